@@ -1,0 +1,74 @@
+// Quiescence: how Deregister knows that nobody touches the memory any more.
+//
+// Each lane has a Reader, whose turn count is odd while the lane is inside a turn. A writer first takes the entry out of
+// the table and then looks at every reader: one that is outside, or that has left since, can only find the new state of
+// the table when it enters again. Go's atomics are sequentially consistent, so it can not happen that a reader finds the
+// old entry while the writer still sees it outside.
+
+package mr
+
+import (
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// Reader marks the turns of one lane. Enter and Exit are called by the goroutine that has the lane's turn.
+type Reader struct {
+	_     [64]byte // a cache line of its own: every turn writes here
+	turns atomic.Uint64
+	_     [56]byte
+	table *Table
+}
+
+// NewReader returns a reader for one lane; Close it when the lane ends.
+func (t *Table) NewReader() *Reader {
+	r := &Reader{table: t}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.readers = append(t.readers, r)
+	return r
+}
+
+// Enter begins a turn: until Exit, spans that the table hands out stay valid. Turns do not nest and should be short,
+// since Deregister waits for them.
+func (r *Reader) Enter() { r.turns.Add(1) }
+
+// Exit ends the turn. Spans from before must not be used any more.
+func (r *Reader) Exit() { r.turns.Add(1) }
+
+// Close takes the reader out of the table. It must be outside a turn, for good.
+func (r *Reader) Close() {
+	r.table.mu.Lock()
+	defer r.table.mu.Unlock()
+	if i := slices.Index(r.table.readers, r); i >= 0 {
+		r.table.readers = slices.Delete(r.table.readers, i, i+1)
+	}
+}
+
+// quiesce returns once every reader that is inside a turn now has left it. It holds no lock while it waits: a lane may
+// need the mutex (BindWindow) to end its turn.
+func (t *Table) quiesce() {
+	t.mu.Lock()
+	readers := slices.Clone(t.readers)
+	t.mu.Unlock()
+	for _, r := range readers {
+		r.awaitExit()
+	}
+}
+
+// awaitExit yields first, as turns take microseconds, and sleeps when the lane's thread seems not to be running at all.
+func (r *Reader) awaitExit() {
+	seen := r.turns.Load()
+	if seen%2 == 0 {
+		return
+	}
+	for spin := 0; r.turns.Load() == seen; spin++ {
+		if spin < 1000 {
+			runtime.Gosched()
+		} else {
+			time.Sleep(20 * time.Microsecond)
+		}
+	}
+}
