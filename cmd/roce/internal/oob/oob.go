@@ -1,0 +1,151 @@
+// Package oob is the out-of-band connection of the test programs: the one TCP connection over which two ends tell each other
+// their queue pair numbers before the first RoCE packet flows.
+//
+// Stages: meet (Accept one peer or Dial it), exchange (Send and Recv of whole messages), watch (a context that ends when the
+// peer leaves). The C programs read each message with a single read(2) and insist on its exact length, hence one Write per
+// message, no Nagle delay, and never two messages in a row before the peer has answered.
+package oob
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// ErrPeerLeft is the cause of a Watch context that ended because the peer closed the connection.
+var ErrPeerLeft = errors.New("the peer closed the out-of-band connection before the test was over; see what its end printed")
+
+// Conn is a connection to the peer. Send and Recv may be used by one goroutine each.
+type Conn struct {
+	tcp  *net.TCPConn
+	stop func() bool // unhooks the context that the connection was made under
+	gone chan struct{}
+
+	mu   sync.Mutex
+	came sync.Cond
+	in   bytes.Buffer // what the peer sent and Recv has not yet taken
+	err  error        // why nothing more will come
+}
+
+// Accept waits for one peer on a TCP port, then stops listening.
+func Accept(ctx context.Context, port int) (*Conn, error) {
+	var lc net.ListenConfig // Go sets SO_REUSEADDR: the port is free again at once after a run
+	l, err := lc.Listen(ctx, "tcp", ":"+strconv.Itoa(port))
+	if err != nil {
+		return nil, fmt.Errorf("listen for the peer on TCP port %d: %w; choose another with --port", port, err)
+	}
+	defer l.Close()
+	defer context.AfterFunc(ctx, func() { l.Close() })()
+	c, err := l.Accept()
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, fmt.Errorf("wait for the peer on TCP port %d: %w", port, err)
+	}
+	return newConn(ctx, c.(*net.TCPConn)), nil
+}
+
+// Dial connects to a peer that waits in Accept, or to the server end of the original program.
+func Dial(ctx context.Context, host string, port int) (*Conn, error) {
+	d := net.Dialer{Timeout: 10 * time.Second}
+	c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, fmt.Errorf("connect to the server: %w; is its end running, with the same --port (%d)?", err, port)
+	}
+	return newConn(ctx, c.(*net.TCPConn)), nil
+}
+
+func newConn(ctx context.Context, tcp *net.TCPConn) *Conn {
+	c := &Conn{tcp: tcp, gone: make(chan struct{})}
+	c.came.L = &c.mu
+	c.stop = context.AfterFunc(ctx, func() { tcp.SetDeadline(time.Unix(1, 0)) })
+	go c.pump(ctx)
+	return c
+}
+
+// pump reads all the time, so that the end of the connection is seen while a test runs and nobody is in Recv.
+func (c *Conn) pump(ctx context.Context) {
+	defer close(c.gone)
+	buf := make([]byte, 4096)
+	for {
+		n, err := c.tcp.Read(buf)
+		c.mu.Lock()
+		c.in.Write(buf[:n])
+		if err != nil {
+			c.err = err
+			if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() != nil {
+				c.err = context.Cause(ctx)
+			}
+		}
+		c.came.Broadcast()
+		c.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Send sends one message.
+func (c *Conn) Send(msg []byte) error {
+	if _, err := c.tcp.Write(msg); err != nil {
+		return fmt.Errorf("send %d bytes to the peer out of band: %w", len(msg), err)
+	}
+	return nil
+}
+
+// Recv waits for a message of exactly len(msg) bytes.
+func (c *Conn) Recv(msg []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.in.Len() < len(msg) && c.err == nil {
+		c.came.Wait()
+	}
+	if c.in.Len() >= len(msg) {
+		c.in.Read(msg)
+		return nil
+	}
+	if errors.Is(c.err, io.EOF) {
+		return fmt.Errorf("the peer closed the out-of-band connection after %d of the %d bytes of its next message: is it the same program, with the same options?",
+			c.in.Len(), len(msg))
+	}
+	return fmt.Errorf("wait for %d bytes from the peer out of band: %w", len(msg), c.err)
+}
+
+// Watch returns a context that ends, with ErrPeerLeft as its cause, when the peer closes the connection.
+func (c *Conn) Watch(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(parent)
+	go func() {
+		select {
+		case <-c.gone:
+			cancel(ErrPeerLeft)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// Local is this end's IP address: the one that packets to the peer leave from.
+func (c *Conn) Local() netip.Addr { return addrOf(c.tcp.LocalAddr()) }
+
+// Remote is the peer's IP address.
+func (c *Conn) Remote() netip.Addr { return addrOf(c.tcp.RemoteAddr()) }
+
+func addrOf(a net.Addr) netip.Addr { return a.(*net.TCPAddr).AddrPort().Addr().Unmap() }
+
+// Close ends the connection.
+func (c *Conn) Close() error {
+	c.stop()
+	return c.tcp.Close()
+}

@@ -1,0 +1,83 @@
+package oob
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// freePort asks the kernel for a port that nobody listens on.
+func freePort(t *testing.T) int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// pair returns both ends of a connection. Dial is repeated because Accept says nothing when it starts to listen.
+func pair(t *testing.T, ctx context.Context) (server, client *Conn) {
+	port := freePort(t)
+	got := make(chan *Conn, 1)
+	go func() {
+		c, err := Accept(ctx, port)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- c
+	}()
+	require.Eventually(t, func() (ok bool) {
+		c, err := Dial(ctx, "127.0.0.1", port)
+		client = c
+		return err == nil
+	}, 5*time.Second, time.Millisecond)
+	server = <-got
+	require.NotNil(t, server)
+	t.Cleanup(func() { server.Close(); client.Close() })
+	return server, client
+}
+
+func TestMessagesKeepTheirLength(t *testing.T) {
+	s, c := pair(t, t.Context())
+	require.NoError(t, c.Send([]byte("first")))
+	require.NoError(t, c.Send([]byte("second")))
+	buf := make([]byte, 5)
+	require.NoError(t, s.Recv(buf))
+	require.Equal(t, "first", string(buf))
+	buf = make([]byte, 6)
+	require.NoError(t, s.Recv(buf))
+	require.Equal(t, "second", string(buf))
+	require.Equal(t, "127.0.0.1", s.Local().String())
+}
+
+func TestWatchSeesThePeerLeave(t *testing.T) {
+	s, c := pair(t, t.Context())
+	ctx, cancel := s.Watch(t.Context())
+	defer cancel()
+	require.NoError(t, c.Send([]byte("done")))
+	c.Close()
+	<-ctx.Done()
+	require.ErrorIs(t, context.Cause(ctx), ErrPeerLeft)
+	require.NoError(t, s.Recv(make([]byte, 4)), "what came before the end is still there")
+	require.ErrorContains(t, s.Recv(make([]byte, 4)), "after 0 of the 4 bytes")
+}
+
+func TestCancelEndsEveryWait(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s, _ := pair(t, ctx)
+	port := freePort(t)
+	ended := make(chan error, 2)
+	go func() { ended <- s.Recv(make([]byte, 1)) }()
+	go func() { _, err := Accept(ctx, port); ended <- err }()
+	cancel()
+	for range 2 {
+		require.ErrorIs(t, <-ended, context.Canceled)
+	}
+}
+
+func TestDialSaysWhatToTry(t *testing.T) {
+	_, err := Dial(t.Context(), "127.0.0.1", freePort(t))
+	require.ErrorContains(t, err, "is its end running")
+}
