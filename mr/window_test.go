@@ -1,0 +1,174 @@
+package mr
+
+import (
+	"errors"
+	"testing"
+)
+
+const testQPN = 17
+
+// incRKey is ib_inc_rkey: the next key of the same window.
+func incRKey(k uint32) uint32 { return k&^0xff | (k+1)&0xff }
+
+func TestWindowLifeCycle(t *testing.T) {
+	tab, pd := newTestTable(t)
+	buf := make([]byte, 256)
+	base := AddrOf(buf)
+	r := mustRegister(t, tab, pd, buf, base, LocalWrite|MWBind)
+	w, err := tab.AllocWindow(pd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := w.RKey()
+	remote := func(qpn, key uint32, va uint64, n uint32, need Access, want Status) {
+		t.Helper()
+		if _, s := tab.Remote(pd, qpn, key, va, n, need); s != want {
+			t.Errorf("Remote(qpn %d, %#x, %d bytes, %v) = %v, want %v", qpn, key, n, need, s, want)
+		}
+	}
+
+	remote(testQPN, first, base, 1, RemoteRead, BadState) // free
+	key := incRKey(first)
+	if s := tab.BindWindow(pd, testQPN, first, key, r.LKey(), base+64, 64, RemoteWrite|RemoteRead); s != OK {
+		t.Fatal(s)
+	}
+	if w.RKey() != key || !w.Bound() {
+		t.Fatalf("bound window has key %#x, want %#x", w.RKey(), key)
+	}
+	remote(testQPN, first, base+64, 1, RemoteRead, BadKey)       // the key before the bind
+	remote(testQPN, key, base+64, 64, RemoteWrite, OK)           // the region itself grants no remote right
+	remote(testQPN, key, base+63, 1, RemoteRead, BadRange)       // inside the region, outside the window
+	remote(testQPN, key, base+128, 1, RemoteRead, BadRange)      //
+	remote(testQPN, key, base+64, 8, RemoteAtomic, BadAccess)    // right not granted
+	remote(testQPN+1, key, base+64, 1, RemoteRead, BadAccess)    // 2B: another QP
+	remote(testQPN, r.RKey(), base+64, 1, RemoteRead, BadAccess) // by the region's key
+	if _, s := tab.Local(pd, key, base+64, 1, 0); s != BadKey {
+		t.Errorf("local use of a window: %v", s)
+	}
+	if s := tab.BindWindow(pd, testQPN, key, incRKey(key), r.LKey(), base, 8, 0); s != BadState {
+		t.Errorf("binding a bound window: %v", s)
+	}
+	if err := tab.Deregister(r); !errors.Is(err, ErrBusy) {
+		t.Errorf("Deregister with a window bound: %v", err)
+	}
+
+	for _, c := range []struct {
+		pd   PD
+		qpn  uint32
+		key  uint32
+		want Status
+	}{
+		{pd, testQPN, incRKey(key), BadKey},
+		{pd + 1, testQPN, key, BadPD},
+		{pd, testQPN + 1, key, BadAccess},
+		{pd, testQPN, r.RKey(), BadState}, // a user region can not be invalidated
+		{pd, testQPN, key, OK},
+		{pd, testQPN, key, OK}, // free stays free
+	} {
+		if s := tab.Invalidate(c.pd, c.qpn, c.key); s != c.want {
+			t.Errorf("Invalidate(%d, %d, %#x) = %v, want %v", c.pd, c.qpn, c.key, s, c.want)
+		}
+	}
+	remote(testQPN, key, base+64, 1, RemoteRead, BadState)
+	if w.Bound() {
+		t.Error("invalidated window says it is bound")
+	}
+
+	// Bind again, for another QP, and take the window away with the binding in place.
+	if s := tab.BindWindow(pd, testQPN+1, key, incRKey(key), r.LKey(), base, 8, RemoteRead); s != OK {
+		t.Fatal(s)
+	}
+	remote(testQPN+1, incRKey(key), base, 8, RemoteRead, OK)
+	if err := tab.DeallocWindow(w); err != nil {
+		t.Fatal(err)
+	}
+	remote(testQPN+1, incRKey(key), base, 8, RemoteRead, BadKey)
+	if err := tab.DeallocWindow(w); !errors.Is(err, ErrInvalid) {
+		t.Errorf("second DeallocWindow: %v", err)
+	}
+	if err := errors.Join(tab.Deregister(r), tab.FreePD(pd)); err != nil {
+		t.Error(err)
+	}
+}
+
+// Every rule of reference 7.5 about binding, one row each.
+func TestBindRules(t *testing.T) {
+	tab, pd := newTestTable(t)
+	otherPD, _ := tab.AllocPD()
+	buf := make([]byte, 64)
+	base := AddrOf(buf)
+	good := mustRegister(t, tab, pd, buf, base, LocalWrite|MWBind)
+	readOnly := mustRegister(t, tab, pd, buf, base, MWBind)
+	noBind := mustRegister(t, tab, pd, buf, base, LocalWrite)
+	zero := mustRegister(t, tab, pd, buf, 0, LocalWrite|MWBind|ZeroBased)
+	foreign := mustRegister(t, tab, otherPD, buf, base, LocalWrite|MWBind)
+	shifted := mustRegister(t, tab, pd, buf, 4, LocalWrite|MWBind)
+	w, _ := tab.AllocWindow(pd)
+	other, _ := tab.AllocWindow(pd)
+	rkey := w.RKey()
+
+	for _, c := range []struct {
+		name          string
+		pd            PD
+		rkey, newRKey uint32
+		lkey          uint32
+		addr, n       uint64
+		a             Access
+		want          Status
+	}{
+		{"whole region", pd, rkey, incRKey(rkey), good.LKey(), base, 64, RemoteWrite | RemoteRead | RemoteAtomic, OK},
+		{"same key byte", pd, rkey, rkey, good.LKey(), base, 64, RemoteRead, OK},
+		{"read-only region, read", pd, rkey, rkey, readOnly.LKey(), base, 64, RemoteRead, OK},
+		{"read-only region, write", pd, rkey, rkey, readOnly.LKey(), base, 64, RemoteWrite, BadAccess},
+		{"read-only region, atomic", pd, rkey, rkey, readOnly.LKey(), base, 64, RemoteAtomic, BadAccess},
+		{"local right", pd, rkey, rkey, good.LKey(), base, 64, LocalWrite, BadAccess},
+		{"region without MWBind", pd, rkey, rkey, noBind.LKey(), base, 64, RemoteRead, BadAccess},
+		{"length 0", pd, rkey, rkey, good.LKey(), base, 0, RemoteRead, BadAccess},
+		{"one beyond", pd, rkey, rkey, good.LKey(), base, 65, RemoteRead, BadRange},
+		{"one before", pd, rkey, rkey, good.LKey(), base - 1, 2, RemoteRead, BadRange},
+		{"length wraps", pd, rkey, rkey, good.LKey(), base + 8, ^uint64(0), RemoteRead, BadRange},
+		{"zero-based region", pd, rkey, rkey, zero.LKey(), 0, 64, RemoteRead, BadState},
+		{"region of another domain", pd, rkey, rkey, foreign.LKey(), base, 64, RemoteRead, BadPD},
+		{"QP of another domain", otherPD, rkey, rkey, foreign.LKey(), base, 64, RemoteRead, BadPD},
+		{"no such region", pd, rkey, rkey, good.LKey() ^ 1, base, 64, RemoteRead, BadKey},
+		{"window as region", pd, rkey, rkey, other.RKey(), base, 64, RemoteRead, BadKey},
+		{"region as window", pd, good.RKey(), good.RKey(), good.LKey(), base, 64, RemoteRead, BadKey},
+		{"no such window", pd, rkey ^ 1, rkey, good.LKey(), base, 64, RemoteRead, BadKey},
+		{"new key of another window", pd, rkey, other.RKey(), good.LKey(), base, 64, RemoteRead, BadKey},
+		{"atomic, addresses not aligned as memory", pd, rkey, rkey, shifted.LKey(), 8, 8, RemoteAtomic, Misaligned},
+		{"zero-based atomic, not aligned as memory", pd, rkey, rkey, good.LKey(), base + 4, 8, RemoteAtomic | ZeroBased, Misaligned},
+		{"zero-based atomic", pd, rkey, rkey, good.LKey(), base + 8, 8, RemoteAtomic | ZeroBased, OK},
+	} {
+		s := tab.BindWindow(c.pd, testQPN, c.rkey, c.newRKey, c.lkey, c.addr, c.n, c.a)
+		if s != c.want {
+			t.Errorf("%s: %v, want %v", c.name, s, c.want)
+		}
+		if s == OK { // back to the start: free, with the first key
+			if s := tab.Invalidate(pd, testQPN, c.newRKey); s != OK {
+				t.Fatal(s)
+			}
+			if rkey != c.newRKey {
+				tab.BindWindow(pd, testQPN, c.newRKey, rkey, good.LKey(), base, 1, 0)
+				tab.Invalidate(pd, testQPN, rkey)
+			}
+		}
+	}
+}
+
+func TestZeroBasedWindow(t *testing.T) {
+	tab, pd := newTestTable(t)
+	buf := make([]byte, 64)
+	r := mustRegister(t, tab, pd, buf, AddrOf(buf), LocalWrite|MWBind)
+	w, _ := tab.AllocWindow(pd)
+	if s := tab.BindWindow(pd, testQPN, w.RKey(), w.RKey(), r.LKey(), AddrOf(buf)+16, 8, RemoteWrite|ZeroBased); s != OK {
+		t.Fatal(s)
+	}
+	span, s := tab.Remote(pd, testQPN, w.RKey(), 2, 6, RemoteWrite)
+	if s != OK {
+		t.Fatal(s)
+	}
+	span.Write([]byte{1, 2, 3, 4, 5, 6}, 0)
+	if buf[17] != 0 || buf[18] != 1 || buf[23] != 6 || buf[24] != 0 {
+		t.Fatalf("written at the wrong place: %v", buf[16:32])
+	}
+}
