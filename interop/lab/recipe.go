@@ -1,0 +1,90 @@
+// The guest's recipe as tables: what goes into its image. To add a program, add its package and its name here;
+// shared libraries are found by themselves. A change of any table gives the image a new key, so it is built anew.
+package lab
+
+// recipeVersion changes when the code that turns the tables into an image changes what comes out of them.
+const recipeVersion = 1
+
+// An archive is one cpio archive of the guest's initramfs: Debian packages and what is taken from them.
+type archive struct {
+	Name     string   // file name in the cache
+	Packages []string // Debian packages; what they depend on comes by itself
+	Take     []string // patterns of files (path.Match); ELF files bring the shared objects that they need
+	Whole    []string // patterns of folders taken with all below
+	Drop     []string // names of folders inside Whole that are left out
+}
+
+// baseArchive holds the RDMA programs. Paths are those after the merge of /bin, /sbin, /lib into /usr.
+var baseArchive = archive{
+	Name: "base.cpio",
+	Packages: []string{
+		"busybox-static",    // shell and small tools
+		"ibverbs-providers", // librxe
+		"ibverbs-utils",     // ibv_devinfo, ibv_*_pingpong
+		"iproute2",          // ip, rdma, tc, ss
+		"perftest",          // ib_write_bw and its family
+		"rdmacm-utils",      // rping, ucmatose, udaddy, rdma_client
+	},
+	Take: []string{
+		"usr/bin/busybox",
+		"usr/bin/ib_*", "usr/bin/ibv_*", "usr/bin/raw_ethernet_*",
+		"usr/bin/cmtime", "usr/bin/mckey", "usr/bin/rcopy", "usr/bin/rping", "usr/bin/rdma_*",
+		"usr/bin/riostream", "usr/bin/rstream", "usr/bin/ucmatose", "usr/bin/udaddy", "usr/bin/udpong",
+		"usr/bin/ip", "usr/bin/ss", "usr/bin/rdma", "usr/sbin/tc",
+		"usr/lib/x86_64-linux-gnu/tc/*.dist", // delay distributions of netem
+		"usr/lib/x86_64-linux-gnu/libibverbs/librxe-*.so",
+		"usr/lib/x86_64-linux-gnu/rsocket/*",
+		"etc/libibverbs.d/rxe.driver",
+		"etc/iproute2/*",
+	},
+}
+
+// pythonArchive holds python3 with pyverbs. It is a second archive because it is several times the first one's size
+// and most guests do without: see Config.Python.
+var pythonArchive = archive{
+	Name:     "python.cpio",
+	Packages: []string{"python3-pyverbs", "python3-minimal"},
+	Take:     []string{"usr/bin/python3", "usr/bin/python3.*"},
+	Whole:    []string{"usr/lib/python3.*", "usr/lib/python3/dist-packages/pyverbs"},
+	Drop:     []string{"__pycache__", "config-3.*", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "test", "tests", "tkinter"},
+}
+
+// archives are the archives of an image, in the order in which the kernel unpacks them.
+var archives = []archive{baseArchive, pythonArchive}
+
+// A module is a kernel module that the guest loads at boot, after those that it depends on.
+type module struct {
+	Name     string
+	Optional bool // some kernels have no such module and need none
+}
+
+var modules = []module{
+	{Name: "virtio_pci"},
+	{Name: "virtio_net"},
+	{Name: "virtio_console"},
+	{Name: "crc32_generic", Optional: true}, // rdma_rxe asks for "crc32" by name: no dependency says so
+	{Name: "crc32_pclmul", Optional: true},  // the same, fast
+	{Name: "ib_uverbs"},
+	{Name: "rdma_ucm"},
+	{Name: "rdma_rxe"},
+	{Name: "veth"},
+	{Name: "ifb"},
+	{Name: "sch_netem"},
+	{Name: "sch_ingress"},
+	{Name: "cls_matchall"},
+	{Name: "act_mirred"},
+}
+
+// applets are the busybox tools that have a name of their own in the guest; the real iproute2 and RDMA tools stand beside.
+var applets = []string{
+	"sh", "ash", "awk", "base64", "basename", "cat", "chmod", "cmp", "cp", "cut", "date", "dd", "df", "diff", "dirname", "dmesg",
+	"du", "echo", "env", "expr", "false", "find", "free", "grep", "head", "hexdump", "hostname", "id", "kill", "killall", "ln", "ls",
+	"lsmod", "md5sum", "mkdir", "mkfifo", "mknod", "mount", "mv", "nc", "netstat", "nproc", "od", "pgrep", "pidof", "ping", "ping6",
+	"pkill", "printf", "ps", "pwd", "readlink", "rm", "rmdir", "sed", "seq", "setsid", "sha256sum", "sleep", "sort", "stat", "stty",
+	"sysctl", "tail", "tar", "tee", "test", "time", "timeout", "top", "touch", "tr", "true", "umount", "uname", "uniq", "uptime", "vi",
+	"wc", "which", "xargs", "yes",
+}
+
+// kernelSeries are the kernels to look for, the wanted one first: rxe changed much between them.
+// Config.Kernel asks for another.
+var kernelSeries = []string{"6.12", "6.1"}
