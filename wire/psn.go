@@ -1,5 +1,7 @@
 package wire
 
+import "strconv"
+
 // PSN is a packet sequence number: 24 bits, arithmetic modulo 2^24 (section 4.1). Values above PSNMask do not occur on
 // the wire; Add and Next never produce one. The message sequence number (MSN) of an AETH has the same arithmetic.
 type PSN uint32
@@ -24,3 +26,6 @@ func (p PSN) Sub(q PSN) int32 { return int32(uint32(p-q)<<8) >> 8 }
 
 // Before says whether p is older than q.
 func (p PSN) Before(q PSN) bool { return p.Sub(q) < 0 }
+
+// String prints the number, decimal.
+func (p PSN) String() string { return strconv.FormatUint(uint64(p), 10) }
