@@ -8,7 +8,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -28,8 +27,7 @@ func main() {
 	if err == nil {
 		return
 	}
-	var exit *lab.ExitError
-	if errors.As(err, &exit) { // the command in the guest has spoken for itself
+	if exit, ok := err.(*lab.ExitError); ok { // unwrapped: the user's command, which has spoken for itself
 		if exit.Signal != 0 {
 			os.Exit(128 + int(exit.Signal))
 		}

@@ -131,7 +131,9 @@ func (c *Cmd) receive() {
 			to = c.Stderr
 		case link.Exit:
 			c.input.Close()
-			c.exit = errors.Join(c.exitError(f.Data), writeErr)
+			if c.exit = c.exitError(f.Data); c.exit == nil {
+				c.exit = writeErr
+			}
 			close(c.done)
 			return
 		}

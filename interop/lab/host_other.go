@@ -23,6 +23,7 @@ type netns struct{}
 func newNetns() (*netns, error)                { return nil, errUnsupported }
 func (*netns) do(func() error) error           { return errUnsupported }
 func (*netns) start(*exec.Cmd) error           { return errUnsupported }
+func (*netns) startApart(*exec.Cmd) error      { return errUnsupported }
 func (*netns) addTap(int) (*os.File, error)    { return nil, errUnsupported }
 func (*netns) close()                          {}
 func memoryFile(string) (*os.File, error)      { return nil, errUnsupported }

@@ -30,37 +30,44 @@ func (l *Lab) Netem(ctx context.Context, dir Direction, words string) error {
 			return fmt.Errorf("netem %q: %q is not part of tc-netem's words", words, r)
 		}
 	}
-	var script strings.Builder
-	if dir&FromGuest != 0 {
-		script.WriteString(rootNetem(GuestLink, words))
-	}
-	if dir&ToGuest != 0 {
-		script.WriteString(ingressThroughIFB)
-		script.WriteString(rootNetem("ifb0", words))
-	}
-	out, err := l.Command(ctx, "sh", "-ec", script.String()).CombinedOutput()
+	out, err := l.Command(ctx, "sh", "-ec", netemScript(dir, words)).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("netem %q: %w: %s", words, err, strings.TrimSpace(string(out)))
 	}
 	return nil
 }
 
-// rootNetem sets, or clears, netem on the way out of a link. The limit is well above a window of packets in flight.
-func rootNetem(dev, words string) string {
-	clearIt := fmt.Sprintf("if tc qdisc show dev %s root | grep -q netem; then tc qdisc del dev %s root; fi\n", dev, dev)
-	if strings.TrimSpace(words) == "" {
-		return clearIt
+// netemScript first clears the direction, so that nothing of an earlier call stays, and then sets the words.
+func netemScript(dir Direction, words string) string {
+	words = strings.TrimSpace(words)
+	if words != "" && !strings.Contains(" "+words+" ", " limit ") {
+		words = "limit 20000 " + words // well above the packets that can be in flight
 	}
-	if !strings.Contains(" "+words+" ", " limit ") {
-		words = "limit 20000 " + words
+	var script strings.Builder
+	if dir&FromGuest != 0 {
+		script.WriteString(clearOutgoing)
+		if words != "" {
+			fmt.Fprintf(&script, "tc qdisc add dev %s root netem %s\n", GuestLink, words)
+		}
 	}
-	return clearIt + fmt.Sprintf("tc qdisc replace dev %s root netem %s\n", dev, words)
+	if dir&ToGuest != 0 {
+		script.WriteString(clearIncoming)
+		if words != "" {
+			fmt.Fprintf(&script, addIncoming, words)
+		}
+	}
+	return script.String()
 }
 
-// ingressThroughIFB leads what eth0 receives through ifb0, once.
-const ingressThroughIFB = `ip link set ifb0 mtu 65521 up
-if ! tc qdisc show dev eth0 ingress | grep -q ingress; then
-	tc qdisc add dev eth0 handle ffff: ingress
-	tc filter add dev eth0 parent ffff: protocol all matchall action mirred egress redirect dev ifb0
-fi
+const clearOutgoing = `if tc qdisc show dev eth0 | grep -q "^qdisc netem"; then tc qdisc del dev eth0 root; fi
+`
+
+const clearIncoming = `if tc qdisc show dev eth0 | grep -q "^qdisc ingress"; then tc qdisc del dev eth0 ingress; fi
+if tc qdisc show dev ifb0 | grep -q "^qdisc netem"; then tc qdisc del dev ifb0 root; fi
+`
+
+const addIncoming = `ip link set ifb0 mtu 65521 up
+tc qdisc add dev ifb0 root netem %s
+tc qdisc add dev eth0 handle ffff: ingress
+tc filter add dev eth0 parent ffff: protocol all matchall action mirred egress redirect dev ifb0
 `

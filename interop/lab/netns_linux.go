@@ -78,6 +78,12 @@ func (ns *netns) do(f func() error) error {
 // close ends the thread; the kernel kills its children.
 func (ns *netns) close() { ns.once.Do(func() { close(ns.ended) }) }
 
+// startApart starts cmd in a process group of its own, so that Ctrl-C in a terminal does not reach it.
+func (ns *netns) startApart(cmd *exec.Cmd) error {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return ns.start(cmd)
+}
+
 // start starts cmd as a child of the thread.
 func (ns *netns) start(cmd *exec.Cmd) error {
 	if cmd.SysProcAttr == nil {

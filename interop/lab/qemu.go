@@ -48,7 +48,7 @@ func startMachine(ns *netns, cfg Config, im *Image, initrd, tap, agent *os.File,
 		"-smp", strconv.Itoa(cfg.CPUs), "-m", strconv.Itoa(cfg.Memory),
 		"-kernel", im.file(kernelFile),
 		"-initrd", fmt.Sprintf("/proc/self/fd/%d", initrdFD),
-		"-append", "console=ttyS0 panic=-1 quiet mitigations=off random.trust_cpu=on no_timer_check tsc=reliable nokaslr",
+		"-append", "console=ttyS0 panic=-1 quiet mitigations=off random.trust_cpu=on no_timer_check tsc=reliable",
 		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
 		"-netdev", fmt.Sprintf("tap,id=net,fd=%d", tapFD),
 		"-device", "virtio-net-pci,netdev=net,romfile=,mac="+GuestMAC,
@@ -58,7 +58,7 @@ func startMachine(ns *netns, cfg Config, im *Image, initrd, tap, agent *os.File,
 	)
 	m.cmd.Stdout, m.cmd.Stderr = m.console, m.console
 	m.cmd.ExtraFiles = []*os.File{tap, agent, initrd}
-	if err := ns.start(m.cmd); err != nil {
+	if err := ns.startApart(m.cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", qemuProgram, err)
 	}
 	go func() {
@@ -142,12 +142,12 @@ func guestSetup(cfg Config, im *Image) link.GuestSetup {
 		HostMAC:   HostMAC,
 		WantGIDs:  []string{GuestIPv4, GuestIPv6},
 		Modules:   im.Manifest.Modules,
+		Links:     map[string]string{},
 	}
-	for _, name := range applets {
-		setup.Applets = append(setup.Applets, []string{"/usr/bin/busybox", "/usr/bin/" + name})
-	}
-	if cfg.Python {
-		setup.Applets = append(setup.Applets, []string{"/usr/bin/python3", "/usr/bin/python"})
+	for program, names := range links {
+		for _, name := range names {
+			setup.Links["/usr/bin/"+name] = program
+		}
 	}
 	return setup
 }

@@ -18,7 +18,10 @@ type archive struct {
 var baseArchive = archive{
 	Name: "base.cpio",
 	Packages: []string{
-		"busybox-static",    // shell and small tools
+		"busybox-static",    // small tools
+		"coreutils",         // env, nice, nohup, stdbuf, timeout: see applets
+		"dash",              // sh
+		"findutils",         // find, xargs
 		"ibverbs-providers", // librxe
 		"ibverbs-utils",     // ibv_devinfo, ibv_*_pingpong
 		"iproute2",          // ip, rdma, tc, ss
@@ -26,12 +29,15 @@ var baseArchive = archive{
 		"rdmacm-utils",      // rping, ucmatose, udaddy, rdma_client
 	},
 	Take: []string{
-		"usr/bin/busybox",
+		"usr/bin/busybox", "usr/bin/dash", "usr/bin/find", "usr/bin/xargs",
+		"usr/bin/env", "usr/bin/nice", "usr/bin/nohup", "usr/bin/stdbuf", "usr/bin/timeout",
+		"usr/libexec/coreutils/libstdbuf.so",
 		"usr/bin/ib_*", "usr/bin/ibv_*", "usr/bin/raw_ethernet_*",
 		"usr/bin/cmtime", "usr/bin/mckey", "usr/bin/rcopy", "usr/bin/rping", "usr/bin/rdma_*",
 		"usr/bin/riostream", "usr/bin/rstream", "usr/bin/ucmatose", "usr/bin/udaddy", "usr/bin/udpong",
 		"usr/bin/ip", "usr/bin/ss", "usr/bin/rdma", "usr/sbin/tc",
-		"usr/lib/x86_64-linux-gnu/tc/*.dist", // delay distributions of netem
+		"usr/lib/x86_64-linux-gnu/libgcc_s.so.1", // glibc opens it by name when a thread is cancelled or exits
+		"usr/lib/x86_64-linux-gnu/tc/*.dist",     // delay distributions of netem
 		"usr/lib/x86_64-linux-gnu/libibverbs/librxe-*.so",
 		"usr/lib/x86_64-linux-gnu/rsocket/*",
 		"etc/libibverbs.d/rxe.driver",
@@ -75,14 +81,19 @@ var modules = []module{
 	{Name: "act_mirred"},
 }
 
-// applets are the busybox tools that have a name of their own in the guest; the real iproute2 and RDMA tools stand beside.
-var applets = []string{
-	"sh", "ash", "awk", "base64", "basename", "cat", "chmod", "cmp", "cp", "cut", "date", "dd", "df", "diff", "dirname", "dmesg",
-	"du", "echo", "env", "expr", "false", "find", "free", "grep", "head", "hexdump", "hostname", "id", "kill", "killall", "ln", "ls",
-	"lsmod", "md5sum", "mkdir", "mkfifo", "mknod", "mount", "mv", "nc", "netstat", "nproc", "od", "pgrep", "pidof", "ping", "ping6",
-	"pkill", "printf", "ps", "pwd", "readlink", "rm", "rmdir", "sed", "seq", "setsid", "sha256sum", "sleep", "sort", "stat", "stty",
-	"sysctl", "tail", "tar", "tee", "test", "time", "timeout", "top", "touch", "tr", "true", "umount", "uname", "uniq", "uptime", "vi",
-	"wc", "which", "xargs", "yes",
+// links are the names that stand for other programs, made at boot: {program, names}.
+//
+// Busybox runs its own ip, tc and others in preference to the real ones when it starts a program, so nothing that starts
+// programs (sh, env, find, nice, timeout, xargs) may be busybox.
+var links = map[string][]string{
+	"/usr/bin/dash": {"sh"},
+	"/usr/bin/busybox": {
+		"awk", "base64", "basename", "cat", "chmod", "cmp", "cp", "cut", "date", "dd", "df", "diff", "dirname", "dmesg", "du", "echo",
+		"expr", "false", "free", "grep", "head", "hexdump", "hostname", "id", "kill", "killall", "ln", "ls", "lsmod", "md5sum",
+		"mkdir", "mkfifo", "mknod", "mount", "mv", "nc", "netstat", "nproc", "od", "pgrep", "pidof", "ping", "ping6", "pkill",
+		"printf", "ps", "pwd", "readlink", "rm", "rmdir", "sed", "seq", "sha256sum", "sleep", "sort", "stat", "stty", "sysctl",
+		"tail", "tar", "tee", "test", "top", "touch", "tr", "true", "umount", "uname", "uniq", "uptime", "vi", "wc", "which", "yes",
+	},
 }
 
 // kernelSeries are the kernels to look for, the wanted one first: rxe changed much between them.

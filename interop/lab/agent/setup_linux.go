@@ -1,4 +1,4 @@
-// What the server does before it answers the host. Stages: links to applets, kernel modules, addresses, rxe0, and the
+// What the server does before it answers the host. Stages: links to programs, kernel modules, addresses, rxe0, and the
 // wait until rxe0 is ACTIVE and its GID table holds the guest's addresses.
 package main
 
@@ -59,8 +59,8 @@ func setUp() (hello link.HelloBody) {
 }
 
 func makeLinks(want link.GuestSetup) error {
-	for _, pair := range want.Applets {
-		if err := os.Symlink(pair[0], pair[1]); err != nil && !errors.Is(err, os.ErrExist) {
+	for name, target := range want.Links {
+		if err := os.Symlink(target, name); err != nil && !errors.Is(err, os.ErrExist) {
 			return err
 		}
 	}

@@ -83,12 +83,12 @@ type ExitBody struct {
 // GuestSetup is what the host tells the guest at boot, in the file SetupPath of the initramfs.
 type GuestSetup struct {
 	MTU       int
-	Addrs     []string   // with prefix length
-	HostAddrs []string   // the host's addresses, made permanent neighbours with HostMAC
-	HostMAC   string     // hardware address of the host's end
-	WantGIDs  []string   // addresses that must stand in rxe0's GID table
-	Modules   []string   // kernel modules to load, as paths, in this order
-	Applets   [][]string // {program, link}: links to make at boot
+	Addrs     []string          // with prefix length
+	HostAddrs []string          // the host's addresses, made permanent neighbours with HostMAC
+	HostMAC   string            // hardware address of the host's end
+	WantGIDs  []string          // addresses that must stand in rxe0's GID table
+	Modules   []string          // kernel modules to load, as paths, in this order
+	Links     map[string]string // symbolic links to make: name to target
 }
 
 // SetupPath is where the guest finds its GuestSetup, as JSON.
