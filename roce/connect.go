@@ -1,0 +1,134 @@
+package roce
+
+// Connecting without a connection manager: what each side must tell the other (Endpoint), and the steps from RESET to RTS
+// with sensible attributes.
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/goroce/goroce/wire"
+)
+
+// Endpoint is what a peer must know of a queue pair to connect to it. Exchange it out of band, as text.
+type Endpoint struct {
+	GID GID
+	QPN uint32 // 24 bits
+	PSN PSN    // the first PSN that this side sends, 24 bits
+}
+
+// String prints ADDRESS/QPN/PSN, "127.0.0.1/0x00001a/0x9f3c21". ParseEndpoint reads it back.
+func (e Endpoint) String() string {
+	return fmt.Sprintf("%s/0x%06x/0x%06x", e.GID.Addr(), e.QPN, uint32(e.PSN))
+}
+
+// ParseEndpoint reads ADDRESS/QPN/PSN: the address as IP address or GID, the numbers decimal or with 0x.
+func ParseEndpoint(s string) (Endpoint, error) {
+	parts := strings.Split(strings.TrimSpace(s), "/")
+	if len(parts) != 3 {
+		return Endpoint{}, fmt.Errorf("roce: endpoint %q: %w: want ADDRESS/QPN/PSN, as in 127.0.0.1/0x00001a/0x9f3c21", s, ErrInvalid)
+	}
+	gid, err := wire.ParseGID(parts[0])
+	if err != nil {
+		return Endpoint{}, fmt.Errorf("roce: endpoint %q: %w: %w", s, ErrInvalid, err)
+	}
+	var numbers [2]uint32
+	for i, name := range []string{"QPN", "PSN"} {
+		n, err := strconv.ParseUint(parts[i+1], 0, 24)
+		if err != nil {
+			return Endpoint{}, fmt.Errorf("roce: endpoint %q: %w: %s %q is not a number of 24 bits", s, ErrInvalid, name, parts[i+1])
+		}
+		numbers[i] = uint32(n)
+	}
+	return Endpoint{gid, numbers[0], PSN(numbers[1])}, nil
+}
+
+// MarshalText is String, for encoding/json and its kin.
+func (e Endpoint) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
+
+// UnmarshalText is ParseEndpoint.
+func (e *Endpoint) UnmarshalText(text []byte) (err error) {
+	*e, err = ParseEndpoint(string(text))
+	return err
+}
+
+// Endpoint is what the peer of this queue pair must know. It does not change.
+func (q *QP) Endpoint() Endpoint { return Endpoint{q.pd.dev.info.GIDs[0], q.QPN(), q.psn} }
+
+// ConnectOptions are the attributes of a connection. Connect takes them literally, so start from DefaultConnectOptions and
+// change what should differ.
+type ConnectOptions struct {
+	MTU          MTU    // path MTU, the same on both sides; 0 is the port's active MTU
+	Timeout      uint8  // 0..31: the ack timeout is 4.096 us * 2^Timeout; 0 waits for ever
+	RetryCnt     uint8  // 0..7 retries after a timeout or a sequence error
+	RNRRetry     uint8  // 0..7 retries when the peer has no receive posted; 7 is for ever
+	MinRNRTimer  uint8  // 0..31: code for how long the peer waits when this side has no receive posted
+	MaxRdAtomic  uint8  // 0..128: READs and atomics outstanding, in each direction
+	Access       Access // what the peer may do: RemoteRead, RemoteWrite, RemoteAtomic
+	SGIDIndex    uint8  // row of the device's GID table to send from
+	TrafficClass uint8  // IPv4 TOS / IPv6 traffic class
+	HopLimit     uint8  // 0 is 64
+	FlowLabel    uint32 // 20 bits
+}
+
+// DefaultConnectOptions are the active MTU, 67 ms of ack timeout, 7 retries, for ever after RNR, 16 READs and atomics, and
+// all remote rights (which the regions must grant as well).
+func DefaultConnectOptions() ConnectOptions {
+	return ConnectOptions{Timeout: 14, RetryCnt: 7, RNRRetry: 7, MinRNRTimer: 12, MaxRdAtomic: 16,
+		Access: RemoteRead | RemoteWrite | RemoteAtomic}
+}
+
+// Init moves an RC or UC queue pair from RESET to INIT, where receives can be posted. Connect does it if it was not done.
+// opts may be nil.
+func (q *QP) Init(opts *ConnectOptions) error {
+	o := optionsOr(opts)
+	return q.Modify(&QPAttr{State: StateInit, Port: 1, AccessFlags: o.Access}, AttrState|AttrPKeyIndex|AttrPort|AttrAccessFlags)
+}
+
+// Connect brings an RC or UC queue pair from RESET or INIT to RTS, connected to remote. opts may be nil. The peer must do
+// the same with this side's Endpoint; what is sent before it has is lost, which RC repairs and UC does not.
+func (q *QP) Connect(remote Endpoint, opts *ConnectOptions) error {
+	o := optionsOr(opts)
+	if o.MTU == 0 {
+		o.MTU = q.pd.dev.QueryPort().ActiveMTU
+	}
+	if q.State() == StateReset {
+		if err := q.Init(&o); err != nil {
+			return err
+		}
+	}
+	rtr := QPAttr{State: StateRTR, PathMTU: o.MTU, DestQPN: remote.QPN, RQPSN: remote.PSN,
+		AV: AHAttr{DGID: remote.GID, SGIDIndex: o.SGIDIndex, TrafficClass: o.TrafficClass, HopLimit: o.HopLimit, FlowLabel: o.FlowLabel}}
+	rts := QPAttr{State: StateRTS, SQPSN: q.psn}
+	toRTR, toRTS := AttrState|AttrAV|AttrPathMTU|AttrDestQPN|AttrRQPSN, AttrState|AttrSQPSN
+	if q.Type() == RC {
+		rtr.MaxDestRdAtomic, rtr.MinRNRTimer = o.MaxRdAtomic, o.MinRNRTimer
+		toRTR |= AttrMaxDestRdAtomic | AttrMinRNRTimer
+		rts.Timeout, rts.RetryCnt, rts.RNRRetry, rts.MaxRdAtomic = o.Timeout, o.RetryCnt, o.RNRRetry, o.MaxRdAtomic
+		toRTS |= AttrTimeout | AttrRetryCnt | AttrRNRRetry | AttrMaxRdAtomic
+	}
+	if err := q.Modify(&rtr, toRTR); err != nil {
+		return err
+	}
+	return q.Modify(&rts, toRTS)
+}
+
+// Activate brings a UD queue pair from RESET to RTS. Peers must send with the Q_Key qkey.
+func (q *QP) Activate(qkey uint32) error {
+	init := AttrState | AttrPKeyIndex | AttrPort | AttrQKey
+	if err := q.Modify(&QPAttr{State: StateInit, Port: 1, QKey: qkey}, init); err != nil {
+		return err
+	}
+	if err := q.Modify(&QPAttr{State: StateRTR}, AttrState); err != nil {
+		return err
+	}
+	return q.Modify(&QPAttr{State: StateRTS, SQPSN: q.psn}, AttrState|AttrSQPSN)
+}
+
+func optionsOr(opts *ConnectOptions) ConnectOptions {
+	if opts == nil {
+		return DefaultConnectOptions()
+	}
+	return *opts
+}

@@ -1,0 +1,323 @@
+package roce
+
+// The completion queue. Below it is one ring per lane, since the order of completions is promised within a queue pair only
+// and a queue pair lives on one lane.
+// Stages: the object, polling (which runs the stack), notification, waiting (poll, arm, look again, sleep), closing.
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/goroce/goroce/qp"
+)
+
+// CQ is a completion queue (ibv_cq). All methods may be called from any goroutine.
+type CQ struct {
+	dev    *Device
+	lanes  []*qp.CQ      // [i] is filled by dev.lanes[i]
+	notify chan struct{} // holds a token when an armed queue got a completion
+
+	drives  atomic.Pointer[[]*lane] // the lanes that a poller of this queue runs: where its queue pairs are
+	waiters atomic.Int32            // goroutines in Wait
+	spin    atomic.Int64            // ns that Wait polls before it sleeps; adapts
+	pairs   []int                   // [i]: how many queue pairs of dev.lanes[i] complete here; under dev.mu
+
+	mu     sync.Mutex // the consumer side: one poller at a time
+	kept   []WC       // taken out of the rings when a queue pair was closed: older than what is in the rings
+	empty  uint       // empty polls in a row
+	closed bool
+}
+
+const (
+	// maxSpin is how long Wait polls at most before it arms and sleeps: about what going to sleep and waking up costs.
+	maxSpin = 50 * time.Microsecond
+	// yieldEvery is after how many empty polls in a row a poller lets other goroutines run: more pollers than processors
+	// would otherwise wait for each other's time slices of 10 ms.
+	yieldEvery = 64
+)
+
+func newCQ(d *Device) *CQ {
+	c := &CQ{dev: d, notify: make(chan struct{}, 1), pairs: make([]int, len(d.lanes))}
+	c.spin.Store(int64(maxSpin))
+	c.drives.Store(&d.lanes) // until it has queue pairs, whoever polls it helps all
+	return c
+}
+
+// count notes that a queue pair of lane l more (+1) or less (-1) completes here, and with it which lanes a poller runs. The
+// caller has the device's control lock.
+func (c *CQ) count(l *lane, n int) {
+	before := c.pairs[l.index]
+	c.pairs[l.index] += n
+	if before != 0 && c.pairs[l.index] != 0 {
+		return
+	}
+	var lanes []*lane
+	for i, l := range c.dev.lanes {
+		if c.pairs[i] > 0 {
+			lanes = append(lanes, l)
+		}
+	}
+	if len(lanes) == 0 {
+		lanes = c.dev.lanes
+	}
+	c.drives.Store(&lanes)
+}
+
+func (c *CQ) kind() string   { return "CQ" }
+func (c *CQ) label() string  { return "" }
+func (c *CQ) needs(any) bool { return false }
+
+// Device returns the device that the queue is on.
+func (c *CQ) Device() *Device { return c.dev }
+
+// Cap returns how many completions the queue holds.
+func (c *CQ) Cap() int { return c.lanes[0].Cap() }
+
+// Len returns how many completions wait to be polled.
+func (c *CQ) Len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := len(c.kept)
+	for _, q := range c.lanes {
+		n += q.Len()
+	}
+	return n
+}
+
+// Poll takes up to len(wcs) completions and returns how many (ibv_poll_cq); it never sleeps. When there are none it runs
+// the stack on the calling goroutine first, which is what makes a polling application fast. Completions of one queue pair
+// come in order. The error is ErrOverrun once completions were lost, ErrClosed after Close; then the number is 0.
+func (c *CQ) Poll(wcs []WC) (int, error) { return c.poll(wcs, true) }
+
+// poll with claim tells the background that an application is polling, so that it stays out of the way.
+func (c *CQ) poll(wcs []WC, claim bool) (int, error) {
+	n, err := c.take(wcs)
+	if n > 0 || err != nil || len(wcs) == 0 {
+		return n, err
+	}
+	for _, l := range *c.drives.Load() {
+		l.poll(claim)
+	}
+	n, err = c.take(wcs)
+	if n == 0 && err == nil {
+		c.rest()
+	}
+	return n, err
+}
+
+// take moves published completions to the application.
+func (c *CQ) take(wcs []WC) (n int, err error) {
+	c.mu.Lock()
+	if len(c.kept) > 0 {
+		n = copy(wcs, c.kept)
+		c.kept = c.kept[n:]
+	}
+	for _, q := range c.lanes {
+		n += q.Poll(wcs[n:])
+	}
+	switch {
+	case n > 0:
+		c.empty = 0
+	case c.closed:
+		err = fmt.Errorf("roce: CQ: %w", ErrClosed)
+	default:
+		err = c.overrun()
+	}
+	c.mu.Unlock()
+	return n, err
+}
+
+func (c *CQ) overrun() error {
+	for _, q := range c.lanes {
+		if err := q.Err(); err != nil {
+			return c.dev.fail("Poll", fmt.Errorf("%w: it holds %d", err, q.Cap()))
+		}
+	}
+	return nil
+}
+
+// rest lets other goroutines run now and then.
+func (c *CQ) rest() {
+	c.mu.Lock()
+	c.empty++
+	yield := c.empty%yieldEvery == 0
+	c.mu.Unlock()
+	if yield {
+		runtime.Gosched()
+	}
+}
+
+// ReqNotify arms the queue (ibv_req_notify_cq): the next completion, or with solicitedOnly the next one that its sender
+// marked SendSolicited or that is an error, puts a token into Notify, once. Completions that are in the queue already do not
+// count, so: arm, Poll, and only if that was empty receive from Notify. Wait does all this.
+func (c *CQ) ReqNotify(solicitedOnly bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return c.dev.fail("ReqNotify", ErrClosed)
+	}
+	c.arm(solicitedOnly)
+	// Who arms is about to sleep: the background is to watch the port again.
+	for _, l := range *c.drives.Load() {
+		l.unclaim()
+	}
+	return nil
+}
+
+func (c *CQ) arm(solicitedOnly bool) {
+	for _, q := range c.lanes {
+		q.Arm(solicitedOnly)
+	}
+}
+
+// Notify is the completion channel: it holds at most one token, which may also be a stale one. Close leaves it open and puts
+// a token in. Use either Notify or Wait on a queue, not both.
+func (c *CQ) Notify() <-chan struct{} { return c.notify }
+
+// ring puts the token in; the lane calls it when an armed queue got a completion.
+func (c *CQ) ring() {
+	select {
+	case c.notify <- struct{}{}:
+	default:
+	}
+}
+
+// Wait takes up to len(wcs) completions, at least one, and waits for it if need be: it polls for some microseconds, as Poll
+// does, then arms the queue and sleeps. When ctx ends first it returns ctx.Err(). Several goroutines may wait on one queue.
+func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
+	if len(wcs) == 0 {
+		return 0, nil
+	}
+	c.waiters.Add(1)
+	defer c.leave()
+	for {
+		if n, err := c.pollFor(ctx, wcs); n > 0 || err != nil {
+			return n, err
+		}
+		c.mu.Lock()
+		c.arm(false)
+		c.mu.Unlock()
+		if n, err := c.poll(wcs, false); n > 0 || err != nil {
+			return n, err
+		}
+		asleep := now()
+		select {
+		case <-c.notify:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+		c.adapt(time.Duration(now() - asleep))
+	}
+}
+
+// leave passes the token on: it was for one waiter, there may be completions for more, and the queue is not armed any more.
+func (c *CQ) leave() {
+	if c.waiters.Add(-1) > 0 {
+		c.ring()
+	}
+}
+
+// pollFor polls for as long as seems worth while, and then until somebody else is looking after the lanes.
+func (c *CQ) pollFor(ctx context.Context, wcs []WC) (int, error) {
+	end := now() + qp.Time(c.spin.Load())
+	for claim := true; ; {
+		n, err := c.poll(wcs, claim)
+		if n > 0 || err != nil {
+			return n, err
+		}
+		if claim && now() < end {
+			continue
+		}
+		lanes := *c.drives.Load()
+		if claim {
+			for _, l := range lanes {
+				l.unclaim()
+			}
+			claim = false
+		}
+		if guarded(lanes) {
+			return 0, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// guarded tells whether all lanes go on without the caller.
+func guarded(lanes []*lane) bool {
+	for _, l := range lanes {
+		if !l.guarded() {
+			return false
+		}
+	}
+	return true
+}
+
+// adapt learns from how long a sleep took whether polling for longer would have saved it.
+func (c *CQ) adapt(slept time.Duration) {
+	if slept < maxSpin {
+		c.spin.Store(int64(maxSpin))
+		return
+	}
+	c.spin.Store(c.spin.Load() / 2)
+}
+
+// Close destroys the queue (ibv_destroy_cq). While queue pairs complete there the error is ErrBusy and names them. Waiters
+// return with ErrClosed. A second Close does nothing.
+func (c *CQ) Close() error {
+	d := c.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil
+	}
+	if err := d.objects.busy("CQ", c); err != nil {
+		return d.fail("Close", err)
+	}
+	if err := c.destroy(); err != nil {
+		return d.fail("Close", err)
+	}
+	c.closed, c.kept = true, nil
+	d.objects.remove(c)
+	c.ring()
+	return nil
+}
+
+// destroy takes the rings away from the lanes. It leaves them to c, empty: a poller finds nothing and then sees closed.
+func (c *CQ) destroy() error {
+	for i, q := range c.lanes {
+		if err := c.dev.lanes[i].do(func(e *qp.Engine, _ qp.Time) error { return e.DestroyCQ(q) }); err != nil {
+			return err
+		}
+		var lost [16]WC
+		for q.Poll(lost[:]) > 0 {
+		}
+	}
+	return nil
+}
+
+// purge takes out the completions of a queue pair that is gone: after QP.Close none of it are seen any more.
+func (c *CQ) purge(qpn uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.kept
+	var wcs [64]WC
+	for _, q := range c.lanes {
+		for n := q.Poll(wcs[:]); n > 0; n = q.Poll(wcs[:]) {
+			all = append(all, wcs[:n]...)
+		}
+	}
+	c.kept = nil
+	for _, wc := range all {
+		if wc.QPN != qpn {
+			c.kept = append(c.kept, wc)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package roce
+
+// The device: one address on one port, its memory table and its lanes.
+// Stages: what can be opened, configuration, Open, what the device can tell, what is made on it, Close.
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/goroce/goroce/mr"
+	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/transport"
+)
+
+// Config changes how a device works. The zero value is right for most uses.
+type Config struct {
+	// Wrap, if not nil, is given the port and returns the one to use: the place for transport.Fault and transport.Capture.
+	Wrap func(transport.Port) transport.Port
+
+	// Port, if not nil, is used instead of opening the name, which then is only what the device is called. The device closes it.
+	Port transport.Port
+
+	// Transport is passed on when the name is opened: UDP port, socket buffer sizes.
+	Transport transport.Options
+
+	// Window is how many packets an RC queue pair may have unacknowledged; 0 is qp.DefaultWindow.
+	Window int
+
+	// NoBackground starts no goroutine. Then nothing at all happens between the application's own calls: no timer fires
+	// and no peer is answered unless somebody polls a completion queue of the device. CQ.Wait polls without sleeping.
+	NoBackground bool
+}
+
+// Device is a software RNIC. All methods may be called from any goroutine.
+type Device struct {
+	name  string
+	cfg   Config
+	info  transport.Info
+	mem   *mr.Table
+	lanes []*lane
+	queue eventQueue
+
+	mu      sync.Mutex // control calls
+	objects objects    // everything that was made on the device and is not closed
+	nextQP  int        // counts queue pairs, to spread them over the lanes
+	closed  bool
+}
+
+// Open opens a device by name. cfg may be nil.
+//
+//	udp:ADDRESS    UDP sockets on a local address, "udp:127.0.0.1", "udp:fe80::1": no privilege needed, any OS
+//	udp:INTERFACE  the same on an interface's first address, "udp:eth0"
+//	pipe:NAME      a wire inside this process that all devices opened with this name are plugged into
+//
+// The error says what is missing: no such address, the port is in use by another process, and so on. Devices lists what
+// can be opened here.
+func Open(name string, cfg *Config) (*Device, error) {
+	d := &Device{name: name}
+	if cfg != nil {
+		d.cfg = *cfg
+	}
+	port := d.cfg.Port
+	if port == nil {
+		var err error
+		if port, err = transport.Open(name, d.cfg.Transport); err != nil {
+			return nil, d.fail("Open", err)
+		}
+	}
+	if d.cfg.Wrap != nil {
+		port = d.cfg.Wrap(port)
+	}
+	d.info = port.Info()
+	if len(d.info.GIDs) == 0 {
+		port.Close()
+		return nil, d.fail("Open", fmt.Errorf("%w: the port has no address", ErrInvalid))
+	}
+	d.mem = mr.NewTable(random.Uint64)
+	d.objects = make(objects)
+	d.queue.init()
+	// One lane for now. More need a port each (design 6: SO_REUSEPORT steering by QPN); nothing above this line knows the number.
+	d.lanes = []*lane{newLane(d, 0, port)}
+	if !d.cfg.NoBackground {
+		for _, l := range d.lanes {
+			l.start()
+		}
+	}
+	return d, nil
+}
+
+// Name is the name that the device was opened with.
+func (d *Device) Name() string { return d.name }
+
+// AllocPD makes a protection domain (ibv_alloc_pd).
+func (d *Device) AllocPD() (*PD, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, d.fail("AllocPD", ErrClosed)
+	}
+	h, err := d.mem.AllocPD()
+	if err != nil {
+		return nil, d.fail("AllocPD", err)
+	}
+	p := &PD{dev: d, handle: h}
+	d.objects.add(p)
+	return p, nil
+}
+
+// CreateCQ makes a completion queue for at least cqe completions (ibv_create_cq); the engine rounds up to a power of two.
+// A queue that overruns loses completions for good and its queue pairs go to the error state, so make it as large as the
+// sum of the send and receive queues that complete there.
+func (d *Device) CreateCQ(cqe int) (*CQ, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, d.fail("CreateCQ", ErrClosed)
+	}
+	c := newCQ(d)
+	for _, l := range d.lanes {
+		err := l.do(func(e *qp.Engine, _ qp.Time) error {
+			q, err := e.CreateCQ(cqe)
+			if err == nil {
+				q.Context = c
+				c.lanes = append(c.lanes, q)
+			}
+			return err
+		})
+		if err != nil {
+			c.destroy()
+			return nil, d.fail("CreateCQ", err)
+		}
+	}
+	d.objects.add(c)
+	return c, nil
+}
+
+// Close ends the device: its goroutines have ended and its port is free when it returns. While anything that was made on
+// the device is still open, Close does nothing and the error (ErrBusy) says what is left. A second Close does nothing.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil
+	}
+	if err := d.objects.busy("device "+d.name, nil); err != nil {
+		return d.fail("Close", err)
+	}
+	d.closed = true
+	var err error
+	for _, l := range d.lanes {
+		if e := l.close(); err == nil {
+			err = e
+		}
+	}
+	d.queue.close()
+	return d.fail("Close", err)
+}

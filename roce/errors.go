@@ -1,0 +1,75 @@
+package roce
+
+// Errors. Every error of this package is an *Error that names the call and the device; below it is the error of the layer
+// that refused, which names the value and the rule; at the bottom is one of the sentinels, for errors.Is.
+// A peer's misbehaviour is never an error of a call: it is the status of a completion, a counter, or an asynchronous event.
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/goroce/goroce/mr"
+	"github.com/goroce/goroce/qp"
+)
+
+// The kinds of errors; the verbs' errno is in brackets.
+var (
+	ErrInvalid = qp.ErrInvalid                                   // a value breaks a rule, the text says which [EINVAL]
+	ErrState   = qp.ErrState                                     // the queue pair's state does not allow it [EINVAL]
+	ErrFull    = qp.ErrFull                                      // the queue has no free slot: poll completions first [ENOMEM]
+	ErrLimit   = qp.ErrLimit                                     // the device has no more of these [ENOMEM]
+	ErrBusy    = qp.ErrBusy                                      // something else still uses the object, the text says what [EBUSY]
+	ErrOverrun = qp.ErrOverrun                                   // completions were lost: the completion queue was too small
+	ErrClosed  = errors.New("the object or its owner is closed") // [EBADF]
+)
+
+// Error says which call on which device failed and why. errors.Is and errors.As look through it.
+type Error struct {
+	Op     string // the call, "CreateQP"
+	Device string // the device's name, "udp:127.0.0.1"
+	Err    error  // why
+}
+
+// Error prints "roce: CreateQP on udp:127.0.0.1: <why>".
+func (e *Error) Error() string { return fmt.Sprintf("roce: %s on %s: %v", e.Op, e.Device, e.Err) }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is maps the memory table's kinds of errors to this package's, so that a caller needs to know one set only.
+func (e *Error) Is(target error) bool {
+	switch target {
+	case ErrInvalid:
+		return errors.Is(e.Err, mr.ErrInvalid)
+	case ErrBusy:
+		return errors.Is(e.Err, mr.ErrBusy)
+	case ErrLimit:
+		return errors.Is(e.Err, mr.ErrFull)
+	}
+	return false
+}
+
+// PostError says which work request of a PostSend or PostRecv was refused. Those before it were posted, those after it
+// were not looked at (ibv_post_send's bad_wr).
+type PostError struct {
+	Op    string // "PostSend" or "PostRecv"
+	QPN   uint32
+	Index int   // of the refused work request
+	Err   error // why
+}
+
+// Error prints "roce: PostSend on QP 0x00001a, request 2: <why>".
+func (e *PostError) Error() string {
+	return fmt.Sprintf("roce: %s on QP 0x%06x, request %d: %v", e.Op, e.QPN, e.Index, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *PostError) Unwrap() error { return e.Err }
+
+// fail wraps a lower layer's error; nil stays nil.
+func (d *Device) fail(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Op: op, Device: d.name, Err: err}
+}

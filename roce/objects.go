@@ -1,0 +1,65 @@
+package roce
+
+// What exists on a device, so that closing something that is still needed can say by what. Under Device.mu.
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// object is anything made on a device. Its values are comparable.
+type object interface {
+	kind() string          // "QP"
+	label() string         // what tells it from others of its kind, "0x00001a", or ""
+	needs(needed any) bool // whether it cannot live without the other
+}
+
+type objects map[object]struct{}
+
+func (o objects) add(x object)    { o[x] = struct{}{} }
+func (o objects) remove(x object) { delete(o, x) }
+
+// busy returns nil if nothing needs x (anything at all, if x is nil), and otherwise an ErrBusy like
+// "PD still has 2 QPs (0x00001a, 0x0003bc), 1 MR".
+func (o objects) busy(what string, x any) error {
+	labels := make(map[string][]string)
+	for user := range o {
+		if x == nil || user.needs(x) {
+			labels[user.kind()] = append(labels[user.kind()], user.label())
+		}
+	}
+	if len(labels) == 0 {
+		return nil
+	}
+	var parts []string
+	for _, kind := range []string{"QP", "CQ", "MR", "MW", "AH", "PD"} {
+		if l := labels[kind]; len(l) > 0 {
+			parts = append(parts, countOf(kind, l))
+		}
+	}
+	return busyError(what + " still has " + strings.Join(parts, ", "))
+}
+
+// countOf prints "2 QPs (0x00001a, 0x0003bc)", with a few of the labels at most.
+func countOf(kind string, labels []string) string {
+	const shown = 4
+	text := fmt.Sprintf("%d %s", len(labels), kind)
+	if len(labels) > 1 {
+		text += "s"
+	}
+	if labels[0] == "" {
+		return text
+	}
+	slices.Sort(labels)
+	if len(labels) > shown {
+		labels = append(labels[:shown:shown], "...")
+	}
+	return text + " (" + strings.Join(labels, ", ") + ")"
+}
+
+// busyError is an ErrBusy that says what is in the way and nothing else.
+type busyError string
+
+func (b busyError) Error() string        { return string(b) }
+func (b busyError) Is(target error) bool { return target == ErrBusy }

@@ -1,0 +1,187 @@
+package roce
+
+// What can be opened, and what a device and its port can do. Names are those of ibv_device_attr and ibv_port_attr; values
+// come from qp/limits.go, mr and the port, so that the answer is what the code below really does.
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/goroce/goroce/mr"
+	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/wire"
+)
+
+// AtomicCap says how far atomics are atomic (ibv_atomic_cap).
+type AtomicCap uint8
+
+// AtomicHCA is atomicity among all accesses through one device. This stack keeps it against sync/atomic of its process too.
+const AtomicHCA AtomicCap = 1
+
+// DeviceCaps are the optional abilities of a device (ibv_device_cap_flags).
+type DeviceCaps uint32
+
+// The abilities that this stack has.
+const (
+	CapCurrQPStateMod  DeviceCaps = 1 << 7  // Modify honours AttrCurState
+	CapPortActiveEvent DeviceCaps = 1 << 10 // EventPortActive
+	CapRCRNRNakGen     DeviceCaps = 1 << 12 // RNR NAKs
+	CapMemWindow       DeviceCaps = 1 << 17
+	CapMemWindow2B     DeviceCaps = 1 << 24 // windows of type 2B
+)
+
+// DeviceAttr is what a device can do (ibv_device_attr).
+type DeviceAttr struct {
+	FWVer           string
+	NodeGUID        uint64 // EUI-64 of the interface's MAC address; without one, the lower half of the GID
+	SysImageGUID    uint64
+	MaxMRSize       uint64 // bytes
+	PageSizeCap     uint64 // bit mask of page sizes; nothing is paged, so all work
+	VendorID        uint32
+	VendorPartID    uint32
+	HWVer           uint32
+	MaxQP           int
+	MaxQPWR         int // work requests of a queue
+	DeviceCaps      DeviceCaps
+	MaxSGE          int // elements of a work request
+	MaxSGERd        int // elements of a READ
+	MaxInline       int // bytes of inline data (verbs learn it from ibv_create_qp)
+	MaxCQ           int
+	MaxCQE          int
+	MaxMR           int
+	MaxPD           int
+	MaxQPRdAtom     int // READs and atomics of its peer that a queue pair remembers
+	MaxResRdAtom    int // the same for all queue pairs together
+	MaxQPInitRdAtom int // READs and atomics that a queue pair may have outstanding
+	AtomicCap       AtomicCap
+	MaxMW           int
+	MaxAH           int
+	MaxPKeys        int
+	LocalCAAckDelay uint8 // this side answers within 4.096 us * 2^n
+	PhysPortCnt     uint8 // 1
+}
+
+// Query returns the device's limits and abilities (ibv_query_device).
+func (d *Device) Query() DeviceAttr {
+	guid := d.guid()
+	return DeviceAttr{
+		FWVer: "goroce", NodeGUID: guid, SysImageGUID: guid,
+		MaxMRSize: math.MaxInt64, PageSizeCap: 0xfffff000, VendorID: 0xffffff, // no IEEE number, as rxe
+		MaxQP: qp.MaxQP, MaxQPWR: qp.MaxQPWR,
+		DeviceCaps: CapCurrQPStateMod | CapPortActiveEvent | CapRCRNRNakGen | CapMemWindow | CapMemWindow2B,
+		MaxSGE:     qp.MaxSGE, MaxSGERd: qp.MaxSGE, MaxInline: qp.MaxInline, MaxCQ: qp.MaxCQ, MaxCQE: qp.MaxCQE,
+		MaxMR: mr.MaxRegions, MaxPD: mr.MaxPDs, MaxMW: mr.MaxWindows, MaxAH: qp.MaxAH, MaxPKeys: qp.MaxPKeys,
+		MaxQPRdAtom: qp.MaxRdAtomic, MaxQPInitRdAtom: qp.MaxRdAtomic, MaxResRdAtom: qp.MaxRdAtomic * qp.MaxQP,
+		AtomicCap: AtomicHCA, LocalCAAckDelay: 15, PhysPortCnt: 1,
+	}
+}
+
+// guid makes the EUI-64 of a MAC address (reference 1.9).
+func (d *Device) guid() uint64 {
+	if m := d.info.MAC; len(m) == 6 && [6]byte(m) != [6]byte{} {
+		return binary.BigEndian.Uint64([]byte{m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]})
+	}
+	return binary.BigEndian.Uint64(d.info.GIDs[0][8:])
+}
+
+// PortState is a port's state (ibv_port_state).
+type PortState uint8
+
+// Port states.
+const (
+	PortDown   PortState = 1
+	PortActive PortState = 4
+)
+
+// String prints the state as ibv_devinfo does.
+func (s PortState) String() string {
+	switch s {
+	case PortDown:
+		return "PORT_DOWN"
+	case PortActive:
+		return "PORT_ACTIVE"
+	}
+	return fmt.Sprintf("PortState(%d)", uint8(s))
+}
+
+// Numbers of PortAttr.
+const (
+	PhysDisabled      = 3       // PortAttr.PhysState without carrier
+	PhysLinkUp        = 5       // PortAttr.PhysState
+	LinkLayerEthernet = 2       // PortAttr.LinkLayer
+	PortCMSup         = 1 << 16 // PortAttr.PortCaps: communication management
+	PortIPBasedGIDs   = 1 << 26 // PortAttr.PortCaps
+)
+
+// PortAttr describes the device's one port (ibv_port_attr).
+type PortAttr struct {
+	State        PortState
+	MaxMTU       MTU // the largest path MTU of the stack
+	ActiveMTU    MTU // the largest path MTU that fits the interface
+	GIDTblLen    int
+	PortCaps     uint32 // PortCMSup | PortIPBasedGIDs
+	MaxMsgSz     uint64 // bytes
+	BadPKeyCntr  uint64
+	QKeyViolCntr uint64
+	PKeyTblLen   int
+	ActiveWidth  uint8 // 1: 1x, 2: 4x
+	ActiveSpeed  uint8 // a lane's: 1 SDR, 2 DDR, 4 QDR, 8 FDR10, 16 FDR, 32 EDR, 64 HDR
+	SpeedMbps    int   // what the interface says; 0 is unknown
+	NetMTU       int   // longest IP packet in bytes
+	PhysState    uint8 // PhysLinkUp or PhysDisabled
+	LinkLayer    uint8 // LinkLayerEthernet
+	Interface    string
+}
+
+// QueryPort returns the port's present state (ibv_query_port).
+func (d *Device) QueryPort() PortAttr {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	info, s := d.info, qp.Stats{}
+	if !d.closed {
+		info, s = d.lanes[0].port.Info(), d.engineStats()
+	}
+	a := PortAttr{
+		State: PortDown, PhysState: PhysDisabled, LinkLayer: LinkLayerEthernet, PortCaps: PortCMSup | PortIPBasedGIDs,
+		MaxMTU: MTU4096, ActiveMTU: wire.MTUForNet(info.NetMTU), NetMTU: info.NetMTU, MaxMsgSz: qp.MaxMessage,
+		GIDTblLen: len(info.GIDs), PKeyTblLen: qp.MaxPKeys, SpeedMbps: info.SpeedMbps, Interface: info.Interface,
+		BadPKeyCntr: s.Drops[wire.DropPKey], QKeyViolCntr: s.Drops[wire.DropQKey],
+	}
+	if !d.closed && (info.Up || info.Interface == "") {
+		a.State, a.PhysState = PortActive, PhysLinkUp
+	}
+	a.ActiveWidth, a.ActiveSpeed = speedCode(info.SpeedMbps)
+	return a
+}
+
+// speedCode is how the kernel tells an Ethernet speed in InfiniBand's terms: the next that is not slower.
+func speedCode(mbps int) (width, speed uint8) {
+	const x1, x4 = 1, 2
+	for _, row := range []struct {
+		mbps         int
+		width, speed uint8
+	}{
+		{1000, x1, 1}, {10000, x1, 8}, {20000, x4, 2}, {25000, x1, 32}, {40000, x4, 8}, {100000, x4, 32},
+	} {
+		if mbps <= row.mbps {
+			return row.width, row.speed
+		}
+	}
+	return x4, 64
+}
+
+// QueryGID returns row i of the GID table (ibv_query_gid). All rows are of type RoCE v2.
+func (d *Device) QueryGID(i int) (GID, error) {
+	if i < 0 || i >= len(d.info.GIDs) {
+		return GID{}, d.fail("QueryGID", fmt.Errorf("%w: index %d, the device has %d GIDs", ErrInvalid, i, len(d.info.GIDs)))
+	}
+	return d.info.GIDs[i], nil
+}
+
+// GIDs returns the GID table: row i is QueryGID(i) and AHAttr.SGIDIndex i.
+func (d *Device) GIDs() []GID { return append([]GID(nil), d.info.GIDs...) }
+
+// PortInfo returns what the packet port says about itself, with the features that the system refused.
+func (d *Device) PortInfo() transport.Info { return d.info }
