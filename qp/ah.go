@@ -1,0 +1,74 @@
+package qp
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/goroce/goroce/mr"
+	"github.com/goroce/goroce/wire"
+)
+
+// AH is an address handle: where a datagram goes. Immutable; usable by any goroutine until destroyed.
+type AH struct {
+	pd   mr.PD
+	row  uint32
+	attr AHAttr
+	path wire.Path
+	dead atomic.Bool
+}
+
+// Attr returns what the handle was made from.
+func (a *AH) Attr() AHAttr { return a.attr }
+
+// CreateAH makes an address handle of a protection domain. ErrInvalid names the attribute that is wrong.
+func (e *Engine) CreateAH(pd mr.PD, attr AHAttr) (*AH, error) {
+	path, err := e.path(&attr, e.cfg.SrcPort)
+	if err != nil {
+		return nil, err
+	}
+	a := &AH{pd: pd, attr: attr, path: path}
+	for i, old := range e.ahs {
+		if old == nil {
+			a.row = uint32(i)
+			e.ahs[i] = a
+			return a, nil
+		}
+	}
+	if len(e.ahs) == MaxAH {
+		return nil, fmt.Errorf("%w: %d address handles", ErrLimit, MaxAH)
+	}
+	a.row = uint32(len(e.ahs))
+	e.ahs = append(e.ahs, a)
+	return a, nil
+}
+
+// DestroyAH ends the handle. Requests posted with it that have not been sent yet fail with WCLocQPOpErr.
+func (e *Engine) DestroyAH(a *AH) error {
+	if int(a.row) >= len(e.ahs) || e.ahs[a.row] != a {
+		return fmt.Errorf("address handle: %w", ErrUnknown)
+	}
+	a.dead.Store(true)
+	e.ahs[a.row] = nil
+	return nil
+}
+
+// path checks an address vector and makes its packet header.
+func (e *Engine) path(a *AHAttr, srcPort uint16) (wire.Path, error) {
+	switch {
+	case int(a.SGIDIndex) >= len(e.cfg.GIDs):
+		return wire.Path{}, invalid("sgid_index %d, the device has %d GIDs", a.SGIDIndex, len(e.cfg.GIDs))
+	case a.FlowLabel >= 1<<20:
+		return wire.Path{}, invalid("flow label 0x%x is wider than 20 bits", a.FlowLabel)
+	case a.DGID == wire.GID{}:
+		return wire.Path{}, invalid("no destination GID: RoCE needs the peer's address (a GRH)")
+	}
+	src := e.cfg.GIDs[a.SGIDIndex]
+	if src.Is4() != a.DGID.Is4() {
+		return wire.Path{}, invalid("destination %v and source GID[%d] %v are of different IP versions", a.DGID, a.SGIDIndex, src)
+	}
+	hop := a.HopLimit
+	if hop == 0 {
+		hop = defaultHopLimit
+	}
+	return wire.NewPath(src, a.DGID, srcPort, a.TrafficClass, hop, a.FlowLabel)
+}

@@ -1,0 +1,322 @@
+package qp
+
+// The completer: responses of the peer become completions, or retries.
+// Stages: which response (completeRC) → what it acknowledges (ackThrough) → its own effect (READ data, atomic value, NAK, RNR)
+// → completions in posting order. Every retry goes through retry, which counts. Rules: section 4.4.
+
+import (
+	"encoding/binary"
+
+	"github.com/goroce/goroce/mr"
+	"github.com/goroce/goroce/wire"
+)
+
+// completer is the part of a queue pair that handles responses.
+type completer struct {
+	una        wire.PSN // oldest unacknowledged; inside a READ, of the response that is missing first
+	lost       wire.PSN // where the last retry started without progress since; noPSN: none. One loss is reported many times
+	seen       wire.PSN // newest READ response since that retry
+	retries    uint8    // left
+	rnrRetries uint8    // left
+	waiting    bool     // an RNR NAK's time has to pass first
+}
+
+// noPSN is no sequence number.
+const noPSN wire.PSN = 1 << 24
+
+// completeRC handles one response packet of an RC queue pair.
+func (e *Engine) completeRC(now Time, q *QP, p *wire.Packet) wire.DropReason {
+	psn := p.BTH.PSN()
+	if psn.Sub(q.comp.una) < 0 || psn.Sub(q.req.top) >= 0 {
+		return wire.DropGhost // of something complete, or never sent
+	}
+	if p.Op.Flags&wire.OpRead != 0 && p.AETH() == nil { // READ_RESPONSE_MIDDLE
+		return e.readResponse(now, q, p, psn)
+	}
+	syn := p.AETH().Syndrome()
+	switch {
+	case p.Opcode == wire.RCAcknowledge && syn.Kind() == wire.KindACK:
+		e.ackThrough(now, q, psn)
+	case p.Opcode == wire.RCAcknowledge && syn.Kind() == wire.KindRNR:
+		e.rnrNAK(now, q, psn, syn)
+	case p.Opcode == wire.RCAcknowledge && syn.Kind() == wire.KindNAK:
+		return e.nakReceived(now, q, psn, syn)
+	case syn.Kind() != wire.KindACK:
+		return wire.DropMalformed // reserved syndromes are ignored (section 4.4, as hfi1)
+	case p.Opcode == wire.RCAtomicAcknowledge:
+		e.atomicResponse(now, q, p, psn)
+	default:
+		return e.readResponse(now, q, p, psn)
+	}
+	return wire.DropNone
+}
+
+// ackThrough completes everything up to and including psn. A READ or atomic without its response on the way is an implied
+// NAK: false, and a retry from there has begun.
+func (e *Engine) ackThrough(now Time, q *QP, psn wire.PSN) bool {
+	c, before := &q.comp, q.comp.una
+	for q.sq.head.Load() != q.req.started {
+		i := q.sq.head.Load()
+		s, w := q.sq.at(i), q.req.at(i)
+		if wrTable[s.opcode].local && q.req.heldOther(i) {
+			e.completeHead(q)
+			continue
+		}
+		if psn.Sub(w.first) < 0 || wrTable[s.opcode].local {
+			break
+		}
+		if s.opcode == WRRead || wrTable[s.opcode].atomic {
+			if c.una.Sub(w.first) < 0 {
+				c.una = w.first
+			}
+			e.progress(now, q, before)
+			e.stats.ImpliedNAK++
+			e.impliedNAK(now, q, psn)
+			return false
+		}
+		if w.last.Sub(psn) > 0 { // in the middle of a message
+			break
+		}
+		c.una = w.last.Next()
+		e.completeHead(q)
+	}
+	if psn.Next().Sub(c.una) > 0 {
+		c.una = psn.Next()
+	}
+	e.progress(now, q, before)
+	return true
+}
+
+// impliedNAK asks again for a response that was overtaken by psn. The responses of before the retry are still on their way and
+// say the same again; what has started over from an older PSN is a new loss.
+func (e *Engine) impliedNAK(now Time, q *QP, psn wire.PSN) {
+	c := &q.comp
+	if c.lost == c.una && psn.Sub(c.seen) <= 0 {
+		c.lost = noPSN
+	}
+	c.seen = psn
+	e.retry(now, q)
+}
+
+// ackBefore completes everything before psn, which responses of psn imply.
+func (e *Engine) ackBefore(now Time, q *QP, psn wire.PSN) bool {
+	if psn == q.comp.una {
+		e.completeLocal(q)
+		return true
+	}
+	return e.ackThrough(now, q, psn.Prev())
+}
+
+// completeLocal completes local operations that have reached the head.
+func (e *Engine) completeLocal(q *QP) {
+	for i := q.sq.head.Load(); i != q.req.started && wrTable[q.sq.at(i).opcode].local && q.req.heldOther(i); i = q.sq.head.Load() {
+		e.completeHead(q)
+	}
+}
+
+// heldOther says whether request i is not the held one.
+func (r *requester) heldOther(i uint32) bool { return r.hold == WCSuccess || r.heldAt != i }
+
+// progress reloads what limits retries, once the oldest unacknowledged PSN has moved on from before.
+func (e *Engine) progress(now Time, q *QP, before wire.PSN) {
+	c := &q.comp
+	if c.una == before {
+		return
+	}
+	c.retries, c.rnrRetries, c.lost = q.attr.RetryCnt, q.attr.RNRRetry, noPSN
+	if c.una.Sub(q.req.psn) > 0 { // the peer had got what a retry was about to repeat
+		q.seek(c.una)
+	}
+	if c.waiting {
+		c.waiting = false
+	}
+	e.completeLocal(q)
+	e.restartAckTimer(now, q)
+	e.releaseHeld(q)
+	e.schedule(q, dueRequest)
+	e.checkDrained(q)
+}
+
+// restartAckTimer starts the ack timeout if something is unacknowledged (section 4.7).
+func (e *Engine) restartAckTimer(now Time, q *QP) {
+	if q.comp.waiting {
+		return
+	}
+	t := wire.AckTimeout(q.attr.Timeout)
+	if t == 0 || q.req.top == q.comp.una || q.State() == StateErr {
+		e.timers.disarm(q)
+		return
+	}
+	e.timers.arm(q, now+Time(t))
+}
+
+// readResponse takes the data of one READ response packet. They are told apart by PSN and length: after a restart a peer may
+// continue with MIDDLE and LAST or begin again with FIRST or ONLY (section 4.4).
+func (e *Engine) readResponse(now Time, q *QP, p *wire.Packet, psn wire.PSN) wire.DropReason {
+	if !e.ackBefore(now, q, psn) {
+		return wire.DropOutOfSequence
+	}
+	i := q.sq.head.Load()
+	s, w := q.sq.at(i), q.req.at(i)
+	if i == q.req.started || s.opcode != WRRead {
+		e.failHead(q, WCBadRespErr)
+		return wire.DropNone
+	}
+	off := uint32(psn.Sub(w.first)) * q.mtu
+	n := min(q.mtu, s.length-off)
+	last := off+n == s.length
+	if uint32(len(p.Payload)) != n || last != (p.Op.Flags&wire.OpEnd != 0) {
+		e.failHead(q, WCLocLenErr)
+		return wire.DropNone
+	}
+	if e.scatter(q.pd, q.sq.sgl(i), off, p.Payload) != mr.OK {
+		e.failHead(q, WCLocProtErr)
+		return wire.DropNone
+	}
+	e.answered(now, q, psn, last)
+	return wire.DropNone
+}
+
+// atomicResponse stores the value that an atomic found at the peer.
+func (e *Engine) atomicResponse(now Time, q *QP, p *wire.Packet, psn wire.PSN) {
+	if !e.ackBefore(now, q, psn) {
+		return
+	}
+	i := q.sq.head.Load()
+	s := q.sq.at(i)
+	if i == q.req.started || !wrTable[s.opcode].atomic {
+		e.failHead(q, WCBadRespErr)
+		return
+	}
+	binary.NativeEndian.PutUint64(e.scratch[:], p.AtomicAckETH().Orig())
+	if e.scatter(q.pd, q.sq.sgl(i), 0, e.scratch[:8]) != mr.OK {
+		e.failHead(q, WCLocProtErr)
+		return
+	}
+	e.answered(now, q, psn, true)
+}
+
+// answered moves past a response of the READ or atomic at the head.
+func (e *Engine) answered(now Time, q *QP, psn wire.PSN, last bool) {
+	before := q.comp.una
+	q.comp.una = psn.Next()
+	if last {
+		e.completeHead(q)
+	}
+	e.progress(now, q, before)
+}
+
+// nakReceived handles a NAK: everything before psn is acknowledged; psn itself is sent again or fails (section 4.4).
+func (e *Engine) nakReceived(now Time, q *QP, psn wire.PSN, syn wire.Syndrome) wire.DropReason {
+	status := WCSuccess
+	switch syn {
+	case wire.SynNAKSeq:
+	case wire.SynNAKInvReq:
+		status = WCRemInvReqErr
+	case wire.SynNAKAccess:
+		status = WCRemAccessErr
+	case wire.SynNAKOp:
+		status = WCRemOpErr
+	default:
+		return wire.DropMalformed
+	}
+	if !e.ackBefore(now, q, psn) {
+		return wire.DropNone
+	}
+	if status == WCSuccess {
+		e.stats.RcvdSeqErr++
+		e.retry(now, q)
+		return wire.DropNone
+	}
+	e.failHead(q, status)
+	return wire.DropNone
+}
+
+// rnrNAK waits as long as the peer asks before psn is sent again.
+func (e *Engine) rnrNAK(now Time, q *QP, psn wire.PSN, syn wire.Syndrome) {
+	e.stats.RcvdRNR++
+	if !e.ackBefore(now, q, psn) || q.comp.waiting {
+		return
+	}
+	if q.comp.rnrRetries == 0 {
+		e.stats.RNRRetryExceeded++
+		e.failHead(q, WCRNRRetryExcErr)
+		return
+	}
+	if q.comp.rnrRetries != rnrForever {
+		q.comp.rnrRetries--
+	}
+	q.seek(q.comp.una)
+	q.comp.waiting = true
+	e.timers.arm(q, now+Time(wire.RNRTimeout(syn.Code())))
+}
+
+// retry sends again from the oldest unacknowledged packet. What reports the same loss once more is absorbed, else a burst of
+// NAKs would become a storm of retries.
+func (e *Engine) retry(now Time, q *QP) {
+	c := &q.comp
+	if c.lost == c.una || c.waiting {
+		return
+	}
+	e.resend(now, q)
+}
+
+// resend goes back to the oldest unacknowledged packet, if a retry is left.
+func (e *Engine) resend(now Time, q *QP) {
+	c := &q.comp
+	if c.retries == 0 {
+		e.stats.RetryExceeded++
+		e.failHead(q, WCRetryExcErr)
+		return
+	}
+	c.retries--
+	c.lost = c.una
+	q.seek(c.una)
+	e.restartAckTimer(now, q)
+	e.schedule(q, dueRequest)
+}
+
+// timeout handles the queue pair's deadline: the end of an RNR wait, or an ACK that did not come.
+func (e *Engine) timeout(now Time, q *QP) {
+	if q.State() != StateRTS && q.State() != StateSQD {
+		return
+	}
+	if q.comp.waiting {
+		q.comp.waiting = false
+		e.restartAckTimer(now, q)
+		e.schedule(q, dueRequest)
+		return
+	}
+	if q.req.top == q.comp.una {
+		return
+	}
+	e.stats.AckTimeouts++
+	e.resend(now, q)
+}
+
+// completeHead retires the oldest send work request with success, with a completion if it was asked for.
+func (e *Engine) completeHead(q *QP) {
+	i := q.sq.head.Load()
+	s := q.sq.at(i)
+	if s.opcode == WRRead || wrTable[s.opcode].atomic {
+		q.req.readsOut--
+	}
+	if q.sigAll || s.flags&SendSignaled != 0 {
+		e.complete(q.sendCQ, &WC{WRID: s.wrid, Opcode: wrTable[s.opcode].wc, ByteLen: s.length, QPN: q.qpn}, false)
+	}
+	q.sq.head.Store(i + 1)
+}
+
+// failHead completes the oldest send work request with an error and stops the queue: RC goes to ERR, UC and UD to SQE.
+func (e *Engine) failHead(q *QP, status WCStatus) {
+	i := q.sq.head.Load()
+	s := q.sq.at(i)
+	e.stats.SendErrors++
+	e.complete(q.sendCQ, &WC{WRID: s.wrid, Status: status, Opcode: wrTable[s.opcode].wc, QPN: q.qpn}, false)
+	q.sq.head.Store(i + 1)
+	if q.typ == RC {
+		e.fail(q)
+		return
+	}
+	e.sendError(q)
+}

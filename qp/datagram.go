@@ -1,0 +1,76 @@
+package qp
+
+// The responder of UD queue pairs and of QP 1: one packet, one receive request, no state (section 6.4).
+
+import (
+	"encoding/binary"
+
+	"github.com/goroce/goroce/mr"
+	"github.com/goroce/goroce/wire"
+)
+
+// datagram delivers a UD packet: 40 bytes of GRH, then the payload.
+func (e *Engine) deliver(q *QP, p *wire.Packet) wire.DropReason {
+	n := uint32(len(p.Payload))
+	switch {
+	case n > q.mtu:
+		return wire.DropTooLong
+	case q.rq.empty():
+		return wire.DropNoRecv
+	}
+	i := q.rq.head.Load()
+	slot, sgl := q.rq.at(i), q.rq.sgl(i)
+	if uint64(n)+GRHSize > uint64(slot.length) {
+		return wire.DropTooLong
+	}
+	wc := WC{WRID: slot.wrid, Opcode: WCRecv, QPN: q.qpn, SrcQP: p.DETH().SrcQP(), ByteLen: n + GRHSize, Flags: WCGRH}
+	if p.Op.Flags&wire.OpImm != 0 {
+		wc.Flags |= WCWithImm
+		wc.Imm = p.ImmDt().Imm()
+	}
+	if e.scatter(q.pd, sgl, 0, e.grh(p.Frame)) != mr.OK || e.scatter(q.pd, sgl, GRHSize, p.Payload) != mr.OK {
+		wc.Status = WCLocProtErr
+	}
+	e.complete(q.recvCQ, &wc, p.BTH.Solicited())
+	q.rq.head.Store(i + 1)
+	return wire.DropNone
+}
+
+// grh is what stands before the payload in the buffer: an IPv6 header, or 20 zero bytes and the IPv4 header, by whose checksum
+// consumers tell the two apart (section 1.8).
+func (e *Engine) grh(f *wire.Frame) []byte {
+	g := &e.grhBytes
+	if f.IPv4() != nil {
+		clear(g[:20])
+		copy(g[20:], f.Head[:20])
+	} else {
+		copy(g[:], f.Head[:GRHSize])
+	}
+	return g[:]
+}
+
+// sourceGID reads the sender's address out of a received GRH, as ibv_init_ah_from_wc does; false: not a GRH of RoCEv2.
+func sourceGID(grh []byte) (src wire.GID, ok bool) {
+	switch {
+	case len(grh) < GRHSize:
+		return src, false
+	case grh[20] == 0x45 && binary.BigEndian.Uint64(grh) == 0:
+		src[10], src[11] = 0xff, 0xff
+		copy(src[12:], grh[32:36])
+		return src, true
+	case grh[0]>>4 == 6:
+		copy(src[:], grh[8:24])
+		return src, true
+	}
+	return src, false
+}
+
+// AHFromGRH returns the address vector that answers a received datagram: grh is the first 40 bytes of its buffer. ErrInvalid
+// if they are no GRH of RoCEv2.
+func AHFromGRH(grh []byte) (AHAttr, error) {
+	src, ok := sourceGID(grh)
+	if !ok {
+		return AHAttr{}, invalid("the first 40 bytes of the buffer are neither an IPv6 header nor 20 zeros and an IPv4 header")
+	}
+	return AHAttr{DGID: src, HopLimit: defaultHopLimit}, nil
+}

@@ -1,0 +1,37 @@
+// Package qp is the protocol: queue pairs of the RC, UC and UD services as pure state machines.
+//
+// # Where to start
+//
+// A send work request goes PostSend (wr.go) → ring (ring.go) → doorbell (doorbell.go) → requester (requester.go) → packet.
+// At the peer: handleFrame (engine.go) → responder (responder.go) → memory, completion, and a reply (reply.go). Back again:
+// handleFrame → completer (completer.go) → completion queue (cq.go) → Poll.
+//
+// # The contract
+//
+// An [Engine] is the state of one lane. One caller at a time drives it with its control methods (Create…, Modify…, Query…,
+// Destroy…) and with the turn:
+//
+//	HandleFrames    network input; payload is in its memory region before it returns
+//	HandlePosted    application input: queue pairs whose doorbell rang
+//	HandleTimeout   clock input; a call too many is harmless
+//	PollTransmit    fills a batch with packets to send; a full batch means: send it and call again
+//	PollTimeout     the next deadline, or Never
+//	PollEvent       asynchronous events
+//	Flush           publishes the completions of this turn; then PollNotify names the completion queues to wake
+//
+// It reads no clock (time is an argument), blocks never, starts nothing and allocates nothing after CreateQP. Frames are lent
+// for the call; nothing keeps a reference. The turn runs inside Enter and Exit of an [mr.Reader], so that memory can be
+// deregistered safely.
+//
+// The application's side, [QP.PostSend], [QP.PostRecv], [CQ.Poll] and [CQ.Arm], runs on other goroutines at the same time, one
+// caller per queue.
+//
+// # What makes it small
+//
+// No packet is ever kept. Registered memory is the retransmit buffer: a retry moves the position in the send queue back
+// (QP.seek) and packets are made again. It is the reassembly buffer too. Instead of output queues a queue pair has a set of
+// what is due, and a packet is made when there is room to send it.
+//
+// References of the form "section 4.5" are to the project's protocol reference, C9-… to the rules of the InfiniBand
+// architecture specification.
+package qp

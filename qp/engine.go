@@ -1,0 +1,374 @@
+package qp
+
+// The engine: one lane's queue pairs behind the contract of doc.go.
+// Stages: configuration → completion queues → input (frames, doorbells, time) → output (frames, deadline, events, completions)
+// → the ready list that connects them.
+
+import (
+	"fmt"
+
+	"github.com/goroce/goroce/mr"
+	"github.com/goroce/goroce/wire"
+)
+
+// Config is what an engine is made from.
+type Config struct {
+	Memory  *mr.Table     // keys of registered memory; shared by the lanes of a device
+	Rand    func() uint64 // unpredictable numbers: queue pair numbers are drawn from it
+	GIDs    []wire.GID    // the device's addresses; AHAttr.SGIDIndex counts them. Frames to others are dropped
+	SrcPort uint16        // UDP source port of everything sent; 0: the port can send any, so each connection gets its own
+	MaxMTU  wire.MTU      // largest path MTU; 0 means 4096 bytes
+
+	Lane, LaneBits uint8 // the low LaneBits bits of every queue pair number are Lane
+	Window         int   // packets of an RC queue pair that may be unacknowledged, 1..2^22; 0 means DefaultWindow
+}
+
+// Engine is the protocol state of one lane. One caller at a time drives it; doc.go has the contract.
+type Engine struct {
+	cfg    Config
+	qps    qpnTable
+	cqs    map[*CQ]struct{}
+	ahs    []*AH
+	groups map[wire.GID][]*QP
+
+	bells      doorbells
+	timers     timers
+	readyHead  *QP
+	readyTail  *QP
+	freshCQs   []*CQ
+	notifyCQs  []*CQ
+	overrunCQs []*CQ
+	events     []Event
+	stats      Stats
+
+	packet   wire.Packet // of the frame at hand
+	scratch  [8]byte
+	grhBytes [GRHSize]byte
+}
+
+// NewEngine makes an engine without queue pairs.
+func NewEngine(cfg Config) *Engine {
+	if cfg.MaxMTU == 0 {
+		cfg.MaxMTU = maxMTU
+	}
+	if cfg.Window <= 0 {
+		cfg.Window = DefaultWindow
+	}
+	cfg.Window = min(cfg.Window, psnSpan/2)
+	return &Engine{cfg: cfg, cqs: map[*CQ]struct{}{}, groups: map[wire.GID][]*QP{}}
+}
+
+// CreateCQ makes a completion queue for at least cqe completions, 1..MaxCQE.
+func (e *Engine) CreateCQ(cqe int) (*CQ, error) {
+	if cqe < 1 || cqe > MaxCQE {
+		return nil, invalid("completion queue of %d entries, 1 to %d are allowed", cqe, MaxCQE)
+	}
+	if len(e.cqs) >= MaxCQ {
+		return nil, fmt.Errorf("%w: %d completion queues", ErrLimit, MaxCQ)
+	}
+	c := newCQ(uint32(cqe))
+	e.cqs[c] = struct{}{}
+	for _, list := range []*[]*CQ{&e.freshCQs, &e.notifyCQs} { // so that listing never allocates
+		if cap(*list) < len(e.cqs) {
+			*list = append(make([]*CQ, 0, 2*len(e.cqs)), *list...)
+		}
+	}
+	return c, nil
+}
+
+// DestroyCQ ends a completion queue. ErrBusy while a queue pair completes there.
+func (e *Engine) DestroyCQ(c *CQ) error {
+	if !e.owns(c) {
+		return fmt.Errorf("completion queue: %w", ErrUnknown)
+	}
+	if c.users > 0 {
+		return fmt.Errorf("completion queue: %w by %d queue pair ends", ErrBusy, c.users)
+	}
+	delete(e.cqs, c)
+	return nil
+}
+
+func (e *Engine) owns(c *CQ) bool { _, ok := e.cqs[c]; return ok }
+
+// HandleFrames takes frames from the network. Their payload is in its memory region before it returns; nothing of a frame is
+// kept. Every frame that goes no further is counted under its reason.
+func (e *Engine) HandleFrames(now Time, in []wire.Frame) {
+	for i := range in {
+		e.stats.RcvdPkts++
+		if reason := e.handleFrame(now, &in[i]); reason != wire.DropNone {
+			e.stats.Drops[reason]++
+		}
+	}
+}
+
+// handleFrame finds the queue pair and checks, in the order of section 1.13, what must hold before a packet has any effect;
+// the ICRC comes last because it reads every byte.
+func (e *Engine) handleFrame(now Time, f *wire.Frame) wire.DropReason {
+	p := &e.packet
+	if reason := wire.Parse(f, p); reason != wire.DropNone {
+		return reason
+	}
+	if k := p.BTH.PKey(); k&0x7fff != DefaultPKey&0x7fff { // ours has the membership bit, so theirs need not (section 1.10)
+		return wire.DropPKey
+	}
+	if p.BTH.DestQP() == MulticastQPN {
+		return e.multicast(p)
+	}
+	q := e.qps.find(p.BTH.DestQP())
+	if q == nil {
+		return wire.DropUnknownQPN
+	}
+	if p.Op.Flags&wire.OpCNP != 0 {
+		return e.cnp(q, p)
+	}
+	if reason := e.admit(q, p); reason != wire.DropNone {
+		return reason
+	}
+	if !wire.Verify(f) {
+		return wire.DropICRC
+	}
+	if f.ECN() == wire.ECNCongestion {
+		e.stats.RcvdECN++
+	}
+	switch {
+	case q.datagram():
+		return e.deliver(q, p)
+	case p.Op.Flags&wire.OpResponse != 0:
+		return e.completeRC(now, q, p)
+	}
+	if !q.resp.met {
+		q.resp.met = true
+		if q.State() == StateRTR {
+			e.raise(Event{Type: EventCommEst, QP: q})
+		}
+	}
+	return e.respond(q, p)
+}
+
+// services is the opcode class that each queue pair type speaks.
+var services = [...]wire.Service{GSI: wire.ServiceUD, RC: wire.ServiceRC, UC: wire.ServiceUC, UD: wire.ServiceUD}
+
+// admit says whether the packet may be for q at all: type, state, addresses, Q_Key.
+func (e *Engine) admit(q *QP, p *wire.Packet) wire.DropReason {
+	if services[q.typ] != p.Opcode.Service() {
+		return wire.DropQPType
+	}
+	least := StateRTR
+	if p.Op.Flags&wire.OpResponse != 0 {
+		least = StateRTS
+	}
+	if s := q.State(); s < least || s == StateErr {
+		return wire.DropQPState
+	}
+	if q.datagram() {
+		switch {
+		case p.DETH().QKey() != q.attr.QKey:
+			return wire.DropQKey
+		case !e.isLocal(p.Frame.Dst()):
+			return wire.DropAddress
+		}
+		return wire.DropNone
+	}
+	if p.Frame.Src() != q.path.Dst || p.Frame.Dst() != q.path.Src {
+		return wire.DropAddress
+	}
+	return wire.DropNone
+}
+
+// isLocal says whether g is one of the device's addresses.
+func (e *Engine) isLocal(g wire.GID) bool {
+	for i := range e.cfg.GIDs {
+		if e.cfg.GIDs[i] == g {
+			return true
+		}
+	}
+	return false
+}
+
+// cnp counts a congestion notification. Without rate control there is nothing to slow down.
+func (e *Engine) cnp(q *QP, p *wire.Packet) wire.DropReason {
+	if q.State() < StateRTS {
+		return wire.DropQPState
+	}
+	if !wire.Verify(p.Frame) {
+		return wire.DropICRC
+	}
+	e.stats.RcvdCNP++
+	return wire.DropNone
+}
+
+// HandlePosted looks at the queue pairs whose doorbells rang.
+func (e *Engine) HandlePosted(now Time) {
+	for q := e.bells.take(); q != nil; {
+		next := q.rungNext
+		q.rungNext = nil
+		q.rung.Store(false) // before the ring is read: a later post rings again
+		switch q.State() {
+		case StateRTS, StateSQD:
+			e.schedule(q, dueRequest)
+		case StateSQE:
+			e.flushSends(q)
+		case StateErr:
+			e.flushSends(q)
+			e.flushRecvs(q)
+		}
+		q = next
+	}
+}
+
+// Ring tells the lane that q was posted to. Any goroutine; never blocks.
+func (e *Engine) Ring(q *QP) { e.bells.ring(q) }
+
+// DoorbellPending says whether a doorbell has rung that HandlePosted has not seen. Any goroutine: whoever goes to sleep asks
+// after announcing it.
+func (e *Engine) DoorbellPending() bool { return e.bells.pending() }
+
+// HandleTimeout lets pass what is due at now. A call too early or too often is harmless.
+func (e *Engine) HandleTimeout(now Time) {
+	for q := e.timers.expired(now); q != nil; q = e.timers.expired(now) {
+		e.timeout(now, q)
+	}
+}
+
+// PollTimeout returns when HandleTimeout is to be called next, at the latest; Never if nothing waits.
+func (e *Engine) PollTimeout() Time { return e.timers.next() }
+
+// PollTransmit appends packets to b and returns how many. If it filled b, there may be more: send and call again. Queue pairs
+// take turns of quantum packets.
+func (e *Engine) PollTransmit(now Time, b *wire.Batch) (n int) {
+	before := b.Len()
+	for e.readyHead != nil {
+		q := e.readyHead
+		if !e.serve(now, q, b) {
+			break
+		}
+		e.readyHead = q.readyNext
+		if e.readyHead == nil {
+			e.readyTail = nil
+		}
+		q.ready, q.readyNext = false, nil
+		if q.due != 0 {
+			e.schedule(q, q.due)
+		}
+	}
+	return b.Len() - before
+}
+
+// serve gives q its turn; false: the batch is full and q keeps its place.
+func (e *Engine) serve(now Time, q *QP, b *wire.Batch) bool {
+	for range quantum {
+		switch {
+		case q.due&dueReply != 0:
+			switch e.reply(q, b) {
+			case full:
+				return false
+			case blocked:
+				q.due &^= dueReply
+			}
+		case q.due&dueRequest != 0:
+			switch e.request(now, q, b) {
+			case full:
+				return false
+			case blocked:
+				q.due &^= dueRequest
+			}
+		default:
+			return true
+		}
+	}
+	return true
+}
+
+// schedule puts q on the ready list with something to send.
+func (e *Engine) schedule(q *QP, d due) {
+	q.due |= d
+	if q.ready {
+		return
+	}
+	q.ready = true
+	if e.readyTail == nil {
+		e.readyHead = q
+	} else {
+		e.readyTail.readyNext = q
+	}
+	e.readyTail = q
+}
+
+// unschedule forgets what q wanted to send; the list drops it when its turn comes.
+func (e *Engine) unschedule(q *QP) { q.due = 0 }
+
+// Idle says that the engine has nothing to send and no doorbell to look at.
+func (e *Engine) Idle() bool { return e.readyHead == nil && !e.bells.pending() }
+
+// complete stages a completion.
+func (e *Engine) complete(c *CQ, wc *WC, solicited bool) {
+	if wc.Status != WCSuccess && wc.Opcode >= WCRecv {
+		e.stats.RecvErrors++
+	}
+	if !c.push(wc, solicited) {
+		if !c.overrun.Swap(true) {
+			e.overrunCQs = append(e.overrunCQs, c)
+			e.raise(Event{Type: EventCQErr, CQ: c})
+		}
+		e.stats.Drops[wire.DropCQFull]++
+	}
+	if !c.listed {
+		c.listed = true
+		e.freshCQs = append(e.freshCQs, c)
+	}
+}
+
+// Flush publishes the completions staged since the last call. Queue pairs of an overrun queue fail here (class G of section
+// 6.3): their completions cannot be reported any more.
+func (e *Engine) Flush() {
+	for len(e.overrunCQs) > 0 {
+		c := e.overrunCQs[len(e.overrunCQs)-1]
+		e.overrunCQs = e.overrunCQs[:len(e.overrunCQs)-1]
+		e.qps.each(func(q *QP) {
+			if (q.sendCQ == c || q.recvCQ == c) && q.State() != StateErr && q.State() != StateReset {
+				e.fail(q)
+				e.raise(Event{Type: EventQPFatal, QP: q})
+			}
+		})
+	}
+	for _, c := range e.freshCQs {
+		c.listed = false
+		if c.flush() {
+			e.notifyCQs = append(e.notifyCQs, c)
+		}
+	}
+	e.freshCQs = e.freshCQs[:0]
+}
+
+// PollNotify returns a completion queue that was armed and has a completion since; ask after Flush until false.
+func (e *Engine) PollNotify() (*CQ, bool) {
+	n := len(e.notifyCQs)
+	if n == 0 {
+		return nil, false
+	}
+	c := e.notifyCQs[n-1]
+	e.notifyCQs = e.notifyCQs[:n-1]
+	return c, true
+}
+
+func (e *Engine) raise(ev Event) { e.events = append(e.events, ev) }
+
+// PollEvent returns the oldest asynchronous event; ask until false.
+func (e *Engine) PollEvent() (Event, bool) {
+	if len(e.events) == 0 {
+		return Event{}, false
+	}
+	ev := e.events[0]
+	e.events = append(e.events[:0], e.events[1:]...)
+	return ev, true
+}
+
+// Stats returns the counters.
+func (e *Engine) Stats() Stats { return e.stats }
+
+func (e *Engine) ah(row uint32) *AH {
+	if int(row) >= len(e.ahs) {
+		return nil
+	}
+	return e.ahs[row]
+}

@@ -1,0 +1,53 @@
+package qp
+
+// Every limit and default on one page, each with its source.
+
+import "github.com/goroce/goroce/wire"
+
+const (
+	// MaxQP is how many queue pairs an engine holds. rxe: 2^20 - 16.
+	MaxQP = 1<<20 - 16
+	// MaxQPWR is the most work requests a queue takes. rxe: 2^20; ours is lower because rings are allocated whole.
+	MaxQPWR = 1 << 16
+	// MaxSGE is the most scatter/gather elements of a work request. rxe: 32.
+	MaxSGE = 32
+	// MaxInline is the most inline bytes of a send work request. rxe: 512.
+	MaxInline = 512
+	// MaxCQE is the most entries of a completion queue. rxe: 32767; ours covers 64 full send queues.
+	MaxCQE = 1 << 22
+	// MaxCQ is how many completion queues an engine holds. rxe: 2^20.
+	MaxCQ = 1 << 20
+	// MaxAH is how many address handles an engine holds. rxe: 32767.
+	MaxAH = 1 << 20
+	// MaxRdAtomic is the most READs and atomics outstanding on a queue pair, as initiator and as responder. rxe: 128.
+	MaxRdAtomic = 128
+	// MaxMessage is the longest message in bytes: RETH.DMALen and the port's max_msg_sz (section 11).
+	MaxMessage = 1 << 31
+	// MaxPKeys is the size of the P_Key table: the default partition only, as rxe.
+	MaxPKeys = 1
+
+	// DefaultPKey is the full-membership key of the default partition (section 1.10).
+	DefaultPKey = 0xffff
+	// GSIQPN and GSIQKey belong to the general services interface (section 1.11).
+	GSIQPN  = 1
+	GSIQKey = 0x80010000
+	// MulticastQPN is the destination of multicast datagrams (section 1.12).
+	MulticastQPN = 0xffffff
+	// GRHSize is what a UD receive buffer holds before the payload (section 1.8).
+	GRHSize = 40
+
+	// DefaultWindow is how many packets of an RC queue pair may be unacknowledged. rxe: 128.
+	DefaultWindow = 128
+	// quantum is how many packets a queue pair sends before the next one's turn.
+	quantum = 16
+	// firstQPN is the lowest number given to a queue pair; rxe starts there too (section 1.12).
+	firstQPN = 16
+	// psnSpan bounds the PSNs outstanding: half the circle less one, so that old and new stay distinct (section 4.1).
+	psnSpan = 1<<23 - 1
+	// defaultHopLimit is what kernel CM and verbs fill for IP GIDs (section 1.1).
+	defaultHopLimit = 64
+	// rnrForever is the rnr_retry value that never gives up (section 4.7).
+	rnrForever = 7
+
+	maxMTU = wire.MTU(5)
+)

@@ -1,0 +1,253 @@
+package qp
+
+// The queue pair state machine: which transitions exist and which attributes each needs and allows (section 5.1).
+// Stages of ModifyQP: find the row → check the mask → check the values → apply them → enter the state.
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/goroce/goroce/mr"
+	"github.com/goroce/goroce/wire"
+)
+
+// transition is one row of the table: attributes required and allowed, per service. IBV_QP_STATE is always allowed.
+type transition struct {
+	from, to QPState
+	need     [3]AttrMask // RC, UC, UD
+	may      [3]AttrMask
+}
+
+const (
+	inUse     = AttrPKeyIndex | AttrPort | AttrAccessFlags
+	inUseUD   = AttrPKeyIndex | AttrPort | AttrQKey
+	rtrUC     = AttrAV | AttrPathMTU | AttrDestQPN | AttrRQPSN
+	rtrRC     = rtrUC | AttrMaxDestRdAtomic | AttrMinRNRTimer
+	rtrMay    = AttrAltPath | AttrAccessFlags | AttrPKeyIndex
+	rtsRC     = AttrSQPSN | AttrTimeout | AttrRetryCnt | AttrRNRRetry | AttrMaxRdAtomic
+	liveUC    = AttrCurState | AttrAccessFlags | AttrAltPath | AttrPathMigState
+	liveRC    = liveUC | AttrMinRNRTimer
+	liveUD    = AttrCurState | AttrQKey
+	drained   = AttrAV | AttrAltPath | AttrAccessFlags | AttrPKeyIndex | AttrPathMigState
+	drainedRC = drained | AttrPort | AttrTimeout | AttrRetryCnt | AttrRNRRetry | AttrMaxRdAtomic | AttrMaxDestRdAtomic | AttrMinRNRTimer
+	notify    = AttrEnSQDAsyncNotify
+)
+
+// transitions is the table of section 5.1. What is missing is invalid.
+var transitions = []transition{
+	{from: StateReset, to: StateReset},
+	{from: StateReset, to: StateInit, need: [3]AttrMask{inUse, inUse, inUseUD}},
+	{from: StateInit, to: StateInit, may: [3]AttrMask{inUse, inUse, inUseUD}},
+	{from: StateInit, to: StateRTR, need: [3]AttrMask{rtrRC, rtrUC, 0}, may: [3]AttrMask{rtrMay, rtrMay, AttrPKeyIndex | AttrQKey}},
+	{from: StateRTR, to: StateRTS, need: [3]AttrMask{rtsRC, AttrSQPSN, AttrSQPSN}, may: [3]AttrMask{liveRC, liveUC, liveUD}},
+	{from: StateRTS, to: StateRTS, may: [3]AttrMask{liveRC, liveUC, liveUD}},
+	{from: StateRTS, to: StateSQD, may: [3]AttrMask{notify, notify, notify}},
+	{from: StateSQD, to: StateRTS, may: [3]AttrMask{liveRC, liveUC, liveUD}},
+	{from: StateSQD, to: StateSQD, may: [3]AttrMask{drainedRC, drained, AttrPKeyIndex | AttrQKey}},
+	{from: StateSQE, to: StateRTS, may: [3]AttrMask{0, AttrCurState | AttrAccessFlags, liveUD}},
+}
+
+// findTransition returns the row of from → to, nil if there is none. Every state but RESET goes to RESET and ERR.
+func findTransition(from, to QPState) *transition {
+	if from != StateReset && (to == StateReset || to == StateErr) {
+		return &transition{from: from, to: to}
+	}
+	for i := range transitions {
+		if t := &transitions[i]; t.from == from && t.to == to {
+			return t
+		}
+	}
+	return nil
+}
+
+// column is the service's place in a transition.
+func (q *QP) column() int {
+	switch q.typ {
+	case RC:
+		return 0
+	case UC:
+		return 1
+	}
+	return 2
+}
+
+// ModifyQP sets the attributes that mask names and moves the queue pair to attr.State if AttrState is among them
+// (ibv_modify_qp). An error names the attribute, its value and the rule, and nothing has changed.
+func (e *Engine) ModifyQP(now Time, q *QP, attr *QPAttr, mask AttrMask) error {
+	if e.qps.find(q.qpn) != q {
+		return fmt.Errorf("QP 0x%06x: %w", q.qpn, ErrUnknown)
+	}
+	from, to := q.State(), q.State()
+	if mask&AttrCurState != 0 && attr.CurState != from {
+		return invalid("cur_qp_state %v, QP 0x%06x is in %v", attr.CurState, q.qpn, from)
+	}
+	if mask&AttrState != 0 {
+		to = attr.State
+	}
+	if err := q.checkMask(from, to, mask); err != nil {
+		return err
+	}
+	path, err := e.checkAttr(q, attr, mask)
+	if err != nil {
+		return err
+	}
+	q.apply(attr, mask)
+	if mask&AttrAV != 0 {
+		q.path = path
+	}
+	if mask&AttrState != 0 {
+		e.enter(now, q, from, to)
+	}
+	return nil
+}
+
+// checkMask holds the mask against the row of the transition.
+func (q *QP) checkMask(from, to QPState, mask AttrMask) error {
+	t := findTransition(from, to)
+	if t == nil || to == StateSQE {
+		return invalid("a queue pair cannot go from %v to %v", from, to)
+	}
+	if from == StateSQD && q.attr.SQDraining && to != StateErr && to != StateReset {
+		return invalid("QP 0x%06x is still draining: only RESET and ERR are allowed", q.qpn)
+	}
+	need, may := t.need[q.column()], t.may[q.column()]
+	if q.typ == GSI { // section 5.1: GSI has no port attribute
+		need &^= AttrPort
+		may |= AttrPort
+	}
+	if missing := need &^ mask; missing != 0 {
+		return invalid("%v → %v of a %v queue pair needs %v", from, to, q.typ, missing)
+	}
+	if extra := mask &^ (need | may | AttrState | AttrCurState); extra != 0 {
+		return invalid("%v → %v of a %v queue pair does not take %v", from, to, q.typ, extra)
+	}
+	if mask&AttrCurState != 0 && may&AttrCurState == 0 {
+		return invalid("%v → %v does not take %v", from, to, AttrCurState)
+	}
+	return nil
+}
+
+// checkAttr checks the values that mask names and returns the header of a new address vector.
+func (e *Engine) checkAttr(q *QP, a *QPAttr, mask AttrMask) (path wire.Path, err error) {
+	limits := []struct {
+		bit        AttrMask
+		value, max uint32
+	}{
+		{AttrPKeyIndex, uint32(a.PKeyIndex), MaxPKeys - 1},
+		{AttrDestQPN, a.DestQPN, 0xffffff},
+		{AttrMaxRdAtomic, uint32(a.MaxRdAtomic), MaxRdAtomic},
+		{AttrMaxDestRdAtomic, uint32(a.MaxDestRdAtomic), MaxRdAtomic},
+		{AttrMinRNRTimer, uint32(a.MinRNRTimer), 31},
+		{AttrTimeout, uint32(a.Timeout), 31},
+		{AttrRetryCnt, uint32(a.RetryCnt), 7},
+		{AttrRNRRetry, uint32(a.RNRRetry), 7},
+	}
+	for _, l := range limits {
+		if mask&l.bit != 0 && l.value > l.max {
+			return path, invalid("%v is %d, at most %d is allowed", l.bit, l.value, l.max)
+		}
+	}
+	const peerRights = mr.LocalWrite | mr.RemoteWrite | mr.RemoteRead | mr.RemoteAtomic | mr.FlushGlobal
+	switch {
+	case mask&AttrAltPath != 0 || mask&AttrPathMigState != 0:
+		return path, invalid("%v: RoCE has no path migration", mask&(AttrAltPath|AttrPathMigState))
+	case mask&AttrPort != 0 && a.Port != 1:
+		return path, invalid("port_num %d, the device has port 1 only", a.Port)
+	case mask&AttrAccessFlags != 0 && a.AccessFlags&^peerRights != 0:
+		return path, invalid("qp_access_flags 0x%x: unknown bits 0x%x", uint32(a.AccessFlags), uint32(a.AccessFlags&^peerRights))
+	case mask&AttrPathMTU != 0 && (a.PathMTU < 1 || a.PathMTU > e.cfg.MaxMTU):
+		return path, invalid("path_mtu %d, the port takes 1 (256 bytes) to %d (%d bytes)", a.PathMTU, e.cfg.MaxMTU, e.cfg.MaxMTU.Bytes())
+	}
+	if mask&AttrAV == 0 {
+		return path, nil
+	}
+	if a.AV.DGID.IsMulticast() {
+		return path, invalid("destination %v is a multicast group: only UD sends there", a.AV.DGID)
+	}
+	port := e.cfg.SrcPort
+	if port == 0 { // one source port per connection, so that no router reorders it (section 1.2)
+		dest := q.attr.DestQPN
+		if mask&AttrDestQPN != 0 {
+			dest = a.DestQPN
+		}
+		port = wire.SrcPortFor(q.qpn, dest, a.AV.FlowLabel)
+	}
+	return e.path(&a.AV, port)
+}
+
+// apply copies the fields that mask names.
+func (q *QP) apply(a *QPAttr, mask AttrMask) {
+	d := &q.attr
+	set := func(bit AttrMask, f func()) {
+		if mask&bit != 0 {
+			f()
+		}
+	}
+	set(AttrPathMTU, func() { d.PathMTU = a.PathMTU; q.setMTU(a.PathMTU) })
+	set(AttrQKey, func() { d.QKey = a.QKey })
+	set(AttrRQPSN, func() { d.RQPSN = a.RQPSN & wire.PSNMask })
+	set(AttrSQPSN, func() { d.SQPSN = a.SQPSN & wire.PSNMask })
+	set(AttrDestQPN, func() { d.DestQPN = a.DestQPN })
+	set(AttrAccessFlags, func() { d.AccessFlags = a.AccessFlags })
+	set(AttrAV, func() { d.AV = a.AV })
+	set(AttrPKeyIndex, func() { d.PKeyIndex = a.PKeyIndex })
+	set(AttrPort, func() { d.Port = a.Port })
+	set(AttrTimeout, func() { d.Timeout = a.Timeout })
+	set(AttrRetryCnt, func() { d.RetryCnt = a.RetryCnt; q.comp.retries = a.RetryCnt })
+	set(AttrRNRRetry, func() { d.RNRRetry = a.RNRRetry; q.comp.rnrRetries = a.RNRRetry })
+	set(AttrMaxRdAtomic, func() { d.MaxRdAtomic = a.MaxRdAtomic })
+	set(AttrMaxDestRdAtomic, func() { d.MaxDestRdAtomic = a.MaxDestRdAtomic; q.resp.resize(int(a.MaxDestRdAtomic)) })
+	set(AttrMinRNRTimer, func() { d.MinRNRTimer = a.MinRNRTimer })
+	set(AttrEnSQDAsyncNotify, func() { d.EnSQDAsyncNotify = a.EnSQDAsyncNotify })
+}
+
+// enter does what the new state asks for.
+func (e *Engine) enter(now Time, q *QP, from, to QPState) {
+	switch to {
+	case StateReset:
+		e.reset(q)
+		return
+	case StateErr:
+		e.fail(q)
+		return
+	case StateRTR:
+		if from == StateInit {
+			q.resp.start(q.attr.RQPSN)
+		}
+	case StateRTS:
+		if from == StateRTR {
+			q.startRequester()
+		}
+	case StateSQD:
+		q.attr.SQDraining = true
+	}
+	q.setState(to)
+	if to == StateSQD {
+		e.checkDrained(q)
+	}
+	e.schedule(q, dueRequest) // posted while draining, or before a spurious RTS → RTS
+}
+
+var attrNames = [...]string{"IBV_QP_STATE", "IBV_QP_CUR_STATE", "IBV_QP_EN_SQD_ASYNC_NOTIFY", "IBV_QP_ACCESS_FLAGS", "IBV_QP_PKEY_INDEX",
+	"IBV_QP_PORT", "IBV_QP_QKEY", "IBV_QP_AV", "IBV_QP_PATH_MTU", "IBV_QP_TIMEOUT", "IBV_QP_RETRY_CNT", "IBV_QP_RNR_RETRY", "IBV_QP_RQ_PSN",
+	"IBV_QP_MAX_QP_RD_ATOMIC", "IBV_QP_ALT_PATH", "IBV_QP_MIN_RNR_TIMER", "IBV_QP_SQ_PSN", "IBV_QP_MAX_DEST_RD_ATOMIC",
+	"IBV_QP_PATH_MIG_STATE", "IBV_QP_CAP", "IBV_QP_DEST_QPN"}
+
+// String lists the attributes by their verbs names.
+func (m AttrMask) String() string {
+	if m == 0 {
+		return "no attribute"
+	}
+	s := ""
+	for ; m != 0; m &= m - 1 {
+		if s != "" {
+			s += " "
+		}
+		if i := bits.TrailingZeros32(uint32(m)); i < len(attrNames) {
+			s += attrNames[i]
+		} else {
+			s += fmt.Sprintf("bit %d", i)
+		}
+	}
+	return s
+}

@@ -1,0 +1,257 @@
+package qp
+
+// The queue pair: two rings, the attributes, and one part for each role of the protocol.
+// Stages: the object, creation and destruction, then the states that every role shares: error, reset, drained.
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/goroce/goroce/mr"
+	"github.com/goroce/goroce/wire"
+)
+
+// QP is a queue pair. PostSend and PostRecv belong to the application, everything else to the lane.
+type QP struct {
+	// fixed at creation
+	qpn            uint32
+	typ            QPType
+	pd             mr.PD
+	sigAll         bool
+	sendCQ, recvCQ *CQ
+	sq             *sendQueue
+	rq             *recvQueue
+	init           QPInit
+
+	// shared
+	state      atomic.Uint32 // a QPState; the lane writes
+	maxMessage atomic.Uint32 // bytes; the lane writes
+	rung       atomic.Bool   // on the doorbell list
+	rungNext   *QP           // next on it; written by who lists, read by who takes
+
+	// lane only
+	attr     QPAttr
+	mtu      uint32 // path MTU in bytes
+	path     wire.Path
+	window   int32 // packets that may be unacknowledged
+	ackEvery int   // packets after which an ACK is asked for inside a message
+
+	due       due // what waits to be sent
+	ready     bool
+	readyNext *QP
+
+	deadline Time // of the ack timer, or the end of an RNR wait
+	timerAt  Time // where the timer heap has it
+	timerPos int  // 1 + index there; 0: not in the heap
+
+	req  requester
+	comp completer
+	resp responder
+}
+
+// due is the set of things a queue pair wants to send. A queue pair is on the ready list if and only if it is not empty.
+type due uint8
+
+const (
+	dueReply   due = 1 << iota // ACK, NAK, READ response, atomic response
+	dueRequest                 // send work requests, first time or again
+)
+
+// QPN returns the queue pair's number, 24 bits.
+func (q *QP) QPN() uint32 { return q.qpn }
+
+// Type returns the transport service.
+func (q *QP) Type() QPType { return q.typ }
+
+// Context returns QPInit.Context.
+func (q *QP) Context() any { return q.init.Context }
+
+// State returns the present state; any goroutine.
+func (q *QP) State() QPState { return QPState(q.state.Load()) }
+
+func (q *QP) setState(s QPState) { q.state.Store(uint32(s)) }
+
+// datagram tells UD from the connected services.
+func (q *QP) datagram() bool { return q.typ == UD || q.typ == GSI }
+
+func (q *QP) setMTU(m wire.MTU) {
+	q.mtu = uint32(m.Bytes())
+	q.maxMessage.Store(maxMessageFor(m))
+}
+
+// CreateQP makes a queue pair in RESET (ibv_create_qp). Queue sizes are rounded up to powers of two; QueryQP tells. The type
+// GSI makes queue pair 1, once per engine. ErrInvalid, ErrLimit and ErrBusy say which value or object is wrong.
+func (e *Engine) CreateQP(init QPInit) (*QP, error) {
+	if err := e.checkInit(&init); err != nil {
+		return nil, err
+	}
+	q := &QP{typ: init.Type, pd: init.PD, sigAll: init.SQSigAll, sendCQ: init.SendCQ, recvCQ: init.RecvCQ, deadline: Never}
+	c := init.Cap
+	q.sq = newSendQueue(c.MaxSendWR, max(c.MaxSendSGE, 1), c.MaxInlineData)
+	q.rq = newRecvQueue(c.MaxRecvWR, max(c.MaxRecvSGE, 1))
+	if c.MaxSendWR == 0 {
+		q.sq.slots = q.sq.slots[:0]
+	}
+	if c.MaxRecvWR == 0 {
+		q.rq.slots = q.rq.slots[:0]
+	}
+	init.Cap = Cap{uint32(len(q.sq.slots)), uint32(len(q.rq.slots)), q.sq.maxSGE, q.rq.maxSGE, q.sq.maxInline}
+	q.init, q.attr.Cap = init, init.Cap
+	q.req.wqes = make([]wqe, len(q.sq.slots))
+	q.comp.lost = noPSN
+	q.window, q.ackEvery = int32(e.cfg.Window), max(1, e.cfg.Window/4)
+	q.qpn = e.pickQPN(init.Type)
+	if q.datagram() {
+		q.attr.PathMTU = e.cfg.MaxMTU
+		q.setMTU(e.cfg.MaxMTU)
+		q.maxMessage.Store(MaxMessage) // too long for one packet: WCLocLenErr, as hardware does (section 6.1)
+	}
+	e.qps.insert(q)
+	if cap(e.timers) < e.qps.n { // so that arming never allocates
+		e.timers = append(make(timers, 0, 2*e.qps.n), e.timers...)
+	}
+	q.sendCQ.users++
+	q.recvCQ.users++
+	return q, nil
+}
+
+func (e *Engine) checkInit(init *QPInit) error {
+	c := &init.Cap
+	switch {
+	case init.Type != RC && init.Type != UC && init.Type != UD && init.Type != GSI:
+		return invalid("qp_type %d: this stack has RC (2), UC (3), UD (4) and GSI (1)", init.Type)
+	case init.PD == 0:
+		return invalid("no protection domain")
+	case init.SendCQ == nil || init.RecvCQ == nil:
+		return invalid("a queue pair needs a send and a receive completion queue")
+	case !e.owns(init.SendCQ) || !e.owns(init.RecvCQ):
+		return fmt.Errorf("completion queue: %w", ErrUnknown)
+	case c.MaxSendWR > MaxQPWR || c.MaxRecvWR > MaxQPWR:
+		return invalid("%d send and %d receive work requests, at most %d each", c.MaxSendWR, c.MaxRecvWR, MaxQPWR)
+	case c.MaxSendSGE > MaxSGE || c.MaxRecvSGE > MaxSGE:
+		return invalid("%d send and %d receive elements a request, at most %d each", c.MaxSendSGE, c.MaxRecvSGE, MaxSGE)
+	case c.MaxInlineData > MaxInline:
+		return invalid("max_inline_data %d, at most %d", c.MaxInlineData, MaxInline)
+	case e.qps.n >= MaxQP:
+		return fmt.Errorf("%w: %d queue pairs", ErrLimit, MaxQP)
+	case init.Type == GSI && e.qps.find(GSIQPN) != nil:
+		return fmt.Errorf("%w: QP 1 exists already", ErrBusy)
+	}
+	return nil
+}
+
+// pickQPN chooses a free number that nobody can predict (design: spoofed packets must guess it).
+func (e *Engine) pickQPN(t QPType) uint32 {
+	if t == GSI {
+		return GSIQPN
+	}
+	for {
+		qpn := uint32(e.cfg.Rand()) & 0xffffff
+		qpn = qpn&^(1<<e.cfg.LaneBits-1) | uint32(e.cfg.Lane)
+		if qpn >= firstQPN && qpn != MulticastQPN && e.qps.find(qpn) == nil {
+			return qpn
+		}
+	}
+}
+
+// DestroyQP ends the queue pair. Outstanding work requests yield no completions; completions in the queues stay.
+func (e *Engine) DestroyQP(q *QP) error {
+	if e.qps.find(q.qpn) != q {
+		return fmt.Errorf("QP 0x%06x: %w", q.qpn, ErrUnknown)
+	}
+	e.detachAll(q)
+	e.unschedule(q)
+	e.timers.remove(q)
+	e.qps.remove(q.qpn)
+	q.sendCQ.users--
+	q.recvCQ.users--
+	q.setState(StateReset)
+	return nil
+}
+
+// QueryQP returns the present attributes and what the queue pair was made from, with its real sizes.
+func (e *Engine) QueryQP(q *QP) (QPAttr, QPInit) {
+	a := q.attr
+	a.State, a.CurState = q.State(), q.State()
+	if q.State() >= StateRTS && !q.datagram() {
+		a.SQPSN = q.req.psn
+	}
+	if q.State() >= StateRTR && !q.datagram() {
+		a.RQPSN = q.resp.epsn
+	}
+	return a, q.init
+}
+
+// fail moves the queue pair to ERR and flushes both queues (section 5.3). Replies that wait are dropped unless the
+// failure is the responder's and ends with a NAK to the peer.
+func (e *Engine) fail(q *QP) {
+	if q.State() == StateErr {
+		return
+	}
+	q.setState(StateErr)
+	q.attr.SQDraining = false
+	e.timers.disarm(q)
+	if !q.resp.parting {
+		q.resp.dropReplies()
+	}
+	e.flushSends(q)
+	e.flushRecvs(q)
+}
+
+// flushSends completes every send work request there is with WCWRFlushErr, signaled or not.
+func (e *Engine) flushSends(q *QP) {
+	tail := q.sq.tail.Load()
+	for i := q.sq.head.Load(); i != tail; i++ {
+		e.complete(q.sendCQ, &WC{WRID: q.sq.at(i).wrid, Status: WCWRFlushErr, QPN: q.qpn}, false)
+	}
+	q.sq.head.Store(tail)
+	q.req.next, q.req.started = tail, tail
+	q.req.readsOut = 0
+}
+
+// flushRecvs completes every receive work request there is with WCWRFlushErr, the one in use included.
+func (e *Engine) flushRecvs(q *QP) {
+	tail := q.rq.tail.Load()
+	for i := q.rq.head.Load(); i != tail; i++ {
+		e.complete(q.recvCQ, &WC{WRID: q.rq.at(i).wrid, Status: WCWRFlushErr, Opcode: WCRecv, QPN: q.qpn}, false)
+	}
+	q.rq.head.Store(tail)
+	q.resp.message = noMessage
+}
+
+// sendError is the end of a UC or UD request that failed locally: SQE flushes the send queue, the receive queue works on.
+func (e *Engine) sendError(q *QP) {
+	q.setState(StateSQE)
+	q.due &^= dueRequest
+	e.flushSends(q)
+}
+
+// reset empties the queue pair without completions (section 5.3).
+func (e *Engine) reset(q *QP) {
+	q.setState(StateReset)
+	e.unschedule(q)
+	e.timers.remove(q)
+	q.sq.reset()
+	q.rq.reset()
+	wqes, res, jobs := q.req.wqes, q.resp.res, q.resp.jobs
+	q.req = requester{wqes: wqes, next: q.sq.tail.Load(), started: q.sq.tail.Load()}
+	q.comp = completer{lost: noPSN}
+	q.resp = responder{res: res, jobs: jobs}
+	q.resp.dropReplies()
+	keep := QPAttr{Cap: q.attr.Cap}
+	if q.datagram() {
+		keep.PathMTU = e.cfg.MaxMTU
+	}
+	q.attr = keep
+}
+
+// checkDrained reports the end of draining: in SQD nothing that was started is incomplete any more.
+func (e *Engine) checkDrained(q *QP) {
+	if q.State() != StateSQD || !q.attr.SQDraining || q.sq.head.Load() != q.req.started {
+		return
+	}
+	q.attr.SQDraining = false
+	if q.attr.EnSQDAsyncNotify {
+		e.raise(Event{Type: EventSQDrained, QP: q})
+	}
+}

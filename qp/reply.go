@@ -1,0 +1,282 @@
+package qp
+
+// Replies: what a responder owes its peer, made when there is room to send it.
+// Stages: remember (acceptRead, acceptAtomic) → owe (job, NAK, ACK) → send in order: READ and atomic responses first, since an
+// ACK or NAK of a later request must not overtake them (section 4.6) → replay for duplicates.
+
+import (
+	"github.com/goroce/goroce/mr"
+	"github.com/goroce/goroce/wire"
+)
+
+// resource is a READ or atomic that can be replayed (section 4.6).
+type resource struct {
+	valid       bool
+	atomic      bool
+	first, last wire.PSN
+	va          uint64
+	rkey        uint32
+	length      uint32
+	orig        uint64 // atomics: the value before
+}
+
+// job is a reply of one or more packets. A READ's data is read from memory packet by packet, as late as possible.
+type job struct {
+	res         int      // the resource it answers; noResource once that is taken for another request
+	atomic      bool     //
+	start, next wire.PSN // first response, and the one to send next
+	va          uint64   // READ: of response next
+	left        uint32   // READ: bytes from there
+	rkey        uint32   // READ
+	orig        uint64   // atomic: the value before
+}
+
+const noResource = -1
+
+// resize sets how many READs and atomics are remembered. Between INIT and RTR, or while drained, when none is in progress.
+func (r *responder) resize(depth int) {
+	if depth != len(r.res) {
+		r.res, r.jobs = make([]resource, depth), make([]job, 2*depth)
+	}
+	r.resNext, r.jobHead, r.jobLen = 0, 0, 0
+	clear(r.res)
+}
+
+// remember takes the oldest resource for a new request of the given number of PSNs.
+func (r *responder) remember(packets uint32) (*resource, int) {
+	i := r.resNext
+	for n := range r.jobLen {
+		if old := r.jobAt(n); old.res == i {
+			old.res = noResource
+		}
+	}
+	r.resNext = (r.resNext + 1) % len(r.res)
+	res := &r.res[i]
+	*res = resource{valid: true, first: r.epsn, last: r.epsn.Add(packets - 1)}
+	r.epsn = r.epsn.Add(packets)
+	r.msn = r.msn.Next()
+	return res, i
+}
+
+// acceptRead remembers a READ and owes its responses.
+func (e *Engine) acceptRead(q *QP) {
+	r := &q.resp
+	res, i := r.remember(max(1, (r.length+q.mtu-1)/q.mtu))
+	res.va, res.rkey, res.length = r.va, r.rkey, r.length
+	e.owe(q, job{res: i, start: res.first, next: res.first, va: res.va, left: res.length, rkey: res.rkey})
+}
+
+// acceptAtomic remembers an atomic, which was executed, and owes its response.
+func (e *Engine) acceptAtomic(q *QP, orig uint64) {
+	res, i := q.resp.remember(1)
+	res.atomic, res.orig = true, orig
+	e.owe(q, job{res: i, atomic: true, start: res.first, next: res.first, orig: orig})
+}
+
+// owe queues a job. It acknowledges whatever is before it.
+func (e *Engine) owe(q *QP, j job) {
+	r := &q.resp
+	if r.ack && r.ackPSN.Sub(j.start) < 0 {
+		r.ack = false
+	}
+	*r.jobAt(r.jobLen) = j
+	r.jobLen++
+	e.schedule(q, dueReply)
+}
+
+// jobAt returns the n-th queued job.
+func (r *responder) jobAt(n int) *job { return &r.jobs[(r.jobHead+n)%len(r.jobs)] }
+
+// oweNAK owes a NAK of the expected PSN. It acknowledges whatever is before it.
+func (e *Engine) oweNAK(q *QP, syn wire.Syndrome) {
+	r := &q.resp
+	r.nak, r.nakPSN, r.ack = syn, r.epsn, false
+	e.schedule(q, dueReply)
+}
+
+// dropReplies forgets everything that is owed.
+func (r *responder) dropReplies() { r.jobHead, r.jobLen, r.ack, r.nak = 0, 0, false, 0 }
+
+// duplicate answers a request that was executed before (section 4.5). Nothing is executed twice: a READ is read again, an
+// atomic answers with the value it found then, everything else with an ACK.
+func (e *Engine) duplicate(q *QP, p *wire.Packet) wire.DropReason {
+	r, psn := &q.resp, p.BTH.PSN()
+	if p.Op.Flags&(wire.OpRead|wire.OpAtomic) != 0 {
+		return e.replay(q, p, psn)
+	}
+	if !r.ack {
+		r.ack, r.ackPSN = true, r.ackLimit(psn)
+		e.schedule(q, dueReply)
+	}
+	return wire.DropNone
+}
+
+// ackLimit is the newest PSN that an ACK in answer to a duplicate of psn may name: it must not overtake a READ or atomic whose
+// responses the peer may have lost, for that would be an implied NAK.
+func (r *responder) ackLimit(psn wire.PSN) wire.PSN {
+	limit := r.epsn.Prev()
+	for i := range r.res {
+		if res := &r.res[i]; res.valid && res.first.Sub(psn) > 0 && res.first.Sub(limit) <= 0 {
+			limit = res.first.Prev()
+		}
+	}
+	return limit
+}
+
+// replay owes the responses of a remembered READ or atomic once more, from psn on.
+func (e *Engine) replay(q *QP, p *wire.Packet, psn wire.PSN) wire.DropReason {
+	r := &q.resp
+	for i := range r.res {
+		res := &r.res[i]
+		if !res.valid || psn.Sub(res.first) < 0 || psn.Sub(res.last) > 0 || res.atomic != (p.Op.Flags&wire.OpAtomic != 0) {
+			continue
+		}
+		j := job{res: i, atomic: res.atomic, start: psn, next: psn, orig: res.orig, rkey: res.rkey}
+		if !res.atomic {
+			skip := uint32(psn.Sub(res.first)) * q.mtu
+			h := p.RETH()
+			if h.RKey() != res.rkey || h.VA() != res.va+uint64(skip) || uint64(h.DMALen())+uint64(skip) > uint64(res.length) {
+				return wire.DropMalformed
+			}
+			j.va, j.left = h.VA(), h.DMALen()
+		}
+		e.oweAgain(q, j)
+		return wire.DropNone
+	}
+	return wire.DropDuplicate
+}
+
+// oweAgain restarts the job of the same resource if it is still queued, else queues another.
+func (e *Engine) oweAgain(q *QP, j job) {
+	r := &q.resp
+	for n := range r.jobLen {
+		if old := r.jobAt(n); old.res == j.res {
+			*old = j
+			return
+		}
+	}
+	if r.jobLen < len(r.jobs) { // else the peer will ask again
+		e.owe(q, j)
+	}
+}
+
+// reply sends the next packet that q owes.
+func (e *Engine) reply(q *QP, b *wire.Batch) verdict {
+	r := &q.resp
+	switch {
+	case r.jobLen > 0 && r.jobAt(0).atomic:
+		return e.replyAtomic(q, b)
+	case r.jobLen > 0:
+		return e.replyRead(q, b)
+	case r.nak != 0:
+		if !e.putAck(q, b, r.nak, r.nakPSN) {
+			return full
+		}
+		r.nak = 0
+	case r.ack:
+		if !e.putAck(q, b, wire.SynACK, r.ackPSN) {
+			return full
+		}
+		r.ack = false
+	default:
+		return blocked
+	}
+	return sent
+}
+
+// putAck makes an ACK, NAK or RNR NAK.
+func (e *Engine) putAck(q *QP, b *wire.Batch, syn wire.Syndrome, psn wire.PSN) bool {
+	body := e.putReply(q, b, wire.RCAcknowledge, syn, psn, 0)
+	if body == nil {
+		return false
+	}
+	e.seal(b)
+	return true
+}
+
+// putReply reserves a response packet with n bytes of payload and writes its headers; nil: no room.
+func (e *Engine) putReply(q *QP, b *wire.Batch, op wire.Opcode, syn wire.Syndrome, psn wire.PSN, n uint32) []byte {
+	info := op.Info()
+	pad := -n & 3
+	f := b.Reserve(&q.path, int(uint32(info.HdrLen)+n+pad+wire.ICRCLen))
+	if f == nil {
+		return nil
+	}
+	(*wire.BTH)(f.Body).Put(op, 0, uint8(pad), DefaultPKey, q.attr.DestQPN, psn)
+	if at := info.Off[wire.HdrAETH]; at != 0 {
+		(*wire.AETH)(f.Body[at:]).Put(syn, q.resp.msn)
+	}
+	clear(f.Body[uint32(info.HdrLen)+n : uint32(info.HdrLen)+n+pad])
+	return f.Body[info.HdrLen : uint32(info.HdrLen)+n]
+}
+
+func (e *Engine) replyAtomic(q *QP, b *wire.Batch) verdict {
+	r := &q.resp
+	j := r.jobAt(0)
+	op := wire.RCAtomicAcknowledge
+	body := e.putReply(q, b, op, wire.SynACK, j.next, 0)
+	if body == nil {
+		return full
+	}
+	frames := b.Frames()
+	(*wire.AtomicAckETH)(frames[len(frames)-1].Body[op.Info().Off[wire.HdrAtomicAckETH]:]).Put(j.orig)
+	e.seal(b)
+	r.popJob()
+	return sent
+}
+
+// replyRead makes the next response packet of a READ. The key is checked again: the memory may be gone by now.
+func (e *Engine) replyRead(q *QP, b *wire.Batch) verdict {
+	r := &q.resp
+	j := r.jobAt(0)
+	n := min(j.left, q.mtu)
+	first, last := j.next == j.start, n == j.left
+	payload := e.putReply(q, b, readResponseOpcode(first, last), wire.SynACK, j.next, n)
+	if payload == nil {
+		return full
+	}
+	if n > 0 {
+		span, st := e.cfg.Memory.Remote(q.pd, q.qpn, j.rkey, j.va, n, mr.RemoteRead)
+		if st != mr.OK {
+			b.Undo()
+			psn := j.next
+			r.dropReplies()
+			e.raise(Event{Type: EventQPAccessErr, QP: q})
+			e.oweNAK(q, wire.SynNAKAccess)
+			r.nakPSN = psn
+			e.failAfterReplies(q)
+			return sent
+		}
+		span.Read(payload, 0)
+	}
+	e.seal(b)
+	j.next, j.va, j.left = j.next.Next(), j.va+uint64(n), j.left-n
+	if last {
+		r.popJob()
+	}
+	return sent
+}
+
+func (r *responder) popJob() {
+	r.jobHead = (r.jobHead + 1) % len(r.jobs)
+	r.jobLen--
+}
+
+func readResponseOpcode(first, last bool) wire.Opcode {
+	switch {
+	case first && last:
+		return wire.RCReadResponseOnly
+	case first:
+		return wire.RCReadResponseFirst
+	case last:
+		return wire.RCReadResponseLast
+	}
+	return wire.RCReadResponseMiddle
+}
+
+// seal finishes the newest packet of the batch.
+func (e *Engine) seal(b *wire.Batch) {
+	frames := b.Frames()
+	wire.Seal(&frames[len(frames)-1])
+	e.stats.SentPkts++
+}

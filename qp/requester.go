@@ -1,0 +1,363 @@
+package qp
+
+// The requester: work requests become packets.
+// Stages of one packet: which request (start) → may it go (gate) → how much of it (segment) → headers and payload (emit) →
+// what follows (advance). A retry only moves the position back (seek): the packet is made again from registered memory.
+
+import (
+	"github.com/goroce/goroce/mr"
+	"github.com/goroce/goroce/wire"
+)
+
+// wqe is what the lane remembers of a started send work request, beside its slot.
+type wqe struct {
+	first, last wire.PSN // PSNs it occupies; a READ's are those of its responses
+}
+
+// requester is the sending role of a queue pair. Indices run freely, as the ring's do.
+type requester struct {
+	wqes     []wqe
+	psn      wire.PSN // of the next packet
+	top      wire.PSN // one past the newest PSN ever sent
+	next     uint32   // request that the next packet belongs to
+	started  uint32   // one past the newest request that has PSNs
+	off      uint32   // bytes of request next that were sent; for a READ, that need not be asked for again
+	readsOut int      // READs and atomics begun and not complete
+	unasked  int      // packets since the last with AckReq
+	hold     WCStatus // request heldAt cannot be sent and fails with this as soon as all before it are complete
+	heldAt   uint32
+}
+
+func (r *requester) at(i uint32) *wqe { return &r.wqes[i&uint32(len(r.wqes)-1)] }
+
+func (q *QP) startRequester() {
+	q.req.psn, q.req.top, q.comp.una = q.attr.SQPSN, q.attr.SQPSN, q.attr.SQPSN
+	q.comp.retries, q.comp.rnrRetries = q.attr.RetryCnt, q.attr.RNRRetry
+}
+
+// verdict is what came of trying to send a packet.
+type verdict uint8
+
+const (
+	sent    verdict = iota
+	blocked         // nothing to send until something happens: a post, an ACK, a timer
+	full            // no room in the batch
+)
+
+// request sends the next request packet of q.
+func (e *Engine) request(now Time, q *QP, b *wire.Batch) verdict {
+	for {
+		r := &q.req
+		if s := q.State(); s != StateRTS && s != StateSQD || q.comp.waiting || r.held() {
+			return blocked
+		}
+		if r.next == r.started {
+			if r.next == q.sq.tail.Load() || q.State() == StateSQD || !q.mayStart(r.next) {
+				return blocked
+			}
+			if wrTable[q.sq.at(r.next).opcode].local {
+				e.local(q)
+				continue
+			}
+			if !e.start(q) {
+				continue
+			}
+		} else if wrTable[q.sq.at(r.next).opcode].local { // passed again by a retry
+			r.next++
+			continue
+		}
+		if !q.windowOpen() {
+			return blocked
+		}
+		return e.emit(now, q, b)
+	}
+}
+
+// mayStart says whether request i, which has no PSNs yet, may begin now: fences, local invalidations and the number of
+// READs and atomics that the peer can remember (sections 4.6, 6.1).
+func (q *QP) mayStart(i uint32) bool {
+	s := q.sq.at(i)
+	switch {
+	case s.flags&SendFence != 0 && q.req.readsOut > 0:
+		return false
+	case s.opcode == WRLocalInv:
+		return q.sq.head.Load() == i // waits for all earlier requests
+	case s.opcode == WRRead || wrTable[s.opcode].atomic:
+		// A depth of 0 lets the request fail instead of waiting for ever.
+		return q.req.readsOut < int(q.attr.MaxRdAtomic) || q.attr.MaxRdAtomic == 0
+	}
+	return true
+}
+
+// start gives request next its PSNs, or lets it fail: false.
+func (e *Engine) start(q *QP) bool {
+	r := &q.req
+	s := q.sq.at(r.next)
+	if status := e.checkSend(q, s); status != WCSuccess {
+		r.started++
+		*r.at(r.next) = wqe{r.psn, r.psn.Prev()}
+		e.failRequest(q, status)
+		return false
+	}
+	packets := uint32(1)
+	if !wrTable[s.opcode].atomic && s.length > 0 {
+		packets = (s.length-1)/q.mtu + 1
+	}
+	*r.at(r.next) = wqe{r.psn, r.psn.Add(packets - 1)}
+	if s.opcode == WRRead || wrTable[s.opcode].atomic {
+		r.readsOut++
+	}
+	r.started++
+	r.off = 0
+	return true
+}
+
+// checkSend checks what can be known before the first packet: local memory and rights. Nothing of a request with a bad key
+// reaches the peer.
+func (e *Engine) checkSend(q *QP, s *sendSlot) WCStatus {
+	if q.datagram() && s.length > q.mtu {
+		return WCLocLenErr
+	}
+	reads := s.opcode == WRRead || wrTable[s.opcode].atomic
+	if reads && q.attr.MaxRdAtomic == 0 {
+		return WCLocQPOpErr
+	}
+	if s.flags&SendInline != 0 {
+		return WCSuccess
+	}
+	need := mr.Access(0)
+	if reads {
+		need = mr.LocalWrite
+	}
+	if st := e.checkSGL(q.pd, q.sq.sgl(q.req.next), need); st != mr.OK {
+		return WCLocProtErr
+	}
+	return WCSuccess
+}
+
+// failRequest lets request next fail once everything before it is complete: completions keep their order.
+func (e *Engine) failRequest(q *QP, status WCStatus) {
+	q.req.hold, q.req.heldAt = status, q.req.next
+	e.releaseHeld(q)
+}
+
+// held says whether the position has reached the held request.
+func (r *requester) held() bool { return r.hold != WCSuccess && int32(r.next-r.heldAt) >= 0 }
+
+// releaseHeld fails the held request if its turn has come.
+func (e *Engine) releaseHeld(q *QP) {
+	if q.req.hold == WCSuccess || q.sq.head.Load() != q.req.heldAt {
+		return
+	}
+	status := q.req.hold
+	q.req.hold = WCSuccess
+	e.failHead(q, status)
+}
+
+// windowOpen says whether one more packet may be unacknowledged. UC and UD have no acknowledgements and no window.
+func (q *QP) windowOpen() bool {
+	if q.typ != RC {
+		return true
+	}
+	r := &q.req
+	inFlight := r.psn.Sub(q.comp.una)
+	if inFlight >= q.window {
+		return false
+	}
+	w := r.at(r.next)
+	return int32(w.last.Sub(q.comp.una)) >= 0 // a READ longer than half the PSN circle would look old
+}
+
+// emit makes the packet at the present position.
+func (e *Engine) emit(now Time, q *QP, b *wire.Batch) verdict {
+	r := &q.req
+	s := q.sq.at(r.next)
+	if s.opcode == WRRead || wrTable[s.opcode].atomic {
+		return e.emitRead(now, q, b, s)
+	}
+	n := min(q.mtu, s.length-r.off)
+	last := r.off+n == s.length
+	op := segmentOpcode(q.typ, s.opcode, r.off == 0, last)
+	path, ah := &q.path, (*AH)(nil)
+	if q.datagram() {
+		if ah = e.ah(s.ah); ah == nil || ah.pd != q.pd {
+			e.failRequest(q, WCLocQPOpErr)
+			return sent
+		}
+		path = &ah.path
+	}
+	info := op.Info()
+	pad := -n & 3
+	body := uint32(info.HdrLen) + n + pad + wire.ICRCLen
+	f := b.Reserve(path, int(body))
+	if f == nil {
+		return full
+	}
+	payload := f.Body[info.HdrLen : uint32(info.HdrLen)+n]
+	if st := e.payload(q, s, payload); st != mr.OK {
+		b.Undo()
+		e.failRequest(q, WCLocProtErr)
+		return sent
+	}
+	clear(f.Body[uint32(info.HdrLen)+n : uint32(info.HdrLen)+n+pad])
+	q.putRequestHeaders(f.Body, op, info, s, uint8(pad), last)
+	wire.Seal(f)
+	e.stats.SentPkts++
+	e.advance(now, q, n, last)
+	return sent
+}
+
+// putRequestHeaders writes BTH and the extension headers of a SEND or WRITE packet.
+func (q *QP) putRequestHeaders(body []byte, op wire.Opcode, info *wire.OpInfo, s *sendSlot, pad uint8, last bool) {
+	r := &q.req
+	var flags wire.BTHFlags
+	if last && s.flags&SendSolicited != 0 && info.Flags&(wire.OpSend|wire.OpConsumesRecv) != 0 {
+		flags |= wire.BTHSolicited
+	}
+	dest := q.attr.DestQPN
+	switch {
+	case q.typ == RC && q.askAck(last):
+		flags |= wire.BTHAckReq
+	case q.datagram():
+		dest = s.remoteQPN
+		qkey := s.remoteQKey
+		if qkey&(1<<31) != 0 { // section 1.11: a privileged key means "mine"
+			qkey = q.attr.QKey
+		}
+		(*wire.DETH)(body[info.Off[wire.HdrDETH]:]).Put(qkey, q.qpn)
+	}
+	(*wire.BTH)(body).Put(op, flags, pad, DefaultPKey, dest, r.psn)
+	if at := info.Off[wire.HdrRETH]; at != 0 {
+		(*wire.RETH)(body[at:]).Put(s.remoteAddr, s.rkey, s.length)
+	}
+	if at := info.Off[wire.HdrImmDt]; at != 0 {
+		(*wire.ImmDt)(body[at:]).Put(s.imm)
+	}
+	if at := info.Off[wire.HdrIETH]; at != 0 {
+		(*wire.IETH)(body[at:]).Put(s.imm)
+	}
+}
+
+// askAck says whether the packet asks for an ACK: at the end of a message, four times a window, and whenever the window
+// closes behind it, else both sides would wait (section 4.3).
+func (q *QP) askAck(last bool) bool {
+	r := &q.req
+	r.unasked++
+	if last || r.unasked >= q.ackEvery || r.psn.Next().Sub(q.comp.una) >= q.window {
+		r.unasked = 0
+		return true
+	}
+	return false
+}
+
+// emitRead makes a READ or atomic request. A READ that was partly answered asks for the rest only (section 4.4).
+func (e *Engine) emitRead(now Time, q *QP, b *wire.Batch, s *sendSlot) verdict {
+	r := &q.req
+	op := readOpcode[s.opcode]
+	info := op.Info()
+	f := b.Reserve(&q.path, int(info.HdrLen)+wire.ICRCLen)
+	if f == nil {
+		return full
+	}
+	(*wire.BTH)(f.Body).Put(op, wire.BTHAckReq, 0, DefaultPKey, q.attr.DestQPN, r.psn)
+	switch s.opcode {
+	case WRRead:
+		(*wire.RETH)(f.Body[info.Off[wire.HdrRETH]:]).Put(s.remoteAddr+uint64(r.off), s.rkey, s.length-r.off)
+	case WRAtomicCmpAndSwp:
+		(*wire.AtomicETH)(f.Body[info.Off[wire.HdrAtomicETH]:]).Put(s.remoteAddr, s.rkey, s.swap, s.compareAdd)
+	case WRAtomicFetchAndAdd:
+		(*wire.AtomicETH)(f.Body[info.Off[wire.HdrAtomicETH]:]).Put(s.remoteAddr, s.rkey, s.compareAdd, 0)
+	}
+	wire.Seal(f)
+	e.stats.SentPkts++
+	r.unasked = 0
+	r.psn = r.at(r.next).last
+	e.advance(now, q, s.length-r.off, true)
+	return sent
+}
+
+// advance moves past the packet that was just made: n bytes of the request, the last of them if last.
+func (e *Engine) advance(now Time, q *QP, n uint32, last bool) {
+	r := &q.req
+	r.psn = r.psn.Next()
+	if r.psn.Sub(r.top) > 0 {
+		r.top = r.psn
+	} else {
+		e.stats.Retransmitted++
+	}
+	r.off += n
+	if last {
+		r.next++
+		r.off = 0
+	}
+	if q.typ == RC {
+		if q.deadline == Never {
+			e.restartAckTimer(now, q)
+		}
+		return
+	}
+	if last { // UC and UD: complete when handed to the network (section 6.1)
+		e.completeHead(q)
+		e.checkDrained(q)
+	}
+}
+
+// seek moves the position to psn, which lies in a started request or is one past the last: the next packet is the one with
+// that PSN.
+func (q *QP) seek(psn wire.PSN) {
+	r := &q.req
+	r.psn, r.off, r.unasked = psn, 0, 0
+	r.next = q.sq.head.Load()
+	for r.next != r.started {
+		w := r.at(r.next)
+		if !wrTable[q.sq.at(r.next).opcode].local && w.last.Sub(psn) >= 0 {
+			r.off = uint32(psn.Sub(w.first)) * q.mtu
+			return
+		}
+		r.next++
+	}
+}
+
+// payload copies what belongs at the present offset of request s into a packet.
+func (e *Engine) payload(q *QP, s *sendSlot, dst []byte) mr.Status {
+	if s.flags&SendInline != 0 {
+		copy(dst, q.sq.inlineRoom(q.req.next)[q.req.off:])
+		return mr.OK
+	}
+	return e.gather(q.pd, q.sq.sgl(q.req.next), q.req.off, dst)
+}
+
+// segment holds the operations of one kind of message by the packet's place in it.
+type segment struct{ first, middle, last, only wire.Opcode }
+
+// segments gives the RC opcode of a packet; UC's are the same operations of another service.
+var segments = [numWROpcodes]segment{
+	WRSend:         {wire.RCSendFirst, wire.RCSendMiddle, wire.RCSendLast, wire.RCSendOnly},
+	WRSendWithImm:  {wire.RCSendFirst, wire.RCSendMiddle, wire.RCSendLastImm, wire.RCSendOnlyImm},
+	WRSendWithInv:  {wire.RCSendFirst, wire.RCSendMiddle, wire.RCSendLastInv, wire.RCSendOnlyInv},
+	WRWrite:        {wire.RCWriteFirst, wire.RCWriteMiddle, wire.RCWriteLast, wire.RCWriteOnly},
+	WRWriteWithImm: {wire.RCWriteFirst, wire.RCWriteMiddle, wire.RCWriteLastImm, wire.RCWriteOnlyImm},
+}
+
+var readOpcode = [numWROpcodes]wire.Opcode{WRRead: wire.RCReadRequest, WRAtomicCmpAndSwp: wire.RCCompareSwap, WRAtomicFetchAndAdd: wire.RCFetchAdd}
+
+// segmentOpcode is the opcode of a SEND or WRITE packet.
+func segmentOpcode(t QPType, wr WROpcode, first, last bool) wire.Opcode {
+	s := &segments[wr]
+	op := s.middle
+	switch {
+	case first && last:
+		op = s.only
+	case first:
+		op = s.first
+	case last:
+		op = s.last
+	}
+	switch t {
+	case UC:
+		return op + 0x20
+	case UD, GSI:
+		return op + 0x60
+	}
+	return op
+}

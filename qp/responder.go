@@ -1,0 +1,372 @@
+package qp
+
+// The responder of the connected services: requests of the peer become memory accesses, completions and replies.
+// The walk of a packet: PSN → order → access → receive → length → key → execute → finish. A step that objects names a fault;
+// what a fault means on the wire, for the receive request and for the queue pair stands in one table (section 6.3).
+
+import (
+	"github.com/goroce/goroce/mr"
+	"github.com/goroce/goroce/wire"
+)
+
+// responder is the receiving role of a queue pair.
+type responder struct {
+	epsn    wire.PSN // expected
+	msn     wire.PSN // messages completed
+	message message  // in progress
+	got     uint32   // bytes of it
+	va      uint64   // of a WRITE in progress
+	rkey    uint32
+	length  uint32 // its RETH.DMALen
+	met     bool   // a packet has arrived: IBV_EVENT_COMM_EST
+
+	parting bool          // the queue pair is in ERR but still sends what it owes, a NAK at the end
+	silent  bool          // a NAK for epsn is out; say nothing until epsn arrives (section 4.5)
+	ack     bool          // an ACK through ackPSN is due
+	ackPSN  wire.PSN      //
+	nak     wire.Syndrome // a NAK of nakPSN is due; 0: none
+	nakPSN  wire.PSN
+
+	res     []resource // READs and atomics remembered for replay, a ring
+	resNext int
+	jobs    []job // replies to READs and atomics not sent yet, a ring
+	jobHead int
+	jobLen  int
+}
+
+// message is what kind of message is in progress.
+type message uint8
+
+const (
+	noMessage message = iota
+	sendMessage
+	writeMessage
+)
+
+// start begins with the PSN that the peer sends first.
+func (r *responder) start(psn wire.PSN) { r.epsn = psn }
+
+// fault is an objection of the walk.
+type fault uint8
+
+const (
+	noFault         fault = iota
+	faultOrder            // first, middle and last packets out of order
+	faultAccess           // the queue pair does not allow the operation
+	faultNoRecv           // no receive request posted
+	faultDepth            // more READs and atomics than are remembered
+	faultLength           // packet or message length against the rules
+	faultTooLong          // SEND longer than the receive request
+	faultMisaligned       // atomic not on 8 bytes
+	faultKey              // rkey unknown, of another domain, out of range, or without the right
+	faultMemory           // receive request names bad memory
+	faultInvalidate       // SEND_WITH_INV of what cannot be invalidated
+)
+
+// faults is the table of sections 6.3 and 6.4.
+var faults = [...]struct {
+	nak    wire.Syndrome   // RC: to the requester; 0: none
+	recv   WCStatus        // RC: how the receive request in use ends
+	event  EventType       // RC: raised if there is no such request
+	reason wire.DropReason // counted; UC: the message is dropped and nothing else happens
+}{
+	faultOrder:      {wire.SynNAKInvReq, WCRemInvReqErr, EventQPReqErr, wire.DropMalformed},
+	faultAccess:     {wire.SynNAKInvReq, WCRemInvReqErr, EventQPReqErr, wire.DropMalformed},
+	faultNoRecv:     {reason: wire.DropNoRecv}, // RC answers RNR, see noReceive
+	faultDepth:      {wire.SynNAKInvReq, WCRemInvReqErr, EventQPReqErr, wire.DropNoResource},
+	faultLength:     {wire.SynNAKInvReq, WCRemInvReqErr, EventQPReqErr, wire.DropMalformed},
+	faultTooLong:    {wire.SynNAKInvReq, WCLocLenErr, EventQPReqErr, wire.DropTooLong},
+	faultMisaligned: {wire.SynNAKInvReq, WCRemInvReqErr, EventQPReqErr, wire.DropMalformed},
+	faultKey:        {wire.SynNAKAccess, WCRemAccessErr, EventQPAccessErr, wire.DropMalformed},
+	faultMemory:     {wire.SynNAKOp, WCLocProtErr, EventQPReqErr, wire.DropMalformed},
+	faultInvalidate: {0, WCRemInvReqErr, EventQPAccessErr, wire.DropMalformed},
+}
+
+// respond walks one request packet of an RC or UC queue pair.
+func (e *Engine) respond(q *QP, p *wire.Packet) wire.DropReason {
+	if drop, stop := e.checkPSN(q, p); stop {
+		return drop
+	}
+	f := q.checkOrder(p)
+	if f == noFault {
+		f = q.checkAccess(p)
+	}
+	if f == noFault {
+		f = q.checkResources(p)
+	}
+	if f == noFault {
+		f = q.checkLength(p)
+	}
+	if f == noFault {
+		f = e.checkKey(q, p)
+	}
+	if f == noFault {
+		f = e.execute(q, p)
+	}
+	if f == noFault || f == faultInvalidate {
+		e.finish(q, p, f)
+		return faults[f].reason
+	}
+	return e.object(q, p, f)
+}
+
+// checkPSN lets the expected packet pass. RC answers a gap with one NAK and a duplicate with what it answered before; UC gives
+// up the message and goes on with the packet at hand (sections 4.5, 6.4).
+func (e *Engine) checkPSN(q *QP, p *wire.Packet) (drop wire.DropReason, stop bool) {
+	r := &q.resp
+	d := p.BTH.PSN().Sub(r.epsn)
+	switch {
+	case d == 0:
+		r.silent = false
+		return wire.DropNone, false
+	case q.typ == UC:
+		e.stats.OutOfSequence++
+		r.message = noMessage
+		r.epsn = p.BTH.PSN()
+		if p.Op.Flags&wire.OpStart == 0 {
+			r.epsn = r.epsn.Next()
+			return wire.DropOutOfSequence, true
+		}
+		return wire.DropNone, false
+	case d < 0:
+		e.stats.DuplicateRequest++
+		return e.duplicate(q, p), true
+	}
+	e.stats.OutOfSequence++
+	if !r.silent {
+		r.silent = true
+		e.oweNAK(q, wire.SynNAKSeq)
+	}
+	return wire.DropOutOfSequence, true
+}
+
+// checkOrder holds the opcode against the message in progress (section 2.7).
+func (q *QP) checkOrder(p *wire.Packet) fault {
+	want := noMessage
+	if p.Op.Flags&wire.OpStart != 0 && q.typ == UC {
+		q.resp.message = noMessage // a new message ends one that was cut off
+	}
+	if p.Op.Flags&wire.OpStart == 0 {
+		want = writeMessage
+		if p.Op.Flags&wire.OpSend != 0 {
+			want = sendMessage
+		}
+	}
+	if q.resp.message != want {
+		return faultOrder
+	}
+	return noFault
+}
+
+// checkAccess holds the operation against the queue pair's qp_access_flags (section 6.2).
+func (q *QP) checkAccess(p *wire.Packet) fault {
+	var need mr.Access
+	switch {
+	case p.Op.Flags&wire.OpWrite != 0:
+		need = mr.RemoteWrite
+	case p.Op.Flags&wire.OpRead != 0:
+		need = mr.RemoteRead
+	case p.Op.Flags&wire.OpAtomic != 0:
+		need = mr.RemoteAtomic
+	case p.Op.Flags&wire.OpSend == 0:
+		return faultAccess // FLUSH and ATOMIC WRITE: not granted by this device
+	}
+	if q.attr.AccessFlags&need != need {
+		return faultAccess
+	}
+	return noFault
+}
+
+// checkResources asks for a receive request, or for room to remember a READ or atomic (sections 2.8, 4.6).
+func (q *QP) checkResources(p *wire.Packet) fault {
+	if p.Op.Flags&wire.OpConsumesRecv != 0 && q.rq.empty() {
+		return faultNoRecv
+	}
+	if p.Op.Flags&(wire.OpRead|wire.OpAtomic) != 0 && q.resp.jobLen >= len(q.resp.res) {
+		return faultDepth
+	}
+	return noFault
+}
+
+// checkLength holds packet and message lengths against path MTU, receive request and RETH (sections 2.1, 6.3).
+func (q *QP) checkLength(p *wire.Packet) fault {
+	r := &q.resp
+	n := uint32(len(p.Payload))
+	if !p.Op.Payload.Allows(int(n), int(q.mtu)) {
+		return faultLength
+	}
+	if p.Op.Flags&wire.OpStart != 0 {
+		r.got = 0
+		if p.Op.Flags&wire.OpRETH != 0 {
+			r.va, r.rkey, r.length = p.RETH().VA(), p.RETH().RKey(), p.RETH().DMALen()
+		}
+	}
+	switch {
+	case p.Op.Flags&wire.OpSend != 0:
+		if uint64(r.got)+uint64(n) > uint64(q.rq.at(q.rq.head.Load()).length) {
+			return faultTooLong
+		}
+	case p.Op.Flags&wire.OpWrite != 0:
+		sum := uint64(r.got) + uint64(n)
+		if end := p.Op.Flags&wire.OpEnd != 0; r.length > MaxMessage || end && sum != uint64(r.length) || !end && sum >= uint64(r.length) {
+			return faultLength
+		}
+	case p.Op.Flags&wire.OpRead != 0:
+		if r.length > maxMessageFor(q.attr.PathMTU) {
+			return faultLength
+		}
+	}
+	return noFault
+}
+
+// checkKey checks the whole range when a WRITE begins, and the range of a READ or atomic. With length 0 neither key nor
+// address is looked at (C9-88).
+func (e *Engine) checkKey(q *QP, p *wire.Packet) fault {
+	r := &q.resp
+	switch {
+	case p.Op.Flags&wire.OpAtomic != 0:
+		a := p.AtomicETH()
+		if a.VA()%8 != 0 {
+			return faultMisaligned
+		}
+		span, st := e.cfg.Memory.Remote(q.pd, q.qpn, a.RKey(), a.VA(), 8, mr.RemoteAtomic)
+		if st == mr.Misaligned || st == mr.OK && !span.Aligned8() {
+			return faultMisaligned
+		}
+		if st != mr.OK {
+			return faultKey
+		}
+	case p.Op.Flags&wire.OpRETH != 0 && r.length != 0:
+		need := mr.RemoteWrite
+		if p.Op.Flags&wire.OpRead != 0 {
+			need = mr.RemoteRead
+		}
+		if _, st := e.cfg.Memory.Remote(q.pd, q.qpn, r.rkey, r.va, r.length, need); st != mr.OK {
+			return faultKey
+		}
+	}
+	return noFault
+}
+
+// execute does what the packet asks for. Nothing has touched memory before.
+func (e *Engine) execute(q *QP, p *wire.Packet) fault {
+	r := &q.resp
+	switch {
+	case p.Op.Flags&wire.OpSend != 0:
+		if e.scatter(q.pd, q.rq.sgl(q.rq.head.Load()), r.got, p.Payload) != mr.OK {
+			return faultMemory
+		}
+		if p.Op.Flags&wire.OpInv != 0 && e.cfg.Memory.Invalidate(q.pd, q.qpn, p.IETH().RKey()) != mr.OK {
+			return faultInvalidate
+		}
+	case p.Op.Flags&wire.OpWrite != 0:
+		if n := uint32(len(p.Payload)); n > 0 { // the right may have been withdrawn since the first packet
+			span, st := e.cfg.Memory.Remote(q.pd, q.qpn, r.rkey, r.va+uint64(r.got), n, mr.RemoteWrite)
+			if st != mr.OK {
+				return faultKey
+			}
+			span.Write(p.Payload, 0)
+		}
+	case p.Op.Flags&wire.OpRead != 0:
+		e.acceptRead(q)
+	case p.Op.Flags&wire.OpAtomic != 0:
+		a := p.AtomicETH()
+		span, st := e.cfg.Memory.Remote(q.pd, q.qpn, a.RKey(), a.VA(), 8, mr.RemoteAtomic)
+		if st != mr.OK {
+			return faultKey
+		}
+		orig := uint64(0)
+		if p.Opcode == wire.RCCompareSwap {
+			orig = span.CompareSwap(a.Compare(), a.SwapAdd())
+		} else {
+			orig = span.FetchAdd(a.SwapAdd())
+		}
+		e.acceptAtomic(q, orig)
+	}
+	return noFault
+}
+
+// finish counts the packet, completes the message and owes the acknowledgement. An invalidation that failed is class J: the
+// SEND is acknowledged, then the queue pair fails.
+func (e *Engine) finish(q *QP, p *wire.Packet, f fault) {
+	r := &q.resp
+	if p.Op.Flags&(wire.OpRead|wire.OpAtomic) == 0 { // those have moved epsn and msn themselves
+		r.got += uint32(len(p.Payload))
+		r.epsn = r.epsn.Next()
+		if p.Op.Flags&wire.OpEnd == 0 {
+			r.message = writeMessage
+			if p.Op.Flags&wire.OpSend != 0 {
+				r.message = sendMessage
+			}
+		} else {
+			r.message = noMessage
+			r.msn = r.msn.Next()
+		}
+		if q.typ == RC && p.BTH.AckReq() {
+			r.ack, r.ackPSN = true, r.epsn.Prev()
+			e.schedule(q, dueReply)
+		}
+	}
+	if f == faultInvalidate {
+		e.endReceive(q, &WC{Status: faults[f].recv, Opcode: WCRecv}, true)
+		e.failAfterReplies(q)
+		return
+	}
+	if p.Op.Flags&wire.OpEnd != 0 && p.Op.Flags&(wire.OpSend|wire.OpConsumesRecv) != 0 {
+		e.receive(q, p)
+	}
+}
+
+// receive completes the receive request of a SEND, or the one that a WRITE with immediate took (section 6.5).
+func (e *Engine) receive(q *QP, p *wire.Packet) {
+	wc := WC{Opcode: WCRecv, ByteLen: q.resp.got}
+	if p.Op.Flags&wire.OpWrite != 0 {
+		wc.Opcode, wc.ByteLen = WCRecvRDMAWithImm, q.resp.length
+	}
+	if p.Op.Flags&wire.OpImm != 0 {
+		wc.Flags, wc.Imm = WCWithImm, p.ImmDt().Imm()
+	}
+	if p.Op.Flags&wire.OpInv != 0 {
+		wc.Flags, wc.Imm = WCWithInv, p.IETH().RKey()
+	}
+	e.endReceive(q, &wc, p.BTH.Solicited())
+}
+
+// endReceive completes the receive request at the head of the queue.
+func (e *Engine) endReceive(q *QP, wc *WC, solicited bool) {
+	i := q.rq.head.Load()
+	wc.WRID, wc.QPN = q.rq.at(i).wrid, q.qpn
+	e.complete(q.recvCQ, wc, solicited)
+	q.rq.head.Store(i + 1)
+}
+
+// object does what the table says about a fault.
+func (e *Engine) object(q *QP, p *wire.Packet, f fault) wire.DropReason {
+	r, row := &q.resp, &faults[f]
+	if q.typ == UC { // the receive request is used for the next message (section 6.4)
+		r.message = noMessage
+		r.epsn = r.epsn.Next()
+		return row.reason
+	}
+	if f == faultNoRecv {
+		e.stats.SentRNR++
+		r.silent = true
+		e.oweNAK(q, wire.RNRSyndrome(q.attr.MinRNRTimer))
+		return wire.DropNoRecv
+	}
+	inUse := r.message == sendMessage || p.Op.Flags&(wire.OpSend|wire.OpConsumesRecv) != 0 && !q.rq.empty() && f != faultOrder
+	if inUse {
+		e.endReceive(q, &WC{Status: row.recv, Opcode: WCRecv}, true)
+	} else {
+		e.raise(Event{Type: row.event, QP: q})
+	}
+	e.oweNAK(q, row.nak)
+	e.failAfterReplies(q)
+	return row.reason
+}
+
+// failAfterReplies fails the queue pair, but lets it say what it owes: the reason above all.
+func (e *Engine) failAfterReplies(q *QP) {
+	q.resp.parting = true
+	e.fail(q)
+}

@@ -1,0 +1,112 @@
+package qp
+
+// Send and receive queues: rings that an application fills and a lane empties. Slots have a fixed layout without pointers and
+// both indices run freely (slot = index & mask), so the same rings can live in memory shared with another process.
+// Stages: send queue, receive queue. The application owns slots [tail, head+size), the lane owns [head, tail).
+
+import "sync/atomic"
+
+// cacheLine keeps the indices of the two sides from sharing one.
+const cacheLine = 64
+
+// sendSlot is a send work request in its ring. 64 bytes.
+type sendSlot struct {
+	wrid       uint64
+	remoteAddr uint64 // BIND_MW: address in the region
+	compareAdd uint64 // BIND_MW: length
+	swap       uint64 // BIND_MW: window key << 32 | new key
+	length     uint32 // bytes of the message
+	imm        uint32 // immediate data, key to invalidate, or BIND_MW: access
+	rkey       uint32 // BIND_MW: lkey of the region
+	ah         uint32 // row of the address handle table
+	remoteQPN  uint32
+	remoteQKey uint32
+	opcode     WROpcode
+	flags      SendFlags
+	numSGE     uint8
+	_          [5]byte
+}
+
+// sendQueue is the ring of a queue pair's send work requests.
+type sendQueue struct {
+	slots     []sendSlot
+	sges      []SGE  // maxSGE a slot
+	inline    []byte // maxInline a slot
+	mask      uint32
+	maxSGE    uint32
+	maxInline uint32
+
+	_    [cacheLine]byte
+	tail atomic.Uint32 // first free slot; the application's
+	_    [cacheLine]byte
+	head atomic.Uint32 // oldest slot not retired; the lane's
+}
+
+func newSendQueue(wr, sge, inline uint32) *sendQueue {
+	n := ringSize(wr)
+	return &sendQueue{slots: make([]sendSlot, n), sges: make([]SGE, n*sge), inline: make([]byte, n*inline),
+		mask: n - 1, maxSGE: sge, maxInline: inline}
+}
+
+func (s *sendQueue) at(i uint32) *sendSlot { return &s.slots[i&s.mask] }
+
+// sgl returns the elements of slot i.
+func (s *sendQueue) sgl(i uint32) []SGE {
+	at := (i & s.mask) * s.maxSGE
+	return s.sges[at : at+uint32(s.at(i).numSGE)]
+}
+
+// inlineRoom returns the inline area of slot i.
+func (s *sendQueue) inlineRoom(i uint32) []byte {
+	at := (i & s.mask) * s.maxInline
+	return s.inline[at : at+s.maxInline]
+}
+
+// reset empties the queue; the lane calls it when the queue pair is reset and nobody posts.
+func (s *sendQueue) reset() { s.head.Store(s.tail.Load()) }
+
+// recvSlot is a receive work request in its ring. 16 bytes.
+type recvSlot struct {
+	wrid   uint64
+	length uint32 // room in bytes
+	numSGE uint8
+	_      [3]byte
+}
+
+// recvQueue is the ring of a queue pair's receive work requests.
+type recvQueue struct {
+	slots  []recvSlot
+	sges   []SGE
+	mask   uint32
+	maxSGE uint32
+
+	_    [cacheLine]byte
+	tail atomic.Uint32
+	_    [cacheLine]byte
+	head atomic.Uint32
+}
+
+func newRecvQueue(wr, sge uint32) *recvQueue {
+	n := ringSize(wr)
+	return &recvQueue{slots: make([]recvSlot, n), sges: make([]SGE, n*sge), mask: n - 1, maxSGE: sge}
+}
+
+func (r *recvQueue) at(i uint32) *recvSlot { return &r.slots[i&r.mask] }
+
+// sgl returns the elements of slot i.
+func (r *recvQueue) sgl(i uint32) []SGE {
+	at := (i & r.mask) * r.maxSGE
+	return r.sges[at : at+uint32(r.at(i).numSGE)]
+}
+
+func (r *recvQueue) empty() bool { return r.head.Load() == r.tail.Load() }
+func (r *recvQueue) reset()      { r.head.Store(r.tail.Load()) }
+
+// ringSize is the smallest power of two that holds n entries, at least 1.
+func ringSize(n uint32) uint32 {
+	size := uint32(1)
+	for size < n {
+		size <<= 1
+	}
+	return size
+}

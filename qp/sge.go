@@ -1,0 +1,56 @@
+package qp
+
+// Scatter and gather: the elements of a work request as one message. Every access goes through the memory table, which checks
+// key, protection domain, range and rights of each piece.
+
+import "github.com/goroce/goroce/mr"
+
+// checkSGL says whether every element may be accessed as need demands.
+func (e *Engine) checkSGL(pd mr.PD, sgl []SGE, need mr.Access) mr.Status {
+	for i := range sgl {
+		if s := &sgl[i]; s.Length != 0 {
+			if _, st := e.cfg.Memory.Local(pd, s.LKey, s.Addr, s.Length, need); st != mr.OK {
+				return st
+			}
+		}
+	}
+	return mr.OK
+}
+
+// gather copies len(dst) bytes of the message at off out of registered memory.
+func (e *Engine) gather(pd mr.PD, sgl []SGE, off uint32, dst []byte) mr.Status {
+	for i := 0; len(dst) > 0; i++ {
+		s := &sgl[i]
+		if off >= s.Length {
+			off -= s.Length
+			continue
+		}
+		n := min(s.Length-off, uint32(len(dst)))
+		span, st := e.cfg.Memory.Local(pd, s.LKey, s.Addr+uint64(off), n, 0)
+		if st != mr.OK {
+			return st
+		}
+		span.Read(dst[:n], 0)
+		dst, off = dst[n:], 0
+	}
+	return mr.OK
+}
+
+// scatter copies src into registered memory as the message's bytes at off, in ascending order.
+func (e *Engine) scatter(pd mr.PD, sgl []SGE, off uint32, src []byte) mr.Status {
+	for i := 0; len(src) > 0; i++ {
+		s := &sgl[i]
+		if off >= s.Length {
+			off -= s.Length
+			continue
+		}
+		n := min(s.Length-off, uint32(len(src)))
+		span, st := e.cfg.Memory.Local(pd, s.LKey, s.Addr+uint64(off), n, mr.LocalWrite)
+		if st != mr.OK {
+			return st
+		}
+		span.Write(src[:n], 0)
+		src, off = src[n:], 0
+	}
+	return mr.OK
+}

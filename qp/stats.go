@@ -1,0 +1,57 @@
+package qp
+
+import "github.com/goroce/goroce/wire"
+
+// Stats counts what an engine did, under the names that IB devices and rxe use. Plain integers of one lane: read them where
+// the engine is driven.
+type Stats struct {
+	SentPkts         uint64
+	RcvdPkts         uint64
+	Retransmitted    uint64
+	OutOfSequence    uint64
+	DuplicateRequest uint64
+	SentRNR          uint64
+	RcvdRNR          uint64
+	RNRRetryExceeded uint64
+	RcvdSeqErr       uint64
+	ImpliedNAK       uint64
+	AckTimeouts      uint64
+	RetryExceeded    uint64
+	SendErrors       uint64
+	RecvErrors       uint64
+	RcvdCNP          uint64
+	RcvdECN          uint64
+	Drops            [wire.NumDropReasons]uint64
+}
+
+// Each calls f with every counter and its name; drops that never happened are left out.
+func (s *Stats) Each(f func(name string, value uint64)) {
+	for _, c := range []struct {
+		name  string
+		value uint64
+	}{
+		{"sent_pkts", s.SentPkts},
+		{"rcvd_pkts", s.RcvdPkts},
+		{"retransmitted_pkts", s.Retransmitted},
+		{"out_of_sequence", s.OutOfSequence},
+		{"duplicate_request", s.DuplicateRequest},
+		{"out_of_buffer", s.SentRNR},
+		{"rcvd_rnr_nak", s.RcvdRNR},
+		{"rnr_nak_retry_err", s.RNRRetryExceeded},
+		{"packet_seq_err", s.RcvdSeqErr},
+		{"implied_nak_seq_err", s.ImpliedNAK},
+		{"local_ack_timeout_err", s.AckTimeouts},
+		{"retry_exceeded_err", s.RetryExceeded},
+		{"req_cqe_error", s.SendErrors},
+		{"resp_cqe_error", s.RecvErrors},
+		{"rp_cnp_handled", s.RcvdCNP},
+		{"np_ecn_marked_roce_packets", s.RcvdECN},
+	} {
+		f(c.name, c.value)
+	}
+	for reason := wire.DropNone + 1; reason < wire.NumDropReasons; reason++ {
+		if n := s.Drops[reason]; n != 0 {
+			f("drop_"+wire.DropReasons[reason], n)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package qp
+
+// Deadlines of the queue pairs: a binary heap of wake-up times. A queue pair only stores its new deadline (restarting the ack
+// timer on every ACK costs one store); its heap entry re-inserts itself when it fires too early. So the heap is touched about
+// once per timeout period, and its top is the engine's next deadline.
+
+// timers is the heap; each queue pair stands in it at most once, at q.timerPos-1.
+type timers []*QP
+
+// arm makes q fire at t or soon after.
+func (h *timers) arm(q *QP, t Time) {
+	q.deadline = t
+	switch {
+	case q.timerPos == 0:
+		q.timerAt = t
+		*h = append(*h, q)
+		q.timerPos = len(*h)
+		h.up(q.timerPos - 1)
+	case t < q.timerAt:
+		q.timerAt = t
+		h.up(q.timerPos - 1)
+	}
+}
+
+// disarm makes q not fire; its entry leaves when it surfaces.
+func (h *timers) disarm(q *QP) { q.deadline = Never }
+
+// remove takes q's entry out at once.
+func (h *timers) remove(q *QP) {
+	if q.timerPos == 0 {
+		return
+	}
+	i, last := q.timerPos-1, len(*h)-1
+	h.swap(i, last)
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	q.timerPos, q.deadline = 0, Never
+	if i < last {
+		h.down(i)
+		h.up(i)
+	}
+}
+
+// next returns the earliest wake-up time.
+func (h timers) next() Time {
+	if len(h) == 0 {
+		return Never
+	}
+	return h[0].timerAt
+}
+
+// expired returns a queue pair whose deadline has come, or nil.
+func (h *timers) expired(now Time) *QP {
+	for len(*h) > 0 {
+		q := (*h)[0]
+		if q.timerAt > now {
+			return nil
+		}
+		if q.deadline > now { // moved on since it was listed
+			if q.deadline == Never {
+				h.remove(q)
+				continue
+			}
+			q.timerAt = q.deadline
+			h.down(0)
+			continue
+		}
+		h.remove(q)
+		return q
+	}
+	return nil
+}
+
+func (h timers) swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].timerPos, h[j].timerPos = i+1, j+1
+}
+
+func (h timers) up(i int) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if h[parent].timerAt <= h[i].timerAt {
+			return
+		}
+		h.swap(parent, i)
+		i = parent
+	}
+}
+
+func (h timers) down(i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(h) {
+			return
+		}
+		if child+1 < len(h) && h[child+1].timerAt < h[child].timerAt {
+			child++
+		}
+		if h[i].timerAt <= h[child].timerAt {
+			return
+		}
+		h.swap(i, child)
+		i = child
+	}
+}

@@ -1,0 +1,334 @@
+package qp
+
+// The vocabulary of the verbs: enumerations with the numeric values of ibv_* and the work request and completion records.
+// Stages: queue pair (type, state, attributes), work requests, completions, events. Values: section 12.1 of the protocol
+// reference; they equal libibverbs' so that a C library can share the rings.
+
+import (
+	"fmt"
+
+	"github.com/goroce/goroce/mr"
+	"github.com/goroce/goroce/wire"
+)
+
+// Time is a point on the caller's monotone clock in nanoseconds. The engine never reads a clock.
+type Time int64
+
+// Never is the deadline that does not come.
+const Never Time = 1<<63 - 1
+
+// QPType is a queue pair's transport service (ibv_qp_type).
+type QPType uint8
+
+// Queue pair types. GSI is the kernel's number for QP 1, the general services interface.
+const (
+	GSI QPType = 1
+	RC  QPType = 2
+	UC  QPType = 3
+	UD  QPType = 4
+)
+
+// QPState is a queue pair's state (ibv_qp_state).
+type QPState uint8
+
+// Queue pair states.
+const (
+	StateReset QPState = 0
+	StateInit  QPState = 1
+	StateRTR   QPState = 2
+	StateRTS   QPState = 3
+	StateSQD   QPState = 4
+	StateSQE   QPState = 5
+	StateErr   QPState = 6
+	numStates          = 7
+)
+
+// AttrMask says which fields of a QPAttr a Modify sets (ibv_qp_attr_mask).
+type AttrMask uint32
+
+// Attribute mask bits.
+const (
+	AttrState            AttrMask = 1 << 0
+	AttrCurState         AttrMask = 1 << 1
+	AttrEnSQDAsyncNotify AttrMask = 1 << 2
+	AttrAccessFlags      AttrMask = 1 << 3
+	AttrPKeyIndex        AttrMask = 1 << 4
+	AttrPort             AttrMask = 1 << 5
+	AttrQKey             AttrMask = 1 << 6
+	AttrAV               AttrMask = 1 << 7
+	AttrPathMTU          AttrMask = 1 << 8
+	AttrTimeout          AttrMask = 1 << 9
+	AttrRetryCnt         AttrMask = 1 << 10
+	AttrRNRRetry         AttrMask = 1 << 11
+	AttrRQPSN            AttrMask = 1 << 12
+	AttrMaxRdAtomic      AttrMask = 1 << 13
+	AttrAltPath          AttrMask = 1 << 14
+	AttrMinRNRTimer      AttrMask = 1 << 15
+	AttrSQPSN            AttrMask = 1 << 16
+	AttrMaxDestRdAtomic  AttrMask = 1 << 17
+	AttrPathMigState     AttrMask = 1 << 18
+	AttrCap              AttrMask = 1 << 19
+	AttrDestQPN          AttrMask = 1 << 20
+)
+
+// Cap is a queue pair's size (ibv_qp_cap): work requests, scatter/gather elements per request, bytes of inline data.
+type Cap struct {
+	MaxSendWR, MaxRecvWR   uint32
+	MaxSendSGE, MaxRecvSGE uint32
+	MaxInlineData          uint32
+}
+
+// AHAttr is an address vector (ibv_ah_attr with its GRH): where packets go and what their IP header says.
+type AHAttr struct {
+	DGID         wire.GID // destination: an IPv6 address or ::ffff:a.b.c.d
+	SGIDIndex    uint8    // row of the device's GID table: the source address
+	TrafficClass uint8    // IPv4 TOS / IPv6 traffic class, ECN bits included
+	HopLimit     uint8    // TTL; 0 means 64
+	FlowLabel    uint32   // 20 bits; chooses the UDP source port where the port can
+	SL           uint8    // carried for the API; RoCEv2 has no field for it without a VLAN
+}
+
+// QPAttr holds the attributes of a queue pair (ibv_qp_attr). Modify reads the fields its mask names; Query fills all.
+type QPAttr struct {
+	State            QPState
+	CurState         QPState
+	PathMTU          wire.MTU  // 1..5 for 256..4096 bytes
+	QKey             uint32    // UD
+	RQPSN, SQPSN     wire.PSN  // 24 bits
+	DestQPN          uint32    // 24 bits
+	AccessFlags      mr.Access // what the peer may do: RemoteRead, RemoteWrite, RemoteAtomic
+	Cap              Cap
+	AV               AHAttr
+	PKeyIndex        uint16
+	EnSQDAsyncNotify bool
+	SQDraining       bool
+	MaxRdAtomic      uint8 // READs and atomics this side may have outstanding, 0..128
+	MaxDestRdAtomic  uint8 // READs and atomics of the peer this side remembers, 0..128
+	MinRNRTimer      uint8 // code 0..31 written into RNR NAKs (section 1.6)
+	Port             uint8 // 1
+	Timeout          uint8 // code 0..31: 4.096 us * 2^n, 0 waits for ever
+	RetryCnt         uint8 // 0..7 retries after a timeout or a sequence NAK
+	RNRRetry         uint8 // 0..7 retries after RNR NAKs, 7 is for ever
+}
+
+// QPInit is what CreateQP needs (ibv_qp_init_attr).
+type QPInit struct {
+	Type           QPType
+	PD             mr.PD
+	SendCQ, RecvCQ *CQ
+	Cap            Cap
+	SQSigAll       bool // every send work request yields a completion
+	Context        any  // the owner's own value, returned by QP.Context
+}
+
+// WROpcode is the operation of a send work request (ibv_wr_opcode).
+type WROpcode uint8
+
+// Work request opcodes.
+const (
+	WRWrite             WROpcode = 0
+	WRWriteWithImm      WROpcode = 1
+	WRSend              WROpcode = 2
+	WRSendWithImm       WROpcode = 3
+	WRRead              WROpcode = 4
+	WRAtomicCmpAndSwp   WROpcode = 5
+	WRAtomicFetchAndAdd WROpcode = 6
+	WRLocalInv          WROpcode = 7
+	WRBindMW            WROpcode = 8
+	WRSendWithInv       WROpcode = 9
+	numWROpcodes                 = 16
+)
+
+// SendFlags modify a send work request (ibv_send_flags).
+type SendFlags uint8
+
+// Send flags.
+const (
+	SendFence     SendFlags = 1 << 0 // wait until all earlier READs and atomics of this queue are complete
+	SendSignaled  SendFlags = 1 << 1 // yield a completion on success also
+	SendSolicited SendFlags = 1 << 2 // wake a peer that waits for solicited completions only
+	SendInline    SendFlags = 1 << 3 // the data is SendWR.Inline, copied while posting
+)
+
+// SGE is a piece of registered memory (ibv_sge). Length 0 is zero bytes.
+type SGE struct {
+	Addr   uint64
+	Length uint32
+	LKey   uint32
+}
+
+// SendWR is a send work request (ibv_send_wr). The slices are read during PostSend only; the memory that SGL names belongs
+// to the queue pair until the request completes.
+type SendWR struct {
+	WRID   uint64
+	Opcode WROpcode
+	Flags  SendFlags
+	SGL    []SGE
+	Inline []byte // the data, with SendInline (Go has no raw pointers to pass through SGL); SGL must be empty then
+
+	Imm           uint32 // WITH_IMM: the peer's WC.Imm. On the wire big-endian: htonl(Imm) is C's imm_data
+	InvalidateKey uint32 // SEND_WITH_INV: the peer's rkey; LOCAL_INV: our own
+
+	RemoteAddr uint64 // WRITE, READ, atomics
+	RKey       uint32
+	CompareAdd uint64 // CAS: the expected value; FAA: the addend
+	Swap       uint64 // CAS: the new value
+
+	AH         *AH // UD
+	RemoteQPN  uint32
+	RemoteQKey uint32 // with bit 31 set the queue pair's own Q_Key is sent instead
+
+	Bind *BindInfo // BIND_MW
+}
+
+// BindInfo binds a type 2 memory window (ibv_mw_bind_info): RKey's low byte is the caller's to choose, the rest is the window's.
+type BindInfo struct {
+	WindowKey uint32 // the window's present rkey
+	NewKey    uint32 // the rkey it gets: same upper 24 bits
+	LKey      uint32 // the region
+	Addr      uint64
+	Length    uint64
+	Access    mr.Access
+}
+
+// RecvWR is a receive work request (ibv_recv_wr). On UD queue pairs the first 40 bytes of the buffer take the GRH.
+type RecvWR struct {
+	WRID uint64
+	SGL  []SGE
+}
+
+// WCStatus says how a work request ended (ibv_wc_status).
+type WCStatus uint8
+
+// Completion statuses.
+const (
+	WCSuccess        WCStatus = 0
+	WCLocLenErr      WCStatus = 1
+	WCLocQPOpErr     WCStatus = 2
+	WCLocProtErr     WCStatus = 4
+	WCWRFlushErr     WCStatus = 5
+	WCMWBindErr      WCStatus = 6
+	WCBadRespErr     WCStatus = 7
+	WCLocAccessErr   WCStatus = 8
+	WCRemInvReqErr   WCStatus = 9
+	WCRemAccessErr   WCStatus = 10
+	WCRemOpErr       WCStatus = 11
+	WCRetryExcErr    WCStatus = 12
+	WCRNRRetryExcErr WCStatus = 13
+	WCFatalErr       WCStatus = 19
+	WCGeneralErr     WCStatus = 21
+)
+
+// WCOpcode says what completed (ibv_wc_opcode). Receives have bit 7 set.
+type WCOpcode uint8
+
+// Completion opcodes.
+const (
+	WCSend            WCOpcode = 0
+	WCRDMAWrite       WCOpcode = 1
+	WCRDMARead        WCOpcode = 2
+	WCCompSwap        WCOpcode = 3
+	WCFetchAdd        WCOpcode = 4
+	WCBindMW          WCOpcode = 5
+	WCLocalInv        WCOpcode = 6
+	WCRecv            WCOpcode = 128
+	WCRecvRDMAWithImm WCOpcode = 129
+)
+
+// WCFlags say which fields of a WC hold something (ibv_wc_flags).
+type WCFlags uint8
+
+// Completion flags.
+const (
+	WCGRH     WCFlags = 1
+	WCWithImm WCFlags = 2
+	WCWithInv WCFlags = 8
+)
+
+// WC is a work completion (ibv_wc). Unless Status is WCSuccess only WRID, Status, QPN and VendorErr mean anything.
+type WC struct {
+	WRID       uint64
+	ByteLen    uint32
+	Imm        uint32 // WCWithImm: host order, equals the sender's SendWR.Imm. WCWithInv: the invalidated rkey
+	QPN        uint32
+	SrcQP      uint32 // UD
+	PKeyIndex  uint16
+	Status     WCStatus
+	Opcode     WCOpcode
+	Flags      WCFlags
+	VendorErr  uint8 // why, beyond Status: a VendorErr* value
+	_          [2]byte
+	reservedTo uint32 // keeps the slot at 40 bytes, free for a timestamp later
+}
+
+// EventType is an asynchronous event (ibv_event_type).
+type EventType uint8
+
+// Asynchronous events that this stack raises.
+const (
+	EventCQErr       EventType = 0
+	EventQPFatal     EventType = 1
+	EventQPReqErr    EventType = 2
+	EventQPAccessErr EventType = 3
+	EventCommEst     EventType = 4
+	EventSQDrained   EventType = 5
+	EventPortActive  EventType = 9
+	EventPortErr     EventType = 10
+	EventQPLastWQE   EventType = 16
+	numEventTypes              = 21
+)
+
+// Event is an asynchronous event and the object it concerns; the other object is nil.
+type Event struct {
+	Type EventType
+	QP   *QP
+	CQ   *CQ
+}
+
+var (
+	qpTypeNames = [...]string{GSI: "GSI", RC: "RC", UC: "UC", UD: "UD"}
+	stateNames  = [...]string{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"}
+	wrNames     = [numWROpcodes]string{"RDMA_WRITE", "RDMA_WRITE_WITH_IMM", "SEND", "SEND_WITH_IMM", "RDMA_READ", "ATOMIC_CMP_AND_SWP",
+		"ATOMIC_FETCH_AND_ADD", "LOCAL_INV", "BIND_MW", "SEND_WITH_INV"}
+	statusNames = [...]string{WCSuccess: "success", WCLocLenErr: "local length error", WCLocQPOpErr: "local QP operation error",
+		WCLocProtErr: "local protection error", WCWRFlushErr: "Work Request Flushed Error", WCMWBindErr: "memory bind operation error",
+		WCBadRespErr: "bad response error", WCLocAccessErr: "local access error", WCRemInvReqErr: "remote invalid request error",
+		WCRemAccessErr: "remote access error", WCRemOpErr: "remote operation error", WCRetryExcErr: "transport retry counter exceeded",
+		WCRNRRetryExcErr: "RNR retry counter exceeded", WCFatalErr: "fatal error", WCGeneralErr: "general error"}
+	wcNames = map[WCOpcode]string{WCSend: "SEND", WCRDMAWrite: "RDMA_WRITE", WCRDMARead: "RDMA_READ", WCCompSwap: "COMP_SWAP",
+		WCFetchAdd: "FETCH_ADD", WCBindMW: "BIND_MW", WCLocalInv: "LOCAL_INV", WCRecv: "RECV", WCRecvRDMAWithImm: "RECV_RDMA_WITH_IMM"}
+	eventNames = [numEventTypes]string{EventCQErr: "CQ error", EventQPFatal: "local work queue catastrophic error",
+		EventQPReqErr: "invalid request local work queue error", EventQPAccessErr: "local access violation work queue error",
+		EventCommEst: "communication established", EventSQDrained: "send queue drained", EventPortActive: "port active",
+		EventPortErr: "port error", EventQPLastWQE: "last WQE reached"}
+)
+
+func name[T ~uint8](names []string, v T, kind string) string {
+	if int(v) < len(names) && names[v] != "" {
+		return names[v]
+	}
+	return fmt.Sprintf("%s(%d)", kind, v)
+}
+
+// String names the type as the verbs do, "RC".
+func (t QPType) String() string { return name(qpTypeNames[:], t, "QPType") }
+
+// String names the state as the verbs do, "RTS".
+func (s QPState) String() string { return name(stateNames[:], s, "QPState") }
+
+// String names the operation as the verbs do, "RDMA_WRITE".
+func (o WROpcode) String() string { return name(wrNames[:], o, "WROpcode") }
+
+// String explains the status in the words of ibv_wc_status_str.
+func (s WCStatus) String() string { return name(statusNames[:], s, "WCStatus") }
+
+// String names the event in the words of ibv_event_type_str.
+func (t EventType) String() string { return name(eventNames[:], t, "EventType") }
+
+// String names the completed operation, "RDMA_WRITE" or "RECV".
+func (o WCOpcode) String() string {
+	if s, ok := wcNames[o]; ok {
+		return s
+	}
+	return fmt.Sprintf("WCOpcode(%d)", uint8(o))
+}

@@ -1,0 +1,213 @@
+package qp
+
+// Posting: work requests are checked against one table of operations and written into the ring.
+// Stages of PostSend: state → room → operation and flags (wrTable) → elements and length → slot → publish once.
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/goroce/goroce/wire"
+)
+
+// wrRule is what an operation may do and be.
+type wrRule struct {
+	types  uint8 // bit set of 1<<QPType
+	inline bool  // IBV_SEND_INLINE is allowed (section 6.1)
+	atomic bool  // 8 aligned remote bytes, 8 local bytes
+	local  bool  // no packet, no elements
+	wc     WCOpcode
+}
+
+const (
+	onRC   = 1 << RC
+	onRCUC = 1<<RC | 1<<UC
+	onAll  = 1<<RC | 1<<UC | 1<<UD | 1<<GSI
+)
+
+// wrTable says which operations exist on which queue pairs (section 6.1). A row without types is no operation.
+var wrTable = [numWROpcodes]wrRule{
+	WRWrite:             {types: onRCUC, inline: true, wc: WCRDMAWrite},
+	WRWriteWithImm:      {types: onRCUC, inline: true, wc: WCRDMAWrite},
+	WRSend:              {types: onAll, inline: true, wc: WCSend},
+	WRSendWithImm:       {types: onAll, inline: true, wc: WCSend},
+	WRRead:              {types: onRC, wc: WCRDMARead},
+	WRAtomicCmpAndSwp:   {types: onRC, atomic: true, wc: WCCompSwap},
+	WRAtomicFetchAndAdd: {types: onRC, atomic: true, wc: WCFetchAdd},
+	WRLocalInv:          {types: onRCUC, local: true, wc: WCLocalInv},
+	WRBindMW:            {types: onRCUC, local: true, wc: WCBindMW},
+	WRSendWithInv:       {types: onRC, inline: true, wc: WCSend},
+}
+
+// PostSend writes wrs into the send queue and returns how many were accepted; err is about wrs[n]. The lane sees them after
+// Engine.Ring. ErrState below RTS; ErrFull when the queue has no slot; ErrInvalid names the value and the rule. One caller at
+// a time; concurrent with PostRecv and with the engine.
+func (q *QP) PostSend(wrs []SendWR) (n int, err error) {
+	if s := q.State(); s < StateRTS {
+		return 0, fmt.Errorf("%w: PostSend needs RTS, QP 0x%06x is in %v", ErrState, q.qpn, s)
+	}
+	tail := q.sq.tail.Load()
+	free := uint32(len(q.sq.slots)) - (tail - q.sq.head.Load())
+	for n = range wrs {
+		if uint32(n) == free {
+			err = fmt.Errorf("%w: all %d send work requests of QP 0x%06x are outstanding", ErrFull, len(q.sq.slots), q.qpn)
+			break
+		}
+		if err = q.writeSend(tail+uint32(n), &wrs[n]); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		n = len(wrs)
+	}
+	if n > 0 {
+		q.sq.tail.Store(tail + uint32(n))
+	}
+	return n, err
+}
+
+// writeSend checks wr and writes it into slot i, which is not published yet.
+func (q *QP) writeSend(i uint32, wr *SendWR) error {
+	if int(wr.Opcode) >= len(wrTable) || wrTable[wr.Opcode].types&(1<<q.typ) == 0 {
+		return invalid("%v is no operation of a %v queue pair", wr.Opcode, q.typ)
+	}
+	rule := &wrTable[wr.Opcode]
+	length, err := q.checkData(wr, rule)
+	if err != nil {
+		return err
+	}
+	s := q.sq.at(i)
+	*s = sendSlot{wrid: wr.WRID, remoteAddr: wr.RemoteAddr, compareAdd: wr.CompareAdd, swap: wr.Swap, length: length, imm: wr.Imm,
+		rkey: wr.RKey, opcode: wr.Opcode, flags: wr.Flags, numSGE: uint8(len(wr.SGL))}
+	switch {
+	case wr.Opcode == WRSendWithInv || wr.Opcode == WRLocalInv:
+		s.imm = wr.InvalidateKey
+	case wr.Opcode == WRBindMW:
+		if err := writeBind(s, wr.Bind); err != nil {
+			return err
+		}
+	case q.datagram():
+		if err := q.writeDatagram(s, wr); err != nil {
+			return err
+		}
+	}
+	if wr.Flags&SendInline != 0 {
+		copy(q.sq.inlineRoom(i), wr.Inline)
+	} else {
+		copy(q.sq.sges[(i&q.sq.mask)*q.sq.maxSGE:], wr.SGL)
+	}
+	return nil
+}
+
+// checkData returns the length of the message, or what is wrong with its elements.
+func (q *QP) checkData(wr *SendWR, rule *wrRule) (uint32, error) {
+	if wr.Flags&SendInline != 0 {
+		switch {
+		case !rule.inline:
+			return 0, invalid("%v cannot be inline: only SENDs and WRITEs carry data in the request", wr.Opcode)
+		case len(wr.SGL) != 0:
+			return 0, invalid("inline request with %d elements: inline data goes into SendWR.Inline", len(wr.SGL))
+		case len(wr.Inline) > int(q.sq.maxInline):
+			return 0, invalid("%d bytes inline, QP 0x%06x takes at most %d (QPInit.Cap.MaxInlineData)", len(wr.Inline), q.qpn, q.sq.maxInline)
+		}
+		return uint32(len(wr.Inline)), nil
+	}
+	if len(wr.Inline) != 0 {
+		return 0, invalid("SendWR.Inline holds %d bytes but SendFlags lacks SendInline", len(wr.Inline))
+	}
+	if rule.local && len(wr.SGL) != 0 {
+		return 0, invalid("%v takes no elements, got %d", wr.Opcode, len(wr.SGL))
+	}
+	length, err := sglLength(wr.SGL, q.sq.maxSGE)
+	if err != nil {
+		return 0, err
+	}
+	switch {
+	case rule.atomic && length != 8:
+		return 0, invalid("%v needs 8 local bytes for the original value, got %d", wr.Opcode, length)
+	case rule.atomic && wr.RemoteAddr%8 != 0:
+		return 0, invalid("%v at remote address 0x%x: not aligned to 8 bytes", wr.Opcode, wr.RemoteAddr)
+	case length > q.maxMessage.Load():
+		return 0, invalid("message of %d bytes, this path carries at most %d", length, q.maxMessage.Load())
+	}
+	return length, nil
+}
+
+// sglLength adds up the lengths of sgl.
+func sglLength(sgl []SGE, maxSGE uint32) (uint32, error) {
+	if len(sgl) > int(maxSGE) {
+		return 0, invalid("%d scatter/gather elements, the queue takes at most %d", len(sgl), maxSGE)
+	}
+	var sum uint64
+	for i := range sgl {
+		sum += uint64(sgl[i].Length)
+	}
+	if sum > MaxMessage {
+		return 0, invalid("elements add up to %d bytes, a message has at most %d", sum, uint32(MaxMessage))
+	}
+	return uint32(sum), nil
+}
+
+func writeBind(s *sendSlot, b *BindInfo) error {
+	if b == nil {
+		return invalid("BIND_MW without SendWR.Bind")
+	}
+	if b.WindowKey>>8 != b.NewKey>>8 {
+		return invalid("BIND_MW from key 0x%08x to 0x%08x: only the low byte may change", b.WindowKey, b.NewKey)
+	}
+	s.remoteAddr, s.compareAdd, s.swap = b.Addr, b.Length, uint64(b.WindowKey)<<32|uint64(b.NewKey)
+	s.rkey, s.imm = b.LKey, uint32(b.Access)
+	return nil
+}
+
+func (q *QP) writeDatagram(s *sendSlot, wr *SendWR) error {
+	switch {
+	case wr.AH == nil:
+		return invalid("datagram without address handle (SendWR.AH)")
+	case wr.AH.dead.Load():
+		return invalid("address handle to %v was destroyed", wr.AH.attr.DGID)
+	case wr.AH.pd != q.pd:
+		return invalid("address handle of PD %d on QP 0x%06x of PD %d", wr.AH.pd, q.qpn, q.pd)
+	case wr.RemoteQPN > 0xffffff:
+		return invalid("remote QPN 0x%x is wider than 24 bits", wr.RemoteQPN)
+	}
+	s.ah, s.remoteQPN, s.remoteQKey = wr.AH.row, wr.RemoteQPN, wr.RemoteQKey
+	return nil
+}
+
+// PostRecv writes wrs into the receive queue and returns how many were accepted; err is about wrs[n]. ErrState in RESET,
+// ErrFull, ErrInvalid as PostSend. A queue pair in the error state flushes them after Engine.Ring; otherwise no doorbell is
+// needed. One caller at a time; concurrent with PostSend and with the engine.
+func (q *QP) PostRecv(wrs []RecvWR) (n int, err error) {
+	if s := q.State(); s < StateInit {
+		return 0, fmt.Errorf("%w: PostRecv needs INIT, QP 0x%06x is in %v", ErrState, q.qpn, s)
+	}
+	tail := q.rq.tail.Load()
+	free := uint32(len(q.rq.slots)) - (tail - q.rq.head.Load())
+	for n = range wrs {
+		if uint32(n) == free {
+			err = fmt.Errorf("%w: all %d receive work requests of QP 0x%06x are outstanding", ErrFull, len(q.rq.slots), q.qpn)
+			break
+		}
+		length, lerr := sglLength(wrs[n].SGL, q.rq.maxSGE)
+		if lerr != nil {
+			err = lerr
+			break
+		}
+		i := (tail + uint32(n)) & q.rq.mask
+		q.rq.slots[i] = recvSlot{wrid: wrs[n].WRID, length: length, numSGE: uint8(len(wrs[n].SGL))}
+		copy(q.rq.sges[i*q.rq.maxSGE:], wrs[n].SGL)
+	}
+	if err == nil {
+		n = len(wrs)
+	}
+	if n > 0 {
+		q.rq.tail.Store(tail + uint32(n))
+	}
+	return n, err
+}
+
+// maxMessageFor is the longest message at a path MTU: its packets must not span half the PSN circle.
+func maxMessageFor(mtu wire.MTU) uint32 {
+	return uint32(min(uint64(MaxMessage), uint64(mtu.Bytes())*psnSpan, math.MaxUint32))
+}
