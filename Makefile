@@ -1,0 +1,63 @@
+# make test    everything: packages, vet on three systems, unit, race, 10,000 simulated worlds, fuzzing, interop against rxe0
+# make quick   what needs nothing but Go
+# make demo    the main job
+
+GO ?= go
+# Debian packages of the full test: the virtual machine with a real rxe0, and the tools that check our packets.
+PACKAGES := qemu-system-x86 debootstrap cpio zstd xz-utils kmod iproute2 tshark
+WORLDS ?= 10000
+FUZZTIME ?= 5s
+# With REQUIRE=1 (CI) a check that cannot run fails; without, it skips and says what is missing.
+REQUIRE ?=
+ifneq ($(REQUIRE),)
+export GOROCE_REQUIRE_LAB := 1
+export GOROCE_REQUIRE_TOOLS := 1
+endif
+
+.PHONY: test quick demo packages vet unit race worlds fuzz interop
+
+test: packages vet unit race worlds fuzz interop
+
+quick: vet unit
+
+demo:
+	$(GO) run ./cmd/roce demo
+
+# Installs what is missing when it may (root on a Debian system); otherwise says exactly what is missing.
+packages:
+	@missing=$$(for p in $(PACKAGES); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
+	else \
+		echo "make test: missing Debian packages:" $$missing; \
+		echo "  install them (as root: apt-get install" $$missing") or the tests that need them skip"; \
+	fi
+
+vet:
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt-ed:" $$unformatted; exit 1; fi
+	$(GO) vet ./...
+	GOOS=darwin $(GO) vet ./...
+	GOOS=windows $(GO) vet ./...
+
+unit:
+	$(GO) test $$($(GO) list ./... | grep -v /interop)
+
+race:
+	$(GO) test -race -short $$($(GO) list ./... | grep -v /interop)
+
+# The simulated worlds: random operations under random faults, WORLDS seeds.
+worlds:
+	$(GO) test ./qp/qptest -run TestWorlds -count=1 -worlds=$(WORLDS) -timeout 20m
+
+# Every fuzz target for FUZZTIME; findings land in testdata/fuzz and fail the next run too.
+fuzz:
+	@set -e; for pkg in $$($(GO) list ./wire ./qp/qptest); do \
+		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+			$(GO) test $$pkg -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME); \
+		done; \
+	done
+
+# A real rxe0 in a virtual machine against this stack.
+interop:
+	$(GO) test ./interop/... -count=1 -timeout 25m -v
