@@ -2,6 +2,7 @@ package qp
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/goroce/goroce/mr"
@@ -11,7 +12,7 @@ import (
 // AH is an address handle: where a datagram goes. Immutable; usable by any goroutine until destroyed.
 type AH struct {
 	pd   mr.PD
-	row  uint32
+	row  uint32 // place in the engine's table, and in the upper bits a serial number: a slot that names a destroyed handle finds none
 	attr AHAttr
 	path wire.Path
 	dead atomic.Bool
@@ -26,30 +27,35 @@ func (e *Engine) CreateAH(pd mr.PD, attr AHAttr) (*AH, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &AH{pd: pd, attr: attr, path: path}
-	for i, old := range e.ahs {
-		if old == nil {
-			a.row = uint32(i)
-			e.ahs[i] = a
-			return a, nil
+	i := slices.Index(e.ahs, nil)
+	if i < 0 {
+		if i = len(e.ahs); i == MaxAH {
+			return nil, fmt.Errorf("%w: %d address handles", ErrLimit, MaxAH)
 		}
+		e.ahs = append(e.ahs, nil)
 	}
-	if len(e.ahs) == MaxAH {
-		return nil, fmt.Errorf("%w: %d address handles", ErrLimit, MaxAH)
-	}
-	a.row = uint32(len(e.ahs))
-	e.ahs = append(e.ahs, a)
-	return a, nil
+	e.ahSerial++
+	e.ahs[i] = &AH{pd: pd, row: e.ahSerial<<ahRowBits | uint32(i), attr: attr, path: path}
+	return e.ahs[i], nil
 }
 
 // DestroyAH ends the handle. Requests posted with it that have not been sent yet fail with WCLocQPOpErr.
 func (e *Engine) DestroyAH(a *AH) error {
-	if int(a.row) >= len(e.ahs) || e.ahs[a.row] != a {
+	if e.ah(a.row) != a {
 		return fmt.Errorf("address handle: %w", ErrUnknown)
 	}
 	a.dead.Store(true)
-	e.ahs[a.row] = nil
+	e.ahs[a.row&(MaxAH-1)] = nil
 	return nil
+}
+
+// ah finds the handle that a send slot names; nil if it was destroyed.
+func (e *Engine) ah(row uint32) *AH {
+	i := int(row & (MaxAH - 1))
+	if i >= len(e.ahs) || e.ahs[i] == nil || e.ahs[i].row != row {
+		return nil
+	}
+	return e.ahs[i]
 }
 
 // path checks an address vector and makes its packet header.

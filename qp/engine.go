@@ -25,11 +25,12 @@ type Config struct {
 
 // Engine is the protocol state of one lane. One caller at a time drives it; doc.go has the contract.
 type Engine struct {
-	cfg    Config
-	qps    qpnTable
-	cqs    map[*CQ]struct{}
-	ahs    []*AH
-	groups map[wire.GID][]*QP
+	cfg      Config
+	qps      qpnTable
+	cqs      map[*CQ]struct{}
+	ahs      []*AH
+	ahSerial uint32
+	groups   map[wire.GID][]*QP
 
 	bells      doorbells
 	timers     timers
@@ -108,10 +109,10 @@ func (e *Engine) handleFrame(now Time, f *wire.Frame) wire.DropReason {
 	if reason := wire.Parse(f, p); reason != wire.DropNone {
 		return reason
 	}
-	if k := p.BTH.PKey(); k&0x7fff != DefaultPKey&0x7fff { // ours has the membership bit, so theirs need not (section 1.10)
+	if k := p.BTH.PKey(); k&0x7fff != wire.DefaultPKey&0x7fff { // ours has the membership bit, so theirs need not (section 1.10)
 		return wire.DropPKey
 	}
-	if p.BTH.DestQP() == MulticastQPN {
+	if p.BTH.DestQP() == wire.MulticastQPN {
 		return e.multicast(p)
 	}
 	q := e.qps.find(p.BTH.DestQP())
@@ -365,10 +366,3 @@ func (e *Engine) PollEvent() (Event, bool) {
 
 // Stats returns the counters.
 func (e *Engine) Stats() Stats { return e.stats }
-
-func (e *Engine) ah(row uint32) *AH {
-	if int(row) >= len(e.ahs) {
-		return nil
-	}
-	return e.ahs[row]
-}

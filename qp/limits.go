@@ -18,7 +18,8 @@ const (
 	// MaxCQ is how many completion queues an engine holds. rxe: 2^20.
 	MaxCQ = 1 << 20
 	// MaxAH is how many address handles an engine holds. rxe: 32767.
-	MaxAH = 1 << 20
+	MaxAH     = 1 << ahRowBits
+	ahRowBits = 20
 	// MaxRdAtomic is the most READs and atomics outstanding on a queue pair, as initiator and as responder. rxe: 128.
 	MaxRdAtomic = 128
 	// MaxMessage is the longest message in bytes: RETH.DMALen and the port's max_msg_sz (section 11).
@@ -26,13 +27,6 @@ const (
 	// MaxPKeys is the size of the P_Key table: the default partition only, as rxe.
 	MaxPKeys = 1
 
-	// DefaultPKey is the full-membership key of the default partition (section 1.10).
-	DefaultPKey = 0xffff
-	// GSIQPN and GSIQKey belong to the general services interface (section 1.11).
-	GSIQPN  = 1
-	GSIQKey = 0x80010000
-	// MulticastQPN is the destination of multicast datagrams (section 1.12).
-	MulticastQPN = 0xffffff
 	// GRHSize is what a UD receive buffer holds before the payload (section 1.8).
 	GRHSize = 40
 

@@ -134,7 +134,7 @@ func (e *Engine) checkInit(init *QPInit) error {
 		return invalid("max_inline_data %d, at most %d", c.MaxInlineData, MaxInline)
 	case e.qps.n >= MaxQP:
 		return fmt.Errorf("%w: %d queue pairs", ErrLimit, MaxQP)
-	case init.Type == GSI && e.qps.find(GSIQPN) != nil:
+	case init.Type == GSI && e.qps.find(wire.GSIQPN) != nil:
 		return fmt.Errorf("%w: QP 1 exists already", ErrBusy)
 	}
 	return nil
@@ -143,12 +143,12 @@ func (e *Engine) checkInit(init *QPInit) error {
 // pickQPN chooses a free number that nobody can predict (design: spoofed packets must guess it).
 func (e *Engine) pickQPN(t QPType) uint32 {
 	if t == GSI {
-		return GSIQPN
+		return wire.GSIQPN
 	}
 	for {
 		qpn := uint32(e.cfg.Rand()) & 0xffffff
 		qpn = qpn&^(1<<e.cfg.LaneBits-1) | uint32(e.cfg.Lane)
-		if qpn >= firstQPN && qpn != MulticastQPN && e.qps.find(qpn) == nil {
+		if qpn >= firstQPN && qpn != wire.MulticastQPN && e.qps.find(qpn) == nil {
 			return qpn
 		}
 	}

@@ -202,7 +202,7 @@ func (e *Engine) putReply(q *QP, b *wire.Batch, op wire.Opcode, syn wire.Syndrom
 	if f == nil {
 		return nil
 	}
-	(*wire.BTH)(f.Body).Put(op, 0, uint8(pad), DefaultPKey, q.attr.DestQPN, psn)
+	(*wire.BTH)(f.Body).Put(op, 0, uint8(pad), wire.DefaultPKey, q.attr.DestQPN, psn)
 	if at := info.Off[wire.HdrAETH]; at != 0 {
 		(*wire.AETH)(f.Body[at:]).Put(syn, q.resp.msn)
 	}

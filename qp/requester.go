@@ -180,7 +180,7 @@ func (e *Engine) emit(now Time, q *QP, b *wire.Batch) verdict {
 	op := segmentOpcode(q.typ, s.opcode, r.off == 0, last)
 	path, ah := &q.path, (*AH)(nil)
 	if q.datagram() {
-		if ah = e.ah(s.ah); ah == nil || ah.pd != q.pd {
+		if ah = e.ah(s.ah); ah == nil {
 			e.failRequest(q, WCLocQPOpErr)
 			return sent
 		}
@@ -226,7 +226,7 @@ func (q *QP) putRequestHeaders(body []byte, op wire.Opcode, info *wire.OpInfo, s
 		}
 		(*wire.DETH)(body[info.Off[wire.HdrDETH]:]).Put(qkey, q.qpn)
 	}
-	(*wire.BTH)(body).Put(op, flags, pad, DefaultPKey, dest, r.psn)
+	(*wire.BTH)(body).Put(op, flags, pad, wire.DefaultPKey, dest, r.psn)
 	if at := info.Off[wire.HdrRETH]; at != 0 {
 		(*wire.RETH)(body[at:]).Put(s.remoteAddr, s.rkey, s.length)
 	}
@@ -259,7 +259,7 @@ func (e *Engine) emitRead(now Time, q *QP, b *wire.Batch, s *sendSlot) verdict {
 	if f == nil {
 		return full
 	}
-	(*wire.BTH)(f.Body).Put(op, wire.BTHAckReq, 0, DefaultPKey, q.attr.DestQPN, r.psn)
+	(*wire.BTH)(f.Body).Put(op, wire.BTHAckReq, 0, wire.DefaultPKey, q.attr.DestQPN, r.psn)
 	switch s.opcode {
 	case WRRead:
 		(*wire.RETH)(f.Body[info.Off[wire.HdrRETH]:]).Put(s.remoteAddr+uint64(r.off), s.rkey, s.length-r.off)
