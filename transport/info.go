@@ -1,0 +1,133 @@
+// What a port says about itself: facts (Info) and counters (Stats).
+
+package transport
+
+import (
+	"net"
+	"net/netip"
+	"sync/atomic"
+
+	"github.com/goroce/goroce/wire"
+)
+
+// Info describes a port.
+type Info struct {
+	Name string // as given to Open
+
+	// GIDs are the addresses that the port receives on; the first is the one it sends from.
+	GIDs []wire.GID
+
+	// Interface and the rest describe what is below the port; zero for a pipe.
+	Interface string
+	Index     int              // interface index
+	Addresses []netip.Prefix   // all addresses of the interface, also those that are not the port's
+	MAC       net.HardwareAddr // nil if there is none
+	Loopback  bool
+	Up        bool // administratively up, with a carrier
+	NetMTU    int  // longest IP packet in bytes; 65536 on lo
+	SpeedMbps int  // 0: unknown
+
+	// MaxRun is how many frames a run may have (wire.Batch.MaxRun). More than the kernel takes are sent all the same,
+	// but sealed anew one by one.
+	MaxRun int
+
+	// SrcPort, if not 0, is the UDP source port that leaves the machine whatever a frame's Head says. The ICRC covers
+	// it, so the engine must make its paths with it. 0: any source port can be sent.
+	SrcPort uint16
+
+	ICRC ICRCCheck // how much of the check is possible on receive
+
+	RecvBuffer int // bytes that the system holds for us between two turns; 0: not known
+	Degraded   []Degradation
+}
+
+// ICRCCheck tells how well wire.Verify can check what a port receives.
+type ICRCCheck uint8
+
+const (
+	// ICRCFull is the check of all 32 bits: the port sees the whole header.
+	ICRCFull ICRCCheck = iota
+	// ICRCSolved is what a UDP socket over IPv4 allows: Identification is hidden and solved for, 16 bits of check stay.
+	ICRCSolved
+)
+
+// String says it in a word.
+func (c ICRCCheck) String() string {
+	if c == ICRCSolved {
+		return "solved"
+	}
+	return "full"
+}
+
+// Degradation is a feature that the system refused. The port works without.
+type Degradation struct {
+	Feature string // "UDP_SEGMENT", "UDP_GRO", "receive buffer", ...
+	Effect  string // what that costs
+	Err     error
+}
+
+// Stats are the counters of a port since it was opened.
+type Stats struct {
+	RecvFrames, RecvBytes uint64 // received; bytes count from BTH to ICRC
+	RecvBatches           uint64 // calls of Recv that found something
+	RecvRuns              uint64 // messages of the kernel that held more than one frame
+	RecvOverflow          uint64 // lost because nobody received them in time
+	RecvBad               uint64 // cut off, or not from an IP address
+	SendFrames, SendBytes uint64 // handed over to the network
+	SendBatches           uint64 // calls of Send that sent something
+	SendRuns              uint64 // runs sent as one message
+	SendResealed          uint64 // frames of runs that had to go one by one
+	SendBlocked           uint64 // calls of Send that found no room for all frames
+	SendTooLong           uint64 // frames longer than the interface or the path takes
+	SendUnreachable       uint64 // frames without a route, or to nobody
+	SendRefused           uint64 // frames that the system did not take for any other reason
+	LastSendError         string // the reason of the last of the three above
+	Wakes                 uint64 // system calls made to wake a sleeper
+}
+
+// counters is Stats as the port counts: added to once per batch, read from anywhere.
+type counters struct {
+	recvFrames, recvBytes, recvBatches, recvRuns, recvOverflow, recvBad     atomic.Uint64
+	sendFrames, sendBytes, sendBatches, sendRuns, sendResealed, sendBlocked atomic.Uint64
+	sendTooLong, sendUnreachable, sendRefused, wakes                        atomic.Uint64
+	lastSendError                                                           atomic.Pointer[error]
+}
+
+func (c *counters) stats() Stats {
+	s := Stats{
+		RecvFrames: c.recvFrames.Load(), RecvBytes: c.recvBytes.Load(), RecvBatches: c.recvBatches.Load(),
+		RecvRuns: c.recvRuns.Load(), RecvOverflow: c.recvOverflow.Load(), RecvBad: c.recvBad.Load(),
+		SendFrames: c.sendFrames.Load(), SendBytes: c.sendBytes.Load(), SendBatches: c.sendBatches.Load(),
+		SendRuns: c.sendRuns.Load(), SendResealed: c.sendResealed.Load(), SendBlocked: c.sendBlocked.Load(),
+		SendTooLong: c.sendTooLong.Load(), SendUnreachable: c.sendUnreachable.Load(), SendRefused: c.sendRefused.Load(),
+		Wakes: c.wakes.Load(),
+	}
+	if err := c.lastSendError.Load(); err != nil {
+		s.LastSendError = (*err).Error()
+	}
+	return s
+}
+
+// received counts what one Recv returns.
+func (c *counters) received(frames []wire.Frame) {
+	if len(frames) == 0 {
+		return
+	}
+	bytes := 0
+	for i := range frames {
+		bytes += len(frames[i].Body)
+	}
+	c.recvBatches.Add(1)
+	c.recvFrames.Add(uint64(len(frames)))
+	c.recvBytes.Add(uint64(bytes))
+}
+
+// sent counts what one Send handed over.
+func (c *counters) sent(frames, bytes int) {
+	if frames == 0 {
+		return
+	}
+	c.sendBatches.Add(1)
+	c.sendFrames.Add(uint64(frames))
+	c.sendBytes.Add(uint64(bytes))
+}

@@ -1,0 +1,290 @@
+// The pipe: an IP network in memory. Ports that open the same NAME are on one segment, each with an address of its own.
+//
+// Stages of this file: the segments of the process; opening and closing; Send, which copies each frame into the queue of
+// its receiver; Recv, which lends what is in the queue; groups.
+//
+// A queue is a ring of slots whose buffers are used again and again. A slot that Recv has lent is free again with the
+// next Recv. When the queue of a receiver is full, Send stops there and returns, as on a network with flow control; the
+// receiver wakes those that it kept waiting. Frames to an address that nobody has are dropped and counted.
+
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/goroce/goroce/wire"
+)
+
+// pipeMTU is as on lo: every path MTU of RoCE fits.
+const pipeMTU = 65536
+
+// segments are the pipes of this process by name. A segment exists as long as it has a port.
+var segments = struct {
+	sync.Mutex
+	byName map[string]*segment
+}{byName: map[string]*segment{}}
+
+type segment struct {
+	mu     sync.RWMutex
+	ports  map[wire.GID]*pipePort
+	groups map[wire.GID][]*pipePort // a port is listed once per join
+}
+
+type pipePort struct {
+	name    string
+	segName string
+	seg     *segment
+	gid     wire.GID
+	parker  parker
+	closed  atomic.Bool
+	counters
+
+	mu     sync.Mutex // guards the ring; taken by senders for one frame, by the receiver for one batch
+	ring   []pipeSlot
+	head   uint64      // slots before this one are free
+	lent   uint64      // slots from head to here are lent to the receiver
+	tail   uint64      // slots from lent to here hold frames
+	starve []*pipePort // senders that found the ring full
+}
+
+type pipeSlot struct {
+	head    [wire.HeadMax]byte
+	headLen int
+	body    []byte
+	flags   wire.FrameFlags
+}
+
+func openPipe(name, rest string, o Options) (Port, error) {
+	segName, gid, err := parsePipe(rest)
+	if err != nil {
+		return nil, &OpenError{Name: name, Reason: err.Error()}
+	}
+	segments.Lock()
+	defer segments.Unlock()
+	seg := segments.byName[segName]
+	if seg == nil {
+		seg = &segment{ports: map[wire.GID]*pipePort{}, groups: map[wire.GID][]*pipePort{}}
+	}
+	seg.mu.Lock()
+	defer seg.mu.Unlock()
+	if gid.IsZero() {
+		gid = seg.freeAddress()
+	}
+	if seg.ports[gid] != nil {
+		return nil, &OpenError{Name: name, Reason: fmt.Sprintf("another port of this process has the address %v on pipe %q", gid.Addr(), segName)}
+	}
+	p := &pipePort{name: name, segName: segName, seg: seg, gid: gid, ring: make([]pipeSlot, o.QueueLen)}
+	p.parker.init()
+	seg.ports[gid] = p
+	segments.byName[segName] = seg
+	return p, nil
+}
+
+// parsePipe reads NAME or NAME/ADDRESS; a NAME with a slash in it needs an ADDRESS. The GID is zero without one.
+func parsePipe(rest string) (segName string, gid wire.GID, err error) {
+	segName = rest
+	if i := strings.LastIndexByte(rest, '/'); i >= 0 {
+		addr, err := netip.ParseAddr(rest[i+1:])
+		if err != nil {
+			return "", gid, fmt.Errorf("%q is not an IP address; want pipe:NAME/ADDRESS", rest[i+1:])
+		}
+		if gid = wire.GIDFrom(addr); gid.IsMulticast() || addr.IsUnspecified() {
+			return "", gid, fmt.Errorf("%v can not be the address of a port", addr)
+		}
+		segName = rest[:i]
+	}
+	if segName == "" {
+		return "", gid, errors.New("the pipe has no name; want pipe:NAME or pipe:NAME/ADDRESS")
+	}
+	return segName, gid, nil
+}
+
+// freeAddress is the lowest 10.0.x.y, from 10.0.0.1 on, that no port has.
+func (s *segment) freeAddress() wire.GID {
+	for n := 1; ; n++ {
+		gid := wire.GIDFrom(netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}))
+		if s.ports[gid] == nil {
+			return gid
+		}
+	}
+}
+
+// Close takes the port off its segment. What is queued for it is lost; whoever waits for room in it goes on.
+func (p *pipePort) Close() error {
+	if p.closed.Swap(true) {
+		return ErrClosed
+	}
+	segments.Lock()
+	p.seg.mu.Lock()
+	delete(p.seg.ports, p.gid)
+	for g, members := range p.seg.groups {
+		p.seg.groups[g] = slices.DeleteFunc(members, func(m *pipePort) bool { return m == p })
+	}
+	if len(p.seg.ports) == 0 {
+		delete(segments.byName, p.segName)
+	}
+	p.seg.mu.Unlock()
+	segments.Unlock()
+
+	p.mu.Lock()
+	p.releaseStarved()
+	p.mu.Unlock()
+	p.Wake()
+	return nil
+}
+
+// Send puts each frame into the queue of the port that it is addressed to.
+func (p *pipePort) Send(b *wire.Batch) (sent int, err error) {
+	if p.closed.Load() {
+		return 0, ErrClosed
+	}
+	bytes, dropped := 0, 0
+	p.seg.mu.RLock()
+	defer p.seg.mu.RUnlock()
+	frames := b.Frames()
+	for i := range frames {
+		f := &frames[i]
+		dst := f.Dst()
+		switch to := p.seg.ports[dst]; {
+		case dst.IsMulticast():
+			p.seg.multicast(dst, f)
+		case to == nil:
+			dropped++
+		case !to.enqueue(f, p):
+			p.sendBlocked.Add(1)
+			p.countSent(i, bytes, dropped)
+			return i, nil
+		}
+		bytes += len(f.Body)
+	}
+	p.countSent(len(frames), bytes, dropped)
+	return len(frames), nil
+}
+
+func (p *pipePort) countSent(frames, bytes, dropped int) {
+	p.sent(frames-dropped, bytes)
+	if dropped > 0 {
+		p.sendUnreachable.Add(uint64(dropped))
+		p.lastSendError.Store(&errNobody)
+	}
+}
+
+var errNobody = errors.New("no port of the pipe has the address")
+
+// multicast copies a frame to every member of a group, the sender's own port included. There is no flow control to a
+// group: a member whose queue is full misses the frame.
+func (s *segment) multicast(group wire.GID, f *wire.Frame) {
+	members := s.groups[group]
+	for i, m := range members {
+		if slices.Index(members, m) == i && !m.enqueue(f, nil) {
+			m.recvOverflow.Add(1)
+		}
+	}
+}
+
+// enqueue copies a frame into p's queue. If there is no room it returns false and notes that from waits for it.
+func (p *pipePort) enqueue(f *wire.Frame, from *pipePort) bool {
+	p.mu.Lock()
+	if p.tail-p.head == uint64(len(p.ring)) {
+		if from != nil && !slices.Contains(p.starve, from) {
+			p.starve = append(p.starve, from)
+		}
+		p.mu.Unlock()
+		return false
+	}
+	s := &p.ring[p.tail%uint64(len(p.ring))]
+	s.headLen = copy(s.head[:], f.Head)
+	s.body = append(s.body[:0], f.Body...)
+	s.flags = f.Flags
+	first := p.tail == p.lent
+	p.tail++
+	p.mu.Unlock()
+	if first { // otherwise a wake-up is under way already, or the receiver has not come back for the rest yet
+		p.Wake()
+	}
+	return true
+}
+
+// Recv lends what is in the queue and takes back what it lent before.
+func (p *pipePort) Recv(frames []wire.Frame) (n int, err error) {
+	if p.closed.Load() {
+		return 0, ErrClosed
+	}
+	p.mu.Lock()
+	if p.head != p.lent {
+		p.head = p.lent
+		p.releaseStarved()
+	}
+	for ; n < len(frames) && p.lent != p.tail; n++ {
+		s := &p.ring[p.lent%uint64(len(p.ring))]
+		frames[n] = wire.Frame{Head: s.head[:s.headLen:s.headLen], Body: s.body, Flags: s.flags}
+		p.lent++
+	}
+	p.mu.Unlock()
+	p.received(frames[:n])
+	return n, nil
+}
+
+// releaseStarved lets senders try again. The caller holds p.mu.
+func (p *pipePort) releaseStarved() {
+	for i, s := range p.starve {
+		s.Wake()
+		p.starve[i] = nil
+	}
+	p.starve = p.starve[:0]
+}
+
+// Wait returns at once if something is queued, or if senders wait for the slots that the next Recv will take back.
+func (p *pipePort) Wait(timeout time.Duration) error {
+	if p.closed.Load() {
+		return ErrClosed
+	}
+	p.mu.Lock()
+	ready := p.lent != p.tail || len(p.starve) > 0
+	p.mu.Unlock()
+	if !ready {
+		p.parker.park(timeout)
+	}
+	return nil
+}
+
+// Wake ends a Wait.
+func (p *pipePort) Wake() { p.parker.unpark() }
+
+// Info describes the port; there is no interface below it.
+func (p *pipePort) Info() Info {
+	return Info{Name: p.name, GIDs: []wire.GID{p.gid}, Up: true, NetMTU: pipeMTU, MaxRun: 1, ICRC: ICRCFull}
+}
+
+// Stats returns the counters.
+func (p *pipePort) Stats() Stats { return p.stats() }
+
+// JoinGroup implements Multicaster.
+func (p *pipePort) JoinGroup(group wire.GID) error {
+	if !group.IsMulticast() {
+		return fmt.Errorf("transport: join %v: %w", group, ErrNotMulticast)
+	}
+	p.seg.mu.Lock()
+	defer p.seg.mu.Unlock()
+	p.seg.groups[group] = append(p.seg.groups[group], p)
+	return nil
+}
+
+// LeaveGroup implements Multicaster.
+func (p *pipePort) LeaveGroup(group wire.GID) error {
+	p.seg.mu.Lock()
+	defer p.seg.mu.Unlock()
+	i := slices.Index(p.seg.groups[group], p)
+	if i < 0 {
+		return fmt.Errorf("transport: leave %v: %w", group, ErrNotJoined)
+	}
+	p.seg.groups[group] = slices.Delete(p.seg.groups[group], i, i+1)
+	return nil
+}

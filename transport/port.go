@@ -1,0 +1,176 @@
+// Package transport moves RoCEv2 packets in batches between an engine and a network, and decides nothing about them.
+//
+// How to read it:
+//
+//	port.go info.go            what a port is, what it says about itself, how to open one by name
+//	pipe.go                    a segment in memory: tests, lessons, several devices in one process
+//	udp.go                     a UDP socket on port 4791: names, addresses, and what is put in front of what arrives
+//	udp_linux.go …             the same by recvmmsg and sendmmsg, with whole runs of packets per message
+//	udp_portable.go            the same through package net, for every other system
+//	list.go                    which ports this machine has, and what is missing for those that do not work
+//	fault.go capture.go        middleware: a port around a port
+//
+// A frame has the same form on every port: it starts at the IP header ([wire.Frame]). A port that is not shown the header
+// makes one up and marks it ([wire.FrameSynthHead]).
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goroce/goroce/wire"
+)
+
+// Port is packet I/O in batches for one lane.
+//
+// Recv and Send are called by one goroutine at a time, the one that has the lane's turn. Wait is called by one goroutine
+// at a time too, which may be another one, concurrently with Recv and Send. Wake, Info and Stats may be called from
+// anywhere. Close comes last: no Recv, Send or Wait may be running or follow; Wake may.
+type Port interface {
+	// Recv fills frames with packets that have arrived and returns how many, at once; 0 means nothing is there. The
+	// frames are lent until the next Recv. An error means that the port is broken for good: what concerns single
+	// packets is counted, not returned.
+	Recv(frames []wire.Frame) (n int, err error)
+
+	// Send sends b.Frames() in order and returns how many are done with: the caller Drops those. Fewer than b.Len()
+	// means that there is no room now; Wait returns when there is. A frame that can not go at all (too long for the
+	// interface, no route) is done with and counted in Stats. Frames and their ICRC may be modified.
+	Send(b *wire.Batch) (sent int, err error)
+
+	// Wait blocks until a packet can be received, until there is room again after a Send that found none, until Wake,
+	// or for the timeout (<0: for ever), whose resolution is that of the system's timers. It may return without cause.
+	Wait(timeout time.Duration) error
+
+	// Wake makes the present Wait return, or the next one if none is in progress. It is sticky, but does not count.
+	Wake()
+
+	// Info describes the port as it is now. It asks the operating system for the state of the link: not for each turn.
+	Info() Info
+
+	// Stats returns the counters.
+	Stats() Stats
+
+	Close() error
+}
+
+// Multicaster is a port that can join IP multicast groups, for UD queue pairs. Packets to a joined group are received
+// with the group as destination, the port's own included. All methods may be called from any goroutine.
+type Multicaster interface {
+	// JoinGroup starts receiving what is sent to group. Joins are counted: leave as often as you joined.
+	JoinGroup(group wire.GID) error
+	// LeaveGroup undoes one JoinGroup. The error is ErrNotJoined if there is none.
+	LeaveGroup(group wire.GID) error
+}
+
+// Options for Open. The zero value is right for nearly everybody.
+type Options struct {
+	// UDPPort is the UDP port to bind and to send to; 0 means 4791. With any other one, only devices that use the same
+	// one can talk to each other: the frames still say 4791, and so does what their ICRC covers.
+	UDPPort int
+
+	// RecvBuffer is how many bytes the kernel should hold for us between two turns; 0 means 64 MiB. Info.RecvBuffer
+	// tells what was granted: without CAP_NET_ADMIN it is limited by net.core.rmem_max.
+	RecvBuffer int
+	// SendBuffer is the same for sending; 0 means 4 MiB.
+	SendBuffer int
+
+	// MaxRun limits how many packets may travel through the kernel as one message (UDP_SEGMENT and UDP_GRO); 0 means as
+	// many as the kernel takes, 1 turns both off.
+	MaxRun int
+
+	// ZeroChecksum sends UDP checksum 0 as RoCE hardware does. The kernel can not do that to runs, so it implies
+	// MaxRun 1 for sending. Otherwise the kernel fills in a correct checksum, which every receiver must accept.
+	ZeroChecksum bool
+
+	// TrafficClass and HopLimit are those that most packets will have: any other value costs a little per message.
+	// HopLimit 0 means 64.
+	TrafficClass, HopLimit uint8
+
+	// QueueLen is how many packets a pipe holds for its receiver; 0 means 1024.
+	QueueLen int
+}
+
+func (o Options) withDefaults() Options {
+	set := func(v *int, def int) {
+		if *v == 0 {
+			*v = def
+		}
+	}
+	set(&o.UDPPort, wire.UDPPort)
+	set(&o.RecvBuffer, 64<<20)
+	set(&o.SendBuffer, 4<<20)
+	set(&o.MaxRun, maxRun)
+	set(&o.QueueLen, 1024)
+	if o.HopLimit == 0 {
+		o.HopLimit = 64
+	}
+	return o
+}
+
+// maxRun is how many packets one UDP_SEGMENT message may hold in every kernel that knows it (128 in newer ones).
+const maxRun = 64
+
+// OpenError says why a port could not be opened, and what can be done about it.
+type OpenError struct {
+	Name   string // as given to Open
+	Reason string // the rule that was broken, with the value that broke it, and the choices there are
+	Err    error  // the system's error, if one caused it
+}
+
+// Error is one sentence for people.
+func (e *OpenError) Error() string {
+	s := "transport: open " + e.Name + ": " + e.Reason
+	if e.Err != nil {
+		s += " (" + e.Err.Error() + ")"
+	}
+	return s
+}
+
+// Unwrap returns the system's error.
+func (e *OpenError) Unwrap() error { return e.Err }
+
+// Errors for errors.Is.
+var (
+	ErrClosed       = errors.New("the port is closed")
+	ErrNotJoined    = errors.New("the group was not joined")
+	ErrNoMulticast  = errors.New("the port has no multicast")
+	ErrNotMulticast = errors.New("not a multicast address")
+)
+
+// openers knows the kinds of port by the first word of their names. Each is given what follows the colon.
+var openers = map[string]func(name, rest string, o Options) (Port, error){
+	"udp":  openUDP,
+	"pipe": openPipe,
+}
+
+// Open opens a port by name:
+//
+//	udp:ADDRESS        a UDP socket on an address of this machine: "udp:127.0.0.1", "udp:::1", "udp:fe80::1%eth0"
+//	udp:INTERFACE      the same on the first address of an interface (IPv4 before IPv6, link-local last)
+//	pipe:NAME          joins the in-memory segment NAME of this process at a free address 10.0.0.N
+//	pipe:NAME/ADDRESS  the same at ADDRESS
+//
+// Errors are *OpenError.
+func Open(name string, o Options) (Port, error) {
+	kind, rest, _ := strings.Cut(name, ":")
+	open := openers[kind]
+	if open == nil {
+		return nil, &OpenError{Name: name, Reason: fmt.Sprintf("%q is not a kind of port; there are %s", kind, kinds())}
+	}
+	if rest == "" {
+		return nil, &OpenError{Name: name, Reason: "what follows the colon is missing: an address, an interface, or the name of a pipe"}
+	}
+	return open(name, rest, o.withDefaults())
+}
+
+func kinds() string {
+	var names []string
+	for k := range openers {
+		names = append(names, k)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}

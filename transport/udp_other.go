@@ -1,0 +1,6 @@
+//go:build !linux
+
+package transport
+
+// Outside Linux the portable port is the UDP port.
+func openUDP(name, rest string, o Options) (Port, error) { return openPortableUDP(name, rest, o) }

@@ -1,0 +1,258 @@
+// Receiving: one recvmmsg fills up to recvSlots messages; each is a packet, or with UDP_GRO a row of packets of one size
+// that the kernel has merged. They are given out frame by frame, with a head made up for each; only when all of them are
+// gone is there a next recvmmsg, so that what was lent stays untouched.
+
+package transport
+
+import (
+	"encoding/binary"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goroce/goroce/wire"
+)
+
+const (
+	recvSlots    = 64
+	recvFrames   = 512     // the most that one Recv lends
+	slotSize     = 1 << 16 // one merged message; memory that is never written costs nothing
+	smallSlot    = 9216    // without UDP_GRO: any packet of path MTU 4096, and jumbo frames
+	controlSpace = 96      // TOS, TTL and segment size, 24 bytes each
+)
+
+// message is struct mmsghdr.
+type message struct {
+	hdr unix.Msghdr
+	n   uint32
+}
+
+type udpReceiver struct {
+	fd      int
+	local   wire.GID // destination of what arrives here
+	udpPort uint16   // the socket's, when it is not 4791
+
+	msgs  []message
+	iovs  []unix.Iovec
+	names []unix.RawSockaddrInet6 // has room for the IPv4 form
+	ctl   [][controlSpace]byte
+	slots [][]byte
+	heads [][wire.HeadMax]byte
+	maker headMaker
+
+	got, next int // messages received, and the first of them that is not given out yet
+	current   struct {
+		open     bool // what follows was read from the message
+		bad      bool
+		src      wire.GID
+		port     uint16
+		tos, ttl uint8
+		segSize  int    // packets that the kernel has merged have this size, bar the last
+		offset   int    // of the next packet
+		segment  uint16 // and its number
+	}
+
+	bad, runs uint64 // counted here during a Recv, then added to the port's counters
+}
+
+func (r *udpReceiver) init(fd int, local wire.GID, udpPort int, gro bool) {
+	size, slots := smallSlot, recvSlots
+	if gro {
+		size = slotSize
+	}
+	r.fd, r.local, r.udpPort = fd, local, uint16(udpPort)
+	r.msgs = make([]message, slots)
+	r.iovs = make([]unix.Iovec, slots)
+	r.names = make([]unix.RawSockaddrInet6, slots)
+	r.ctl = make([][controlSpace]byte, slots)
+	r.slots = make([][]byte, slots)
+	r.heads = make([][wire.HeadMax]byte, recvFrames)
+	arena := make([]byte, slots*size)
+	for i := range r.msgs {
+		r.slots[i] = arena[i*size : (i+1)*size : (i+1)*size]
+		r.iovs[i].Base = &r.slots[i][0]
+		r.iovs[i].SetLen(size)
+		h := &r.msgs[i].hdr
+		h.Name = (*byte)(unsafe.Pointer(&r.names[i]))
+		h.Iov = &r.iovs[i]
+		h.SetIovlen(1)
+		h.Control = &r.ctl[i][0]
+		r.prepare(i)
+	}
+}
+
+// prepare resets what the kernel changes in a message header.
+func (r *udpReceiver) prepare(i int) {
+	h := &r.msgs[i].hdr
+	h.Namelen = unix.SizeofSockaddrInet6
+	h.SetControllen(controlSpace)
+	h.Flags = 0
+}
+
+// Recv gives out frames of messages received before, or of one recvmmsg.
+func (p *udpPort) Recv(frames []wire.Frame) (n int, err error) {
+	if p.closed.Load() {
+		return 0, ErrClosed
+	}
+	n, err = p.recv.recv(frames)
+	if groups := p.groups.list.Load(); groups != nil && n < len(frames) && err == nil {
+		n, err = p.recvGroups(*groups, frames, n)
+	}
+	p.received(frames[:n])
+	p.recv.report(&p.counters)
+	return n, err
+}
+
+// report moves the receiver's own counts to the port's.
+func (r *udpReceiver) report(c *counters) {
+	if r.bad > 0 {
+		c.recvBad.Add(r.bad)
+		r.bad = 0
+	}
+	if r.runs > 0 {
+		c.recvRuns.Add(r.runs)
+		r.runs = 0
+	}
+}
+
+func (r *udpReceiver) recv(frames []wire.Frame) (n int, err error) {
+	if r.next == r.got {
+		if err := r.fill(min(len(frames), len(r.msgs))); err != nil {
+			return 0, err
+		}
+	}
+	frames = frames[:min(len(frames), len(r.heads))]
+	for n < len(frames) && r.next < r.got {
+		if r.give(&frames[n], r.heads[n][:]) {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// fill makes one recvmmsg for at most limit messages.
+func (r *udpReceiver) fill(limit int) error {
+	for i := range r.got {
+		r.prepare(i)
+	}
+	r.got, r.next = 0, 0
+	for {
+		n, _, errno := syscall.RawSyscall6(unix.SYS_RECVMMSG, uintptr(r.fd), uintptr(unsafe.Pointer(&r.msgs[0])),
+			uintptr(limit), unix.MSG_DONTWAIT, 0, 0)
+		switch errno {
+		case 0:
+			r.got = int(n)
+			return nil
+		case syscall.EINTR:
+			continue
+		case syscall.EBADF, syscall.ENOTSOCK, syscall.EFAULT, syscall.EINVAL:
+			return errno
+		default:
+			// EAGAIN; or an ICMP message that some earlier packet of ours has caused, which the system reports once
+			// and which is no reason to stop: the protocol's timers notice a peer that is not there.
+			return nil
+		}
+	}
+}
+
+// give cuts the next frame off the current message. It returns false when the message held none.
+func (r *udpReceiver) give(f *wire.Frame, head []byte) bool {
+	m, c := &r.msgs[r.next], &r.current
+	size := int(m.n)
+	if !c.open {
+		r.open(m, size)
+	}
+	end := min(c.offset+c.segSize, size)
+	body, id := r.slots[r.next][c.offset:end:end], c.segment
+	c.offset, c.segment = end, id+1
+	if end == size {
+		c.open = false
+		r.next++
+	}
+	n := 0
+	if !c.bad {
+		n = r.maker.put(head, c.src, r.local, c.port, c.tos, c.ttl, len(body), id)
+	}
+	if n == 0 {
+		r.bad++
+		return false
+	}
+	*f = wire.Frame{Head: head[:n:n], Body: body, Flags: wire.FrameSynthHead}
+	return true
+}
+
+// open reads what the kernel says about a message: sender and ancillary data.
+func (r *udpReceiver) open(m *message, size int) {
+	c := &r.current
+	c.open, c.offset, c.segment = true, 0, 0
+	c.tos, c.ttl, c.segSize = control(m)
+	if c.segSize == 0 || c.segSize >= size {
+		c.segSize = size
+	} else {
+		r.runs++
+	}
+	var ok bool
+	c.src, c.port, ok = source(m)
+	if c.port == r.udpPort {
+		c.port = wire.UDPPort // on any other port the frames say 4791 nevertheless, see Options.UDPPort
+	}
+	c.bad = !ok || m.hdr.Flags&unix.MSG_TRUNC != 0
+}
+
+// source reads the sender's address from the sockaddr that the kernel has written.
+func source(m *message) (src wire.GID, port uint16, ok bool) {
+	switch sa := (*unix.RawSockaddrInet6)(unsafe.Pointer(m.hdr.Name)); sa.Family {
+	case unix.AF_INET:
+		sa4 := (*unix.RawSockaddrInet4)(unsafe.Pointer(sa))
+		src = wire.GID{10: 0xff, 11: 0xff}
+		copy(src[12:], sa4.Addr[:])
+		port = ntohs(sa4.Port)
+	case unix.AF_INET6:
+		src, port = sa.Addr, ntohs(sa.Port)
+	default:
+		return src, 0, false
+	}
+	return src, port, true
+}
+
+// control reads the ancillary data: TOS, TTL, and the size of the packets that UDP_GRO has merged.
+func control(m *message) (tos, ttl uint8, segSize int) {
+	b := unsafe.Slice(m.hdr.Control, controlSpace)[:m.hdr.Controllen]
+	for len(b) >= unix.SizeofCmsghdr {
+		c := (*unix.Cmsghdr)(unsafe.Pointer(unsafe.SliceData(b)))
+		if int(c.Len) < unix.SizeofCmsghdr || int(c.Len) > len(b) {
+			break
+		}
+		data := b[unix.CmsgLen(0):c.Len]
+		switch {
+		case c.Level == unix.IPPROTO_IP && c.Type == unix.IP_TOS && len(data) >= 1:
+			tos = data[0]
+		case len(data) < 4:
+		case c.Level == unix.IPPROTO_IP && c.Type == unix.IP_TTL,
+			c.Level == unix.IPPROTO_IPV6 && c.Type == unix.IPV6_HOPLIMIT:
+			ttl = uint8(binary.NativeEndian.Uint32(data))
+		case c.Level == unix.IPPROTO_IPV6 && c.Type == unix.IPV6_TCLASS:
+			tos = uint8(binary.NativeEndian.Uint32(data))
+		case c.Level == unix.IPPROTO_UDP && c.Type == udpGRO:
+			segSize = int(binary.NativeEndian.Uint32(data))
+		}
+		b = b[min(unix.CmsgSpace(len(data)), len(b)):]
+	}
+	return tos, ttl, segSize
+}
+
+// ntohs turns a port as it stands in a sockaddr into a number.
+func ntohs(v uint16) uint16 { return binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(&v))[:]) }
+
+// kernelDrops is how many packets a socket has lost because its buffer was full.
+func kernelDrops(fd int) uint64 {
+	const meminfoVars, meminfoDrops = 9, 8 // SK_MEMINFO_VARS, SK_MEMINFO_DROPS
+	var mem [meminfoVars]uint32
+	size := uint32(unsafe.Sizeof(mem))
+	if _, _, errno := syscall.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
+		uintptr(unsafe.Pointer(&mem)), uintptr(unsafe.Pointer(&size)), 0); errno != 0 {
+		return 0
+	}
+	return uint64(mem[meminfoDrops])
+}
