@@ -1,9 +1,10 @@
 // One line of text per packet.
 //
-//	127.0.0.1 > 127.0.0.2 RC RDMA_WRITE_FIRST qp 0x000012 psn 5 va 0x7f0000001000 rkey 0x00001234 dmalen 65536 | 4096 B | sport 49443
+//	127.0.0.1 > 127.0.0.2 RC RDMA_WRITE_FIRST qp 0x000012 psn 5 va 0x7f0000001000 rkey 0x00001234 dmalen 65536 | 4096 B |
+//	    sport 49443        (in one line)
 //
-// From left to right: addresses, opcode, BTH, extension headers in wire order, payload, what IP and UDP say, and last what is wrong.
-// Left out are fields that have the value they nearly always have: P_Key 0xffff, pad 0, TVer 0, TOS 0, TTL 64,
+// From left to right: addresses, opcode, BTH, extension headers in wire order, payload, what IP and UDP say, and last
+// what is wrong. Left out are fields that have the value they nearly always have: P_Key 0xffff, pad 0, TVer 0, TOS 0, TTL 64,
 // Identification 0 with DF set, flow label 0, UDP checksum 0, flags that are not set, and an ICRC that is right.
 
 package wire
@@ -106,8 +107,16 @@ var headerPrinters = [NumHeaders]func(dst []byte, p *Packet) []byte{
 		h := p.AtomicETH()
 		dst = appendHex(append(dst, " va 0x"...), h.VA(), 1)
 		dst = appendHex(append(dst, " rkey 0x"...), uint64(h.RKey()), 8)
-		dst = appendHex(append(dst, " swap/add 0x"...), h.SwapAdd(), 1)
-		return appendHex(append(dst, " compare 0x"...), h.Compare(), 1)
+		if p.Opcode&0x1f != RCFetchAdd {
+			dst = appendHex(append(dst, " swap 0x"...), h.SwapAdd(), 1)
+			return appendHex(append(dst, " compare 0x"...), h.Compare(), 1)
+		}
+		dst = appendHex(append(dst, " add 0x"...), h.SwapAdd(), 1)
+		if h.Compare() != 0 {
+			dst = appendHex(append(dst, " (compare 0x"...), h.Compare(), 1)
+			dst = append(dst, " ignored)"...)
+		}
+		return dst
 	},
 	HdrAtomicAckETH: func(dst []byte, p *Packet) []byte {
 		return appendHex(append(dst, " orig 0x"...), p.AtomicAckETH().Orig(), 1)
