@@ -2,7 +2,7 @@ package qp
 
 // The completer: responses of the peer become completions, or retries.
 // Stages: which response (completeRC) → what it acknowledges (ackThrough) → its own effect (READ data, atomic value, NAK, RNR)
-// → completions in posting order. Every retry goes through retry, which counts. Rules: section 4.4.
+// → completions in posting order. Retries are in recovery.go. Rules: section 4.4.
 
 import (
 	"encoding/binary"
@@ -13,16 +13,8 @@ import (
 
 // completer is the part of a queue pair that handles responses.
 type completer struct {
-	una        wire.PSN // oldest unacknowledged; inside a READ, of the response that is missing first
-	lost       wire.PSN // where the last retry started without progress since; noPSN: none. One loss is reported many times
-	seen       wire.PSN // newest READ response since that retry
-	retries    uint8    // left
-	rnrRetries uint8    // left
-	waiting    bool     // an RNR NAK's time has to pass first
+	una wire.PSN // oldest unacknowledged; inside a READ, of the response that is missing first
 }
-
-// noPSN is no sequence number.
-const noPSN wire.PSN = 1 << 24
 
 // completeRC handles one response packet of an RC queue pair.
 func (e *Engine) completeRC(now Time, q *QP, p *wire.Packet) wire.DropReason {
@@ -71,7 +63,7 @@ func (e *Engine) ackThrough(now Time, q *QP, psn wire.PSN) bool {
 			}
 			e.progress(now, q, before)
 			e.stats.ImpliedNAK++
-			e.impliedNAK(now, q, psn)
+			e.retry(now, q)
 			return false
 		}
 		if w.last.Sub(psn) > 0 { // in the middle of a message
@@ -85,17 +77,6 @@ func (e *Engine) ackThrough(now Time, q *QP, psn wire.PSN) bool {
 	}
 	e.progress(now, q, before)
 	return true
-}
-
-// impliedNAK asks again for a response that was overtaken by psn. The responses of before the retry are still on their way and
-// say the same again; what has started over from an older PSN is a new loss.
-func (e *Engine) impliedNAK(now Time, q *QP, psn wire.PSN) {
-	c := &q.comp
-	if c.lost == c.una && psn.Sub(c.seen) <= 0 {
-		c.lost = noPSN
-	}
-	c.seen = psn
-	e.retry(now, q)
 }
 
 // ackBefore completes everything before psn, which responses of psn imply.
@@ -117,37 +98,20 @@ func (e *Engine) completeLocal(q *QP) {
 // heldOther says whether request i is not the held one.
 func (r *requester) heldOther(i uint32) bool { return r.hold == WCSuccess || r.heldAt != i }
 
-// progress reloads what limits retries, once the oldest unacknowledged PSN has moved on from before.
+// progress is called when the oldest unacknowledged PSN may have moved on from before.
 func (e *Engine) progress(now Time, q *QP, before wire.PSN) {
-	c := &q.comp
-	if c.una == before {
+	una := q.comp.una
+	if una == before {
 		return
 	}
-	c.retries, c.rnrRetries, c.lost = q.attr.RetryCnt, q.attr.RNRRetry, noPSN
-	if c.una.Sub(q.req.psn) > 0 { // the peer had got what a retry was about to repeat
-		q.seek(c.una)
-	}
-	if c.waiting {
-		c.waiting = false
+	if una.Sub(q.req.psn) > 0 { // the peer had got what a retry was about to repeat
+		q.seek(una)
 	}
 	e.completeLocal(q)
-	e.restartAckTimer(now, q)
+	e.recovered(now, q)
 	e.releaseHeld(q)
 	e.schedule(q, dueRequest)
 	e.checkDrained(q)
-}
-
-// restartAckTimer starts the ack timeout if something is unacknowledged (section 4.7).
-func (e *Engine) restartAckTimer(now Time, q *QP) {
-	if q.comp.waiting {
-		return
-	}
-	t := wire.AckTimeout(q.attr.Timeout)
-	if t == 0 || q.req.top == q.comp.una || q.State() == StateErr {
-		e.timers.disarm(q)
-		return
-	}
-	e.timers.arm(q, now+Time(t))
 }
 
 // readResponse takes the data of one READ response packet. They are told apart by PSN and length: after a restart a peer may
@@ -230,68 +194,6 @@ func (e *Engine) nakReceived(now Time, q *QP, psn wire.PSN, syn wire.Syndrome) w
 	}
 	e.failHead(q, status)
 	return wire.DropNone
-}
-
-// rnrNAK waits as long as the peer asks before psn is sent again.
-func (e *Engine) rnrNAK(now Time, q *QP, psn wire.PSN, syn wire.Syndrome) {
-	e.stats.RcvdRNR++
-	if !e.ackBefore(now, q, psn) || q.comp.waiting {
-		return
-	}
-	if q.comp.rnrRetries == 0 {
-		e.stats.RNRRetryExceeded++
-		e.failHead(q, WCRNRRetryExcErr)
-		return
-	}
-	if q.comp.rnrRetries != rnrForever {
-		q.comp.rnrRetries--
-	}
-	q.seek(q.comp.una)
-	q.comp.waiting = true
-	e.timers.arm(q, now+Time(wire.RNRTimeout(syn.Code())))
-}
-
-// retry sends again from the oldest unacknowledged packet. What reports the same loss once more is absorbed, else a burst of
-// NAKs would become a storm of retries.
-func (e *Engine) retry(now Time, q *QP) {
-	c := &q.comp
-	if c.lost == c.una || c.waiting {
-		return
-	}
-	e.resend(now, q)
-}
-
-// resend goes back to the oldest unacknowledged packet, if a retry is left.
-func (e *Engine) resend(now Time, q *QP) {
-	c := &q.comp
-	if c.retries == 0 {
-		e.stats.RetryExceeded++
-		e.failHead(q, WCRetryExcErr)
-		return
-	}
-	c.retries--
-	c.lost = c.una
-	q.seek(c.una)
-	e.restartAckTimer(now, q)
-	e.schedule(q, dueRequest)
-}
-
-// timeout handles the queue pair's deadline: the end of an RNR wait, or an ACK that did not come.
-func (e *Engine) timeout(now Time, q *QP) {
-	if q.State() != StateRTS && q.State() != StateSQD {
-		return
-	}
-	if q.comp.waiting {
-		q.comp.waiting = false
-		e.restartAckTimer(now, q)
-		e.schedule(q, dueRequest)
-		return
-	}
-	if q.req.top == q.comp.una {
-		return
-	}
-	e.stats.AckTimeouts++
-	e.resend(now, q)
 }
 
 // completeHead retires the oldest send work request with success, with a completion if it was asked for.

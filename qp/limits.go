@@ -36,6 +36,11 @@ const (
 	quantum = 16
 	// firstQPN is the lowest number given to a queue pair; rxe starts there too (section 1.12).
 	firstQPN = 16
+	// minProbe is the least time without an answer before a packet is sent again to find out: far above what a busy machine
+	// takes to schedule the peer, far below the usual ack timeout of 67 ms.
+	minProbe = Time(500_000)
+	// maxProbes is how many probes without an answer are sent, each after twice the time of the one before.
+	maxProbes = 5
 	// psnSpan bounds the PSNs outstanding: half the circle less one, so that old and new stay distinct (section 4.1).
 	psnSpan = 1<<23 - 1
 	// defaultHopLimit is what kernel CM and verbs fill for IP GIDs (section 1.1).

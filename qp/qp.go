@@ -40,12 +40,13 @@ type QP struct {
 	ready     bool
 	readyNext *QP
 
-	deadline Time // of the ack timer, or the end of an RNR wait
+	deadline Time // the earliest of the recovery's
 	timerAt  Time // where the timer heap has it
 	timerPos int  // 1 + index there; 0: not in the heap
 
 	req  requester
 	comp completer
+	rec  recovery
 	resp responder
 }
 
@@ -98,7 +99,7 @@ func (e *Engine) CreateQP(init QPInit) (*QP, error) {
 	init.Cap = Cap{uint32(len(q.sq.slots)), uint32(len(q.rq.slots)), q.sq.maxSGE, q.rq.maxSGE, q.sq.maxInline}
 	q.init, q.attr.Cap = init, init.Cap
 	q.req.wqes = make([]wqe, len(q.sq.slots))
-	q.comp.lost = noPSN
+	q.rec.init()
 	q.window, q.ackEvery = int32(e.cfg.Window), max(1, e.cfg.Window/4)
 	q.qpn = e.pickQPN(init.Type)
 	if q.datagram() {
@@ -235,7 +236,8 @@ func (e *Engine) reset(q *QP) {
 	q.rq.reset()
 	wqes, res, jobs := q.req.wqes, q.resp.res, q.resp.jobs
 	q.req = requester{wqes: wqes, next: q.sq.tail.Load(), started: q.sq.tail.Load()}
-	q.comp = completer{lost: noPSN}
+	q.comp = completer{}
+	q.rec.init()
 	q.resp = responder{res: res, jobs: jobs}
 	q.resp.dropReplies()
 	keep := QPAttr{Cap: q.attr.Cap}

@@ -32,7 +32,7 @@ func (r *requester) at(i uint32) *wqe { return &r.wqes[i&uint32(len(r.wqes)-1)] 
 
 func (q *QP) startRequester() {
 	q.req.psn, q.req.top, q.comp.una = q.attr.SQPSN, q.attr.SQPSN, q.attr.SQPSN
-	q.comp.retries, q.comp.rnrRetries = q.attr.RetryCnt, q.attr.RNRRetry
+	q.rec.reload(&q.attr)
 }
 
 // verdict is what came of trying to send a packet.
@@ -48,8 +48,11 @@ const (
 func (e *Engine) request(now Time, q *QP, b *wire.Batch) verdict {
 	for {
 		r := &q.req
-		if s := q.State(); s != StateRTS && s != StateSQD || q.comp.waiting || r.held() {
+		if s := q.State(); s != StateRTS && s != StateSQD || q.rec.waiting() || r.held() {
 			return blocked
+		}
+		if q.rec.probe == probeDue {
+			return e.sendProbe(now, q, b)
 		}
 		if r.next == r.started {
 			if r.next == q.sq.tail.Load() || q.State() == StateSQD || !q.mayStart(r.next) {
@@ -291,9 +294,7 @@ func (e *Engine) advance(now Time, q *QP, n uint32, last bool) {
 		r.off = 0
 	}
 	if q.typ == RC {
-		if q.deadline == Never {
-			e.restartAckTimer(now, q)
-		}
+		e.sentRequest(now, q)
 		return
 	}
 	if last { // UC and UD: complete when handed to the network (section 6.1)

@@ -21,7 +21,8 @@ type responder struct {
 	met     bool   // a packet has arrived: IBV_EVENT_COMM_EST
 
 	parting bool          // the queue pair is in ERR but still sends what it owes, a NAK at the end
-	silent  bool          // a NAK for epsn is out; say nothing until epsn arrives (section 4.5)
+	silent  bool          // a NAK for epsn is out; say nothing until epsn arrives (section 4.5) ...
+	newest  wire.PSN      // ... or the peer starts over: something no newer than the newest out of sequence arrives
 	ack     bool          // an ACK through ackPSN is due
 	ackPSN  wire.PSN      //
 	nak     wire.Syndrome // a NAK of nakPSN is due; 0: none
@@ -133,10 +134,11 @@ func (e *Engine) checkPSN(q *QP, p *wire.Packet) (drop wire.DropReason, stop boo
 		return e.duplicate(q, p), true
 	}
 	e.stats.OutOfSequence++
-	if !r.silent {
+	if !r.silent || p.BTH.PSN().Sub(r.newest) <= 0 { // the second time round epsn was lost again
 		r.silent = true
 		e.oweNAK(q, wire.SynNAKSeq)
 	}
+	r.newest = p.BTH.PSN()
 	return wire.DropOutOfSequence, true
 }
 
@@ -350,7 +352,7 @@ func (e *Engine) object(q *QP, p *wire.Packet, f fault) wire.DropReason {
 	}
 	if f == faultNoRecv {
 		e.stats.SentRNR++
-		r.silent = true
+		r.silent, r.newest = true, r.epsn
 		e.oweNAK(q, wire.RNRSyndrome(q.attr.MinRNRTimer))
 		return wire.DropNoRecv
 	}

@@ -16,6 +16,7 @@ type Stats struct {
 	RcvdSeqErr       uint64
 	ImpliedNAK       uint64
 	AckTimeouts      uint64
+	Probes           uint64
 	RetryExceeded    uint64
 	SendErrors       uint64
 	RecvErrors       uint64
@@ -41,6 +42,7 @@ func (s *Stats) Each(f func(name string, value uint64)) {
 		{"packet_seq_err", s.RcvdSeqErr},
 		{"implied_nak_seq_err", s.ImpliedNAK},
 		{"local_ack_timeout_err", s.AckTimeouts},
+		{"probes", s.Probes},
 		{"retry_exceeded_err", s.RetryExceeded},
 		{"req_cqe_error", s.SendErrors},
 		{"resp_cqe_error", s.RecvErrors},
