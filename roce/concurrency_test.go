@@ -1,0 +1,232 @@
+package roce
+
+// Many goroutines on many queue pairs of one device: posting, polling, waiting, connecting and closing at the same time.
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/goroce/goroce/transport"
+)
+
+// TestManyQueuePairs runs a stream of numbered messages on each of many queue pairs, two goroutines each, which share
+// completion queues two by two, while others register memory, query and make queue pairs.
+func TestManyQueuePairs(t *testing.T) {
+	overWires(t, func(t *testing.T, w wire2) {
+		manyQueuePairs(t, w, nil, 8, 300)
+	})
+}
+
+func manyQueuePairs(t *testing.T, w wire2, wrap func(transport.Port) transport.Port, pairs, messages int) {
+	da, db := w.open(t, wrap)
+	var all sync.WaitGroup
+	for i := range pairs {
+		a, b := newEnd(t, da, RC, 32<<10), newEnd(t, db, RC, 32<<10)
+		connect(t, a, b)
+		all.Go(func() { stream(a, messages, i) })
+		all.Go(func() { absorb(b, messages, i) })
+	}
+	stop := make(chan struct{})
+	var noise sync.WaitGroup
+	noise.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				churn(t, da)
+			}
+		}
+	})
+	all.Wait()
+	close(stop)
+	noise.Wait()
+}
+
+const slots = 16 // requests in flight on each queue pair
+const slotSize = 2 << 10
+
+// stream sends messages of changing lengths, each with its number in front.
+func stream(e *end, messages, seed int) {
+	inFlight := 0
+	for i := range messages {
+		for inFlight == slots {
+			inFlight -= e.reap()
+		}
+		at := i % slots * slotSize
+		n := 8 + (i*37+seed)%(slotSize-8)
+		fill(e.buf[at:at+n], i+seed)
+		binary.LittleEndian.PutUint64(e.buf[at:], uint64(i))
+		if err := e.qp.PostSend(SendWR{WRID: uint64(i), Opcode: WRSend, SGL: []SGE{e.mr.SGE(at, n)}}); err != nil {
+			e.t.Error(err)
+			return
+		}
+		inFlight++
+	}
+	for inFlight > 0 {
+		inFlight -= e.reap()
+	}
+}
+
+// reap takes at least one completion.
+func (e *end) reap() int {
+	var wcs [4]WC
+	n, err := e.cq.Wait(context.Background(), wcs[:])
+	if err != nil {
+		e.t.Error(err)
+	}
+	for _, wc := range wcs[:n] {
+		if wc.Status != WCSuccess {
+			e.t.Errorf("%v %d: %v", wc.Opcode, wc.WRID, wc.Status)
+		}
+	}
+	return n
+}
+
+// absorb receives and checks what stream sends, in order.
+func absorb(e *end, messages, seed int) {
+	post := func(i int) {
+		if err := e.qp.PostRecv(RecvWR{WRID: uint64(i), SGL: []SGE{e.mr.SGE(i%slots*slotSize, slotSize)}}); err != nil {
+			e.t.Error(err)
+		}
+	}
+	for i := range min(slots, messages) {
+		post(i)
+	}
+	want := make([]byte, slotSize)
+	for i := 0; i < messages; {
+		var wcs [4]WC
+		n, err := e.cq.Wait(context.Background(), wcs[:])
+		if err != nil {
+			e.t.Error(err)
+			return
+		}
+		for _, wc := range wcs[:n] {
+			size := 8 + (i*37+seed)%(slotSize-8)
+			fill(want[:size], i+seed)
+			binary.LittleEndian.PutUint64(want, uint64(i))
+			if wc.Status != WCSuccess || wc.WRID != uint64(i) || wc.ByteLen != uint32(size) {
+				e.t.Errorf("message %d of QP %06x: %+v", i, wc.QPN, wc)
+			}
+			same(e.t, e.buf[i%slots*slotSize:][:size], want[:size])
+			if i += 1; i-1+slots < messages {
+				post(i - 1 + slots)
+			}
+		}
+	}
+}
+
+// churn makes and closes one of everything.
+func churn(t *testing.T, d *Device) {
+	fail := func(err error) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	pd, err := d.AllocPD()
+	fail(err)
+	cq, err := d.CreateCQ(4)
+	fail(err)
+	mr, err := pd.RegMR(make([]byte, 100), LocalWrite)
+	fail(err)
+	q, err := pd.CreateQP(QPInitAttr{SendCQ: cq})
+	fail(err)
+	fail(q.Connect(Endpoint{GID: d.GIDs()[0], QPN: 0x123456}, nil))
+	fail(q.PostRecv(RecvWR{SGL: []SGE{mr.SGE(0, 100)}}))
+	fail(q.PostSend(SendWR{Opcode: WRSend, SGL: []SGE{mr.SGE(0, 100)}}))
+	_, err = q.Query()
+	fail(err)
+	fail(q.Close())
+	d.Stats()
+	d.QueryPort()
+	fail(mr.Close())
+	fail(cq.Close())
+	fail(pd.Close())
+}
+
+// TestSharedQueue has several goroutines post to one queue pair and several poll one completion queue: every request
+// completes exactly once.
+func TestSharedQueue(t *testing.T) {
+	overWires(t, func(t *testing.T, w wire2) {
+		a, b := connected(t, w, RC, 64)
+		const posters, each = 4, 400
+		tokens := make(chan struct{}, 100) // no more in flight than the queue holds
+		seen := make(chan uint64, posters*each)
+		var all sync.WaitGroup
+		for p := range posters {
+			all.Go(func() {
+				for i := range each {
+					tokens <- struct{}{}
+					wr := SendWR{WRID: uint64(p*each + i), Opcode: WRWrite, SGL: []SGE{a.mr.SGE(0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}
+					if err := a.qp.PostSend(wr); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			all.Go(func() {
+				var wcs [1]WC
+				for range each {
+					if _, err := a.cq.Wait(context.Background(), wcs[:]); err != nil || wcs[0].Status != WCSuccess {
+						t.Errorf("%v %+v", err, wcs[0])
+					}
+					seen <- wcs[0].WRID
+					<-tokens
+				}
+			})
+		}
+		all.Wait()
+		close(seen)
+		ids := map[uint64]int{}
+		for id := range seen {
+			ids[id]++
+		}
+		for id := range uint64(posters * each) {
+			if ids[id] != 1 {
+				t.Errorf("request %d completed %d times", id, ids[id])
+			}
+		}
+	})
+}
+
+// TestCloseUnderFire closes queue pairs, regions and completion queues while peers write to them and others post and poll.
+// All that is asked: no panic, no race, and an ErrClosed or a completion for everybody.
+func TestCloseUnderFire(t *testing.T) {
+	overWires(t, func(t *testing.T, w wire2) {
+		da, db := w.open(t, nil)
+		for round := range 10 {
+			a, b := newEnd(t, da, RC, 4096), newEnd(t, db, RC, 4096)
+			o := DefaultConnectOptions()
+			o.Timeout, o.RetryCnt = 6, 1 // half a millisecond
+			must(t, a.qp.Connect(b.qp.Endpoint(), &o))
+			must(t, b.qp.Connect(a.qp.Endpoint(), &o))
+			var all sync.WaitGroup
+			all.Go(func() {
+				for {
+					wr := SendWR{Opcode: WRWrite, SGL: []SGE{a.mr.SGE(0, 4096)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}
+					if err := a.qp.PostSend(wr, wr, wr); err != nil && a.qp.State() == StateErr {
+						return
+					}
+					if _, err := a.cq.Poll(make([]WC, 8)); err != nil {
+						t.Error(fmt.Errorf("round %d: %w", round, err))
+					}
+					if a.qp.State() == StateErr {
+						return
+					}
+				}
+			})
+			all.Go(func() {
+				var wcs [1]WC
+				b.cq.Wait(context.Background(), wcs[:])
+			})
+			if round%2 == 0 {
+				must(t, b.mr.Close())
+			}
+			must(t, b.qp.Close())
+			must(t, b.cq.Close())
+			all.Wait()
+		}
+	})
+}

@@ -1,0 +1,237 @@
+package roce
+
+// Sleeping and waking: nothing that happens may be slept through, and sleeping costs nothing.
+//
+// These tests have no time limits: a lost wake-up shows as a test that hangs, and go test's own limit prints where.
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestWaitCancel(t *testing.T) {
+	overWires(t, func(t *testing.T, w wire2) {
+		a, _ := connected(t, w, RC, 64)
+		ctx, cancel := context.WithCancelCause(context.Background())
+		result := make(chan error)
+		go func() {
+			_, err := a.cq.Wait(ctx, make([]WC, 1))
+			result <- err
+		}()
+		cancel(nil)
+		if err := <-result; !errors.Is(err, context.Canceled) {
+			t.Errorf("Wait: %v", err)
+		}
+		// A canceled context does not hide a completion that is there.
+		a.recv(1)
+		must(t, a.qp.Modify(&QPAttr{State: StateErr}, AttrState))
+		if n, err := a.cq.Wait(ctx, make([]WC, 1)); n != 1 || err != nil {
+			t.Errorf("Wait with a completion there: %d, %v", n, err)
+		}
+		if n, err := a.cq.Wait(ctx, nil); n != 0 || err != nil {
+			t.Errorf("Wait for nothing: %d, %v", n, err)
+		}
+	})
+}
+
+func TestCloseWakesWaiters(t *testing.T) {
+	d := openDevice(t, "pipe:closewait", nil)
+	cq, err := d.CreateCQ(1)
+	must(t, err)
+	var waiters sync.WaitGroup
+	for range 3 {
+		waiters.Go(func() {
+			if _, err := cq.Wait(context.Background(), make([]WC, 1)); !errors.Is(err, ErrClosed) {
+				t.Errorf("Wait: %v", err)
+			}
+		})
+	}
+	must(t, cq.Close())
+	waiters.Wait()
+}
+
+// TestManyWaiters: each completion wakes somebody, though one token may stand for many.
+func TestManyWaiters(t *testing.T) {
+	overWires(t, func(t *testing.T, w wire2) {
+		a, b := connected(t, w, RC, 64)
+		const waiters, rounds = 4, 200
+		var done sync.WaitGroup
+		for range waiters {
+			done.Go(func() {
+				for range rounds {
+					if _, err := b.cq.Wait(context.Background(), make([]WC, 1)); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		for range rounds {
+			for i := range waiters {
+				b.recv(uint64(i))
+				a.post(SendWR{Opcode: WRSend})
+			}
+			for range waiters {
+				a.wait()
+			}
+		}
+		done.Wait()
+	})
+}
+
+// TestNotify uses a completion channel as verbs programs do: arm, poll, sleep. Every step of the ping-pong would hang if one
+// notification were lost.
+func TestNotify(t *testing.T) {
+	overWires(t, func(t *testing.T, w wire2) {
+		a, b := connected(t, w, RC, 64)
+		next := func(e *end) {
+			var wcs [1]WC
+			for {
+				must(e.t, e.cq.ReqNotify(false))
+				n, err := e.cq.Poll(wcs[:])
+				must(e.t, err)
+				if n == 1 && wcs[0].Opcode == WCRecv {
+					return
+				}
+				if n == 0 {
+					<-e.cq.Notify()
+				}
+			}
+		}
+		const rounds = 500
+		for _, e := range []*end{a, b} {
+			for range 2 {
+				e.recv(0)
+			}
+		}
+		var peer sync.WaitGroup
+		peer.Go(func() {
+			for range rounds {
+				next(b)
+				b.recv(0)
+				b.post(SendWR{Opcode: WRSend})
+			}
+		})
+		for range rounds {
+			a.post(SendWR{Opcode: WRSend})
+			next(a)
+			a.recv(0)
+		}
+		peer.Wait()
+	})
+}
+
+// TestNotifySolicited: plain completions do not wake who asked for solicited ones only.
+func TestNotifySolicited(t *testing.T) {
+	overWires(t, func(t *testing.T, w wire2) {
+		a, b := connected(t, w, RC, 64)
+		for i := range 3 {
+			b.recv(uint64(i))
+		}
+		must(t, b.cq.ReqNotify(true))
+		a.post(SendWR{Opcode: WRSend})
+		a.wait() // acknowledged, so b's completion is there
+		select {
+		case <-b.cq.Notify():
+			t.Error("woken by a completion that is not solicited")
+		default:
+		}
+		a.post(SendWR{Opcode: WRSend, Flags: SendSolicited})
+		<-b.cq.Notify()
+		a.wait()
+		a.post(SendWR{Opcode: WRSend, Flags: SendSolicited})
+		a.wait()
+		select {
+		case <-b.cq.Notify():
+			t.Error("notified twice for one request")
+		default:
+		}
+		if n, _ := b.cq.Poll(make([]WC, 8)); n != 3 {
+			t.Errorf("%d completions, want 3", n)
+		}
+	})
+}
+
+// TestPassiveTarget: an application that does nothing at all is served by the background: writes arrive, reads are answered,
+// and timers run.
+func TestPassiveTarget(t *testing.T) {
+	overWires(t, func(t *testing.T, w wire2) {
+		a, b := connected(t, w, RC, 4096)
+		for i := range 100 {
+			fill(a.buf[:100], i)
+			a.post(SendWR{Opcode: WRWrite, SGL: []SGE{a.mr.SGE(0, 100)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
+			a.post(SendWR{Opcode: WRRead, SGL: []SGE{a.mr.SGE(1000, 100)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
+			a.wait()
+			a.wait()
+			same(t, a.buf[1000:1100], a.buf[:100])
+		}
+	})
+}
+
+// TestTimerWhileAsleep: a request to nobody ends by its timer although nobody polls when the timer is due: the post has to
+// wake the background, which sleeps without a deadline.
+func TestTimerWhileAsleep(t *testing.T) {
+	overWires(t, func(t *testing.T, w wire2) {
+		a, b := connected(t, w, RC, 64)
+		must(t, b.qp.Modify(&QPAttr{State: StateReset}, AttrState))
+		must(t, a.qp.Modify(&QPAttr{State: StateReset}, AttrState))
+		o := DefaultConnectOptions()
+		o.Timeout, o.RetryCnt = 8, 1 // 2 x 1 ms
+		must(t, a.qp.Connect(b.qp.Endpoint(), &o))
+		for range 20 {
+			for !a.qp.lane.sleeping() {
+				time.Sleep(time.Millisecond) // not to synchronise: to let the background come to rest
+			}
+			must(t, a.cq.ReqNotify(false))
+			a.post(SendWR{Opcode: WRSend})
+			<-a.cq.Notify()
+			if wc := a.waitAny(); wc.Status != WCRetryExcErr {
+				t.Fatalf("%v", wc.Status)
+			}
+			must(t, a.qp.Modify(&QPAttr{State: StateReset}, AttrState))
+			must(t, a.qp.Connect(b.qp.Endpoint(), &o))
+		}
+	})
+}
+
+// sleeping tells whether the background sleeps on the port.
+func (l *lane) sleeping() bool { return l.asleep.Load() != 0 }
+
+// TestWaitPingPong goes back and forth with Wait on both sides, at all paces: as fast as possible, so that Wait polls, and
+// with pauses, so that both sides and both backgrounds sleep.
+func TestWaitPingPong(t *testing.T) {
+	overWires(t, func(t *testing.T, w wire2) {
+		for _, pause := range []time.Duration{0, time.Microsecond, 60 * time.Microsecond, 2 * time.Millisecond} {
+			a, b := connected(t, w, RC, 64)
+			rounds := 1000
+			if pause > time.Millisecond {
+				rounds = 50
+			}
+			recvOf := func(e *end) {
+				for e.wait().Opcode != WCRecv {
+				}
+			}
+			a.recv(0)
+			b.recv(0)
+			var peer sync.WaitGroup
+			peer.Go(func() {
+				for range rounds {
+					recvOf(b)
+					b.recv(0)
+					b.post(SendWR{Opcode: WRSend})
+				}
+			})
+			for range rounds {
+				if pause > 0 {
+					time.Sleep(pause)
+				}
+				a.post(SendWR{Opcode: WRSend})
+				recvOf(a)
+				a.recv(0)
+			}
+			peer.Wait()
+		}
+	})
+}
