@@ -64,11 +64,11 @@ func (e *Engine) setDeadline(q *QP) {
 	}
 }
 
-// sentRequest is called after a request packet: from now on something is unacknowledged.
-func (e *Engine) sentRequest(now Time, q *QP) {
+// sentRequest is called after request packet psn: from now on something is unacknowledged.
+func (e *Engine) sentRequest(now Time, q *QP, psn wire.PSN) {
 	r := &q.rec
 	if r.timed == noPSN && q.req.psn == q.req.top && q.req.unasked == 0 { // a first transmission that asked for an ACK
-		r.timed, r.timedAt = q.req.psn.Prev(), now
+		r.timed, r.timedAt = psn, now
 	}
 	if r.ackAt == Never && r.probeAt == Never {
 		e.restartTimers(now, q)

@@ -206,7 +206,7 @@ func (e *Engine) emit(now Time, q *QP, b *wire.Batch) verdict {
 	q.putRequestHeaders(f.Body, op, info, s, uint8(pad), last)
 	wire.Seal(f)
 	e.stats.SentPkts++
-	e.advance(now, q, n, last)
+	e.advance(now, q, r.psn, n, last)
 	return sent
 }
 
@@ -274,13 +274,14 @@ func (e *Engine) emitRead(now Time, q *QP, b *wire.Batch, s *sendSlot) verdict {
 	wire.Seal(f)
 	e.stats.SentPkts++
 	r.unasked = 0
+	psn := r.psn
 	r.psn = r.at(r.next).last
-	e.advance(now, q, s.length-r.off, true)
+	e.advance(now, q, psn, s.length-r.off, true)
 	return sent
 }
 
-// advance moves past the packet that was just made: n bytes of the request, the last of them if last.
-func (e *Engine) advance(now Time, q *QP, n uint32, last bool) {
+// advance moves past the packet that was just made with this PSN: n bytes of the request, the last of them if last.
+func (e *Engine) advance(now Time, q *QP, psn wire.PSN, n uint32, last bool) {
 	r := &q.req
 	r.psn = r.psn.Next()
 	if r.psn.Sub(r.top) > 0 {
@@ -294,7 +295,7 @@ func (e *Engine) advance(now Time, q *QP, n uint32, last bool) {
 		r.off = 0
 	}
 	if q.typ == RC {
-		e.sentRequest(now, q)
+		e.sentRequest(now, q, psn)
 		return
 	}
 	if last { // UC and UD: complete when handed to the network (section 6.1)

@@ -12,6 +12,7 @@ package transport
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"net/netip"
 	"slices"
 	"strings"
@@ -201,7 +202,10 @@ func (p *pipePort) enqueue(f *wire.Frame, from *pipePort) bool {
 	}
 	s := &p.ring[p.tail%uint64(len(p.ring))]
 	s.headLen = copy(s.head[:], f.Head)
-	s.body = append(s.body[:0], f.Body...)
+	if cap(s.body) < len(f.Body) {
+		s.body = make([]byte, max(256, 1<<bits.Len(uint(len(f.Body))))) // few sizes, so that it ends soon
+	}
+	s.body = s.body[:copy(s.body[:cap(s.body)], f.Body)]
 	s.flags = f.Flags
 	first := p.tail == p.lent
 	p.tail++
@@ -224,7 +228,7 @@ func (p *pipePort) Recv(frames []wire.Frame) (n int, err error) {
 	}
 	for ; n < len(frames) && p.lent != p.tail; n++ {
 		s := &p.ring[p.lent%uint64(len(p.ring))]
-		frames[n] = wire.Frame{Head: s.head[:s.headLen:s.headLen], Body: s.body, Flags: s.flags}
+		frames[n] = wire.Frame{Head: s.head[:s.headLen:s.headLen], Body: s.body[:len(s.body):len(s.body)], Flags: s.flags}
 		p.lent++
 	}
 	p.mu.Unlock()

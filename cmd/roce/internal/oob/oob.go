@@ -105,16 +105,32 @@ func (c *Conn) Send(msg []byte) error {
 	return nil
 }
 
-// Recv waits for a message of exactly len(msg) bytes.
-func (c *Conn) Recv(msg []byte) error {
+// Recv waits for a message of exactly len(msg) bytes, however long that takes.
+func (c *Conn) Recv(msg []byte) error { return c.RecvWithin(0, msg) }
+
+// RecvWithin waits for a message of exactly len(msg) bytes, for no longer than limit (0: no limit).
+func (c *Conn) RecvWithin(limit time.Duration, msg []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.in.Len() < len(msg) && c.err == nil {
+	late := false
+	if limit > 0 {
+		defer time.AfterFunc(limit, func() {
+			c.mu.Lock()
+			late = true
+			c.came.Broadcast()
+			c.mu.Unlock()
+		}).Stop()
+	}
+	for c.in.Len() < len(msg) && c.err == nil && !late {
 		c.came.Wait()
 	}
 	if c.in.Len() >= len(msg) {
 		c.in.Read(msg)
 		return nil
+	}
+	if late {
+		return fmt.Errorf("the peer sent %d of the %d bytes of its next out-of-band message within %v: is it the same program, with the same options?",
+			c.in.Len(), len(msg), limit)
 	}
 	if errors.Is(c.err, io.EOF) {
 		return fmt.Errorf("the peer closed the out-of-band connection after %d of the %d bytes of its next message: is it the same program, with the same options?",
@@ -123,14 +139,30 @@ func (c *Conn) Recv(msg []byte) error {
 	return fmt.Errorf("wait for %d bytes from the peer out of band: %w", len(msg), c.err)
 }
 
-// Watch returns a context that ends, with ErrPeerLeft as its cause, when the peer closes the connection.
+// Pending says how many bytes the peer has sent that Recv has not yet taken.
+func (c *Conn) Pending() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.in.Len()
+}
+
+// grace is what an end has to finish in when the other has left: a program that is done closes at once, and its last packets
+// may still be on their way.
+const grace = time.Second
+
+// Watch returns a context that ends, with ErrPeerLeft as its cause, soon after the peer has closed the connection.
 func (c *Conn) Watch(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	go func() {
 		select {
-		case <-c.gone:
-			cancel(ErrPeerLeft)
 		case <-ctx.Done():
+			return
+		case <-c.gone:
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(grace):
+			cancel(ErrPeerLeft)
 		}
 	}()
 	return ctx, func() { cancel(nil) }
@@ -143,6 +175,17 @@ func (c *Conn) Local() netip.Addr { return addrOf(c.tcp.LocalAddr()) }
 func (c *Conn) Remote() netip.Addr { return addrOf(c.tcp.RemoteAddr()) }
 
 func addrOf(a net.Addr) netip.Addr { return a.(*net.TCPAddr).AddrPort().Addr().Unmap() }
+
+// Finish says that this end is done and waits until the peer is too, or for the limit; then it closes the connection. Until then
+// this end's device stays open and repeats acknowledgements that the peer may have lost.
+func (c *Conn) Finish(limit time.Duration) error {
+	c.tcp.CloseWrite()
+	select {
+	case <-c.gone:
+	case <-time.After(limit):
+	}
+	return c.Close()
+}
 
 // Close ends the connection.
 func (c *Conn) Close() error {

@@ -81,3 +81,17 @@ func TestDialSaysWhatToTry(t *testing.T) {
 	_, err := Dial(t.Context(), "127.0.0.1", freePort(t))
 	require.ErrorContains(t, err, "is its end running")
 }
+
+func TestFinishWaitsForThePeer(t *testing.T) {
+	s, c := pair(t, t.Context())
+	done := make(chan error)
+	go func() { done <- s.Finish(time.Minute) }()
+	require.ErrorContains(t, c.Recv(make([]byte, 5)), "after 0 of the 5 bytes")
+	c.Close()
+	require.NoError(t, <-done)
+}
+
+func TestRecvWithin(t *testing.T) {
+	s, _ := pair(t, t.Context())
+	require.ErrorContains(t, s.RecvWithin(time.Millisecond, make([]byte, 5)), "0 of the 5 bytes")
+}
