@@ -20,12 +20,14 @@ type Config struct {
 	MaxMTU  wire.MTU      // largest path MTU; 0 means 4096 bytes
 
 	Lane, LaneBits uint8 // the low LaneBits bits of every queue pair number are Lane
-	Window         int   // packets of an RC queue pair that may be unacknowledged, 1..2^22; 0 means DefaultWindow
+	Congestion     CongestionParams
+	Window         int // packets of an RC queue pair that may be unacknowledged, 1..2^22; 0 means DefaultWindow
 }
 
 // Engine is the protocol state of one lane. One caller at a time drives it; doc.go has the contract.
 type Engine struct {
 	cfg      Config
+	cc       CongestionParams
 	qps      qpnTable
 	cqs      map[*CQ]struct{}
 	ahs      []*AH
@@ -56,7 +58,10 @@ func NewEngine(cfg Config) *Engine {
 		cfg.Window = DefaultWindow
 	}
 	cfg.Window = min(cfg.Window, psnSpan/2)
-	return &Engine{cfg: cfg, cqs: map[*CQ]struct{}{}, groups: map[wire.GID][]*QP{}}
+	if cfg.Congestion == (CongestionParams{}) {
+		cfg.Congestion = DefaultCongestion
+	}
+	return &Engine{cfg: cfg, cc: cfg.Congestion, cqs: map[*CQ]struct{}{}, groups: map[wire.GID][]*QP{}}
 }
 
 // CreateCQ makes a completion queue for at least cqe completions, 1..MaxCQE.
@@ -120,7 +125,7 @@ func (e *Engine) handleFrame(now Time, f *wire.Frame) wire.DropReason {
 		return wire.DropUnknownQPN
 	}
 	if p.Op.Flags&wire.OpCNP != 0 {
-		return e.cnp(q, p)
+		return e.cnp(now, q, p)
 	}
 	if reason := e.admit(q, p); reason != wire.DropNone {
 		return reason
@@ -128,12 +133,13 @@ func (e *Engine) handleFrame(now Time, f *wire.Frame) wire.DropReason {
 	if !wire.Verify(f) {
 		return wire.DropICRC
 	}
+	if q.datagram() {
+		return e.deliver(q, p)
+	}
 	if f.ECN() == wire.ECNCongestion {
-		e.stats.RcvdECN++
+		e.congested(now, q)
 	}
 	switch {
-	case q.datagram():
-		return e.deliver(q, p)
 	case p.Op.Flags&wire.OpResponse != 0:
 		return e.completeRC(now, q, p)
 	}
@@ -186,15 +192,20 @@ func (e *Engine) isLocal(g wire.GID) bool {
 	return false
 }
 
-// cnp counts a congestion notification. Without rate control there is nothing to slow down.
-func (e *Engine) cnp(q *QP, p *wire.Packet) wire.DropReason {
-	if q.State() < StateRTS {
+// cnp lets a congestion notification from the peer slow q down.
+func (e *Engine) cnp(now Time, q *QP, p *wire.Packet) wire.DropReason {
+	switch {
+	case q.datagram():
+		return wire.DropQPType
+	case q.State() < StateRTR || q.State() == StateErr:
 		return wire.DropQPState
-	}
-	if !wire.Verify(p.Frame) {
+	case p.Frame.Src() != q.path.Dst || p.Frame.Dst() != q.path.Src:
+		return wire.DropAddress
+	case !wire.Verify(p.Frame):
 		return wire.DropICRC
 	}
 	e.stats.RcvdCNP++
+	q.rate.cut(now, &e.cc)
 	return wire.DropNone
 }
 
@@ -259,8 +270,13 @@ func (e *Engine) PollTransmit(now Time, b *wire.Batch) (n int) {
 func (e *Engine) serve(now Time, q *QP, b *wire.Batch) bool {
 	for range quantum {
 		switch {
+		case q.due&dueCNP != 0:
+			if e.putCNP(q, b) == full {
+				return false
+			}
+			q.due &^= dueCNP
 		case q.due&dueReply != 0:
-			switch e.reply(q, b) {
+			switch e.reply(now, q, b) {
 			case full:
 				return false
 			case blocked:

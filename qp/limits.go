@@ -41,6 +41,8 @@ const (
 	minProbe = Time(500_000)
 	// maxProbes is how many probes without an answer are sent, each after twice the time of the one before.
 	maxProbes = 5
+	// cnpTrafficClass is DSCP 48, ECT(0): what hardware gives CNPs (section 1.7).
+	cnpTrafficClass = 0xc2
 	// psnSpan bounds the PSNs outstanding: half the circle less one, so that old and new stay distinct (section 4.1).
 	psnSpan = 1<<23 - 1
 	// defaultHopLimit is what kernel CM and verbs fill for IP GIDs (section 1.1).

@@ -87,13 +87,13 @@ func (e *Engine) ModifyQP(now Time, q *QP, attr *QPAttr, mask AttrMask) error {
 	if err := q.checkMask(from, to, mask); err != nil {
 		return err
 	}
-	path, err := e.checkAttr(q, attr, mask)
+	path, cnpPath, err := e.checkAttr(q, attr, mask)
 	if err != nil {
 		return err
 	}
 	q.apply(attr, mask)
 	if mask&AttrAV != 0 {
-		q.path = path
+		q.path, q.cnpPath = path, cnpPath
 	}
 	if mask&AttrState != 0 {
 		e.enter(now, q, from, to)
@@ -127,8 +127,8 @@ func (q *QP) checkMask(from, to QPState, mask AttrMask) error {
 	return nil
 }
 
-// checkAttr checks the values that mask names and returns the header of a new address vector.
-func (e *Engine) checkAttr(q *QP, a *QPAttr, mask AttrMask) (path wire.Path, err error) {
+// checkAttr checks the values that mask names and returns the headers of a new address vector: of packets and of CNPs.
+func (e *Engine) checkAttr(q *QP, a *QPAttr, mask AttrMask) (path, cnpPath wire.Path, err error) {
 	limits := []struct {
 		bit        AttrMask
 		value, max uint32
@@ -144,25 +144,25 @@ func (e *Engine) checkAttr(q *QP, a *QPAttr, mask AttrMask) (path wire.Path, err
 	}
 	for _, l := range limits {
 		if mask&l.bit != 0 && l.value > l.max {
-			return path, invalid("%v is %d, at most %d is allowed", l.bit, l.value, l.max)
+			return path, path, invalid("%v is %d, at most %d is allowed", l.bit, l.value, l.max)
 		}
 	}
 	const peerRights = mr.LocalWrite | mr.RemoteWrite | mr.RemoteRead | mr.RemoteAtomic | mr.FlushGlobal
 	switch {
 	case mask&AttrAltPath != 0 || mask&AttrPathMigState != 0:
-		return path, invalid("%v: RoCE has no path migration", mask&(AttrAltPath|AttrPathMigState))
+		return path, path, invalid("%v: RoCE has no path migration", mask&(AttrAltPath|AttrPathMigState))
 	case mask&AttrPort != 0 && a.Port != 1:
-		return path, invalid("port_num %d, the device has port 1 only", a.Port)
+		return path, path, invalid("port_num %d, the device has port 1 only", a.Port)
 	case mask&AttrAccessFlags != 0 && a.AccessFlags&^peerRights != 0:
-		return path, invalid("qp_access_flags 0x%x: unknown bits 0x%x", uint32(a.AccessFlags), uint32(a.AccessFlags&^peerRights))
+		return path, path, invalid("qp_access_flags 0x%x: unknown bits 0x%x", uint32(a.AccessFlags), uint32(a.AccessFlags&^peerRights))
 	case mask&AttrPathMTU != 0 && (a.PathMTU < 1 || a.PathMTU > e.cfg.MaxMTU):
-		return path, invalid("path_mtu %d, the port takes 1 (256 bytes) to %d (%d bytes)", a.PathMTU, e.cfg.MaxMTU, e.cfg.MaxMTU.Bytes())
+		return path, path, invalid("path_mtu %d, the port takes 1 (256 bytes) to %d (%d bytes)", a.PathMTU, e.cfg.MaxMTU, e.cfg.MaxMTU.Bytes())
 	}
 	if mask&AttrAV == 0 {
-		return path, nil
+		return path, path, nil
 	}
 	if a.AV.DGID.IsMulticast() {
-		return path, invalid("destination %v is a multicast group: only UD sends there", a.AV.DGID)
+		return path, path, invalid("destination %v is a multicast group: only UD sends there", a.AV.DGID)
 	}
 	port := e.cfg.SrcPort
 	if port == 0 { // one source port per connection, so that no router reorders it (section 1.2)
@@ -172,7 +172,12 @@ func (e *Engine) checkAttr(q *QP, a *QPAttr, mask AttrMask) (path wire.Path, err
 		}
 		port = wire.SrcPortFor(q.qpn, dest, a.AV.FlowLabel)
 	}
-	return e.path(&a.AV, port)
+	if path, err = e.path(&a.AV, port); err == nil {
+		av := a.AV
+		av.TrafficClass = cnpTrafficClass
+		cnpPath, err = e.path(&av, port)
+	}
+	return path, cnpPath, err
 }
 
 // apply copies the fields that mask names.

@@ -33,8 +33,9 @@ type QP struct {
 	attr     QPAttr
 	mtu      uint32 // path MTU in bytes
 	path     wire.Path
-	window   int32 // packets that may be unacknowledged
-	ackEvery int   // packets after which an ACK is asked for inside a message
+	cnpPath  wire.Path // the same with the traffic class of CNPs
+	window   int32     // packets that may be unacknowledged
+	ackEvery int       // packets after which an ACK is asked for inside a message
 
 	due       due // what waits to be sent
 	ready     bool
@@ -44,10 +45,12 @@ type QP struct {
 	timerAt  Time // where the timer heap has it
 	timerPos int  // 1 + index there; 0: not in the heap
 
-	req  requester
-	comp completer
-	rec  recovery
-	resp responder
+	req    requester
+	comp   completer
+	rec    recovery
+	rate   rate
+	paused bool // a packet waits for rate.sendAt
+	resp   responder
 }
 
 // due is the set of things a queue pair wants to send. A queue pair is on the ready list if and only if it is not empty.
@@ -56,6 +59,7 @@ type due uint8
 const (
 	dueReply   due = 1 << iota // ACK, NAK, READ response, atomic response
 	dueRequest                 // send work requests, first time or again
+	dueCNP                     // a congestion notification
 )
 
 // QPN returns the queue pair's number, 24 bits.
@@ -190,7 +194,8 @@ func (e *Engine) fail(q *QP) {
 		return
 	}
 	q.setState(StateErr)
-	q.attr.SQDraining = false
+	q.attr.SQDraining, q.paused = false, false
+	q.rec.init()
 	e.timers.disarm(q)
 	if !q.resp.parting {
 		q.resp.dropReplies()
@@ -238,6 +243,7 @@ func (e *Engine) reset(q *QP) {
 	q.req = requester{wqes: wqes, next: q.sq.tail.Load(), started: q.sq.tail.Load()}
 	q.comp = completer{}
 	q.rec.init()
+	q.rate, q.paused = rate{}, false
 	q.resp = responder{res: res, jobs: jobs}
 	q.resp.dropReplies()
 	keep := QPAttr{Cap: q.attr.Cap}

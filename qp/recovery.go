@@ -57,11 +57,19 @@ func (r *recovery) waiting() bool { return r.readyAt != Never }
 // setDeadline tells the timers the earliest deadline.
 func (e *Engine) setDeadline(q *QP) {
 	r := &q.rec
-	if t := min(r.ackAt, r.probeAt, r.readyAt); t != Never {
+	if t := min(r.ackAt, r.probeAt, r.readyAt, q.pausedUntil()); t != Never {
 		e.timers.arm(q, t)
 	} else {
 		e.timers.disarm(q)
 	}
+}
+
+// pausedUntil is when a packet held back by the rate may leave.
+func (q *QP) pausedUntil() Time {
+	if !q.paused {
+		return Never
+	}
+	return q.rate.sendAt
 }
 
 // sentRequest is called after request packet psn: from now on something is unacknowledged.
@@ -189,6 +197,10 @@ func (e *Engine) rnrNAK(now Time, q *QP, psn wire.PSN, syn wire.Syndrome) {
 // timeout handles the deadlines that have come.
 func (e *Engine) timeout(now Time, q *QP) {
 	r := &q.rec
+	if q.paused && q.rate.sendAt <= now {
+		q.paused = false
+		e.schedule(q, dueRequest|dueReply)
+	}
 	switch {
 	case q.State() != StateRTS && q.State() != StateSQD:
 	case r.readyAt <= now:

@@ -161,13 +161,16 @@ func (e *Engine) oweAgain(q *QP, j job) {
 }
 
 // reply sends the next packet that q owes.
-func (e *Engine) reply(q *QP, b *wire.Batch) verdict {
+func (e *Engine) reply(now Time, q *QP, b *wire.Batch) verdict {
 	r := &q.resp
 	switch {
 	case r.jobLen > 0 && r.jobAt(0).atomic:
 		return e.replyAtomic(q, b)
 	case r.jobLen > 0:
-		return e.replyRead(q, b)
+		if !e.mayPace(now, q) {
+			return blocked
+		}
+		return e.replyRead(now, q, b)
 	case r.nak != 0:
 		if !e.putAck(q, b, r.nak, r.nakPSN) {
 			return full
@@ -226,7 +229,7 @@ func (e *Engine) replyAtomic(q *QP, b *wire.Batch) verdict {
 }
 
 // replyRead makes the next response packet of a READ. The key is checked again: the memory may be gone by now.
-func (e *Engine) replyRead(q *QP, b *wire.Batch) verdict {
+func (e *Engine) replyRead(now Time, q *QP, b *wire.Batch) verdict {
 	r := &q.resp
 	j := r.jobAt(0)
 	n := min(j.left, q.mtu)
@@ -250,6 +253,7 @@ func (e *Engine) replyRead(q *QP, b *wire.Batch) verdict {
 		span.Read(payload, 0)
 	}
 	e.seal(b)
+	e.spend(now, q, int(n))
 	j.next, j.va, j.left = j.next.Next(), j.va+uint64(n), j.left-n
 	if last {
 		r.popJob()

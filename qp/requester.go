@@ -69,7 +69,7 @@ func (e *Engine) request(now Time, q *QP, b *wire.Batch) verdict {
 			r.next++
 			continue
 		}
-		if !q.windowOpen() {
+		if !q.windowOpen() || !e.mayPace(now, q) {
 			return blocked
 		}
 		return e.emit(now, q, b)
@@ -206,6 +206,7 @@ func (e *Engine) emit(now Time, q *QP, b *wire.Batch) verdict {
 	q.putRequestHeaders(f.Body, op, info, s, uint8(pad), last)
 	wire.Seal(f)
 	e.stats.SentPkts++
+	e.spend(now, q, int(body))
 	e.advance(now, q, r.psn, n, last)
 	return sent
 }

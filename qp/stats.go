@@ -21,6 +21,7 @@ type Stats struct {
 	SendErrors       uint64
 	RecvErrors       uint64
 	RcvdCNP          uint64
+	SentCNP          uint64
 	RcvdECN          uint64
 	Drops            [wire.NumDropReasons]uint64
 }
@@ -47,6 +48,7 @@ func (s *Stats) Each(f func(name string, value uint64)) {
 		{"req_cqe_error", s.SendErrors},
 		{"resp_cqe_error", s.RecvErrors},
 		{"rp_cnp_handled", s.RcvdCNP},
+		{"np_cnp_sent", s.SentCNP},
 		{"np_ecn_marked_roce_packets", s.RcvdECN},
 	} {
 		f(c.name, c.value)

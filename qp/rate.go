@@ -1,0 +1,149 @@
+package qp
+
+// Congestion: DCQCN, as RoCE NICs speak it (section 10).
+//
+// Stages: the receiver of a packet marked "congestion experienced" owes its sender a CNP, at most one per interval
+// (congested) → the sender of the data cuts its rate (cut) → time and bytes without another CNP raise it again (raise), in
+// three phases: back towards the rate before the cut, then by steps, then by big steps → a queue pair below the line rate
+// spaces its packets (pace).
+//
+// A queue pair that never got a CNP is not limited and pays one comparison a packet.
+
+import "github.com/goroce/goroce/wire"
+
+// CongestionParams are the constants of DCQCN. The zero value stands for DefaultCongestion.
+type CongestionParams struct {
+	LineRate       uint64  // bits per second: where rates begin and end
+	MinRate        uint64  // bits per second: no cut goes below
+	G              float64 // weight of the newest mark in the estimate of congestion, 0..1
+	AlphaTimer     Time    // without a CNP for this long the estimate shrinks
+	CutInterval    Time    // at most one cut of the rate in this time
+	RaiseTimer     Time    // a raise each time
+	RaiseBytes     uint64  // and a raise each so many bytes
+	FastRecoveries uint32  // raises towards the old rate before it is exceeded
+	StepRate       uint64  // bits per second: R_AI
+	BigStepRate    uint64  // bits per second: R_HAI
+	CNPInterval    Time    // at most one CNP per queue pair in this time
+}
+
+// DefaultCongestion holds the constants of the SIGCOMM 2015 paper, as section 10.3 lists them; the paper's minimum is that of
+// the ns-3 model.
+var DefaultCongestion = CongestionParams{
+	LineRate: 100e9, MinRate: 100e6, G: 1.0 / 256, AlphaTimer: 55_000, CutInterval: 50_000, RaiseTimer: 55_000, RaiseBytes: 10e6,
+	FastRecoveries: 5, StepRate: 40e6, BigStepRate: 200e6, CNPInterval: 50_000,
+}
+
+// rate is the sending rate of one queue pair and what it knows about congestion.
+type rate struct {
+	limited         bool
+	current, target float64 // bytes per second
+	alpha           float64 // estimate of congestion, 0..1
+	alphaAt         Time    // when it shrinks next
+	cutAt           Time    // of the last cut
+	raiseAt         Time    // when the timer raises next
+	bytes           uint64  // sent since the last raise by bytes
+	byTimer, byByte uint32  // raises since the last cut
+	sendAt          Time    // not before; Never is never stored
+	cnpAt           Time    // when the last CNP was owed
+}
+
+// congested owes the peer a CNP for a marked packet.
+func (e *Engine) congested(now Time, q *QP) {
+	e.stats.RcvdECN++
+	r := &q.rate
+	if r.cnpAt != 0 && now-r.cnpAt < e.cc.CNPInterval {
+		return
+	}
+	r.cnpAt = max(now, 1)
+	e.schedule(q, dueCNP)
+}
+
+// putCNP makes a congestion notification: 16 zero bytes behind a BTH with BECN, outside the PSN sequence (section 1.7).
+func (e *Engine) putCNP(q *QP, b *wire.Batch) verdict {
+	info := wire.CNP.Info()
+	f := b.Reserve(&q.cnpPath, int(info.HdrLen)+wire.ICRCLen)
+	if f == nil {
+		return full
+	}
+	(*wire.BTH)(f.Body).Put(wire.CNP, wire.BTHBECN, 0, wire.DefaultPKey, q.attr.DestQPN, 0)
+	clear(f.Body[wire.BTHLen:info.HdrLen])
+	wire.Seal(f)
+	e.stats.SentPkts++
+	e.stats.SentCNP++
+	return sent
+}
+
+// cut answers a CNP. The rate before it is what fast recovery goes back to.
+func (r *rate) cut(now Time, p *CongestionParams) {
+	switch {
+	case !r.limited:
+		line := float64(p.LineRate) / 8
+		*r = rate{limited: true, current: line, target: line, alpha: 1, cnpAt: r.cnpAt}
+	default:
+		r.catchUp(now, p)
+		if now-r.cutAt < p.CutInterval {
+			return
+		}
+	}
+	r.target = r.current
+	r.current = max(r.current*(1-r.alpha/2), float64(p.MinRate)/8)
+	r.alpha = (1-p.G)*r.alpha + p.G
+	r.cutAt, r.alphaAt, r.raiseAt = now, now+p.AlphaTimer, now+p.RaiseTimer
+	r.bytes, r.byTimer, r.byByte = 0, 0, 0
+}
+
+// catchUp lets the timers that ran out up to now have their effect: nobody woke up for them.
+func (r *rate) catchUp(now Time, p *CongestionParams) {
+	for ; r.alphaAt <= now; r.alphaAt += p.AlphaTimer {
+		r.alpha *= 1 - p.G
+		if r.alpha < 1e-9 { // idle for long: the rest changes nothing
+			r.alphaAt = now
+		}
+	}
+	for ; r.limited && r.raiseAt <= now; r.raiseAt += p.RaiseTimer {
+		r.byTimer++
+		r.raise(p)
+	}
+}
+
+// raise is one step up.
+func (r *rate) raise(p *CongestionParams) {
+	switch most, least := max(r.byTimer, r.byByte), min(r.byTimer, r.byByte); {
+	case most < p.FastRecoveries:
+	case least > p.FastRecoveries:
+		r.target += float64(least-p.FastRecoveries) * float64(p.BigStepRate) / 8
+	default:
+		r.target += float64(p.StepRate) / 8
+	}
+	line := float64(p.LineRate) / 8
+	r.target = min(r.target, line)
+	r.current = (r.target + r.current) / 2
+	if r.current > 0.999*line {
+		r.limited = false
+	}
+}
+
+// mayPace says whether a data packet may leave now; if not, the queue pair wakes up when it may.
+func (e *Engine) mayPace(now Time, q *QP) bool {
+	r := &q.rate
+	if !r.limited || r.sendAt <= now {
+		return true
+	}
+	q.paused = true
+	e.setDeadline(q)
+	return false
+}
+
+// spend accounts for a data packet of n bytes.
+func (e *Engine) spend(now Time, q *QP, n int) {
+	r := &q.rate
+	if !r.limited {
+		return
+	}
+	r.catchUp(now, &e.cc)
+	for r.bytes += uint64(n); r.bytes >= e.cc.RaiseBytes; r.bytes -= e.cc.RaiseBytes {
+		r.byByte++
+		r.raise(&e.cc)
+	}
+	r.sendAt = max(r.sendAt, now) + Time(float64(n)/r.current*1e9)
+}
