@@ -133,8 +133,8 @@ func (c *Conn) RecvWithin(limit time.Duration, msg []byte) error {
 			c.in.Len(), len(msg), limit)
 	}
 	if errors.Is(c.err, io.EOF) {
-		return fmt.Errorf("the peer closed the out-of-band connection after %d of the %d bytes of its next message: is it the same program, with the same options?",
-			c.in.Len(), len(msg))
+		return fmt.Errorf("the peer closed the out-of-band connection after %d of the %d bytes of its next message: is it the same program, with the same options? (%w)",
+			c.in.Len(), len(msg), c.err)
 	}
 	return fmt.Errorf("wait for %d bytes from the peer out of band: %w", len(msg), c.err)
 }

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/goroce/goroce/roce"
+)
+
+func devicesCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "devices",
+		Short: "List the devices of this machine, which of them work, and what the others lack",
+		Example: `  roce devices
+  roce devices --json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			all, err := listDevices()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(c.OutOrStdout(), all)
+			}
+			return printDevices(c.OutOrStdout(), all)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+// listed is a device as the list shows it.
+type listed struct {
+	Name      string `json:"device"`
+	Interface string `json:"interface"`
+	GID       string `json:"gid"`
+	GUID      string `json:"node_guid,omitempty"`
+	MTU       int    `json:"active_mtu"`
+	NetMTU    int    `json:"interface_mtu"`
+	Works     bool   `json:"works"`
+	Missing   string `json:"missing,omitempty"`
+}
+
+// listDevices opens each device for a moment: to know whether that works is what the list is for.
+func listDevices() ([]listed, error) {
+	infos, err := roce.Devices()
+	if err != nil {
+		return nil, err
+	}
+	all := make([]listed, 0, len(infos))
+	for _, i := range infos {
+		l := listed{Name: i.Name, Interface: i.Interface, GID: i.GID.String(), MTU: i.MTU.Bytes(), NetMTU: i.NetMTU}
+		if i.Err == nil {
+			l.GUID, i.Err = peekGUID(i.Name)
+		}
+		l.Works = i.Err == nil
+		if !l.Works {
+			l.Missing = i.Err.Error()
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+func peekGUID(name string) (string, error) {
+	d, err := roce.Open(name, &roce.Config{NoBackground: true})
+	if err != nil {
+		return "", err
+	}
+	defer d.Close()
+	return fmt.Sprintf("%016x", d.Query().NodeGUID), nil
+}
+
+func printDevices(w io.Writer, all []listed) error {
+	t := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
+	fmt.Fprintln(t, "    device\tinterface\tMTU\tnode GUID\tstatus")
+	fmt.Fprintln(t, "    ------\t---------\t---\t----------------\t------")
+	for _, l := range all {
+		status := "works"
+		if !l.Works {
+			status = l.Missing
+		}
+		fmt.Fprintf(t, "    %s\t%s\t%d\t%s\t%s\n", l.Name, l.Interface, l.MTU, l.GUID, status)
+	}
+	return t.Flush()
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}

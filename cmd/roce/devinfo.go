@@ -1,0 +1,201 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/goroce/goroce/roce"
+)
+
+func devinfoCommand() *cobra.Command {
+	var dev string
+	var verbose, asJSON bool
+	c := &cobra.Command{
+		Use:   "devinfo",
+		Short: "Print the attributes of devices, as ibv_devinfo does",
+		Example: `  roce devinfo
+  roce devinfo -v --dev udp:eth0
+  roce devinfo --json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			infos, err := describeDevices(dev)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(c.OutOrStdout(), infos)
+			}
+			for _, i := range infos {
+				i.print(c.OutOrStdout(), verbose)
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&dev, "dev", "d", "", "only the device of this `name` (default all that work)")
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "print all attributes")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+// devinfo is a device's attributes as verbs have them.
+type devinfo struct {
+	Name   string          `json:"hca_id"`
+	Device roce.DeviceAttr `json:"device"`
+	Port   roce.PortAttr   `json:"port"`
+	GIDs   []string        `json:"gids"`
+}
+
+// describeDevices asks the named device, or all that can be opened.
+func describeDevices(name string) ([]devinfo, error) {
+	if name != "" {
+		i, err := describe(name)
+		return []devinfo{i}, err
+	}
+	all, err := roce.Devices()
+	if err != nil {
+		return nil, err
+	}
+	infos := []devinfo{}
+	for _, d := range all {
+		if d.Err != nil {
+			continue
+		}
+		if i, err := describe(d.Name); err == nil {
+			infos = append(infos, i)
+		}
+	}
+	if len(infos) == 0 {
+		return nil, fmt.Errorf("none of %d devices can be opened: \"roce devices\" says why", len(all))
+	}
+	return infos, nil
+}
+
+func describe(name string) (devinfo, error) {
+	d, err := roce.Open(name, &roce.Config{NoBackground: true})
+	if err != nil {
+		return devinfo{}, err
+	}
+	defer d.Close()
+	i := devinfo{Name: d.Name(), Device: d.Query(), Port: d.QueryPort()}
+	for _, g := range d.GIDs() {
+		i.GIDs = append(i.GIDs, g.String())
+	}
+	return i, nil
+}
+
+// attribute is one line, or with no name a further value of the one before: ibv_devinfo aligns its values by tabs, at columns that differ between device and port.
+type attribute struct {
+	name  string
+	value string
+}
+
+func attr(name, format string, a ...any) attribute { return attribute{name, fmt.Sprintf(format, a...)} }
+
+// print prints what ibv_devinfo prints for such a device; what RoCE does not have is the 0 that it is there.
+func (i *devinfo) print(w io.Writer, verbose bool) {
+	fmt.Fprintf(w, "hca_id:\t%s\n", i.Name)
+	i.lines(w, 1, 40, i.identity())
+	if verbose {
+		i.lines(w, 1, 40, i.limits())
+	}
+	fmt.Fprint(w, "\t\tport:\t1\n")
+	i.lines(w, 3, 48, i.port())
+	if verbose {
+		i.lines(w, 3, 48, i.portDetails())
+	}
+	fmt.Fprintln(w)
+}
+
+// lines prints attributes behind some tabs, their values at a column that tabs of 8 lead to.
+func (i *devinfo) lines(w io.Writer, tabs, column int, attrs []attribute) {
+	for _, a := range attrs {
+		name := strings.Repeat("\t", tabs)
+		at := 8 * tabs
+		if a.name != "" {
+			name += a.name + ":"
+			at += len(a.name) + 1
+		}
+		fmt.Fprintf(w, "%s%s%s\n", name, strings.Repeat("\t", max((column-at+7)/8, 1)), a.value)
+	}
+}
+
+func (i *devinfo) identity() []attribute {
+	d := &i.Device
+	return []attribute{
+		attr("transport", "InfiniBand (0)"), attr("fw_ver", "%s", d.FWVer),
+		attr("node_guid", "%s", guid(d.NodeGUID)), attr("sys_image_guid", "%s", guid(d.SysImageGUID)),
+		attr("vendor_id", "0x%04x", d.VendorID), attr("vendor_part_id", "%d", d.VendorPartID),
+		attr("hw_ver", "0x%X", d.HWVer), attr("phys_port_cnt", "%d", d.PhysPortCnt),
+	}
+}
+
+func (i *devinfo) limits() []attribute {
+	d := &i.Device
+	list := []attribute{
+		attr("max_mr_size", "0x%x", d.MaxMRSize), attr("page_size_cap", "0x%x", d.PageSizeCap),
+		attr("max_qp", "%d", d.MaxQP), attr("max_qp_wr", "%d", d.MaxQPWR), attr("device_cap_flags", "0x%08x", uint32(d.DeviceCaps)),
+	}
+	for _, c := range deviceCaps {
+		if d.DeviceCaps&c.bit != 0 {
+			list = append(list, attribute{"", c.name})
+		}
+	}
+	return append(list,
+		attr("max_sge", "%d", d.MaxSGE), attr("max_sge_rd", "%d", d.MaxSGERd), attr("max_cq", "%d", d.MaxCQ), attr("max_cqe", "%d", d.MaxCQE),
+		attr("max_mr", "%d", d.MaxMR), attr("max_pd", "%d", d.MaxPD), attr("max_qp_rd_atom", "%d", d.MaxQPRdAtom),
+		attr("max_ee_rd_atom", "0"), attr("max_res_rd_atom", "%d", d.MaxResRdAtom), attr("max_qp_init_rd_atom", "%d", d.MaxQPInitRdAtom),
+		attr("max_ee_init_rd_atom", "0"), attr("atomic_cap", "ATOMIC_HCA (%d)", d.AtomicCap), attr("max_ee", "0"), attr("max_rdd", "0"),
+		attr("max_mw", "%d", d.MaxMW), attr("max_raw_ipv6_qp", "0"), attr("max_raw_ethy_qp", "0"), attr("max_ah", "%d", d.MaxAH),
+		attr("max_fmr", "0"), attr("max_srq", "0"), attr("max_pkeys", "%d", d.MaxPKeys), attr("local_ca_ack_delay", "%d", d.LocalCAAckDelay),
+		attr("max_inline_data", "%d", d.MaxInline),
+	)
+}
+
+// deviceCaps are the abilities by the names that ibv_devinfo prints under device_cap_flags.
+var deviceCaps = []struct {
+	bit  roce.DeviceCaps
+	name string
+}{
+	{roce.CapCurrQPStateMod, "CURR_QP_STATE_MOD"},
+	{roce.CapPortActiveEvent, "PORT_ACTIVE_EVENT"},
+	{roce.CapRCRNRNakGen, "RC_RNR_NAK_GEN"},
+	{roce.CapMemWindow, "MEM_WINDOW"},
+	{roce.CapMemWindow2B, "MEM_WINDOW_TYPE_2B"},
+}
+
+func (i *devinfo) port() []attribute {
+	p := &i.Port
+	return []attribute{
+		attr("state", "%v (%d)", p.State, p.State), attr("max_mtu", "%v (%d)", p.MaxMTU, p.MaxMTU),
+		attr("active_mtu", "%v (%d)", p.ActiveMTU, p.ActiveMTU), attr("sm_lid", "0"), attr("port_lid", "0"),
+		attr("port_lmc", "0x00"), attr("link_layer", "Ethernet"),
+	}
+}
+
+func (i *devinfo) portDetails() []attribute {
+	p := &i.Port
+	list := []attribute{
+		attr("max_msg_sz", "0x%x", p.MaxMsgSz), attr("port_cap_flags", "0x%08x", p.PortCaps), attr("port_cap_flags2", "0x0000"),
+		attr("bad_pkey_cntr", "0x%x", p.BadPKeyCntr), attr("qkey_viol_cntr", "0x%x", p.QKeyViolCntr), attr("sm_sl", "0"),
+		attr("pkey_tbl_len", "%d", p.PKeyTblLen), attr("gid_tbl_len", "%d", p.GIDTblLen), attr("subnet_timeout", "0"),
+		attr("init_type_reply", "0"), attr("active_width", "%dX (%d)", map[uint8]int{1: 1, 2: 4}[p.ActiveWidth], p.ActiveWidth),
+		attr("active_speed", "%s (%d)", speeds[p.ActiveSpeed], p.ActiveSpeed), attr("phys_state", "%s (%d)", physStates[p.PhysState], p.PhysState),
+	}
+	for n, g := range i.GIDs {
+		list = append(list, attr(fmt.Sprintf("GID[%3d]", n), "%s, RoCE v2", g))
+	}
+	return list
+}
+
+var (
+	speeds     = map[uint8]string{1: "2.5 Gbps", 2: "5.0 Gbps", 4: "10.0 Gbps", 8: "10.0 Gbps", 16: "14.0 Gbps", 32: "25.0 Gbps", 64: "50.0 Gbps"}
+	physStates = map[uint8]string{roce.PhysDisabled: "DISABLED", roce.PhysLinkUp: "LINK_UP"}
+)
+
+// guid prints a GUID in four groups.
+func guid(g uint64) string {
+	return fmt.Sprintf("%04x:%04x:%04x:%04x", g>>48, g>>32&0xffff, g>>16&0xffff, g&0xffff)
+}

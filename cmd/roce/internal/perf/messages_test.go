@@ -1,0 +1,110 @@
+package perf
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/wire"
+)
+
+const keyExample = "0000:0001:000011:5b3a2c:000002b4:00007f1c2a5d1000:00:00:00:00:00:00:00:00:00:00:ff:ff:0a:00:00:01:00000000:\x00"
+
+func TestKeyIsThatOfPerftest(t *testing.T) {
+	want := key{Outs: 1, QPN: 0x11, PSN: 0x5b3a2c, RKey: 0x2b4, VAddr: 0x7f1c2a5d1000, GID: wire.GIDFrom(netip.MustParseAddr("10.0.0.1"))}
+	require.Len(t, keyExample, keyLen)
+	require.Equal(t, keyExample, string(want.append(nil)))
+	got, err := parseKey([]byte(keyExample))
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+}
+
+func FuzzParseKey(f *testing.F) {
+	f.Add([]byte(keyExample))
+	f.Fuzz(func(t *testing.T, msg []byte) {
+		if k, err := parseKey(msg); err == nil {
+			again, err := parseKey(k.append(nil))
+			require.NoError(t, err)
+			require.Equal(t, k, again)
+		}
+	})
+}
+
+// links returns the two ends of an out-of-band connection.
+func links(t *testing.T) (server, client *link) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	port := l.Addr().(*net.TCPAddr).Port
+	l.Close()
+	got := make(chan *link)
+	go func() {
+		s, err := meet(t.Context(), "", port)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- s
+	}()
+	require.Eventually(t, func() bool {
+		client, err = meet(t.Context(), "127.0.0.1", port)
+		return err == nil
+	}, 5*time.Second, time.Millisecond)
+	return <-got, client
+}
+
+// play runs the script of both ends at once, each against the other.
+func play[T any](t *testing.T, script func(l *link) T) (server, client T) {
+	s, c := links(t)
+	got := make(chan T)
+	go func() { got <- script(c) }()
+	server = script(s)
+	return server, <-got
+}
+
+func TestPreambleAgrees(t *testing.T) {
+	mine := map[bool]terms{false: {4096, 64, wire.MTU4096}, true: {16384, 128, wire.MTU1024}}
+	s, c := play(t, func(l *link) terms {
+		got, err := l.preamble(mine[l.client])
+		if err != nil {
+			t.Error(err)
+		}
+		return got
+	})
+	require.Equal(t, terms{16384, 128, wire.MTU1024}, s)
+	require.Equal(t, s, c)
+}
+
+func TestPreambleBytes(t *testing.T) {
+	s, c := links(t)
+	ended := make(chan error)
+	go func() { _, err := s.preamble(terms{4096, 64, wire.MTU2048}); ended <- err }()
+	for _, round := range []struct{ send, want string }{
+		{"6.06\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", "6.06\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"},
+		{"\x00\x00\x10\x00", "\x00\x00\x10\x00"},
+		{"\x00\x00\x00\x40", "\x00\x00\x00\x40"},
+		{"3\x00", "4\x00"},
+	} {
+		got := make([]byte, len(round.want))
+		require.NoError(t, c.swap([]byte(round.send), got, time.Minute))
+		require.Equal(t, round.want, string(got))
+	}
+	require.NoError(t, <-ended)
+}
+
+func TestReportAndGoodbye(t *testing.T) {
+	mine := map[bool]figures{false: {65536, 1000, 1, 2, 3}, true: {8, 5000, 1234.5, 1200.25, 0.5}}
+	s, c := play(t, func(l *link) figures {
+		got, err := l.report(mine[l.client])
+		if err == nil {
+			err = l.goodbye(key{})
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		return got
+	})
+	require.Equal(t, mine[true], s)
+	require.Equal(t, mine[false], c)
+}

@@ -1,0 +1,293 @@
+package perf
+
+// The bandwidth tests: every queue pair has as many messages under way as its depth allows, in one loop for all of them.
+//
+// Stages of one turn of the loop: post what there is room for, take completions, note the time. Times are taken once for each
+// list of requests and each batch of completions, so the clock costs nothing even with small messages.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/goroce/goroce/cmd/roce/internal/session"
+	"github.com/goroce/goroce/roce"
+)
+
+// stream is the traffic of one message size at this end.
+type stream struct {
+	*rig
+	size  int
+	sends bool // this end posts messages
+	takes bool // this end receives messages (SEND)
+	yield bool // the peer starts: send only when the first message is here
+
+	start  time.Time
+	now    time.Duration // when the last batch came, since start
+	posts  []time.Duration
+	dones  []time.Duration // when message i was done, 0 if it had no completion of its own
+	sample sample
+}
+
+// sample counts the messages of the measured part of a run. With a duration its ends are cut off, without it is all of it.
+type sample struct {
+	from, to    time.Duration // wanted
+	first, last time.Duration // found
+	base, count int           // messages done at first and at last
+	open        bool
+}
+
+// peakLimit is up to how many messages the times of all are kept, to look for the best part of the run.
+const peakLimit = 20000
+
+// quiet is for how long a message of an unreliable transport may be missing after the peer has sent them all.
+const quiet = 500 * time.Millisecond
+
+// errTimeUp ends a run that has a duration.
+var errTimeUp = errors.New("the time is up")
+
+// run moves the messages and returns what was measured.
+func (s *stream) run(ctx context.Context) (figures, error) {
+	if s.o.Duration > 0 {
+		margin := s.o.Duration / 4
+		s.sample.from, s.sample.to = margin, s.o.Duration-margin
+	} else if n := s.o.Iters * len(s.queues); s.sends && n <= peakLimit {
+		s.posts, s.dones = make([]time.Duration, 0, n), make([]time.Duration, 0, n)
+	}
+	if err := s.loop(ctx); err != nil && !errors.Is(err, errTimeUp) {
+		return figures{}, err
+	}
+	return s.figures(), nil
+}
+
+func (s *stream) loop(ctx context.Context) error {
+	s.start = time.Now()
+	wait := s.wait
+	if s.takes && (s.o.Type != roce.RC || s.o.Duration > 0) {
+		wait.Stall = quiet // a lost message is nobody's fault; see silence
+	}
+	for !s.finished() {
+		if s.sends && !s.yield {
+			if err := s.post(); err != nil {
+				return err
+			}
+		}
+		n, err := wait.Wait(ctx, s.wcs)
+		if session.Stalled(err) {
+			if s.silence() {
+				return nil
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.take(s.wcs[:n]); err != nil {
+			return err
+		}
+		if s.o.Duration > 0 && s.now >= s.o.Duration && s.t.sends() {
+			return errTimeUp // the peer may have stopped receiving: what is under way will not complete
+		}
+	}
+	return nil
+}
+
+// finished says whether all messages have gone and come.
+func (s *stream) finished() bool {
+	for _, q := range s.queues {
+		if s.sends && (s.more(q) > 0 || q.done < q.signed) {
+			return false
+		}
+		if s.takes && (s.o.Duration > 0 && s.now < s.o.Duration || q.got < s.o.Iters) {
+			return false
+		}
+	}
+	return true
+}
+
+// more is how many messages a queue pair has yet to post.
+func (s *stream) more(q *queue) int {
+	if s.o.Duration == 0 {
+		return s.o.Iters - q.posted
+	}
+	if s.now < s.o.Duration {
+		return atOnce
+	}
+	return 0
+}
+
+// post fills the send queues.
+func (s *stream) post() error {
+	for _, q := range s.queues {
+		for {
+			n := min(len(q.wrs), s.o.PostList, s.o.TxDepth-(q.posted-q.done), s.more(q))
+			if n <= 0 {
+				break
+			}
+			s.address(q, n)
+			if s.posts != nil {
+				t := time.Since(s.start)
+				for range n {
+					s.posts = append(s.posts, t)
+				}
+			}
+			if err := q.PostSend(q.wrs[:n]...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// address completes the next n requests: which are signaled, and where in the peer's memory they go. Small ones wander over one
+// cycle, each on a cache line of its own, as perftest's do.
+func (s *stream) address(q *queue, n int) {
+	step := s.cacheLine
+	if s.size > step {
+		step = (s.size + s.cacheLine - 1) / s.cacheLine * s.cacheLine
+	}
+	slots := s.cycle / step
+	if s.size > s.cycle/2 {
+		slots = 1
+	}
+	for i := range q.wrs[:n] {
+		w := &q.wrs[i]
+		w.RemoteAddr = q.peer.VAddr + uint64(q.posted%slots*step)
+		q.posted++
+		w.Flags = 0
+		if w.Inline != nil {
+			w.Flags = roce.SendInline
+		}
+		if q.posted%s.o.CQMod == 0 || q.posted == s.o.Iters || q.posted-q.signed == s.o.TxDepth {
+			w.Flags |= roce.SendSignaled
+			q.signed = q.posted
+		}
+		w.WRID = uint64(q.posted)<<countShift | uint64(q.index)
+	}
+}
+
+// take accounts for completions.
+func (s *stream) take(wcs []roce.WC) error {
+	if s.now == 0 && (s.yield || !s.sends) {
+		s.start = time.Now() // who waits for the peer starts the clock with its first message
+	}
+	s.now = time.Since(s.start)
+	for i := range wcs {
+		wc := &wcs[i]
+		if err := s.check(wc); err != nil {
+			return err
+		}
+		q := s.queues[wc.WRID&indexMask]
+		if wc.WRID&receive != 0 {
+			q.got++
+			s.yield = false
+			continue
+		}
+		was := q.done
+		q.done = int(wc.WRID >> countShift)
+		if s.dones != nil {
+			for range q.done - was - 1 {
+				s.dones = append(s.dones, 0)
+			}
+			s.dones = append(s.dones, s.now)
+		}
+	}
+	if s.takes {
+		for _, q := range s.queues {
+			if q.asked-q.got <= s.o.RxDepth-min(len(q.rwrs), s.o.RxDepth/4+1) || q.asked == q.got {
+				if err := s.refill(q); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	s.measure()
+	return nil
+}
+
+// measure moves the ends of the measured part.
+func (s *stream) measure() {
+	m := &s.sample
+	if s.now < m.from || m.to > 0 && s.now > m.to {
+		return
+	}
+	done := 0
+	for _, q := range s.queues {
+		if s.sends {
+			done += q.done
+		} else {
+			done += q.got
+		}
+	}
+	if !m.open && (m.to > 0 || !s.sends) {
+		m.first, m.base = s.now, done // a sender's clock starts with its first post, which is time 0
+	}
+	m.open = true
+	m.last, m.count = s.now, done
+}
+
+// silence says whether nothing will come any more: the time is up, or the peer has gone on to its next round and what is missing
+// is lost.
+func (s *stream) silence() bool {
+	if s.o.Duration > 0 && s.now > 0 {
+		s.now = time.Since(s.start)
+		if s.now >= s.o.Duration {
+			return true
+		}
+	}
+	if s.link.Pending() == 0 {
+		return false
+	}
+	if s.o.Duration == 0 {
+		got, want := 0, s.o.Iters*len(s.queues)
+		for _, q := range s.queues {
+			got += q.got
+		}
+		s.warn = append(s.warn, fmt.Sprintf("%d of %d messages of %d bytes did not arrive: %v does not repeat them (try a larger --rx-depth, fewer --iters)",
+			want-got, want, s.size, s.o.Type))
+	}
+	return true
+}
+
+// figures are the results: averages over the measured part, and the best part of the run.
+func (s *stream) figures() figures {
+	m := &s.sample
+	n := m.count - m.base
+	if s.takes && !s.sends && m.base > 0 && s.o.Duration == 0 {
+		n = m.count // the first batch counts: perftest's clock starts when it is here, and it counts it
+	}
+	seconds := (m.last - m.first).Seconds()
+	f := figures{Size: uint64(s.size), Iters: uint64(n)}
+	if seconds <= 0 {
+		return f
+	}
+	f.Avg = float64(n) * float64(s.size) / seconds / s.unit()
+	f.Rate = float64(n) / seconds / 1e6
+	f.Peak = s.peak() * float64(s.size) / s.unit()
+	return f
+}
+
+// unit is how many bytes a unit of bandwidth has: MiB, or with --report-gbits 10^9 bits.
+func (r *rig) unit() float64 {
+	if r.o.Gbits {
+		return 1e9 / 8
+	}
+	return 1 << 20
+}
+
+// peak is the highest rate, in messages a second, of any part of the run that starts with a post and ends with a completion.
+func (s *stream) peak() float64 {
+	best := 0.0
+	for j, done := range s.dones {
+		if done == 0 {
+			continue
+		}
+		for i, posted := range s.posts[:min(j+1, len(s.posts))] {
+			if d := done - posted; d > 0 {
+				best = max(best, float64(j-i+1)/d.Seconds())
+			}
+		}
+	}
+	return best
+}

@@ -1,0 +1,169 @@
+package perf
+
+// The latency tests: one message under way. READ and atomics are asked and answered; SENDs and WRITEs fly back and forth, and
+// what is recorded is half of a round trip.
+//
+// Stages of one exchange: post (or wait for the peer's, at the end that answers), wait, record the time since the post before.
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/goroce/goroce/roce"
+)
+
+// volley is the exchange of one message size at this end.
+type volley struct {
+	*rig
+	*queue
+	size  int
+	serve bool // this end makes the first move
+
+	times   *hdrhistogram.Histogram
+	last    time.Time // the post before
+	sampled time.Duration
+	arrived func(i int) bool // whether message i of the peer is here
+
+	round int // the exchange that goes on, for answered
+	ready func() bool
+	eat   func([]roce.WC) error
+}
+
+// tally is the result of a latency test: the histogram holds nanoseconds.
+type tally struct {
+	size, iters int
+	times       *hdrhistogram.Histogram
+	half        int64 // 2 if a time is that of a round trip of two messages
+	elapsed     time.Duration
+}
+
+// longest is the longest time that is told apart; above it counts as equal. Three digits are kept of each.
+const longest = int64(time.Minute)
+
+func (r *rig) newVolley(size int) *volley {
+	v := &volley{rig: r, queue: r.queues[0], size: size, times: hdrhistogram.New(1, longest, 3)}
+	// In perftest the server makes the first WRITE, but the client the first SEND.
+	v.serve = r.link.client != (r.t.Op == roce.WRWrite)
+	switch r.t.Op {
+	case roce.WRSend:
+		v.arrived = func(i int) bool { return v.got > i }
+	case roce.WRWrite:
+		last := byteWatch(r.mem[v.recv-r.mr.Addr():], size-1)
+		v.arrived = func(i int) bool { return last() == byte(i+1) }
+	default:
+		v.arrived = func(i int) bool { return v.done > i }
+	}
+	v.ready = func() bool { return v.arrived(v.round) && v.done >= v.posted }
+	v.eat = v.take
+	return v
+}
+
+// byteWatch returns a function that loads byte i of memory that a peer writes: as part of an aligned word, so that the load is
+// atomic and the compiler does not keep it.
+func byteWatch(mem []byte, i int) func() byte {
+	word := (*uint64)(unsafe.Pointer(&mem[i&^7]))
+	return func() byte {
+		w := atomic.LoadUint64(word)
+		return (*[8]byte)(unsafe.Pointer(&w))[i&7]
+	}
+}
+
+// run plays all exchanges.
+func (v *volley) run(ctx context.Context) (tally, error) {
+	if v.o.Duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, v.o.Duration, errTimeUp)
+		defer cancel()
+	}
+	start := time.Now()
+	n, err := v.play(ctx)
+	if errors.Is(err, errTimeUp) {
+		err = nil
+	}
+	t := tally{size: v.size, iters: n, times: v.times, half: 2, elapsed: time.Since(start)}
+	if v.t.respOp {
+		t.half = 1
+	}
+	return t, err
+}
+
+func (v *volley) play(ctx context.Context) (n int, err error) {
+	for i := 0; v.o.Duration > 0 || i < v.o.Iters; i++ {
+		v.round = i
+		if !v.serve {
+			if err := v.wait.Until(ctx, v.wcs, v.ready, v.eat); err != nil {
+				return i, err
+			}
+		}
+		v.stamp(i)
+		if err := v.post(); err != nil {
+			return i, err
+		}
+		if v.serve {
+			if err := v.wait.Until(ctx, v.wcs, v.ready, v.eat); err != nil {
+				return i, v.excuse(err)
+			}
+		}
+	}
+	// The answering end's last message may still be under way.
+	if err := v.wait.Until(ctx, v.wcs, func() bool { return v.done >= v.posted }, v.eat); err != nil {
+		return v.o.Iters, v.excuse(err)
+	}
+	return v.o.Iters, nil
+}
+
+// excuse forgives a last message whose acknowledgement did not come: the peer has all it waits for and may be gone.
+func (v *volley) excuse(err error) error {
+	if v.o.Duration == 0 && v.posted == v.o.Iters && v.arrived(v.o.Iters-1) && !errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// stamp records the time since the post before.
+func (v *volley) stamp(i int) {
+	now := time.Now()
+	if i > 0 {
+		v.times.RecordValue(min(int64(now.Sub(v.last)), longest))
+	}
+	v.last = now
+}
+
+// post sends the next message. A WRITE's last byte is its number, by which the peer knows it.
+func (v *volley) post() error {
+	w := &v.wrs[0]
+	w.Flags = roce.SendSignaled
+	if w.Inline != nil {
+		w.Flags |= roce.SendInline
+	}
+	v.posted++
+	w.WRID = uint64(v.posted) << countShift
+	if v.t.Op == roce.WRWrite {
+		v.mem[v.send-v.mr.Addr()+uint64(v.size-1)] = byte(v.posted)
+	}
+	return v.PostSend(v.wrs[:1]...)
+}
+
+// take accounts for completions and keeps the receive queue full.
+func (v *volley) take(wcs []roce.WC) error {
+	for i := range wcs {
+		wc := &wcs[i]
+		if err := v.check(wc); err != nil {
+			return err
+		}
+		if wc.WRID&receive != 0 {
+			v.got++
+		} else {
+			v.done = int(wc.WRID >> countShift)
+		}
+	}
+	if v.t.sends() && v.asked-v.got <= v.o.RxDepth/2 {
+		return v.refill(v.queue)
+	}
+	return nil
+}

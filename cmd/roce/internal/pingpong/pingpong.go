@@ -1,0 +1,170 @@
+// Package pingpong bounces messages between two queue pairs as ibv_rc_pingpong, ibv_uc_pingpong and ibv_ud_pingpong do; either
+// end may be one of those.
+//
+// Stages of a run: meet the peer on TCP, open the device that leads to it, swap addresses (address.go), play (game.go), report.
+// The TCP connection ends before the first message flies: from then on only the messages themselves tell how the peer is.
+package pingpong
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/goroce/goroce/cmd/roce/internal/oob"
+	"github.com/goroce/goroce/cmd/roce/internal/session"
+	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/wire"
+)
+
+// Options are those of the C programs. MTU, Size and Iters are not exchanged: both ends need the same.
+type Options struct {
+	session.Options
+	Host string // "" makes this end the server
+	Port int
+
+	Type    roce.QPType
+	Size    int // 0: 4096, UD 1024
+	MTU     int // bytes; RC and UC
+	RxDepth int
+	Iters   int
+	SL      int
+	Events  bool
+	Check   bool
+	JSON    bool
+	Stall   time.Duration // nothing for so long is an error
+}
+
+// Sizes of a message when none is asked for.
+const (
+	defaultSize   = 4096
+	defaultUDSize = 1024
+)
+
+// ackTimeout is the code of 67 ms.
+const ackTimeout = 14
+
+// linger is how long a client that has all it wants repeats acknowledgements that the server may have missed: three of its timeouts.
+const linger = 200 * time.Millisecond
+
+// answerTime is how long a peer may take for its part of the exchange.
+const answerTime = time.Minute
+
+// Run plays a whole game as the server, or with a host as the client.
+func Run(ctx context.Context, out io.Writer, o Options) (err error) {
+	if err := o.complete(); err != nil {
+		return err
+	}
+	conn, err := meet(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	g := &game{o: o, mtu: roce.MTU1024}
+	if o.Type != roce.UD {
+		if g.mtu, err = wire.MTUFromBytes(o.MTU); err != nil {
+			return fmt.Errorf("--mtu: %w", err)
+		}
+	}
+	defer func() {
+		if e := g.close(); err == nil {
+			err = e
+		}
+	}()
+	if g.s, err = session.Open(o.Options, conn.Local()); err != nil {
+		return err
+	}
+	if err := g.furnish(); err != nil {
+		return err
+	}
+	p := printer{out, o}
+	if err := g.swap(conn, p); err != nil {
+		return err
+	}
+	start := time.Now()
+	if err := g.play(ctx); err != nil {
+		return g.s.Explain(err)
+	}
+	p.result(g, time.Since(start))
+	if o.Host != "" && o.Type == roce.RC {
+		pause(ctx, linger)
+	}
+	return g.verdict()
+}
+
+func (o *Options) complete() error {
+	if o.Size == 0 {
+		o.Size = defaultSize
+		if o.Type == roce.UD {
+			o.Size = defaultUDSize
+		}
+	}
+	for _, rule := range []struct {
+		broken bool
+		why    string
+	}{
+		{o.Size < 1 || o.Size > 1<<30, fmt.Sprintf("--size %d: want 1 to 1G", o.Size)},
+		{o.Iters < 1, fmt.Sprintf("--iters %d: want 1 or more", o.Iters)},
+		{o.RxDepth < 1, fmt.Sprintf("--rx-depth %d: want 1 or more", o.RxDepth)},
+		{o.SL < 0 || o.SL > 7, fmt.Sprintf("--sl %d: want 0 to 7", o.SL)},
+	} {
+		if rule.broken {
+			return errors.New(rule.why)
+		}
+	}
+	return nil
+}
+
+func meet(ctx context.Context, o Options) (*oob.Conn, error) {
+	if o.Host == "" {
+		return oob.Accept(ctx, o.Port)
+	}
+	return oob.Dial(ctx, o.Host, o.Port)
+}
+
+// swap exchanges addresses and connects. The client speaks first, and says "done" before it is ready to receive: the server will
+// not send before it has received.
+func (g *game) swap(conn *oob.Conn, p printer) error {
+	g.own = address{QPN: g.qp.QPN(), PSN: session.PSN(), GID: g.s.GID}
+	p.address("local", g.own)
+	msg := make([]byte, addressLen)
+	hear := func() (err error) {
+		if err = conn.RecvWithin(answerTime, msg); err == nil {
+			g.peer, err = parseAddress(msg)
+		}
+		return err
+	}
+	if g.o.Host != "" {
+		if err := conn.Send(g.own.append(nil)); err != nil {
+			return err
+		}
+		if err := hear(); err != nil {
+			return err
+		}
+		if err := conn.Send(done); err != nil {
+			return err
+		}
+		p.address("remote", g.peer)
+		return g.connect()
+	}
+	if err := hear(); err != nil {
+		return err
+	}
+	if err := g.connect(); err != nil {
+		return err
+	}
+	if err := conn.Send(g.own.append(nil)); err != nil {
+		return err
+	}
+	p.address("remote", g.peer)
+	return conn.RecvWithin(answerTime, msg[:len(done)])
+}
+
+// pause waits, unless the user has enough.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

@@ -1,0 +1,89 @@
+package pingpong
+
+// What a run prints: the lines of the C programs, or with --json one object at the end.
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/goroce/goroce/roce"
+)
+
+// printer prints one run.
+type printer struct {
+	io.Writer
+	o Options
+}
+
+// address prints an end's address. The UD program has a colon where the others have a comma, in the local line only.
+func (p printer) address(whose string, a address) {
+	if p.o.JSON {
+		return
+	}
+	sep := ","
+	if p.o.Type == roce.UD && whose == "local" {
+		sep = ":"
+	}
+	fmt.Fprintf(p, "  %-15s LID 0x%04x, QPN 0x%06x, PSN 0x%06x%s GID %v\n", whose+" address:", a.LID, a.QPN, uint32(a.PSN), sep, a.GID)
+}
+
+// result is what --json prints.
+type result struct {
+	Program  string  `json:"program"`
+	Role     string  `json:"role"`
+	Device   string  `json:"device"`
+	Type     string  `json:"type"`
+	Local    end     `json:"local"`
+	Remote   end     `json:"remote"`
+	MTU      int     `json:"mtu"`
+	Size     int     `json:"size"`
+	Iters    int     `json:"iters"`
+	Bytes    int64   `json:"bytes"`
+	Seconds  float64 `json:"seconds"`
+	MbitSec  float64 `json:"mbit_per_sec"`
+	UsecIter float64 `json:"usec_per_iter"`
+	Checked  bool    `json:"data_checked"`
+	Wrong    int     `json:"wrong_messages"`
+}
+
+type end struct {
+	QPN uint32 `json:"qpn"`
+	PSN uint32 `json:"psn"`
+	GID string `json:"gid"`
+}
+
+// result prints the figures and, with --chk, what was wrong.
+func (p printer) result(g *game, took time.Duration) {
+	usec := max(float64(took)/1e3, 1e-3)
+	total := int64(g.o.Size) * int64(g.o.Iters) * 2
+	r := result{Program: "ibv_" + strings.ToLower(g.o.Type.String()) + "_pingpong", Role: "server", Device: g.s.Name(), Type: g.o.Type.String(),
+		Local: end{g.own.QPN, uint32(g.own.PSN), g.own.GID.String()}, Remote: end{g.peer.QPN, uint32(g.peer.PSN), g.peer.GID.String()},
+		MTU: g.mtu.Bytes(), Size: g.o.Size, Iters: g.o.Iters, Bytes: total, Seconds: usec / 1e6, MbitSec: float64(total) * 8 / usec,
+		UsecIter: usec / float64(g.o.Iters), Checked: g.o.Check, Wrong: len(g.wrong)}
+	if g.o.Host != "" {
+		r.Role = "client"
+	}
+	if p.o.JSON {
+		e := json.NewEncoder(p)
+		e.SetIndent("", "  ")
+		e.Encode(r)
+		return
+	}
+	for i, w := range g.wrong {
+		if i == 8 {
+			fmt.Fprintf(p, "... and %d more\n", len(g.wrong)-i)
+			break
+		}
+		fmt.Fprintln(p, w)
+	}
+	io.WriteString(p, r.lines())
+}
+
+// lines are the two lines at the end of the C programs.
+func (r *result) lines() string {
+	return fmt.Sprintf("%d bytes in %.2f seconds = %.2f Mbit/sec\n%d iters in %.2f seconds = %.2f usec/iter\n",
+		r.Bytes, r.Seconds, r.MbitSec, r.Iters, r.Seconds, r.UsecIter)
+}

@@ -1,0 +1,58 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/goroce/goroce/roce"
+)
+
+// FailedError is a completion that was no success.
+type FailedError struct {
+	WC   roce.WC
+	What string // the work request, "send 12"
+}
+
+// advice says for a status what a person can look at.
+var advice = map[roce.WCStatus]string{
+	roce.WCRetryExcErr:    "the peer does not answer: is it still running, is UDP port 4791 open between the two, is the MTU the same on both ends?",
+	roce.WCRNRRetryExcErr: "the peer has no receive posted: do both ends use the same number of iterations?",
+	roce.WCRemAccessErr:   "the peer refuses the address or key: does it run the same test with at least this message size?",
+	roce.WCRemInvReqErr:   "the peer finds the request invalid: are size and path MTU the same on both ends?",
+	roce.WCRemOpErr:       "the peer could not do the operation: see what its end printed",
+	roce.WCLocLenErr:      "a message was longer than the receive buffer: is the size the same on both ends?",
+	roce.WCLocProtErr:     "a buffer of this end is not registered for this use: this is a mistake in the program",
+	roce.WCLocQPOpErr:     "this end's queue pair could not do the operation: is the message size allowed here?",
+	roce.WCWRFlushErr:     "the queue pair broke earlier: the first failure is the one that counts",
+}
+
+// Error says what failed, why in the words of the verbs, and what to try.
+func (e *FailedError) Error() string {
+	s := fmt.Sprintf("Failed status %v (%d) for %s on QP 0x%06x", e.WC.Status, e.WC.Status, e.What, e.WC.QPN)
+	if a := advice[e.WC.Status]; a != "" {
+		s += ": " + a
+	}
+	return s
+}
+
+// Explain adds to the error of a test what the device counted of packets that were lost, refused or sent again: where a mute
+// peer's packets went.
+func (s *Session) Explain(err error) error {
+	if s == nil || s.Device == nil || err == nil {
+		return err
+	}
+	var counts []string
+	stats := s.Stats()
+	stats.Engine.Each(func(name string, n uint64) {
+		if n > 0 {
+			counts = append(counts, fmt.Sprintf("%s %d", name, n))
+		}
+	})
+	if e := stats.Port.LastSendError; e != "" {
+		counts = append(counts, "last send error: "+e)
+	}
+	if counts == nil {
+		return fmt.Errorf("%w\n  %s has neither sent nor received a packet", err, s.Name())
+	}
+	return fmt.Errorf("%w\n  %s counted: %s", err, s.Name(), strings.Join(counts, ", "))
+}

@@ -1,0 +1,120 @@
+// Package session is what every test program of this command does around its test: open the right device, wait for completions
+// without waiting for ever, and explain a failure to the person at the terminal.
+//
+// Stages: open a device by name or by the address that leads to the peer (this file), wait (wait.go), explain (failure.go).
+package session
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+
+	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/transport"
+)
+
+// Options choose a device and what is recorded of it.
+type Options struct {
+	Dev      string // device name, "udp:eth0"; "": the address that leads to the peer
+	GIDIndex int
+	Pcap     string         // file for a packet capture
+	Watch    PortMiddleware // sees every packet; nil for none
+}
+
+// PortMiddleware wraps a device's port.
+type PortMiddleware func(transport.Port) transport.Port
+
+// Session is an open device with its port's attributes.
+type Session struct {
+	*roce.Device
+	GID  roce.GID
+	Port roce.PortAttr
+
+	closers []func() error
+}
+
+// loopbacks is how many addresses of 127.0.0.0/8 are tried: two ends on one machine need one each.
+const loopbacks = 32
+
+// Open opens the device that the options name, or the one with the local address over which the peer was met.
+func Open(opt Options, local netip.Addr) (*Session, error) {
+	if opt.Dev != "" {
+		return open(opt.Dev, opt)
+	}
+	if !local.Is4() || !local.IsLoopback() {
+		return open("udp:"+local.String(), opt)
+	}
+	var first error
+	for range loopbacks {
+		s, err := open("udp:"+local.String(), opt)
+		if err == nil {
+			return s, nil
+		}
+		if first == nil {
+			first = err
+		}
+		local = local.Next()
+	}
+	return nil, fmt.Errorf("no free address among %d of 127.0.0.0/8; the first said: %w", loopbacks, first)
+}
+
+func open(name string, opt Options) (*Session, error) {
+	s := &Session{}
+	if err := s.open(name, opt); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Session) open(name string, opt Options) (err error) {
+	watch := opt.Watch
+	if opt.Pcap != "" {
+		if watch, err = s.record(opt.Pcap, watch); err != nil {
+			return err
+		}
+	}
+	if s.Device, err = roce.Open(name, &roce.Config{Wrap: watch}); err != nil {
+		return err
+	}
+	s.Port = s.QueryPort()
+	s.GID, err = s.QueryGID(opt.GIDIndex)
+	return err
+}
+
+// record opens the capture file and returns next with the recorder in front.
+func (s *Session) record(file string, next PortMiddleware) (PortMiddleware, error) {
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, fmt.Errorf("--pcap: %w", err)
+	}
+	sink, err := transport.NewPcapng(f)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("--pcap %s: %w", file, err)
+	}
+	s.closers = append(s.closers, sink.Close, f.Close)
+	return func(p transport.Port) transport.Port {
+		if next != nil {
+			p = next(p)
+		}
+		return transport.Capture(p, sink)
+	}, nil
+}
+
+// Close closes the device, then what listened to it.
+func (s *Session) Close() error {
+	var errs []error
+	if s.Device != nil {
+		errs = append(errs, s.Device.Close())
+	}
+	for _, c := range s.closers {
+		errs = append(errs, c())
+	}
+	return errors.Join(errs...)
+}
+
+// PSN chooses a queue pair's first packet number. It is a matter of telling old packets from new ones, not of secrecy.
+func PSN() roce.PSN { return roce.PSN(rand.Uint32() & 0xffffff) }

@@ -1,0 +1,74 @@
+// Command roce shows and uses software RoCEv2 devices: a demonstration that needs nothing, the device lists that verbs users know,
+// and the pingpong and perftest programs, with which it can be paired.
+//
+// One file per subcommand translates flags to the options of a package under internal/; everything else is there.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// errInterrupted is why a run ended that the user ended.
+var errInterrupted = errors.New("interrupted")
+
+func main() {
+	ctx, stop := interruptible()
+	defer stop()
+	root := newRoot()
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return
+	}
+	fmt.Fprintln(os.Stderr, "roce: "+strings.TrimPrefix(err.Error(), "roce: ")) // the library's errors have the prefix
+	if errors.Is(err, errInterrupted) {
+		os.Exit(130)
+	}
+	os.Exit(1)
+}
+
+// interruptible returns a context that the first Ctrl-C ends, with errInterrupted as its cause; a second Ctrl-C kills.
+func interruptible() (context.Context, func()) {
+	signaled, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	context.AfterFunc(signaled, func() {
+		cancel(errInterrupted)
+		stop()
+	})
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// global are the flags that every subcommand has.
+type global struct {
+	pcap string
+}
+
+func newRoot() *cobra.Command {
+	g := &global{}
+	root := &cobra.Command{
+		Use:   "roce",
+		Short: "RoCEv2 in user space: RDMA between ordinary machines, without RDMA hardware or kernel modules",
+		Long: `roce runs RDMA over Converged Ethernet v2 in user space, over ordinary UDP sockets.
+
+Its pingpong and perf subcommands speak the protocols of ibv_*_pingpong and of perftest 4.5: either end may
+be one of those programs on a machine with an RDMA device.`,
+		Example: `  roce demo                            see every operation, packet by packet, on this machine
+  roce devices                         what can be opened here
+  roce pingpong                        wait for a peer ...
+  roce pingpong 10.0.0.1               ... and play with it
+  roce perf write-bw 10.0.0.1 -s 64K   measure against "roce perf write-bw" or "ib_write_bw" there`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.PersistentFlags().StringVar(&g.pcap, "pcap", "", "record all packets in a `file` that Wireshark opens (pcapng)")
+	root.AddCommand(demoCommand(g), devicesCommand(), devinfoCommand(), pingpongCommand(g), perfCommand(g), versionCommand())
+	root.CompletionOptions.HiddenDefaultCmd = true
+	return root
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/goroce/goroce/cmd/roce/internal/perf"
+)
+
+func perfCommand(g *global) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "perf",
+		Short: "Measure bandwidth and latency, as the programs of perftest do",
+		Long: `perf has perftest's tests with perftest's options. Each waits for a peer, or with a host connects to one that waits.
+The peer is the same test of this command, or of perftest 4.5 (ib_write_bw and so on) on a machine with an RDMA device.
+
+Without --dev the device is the address over which the two ends reach each other.`,
+		Example: `  roce perf write-bw                      server
+  roce perf write-bw 10.0.0.1 -s 64K      client of it, or of "ib_write_bw" on 10.0.0.1
+  roce perf send-lat 10.0.0.1 -s 8 -n 10000
+  roce perf read-bw 10.0.0.1 -D 5 --json`,
+	}
+	for i := range perf.Tests {
+		c.AddCommand(perfTestCommand(g, &perf.Tests[i]))
+	}
+	return c
+}
+
+func perfTestCommand(g *global, t *perf.Test) *cobra.Command {
+	var o perf.Options
+	var size perf.Size
+	var kind, atomicType string
+	c := &cobra.Command{
+		Use:     t.Name + " [host]",
+		Aliases: []string{t.Tool},
+		Short:   fmt.Sprintf("%s; the other end may be %s", purpose(t), t.Tool),
+		Example: fmt.Sprintf("  roce perf %[1]s\n  roce perf %[1]s 10.0.0.1 -s %[2]d -n %[3]d", t.Name, t.Size, t.Iters),
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if o.Type, err = qpType("connection", kind); err != nil {
+				return err
+			}
+			switch atomicType {
+			case "FETCH_AND_ADD":
+			case "CMP_AND_SWAP":
+				o.CmpSwap = true
+			default:
+				return fmt.Errorf("--atomic-type %q: want FETCH_AND_ADD or CMP_AND_SWAP", atomicType)
+			}
+			if len(args) > 0 {
+				o.Host = args[0]
+			}
+			o.Size, o.Pcap = int(size), g.pcap
+			return perf.Run(c.Context(), c.OutOrStdout(), t, o)
+		},
+	}
+	f := c.Flags()
+	f.SortFlags = false
+	f.IntVarP(&o.Port, "port", "p", oobPort, "TCP `port` on which the two ends meet")
+	f.StringVarP(&o.Dev, "dev", "d", "", "device `name`, see \"roce devices\"")
+	f.VarP(&size, "size", "s", fmt.Sprintf("message size, such as 8, 64K, 1M (default %d)", t.Size))
+	f.IntVarP(&o.Iters, "iters", "n", 0, fmt.Sprintf("messages of each queue pair (default %d)", t.Iters))
+	f.VarP((*perf.Seconds)(&o.Duration), "duration", "D", "run for so long instead, such as 5; SENDs and latency: on both ends")
+	f.IntVarP(&o.MTU, "mtu", "m", 0, "path MTU in bytes (default the port's); the smaller of both ends counts")
+	f.StringVarP(&kind, "connection", "c", "RC", "transport service: RC, UC or UD")
+	f.IntVarP(&o.GIDIndex, "gid-index", "x", 0, "row of the device's GID table")
+	f.BoolVarP(&o.AllSizes, "all", "a", false, "all sizes from 2 to 8M; on both ends")
+	f.BoolVarP(&o.Events, "events", "e", false, "sleep until a completion comes instead of polling")
+	f.IntVarP(&o.Inline, "inline", "I", -1, fmt.Sprintf("messages of up to so many bytes are copied while posting (default %d)", t.Inline))
+	f.IntVarP(&o.SL, "sl", "S", 0, "service level")
+	f.IntVarP(&o.TClass, "tclass", "T", 0, "traffic class of the IP header")
+	f.IntVarP(&o.QPTimeout, "qp-timeout", "u", 14, "code of the ack timeout: 4.096 us * 2^n")
+	if !t.Lat {
+		f.IntVarP(&o.TxDepth, "tx-depth", "t", 0, "messages under way (default 128)")
+		f.IntVarP(&o.PostList, "post-list", "l", 0, "messages posted with one call, at most (default 64)")
+		f.IntVarP(&o.CQMod, "cq-mod", "Q", 0, "every so many messages have a completion (default a quarter of the depth, 1 above 8 KiB)")
+		f.IntVarP(&o.QPs, "qps", "q", 0, "queue pairs; on both ends (default 1)")
+		f.BoolVarP(&o.Bidi, "bidirectional", "b", false, "both ends send; on both ends")
+		f.BoolVar(&o.Gbits, "report-gbits", false, "bandwidth in Gbit/s instead of MiB/s")
+	}
+	if t.Title == "Send" {
+		f.IntVarP(&o.RxDepth, "rx-depth", "r", 0, "receives posted at a time (default 512)")
+	}
+	if t.Title == "RDMA_Read" || t.Title == "Atomic" {
+		f.IntVarP(&o.Outs, "outs", "o", 0, "requests of the peer that are answered at a time (default 16)")
+	}
+	atomicType = "FETCH_AND_ADD"
+	if t.Title == "Atomic" {
+		f.StringVarP(&atomicType, "atomic-type", "A", atomicType, "FETCH_AND_ADD or CMP_AND_SWAP")
+	}
+	f.BoolVar(&o.JSON, "json", false, "print the result as JSON")
+	f.BoolP("cpu-freq", "F", false, "accepted, since perftest wants it on many machines")
+	return c
+}
+
+// purpose says what a test measures.
+func purpose(t *perf.Test) string {
+	what := map[string]string{"RDMA_Write": "RDMA WRITE", "RDMA_Read": "RDMA READ", "Send": "SEND", "Atomic": "atomic"}[t.Title]
+	if t.Lat {
+		return what + " latency"
+	}
+	return what + " bandwidth"
+}
