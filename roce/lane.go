@@ -106,6 +106,9 @@ func (l *lane) turnPosted(t qp.Time) {
 // receive borrows frames from the port, until the next receive.
 func (l *lane) receive() int {
 	n, err := l.port.Recv(l.rx[:])
+	if n > 0 {
+		raceReceived()
+	}
 	l.portState(err)
 	return n
 }
@@ -117,6 +120,7 @@ func (l *lane) transmit(t qp.Time) (more bool) {
 		if l.tx.Len() == 0 && l.engine.PollTransmit(t, l.tx) == 0 {
 			return false
 		}
+		raceSend()
 		sent, err := l.port.Send(l.tx)
 		l.portState(err)
 		l.tx.Drop(sent)
