@@ -43,7 +43,7 @@ type udpSocket struct {
 
 // udpSockets reads the tables of UDP sockets of this network namespace.
 func udpSockets() (list []udpSocket) {
-	for _, file := range []string{"/proc/net/udp", "/proc/net/udp6"} {
+	for _, file := range []string{"/proc/thread-self/net/udp", "/proc/thread-self/net/udp6"} {
 		f, err := os.Open(file)
 		if err != nil {
 			continue
