@@ -13,8 +13,8 @@ package wire
 // maxRunBytes bounds the bodies of one run: together with a head they are one IP packet.
 const maxRunBytes = 65535 - Head4Len
 
-// Batch is filled by one goroutine and emptied by the same: Reserve, fill, Seal, again; then a port sends Frames, Drops what it sent,
-// and Reset starts over. After NewBatch nothing is allocated.
+// Batch is filled by one goroutine and emptied by the same: Reserve, fill, Seal, again; then a port sends Frames and Drops
+// what it sent; Reset starts over. After NewBatch nothing is allocated.
 type Batch struct {
 	frames []Frame // all reserved since Reset
 	first  int     // frames before this one were dropped
@@ -25,8 +25,8 @@ type Batch struct {
 	maxRun int
 
 	// The run that the next frame may join.
-	path     *Path
-	runBody  int // body length of its frames; 0: closed
+	path     Path // a copy: callers may use one Path for one peer after the other
+	runBody  int  // body length of its frames; 0: closed
 	runCount int
 	runBytes int
 }
@@ -45,7 +45,10 @@ func NewBatch(maxFrames, maxBody int) *Batch {
 
 // MaxRun sets how many consecutive frames may form a run; 1, the default, makes every frame a run of its own with
 // Identification 0. It takes effect with the next frame.
-func (b *Batch) MaxRun(n int) { b.maxRun = max(n, 1) }
+func (b *Batch) MaxRun(n int) {
+	b.maxRun = max(n, 1)
+	b.runBody = 0
+}
 
 // Room says whether Reserve would succeed for a body of this length.
 func (b *Batch) Room(bodyLen int) bool {
@@ -69,7 +72,7 @@ func (b *Batch) Reserve(p *Path, bodyLen int) *Frame {
 			b.runBody = 0 // a shorter one ends the run
 		}
 	} else {
-		b.path, b.runBody, b.runCount, b.runBytes = p, bodyLen, 1, bodyLen
+		b.begin(p, bodyLen)
 	}
 	id := uint16(b.runCount - 1)
 	b.index[i] = id
@@ -80,8 +83,15 @@ func (b *Batch) Reserve(p *Path, bodyLen int) *Frame {
 
 // joins says whether a frame may be the next of the current run.
 func (b *Batch) joins(p *Path, bodyLen int) bool {
-	return b.runCount < b.maxRun && bodyLen <= b.runBody && b.runBytes+bodyLen <= maxRunBytes &&
-		(p == b.path || *p == *b.path)
+	return b.runBody != 0 && bodyLen <= b.runBody && b.runCount < b.maxRun && b.runBytes+bodyLen <= maxRunBytes && *p == b.path
+}
+
+// begin makes a frame the first of a run.
+func (b *Batch) begin(p *Path, bodyLen int) {
+	b.runBody, b.runCount, b.runBytes = bodyLen, 1, bodyLen
+	if b.maxRun > 1 {
+		b.path = *p
+	}
 }
 
 // push adds a frame with this head and the next bodyLen bytes of the arena.
@@ -152,5 +162,5 @@ func (b *Batch) Drop(n int) {
 func (b *Batch) Reset() {
 	b.frames = b.frames[:0]
 	b.first, b.used = 0, 0
-	b.path, b.runBody, b.runCount = nil, 0, 0
+	b.runBody, b.runCount = 0, 0
 }

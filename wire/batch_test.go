@@ -97,6 +97,7 @@ func TestBatchRuns(t *testing.T) {
 		"equal":           {64, func(b *Batch) { reserve(t, b, a, 100, 100, 100) }, []int{3}},
 		"equal paths":     {64, func(b *Batch) { reserve(t, b, a, 100); reserve(t, b, sameAsA, 100) }, []int{2}},
 		"other path":      {64, func(b *Batch) { reserve(t, b, a, 100, 100); reserve(t, b, &other, 100) }, []int{2, 1}},
+		"one Path reused": {64, func(b *Batch) { p := *a; reserve(t, b, &p, 100); p = other; reserve(t, b, &p, 100) }, []int{1, 1}},
 		"IPv6":            {64, func(b *Batch) { reserve(t, b, v6, 100, 100); reserve(t, b, a, 100, 100) }, []int{2, 2}},
 		"limit":           {2, func(b *Batch) { reserve(t, b, a, 100, 100, 100, 100, 100) }, []int{2, 2, 1}},
 		"shorter ends it": {64, func(b *Batch) { reserve(t, b, a, 100, 100, 60, 60, 60) }, []int{3, 2}},

@@ -248,9 +248,9 @@ func (m *CMSidrRep) walk(w *cmWalker) {
 type CMWhich uint8
 
 const (
-	CMWhichREQ   CMWhich = 0
-	CMWhichREP   CMWhich = 1
-	CMWhichOther CMWhich = 2
+	CMWhichREQ   CMWhich = 0 // a REQ
+	CMWhichREP   CMWhich = 1 // a REP
+	CMWhichOther CMWhich = 2 // an established connection, or a LAP
 )
 
 // String prints the message's name.
@@ -260,21 +260,21 @@ func (x CMWhich) String() string { return name([]string{"REQ", "REP", "other"}, 
 type CMRejReason uint16
 
 const (
-	CMRejNoQP            CMRejReason = 1
-	CMRejNoResources     CMRejReason = 3
-	CMRejTimeout         CMRejReason = 4
-	CMRejUnsupported     CMRejReason = 5
-	CMRejInvalidCommID   CMRejReason = 6
-	CMRejInvalidService  CMRejReason = 8 // nobody listens
-	CMRejInvalidType     CMRejReason = 9 // transport service type
-	CMRejStale           CMRejReason = 10
-	CMRejInvalidGID      CMRejReason = 12
-	CMRejInvalidMTU      CMRejReason = 26
+	CMRejNoQP            CMRejReason = 1  // no queue pair available
+	CMRejNoResources     CMRejReason = 3  // no resources
+	CMRejTimeout         CMRejReason = 4  // the peer never answered; ARI is the sender's CA GUID
+	CMRejUnsupported     CMRejReason = 5  // unsupported request
+	CMRejInvalidCommID   CMRejReason = 6  // invalid communication ID
+	CMRejInvalidService  CMRejReason = 8  // nobody listens on the service ID
+	CMRejInvalidType     CMRejReason = 9  // invalid transport service type
+	CMRejStale           CMRejReason = 10 // the connection is one from before
+	CMRejInvalidGID      CMRejReason = 12 // invalid GID
+	CMRejInvalidMTU      CMRejReason = 26 // invalid path MTU
 	CMRejResources       CMRejReason = 27 // insufficient responder resources
 	CMRejConsumer        CMRejReason = 28 // the application said no
-	CMRejInvalidRNRRetry CMRejReason = 29
-	CMRejDuplicateCommID CMRejReason = 30
-	CMRejInvalidClass    CMRejReason = 31
+	CMRejInvalidRNRRetry CMRejReason = 29 // invalid RNR retry count
+	CMRejDuplicateCommID CMRejReason = 30 // duplicate local communication ID
+	CMRejInvalidClass    CMRejReason = 31 // unsupported class version
 )
 
 var rejReasons = []string{1: "no QP available", "no EEC", "no resources", "timeout", "unsupported request",
@@ -293,12 +293,12 @@ func (r CMRejReason) String() string { return name(rejReasons, uint64(r)) }
 type CMSidrStatus uint8
 
 const (
-	CMSidrOK          CMSidrStatus = 0
-	CMSidrUnsupported CMSidrStatus = 1 // service ID
-	CMSidrRejected    CMSidrStatus = 2
-	CMSidrNoQP        CMSidrStatus = 3
-	CMSidrRedirect    CMSidrStatus = 4
-	CMSidrVersion     CMSidrStatus = 5
+	CMSidrOK          CMSidrStatus = 0 // QPN and QKey are valid
+	CMSidrUnsupported CMSidrStatus = 1 // nobody serves the service ID
+	CMSidrRejected    CMSidrStatus = 2 // the application said no
+	CMSidrNoQP        CMSidrStatus = 3 // no queue pair available
+	CMSidrRedirect    CMSidrStatus = 4 // ask elsewhere
+	CMSidrVersion     CMSidrStatus = 5 // unsupported version
 )
 
 var sidrStatuses = []string{"success", "unsupported service ID", "rejected", "no QP", "redirect", "unsupported version"}

@@ -161,9 +161,9 @@ func (s CMAprStatus) String() string { return name(aprStatuses, uint64(s)) }
 type CMPortSpace uint16
 
 const (
-	CMPortSpaceTCP CMPortSpace = 0x0106 // RC
-	CMPortSpaceUDP CMPortSpace = 0x0111 // UD
-	CMPortSpaceIB  CMPortSpace = 0x013f
+	CMPortSpaceTCP CMPortSpace = 0x0106 // connected: RC
+	CMPortSpaceUDP CMPortSpace = 0x0111 // datagrams: UD
+	CMPortSpaceIB  CMPortSpace = 0x013f // any type of queue pair
 )
 
 // CMServiceID returns the service ID of an IP port.

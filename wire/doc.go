@@ -14,7 +14,7 @@
 //	frame.go drop.go packet.go         bytes → Frame → Packet, and the reasons why not
 //	path.go batch.go                   an address vector → Head; a batch of packets to send
 //	crc.go icrc.go solve.go            the invariant CRC: Seal, Verify, and what to do when a socket hides a field it covers
-//	mad.go cm.go cmreq.go              management datagrams and the connection manager's messages
+//	mad.go cm.go cmreq.go cmwalk.go    management datagrams and the connection manager's messages
 //	print.go                           one line of text per packet
 //
 // Field names are those of the InfiniBand Architecture Specification. "Section n" in a comment means the protocol

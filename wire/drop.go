@@ -32,7 +32,7 @@ const (
 	DropNoResource                      // no room to remember it: READ or ATOMIC beyond the limit
 	DropMalformed                       // headers contradict each other or the message so far
 	DropCQFull                          // completion queue overrun
-	NumDropReasons
+	NumDropReasons                      // how many there are
 )
 
 // DropReasons holds the counter name of each reason, as statistics show it.

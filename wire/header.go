@@ -137,9 +137,3 @@ func put24(b []byte, v uint32) {
 	_ = b[2]
 	b[0], b[1], b[2] = byte(v>>16), byte(v>>8), byte(v)
 }
-
-// get24 reads three bytes.
-func get24(b []byte) uint32 {
-	_ = b[2]
-	return uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2])
-}

@@ -9,8 +9,9 @@ const (
 	ipv4Len = 20
 	ipv6Len = 40
 	udpLen  = 8
-	// Head4Len and Head6Len are the lengths of a Frame's Head over IPv4 and IPv6.
+	// Head4Len is the length of a Frame's Head over IPv4.
 	Head4Len = ipv4Len + udpLen
+	// Head6Len is the length of a Frame's Head over IPv6.
 	Head6Len = ipv6Len + udpLen
 	// HeadMax is the longest Head.
 	HeadMax = Head6Len

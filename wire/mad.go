@@ -37,7 +37,7 @@ func (m *MAD) PutHeader(attr CMAttribute, tid uint64) {
 
 // IsCM says whether the header is that of a connection manager's message, of whatever attribute.
 func (m *MAD) IsCM() bool {
-	return m.BaseVersion() == MADBaseVersion && m.MgmtClass() == MADClassCM && m.ClassVersion() == MADClassVersion && m.Method() == MADMethodSend
+	return [4]byte(m[:4]) == [4]byte{MADBaseVersion, MADClassCM, MADClassVersion, MADMethodSend}
 }
 
 // BaseVersion is 1.

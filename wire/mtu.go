@@ -9,11 +9,11 @@ import (
 type MTU uint8
 
 const (
-	MTU256  MTU = 1
-	MTU512  MTU = 2
-	MTU1024 MTU = 3
-	MTU2048 MTU = 4
-	MTU4096 MTU = 5
+	MTU256  MTU = 1 // 256 bytes of payload a packet
+	MTU512  MTU = 2 // 512 bytes
+	MTU1024 MTU = 3 // 1024 bytes: what Ethernet's 1500 has room for
+	MTU2048 MTU = 4 // 2048 bytes
+	MTU4096 MTU = 5 // 4096 bytes: needs jumbo frames
 )
 
 // RoCEOverhead is what a RoCEv2 packet may need beside a full payload: IPv6, UDP, BTH, RETH, ImmDt and ICRC of a

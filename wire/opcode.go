@@ -58,7 +58,7 @@ const (
 	HdrXRCETH                     // XRC extended transport header
 	HdrFETH                       // flush extended transport header
 	HdrCNPReserved                // the 16 reserved bytes of a CNP (section 1.7)
-	NumHeaders      = iota
+	NumHeaders      = iota        // how many there are
 )
 
 // headers holds the name and size of each extension header.

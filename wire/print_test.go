@@ -59,6 +59,12 @@ func TestPrint(t *testing.T) {
 		d.spoil(f)
 		show(d.label, f)
 	}
+	var m MAD
+	PutCM(&m, 7, &CMSidrReq{RequestID: 1, PartitionKey: DefaultPKey, ServiceID: CMServiceID(CMPortSpaceUDP, 9)})
+	m.SetAttributeModifier(0x123)
+	out.WriteString("SIDR_REQ: " + string(AppendMAD(nil, &m)) + "\n")
+	m[1] = 4
+	out.WriteString("another class: " + string(AppendMAD(nil, &m)) + "\n")
 	golden(t, "../testdata/print.golden", out.String())
 }
 

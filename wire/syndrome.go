@@ -23,10 +23,10 @@ const (
 type SyndromeKind uint8
 
 const (
-	KindACK SyndromeKind = iota
-	KindRNR
-	KindNAK
-	KindReserved // ignore the packet
+	KindACK      SyndromeKind = iota // acknowledge, with a credit code
+	KindRNR                          // receiver not ready, with a timer code
+	KindNAK                          // negative acknowledge, with a NAK code
+	KindReserved                     // ignore the packet
 )
 
 // syndromeKinds is indexed by bits 7:5.
