@@ -1,0 +1,278 @@
+package interop
+
+// Duels: a program of ours on the host against one of the verbs' in the guest with rxe0, over the lab's network.
+//
+// Stages of the suite: build roce once, boot the lab once (by the first test that wants it). Stages of a duel: start the end that
+// serves, wait until it listens, start the other, wait for both, look at what they printed. When a duel is lost, both ends' output
+// is shown and the packets that the host saw are kept in a file.
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/interop/lab"
+)
+
+// arena is where duels take place.
+type arena struct {
+	*lab.Lab
+	dir  string
+	roce string // our program
+	gid  string // row of rxe0's GID table with the guest's IPv4 address
+	port atomic.Int32
+}
+
+var shared struct {
+	once sync.Once
+	*arena
+	err error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if shared.arena != nil {
+		shared.arena.close()
+	}
+	os.Exit(code)
+}
+
+// theArena returns the arena of all tests, or skips.
+func theArena(t *testing.T) *arena {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("boots a virtual machine")
+	}
+	lab.Require(t)
+	shared.once.Do(func() { shared.arena, shared.err = newArena() })
+	require.NoError(t, shared.err)
+	return shared.arena
+}
+
+func newArena() (*arena, error) {
+	a := &arena{}
+	a.port.Store(20000)
+	var err error
+	if a.dir, err = os.MkdirTemp("", "goroce-interop-"); err != nil {
+		return nil, err
+	}
+	a.roce = filepath.Join(a.dir, "roce")
+	if out, err := exec.Command("go", "build", "-o", a.roce, "github.com/goroce/goroce/cmd/roce").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build roce: %w: %s", err, out)
+	}
+	if a.Lab, err = lab.Start(context.Background(), lab.Config{}); err != nil {
+		return nil, err
+	}
+	index, err := a.GIDIndex(netip.MustParseAddr(lab.GuestIPv4))
+	a.gid = strconv.Itoa(index)
+	return a, err
+}
+
+func (a *arena) close() {
+	if a.Lab != nil {
+		a.Lab.Close()
+	}
+	os.Remove(a.roce)
+	os.Remove(a.dir) // stays if packets of a lost duel are in it
+}
+
+// duel is one pair of processes.
+type duel struct {
+	guest   []string // program and options in the guest; port and server's address are added
+	host    []string // subcommand and options of roce, likewise
+	serving bool     // the host's end is the server
+	limit   time.Duration
+}
+
+// result is what both ends printed.
+type result struct{ guest, host string }
+
+// process is either end.
+type process interface {
+	Start() error
+	Wait() error
+}
+
+// end is a process with what it prints.
+type end struct {
+	process
+	name string
+	out  *bytes.Buffer
+	err  error
+	done chan struct{}
+}
+
+func (e *end) start() error {
+	if err := e.Start(); err != nil {
+		return fmt.Errorf("%s: %w", e.name, err)
+	}
+	e.done = make(chan struct{})
+	go func() {
+		e.err = e.Wait()
+		close(e.done)
+	}()
+	return nil
+}
+
+// wait waits for the end of a process that may not have been started.
+func (e *end) wait() {
+	if e.done != nil {
+		<-e.done
+	}
+}
+
+func (e *end) ended() bool {
+	select {
+	case <-e.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// leaveTime is how long an end may go on when the other has failed, to say what it thinks of that.
+const leaveTime = 2 * time.Second
+
+// fight runs a duel to its end and fails the test unless both ends succeed.
+func (a *arena) fight(t *testing.T, d duel) result {
+	t.Helper()
+	if d.limit == 0 {
+		d.limit = 30 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), d.limit)
+	defer cancel()
+	port := int(a.port.Add(1)) // its own, so that no duel meets what an earlier one left behind
+	pcap := filepath.Join(t.TempDir(), "host.pcapng")
+	guest, host := a.ends(ctx, d, port, pcap)
+	server, client, listening := guest, host, a.WaitListening
+	if d.serving {
+		server, client, listening = host, guest, a.waitListeningHere
+	}
+	err := both(ctx, server, client, func() error { return listening(ctx, port) })
+	if err != nil {
+		cancel()
+		server.wait()
+		client.wait()
+		t.Fatalf("%v\n--- guest: %s\n%s\n--- host: roce %s\n%s\n--- packets: %s", err, strings.Join(d.guest, " "), guest.out,
+			strings.Join(d.host, " "), host.out, a.keep(t, pcap))
+	}
+	return result{guest.out.String(), host.out.String()}
+}
+
+// ends prepares both processes.
+func (a *arena) ends(ctx context.Context, d duel, port int, pcap string) (guest, host *end) {
+	number := strconv.Itoa(port)
+	here := append(append([]string{}, d.host...), "--pcap", pcap, "-p", number)
+	there := append(append([]string{}, d.guest...), "-p", number)
+	if d.serving {
+		there = append(there, lab.HostIPv4)
+	} else {
+		here = append(here, lab.GuestIPv4)
+	}
+	g := a.Command(ctx, there[0], there[1:]...)
+	h := a.Host(ctx, a.roce, here...)
+	h.Cancel = func() error { return h.Process.Signal(syscall.SIGTERM) } // so that the capture is written to its end
+	h.WaitDelay = leaveTime
+	guest, host = &end{process: g, name: "guest", out: &bytes.Buffer{}}, &end{process: h, name: "host", out: &bytes.Buffer{}}
+	g.Stdout, g.Stderr = guest.out, guest.out
+	h.Stdout, h.Stderr = host.out, host.out
+	return guest, host
+}
+
+// both starts the server, then the client, and waits for the two or for the first failure.
+func both(ctx context.Context, server, client *end, listening func() error) error {
+	if err := server.start(); err != nil {
+		return err
+	}
+	up := make(chan error, 1)
+	go func() { up <- listening() }()
+	select {
+	case err := <-up:
+		if err != nil {
+			return fmt.Errorf("wait for the server: %w", err)
+		}
+	case <-server.done:
+		return fmt.Errorf("%s ended before it listened: %v", server.name, server.err)
+	}
+	if err := client.start(); err != nil {
+		return err
+	}
+	first, second := server, client
+	select {
+	case <-server.done:
+	case <-client.done:
+		first, second = client, server
+	}
+	if first.err != nil {
+		select {
+		case <-second.done:
+		case <-time.After(leaveTime):
+		}
+	} else {
+		<-second.done
+	}
+	for _, e := range []*end{first, second} {
+		if e.ended() && e.err != nil {
+			return fmt.Errorf("%s: %w (%v)", e.name, e.err, context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+// waitListeningHere waits until a TCP socket listens on a port of the host's end of the network.
+func (a *arena) waitListeningHere(ctx context.Context, port int) error {
+	const listening = "0A"
+	suffix := fmt.Sprintf(":%04X", port)
+	for {
+		var tables []byte
+		err := a.Do(func() error {
+			for _, name := range []string{"tcp", "tcp6"} {
+				table, err := os.ReadFile("/proc/thread-self/net/" + name)
+				if err != nil {
+					return err
+				}
+				tables = append(tables, table...)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(string(tables)) {
+			if f := strings.Fields(line); len(f) > 3 && strings.HasSuffix(f[1], suffix) && f[3] == listening {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("nothing listens on port %d: %w", port, context.Cause(ctx))
+		case <-time.After(5 * time.Millisecond): // between two looks at the table
+		}
+	}
+}
+
+// keep moves a capture to where the test's end does not delete it.
+func (a *arena) keep(t *testing.T, pcap string) string {
+	kept := filepath.Join(a.dir, strings.NewReplacer("/", "-", " ", "_").Replace(t.Name())+".pcapng")
+	data, err := os.ReadFile(pcap)
+	if err == nil {
+		err = os.WriteFile(kept, data, 0o644)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return kept
+}

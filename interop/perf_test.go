@@ -1,0 +1,106 @@
+package interop
+
+// roce perf against perftest's programs.
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/interop/lab"
+)
+
+// contests are the programs with the sizes that they are run at.
+var contests = []struct {
+	test  string // of roce perf; perftest's is ib_ and underscores
+	sizes []int
+}{
+	{"write-bw", []int{8, 65536}},
+	{"read-bw", []int{8, 65536}},
+	{"send-bw", []int{8, 65536}},
+	{"atomic-bw", []int{8}},
+	{"write-lat", []int{8, 65536}},
+	{"send-lat", []int{8, 65536}},
+	{"read-lat", []int{8}},
+	{"atomic-lat", []int{8}},
+}
+
+const (
+	rounds    = 100 // messages of a contest
+	bigRounds = 20  // of 64 KiB
+)
+
+func TestPerf(t *testing.T) {
+	a := theArena(t)
+	for _, c := range contests {
+		for _, role := range roles {
+			for _, size := range c.sizes {
+				t.Run(fmt.Sprintf("%s/roce-is-%s/size=%d", tool(c.test), role.name, size), func(t *testing.T) {
+					a.perf(t, c.test, role.serving, size)
+				})
+			}
+		}
+	}
+}
+
+// variants are options that change what goes over the wire before, during or after a test.
+var variants = []struct {
+	test    string
+	options string // of both ends
+}{
+	{"write-bw", "-q 3"},
+	{"write-bw", "-b"},
+	{"send-bw", "-b"},
+	{"send-bw", "-c UC"},
+	{"send-bw", "-c UD -s 1024"},
+	{"send-lat", "-c UD"},
+	{"write-lat", "-c UC"},
+	{"read-bw", "-b -q 2"},
+	{"write-bw", "-m 1024"},
+	{"write-lat", "-a"},
+}
+
+func TestPerfVariants(t *testing.T) {
+	a := theArena(t)
+	for _, v := range variants {
+		for _, role := range roles {
+			t.Run(fmt.Sprintf("%s %s/roce-is-%s", tool(v.test), v.options, role.name), func(t *testing.T) {
+				a.perf(t, v.test, role.serving, 0, strings.Fields(v.options)...)
+			})
+		}
+	}
+}
+
+func tool(test string) string { return "ib_" + strings.ReplaceAll(test, "-", "_") }
+
+// perf runs one test and looks for the row of its size at the ends that print one. Size 0 is left to the options.
+func (a *arena) perf(t *testing.T, test string, serving bool, size int, options ...string) {
+	n := rounds
+	if size > 8192 {
+		n = bigRounds
+	}
+	options = append(options, "-n", strconv.Itoa(n))
+	if size != 0 && !strings.HasPrefix(test, "atomic") {
+		options = append(options, "-s", strconv.Itoa(size))
+	}
+	// -F: perftest does not trust the clock of an emulated processor.
+	r := a.fight(t, duel{serving: serving,
+		guest: append([]string{tool(test), "-d", lab.Device, "-x", a.gid, "-F"}, options...),
+		host:  append([]string{"perf", test}, options...)})
+	client := r.host
+	if serving {
+		client = r.guest
+	}
+	if size != 0 {
+		require.Regexp(t, row(size, n), client)
+	}
+}
+
+// row matches a line of results.
+func row(size, n int) *regexp.Regexp {
+	return regexp.MustCompile(fmt.Sprintf(`(?m)^ %d +%d +[0-9.]+`, size, n))
+}

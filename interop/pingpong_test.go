@@ -1,0 +1,78 @@
+package interop
+
+// Pingpong against ibv_rc_pingpong, ibv_uc_pingpong and ibv_ud_pingpong. With -c ours compares every byte of every message.
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/interop/lab"
+)
+
+// roles of our end.
+var roles = []struct {
+	name    string
+	serving bool
+}{{"server", true}, {"client", false}}
+
+// modes of both ends' completion queues.
+var modes = []struct {
+	name    string
+	options []string
+}{{"poll", nil}, {"event", []string{"-e"}}}
+
+// games are the three programs. Sizes are such that a burst fits the queue of the lab's tap device, of 1000 packets: UC and UD
+// have nothing that would slow a sender down or repeat what was lost.
+var games = []struct {
+	kind  string
+	sizes []int
+	mtus  []int // 0: the port's
+}{
+	{"rc", []int{1, 4096, 1 << 20}, []int{1024, 4096}},
+	{"uc", []int{1, 4096, 512 << 10}, []int{1024}},
+	{"uc", []int{1, 4096, 1 << 20}, []int{4096}},
+	{"ud", []int{1, 1024, 4096}, []int{0}},
+}
+
+// messages is how many a game of a size has: a guest under software emulation needs 66 us for each packet.
+func messages(size int) int {
+	if size > 64<<10 {
+		return 5
+	}
+	return 100
+}
+
+func TestPingpong(t *testing.T) {
+	a := theArena(t)
+	for _, g := range games {
+		for _, role := range roles {
+			for _, size := range g.sizes {
+				for _, mtu := range g.mtus {
+					for _, mode := range modes {
+						name := fmt.Sprintf("ibv_%s_pingpong/roce-is-%s/size=%d/mtu=%d/%s", g.kind, role.name, size, mtu, mode.name)
+						t.Run(name, func(t *testing.T) { a.pingpong(t, g.kind, role.serving, size, mtu, messages(size), mode.options) })
+					}
+				}
+			}
+		}
+	}
+}
+
+// pingpong plays one game and looks at what both ends say.
+func (a *arena) pingpong(t *testing.T, kind string, serving bool, size, mtu, n int, mode []string) {
+	options := append([]string{"-s", strconv.Itoa(size), "-n", strconv.Itoa(n), "-c"}, mode...)
+	if mtu != 0 {
+		options = append(options, "-m", strconv.Itoa(mtu))
+	}
+	r := a.fight(t, duel{serving: serving,
+		guest: append([]string{"ibv_" + kind + "_pingpong", "-d", lab.Device, "-g", a.gid}, options...),
+		host:  append([]string{"pingpong", "--type", kind}, options...)})
+	for _, out := range []string{r.guest, r.host} {
+		require.Contains(t, out, fmt.Sprintf("%d bytes in ", 2*n*size))
+		require.Contains(t, out, fmt.Sprintf("%d iters in ", n))
+		require.NotContains(t, out, "invalid data")
+	}
+}
