@@ -70,6 +70,12 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
+func (c Config) say(format string, args ...any) {
+	if c.Log != nil {
+		fmt.Fprintf(c.Log, "rxelab: "+format+"\n", args...)
+	}
+}
+
 func accelerator() (string, error) {
 	switch name := os.Getenv(accelEnv); name {
 	case "", "tcg":

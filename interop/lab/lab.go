@@ -25,8 +25,9 @@ type Lab struct {
 	vm     *machine
 	socket *os.File // our end of the agent's stream
 	conn   *link.Conn
-	hello  link.HelloBody
 	image  *Image
+	hello  chan error     // how the boot went
+	guest  link.HelloBody // valid after hello
 
 	mu     sync.Mutex
 	nextID uint32
@@ -57,7 +58,33 @@ func Start(ctx context.Context, cfg Config) (*Lab, error) {
 	if missing := Missing(); len(missing) > 0 {
 		return nil, missingError(missing)
 	}
-	l := &Lab{procs: map[uint32]*Cmd{}}
+	l := &Lab{procs: map[uint32]*Cmd{}, hello: make(chan error, 1)}
+	agent, err := l.prepare(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, cfg.BootTimeout)
+	defer cancel()
+	began := time.Now()
+	if err = l.powerOn(cfg, agent); err == nil {
+		cfg.say("booting Linux in QEMU, process %d", l.PID())
+		err = l.awaitHello(ctx)
+	}
+	if err != nil {
+		err = fmt.Errorf("boot the rxe guest: %w%s", err, l.consoleTail())
+		l.Close()
+		return nil, err
+	}
+	l.timing.Boot = time.Since(began)
+	for _, s := range l.guest.Stages {
+		l.timing.Stages = append(l.timing.Stages, fmt.Sprintf("%s %d ms", s.Stage, s.Millis))
+	}
+	cfg.say("%s ACTIVE on Linux %s after %.1f s", Device, l.guest.Kernel, l.timing.Boot.Seconds())
+	return l, nil
+}
+
+// prepare finds or builds the image and the agent.
+func (l *Lab) prepare(ctx context.Context, cfg Config) (agent []byte, err error) {
 	began := time.Now()
 	l.image, err = EnsureImage(ctx, ImageOptions{Kernel: cfg.Kernel, Log: cfg.Log})
 	if err != nil {
@@ -65,30 +92,13 @@ func Start(ctx context.Context, cfg Config) (*Lab, error) {
 	}
 	l.timing.Image = time.Since(began)
 	began = time.Now()
-	agent, err := buildAgent(ctx)
-	if err != nil {
-		return nil, err
-	}
+	agent, err = buildAgent(ctx)
 	l.timing.Agent = time.Since(began)
-	ctx, cancel := context.WithTimeout(ctx, cfg.BootTimeout)
-	defer cancel()
-	began = time.Now()
-	if err := l.boot(ctx, cfg, agent); err != nil {
-		err = fmt.Errorf("boot the rxe guest: %w%s", err, l.consoleTail())
-		l.Close()
-		return nil, err
-	}
-	l.timing.Boot = time.Since(began)
-	for _, s := range l.hello.Stages {
-		l.timing.Stages = append(l.timing.Stages, fmt.Sprintf("%s %d ms", s.Stage, s.Millis))
-	}
-	if cfg.Log != nil {
-		fmt.Fprintf(cfg.Log, "rxelab: %s ACTIVE on Linux %s after %.1f s\n", Device, l.hello.Kernel, l.timing.Boot.Seconds())
-	}
-	return l, nil
+	return agent, err
 }
 
-func (l *Lab) boot(ctx context.Context, cfg Config, agent []byte) (err error) {
+// powerOn makes the network and starts QEMU on it. What it made before an error, Close takes down.
+func (l *Lab) powerOn(cfg Config, agent []byte) error {
 	initrd, err := makeInitrd(cfg, l.image, agent)
 	if err != nil {
 		return err
@@ -112,11 +122,14 @@ func (l *Lab) boot(ctx context.Context, cfg Config, agent []byte) (err error) {
 	if l.vm, err = startMachine(l.ns, cfg, l.image, initrd, tap, theirs, name); err != nil {
 		return err
 	}
-	hello := make(chan error, 1)
 	l.readers.Add(1)
-	go l.receive(hello)
+	go l.receive()
+	return nil
+}
+
+func (l *Lab) awaitHello(ctx context.Context) error {
 	select {
-	case err := <-hello:
+	case err := <-l.hello:
 		return err
 	case <-l.vm.exited:
 		return errors.New("QEMU ended")
@@ -126,26 +139,39 @@ func (l *Lab) boot(ctx context.Context, cfg Config, agent []byte) (err error) {
 }
 
 // receive hands the agent's messages to their commands until the stream ends.
-func (l *Lab) receive(hello chan<- error) {
+func (l *Lab) receive() {
 	defer l.readers.Done()
 	for {
 		f, err := l.conn.Recv()
 		if err != nil {
 			err = fmt.Errorf("the guest is gone: %w%s", err, l.consoleTail())
 			l.fail(err)
-			hello <- err // for Start; later it stays in the channel
+			l.welcome(err)
 			return
 		}
-		if f.Kind != link.Hello {
+		if f.Kind == link.Hello {
+			l.welcome(l.readHello(f))
+		} else {
 			l.deliver(f)
-			continue
 		}
-		err = json.Unmarshal(f.Data, &l.hello)
-		if err == nil && l.hello.Error != "" {
-			err = fmt.Errorf("set-up in the guest: %s", l.hello.Error)
-		}
-		hello <- err
-		hello = make(chan error, 1)
+	}
+}
+
+func (l *Lab) readHello(f link.Frame) error {
+	if err := json.Unmarshal(f.Data, &l.guest); err != nil {
+		return fmt.Errorf("the guest's first message: %w", err)
+	}
+	if l.guest.Error != "" {
+		return fmt.Errorf("set-up in the guest: %s", l.guest.Error)
+	}
+	return nil
+}
+
+// welcome tells awaitHello how the boot went; only the first call counts.
+func (l *Lab) welcome(err error) {
+	select {
+	case l.hello <- err:
+	default:
 	}
 }
 
@@ -209,7 +235,7 @@ func (l *Lab) Down() <-chan struct{} { return l.vm.exited }
 func (l *Lab) PID() int { return l.vm.cmd.Process.Pid }
 
 // Kernel returns the release of the guest's kernel, such as "6.12.100+deb12-amd64".
-func (l *Lab) Kernel() string { return l.hello.Kernel }
+func (l *Lab) Kernel() string { return l.guest.Kernel }
 
 // Image returns the image that the guest was booted from.
 func (l *Lab) Image() *Image { return l.image }
@@ -222,7 +248,7 @@ func (l *Lab) ConsoleTail() string { return l.vm.console.tail() }
 
 // GIDs returns the GID table of rxe0 as it was after boot.
 func (l *Lab) GIDs() (gids []GID) {
-	for _, g := range l.hello.GIDs {
+	for _, g := range l.guest.GIDs {
 		if addr, err := netip.ParseAddr(g.Addr); err == nil {
 			gids = append(gids, GID{Index: g.Index, Addr: addr.Unmap(), Type: g.Type})
 		}

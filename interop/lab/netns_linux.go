@@ -28,19 +28,31 @@ var errClosed = errors.New("the lab is closed")
 func newNetns() (*netns, error) {
 	ns := &netns{calls: make(chan func()), ended: make(chan struct{})}
 	started := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread must not serve other goroutines, and ends with this one
-		err := unix.Unshare(unix.CLONE_NEWNET)
-		started <- err
-		if err == nil {
-			defer ns.close() // also when a function that it runs calls runtime.Goexit, as t.FailNow does
-			ns.serve()
-		}
-	}()
+	go ns.live(started)
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("create a network namespace: %w (root or CAP_SYS_ADMIN is needed)", err)
 	}
 	return ns, nil
+}
+
+// live is the goroutine that owns the thread.
+func (ns *netns) live(started chan<- error) {
+	runtime.LockOSThread() // never unlocked: the thread must not serve other goroutines, and ends with this one
+	if unix.Gettid() == unix.Getpid() {
+		// The main thread does not end with its goroutine, and /proc/self/ns shows its namespace as the process's. Another
+		// goroutine gets another thread, because this one is taken until that one runs.
+		inner := make(chan error)
+		go ns.live(inner)
+		started <- <-inner
+		runtime.UnlockOSThread()
+		return
+	}
+	err := unix.Unshare(unix.CLONE_NEWNET)
+	started <- err
+	if err == nil {
+		defer ns.close() // also when a function that it runs calls runtime.Goexit, as t.FailNow does
+		ns.serve()
+	}
 }
 
 func (ns *netns) serve() {
