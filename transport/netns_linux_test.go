@@ -2,10 +2,12 @@ package transport
 
 import (
 	"fmt"
+	"net"
 	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -107,4 +109,42 @@ func namespaceOf(t testing.TB) *netns {
 	namespaces[t] = ns
 	t.Cleanup(func() { delete(namespaces, t) })
 	return ns
+}
+
+func interfaceByName(name string) (index int, err error) {
+	i, err := net.InterfaceByName(name)
+	if err != nil {
+		return 0, err
+	}
+	return i.Index, nil
+}
+
+// segmentationOff has the kernel cut up large packets before they reach the interface, as ethtool -K does with tso, gso
+// and tx-udp-segmentation.
+func segmentationOff(iface string) error {
+	const (
+		siocEthtool  = 0x8946
+		ethtoolSGSO  = 0x24
+		ethtoolSTSO  = 0x1f
+		ethtoolSTXCS = 0x17
+	)
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	for _, cmd := range []uint32{ethtoolSGSO, ethtoolSTSO, ethtoolSTXCS} {
+		value := [2]uint32{cmd, 0}
+		var req struct {
+			name [unix.IFNAMSIZ]byte
+			data unsafe.Pointer
+			_    [16]byte
+		}
+		copy(req.name[:], iface)
+		req.data = unsafe.Pointer(&value)
+		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), siocEthtool, uintptr(unsafe.Pointer(&req))); errno != 0 {
+			return errno
+		}
+	}
+	return nil
 }

@@ -1,0 +1,45 @@
+package transport
+
+import (
+	"encoding/json"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestList(t *testing.T) {
+	list, err := List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(list, func(l Listing) bool { return l.Address == netip.MustParseAddr("127.0.0.1") })
+	if i < 0 {
+		t.Skip("no 127.0.0.1 here")
+	}
+	l := list[i]
+	if l.Name != "udp:127.0.0.1" || l.Kind != "udp" || l.GID.String() != "::ffff:127.0.0.1" || l.PathMTU == 0 || !l.Up {
+		t.Errorf("%+v", l)
+	}
+	if (l.Err == nil) != (l.Problem == "") {
+		t.Errorf("error %v, problem %q", l.Err, l.Problem)
+	}
+	text, err := json.Marshal(list)
+	if err != nil || !strings.Contains(string(text), `"address":"127.0.0.1"`) {
+		t.Errorf("%s, %v", text, err)
+	}
+	for _, l := range list {
+		if l.Kind == "" || l.Interface == "" || !l.Address.IsValid() || l.Address.Zone() != "" && !strings.HasSuffix(l.Name, "%"+l.Interface) {
+			t.Errorf("%+v", l)
+		}
+	}
+}
+
+func TestListSaysWhatIsMissing(t *testing.T) {
+	if l := (Listing{Name: "udp:x", Interface: "eth7"}); !strings.Contains(l.try().Error(), "eth7 is down") {
+		t.Error(l.try())
+	}
+	if l := (Listing{Name: "udp:x", Interface: "eth7", Up: true}); !strings.Contains(l.try().Error(), "MTU of interface eth7 is too small") {
+		t.Error(l.try())
+	}
+}

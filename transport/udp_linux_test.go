@@ -1,0 +1,380 @@
+package transport
+
+import (
+	"encoding/binary"
+	"errors"
+	"os/exec"
+	"slices"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goroce/goroce/wire"
+)
+
+// TOS and TTL reach the receiver, whether they are the socket's defaults or not.
+func TestTrafficClassAndHopLimit(t *testing.T) {
+	for _, k := range kindsUnderTest() {
+		if k.name == "udp4-portable" {
+			continue // package net shows neither
+		}
+		t.Run(k.name, func(t *testing.T) {
+			o := Options{TrafficClass: 0x62, HopLimit: 200}
+			a, b := k.open(t, 0, o), k.open(t, 1, Options{})
+			batch := wire.NewBatch(64, 200)
+			batch.MaxRun(a.Info().MaxRun)
+			frames := make([]wire.Frame, 64)
+			for i, c := range []struct{ tos, ttl uint8 }{{0, 64}, {0x62, 200}, {2, 1}, {0xff, 255}, {0x62, 64}, {1, 200}} {
+				for range 3 {
+					put(t, batch, pathBetween(t, a, b, c.tos, c.ttl), i, 100)
+				}
+				sendAll(t, a, batch)
+				for n := 0; n < 3; {
+					got := recvSome(t, b, frames)
+					for j := range got {
+						f := &got[j]
+						if number(t, f) != i || f.TOS() != c.tos || f.TTL() != c.ttl || f.ECN() != c.tos&3 {
+							t.Fatalf("packet %d: TOS %#x, TTL %d, want %#x, %d", number(t, f), f.TOS(), f.TTL(), c.tos, c.ttl)
+						}
+					}
+					n += len(got)
+				}
+			}
+		})
+	}
+}
+
+// sniffer sees what is really on the wire of an interface: the rule that ICRCs rely on is checked against the kernel and
+// not against our own idea of it.
+type sniffer struct{ fd int }
+
+func newSniffer(t *testing.T, ns *netns, iface string) *sniffer {
+	t.Helper()
+	s := &sniffer{fd: -1}
+	var err error
+	ns.do(func() {
+		if s.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, int(htons(unix.ETH_P_ALL))); err != nil {
+			return
+		}
+		index := 0
+		if i, e := interfaceByName(iface); e == nil {
+			index = i
+		}
+		err = unix.Bind(s.fd, &unix.SockaddrLinklayer{Protocol: htons(unix.ETH_P_ALL), Ifindex: index})
+	})
+	if err != nil {
+		t.Skipf("no packet socket: %v", err)
+	}
+	t.Cleanup(func() { unix.Close(s.fd) })
+	return s
+}
+
+// next returns the next RoCE packet that enters the interface.
+func (s *sniffer) next(t *testing.T) []byte {
+	t.Helper()
+	buf := make([]byte, 1<<17)
+	for {
+		n, from, err := unix.Recvfrom(s.fd, buf, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ll, ok := from.(*unix.SockaddrLinklayer); ok && ll.Pkttype == unix.PACKET_OUTGOING {
+			continue
+		}
+		if f, why := wire.SplitFrame(buf[:n]); why == wire.DropNone {
+			return wire.AppendFrame(nil, &f)
+		}
+	}
+}
+
+// On a veth whose peer can not take super-frames, the kernel itself cuts runs up: each packet must carry the
+// Identification that its ICRC was made for, and DF. Strict verification, as hardware and rxe do it.
+func TestIdentificationOnTheWire(t *testing.T) {
+	for _, ip := range []struct {
+		name, src, dst string
+		head           int
+	}{{"v4", "10.9.0.1", "10.9.0.2", wire.Head4Len}, {"v6", "fd78::1", "fd78::2", wire.Head6Len}} {
+		for _, zero := range []bool{false, true} {
+			t.Run(ip.name+map[bool]string{true: "-zero-checksum"}[zero], func(t *testing.T) {
+				ns := vethPair(t)
+				wireTap := newSniffer(t, ns, "v1")
+				a := ns.open(t, "udp:"+ip.src, Options{ZeroChecksum: zero})
+				dst, err := wire.ParseGID(ip.dst)
+				if err != nil {
+					t.Fatal(err)
+				}
+				path := pathTo(t, a, dst, 0, 64)
+				batch := wire.NewBatch(64, 1100)
+				batch.MaxRun(a.Info().MaxRun)
+				sizes := []int{64, 100, 100, 100, 100, 40, 1024, 1024, 7, 7}
+				for i, n := range sizes {
+					put(t, batch, path, i, n)
+				}
+				sendAll(t, a, batch)
+				numbers := 0
+				for i, n := range sizes {
+					f, why := wire.SplitFrame(wireTap.next(t))
+					if why != wire.DropNone {
+						t.Fatal(why)
+					}
+					if got := number(t, &f); got != i {
+						t.Fatalf("packet %d on the wire, want %d", got, i)
+					}
+					if len(f.Body) != wire.BodyLen(wire.UCSendOnly, n) {
+						t.Fatalf("packet %d has %d bytes: the kernel did not cut the run up", i, f.Len())
+					}
+					if h := f.IPv4(); h != nil {
+						if h.Fragment() != wire.DontFragment {
+							t.Errorf("packet %d: flags %#x, not DF alone", i, h.Fragment())
+						}
+						numbers += int(h.Identification())
+					}
+					if sum := f.UDP().Checksum(); zero && sum != 0 {
+						t.Errorf("packet %d: UDP checksum %#x", i, sum)
+					}
+				}
+				runs := a.Stats().SendRuns
+				if zero != (runs == 0) || ip.name == "v4" && (numbers == 0) != zero {
+					t.Errorf("%d runs sent, sum of Identifications %d", runs, numbers)
+				}
+			})
+		}
+	}
+}
+
+// vethPair is a namespace with two ends of a cable, segmentation offload off. Only v0 has addresses; its neighbours are
+// written down, so that nobody needs to answer for them.
+func vethPair(t testing.TB) *netns {
+	t.Helper()
+	ns := newNetns(t,
+		"link add v0 mtu 9000 gso_max_segs 1 gso_max_size 9000 type veth peer name v1 mtu 9000",
+		"addr add 10.9.0.1/24 dev v0", "-6 addr add fd78::1/64 dev v0 nodad",
+		"link set v0 up", "link set v1 up",
+		"neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev v0 nud permanent",
+		"-6 neigh add fd78::2 lladdr 02:00:00:00:00:02 dev v0 nud permanent")
+	var err error
+	ns.do(func() { err = segmentationOff("v0") })
+	if err != nil {
+		t.Skipf("segmentation offload of veth can not be switched off: %v", err)
+	}
+	return ns
+}
+
+// A run that the kernel refuses, once or always, arrives all the same: packet by packet, sealed again.
+func TestRefusedRuns(t *testing.T) {
+	ns := vethPair(t)
+	wireTap := newSniffer(t, ns, "v1")
+	a := ns.open(t, "udp:10.9.0.1", Options{})
+	p := a.Port.(*udpPort)
+	// SO_NO_CHECK makes every UDP_SEGMENT send fail with EINVAL, as a device without checksums does with EIO.
+	if err := unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, soNoCheck, 1); err != nil {
+		t.Fatal(err)
+	}
+	dst, _ := wire.ParseGID("10.9.0.2")
+	path := pathTo(t, a, dst, 0, 64)
+	batch := wire.NewBatch(64, 1100)
+	batch.MaxRun(a.Info().MaxRun)
+	for round := range 2 {
+		for i := range 5 {
+			put(t, batch, path, i, 100)
+		}
+		sendAll(t, a, batch)
+		for i := range 5 {
+			if f, _ := wire.SplitFrame(wireTap.next(t)); number(t, &f) != i || f.IPv4().Identification() != 0 {
+				t.Fatalf("packet %d: Identification %d", i, f.IPv4().Identification())
+			}
+		}
+		i, s := a.Info(), a.Stats()
+		if i.MaxRun != 1 || len(i.Degraded) != 1 || i.Degraded[0].Feature != "UDP_SEGMENT" || !errors.Is(i.Degraded[0].Err, syscall.EINVAL) {
+			t.Fatalf("degradation is not reported: %+v", i)
+		}
+		if s.SendResealed != uint64(4*(round+1)) || s.SendRuns != 0 || s.SendRefused != 0 {
+			t.Fatalf("%+v", s)
+		}
+	}
+}
+
+// Frames that can not go are skipped and counted, those after them go.
+func TestUnsendable(t *testing.T) {
+	ns := vethPair(t)
+	wireTap := newSniffer(t, ns, "v1")
+	a := ns.open(t, "udp:10.9.0.1", Options{})
+	dst, _ := wire.ParseGID("10.9.0.2")
+	nowhere, _ := wire.ParseGID("10.10.0.2")
+	batch := wire.NewBatch(64, 10000)
+	put(t, batch, pathTo(t, a, dst, 0, 64), 1, 100)
+	put(t, batch, pathTo(t, a, dst, 0, 64), 2, 9100)
+	put(t, batch, pathTo(t, a, nowhere, 0, 64), 3, 100)
+	put(t, batch, pathTo(t, a, dst, 0, 64), 4, 100)
+	sendAll(t, a, batch)
+	var got []int
+	for range 2 {
+		f, _ := wire.SplitFrame(wireTap.next(t))
+		got = append(got, number(t, &f))
+	}
+	s := a.Stats()
+	if !slices.Equal(got, []int{1, 4}) || s.SendFrames != 2 || s.SendTooLong != 1 || s.SendUnreachable != 1 || s.LastSendError == "" {
+		t.Fatalf("sent %v; %+v", got, s)
+	}
+}
+
+// With a neighbour that does not answer, packets pile up in the kernel until the socket's send buffer is full: Send says
+// so, and Wait returns when there is room, after the neighbour has been found.
+func TestSendBackPressure(t *testing.T) {
+	ns := vethPair(t)
+	a := ns.open(t, "udp:10.9.0.1", Options{SendBuffer: 4096})
+	silent, _ := wire.ParseGID("10.9.0.77")
+	batch := wire.NewBatch(64, 1100)
+	for i := range 64 {
+		put(t, batch, pathTo(t, a, silent, 0, 64), i, 1024)
+	}
+	n, err := a.Send(batch)
+	if err != nil || n == 0 || n == 64 || a.Stats().SendBlocked != 1 {
+		t.Fatalf("%d sent, %v, %+v", n, err, a.Stats())
+	}
+	batch.Drop(n)
+	found := make(chan error, 1)
+	go func() {
+		ns.do(func() {
+			found <- exec.Command("ip", "neigh", "replace", "10.9.0.77", "lladdr", "02:00:00:00:00:03", "dev", "v0", "nud", "permanent").Run()
+		})
+	}()
+	sendAll(t, a, batch) // ends only if Wait returns for room
+	if err := <-found; err != nil {
+		t.Fatal(err)
+	}
+	if a.Port.(*udpPort).send.armed {
+		t.Error("still waiting for room")
+	}
+}
+
+// What overflows the receive buffer is counted.
+func TestReceiveOverflow(t *testing.T) {
+	a := openAt(t, "127.77.1.1", Options{})
+	b := openAt(t, "127.77.1.2", Options{RecvBuffer: 4096})
+	batch := wire.NewBatch(256, 1100)
+	for i := range 256 {
+		put(t, batch, pathBetween(t, a, b, 0, 64), i, 1024)
+	}
+	sendAll(t, a, batch)
+	frames := make([]wire.Frame, 64)
+	got := uint64(0)
+	for {
+		n, err := b.Recv(frames)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			break
+		}
+		got += uint64(n)
+	}
+	if s := b.Stats(); got == 0 || s.RecvOverflow == 0 || got+s.RecvOverflow != 256 {
+		t.Fatalf("%d received, %d overflowed", got, s.RecvOverflow)
+	}
+	if i := b.Info(); i.RecvBuffer == 0 || i.RecvBuffer > 8192 {
+		t.Errorf("receive buffer of %d bytes", i.RecvBuffer)
+	}
+}
+
+func openAt(t testing.TB, addr string, o Options) Port {
+	o.UDPPort = testPort
+	return mustOpen(t, "udp:"+addr, o)
+}
+
+// Merged runs with fewer frames asked for than they hold: nothing is lost, and what was lent does not change.
+func TestRecvFewerThanARun(t *testing.T) {
+	a, b := openAt(t, "127.77.1.1", Options{}), openAt(t, "127.77.1.2", Options{})
+	batch := wire.NewBatch(64, 200)
+	batch.MaxRun(64)
+	for i := range 64 {
+		put(t, batch, pathBetween(t, a, b, 0, 64), i, 64)
+	}
+	sendAll(t, a, batch)
+	frames := make([]wire.Frame, 5)
+	for next := 0; next < 64; {
+		got := recvSome(t, b, frames)
+		for j := range got {
+			if n := number(t, &got[j]); n != next {
+				t.Fatalf("%d, want %d", n, next)
+			}
+			next++
+		}
+	}
+	if s := b.Stats(); s.RecvRuns != 1 || s.RecvFrames != 64 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Datagrams that no frame can be made of do not disturb those around them.
+func TestForeignDatagrams(t *testing.T) {
+	a, b := openAt(t, "127.77.1.1", Options{}), openAt(t, "127.77.1.2", Options{MaxRun: 1})
+	fd := a.(*udpPort).fd
+	to := &unix.SockaddrInet4{Addr: [4]byte{127, 77, 1, 2}, Port: testPort}
+	for _, n := range []int{0, 3, smallSlot + 1} {
+		if err := unix.Sendto(fd, make([]byte, n), 0, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	batch := wire.NewBatch(1, 200)
+	put(t, batch, pathBetween(t, a, b, 0, 64), 7, 64)
+	sendAll(t, a, batch)
+	got := recvSome(t, b, make([]wire.Frame, 8))
+	var lengths []int
+	for i := range got {
+		lengths = append(lengths, len(got[i].Body))
+	}
+	if !slices.Equal(lengths, []int{0, 3, 80}) || number(t, &got[2]) != 7 || b.Stats().RecvBad != 1 {
+		t.Fatalf("bodies of %v bytes, %d bad", lengths, b.Stats().RecvBad)
+	}
+}
+
+// An ICMP "port unreachable" for an earlier packet breaks neither Recv nor Send.
+func TestPeerIsNotThere(t *testing.T) {
+	a, b := openAt(t, "127.77.1.1", Options{}), openAt(t, "127.77.1.2", Options{})
+	nobody, _ := wire.ParseGID("127.77.1.3")
+	batch := wire.NewBatch(8, 200)
+	for i := range 3 {
+		put(t, batch, pathTo(t, a, nobody, 0, 64), 0, 64)
+		sendAll(t, a, batch)
+		if n, err := a.Recv(make([]wire.Frame, 1)); n != 0 || err != nil {
+			t.Fatal(n, err)
+		}
+		put(t, batch, pathBetween(t, a, b, 0, 64), i, 64)
+		sendAll(t, a, batch)
+		if got := recvSome(t, b, make([]wire.Frame, 1)); number(t, &got[0]) != i {
+			t.Fatal("wrong packet")
+		}
+	}
+}
+
+// The kernel's layout of /proc/net/udp.
+func TestParseProcAddr(t *testing.T) {
+	native := func(words ...uint32) (s string) {
+		const digits = "0123456789ABCDEF"
+		for _, w := range words { // %08X of each word as the machine reads the address bytes
+			var b [4]byte
+			binary.BigEndian.PutUint32(b[:], w)
+			v := binary.NativeEndian.Uint32(b[:])
+			for shift := 28; shift >= 0; shift -= 4 {
+				s += string(digits[v>>shift&15])
+			}
+		}
+		return s
+	}
+	for _, c := range []struct{ in, addr string }{
+		{native(0x7f000001) + ":12B7", "127.0.0.1"},
+		{native(0, 0, 0, 1) + ":12B7", "::1"},
+		{native(0xfe800000, 0, 0x00fc00ff, 0xfe000001) + ":12B7", "fe80::fc:ff:fe00:1"},
+	} {
+		if addr, port, ok := parseProcAddr(c.in); !ok || addr.String() != c.addr || port != wire.UDPPort {
+			t.Errorf("%s: %v %d %v", c.in, addr, port, ok)
+		}
+	}
+	for _, bad := range []string{"", "x:1", "0100007F", "01:0001", "0100007F:zz"} {
+		if _, _, ok := parseProcAddr(bad); ok {
+			t.Errorf("%q parsed", bad)
+		}
+	}
+}
