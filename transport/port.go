@@ -142,8 +142,9 @@ var (
 
 // openers knows the kinds of port by the first word of their names. Each is given what follows the colon.
 var openers = map[string]func(name, rest string, o Options) (Port, error){
-	"udp":  openUDP,
-	"pipe": openPipe,
+	"udp":    openUDP,
+	"packet": openPacket,
+	"pipe":   openPipe,
 }
 
 // Open opens a port by name:

@@ -1,0 +1,15 @@
+package transport
+
+import (
+	"time"
+
+	"github.com/goroce/goroce/wire"
+)
+
+// Resolver is a port that must find out a neighbour's link address before it can send to it. Send does so by itself, but
+// drops frames until the answer has come; with Resolve a connection starts without that loss.
+type Resolver interface {
+	// Resolve waits until frames to dst can be sent, at most for the timeout. The error says why they can not. It may
+	// be called from any goroutine.
+	Resolve(dst wire.GID, timeout time.Duration) error
+}
