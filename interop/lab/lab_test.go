@@ -259,7 +259,7 @@ func TestNetem(t *testing.T) {
 	l := testLab(t)
 	ctx := limited(t)
 	pings := func() (ok bool) {
-		return l.Command(ctx, "ping", "-c", "1", "-W", "1", HostIPv4).Run() == nil
+		return l.Command(ctx, "timeout", "1", "ping", "-c", "1", HostIPv4).Run() == nil
 	}
 	require.True(t, pings())
 	for _, dir := range []Direction{ToGuest, FromGuest, Both} {

@@ -21,7 +21,7 @@ import (
 // PortName is the name of the virtio-serial port on which the agent listens.
 const PortName = "org.goroce.agent"
 
-// MaxData is the largest payload of one message; a longer one is cut into several.
+// MaxData is the largest payload of one message of a stream.
 const MaxData = 16 << 10
 
 // StreamWindow is how many bytes of one command's input, or of its two outputs together, may be under way unread.
@@ -116,7 +116,7 @@ func NewConn(rw io.ReadWriter) *Conn {
 
 const headerLen = 9 // length of the payload (4), command (4), kind (1)
 
-// Send sends one frame; data is at most MaxData bytes unless it is a JSON body.
+// Send sends one frame; data of a stream is at most MaxData bytes.
 func (c *Conn) Send(id uint32, kind Kind, data []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -253,16 +253,4 @@ func (q *Queue) Close() {
 	defer q.mu.Unlock()
 	q.closed = true
 	q.more.Broadcast()
-}
-
-// Chunks calls send with data cut into pieces of at most MaxData bytes, and stops at the first error.
-func Chunks(data []byte, send func([]byte) error) error {
-	for len(data) > 0 {
-		n := min(len(data), MaxData)
-		if err := send(data[:n]); err != nil {
-			return err
-		}
-		data = data[n:]
-	}
-	return nil
 }
