@@ -4,6 +4,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -102,8 +103,8 @@ func TestPipeCloseReleasesSenders(t *testing.T) {
 
 func TestMulticast(t *testing.T) {
 	for _, k := range kindsUnderTest() {
-		if k.name == "udp4-portable" || k.name == "udp6" {
-			continue // the one has none; lo has no route for IPv6 groups
+		if k.name == "udp4-portable" || strings.Contains(k.name, "6") {
+			continue // the one has none; the groups of this test are IPv4
 		}
 		t.Run(k.name, func(t *testing.T) {
 			ports := []Port{k.open(t, 0, Options{}), k.open(t, 1, Options{}), k.open(t, 2, Options{})}
