@@ -23,6 +23,7 @@ type CQ struct {
 
 	drives  atomic.Pointer[[]*lane] // the lanes that a poller of this queue runs: where its queue pairs are
 	waiters atomic.Int32            // goroutines in Wait
+	armed   atomic.Bool             // between arm and token: the application is asleep or about to be
 	spin    atomic.Int64            // ns that Wait polls before it sleeps; adapts
 	pairs   []int                   // [i]: how many queue pairs of dev.lanes[i] complete here; under dev.mu
 
@@ -91,16 +92,13 @@ func (c *CQ) Len() int {
 // Poll takes up to len(wcs) completions and returns how many (ibv_poll_cq); it never sleeps. When there are none it runs
 // the stack on the calling goroutine first, which is what makes a polling application fast. Completions of one queue pair
 // come in order. The error is ErrOverrun once completions were lost, ErrClosed after Close; then the number is 0.
-func (c *CQ) Poll(wcs []WC) (int, error) { return c.poll(wcs, true) }
-
-// poll with claim tells the background that an application is polling, so that it stays out of the way.
-func (c *CQ) poll(wcs []WC, claim bool) (int, error) {
+func (c *CQ) Poll(wcs []WC) (int, error) {
 	n, err := c.take(wcs)
 	if n > 0 || err != nil || len(wcs) == 0 {
 		return n, err
 	}
 	for _, l := range *c.drives.Load() {
-		l.poll(claim)
+		l.poll(c, !c.armed.Load())
 	}
 	n, err = c.take(wcs)
 	if n == 0 && err == nil {
@@ -161,16 +159,18 @@ func (c *CQ) ReqNotify(solicitedOnly bool) error {
 		return c.dev.fail("ReqNotify", ErrClosed)
 	}
 	c.arm(solicitedOnly)
-	// Who arms is about to sleep: the background is to watch the port again.
-	for _, l := range *c.drives.Load() {
-		l.unclaim()
-	}
 	return nil
 }
 
+// arm is followed by sleep, so the background is to watch the port again, and a Poll in between does not mean that the
+// application goes on polling.
 func (c *CQ) arm(solicitedOnly bool) {
 	for _, q := range c.lanes {
 		q.Arm(solicitedOnly)
+	}
+	c.armed.Store(true)
+	for _, l := range *c.drives.Load() {
+		l.unclaim()
 	}
 }
 
@@ -180,6 +180,7 @@ func (c *CQ) Notify() <-chan struct{} { return c.notify }
 
 // ring puts the token in; the lane calls it when an armed queue got a completion.
 func (c *CQ) ring() {
+	c.armed.Store(false)
 	select {
 	case c.notify <- struct{}{}:
 	default:
@@ -195,13 +196,13 @@ func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 	c.waiters.Add(1)
 	defer c.leave()
 	for {
-		if n, err := c.pollFor(ctx, wcs); n > 0 || err != nil {
+		if n, err := c.pollFor(time.Duration(c.spin.Load()), wcs); n > 0 || err != nil {
 			return n, err
 		}
 		c.mu.Lock()
 		c.arm(false)
 		c.mu.Unlock()
-		if n, err := c.poll(wcs, false); n > 0 || err != nil {
+		if n, err := c.Poll(wcs); n > 0 || err != nil {
 			return n, err
 		}
 		asleep := now()
@@ -221,41 +222,14 @@ func (c *CQ) leave() {
 	}
 }
 
-// pollFor polls for as long as seems worth while, and then until somebody else is looking after the lanes.
-func (c *CQ) pollFor(ctx context.Context, wcs []WC) (int, error) {
-	end := now() + qp.Time(c.spin.Load())
-	for claim := true; ; {
-		n, err := c.poll(wcs, claim)
-		if n > 0 || err != nil {
+// pollFor polls for a while.
+func (c *CQ) pollFor(d time.Duration, wcs []WC) (int, error) {
+	for end := now() + qp.Time(d); ; {
+		n, err := c.Poll(wcs)
+		if n > 0 || err != nil || now() >= end {
 			return n, err
 		}
-		if claim && now() < end {
-			continue
-		}
-		lanes := *c.drives.Load()
-		if claim {
-			for _, l := range lanes {
-				l.unclaim()
-			}
-			claim = false
-		}
-		if guarded(lanes) {
-			return 0, nil
-		}
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
 	}
-}
-
-// guarded tells whether all lanes go on without the caller.
-func guarded(lanes []*lane) bool {
-	for _, l := range lanes {
-		if !l.guarded() {
-			return false
-		}
-	}
-	return true
 }
 
 // adapt learns from how long a sleep took whether polling for longer would have saved it.

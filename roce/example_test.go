@@ -23,12 +23,12 @@ func side(name string, memory []byte) (*roce.Device, *roce.QP, *roce.MR) {
 	return dev, qp, mr
 }
 
-// Two devices on this machine: one writes into the memory of the other, whose application does nothing. No privilege, no
+// Two devices on this machine (all of 127.0.0.0/8 is there to be used): one writes into the memory of the other, whose application does nothing. No privilege, no
 // hardware, no kernel module.
 func Example() {
 	memory := make([]byte, 64)
-	a, qpA, mrA := side("udp:127.0.0.1", []byte("RDMA in pure Go"))
-	b, qpB, mrB := side("udp:127.0.0.2", memory)
+	a, qpA, mrA := side("udp:127.1.2.3", []byte("RDMA in pure Go"))
+	b, qpB, mrB := side("udp:127.1.2.4", memory)
 
 	// Both sides must know each other's Endpoint, and the writer the key and address of the memory. Between two programs
 	// they travel by any other means, as text.

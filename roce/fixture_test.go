@@ -36,15 +36,16 @@ func openPipes(t testing.TB, wrap func(transport.Port) transport.Port) (a, b *De
 	return openDevice(t, segment, wrap), openDevice(t, segment, wrap)
 }
 
-// openUDPs uses addresses of 127/8 that no other test has, on the standard port.
+// openUDPs uses addresses of 127/8 that no other test has, in this process or another, on the standard port.
 func openUDPs(t testing.TB, wrap func(transport.Port) transport.Port) (a, b *Device) {
-	n := serial.Add(1)
-	return openDevice(t, fmt.Sprintf("udp:127.77.%d.1", n), wrap), openDevice(t, fmt.Sprintf("udp:127.77.%d.2", n), wrap)
+	pid, n := os.Getpid(), serial.Add(1)%100
+	address := func(last int64) string { return fmt.Sprintf("udp:127.%d.%d.%d", 128+pid>>8%128, pid%256, last) }
+	return openDevice(t, address(2*n+1), wrap), openDevice(t, address(2*n+2), wrap)
 }
 
 func openDevice(t testing.TB, name string, wrap func(transport.Port) transport.Port) *Device {
 	t.Helper()
-	d, err := Open(name, &Config{Wrap: wrap, NoBackground: os.Getenv("NOBG") != ""})
+	d, err := Open(name, &Config{Wrap: wrap})
 	if err != nil {
 		t.Fatal(err)
 	}

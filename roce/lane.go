@@ -11,6 +11,7 @@ package roce
 // one-sided requests of peers while the application does something else.
 
 import (
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -28,10 +29,15 @@ const (
 
 	// claimLife is how long after its last poll an application is believed to poll on. Then the background takes over.
 	claimLife = 50 * time.Microsecond
-	// standby is how often the background looks whether the application is still polling.
+	// standby is how often the background looks whether the application is still polling, if nobody tells it. When no other
+	// goroutine runs, the Go runtime makes a millisecond of it.
 	standby = 50 * time.Microsecond
 	// linger is how long the background goes on polling after it last had something to do, before it sleeps.
 	linger = 20 * time.Microsecond
+	// promptTime is how soon an application comes back that only looks at its completions and posts the next requests, and
+	// promptEnough is how many times in a row it must have done so to be trusted.
+	promptTime   = 10 * time.Microsecond
+	promptEnough = 16
 	// retryFull is when to try again to send what the port had no room for, unless the port says so earlier.
 	retryFull = 50 * time.Microsecond
 	// retryFailed is when to look again at a port that reports an error.
@@ -56,19 +62,24 @@ type lane struct {
 	rx       [rxBatch]wire.Frame
 	tx       *wire.Batch // sealed frames that the port has not taken yet
 	deadline qp.Time     // when the next turn is due if nothing happens before
+	horizon  qp.Time     // the latest deadline there was
+	handed   qp.Time     // when an application was last handed completions; 0 once it has come back
+	prompt   int         // how many times in a row it came back promptly
+	rang     bool        // the turn woke somebody
 	failed   bool        // the port's last call returned an error
 	closed   bool
 	count    LaneStats
 
-	claimed atomic.Int64 // when an application last polled; 0 says that none does
-	onDuty  atomic.Bool  // the background watches the port
-	asleep  atomic.Int64 // the background sleeps in port.Wait until then at the latest; 0 when it is awake
+	claimed atomic.Int64  // when an application last polled; 0 says that none does
+	onDuty  atomic.Bool   // the background watches the port, or will at once
+	relieve chan struct{} // a token ends the background's stand-by
+	asleep  atomic.Int64  // the background sleeps in port.Wait until then at the latest; 0 when it is awake
 	closing atomic.Bool
 	done    chan struct{} // closed when the background has ended; nil without background
 }
 
 func newLane(d *Device, index int, port transport.Port) *lane {
-	l := &lane{dev: d, index: index, port: port, deadline: qp.Never}
+	l := &lane{dev: d, index: index, port: port, deadline: qp.Never, relieve: make(chan struct{}, 1)}
 	l.engine = qp.NewEngine(qp.Config{Memory: d.mem, Rand: random.Uint64, GIDs: d.info.GIDs, SrcPort: d.info.SrcPort,
 		MaxMTU: MTU4096, Lane: uint8(index), LaneBits: laneBits(1), Window: d.cfg.Window})
 	l.reader = d.mem.NewReader()
@@ -80,27 +91,42 @@ func newLane(d *Device, index int, port transport.Port) *lane {
 // turn does what there is to do now, within bounds, and reports whether there may be more. The caller has the turn lock.
 func (l *lane) turn(t qp.Time) (busy bool) {
 	l.reader.Enter()
-	n := l.receive()
-	l.engine.HandleFrames(t, l.rx[:n])
-	l.engine.HandlePosted(t)
-	l.engine.HandleTimeout(t)
-	more := l.transmit(t)
-	l.engine.Flush()
-	l.reader.Exit()
-	l.publish()
-	l.schedule(t, more)
+	n := l.input(t)
+	more := l.output(t)
+	l.finish(t, more)
 	return n > 0 || more
 }
 
-// turnPosted is the half of a turn that a post needs: what arrived meanwhile is left to whoever polls.
-func (l *lane) turnPosted(t qp.Time) {
-	l.reader.Enter()
+// input handles what has arrived and what time has brought, and publishes the completions that come of it.
+func (l *lane) input(t qp.Time) (frames int) {
+	frames = l.receive()
+	l.engine.HandleFrames(t, l.rx[:frames])
+	l.engine.HandleTimeout(t)
+	l.engine.Flush()
+	return frames
+}
+
+// output handles what was posted, and sends what is due.
+func (l *lane) output(t qp.Time) (more bool) {
 	l.engine.HandlePosted(t)
-	more := l.transmit(t)
+	return l.transmit(t)
+}
+
+// finish publishes what remains, tells who sleeps, and notes when the next turn is due.
+func (l *lane) finish(t qp.Time, more bool) {
 	l.engine.Flush()
 	l.reader.Exit()
 	l.publish()
-	l.schedule(t, more)
+	l.count.Turns++
+	l.deadline = l.engine.PollTimeout()
+	switch {
+	case more:
+		l.deadline = t
+	case l.failed:
+		l.deadline = t + qp.Time(retryFailed)
+	case l.tx.Len() > 0:
+		l.deadline = min(l.deadline, t+qp.Time(retryFull))
+	}
 }
 
 // receive borrows frames from the port, until the next receive.
@@ -149,48 +175,72 @@ func (l *lane) portState(err error) {
 func (l *lane) publish() {
 	for q, ok := l.engine.PollNotify(); ok; q, ok = l.engine.PollNotify() {
 		q.Context.(*CQ).ring()
+		l.rang = true
 	}
 	for e, ok := l.engine.PollEvent(); ok; e, ok = l.engine.PollEvent() {
 		l.dev.queue.put(asyncEvent(l.dev, e))
 	}
 }
 
-// schedule notes when the next turn is due.
-func (l *lane) schedule(t qp.Time, more bool) {
-	l.count.Turns++
-	l.deadline = l.engine.PollTimeout()
-	switch {
-	case more:
-		l.deadline = t
-	case l.tx.Len() > 0:
-		l.deadline = min(l.deadline, t+qp.Time(retryFull))
-	}
-	if l.failed {
-		l.deadline = t + qp.Time(retryFailed)
-	}
-}
-
-// poll is a turn of an application that found its completion queue empty. If somebody else is taking one, that will do.
+// poll is a turn of an application that found its completion queue c empty. If somebody else is taking one, that will do.
 // claim says that the application is going to poll again soon.
-func (l *lane) poll(claim bool) {
+func (l *lane) poll(c *CQ, claim bool) {
 	if !l.turns.tryLock() {
 		return
 	}
 	t := now()
+	l.returned(t)
 	if claim {
 		l.claimed.Store(int64(t))
 	}
-	l.turn(t)
+	l.reader.Enter()
+	l.input(t)
+	more := false
+	if found := c.lanes[l.index].Len() > 0; found {
+		l.handed = t
+		if more = claim && l.prompt >= promptEnough && !l.onDuty.Load(); more {
+			l.count.Postponed++
+		}
+	}
+	if !more {
+		more = l.output(t)
+	}
+	l.finish(t, more)
 	l.release()
 }
 
-// posted sees to it that what was posted to q is sent. If somebody else has the turn, release makes them look.
+// returned measures how soon an application comes back after it was handed completions. One that always does so at once gets
+// them before their acknowledgements are sent, not after, which saves it a system call on the way; its next post or poll
+// sends them, together with what it posts. Should it stay away for once, the background sends them, and it has to prove
+// itself again.
+func (l *lane) returned(t qp.Time) {
+	if l.handed == 0 {
+		return
+	}
+	if t-l.handed < qp.Time(promptTime) {
+		l.prompt++
+	} else {
+		l.prompt = 0
+	}
+	l.handed = 0
+}
+
+// posted sees to it that what was posted to q is sent: all that a post needs is the second half of a turn. If somebody else
+// has the turn, release makes them look.
 func (l *lane) posted(q *qp.QP) {
 	l.engine.Ring(q)
 	if l.turns.tryLock() {
-		l.turnPosted(now())
+		t := now()
+		l.returned(t)
+		l.send(t)
 		l.release()
 	}
+}
+
+// send is the second half of a turn.
+func (l *lane) send(t qp.Time) {
+	l.reader.Enter()
+	l.finish(t, l.output(t))
 }
 
 // do runs a control operation on the engine, and then a turn for what it made due.
@@ -220,21 +270,26 @@ func (l *lane) release() {
 		if !l.engine.DoorbellPending() || !l.turns.tryLock() {
 			return
 		}
-		l.turnPosted(now())
+		l.send(now())
 	}
 }
 
-// unclaim says that the application stops polling, so that the background need not find out by itself.
-func (l *lane) unclaim() { l.claimed.Store(0) }
+// unclaim says that the application stops polling: the background takes over.
+func (l *lane) unclaim() {
+	l.claimed.Store(0)
+	if l.done != nil && !l.onDuty.Load() {
+		select {
+		case l.relieve <- struct{}{}:
+		default:
+		}
+	}
+}
 
 // inUse tells whether an application is polling the lane.
 func (l *lane) inUse() bool {
 	at := l.claimed.Load()
 	return at != 0 && now()-qp.Time(at) < qp.Time(claimLife)
 }
-
-// guarded tells whether the lane goes on if the caller goes to sleep.
-func (l *lane) guarded() bool { return l.onDuty.Load() || l.done != nil && l.inUse() }
 
 // start starts the background.
 func (l *lane) start() {
@@ -246,14 +301,21 @@ func (l *lane) start() {
 // for each packet would cost the poller more than the stack itself.
 func (l *lane) background() {
 	defer close(l.done)
+	timer := time.NewTimer(standby)
+	defer timer.Stop()
 	for !l.closing.Load() {
-		if l.inUse() {
-			l.onDuty.Store(false)
-			nap(standby)
+		if l.onDuty.Store(!l.inUse()); l.onDuty.Load() {
+			l.watch()
 			continue
 		}
-		l.onDuty.Store(true)
-		l.watch()
+		if !l.inUse() { // it stopped before it could see that we stand by
+			continue
+		}
+		timer.Reset(standby)
+		select {
+		case <-l.relieve:
+		case <-timer.C:
+		}
 	}
 }
 
@@ -261,25 +323,44 @@ func (l *lane) background() {
 // comes, or somebody wakes it.
 func (l *lane) watch() {
 	l.turns.lock()
+	l.prompt, l.handed = 0, 0
 	t := now()
 	for idle := t; t-idle < qp.Time(linger) && !l.closing.Load(); t = now() {
 		if l.turn(t) {
 			idle = t
 		}
+		rang := l.rang
+		l.rang = false
 		l.release()
+		if rang {
+			runtime.Gosched() // whom we woke can go on right here
+		}
 		if l.inUse() {
 			return
 		}
 		l.turns.lock()
 	}
 	// Announce the sleep under the turn lock: whoever has the next turn sees it and what it must be woken for.
-	until := max(l.deadline, 1)
+	until := l.bedtime(t)
 	l.asleep.Store(int64(until))
 	l.release()
-	if !l.closing.Load() && until > t {
-		l.port.Wait(waitFor(until, t))
+	if !l.closing.Load() {
+		if err := l.port.Wait(waitFor(until, t)); err != nil {
+			time.Sleep(retryFailed)
+		}
 	}
 	l.asleep.Store(0)
+}
+
+// bedtime is how long to sleep. After deadlines in the future have come and gone (the usual: all was acknowledged in time) it
+// is until the latest of them rather than for ever: the next request's is later still, so that posting it need not wake us.
+func (l *lane) bedtime(t qp.Time) qp.Time {
+	if l.deadline != qp.Never {
+		l.horizon = max(l.horizon, l.deadline)
+	} else if l.horizon > t {
+		return l.horizon
+	}
+	return max(l.deadline, 1)
 }
 
 // waitFor is the argument of port.Wait to sleep until a deadline.
@@ -287,13 +368,14 @@ func waitFor(until, t qp.Time) time.Duration {
 	if until == qp.Never {
 		return -1
 	}
-	return time.Duration(until - t)
+	return time.Duration(max(until-t, 0))
 }
 
 // close ends the background and closes the port. No queue pair is left by now.
 func (l *lane) close() error {
 	l.closing.Store(true)
 	if l.done != nil {
+		l.unclaim()
 		l.port.Wake()
 		<-l.done
 	}

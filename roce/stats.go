@@ -17,10 +17,10 @@ type Stats struct {
 
 // LaneStats counts what lanes do.
 type LaneStats struct {
-	Turns    uint64 // turns taken, by anybody
-	Wakes    uint64 // times that the background was woken for an earlier deadline
-	Sleeps   uint64 // times that the background went to sleep on the port
-	PortFull uint64 // sends that the port had no room for
+	Turns     uint64 // turns taken, by anybody
+	Wakes     uint64 // times that the background was woken for an earlier deadline
+	PortFull  uint64 // sends that the port had no room for
+	Postponed uint64 // turns whose sending was left to the application's next call
 }
 
 // Stats returns the present counters. It waits for the end of a turn, so do not call it per message.

@@ -206,8 +206,8 @@ func TestWaitPingPong(t *testing.T) {
 		for _, pause := range []time.Duration{0, time.Microsecond, 60 * time.Microsecond, 2 * time.Millisecond} {
 			a, b := connected(t, w, RC, 64)
 			rounds := 1000
-			if pause > time.Millisecond {
-				rounds = 50
+			if pause > 0 {
+				rounds = 100
 			}
 			recvOf := func(e *end) {
 				for e.wait().Opcode != WCRecv {

@@ -1,5 +1,0 @@
-package roce
-
-import "time"
-
-func nap(d time.Duration) { time.Sleep(d) }
