@@ -25,7 +25,7 @@ func (a *arena) spoil(t *testing.T) {
 	})
 }
 
-func TestPingpongWithLoss(t *testing.T) {
+func TestLossyPingpong(t *testing.T) {
 	a := theArena(t)
 	a.spoil(t)
 	for _, role := range roles {
@@ -39,7 +39,7 @@ func TestPingpongWithLoss(t *testing.T) {
 	}
 }
 
-func TestPerfWithLoss(t *testing.T) {
+func TestLossyPerf(t *testing.T) {
 	a := theArena(t)
 	a.spoil(t)
 	for _, test := range []string{"write-bw", "read-bw", "send-bw"} {

@@ -55,13 +55,13 @@ var variants = []struct {
 	{"write-bw", "-q 3"},
 	{"write-bw", "-b"},
 	{"send-bw", "-b"},
-	{"send-bw", "-c UC"},
-	{"send-bw", "-c UD -s 1024"},
+	{"send-bw", "-c UC -s 4096 -n 20"}, // few enough that none is lost
+	{"send-bw", "-c UD -s 1024 -n 20"},
 	{"send-lat", "-c UD"},
 	{"write-lat", "-c UC"},
 	{"read-bw", "-b -q 2"},
 	{"write-bw", "-m 1024"},
-	{"write-lat", "-a"},
+	{"write-lat", "-a -n 5"},
 }
 
 func TestPerfVariants(t *testing.T) {
@@ -83,7 +83,7 @@ func (a *arena) perf(t *testing.T, test string, serving bool, size int, options 
 	if size > 8192 {
 		n = bigRounds
 	}
-	options = append(options, "-n", strconv.Itoa(n))
+	options = append([]string{"-n", strconv.Itoa(n)}, options...) // the last of two counts
 	if size != 0 && !strings.HasPrefix(test, "atomic") {
 		options = append(options, "-s", strconv.Itoa(size))
 	}

@@ -40,9 +40,9 @@ var games = []struct {
 // messages is how many a game of a size has: a guest under software emulation needs 66 us for each packet.
 func messages(size int) int {
 	if size > 64<<10 {
-		return 5
+		return 4
 	}
-	return 100
+	return 40
 }
 
 func TestPingpong(t *testing.T) {
