@@ -10,9 +10,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -160,8 +162,8 @@ func newImage(opt *options) *cobra.Command {
 				return err
 			}
 			fmt.Printf("%s\n%d bytes, kernel package %s, built in %.1f s\n", im.Dir, im.Size(), im.Manifest.Kernel, im.Manifest.BuildSeconds)
-			for name, size := range im.Manifest.Sizes {
-				fmt.Printf("%12d %s\n", size, name)
+			for _, name := range slices.Sorted(maps.Keys(im.Manifest.Sizes)) {
+				fmt.Printf("%12d %s\n", im.Manifest.Sizes[name], name)
 			}
 			return nil
 		},

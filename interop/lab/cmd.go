@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/goroce/goroce/interop/lab/link"
 )
@@ -103,6 +104,16 @@ func (l *Lab) enroll(c *Cmd) error {
 	return nil
 }
 
+// abandon ends a command without the guest's consent.
+func (l *Lab) abandon(c *Cmd, why string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.procs[c.id] == c {
+		delete(l.procs, c.id)
+		c.lose(errors.New(why))
+	}
+}
+
 // deliver takes a message of the agent; it never blocks.
 func (c *Cmd) deliver(f link.Frame) {
 	if f.Kind == link.Credit {
@@ -150,6 +161,8 @@ func (c *Cmd) exitError(data []byte) error {
 		return fmt.Errorf("guest: %s: exit message not understood: %w", c.Args[0], err)
 	}
 	switch {
+	case body.Error != "" && c.ctx.Err() != nil:
+		return fmt.Errorf("guest: %s: %s: %w", c.Args[0], body.Error, c.ctx.Err())
 	case body.Error != "":
 		return fmt.Errorf("guest: %s: %s", c.Args[0], body.Error)
 	case body.Code != 0 && c.ctx.Err() != nil:
@@ -179,8 +192,18 @@ func (c *Cmd) watch() {
 	case <-c.done:
 	case <-c.ctx.Done():
 		c.Signal(syscall.SIGKILL)
+		grace := time.NewTimer(killGrace)
+		defer grace.Stop()
+		select {
+		case <-c.done:
+		case <-grace.C:
+			c.lab.abandon(c, "the guest does not answer")
+		}
 	}
 }
+
+// killGrace is how long the guest may take to kill a command before Wait gives up on it: a crashed kernel never does.
+const killGrace = 20 * time.Second
 
 // Signal sends a signal to the command and its process group. A command that has ended ignores it.
 func (c *Cmd) Signal(sig syscall.Signal) error {

@@ -25,6 +25,12 @@
 // Commands reach the guest through a virtio-serial port and not through the network, so that loss, partitions and captures
 // on the network touch RoCE only. The agent in the guest is package interop/lab/agent, the protocol interop/lab/link.
 //
+// # The image
+//
+// The guest is made of Debian packages that apt downloads and nothing installs; recipe.go lists them. It is built once
+// and kept in the user's cache folder. On a host with other apt sources than Debian's, let the variable APT_CONFIG name
+// an apt configuration whose Dir::Etc::sourcelist is Debian's, and install debian-archive-keyring.
+//
 // # Nothing is left behind
 //
 // QEMU and the host-side processes are children of one operating system thread that the Lab owns, and are killed by

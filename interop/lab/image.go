@@ -105,7 +105,8 @@ func EnsureImage(ctx context.Context, opt ImageOptions) (*Image, error) {
 
 func recipeHash(opt ImageOptions) string {
 	release, _ := os.ReadFile("/etc/os-release") // another release of the host has other packages
-	tables, _ := json.Marshal([]any{recipeVersion, archives, modules, opt.series(), string(release)})
+	sources := os.Getenv("APT_CONFIG")           // and so may apt sources given this way
+	tables, _ := json.Marshal([]any{recipeVersion, archives, modules, opt.series(), string(release), sources})
 	return shortHash(tables)
 }
 

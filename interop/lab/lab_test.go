@@ -49,7 +49,7 @@ func testLab(t *testing.T) *Lab {
 
 // limited returns a context that ends with the test, or earlier if something hangs.
 func limited(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -41,7 +41,6 @@ var baseArchive = archive{
 		"usr/lib/x86_64-linux-gnu/libibverbs/librxe-*.so",
 		"usr/lib/x86_64-linux-gnu/rsocket/*",
 		"etc/libibverbs.d/rxe.driver",
-		"etc/iproute2/*",
 	},
 }
 

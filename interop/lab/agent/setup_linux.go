@@ -127,7 +127,7 @@ func runWith(input string, argv ...string) error {
 
 // awaitActive asks sysfs until the port is ACTIVE and all wanted GIDs are there: sysfs offers no event to wait for.
 func awaitActive(want link.GuestSetup) error {
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(90 * time.Second)
 	for {
 		missing := missingGIDs(want.WantGIDs)
 		state := strings.TrimSpace(readString(portDir + "/state"))
