@@ -62,8 +62,7 @@ func (e *Engine) ackThrough(now Time, q *QP, psn wire.PSN) bool {
 				c.una = w.first
 			}
 			e.progress(now, q, before)
-			e.stats.ImpliedNAK++
-			e.retry(now, q)
+			e.impliedNAK(now, q, psn)
 			return false
 		}
 		if w.last.Sub(psn) > 0 { // in the middle of a message

@@ -268,14 +268,15 @@ func (e *Engine) PollTransmit(now Time, b *wire.Batch) (n int) {
 
 // serve gives q its turn; false: the batch is full and q keeps its place.
 func (e *Engine) serve(now Time, q *QP, b *wire.Batch) bool {
-	for range quantum {
+	for n := range quantum {
 		switch {
 		case q.due&dueCNP != 0:
 			if e.putCNP(q, b) == full {
 				return false
 			}
 			q.due &^= dueCNP
-		case q.due&dueReply != 0:
+		case q.due&dueReply != 0 && !(n == 0 && q.due&dueRequest != 0 && q.resp.onlyAck()):
+			// An ACK lets one request go first: so the answer of a ping-pong waits for nothing.
 			switch e.reply(now, q, b) {
 			case full:
 				return false

@@ -5,12 +5,13 @@ package qp
 // Stages: how a loss shows itself, from the fastest to the slowest
 //
 //	NAK, implied NAK   the peer saw a gap                      → retry, at once
-//	probe              nothing came back for a few round trips → one packet again; its ACK says where the peer is
-//	ack timeout        nothing came back for 4.096 us * 2^n    → resend, until retry_cnt is used up
+//	probe              nothing came back for a few round trips → one packet again; the answer says where the peer is
+//	ack timeout        nothing came back for 4.096 us * 2^n    → the same, until retry_cnt is used up
 //	RNR NAK            the peer has no receive request         → wait as long as it says
 //
 // Retries count against retry_cnt (section 4.7) and reload with progress; probes are free and change nothing about when the ack
-// timeout ends the connection. They exist because the common timeout code 14 is 67 ms, an eternity for a path of 50 us.
+// timeout ends the connection. They exist because the common timeout code 14 is 67 ms, an eternity for a path of 50 us. One packet is
+// enough to ask: a peer that is merely slow would only choke on the whole window.
 
 import "github.com/goroce/goroce/wire"
 
@@ -21,6 +22,7 @@ type recovery struct {
 
 	lost   wire.PSN // where the last retry began, without progress since; noPSN: none
 	lostAt Time     // when
+	seen   wire.PSN // newest response out of sequence that reported it
 
 	ackAt   Time // ack timeout; Never: nothing is unacknowledged, or code 0
 	probeAt Time // probe; Never: none
@@ -142,7 +144,7 @@ func (r *recovery) measure(rtt Time) {
 }
 
 // retry answers a report that the oldest unacknowledged packet is lost. Reports that left the peer before the last retry got
-// there are absorbed, else a burst of them would become a storm of retries.
+// there are absorbed, else a burst of them would become a storm of retries: nothing can be new within a round trip.
 func (e *Engine) retry(now Time, q *QP) {
 	r := &q.rec
 	if r.waiting() || r.lost == q.comp.una && (r.srtt == 0 || now-r.lostAt < r.srtt) {
@@ -151,18 +153,35 @@ func (e *Engine) retry(now Time, q *QP) {
 	e.resend(now, q)
 }
 
+// impliedNAK is a retry because response psn overtook what is missing. What was on its way before the last retry goes on
+// reporting the same loss for as long as it lasts, always newer; something older says that the peer started over.
+func (e *Engine) impliedNAK(now Time, q *QP, psn wire.PSN) {
+	r := &q.rec
+	e.stats.ImpliedNAK++
+	if r.lost != q.comp.una || psn.Sub(r.seen) <= 0 {
+		e.retry(now, q)
+	}
+	r.seen = psn
+}
+
 // resend goes back to the oldest unacknowledged packet, if a retry is left.
 func (e *Engine) resend(now Time, q *QP) {
-	r := &q.rec
-	if r.retries == 0 {
+	if e.useRetry(q) {
+		q.rec.probe = noProbe
+		e.rewind(now, q)
+		e.restartTimers(now, q)
+	}
+}
+
+// useRetry counts a retry; false: there was none left and the queue pair has failed.
+func (e *Engine) useRetry(q *QP) bool {
+	if q.rec.retries == 0 {
 		e.stats.RetryExceeded++
 		e.failHead(q, WCRetryExcErr)
-		return
+		return false
 	}
-	r.retries--
-	r.probe = noProbe
-	e.rewind(now, q)
-	e.restartTimers(now, q)
+	q.rec.retries--
+	return true
 }
 
 // rewind moves the position back to the oldest unacknowledged packet.
@@ -209,18 +228,26 @@ func (e *Engine) timeout(now Time, q *QP) {
 		e.schedule(q, dueRequest)
 	case r.ackAt <= now:
 		e.stats.AckTimeouts++
-		e.resend(now, q)
+		if e.useRetry(q) {
+			e.askAgain(q)
+			e.restartTimers(now, q)
+		}
 	case r.probeAt <= now:
 		r.backoff++
-		if q.req.psn == q.req.top { // else the position is still moving and packets are on their way
-			r.probe = probeDue
-			e.schedule(q, dueRequest)
-		}
+		e.askAgain(q)
 		e.armProbe(now, q)
 		e.setDeadline(q)
 	default:
 		e.setDeadline(q)
 	}
+}
+
+// askAgain makes a probe due, unless the position is behind and packets are about to leave anyway.
+func (e *Engine) askAgain(q *QP) {
+	if q.req.psn == q.req.top {
+		q.rec.probe = probeDue
+	}
+	e.schedule(q, dueRequest)
 }
 
 // sendProbe sends the oldest unacknowledged packet once more, with AckReq, and returns to where the position was.
@@ -229,7 +256,10 @@ func (e *Engine) sendProbe(now Time, q *QP, b *wire.Batch) verdict {
 	q.seek(q.comp.una)
 	q.req.unasked = q.ackEvery
 	v := e.emit(now, q, b)
-	if v == sent && q.State() == StateRTS {
+	if q.State() == StateErr { // its memory is gone
+		return v
+	}
+	if v == sent {
 		e.stats.Probes++
 		r.probe, r.timed = probeSent, noPSN
 	}

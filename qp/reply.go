@@ -24,6 +24,7 @@ type resource struct {
 type job struct {
 	res         int      // the resource it answers; noResource once that is taken for another request
 	atomic      bool     //
+	again       bool     // a replay
 	start, next wire.PSN // first response, and the one to send next
 	va          uint64   // READ: of response next
 	left        uint32   // READ: bytes from there
@@ -38,7 +39,8 @@ func (r *responder) resize(depth int) {
 	if depth != len(r.res) {
 		r.res, r.jobs = make([]resource, depth), make([]job, 2*depth)
 	}
-	r.resNext, r.jobHead, r.jobLen = 0, 0, 0
+	r.resNext = 0
+	r.dropReplies()
 	clear(r.res)
 }
 
@@ -81,6 +83,9 @@ func (e *Engine) owe(q *QP, j job) {
 	}
 	*r.jobAt(r.jobLen) = j
 	r.jobLen++
+	if !j.again {
+		r.newJobs++
+	}
 	e.schedule(q, dueReply)
 }
 
@@ -95,7 +100,14 @@ func (e *Engine) oweNAK(q *QP, syn wire.Syndrome) {
 }
 
 // dropReplies forgets everything that is owed.
-func (r *responder) dropReplies() { r.jobHead, r.jobLen, r.ack, r.nak = 0, 0, false, 0 }
+func (r *responder) dropReplies() { r.jobHead, r.jobLen, r.newJobs, r.ack, r.nak = 0, 0, 0, false, 0 }
+
+// cancelNAK takes back a NAK that was not sent before what it asks for arrived. It would have acknowledged what is before.
+func (r *responder) cancelNAK() {
+	if r.nak != 0 {
+		r.nak, r.ack, r.ackPSN = 0, true, r.epsn.Prev()
+	}
+}
 
 // duplicate answers a request that was executed before (section 4.5). Nothing is executed twice: a READ is read again, an
 // atomic answers with the value it found then, everything else with an ACK.
@@ -131,7 +143,7 @@ func (e *Engine) replay(q *QP, p *wire.Packet, psn wire.PSN) wire.DropReason {
 		if !res.valid || psn.Sub(res.first) < 0 || psn.Sub(res.last) > 0 || res.atomic != (p.Op.Flags&wire.OpAtomic != 0) {
 			continue
 		}
-		j := job{res: i, atomic: res.atomic, start: psn, next: psn, orig: res.orig, rkey: res.rkey}
+		j := job{res: i, again: true, atomic: res.atomic, start: psn, next: psn, orig: res.orig, rkey: res.rkey}
 		if !res.atomic {
 			skip := uint32(psn.Sub(res.first)) * q.mtu
 			h := p.RETH()
@@ -151,14 +163,18 @@ func (e *Engine) oweAgain(q *QP, j job) {
 	r := &q.resp
 	for n := range r.jobLen {
 		if old := r.jobAt(n); old.res == j.res {
+			j.again = old.again
 			*old = j
 			return
 		}
 	}
-	if r.jobLen < len(r.jobs) { // else the peer will ask again
+	if r.jobLen-r.newJobs < len(r.res) { // else the peer will ask again
 		e.owe(q, j)
 	}
 }
+
+// onlyAck says that all that is owed is an ACK.
+func (r *responder) onlyAck() bool { return r.ack && r.nak == 0 && r.jobLen == 0 }
 
 // reply sends the next packet that q owes.
 func (e *Engine) reply(now Time, q *QP, b *wire.Batch) verdict {
@@ -262,6 +278,9 @@ func (e *Engine) replyRead(now Time, q *QP, b *wire.Batch) verdict {
 }
 
 func (r *responder) popJob() {
+	if !r.jobAt(0).again {
+		r.newJobs--
+	}
 	r.jobHead = (r.jobHead + 1) % len(r.jobs)
 	r.jobLen--
 }

@@ -22,7 +22,7 @@ type responder struct {
 
 	parting bool          // the queue pair is in ERR but still sends what it owes, a NAK at the end
 	silent  bool          // a NAK for epsn is out; say nothing until epsn arrives (section 4.5) ...
-	newest  wire.PSN      // ... or the peer starts over: something no newer than the newest out of sequence arrives
+	passed  bool          // ... or the packet after it, seen out of sequence already, comes again: the peer started over
 	ack     bool          // an ACK through ackPSN is due
 	ackPSN  wire.PSN      //
 	nak     wire.Syndrome // a NAK of nakPSN is due; 0: none
@@ -33,6 +33,7 @@ type responder struct {
 	jobs    []job // replies to READs and atomics not sent yet, a ring
 	jobHead int
 	jobLen  int
+	newJobs int // of them, those that are no replay: the peer must keep to the depth with these
 }
 
 // message is what kind of message is in progress.
@@ -119,6 +120,7 @@ func (e *Engine) checkPSN(q *QP, p *wire.Packet) (drop wire.DropReason, stop boo
 	switch {
 	case d == 0:
 		r.silent = false
+		r.cancelNAK()
 		return wire.DropNone, false
 	case q.typ == UC:
 		e.stats.OutOfSequence++
@@ -134,11 +136,11 @@ func (e *Engine) checkPSN(q *QP, p *wire.Packet) (drop wire.DropReason, stop boo
 		return e.duplicate(q, p), true
 	}
 	e.stats.OutOfSequence++
-	if !r.silent || p.BTH.PSN().Sub(r.newest) <= 0 { // the second time round epsn was lost again
-		r.silent = true
+	if !r.silent || d == 1 && r.passed { // lost, or lost again the second time round
+		r.silent, r.passed = true, false
 		e.oweNAK(q, wire.SynNAKSeq)
 	}
-	r.newest = p.BTH.PSN()
+	r.passed = r.passed || d == 1
 	return wire.DropOutOfSequence, true
 }
 
@@ -184,7 +186,7 @@ func (q *QP) checkResources(p *wire.Packet) fault {
 	if p.Op.Flags&wire.OpConsumesRecv != 0 && q.rq.empty() {
 		return faultNoRecv
 	}
-	if p.Op.Flags&(wire.OpRead|wire.OpAtomic) != 0 && q.resp.jobLen >= len(q.resp.res) {
+	if p.Op.Flags&(wire.OpRead|wire.OpAtomic) != 0 && q.resp.newJobs >= len(q.resp.res) {
 		return faultDepth
 	}
 	return noFault
@@ -352,7 +354,7 @@ func (e *Engine) object(q *QP, p *wire.Packet, f fault) wire.DropReason {
 	}
 	if f == faultNoRecv {
 		e.stats.SentRNR++
-		r.silent, r.newest = true, r.epsn
+		r.silent, r.passed = true, false
 		e.oweNAK(q, wire.RNRSyndrome(q.attr.MinRNRTimer))
 		return wire.DropNoRecv
 	}
