@@ -1,5 +1,6 @@
 // Getting Debian packages without installing anything. Stages: choose the kernel's package by pattern, let apt resolve
 // the others as for an empty system, download, verified by apt, into a folder of ours. The host's own state is only read.
+
 package lab
 
 import (

@@ -1,6 +1,7 @@
 // Commands in the guest, with the manners of os/exec. Stages of one command: Start sends it and starts the pump of its
 // input; frames from the agent queue up in deliver and are written out by one goroutine; Wait returns when the exit
 // message was reached in that queue, so that all output is there.
+
 package lab
 
 import (
@@ -192,7 +193,7 @@ func (c *Cmd) watch() {
 	case <-c.done:
 	case <-c.ctx.Done():
 		c.Signal(syscall.SIGKILL)
-		grace := time.NewTimer(killGrace)
+		grace := time.NewTimer(c.lab.killGrace)
 		defer grace.Stop()
 		select {
 		case <-c.done:
@@ -202,8 +203,8 @@ func (c *Cmd) watch() {
 	}
 }
 
-// killGrace is how long the guest may take to kill a command before Wait gives up on it: a crashed kernel never does.
-const killGrace = 20 * time.Second
+// defaultKillGrace is how long the guest may take to kill a command before Wait gives up on it: a crashed kernel never does.
+const defaultKillGrace = 20 * time.Second
 
 // Signal sends a signal to the command and its process group. A command that has ended ignores it.
 func (c *Cmd) Signal(sig syscall.Signal) error {

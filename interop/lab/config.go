@@ -1,4 +1,5 @@
 // What a lab is told at its start, and the constants of its network.
+
 package lab
 
 import (

@@ -2,6 +2,7 @@
 // folder (download, unpack, select, write) and rename it into place: an interrupted build never looks like an image.
 //
 // An image lies in <user cache>/goroce/rxelab/<hash of the recipe>-<hash of the package versions>.
+
 package lab
 
 import (

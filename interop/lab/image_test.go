@@ -1,4 +1,5 @@
 // Tests of the image's parts that need neither root nor QEMU.
+
 package lab
 
 import (

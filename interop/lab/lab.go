@@ -1,5 +1,6 @@
 // Lab: one guest and its network. Stages of Start: image, agent, namespace with tap device, QEMU, the agent's hello.
 // Whatever fails, what was made so far is taken down again.
+
 package lab
 
 import (
@@ -34,9 +35,10 @@ type Lab struct {
 	procs  map[uint32]*Cmd // running commands
 	down   error           // why no more commands can run
 
-	closing sync.Once
-	readers sync.WaitGroup
-	timing  Timing
+	closing   sync.Once
+	readers   sync.WaitGroup
+	timing    Timing
+	killGrace time.Duration
 }
 
 // Timing tells how long the parts of Start took.
@@ -58,7 +60,7 @@ func Start(ctx context.Context, cfg Config) (*Lab, error) {
 	if missing := Missing(); len(missing) > 0 {
 		return nil, missingError(missing)
 	}
-	l := &Lab{procs: map[uint32]*Cmd{}, hello: make(chan error, 1)}
+	l := newLab()
 	agent, err := l.prepare(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -81,6 +83,10 @@ func Start(ctx context.Context, cfg Config) (*Lab, error) {
 	}
 	cfg.say("%s ACTIVE on Linux %s after %.1f s", Device, l.guest.Kernel, l.timing.Boot.Seconds())
 	return l, nil
+}
+
+func newLab() *Lab {
+	return &Lab{procs: map[uint32]*Cmd{}, hello: make(chan error, 1), killGrace: defaultKillGrace}
 }
 
 // prepare finds or builds the image and the agent.

@@ -1,4 +1,5 @@
 // Tests that boot the lab. One guest serves them all; it is booted by the first test that wants it.
+
 package lab
 
 import (

@@ -1,5 +1,6 @@
 // Nothing is left behind: not after Close, not after a panic, not after SIGKILL. The test runs itself again as a victim,
 // which boots a lab of its own with a process on the host's end, tells about it, and then dies in the way it was told.
+
 package lab
 
 import (
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -60,7 +62,7 @@ func victimLab(how string) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Lab{procs: map[uint32]*Cmd{}, hello: make(chan error, 1)}
+	l := newLab()
 	agent, err := l.prepare(context.Background(), cfg)
 	if err != nil {
 		return nil, err
@@ -132,13 +134,24 @@ func inNamespace(name string) (threads []string) {
 	return threads
 }
 
-// A guest that dies must fail its commands at once, not leave them waiting.
+// A guest that says nothing must not hold a cancelled command; one that dies must fail its commands at once.
 func TestGuestDies(t *testing.T) {
 	Require(t)
 	l, err := Start(limited(t), Config{})
 	require.NoError(t, err)
 	defer l.Close()
-	c := l.Command(limited(t), "sleep", "1000")
+	ctx, cancel := context.WithCancel(limited(t))
+	c := l.Command(ctx, "sleep", "1000")
+	require.NoError(t, c.Start())
+	l.killGrace = time.Millisecond
+	require.NoError(t, syscall.Kill(l.PID(), syscall.SIGSTOP))
+	cancel()
+	err = c.Wait()
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "does not answer")
+	require.NoError(t, syscall.Kill(l.PID(), syscall.SIGCONT))
+
+	c = l.Command(limited(t), "sleep", "1000")
 	require.NoError(t, c.Start())
 	require.NoError(t, syscall.Kill(l.PID(), syscall.SIGKILL))
 	require.ErrorContains(t, c.Wait(), "guest is gone")

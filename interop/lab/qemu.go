@@ -1,5 +1,6 @@
 // The virtual machine. Stages: put the initramfs together in memory (image archives, then the agent with its setup file),
 // build QEMU's command line, start it as a child of the namespace's thread with three inherited descriptors.
+
 package lab
 
 import (

@@ -1,5 +1,6 @@
 // What the lab needs of its host, saying exactly what is missing, and for tests: skip with the reason where the lab cannot
 // run, or fail where it must.
+
 package lab
 
 import (

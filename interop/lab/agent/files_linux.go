@@ -1,4 +1,5 @@
 // The agent's small tools, run as commands like any other: put writes a file, wait-tcp waits for a listening socket.
+
 package main
 
 import (
