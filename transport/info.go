@@ -37,7 +37,8 @@ type Info struct {
 
 	ICRC ICRCCheck // how much of the check is possible on receive
 
-	RecvBuffer int // bytes that the system holds for us between two turns; 0: not known
+	RecvBuffer int    // bytes that the system holds for us between two turns; 0: not known
+	Mode       string // how the port works where there are several ways, in words: "native, zero-copy"
 	Degraded   []Degradation
 }
 
@@ -73,6 +74,7 @@ type Stats struct {
 	RecvRuns              uint64 // messages of the kernel that held more than one frame
 	RecvOverflow          uint64 // lost because nobody received them in time
 	RecvBad               uint64 // cut off, or not from an IP address
+	RecvCopied            uint64 // frames that came in pieces and were copied together
 	SendFrames, SendBytes uint64 // handed over to the network
 	SendBatches           uint64 // calls of Send that sent something
 	SendRuns              uint64 // runs sent as one message
@@ -87,16 +89,16 @@ type Stats struct {
 
 // counters is Stats as the port counts: added to once per batch, read from anywhere.
 type counters struct {
-	recvFrames, recvBytes, recvBatches, recvRuns, recvOverflow, recvBad     atomic.Uint64
-	sendFrames, sendBytes, sendBatches, sendRuns, sendResealed, sendBlocked atomic.Uint64
-	sendTooLong, sendUnreachable, sendRefused, wakes                        atomic.Uint64
-	lastSendError                                                           atomic.Pointer[error]
+	recvFrames, recvBytes, recvBatches, recvRuns, recvOverflow, recvBad, recvCopied atomic.Uint64
+	sendFrames, sendBytes, sendBatches, sendRuns, sendResealed, sendBlocked         atomic.Uint64
+	sendTooLong, sendUnreachable, sendRefused, wakes                                atomic.Uint64
+	lastSendError                                                                   atomic.Pointer[error]
 }
 
 func (c *counters) stats() Stats {
 	s := Stats{
 		RecvFrames: c.recvFrames.Load(), RecvBytes: c.recvBytes.Load(), RecvBatches: c.recvBatches.Load(),
-		RecvRuns: c.recvRuns.Load(), RecvOverflow: c.recvOverflow.Load(), RecvBad: c.recvBad.Load(),
+		RecvRuns: c.recvRuns.Load(), RecvOverflow: c.recvOverflow.Load(), RecvBad: c.recvBad.Load(), RecvCopied: c.recvCopied.Load(),
 		SendFrames: c.sendFrames.Load(), SendBytes: c.sendBytes.Load(), SendBatches: c.sendBatches.Load(),
 		SendRuns: c.sendRuns.Load(), SendResealed: c.sendResealed.Load(), SendBlocked: c.sendBlocked.Load(),
 		SendTooLong: c.sendTooLong.Load(), SendUnreachable: c.sendUnreachable.Load(), SendRefused: c.sendRefused.Load(),

@@ -144,6 +144,7 @@ var (
 var openers = map[string]func(name, rest string, o Options) (Port, error){
 	"udp":    openUDP,
 	"packet": openPacket,
+	"xdp":    openXDP,
 	"pipe":   openPipe,
 }
 

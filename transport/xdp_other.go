@@ -1,0 +1,10 @@
+//go:build !linux
+
+package transport
+
+import "runtime"
+
+// AF_XDP is Linux's own.
+func openXDP(name, rest string, o Options) (Port, error) {
+	return nil, &OpenError{Name: name, Reason: "xdp ports are AF_XDP sockets, which " + runtime.GOOS + " does not have: use udp:" + rest}
+}

@@ -1,0 +1,312 @@
+// The XDP program of an interface: it runs on every packet before the IP stack sees it, hands ours to the AF_XDP socket of
+// the queue that they came by, and lets everything else pass.
+//
+//	Ethernet, no VLAN or VLAN 0      a VLAN is an interface of its own; 0 only carries a priority
+//	IPv4 without options, no fragment, or IPv6 without extension headers
+//	UDP, port 4791
+//	to one of our addresses          a map from GID, which groups that are joined are in too
+//
+// One instance serves all ports of this process on the interface: a port adds its address and its sockets. A second
+// process can not attach another one.
+//
+// It is attached by a bpf_link. That ends with the file descriptor, so with the process, however the process ends.
+
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"github.com/goroce/goroce/wire"
+)
+
+const (
+	maxXDPQueues    = 64   // queues of one interface that can have a socket
+	maxXDPAddresses = 4096 // addresses and groups on one interface
+)
+
+// xdpHook is the program on an interface, and what it looks up.
+type xdpHook struct {
+	key     xdpHookKey
+	users   int                // ports
+	address map[wire.GID]int   // how often each address was added
+	queues  [maxXDPQueues]bool // which have a socket
+
+	wanted  *ebpf.Map // GID → 1
+	sockets *ebpf.Map // queue → socket
+	program *ebpf.Program
+	link    link.Link
+
+	generic   bool  // attached behind the driver, not in it
+	nativeErr error // why
+	frags     bool  // packets may have more than one buffer
+}
+
+type xdpHookKey struct {
+	namespace string // index numbers are unique in it
+	index     int
+}
+
+// xdpHooks are the hooks of this process.
+var xdpHooks = struct {
+	sync.Mutex
+	of map[xdpHookKey]*xdpHook
+}{of: map[xdpHookKey]*xdpHook{}}
+
+// xdpMode says where a program may be attached.
+type xdpMode struct{ native, generic bool }
+
+// useXDPHook returns the hook of an interface, a new one if there is none. Every user calls leave.
+func useXDPHook(index int, mode xdpMode) (*xdpHook, error) {
+	namespace, _ := os.Readlink("/proc/thread-self/ns/net")
+	key := xdpHookKey{namespace, index}
+	xdpHooks.Lock()
+	defer xdpHooks.Unlock()
+	h := xdpHooks.of[key]
+	if h == nil {
+		h = &xdpHook{key: key, address: map[wire.GID]int{}}
+		if err := h.attach(mode); err != nil {
+			h.detach()
+			return nil, err
+		}
+		xdpHooks.of[key] = h
+	}
+	h.users++
+	return h, nil
+}
+
+func (h *xdpHook) leave() {
+	xdpHooks.Lock()
+	defer xdpHooks.Unlock()
+	if h.users--; h.users == 0 {
+		delete(xdpHooks.of, h.key)
+		h.detach()
+	}
+}
+
+func (h *xdpHook) attach(mode xdpMode) (err error) {
+	if h.wanted, err = ebpf.NewMap(&ebpf.MapSpec{Name: "roce_addresses", Type: ebpf.Hash, KeySize: 16, ValueSize: 4,
+		MaxEntries: maxXDPAddresses}); err != nil {
+		return fmt.Errorf("map of addresses: %w", err)
+	}
+	if h.sockets, err = ebpf.NewMap(&ebpf.MapSpec{Name: "roce_sockets", Type: ebpf.XSKMap, KeySize: 4, ValueSize: 4,
+		MaxEntries: maxXDPQueues}); err != nil {
+		return fmt.Errorf("map of AF_XDP sockets: %w", err)
+	}
+	if h.program, h.frags, err = loadXDPProgram(h.wanted, h.sockets); err != nil {
+		return fmt.Errorf("loading the XDP program: %w", err)
+	}
+	if mode.native {
+		h.link, err = link.AttachXDP(link.XDPOptions{Program: h.program, Interface: h.key.index, Flags: link.XDPDriverMode})
+		if err == nil || errors.Is(err, unix.EBUSY) || !mode.generic {
+			return err
+		}
+		h.nativeErr = err
+	}
+	h.generic = true
+	h.link, err = link.AttachXDP(link.XDPOptions{Program: h.program, Interface: h.key.index, Flags: link.XDPGenericMode})
+	return err
+}
+
+func (h *xdpHook) detach() {
+	if h.link != nil {
+		h.link.Close()
+	}
+	if h.program != nil {
+		h.program.Close()
+	}
+	for _, m := range []*ebpf.Map{h.wanted, h.sockets} {
+		if m != nil {
+			m.Close()
+		}
+	}
+}
+
+// addAddress has packets to an address or group redirected. Adding is counted.
+func (h *xdpHook) addAddress(gid wire.GID) error {
+	xdpHooks.Lock()
+	defer xdpHooks.Unlock()
+	if h.address[gid] == 0 {
+		if err := h.wanted.Put(gid, uint32(1)); err != nil {
+			return fmt.Errorf("adding %v to the XDP program's addresses: %w", gid, err)
+		}
+	}
+	h.address[gid]++
+	return nil
+}
+
+func (h *xdpHook) removeAddress(gid wire.GID) error {
+	xdpHooks.Lock()
+	defer xdpHooks.Unlock()
+	if h.address[gid]--; h.address[gid] > 0 {
+		return nil
+	}
+	delete(h.address, gid)
+	return h.wanted.Delete(gid)
+}
+
+// addSocket has our packets of a queue go to a bound socket.
+func (h *xdpHook) addSocket(queue, fd int) error {
+	xdpHooks.Lock()
+	defer xdpHooks.Unlock()
+	h.queues[queue] = true
+	return h.sockets.Put(uint32(queue), uint32(fd))
+}
+
+// removeSocket comes before the socket is closed: until then packets of the queue are its own, afterwards they pass.
+func (h *xdpHook) removeSocket(queue int) {
+	xdpHooks.Lock()
+	defer xdpHooks.Unlock()
+	h.queues[queue] = false
+	h.sockets.Delete(uint32(queue)) // an error says that it was not in
+}
+
+// loadXDPProgram loads the program, for packets of several buffers if the kernel can (5.18).
+func loadXDPProgram(wanted, sockets *ebpf.Map) (p *ebpf.Program, frags bool, err error) {
+	const hasFrags = 1 << 5 // BPF_F_XDP_HAS_FRAGS
+	spec := &ebpf.ProgramSpec{Name: "roce", Type: ebpf.XDP, AttachType: ebpf.AttachXDP, License: "Dual MIT/GPL",
+		Instructions: xdpInstructions(wanted.FD(), sockets.FD()), Flags: hasFrags}
+	if p, err = ebpf.NewProgram(spec); err == nil {
+		return p, true, nil
+	}
+	if errors.Is(err, unix.EINVAL) {
+		spec.Flags = 0
+		if p, err := ebpf.NewProgram(spec); err == nil {
+			return p, false, nil
+		}
+	}
+	return nil, false, err
+}
+
+// Registers of the program.
+const (
+	rPacket  = asm.R2 // start of the Ethernet header, 4 later if there is a VLAN tag
+	rEnd     = asm.R3 // of what the program may look at
+	rProbe   = asm.R4
+	rField   = asm.R5
+	rContext = asm.R6 // struct xdp_md
+)
+
+// Offsets in struct xdp_md and results of a program (linux/bpf.h).
+const (
+	xdpMdData    = 0
+	xdpMdDataEnd = 4
+	xdpMdQueue   = 16
+	xdpPass      = 2
+)
+
+// gidOnStack is where the program builds the key of the address map.
+const gidOnStack = -16
+
+// xdpInstructions is the program. Fields are loaded in the byte order of the network and compared with constants in that
+// order: htons. A label names what has been proven when a jump arrives there.
+func xdpInstructions(wanted, sockets int) asm.Instructions {
+	return concat(
+		asm.Instructions{
+			asm.Mov.Reg(rContext, asm.R1),
+			asm.LoadMem(rPacket, rContext, xdpMdData, asm.Word),
+			asm.LoadMem(rEnd, rContext, xdpMdDataEnd, asm.Word),
+		},
+		within(etherLen),
+		asm.Instructions{
+			asm.LoadMem(rField, rPacket, 12, asm.Half),
+			asm.JNE.Imm(rField, int32(htons(unix.ETH_P_8021Q)), "untagged"),
+		},
+		within(etherLen+vlanLen),
+		asm.Instructions{
+			asm.LoadMem(rField, rPacket, etherLen, asm.Half),
+			asm.And.Imm(rField, int32(htons(0xfff))),
+			asm.JNE.Imm(rField, 0, "pass"),
+			asm.LoadMem(rField, rPacket, etherLen+2, asm.Half),
+			asm.Add.Imm(rPacket, vlanLen),
+
+			asm.JEq.Imm(rField, int32(htons(unix.ETH_P_IPV6)), "ipv6").WithSymbol("untagged"),
+			asm.JNE.Imm(rField, int32(htons(unix.ETH_P_IP)), "pass"),
+		},
+		within(etherLen+wire.Head4Len),
+		require(etherLen, asm.Byte, 0x45),
+		asm.Instructions{
+			asm.LoadMem(rField, rPacket, etherLen+6, asm.Half),
+			asm.And.Imm(rField, int32(htons(0x3fff))), // more fragments, and the offset
+			asm.JNE.Imm(rField, 0, "pass"),
+		},
+		require(etherLen+9, asm.Byte, unix.IPPROTO_UDP),
+		require(etherLen+22, asm.Half, int32(htons(wire.UDPPort))),
+		asm.Instructions{
+			asm.StoreImm(asm.RFP, gidOnStack, 0, asm.Word), // ::ffff:a.b.c.d
+			asm.StoreImm(asm.RFP, gidOnStack+4, 0, asm.Word),
+			asm.StoreImm(asm.RFP, gidOnStack+8, 0, asm.Half),
+			asm.StoreImm(asm.RFP, gidOnStack+10, 0xffff, asm.Half),
+			asm.LoadMem(rField, rPacket, etherLen+16, asm.Word),
+			asm.StoreMem(asm.RFP, gidOnStack+12, rField, asm.Word),
+			asm.Ja.Label("lookup"),
+		},
+		labelled("ipv6", within(etherLen+wire.Head6Len)),
+		require(etherLen+6, asm.Byte, unix.IPPROTO_UDP),
+		require(etherLen+42, asm.Half, int32(htons(wire.UDPPort))),
+		copyToStack(etherLen+24, gidOnStack, 16),
+		asm.Instructions{
+			asm.LoadMapPtr(asm.R1, wanted).WithSymbol("lookup"),
+			asm.Mov.Reg(asm.R2, asm.RFP),
+			asm.Add.Imm(asm.R2, gidOnStack),
+			asm.FnMapLookupElem.Call(),
+			asm.JEq.Imm(asm.R0, 0, "pass"),
+
+			asm.LoadMapPtr(asm.R1, sockets),
+			asm.LoadMem(asm.R2, rContext, xdpMdQueue, asm.Word),
+			asm.Mov.Imm(asm.R3, xdpPass), // for a queue without a socket
+			asm.FnRedirectMap.Call(),
+			asm.Return(),
+
+			asm.Mov.Imm(asm.R0, xdpPass).WithSymbol("pass"),
+			asm.Return(),
+		},
+	)
+}
+
+// vlanLen is the length of an 802.1Q tag.
+const vlanLen = 4
+
+// within passes packets of less than n bytes. The kernel's verifier wants to see it before any load.
+func within(n int32) asm.Instructions {
+	return asm.Instructions{
+		asm.Mov.Reg(rProbe, rPacket),
+		asm.Add.Imm(rProbe, n),
+		asm.JGT.Reg(rProbe, rEnd, "pass"),
+	}
+}
+
+// require passes packets that have another value in a field.
+func require(offset int16, size asm.Size, value int32) asm.Instructions {
+	return asm.Instructions{
+		asm.LoadMem(rField, rPacket, offset, size),
+		asm.JNE.Imm(rField, value, "pass"),
+	}
+}
+
+// copyToStack copies n bytes of the packet, a multiple of 4.
+func copyToStack(from, to int16, n int16) (code asm.Instructions) {
+	for i := int16(0); i < n; i += 4 {
+		code = append(code, asm.LoadMem(rField, rPacket, from+i, asm.Word), asm.StoreMem(asm.RFP, to+i, rField, asm.Word))
+	}
+	return code
+}
+
+func labelled(name string, code asm.Instructions) asm.Instructions {
+	code[0] = code[0].WithSymbol(name)
+	return code
+}
+
+func concat(parts ...asm.Instructions) (all asm.Instructions) {
+	for _, p := range parts {
+		all = append(all, p...)
+	}
+	return all
+}

@@ -1,0 +1,232 @@
+// The AF_XDP sockets of a port: one for each queue of the interface, as packets of a queue can only go to a socket of the
+// same queue. The first one also sends. They share the packet memory; each has a fill ring of its own, so chunks that one
+// queue has run out of do not make another one lose packets.
+//
+// What a driver is able to do shows when a socket is bound. The best comes first:
+//
+//	zero-copy        the driver receives into our memory and sends from it; tiled chunks, then one a page
+//	copy             the kernel copies; with packets of several chunks (6.6), then without, which limits the path MTU
+
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// xdpReleaseTime is how long the kernel may take to free a queue after its socket was closed, which it does in the
+// background.
+const xdpReleaseTime = 500 * time.Millisecond
+
+// xdpQueue is the socket of one queue.
+type xdpQueue struct {
+	fd     int
+	number int
+
+	fill       xdpRing[uint64]
+	rx         xdpRing[unix.XDPDesc]
+	tx         xdpRing[unix.XDPDesc] // of the first queue of a port
+	completion xdpRing[uint64]       // used by the first; the kernel wants one for each
+
+	lent []uint64 // chunks that the last Recv gave out, in the order they came
+}
+
+// xdpBinding is one way to bind.
+type xdpBinding struct{ zeroCopy, tiled, pieces bool }
+
+// String describes it in words for Info.
+func (b xdpBinding) String() string {
+	if b.zeroCopy {
+		return "zero-copy"
+	}
+	return "copy"
+}
+
+// bindings lists the ways that are worth trying. pieces are needed when packets are longer than a chunk.
+func (p *xdpPort) bindings() (list []xdpBinding) {
+	pieces := p.packet > p.memory.usable() && p.hook.frags
+	if !p.hook.generic {
+		if p.memory.huge {
+			list = append(list, xdpBinding{zeroCopy: true, tiled: true, pieces: pieces})
+		}
+		list = append(list, xdpBinding{zeroCopy: true, pieces: pieces})
+	}
+	list = append(list, xdpBinding{tiled: true, pieces: pieces})
+	if pieces {
+		list = append(list, xdpBinding{tiled: true})
+	}
+	return list
+}
+
+// openQueues opens sockets for all queues in the best way there is.
+func (p *xdpPort) openQueues(queues []int) error {
+	var first error
+	for _, p.binding = range p.bindings() {
+		err := p.tryQueues(queues)
+		if err == nil {
+			p.noteBinding(first)
+			return nil
+		}
+		p.closeQueues()
+		if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.EPERM) {
+			return err // not a matter of the way
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// noteBinding says what a better way would have been and why it did not work.
+func (p *xdpPort) noteBinding(err error) {
+	if p.hook.nativeErr != nil {
+		p.degrade("native XDP", "the program runs behind the driver, after a socket buffer was made for each packet", p.hook.nativeErr)
+	}
+	if !p.binding.zeroCopy && !p.hook.generic {
+		p.degrade("zero-copy", "the driver does not use our memory: the kernel copies each packet", err)
+	}
+	if limit := p.memory.usable(); p.packet > limit && !p.binding.pieces {
+		p.degrade("multi-buffer packets", fmt.Sprintf("packets are limited to %d bytes: path MTU 4096 does not fit. Linux 6.6 has them", limit-etherMax), err)
+	}
+}
+
+func (p *xdpPort) tryQueues(queues []int) error {
+	p.memory.tiled = p.binding.tiled
+	for i, number := range queues {
+		q := &xdpQueue{number: number, fd: -1}
+		p.queues = append(p.queues, q)
+		err := q.open(p, p.receiveChunks(i), i == 0)
+		if i > 0 && errors.Is(err, unix.EINVAL) {
+			p.queues = p.queues[:i] // the interface has fewer queues than it could have
+			q.close()
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("queue %d: %w", number, err)
+		}
+	}
+	return nil
+}
+
+// open makes the socket. Only the first one of a port sends, and brings the memory.
+func (q *xdpQueue) open(p *xdpPort, chunks []uint64, first bool) (err error) {
+	if q.fd, err = unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
+		return err
+	}
+	if first {
+		if err := p.memory.register(q.fd); err != nil {
+			return err
+		}
+	}
+	if err := q.openRings(len(chunks), len(p.send.free), first); err != nil {
+		return err
+	}
+	for _, c := range chunks {
+		q.fill.put(c)
+	}
+	q.fill.publishPut()
+	q.lent = make([]uint64, 0, len(chunks))
+	if err := q.bind(p); err != nil {
+		return fmt.Errorf("bind (%v): %w", p.binding, err)
+	}
+	return nil
+}
+
+func (q *xdpQueue) openRings(receive, send int, first bool) error {
+	at, err := ringOffsets(q.fd)
+	if err != nil {
+		return err
+	}
+	receive, send = powerOfTwo(receive), powerOfTwo(send)
+	if !first {
+		return errors.Join(
+			q.fill.open(q.fd, unix.XDP_UMEM_FILL_RING, receive, at.Fr, unix.XDP_UMEM_PGOFF_FILL_RING),
+			q.completion.open(q.fd, unix.XDP_UMEM_COMPLETION_RING, 2, at.Cr, unix.XDP_UMEM_PGOFF_COMPLETION_RING),
+			q.rx.open(q.fd, unix.XDP_RX_RING, receive, at.Rx, unix.XDP_PGOFF_RX_RING))
+	}
+	return errors.Join(
+		q.fill.open(q.fd, unix.XDP_UMEM_FILL_RING, receive, at.Fr, unix.XDP_UMEM_PGOFF_FILL_RING),
+		q.completion.open(q.fd, unix.XDP_UMEM_COMPLETION_RING, send, at.Cr, unix.XDP_UMEM_PGOFF_COMPLETION_RING),
+		q.rx.open(q.fd, unix.XDP_RX_RING, receive, at.Rx, unix.XDP_PGOFF_RX_RING),
+		q.tx.open(q.fd, unix.XDP_TX_RING, send, at.Tx, unix.XDP_PGOFF_TX_RING))
+}
+
+// bind ties the socket to its queue. The sockets after the first take over how that one was bound.
+func (q *xdpQueue) bind(p *xdpPort) (err error) {
+	addr := unix.SockaddrXDP{Ifindex: uint32(p.index), QueueID: uint32(q.number), Flags: unix.XDP_USE_NEED_WAKEUP | unix.XDP_COPY}
+	if p.binding.zeroCopy {
+		addr.Flags = unix.XDP_USE_NEED_WAKEUP | unix.XDP_ZEROCOPY
+	}
+	if p.binding.pieces {
+		addr.Flags |= unix.XDP_USE_SG
+	}
+	if owner := p.queues[0]; owner != q {
+		addr.Flags, addr.SharedUmemFD = unix.XDP_SHARED_UMEM, uint32(owner.fd)
+	}
+	for deadline := time.Now().Add(xdpReleaseTime); ; time.Sleep(time.Millisecond) {
+		if err = unix.Bind(q.fd, &addr); !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+func (q *xdpQueue) close() error {
+	err := errors.Join(q.fill.close(), q.completion.close(), q.rx.close(), q.tx.close())
+	if q.fd >= 0 {
+		err = errors.Join(err, unix.Close(q.fd))
+		q.fd = -1
+	}
+	return err
+}
+
+func (p *xdpPort) closeQueues() (err error) {
+	for _, q := range p.queues {
+		err = errors.Join(err, q.close())
+	}
+	p.queues = nil
+	return err
+}
+
+// powerOfTwo is the least power of two that is not less than n.
+func powerOfTwo(n int) int { return 1 << bits.Len(uint(max(n, 1)-1)) }
+
+// queuesOf lists the queues of an interface that packets may come by: as many as its driver says it uses, or else as it
+// has at most.
+func queuesOf(iface string, atMost int) (list []int) {
+	n := min(max(atMost, 1), maxXDPQueues)
+	if channels, err := ethtoolChannels(iface); err == nil {
+		n = min(max(channels, 1), maxXDPQueues)
+	}
+	for i := range n {
+		list = append(list, i)
+	}
+	return list
+}
+
+// ethtoolChannels is the number of receive queues in use, as `ethtool -l` prints it.
+func ethtoolChannels(iface string) (int, error) {
+	const getChannels = 0x3c // ETHTOOL_GCHANNELS
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	// struct ethtool_channels: the largest possible numbers, then those in use
+	channels := struct{ cmd, maxRX, maxTX, maxOther, maxCombined, rx, tx, other, combined uint32 }{cmd: getChannels}
+	request := struct {
+		name [unix.IFNAMSIZ]byte
+		data unsafe.Pointer
+		_    [16]byte // the rest of struct ifreq
+	}{data: unsafe.Pointer(&channels)}
+	copy(request.name[:unix.IFNAMSIZ-1], iface)
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request))); errno != 0 {
+		return 0, errno
+	}
+	return int(channels.rx + channels.combined), nil
+}

@@ -1,0 +1,201 @@
+// Sending: each frame is copied, with its Ethernet header in front, into chunks of the packet memory; their descriptors go
+// into the tx ring, all frames of a batch at once; one system call has the kernel look there, unless a driver does so by
+// itself. Chunks come back by the completion ring when what was in them has left.
+//
+//	free chunks ──▶ tx ring ──▶ kernel ──▶ completion ring ──▶ free chunks      last in, first out: what is in the cache is used
+
+package transport
+
+import (
+	"errors"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goroce/goroce/wire"
+)
+
+// xdpSendBudget is how many packets the kernel may send in one system call, where it lets us choose (6.17). It is 32
+// otherwise, and a batch takes several calls.
+const xdpSendBudget = 256
+
+type xdpSender struct {
+	port *xdpPort
+	q    *xdpQueue
+	free []uint64 // chunks
+	hop  *nextHop // where the last frame went
+
+	stuck bool          // the kernel has not taken all that is in the tx ring
+	down  syscall.Errno // the interface does not send, and why
+}
+
+func (s *xdpSender) init(p *xdpPort, q *xdpQueue) {
+	s.port, s.q = p, q
+	s.hop = p.peers.hop(p.gid)
+	unix.SetsockoptInt(q.fd, unix.SOL_XDP, unix.XDP_MAX_TX_SKB_BUDGET, xdpSendBudget)
+	// Copies of packets under way are charged to the socket, with about twice their size.
+	if want := 2 * p.opt.SendBuffer; unix.SetsockoptInt(q.fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, want) != nil {
+		unix.SetsockoptInt(q.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, want) // takes what the limit allows
+	}
+}
+
+// Send hands the frames of b to the interface.
+func (p *xdpPort) Send(b *wire.Batch) (sent int, err error) {
+	if p.closed.Load() {
+		return 0, ErrClosed
+	}
+	s := &p.send
+	s.reap()
+	var went tally
+	frames, short := b.Frames(), nothing
+	for sent < len(frames) && short == nothing {
+		if short = s.frame(&frames[sent], &went); short == nothing {
+			sent++
+		}
+	}
+	s.q.tx.publishPut()
+	err = s.kick()
+	p.sent(went.frames, went.bytes)
+	if short != nothing {
+		p.sendBlocked.Add(1)
+	}
+	p.sleep.lack(short)
+	return sent, err
+}
+
+// frame deals with one frame: into the tx ring, or back to ourselves, or counted as lost.
+func (s *xdpSender) frame(f *wire.Frame, went *tally) shortage {
+	header, p := s.headerFor(f), s.port
+	self := s.hop.self.Load()
+	switch {
+	case self && !s.hop.dst.IsMulticast():
+		if !p.self.put(f) {
+			return driverQueue // until the next Recv
+		}
+		p.sleep.wake()
+	case header == nil:
+		p.sendUnreachable.Add(1)
+		s.lastError(s.hop.reason())
+		return nothing
+	case f.Len() > p.netMTU():
+		p.sendTooLong.Add(1)
+		s.lastError(syscall.EMSGSIZE)
+		return nothing
+	default:
+		if !s.room(etherLen + f.Len()) {
+			if s.down == 0 {
+				return driverQueue
+			}
+			p.sendUnreachable.Add(1)
+			s.lastError(s.down)
+			return nothing
+		}
+		s.lay(f, header)
+		if self { // to a group that we have joined: as on any interface, what is lost on the way is lost
+			if p.self.put(f) {
+				p.sleep.wake()
+			} else {
+				p.recvOverflow.Add(1)
+			}
+		}
+	}
+	went.add(1, len(f.Body))
+	return nothing
+}
+
+// headerFor returns the Ethernet header for a frame; nil if it is not known.
+func (s *xdpSender) headerFor(f *wire.Frame) *etherHeader {
+	if dst := f.Dst(); dst != s.hop.dst {
+		s.hop = s.port.peers.hop(dst)
+	}
+	if !s.hop.wanted.Load() {
+		s.port.peers.want(s.hop)
+	}
+	return s.hop.header.Load()
+}
+
+// room says whether there are chunks for a packet, after looking for some that have come back.
+func (s *xdpSender) room(size int) bool {
+	chunks := (size + s.port.memory.chunk - 1) / s.port.memory.chunk
+	if len(s.free) >= chunks {
+		return true
+	}
+	s.q.tx.publishPut()
+	s.kick()
+	s.reap()
+	return len(s.free) >= chunks
+}
+
+// lay copies a frame into chunks and puts their descriptors into the tx ring.
+func (s *xdpSender) lay(f *wire.Frame, header *etherHeader) {
+	chunk, room := s.chunk()
+	n := copy(room, header[:])
+	n += copy(room[n:], f.Head)
+	done := copy(room[n:], f.Body)
+	d := unix.XDPDesc{Addr: chunk, Len: uint32(n + done)}
+	for done < len(f.Body) {
+		d.Options = unix.XDP_PKT_CONTD
+		s.q.tx.put(d)
+		chunk, room = s.chunk()
+		n = copy(room, f.Body[done:])
+		d = unix.XDPDesc{Addr: chunk, Len: uint32(n)}
+		done += n
+	}
+	s.q.tx.put(d)
+}
+
+// chunk takes a free one.
+func (s *xdpSender) chunk() (addr uint64, room []byte) {
+	last := len(s.free) - 1
+	addr = s.free[last]
+	s.free = s.free[:last]
+	return addr, s.port.memory.area[addr : addr+uint64(s.port.memory.chunk)]
+}
+
+// reap takes back the chunks that the kernel is done with.
+func (s *xdpSender) reap() {
+	c := &s.q.completion
+	n := c.there(uint32(len(c.entries)))
+	for i := range n {
+		s.free = append(s.free, c.peek(i))
+	}
+	c.take(n)
+	c.publishTaken()
+}
+
+// kick has the kernel send what is in the tx ring. What it does not take now, a later kick will offer again. The error is
+// one of the socket as a whole.
+func (s *xdpSender) kick() error {
+	s.stuck = false
+	before := s.q.tx.pending()
+	for before > 0 && s.q.tx.needsWakeup() {
+		errno := kickSend(s.q.fd)
+		left := s.q.tx.pending()
+		switch errno {
+		case 0, syscall.EINTR:
+			s.down = 0
+		case syscall.EAGAIN: // the budget of a call is used up, or that of the socket
+			if left == before {
+				s.stuck = true
+				return nil
+			}
+		case syscall.ENOBUFS, syscall.EBUSY, syscall.ENOMEM:
+			s.stuck = true
+			return nil
+		case syscall.ENETDOWN:
+			s.down, s.stuck = errno, true
+			return nil
+		default: // ENXIO: the interface is gone
+			return errno
+		}
+		before = left
+	}
+	return nil
+}
+
+func (s *xdpSender) lastError(err error) {
+	c := &s.port.counters
+	if last := c.lastSendError.Load(); last == nil || !errors.Is(*last, err) {
+		c.lastSendError.Store(&err)
+	}
+}
