@@ -1,0 +1,76 @@
+package main
+
+// What a case is: one figure, from two programs that play together, or from one alone.
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"net/netip"
+	"time"
+)
+
+// Unit is what a figure counts, and which way is better.
+type Unit struct {
+	Name  string `json:"name"`
+	Lower bool   `json:"lower_is_better"`
+}
+
+var (
+	gbps   = Unit{Name: "Gbit/s"}
+	mpps   = Unit{Name: "M messages/s"}
+	usec   = Unit{Name: "us one way", Lower: true}
+	nsEach = Unit{Name: "ns a message", Lower: true}
+	bytes1 = Unit{Name: "bytes a QP", Lower: true}
+	usOnce = Unit{Name: "us", Lower: true}
+	share  = Unit{Name: "% of a core", Lower: true}
+	allocs = Unit{Name: "allocations a message", Lower: true}
+)
+
+// Side is where a program of a case runs.
+type Side struct {
+	Interface string
+	Addr      netip.Addr
+	MAC       net.HardwareAddr
+}
+
+// Setting is what the command lines of a case are made of.
+type Setting struct {
+	Bench, Roce string // this program and the roce command
+	A, B        Side   // the client's and the server's
+	Duration    time.Duration
+}
+
+// Command is a command line with its environment.
+type Command struct {
+	Args []string
+	Env  []string
+}
+
+// Play is a server and the client that meets it.
+type Play struct {
+	Before         []Command // run to their ends first
+	Server, Client Command   // no server: the client plays alone
+	Proto          string    // "tcp" or "udp": what the server opens when it is ready
+	Port           int
+}
+
+// Case is one figure.
+type Case struct {
+	Name   string // "iperf3/tcp/128K": who, over what, what
+	Brief  string
+	Unit   Unit
+	Play   func(Setting) Play
+	Figure func(server, client []byte) (float64, error)
+}
+
+// limit is the time after which a case has failed. Some programs count repetitions and not time, so it is ample.
+func limit(d time.Duration) time.Duration { return 20*time.Second + 5*d }
+
+// seconds of a duration, at least one: for programs that take whole ones.
+func seconds(d time.Duration) string { return fmt.Sprint(max(1, int(math.Round(d.Seconds())))) }
+
+// repeats scales a number of repetitions that take about a second to a duration.
+func repeats(perSecond int, d time.Duration) string {
+	return fmt.Sprint(max(100, int(float64(perSecond)*d.Seconds())))
+}

@@ -1,0 +1,139 @@
+package main
+
+// The cases in the guest: the same tests by perftest on rxe and by roce perf on our ports, on a whole wire and on spoiled ones.
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Both ends of the pair in the guest, and rxe's devices on them.
+var (
+	guestA = Side{Interface: "veth0", Addr: netip.MustParseAddr("198.51.100.1"), MAC: net.HardwareAddr{2, 0, 0x5e, 0, 1, 1}}
+	guestB = Side{Interface: "veth1", Addr: netip.MustParseAddr("198.51.100.2"), MAC: net.HardwareAddr{2, 0, 0x5e, 0, 1, 2}}
+
+	rxeOn = map[string]string{"veth0": "rxeA", "veth1": "rxeB"}
+)
+
+// losses in percent, each way.
+var losses = []string{"0", "0.1", "0.5", "1", "2"}
+
+// duel is a test that both stacks can do.
+type duel struct {
+	name   string
+	rxe    string // perftest's words
+	column int    // of its result line
+	ours   perfCase
+	spoil  string // netem's words
+}
+
+// Columns of perftest's lines, as this package counts them from 0.
+const (
+	averageBW     = 3
+	messageRate   = 4
+	typicalMicros = 4
+)
+
+var duels = []duel{
+	{"write-bw/64K", "ib_write_bw -s 65536 -m 4096 --report_gbits -D SECONDS", averageBW,
+		perfCase{"write-bw/64K", "RC WRITE 64 KiB", gbps, "write-bw -s 65536 -m 4096", duration, bandwidth}, ""},
+	{"write-lat/8", "ib_write_lat -s 8 -n 3000", typicalMicros,
+		perfCase{"write-lat/8", "RC WRITE 8 B latency, polling", usec, "write-lat -s 8", func(time.Duration) string { return "-n 3000" }, typical}, ""},
+	{"write-rate/8", "ib_write_bw -s 8 -l 32 -t 512 -D SECONDS", messageRate,
+		perfCase{"write-rate/8", "RC WRITE 8 B, post list 32", mpps, "write-bw -s 8 -l 32 -t 512", duration, rate}, ""},
+}
+
+// lossDuels are the first duel on spoiled wires.
+func lossDuels() (all []duel) {
+	for _, loss := range losses {
+		d := duels[0]
+		d.name = "loss-" + loss + "%/64K"
+		d.ours.name = d.name
+		d.ours.brief = "RC WRITE 64 KiB, 100 us round trip, " + loss + " % loss each way"
+		d.spoil = "delay 50us loss " + loss + "%"
+		all = append(all, d)
+	}
+	return all
+}
+
+// netem spoils both directions of the pair, or makes it whole with no words. Packets meet netem where they come in, one by
+// one: at the way out it would drop what the kernel has not yet cut up, many packets at once.
+func netem(spoil string) Command {
+	script := "for i in 0 1; do tc qdisc del dev veth$i ingress; ip link del spoil$i; ip link set veth$i gso_max_segs 65535; done 2>/dev/null; true"
+	if spoil != "" {
+		script += `; set -e; for i in 0 1; do
+ip link set veth$i gso_max_segs 1
+ip link add spoil$i mtu 9000 type ifb
+ip link set spoil$i up
+tc qdisc add dev spoil$i root netem limit 100000 ` + spoil + `
+tc qdisc add dev veth$i ingress
+tc filter add dev veth$i ingress matchall action mirred egress redirect dev spoil$i
+done`
+	}
+	return Command{Args: []string{"sh", "-c", script}}
+}
+
+func guestCases(ports []string, gid map[string]int) (cases []Case) {
+	for _, d := range append(duels, lossDuels()...) {
+		cases = append(cases, d.byRxe(gid))
+		for _, port := range ports {
+			c := d.ours.on("guest/ours/"+port+"/", port)
+			cases = append(cases, d.inGuest(c))
+		}
+	}
+	return cases
+}
+
+// byRxe is the duel's case for perftest on rxe.
+func (d duel) byRxe(gid map[string]int) Case {
+	return d.inGuest(Case{Name: "guest/rxe/" + d.name, Brief: "rxe, perftest: " + d.ours.brief, Unit: d.ours.unit,
+		Play: func(s Setting) Play {
+			side := func(me Side, peer string) Command {
+				line := strings.ReplaceAll(d.rxe, "SECONDS", seconds(s.Duration))
+				dev := rxeOn[me.Interface]
+				return words(fmt.Sprintf("%s -F -p %d -d %s -x %d %s", line, perfPort, dev, gid[dev], peer))
+			}
+			return Play{Port: perfPort, Server: side(s.B, ""), Client: side(s.A, s.B.Addr.String())}
+		},
+		Figure: func(_, client []byte) (float64, error) { return perftestColumn(client, d.column) }})
+}
+
+// inGuest sets the wire up before each play, and gives each end a processor.
+func (d duel) inGuest(c Case) Case {
+	play := c.Play
+	c.Play = func(s Setting) Play {
+		p := play(s)
+		p.Before = []Command{netem(d.spoil)}
+		p.Client = pinned(1, p.Client)
+		p.Server = pinned(2, p.Server)
+		return p
+	}
+	return c
+}
+
+// pinned runs a command on the processors of a mask.
+func pinned(mask int, c Command) Command {
+	c.Args = append([]string{"busybox", "taskset", strconv.Itoa(mask)}, c.Args...)
+	return c
+}
+
+// perftestLine is a line of numbers alone.
+var perftestLine = regexp.MustCompile(`(?m)^ *\d+( +|\t)[\d.\s]+$`)
+
+// perftestColumn returns a column of the last line of results.
+func perftestColumn(text []byte, column int) (float64, error) {
+	lines := perftestLine.FindAll(text, -1)
+	if len(lines) == 0 {
+		return 0, fmt.Errorf("no results in %q", text)
+	}
+	col := words(string(lines[len(lines)-1])).Args
+	if len(col) <= column {
+		return 0, fmt.Errorf("no column %d in %q", column, lines[len(lines)-1])
+	}
+	return strconv.ParseFloat(col[column], 64)
+}

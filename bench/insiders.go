@@ -1,0 +1,48 @@
+package main
+
+// What is measured from inside a process, as cases: this program runs itself with the words "inside NAME", alone, at the
+// client's end.
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/goroce/goroce/bench/inside"
+)
+
+func insideCases() (cases []Case) {
+	for _, qps := range []int{1, 10, 100, 1000, 10000} {
+		cases = append(cases, insideCase(fmt.Sprintf("scale/%d", qps), "scale", qps, nsEach))
+	}
+	return append(cases,
+		insideCase("memory", "memory", 10000, bytes1),
+		insideCase("register", "register", 1, usOnce),
+		insideCase("idle", "idle", 2, share),
+		insideCase("allocs", "allocs", 1, allocs))
+}
+
+func insideCase(name, measurement string, qps int, unit Unit) Case {
+	return Case{Name: "inside/" + name, Brief: insideBrief(measurement), Unit: unit,
+		Play: func(s Setting) Play {
+			line := fmt.Sprintf("%s inside -name %s -dev udp:%s -qps %d -d %s", s.Bench, measurement, s.A.Interface, qps, s.Duration)
+			return Play{Client: words(line)}
+		},
+		Figure: func(_, client []byte) (float64, error) {
+			var r struct {
+				Value *float64 `json:"value"`
+			}
+			if err := json.Unmarshal(client, &r); err != nil || r.Value == nil {
+				return 0, fmt.Errorf("no value in %q (%v)", client, err)
+			}
+			return *r.Value, nil
+		}}
+}
+
+func insideBrief(name string) string {
+	for _, m := range inside.Measurements {
+		if m.Name == name {
+			return m.Brief
+		}
+	}
+	return ""
+}

@@ -1,0 +1,40 @@
+package main
+
+// What the figures were measured on.
+
+import (
+	"bufio"
+	"os"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+func describeMachine(mtu int) Machine {
+	m := Machine{Processors: runtime.NumCPU(), Go: runtime.Version(), MTU: mtu,
+		Processor: field("/proc/cpuinfo", "model name"), Memory: field("/proc/meminfo", "MemTotal"), Virtual: strings.Contains(field("/proc/cpuinfo", "flags"), "hypervisor")}
+	var u unix.Utsname
+	if unix.Uname(&u) == nil {
+		m.Kernel = unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:]) + " " + unix.ByteSliceToString(u.Machine[:])
+	}
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		m.Load, _, _ = strings.Cut(string(text), " ")
+	}
+	return m
+}
+
+// field returns the first value of a "name : value" file.
+func field(path, name string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if key, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}

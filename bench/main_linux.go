@@ -1,0 +1,235 @@
+// Command bench measures goroce against what the machine can do and against its competitors, in one run.
+//
+//	go run ./bench            everything, three rounds; writes bench/RESULTS.md, results.json and plots/
+//	go run ./bench -quick     one short round
+//	go run ./bench -list      what there is; -only and -skip choose by regular expression
+//
+// The stages of a run: fetch the competitors' packages and build the roce command; the stage (two network namespaces and a
+// veth pair, package stage) with its cases in interleaved rounds: ceilings (package raw), competitors, goroce on each port,
+// what shows from inside (package inside); then the guest with rxe and both stacks in it; then the verdicts and the report.
+//
+// The same program is both ends of the ceilings and of the inside measurements: "bench raw" and "bench inside".
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/goroce/goroce/bench/inside"
+	"github.com/goroce/goroce/bench/raw"
+	"github.com/goroce/goroce/bench/stage"
+)
+
+// linkMTU of the veth pair: a path MTU of 4096 fits.
+const linkMTU = 9000
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	run := benchMain
+	if len(os.Args) > 1 {
+		if end, ok := map[string]func(context.Context, []string) error{"raw": rawMain, "inside": insideMain}[os.Args[1]]; ok {
+			run = end
+			os.Args = append(os.Args[:1], os.Args[2:]...)
+			stop() // ends of cases die when they are told to
+		}
+	}
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// options of a run.
+type options struct {
+	rounds     int
+	duration   time.Duration
+	quick      bool
+	list       bool
+	only, skip string
+	out        string
+	guest      bool
+}
+
+func benchMain(ctx context.Context, args []string) error {
+	var o options
+	f := flag.NewFlagSet("bench", flag.ExitOnError)
+	f.IntVar(&o.rounds, "rounds", 3, "how often every case is played")
+	f.DurationVar(&o.duration, "d", 2*time.Second, "how long a case takes, about")
+	f.BoolVar(&o.quick, "quick", false, "one round of one second a case")
+	f.BoolVar(&o.list, "list", false, "list the cases and end")
+	f.StringVar(&o.only, "only", "", "play only cases whose name matches this `regexp`")
+	f.StringVar(&o.skip, "skip", "^$", "leave out cases whose name matches this `regexp`")
+	f.StringVar(&o.out, "out", "bench", "`folder` for RESULTS.md, results.json and plots")
+	f.BoolVar(&o.guest, "guest", true, "also play in the guest with rxe")
+	f.Parse(args)
+	if o.quick {
+		o.rounds, o.duration = 1, time.Second
+	}
+	choice, err := chosen(o.only, o.skip)
+	if err != nil {
+		return err
+	}
+	if o.list {
+		for _, c := range choice(everyCase()) {
+			fmt.Printf("%-34s %-24s %s\n", c.Name, c.Unit.Name, c.Brief)
+		}
+		return nil
+	}
+	r := &Results{Started: time.Now(), Machine: describeMachine(linkMTU), Rounds: o.rounds, Duration: o.duration.String()}
+	if err := measure(ctx, o, choice, r, os.Stderr); err != nil {
+		return err
+	}
+	r.judge(allBars())
+	if err := r.write(o.out); err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "written: %s\n", filepath.Join(o.out, "RESULTS.md"))
+	return ctx.Err()
+}
+
+// chosen returns the filter of -only and -skip.
+func chosen(only, skip string) (func([]Case) []Case, error) {
+	keep, err := regexp.Compile(only)
+	if err != nil {
+		return nil, err
+	}
+	drop, err := regexp.Compile(skip)
+	if err != nil {
+		return nil, err
+	}
+	return func(all []Case) (some []Case) {
+		for _, c := range all {
+			if keep.MatchString(c.Name) && !drop.MatchString(c.Name) {
+				some = append(some, c)
+			}
+		}
+		return some
+	}, nil
+}
+
+// everyCase that there could be, for the list.
+func everyCase() []Case {
+	cases := append(ceilingCases(), rivalCases()...)
+	for _, port := range allPorts {
+		cases = append(cases, ourCases(port)...)
+	}
+	return append(append(cases, insideCases()...), guestCases(allPorts, nil)...)
+}
+
+// measure plays on this machine and then in the guest. What could not be had goes into the results; an error is one that
+// leaves nothing to report.
+func measure(ctx context.Context, o options, choice func([]Case) []Case, r *Results, progress io.Writer) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "goroce-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	roce := filepath.Join(dir, "roce")
+	if err := buildRoce(ctx, roce); err != nil {
+		r.Missing = append(r.Missing, "goroce: "+err.Error())
+	}
+	r.Missing = append(r.Missing, fetchRivals(ctx, progress)...)
+	r.Machine.Rivals = rivalVersions(ctx)
+
+	s, err := stage.New(linkMTU)
+	if err != nil {
+		return err
+	}
+	host := hostStage{s}
+	set := Setting{Bench: self, Roce: roce, Duration: o.duration}
+	set.A, set.B = host.ends()
+	ports, missing := workingPorts(ctx, host, set)
+	r.Missing = append(r.Missing, missing...)
+	cases := append(ceilingCases(), rivalCases()...)
+	for _, port := range ports {
+		cases = append(cases, ourCases(port)...)
+	}
+	cases = append(cases, insideCases()...)
+	playRounds(ctx, host, set, choice(cases), o.rounds, r, progress)
+	s.Close()
+
+	if o.guest && ctx.Err() == nil && len(choice(guestCases(ports, nil))) > 0 {
+		if err := measureGuest(ctx, o, choice, set, ports, r, progress); err != nil {
+			r.Missing = append(r.Missing, "the guest with rxe: "+err.Error())
+		}
+	}
+	return nil
+}
+
+func measureGuest(ctx context.Context, o options, choice func([]Case) []Case, set Setting, ports []string, r *Results, progress io.Writer) error {
+	g, err := openGuest(ctx, set.Roce)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	gid, err := g.gidIndexes(ctx)
+	if err != nil {
+		return err
+	}
+	r.Machine.Guest = g.describe()
+	set.Roce, set.A, set.B = guestRoce, guestA, guestB
+	playRounds(ctx, g, set, choice(guestCases(ports, gid)), o.rounds, r, progress)
+	return nil
+}
+
+// buildRoce builds the command without cgo, so that it runs in the guest too.
+func buildRoce(ctx context.Context, path string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/goroce/goroce/cmd/roce")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build of cmd/roce: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// rawMain is one end of a ceiling.
+func rawMain(_ context.Context, args []string) error {
+	var e raw.End
+	f := flag.NewFlagSet("bench raw", flag.ExitOnError)
+	path := f.String("path", "", "name of the path")
+	mac := f.String("mac", "", "the peer's MAC address")
+	f.StringVar(&e.Interface, "if", "", "interface")
+	f.TextVar(&e.Local, "local", netip.Addr{}, "own address")
+	f.TextVar(&e.Peer, "peer", netip.Addr{}, "the peer's address")
+	f.DurationVar(&e.Duration, "d", time.Second, "duration")
+	f.BoolVar(&e.Sends, "sends", false, "be the sender, or the client")
+	f.Parse(args)
+	var err error
+	if e.PeerMAC, err = net.ParseMAC(*mac); err != nil {
+		return err
+	}
+	if !e.Local.Is4() || !e.Peer.Is4() {
+		return errors.New("raw: -local and -peer must be IPv4 addresses")
+	}
+	return raw.Run(os.Stdout, *path, e)
+}
+
+// insideMain is a measurement from inside.
+func insideMain(_ context.Context, args []string) error {
+	var t inside.Task
+	f := flag.NewFlagSet("bench inside", flag.ExitOnError)
+	name := f.String("name", "", "name of the measurement")
+	f.StringVar(&t.Device, "dev", "udp:127.0.0.1", "device, where a real one is needed")
+	f.IntVar(&t.QPs, "qps", 1, "connected queue pairs")
+	f.DurationVar(&t.Duration, "d", time.Second, "duration")
+	f.Parse(args)
+	return inside.Run(os.Stdout, *name, t)
+}

@@ -1,0 +1,174 @@
+//go:build linux
+
+// Package stage is where the benchmark plays: two network namespaces joined by a veth pair, each with a processor of its own.
+// Stages: a thread for each end pins itself and unshares its network; a veth pair is made between the two; programs are
+// started from the thread of their end and so are born in its namespace, on its processor.
+//
+// Nothing is left behind. The namespaces have no names: they end with the last process or thread in them, and every program
+// dies with the thread that started it (Pdeathsig), however this process ends.
+package stage
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// End is one of the two ends.
+type End struct {
+	Name      string
+	CPU       int
+	Interface string
+	Addr      netip.Addr
+	MAC       net.HardwareAddr
+
+	calls chan func()
+}
+
+// Stage is both ends. The sender of a stream plays at A, its receiver at B.
+type Stage struct{ A, B *End }
+
+// prefixBits of the network between the ends.
+const prefixBits = 24
+
+// New makes a stage whose links have the given MTU. With one processor both ends share it.
+func New(mtu int) (*Stage, error) {
+	s := &Stage{
+		A: &End{Name: "sender", CPU: 0, Interface: "bench0", Addr: netip.MustParseAddr("198.51.100.1"), MAC: net.HardwareAddr{2, 0, 0x5e, 0, 1, 1}},
+		B: &End{Name: "receiver", CPU: min(1, runtime.NumCPU()-1), Interface: "bench1", Addr: netip.MustParseAddr("198.51.100.2"), MAC: net.HardwareAddr{2, 0, 0x5e, 0, 1, 2}},
+	}
+	for _, e := range []*End{s.A, s.B} {
+		if err := e.enter(); err != nil {
+			s.Close()
+			return nil, err
+		}
+	}
+	if err := s.join(mtu); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close ends the threads, and with them the programs and the namespaces.
+func (s *Stage) Close() {
+	for _, e := range []*End{s.A, s.B} {
+		if e.calls != nil {
+			close(e.calls)
+			e.calls = nil
+		}
+	}
+}
+
+// Peer is the other end.
+func (s *Stage) Peer(e *End) *End {
+	if e == s.A {
+		return s.B
+	}
+	return s.A
+}
+
+// enter starts the end's thread: pinned, in a new network namespace.
+func (e *End) enter() error {
+	calls, started := make(chan func()), make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with this goroutine and serves no other
+		err := e.isolate()
+		started <- err
+		if err != nil {
+			return
+		}
+		for call := range calls {
+			call()
+		}
+	}()
+	if err := <-started; err != nil {
+		return fmt.Errorf("a network namespace on processor %d: %w (root, or CAP_SYS_ADMIN, is needed)", e.CPU, err)
+	}
+	e.calls = calls
+	return nil
+}
+
+// isolate gives the calling thread its namespaces and its processor.
+func (e *End) isolate() error {
+	var one unix.CPUSet
+	one.Set(e.CPU)
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		return err
+	}
+	if err := unix.Unshare(unix.CLONE_NEWNET | unix.CLONE_NEWNS); err != nil {
+		return err
+	}
+	// Some programs look interfaces up in sysfs, which shows those of the namespace that it was mounted in.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return err
+	}
+	return unix.Mount("bench", "/sys", "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+}
+
+// Do runs f on the end's thread and waits for it.
+func (e *End) Do(f func() error) error {
+	if e.calls == nil {
+		return errors.New("the stage is closed")
+	}
+	done := make(chan error, 1)
+	e.calls <- func() { done <- f() }
+	return <-done
+}
+
+// join makes the veth pair and gives each end its address; each knows the other's without asking.
+func (s *Stage) join(mtu int) error {
+	var there *os.File
+	err := s.B.Do(func() (err error) {
+		there, err = os.Open("/proc/thread-self/ns/net")
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer there.Close()
+	err = s.A.Do(func() error {
+		link := netlink.NewLinkAttrs()
+		link.Name, link.MTU, link.HardwareAddr = s.A.Interface, mtu, s.A.MAC
+		return netlink.LinkAdd(&netlink.Veth{LinkAttrs: link, PeerName: s.B.Interface, PeerMTU: uint32(mtu),
+			PeerHardwareAddr: s.B.MAC, PeerNamespace: netlink.NsFd(int(there.Fd()))})
+	})
+	if err != nil {
+		return fmt.Errorf("veth pair: %w", err)
+	}
+	for _, e := range []*End{s.A, s.B} {
+		if err := e.Do(func() error { return e.configure(s.Peer(e)) }); err != nil {
+			return fmt.Errorf("%s: %w", e.Interface, err)
+		}
+	}
+	return nil
+}
+
+func (e *End) configure(peer *End) error {
+	os.WriteFile("/proc/sys/net/ipv6/conf/"+e.Interface+"/disable_ipv6", []byte("1"), 0) // no router solicitations during a run
+	for _, name := range []string{"lo", e.Interface} {
+		link, err := netlink.LinkByName(name)
+		if err == nil {
+			err = netlink.LinkSetUp(link)
+		}
+		if err != nil {
+			return fmt.Errorf("%s up: %w", name, err)
+		}
+	}
+	link, err := netlink.LinkByName(e.Interface)
+	if err != nil {
+		return err
+	}
+	network := &net.IPNet{IP: e.Addr.AsSlice(), Mask: net.CIDRMask(prefixBits, 32)}
+	if err := netlink.AddrAdd(link, &netlink.Addr{IPNet: network}); err != nil {
+		return fmt.Errorf("address: %w", err)
+	}
+	return netlink.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, State: netlink.NUD_PERMANENT,
+		IP: peer.Addr.AsSlice(), HardwareAddr: peer.MAC})
+}
