@@ -18,9 +18,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// testPort is the UDP port of these tests, so that they run beside a device on 4791. Tests that look at real packets use
-// 4791 on addresses of their own.
-const testPort = 47910
+// testPort is the UDP port of these tests, so that they run beside a device on 4791, and beside themselves. Tests that
+// look at real packets use 4791 in a network namespace of their own.
+var testPort = 20000 + os.Getpid()%20000
 
 // kindUnderTest is one kind of port; open gives port number i of a network of its kind.
 type kindUnderTest struct {
@@ -286,7 +286,7 @@ func TestOpenErrors(t *testing.T) {
 	mustOpen(t, "pipe:TestOpenErrors/10.9.9.9", Options{})
 	self, _ := os.Executable()
 	for _, c := range []struct{ name, want string }{
-		{"token:ring", `"token" is not a kind of port; there are pipe, udp`},
+		{"token:ring", `"token" is not a kind of port; there are `},
 		{"udp:", "what follows the colon is missing"},
 		{"udp", "what follows the colon is missing"},
 		{"udp:nosuch0", `"nosuch0" is neither an IP address nor an interface; interfaces are lo`},
@@ -294,7 +294,7 @@ func TestOpenErrors(t *testing.T) {
 		{"udp:0.0.0.0", "0.0.0.0 stands for all addresses"},
 		{"udp:224.0.0.1", "multicast group"},
 		{"udp:fe80::1", "needs an interface"},
-		{"udp:127.0.0.1", "UDP port 47910 of 127.0.0.1 is in use"},
+		{"udp:127.0.0.1", fmt.Sprintf("UDP port %d of 127.0.0.1 is in use", testPort)},
 		{"pipe:TestOpenErrors/10.9.9.9", "another port of this process has the address 10.9.9.9"},
 		{"pipe:TestOpenErrors/nine", `"nine" is not an IP address`},
 		{"pipe:/10.0.0.1", "the pipe has no name"},
