@@ -243,14 +243,21 @@ func (l *lane) send(t qp.Time) {
 	l.finish(t, l.output(t))
 }
 
-// do runs a control operation on the engine, and then a turn for what it made due.
+// do runs a control operation on the engine, between two turns: what is due goes first, so that an acknowledgement which
+// waits for its application leaves before the queue pair is destroyed; then what the operation made due.
 func (l *lane) do(f func(e *qp.Engine, now qp.Time) error) error {
 	l.turns.lock()
 	t := now()
-	err := f(l.engine, t)
-	if !l.closed {
+	if l.closed {
+		err := f(l.engine, t)
+		l.turns.unlock()
+		return err
+	}
+	if l.deadline <= t {
 		l.turn(t)
 	}
+	err := f(l.engine, t)
+	l.turn(t)
 	l.release()
 	return err
 }
