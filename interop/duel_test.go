@@ -97,6 +97,10 @@ type duel struct {
 	limit   time.Duration
 }
 
+// patience is the code of our ack timeout, 0.5 s. The guest's processor is emulated and may stand still for longer than the usual
+// eight times 67 ms when its host is busy.
+const patience = "17"
+
 // result is what both ends printed.
 type result struct{ guest, host string }
 

@@ -61,7 +61,7 @@ var variants = []struct {
 	{"write-lat", "-c UC"},
 	{"read-bw", "-b -q 2"},
 	{"write-bw", "-m 1024"},
-	{"write-lat", "-a -n 5"},
+	{"write-bw", "-a -n 5"},
 }
 
 func TestPerfVariants(t *testing.T) {
@@ -90,7 +90,7 @@ func (a *arena) perf(t *testing.T, test string, serving bool, size int, options 
 	// -F: perftest does not trust the clock of an emulated processor.
 	r := a.fight(t, duel{serving: serving,
 		guest: append([]string{tool(test), "-d", lab.Device, "-x", a.gid, "-F"}, options...),
-		host:  append([]string{"perf", test}, options...)})
+		host:  append([]string{"perf", test, "-u", patience}, options...)})
 	client := r.host
 	if serving {
 		client = r.guest

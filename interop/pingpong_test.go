@@ -69,7 +69,7 @@ func (a *arena) pingpong(t *testing.T, kind string, serving bool, size, mtu, n i
 	}
 	r := a.fight(t, duel{serving: serving,
 		guest: append([]string{"ibv_" + kind + "_pingpong", "-d", lab.Device, "-g", a.gid}, options...),
-		host:  append([]string{"pingpong", "--type", kind}, options...)})
+		host:  append([]string{"pingpong", "--type", kind, "-u", patience}, options...)})
 	for _, out := range []string{r.guest, r.host} {
 		require.Contains(t, out, fmt.Sprintf("%d bytes in ", 2*n*size))
 		require.Contains(t, out, fmt.Sprintf("%d iters in ", n))

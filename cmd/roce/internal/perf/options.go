@@ -160,6 +160,7 @@ func (o *Options) check(t *Test) error {
 		{o.RxDepth < 1 || o.RxDepth > 16384, bad("--rx-depth %d: want 1 to 16384", o.RxDepth)},
 		{o.Outs < 1 || o.Outs > maxOuts, bad("--outs %d: want 1 to 128", o.Outs)},
 		{o.PostList < 1, bad("--post-list %d: want 1 or more", o.PostList)},
+		{o.QPTimeout < 0 || o.QPTimeout > 31, bad("--qp-timeout %d: want 0 to 31", o.QPTimeout)},
 		{o.CmpSwap && !atomic, bad("--atomic-type: only for atomics")},
 	} {
 		if rule.broken {

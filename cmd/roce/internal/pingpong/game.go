@@ -120,7 +120,7 @@ func (g *game) wipe(msg []byte) {
 // connect takes the queue pair to where it may send.
 func (g *game) connect() (err error) {
 	p := session.Path{PSN: g.own.PSN, PeerPSN: g.peer.PSN, PeerQPN: g.peer.QPN, PeerGID: g.peer.GID, MTU: g.mtu, GIDIndex: g.o.GIDIndex,
-		SL: g.o.SL, Timeout: ackTimeout, Serve: 1, Ask: 1}
+		SL: g.o.SL, Timeout: g.o.Timeout, Serve: 1, Ask: 1}
 	if err := session.Connect(g.qp, &p); err != nil {
 		return err
 	}

@@ -30,6 +30,7 @@ type Options struct {
 	RxDepth int
 	Iters   int
 	SL      int
+	Timeout int // code of the ack timeout; the C programs have 14, 67 ms
 	Events  bool
 	Check   bool
 	JSON    bool
@@ -41,9 +42,6 @@ const (
 	defaultSize   = 4096
 	defaultUDSize = 1024
 )
-
-// ackTimeout is the code of 67 ms.
-const ackTimeout = 14
 
 // linger is how long a client that has all it wants repeats acknowledgements that the server may have missed: three of its timeouts.
 const linger = 200 * time.Millisecond
@@ -107,6 +105,7 @@ func (o *Options) complete() error {
 		{o.Size < 1 || o.Size > 1<<30, fmt.Sprintf("--size %d: want 1 to 1G", o.Size)},
 		{o.Iters < 1, fmt.Sprintf("--iters %d: want 1 or more", o.Iters)},
 		{o.RxDepth < 1, fmt.Sprintf("--rx-depth %d: want 1 or more", o.RxDepth)},
+		{o.Timeout < 0 || o.Timeout > 31, fmt.Sprintf("--qp-timeout %d: want 0 to 31", o.Timeout)},
 		{o.SL < 0 || o.SL > 7, fmt.Sprintf("--sl %d: want 0 to 7", o.SL)},
 	} {
 		if rule.broken {
