@@ -4,7 +4,7 @@
 
 GO ?= go
 # Debian packages of the full test: the virtual machine with a real rxe0, and the tools that check our packets.
-PACKAGES := qemu-system-x86 debootstrap cpio zstd xz-utils kmod iproute2 tshark
+PACKAGES := qemu-system-x86 iproute2 xz-utils tshark
 WORLDS ?= 10000
 FUZZTIME ?= 5s
 # With REQUIRE=1 (CI) a check that cannot run fails; without, it skips and says what is missing.
