@@ -20,6 +20,12 @@ var (
 	rxeOn = map[string]string{"veth0": "rxeA", "veth1": "rxeB"}
 )
 
+const (
+	rxeGID    = 1 // row of rxe's GID table with the IPv4 address: the first holds the link-local one
+	guestRoce = "/bench/roce"
+	guestWire = "/bench/wire.sh"
+)
+
 // losses in percent, each way.
 var losses = []string{"0", "0.1", "0.5", "1", "2"}
 
@@ -61,69 +67,49 @@ func lossDuels() (all []duel) {
 	return all
 }
 
-// netem spoils both directions of the pair, or makes it whole with no words. Packets meet netem where they come in, one by
-// one: at the way out it would drop what the kernel has not yet cut up, many packets at once.
-func netem(spoil string) Command {
-	script := "for i in 0 1; do tc qdisc del dev veth$i ingress; ip link del spoil$i; ip link set veth$i gso_max_segs 65535; done 2>/dev/null; true"
-	if spoil != "" {
-		script += `; set -e; for i in 0 1; do
-ip link set veth$i gso_max_segs 1
-ip link add spoil$i mtu 9000 type ifb
-ip link set spoil$i up
-tc qdisc add dev spoil$i root netem limit 100000 ` + spoil + `
-tc qdisc add dev veth$i ingress
-tc filter add dev veth$i ingress matchall action mirred egress redirect dev spoil$i
-done`
-	}
-	return Command{Args: []string{"sh", "-c", script}}
-}
-
-func guestCases(ports []string, gid map[string]int) (cases []Case) {
+func guestCases(ports []string) (cases []Case) {
 	for _, d := range append(duels, lossDuels()...) {
-		cases = append(cases, d.byRxe(gid))
+		cases = append(cases, d.byRxe())
 		for _, port := range ports {
 			c := d.ours.on("guest/ours/"+port+"/", port)
-			cases = append(cases, d.inGuest(c))
+			cases = append(cases, d.inGuest(c, "ours"))
 		}
 	}
 	return cases
 }
 
 // byRxe is the duel's case for perftest on rxe.
-func (d duel) byRxe(gid map[string]int) Case {
+func (d duel) byRxe() Case {
 	return d.inGuest(Case{Name: "guest/rxe/" + d.name, Brief: "rxe, perftest: " + d.ours.brief, Unit: d.ours.unit,
 		Play: func(s Setting) Play {
 			side := func(me Side, peer string) Command {
 				line := strings.ReplaceAll(d.rxe, "SECONDS", seconds(s.Duration))
-				dev := rxeOn[me.Interface]
-				return words(fmt.Sprintf("%s -F -p %d -d %s -x %d %s", line, perfPort, dev, gid[dev], peer))
+				return words(fmt.Sprintf("%s -F -p %d -d %s -x %d %s", line, perfPort, rxeOn[me.Interface], rxeGID, peer))
 			}
 			return Play{Port: perfPort, Server: side(s.B, ""), Client: side(s.A, s.B.Addr.String())}
 		},
-		Figure: func(_, client []byte) (float64, error) { return perftestColumn(client, d.column) }})
+		Figure: func(_, client []byte) (float64, error) { return perftestColumn(client, d.column) }}, "rxe")
 }
 
-// inGuest sets the wire up before each play, and gives each end a processor.
-func (d duel) inGuest(c Case) Case {
+// inGuest makes the wire for a stack before each play, and gives each end its processor and its namespace.
+func (d duel) inGuest(c Case, stack string) Case {
 	play := c.Play
 	c.Play = func(s Setting) Play {
 		p := play(s)
-		p.Before = []Command{netem(d.spoil)}
-		p.Client = pinned(1, p.Client)
-		p.Server = pinned(2, p.Server)
+		p.Before = []Command{words("sh " + guestWire + " " + stack + " " + d.spoil)}
+		in := [2]string{}
+		if stack == "ours" {
+			in = [2]string{"ip netns exec bench0 ", "ip netns exec bench1 "}
+		}
+		p.Client.Args = append(words(in[0]+"busybox taskset 1").Args, p.Client.Args...)
+		p.Server.Args = append(words(in[1]+"busybox taskset 2").Args, p.Server.Args...)
 		return p
 	}
 	return c
 }
 
-// pinned runs a command on the processors of a mask.
-func pinned(mask int, c Command) Command {
-	c.Args = append([]string{"busybox", "taskset", strconv.Itoa(mask)}, c.Args...)
-	return c
-}
-
-// perftestLine is a line of numbers alone.
-var perftestLine = regexp.MustCompile(`(?m)^ *\d+( +|\t)[\d.\s]+$`)
+// perftestLine is a line of results: size, iterations and figures, some of which may be "nan".
+var perftestLine = regexp.MustCompile(`(?m)^ *\d+[ \t]+\d+[ \t]+[\d.]+[ \t][^\n]*$`)
 
 // perftestColumn returns a column of the last line of results.
 func perftestColumn(text []byte, column int) (float64, error) {
