@@ -1,0 +1,95 @@
+package qptest
+
+// The oracle as requester: what an arriving response completes (section 4.4). Where implementations differ about what a
+// response acknowledges beside its own operation, acked is the least and ackable the most.
+
+import (
+	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/wire"
+)
+
+// nakStatus is the status that a NAK gives the work request it is for (section 6.3).
+var nakStatus = map[wire.Syndrome]qp.WCStatus{
+	wire.SynNAKInvReq: qp.WCRemInvReqErr,
+	wire.SynNAKAccess: qp.WCRemAccessErr,
+	wire.SynNAKOp:     qp.WCRemOpErr,
+}
+
+// responded is a response at the requester.
+func (s *stream) responded(p *wire.Packet) {
+	if s.from.down != "" || s.failing {
+		return
+	}
+	at := s.number(p.BTH.PSN(), s.nxt)
+	if at < 0 || uint64(at) >= s.nxt {
+		return // answers nothing that was sent
+	}
+	n := uint64(at)
+	switch {
+	case p.Op.Has(wire.OpRead), p.Op.Has(wire.OpAtomic):
+		s.fetched(n)
+	case p.AETH().Syndrome().Kind() == wire.KindACK:
+		s.acknowledge(n + 1)
+	case p.AETH().Syndrome().Kind() == wire.KindRNR:
+		s.acknowledge(n)
+		if n >= s.acked {
+			s.rnrs++
+		}
+	case p.AETH().Syndrome() == wire.SynNAKSeq:
+		s.acknowledge(n)
+	default:
+		s.nakked(n, nakStatus[p.AETH().Syndrome()])
+	}
+}
+
+// barrier returns the first packet number whose reply must come itself: that of the oldest incomplete READ or atomic.
+func (s *stream) barrier() uint64 {
+	for _, o := range s.from.fetching {
+		if o.progress < o.packets {
+			return o.first + o.progress
+		}
+	}
+	return s.end
+}
+
+// acknowledge takes everything before n as executed, as far as no READ or atomic is in between.
+func (s *stream) acknowledge(n uint64) {
+	b := s.barrier()
+	if n <= b {
+		s.advance(n)
+	}
+	s.ackable = max(s.ackable, min(n, b))
+}
+
+func (s *stream) advance(n uint64) {
+	if n > s.acked {
+		s.acked, s.rnrs = n, 0
+	}
+	s.ackable = max(s.ackable, s.acked)
+}
+
+// fetched is a READ or atomic reply with packet number n.
+func (s *stream) fetched(n uint64) {
+	b := s.barrier()
+	if n != b {
+		s.ackable = max(s.ackable, min(n, b))
+		return
+	}
+	o, _ := s.locate(n)
+	o.progress++
+	s.advance(n + 1)
+}
+
+// nakked is a fatal NAK of packet n.
+func (s *stream) nakked(n uint64, status qp.WCStatus) {
+	s.acknowledge(n)
+	if n < s.acked {
+		return
+	}
+	o, _ := s.locate(n)
+	s.from.mayFail = append(s.from.mayFail, failure{o, status})
+	if n <= s.barrier() {
+		s.failing = true
+		s.from.fatal = &failure{o, status}
+	}
+}

@@ -1,0 +1,236 @@
+package qptest
+
+// The oracle as responder: what an arriving request does (sections 4.5, 6.2, 6.4). RC executes a packet if and only if it is
+// the expected one and nothing is wrong with it; UC drops the message that a packet is missing from.
+
+import (
+	"encoding/binary"
+
+	"github.com/goroce/goroce/mr"
+	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/wire"
+)
+
+// arrived tells the oracle that an honest packet has reached a node.
+func (w *World) arrived(n *Node, f *Flight) {
+	fr, p, ok := f.packet()
+	if !ok || w.byGID[fr.Src()] == nil {
+		return
+	}
+	p.Frame = &fr
+	if p.Opcode.Service() == wire.ServiceUD {
+		n.datagramArrived(&p)
+		return
+	}
+	q := n.qps[p.BTH.DestQP()]
+	if q == nil || !q.modelled() || q.dest.gid != fr.Src() || q.Peer.Node != f.from {
+		return
+	}
+	switch {
+	case p.Opcode == wire.CNP:
+	case p.Op.Has(wire.OpResponse):
+		q.out.responded(&p)
+	default:
+		q.in.arrive(&p)
+	}
+}
+
+// arrive is a request at the responder.
+func (s *stream) arrive(p *wire.Packet) {
+	if s.to.down != "" {
+		return
+	}
+	n := s.number(p.BTH.PSN(), s.epsn)
+	if n < 0 {
+		return
+	}
+	if s.to.Type() == qp.UC {
+		s.arriveUC(uint64(n))
+		return
+	}
+	switch {
+	case uint64(n) > s.epsn:
+		// One NAK for each gap; but when the packet behind the gap comes round again, what fills it has been lost once more.
+		if uint64(n) == s.epsn+1 {
+			s.naked = s.naked && !s.behind
+			s.behind = true
+		}
+		s.gap = true
+	case uint64(n) == s.epsn:
+		if s.execute(s.epsn) {
+			s.gap, s.naked, s.behind = false, false, false
+		}
+	}
+}
+
+// arriveUC resynchronises at every packet that is not the expected one.
+func (s *stream) arriveUC(n uint64) {
+	o, k := s.locate(n)
+	if o == nil {
+		return
+	}
+	if n != s.epsn {
+		s.skip = true
+	}
+	s.epsn = n
+	if k == 0 {
+		s.skip = false
+	}
+	if s.skip || !s.execute(n) {
+		s.skip = true
+	}
+	s.epsn = n + 1
+}
+
+// execute does what packet n asks for. It returns false if that is refused or has to wait.
+func (s *stream) execute(n uint64) bool {
+	o, k := s.locate(n)
+	if o == nil {
+		return false
+	}
+	last := k == o.packets-1
+	ok := false
+	switch {
+	case o.send():
+		ok = s.executeSend(o, k, last)
+	case o.write():
+		ok = s.executeWrite(o, k, last)
+	case o.read():
+		ok, last = s.executeRead(o), true
+	case o.atomic():
+		ok = s.executeAtomic(o)
+	}
+	if !ok {
+		return false
+	}
+	s.epsn++
+	if o.read() {
+		s.epsn = o.end()
+	}
+	if last {
+		s.msn = (s.msn + 1) & 0xffffff
+		o.executed, o.msn = true, s.msn
+	}
+	return true
+}
+
+// head returns the receive that a message uses: the one it has, or the next.
+func (s *stream) head() *recvOp {
+	if s.slot == nil {
+		s.slot = s.to.takeRecv()
+	}
+	s.starved = s.slot == nil
+	return s.slot
+}
+
+func (s *stream) executeSend(o *op, k uint64, last bool) bool {
+	if s.head() == nil {
+		return false
+	}
+	if k == 0 {
+		s.got = 0
+	}
+	part := o.part(k, s.mtu)
+	if s.got+len(part) > s.slot.room {
+		return s.refuse(wire.SynNAKInvReq, 1<<qp.WCRemInvReqErr|1<<qp.WCLocQPOpErr|1<<qp.WCLocLenErr)
+	}
+	if !s.to.Node.scatter(s.to.Cfg.PD, s.slot.wr.SGL, s.got, part) {
+		s.to.loosen(s.slot.wr.SGL)
+		return s.refuse(wire.SynNAKOp, 1<<qp.WCLocQPOpErr|1<<qp.WCLocProtErr)
+	}
+	s.got += len(part)
+	if last {
+		s.receive(o, qp.WC{Opcode: qp.WCRecv, ByteLen: uint32(o.length)})
+	}
+	return true
+}
+
+func (s *stream) executeWrite(o *op, k uint64, last bool) bool {
+	q, imm := s.to, o.is(qp.WRWriteWithImm)
+	if q.Cfg.Access&mr.RemoteWrite == 0 {
+		return s.refuse(wire.SynNAKInvReq, 1<<qp.WCRemInvReqErr|1<<qp.WCLocQPOpErr)
+	}
+	if last && imm && s.head() == nil {
+		return false
+	}
+	if o.length > 0 {
+		mem := q.Node.span(q.Cfg.PD, o.wr.RKey, o.wr.RemoteAddr, o.length, mr.RemoteWrite)
+		if mem == nil {
+			return s.refuse(wire.SynNAKAccess, 1<<qp.WCRemAccessErr)
+		}
+		copy(mem[int(k)*s.mtu:], o.part(k, s.mtu))
+	}
+	if last && imm {
+		s.receive(o, qp.WC{Opcode: qp.WCRecvRDMAWithImm, ByteLen: uint32(o.length)})
+	}
+	return true
+}
+
+func (s *stream) executeRead(o *op) bool {
+	q := s.to
+	if q.Cfg.Access&mr.RemoteRead == 0 || q.Cfg.DestRdAtomic == 0 {
+		return s.refuse(wire.SynNAKInvReq, 0)
+	}
+	o.result = []byte{}
+	if o.length > 0 {
+		mem := q.Node.span(q.Cfg.PD, o.wr.RKey, o.wr.RemoteAddr, o.length, mr.RemoteRead)
+		if mem == nil {
+			return s.refuse(wire.SynNAKAccess, 0)
+		}
+		o.result = append(o.result, mem...)
+	}
+	s.owed = append(s.owed, o)
+	return true
+}
+
+func (s *stream) executeAtomic(o *op) bool {
+	q := s.to
+	if q.Cfg.Access&mr.RemoteAtomic == 0 || q.Cfg.DestRdAtomic == 0 || o.wr.RemoteAddr%8 != 0 {
+		return s.refuse(wire.SynNAKInvReq, 0)
+	}
+	mem := q.Node.span(q.Cfg.PD, o.wr.RKey, o.wr.RemoteAddr, 8, mr.RemoteAtomic)
+	if mem == nil {
+		return s.refuse(wire.SynNAKAccess, 0)
+	}
+	orig := binary.NativeEndian.Uint64(mem)
+	o.result = binary.NativeEndian.AppendUint64(nil, orig)
+	switch {
+	case o.is(qp.WRAtomicFetchAndAdd):
+		binary.NativeEndian.PutUint64(mem, orig+o.wr.CompareAdd)
+	case orig == o.wr.CompareAdd:
+		binary.NativeEndian.PutUint64(mem, o.wr.Swap)
+	}
+	s.owed = append(s.owed, o)
+	return true
+}
+
+// receive completes the receive in use.
+func (s *stream) receive(o *op, wc qp.WC) {
+	wc.WRID, wc.QPN = s.slot.wr.WRID, s.to.QPN()
+	switch o.wr.Opcode {
+	case qp.WRSendWithImm, qp.WRWriteWithImm:
+		wc.Flags, wc.Imm = qp.WCWithImm, o.wr.Imm
+	case qp.WRSendWithInv:
+		wc.Flags, wc.Imm = qp.WCWithInv, o.wr.InvalidateKey
+	}
+	s.to.wantRecv = append(s.to.wantRecv, want{wc, 1 << qp.WCSuccess})
+	s.slot = nil
+}
+
+// refuse ends an RC connection with a NAK. statuses are what the receive in use may end with besides a flush.
+func (s *stream) refuse(syn wire.Syndrome, statuses uint32) bool {
+	if s.to.Type() == qp.RC {
+		s.refused = syn
+		s.to.failWith("it answered a request with "+syn.String(), statuses)
+	}
+	return false
+}
+
+// loosen makes the memory behind a receive that failed half-way unknown.
+func (q *QP) loosen(sgl []qp.SGE) {
+	for _, e := range sgl {
+		if r := q.Node.find(e.LKey); r != nil {
+			r.loose = true
+		}
+	}
+}

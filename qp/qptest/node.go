@@ -1,0 +1,315 @@
+package qptest
+
+// A node: an engine with its memory, and the turn that a lane of the stack would take. Stages of a turn: one input (frames,
+// posted work, time) → packets into links → completions published → events → everything checked.
+// A node without an engine is a raw peer: its packets are written by hand.
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/goroce/goroce/mr"
+	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/wire"
+)
+
+// NodeConfig describes a node. Zero values give a node with one IPv4 address.
+type NodeConfig struct {
+	Name   string
+	Addr   string // 10.0.0.1, 10.0.0.2, ... if empty
+	Raw    bool   // no engine
+	Engine qp.Config
+	// Batch is how many frames a call of PollTransmit may fill (default 64); Body their average size.
+	Batch, Body int
+	// Budget is how many frames the port takes in one turn (0: all); the next turn is Pace later.
+	Budget int
+	Pace   qp.Time
+	// MaxRun makes the port one that numbers consecutive frames (UDP_SEGMENT).
+	MaxRun int
+	// SynthHead makes the port one that does not see IPv4 Identification (UDP socket).
+	SynthHead bool
+}
+
+// Node is a host in the world.
+type Node struct {
+	W         *World
+	Index     int
+	Name      string
+	GID       wire.GID
+	Engine    *qp.Engine // nil: raw peer
+	Memory    *mr.Table
+	PD        mr.PD
+	Events    []qp.Event // asynchronous events not looked at yet
+	Notified  []*qp.CQ   // armed queues that got a completion
+	PortDrops int        // packets that were no frames
+
+	// NoPoll leaves completions in their queues.
+	NoPoll bool
+
+	cfg       NodeConfig
+	reader    *mr.Reader
+	regions   []*Region
+	cqs       []*qp.CQ
+	list      []*QP
+	qps       map[uint32]*QP
+	remotes   map[remote]*QP
+	batch     *wire.Batch
+	frames    []wire.Frame
+	arrivals  []*Flight
+	wcs       [32]qp.WC
+	deadline  qp.Time
+	kicked    bool
+	memory    int    // bytes registered
+	unchecked int    // events since memory was compared
+	crafted   uint32 // raw peer: counts queue pair numbers
+}
+
+// remote names a connected queue pair by where its packets go.
+type remote struct {
+	gid wire.GID
+	qpn uint32
+}
+
+// AddNode adds a node.
+func (w *World) AddNode(cfg NodeConfig) *Node {
+	i := len(w.Nodes)
+	if cfg.Name == "" {
+		cfg.Name = string(rune('A' + i))
+	}
+	if cfg.Addr == "" {
+		cfg.Addr = fmt.Sprintf("10.0.0.%d", i+1)
+	}
+	if cfg.Batch == 0 {
+		cfg.Batch = 64
+	}
+	if cfg.Body == 0 {
+		cfg.Body = 4096 + 64
+	}
+	n := &Node{W: w, Index: i, Name: cfg.Name, GID: wire.GIDFrom(netip.MustParseAddr(cfg.Addr)), cfg: cfg, deadline: qp.Never,
+		qps: map[uint32]*QP{}, remotes: map[remote]*QP{}}
+	w.Nodes = append(w.Nodes, n)
+	w.byGID[n.GID] = n
+	if cfg.Raw {
+		return n
+	}
+	n.Memory = mr.NewTable(w.rand("keys", i, 0).Uint64)
+	n.reader = n.Memory.NewReader()
+	n.PD, _ = n.Memory.AllocPD()
+	e := cfg.Engine
+	e.Memory, e.Rand, e.GIDs = n.Memory, w.rand("engine", i, 0).Uint64, []wire.GID{n.GID}
+	n.Engine = qp.NewEngine(e)
+	n.batch = wire.NewBatch(cfg.Batch, cfg.Body)
+	if cfg.MaxRun > 1 {
+		n.batch.MaxRun(cfg.MaxRun)
+	}
+	return n
+}
+
+// String returns the node's name.
+func (n *Node) String() string { return n.Name }
+
+// deliver hands arrived packets to the engine, then to the oracle, and then ruins their bytes: they were only lent.
+func (n *Node) deliver(batch []*Flight) {
+	if n.Engine == nil {
+		return
+	}
+	n.frames = n.frames[:0]
+	for _, f := range batch {
+		fr, why := wire.SplitFrame(f.pkt)
+		if why != wire.DropNone {
+			n.PortDrops++
+			continue
+		}
+		if n.cfg.SynthHead && len(fr.Head) == wire.Head4Len {
+			h := (*wire.IPv4)(fr.Head)
+			h.SetIdentification(0)
+			h.UpdateChecksum()
+			fr.Flags |= wire.FrameSynthHead
+		}
+		n.frames = append(n.frames, fr)
+	}
+	if len(n.frames) == 0 {
+		return
+	}
+	n.turn(func() {
+		if n.W.Trace != nil {
+			for i := range n.frames {
+				n.W.trace("%s ◀ %s", n, wire.AppendPacket(nil, &n.frames[i]))
+			}
+		}
+		n.Engine.HandleFrames(n.W.Now, n.frames)
+		for i, f := range batch {
+			if !f.broken && !n.W.Unchecked {
+				n.W.arrived(n, f)
+			}
+			for j := range batch[i].pkt {
+				f.pkt[j] = 0xdd
+			}
+		}
+	})
+}
+
+func (n *Node) timeout() { n.turn(func() { n.Engine.HandleTimeout(n.W.Now) }) }
+
+// Kick gives the node a turn without input but what was posted.
+func (n *Node) Kick() {
+	if n.Engine != nil {
+		n.turn(func() { n.Engine.HandlePosted(n.W.Now) })
+	}
+}
+
+// control runs a control verb and then a turn, as it may have given the engine something to do.
+func (n *Node) control(verb func() error) (err error) {
+	n.turn(func() { err = verb() })
+	return err
+}
+
+func (n *Node) turn(input func()) {
+	n.reader.Enter()
+	input()
+	n.transmit()
+	n.Engine.Flush()
+	n.reader.Exit()
+	for {
+		ev, ok := n.Engine.PollEvent()
+		if !ok {
+			break
+		}
+		n.Events = append(n.Events, ev)
+	}
+	for {
+		cq, ok := n.Engine.PollNotify()
+		if !ok {
+			break
+		}
+		n.Notified = append(n.Notified, cq)
+	}
+	n.checkMemory()
+	n.harvest()
+	n.checkQueues()
+	n.deadline = n.Engine.PollTimeout()
+}
+
+// transmit empties the engine into the links as far as the port takes frames.
+func (n *Node) transmit() {
+	w, sent := n.W, 0
+	for n.cfg.Budget == 0 || sent < n.cfg.Budget {
+		n.batch.Reset()
+		k := n.Engine.PollTransmit(w.Now, n.batch)
+		frames := n.batch.Frames()
+		if k != len(frames) {
+			w.Fail("%s: PollTransmit returned %d but wrote %d frames", n, k, len(frames))
+		}
+		if k == 0 {
+			if !n.Engine.Idle() {
+				w.Fail("%s: the engine has due work (Idle is false) but sends nothing", n)
+			}
+			return
+		}
+		for i := range frames {
+			w.leave(n, &frames[i])
+		}
+		if sent += k; sent > 1<<20 {
+			w.Fail("%s: livelock: the engine sends without end at one moment", n)
+			return
+		}
+	}
+	if !n.Engine.Idle() && !n.kicked {
+		n.kicked = true
+		w.After(max(n.cfg.Pace, 1), func() { n.kicked = false; n.Kick() })
+	}
+}
+
+// leave checks a frame that an engine sends and puts a copy of it on the link, or for a multicast group on several.
+func (w *World) leave(n *Node, f *wire.Frame) {
+	if w.Capture != nil {
+		w.Capture.add(w.Now, n, f)
+	}
+	if w.Trace != nil {
+		w.trace("%s ▶ %s", n, wire.AppendPacket(nil, f))
+	}
+	w.departed(n, f)
+	dst := f.Dst()
+	if dst.IsMulticast() {
+		for _, to := range w.groups[dst] {
+			w.dispatch(w.flight(n, to, f))
+		}
+	} else if to := w.byGID[dst]; to != nil {
+		w.dispatch(w.flight(n, to, f))
+	}
+}
+
+func (w *World) dispatch(f *Flight) {
+	if w.Hold {
+		w.held = append(w.held, f)
+		return
+	}
+	w.Link(f.from, f.to).send(f)
+}
+
+// CreateCQ makes a completion queue that the node polls after every turn.
+func (n *Node) CreateCQ(cqe int) *qp.CQ {
+	cq, err := n.Engine.CreateCQ(cqe)
+	if err != nil {
+		panic(err)
+	}
+	n.cqs = append(n.cqs, cq)
+	return cq
+}
+
+// harvest polls all completion queues and hands each completion to its queue pair.
+func (n *Node) harvest() {
+	if n.NoPoll {
+		return
+	}
+	for _, cq := range n.cqs {
+		for {
+			k := cq.Poll(n.wcs[:])
+			for i := range n.wcs[:k] {
+				n.completed(cq, &n.wcs[i])
+			}
+			if k < len(n.wcs) {
+				break
+			}
+		}
+	}
+}
+
+func (n *Node) completed(cq *qp.CQ, wc *qp.WC) {
+	n.W.trace("%s completion of QP%06x: %#x %v %v", n, wc.QPN, wc.WRID, wc.Opcode, wc.Status)
+	q := n.qps[wc.QPN]
+	if q == nil {
+		n.W.Fail("%s: completion for unknown QP 0x%06x: %+v", n, wc.QPN, *wc)
+		return
+	}
+	if wc.WRID&recvBit != 0 {
+		q.RecvWCs = append(q.RecvWCs, *wc)
+		if q.OnReceive != nil {
+			n.W.After(0, q.OnReceive)
+		}
+		if cq != q.recvCQ {
+			n.W.Fail("%s: receive completion in another queue than the receive queue's", q)
+		}
+	} else {
+		q.SendWCs = append(q.SendWCs, *wc)
+		if cq != q.sendCQ {
+			n.W.Fail("%s: send completion in another queue than the send queue's", q)
+		}
+	}
+	if !n.W.Unchecked {
+		q.completion(wc)
+	}
+}
+
+// checkQueues asks every queue pair whether all that must have completed has.
+func (n *Node) checkQueues() {
+	if n.W.Unchecked || n.NoPoll {
+		return
+	}
+	for _, q := range n.order() {
+		q.checkCompleted()
+	}
+}
+
+// Join makes the node receive packets for a multicast group; the queue pairs attach themselves.
+func (n *Node) Join(group wire.GID) { n.W.groups[group] = append(n.W.groups[group], n) }

@@ -1,0 +1,410 @@
+package qptest
+
+// A random world as data, so that it can be printed, run again and made smaller. NewPlan draws everything from the seed;
+// nothing about a plan depends on how it runs.
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/goroce/goroce/mr"
+	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/wire"
+)
+
+// Plan is a random world: nodes, one kind of link between all of them, connections with their work, interventions.
+type Plan struct {
+	Seed     uint64
+	Nodes    []NodeConfig
+	Faults   Faults
+	Hopeless bool // requests may fail for lack of answers
+	Conns    []ConnPlan
+	Acts     []Act
+}
+
+// ConnPlan is a connection and what is done on it, or for UD two queue pairs that send to each other.
+type ConnPlan struct {
+	Ends [2]EndPlan
+}
+
+// EndPlan is one side of a connection.
+type EndPlan struct {
+	Node      int
+	Cfg       QPConfig
+	Ops       []OpPlan
+	Recvs     []RecvPlan
+	RecvFirst int     // receives posted before anything is sent
+	RecvEvery qp.Time // pace of the others
+	Remote    int     // size of the region that the peer may use
+	NoRights  bool    // it may not
+}
+
+// OpPlan is a send work request. Offsets are into the regions of the connection.
+type OpPlan struct {
+	At     qp.Time
+	Kind   qp.WROpcode
+	Len    int
+	Pieces []int // lengths of the elements; empty for inline
+	Local  int
+	Remote int
+	Flags  qp.SendFlags
+	Imm    uint32
+	Swap   uint64
+	Fault  OpFault
+}
+
+// OpFault is a mistake in a work request.
+type OpFault uint8
+
+// Mistakes.
+const (
+	FaultNone   OpFault = iota
+	FaultLKey           // no such local key
+	FaultRKey           // no such remote key
+	FaultRange          // beyond the end of the remote region
+	FaultQKey           // UD: not the receiver's
+	FaultTooBig         // UD: longer than the path MTU
+)
+
+// RecvPlan is a receive work request.
+type RecvPlan struct {
+	Off, Len int
+	Pieces   []int
+	BadKey   bool
+}
+
+// Act is an intervention: the application ends one side of a connection.
+type Act struct {
+	At         qp.Time
+	Conn, Side int
+	Kind       ActKind
+}
+
+// ActKind says how.
+type ActKind uint8
+
+// Interventions.
+const (
+	ActError ActKind = iota
+	ActReset
+	ActDestroy
+	ActDrain // SQD, and back to RTS when drained
+)
+
+// dice draws the numbers of a plan.
+type dice struct{ *rand.Rand }
+
+func (d dice) chance(p float64) bool { return d.Float64() < p }
+
+// between returns a number in [lo, hi].
+func (d dice) between(lo, hi int) int { return lo + d.IntN(hi-lo+1) }
+
+// pick returns one of a few values.
+func pick[T any](d dice, v ...T) T { return v[d.IntN(len(v))] }
+
+// size returns a message length, mostly small, often at a boundary of the MTU.
+func (d dice) size(mtu, limit int) int {
+	n := 0
+	switch d.IntN(8) {
+	case 0:
+		n = 0
+	case 1, 2:
+		n = d.IntN(64)
+	case 3, 4:
+		n = mtu*d.IntN(5) + d.between(-1, 1)
+	case 5, 6:
+		n = d.IntN(8 * mtu)
+	default:
+		n = d.IntN(limit + 1)
+	}
+	return max(0, min(n, limit))
+}
+
+// pieces cuts n bytes into up to most elements, some of them empty.
+func (d dice) pieces(n, most int) []int {
+	k := d.between(1, most)
+	out := make([]int, 0, k)
+	for i := 1; i < k; i++ {
+		part := d.IntN(n + 1)
+		out = append(out, part)
+		n -= part
+	}
+	return append(out, n)
+}
+
+// NewPlan draws a world.
+func NewPlan(seed uint64) *Plan {
+	d := dice{rand.New(rand.NewPCG(seed, 0x706c616e))}
+	p := &Plan{Seed: seed}
+	p.drawNodes(d)
+	p.drawFaults(d)
+	limit := 8 << 10
+	if d.chance(0.1) {
+		limit = 300 << 10
+	}
+	for range d.between(1, 4) {
+		p.drawConn(d, limit)
+	}
+	if d.chance(0.2) {
+		p.drawFault(d)
+	}
+	for d.chance(0.15) {
+		c := d.IntN(len(p.Conns))
+		p.Acts = append(p.Acts, Act{At: qp.Time(d.IntN(int(2 * Millisecond))), Conn: c, Side: d.IntN(2), Kind: ActKind(d.IntN(4))})
+	}
+	return p
+}
+
+func (p *Plan) drawNodes(d dice) {
+	v6 := d.chance(0.3)
+	for i := range d.between(1, 3) {
+		n := NodeConfig{Addr: fmt.Sprintf("10.1.0.%d", i+1)}
+		if v6 {
+			n.Addr = fmt.Sprintf("fd00::%d", i+1)
+		}
+		n.Engine.Window = pick(d, 0, 0, 1, 2, 3, 8, 32, 500)
+		if d.chance(0.3) {
+			n.Budget, n.Pace = d.between(1, 20), Microsecond
+		}
+		if d.chance(0.3) {
+			n.Batch = d.between(1, 5)
+		}
+		if d.chance(0.2) {
+			n.MaxRun = 16
+		}
+		p.Nodes = append(p.Nodes, n)
+	}
+}
+
+// drawFaults chooses links that retry limits survive; a tenth of the worlds has worse ones.
+func (p *Plan) drawFaults(d dice) {
+	f := &p.Faults
+	f.Delay = qp.Time(d.IntN(int(20 * Microsecond)))
+	if d.chance(0.1) {
+		f.Delay = 0
+	}
+	if d.chance(0.3) {
+		f.Jitter = qp.Time(d.IntN(int(10*Microsecond)) + 1)
+	}
+	if d.chance(0.4) {
+		f.Loss = d.Float64() * 0.03
+	}
+	if d.chance(0.2) {
+		f.Burst = Burst{Enter: 0.005, Leave: 0.5, Loss: 0.7}
+	}
+	if d.chance(0.25) {
+		f.Duplicate = d.Float64() * 0.1
+	}
+	if d.chance(0.25) {
+		f.Reorder, f.ReorderBy = d.Float64()*0.1, qp.Time(d.IntN(int(20*Microsecond))+1)
+	}
+	if d.chance(0.2) {
+		f.Corrupt = d.Float64() * 0.02
+	}
+	if d.chance(0.2) {
+		f.Rate, f.Queue = pick[int64](d, 1e9, 10e9, 40e9), pick(d, 0, 64<<10, 256<<10)
+		f.MarkAt = pick(d, 0, 10<<10)
+	}
+	if p.Hopeless = d.chance(0.1); p.Hopeless {
+		f.Loss = d.Float64() * 0.5
+		if d.chance(0.5) {
+			f.Partition = []Interval{{worldStart + 100*Microsecond, worldStart + qp.Time(d.IntN(int(100*Millisecond)))}}
+		}
+	}
+}
+
+// worldStart is the time at which every world begins.
+const worldStart = 1_000_000 * Second
+
+// timeout is a timer code that is long enough for the links: several round trips with full queues.
+func (p *Plan) timeout() uint8 {
+	f := &p.Faults
+	t := 4*(2*(f.Delay+f.Jitter+f.ReorderBy)) + 500*Microsecond
+	if f.Rate > 0 {
+		t += qp.Time(int64(3*500*4200) * 8 * int64(Second) / f.Rate)
+	}
+	for code := uint8(1); ; code++ {
+		if qp.Time(wire.AckTimeout(code)) >= t {
+			return code
+		}
+	}
+}
+
+func (p *Plan) drawConn(d dice, limit int) {
+	typ := pick(d, qp.RC, qp.RC, qp.RC, qp.RC, qp.UC, qp.UD)
+	mtu := wire.MTU(d.between(1, 5))
+	if limit > 64<<10 {
+		mtu = max(mtu, 2)
+	}
+	depth := [2]int{d.between(1, 8), d.between(1, 8)}
+	var c ConnPlan
+	for i := range c.Ends {
+		e := &c.Ends[i]
+		e.Node = d.IntN(len(p.Nodes))
+		e.Cfg = QPConfig{Type: typ, MTU: mtu, PSN: wire.PSN(d.Uint32()) & wire.PSNMask, Timeout: p.timeout(), MinRNRTimer: uint8(d.between(1, 8)),
+			RdAtomic: depth[i], DestRdAtomic: depth[1-i], SQSigAll: d.chance(0.3), SharedCQ: d.chance(0.3), CQE: 512,
+			TrafficClass: pick[uint8](d, 0, 0, 2, 0x69), Cap: qp.Cap{MaxSendWR: uint32(d.between(1, 32)), MaxRecvWR: uint32(d.between(1, 32)),
+				MaxSendSGE: uint32(d.between(1, 5)), MaxRecvSGE: uint32(d.between(1, 5)), MaxInlineData: 128}}
+		if d.chance(0.2) { // around the wrap
+			e.Cfg.PSN = wire.PSN(0).Add(uint32(1<<24 - d.IntN(40)))
+		}
+		if d.chance(0.1) {
+			e.Cfg.RNRRetry = uint8(d.between(1, 6))
+		}
+		e.Remote = remoteSize(limit)
+		e.RecvFirst, e.RecvEvery = d.IntN(33), qp.Time(d.IntN(int(40*Microsecond))+1)
+	}
+	if typ == qp.UD {
+		limit = 4096
+	}
+	for i := range c.Ends {
+		c.Ends[i].drawOps(d, limit)
+	}
+	for i := range c.Ends {
+		c.Ends[i].drawRecvs(d, c.Ends[1-i].Ops, limit)
+	}
+	p.Conns = append(p.Conns, c)
+}
+
+// Operations by queue pair type.
+var kinds = map[qp.QPType][]qp.WROpcode{
+	qp.RC: {qp.WRSend, qp.WRSendWithImm, qp.WRWrite, qp.WRWrite, qp.WRWriteWithImm, qp.WRRead, qp.WRRead, qp.WRAtomicCmpAndSwp, qp.WRAtomicFetchAndAdd},
+	qp.UC: {qp.WRSend, qp.WRSendWithImm, qp.WRWrite, qp.WRWriteWithImm},
+	qp.UD: {qp.WRSend, qp.WRSendWithImm},
+}
+
+// remoteSize is how much of the remote region operations use; beyond it is only for FaultRange.
+func remoteSize(limit int) int { return limit + 256 }
+
+func (e *EndPlan) drawOps(d dice, limit int) {
+	at, reads := qp.Time(0), [][2]int(nil)
+	local := 0
+	most := 40
+	if limit > 64<<10 {
+		most = 12
+	}
+	for range d.IntN(most) {
+		if d.chance(0.5) {
+			at += qp.Time(d.IntN(int(30 * Microsecond)))
+		}
+		o := OpPlan{At: at, Kind: pick(d, kinds[e.Cfg.Type]...), Imm: d.Uint32(), Swap: d.Uint64()}
+		o.Len = d.size(e.Cfg.MTU.Bytes(), limit)
+		o.Remote = d.IntN(remoteSize(limit) - o.Len + 1)
+		atomic := o.Kind == qp.WRAtomicCmpAndSwp || o.Kind == qp.WRAtomicFetchAndAdd
+		if atomic {
+			o.Len, o.Remote = 8, 8*d.IntN(16)
+		}
+		o.Pieces = d.pieces(o.Len, int(e.Cfg.Cap.MaxSendSGE))
+		if o.Kind == qp.WRRead || atomic { // every result has a place of its own
+			o.Local = local
+			local += o.Len
+		} else if o.Local = d.IntN(256); o.Len <= 128 && d.chance(0.2) {
+			o.Flags, o.Pieces = qp.SendInline, nil
+		}
+		if d.chance(0.7) {
+			o.Flags |= qp.SendSignaled
+		}
+		if d.chance(0.1) {
+			o.Flags |= qp.SendSolicited
+		}
+		if d.chance(0.1) {
+			o.Flags |= qp.SendFence
+		}
+		if o.Flags&qp.SendFence != 0 {
+			reads = nil
+		}
+		// What a READ reads may be changed by a later request unless that is fenced: READs are executed again after losses.
+		if o.Kind == qp.WRRead {
+			reads = append(reads, [2]int{o.Remote, o.Remote + o.Len})
+		} else if o.Kind != qp.WRSend && o.Kind != qp.WRSendWithImm {
+			for _, r := range reads {
+				if o.Remote < r[1] && r[0] < o.Remote+o.Len {
+					o.Flags |= qp.SendFence
+					reads = nil
+					break
+				}
+			}
+		}
+		e.Ops = append(e.Ops, o)
+	}
+	if n := len(e.Ops); n > 0 { // so that the queue drains visibly
+		e.Ops[n-1].Flags |= qp.SendSignaled
+	}
+}
+
+// drawRecvs makes a receive for every request of the peer that needs one, and a few more.
+func (e *EndPlan) drawRecvs(d dice, peer []OpPlan, limit int) {
+	off := 0
+	add := func(n int) {
+		e.Recvs = append(e.Recvs, RecvPlan{Off: off, Len: n, Pieces: d.pieces(n, int(e.Cfg.Cap.MaxRecvSGE))})
+		off += n
+	}
+	for _, o := range peer {
+		switch {
+		case o.Kind != qp.WRSend && o.Kind != qp.WRSendWithImm && o.Kind != qp.WRWriteWithImm:
+		case e.Cfg.Type == qp.UD:
+			add(qp.GRHSize + o.Len + d.IntN(40))
+		case e.Cfg.Type == qp.UC:
+			add(min(limit, 2*o.Len))
+		case o.Kind == qp.WRWriteWithImm && d.chance(0.5):
+			add(0)
+		default:
+			add(o.Len + pick(d, 0, 0, 1, 100))
+		}
+	}
+	for range d.IntN(3) {
+		add(d.IntN(1000))
+	}
+}
+
+// drawFault makes one mistake somewhere.
+func (p *Plan) drawFault(d dice) {
+	c := &p.Conns[d.IntN(len(p.Conns))]
+	i := d.IntN(2)
+	a, b := &c.Ends[i], &c.Ends[1-i]
+	ud := a.Cfg.Type == qp.UD
+	switch kind := d.IntN(7); {
+	case kind == 0 && !ud:
+		b.NoRights = true
+	case kind == 1 && !ud:
+		b.Cfg.Access, b.Cfg.NoAccess = pick(d, 0, mr.RemoteRead, mr.RemoteWrite, mr.RemoteAtomic), true
+	case kind == 2 && len(b.Recvs) > 0:
+		r := &b.Recvs[d.IntN(len(b.Recvs))]
+		r.Len /= 2
+		r.Pieces = []int{r.Len}
+	case kind == 3 && len(b.Recvs) > 0 && a.Cfg.Type == qp.RC:
+		b.Recvs[d.IntN(len(b.Recvs))].BadKey = true
+	case len(a.Ops) > 0:
+		o := &a.Ops[d.IntN(len(a.Ops))]
+		o.Fault = pick(d, FaultLKey, FaultRKey, FaultRange)
+		if ud {
+			o.Fault = pick(d, FaultLKey, FaultQKey, FaultTooBig)
+		}
+	}
+}
+
+// String prints the plan for a person.
+func (p *Plan) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "world of seed %d: links %+v hopeless %v\n", p.Seed, p.Faults, p.Hopeless)
+	for i, n := range p.Nodes {
+		fmt.Fprintf(&b, "  node %d %s window %d budget %d batch %d run %d\n", i, n.Addr, n.Engine.Window, n.Budget, n.Batch, n.MaxRun)
+	}
+	for i, c := range p.Conns {
+		for j, e := range c.Ends {
+			fmt.Fprintf(&b, "  conn %d end %d: node %d %v MTU %v PSN %d rd_atomic %d/%d retry %d rnr %d sigall %v cap %v recv %d then every %d ns rights %v access %v\n", i, j, e.Node,
+				e.Cfg.Type, e.Cfg.MTU, e.Cfg.PSN, e.Cfg.RdAtomic, e.Cfg.DestRdAtomic, e.Cfg.RetryCnt, e.Cfg.RNRRetry, e.Cfg.SQSigAll, e.Cfg.Cap, e.RecvFirst, e.RecvEvery, !e.NoRights, e.Cfg.Access)
+			for _, o := range e.Ops {
+				fmt.Fprintf(&b, "    %6d ns %v len %d %v remote %d flags %x fault %d\n", o.At, o.Kind, o.Len, o.Pieces, o.Remote, o.Flags, o.Fault)
+			}
+			for _, r := range e.Recvs {
+				fmt.Fprintf(&b, "    receive %d %v bad %v\n", r.Len, r.Pieces, r.BadKey)
+			}
+		}
+	}
+	for _, a := range p.Acts {
+		fmt.Fprintf(&b, "  at %d ns: act %d on conn %d end %d\n", a.At, a.Kind, a.Conn, a.Side)
+	}
+	return b.String()
+}

@@ -1,0 +1,262 @@
+package qptest
+
+// Running a plan: the applications of the random world. Each posts its work when the time has come and there is room, keeps
+// receives coming, and at the end everything must have come to rest.
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+
+	"github.com/goroce/goroce/mr"
+	"github.com/goroce/goroce/qp"
+)
+
+// player is the application at one end.
+type player struct {
+	w       *World
+	plan    *EndPlan
+	q       *QP
+	peer    *player
+	ah      *qp.AH
+	source  *Region
+	result  *Region
+	remote  *Region
+	recv    *Region
+	nextOp  int
+	nextRcv int
+	full    bool // the receive queue
+	gone    bool
+}
+
+// Play runs the plan and returns the first violation. What is not nil records the packets or tells the story.
+func (p *Plan) Play(capture *Capture, trace io.Writer) (err error) {
+	w := NewWorld(p.Seed)
+	w.Trace = trace
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("at %s: panic: %v\n%s", stamp(w.Now), r, debug.Stack())
+		}
+	}()
+	w.Faults, w.Hopeless, w.Capture = p.Faults, p.Hopeless, capture
+	for _, n := range p.Nodes {
+		w.AddNode(n)
+	}
+	var conns [][2]*player
+	for i := range p.Conns {
+		c := &p.Conns[i]
+		pair := [2]*player{w.newPlayer(&c.Ends[0]), w.newPlayer(&c.Ends[1])}
+		pair[0].peer, pair[1].peer = pair[1], pair[0]
+		if c.Ends[0].Cfg.Type == qp.UD {
+			pair[0].datagram()
+			pair[1].datagram()
+		} else {
+			w.Connect(pair[0].q, pair[1].q)
+		}
+		conns = append(conns, pair)
+	}
+	for _, pair := range conns {
+		pair[0].start()
+		pair[1].start()
+	}
+	for _, a := range p.Acts {
+		w.After(a.At, func() { conns[a.Conn][a.Side].act(a.Kind) })
+	}
+	if err := w.Run(); err != nil {
+		return err
+	}
+	return w.AtRest()
+}
+
+func (w *World) newPlayer(e *EndPlan) *player {
+	n := w.Nodes[e.Node]
+	source, result, recv := 512, 8, 8
+	for _, o := range e.Ops {
+		source = max(source, o.Local+o.Len)
+		result = max(result, o.Local+o.Len)
+	}
+	for _, r := range e.Recvs {
+		recv = max(recv, r.Off+r.Len)
+	}
+	rights := mr.LocalWrite | mr.RemoteWrite | mr.RemoteRead | mr.RemoteAtomic
+	if e.NoRights {
+		rights = mr.LocalWrite
+	}
+	p := &player{w: w, plan: e, q: n.CreateQP(e.Cfg)}
+	base := uint64(len(n.regions)+1) << 32
+	p.source = n.NewRegion("source", source+5000, base, 0)
+	p.result = n.NewRegion("result", result, base+1<<28, mr.LocalWrite)
+	p.remote = n.NewRegion("remote", e.Remote, base+2<<28, rights)
+	p.recv = n.NewRegion("recv", recv, base+3<<28, mr.LocalWrite)
+	return p
+}
+
+func (p *player) datagram() {
+	p.q.Activate()
+	p.q.Node.control(func() (err error) {
+		p.ah, err = p.q.Node.Engine.CreateAH(p.q.Node.PD, qp.AHAttr{DGID: p.peer.q.Node.GID, TrafficClass: p.q.Cfg.TrafficClass})
+		return err
+	})
+}
+
+// start posts the first receives and schedules the rest.
+func (p *player) start() {
+	for range p.plan.RecvFirst {
+		p.postRecv()
+	}
+	p.receive()
+	p.q.OnReceive = func() {
+		if p.full {
+			p.full = false
+			p.receive()
+		}
+	}
+	p.work()
+}
+
+// receive posts one receive and comes back for the next: after a while, or when the queue has room again.
+func (p *player) receive() {
+	if p.postRecv() {
+		p.w.After(p.plan.RecvEvery, p.receive)
+	}
+}
+
+func (p *player) postRecv() bool {
+	if p.gone || p.full || p.nextRcv == len(p.plan.Recvs) {
+		return false
+	}
+	r := p.plan.Recvs[p.nextRcv]
+	sgl := p.recv.cut(r.Off, r.Pieces)
+	if r.BadKey {
+		for i := range sgl {
+			sgl[i].LKey ^= 0x5500
+		}
+	}
+	switch _, err := p.q.PostRecv(sgl...); {
+	case err == nil:
+		p.nextRcv++
+		return true
+	case errors.Is(err, qp.ErrFull):
+		p.full = true
+	default:
+		p.w.Fail("%s: PostRecv: %v", p.q, err)
+	}
+	return false
+}
+
+// cut names the pieces of a message that lie one after the other.
+func (r *Region) cut(off int, pieces []int) (sgl []qp.SGE) {
+	for _, n := range pieces {
+		sgl = append(sgl, r.SGE(off, n))
+		off += n
+	}
+	return sgl
+}
+
+// work posts what is due, rings once, and comes back.
+func (p *player) work() {
+	if p.gone {
+		return
+	}
+	rung := false
+	for p.nextOp < len(p.plan.Ops) {
+		o := &p.plan.Ops[p.nextOp]
+		if due := worldStart + o.At; due > p.w.Now {
+			p.w.At(due, p.work)
+			break
+		}
+		p.w.wrid++
+		err := p.q.stage(p.request(o, p.w.wrid))
+		if errors.Is(err, qp.ErrFull) {
+			p.w.After(20*Microsecond, p.work)
+			break
+		}
+		if err != nil {
+			p.w.Fail("%s: PostSend(%v): %v", p.q, o.Kind, err)
+			return
+		}
+		p.nextOp++
+		rung = true
+	}
+	if rung {
+		p.q.Ring()
+	}
+}
+
+// request builds the work request of an operation.
+func (p *player) request(o *OpPlan, wrid uint64) qp.SendWR {
+	wr := qp.SendWR{WRID: wrid, Opcode: o.Kind, Flags: o.Flags, Imm: o.Imm, AH: p.ah}
+	region, peer := p.source, p.peer
+	switch o.Kind {
+	case qp.WRRead:
+		region = p.result
+	case qp.WRAtomicCmpAndSwp, qp.WRAtomicFetchAndAdd:
+		region, wr.CompareAdd, wr.Swap = p.result, o.Swap>>32, o.Swap
+	}
+	pieces := o.Pieces
+	if o.Fault == FaultTooBig {
+		pieces = []int{4097}
+		wr.Flags &^= qp.SendInline
+	}
+	wr.RKey, wr.RemoteAddr = peer.remote.RKey(), peer.remote.Addr(o.Remote)
+	wr.RemoteQPN, wr.RemoteQKey = peer.q.QPN(), peer.q.Cfg.QKey
+	if pieces == nil {
+		wr.Inline = region.Bytes[o.Local : o.Local+o.Len]
+	} else {
+		wr.SGL = region.cut(o.Local, pieces)
+	}
+	switch o.Fault {
+	case FaultLKey:
+		for i := range wr.SGL {
+			wr.SGL[i].LKey ^= 0xaa00
+		}
+	case FaultRKey:
+		wr.RKey ^= 0xff00
+	case FaultRange:
+		wr.RemoteAddr += peer.remote.Len() &^ 7
+	case FaultQKey:
+		wr.RemoteQKey++
+	}
+	return wr
+}
+
+// act ends this side, or drains it for a while.
+func (p *player) act(kind ActKind) {
+	if p.gone {
+		return
+	}
+	var err error
+	switch kind {
+	case ActError:
+		err = p.q.Modify(qp.QPAttr{State: qp.StateErr}, qp.AttrState)
+	case ActReset:
+		p.gone = true
+		err = p.q.Modify(qp.QPAttr{State: qp.StateReset}, qp.AttrState)
+	case ActDestroy:
+		p.gone = true
+		err = p.q.Destroy()
+	case ActDrain:
+		if p.q.State() == qp.StateRTS {
+			err = p.q.Modify(qp.QPAttr{State: qp.StateSQD}, qp.AttrState)
+			p.resume()
+		}
+	}
+	if err != nil {
+		p.w.Fail("%s: act %d: %v", p.q, kind, err)
+	}
+}
+
+// resume goes back to RTS as soon as the queue pair has drained.
+func (p *player) resume() {
+	if p.gone || p.q.State() != qp.StateSQD {
+		return
+	}
+	if a, _ := p.q.Node.Engine.QueryQP(p.q.QP); a.SQDraining {
+		p.w.After(50*Microsecond, p.resume)
+		return
+	}
+	if err := p.q.Modify(qp.QPAttr{State: qp.StateRTS}, qp.AttrState); err != nil {
+		p.w.Fail("%s: SQD to RTS: %v", p.q, err)
+	}
+}

@@ -1,0 +1,323 @@
+package qptest
+
+// What an engine may put on the wire. Stages: the frame is well-formed → it belongs to a queue pair → as a request it is the
+// next packet or an identical old one, inside window, rd_atomic limit and fence → as a response it says what is so.
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/wire"
+)
+
+// departed checks a frame that the engine of node n sends.
+func (w *World) departed(n *Node, f *wire.Frame) {
+	pkt := wire.AppendFrame(nil, f)
+	fr, why := wire.SplitFrame(pkt)
+	if why != wire.DropNone || len(fr.Head) != len(f.Head) || len(fr.Body) != len(f.Body) {
+		w.Fail("%s sent what is no frame: %v (% x)", n, why, pkt)
+		return
+	}
+	var p wire.Packet
+	if why := wire.Parse(&fr, &p); why != wire.DropNone {
+		w.Fail("%s sent what is no packet: %v (% x)", n, why, pkt)
+		return
+	}
+	bad := func(format string, args ...any) {
+		w.Fail("%s sent %s: "+format, append([]any{n, wire.AppendPacket(nil, &fr)}, args...)...)
+	}
+	switch {
+	case !wire.Verify(&fr):
+		bad("its ICRC is wrong")
+	case fr.Src() != n.GID:
+		bad("its source is not the node's address")
+	case fr.IPv4() != nil && fr.IPv4().Fragment() != wire.DontFragment:
+		bad("DF alone must be set")
+	case p.BTH.PKey() != wire.DefaultPKey:
+		bad("its P_Key is not the default one")
+	case p.BTH.TVer() != 0 || p.Body[4]&0x3f != 0 || p.Body[8]&0x7f != 0:
+		bad("reserved bits are set")
+	case int(p.BTH.PadCount()) != wire.Pad(len(p.Payload)):
+		bad("its pad count is not that of its payload")
+	case !zero(p.Body[len(p.Body)-4-int(p.BTH.PadCount()) : len(p.Body)-4]):
+		bad("its pad is not zero")
+	}
+	if p.Opcode != wire.CNP && w.err == nil {
+		w.attribute(n, &p, bad)
+	}
+}
+
+func zero(b []byte) bool {
+	for _, x := range b {
+		if x != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// attribute finds the sender's queue pair and holds the packet against what that may send.
+func (w *World) attribute(n *Node, p *wire.Packet, bad func(string, ...any)) {
+	if d := p.DETH(); d != nil {
+		if q := n.qps[d.SrcQP()]; q == nil {
+			bad("no such source queue pair")
+		} else if q.gram != nil && !w.Unchecked {
+			q.datagramSent(p, bad)
+		}
+		return
+	}
+	q := n.remotes[remote{p.Frame.Dst(), p.BTH.DestQP()}]
+	switch {
+	case q == nil:
+		bad("no queue pair is connected to there")
+	case !p.Op.Payload.Allows(len(p.Payload), q.Cfg.MTU.Bytes()):
+		bad("%d bytes of payload at path MTU %d", len(p.Payload), q.Cfg.MTU.Bytes())
+	case p.Frame.TOS() != q.Cfg.TrafficClass:
+		bad("traffic class is not that of the address vector")
+	case w.Unchecked || !q.modelled():
+	case p.Op.Has(wire.OpRequest):
+		q.out.sent(p, bad)
+	default:
+		q.in.answer(p, bad)
+	}
+}
+
+// sent checks a request.
+func (s *stream) sent(p *wire.Packet, bad func(string, ...any)) {
+	q := s.from
+	at := s.number(p.BTH.PSN(), s.nxt)
+	if at < 0 || uint64(at) > s.nxt {
+		bad("PSN should be %d or older", s.psn(s.nxt))
+		return
+	}
+	n := uint64(at)
+	o, k := s.locate(n)
+	switch {
+	case o == nil:
+		bad("nothing was posted for this PSN")
+	case q.down != "":
+		bad("%s is in ERR: %s", q, q.down)
+	case !o.good:
+		bad("it belongs to a work request with bad elements")
+	case n < s.acked:
+		bad("it repeats what has been acknowledged (up to PSN %d)", s.psn(s.acked-1))
+	case n < s.nxt && q.Type() != qp.RC:
+		bad("UC does not retransmit")
+	default:
+		s.content(o, k, p, bad)
+		if n == s.nxt {
+			s.first(o, k, n, bad)
+		}
+	}
+}
+
+// first checks a packet that is sent for the first time.
+func (s *stream) first(o *op, k, n uint64, bad func(string, ...any)) {
+	q := s.from
+	s.nxt = n + 1
+	if o.read() {
+		s.nxt = o.end()
+	}
+	if q.Type() != qp.RC {
+		return
+	}
+	window := q.Node.cfg.Engine.Window
+	if window == 0 {
+		window = qp.DefaultWindow
+	}
+	if n-s.ackable >= uint64(window) {
+		bad("window: %d packets are unacknowledged", n-s.ackable)
+	}
+	outstanding := 0
+	for _, f := range q.fetching {
+		if f.first <= o.first && f.progress < f.packets {
+			outstanding++
+			if f != o && k == 0 && o.wr.Flags&qp.SendFence != 0 {
+				bad("fence: an earlier READ or atomic is not complete")
+			}
+		}
+	}
+	if o.fetches() && outstanding > q.Cfg.RdAtomic {
+		bad("%d READs and atomics outstanding, max_rd_atomic is %d", outstanding, q.Cfg.RdAtomic)
+	}
+}
+
+// content checks that the packet is packet k of its operation: every header and every byte.
+func (s *stream) content(o *op, k uint64, p *wire.Packet, bad func(string, ...any)) {
+	last := k == o.packets-1 || o.read()
+	if want := requestOpcode(s.from.Type(), o, k == 0 || o.read(), last); p.Opcode != want {
+		bad("opcode should be %v", want)
+		return
+	}
+	if se := o.wr.Flags&qp.SendSolicited != 0 && last && (o.send() || o.is(qp.WRWriteWithImm)); p.BTH.Solicited() != se {
+		bad("SE should be %v", se)
+	}
+	if s.from.Type() == qp.UC && p.BTH.AckReq() {
+		bad("A is set on UC")
+	}
+	if h := p.RETH(); h != nil {
+		skip := uint64(0)
+		if o.read() {
+			skip = k * uint64(s.mtu)
+		}
+		if h.VA() != o.wr.RemoteAddr+skip || h.RKey() != o.wr.RKey || uint64(h.DMALen()) != uint64(o.length)-skip {
+			bad("RETH should be va %#x rkey %#x len %d", o.wr.RemoteAddr+skip, o.wr.RKey, uint64(o.length)-skip)
+		}
+	}
+	if h := p.AtomicETH(); h != nil {
+		swapAdd, compare := o.wr.CompareAdd, uint64(0)
+		if o.is(qp.WRAtomicCmpAndSwp) {
+			swapAdd, compare = o.wr.Swap, o.wr.CompareAdd
+		}
+		if h.VA() != o.wr.RemoteAddr || h.RKey() != o.wr.RKey || h.SwapAdd() != swapAdd || h.Compare() != compare {
+			bad("AtomicETH is not what was posted")
+		}
+	}
+	if h := p.ImmDt(); h != nil && h.Imm() != o.wr.Imm {
+		bad("immediate data should be %#x", o.wr.Imm)
+	}
+	if h := p.IETH(); h != nil && h.RKey() != o.wr.InvalidateKey {
+		bad("invalidated key should be %#x", o.wr.InvalidateKey)
+	}
+	if !o.fetches() && !bytes.Equal(p.Payload, o.part(k, s.mtu)) {
+		bad("payload is not part %d of the message", k)
+	}
+}
+
+// requestOpcode returns the opcode of a request packet.
+func requestOpcode(t qp.QPType, o *op, first, last bool) wire.Opcode {
+	at := 1 // middle
+	switch {
+	case first && last:
+		at = 3
+	case first:
+		at = 0
+	case last:
+		at = 2
+	}
+	row := map[qp.WROpcode][4]wire.Opcode{
+		qp.WRSend:              {wire.RCSendFirst, wire.RCSendMiddle, wire.RCSendLast, wire.RCSendOnly},
+		qp.WRSendWithImm:       {wire.RCSendFirst, wire.RCSendMiddle, wire.RCSendLastImm, wire.RCSendOnlyImm},
+		qp.WRSendWithInv:       {wire.RCSendFirst, wire.RCSendMiddle, wire.RCSendLastInv, wire.RCSendOnlyInv},
+		qp.WRWrite:             {wire.RCWriteFirst, wire.RCWriteMiddle, wire.RCWriteLast, wire.RCWriteOnly},
+		qp.WRWriteWithImm:      {wire.RCWriteFirst, wire.RCWriteMiddle, wire.RCWriteLastImm, wire.RCWriteOnlyImm},
+		qp.WRRead:              {3: wire.RCReadRequest},
+		qp.WRAtomicCmpAndSwp:   {3: wire.RCCompareSwap},
+		qp.WRAtomicFetchAndAdd: {3: wire.RCFetchAdd},
+	}[o.wr.Opcode]
+	if t == qp.UC {
+		return row[at] + wire.UCSendFirst
+	}
+	return row[at]
+}
+
+// answer checks a response.
+func (s *stream) answer(p *wire.Packet, bad func(string, ...any)) {
+	n := s.number(p.BTH.PSN(), s.epsn)
+	if a := p.AETH(); a != nil && s.msn < uint32(a.MSN()) {
+		bad("MSN should be %d at most", s.msn)
+	}
+	switch {
+	case n < 0:
+		bad("it answers a packet before the first")
+	case s.to.Type() != qp.RC:
+		bad("only RC answers")
+	case p.Op.Has(wire.OpRead):
+		s.readReply(uint64(n), p, bad)
+	case p.Op.Has(wire.OpAtomic):
+		s.atomicReply(uint64(n), p, bad)
+	case p.AETH().Syndrome().Kind() == wire.KindACK:
+		s.ackSent(uint64(n), bad)
+	case uint64(n) != s.epsn:
+		bad("a NAK's PSN must be the expected one, %d", s.psn(s.epsn))
+	default:
+		s.nakSent(p.AETH().Syndrome(), bad)
+	}
+}
+
+func (s *stream) ackSent(n uint64, bad func(string, ...any)) {
+	if n >= s.epsn {
+		bad("it acknowledges a packet that was not executed; expected is PSN %d", s.psn(s.epsn))
+	}
+	if len(s.owed) > 0 && s.owed[0].first <= n {
+		bad("it overtakes the reply to a READ or atomic at PSN %d", s.psn(s.owed[0].first))
+	}
+}
+
+func (s *stream) nakSent(syn wire.Syndrome, bad func(string, ...any)) {
+	switch {
+	case syn.Kind() == wire.KindRNR:
+		if !s.starved {
+			bad("RNR although no message waits for a receive")
+		}
+		if syn.Code() != s.to.Cfg.MinRNRTimer {
+			bad("RNR timer code should be %d", s.to.Cfg.MinRNRTimer)
+		}
+	case syn == wire.SynNAKSeq:
+		if !s.gap || s.naked {
+			bad("a sequence error NAK needs a gap, and there is one NAK for each gap only")
+		}
+		s.naked = true
+	default:
+		if syn != s.refused {
+			bad("the NAK should be %v", s.refused)
+		}
+		s.refused = 0
+	}
+}
+
+// reply returns the executed operation that a READ or atomic reply is for, and the number of the reply.
+func (s *stream) reply(n uint64, bad func(string, ...any)) (o *op, k uint64) {
+	o, k = s.locate(n)
+	switch {
+	case o == nil || !o.executed || !o.fetches():
+		bad("it replies to what was not asked")
+		return nil, 0
+	case k > o.answered:
+		bad("replies before it are missing: PSN %d is next", s.psn(o.first+o.answered))
+	case k == o.answered:
+		if s.owed[0] != o {
+			bad("an earlier READ or atomic has not been answered yet")
+			return nil, 0
+		}
+		if o.answered++; o.answered == o.packets {
+			s.owed = s.owed[1:]
+		}
+	}
+	return o, k
+}
+
+func (s *stream) readReply(n uint64, p *wire.Packet, bad func(string, ...any)) {
+	o, k := s.reply(n, bad)
+	if o == nil {
+		return
+	}
+	if !o.read() {
+		bad("the request was an atomic")
+		return
+	}
+	from := min(int(k)*s.mtu, o.length)
+	to := min(from+s.mtu, o.length)
+	if len(p.Payload) != to-from {
+		bad("payload should be %d bytes", to-from)
+	} else if o.length > 0 && !bytes.Equal(p.Payload, s.to.Node.span(s.to.Cfg.PD, o.wr.RKey, o.wr.RemoteAddr, o.length, 0)[from:to]) {
+		bad("payload is not what memory holds")
+	}
+	if p.Op.Has(wire.OpEnd) != (k == o.packets-1) {
+		bad("LAST or ONLY is for the last reply only")
+	}
+	if k == 0 && !p.Op.Has(wire.OpStart) {
+		bad("the first reply is FIRST or ONLY")
+	}
+}
+
+func (s *stream) atomicReply(n uint64, p *wire.Packet, bad func(string, ...any)) {
+	o, _ := s.reply(n, bad)
+	if o == nil {
+		return
+	}
+	if !o.atomic() || p.AtomicAckETH().Orig() != binary.NativeEndian.Uint64(o.result) {
+		bad("the original value should be %#x", o.result)
+	}
+}
