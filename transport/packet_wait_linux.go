@@ -1,6 +1,6 @@
-// Sleeping on a packet socket. Not with epoll as for UDP sockets: an epoll entry stays in the socket's list of sleepers
-// when nobody sleeps, and whoever sends a packet to us on this machine runs the kernel's receive path on its own time,
-// that list included. ppoll is in it only while it sleeps.
+// Sleeping on packet and AF_XDP sockets. Not with epoll as for UDP sockets: an epoll entry stays in the socket's list of
+// sleepers when nobody sleeps, and whoever sends a packet to us on this machine runs the kernel's receive path on its own
+// time, that list included. ppoll is in it only while it sleeps.
 //
 // The order that loses no wake-up is that of wait_linux.go, and so are the states.
 
@@ -30,23 +30,29 @@ const (
 )
 
 type packetSleeper struct {
-	rx, tx, evfd int
-	state        atomic.Uint32
-	short        atomic.Uint32 // shortage
+	tx, evfd int
+	state    atomic.Uint32
+	short    atomic.Uint32 // shortage
 
 	// Of a wait in progress; in the heap, so that a call does not allocate them.
-	fds      [3]unix.PollFd
+	fds      []unix.PollFd // evfd, tx, and the sockets that receive
 	deadline unix.Timespec
 
 	mu   sync.Mutex // wake against close
 	live bool
 }
 
-func (s *packetSleeper) open(rx, tx int) (err error) {
-	s.rx, s.tx = rx, tx
-	s.evfd, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	s.live = err == nil
-	return err
+// open takes the sockets to receive from and to send to; more are further ones to receive from.
+func (s *packetSleeper) open(rx, tx int, more ...int) (err error) {
+	if s.evfd, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return err
+	}
+	s.tx, s.live = tx, true
+	s.fds = []unix.PollFd{{Fd: int32(s.evfd), Events: unix.POLLIN}, {Fd: -1, Events: unix.POLLOUT}, {Fd: int32(rx), Events: unix.POLLIN}}
+	for _, fd := range more {
+		s.fds = append(s.fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+	}
+	return nil
 }
 
 // lack tells what Wait is to wait for. A wait in progress starts over.
@@ -66,10 +72,10 @@ func (s *packetSleeper) wait(timeout time.Duration) error {
 		s.state.Store(awake) // woken in advance
 		return nil
 	}
-	s.fds = [3]unix.PollFd{{Fd: int32(s.evfd), Events: unix.POLLIN}, {Fd: int32(s.rx), Events: unix.POLLIN}, {Fd: -1}}
+	s.fds[1].Fd = -1 // ignored
 	switch shortage(s.short.Load()) {
 	case sendBuffer:
-		s.fds[2] = unix.PollFd{Fd: int32(s.tx), Events: unix.POLLOUT}
+		s.fds[1].Fd = int32(s.tx)
 	case driverQueue:
 		if timeout < 0 || timeout > driverRetry {
 			timeout = driverRetry
@@ -88,8 +94,10 @@ func (s *packetSleeper) wait(timeout time.Duration) error {
 		var token [8]byte
 		unix.Read(s.evfd, token[:])
 	}
-	if s.fds[1].Revents&unix.POLLERR != 0 {
-		unix.GetsockoptInt(s.rx, unix.SOL_SOCKET, unix.SO_ERROR) // the interface went down: told once is enough
+	for i := range s.fds[2:] {
+		if rx := &s.fds[2+i]; rx.Revents&unix.POLLERR != 0 {
+			unix.GetsockoptInt(int(rx.Fd), unix.SOL_SOCKET, unix.SO_ERROR) // the interface went down: told once is enough
+		}
 	}
 	return nil
 }
@@ -100,7 +108,7 @@ func (s *packetSleeper) poll(timeout time.Duration) syscall.Errno {
 		s.deadline = unix.NsecToTimespec(int64(timeout))
 		deadline = unsafe.Pointer(&s.deadline)
 	}
-	_, _, errno := syscall.Syscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&s.fds)), uintptr(len(s.fds)), uintptr(deadline), 0, 0, 0)
+	_, _, errno := syscall.Syscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&s.fds[0])), uintptr(len(s.fds)), uintptr(deadline), 0, 0, 0)
 	return errno
 }
 
