@@ -199,6 +199,12 @@ func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 		if n, err := c.pollFor(time.Duration(c.spin.Load()), wcs); n > 0 || err != nil {
 			return n, err
 		}
+		if c.dev.cfg.NoBackground { // who sleeps would not be woken
+			if err := ctx.Err(); err != nil {
+				return 0, err
+			}
+			continue
+		}
 		c.mu.Lock()
 		c.arm(false)
 		c.mu.Unlock()

@@ -395,6 +395,22 @@ func (l *lane) close() error {
 	return err
 }
 
+// joinGroup makes the port receive what is sent to a multicast group; joins are counted.
+func (l *lane) joinGroup(g GID) error {
+	if m, ok := l.port.(transport.Multicaster); ok {
+		return m.JoinGroup(g)
+	}
+	return transport.ErrNoMulticast
+}
+
+// leaveGroup undoes one joinGroup.
+func (l *lane) leaveGroup(g GID) error {
+	if m, ok := l.port.(transport.Multicaster); ok {
+		return m.LeaveGroup(g)
+	}
+	return transport.ErrNoMulticast
+}
+
 // laneBits is how many low bits of a queue pair's number name its lane.
 func laneBits(lanes int) (bits uint8) {
 	for 1<<bits < lanes {

@@ -252,3 +252,82 @@ func TestQuery(t *testing.T) {
 		}
 	})
 }
+
+// TestOverrun: a completion queue that is too small loses completions, says so, and takes its queue pairs down.
+func TestOverrun(t *testing.T) {
+	d := openDevice(t, "pipe:overrun", nil)
+	e := newEnd(t, d, RC, 64)
+	small, err := d.CreateCQ(2)
+	must(t, err)
+	q, err := e.pd.CreateQP(QPInitAttr{SendCQ: small})
+	must(t, err)
+	must(t, q.Init(nil))
+	for i := range uint64(3) {
+		must(t, q.PostRecv(RecvWR{WRID: i}))
+	}
+	must(t, q.Modify(&QPAttr{State: StateErr}, AttrState))
+	if ev := <-d.Events(); ev.Type != EventCQErr || ev.CQ != small {
+		t.Errorf("event %v", ev)
+	}
+	wcs := make([]WC, 4)
+	if n, err := small.Poll(wcs); n != 2 || err != nil || wcs[1].WRID != 1 {
+		t.Errorf("%d completions, %v", n, err)
+	}
+	_, err = small.Poll(wcs)
+	refused(t, err, ErrOverrun, "2")
+	_, err = small.Wait(context.Background(), wcs)
+	refused(t, err, ErrOverrun)
+	must(t, q.Close())
+	must(t, small.Close())
+}
+
+// TestEventsAreBounded: a lane never waits for somebody to take events.
+func TestEventsAreBounded(t *testing.T) {
+	d := openDevice(t, "pipe:events", nil)
+	for i := range maxEvents + 3 {
+		d.queue.put(AsyncEvent{Type: EventType(i % 3), Device: d})
+	}
+	if s := d.Stats(); s.EventsLost != 3 {
+		t.Errorf("%d lost", s.EventsLost)
+	}
+	if ev := <-d.Events(); ev.Type != 0 {
+		t.Errorf("the oldest that is left: %v", ev)
+	}
+}
+
+// TestCommEst: the first packet on a queue pair that is not yet RTS is an event.
+func TestCommEst(t *testing.T) {
+	overWires(t, func(t *testing.T, w wire2) {
+		da, db := w.open(t, nil)
+		a, b := newEnd(t, da, RC, 64), newEnd(t, db, RC, 64)
+		must(t, b.qp.Init(nil))
+		b.recv(1)
+		must(t, b.qp.Modify(&QPAttr{State: StateRTR, PathMTU: MTU1024, DestQPN: a.qp.QPN(), RQPSN: a.qp.Endpoint().PSN,
+			AV: AHAttr{DGID: a.qp.Endpoint().GID}, MaxDestRdAtomic: 1},
+			AttrState|AttrAV|AttrPathMTU|AttrDestQPN|AttrRQPSN|AttrMaxDestRdAtomic|AttrMinRNRTimer))
+		o := DefaultConnectOptions()
+		o.MTU = MTU1024
+		must(t, a.qp.Connect(b.qp.Endpoint(), &o))
+		a.post(SendWR{Opcode: WRSend})
+		if ev := <-db.Events(); ev.Type != EventCommEst || ev.QP != b.qp {
+			t.Errorf("event %v", ev)
+		}
+		a.wait()
+		b.wait()
+	})
+}
+
+// TestNoBackground: without a goroutine of its own a device still works, as long as somebody polls.
+func TestNoBackground(t *testing.T) {
+	d, err := Open("pipe:nobg", &Config{NoBackground: true})
+	must(t, err)
+	t.Cleanup(func() { must(t, d.Close()) })
+	a, b := newEnd(t, d, RC, 64), newEnd(t, openDevice(t, "pipe:nobg", nil), RC, 64)
+	connect(t, a, b)
+	for range 100 {
+		b.recv(1)
+		a.post(SendWR{Opcode: WRSend})
+		a.wait()
+		b.wait()
+	}
+}

@@ -175,6 +175,47 @@ func TestDatagrams(t *testing.T) {
 	})
 }
 
+// TestMulticast: a datagram to a group reaches every queue pair that is attached, and none that is not any more.
+func TestMulticast(t *testing.T) {
+	overWires(t, func(t *testing.T, w wire2) {
+		da, db := w.open(t, nil)
+		a, b, c := newEnd(t, da, UD, 4096), newEnd(t, db, UD, 4096), newEnd(t, db, UD, 4096)
+		group, err := ParseGID("239.7.7.7")
+		must(t, err)
+		for _, e := range []*end{a, b, c} {
+			must(t, e.qp.Activate(9))
+			e.recv(1, e.mr.SGE(0, 100))
+			e.recv(2, e.mr.SGE(0, 100))
+		}
+		for _, e := range []*end{b, c} {
+			must(t, e.qp.AttachMcast(group))
+			must(t, e.qp.AttachMcast(group)) // once is enough
+		}
+		ah, err := a.pd.CreateAH(AHAttr{DGID: group})
+		must(t, err)
+		defer func() { must(t, a.pd.DestroyAH(ah)) }()
+		send := func() {
+			a.post(SendWR{Opcode: WRSend, Flags: SendInline, Inline: []byte("all"), AH: ah, RemoteQPN: 0xffffff, RemoteQKey: 9})
+			a.wait()
+		}
+		send()
+		for _, e := range []*end{b, c} {
+			if wc := e.wait(); wc.WRID != 1 || wc.ByteLen != GRHSize+3 || string(e.buf[GRHSize:GRHSize+3]) != "all" {
+				t.Errorf("%+v", wc)
+			}
+		}
+		must(t, c.qp.DetachMcast(group))
+		refused(t, c.qp.DetachMcast(group), ErrInvalid)
+		send()
+		b.wait()
+		if n, _ := c.cq.Poll(make([]WC, 1)); n != 0 {
+			t.Error("a queue pair that was detached received")
+		}
+	})
+	e := newEnd(t, openDevice(t, "pipe:mc", nil), RC, 64)
+	refused(t, e.qp.AttachMcast(GID{0: 0xff}), ErrInvalid, "UD")
+}
+
 // TestErrorsOfThePeer: what a connection ends with when a request breaks a rule at the other side.
 func TestErrorsOfThePeer(t *testing.T) {
 	overWires(t, func(t *testing.T, w wire2) {

@@ -3,7 +3,9 @@ package roce
 // The queue pair: posting, its state, and its end. Connecting is in connect.go.
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/goroce/goroce/qp"
@@ -34,7 +36,8 @@ type QP struct {
 	sq     sync.Mutex // send queue
 	rq     sync.Mutex // receive queue
 	q      *qp.QP
-	closed bool // written under both
+	closed bool  // written under both
+	groups []GID // multicast groups; under both
 }
 
 func (q *QP) kind() string  { return "QP" }
@@ -176,14 +179,33 @@ func (q *QP) Query() (QPAttr, error) {
 	return a, err
 }
 
-// AttachMcast lets a UD queue pair receive datagrams sent to a multicast group (ibv_attach_mcast).
+// AttachMcast lets a UD queue pair receive datagrams that are sent to a multicast group, until DetachMcast or Close
+// (ibv_attach_mcast). ErrInvalid if the group is none, the queue pair is not UD, or the port has no multicast.
 func (q *QP) AttachMcast(group GID) error {
-	return q.control("AttachMcast", func(e *qp.Engine, _ qp.Time) error { return e.AttachMulticast(q.q, group) })
+	return q.control("AttachMcast", func(e *qp.Engine, _ qp.Time) error {
+		if slices.Contains(q.groups, group) {
+			return nil
+		}
+		if err := e.AttachMulticast(q.q, group); err != nil {
+			return err
+		}
+		if err := q.lane.joinGroup(group); err != nil {
+			return errors.Join(err, e.DetachMulticast(q.q, group))
+		}
+		q.groups = append(q.groups, group)
+		return nil
+	})
 }
 
-// DetachMcast undoes AttachMcast.
+// DetachMcast undoes AttachMcast (ibv_detach_mcast). ErrInvalid if the queue pair is not attached to the group.
 func (q *QP) DetachMcast(group GID) error {
-	return q.control("DetachMcast", func(e *qp.Engine, _ qp.Time) error { return e.DetachMulticast(q.q, group) })
+	return q.control("DetachMcast", func(e *qp.Engine, _ qp.Time) error {
+		if err := e.DetachMulticast(q.q, group); err != nil {
+			return err
+		}
+		q.groups = slices.DeleteFunc(q.groups, func(g GID) bool { return g == group })
+		return q.lane.leaveGroup(group)
+	})
 }
 
 // control runs f on the queue pair's lane, with no post in progress.
@@ -209,9 +231,14 @@ func (q *QP) Close() error {
 		return nil
 	}
 	err := q.control("Close", func(e *qp.Engine, _ qp.Time) error {
-		err := e.DestroyQP(q.q)
-		q.closed = err == nil
-		return err
+		if err := e.DestroyQP(q.q); err != nil {
+			return err
+		}
+		q.closed = true
+		for _, g := range q.groups {
+			q.lane.leaveGroup(g)
+		}
+		return nil
 	})
 	if err != nil {
 		return err
