@@ -7,7 +7,7 @@ import (
 	"net/netip"
 )
 
-// prefixesOf lists the addresses of an interface; link-local IPv6 ones carry the interface as their zone.
+// prefixesOf lists the addresses of an interface, without zones: a netip.Prefix has none.
 func prefixesOf(i *net.Interface) []netip.Prefix {
 	addrs, err := i.Addrs()
 	if err != nil {

@@ -41,6 +41,9 @@ func udpAddress(name, rest string) (netip.Addr, error) {
 			best = p.Addr()
 		}
 	}
+	if best.Is6() && best.IsLinkLocalUnicast() {
+		best = best.WithZone(rest)
+	}
 	return best, nil
 }
 

@@ -161,6 +161,33 @@ func vethPair(t testing.TB) *netns {
 	return ns
 }
 
+// An interface stands for its IPv4 address if it has one, even after IPv6 ones; a link-local address is better than none,
+// and reaches link-local peers.
+func TestOpenByInterfaceRanks(t *testing.T) {
+	ns := newNetns(t, "link add v0 type veth peer name v1 address 02:00:00:00:00:0b",
+		"link set v0 addrgenmode none", "link set v1 addrgenmode none", "link set v0 up", "link set v1 up",
+		"-6 addr add fe80::a/64 dev v0 nodad", "-6 addr add fe80::b/64 dev v1 nodad",
+		"-6 neigh add fe80::b lladdr 02:00:00:00:00:0b dev v0 nud permanent")
+	a, b := ns.open(t, "udp:v0", Options{}), ns.open(t, "udp:v1", Options{})
+	if got := a.Info(); got.GIDs[0].String() != "fe80::a" || got.Interface != "v0" || got.NetMTU != 1500 || len(got.MAC) != 6 {
+		t.Errorf("%+v", got)
+	}
+	batch := wire.NewBatch(1, 200)
+	put(t, batch, pathBetween(t, a, b, 0, 64), 3, 8)
+	sendAll(t, a, batch)
+	if got := recvSome(t, b, make([]wire.Frame, 4)); number(t, &got[0]) != 3 {
+		t.Error("wrong packet")
+	}
+	a.Close()
+	ns.do(func() {
+		exec.Command("ip", "addr", "add", "10.9.1.1/24", "dev", "v0").Run()
+		exec.Command("ip", "-6", "addr", "add", "fd79::1/64", "dev", "v0", "nodad").Run()
+	})
+	if got := ns.open(t, "udp:v0", Options{}).Info(); got.GIDs[0].String() != "::ffff:10.9.1.1" || len(got.Addresses) != 3 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // A run that the kernel refuses, once or always, arrives all the same: packet by packet, sealed again.
 func TestRefusedRuns(t *testing.T) {
 	ns := vethPair(t)
