@@ -14,6 +14,7 @@ import (
 type Unit struct {
 	Name  string `json:"name"`
 	Lower bool   `json:"lower_is_better"`
+	Zero  bool   `json:"-"` // nothing at all is a figure, and not a failure
 }
 
 var (
@@ -23,8 +24,8 @@ var (
 	nsEach = Unit{Name: "ns a message", Lower: true}
 	bytes1 = Unit{Name: "bytes a QP", Lower: true}
 	usOnce = Unit{Name: "us", Lower: true}
-	share  = Unit{Name: "% of a core", Lower: true}
-	allocs = Unit{Name: "allocations a message", Lower: true}
+	share  = Unit{Name: "% of a core", Lower: true, Zero: true}
+	allocs = Unit{Name: "allocations a message", Lower: true, Zero: true}
 )
 
 // Side is where a program of a case runs.

@@ -4,9 +4,11 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -162,6 +164,12 @@ func (r *Results) pictures() (all []picture) {
 				bars = append(bars, plot.Bar{Label: f.Case, Value: f.median(), Low: low, High: high, Kind: kind(f.Case)})
 			}
 		}
+		slices.SortStableFunc(bars, func(a, b plot.Bar) int { // best first
+			if p.unit.Lower {
+				return cmp.Compare(a.Value, b.Value)
+			}
+			return cmp.Compare(b.Value, a.Value)
+		})
 		if len(bars) > 0 {
 			all = append(all, picture{p.file, p.title, plot.Bars(p.title, p.unit.Name, kinds, bars)})
 		}

@@ -49,7 +49,7 @@ func (r *Results) add(c *Case, round int, value float64, err error) {
 		}
 		r.byCase[c.Name] = f
 	}
-	if err == nil && (math.IsNaN(value) || math.IsInf(value, 0) || value < 0) {
+	if err == nil && (math.IsNaN(value) || math.IsInf(value, 0) || value < 0 || value == 0 && !c.Unit.Zero) {
 		err = fmt.Errorf("the figure is %v", value)
 	}
 	if err != nil {

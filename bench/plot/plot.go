@@ -169,15 +169,18 @@ func (s *scaleOf) place(v float64) float64 {
 	return (v - s.from) / (s.to - s.from)
 }
 
-// short prints a number in few characters.
+// short prints a number in few characters: 1234 as it is, 12345 as 12.3k.
 func short(v float64) string {
 	for _, p := range []struct {
-		at     float64
-		suffix string
-	}{{1e9, "G"}, {1e6, "M"}, {1e4, "k"}} {
-		if div := map[string]float64{"G": 1e9, "M": 1e6, "k": 1e3}[p.suffix]; math.Abs(v) >= p.at {
-			return fmt.Sprintf("%.3g%s", v/div, p.suffix)
+		from, unit float64
+		suffix     string
+	}{{1e9, 1e9, "G"}, {1e6, 1e6, "M"}, {1e4, 1e3, "k"}} {
+		if math.Abs(v) >= p.from {
+			return fmt.Sprintf("%.3g%s", v/p.unit, p.suffix)
 		}
+	}
+	if math.Abs(v) >= 1000 {
+		return fmt.Sprintf("%.0f", v)
 	}
 	return fmt.Sprintf("%.3g", v)
 }

@@ -1,0 +1,86 @@
+package main
+
+// What the programs print, as it was captured, and the figure that is taken from it.
+
+import (
+	"math"
+	"testing"
+)
+
+const ucxOutput = `iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr
+2000,86.031,804.154,10.056,0.01,1460.00,1244,230000
+`
+
+const fiOutput = `bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec
+64k     1k      =1k      125m        5.40s     24.28    2699.05       0.00
+`
+
+const sockperfOutput = "sockperf: [Valid Duration] RunTime=0.440 sec\nsockperf: \x1b[2;35m====> avg-latency=17.230 (std-dev=183.477)\x1b[0m\n"
+
+const iperfOutput = `{"end": {"sum": {"bits_per_second": 3e9}, "sum_received": {"bits_per_second": 38e9}}}`
+
+const perfOutput = `{"test": "write-bw", "results": [{"bytes": 65536, "msg_rate_mpps": 0.1, "t_avg_usec": 0}]}`
+
+const perfLatOutput = `{"test": "write-lat", "results": [{"bytes": 8, "t_typical_usec": 1.5, "t_avg_usec": 1.75}]}`
+
+const perftestBW = ` GID: 00:00:00:00:00:00:00:00:00:00:255:255:198:51:100:02
+ #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]
+ 65536      1602             0.00               0.84                0.001602
+`
+
+const perftestLat = ` #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec] 
+ 8       3000          34.67          248342.21      72.19    	       3162.00     	-nan   		88342.44 		189571.45
+`
+
+func TestFigures(t *testing.T) {
+	byName := map[string]Case{}
+	cases := append(append(append(ceilingCases(), rivalCases()...), ourCases("udp")...), guestCases([]string{"udp"})...)
+	for _, c := range append(cases, insideCases()...) {
+		if _, twice := byName[c.Name]; twice {
+			t.Errorf("two cases are called %s", c.Name)
+		}
+		byName[c.Name] = c
+	}
+	for _, test := range []struct {
+		name, server, client string
+		want                 float64
+	}{
+		{"ucx/put-bw/64K", "", ucxOutput, 1460 * 1.048576 * 8 / 1000},
+		{"ucx/put-bw/8", "", ucxOutput, 0.23},
+		{"ucx/put-lat/8", "", ucxOutput, 10.056},
+		{"fi_pingpong/msg/64K", "", fiOutput, 2699.05},
+		{"sockperf/udp", "", sockperfOutput, 17.23},
+		{"iperf3/tcp/1M", "", iperfOutput, 38},
+		{"ours/udp/write-bw/64K", "", perfOutput, 0.1 * 65536 * 8 / 1000},
+		{"ours/udp/write-lat/8", "", perfLatOutput, 1.75},
+		{"ours/udp/ud-rate/8", `{"results": [{"msg_rate_mpps": 3}]}`, perfOutput, 3},
+		{"raw/udp-stream-work", `{"gbps": 45.5, "mpps": 1.4}`, `{"packets": 9}`, 45.5},
+		{"raw/udp-pingpong", `{"packets": 9}`, `{"usec": 2.5}`, 2.5},
+		{"inside/memory", "", `{"value": 3717}`, 3717},
+		{"guest/rxe/write-bw/64K", "", perftestBW, 0.84},
+		{"guest/rxe/write-rate/8", "", perftestBW, 0.001602},
+		{"guest/rxe/write-lat/8", "", perftestLat, 72.19},
+	} {
+		c, ok := byName[test.name]
+		if !ok {
+			t.Errorf("no case %s", test.name)
+			continue
+		}
+		got, err := c.Figure([]byte(test.server), []byte(test.client))
+		if err != nil || math.Abs(got-test.want) > 1e-9*test.want {
+			t.Errorf("%s: %v, %v; want %v", test.name, got, err, test.want)
+		}
+	}
+}
+
+// Nothing, or nonsense, must be an error and not a figure of zero.
+func TestNoFigure(t *testing.T) {
+	cases := append(append(append(ceilingCases(), rivalCases()...), ourCases("udp")...), insideCases()...)
+	for _, c := range append(cases, guestCases([]string{"udp"})...) {
+		for _, text := range []string{"", "\n", "Connection refused\n", "{}", "[]"} {
+			if v, err := c.Figure([]byte(text), []byte(text)); err == nil && text != "{}" {
+				t.Errorf("%s: %q gave %v and no error", c.Name, text, v)
+			}
+		}
+	}
+}
