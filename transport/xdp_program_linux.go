@@ -4,10 +4,10 @@
 //	Ethernet, no VLAN or VLAN 0      a VLAN is an interface of its own; 0 only carries a priority
 //	IPv4 without options, no fragment, or IPv6 without extension headers
 //	UDP, port 4791
-//	to one of our addresses          a map from GID, which groups that are joined are in too
+//	to one of our addresses          a map from GID, with the queues whose port it is; groups that are joined are in it too
 //
-// One instance serves all ports of this process on the interface: a port adds its address and its sockets. A second
-// process can not attach another one.
+// One instance serves all ports of this process on the interface: a port takes some queues, all or one, and adds its
+// address. A second process can not attach another one.
 //
 // It is attached by a bpf_link. That ends with the file descriptor, so with the process, however the process ends.
 
@@ -28,18 +28,18 @@ import (
 )
 
 const (
-	maxXDPQueues    = 64   // queues of one interface that can have a socket
+	maxXDPQueues    = 64   // queues of one interface that can have a socket: one bit each
 	maxXDPAddresses = 4096 // addresses and groups on one interface
 )
 
 // xdpHook is the program on an interface, and what it looks up.
 type xdpHook struct {
 	key     xdpHookKey
-	users   int                // ports
-	address map[wire.GID]int   // how often each address was added
-	queues  [maxXDPQueues]bool // which have a socket
+	users   int                    // ports
+	address map[wire.GID]uint64    // what is in the map wanted
+	queues  [maxXDPQueues]*xdpPort // whose they are
 
-	wanted  *ebpf.Map // GID → 1
+	wanted  *ebpf.Map // GID → a bit for each queue whose port has this address
 	sockets *ebpf.Map // queue → socket
 	program *ebpf.Program
 	link    link.Link
@@ -71,7 +71,7 @@ func useXDPHook(index int, mode xdpMode) (*xdpHook, error) {
 	defer xdpHooks.Unlock()
 	h := xdpHooks.of[key]
 	if h == nil {
-		h = &xdpHook{key: key, address: map[wire.GID]int{}}
+		h = &xdpHook{key: key, address: map[wire.GID]uint64{}}
 		if err := h.attach(mode); err != nil {
 			h.detach()
 			return nil, err
@@ -92,7 +92,28 @@ func (h *xdpHook) leave() {
 }
 
 func (h *xdpHook) attach(mode xdpMode) (err error) {
-	if h.wanted, err = ebpf.NewMap(&ebpf.MapSpec{Name: "roce_addresses", Type: ebpf.Hash, KeySize: 16, ValueSize: 4,
+	if err := h.load(); err != nil {
+		return err
+	}
+	if mode.native {
+		err = h.attachAs(link.XDPDriverMode)
+		if err == nil || errors.Is(err, unix.EBUSY) || !mode.generic {
+			return err
+		}
+		h.nativeErr = err
+	}
+	h.generic = true
+	return h.attachAs(link.XDPGenericMode)
+}
+
+func (h *xdpHook) attachAs(mode link.XDPAttachFlags) (err error) {
+	h.link, err = link.AttachXDP(link.XDPOptions{Program: h.program, Interface: h.key.index, Flags: mode})
+	return err
+}
+
+// load makes maps and program without attaching them.
+func (h *xdpHook) load() (err error) {
+	if h.wanted, err = ebpf.NewMap(&ebpf.MapSpec{Name: "roce_addresses", Type: ebpf.Hash, KeySize: 16, ValueSize: 8,
 		MaxEntries: maxXDPAddresses}); err != nil {
 		return fmt.Errorf("map of addresses: %w", err)
 	}
@@ -103,16 +124,7 @@ func (h *xdpHook) attach(mode xdpMode) (err error) {
 	if h.program, h.frags, err = loadXDPProgram(h.wanted, h.sockets); err != nil {
 		return fmt.Errorf("loading the XDP program: %w", err)
 	}
-	if mode.native {
-		h.link, err = link.AttachXDP(link.XDPOptions{Program: h.program, Interface: h.key.index, Flags: link.XDPDriverMode})
-		if err == nil || errors.Is(err, unix.EBUSY) || !mode.generic {
-			return err
-		}
-		h.nativeErr = err
-	}
-	h.generic = true
-	h.link, err = link.AttachXDP(link.XDPOptions{Program: h.program, Interface: h.key.index, Flags: link.XDPGenericMode})
-	return err
+	return nil
 }
 
 func (h *xdpHook) detach() {
@@ -129,43 +141,73 @@ func (h *xdpHook) detach() {
 	}
 }
 
-// addAddress has packets to an address or group redirected. Adding is counted.
-func (h *xdpHook) addAddress(gid wire.GID) error {
+// addAddress has packets to an address or group redirected to the port.
+func (h *xdpHook) addAddress(gid wire.GID, owner *xdpPort) error {
 	xdpHooks.Lock()
 	defer xdpHooks.Unlock()
-	if h.address[gid] == 0 {
-		if err := h.wanted.Put(gid, uint32(1)); err != nil {
-			return fmt.Errorf("adding %v to the XDP program's addresses: %w", gid, err)
+	return h.setAddress(gid, h.address[gid]|h.queuesOf(owner))
+}
+
+func (h *xdpHook) removeAddress(gid wire.GID, owner *xdpPort) error {
+	xdpHooks.Lock()
+	defer xdpHooks.Unlock()
+	return h.setAddress(gid, h.address[gid]&^h.queuesOf(owner))
+}
+
+func (h *xdpHook) setAddress(gid wire.GID, queues uint64) error {
+	if queues == 0 {
+		delete(h.address, gid)
+		return h.wanted.Delete(gid)
+	}
+	h.address[gid] = queues
+	return h.wanted.Put(gid, queues)
+}
+
+// queuesOf has a bit set for each queue of a port.
+func (h *xdpHook) queuesOf(owner *xdpPort) (bits uint64) {
+	for q := range h.queues {
+		if h.queues[q] == owner {
+			bits |= 1 << q
 		}
 	}
-	h.address[gid]++
+	return bits
+}
+
+// claim reserves queues for a port: a queue can have only one socket that all packets of it go to.
+func (h *xdpHook) claim(queues []int, owner *xdpPort) error {
+	xdpHooks.Lock()
+	defer xdpHooks.Unlock()
+	for _, q := range queues {
+		if other := h.queues[q]; other != nil {
+			return fmt.Errorf("queue %d belongs to %s", q, other.name)
+		}
+	}
+	for _, q := range queues {
+		h.queues[q] = owner
+	}
 	return nil
 }
 
-func (h *xdpHook) removeAddress(gid wire.GID) error {
-	xdpHooks.Lock()
-	defer xdpHooks.Unlock()
-	if h.address[gid]--; h.address[gid] > 0 {
-		return nil
-	}
-	delete(h.address, gid)
-	return h.wanted.Delete(gid)
-}
-
 // addSocket has our packets of a queue go to a bound socket.
-func (h *xdpHook) addSocket(queue, fd int) error {
-	xdpHooks.Lock()
-	defer xdpHooks.Unlock()
-	h.queues[queue] = true
-	return h.sockets.Put(uint32(queue), uint32(fd))
-}
+func (h *xdpHook) addSocket(queue, fd int) error { return h.sockets.Put(uint32(queue), uint32(fd)) }
 
-// removeSocket comes before the socket is closed: until then packets of the queue are its own, afterwards they pass.
-func (h *xdpHook) removeSocket(queue int) {
+// release gives up the queues of a port and its addresses. It comes before the sockets are closed: until then packets go to
+// them, afterwards they pass.
+func (h *xdpHook) release(owner *xdpPort) {
 	xdpHooks.Lock()
 	defer xdpHooks.Unlock()
-	h.queues[queue] = false
-	h.sockets.Delete(uint32(queue)) // an error says that it was not in
+	mine := h.queuesOf(owner)
+	for gid, queues := range h.address {
+		if queues&mine != 0 {
+			h.setAddress(gid, queues&^mine)
+		}
+	}
+	for q := range h.queues {
+		if h.queues[q] == owner {
+			h.queues[q] = nil
+			h.sockets.Delete(uint32(q)) // an error says that it was not in
+		}
+	}
 }
 
 // loadXDPProgram loads the program, for packets of several buffers if the kernel can (5.18).
@@ -258,9 +300,14 @@ func xdpInstructions(wanted, sockets int) asm.Instructions {
 			asm.Add.Imm(asm.R2, gidOnStack),
 			asm.FnMapLookupElem.Call(),
 			asm.JEq.Imm(asm.R0, 0, "pass"),
+			asm.LoadMem(rField, asm.R0, 0, asm.DWord),
+			asm.LoadMem(asm.R2, rContext, xdpMdQueue, asm.Word),
+			asm.JGE.Imm(asm.R2, maxXDPQueues, "pass"),
+			asm.RSh.Reg(rField, asm.R2),
+			asm.And.Imm(rField, 1),
+			asm.JEq.Imm(rField, 0, "pass"),
 
 			asm.LoadMapPtr(asm.R1, sockets),
-			asm.LoadMem(asm.R2, rContext, xdpMdQueue, asm.Word),
 			asm.Mov.Imm(asm.R3, xdpPass), // for a queue without a socket
 			asm.FnRedirectMap.Call(),
 			asm.Return(),

@@ -196,14 +196,10 @@ func (p *xdpPort) closeQueues() (err error) {
 // powerOfTwo is the least power of two that is not less than n.
 func powerOfTwo(n int) int { return 1 << bits.Len(uint(max(n, 1)-1)) }
 
-// queuesOf lists the queues of an interface that packets may come by: as many as its driver says it uses, or else as it
-// has at most.
-func queuesOf(iface string, atMost int) (list []int) {
-	n := min(max(atMost, 1), maxXDPQueues)
-	if channels, err := ethtoolChannels(iface); err == nil {
-		n = min(max(channels, 1), maxXDPQueues)
-	}
-	for i := range n {
+// queuesOf lists the queues of an interface that packets may come by.
+func queuesOf(iface string) (list []int) {
+	channels, _ := ethtoolChannels(iface) // an interface that knows no queues has one
+	for i := range min(max(channels, 1), maxXDPQueues) {
 		list = append(list, i)
 	}
 	return list

@@ -1,0 +1,135 @@
+// Why AF_XDP does not work here: every step of opening a port can fail for reasons that people can do something about.
+//
+//	capabilities       asked for beforehand, so that all that are missing are named at once
+//	kernel             no AF_XDP at all, no bpf_link for XDP
+//	interface          another program is attached, another process has the queue
+//	memory             RLIMIT_MEMLOCK
+//
+// probeXDP goes as far as is possible without touching the interface: attaching a program makes some drivers take the link
+// down for a second.
+
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// missingXDPCapabilities names what this process lacks, "" if nothing.
+func missingXDPCapabilities() string {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData // bits 0 to 31, and the others
+	if unix.Capget(&header, &data[0]) != nil {
+		return ""
+	}
+	has := func(c int) bool { return data[c/32].Effective&(1<<(c%32)) != 0 }
+	var missing []string
+	if !has(unix.CAP_NET_RAW) {
+		missing = append(missing, "CAP_NET_RAW")
+	}
+	if !has(unix.CAP_NET_ADMIN) {
+		missing = append(missing, "CAP_NET_ADMIN")
+	}
+	if !has(unix.CAP_BPF) && !has(unix.CAP_SYS_ADMIN) {
+		missing = append(missing, "CAP_BPF")
+	}
+	return strings.Join(missing, ", ")
+}
+
+// allowed checks what can be checked before anything is opened.
+func (p *xdpPort) allowed() error {
+	if missing := missingXDPCapabilities(); missing != "" {
+		return p.fail("AF_XDP needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF; missing: "+missing+
+			". Run as root, do `setcap cap_net_raw,cap_net_admin,cap_bpf+ep` to the program, or use udp:"+p.addr.String()+", which needs nothing", unix.EPERM)
+	}
+	fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	switch {
+	case err == nil:
+		return unix.Close(fd)
+	case errors.Is(err, unix.EAFNOSUPPORT):
+		return p.fail("this kernel has no AF_XDP (CONFIG_XDP_SOCKETS, since Linux 4.18): use packet:"+p.addr.String()+" or udp:"+p.addr.String(), err)
+	}
+	return p.fail("the system gives no AF_XDP socket", err)
+}
+
+// fail is the port's error for people.
+func (p *xdpPort) fail(reason string, err error) error {
+	return &OpenError{Name: p.name, Reason: reason, Err: err}
+}
+
+// noHook says why there is no program on the interface.
+func (p *xdpPort) noHook(iface string, err error) error {
+	instead := "use packet:" + p.addr.String()
+	switch {
+	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EEXIST):
+		return p.fail(fmt.Sprintf("interface %s has an XDP program already (%s), and an interface has only one: detach it (`ip link set dev %s xdp off`, "+
+			"or end the process that holds it), or %s", iface, describeXDP(iface), iface, instead), err)
+	case errors.Is(err, unix.EPERM):
+		return p.fail("the kernel refuses BPF to this process although it has the capabilities, as in a container with a user namespace of its own: "+instead, err)
+	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.EINVAL):
+		return p.fail("this kernel can not attach XDP programs by bpf_link (since Linux 5.9): "+instead, err)
+	}
+	return p.fail("an XDP program can not be attached to interface "+iface+": "+instead, err)
+}
+
+// describeXDP names the program on an interface as well as it can.
+func describeXDP(iface string) string {
+	l, err := netlink.LinkByName(iface)
+	if err != nil || l.Attrs().Xdp == nil || !l.Attrs().Xdp.Attached {
+		return "it can not be seen from here"
+	}
+	id := l.Attrs().Xdp.ProgId
+	p, err := ebpf.NewProgramFromID(ebpf.ProgramID(id))
+	if err != nil {
+		return fmt.Sprintf("id %d", id)
+	}
+	defer p.Close()
+	if info, err := p.Info(); err == nil && info.Name != "" {
+		return fmt.Sprintf("%q, id %d", info.Name, id)
+	}
+	return fmt.Sprintf("id %d", id)
+}
+
+// noQueues says why the sockets could not be bound.
+func (p *xdpPort) noQueues(iface string, err error) error {
+	switch {
+	case errors.Is(err, unix.EBUSY):
+		return p.fail(fmt.Sprintf("a queue of interface %s has an AF_XDP socket already, of another process: end that, or use packet:%v", iface, p.addr), err)
+	case errors.Is(err, unix.ENOBUFS):
+		return p.fail(fmt.Sprintf("%d MiB of packet memory is more than this process may lock: raise the limit (`ulimit -l`), "+
+			"give CAP_IPC_LOCK, or ask for less with Options.RecvBuffer", len(p.memory.area)>>20), err)
+	case errors.Is(err, unix.EINVAL) && p.queue > 0:
+		return p.fail(fmt.Sprintf("interface %s has no queue %d; `ethtool -l %s` shows how many it has", iface, p.queue, iface), err)
+	}
+	return p.fail("AF_XDP sockets can not be bound to interface "+iface, err)
+}
+
+// probeXDP finds out whether xdp:addr could be opened, as far as is possible without touching the interface. nil: nothing is
+// known to be in the way.
+func probeXDP(name string, iface *net.Interface, addr netip.Addr, o Options) error {
+	p := &xdpPort{name: name, addr: addr, opt: o, holder: -1}
+	defer p.release()
+	if err := p.allowed(); err != nil {
+		return err
+	}
+	if err := p.holdInterface(iface); err != nil {
+		return err
+	}
+	h := &xdpHook{}
+	defer h.detach()
+	if err := h.load(); err != nil {
+		return p.noHook(iface.Name, err)
+	}
+	l, err := netlink.LinkByIndex(iface.Index)
+	if err == nil && l.Attrs().Xdp != nil && l.Attrs().Xdp.Attached {
+		return p.noHook(iface.Name, unix.EBUSY)
+	}
+	return nil
+}
