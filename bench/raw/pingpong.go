@@ -17,7 +17,7 @@ const (
 	block    = 100
 	warmup   = 1000
 	farewell = ^uint64(0)
-	patience = time.Second
+	patience = 5 * time.Second
 )
 
 var errNoAnswer = errors.New("the peer does not answer")
