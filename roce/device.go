@@ -81,7 +81,10 @@ func Open(name string, cfg *Config) (*Device, error) {
 	d.lanes = []*lane{newLane(d, 0, port)}
 	if !d.cfg.NoBackground {
 		for _, l := range d.lanes {
-			l.start()
+			if err := l.start(); err != nil {
+				l.close()
+				return nil, d.fail("Open", err)
+			}
 		}
 	}
 	return d, nil

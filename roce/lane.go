@@ -29,9 +29,11 @@ const (
 
 	// claimLife is how long after its last poll an application is believed to poll on. Then the background takes over.
 	claimLife = 50 * time.Microsecond
-	// standby is how often the background looks whether the application is still polling, if nobody tells it. When no other
-	// goroutine runs, the Go runtime makes a millisecond of it.
-	standby = 50 * time.Microsecond
+	// minStandby and maxStandby bound how often the background looks whether the application is still polling, if nobody tells
+	// it: the longer the application has been at it, the rarer, as each look takes microseconds from a processor that the
+	// application or its peer may be polling on.
+	minStandby = 50 * time.Microsecond
+	maxStandby = time.Millisecond
 	// linger is how long the background goes on polling after it last had something to do, before it sleeps.
 	linger = 20 * time.Microsecond
 	// promptTime is how soon an application comes back that only looks at its completions and posts the next requests, and
@@ -70,16 +72,16 @@ type lane struct {
 	closed   bool
 	count    LaneStats
 
-	claimed atomic.Int64  // when an application last polled; 0 says that none does
-	onDuty  atomic.Bool   // the background watches the port, or will at once
-	relieve chan struct{} // a token ends the background's stand-by
-	asleep  atomic.Int64  // the background sleeps in port.Wait until then at the latest; 0 when it is awake
+	claimed atomic.Int64 // when an application last polled; 0 says that none does
+	onDuty  atomic.Bool  // the background watches the port, or will at once
+	standby *alarm       // what the background sleeps on while an application polls
+	asleep  atomic.Int64 // the background sleeps in port.Wait until then at the latest; 0 when it is awake
 	closing atomic.Bool
 	done    chan struct{} // closed when the background has ended; nil without background
 }
 
 func newLane(d *Device, index int, port transport.Port) *lane {
-	l := &lane{dev: d, index: index, port: port, deadline: qp.Never, relieve: make(chan struct{}, 1)}
+	l := &lane{dev: d, index: index, port: port, deadline: qp.Never}
 	l.engine = qp.NewEngine(qp.Config{Memory: d.mem, Rand: random.Uint64, GIDs: d.info.GIDs, SrcPort: d.info.SrcPort,
 		MaxMTU: MTU4096, Lane: uint8(index), LaneBits: laneBits(1), Window: d.cfg.Window})
 	l.reader = d.mem.NewReader()
@@ -285,10 +287,7 @@ func (l *lane) release() {
 func (l *lane) unclaim() {
 	l.claimed.Store(0)
 	if l.done != nil && !l.onDuty.Load() {
-		select {
-		case l.relieve <- struct{}{}:
-		default:
-		}
+		l.standby.ring()
 	}
 }
 
@@ -299,30 +298,31 @@ func (l *lane) inUse() bool {
 }
 
 // start starts the background.
-func (l *lane) start() {
+func (l *lane) start() (err error) {
+	if l.standby, err = newAlarm(); err != nil {
+		return err
+	}
 	l.done = make(chan struct{})
 	go l.background()
+	return nil
 }
 
 // background takes the turns that no application takes. While one polls it stands by, without touching the port: waking up
 // for each packet would cost the poller more than the stack itself.
 func (l *lane) background() {
 	defer close(l.done)
-	timer := time.NewTimer(standby)
-	defer timer.Stop()
+	relieved := now() // when it last left the lane to an application
 	for !l.closing.Load() {
 		if l.onDuty.Store(!l.inUse()); l.onDuty.Load() {
 			l.watch()
+			relieved = now()
 			continue
 		}
 		if !l.inUse() { // it stopped before it could see that we stand by
 			continue
 		}
-		timer.Reset(standby)
-		select {
-		case <-l.relieve:
-		case <-timer.C:
-		}
+		rest := time.Duration(now()-relieved) / 8
+		l.standby.sleep(min(max(rest, minStandby), maxStandby))
 	}
 }
 
@@ -385,6 +385,7 @@ func (l *lane) close() error {
 		l.unclaim()
 		l.port.Wake()
 		<-l.done
+		l.standby.close()
 	}
 	l.turns.lock()
 	l.closed = true
