@@ -4,9 +4,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/goroce/goroce/bench/stage"
@@ -35,36 +33,14 @@ func (h hostStage) ends() (a, b Side) {
 	return side(h.A), side(h.B)
 }
 
-// workingPorts asks roce which ports work on the stage, and says why the others do not.
+// workingPorts asks roce for its device on each port of the stage, and says why there is none on the others.
 func workingPorts(ctx context.Context, h hostStage, set Setting) (ports, missing []string) {
-	text, err := h.A.Run(ctx, stage.Program(words(set.Roce+" devices --json")), 30*time.Second)
-	var devices []struct {
-		Name      string `json:"device"`
-		Interface string `json:"interface"`
-		Works     bool   `json:"works"`
-		Missing   string `json:"missing"`
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &devices)
-	}
-	if err != nil {
-		return nil, []string{fmt.Sprintf("goroce: roce devices: %v", err)}
-	}
 	for _, port := range allPorts {
-		reason := "roce devices does not list it on a veth interface"
-		for _, d := range devices {
-			if strings.HasPrefix(d.Name, port+":") && d.Interface == set.A.Interface {
-				reason = d.Missing
-				if d.Works {
-					ports = append(ports, port)
-					reason = ""
-				}
-				break
-			}
+		if _, err := h.A.Run(ctx, stage.Program(words(set.Roce+" devinfo -d "+port+":"+set.A.Interface)), 30*time.Second); err != nil {
+			missing = append(missing, fmt.Sprintf("goroce on port %s: %v", port, err))
+			continue
 		}
-		if reason != "" {
-			missing = append(missing, fmt.Sprintf("goroce on port %s: %s", port, reason))
-		}
+		ports = append(ports, port)
 	}
 	return ports, missing
 }
