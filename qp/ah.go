@@ -23,7 +23,11 @@ func (a *AH) Attr() AHAttr { return a.attr }
 
 // CreateAH makes an address handle of a protection domain. ErrInvalid names the attribute that is wrong.
 func (e *Engine) CreateAH(pd mr.PD, attr AHAttr) (*AH, error) {
-	path, err := e.path(&attr, e.cfg.SrcPort)
+	port := e.cfg.SrcPort
+	if port == 0 { // by the flow label, or 0xc000: no queue pair is known here (section 1.2)
+		port = wire.SrcPortFor(0, 0, attr.FlowLabel)
+	}
+	path, err := e.path(&attr, port)
 	if err != nil {
 		return nil, err
 	}
