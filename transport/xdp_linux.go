@@ -11,22 +11,15 @@
 //	xdp_send_linux.go      frames copied into it
 //	xdp_probe_linux.go     what is missing where it does not work
 //
-// Neighbours, multicast, frames to ourselves, sleeping and the UDP socket that keeps the kernel quiet are those of the packet port.
+// What it shares with the packet port (neighbours, multicast, frames to ourselves, sleeping) begins in ether_linux.go.
 
 package transport
 
 import (
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/goroce/goroce/wire"
 )
@@ -39,32 +32,18 @@ const etherMax = etherLen + vlanLen
 const maxXDPReceive = 16 << 20
 
 type xdpPort struct {
-	name   string
-	addr   netip.Addr
-	gid    wire.GID
+	etherPort
 	queue  int // the only one, or -1 for all
 	index  int // of the interface
 	packet int // longest packet with its Ethernet header
-	opt    Options
 
-	holder  int // UDP socket
-	hook    *xdpHook
-	memory  *xdpMemory
-	binding xdpBinding
-	queues  []*xdpQueue
-	recv    xdpReceiver
-	send    xdpSender
-	self    selfQueue
-	peers   *neighbours
-	sleep   packetSleeper
-
-	rxBlocks int // of memory, for each queue
-
-	mu       sync.Mutex
-	degraded []Degradation
-
-	closed atomic.Bool
-	counters
+	hook     *xdpHook
+	memory   *xdpMemory
+	rxBlocks int // of it, for each queue
+	binding  xdpBinding
+	queues   []*xdpQueue
+	recv     xdpReceiver
+	send     xdpSender
 }
 
 func openXDP(name, rest string, o Options) (Port, error) {
@@ -81,14 +60,11 @@ func openXDPMode(name, rest string, o Options, mode xdpMode) (Port, error) {
 			return nil, &OpenError{Name: name, Reason: fmt.Sprintf("%q is not the number of a queue, 0 to %d", number, maxXDPQueues-1)}
 		}
 	}
-	addr, err := udpAddress(name, where)
-	if err != nil {
+	p := &xdpPort{queue: queue}
+	if err := p.initEther("xdp", name, where, o); err != nil {
 		return nil, err
 	}
-	if o.UDPPort != wire.UDPPort {
-		return nil, &OpenError{Name: name, Reason: fmt.Sprintf("xdp ports send to UDP port %d only; %d is for udp ports", wire.UDPPort, o.UDPPort)}
-	}
-	p := &xdpPort{name: name, addr: addr, gid: wire.GIDFrom(addr), opt: o, queue: queue, holder: -1}
+	p.admit = func(group wire.GID, in bool) error { return p.hook.admit(group, p, in) }
 	if err := p.setUp(mode); err != nil {
 		p.release()
 		return nil, err
@@ -96,15 +72,16 @@ func openXDPMode(name, rest string, o Options, mode xdpMode) (Port, error) {
 	return p, nil
 }
 
-func (p *xdpPort) setUp(mode xdpMode) (err error) {
+func (p *xdpPort) setUp(mode xdpMode) error {
 	if err := p.allowed(); err != nil {
 		return err
 	}
-	iface, ok := interfaceOf(p.addr)
-	if !ok {
-		return p.fail(fmt.Sprintf("%v is not an address of this machine; its addresses are %s", p.addr, localAddresses()), nil)
+	iface, err := p.iface()
+	if err != nil {
+		return err
 	}
-	if err := p.holdInterface(iface); err != nil {
+	p.index, p.packet = iface.Index, iface.MTU+etherMax
+	if err := p.hold(iface, p.queue >= 0); err != nil {
 		return err
 	}
 	if p.hook, err = useXDPHook(iface.Index, mode); err != nil {
@@ -126,23 +103,6 @@ func (p *xdpPort) setUp(mode xdpMode) (err error) {
 	return p.start()
 }
 
-// holdInterface takes what the port needs besides AF_XDP: the UDP port, routes and neighbours.
-func (p *xdpPort) holdInterface(iface *net.Interface) (err error) {
-	p.index, p.packet = iface.Index, iface.MTU+etherMax
-	h := &packetPort{name: p.name, addr: p.addr, opt: p.opt}
-	if err := h.holdPort(iface.Index); err != nil {
-		return err
-	}
-	p.holder = h.holder
-	if p.peers, err = openNeighbours(iface.Index, p.addr, p.holder); err != nil {
-		return p.fail("interface "+iface.Name+" has no routes and neighbours to ask for", err)
-	}
-	if kind := p.peers.encap; kind != "ether" && kind != "loopback" {
-		return p.fail(fmt.Sprintf("interface %s is not Ethernet (%s): use udp:%v", iface.Name, kind, p.addr), nil)
-	}
-	return nil
-}
-
 // start makes packets come. The address is last: what comes before everything is ready is the kernel's.
 func (p *xdpPort) start() error {
 	p.send.init(p, p.queues[0])
@@ -158,7 +118,7 @@ func (p *xdpPort) start() error {
 			return p.fail("the XDP program's map takes no socket", err)
 		}
 	}
-	if err := p.hook.addAddress(p.gid, p); err != nil {
+	if err := p.hook.admit(p.gid, p, true); err != nil {
 		return p.fail("the XDP program's map takes no address", err)
 	}
 	return nil
@@ -189,47 +149,14 @@ func (p *xdpPort) netMTU() int {
 	return mtu
 }
 
-// degrade notes, once per feature, that the port works without it.
-func (p *xdpPort) degrade(feature, effect string, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.degraded = append(p.degraded, Degradation{Feature: feature, Effect: effect, Err: err})
-}
-
-// Resolve implements Resolver.
-func (p *xdpPort) Resolve(dst wire.GID, timeout time.Duration) error {
-	if p.closed.Load() {
-		return fmt.Errorf("transport: %s: resolve %v: %w", p.name, dst.Addr(), ErrClosed)
-	}
-	if err := p.peers.resolve(dst, timeout); err != nil {
-		return fmt.Errorf("transport: %s: %w", p.name, err)
-	}
-	return nil
-}
-
-// Wait sleeps in ppoll.
-func (p *xdpPort) Wait(timeout time.Duration) error {
-	if p.closed.Load() {
-		return ErrClosed
-	}
-	return p.sleep.wait(timeout)
-}
-
-// Wake ends a Wait.
-func (p *xdpPort) Wake() {
-	if p.sleep.wake() {
-		p.wakes.Add(1)
-	}
-}
-
 // Info describes the port.
 func (p *xdpPort) Info() Info {
-	info := Info{Name: p.name, GIDs: []wire.GID{p.gid}, MaxRun: 1, RecvBuffer: len(p.queues) * p.rxBlocks * xdpBlock, Mode: p.mode()}
-	p.peers.describe(&info)
+	info := p.describe()
+	info.MaxRun, info.Mode = 1, p.mode()
 	info.NetMTU = min(info.NetMTU, p.netMTU())
-	p.mu.Lock()
+	p.mu.Lock() // against Close
 	defer p.mu.Unlock()
-	info.Degraded = append([]Degradation(nil), p.degraded...)
+	info.RecvBuffer = len(p.queues) * p.rxBlocks * xdpBlock
 	return info
 }
 
@@ -264,23 +191,17 @@ func (p *xdpPort) Close() error {
 }
 
 // release closes what is open. The program comes first, so that the kernel's own stack has the packets again at once.
-func (p *xdpPort) release() (err error) {
-	p.sleep.close()
-	if p.peers != nil {
-		p.peers.close()
-	}
-	p.mu.Lock() // against Stats
-	defer p.mu.Unlock()
+func (p *xdpPort) release() error {
 	if p.hook != nil {
 		p.hook.release(p)
 		p.hook.leave()
 	}
-	err = p.closeQueues()
+	err := p.letGo()
+	p.mu.Lock() // against Info and Stats
+	defer p.mu.Unlock()
+	err = errors.Join(err, p.closeQueues())
 	if p.memory != nil {
 		err = errors.Join(err, p.memory.close())
-	}
-	if p.holder >= 0 {
-		err = errors.Join(err, unix.Close(p.holder))
 	}
 	return err
 }

@@ -13,8 +13,6 @@ package transport
 import (
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
 	"strings"
 
 	"github.com/cilium/ebpf"
@@ -57,11 +55,6 @@ func (p *xdpPort) allowed() error {
 		return p.fail("this kernel has no AF_XDP (CONFIG_XDP_SOCKETS, since Linux 4.18): use packet:"+p.addr.String()+" or udp:"+p.addr.String(), err)
 	}
 	return p.fail("the system gives no AF_XDP socket", err)
-}
-
-// fail is the port's error for people.
-func (p *xdpPort) fail(reason string, err error) error {
-	return &OpenError{Name: p.name, Reason: reason, Err: err}
 }
 
 // noHook says why there is no program on the interface.
@@ -111,15 +104,22 @@ func (p *xdpPort) noQueues(iface string, err error) error {
 	return p.fail("AF_XDP sockets can not be bound to interface "+iface, err)
 }
 
-// probeXDP finds out whether xdp:addr could be opened, as far as is possible without touching the interface. nil: nothing is
+// probeXDP finds out whether a port could be opened, as far as is possible without touching the interface. nil: nothing is
 // known to be in the way.
-func probeXDP(name string, iface *net.Interface, addr netip.Addr, o Options) error {
-	p := &xdpPort{name: name, addr: addr, opt: o, holder: -1}
-	defer p.release()
+func probeXDP(name, rest string, o Options) error {
+	p := &xdpPort{}
+	if err := p.initEther("xdp", name, rest, o); err != nil {
+		return err
+	}
 	if err := p.allowed(); err != nil {
 		return err
 	}
-	if err := p.holdInterface(iface); err != nil {
+	iface, err := p.iface()
+	if err != nil {
+		return err
+	}
+	defer p.release()
+	if err := p.hold(iface, false); err != nil {
 		return err
 	}
 	h := &xdpHook{}

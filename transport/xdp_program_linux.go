@@ -141,16 +141,13 @@ func (h *xdpHook) detach() {
 	}
 }
 
-// addAddress has packets to an address or group redirected to the port.
-func (h *xdpHook) addAddress(gid wire.GID, owner *xdpPort) error {
+// admit has packets to an address or group redirected to the port, or no longer.
+func (h *xdpHook) admit(gid wire.GID, owner *xdpPort, in bool) error {
 	xdpHooks.Lock()
 	defer xdpHooks.Unlock()
-	return h.setAddress(gid, h.address[gid]|h.queuesOf(owner))
-}
-
-func (h *xdpHook) removeAddress(gid wire.GID, owner *xdpPort) error {
-	xdpHooks.Lock()
-	defer xdpHooks.Unlock()
+	if in {
+		return h.setAddress(gid, h.address[gid]|h.queuesOf(owner))
+	}
 	return h.setAddress(gid, h.address[gid]&^h.queuesOf(owner))
 }
 

@@ -7,7 +7,6 @@
 package transport
 
 import (
-	"errors"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -23,7 +22,6 @@ type xdpSender struct {
 	port *xdpPort
 	q    *xdpQueue
 	free []uint64 // chunks
-	hop  *nextHop // where the last frame went
 
 	stuck bool          // the kernel has not taken all that is in the tx ring
 	down  syscall.Errno // the interface does not send, and why
@@ -31,7 +29,6 @@ type xdpSender struct {
 
 func (s *xdpSender) init(p *xdpPort, q *xdpQueue) {
 	s.port, s.q = p, q
-	s.hop = p.peers.hop(p.gid)
 	unix.SetsockoptInt(q.fd, unix.SOL_XDP, unix.XDP_MAX_TX_SKB_BUDGET, xdpSendBudget)
 	// Copies of packets under way are charged to the socket, with about twice their size.
 	if want := 2 * p.opt.SendBuffer; unix.SetsockoptInt(q.fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, want) != nil {
@@ -65,53 +62,33 @@ func (p *xdpPort) Send(b *wire.Batch) (sent int, err error) {
 
 // frame deals with one frame: into the tx ring, or back to ourselves, or counted as lost.
 func (s *xdpSender) frame(f *wire.Frame, went *tally) shortage {
-	header, p := s.headerFor(f), s.port
-	self := s.hop.self.Load()
+	p := s.port
+	header := p.headerFor(f)
+	self := p.hop.self.Load()
 	switch {
-	case self && !s.hop.dst.IsMulticast():
-		if !p.self.put(f) {
+	case self && !p.hop.dst.IsMulticast():
+		if !p.toSelf(f) {
 			return driverQueue // until the next Recv
 		}
-		p.sleep.wake()
 	case header == nil:
-		p.sendUnreachable.Add(1)
-		s.lastError(s.hop.reason())
+		p.unreachable()
 		return nothing
 	case f.Len() > p.netMTU():
-		p.sendTooLong.Add(1)
-		s.lastError(syscall.EMSGSIZE)
+		p.lost(unix.EMSGSIZE, 1)
+		return nothing
+	case s.room(etherLen + f.Len()):
+		s.lay(f, header)
+		if self && !p.toSelf(f) { // a group that we have joined: what is lost on the way is lost
+			p.recvOverflow.Add(1)
+		}
+	case s.down != 0:
+		p.lost(s.down, 1)
 		return nothing
 	default:
-		if !s.room(etherLen + f.Len()) {
-			if s.down == 0 {
-				return driverQueue
-			}
-			p.sendUnreachable.Add(1)
-			s.lastError(s.down)
-			return nothing
-		}
-		s.lay(f, header)
-		if self { // to a group that we have joined: as on any interface, what is lost on the way is lost
-			if p.self.put(f) {
-				p.sleep.wake()
-			} else {
-				p.recvOverflow.Add(1)
-			}
-		}
+		return driverQueue
 	}
 	went.add(1, len(f.Body))
 	return nothing
-}
-
-// headerFor returns the Ethernet header for a frame; nil if it is not known.
-func (s *xdpSender) headerFor(f *wire.Frame) *etherHeader {
-	if dst := f.Dst(); dst != s.hop.dst {
-		s.hop = s.port.peers.hop(dst)
-	}
-	if !s.hop.wanted.Load() {
-		s.port.peers.want(s.hop)
-	}
-	return s.hop.header.Load()
 }
 
 // room says whether there are chunks for a packet, after looking for some that have come back.
@@ -191,11 +168,4 @@ func (s *xdpSender) kick() error {
 		before = left
 	}
 	return nil
-}
-
-func (s *xdpSender) lastError(err error) {
-	c := &s.port.counters
-	if last := c.lastSendError.Load(); last == nil || !errors.Is(*last, err) {
-		c.lastSendError.Store(&err)
-	}
 }

@@ -1,0 +1,219 @@
+// What the ports that make Ethernet packets themselves have in common, AF_PACKET and AF_XDP: one address on one interface.
+//
+//	ether_linux.go         opening on an interface, Ethernet headers, sleeping (this file)
+//	ether_group_linux.go   multicast
+//	neigh_linux.go         routes, neighbours, and so Ethernet addresses
+//	packet_self_linux.go   frames to ourselves, which no interface would bring back
+//	packet_wait_linux.go   sleeping and waking
+
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goroce/goroce/wire"
+)
+
+// etherPort is embedded by these ports.
+type etherPort struct {
+	name string
+	addr netip.Addr
+	gid  wire.GID
+	opt  Options
+
+	holder int // UDP socket
+	peers  *neighbours
+	hop    *nextHop // where the last frame went
+	self   selfQueue
+	sleep  packetSleeper
+	groups etherGroups
+	// admit has the kernel give us the packets of a group, or no longer.
+	admit func(group wire.GID, in bool) error
+
+	mu       sync.Mutex
+	degraded []Degradation
+
+	closed atomic.Bool
+	counters
+}
+
+// initEther finds the address that follows the kind in a port's name.
+func (p *etherPort) initEther(kind, name, rest string, o Options) (err error) {
+	p.name, p.opt, p.holder = name, o, -1
+	if p.addr, err = udpAddress(name, rest); err != nil {
+		return err
+	}
+	p.gid = wire.GIDFrom(p.addr)
+	if o.UDPPort != wire.UDPPort {
+		return p.fail(fmt.Sprintf("%s ports send to UDP port %d only; %d is for udp ports", kind, wire.UDPPort, o.UDPPort), nil)
+	}
+	return nil
+}
+
+// fail is an error for people.
+func (p *etherPort) fail(reason string, err error) error {
+	return &OpenError{Name: p.name, Reason: reason, Err: err}
+}
+
+// iface is the interface that has our address.
+func (p *etherPort) iface() (*net.Interface, error) {
+	if i, ok := interfaceOf(p.addr); ok {
+		return i, nil
+	}
+	return nil, p.fail(fmt.Sprintf("%v is not an address of this machine; its addresses are %s", p.addr, localAddresses()), nil)
+}
+
+// hold takes the UDP port, routes and neighbours. shared allows other ports of ours with the same address.
+func (p *etherPort) hold(iface *net.Interface, shared bool) (err error) {
+	if err := p.holdPort(iface.Index, shared); err != nil {
+		return err
+	}
+	if p.peers, err = openNeighbours(iface.Index, p.addr, p.holder); err != nil {
+		return p.fail("interface "+iface.Name+" has no routes and neighbours to ask for", err)
+	}
+	if kind := p.peers.encap; kind != "ether" && kind != "loopback" {
+		return p.fail(fmt.Sprintf("interface %s is not Ethernet (%s): use udp:%v", iface.Name, kind, p.addr), nil)
+	}
+	p.hop = p.peers.hop(p.gid)
+	return nil
+}
+
+// holdPort binds the UDP socket that keeps the kernel from answering our packets. It is given merged packets as they are
+// (UDP_GRO): otherwise the kernel would cut up every super-frame only to drop the pieces. Its other uses are to be a member
+// of groups, and the datagram that makes the kernel look for a neighbour, which shall go no further than that (TTL 1).
+func (p *etherPort) holdPort(iface int, shared bool) (err error) {
+	family, ip, ttl := unix.AF_INET, unix.IPPROTO_IP, unix.IP_TTL
+	if p.addr.Is6() {
+		family, ip, ttl = unix.AF_INET6, unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS
+	}
+	p.holder, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_UDP)
+	if err == nil {
+		err = attachFilter(p.holder, dropAll)
+	}
+	if err != nil {
+		return p.fail("the system gives no UDP socket", err)
+	}
+	unix.SetsockoptInt(p.holder, ip, ttl, 1)
+	unix.SetsockoptInt(p.holder, unix.IPPROTO_UDP, udpGRO, 1)
+	unix.SetsockoptInt(p.holder, unix.SOL_SOCKET, unix.SO_REUSEPORT, boolInt(shared))
+	if p.addr.Is6() {
+		unix.SetsockoptInt(p.holder, unix.IPPROTO_UDP, udpNoCheck6RX, 1)
+	}
+	if err := unix.Bind(p.holder, sockaddr(p.addr, p.opt.UDPPort, iface)); err != nil {
+		return bindError(p.name, p.addr, p.opt.UDPPort, err)
+	}
+	return nil
+}
+
+// letGo undoes hold.
+func (p *etherPort) letGo() error {
+	p.sleep.close()
+	if p.peers != nil {
+		p.peers.close()
+	}
+	if p.holder < 0 {
+		return nil
+	}
+	return unix.Close(p.holder)
+}
+
+// headerFor returns the Ethernet header for a frame; nil if it is not known. p.hop is then where the frame goes.
+func (p *etherPort) headerFor(f *wire.Frame) *etherHeader {
+	if dst := f.Dst(); dst != p.hop.dst {
+		p.hop = p.peers.hop(dst)
+	}
+	if !p.hop.wanted.Load() {
+		p.peers.want(p.hop)
+	}
+	return p.hop.header.Load()
+}
+
+// toSelf gives a frame to the next Recv. false: there is no room before that.
+func (p *etherPort) toSelf(f *wire.Frame) bool {
+	if !p.self.put(f) {
+		return false
+	}
+	p.sleep.wake()
+	return true
+}
+
+// lost counts frames that could not go.
+func (p *etherPort) lost(why error, frames int) {
+	switch why {
+	case unix.EMSGSIZE:
+		p.sendTooLong.Add(uint64(frames))
+	case unix.ENETDOWN, unix.ENETUNREACH, unix.EHOSTUNREACH:
+		p.sendUnreachable.Add(uint64(frames))
+	default:
+		p.sendRefused.Add(uint64(frames))
+	}
+	p.lastError(why)
+}
+
+// unreachable counts a frame whose next hop is not known.
+func (p *etherPort) unreachable() {
+	p.sendUnreachable.Add(1)
+	p.lastError(p.hop.reason())
+}
+
+func (p *etherPort) lastError(err error) {
+	if last := p.lastSendError.Load(); last == nil || !errors.Is(*last, err) {
+		p.lastSendError.Store(&err)
+	}
+}
+
+// degrade notes, once per feature, that the port works without it.
+func (p *etherPort) degrade(feature, effect string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, d := range p.degraded {
+		if d.Feature == feature {
+			return
+		}
+	}
+	p.degraded = append(p.degraded, Degradation{Feature: feature, Effect: effect, Err: err})
+}
+
+// Resolve implements Resolver.
+func (p *etherPort) Resolve(dst wire.GID, timeout time.Duration) error {
+	if p.closed.Load() {
+		return fmt.Errorf("transport: %s: resolve %v: %w", p.name, dst.Addr(), ErrClosed)
+	}
+	if err := p.peers.resolve(dst, timeout); err != nil {
+		return fmt.Errorf("transport: %s: %w", p.name, err)
+	}
+	return nil
+}
+
+// Wait sleeps in ppoll.
+func (p *etherPort) Wait(timeout time.Duration) error {
+	if p.closed.Load() {
+		return ErrClosed
+	}
+	return p.sleep.wait(timeout)
+}
+
+// Wake ends a Wait.
+func (p *etherPort) Wake() {
+	if p.sleep.wake() {
+		p.wakes.Add(1)
+	}
+}
+
+// describe is what Info says about every such port.
+func (p *etherPort) describe() Info {
+	info := Info{Name: p.name, GIDs: []wire.GID{p.gid}}
+	p.peers.describe(&info)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	info.Degraded = append([]Degradation(nil), p.degraded...)
+	return info
+}
