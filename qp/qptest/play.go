@@ -39,6 +39,8 @@ func (p *Plan) Play(capture *Capture, trace io.Writer) (err error) {
 			err = fmt.Errorf("at %s: panic: %v\n%s", stamp(w.Now), r, debug.Stack())
 		}
 	}()
+	// A request with a bad local key fails at some moment within a turn; what the queue pair still executes depends on which.
+	w.OneByOne = p.has(FaultLKey)
 	w.Faults, w.Hopeless, w.Capture = p.Faults, p.Hopeless, capture
 	for _, n := range p.Nodes {
 		w.AddNode(n)
@@ -67,6 +69,20 @@ func (p *Plan) Play(capture *Capture, trace io.Writer) (err error) {
 		return err
 	}
 	return w.AtRest()
+}
+
+// has says whether some work request has this mistake.
+func (p *Plan) has(f OpFault) bool {
+	for _, c := range p.Conns {
+		for _, e := range c.Ends {
+			for _, o := range e.Ops {
+				if o.Fault == f {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 func (w *World) newPlayer(e *EndPlan) *player {

@@ -5,6 +5,7 @@ package qptest
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
@@ -93,6 +94,7 @@ type QP struct {
 
 	sendCQ, recvCQ *qp.CQ
 	dest           remote
+	port           uint16  // UDP source port of its packets
 	out, in        *stream // as requester, as responder
 	gram           *datagrams
 
@@ -180,7 +182,21 @@ func (q *QP) entered(s qp.QPState) {
 	case qp.StateReset:
 		q.forget()
 	case qp.StateRTS:
-		q.squelched = false
+		if q.squelched {
+			q.resume()
+		}
+	}
+}
+
+// resume is SQE to RTS: what was flushed has taken no PSNs.
+func (q *QP) resume() {
+	q.squelched = false
+	if s := q.out; s != nil {
+		s.end = s.nxt
+		s.ops = slices.DeleteFunc(s.ops, func(o *op) bool { return o.end() > s.nxt || o.packets > 0 && !o.good })
+	}
+	if q.gram != nil {
+		q.gram.end = q.gram.nxt
 	}
 }
 
@@ -270,6 +286,18 @@ func (q *QP) ConnectRaw(peer *Node, qpn uint32, psn wire.PSN) {
 		to = qp.StateRTR
 	}
 	q.walk(to, q.attr(peer.GID, qpn, psn))
+}
+
+// WalkTo takes a queue pair with a raw peer from RESET to any state.
+func (q *QP) WalkTo(state qp.QPState, peer wire.GID, qpn uint32, psn wire.PSN) {
+	q.dest = remote{peer, qpn}
+	q.Node.remotes[q.dest] = q
+	q.walk(min(state, qp.StateRTS), q.attr(peer, qpn, psn))
+	if state > qp.StateRTS {
+		if err := q.Modify(qp.QPAttr{State: state}, qp.AttrState); err != nil {
+			panic(fmt.Sprintf("qptest: %v to %v: %v", q, state, err))
+		}
+	}
 }
 
 // Activate takes a UD queue pair to RTS.

@@ -32,6 +32,8 @@ func (w *World) departed(n *Node, f *wire.Frame) {
 		bad("its ICRC is wrong")
 	case fr.Src() != n.GID:
 		bad("its source is not the node's address")
+	case fr.SrcPort() < 0xc000 && n.cfg.Engine.SrcPort == 0:
+		bad("source ports of RoCE are 0xc000 and above (section 1.2)")
 	case fr.IPv4() != nil && fr.IPv4().Fragment() != wire.DontFragment:
 		bad("DF alone must be set")
 	case p.BTH.PKey() != wire.DefaultPKey:
@@ -68,11 +70,16 @@ func (w *World) attribute(n *Node, p *wire.Packet, bad func(string, ...any)) {
 		return
 	}
 	q := n.remotes[remote{p.Frame.Dst(), p.BTH.DestQP()}]
+	if q != nil {
+		defer func() { q.port = p.Frame.SrcPort() }()
+	}
 	switch {
 	case q == nil:
 		bad("no queue pair is connected to there")
 	case !p.Op.Payload.Allows(len(p.Payload), q.Cfg.MTU.Bytes()):
 		bad("%d bytes of payload at path MTU %d", len(p.Payload), q.Cfg.MTU.Bytes())
+	case q.port != 0 && q.port != p.Frame.SrcPort():
+		bad("the source port of a connection must not change, it was %d", q.port)
 	case p.Frame.TOS() != q.Cfg.TrafficClass:
 		bad("traffic class is not that of the address vector")
 	case w.Unchecked || !q.modelled():

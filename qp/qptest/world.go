@@ -53,6 +53,8 @@ type World struct {
 	Unchecked bool
 	// Hopeless allows requests to fail for lack of answers: the links are worse than the retry counters can bear.
 	Hopeless bool
+	// OneByOne gives each packet an event of its own even if others arrive at the same time.
+	OneByOne bool
 	// Hold keeps packets on the sender's side until a script decides: see Script.
 	Hold bool
 	// Capture records every packet that is sent, if not nil.
@@ -176,7 +178,7 @@ func (w *World) Step() bool {
 // arrive delivers a packet together with those that arrive at the same node at the same time: engines get batches.
 func (w *World) arrive(f *Flight) {
 	batch := append(f.to.arrivals[:0], f)
-	for len(w.events) > 0 && len(batch) < 64 {
+	for len(w.events) > 0 && len(batch) < 64 && !w.OneByOne {
 		e := w.events[0]
 		if e.flight == nil || e.at > w.Now || e.flight.to != f.to {
 			break

@@ -1,0 +1,247 @@
+package qptest
+
+// Unreliable datagrams and multicast (sections 1.8, 1.11, 6.4, 8.2).
+
+import (
+	"bytes"
+	"net/netip"
+	"testing"
+
+	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/wire"
+)
+
+// gram adds an active UD end.
+func (s *Script) gram(nc NodeConfig, cfg QPConfig) *End {
+	cfg.Type = qp.UD
+	e := s.newEnd(nc, cfg)
+	e.Activate()
+	return e
+}
+
+// handle is an address handle to a node.
+func (e *End) handle(to wire.GID, a qp.AHAttr) *qp.AH {
+	a.DGID = to
+	ah, err := e.Node.Engine.CreateAH(e.Node.PD, a)
+	if err != nil {
+		panic(err)
+	}
+	return ah
+}
+
+// datagramTo is a signaled datagram of n bytes.
+func (e *End) datagramTo(to *End, ah *qp.AH, n int) qp.SendWR {
+	wr := e.Send(0, n)
+	wr.AH, wr.RemoteQPN, wr.RemoteQKey = ah, to.QPN(), to.Cfg.QKey
+	return wr
+}
+
+// TestDatagram: payload behind 40 bytes of GRH, for IPv4 20 zeros and the IPv4 header with a right checksum, for IPv6 its
+// header; length, source, immediate data.
+func TestDatagram(t *testing.T) {
+	for _, v6 := range []bool{false, true} {
+		s := NewScript(t)
+		a, b := s.gram(addr(v6, 1), QPConfig{}), s.gram(addr(v6, 2), QPConfig{QKey: 0x7777})
+		ah := a.handle(b.Node.GID, qp.AHAttr{TrafficClass: 0x6a, HopLimit: 9, FlowLabel: 0x12345})
+		for _, n := range []int{0, 1, 1000, 4096} {
+			b.posted = 0
+			id := s.Receive(b, n+40)
+			sent := s.Post(a, With(a.datagramTo(b, ah, n), Immediate(0xa1b2c3d4)))
+			s.Sent(a, sent, qp.WCSuccess)
+			f := s.Keep(a, func(p *wire.Packet) string { return field("TTL", p.Frame.TTL(), 9) })
+			head := bytes.Clone(f.pkt[:f.head])
+			s.Arrive(f)
+			wc := s.Received(b, id, qp.WCSuccess)
+			if wc.ByteLen != uint32(n+40) || wc.SrcQP != a.QPN() || wc.Flags != qp.WCGRH|qp.WCWithImm || wc.Imm != 0xa1b2c3d4 || wc.PKeyIndex != 0 {
+				t.Errorf("%+v", wc)
+			}
+			grh := b.Recv.Bytes[:40]
+			if v6 && !bytes.Equal(grh, head[:40]) {
+				t.Errorf("GRH % x is not the IPv6 header", grh)
+			}
+			if !v6 {
+				h := *(*wire.IPv4)(grh[20:])
+				h.UpdateChecksum()
+				if !bytes.Equal(grh[:20], make([]byte, 20)) || !bytes.Equal(grh[20:], h[:]) || h.Src() != a.Node.GID {
+					t.Errorf("GRH % x is not zeros and an IPv4 header with a right checksum", grh)
+				}
+			}
+			if back, err := qp.AHFromGRH(grh); err != nil || back.DGID != a.Node.GID {
+				t.Errorf("AHFromGRH: %v, %v", back, err)
+			}
+		}
+	}
+}
+
+// TestDatagramPSN counts up from sq_psn and wraps; receivers do not look at it.
+func TestDatagramPSN(t *testing.T) {
+	s := NewScript(t)
+	a, b := s.gram(NodeConfig{}, QPConfig{PSN: 0xffffff}), s.gram(NodeConfig{}, QPConfig{})
+	ah := a.handle(b.Node.GID, qp.AHAttr{})
+	one, two := s.Receive(b, 100), s.Receive(b, 100)
+	s.Post(a, a.datagramTo(b, ah, 10))
+	s.Post(a, a.datagramTo(b, ah, 20))
+	x := s.Keep(a, Pkt(wire.UDSendOnly, 0xffffff, AckReq(false)))
+	y := s.Keep(a, Pkt(wire.UDSendOnly, 0))
+	s.Arrive(y)
+	s.Arrive(x)
+	if wc := s.Received(b, one, qp.WCSuccess); wc.ByteLen != 60 {
+		t.Errorf("%d bytes", wc.ByteLen)
+	}
+	s.Received(b, two, qp.WCSuccess)
+}
+
+// TestQKey: the packet's must be the receiver's; bit 31 in the work request sends the sender's own.
+func TestQKey(t *testing.T) {
+	s := NewScript(t)
+	a, b := s.gram(NodeConfig{}, QPConfig{QKey: 0x1234}), s.gram(NodeConfig{}, QPConfig{QKey: 0x1234})
+	ah := a.handle(b.Node.GID, qp.AHAttr{})
+	id := s.Receive(b, 100)
+	wr := a.datagramTo(b, ah, 10)
+	wr.RemoteQKey = 0x1235
+	s.Sent(a, s.Post(a, wr), qp.WCSuccess)
+	s.Settle()
+	s.NoCompletions(b)
+	if n := b.Node.Engine.Stats().Drops[wire.DropQKey]; n != 1 {
+		t.Errorf("qkey violations: %d", n)
+	}
+	wr.RemoteQKey = 0x80000000
+	s.Post(a, wr)
+	s.Settle()
+	s.Received(b, id, qp.WCSuccess)
+}
+
+// TestDatagramTooLong for the path: LOC_LEN_ERR and SQE; for the receive: dropped and counted, the receive stays.
+func TestDatagramTooLong(t *testing.T) {
+	s := NewScript(t)
+	nc := NodeConfig{}
+	nc.Engine.MaxMTU = wire.MTU1024
+	a, b := s.gram(nc, QPConfig{}), s.gram(NodeConfig{}, QPConfig{})
+	ah := a.handle(b.Node.GID, qp.AHAttr{})
+	s.Sent(a, s.Post(a, a.datagramTo(b, ah, 1024)), qp.WCSuccess)
+	s.Settle()
+	bad, behind := s.Post(a, a.datagramTo(b, ah, 1025)), uint64(0)
+	s.Sent(a, bad, qp.WCLocLenErr)
+	s.InState(a, qp.StateSQE)
+	behind = s.Post(a, a.datagramTo(b, ah, 1))
+	s.Sent(a, behind, qp.WCWRFlushErr)
+	if err := a.Modify(qp.QPAttr{State: qp.StateRTS}, qp.AttrState); err != nil {
+		t.Fatal(err)
+	}
+	id := s.Receive(b, 49)
+	s.Post(a, a.datagramTo(b, ah, 10))
+	s.Settle()
+	s.NoCompletions(b)
+	s.Post(a, a.datagramTo(b, ah, 9))
+	s.Settle()
+	s.Received(b, id, qp.WCSuccess)
+	st := b.Node.Engine.Stats()
+	if st.Drops[wire.DropTooLong] != 1 || st.Drops[wire.DropNoRecv] != 1 {
+		t.Errorf("too long %d, no receive %d", st.Drops[wire.DropTooLong], st.Drops[wire.DropNoRecv])
+	}
+}
+
+// TestAddressHandles: what they check, and that a destroyed one sends nothing.
+func TestAddressHandles(t *testing.T) {
+	s := NewScript(t)
+	a, b := s.gram(NodeConfig{}, QPConfig{}), s.gram(NodeConfig{}, QPConfig{})
+	e := a.Node.Engine
+	for name, attr := range map[string]qp.AHAttr{
+		"no destination":   {},
+		"other IP version": {DGID: wire.GIDFrom(netip.MustParseAddr("fd00::1"))},
+		"source index":     {DGID: b.Node.GID, SGIDIndex: 1},
+		"flow label":       {DGID: b.Node.GID, FlowLabel: 1 << 20},
+	} {
+		if _, err := e.CreateAH(a.Node.PD, attr); err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+	ah := a.handle(b.Node.GID, qp.AHAttr{})
+	if err := e.DestroyAH(ah); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.DestroyAH(ah); err == nil {
+		t.Error("destroyed twice")
+	}
+	if _, err := a.PostSend(a.datagramTo(b, ah, 1)); err == nil {
+		t.Error("a destroyed handle was accepted")
+	}
+}
+
+// TestMulticast: every attached queue pair gets a copy, each by its own Q_Key and receives.
+func TestMulticast(t *testing.T) {
+	for _, group := range []string{"224.1.2.3", "ff0e::99"} {
+		s := NewScript(t)
+		v6 := group[0] == 'f'
+		g := wire.GIDFrom(netip.MustParseAddr(group))
+		a, b := s.gram(addr(v6, 1), QPConfig{}), s.gram(addr(v6, 2), QPConfig{})
+		other := &End{QP: b.Node.CreateQP(QPConfig{Type: qp.UD}), Recv: b.Node.NewRegion("r2", 1000, 0xa00000, 1)}
+		other.Activate()
+		otherKey := &End{QP: b.Node.CreateQP(QPConfig{Type: qp.UD, QKey: 5}), Recv: b.Node.NewRegion("r3", 1000, 0xb00000, 1)}
+		otherKey.Activate()
+		b.Node.Join(g)
+		for _, e := range []*End{b, other, otherKey} {
+			if err := b.Node.Engine.AttachMulticast(e.QP.QP, g); err != nil {
+				t.Fatal(err)
+			}
+			e.Groups = map[wire.GID]bool{g: true}
+		}
+		ids := []uint64{s.Receive(b, 100), s.Receive(other, 100), s.Receive(otherKey, 100)}
+		ah := a.handle(g, qp.AHAttr{})
+		wr := a.Send(0, 50)
+		wr.AH, wr.RemoteQPN, wr.RemoteQKey = ah, wire.MulticastQPN, a.Cfg.QKey
+		s.Post(a, wr)
+		s.Settle()
+		s.Received(b, ids[0], qp.WCSuccess)
+		s.Received(other, ids[1], qp.WCSuccess)
+		s.NoCompletions(otherKey)
+		if err := b.Node.Engine.DetachMulticast(b.QP.QP, g); err != nil {
+			t.Fatal(err)
+		}
+		b.Groups = nil
+		s.Receive(b, 100)
+		again := s.Receive(other, 100)
+		s.Post(a, wr)
+		s.Settle()
+		s.Received(other, again, qp.WCSuccess)
+		s.NoCompletions(b)
+		if err := b.Node.Engine.DetachMulticast(b.QP.QP, g); err == nil {
+			t.Error("detached twice")
+		}
+	}
+	s := NewScript(t)
+	rc, _ := s.Pair(QPConfig{}, QPConfig{})
+	ud := s.gram(NodeConfig{}, QPConfig{})
+	if err := rc.Node.Engine.AttachMulticast(rc.QP.QP, wire.GIDFrom(netip.MustParseAddr("224.0.0.9"))); err == nil {
+		t.Error("RC was attached")
+	}
+	if err := ud.Node.Engine.AttachMulticast(ud.QP.QP, ud.Node.GID); err == nil {
+		t.Error("a unicast address was attached")
+	}
+}
+
+// TestGSI: QP 1 exists once and talks with Q_Key 80010000H.
+func TestGSI(t *testing.T) {
+	s := NewScript(t)
+	var ends []*End
+	for range 2 {
+		e := s.newEnd(NodeConfig{}, QPConfig{Type: qp.GSI, QKey: wire.GSIQKey})
+		e.Activate()
+		ends = append(ends, e)
+	}
+	a, b := ends[0], ends[1]
+	if a.QPN() != 1 {
+		t.Fatalf("GSI has number %d", a.QPN())
+	}
+	id := s.Receive(b, 256+40)
+	wr := a.datagramTo(b, a.handle(b.Node.GID, qp.AHAttr{}), 256)
+	s.Post(a, wr)
+	s.Settle()
+	if wc := s.Received(b, id, qp.WCSuccess); wc.SrcQP != 1 {
+		t.Errorf("source QP %d", wc.SrcQP)
+	}
+	cq := a.Node.CreateCQ(1)
+	if _, err := a.Node.Engine.CreateQP(qp.QPInit{Type: qp.GSI, PD: a.Node.PD, SendCQ: cq, RecvCQ: cq}); err == nil {
+		t.Error("a second QP 1 was made")
+	}
+}
