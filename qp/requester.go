@@ -48,11 +48,14 @@ const (
 func (e *Engine) request(now Time, q *QP, b *wire.Batch) verdict {
 	for {
 		r := &q.req
-		if s := q.State(); s != StateRTS && s != StateSQD || q.rec.waiting() || r.held() {
+		if s := q.State(); s != StateRTS && s != StateSQD || q.rec.waiting() {
 			return blocked
 		}
 		if q.rec.probe == probeDue {
 			return e.sendProbe(now, q, b)
+		}
+		if r.held() {
+			return blocked
 		}
 		if r.next == r.started {
 			if r.next == q.sq.tail.Load() || q.State() == StateSQD || !q.mayStart(r.next) {
