@@ -36,10 +36,6 @@ const (
 	maxStandby = time.Millisecond
 	// linger is how long the background goes on polling after it last had something to do, before it sleeps.
 	linger = 20 * time.Microsecond
-	// promptTime is how soon an application comes back that only looks at its completions and posts the next requests, and
-	// promptEnough is how many times in a row it must have done so to be trusted.
-	promptTime   = 10 * time.Microsecond
-	promptEnough = 16
 	// retryFull is when to try again to send what the port had no room for, unless the port says so earlier.
 	retryFull = 50 * time.Microsecond
 	// retryFailed is when to look again at a port that reports an error.
@@ -65,13 +61,12 @@ type lane struct {
 	tx       *wire.Batch // sealed frames that the port has not taken yet
 	deadline qp.Time     // when the next turn is due if nothing happens before
 	horizon  qp.Time     // the latest deadline there was
-	handed   qp.Time     // when an application was last handed completions; 0 once it has come back
-	prompt   int         // how many times in a row it came back promptly
 	rang     bool        // the turn woke somebody
 	failed   bool        // the port's last call returned an error
 	closed   bool
 	count    LaneStats
 
+	trust   trust
 	claimed atomic.Int64 // when an application last polled; 0 says that none does
 	onDuty  atomic.Bool  // the background watches the port, or will at once
 	standby *alarm       // what the background sleeps on while an application polls
@@ -191,52 +186,44 @@ func (l *lane) poll(c *CQ, claim bool) {
 		return
 	}
 	t := now()
-	l.returned(t)
+	l.trust.returns(t)
 	if claim {
 		l.claimed.Store(int64(t))
 	}
 	l.reader.Enter()
+	if l.engine.DoorbellPending() { // posts that were held: before we look at what has arrived
+		l.output(t)
+	}
 	l.input(t)
-	more := false
+	postpone := false
 	if found := c.lanes[l.index].Len() > 0; found {
-		l.handed = t
-		if more = claim && l.prompt >= promptEnough && !l.onDuty.Load(); more {
-			l.count.Postponed++
-		}
+		l.trust.leaves(t)
+		postpone = claim && l.trusting()
 	}
-	if !more {
-		more = l.output(t)
+	if postpone {
+		l.count.Postponed++
 	}
-	l.finish(t, more)
+	l.finish(t, postpone || l.output(t))
+	l.trust.holds(claim && l.trusting() && l.engine.PollTimeout() != qp.Never)
 	l.release()
 }
 
-// returned measures how soon an application comes back after it was handed completions. One that always does so at once gets
-// them before their acknowledgements are sent, not after, which saves it a system call on the way; its next post or poll
-// sends them, together with what it posts. Should it stay away for once, the background sends them, and it has to prove
-// itself again.
-func (l *lane) returned(t qp.Time) {
-	if l.handed == 0 {
-		return
-	}
-	if t-l.handed < qp.Time(promptTime) {
-		l.prompt++
-	} else {
-		l.prompt = 0
-	}
-	l.handed = 0
-}
+// trusting tells whether the application can be relied on to call again at once. While the background is on duty it would
+// only be in the way.
+func (l *lane) trusting() bool { return l.trust.earned() && !l.onDuty.Load() }
 
 // posted sees to it that what was posted to q is sent: all that a post needs is the second half of a turn. If somebody else
 // has the turn, release makes them look.
 func (l *lane) posted(q *qp.QP) {
 	l.engine.Ring(q)
-	if l.turns.tryLock() {
-		t := now()
-		l.returned(t)
-		l.send(t)
-		l.release()
+	if l.trust.postHeld() || !l.turns.tryLock() {
+		return
 	}
+	t := now()
+	l.trust.returns(t)
+	l.send(t)
+	l.trust.holds(l.trusting() && l.engine.PollTimeout() != qp.Never)
+	l.release()
 }
 
 // send is the second half of a turn.
@@ -255,7 +242,7 @@ func (l *lane) do(f func(e *qp.Engine, now qp.Time) error) error {
 		l.turns.unlock()
 		return err
 	}
-	if l.deadline <= t {
+	if l.deadline <= t || l.engine.DoorbellPending() {
 		l.turn(t)
 	}
 	err := f(l.engine, t)
@@ -330,7 +317,7 @@ func (l *lane) background() {
 // comes, or somebody wakes it.
 func (l *lane) watch() {
 	l.turns.lock()
-	l.prompt, l.handed = 0, 0
+	l.trust.lost()
 	t := now()
 	for idle := t; t-idle < qp.Time(linger) && !l.closing.Load(); t = now() {
 		if l.turn(t) {

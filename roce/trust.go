@@ -1,0 +1,91 @@
+package roce
+
+// When to send, for an application that always comes back at once.
+//
+// A loop that polls completions and posts the next requests calls the stack every microsecond or so. For such a one it is
+// better to wait for its next call in two places:
+//
+//   - Completions that a poll finds are handed over before their acknowledgements are sent, which takes a system call; the next
+//     call sends them, in one batch with what was posted meanwhile.
+//   - Requests that are posted while others are unacknowledged are left to the next poll, or until there are maxHeld, so that
+//     many small packets leave in one system call. The first request of a burst is never held.
+//
+// An application earns this by coming back promptly many times in a row, and loses it by being late once. What it has left
+// behind then is sent by the background, which sees within a millisecond that nobody polls any more.
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/goroce/goroce/qp"
+)
+
+const (
+	// promptTime is within what time an application comes back that only looks at its completions and posts requests.
+	promptTime = qp.Time(10 * time.Microsecond)
+	// promptEnough is how many times in a row it must have done so.
+	promptEnough = 16
+	// maxHeld is how many posts are held back at most.
+	maxHeld = 32
+)
+
+// trust is what a lane knows of how its application comes back. The zero trust is none.
+type trust struct {
+	// under the turn lock
+	left   qp.Time // when the application left with something to come back for; 0 if it is back
+	streak int     // how many times in a row it came back promptly
+
+	// any goroutine
+	hold   atomic.Bool  // posts may be held
+	held   atomic.Int32 // posts that are
+	heldAt atomic.Int64 // when the first of them was
+}
+
+// earned tells whether the application may be waited for.
+func (r *trust) earned() bool { return r.streak >= promptEnough }
+
+// leaves notes that the application is given completions.
+func (r *trust) leaves(t qp.Time) { r.left = t }
+
+// returns notes that the application is back.
+func (r *trust) returns(t qp.Time) {
+	if r.held.Swap(0) > 0 && r.left == 0 {
+		r.left = qp.Time(r.heldAt.Load())
+	}
+	if r.left == 0 {
+		return
+	}
+	if t-r.left < promptTime {
+		r.streak++
+	} else {
+		r.streak = 0
+	}
+	r.left = 0
+}
+
+// holds says whether posts may be held from now on: only with something unacknowledged, whose answer will make the application
+// poll.
+func (r *trust) holds(yes bool) {
+	if r.hold.Load() != yes {
+		r.hold.Store(yes)
+	}
+}
+
+// postHeld is asked with each post, after its doorbell has rung, whether it is left for later. It takes no lock.
+func (r *trust) postHeld() bool {
+	if !r.hold.Load() {
+		return false
+	}
+	n := r.held.Add(1)
+	if n == 1 {
+		r.heldAt.Store(int64(now()))
+	}
+	return n < maxHeld
+}
+
+// lost forgets all trust.
+func (r *trust) lost() {
+	r.left, r.streak = 0, 0
+	r.hold.Store(false)
+	r.held.Store(0)
+}
