@@ -1,12 +1,14 @@
-// Multicast: per group a UDP socket that has joined it, which makes the kernel report the membership (IGMP, MLD) and open
-// the interface's filter for the group's Ethernet address. The packets come by the ring like all others: the filter there
-// is made anew.
+// Multicast: the UDP socket that holds our port joins the group, which makes the kernel report the membership (IGMP, MLD)
+// and open the interface's filter for the group's Ethernet address. The packets come by the ring like all others, when its
+// own filter lets them pass.
 //
-// Frames that we send to a group that we have joined are for ourselves too (see packet_self_linux.go).
+// Frames that we send to a group that we have joined are for ourselves too (see packet_self_linux.go); only lo brings them
+// back by itself.
 
 package transport
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -17,12 +19,7 @@ import (
 
 type packetGroups struct {
 	sync.Mutex
-	joined map[wire.GID]*packetGroup
-}
-
-type packetGroup struct {
-	fd    int
-	joins int
+	joined map[wire.GID]int // how often
 }
 
 // JoinGroup implements Multicaster.
@@ -39,24 +36,21 @@ func (p *packetPort) JoinGroup(group wire.GID) error {
 	if p.closed.Load() {
 		return fail(ErrClosed)
 	}
-	if g := p.groups.joined[group]; g != nil {
-		g.joins++
+	if p.groups.joined[group] == 0 {
+		if err := p.member(group, true); err != nil {
+			return fail(err)
+		}
+		if p.groups.joined == nil {
+			p.groups.joined = map[wire.GID]int{}
+		}
+	}
+	if p.groups.joined[group]++; p.groups.joined[group] > 1 {
 		return nil
 	}
-	fd, err := p.peers.joinGroup(group)
-	if err != nil {
-		return fail(err)
-	}
-	if p.groups.joined == nil {
-		p.groups.joined = map[wire.GID]*packetGroup{}
-	}
-	p.groups.joined[group] = &packetGroup{fd: fd, joins: 1}
+	p.peers.setSelf(group, p.peers.encap != "loopback")
 	if err := p.filterGroups(); err != nil {
-		delete(p.groups.joined, group)
-		unix.Close(fd)
 		return fail(err)
 	}
-	p.peers.setSelf(group, true)
 	return nil
 }
 
@@ -64,17 +58,15 @@ func (p *packetPort) JoinGroup(group wire.GID) error {
 func (p *packetPort) LeaveGroup(group wire.GID) error {
 	p.groups.Lock()
 	defer p.groups.Unlock()
-	g := p.groups.joined[group]
-	if g == nil {
+	if p.groups.joined[group] == 0 {
 		return fmt.Errorf("transport: %s: leave %v: %w", p.name, group, ErrNotJoined)
 	}
-	if g.joins--; g.joins > 0 {
+	if p.groups.joined[group]--; p.groups.joined[group] > 0 {
 		return nil
 	}
 	delete(p.groups.joined, group)
 	p.peers.setSelf(group, false)
-	unix.Close(g.fd)
-	return p.filterGroups()
+	return errors.Join(p.member(group, false), p.filterGroups())
 }
 
 // filterGroups gives the ring a filter for the groups that are joined now.
@@ -86,34 +78,25 @@ func (p *packetPort) filterGroups() error {
 	return attachFilter(p.rx, packetFilter(p.gid, list))
 }
 
-func (g *packetGroups) close() {
-	g.Lock()
-	defer g.Unlock()
-	for _, group := range g.joined {
-		unix.Close(group.fd)
-	}
-	clear(g.joined)
-}
-
-// joinGroup opens a socket that is a member of the group on the interface.
-func (t *neighbours) joinGroup(group wire.GID) (fd int, err error) {
-	family := unix.AF_INET
-	if !group.Is4() {
-		family = unix.AF_INET6
-	}
-	if fd, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP); err != nil {
-		return -1, err
-	}
+// member has the UDP socket join the group on the interface, or leave it.
+func (p *packetPort) member(group wire.GID, join bool) (err error) {
 	if group.Is4() {
-		err = unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP,
-			&unix.IPMreqn{Multiaddr: group.Addr().As4(), Address: t.addr.As4(), Ifindex: int32(t.index)})
+		what := unix.IP_DROP_MEMBERSHIP
+		if join {
+			what = unix.IP_ADD_MEMBERSHIP
+		}
+		err = unix.SetsockoptIPMreqn(p.holder, unix.IPPROTO_IP, what,
+			&unix.IPMreqn{Multiaddr: group.Addr().As4(), Address: p.addr.As4(), Ifindex: int32(p.peers.index)})
 	} else {
-		err = unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP,
-			&unix.IPv6Mreq{Multiaddr: group, Interface: uint32(t.index)})
+		what := unix.IPV6_LEAVE_GROUP
+		if join {
+			what = unix.IPV6_JOIN_GROUP
+		}
+		err = unix.SetsockoptIPv6Mreq(p.holder, unix.IPPROTO_IPV6, what,
+			&unix.IPv6Mreq{Multiaddr: group, Interface: uint32(p.peers.index)})
 	}
-	if err != nil {
-		unix.Close(fd)
-		return -1, fmt.Errorf("on interface %d: %w", t.index, err)
+	if errors.Is(err, unix.ENOBUFS) {
+		return fmt.Errorf("the port is in %d groups, which is as many as net.ipv4.igmp_max_memberships allows: %w", len(p.groups.joined), err)
 	}
-	return fd, nil
+	return err
 }

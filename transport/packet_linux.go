@@ -269,7 +269,6 @@ func (p *packetPort) Close() error {
 
 // release closes what is open.
 func (p *packetPort) release() error {
-	p.groups.close()
 	p.sleep.close()
 	if p.peers != nil {
 		p.peers.close()

@@ -174,7 +174,7 @@ func (s *packetSender) layMessage(i int, run []wire.Frame, header *etherHeader) 
 	}
 	iov, h := &s.iovs[i], &s.msgs[i].hdr
 	if size <= copyMax {
-		n += copy(prefix[n:], first.Body[:size:size])
+		n += copy(prefix[n:], unsafe.Slice(unsafe.SliceData(first.Body), size))
 		h.SetIovlen(1)
 	} else {
 		iov[1].Base = unsafe.SliceData(first.Body)

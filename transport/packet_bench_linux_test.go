@@ -1,0 +1,223 @@
+package transport
+
+import (
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goroce/goroce/wire"
+)
+
+// The ceilings of the two kinds of port that use whole runs, between two namespaces on a veth pair of MTU 9000, with sender and
+// receiver on a processor each. "copied" adds on each side what no protocol above can avoid: a copy of the payload between
+// application memory and frame, and the ICRC. Compare within one run: machines differ, ratios do not.
+//
+//	go test -bench 'Stream|Latency' -run - ./transport
+
+var benchPorts = []struct{ name, format string }{{"udp", "udp:10.77.0.%d"}, {"packet", "packet:10.77.0.%d"}}
+
+// openPair opens two ports and has them know each other.
+func openPair(b *testing.B, format string) (left, right Port) {
+	w := newWire(b, 9000)
+	left, right = w.open(b, format, 0, Options{}), w.open(b, format, 1, Options{})
+	for _, p := range [][2]Port{{left, right}, {right, left}} {
+		if r, ok := p[0].(Resolver); ok {
+			gid, _ := wire.ParseGID(fmt.Sprintf("10.77.0.%d", map[bool]int{true: 2, false: 1}[p[0] == left]))
+			if err := r.Resolve(gid, 3*time.Second); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	return left, right
+}
+
+// pin gives the goroutine a thread on one processor until it ends.
+func pin(cpu int) {
+	runtime.LockOSThread()
+	var set unix.CPUSet
+	set.Set(cpu % runtime.NumCPU())
+	unix.SchedSetaffinity(0, &set)
+}
+
+func pathByHand(src, dst string, port uint16) *wire.Path {
+	s, _ := wire.ParseGID(src)
+	d, _ := wire.ParseGID(dst)
+	p, _ := wire.NewPath(s, d, port, 0, 64, 0)
+	return &p
+}
+
+func BenchmarkStream(b *testing.B) {
+	for _, port := range benchPorts {
+		for _, c := range []struct {
+			name   string
+			size   int
+			copied bool
+		}{{"4096B", 4096, false}, {"4096B-copied", 4096, true}, {"1024B-copied", 1024, true}, {"64B-copied", 64, true}} {
+			b.Run(port.name+"/"+c.name, func(b *testing.B) { stream(b, port.format, c.size, c.copied) })
+		}
+	}
+}
+
+// stream sends b.N packets and measures the rate at which they arrive.
+func stream(b *testing.B, format string, size int, copied bool) {
+	left, right := openPair(b, format)
+	var flow flow
+	sender, receiver := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(sender)
+		pin(0)
+		sendStream(left, size, copied, &flow)
+	}()
+	go func() {
+		defer close(receiver)
+		pin(1)
+		receiveStream(b, right, size, copied, &flow)
+	}()
+	<-receiver
+	flow.stop.Store(true)
+	<-sender
+	b.ReportMetric(float64(b.N)*float64(size)*8/float64(b.Elapsed().Nanoseconds()), "Gbit/s")
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/1e6, "Mpkt/s")
+	sent := left.Stats()
+	b.ReportMetric(float64(sent.SendFrames)/float64(max(b.N, 1)), "sent/recv")
+	b.ReportMetric(0, "ns/op")
+}
+
+// flow keeps a stream from overrunning its receiver, as a protocol's window does.
+type flow struct {
+	received atomic.Int64
+	stop     atomic.Bool
+}
+
+// wait returns when few enough packets are under way, and how many were sent; what does not arrive in time is given up.
+func (f *flow) wait(sent int64) int64 {
+	const window = 2048
+	for spins := 0; sent-f.received.Load() > window && !f.stop.Load(); spins++ {
+		if spins > 1e7 {
+			return f.received.Load()
+		}
+	}
+	return sent
+}
+
+func sendStream(p Port, size int, copied bool, flow *flow) {
+	path := pathByHand("10.77.0.1", "10.77.0.2", wire.UDPPort)
+	batch := wire.NewBatch(64, 4200)
+	batch.MaxRun(p.Info().MaxRun)
+	user := make([]byte, 1<<20)
+	at := 0
+	fill := func() {
+		for {
+			f := batch.Reserve(path, wire.BodyLen(wire.RCWriteMiddle, size))
+			if f == nil {
+				break
+			}
+			(*wire.BTH)(f.Body).Put(wire.RCWriteMiddle, 0, 0, wire.DefaultPKey, 0x11, 1)
+			if copied {
+				copy(f.Body[wire.BTHLen:], user[at:at+size])
+				at = (at + size) % (len(user) - size)
+			}
+			if copied {
+				wire.Seal(f)
+			}
+		}
+	}
+	for sent := int64(0); !flow.stop.Load(); {
+		fill()
+		for batch.Len() > 0 && !flow.stop.Load() {
+			n, err := p.Send(batch)
+			if err != nil {
+				panic(err)
+			}
+			batch.Drop(n)
+			sent = flow.wait(sent + int64(n))
+		}
+	}
+}
+
+func receiveStream(b *testing.B, p Port, size int, copied bool, flow *flow) {
+	frames := make([]wire.Frame, 64)
+	user := make([]byte, 1<<20)
+	at := 0
+	for got := -20000; got < b.N; { // the first ones warm up
+		n, err := p.Recv(frames)
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		if got <= 0 && got+n > 0 {
+			b.ResetTimer()
+		}
+		got += n
+		flow.received.Add(int64(n))
+		if !copied {
+			continue
+		}
+		for i := range frames[:n] {
+			if !wire.Verify(&frames[i]) {
+				b.Error("bad ICRC")
+				return
+			}
+			copy(user[at:at+size], frames[i].Body[wire.BTHLen:])
+			at = (at + size) % (len(user) - size)
+		}
+	}
+	b.StopTimer()
+}
+
+// BenchmarkLatency is 64 B there and back, both ends spinning.
+func BenchmarkLatency(b *testing.B) {
+	for _, port := range benchPorts {
+		b.Run(port.name, func(b *testing.B) {
+			left, right := openPair(b, port.format)
+			var stop atomic.Bool
+			echo := make(chan struct{})
+			go func() {
+				defer close(echo)
+				pin(1)
+				back := pathByHand("10.77.0.2", "10.77.0.1", wire.UDPPort)
+				batch := wire.NewBatch(1, 256)
+				frames := make([]wire.Frame, 64)
+				for !stop.Load() {
+					if n, _ := right.Recv(frames); n > 0 {
+						ping(right, batch, back)
+					}
+				}
+			}()
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				pin(0)
+				to := pathByHand("10.77.0.1", "10.77.0.2", wire.UDPPort)
+				batch := wire.NewBatch(1, 256)
+				frames := make([]wire.Frame, 64)
+				for i := -1000; i < b.N; i++ {
+					if i == 0 {
+						b.ResetTimer()
+					}
+					ping(left, batch, to)
+					for n := 0; n == 0; {
+						n, _ = left.Recv(frames)
+					}
+				}
+				b.StopTimer()
+			}()
+			<-done
+			stop.Store(true)
+			<-echo
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "us")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+func ping(p Port, batch *wire.Batch, path *wire.Path) {
+	f := batch.Reserve(path, wire.BodyLen(wire.RCSendOnly, 20))
+	(*wire.BTH)(f.Body).Put(wire.RCSendOnly, 0, 0, wire.DefaultPKey, 0x11, 1)
+	n, _ := p.Send(batch)
+	batch.Drop(n)
+}
