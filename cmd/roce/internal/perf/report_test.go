@@ -1,0 +1,46 @@
+package perf
+
+import (
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/stretchr/testify/require"
+)
+
+// The lines must be perftest's to the byte: scripts cut columns out of them.
+func TestLinesArePerftests(t *testing.T) {
+	f := figures{Size: 65536, Iters: 5000, Peak: 12410.60, Avg: 8155.54, Rate: 0.130489}
+	require.Equal(t, " 65536      5000             12410.60            8155.54\t\t   0.130489\n", f.line(false))
+	f = figures{Size: 8, Iters: 1000, Peak: 0.01, Avg: 0.005, Rate: 0.000078}
+	require.Equal(t, " 8          1000           0.010000            0.005000            0.000078\n", f.line(true))
+
+	k, err := parseKey([]byte(keyExample))
+	require.NoError(t, err)
+	write, _ := Find("ib_write_bw")
+	require.Equal(t, " local address: LID 0000 QPN 0x0011 PSN 0x5b3a2c RKey 0x0002b4 VAddr 0x007f1c2a5d1000\n"+
+		" GID: 00:00:00:00:00:00:00:00:00:00:255:255:10:00:00:01\n", k.line("local", write))
+	read, _ := Find("read-lat")
+	require.Contains(t, k.line("remote", read), " remote address: LID 0000 QPN 0x0011 PSN 0x5b3a2c OUT 0x01 RKey 0x0002b4 ")
+	send, _ := Find("send-bw")
+	require.Contains(t, k.line("local", send), "PSN 0x5b3a2c\n GID:")
+}
+
+func TestLatencyLine(t *testing.T) {
+	h := hdrhistogram.New(1, longest, 3)
+	for range 99 {
+		require.NoError(t, h.RecordValue(8000))
+	}
+	require.NoError(t, h.RecordValue(20000))
+	// The histogram keeps three digits, so the largest is 10.01.
+	l := tally{size: 8, iters: 101, times: h, half: 2, elapsed: time.Second}
+	require.Equal(t, " 8       101          4.00           10.01        4.00     \t       4.06        \t0.60   \t\t4.00    \t\t10.01  \n", l.line(false))
+	require.Equal(t, " 8             101            4950.50        101.00 \n", l.line(true))
+}
+
+// The peak is the best part of a run, which need not be all of it.
+func TestPeak(t *testing.T) {
+	ms := time.Millisecond
+	s := stream{posts: []time.Duration{0, 0, 10 * ms, 10 * ms}, dones: []time.Duration{0, 10 * ms, 0, 12 * ms}}
+	require.InDelta(t, 1000, s.peak(), 0.001) // the last two messages took 2 ms
+}

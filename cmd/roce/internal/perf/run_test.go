@@ -1,0 +1,231 @@
+package perf
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/roce"
+)
+
+// freePort asks the kernel for a TCP port that nobody listens on.
+func freePort(t *testing.T) int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// outcome is how an end ended.
+type outcome struct {
+	out bytes.Buffer
+	err error
+}
+
+// contest runs both ends of a test over loopback.
+func contest(t *testing.T, test string, server, client Options) (s, c *outcome) {
+	tt, ok := Find(test)
+	require.True(t, ok)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	server.Port = freePort(t)
+	client.Port, client.Host = server.Port, "127.0.0.1"
+	s, c = &outcome{}, &outcome{}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.err = Run(ctx, &s.out, tt, server)
+		cancel() // a server that failed early leaves nobody to wait for
+	}()
+	for {
+		c.out.Reset()
+		c.err = Run(ctx, &c.out, tt, client)
+		if c.err == nil || ctx.Err() != nil || !strings.Contains(c.err.Error(), "is its end running") {
+			break
+		}
+	}
+	<-ended
+	return s, c
+}
+
+// slow is the code of an ack timeout of a second: the machine that runs the tests may be busy with others.
+const slow = 18
+
+// base are the options that every end needs.
+func base(change func(*Options)) Options {
+	o := Options{Type: roce.RC, Inline: -1, QPTimeout: slow, Iters: 200, JSON: true}
+	if change != nil {
+		change(&o)
+	}
+	return o
+}
+
+func TestRunAgainstItself(t *testing.T) {
+	for _, c := range []struct {
+		test   string
+		name   string
+		both   func(*Options)
+		client func(*Options)
+	}{
+		{test: "write-bw"},
+		{test: "read-bw"},
+		{test: "send-bw"},
+		{test: "atomic-bw"},
+		{test: "write-lat"},
+		{test: "read-lat"},
+		{test: "send-lat"},
+		{test: "atomic-lat"},
+		{"write-bw", "4 QPs", func(o *Options) { o.QPs = 4; o.Size = 8 }, nil},
+		{"write-bw", "both ways", func(o *Options) { o.Bidi = true }, nil},
+		{"write-bw", "sleeping", func(o *Options) { o.Events = true }, nil},
+		{"write-bw", "all sizes", func(o *Options) { o.AllSizes = true; o.Iters = 5 }, nil},
+		{"write-bw", "inline", func(o *Options) { o.Inline = 64; o.Size = 64 }, nil},
+		{"write-bw", "MTU 256", nil, func(o *Options) { o.MTU = 256; o.Size = 1000 }},
+		{"write-bw", "half a second", nil, func(o *Options) { o.Iters = 0; o.Duration = time.Second / 2 }},
+		{"read-bw", "both ways", func(o *Options) { o.Bidi = true; o.QPs = 2 }, nil},
+		{"send-bw", "both ways", func(o *Options) { o.Bidi = true }, nil},
+		{"send-bw", "sleeping", func(o *Options) { o.Events = true }, nil},
+		{"send-bw", "all sizes", func(o *Options) { o.AllSizes = true; o.Iters = 20 }, nil},
+		{"send-bw", "few receives", func(o *Options) { o.RxDepth = 5; o.Size = 100 }, nil},
+		{"send-bw", "half a second", func(o *Options) { o.Iters = 0; o.Duration = time.Second / 2 }, nil},
+		{"send-bw", "UD", func(o *Options) { o.Type = roce.UD }, nil},
+		{"send-bw", "UC", func(o *Options) { o.Type = roce.UC; o.Size = 4096; o.Iters = 50 }, nil},
+		{"send-lat", "UD", func(o *Options) { o.Type = roce.UD }, nil},
+		{"send-lat", "all sizes", func(o *Options) { o.AllSizes = true; o.Iters = 5 }, nil},
+		{"send-lat", "half a second", func(o *Options) { o.Iters = 0; o.Duration = time.Second / 2 }, nil},
+		{"write-lat", "all sizes", func(o *Options) { o.AllSizes = true; o.Iters = 5 }, nil},
+		{"write-lat", "half a second", func(o *Options) { o.Iters = 0; o.Duration = time.Second / 2 }, nil},
+		{"atomic-bw", "CAS", func(o *Options) { o.CmpSwap = true }, nil},
+	} {
+		t.Run(strings.TrimSpace(c.test+" "+c.name), func(t *testing.T) {
+			if raceDetector && c.test == "write-lat" {
+				t.Skip("to watch 2 bytes of memory while another goroutine writes them is what the test does, and a race")
+			}
+			server, client := base(c.both), base(c.both)
+			if c.client != nil {
+				c.client(&client)
+			}
+			s, cl := contest(t, c.test, server, client)
+			require.NoError(t, cl.err, "the server ended with: %v", s.err)
+			require.NoError(t, s.err)
+			results := parse(t, cl)
+			require.NotEmpty(t, results)
+			if client.Duration == 0 && client.Type == roce.RC {
+				require.Equal(t, client.Iters*max(client.QPs, 1), int(results[0]["iterations"].(float64)))
+			}
+		})
+	}
+}
+
+// parse reads the JSON that an end printed.
+func parse(t *testing.T, o *outcome) []map[string]any {
+	var got struct {
+		Results []map[string]any `json:"results"`
+	}
+	text := o.out.String()
+	require.NoError(t, json.Unmarshal([]byte(text[strings.Index(text, "{"):]), &got))
+	return got.Results
+}
+
+// A peer that goes away must be noticed, in whatever round or test this end is.
+func TestPeerLeaves(t *testing.T) {
+	for rounds := range 7 { // 4 of the preamble, then keys
+		for _, test := range []string{"write-bw", "send-bw", "send-lat"} {
+			t.Run(fmt.Sprintf("%s after %d rounds", test, rounds), func(t *testing.T) {
+				tt, _ := Find(test)
+				port := freePort(t)
+				ended := make(chan error)
+				go func() {
+					o := base(nil)
+					o.Port = port
+					ended <- Run(t.Context(), &bytes.Buffer{}, tt, o)
+				}()
+				var l *link
+				require.Eventually(t, func() (ok bool) {
+					var err error
+					l, err = meet(t.Context(), "127.0.0.1", port)
+					return err == nil
+				}, 5*time.Second, time.Millisecond)
+				sizes := []int{versionLen, 4, 4, 2, keyLen, keyLen, keyLen}
+				mine := [][]byte{append([]byte(version), make([]byte, 12)...), {0, 0, 16, 0}, {0, 0, 0, 64}, {'3', 0}}
+				for i := range rounds {
+					if i < len(mine) {
+						require.NoError(t, l.swap(mine[i], make([]byte, sizes[i]), time.Minute))
+						continue
+					}
+					_, err := l.key(key{QPN: 77, Outs: 1, GID: loopbackGID}, time.Minute)
+					require.NoError(t, err)
+				}
+				l.Close()
+				select {
+				case err := <-ended:
+					require.Error(t, err)
+				case <-time.After(10 * time.Second):
+					t.Fatal("it goes on for ever")
+				}
+			})
+		}
+	}
+}
+
+var loopbackGID = roce.GID{10: 0xff, 11: 0xff, 12: 127, 15: 200}
+
+func TestCancelEndsEveryWait(t *testing.T) {
+	for _, test := range []string{"write-bw", "send-lat"} {
+		tt, _ := Find(test)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		o := base(nil)
+		o.Port = freePort(t)
+		go func() { ended <- Run(ctx, &bytes.Buffer{}, tt, o) }()
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for _, c := range []struct {
+		test string
+		o    func(*Options)
+		want string
+	}{
+		{"read-bw", func(o *Options) { o.Type = roce.UC }, "--connection UC: want RC"},
+		{"write-bw", func(o *Options) { o.Type = roce.UD }, "--connection UD: want RC or UC"},
+		{"atomic-bw", func(o *Options) { o.Size = 16 }, "atomics have 8 bytes"},
+		{"write-bw", func(o *Options) { o.Iters = 4 }, "--iters 4: want 5 or more"},
+		{"send-lat", func(o *Options) { o.QPs = 2 }, "--qps 2"},
+		{"write-lat", func(o *Options) { o.Events = true }, "watches memory"},
+		{"write-bw", func(o *Options) { o.Duration = time.Second; o.AllSizes = true }, "exclude each other"},
+		{"write-bw", func(o *Options) { o.Size = 2 << 30 }, "--size 2147483648"},
+	} {
+		tt, _ := Find(c.test)
+		o := base(c.o)
+		require.ErrorContains(t, Run(t.Context(), &bytes.Buffer{}, tt, o), c.want)
+	}
+}
+
+func TestSizesAndSecondsAsFlags(t *testing.T) {
+	for text, want := range map[string]int{"8": 8, "64K": 65536, "64k": 65536, "1M": 1 << 20, "1024M": 1 << 30} {
+		var s Size
+		require.NoError(t, s.Set(text))
+		require.Equal(t, want, int(s))
+	}
+	for _, text := range []string{"", "K", "-1", "2G", "8 ", "1025M"} {
+		require.Error(t, new(Size).Set(text), text)
+	}
+	for text, want := range map[string]time.Duration{"5": 5 * time.Second, "1m30s": 90 * time.Second} {
+		var s Seconds
+		require.NoError(t, s.Set(text))
+		require.Equal(t, want, time.Duration(s))
+	}
+	for _, text := range []string{"", "0", "-1", "x"} {
+		require.Error(t, new(Seconds).Set(text), text)
+	}
+}

@@ -1,0 +1,135 @@
+package pingpong
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/cmd/roce/internal/oob"
+	"github.com/goroce/goroce/roce"
+)
+
+func freePort(t *testing.T) int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// slow is the code of an ack timeout of a second: the machine that runs the tests may be busy with others.
+const slow = 18
+
+func base(change func(*Options)) Options {
+	o := Options{Type: roce.RC, MTU: 1024, RxDepth: 500, Iters: 100, Timeout: slow, Stall: 10 * time.Second}
+	if change != nil {
+		change(&o)
+	}
+	return o
+}
+
+// match plays a game over loopback and returns what both ends printed.
+func match(t *testing.T, server, client Options) (s, c string, serr, cerr error) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	server.Port = freePort(t)
+	client.Port, client.Host = server.Port, "127.0.0.1"
+	var sout, cout bytes.Buffer
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		serr = Run(ctx, &sout, server)
+	}()
+	for {
+		cout.Reset()
+		cerr = Run(ctx, &cout, client)
+		if cerr == nil || !strings.Contains(cerr.Error(), "is its end running") {
+			break
+		}
+	}
+	<-ended
+	return sout.String(), cout.String(), serr, cerr
+}
+
+// printed are the lines of ibv_rc_pingpong.
+var printed = regexp.MustCompile(`^  local address:  LID 0x0000, QPN 0x[0-9a-f]{6}, PSN 0x[0-9a-f]{6}, GID ::ffff:127\.0\.0\.\d+
+  remote address: LID 0x0000, QPN 0x[0-9a-f]{6}, PSN 0x[0-9a-f]{6}, GID ::ffff:127\.0\.0\.\d+
+819200 bytes in \d+\.\d\d seconds = \d+\.\d\d Mbit/sec
+100 iters in \d+\.\d\d seconds = \d+\.\d\d usec/iter
+$`)
+
+func TestRunPrintsWhatTheOriginalPrints(t *testing.T) {
+	s, c, serr, cerr := match(t, base(nil), base(nil))
+	require.NoError(t, serr)
+	require.NoError(t, cerr)
+	require.Regexp(t, printed, s)
+	require.Regexp(t, printed, c)
+}
+
+func TestRunAgainstItself(t *testing.T) {
+	for _, kind := range []roce.QPType{roce.RC, roce.UC, roce.UD} {
+		for _, size := range []int{1, 1000, 4096, 300000} {
+			for _, events := range []bool{false, true} {
+				if kind == roce.UD && size > 4096 {
+					continue
+				}
+				o := base(func(o *Options) {
+					o.Type, o.Size, o.Events, o.Check, o.RxDepth, o.Iters = kind, size, events, true, 3, 30
+				})
+				_, _, serr, cerr := match(t, o, o)
+				require.NoError(t, serr, "%v %d", kind, size)
+				require.NoError(t, cerr, "%v %d", kind, size)
+			}
+		}
+	}
+}
+
+// Only one end checks: the other's bytes are right all the same, unless it does not mark the pages.
+func TestCheckFindsWrongBytes(t *testing.T) {
+	check := base(func(o *Options) { o.Check = true })
+	_, _, serr, cerr := match(t, base(nil), check)
+	require.NoError(t, serr)
+	require.NoError(t, cerr, "a server sends back what it got")
+	out, _, serr, cerr := match(t, check, base(nil))
+	require.NoError(t, cerr)
+	require.ErrorContains(t, serr, "1 of 100 messages are wrong", "the client sends back what the server, which checks, has sent")
+	require.Contains(t, out, "invalid data in page 0")
+}
+
+// A peer that never sends is an error, in the time that was set.
+func TestSilentPeer(t *testing.T) {
+	port := freePort(t)
+	ended := make(chan error)
+	go func() {
+		ended <- Run(t.Context(), &bytes.Buffer{}, base(func(o *Options) { o.Port, o.Stall = port, 300*time.Millisecond }))
+	}()
+	var c *oob.Conn
+	require.Eventually(t, func() (ok bool) {
+		var err error
+		c, err = oob.Dial(t.Context(), "127.0.0.1", port)
+		return err == nil
+	}, 5*time.Second, time.Millisecond)
+	defer c.Close()
+	require.NoError(t, c.Send(address{QPN: 77, GID: roce.GID{10: 0xff, 11: 0xff, 12: 127, 15: 200}}.append(nil)))
+	require.NoError(t, c.Recv(make([]byte, addressLen)))
+	require.NoError(t, c.Send(done))
+	err := <-ended
+	require.ErrorContains(t, err, "nothing arrived for 300ms")
+	require.ErrorContains(t, err, "neither sent nor received a packet")
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for want, change := range map[string]func(*Options){
+		"--iters 0":                       func(o *Options) { o.Iters = 0 },
+		"--rx-depth -1":                   func(o *Options) { o.RxDepth = -1 },
+		"--sl 8":                          func(o *Options) { o.SL = 8 },
+		"--size 2147483648: want 1 to 1G": func(o *Options) { o.Size = 2 << 30 },
+	} {
+		require.ErrorContains(t, Run(t.Context(), &bytes.Buffer{}, base(change)), want)
+	}
+}
