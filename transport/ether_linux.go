@@ -71,9 +71,15 @@ func (p *etherPort) iface() (*net.Interface, error) {
 	return nil, p.fail(fmt.Sprintf("%v is not an address of this machine; its addresses are %s", p.addr, localAddresses()), nil)
 }
 
-// hold takes the UDP port, routes and neighbours. shared allows other ports of ours with the same address.
-func (p *etherPort) hold(iface *net.Interface, shared bool) (err error) {
-	if err := p.holdPort(iface.Index, shared); err != nil {
+// holding says how an address and UDP port are held.
+type holding struct {
+	shared bool // other ports of ours may have the same address
+	merged bool // the kernel may merge packets before we get them (UDP_GRO)
+}
+
+// hold takes the UDP port, routes and neighbours.
+func (p *etherPort) hold(iface *net.Interface, how holding) (err error) {
+	if err := p.holdPort(iface.Index, how); err != nil {
 		return err
 	}
 	if p.peers, err = openNeighbours(iface.Index, p.addr, p.holder); err != nil {
@@ -86,10 +92,10 @@ func (p *etherPort) hold(iface *net.Interface, shared bool) (err error) {
 	return nil
 }
 
-// holdPort binds the UDP socket that keeps the kernel from answering our packets. It is given merged packets as they are
-// (UDP_GRO): otherwise the kernel would cut up every super-frame only to drop the pieces. Its other uses are to be a member
-// of groups, and the datagram that makes the kernel look for a neighbour, which shall go no further than that (TTL 1).
-func (p *etherPort) holdPort(iface int, shared bool) (err error) {
+// holdPort binds the UDP socket that keeps the kernel from answering our packets. If we take merged packets, so must it:
+// otherwise the kernel would cut up every one only to drop the pieces. Its other uses are to be a member of groups, and the
+// datagram that makes the kernel look for a neighbour, which shall go no further than that (TTL 1).
+func (p *etherPort) holdPort(iface int, how holding) (err error) {
 	family, ip, ttl := unix.AF_INET, unix.IPPROTO_IP, unix.IP_TTL
 	if p.addr.Is6() {
 		family, ip, ttl = unix.AF_INET6, unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS
@@ -102,8 +108,8 @@ func (p *etherPort) holdPort(iface int, shared bool) (err error) {
 		return p.fail("the system gives no UDP socket", err)
 	}
 	unix.SetsockoptInt(p.holder, ip, ttl, 1)
-	unix.SetsockoptInt(p.holder, unix.IPPROTO_UDP, udpGRO, 1)
-	unix.SetsockoptInt(p.holder, unix.SOL_SOCKET, unix.SO_REUSEPORT, boolInt(shared))
+	unix.SetsockoptInt(p.holder, unix.IPPROTO_UDP, udpGRO, boolInt(how.merged))
+	unix.SetsockoptInt(p.holder, unix.SOL_SOCKET, unix.SO_REUSEPORT, boolInt(how.shared))
 	if p.addr.Is6() {
 		unix.SetsockoptInt(p.holder, unix.IPPROTO_UDP, udpNoCheck6RX, 1)
 	}

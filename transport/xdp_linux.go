@@ -33,6 +33,7 @@ const maxXDPReceive = 16 << 20
 
 type xdpPort struct {
 	etherPort
+	want   xdpMode
 	queue  int // the only one, or -1 for all
 	index  int // of the interface
 	packet int // longest packet with its Ethernet header
@@ -60,19 +61,19 @@ func openXDPMode(name, rest string, o Options, mode xdpMode) (Port, error) {
 			return nil, &OpenError{Name: name, Reason: fmt.Sprintf("%q is not the number of a queue, 0 to %d", number, maxXDPQueues-1)}
 		}
 	}
-	p := &xdpPort{queue: queue}
+	p := &xdpPort{queue: queue, want: mode}
 	if err := p.initEther("xdp", name, where, o); err != nil {
 		return nil, err
 	}
 	p.admit = func(group wire.GID, in bool) error { return p.hook.admit(group, p, in) }
-	if err := p.setUp(mode); err != nil {
+	if err := p.setUp(); err != nil {
 		p.release()
 		return nil, err
 	}
 	return p, nil
 }
 
-func (p *xdpPort) setUp(mode xdpMode) error {
+func (p *xdpPort) setUp() error {
 	if err := p.allowed(); err != nil {
 		return err
 	}
@@ -81,10 +82,10 @@ func (p *xdpPort) setUp(mode xdpMode) error {
 		return err
 	}
 	p.index, p.packet = iface.Index, iface.MTU+etherMax
-	if err := p.hold(iface, p.queue >= 0); err != nil {
+	if err := p.hold(iface, holding{shared: p.queue >= 0}); err != nil {
 		return err
 	}
-	if p.hook, err = useXDPHook(iface.Index, mode); err != nil {
+	if p.hook, err = useXDPHook(iface.Index, p.want); err != nil {
 		return p.noHook(iface.Name, err)
 	}
 	queues := []int{p.queue}

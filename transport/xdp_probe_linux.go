@@ -119,7 +119,7 @@ func probeXDP(name, rest string, o Options) error {
 		return err
 	}
 	defer p.release()
-	if err := p.hold(iface, false); err != nil {
+	if err := p.hold(iface, holding{}); err != nil {
 		return err
 	}
 	h := &xdpHook{}

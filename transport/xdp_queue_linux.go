@@ -50,6 +50,9 @@ func (b xdpBinding) String() string {
 // bindings lists the ways that are worth trying. pieces are needed when packets are longer than a chunk.
 func (p *xdpPort) bindings() (list []xdpBinding) {
 	pieces := p.packet > p.memory.usable() && p.hook.frags
+	if p.want.plain {
+		return []xdpBinding{{pieces: pieces}}
+	}
 	if !p.hook.generic {
 		if p.memory.huge {
 			list = append(list, xdpBinding{zeroCopy: true, tiled: true, pieces: pieces})
@@ -85,8 +88,9 @@ func (p *xdpPort) openQueues(queues []int) error {
 
 // noteBinding says what a better way would have been and why it did not work.
 func (p *xdpPort) noteBinding(err error) {
-	if p.hook.nativeErr != nil {
-		p.degrade("native XDP", "the program runs behind the driver, after a socket buffer was made for each packet", p.hook.nativeErr)
+	if p.hook.generic {
+		p.degrade("native XDP", "the program runs behind the driver, after a socket buffer was made for each packet; from a sender on this machine "+
+			"come runs (UDP_SEGMENT) in one piece, and are lost: it must send with MaxRun 1", p.hook.nativeErr)
 	}
 	if !p.binding.zeroCopy && !p.hook.generic {
 		p.degrade("zero-copy", "the driver does not use our memory: the kernel copies each packet", err)

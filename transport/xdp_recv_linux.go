@@ -36,10 +36,12 @@ func (p *xdpPort) Recv(frames []wire.Frame) (n int, err error) {
 	}
 	r := &p.recv
 	r.used = 0
+	// What is longer was merged by the kernel, and nothing says where to cut it.
+	longest := int(p.peers.mtu.Load()) + etherMax
 	for i := range p.queues {
 		q := p.queues[(r.next+i)%len(p.queues)]
 		q.giveBack()
-		n += q.take(p.memory, r, frames[n:])
+		n += q.take(p.memory, r, frames[n:], longest)
 	}
 	if len(p.queues) > 1 {
 		r.next = (r.next + 1) % len(p.queues)
@@ -80,7 +82,7 @@ func (q *xdpQueue) giveBack() {
 }
 
 // take fills frames with packets of the queue.
-func (q *xdpQueue) take(m *xdpMemory, r *xdpReceiver, frames []wire.Frame) (n int) {
+func (q *xdpQueue) take(m *xdpMemory, r *xdpReceiver, frames []wire.Frame, longest int) (n int) {
 	there := q.rx.there(uint32(len(frames)))
 	for n < len(frames) && there > 0 {
 		packet, pieces := q.packet(m, r, there)
@@ -93,7 +95,7 @@ func (q *xdpQueue) take(m *xdpMemory, r *xdpReceiver, frames []wire.Frame) (n in
 		}
 		q.rx.take(pieces)
 		there -= pieces
-		if frame, ok := etherFrame(packet); ok {
+		if frame, ok := etherFrame(packet); ok && len(packet) <= longest {
 			frames[n] = frame
 			n++
 		} else {

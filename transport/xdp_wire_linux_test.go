@@ -1,0 +1,328 @@
+package transport
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/goroce/goroce/wire"
+)
+
+// xdpPeers are the ports that an xdp port talks to in these tests.
+var xdpPeers = []struct {
+	name string
+	open func(t testing.TB, ns *netns, addr string) Port
+}{
+	{"native", func(t testing.TB, ns *netns, addr string) Port { return openXDPOn(t, ns, addr, Options{}, native) }},
+	{"generic", func(t testing.TB, ns *netns, addr string) Port { return openXDPOn(t, ns, addr, Options{}, generic) }},
+	{"udp", func(t testing.TB, ns *netns, addr string) Port { return ns.open(t, "udp:"+addr, Options{}).Port }},
+	{"packet", func(t testing.TB, ns *netns, addr string) Port { return ns.open(t, "packet:"+addr, Options{}).Port }},
+}
+
+// Packets of all sizes, alone and in batches, both ways between each mode and each kind of port. Those with native XDP may
+// be sent runs: the kernel cuts them up before, as native XDP takes no others.
+func TestXDPToEveryPort(t *testing.T) {
+	for _, v := range []struct {
+		name string
+		mode xdpMode
+	}{{"native", native}, {"generic", generic}, {"plain", xdpMode{native: true, plain: true}}} {
+		for _, peer := range xdpPeers {
+			for _, mtu := range []int{1500, 9000} {
+				if testing.Short() && mtu == 1500 {
+					continue
+				}
+				for _, ip := range []struct{ name, left, right string }{{"v4", "10.77.0.1", "10.77.0.2"}, {"v6", "fd78::1", "fd78::2"}} {
+					t.Run(fmt.Sprintf("%s-%s-%d-%s", v.name, peer.name, mtu, ip.name), func(t *testing.T) {
+						w := newWire(t, mtu)
+						a, b := openXDPOn(t, w.left, ip.left, Options{}, v.mode), peer.open(t, w.right, ip.right)
+						run := 1
+						if v.mode.native && peer.name != "generic" {
+							run = maxRun
+						}
+						exchange(t, a, b, mtu, 1)
+						exchange(t, b, a, mtu, run)
+						s := a.Stats()
+						if s.RecvBad != 0 || s.RecvOverflow != 0 {
+							t.Errorf("%+v", s)
+						}
+						// In tiled memory, what must be copied together is what comes at the end of a block, 1 of 270.
+						if copied := s.RecvCopied; mtu == 1500 && copied > 0 || mtu == 9000 && (copied > s.RecvFrames/4) != v.mode.plain || copied > s.RecvFrames/270+1 && !v.mode.plain {
+							t.Errorf("%d of %d packets were copied together", copied, s.RecvFrames)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// exchange sends packets of many sizes from a to b, one by one and then many at once.
+func exchange(t *testing.T, a, b Port, mtu, run int) {
+	t.Helper()
+	dst := b.Info().GIDs[0]
+	resolve(t, a, dst.Addr().String())
+	var sizes []int
+	for _, n := range []int{0, 1, 3, 4, 17, 64, 255, 1024, 1400, 2048, 3764, 3765, 3768, 3780, 3800, 3900, 4000, 4018, 4022, 4095, 4096, 4096, 4096, 8900} {
+		if n+100 <= mtu {
+			sizes = append(sizes, n)
+		}
+	}
+	batch, frames := wire.NewBatch(256, 4400), make([]wire.Frame, 64)
+	path := pathTo(t, a, dst, 0, 64)
+	next := 0
+	expect := func(upTo int) {
+		t.Helper()
+		for next < upTo {
+			for _, f := range recvSome(t, b, frames) {
+				if got := number(t, &f); got != next {
+					t.Fatalf("packet %d instead of %d", got, next)
+				}
+				next++
+			}
+		}
+	}
+	for _, n := range sizes {
+		put(t, batch, path, next, n)
+		sendAll(t, a, batch)
+		expect(next + 1)
+	}
+	batch.MaxRun(min(run, a.Info().MaxRun))
+	for round := range 40 {
+		first := next
+		for i := range 100 {
+			put(t, batch, path, first+i, sizes[(i/9+round)%len(sizes)])
+		}
+		sendAll(t, a, batch)
+		expect(first + 100)
+	}
+}
+
+// With two queues an xdp port has two sockets that share its memory; or there are two ports, one for each queue.
+func TestXDPQueues(t *testing.T) {
+	w := newWireWithQueues(t, 2)
+	left := []Port{openXDPOn(t, w.left, "10.77.0.1/0", Options{}, native), openXDPOn(t, w.left, "10.77.0.1/1", Options{}, native)}
+	right := openXDPOn(t, w.right, "10.77.0.2", Options{}, native)
+	if n := len(right.(*xdpPort).queues); n != 2 {
+		t.Fatalf("%d queues", n)
+	}
+	batch, frames := wire.NewBatch(256, 4400), make([]wire.Frame, 64)
+	for i, p := range left { // a veth delivers what was sent by queue i to queue i
+		resolve(t, p, "10.77.0.2")
+		for n := range 5000 {
+			put(t, batch, pathTo(t, p, right.Info().GIDs[0], 0, 64), n, []int{100, 4096}[n%2])
+			sendAll(t, p, batch)
+			if got := recvSome(t, right, frames); len(got) != 1 || number(t, &got[0]) != n {
+				t.Fatalf("packet %d from port %d: %d frames", n, i, len(got))
+			}
+		}
+		for q, there := range right.(*xdpPort).queues {
+			if got := there.rx.ours > 0; got != (q <= i) {
+				t.Errorf("after port %d: packets by queue %d: %v", i, q, got)
+			}
+		}
+	}
+	// The right port sends by its first queue.
+	resolve(t, right, "10.77.0.1")
+	put(t, batch, pathTo(t, right, left[0].Info().GIDs[0], 0, 64), 7, 100)
+	sendAll(t, right, batch)
+	if got := recvSome(t, left[0], frames); number(t, &got[0]) != 7 {
+		t.Fatal(got)
+	}
+	// Waiting sees every queue.
+	put(t, batch, pathTo(t, left[1], right.Info().GIDs[0], 0, 64), 8, 100)
+	woken := make(chan error)
+	go func() { woken <- right.Wait(10 * time.Second) }()
+	time.Sleep(10 * time.Millisecond)
+	sendAll(t, left[1], batch)
+	if err := <-woken; err != nil {
+		t.Fatal(err)
+	}
+	if got := recvSome(t, right, frames); number(t, &got[0]) != 8 {
+		t.Fatal(got)
+	}
+}
+
+func newWireWithQueues(t *testing.T, n int) *wirePair {
+	t.Helper()
+	w := newWire(t, 9000)
+	for _, ns := range []*netns{w.left, w.right} {
+		var out []byte
+		var err error
+		ns.do(func() {
+			out, err = exec.Command("ethtool", "-L", "wire", "rx", fmt.Sprint(n), "tx", fmt.Sprint(n)).CombinedOutput()
+		})
+		if err != nil {
+			t.Skipf("a veth with %d queues: %v: %s", n, err, out)
+		}
+	}
+	return w
+}
+
+// Everything that is not ours passes while a port is open: TCP, UDP to other ports, UDP 4791 to other addresses, ICMP.
+func TestXDPLeavesTheRestAlone(t *testing.T) {
+	for _, mode := range []xdpMode{native, generic} {
+		t.Run(fmt.Sprintf("native=%v", mode.native), func(t *testing.T) {
+			w := newWire(t, 9000)
+			a, b := openXDPOn(t, w.left, "10.77.0.1", Options{}, mode), openXDPOn(t, w.right, "10.77.0.2", Options{}, mode)
+			for _, addr := range []string{"10.77.0.2:80", "[fd78::2]:80"} {
+				copyByTCP(t, w, addr)
+			}
+			for _, addr := range []string{"10.77.0.2:4792", "10.77.0.3:4791", "[fd78::2]:4791"} {
+				sayHello(t, w, addr)
+			}
+			if ping, err := exec.LookPath("ping"); err == nil {
+				w.left.do(func() {
+					if out, err := exec.Command(ping, "-c", "2", "-i", "0.01", "-s", "5000", "10.77.0.2").CombinedOutput(); err != nil {
+						t.Errorf("ping: %v: %s", err, out)
+					}
+				})
+			}
+			exchange(t, a, b, 9000, 1)
+			if s := b.Stats(); s.RecvBad != 0 {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+// copyByTCP sends a megabyte from left to right.
+func copyByTCP(t *testing.T, w *wirePair, addr string) {
+	t.Helper()
+	var listener net.Listener
+	var conn net.Conn
+	var err error
+	w.right.do(func() { listener, err = net.Listen("tcp", addr) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	data := bytes.Repeat([]byte("RoCE is not all"), 1<<16)
+	got := make(chan []byte)
+	go func() {
+		defer close(got)
+		if c, err := listener.Accept(); err == nil {
+			all, _ := io.ReadAll(c)
+			c.Close()
+			got <- all
+		}
+	}()
+	w.left.do(func() { conn, err = net.DialTimeout("tcp", addr, 5*time.Second) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Write(data)
+	conn.Close()
+	if all := <-got; !bytes.Equal(all, data) {
+		t.Fatalf("%s: %d bytes arrived of %d", addr, len(all), len(data))
+	}
+}
+
+// sayHello sends a datagram from left to right.
+func sayHello(t *testing.T, w *wirePair, addr string) {
+	t.Helper()
+	var in net.PacketConn
+	var out net.Conn
+	var err error
+	w.right.do(func() { in, err = net.ListenPacket("udp", addr) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	w.left.do(func() { out, err = net.Dial("udp", addr) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	in.SetDeadline(time.Now().Add(5 * time.Second))
+	out.Write([]byte("hello"))
+	buf := make([]byte, 16)
+	if n, _, err := in.ReadFrom(buf); err != nil || string(buf[:n]) != "hello" {
+		t.Fatalf("%s: %q, %v", addr, buf[:n], err)
+	}
+}
+
+// xdpAttached asks the kernel whether an interface has an XDP program.
+func xdpAttached(t testing.TB, ns *netns, iface string) (attached bool) {
+	t.Helper()
+	var err error
+	ns.do(func() {
+		var l netlink.Link
+		if l, err = netlink.LinkByName(iface); err == nil {
+			attached = l.Attrs().Xdp != nil && l.Attrs().Xdp.Attached
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return attached
+}
+
+// The program leaves the interface with the port, and with the process if that is killed.
+func TestXDPDetaches(t *testing.T) {
+	w := newWire(t, 9000)
+	for _, mode := range []xdpMode{native, generic} {
+		p := openXDPOn(t, w.right, "10.77.0.2", Options{}, mode)
+		if !xdpAttached(t, w.right, "wire") {
+			t.Fatal("no program while the port is open")
+		}
+		p.Close()
+		if xdpAttached(t, w.right, "wire") {
+			t.Fatal("a program after Close")
+		}
+	}
+	child := exec.Command(os.Args[0], "-test.run=^TestXDPChild$", "-test.timeout=1m")
+	child.Env = append(os.Environ(), "GOROCE_XDP_CHILD=10.77.0.2")
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.right.do(func() { err = child.Start() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := make([]byte, 64)
+	if n, err := out.Read(line); err != nil || !strings.HasPrefix(string(line[:n]), "ready") {
+		child.Process.Kill()
+		child.Wait()
+		t.Fatalf("the child said %q, %v", line[:n], err)
+	}
+	if !xdpAttached(t, w.right, "wire") {
+		t.Error("no program while the child lives")
+	}
+	var other error
+	w.right.do(func() { _, other = Open("xdp:10.77.0.3", Options{}) })
+	if other == nil || !strings.Contains(other.Error(), `has an XDP program already ("roce", id `) {
+		t.Errorf("a second process: %v", other)
+	}
+	child.Process.Signal(unix.SIGKILL)
+	child.Wait()
+	if xdpAttached(t, w.right, "wire") {
+		t.Fatal("a program after the process was killed")
+	}
+	p := openXDPOn(t, w.right, "10.77.0.2", Options{}, native) // queue, address and port are free again
+	exchange(t, openXDPOn(t, w.left, "10.77.0.1", Options{}, native), p, 9000, 1)
+}
+
+// TestXDPChild is the process that TestXDPDetaches kills.
+func TestXDPChild(t *testing.T) {
+	addr := os.Getenv("GOROCE_XDP_CHILD")
+	if addr == "" {
+		t.Skip("only for TestXDPDetaches")
+	}
+	p, err := Open("xdp:"+addr, Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("ready")
+	p.Wait(time.Minute)
+}
