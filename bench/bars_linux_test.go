@@ -61,7 +61,7 @@ func TestBarsNameCases(t *testing.T) {
 	for _, port := range allPorts {
 		cases = append(cases, ourCases(port)...)
 	}
-	for _, c := range append(cases, guestCases(allPorts)...) {
+	for _, c := range append(cases, guestCases(barredPorts)...) {
 		names[c.Name] = true
 	}
 	for _, b := range allBars() {

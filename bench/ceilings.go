@@ -27,6 +27,10 @@ var ceilings = []struct {
 	{"packet-stream-work", gbps, arrivedGbps},
 	{"packet-small-work", mpps, arrivedMpps},
 	{"packet-pingpong", usec, oneWay},
+	{"xdp-stream", gbps, arrivedGbps},
+	{"xdp-stream-work", gbps, arrivedGbps},
+	{"xdp-small-work", mpps, arrivedMpps},
+	{"xdp-pingpong", usec, oneWay},
 }
 
 func arrivedGbps(server, _ raw.Result) float64 { return server.Gbps }

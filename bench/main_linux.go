@@ -24,6 +24,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -127,7 +128,7 @@ func everyCase() []Case {
 	for _, port := range allPorts {
 		cases = append(cases, ourCases(port)...)
 	}
-	return append(append(cases, insideCases()...), guestCases(allPorts)...)
+	return append(append(cases, insideCases()...), guestCases(barredPorts)...)
 }
 
 // measure plays on this machine and then in the guest. What could not be had goes into the results; an error is one that
@@ -166,6 +167,7 @@ func measure(ctx context.Context, o options, choice func([]Case) []Case, r *Resu
 	playRounds(ctx, host, set, choice(cases), o.rounds, r, progress)
 	s.Close()
 
+	ports = slices.DeleteFunc(ports, func(p string) bool { return !slices.Contains(barredPorts, p) })
 	if o.guest && ctx.Err() == nil && len(choice(guestCases(ports))) > 0 {
 		if err := measureGuest(ctx, o, choice, set, ports, r, progress); err != nil {
 			r.Missing = append(r.Missing, "the guest with rxe: "+err.Error())

@@ -39,13 +39,13 @@ var (
 
 type packetLink struct {
 	fd     int
-	parked int // a UDP socket that keeps the kernel from answering "port unreachable"
+	parked int // a UDP socket
 	mem    []byte
 	ring   ring
 	slot   int
 	held   *uint32 // status word of the frame that recv lent
 
-	out []byte // headLen, then the buffer
+	out []byte // headLen, then the segments
 }
 
 func overPacket(e End) (link, error)      { return openPacket(e, superRing) }
@@ -96,22 +96,29 @@ func (l *packetLink) open(e End) error {
 	if err := unix.Bind(l.fd, &unix.SockaddrLinklayer{Protocol: bigEndian(unix.ETH_P_IP), Ifindex: ifi.Index}); err != nil {
 		return os.NewSyscallError("bind", err)
 	}
-	l.head(e, ifi.HardwareAddr)
-	return l.park(e)
+	copy(l.out[vnetLen:], header(e, ifi.HardwareAddr))
+	l.parked, err = park(e)
+	return err
 }
 
-// park binds the UDP port and drops what comes to it. UDP_GRO spares the kernel cutting super-frames up before.
-func (l *packetLink) park(e End) (err error) {
-	if l.parked, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
-		return err
+// park binds the UDP port, so that the kernel does not answer "port unreachable", and drops what comes to it. UDP_GRO spares
+// the kernel cutting super-frames up before.
+func park(e End) (fd int, err error) {
+	if fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
+		return -1, err
 	}
-	unix.SetsockoptInt(l.parked, unix.IPPROTO_UDP, udpGRO, 1)
+	unix.SetsockoptInt(fd, unix.IPPROTO_UDP, udpGRO, 1)
 	drop := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
 	prog := unix.SockFprog{Len: uint16(len(drop)), Filter: &drop[0]}
-	if err := unix.SetsockoptSockFprog(l.parked, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &prog); err != nil {
-		return os.NewSyscallError("SO_ATTACH_FILTER", err)
+	err = unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &prog)
+	if err == nil {
+		err = unix.Bind(fd, &unix.SockaddrInet4{Addr: e.Local.As4(), Port: Port})
 	}
-	return os.NewSyscallError("bind", unix.Bind(l.parked, &unix.SockaddrInet4{Addr: e.Local.As4(), Port: Port}))
+	if err != nil {
+		unix.Close(fd)
+		return -1, fmt.Errorf("parking UDP port %d: %w", Port, err)
+	}
+	return fd, nil
 }
 
 func (l *packetLink) close() {
@@ -124,9 +131,9 @@ func (l *packetLink) close() {
 	}
 }
 
-// head writes what all frames share.
-func (l *packetLink) head(e End, mac net.HardwareAddr) {
-	eth := l.out[vnetLen:]
+// header makes what all packets of an end have in front.
+func header(e End, mac net.HardwareAddr) []byte {
+	eth := make([]byte, ethLen+ipLen+udpLen)
 	copy(eth, e.PeerMAC)
 	copy(eth[6:], mac)
 	binary.BigEndian.PutUint16(eth[12:], unix.ETH_P_IP)
@@ -137,12 +144,24 @@ func (l *packetLink) head(e End, mac net.HardwareAddr) {
 	copy(ip[16:], peer[:])
 	binary.BigEndian.PutUint16(ip[ipLen:], Port)
 	binary.BigEndian.PutUint16(ip[ipLen+2:], Port)
+	return eth
 }
 
-func (l *packetLink) buffer() []byte { return l.out[headLen:] }
+// setLengths completes a header for n bytes behind it.
+func setLengths(eth []byte, n int) {
+	ip := eth[ethLen:]
+	binary.BigEndian.PutUint16(ip[2:], uint16(ipLen+udpLen+n))
+	binary.BigEndian.PutUint16(ip[10:], 0)
+	binary.BigEndian.PutUint16(ip[10:], checksum(ip[:ipLen]))
+	binary.BigEndian.PutUint16(ip[ipLen+4:], uint16(udpLen+n))
+}
+
+func (l *packetLink) room(int) bool { return true }
+
+func (l *packetLink) segment(i, size int) []byte { return l.out[headLen+i*size:][:size] }
 
 func (l *packetLink) send(n, segment int) (bool, error) {
-	vnet, ip := l.out[:vnetLen], l.out[vnetLen+ethLen:]
+	vnet := l.out[:vnetLen]
 	clear(vnet)
 	if n > segment {
 		vnet[0], vnet[1] = needsChecksum, gsoUDPL4
@@ -151,10 +170,7 @@ func (l *packetLink) send(n, segment int) (bool, error) {
 		binary.NativeEndian.PutUint16(vnet[6:], ethLen+ipLen) // checksum from here
 		binary.NativeEndian.PutUint16(vnet[8:], 6)            // to there
 	}
-	binary.BigEndian.PutUint16(ip[2:], uint16(ipLen+udpLen+n))
-	binary.BigEndian.PutUint16(ip[10:], 0)
-	binary.BigEndian.PutUint16(ip[10:], checksum(ip[:ipLen]))
-	binary.BigEndian.PutUint16(ip[ipLen+4:], uint16(udpLen+n))
+	setLengths(l.out[vnetLen:], n)
 	_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(l.fd), uintptr(unsafe.Pointer(&l.out[0])), uintptr(headLen+n), unix.MSG_DONTWAIT, 0, 0)
 	switch errno {
 	case 0:

@@ -76,8 +76,10 @@ func openUDP(e End, m mode) (link, error) {
 	return l, nil
 }
 
-func (l *udpLink) close()         { unix.Close(l.fd) }
-func (l *udpLink) buffer() []byte { return l.out }
+func (l *udpLink) close()        { unix.Close(l.fd) }
+func (l *udpLink) room(int) bool { return true }
+
+func (l *udpLink) segment(i, size int) []byte { return l.out[i*size:][:size] }
 
 func (l *udpLink) send(n, segment int) (bool, error) {
 	var errno syscall.Errno

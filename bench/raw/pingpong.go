@@ -70,7 +70,7 @@ func call(l link, size int, d time.Duration) (Result, error) {
 	slices.Sort(blocks)
 	r.Typical = blocks[len(blocks)/2]
 	for range farewells {
-		binary.LittleEndian.PutUint64(l.buffer(), farewell)
+		binary.LittleEndian.PutUint64(l.segment(0, size), farewell)
 		if _, err := l.send(size, size); err != nil {
 			return r, err
 		}
@@ -80,7 +80,7 @@ func call(l link, size int, d time.Duration) (Result, error) {
 
 // volley sends a packet and waits until it is back.
 func volley(l link, size int, trip uint64) error {
-	binary.LittleEndian.PutUint64(l.buffer(), trip)
+	binary.LittleEndian.PutUint64(l.segment(0, size), trip)
 	if _, err := l.send(size, size); err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func answer(l link, size int) (Result, error) {
 			return r, nil
 		}
 		r.Packets++
-		copy(l.buffer(), ping[:size])
+		copy(l.segment(0, size), ping)
 		if _, err := l.send(size, size); err != nil {
 			return r, err
 		}

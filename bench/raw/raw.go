@@ -60,6 +60,10 @@ var Paths = []Path{
 	{"packet-stream-work", "the same with copy and CRC-32 on both ends", streams(overPacket, large, true)},
 	{"packet-small-work", "AF_PACKET, GSO 64 × 40 B out, TPACKET_V2 ring in, with copy and CRC-32", streams(overPacket, small, true)},
 	{"packet-pingpong", "AF_PACKET, 64 B, both ends spin on a TPACKET_V2 ring, PACKET_QDISC_BYPASS", pingpongs(overPacketSmall, 64)},
+	{"xdp-stream", "AF_XDP, copy mode, packets of 2080 B, system calls only", streams(overXDP, medium, false)},
+	{"xdp-stream-work", "the same with copy and CRC-32 on both ends", streams(overXDP, medium, true)},
+	{"xdp-small-work", "AF_XDP, copy mode, packets of 40 B, with copy and CRC-32", streams(overXDP, small, true)},
+	{"xdp-pingpong", "AF_XDP, copy mode, 64 B, both ends spin on the ring", pingpongs(overXDP, 64)},
 }
 
 // Run runs a path by name and prints the result as JSON.
@@ -84,8 +88,9 @@ type shape struct {
 }
 
 var (
-	large = shape{segments: 15, size: 4128, payload: 4096, offset: 28} // 15 is the most that fits a UDP datagram
-	small = shape{segments: 64, size: 40, payload: 8, offset: 28}
+	large  = shape{segments: 15, size: 4128, payload: 4096, offset: 28} // 15 is the most that fits a UDP datagram
+	medium = shape{segments: 30, size: 2080, payload: 2048, offset: 28}
+	small  = shape{segments: 64, size: 40, payload: 8, offset: 28}
 )
 
 // Port is the UDP port of all paths.
@@ -93,10 +98,12 @@ const Port = 4791
 
 // link carries super-frames. Its methods are called by one goroutine.
 type link interface {
-	// buffer is where the next super-frame to send is laid out.
-	buffer() []byte
-	// send sends the first n bytes of the buffer as segments of the given size; false: no room now.
-	send(n, segment int) (bool, error)
+	// room says whether a super-frame of so many segments can be laid out now.
+	room(segments int) bool
+	// segment is where segment i of the next super-frame is laid out, if its segments have the given size.
+	segment(i, size int) []byte
+	// send sends a super-frame of n bytes that was laid out in segments of the given size; false: not now.
+	send(n, size int) (bool, error)
 	// recv returns the next super-frame and the size of its segments; none when nothing is there (a link that blocks waits).
 	// The bytes are valid until the next recv.
 	recv() (frame []byte, segment int, err error)

@@ -16,9 +16,9 @@ import (
 const (
 	memory       = 64 << 10 // the application's memory on each end: one message
 	farewellSize = 16
-	farewells    = 3
-	settling     = 20 * time.Millisecond // before each farewell: the receiver empties its queue
-	silence      = 3 * time.Second       // a receiver that hears nothing for so long gives up
+	farewells    = 6
+	settling     = 5 * time.Millisecond // before the first farewell, twice as much before the next: the receiver empties its queue
+	silence      = 3 * time.Second      // a receiver that hears nothing for so long gives up
 )
 
 var errSilence = errors.New("no farewell came from the sender")
@@ -45,8 +45,11 @@ func send(l link, w *worker, work bool, d time.Duration) (Result, error) {
 	packets := uint64(0)
 	start := time.Now()
 	for time.Since(start) < d {
+		if !l.room(w.segments) {
+			continue
+		}
 		if work {
-			w.fill(l.buffer()[:n])
+			w.fill(l)
 		}
 		ok, err := l.send(n, w.size)
 		if err != nil {
@@ -57,10 +60,9 @@ func send(l link, w *worker, work bool, d time.Duration) (Result, error) {
 		}
 	}
 	r := Result{Packets: packets, Seconds: time.Since(start).Seconds()}
-	for range farewells {
-		time.Sleep(settling)
-		b := l.buffer()[:farewellSize]
-		binary.LittleEndian.PutUint64(b, packets)
+	for i := range farewells {
+		time.Sleep(settling << i)
+		binary.LittleEndian.PutUint64(l.segment(0, farewellSize), packets)
 		if _, err := l.send(farewellSize, farewellSize); err != nil {
 			return r, err
 		}
@@ -129,19 +131,20 @@ func (w *worker) next() []byte {
 }
 
 // fill lays out the segments of a super-frame.
-func (w *worker) fill(frame []byte) {
-	for ; len(frame) > 0; frame = frame[w.size:] {
-		body := frame[: w.size-4 : w.size]
+func (w *worker) fill(l link) {
+	for i := range w.segments {
+		segment := l.segment(i, w.size)
+		body := segment[:w.size-4]
 		copy(body[w.offset:], w.next())
-		binary.LittleEndian.PutUint32(body[len(body):w.size], crc32.ChecksumIEEE(body))
+		binary.LittleEndian.PutUint32(segment[w.size-4:], crc32.ChecksumIEEE(body))
 	}
 }
 
 // drain takes the segments of a super-frame and returns how many were bad.
 func (w *worker) drain(frame []byte, segment int) (bad uint64) {
 	for ; len(frame) >= segment; frame = frame[segment:] {
-		body := frame[: segment-4 : segment]
-		if crc32.ChecksumIEEE(body) != binary.LittleEndian.Uint32(body[len(body):segment]) {
+		body := frame[:segment-4]
+		if crc32.ChecksumIEEE(body) != binary.LittleEndian.Uint32(frame[segment-4:]) {
 			bad++
 			continue
 		}
