@@ -22,7 +22,7 @@ type recovery struct {
 
 	lost   wire.PSN // where the last retry began, without progress since; noPSN: none
 	lostAt Time     // when
-	seen   wire.PSN // newest response out of sequence that reported it
+	seen   wire.PSN // newest response that overtook it
 
 	ackAt   Time // ack timeout; Never: nothing is unacknowledged, or code 0
 	probeAt Time // probe; Never: none
@@ -74,10 +74,10 @@ func (q *QP) pausedUntil() Time {
 	return q.rate.sendAt
 }
 
-// sentRequest is called after request packet psn: from now on something is unacknowledged.
-func (e *Engine) sentRequest(now Time, q *QP, psn wire.PSN) {
+// sentRequest is called after request packet psn, fresh if it was the first time: from now on something is unacknowledged.
+func (e *Engine) sentRequest(now Time, q *QP, psn wire.PSN, fresh bool) {
 	r := &q.rec
-	if r.timed == noPSN && q.req.psn == q.req.top && q.req.unasked == 0 { // a first transmission that asked for an ACK
+	if r.timed == noPSN && fresh && q.req.unasked == 0 { // and it asked for an ACK
 		r.timed, r.timedAt = psn, now
 	}
 	if r.ackAt == Never && r.probeAt == Never {
@@ -154,14 +154,19 @@ func (e *Engine) retry(now Time, q *QP) {
 }
 
 // impliedNAK is a retry because response psn overtook what is missing. What was on its way before the last retry goes on
-// reporting the same loss for as long as it lasts, always newer; something older says that the peer started over.
+// reporting the same loss for as long as it lasts, ever newer but for some reordering; when the reports are suddenly back near
+// what is missing, the peer has started over and it was lost once more.
 func (e *Engine) impliedNAK(now Time, q *QP, psn wire.PSN) {
-	r := &q.rec
+	r, una := &q.rec, q.comp.una
 	e.stats.ImpliedNAK++
-	if r.lost != q.comp.una || psn.Sub(r.seen) <= 0 {
-		e.retry(now, q)
+	if r.lost == una && psn.Sub(una) > r.seen.Sub(una)/2 {
+		if psn.Sub(r.seen) > 0 {
+			r.seen = psn
+		}
+		return
 	}
 	r.seen = psn
+	e.retry(now, q)
 }
 
 // resend goes back to the oldest unacknowledged packet, if a retry is left.

@@ -288,7 +288,8 @@ func (e *Engine) emitRead(now Time, q *QP, b *wire.Batch, s *sendSlot) verdict {
 func (e *Engine) advance(now Time, q *QP, psn wire.PSN, n uint32, last bool) {
 	r := &q.req
 	r.psn = r.psn.Next()
-	if r.psn.Sub(r.top) > 0 {
+	fresh := r.psn.Sub(r.top) > 0
+	if fresh {
 		r.top = r.psn
 	} else {
 		e.stats.Retransmitted++
@@ -299,7 +300,7 @@ func (e *Engine) advance(now Time, q *QP, psn wire.PSN, n uint32, last bool) {
 		r.off = 0
 	}
 	if q.typ == RC {
-		e.sentRequest(now, q, psn)
+		e.sentRequest(now, q, psn, fresh)
 		return
 	}
 	if last { // UC and UD: complete when handed to the network (section 6.1)
