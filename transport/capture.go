@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gopacket/gopacket"
-	"github.com/gopacket/gopacket/layers"
-	"github.com/gopacket/gopacket/pcapgo"
+	"github.com/google/gopacket"
+	"github.com/google/gopacket/layers"
+	"github.com/google/gopacket/pcapgo"
 
 	"github.com/goroce/goroce/wire"
 )
@@ -86,7 +86,7 @@ func (c *CapturePort) JoinGroup(group wire.GID) error { return joinGroup(c.Port,
 func (c *CapturePort) LeaveGroup(group wire.GID) error { return leaveGroup(c.Port, group) }
 
 // Pcapng is a sink that writes a capture file for Wireshark: link type RAW (packets start at the IP header), nanosecond
-// timestamps, the direction of each packet. It may serve several ports at once. An error of the writer ends the capture,
+// timestamps, and two interfaces named after the directions: "received" and "sent". It may serve several ports at once. An error of the writer ends the capture,
 // not the traffic; Close returns it.
 type Pcapng struct {
 	mu     sync.Mutex
@@ -97,16 +97,25 @@ type Pcapng struct {
 
 // NewPcapng returns a sink that writes to w, buffered: Flush or Close at the end.
 func NewPcapng(w io.Writer) (*Pcapng, error) {
-	ng, err := pcapgo.NewNgWriterInterface(w, pcapgo.NgInterface{
-		Name:                "roce",
-		LinkType:            layers.LinkTypeRaw,
-		SnapLength:          0, // unlimited
-		TimestampResolution: 9,
-	}, pcapgo.NgWriterOptions{SectionInfo: pcapgo.NgSectionInfo{Application: "goroce"}})
+	ng, err := pcapgo.NewNgWriterInterface(w, ngInterface(Received),
+		pcapgo.NgWriterOptions{SectionInfo: pcapgo.NgSectionInfo{Application: "goroce"}})
+	if err == nil {
+		_, err = ng.AddInterface(ngInterface(Sent))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("transport: start capture file: %w", err)
 	}
 	return &Pcapng{w: ng}, nil
+}
+
+// ngInterface describes what a direction's packets arrived on; its number in the file is the Direction's.
+func ngInterface(dir Direction) pcapgo.NgInterface {
+	return pcapgo.NgInterface{
+		Name:                [...]string{Received: "received", Sent: "sent"}[dir],
+		LinkType:            layers.LinkTypeRaw,
+		SnapLength:          0, // unlimited
+		TimestampResolution: 9,
+	}
 }
 
 // Capture writes one packet. The Identification of a head that a UDP port made up is replaced by the one that explains
@@ -125,13 +134,8 @@ func (p *Pcapng) Capture(dir Direction, at time.Time, f *wire.Frame) {
 			h.UpdateChecksum()
 		}
 	}
-	flags := pcapgo.NgEpbFlags{Direction: pcapgo.NgEpbFlagDirectionInbound}
-	if dir == Sent {
-		flags.Direction = pcapgo.NgEpbFlagDirectionOutbound
-	}
-	p.err = p.w.WritePacketWithOptions(
-		gopacket.CaptureInfo{Timestamp: at, CaptureLength: len(p.packet), Length: len(p.packet)},
-		p.packet, pcapgo.NgPacketOptions{Flags: &flags})
+	p.err = p.w.WritePacket(gopacket.CaptureInfo{Timestamp: at, CaptureLength: len(p.packet), Length: len(p.packet),
+		InterfaceIndex: int(dir)}, p.packet)
 }
 
 // Flush hands everything captured so far to the writer.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gopacket/gopacket/layers"
-	"github.com/gopacket/gopacket/pcapgo"
+	"github.com/google/gopacket/layers"
+	"github.com/google/gopacket/pcapgo"
 
 	"github.com/goroce/goroce/wire"
 )
@@ -87,7 +87,7 @@ func TestPcapng(t *testing.T) {
 	}
 	var last time.Time
 	for i := 0; ; i++ {
-		data, ci, opts, err := r.ReadPacketDataWithOptions()
+		data, ci, err := r.ReadPacketData()
 		if err == io.EOF {
 			if i != 5 {
 				t.Errorf("%d packets", i)
@@ -105,12 +105,8 @@ func TestPcapng(t *testing.T) {
 			t.Errorf("packet %d is older than the one before", i)
 		}
 		last = ci.Timestamp
-		want := pcapgo.NgEpbFlagDirectionOutbound
-		if i%2 == 1 {
-			want = pcapgo.NgEpbFlagDirectionInbound
-		}
-		if opts.Flags == nil || opts.Flags.Direction != want {
-			t.Errorf("packet %d: flags %+v", i, opts.Flags)
+		if want := Direction((i + 1) % 2); ci.InterfaceIndex != int(want) {
+			t.Errorf("packet %d: interface %d, want %d", i, ci.InterfaceIndex, want)
 		}
 	}
 }
