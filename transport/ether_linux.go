@@ -9,7 +9,6 @@
 package transport
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -131,6 +130,18 @@ func (p *etherPort) letGo() error {
 	return unix.Close(p.holder)
 }
 
+// sockaddr is an address as system calls want it. iface is for those that only mean something together with it.
+func sockaddr(a netip.Addr, port, iface int) unix.Sockaddr {
+	if a.Is4() {
+		return &unix.SockaddrInet4{Addr: a.As4(), Port: port}
+	}
+	sa := &unix.SockaddrInet6{Addr: a.As16(), Port: port}
+	if a.IsLinkLocalUnicast() || a.IsMulticast() {
+		sa.ZoneId = uint32(iface)
+	}
+	return sa
+}
+
 // headerFor returns the Ethernet header for a frame; nil if it is not known. p.hop is then where the frame goes.
 func (p *etherPort) headerFor(f *wire.Frame) *etherHeader {
 	if dst := f.Dst(); dst != p.hop.dst {
@@ -170,9 +181,11 @@ func (p *etherPort) unreachable() {
 	p.lastError(p.hop.reason())
 }
 
+// lastError keeps the reason for Stats.
 func (p *etherPort) lastError(err error) {
-	if last := p.lastSendError.Load(); last == nil || !errors.Is(*last, err) {
-		p.lastSendError.Store(&err)
+	if last := p.lastSendError.Load(); last == nil || *last != err {
+		reason := err // a copy that may go to the heap
+		p.lastSendError.Store(&reason)
 	}
 }
 

@@ -6,10 +6,7 @@
 //	packet_ring_linux.go    the memory that we share with the kernel
 //	packet_recv_linux.go    frames lent from it
 //	packet_send_linux.go    runs of frames as one packet each
-//	packet_self_linux.go    frames to ourselves, which no interface would bring back
-//	packet_group_linux.go   multicast
-//	packet_wait_linux.go    sleeping and waking
-//	neigh_linux.go          routes, neighbours, and so Ethernet addresses
+//	ether_linux.go …        what it shares with the AF_XDP port: neighbours, multicast, frames to ourselves, sleeping
 //
 // Four descriptors: a packet socket that only receives (it sees all EtherTypes, because those sockets come before the IP
 // stack and the others after it); one that only sends, so that its completions disturb nobody; a UDP socket that holds
@@ -21,10 +18,6 @@ package transport
 import (
 	"errors"
 	"fmt"
-	"net/netip"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -32,37 +25,19 @@ import (
 )
 
 type packetPort struct {
-	name string
-	addr netip.Addr
-	gid  wire.GID
-	opt  Options
-
+	etherPort
 	rx, tx int // packet sockets
-	holder int // UDP socket
 	recv   packetReceiver
 	send   packetSender
-	self   selfQueue
-	peers  *neighbours
-	sleep  packetSleeper
-	groups packetGroups
-
-	mu       sync.Mutex
-	degraded []Degradation
-	drops    uint64 // of the ring; the kernel's count starts anew when it is read
-
-	closed atomic.Bool
-	counters
+	drops  uint64 // of the ring; the kernel's count starts anew when it is read. Under mu
 }
 
 func openPacket(name, rest string, o Options) (Port, error) {
-	addr, err := udpAddress(name, rest)
-	if err != nil {
+	p := &packetPort{rx: -1, tx: -1}
+	if err := p.initEther("packet", name, rest, o); err != nil {
 		return nil, err
 	}
-	if o.UDPPort != wire.UDPPort {
-		return nil, &OpenError{Name: name, Reason: fmt.Sprintf("packet ports send to UDP port %d only; %d is for udp ports", wire.UDPPort, o.UDPPort)}
-	}
-	p := &packetPort{name: name, addr: addr, gid: wire.GIDFrom(addr), opt: o, rx: -1, tx: -1, holder: -1}
+	p.admit = p.admitGroups
 	if err := p.setUp(); err != nil {
 		p.release()
 		return nil, err
@@ -70,11 +45,10 @@ func openPacket(name, rest string, o Options) (Port, error) {
 	return p, nil
 }
 
-func (p *packetPort) setUp() (err error) {
-	fail := func(reason string, err error) error { return &OpenError{Name: p.name, Reason: reason, Err: err} }
-	iface, ok := interfaceOf(p.addr)
-	if !ok {
-		return fail(fmt.Sprintf("%v is not an address of this machine; its addresses are %s", p.addr, localAddresses()), nil)
+func (p *packetPort) setUp() error {
+	iface, err := p.iface()
+	if err != nil {
+		return err
 	}
 	if p.rx, err = packetSocket(); err != nil {
 		return p.noPacketSocket(err)
@@ -82,23 +56,17 @@ func (p *packetPort) setUp() (err error) {
 	if p.tx, err = packetSocket(); err != nil {
 		return p.noPacketSocket(err)
 	}
-	if err := p.holdPort(iface.Index); err != nil {
+	if err := p.hold(iface, holding{merged: true}); err != nil {
 		return err
 	}
-	if p.peers, err = openNeighbours(iface.Index, p.addr, p.holder); err != nil {
-		return fail("interface "+iface.Name+" has no routes and neighbours to ask for", err)
-	}
-	if kind := p.peers.encap; kind != "ether" && kind != "loopback" {
-		return fail(fmt.Sprintf("interface %s is not Ethernet (%s): use udp:%v", iface.Name, kind, p.addr), nil)
-	}
 	if err := p.openReceive(iface.Index); err != nil {
-		return fail("receiving from interface "+iface.Name+" can not be set up", err)
+		return p.fail("receiving from interface "+iface.Name+" can not be set up", err)
 	}
 	if err := p.openSend(iface.Index); err != nil {
-		return fail("sending by interface "+iface.Name+" can not be set up", err)
+		return p.fail("sending by interface "+iface.Name+" can not be set up", err)
 	}
 	if err := p.sleep.open(p.rx, p.tx); err != nil {
-		return fail("there is no eventfd to be woken by", err)
+		return p.fail("there is no eventfd to be woken by", err)
 	}
 	return nil
 }
@@ -118,44 +86,6 @@ func (p *packetPort) noPacketSocket(err error) error {
 		e.Reason = fmt.Sprintf("this kernel has no packet sockets (CONFIG_PACKET): use udp:%v", p.addr)
 	}
 	return e
-}
-
-// holdPort binds the UDP socket that keeps the kernel from answering our packets. It is given merged packets as they are
-// (UDP_GRO): otherwise the kernel would cut up every super-frame only to drop the pieces. Its other use is the datagram
-// that makes the kernel look for a neighbour, which shall go no further than that (TTL 1).
-func (p *packetPort) holdPort(iface int) (err error) {
-	family, ip, ttl := unix.AF_INET, unix.IPPROTO_IP, unix.IP_TTL
-	if p.addr.Is6() {
-		family, ip, ttl = unix.AF_INET6, unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS
-	}
-	p.holder, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_UDP)
-	if err == nil {
-		err = attachFilter(p.holder, dropAll)
-	}
-	if err != nil {
-		return &OpenError{Name: p.name, Reason: "the system gives no UDP socket", Err: err}
-	}
-	unix.SetsockoptInt(p.holder, ip, ttl, 1)
-	unix.SetsockoptInt(p.holder, unix.IPPROTO_UDP, udpGRO, 1)
-	if p.addr.Is6() {
-		unix.SetsockoptInt(p.holder, unix.IPPROTO_UDP, udpNoCheck6RX, 1)
-	}
-	if err := unix.Bind(p.holder, sockaddr(p.addr, p.opt.UDPPort, iface)); err != nil {
-		return bindError(p.name, p.addr, p.opt.UDPPort, err)
-	}
-	return nil
-}
-
-// sockaddr is an address as system calls want it. iface is for those that only mean something together with it.
-func sockaddr(a netip.Addr, port, iface int) unix.Sockaddr {
-	if a.Is4() {
-		return &unix.SockaddrInet4{Addr: a.As4(), Port: port}
-	}
-	sa := &unix.SockaddrInet6{Addr: a.As16(), Port: port}
-	if a.IsLinkLocalUnicast() || a.IsMulticast() {
-		sa.ZoneId = uint32(iface)
-	}
-	return sa
 }
 
 // openReceive binds the receiving socket last: before that, nothing arrives that the filter has not seen.
@@ -197,51 +127,19 @@ func bindPacket(fd, iface int, etherType uint16) error {
 	return nil
 }
 
-// degrade notes, once per feature, that the port works without it.
-func (p *packetPort) degrade(feature, effect string, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, d := range p.degraded {
-		if d.Feature == feature {
-			return
-		}
+// admitGroups gives the ring a filter for the groups that are joined now.
+func (p *packetPort) admitGroups(wire.GID, bool) error {
+	var list []wire.GID
+	for g := range p.groups.joined {
+		list = append(list, g)
 	}
-	p.degraded = append(p.degraded, Degradation{Feature: feature, Effect: effect, Err: err})
-}
-
-// Resolve implements Resolver.
-func (p *packetPort) Resolve(dst wire.GID, timeout time.Duration) error {
-	if p.closed.Load() {
-		return fmt.Errorf("transport: %s: resolve %v: %w", p.name, dst.Addr(), ErrClosed)
-	}
-	if err := p.peers.resolve(dst, timeout); err != nil {
-		return fmt.Errorf("transport: %s: %w", p.name, err)
-	}
-	return nil
-}
-
-// Wait sleeps in ppoll.
-func (p *packetPort) Wait(timeout time.Duration) error {
-	if p.closed.Load() {
-		return ErrClosed
-	}
-	return p.sleep.wait(timeout)
-}
-
-// Wake ends a Wait.
-func (p *packetPort) Wake() {
-	if p.sleep.wake() {
-		p.wakes.Add(1)
-	}
+	return attachFilter(p.rx, packetFilter(p.gid, list))
 }
 
 // Info describes the port.
 func (p *packetPort) Info() Info {
-	info := Info{Name: p.name, GIDs: []wire.GID{p.gid}, MaxRun: p.send.runLimit(), RecvBuffer: len(p.recv.ring.mem)}
-	p.peers.describe(&info)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	info.Degraded = append([]Degradation(nil), p.degraded...)
+	info := p.describe()
+	info.MaxRun, info.RecvBuffer = p.send.runLimit(), len(p.recv.ring.mem)
 	return info
 }
 
@@ -269,14 +167,11 @@ func (p *packetPort) Close() error {
 
 // release closes what is open.
 func (p *packetPort) release() error {
-	p.sleep.close()
-	if p.peers != nil {
-		p.peers.close()
-	}
+	err := p.letGo()
 	p.mu.Lock() // against Stats
 	defer p.mu.Unlock()
-	err := p.recv.ring.close()
-	for _, fd := range []int{p.rx, p.tx, p.holder} {
+	err = errors.Join(err, p.recv.ring.close())
+	for _, fd := range []int{p.rx, p.tx} {
 		if fd >= 0 {
 			err = errors.Join(err, unix.Close(fd))
 		}

@@ -35,7 +35,6 @@ type packetSender struct {
 	single atomic.Bool // the kernel has refused runs since
 	queued bool        // PACKET_QDISC_BYPASS is off, see refused
 	cut    bool        // a run has left with it on
-	hop    *nextHop    // where the last frame went
 
 	prefixes [][prefixMax + copyMax]byte
 	msgs     []message
@@ -46,7 +45,6 @@ type packetSender struct {
 
 func (s *packetSender) init(p *packetPort) {
 	s.port, s.fd, s.maxRun = p, p.tx, min(p.opt.MaxRun, maxRun)
-	s.hop = &nextHop{} // to nowhere
 	s.prefixes = make([][prefixMax + copyMax]byte, sendSlots)
 	s.msgs = make([]message, sendSlots)
 	s.iovs = make([][2]unix.Iovec, sendSlots)
@@ -128,8 +126,8 @@ func (s *packetSender) lay(b *wire.Batch, frames []wire.Frame, at int) (n int) {
 	limit, mtu := s.runLimit(), int(s.port.peers.mtu.Load())
 	for n < len(s.msgs) && at < len(frames) {
 		f := &frames[at]
-		header := s.headerFor(f)
-		if header == nil || f.Len() > mtu || s.hop.self.Load() {
+		header := s.port.headerFor(f)
+		if header == nil || f.Len() > mtu || s.port.hop.self.Load() {
 			break
 		}
 		run := 1
@@ -141,17 +139,6 @@ func (s *packetSender) lay(b *wire.Batch, frames []wire.Frame, at int) (n int) {
 		n++
 	}
 	return n
-}
-
-// headerFor returns the Ethernet header for a frame; nil if it is not known.
-func (s *packetSender) headerFor(f *wire.Frame) *etherHeader {
-	if dst := f.Dst(); dst != s.hop.dst {
-		s.hop = s.port.peers.hop(dst)
-	}
-	if !s.hop.wanted.Load() {
-		s.port.peers.want(s.hop)
-	}
-	return s.hop.header.Load()
 }
 
 // layMessage prepares message i for a run. The bodies of a run are contiguous.
@@ -248,7 +235,7 @@ func (s *packetSender) refused(errno syscall.Errno, run int) (skip int, short sh
 			return 0, nothing, nil
 		}
 	}
-	s.lost(errno, run)
+	s.port.lost(errno, run)
 	return run, nothing, nil
 }
 
@@ -268,19 +255,18 @@ func (s *packetSender) throughQueue() bool {
 
 // aside deals with a frame that is not for the interface, or not only.
 func (s *packetSender) aside(f *wire.Frame, went *tally) (short shortage, err error) {
-	header, p := s.headerFor(f), s.port
+	p := s.port
+	header := p.headerFor(f)
 	switch {
-	case s.hop.self.Load() && !s.hop.dst.IsMulticast():
-		if !p.self.put(f) {
+	case p.hop.self.Load() && !p.hop.dst.IsMulticast():
+		if !p.toSelf(f) {
 			return driverQueue, nil // until the next Recv
 		}
 		went.add(1, len(f.Body))
-		p.sleep.wake()
 	case header == nil:
-		p.sendUnreachable.Add(1)
-		s.lastError(s.hop.reason())
+		p.unreachable()
 	case f.Len() > int(p.peers.mtu.Load()):
-		s.lost(syscall.EMSGSIZE, 1)
+		p.lost(syscall.EMSGSIZE, 1)
 	default: // to a group that we have joined: as on any interface, what is lost on the way is lost
 		s.layMessage(0, unsafe.Slice(f, 1), header)
 		if _, errno := s.sendMessages(1); errno != 0 {
@@ -290,34 +276,9 @@ func (s *packetSender) aside(f *wire.Frame, went *tally) (short shortage, err er
 		} else {
 			went.add(1, len(f.Body))
 		}
-		if p.self.put(f) {
-			p.sleep.wake()
-		} else {
+		if !p.toSelf(f) {
 			p.recvOverflow.Add(1)
 		}
 	}
 	return nothing, nil
-}
-
-// lost counts frames that could not go.
-func (s *packetSender) lost(errno syscall.Errno, frames int) {
-	c := &s.port.counters
-	switch errno {
-	case syscall.EMSGSIZE:
-		c.sendTooLong.Add(uint64(frames))
-	case syscall.ENETDOWN, syscall.ENETUNREACH, syscall.EHOSTUNREACH:
-		c.sendUnreachable.Add(uint64(frames))
-	default:
-		c.sendRefused.Add(uint64(frames))
-	}
-	s.lastError(errno)
-}
-
-// lastError keeps the reason for Stats.
-func (s *packetSender) lastError(err error) {
-	c := &s.port.counters
-	if last := c.lastSendError.Load(); last == nil || *last != err {
-		reason := err // a copy that may go to the heap
-		c.lastSendError.Store(&reason)
-	}
 }
