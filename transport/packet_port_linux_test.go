@@ -1,0 +1,359 @@
+package transport
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goroce/goroce/wire"
+)
+
+// reach has a port find out the Ethernet address of another one, if it needs to.
+func reach(t testing.TB, from, to Port) {
+	t.Helper()
+	if r, ok := from.(Resolver); ok {
+		if err := r.Resolve(to.Info().GIDs[0], 3*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// drain receives until count frames have come, with slices of n, checks them, and returns copies of their heads.
+func drain(t *testing.T, p Port, n, count int) (heads [][]byte) {
+	t.Helper()
+	frames := make([]wire.Frame, n)
+	for len(heads) < count {
+		for _, f := range recvSome(t, p, frames) {
+			if got := number(t, &f); got != len(heads) {
+				t.Fatalf("packet %d instead of %d", got, len(heads))
+			}
+			if _, drop := wire.SplitFrame(wire.AppendFrame(nil, &f)); drop != wire.DropNone {
+				t.Fatalf("packet %d: the head is wrong: %v", len(heads), drop)
+			}
+			heads = append(heads, append([]byte(nil), f.Head...))
+		}
+	}
+	return heads
+}
+
+// A run leaves as one packet, arrives as one, and is lent as the frames that it was made of, also over several Recvs.
+func TestPacketRun(t *testing.T) {
+	for _, format := range []string{"packet:10.77.0.%d", "packet:fd78::%d"} {
+		for _, mtu := range []int{9000, 1500} {
+			t.Run(fmt.Sprintf(format+"/%d", 1, mtu), func(t *testing.T) {
+				w := newWire(t, mtu)
+				a, b := w.open(t, format, 0, Options{}), w.open(t, format, 1, Options{})
+				reach(t, a, b)
+				size, most := 4096, 15
+				if mtu == 1500 {
+					size, most = 1024, 62
+				}
+				batch := wire.NewBatch(64, 4200)
+				batch.MaxRun(a.Info().MaxRun)
+				path := pathBetween(t, a, b, 0, 64)
+				for i := range most - 1 {
+					put(t, batch, path, i, size)
+				}
+				put(t, batch, path, most-1, 333) // a shorter one ends it
+				sendAll(t, a, batch)
+				heads := drain(t, b, 4, most)
+				if h := heads[most-1]; len(h) == wire.Head4Len && binary.BigEndian.Uint16(h[4:]) != uint16(most-1) {
+					t.Errorf("the last one has Identification %d", binary.BigEndian.Uint16(h[4:]))
+				}
+				if s, r := a.Stats(), b.Stats(); s.SendRuns != 1 || r.RecvRuns != 1 || r.RecvFrames != uint64(most) || r.RecvOverflow+r.RecvBad != 0 {
+					t.Errorf("sent %+v\nreceived %+v", s, r)
+				}
+			})
+		}
+	}
+}
+
+// Packet and UDP ports reach each other, with runs, in both directions.
+func TestPacketAndUDP(t *testing.T) {
+	for _, format := range []string{"10.77.0.%d", "fd78::%d"} {
+		for _, kinds := range [][2]string{{"packet:", "udp:"}, {"udp:", "packet:"}} {
+			t.Run(kinds[0]+fmt.Sprintf(format, 1), func(t *testing.T) {
+				w := newWire(t, 9000)
+				a, b := w.open(t, kinds[0]+format, 0, Options{}), w.open(t, kinds[1]+format, 1, Options{})
+				reach(t, a, b)
+				reach(t, b, a)
+				ap := wire.NewBatch(64, 4200)
+				for _, run := range []int{1, 64} {
+					for _, d := range [][2]Port{{a, b}, {b, a}} {
+						ap.MaxRun(run)
+						path := pathByHand(fmt.Sprintf(format, 1), fmt.Sprintf(format, 2), wire.UDPPort)
+						if d[0] == b {
+							path = pathByHand(fmt.Sprintf(format, 2), fmt.Sprintf(format, 1), wire.UDPPort)
+						}
+						for i := range 60 {
+							put(t, ap, path, i, []int{64, 4096, 1024}[i/20])
+						}
+						sendAll(t, d[0], ap)
+						drain(t, d[1], 64, 60)
+					}
+				}
+			})
+		}
+	}
+}
+
+// The kernel says nothing to the senders of our packets, because the port holds the UDP port; without a port it does.
+func TestPacketNoICMP(t *testing.T) {
+	w := newWire(t, 1500)
+	a, b := w.open(t, "packet:10.77.0.%d", 0, Options{}), w.open(t, "packet:10.77.0.%d", 1, Options{})
+	reach(t, a, b)
+	var icmp int
+	w.left.do(func() { icmp, _ = unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMP) })
+	defer unix.Close(icmp)
+	unix.SetsockoptTimeval(icmp, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 2})
+
+	batch := wire.NewBatch(4, 200)
+	put(t, batch, pathBetween(t, a, b, 0, 64), 0, 64)
+	nobody, _ := wire.ParseGID("10.77.0.3")
+	if err := a.(Resolver).Resolve(nobody, 3*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	put(t, batch, pathTo(t, a, nobody, 0, 64), 1, 64)
+	sendAll(t, a, batch)
+	drain(t, b, 4, 1)
+	for about := ""; about != "10.77.0.3"; { // an answer about the first would come before that about the second
+		buf := make([]byte, 1500)
+		n, _, err := unix.Recvfrom(icmp, buf, 0)
+		if err != nil {
+			t.Fatalf("no ICMP message about 10.77.0.3, where nobody holds the port: %v", err)
+		}
+		if n < 56 || buf[20] != 3 || binary.BigEndian.Uint16(buf[50:]) != wire.UDPPort {
+			continue // about something else: the neighbours were looked for by datagrams to port 9
+		}
+		if about = net.IP(buf[44:48]).String(); about != "10.77.0.3" {
+			t.Fatalf("ICMP unreachable about %s", about)
+		}
+	}
+}
+
+// rawSender sends Ethernet frames as they are from the left side of a pair.
+func (w *wirePair) rawSender(t *testing.T) (send func(frame []byte)) {
+	t.Helper()
+	var fd, index int
+	var err error
+	w.left.do(func() {
+		if index, err = interfaceByName("wire"); err == nil {
+			fd, err = packetSocket()
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	if err := bindPacket(fd, index, 0); err != nil {
+		t.Fatal(err)
+	}
+	return func(frame []byte) {
+		t.Helper()
+		if _, err := unix.Write(fd, frame); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What the filter lets pass, and what not: one change at a time to a frame that is right.
+func TestPacketFilter(t *testing.T) {
+	w := newWire(t, 1500)
+	b := w.open(t, "packet:10.77.0.%d", 1, Options{})
+	send := w.rawSender(t)
+	mac := b.Info().MAC
+	frame := func(number int, change func(ip []byte)) []byte {
+		batch := wire.NewBatch(1, 200)
+		put(t, batch, pathByHand("10.77.0.1", "10.77.0.2", 0xc000), number, 64)
+		ip := wire.AppendFrame(nil, &batch.Frames()[0])
+		if change != nil {
+			change(ip)
+			(*wire.IPv4)(ip).UpdateChecksum()
+		}
+		eth := append(append([]byte(nil), mac...), 2, 0, 0, 0, 0, 1, 8, 0)
+		return append(eth, ip...)
+	}
+	tagged := func(f []byte, tci uint16) []byte {
+		tag := []byte{0x81, 0, byte(tci >> 8), byte(tci)}
+		return append(append(append([]byte(nil), f[:12]...), tag...), f[12:]...)
+	}
+	stranger := func(f []byte) []byte {
+		f[5] ^= 1
+		return f
+	}
+	for _, c := range []struct {
+		name  string
+		frame []byte
+	}{
+		{"another VLAN", tagged(frame(100, nil), 5)},
+		{"another Ethernet address", stranger(frame(101, nil))},
+		{"another address", frame(102, func(ip []byte) { ip[19] = 3 })},
+		{"a group not joined", frame(103, func(ip []byte) { copy(ip[16:], []byte{239, 1, 1, 1}) })},
+		{"another UDP port", frame(104, func(ip []byte) { ip[23]++ })},
+		{"TCP", frame(105, func(ip []byte) { ip[9] = 6 })},
+		{"a first fragment", frame(106, func(ip []byte) { ip[6] = 0x20 })},
+		{"a later fragment", frame(107, func(ip []byte) { ip[6], ip[7] = 0, 8 })},
+		{"IP options", frame(108, func(ip []byte) { ip[0] = 0x46 })},
+	} {
+		send(c.frame)
+		send(frame(0, nil)) // what comes after it shows that it does not come
+		frames := make([]wire.Frame, 4)
+		if got := recvSome(t, b, frames); len(got) != 1 || number(t, &got[0]) != 0 {
+			t.Errorf("%s was let through", c.name)
+		}
+	}
+	for i, f := range [][]byte{frame(0, nil), tagged(frame(1, nil), 0x6000), append(frame(2, nil), make([]byte, 30)...),
+		frame(3, func(ip []byte) { ip[1] = 0xff })} { // plain, VLAN 0 with priority 3, padded, marked by a switch
+		send(f)
+		frames := make([]wire.Frame, 4)
+		if got := recvSome(t, b, frames); len(got) != 1 || number(t, &got[0]) != i {
+			t.Errorf("frame %d", i)
+		}
+	}
+	if s := b.Stats(); s.RecvBad != 0 {
+		t.Errorf("%+v: the kernel should have refused them", s)
+	}
+	short := frame(9, nil)
+	send(short[:len(short)-8])
+	for b.Stats().RecvBad == 0 {
+		b.Recv(make([]wire.Frame, 1))
+	}
+}
+
+// With more groups than the filter tells apart it lets all of them pass.
+func TestPacketManyGroups(t *testing.T) {
+	w := newWire(t, 1500)
+	a, b := w.open(t, "packet:10.77.0.%d", 0, Options{}), w.open(t, "packet:10.77.0.%d", 1, Options{})
+	groups := make([]wire.GID, maxFilterGroups+2)
+	batch := wire.NewBatch(64, 200)
+	for i := range groups {
+		groups[i], _ = wire.ParseGID(fmt.Sprintf("239.0.0.%d", i))
+		if err := b.(Multicaster).JoinGroup(groups[i]); err != nil {
+			t.Fatal(err)
+		}
+		put(t, batch, pathTo(t, a, groups[i], 0, 1), i, 64)
+	}
+	sendAll(t, a, batch)
+	drain(t, b, 64, len(groups))
+	v6 := packetFilter(wire.GID{0: 0xfd, 15: 1}, make([]wire.GID, maxFilterGroups))
+	if len(v6) > 250 {
+		t.Errorf("a filter of %d instructions: jumps reach 255", len(v6))
+	}
+}
+
+// Frames to the port's own address come back, and fill a bounded queue.
+func TestPacketSelf(t *testing.T) {
+	w := newWire(t, 1500)
+	a := w.open(t, "packet:10.77.0.%d", 0, Options{})
+	path := pathBetween(t, a, a, 0, 64)
+	batch := wire.NewBatch(2*selfFrames, 200)
+	for i := range 2 * selfFrames {
+		put(t, batch, path, i, 64)
+	}
+	n, err := a.Send(batch)
+	if n != selfFrames || err != nil {
+		t.Fatalf("%d frames sent, %v", n, err)
+	}
+	batch.Drop(n)
+	frames := make([]wire.Frame, 64)
+	for next := 0; next < 2*selfFrames; {
+		for _, f := range recvSome(t, a, frames) {
+			if got := number(t, &f); got != next {
+				t.Fatalf("%d instead of %d", got, next)
+			}
+			next++
+		}
+		if n, err = a.Send(batch); err != nil {
+			t.Fatal(err)
+		}
+		batch.Drop(n)
+	}
+	if s := a.Stats(); s.SendFrames != 2*selfFrames || s.RecvFrames != 2*selfFrames || s.SendBlocked == 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A ring that nobody empties loses packets and counts them; a frame that is too long is not sent.
+func TestPacketCountsLosses(t *testing.T) {
+	w := newWire(t, 1500)
+	a, b := w.open(t, "packet:10.77.0.%d", 0, Options{MaxRun: 1}), w.open(t, "packet:10.77.0.%d", 1, Options{RecvBuffer: ringBlock})
+	reach(t, a, b)
+	batch := wire.NewBatch(64, 4200)
+	for i := range 20 {
+		put(t, batch, pathBetween(t, a, b, 0, 64), i, 64)
+	}
+	put(t, batch, pathBetween(t, a, b, 0, 64), 20, 2048)
+	sendAll(t, a, batch)
+	drain(t, b, 64, slotsPerBlock)
+	if s := b.Stats(); s.RecvOverflow != 20-slotsPerBlock {
+		t.Errorf("%+v", s)
+	}
+	if s := a.Stats(); s.SendFrames != 20 || s.SendTooLong != 1 || s.LastSendError != unix.EMSGSIZE.Error() {
+		t.Errorf("%+v", s)
+	}
+}
+
+// An interface that can not cut up runs gets them through its queue, where the kernel does it.
+func TestPacketWithoutSegmentation(t *testing.T) {
+	w := newWire(t, 9000)
+	var err error
+	if w.left.do(func() { err = segmentationOff("wire") }); err != nil {
+		t.Skip(err)
+	}
+	a, b := w.open(t, "packet:10.77.0.%d", 0, Options{}), w.open(t, "packet:10.77.0.%d", 1, Options{})
+	reach(t, a, b)
+	batch := wire.NewBatch(64, 4200)
+	batch.MaxRun(a.Info().MaxRun)
+	for i := range 30 {
+		put(t, batch, pathBetween(t, a, b, 0, 64), i, 4096)
+	}
+	sendAll(t, a, batch)
+	drain(t, b, 64, 30)
+	if s := b.Stats(); s.RecvRuns != 0 {
+		t.Errorf("%+v", s)
+	}
+	if d := a.Info().Degraded; len(d) != 1 || d[0].Feature != "PACKET_QDISC_BYPASS" {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestPacketOpenErrors(t *testing.T) {
+	w := newWire(t, 1500)
+	w.left.ip(t, "tuntap add dev tun0 mode tun", "addr add 10.78.0.1/24 dev tun0")
+	w.open(t, "packet:10.77.0.%d", 0, Options{})
+	for _, c := range []struct {
+		name string
+		port int
+		want string
+	}{
+		{"packet:wire", 4791, "UDP port 4791 of 10.77.0.1 is in use by another device of this process"},
+		{"packet:10.77.0.1", 4792, "packet ports send to UDP port 4791 only"},
+		{"packet:10.77.0.9", 0, "10.77.0.9 is not an address of this machine"},
+		{"packet:eth7", 0, "neither an IP address nor an interface"},
+		{"packet:10.78.0.1", 0, "interface tun0 is not Ethernet (none): use udp:10.78.0.1"},
+	} {
+		var err error
+		w.left.do(func() { _, err = Open(c.name, Options{UDPPort: c.port}) })
+		var oe *OpenError
+		if !errors.As(err, &oe) || oe.Name != c.name || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v (want %q)", c.name, err, c.want)
+		}
+	}
+	var err error
+	newNetns(t).do(func() { // on a thread of its own, which ends with the test
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		none := [2]unix.CapUserData{}
+		if unix.Capset(&header, &none[0]) == nil {
+			_, err = Open("packet:127.0.0.1", Options{})
+		}
+	})
+	if err == nil || !strings.Contains(err.Error(), "CAP_NET_RAW") {
+		t.Errorf("without privilege: %v", err)
+	}
+}
