@@ -12,7 +12,7 @@ import (
 // Listing is one port that could be opened, or that could if something were different.
 type Listing struct {
 	Name      string     `json:"name"` // for Open: "udp:127.0.0.1"
-	Kind      string     `json:"kind"` // "udp"
+	Kind      string     `json:"kind"` // "udp", "packet", "xdp"
 	Interface string     `json:"interface"`
 	Address   netip.Addr `json:"address"`
 	GID       wire.GID   `json:"-"`
@@ -25,7 +25,11 @@ type Listing struct {
 	Problem   string     `json:"problem,omitempty"` // Err in words
 }
 
-// List tries every address of every interface. It opens and closes each port, so it finds out what Open would.
+// kindsListed are the kinds that have an address of the machine, the one that needs least first.
+var kindsListed = []string{"udp", "packet", "xdp"}
+
+// List tries every kind of port on every address of every interface. It opens and closes each, so it finds out what Open
+// would; but AF_XDP only as far as that does not touch the interface.
 func List() ([]Listing, error) {
 	interfaces, err := net.Interfaces()
 	if err != nil {
@@ -34,18 +38,20 @@ func List() ([]Listing, error) {
 	var list []Listing
 	for i := range interfaces {
 		for _, p := range prefixesOf(&interfaces[i]) {
-			list = append(list, probe(&interfaces[i], p.Addr()))
+			for _, kind := range kindsListed {
+				list = append(list, probe(kind, &interfaces[i], p.Addr()))
+			}
 		}
 	}
 	return list, nil
 }
 
-func probe(i *net.Interface, addr netip.Addr) Listing {
+func probe(kind string, i *net.Interface, addr netip.Addr) Listing {
 	if addr.IsLinkLocalUnicast() && addr.Is6() {
 		addr = addr.WithZone(i.Name)
 	}
 	l := Listing{
-		Name: "udp:" + addr.String(), Kind: "udp", Interface: i.Name, Address: addr, GID: wire.GIDFrom(addr),
+		Name: kind + ":" + addr.String(), Kind: kind, Interface: i.Name, Address: addr, GID: wire.GIDFrom(addr),
 		MAC: i.HardwareAddr.String(), NetMTU: i.MTU, SpeedMbps: linkSpeed(i.Name),
 		Up: i.Flags&net.FlagUp != 0 && i.Flags&net.FlagRunning != 0,
 	}
@@ -66,6 +72,9 @@ func (l *Listing) try() error {
 	}
 	if l.PathMTU == 0 {
 		return &OpenError{Name: l.Name, Reason: "the MTU of interface " + l.Interface + " is too small for RoCE: 336 is the least"}
+	}
+	if l.Kind == "xdp" {
+		return probeXDP(l.Name, l.Address.String(), Options{}.withDefaults())
 	}
 	p, err := Open(l.Name, Options{MaxRun: 1, RecvBuffer: 1 << 16, SendBuffer: 1 << 16})
 	if err != nil {

@@ -7,6 +7,9 @@
 //	udp.go                     a UDP socket on port 4791: names, addresses, and what is put in front of what arrives
 //	udp_linux.go …             the same by recvmmsg and sendmmsg, with whole runs of packets per message
 //	udp_portable.go            the same through package net, for every other system
+//	ether_linux.go …           what ports that make Ethernet packets have in common: neighbours, multicast, sleeping
+//	packet_linux.go …          AF_PACKET: a ring to receive from, whole runs of packets as one
+//	xdp_linux.go …             AF_XDP: packets taken from an interface before the kernel's stack
 //	list.go                    which ports this machine has, and what is missing for those that do not work
 //	fault.go capture.go        middleware: a port around a port
 //
@@ -152,6 +155,10 @@ var openers = map[string]func(name, rest string, o Options) (Port, error){
 //
 //	udp:ADDRESS        a UDP socket on an address of this machine: "udp:127.0.0.1", "udp:::1", "udp:fe80::1%eth0"
 //	udp:INTERFACE      the same on the first address of an interface (IPv4 before IPv6, link-local last)
+//	packet:ADDRESS     AF_PACKET sockets on the interface that has the address; also packet:INTERFACE. Needs CAP_NET_RAW
+//	xdp:ADDRESS        AF_XDP sockets on all queues of the interface that has the address; also xdp:INTERFACE.
+//	                   Needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
+//	xdp:ADDRESS/QUEUE  the same on one queue: a port for each lane
 //	pipe:NAME          joins the in-memory segment NAME of this process at a free address 10.0.0.N
 //	pipe:NAME/ADDRESS  the same at ADDRESS
 //

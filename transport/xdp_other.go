@@ -8,3 +8,8 @@ import "runtime"
 func openXDP(name, rest string, o Options) (Port, error) {
 	return nil, &OpenError{Name: name, Reason: "xdp ports are AF_XDP sockets, which " + runtime.GOOS + " does not have: use udp:" + rest}
 }
+
+func probeXDP(name, rest string, o Options) error {
+	_, err := openXDP(name, rest, o)
+	return err
+}
