@@ -77,7 +77,9 @@ func (g *guest) perform(ctx context.Context, p Play, limit time.Duration) (serve
 	}
 	client, err = g.command(ctx, p.Client).Output()
 	if err != nil {
-		return nil, client, fmt.Errorf("client: %w: %s", err, lastLine(client))
+		s.Signal(syscall.SIGKILL)
+		<-s.Done()
+		return nil, client, fmt.Errorf("client: %w: %s; server: %s %s", err, lastLine(client), lastLine(said.Bytes()), &complained)
 	}
 	select {
 	case <-s.Done():

@@ -58,7 +58,8 @@ func (s *Stage) Run(ctx context.Context, p Play) (serverSaid, clientSaid []byte,
 	}
 	defer client.stop()
 	if err = client.wait(ctx); err != nil {
-		return nil, client.stdout.Bytes(), fmt.Errorf("client: %w", err)
+		server.stop()
+		return nil, client.stdout.Bytes(), fmt.Errorf("client: %w; server: %s", err, server.lastWords())
 	}
 	select {
 	case <-server.ended:
@@ -133,6 +134,11 @@ func (p *process) stop() {
 
 // explain adds what the program complained of.
 func (p *process) explain(err error) error {
+	return fmt.Errorf("%s: %w: %s", p.cmd.Path, err, p.lastWords())
+}
+
+// lastWords are the end of what the program complained of, or else of what it said.
+func (p *process) lastWords() string {
 	said := strings.TrimSpace(p.stderr.String())
 	if said == "" {
 		said = strings.TrimSpace(p.stdout.String())
@@ -140,7 +146,7 @@ func (p *process) explain(err error) error {
 	if len(said) > 600 {
 		said = "… " + said[len(said)-600:]
 	}
-	return fmt.Errorf("%s: %w: %s", p.cmd.Path, err, said)
+	return said
 }
 
 // waitOpen waits until a socket in the program's namespace has the port.
