@@ -73,12 +73,15 @@ func benchMain(ctx context.Context, args []string) error {
 	f.BoolVar(&o.quick, "quick", false, "one round of one second a case")
 	f.BoolVar(&o.list, "list", false, "list the cases and end")
 	f.StringVar(&o.only, "only", "", "play only cases whose name matches this `regexp`")
-	f.StringVar(&o.skip, "skip", "^$", "leave out cases whose name matches this `regexp`")
-	f.StringVar(&o.out, "out", "bench", "`folder` for RESULTS.md, results.json and plots")
+	f.StringVar(&o.skip, "skip", "", "leave out cases whose name matches this `regexp`")
+	f.StringVar(&o.out, "out", "", "`folder` for RESULTS.md, results.json and plots (default bench, and none for a quick or partial run)")
 	f.BoolVar(&o.guest, "guest", true, "also play in the guest with rxe")
 	f.Parse(args)
 	if o.quick {
 		o.rounds, o.duration = 1, time.Second
+	}
+	if o.out == "" && !o.quick && o.only == "" && o.skip == "" {
+		o.out = "bench"
 	}
 	choice, err := chosen(o.only, o.skip)
 	if err != nil {
@@ -94,12 +97,18 @@ func benchMain(ctx context.Context, args []string) error {
 	if err := measure(ctx, o, choice, r, os.Stderr); err != nil {
 		return err
 	}
+	if ctx.Err() != nil {
+		return errors.New("interrupted: nothing was written")
+	}
 	r.judge(allBars())
+	if err := r.writeSummary(os.Stdout); err != nil || o.out == "" {
+		return err
+	}
 	if err := r.write(o.out); err != nil {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "written: %s\n", filepath.Join(o.out, "RESULTS.md"))
-	return ctx.Err()
+	return nil
 }
 
 // chosen returns the filter of -only and -skip.
@@ -107,6 +116,9 @@ func chosen(only, skip string) (func([]Case) []Case, error) {
 	keep, err := regexp.Compile(only)
 	if err != nil {
 		return nil, err
+	}
+	if skip == "" {
+		skip = "^$"
 	}
 	drop, err := regexp.Compile(skip)
 	if err != nil {

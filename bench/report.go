@@ -6,11 +6,13 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/goroce/goroce/bench/plot"
 )
@@ -89,6 +91,20 @@ func (r *Results) writeVerdicts(b *bytes.Buffer) {
 		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", v.What, v.Demand, number(v.Ours), theirs, ratio, strings.ReplaceAll(v.State, "fail", "**fail**"))
 	}
 	b.WriteString("\n")
+}
+
+// writeSummary prints the verdicts that could be reached, for a terminal, and what could not be had.
+func (r *Results) writeSummary(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, v := range r.Verdicts {
+		if v.State != "not measured" {
+			fmt.Fprintf(w, "%s\t%s\twanted %s\tfound %s\n", v.State, v.What, v.Demand, number(v.Ratio))
+		}
+	}
+	for _, m := range r.Missing {
+		fmt.Fprintf(w, "missing\t%s\n", cell(m))
+	}
+	return w.Flush()
 }
 
 func (r *Results) writeFigures(b *bytes.Buffer) {
