@@ -89,7 +89,7 @@ func newLane(d *Device, index int, port transport.Port) *lane {
 func (l *lane) turn(t qp.Time) (busy bool) {
 	l.reader.Enter()
 	n := l.input(t)
-	more := l.output(t)
+	more := l.output(t) || n == rxBatch
 	l.finish(t, more)
 	return n > 0 || more
 }
@@ -194,7 +194,7 @@ func (l *lane) poll(c *CQ, claim bool) {
 	if l.engine.DoorbellPending() { // posts that were held: before we look at what has arrived
 		l.output(t)
 	}
-	l.input(t)
+	more := l.input(t) == rxBatch
 	postpone := false
 	if found := c.lanes[l.index].Len() > 0; found {
 		l.trust.leaves(t)
@@ -203,7 +203,7 @@ func (l *lane) poll(c *CQ, claim bool) {
 	if postpone {
 		l.count.Postponed++
 	}
-	l.finish(t, postpone || l.output(t))
+	l.finish(t, postpone || l.output(t) || more)
 	l.trust.holds(claim && l.trusting() && l.engine.PollTimeout() != qp.Never)
 	l.release()
 }
@@ -319,9 +319,11 @@ func (l *lane) watch() {
 	l.turns.lock()
 	l.trust.lost()
 	t := now()
-	for idle := t; t-idle < qp.Time(linger) && !l.closing.Load(); t = now() {
+	for busy := t; !l.closing.Load(); {
 		if l.turn(t) {
-			idle = t
+			busy = t
+		} else if t-busy >= qp.Time(linger) {
+			break
 		}
 		rang := l.rang
 		l.rang = false
@@ -333,6 +335,7 @@ func (l *lane) watch() {
 			return
 		}
 		l.turns.lock()
+		t = now()
 	}
 	// Announce the sleep under the turn lock: whoever has the next turn sees it and what it must be woken for.
 	until := l.bedtime(t)
