@@ -90,6 +90,7 @@ func (n *Node) span(pd mr.PD, key uint32, addr uint64, size int, need mr.Access)
 // checkMemory compares every region with what it should be: after every event, in worlds of large memory after every few.
 func (n *Node) checkMemory() {
 	if n.W.Unchecked {
+		n.checkCanaries()
 		return
 	}
 	if n.unchecked++; n.unchecked < n.memory>>18 {
@@ -109,6 +110,16 @@ func (n *Node) checkMemory() {
 		if i := r.explain(); i >= 0 {
 			n.W.Fail("%s: byte %d (of %d) is %#02x, should be %#02x; nothing that happened may change it so", r, i-guard, len(r.Bytes), r.arena[i], r.want[i])
 			return
+		}
+	}
+}
+
+// checkCanaries looks at what lies around the regions only.
+func (n *Node) checkCanaries() {
+	for _, r := range n.regions {
+		end := guard + len(r.Bytes)
+		if !bytes.Equal(r.arena[:guard], r.want[:guard]) || !bytes.Equal(r.arena[end:], r.want[end:]) {
+			n.W.Fail("%s: bytes beside the region have changed", r)
 		}
 	}
 }

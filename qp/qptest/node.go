@@ -59,9 +59,10 @@ type Node struct {
 	wcs       [32]qp.WC
 	deadline  qp.Time
 	kicked    bool
-	memory    int    // bytes registered
-	unchecked int    // events since memory was compared
-	crafted   uint32 // raw peer: counts queue pair numbers
+	memory    int             // bytes registered
+	unchecked int             // events since memory was compared
+	over      map[uint64]bool // WRIDs that have completed, where the oracle is off
+	crafted   uint32          // raw peer: counts queue pair numbers
 }
 
 // remote names a connected queue pair by where its packets go.
@@ -86,7 +87,7 @@ func (w *World) AddNode(cfg NodeConfig) *Node {
 		cfg.Body = 4096 + 64
 	}
 	n := &Node{W: w, Index: i, Name: cfg.Name, GID: wire.GIDFrom(netip.MustParseAddr(cfg.Addr)), cfg: cfg, deadline: qp.Never,
-		qps: map[uint32]*QP{}, remotes: map[remote]*QP{}}
+		over: map[uint64]bool{}, qps: map[uint32]*QP{}, remotes: map[remote]*QP{}}
 	w.Nodes = append(w.Nodes, n)
 	w.byGID[n.GID] = n
 	if cfg.Raw {
@@ -292,12 +293,20 @@ func (n *Node) completed(cq *qp.CQ, wc *qp.WC) {
 		}
 	} else {
 		q.SendWCs = append(q.SendWCs, *wc)
+		n.W.lastSend = n.W.Now
+		if q.OnSend != nil {
+			n.W.After(0, q.OnSend)
+		}
 		if cq != q.sendCQ {
 			n.W.Fail("%s: send completion in another queue than the send queue's", q)
 		}
 	}
 	if !n.W.Unchecked {
 		q.completion(wc)
+	} else if n.over[wc.WRID] {
+		n.W.Fail("%s: a second completion for WRID %#x", q, wc.WRID)
+	} else {
+		n.over[wc.WRID] = true
 	}
 }
 

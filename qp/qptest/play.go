@@ -182,8 +182,8 @@ func (p *player) work() {
 			p.w.At(due, p.work)
 			break
 		}
-		p.w.wrid++
-		err := p.q.stage(p.request(o, p.w.wrid))
+		wr := p.request(o)
+		err := p.q.Stage(&wr)
 		if errors.Is(err, qp.ErrFull) {
 			p.w.After(20*Microsecond, p.work)
 			break
@@ -201,8 +201,8 @@ func (p *player) work() {
 }
 
 // request builds the work request of an operation.
-func (p *player) request(o *OpPlan, wrid uint64) qp.SendWR {
-	wr := qp.SendWR{WRID: wrid, Opcode: o.Kind, Flags: o.Flags, Imm: o.Imm, AH: p.ah}
+func (p *player) request(o *OpPlan) qp.SendWR {
+	wr := qp.SendWR{Opcode: o.Kind, Flags: o.Flags, Imm: o.Imm, AH: p.ah}
 	region, peer := p.source, p.peer
 	switch o.Kind {
 	case qp.WRRead:

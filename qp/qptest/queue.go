@@ -89,8 +89,8 @@ type QP struct {
 
 	SendWCs, RecvWCs []qp.WC // completions not looked at yet
 
-	// OnReceive runs after a receive completion.
-	OnReceive func()
+	// OnReceive runs after a receive completion, OnSend after a send completion.
+	OnReceive, OnSend func()
 
 	sendCQ, recvCQ *qp.CQ
 	dest           remote
@@ -306,28 +306,28 @@ func (q *QP) Activate() {
 	q.walk(qp.StateRTS, q.attr(wire.GID{}, 0, 0))
 }
 
-// PostSend posts one send work request; WRID 0 is replaced by a number of the world's, which is returned.
+// PostSend posts one send work request, rings the doorbell, and returns the WRID, which is the world's choice if it was 0.
 func (q *QP) PostSend(wr qp.SendWR) (uint64, error) {
+	err := q.Stage(&wr)
+	if err == nil {
+		q.Ring()
+	}
+	return wr.WRID, err
+}
+
+// Stage posts one send work request without ringing the doorbell.
+func (q *QP) Stage(wr *qp.SendWR) error {
 	if wr.WRID == 0 {
 		q.Node.W.wrid++
 		wr.WRID = q.Node.W.wrid
 	}
-	if err := q.stage(wr); err != nil {
-		return wr.WRID, err
-	}
-	q.Ring()
-	return wr.WRID, nil
-}
-
-// stage posts without ringing the doorbell.
-func (q *QP) stage(wr qp.SendWR) error {
-	one := [1]qp.SendWR{wr}
+	one := [1]qp.SendWR{*wr}
 	n, err := q.QP.PostSend(one[:])
 	if (n == 1) != (err == nil) {
 		q.Node.W.Fail("%s: PostSend of one returned %d, %v", q, n, err)
 	}
 	if err == nil && !q.Node.W.Unchecked {
-		q.posted(wr)
+		q.posted(*wr)
 	}
 	return err
 }

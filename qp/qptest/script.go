@@ -30,11 +30,13 @@ type TB interface {
 type Script struct {
 	*World
 	T TB
+	// Memory is the size of each region of an end.
+	Memory int
 }
 
 // NewScript returns an empty script.
 func NewScript(t TB) *Script {
-	s := &Script{World: NewWorld(1), T: t}
+	s := &Script{World: NewWorld(1), T: t, Memory: endMemory}
 	s.Hold = true
 	return s
 }
@@ -49,16 +51,16 @@ type End struct {
 	posted int     // bytes of Recv in use
 }
 
-// Memory sizes of an End, large enough for what scripts do.
+// endMemory is large enough for what scripts do.
 const endMemory = 64 << 10
 
 // newEnd adds a node with one queue pair in RESET.
 func (s *Script) newEnd(nc NodeConfig, cfg QPConfig) *End {
 	n := s.AddNode(nc)
 	e := &End{}
-	e.Local = n.NewRegion("local", endMemory, 0x10000, mr.LocalWrite)
-	e.Remote = n.NewRegion("remote", endMemory, 0x7f0000100000, mr.LocalWrite|mr.RemoteWrite|mr.RemoteRead|mr.RemoteAtomic|mr.MWBind)
-	e.Recv = n.NewRegion("recv", endMemory, 0x900000, mr.LocalWrite)
+	e.Local = n.NewRegion("local", s.Memory, 0x10000, mr.LocalWrite)
+	e.Remote = n.NewRegion("remote", s.Memory, 0x7f0000100000, mr.LocalWrite|mr.RemoteWrite|mr.RemoteRead|mr.RemoteAtomic|mr.MWBind)
+	e.Recv = n.NewRegion("recv", s.Memory, 0x900000, mr.LocalWrite)
 	e.QP = n.CreateQP(cfg)
 	return e
 }

@@ -64,17 +64,18 @@ type World struct {
 	// MaxEvents ends a world that does not come to rest.
 	MaxEvents int
 
-	events eventHeap
-	serial uint64
-	steps  int
-	links  map[[2]int]*Link
-	byGID  map[wire.GID]*Node
-	groups map[wire.GID][]*Node
-	held   []*Flight
-	spare  []*Flight
-	wrid   uint64
-	err    error
-	stuck  int // deadlines handled in a row without time moving on
+	events   eventHeap
+	serial   uint64
+	steps    int
+	links    map[[2]int]*Link
+	byGID    map[wire.GID]*Node
+	groups   map[wire.GID][]*Node
+	held     []*Flight
+	spare    []*Flight
+	wrid     uint64
+	err      error
+	lastSend qp.Time // when the last send completed
+	stuck    int     // deadlines handled in a row without time moving on
 }
 
 // NewWorld returns an empty world at a time that is not 0, so that forgotten clocks show.

@@ -1,0 +1,240 @@
+package qptest
+
+// FuzzEngine: any bytes become a story for two engines and a hostile peer: posts, honest packets that arrive, are lost, doubled
+// or changed, invented packets, time, state changes. ICRCs are made anew after every change, so that mutants get as far as the
+// state machine. Nothing may panic, write beside its memory, complete twice, send what is malformed, or spin.
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/wire"
+)
+
+// story reads decisions from bytes; at their end everything is 0.
+type story struct {
+	s     *Script
+	data  []byte
+	ends  []*End // pairs: RC, UC, UD
+	recvs map[*End]int
+}
+
+func (y *story) byte() int {
+	if len(y.data) == 0 {
+		return 0
+	}
+	b := y.data[0]
+	y.data = y.data[1:]
+	return int(b)
+}
+
+func (y *story) uint32() uint32 {
+	return uint32(y.byte())<<24 | uint32(y.byte())<<16 | uint32(y.byte())<<8 | uint32(y.byte())
+}
+
+func FuzzEngine(f *testing.F) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for n := range 24 {
+		b := make([]byte, 40+n*30)
+		for i := range b {
+			b[i] = byte(rnd.Uint32())
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) { runStory(t, data) })
+}
+
+// fuzzMemory is the size of each region, small because every story makes many.
+const fuzzMemory = 8 << 10
+
+func runStory(t *testing.T, data []byte) {
+	y := &story{s: NewScript(t), data: data, recvs: map[*End]int{}}
+	y.s.Unchecked, y.s.Memory = true, fuzzMemory
+	y.s.MaxEvents = 100_000
+	for i, typ := range []qp.QPType{qp.RC, qp.UC, qp.UD} {
+		cfg := QPConfig{Type: typ, MTU: wire.MTU256, PSN: wire.PSN(0).Add(uint32(1<<24 - 3*i)), CQE: 4096, RdAtomic: 2, DestRdAtomic: 2, Timeout: 3}
+		a, b := y.s.newEnd(NodeConfig{}, cfg), y.s.newEnd(NodeConfig{}, cfg)
+		if typ == qp.UD {
+			a.Activate()
+			b.Activate()
+		} else {
+			y.s.Connect(a.QP, b.QP)
+		}
+		y.ends = append(y.ends, a, b)
+	}
+	for len(y.data) > 0 && y.s.Err() == nil {
+		y.act()
+	}
+	y.finish()
+	y.s.check()
+}
+
+// act does one thing.
+func (y *story) act() {
+	e := y.ends[y.byte()%len(y.ends)]
+	peer := y.peer(e)
+	switch op := y.byte() % 16; op {
+	case 0, 1, 2:
+		y.post(e, peer)
+	case 3, 4:
+		y.recv(e)
+	case 5, 6, 7, 8:
+		y.deliver(op == 8)
+	case 9:
+		if len(y.s.held) > 0 {
+			y.s.held = y.s.held[1:]
+		}
+	case 10:
+		y.s.RunFor(qp.Time(y.byte()) * 2 * Microsecond)
+	case 11:
+		y.s.RunFor(qp.Time(y.byte()) * 100 * Microsecond)
+	case 12:
+		y.modify(e, peer)
+	default:
+		y.invent(e, peer)
+	}
+}
+
+func (y *story) peer(e *End) *End {
+	for i, x := range y.ends {
+		if x == e {
+			return y.ends[i^1]
+		}
+	}
+	return nil
+}
+
+// post posts some work request, most of them good.
+func (y *story) post(e, peer *End) {
+	off, n := y.byte()*16, y.byte()*y.byte()%2000
+	wr := e.Send(off, n)
+	wr.Opcode = qp.WROpcode(y.byte() % 10)
+	wr.RKey, wr.RemoteAddr = peer.Remote.RKey(), peer.Remote.Addr(y.byte()*8)
+	wr.Flags = qp.SendFlags(y.byte() & 7)
+	wr.Imm, wr.RemoteQPN, wr.RemoteQKey = 7, peer.QPN(), peer.Cfg.QKey
+	switch wr.Opcode {
+	case qp.WRAtomicCmpAndSwp, qp.WRAtomicFetchAndAdd:
+		wr.SGL = []qp.SGE{e.Local.SGE(off, 8)}
+	case qp.WRLocalInv, qp.WRBindMW:
+		wr.SGL, wr.InvalidateKey = nil, e.Remote.RKey()
+		wr.Bind = &qp.BindInfo{WindowKey: 5, NewKey: 6, LKey: e.Remote.LKey(), Length: 8}
+	}
+	if e.Type() == qp.UD {
+		wr.AH = e.handle(peer.Node.GID, qp.AHAttr{})
+	}
+	if y.byte() == 3 && len(wr.SGL) > 0 {
+		wr.SGL[0].LKey++
+	}
+	_, _ = e.PostSend(wr)
+}
+
+func (y *story) recv(e *End) {
+	n := y.byte() * 12
+	if e.posted+n > fuzzMemory {
+		e.posted = 0
+	}
+	if _, err := e.PostRecv(e.Recv.SGE(e.posted, n)); err == nil {
+		y.recvs[e]++
+	}
+	e.posted += n
+}
+
+// deliver lets a waiting packet arrive: the first or a later one, changed or not, and perhaps once more later.
+func (y *story) deliver(change bool) {
+	if len(y.s.held) == 0 {
+		return
+	}
+	i := 0
+	if b := y.byte(); b > 200 {
+		i = b % len(y.s.held)
+	}
+	f := y.s.held[i]
+	if !change {
+		y.s.held = append(y.s.held[:i], y.s.held[i+1:]...)
+	} else {
+		f = f.clone(y.s.World)
+		for range 1 + y.byte()%3 {
+			at := f.head + y.byte()%min(40, len(f.pkt)-f.head-4)
+			f.pkt[at] ^= 1 << (y.byte() % 8)
+		}
+		reseal(f)
+	}
+	f.to.deliver([]*Flight{f.clone(y.s.World)})
+}
+
+func reseal(f *Flight) {
+	fr := wire.Frame{Head: f.pkt[:f.head], Body: f.pkt[f.head:]}
+	wire.Seal(&fr)
+}
+
+// crafts are the opcodes that an invented packet may have.
+var crafts = []wire.Opcode{wire.RCSendFirst, wire.RCSendMiddle, wire.RCSendLast, wire.RCSendLastImm, wire.RCSendOnly, wire.RCSendOnlyImm, wire.RCWriteFirst,
+	wire.RCWriteMiddle, wire.RCWriteLast, wire.RCWriteLastImm, wire.RCWriteOnly, wire.RCWriteOnlyImm, wire.RCReadRequest, wire.RCReadResponseFirst,
+	wire.RCReadResponseMiddle, wire.RCReadResponseLast, wire.RCReadResponseOnly, wire.RCAcknowledge, wire.RCAtomicAcknowledge, wire.RCCompareSwap,
+	wire.RCFetchAdd, wire.RCSendLastInv, wire.RCSendOnlyInv, wire.RCFlush, wire.RCAtomicWrite, wire.UCSendFirst, wire.UCSendMiddle, wire.UCSendLast,
+	wire.UCWriteFirst, wire.UCWriteMiddle, wire.UCWriteLast, wire.UCWriteOnlyImm, wire.UDSendOnly, wire.UDSendOnlyImm, wire.CNP}
+
+// invent makes a packet from e's peer to e.
+func (y *story) invent(e, peer *End) {
+	c := Craft{Op: crafts[y.byte()%len(crafts)], PSN: wire.PSN(y.byte() - 64), AckReq: y.byte()&1 != 0, VA: e.Remote.Addr(y.byte() * 8), RKey: e.Remote.RKey(),
+		Len: uint32(y.byte()), QKey: e.Cfg.QKey, SrcQP: peer.QPN(), Syn: wire.Syndrome(y.byte())}
+	if a, _ := e.Node.Engine.QueryQP(e.QP.QP); y.byte()&1 != 0 { // near what is expected
+		c.PSN = a.RQPSN.Add(uint32(c.PSN))
+		if c.Op.Info().Has(wire.OpResponse) {
+			c.PSN = a.SQPSN.Add(uint32(c.PSN))
+		}
+	}
+	if info := c.Op.Info(); info.Has(wire.OpPayload) {
+		n := [4]int{y.byte(), 256, 8, 256}[y.byte()%4]
+		c.Payload = make([]byte, n)
+		if info.Has(wire.OpStart | wire.OpEnd) {
+			c.Len = uint32(n)
+		}
+	}
+	if y.byte() < 16 {
+		c.Len, c.VA, c.RKey = y.uint32(), uint64(y.uint32())<<32|uint64(y.uint32()), y.uint32()
+	}
+	path, err := wire.NewPath(peer.Node.GID, e.Node.GID, 0xc000, uint8(y.byte()), 64, 0)
+	if err != nil {
+		panic(err)
+	}
+	fr := c.Frame(&path, e.QPN())
+	e.Node.deliver([]*Flight{y.s.flight(peer.Node, e.Node, &fr)})
+}
+
+// modify tries some transition.
+func (y *story) modify(e, peer *End) {
+	to := qp.QPState(y.byte() % 8)
+	mask := qp.AttrState
+	if r := lookup(e.State(), to); r != nil {
+		mask |= r.req[map[qp.QPType]int{qp.RC: 0, qp.UC: 1, qp.UD: 2}[e.Type()]]
+	}
+	a := e.attr(peer.Node.GID, peer.QPN(), peer.Cfg.PSN)
+	a.State = to
+	if to == qp.StateReset {
+		y.recvs[e] = len(e.RecvWCs) // forgotten without completions
+	}
+	_ = e.Node.control(func() error { return e.Node.Engine.ModifyQP(y.s.Now, e.QP.QP, &a, mask) })
+}
+
+// finish moves everything to ERR: every receive that was posted has completed, and the engines are at rest.
+func (y *story) finish() {
+	for _, e := range y.ends {
+		if e.State() != qp.StateReset {
+			_ = e.Node.control(func() error {
+				return e.Node.Engine.ModifyQP(y.s.Now, e.QP.QP, &qp.QPAttr{State: qp.StateErr}, qp.AttrState)
+			})
+			if len(e.RecvWCs) != y.recvs[e] {
+				y.s.Fail("%s: %d receives posted, %d completed", e.QP, y.recvs[e], len(e.RecvWCs))
+			}
+		}
+	}
+	y.s.Clear()
+	_ = y.s.RunFor(1000 * Second)
+	for _, n := range y.s.Nodes {
+		if d := n.Engine.PollTimeout(); d != qp.Never {
+			y.s.Fail("%s: all queue pairs are in ERR but there is a deadline", n)
+		}
+	}
+}

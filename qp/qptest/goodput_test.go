@@ -1,0 +1,124 @@
+package qptest
+
+// The goodput table: how much of a link's rate arrives, by operation, loss, message size and window, in virtual time. It is kept
+// in testdata/goodput.txt, so that a change of the algorithm is seen as a change of the table:
+//
+//	go test ./qp/qptest -run TestGoodput -update && git diff qp/qptest/testdata
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/wire"
+)
+
+var updateFlag = flag.Bool("update", false, "write testdata/goodput.txt anew")
+
+const (
+	goodputRate  = 25e9
+	goodputDelay = 25 * Microsecond
+	goodputBytes = 4 << 20
+)
+
+func TestGoodput(t *testing.T) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Goodput in Gbit/s, and how much was sent twice, of one RC connection over %g Gbit/s with %d us each way, path MTU 4096,\n"+
+		"64 work requests outstanding, ack timeout code 14 (67 ms), retry_cnt 7. Virtual time, seeded links.\n", goodputRate/1e9, goodputDelay/Microsecond)
+	windows := []int{8, 32, 128, 512}
+	for _, op := range []qp.WROpcode{qp.WRWrite, qp.WRSend, qp.WRRead} {
+		fmt.Fprintf(&b, "\n%-12s %8s  ", op, "loss")
+		for _, w := range windows {
+			fmt.Fprintf(&b, "%18s", fmt.Sprintf("window %d", w))
+		}
+		b.WriteString("\n")
+		for _, size := range []int{256, 4096, 64 << 10, 1 << 20} {
+			for _, loss := range []float64{0, 0.002, 0.01, 0.05} {
+				fmt.Fprintf(&b, "%9d B  %7.1f%%  ", size, loss*100)
+				for _, w := range windows {
+					rate, again := goodput(t, op, size, loss, w)
+					fmt.Fprintf(&b, "%10.2f (%4.1f%%)", rate, again)
+				}
+				b.WriteString("\n")
+			}
+		}
+	}
+	path := filepath.Join("testdata", "goodput.txt")
+	if *updateFlag {
+		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(want) != b.String() {
+		t.Errorf("the table has changed; if that is meant, run with -update. Now:\n%s", b.String())
+	}
+}
+
+// goodput runs one stream and returns Gbit/s of payload and the percentage of request packets sent more than once.
+func goodput(t *testing.T, op qp.WROpcode, size int, loss float64, window int) (rate, again float64) {
+	t.Helper()
+	w := NewWorld(12)
+	w.Unchecked, w.Hopeless = true, true
+	w.MaxEvents = 10_000_000
+	w.Faults = Faults{Rate: goodputRate, Delay: goodputDelay, Loss: loss, Queue: 4 << 20}
+	nc := NodeConfig{}
+	nc.Engine.Window = window
+	a, b := w.AddNode(nc), w.AddNode(nc)
+	cfg := QPConfig{MTU: wire.MTU4096, Timeout: 14, CQE: 1024, Cap: qp.Cap{MaxSendWR: 64, MaxRecvWR: 128, MaxSendSGE: 1, MaxRecvSGE: 1}}
+	x, y := a.CreateQP(cfg), b.CreateQP(cfg)
+	local, remote := a.NewRegion("local", size, 0x1000, 1), b.NewRegion("remote", size, 0x1000, 0xf)
+	w.Connect(x, y)
+	left := min(goodputBytes/size, 2000)
+	total := left * size
+	receive := func() {
+		if _, err := y.PostRecv(remote.SGE(0, size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if op == qp.WRSend {
+		for range 100 {
+			receive()
+		}
+		y.OnReceive = receive
+	}
+	var work func()
+	work = func() {
+		posted := false
+		for ; left > 0; left-- {
+			err := x.Stage(&qp.SendWR{Opcode: op, Flags: qp.SendSignaled, SGL: []qp.SGE{local.SGE(0, size)}, RKey: remote.RKey(), RemoteAddr: remote.Addr(0)})
+			if errors.Is(err, qp.ErrFull) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			posted = true
+		}
+		if posted {
+			x.Ring()
+		}
+	}
+	x.OnSend = work
+	start := w.Now
+	work()
+	if err := w.Run(); err != nil {
+		t.Fatal(err)
+	}
+	for _, wc := range x.SendWCs {
+		if wc.Status != qp.WCSuccess {
+			return 0, 100
+		}
+	}
+	st := a.Engine.Stats()
+	return float64(total) * 8 / float64(w.lastSend-start), 100 * float64(st.Retransmitted) / float64(st.SentPkts)
+}
