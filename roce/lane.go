@@ -182,14 +182,14 @@ func (l *lane) publish() {
 // poll is a turn of an application that found its completion queue c empty. If somebody else is taking one, that will do.
 // claim says that the application is going to poll again soon.
 func (l *lane) poll(c *CQ, claim bool) {
+	t := now()
+	if claim { // also if the background has the turn: it is to go
+		l.claimed.Store(int64(t))
+	}
 	if !l.turns.tryLock() {
 		return
 	}
-	t := now()
 	l.trust.returns(t)
-	if claim {
-		l.claimed.Store(int64(t))
-	}
 	l.reader.Enter()
 	if l.engine.DoorbellPending() { // posts that were held: before we look at what has arrived
 		l.output(t)
