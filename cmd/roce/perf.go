@@ -20,6 +20,8 @@ Without --dev the device is the address over which the two ends reach each other
   roce perf write-bw 10.0.0.1 -s 64K      client of it, or of "ib_write_bw" on 10.0.0.1
   roce perf send-lat 10.0.0.1 -s 8 -n 10000
   roce perf read-bw 10.0.0.1 -D 5 --json`,
+		Args: cobra.NoArgs, // so that a test that there is not is an error
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	for i := range perf.Tests {
 		c.AddCommand(perfTestCommand(g, &perf.Tests[i]))

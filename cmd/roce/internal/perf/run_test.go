@@ -50,6 +50,7 @@ func contest(t *testing.T, test string, server, client Options) (s, c *outcome) 
 		if c.err == nil || ctx.Err() != nil || !strings.Contains(c.err.Error(), "is its end running") {
 			break
 		}
+		time.Sleep(time.Millisecond) // between two attempts: nothing tells when a server listens
 	}
 	<-ended
 	return s, c

@@ -51,6 +51,7 @@ func match(t *testing.T, server, client Options) (s, c string, serr, cerr error)
 		if cerr == nil || !strings.Contains(cerr.Error(), "is its end running") {
 			break
 		}
+		time.Sleep(time.Millisecond) // between two attempts: nothing tells when a server listens
 	}
 	<-ended
 	return sout.String(), cout.String(), serr, cerr

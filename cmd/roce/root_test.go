@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/roce"
+)
+
+// execute runs the command line.
+func execute(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	root := newRoot()
+	root.SetOut(&out)
+	root.SetErr(&out)
+	root.SetArgs(args)
+	err := root.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func TestEveryCommandHelps(t *testing.T) {
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		if c.Name() == "help" || c.Hidden {
+			return
+		}
+		require.NotEmpty(t, c.Short, c.CommandPath())
+		if c.Runnable() && c.Name() != "version" {
+			require.Contains(t, c.Example, c.CommandPath(), "an example of %s", c.CommandPath())
+		}
+		c.Flags().VisitAll(func(f *pflag.Flag) { require.NotEmpty(t, f.Usage, "%s --%s", c.CommandPath(), f.Name) })
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	root := newRoot()
+	root.InitDefaultHelpCmd()
+	walk(root)
+}
+
+func TestMistakesAreNamed(t *testing.T) {
+	for line, want := range map[string]string{
+		"pingpong --type xrc":                     `--type "xrc": want rc, uc or ud`,
+		"pingpong -m 1000 -p 1 nowhere.invalid":   "connect to the server",
+		"perf write-bw -c XRC":                    `--connection "XRC"`,
+		"perf atomic-bw -A SWAP":                  "FETCH_AND_ADD or CMP_AND_SWAP",
+		"perf write-bw -s 1T":                     "want a number of bytes",
+		"perf write-bw -D soon":                   "want a number of seconds",
+		"perf write-sideways":                     "unknown command",
+		"devinfo -d udp:203.0.113.77":             "203.0.113.77",
+		"perf write-bw a b":                       "accepts at most 1 arg",
+		"pingpong -p 70000":                       "70000",
+		"demo --pcap /no/such/folder/demo.pcapng": "no such file or directory",
+	} {
+		_, err := execute(t, strings.Fields(line)...)
+		require.ErrorContains(t, err, want, line)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	out, err := execute(t, "version")
+	require.NoError(t, err)
+	require.Contains(t, out, "perftest 4.5")
+}
+
+func TestDevicesAsJSON(t *testing.T) {
+	out, err := execute(t, "devices", "--json")
+	require.NoError(t, err)
+	var list []listed
+	require.NoError(t, json.Unmarshal([]byte(out), &list))
+	for _, l := range list {
+		require.NotEqual(t, l.Works, l.Missing != "", "%+v", l)
+	}
+}
+
+// The layout is that of ibv_devinfo, so that scripts which read it go on working.
+func TestDevinfoIsThatOfTheVerbs(t *testing.T) {
+	i := devinfo{Name: "udp:eth0", GIDs: []string{"::ffff:10.0.0.1"},
+		Device: roce.DeviceAttr{FWVer: "goroce", NodeGUID: 0x505400fffe123456, SysImageGUID: 0x505400fffe123456, VendorID: 0xffffff, PhysPortCnt: 1,
+			MaxMRSize: 1 << 40, DeviceCaps: roce.CapMemWindow | roce.CapRCRNRNakGen, MaxQP: 1048560},
+		Port: roce.PortAttr{State: roce.PortActive, MaxMTU: roce.MTU4096, ActiveMTU: roce.MTU1024, PhysState: roce.PhysLinkUp,
+			ActiveWidth: 1, ActiveSpeed: 32, GIDTblLen: 1, MaxMsgSz: 1 << 31}}
+	var out bytes.Buffer
+	i.print(&out, false)
+	require.Equal(t, "hca_id:\tudp:eth0\n"+
+		"\ttransport:\t\t\tInfiniBand (0)\n"+
+		"\tfw_ver:\t\t\t\tgoroce\n"+
+		"\tnode_guid:\t\t\t5054:00ff:fe12:3456\n"+
+		"\tsys_image_guid:\t\t\t5054:00ff:fe12:3456\n"+
+		"\tvendor_id:\t\t\t0xffffff\n"+
+		"\tvendor_part_id:\t\t\t0\n"+
+		"\thw_ver:\t\t\t\t0x0\n"+
+		"\tphys_port_cnt:\t\t\t1\n"+
+		"\t\tport:\t1\n"+
+		"\t\t\tstate:\t\t\tPORT_ACTIVE (4)\n"+
+		"\t\t\tmax_mtu:\t\t4096 (5)\n"+
+		"\t\t\tactive_mtu:\t\t1024 (3)\n"+
+		"\t\t\tsm_lid:\t\t\t0\n"+
+		"\t\t\tport_lid:\t\t0\n"+
+		"\t\t\tport_lmc:\t\t0x00\n"+
+		"\t\t\tlink_layer:\t\tEthernet\n\n", out.String())
+	out.Reset()
+	i.print(&out, true)
+	for _, line := range []string{
+		"\tmax_mr_size:\t\t\t0x10000000000\n",
+		"\tdevice_cap_flags:\t\t0x00021000\n\t\t\t\t\tRC_RNR_NAK_GEN\n\t\t\t\t\tMEM_WINDOW\n\tmax_sge:",
+		"\tmax_qp_init_rd_atom:\t\t0\n",
+		"\t\t\tmax_msg_sz:\t\t0x80000000\n",
+		"\t\t\tport_cap_flags2:\t0x0000\n",
+		"\t\t\tactive_speed:\t\t25.0 Gbps (32)\n",
+		"\t\t\tphys_state:\t\tLINK_UP (5)\n",
+		"\t\t\tGID[  0]:\t\t::ffff:10.0.0.1, RoCE v2\n",
+	} {
+		require.Contains(t, out.String(), line)
+	}
+}
