@@ -92,8 +92,12 @@ func (l *packetLink) open(e End) error {
 	if err != nil {
 		return err
 	}
-	// A socket for one protocol, not for all, does not see what this end sends.
-	if err := unix.Bind(l.fd, &unix.SockaddrLinklayer{Protocol: bigEndian(unix.ETH_P_IP), Ifindex: ifi.Index}); err != nil {
+	// Sockets for all protocols get a packet before the IP stack works on it, those for one protocol after that; but they also
+	// see what leaves.
+	if err := setFilter(l.fd, incoming); err != nil {
+		return os.NewSyscallError("SO_ATTACH_FILTER", err)
+	}
+	if err := unix.Bind(l.fd, &unix.SockaddrLinklayer{Protocol: bigEndian(unix.ETH_P_ALL), Ifindex: ifi.Index}); err != nil {
 		return os.NewSyscallError("bind", err)
 	}
 	copy(l.out[vnetLen:], header(e, ifi.HardwareAddr))
@@ -108,10 +112,7 @@ func park(e End) (fd int, err error) {
 		return -1, err
 	}
 	unix.SetsockoptInt(fd, unix.IPPROTO_UDP, udpGRO, 1)
-	drop := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
-	prog := unix.SockFprog{Len: uint16(len(drop)), Filter: &drop[0]}
-	err = unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &prog)
-	if err == nil {
+	if err = setFilter(fd, nothing); err == nil {
 		err = unix.Bind(fd, &unix.SockaddrInet4{Addr: e.Local.As4(), Port: Port})
 	}
 	if err != nil {
@@ -119,6 +120,25 @@ func park(e End) (fd int, err error) {
 		return -1, fmt.Errorf("parking UDP port %d: %w", Port, err)
 	}
 	return fd, nil
+}
+
+// Filters of sockets.
+var (
+	nothing  = []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
+	incoming = []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: packetType},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.PACKET_OUTGOING, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: 0},
+		{Code: unix.BPF_RET | unix.BPF_K, K: 1<<32 - 1},
+	}
+)
+
+// packetType is where a filter finds how the packet came: SKF_AD_OFF + SKF_AD_PKTTYPE.
+const packetType = 1<<32 - 0x1000 + 4
+
+func setFilter(fd int, filter []unix.SockFilter) error {
+	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &prog)
 }
 
 func (l *packetLink) close() {

@@ -68,7 +68,7 @@ func call(l link, size int, d time.Duration) (Result, error) {
 	r.Packets, r.Seconds = uint64(trips), last.Sub(start).Seconds()
 	r.OneWay = r.Seconds / float64(trips) / 2 * 1e6
 	slices.Sort(blocks)
-	r.Typical = blocks[len(blocks)/2]
+	r.Best, r.Typical = blocks[0], blocks[len(blocks)/2]
 	for range farewells {
 		binary.LittleEndian.PutUint64(l.segment(0, size), farewell)
 		if _, err := l.send(size, size); err != nil {

@@ -34,11 +34,11 @@ type Result struct {
 	Mpps    float64 `json:"mpps,omitempty"`    // packets that arrived
 	OneWay  float64 `json:"usec,omitempty"`    // half a round trip, mean
 	Typical float64 `json:"typical,omitempty"` // median over blocks of trips
+	Best    float64 `json:"best,omitempty"`    // the least block: what it would be on a quiet machine
 	Lost    float64 `json:"lost,omitempty"`    // share of packets that did not arrive
 	Bad     uint64  `json:"bad_crc,omitempty"` // packets with a wrong CRC
 	Packets uint64  `json:"packets,omitempty"` // counted
 	Seconds float64 `json:"seconds,omitempty"` // from the first packet to the last
-	Doubts  string  `json:"doubts,omitempty"`  // what the figure should not be trusted for
 }
 
 // Path is one ceiling.
