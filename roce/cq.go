@@ -121,7 +121,7 @@ func (c *CQ) take(wcs []WC) (n int, err error) {
 	case n > 0:
 		c.empty = 0
 	case c.closed:
-		err = fmt.Errorf("roce: CQ: %w", ErrClosed)
+		err = c.dev.fail("Poll", fmt.Errorf("CQ: %w", ErrClosed))
 	default:
 		err = c.overrun()
 	}

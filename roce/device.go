@@ -26,6 +26,10 @@ type Config struct {
 	// Window is how many packets an RC queue pair may have unacknowledged; 0 is qp.DefaultWindow.
 	Window int
 
+	// Congestion are the constants of the congestion control, DCQCN; zero is qp.DefaultCongestion. It does nothing until a
+	// switch or a receiver marks packets.
+	Congestion qp.CongestionParams
+
 	// NoBackground starts no goroutine. Then nothing at all happens between the application's own calls: no timer fires
 	// and no peer is answered unless somebody polls a completion queue of the device. CQ.Wait polls without sleeping.
 	NoBackground bool

@@ -17,8 +17,9 @@
 //
 // Whoever is there. [CQ.Poll] on an empty queue and [QP.PostSend] run the stack on the calling goroutine, so a polling
 // application sees single-digit microseconds. When nobody polls, a goroutine in the background sleeps on the port and serves
-// peers and timers; it takes over some tens of microseconds after the last poll. [CQ.Wait] polls a little and then sleeps.
-// An idle device uses no processor time.
+// peers and timers. It takes over some tens of microseconds after the last poll, or up to a millisecond if the application has
+// polled for long; at once when the application goes to sleep in [CQ.Wait], which polls a little first, or arms a queue. An
+// idle device uses no processor time.
 //
 // # Memory
 //

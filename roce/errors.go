@@ -1,6 +1,6 @@
 package roce
 
-// Errors. Every error of this package is an *Error that names the call and the device; below it is the error of the layer
+// Errors. A failed call returns an *Error that names the call and the device (a post: a *PostError); below it is the error of the layer
 // that refused, which names the value and the rule; at the bottom is one of the sentinels, for errors.Is.
 // A peer's misbehaviour is never an error of a call: it is the status of a completion, a counter, or an asynchronous event.
 

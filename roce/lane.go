@@ -78,7 +78,7 @@ type lane struct {
 func newLane(d *Device, index int, port transport.Port) *lane {
 	l := &lane{dev: d, index: index, port: port, deadline: qp.Never}
 	l.engine = qp.NewEngine(qp.Config{Memory: d.mem, Rand: random.Uint64, GIDs: d.info.GIDs, SrcPort: d.info.SrcPort,
-		MaxMTU: MTU4096, Lane: uint8(index), LaneBits: laneBits(1), Window: d.cfg.Window})
+		MaxMTU: MTU4096, Lane: uint8(index), LaneBits: laneBits(1), Window: d.cfg.Window, Congestion: d.cfg.Congestion})
 	l.reader = d.mem.NewReader()
 	l.tx = wire.NewBatch(txBatch, maxBody)
 	l.tx.MaxRun(d.info.MaxRun)
@@ -300,11 +300,13 @@ func (l *lane) background() {
 	defer close(l.done)
 	relieved := now() // when it last left the lane to an application
 	for !l.closing.Load() {
-		if l.onDuty.Store(!l.inUse()); l.onDuty.Load() {
+		if !l.inUse() {
+			l.onDuty.Store(true)
 			l.watch()
 			relieved = now()
 			continue
 		}
+		l.onDuty.Store(false)
 		if !l.inUse() { // it stopped before it could see that we stand by
 			continue
 		}
@@ -338,12 +340,12 @@ func (l *lane) watch() {
 		t = now()
 	}
 	// Announce the sleep under the turn lock: whoever has the next turn sees it and what it must be woken for.
-	until := l.bedtime(t)
+	until, failed := l.bedtime(t), l.failed
 	l.asleep.Store(int64(until))
 	l.release()
 	if !l.closing.Load() {
-		if err := l.port.Wait(waitFor(until, t)); err != nil {
-			time.Sleep(retryFailed)
+		if err := l.port.Wait(waitFor(until, t)); err != nil || failed {
+			time.Sleep(retryFailed) // a broken port may have nothing to wait for
 		}
 	}
 	l.asleep.Store(0)

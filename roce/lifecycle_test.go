@@ -186,6 +186,7 @@ func TestWrongInput(t *testing.T) {
 		{SendWR{Opcode: WRSend, SGL: make([]SGE, 5)}, "5"},
 		{SendWR{Opcode: WRAtomicFetchAndAdd, SGL: []SGE{e.mr.SGE(0, 8)}, RemoteAddr: 4}, "aligned"},
 		{SendWR{Opcode: WRAtomicFetchAndAdd, SGL: []SGE{e.mr.SGE(0, 4)}}, "8"},
+		{SendWR{Opcode: WRBindMW}, "request 1"},
 	} {
 		err := e.qp.PostSend(SendWR{Opcode: WRWrite}, c.wr, SendWR{Opcode: WRWrite})
 		refused(t, err, ErrInvalid, c.words)
@@ -194,6 +195,11 @@ func TestWrongInput(t *testing.T) {
 			t.Errorf("%+v: %#v", c.wr, err)
 		}
 	}
+	ud := newEnd(t, d, UD, 64)
+	must(t, ud.qp.Activate(1))
+	refused(t, ud.qp.PostSend(SendWR{Opcode: WRSend, RemoteQPN: 5}), ErrInvalid, "request 0")
+	refused(t, ud.qp.PostSend(SendWR{Opcode: WRWrite}), ErrInvalid, "UD")
+	refused(t, e.qp.Modify(nil, AttrState), ErrInvalid)
 	err = nil
 	for i := 0; err == nil; i++ {
 		err = e.qp.PostSend(SendWR{Opcode: WRWrite})

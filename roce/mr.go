@@ -39,7 +39,7 @@ func (p *PD) RegMR(buf []byte, access Access) (*MR, error) {
 // about where the buffer is.
 func (p *PD) RegMRIOVA(buf []byte, iova uint64, access Access) (*MR, error) {
 	var m *MR
-	err := p.make("RegMR", func() error {
+	err := p.create("RegMR", func() error {
 		region, err := p.dev.mem.Register(p.handle, buf, iova, access)
 		if err == nil {
 			m = &MR{pd: p, buf: buf, region: region}
@@ -104,7 +104,7 @@ func (w *MW) needs(x any) bool { return x == any(w.pd) }
 // AllocMW makes a window (ibv_alloc_mw of type 2).
 func (p *PD) AllocMW() (*MW, error) {
 	var w *MW
-	err := p.make("AllocMW", func() error {
+	err := p.create("AllocMW", func() error {
 		window, err := p.dev.mem.AllocWindow(p.handle)
 		if err == nil {
 			w = &MW{pd: p, window: window}

@@ -23,8 +23,8 @@ func (p *PD) needs(any) bool { return false }
 // Device returns the device that the domain is on.
 func (p *PD) Device() *Device { return p.dev }
 
-// make runs f under the device's control lock unless the domain is closed.
-func (p *PD) make(op string, f func() error) error {
+// create runs f under the device's control lock unless the domain is closed.
+func (p *PD) create(op string, f func() error) error {
 	d := p.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -58,7 +58,7 @@ func (p *PD) Close() error {
 // ErrInvalid names the attribute that is wrong.
 func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
 	var ah *AH
-	err := p.make("CreateAH", func() error {
+	err := p.create("CreateAH", func() error {
 		// An engine knows a handle by its row in a table. With several lanes each lane needs the handle in the same row.
 		return p.dev.lanes[0].do(func(e *qp.Engine, _ qp.Time) (err error) {
 			if ah, err = e.CreateAH(p.handle, attr); err == nil {
@@ -73,7 +73,7 @@ func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
 // DestroyAH ends an address handle (ibv_destroy_ah). Requests posted with it and not sent yet fail with WCLocQPOpErr.
 // ErrInvalid if it is not of this domain, or destroyed already.
 func (p *PD) DestroyAH(ah *AH) error {
-	return p.make("DestroyAH", func() error {
+	return p.create("DestroyAH", func() error {
 		if _, ok := p.dev.objects[handle{ah, p}]; !ok {
 			return fmt.Errorf("%w: the address handle is not of this PD, or destroyed", ErrInvalid)
 		}

@@ -59,7 +59,7 @@ func (p *PD) CreateQP(attr QPInitAttr) (*QP, error) {
 		attr.Cap = DefaultCap
 	}
 	var q *QP
-	err := p.make("CreateQP", func() (err error) {
+	err := p.create("CreateQP", func() (err error) {
 		q, err = p.createQP(&attr)
 		return err
 	})
@@ -166,6 +166,9 @@ func (q *QP) PostRecv(wrs ...RecvWR) error {
 // attributes a transition needs and allows is the verbs' table. On error nothing has changed, and the text names the
 // attribute, its value and the rule.
 func (q *QP) Modify(attr *QPAttr, mask AttrMask) error {
+	if attr == nil {
+		return q.pd.dev.fail("Modify", fmt.Errorf("%w: no attributes", ErrInvalid))
+	}
 	return q.control("Modify", func(e *qp.Engine, now qp.Time) error { return e.ModifyQP(now, q.q, attr, mask) })
 }
 

@@ -25,8 +25,9 @@ const (
 	promptTime = qp.Time(10 * time.Microsecond)
 	// promptEnough is how many times in a row it must have done so.
 	promptEnough = 16
-	// maxHeld is how many posts are held back at most.
-	maxHeld = 32
+	// maxHeld is how many posts are held back at most, and heldTime for how long the application may go on posting meanwhile.
+	maxHeld  = 32
+	heldTime = qp.Time(50 * time.Microsecond)
 )
 
 // trust is what a lane knows of how its application comes back. The zero trust is none.
@@ -49,18 +50,19 @@ func (r *trust) leaves(t qp.Time) { r.left = t }
 
 // returns notes that the application is back.
 func (r *trust) returns(t qp.Time) {
-	if r.held.Swap(0) > 0 && r.left == 0 {
-		r.left = qp.Time(r.heldAt.Load())
-	}
-	if r.left == 0 {
+	late := false
+	if r.held.Swap(0) > 0 {
+		late = t-qp.Time(r.heldAt.Load()) > heldTime
+	} else if r.left == 0 {
 		return
-	}
-	if t-r.left < promptTime {
-		r.streak++
 	} else {
-		r.streak = 0
+		late = t-r.left > promptTime
 	}
 	r.left = 0
+	r.streak++
+	if late {
+		r.streak = 0
+	}
 }
 
 // holds says whether posts may be held from now on: only with something unacknowledged, whose answer will make the application
