@@ -7,19 +7,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A message must not cost an allocation, in any loop: counted over runs of two lengths. What meeting the peer costs
-// depends on how often it is tried.
+// A message must not cost an allocation, in any loop. What opening devices and meeting the peer cost depends on what else goes on
+// on the machine (addresses that are taken, attempts to connect), so a long run is compared with a short one, and the best of
+// some tries counts.
 func TestLoopsDoNotAllocate(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector allocates")
 	}
-	const short, long = 100, 5100
+	const short, long, tries = 100, 5100, 5
 	for _, test := range []string{"write-bw", "send-bw", "read-bw", "write-lat", "send-lat", "atomic-lat"} {
 		for _, events := range []bool{false, true} {
 			if events && test == "write-lat" {
 				continue
 			}
-			run := func(n int) uint64 {
+			run := func(n int) int {
 				var before, after runtime.MemStats
 				o := base(func(o *Options) { o.Iters, o.Size, o.Events = n, 8, events })
 				runtime.ReadMemStats(&before)
@@ -27,11 +28,13 @@ func TestLoopsDoNotAllocate(t *testing.T) {
 				runtime.ReadMemStats(&after)
 				require.NoError(t, s.err)
 				require.NoError(t, c.err)
-				return after.Mallocs - before.Mallocs
+				return int(after.Mallocs - before.Mallocs)
 			}
-			run(short)
-			few, many := run(short), run(long)
-			require.Less(t, float64(many)-float64(few), 0.2*(long-short), "%s: %d allocations for %d messages, %d for %d", test, few, short, many, long)
+			more := long
+			for i := 0; i < tries && more > long/5; i++ {
+				more = run(long) - run(short)
+			}
+			require.LessOrEqual(t, more, long/5, "%s: allocations that %d more messages cost", test, long-short)
 		}
 	}
 }
