@@ -82,6 +82,11 @@ func (c *CapturePort) show(dir Direction, at time.Time, frames []wire.Frame) {
 // JoinGroup implements Multicaster if the inner port does.
 func (c *CapturePort) JoinGroup(group wire.GID) error { return joinGroup(c.Port, group) }
 
+// Resolve implements Resolver: it asks the inner port.
+func (c *CapturePort) Resolve(dst wire.GID, timeout time.Duration) error {
+	return Resolve(c.Port, dst, timeout)
+}
+
 // LeaveGroup implements Multicaster if the inner port does.
 func (c *CapturePort) LeaveGroup(group wire.GID) error { return leaveGroup(c.Port, group) }
 

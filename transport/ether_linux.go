@@ -229,7 +229,7 @@ func (p *etherPort) Wake() {
 
 // describe is what Info says about every such port.
 func (p *etherPort) describe() Info {
-	info := Info{Name: p.name, GIDs: []wire.GID{p.gid}}
+	info := Info{Name: p.name, Why: p.opt.why, GIDs: []wire.GID{p.gid}}
 	p.peers.describe(&info)
 	p.mu.Lock()
 	defer p.mu.Unlock()

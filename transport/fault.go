@@ -148,6 +148,11 @@ func (f *FaultPort) Wait(timeout time.Duration) error {
 // JoinGroup implements Multicaster if the inner port does.
 func (f *FaultPort) JoinGroup(group wire.GID) error { return joinGroup(f.Port, group) }
 
+// Resolve implements Resolver: it asks the inner port.
+func (f *FaultPort) Resolve(dst wire.GID, timeout time.Duration) error {
+	return Resolve(f.Port, dst, timeout)
+}
+
 // LeaveGroup implements Multicaster if the inner port does.
 func (f *FaultPort) LeaveGroup(group wire.GID) error { return leaveGroup(f.Port, group) }
 

@@ -13,6 +13,7 @@ import (
 // Info describes a port.
 type Info struct {
 	Name string // as given to Open
+	Why  string // this kind of port was chosen, if Open had the choice ("auto:")
 
 	// GIDs are the addresses that the port receives on; the first is the one it sends from.
 	GIDs []wire.GID

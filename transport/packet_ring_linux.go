@@ -24,8 +24,7 @@ import (
 const (
 	ringBlock     = 1 << 20 // the kernel allocates blocks, each in one piece if it can
 	slotsPerBlock = 15
-	ringSlot      = ringBlock / slotsPerBlock &^ (ringAlign - 1) // 69,888 bytes
-	ringAlign     = 64
+	ringSlot      = 69_824 // an odd number of cache lines, so that the slots of a block begin in different cache sets
 
 	vnetHdrLen = 10 // struct virtio_net_hdr
 	etherLen   = 14

@@ -94,6 +94,8 @@ type Options struct {
 
 	// QueueLen is how many packets a pipe holds for its receiver; 0 means 1024.
 	QueueLen int
+
+	why string // this kind of port was chosen, by auto
 }
 
 func (o Options) withDefaults() Options {
@@ -148,6 +150,7 @@ var openers = map[string]func(name, rest string, o Options) (Port, error){
 	"udp":    openUDP,
 	"packet": openPacket,
 	"xdp":    openXDP,
+	"auto":   openAuto,
 	"pipe":   openPipe,
 }
 
@@ -159,6 +162,7 @@ var openers = map[string]func(name, rest string, o Options) (Port, error){
 //	xdp:ADDRESS        AF_XDP sockets on all queues of the interface that has the address; also xdp:INTERFACE.
 //	                   Needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
 //	xdp:ADDRESS/QUEUE  the same on one queue: a port for each lane
+//	auto:ADDRESS       packet if that works here, otherwise udp: Info.Why says why; also auto:INTERFACE
 //	pipe:NAME          joins the in-memory segment NAME of this process at a free address 10.0.0.N
 //	pipe:NAME/ADDRESS  the same at ADDRESS
 //

@@ -13,3 +13,11 @@ type Resolver interface {
 	// be called from any goroutine.
 	Resolve(dst wire.GID, timeout time.Duration) error
 }
+
+// Resolve resolves dst if p is a Resolver. Other ports are ready to send at once.
+func Resolve(p Port, dst wire.GID, timeout time.Duration) error {
+	if r, ok := p.(Resolver); ok {
+		return r.Resolve(dst, timeout)
+	}
+	return nil
+}
