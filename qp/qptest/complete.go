@@ -90,9 +90,7 @@ func (q *QP) sendCompletion(wc *qp.WC) {
 func (q *QP) retire(o *op) {
 	q.nextSend++
 	if o.fetches() { // also of a flushed one a part may have arrived
-		for _, r := range q.Node.regions {
-			o.landed(r)
-		}
+		o.landedAll(q.Node)
 	}
 	for i, f := range q.fetching {
 		if f == o {
@@ -126,6 +124,8 @@ func (q *QP) succeeded(o *op, wc *qp.WC) {
 func (q *QP) flushed(o *op) {
 	if !q.downOrSquelched() {
 		q.Node.W.Fail("%s: %v %#x was flushed without a reason", q, o.wr.Opcode, o.wr.WRID)
+	} else if q.mustBeDone(o) {
+		q.Node.W.Fail("%s: %v %#x was flushed although it was done", q, o.wr.Opcode, o.wr.WRID)
 	} else if q.fatal != nil {
 		q.Node.W.Fail("%s: %v %#x was flushed but the failed request comes first", q, o.wr.Opcode, o.wr.WRID)
 	}
@@ -181,6 +181,9 @@ func (q *QP) checkCompleted() {
 		return
 	}
 	if q.downOrSquelched() {
+		for q.nextSend < len(q.sends) && q.mustBeDone(q.sends[q.nextSend]) && !q.sends[q.nextSend].signaled {
+			q.retire(q.sends[q.nextSend]) // it was done when the error came
+		}
 		if q.nextSend < len(q.sends) {
 			w.Fail("%s: %#x was not flushed", q, q.sends[q.nextSend].wr.WRID)
 		}

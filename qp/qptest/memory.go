@@ -155,6 +155,13 @@ func (o *op) landed(r *Region) {
 	}
 }
 
+// landedAll does that for all regions of its node.
+func (o *op) landedAll(n *Node) {
+	for _, r := range n.regions {
+		o.landed(r)
+	}
+}
+
 // fetched says whether everything that the READ or atomic had to bring has been seen in memory.
 func (o *op) fetched(n *Node) bool {
 	done := 0

@@ -202,6 +202,9 @@ func (q *QP) resume() {
 
 // forget drops all that was outstanding, as RESET does: without completions.
 func (q *QP) forget() {
+	for _, o := range q.fetching { // a part may have arrived
+		o.landedAll(q.Node)
+	}
 	delete(q.Node.remotes, q.dest)
 	if q.Peer != nil {
 		q.Peer.silent = "its peer was reset"
