@@ -32,7 +32,7 @@ func TestLossyPingpong(t *testing.T) {
 		for _, size := range []int{1, 4096, 1 << 20} {
 			for _, mtu := range []int{1024, 4096} {
 				t.Run(fmt.Sprintf("ibv_rc_pingpong/roce-is-%s/size=%d/mtu=%d", role.name, size, mtu), func(t *testing.T) {
-					a.pingpong(t, "rc", role.serving, size, mtu, messages(size), nil)
+					a.pingpong(t, "rc", ipv4, role.serving, size, mtu, nil)
 				})
 			}
 		}

@@ -4,6 +4,7 @@ package interop
 
 import (
 	"fmt"
+	"net/netip"
 	"strconv"
 	"testing"
 
@@ -53,7 +54,7 @@ func TestPingpong(t *testing.T) {
 				for _, mtu := range g.mtus {
 					for _, mode := range modes {
 						name := fmt.Sprintf("ibv_%s_pingpong/roce-is-%s/size=%d/mtu=%d/%s", g.kind, role.name, size, mtu, mode.name)
-						t.Run(name, func(t *testing.T) { a.pingpong(t, g.kind, role.serving, size, mtu, messages(size), mode.options) })
+						t.Run(name, func(t *testing.T) { a.pingpong(t, g.kind, ipv4, role.serving, size, mtu, mode.options) })
 					}
 				}
 			}
@@ -61,15 +62,42 @@ func TestPingpong(t *testing.T) {
 	}
 }
 
+// GIDs that are IPv6 addresses, whose packets have another header in front; the two ends still meet over IPv4.
+func TestPingpongIPv6(t *testing.T) {
+	a := theArena(t)
+	for _, kind := range []string{"rc", "uc", "ud"} {
+		for _, role := range roles {
+			t.Run(fmt.Sprintf("ibv_%s_pingpong/roce-is-%s", kind, role.name), func(t *testing.T) {
+				mtu := 1024
+				if kind == "ud" {
+					mtu = 0
+				}
+				a.pingpong(t, kind, ipv6, role.serving, 3000, mtu, nil)
+			})
+		}
+	}
+}
+
+// family is a pair of addresses that a game is played between.
+type family struct{ host, guest string }
+
+var (
+	ipv4 = family{lab.HostIPv4, lab.GuestIPv4}
+	ipv6 = family{lab.HostIPv6, lab.GuestIPv6}
+)
+
 // pingpong plays one game and looks at what both ends say.
-func (a *arena) pingpong(t *testing.T, kind string, serving bool, size, mtu, n int, mode []string) {
+func (a *arena) pingpong(t *testing.T, kind string, f family, serving bool, size, mtu int, mode []string) {
+	index, err := a.GIDIndex(netip.MustParseAddr(f.guest))
+	require.NoError(t, err)
+	n := messages(size)
 	options := append([]string{"-s", strconv.Itoa(size), "-n", strconv.Itoa(n), "-c"}, mode...)
 	if mtu != 0 {
 		options = append(options, "-m", strconv.Itoa(mtu))
 	}
 	r := a.fight(t, duel{serving: serving,
-		guest: append([]string{"ibv_" + kind + "_pingpong", "-d", lab.Device, "-g", a.gid}, options...),
-		host:  append([]string{"pingpong", "--type", kind, "-u", patience}, options...)})
+		guest: append([]string{"ibv_" + kind + "_pingpong", "-d", lab.Device, "-g", strconv.Itoa(index)}, options...),
+		host:  append([]string{"pingpong", "--type", kind, "-d", "udp:" + f.host, "-u", patience}, options...)})
 	for _, out := range []string{r.guest, r.host} {
 		require.Contains(t, out, fmt.Sprintf("%d bytes in ", 2*n*size))
 		require.Contains(t, out, fmt.Sprintf("%d iters in ", n))
