@@ -114,9 +114,27 @@ type process interface {
 type end struct {
 	process
 	name string
-	out  *bytes.Buffer
+	out  *output
 	err  error
 	done chan struct{}
+}
+
+// output is what a process prints; it may be looked at while the process goes on.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }
 
 func (e *end) start() error {
@@ -190,7 +208,7 @@ func (a *arena) ends(ctx context.Context, d duel, port int, pcap string) (guest,
 	h := a.Host(ctx, a.roce, here...)
 	h.Cancel = func() error { return h.Process.Signal(syscall.SIGTERM) } // so that the capture is written to its end
 	h.WaitDelay = leaveTime
-	guest, host = &end{process: g, name: "guest", out: &bytes.Buffer{}}, &end{process: h, name: "host", out: &bytes.Buffer{}}
+	guest, host = &end{process: g, name: "guest", out: &output{}}, &end{process: h, name: "host", out: &output{}}
 	g.Stdout, g.Stderr = guest.out, guest.out
 	h.Stdout, h.Stderr = host.out, host.out
 	return guest, host
