@@ -52,9 +52,13 @@ type Device struct {
 
 // Open opens a device by name. cfg may be nil.
 //
-//	udp:ADDRESS    UDP sockets on a local address, "udp:127.0.0.1", "udp:fe80::1": no privilege needed, any OS
-//	udp:INTERFACE  the same on an interface's first address, "udp:eth0"
-//	pipe:NAME      a wire inside this process that all devices opened with this name are plugged into
+//	udp:ADDRESS      UDP sockets on a local address, "udp:127.0.0.1", "udp:fe80::1%eth0": no privilege needed, any OS
+//	packet:ADDRESS   AF_PACKET sockets: faster, Linux, needs CAP_NET_RAW
+//	xdp:ADDRESS      AF_XDP sockets: Linux, needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
+//	auto:ADDRESS     packet if that works here, otherwise udp
+//	pipe:NAME        a wire inside this process that all devices opened with this name are plugged into
+//
+// In place of the address, the name of an interface stands for its first address: "udp:eth0".
 //
 // The error says what is missing: no such address, the port is in use by another process, and so on. Devices lists what
 // can be opened here.
