@@ -1,10 +1,13 @@
 package qptest
 
 import (
+	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -52,16 +55,25 @@ func TestWorlds(t *testing.T) {
 	wg.Wait()
 }
 
-// report prints what a person needs to find the bug.
+// report prints what a person needs to find the bug: the smallest world that still fails, and the end of its story.
 func report(t *testing.T, seed uint64, err error) {
 	t.Helper()
 	small, smallErr := Shrink(NewPlan(seed), err)
-	capture := &Capture{}
-	_ = small.Play(capture, nil)
-	path, werr := capture.WriteFile(t.ArtifactDir(), "world-"+strconv.FormatUint(seed, 10))
+	capture, story := &Capture{}, &bytes.Buffer{}
+	_ = small.Play(capture, story)
+	path, werr := capture.WriteFile(artifacts(t), fmt.Sprintf("goroce-world-%d", seed))
 	if werr != nil {
 		path = werr.Error()
 	}
-	t.Errorf("seed %d: %v\nagain: go test ./qp/qptest -run TestWorlds -seed=%d\nthe smallest world with this failure: %v\n%spackets: %s",
-		seed, err, seed, smallErr, small, path)
+	lines := strings.SplitAfter(story.String(), "\n")
+	t.Errorf("seed %d: %v\nagain: go test ./qp/qptest -run TestWorlds -seed=%d\nthe smallest world with this failure: %v\n%sits end:\n%spackets: %s",
+		seed, err, seed, smallErr, small, strings.Join(lines[max(0, len(lines)-40):], ""), path)
+}
+
+// artifacts is where a file survives the test: the artifact directory if -artifacts asks for one.
+func artifacts(t *testing.T) string {
+	if f := flag.Lookup("test.artifacts"); f != nil && f.Value.String() == "true" {
+		return t.ArtifactDir()
+	}
+	return os.TempDir()
 }

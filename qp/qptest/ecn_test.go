@@ -1,0 +1,148 @@
+package qptest
+
+// Congestion (sections 1.7, 10): marks become CNPs, CNPs make the sender slower, silence makes it faster again.
+
+import (
+	"testing"
+
+	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/wire"
+)
+
+// marked is a packet that a congested switch has marked.
+func marked(c Craft) Craft {
+	c.Tamper = func(f *wire.Frame) { f.IPv4().SetTOS(3); f.IPv4().UpdateChecksum() }
+	return c
+}
+
+// cnp matches a congestion notification for the raw peer.
+func cnp(p *wire.Packet) string {
+	if p.Opcode != wire.CNP {
+		return "want a CNP"
+	}
+	for i, b := range p.Body[wire.BTHLen : len(p.Body)-wire.ICRCLen] {
+		if b != 0 {
+			return field("reserved byte", [2]int{i, int(b)}, [2]int{i, 0})
+		}
+	}
+	h := p.BTH
+	return field("CNP", [7]uint32{h.DestQP(), uint32(h.PSN()), uint32(h.Flags()), uint32(h.PKey()), uint32(h.PadCount()), uint32(len(p.Body)), uint32(p.Frame.ECN() & 1)},
+		[7]uint32{0x777, 0, uint32(wire.BTHBECN), 0xffff, 0, 32, 0})
+}
+
+// TestCNP: a marked packet is answered with a CNP to the peer's queue pair, at most one in 50 us, whatever kind of packet it was;
+// a marked CNP is not.
+func TestCNP(t *testing.T) {
+	s := NewScript(t)
+	a, p := s.Against(QPConfig{}, 0)
+	p.Inject(marked(a.write(0, 0, []byte{1})))
+	s.Drop(a, cnp)
+	s.Drop(a, Ack(0))
+	p.Inject(marked(a.write(1, 0, []byte{1})))
+	s.Drop(a, Ack(1))
+	s.Quiet()
+	s.Advance(50 * Microsecond)
+	s.Post(a, a.Read(0, 10, a.Remote, 0))
+	s.Clear()
+	p.Inject(marked(Craft{Op: wire.RCReadResponseOnly, Syn: wire.SynACK, Payload: make([]byte, 10)}))
+	s.Drop(a, cnp)
+	s.Advance(50 * Microsecond)
+	p.Inject(marked(Craft{Op: wire.CNP}))
+	s.Quiet()
+	if st := a.Node.Engine.Stats(); st.RcvdECN != 3 || st.RcvdCNP != 1 {
+		t.Errorf("%d marks and %d CNPs counted", st.RcvdECN, st.RcvdCNP)
+	}
+	u, q := s.Against(QPConfig{Type: qp.UC}, 0)
+	q.Inject(marked(Craft{Op: wire.UCSendOnly, PSN: 0}))
+	s.Drop(u, cnp)
+	g := s.gram(NodeConfig{}, QPConfig{}) // a datagram says nothing about where its sender's rate is kept
+	s.Receive(g, 100)
+	r := s.rawPeer(g, NodeConfig{Raw: true}, 0)
+	r.Inject(marked(Craft{Op: wire.UDSendOnly, QKey: g.Cfg.QKey}))
+	s.Quiet()
+}
+
+// TestRate: before the first CNP nothing is limited; one halves the rate, each further one after 50 us cuts again; without CNPs
+// it comes back.
+func TestRate(t *testing.T) {
+	s := NewScript(t)
+	nc := NodeConfig{}
+	nc.Engine.Window = 1000
+	a := s.newEnd(nc, QPConfig{MTU: wire.MTU4096, NoTimeout: true})
+	p := s.rawPeer(a, NodeConfig{Raw: true}, 0)
+	psn := wire.PSN(0)
+	gap := func() qp.Time { // between packets of a WRITE of ten
+		t.Helper()
+		s.Clear()
+		s.Post(a, a.Write(0, 10*4096, a.Remote, 0))
+		first := s.Now
+		for n := 0; n < 10; n++ {
+			s.Await(Second)
+			s.held = s.held[1:]
+		}
+		psn += 10
+		p.ack(wire.SynACK, psn-1)
+		a.SendWCs = nil
+		return (s.Now - first) / 9
+	}
+	if g := gap(); g != 0 {
+		t.Errorf("unlimited, but %d ns between packets", g)
+	}
+	line := qp.DefaultCongestion.LineRate
+	wire4K := func(rate uint64) qp.Time { return qp.Time(uint64(4096+60+8) * 8 * uint64(Second) / rate) }
+	near := func(got, want qp.Time) bool { return got > want*8/10 && got < want*12/10 }
+	for cut := range 3 {
+		at := s.Now
+		p.Inject(Craft{Op: wire.CNP})
+		p.Inject(Craft{Op: wire.CNP}) // too early to count
+		if got, want := gap(), wire4K(line>>(cut+1)); !near(got, want) {
+			t.Errorf("after %d CNPs %d ns between packets, want about %d", cut+1, got, want)
+		}
+		s.RunUntil(at + 50*Microsecond) // the next raise would come after 55 us
+	}
+	s.Advance(Second)
+	if g := gap(); g > wire4K(line) {
+		t.Errorf("a second after the last CNP still %d ns between packets", g)
+	}
+}
+
+// TestRateOfReplies: READ replies are paced too, and never stop for good.
+func TestRateOfReplies(t *testing.T) {
+	s := NewScript(t)
+	a, p := s.Against(QPConfig{MTU: wire.MTU4096}, 0)
+	for range 6 {
+		p.Inject(Craft{Op: wire.CNP})
+		s.Advance(51 * Microsecond)
+	}
+	p.Inject(a.read(0, 0, 5*4096))
+	for n := range wire.PSN(5) {
+		s.Await(Millisecond)
+		s.Drop(a, func(pk *wire.Packet) string { return field("PSN", pk.BTH.PSN(), n) })
+	}
+	s.Quiet()
+}
+
+// TestMarks: the simulated switch marks what is capable of it, and the streams of two senders through it both get there.
+func TestMarks(t *testing.T) {
+	w := NewWorld(3)
+	w.Faults = Faults{Rate: 10e9, Delay: 5 * Microsecond, MarkAt: 20 << 10}
+	a, b := w.AddNode(NodeConfig{}), w.AddNode(NodeConfig{})
+	cfg := QPConfig{MTU: wire.MTU4096, TrafficClass: 2, Timeout: 14}
+	local, remote := a.NewRegion("local", 1<<20, 0x1000, 1), b.NewRegion("remote", 1<<20, 0x1000, 0xf)
+	for i := range 2 {
+		x, y := a.CreateQP(cfg), b.CreateQP(cfg)
+		w.Connect(x, y)
+		if _, err := x.PostSend(qp.SendWR{Opcode: qp.WRWrite, Flags: qp.SendSignaled, SGL: []qp.SGE{local.SGE(0, 1<<19)}, RKey: remote.RKey(), RemoteAddr: remote.Addr(i << 19)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.AtRest(); err != nil {
+		t.Fatal(err)
+	}
+	if l := w.Link(a, b); l.Stats.Marked == 0 || a.Engine.Stats().RcvdCNP == 0 {
+		t.Errorf("%d marked, %d CNPs", l.Stats.Marked, a.Engine.Stats().RcvdCNP)
+	}
+}
