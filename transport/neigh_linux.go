@@ -74,8 +74,9 @@ type neighbours struct {
 	gid    wire.GID
 	nudger int // UDP socket with our address, not ours to close
 
-	mtu atomic.Int32
-	mac atomic.Pointer[[6]byte] // our own
+	mtu  atomic.Int32
+	mac  atomic.Pointer[[6]byte] // our own
+	gone atomic.Bool             // the interface was removed
 
 	mu   sync.Mutex // guards hops
 	hops map[wire.GID]*nextHop
@@ -337,16 +338,23 @@ func (t *neighbours) look(h *nextHop, table map[netip.Addr]netlink.Neigh, nudge 
 	if nudge && (!valid || n.State == netlink.NUD_STALE) {
 		t.nudge(h.dst)
 	}
+	old := h.header.Load()
 	switch {
 	case valid:
-		if header := t.headerTo([6]byte(n.HardwareAddr)); h.header.Load() == nil || *h.header.Load() != *header {
-			h.header.Store(header)
-		}
-	case h.header.Load() == nil || listed && n.State == netlink.NUD_FAILED:
-		// An entry that the kernel has merely dropped is not a reason to stop.
-		h.unknown(fmt.Errorf("no route to %v: %v does not answer %s: %w", h.dst.Addr(), via, t.question(), unix.EHOSTUNREACH))
+		h.know(t.headerTo([6]byte(n.HardwareAddr)))
+	case old == nil || listed && n.State == netlink.NUD_FAILED:
+		h.unknown(fmt.Errorf("no route to %v: %v has not answered %s: %w", h.dst.Addr(), via, t.question(), unix.EHOSTUNREACH))
+	default: // that the kernel has dropped an entry is no reason to stop; but our own Ethernet address may be another
+		h.know(t.headerTo([6]byte(old[:6])))
 	}
 	return false
+}
+
+// know gives an entry a header.
+func (h *nextHop) know(header *etherHeader) {
+	if old := h.header.Load(); old == nil || *old != *header {
+		h.header.Store(header)
+	}
 }
 
 // unknown takes an entry's header away.
@@ -365,14 +373,15 @@ func (t *neighbours) question() string {
 
 // route asks the kernel which neighbour on our interface leads to dst.
 func (t *neighbours) route(dst wire.GID) (via netip.Addr, err error) {
-	routes, err := t.handle.RouteGetWithOptions(dst.Addr().AsSlice(), &netlink.RouteGetOptions{OifIndex: t.index, SrcAddr: t.addr.AsSlice()})
-	switch {
-	case err != nil:
-		return via, fmt.Errorf("no route to %v by interface %d: %w", dst.Addr(), t.index, err)
-	case len(routes) == 0:
-		return via, fmt.Errorf("no route to %v by interface %d: %w", dst.Addr(), t.index, unix.ENETUNREACH)
+	// The question is asked without naming our interface at first: when it is named and no route leads there, the kernel
+	// assumes that dst is on the link, whatever the routes say.
+	r, err := t.askRoute(dst, 0)
+	if err == nil && r.LinkIndex != t.index && r.Type != unix.RTN_LOCAL || dst.Addr().IsLinkLocalUnicast() {
+		r, err = t.askRoute(dst, t.index)
 	}
-	r := &routes[0]
+	if err != nil {
+		return via, fmt.Errorf("no route to %v by interface %d: %w", dst.Addr(), t.index, err)
+	}
 	if r.Type == unix.RTN_LOCAL {
 		return via, fmt.Errorf("%v is another address of this machine, to which no packet goes by interface %d: use udp ports for both: %w",
 			dst.Addr(), t.index, unix.EHOSTUNREACH)
@@ -388,6 +397,18 @@ func (t *neighbours) route(dst wire.GID) (via netip.Addr, err error) {
 	return via.Unmap(), nil
 }
 
+// askRoute asks for the route from our address to dst, with oif only for routes by that interface.
+func (t *neighbours) askRoute(dst wire.GID, oif int) (r netlink.Route, err error) {
+	routes, err := t.handle.RouteGetWithOptions(dst.Addr().AsSlice(), &netlink.RouteGetOptions{OifIndex: oif, SrcAddr: t.addr.AsSlice()})
+	if err != nil {
+		return r, err
+	}
+	if len(routes) == 0 {
+		return r, unix.ENETUNREACH
+	}
+	return routes[0], nil
+}
+
 // nudge sends an empty datagram, which makes the kernel look for the neighbour. Our own sending is invisible to it.
 func (t *neighbours) nudge(dst wire.GID) {
 	control := unix.PktInfo4(&unix.Inet4Pktinfo{Ifindex: int32(t.index)})
@@ -397,13 +418,17 @@ func (t *neighbours) nudge(dst wire.GID) {
 	unix.Sendmsg(t.nudger, nil, control, sockaddr(dst.Addr(), discardPort, t.index), unix.MSG_DONTWAIT)
 }
 
-// readLink reads again what may change about the interface. If that is gone, Send will notice.
+// readLink reads again what may change about the interface.
 func (t *neighbours) readLink() {
 	t.asking.Lock()
 	link, err := t.handle.LinkByIndex(t.index)
 	t.asking.Unlock()
-	if err == nil {
+	var missing netlink.LinkNotFoundError
+	switch {
+	case err == nil:
 		t.noteLink(link)
+	case errors.As(err, &missing):
+		t.gone.Store(true)
 	}
 }
 

@@ -263,6 +263,8 @@ func (s *packetSender) aside(f *wire.Frame, went *tally) (short shortage, err er
 			return driverQueue, nil // until the next Recv
 		}
 		went.add(1, len(f.Body))
+	case header == nil && p.peers.gone.Load():
+		return nothing, unix.ENXIO
 	case header == nil:
 		p.unreachable()
 	case f.Len() > int(p.peers.mtu.Load()):
