@@ -28,6 +28,8 @@ type report struct {
 	TxDepth int      `json:"tx_depth"`
 	Results []any    `json:"results"`
 	Notes   []string `json:"notes,omitempty"`
+	// Counters are the device's.
+	Counters map[string]uint64 `json:"counters"`
 }
 
 type bwResult struct {
@@ -236,6 +238,7 @@ func (r *rig) printJSON() {
 	p.Role = map[bool]string{false: "server", true: "client"}[r.link.client]
 	p.Device, p.Peer = r.s.Name(), r.queues[0].peer.GID.String()
 	p.MTU, p.QPs, p.TxDepth, p.Notes = r.mtu.Bytes(), r.o.QPs, r.o.TxDepth, r.warn
+	p.Counters = r.s.Counters()
 	if p.Results == nil {
 		p.Results = []any{}
 	}

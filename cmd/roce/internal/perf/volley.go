@@ -26,10 +26,9 @@ type volley struct {
 
 	times   *hdrhistogram.Histogram
 	last    time.Time // the post before
-	sampled time.Duration
 	arrived func(i int) bool // whether message i of the peer is here
 
-	round int // the exchange that goes on, for answered
+	round int // the exchange that goes on, for ready
 	ready func() bool
 	eat   func([]roce.WC) error
 }

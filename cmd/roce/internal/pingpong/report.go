@@ -47,6 +47,8 @@ type result struct {
 	UsecIter float64 `json:"usec_per_iter"`
 	Checked  bool    `json:"data_checked"`
 	Wrong    int     `json:"wrong_messages"`
+
+	Counters map[string]uint64 `json:"counters"`
 }
 
 type end struct {
@@ -67,6 +69,7 @@ func (p printer) result(g *game, took time.Duration) {
 		r.Role = "client"
 	}
 	if p.o.JSON {
+		r.Counters = g.s.Counters()
 		e := json.NewEncoder(p)
 		e.SetIndent("", "  ")
 		e.Encode(r)

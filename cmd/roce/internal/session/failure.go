@@ -2,6 +2,8 @@ package session
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/goroce/goroce/roce"
@@ -35,6 +37,18 @@ func (e *FailedError) Error() string {
 	return s
 }
 
+// Counters are what the device counted, by the names that IB devices and rxe use; those that are zero are left out.
+func (s *Session) Counters() map[string]uint64 {
+	counts := map[string]uint64{}
+	stats := s.Stats()
+	stats.Engine.Each(func(name string, n uint64) {
+		if n > 0 {
+			counts[name] = n
+		}
+	})
+	return counts
+}
+
 // Explain adds to the error of a test what the device counted of packets that were lost, refused or sent again: where a mute
 // peer's packets went.
 func (s *Session) Explain(err error) error {
@@ -42,13 +56,11 @@ func (s *Session) Explain(err error) error {
 		return err
 	}
 	var counts []string
-	stats := s.Stats()
-	stats.Engine.Each(func(name string, n uint64) {
-		if n > 0 {
-			counts = append(counts, fmt.Sprintf("%s %d", name, n))
-		}
-	})
-	if e := stats.Port.LastSendError; e != "" {
+	counters := s.Counters()
+	for _, name := range slices.Sorted(maps.Keys(counters)) {
+		counts = append(counts, fmt.Sprintf("%s %d", name, counters[name]))
+	}
+	if e := s.Stats().Port.LastSendError; e != "" {
 		counts = append(counts, "last send error: "+e)
 	}
 	if counts == nil {
