@@ -69,7 +69,6 @@ func perfTestCommand(g *global, t *perf.Test) *cobra.Command {
 	f.IntVarP(&o.GIDIndex, "gid-index", "x", 0, "row of the device's GID table")
 	f.BoolVarP(&o.AllSizes, "all", "a", false, "all sizes from 2 to 8M; on both ends")
 	f.BoolVarP(&o.Events, "events", "e", false, "sleep until a completion comes instead of polling")
-	f.IntVarP(&o.Inline, "inline", "I", -1, fmt.Sprintf("messages of up to so many bytes are copied while posting (default %d)", t.Inline))
 	f.IntVarP(&o.SL, "sl", "S", 0, "service level")
 	f.IntVarP(&o.TClass, "tclass", "T", 0, "traffic class of the IP header")
 	f.IntVarP(&o.QPTimeout, "qp-timeout", "u", 14, "code of the ack timeout: 4.096 us * 2^n")
@@ -80,6 +79,9 @@ func perfTestCommand(g *global, t *perf.Test) *cobra.Command {
 		f.IntVarP(&o.QPs, "qps", "q", 0, "queue pairs; on both ends (default 1)")
 		f.BoolVarP(&o.Bidi, "bidirectional", "b", false, "both ends send; on both ends")
 		f.BoolVar(&o.Gbits, "report-gbits", false, "bandwidth in Gbit/s instead of MiB/s")
+	}
+	if t.Title == "Send" || t.Title == "RDMA_Write" {
+		f.IntVarP(&o.Inline, "inline", "I", t.Inline, "messages of up to so many bytes are copied while posting")
 	}
 	if t.Title == "Send" {
 		f.IntVarP(&o.RxDepth, "rx-depth", "r", 0, "receives posted at a time (default 512)")

@@ -76,7 +76,7 @@ type Options struct {
 	CQMod     int
 	PostList  int
 	Outs      int
-	Inline    int // -1: the default
+	Inline    int
 	AllSizes  bool
 	Bidi      bool
 	Events    bool
@@ -121,9 +121,6 @@ func (o *Options) complete(t *Test) error {
 			o.CQMod = max(o.TxDepth/4, 1)
 		}
 	}
-	if o.Inline < 0 {
-		o.Inline = t.Inline
-	}
 	if o.Iters > 0 {
 		o.TxDepth = min(o.TxDepth, o.Iters)
 		o.RxDepth = min(o.RxDepth, o.Iters)
@@ -160,6 +157,7 @@ func (o *Options) check(t *Test) error {
 		{o.RxDepth < 1 || o.RxDepth > 16384, bad("--rx-depth %d: want 1 to 16384", o.RxDepth)},
 		{o.Outs < 1 || o.Outs > maxOuts, bad("--outs %d: want 1 to 128", o.Outs)},
 		{o.PostList < 1, bad("--post-list %d: want 1 or more", o.PostList)},
+		{o.Inline < 0, bad("--inline %d: want 0 or more", o.Inline)},
 		{o.QPTimeout < 0 || o.QPTimeout > 31, bad("--qp-timeout %d: want 0 to 31", o.QPTimeout)},
 		{o.CmpSwap && !atomic, bad("--atomic-type: only for atomics")},
 	} {
@@ -223,8 +221,13 @@ func (s *Size) Set(text string) error {
 // Seconds is a flag value: perftest's number of seconds, or a duration with its unit.
 type Seconds time.Duration
 
-// String prints the duration.
-func (s *Seconds) String() string { return time.Duration(*s).String() }
+// String prints the duration; no duration is nothing.
+func (s *Seconds) String() string {
+	if *s == 0 {
+		return ""
+	}
+	return time.Duration(*s).String()
+}
 
 // Type names the value in the help text.
 func (s *Seconds) Type() string { return "seconds" }

@@ -61,7 +61,7 @@ const slow = 18
 
 // base are the options that every end needs.
 func base(change func(*Options)) Options {
-	o := Options{Type: roce.RC, Inline: -1, QPTimeout: slow, Iters: 200, JSON: true}
+	o := Options{Type: roce.RC, QPTimeout: slow, Iters: 200, JSON: true}
 	if change != nil {
 		change(&o)
 	}

@@ -25,7 +25,7 @@ type volley struct {
 	serve bool // this end makes the first move
 
 	times   *hdrhistogram.Histogram
-	last    time.Time // the post before
+	last    time.Time        // the post before
 	arrived func(i int) bool // whether message i of the peer is here
 
 	round int // the exchange that goes on, for ready

@@ -119,6 +119,9 @@ func (g *game) wipe(msg []byte) {
 
 // connect takes the queue pair to where it may send.
 func (g *game) connect() (err error) {
+	if g.peer.GID.Is4() != g.own.GID.Is4() {
+		return fmt.Errorf("the peer's GID is %v and this end's %v: both must be IPv4 or both IPv6; choose with --dev here, -g there", g.peer.GID, g.own.GID)
+	}
 	p := session.Path{PSN: g.own.PSN, PeerPSN: g.peer.PSN, PeerQPN: g.peer.QPN, PeerGID: g.peer.GID, MTU: g.mtu, GIDIndex: g.o.GIDIndex,
 		SL: g.o.SL, Timeout: g.o.Timeout, Serve: 1, Ask: 1}
 	if err := session.Connect(g.qp, &p); err != nil {
