@@ -34,7 +34,7 @@ func devinfoCommand() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVarP(&dev, "dev", "d", "", "only the device of this `name` (default all that work)")
+	c.Flags().StringVarP(&dev, "dev", "d", "", "only the device of this `name` (default the UDP devices that work)")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "print all attributes")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
@@ -48,7 +48,8 @@ type devinfo struct {
 	GIDs   []string        `json:"gids"`
 }
 
-// describeDevices asks the named device, or all that can be opened.
+// describeDevices asks the named device, or one for each address: the UDP socket, which leaves no trace. Other ports of the address
+// have the same attributes.
 func describeDevices(name string) ([]devinfo, error) {
 	if name != "" {
 		i, err := describe(name)
@@ -60,7 +61,7 @@ func describeDevices(name string) ([]devinfo, error) {
 	}
 	infos := []devinfo{}
 	for _, d := range all {
-		if d.Err != nil {
+		if d.Err != nil || !harmless(d.Name) {
 			continue
 		}
 		if i, err := describe(d.Name); err == nil {
