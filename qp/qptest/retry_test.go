@@ -56,6 +56,55 @@ func TestTimeoutZero(t *testing.T) {
 	s.NoCompletions(a)
 }
 
+// TestProbe: when round trips are known, the loss of the last packets is noticed within a few of them, not only after the ack
+// timeout; and however many probes go unanswered, they cost no retry and do not move the end.
+func TestProbe(t *testing.T) {
+	const rtt = 50 * Microsecond
+	s := NewScript(t)
+	a, p := s.Against(QPConfig{Timeout: 14, RetryCnt: 1}, 0) // 67 ms
+	T := qp.Time(wire.AckTimeout(14))
+	for psn := range wire.PSN(10) {
+		s.Post(a, a.Send(0, 10))
+		s.Drop(a, Pkt(wire.RCSendOnly, psn))
+		s.Advance(rtt)
+		p.ack(wire.SynACK, psn)
+	}
+	a.SendWCs = nil
+	id := s.Post(a, a.Send(0, 3*1024))
+	start := s.Now
+	s.Clear()
+	if took := s.Await(10 * rtt); took < rtt {
+		t.Errorf("a probe after %d ns, before an answer could be there", took)
+	}
+	s.Drop(a, Pkt(wire.RCSendFirst, 10, AckReq(true)))
+	s.Quiet()              // one packet
+	p.ack(wire.SynACK, 10) // the peer has got that one, and nothing behind it
+	s.Drop(a, Pkt(wire.RCSendMiddle, 11))
+	s.Drop(a, Pkt(wire.RCSendLast, 12))
+	p.ack(wire.SynACK, 12)
+	s.Sent(a, id, qp.WCSuccess)
+
+	id = s.Post(a, a.Send(0, 10))
+	start = s.Now
+	probes := 0
+	for len(a.SendWCs) == 0 && s.Now < start+3*T {
+		if len(s.held) > 0 {
+			probes++
+		}
+		s.Clear()
+		at, _ := s.World.next()
+		s.RunUntil(at)
+		s.check()
+	}
+	s.Sent(a, id, qp.WCRetryExcErr)
+	if s.Now != start+2*T {
+		t.Errorf("failed after %d ns, want two timeouts of %d ns", s.Now-start, T)
+	}
+	if probes > 30 {
+		t.Errorf("%d packets sent into silence", probes)
+	}
+}
+
 // TestTimerRestarts: whatever makes progress starts the timer anew, and nothing outstanding stops it.
 func TestTimerRestarts(t *testing.T) {
 	s := NewScript(t)

@@ -346,6 +346,41 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+// TestEndMidway: what a queue pair still had to send is not sent after ERR, RESET or its end, and no deadline of it stays.
+func TestEndMidway(t *testing.T) {
+	for _, end := range []string{"ERR", "RESET", "destroy"} {
+		s := NewScript(t)
+		a := s.newEnd(NodeConfig{Batch: 1, Budget: 1, Pace: Microsecond}, QPConfig{})
+		p := s.rawPeer(a, NodeConfig{Raw: true}, 0)
+		s.Post(a, a.Write(0, 10_000, a.Remote, 0))
+		p.Inject(a.read(0, 0, 10_000))
+		s.Advance(3 * Microsecond)
+		s.Clear()
+		e := a.Node.Engine
+		if err := a.Node.control(func() error {
+			switch end {
+			case "ERR":
+				return e.ModifyQP(s.Now, a.QP.QP, &qp.QPAttr{State: qp.StateErr}, qp.AttrState)
+			case "RESET":
+				return e.ModifyQP(s.Now, a.QP.QP, &qp.QPAttr{State: qp.StateReset}, qp.AttrState)
+			}
+			return e.DestroyQP(a.QP.QP)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		s.Advance(Microsecond)
+		s.Quiet()
+		if at := e.PollTimeout(); at != qp.Never && end != "ERR" {
+			t.Errorf("%s: a deadline stays", end)
+		}
+		s.Advance(10 * Second)
+		s.Quiet()
+		if at := e.PollTimeout(); at != qp.Never {
+			t.Errorf("%s: a deadline stays for ever", end)
+		}
+	}
+}
+
 // TestDestroy: no completions afterwards, its number is unknown, what depends on it is free again.
 func TestDestroy(t *testing.T) {
 	s := NewScript(t)
