@@ -50,6 +50,22 @@ func newNetns(t testing.TB, commands ...string) *netns {
 	return ns
 }
 
+// settle waits until the kernel has noticed what was set up: an interface whose cable is plugged in (LOWER_UP) drops what it
+// is given until a worker of the kernel has taken it up.
+func (ns *netns) settle() {
+	for settled := false; !settled; {
+		ns.do(func() {
+			out, _ := exec.Command("ip", "-o", "link", "show", "up").Output()
+			settled = true
+			for _, line := range strings.Split(string(out), "\n") {
+				if strings.Contains(line, "LOWER_UP") && strings.Contains(line, "state DOWN") {
+					settled = false
+				}
+			}
+		})
+	}
+}
+
 // do runs f in the namespace. f does not fail or skip the test: that is for the test's own goroutine.
 func (ns *netns) do(f func()) {
 	done := make(chan struct{})
@@ -73,6 +89,7 @@ func (p nsPort) Info() (i Info) {
 
 func (ns *netns) open(t testing.TB, name string, o Options) nsPort {
 	t.Helper()
+	ns.settle()
 	var p Port
 	var err error
 	ns.do(func() { p, err = Open(name, o) })

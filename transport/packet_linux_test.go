@@ -31,6 +31,8 @@ func newWire(t testing.TB, mtu int) *wirePair {
 		"addr add 10.77.0.1/24 dev wire", "-6 addr add fd78::1/64 dev wire nodad", "link set wire up")
 	w.right.ip(t, "addr add 10.77.0.2/24 dev wire", "addr add 10.77.0.3/24 dev wire", "addr add 10.77.0.4/24 dev wire",
 		"-6 addr add fd78::2/64 dev wire nodad", "-6 addr add fd78::3/64 dev wire nodad", "-6 addr add fd78::4/64 dev wire nodad", "link set wire up")
+	w.left.settle()
+	w.right.settle()
 	wirePairs[t] = w
 	t.Cleanup(func() { delete(wirePairs, t) })
 	return w

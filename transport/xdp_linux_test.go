@@ -29,6 +29,9 @@ func newHosts(t testing.TB, n, mtu int) hosts {
 			fmt.Sprintf("link set port%d master switch up", i))
 		h[i].ip(t, fmt.Sprintf("addr add 10.78.0.%d/24 dev wire", i+1), fmt.Sprintf("-6 addr add fd79::%d/64 dev wire nodad", i+1), "link set wire up")
 	}
+	for _, ns := range append(h, middle) {
+		ns.settle()
+	}
 	hostsOf[t] = h
 	t.Cleanup(func() { delete(hostsOf, t) })
 	return h
