@@ -1,6 +1,7 @@
 # make test    everything: packages, vet on three systems, unit, race, 10,000 simulated worlds, fuzzing, interop against rxe0
 # make quick   what needs nothing but Go
 # make demo    the main job
+# make bench   ours against the raw paths and the competitors; writes bench/RESULTS.md
 
 GO ?= go
 # Debian packages of the full test: the virtual machine with a real rxe0, and the tools that check our packets.
@@ -14,7 +15,7 @@ export GOROCE_REQUIRE_LAB := 1
 export GOROCE_REQUIRE_TOOLS := 1
 endif
 
-.PHONY: test quick demo packages vet unit race worlds fuzz interop
+.PHONY: test quick demo bench packages vet unit race worlds fuzz interop
 
 test: packages vet unit race worlds fuzz interop
 
@@ -61,3 +62,7 @@ fuzz:
 # A real rxe0 in a virtual machine against this stack.
 interop:
 	$(GO) test ./interop/... -count=1 -timeout 25m -v
+
+# Ours, the raw paths and the competitors on one veth pair; writes bench/RESULTS.md. Wants a quiet machine and root.
+bench: packages
+	$(GO) run ./bench
