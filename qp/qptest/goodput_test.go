@@ -91,8 +91,7 @@ func goodput(t *testing.T, op qp.WROpcode, size int, loss float64, window int) (
 		}
 		y.OnReceive = receive
 	}
-	var work func()
-	work = func() {
+	work := func() {
 		posted := false
 		for ; left > 0; left-- {
 			err := x.Stage(&qp.SendWR{Opcode: op, Flags: qp.SendSignaled, SGL: []qp.SGE{local.SGE(0, size)}, RKey: remote.RKey(), RemoteAddr: remote.Addr(0)})

@@ -27,7 +27,6 @@ type op struct {
 	progress uint64 // READ, atomic: replies that the requester has taken
 	msn      uint32 // the responder's MSN when it had been executed
 	answered uint64 // READ, atomic: replies that the responder has sent
-	applied  bool   // LOCAL_INV, BIND_MW
 }
 
 func (o *op) is(kinds ...qp.WROpcode) bool { return slices.Contains(kinds, o.wr.Opcode) }

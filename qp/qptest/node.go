@@ -62,7 +62,6 @@ type Node struct {
 	memory    int             // bytes registered
 	unchecked int             // events since memory was compared
 	over      map[uint64]bool // WRIDs that have completed, where the oracle is off
-	crafted   uint32          // raw peer: counts queue pair numbers
 }
 
 // remote names a connected queue pair by where its packets go.

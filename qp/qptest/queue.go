@@ -102,10 +102,10 @@ type QP struct {
 	nextSend int   // the first one without completion
 	fetching []*op // READs and atomics whose data may still arrive
 
-	recvs     []*recvOp
-	taken     int // receives consumed by messages
-	wantRecv  []want
-	nextRecv  int
+	recvs    []*recvOp
+	taken    int // receives consumed by messages
+	wantRecv []want
+
 	down      string // why the queue pair is in ERR; empty if it is not
 	squelched bool   // SQE: the send queue is flushed, receives go on
 	fatal     *failure

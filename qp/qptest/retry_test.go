@@ -71,7 +71,6 @@ func TestProbe(t *testing.T) {
 	}
 	a.SendWCs = nil
 	id := s.Post(a, a.Send(0, 3*1024))
-	start := s.Now
 	s.Clear()
 	if took := s.Await(10 * rtt); took < rtt {
 		t.Errorf("a probe after %d ns, before an answer could be there", took)
@@ -85,7 +84,7 @@ func TestProbe(t *testing.T) {
 	s.Sent(a, id, qp.WCSuccess)
 
 	id = s.Post(a, a.Send(0, 10))
-	start = s.Now
+	start := s.Now
 	probes := 0
 	for len(a.SendWCs) == 0 && s.Now < start+3*T {
 		if len(s.held) > 0 {
