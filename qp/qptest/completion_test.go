@@ -189,6 +189,36 @@ func TestCQSizes(t *testing.T) {
 	}
 }
 
+// TestCreateQP: what is checked at creation.
+func TestCreateQP(t *testing.T) {
+	s := NewScript(t)
+	n, m := s.AddNode(NodeConfig{}), s.AddNode(NodeConfig{})
+	mine, other := n.CreateCQ(4), m.CreateCQ(4)
+	good := qp.QPInit{Type: qp.RC, PD: n.PD, SendCQ: mine, RecvCQ: mine}
+	if _, err := n.Engine.CreateQP(good); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*qp.QPInit){
+		"type":              func(i *qp.QPInit) { i.Type = 9 },
+		"no domain":         func(i *qp.QPInit) { i.PD = 0 },
+		"no send queue":     func(i *qp.QPInit) { i.SendCQ = nil },
+		"no receive queue":  func(i *qp.QPInit) { i.RecvCQ = nil },
+		"other's queue":     func(i *qp.QPInit) { i.SendCQ = other },
+		"other's queue too": func(i *qp.QPInit) { i.RecvCQ = other },
+		"send requests":     func(i *qp.QPInit) { i.Cap.MaxSendWR = qp.MaxQPWR + 1 },
+		"receive requests":  func(i *qp.QPInit) { i.Cap.MaxRecvWR = qp.MaxQPWR + 1 },
+		"send elements":     func(i *qp.QPInit) { i.Cap.MaxSendSGE = qp.MaxSGE + 1 },
+		"receive elements":  func(i *qp.QPInit) { i.Cap.MaxRecvSGE = qp.MaxSGE + 1 },
+		"inline":            func(i *qp.QPInit) { i.Cap.MaxInlineData = qp.MaxInline + 1 },
+	} {
+		bad := good
+		change(&bad)
+		if _, err := n.Engine.CreateQP(bad); err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+}
+
 // TestFairness: a queue pair with much to send does not keep the others waiting.
 func TestFairness(t *testing.T) {
 	s := NewScript(t)
@@ -209,20 +239,23 @@ func TestFairness(t *testing.T) {
 		}
 		n.Engine.Ring(q.QP)
 	}
-	post(qs[0], 200<<10)
-	for _, q := range qs[1:] {
-		post(q, 100)
-	}
+	post(qs[0], 100<<10) // before and behind the others, whatever order doorbells are answered in
+	post(qs[1], 100)
+	post(qs[2], 100)
+	post(qs[3], 100<<10)
 	n.Kick()
 	last := map[uint32]int{}
 	for i, f := range s.held {
 		_, p, _ := f.packet()
 		last[p.BTH.DestQP()] = i
 	}
-	for _, q := range qs[1:] {
-		if at := last[q.Peer.QPN()]; at > 200 {
+	for _, q := range qs[1:3] {
+		if at := last[q.Peer.QPN()]; at > 100 {
 			t.Errorf("a short message left behind %d packets of a long one", at)
 		}
+	}
+	if d := last[qs[0].Peer.QPN()] - last[qs[3].Peer.QPN()]; d > 100 || d < -100 {
+		t.Errorf("of two equal messages one ended %d packets before the other", d)
 	}
 	s.Settle()
 }

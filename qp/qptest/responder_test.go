@@ -52,6 +52,24 @@ func TestNAKOnce(t *testing.T) {
 	}
 }
 
+// TestNAKAgain: when the packet behind the gap comes round a second time, the requester has gone back and what it sent again was
+// lost again: then, and only then, there is another NAK for the same gap.
+func TestNAKAgain(t *testing.T) {
+	s := NewScript(t)
+	a, p := s.Against(QPConfig{}, 0)
+	for range 3 {
+		for psn := wire.PSN(1); psn < 6; psn++ {
+			p.Inject(a.write(psn, 0, []byte{1}))
+			if psn == 1 {
+				s.Drop(a, Nak(wire.SynNAKSeq, 0))
+			}
+			s.Quiet()
+		}
+		p.Inject(a.write(4, 0, []byte{1})) // a duplicate or a late one says nothing
+		s.Quiet()
+	}
+}
+
 // TestPSNRegions: half the circle is the future, half the past.
 func TestPSNRegions(t *testing.T) {
 	for _, c := range []struct {

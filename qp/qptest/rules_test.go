@@ -31,7 +31,7 @@ var rules = []struct {
 	{"4.4", "ghost ACKs and responses to nothing", tests(TestGhosts)},
 	{"4.4", "READ restart: request and what may answer it", tests(TestReadRestart)},
 	{"4.4", "READ replies of wrong length or kind", tests(TestReadReplyErrors)},
-	{"4.5", "one NAK for a gap", tests(TestNAKOnce, TestBatchedGap)},
+	{"4.5", "one NAK for a gap", tests(TestNAKOnce, TestNAKAgain, TestBatchedGap)},
 	{"4.5", "duplicate SEND and WRITE", tests(TestDuplicateSend, TestDuplicateWrite)},
 	{"4.5", "duplicate READ: whole, restart, sub-range, mismatch", tests(TestDuplicateRead)},
 	{"4.5", "duplicate atomic: never twice, unknown dropped", tests(TestDuplicateAtomic)},
@@ -58,10 +58,10 @@ var rules = []struct {
 	{"7.3", "length 0", tests(TestZeroLength)},
 	{"7.4", "atomics: alignment, wrap, byte order", tests(TestFetchAddWraps, TestDuplicateAtomic, TestRefusals)},
 	{"7.5", "windows, LOCAL_INV, SEND_WITH_INV", tests(TestWindowAccess, TestBindErrors, TestLocalInvalidate, TestLocalInvalidateErrors, TestRemoteInvalidate,
-		TestRemoteInvalidateErrors, TestSendWithInvOnWire, TestDeregisteredUnderRead)},
+		TestRemoteInvalidateErrors, TestSendWithInvOnWire, TestDeregisteredUnderRead, TestDeregisteredUnderWrite)},
 	{"8.2", "multicast", tests(TestMulticast)},
 	{"12.1", "notification: any, solicited", tests(TestArming)},
-	{"–", "engine contract: spurious calls, fairness, no allocations", tests(TestSpuriousCalls, TestFairness, TestNoAllocations, TestCQSizes)},
+	{"–", "engine contract: spurious calls, fairness, no allocations", tests(TestSpuriousCalls, TestFairness, TestNoAllocations, TestCQSizes, TestCreateQP)},
 }
 
 func tests(t ...func(*testing.T)) []func(*testing.T) { return t }

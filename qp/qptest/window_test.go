@@ -226,3 +226,19 @@ func TestDeregisteredUnderRead(t *testing.T) {
 	s.Quiet()
 	s.InState(a, qp.StateErr)
 }
+
+// TestDeregisteredUnderWrite: memory that goes away while it is being sent: LOC_PROT_ERR, and no packet with what was not read.
+func TestDeregisteredUnderWrite(t *testing.T) {
+	s := NewScript(t)
+	a := s.newEnd(NodeConfig{Batch: 1, Budget: 1, Pace: Microsecond}, QPConfig{})
+	s.rawPeer(a, NodeConfig{Raw: true}, 0)
+	id := s.Post(a, a.Write(0, 5000, a.Remote, 0))
+	s.Drop(a, Pkt(wire.RCWriteFirst, 0))
+	if err := a.Node.Memory.Deregister(a.Local.Region); err != nil {
+		t.Fatal(err)
+	}
+	s.Advance(Millisecond)
+	s.Quiet()
+	s.Sent(a, id, qp.WCLocProtErr)
+	s.InState(a, qp.StateErr)
+}
