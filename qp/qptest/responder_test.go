@@ -309,6 +309,15 @@ func TestBatchedGap(t *testing.T) {
 	p.injectAll(a.write(1, 0, []byte{1}), a.write(0, 0, []byte{2}))
 	s.Drop(a, Ack(0, MSN(1)))
 	s.Quiet()
+	unasked := a.write(1, 0, []byte{3})
+	unasked.AckReq = false
+	p.injectAll(a.write(2, 0, []byte{1}), unasked)
+	if len(s.held) > 0 { // it need not say anything; if it does, no more than what was executed
+		s.Drop(a, func(pk *wire.Packet) string {
+			return Syn(wire.SynACK)(pk) + field("executed", pk.BTH.PSN() <= 1, true)
+		})
+	}
+	s.Quiet()
 }
 
 // TestAckOnlyWhenAsked: without the A bit there is no answer to a SEND or WRITE.

@@ -104,6 +104,32 @@ func TestProbe(t *testing.T) {
 	}
 }
 
+// TestManyTimers: queue pairs with different timeouts each retry at their own time.
+func TestManyTimers(t *testing.T) {
+	s := NewScript(t)
+	n, peer := s.AddNode(NodeConfig{}), s.AddNode(NodeConfig{Raw: true})
+	local := n.NewRegion("local", 64, 0x1000, 0)
+	codes := []uint8{9, 3, 12, 7, 1, 10, 5, 11, 2, 8, 6, 4}
+	for i, code := range codes {
+		q := n.CreateQP(QPConfig{Timeout: code, RetryCnt: 1})
+		q.ConnectRaw(peer, uint32(100+code), 0)
+		if _, err := q.PostSend(qp.SendWR{Opcode: qp.WRSend, SGL: []qp.SGE{local.SGE(i, 1)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Clear()
+	start := s.Now
+	for code := uint8(1); code <= 12; code++ {
+		T := qp.Time(wire.AckTimeout(code))
+		s.RunUntil(start + T - 1) // others fail at twice their time, which is the next one's first
+		s.check()
+		s.Quiet()
+		s.RunUntil(start + T)
+		s.next(n, func(p *wire.Packet) string { return field("queue pair", p.BTH.DestQP(), uint32(100+code)) })
+		s.Quiet()
+	}
+}
+
 // TestTimerRestarts: whatever makes progress starts the timer anew, and nothing outstanding stops it.
 func TestTimerRestarts(t *testing.T) {
 	s := NewScript(t)

@@ -184,6 +184,27 @@ func TestAttributeValues(t *testing.T) {
 	}
 }
 
+// TestQuery returns what was set, in the states in which it means something.
+func TestQuery(t *testing.T) {
+	s := NewScript(t)
+	a, b := s.Pair(QPConfig{PSN: 77, Timeout: 9, RetryCnt: 3, RNRRetry: 5, MinRNRTimer: 12, RdAtomic: 4, DestRdAtomic: 6, MTU: wire.MTU2048, TrafficClass: 0x20}, QPConfig{PSN: 99})
+	got, init := a.Node.Engine.QueryQP(a.QP.QP)
+	if got.State != qp.StateRTS || got.PathMTU != wire.MTU2048 || got.SQPSN != 77 || got.RQPSN != 99 || got.DestQPN != b.QPN() || got.Timeout != 9 || got.RetryCnt != 3 ||
+		got.RNRRetry != 5 || got.MinRNRTimer != 12 || got.MaxRdAtomic != 4 || got.MaxDestRdAtomic != 6 || got.AV.DGID != b.Node.GID || got.AV.TrafficClass != 0x20 ||
+		got.AccessFlags != a.Cfg.Access || got.Port != 1 || got.SQDraining {
+		t.Errorf("attributes %+v", got)
+	}
+	if init.Type != qp.RC || init.PD != a.Node.PD || init.SendCQ != a.SendCQ() || init.RecvCQ != a.RecvCQ() || init.Cap.MaxSendWR < a.Cfg.Cap.MaxSendWR {
+		t.Errorf("init %+v", init)
+	}
+	if err := a.Modify(qp.QPAttr{State: qp.StateReset}, qp.AttrState); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := a.Node.Engine.QueryQP(a.QP.QP); got.State != qp.StateReset || got.SQPSN != 0 || got.RQPSN != 0 || got.DestQPN != 0 {
+		t.Errorf("after RESET %+v", got)
+	}
+}
+
 // TestPSNMasked: PSNs are cut to 24 bits, as the kernel does.
 func TestPSNMasked(t *testing.T) {
 	s := NewScript(t)

@@ -190,7 +190,7 @@ func TestMulticast(t *testing.T) {
 		ah := a.handle(g, qp.AHAttr{})
 		wr := a.Send(0, 50)
 		wr.AH, wr.RemoteQPN, wr.RemoteQKey = ah, wire.MulticastQPN, a.Cfg.QKey
-		s.Post(a, wr)
+		s.Sent(a, s.Post(a, wr), qp.WCSuccess)
 		s.Settle()
 		s.Received(b, ids[0], qp.WCSuccess)
 		s.Received(other, ids[1], qp.WCSuccess)
@@ -201,13 +201,19 @@ func TestMulticast(t *testing.T) {
 		b.Groups = nil
 		s.Receive(b, 100)
 		again := s.Receive(other, 100)
-		s.Post(a, wr)
+		s.Sent(a, s.Post(a, wr), qp.WCSuccess)
 		s.Settle()
 		s.Received(other, again, qp.WCSuccess)
 		s.NoCompletions(b)
 		if err := b.Node.Engine.DetachMulticast(b.QP.QP, g); err == nil {
 			t.Error("detached twice")
 		}
+		if err := other.Modify(qp.QPAttr{State: qp.StateErr}, qp.AttrState); err != nil {
+			t.Fatal(err)
+		}
+		s.Sent(a, s.Post(a, wr), qp.WCSuccess)
+		s.Settle() // attached, but in ERR: skipped
+		s.NoCompletions(other)
 	}
 	s := NewScript(t)
 	rc, _ := s.Pair(QPConfig{}, QPConfig{})

@@ -141,6 +141,39 @@ func TestLocalInvalidate(t *testing.T) {
 	s.Drop(a, Nak(wire.SynNAKAccess, 1))
 }
 
+// TestLocalAmongRetries: a local operation between requests is done once and completes in its place, however often what is
+// around it is sent again.
+func TestLocalAmongRetries(t *testing.T) {
+	s := NewScript(t)
+	a, p := s.Against(QPConfig{}, 0)
+	w, err := a.Node.Memory.AllocWindow(a.Node.PD)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []uint64{s.Post(a, a.Send(0, 10)), s.Post(a, bind(a, w, w.RKey()^1, 0, 10, mr.RemoteRead)), s.Post(a, a.Send(0, 2000)), s.Post(a, a.Read(0, 10, a.Remote, 0))}
+	for _, from := range []wire.PSN{0, 1, 2} {
+		s.Clear()
+		s.NoCompletions(a)
+		p.ack(wire.SynNAKSeq, from)
+		if from == 1 {
+			s.Sent(a, ids[0], qp.WCSuccess)
+			s.Sent(a, ids[1], qp.WCSuccess)
+		}
+		if from == 0 {
+			s.Drop(a, Pkt(wire.RCSendOnly, 0))
+		}
+		if from <= 1 {
+			s.Drop(a, Pkt(wire.RCSendFirst, 1))
+		}
+		s.Drop(a, Pkt(wire.RCSendLast, 2))
+		s.Drop(a, Pkt(wire.RCReadRequest, 3))
+		s.Quiet()
+	}
+	p.Inject(Craft{Op: wire.RCReadResponseOnly, PSN: 3, Syn: wire.SynACK, Payload: make([]byte, 10)})
+	s.Sent(a, ids[2], qp.WCSuccess)
+	s.Sent(a, ids[3], qp.WCSuccess)
+}
+
 // TestLocalInvalidateErrors: a region cannot be invalidated, nor what does not exist.
 func TestLocalInvalidateErrors(t *testing.T) {
 	for _, key := range []func(a *End) uint32{func(a *End) uint32 { return a.Remote.RKey() }, func(*End) uint32 { return 0x12345678 }} {
