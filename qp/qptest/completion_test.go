@@ -95,6 +95,8 @@ func TestOverrun(t *testing.T) {
 	if n := a.SendCQ().Cap(); n != 4 {
 		t.Fatalf("a queue of 4 holds %d", n)
 	}
+	bystander := a.Node.CreateQP(QPConfig{})
+	s.Connect(bystander, b.Node.CreateQP(QPConfig{}))
 	for range 5 {
 		s.Post(a, a.Write(0, 1, b.Remote, 0))
 	}
@@ -110,6 +112,9 @@ func TestOverrun(t *testing.T) {
 		t.Errorf("polled %d: %+v", n, wcs)
 	}
 	s.InState(b, qp.StateRTS)
+	if bystander.State() != qp.StateRTS {
+		t.Errorf("a queue pair with other queues is in %v", bystander.State())
+	}
 }
 
 // TestFullQueueIsNoOverrun: exactly as many as fit.
@@ -202,6 +207,11 @@ func TestCreateQP(t *testing.T) {
 	good := qp.QPInit{Type: qp.RC, PD: n.PD, SendCQ: mine, RecvCQ: mine}
 	if _, err := n.Engine.CreateQP(good); err != nil {
 		t.Fatal(err)
+	}
+	most := good
+	most.Cap = qp.Cap{MaxSendWR: 8, MaxRecvWR: qp.MaxQPWR, MaxSendSGE: qp.MaxSGE, MaxRecvSGE: 1, MaxInlineData: qp.MaxInline}
+	if _, err := n.Engine.CreateQP(most); err != nil {
+		t.Errorf("the largest that is allowed: %v", err)
 	}
 	for name, change := range map[string]func(*qp.QPInit){
 		"type":              func(i *qp.QPInit) { i.Type = 9 },

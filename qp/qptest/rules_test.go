@@ -43,7 +43,7 @@ var rules = []struct {
 	{"5.1", "every transition with every attribute", tests(TestTransitions, TestAttributeValues, TestPSNMasked, TestQuery)},
 	{"5.2", "posting and processing by state", tests(TestPosting, TestPassive, TestStateFilter)},
 	{"5.3", "flush: order, later posts, RESET forgets", tests(TestFlushOrder, TestReset, TestLocalErrors, TestDestroy, TestEndMidway)},
-	{"5.2", "SQD drains", tests(TestDrain)},
+	{"5.2", "SQD drains", tests(TestDrain, TestDrainUnreliable)},
 	{"5.4", "events", tests(TestCommEst, TestDrain, TestOverrun, TestRefusals)},
 	{"6.1", "what can be posted where", tests(TestPostErrors, TestPostMany)},
 	{"6.1", "segmentation at every MTU, scatter and gather", tests(TestSegmentation, TestScatterGather, TestUCMessages)},

@@ -367,6 +367,28 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+// TestDrainUnreliable: UC has drained when the started message has left.
+func TestDrainUnreliable(t *testing.T) {
+	s := NewScript(t)
+	a := s.newEnd(NodeConfig{Batch: 1, Budget: 1, Pace: Microsecond}, QPConfig{Type: qp.UC})
+	s.rawPeer(a, NodeConfig{Raw: true}, 0)
+	started, held := s.Post(a, a.Send(0, 3000)), s.Post(a, a.Send(0, 1))
+	s.Drop(a, Pkt(wire.UCSendFirst, 0))
+	s.Drop(a, Pkt(wire.UCSendMiddle, 1)) // the second post was a turn too
+	if err := a.Modify(qp.QPAttr{State: qp.StateSQD, EnSQDAsyncNotify: true}, qp.AttrState|qp.AttrEnSQDAsyncNotify); err != nil {
+		t.Fatal(err)
+	}
+	s.Advance(Millisecond)
+	s.Drop(a, Pkt(wire.UCSendLast, 2))
+	s.Quiet()
+	s.Sent(a, started, qp.WCSuccess)
+	s.Event(a, qp.EventSQDrained)
+	if err := a.Modify(qp.QPAttr{State: qp.StateRTS}, qp.AttrState); err != nil {
+		t.Fatal(err)
+	}
+	s.Sent(a, held, qp.WCSuccess)
+}
+
 // TestEndMidway: what a queue pair still had to send is not sent after ERR, RESET or its end, and no deadline of it stays.
 func TestEndMidway(t *testing.T) {
 	for _, end := range []string{"ERR", "RESET", "destroy"} {
