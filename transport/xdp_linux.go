@@ -18,6 +18,7 @@ package transport
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 
@@ -27,8 +28,9 @@ import (
 // etherMax is the longest Ethernet header: with a VLAN tag.
 const etherMax = etherLen + vlanLen
 
-// maxXDPReceive bounds the memory to receive into. The kernel goes round in it, so every packet meets memory that is not in
-// the cache any more: a stream of 4 KiB packets loses 10 to 15 % with 64 MiB. 16 MiB hold 3 ms of 20 Gbit/s in packets of 4 KiB.
+// maxXDPReceive bounds the memory to receive into, whatever Options.RecvBuffer says. The kernel goes round in it, so every
+// packet meets memory that is not in the cache any more: a stream of 4 KiB packets loses 10 to 15 % with 64 MiB. 16 MiB hold
+// 3 ms of 20 Gbit/s in packets of 4 KiB.
 const maxXDPReceive = 16 << 20
 
 type xdpPort struct {
@@ -74,15 +76,8 @@ func openXDPMode(name, rest string, o Options, mode xdpMode) (Port, error) {
 }
 
 func (p *xdpPort) setUp() error {
-	if err := p.allowed(); err != nil {
-		return err
-	}
-	iface, err := p.iface()
+	iface, err := p.prepare()
 	if err != nil {
-		return err
-	}
-	p.index, p.packet = iface.Index, iface.MTU+etherMax
-	if err := p.hold(iface, holding{shared: p.queue >= 0}); err != nil {
 		return err
 	}
 	if p.hook, err = useXDPHook(iface.Index, p.want); err != nil {
@@ -102,6 +97,23 @@ func (p *xdpPort) setUp() error {
 		return p.noQueues(iface.Name, err)
 	}
 	return p.start()
+}
+
+// prepare does what leaves the interface alone.
+func (p *xdpPort) prepare() (*net.Interface, error) {
+	if err := p.allowed(); err != nil {
+		return nil, err
+	}
+	iface, err := p.iface()
+	if err != nil {
+		return nil, err
+	}
+	if iface.Flags&net.FlagLoopback != 0 {
+		return nil, p.fail(fmt.Sprintf("interface %s brings what AF_XDP sends to no other program, because the kernel takes packets from a local address "+
+			"for forged: use udp:%v", iface.Name, p.addr), nil)
+	}
+	p.index, p.packet = iface.Index, iface.MTU+etherMax
+	return iface, p.hold(iface, holding{shared: p.queue >= 0})
 }
 
 // start makes packets come. The address is last: what comes before everything is ready is the kernel's.

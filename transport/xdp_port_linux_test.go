@@ -34,7 +34,10 @@ func TestXDPProgram(t *testing.T) {
 	const pass, redirect = 2, 4
 	w := newWire(t, 9000)
 	p := openXDPOn(t, w.left, "10.77.0.1/0", Options{}, native).(*xdpPort)
-	p6 := openXDPOn6(t, w.left, p)
+	gid6, _ := wire.ParseGID("fd78::1")
+	if err := p.hook.admit(gid6, p, true); err != nil { // as a second port would do for its queue
+		t.Fatal(err)
+	}
 	v4, v6 := rocePacket(t, "10.77.0.9", "10.77.0.1"), rocePacket(t, "fd78::9", "fd78::1")
 	changed := func(b []byte, at int, to ...byte) []byte {
 		b = append([]byte(nil), b...)
@@ -85,25 +88,13 @@ func TestXDPProgram(t *testing.T) {
 			t.Errorf("group: result %d, %v, want %d", got, err, want)
 		}
 	}
-	p6.Close()
-	if got, _, err := p.hook.program.Test(ether(v6)); err != nil || got != pass {
-		t.Errorf("after Close: result %d, %v", got, err)
-	}
-}
-
-// openXDPOn6 gives a hook an IPv6 address too: as if by a port, whose queue would have to be another one.
-func openXDPOn6(t *testing.T, ns *netns, p *xdpPort) interface{ Close() error } {
-	t.Helper()
-	gid, _ := wire.ParseGID("fd78::1")
-	if err := p.hook.admit(gid, p, true); err != nil {
+	if err := p.hook.admit(gid6, p, false); err != nil {
 		t.Fatal(err)
 	}
-	return closer(func() error { return p.hook.admit(gid, p, false) })
+	if got, _, err := p.hook.program.Test(ether(v6)); err != nil || got != pass {
+		t.Errorf("no longer ours: result %d, %v", got, err)
+	}
 }
-
-type closer func() error
-
-func (c closer) Close() error { return c() }
 
 // rocePacket is a whole IP packet.
 func rocePacket(t testing.TB, src, dst string) []byte {
@@ -126,6 +117,7 @@ func TestXDPOpenErrors(t *testing.T) {
 		{"xdp:10.77.0.1", "UDP port 4791 of 10.77.0.1 is in use by another device of this process"},
 		{"xdp:10.77.0.5", "the queues of interface wire are not all free; xdp:10.77.0.5/QUEUE takes a single one (queue 0 belongs to xdp:10.77.0.1)"},
 		{"xdp:10.77.0.5/3", "interface wire has no queue 3"},
+		{"xdp:127.0.0.1", "interface lo brings what AF_XDP sends to no other program"},
 		{"xdp:10.98.0.1", "interface tun0 is not Ethernet"},
 	} {
 		w.left.do(func() {

@@ -107,19 +107,13 @@ func (p *xdpPort) noQueues(iface string, err error) error {
 // probeXDP finds out whether a port could be opened, as far as is possible without touching the interface. nil: nothing is
 // known to be in the way.
 func probeXDP(name, rest string, o Options) error {
-	p := &xdpPort{}
+	p := &xdpPort{queue: -1}
 	if err := p.initEther("xdp", name, rest, o); err != nil {
 		return err
 	}
-	if err := p.allowed(); err != nil {
-		return err
-	}
-	iface, err := p.iface()
-	if err != nil {
-		return err
-	}
 	defer p.release()
-	if err := p.hold(iface, holding{}); err != nil {
+	iface, err := p.prepare()
+	if err != nil {
 		return err
 	}
 	h := &xdpHook{}

@@ -68,35 +68,34 @@ func (p *xdpPort) bindings() (list []xdpBinding) {
 
 // openQueues opens sockets for all queues in the best way there is.
 func (p *xdpPort) openQueues(queues []int) error {
-	var first error
+	var first, last error
 	for _, p.binding = range p.bindings() {
 		err := p.tryQueues(queues)
 		if err == nil {
-			p.noteBinding(first)
+			p.noteBinding(first, last)
 			return nil
 		}
 		p.closeQueues()
 		if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.EPERM) {
 			return err // not a matter of the way
 		}
-		if first == nil {
+		if last = err; first == nil {
 			first = err
 		}
 	}
-	return first
+	return last
 }
 
-// noteBinding says what a better way would have been and why it did not work.
-func (p *xdpPort) noteBinding(err error) {
+// noteBinding says what better ways would have been, and why the first and the last of them did not work.
+func (p *xdpPort) noteBinding(first, last error) {
 	if p.hook.generic {
 		p.degrade("native XDP", "the program runs behind the driver, after a socket buffer was made for each packet; from a sender on this machine "+
 			"come runs (UDP_SEGMENT) in one piece, and are lost: it must send with MaxRun 1", p.hook.nativeErr)
-	}
-	if !p.binding.zeroCopy && !p.hook.generic {
-		p.degrade("zero-copy", "the driver does not use our memory: the kernel copies each packet", err)
+	} else if !p.binding.zeroCopy {
+		p.degrade("zero-copy", "the driver does not use our memory: the kernel copies each packet", first)
 	}
 	if limit := p.memory.usable(); p.packet > limit && !p.binding.pieces {
-		p.degrade("multi-buffer packets", fmt.Sprintf("packets are limited to %d bytes: path MTU 4096 does not fit. Linux 6.6 has them", limit-etherMax), err)
+		p.degrade("multi-buffer packets", fmt.Sprintf("packets are limited to %d bytes: path MTU 4096 does not fit. Linux 6.6 has them", limit-etherMax), last)
 	}
 }
 

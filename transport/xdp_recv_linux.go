@@ -28,8 +28,8 @@ const (
 	joinedMax     = 9216 // longest of them: jumbo frames
 )
 
-// Recv lends what is in the rings, and what this port has sent to itself. When nothing is there, it is one load from memory
-// for each queue.
+// Recv lends what is in the rings, and what this port has sent to itself. When nothing is there, it is one or two loads from
+// memory for each queue, and no system call unless the driver wants to be woken.
 func (p *xdpPort) Recv(frames []wire.Frame) (n int, err error) {
 	if p.closed.Load() {
 		return 0, ErrClosed
@@ -41,14 +41,18 @@ func (p *xdpPort) Recv(frames []wire.Frame) (n int, err error) {
 	for i := range p.queues {
 		q := p.queues[(r.next+i)%len(p.queues)]
 		q.giveBack()
-		n += q.take(p.memory, r, frames[n:], longest)
+		got := q.take(p.memory, r, frames[n:], longest)
+		// A driver that has run out of chunks says so, but maybe just after we had given it some and looked.
+		if n += got; got == 0 && p.binding.zeroCopy && q.fill.needsWakeup() {
+			kickReceive(q.fd)
+		}
 	}
 	if len(p.queues) > 1 {
 		r.next = (r.next + 1) % len(p.queues)
 	}
 	n += p.self.take(frames[n:])
 	if p.send.stuck {
-		p.send.kick()
+		p.again()
 	}
 	p.received(frames[:n])
 	r.report(&p.counters)
@@ -76,9 +80,6 @@ func (q *xdpQueue) giveBack() {
 	}
 	q.lent = q.lent[:0]
 	q.fill.publishPut()
-	if q.fill.needsWakeup() {
-		kickReceive(q.fd)
-	}
 }
 
 // take fills frames with packets of the queue.

@@ -23,6 +23,7 @@ type xdpSender struct {
 	q    *xdpQueue
 	free []uint64 // chunks
 
+	short shortage      // what the last Send had too little of
 	stuck bool          // the kernel has not taken all that is in the tx ring
 	down  syscall.Errno // the interface does not send, and why
 }
@@ -53,8 +54,10 @@ func (p *xdpPort) Send(b *wire.Batch) (sent int, err error) {
 	s.q.tx.publishPut()
 	err = s.kick()
 	p.sent(went.frames, went.bytes)
-	if short != nothing {
+	if s.short = short; short != nothing {
 		p.sendBlocked.Add(1)
+	} else if s.stuck && s.down == 0 {
+		short = driverQueue // nobody tells when the kernel would take it; a Wait must end soon, for the next Recv to offer it again
 	}
 	p.sleep.lack(short)
 	return sent, err
@@ -140,32 +143,32 @@ func (s *xdpSender) reap() {
 	c.publishTaken()
 }
 
-// kick has the kernel send what is in the tx ring. What it does not take now, a later kick will offer again. The error is
-// one of the socket as a whole.
+// kick has the kernel send what is in the tx ring, and notes whether all of it was taken; Recv will look again if not. The
+// error is one of the socket as a whole.
 func (s *xdpSender) kick() error {
-	s.stuck = false
-	before := s.q.tx.pending()
-	for before > 0 && s.q.tx.needsWakeup() {
-		errno := kickSend(s.q.fd)
-		left := s.q.tx.pending()
-		switch errno {
-		case 0, syscall.EINTR:
+	left := s.q.tx.pending()
+	for before := uint32(0); left > 0 && left != before && s.q.tx.needsWakeup(); {
+		before = left
+		switch errno := kickSend(s.q.fd); errno {
+		case 0, syscall.EINTR, syscall.EAGAIN: // EAGAIN: the budget of a call is used up, or that of the socket
 			s.down = 0
-		case syscall.EAGAIN: // the budget of a call is used up, or that of the socket
-			if left == before {
-				s.stuck = true
-				return nil
-			}
 		case syscall.ENOBUFS, syscall.EBUSY, syscall.ENOMEM:
-			s.stuck = true
-			return nil
 		case syscall.ENETDOWN:
-			s.down, s.stuck = errno, true
-			return nil
+			s.down = errno
 		default: // ENXIO: the interface is gone
 			return errno
 		}
-		before = left
+		left = s.q.tx.pending()
 	}
+	s.stuck = left > 0
 	return nil
+}
+
+// again looks after what the kernel had not taken. It is called by Recv, as whoever has sent all goes on to receive.
+func (p *xdpPort) again() {
+	s := &p.send
+	s.kick() // an error will come back to the next Send
+	if !s.stuck && s.short == nothing {
+		p.sleep.lack(nothing)
+	}
 }
