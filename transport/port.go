@@ -75,7 +75,7 @@ type Options struct {
 	UDPPort int
 
 	// RecvBuffer is how many bytes the kernel should hold for us between two turns; 0 means 64 MiB. Info.RecvBuffer
-	// tells what was granted: without CAP_NET_ADMIN it is limited by net.core.rmem_max.
+	// tells what was granted: without CAP_NET_ADMIN it is limited by net.core.rmem_max, and xdp ports take 16 MiB at most.
 	RecvBuffer int
 	// SendBuffer is the same for sending; 0 means 4 MiB.
 	SendBuffer int

@@ -109,8 +109,8 @@ func (p *xdpPort) prepare() (*net.Interface, error) {
 		return nil, err
 	}
 	if iface.Flags&net.FlagLoopback != 0 {
-		return nil, p.fail(fmt.Sprintf("interface %s brings what AF_XDP sends to no other program, because the kernel takes packets from a local address "+
-			"for forged: use udp:%v", iface.Name, p.addr), nil)
+		return nil, p.fail(fmt.Sprintf("interface %s brings what AF_XDP sends to no other program, because the kernel takes packets "+
+			"from a local address for forged: use udp:%v", iface.Name, p.addr), nil)
 	}
 	p.index, p.packet = iface.Index, iface.MTU+etherMax
 	return iface, p.hold(iface, holding{shared: p.queue >= 0})

@@ -1,6 +1,8 @@
 // The packet memory of an AF_XDP port (UMEM): one area that the sockets of all its queues share, cut into chunks.
 //
-//	│ receive chunks of queue 0 │ of queue 1 │ … │ send chunks │      each a number of blocks of 2 MiB, huge pages if there are any
+//	│ receive chunks of queue 0 │ of queue 1 │ … │ send chunks │
+//
+// Each part is some blocks of 2 MiB: huge pages, if there are any.
 //
 // A chunk is at most a page, and the kernel leaves its first 256 bytes free, so a packet of path MTU 4096 is received in
 // two. A frame's body must be in one piece. Hence the tiled layout: each chunk starts where the usable part of the one
@@ -55,7 +57,8 @@ func mapXDPMemory(blocks, packet int) (m *xdpMemory, err error) {
 	}
 	size := blocks * xdpBlock
 	const flags = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
-	if m.mapped, err = unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, flags|unix.MAP_HUGETLB|unix.MAP_HUGE_2MB|unix.MAP_POPULATE); err == nil {
+	const huge = flags | unix.MAP_HUGETLB | unix.MAP_HUGE_2MB | unix.MAP_POPULATE
+	if m.mapped, err = unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, huge); err == nil {
 		m.area, m.huge = m.mapped, true
 		return m, nil
 	}

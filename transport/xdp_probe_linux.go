@@ -44,15 +44,15 @@ func missingXDPCapabilities() string {
 // allowed checks what can be checked before anything is opened.
 func (p *xdpPort) allowed() error {
 	if missing := missingXDPCapabilities(); missing != "" {
-		return p.fail("AF_XDP needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF; missing: "+missing+
-			". Run as root, do `setcap cap_net_raw,cap_net_admin,cap_bpf+ep` to the program, or use udp:"+p.addr.String()+", which needs nothing", unix.EPERM)
+		return p.fail(fmt.Sprintf("AF_XDP needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF; missing: %s. Run as root, do `setcap "+
+			"cap_net_raw,cap_net_admin,cap_bpf+ep` to the program, or use udp:%v, which needs nothing", missing, p.addr), unix.EPERM)
 	}
 	fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	switch {
 	case err == nil:
 		return unix.Close(fd)
 	case errors.Is(err, unix.EAFNOSUPPORT):
-		return p.fail("this kernel has no AF_XDP (CONFIG_XDP_SOCKETS, since Linux 4.18): use packet:"+p.addr.String()+" or udp:"+p.addr.String(), err)
+		return p.fail(fmt.Sprintf("this kernel has no AF_XDP (CONFIG_XDP_SOCKETS, since Linux 4.18): use packet:%v or udp:%v", p.addr, p.addr), err)
 	}
 	return p.fail("the system gives no AF_XDP socket", err)
 }
@@ -62,10 +62,11 @@ func (p *xdpPort) noHook(iface string, err error) error {
 	instead := "use packet:" + p.addr.String()
 	switch {
 	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EEXIST):
-		return p.fail(fmt.Sprintf("interface %s has an XDP program already (%s), and an interface has only one: detach it (`ip link set dev %s xdp off`, "+
-			"or end the process that holds it), or %s", iface, describeXDP(iface), iface, instead), err)
+		return p.fail(fmt.Sprintf("interface %s has an XDP program already (%s), and an interface has only one: detach it "+
+			"(`ip link set dev %s xdp off`, or end the process that holds it), or %s", iface, describeXDP(iface), iface, instead), err)
 	case errors.Is(err, unix.EPERM):
-		return p.fail("the kernel refuses BPF to this process although it has the capabilities, as in a container with a user namespace of its own: "+instead, err)
+		return p.fail("the kernel refuses BPF to this process although it has the capabilities, as in a container with a user "+
+			"namespace of its own: "+instead, err)
 	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.EINVAL):
 		return p.fail("this kernel can not attach XDP programs by bpf_link (since Linux 5.9): "+instead, err)
 	}
@@ -94,7 +95,8 @@ func describeXDP(iface string) string {
 func (p *xdpPort) noQueues(iface string, err error) error {
 	switch {
 	case errors.Is(err, unix.EBUSY):
-		return p.fail(fmt.Sprintf("a queue of interface %s has an AF_XDP socket already, of another process: end that, or use packet:%v", iface, p.addr), err)
+		return p.fail(fmt.Sprintf("a queue of interface %s has an AF_XDP socket already, of another process: end that, or use "+
+			"packet:%v", iface, p.addr), err)
 	case errors.Is(err, unix.ENOBUFS):
 		return p.fail(fmt.Sprintf("%d MiB of packet memory is more than this process may lock: raise the limit (`ulimit -l`), "+
 			"give CAP_IPC_LOCK, or ask for less with Options.RecvBuffer", len(p.memory.area)>>20), err)

@@ -89,13 +89,14 @@ func (p *xdpPort) openQueues(queues []int) error {
 // noteBinding says what better ways would have been, and why the first and the last of them did not work.
 func (p *xdpPort) noteBinding(first, last error) {
 	if p.hook.generic {
-		p.degrade("native XDP", "the program runs behind the driver, after a socket buffer was made for each packet; from a sender on this machine "+
-			"come runs (UDP_SEGMENT) in one piece, and are lost: it must send with MaxRun 1", p.hook.nativeErr)
+		p.degrade("native XDP", "the program runs behind the driver, after a socket buffer was made for each packet; from a sender on "+
+			"this machine come runs (UDP_SEGMENT) in one piece, and are lost: it must send with MaxRun 1", p.hook.nativeErr)
 	} else if !p.binding.zeroCopy {
 		p.degrade("zero-copy", "the driver does not use our memory: the kernel copies each packet", first)
 	}
 	if limit := p.memory.usable(); p.packet > limit && !p.binding.pieces {
-		p.degrade("multi-buffer packets", fmt.Sprintf("packets are limited to %d bytes: path MTU 4096 does not fit. Linux 6.6 has them", limit-etherMax), last)
+		p.degrade("multi-buffer packets",
+			fmt.Sprintf("packets are limited to %d bytes: path MTU 4096 does not fit. Linux 6.6 has them", limit-etherMax), last)
 	}
 }
 

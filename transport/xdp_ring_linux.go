@@ -135,7 +135,8 @@ func xdpGetsockopt(fd, option int, value unsafe.Pointer, size uintptr) error {
 
 // registerMemory makes the area the memory of a socket's packets.
 func registerMemory(fd int, area []byte, chunk int, flags uint32) error {
-	reg := unix.XDPUmemReg{Addr: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(area)))), Len: uint64(len(area)), Size: uint32(chunk), Flags: flags}
+	start := uintptr(unsafe.Pointer(unsafe.SliceData(area)))
+	reg := unix.XDPUmemReg{Addr: uint64(start), Len: uint64(len(area)), Size: uint32(chunk), Flags: flags}
 	if _, _, errno := syscall.Syscall6(unix.SYS_SETSOCKOPT, uintptr(fd), unix.SOL_XDP, unix.XDP_UMEM_REG, uintptr(unsafe.Pointer(&reg)),
 		unsafe.Sizeof(reg), 0); errno != 0 {
 		return errno

@@ -2,7 +2,9 @@
 // into the tx ring, all frames of a batch at once; one system call has the kernel look there, unless a driver does so by
 // itself. Chunks come back by the completion ring when what was in them has left.
 //
-//	free chunks ──▶ tx ring ──▶ kernel ──▶ completion ring ──▶ free chunks      last in, first out: what is in the cache is used
+//	free chunks ──▶ tx ring ──▶ kernel ──▶ completion ring ──▶ free chunks
+//
+// The chunk that came back last is used first: it is in the cache.
 
 package transport
 
