@@ -93,9 +93,9 @@ func (p *packetPort) openReceive(iface int) error {
 	if err := p.recv.open(p.rx, p.opt.RecvBuffer); err != nil {
 		return err
 	}
-	if got := len(p.recv.ring.mem); got < p.opt.RecvBuffer {
+	if got := len(p.recv.ring.mem); got < min(p.opt.RecvBuffer, maxRing)&^(ringBlock-1) {
 		p.degrade("receive ring", fmt.Sprintf("%d MiB instead of %d: bursts may be lost. There is no memory for more",
-			got>>20, p.opt.RecvBuffer>>20), unix.ENOMEM)
+			got>>20, min(p.opt.RecvBuffer, maxRing)>>20), unix.ENOMEM)
 	}
 	if err := attachFilter(p.rx, packetFilter(p.gid, nil)); err != nil {
 		return fmt.Errorf("SO_ATTACH_FILTER: %w", err)

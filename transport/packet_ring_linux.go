@@ -26,6 +26,10 @@ const (
 	slotsPerBlock = 15
 	ringSlot      = 69_824 // an odd number of cache lines, so that the slots of a block begin in different cache sets
 
+	// maxRing bounds the ring, whatever Options.RecvBuffer says: 480 slots. The kernel goes round in it, so all of it passes
+	// through the cache: a stream of super-frames with copy and ICRC ran at 58 Gbit/s with 16 MiB, 56 with 32, 54 with 64.
+	maxRing = 32 << 20
+
 	vnetHdrLen = 10 // struct virtio_net_hdr
 	etherLen   = 14
 
@@ -55,7 +59,7 @@ func (r *packetRing) open(fd, size int) (err error) {
 			return fmt.Errorf("%s = %d: %w", o.name, o.value, err)
 		}
 	}
-	blocks := max(size/ringBlock, 1)
+	blocks := max(min(size, maxRing)/ringBlock, 1)
 	for {
 		err = unix.SetsockoptTpacketReq(fd, unix.SOL_PACKET, unix.PACKET_RX_RING, &unix.TpacketReq{
 			Block_size: ringBlock, Block_nr: uint32(blocks), Frame_size: ringSlot, Frame_nr: uint32(blocks * slotsPerBlock)})

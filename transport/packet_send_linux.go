@@ -7,6 +7,9 @@
 // the batch has numbered and sealed them. It also fills in their UDP checksums and wants the sum of the pseudo-header in
 // place for that. Single packets have UDP checksum 0, as from RoCE hardware.
 //
+// A transmit ring (PACKET_TX_RING) does not pay: measured beside this, it took a quarter more time for a small packet, and
+// for runs the copy into the ring cost what it saved.
+//
 // Frames that go nowhere, or to ourselves, are taken out one by one between two system calls.
 
 package transport
