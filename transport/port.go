@@ -10,6 +10,7 @@
 //	ether_linux.go …           what ports that make Ethernet packets have in common: neighbours, multicast, sleeping
 //	packet_linux.go …          AF_PACKET: a ring to receive from, whole runs of packets as one
 //	xdp_linux.go …             AF_XDP: packets taken from an interface before the kernel's stack
+//	auto.go resolve.go         the better port of those that work; neighbours before the first packet
 //	list.go                    which ports this machine has, and what is missing for those that do not work
 //	fault.go capture.go        middleware: a port around a port
 //
@@ -74,7 +75,8 @@ type Options struct {
 	// one can talk to each other: the frames still say 4791, and so does what their ICRC covers.
 	UDPPort int
 
-	// RecvBuffer is how many bytes the kernel should hold for us between two turns; 0 means 64 MiB. Info.RecvBuffer
+	// RecvBuffer is how many bytes the kernel should hold for us between two turns; 0 means 64 MiB, and a packet port
+	// takes 32 MiB at most. Info.RecvBuffer
 	// tells what was granted: without CAP_NET_ADMIN it is limited by net.core.rmem_max, and xdp ports take 16 MiB at most.
 	RecvBuffer int
 	// SendBuffer is the same for sending; 0 means 4 MiB.
