@@ -9,7 +9,7 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// datagram delivers a UD packet: 40 bytes of GRH, then the payload.
+// deliver takes a UD packet in: 40 bytes of GRH, then the payload.
 func (e *Engine) deliver(q *QP, p *wire.Packet) wire.DropReason {
 	n := uint32(len(p.Payload))
 	switch {
