@@ -32,7 +32,7 @@ type etherPort struct {
 	peers  *neighbours
 	hop    *nextHop // where the last frame went
 	self   selfQueue
-	sleep  packetSleeper
+	sleep  sleeper
 	groups etherGroups
 	// admit has the kernel give us the packets of a group, or no longer.
 	admit func(group wire.GID, in bool) error
@@ -212,7 +212,7 @@ func (p *etherPort) Resolve(dst wire.GID, timeout time.Duration) error {
 	return nil
 }
 
-// Wait sleeps in ppoll.
+// Wait sleeps.
 func (p *etherPort) Wait(timeout time.Duration) error {
 	if p.closed.Load() {
 		return ErrClosed

@@ -85,7 +85,7 @@ type neighbours struct {
 	handle *netlink.Handle
 
 	changes int // netlink socket that tells of changes
-	sleep   waiter
+	sleep   sleeper
 	closed  atomic.Bool
 	done    chan struct{}
 }
@@ -119,12 +119,7 @@ func (t *neighbours) start() error {
 		unix.Close(t.changes)
 		return fmt.Errorf("netlink: %w", err)
 	}
-	if err := t.sleep.open(); err != nil {
-		unix.Close(t.changes)
-		return err
-	}
-	if err := t.sleep.watch(t.changes); err != nil {
-		t.sleep.close()
+	if err := t.sleep.open(-1, t.changes); err != nil {
 		unix.Close(t.changes)
 		return err
 	}

@@ -65,8 +65,8 @@ func (p *packetPort) setUp() error {
 	if err := p.openSend(iface.Index); err != nil {
 		return p.fail("sending by interface "+iface.Name+" can not be set up", err)
 	}
-	if err := p.sleep.open(p.rx, p.tx); err != nil {
-		return p.fail("there is no eventfd to be woken by", err)
+	if err := p.sleep.open(p.tx, p.rx); err != nil {
+		return p.fail("the system gives nothing to sleep on", err)
 	}
 	return nil
 }

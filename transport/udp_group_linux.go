@@ -143,7 +143,7 @@ func (p *udpPort) closeLeft() {
 	p.groups.Lock()
 	defer p.groups.Unlock()
 	for _, g := range p.groups.left {
-		unix.Close(g.recv.fd)
+		p.closeGroup(g)
 	}
 	p.groups.left = nil
 	p.publishGroups()
@@ -154,10 +154,15 @@ func (p *udpPort) closeGroups() {
 	p.groups.Lock()
 	defer p.groups.Unlock()
 	for _, g := range p.groups.joined {
-		unix.Close(g.recv.fd)
+		p.closeGroup(g)
 	}
 	clear(p.groups.joined)
 	p.publishGroups()
+}
+
+func (p *udpPort) closeGroup(g *groupSocket) {
+	p.sleep.unwatch(g.recv.fd)
+	unix.Close(g.recv.fd)
 }
 
 // multicastOut sends multicast by the port's own interface instead of by the default route. Where it fails there is no

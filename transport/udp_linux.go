@@ -46,7 +46,7 @@ type udpPort struct {
 	zone  uint32 // interface index: for link-local peers and multicast
 	recv  udpReceiver
 	send  udpSender
-	sleep waiter
+	sleep sleeper
 
 	groups struct {
 		sync.Mutex
@@ -95,12 +95,8 @@ func (p *udpPort) setUp() error {
 	gro := p.probeRuns()
 	p.recv.init(p.fd, p.gid, p.opt.UDPPort, gro)
 	p.send.init(p)
-	if err := p.sleep.open(); err != nil {
-		return &OpenError{Name: p.name, Reason: "no epoll or eventfd", Err: err}
-	}
-	if err := p.sleep.watch(p.fd); err != nil {
-		p.sleep.close()
-		return &OpenError{Name: p.name, Reason: "the socket can not be watched", Err: err}
+	if err := p.sleep.open(p.fd, p.fd); err != nil {
+		return &OpenError{Name: p.name, Reason: "the system gives nothing to sleep on", Err: err}
 	}
 	return nil
 }
@@ -221,7 +217,7 @@ func (p *udpPort) degrade(feature, effect string, err error) {
 	p.degraded = append(p.degraded, Degradation{Feature: feature, Effect: effect, Err: err})
 }
 
-// Wait sleeps in epoll.
+// Wait sleeps.
 func (p *udpPort) Wait(timeout time.Duration) error {
 	if p.closed.Load() {
 		return ErrClosed

@@ -271,7 +271,7 @@ func TestSendBackPressure(t *testing.T) {
 	if err := <-found; err != nil {
 		t.Fatal(err)
 	}
-	if a.Port.(*udpPort).send.armed {
+	if a.Port.(*udpPort).sleep.short.Load() == uint32(sendBuffer) {
 		t.Error("still waiting for room")
 	}
 }

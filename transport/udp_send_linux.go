@@ -25,7 +25,6 @@ type udpSender struct {
 	fd     int
 	maxRun int         // as found out when opening
 	single atomic.Bool // the kernel has refused runs since
-	armed  bool        // epoll watches for room
 
 	msgs  []message
 	iovs  []unix.Iovec
@@ -89,7 +88,7 @@ func (p *udpPort) Send(b *wire.Batch) (sent int, err error) {
 		}
 		if roomless(errno) {
 			p.sendBlocked.Add(1)
-			s.watchRoom(true)
+			p.sleep.lack(sendBuffer)
 			return sent, nil
 		}
 		skip, err := s.refused(errno, frames[sent:sent+s.runs[done]])
@@ -98,7 +97,7 @@ func (p *udpPort) Send(b *wire.Batch) (sent int, err error) {
 		}
 		sent += skip
 	}
-	s.watchRoom(false)
+	p.sleep.lack(nothing)
 	return sent, nil
 }
 
@@ -246,14 +245,6 @@ func identification(f *wire.Frame) uint16 {
 		return h.Identification()
 	}
 	return 0
-}
-
-// watchRoom has Wait return when there is room, or no longer.
-func (s *udpSender) watchRoom(on bool) {
-	if s.armed != on {
-		s.armed = on
-		s.port.sleep.watchRoom(s.fd, on)
-	}
 }
 
 // controlWriter lays ancillary data into a message's buffer.

@@ -123,8 +123,8 @@ func (p *xdpPort) start() error {
 	for i, q := range p.queues {
 		fds[i] = q.fd
 	}
-	if err := p.sleep.open(fds[0], -1, fds[1:]...); err != nil {
-		return p.fail("there is no eventfd to be woken by", err)
+	if err := p.sleep.open(-1, fds...); err != nil {
+		return p.fail("the system gives nothing to sleep on", err)
 	}
 	for _, q := range p.queues {
 		if err := p.hook.addSocket(q.number, q.fd); err != nil {
