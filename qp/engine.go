@@ -22,6 +22,12 @@ type Config struct {
 	Lane, LaneBits uint8 // the low LaneBits bits of every queue pair number are Lane
 	Congestion     CongestionParams
 	Window         int // packets of an RC queue pair that may be unacknowledged, 1..2^22; 0 means DefaultWindow
+
+	// SplitWrites sends a WRITE longer than the path MTU on RC as one WRITE ONLY for each packet instead of FIRST, MIDDLE …
+	// LAST. All its packets then have one size (a FIRST is longer by its RETH), which is what a port needs to carry them as
+	// one run: with FIRST, 64 KiB at path MTU 4096 leave in two sends instead of one, a third of the throughput. A WRITE with
+	// immediate data stays whole, as its length is told to the peer.
+	SplitWrites bool
 }
 
 // Engine is the protocol state of one lane. One caller at a time drives it; doc.go has the contract.

@@ -183,7 +183,8 @@ func (e *Engine) emit(now Time, q *QP, b *wire.Batch) verdict {
 	}
 	n := min(q.mtu, s.length-r.off)
 	last := r.off+n == s.length
-	op := segmentOpcode(q.typ, s.opcode, r.off == 0, last)
+	alone := e.cfg.SplitWrites && s.opcode == WRWrite && q.typ == RC
+	op := segmentOpcode(q.typ, s.opcode, r.off == 0 || alone, last || alone)
 	path, ah := &q.path, (*AH)(nil)
 	if q.datagram() {
 		if ah = e.ah(s.ah); ah == nil {
@@ -207,6 +208,9 @@ func (e *Engine) emit(now Time, q *QP, b *wire.Batch) verdict {
 	}
 	clear(f.Body[uint32(info.HdrLen)+n : uint32(info.HdrLen)+n+pad])
 	q.putRequestHeaders(f.Body, op, info, s, uint8(pad), last)
+	if at := info.Off[wire.HdrRETH]; alone {
+		(*wire.RETH)(f.Body[at:]).Put(s.remoteAddr+uint64(r.off), s.rkey, n)
+	}
 	wire.Seal(f)
 	e.stats.SentPkts++
 	e.spend(now, q, int(body))

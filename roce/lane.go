@@ -78,7 +78,7 @@ type lane struct {
 func newLane(d *Device, index int, port transport.Port) *lane {
 	l := &lane{dev: d, index: index, port: port, deadline: qp.Never}
 	l.engine = qp.NewEngine(qp.Config{Memory: d.mem, Rand: random.Uint64, GIDs: d.info.GIDs, SrcPort: d.info.SrcPort,
-		MaxMTU: MTU4096, Lane: uint8(index), LaneBits: laneBits(1), Window: d.cfg.Window, Congestion: d.cfg.Congestion})
+		MaxMTU: MTU4096, Lane: uint8(index), LaneBits: laneBits(1), SplitWrites: d.info.MaxRun > 1, Window: d.cfg.Window, Congestion: d.cfg.Congestion})
 	l.reader = d.mem.NewReader()
 	l.tx = wire.NewBatch(txBatch, maxBody)
 	l.tx.MaxRun(d.info.MaxRun)
@@ -278,10 +278,10 @@ func (l *lane) unclaim() {
 	}
 }
 
-// inUse tells whether an application is polling the lane.
+// inUse tells whether an application is polling the lane, however long its present turn takes.
 func (l *lane) inUse() bool {
 	at := l.claimed.Load()
-	return at != 0 && now()-qp.Time(at) < qp.Time(claimLife)
+	return at != 0 && (l.turns.held.Load() || now()-qp.Time(at) < qp.Time(claimLife))
 }
 
 // start starts the background.

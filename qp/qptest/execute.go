@@ -107,8 +107,10 @@ func (s *stream) execute(n uint64) bool {
 	if o.read() {
 		s.epsn = o.end()
 	}
-	if last {
+	if last || s.split(o) {
 		s.msn = (s.msn + 1) & 0xffffff
+	}
+	if last {
 		o.executed, o.msn = true, s.msn
 	}
 	return true
@@ -154,11 +156,16 @@ func (s *stream) executeWrite(o *op, k uint64, last bool) bool {
 		return false
 	}
 	if o.length > 0 {
-		mem := q.Node.span(q.Cfg.PD, o.wr.RKey, o.wr.RemoteAddr, o.length, mr.RemoteWrite)
+		part, at := o.part(k, s.mtu), int(k)*s.mtu
+		from, n := 0, o.length // what the RETH says
+		if s.split(o) {
+			from, n = at, len(part)
+		}
+		mem := q.Node.span(q.Cfg.PD, o.wr.RKey, o.wr.RemoteAddr+uint64(from), n, mr.RemoteWrite)
 		if mem == nil {
 			return s.refuse(wire.SynNAKAccess, 1<<qp.WCRemAccessErr)
 		}
-		copy(mem[int(k)*s.mtu:], o.part(k, s.mtu))
+		copy(mem[at-from:], part)
 	}
 	if last && imm {
 		s.receive(o, qp.WC{Opcode: qp.WCRecvRDMAWithImm, ByteLen: uint32(o.length)})

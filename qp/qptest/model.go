@@ -38,6 +38,11 @@ func (o *op) fetches() bool                { return o.read() || o.atomic() }
 func (o *op) local() bool                  { return o.is(qp.WRLocalInv, qp.WRBindMW) }
 func (o *op) end() uint64                  { return o.first + o.packets }
 
+// split says whether each packet of the operation is a message of its own on the wire.
+func (s *stream) split(o *op) bool {
+	return s.from.Node.cfg.Engine.SplitWrites && s.from.Type() == qp.RC && o.is(qp.WRWrite)
+}
+
 // part returns the payload of packet k of the message.
 func (o *op) part(k uint64, mtu int) []byte {
 	from := min(int(k)*mtu, o.length)

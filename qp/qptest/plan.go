@@ -171,7 +171,7 @@ func (p *Plan) drawNodes(d dice) {
 			n.Batch = d.between(1, 5)
 		}
 		if d.chance(0.2) {
-			n.MaxRun = 16
+			n.MaxRun, n.Engine.SplitWrites = 16, true
 		}
 		p.Nodes = append(p.Nodes, n)
 	}

@@ -152,8 +152,9 @@ func (s *stream) first(o *op, k, n uint64, bad func(string, ...any)) {
 
 // content checks that the packet is packet k of its operation: every header and every byte.
 func (s *stream) content(o *op, k uint64, p *wire.Packet, bad func(string, ...any)) {
-	last := k == o.packets-1 || o.read()
-	if want := requestOpcode(s.from.Type(), o, k == 0 || o.read(), last); p.Opcode != want {
+	alone := o.read() || s.split(o)
+	last := k == o.packets-1 || alone
+	if want := requestOpcode(s.from.Type(), o, k == 0 || alone, last); p.Opcode != want {
 		bad("opcode should be %v", want)
 		return
 	}
@@ -164,12 +165,16 @@ func (s *stream) content(o *op, k uint64, p *wire.Packet, bad func(string, ...an
 		bad("A is set on UC")
 	}
 	if h := p.RETH(); h != nil {
-		skip := uint64(0)
-		if o.read() {
+		skip, n := uint64(0), uint64(o.length)
+		switch {
+		case o.read():
 			skip = k * uint64(s.mtu)
+			n -= skip
+		case s.split(o):
+			skip, n = k*uint64(s.mtu), uint64(len(o.part(k, s.mtu)))
 		}
-		if h.VA() != o.wr.RemoteAddr+skip || h.RKey() != o.wr.RKey || uint64(h.DMALen()) != uint64(o.length)-skip {
-			bad("RETH should be va %#x rkey %#x len %d", o.wr.RemoteAddr+skip, o.wr.RKey, uint64(o.length)-skip)
+		if h.VA() != o.wr.RemoteAddr+skip || h.RKey() != o.wr.RKey || uint64(h.DMALen()) != n {
+			bad("RETH should be va %#x rkey %#x len %d", o.wr.RemoteAddr+skip, o.wr.RKey, n)
 		}
 	}
 	if h := p.AtomicETH(); h != nil {
