@@ -24,6 +24,7 @@ type requester struct {
 	off      uint32   // bytes of request next that were sent; for a READ, that need not be asked for again
 	readsOut int      // READs and atomics begun and not complete
 	unasked  int      // packets since the last with AckReq
+	asked    uint32   // request whose last packet had it
 	hold     WCStatus // request heldAt cannot be sent and fails with this as soon as all before it are complete
 	heldAt   uint32
 }
@@ -227,7 +228,7 @@ func (q *QP) putRequestHeaders(body []byte, op wire.Opcode, info *wire.OpInfo, s
 	}
 	dest := q.attr.DestQPN
 	switch {
-	case q.typ == RC && q.askAck(last):
+	case q.typ == RC && q.askAck(last && q.awaited(s)):
 		flags |= wire.BTHAckReq
 	case q.datagram():
 		dest = s.remoteQPN
@@ -249,12 +250,24 @@ func (q *QP) putRequestHeaders(body []byte, op wire.Opcode, info *wire.OpInfo, s
 	}
 }
 
-// askAck says whether the packet asks for an ACK: at the end of a message, four times a window, and whenever the window
+// awaited says whether somebody waits for the ACK of request s, the next one: the application, or the clock that has not
+// measured the path yet. An ACK costs the peer as much as a message, so of requests without a completion only every so many
+// ask for one, to get their slots back; the last of them are found out about by a probe.
+func (q *QP) awaited(s *sendSlot) bool {
+	r := &q.req
+	if q.sigAll || s.flags&SendSignaled != 0 || q.rec.srtt == 0 || r.next-r.asked >= uint32(len(r.wqes))/4 {
+		r.asked = r.next
+		return true
+	}
+	return false
+}
+
+// askAck says whether the packet asks for an ACK: at the end of a message that is awaited, four times a window, and whenever the window
 // closes behind it, else both sides would wait (section 4.3).
-func (q *QP) askAck(last bool) bool {
+func (q *QP) askAck(awaited bool) bool {
 	r := &q.req
 	r.unasked++
-	if last || r.unasked >= q.ackEvery || r.psn.Next().Sub(q.comp.una) >= q.window {
+	if awaited || r.unasked >= q.ackEvery || r.psn.Next().Sub(q.comp.una) >= q.window {
 		r.unasked = 0
 		return true
 	}

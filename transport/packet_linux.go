@@ -3,6 +3,7 @@
 //
 //	packet_linux.go         opening, describing, closing (this file)
 //	packet_filter_linux.go  which packets the kernel copies for us
+//	packet_ingress_linux.go and which it then need not look at any more
 //	packet_ring_linux.go    the memory that we share with the kernel
 //	packet_recv_linux.go    frames lent from it
 //	packet_send_linux.go    runs of frames as one packet each
@@ -29,6 +30,7 @@ type packetPort struct {
 	rx, tx int // packet sockets
 	recv   packetReceiver
 	send   packetSender
+	stop   ingressStop
 	drops  uint64 // of the ring; the kernel's count starts anew when it is read. Under mu
 }
 
@@ -61,6 +63,9 @@ func (p *packetPort) setUp() error {
 	}
 	if err := p.openReceive(iface.Index); err != nil {
 		return p.fail("receiving from interface "+iface.Name+" can not be set up", err)
+	}
+	if err := p.stop.open(iface.Index, p.gid); err != nil {
+		p.degrade("ingress program", "the kernel's own stack looks at every packet too. It takes Linux 6.6, CAP_BPF and CAP_NET_ADMIN", err)
 	}
 	if err := p.openSend(iface.Index); err != nil {
 		return p.fail("sending by interface "+iface.Name+" can not be set up", err)
@@ -170,6 +175,7 @@ func (p *packetPort) release() error {
 	err := p.letGo()
 	p.mu.Lock() // against Stats
 	defer p.mu.Unlock()
+	p.stop.close()
 	err = errors.Join(err, p.recv.ring.close())
 	for _, fd := range []int{p.rx, p.tx} {
 		if fd >= 0 {

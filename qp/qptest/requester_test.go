@@ -279,6 +279,33 @@ func TestAckReq(t *testing.T) {
 	s.Sent(a, id, qp.WCSuccess)
 }
 
+// TestAckReqUnsignaled: once the path has been measured, a message without a completion asks for no ACK, but every so many do;
+// and the last of them, or its loss, is found out about by a probe.
+func TestAckReqUnsignaled(t *testing.T) {
+	s := NewScript(t)
+	a := s.newEnd(NodeConfig{}, QPConfig{Cap: qp.Cap{MaxSendWR: 16, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}})
+	s.rawPeer(a, NodeConfig{Raw: true}, 0)
+	quiet := func() qp.SendWR { wr := a.Send(0, 8); wr.Flags &^= qp.SendSignaled; return wr }
+	s.Post(a, quiet())
+	s.Drop(a, Pkt(wire.RCSendOnly, 0, AckReq(true))) // the path is not measured yet
+	s.Advance(10 * Microsecond)
+	a.Raw.Inject(Craft{Op: wire.RCAcknowledge, Syn: wire.SynACK, PSN: 0, MSN: 1})
+	for psn := wire.PSN(1); psn < 9; psn++ {
+		s.Post(a, quiet())
+		s.Drop(a, Pkt(wire.RCSendOnly, psn, AckReq(psn%4 == 0))) // of 16 slots
+	}
+	a.Raw.Inject(Craft{Op: wire.RCAcknowledge, Syn: wire.SynACK, PSN: 8, MSN: 9})
+	s.Post(a, quiet())
+	s.Drop(a, Pkt(wire.RCSendOnly, 9, AckReq(false)))
+	s.Await(Millisecond)
+	s.Drop(a, Pkt(wire.RCSendOnly, 9, AckReq(true)))
+	a.Raw.Inject(Craft{Op: wire.RCAcknowledge, Syn: wire.SynACK, PSN: 9, MSN: 10})
+	id := s.Post(a, a.Send(0, 8))
+	s.Drop(a, Pkt(wire.RCSendOnly, 10, AckReq(true)))
+	a.Raw.Inject(Craft{Op: wire.RCAcknowledge, Syn: wire.SynACK, PSN: 10, MSN: 11})
+	s.Sent(a, id, qp.WCSuccess)
+}
+
 // TestWindow holds the number of unacknowledged packets to what the engine was configured for.
 func TestWindow(t *testing.T) {
 	for _, window := range []int{1, 2, 7, 0} {
