@@ -9,18 +9,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 )
-
-// Find returns the test of a name, "write-bw" or "ib_write_bw".
-func Find(name string) (*Test, bool) {
-	i := slices.IndexFunc(Tests, func(t Test) bool { return t.Name == name || t.Tool == name })
-	if i < 0 {
-		return nil, false
-	}
-	return &Tests[i], true
-}
 
 // Run runs a test as the server, or with a host as the client, and prints its results.
 func Run(ctx context.Context, out io.Writer, t *Test, o Options) (err error) {

@@ -1,0 +1,81 @@
+package perf
+
+// What of a bandwidth run counts: averages over its measured part, and the best part of all.
+//
+// Stages: move the ends of the measured part with each batch of completions, then make figures of it.
+
+import "time"
+
+// sample counts the messages of the measured part of a run. With a duration its ends are cut off, without it is all of it.
+type sample struct {
+	from, to    time.Duration // wanted
+	first, last time.Duration // found
+	base, count int           // messages done at first and at last
+	open        bool
+}
+
+// peakLimit is up to how many messages the times of all are kept, to look for the best part of the run.
+const peakLimit = 20000
+
+// measure moves the ends of the measured part.
+func (s *stream) measure() {
+	m := &s.sample
+	if s.now < m.from || m.to > 0 && s.now > m.to {
+		return
+	}
+	done := 0
+	for _, q := range s.queues {
+		if s.sends {
+			done += q.done
+		} else {
+			done += q.got
+		}
+	}
+	if !m.open && (m.to > 0 || !s.sends) {
+		m.first, m.base = s.now, done // a sender's clock starts with its first post, which is time 0
+	}
+	m.open = true
+	m.last, m.count = s.now, done
+}
+
+// figures are the results: averages over the measured part, and the best part of the run.
+func (s *stream) figures() figures {
+	m := &s.sample
+	n := m.count - m.base
+	if s.takes && !s.sends && m.base > 0 && s.o.Duration == 0 {
+		n = m.count // the first batch counts: perftest's clock starts when it is here, and it counts it
+	}
+	seconds := (m.last - m.first).Seconds()
+	f := figures{Size: uint64(s.size), Iters: uint64(n)}
+	if seconds <= 0 {
+		return f
+	}
+	f.Avg = float64(n) * float64(s.size) / seconds / s.unit()
+	f.Rate = float64(n) / seconds / 1e6
+	f.Peak = s.peak() * float64(s.size) / s.unit()
+	return f
+}
+
+// unit is how many bytes a unit of bandwidth has: MiB, or with --report-gbits 10^9 bits.
+func (r *rig) unit() float64 {
+	if r.o.Gbits {
+		return 1e9 / 8
+	}
+	return 1 << 20
+}
+
+// peak is the highest rate, in messages a second, of any part of the run that starts with a post and ends with a completion.
+func (s *stream) peak() float64 {
+	best := 0.0
+	for j, done := range s.dones {
+		if done == 0 {
+			continue
+		}
+		for i, posted := range s.posts[:min(j+1, len(s.posts))] {
+			if d := done - posted; d > 0 {
+				best = max(best, float64(j-i+1)/d.Seconds())
+			}
+		}
+	}
+	return best
+}
