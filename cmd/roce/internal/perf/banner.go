@@ -4,7 +4,6 @@ package perf
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/goroce/goroce/roce"
@@ -15,9 +14,6 @@ const ruler = "-----------------------------------------------------------------
 
 // banner prints the set-up.
 func (r *rig) banner() {
-	if r.o.JSON {
-		return
-	}
 	w := &strings.Builder{}
 	line := func(format string, a ...any) { fmt.Fprintf(w, format+"\n", a...) }
 	w.WriteString(ruler)
@@ -48,7 +44,7 @@ func (r *rig) banner() {
 	line(" rdma_cm QPs\t : OFF")
 	line(" Data ex. method : Ethernet")
 	w.WriteString(ruler)
-	io.WriteString(r.out, w.String())
+	r.say(w.String())
 }
 
 // title is "RDMA_Write BW Test" with what is special about the run.
@@ -68,11 +64,8 @@ func (r *rig) title() string {
 
 // addresses prints the keys of one end.
 func (r *rig) addresses(whose string, keys []key) {
-	if r.o.JSON {
-		return
-	}
 	for _, k := range keys {
-		io.WriteString(r.out, k.line(whose, r.t))
+		r.say(k.line(whose, r.t))
 	}
 }
 

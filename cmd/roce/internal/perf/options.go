@@ -4,6 +4,7 @@ package perf
 
 import (
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/goroce/goroce/cmd/roce/internal/session"
@@ -36,7 +37,23 @@ type Options struct {
 	SL        int
 	TClass    int
 	QPTimeout int
+
+	NoPeak    bool
+	WarmUp    bool
+	Margin    time.Duration // with Duration: cut off at both ends; 0: a quarter
+	Rate      Rate          // of all queue pairs of this end together; zero: as fast as it goes
+	RateUnits string        // perftest's unit of a bare Rate
+	Burst     int           // messages that a limited sender posts together
+	LimitBW   float64       // a mean bandwidth below, in the unit of the report, is an error
+	LimitRate float64       // a mean message rate below, in millions a second, is an error
+
 	JSON      bool
+	CPUUtil   bool
+	Histogram bool
+	Plot      string    // SVG file
+	Profile   string    // file for a CPU profile of the measured phase
+	Live      io.Writer // a terminal for the live line; nil for none
+	LiveEvery time.Duration
 }
 
 const (
@@ -58,6 +75,10 @@ func (o *Options) complete(t *Test) error {
 	set(&o.QPs, 1)
 	set(&o.PostList, atOnce)
 	set(&o.Outs, defaultOuts)
+	set(&o.Burst, 1)
+	if err := o.Rate.unit(o.RateUnits); err != nil {
+		return fmt.Errorf("%s: %w", t.Name, err)
+	}
 	if o.Duration == 0 {
 		set(&o.Iters, t.Iters)
 	}
@@ -99,7 +120,12 @@ func (o *Options) check(t *Test) error {
 		{o.Duration == 0 && o.Iters < 5, bad("--iters %d: want 5 or more", o.Iters)},
 		{o.Duration < 0, bad("--duration %v: want a positive time", o.Duration)},
 		{o.Duration > 0 && o.AllSizes, bad("--duration and --all exclude each other")},
-		{o.Duration > 0 && o.Events, bad("--duration and --events exclude each other")},
+		{o.Margin < 0 || o.Margin > 0 && o.Margin >= o.Duration/2, bad("--margin %v: want less than half of --duration %v", o.Margin, o.Duration)},
+		{o.Burst < 1 || o.Burst > o.TxDepth, bad("--burst-size %d: want 1 to the tx depth, %d", o.Burst, o.TxDepth)},
+		{t.Lat && o.Rate.messages(1) > 0, bad("--rate-limit: a latency test has one message under way")},
+		{o.WarmUp && (t.Lat || t.sends()), bad("--perform-warm-up: only for one-sided bandwidth tests")},
+		{o.AllSizes && (o.LimitBW > 0 || o.LimitRate > 0), bad("--limit-bw and --limit-msgrate are for one size, not for --all")},
+		{o.LimitBW < 0 || o.LimitRate < 0, bad("--limit-bw %v, --limit-msgrate %v: want 0 or more", o.LimitBW, o.LimitRate)},
 		{t.Lat && o.QPs != 1, bad("--qps %d: a latency test has one", o.QPs)},
 		{t.Lat && o.Bidi, bad("--bidirectional: a latency test goes both ways by nature")},
 		{t.untimely && o.Events, bad("--events: the test watches memory, not completions")},

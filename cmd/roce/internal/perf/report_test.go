@@ -33,9 +33,12 @@ func TestLatencyLine(t *testing.T) {
 	}
 	require.NoError(t, h.RecordValue(20000))
 	// The histogram keeps three digits, so the largest is 10.01.
-	l := tally{size: 8, iters: 101, times: h, half: 2, elapsed: time.Second}
-	require.Equal(t, " 8       101          4.00           10.01        4.00     \t       4.06        \t0.60   \t\t4.00    \t\t10.01  \n", l.line(false))
-	require.Equal(t, " 8             101            4950.50        101.00 \n", l.line(true))
+	of := tally{size: 8, iters: 101, times: h, each: 2, spent: cost{CPU: 2 * time.Second, Elapsed: time.Second, Messages: 202, Bytes: 1616}}
+	l := of.result()
+	const ours = " \t\t4.00    \t\t10.01  \n"
+	require.Equal(t, " 8       101          4.00           10.01        4.00     \t       4.06        \t0.60   \t\t4.00    \t\t10.01  "+ours, l.line(false))
+	require.Equal(t, " 8             101            4950.50        101.00 "+ours, l.line(true))
+	require.Equal(t, []bar{{4.0015, 99, 99}, {10.0075, 1, 100}}, of.bars())
 }
 
 // The peak is the best part of a run, which need not be all of it.

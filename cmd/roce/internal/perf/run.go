@@ -2,7 +2,7 @@
 // may be this one or ib_write_bw, ib_send_lat and so on.
 //
 // Stages of a run: meet the peer on TCP, agree on terms and swap keys (messages.go, rig.go), move messages (stream.go for
-// bandwidth, volley.go for latency), compare notes, part (this file), print (report.go).
+// bandwidth, volley.go for latency) while the costs are measured (phase.go), compare notes, part (this file), print (report.go).
 package perf
 
 import (
@@ -17,7 +17,7 @@ func Run(ctx context.Context, out io.Writer, t *Test, o Options) (err error) {
 	if err := o.complete(t); err != nil {
 		return err
 	}
-	r := &rig{t: t, o: o, out: out, report: report{json: o.JSON}}
+	r := &rig{t: t, o: o, out: out}
 	if o.Host == "" {
 		r.waiting()
 	}
@@ -39,11 +39,7 @@ func Run(ctx context.Context, out io.Writer, t *Test, o Options) (err error) {
 	watched, stop := r.link.Watch(ctx)
 	defer stop()
 	r.header()
-	if err := r.test(watched); err != nil {
-		return r.s.Explain(err)
-	}
-	r.footer()
-	return r.part()
+	return r.measure(watched)
 }
 
 // test runs all message sizes.
@@ -124,10 +120,11 @@ func (r *rig) compare(mine figures) error {
 	if err != nil {
 		return err
 	}
-	mine.Peak += theirs.Peak
-	mine.Avg += theirs.Avg
-	mine.Rate += theirs.Rate
-	r.bandwidth(mine)
+	sum := mine
+	sum.Peak += theirs.Peak
+	sum.Avg += theirs.Avg
+	sum.Rate += theirs.Rate
+	r.bothBandwidths(sum, &mine.Avg, &theirs.Avg)
 	if r.o.AllSizes && r.t.sends() {
 		_, err = r.link.key(r.queues[0].own, 0)
 	}
@@ -223,7 +220,7 @@ func (r *rig) part() error {
 	if r.t.untimely {
 		return r.link.Finish(linger)
 	}
-	return r.attend(func() error { return r.link.goodbye(r.queues[0].own) })
+	return r.link.goodbye()
 }
 
 // linger is how long a finished end stays to repeat acknowledgements for a peer that missed them.
@@ -232,7 +229,5 @@ const linger = time.Second
 // waiting says that the server waits, as perftest does.
 func (r *rig) waiting() {
 	const stars = "************************************"
-	if !r.o.JSON {
-		fmt.Fprintf(r.out, "\n%s\n* Waiting for client to connect... *\n%s\n", stars, stars)
-	}
+	r.say(fmt.Sprintf("\n%s\n* Waiting for client to connect... *\n%s\n", stars, stars))
 }

@@ -17,25 +17,33 @@ type sample struct {
 // peakLimit is up to how many messages the times of all are kept, to look for the best part of the run.
 const peakLimit = 20000
 
-// measure moves the ends of the measured part.
-func (s *stream) measure() {
+// mark counts what the last batch moved, and moves the ends of the measured part.
+func (s *stream) mark() {
+	sent, got := s.counts()
+	s.progress.add(sent+got-s.counted, s.size)
+	s.counted = sent + got
+	done := sent
+	if !s.sends {
+		done = got
+	}
 	m := &s.sample
 	if s.now < m.from || m.to > 0 && s.now > m.to {
 		return
-	}
-	done := 0
-	for _, q := range s.queues {
-		if s.sends {
-			done += q.done
-		} else {
-			done += q.got
-		}
 	}
 	if !m.open && (m.to > 0 || !s.sends) {
 		m.first, m.base = s.now, done // a sender's clock starts with its first post, which is time 0
 	}
 	m.open = true
 	m.last, m.count = s.now, done
+}
+
+// counts are the messages that this end has sent, as far as it knows, and received.
+func (s *stream) counts() (sent, got int) {
+	for _, q := range s.queues {
+		sent += q.done
+		got += q.got
+	}
+	return sent, got
 }
 
 // figures are the results: averages over the measured part, and the best part of the run.
