@@ -207,6 +207,26 @@ func TestLimitsAreVerdicts(t *testing.T) {
 	require.NoError(t, c.err)
 }
 
+// Each end reports in its own unit, also what the other has measured.
+func TestUnitsMayDiffer(t *testing.T) {
+	for _, bidi := range []bool{false, true} {
+		server := base(func(o *Options) { o.Bidi = bidi })
+		client := server
+		client.Gbits = true
+		s, c := contest(t, "write-bw", server, client)
+		require.NoError(t, c.err)
+		require.NoError(t, s.err)
+		atServer, atClient := parse(t, s)[0], parse(t, c)[0]
+		for _, field := range []string{"bw_average", "bw_peak"} {
+			require.InEpsilon(t, atServer[field].(float64)*8*(1<<20)/1e9, atClient[field], 1e-6, field)
+		}
+		require.Equal(t, "MiB/s", atServer["bw_unit"])
+		require.Equal(t, "Gb/s", atClient["bw_unit"])
+		require.InEpsilon(t, atClient["bw_average"], atServer["bw_gbps"], 1e-6)
+		require.Equal(t, bidi, atClient["bw_own"] != nil)
+	}
+}
+
 func TestHistogram(t *testing.T) {
 	o := base(func(o *Options) { o.Histogram = true; o.Iters = 500 })
 	s, c := contest(t, "send-lat", o, o)

@@ -232,6 +232,9 @@ func (r *rig) footer(costs map[string]*costResult) {
 			r.say(c.line(who) + "\n")
 		}
 	}
+	if n := r.s.Stats().Engine; n.Retransmitted > 0 {
+		r.say(fmt.Sprintf(" Packets sent again : %d of %d\n", n.Retransmitted, n.SentPkts))
+	}
 	for _, w := range r.warn {
 		r.say(" " + w + "\n")
 	}

@@ -77,7 +77,7 @@ func (r *rig) oneSided(ctx context.Context, sizes []int) (err error) {
 		}
 		theirs, err := r.link.report(last)
 		if !r.link.client {
-			r.bandwidth(theirs)
+			r.bandwidth(r.inOurUnit(theirs))
 		}
 		return err
 	})
@@ -120,6 +120,7 @@ func (r *rig) compare(mine figures) error {
 	if err != nil {
 		return err
 	}
+	theirs = r.inOurUnit(theirs)
 	sum := mine
 	sum.Peak += theirs.Peak
 	sum.Avg += theirs.Avg

@@ -72,6 +72,17 @@ func (r *rig) unit() float64 {
 	return 1 << 20
 }
 
+// inOurUnit turns the peer's figures into the unit of this end's report. Which unit the peer has does not go over the wire, but its
+// message rate, which has no unit, says it.
+func (r *rig) inOurUnit(f figures) figures {
+	if f.Avg > 0 && f.Rate > 0 {
+		avg := f.Rate * 1e6 * float64(f.Size) / r.unit()
+		f.Peak *= avg / f.Avg
+		f.Avg = avg
+	}
+	return f
+}
+
 // peak is the highest rate, in messages a second, of any part of the run that starts with a post and ends with a completion.
 func (s *stream) peak() float64 {
 	best := 0.0
