@@ -96,8 +96,8 @@ func TestPlots(t *testing.T) {
 	}{
 		{"write-bw", func(o *Options) { o.AllSizes = true; o.Iters = 5 }, []string{"roce perf write-bw RC", "MiB/s", "16K", "4M", "message size"}},
 		{"send-lat", func(o *Options) { o.AllSizes = true; o.Iters = 5 }, []string{"roce perf send-lat RC", "usec", "64", "99 %"}},
-		{"send-lat", func(o *Options) { o.Iters = 3000 }, []string{"roce perf send-lat RC, 2", "99.9%", "3000 messages"}},
-		{"write-bw", func(o *Options) { o.Iters = 0; o.Duration = time.Second / 2 }, []string{"roce perf write-bw RC, 64K", "Gbit/s", "seconds"}},
+		{"send-lat", func(o *Options) { o.Iters = 3000 }, []string{"roce perf send-lat RC, 2 bytes", "99.9%", "3000 messages"}},
+		{"write-bw", func(o *Options) { o.Iters = 0; o.Duration = time.Second / 2 }, []string{"roce perf write-bw RC, 64K bytes", "Gbit/s", "seconds"}},
 	} {
 		o := base(c.change)
 		client := o

@@ -33,13 +33,13 @@ func (r *rig) picture() []byte {
 	switch {
 	case r.t.Lat && len(r.latencies) == 1:
 		l := &r.latencies[0]
-		return tailPicture(fmt.Sprintf("%s, %s", title, sizeText(float64(l.Size))), l)
+		return tailPicture(fmt.Sprintf("%s, %s bytes", title, sizeText(float64(l.Size))), l)
 	case r.t.Lat && len(r.latencies) > 1:
 		return r.latencyBySize(title)
 	case len(r.bandwidths) > 1:
 		return r.bandwidthBySize(title)
 	case len(r.bandwidths) == 1 && r.eye != nil && r.moves():
-		return ratePicture(fmt.Sprintf("%s, %s", title, sizeText(float64(r.bandwidths[0].Size))), r.eye.history.readings)
+		return ratePicture(fmt.Sprintf("%s, %s bytes", title, sizeText(float64(r.bandwidths[0].Size))), r.eye.history.readings)
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func (r *rig) latencyBySize(title string) []byte {
 
 // tailPicture draws the time that a part of all messages did not exceed, over that part: each step to the right is ten times rarer.
 func tailPicture(title string, l *latResult) []byte {
-	s := plot.Series{Name: fmt.Sprintf("%d messages", l.Iters)}
+	s := plot.Series{Name: fmt.Sprintf("%d messages, the longest took %.4g usec", l.Iters, l.Max)}
 	bars := l.tally.bars()
 	for _, b := range bars[:max(len(bars)-1, 0)] { // the last is that of 100 %, which is nowhere on such an axis
 		s.X, s.Y = append(s.X, 100/(100-b.Percent)), append(s.Y, b.Upto)

@@ -115,6 +115,18 @@ func TestRunAgainstItself(t *testing.T) {
 		{"write-bw", "limited, sleeping", nil, func(o *Options) { o.Rate.Messages = 2000; o.Size = 8; o.Events = true }},
 		{"write-bw", "limited, both ways, bursts, 3 QPs", func(o *Options) { o.Rate.Messages = 2000; o.Burst = 8; o.QPs = 3; o.Bidi = true }, nil},
 		{"send-bw", "limited for a while", func(o *Options) { o.Rate.Bits = 1e8; o.Iters = 0; o.Duration = time.Second / 5 }, nil},
+		{"write-bw", "UC", func(o *Options) { o.Type = roce.UC }, nil},
+		{"write-bw", "lists of 1, every 5th signaled, depth 12, 2 QPs", func(o *Options) { o.PostList, o.CQMod, o.TxDepth, o.QPs = 1, 5, 12, 2 }, nil},
+		{"write-bw", "both ways for a while", func(o *Options) { o.Bidi = true; o.Iters = 0; o.Duration = time.Second / 5 }, nil},
+		{"send-bw", "both ways for a while", func(o *Options) { o.Bidi = true; o.Iters = 0; o.Duration = time.Second / 5 }, nil},
+		{"write-bw", "both ways, all sizes", func(o *Options) { o.Bidi = true; o.AllSizes = true; o.Iters = 5 }, nil},
+		{"send-bw", "both ways, all sizes", func(o *Options) { o.Bidi = true; o.AllSizes = true; o.Iters = 5 }, nil},
+		{"send-bw", "UD, all sizes", func(o *Options) { o.Type = roce.UD; o.AllSizes = true; o.Iters = 20 }, nil},
+		{"send-bw", "UD, 4 QPs, sleeping", func(o *Options) { o.Type = roce.UD; o.QPs = 4; o.Events = true; o.Iters = 50 }, nil},
+		{"send-lat", "UC", func(o *Options) { o.Type = roce.UC; o.Inline = 236; o.Size = 236 }, nil},
+		{"send-lat", "beyond inline", func(o *Options) { o.Inline = 236; o.Size = 237 }, nil},
+		{"write-lat", "UC", func(o *Options) { o.Type = roce.UC }, nil},
+		{"read-lat", "all sizes", func(o *Options) { o.AllSizes = true; o.Iters = 5 }, nil},
 		{"atomic-bw", "CAS", func(o *Options) { o.CmpSwap = true }, nil},
 	} {
 		t.Run(strings.TrimSpace(c.test+" "+c.name), func(t *testing.T) {
