@@ -83,7 +83,7 @@ func perfTestCommand(g *global, t *perf.Test) *cobra.Command {
 	if !t.Lat {
 		f.IntVarP(&o.TxDepth, "tx-depth", "t", 0, "messages under way (default 128)")
 		f.IntVarP(&o.PostList, "post-list", "l", 0, "messages posted with one call, at most (default 64)")
-		f.IntVarP(&o.CQMod, "cq-mod", "Q", 0, "every so many messages have a completion (default a quarter of the depth, 1 above 8 KiB)")
+		f.IntVarP(&o.CQMod, "cq-mod", "Q", 0, "every so many messages have a completion (default a quarter of the depth, 1 above 8 KiB, a burst under --rate-limit)")
 		f.IntVarP(&o.QPs, "qps", "q", 0, "queue pairs; on both ends (default 1)")
 		f.BoolVarP(&o.Bidi, "bidirectional", "b", false, "both ends send; on both ends")
 		f.Var(&o.Rate, "rate-limit", "send no faster, all queue pairs together: bits a second (10G, 500M), messages (1.5Mpps), 100MiBps; a number alone is Gbit/s")

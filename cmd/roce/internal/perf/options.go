@@ -92,6 +92,9 @@ func (o *Options) complete(t *Test) error {
 		if o.Size <= smallMessage && !o.Events {
 			o.CQMod = max(o.TxDepth/4, 1)
 		}
+		if o.Rate.messages(o.Size) > 0 { // completions that come late would blur the rate
+			o.CQMod = o.Burst
+		}
 	}
 	if o.Iters > 0 {
 		o.TxDepth = min(o.TxDepth, o.Iters)

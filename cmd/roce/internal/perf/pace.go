@@ -5,8 +5,8 @@ package perf
 import "time"
 
 // catchUp is how much lost time a sender that comes late makes good, sending faster than its rate: an operating system takes the
-// processor away for milliseconds, and the average should be the rate nevertheless. What is later than this is forgotten.
-const catchUp = 20 * time.Millisecond
+// processor away for many milliseconds, and the average should be the rate nevertheless. What is later than this is forgotten.
+const catchUp = 100 * time.Millisecond
 
 // pacer is the schedule. Bursts leave at fixed times, counted from the start and not from the burst before: what comes late shifts
 // nothing that follows, so errors do not add up. It reads no clock.
