@@ -1,6 +1,9 @@
 package perf
 
 import (
+	"os"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,4 +49,17 @@ func TestPeak(t *testing.T) {
 	ms := time.Millisecond
 	s := stream{posts: []time.Duration{0, 0, 10 * ms, 10 * ms}, dones: []time.Duration{0, 10 * ms, 0, 12 * ms}}
 	require.InDelta(t, 1000, s.peak(), 0.001) // the last two messages took 2 ms
+}
+
+// Programs read --json, so every field of it is explained.
+func TestTheREADMEHasEveryField(t *testing.T) {
+	readme, err := os.ReadFile("../../../../README.md")
+	require.NoError(t, err)
+	for _, of := range []any{report{}, bwResult{}, latResult{}, costResult{}, bar{}} {
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(of)) {
+			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); f.IsExported() {
+				require.Contains(t, string(readme), "`"+name+"`")
+			}
+		}
+	}
 }
