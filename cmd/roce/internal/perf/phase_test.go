@@ -19,9 +19,10 @@ import (
 
 // whole reads all that an end printed as JSON.
 func whole(t *testing.T, o *outcome) (r struct {
-	Results []map[string]any
-	CPU     map[string]costResult
-	Notes   []string
+	Results  []map[string]any
+	CPU      map[string]costResult
+	Counters map[string]int
+	Notes    []string
 }) {
 	require.NoError(t, json.Unmarshal(o.out.Bytes(), &r))
 	return r
@@ -205,6 +206,20 @@ func TestLimitsAreVerdicts(t *testing.T) {
 	client.LimitBW, client.LimitRate = 1e-9, 1e-9
 	_, c = contest(t, "write-bw", o, client)
 	require.NoError(t, c.err)
+}
+
+// Messages of the warm-up go over the wire, but into no figure.
+func TestWarmUpIsNotMeasured(t *testing.T) {
+	for _, warm := range []bool{false, true} {
+		server, client := base(nil), base(func(o *Options) { o.Size = 8; o.WarmUp = warm; o.NoPeak = true })
+		s, c := contest(t, "write-bw", server, client)
+		require.NoError(t, c.err)
+		require.NoError(t, s.err)
+		r := whole(t, c)
+		require.Equal(t, 200.0, r.Results[0]["iterations"])
+		require.Zero(t, r.Results[0]["bw_peak"], "nobody looked for it")
+		require.Equal(t, warm, r.Counters["sent_pkts"]-r.Counters["retransmitted_pkts"] >= 200+defaultTx)
+	}
 }
 
 // Each end reports in its own unit, also what the other has measured.

@@ -38,7 +38,7 @@ func (r *rig) picture() []byte {
 		return r.latencyBySize(title)
 	case len(r.bandwidths) > 1:
 		return r.bandwidthBySize(title)
-	case len(r.bandwidths) == 1 && r.eye != nil && r.moves():
+	case len(r.bandwidths) == 1 && r.moves():
 		return ratePicture(fmt.Sprintf("%s, %s bytes", title, sizeText(float64(r.bandwidths[0].Size))), r.eye.history.readings)
 	}
 	return nil

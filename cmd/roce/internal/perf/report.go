@@ -36,9 +36,6 @@ type report struct {
 	Costs map[string]*costResult `json:"cpu"`
 	// Counters are the device's.
 	Counters map[string]uint64 `json:"counters"`
-
-	bandwidths []bwResult
-	latencies  []latResult
 }
 
 type bwResult struct {
@@ -223,7 +220,9 @@ func histogramText(bars []bar) string {
 // footer ends the results.
 func (r *rig) footer(costs map[string]*costResult) {
 	if r.o.JSON {
-		r.printJSON(costs)
+		e := json.NewEncoder(r.out)
+		e.SetIndent("", "  ")
+		e.Encode(r.report(costs))
 		return
 	}
 	r.say(ruler)
@@ -248,22 +247,18 @@ func role(client bool) string {
 	return "server"
 }
 
-func (r *rig) printJSON(costs map[string]*costResult) {
-	p := &r.report
-	p.Test, p.Tool, p.Type = r.t.Name, r.t.Tool, r.o.Type.String()
-	p.Role = role(r.link.client)
-	p.Device, p.Peer = r.s.Name(), r.queues[0].peer.GID.String()
-	p.MTU, p.QPs, p.TxDepth, p.CQMod, p.PostList, p.Inline = r.mtu.Bytes(), r.o.QPs, r.o.TxDepth, r.o.CQMod, r.o.PostList, r.o.Inline
-	p.Bidi, p.Events, p.Rate, p.Duration = r.o.Bidi, r.o.Events, r.o.Rate.String(), r.o.Duration.Seconds()
+func (r *rig) report(costs map[string]*costResult) *report {
+	p := &report{Test: r.t.Name, Tool: r.t.Tool, Role: role(r.link.client), Device: r.s.Name(), Peer: r.queues[0].peer.GID.String(),
+		Type: r.o.Type.String(), MTU: r.mtu.Bytes(), QPs: r.o.QPs, TxDepth: r.o.TxDepth, CQMod: r.o.CQMod, PostList: r.o.PostList,
+		Inline: r.o.Inline, Bidi: r.o.Bidi, Events: r.o.Events, Rate: r.o.Rate.String(), Duration: r.o.Duration.Seconds(),
+		Notes: r.warn, Costs: costs, Counters: r.s.Counters()}
 	if r.t.sends() {
 		p.RxDepth = r.o.RxDepth
 	}
-	p.Notes, p.Costs, p.Counters = r.warn, costs, r.s.Counters()
-	p.Results = append([]bwResult{}, r.bandwidths...)
 	if r.t.Lat {
-		p.Results = append([]latResult{}, r.latencies...)
+		p.Results = append([]latResult{}, r.latencies...) // never null
+	} else {
+		p.Results = append([]bwResult{}, r.bandwidths...)
 	}
-	e := json.NewEncoder(r.out)
-	e.SetIndent("", "  ")
-	e.Encode(p)
+	return p
 }

@@ -51,6 +51,27 @@ func TestPeak(t *testing.T) {
 	require.InDelta(t, 1000, s.peak(), 0.001) // the last two messages took 2 ms
 }
 
+// What comes before and after the window does not count.
+func TestTheMarginsAreNotMeasured(t *testing.T) {
+	o := Options{Duration: 4 * time.Second, Margin: time.Second}
+	q := &queue{}
+	s := stream{rig: &rig{o: o, queues: []*queue{q}}, size: 1 << 20, sends: true}
+	s.sample.from, s.sample.to = o.window()
+	for _, at := range []struct {
+		ms   time.Duration
+		done int
+	}{{500, 100}, {1000, 1000}, {2000, 1500}, {2900, 2900}, {3100, 5000}} {
+		s.now, q.done = at.ms*time.Millisecond, at.done
+		s.mark()
+	}
+	f := s.figures()
+	require.Equal(t, uint64(1900), f.Iters)
+	require.InEpsilon(t, 1000, f.Avg, 1e-9, "MiB/s: 1900 MiB in 1.9 s")
+
+	from, to := (&Options{Duration: 4 * time.Second}).window()
+	require.Equal(t, []time.Duration{time.Second, 3 * time.Second}, []time.Duration{from, to})
+}
+
 // Programs read --json, so every field of it is explained.
 func TestTheREADMEHasEveryField(t *testing.T) {
 	readme, err := os.ReadFile("../../../../README.md")

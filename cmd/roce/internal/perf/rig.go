@@ -20,7 +20,6 @@ type rig struct {
 	t   *Test
 	o   Options
 	out io.Writer
-	report
 
 	link *link
 	s    *session.Session
@@ -33,11 +32,13 @@ type rig struct {
 	mem    []byte
 	stride int // each queue pair has this much memory to send from, and again to receive into
 	queues []*queue
-	warn   []string // said after the results
 
-	spent    cost      // of the sizes that this end measured
-	progress *progress // nil if nobody watches
-	eye      *watch    // nil if nobody watches
+	bandwidths []bwResult
+	latencies  []latResult
+	warn       []string  // said after the results
+	spent      cost      // of the sizes that this end measured
+	progress   *progress // nil if nobody watches
+	eye        *watch    // nil if nobody watches
 }
 
 // queue is a queue pair and its share of everything.

@@ -14,6 +14,15 @@ type sample struct {
 	open        bool
 }
 
+// window is the measured part of a run that has a duration.
+func (o *Options) window() (from, to time.Duration) {
+	margin := o.Margin
+	if margin == 0 {
+		margin = o.Duration / 4
+	}
+	return margin, o.Duration - margin
+}
+
 // peakLimit is up to how many messages the times of all are kept, to look for the best part of the run.
 const peakLimit = 20000
 

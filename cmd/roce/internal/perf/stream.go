@@ -52,11 +52,7 @@ func (s *stream) run(ctx context.Context) (figures, error) {
 		s.pacer = newPacer(rate, s.o.Burst)
 	}
 	if s.o.Duration > 0 {
-		margin := s.o.Margin
-		if margin == 0 {
-			margin = s.o.Duration / 4
-		}
-		s.sample.from, s.sample.to = margin, s.o.Duration-margin
+		s.sample.from, s.sample.to = s.o.window()
 	} else if n := s.o.Iters * len(s.queues); s.sends && n <= peakLimit && !s.o.NoPeak {
 		s.posts, s.dones = make([]time.Duration, 0, n), make([]time.Duration, 0, n)
 	}

@@ -80,7 +80,7 @@ type watch struct {
 
 // watch starts looking if somebody wants to see. An end that only answers sees what its port moves.
 func (r *rig) watch() {
-	drawn := r.o.Plot != "" && !r.t.Lat && !r.o.AllSizes
+	drawn := r.o.Plot != "" && !r.t.Lat && !r.o.AllSizes && r.moves()
 	if r.o.Live == nil && !drawn {
 		return
 	}
