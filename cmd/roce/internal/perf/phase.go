@@ -74,10 +74,12 @@ func (r *rig) verdict() error {
 	_, unit := r.o.unitName()
 	for _, b := range r.bandwidths {
 		if b.Avg < r.o.LimitBW {
-			errs = append(errs, fmt.Errorf("%d bytes: the average bandwidth, %.2f %s, is below --limit-bw %v", b.Size, b.Avg, unit, r.o.LimitBW))
+			errs = append(errs, fmt.Errorf("%d bytes: the average bandwidth, %.2f %s, is below --limit-bw %v",
+				b.Size, b.Avg, unit, r.o.LimitBW))
 		}
 		if b.Rate < r.o.LimitRate {
-			errs = append(errs, fmt.Errorf("%d bytes: the message rate, %.6f M/s, is below --limit-msgrate %v", b.Size, b.Rate, r.o.LimitRate))
+			errs = append(errs, fmt.Errorf("%d bytes: the message rate, %.6f M/s, is below --limit-msgrate %v",
+				b.Size, b.Rate, r.o.LimitRate))
 		}
 	}
 	return errors.Join(errs...)

@@ -95,10 +95,12 @@ func TestPlots(t *testing.T) {
 		change func(*Options)
 		want   []string
 	}{
-		{"write-bw", func(o *Options) { o.AllSizes = true; o.Iters = 5 }, []string{"roce perf write-bw RC", "MiB/s", "16K", "4M", "message size"}},
+		{"write-bw", func(o *Options) { o.AllSizes = true; o.Iters = 5 },
+			[]string{"roce perf write-bw RC", "MiB/s", "16K", "4M", "message size"}},
 		{"send-lat", func(o *Options) { o.AllSizes = true; o.Iters = 5 }, []string{"roce perf send-lat RC", "usec", "64", "99 %"}},
 		{"send-lat", func(o *Options) { o.Iters = 3000 }, []string{"roce perf send-lat RC, 2 bytes", "99.9%", "3000 messages"}},
-		{"write-bw", func(o *Options) { o.Iters = 0; o.Duration = time.Second / 2 }, []string{"roce perf write-bw RC, 64K bytes", "Gbit/s", "seconds"}},
+		{"write-bw", func(o *Options) { o.Iters = 0; o.Duration = time.Second / 2 },
+			[]string{"roce perf write-bw RC, 64K bytes", "Gbit/s", "seconds"}},
 	} {
 		o := base(c.change)
 		client := o
@@ -179,18 +181,19 @@ func TestLiveLine(t *testing.T) {
 }
 
 func TestCPUProfile(t *testing.T) {
-	o := base(nil)
-	client := o
-	client.Profile = filepath.Join(t.TempDir(), "cpu.pprof")
-	s, c := contest(t, "write-bw", o, client)
-	require.NoError(t, c.err)
-	require.NoError(t, s.err)
-	b, err := os.ReadFile(client.Profile)
-	require.NoError(t, err)
-	require.Equal(t, []byte{0x1f, 0x8b}, b[:2], "a profile is gzipped")
-
+	server, client := base(nil), base(nil)
+	for _, at := range []*Options{&server, &client} { // a process has one profile at a time
+		at.Profile = filepath.Join(t.TempDir(), "cpu.pprof")
+		s, c := contest(t, "write-bw", server, client)
+		require.NoError(t, c.err)
+		require.NoError(t, s.err)
+		b, err := os.ReadFile(at.Profile)
+		require.NoError(t, err)
+		require.Equal(t, []byte{0x1f, 0x8b}, b[:2], "a profile is gzipped")
+		at.Profile = ""
+	}
 	client.Profile = filepath.Join(t.TempDir(), "no", "such", "folder")
-	_, c = contest(t, "write-bw", o, client)
+	_, c := contest(t, "write-bw", server, client)
 	require.ErrorContains(t, c.err, "--cpuprofile")
 }
 

@@ -1,7 +1,7 @@
 package perf
 
-// --plot: the run as a picture. Over all sizes, bandwidth or latency against the size; of one latency run, how long the slowest part of
-// all messages took; of one bandwidth run, the rate over time.
+// --plot: the run as a picture. Over all sizes, bandwidth or latency against the size; of one latency run, how long the slowest part
+// of all messages took; of one bandwidth run, the rate over time.
 
 import (
 	"fmt"
@@ -91,7 +91,8 @@ func tailPicture(title string, l *latResult) []byte {
 		return nil
 	}
 	percent := func(x float64) string { return fmt.Sprintf("%.6g%%", 100-100/x) }
-	return plot.Lines(title, plot.Axes{X: "part of the messages that took no longer", Y: "usec", LogX: true, TickX: percent, LogY: true}, []plot.Series{s})
+	axes := plot.Axes{X: "part of the messages that took no longer", Y: "usec", LogX: true, TickX: percent, LogY: true}
+	return plot.Lines(title, axes, []plot.Series{s})
 }
 
 // ratePicture draws the rate between two readings each, where they lie in time.

@@ -130,8 +130,8 @@ func (r *rig) bandwidth(f figures) { r.bothBandwidths(f, nil, nil) }
 
 func (r *rig) bothBandwidths(f figures, own, peer *float64) {
 	_, unit := r.o.unitName()
-	b := bwResult{Size: f.Size, Iters: f.Iters, Peak: f.Peak, Avg: f.Avg, Unit: unit, Rate: f.Rate, Gbits: f.Rate * float64(f.Size) * 8 / 1e3,
-		Own: own, Peer: peer}
+	b := bwResult{Size: f.Size, Iters: f.Iters, Peak: f.Peak, Avg: f.Avg, Unit: unit, Rate: f.Rate,
+		Gbits: f.Rate * float64(f.Size) * 8 / 1e3, Own: own, Peer: peer}
 	if f.spent.Elapsed > 0 {
 		b.CPU = f.spent.result()
 	}

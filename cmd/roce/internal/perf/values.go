@@ -109,7 +109,8 @@ func (r *Rate) Set(text string) error {
 		*r = Rate{Bits: u.rate.Bits * n, Messages: u.rate.Messages * n, bare: u.rate.bare}
 		return nil
 	}
-	return fmt.Errorf("%q: want bits a second, such as 10G or 500M, messages a second, such as 1.5Mpps, or 100MiBps; a number alone is Gbit/s", text)
+	return fmt.Errorf("%q: want bits a second, such as 10G or 500M, messages a second, such as 1.5Mpps, or 100MiBps; "+
+		"a number alone is Gbit/s", text)
 }
 
 // unit gives a bare number the unit of perftest's --rate_units: g (Gbit/s, the default), M (MiB/s) or p (messages a second).

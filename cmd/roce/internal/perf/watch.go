@@ -137,7 +137,8 @@ func (w *watch) run(period, live time.Duration) {
 
 // liveLine is what a terminal shows of the time between two readings.
 func liveLine(from, to reading, unit string, resent uint64) string {
-	return fmt.Sprintf(" %4.0f s   %8.3f Gbit/s   %9.6f M %s/s   %d retransmits", to.at.Seconds(), from.gbits(to), from.rate(to), unit, resent)
+	return fmt.Sprintf(" %4.0f s   %8.3f Gbit/s   %9.6f M %s/s   %d retransmits",
+		to.at.Seconds(), from.gbits(to), from.rate(to), unit, resent)
 }
 
 const eraseLine = "\r\x1b[K"
