@@ -41,6 +41,7 @@ func TestBothEndsReportBothCosts(t *testing.T) {
 			require.Equal(t, atServer, atClient)
 			for who, cost := range atClient {
 				require.Greater(t, cost.Elapsed, 0.0, who)
+				require.Greater(t, cost.PerMessage, 0.0, "%s: the end that only answers knows what moved from the other", who)
 				require.InDelta(t, cost.CPU/cost.Elapsed, cost.Cores, 1e-9, who)
 				require.InDelta(t, cost.PerMessage, cost.PerKiB, 1e-6, "%s: a message has 1 KiB", who)
 			}
