@@ -1,4 +1,5 @@
-// Package plot draws the benchmark's pictures as SVG: bars with their spread, and lines over a logarithmic or plain axis.
+// Package plot draws the pictures of the benchmark and of roce perf as SVG: bars with their spread, and lines over a logarithmic or
+// plain axis.
 // Pictures are read on light and dark pages, so they bring their own background.
 package plot
 
@@ -38,7 +39,7 @@ func Bars(title, unit string, kinds []string, bars []Bar) []byte {
 	wide, high := left+plotWide+90, top+float64(len(bars))*rowHeight+margin+2*fontSize
 	d := newDrawing(wide, high, title)
 	d.legend(left, margin+2.0*fontSize, kinds)
-	scale := axis(0, peak, false)
+	scale := axis(0, peak, 0)
 	x := func(v float64) float64 { return left + scale.place(v)*plotWide }
 	bottom := top + float64(len(bars))*rowHeight
 	for _, t := range scale.ticks {
@@ -66,7 +67,12 @@ type Series struct {
 type Axes struct {
 	X, Y       string
 	LogX, LogY bool
+	BaseX      float64              // of a logarithmic X axis, which has a tick at each power; 0: 10
+	TickX      func(float64) string // what stands below a tick of the X axis; nil: the number
 }
+
+// dotted is up to how many points of a line have a dot each.
+const dotted = 60
 
 // Lines draws series as lines with points.
 func Lines(title string, axes Axes, series []Series) []byte {
@@ -79,12 +85,16 @@ func Lines(title string, axes Axes, series []Series) []byte {
 	}
 	d := newDrawing(left+plotWide+2*margin, top+plotHigh+margin+3*fontSize, title)
 	d.legend(left, margin+2.0*fontSize, names)
-	sx, sy := axis(low(xs, axes.LogX), high(xs), axes.LogX), axis(low(ys, axes.LogY), high(ys), axes.LogY)
+	sx, sy := axis(low(xs, axes.LogX), high(xs), base(axes.LogX, axes.BaseX)), axis(low(ys, axes.LogY), high(ys), base(axes.LogY, 10))
+	tickX := axes.TickX
+	if tickX == nil {
+		tickX = short
+	}
 	px := func(v float64) float64 { return left + sx.place(v)*plotWide }
 	py := func(v float64) float64 { return top + plotHigh - sy.place(v)*plotHigh }
 	for _, t := range sx.ticks {
 		d.line(px(t), top, px(t), top+plotHigh, "#dddddd", 1)
-		d.text(px(t), top+plotHigh+fontSize+3, "middle", short(t))
+		d.text(px(t), top+plotHigh+fontSize+3, "middle", tickX(t))
 	}
 	for _, t := range sy.ticks {
 		d.line(left, py(t), left+plotWide, py(t), "#dddddd", 1)
@@ -98,7 +108,9 @@ func Lines(title string, axes Axes, series []Series) []byte {
 			if j > 0 {
 				d.line(px(s.X[j-1]), py(s.Y[j-1]), px(s.X[j]), py(s.Y[j]), color, 2)
 			}
-			d.dot(px(s.X[j]), py(s.Y[j]), color)
+			if len(s.X) <= dotted {
+				d.dot(px(s.X[j]), py(s.Y[j]), color)
+			}
 		}
 	}
 	return d.end()
@@ -128,20 +140,33 @@ func high(v []float64) (h float64) {
 // scaleOf an axis: where a value lies between 0 and 1, and what stands below.
 type scaleOf struct {
 	from, to float64
-	log      bool
+	base     float64 // of the logarithm; 0: none
 	ticks    []float64
 }
 
-// axis makes a scale over low..high. A logarithmic one has a tick at each power of ten; zero lies at its very start.
-func axis(low, high float64, log bool) scaleOf {
+// base is the base of an axis: 0 for a plain one, and 10 unless another is wanted.
+func base(log bool, want float64) float64 {
+	switch {
+	case !log:
+		return 0
+	case want <= 1:
+		return 10
+	}
+	return want
+}
+
+// axis makes a scale over low..high. A logarithmic one has a tick at each power of its base; zero lies at its very start.
+func axis(low, high, base float64) scaleOf {
 	if high <= low {
 		high = low + 1
 	}
-	s := scaleOf{from: low, to: high, log: log}
-	if log {
-		s.from, s.to = math.Floor(math.Log10(low)), math.Ceil(math.Log10(high))
+	s := scaleOf{from: low, to: high, base: base}
+	if base > 0 {
+		low = max(low, math.SmallestNonzeroFloat64)
+		const rounding = 1e-9 // log(1000)/log(10) is not 3
+		s.from, s.to = math.Floor(s.log(low)+rounding), math.Ceil(s.log(high)-rounding)
 		for e := s.from; e <= s.to; e++ {
-			s.ticks = append(s.ticks, math.Pow(10, e))
+			s.ticks = append(s.ticks, math.Pow(base, e))
 		}
 		return s
 	}
@@ -160,14 +185,16 @@ func axis(low, high float64, log bool) scaleOf {
 }
 
 func (s *scaleOf) place(v float64) float64 {
-	if s.log {
+	if s.base > 0 {
 		if v <= 0 {
 			return 0
 		}
-		v = math.Log10(v)
+		v = s.log(v)
 	}
 	return (v - s.from) / (s.to - s.from)
 }
+
+func (s *scaleOf) log(v float64) float64 { return math.Log(v) / math.Log(s.base) }
 
 // short prints a number in few characters: 1234 as it is, 12345 as 12.3k.
 func short(v float64) string {

@@ -2,8 +2,11 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/goroce/goroce/cmd/roce/internal/perf"
 )
@@ -15,11 +18,15 @@ func perfCommand(g *global) *cobra.Command {
 		Long: `perf has perftest's tests with perftest's options. Each waits for a peer, or with a host connects to one that waits.
 The peer is the same test of this command, or of perftest 4.5 (ib_write_bw and so on) on a machine with an RDMA device.
 
+Besides perftest's figures it prints what a test cost the processors of both ends. --json prints all of it, --plot draws it.
+
 Without --dev the device is the address over which the two ends reach each other.`,
 		Example: `  roce perf write-bw                      server
   roce perf write-bw 10.0.0.1 -s 64K      client of it, or of "ib_write_bw" on 10.0.0.1
   roce perf send-lat 10.0.0.1 -s 8 -n 10000
-  roce perf read-bw 10.0.0.1 -D 5 --json`,
+  roce perf read-bw 10.0.0.1 -D 5 --json
+  roce perf write-bw 10.0.0.1 -a --plot sizes.svg
+  roce perf write-bw 10.0.0.1 -D 5 --rate-limit 10G`,
 		Args: cobra.NoArgs, // so that a test that there is not is an error
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -54,11 +61,15 @@ func perfTestCommand(g *global, t *perf.Test) *cobra.Command {
 				o.Host = args[0]
 			}
 			o.Size, o.Pcap = int(size), g.pcap
+			if !o.JSON && isTerminal(os.Stderr) {
+				o.Live = os.Stderr
+			}
 			return perf.Run(c.Context(), c.OutOrStdout(), t, o)
 		},
 	}
 	f := c.Flags()
 	f.SortFlags = false
+	f.SetNormalizeFunc(perftestNames)
 	f.IntVarP(&o.Port, "port", "p", oobPort, "TCP `port` on which the two ends meet")
 	f.StringVarP(&o.Dev, "dev", "d", "", "device `name`, see \"roce devices\"")
 	f.VarP(&size, "size", "s", fmt.Sprintf("message size, such as 8, 64K, 1M (default %d)", t.Size))
@@ -72,13 +83,10 @@ func perfTestCommand(g *global, t *perf.Test) *cobra.Command {
 	f.IntVarP(&o.SL, "sl", "S", 0, "service level")
 	f.IntVarP(&o.TClass, "tclass", "T", 0, "traffic class of the IP header")
 	f.IntVarP(&o.QPTimeout, "qp-timeout", "u", 14, "code of the ack timeout: 4.096 us * 2^n")
-	if !t.Lat {
-		f.IntVarP(&o.TxDepth, "tx-depth", "t", 0, "messages under way (default 128)")
-		f.IntVarP(&o.PostList, "post-list", "l", 0, "messages posted with one call, at most (default 64)")
-		f.IntVarP(&o.CQMod, "cq-mod", "Q", 0, "every so many messages have a completion (default a quarter of the depth, 1 above 8 KiB)")
-		f.IntVarP(&o.QPs, "qps", "q", 0, "queue pairs; on both ends (default 1)")
-		f.BoolVarP(&o.Bidi, "bidirectional", "b", false, "both ends send; on both ends")
-		f.BoolVar(&o.Gbits, "report-gbits", false, "bandwidth in Gbit/s instead of MiB/s")
+	if t.Lat {
+		f.BoolVarP(&o.Histogram, "report-histogram", "H", false, "print how many messages took how long")
+	} else {
+		bandwidthFlags(f, t, &o)
 	}
 	if t.Title == "Send" || t.Title == "RDMA_Write" {
 		f.IntVarP(&o.Inline, "inline", "I", t.Inline, "messages of up to so many bytes are copied while posting")
@@ -93,9 +101,55 @@ func perfTestCommand(g *global, t *perf.Test) *cobra.Command {
 	if t.Title == "Atomic" {
 		f.StringVarP(&atomicType, "atomic-type", "A", atomicType, "FETCH_AND_ADD or CMP_AND_SWAP")
 	}
-	f.BoolVar(&o.JSON, "json", false, "print the result as JSON")
+	reportFlags(f, &o)
 	f.BoolP("cpu-freq", "F", false, "accepted, since perftest wants it on many machines")
 	return c
+}
+
+// bandwidthFlags are those of tests that have many messages under way.
+func bandwidthFlags(f *pflag.FlagSet, t *perf.Test, o *perf.Options) {
+	f.VarP((*perf.Seconds)(&o.Margin), "margin", "f", "with --duration: not measured at its start and end (default a quarter of it)")
+	f.IntVarP(&o.TxDepth, "tx-depth", "t", 0, "messages under way (default 128)")
+	f.IntVarP(&o.PostList, "post-list", "l", 0, "messages posted with one call, at most (default 64)")
+	f.IntVarP(&o.CQMod, "cq-mod", "Q", 0,
+		"every so many messages have a completion (default a quarter of the depth, 1 above 8 KiB, a burst under --rate-limit)")
+	f.IntVarP(&o.QPs, "qps", "q", 0, "queue pairs; on both ends (default 1)")
+	f.BoolVarP(&o.Bidi, "bidirectional", "b", false, "both ends send; on both ends")
+	f.Var(&o.Rate, "rate-limit",
+		"send no faster, all queue pairs together: bits a second (10G, 500M), messages (1.5Mpps), 100MiBps; a number alone is Gbit/s")
+	f.StringVar(&o.RateUnits, "rate-units", "", "unit of a --rate-limit without one: g (Gbit/s), M (MiB/s) or p (messages/s)")
+	f.IntVar(&o.Burst, "burst-size", 0, "messages that leave together under --rate-limit (default 1)")
+	f.BoolVarP(&o.NoPeak, "no-peak", "N", false, "do not look for the peak (it is looked for up to 20000 messages)")
+	if t.Title != "Send" {
+		f.BoolVar(&o.WarmUp, "perform-warm-up", false, "fill the send queues once before the measurement")
+	}
+	f.Float64VarP(&o.LimitBW, "limit-bw", "w", 0, "fail if the average bandwidth is below, in the unit of the report")
+	f.Float64VarP(&o.LimitRate, "limit-msgrate", "y", 0, "fail if the message rate is below, in millions a second")
+	f.BoolVar(&o.Gbits, "report-gbits", false, "bandwidth in Gbit/s instead of MiB/s")
+}
+
+// reportFlags say what is made of the results.
+func reportFlags(f *pflag.FlagSet, o *perf.Options) {
+	f.BoolVar(&o.CPUUtil, "cpu-util", false, "what each size cost this end's processors, as columns")
+	f.StringVar(&o.Plot, "plot", "", "draw the result in an SVG `file`: over all sizes, over time, or the tail of the latencies")
+	f.BoolVar(&o.JSON, "json", false, "print the result as JSON")
+	f.StringVar(&o.Profile, "cpuprofile", "", "`file` for a CPU profile of the measured phase, for go tool pprof")
+}
+
+// perftestNames lets perftest's long options be used as they are: its underscores, and the names that differ.
+func perftestNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	name = strings.ToLower(strings.ReplaceAll(name, "_", "-"))
+	if ours, ok := map[string]string{"ib-dev": "dev", "qp": "qps", "inline-size": "inline", "nopeak": "no-peak",
+		"out-json": "json"}[name]; ok {
+		name = ours
+	}
+	return pflag.NormalizedName(name)
+}
+
+// isTerminal says whether a person reads what is written to a file.
+func isTerminal(f *os.File) bool {
+	i, err := f.Stat()
+	return err == nil && i.Mode()&os.ModeCharDevice != 0
 }
 
 // purpose says what a test measures.

@@ -47,19 +47,35 @@ func TestEveryCommandHelps(t *testing.T) {
 
 func TestMistakesAreNamed(t *testing.T) {
 	for line, want := range map[string]string{
-		"pingpong --type xrc":                     `--type "xrc": want rc, uc or ud`,
-		"pingpong -m 1000 -p 1 nowhere.invalid":   "connect to the server",
-		"perf write-bw -c XRC":                    `--connection "XRC"`,
-		"perf atomic-bw -A SWAP":                  "FETCH_AND_ADD or CMP_AND_SWAP",
-		"perf write-bw -s 1T":                     "want a number of bytes",
-		"perf write-bw -D soon":                   "want a number of seconds",
-		"perf write-sideways":                     "unknown command",
-		"devinfo -d udp:203.0.113.77":             "203.0.113.77",
-		"perf write-bw a b":                       "accepts at most 1 arg",
-		"pingpong -p 70000":                       "70000",
-		"demo --pcap /no/such/folder/demo.pcapng": "no such file or directory",
+		"pingpong --type xrc":                          `--type "xrc": want rc, uc or ud`,
+		"pingpong -m 1000 -p 1 nowhere.invalid":        "connect to the server",
+		"perf write-bw -c XRC":                         `--connection "XRC"`,
+		"perf atomic-bw -A SWAP":                       "FETCH_AND_ADD or CMP_AND_SWAP",
+		"perf write-bw -s 1T":                          "want a number of bytes",
+		"perf write-bw -D soon":                        "want a number of seconds",
+		"perf write-sideways":                          "unknown command",
+		"perf write-bw --rate-limit soon":              "want bits a second",
+		"perf write-bw --rate_limit 5G --rate_units p": "has its unit",
+		"perf send-bw --perform_warm_up":               "unknown flag",
+		"perf write-bw --limit-bw -1":                  "want 0 or more",
+		"devinfo -d udp:203.0.113.77":                  "203.0.113.77",
+		"perf write-bw a b":                            "accepts at most 1 arg",
+		"pingpong -p 70000":                            "70000",
+		"demo --pcap /no/such/folder/demo.pcapng":      "no such file or directory",
 	} {
 		_, err := execute(t, strings.Fields(line)...)
+		require.ErrorContains(t, err, want, line)
+	}
+}
+
+// Long options of perftest are understood as perftest writes them.
+func TestPerftestsNames(t *testing.T) {
+	for line, want := range map[string]string{
+		"--ib-dev=udp:203.0.113.77 --report_gbits --CPU-freq --qp=2 --cq-mod=4 --tx-depth=8 --post_list=4 --inline_size=8 nowhere.invalid": "connect to the server",
+		"--qp=0x": "invalid syntax",
+		"--qp=-1": "--qps -1: want 1 to 16384",
+	} {
+		_, err := execute(t, append([]string{"perf", "write-bw"}, strings.Fields(line)...)...)
 		require.ErrorContains(t, err, want, line)
 	}
 }

@@ -30,10 +30,14 @@ const (
 	answerTime = 60 * time.Second // an emulated guest needs seconds between two messages, a stuck one for ever
 )
 
+// mark follows the version of our own ends, where perftest has zeros and does not look: two such ends have rounds of their own.
+const mark = "goroce1"
+
 // link is the out-of-band connection with its rule of who writes first.
 type link struct {
 	*oob.Conn
 	client bool
+	ours   bool // the peer is this program too
 }
 
 // swap is one round: it sends mine and fills theirs, waiting for no longer than limit. Rounds that wait for the end of a test have
@@ -67,11 +71,12 @@ type terms struct {
 func (l *link) preamble(mine terms) (terms, error) {
 	theirs := make([]byte, versionLen)
 	own := make([]byte, versionLen)
-	copy(own, version)
+	copy(own, version+"\x00"+mark)
 	if err := l.swap(own, theirs, answerTime); err != nil {
 		return mine, err
 	}
-	v := strings.TrimRight(string(theirs), "\x00")
+	v, rest, _ := strings.Cut(string(theirs), "\x00")
+	l.ours = strings.TrimRight(rest, "\x00") == mark
 	if f, err := strconv.ParseFloat(v, 64); err != nil || f < minVersion {
 		return mine, fmt.Errorf("the peer says it is perftest %q: want %.2f or newer", v, minVersion)
 	}
@@ -170,6 +175,8 @@ type figures struct {
 	Peak  float64 // in the unit of the end that measured
 	Avg   float64
 	Rate  float64 // million messages a second
+
+	spent cost // at this end, if it took part; not swapped
 }
 
 // report swaps the figures: five rounds of eight bytes.
@@ -194,11 +201,16 @@ func (l *link) report(mine figures) (theirs figures, err error) {
 	return theirs, nil
 }
 
-// goodbye ends the conversation: a last key, then "done" from both without an answer.
-func (l *link) goodbye(mine key) error {
+// finished waits for the peer to finish: a last key.
+func (l *link) finished(mine key) error {
 	if _, err := l.key(mine, 0); err != nil {
 		return fmt.Errorf("wait for the peer to finish: %w", err)
 	}
+	return nil
+}
+
+// goodbye ends the conversation: "done" from both without an answer.
+func (l *link) goodbye() error {
 	l.Send([]byte("done\x00")) // the peer may be gone by now, and need not hear it
 	return l.Finish(time.Second)
 }
@@ -215,5 +227,5 @@ func meet(ctx context.Context, host string, port int) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &link{c, host != ""}, nil
+	return &link{Conn: c, client: host != ""}, nil
 }

@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"testing"
@@ -81,7 +82,8 @@ func TestPreambleBytes(t *testing.T) {
 	ended := make(chan error)
 	go func() { _, err := s.preamble(terms{4096, 64, wire.MTU2048}); ended <- err }()
 	for _, round := range []struct{ send, want string }{
-		{"6.06\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", "6.06\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"},
+		// After the end of perftest's text stands our mark, where perftest has zeros.
+		{"6.06\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", "6.06\x00goroce1\x00\x00\x00\x00"},
 		{"\x00\x00\x10\x00", "\x00\x00\x10\x00"},
 		{"\x00\x00\x00\x40", "\x00\x00\x00\x40"},
 		{"3\x00", "4\x00"},
@@ -91,14 +93,32 @@ func TestPreambleBytes(t *testing.T) {
 		require.Equal(t, round.want, string(got))
 	}
 	require.NoError(t, <-ended)
+	require.False(t, s.ours, "perftest is not one of us")
+}
+
+func TestCostsAreSwappedAmongOurselves(t *testing.T) {
+	mine := map[bool]cost{false: {time.Second, 2 * time.Second, 0, 0}, true: {3 * time.Second, 2 * time.Second, 1000, 8000}}
+	s, c := play(t, func(l *link) cost {
+		if _, err := l.preamble(terms{4096, 64, wire.MTU2048}); err != nil || !l.ours {
+			t.Errorf("%v, ours: %v", err, l.ours)
+		}
+		got, err := l.cost(mine[l.client])
+		if err != nil {
+			t.Error(err)
+		}
+		return got
+	})
+	require.Equal(t, mine[true], s)
+	require.Equal(t, mine[false], c)
 }
 
 func TestReportAndGoodbye(t *testing.T) {
-	mine := map[bool]figures{false: {65536, 1000, 1, 2, 3}, true: {8, 5000, 1234.5, 1200.25, 0.5}}
+	mine := map[bool]figures{false: {Size: 65536, Iters: 1000, Peak: 1, Avg: 2, Rate: 3},
+		true: {Size: 8, Iters: 5000, Peak: 1234.5, Avg: 1200.25, Rate: 0.5}}
 	s, c := play(t, func(l *link) figures {
 		got, err := l.report(mine[l.client])
 		if err == nil {
-			err = l.goodbye(key{})
+			err = errors.Join(l.finished(key{}), l.goodbye())
 		}
 		if err != nil {
 			t.Error(err)

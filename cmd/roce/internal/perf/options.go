@@ -1,63 +1,15 @@
 package perf
 
-// What a run is asked to do: the eight tests with their defaults, the options, and the rules that perftest has for them.
+// What a run is asked to do: the options, their defaults, and the rules that perftest has for them.
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
+	"io"
 	"time"
 
 	"github.com/goroce/goroce/cmd/roce/internal/session"
 	"github.com/goroce/goroce/roce"
 )
-
-// Test is one of perftest's programs.
-type Test struct {
-	Name  string // "write-bw"
-	Tool  string // perftest's name of it
-	Title string // as the banner has it
-	Op    roce.WROpcode
-	Lat   bool
-
-	Size   int // defaults, as perftest has them
-	Iters  int
-	Inline int
-	Types  []roce.QPType
-
-	access    roce.Access // of the region, beside local writes
-	qpAccess  roce.Access // of the queue pair
-	respOp    bool        // READ or atomic: Outs matter, and only the client acts
-	extraKeys bool        // the queue pairs' keys go round once more at the start
-	untimely  bool        // ends without a word on TCP
-}
-
-// sends says whether the test's messages need receives.
-func (t *Test) sends() bool { return t.Op == roce.WRSend }
-
-var (
-	anyType   = []roce.QPType{roce.RC, roce.UC, roce.UD}
-	connected = []roce.QPType{roce.RC, roce.UC}
-	reliable  = []roce.QPType{roce.RC}
-)
-
-// Tests are all tests in the order of the documentation.
-var Tests = []Test{
-	{Name: "write-bw", Tool: "ib_write_bw", Title: "RDMA_Write", Op: roce.WRWrite, Size: 65536, Iters: 5000, Types: connected,
-		access: roce.RemoteWrite, qpAccess: roce.RemoteWrite},
-	{Name: "write-lat", Tool: "ib_write_lat", Title: "RDMA_Write", Op: roce.WRWrite, Lat: true, Size: 2, Iters: 1000, Inline: 220, Types: connected,
-		access: roce.RemoteWrite, qpAccess: roce.RemoteWrite, extraKeys: true, untimely: true},
-	{Name: "read-bw", Tool: "ib_read_bw", Title: "RDMA_Read", Op: roce.WRRead, Size: 65536, Iters: 1000, Types: reliable,
-		access: roce.RemoteRead, qpAccess: roce.RemoteRead, respOp: true},
-	{Name: "read-lat", Tool: "ib_read_lat", Title: "RDMA_Read", Op: roce.WRRead, Lat: true, Size: 2, Iters: 1000, Types: reliable,
-		access: roce.RemoteRead, qpAccess: roce.RemoteRead, respOp: true, extraKeys: true},
-	{Name: "send-bw", Tool: "ib_send_bw", Title: "Send", Op: roce.WRSend, Size: 65536, Iters: 1000, Types: anyType},
-	{Name: "send-lat", Tool: "ib_send_lat", Title: "Send", Op: roce.WRSend, Lat: true, Size: 2, Iters: 1000, Inline: 236, Types: anyType},
-	{Name: "atomic-bw", Tool: "ib_atomic_bw", Title: "Atomic", Op: roce.WRAtomicFetchAndAdd, Size: 8, Iters: 1000, Types: reliable,
-		access: roce.RemoteAtomic, qpAccess: roce.RemoteAtomic, respOp: true},
-	{Name: "atomic-lat", Tool: "ib_atomic_lat", Title: "Atomic", Op: roce.WRAtomicFetchAndAdd, Lat: true, Size: 8, Iters: 1000, Types: reliable,
-		access: roce.RemoteAtomic, qpAccess: roce.RemoteAtomic, respOp: true, extraKeys: true},
-}
 
 // Options are those of one run; zero means the default of the test, which Run fills in.
 type Options struct {
@@ -85,7 +37,23 @@ type Options struct {
 	SL        int
 	TClass    int
 	QPTimeout int
+
+	NoPeak    bool
+	WarmUp    bool
+	Margin    time.Duration // with Duration: cut off at both ends; 0: a quarter
+	Rate      Rate          // of all queue pairs of this end together; zero: as fast as it goes
+	RateUnits string        // perftest's unit of a bare Rate
+	Burst     int           // messages that a limited sender posts together
+	LimitBW   float64       // a mean bandwidth below, in the unit of the report, is an error
+	LimitRate float64       // a mean message rate below, in millions a second, is an error
+
 	JSON      bool
+	CPUUtil   bool
+	Histogram bool
+	Plot      string    // SVG file
+	Profile   string    // file for a CPU profile of the measured phase
+	Live      io.Writer // a terminal for the live line; nil for none
+	LiveEvery time.Duration
 }
 
 const (
@@ -107,6 +75,10 @@ func (o *Options) complete(t *Test) error {
 	set(&o.QPs, 1)
 	set(&o.PostList, atOnce)
 	set(&o.Outs, defaultOuts)
+	set(&o.Burst, 1)
+	if err := o.Rate.unit(o.RateUnits); err != nil {
+		return fmt.Errorf("%s: %w", t.Name, err)
+	}
 	if o.Duration == 0 {
 		set(&o.Iters, t.Iters)
 	}
@@ -119,6 +91,9 @@ func (o *Options) complete(t *Test) error {
 		o.CQMod = 1
 		if o.Size <= smallMessage && !o.Events {
 			o.CQMod = max(o.TxDepth/4, 1)
+		}
+		if o.Rate.messages(o.Size) > 0 { // completions that come late would blur the rate
+			o.CQMod = o.Burst
 		}
 	}
 	if o.Iters > 0 {
@@ -148,7 +123,12 @@ func (o *Options) check(t *Test) error {
 		{o.Duration == 0 && o.Iters < 5, bad("--iters %d: want 5 or more", o.Iters)},
 		{o.Duration < 0, bad("--duration %v: want a positive time", o.Duration)},
 		{o.Duration > 0 && o.AllSizes, bad("--duration and --all exclude each other")},
-		{o.Duration > 0 && o.Events, bad("--duration and --events exclude each other")},
+		{o.Margin < 0 || o.Margin > 0 && o.Margin >= o.Duration/2, bad("--margin %v: want less than half of --duration %v", o.Margin, o.Duration)},
+		{o.Burst < 1 || o.Burst > o.TxDepth, bad("--burst-size %d: want 1 to the tx depth, %d", o.Burst, o.TxDepth)},
+		{t.Lat && o.Rate.messages(1) > 0, bad("--rate-limit: a latency test has one message under way")},
+		{o.WarmUp && (t.Lat || t.sends()), bad("--perform-warm-up: only for one-sided bandwidth tests")},
+		{o.AllSizes && (o.LimitBW > 0 || o.LimitRate > 0), bad("--limit-bw and --limit-msgrate are for one size, not for --all")},
+		{o.LimitBW < 0 || o.LimitRate < 0, bad("--limit-bw %v, --limit-msgrate %v: want 0 or more", o.LimitBW, o.LimitRate)},
 		{t.Lat && o.QPs != 1, bad("--qps %d: a latency test has one", o.QPs)},
 		{t.Lat && o.Bidi, bad("--bidirectional: a latency test goes both ways by nature")},
 		{t.untimely && o.Events, bad("--events: the test watches memory, not completions")},
@@ -168,14 +148,6 @@ func (o *Options) check(t *Test) error {
 	return nil
 }
 
-func join(types []roce.QPType) string {
-	s := make([]string, len(types))
-	for i, t := range types {
-		s[i] = t.String()
-	}
-	return strings.Join(s, " or ")
-}
-
 // sizes are the message sizes of the run: one, or with --all the powers of two from 2 to 8 MiB (UD: to the MTU).
 func (o *Options) sizes(mtu int) []int {
 	if !o.AllSizes {
@@ -190,57 +162,4 @@ func (o *Options) sizes(mtu int) []int {
 		all = append(all, s)
 	}
 	return all
-}
-
-// Size is a flag value: a number of bytes, "64K" or "1M".
-type Size int
-
-// String prints the number.
-func (s *Size) String() string { return strconv.Itoa(int(*s)) }
-
-// Type names the value in the help text.
-func (s *Size) Type() string { return "bytes" }
-
-// Set reads the number.
-func (s *Size) Set(text string) error {
-	digits, shift := text, 0
-	switch {
-	case strings.HasSuffix(strings.ToUpper(text), "K"):
-		digits, shift = text[:len(text)-1], 10
-	case strings.HasSuffix(strings.ToUpper(text), "M"):
-		digits, shift = text[:len(text)-1], 20
-	}
-	n, err := strconv.Atoi(digits)
-	if err != nil || n < 0 || n > 1<<30>>shift {
-		return fmt.Errorf("%q: want a number of bytes up to 1 GiB, such as 8, 64K or 1M", text)
-	}
-	*s = Size(n << shift)
-	return nil
-}
-
-// Seconds is a flag value: perftest's number of seconds, or a duration with its unit.
-type Seconds time.Duration
-
-// String prints the duration; no duration is nothing.
-func (s *Seconds) String() string {
-	if *s == 0 {
-		return ""
-	}
-	return time.Duration(*s).String()
-}
-
-// Type names the value in the help text.
-func (s *Seconds) Type() string { return "seconds" }
-
-// Set reads "5" or "1m30s".
-func (s *Seconds) Set(text string) error {
-	if _, err := strconv.Atoi(text); err == nil {
-		text += "s"
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 {
-		return fmt.Errorf("%q: want a number of seconds such as 5, or 1m30s", text)
-	}
-	*s = Seconds(d)
-	return nil
 }

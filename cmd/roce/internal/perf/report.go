@@ -1,6 +1,6 @@
 package perf
 
-// What a run prints: perftest's banner, its lines and columns, or with --json one object at the end.
+// What a run prints of its results: perftest's lines and columns, or with --json one object at the end (README has its fields).
 
 import (
 	"encoding/json"
@@ -8,26 +8,32 @@ import (
 	"io"
 	"strings"
 
-	"github.com/goroce/goroce/roce"
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// ruler is perftest's line between the parts.
-const ruler = "---------------------------------------------------------------------------------------\n"
-
-// report collects what --json prints.
+// report is what --json prints.
 type report struct {
-	json    bool
-	Test    string   `json:"test"`
-	Tool    string   `json:"perftest"`
-	Role    string   `json:"role"`
-	Device  string   `json:"device"`
-	Peer    string   `json:"peer"`
-	Type    string   `json:"connection"`
-	MTU     int      `json:"mtu"`
-	QPs     int      `json:"qps"`
-	TxDepth int      `json:"tx_depth"`
-	Results []any    `json:"results"`
-	Notes   []string `json:"notes,omitempty"`
+	Test     string   `json:"test"`
+	Tool     string   `json:"perftest"`
+	Role     string   `json:"role"`
+	Device   string   `json:"device"`
+	Peer     string   `json:"peer"`
+	Type     string   `json:"connection"`
+	MTU      int      `json:"mtu"`
+	QPs      int      `json:"qps"`
+	TxDepth  int      `json:"tx_depth"`
+	RxDepth  int      `json:"rx_depth,omitempty"`
+	CQMod    int      `json:"cq_mod"`
+	PostList int      `json:"post_list"`
+	Inline   int      `json:"inline"`
+	Bidi     bool     `json:"bidirectional"`
+	Events   bool     `json:"events"`
+	Rate     string   `json:"rate_limit,omitempty"`
+	Duration float64  `json:"duration_seconds,omitempty"`
+	Results  any      `json:"results"`
+	Notes    []string `json:"notes,omitempty"`
+	// Costs are "client" and "server"; that of a foreign peer is not known.
+	Costs map[string]*costResult `json:"cpu"`
 	// Counters are the device's.
 	Counters map[string]uint64 `json:"counters"`
 }
@@ -39,142 +45,98 @@ type bwResult struct {
 	Avg   float64 `json:"bw_average"`
 	Unit  string  `json:"bw_unit"`
 	Rate  float64 `json:"msg_rate_mpps"`
+	Gbits float64 `json:"bw_gbps"`
+	// Own and Peer are the two directions of a bidirectional test.
+	Own  *float64    `json:"bw_own,omitempty"`
+	Peer *float64    `json:"bw_peer,omitempty"`
+	CPU  *costResult `json:"cpu,omitempty"`
 }
 
 type latResult struct {
-	Size    int                `json:"bytes"`
-	Iters   int                `json:"iterations"`
-	Min     float64            `json:"t_min_usec"`
-	Max     float64            `json:"t_max_usec"`
-	Typical float64            `json:"t_typical_usec"`
-	Avg     float64            `json:"t_avg_usec"`
-	StdDev  float64            `json:"t_stdev_usec"`
-	Percent map[string]float64 `json:"percentiles_usec"`
+	Size      int                `json:"bytes"`
+	Iters     int                `json:"iterations"`
+	Min       float64            `json:"t_min_usec"`
+	Max       float64            `json:"t_max_usec"`
+	Typical   float64            `json:"t_typical_usec"`
+	Avg       float64            `json:"t_avg_usec"`
+	StdDev    float64            `json:"t_stdev_usec"`
+	Percent   map[string]float64 `json:"percentiles_usec"`
+	TPS       float64            `json:"tps_average"`
+	CPU       *costResult        `json:"cpu"`
+	Histogram []bar              `json:"histogram,omitempty"`
+
+	tally tally
 }
 
-// onOff prints a switch of the banner.
-func onOff(on bool) string {
-	if on {
-		return "ON"
-	}
-	return "OFF"
+// bar is a part of a histogram: so many messages took up to so long, which is longer than a part of all.
+type bar struct {
+	Upto    float64 `json:"usec"`
+	Count   int64   `json:"count"`
+	Percent float64 `json:"percentile"`
 }
 
-// banner prints the set-up.
-func (r *rig) banner() {
+// say prints text for people; the live line makes room.
+func (r *rig) say(text string) {
 	if r.o.JSON {
 		return
 	}
-	w := &strings.Builder{}
-	line := func(format string, a ...any) { fmt.Fprintf(w, format+"\n", a...) }
-	w.WriteString(ruler)
-	line("                    %s", r.title())
-	if r.o.Events {
-		line(" Test with events.")
-	}
-	line(" Dual-port       : OFF\t\tDevice         : %s", r.s.Name())
-	line(" Number of qps   : %d\t\tTransport type : IB", r.o.QPs)
-	line(" Connection type : %v\t\tUsing SRQ      : OFF", r.o.Type)
-	if r.link.client || r.o.Bidi {
-		line(" TX depth        : %d", r.o.TxDepth)
-	}
-	if r.t.sends() && (!r.link.client || r.o.Bidi) {
-		line(" RX depth        : %d", r.o.RxDepth)
-	}
-	if !r.t.Lat {
-		line(" CQ Moderation   : %d", r.o.CQMod)
-	}
-	line(" Mtu             : %d[B]", r.mtu.Bytes())
-	line(" Link type       : Ethernet")
-	line(" GID index       : %d", r.o.GIDIndex)
-	if r.t.respOp {
-		line(" Outstand reads  : %d", r.o.Outs)
-	} else {
-		line(" Max inline data : %d[B]", r.o.Inline)
-	}
-	line(" rdma_cm QPs\t : OFF")
-	line(" Data ex. method : Ethernet")
-	w.WriteString(ruler)
-	io.WriteString(r.out, w.String())
+	r.eye.clear()
+	io.WriteString(r.out, text)
 }
 
-// title is "RDMA_Write BW Test" with what is special about the run.
-func (r *rig) title() string {
-	s := r.t.Title + " "
-	if r.t.access == roce.RemoteAtomic {
-		s += map[bool]string{false: "FETCH_AND_ADD ", true: "CMP_AND_SWAP "}[r.o.CmpSwap]
+// unitName is the unit of bandwidths in the columns, as perftest has it, and in full.
+func (o *Options) unitName() (column, full string) {
+	if o.Gbits {
+		return "Gb", "Gb/s"
 	}
-	if r.o.Bidi {
-		s += "Bidirectional "
-	}
-	if r.t.Lat {
-		return s + "Latency Test"
-	}
-	return s + "BW Test"
-}
-
-// addresses prints the keys of one end.
-func (r *rig) addresses(whose string, keys []key) {
-	if r.o.JSON {
-		return
-	}
-	for _, k := range keys {
-		io.WriteString(r.out, k.line(whose, r.t))
-	}
-}
-
-// line prints a key as perftest does. C's %#06x counts the "0x" and leaves it off a zero; the GID is decimal there.
-func (k key) line(whose string, t *Test) string {
-	s := fmt.Sprintf(" %s address: LID %s QPN %s PSN %s", whose, cHex(uint64(k.LID), 4), cHex(uint64(k.QPN), 6), cHex(uint64(k.PSN), 6))
-	if t.Op == roce.WRRead {
-		s += " OUT " + cHex(uint64(k.Outs), 4)
-	}
-	if t.Op == roce.WRRead || t.Op == roce.WRWrite {
-		s += " RKey " + cHex(uint64(k.RKey), 8) + " VAddr " + cHex(k.VAddr, 16)
-	}
-	s += "\n GID:"
-	for i, b := range k.GID {
-		s += fmt.Sprintf("%c%02d", " :"[min(i, 1)], b)
-	}
-	return s + "\n"
-}
-
-func cHex(v uint64, width int) string {
-	if v == 0 {
-		return strings.Repeat("0", width)
-	}
-	return fmt.Sprintf("0x%0*x", width-2, v)
+	return "MB", "MiB/s"
 }
 
 // header prints the names of the columns; ends that only answer have none.
 func (r *rig) header() {
-	if r.o.JSON {
-		return
-	}
-	io.WriteString(r.out, ruler)
-	unit := "MB"
-	if r.o.Gbits {
-		unit = "Gb"
-	}
+	text := ""
 	switch {
 	case !r.t.Lat:
-		fmt.Fprintf(r.out, " #bytes     #iterations    BW peak[%s/sec]    BW average[%s/sec]   MsgRate[Mpps]\n", unit, unit)
+		unit, _ := r.o.unitName()
+		text = fmt.Sprintf(" #bytes     #iterations    BW peak[%s/sec]    BW average[%s/sec]   MsgRate[Mpps]", unit, unit)
 	case r.t.respOp && !r.link.client:
+		r.say(ruler)
+		return
 	case r.o.Duration > 0:
-		io.WriteString(r.out, " #bytes        #iterations       t_avg[usec]    tps average\n")
+		text = " #bytes        #iterations       t_avg[usec]    tps average" + morePercentiles
 	default:
-		io.WriteString(r.out, " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec] \n")
+		text = " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   " +
+			"99% percentile[usec]   99.9% percentile[usec] " + morePercentiles
 	}
+	if r.o.CPUUtil {
+		text += costColumns
+	}
+	r.say(ruler + text + "\n")
 }
 
-// bandwidth prints a line of a bandwidth test.
-func (r *rig) bandwidth(f figures) {
-	if r.o.JSON {
-		r.report.Results = append(r.report.Results, bwResult{f.Size, f.Iters, f.Peak, f.Avg,
-			map[bool]string{false: "MiB/s", true: "Gb/s"}[r.o.Gbits], f.Rate})
-		return
+// morePercentiles are our columns after perftest's.
+const morePercentiles = "  90% percentile[usec]   99.99% percentile[usec]"
+
+// row prints a line of results.
+func (r *rig) row(line string, c *costResult) {
+	if r.o.CPUUtil && c != nil {
+		line = strings.TrimSuffix(line, "\n") + c.columns() + "\n"
 	}
-	io.WriteString(r.out, f.line(r.o.Gbits))
+	r.say(line)
+}
+
+// bandwidth reports a line of a bandwidth test. The cost is this end's, if it took part.
+func (r *rig) bandwidth(f figures) { r.bothBandwidths(f, nil, nil) }
+
+func (r *rig) bothBandwidths(f figures, own, peer *float64) {
+	_, unit := r.o.unitName()
+	b := bwResult{Size: f.Size, Iters: f.Iters, Peak: f.Peak, Avg: f.Avg, Unit: unit, Rate: f.Rate,
+		Gbits: f.Rate * float64(f.Size) * 8 / 1e3, Own: own, Peer: peer}
+	if f.spent.Elapsed > 0 {
+		b.CPU = f.spent.result()
+	}
+	r.bandwidths = append(r.bandwidths, b)
+	r.row(f.line(r.o.Gbits), b.CPU)
 }
 
 func (f figures) line(gbits bool) string {
@@ -187,62 +149,116 @@ func (f figures) line(gbits bool) string {
 // percentiles that --json prints.
 var percentiles = []float64{50, 90, 99, 99.9, 99.99}
 
-// latency prints a line of a latency test.
+// latency reports a line of a latency test.
 func (r *rig) latency(t tally) {
-	if !r.o.JSON {
-		io.WriteString(r.out, t.line(r.o.Duration > 0))
-		return
-	}
 	l := t.result()
-	for _, p := range percentiles {
-		l.Percent[fmt.Sprint(p)] = t.usec(t.times.ValueAtPercentile(p))
+	if r.o.Histogram {
+		l.Histogram = t.bars()
 	}
-	r.report.Results = append(r.report.Results, l)
+	r.latencies = append(r.latencies, l)
+	r.row(l.line(r.o.Duration > 0), l.CPU)
+	if r.o.Histogram {
+		r.say(histogramText(l.Histogram))
+	}
 }
 
 // usec turns a recorded time into that of one message.
-func (t *tally) usec(ns int64) float64 { return float64(ns) / float64(t.half) / 1e3 }
+func (t *tally) usec(ns int64) float64 { return float64(ns) / float64(t.each) / 1e3 }
 
 func (t *tally) result() latResult {
-	h := t.times
-	return latResult{Size: t.size, Iters: t.iters, Min: t.usec(h.Min()), Max: t.usec(h.Max()), Typical: t.usec(h.ValueAtPercentile(50)),
-		Avg: h.Mean() / float64(t.half) / 1e3, StdDev: h.StdDev() / float64(t.half) / 1e3, Percent: map[string]float64{}}
+	h, each := t.times, float64(t.each)
+	l := latResult{Size: t.size, Iters: t.iters, Min: t.usec(h.Min()), Max: t.usec(h.Max()), Typical: t.usec(h.ValueAtPercentile(50)),
+		Avg: h.Mean() / each / 1e3, StdDev: h.StdDev() / each / 1e3, Percent: map[string]float64{}, CPU: t.spent.result(), tally: *t}
+	for _, p := range percentiles {
+		l.Percent[fmt.Sprint(p)] = t.usec(h.ValueAtPercentile(p))
+	}
+	if t.spent.Elapsed > 0 {
+		l.TPS = float64(t.iters) / t.spent.Elapsed.Seconds()
+	}
+	return l
 }
 
-func (t *tally) line(timed bool) string {
+// line is perftest's, and two columns of ours at its end.
+func (l *latResult) line(timed bool) string {
+	more := fmt.Sprintf(" \t\t%-7.2f \t\t%-7.2f\n", l.Percent["90"], l.Percent["99.99"])
 	if timed {
-		n := float64(max(t.iters, 1))
-		return fmt.Sprintf(" %-7d       %d            %-7.2f        %-7.2f\n", t.size, t.iters,
-			float64(t.elapsed.Microseconds())/float64(t.half)/n, n/t.elapsed.Seconds())
+		avg := float64(l.tally.spent.Elapsed.Microseconds()) / float64(l.tally.each) / float64(max(l.Iters, 1))
+		return fmt.Sprintf(" %-7d       %d            %-7.2f        %-7.2f", l.Size, l.Iters, avg, l.TPS) + more
 	}
-	l := t.result()
-	return fmt.Sprintf(" %-7d %d          %-7.2f        %-7.2f      %-7.2f  \t       %-7.2f     \t%-7.2f\t\t%-7.2f \t\t%-7.2f\n",
-		l.Size, l.Iters, l.Min, l.Max, l.Typical, l.Avg, l.StdDev, t.usec(t.times.ValueAtPercentile(99)), t.usec(t.times.ValueAtPercentile(99.9)))
+	return fmt.Sprintf(" %-7d %d          %-7.2f        %-7.2f      %-7.2f  \t       %-7.2f     \t%-7.2f\t\t%-7.2f \t\t%-7.2f",
+		l.Size, l.Iters, l.Min, l.Max, l.Typical, l.Avg, l.StdDev, l.Percent["99"], l.Percent["99.9"]) + more
+}
+
+// bars are all parts of the histogram that hold messages.
+func (t *tally) bars() (all []bar) {
+	seen := int64(0)
+	eachBar(t.times, func(upto, count int64) {
+		seen += count
+		all = append(all, bar{t.usec(upto), count, 100 * float64(seen) / float64(t.times.TotalCount())})
+	})
+	return all
+}
+
+func eachBar(h *hdrhistogram.Histogram, f func(upto, count int64)) {
+	for _, b := range h.Distribution() {
+		if b.Count > 0 {
+			f(b.To, b.Count)
+		}
+	}
+}
+
+// histogramText is -H: each time with how often it was measured, and what part of all took no longer.
+func histogramText(bars []bar) string {
+	w := &strings.Builder{}
+	w.WriteString(" #up to[usec]   #messages   #percentile\n")
+	for _, b := range bars {
+		fmt.Fprintf(w, " %-12.3f   %-9d   %.4f\n", b.Upto, b.Count, b.Percent)
+	}
+	return w.String()
 }
 
 // footer ends the results.
-func (r *rig) footer() {
+func (r *rig) footer(costs map[string]*costResult) {
 	if r.o.JSON {
-		r.printJSON()
+		e := json.NewEncoder(r.out)
+		e.SetIndent("", "  ")
+		e.Encode(r.report(costs))
 		return
 	}
-	io.WriteString(r.out, ruler)
+	r.say(ruler)
+	for _, who := range []string{"client", "server"} {
+		if c := costs[who]; c != nil {
+			r.say(c.line(who) + "\n")
+		}
+	}
+	if n := r.s.Stats().Engine; n.Retransmitted > 0 {
+		r.say(fmt.Sprintf(" Packets sent again : %d of %d\n", n.Retransmitted, n.SentPkts))
+	}
 	for _, w := range r.warn {
-		fmt.Fprintln(r.out, " "+w)
+		r.say(" " + w + "\n")
 	}
 }
 
-func (r *rig) printJSON() {
-	p := &r.report
-	p.Test, p.Tool, p.Type = r.t.Name, r.t.Tool, r.o.Type.String()
-	p.Role = map[bool]string{false: "server", true: "client"}[r.link.client]
-	p.Device, p.Peer = r.s.Name(), r.queues[0].peer.GID.String()
-	p.MTU, p.QPs, p.TxDepth, p.Notes = r.mtu.Bytes(), r.o.QPs, r.o.TxDepth, r.warn
-	p.Counters = r.s.Counters()
-	if p.Results == nil {
-		p.Results = []any{}
+// role is the name of an end.
+func role(client bool) string {
+	if client {
+		return "client"
 	}
-	e := json.NewEncoder(r.out)
-	e.SetIndent("", "  ")
-	e.Encode(p)
+	return "server"
+}
+
+func (r *rig) report(costs map[string]*costResult) *report {
+	p := &report{Test: r.t.Name, Tool: r.t.Tool, Role: role(r.link.client), Device: r.s.Name(), Peer: r.queues[0].peer.GID.String(),
+		Type: r.o.Type.String(), MTU: r.mtu.Bytes(), QPs: r.o.QPs, TxDepth: r.o.TxDepth, CQMod: r.o.CQMod, PostList: r.o.PostList,
+		Inline: r.o.Inline, Bidi: r.o.Bidi, Events: r.o.Events, Rate: r.o.Rate.String(), Duration: r.o.Duration.Seconds(),
+		Notes: r.warn, Costs: costs, Counters: r.s.Counters()}
+	if r.t.sends() {
+		p.RxDepth = r.o.RxDepth
+	}
+	if r.t.Lat {
+		p.Results = append([]latResult{}, r.latencies...) // never null
+	} else {
+		p.Results = append([]bwResult{}, r.bandwidths...)
+	}
+	return p
 }

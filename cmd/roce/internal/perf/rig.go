@@ -20,7 +20,6 @@ type rig struct {
 	t   *Test
 	o   Options
 	out io.Writer
-	report
 
 	link *link
 	s    *session.Session
@@ -33,7 +32,13 @@ type rig struct {
 	mem    []byte
 	stride int // each queue pair has this much memory to send from, and again to receive into
 	queues []*queue
-	warn   []string // said after the results
+
+	bandwidths []bwResult
+	latencies  []latResult
+	warn       []string  // said after the results
+	spent      cost      // of the sizes that this end measured
+	progress   *progress // nil if nobody watches
+	eye        *watch    // nil if nobody watches
 }
 
 // queue is a queue pair and its share of everything.
@@ -205,7 +210,7 @@ func (r *rig) barrier() error {
 func (r *rig) fitDatagram() error {
 	mtu := r.mtu.Bytes()
 	if r.o.Size > mtu && r.o.Size == r.t.Size {
-		fmt.Fprintf(r.out, " Max msg size in UD is MTU %d\n Changing to this MTU\n", mtu)
+		r.say(fmt.Sprintf(" Max msg size in UD is MTU %d\n Changing to this MTU\n", mtu))
 		r.o.Size = mtu
 	}
 	if r.o.Size > mtu {

@@ -2,32 +2,22 @@
 // may be this one or ib_write_bw, ib_send_lat and so on.
 //
 // Stages of a run: meet the peer on TCP, agree on terms and swap keys (messages.go, rig.go), move messages (stream.go for
-// bandwidth, volley.go for latency), compare notes, part (this file), print (report.go).
+// bandwidth, volley.go for latency) while the costs are measured (phase.go), compare notes, part (this file), print (report.go).
 package perf
 
 import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 )
-
-// Find returns the test of a name, "write-bw" or "ib_write_bw".
-func Find(name string) (*Test, bool) {
-	i := slices.IndexFunc(Tests, func(t Test) bool { return t.Name == name || t.Tool == name })
-	if i < 0 {
-		return nil, false
-	}
-	return &Tests[i], true
-}
 
 // Run runs a test as the server, or with a host as the client, and prints its results.
 func Run(ctx context.Context, out io.Writer, t *Test, o Options) (err error) {
 	if err := o.complete(t); err != nil {
 		return err
 	}
-	r := &rig{t: t, o: o, out: out, report: report{json: o.JSON}}
+	r := &rig{t: t, o: o, out: out}
 	if o.Host == "" {
 		r.waiting()
 	}
@@ -49,11 +39,7 @@ func Run(ctx context.Context, out io.Writer, t *Test, o Options) (err error) {
 	watched, stop := r.link.Watch(ctx)
 	defer stop()
 	r.header()
-	if err := r.test(watched); err != nil {
-		return r.s.Explain(err)
-	}
-	r.footer()
-	return r.part()
+	return r.measure(watched)
 }
 
 // test runs all message sizes.
@@ -91,7 +77,7 @@ func (r *rig) oneSided(ctx context.Context, sizes []int) (err error) {
 		}
 		theirs, err := r.link.report(last)
 		if !r.link.client {
-			r.bandwidth(theirs)
+			r.bandwidth(r.inOurUnit(theirs))
 		}
 		return err
 	})
@@ -134,10 +120,12 @@ func (r *rig) compare(mine figures) error {
 	if err != nil {
 		return err
 	}
-	mine.Peak += theirs.Peak
-	mine.Avg += theirs.Avg
-	mine.Rate += theirs.Rate
-	r.bandwidth(mine)
+	theirs = r.inOurUnit(theirs)
+	sum := mine
+	sum.Peak += theirs.Peak
+	sum.Avg += theirs.Avg
+	sum.Rate += theirs.Rate
+	r.bothBandwidths(sum, &mine.Avg, &theirs.Avg)
 	if r.o.AllSizes && r.t.sends() {
 		_, err = r.link.key(r.queues[0].own, 0)
 	}
@@ -233,7 +221,7 @@ func (r *rig) part() error {
 	if r.t.untimely {
 		return r.link.Finish(linger)
 	}
-	return r.attend(func() error { return r.link.goodbye(r.queues[0].own) })
+	return r.link.goodbye()
 }
 
 // linger is how long a finished end stays to repeat acknowledgements for a peer that missed them.
@@ -242,7 +230,5 @@ const linger = time.Second
 // waiting says that the server waits, as perftest does.
 func (r *rig) waiting() {
 	const stars = "************************************"
-	if !r.o.JSON {
-		fmt.Fprintf(r.out, "\n%s\n* Waiting for client to connect... *\n%s\n", stars, stars)
-	}
+	r.say(fmt.Sprintf("\n%s\n* Waiting for client to connect... *\n%s\n", stars, stars))
 }

@@ -103,6 +103,30 @@ func TestRunAgainstItself(t *testing.T) {
 		{"send-lat", "half a second", func(o *Options) { o.Iters = 0; o.Duration = time.Second / 2 }, nil},
 		{"write-lat", "all sizes", func(o *Options) { o.AllSizes = true; o.Iters = 5 }, nil},
 		{"write-lat", "half a second", func(o *Options) { o.Iters = 0; o.Duration = time.Second / 2 }, nil},
+		{"send-lat", "sleeping for a while", func(o *Options) { o.Events = true; o.Iters = 0; o.Duration = time.Second / 5 }, nil},
+		{"read-lat", "sleeping for a while", func(o *Options) { o.Events = true; o.Iters = 0; o.Duration = time.Second / 5 }, nil},
+		{"write-bw", "sleeping for a while", func(o *Options) { o.Events = true; o.Iters = 0; o.Duration = time.Second / 5 }, nil},
+		{"send-bw", "sleeping for a while", func(o *Options) { o.Events = true; o.Iters = 0; o.Duration = time.Second / 5 }, nil},
+		{"send-bw", "both ways, sleeping", func(o *Options) { o.Events = true; o.Bidi = true }, nil},
+		{"write-bw", "warm", nil, func(o *Options) { o.WarmUp = true; o.QPs = 0 }},
+		{"read-bw", "warm, no peak, 3 QPs", func(o *Options) { o.WarmUp = true; o.QPs = 3; o.NoPeak = true; o.Size = 8; o.Iters = 1000 }, nil},
+		{"atomic-bw", "warm", func(o *Options) { o.WarmUp = true; o.TxDepth = 7 }, nil},
+		{"write-bw", "limited", nil, func(o *Options) { o.Rate.Messages = 2000; o.Size = 8 }},
+		{"write-bw", "limited, sleeping", nil, func(o *Options) { o.Rate.Messages = 2000; o.Size = 8; o.Events = true }},
+		{"write-bw", "limited, both ways, bursts, 3 QPs", func(o *Options) { o.Rate.Messages = 2000; o.Burst = 8; o.QPs = 3; o.Bidi = true }, nil},
+		{"send-bw", "limited for a while", func(o *Options) { o.Rate.Bits = 1e8; o.Iters = 0; o.Duration = time.Second / 5 }, nil},
+		{"write-bw", "UC", func(o *Options) { o.Type = roce.UC }, nil},
+		{"write-bw", "lists of 1, every 5th signaled, depth 12, 2 QPs", func(o *Options) { o.PostList, o.CQMod, o.TxDepth, o.QPs = 1, 5, 12, 2 }, nil},
+		{"write-bw", "both ways for a while", func(o *Options) { o.Bidi = true; o.Iters = 0; o.Duration = time.Second / 5 }, nil},
+		{"send-bw", "both ways for a while", func(o *Options) { o.Bidi = true; o.Iters = 0; o.Duration = time.Second / 5 }, nil},
+		{"write-bw", "both ways, all sizes", func(o *Options) { o.Bidi = true; o.AllSizes = true; o.Iters = 5 }, nil},
+		{"send-bw", "both ways, all sizes", func(o *Options) { o.Bidi = true; o.AllSizes = true; o.Iters = 5 }, nil},
+		{"send-bw", "UD, all sizes", func(o *Options) { o.Type = roce.UD; o.AllSizes = true; o.Iters = 20 }, nil},
+		{"send-bw", "UD, 4 QPs, sleeping", func(o *Options) { o.Type = roce.UD; o.QPs = 4; o.Events = true; o.Iters = 50 }, nil},
+		{"send-lat", "UC", func(o *Options) { o.Type = roce.UC; o.Inline = 236; o.Size = 236 }, nil},
+		{"send-lat", "beyond inline", func(o *Options) { o.Inline = 236; o.Size = 237 }, nil},
+		{"write-lat", "UC", func(o *Options) { o.Type = roce.UC }, nil},
+		{"read-lat", "all sizes", func(o *Options) { o.AllSizes = true; o.Iters = 5 }, nil},
 		{"atomic-bw", "CAS", func(o *Options) { o.CmpSwap = true }, nil},
 	} {
 		t.Run(strings.TrimSpace(c.test+" "+c.name), func(t *testing.T) {
@@ -122,6 +146,20 @@ func TestRunAgainstItself(t *testing.T) {
 				require.Equal(t, client.Iters*max(client.QPs, 1), int(results[0]["iterations"].(float64)))
 			}
 		})
+	}
+}
+
+// A limited sender keeps its rate: that it does so exactly is for the pacer's tests, with a clock of their own. What a
+// run reports is not above its rate, however busy the machine is.
+func TestLimitedRunsKeepTheirRate(t *testing.T) {
+	for _, rate := range []Rate{{Messages: 5000}, {Bits: 5000 * 8 * 1024}} {
+		server, client := base(nil), base(func(o *Options) { o.Size = 1024; o.Iters = 1000; o.Rate = rate })
+		s, c := contest(t, "write-bw", server, client)
+		require.NoError(t, c.err)
+		require.NoError(t, s.err)
+		got := parse(t, c)[0]["msg_rate_mpps"].(float64) * 1e6
+		require.Greater(t, got, 0.0)
+		require.LessOrEqual(t, got, 5000*1.02)
 	}
 }
 
@@ -205,6 +243,12 @@ func TestOptionsAreChecked(t *testing.T) {
 		{"write-lat", func(o *Options) { o.Events = true }, "watches memory"},
 		{"write-bw", func(o *Options) { o.Duration = time.Second; o.AllSizes = true }, "exclude each other"},
 		{"write-bw", func(o *Options) { o.Size = 2 << 30 }, "--size 2147483648"},
+		{"send-lat", func(o *Options) { o.Rate.Bits = 1e9 }, "one message under way"},
+		{"send-bw", func(o *Options) { o.WarmUp = true }, "only for one-sided"},
+		{"write-bw", func(o *Options) { o.Burst = 129 }, "--burst-size 129: want 1 to the tx depth, 128"},
+		{"write-bw", func(o *Options) { o.RateUnits = "q" }, "want g, M or p"},
+		{"write-bw", func(o *Options) { o.Margin = time.Second; o.Duration = 2 * time.Second }, "less than half"},
+		{"write-bw", func(o *Options) { o.AllSizes = true; o.LimitBW = 1 }, "one size"},
 	} {
 		tt, _ := Find(c.test)
 		o := base(c.o)

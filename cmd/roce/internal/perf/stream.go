@@ -22,24 +22,18 @@ type stream struct {
 	sends bool // this end posts messages
 	takes bool // this end receives messages (SEND)
 	yield bool // the peer starts: send only when the first message is here
+	pacer *pacer
+	held  bool // the pacer holds messages back that there is room for
+	turn  int  // the queue pair that posts first
 
 	start  time.Time
 	now    time.Duration // when the last batch came, since start
 	posts  []time.Duration
 	dones  []time.Duration // when message i was done, 0 if it had no completion of its own
 	sample sample
-}
 
-// sample counts the messages of the measured part of a run. With a duration its ends are cut off, without it is all of it.
-type sample struct {
-	from, to    time.Duration // wanted
-	first, last time.Duration // found
-	base, count int           // messages done at first and at last
-	open        bool
+	counted int // messages that progress knows of
 }
-
-// peakLimit is up to how many messages the times of all are kept, to look for the best part of the run.
-const peakLimit = 20000
 
 // quiet is for how long a message of an unreliable transport may be missing after the peer has sent them all.
 const quiet = 500 * time.Millisecond
@@ -49,16 +43,31 @@ var errTimeUp = errors.New("the time is up")
 
 // run moves the messages and returns what was measured.
 func (s *stream) run(ctx context.Context) (figures, error) {
+	if s.sends && s.o.WarmUp && !s.t.sends() {
+		if err := s.warmUp(ctx); err != nil {
+			return figures{}, err
+		}
+	}
+	if rate := s.o.Rate.messages(s.size); s.sends && rate > 0 {
+		s.pacer = newPacer(rate, s.o.Burst)
+	}
 	if s.o.Duration > 0 {
-		margin := s.o.Duration / 4
-		s.sample.from, s.sample.to = margin, s.o.Duration-margin
-	} else if n := s.o.Iters * len(s.queues); s.sends && n <= peakLimit {
+		s.sample.from, s.sample.to = s.o.window()
+	} else if n := s.o.Iters * len(s.queues); s.sends && n <= peakLimit && !s.o.NoPeak {
 		s.posts, s.dones = make([]time.Duration, 0, n), make([]time.Duration, 0, n)
 	}
+	spent := startClock()
 	if err := s.loop(ctx); err != nil && !errors.Is(err, errTimeUp) {
 		return figures{}, err
 	}
-	return s.figures(), nil
+	sent, got := s.counts()
+	if s.o.Bidi && !s.t.sends() {
+		got = sent // the peer's go past this loop, but as many
+	}
+	f := s.figures()
+	f.spent = spent.stop(sent+got, s.size)
+	s.spent.add(f.spent)
+	return f, nil
 }
 
 func (s *stream) loop(ctx context.Context) error {
@@ -67,13 +76,16 @@ func (s *stream) loop(ctx context.Context) error {
 	if s.takes && (s.o.Type != roce.RC || s.o.Duration > 0) {
 		wait.Stall = quiet // a lost message is nobody's fault; see silence
 	}
-	for !s.finished() {
+	for i := 1; !s.finished(); i++ {
+		if i%lookUp == 0 && ctx.Err() != nil { // while messages flow nobody else looks
+			return context.Cause(ctx)
+		}
 		if s.sends && !s.yield {
 			if err := s.post(); err != nil {
 				return err
 			}
 		}
-		n, err := wait.Wait(ctx, s.wcs)
+		n, err := s.some(ctx, &wait)
 		if session.Stalled(err) {
 			if s.silence() {
 				return nil
@@ -91,6 +103,22 @@ func (s *stream) loop(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// lookUp is how many turns pass between looks at the context.
+const lookUp = 256
+
+// some waits for completions, if the pacer holds messages back for no longer than until the next is due.
+func (s *stream) some(ctx context.Context, wait *session.Waiter) (n int, err error) {
+	if !s.held {
+		return wait.Wait(ctx, s.wcs)
+	}
+	due := s.pacer.next()
+	wait.Nap = max(due-time.Since(s.start), 1)
+	err = wait.Until(ctx, s.wcs, func() bool { return n > 0 || time.Since(s.start) >= due },
+		func(got []roce.WC) error { n = len(got); return nil })
+	wait.Nap = 0
+	return n, err
 }
 
 // finished says whether all messages have gone and come.
@@ -119,25 +147,58 @@ func (s *stream) more(q *queue) int {
 
 // post fills the send queues.
 func (s *stream) post() error {
+	if s.pacer != nil {
+		return s.postPaced()
+	}
 	for _, q := range s.queues {
-		for {
-			n := min(len(q.wrs), s.o.PostList, s.o.TxDepth-(q.posted-q.done), s.more(q))
-			if n <= 0 {
-				break
-			}
-			s.address(q, n)
-			if s.posts != nil {
-				t := time.Since(s.start)
-				for range n {
-					s.posts = append(s.posts, t)
-				}
-			}
-			if err := q.PostSend(q.wrs[:n]...); err != nil {
+		for n := s.room(q); n > 0; n = s.room(q) {
+			if err := s.send(q, n); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// postPaced posts what is due, the queue pairs taking turns.
+func (s *stream) postPaced() error {
+	s.held = false
+	for full := 0; full < len(s.queues); {
+		q := s.queues[s.turn]
+		if n := s.room(q); n > 0 {
+			n = min(n, s.pacer.due(time.Since(s.start)))
+			if n == 0 {
+				s.held = true
+				return nil
+			}
+			if err := s.send(q, n); err != nil {
+				return err
+			}
+			s.pacer.sent += n
+			full = 0
+		} else {
+			full++
+		}
+		s.turn = (s.turn + 1) % len(s.queues)
+	}
+	return nil
+}
+
+// room is how many messages a queue pair takes in one list.
+func (s *stream) room(q *queue) int {
+	return min(len(q.wrs), s.o.PostList, s.o.TxDepth-(q.posted-q.done), s.more(q))
+}
+
+// send posts a list of n messages.
+func (s *stream) send(q *queue, n int) error {
+	s.address(q, n)
+	if s.posts != nil {
+		t := time.Since(s.start)
+		for range n {
+			s.posts = append(s.posts, t)
+		}
+	}
+	return q.PostSend(q.wrs[:n]...)
 }
 
 // address completes the next n requests: which are signaled, and where in the peer's memory they go. Small ones wander over one
@@ -202,29 +263,8 @@ func (s *stream) take(wcs []roce.WC) error {
 			}
 		}
 	}
-	s.measure()
+	s.mark()
 	return nil
-}
-
-// measure moves the ends of the measured part.
-func (s *stream) measure() {
-	m := &s.sample
-	if s.now < m.from || m.to > 0 && s.now > m.to {
-		return
-	}
-	done := 0
-	for _, q := range s.queues {
-		if s.sends {
-			done += q.done
-		} else {
-			done += q.got
-		}
-	}
-	if !m.open && (m.to > 0 || !s.sends) {
-		m.first, m.base = s.now, done // a sender's clock starts with its first post, which is time 0
-	}
-	m.open = true
-	m.last, m.count = s.now, done
 }
 
 // silence says whether nothing will come any more: the time is up, or the peer has gone on to its next round and what is missing
@@ -248,46 +288,4 @@ func (s *stream) silence() bool {
 			want-got, want, s.size, s.o.Type))
 	}
 	return true
-}
-
-// figures are the results: averages over the measured part, and the best part of the run.
-func (s *stream) figures() figures {
-	m := &s.sample
-	n := m.count - m.base
-	if s.takes && !s.sends && m.base > 0 && s.o.Duration == 0 {
-		n = m.count // the first batch counts: perftest's clock starts when it is here, and it counts it
-	}
-	seconds := (m.last - m.first).Seconds()
-	f := figures{Size: uint64(s.size), Iters: uint64(n)}
-	if seconds <= 0 {
-		return f
-	}
-	f.Avg = float64(n) * float64(s.size) / seconds / s.unit()
-	f.Rate = float64(n) / seconds / 1e6
-	f.Peak = s.peak() * float64(s.size) / s.unit()
-	return f
-}
-
-// unit is how many bytes a unit of bandwidth has: MiB, or with --report-gbits 10^9 bits.
-func (r *rig) unit() float64 {
-	if r.o.Gbits {
-		return 1e9 / 8
-	}
-	return 1 << 20
-}
-
-// peak is the highest rate, in messages a second, of any part of the run that starts with a post and ends with a completion.
-func (s *stream) peak() float64 {
-	best := 0.0
-	for j, done := range s.dones {
-		if done == 0 {
-			continue
-		}
-		for i, posted := range s.posts[:min(j+1, len(s.posts))] {
-			if d := done - posted; d > 0 {
-				best = max(best, float64(j-i+1)/d.Seconds())
-			}
-		}
-	}
-	return best
 }

@@ -24,6 +24,7 @@ type volley struct {
 	size  int
 	serve bool // this end makes the first move
 
+	each    int // messages of an exchange: one, or one there and one back
 	times   *hdrhistogram.Histogram
 	last    time.Time        // the post before
 	arrived func(i int) bool // whether message i of the peer is here
@@ -37,8 +38,8 @@ type volley struct {
 type tally struct {
 	size, iters int
 	times       *hdrhistogram.Histogram
-	half        int64 // 2 if a time is that of a round trip of two messages
-	elapsed     time.Duration
+	each        int // messages that a time is of: 2 for a round trip
+	spent       cost
 }
 
 // In an exchange of messages each answer proves that the question arrived, so only every signalEvery-th has a completion, and
@@ -53,7 +54,10 @@ const (
 const longest = int64(time.Minute)
 
 func (r *rig) newVolley(size int) *volley {
-	v := &volley{rig: r, queue: r.queues[0], size: size, times: hdrhistogram.New(1, longest, 3)}
+	v := &volley{rig: r, queue: r.queues[0], size: size, each: 2, times: hdrhistogram.New(1, longest, 3)}
+	if r.t.respOp {
+		v.each = 1
+	}
 	// In perftest the server makes the first WRITE, but the client the first SEND.
 	v.serve = r.link.client != (r.t.Op == roce.WRWrite)
 	switch r.t.Op {
@@ -89,15 +93,13 @@ func (v *volley) run(ctx context.Context) (tally, error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, v.o.Duration, errTimeUp)
 		defer cancel()
 	}
-	start := time.Now()
+	spent := startClock()
 	n, err := v.play(ctx)
 	if errors.Is(err, errTimeUp) {
 		err = nil
 	}
-	t := tally{size: v.size, iters: n, times: v.times, half: 2, elapsed: time.Since(start)}
-	if v.t.respOp {
-		t.half = 1
-	}
+	t := tally{size: v.size, iters: n, times: v.times, each: v.each, spent: spent.stop(n*v.each, v.size)}
+	v.rig.spent.add(t.spent)
 	return t, err
 }
 
@@ -141,6 +143,7 @@ func (v *volley) stamp(i int) {
 		v.times.RecordValue(min(int64(now.Sub(v.last)), longest))
 	}
 	v.last = now
+	v.progress.add(v.each, v.size)
 }
 
 // post sends the next message. A WRITE's last byte is its number, by which the peer knows it.

@@ -14,6 +14,7 @@ type Waiter struct {
 	CQ     *roce.CQ
 	Events bool          // sleep until something happens instead of polling
 	Stall  time.Duration // nothing for so long is an error; 0 waits for ever
+	Nap    time.Duration // Events: ask ready again after so long, though nothing has come; 0: no limit
 }
 
 // spins is how many empty polls pass between looks at the clock and the context: some 100 us, so that neither costs anything.
@@ -62,17 +63,31 @@ func (w *Waiter) some(ctx context.Context, wcs []roce.WC) (int, error) {
 		return w.CQ.Poll(wcs)
 	}
 	wait := ctx
-	if w.Stall > 0 {
+	limit, nap := w.Stall, w.Nap > 0 && (w.Stall == 0 || w.Nap < w.Stall)
+	if nap {
+		limit = w.Nap
+	}
+	if limit > 0 {
+		why := errAwake
+		if !nap {
+			why = &StallError{w.Stall}
+		}
 		var cancel context.CancelFunc
-		wait, cancel = context.WithTimeoutCause(ctx, w.Stall, &StallError{w.Stall})
+		wait, cancel = context.WithTimeoutCause(ctx, limit, why)
 		defer cancel()
 	}
 	n, err := w.CQ.Wait(wait, wcs)
 	if n == 0 && wait.Err() != nil {
 		err = context.Cause(wait)
 	}
+	if err == errAwake {
+		err = nil
+	}
 	return n, err
 }
+
+// errAwake ends a nap.
+var errAwake = errors.New("the nap is over")
 
 // StallError says that nothing happened for too long.
 type StallError struct{ After time.Duration }
