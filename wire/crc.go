@@ -1,8 +1,8 @@
 // CRC-32 (IEEE, reflected) of a few dozen bytes.
 //
-// hash/crc32 is the fastest there is for payloads and is used for them. For headers it has two drawbacks: what it is
-// given escapes to the heap, and its call costs more than the work. So headers go through the table routine below, eight
-// bytes a step: T[k][b] is what byte b contributes to the register after k more bytes have passed.
+// Where there is nothing better (icrc_amd64.go), hash/crc32 is used for payloads. For headers it has two drawbacks: what it
+// is given escapes to the heap, and its call costs more than the work. So headers go through the table routine below,
+// eight bytes a step: T[k][b] is what byte b contributes to the register after k more bytes have passed.
 
 package wire
 

@@ -5,8 +5,9 @@
 //	         TTL/hops                   (FECN, BECN)
 //	         checksum/flow label
 //
-// Masked bytes count as FF. The headers are folded in eight bytes at a time straight from where they lie, the masks or'ed
-// into the words; the rest goes to hash/crc32. Least significant byte first on the wire.
+// Masked bytes count as FF. Where the processor has the instructions, icrc_amd64.go takes the packet as one piece.
+// Elsewhere the headers are folded in eight bytes at a time straight from where they lie, the masks or'ed into the words;
+// the rest goes to hash/crc32. Least significant byte first on the wire.
 
 package wire
 
@@ -54,8 +55,16 @@ func head6(h *[Head6Len]byte, bth *BTH) uint32 {
 	return crc4(r, le.Uint32(bth[8:]))
 }
 
+// useWords chooses icrcWords; tests try both ways.
+var useWords = haveWords
+
 // icrc computes what the last four bytes of the body should hold.
 func icrc(f *Frame) uint32 {
+	if useWords {
+		if crc, ok := icrcWords(f); ok {
+			return crc
+		}
+	}
 	return crcUpdate(HeadCRC(f.Head, (*BTH)(f.Body)), f.Body[BTHLen:len(f.Body)-ICRCLen])
 }
 
