@@ -28,7 +28,9 @@ func plainInput(f *Frame) []byte {
 	return in
 }
 
-func TestICRCAgainstDefinition(t *testing.T) {
+func TestICRCAgainstDefinition(t *testing.T) { bothWays(t, testICRCAgainstDefinition) }
+
+func testICRCAgainstDefinition(t *testing.T) {
 	for _, v := range loadVectors(t) {
 		f := v.frame(t)
 		if !bytes.Equal(plainInput(&f), unhex(t, v.CRCInput)) {
@@ -76,7 +78,9 @@ func TestCRCUpdateEveryLength(t *testing.T) {
 }
 
 // TestICRCCoversWhatItShould flips every bit of every vector: Verify notices unless the bit is masked.
-func TestICRCCoversWhatItShould(t *testing.T) {
+func TestICRCCoversWhatItShould(t *testing.T) { bothWays(t, testICRCCoversWhatItShould) }
+
+func testICRCCoversWhatItShould(t *testing.T) {
 	for _, v := range loadVectors(t) {
 		f := v.frame(t)
 		masked := maskOf(&f)
@@ -176,7 +180,9 @@ func TestSolveEveryIdentification(t *testing.T) {
 	}
 }
 
-func TestSolveEveryLength(t *testing.T) {
+func TestSolveEveryLength(t *testing.T) { bothWays(t, testSolveEveryLength) }
+
+func testSolveEveryLength(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))
 	lengths := []int{MaxBody, MaxBody - 1, 65000}
 	for n := MinBody; n < 1200; n++ {

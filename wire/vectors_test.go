@@ -59,7 +59,9 @@ func (v *vector) frame(t testing.TB) Frame {
 	return f
 }
 
-func TestVectorsVerifyAndSeal(t *testing.T) {
+func TestVectorsVerifyAndSeal(t *testing.T) { bothWays(t, testVectorsVerifyAndSeal) }
+
+func testVectorsVerifyAndSeal(t *testing.T) {
 	for _, v := range loadVectors(t) {
 		f := v.frame(t)
 		var p Packet
