@@ -74,6 +74,22 @@ func Seal(f *Frame) {
 	le.PutUint32(f.Body[len(f.Body)-ICRCLen:], icrc(f))
 }
 
+// SealPayload copies the payload to offset at of the body and seals the frame, in one pass over the bytes where the
+// processor can. Everything else, the pad too, must be there already. What is sealed is what was copied, even if somebody
+// changes the payload meanwhile. It panics if the payload does not fit before the ICRC; it must not overlap the body.
+func SealPayload(f *Frame, at int, payload []byte) {
+	end := len(f.Body) - ICRCLen
+	dst := f.Body[at:end:end][:len(payload)]
+	if useWords {
+		if crc, ok := icrcPayload(f, at, payload); ok {
+			le.PutUint32(f.Body[end:], crc)
+			return
+		}
+	}
+	copy(dst, payload)
+	Seal(f)
+}
+
 // Verify says whether the ICRC is right. Where a UDP port made the IPv4 header up (FrameSynthHead), it is right if some
 // Identification, with DF set, explains it: 16 of the 32 check bits remain.
 func Verify(f *Frame) bool {

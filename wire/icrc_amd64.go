@@ -46,17 +46,44 @@ func icrcWords(f *Frame) (crc uint32, ok bool) {
 	}
 	switch len(f.Head) {
 	case Head4Len:
-		return icrcAVX512(&cover4, &f.Head[0], Head4Len, &f.Body[0], n), true
+		return icrcAVX512(&cover4, &f.Head[0], Head4Len, &f.Body[0], n, nil, 0), true
 	case Head6Len:
-		return icrcAVX512(&cover6, &f.Head[0], Head6Len, &f.Body[0], n), true
+		return icrcAVX512(&cover6, &f.Head[0], Head6Len, &f.Body[0], n, nil, 0), true
 	}
 	return 0, false
 }
 
-// icrcAVX512 computes an ICRC; n is the length of the body without it. It reads nothing else.
+// Copying. The payload on its way into the body passes through registers, so its ICRC costs little more than the copy. The
+// words in front, where headers and payload meet, are taken from the body: the payload's start is copied there first.
+const (
+	copiedFirst = 352  // bytes of a body: no word is copied that starts before 80, and all are that start after this
+	copyWords   = 1024 // length of a payload from which it is faster
+)
+
+// icrcPayload is icrcWords with the payload, which goes to offset at of the body up to its end, copied there. If it is not
+// ok, nothing has been copied.
+func icrcPayload(f *Frame, at int, payload []byte) (crc uint32, ok bool) {
+	if len(payload) < copyWords || at > 80 || at+len(payload) != len(f.Body)-ICRCLen {
+		return 0, false
+	}
+	n := at + len(payload)
+	switch {
+	case n%4 != 0:
+	case len(f.Head) == Head4Len:
+		copy(f.Body[at:copiedFirst], payload)
+		return icrcAVX512(&cover4, &f.Head[0], Head4Len, &f.Body[0], n, &payload[0], at), true
+	case len(f.Head) == Head6Len:
+		copy(f.Body[at:copiedFirst], payload)
+		return icrcAVX512(&cover6, &f.Head[0], Head6Len, &f.Body[0], n, &payload[0], at), true
+	}
+	return 0, false
+}
+
+// icrcAVX512 computes an ICRC; n is the length of the body without it. Unless payload is nil, it is what belongs from
+// offset at to n; it is copied except for the first copiedFirst-at bytes, which are there already.
 //
 //go:noescape
-func icrcAVX512(cover *[16]uint32, head *byte, headLen int, body *byte, n int) uint32
+func icrcAVX512(cover *[16]uint32, head *byte, headLen int, body *byte, n int, payload *byte, at int) uint32
 
 // folding is what the assembly multiplies by.
 var folding = newFolding()

@@ -58,13 +58,36 @@ GLOBL iota<>(SB), RODATA|NOPTR, $64
 	VPCLMULQDQ $0x11, Z9, w, Z11; \
 	VPTERNLOGD XOR3, Z10, Z11, Z8
 
-// func icrcAVX512(cover *[16]uint32, head *byte, headLen int, body *byte, n int) uint32
-TEXT ·icrcAVX512(SB), NOSPLIT, $0-44
+// COPY copies the next group from where the payload is (R14 away) to where it goes, by way of Z20 to Z23.
+#define COPY \
+	VMOVDQU64 (R10)(R14*1), Z20; \
+	VMOVDQU64 64(R10)(R14*1), Z21; \
+	VMOVDQU64 128(R10)(R14*1), Z22; \
+	VMOVDQU64 192(R10)(R14*1), Z23; \
+	VMOVDQU64 Z20, (R10); \
+	VMOVDQU64 Z21, 64(R10); \
+	VMOVDQU64 Z22, 128(R10); \
+	VMOVDQU64 Z23, 192(R10)
+
+// func icrcAVX512(cover *[16]uint32, head *byte, headLen int, body *byte, n int, payload *byte, at int) uint32
+TEXT ·icrcAVX512(SB), NOSPLIT, $0-60
 	MOVQ cover+0(FP), AX
 	MOVQ head+8(FP), SI
 	MOVQ headLen+16(FP), DX
 	MOVQ body+24(FP), DI
 	MOVQ n+32(FP), CX
+
+	// R14: how far from its place the payload is; 0: there, nothing is copied.
+	XORL  R14, R14
+	MOVQ  payload+40(FP), R12
+	TESTQ R12, R12
+	JEQ   head
+	MOVQ  at+48(FP), R14
+	ADDQ  DI, R14
+	SUBQ  R14, R12
+	MOVQ  R12, R14
+
+head:
 
 	// Z1: the head as units of four bytes, the BTH's masks behind it, and the FF as unit 15.
 	CMPQ        DX, $32
@@ -171,7 +194,7 @@ reduce:
 	VPEXTRD       $2, X8, AX
 	NOTL          AX
 	VZEROUPPER
-	MOVL          AX, ret+40(FP)
+	MOVL          AX, ret+56(FP)
 	RET
 
 one:
@@ -207,19 +230,27 @@ long:
 	VMOVDQU64 (R10), Z2
 	VMOVDQU64 64(R10), Z3
 	ADDQ      $128, R10
-	JMP       even
+	JMP       groups
 
 first3:
 	VMOVDQA64 Z16, Z1
 	VMOVDQA64 Z17, Z2
 	VMOVDQU64 (R10), Z3
 	ADDQ      $64, R10
-	JMP       even
+	JMP       groups
 
 first2:
 	VMOVDQA64 Z16, Z2
 	VMOVDQA64 Z17, Z3
-	JMP       even
+	TESTQ     R14, R14
+	JEQ       even
+
+	// The third word may begin in the headers: the group is taken from the body.
+	FOLD(Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, (R10), 64(R10), 128(R10), 192(R10))
+	ADDQ      $256, R10
+	DECQ      R8
+	JNE       copyOdd
+	JMP       swap
 
 first1:
 	// The second word is the first of the next group.
@@ -227,8 +258,14 @@ first1:
 	FOLD(Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z17, (R10), 64(R10), 128(R10))
 	ADDQ      $192, R10
 	DECQ      R8
-	JNE       odd
-	JMP       swap
+	JEQ       swap
+	TESTQ     R14, R14
+	JNE       copyOdd
+	JMP       odd
+
+groups:
+	TESTQ R14, R14
+	JNE   copyEven
 
 even:
 	FOLD(Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, (R10), 64(R10), 128(R10), 192(R10))
@@ -244,10 +281,14 @@ odd:
 
 last:
 	// Z0 to Z3 are the group before the last, Z4 to Z7 what was given to the last.
+	TESTQ  R14, R14
+	JNE    copyLast
 	VPXORD (R10), Z4, Z4
 	VPXORD 64(R10), Z5, Z5
 	VPXORD 128(R10), Z6, Z6
 	VPXORD 192(R10), Z7, Z7
+
+powers:
 	TIMES(Z0, (R13))
 	TIMES(Z1, 64(R13))
 	TIMES(Z2, 128(R13))
@@ -273,3 +314,25 @@ swap:
 	VMOVDQA64 Z11, Z6
 	VMOVDQA64 Z12, Z7
 	JMP       last
+
+copyEven:
+	COPY
+	FOLD(Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z20, Z21, Z22, Z23)
+	ADDQ $256, R10
+	DECQ R8
+	JEQ  swap
+
+copyOdd:
+	COPY
+	FOLD(Z4, Z5, Z6, Z7, Z0, Z1, Z2, Z3, Z20, Z21, Z22, Z23)
+	ADDQ $256, R10
+	DECQ R8
+	JNE  copyEven
+
+copyLast:
+	COPY
+	VPXORD Z20, Z4, Z4
+	VPXORD Z21, Z5, Z5
+	VPXORD Z22, Z6, Z6
+	VPXORD Z23, Z7, Z7
+	JMP    powers

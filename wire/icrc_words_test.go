@@ -95,6 +95,44 @@ func TestICRCOfHeadsWithoutALength(t *testing.T) {
 	})
 }
 
+// TestSealPayload: as copy and Seal, nothing beside the frame written, headers and pad left alone.
+func TestSealPayload(t *testing.T) {
+	bothWays(t, func(t *testing.T) {
+		rnd := rand.New(rand.NewPCG(19, 20))
+		for n := range 4200 {
+			at, pad := BTHLen+rnd.IntN(70), rnd.IntN(4)
+			if n%2 == 0 {
+				at, pad = BTHLen+4*rnd.IntN(18), Pad(n)
+			}
+			head := []int{Head4Len, Head6Len}[rnd.IntN(2)]
+			block := make([]byte, 64+at+n+pad+ICRCLen+64)
+			fill(rnd, block)
+			payload := make([]byte, n)
+			fill(rnd, payload)
+			got := Frame{Head: frameAt(rnd, head, 0, 0).Head, Body: block[64 : len(block)-64 : len(block)-64]}
+			want := append([]byte(nil), block...)
+			copy(want[64+at:], payload)
+			copied := Frame{Head: got.Head, Body: want[64 : len(want)-64]}
+			le.PutUint32(copied.Body[len(copied.Body)-ICRCLen:], plainICRC(&copied))
+			if SealPayload(&got, at, payload); !bytes.Equal(block, want) {
+				t.Fatalf("%d bytes at %d, pad %d: differs from copy and Seal", n, at, pad)
+			}
+		}
+	})
+}
+
+func TestSealPayloadThatDoesNotFit(t *testing.T) {
+	bothWays(t, func(t *testing.T) {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		f := sealed(t, false, 2048, 0)
+		SealPayload(f, BTHLen, make([]byte, 2048+1))
+	})
+}
+
 // TestICRCWordsTakesPaddedBodies: the fast way is taken by everything that a pad makes, or it would be fast for nothing.
 func TestICRCWordsTakesPaddedBodies(t *testing.T) {
 	for n := range 200 {
@@ -140,6 +178,30 @@ func BenchmarkICRC(b *testing.B) {
 				b.SetBytes(int64(n))
 				for b.Loop() {
 					icrc(f)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkSealPayload compares copy and Seal with SealPayload, payloads and bodies one after the other in 64 KiB each.
+func BenchmarkSealPayload(b *testing.B) {
+	const total = 64 << 10
+	for _, n := range []int{256, 512, 1024, 2048, 4096} {
+		src, arena, g := make([]byte, total), make([]byte, total/n*(n+MinBody)), sealed(b, false, n, 0)
+		for _, fused := range []bool{false, true} {
+			b.Run(strconv.Itoa(n)+map[bool]string{false: "/copy,Seal", true: "/SealPayload"}[fused], func(b *testing.B) {
+				b.SetBytes(int64(n))
+				i := 0
+				for b.Loop() {
+					f := Frame{Head: g.Head, Body: arena[i*(n+MinBody) : (i+1)*(n+MinBody)]}
+					if p := src[i*n : (i+1)*n]; fused {
+						SealPayload(&f, BTHLen, p)
+					} else {
+						copy(f.Body[BTHLen:], p)
+						Seal(&f)
+					}
+					i = (i + 1) % (total / n)
 				}
 			})
 		}
