@@ -13,6 +13,9 @@ type Span struct{ mem []byte }
 // Len is the number of bytes that were checked.
 func (s Span) Len() uint32 { return uint32(len(s.mem)) }
 
+// Bytes is the span's memory, to be read only.
+func (s Span) Bytes() []byte { return s.mem }
+
 // Read copies len(dst) bytes at offset off of the span to dst.
 func (s Span) Read(dst []byte, off uint32) {
 	copy(dst, s.mem[off:uint64(off)+uint64(len(dst))])

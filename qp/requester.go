@@ -202,7 +202,8 @@ func (e *Engine) emit(now Time, q *QP, b *wire.Batch) verdict {
 		return full
 	}
 	payload := f.Body[info.HdrLen : uint32(info.HdrLen)+n]
-	if st := e.payload(q, s, payload); st != mr.OK {
+	rest, st := e.payload(q, s, payload)
+	if st != mr.OK {
 		b.Undo()
 		e.failRequest(q, WCLocProtErr)
 		return sent
@@ -212,7 +213,7 @@ func (e *Engine) emit(now Time, q *QP, b *wire.Batch) verdict {
 	if at := info.Off[wire.HdrRETH]; alone {
 		(*wire.RETH)(f.Body[at:]).Put(s.remoteAddr+uint64(r.off), s.rkey, n)
 	}
-	wire.Seal(f)
+	wire.SealPayload(f, int(uint32(info.HdrLen)+n)-len(rest), rest)
 	e.stats.SentPkts++
 	e.spend(now, q, int(body))
 	e.advance(now, q, r.psn, n, last)
@@ -342,11 +343,10 @@ func (q *QP) seek(psn wire.PSN) {
 	}
 }
 
-// payload copies what belongs at the present offset of request s into a packet.
-func (e *Engine) payload(q *QP, s *sendSlot, dst []byte) mr.Status {
+// payload copies what belongs at the present offset of request s into a packet, except for the last piece, which it returns.
+func (e *Engine) payload(q *QP, s *sendSlot, dst []byte) (rest []byte, st mr.Status) {
 	if s.flags&SendInline != 0 {
-		copy(dst, q.sq.inlineRoom(q.req.next)[q.req.off:])
-		return mr.OK
+		return q.sq.inlineRoom(q.req.next)[q.req.off:][:len(dst)], mr.OK
 	}
 	return e.gather(q.pd, q.sq.sgl(q.req.next), q.req.off, dst)
 }

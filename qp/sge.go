@@ -17,8 +17,9 @@ func (e *Engine) checkSGL(pd mr.PD, sgl []SGE, need mr.Access) mr.Status {
 	return mr.OK
 }
 
-// gather copies len(dst) bytes of the message at off out of registered memory.
-func (e *Engine) gather(pd mr.PD, sgl []SGE, off uint32, dst []byte) mr.Status {
+// gather copies len(dst) bytes of the message at off out of registered memory, except for the last piece of them: it returns
+// where that lies, for wire.SealPayload to copy. The engine's turn keeps it valid.
+func (e *Engine) gather(pd mr.PD, sgl []SGE, off uint32, dst []byte) (rest []byte, st mr.Status) {
 	for i := 0; len(dst) > 0; i++ {
 		s := &sgl[i]
 		if off >= s.Length {
@@ -28,12 +29,15 @@ func (e *Engine) gather(pd mr.PD, sgl []SGE, off uint32, dst []byte) mr.Status {
 		n := min(s.Length-off, uint32(len(dst)))
 		span, st := e.cfg.Memory.Local(pd, s.LKey, s.Addr+uint64(off), n, 0)
 		if st != mr.OK {
-			return st
+			return nil, st
+		}
+		if n == uint32(len(dst)) {
+			return span.Bytes(), mr.OK
 		}
 		span.Read(dst[:n], 0)
 		dst, off = dst[n:], 0
 	}
-	return mr.OK
+	return nil, mr.OK
 }
 
 // scatter copies src into registered memory as the message's bytes at off, in ascending order.
