@@ -250,10 +250,11 @@ func (e *Engine) replyRead(now Time, q *QP, b *wire.Batch) verdict {
 	j := r.jobAt(0)
 	n := min(j.left, q.mtu)
 	first, last := j.next == j.start, n == j.left
-	payload := e.putReply(q, b, readResponseOpcode(first, last), wire.SynACK, j.next, n)
-	if payload == nil {
+	op := readResponseOpcode(first, last)
+	if e.putReply(q, b, op, wire.SynACK, j.next, n) == nil {
 		return full
 	}
+	var payload []byte
 	if n > 0 {
 		span, st := e.cfg.Memory.Remote(q.pd, q.qpn, j.rkey, j.va, n, mr.RemoteRead)
 		if st != mr.OK {
@@ -266,9 +267,11 @@ func (e *Engine) replyRead(now Time, q *QP, b *wire.Batch) verdict {
 			e.failAfterReplies(q)
 			return sent
 		}
-		span.Read(payload, 0)
+		payload = span.Bytes()
 	}
-	e.seal(b)
+	frames := b.Frames()
+	wire.SealPayload(&frames[len(frames)-1], int(op.Info().HdrLen), payload)
+	e.stats.SentPkts++
 	e.spend(now, q, int(n))
 	j.next, j.va, j.left = j.next.Next(), j.va+uint64(n), j.left-n
 	if last {
