@@ -33,6 +33,17 @@ var DefaultCongestion = CongestionParams{
 	FastRecoveries: 5, StepRate: 40e6, BigStepRate: 200e6, CNPInterval: 50_000,
 }
 
+// ECT is a traffic class with ECT(0), "ECN-capable transport", in its ECN field, unless the field says something already. A
+// switch marks only such packets when it is congested, and drops the others; without marks there are no CNPs and rates know no
+// bound. RoCE NICs set it for every address vector (section 13, row 37). We do it for connected queue pairs, replies
+// included: no rate is kept for datagrams, so they must not claim to slow down.
+func ECT(trafficClass uint8) uint8 {
+	if trafficClass&3 == 0 {
+		trafficClass |= wire.ECNCapable0
+	}
+	return trafficClass
+}
+
 // rate is the sending rate of one queue pair and what it knows about congestion.
 type rate struct {
 	limited         bool

@@ -27,8 +27,13 @@ type Config struct {
 	Window int
 
 	// Congestion are the constants of the congestion control, DCQCN; zero is qp.DefaultCongestion. It does nothing until a
-	// switch or a receiver marks packets.
+	// switch marks packets.
 	Congestion qp.CongestionParams
+
+	// NoECN keeps switches from marking our packets, and so congestion control from acting. Otherwise the packets of RC and
+	// UC queue pairs say ECT(0) in the ECN field of the IP header, unless their traffic class has ECN bits of its own. It is
+	// not covered by the ICRC, so every peer takes it.
+	NoECN bool
 
 	// NoBackground starts no goroutine. Then nothing at all happens between the application's own calls: no timer fires
 	// and no peer is answered unless somebody polls a completion queue of the device. CQ.Wait polls without sleeping.
@@ -66,6 +71,9 @@ func Open(name string, cfg *Config) (*Device, error) {
 	d := &Device{name: name}
 	if cfg != nil {
 		d.cfg = *cfg
+	}
+	if !d.cfg.NoECN { // a socket's packets have its own traffic class for free
+		d.cfg.Transport.TrafficClass = qp.ECT(d.cfg.Transport.TrafficClass)
 	}
 	port := d.cfg.Port
 	if port == nil {

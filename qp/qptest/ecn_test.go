@@ -146,3 +146,35 @@ func TestMarks(t *testing.T) {
 		t.Errorf("%d marked, %d CNPs", l.Stats.Marked, a.Engine.Stats().RcvdCNP)
 	}
 }
+
+// TestECT: a connected queue pair's packets, answers included, may be marked if the engine is told so, and say what the user
+// wants said otherwise. Datagrams and the attributes are as the user gave them; CNPs are of a class of their own.
+func TestECT(t *testing.T) {
+	nc := NodeConfig{}
+	nc.Engine.ECN = true
+	for class, want := range map[uint8]uint8{0: 2, 0x68: 0x6a, 0x6a: 0x6a, 0x69: 0x69, 0x6b: 0x6b} {
+		tos := func(want uint8) func(*wire.Packet) string {
+			return func(p *wire.Packet) string { return field("TOS", p.Frame.TOS(), want) }
+		}
+		for _, typ := range []qp.QPType{qp.RC, qp.UC} {
+			s := NewScript(t)
+			a := s.newEnd(nc, QPConfig{Type: typ, TrafficClass: class})
+			p := s.rawPeer(a, NodeConfig{Raw: true}, 0)
+			s.Post(a, a.Write(0, 10, a.Remote, 0))
+			s.Drop(a, tos(want))
+			p.Inject(marked(Craft{Op: map[qp.QPType]wire.Opcode{qp.RC: wire.RCSendOnly, qp.UC: wire.UCSendOnly}[typ]}))
+			s.Drop(a, tos(0xc2)) // the CNP
+			if typ == qp.RC {
+				s.Drop(a, tos(want)) // an RNR NAK
+			}
+			if got, _ := a.Node.Engine.QueryQP(a.QP.QP); got.AV.TrafficClass != class {
+				t.Errorf("traffic class %#x is %#x when queried", class, got.AV.TrafficClass)
+			}
+		}
+		s := NewScript(t)
+		g := s.gram(nc, QPConfig{})
+		r := s.rawPeer(g, NodeConfig{Raw: true}, 0)
+		s.Post(g, g.datagramTo(g, g.handle(r.GID, qp.AHAttr{TrafficClass: class}), 10))
+		s.Drop(g, tos(class))
+	}
+}
