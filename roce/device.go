@@ -26,8 +26,8 @@ type Config struct {
 	// Window is how many packets an RC queue pair may have unacknowledged; 0 is qp.DefaultWindow.
 	Window int
 
-	// Congestion are the constants of the congestion control, DCQCN; zero is qp.DefaultCongestion. It does nothing until a
-	// switch marks packets.
+	// Congestion are the constants of the congestion control, DCQCN; zero is qp.DefaultCongestion with the line rate that the
+	// interface has, if it says so. It does nothing until a switch marks packets.
 	Congestion qp.CongestionParams
 
 	// NoECN keeps switches from marking our packets, and so congestion control from acting. Otherwise the packets of RC and
@@ -104,6 +104,20 @@ func Open(name string, cfg *Config) (*Device, error) {
 		}
 	}
 	return d, nil
+}
+
+// congestion returns the constants of the congestion control. Virtual interfaces may claim speeds that stem from a time when
+// there was little else: tun says 10 Mbit/s.
+func (d *Device) congestion() qp.CongestionParams {
+	const least = 1000
+	c := d.cfg.Congestion
+	if c == (qp.CongestionParams{}) {
+		c = qp.DefaultCongestion
+		if d.info.SpeedMbps >= least {
+			c.LineRate = uint64(d.info.SpeedMbps) * 1e6
+		}
+	}
+	return c
 }
 
 // Name is the name that the device was opened with.

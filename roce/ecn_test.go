@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/wire"
 )
@@ -100,4 +101,37 @@ func TestECNIsTheSockets(t *testing.T) {
 		}
 		must(t, d.Close())
 	}
+}
+
+// speedPort is a port on an interface of some speed.
+type speedPort struct {
+	transport.Port
+	mbps int
+}
+
+func (p speedPort) Info() transport.Info {
+	i := p.Port.Info()
+	i.SpeedMbps = p.mbps
+	return i
+}
+
+func TestLineRate(t *testing.T) {
+	for mbps, want := range map[int]uint64{0: qp.DefaultCongestion.LineRate, 10: qp.DefaultCongestion.LineRate, 25000: 25e9} {
+		d := openDevice(t, "pipe:speed", func(p transport.Port) transport.Port { return speedPort{p, mbps} })
+		c := d.congestion()
+		if c.LineRate != want {
+			t.Errorf("interface of %d Mbit/s: line rate %d", mbps, c.LineRate)
+		}
+		c.LineRate = qp.DefaultCongestion.LineRate
+		if c != qp.DefaultCongestion {
+			t.Errorf("%+v", c)
+		}
+	}
+	own := qp.CongestionParams{LineRate: 7e9}
+	d, err := Open("pipe:speed", &Config{Congestion: own})
+	must(t, err)
+	if got := d.congestion(); got != own {
+		t.Errorf("%+v", got)
+	}
+	must(t, d.Close())
 }

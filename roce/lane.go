@@ -83,8 +83,8 @@ type lane struct {
 func newLane(d *Device, index int, port transport.Port) *lane {
 	l := &lane{dev: d, index: index, port: port, deadline: qp.Never}
 	l.engine = qp.NewEngine(qp.Config{Memory: d.mem, Rand: random.Uint64, GIDs: d.info.GIDs, SrcPort: d.info.SrcPort,
-		MaxMTU: MTU4096, Lane: uint8(index), LaneBits: laneBits(1), SplitWrites: d.info.MaxRun > 1, Window: d.cfg.Window, Congestion: d.cfg.Congestion,
-		ECN: !d.cfg.NoECN})
+		MaxMTU: MTU4096, Lane: uint8(index), LaneBits: laneBits(1), SplitWrites: d.info.MaxRun > 1, Window: d.cfg.Window,
+		Congestion: d.congestion(), ECN: !d.cfg.NoECN})
 	l.reader = d.mem.NewReader()
 	l.tx = wire.NewBatch(txBatch, maxBody)
 	l.tx.MaxRun(d.info.MaxRun)

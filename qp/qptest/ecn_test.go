@@ -68,6 +68,8 @@ func TestRate(t *testing.T) {
 	s := NewScript(t)
 	nc := NodeConfig{}
 	nc.Engine.Window = 1000
+	nc.Engine.Congestion = qp.DefaultCongestion
+	nc.Engine.Congestion.LineRate = 10e9
 	a := s.newEnd(nc, QPConfig{MTU: wire.MTU4096, NoTimeout: true})
 	p := s.rawPeer(a, NodeConfig{Raw: true}, 0)
 	psn := wire.PSN(0)
@@ -88,7 +90,7 @@ func TestRate(t *testing.T) {
 	if g := gap(); g != 0 {
 		t.Errorf("unlimited, but %d ns between packets", g)
 	}
-	line := qp.DefaultCongestion.LineRate
+	line := nc.Engine.Congestion.LineRate
 	wire4K := func(rate uint64) qp.Time { return qp.Time(uint64(4096+60+8) * 8 * uint64(Second) / rate) }
 	near := func(got, want qp.Time) bool { return got > want*8/10 && got < want*12/10 }
 	for cut := range 3 {
@@ -98,11 +100,11 @@ func TestRate(t *testing.T) {
 		if got, want := gap(), wire4K(line>>(cut+1)); !near(got, want) {
 			t.Errorf("after %d CNPs %d ns between packets, want about %d", cut+1, got, want)
 		}
-		s.RunUntil(at + 50*Microsecond) // the next raise would come after 55 us
+		s.RunUntil(at + 50*Microsecond) // the next raise would come after 1.5 ms
 	}
-	s.Advance(Second)
+	s.Advance(3 * Second)
 	if g := gap(); g > wire4K(line) {
-		t.Errorf("a second after the last CNP still %d ns between packets", g)
+		t.Errorf("three seconds after the last CNP still %d ns between packets", g)
 	}
 }
 
