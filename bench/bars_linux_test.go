@@ -57,11 +57,7 @@ func TestJudge(t *testing.T) {
 // Every bar must be about cases that exist, or it would never be measured.
 func TestBarsNameCases(t *testing.T) {
 	names := map[string]bool{}
-	cases := append(append(ceilingCases(), rivalCases()...), insideCases()...)
-	for _, port := range allPorts {
-		cases = append(cases, ourCases(port)...)
-	}
-	for _, c := range append(cases, guestCases(barredPorts)...) {
+	for _, c := range everyCase() {
 		names[c.Name] = true
 	}
 	for _, b := range allBars() {
