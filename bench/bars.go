@@ -166,6 +166,29 @@ func (b *Bar) judge(r *Results) Verdict {
 	return v
 }
 
+// extremes are the cases of ours on this machine that do best and worst by their bars.
+func (r *Results) extremes(bars []Bar) (best, worst string) {
+	most, least := 0.0, math.Inf(1)
+	for i := range bars {
+		b := &bars[i]
+		v := b.judge(r)
+		if v.State == "not measured" || len(b.Against) == 0 || !strings.HasPrefix(b.Ours, "ours/") {
+			continue
+		}
+		margin := v.Ratio / b.Factor
+		if b.Rule == atMost {
+			margin = 1 / margin
+		}
+		if margin > most {
+			most, best = margin, b.Ours
+		}
+		if margin < least {
+			least, worst = margin, b.Ours
+		}
+	}
+	return best, worst
+}
+
 // best of several figures by their medians.
 func best(r *Results, names []string) (best *Figure) {
 	for _, name := range names {

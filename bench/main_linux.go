@@ -1,6 +1,6 @@
 // Command bench measures goroce against what the machine can do and against its competitors, in one run.
 //
-//	go run ./bench            everything, three rounds; writes bench/RESULTS.md, results.json and plots/
+//	go run ./bench            everything, three rounds; writes bench/RESULTS.md, results.json, plots/ and profiles/
 //	go run ./bench -quick     one short round
 //	go run ./bench -list      what there is; -only and -skip choose by regular expression
 //
@@ -77,7 +77,7 @@ func benchMain(ctx context.Context, args []string) error {
 	f.BoolVar(&o.list, "list", false, "list the cases and end")
 	f.StringVar(&o.only, "only", "", "play only cases whose name matches this `regexp`")
 	f.StringVar(&o.skip, "skip", "", "leave out cases whose name matches this `regexp`")
-	f.StringVar(&o.out, "out", "", "`folder` for RESULTS.md, results.json and plots (default bench, and none for a quick or partial run)")
+	f.StringVar(&o.out, "out", "", "`folder` for RESULTS.md, results.json, plots and profiles (default bench, and none for a quick or partial run)")
 	f.BoolVar(&o.guest, "guest", true, "also play in the guest with rxe")
 	f.Parse(args)
 	if o.quick {
@@ -181,6 +181,9 @@ func measure(ctx context.Context, o options, choice func([]Case) []Case, r *Resu
 	ports = slices.DeleteFunc(ports, func(p string) bool { return !slices.Contains(barredPorts, p) })
 	cases = slices.Concat(cases, insideCases(), fairCases(ports))
 	playRounds(ctx, host, set, choice(cases), o.rounds, r, progress)
+	if o.out != "" {
+		profileExtremes(ctx, host, set, cases, r, progress)
+	}
 	s.Close()
 
 	if o.guest && ctx.Err() == nil && len(choice(guestCases(ports))) > 0 {

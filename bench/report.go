@@ -1,6 +1,6 @@
 package main
 
-// RESULTS.md and its pictures, out of the results alone: verdicts first, then every figure, then what could not be had.
+// RESULTS.md, its pictures and profiles, out of the results alone: verdicts first, then every figure, then what could not be had.
 
 import (
 	"bytes"
@@ -31,10 +31,12 @@ type Machine struct {
 	Rivals     string `json:"competitors,omitempty"`
 }
 
-// write makes RESULTS.md, results.json and plots/ in a folder.
+// write makes RESULTS.md, results.json, plots/ and profiles/ in a folder.
 func (r *Results) write(dir string) error {
-	if err := os.MkdirAll(filepath.Join(dir, "plots"), 0o755); err != nil {
-		return err
+	for _, sub := range []string{"plots", "profiles"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
+			return err
+		}
 	}
 	if err := r.writeJSON(filepath.Join(dir, "results.json")); err != nil {
 		return err
@@ -47,6 +49,13 @@ func (r *Results) write(dir string) error {
 			return err
 		}
 		fmt.Fprintf(&b, "![%s](plots/%s)\n\n", p.title, p.file)
+	}
+	for _, p := range r.Profiles {
+		file := filepath.Join("profiles", p.Name+".txt")
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(p.Case+"\n\n"+p.Text), 0o644); err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "[Where the time goes](%s) in the case that is %s by its bar, %s.\n\n", filepath.ToSlash(file), p.Name, p.Case)
 	}
 	r.writeFigures(&b)
 	r.writeMissing(&b)
