@@ -12,29 +12,32 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// classes counts packets by the traffic class in their IP header, at both ends of a wire.
+// classes counts packets by the queue pair that they are for and the traffic class in their IP header, at both ends of a wire.
 type classes struct {
 	mu   sync.Mutex
-	seen map[uint8]int
+	seen map[uint32]map[uint8]int
 }
 
 func (c *classes) wrap(p transport.Port) transport.Port {
 	return transport.Capture(p, transport.CaptureFunc(func(_ transport.Direction, _ time.Time, f *wire.Frame) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.seen[f.TOS()]++
+		qpn := (*wire.BTH)(f.Body).DestQP()
+		if c.seen[qpn] == nil {
+			c.seen[qpn] = map[uint8]int{}
+		}
+		c.seen[qpn][f.TOS()]++
 	}))
 }
 
-// only checks that there were packets, all of one class, and forgets them.
-func (c *classes) only(t *testing.T, what any, want uint8) {
+// only checks that there were packets for a queue pair, all of one class.
+func (c *classes) only(t *testing.T, to *end, want uint8) {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.seen) != 1 || c.seen[want] == 0 {
-		t.Errorf("%+v: packets by traffic class: %v, want all to be %#x", what, c.seen, want)
+	if seen := c.seen[to.qp.QPN()]; len(seen) != 1 || seen[want] == 0 {
+		t.Errorf("packets to a %v queue pair by traffic class: %v, want all to be %#x", to.qp.Type(), seen, want)
 	}
-	clear(c.seen)
 }
 
 // TestECN: requests, READ responses and acknowledgements of connected queue pairs may be marked. Datagrams do not slow down, so
@@ -51,7 +54,7 @@ func TestECN(t *testing.T) {
 	}}
 	for _, w := range append(wires, without) {
 		t.Run(w.name, func(t *testing.T) {
-			c := &classes{seen: map[uint8]int{}}
+			c := &classes{seen: map[uint32]map[uint8]int{}}
 			da, db := w.open(t, c.wrap)
 			for class, want := range map[uint8]uint8{0: 2, 0x68: 0x6a, 0x6a: 0x6a, 0x01: 0x01} {
 				if w.name == without.name {
@@ -66,7 +69,8 @@ func TestECN(t *testing.T) {
 					a.post(SendWR{Opcode: op, SGL: []SGE{a.mr.SGE(0, 5000)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
 					a.wait()
 				}
-				c.only(t, class, want)
+				c.only(t, a, want)
+				c.only(t, b, want)
 			}
 			a, b := newEnd(t, da, UD, 8192), newEnd(t, db, UD, 8192)
 			must(t, a.qp.Activate(7))
@@ -76,7 +80,7 @@ func TestECN(t *testing.T) {
 			must(t, err)
 			a.post(SendWR{Opcode: WRSend, SGL: []SGE{a.mr.SGE(0, 10)}, AH: ah, RemoteQPN: b.qp.QPN(), RemoteQKey: 7})
 			b.wait()
-			c.only(t, UD, 0)
+			c.only(t, b, 0)
 			must(t, a.pd.DestroyAH(ah))
 		})
 	}
