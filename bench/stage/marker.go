@@ -6,9 +6,9 @@ package stage
 // transports, as switches of RoCE networks do (RED on the instantaneous queue): never below a length of the queue, always above
 // another, and between the two with a probability that grows to a greatest value.
 //
-// Kernels have qdiscs that mark (red, codel), but few machines for which this is written have all of them; every one has the
-// token bucket and eBPF. The program keeps account of the queue in front of the bucket: the same packets go in, at the same
-// rate they go out, so that it knows when the last of them will have left.
+// There are qdiscs that mark (red, codel), but kernels of small virtual machines often lack them, and have the token bucket and
+// eBPF. The program keeps account of the queue in front of the bucket: the same packets go in, and they go out at the same rate,
+// so that it knows when the last of them will have left. It needs no look at the queue itself, which the kernel would not allow.
 
 import (
 	"fmt"
