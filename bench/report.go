@@ -69,16 +69,18 @@ func (r *Results) writeHead(b *bytes.Buffer) {
 	if m.Virtual {
 		virtual = ", a virtual machine"
 	}
-	fmt.Fprintf(b, "**Machine**: %d × %s%s, %s memory, %s, %s. Load when the run began: %s.\n", m.Processors, m.Processor, virtual, m.Memory, m.Kernel, m.Go, m.Load)
-	fmt.Fprintf(b, "**Network**: a veth pair of MTU %d between two network namespaces; the client or sender on processor 0, the server or receiver on %d.\n", m.MTU, min(1, m.Processors-1))
+	fmt.Fprintf(b, "- **Machine**: %d × %s%s, %s memory, %s, %s. Load when the run began: %s.\n", m.Processors, m.Processor, virtual, m.Memory, m.Kernel, m.Go, m.Load)
+	fmt.Fprintf(b, "- **Network**: a veth pair of MTU %d between two network namespaces; the client or sender on processor 0, the server or receiver on %d.\n", m.MTU, min(1, m.Processors-1))
+	b.WriteString("- **Bottleneck** (cases fair/): two senders, a bridge and a receiver in a namespace each; the bridge's way to the receiver has a token\n" +
+		"  bucket of 1 Gbit/s, in front of which packets are marked as switches do (RED on the queue's length).\n")
 	if m.Guest != "" {
-		fmt.Fprintf(b, "**Guest with rxe**: %s. Its speeds say nothing about hardware; both stacks ran in it, on one veth pair, in turn.\n", m.Guest)
+		fmt.Fprintf(b, "- **Guest with rxe**: %s. Its speeds say nothing about hardware; both stacks ran in it, on one veth pair, in turn.\n", m.Guest)
 	}
 	if m.Rivals != "" {
-		fmt.Fprintf(b, "**Competitors**: %s.\n", m.Rivals)
+		fmt.Fprintf(b, "- **Competitors**: %s.\n", m.Rivals)
 	}
-	fmt.Fprintf(b, "**Rounds**: %d, interleaved (every case once, then every case again), %s a case. Figures are medians; spread is the least and the greatest round.\n", r.Rounds, r.Duration)
-	b.WriteString("Latencies are half a round trip. Ratios are those of medians of this run, and in brackets those within single rounds.\n\n")
+	fmt.Fprintf(b, "- **Rounds**: %d, interleaved (every case once, then every case again), %s a case. Figures are medians; spread is the least and the greatest round.\n", r.Rounds, r.Duration)
+	b.WriteString("\nLatencies are half a round trip. Ratios are those of medians of this run, and in brackets those within single rounds.\n\n")
 }
 
 func (r *Results) writeVerdicts(b *bytes.Buffer) {
