@@ -83,6 +83,14 @@ var insideBars = []Bar{
 	{"allocations on the hot path", "inside/allocs", nil, atMost, 0},
 }
 
+// bars of two flows through one bottleneck. The queue may not be longer than twice the length from which everything is marked:
+// it goes beyond that while marks are on their way.
+var fairBars = []Bar{
+	{"two flows through one marked bottleneck, the smaller to the larger", "fair/%s/ratio", nil, atLeast, 0.9},
+	{"two flows through one marked bottleneck, packets lost once converged", "fair/%s/drops", nil, atMost, 0},
+	{"two flows through one marked bottleneck, longest queue once converged", "fair/%s/backlog", nil, atMost, 2 * fairMarkAll >> 10},
+}
+
 // ports that goroce has; xdp is measured where it can be and has no bar of its own.
 var (
 	allPorts    = []string{"udp", "packet", "xdp"}
@@ -91,7 +99,7 @@ var (
 
 func allBars() (bars []Bar) {
 	for _, port := range barredPorts {
-		bars = append(bars, onPort(slices.Concat(portBars, onePortBars[port]), port)...)
+		bars = append(bars, onPort(slices.Concat(portBars, onePortBars[port], fairBars), port)...)
 	}
 	bars = append(bars, insideBars...)
 	for _, port := range barredPorts {
@@ -156,6 +164,29 @@ func (b *Bar) judge(r *Results) Verdict {
 		v.State = "pass"
 	}
 	return v
+}
+
+// extremes are the cases of ours on this machine that do best and worst by their bars.
+func (r *Results) extremes(bars []Bar) (best, worst string) {
+	most, least := 0.0, math.Inf(1)
+	for i := range bars {
+		b := &bars[i]
+		v := b.judge(r)
+		if v.State == "not measured" || len(b.Against) == 0 || !strings.HasPrefix(b.Ours, "ours/") {
+			continue
+		}
+		margin := v.Ratio / b.Factor
+		if b.Rule == atMost {
+			margin = 1 / margin
+		}
+		if margin > most {
+			most, best = margin, b.Ours
+		}
+		if margin < least {
+			least, worst = margin, b.Ours
+		}
+	}
+	return best, worst
 }
 
 // best of several figures by their medians.

@@ -57,11 +57,7 @@ func TestJudge(t *testing.T) {
 // Every bar must be about cases that exist, or it would never be measured.
 func TestBarsNameCases(t *testing.T) {
 	names := map[string]bool{}
-	cases := append(append(ceilingCases(), rivalCases()...), insideCases()...)
-	for _, port := range allPorts {
-		cases = append(cases, ourCases(port)...)
-	}
-	for _, c := range append(cases, guestCases(barredPorts)...) {
+	for _, c := range everyCase() {
 		names[c.Name] = true
 	}
 	for _, b := range allBars() {
@@ -79,6 +75,7 @@ func TestReport(t *testing.T) {
 		"inside/scale/1": {100}, "inside/scale/10": {110}}, nil)
 	r.add(&Case{Name: "iperf3/tcp/1M", Unit: gbps}, 1, 0, errors.New("no | such\nprogram"))
 	r.Missing = []string{"goroce on port xdp: needs CAP_BPF"}
+	r.Profiles = []Profile{{"worst", "ours/udp/write-bw/64K", "flat flat%"}}
 	r.judge(allBars())
 	if err := r.write(dir); err != nil {
 		t.Fatal(err)
@@ -88,12 +85,35 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"| 2.00 | 4.00 | 0.5 (0.25–0.75) | **fail** |", "no / such program", "needs CAP_BPF", "plots/bandwidth.svg", "plots/scale.svg",
+		"[Where the time goes](profiles/worst.txt) in the case that is worst by its bar, ours/udp/write-bw/64K.",
 		"| ours/udp/write-bw/64K |  | 2.00 | 1.00–3.00 | Gbit/s | 3 |"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("RESULTS.md lacks %q", want)
 		}
 	}
+	if profile, err := os.ReadFile(filepath.Join(dir, "profiles", "worst.txt")); err != nil || string(profile) != "ours/udp/write-bw/64K\n\nflat flat%" {
+		t.Errorf("profile %q, %v", profile, err)
+	}
 	if t.Failed() {
 		t.Logf("%s", text)
+	}
+}
+
+// The best and the worst case are those that are furthest from their bars, whichever way a bar goes.
+func TestExtremes(t *testing.T) {
+	r := resultsOf(map[string][]float64{"ours/a": {20}, "ours/b": {1}, "ours/c": {5}, "theirs": {10}, "lat": {4}, "inside/d": {1000}},
+		map[string]Unit{"ours/b": usec, "ours/c": usec, "lat": usec})
+	bars := []Bar{
+		{"", "ours/a", []string{"theirs"}, atLeast, 1},      // twice as good as wanted
+		{"", "ours/b", []string{"lat"}, atMost, 1},          // four times
+		{"", "ours/c", []string{"lat"}, atMost, 1},          // a little worse
+		{"", "inside/d", []string{"theirs"}, atLeast, 1},    // not of roce perf
+		{"", "ours/absent", []string{"theirs"}, atLeast, 1}, // not measured
+	}
+	if best, worst := r.extremes(bars); best != "ours/b" || worst != "ours/c" {
+		t.Errorf("best %s, worst %s", best, worst)
+	}
+	if best, worst := (&Results{}).extremes(bars); best != "" || worst != "" {
+		t.Errorf("of nothing: best %s, worst %s", best, worst)
 	}
 }

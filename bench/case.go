@@ -63,6 +63,7 @@ type Case struct {
 	Unit   Unit
 	Play   func(Setting) Play
 	Figure func(server, client []byte) (float64, error)
+	Shared bool // other cases have the same play and take other figures from it: it is performed once a round
 }
 
 // limit is the time after which a case has failed. Some programs count repetitions and not time, so it is ample.

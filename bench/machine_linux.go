@@ -4,8 +4,10 @@ package main
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -13,7 +15,7 @@ import (
 
 func describeMachine(mtu int) Machine {
 	m := Machine{Processors: runtime.NumCPU(), Go: runtime.Version(), MTU: mtu,
-		Processor: field("/proc/cpuinfo", "model name"), Memory: field("/proc/meminfo", "MemTotal"), Virtual: strings.Contains(field("/proc/cpuinfo", "flags"), "hypervisor")}
+		Processor: field("/proc/cpuinfo", "model name"), Memory: memory(), Virtual: strings.Contains(field("/proc/cpuinfo", "flags"), "hypervisor")}
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {
 		m.Kernel = unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:]) + " " + unix.ByteSliceToString(u.Machine[:])
@@ -22,6 +24,16 @@ func describeMachine(mtu int) Machine {
 		m.Load, _, _ = strings.Cut(string(text), " ")
 	}
 	return m
+}
+
+// memory is how much there is, in GiB.
+func memory() string {
+	kib, _, _ := strings.Cut(field("/proc/meminfo", "MemTotal"), " ")
+	n, err := strconv.ParseFloat(kib, 64)
+	if err != nil {
+		return "unknown"
+	}
+	return fmt.Sprintf("%.1f GiB", n/(1<<20))
 }
 
 // field returns the first value of a "name : value" file.

@@ -1,14 +1,16 @@
 // Command bench measures goroce against what the machine can do and against its competitors, in one run.
 //
-//	go run ./bench            everything, three rounds; writes bench/RESULTS.md, results.json and plots/
+//	go run ./bench            everything, three rounds; writes bench/RESULTS.md, results.json, plots/ and profiles/
 //	go run ./bench -quick     one short round
 //	go run ./bench -list      what there is; -only and -skip choose by regular expression
 //
 // The stages of a run: fetch the competitors' packages and build the roce command; the stage (two network namespaces and a
 // veth pair, package stage) with its cases in interleaved rounds: ceilings (package raw), competitors, goroce on each port,
-// what shows from inside (package inside); then the guest with rxe and both stacks in it; then the verdicts and the report.
+// what shows from inside (package inside), two flows through a bottleneck; then the guest with rxe and both stacks in it; then
+// the verdicts and the report.
 //
-// The same program is both ends of the ceilings and of the inside measurements: "bench raw" and "bench inside".
+// The same program is both ends of the ceilings, of the inside measurements and of the bottleneck: "bench raw", "bench inside",
+// "bench fair".
 package main
 
 import (
@@ -42,10 +44,11 @@ func main() {
 	defer stop()
 	run := benchMain
 	if len(os.Args) > 1 {
-		if end, ok := map[string]func(context.Context, []string) error{"raw": rawMain, "inside": insideMain}[os.Args[1]]; ok {
+		if end, ok := map[string]func(context.Context, []string) error{"raw": rawMain, "inside": insideMain, "fair": fairMain}[os.Args[1]]; ok {
 			run = end
 			os.Args = append(os.Args[:1], os.Args[2:]...)
 			stop() // ends of cases die when they are told to
+			ctx = context.Background()
 		}
 	}
 	if err := run(ctx, os.Args[1:]); err != nil {
@@ -74,7 +77,7 @@ func benchMain(ctx context.Context, args []string) error {
 	f.BoolVar(&o.list, "list", false, "list the cases and end")
 	f.StringVar(&o.only, "only", "", "play only cases whose name matches this `regexp`")
 	f.StringVar(&o.skip, "skip", "", "leave out cases whose name matches this `regexp`")
-	f.StringVar(&o.out, "out", "", "`folder` for RESULTS.md, results.json and plots (default bench, and none for a quick or partial run)")
+	f.StringVar(&o.out, "out", "", "`folder` for RESULTS.md, results.json, plots and profiles (default bench, and none for a quick or partial run)")
 	f.BoolVar(&o.guest, "guest", true, "also play in the guest with rxe")
 	f.Parse(args)
 	if o.quick {
@@ -140,7 +143,7 @@ func everyCase() []Case {
 	for _, port := range allPorts {
 		cases = append(cases, ourCases(port)...)
 	}
-	return append(append(cases, insideCases()...), guestCases(barredPorts)...)
+	return slices.Concat(cases, insideCases(), fairCases(barredPorts), guestCases(barredPorts))
 }
 
 // measure plays on this machine and then in the guest. What could not be had goes into the results; an error is one that
@@ -175,11 +178,14 @@ func measure(ctx context.Context, o options, choice func([]Case) []Case, r *Resu
 	for _, port := range ports {
 		cases = append(cases, ourCases(port)...)
 	}
-	cases = append(cases, insideCases()...)
+	ports = slices.DeleteFunc(ports, func(p string) bool { return !slices.Contains(barredPorts, p) })
+	cases = slices.Concat(cases, insideCases(), fairCases(ports))
 	playRounds(ctx, host, set, choice(cases), o.rounds, r, progress)
+	if o.out != "" {
+		profileExtremes(ctx, host, set, cases, r, progress)
+	}
 	s.Close()
 
-	ports = slices.DeleteFunc(ports, func(p string) bool { return !slices.Contains(barredPorts, p) })
 	if o.guest && ctx.Err() == nil && len(choice(guestCases(ports))) > 0 {
 		if err := measureGuest(ctx, o, choice, set, ports, r, progress); err != nil {
 			r.Missing = append(r.Missing, "the guest with rxe: "+err.Error())

@@ -1,6 +1,6 @@
 package main
 
-// RESULTS.md and its pictures, out of the results alone: verdicts first, then every figure, then what could not be had.
+// RESULTS.md, its pictures and profiles, out of the results alone: verdicts first, then every figure, then what could not be had.
 
 import (
 	"bytes"
@@ -31,10 +31,12 @@ type Machine struct {
 	Rivals     string `json:"competitors,omitempty"`
 }
 
-// write makes RESULTS.md, results.json and plots/ in a folder.
+// write makes RESULTS.md, results.json, plots/ and profiles/ in a folder.
 func (r *Results) write(dir string) error {
-	if err := os.MkdirAll(filepath.Join(dir, "plots"), 0o755); err != nil {
-		return err
+	for _, sub := range []string{"plots", "profiles"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
+			return err
+		}
 	}
 	if err := r.writeJSON(filepath.Join(dir, "results.json")); err != nil {
 		return err
@@ -48,6 +50,13 @@ func (r *Results) write(dir string) error {
 		}
 		fmt.Fprintf(&b, "![%s](plots/%s)\n\n", p.title, p.file)
 	}
+	for _, p := range r.Profiles {
+		file := filepath.Join("profiles", p.Name+".txt")
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(p.Case+"\n\n"+p.Text), 0o644); err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "[Where the time goes](%s) in the case that is %s by its bar, %s.\n\n", filepath.ToSlash(file), p.Name, p.Case)
+	}
 	r.writeFigures(&b)
 	r.writeMissing(&b)
 	return os.WriteFile(filepath.Join(dir, "RESULTS.md"), b.Bytes(), 0o644)
@@ -60,16 +69,18 @@ func (r *Results) writeHead(b *bytes.Buffer) {
 	if m.Virtual {
 		virtual = ", a virtual machine"
 	}
-	fmt.Fprintf(b, "**Machine**: %d × %s%s, %s memory, %s, %s. Load when the run began: %s.\n", m.Processors, m.Processor, virtual, m.Memory, m.Kernel, m.Go, m.Load)
-	fmt.Fprintf(b, "**Network**: a veth pair of MTU %d between two network namespaces; the client or sender on processor 0, the server or receiver on %d.\n", m.MTU, min(1, m.Processors-1))
+	fmt.Fprintf(b, "- **Machine**: %d × %s%s, %s memory, %s, %s. Load when the run began: %s.\n", m.Processors, m.Processor, virtual, m.Memory, m.Kernel, m.Go, m.Load)
+	fmt.Fprintf(b, "- **Network**: a veth pair of MTU %d between two network namespaces; the client or sender on processor 0, the server or receiver on %d.\n", m.MTU, min(1, m.Processors-1))
+	b.WriteString("- **Bottleneck** (cases fair/): two senders, a bridge and a receiver in a namespace each; the bridge's way to the receiver has a token\n" +
+		"  bucket of 1 Gbit/s, in front of which packets are marked as switches do (RED on the queue's length).\n")
 	if m.Guest != "" {
-		fmt.Fprintf(b, "**Guest with rxe**: %s. Its speeds say nothing about hardware; both stacks ran in it, on one veth pair, in turn.\n", m.Guest)
+		fmt.Fprintf(b, "- **Guest with rxe**: %s. Its speeds say nothing about hardware; both stacks ran in it, on one veth pair, in turn.\n", m.Guest)
 	}
 	if m.Rivals != "" {
-		fmt.Fprintf(b, "**Competitors**: %s.\n", m.Rivals)
+		fmt.Fprintf(b, "- **Competitors**: %s.\n", m.Rivals)
 	}
-	fmt.Fprintf(b, "**Rounds**: %d, interleaved (every case once, then every case again), %s a case. Figures are medians; spread is the least and the greatest round.\n", r.Rounds, r.Duration)
-	b.WriteString("Latencies are half a round trip. Ratios are those of medians of this run, and in brackets those within single rounds.\n\n")
+	fmt.Fprintf(b, "- **Rounds**: %d, interleaved (every case once, then every case again), %s a case. Figures are medians; spread is the least and the greatest round.\n", r.Rounds, r.Duration)
+	b.WriteString("\nLatencies are half a round trip. Ratios are those of medians of this run, and in brackets those within single rounds.\n\n")
 }
 
 func (r *Results) writeVerdicts(b *bytes.Buffer) {

@@ -20,8 +20,16 @@ type Results struct {
 	Figures  []*Figure `json:"figures"`
 	Missing  []string  `json:"missing"` // what could not be measured, and why
 	Verdicts []Verdict `json:"verdicts"`
+	Profiles []Profile `json:"-"`
 
 	byCase map[string]*Figure
+}
+
+// Profile says where the time of a case goes.
+type Profile struct {
+	Name string // "best" or "worst": the case is the furthest above its bar, or below
+	Case string
+	Text string
 }
 
 // Figure is one case's samples.

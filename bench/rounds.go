@@ -18,9 +18,10 @@ type theatre interface {
 // playRounds plays all cases n times and adds the figures to r.
 func playRounds(ctx context.Context, t theatre, set Setting, cases []Case, n int, r *Results, progress io.Writer) {
 	for round := 1; round <= n; round++ {
+		shared := map[string]*performance{}
 		for i := range cases {
 			c := &cases[i]
-			value, err := c.play(ctx, t, set)
+			value, err := c.play(ctx, t, set, shared)
 			if ctx.Err() != nil {
 				return
 			}
@@ -34,10 +35,26 @@ func playRounds(ctx context.Context, t theatre, set Setting, cases []Case, n int
 	}
 }
 
-func (c *Case) play(ctx context.Context, t theatre, set Setting) (float64, error) {
-	server, client, err := t.perform(ctx, c.Play(set), limit(set.Duration))
-	if err != nil {
-		return 0, err
+// performance is what came of a play.
+type performance struct {
+	server, client []byte
+	err            error
+}
+
+// play performs the case's play, unless it is among the shared ones of this round, and takes the figure from what came of it.
+func (c *Case) play(ctx context.Context, t theatre, set Setting, shared map[string]*performance) (float64, error) {
+	play := c.Play(set)
+	key := fmt.Sprint(play)
+	p := shared[key]
+	if p == nil {
+		p = &performance{}
+		p.server, p.client, p.err = t.perform(ctx, play, limit(set.Duration))
+		if c.Shared {
+			shared[key] = p
+		}
 	}
-	return c.Figure(server, client)
+	if p.err != nil {
+		return 0, p.err
+	}
+	return c.Figure(p.server, p.client)
 }

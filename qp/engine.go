@@ -21,7 +21,8 @@ type Config struct {
 
 	Lane, LaneBits uint8 // the low LaneBits bits of every queue pair number are Lane
 	Congestion     CongestionParams
-	Window         int // packets of an RC queue pair that may be unacknowledged, 1..2^22; 0 means DefaultWindow
+	ECN            bool // tell switches that they may mark the packets of connected queue pairs: see ECT
+	Window         int  // packets of an RC queue pair that may be unacknowledged, 1..2^22; 0 means DefaultWindow
 
 	// SplitWrites sends a WRITE longer than the path MTU on RC as one WRITE ONLY for each packet instead of FIRST, MIDDLE …
 	// LAST. All its packets then have one size (a FIRST is longer by its RETH), which is what a port needs to carry them as

@@ -172,8 +172,11 @@ func (e *Engine) checkAttr(q *QP, a *QPAttr, mask AttrMask) (path, cnpPath wire.
 		}
 		port = wire.SrcPortFor(q.qpn, dest, a.AV.FlowLabel)
 	}
-	if path, err = e.path(&a.AV, port); err == nil {
-		av := a.AV
+	av := a.AV
+	if e.cfg.ECN {
+		av.TrafficClass = ECT(av.TrafficClass)
+	}
+	if path, err = e.path(&av, port); err == nil {
 		av.TrafficClass = cnpTrafficClass
 		cnpPath, err = e.path(&av, port)
 	}

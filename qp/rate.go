@@ -26,11 +26,29 @@ type CongestionParams struct {
 	CNPInterval    Time    // at most one CNP per queue pair in this time
 }
 
-// DefaultCongestion holds the constants of the SIGCOMM 2015 paper, as section 10.3 lists them; the paper's minimum is that of
-// the ns-3 model.
+// DefaultCongestion holds constants that section 10.3 lists: the cuts are those of the SIGCOMM 2015 paper, the raises those of
+// the ns-3 model (timer, steps) and of mlx5's firmware (bytes).
+//
+// The paper's raises, 40 Mbit/s every 55 us, are for senders that hear of a mark in as much time. Here marks and CNPs come
+// milliseconds late, from the queues of slower links and to a thread that must wake up; in that time a sender raised its rate
+// by more than a cut took away. Two flows through 1 Gbit/s then filled the queue with both their windows and shared 64:100;
+// with these constants the queue stays below the length at which everything is marked, and they share 98:100 (bench, fair/).
+//
+// The least rate is low enough for a hundred flows through 1 Gbit/s.
 var DefaultCongestion = CongestionParams{
-	LineRate: 100e9, MinRate: 100e6, G: 1.0 / 256, AlphaTimer: 55_000, CutInterval: 50_000, RaiseTimer: 55_000, RaiseBytes: 10e6,
-	FastRecoveries: 5, StepRate: 40e6, BigStepRate: 200e6, CNPInterval: 50_000,
+	LineRate: 100e9, MinRate: 10e6, G: 1.0 / 256, AlphaTimer: 55_000, CutInterval: 50_000, RaiseTimer: 1_500_000, RaiseBytes: 32767 * 64,
+	FastRecoveries: 5, StepRate: 5e6, BigStepRate: 50e6, CNPInterval: 50_000,
+}
+
+// ECT is a traffic class with ECT(0), "ECN-capable transport", in its ECN field, unless the field says something already. A
+// switch marks only such packets when it is congested, and drops the others; without marks there are no CNPs and rates know no
+// bound. RoCE NICs set it for every address vector (section 13, row 37). We do it for connected queue pairs, replies
+// included: no rate is kept for datagrams, so they must not claim to slow down.
+func ECT(trafficClass uint8) uint8 {
+	if trafficClass&3 == 0 {
+		trafficClass |= wire.ECNCapable0
+	}
+	return trafficClass
 }
 
 // rate is the sending rate of one queue pair and what it knows about congestion.
@@ -44,6 +62,7 @@ type rate struct {
 	bytes           uint64  // sent since the last raise by bytes
 	byTimer, byByte uint32  // raises since the last cut
 	sendAt          Time    // not before; Never is never stored
+	waited          bool    // a packet was ready before sendAt and has not caught up yet
 	cnpAt           Time    // when the last CNP was owed
 }
 
@@ -129,7 +148,7 @@ func (e *Engine) mayPace(now Time, q *QP) bool {
 	if !r.limited || r.sendAt <= now {
 		return true
 	}
-	q.paused = true
+	q.paused, r.waited = true, true
 	e.setDeadline(q)
 	return false
 }
@@ -145,5 +164,10 @@ func (e *Engine) spend(now Time, q *QP, n int) {
 		r.byByte++
 		r.raise(&e.cc)
 	}
-	r.sendAt = max(r.sendAt, now) + Time(float64(n)/r.current*1e9)
+	from := max(r.sendAt, now)
+	if r.waited { // and was woken up late: those behind make up for it, or the rate would depend on how well we are woken
+		from = max(r.sendAt, now-maxLate)
+	}
+	r.sendAt = from + Time(float64(n)/r.current*1e9)
+	r.waited = r.waited && r.sendAt <= now
 }

@@ -82,7 +82,7 @@ type Cap struct {
 type AHAttr struct {
 	DGID         wire.GID // destination: an IPv6 address or ::ffff:a.b.c.d
 	SGIDIndex    uint8    // row of the device's GID table: the source address
-	TrafficClass uint8    // IPv4 TOS / IPv6 traffic class, ECN bits included
+	TrafficClass uint8    // IPv4 TOS / IPv6 traffic class, ECN bits included; but see Config.ECN
 	HopLimit     uint8    // TTL; 0 means 64
 	FlowLabel    uint32   // 20 bits; chooses the UDP source port where the port can
 	SL           uint8    // carried for the API; RoCEv2 has no field for it without a VLAN

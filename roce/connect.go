@@ -67,7 +67,7 @@ type ConnectOptions struct {
 	MaxRdAtomic  uint8  // 0..128: READs and atomics outstanding, in each direction
 	Access       Access // what the peer may do: RemoteRead, RemoteWrite, RemoteAtomic
 	SGIDIndex    uint8  // row of the device's GID table to send from
-	TrafficClass uint8  // IPv4 TOS / IPv6 traffic class
+	TrafficClass uint8  // IPv4 TOS / IPv6 traffic class; without ECN bits it gets ECT(0), see Config.NoECN
 	HopLimit     uint8  // 0 is 64
 	FlowLabel    uint32 // 20 bits
 }

@@ -26,9 +26,14 @@ type Config struct {
 	// Window is how many packets an RC queue pair may have unacknowledged; 0 is qp.DefaultWindow.
 	Window int
 
-	// Congestion are the constants of the congestion control, DCQCN; zero is qp.DefaultCongestion. It does nothing until a
-	// switch or a receiver marks packets.
+	// Congestion are the constants of the congestion control, DCQCN; zero is qp.DefaultCongestion with the line rate that the
+	// interface has, if it says so. It does nothing until a switch marks packets.
 	Congestion qp.CongestionParams
+
+	// NoECN keeps switches from marking our packets, and so congestion control from acting. Otherwise the packets of RC and
+	// UC queue pairs say ECT(0) in the ECN field of the IP header, unless their traffic class has ECN bits of its own. It is
+	// not covered by the ICRC, so every peer takes it.
+	NoECN bool
 
 	// NoBackground starts no goroutine. Then nothing at all happens between the application's own calls: no timer fires
 	// and no peer is answered unless somebody polls a completion queue of the device. CQ.Wait polls without sleeping.
@@ -67,6 +72,9 @@ func Open(name string, cfg *Config) (*Device, error) {
 	if cfg != nil {
 		d.cfg = *cfg
 	}
+	if !d.cfg.NoECN { // a socket's packets have its own traffic class for free
+		d.cfg.Transport.TrafficClass = qp.ECT(d.cfg.Transport.TrafficClass)
+	}
 	port := d.cfg.Port
 	if port == nil {
 		var err error
@@ -96,6 +104,20 @@ func Open(name string, cfg *Config) (*Device, error) {
 		}
 	}
 	return d, nil
+}
+
+// congestion returns the constants of the congestion control. Virtual interfaces may claim speeds that stem from a time when
+// there was little else: tun says 10 Mbit/s.
+func (d *Device) congestion() qp.CongestionParams {
+	const least = 1000
+	c := d.cfg.Congestion
+	if c == (qp.CongestionParams{}) {
+		c = qp.DefaultCongestion
+		if d.info.SpeedMbps >= least {
+			c.LineRate = uint64(d.info.SpeedMbps) * 1e6
+		}
+	}
+	return c
 }
 
 // Name is the name that the device was opened with.

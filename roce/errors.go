@@ -21,6 +21,9 @@ var (
 	ErrBusy    = qp.ErrBusy                                      // something else still uses the object, the text says what [EBUSY]
 	ErrOverrun = qp.ErrOverrun                                   // completions were lost: the completion queue was too small
 	ErrClosed  = errors.New("the object or its owner is closed") // [EBADF]
+
+	// ErrUnreachable: no route, or the next hop does not answer ARP or neighbour solicitations [EHOSTUNREACH]
+	ErrUnreachable = errors.New("the destination can not be reached")
 )
 
 // Error says which call on which device failed and why. errors.Is and errors.As look through it.

@@ -11,6 +11,8 @@ package roce
 // one-sided requests of peers while the application does something else.
 
 import (
+	"errors"
+	"fmt"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -38,6 +40,9 @@ const (
 	linger = 20 * time.Microsecond
 	// retryFull is when to try again to send what the port had no room for, unless the port says so earlier.
 	retryFull = 50 * time.Microsecond
+	// resolveTime is how long to look for a neighbour. The kernel repeats its question after a second, so one lost answer is
+	// forgiven.
+	resolveTime = 2 * time.Second
 	// retryFailed is when to look again at a port that reports an error.
 	retryFailed = 10 * time.Millisecond
 )
@@ -78,7 +83,8 @@ type lane struct {
 func newLane(d *Device, index int, port transport.Port) *lane {
 	l := &lane{dev: d, index: index, port: port, deadline: qp.Never}
 	l.engine = qp.NewEngine(qp.Config{Memory: d.mem, Rand: random.Uint64, GIDs: d.info.GIDs, SrcPort: d.info.SrcPort,
-		MaxMTU: MTU4096, Lane: uint8(index), LaneBits: laneBits(1), SplitWrites: d.info.MaxRun > 1, Window: d.cfg.Window, Congestion: d.cfg.Congestion})
+		MaxMTU: MTU4096, Lane: uint8(index), LaneBits: laneBits(1), SplitWrites: d.info.MaxRun > 1, Window: d.cfg.Window,
+		Congestion: d.congestion(), ECN: !d.cfg.NoECN})
 	l.reader = d.mem.NewReader()
 	l.tx = wire.NewBatch(txBatch, maxBody)
 	l.tx.MaxRun(d.info.MaxRun)
@@ -386,6 +392,22 @@ func (l *lane) close() error {
 	l.turns.unlock()
 	l.reader.Close()
 	return err
+}
+
+// reach waits until the port can send to a destination. It takes no lock: the lane goes on meanwhile. That a destination is
+// none, or of the other IP version, is for the engine to say.
+func (l *lane) reach(dst GID) error {
+	if dst.IsZero() || dst.Is4() != l.dev.info.GIDs[0].Is4() {
+		return nil
+	}
+	err := transport.Resolve(l.port, dst, resolveTime)
+	switch {
+	case errors.Is(err, transport.ErrClosed):
+		return ErrClosed
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	return nil
 }
 
 // joinGroup makes the port receive what is sent to a multicast group; joins are counted.

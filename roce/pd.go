@@ -55,8 +55,12 @@ func (p *PD) Close() error {
 }
 
 // CreateAH makes an address handle for datagrams (ibv_create_ah): put it into SendWR.AH of UD queue pairs of this domain.
-// ErrInvalid names the attribute that is wrong.
+// ErrInvalid names the attribute that is wrong. As QP.Modify it waits until the port can send to the destination, at most
+// 2 s; ErrUnreachable if it can not.
 func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
+	if err := p.dev.lanes[0].reach(attr.DGID); err != nil {
+		return nil, p.dev.fail("CreateAH", err)
+	}
 	var ah *AH
 	err := p.create("CreateAH", func() error {
 		// An engine knows a handle by its row in a table. With several lanes each lane needs the handle in the same row.

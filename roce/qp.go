@@ -165,11 +165,26 @@ func (q *QP) PostRecv(wrs ...RecvWR) error {
 // Modify sets the attributes that mask names, and with AttrState moves the queue pair to attr.State (ibv_modify_qp). Which
 // attributes a transition needs and allows is the verbs' table. On error nothing has changed, and the text names the
 // attribute, its value and the rule.
+//
+// A new address vector (AttrAV) waits until the port can send there, at most 2 s: packet and xdp ports have to find the
+// neighbour's Ethernet address first. ErrUnreachable if they can not.
 func (q *QP) Modify(attr *QPAttr, mask AttrMask) error {
 	if attr == nil {
 		return q.pd.dev.fail("Modify", fmt.Errorf("%w: no attributes", ErrInvalid))
 	}
+	if q.takesAV(attr, mask) {
+		if err := q.lane.reach(attr.AV.DGID); err != nil {
+			return q.pd.dev.fail("Modify", fmt.Errorf("QP 0x%06x: %w", q.QPN(), err))
+		}
+	}
 	return q.control("Modify", func(e *qp.Engine, now qp.Time) error { return e.ModifyQP(now, q.q, attr, mask) })
+}
+
+// takesAV tells whether Modify is going to use an address vector, as far as one can see without a lock: with one that it will
+// refuse anyway there is nothing to wait for.
+func (q *QP) takesAV(attr *QPAttr, mask AttrMask) bool {
+	from := q.State()
+	return mask&AttrAV != 0 && q.Type() != UD && (from == StateSQD || from == StateInit && mask&AttrState != 0 && attr.State == StateRTR)
 }
 
 // Query returns the present attributes (ibv_query_qp), with the real sizes in Cap.

@@ -289,6 +289,10 @@ func (t *neighbours) resolve(dst wire.GID, timeout time.Duration) error {
 	h := t.hop(dst)
 	for end, first := time.Now().Add(timeout), true; h.header.Load() == nil && !h.self.Load(); first = false {
 		t.asking.Lock()
+		if t.closed.Load() { // under the lock: the sockets are closed under it
+			t.asking.Unlock()
+			return ErrClosed
+		}
 		lasting := t.look(h, t.table(), first)
 		t.asking.Unlock()
 		if h.header.Load() != nil {

@@ -212,7 +212,11 @@ func appendLower(dst []byte, f *Frame) []byte {
 		return append(dst, " | no IP header"...)
 	}
 	dst = appendDecimal(dst, " | sport ", uint64(u.SrcPort()))
-	if tos := f.TOS(); tos != 0 {
+	switch tos := f.TOS(); tos {
+	case 0:
+	case ECNCapable0: // all that RoCE devices usually say
+		dst = append(dst, " ect(0)"...)
+	default:
 		dst = appendHex(append(dst, " tos 0x"...), uint64(tos), 2)
 	}
 	if f.ECN() == ECNCongestion {

@@ -59,10 +59,7 @@ func New(mtu int) (*Stage, error) {
 // Close ends the threads, and with them the programs and the namespaces.
 func (s *Stage) Close() {
 	for _, e := range []*End{s.A, s.B} {
-		if e.calls != nil {
-			close(e.calls)
-			e.calls = nil
-		}
+		e.leave()
 	}
 }
 
@@ -93,6 +90,14 @@ func (e *End) enter() error {
 	}
 	e.calls = calls
 	return nil
+}
+
+// leave ends the end's thread.
+func (e *End) leave() {
+	if e.calls != nil {
+		close(e.calls)
+		e.calls = nil
+	}
 }
 
 // isolate gives the calling thread its namespaces and its processor.
@@ -150,18 +155,22 @@ func (s *Stage) join(mtu int) error {
 	return nil
 }
 
-func (e *End) configure(peer *End) error {
+// up has the end's interfaces up, and returns the one that leads to the others. It runs in the end's namespace.
+func (e *End) up() (link netlink.Link, err error) {
 	os.WriteFile("/proc/sys/net/ipv6/conf/"+e.Interface+"/disable_ipv6", []byte("1"), 0) // no router solicitations during a run
 	for _, name := range []string{"lo", e.Interface} {
-		link, err := netlink.LinkByName(name)
-		if err == nil {
+		if link, err = netlink.LinkByName(name); err == nil {
 			err = netlink.LinkSetUp(link)
 		}
 		if err != nil {
-			return fmt.Errorf("%s up: %w", name, err)
+			return nil, fmt.Errorf("%s up: %w", name, err)
 		}
 	}
-	link, err := netlink.LinkByName(e.Interface)
+	return link, nil
+}
+
+func (e *End) configure(peer *End) error {
+	link, err := e.up()
 	if err != nil {
 		return err
 	}

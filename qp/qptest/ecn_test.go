@@ -68,6 +68,8 @@ func TestRate(t *testing.T) {
 	s := NewScript(t)
 	nc := NodeConfig{}
 	nc.Engine.Window = 1000
+	nc.Engine.Congestion = qp.DefaultCongestion
+	nc.Engine.Congestion.LineRate = 10e9
 	a := s.newEnd(nc, QPConfig{MTU: wire.MTU4096, NoTimeout: true})
 	p := s.rawPeer(a, NodeConfig{Raw: true}, 0)
 	psn := wire.PSN(0)
@@ -88,7 +90,7 @@ func TestRate(t *testing.T) {
 	if g := gap(); g != 0 {
 		t.Errorf("unlimited, but %d ns between packets", g)
 	}
-	line := qp.DefaultCongestion.LineRate
+	line := nc.Engine.Congestion.LineRate
 	wire4K := func(rate uint64) qp.Time { return qp.Time(uint64(4096+60+8) * 8 * uint64(Second) / rate) }
 	near := func(got, want qp.Time) bool { return got > want*8/10 && got < want*12/10 }
 	for cut := range 3 {
@@ -98,11 +100,11 @@ func TestRate(t *testing.T) {
 		if got, want := gap(), wire4K(line>>(cut+1)); !near(got, want) {
 			t.Errorf("after %d CNPs %d ns between packets, want about %d", cut+1, got, want)
 		}
-		s.RunUntil(at + 50*Microsecond) // the next raise would come after 55 us
+		s.RunUntil(at + 50*Microsecond) // the next raise would come after 1.5 ms
 	}
-	s.Advance(Second)
+	s.Advance(3 * Second)
 	if g := gap(); g > wire4K(line) {
-		t.Errorf("a second after the last CNP still %d ns between packets", g)
+		t.Errorf("three seconds after the last CNP still %d ns between packets", g)
 	}
 }
 
@@ -144,5 +146,37 @@ func TestMarks(t *testing.T) {
 	}
 	if l := w.Link(a, b); l.Stats.Marked == 0 || a.Engine.Stats().RcvdCNP == 0 {
 		t.Errorf("%d marked, %d CNPs", l.Stats.Marked, a.Engine.Stats().RcvdCNP)
+	}
+}
+
+// TestECT: a connected queue pair's packets, answers included, may be marked if the engine is told so, and say what the user
+// wants said otherwise. Datagrams and the attributes are as the user gave them; CNPs are of a class of their own.
+func TestECT(t *testing.T) {
+	nc := NodeConfig{}
+	nc.Engine.ECN = true
+	for class, want := range map[uint8]uint8{0: 2, 0x68: 0x6a, 0x6a: 0x6a, 0x69: 0x69, 0x6b: 0x6b} {
+		tos := func(want uint8) func(*wire.Packet) string {
+			return func(p *wire.Packet) string { return field("TOS", p.Frame.TOS(), want) }
+		}
+		for _, typ := range []qp.QPType{qp.RC, qp.UC} {
+			s := NewScript(t)
+			a := s.newEnd(nc, QPConfig{Type: typ, TrafficClass: class})
+			p := s.rawPeer(a, NodeConfig{Raw: true}, 0)
+			s.Post(a, a.Write(0, 10, a.Remote, 0))
+			s.Drop(a, tos(want))
+			p.Inject(marked(Craft{Op: map[qp.QPType]wire.Opcode{qp.RC: wire.RCSendOnly, qp.UC: wire.UCSendOnly}[typ]}))
+			s.Drop(a, tos(0xc2)) // the CNP
+			if typ == qp.RC {
+				s.Drop(a, tos(want)) // an RNR NAK
+			}
+			if got, _ := a.Node.Engine.QueryQP(a.QP.QP); got.AV.TrafficClass != class {
+				t.Errorf("traffic class %#x is %#x when queried", class, got.AV.TrafficClass)
+			}
+		}
+		s := NewScript(t)
+		g := s.gram(nc, QPConfig{})
+		r := s.rawPeer(g, NodeConfig{Raw: true}, 0)
+		s.Post(g, g.datagramTo(g, g.handle(r.GID, qp.AHAttr{TrafficClass: class}), 10))
+		s.Drop(g, tos(class))
 	}
 }

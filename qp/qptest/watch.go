@@ -80,7 +80,7 @@ func (w *World) attribute(n *Node, p *wire.Packet, bad func(string, ...any)) {
 		bad("%d bytes of payload at path MTU %d", len(p.Payload), q.Cfg.MTU.Bytes())
 	case q.port != 0 && q.port != p.Frame.SrcPort():
 		bad("the source port of a connection must not change, it was %d", q.port)
-	case p.Frame.TOS() != q.Cfg.TrafficClass:
+	case p.Frame.TOS() != q.trafficClass():
 		bad("traffic class is not that of the address vector")
 	case w.Unchecked || !q.modelled():
 	case p.Op.Has(wire.OpRequest):
@@ -88,6 +88,14 @@ func (w *World) attribute(n *Node, p *wire.Packet, bad func(string, ...any)) {
 	default:
 		q.in.answer(p, bad)
 	}
+}
+
+// trafficClass is what the packets of a connected queue pair must say.
+func (q *QP) trafficClass() uint8 {
+	if tc := q.Cfg.TrafficClass; !q.Node.cfg.Engine.ECN || tc%4 > 0 {
+		return tc
+	}
+	return q.Cfg.TrafficClass + 2
 }
 
 // sent checks a request.

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goroce/goroce/bench/stage"
+)
+
+// The figures are those of the time after the start, whatever came before.
+func TestShares(t *testing.T) {
+	start := time.Now()
+	reading := func(at time.Duration, a, b uint64, backlog, drops int, marked uint64) stage.Reading {
+		return stage.Reading{At: start.Add(at), Bytes: []uint64{a, b}, Backlog: backlog, Drops: drops, Marked: marked}
+	}
+	readings := []stage.Reading{
+		reading(0, 0, 0, 1<<20, 0, 0),
+		reading(time.Second, 100e6, 1e6, 4<<20, 7, 50), // not converged
+		reading(2*time.Second, 150e6, 51e6, 2048, 8, 60),
+		reading(3*time.Second, 200e6, 91e6, 4096, 8, 70),
+		reading(4*time.Second, 250e6, 131e6, 1024, 9, 90),
+	}
+	f, err := shares(readings, start.Add(1500*time.Millisecond))
+	if err != nil || f != (fairFigures{Ratio: 0.8, Drops: 1, Backlog: 4, Use: 72}) {
+		t.Errorf("%+v, %v", f, err)
+	}
+	readings[4].Marked = 60
+	if _, err := shares(readings, start.Add(1500*time.Millisecond)); err == nil || !strings.Contains(err.Error(), "marked nothing") {
+		t.Errorf("without marks: %v", err)
+	}
+	for _, from := range []time.Duration{4, 5} {
+		if _, err := shares(readings, start.Add(from*time.Second)); err == nil {
+			t.Errorf("figures of nothing, from second %d", from)
+		}
+	}
+}
+
+// countingTheatre counts performances.
+type countingTheatre struct {
+	played []string
+	fail   bool
+}
+
+func (c *countingTheatre) perform(_ context.Context, p Play, _ time.Duration) (server, client []byte, err error) {
+	c.played = append(c.played, strings.Join(p.Client.Args, " "))
+	if c.fail {
+		return nil, nil, errors.New("no such port")
+	}
+	return nil, []byte(`{"ratio": 0.95, "drops": 0, "backlog": 100, "use": 98}`), nil
+}
+
+// All figures of a port come from one run in each round.
+func TestSharedPlays(t *testing.T) {
+	stage := &countingTheatre{}
+	r := &Results{}
+	playRounds(context.Background(), stage, Setting{Bench: "bench", Roce: "roce", Duration: time.Second}, fairCases([]string{"udp", "packet"}), 2, r, io.Discard)
+	if len(stage.played) != 4 || !strings.Contains(stage.played[1], "-port packet -d 2s") {
+		t.Errorf("played %q", stage.played)
+	}
+	for name, want := range map[string]float64{"fair/udp/ratio": 0.95, "fair/udp/drops": 0, "fair/packet/backlog": 100, "fair/packet/use": 98} {
+		if f := r.figure(name); !f.measured() || len(f.Samples) != 2 || f.median() != want {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+	r.judge(onPort(fairBars, "udp"))
+	for _, v := range r.Verdicts {
+		if v.State != "pass" {
+			t.Errorf("%+v", v)
+		}
+	}
+	r, stage.fail = &Results{}, true
+	playRounds(context.Background(), stage, Setting{}, fairCases([]string{"udp"}), 1, r, io.Discard)
+	if f := r.figure("fair/udp/use"); f.measured() || len(f.Errors) != 1 {
+		t.Errorf("%+v", f)
+	}
+}

@@ -1,0 +1,268 @@
+//go:build linux
+
+package stage
+
+// A bottleneck: senders, a switch and a receiver, each in a namespace of its own. The link from the switch to the receiver is
+// slower than what the senders can send; its queue is Queue.
+//
+//	sender0 ── \
+//	            switch ── token bucket of Rate, marker ── receiver, with an address for each sender
+//	sender1 ── /
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/vishvananda/netlink"
+)
+
+// Bottleneck is such a network.
+type Bottleneck struct {
+	Senders  []*End
+	Receiver *End
+	Targets  []netip.Addr // the receiver's addresses, one for each sender
+
+	hub    *End
+	queue  Queue
+	ports  []int // interfaces of the switch, one for each sender
+	slow   int   // the one to the receiver
+	marker *marker
+}
+
+// hubPort is the name of the switch's interface i.
+func hubPort(i int) string { return fmt.Sprintf("port%d", i) }
+
+// NewBottleneck makes a bottleneck for a number of senders.
+func NewBottleneck(senders, mtu int, q Queue) (b *Bottleneck, err error) {
+	last := runtime.NumCPU() - 1
+	b = &Bottleneck{queue: q, hub: &End{Name: "switch", CPU: last}}
+	for i := range senders + 1 {
+		e := &End{Name: fmt.Sprintf("sender%d", i), CPU: min(i, last), Interface: fmt.Sprintf("fair%d", i),
+			Addr: netip.AddrFrom4([4]byte{198, 51, 100, byte(1 + i)}), MAC: net.HardwareAddr{2, 0, 0x5e, 0, 2, byte(1 + i)}}
+		if i < senders {
+			b.Senders = append(b.Senders, e)
+			b.Targets = append(b.Targets, netip.AddrFrom4([4]byte{198, 51, 100, byte(101 + i)}))
+		} else {
+			e.Name, e.CPU, b.Receiver = "receiver", last, e
+		}
+	}
+	for _, e := range append(b.ends(), b.hub) {
+		if err = e.enter(); err != nil {
+			b.Close()
+			return nil, err
+		}
+	}
+	if err = b.join(mtu); err != nil {
+		b.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *Bottleneck) ends() []*End { return append(append([]*End{}, b.Senders...), b.Receiver) }
+
+// Close ends the threads, and with them the programs and the namespaces.
+func (b *Bottleneck) Close() {
+	if b.marker != nil {
+		b.marker.close()
+	}
+	for _, e := range append(b.ends(), b.hub) {
+		e.leave()
+	}
+}
+
+// join plugs the ends into the switch.
+func (b *Bottleneck) join(mtu int) error {
+	bridge := &netlink.Bridge{LinkAttrs: netlink.NewLinkAttrs()}
+	bridge.Name, bridge.MTU = "bridge", mtu
+	err := b.hub.Do(func() error {
+		if err := netlink.LinkAdd(bridge); err != nil {
+			return fmt.Errorf("a bridge: %w", err)
+		}
+		return netlink.LinkSetUp(bridge)
+	})
+	if err != nil {
+		return err
+	}
+	for i, e := range b.ends() {
+		if err := b.plug(i, e, mtu); err != nil {
+			return fmt.Errorf("%s: %w", e.Name, err)
+		}
+		if err := e.Do(func() error { return b.configure(e) }); err != nil {
+			return fmt.Errorf("%s: %w", e.Name, err)
+		}
+	}
+	return b.hub.Do(func() error { return b.narrow(bridge.Index) })
+}
+
+// plug makes the cable between an end and the switch. The kernel cuts up runs of packets in front of it: on a wire each packet
+// is by itself.
+func (b *Bottleneck) plug(i int, e *End, mtu int) error {
+	var there *os.File
+	err := b.hub.Do(func() (err error) {
+		there, err = os.Open("/proc/thread-self/ns/net")
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer there.Close()
+	return e.Do(func() error {
+		link := netlink.NewLinkAttrs()
+		link.Name, link.MTU, link.HardwareAddr = e.Interface, mtu, e.MAC
+		veth := &netlink.Veth{LinkAttrs: link, PeerName: hubPort(i), PeerMTU: uint32(mtu), PeerNamespace: netlink.NsFd(int(there.Fd()))}
+		if err := netlink.LinkAdd(veth); err != nil {
+			return fmt.Errorf("veth pair: %w", err)
+		}
+		return netlink.LinkSetGSOMaxSegs(veth, 1)
+	})
+}
+
+// configure gives an end its addresses and its neighbours'. It runs in the end's namespace.
+func (b *Bottleneck) configure(e *End) error {
+	link, err := e.up()
+	if err != nil {
+		return err
+	}
+	addrs, neighbours := []netip.Addr{e.Addr}, map[netip.Addr]*End{}
+	if e == b.Receiver {
+		addrs = append(addrs, b.Targets...)
+		for _, s := range b.Senders {
+			neighbours[s.Addr] = s
+		}
+	} else {
+		for _, a := range append(b.Targets, b.Receiver.Addr) {
+			neighbours[a] = b.Receiver
+		}
+	}
+	for _, a := range addrs {
+		if err := netlink.AddrAdd(link, &netlink.Addr{IPNet: &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(prefixBits, 32)}}); err != nil {
+			return fmt.Errorf("address %v: %w", a, err)
+		}
+	}
+	for a, n := range neighbours {
+		if err := netlink.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, State: netlink.NUD_PERMANENT, IP: a.AsSlice(), HardwareAddr: n.MAC}); err != nil {
+			return fmt.Errorf("neighbour %v: %w", a, err)
+		}
+	}
+	return nil
+}
+
+// narrow connects the switch's interfaces and makes the last of them, the receiver's, slow. It runs in the switch's namespace.
+func (b *Bottleneck) narrow(bridge int) (err error) {
+	for i := range b.ends() {
+		port, err := netlink.LinkByName(hubPort(i))
+		if err == nil {
+			err = netlink.LinkSetMasterByIndex(port, bridge)
+		}
+		if err == nil {
+			err = netlink.LinkSetUp(port)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", hubPort(i), err)
+		}
+		b.ports = append(b.ports, port.Attrs().Index)
+	}
+	last := len(b.ports) - 1
+	b.slow, b.ports = b.ports[last], b.ports[:last]
+	const burst = 16 << 10 // what may leave at once: two of the longest packets
+	bucket := &netlink.Tbf{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: b.slow, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
+		Rate: b.queue.Rate / 8, Limit: uint32(b.queue.Limit), Buffer: netlink.Xmittime(b.queue.Rate/8, burst)}
+	if err := netlink.QdiscAdd(bucket); err != nil {
+		return fmt.Errorf("token bucket: %w", err)
+	}
+	b.marker, err = attachMarker(b.slow, b.queue)
+	return err
+}
+
+// Reading is what the switch has counted.
+type Reading struct {
+	At         time.Time
+	Bytes      []uint64 // that came from each sender, with Ethernet headers
+	Backlog    int      // bytes that wait for the slow link
+	Drops      int      // packets for which there was no room
+	Marked     uint64   // packets marked "congestion experienced"
+	Unmarkable uint64   // packets that would have been, but said that nobody would care
+}
+
+// Read reads the switch's counters.
+func (b *Bottleneck) Read() (r Reading, err error) {
+	err = b.hub.Do(func() error {
+		r.At = time.Now()
+		for _, index := range b.ports {
+			port, err := netlink.LinkByIndex(index)
+			if err != nil {
+				return err
+			}
+			r.Bytes = append(r.Bytes, port.Attrs().Statistics.RxBytes)
+		}
+		slow, err := netlink.LinkByIndex(b.slow)
+		if err != nil {
+			return err
+		}
+		qdiscs, err := netlink.QdiscList(slow)
+		if err != nil {
+			return err
+		}
+		for _, q := range qdiscs {
+			if s := q.Attrs().Statistics; q.Type() == "tbf" && s != nil {
+				r.Backlog, r.Drops = int(s.Queue.Backlog), int(s.Queue.Drops)
+			}
+		}
+		r.Marked, r.Unmarkable, err = b.marker.counts()
+		return err
+	})
+	return r, err
+}
+
+// Compete performs a play for each sender, all at the same time, with the servers at the receiver, and reads the switch's counters
+// so often until the first client ends or the time is up. Then everything is stopped.
+func (b *Bottleneck) Compete(ctx context.Context, plays []Play, every, length time.Duration) (readings []Reading, err error) {
+	ctx, cancel := context.WithTimeout(ctx, plays[0].Limit)
+	defer cancel()
+	for i := range plays {
+		server, err := b.Receiver.start(ctx, plays[i].Server)
+		if err != nil {
+			return nil, fmt.Errorf("server: %w", err)
+		}
+		defer server.stop()
+		if err := server.waitOpen(ctx, plays[i].Ready); err != nil {
+			return nil, fmt.Errorf("server: %w", err)
+		}
+	}
+	ended := make(chan error, len(plays))
+	for i := range plays {
+		client, err := b.Senders[i].start(ctx, plays[i].Client)
+		if err != nil {
+			return nil, fmt.Errorf("client: %w", err)
+		}
+		defer client.stop()
+		go func() {
+			<-client.ended
+			ended <- client.explain(fmt.Errorf("ended early: %w", client.err))
+		}()
+	}
+	tick, end := time.NewTicker(every), time.After(length)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			r, err := b.Read()
+			if err != nil {
+				return nil, err
+			}
+			readings = append(readings, r)
+		case <-end:
+			return readings, nil
+		case err := <-ended:
+			return nil, err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package roce
+
+// Destinations that the port must find first.
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/wire"
+)
+
+// askingPort is a port with neighbours to resolve.
+type askingPort struct {
+	transport.Port
+	asked  []GID
+	answer func(dst GID) error
+}
+
+func (p *askingPort) Resolve(dst GID, _ time.Duration) error {
+	p.asked = append(p.asked, dst)
+	return p.answer(dst)
+}
+
+func openAsking(t *testing.T) (d *Device, p *askingPort) {
+	p = &askingPort{answer: func(GID) error { return nil }}
+	d = openDevice(t, "pipe:asking", func(inner transport.Port) transport.Port {
+		p.Port = inner
+		return transport.Capture(transport.Fault(p, transport.FaultConfig{}), transport.CaptureFunc(func(transport.Direction, time.Time, *wire.Frame) {}))
+	})
+	return d, p
+}
+
+func TestResolvesAddressVectors(t *testing.T) {
+	for _, typ := range []QPType{RC, UC} {
+		d, port := openAsking(t)
+		e := newEnd(t, d, typ, 64)
+		remote := Endpoint{GID: d.GIDs()[0], QPN: 77}
+		// While the port looks for the neighbour, the queue pair, its device and its memory work on.
+		port.answer = func(dst GID) error {
+			other, err := d.AllocPD()
+			must(t, err)
+			must(t, other.Close())
+			if a, err := e.qp.Query(); err != nil || a.State != StateInit {
+				t.Errorf("%v: while resolving: %v, %v", typ, a.State, err)
+			}
+			return nil
+		}
+		must(t, e.qp.Connect(remote, nil))
+		if len(port.asked) != 1 || port.asked[0] != remote.GID {
+			t.Errorf("%v: the port was asked for %v", typ, port.asked)
+		}
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	cable := errors.New("nobody answers")
+	for _, typ := range []QPType{RC, UC} {
+		d, port := openAsking(t)
+		e := newEnd(t, d, typ, 64)
+		remote := Endpoint{GID: d.GIDs()[0], QPN: 77}
+		port.answer = func(GID) error { return cable }
+		if err := e.qp.Connect(remote, nil); !errors.Is(err, ErrUnreachable) || !errors.Is(err, cable) || e.qp.State() != StateInit {
+			t.Errorf("%v: %v in %v", typ, err, e.qp.State())
+		}
+		port.answer = func(GID) error { return nil }
+		must(t, e.qp.Connect(remote, nil))
+	}
+
+	d, port := openAsking(t)
+	e := newEnd(t, d, UD, 64)
+	must(t, e.qp.Activate(1))
+	if len(port.asked) > 0 {
+		t.Errorf("a UD queue pair goes nowhere, and yet the port was asked for %v", port.asked)
+	}
+	port.answer = func(GID) error { return cable }
+	to := AHAttr{DGID: d.GIDs()[0]}
+	if _, err := e.pd.CreateAH(to); !errors.Is(err, ErrUnreachable) || !errors.Is(err, cable) {
+		t.Errorf("CreateAH: %v", err)
+	}
+	port.answer = func(GID) error { return nil }
+	ah, err := e.pd.CreateAH(to)
+	must(t, err)
+	must(t, e.pd.DestroyAH(ah))
+}
+
+// What breaks a rule is told at once, as ever, and a closed queue pair is closed.
+func TestNothingToResolve(t *testing.T) {
+	d, port := openAsking(t)
+	e := newEnd(t, d, RC, 64)
+	port.answer = func(dst GID) error { return errors.New("asked for " + dst.String()) }
+	to := QPAttr{State: StateRTR, AV: AHAttr{DGID: d.GIDs()[0]}, PathMTU: MTU1024}
+	if err := e.qp.Modify(&to, AttrState|AttrAV); !errors.Is(err, ErrInvalid) { // RESET does not go to RTR
+		t.Error(err)
+	}
+	must(t, e.qp.Init(nil))
+	if err := e.qp.Modify(&QPAttr{State: StateRTR}, AttrState|AttrAV); !errors.Is(err, ErrInvalid) { // no destination
+		t.Error(err)
+	}
+	if err := e.qp.Modify(&QPAttr{State: StateErr}, AttrState); err != nil {
+		t.Error(err)
+	}
+	if _, err := e.pd.CreateAH(AHAttr{}); !errors.Is(err, ErrInvalid) {
+		t.Error(err)
+	}
+}
