@@ -11,24 +11,24 @@ import (
 	"net"
 )
 
-func openAuto(name, rest string, o Options) (Port, error) {
+func openAuto(name, rest string, lanes int, o Options) ([]Port, error) {
 	addr, err := udpAddress(name, rest)
 	if err != nil {
 		return nil, err
 	}
 	if i, ok := interfaceOf(addr); ok && i.Flags&net.FlagLoopback != 0 {
 		o.why = "udp: on loopback a packet port reaches only other packet ports"
-		return openUDP(name, rest, o)
+		return openUDP(name, rest, lanes, o)
 	}
 	o.why = "packet: half the round trip of udp, and the whole ICRC is checked"
-	p, err := openPacket(name, rest, o)
+	ports, err := openPacket(name, rest, lanes, o)
 	if err == nil {
-		return p, nil
+		return ports, nil
 	}
 	o.why = "udp: " + err.Error()
 	var open *OpenError
 	if errors.As(err, &open) {
 		o.why = "udp: " + open.Reason
 	}
-	return openUDP(name, rest, o)
+	return openUDP(name, rest, lanes, o)
 }

@@ -20,7 +20,7 @@ import (
 // captureConversation lets two UDP ports exchange packets 0..n-1, back and forth, all of them captured at the first.
 func captureConversation(t *testing.T, sink CaptureSink, n int) {
 	t.Helper()
-	a, err := openUDP("udp:127.77.2.1", "127.77.2.1", Options{UDPPort: testPort}.withDefaults())
+	a, err := Open("udp:127.77.2.1", Options{UDPPort: testPort})
 	if err != nil {
 		t.Skip("no UDP port: ", err)
 	}

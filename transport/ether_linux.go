@@ -28,8 +28,7 @@ type etherPort struct {
 	gid  wire.GID
 	opt  Options
 
-	holder int // UDP socket
-	peers  *neighbours
+	*station
 	hop    *nextHop // where the last frame went
 	self   selfQueue
 	sleep  sleeper
@@ -44,9 +43,17 @@ type etherPort struct {
 	counters
 }
 
+// station is what an address has once, however many lanes its device has.
+type station struct {
+	holder int // UDP socket
+	peers  *neighbours
+	users  atomic.Int32
+}
+
 // initEther finds the address that follows the kind in a port's name.
 func (p *etherPort) initEther(kind, name, rest string, o Options) (err error) {
-	p.name, p.opt, p.holder = name, o, -1
+	p.name, p.opt, p.station = name, o, &station{holder: -1}
+	p.users.Store(1)
 	if p.addr, err = udpAddress(name, rest); err != nil {
 		return err
 	}
@@ -55,6 +62,13 @@ func (p *etherPort) initEther(kind, name, rest string, o Options) (err error) {
 		return p.fail(fmt.Sprintf("%s ports send to UDP port %d only; %d is for udp ports", kind, wire.UDPPort, o.UDPPort), nil)
 	}
 	return nil
+}
+
+// initLane makes p another lane of a port that is open.
+func (p *etherPort) initLane(first *etherPort) {
+	p.name, p.opt, p.addr, p.gid, p.station = first.name, first.opt, first.addr, first.gid, first.station
+	p.users.Add(1)
+	p.hop = p.peers.hop(p.gid)
 }
 
 // fail is an error for people.
@@ -118,9 +132,12 @@ func (p *etherPort) holdPort(iface int, how holding) (err error) {
 	return nil
 }
 
-// letGo undoes hold.
+// letGo undoes hold, with the last lane.
 func (p *etherPort) letGo() error {
 	p.sleep.close()
+	if p.users.Add(-1) > 0 {
+		return nil
+	}
 	if p.peers != nil {
 		p.peers.close()
 	}

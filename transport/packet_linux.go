@@ -7,6 +7,7 @@
 //	packet_ring_linux.go    the memory that we share with the kernel
 //	packet_recv_linux.go    frames lent from it
 //	packet_send_linux.go    runs of frames as one packet each
+//	packet_lanes_linux.go   several rings for one address
 //	ether_linux.go …        what it shares with the AF_XDP port: neighbours, multicast, frames to ourselves, sleeping
 //
 // Four descriptors: a packet socket that only receives (it sees all EtherTypes, because those sockets come before the IP
@@ -27,27 +28,40 @@ import (
 
 type packetPort struct {
 	etherPort
-	rx, tx int // packet sockets
+	lanes  []*packetPort // of the first port: all ports of the address, it among them
+	rx, tx int           // packet sockets
 	recv   packetReceiver
 	send   packetSender
 	stop   ingressStop
 	drops  uint64 // of the ring; the kernel's count starts anew when it is read. Under mu
 }
 
-func openPacket(name, rest string, o Options) (Port, error) {
-	p := &packetPort{rx: -1, tx: -1}
-	if err := p.initEther("packet", name, rest, o); err != nil {
+func openPacket(name, rest string, lanes int, o Options) ([]Port, error) {
+	first := &packetPort{rx: -1, tx: -1}
+	if err := first.initEther("packet", name, rest, o); err != nil {
 		return nil, err
 	}
-	p.admit = p.admitGroups
-	if err := p.setUp(); err != nil {
-		p.release()
+	first.admit = first.admitGroups
+	ports := []*packetPort{first}
+	err := first.setUp(nil)
+	for err == nil && len(ports) < lanes {
+		p := &packetPort{rx: -1, tx: -1}
+		p.initLane(&first.etherPort)
+		ports = append(ports, p)
+		err = p.setUp(first)
+	}
+	if first.lanes = ports; err == nil && lanes > 1 {
+		err = first.steer()
+	}
+	if err != nil {
+		closeAll(ports)
 		return nil, err
 	}
-	return p, nil
+	return portsOf(ports), nil
 }
 
-func (p *packetPort) setUp() error {
+// setUp opens the sockets. first is another lane of the same address, nil if there is none yet.
+func (p *packetPort) setUp(first *packetPort) error {
 	iface, err := p.iface()
 	if err != nil {
 		return err
@@ -58,8 +72,10 @@ func (p *packetPort) setUp() error {
 	if p.tx, err = packetSocket(); err != nil {
 		return p.noPacketSocket(err)
 	}
-	if err := p.hold(iface, holding{merged: true}); err != nil {
-		return err
+	if first == nil {
+		if err := p.hold(iface, holding{merged: true}); err != nil {
+			return err
+		}
 	}
 	if err := p.openReceive(iface.Index); err != nil {
 		return p.fail("receiving from interface "+iface.Name+" can not be set up", err)
@@ -132,13 +148,17 @@ func bindPacket(fd, iface int, etherType uint16) error {
 	return nil
 }
 
-// admitGroups gives the ring a filter for the groups that are joined now.
+// admitGroups gives the rings a filter for the groups that are joined now.
 func (p *packetPort) admitGroups(wire.GID, bool) error {
 	var list []wire.GID
 	for g := range p.groups.joined {
 		list = append(list, g)
 	}
-	return attachFilter(p.rx, packetFilter(p.gid, list))
+	var err error
+	for _, lane := range p.lanes {
+		err = errors.Join(err, attachFilter(lane.rx, packetFilter(p.gid, list)))
+	}
+	return err
 }
 
 // Info describes the port.

@@ -21,13 +21,19 @@ var wirePairs = map[testing.TB]*wirePair{}
 // newWire returns the test's pair of namespaces.
 func newWire(t testing.TB, mtu int) *wirePair {
 	t.Helper()
+	return newWireWith(t, mtu, "")
+}
+
+// newWireWith takes more arguments for ip link add.
+func newWireWith(t testing.TB, mtu int, args string) *wirePair {
+	t.Helper()
 	if w := wirePairs[t]; w != nil {
 		return w
 	}
 	w := &wirePair{newNetns(t), newNetns(t)}
 	var tid int
 	w.right.do(func() { tid = unix.Gettid() })
-	w.left.ip(t, fmt.Sprintf("link add wire mtu %d type veth peer name wire mtu %d netns %d", mtu, mtu, tid),
+	w.left.ip(t, fmt.Sprintf("link add wire mtu %d %s type veth peer name wire mtu %d %s netns %d", mtu, args, mtu, args, tid),
 		"addr add 10.77.0.1/24 dev wire", "-6 addr add fd78::1/64 dev wire nodad", "link set wire up")
 	w.right.ip(t, "addr add 10.77.0.2/24 dev wire", "addr add 10.77.0.3/24 dev wire", "addr add 10.77.0.4/24 dev wire",
 		"-6 addr add fd78::2/64 dev wire nodad", "-6 addr add fd78::3/64 dev wire nodad", "-6 addr add fd78::4/64 dev wire nodad", "link set wire up")

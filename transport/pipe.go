@@ -34,7 +34,7 @@ var segments = struct {
 
 type segment struct {
 	mu     sync.RWMutex
-	ports  map[wire.GID]*pipePort
+	ports  map[wire.GID]*pipePort   // the first lane of each address
 	groups map[wire.GID][]*pipePort // a port is listed once per join
 }
 
@@ -43,6 +43,7 @@ type pipePort struct {
 	segName string
 	seg     *segment
 	gid     wire.GID
+	lanes   []*pipePort // of the same address, this one among them; nil if it is the only one
 	parker  parker
 	closed  atomic.Bool
 	counters
@@ -62,7 +63,7 @@ type pipeSlot struct {
 	flags   wire.FrameFlags
 }
 
-func openPipe(name, rest string, o Options) (Port, error) {
+func openPipe(name, rest string, lanes int, o Options) ([]Port, error) {
 	segName, gid, err := parsePipe(rest)
 	if err != nil {
 		return nil, &OpenError{Name: name, Reason: err.Error()}
@@ -81,11 +82,25 @@ func openPipe(name, rest string, o Options) (Port, error) {
 	if seg.ports[gid] != nil {
 		return nil, &OpenError{Name: name, Reason: fmt.Sprintf("another port of this process has the address %v on pipe %q", gid.Addr(), segName)}
 	}
-	p := &pipePort{name: name, segName: segName, seg: seg, gid: gid, ring: make([]pipeSlot, o.QueueLen)}
-	p.parker.init()
-	seg.ports[gid] = p
+	ports := make([]*pipePort, lanes)
+	for i := range ports {
+		ports[i] = &pipePort{name: name, segName: segName, seg: seg, gid: gid, ring: make([]pipeSlot, o.QueueLen)}
+		ports[i].parker.init()
+		if lanes > 1 {
+			ports[i].lanes = ports
+		}
+	}
+	seg.ports[gid] = ports[0]
 	segments.byName[segName] = seg
-	return p, nil
+	return portsOf(ports), nil
+}
+
+// laneOf is which port of p's address a frame is for.
+func (p *pipePort) laneOf(f *wire.Frame) *pipePort {
+	if p.lanes == nil {
+		return p
+	}
+	return p.lanes[LaneOf(f, len(p.lanes))]
 }
 
 // parsePipe reads NAME or NAME/ADDRESS; a NAME with a slash in it needs an ADDRESS. The GID is zero without one.
@@ -117,18 +132,21 @@ func (s *segment) freeAddress() wire.GID {
 	}
 }
 
-// Close takes the port off its segment. What is queued for it is lost; whoever waits for room in it goes on.
+// Close takes the port off its segment, and with the first of several lanes the address. What is queued for it is lost;
+// whoever waits for room in it goes on.
 func (p *pipePort) Close() error {
 	if p.closed.Swap(true) {
 		return ErrClosed
 	}
 	segments.Lock()
 	p.seg.mu.Lock()
-	delete(p.seg.ports, p.gid)
+	if p.seg.ports[p.gid] == p { // the first of several lanes stands for all
+		delete(p.seg.ports, p.gid)
+	}
 	for g, members := range p.seg.groups {
 		p.seg.groups[g] = slices.DeleteFunc(members, func(m *pipePort) bool { return m == p })
 	}
-	if len(p.seg.ports) == 0 {
+	if len(p.seg.ports) == 0 && segments.byName[p.segName] == p.seg {
 		delete(segments.byName, p.segName)
 	}
 	p.seg.mu.Unlock()
@@ -158,7 +176,7 @@ func (p *pipePort) Send(b *wire.Batch) (sent int, err error) {
 			p.seg.multicast(dst, f)
 		case to == nil:
 			dropped++
-		case !to.enqueue(f, p):
+		case !to.laneOf(f).enqueue(f, p):
 			p.sendBlocked.Add(1)
 			p.countSent(i, bytes, dropped)
 			return i, nil

@@ -10,6 +10,7 @@
 //	ether_linux.go …           what ports that make Ethernet packets have in common: neighbours, multicast, sleeping
 //	packet_linux.go …          AF_PACKET: a ring to receive from, whole runs of packets as one
 //	xdp_linux.go …             AF_XDP: packets taken from an interface before the kernel's stack
+//	lanes.go                   several ports with one address
 //	auto.go resolve.go         the better port of those that work; neighbours before the first packet
 //	list.go                    which ports this machine has, and what is missing for those that do not work
 //	fault.go capture.go        middleware: a port around a port
@@ -20,7 +21,6 @@ package transport
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -147,8 +147,9 @@ var (
 	ErrNotMulticast = errors.New("not a multicast address")
 )
 
-// openers knows the kinds of port by the first word of their names. Each is given what follows the colon.
-var openers = map[string]func(name, rest string, o Options) (Port, error){
+// openers knows the kinds of port by the first word of their names. Each is given what follows the colon, and opens as many
+// ports as there are lanes.
+var openers = map[string]func(name, rest string, lanes int, o Options) ([]Port, error){
 	"udp":    openUDP,
 	"packet": openPacket,
 	"xdp":    openXDP,
@@ -170,15 +171,11 @@ var openers = map[string]func(name, rest string, o Options) (Port, error){
 //
 // Errors are *OpenError.
 func Open(name string, o Options) (Port, error) {
-	kind, rest, _ := strings.Cut(name, ":")
-	open := openers[kind]
-	if open == nil {
-		return nil, &OpenError{Name: name, Reason: fmt.Sprintf("%q is not a kind of port; there are %s", kind, kinds())}
+	ports, err := OpenLanes(name, 1, o)
+	if err != nil {
+		return nil, err
 	}
-	if rest == "" {
-		return nil, &OpenError{Name: name, Reason: "what follows the colon is missing: an address, an interface, or the name of a pipe"}
-	}
-	return open(name, rest, o.withDefaults())
+	return ports[0], nil
 }
 
 func kinds() string {

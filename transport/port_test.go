@@ -29,17 +29,17 @@ type kindUnderTest struct {
 }
 
 func kindsUnderTest() []kindUnderTest {
-	udp := func(format string, open func(name, rest string, o Options) (Port, error)) func(testing.TB, int, Options) Port {
+	udp := func(format string, open func(name, rest string, lanes int, o Options) ([]Port, error)) func(testing.TB, int, Options) Port {
 		return func(t testing.TB, i int, o Options) Port {
 			t.Helper()
 			rest := fmt.Sprintf(format, i+1)
 			o.UDPPort = testPort
-			p, err := open("udp:"+rest, rest, o.withDefaults())
+			ports, err := open("udp:"+rest, rest, 1, o.withDefaults())
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { p.Close() })
-			return p
+			t.Cleanup(func() { ports[0].Close() })
+			return ports[0]
 		}
 	}
 	return append([]kindUnderTest{

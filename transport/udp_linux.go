@@ -4,6 +4,7 @@
 //	udp_recv_linux.go   recvmmsg, and cutting up what UDP_GRO has merged
 //	udp_send_linux.go   sendmmsg, and UDP_SEGMENT for runs
 //	udp_group_linux.go  multicast
+//	udp_lanes_linux.go  several sockets with one address
 //	wait_linux.go       sleeping and waking
 //
 // The socket is not connected and has IP_MTU_DISCOVER = IP_PMTUDISC_DO: only such a socket sends an IPv4 Identification
@@ -41,6 +42,7 @@ type udpPort struct {
 	addr netip.Addr
 	gid  wire.GID
 	opt  Options
+	lane int
 
 	fd    int
 	zone  uint32 // interface index: for link-local peers and multicast
@@ -64,28 +66,51 @@ type udpPort struct {
 	counters
 }
 
-func openUDP(name, rest string, o Options) (Port, error) {
+func openUDP(name, rest string, lanes int, o Options) ([]Port, error) {
 	addr, err := udpAddress(name, rest)
 	if err != nil {
 		return nil, err
 	}
-	p := &udpPort{name: name, addr: addr, gid: wire.GIDFrom(addr), opt: o, fd: -1}
-	if i, ok := interfaceOf(addr); ok {
+	var ports []*udpPort
+	for lane := range lanes {
+		p := &udpPort{name: name, addr: addr, gid: wire.GIDFrom(addr), opt: o, lane: lane, fd: -1}
+		if err := p.open(); err != nil {
+			closeAll(ports)
+			return nil, err
+		}
+		if ports = append(ports, p); lanes > 1 && lane == 0 {
+			p.admitLanes()
+		}
+	}
+	if lanes > 1 {
+		if err := steerSockets(ports[0].fd, lanes); err != nil {
+			closeAll(ports)
+			return nil, &OpenError{Name: name, Reason: "this kernel can not steer packets to lanes (SO_ATTACH_REUSEPORT_CBPF): open one lane", Err: err}
+		}
+	}
+	return portsOf(ports), nil
+}
+
+func (p *udpPort) open() (err error) {
+	if i, ok := interfaceOf(p.addr); ok {
 		p.zone = uint32(i.Index)
 	}
 	if p.fd, err = unix.Socket(p.family(), unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_UDP); err != nil {
-		return nil, &OpenError{Name: name, Reason: "the system gives no UDP socket", Err: err}
+		return &OpenError{Name: p.name, Reason: "the system gives no UDP socket", Err: err}
 	}
 	if err := p.setUp(); err != nil {
 		unix.Close(p.fd)
-		return nil, err
+		return err
 	}
-	return p, nil
+	return nil
 }
 
 func (p *udpPort) setUp() error {
 	if err := p.setOptions(p.fd); err != nil {
 		return &OpenError{Name: p.name, Reason: "this kernel lacks a socket option that RoCE needs", Err: err}
+	}
+	if p.lane > 0 {
+		p.admitLanes()
 	}
 	if err := unix.Bind(p.fd, p.sockaddr(p.addr, p.opt.UDPPort)); err != nil {
 		return bindError(p.name, p.addr, p.opt.UDPPort, err)

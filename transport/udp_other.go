@@ -3,4 +3,6 @@
 package transport
 
 // Outside Linux the portable port is the UDP port.
-func openUDP(name, rest string, o Options) (Port, error) { return openPortableUDP(name, rest, o) }
+func openUDP(name, rest string, lanes int, o Options) ([]Port, error) {
+	return openPortableUDP(name, rest, lanes, o)
+}

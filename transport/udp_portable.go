@@ -7,8 +7,10 @@ package transport
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -44,7 +46,10 @@ type datagram struct {
 	from netip.AddrPort
 }
 
-func openPortableUDP(name, rest string, o Options) (Port, error) {
+func openPortableUDP(name, rest string, lanes int, o Options) ([]Port, error) {
+	if lanes > 1 {
+		return nil, &OpenError{Name: name, Reason: fmt.Sprintf("%d lanes: on %s a udp port has one, as nothing steers packets there", lanes, runtime.GOOS)}
+	}
 	addr, err := udpAddress(name, rest)
 	if err != nil {
 		return nil, err
@@ -63,7 +68,7 @@ func openPortableUDP(name, rest string, o Options) (Port, error) {
 		p.note = append(p.note, Degradation{"don't fragment", "the ICRC of what is sent over IPv4 is wrong for peers that check Identification and flags", err})
 	}
 	p.reader.Go(p.read)
-	return p, nil
+	return []Port{p}, nil
 }
 
 // read runs until the socket is closed.

@@ -36,6 +36,8 @@ const maxXDPReceive = 16 << 20
 type xdpPort struct {
 	etherPort
 	want   xdpMode
+	lanes  []*xdpPort // all ports of the address; this is the one with number lane
+	lane   int
 	queue  int // the only one, or -1 for all
 	index  int // of the interface
 	packet int // longest packet with its Ethernet header
@@ -49,12 +51,12 @@ type xdpPort struct {
 	send     xdpSender
 }
 
-func openXDP(name, rest string, o Options) (Port, error) {
-	return openXDPMode(name, rest, o, xdpMode{native: true, generic: true})
+func openXDP(name, rest string, lanes int, o Options) ([]Port, error) {
+	return openXDPMode(name, rest, lanes, o, xdpMode{native: true, generic: true})
 }
 
 // openXDPMode opens "ADDRESS", "INTERFACE", or one of them and "/QUEUE".
-func openXDPMode(name, rest string, o Options, mode xdpMode) (Port, error) {
+func openXDPMode(name, rest string, lanes int, o Options, mode xdpMode) ([]Port, error) {
 	where, number, one := strings.Cut(rest, "/")
 	queue := -1
 	if one {
@@ -63,16 +65,36 @@ func openXDPMode(name, rest string, o Options, mode xdpMode) (Port, error) {
 			return nil, &OpenError{Name: name, Reason: fmt.Sprintf("%q is not the number of a queue, 0 to %d", number, maxXDPQueues-1)}
 		}
 	}
-	p := &xdpPort{queue: queue, want: mode}
-	if err := p.initEther("xdp", name, where, o); err != nil {
+	if one && lanes > 1 {
+		return nil, &OpenError{Name: name, Reason: fmt.Sprintf("one queue is one lane, not %d: name the interface or its address alone", lanes)}
+	}
+	ports := make([]*xdpPort, lanes)
+	for lane := range ports {
+		ports[lane] = &xdpPort{lanes: ports, lane: lane, queue: queue, want: mode}
+	}
+	first := ports[0]
+	if err := first.initEther("xdp", name, where, o); err != nil {
 		return nil, err
 	}
-	p.admit = func(group wire.GID, in bool) error { return p.hook.admit(group, p, in) }
-	if err := p.setUp(); err != nil {
-		p.release()
-		return nil, err
+	first.admit = first.admitGroup
+	for lane, p := range ports {
+		if lane > 0 {
+			p.initLane(&first.etherPort)
+		}
+		if err := p.setUp(); err != nil {
+			closeAll(ports[:lane+1])
+			return nil, err
+		}
 	}
-	return p, nil
+	return portsOf(ports), nil
+}
+
+// admitGroup has packets of a group come to the lane whose queue they come by.
+func (p *xdpPort) admitGroup(group wire.GID, in bool) (err error) {
+	for _, lane := range p.lanes {
+		err = errors.Join(err, lane.hook.admit(group, lane, in))
+	}
+	return err
 }
 
 func (p *xdpPort) setUp() error {
@@ -85,7 +107,10 @@ func (p *xdpPort) setUp() error {
 	}
 	queues := []int{p.queue}
 	if p.queue < 0 {
-		queues = queuesOf(iface.Name)
+		if queues = p.share(queuesOf(iface.Name)); len(queues) == 0 {
+			return p.fail(fmt.Sprintf("interface %s has fewer than %d queues (`ethtool -l %s`), and each lane needs one",
+				iface.Name, len(p.lanes), iface.Name), nil)
+		}
 	}
 	if err := p.hook.claim(queues, p); err != nil {
 		return p.fail(fmt.Sprintf("the queues of interface %s are not all free; xdp:%v/QUEUE takes a single one", iface.Name, p.addr), err)
@@ -97,6 +122,14 @@ func (p *xdpPort) setUp() error {
 		return p.noQueues(iface.Name, err)
 	}
 	return p.start()
+}
+
+// share is which queues of all are the lane's.
+func (p *xdpPort) share(all []int) (mine []int) {
+	for i := p.lane; i < len(all); i += len(p.lanes) {
+		mine = append(mine, all[i])
+	}
+	return mine
 }
 
 // prepare does what leaves the interface alone.
@@ -113,6 +146,9 @@ func (p *xdpPort) prepare() (*net.Interface, error) {
 			"from a local address for forged: use udp:%v", iface.Name, p.addr), nil)
 	}
 	p.index, p.packet = iface.Index, iface.MTU+etherMax
+	if p.lane > 0 {
+		return iface, nil
+	}
 	return iface, p.hold(iface, holding{shared: p.queue >= 0})
 }
 

@@ -46,14 +46,18 @@ func (ns *netns) tid() (tid int) {
 // openXDPOn opens an xdp port in a namespace, attached in one mode only.
 func openXDPOn(t testing.TB, ns *netns, rest string, o Options, mode xdpMode) Port {
 	t.Helper()
-	var p Port
+	return openXDPLanes(t, ns, rest, 1, o, mode)[0]
+}
+
+func openXDPLanes(t testing.TB, ns *netns, rest string, lanes int, o Options, mode xdpMode) (ports []Port) {
+	t.Helper()
 	var err error
-	ns.do(func() { p, err = openXDPMode("xdp:"+rest, rest, o.withDefaults(), mode) })
+	ns.do(func() { ports, err = openXDPMode("xdp:"+rest, rest, lanes, o.withDefaults(), mode) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { p.Close() })
-	return p
+	t.Cleanup(func() { closeAll(ports) })
+	return ports
 }
 
 // resolve has a port find out a neighbour's address, as a connection does before it sends.

@@ -5,11 +5,11 @@ package transport
 import "runtime"
 
 // AF_XDP is Linux's own.
-func openXDP(name, rest string, o Options) (Port, error) {
+func openXDP(name, rest string, _ int, _ Options) ([]Port, error) {
 	return nil, &OpenError{Name: name, Reason: "xdp ports are AF_XDP sockets, which " + runtime.GOOS + " does not have: use udp:" + rest}
 }
 
 func probeXDP(name, rest string, o Options) error {
-	_, err := openXDP(name, rest, o)
+	_, err := openXDP(name, rest, 1, o)
 	return err
 }

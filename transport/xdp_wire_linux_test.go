@@ -164,20 +164,9 @@ func TestXDPQueues(t *testing.T) {
 	}
 }
 
-func newWireWithQueues(t *testing.T, n int) *wirePair {
+func newWireWithQueues(t testing.TB, n int) *wirePair {
 	t.Helper()
-	w := newWire(t, 9000)
-	for _, ns := range []*netns{w.left, w.right} {
-		var out []byte
-		var err error
-		ns.do(func() {
-			out, err = exec.Command("ethtool", "-L", "wire", "rx", fmt.Sprint(n), "tx", fmt.Sprint(n)).CombinedOutput()
-		})
-		if err != nil {
-			t.Skipf("a veth with %d queues: %v: %s", n, err, out)
-		}
-	}
-	return w
+	return newWireWith(t, 9000, fmt.Sprintf("numtxqueues %d numrxqueues %d", n, n))
 }
 
 // Everything that is not ours passes while a port is open: TCP, UDP to other ports, UDP 4791 to other addresses, ICMP.

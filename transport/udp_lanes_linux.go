@@ -1,0 +1,25 @@
+// Several sockets with one address: SO_REUSEPORT, and a classic BPF program that chooses the one a packet goes to. Neither
+// needs a privilege.
+//
+// The address is still taken by one device at a time, because its first socket is bound without SO_REUSEPORT, which the
+// kernel refuses while anybody has the address. Only then it is set, for the other lanes. Some other program of the same
+// user that uses SO_REUSEPORT could bind the address after that; it would receive nothing, as the program chooses among
+// our sockets only.
+
+package transport
+
+import "golang.org/x/sys/unix"
+
+// admitLanes lets sockets of the same user share the address. An error shows when the next one is bound.
+func (p *udpPort) admitLanes() { unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) }
+
+// steerSockets has packets go to the lanes that their BTH.DestQP names. Sockets are numbered in the order in which they were
+// bound; the program sees a packet from BTH on.
+func steerSockets(fd, lanes int) error {
+	program := []unix.SockFilter{
+		{Code: bpfByte, K: destQPLow}, // a packet too short for it goes to lane 0
+		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: uint32(lanes - 1)},
+		{Code: unix.BPF_RET | unix.BPF_A},
+	}
+	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF, &unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
+}
