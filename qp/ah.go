@@ -43,6 +43,16 @@ func (e *Engine) CreateAH(pd mr.PD, attr AHAttr) (*AH, error) {
 	return e.ahs[i], nil
 }
 
+// AdoptAH makes a handle that another engine has made usable here, under the row that posted requests name it by. The engines
+// of a device's lanes have the same handles: those of the first lane, which alone makes them.
+func (e *Engine) AdoptAH(a *AH) {
+	i := int(a.row & (MaxAH - 1))
+	for len(e.ahs) <= i {
+		e.ahs = append(e.ahs, nil)
+	}
+	e.ahs[i] = a
+}
+
 // DestroyAH ends the handle. Requests posted with it that have not been sent yet fail with WCLocQPOpErr.
 func (e *Engine) DestroyAH(a *AH) error {
 	if e.ah(a.row) != a {

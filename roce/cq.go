@@ -28,6 +28,7 @@ type CQ struct {
 	pairs   []int                   // [i]: how many queue pairs of dev.lanes[i] complete here; under dev.mu
 
 	mu     sync.Mutex // the consumer side: one poller at a time
+	first  int        // the ring that the next poll looks at first
 	kept   []WC       // taken out of the rings when a queue pair was closed: older than what is in the rings
 	empty  uint       // empty polls in a row
 	closed bool
@@ -62,7 +63,7 @@ func (c *CQ) count(l *lane, n int) {
 			lanes = append(lanes, l)
 		}
 	}
-	if len(lanes) == 0 {
+	if len(lanes) == 0 || c.dev.cfg.NoBackground { // then nobody else would look for strays on the other lanes
 		lanes = c.dev.lanes
 	}
 	c.drives.Store(&lanes)
@@ -114,8 +115,11 @@ func (c *CQ) take(wcs []WC) (n int, err error) {
 		n = copy(wcs, c.kept)
 		c.kept = c.kept[n:]
 	}
-	for _, q := range c.lanes {
-		n += q.Poll(wcs[n:])
+	for i := range c.lanes {
+		n += c.ringAt(c.first + i).Poll(wcs[n:])
+	}
+	if n == len(wcs) && len(c.lanes) > 1 { // so that no lane starves
+		c.first = (c.first + 1) % len(c.lanes)
 	}
 	switch {
 	case n > 0:
@@ -127,6 +131,14 @@ func (c *CQ) take(wcs []WC) (n int, err error) {
 	}
 	c.mu.Unlock()
 	return n, err
+}
+
+// ringAt is the ring of lane i modulo the number of lanes.
+func (c *CQ) ringAt(i int) *qp.CQ {
+	if i >= len(c.lanes) {
+		i -= len(c.lanes)
+	}
+	return c.lanes[i]
 }
 
 func (c *CQ) overrun() error {

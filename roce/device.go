@@ -6,6 +6,7 @@ package roce
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
@@ -14,11 +15,18 @@ import (
 
 // Config changes how a device works. The zero value is right for most uses.
 type Config struct {
-	// Wrap, if not nil, is given the port and returns the one to use: the place for transport.Fault and transport.Capture.
+	// Wrap, if not nil, is given the port of each lane and returns the one to use: the place for transport.Fault and
+	// transport.Capture.
 	Wrap func(transport.Port) transport.Port
 
 	// Port, if not nil, is used instead of opening the name, which then is only what the device is called. The device closes it.
+	// It is one lane.
 	Port transport.Port
+
+	// Lanes is how many threads can run the device at the same time, 1 to transport.MaxLanes, a power of two; 0 is 1. Each lane
+	// is a packet queue with its share of the queue pairs. It pays when one processor is too slow: then there should be about as
+	// many lanes as processors to spare, and a completion queue and a goroutine for the queue pairs of each (QP.Lane).
+	Lanes int
 
 	// Transport is passed on when the name is opened: UDP port, socket buffer sizes.
 	Transport transport.Options
@@ -49,9 +57,10 @@ type Device struct {
 	lanes []*lane
 	queue eventQueue
 
+	failing atomic.Int32 // lanes whose port reports an error
+
 	mu      sync.Mutex // control calls
 	objects objects    // everything that was made on the device and is not closed
-	nextQP  int        // counts queue pairs, to spread them over the lanes
 	closed  bool
 }
 
@@ -75,32 +84,28 @@ func Open(name string, cfg *Config) (*Device, error) {
 	if !d.cfg.NoECN { // a socket's packets have its own traffic class for free
 		d.cfg.Transport.TrafficClass = qp.ECT(d.cfg.Transport.TrafficClass)
 	}
-	port := d.cfg.Port
-	if port == nil {
-		var err error
-		if port, err = transport.Open(name, d.cfg.Transport); err != nil {
-			return nil, d.fail("Open", err)
-		}
+	ports, err := d.openPorts()
+	if err != nil {
+		return nil, d.fail("Open", err)
 	}
-	if d.cfg.Wrap != nil {
-		port = d.cfg.Wrap(port)
-	}
-	d.info = port.Info()
+	d.info = ports[0].Info()
 	if len(d.info.GIDs) == 0 {
-		port.Close()
+		ports[0].Close()
 		return nil, d.fail("Open", fmt.Errorf("%w: the port has no address", ErrInvalid))
 	}
 	d.mem = mr.NewTable(random.Uint64)
 	d.objects = make(objects)
 	d.queue.init()
-	// One lane for now. More need a port each (design 6: SO_REUSEPORT steering by QPN); nothing above this line knows the number.
-	d.lanes = []*lane{newLane(d, 0, port)}
-	if !d.cfg.NoBackground {
-		for _, l := range d.lanes {
-			if err := l.start(); err != nil {
-				l.close()
-				return nil, d.fail("Open", err)
-			}
+	for i, p := range ports {
+		d.lanes = append(d.lanes, newLane(d, i, len(ports), p))
+	}
+	for _, l := range d.lanes {
+		if d.cfg.NoBackground {
+			break
+		}
+		if err := l.start(); err != nil {
+			d.closeLanes()
+			return nil, d.fail("Open", err)
 		}
 	}
 	return d, nil
@@ -118,6 +123,50 @@ func (d *Device) congestion() qp.CongestionParams {
 		}
 	}
 	return c
+}
+
+// openPorts opens a port for each lane.
+func (d *Device) openPorts() (ports []transport.Port, err error) {
+	lanes := max(d.cfg.Lanes, 1)
+	switch {
+	case d.cfg.Lanes < 0:
+		return nil, fmt.Errorf("%w: Config.Lanes is %d, want a power of two from 1 to %d, or 0", ErrInvalid, d.cfg.Lanes, transport.MaxLanes)
+	case d.cfg.Port == nil:
+		if ports, err = transport.OpenLanes(d.name, lanes, d.cfg.Transport); err != nil {
+			return nil, err
+		}
+	case lanes > 1:
+		return nil, fmt.Errorf("%w: Config.Lanes is %d, but Config.Port is one lane", ErrInvalid, lanes)
+	default:
+		ports = []transport.Port{d.cfg.Port}
+	}
+	for i := range ports {
+		if d.cfg.Wrap != nil {
+			ports[i] = d.cfg.Wrap(ports[i])
+		}
+	}
+	return ports, nil
+}
+
+// emptiestLane is where the next queue pair goes.
+func (d *Device) emptiestLane() *lane {
+	best := d.lanes[0]
+	for _, l := range d.lanes {
+		if l.pairs < best.pairs {
+			best = l
+		}
+	}
+	return best
+}
+
+// eachLane runs a control operation on the engine of every lane, from the first one on, until one fails.
+func (d *Device) eachLane(f func(e *qp.Engine) error) error {
+	for _, l := range d.lanes {
+		if err := l.do(func(e *qp.Engine, _ qp.Time) error { return f(e) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Name is the name that the device was opened with.
@@ -149,19 +198,17 @@ func (d *Device) CreateCQ(cqe int) (*CQ, error) {
 		return nil, d.fail("CreateCQ", ErrClosed)
 	}
 	c := newCQ(d)
-	for _, l := range d.lanes {
-		err := l.do(func(e *qp.Engine, _ qp.Time) error {
-			q, err := e.CreateCQ(cqe)
-			if err == nil {
-				q.Context = c
-				c.lanes = append(c.lanes, q)
-			}
-			return err
-		})
-		if err != nil {
-			c.destroy()
-			return nil, d.fail("CreateCQ", err)
+	err := d.eachLane(func(e *qp.Engine) error {
+		q, err := e.CreateCQ(cqe)
+		if err == nil {
+			q.Context = c
+			c.lanes = append(c.lanes, q)
 		}
+		return err
+	})
+	if err != nil {
+		c.destroy()
+		return nil, d.fail("CreateCQ", err)
 	}
 	d.objects.add(c)
 	return c, nil
@@ -179,12 +226,16 @@ func (d *Device) Close() error {
 		return d.fail("Close", err)
 	}
 	d.closed = true
-	var err error
+	err := d.closeLanes()
+	d.queue.close()
+	return d.fail("Close", err)
+}
+
+func (d *Device) closeLanes() (err error) {
 	for _, l := range d.lanes {
 		if e := l.close(); err == nil {
 			err = e
 		}
 	}
-	d.queue.close()
-	return d.fail("Close", err)
+	return err
 }

@@ -59,6 +59,10 @@ type lane struct {
 	port   transport.Port
 	engine *qp.Engine
 	reader *mr.Reader
+	mail   *mailbox // what arrived on other lanes for this one; nil if there are none
+
+	pairs   int          // queue pairs; under dev.mu
+	members atomic.Int32 // attachments of its queue pairs to multicast groups
 
 	turns turnLock
 	// under the turn lock
@@ -80,14 +84,17 @@ type lane struct {
 	done    chan struct{} // closed when the background has ended; nil without background
 }
 
-func newLane(d *Device, index int, port transport.Port) *lane {
+func newLane(d *Device, index, lanes int, port transport.Port) *lane {
 	l := &lane{dev: d, index: index, port: port, deadline: qp.Never}
 	l.engine = qp.NewEngine(qp.Config{Memory: d.mem, Rand: random.Uint64, GIDs: d.info.GIDs, SrcPort: d.info.SrcPort,
-		MaxMTU: MTU4096, Lane: uint8(index), LaneBits: laneBits(1), SplitWrites: d.info.MaxRun > 1, Window: d.cfg.Window,
+		MaxMTU: MTU4096, Lane: uint8(index), LaneBits: laneBits(lanes), SplitWrites: d.info.MaxRun > 1, Window: d.cfg.Window,
 		Congestion: d.congestion(), ECN: !d.cfg.NoECN})
 	l.reader = d.mem.NewReader()
 	l.tx = wire.NewBatch(txBatch, maxBody)
 	l.tx.MaxRun(d.info.MaxRun)
+	if lanes > 1 {
+		l.mail = new(mailbox)
+	}
 	return l
 }
 
@@ -95,7 +102,7 @@ func newLane(d *Device, index int, port transport.Port) *lane {
 func (l *lane) turn(t qp.Time) (busy bool) {
 	l.reader.Enter()
 	n := l.input(t)
-	more := l.output(t) || n == rxBatch
+	more := l.output(t) || n >= rxBatch
 	l.finish(t, more)
 	return n > 0 || more
 }
@@ -103,7 +110,12 @@ func (l *lane) turn(t qp.Time) (busy bool) {
 // input handles what has arrived and what time has brought, and publishes the completions that come of it.
 func (l *lane) input(t qp.Time) (frames int) {
 	frames = l.receive()
-	l.engine.HandleFrames(t, l.rx[:frames])
+	own := l.rx[:frames]
+	if l.mail != nil {
+		own = l.keepOwn(own)
+		frames += l.openMail(t)
+	}
+	l.engine.HandleFrames(t, own)
 	l.engine.HandleTimeout(t)
 	l.engine.Flush()
 	return frames
@@ -164,13 +176,16 @@ func (l *lane) transmit(t qp.Time) (more bool) {
 
 // portState turns a change between working and failing ports into an event.
 func (l *lane) portState(err error) {
-	if failed := err != nil; failed != l.failed {
-		l.failed = failed
-		event := EventPortActive
-		if failed {
-			event = EventPortErr
-		}
-		l.dev.queue.put(AsyncEvent{Type: event, Device: l.dev, Err: err})
+	failed := err != nil
+	if failed == l.failed {
+		return
+	}
+	l.failed = failed
+	switch { // the lanes' ports are one to the application
+	case failed && l.dev.failing.Add(1) == 1:
+		l.dev.queue.put(AsyncEvent{Type: EventPortErr, Device: l.dev, Err: err})
+	case !failed && l.dev.failing.Add(-1) == 0:
+		l.dev.queue.put(AsyncEvent{Type: EventPortActive, Device: l.dev})
 	}
 }
 
@@ -200,7 +215,7 @@ func (l *lane) poll(c *CQ, claim bool) {
 	if l.engine.DoorbellPending() { // posts that were held: before we look at what has arrived
 		l.output(t)
 	}
-	more := l.input(t) == rxBatch
+	more := l.input(t) >= rxBatch
 	postpone := false
 	if found := c.lanes[l.index].Len() > 0; found {
 		l.trust.leaves(t)
@@ -349,7 +364,7 @@ func (l *lane) watch() {
 	until, failed := l.bedtime(t), l.failed
 	l.asleep.Store(int64(until))
 	l.release()
-	if !l.closing.Load() {
+	if !l.closing.Load() && !l.mail.waiting() {
 		if err := l.port.Wait(waitFor(until, t)); err != nil || failed {
 			time.Sleep(retryFailed) // a broken port may have nothing to wait for
 		}

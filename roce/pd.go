@@ -63,8 +63,11 @@ func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
 	}
 	var ah *AH
 	err := p.create("CreateAH", func() error {
-		// An engine knows a handle by its row in a table. With several lanes each lane needs the handle in the same row.
-		return p.dev.lanes[0].do(func(e *qp.Engine, _ qp.Time) (err error) {
+		return p.dev.eachLane(func(e *qp.Engine) (err error) {
+			if ah != nil {
+				e.AdoptAH(ah)
+				return nil
+			}
 			if ah, err = e.CreateAH(p.handle, attr); err == nil {
 				p.dev.objects.add(handle{ah, p})
 			}
@@ -82,7 +85,7 @@ func (p *PD) DestroyAH(ah *AH) error {
 			return fmt.Errorf("%w: the address handle is not of this PD, or destroyed", ErrInvalid)
 		}
 		p.dev.objects.remove(handle{ah, p})
-		return p.dev.lanes[0].do(func(e *qp.Engine, _ qp.Time) error { return e.DestroyAH(ah) })
+		return p.dev.eachLane(func(e *qp.Engine) error { return e.DestroyAH(ah) })
 	})
 }
 

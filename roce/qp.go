@@ -79,7 +79,10 @@ func (p *PD) createQP(attr *QPInitAttr) (*QP, error) {
 			return nil, fmt.Errorf("CQ: %w", ErrClosed)
 		}
 	}
-	l := d.lanes[d.nextQP%len(d.lanes)]
+	l := d.emptiestLane()
+	if attr.Type == GSI { // of which a device has one
+		l = d.lanes[0]
+	}
 	q := &QP{pd: p, lane: l, sendCQ: attr.SendCQ, recvCQ: attr.RecvCQ, context: attr.Context, psn: PSN(random.Uint64()) & wire.PSNMask}
 	init := qp.QPInit{Type: attr.Type, PD: p.handle, SendCQ: attr.SendCQ.lanes[l.index], RecvCQ: attr.RecvCQ.lanes[l.index],
 		Cap: attr.Cap, SQSigAll: attr.SQSigAll, Context: q}
@@ -90,7 +93,7 @@ func (p *PD) createQP(attr *QPInitAttr) (*QP, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.nextQP++
+	l.pairs++
 	d.objects.add(q)
 	q.sendCQ.count(l, +1)
 	q.recvCQ.count(l, +1)
@@ -99,6 +102,11 @@ func (p *PD) createQP(attr *QPInitAttr) (*QP, error) {
 
 // QPN is the queue pair's number, 24 bits.
 func (q *QP) QPN() uint32 { return q.q.QPN() }
+
+// Lane is which of the device's lanes the queue pair is on, 0 to Config.Lanes-1. New ones go to the lane that has the fewest. One
+// goroutine that polls a completion queue runs all lanes whose queue pairs complete there; so for several to work at the same
+// time, each should have a completion queue for the queue pairs of one lane.
+func (q *QP) Lane() int { return q.lane.index }
 
 // Type is the transport service.
 func (q *QP) Type() QPType { return q.q.Type() }
@@ -207,10 +215,11 @@ func (q *QP) AttachMcast(group GID) error {
 		if err := e.AttachMulticast(q.q, group); err != nil {
 			return err
 		}
-		if err := q.lane.joinGroup(group); err != nil {
+		if err := q.pd.dev.lanes[0].joinGroup(group); err != nil { // the first port joins for all
 			return errors.Join(err, e.DetachMulticast(q.q, group))
 		}
 		q.groups = append(q.groups, group)
+		q.lane.members.Add(1)
 		return nil
 	})
 }
@@ -222,7 +231,8 @@ func (q *QP) DetachMcast(group GID) error {
 			return err
 		}
 		q.groups = slices.DeleteFunc(q.groups, func(g GID) bool { return g == group })
-		return q.lane.leaveGroup(group)
+		q.lane.members.Add(-1)
+		return q.pd.dev.lanes[0].leaveGroup(group)
 	})
 }
 
@@ -254,7 +264,8 @@ func (q *QP) Close() error {
 		}
 		q.closed = true
 		for _, g := range q.groups {
-			q.lane.leaveGroup(g)
+			d.lanes[0].leaveGroup(g)
+			q.lane.members.Add(-1)
 		}
 		return nil
 	})
@@ -262,6 +273,7 @@ func (q *QP) Close() error {
 		return err
 	}
 	d.objects.remove(q)
+	q.lane.pairs--
 	for _, c := range []*CQ{q.sendCQ, q.recvCQ} {
 		c.purge(q.QPN())
 		c.count(q.lane, -1)

@@ -141,7 +141,12 @@ func (d *Device) QueryPort() PortAttr {
 	defer d.mu.Unlock()
 	info, s := d.info, qp.Stats{}
 	if !d.closed {
-		info, s = d.lanes[0].port.Info(), d.engineStats()
+		info = d.lanes[0].port.Info()
+		for _, l := range d.lanes {
+			e := l.engineStats()
+			s.Drops[wire.DropPKey] += e.Drops[wire.DropPKey]
+			s.Drops[wire.DropQKey] += e.Drops[wire.DropQKey]
+		}
 	}
 	a := PortAttr{
 		State: PortDown, PhysState: PhysDisabled, LinkLayer: LinkLayerEthernet, PortCaps: PortCMSup | PortIPBasedGIDs,

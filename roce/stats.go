@@ -3,47 +3,76 @@ package roce
 // Counters: of the engine (the names of IB and rxe), of the port, and of the turns.
 
 import (
+	"reflect"
+
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/transport"
 )
 
-// Stats is a snapshot of a device's counters since it was opened, all lanes together.
+// Stats is a snapshot of counters since the device was opened, of all lanes together or of one.
 type Stats struct {
 	Engine     qp.Stats
 	Port       transport.Stats
 	Lane       LaneStats
-	EventsLost uint64 // asynchronous events that nobody received in time
+	EventsLost uint64 // asynchronous events that nobody received in time; of the device, not of a lane
 }
 
 // LaneStats counts what lanes do.
 type LaneStats struct {
-	Turns     uint64 // turns taken, by anybody
-	Wakes     uint64 // times that the background was woken for an earlier deadline
-	PortFull  uint64 // sends that the port had no room for
-	Postponed uint64 // turns whose sending was left to the application's next call
+	Turns      uint64 // turns taken, by anybody
+	Wakes      uint64 // times that the background was woken for an earlier deadline
+	PortFull   uint64 // sends that the port had no room for
+	Postponed  uint64 // turns whose sending was left to the application's next call
+	Strays     uint64 // frames that arrived here and were handed over to another lane
+	StraysLost uint64 // of these, those that it had no room for
 }
 
-// Stats returns the present counters. It waits for the end of a turn, so do not call it per message.
+// Stats returns the present counters, all lanes together. It waits for the end of a turn, so do not call it per message.
 func (d *Device) Stats() Stats {
+	s := Stats{EventsLost: d.queue.lostCount()}
+	for _, l := range d.LaneStats() {
+		add(reflect.ValueOf(&s).Elem(), reflect.ValueOf(l))
+	}
+	return s
+}
+
+// LaneStats returns the present counters of each lane (Config.Lanes): whether all of them have something to do, and how many
+// packets come to another lane than that of their queue pair.
+func (d *Device) LaneStats() []Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := Stats{Engine: d.engineStats(), EventsLost: d.queue.lostCount()}
-	for _, l := range d.lanes {
-		s.Port = l.port.Stats() // one lane so far
+	list := make([]Stats, len(d.lanes))
+	for i, l := range d.lanes {
+		list[i] = Stats{Engine: l.engineStats(), Port: l.port.Stats()}
 		l.turns.lock()
-		s.Lane = l.count
+		list[i].Lane = l.count
 		l.release()
 	}
-	return s
+	return list
 }
 
-// engineStats has the device's control lock.
-func (d *Device) engineStats() qp.Stats {
-	var s qp.Stats
-	for _, l := range d.lanes {
-		l.turns.lock()
-		s = l.engine.Stats() // one lane so far
-		l.release()
+func (l *lane) engineStats() qp.Stats {
+	l.turns.lock()
+	defer l.release()
+	return l.engine.Stats()
+}
+
+// add adds counters, whatever there are, to others of the same type. Of texts, the last one that says something stays.
+func add(sum, more reflect.Value) {
+	switch sum.Kind() {
+	case reflect.Uint64:
+		sum.SetUint(sum.Uint() + more.Uint())
+	case reflect.String:
+		if more.Len() > 0 {
+			sum.Set(more)
+		}
+	case reflect.Array:
+		for i := range sum.Len() {
+			add(sum.Index(i), more.Index(i))
+		}
+	case reflect.Struct:
+		for i := range sum.NumField() {
+			add(sum.Field(i), more.Field(i))
+		}
 	}
-	return s
 }

@@ -114,6 +114,7 @@ func bandwidthFlags(f *pflag.FlagSet, t *perf.Test, o *perf.Options) {
 	f.IntVarP(&o.CQMod, "cq-mod", "Q", 0,
 		"every so many messages have a completion (default a quarter of the depth, 1 above 8 KiB, a burst under --rate-limit)")
 	f.IntVarP(&o.QPs, "qps", "q", 0, "queue pairs; on both ends (default 1)")
+	f.IntVar(&o.Lanes, "lanes", 1, "lanes of this end's device, which the queue pairs are spread over: a power of two")
 	f.BoolVarP(&o.Bidi, "bidirectional", "b", false, "both ends send; on both ends")
 	f.Var(&o.Rate, "rate-limit",
 		"send no faster, all queue pairs together: bits a second (10G, 500M), messages (1.5Mpps), 100MiBps; a number alone is Gbit/s")

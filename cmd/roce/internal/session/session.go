@@ -19,6 +19,7 @@ import (
 type Options struct {
 	Dev      string // device name, "udp:eth0"; "": the address that leads to the peer
 	GIDIndex int
+	Lanes    int            // roce.Config.Lanes
 	Pcap     string         // file for a packet capture
 	Watch    PortMiddleware // sees every packet; nil for none
 }
@@ -76,7 +77,7 @@ func (s *Session) open(name string, opt Options) (err error) {
 			return err
 		}
 	}
-	if s.Device, err = roce.Open(name, &roce.Config{Wrap: watch}); err != nil {
+	if s.Device, err = roce.Open(name, &roce.Config{Wrap: watch, Lanes: opt.Lanes}); err != nil {
 		return err
 	}
 	s.Port = s.QueryPort()
