@@ -38,9 +38,13 @@ func openPipes(t testing.TB, wrap func(transport.Port) transport.Port) (a, b *De
 
 // openUDPs uses addresses of 127/8 that no other test has, in this process or another, on the standard port.
 func openUDPs(t testing.TB, wrap func(transport.Port) transport.Port) (a, b *Device) {
-	pid, n := os.Getpid(), serial.Add(1)%100
-	address := func(last int64) string { return fmt.Sprintf("udp:127.%d.%d.%d", 128+pid>>8%128, pid%256, last) }
-	return openDevice(t, address(2*n+1), wrap), openDevice(t, address(2*n+2), wrap)
+	name := udpNames()
+	return openDevice(t, name(0), wrap), openDevice(t, name(1), wrap)
+}
+
+func udpNames() func(i int) string {
+	pid, n := os.Getpid(), int(serial.Add(1)%100)
+	return func(i int) string { return fmt.Sprintf("udp:127.%d.%d.%d", 128+pid>>8%128, pid%256, 2*n+1+i) }
 }
 
 func openDevice(t testing.TB, name string, wrap func(transport.Port) transport.Port) *Device {

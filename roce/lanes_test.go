@@ -1,0 +1,496 @@
+package roce
+
+// Several lanes: where queue pairs and their packets go, and what happens to packets that arrive on the wrong lane.
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/wire"
+)
+
+// All tests of operations run over devices with lanes too, and over some where every packet arrives on the wrong one.
+func init() {
+	wires = append(wires,
+		wire2{"pipe 2 lanes", overLanes(2, "pipe", nil)}, wire2{"udp 4 lanes", overLanes(4, "udp", nil)},
+		wire2{"pipe strays", overLanes(2, "pipe", newRing)}, wire2{"udp strays", overLanes(2, "udp", newRing)})
+}
+
+// overLanes opens two devices with lanes. The next queue pair of the second one goes to another lane than that of the first.
+func overLanes(lanes int, kind string, ring func() func(transport.Port) transport.Port) func(testing.TB, func(transport.Port) transport.Port) (a, b *Device) {
+	return func(t testing.TB, wrap func(transport.Port) transport.Port) (a, b *Device) {
+		t.Helper()
+		name := names[kind](t)
+		open := func(i int) *Device {
+			cfg := Config{Lanes: lanes, Wrap: wrap}
+			if ring != nil {
+				turn := ring()
+				cfg.Wrap = func(p transport.Port) transport.Port {
+					if wrap != nil {
+						p = wrap(p)
+					}
+					return turn(p)
+				}
+			}
+			d, err := Open(name(i), &cfg)
+			must(t, err)
+			t.Cleanup(func() { must(t, d.Close()) })
+			return d
+		}
+		a, b = open(0), open(1)
+		newEnd(t, b, RC, 8)
+		return a, b
+	}
+}
+
+// names give the names of devices i of a test that can reach each other.
+var names = map[string]func(testing.TB) func(i int) string{
+	"pipe": func(testing.TB) func(int) string {
+		segment := serial.Add(1)
+		return func(int) string { return fmt.Sprintf("pipe:test-%d", segment) }
+	},
+	"udp": func(testing.TB) func(int) string { return udpNames() },
+}
+
+// turnedPort is the port of the lane before, so that each packet arrives one lane further than it was steered.
+type turnedPort struct {
+	ports *[]transport.Port
+	lane  int
+}
+
+// newRing returns a Wrap that turns the ports of a device.
+func newRing() func(transport.Port) transport.Port {
+	ports := new([]transport.Port)
+	return func(p transport.Port) transport.Port {
+		*ports = append(*ports, p)
+		return &turnedPort{ports, len(*ports) - 1}
+	}
+}
+
+func (p *turnedPort) port() transport.Port {
+	n := len(*p.ports)
+	return (*p.ports)[(p.lane+n-1)%n]
+}
+
+func (p *turnedPort) Recv(f []wire.Frame) (int, error) { return p.port().Recv(f) }
+func (p *turnedPort) Send(b *wire.Batch) (int, error)  { return p.port().Send(b) }
+func (p *turnedPort) Wait(d time.Duration) error       { return p.port().Wait(d) }
+func (p *turnedPort) Wake()                            { p.port().Wake() }
+func (p *turnedPort) Info() transport.Info             { return (*p.ports)[p.lane].Info() }
+func (p *turnedPort) Stats() transport.Stats           { return p.port().Stats() }
+func (p *turnedPort) Close() error                     { return p.port().Close() }
+func (p *turnedPort) JoinGroup(g GID) error {
+	return (*p.ports)[0].(transport.Multicaster).JoinGroup(g)
+}
+func (p *turnedPort) LeaveGroup(g GID) error {
+	return (*p.ports)[0].(transport.Multicaster).LeaveGroup(g)
+}
+
+// laned opens two devices with lanes, connected queue pairs on all of them, and closes everything with the test.
+func laned(t testing.TB, kind string, lanes, pairs, size int, wrap func(transport.Port) transport.Port) (as, bs []*end) {
+	t.Helper()
+	name := names[kind](t)
+	var devices []*Device
+	for i := range 2 {
+		d, err := Open(name(i), &Config{Lanes: lanes, Wrap: wrap})
+		must(t, err)
+		t.Cleanup(func() { must(t, d.Close()) })
+		devices = append(devices, d)
+	}
+	for range pairs {
+		a, b := newEnd(t, devices[0], RC, size), newEnd(t, devices[1], RC, size)
+		connect(t, a, b)
+		as, bs = append(as, a), append(bs, b)
+	}
+	return as, bs
+}
+
+// TestLanesShareTheLoad: queue pairs are spread evenly, also after some were closed, and all lanes work.
+func TestLanesShareTheLoad(t *testing.T) {
+	for kind := range names {
+		for _, lanes := range []int{2, 4} {
+			t.Run(fmt.Sprintf("%s/%d", kind, lanes), func(t *testing.T) {
+				as, bs := laned(t, kind, lanes, 2*lanes, 32<<10, nil)
+				var all sync.WaitGroup
+				for i := range as {
+					if lane := as[i].qp.Lane(); lane != i%lanes || int(as[i].qp.QPN())%lanes != lane {
+						t.Errorf("queue pair %d, 0x%06x, is on lane %d", i, as[i].qp.QPN(), lane)
+					}
+					all.Go(func() { stream(as[i], 100, i) })
+					all.Go(func() { absorb(bs[i], 100, i) })
+				}
+				all.Wait()
+				for _, d := range []*Device{as[0].dev, bs[0].dev} {
+					var packets, turns uint64
+					for i, s := range d.LaneStats() {
+						if s.Engine.SentPkts+s.Engine.RcvdPkts < 200 || s.Port.SendFrames == 0 || s.Port.RecvFrames == 0 || s.Lane.Turns == 0 {
+							t.Errorf("lane %d: %+v", i, s)
+						}
+						packets += s.Port.SendFrames
+						turns += s.Lane.Turns
+					}
+					if sum := d.Stats(); sum.Port.SendFrames < packets || sum.Lane.Turns < turns || sum.Engine.SentPkts < packets || sum.Lane.Strays != 0 {
+						t.Errorf("%d packets and %d turns of %+v", packets, turns, sum)
+					}
+				}
+				// The lane that lost its queue pairs gets the next ones.
+				must(t, as[1].qp.Close())
+				must(t, as[1+lanes].qp.Close())
+				for range 2 {
+					if q := newEnd(t, as[0].dev, RC, 8).qp; q.Lane() != 1 {
+						t.Errorf("a new queue pair is on lane %d", q.Lane())
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestMergedRunOfTwoLanes: a sender with one lane makes one run of packets for queue pairs of several lanes, which the kernel
+// delivers as one, to the lane of the first. None is lost.
+func TestMergedRunOfTwoLanes(t *testing.T) {
+	name := udpNames()
+	a, err := Open(name(0), nil)
+	must(t, err)
+	defer a.Close()
+	b, err := Open(name(1), &Config{Lanes: 4})
+	must(t, err)
+	defer b.Close()
+	t.Run("", func(t *testing.T) {
+		const each = 16
+		var from, to []*end
+		for range 4 {
+			x, y := newEnd(t, a, RC, 4096), newEnd(t, b, RC, 4096)
+			connect(t, x, y)
+			from, to = append(from, x), append(to, y)
+		}
+		for round := range 20 {
+			for i := range each {
+				for _, y := range to {
+					y.recv(uint64(i), y.mr.SGE(i*64, 64))
+				}
+			}
+			sender := a.lanes[0]
+			sender.turns.lock() // so that nothing is sent before all is posted
+			for q, x := range from {
+				fill(x.buf, q+round)
+				for i := range each {
+					x.post(SendWR{Opcode: WRSend, SGL: []SGE{x.mr.SGE(i*64, 64)}})
+				}
+			}
+			sender.release()
+			for q, y := range to {
+				for i := range each {
+					from[q].wait()
+					if wc := y.wait(); wc.WRID != uint64(i) || wc.ByteLen != 64 {
+						t.Fatalf("%+v", wc)
+					}
+				}
+				same(t, y.buf[:each*64], from[q].buf[:each*64])
+			}
+		}
+	})
+	out, in := a.Stats(), b.Stats()
+	if in.Port.RecvRuns > 0 && in.Lane.Strays == 0 || in.Lane.StraysLost > 0 {
+		t.Errorf("%+v", in)
+	}
+	t.Logf("%d frames in %d runs and more, %d strays, %d sent again", in.Port.RecvFrames, in.Port.RecvRuns, in.Lane.Strays, out.Engine.Retransmitted)
+}
+
+// TestStraysAreCounted: on a device whose ports are turned, every packet is a stray, and arrives.
+func TestStraysAreCounted(t *testing.T) {
+	a, b := connected(t, wire2{open: overLanes(2, "pipe", newRing)}, RC, 4096)
+	for i := range 50 {
+		b.recv(uint64(i), b.mr.SGE(0, 4096))
+		a.post(SendWR{Opcode: WRSend, SGL: []SGE{a.mr.SGE(0, 4096)}})
+		a.wait()
+		b.wait()
+	}
+	for _, d := range []*Device{a.dev, b.dev} {
+		if s := d.Stats(); s.Lane.Strays != s.Port.RecvFrames || s.Lane.Strays < 50 || s.Engine.RcvdPkts != s.Lane.Strays || s.Lane.StraysLost != 0 {
+			t.Errorf("%+v of %d frames", s.Lane, s.Port.RecvFrames)
+		}
+	}
+}
+
+// TestMailbox: what does not fit is refused, and room comes back.
+func TestMailbox(t *testing.T) {
+	var m *mailbox
+	if m.waiting() {
+		t.Error("no mailbox has mail")
+	}
+	m = new(mailbox)
+	if m.waiting() || len(m.take()) != 0 {
+		t.Error("an empty mailbox has mail")
+	}
+	head, body := make([]byte, wire.Head4Len), make([]byte, 4096)
+	for round := range 3 {
+		for i := range mailFrames {
+			binary.LittleEndian.PutUint32(body, uint32(i+round))
+			if !m.put(&wire.Frame{Head: head, Body: body, Flags: wire.FrameSynthHead}) {
+				t.Fatalf("frame %d is refused", i)
+			}
+		}
+		if m.put(&wire.Frame{Head: head, Body: body}) || !m.waiting() {
+			t.Error("a full mailbox takes more")
+		}
+		got := m.take()
+		if m.waiting() || len(got) != mailFrames {
+			t.Fatalf("%d frames", len(got))
+		}
+		for i := range got {
+			if binary.LittleEndian.Uint32(got[i].Body) != uint32(i+round) || got[i].Flags != wire.FrameSynthHead {
+				t.Fatalf("frame %d is another", i)
+			}
+		}
+	}
+}
+
+// TestLaneOf: every packet has one lane, and QP 1 is on the first.
+func TestLaneOf(t *testing.T) {
+	for _, c := range []struct {
+		qpn  uint32
+		want int
+	}{{0, 0}, {1, 0}, {2, 2}, {3, 3}, {4, 0}, {0xfffffe, 2}, {0xffffff, everyLane}, {0x8000ff, 3}} {
+		body := make([]byte, wire.BTHLen)
+		(*wire.BTH)(body).Put(wire.RCAcknowledge, 0, 0, wire.DefaultPKey, c.qpn, 0)
+		if got := laneOf(&wire.Frame{Body: body}, 1, 4); got != c.want {
+			t.Errorf("QP 0x%06x: lane %d, want %d", c.qpn, got, c.want)
+		}
+	}
+	if got := laneOf(&wire.Frame{Body: make([]byte, 5)}, 1, 4); got != 1 {
+		t.Errorf("a short frame goes to lane %d", got)
+	}
+}
+
+// TestGroupAcrossLanes: each member of a group gets each datagram once, on whichever lanes they are.
+func TestGroupAcrossLanes(t *testing.T) {
+	for _, kind := range []string{"pipe", "udp"} {
+		t.Run(kind, func(t *testing.T) {
+			name := names[kind](t)
+			a, err := Open(name(0), &Config{Lanes: 2})
+			must(t, err)
+			t.Cleanup(func() { must(t, a.Close()) })
+			b, err := Open(name(1), &Config{Lanes: 4})
+			must(t, err)
+			t.Cleanup(func() { must(t, b.Close()) })
+			group, err := ParseGID("239.7.7.8")
+			must(t, err)
+			from := newEnd(t, a, UD, 256)
+			must(t, from.qp.Activate(9))
+			ah, err := from.pd.CreateAH(AHAttr{DGID: group})
+			must(t, err)
+			defer func() { must(t, from.pd.DestroyAH(ah)) }()
+			var members []*end
+			for i := range 6 { // lanes 2 and 3 have one queue pair, 0 and 1 two; that of lane 2 is no member
+				e := newEnd(t, b, UD, 4096)
+				must(t, e.qp.Activate(9))
+				if e.qp.Lane() != i%4 {
+					t.Fatalf("lane %d", e.qp.Lane())
+				}
+				if e.qp.Lane() != 2 {
+					must(t, e.qp.AttachMcast(group))
+					members = append(members, e)
+				}
+			}
+			const messages = 20
+			for _, e := range members {
+				for i := range messages + 1 {
+					e.recv(uint64(i), e.mr.SGE(0, 100))
+				}
+			}
+			for i := range messages {
+				from.post(SendWR{Opcode: WRSend, Flags: SendInline, Inline: []byte{byte(i)}, AH: ah, RemoteQPN: wire.MulticastQPN, RemoteQKey: 9})
+				from.wait()
+				for _, e := range members {
+					if wc := e.wait(); wc.WRID != uint64(i) || e.buf[GRHSize] != byte(i) {
+						t.Errorf("lane %d: message %d: %+v", e.qp.Lane(), i, wc)
+					}
+				}
+			}
+			for _, e := range members {
+				must(t, e.qp.DetachMcast(group))
+			}
+			for i, l := range b.lanes {
+				if n := l.members.Load(); n != 0 {
+					t.Errorf("lane %d counts %d members", i, n)
+				}
+			}
+		})
+	}
+}
+
+// TestHandlesOnEveryLane: a queue pair of any lane sends with an address handle of its domain, and none with a destroyed one.
+func TestHandlesOnEveryLane(t *testing.T) {
+	d, err := Open(names["pipe"](t)(0), &Config{Lanes: 4})
+	must(t, err)
+	t.Cleanup(func() { must(t, d.Close()) })
+	to := newEnd(t, d, UD, 256)
+	must(t, to.qp.Activate(5))
+	pd, err := d.AllocPD()
+	must(t, err)
+	defer pd.Close()
+	var handles []*AH
+	for range 5 {
+		ah, err := pd.CreateAH(AHAttr{DGID: d.GIDs()[0]})
+		must(t, err)
+		handles = append(handles, ah)
+	}
+	must(t, pd.DestroyAH(handles[1]))
+	again, err := pd.CreateAH(AHAttr{DGID: d.GIDs()[0]})
+	must(t, err)
+	cq, err := d.CreateCQ(64)
+	must(t, err)
+	defer cq.Close()
+	lanes := map[int]bool{}
+	for i := range 8 {
+		q, err := pd.CreateQP(QPInitAttr{Type: UD, SendCQ: cq, SQSigAll: true})
+		must(t, err)
+		must(t, q.Activate(5))
+		defer q.Close()
+		lanes[q.Lane()] = true
+		send := SendWR{Opcode: WRSend, AH: again, RemoteQPN: to.qp.QPN(), RemoteQKey: 5}
+		to.recv(uint64(i), to.mr.SGE(0, 64))
+		must(t, q.PostSend(send))
+		if wc := to.wait(); wc.WRID != uint64(i) || wc.SrcQP != q.QPN() {
+			t.Errorf("%+v", wc)
+		}
+		send.AH = handles[1]
+		var post *PostError
+		if err := q.PostSend(send); !errors.As(err, &post) {
+			t.Errorf("a destroyed handle: %v", err)
+		}
+	}
+	if len(lanes) != 4 {
+		t.Errorf("queue pairs on lanes %v", lanes)
+	}
+	for _, ah := range append(handles[2:], handles[0], again) {
+		must(t, pd.DestroyAH(ah))
+	}
+	refused(t, pd.DestroyAH(again), ErrInvalid)
+}
+
+// TestAtomicsOfManyLanes: atomics on one word that come by different lanes are atomic.
+func TestAtomicsOfManyLanes(t *testing.T) {
+	for _, kind := range []string{"pipe", "udp"} {
+		t.Run(kind, func(t *testing.T) {
+			as, bs := laned(t, kind, 4, 4, 4096, nil)
+			const each = 500
+			word := make([]byte, 8)
+			var all sync.WaitGroup
+			for i, a := range as {
+				mr, err := bs[i].pd.RegMR(word, LocalWrite|RemoteAtomic)
+				must(t, err)
+				defer func() { must(t, mr.Close()) }()
+				all.Go(func() {
+					add := SendWR{Opcode: WRAtomicFetchAndAdd, CompareAdd: 1, SGL: []SGE{a.mr.SGE(0, 8)}, RemoteAddr: mr.Addr(), RKey: mr.RKey()}
+					for left := each; left > 0; left-- {
+						if err := a.qp.PostSend(add); err != nil {
+							t.Error(err)
+							return
+						}
+						a.reap()
+					}
+				})
+			}
+			all.Wait()
+			if got := binary.NativeEndian.Uint64(word); got != 4*each {
+				t.Errorf("%d additions counted of %d", got, 4*each)
+			}
+		})
+	}
+}
+
+// TestOneQueueManyLanes: one completion queue for queue pairs of all lanes gets everything, however few a poll takes.
+func TestOneQueueManyLanes(t *testing.T) {
+	for _, background := range []bool{true, false} {
+		t.Run(fmt.Sprintf("background=%v", background), func(t *testing.T) {
+			var devices [2]*Device
+			name := udpNames()
+			for i := range devices {
+				d, err := Open(name(i), &Config{Lanes: 4, NoBackground: !background})
+				must(t, err)
+				t.Cleanup(func() { must(t, d.Close()) })
+				devices[i] = d
+			}
+			var cqs [2]*CQ
+			var pds [2]*PD
+			for i, d := range devices {
+				var err error
+				pds[i], err = d.AllocPD()
+				must(t, err)
+				cqs[i], err = d.CreateCQ(1024)
+				must(t, err)
+			}
+			var pairs [4][2]*QP
+			for i := range pairs {
+				for side := range 2 {
+					q, err := pds[side].CreateQP(QPInitAttr{SendCQ: cqs[side], SQSigAll: true})
+					must(t, err)
+					pairs[i][side] = q
+				}
+				must(t, pairs[i][0].Connect(pairs[i][1].Endpoint(), nil))
+				must(t, pairs[i][1].Connect(pairs[i][0].Endpoint(), nil))
+			}
+			const each = 64
+			for i, p := range pairs {
+				for n := range each {
+					must(t, p[1].PostRecv(RecvWR{WRID: uint64(i<<8 | n)}))
+				}
+				for n := range each {
+					must(t, p[0].PostSend(SendWR{WRID: uint64(i<<8 | n), Opcode: WRSend}))
+				}
+			}
+			var next [2][4]uint64
+			for got := 0; got < 2*4*each; {
+				for side := range 2 {
+					var wc [1]WC
+					n, err := cqs[side].Poll(wc[:])
+					must(t, err)
+					if n == 0 {
+						continue
+					}
+					got++
+					i := wc[0].WRID >> 8
+					if wc[0].Status != WCSuccess || wc[0].WRID&0xff != next[side][i] {
+						t.Fatalf("%+v after %d", wc[0], next[side][i])
+					}
+					next[side][i]++
+				}
+			}
+			for side := range 2 {
+				for _, p := range pairs {
+					must(t, p[side].Close())
+				}
+				must(t, cqs[side].Close())
+				must(t, pds[side].Close())
+			}
+		})
+	}
+}
+
+// TestLanesRefused: what is asked for and can not be is an error that says what can.
+func TestLanesRefused(t *testing.T) {
+	port, err := transport.Open("pipe:refused", transport.Options{})
+	must(t, err)
+	defer port.Close()
+	for _, c := range []struct {
+		cfg  Config
+		want string
+	}{
+		{Config{Lanes: 3}, "3 lanes: the number must be a power of two from 1 to 64"},
+		{Config{Lanes: -2}, "Config.Lanes is -2, want a power of two from 1 to 64"},
+		{Config{Lanes: 2, Port: port}, "Config.Port is one lane"},
+	} {
+		_, err := Open("pipe:lanes-refused", &c.cfg)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+}
