@@ -16,6 +16,7 @@ type AH struct {
 	attr AHAttr
 	path wire.Path
 	dead atomic.Bool
+	of   *AH // what was adopted; nil if it was made here
 }
 
 // Attr returns what the handle was made from.
@@ -23,11 +24,7 @@ func (a *AH) Attr() AHAttr { return a.attr }
 
 // CreateAH makes an address handle of a protection domain. ErrInvalid names the attribute that is wrong.
 func (e *Engine) CreateAH(pd mr.PD, attr AHAttr) (*AH, error) {
-	port := e.cfg.SrcPort
-	if port == 0 { // by the flow label, or 0xc000: no queue pair is known here (section 1.2)
-		port = wire.SrcPortFor(0, 0, attr.FlowLabel)
-	}
-	path, err := e.path(&attr, port)
+	path, err := e.path(&attr, e.ahPort(&attr))
 	if err != nil {
 		return nil, err
 	}
@@ -44,18 +41,32 @@ func (e *Engine) CreateAH(pd mr.PD, attr AHAttr) (*AH, error) {
 }
 
 // AdoptAH makes a handle that another engine has made usable here, under the row that posted requests name it by. The engines
-// of a device's lanes have the same handles: those of the first lane, which alone makes them.
-func (e *Engine) AdoptAH(a *AH) {
+// of a device's lanes have the same handles: those of the first lane, which alone makes them. They may send from different UDP
+// ports.
+func (e *Engine) AdoptAH(a *AH) error {
+	path, err := e.path(&a.attr, e.ahPort(&a.attr))
+	if err != nil {
+		return err
+	}
 	i := int(a.row & (MaxAH - 1))
 	for len(e.ahs) <= i {
 		e.ahs = append(e.ahs, nil)
 	}
-	e.ahs[i] = a
+	e.ahs[i] = &AH{pd: a.pd, row: a.row, attr: a.attr, path: path, of: a}
+	return nil
 }
 
-// DestroyAH ends the handle. Requests posted with it that have not been sent yet fail with WCLocQPOpErr.
+// ahPort is the UDP source port of datagrams: by the flow label, or 0xc000, as no queue pair is known here (section 1.2).
+func (e *Engine) ahPort(attr *AHAttr) uint16 {
+	if e.cfg.SrcPort != 0 {
+		return e.cfg.SrcPort
+	}
+	return wire.SrcPortFor(0, 0, attr.FlowLabel)
+}
+
+// DestroyAH ends the handle, or what was adopted of it. Requests posted with it that have not been sent yet fail with WCLocQPOpErr.
 func (e *Engine) DestroyAH(a *AH) error {
-	if e.ah(a.row) != a {
+	if have := e.ah(a.row); have == nil || have != a && have.of != a {
 		return fmt.Errorf("address handle: %w", ErrUnknown)
 	}
 	a.dead.Store(true)

@@ -86,12 +86,13 @@ type lane struct {
 
 func newLane(d *Device, index, lanes int, port transport.Port) *lane {
 	l := &lane{dev: d, index: index, port: port, deadline: qp.Never}
-	l.engine = qp.NewEngine(qp.Config{Memory: d.mem, Rand: random.Uint64, GIDs: d.info.GIDs, SrcPort: d.info.SrcPort,
-		MaxMTU: MTU4096, Lane: uint8(index), LaneBits: laneBits(lanes), SplitWrites: d.info.MaxRun > 1, Window: d.cfg.Window,
+	info := port.Info()
+	l.engine = qp.NewEngine(qp.Config{Memory: d.mem, Rand: random.Uint64, GIDs: d.info.GIDs, SrcPort: info.SrcPort,
+		MaxMTU: MTU4096, Lane: uint8(index), LaneBits: laneBits(lanes), SplitWrites: info.MaxRun > 1, Window: d.cfg.Window,
 		Congestion: d.congestion(), ECN: !d.cfg.NoECN})
 	l.reader = d.mem.NewReader()
 	l.tx = wire.NewBatch(txBatch, maxBody)
-	l.tx.MaxRun(d.info.MaxRun)
+	l.tx.MaxRun(info.MaxRun)
 	if lanes > 1 {
 		l.mail = new(mailbox)
 	}

@@ -82,7 +82,7 @@ func (p *turnedPort) Recv(f []wire.Frame) (int, error) { return p.port().Recv(f)
 func (p *turnedPort) Send(b *wire.Batch) (int, error)  { return p.port().Send(b) }
 func (p *turnedPort) Wait(d time.Duration) error       { return p.port().Wait(d) }
 func (p *turnedPort) Wake()                            { p.port().Wake() }
-func (p *turnedPort) Info() transport.Info             { return (*p.ports)[p.lane].Info() }
+func (p *turnedPort) Info() transport.Info             { return p.port().Info() }
 func (p *turnedPort) Stats() transport.Stats           { return p.port().Stats() }
 func (p *turnedPort) Close() error                     { return p.port().Close() }
 func (p *turnedPort) JoinGroup(g GID) error {

@@ -65,8 +65,7 @@ func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
 	err := p.create("CreateAH", func() error {
 		return p.dev.eachLane(func(e *qp.Engine) (err error) {
 			if ah != nil {
-				e.AdoptAH(ah)
-				return nil
+				return e.AdoptAH(ah)
 			}
 			if ah, err = e.CreateAH(p.handle, attr); err == nil {
 				p.dev.objects.add(handle{ah, p})

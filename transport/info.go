@@ -33,7 +33,7 @@ type Info struct {
 	MaxRun int
 
 	// SrcPort, if not 0, is the UDP source port that leaves the machine whatever a frame's Head says. The ICRC covers
-	// it, so the engine must make its paths with it. 0: any source port can be sent.
+	// it, so the engine must make its paths with it; lanes of one device may have different ones. 0: any source port can be sent.
 	SrcPort uint16
 
 	ICRC ICRCCheck // how much of the check is possible on receive

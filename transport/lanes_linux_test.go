@@ -6,6 +6,10 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goroce/goroce/wire"
 )
 
 // Lanes of what only Linux has.
@@ -65,6 +69,46 @@ func TestLanesAreNotShared(t *testing.T) {
 				t.Errorf("%s with %d lanes in another process: %s", c.name, lanes, out)
 			}
 		}
+	}
+}
+
+// A socket of the same user that shares ports by itself can have the address, and gets nothing of what is ours.
+func TestLanesKeepTheirPackets(t *testing.T) {
+	ns := namespaceOf(t)
+	open := func(name string, lanes int) (ports []Port) {
+		var err error
+		ns.do(func() { ports, err = OpenLanes(name, lanes, Options{}) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { closeAll(ports) })
+		return ports
+	}
+	to, from := open("udp:127.77.0.1", 2), open("udp:127.77.0.2", 1)[0]
+	var fd int
+	var err error
+	ns.do(func() {
+		if fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, 0); err == nil {
+			unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
+			err = unix.Bind(fd, &unix.SockaddrInet4{Port: 4791, Addr: [4]byte{127, 77, 0, 1}})
+		}
+	})
+	defer unix.Close(fd)
+	if err != nil {
+		t.Skip("the kernel refuses it: ", err)
+	}
+	batch := wire.NewBatch(256, 200)
+	for i := range 256 {
+		putFor(t, batch, pathBetween(t, from, to[0], 0, 64), uint32(i), i, 50)
+	}
+	sendAll(t, from, batch)
+	for i, lane := range collect(t, to, 256) {
+		if lane != i%2 {
+			t.Errorf("packet for QP %d came to lane %d", i, lane)
+		}
+	}
+	if n, _, err := unix.Recvfrom(fd, make([]byte, 100), 0); err != unix.EAGAIN {
+		t.Errorf("the other socket received %d bytes, %v", n, err)
 	}
 }
 

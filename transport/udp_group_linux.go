@@ -169,8 +169,8 @@ func (p *udpPort) closeGroup(g *groupSocket) {
 // multicast, which the counters show when somebody tries.
 func (p *udpPort) multicastOut() {
 	if p.addr.Is4() {
-		unix.SetsockoptIPMreqn(p.fd, unix.IPPROTO_IP, unix.IP_MULTICAST_IF, &unix.IPMreqn{Address: p.addr.As4(), Ifindex: int32(p.zone)})
+		unix.SetsockoptIPMreqn(p.tx, unix.IPPROTO_IP, unix.IP_MULTICAST_IF, &unix.IPMreqn{Address: p.addr.As4(), Ifindex: int32(p.zone)})
 	} else {
-		unix.SetsockoptInt(p.fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF, int(p.zone))
+		unix.SetsockoptInt(p.tx, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF, int(p.zone))
 	}
 }

@@ -45,6 +45,8 @@ type udpPort struct {
 	lane int
 
 	fd    int
+	tx    int    // to send by: fd, or another socket
+	from  uint16 // UDP port of tx, as frames say it
 	zone  uint32 // interface index: for link-local peers and multicast
 	recv  udpReceiver
 	send  udpSender
@@ -98,11 +100,19 @@ func (p *udpPort) open() (err error) {
 	if p.fd, err = unix.Socket(p.family(), unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_UDP); err != nil {
 		return &OpenError{Name: p.name, Reason: "the system gives no UDP socket", Err: err}
 	}
+	p.tx = p.fd
 	if err := p.setUp(); err != nil {
-		unix.Close(p.fd)
+		p.closeSockets()
 		return err
 	}
 	return nil
+}
+
+func (p *udpPort) closeSockets() error {
+	if p.tx != p.fd {
+		unix.Close(p.tx)
+	}
+	return unix.Close(p.fd)
 }
 
 func (p *udpPort) setUp() error {
@@ -115,12 +125,15 @@ func (p *udpPort) setUp() error {
 	if err := unix.Bind(p.fd, p.sockaddr(p.addr, p.opt.UDPPort)); err != nil {
 		return bindError(p.name, p.addr, p.opt.UDPPort, err)
 	}
+	if err := p.chooseSender(); err != nil {
+		return &OpenError{Name: p.name, Reason: "the system gives no UDP socket to send by", Err: err}
+	}
 	p.multicastOut()
 	p.growBuffers()
 	gro := p.probeRuns()
 	p.recv.init(p.fd, p.gid, p.opt.UDPPort, gro)
 	p.send.init(p)
-	if err := p.sleep.open(p.fd, p.fd); err != nil {
+	if err := p.sleep.open(p.tx, p.fd); err != nil {
 		return &OpenError{Name: p.name, Reason: "the system gives nothing to sleep on", Err: err}
 	}
 	return nil
@@ -190,12 +203,12 @@ func boolInt(b bool) int {
 // growBuffers asks for large buffers, with the privilege first, and notes when less was granted. At 50 Gbit/s the usual
 // 208 KiB hold 30 us.
 func (p *udpPort) growBuffers() {
-	for _, b := range []struct{ force, plain, want int }{
-		{unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, p.opt.RecvBuffer},
-		{unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, p.opt.SendBuffer},
+	for _, b := range []struct{ fd, force, plain, want int }{
+		{p.fd, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, p.opt.RecvBuffer},
+		{p.tx, unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, p.opt.SendBuffer},
 	} {
-		if unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, b.force, b.want) != nil {
-			unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, b.plain, b.want) // takes what the limit allows
+		if unix.SetsockoptInt(b.fd, unix.SOL_SOCKET, b.force, b.want) != nil {
+			unix.SetsockoptInt(b.fd, unix.SOL_SOCKET, b.plain, b.want) // takes what the limit allows
 		}
 	}
 	granted, err := unix.GetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
@@ -259,7 +272,7 @@ func (p *udpPort) Wake() {
 
 // Info describes the port.
 func (p *udpPort) Info() Info {
-	info := Info{Name: p.name, Why: p.opt.why, GIDs: []wire.GID{p.gid}, SrcPort: wire.UDPPort, MaxRun: p.send.runLimit(), RecvBuffer: p.recvBuffer}
+	info := Info{Name: p.name, Why: p.opt.why, GIDs: []wire.GID{p.gid}, SrcPort: p.from, MaxRun: p.send.runLimit(), RecvBuffer: p.recvBuffer}
 	if p.addr.Is4() {
 		info.ICRC = ICRCSolved
 	}
@@ -286,5 +299,5 @@ func (p *udpPort) Close() error {
 	}
 	p.closeGroups()
 	p.sleep.close()
-	return unix.Close(p.fd)
+	return p.closeSockets()
 }

@@ -35,7 +35,7 @@ type udpSender struct {
 }
 
 func (s *udpSender) init(p *udpPort) {
-	s.port, s.fd = p, p.fd
+	s.port, s.fd = p, p.tx
 	s.msgs = make([]message, sendSlots)
 	s.iovs = make([]unix.Iovec, sendSlots)
 	s.names = make([]unix.RawSockaddrInet6, sendSlots)
