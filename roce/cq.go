@@ -150,13 +150,15 @@ func (c *CQ) overrun() error {
 	return nil
 }
 
-// rest lets other goroutines run now and then.
+// rest lets other goroutines run now and then, and other lanes: what this poller waits for may have strayed there, and their
+// background may be waiting for a processor.
 func (c *CQ) rest() {
 	c.mu.Lock()
 	c.empty++
 	yield := c.empty%yieldEvery == 0
 	c.mu.Unlock()
 	if yield {
+		c.dev.helpLanes()
 		runtime.Gosched()
 	}
 }

@@ -133,6 +133,21 @@ func (l *lane) openMail(t qp.Time) (frames int) {
 	return len(mail)
 }
 
+// helpLanes takes a turn of every lane that nobody polls.
+func (d *Device) helpLanes() {
+	if len(d.lanes) == 1 {
+		return
+	}
+	for _, l := range d.lanes {
+		if !l.inUse() && l.turns.tryLock() {
+			if !l.closed {
+				l.turn(now())
+			}
+			l.release()
+		}
+	}
+}
+
 // rouse wakes the background if it sleeps. Who is about to sleep has announced that before it looks into the mailbox.
 func (l *lane) rouse() {
 	if until := l.asleep.Load(); until != 0 && l.asleep.CompareAndSwap(until, 0) {
