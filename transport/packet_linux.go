@@ -80,8 +80,10 @@ func (p *packetPort) setUp(first *packetPort) error {
 	if err := p.openReceive(iface.Index); err != nil {
 		return p.fail("receiving from interface "+iface.Name+" can not be set up", err)
 	}
-	if err := p.stop.open(iface.Index, p.gid); err != nil {
-		p.degrade("ingress program", "the kernel's own stack looks at every packet too. It takes Linux 6.6, CAP_BPF and CAP_NET_ADMIN", err)
+	if first == nil {
+		if err := p.stop.open(iface.Index, p.gid); err != nil {
+			p.degrade("ingress program", "the kernel's own stack looks at every packet too. It takes Linux 6.6, CAP_BPF and CAP_NET_ADMIN", err)
+		}
 	}
 	if err := p.openSend(iface.Index); err != nil {
 		return p.fail("sending by interface "+iface.Name+" can not be set up", err)
