@@ -11,13 +11,29 @@ shift
 
 # What the last run left.
 for dev in rxeA rxeB; do rdma link delete $dev; done 2>/dev/null || true
-for ns in bench0 bench1; do ip netns del $ns; done 2>/dev/null || true
-for dev in veth0 spoil0 spoil1; do ip link del $dev; done 2>/dev/null || true
+for ns in bench0 bench1 middle; do ip netns del $ns; done 2>/dev/null || true
+for dev in veth0 veth1; do ip link del $dev; done 2>/dev/null || true
 
 mac() { echo 02:00:5e:00:01:0$(($1 + 1)); }
 address() { echo 198.51.100.$(($1 + 1)); }
 
-ip link add veth0 mtu 9000 address "$(mac 0)" type veth peer name veth1 mtu 9000 address "$(mac 1)"
+if [ -z "$*" ]; then
+	ip link add veth0 mtu 9000 address "$(mac 0)" type veth peer name veth1 mtu 9000 address "$(mac 1)"
+else
+	# A third namespace in the middle hands packets on, each way through netem: there no port gets past it, as packet sockets
+	# would at either end.
+	ip netns add middle
+	for i in 0 1; do
+		ip link add veth$i mtu 9000 address "$(mac $i)" type veth peer name middle$i mtu 9000 netns middle
+		ip link set veth$i gso_max_segs 1 gso_max_size 4000 # else netem would drop many packets at once, before the kernel cuts them up
+		ip -n middle link set middle$i up
+	done
+	for i in 0 1; do
+		tc -n middle qdisc add dev middle$i root netem limit 100000 "$@"
+		tc -n middle qdisc add dev middle$i ingress
+		tc -n middle filter add dev middle$i ingress matchall action mirred egress redirect dev middle$((1 - i))
+	done
+fi
 for i in 0 1; do
 	peer=$((1 - i))
 	in=
@@ -29,16 +45,6 @@ for i in 0 1; do
 	ip $in addr add "$(address $i)/24" dev veth$i
 	ip $in link set veth$i up
 	ip $in neigh replace "$(address $peer)" lladdr "$(mac $peer)" dev veth$i nud permanent
-	if [ -n "$*" ]; then
-		# Packets meet netem where they come in, one by one. At the way out it would drop what the kernel has not yet cut up,
-		# many packets at once.
-		ip $in link set veth$i gso_max_segs 1
-		ip $in link add spoil$i mtu 9000 type ifb
-		ip $in link set spoil$i up
-		tc $in qdisc add dev spoil$i root netem limit 100000 "$@"
-		tc $in qdisc add dev veth$i ingress
-		tc $in filter add dev veth$i ingress matchall action mirred egress redirect dev spoil$i
-	fi
 done
 [ $stack = rxe ] || exit 0
 
@@ -49,8 +55,6 @@ sysctl -q -w net.ipv4.conf.veth0.accept_local=1 net.ipv4.conf.veth1.accept_local
 if ip rule show | grep -q '^0:'; then
 	ip rule add pref 10 iif veth0 lookup local
 	ip rule add pref 11 iif veth1 lookup local
-	ip rule add pref 12 iif spoil0 lookup local
-	ip rule add pref 13 iif spoil1 lookup local
 	ip rule add pref 20 from "$(address 0)" to "$(address 1)" lookup 101
 	ip rule add pref 21 from "$(address 1)" to "$(address 0)" lookup 102
 	ip rule add pref 30 lookup local
