@@ -1,0 +1,119 @@
+package qptest
+
+// DCQCN as a whole (section 10.3): flows through one bottleneck that marks.
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/wire"
+)
+
+const (
+	bottleneckRate = 10e9
+	bottleneckMark = 40 << 10
+)
+
+// bottleneck is a link that marks, and streams of WRITEs through it that never end by themselves.
+type bottleneck struct {
+	*World
+	t      *testing.T
+	a, b   *Node
+	link   *Link
+	local  *Region
+	remote *Region
+}
+
+// flow is one of the streams.
+type flow struct {
+	net     *bottleneck
+	qp      *QP
+	sent    int // bytes of payload acknowledged
+	stopped bool
+}
+
+func newBottleneck(t *testing.T, window int) *bottleneck {
+	w := NewWorld(5)
+	w.Unchecked = true
+	w.MaxEvents = 100_000_000
+	w.Faults = Faults{Rate: bottleneckRate, Delay: 10 * Microsecond, Queue: 4 << 20, MarkAt: bottleneckMark}
+	nc := NodeConfig{}
+	nc.Engine.Window = window
+	n := &bottleneck{World: w, t: t, a: w.AddNode(nc), b: w.AddNode(nc)}
+	n.link = w.Link(n.a, n.b)
+	n.local, n.remote = n.a.NewRegion("local", flowMessage, 0x1000, 1), n.b.NewRegion("remote", flowMessage, 0x1000, 0xf)
+	return n
+}
+
+const flowMessage = 64 << 10
+
+// flow starts a stream.
+func (n *bottleneck) flow() *flow {
+	cfg := QPConfig{MTU: wire.MTU4096, TrafficClass: 2, Timeout: 14, CQE: 256, Cap: qp.Cap{MaxSendWR: 32, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}}
+	f := &flow{net: n, qp: n.a.CreateQP(cfg)}
+	n.Connect(f.qp, n.b.CreateQP(cfg))
+	f.qp.OnSend = f.post
+	f.post()
+	return f
+}
+
+// post counts what is complete and fills the queue.
+func (f *flow) post() {
+	for _, wc := range f.qp.SendWCs {
+		if wc.Status != qp.WCSuccess {
+			f.net.t.Fatalf("a WRITE failed: %v", wc.Status)
+		}
+		f.sent += flowMessage
+	}
+	f.qp.SendWCs = nil
+	for posted := false; !f.stopped; posted = true {
+		err := f.qp.Stage(&qp.SendWR{Opcode: qp.WRWrite, Flags: qp.SendSignaled, SGL: []qp.SGE{f.net.local.SGE(0, flowMessage)}, RKey: f.net.remote.RKey(), RemoteAddr: f.net.remote.Addr(0)})
+		if errors.Is(err, qp.ErrFull) {
+			if posted {
+				f.qp.Ring()
+			}
+			return
+		}
+		if err != nil {
+			f.net.t.Fatal(err)
+		}
+	}
+}
+
+// measure lets time pass and returns each flow's goodput as a share of the link's rate, the most that queued, and what was lost.
+func (n *bottleneck) measure(d qp.Time, flows ...*flow) (shares []float64, peak int, lost uint64) {
+	before := make([]int, len(flows))
+	for i, f := range flows {
+		before[i] = f.sent
+	}
+	n.link.Stats = LinkStats{}
+	if err := n.RunFor(d); err != nil {
+		n.t.Fatal(err)
+	}
+	for i, f := range flows {
+		shares = append(shares, float64(f.sent-before[i])*8/float64(d)*float64(Second)/bottleneckRate)
+	}
+	return shares, n.link.Stats.Peak, n.link.Stats.Lost
+}
+
+func TestExplore(t *testing.T) {
+	for _, window := range []int{128, 0} {
+		n := newBottleneck(t, window)
+		x := n.flow()
+		for range 5 {
+			s, p, l := n.measure(10*Millisecond, x)
+			t.Logf("one %v peak %d lost %d marked %d", s, p, l, n.link.Stats.Marked)
+		}
+		y := n.flow()
+		for range 20 {
+			s, p, l := n.measure(20*Millisecond, x, y)
+			t.Logf("two %v peak %d lost %d marked %d", s, p, l, n.link.Stats.Marked)
+		}
+		y.stopped = true
+		for range 10 {
+			s, p, l := n.measure(10*Millisecond, x)
+			t.Logf("one %v peak %d lost %d marked %d", s, p, l, n.link.Stats.Marked)
+		}
+	}
+}
