@@ -37,6 +37,8 @@ const (
 	MaxWindow = 1024
 	// minWindow is as far as it shrinks: below a batch of segments, sending costs more than repeating.
 	minWindow = 16
+	// maxUnasked is the most packets inside a message of which none asks for an ACK. rxe: 64.
+	maxUnasked = 64
 	// lossShare bounds what too large a window costs on a path with losses: one part in so many.
 	lossShare = 16
 	// quantum is how many packets a queue pair sends before the next one's turn.

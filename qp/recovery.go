@@ -197,6 +197,8 @@ func (e *Engine) impliedNAK(now Time, q *QP, psn wire.PSN) {
 	r := &q.rec
 	e.stats.ImpliedNAK++
 	if r.lost == q.comp.una && psn.Sub(r.overtook) > 0 {
+		e.armProbe(now, q) // it is not silent
+		e.setDeadline(q)
 		return
 	}
 	r.overtook = psn
@@ -281,15 +283,12 @@ func (e *Engine) timeout(now Time, q *QP) {
 	case r.ackAt <= now:
 		e.stats.AckTimeouts++
 		if e.useRetry(q) {
-			e.askAgain(q)
+			e.askAgain(now, q)
 			e.restartTimers(now, q)
 		}
-	case r.probeAt <= now && r.probe == probeHeard:
-		e.rewind(now, q)
-		e.restartTimers(now, q)
 	case r.probeAt <= now:
 		r.backoff++
-		e.askAgain(q)
+		e.askAgain(now, q)
 		e.armProbe(now, q)
 		e.setDeadline(q)
 	default:
@@ -297,9 +296,12 @@ func (e *Engine) timeout(now Time, q *QP) {
 	}
 }
 
-// askAgain makes a probe due, unless the position is behind and packets are about to leave anyway.
-func (e *Engine) askAgain(q *QP) {
-	if q.req.psn == q.req.top || !q.windowOpen() {
+// askAgain makes a probe due, unless one has been answered and answers have stopped, or packets are about to leave anyway.
+func (e *Engine) askAgain(now Time, q *QP) {
+	switch {
+	case q.rec.probe == probeHeard:
+		e.rewind(now, q)
+	case q.req.psn == q.req.top || !q.windowOpen():
 		q.rec.probe = probeDue
 	}
 	e.schedule(q, dueRequest)

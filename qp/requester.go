@@ -177,7 +177,7 @@ func (q *QP) windowOpen() bool {
 	r := &q.req
 	inFlight := r.psn.Sub(q.comp.una)
 	if inFlight >= q.limit() {
-		q.window.limited = true
+		q.window.limited = !q.rec.alone
 		return false
 	}
 	w := r.at(r.next)

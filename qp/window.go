@@ -39,10 +39,11 @@ func (w *window) start(n int) {
 // resize sets the window. ACKs are asked for four times a window; after losses twice as often, since a window that is just what
 // the path holds must not wait for them.
 func (w *window) resize(n int32) {
-	w.size, w.every = n, max(1, int(n)/4)
+	parts := int32(4)
 	if w.adaptive && n < DefaultWindow {
-		w.every = max(1, int(n)/8)
+		parts = 8
 	}
+	w.size, w.every = n, int(min(max(n/parts, 1), maxUnasked))
 }
 
 // round ends a round trip: it took rtt, the least one ever was base, and so many packets were acknowledged meanwhile.
@@ -73,7 +74,10 @@ func (w *window) loss() {
 	}
 	w.between += (w.clean - w.between) / 4
 	w.clean = 0
-	if n := w.bearable(); w.adaptive && n < w.size {
+	// All of the window leaves at once now. No more of it than got through the last times: where a buffer overflows, it is the
+	// burst that does it, and the next round trip will open the window again.
+	burst := int32(min(max(w.between, minWindow), MaxWindow))
+	if n := min(w.bearable(), burst); w.adaptive && n < w.size {
 		w.resize(n)
 	}
 }

@@ -97,23 +97,39 @@ func (n *bottleneck) measure(d qp.Time, flows ...*flow) (shares []float64, peak 
 	return shares, n.link.Stats.Peak, n.link.Stats.Lost
 }
 
-func TestExplore(t *testing.T) {
-	for _, window := range []int{128, 0} {
+// TestBottleneck: one flow finds the rate of the bottleneck, a second one joins, both get the same, it leaves. Once converged nothing
+// is lost and the queue stays below twice the mark: that and what two flows send too much in the time that a CNP takes to have effect.
+// The window is none of all that's business: fixed or adaptive, the result is the same.
+func TestBottleneck(t *testing.T) {
+	for _, window := range []int{qp.DefaultWindow, 0} {
 		n := newBottleneck(t, window)
-		x := n.flow()
-		for range 5 {
-			s, p, l := n.measure(10*Millisecond, x)
-			t.Logf("one %v peak %d lost %d marked %d", s, p, l, n.link.Stats.Marked)
+		used := func(what string, d qp.Time, least float64, flows ...*flow) {
+			t.Helper()
+			shares, peak, lost := n.measure(d, flows...)
+			sum := 0.0
+			for _, s := range shares {
+				sum += s
+				if s < 0.9*shares[0] || s > 1.1*shares[0] {
+					t.Errorf("window %d, %s: shares %.3f differ by more than a tenth", window, what, shares)
+				}
+			}
+			if sum < least || peak > 2*bottleneckMark || lost > 0 {
+				t.Errorf("window %d, %s: %.3f of the link used, want %.2f; %d bytes queued at most, %d packets lost", window, what, sum, least, peak, lost)
+			}
+			t.Logf("window %d, %s: shares %.3f, %d bytes queued", window, what, shares, peak)
 		}
+		x := n.flow()
+		n.measure(20*Millisecond, x)
+		used("alone", 50*Millisecond, 0.93, x)
 		y := n.flow()
-		for range 20 {
-			s, p, l := n.measure(20*Millisecond, x, y)
-			t.Logf("two %v peak %d lost %d marked %d", s, p, l, n.link.Stats.Marked)
+		if _, _, lost := n.measure(80*Millisecond, x, y); lost > 0 {
+			t.Errorf("window %d: %d packets lost when the second flow joined", window, lost)
+		}
+		for range 4 {
+			used("together", 50*Millisecond, 0.93, x, y)
 		}
 		y.stopped = true
-		for range 10 {
-			s, p, l := n.measure(10*Millisecond, x)
-			t.Logf("one %v peak %d lost %d marked %d", s, p, l, n.link.Stats.Marked)
-		}
+		n.measure(20*Millisecond, x)
+		used("alone again", 50*Millisecond, 0.93, x)
 	}
 }
