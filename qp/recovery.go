@@ -115,20 +115,13 @@ func (e *Engine) armProbe(now Time, q *QP) {
 	if r.srtt == 0 || r.backoff > maxProbes {
 		return
 	}
-	wait := r.patience() << r.backoff
-	if r.probe == probeHeard {
-		wait = r.late()
-	}
-	if t := now + wait; t < r.ackAt {
+	if t := now + r.patience()<<r.backoff; t < r.ackAt {
 		r.probeAt = t
 	}
 }
 
-// late is how long an answer may take that is only late.
-func (r *recovery) late() Time { return r.srtt + 4*r.rttvar }
-
-// patience is the time without an answer after which it is worth a packet to ask.
-func (r *recovery) patience() Time { return max(r.late(), minProbe) }
+// patience is how long an answer may take that is only late.
+func (r *recovery) patience() Time { return max(r.srtt+4*r.rttvar, minProbe) }
 
 // recovered notes progress: limits are reloaded, the round trip is measured, the timers start anew.
 func (e *Engine) recovered(now Time, q *QP) {
@@ -220,6 +213,7 @@ func (e *Engine) retry(now Time, q *QP) {
 		}
 		r.chargedAt = now
 	}
+	q.window.loss()
 	e.rewind(now, q)
 	e.restartTimers(now, q)
 }
@@ -241,7 +235,6 @@ func (e *Engine) rewind(now Time, q *QP) {
 	r := &q.rec
 	r.alone = r.lost == q.comp.una
 	r.lost, r.lostAt, r.timed, r.probe = q.comp.una, now, noPSN, noProbe // an ACK of a packet sent twice measures nothing
-	q.window.loss()
 	q.seek(q.comp.una)
 	e.schedule(q, dueRequest)
 }

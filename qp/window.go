@@ -86,5 +86,5 @@ func (w *window) loss() {
 // that as long as repeating a whole window each time costs little.
 func (w *window) bearable() int32 {
 	cheap := max(w.clean, w.between) / lossShare
-	return min(max(w.path+w.path/4, int32(min(cheap, DefaultWindow)), minWindow), DefaultWindow)
+	return min(max(w.path+w.path/4, int32(min(cheap, DefaultWindow)), minWindow), MaxWindow)
 }

@@ -98,6 +98,20 @@ func TestWindowAfterLosses(t *testing.T) {
 	require.InDelta(t, DefaultWindow, w.size, 3)
 }
 
+// TestWindowLongPath: losses do not take it below what the path holds, which may be more than where it began.
+func TestWindowLongPath(t *testing.T) {
+	w := adaptive()
+	for range 20 {
+		w.full(hop, 400)
+	}
+	for range 20 {
+		w.loss()
+		w.full(hop+hop/2, 600)
+		w.full(hop+hop/2, 600)
+	}
+	require.EqualValues(t, 500, w.size)
+}
+
 // TestWindowRareLoss: a loss after long without one does not shrink the window, however little the path seems to hold.
 func TestWindowRareLoss(t *testing.T) {
 	w := adaptive()
