@@ -161,7 +161,9 @@ func (e *Engine) measure(now Time, q *QP) {
 	if r.base == 0 || rtt < r.base {
 		r.base = rtt
 	}
-	q.window.round(rtt, r.base, q.comp.una.Sub(r.timedUna))
+	if size := q.window.size; q.window.round(rtt, r.base, q.comp.una.Sub(r.timedUna)) > max(size, DefaultWindow) {
+		e.stats.WindowGrown++
+	}
 	r.timed = noPSN
 	if r.srtt == 0 {
 		r.srtt, r.rttvar = rtt, rtt/2
@@ -213,7 +215,9 @@ func (e *Engine) retry(now Time, q *QP) {
 		}
 		r.chargedAt = now
 	}
-	q.window.loss()
+	if size := q.window.size; q.window.loss() < size {
+		e.stats.WindowCut++
+	}
 	e.rewind(now, q)
 	e.restartTimers(now, q)
 }

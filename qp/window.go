@@ -46,13 +46,14 @@ func (w *window) resize(n int32) {
 	w.size, w.every = n, int(min(max(n/parts, 1), maxUnasked))
 }
 
-// round ends a round trip: it took rtt, the least one ever was base, and so many packets were acknowledged meanwhile.
-func (w *window) round(rtt, base Time, delivered int32) {
+// round ends a round trip: it took rtt, the least one ever was base, and so many packets were acknowledged meanwhile. It returns the
+// window from now on, as loss does.
+func (w *window) round(rtt, base Time, delivered int32) int32 {
 	limited := w.limited
 	w.limited = false
 	w.path = max(int32(Time(delivered)*base/rtt), w.path-w.path/16)
 	if !w.adaptive || !limited {
-		return
+		return w.size
 	}
 	switch {
 	case rtt <= base+base/4: // nothing queues: the path holds more
@@ -62,12 +63,13 @@ func (w *window) round(rtt, base Time, delivered int32) {
 	case rtt > 2*base: // half of it queues
 		w.resize(max(w.size-w.size/16, DefaultWindow))
 	}
+	return w.size
 }
 
 // loss takes notice that packets were lost and all behind them will be repeated.
-func (w *window) loss() {
+func (w *window) loss() int32 {
 	if w.clean == 0 { // the same one
-		return
+		return w.size
 	}
 	if w.between == 0 {
 		w.between = w.clean
@@ -80,6 +82,7 @@ func (w *window) loss() {
 	if n := min(w.bearable(), burst); w.adaptive && n < w.size {
 		w.resize(n)
 	}
+	return w.size
 }
 
 // bearable is the window for a path with losses: what it holds and a little more, since it is never known exactly; or more than
