@@ -192,8 +192,10 @@ func (e *Engine) impliedNAK(now Time, q *QP, psn wire.PSN) {
 	r := &q.rec
 	e.stats.ImpliedNAK++
 	if r.lost == q.comp.una && psn.Sub(r.overtook) > 0 {
-		e.armProbe(now, q) // it is not silent
-		e.setDeadline(q)
+		if r.probeAt != Never { // it is not silent
+			e.armProbe(now, q)
+			e.setDeadline(q)
+		}
 		return
 	}
 	r.overtook = psn

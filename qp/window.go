@@ -74,12 +74,9 @@ func (w *window) loss() int32 {
 	if w.between == 0 {
 		w.between = w.clean
 	}
-	w.between = (w.between + w.clean) / 2
+	w.between += (w.clean - w.between) / 4
 	w.clean = 0
-	// All of the window leaves at once now, and where a buffer overflows, it is the burst that does it: so no more than got
-	// through the last times. The next round trip will open the window again.
-	burst := int32(min(max(w.between, minWindow), MaxWindow))
-	if n := min(w.bearable(), burst); w.adaptive && n < w.size {
+	if n := w.bearable(); w.adaptive && n < w.size {
 		w.resize(n)
 	}
 	return w.size

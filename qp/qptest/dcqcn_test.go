@@ -50,7 +50,8 @@ const flowMessage = 64 << 10
 
 // flow starts a stream.
 func (n *bottleneck) flow() *flow {
-	cfg := QPConfig{MTU: wire.MTU4096, TrafficClass: 2, Timeout: 14, CQE: 256, Cap: qp.Cap{MaxSendWR: 32, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}}
+	cfg := QPConfig{MTU: wire.MTU4096, TrafficClass: 2, Timeout: 14, CQE: 256,
+		Cap: qp.Cap{MaxSendWR: 32, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}}
 	f := &flow{net: n, qp: n.a.CreateQP(cfg)}
 	n.Connect(f.qp, n.b.CreateQP(cfg))
 	f.qp.OnSend = f.post
@@ -68,7 +69,8 @@ func (f *flow) post() {
 	}
 	f.qp.SendWCs = nil
 	for posted := false; !f.stopped; posted = true {
-		err := f.qp.Stage(&qp.SendWR{Opcode: qp.WRWrite, Flags: qp.SendSignaled, SGL: []qp.SGE{f.net.local.SGE(0, flowMessage)}, RKey: f.net.remote.RKey(), RemoteAddr: f.net.remote.Addr(0)})
+		err := f.qp.Stage(&qp.SendWR{Opcode: qp.WRWrite, Flags: qp.SendSignaled, SGL: []qp.SGE{f.net.local.SGE(0, flowMessage)},
+			RKey: f.net.remote.RKey(), RemoteAddr: f.net.remote.Addr(0)})
 		if errors.Is(err, qp.ErrFull) {
 			if posted {
 				f.qp.Ring()
@@ -98,8 +100,8 @@ func (n *bottleneck) measure(d qp.Time, flows ...*flow) (shares []float64, peak 
 }
 
 // TestBottleneck: one flow finds the rate of the bottleneck, a second one joins, both get the same, it leaves. Once converged nothing
-// is lost and the queue stays below twice the mark: that and what two flows send too much in the time that a CNP takes to have effect.
-// The window is none of all that's business: fixed or adaptive, the result is the same.
+// is lost and the queue stays below twice the mark: beyond the mark, it holds what the flows send too much until CNPs have effect.
+// Fixed or adaptive, the window does not interfere: the result is the same.
 func TestBottleneck(t *testing.T) {
 	for _, window := range []int{qp.DefaultWindow, 0} {
 		n := newBottleneck(t, window)
@@ -114,7 +116,8 @@ func TestBottleneck(t *testing.T) {
 				}
 			}
 			if sum < least || peak > 2*bottleneckMark || lost > 0 {
-				t.Errorf("window %d, %s: %.3f of the link used, want %.2f; %d bytes queued at most, %d packets lost", window, what, sum, least, peak, lost)
+				t.Errorf("window %d, %s: %.3f of the link used, want %.2f; %d bytes queued at most, %d packets lost",
+					window, what, sum, least, peak, lost)
 			}
 			t.Logf("window %d, %s: shares %.3f, %d bytes queued", window, what, shares, peak)
 		}

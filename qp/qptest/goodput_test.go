@@ -4,6 +4,13 @@ package qptest
 // in testdata/goodput.txt, so that a change of the algorithm is seen as a change of the table:
 //
 //	go test ./qp/qptest -run TestGoodput -update && git diff qp/qptest/testdata
+//
+// What to look for: the adaptive window should be about as good as the best fixed one in each row. It is not
+//   - at 5 % loss, where it sends no larger bursts than got through before, as if a buffer overflowed: a tenth slower than the best
+//     fixed window, with fewer packets sent twice. With 256 B it costs more: there a loss costs a round trip, however many
+//     packets were behind it, since 64 of them do not fill the link;
+//   - for long READs with losses: one request brings all its replies, and what is behind the first missing one of them is lost
+//     whatever the window is.
 
 import (
 	"errors"
@@ -23,7 +30,7 @@ var updateFlag = flag.Bool("update", false, "write testdata/goodput.txt anew")
 const (
 	goodputRate  = 25e9
 	goodputDelay = 25 * Microsecond
-	goodputBytes = 16 << 20
+	goodputBytes = 8 << 20
 )
 
 func TestGoodput(t *testing.T) {
@@ -78,7 +85,7 @@ func goodput(t *testing.T, op qp.WROpcode, size int, loss float64, window int) (
 	x, y := a.CreateQP(cfg), b.CreateQP(cfg)
 	local, remote := a.NewRegion("local", size, 0x1000, 1), b.NewRegion("remote", size, 0x1000, 0xf)
 	w.Connect(x, y)
-	left := min(goodputBytes/size, 4000)
+	left := min(goodputBytes/size, 2000)
 	total := left * size
 	receive := func() {
 		if _, err := y.PostRecv(remote.SGE(0, size)); err != nil {

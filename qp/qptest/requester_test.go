@@ -307,7 +307,8 @@ func TestAckReqUnsignaled(t *testing.T) {
 	s.Sent(a, id, qp.WCSuccess)
 }
 
-// TestWindow holds the number of unacknowledged packets to what the engine was configured for.
+// TestWindow holds the number of unacknowledged packets to what the engine was configured for; 0 is an adaptive window, which begins
+// with DefaultWindow.
 func TestWindow(t *testing.T) {
 	for _, window := range []int{1, 2, 7, 0} {
 		s := NewScript(t)
