@@ -47,7 +47,7 @@ const (
 	firstQPN = 16
 	// minProbe is the least time without an answer before a packet is sent again to find out: a few round trips of a fast path,
 	// far below the usual ack timeout of 67 ms. A busy machine may take longer to schedule the peer; then it costs a packet.
-	minProbe = Time(200_000)
+	minProbe = Time(100_000)
 	// maxProbes is how many probes without an answer are sent, each after twice the time of the one before.
 	maxProbes = 5
 	// maxLate is how much of a paced packet's delay those behind it make up for: what it takes a sleeping thread to wake up, a

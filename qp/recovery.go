@@ -84,6 +84,9 @@ func (q *QP) pausedUntil() Time {
 	return q.rate.sendAt
 }
 
+// heldByRate says whether a request packet would leave now, were it not for the rate.
+func (q *QP) heldByRate() bool { return q.paused && q.req.next != q.sq.tail.Load() && q.windowOpen() }
+
 // sentRequest is called after request packet psn, fresh if it was the first time: from now on something is unacknowledged.
 func (e *Engine) sentRequest(now Time, q *QP, psn wire.PSN, fresh bool) {
 	r := &q.rec
@@ -115,13 +118,20 @@ func (e *Engine) armProbe(now Time, q *QP) {
 	if r.srtt == 0 || r.backoff > maxProbes {
 		return
 	}
-	if t := now + r.patience()<<r.backoff; t < r.ackAt {
+	wait := r.patience() << r.backoff
+	if r.probe == probeHeard { // a peer that is awake is prompt
+		wait = r.late()
+	}
+	if t := now + wait; t < r.ackAt {
 		r.probeAt = t
 	}
 }
 
-// patience is how long an answer may take that is only late.
-func (r *recovery) patience() Time { return max(r.srtt+4*r.rttvar, minProbe) }
+// late is how long an answer takes that is late, but not too late.
+func (r *recovery) late() Time { return r.srtt + 4*r.rttvar }
+
+// patience is the time without an answer after which it is worth a packet to ask.
+func (r *recovery) patience() Time { return max(r.late(), minProbe) }
 
 // recovered notes progress: limits are reloaded, the round trip is measured, the timers start anew.
 func (e *Engine) recovered(now Time, q *QP) {
@@ -286,8 +296,10 @@ func (e *Engine) timeout(now Time, q *QP) {
 			e.restartTimers(now, q)
 		}
 	case r.probeAt <= now:
-		r.backoff++
-		e.askAgain(now, q)
+		if !q.heldByRate() { // else no answer is due: the packet that asks for it may not have left
+			r.backoff++
+			e.askAgain(now, q)
+		}
 		e.armProbe(now, q)
 		e.setDeadline(q)
 	default:

@@ -106,7 +106,7 @@ func TestProbeAnswered(t *testing.T) {
 	s.Drop(a, Pkt(wire.RCSendOnly, 11))
 	p.ack(wire.SynACK, 10)
 	p.ack(wire.SynACK, 10)
-	s.Advance(trip)
+	s.Advance(trip / 2)
 	s.Quiet()
 }
 
