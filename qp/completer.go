@@ -20,6 +20,9 @@ type completer struct {
 func (e *Engine) completeRC(now Time, q *QP, p *wire.Packet) wire.DropReason {
 	psn := p.BTH.PSN()
 	if psn.Sub(q.comp.una) < 0 || psn.Sub(q.req.top) >= 0 {
+		if psn.Next() == q.comp.una && p.Opcode == wire.RCAcknowledge {
+			e.probeAnswered(now, q)
+		}
 		return wire.DropGhost // of something complete, or never sent
 	}
 	if p.Op.Flags&wire.OpRead != 0 && p.AETH() == nil { // READ_RESPONSE_MIDDLE
@@ -106,6 +109,7 @@ func (e *Engine) progress(now Time, q *QP, before wire.PSN) {
 	if una.Sub(q.req.psn) > 0 { // the peer had got what a retry was about to repeat
 		q.seek(una)
 	}
+	q.window.clean += int64(una.Sub(before))
 	e.completeLocal(q)
 	e.recovered(now, q)
 	e.releaseHeld(q)
@@ -188,7 +192,7 @@ func (e *Engine) nakReceived(now Time, q *QP, psn wire.PSN, syn wire.Syndrome) w
 	}
 	if status == WCSuccess {
 		e.stats.RcvdSeqErr++
-		e.retry(now, q)
+		e.sequenceNAK(now, q)
 		return wire.DropNone
 	}
 	e.failHead(q, status)

@@ -4,7 +4,8 @@
 //
 // A send work request goes PostSend (wr.go) → ring (ring.go) → doorbell (doorbell.go) → requester (requester.go) → packet.
 // At the peer: handleFrame (engine.go) → responder (responder.go) → memory, completion, and a reply (reply.go). Back again:
-// handleFrame → completer (completer.go) → completion queue (cq.go) → Poll.
+// handleFrame → completer (completer.go) → completion queue (cq.go) → Poll. How much may be under way is in window.go, how fast it
+// goes in rate.go, and what happens when packets are lost in recovery.go.
 //
 // # The contract
 //

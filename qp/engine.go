@@ -22,7 +22,7 @@ type Config struct {
 	Lane, LaneBits uint8 // the low LaneBits bits of every queue pair number are Lane
 	Congestion     CongestionParams
 	ECN            bool // tell switches that they may mark the packets of connected queue pairs: see ECT
-	Window         int  // packets of an RC queue pair that may be unacknowledged, 1..2^22; 0 means DefaultWindow
+	Window         int  // packets of an RC queue pair that may be unacknowledged, 1..2^22; 0: as many as suit the path (window.go)
 
 	// SplitWrites sends a WRITE longer than the path MTU on RC as one WRITE ONLY for each packet instead of FIRST, MIDDLE …
 	// LAST. All its packets then have one size (a FIRST is longer by its RETH), which is what a port needs to carry them as
@@ -61,10 +61,7 @@ func NewEngine(cfg Config) *Engine {
 	if cfg.MaxMTU == 0 {
 		cfg.MaxMTU = maxMTU
 	}
-	if cfg.Window <= 0 {
-		cfg.Window = DefaultWindow
-	}
-	cfg.Window = min(cfg.Window, psnSpan/2)
+	cfg.Window = min(max(cfg.Window, 0), psnSpan/2)
 	if cfg.Congestion == (CongestionParams{}) {
 		cfg.Congestion = DefaultCongestion
 	}

@@ -30,15 +30,24 @@ const (
 	// GRHSize is what a UD receive buffer holds before the payload (section 1.8).
 	GRHSize = 40
 
-	// DefaultWindow is how many packets of an RC queue pair may be unacknowledged. rxe: 128.
+	// DefaultWindow is how many packets of an RC queue pair may be unacknowledged at first, and as long as nothing says that
+	// fewer or more are better. rxe: always 128.
 	DefaultWindow = 128
+	// MaxWindow is as far as an adaptive window grows: 4 MiB in flight at path MTU 4096, which fills 40 Gbit/s at 800 us.
+	MaxWindow = 1024
+	// minWindow is as far as it shrinks: below a batch of segments, sending costs more than repeating.
+	minWindow = 16
+	// maxUnasked is the most packets inside a message of which none asks for an ACK. rxe: 64.
+	maxUnasked = 64
+	// lossShare bounds what too large a window costs on a path with losses: one part in so many.
+	lossShare = 16
 	// quantum is how many packets a queue pair sends before the next one's turn.
 	quantum = 16
 	// firstQPN is the lowest number given to a queue pair; rxe starts there too (section 1.12).
 	firstQPN = 16
-	// minProbe is the least time without an answer before a packet is sent again to find out: far above what a busy machine
-	// takes to schedule the peer, far below the usual ack timeout of 67 ms.
-	minProbe = Time(500_000)
+	// minProbe is the least time without an answer before a packet is sent again to find out: a few round trips of a fast path,
+	// far below the usual ack timeout of 67 ms. A busy machine may take longer to schedule the peer; then it costs a packet.
+	minProbe = Time(100_000)
 	// maxProbes is how many probes without an answer are sent, each after twice the time of the one before.
 	maxProbes = 5
 	// maxLate is how much of a paced packet's delay those behind it make up for: what it takes a sleeping thread to wake up, a

@@ -30,12 +30,10 @@ type QP struct {
 	rungNext   *QP           // next on it; written by who lists, read by who takes
 
 	// lane only
-	attr     QPAttr
-	mtu      uint32 // path MTU in bytes
-	path     wire.Path
-	cnpPath  wire.Path // the same with the traffic class of CNPs
-	window   int32     // packets that may be unacknowledged
-	ackEvery int       // packets after which an ACK is asked for inside a message
+	attr    QPAttr
+	mtu     uint32 // path MTU in bytes
+	path    wire.Path
+	cnpPath wire.Path // the same with the traffic class of CNPs
 
 	due       due // what waits to be sent
 	ready     bool
@@ -48,6 +46,7 @@ type QP struct {
 	req    requester
 	comp   completer
 	rec    recovery
+	window window
 	rate   rate
 	paused bool // a packet waits for rate.sendAt
 	resp   responder
@@ -104,7 +103,7 @@ func (e *Engine) CreateQP(init QPInit) (*QP, error) {
 	q.init, q.attr.Cap = init, init.Cap
 	q.req.wqes = make([]wqe, len(q.sq.slots))
 	q.rec.init()
-	q.window, q.ackEvery = int32(e.cfg.Window), max(1, e.cfg.Window/4)
+	q.window.start(e.cfg.Window)
 	q.qpn = e.pickQPN(init.Type)
 	if q.datagram() {
 		q.attr.PathMTU = e.cfg.MaxMTU
@@ -243,6 +242,7 @@ func (e *Engine) reset(q *QP) {
 	q.req = requester{wqes: wqes, next: q.sq.tail.Load(), started: q.sq.tail.Load()}
 	q.comp = completer{}
 	q.rec.init()
+	q.window.start(e.cfg.Window)
 	q.rate, q.paused = rate{}, false
 	q.resp = responder{res: res, jobs: jobs}
 	q.resp.dropReplies()

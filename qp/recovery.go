@@ -11,7 +11,8 @@ package qp
 //
 // Retries count against retry_cnt (section 4.7) and reload with progress; probes are free and change nothing about when the ack
 // timeout ends the connection. They exist because the common timeout code 14 is 67 ms, an eternity for a path of 50 us. One packet is
-// enough to ask: a peer that is merely slow would only choke on the whole window.
+// enough to ask: a peer that is merely slow would only choke on the whole window. Even its answer proves no loss while more answers
+// come: the peer may just have woken up. What was sent before the probe and is not there when answers stop is lost.
 
 import "github.com/goroce/goroce/wire"
 
@@ -20,28 +21,34 @@ type recovery struct {
 	retries    uint8 // left
 	rnrRetries uint8 // left
 
-	lost   wire.PSN // where the last retry began, without progress since; noPSN: none
-	lostAt Time     // when
-	seen   wire.PSN // newest response that overtook it
+	lost      wire.PSN // where the last retry began, without progress since; noPSN: none
+	lostAt    Time     // when
+	chargedAt Time     // when a retry was last counted
+	overtook  wire.PSN // the response that reported it by coming too early
+	alone     bool     // lost twice: the packet goes without others behind it until it is there
 
 	ackAt   Time // ack timeout; Never: nothing is unacknowledged, or code 0
 	probeAt Time // probe; Never: none
 	readyAt Time // end of the RNR wait; Never: none
 
-	backoff uint8 // probes without an answer
-	probe   probeState
+	backoff  uint8 // probes without an answer
+	probe    probeState
+	probeTop wire.PSN // one past what had been sent before the probe, in this run
 
 	srtt, rttvar Time     // smoothed round trip and its deviation (RFC 6298); srtt 0: not measured yet
+	base         Time     // the least round trip ever measured
 	timed        wire.PSN // packet whose ACK will measure it; noPSN: none
 	timedAt      Time
+	timedUna     wire.PSN // the oldest unacknowledged packet at that time
 }
 
 type probeState uint8
 
 const (
-	noProbe   probeState = iota
-	probeDue             // to be sent
-	probeSent            // its ACK is awaited
+	noProbe    probeState = iota
+	probeDue              // to be sent
+	probeSent             // its ACK is awaited
+	probeHeard            // the peer answers, but not all of what was sent before the probe
 )
 
 // noPSN is no sequence number.
@@ -55,6 +62,9 @@ func (r *recovery) reload(a *QPAttr) { r.retries, r.rnrRetries = a.RetryCnt, a.R
 
 // waiting says that an RNR NAK's time has to pass first.
 func (r *recovery) waiting() bool { return r.readyAt != Never }
+
+// unmeasured says that no round trip is known nor will be.
+func (r *recovery) unmeasured() bool { return r.srtt == 0 && r.timed == noPSN }
 
 // setDeadline tells the timers the earliest deadline.
 func (e *Engine) setDeadline(q *QP) {
@@ -74,11 +84,14 @@ func (q *QP) pausedUntil() Time {
 	return q.rate.sendAt
 }
 
+// heldByRate says whether a request packet would leave now, were it not for the rate.
+func (q *QP) heldByRate() bool { return q.paused && q.req.next != q.sq.tail.Load() && q.windowOpen() }
+
 // sentRequest is called after request packet psn, fresh if it was the first time: from now on something is unacknowledged.
 func (e *Engine) sentRequest(now Time, q *QP, psn wire.PSN, fresh bool) {
 	r := &q.rec
 	if r.timed == noPSN && fresh && q.req.unasked == 0 { // and it asked for an ACK
-		r.timed, r.timedAt = psn, now
+		r.timed, r.timedAt, r.timedUna = psn, now, q.comp.una
 	}
 	if r.ackAt == Never && r.probeAt == Never {
 		e.restartTimers(now, q)
@@ -98,41 +111,72 @@ func (e *Engine) restartTimers(now Time, q *QP) {
 	e.setDeadline(q)
 }
 
-// armProbe sets the next probe, if it comes before the ack timeout.
+// armProbe sets the next probe, or the end of waiting for more answers to one, if it comes before the ack timeout.
 func (e *Engine) armProbe(now Time, q *QP) {
 	r := &q.rec
 	r.probeAt = Never
 	if r.srtt == 0 || r.backoff > maxProbes {
 		return
 	}
-	wait := max(r.srtt+4*r.rttvar, minProbe) << r.backoff
+	wait := r.patience() << r.backoff
+	if r.probe == probeHeard { // a peer that is awake is prompt
+		wait = r.late()
+	}
 	if t := now + wait; t < r.ackAt {
 		r.probeAt = t
 	}
 }
 
-// recovered notes progress: limits are reloaded, the round trip is measured, the timers start anew. If the progress is the
-// answer to a probe and something is still missing, the peer does not have it.
+// late is how long an answer takes that is late, but not too late.
+func (r *recovery) late() Time { return r.srtt + 4*r.rttvar }
+
+// patience is the time without an answer after which it is worth a packet to ask.
+func (r *recovery) patience() Time { return max(r.late(), minProbe) }
+
+// recovered notes progress: limits are reloaded, the round trip is measured, the timers start anew.
 func (e *Engine) recovered(now Time, q *QP) {
 	r := &q.rec
 	r.reload(&q.attr)
-	r.lost, r.readyAt, r.backoff = noPSN, Never, 0
+	r.lost, r.alone, r.readyAt, r.backoff = noPSN, false, Never, 0
 	if r.timed != noPSN && q.comp.una.Sub(r.timed) > 0 {
-		r.measure(now - r.timedAt)
-		r.timed = noPSN
+		e.measure(now, q)
 	}
-	probed := r.probe == probeSent
-	r.probe = noProbe
+	switch {
+	case r.probe < probeSent || q.comp.una.Sub(r.probeTop) >= 0: // none, or all is there
+		r.probe = noProbe
+	default:
+		r.probe = probeHeard
+	}
 	e.restartTimers(now, q)
-	if probed && q.comp.una != q.req.top {
-		e.rewind(now, q)
-	}
 }
 
-// measure smooths a round trip (RFC 6298).
-func (r *recovery) measure(rtt Time) {
+// probeAnswered is called for an ACK that repeats the last one: that is how a duplicate is answered. What was sent before the
+// probe and is missing is lost.
+func (e *Engine) probeAnswered(now Time, q *QP) {
+	r := &q.rec
+	if r.probe < probeSent {
+		return
+	}
+	if q.comp.una.Sub(r.probeTop) < 0 && !r.waiting() {
+		e.rewind(now, q)
+		e.restartTimers(now, q)
+	}
+	r.probe = noProbe
+}
+
+// measure smooths the round trip that has ended (RFC 6298) and tells the window.
+func (e *Engine) measure(now Time, q *QP) {
+	r := &q.rec
+	rtt := max(now-r.timedAt, 1)
+	if r.base == 0 || rtt < r.base {
+		r.base = rtt
+	}
+	if size := q.window.size; q.window.round(rtt, r.base, q.comp.una.Sub(r.timedUna)) > max(size, DefaultWindow) {
+		e.stats.WindowGrown++
+	}
+	r.timed = noPSN
 	if r.srtt == 0 {
-		r.srtt, r.rttvar = max(rtt, 1), rtt/2
+		r.srtt, r.rttvar = rtt, rtt/2
 		return
 	}
 	d := r.srtt - rtt
@@ -143,39 +187,51 @@ func (r *recovery) measure(rtt Time) {
 	r.srtt = max(r.srtt+(rtt-r.srtt)/8, 1)
 }
 
-// retry answers a report that the oldest unacknowledged packet is lost. Reports that left the peer before the last retry got
-// there are absorbed, else a burst of them would become a storm of retries: nothing can be new within a round trip.
-func (e *Engine) retry(now Time, q *QP) {
-	r := &q.rec
-	if r.waiting() || r.lost == q.comp.una && (r.srtt == 0 || now-r.lostAt < r.srtt) {
-		return
+// sequenceNAK is a retry because the peer says what it misses. If nothing has ever been measured, the NAK bounds the round trip.
+func (e *Engine) sequenceNAK(now Time, q *QP) {
+	if q.rec.srtt == 0 && q.rec.timed != noPSN {
+		e.measure(now, q)
 	}
-	e.resend(now, q)
-}
-
-// impliedNAK is a retry because response psn overtook what is missing. What was on its way before the last retry goes on
-// reporting the same loss for as long as it lasts, ever newer but for some reordering; when the reports are suddenly back near
-// what is missing, the peer has started over and it was lost once more.
-func (e *Engine) impliedNAK(now Time, q *QP, psn wire.PSN) {
-	r, una := &q.rec, q.comp.una
-	e.stats.ImpliedNAK++
-	if r.lost == una && psn.Sub(una) > r.seen.Sub(una)/2 {
-		if psn.Sub(r.seen) > 0 {
-			r.seen = psn
-		}
-		return
-	}
-	r.seen = psn
 	e.retry(now, q)
 }
 
-// resend goes back to the oldest unacknowledged packet, if a retry is left.
-func (e *Engine) resend(now Time, q *QP) {
-	if e.useRetry(q) {
-		q.rec.probe = noProbe
-		e.rewind(now, q)
-		e.restartTimers(now, q)
+// impliedNAK is a retry because response psn overtook what is missing. What was on its way before that retry goes on reporting
+// the same loss, ever newer; when the report that started it is there again, or an older one, the peer has started over and it was lost
+// once more. (A responder knows a repeated loss by the same sign: responder.passed.)
+func (e *Engine) impliedNAK(now Time, q *QP, psn wire.PSN) {
+	r := &q.rec
+	e.stats.ImpliedNAK++
+	if r.lost == q.comp.una && psn.Sub(r.overtook) > 0 {
+		if r.probeAt != Never { // it is not silent
+			e.armProbe(now, q)
+			e.setDeadline(q)
+		}
+		return
 	}
+	r.overtook = psn
+	e.retry(now, q)
+}
+
+// retry answers a report that the oldest unacknowledged packet is lost: it goes back there, if a retry is left. Reports that left
+// the peer before the last retry got there are absorbed, else a burst of them would become a storm of retries: nothing can be
+// new within the least round trip. Reports within the time that a silent peer is given use up one retry together: the peer lives.
+func (e *Engine) retry(now Time, q *QP) {
+	r := &q.rec
+	again := r.lost == q.comp.una
+	if r.waiting() || again && (r.base == 0 || now-r.lostAt < r.base) {
+		return
+	}
+	if !again || now-r.chargedAt >= r.patience() {
+		if !e.useRetry(q) {
+			return
+		}
+		r.chargedAt = now
+	}
+	if size := q.window.size; q.window.loss() < size {
+		e.stats.WindowCut++
+	}
+	e.rewind(now, q)
+	e.restartTimers(now, q)
 }
 
 // useRetry counts a retry; false: there was none left and the queue pair has failed.
@@ -189,10 +245,12 @@ func (e *Engine) useRetry(q *QP) bool {
 	return true
 }
 
-// rewind moves the position back to the oldest unacknowledged packet.
+// rewind moves the position back to the oldest unacknowledged packet. If that was lost again, whatever follows it may be what
+// overflows the path, over and over: the replies of a READ need room.
 func (e *Engine) rewind(now Time, q *QP) {
 	r := &q.rec
-	r.lost, r.lostAt, r.timed = q.comp.una, now, noPSN // an ACK of a packet sent twice measures nothing
+	r.alone = r.lost == q.comp.una
+	r.lost, r.lostAt, r.timed, r.probe = q.comp.una, now, noPSN, noProbe // an ACK of a packet sent twice measures nothing
 	q.seek(q.comp.una)
 	e.schedule(q, dueRequest)
 }
@@ -234,12 +292,14 @@ func (e *Engine) timeout(now Time, q *QP) {
 	case r.ackAt <= now:
 		e.stats.AckTimeouts++
 		if e.useRetry(q) {
-			e.askAgain(q)
+			e.askAgain(now, q)
 			e.restartTimers(now, q)
 		}
 	case r.probeAt <= now:
-		r.backoff++
-		e.askAgain(q)
+		if !q.heldByRate() { // else no answer is due: the packet that asks for it may not have left
+			r.backoff++
+			e.askAgain(now, q)
+		}
 		e.armProbe(now, q)
 		e.setDeadline(q)
 	default:
@@ -247,9 +307,12 @@ func (e *Engine) timeout(now Time, q *QP) {
 	}
 }
 
-// askAgain makes a probe due, unless the position is behind and packets are about to leave anyway.
-func (e *Engine) askAgain(q *QP) {
-	if q.req.psn == q.req.top {
+// askAgain makes a probe due, unless one has been answered and answers have stopped, or packets are about to leave anyway.
+func (e *Engine) askAgain(now Time, q *QP) {
+	switch {
+	case q.rec.probe == probeHeard:
+		e.rewind(now, q)
+	case q.req.psn == q.req.top || !q.windowOpen():
 		q.rec.probe = probeDue
 	}
 	e.schedule(q, dueRequest)
@@ -257,17 +320,17 @@ func (e *Engine) askAgain(q *QP) {
 
 // sendProbe sends the oldest unacknowledged packet once more, with AckReq, and returns to where the position was.
 func (e *Engine) sendProbe(now Time, q *QP, b *wire.Batch) verdict {
-	r := &q.rec
+	r, at := &q.rec, q.req.psn
 	q.seek(q.comp.una)
-	q.req.unasked = q.ackEvery
+	q.req.unasked = q.window.every
 	v := e.emit(now, q, b)
 	if q.State() == StateErr { // its memory is gone
 		return v
 	}
 	if v == sent {
 		e.stats.Probes++
-		r.probe, r.timed = probeSent, noPSN
+		r.probe, r.probeTop, r.timed = probeSent, at, noPSN
 	}
-	q.seek(q.req.top)
+	q.seek(at)
 	return v
 }

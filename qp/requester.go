@@ -161,6 +161,14 @@ func (e *Engine) releaseHeld(q *QP) {
 	e.failHead(q, status)
 }
 
+// limit is how many packets may be unacknowledged now.
+func (q *QP) limit() int32 {
+	if q.rec.alone {
+		return 1
+	}
+	return q.window.size
+}
+
 // windowOpen says whether one more packet may be unacknowledged. UC and UD have no acknowledgements and no window.
 func (q *QP) windowOpen() bool {
 	if q.typ != RC {
@@ -168,7 +176,8 @@ func (q *QP) windowOpen() bool {
 	}
 	r := &q.req
 	inFlight := r.psn.Sub(q.comp.una)
-	if inFlight >= q.window {
+	if inFlight >= q.limit() {
+		q.window.limited = !q.rec.alone
 		return false
 	}
 	w := r.at(r.next)
@@ -263,12 +272,13 @@ func (q *QP) awaited(s *sendSlot) bool {
 	return false
 }
 
-// askAck says whether the packet asks for an ACK: at the end of a message that is awaited, four times a window, and whenever the window
-// closes behind it, else both sides would wait (section 4.3).
+// askAck says whether the packet asks for an ACK: at the end of a message that is awaited, several times a window, and whenever the
+// window closes behind it, else both sides would wait (section 4.3). And the first of a connection does, so that the round trip is known
+// before anything is lost.
 func (q *QP) askAck(awaited bool) bool {
 	r := &q.req
 	r.unasked++
-	if awaited || r.unasked >= q.ackEvery || r.psn.Next().Sub(q.comp.una) >= q.window {
+	if awaited || r.unasked >= q.window.every || r.psn.Next().Sub(q.comp.una) >= q.limit() || q.rec.unmeasured() {
 		r.unasked = 0
 		return true
 	}

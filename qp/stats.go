@@ -18,6 +18,8 @@ type Stats struct {
 	AckTimeouts      uint64
 	Probes           uint64
 	RetryExceeded    uint64
+	WindowGrown      uint64 // times that a window grew beyond where it began ...
+	WindowCut        uint64 // ... and that losses made one smaller
 	SendErrors       uint64
 	RecvErrors       uint64
 	RcvdCNP          uint64
@@ -45,6 +47,8 @@ func (s *Stats) Each(f func(name string, value uint64)) {
 		{"local_ack_timeout_err", s.AckTimeouts},
 		{"probes", s.Probes},
 		{"retry_exceeded_err", s.RetryExceeded},
+		{"window_grown", s.WindowGrown},
+		{"window_cut", s.WindowCut},
 		{"req_cqe_error", s.SendErrors},
 		{"resp_cqe_error", s.RecvErrors},
 		{"rp_cnp_handled", s.RcvdCNP},

@@ -31,7 +31,8 @@ type Config struct {
 	// Transport is passed on when the name is opened: UDP port, socket buffer sizes.
 	Transport transport.Options
 
-	// Window is how many packets an RC queue pair may have unacknowledged; 0 is qp.DefaultWindow.
+	// Window is how many packets an RC queue pair may have unacknowledged; 0 means as many as suit the path: qp.DefaultWindow at
+	// first, up to qp.MaxWindow while nothing queues, after losses as few as the path holds.
 	Window int
 
 	// Congestion are the constants of the congestion control, DCQCN; zero is qp.DefaultCongestion with the line rate that the

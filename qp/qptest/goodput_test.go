@@ -4,6 +4,13 @@ package qptest
 // in testdata/goodput.txt, so that a change of the algorithm is seen as a change of the table:
 //
 //	go test ./qp/qptest -run TestGoodput -update && git diff qp/qptest/testdata
+//
+// What to look for: the adaptive window should be about as good as the best fixed one in each row. It is not
+//   - at 5 % loss, up to a fifth slower than window 32 with WRITE and SEND: it begins with 128, and round trips without a loss, from
+//     which it learns what the path holds, are rare. With 256 B it costs the same against 128: there a loss costs a round trip,
+//     however many packets were behind it, since 64 of them do not fill the link;
+//   - for long READs with losses: one request brings all its replies, and what is behind the first missing one of them is lost
+//     whatever the window is.
 
 import (
 	"errors"
@@ -23,18 +30,18 @@ var updateFlag = flag.Bool("update", false, "write testdata/goodput.txt anew")
 const (
 	goodputRate  = 25e9
 	goodputDelay = 25 * Microsecond
-	goodputBytes = 4 << 20
+	goodputBytes = 8 << 20
 )
 
 func TestGoodput(t *testing.T) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Goodput in Gbit/s, and how much was sent twice, of one RC connection over %g Gbit/s with %d us each way, path MTU 4096,\n"+
 		"64 work requests outstanding, ack timeout code 14 (67 ms), retry_cnt 7. Virtual time, seeded links.\n", goodputRate/1e9, goodputDelay/Microsecond)
-	windows := []int{8, 32, 128, 512}
+	windows := []int{8, 32, 128, 512, 0}
 	for _, op := range []qp.WROpcode{qp.WRWrite, qp.WRSend, qp.WRRead} {
 		fmt.Fprintf(&b, "\n%-12s %8s  ", op, "loss")
 		for _, w := range windows {
-			fmt.Fprintf(&b, "%18s", fmt.Sprintf("window %d", w))
+			fmt.Fprintf(&b, "%18s", map[bool]string{false: fmt.Sprintf("window %d", w), true: "adaptive"}[w == 0])
 		}
 		b.WriteString("\n")
 		for _, size := range []int{256, 4096, 64 << 10, 1 << 20} {

@@ -36,7 +36,10 @@ type Burst struct{ Enter, Leave, Loss float64 }
 type Interval struct{ From, To qp.Time }
 
 // LinkStats counts what a link did.
-type LinkStats struct{ Sent, Lost, Duplicated, Reordered, Corrupted, Marked, Bytes uint64 }
+type LinkStats struct {
+	Sent, Lost, Duplicated, Reordered, Corrupted, Marked, Bytes uint64
+	Peak                                                        int // most bytes that waited for the link
+}
 
 // Link is one direction between two nodes.
 type Link struct {
@@ -152,6 +155,7 @@ func (l *Link) enqueue(f *Flight) bool {
 	if l.Queue > 0 && waiting+len(f.pkt) > l.Queue {
 		return false
 	}
+	l.Stats.Peak = max(l.Stats.Peak, waiting+len(f.pkt))
 	if l.MarkAt > 0 && waiting >= l.MarkAt && f.mark() {
 		l.Stats.Marked++
 	}

@@ -90,6 +90,7 @@ func TestPSNWrap(t *testing.T) {
 	s.Expect(a, Pkt(wire.RCWriteMiddle, 0xffffff))
 	s.Expect(a, Pkt(wire.RCWriteMiddle, 0))
 	s.Expect(a, Pkt(wire.RCWriteLast, 1))
+	s.Expect(b, Ack(0xfffffe)) // the first of a connection is asked for
 	s.Expect(b, Ack(1, MSN(1)))
 	s.Sent(a, id, qp.WCSuccess)
 
@@ -306,7 +307,8 @@ func TestAckReqUnsignaled(t *testing.T) {
 	s.Sent(a, id, qp.WCSuccess)
 }
 
-// TestWindow holds the number of unacknowledged packets to what the engine was configured for.
+// TestWindow holds the number of unacknowledged packets to what the engine was configured for; 0 is an adaptive window, which begins
+// with DefaultWindow.
 func TestWindow(t *testing.T) {
 	for _, window := range []int{1, 2, 7, 0} {
 		s := NewScript(t)

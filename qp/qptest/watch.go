@@ -139,7 +139,7 @@ func (s *stream) first(o *op, k, n uint64, bad func(string, ...any)) {
 	}
 	window := q.Node.cfg.Engine.Window
 	if window == 0 {
-		window = qp.DefaultWindow
+		window = qp.MaxWindow
 	}
 	if n-s.ackable >= uint64(window) {
 		bad("window: %d packets are unacknowledged", n-s.ackable)

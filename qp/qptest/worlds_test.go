@@ -15,6 +15,7 @@ import (
 
 var (
 	worldsFlag = flag.Int("worlds", defaultWorlds(), "how many random worlds TestWorlds runs (or the environment's GOROCE_WORLDS)")
+	firstFlag  = flag.Uint64("first", 1, "the seed of the first of them")
 	seedFlag   = flag.Uint64("seed", 0, "run the one world of this seed")
 )
 
@@ -40,10 +41,11 @@ func TestWorlds(t *testing.T) {
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for !failed.Load() {
-				seed := next.Add(1)
-				if seed > uint64(*worldsFlag) {
+				n := next.Add(1)
+				if n > uint64(*worldsFlag) {
 					return
 				}
+				seed := *firstFlag + n - 1
 				if err := NewPlan(seed).Play(nil, nil); err != nil && !failed.Swap(true) {
 					mu.Lock()
 					report(t, seed, err)

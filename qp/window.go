@@ -1,0 +1,90 @@
+package qp
+
+// The window: how many packets of an RC queue pair may be unacknowledged.
+//
+// Go-back-N repeats everything in flight behind a loss. So the right window is what the path holds, bandwidth times round trip:
+// below it the path idles, above it every loss costs more and nothing is gained. But without losses a window that is too large
+// costs nothing that matters here, and where the round trip is made of two busy processors instead of a wire, the product says
+// little. So the window is never below DefaultWindow without a reason, and losses are the reason.
+//
+// Stages: about once a round trip the requester learns how long it took and how much arrived meanwhile (round): what of that fits
+// into the least round trip ever is what the path holds, the rest stood in queues → if the window was what held the requester back
+// and nothing queues, it grows → a loss (loss) takes it down to what the path holds, or to the share of the distance between
+// losses that may be lost.
+//
+// Rates are DCQCN's affair (rate.go). A queue pair that is held back by its rate is not held back by its window, so the window
+// rests; and marks come before losses, so the window is not what slows down a path that marks.
+
+// window is the controller of one queue pair.
+type window struct {
+	size     int32 // packets
+	every    int   // packets after which an ACK is asked for inside a message
+	adaptive bool
+
+	limited bool  // a packet had to wait for the window in this round
+	path    int32 // packets that the path holds, from recent rounds
+	clean   int64 // packets acknowledged since the last loss
+	between int64 // packets from loss to loss, smoothed; 0: no loss yet
+}
+
+// start begins with n packets, for good; 0 stands for an adaptive window.
+func (w *window) start(n int) {
+	*w = window{adaptive: n == 0}
+	if w.adaptive {
+		n = DefaultWindow
+	}
+	w.resize(int32(n))
+}
+
+// resize sets the window. ACKs are asked for four times a window; after losses twice as often, since a window that is just what
+// the path holds must not wait for them.
+func (w *window) resize(n int32) {
+	parts := int32(4)
+	if w.adaptive && n < DefaultWindow {
+		parts = 8
+	}
+	w.size, w.every = n, int(min(max(n/parts, 1), maxUnasked))
+}
+
+// round ends a round trip: it took rtt, the least one ever was base, and so many packets were acknowledged meanwhile. It returns the
+// window from now on, as loss does.
+func (w *window) round(rtt, base Time, delivered int32) int32 {
+	limited := w.limited
+	w.limited = false
+	w.path = max(int32(Time(delivered)*base/rtt), w.path-w.path/16)
+	if !w.adaptive || !limited {
+		return w.size
+	}
+	switch {
+	case rtt <= base+base/4: // nothing queues: the path holds more
+		w.resize(min(w.size+w.size/4, MaxWindow))
+	case w.size < DefaultWindow:
+		w.resize(max(w.size, w.bearable()))
+	case rtt > 2*base: // half of it queues
+		w.resize(max(w.size-w.size/16, DefaultWindow))
+	}
+	return w.size
+}
+
+// loss takes notice that packets were lost and all behind them will be repeated.
+func (w *window) loss() int32 {
+	if w.clean == 0 { // the same one
+		return w.size
+	}
+	if w.between == 0 {
+		w.between = w.clean
+	}
+	w.between += (w.clean - w.between) / 4
+	w.clean = 0
+	if n := w.bearable(); w.adaptive && n < w.size {
+		w.resize(n)
+	}
+	return w.size
+}
+
+// bearable is the window for a path with losses: what it holds and a little more, since it is never known exactly; or more than
+// that as long as repeating a whole window each time costs little.
+func (w *window) bearable() int32 {
+	cheap := max(w.clean, w.between) / lossShare
+	return min(max(w.path+w.path/4, int32(min(cheap, DefaultWindow)), minWindow), MaxWindow)
+}
