@@ -29,6 +29,9 @@ const (
 	txBudget = 256 // frames a turn sends before it looks at the port again
 	maxBody  = 4096 + 64
 
+	// severalPackets in one send are part of a stream: then posts may be held from the first one on.
+	severalPackets = 4
+
 	// claimLife is how long after its last poll an application is believed to poll on. Then the background takes over.
 	claimLife = 50 * time.Microsecond
 	// minStandby and maxStandby bound how often the background looks whether the application is still polling, if nobody tells
@@ -71,6 +74,7 @@ type lane struct {
 	deadline qp.Time     // when the next turn is due if nothing happens before
 	horizon  qp.Time     // the latest deadline there was
 	rang     bool        // the turn woke somebody
+	burst    int         // frames of the first send of the last turn that had any
 	failed   bool        // the port's last call returned an error
 	closed   bool
 	count    LaneStats
@@ -162,6 +166,9 @@ func (l *lane) transmit(t qp.Time) (more bool) {
 		if l.tx.Len() == 0 && l.engine.PollTransmit(t, l.tx) == 0 {
 			return false
 		}
+		if budget == txBudget {
+			l.burst = l.tx.Len()
+		}
 		raceSend()
 		sent, err := l.port.Send(l.tx)
 		l.portState(err)
@@ -226,7 +233,7 @@ func (l *lane) poll(c *CQ, claim bool) {
 		l.count.Postponed++
 	}
 	l.finish(t, postpone || l.output(t) || more)
-	l.trust.holds(claim && l.trusting() && l.engine.PollTimeout() != qp.Never)
+	l.trust.holds(claim && l.trusting() && l.engine.PollTimeout() != qp.Never && l.burst >= severalPackets)
 	l.release()
 }
 

@@ -8,7 +8,8 @@ package roce
 //   - Completions that a poll finds are handed over before their acknowledgements are sent, which takes a system call; the next
 //     call sends them, in one batch with what was posted meanwhile.
 //   - Requests that are posted while others are unacknowledged are left to the next poll, or until there are maxHeld, so that
-//     many small packets leave in one system call. The first request of a burst is never held.
+//     many small packets leave in one system call. The first request after a poll is held only in a stream, when several
+//     packets left together last time: in a ping-pong it goes at once.
 //
 // An application earns this by coming back promptly many times in a row, and loses it by being late once. What it has left
 // behind then is sent by the background, which sees within a millisecond that nobody polls any more.
