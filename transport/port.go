@@ -75,8 +75,8 @@ type Options struct {
 	// one can talk to each other: the frames still say 4791, and so does what their ICRC covers.
 	UDPPort int
 
-	// RecvBuffer is how many bytes the kernel should hold for us between two turns; 0 means 64 MiB, of which packet ports
-	// take 32 at most and xdp ports 16. Info.RecvBuffer tells what was granted: without CAP_NET_ADMIN udp ports are limited
+	// RecvBuffer is how many bytes the kernel should hold for us between two turns; 0 means 64 MiB, of which packet and
+	// xdp ports take 16 at most. Info.RecvBuffer tells what was granted: without CAP_NET_ADMIN udp ports are limited
 	// by net.core.rmem_max.
 	RecvBuffer int
 	// SendBuffer is the same for sending; 0 means 4 MiB.

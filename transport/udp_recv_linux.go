@@ -132,18 +132,17 @@ func (r *udpReceiver) recv(frames []wire.Frame) (n int, err error) {
 	return n, nil
 }
 
-// fill makes one recvmmsg for at most limit messages.
+// fill receives at most limit messages with one system call.
 func (r *udpReceiver) fill(limit int) error {
 	for i := range r.got {
 		r.prepare(i)
 	}
 	r.got, r.next = 0, 0
 	for {
-		n, _, errno := syscall.RawSyscall6(unix.SYS_RECVMMSG, uintptr(r.fd), uintptr(unsafe.Pointer(&r.msgs[0])),
-			uintptr(limit), unix.MSG_DONTWAIT, 0, 0)
+		n, errno := r.receive(limit)
 		switch errno {
 		case 0:
-			r.got = int(n)
+			r.got = n
 			r.adapt(limit)
 			return nil
 		case syscall.EINTR:
@@ -157,6 +156,18 @@ func (r *udpReceiver) fill(limit int) error {
 			return nil
 		}
 	}
+}
+
+// receive is recvmmsg, or for one message the cheaper recvmsg: that is what a poller calls most, to find nothing.
+func (r *udpReceiver) receive(limit int) (n int, errno syscall.Errno) {
+	m := &r.msgs[0]
+	if limit > 1 {
+		got, _, errno := syscall.RawSyscall6(unix.SYS_RECVMMSG, uintptr(r.fd), uintptr(unsafe.Pointer(m)), uintptr(limit), unix.MSG_DONTWAIT, 0, 0)
+		return int(got), errno
+	}
+	size, _, errno := syscall.RawSyscall(unix.SYS_RECVMSG, uintptr(r.fd), uintptr(unsafe.Pointer(&m.hdr)), unix.MSG_DONTWAIT)
+	m.n = uint32(size)
+	return 1, errno
 }
 
 // adapt sets how many messages to ask for next. The kernel looks once more than it finds packets, unless it has found as

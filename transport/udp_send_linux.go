@@ -181,17 +181,26 @@ func (s *udpSender) address(i int, f *wire.Frame) {
 // sendmmsg sends n messages and returns how many went; errno is why the next one did not.
 func (s *udpSender) sendmmsg(n int) (done int, errno syscall.Errno) {
 	for done < n {
-		r, _, e := syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.msgs[done])),
-			uintptr(n-done), unix.MSG_DONTWAIT, 0, 0)
+		r, e := s.sendSome(s.msgs[done:n])
 		if e == syscall.EINTR {
 			continue
 		}
 		if e != 0 {
 			return done, e
 		}
-		done += int(r)
+		done += r
 	}
 	return done, 0
+}
+
+// sendSome is sendmmsg, or for one message the cheaper sendmsg.
+func (s *udpSender) sendSome(msgs []message) (n int, errno syscall.Errno) {
+	if len(msgs) > 1 {
+		sent, _, errno := syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&msgs[0])), uintptr(len(msgs)), unix.MSG_DONTWAIT, 0, 0)
+		return int(sent), errno
+	}
+	_, _, errno = syscall.RawSyscall(unix.SYS_SENDMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&msgs[0].hdr)), unix.MSG_DONTWAIT)
+	return 1, errno
 }
 
 // roomless tells errors that pass by themselves.

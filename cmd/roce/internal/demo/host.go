@@ -45,6 +45,7 @@ func newHost(name string, o session.Options, addr netip.Addr) (h *host, err erro
 			h = nil
 		}
 	}()
+	o.Transport.MaxRun = 1 // packets one by one: WRITEs are FIRST, MIDDLE and LAST then, as everybody else sends them
 	if h.s, err = session.Open(o, addr); err != nil {
 		return h, err
 	}

@@ -22,6 +22,8 @@ type Options struct {
 	Lanes    int            // roce.Config.Lanes
 	Pcap     string         // file for a packet capture
 	Watch    PortMiddleware // sees every packet; nil for none
+
+	Transport transport.Options // for the port
 }
 
 // PortMiddleware wraps a device's port.
@@ -77,7 +79,7 @@ func (s *Session) open(name string, opt Options) (err error) {
 			return err
 		}
 	}
-	if s.Device, err = roce.Open(name, &roce.Config{Wrap: watch, Lanes: opt.Lanes}); err != nil {
+	if s.Device, err = roce.Open(name, &roce.Config{Wrap: watch, Lanes: opt.Lanes, Transport: opt.Transport}); err != nil {
 		return err
 	}
 	s.Port = s.QueryPort()
