@@ -3,7 +3,9 @@ package wire
 import "testing"
 
 // TestNoAllocation holds the promise of the data path, for both IP versions and with an Identification to solve for.
-func TestNoAllocation(t *testing.T) {
+func TestNoAllocation(t *testing.T) { everyWay(t, testNoAllocation) }
+
+func testNoAllocation(t *testing.T) {
 	for _, v6 := range []bool{false, true} {
 		p := testPath(t, v6)
 		b := NewBatch(4, 2048)

@@ -13,7 +13,8 @@
 //	header.go ext.go ip.go             headers as views: a *[N]byte laid over the packet, one method per field
 //	frame.go drop.go packet.go         bytes → Frame → Packet, and the reasons why not
 //	path.go batch.go                   an address vector → Head; a batch of packets to send
-//	crc.go icrc.go icrc_amd64.*        the invariant CRC: Seal and Verify, portable and in 64-byte words
+//	crc.go crc_shifts.go               CRC-32: of headers, and of payloads where no instruction does it
+//	icrc.go icrc_amd64.*               the invariant CRC: Seal and Verify, portable and in 64-byte words
 //	solve.go                           what to do when a socket hides a field that the ICRC covers
 //	mad.go cm.go cmreq.go cmwalk.go    management datagrams and the connection manager's messages
 //	print.go                           one line of text per packet

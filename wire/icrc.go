@@ -7,7 +7,7 @@
 //
 // Masked bytes count as FF. Where the processor has the instructions, icrc_amd64.go takes the packet as one piece.
 // Elsewhere the headers are folded in eight bytes at a time straight from where they lie, the masks or'ed into the words;
-// the rest goes to hash/crc32. Least significant byte first on the wire.
+// the rest goes to crcUpdate. Least significant byte first on the wire.
 
 package wire
 

@@ -28,7 +28,7 @@ func plainInput(f *Frame) []byte {
 	return in
 }
 
-func TestICRCAgainstDefinition(t *testing.T) { bothWays(t, testICRCAgainstDefinition) }
+func TestICRCAgainstDefinition(t *testing.T) { everyWay(t, testICRCAgainstDefinition) }
 
 func testICRCAgainstDefinition(t *testing.T) {
 	for _, v := range loadVectors(t) {
@@ -64,21 +64,51 @@ func fill(rnd *rand.Rand, b []byte) {
 	}
 }
 
-func TestCRCUpdateEveryLength(t *testing.T) {
-	buf := make([]byte, 3*shortCRC)
-	fill(rand.New(rand.NewPCG(3, 4)), buf)
-	for n := range buf {
-		if got, want := crcUpdate(0x2144df1c, buf[:n]), crc32.Update(0x2144df1c, crc32.IEEETable, buf[:n]); got != want {
-			t.Fatalf("%d bytes: %08x, want %08x", n, got, want)
+func TestCRCUpdateEveryLength(t *testing.T) { everyWay(t, testCRCUpdateEveryLength) }
+
+func testCRCUpdateEveryLength(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	buf := make([]byte, 1<<16)
+	fill(rnd, buf)
+	check := func(at, n int) {
+		t.Helper()
+		crc, p := rnd.Uint32(), buf[at:at+n]
+		if got, want := crcUpdate(crc, p), crc32.Update(crc, crc32.IEEETable, p); got != want {
+			t.Fatalf("%d bytes at %d after %08x: %08x, want %08x", n, at, crc, got, want)
 		}
+	}
+	for n := range 5 * shortCRC {
+		for at := range 16 {
+			check(at, n)
+		}
+	}
+	for range 2000 {
+		n := rnd.IntN(len(buf) >> rnd.IntN(9))
+		check(rnd.IntN(len(buf)-n+1), n)
 	}
 	if crc32.Update(0, crc32.IEEETable, bytes.Repeat([]byte{0xff}, 8)) != ^uint32(afterFF) {
 		t.Error("afterFF is not the register after eight FF")
 	}
 }
 
+// TestShiftDelays: a bit is worth what the four are that crcShifts replaces it by.
+func TestShiftDelays(t *testing.T) {
+	register := func(bits ...int) uint32 {
+		b := make([]byte, 64)
+		for _, i := range bits {
+			b[i/8] |= 1 << (i % 8)
+		}
+		return ^crc32.Update(^uint32(0), crc32.IEEETable, b)
+	}
+	for i := range 64 {
+		if got, want := register(i+145, i+183, i+211, i+300), register(i); got != want {
+			t.Errorf("bit %d: moved %08x, itself %08x", i, got, want)
+		}
+	}
+}
+
 // TestICRCCoversWhatItShould flips every bit of every vector: Verify notices unless the bit is masked.
-func TestICRCCoversWhatItShould(t *testing.T) { bothWays(t, testICRCCoversWhatItShould) }
+func TestICRCCoversWhatItShould(t *testing.T) { everyWay(t, testICRCCoversWhatItShould) }
 
 func testICRCCoversWhatItShould(t *testing.T) {
 	for _, v := range loadVectors(t) {
@@ -180,7 +210,7 @@ func TestSolveEveryIdentification(t *testing.T) {
 	}
 }
 
-func TestSolveEveryLength(t *testing.T) { bothWays(t, testSolveEveryLength) }
+func TestSolveEveryLength(t *testing.T) { everyWay(t, testSolveEveryLength) }
 
 func testSolveEveryLength(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))

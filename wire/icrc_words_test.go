@@ -11,22 +11,34 @@ import (
 
 func addrOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// bothWays runs a test with the routine of the processor, where it has one, and with the portable one.
-func bothWays(t *testing.T, test func(t *testing.T)) {
-	defer func() { useWords = haveWords }()
+// icrcWays are the ways to compute an ICRC: with hash/crc32, with shifts, with the routine of the processor.
+var icrcWays = []icrcWay{{"portable", false, false}, {"shifts", true, false}, {"words", false, true}}
+
+type icrcWay struct {
+	name          string
+	shifts, words bool
+}
+
+// choose switches to a way; it is not ok if the processor lacks the instructions.
+func (w icrcWay) choose() (ok bool) {
+	useShifts, useWords = w.shifts, w.words
+	return haveWords || !w.words
+}
+
+// chooseAgain undoes choose.
+func chooseAgain() { useShifts, useWords = haveShifts, haveWords }
+
+// everyWay runs a test with each way that the processor has.
+func everyWay(t *testing.T, test func(t *testing.T)) {
+	defer chooseAgain()
 	for _, way := range icrcWays {
-		if useWords = way.words; way.words && !haveWords {
+		if !way.choose() {
 			t.Logf("%s not tested: the processor lacks the instructions, or the build has the tag purego", way.name)
 			continue
 		}
 		t.Run(way.name, test)
 	}
 }
-
-var icrcWays = []struct {
-	name  string
-	words bool
-}{{"portable", false}, {"words", true}}
 
 // frameAt is noise with its head and its body at offset at in blocks that begin on a cache line.
 func frameAt(rnd *rand.Rand, head, bodyLen, at int) Frame {
@@ -48,7 +60,7 @@ func checkICRC(t *testing.T, f *Frame) {
 }
 
 func TestICRCEveryLength(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
+	everyWay(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(11, 12))
 		for n := MinBody; n < 4600; n++ {
 			for _, head := range []int{Head4Len, Head6Len} {
@@ -66,7 +78,7 @@ func TestICRCEveryLength(t *testing.T) {
 }
 
 func TestICRCEveryAlignment(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
+	everyWay(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(13, 14))
 		for _, n := range []int{16, 20, 32, 64, 92, 96, 256 + 32, 508, 512, 516, 576, 1024 + 32, 4096 + 16, 4096 + 32, 4096 + 34} {
 			for at := range 64 {
@@ -81,7 +93,7 @@ func TestICRCEveryAlignment(t *testing.T) {
 
 // TestICRCOfHeadsWithoutALength: other lengths of head than the two have always counted for nothing.
 func TestICRCOfHeadsWithoutALength(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
+	everyWay(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(15, 16))
 		for head := range HeadMax + 10 {
 			if head == Head4Len || head == Head6Len {
@@ -97,7 +109,7 @@ func TestICRCOfHeadsWithoutALength(t *testing.T) {
 
 // TestSealPayload: as copy and Seal, nothing beside the frame written, headers and pad left alone.
 func TestSealPayload(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
+	everyWay(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(19, 20))
 		for n := range 4200 {
 			at, pad := BTHLen+rnd.IntN(70), rnd.IntN(4)
@@ -122,7 +134,7 @@ func TestSealPayload(t *testing.T) {
 }
 
 func TestSealPayloadThatDoesNotFit(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
+	everyWay(t, func(t *testing.T) {
 		defer func() {
 			if recover() == nil {
 				t.Error("no panic")
@@ -158,19 +170,21 @@ func FuzzICRC(f *testing.F) {
 			n = Head6Len
 		}
 		frame := Frame{Head: head[:n], Body: body}
-		defer func() { useWords = haveWords }()
-		for _, useWords = range []bool{false, haveWords} {
-			checkICRC(t, &frame)
+		defer chooseAgain()
+		for _, way := range icrcWays {
+			if way.choose() {
+				checkICRC(t, &frame)
+			}
 		}
 	})
 }
 
 // BenchmarkICRC compares the ways, one next to the other.
 func BenchmarkICRC(b *testing.B) {
-	defer func() { useWords = haveWords }()
+	defer chooseAgain()
 	for _, n := range []int{0, 8, 64, 256, 1024, 2048, 4096} {
 		for _, way := range icrcWays {
-			if useWords = way.words; way.words && !haveWords {
+			if !way.choose() {
 				continue
 			}
 			b.Run(strconv.Itoa(n)+"/"+way.name, func(b *testing.B) {
