@@ -65,6 +65,7 @@ func NewEngine(cfg Config) *Engine {
 	if cfg.Congestion == (CongestionParams{}) {
 		cfg.Congestion = DefaultCongestion
 	}
+	cfg.Congestion.deriveSteps()
 	return &Engine{cfg: cfg, cc: cfg.Congestion, cqs: map[*CQ]struct{}{}, groups: map[wire.GID][]*QP{}}
 }
 
@@ -209,7 +210,7 @@ func (e *Engine) cnp(now Time, q *QP, p *wire.Packet) wire.DropReason {
 		return wire.DropICRC
 	}
 	e.stats.RcvdCNP++
-	q.rate.cut(now, &e.cc)
+	q.rate.cut(now, q.rec.srtt, &e.cc)
 	return wire.DropNone
 }
 

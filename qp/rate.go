@@ -18,26 +18,35 @@ type CongestionParams struct {
 	G              float64 // weight of the newest mark in the estimate of congestion, 0..1
 	AlphaTimer     Time    // without a CNP for this long the estimate shrinks
 	CutInterval    Time    // at most one cut of the rate in this time
-	RaiseTimer     Time    // a raise each time
+	RaiseTimer     Time    // a raise each time, but at most one a round trip
 	RaiseBytes     uint64  // and a raise each so many bytes
 	FastRecoveries uint32  // raises towards the old rate before it is exceeded
-	StepRate       uint64  // bits per second: R_AI
-	BigStepRate    uint64  // bits per second: R_HAI
+	StepRate       uint64  // bits per second: R_AI; 0 is LineRate / 2500
+	BigStepRate    uint64  // bits per second: R_HAI; 0 is LineRate / 500
 	CNPInterval    Time    // at most one CNP per queue pair in this time
 }
 
-// DefaultCongestion holds constants that section 10.3 lists: the cuts are those of the SIGCOMM 2015 paper, the raises those of
-// the ns-3 model (timer, steps) and of mlx5's firmware (bytes).
+// DefaultCongestion holds the constants of the SIGCOMM 2015 paper, as section 10.3 lists them, with two differences.
 //
-// The paper's raises, 40 Mbit/s every 55 us, are for senders that hear of a mark in as much time. Here marks and CNPs come
-// milliseconds late, from the queues of slower links and to a thread that must wake up; in that time a sender raised its rate
-// by more than a cut took away. Two flows through 1 Gbit/s then filled the queue with both their windows and shared 64:100;
-// with these constants the queue stays below the length at which everything is marked, and they share 98:100 (bench, fair/).
+// The paper's senders hear of a mark within 55 us, and raise their rates as often. Here marks and CNPs may come milliseconds late,
+// from the queues of slower links and to a thread that must wake up; in that time a sender raised its rate by more than a cut took
+// away: two flows through 1 Gbit/s filled the queue with both their windows and shared 64:100. So raises wait for the round
+// trip that is measured, and the steps are a share of the line rate, the paper's at 100 Gbit/s.
 //
-// The least rate is low enough for a hundred flows through 1 Gbit/s.
+// The least rate, a tenth of that of the ns-3 model, is low enough for a hundred flows through 1 Gbit/s.
 var DefaultCongestion = CongestionParams{
-	LineRate: 100e9, MinRate: 10e6, G: 1.0 / 256, AlphaTimer: 55_000, CutInterval: 50_000, RaiseTimer: 1_500_000, RaiseBytes: 32767 * 64,
-	FastRecoveries: 5, StepRate: 5e6, BigStepRate: 50e6, CNPInterval: 50_000,
+	LineRate: 100e9, MinRate: 10e6, G: 1.0 / 256, AlphaTimer: 55_000, CutInterval: 50_000, RaiseTimer: 55_000, RaiseBytes: 10e6,
+	FastRecoveries: 5, CNPInterval: 50_000,
+}
+
+// deriveSteps fills in steps that are a share of the line rate.
+func (p *CongestionParams) deriveSteps() {
+	if p.StepRate == 0 {
+		p.StepRate = p.LineRate / 2500
+	}
+	if p.BigStepRate == 0 {
+		p.BigStepRate = p.LineRate / 500
+	}
 }
 
 // ECT is a traffic class with ECT(0), "ECN-capable transport", in its ECN field, unless the field says something already. A
@@ -59,6 +68,7 @@ type rate struct {
 	alphaAt         Time    // when it shrinks next
 	cutAt           Time    // of the last cut
 	raiseAt         Time    // when the timer raises next
+	raiseEvery      Time
 	bytes           uint64  // sent since the last raise by bytes
 	byTimer, byByte uint32  // raises since the last cut
 	sendAt          Time    // not before; Never is never stored
@@ -92,8 +102,9 @@ func (e *Engine) putCNP(q *QP, b *wire.Batch) verdict {
 	return sent
 }
 
-// cut answers a CNP. The rate before it is what fast recovery goes back to.
-func (r *rate) cut(now Time, p *CongestionParams) {
+// cut answers a CNP. The rate before it is what fast recovery goes back to. Raises wait for the round trip: what one of them
+// does is heard of no sooner.
+func (r *rate) cut(now, srtt Time, p *CongestionParams) {
 	switch {
 	case !r.limited:
 		line := float64(p.LineRate) / 8
@@ -107,7 +118,8 @@ func (r *rate) cut(now Time, p *CongestionParams) {
 	r.target = r.current
 	r.current = max(r.current*(1-r.alpha/2), float64(p.MinRate)/8)
 	r.alpha = (1-p.G)*r.alpha + p.G
-	r.cutAt, r.alphaAt, r.raiseAt = now, now+p.AlphaTimer, now+p.RaiseTimer
+	r.raiseEvery = max(p.RaiseTimer, srtt)
+	r.cutAt, r.alphaAt, r.raiseAt = now, now+p.AlphaTimer, now+r.raiseEvery
 	r.bytes, r.byTimer, r.byByte = 0, 0, 0
 }
 
@@ -119,7 +131,7 @@ func (r *rate) catchUp(now Time, p *CongestionParams) {
 			r.alphaAt = now
 		}
 	}
-	for ; r.limited && r.raiseAt <= now; r.raiseAt += p.RaiseTimer {
+	for ; r.limited && r.raiseAt <= now; r.raiseAt += r.raiseEvery {
 		r.byTimer++
 		r.raise(p)
 	}

@@ -15,12 +15,6 @@ const (
 	bottleneckMark = 40 << 10
 )
 
-// paper has the constants of the SIGCOMM 2015 paper (section 10.3), which are for paths like this one: marks become cuts within a
-// round trip of tens of microseconds. qp.DefaultCongestion raises rates more slowly, for marks that come milliseconds late; on this
-// path it does not converge within a second.
-var paper = qp.CongestionParams{LineRate: 100e9, MinRate: 100e6, G: 1.0 / 256, AlphaTimer: 55 * Microsecond, CutInterval: 50 * Microsecond,
-	RaiseTimer: 55 * Microsecond, RaiseBytes: 10e6, FastRecoveries: 5, StepRate: 40e6, BigStepRate: 200e6, CNPInterval: 50 * Microsecond}
-
 // bottleneck is a link that marks, and streams of WRITEs through it that never end by themselves.
 type bottleneck struct {
 	*World
@@ -45,7 +39,7 @@ func newBottleneck(t *testing.T, window int) *bottleneck {
 	w.MaxEvents = 100_000_000
 	w.Faults = Faults{Rate: bottleneckRate, Delay: 10 * Microsecond, Queue: 4 << 20, MarkAt: bottleneckMark}
 	nc := NodeConfig{}
-	nc.Engine.Window, nc.Engine.Congestion = window, paper
+	nc.Engine.Window = window
 	n := &bottleneck{World: w, t: t, a: w.AddNode(nc), b: w.AddNode(nc)}
 	n.link = w.Link(n.a, n.b)
 	n.local, n.remote = n.a.NewRegion("local", flowMessage, 0x1000, 1), n.b.NewRegion("remote", flowMessage, 0x1000, 0xf)

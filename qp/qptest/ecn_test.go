@@ -70,6 +70,7 @@ func TestRate(t *testing.T) {
 	nc.Engine.Window = 1000
 	nc.Engine.Congestion = qp.DefaultCongestion
 	nc.Engine.Congestion.LineRate = 10e9
+	nc.Engine.Congestion.RaiseTimer = 1500 * Microsecond // not between these cuts
 	a := s.newEnd(nc, QPConfig{MTU: wire.MTU4096, NoTimeout: true})
 	p := s.rawPeer(a, NodeConfig{Raw: true}, 0)
 	psn := wire.PSN(0)
@@ -100,7 +101,7 @@ func TestRate(t *testing.T) {
 		if got, want := gap(), wire4K(line>>(cut+1)); !near(got, want) {
 			t.Errorf("after %d CNPs %d ns between packets, want about %d", cut+1, got, want)
 		}
-		s.RunUntil(at + 50*Microsecond) // the next raise would come after 1.5 ms
+		s.RunUntil(at + 50*Microsecond)
 	}
 	s.Advance(3 * Second)
 	if g := gap(); g > wire4K(line) {
