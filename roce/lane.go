@@ -241,11 +241,11 @@ func (l *lane) poll(c *CQ, claim bool) {
 // only be in the way.
 func (l *lane) trusting() bool { return l.trust.earned() && !l.onDuty.Load() }
 
-// posted sees to it that what was posted to q is sent: all that a post needs is the second half of a turn. If somebody else
+// posted sees to it that the n requests posted to q are sent: all that takes is the second half of a turn. If somebody else
 // has the turn, release makes them look.
-func (l *lane) posted(q *qp.QP) {
+func (l *lane) posted(q *qp.QP, n int) {
 	l.engine.Ring(q)
-	if l.trust.postHeld() || !l.turns.tryLock() {
+	if l.trust.postHeld(n) || !l.turns.tryLock() {
 		return
 	}
 	t := now()

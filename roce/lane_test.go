@@ -143,12 +143,12 @@ func TestTrust(t *testing.T) {
 	if !r.earned() {
 		t.Error("trust is not earned")
 	}
-	if r.postHeld() {
+	if r.postHeld(1) {
 		t.Error("a post is held though nothing is outstanding")
 	}
 	r.holds(true)
 	for i := range maxHeld {
-		if held := r.postHeld(); held != (i < maxHeld-1) {
+		if held := r.postHeld(1); held != (i < maxHeld-1) {
 			t.Errorf("post %d: held %v", i, held)
 		}
 	}
@@ -159,7 +159,7 @@ func TestTrust(t *testing.T) {
 		t.Error("trust survives being late")
 	}
 	r.lost()
-	if r.postHeld() {
+	if r.postHeld(1) {
 		t.Error("a post is held without trust")
 	}
 }

@@ -143,7 +143,7 @@ func (q *QP) PostSend(wrs ...SendWR) error {
 	n, err := q.q.PostSend(wrs)
 	q.sq.Unlock()
 	if n > 0 {
-		q.lane.posted(q.q)
+		q.lane.posted(q.q, n)
 	}
 	if err != nil {
 		return &PostError{"PostSend", q.QPN(), n, err}
@@ -162,7 +162,7 @@ func (q *QP) PostRecv(wrs ...RecvWR) error {
 	n, err := q.q.PostRecv(wrs)
 	q.rq.Unlock()
 	if n > 0 && q.q.State() == StateErr { // only a flush looks at the receive queue without a packet
-		q.lane.posted(q.q)
+		q.lane.posted(q.q, n)
 	}
 	if err != nil {
 		return &PostError{"PostRecv", q.QPN(), n, err}

@@ -26,8 +26,9 @@ const (
 	promptTime = qp.Time(10 * time.Microsecond)
 	// promptEnough is how many times in a row it must have done so.
 	promptEnough = 16
-	// maxHeld is how many posts are held back at most, and heldTime for how long the application may go on posting meanwhile.
-	maxHeld  = 32
+	// maxHeld is how many requests are held back at most: what one send takes. heldTime is for how long the application may go on
+	// posting meanwhile.
+	maxHeld  = txBatch
 	heldTime = qp.Time(50 * time.Microsecond)
 )
 
@@ -39,7 +40,7 @@ type trust struct {
 
 	// any goroutine
 	hold   atomic.Bool  // posts may be held
-	held   atomic.Int32 // posts that are
+	held   atomic.Int32 // requests that are
 	heldAt atomic.Int64 // when the first of them was
 }
 
@@ -74,16 +75,16 @@ func (r *trust) holds(yes bool) {
 	}
 }
 
-// postHeld is asked with each post, after its doorbell has rung, whether it is left for later. It takes no lock.
-func (r *trust) postHeld() bool {
+// postHeld is asked with each post of n requests, after its doorbell has rung, whether it is left for later. It takes no lock.
+func (r *trust) postHeld(n int) bool {
 	if !r.hold.Load() {
 		return false
 	}
-	n := r.held.Add(1)
-	if n == 1 {
+	all := int(r.held.Add(int32(n)))
+	if all == n {
 		r.heldAt.Store(int64(now()))
 	}
-	return n < maxHeld
+	return all < maxHeld
 }
 
 // lost forgets all trust.
