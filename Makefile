@@ -43,6 +43,7 @@ vet:
 
 unit:
 	$(GO) test $$($(GO) list ./... | grep -v /interop)
+	$(GO) test -tags purego ./wire
 
 race:
 	$(GO) test -race -short $$($(GO) list ./... | grep -v /interop)
