@@ -28,6 +28,9 @@ const (
 	txBatch  = 64  // frames of one send
 	txBudget = 256 // frames a turn sends before it looks at the port again
 	maxBody  = 4096 + 64
+	// txSpace is how many bytes of packets a send has: 60 packets of path MTU 4096, which are four runs of the 15 that the kernel
+	// takes as one. With room for 64 a fifth run would carry four, and cost nearly as much as the others.
+	txSpace = 60 * (4096 + 36)
 
 	// severalPackets in one send are part of a stream: then posts may be held from the first one on.
 	severalPackets = 4
@@ -95,7 +98,7 @@ func newLane(d *Device, index, lanes int, port transport.Port) *lane {
 		MaxMTU: MTU4096, Lane: uint8(index), LaneBits: laneBits(lanes), SplitWrites: info.MaxRun > 1, Window: d.cfg.Window,
 		Congestion: d.congestion(), ECN: !d.cfg.NoECN})
 	l.reader = d.mem.NewReader()
-	l.tx = wire.NewBatch(txBatch, maxBody)
+	l.tx = wire.NewBatch(txBatch, txSpace/txBatch)
 	l.tx.MaxRun(info.MaxRun)
 	if lanes > 1 {
 		l.mail = new(mailbox)
