@@ -69,11 +69,11 @@ type rate struct {
 	cutAt           Time    // of the last cut
 	raiseAt         Time    // when the timer raises next
 	raiseEvery      Time
-	bytes           uint64  // sent since the last raise by bytes
-	byTimer, byByte uint32  // raises since the last cut
-	sendAt          Time    // not before; Never is never stored
-	waited          bool    // a packet was ready before sendAt and has not caught up yet
-	cnpAt           Time    // when the last CNP was owed
+	bytes           uint64 // sent since the last raise by bytes
+	byTimer, byByte uint32 // raises since the last cut
+	sendAt          Time   // not before; Never is never stored
+	waited          bool   // a packet was ready before sendAt and has not caught up yet
+	cnpAt           Time   // when the last CNP was owed
 }
 
 // congested owes the peer a CNP for a marked packet.

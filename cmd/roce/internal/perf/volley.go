@@ -26,7 +26,8 @@ type volley struct {
 
 	each    int // messages of an exchange: one, or one there and one back
 	times   *hdrhistogram.Histogram
-	last    time.Time        // the post before
+	start   time.Time
+	last    time.Duration    // of the last post, since start
 	arrived func(i int) bool // whether message i of the peer is here
 
 	round int // the exchange that goes on, for ready
@@ -46,7 +47,7 @@ type tally struct {
 // unacked may be without at a time. perftest waits for the completion of each, which adds the way of an acknowledgement
 // wherever that is slower than the answer.
 const (
-	signalEvery = 16
+	signalEvery = 64
 	unacked     = 4 * signalEvery
 )
 
@@ -94,6 +95,7 @@ func (v *volley) run(ctx context.Context) (tally, error) {
 		defer cancel()
 	}
 	spent := startClock()
+	v.start = time.Now()
 	n, err := v.play(ctx)
 	if errors.Is(err, errTimeUp) {
 		err = nil
@@ -111,10 +113,11 @@ func (v *volley) play(ctx context.Context) (n int, err error) {
 				return i, err
 			}
 		}
-		v.stamp(i)
+		at := time.Since(v.start)
 		if err := v.post(); err != nil {
 			return i, err
 		}
+		v.record(i, at)
 		if v.serve {
 			if err := v.wait.Until(ctx, v.wcs, v.ready, v.eat); err != nil {
 				return i, v.excuse(err)
@@ -136,13 +139,12 @@ func (v *volley) excuse(err error) error {
 	return err
 }
 
-// stamp records the time since the post before.
-func (v *volley) stamp(i int) {
-	now := time.Now()
+// record takes note of the time from one post to the next, while the message is under way.
+func (v *volley) record(i int, at time.Duration) {
 	if i > 0 {
-		v.times.RecordValue(min(int64(now.Sub(v.last)), longest))
+		v.times.RecordValue(min(int64(at-v.last), longest))
 	}
-	v.last = now
+	v.last = at
 	v.progress.add(v.each, v.size)
 }
 
