@@ -62,11 +62,7 @@ func NewEngine(cfg Config) *Engine {
 		cfg.MaxMTU = maxMTU
 	}
 	cfg.Window = min(max(cfg.Window, 0), psnSpan/2)
-	if cfg.Congestion == (CongestionParams{}) {
-		cfg.Congestion = DefaultCongestion
-	}
-	cfg.Congestion.deriveSteps()
-	return &Engine{cfg: cfg, cc: cfg.Congestion, cqs: map[*CQ]struct{}{}, groups: map[wire.GID][]*QP{}}
+	return &Engine{cfg: cfg, cc: cfg.Congestion.withDefaults(), cqs: map[*CQ]struct{}{}, groups: map[wire.GID][]*QP{}}
 }
 
 // CreateCQ makes a completion queue for at least cqe completions, 1..MaxCQE.

@@ -9,9 +9,13 @@ package qp
 //
 // A queue pair that never got a CNP is not limited and pays one comparison a packet.
 
-import "github.com/goroce/goroce/wire"
+import (
+	"cmp"
 
-// CongestionParams are the constants of DCQCN. The zero value stands for DefaultCongestion.
+	"github.com/goroce/goroce/wire"
+)
+
+// CongestionParams are the constants of DCQCN. What is zero stands for DefaultCongestion's.
 type CongestionParams struct {
 	LineRate       uint64  // bits per second: where rates begin and end
 	MinRate        uint64  // bits per second: no cut goes below
@@ -39,14 +43,21 @@ var DefaultCongestion = CongestionParams{
 	FastRecoveries: 5, CNPInterval: 50_000,
 }
 
-// deriveSteps fills in steps that are a share of the line rate.
-func (p *CongestionParams) deriveSteps() {
-	if p.StepRate == 0 {
-		p.StepRate = p.LineRate / 2500
-	}
-	if p.BigStepRate == 0 {
-		p.BigStepRate = p.LineRate / 500
-	}
+// withDefaults fills in what is zero: with an interval of zero, time would never catch up.
+func (p CongestionParams) withDefaults() CongestionParams {
+	d := &DefaultCongestion
+	p.LineRate = cmp.Or(p.LineRate, d.LineRate)
+	p.MinRate = cmp.Or(p.MinRate, d.MinRate)
+	p.G = cmp.Or(p.G, d.G)
+	p.AlphaTimer = cmp.Or(p.AlphaTimer, d.AlphaTimer)
+	p.CutInterval = cmp.Or(p.CutInterval, d.CutInterval)
+	p.RaiseTimer = cmp.Or(p.RaiseTimer, d.RaiseTimer)
+	p.RaiseBytes = cmp.Or(p.RaiseBytes, d.RaiseBytes)
+	p.FastRecoveries = cmp.Or(p.FastRecoveries, d.FastRecoveries)
+	p.StepRate = cmp.Or(p.StepRate, p.LineRate/2500)
+	p.BigStepRate = cmp.Or(p.BigStepRate, p.LineRate/500)
+	p.CNPInterval = cmp.Or(p.CNPInterval, d.CNPInterval)
+	return p
 }
 
 // ECT is a traffic class with ECT(0), "ECN-capable transport", in its ECN field, unless the field says something already. A

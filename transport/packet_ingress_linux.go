@@ -1,6 +1,6 @@
 // What a packet port has received need not go on to the kernel's own stack, where nobody wants it: a program at the
 // interface's ingress, behind the packet sockets, ends it there. On a veth pair the sender runs the receiver's kernel on its
-// own time, so this is a fifth of what a packet costs it.
+// own time, so this is up to a fifth of what a packet costs it.
 //
 //	to this host, no VLAN
 //	IPv4 without options, no fragment, or IPv6 without extension headers

@@ -26,7 +26,7 @@ const (
 	slotsPerBlock = 15
 	ringSlot      = 69_824 // an odd number of cache lines, so that the slots of a block begin in different cache sets
 
-	// maxRing bounds the ring, whatever Options.RecvBuffer says: 480 slots. The kernel goes round in it, so all of it passes
+	// maxRing bounds the ring, whatever Options.RecvBuffer says: 240 slots. The kernel goes round in it, so all of it passes
 	// through the cache: a stream of super-frames with copy and ICRC ran at 58 Gbit/s with 16 MiB, 56 with 32, 54 with 64.
 	maxRing = 16 << 20
 

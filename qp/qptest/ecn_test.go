@@ -109,6 +109,26 @@ func TestRate(t *testing.T) {
 	}
 }
 
+// TestPartialCongestion: a program that sets one constant has the default of the others, and a CNP does not hang it.
+func TestPartialCongestion(t *testing.T) {
+	s := NewScript(t)
+	nc := NodeConfig{}
+	nc.Engine.Congestion.LineRate = 7e9
+	a := s.newEnd(nc, QPConfig{MTU: wire.MTU4096})
+	p := s.rawPeer(a, NodeConfig{Raw: true}, 0)
+	p.Inject(Craft{Op: wire.CNP})
+	id := s.Post(a, a.Write(0, 10*4096, a.Remote, 0))
+	for len(s.held) < 10 {
+		at, _ := s.World.next()
+		s.RunUntil(at)
+	}
+	if s.Now < 9*8*4096*Second/7e9 {
+		t.Errorf("ten packets left within %d ns: nothing slowed them down", s.Now)
+	}
+	p.ack(wire.SynACK, 9)
+	s.Sent(a, id, qp.WCSuccess)
+}
+
 // TestRateOfReplies: READ replies are paced too, and never stop for good.
 func TestRateOfReplies(t *testing.T) {
 	s := NewScript(t)

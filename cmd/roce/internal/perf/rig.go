@@ -121,12 +121,15 @@ func (r *rig) furnish() (err error) {
 }
 
 func (r *rig) addQueue(i int, cq *roce.CQ) error {
-	rx := uint32(1)
+	rx, tx := uint32(1), r.o.TxDepth
+	if r.t.Lat {
+		tx = max(tx, unacked)
+	}
 	if r.t.sends() {
 		rx = uint32(r.o.RxDepth)
 	}
 	qp, err := r.pd.CreateQP(roce.QPInitAttr{Type: r.o.Type, SendCQ: cq, RecvCQ: cq, Cap: roce.QPCap{
-		MaxSendWR: uint32(max(r.o.TxDepth, unacked)), MaxRecvWR: rx, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: uint32(r.o.Inline)}})
+		MaxSendWR: uint32(tx), MaxRecvWR: rx, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: uint32(r.o.Inline)}})
 	if err != nil {
 		return err
 	}
