@@ -127,23 +127,32 @@ func TestNeighbourUnreachable(t *testing.T) {
 	}
 }
 
-// The table does not grow without bound, and what is in use stays.
+// The table does not grow without bound, and what is in use stays. What was forgotten although somebody holds it comes
+// back with the next frame.
 func TestNeighbourTableIsBounded(t *testing.T) {
 	w := newWire(t, 1500)
 	a := w.open(t, "packet:10.77.0.%d", 0, Options{}).(*packetPort)
 	used := a.peers.hop(wire.GID{10: 0xff, 11: 0xff, 12: 10, 13: 77, 15: 2})
-	a.peers.want(used)
+	idle := a.peers.hop(wire.GID{10: 0xff, 11: 0xff, 12: 10, 13: 77, 15: 3})
+	a.peers.asking.Lock() // the goroutine that looks at all neighbours, and ends their being in use, waits for this
+	used.wanted.Store(true)
+	most := 0
 	for i := range 2 * maxNextHops {
 		a.peers.hop(wire.GID{10: 0xff, 11: 0xff, 12: 10, 13: 78, 14: byte(i >> 8), 15: byte(i)})
-		if i%1000 == 0 {
-			used.wanted.Store(true)
-		}
+		a.peers.mu.Lock()
+		most = max(most, len(a.peers.hops))
+		a.peers.mu.Unlock()
 	}
-	a.peers.mu.Lock()
-	n := len(a.peers.hops)
-	a.peers.mu.Unlock()
-	if n > maxNextHops || a.peers.hop(used.dst) != used {
-		t.Errorf("%d entries", n)
+	a.peers.asking.Unlock()
+	if most != maxNextHops {
+		t.Errorf("%d entries, want at most %d, and all of them used", most, maxNextHops)
+	}
+	if a.peers.hop(used.dst) != used {
+		t.Error("an entry in use was forgotten")
+	}
+	a.peers.want(idle)
+	if a.peers.hop(idle.dst) != idle {
+		t.Error("an entry that was forgotten and is in use again is not in the table")
 	}
 	a.peers.setSelf(wire.GID{0: 0xff, 15: 1}, true)
 }
