@@ -118,7 +118,7 @@ func (e *Engine) progress(now Time, q *QP, before wire.PSN) {
 }
 
 // readResponse takes the data of one READ response packet. They are told apart by PSN and length: after a restart a peer may
-// continue with MIDDLE and LAST or begin again with FIRST or ONLY (section 4.4).
+// continue with MIDDLE and LAST or begin again with FIRST or ONLY (section 4.4). Every piece that was asked for has its own LAST.
 func (e *Engine) readResponse(now Time, q *QP, p *wire.Packet, psn wire.PSN) wire.DropReason {
 	if !e.ackBefore(now, q, psn) {
 		return wire.DropOutOfSequence
@@ -132,7 +132,8 @@ func (e *Engine) readResponse(now Time, q *QP, p *wire.Packet, psn wire.PSN) wir
 	off := uint32(psn.Sub(w.first)) * q.mtu
 	n := min(q.mtu, s.length-off)
 	last := off+n == s.length
-	if uint32(len(p.Payload)) != n || last != (p.Op.Flags&wire.OpEnd != 0) {
+	end := last || (off+n)%e.piece(q) == 0
+	if uint32(len(p.Payload)) != n || end != (p.Op.Flags&wire.OpEnd != 0) {
 		e.failHead(q, WCLocLenErr)
 		return wire.DropNone
 	}
@@ -140,7 +141,7 @@ func (e *Engine) readResponse(now Time, q *QP, p *wire.Packet, psn wire.PSN) wir
 		e.failHead(q, WCLocProtErr)
 		return wire.DropNone
 	}
-	e.answered(now, q, psn, last)
+	e.answered(now, q, psn, end, last)
 	return wire.DropNone
 }
 
@@ -160,13 +161,16 @@ func (e *Engine) atomicResponse(now Time, q *QP, p *wire.Packet, psn wire.PSN) {
 		e.failHead(q, WCLocProtErr)
 		return
 	}
-	e.answered(now, q, psn, true)
+	e.answered(now, q, psn, true, true)
 }
 
-// answered moves past a response of the READ or atomic at the head.
-func (e *Engine) answered(now Time, q *QP, psn wire.PSN, last bool) {
+// answered moves past a response of the READ or atomic at the head: of a request's end, and of the last one's.
+func (e *Engine) answered(now Time, q *QP, psn wire.PSN, end, last bool) {
 	before := q.comp.una
 	q.comp.una = psn.Next()
+	if end {
+		q.req.readsOut--
+	}
 	if last {
 		e.completeHead(q)
 	}
@@ -203,9 +207,6 @@ func (e *Engine) nakReceived(now Time, q *QP, psn wire.PSN, syn wire.Syndrome) w
 func (e *Engine) completeHead(q *QP) {
 	i := q.sq.head.Load()
 	s := q.sq.at(i)
-	if s.opcode == WRRead || wrTable[s.opcode].atomic {
-		q.req.readsOut--
-	}
 	if q.sigAll || s.flags&SendSignaled != 0 {
 		e.complete(q.sendCQ, &WC{WRID: s.wrid, Opcode: wrTable[s.opcode].wc, ByteLen: s.length, QPN: q.qpn}, false)
 	}

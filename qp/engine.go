@@ -24,11 +24,12 @@ type Config struct {
 	ECN            bool // tell switches that they may mark the packets of connected queue pairs: see ECT
 	Window         int  // packets of an RC queue pair that may be unacknowledged, 1..2^22; 0: as many as suit the path (window.go)
 
-	// SplitWrites sends a WRITE longer than the path MTU on RC as one WRITE ONLY for each packet instead of FIRST, MIDDLE …
-	// LAST. All its packets then have one size (a FIRST is longer by its RETH), which is what a port needs to carry them as
-	// one run: with FIRST, 64 KiB at path MTU 4096 leave in two sends instead of one, a third of the throughput. A WRITE with
-	// immediate data stays whole, as its length is told to the peer.
-	SplitWrites bool
+	// EvenPackets gives the packets of a long RC WRITE or READ one size, which is what a port needs to carry them as one run:
+	// a FIRST is longer by its RETH, a READ's FIRST and LAST by their AETH, so that 64 KiB at path MTU 4096 leave in two sends
+	// instead of one, a third of the throughput. A WRITE then becomes one WRITE ONLY for each packet (one with immediate data
+	// stays whole, as its length is told to the peer); a READ is asked for in pieces of a FIRST and a LAST, if the peer
+	// remembers evenDepth of them.
+	EvenPackets bool
 }
 
 // Engine is the protocol state of one lane. One caller at a time drives it; doc.go has the contract.

@@ -41,6 +41,9 @@ const (
 	maxUnasked = 64
 	// lossShare bounds what too large a window costs on a path with losses: one part in so many.
 	lossShare = 16
+	// evenDepth is the least max_rd_atomic with which a READ is asked for in pieces of two packets: fewer of them outstanding
+	// would not fill the first window.
+	evenDepth = DefaultWindow / 2
 	// quantum is how many packets a queue pair sends before the next one's turn.
 	quantum = 16
 	// firstQPN is the lowest number given to a queue pair; rxe starts there too (section 1.12).

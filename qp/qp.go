@@ -238,14 +238,13 @@ func (e *Engine) reset(q *QP) {
 	e.timers.remove(q)
 	q.sq.reset()
 	q.rq.reset()
-	wqes, res, jobs := q.req.wqes, q.resp.res, q.resp.jobs
+	wqes := q.req.wqes
 	q.req = requester{wqes: wqes, next: q.sq.tail.Load(), started: q.sq.tail.Load()}
 	q.comp = completer{}
 	q.rec.init()
 	q.window.start(e.cfg.Window)
 	q.rate, q.paused = rate{}, false
-	q.resp = responder{res: res, jobs: jobs}
-	q.resp.dropReplies()
+	q.resp = responder{}
 	keep := QPAttr{Cap: q.attr.Cap}
 	if q.datagram() {
 		keep.PathMTU = e.cfg.MaxMTU

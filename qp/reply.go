@@ -13,6 +13,7 @@ import (
 type resource struct {
 	valid       bool
 	atomic      bool
+	owed        bool // a job for it is queued
 	first, last wire.PSN
 	va          uint64
 	rkey        uint32
@@ -36,24 +37,24 @@ const noResource = -1
 
 // resize sets how many READs and atomics are remembered. Between INIT and RTR, or while drained, when none is in progress.
 func (r *responder) resize(depth int) {
-	if depth != len(r.res) {
-		r.res, r.jobs = make([]resource, depth), make([]job, 2*depth)
-	}
-	r.resNext = 0
+	r.depth, r.res, r.jobs, r.resNext = depth, nil, nil, 0
 	r.dropReplies()
-	clear(r.res)
 }
 
-// remember takes the oldest resource for a new request of the given number of PSNs.
+// remember takes the oldest resource for a new request of the given number of PSNs. Memory comes with the first request: most
+// queue pairs of a server never see any.
 func (r *responder) remember(packets uint32) (*resource, int) {
+	if r.res == nil {
+		r.res, r.jobs = make([]resource, r.depth), make([]job, 2*r.depth)
+	}
 	i := r.resNext
-	for n := range r.jobLen {
+	res := &r.res[i]
+	for n := 0; res.owed && n < r.jobLen; n++ {
 		if old := r.jobAt(n); old.res == i {
 			old.res = noResource
 		}
 	}
-	r.resNext = (r.resNext + 1) % len(r.res)
-	res := &r.res[i]
+	r.resNext = (r.resNext + 1) % r.depth
 	*res = resource{valid: true, first: r.epsn, last: r.epsn.Add(packets - 1)}
 	r.epsn = r.epsn.Add(packets)
 	r.msn = r.msn.Next()
@@ -83,6 +84,7 @@ func (e *Engine) owe(q *QP, j job) {
 	}
 	*r.jobAt(r.jobLen) = j
 	r.jobLen++
+	r.res[j.res].owed = true
 	if !j.again {
 		r.newJobs++
 	}
@@ -168,7 +170,7 @@ func (e *Engine) oweAgain(q *QP, j job) {
 			return
 		}
 	}
-	if r.jobLen-r.newJobs < len(r.res) { // else the peer will ask again
+	if r.jobLen-r.newJobs < r.depth { // else the peer will ask again
 		e.owe(q, j)
 	}
 }
@@ -281,8 +283,12 @@ func (e *Engine) replyRead(now Time, q *QP, b *wire.Batch) verdict {
 }
 
 func (r *responder) popJob() {
-	if !r.jobAt(0).again {
+	j := r.jobAt(0)
+	if !j.again {
 		r.newJobs--
+	}
+	if j.res != noResource {
+		r.res[j.res].owed = false
 	}
 	r.jobHead = (r.jobHead + 1) % len(r.jobs)
 	r.jobLen--

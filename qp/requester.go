@@ -22,7 +22,7 @@ type requester struct {
 	next     uint32   // request that the next packet belongs to
 	started  uint32   // one past the newest request that has PSNs
 	off      uint32   // bytes of request next that were sent; for a READ, that need not be asked for again
-	readsOut int      // READs and atomics begun and not complete
+	readsOut int      // READ requests and atomics sent and not answered in full
 	unasked  int      // packets since the last with AckReq
 	asked    uint32   // request whose last packet had it
 	hold     WCStatus // request heldAt cannot be sent and fails with this as soon as all before it are complete
@@ -73,15 +73,14 @@ func (e *Engine) request(now Time, q *QP, b *wire.Batch) verdict {
 			r.next++
 			continue
 		}
-		if !q.windowOpen() || !e.mayPace(now, q) {
+		if !q.windowOpen() || !q.mayAsk() || !e.mayPace(now, q) {
 			return blocked
 		}
 		return e.emit(now, q, b)
 	}
 }
 
-// mayStart says whether request i, which has no PSNs yet, may begin now: fences, local invalidations and the number of
-// READs and atomics that the peer can remember (sections 4.6, 6.1).
+// mayStart says whether request i, which has no PSNs yet, may begin now: fences and local invalidations (section 6.1).
 func (q *QP) mayStart(i uint32) bool {
 	s := q.sq.at(i)
 	switch {
@@ -89,11 +88,16 @@ func (q *QP) mayStart(i uint32) bool {
 		return false
 	case s.opcode == WRLocalInv:
 		return q.sq.head.Load() == i // waits for all earlier requests
-	case s.opcode == WRRead || wrTable[s.opcode].atomic:
-		// A depth of 0 lets the request fail instead of waiting for ever.
-		return q.req.readsOut < int(q.attr.MaxRdAtomic) || q.attr.MaxRdAtomic == 0
 	}
 	return true
+}
+
+// mayAsk says whether the peer can remember one more READ or atomic, if the next packet is one that it does not remember
+// already (section 4.6).
+func (q *QP) mayAsk() bool {
+	r := &q.req
+	s := q.sq.at(r.next)
+	return s.opcode != WRRead && !wrTable[s.opcode].atomic || r.psn != r.top || r.readsOut < int(q.attr.MaxRdAtomic)
 }
 
 // start gives request next its PSNs, or lets it fail: false.
@@ -111,9 +115,6 @@ func (e *Engine) start(q *QP) bool {
 		packets = (s.length-1)/q.mtu + 1
 	}
 	*r.at(r.next) = wqe{r.psn, r.psn.Add(packets - 1)}
-	if s.opcode == WRRead || wrTable[s.opcode].atomic {
-		r.readsOut++
-	}
 	r.started++
 	r.off = 0
 	return true
@@ -193,7 +194,7 @@ func (e *Engine) emit(now Time, q *QP, b *wire.Batch) verdict {
 	}
 	n := min(q.mtu, s.length-r.off)
 	last := r.off+n == s.length
-	alone := e.cfg.SplitWrites && s.opcode == WRWrite && q.typ == RC
+	alone := e.cfg.EvenPackets && s.opcode == WRWrite && q.typ == RC
 	op := segmentOpcode(q.typ, s.opcode, r.off == 0 || alone, last || alone)
 	path, ah := &q.path, (*AH)(nil)
 	if q.datagram() {
@@ -285,7 +286,15 @@ func (q *QP) askAck(awaited bool) bool {
 	return false
 }
 
-// emitRead makes a READ or atomic request. A READ that was partly answered asks for the rest only (section 4.4).
+// piece is how many bytes of a READ each request asks for, counted from the READ's beginning.
+func (e *Engine) piece(q *QP) uint32 {
+	if e.cfg.EvenPackets && q.attr.MaxRdAtomic >= evenDepth {
+		return 2 * q.mtu
+	}
+	return MaxMessage
+}
+
+// emitRead makes a READ or atomic request. Of a piece that was partly answered it asks for the rest only (section 4.4).
 func (e *Engine) emitRead(now Time, q *QP, b *wire.Batch, s *sendSlot) verdict {
 	r := &q.req
 	op := readOpcode[s.opcode]
@@ -295,9 +304,13 @@ func (e *Engine) emitRead(now Time, q *QP, b *wire.Batch, s *sendSlot) verdict {
 		return full
 	}
 	(*wire.BTH)(f.Body).Put(op, wire.BTHAckReq, 0, wire.DefaultPKey, q.attr.DestQPN, r.psn)
+	n, packets := s.length, uint32(1)
 	switch s.opcode {
 	case WRRead:
-		(*wire.RETH)(f.Body[info.Off[wire.HdrRETH]:]).Put(s.remoteAddr+uint64(r.off), s.rkey, s.length-r.off)
+		piece := e.piece(q)
+		n = min(piece-r.off%piece, s.length-r.off)
+		packets = max(1, (n+q.mtu-1)/q.mtu)
+		(*wire.RETH)(f.Body[info.Off[wire.HdrRETH]:]).Put(s.remoteAddr+uint64(r.off), s.rkey, n)
 	case WRAtomicCmpAndSwp:
 		(*wire.AtomicETH)(f.Body[info.Off[wire.HdrAtomicETH]:]).Put(s.remoteAddr, s.rkey, s.swap, s.compareAdd)
 	case WRAtomicFetchAndAdd:
@@ -307,8 +320,11 @@ func (e *Engine) emitRead(now Time, q *QP, b *wire.Batch, s *sendSlot) verdict {
 	e.stats.SentPkts++
 	r.unasked = 0
 	psn := r.psn
-	r.psn = r.at(r.next).last
-	e.advance(now, q, psn, s.length-r.off, true)
+	if psn == r.top {
+		r.readsOut++
+	}
+	r.psn = psn.Add(packets - 1)
+	e.advance(now, q, psn, n, r.off+n == s.length)
 	return sent
 }
 

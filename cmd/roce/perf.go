@@ -95,7 +95,7 @@ func perfTestCommand(g *global, t *perf.Test) *cobra.Command {
 		f.IntVarP(&o.RxDepth, "rx-depth", "r", 0, "receives posted at a time (default 512)")
 	}
 	if t.Title == "RDMA_Read" || t.Title == "Atomic" {
-		f.IntVarP(&o.Outs, "outs", "o", 0, "requests of the peer that are answered at a time (default 16)")
+		f.IntVarP(&o.Outs, "outs", "o", 0, "requests of the peer that are answered at a time (default 128 if the peer is roce perf, else 16)")
 	}
 	atomicType = "FETCH_AND_ADD"
 	if t.Title == "Atomic" {

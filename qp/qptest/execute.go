@@ -96,7 +96,7 @@ func (s *stream) execute(n uint64) bool {
 	case o.write():
 		ok = s.executeWrite(o, k, last)
 	case o.read():
-		ok, last = s.executeRead(o), true
+		ok, last = s.executeRead(o, k), s.pieceEnd(o, k) == o.packets
 	case o.atomic():
 		ok = s.executeAtomic(o)
 	}
@@ -105,9 +105,9 @@ func (s *stream) execute(n uint64) bool {
 	}
 	s.epsn++
 	if o.read() {
-		s.epsn = o.end()
+		s.epsn = o.first + s.pieceEnd(o, k)
 	}
-	if last || s.split(o) {
+	if last || s.piece(o) < o.packets {
 		s.msn = (s.msn + 1) & 0xffffff
 	}
 	if last {
@@ -158,7 +158,7 @@ func (s *stream) executeWrite(o *op, k uint64, last bool) bool {
 	if o.length > 0 {
 		part, at := o.part(k, s.mtu), int(k)*s.mtu
 		from, n := 0, o.length // what the RETH says
-		if s.split(o) {
+		if s.piece(o) == 1 {
 			from, n = at, len(part)
 		}
 		mem := q.Node.span(q.Cfg.PD, o.wr.RKey, o.wr.RemoteAddr+uint64(from), n, mr.RemoteWrite)
@@ -173,20 +173,22 @@ func (s *stream) executeWrite(o *op, k uint64, last bool) bool {
 	return true
 }
 
-func (s *stream) executeRead(o *op) bool {
+// executeRead snapshots the piece of a READ that begins with reply k.
+func (s *stream) executeRead(o *op, k uint64) bool {
 	q := s.to
 	if q.Cfg.Access&mr.RemoteRead == 0 || q.Cfg.DestRdAtomic == 0 {
 		return s.refuse(wire.SynNAKInvReq, 0)
 	}
-	o.result = []byte{}
-	if o.length > 0 {
-		mem := q.Node.span(q.Cfg.PD, o.wr.RKey, o.wr.RemoteAddr, o.length, mr.RemoteRead)
+	from, end := int(k)*s.mtu, s.pieceEnd(o, k)
+	if n := min(int(end)*s.mtu, o.length) - from; n > 0 {
+		mem := q.Node.span(q.Cfg.PD, o.wr.RKey, o.wr.RemoteAddr+uint64(from), n, mr.RemoteRead)
 		if mem == nil {
 			return s.refuse(wire.SynNAKAccess, 0)
 		}
 		o.result = append(o.result, mem...)
 	}
-	s.owed = append(s.owed, o)
+	o.asked = end
+	s.owed = append(s.owed, owed{o, k, end})
 	return true
 }
 
@@ -207,7 +209,8 @@ func (s *stream) executeAtomic(o *op) bool {
 	case orig == o.wr.CompareAdd:
 		binary.NativeEndian.PutUint64(mem, o.wr.Swap)
 	}
-	s.owed = append(s.owed, o)
+	o.asked = 1
+	s.owed = append(s.owed, owed{o, 0, 1})
 	return true
 }
 

@@ -23,6 +23,7 @@ type op struct {
 	good     bool   // the local elements are what they must be
 
 	executed bool   // the responder has done it
+	asked    uint64 // READ, atomic: replies that the responder knows it has to send
 	result   []byte // READ, atomic: what arrives in the local elements
 	progress uint64 // READ, atomic: replies that the requester has taken
 	msn      uint32 // the responder's MSN when it had been executed
@@ -38,9 +39,22 @@ func (o *op) fetches() bool                { return o.read() || o.atomic() }
 func (o *op) local() bool                  { return o.is(qp.WRLocalInv, qp.WRBindMW) }
 func (o *op) end() uint64                  { return o.first + o.packets }
 
-// split says whether each packet of the operation is a message of its own on the wire.
-func (s *stream) split(o *op) bool {
-	return s.from.Node.cfg.Engine.SplitWrites && s.from.Type() == qp.RC && o.is(qp.WRWrite)
+// piece is how many packets of the operation are a message of their own on the wire: all, or what keeps packets even.
+func (s *stream) piece(o *op) uint64 {
+	switch {
+	case !s.from.Node.cfg.Engine.EvenPackets || s.from.Type() != qp.RC:
+	case o.is(qp.WRWrite):
+		return 1
+	case o.read() && s.from.Cfg.RdAtomic >= 64:
+		return 2
+	}
+	return o.packets
+}
+
+// pieceEnd is the end of the piece that packet k is in.
+func (s *stream) pieceEnd(o *op, k uint64) uint64 {
+	n := s.piece(o)
+	return min(k-k%n+n, o.packets)
 }
 
 // part returns the payload of packet k of the message.
@@ -59,6 +73,12 @@ type recvOp struct {
 type want struct {
 	wc       qp.WC
 	statuses uint32 // set of 1<<WCStatus
+}
+
+// owed is what the responder replies to one request: up to reply number end of a READ, or the value of an atomic.
+type owed struct {
+	*op
+	from, end uint64
 }
 
 // stream is one direction of a connection.
@@ -87,7 +107,7 @@ type stream struct {
 	naked   bool    // and has been NAKed
 	starved bool    // a packet found no receive
 	refused wire.Syndrome
-	owed    []*op // READs and atomics executed and not answered in full
+	owed    []owed // replies that the responder has not sent in full
 }
 
 func newStream(from, to *QP) *stream {

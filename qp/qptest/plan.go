@@ -171,7 +171,7 @@ func (p *Plan) drawNodes(d dice) {
 			n.Batch = d.between(1, 5)
 		}
 		if d.chance(0.2) {
-			n.MaxRun, n.Engine.SplitWrites = 16, true
+			n.MaxRun, n.Engine.EvenPackets = 16, true
 		}
 		p.Nodes = append(p.Nodes, n)
 	}
@@ -238,6 +238,9 @@ func (p *Plan) drawConn(d dice, limit int) {
 		mtu = max(mtu, 2)
 	}
 	depth := [2]int{d.between(1, 8), d.between(1, 8)}
+	if d.chance(0.15) {
+		depth = [2]int{d.between(60, qp.MaxRdAtomic), d.between(60, qp.MaxRdAtomic)}
+	}
 	var c ConnPlan
 	for i := range c.Ends {
 		e := &c.Ends[i]

@@ -15,15 +15,15 @@ import (
 )
 
 // TestSegmentation walks every operation with data through every path MTU and every length around its boundaries, with WRITEs
-// whole and split.
+// and READs whole and in pieces.
 func TestSegmentation(t *testing.T) {
 	for mtu := wire.MTU256; mtu <= wire.MTU4096; mtu++ {
 		for i := range 4 {
-			v6, split := i&1 != 0, i&2 != 0
+			v6, even := i&1 != 0, i&2 != 0
 			s := NewScript(t)
 			nc := addr(v6, 1)
-			nc.Engine.SplitWrites = split
-			a, b := s.newEnd(nc, QPConfig{MTU: mtu}), s.newEnd(addr(v6, 2), QPConfig{MTU: mtu})
+			nc.Engine.EvenPackets = even
+			a, b := s.newEnd(nc, QPConfig{MTU: mtu, RdAtomic: 64}), s.newEnd(addr(v6, 2), QPConfig{MTU: mtu, DestRdAtomic: 64})
 			s.Connect(a.QP, b.QP)
 			m := mtu.Bytes()
 			for _, n := range []int{0, 1, 2, 3, 4, 5, m - 1, m, m + 1, 2*m - 1, 2 * m, 2*m + 1, 5*m + 7} {

@@ -132,7 +132,7 @@ func (s *stream) first(o *op, k, n uint64, bad func(string, ...any)) {
 	q := s.from
 	s.nxt = n + 1
 	if o.read() {
-		s.nxt = o.end()
+		s.nxt = o.first + s.pieceEnd(o, k)
 	}
 	if q.Type() != qp.RC {
 		return
@@ -144,25 +144,29 @@ func (s *stream) first(o *op, k, n uint64, bad func(string, ...any)) {
 	if n-s.ackable >= uint64(window) {
 		bad("window: %d packets are unacknowledged", n-s.ackable)
 	}
-	outstanding := 0
+	outstanding := uint64(0)
 	for _, f := range q.fetching {
 		if f.first <= o.first && f.progress < f.packets {
-			outstanding++
+			n := s.piece(f)
+			outstanding += (min(s.nxt, f.end())-f.first+n-1)/n - f.progress/n
 			if f != o && k == 0 && o.wr.Flags&qp.SendFence != 0 {
 				bad("fence: an earlier READ or atomic is not complete")
 			}
 		}
 	}
-	if o.fetches() && outstanding > q.Cfg.RdAtomic {
+	if o.fetches() && outstanding > uint64(q.Cfg.RdAtomic) {
 		bad("%d READs and atomics outstanding, max_rd_atomic is %d", outstanding, q.Cfg.RdAtomic)
 	}
 }
 
 // content checks that the packet is packet k of its operation: every header and every byte.
 func (s *stream) content(o *op, k uint64, p *wire.Packet, bad func(string, ...any)) {
-	alone := o.read() || s.split(o)
-	last := k == o.packets-1 || alone
-	if want := requestOpcode(s.from.Type(), o, k == 0 || alone, last); p.Opcode != want {
+	whole := o.packets
+	if !o.read() {
+		whole = s.piece(o)
+	}
+	last := k == o.packets-1 || o.read() || whole == 1
+	if want := requestOpcode(s.from.Type(), o, k == 0 || o.read() || whole == 1, last); p.Opcode != want {
 		bad("opcode should be %v", want)
 		return
 	}
@@ -177,8 +181,8 @@ func (s *stream) content(o *op, k uint64, p *wire.Packet, bad func(string, ...an
 		switch {
 		case o.read():
 			skip = k * uint64(s.mtu)
-			n -= skip
-		case s.split(o):
+			n = min(s.pieceEnd(o, k)*uint64(s.mtu), n) - skip
+		case whole == 1:
 			skip, n = k*uint64(s.mtu), uint64(len(o.part(k, s.mtu)))
 		}
 		if h.VA() != o.wr.RemoteAddr+skip || h.RKey() != o.wr.RKey || uint64(h.DMALen()) != n {
@@ -260,8 +264,8 @@ func (s *stream) ackSent(n uint64, bad func(string, ...any)) {
 	if n >= s.epsn {
 		bad("it acknowledges a packet that was not executed; expected is PSN %d", s.psn(s.epsn))
 	}
-	if len(s.owed) > 0 && s.owed[0].first <= n {
-		bad("it overtakes the reply to a READ or atomic at PSN %d", s.psn(s.owed[0].first))
+	if len(s.owed) > 0 && s.owed[0].first+s.owed[0].from <= n {
+		bad("it overtakes the reply to a READ or atomic at PSN %d", s.psn(s.owed[0].first+s.owed[0].from))
 	}
 }
 
@@ -291,17 +295,17 @@ func (s *stream) nakSent(syn wire.Syndrome, bad func(string, ...any)) {
 func (s *stream) reply(n uint64, bad func(string, ...any)) (o *op, k uint64) {
 	o, k = s.locate(n)
 	switch {
-	case o == nil || !o.executed || !o.fetches():
+	case o == nil || !o.fetches() || k >= o.asked:
 		bad("it replies to what was not asked")
 		return nil, 0
 	case k > o.answered:
 		bad("replies before it are missing: PSN %d is next", s.psn(o.first+o.answered))
 	case k == o.answered:
-		if s.owed[0] != o {
+		if s.owed[0].op != o {
 			bad("an earlier READ or atomic has not been answered yet")
 			return nil, 0
 		}
-		if o.answered++; o.answered == o.packets {
+		if o.answered++; o.answered == s.owed[0].end {
 			s.owed = s.owed[1:]
 		}
 	}
@@ -321,13 +325,13 @@ func (s *stream) readReply(n uint64, p *wire.Packet, bad func(string, ...any)) {
 	to := min(from+s.mtu, o.length)
 	if len(p.Payload) != to-from {
 		bad("payload should be %d bytes", to-from)
-	} else if o.length > 0 && !bytes.Equal(p.Payload, s.to.Node.span(s.to.Cfg.PD, o.wr.RKey, o.wr.RemoteAddr, o.length, 0)[from:to]) {
+	} else if o.length > 0 && !bytes.Equal(p.Payload, s.to.Node.span(s.to.Cfg.PD, o.wr.RKey, o.wr.RemoteAddr+uint64(from), to-from, 0)) {
 		bad("payload is not what memory holds")
 	}
-	if p.Op.Has(wire.OpEnd) != (k == o.packets-1) {
+	if p.Op.Has(wire.OpEnd) != (k+1 == s.pieceEnd(o, k)) {
 		bad("LAST or ONLY is for the last reply only")
 	}
-	if k == 0 && !p.Op.Has(wire.OpStart) {
+	if k%s.piece(o) == 0 && !p.Op.Has(wire.OpStart) {
 		bad("the first reply is FIRST or ONLY")
 	}
 }

@@ -59,7 +59,7 @@ type Options struct {
 const (
 	defaultTx, defaultRx = 128, 512
 	maxOuts              = 128
-	defaultOuts          = 16 // perftest announces all that the device has; hardware refuses more than it has itself
+	safeOuts             = 16 // default with another program: perftest announces all that the device has; hardware refuses more than it has itself
 	maxAllSizes          = 8 << 20
 	smallMessage         = 8192 // larger ones are signaled one by one
 )
@@ -74,7 +74,6 @@ func (o *Options) complete(t *Test) error {
 	set(&o.Size, t.Size)
 	set(&o.QPs, 1)
 	set(&o.PostList, atOnce)
-	set(&o.Outs, defaultOuts)
 	set(&o.Burst, 1)
 	if err := o.Rate.unit(o.RateUnits); err != nil {
 		return fmt.Errorf("%s: %w", t.Name, err)
@@ -135,7 +134,7 @@ func (o *Options) check(t *Test) error {
 		{o.QPs < 1 || o.QPs > 16384, bad("--qps %d: want 1 to 16384", o.QPs)},
 		{o.TxDepth < 1 || o.TxDepth > 15000, bad("--tx-depth %d: want 1 to 15000", o.TxDepth)},
 		{o.RxDepth < 1 || o.RxDepth > 16384, bad("--rx-depth %d: want 1 to 16384", o.RxDepth)},
-		{o.Outs < 1 || o.Outs > maxOuts, bad("--outs %d: want 1 to 128", o.Outs)},
+		{o.Outs < 0 || o.Outs > maxOuts, bad("--outs %d: want 1 to 128, or 0 for the most that suits the peer", o.Outs)},
 		{o.PostList < 1, bad("--post-list %d: want 1 or more", o.PostList)},
 		{o.Inline < 0, bad("--inline %d: want 0 or more", o.Inline)},
 		{o.QPTimeout < 0 || o.QPTimeout > 31, bad("--qp-timeout %d: want 0 to 31", o.QPTimeout)},

@@ -159,6 +159,12 @@ func (r *rig) meetPeer() (err error) {
 	if r.terms, err = r.link.preamble(r.terms); err != nil {
 		return err
 	}
+	if r.o.Outs == 0 {
+		r.o.Outs = safeOuts
+		if r.link.ours {
+			r.o.Outs = maxOuts
+		}
+	}
 	if r.o.Type == roce.UD {
 		if err := r.fitDatagram(); err != nil {
 			return err
