@@ -96,6 +96,7 @@ func (c *CQ) Len() int {
 func (c *CQ) Poll(wcs []WC) (int, error) {
 	n, err := c.take(wcs)
 	if n > 0 || err != nil || len(wcs) == 0 {
+		c.visit(n)
 		return n, err
 	}
 	for _, l := range *c.drives.Load() {
@@ -106,6 +107,16 @@ func (c *CQ) Poll(wcs []WC) (int, error) {
 		c.rest()
 	}
 	return n, err
+}
+
+// visit tells the lanes of a poll that found n completions there already and did not run them.
+func (c *CQ) visit(n int) {
+	if n == 0 || c.armed.Load() {
+		return
+	}
+	for _, l := range *c.drives.Load() {
+		l.visit()
+	}
 }
 
 // take moves published completions to the application.

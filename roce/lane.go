@@ -83,6 +83,7 @@ type lane struct {
 	count    LaneStats
 
 	trust   trust
+	visited atomic.Bool  // an application polled since the last turn, and found what it wanted without one
 	claimed atomic.Int64 // when an application last polled; 0 says that none does
 	onDuty  atomic.Bool  // the background watches the port, or will at once
 	standby *alarm       // what the background sleeps on while an application polls
@@ -222,6 +223,7 @@ func (l *lane) poll(c *CQ, claim bool) {
 		return
 	}
 	l.trust.returns(t)
+	l.visited.Store(false)
 	l.reader.Enter()
 	if l.engine.DoorbellPending() { // posts that were held: before we look at what has arrived
 		l.output(t)
@@ -236,7 +238,7 @@ func (l *lane) poll(c *CQ, claim bool) {
 		l.count.Postponed++
 	}
 	l.finish(t, postpone || l.output(t) || more)
-	l.trust.holds(claim && l.trusting() && l.engine.PollTimeout() != qp.Never && l.burst >= severalPackets)
+	l.trust.holds(claim && l.trusting() && l.burst >= severalPackets)
 	l.release()
 }
 
@@ -253,9 +255,32 @@ func (l *lane) posted(q *qp.QP, n int) {
 	}
 	t := now()
 	l.trust.returns(t)
-	l.send(t)
-	l.trust.holds(l.trusting() && l.engine.PollTimeout() != qp.Never)
+	if l.visited.Load() { // it polls, but it never lacks completions: then its turns are here, or nothing would be received
+		l.visited.Store(false)
+		l.claimed.Store(int64(t))
+		l.turn(t)
+	} else {
+		l.send(t)
+	}
+	l.trust.leaves(t)
+	l.relieve(t)
+	l.trust.holds(l.trusting() && (l.engine.PollTimeout() != qp.Never || l.burst >= severalPackets))
 	l.release()
+}
+
+// visit notes a poll that did not need a turn.
+func (l *lane) visit() {
+	if !l.visited.Load() {
+		l.visited.Store(true)
+	}
+}
+
+// relieve wakes a background that sleeps on duty while an application polls that has earned trust: it is to stand by, for the
+// posts that are held from now on.
+func (l *lane) relieve(t qp.Time) {
+	if l.trust.earned() && l.onDuty.Load() && t-qp.Time(l.claimed.Load()) < qp.Time(claimLife) {
+		l.wakeBefore(0)
+	}
 }
 
 // send is the second half of a turn.
@@ -290,15 +315,20 @@ func (l *lane) do(f func(e *qp.Engine, now qp.Time) error) error {
 //     the same holds for whoever has it now.
 func (l *lane) release() {
 	for {
-		if until := l.asleep.Load(); int64(l.deadline) < until && l.asleep.CompareAndSwap(until, 0) {
-			l.count.Wakes++
-			l.port.Wake()
-		}
+		l.wakeBefore(l.deadline)
 		l.turns.unlock()
 		if !l.engine.DoorbellPending() || !l.turns.tryLock() {
 			return
 		}
 		l.send(now())
+	}
+}
+
+// wakeBefore wakes the background if it is going to sleep past t.
+func (l *lane) wakeBefore(t qp.Time) {
+	if until := l.asleep.Load(); int64(t) < until && l.asleep.CompareAndSwap(until, 0) {
+		l.count.Wakes++
+		l.port.Wake()
 	}
 }
 

@@ -4,6 +4,7 @@ package roce
 
 import (
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -119,6 +120,41 @@ func TestHeldPostsAreSent(t *testing.T) {
 			a.post(SendWR{Opcode: WRSend})
 			b.wait() // somebody has sent it, though a never polls
 			for wc := a.wait(); wc.Opcode != WCSend; wc = a.wait() {
+			}
+		}
+	})
+}
+
+// TestHeldDatagramsAreSent: the same for datagrams, which nobody acknowledges.
+func TestHeldDatagramsAreSent(t *testing.T) {
+	overWires(t, func(t *testing.T, w wire2) {
+		da, db := w.open(t, nil)
+		a, b := newEnd(t, da, UD, 64), newEnd(t, db, UD, 64)
+		must(t, a.qp.Activate(7))
+		must(t, b.qp.Activate(7))
+		ah, err := a.pd.CreateAH(AHAttr{DGID: b.qp.Endpoint().GID})
+		must(t, err)
+		defer func() { must(t, a.pd.DestroyAH(ah)) }()
+		send := SendWR{Opcode: WRSend, Flags: SendInline, Inline: []byte("datagram"), AH: ah, RemoteQPN: b.qp.QPN(), RemoteQKey: 7}
+		posted := uint64(0)
+		for range 20 {
+			for range 100 {
+				must(t, a.qp.PostSend(send, send, send, send, send))
+				for n := 0; n < 5; {
+					var wcs [4]WC // fewer than there are: most polls need no turn
+					k, err := a.cq.Poll(wcs[:])
+					must(t, err)
+					n += k
+				}
+				posted += 5
+			}
+			must(t, a.qp.PostSend(send, send, send))
+			posted += 3
+			for a.dev.lanes[0].port.Stats().SendFrames != posted { // without a poll
+				runtime.Gosched()
+			}
+			for range 3 {
+				a.wait()
 			}
 		}
 	})

@@ -7,9 +7,9 @@ package roce
 //
 //   - Completions that a poll finds are handed over before their acknowledgements are sent, which takes a system call; the next
 //     call sends them, in one batch with what was posted meanwhile.
-//   - Requests that are posted while others are unacknowledged are left to the next poll, or until there are maxHeld, so that
-//     many small packets leave in one system call. The first request after a poll is held only in a stream, when several
-//     packets left together last time: in a ping-pong it goes at once.
+//   - Requests that are posted while others are unacknowledged, or in a stream, when several packets left together last time, are
+//     left to the next poll, or until there are maxHeld, so that many small packets leave in one system call. The first request
+//     after a poll is held in a stream only: in a ping-pong it goes at once.
 //
 // An application earns this by coming back promptly many times in a row, and loses it by being late once. What it has left
 // behind then is sent by the background, which sees within a millisecond that nobody polls any more.
@@ -47,7 +47,7 @@ type trust struct {
 // earned tells whether the application may be waited for.
 func (r *trust) earned() bool { return r.streak >= promptEnough }
 
-// leaves notes that the application is given completions.
+// leaves notes that the application is given something to come back for: completions, or requests that it has posted.
 func (r *trust) leaves(t qp.Time) { r.left = t }
 
 // returns notes that the application is back.
@@ -67,8 +67,7 @@ func (r *trust) returns(t qp.Time) {
 	}
 }
 
-// holds says whether posts may be held from now on: only with something unacknowledged, whose answer will make the application
-// poll.
+// holds says whether posts may be held from now on.
 func (r *trust) holds(yes bool) {
 	if r.hold.Load() != yes {
 		r.hold.Store(yes)
