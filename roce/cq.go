@@ -27,10 +27,12 @@ type CQ struct {
 	spin    atomic.Int64            // ns that Wait polls before it sleeps; adapts
 	pairs   []int                   // [i]: how many queue pairs of dev.lanes[i] complete here; under dev.mu
 
+	empty atomic.Uint32 // empty polls in a row
+	other atomic.Bool   // a poller has to look beyond the rings: kept is not empty, or the queue is closed
+
 	mu     sync.Mutex // the consumer side: one poller at a time
 	first  int        // the ring that the next poll looks at first
 	kept   []WC       // taken out of the rings when a queue pair was closed: older than what is in the rings
-	empty  uint       // empty polls in a row
 	closed bool
 }
 
@@ -94,19 +96,31 @@ func (c *CQ) Len() int {
 // the stack on the calling goroutine first, which is what makes a polling application fast. Completions of one queue pair
 // come in order. The error is ErrOverrun once completions were lost, ErrClosed after Close; then the number is 0.
 func (c *CQ) Poll(wcs []WC) (int, error) {
-	n, err := c.take(wcs)
-	if n > 0 || err != nil || len(wcs) == 0 {
-		c.visit(n)
-		return n, err
+	if !c.idle() || len(wcs) == 0 {
+		n, err := c.take(wcs)
+		if n > 0 || err != nil || len(wcs) == 0 {
+			c.visit(n)
+			return n, err
+		}
 	}
 	for _, l := range *c.drives.Load() {
 		l.poll(c, !c.armed.Load())
 	}
-	n, err = c.take(wcs)
-	if n == 0 && err == nil {
+	if c.idle() {
 		c.rest()
+		return 0, nil
 	}
-	return n, err
+	return c.take(wcs)
+}
+
+// idle says, without the lock, that there is nothing to take and nothing to report.
+func (c *CQ) idle() bool {
+	for _, q := range c.lanes {
+		if q.Len() > 0 || q.Err() != nil {
+			return false
+		}
+	}
+	return !c.other.Load()
 }
 
 // visit tells the lanes of a poll that found n completions there already and did not run them.
@@ -125,6 +139,7 @@ func (c *CQ) take(wcs []WC) (n int, err error) {
 	if len(c.kept) > 0 {
 		n = copy(wcs, c.kept)
 		c.kept = c.kept[n:]
+		c.other.Store(len(c.kept) > 0 || c.closed)
 	}
 	for i := range c.lanes {
 		n += c.ringAt(c.first + i).Poll(wcs[n:])
@@ -134,7 +149,7 @@ func (c *CQ) take(wcs []WC) (n int, err error) {
 	}
 	switch {
 	case n > 0:
-		c.empty = 0
+		c.empty.Store(0)
 	case c.closed:
 		err = c.dev.fail("Poll", fmt.Errorf("CQ: %w", ErrClosed))
 	default:
@@ -164,11 +179,7 @@ func (c *CQ) overrun() error {
 // rest lets other goroutines run now and then, and other lanes: what this poller waits for may have strayed there, and their
 // background may be waiting for a processor.
 func (c *CQ) rest() {
-	c.mu.Lock()
-	c.empty++
-	yield := c.empty%yieldEvery == 0
-	c.mu.Unlock()
-	if yield {
+	if c.empty.Add(1)%yieldEvery == 0 {
 		c.dev.helpLanes()
 		runtime.Gosched()
 	}
@@ -290,6 +301,7 @@ func (c *CQ) Close() error {
 		return d.fail("Close", err)
 	}
 	c.closed, c.kept = true, nil
+	c.other.Store(true)
 	d.objects.remove(c)
 	c.ring()
 	return nil
@@ -325,4 +337,5 @@ func (c *CQ) purge(qpn uint32) {
 			c.kept = append(c.kept, wc)
 		}
 	}
+	c.other.Store(len(c.kept) > 0 || c.closed)
 }

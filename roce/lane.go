@@ -216,14 +216,16 @@ func (l *lane) publish() {
 // claim says that the application is going to poll again soon.
 func (l *lane) poll(c *CQ, claim bool) {
 	t := now()
-	if claim { // also if the background has the turn: it is to go
+	if claim && t-qp.Time(l.claimed.Load()) > qp.Time(claimLife)/8 { // also if the background has the turn: it is to go
 		l.claimed.Store(int64(t))
 	}
 	if !l.turns.tryLock() {
 		return
 	}
 	l.trust.returns(t)
-	l.visited.Store(false)
+	if l.visited.Load() {
+		l.visited.Store(false)
+	}
 	l.reader.Enter()
 	if l.engine.DoorbellPending() { // posts that were held: before we look at what has arrived
 		l.output(t)

@@ -53,7 +53,8 @@ func (r *trust) leaves(t qp.Time) { r.left = t }
 // returns notes that the application is back.
 func (r *trust) returns(t qp.Time) {
 	late := false
-	if r.held.Swap(0) > 0 {
+	if r.held.Load() > 0 {
+		r.held.Store(0)
 		late = t-qp.Time(r.heldAt.Load()) > heldTime
 	} else if r.left == 0 {
 		return

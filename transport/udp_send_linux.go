@@ -193,11 +193,16 @@ func (s *udpSender) sendmmsg(n int) (done int, errno syscall.Errno) {
 	return done, 0
 }
 
-// sendSome is sendmmsg, or for one message the cheaper sendmsg.
+// sendSome is sendmmsg, or for one message the cheaper sendmsg; without ancillary data sendto is cheaper still.
 func (s *udpSender) sendSome(msgs []message) (n int, errno syscall.Errno) {
 	if len(msgs) > 1 {
 		sent, _, errno := syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&msgs[0])), uintptr(len(msgs)), unix.MSG_DONTWAIT, 0, 0)
 		return int(sent), errno
+	}
+	if h := &msgs[0].hdr; h.Controllen == 0 {
+		_, _, errno = syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(h.Iov.Base)), uintptr(h.Iov.Len), unix.MSG_DONTWAIT,
+			uintptr(unsafe.Pointer(h.Name)), uintptr(h.Namelen))
+		return 1, errno
 	}
 	_, _, errno = syscall.RawSyscall(unix.SYS_SENDMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&msgs[0].hdr)), unix.MSG_DONTWAIT)
 	return 1, errno

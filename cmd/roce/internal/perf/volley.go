@@ -47,8 +47,8 @@ type tally struct {
 // unacked may be without at a time. perftest waits for the completion of each, which adds the way of an acknowledgement
 // wherever that is slower than the answer.
 const (
-	signalEvery = 64
-	unacked     = 4 * signalEvery
+	signalEvery = 256
+	unacked     = 2 * signalEvery
 )
 
 // longest is the longest time that is told apart; above it counts as equal. Three digits are kept of each.
