@@ -15,7 +15,7 @@ import (
 // until calls f until it says that it is content.
 func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !f(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); !f(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("timed out: %s", what)
 		}
@@ -81,7 +81,7 @@ func TestNeighbourBehindGateway(t *testing.T) {
 	for format, far := range map[string]string{"packet:10.77.0.%d": "10.99.0.1", "packet:fd78::%d": "fd99::1"} {
 		a, b := w.open(t, format, 0, Options{}), w.open(t, format, 1, Options{})
 		gid, _ := wire.ParseGID(far)
-		if err := Resolve(a, gid, 3*time.Second); err != nil {
+		if err := Resolve(a, gid, patience); err != nil {
 			t.Fatal(err)
 		}
 		if h := headerOf(a, far); string(h[:6]) != string(b.Info().MAC) {

@@ -5,10 +5,13 @@ import (
 	"net"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -53,16 +56,18 @@ func newNetns(t testing.TB, commands ...string) *netns {
 // settle waits until the kernel has noticed what was set up: an interface whose cable is plugged in (LOWER_UP) drops what it
 // is given until a worker of the kernel has taken it up.
 func (ns *netns) settle() {
+	const plugged = unix.IFF_UP | unix.IFF_LOWER_UP
+	waits := func(l netlink.Link) bool {
+		return l.Attrs().RawFlags&plugged == plugged && l.Attrs().OperState == netlink.OperDown
+	}
 	for settled := false; !settled; {
 		ns.do(func() {
-			out, _ := exec.Command("ip", "-o", "link", "show", "up").Output()
-			settled = true
-			for _, line := range strings.Split(string(out), "\n") {
-				if strings.Contains(line, "LOWER_UP") && strings.Contains(line, "state DOWN") {
-					settled = false
-				}
-			}
+			links, err := netlink.LinkList()
+			settled = err == nil && !slices.ContainsFunc(links, waits)
 		})
+		if !settled {
+			time.Sleep(time.Millisecond) // the worker wants the processor, and the lock that a look takes
+		}
 	}
 }
 

@@ -53,7 +53,7 @@ func TestPacketIngress(t *testing.T) {
 			}
 			defer here.Close()
 			fmt.Fprint(here, "hello")
-			there.SetReadDeadline(time.Now().Add(10 * time.Second)) // only so that a failure ends
+			there.SetReadDeadline(time.Now().Add(patience)) // only so that a failure ends
 			var buf [8]byte
 			if n, _, err := there.ReadFrom(buf[:]); err != nil || string(buf[:n]) != "hello" {
 				t.Errorf("a packet to another port: %q %v", buf[:n], err)

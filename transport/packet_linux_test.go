@@ -5,7 +5,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -79,7 +78,7 @@ func init() {
 				}
 				_, dst, _ := strings.Cut(fmt.Sprintf(format, to+1), ":")
 				gid, _ := wire.ParseGID(dst)
-				if err := p.(Resolver).Resolve(gid, 3*time.Second); err != nil {
+				if err := p.(Resolver).Resolve(gid, patience); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -7,7 +7,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -18,7 +17,7 @@ import (
 func reach(t testing.TB, from, to Port) {
 	t.Helper()
 	if r, ok := from.(Resolver); ok {
-		if err := r.Resolve(to.Info().GIDs[0], 3*time.Second); err != nil {
+		if err := r.Resolve(to.Info().GIDs[0], patience); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -111,12 +110,12 @@ func TestPacketNoICMP(t *testing.T) {
 	var icmp int
 	w.left.do(func() { icmp, _ = unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMP) })
 	defer unix.Close(icmp)
-	unix.SetsockoptTimeval(icmp, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 2})
+	unix.SetsockoptTimeval(icmp, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 100_000})
 
 	batch := wire.NewBatch(4, 200)
 	put(t, batch, pathBetween(t, a, b, 0, 64), 0, 64)
 	nobody, _ := wire.ParseGID("10.77.0.3")
-	if err := a.(Resolver).Resolve(nobody, 3*time.Second); err != nil {
+	if err := a.(Resolver).Resolve(nobody, patience); err != nil {
 		t.Fatal(err)
 	}
 	put(t, batch, pathTo(t, a, nobody, 0, 64), 1, 64)
@@ -125,8 +124,14 @@ func TestPacketNoICMP(t *testing.T) {
 	for about := ""; about != "10.77.0.3"; { // an answer about the first would come before that about the second
 		buf := make([]byte, 1500)
 		n, _, err := unix.Recvfrom(icmp, buf, 0)
-		if err != nil {
-			t.Fatalf("no ICMP message about 10.77.0.3, where nobody holds the port: %v", err)
+		switch err {
+		case nil:
+		case unix.EAGAIN, unix.EINTR: // the kernel sends only so many a second: nobody holds the port of 10.77.0.3, so it will say so one day
+			put(t, batch, pathTo(t, a, nobody, 0, 64), 2, 64)
+			sendAll(t, a, batch)
+			continue
+		default:
+			t.Fatal(err)
 		}
 		if n < 56 || buf[20] != 3 || binary.BigEndian.Uint16(buf[50:]) != wire.UDPPort {
 			continue // about something else: the neighbours were looked for by datagrams to port 9

@@ -20,7 +20,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // testPort is the UDP port of these tests, so that they run beside a device on 4791, and beside themselves. Tests that
 // look at real packets use 4791 in a network namespace of their own.
-var testPort = 20000 + os.Getpid()%20000
+// It is below those that the kernel gives to sockets which ask for none (32768 and up): nobody else has one by chance.
+var testPort = 10000 + os.Getpid()%20000
+
+// patience is for how long a test waits for what must come. It only ends what would hang.
+const patience = time.Minute
 
 // kindUnderTest is one kind of port; open gives port number i of a network of its kind.
 type kindUnderTest struct {
@@ -396,6 +400,20 @@ func TestWakeIsNeverLost(t *testing.T) {
 	}
 }
 
+// leastAllocs is how many allocations f makes, in the best of some series: a goroutine that looks at neighbours makes some now and
+// then, above all in the beginning, and more of them fall into a series the slower the machine is.
+func leastAllocs(runs int, f func()) (least float64) {
+	for i := range 10 {
+		if n := testing.AllocsPerRun(runs, f); i == 0 || n < least {
+			least = n
+		}
+		if least == 0 {
+			break
+		}
+	}
+	return least
+}
+
 func TestNoAllocations(t *testing.T) {
 	for _, k := range kindsUnderTest() {
 		if k.name == "udp4-portable" {
@@ -419,7 +437,7 @@ func TestNoAllocations(t *testing.T) {
 			for range 100 { // pipes grow their slots once
 				turn()
 			}
-			if n := testing.AllocsPerRun(100, turn); n != 0 {
+			if n := leastAllocs(100, turn); n != 0 {
 				t.Fatalf("%v allocations per turn", n)
 			}
 		})

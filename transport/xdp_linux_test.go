@@ -3,7 +3,6 @@ package transport
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -68,7 +67,7 @@ func resolve(t testing.TB, p Port, addr string) {
 		t.Fatal(err)
 	}
 	if r, ok := p.(Resolver); ok {
-		if err := r.Resolve(gid, 3*time.Second); err != nil {
+		if err := r.Resolve(gid, patience); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -153,8 +153,8 @@ func TestXDPQueues(t *testing.T) {
 	// Waiting sees every queue.
 	put(t, batch, pathTo(t, left[1], right.Info().GIDs[0], 0, 64), 8, 100)
 	woken := make(chan error)
-	go func() { woken <- right.Wait(10 * time.Second) }()
-	time.Sleep(10 * time.Millisecond)
+	go func() { woken <- right.Wait(-1) }() // for ever, if the second queue is not seen
+	time.Sleep(10 * time.Millisecond)       // most probably it sleeps by then; if not, it is to see what is there already
 	sendAll(t, left[1], batch)
 	if err := <-woken; err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func copyByTCP(t *testing.T, w *wirePair, addr string) {
 			got <- all
 		}
 	}()
-	w.left.do(func() { conn, err = net.DialTimeout("tcp", addr, 5*time.Second) })
+	w.left.do(func() { conn, err = net.DialTimeout("tcp", addr, patience) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func sayHello(t *testing.T, w *wirePair, addr string) {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	in.SetDeadline(time.Now().Add(5 * time.Second))
+	in.SetDeadline(time.Now().Add(patience))
 	out.Write([]byte("hello"))
 	buf := make([]byte, 16)
 	if n, _, err := in.ReadFrom(buf); err != nil || string(buf[:n]) != "hello" {
