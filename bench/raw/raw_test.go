@@ -3,9 +3,13 @@
 package raw_test
 
 import (
+	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/goroce/goroce/bench/raw"
 	"github.com/goroce/goroce/bench/stage"
@@ -25,14 +29,16 @@ func TestPaths(t *testing.T) {
 		t.Run(p.Name, func(t *testing.T) {
 			end := func(me *stage.End, sends bool) raw.End {
 				peer := s.Peer(me)
-				return raw.End{Interface: me.Interface, Local: me.Addr, Peer: peer.Addr, PeerMAC: peer.MAC, Duration: 20 * time.Millisecond, Sends: sends}
+				return raw.End{Interface: me.Interface, Local: me.Addr, Peer: peer.Addr, PeerMAC: peer.MAC, Duration: 100 * time.Millisecond, Sends: sends}
 			}
 			var server, client raw.Result
+			var tid int
+			s.B.Do(func() error { tid = unix.Gettid(); return nil })
 			done := make(chan error, 1)
 			go func() {
 				done <- s.B.Do(func() (err error) { server, err = p.Run(end(s.B, false)); return err })
 			}()
-			time.Sleep(200 * time.Millisecond) // the server opens its port
+			waitOpen(t, tid, done)
 			err := s.A.Do(func() (err error) { client, err = p.Run(end(s.A, true)); return err })
 			if err != nil {
 				t.Fatal("client: ", err)
@@ -47,5 +53,24 @@ func TestPaths(t *testing.T) {
 				t.Errorf("no figure: server %+v, client %+v", server, client)
 			}
 		})
+	}
+}
+
+// waitOpen waits until a UDP socket in the namespace of a thread has the paths' port: the last that a server opens.
+func waitOpen(t *testing.T, tid int, ended chan error) {
+	t.Helper()
+	for {
+		table, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/net/udp", tid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(table), fmt.Sprintf(":%04X ", raw.Port)) {
+			return
+		}
+		select {
+		case err := <-ended:
+			t.Fatal("server: ", err)
+		case <-time.After(time.Millisecond): // between two looks
+		}
 	}
 }

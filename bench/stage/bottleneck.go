@@ -220,8 +220,8 @@ func (b *Bottleneck) Read() (r Reading, err error) {
 	return r, err
 }
 
-// Compete performs a play for each sender, all at the same time, with the servers at the receiver, and reads the switch's counters
-// so often until the first client ends or the time is up. Then everything is stopped.
+// Compete performs a play for each sender, all at the same time, with the servers at the receiver, and reads the switch's counters:
+// when all have started, every so often, and when the time is up. Then everything is stopped. A client that ends earlier is an error.
 func (b *Bottleneck) Compete(ctx context.Context, plays []Play, every, length time.Duration) (readings []Reading, err error) {
 	ctx, cancel := context.WithTimeout(ctx, plays[0].Limit)
 	defer cancel()
@@ -249,16 +249,18 @@ func (b *Bottleneck) Compete(ctx context.Context, plays []Play, every, length ti
 	}
 	tick, end := time.NewTicker(every), time.After(length)
 	defer tick.Stop()
-	for {
+	for over := false; ; {
+		r, err := b.Read()
+		if err != nil {
+			return nil, err
+		}
+		if readings = append(readings, r); over {
+			return readings, nil
+		}
 		select {
 		case <-tick.C:
-			r, err := b.Read()
-			if err != nil {
-				return nil, err
-			}
-			readings = append(readings, r)
 		case <-end:
-			return readings, nil
+			over = true
 		case err := <-ended:
 			return nil, err
 		case <-ctx.Done():

@@ -31,7 +31,7 @@ func TestEndsAreApart(t *testing.T) {
 	s := newStage(t)
 	for _, e := range []*End{s.A, s.B} {
 		out, err := e.Run(context.Background(), Program{Args: []string{"sh", "-c", "ls /sys/class/net; grep Cpus_allowed_list /proc/self/status; echo $WHO"},
-			Env: []string{"WHO=" + e.Name}}, 10*time.Second)
+			Env: []string{"WHO=" + e.Name}}, time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,16 +51,16 @@ func TestPlays(t *testing.T) {
 	s := newStage(t)
 	sh := func(script string) Program { return Program{Args: []string{"sh", "-c", script}} }
 	t.Run("both say something", func(t *testing.T) {
-		server, client, err := s.Run(context.Background(), Play{Server: sh("echo served"), Client: sh("echo called"), Limit: 10 * time.Second})
+		server, client, err := s.Run(context.Background(), Play{Server: sh("echo served"), Client: sh("echo called"), Limit: time.Minute})
 		if err != nil || string(server) != "served\n" || string(client) != "called\n" {
 			t.Errorf("%q, %q, %v", server, client, err)
 		}
 	})
 	t.Run("a server that goes on is killed", func(t *testing.T) {
-		start := time.Now()
-		_, client, err := s.Run(context.Background(), Play{Server: sh("sleep 60 & sleep 60"), Client: sh("echo called"), Limit: 10 * time.Second})
-		if err != nil || string(client) != "called\n" || time.Since(start) > 8*time.Second {
-			t.Errorf("%q, %v after %v", client, err, time.Since(start))
+		// If it is not killed, this lasts for hours.
+		_, client, err := s.Run(context.Background(), Play{Server: sh("sleep 86400 & sleep 86400"), Client: sh("echo called"), Limit: 24 * time.Hour})
+		if err != nil || string(client) != "called\n" {
+			t.Errorf("%q, %v", client, err)
 		}
 	})
 	for _, c := range []struct {
@@ -68,10 +68,10 @@ func TestPlays(t *testing.T) {
 		play Play
 		want string
 	}{
-		{"failing client", Play{Server: sh("sleep 60"), Client: sh("echo what is wrong >&2; exit 3"), Limit: 10 * time.Second}, "what is wrong"},
-		{"slow client", Play{Server: sh("sleep 60"), Client: sh("sleep 60"), Limit: 100 * time.Millisecond}, "did not end in time"},
-		{"server that ends before it listens", Play{Server: sh("echo no such device >&2; exit 1"), Client: sh("true"), Ready: Port{"tcp", 5201}, Limit: 10 * time.Second}, "no such device"},
-		{"no such program", Play{Server: Program{Args: []string{"/no/such/program"}}, Client: sh("true"), Limit: time.Second}, "no such file"},
+		{"failing client", Play{Server: sh("sleep 86400"), Client: sh("echo what is wrong >&2; exit 3"), Limit: time.Minute}, "what is wrong"},
+		{"slow client", Play{Server: sh("sleep 86400"), Client: sh("sleep 86400"), Limit: time.Second}, "did not end in time"},
+		{"server that ends before it listens", Play{Server: sh("echo no such device >&2; exit 1"), Client: sh("true"), Ready: Port{"tcp", 5201}, Limit: time.Minute}, "no such device"},
+		{"no such program", Play{Server: Program{Args: []string{"/no/such/program"}}, Client: sh("true"), Limit: time.Minute}, "no such file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, _, err := s.Run(context.Background(), c.play); err == nil || !strings.Contains(err.Error(), c.want) {
