@@ -2,6 +2,8 @@ package oob
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"testing"
 	"time"
@@ -9,12 +11,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// freePort asks the kernel for a port that nobody listens on.
-func freePort(t *testing.T) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// freePort is a TCP port that nobody listens on. It is none of those that the kernel gives to sockets which ask for none (32768 and
+// up): one of another process would take it before somebody listens here.
+func freePort(t *testing.T) (port int) {
+	var err error
+	for range 100 {
+		port = 10000 + rand.IntN(20000)
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprintf(":%d", port)); err == nil {
+			l.Close()
+			break
+		}
+	}
 	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return port
 }
 
 // pair returns both ends of a connection. Dial is repeated because Accept says nothing when it starts to listen.
@@ -32,7 +42,7 @@ func pair(t *testing.T, ctx context.Context) (server, client *Conn) {
 		c, err := Dial(ctx, "127.0.0.1", port)
 		client = c
 		return err == nil
-	}, 5*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	server = <-got
 	require.NotNil(t, server)
 	t.Cleanup(func() { server.Close(); client.Close() })

@@ -2,7 +2,6 @@ package perf
 
 import (
 	"errors"
-	"net"
 	"net/netip"
 	"testing"
 	"time"
@@ -36,10 +35,7 @@ func FuzzParseKey(f *testing.F) {
 
 // links returns the two ends of an out-of-band connection.
 func links(t *testing.T) (server, client *link) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
+	port := freePort(t)
 	got := make(chan *link)
 	go func() {
 		s, err := meet(t.Context(), "", port)
@@ -48,10 +44,11 @@ func links(t *testing.T) (server, client *link) {
 		}
 		got <- s
 	}()
-	require.Eventually(t, func() bool {
+	require.Eventually(t, func() (ok bool) {
+		var err error
 		client, err = meet(t.Context(), "127.0.0.1", port)
 		return err == nil
-	}, 5*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	return <-got, client
 }
 
