@@ -31,14 +31,15 @@ var departures = []struct {
 	{[]string{"ibv_uc_pingpong", "-n", "1000000"}, []string{"pingpong", "-t", "uc", "-n", "1000000", "--stall", "3s"}, false, "nothing arrived"},
 }
 
-// departed is how soon the end must be seen: retries take 0.6 s, a silent peer 3 s.
-const departed = 10 * time.Second
+// departed is within what time the end must be seen: retries take 0.6 s, a silent peer 3 s; on a busy machine longer, but the games
+// take hours.
+const departed = time.Minute
 
 func TestPeerIsKilled(t *testing.T) {
 	a := theArena(t)
 	for _, d := range departures {
 		t.Run(fmt.Sprintf("%s/roce-is-%s", d.guest[0], map[bool]string{false: "client", true: "server"}[d.serving]), func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
 			gid := "-x"
 			if d.host[0] == "pingpong" {
