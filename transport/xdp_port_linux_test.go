@@ -261,6 +261,7 @@ func TestXDPUnsendable(t *testing.T) {
 	}
 	w.left.ip(t, "link set wire up")
 	w.left.settle()
+	w.right.settle()
 	resolve(t, a, "10.77.0.2")
 	for deadline := time.Now().Add(patience); ; {
 		put(t, batch, to, 6, 100)
