@@ -19,9 +19,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// xdpReleaseTime is how long the kernel may take to free a queue after its socket was closed, which it does in the
-// background.
-const xdpReleaseTime = 500 * time.Millisecond
+// xdpReleaseTime is how long the kernel may take to free a queue after its socket was closed. It does that in the background, in
+// milliseconds, but on a machine with three busy loops for two processors it has taken more than half a second. Whose queue
+// really belongs to another program waits for nothing; those have an XDP program nearly always, which is seen before.
+const xdpReleaseTime = 5 * time.Second
 
 // xdpQueue is the socket of one queue.
 type xdpQueue struct {
