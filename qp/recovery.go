@@ -31,7 +31,9 @@ type recovery struct {
 	probeAt Time // probe; Never: none
 	readyAt Time // end of the RNR wait; Never: none
 
-	backoff  uint8 // probes without an answer
+	sentAt   Time     // of the newest packet
+	asked    wire.PSN // the newest packet that asked for an ACK; noPSN: none
+	backoff  uint8    // probes without an answer
 	probe    probeState
 	probeTop wire.PSN // one past what had been sent before the probe, in this run
 
@@ -55,7 +57,7 @@ const (
 const noPSN wire.PSN = 1 << 24
 
 func (r *recovery) init() {
-	*r = recovery{lost: noPSN, timed: noPSN, ackAt: Never, probeAt: Never, readyAt: Never}
+	*r = recovery{lost: noPSN, timed: noPSN, asked: noPSN, ackAt: Never, probeAt: Never, readyAt: Never}
 }
 
 func (r *recovery) reload(a *QPAttr) { r.retries, r.rnrRetries = a.RetryCnt, a.RNRRetry }
@@ -90,8 +92,12 @@ func (q *QP) heldByRate() bool { return q.paused && q.req.next != q.sq.tail.Load
 // sentRequest is called after request packet psn, fresh if it was the first time: from now on something is unacknowledged.
 func (e *Engine) sentRequest(now Time, q *QP, psn wire.PSN, fresh bool) {
 	r := &q.rec
-	if r.timed == noPSN && fresh && q.req.unasked == 0 { // and it asked for an ACK
-		r.timed, r.timedAt, r.timedUna = psn, now, q.comp.una
+	r.sentAt = now
+	if q.req.unasked == 0 {
+		r.asked = q.req.psn.Prev() // of a READ, its last response
+		if r.timed == noPSN && fresh {
+			r.timed, r.timedAt, r.timedUna = psn, now, q.comp.una
+		}
 	}
 	if r.ackAt == Never && r.probeAt == Never {
 		e.restartTimers(now, q)
@@ -126,6 +132,10 @@ func (e *Engine) armProbe(now Time, q *QP) {
 		r.probeAt = t
 	}
 }
+
+// awaitsACK says whether an unacknowledged packet has asked for an ACK. If none has, silence means nothing as long as packets leave:
+// the peer of an exchange of messages has no reason to say more than its own.
+func (q *QP) awaitsACK() bool { return q.rec.asked != noPSN && q.rec.asked.Sub(q.comp.una) >= 0 }
 
 // late is how long an answer takes that is late, but not too late.
 func (r *recovery) late() Time { return r.srtt + 4*r.rttvar }
@@ -296,6 +306,11 @@ func (e *Engine) timeout(now Time, q *QP) {
 			e.restartTimers(now, q)
 		}
 	case r.probeAt <= now:
+		if quiet := r.sentAt + r.patience(); quiet > now && !q.awaitsACK() {
+			r.probeAt = quiet
+			e.setDeadline(q)
+			return
+		}
 		if !q.heldByRate() { // else no answer is due: the packet that asks for it may not have left
 			r.backoff++
 			e.askAgain(now, q)
