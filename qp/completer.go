@@ -20,7 +20,7 @@ type completer struct {
 func (e *Engine) completeRC(now Time, q *QP, p *wire.Packet) wire.DropReason {
 	psn := p.BTH.PSN()
 	if psn.Sub(q.comp.una) < 0 || psn.Sub(q.req.top) >= 0 {
-		if psn.Next() == q.comp.una && p.Opcode == wire.RCAcknowledge {
+		if psn.Next() == q.comp.una && p.Opcode == wire.RCAcknowledge && !e.stillMissing(now, q, p) {
 			e.probeAnswered(now, q)
 		}
 		return wire.DropGhost // of something complete, or never sent
@@ -32,6 +32,9 @@ func (e *Engine) completeRC(now Time, q *QP, p *wire.Packet) wire.DropReason {
 	switch {
 	case p.Opcode == wire.RCAcknowledge && syn.Kind() == wire.KindACK:
 		e.ackThrough(now, q, psn)
+		e.stillMissing(now, q, p)
+	case q.attr.SelectiveRepeat && p.Opcode == wire.RCAcknowledge && syn == wire.SynNAKSeq && p.AETH().MSN() != psn:
+		return e.gapReported(now, q, psn, p.AETH().MSN())
 	case p.Opcode == wire.RCAcknowledge && syn.Kind() == wire.KindRNR:
 		e.rnrNAK(now, q, psn, syn)
 	case p.Opcode == wire.RCAcknowledge && syn.Kind() == wire.KindNAK:

@@ -52,6 +52,11 @@ type Engine struct {
 	events     []Event
 	stats      Stats
 
+	keptFrame   wire.Frame // of the kept packet at hand
+	keptBodies  int        // packets kept behind gaps
+	spareBodies [][]byte
+	spareStores []*reorder
+
 	packet   wire.Packet // of the frame at hand
 	scratch  [8]byte
 	grhBytes [GRHSize]byte
@@ -151,7 +156,11 @@ func (e *Engine) handleFrame(now Time, f *wire.Frame) wire.DropReason {
 			e.raise(Event{Type: EventCommEst, QP: q})
 		}
 	}
-	return e.respond(q, p)
+	reason := e.respond(q, p)
+	if q.resp.kept != nil {
+		e.catchUp(q)
+	}
+	return reason
 }
 
 // services is the opcode class that each queue pair type speaks.

@@ -37,6 +37,12 @@ const (
 	MaxWindow = 1024
 	// minWindow is as far as it shrinks: below a batch of segments, sending costs more than repeating.
 	minWindow = 16
+	// maxGaps is how many gaps in the sequence a requester with selective repeat keeps in mind: as many as fit into MaxWindow.
+	maxGaps = MaxWindow / 2
+	// maxKept is how many packets an engine's responders keep behind gaps, all together: 64 MiB at path MTU 4096.
+	maxKept = 1 << 14
+	// spareStores is how many stores for them (32 KiB each, without the packets) an engine keeps ready; of packets it is MaxWindow.
+	spareStores = 8
 	// maxUnasked is the most packets inside a message of which none asks for an ACK. rxe: 64.
 	maxUnasked = 64
 	// lossShare bounds what too large a window costs on a path with losses: one part in so many.

@@ -38,7 +38,8 @@ var transitions = []transition{
 	{from: StateReset, to: StateReset},
 	{from: StateReset, to: StateInit, need: [3]AttrMask{inUse, inUse, inUseUD}},
 	{from: StateInit, to: StateInit, may: [3]AttrMask{inUse, inUse, inUseUD}},
-	{from: StateInit, to: StateRTR, need: [3]AttrMask{rtrRC, rtrUC, 0}, may: [3]AttrMask{rtrMay, rtrMay, AttrPKeyIndex | AttrQKey}},
+	{from: StateInit, to: StateRTR, need: [3]AttrMask{rtrRC, rtrUC, 0},
+		may: [3]AttrMask{rtrMay | AttrSelectiveRepeat, rtrMay, AttrPKeyIndex | AttrQKey}},
 	{from: StateRTR, to: StateRTS, need: [3]AttrMask{rtsRC, AttrSQPSN, AttrSQPSN}, may: [3]AttrMask{liveRC, liveUC, liveUD}},
 	{from: StateRTS, to: StateRTS, may: [3]AttrMask{liveRC, liveUC, liveUD}},
 	{from: StateRTS, to: StateSQD, may: [3]AttrMask{notify, notify, notify}},
@@ -206,6 +207,7 @@ func (q *QP) apply(a *QPAttr, mask AttrMask) {
 	set(AttrMaxRdAtomic, func() { d.MaxRdAtomic = a.MaxRdAtomic })
 	set(AttrMaxDestRdAtomic, func() { d.MaxDestRdAtomic = a.MaxDestRdAtomic; q.resp.resize(int(a.MaxDestRdAtomic)) })
 	set(AttrMinRNRTimer, func() { d.MinRNRTimer = a.MinRNRTimer })
+	set(AttrSelectiveRepeat, func() { d.SelectiveRepeat = a.SelectiveRepeat; q.window.selective = a.SelectiveRepeat })
 	set(AttrEnSQDAsyncNotify, func() { d.EnSQDAsyncNotify = a.EnSQDAsyncNotify })
 }
 
@@ -251,9 +253,12 @@ func (m AttrMask) String() string {
 		if s != "" {
 			s += " "
 		}
-		if i := bits.TrailingZeros32(uint32(m)); i < len(attrNames) {
+		switch i := bits.TrailingZeros32(uint32(m)); {
+		case i < len(attrNames):
 			s += attrNames[i]
-		} else {
+		case AttrMask(1)<<i == AttrSelectiveRepeat:
+			s += "selective repeat"
+		default:
 			s += fmt.Sprintf("bit %d", i)
 		}
 	}

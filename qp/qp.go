@@ -43,13 +43,14 @@ type QP struct {
 	timerAt  Time // where the timer heap has it
 	timerPos int  // 1 + index there; 0: not in the heap
 
-	req    requester
-	comp   completer
-	rec    recovery
-	window window
-	rate   rate
-	paused bool // a packet waits for rate.sendAt
-	resp   responder
+	req     requester
+	comp    completer
+	rec     recovery
+	repeats repeats
+	window  window
+	rate    rate
+	paused  bool // a packet waits for rate.sendAt
+	resp    responder
 }
 
 // due is the set of things a queue pair wants to send. A queue pair is on the ready list if and only if it is not empty.
@@ -164,6 +165,7 @@ func (e *Engine) DestroyQP(q *QP) error {
 		return fmt.Errorf("QP 0x%06x: %w", q.qpn, ErrUnknown)
 	}
 	e.detachAll(q)
+	e.dropKept(q)
 	e.unschedule(q)
 	e.timers.remove(q)
 	e.qps.remove(q.qpn)
@@ -195,7 +197,9 @@ func (e *Engine) fail(q *QP) {
 	q.setState(StateErr)
 	q.attr.SQDraining, q.paused = false, false
 	q.rec.init()
+	q.repeats.init()
 	e.timers.disarm(q)
+	e.dropKept(q)
 	if !q.resp.parting {
 		q.resp.dropReplies()
 	}
@@ -242,7 +246,9 @@ func (e *Engine) reset(q *QP) {
 	q.req = requester{wqes: wqes, next: q.sq.tail.Load(), started: q.sq.tail.Load()}
 	q.comp = completer{}
 	q.rec.init()
+	q.repeats.init()
 	q.window.start(e.cfg.Window)
+	e.dropKept(q)
 	q.rate, q.paused = rate{}, false
 	q.resp = responder{}
 	keep := QPAttr{Cap: q.attr.Cap}

@@ -95,7 +95,7 @@ func (e *Engine) sentRequest(now Time, q *QP, psn wire.PSN, fresh bool) {
 	r.sentAt = now
 	if q.req.unasked == 0 {
 		r.asked = q.req.psn.Prev() // of a READ, its last response
-		if r.timed == noPSN && fresh {
+		if r.timed == noPSN && fresh && len(q.repeats.gaps) == 0 {
 			r.timed, r.timedAt, r.timedUna = psn, now, q.comp.una
 		}
 	}
@@ -148,6 +148,9 @@ func (e *Engine) recovered(now Time, q *QP) {
 	r := &q.rec
 	r.reload(&q.attr)
 	r.lost, r.alone, r.readyAt, r.backoff = noPSN, false, Never, 0
+	if len(q.repeats.gaps) > 0 {
+		q.repeats.acknowledged(q.comp.una)
+	}
 	if r.timed != noPSN && q.comp.una.Sub(r.timed) > 0 {
 		e.measure(now, q)
 	}
@@ -262,6 +265,7 @@ func (e *Engine) rewind(now Time, q *QP) {
 	r.alone = r.lost == q.comp.una
 	r.lost, r.lostAt, r.timed, r.probe = q.comp.una, now, noPSN, noProbe // an ACK of a packet sent twice measures nothing
 	q.seek(q.comp.una)
+	q.repeats.init()
 	e.schedule(q, dueRequest)
 }
 
@@ -280,7 +284,11 @@ func (e *Engine) rnrNAK(now Time, q *QP, psn wire.PSN, syn wire.Syndrome) {
 	if r.rnrRetries != rnrForever {
 		r.rnrRetries--
 	}
-	q.seek(q.comp.una)
+	if q.attr.SelectiveRepeat { // what has been sent behind it stays there
+		q.again()
+	} else {
+		q.seek(q.comp.una)
+	}
 	r.timed, r.probe = noPSN, noProbe
 	r.ackAt, r.probeAt, r.readyAt = Never, Never, now+Time(wire.RNRTimeout(syn.Code()))
 	e.setDeadline(q)

@@ -181,6 +181,15 @@ func (r *responder) onlyAck() bool { return r.ack && r.nak == 0 && r.jobLen == 0
 // reply sends the next packet that q owes.
 func (e *Engine) reply(now Time, q *QP, b *wire.Batch) verdict {
 	r := &q.resp
+	if r.kept != nil {
+		if from, to, ok := r.kept.nextGap(); ok { // it acknowledges nothing, so it overtakes nothing
+			if !e.putAck(q, b, wire.SynNAKSeq, from, to) {
+				return full
+			}
+			r.kept.asked = to
+			return sent
+		}
+	}
 	switch {
 	case r.jobLen > 0 && r.jobAt(0).atomic:
 		return e.replyAtomic(q, b)
@@ -190,12 +199,12 @@ func (e *Engine) reply(now Time, q *QP, b *wire.Batch) verdict {
 		}
 		return e.replyRead(now, q, b)
 	case r.nak != 0:
-		if !e.putAck(q, b, r.nak, r.nakPSN) {
+		if !e.putAck(q, b, r.nak, r.nakPSN, q.nakMSN()) {
 			return full
 		}
 		r.nak = 0
 	case r.ack:
-		if !e.putAck(q, b, wire.SynACK, r.ackPSN) {
+		if !e.putAck(q, b, wire.SynACK, r.ackPSN, q.ackMSN()) {
 			return full
 		}
 		r.ack = false
@@ -206,8 +215,8 @@ func (e *Engine) reply(now Time, q *QP, b *wire.Batch) verdict {
 }
 
 // putAck makes an ACK, NAK or RNR NAK.
-func (e *Engine) putAck(q *QP, b *wire.Batch, syn wire.Syndrome, psn wire.PSN) bool {
-	body := e.putReply(q, b, wire.RCAcknowledge, syn, psn, 0)
+func (e *Engine) putAck(q *QP, b *wire.Batch, syn wire.Syndrome, psn, msn wire.PSN) bool {
+	body := e.putReply(q, b, wire.RCAcknowledge, syn, psn, msn, 0)
 	if body == nil {
 		return false
 	}
@@ -216,7 +225,7 @@ func (e *Engine) putAck(q *QP, b *wire.Batch, syn wire.Syndrome, psn wire.PSN) b
 }
 
 // putReply reserves a response packet with n bytes of payload and writes its headers; nil: no room.
-func (e *Engine) putReply(q *QP, b *wire.Batch, op wire.Opcode, syn wire.Syndrome, psn wire.PSN, n uint32) []byte {
+func (e *Engine) putReply(q *QP, b *wire.Batch, op wire.Opcode, syn wire.Syndrome, psn, msn wire.PSN, n uint32) []byte {
 	info := op.Info()
 	pad := -n & 3
 	f := b.Reserve(&q.path, int(uint32(info.HdrLen)+n+pad+wire.ICRCLen))
@@ -225,7 +234,7 @@ func (e *Engine) putReply(q *QP, b *wire.Batch, op wire.Opcode, syn wire.Syndrom
 	}
 	(*wire.BTH)(f.Body).Put(op, 0, uint8(pad), wire.DefaultPKey, q.attr.DestQPN, psn)
 	if at := info.Off[wire.HdrAETH]; at != 0 {
-		(*wire.AETH)(f.Body[at:]).Put(syn, q.resp.msn)
+		(*wire.AETH)(f.Body[at:]).Put(syn, msn)
 	}
 	clear(f.Body[uint32(info.HdrLen)+n : uint32(info.HdrLen)+n+pad])
 	return f.Body[info.HdrLen : uint32(info.HdrLen)+n]
@@ -235,7 +244,7 @@ func (e *Engine) replyAtomic(q *QP, b *wire.Batch) verdict {
 	r := &q.resp
 	j := r.jobAt(0)
 	op := wire.RCAtomicAcknowledge
-	body := e.putReply(q, b, op, wire.SynACK, j.next, 0)
+	body := e.putReply(q, b, op, wire.SynACK, j.next, r.msn, 0)
 	if body == nil {
 		return full
 	}
@@ -253,7 +262,7 @@ func (e *Engine) replyRead(now Time, q *QP, b *wire.Batch) verdict {
 	n := min(j.left, q.mtu)
 	first, last := j.next == j.start, n == j.left
 	op := readResponseOpcode(first, last)
-	if e.putReply(q, b, op, wire.SynACK, j.next, n) == nil {
+	if e.putReply(q, b, op, wire.SynACK, j.next, r.msn, n) == nil {
 		return full
 	}
 	var payload []byte

@@ -52,6 +52,9 @@ func (e *Engine) request(now Time, q *QP, b *wire.Batch) verdict {
 		if s := q.State(); s != StateRTS && s != StateSQD || q.rec.waiting() {
 			return blocked
 		}
+		if q.repeats.due > 0 {
+			return e.sendRepeat(now, q, b)
+		}
 		if q.rec.probe == probeDue {
 			return e.sendProbe(now, q, b)
 		}

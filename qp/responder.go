@@ -27,6 +27,7 @@ type responder struct {
 	ackPSN  wire.PSN      //
 	nak     wire.Syndrome // a NAK of nakPSN is due; 0: none
 	nakPSN  wire.PSN
+	kept    *reorder // selective repeat: what came after a gap; nil: no gap
 
 	depth   int        // max_dest_rd_atomic
 	res     []resource // READs and atomics remembered for replay, a ring
@@ -135,6 +136,9 @@ func (e *Engine) checkPSN(q *QP, p *wire.Packet) (drop wire.DropReason, stop boo
 	case d < 0:
 		e.stats.DuplicateRequest++
 		return e.duplicate(q, p), true
+	}
+	if q.attr.SelectiveRepeat {
+		return e.keep(q, p), true
 	}
 	e.stats.OutOfSequence++
 	if !r.silent || d == 1 && r.passed { // lost, or lost again the second time round

@@ -9,6 +9,7 @@ type Stats struct {
 	RcvdPkts         uint64
 	Retransmitted    uint64
 	OutOfSequence    uint64
+	Kept             uint64 // of those out of sequence: kept until the gap before them was filled
 	DuplicateRequest uint64
 	SentRNR          uint64
 	RcvdRNR          uint64
@@ -38,6 +39,7 @@ func (s *Stats) Each(f func(name string, value uint64)) {
 		{"rcvd_pkts", s.RcvdPkts},
 		{"retransmitted_pkts", s.Retransmitted},
 		{"out_of_sequence", s.OutOfSequence},
+		{"kept_out_of_sequence", s.Kept},
 		{"duplicate_request", s.DuplicateRequest},
 		{"out_of_buffer", s.SentRNR},
 		{"rcvd_rnr_nak", s.RcvdRNR},

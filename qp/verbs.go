@@ -69,6 +69,7 @@ const (
 	AttrPathMigState     AttrMask = 1 << 18
 	AttrCap              AttrMask = 1 << 19
 	AttrDestQPN          AttrMask = 1 << 20
+	AttrSelectiveRepeat  AttrMask = 1 << 31 // this stack's own; ibv_qp_attr_mask ends at bit 25
 )
 
 // Cap is a queue pair's size (ibv_qp_cap): work requests, scatter/gather elements per request, bytes of inline data.
@@ -109,6 +110,20 @@ type QPAttr struct {
 	Timeout          uint8 // code 0..31: 4.096 us * 2^n, 0 waits for ever
 	RetryCnt         uint8 // 0..7 retries after a timeout or a sequence NAK
 	RNRRetry         uint8 // 0..7 retries after RNR NAKs, 7 is for ever
+
+	// SelectiveRepeat lets an RC queue pair repair the loss of a packet by repeating that packet, instead of everything behind it
+	// (go-back-N). It is no feature of the InfiniBand architecture: both ends must be of this stack and must have agreed to it
+	// before RTR, out of band, as they agree on the path MTU. Off, nothing of it is on the wire. On, the responder keeps what
+	// comes after a gap, up to MaxWindow packets, and executes it in order when the gap is filled; and the MSN field of an
+	// ACKNOWLEDGE packet has another meaning:
+	//   - in a NAK "PSN sequence error" it is a PSN too, that of the first packet after the gap: all from the NAK's PSN to the
+	//     one before it are missing. The NAK acknowledges nothing. If both are the same, it is the NAK of the standard: all from
+	//     there on.
+	//   - in an ACK it is the PSN of the newest packet that has arrived; if it is newer than the ACK's, what follows the ACK's is
+	//     still missing.
+	// Set with AttrSelectiveRepeat on the way from INIT to RTR; RESET clears it. Against a peer that did not agree, each lost
+	// packet waits for the ack timeout or a probe.
+	SelectiveRepeat bool
 }
 
 // QPInit is what CreateQP needs (ibv_qp_init_attr).

@@ -12,14 +12,18 @@ package qp
 // and nothing queues, it grows → a loss (loss) takes it down to what the path holds, or to the share of the distance between
 // losses that may be lost.
 //
+// With selective repeat a loss costs a packet, and one more round trip in which the oldest packet stays unacknowledged. So the
+// window is not cut as long as losses are rare, and then to two round trips of the path.
+//
 // Rates are DCQCN's affair (rate.go). A queue pair that is held back by its rate is not held back by its window, so the window
 // rests; and marks come before losses, so the window is not what slows down a path that marks.
 
 // window is the controller of one queue pair.
 type window struct {
-	size     int32 // packets
-	every    int   // packets after which an ACK is asked for inside a message
-	adaptive bool
+	size      int32 // packets
+	every     int   // packets after which an ACK is asked for inside a message
+	adaptive  bool
+	selective bool // a loss costs one packet
 
 	limited bool  // a packet had to wait for the window in this round
 	path    int32 // packets that the path holds, from recent rounds
@@ -82,9 +86,30 @@ func (w *window) loss() int32 {
 	return w.size
 }
 
+// lost takes notice that n packets were lost, and will be repeated alone.
+func (w *window) lost(n int32) int32 {
+	if w.between == 0 {
+		w.between = w.clean
+	}
+	for range min(n, MaxWindow) {
+		w.between += (w.clean - w.between) / lossShare
+		w.clean = 0
+	}
+	if n := w.bearable(); w.adaptive && n < w.size {
+		w.resize(n)
+	}
+	return w.size
+}
+
 // bearable is the window for a path with losses: what it holds and a little more, since it is never known exactly; or more than
 // that as long as repeating a whole window each time costs little.
 func (w *window) bearable() int32 {
 	cheap := max(w.clean, w.between) / lossShare
+	if w.selective && cheap > 0 {
+		return max(w.size, DefaultWindow)
+	}
+	if w.selective {
+		return min(max(2*w.path, minWindow), MaxWindow)
+	}
 	return min(max(w.path+w.path/4, int32(min(cheap, DefaultWindow)), minWindow), MaxWindow)
 }
