@@ -26,6 +26,7 @@ func (s *stream) responded(p *wire.Packet) {
 	}
 	n := uint64(at)
 	switch {
+	case s.early != nil && isGapReport(p): // acknowledges nothing
 	case p.Op.Has(wire.OpRead), p.Op.Has(wire.OpAtomic):
 		s.fetched(n)
 	case p.AETH().Syndrome().Kind() == wire.KindACK:

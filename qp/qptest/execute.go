@@ -49,6 +49,8 @@ func (s *stream) arrive(p *wire.Packet) {
 		return
 	}
 	switch {
+	case uint64(n) > s.epsn && s.early != nil:
+		s.keep(uint64(n))
 	case uint64(n) > s.epsn:
 		// One NAK for each gap; but when the packet behind the gap comes round again, what fills it has been lost once more.
 		if uint64(n) == s.epsn+1 {
@@ -59,6 +61,9 @@ func (s *stream) arrive(p *wire.Packet) {
 	case uint64(n) == s.epsn:
 		if s.execute(s.epsn) {
 			s.gap, s.naked, s.behind = false, false, false
+			if s.early != nil {
+				s.catchUp()
+			}
 		}
 	}
 }

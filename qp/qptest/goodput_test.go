@@ -43,14 +43,17 @@ func TestGoodput(t *testing.T) {
 		for _, w := range windows {
 			fmt.Fprintf(&b, "%18s", map[bool]string{false: fmt.Sprintf("window %d", w), true: "adaptive"}[w == 0])
 		}
+		fmt.Fprintf(&b, "%18s", "selective repeat")
 		b.WriteString("\n")
 		for _, size := range []int{256, 4096, 64 << 10, 1 << 20} {
 			for _, loss := range []float64{0, 0.002, 0.01, 0.05} {
 				fmt.Fprintf(&b, "%9d B  %7.1f%%  ", size, loss*100)
 				for _, w := range windows {
-					rate, again := goodput(t, op, size, loss, w)
+					rate, again := goodput(t, op, size, loss, w, false)
 					fmt.Fprintf(&b, "%10.2f (%4.1f%%)", rate, again)
 				}
+				rate, again := goodput(t, op, size, loss, 0, true)
+				fmt.Fprintf(&b, "%10.2f (%4.1f%%)", rate, again)
 				b.WriteString("\n")
 			}
 		}
@@ -72,7 +75,7 @@ func TestGoodput(t *testing.T) {
 }
 
 // goodput runs one stream and returns Gbit/s of payload and the percentage of request packets sent more than once.
-func goodput(t *testing.T, op qp.WROpcode, size int, loss float64, window int) (rate, again float64) {
+func goodput(t *testing.T, op qp.WROpcode, size int, loss float64, window int, selective bool) (rate, again float64) {
 	t.Helper()
 	w := NewWorld(12)
 	w.Unchecked, w.Hopeless = true, true
@@ -81,7 +84,7 @@ func goodput(t *testing.T, op qp.WROpcode, size int, loss float64, window int) (
 	nc := NodeConfig{}
 	nc.Engine.Window = window
 	a, b := w.AddNode(nc), w.AddNode(nc)
-	cfg := QPConfig{MTU: wire.MTU4096, Timeout: 14, CQE: 1024, Cap: qp.Cap{MaxSendWR: 64, MaxRecvWR: 128, MaxSendSGE: 1, MaxRecvSGE: 1}}
+	cfg := QPConfig{Selective: selective, MTU: wire.MTU4096, Timeout: 14, CQE: 1024, Cap: qp.Cap{MaxSendWR: 64, MaxRecvWR: 128, MaxSendSGE: 1, MaxRecvSGE: 1}}
 	x, y := a.CreateQP(cfg), b.CreateQP(cfg)
 	local, remote := a.NewRegion("local", size, 0x1000, 1), b.NewRegion("remote", size, 0x1000, 0xf)
 	w.Connect(x, y)

@@ -108,10 +108,15 @@ type stream struct {
 	starved bool    // a packet found no receive
 	refused wire.Syndrome
 	owed    []owed // replies that the responder has not sent in full
+	early   *early // selective repeat: what came after a gap
 }
 
 func newStream(from, to *QP) *stream {
-	return &stream{from: from, to: to, psn0: from.Cfg.PSN, mtu: from.Cfg.MTU.Bytes()}
+	s := &stream{from: from, to: to, psn0: from.Cfg.PSN, mtu: from.Cfg.MTU.Bytes()}
+	if to.Cfg.Selective {
+		s.early = &early{kept: map[uint64]uint64{}}
+	}
+	return s
 }
 
 func (s *stream) psn(n uint64) wire.PSN { return s.psn0.Add(uint32(n)) }

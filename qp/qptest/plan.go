@@ -258,6 +258,9 @@ func (p *Plan) drawConn(d dice, limit int) {
 		e.Remote = remoteSize(limit)
 		e.RecvFirst, e.RecvEvery = d.IntN(33), qp.Time(d.IntN(int(40*Microsecond))+1)
 	}
+	if typ == qp.RC && d.chance(0.5) {
+		c.Ends[0].Cfg.Selective, c.Ends[1].Cfg.Selective = true, true
+	}
 	if typ == qp.UD {
 		limit = 4096
 	}
@@ -396,8 +399,8 @@ func (p *Plan) String() string {
 	}
 	for i, c := range p.Conns {
 		for j, e := range c.Ends {
-			fmt.Fprintf(&b, "  conn %d end %d: node %d %v MTU %v PSN %d rd_atomic %d/%d retry %d rnr %d sigall %v cap %v recv %d then every %d ns rights %v access %v\n", i, j, e.Node,
-				e.Cfg.Type, e.Cfg.MTU, e.Cfg.PSN, e.Cfg.RdAtomic, e.Cfg.DestRdAtomic, e.Cfg.RetryCnt, e.Cfg.RNRRetry, e.Cfg.SQSigAll, e.Cfg.Cap, e.RecvFirst, e.RecvEvery, !e.NoRights, e.Cfg.Access)
+			fmt.Fprintf(&b, "  conn %d end %d: node %d %v MTU %v PSN %d rd_atomic %d/%d retry %d rnr %d selective %v sigall %v cap %v recv %d then every %d ns rights %v access %v\n", i, j, e.Node,
+				e.Cfg.Type, e.Cfg.MTU, e.Cfg.PSN, e.Cfg.RdAtomic, e.Cfg.DestRdAtomic, e.Cfg.RetryCnt, e.Cfg.RNRRetry, e.Cfg.Selective, e.Cfg.SQSigAll, e.Cfg.Cap, e.RecvFirst, e.RecvEvery, !e.NoRights, e.Cfg.Access)
 			for _, o := range e.Ops {
 				fmt.Fprintf(&b, "    %6d ns %v len %d %v remote %d flags %x fault %d\n", o.At, o.Kind, o.Len, o.Pieces, o.Remote, o.Flags, o.Fault)
 			}

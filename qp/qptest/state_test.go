@@ -31,7 +31,7 @@ var stateTable = []stateRow{
 	{qp.StateReset, qp.StateInit, [3]qp.AttrMask{pkPortAccess, pkPortAccess, pkPortQKey}, [3]qp.AttrMask{}},
 	{qp.StateInit, qp.StateInit, [3]qp.AttrMask{}, [3]qp.AttrMask{pkPortAccess, pkPortAccess, pkPortQKey}},
 	{qp.StateInit, qp.StateRTR, [3]qp.AttrMask{rtrBoth | qp.AttrMaxDestRdAtomic | qp.AttrMinRNRTimer, rtrBoth, 0},
-		[3]qp.AttrMask{qp.AttrAccessFlags | qp.AttrPKeyIndex, qp.AttrAccessFlags | qp.AttrPKeyIndex, qp.AttrPKeyIndex | qp.AttrQKey}},
+		[3]qp.AttrMask{qp.AttrAccessFlags | qp.AttrPKeyIndex | qp.AttrSelectiveRepeat, qp.AttrAccessFlags | qp.AttrPKeyIndex, qp.AttrPKeyIndex | qp.AttrQKey}},
 	{qp.StateRTR, qp.StateRTS, [3]qp.AttrMask{qp.AttrSQPSN | qp.AttrTimeout | qp.AttrRetryCnt | qp.AttrRNRRetry | qp.AttrMaxRdAtomic, qp.AttrSQPSN, qp.AttrSQPSN},
 		[3]qp.AttrMask{liveBoth | qp.AttrMinRNRTimer, liveBoth, qp.AttrCurState | qp.AttrQKey}},
 	{qp.StateRTS, qp.StateRTS, [3]qp.AttrMask{}, [3]qp.AttrMask{liveBoth | qp.AttrMinRNRTimer, liveBoth, qp.AttrCurState | qp.AttrQKey}},
@@ -59,7 +59,7 @@ func lookup(from, to qp.QPState) *stateRow {
 // allAttrs are the attributes that a modify can name, but for the state.
 var allAttrs = []qp.AttrMask{qp.AttrCurState, qp.AttrEnSQDAsyncNotify, qp.AttrAccessFlags, qp.AttrPKeyIndex, qp.AttrPort, qp.AttrQKey, qp.AttrAV, qp.AttrPathMTU,
 	qp.AttrTimeout, qp.AttrRetryCnt, qp.AttrRNRRetry, qp.AttrRQPSN, qp.AttrMaxRdAtomic, qp.AttrAltPath, qp.AttrMinRNRTimer, qp.AttrSQPSN, qp.AttrMaxDestRdAtomic,
-	qp.AttrPathMigState, qp.AttrCap, qp.AttrDestQPN}
+	qp.AttrPathMigState, qp.AttrCap, qp.AttrDestQPN, qp.AttrSelectiveRepeat}
 
 // TestTransitions tries every from, to, type: with what is required, without each required attribute, with each other one.
 func TestTransitions(t *testing.T) {

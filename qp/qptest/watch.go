@@ -239,10 +239,15 @@ func requestOpcode(t qp.QPType, o *op, first, last bool) wire.Opcode {
 // answer checks a response.
 func (s *stream) answer(p *wire.Packet, bad func(string, ...any)) {
 	n := s.number(p.BTH.PSN(), s.epsn)
-	if a := p.AETH(); a != nil && s.msn < uint32(a.MSN()) {
+	selective := s.early != nil && p.Opcode == wire.RCAcknowledge
+	if a := p.AETH(); a != nil && s.msn < uint32(a.MSN()) && !(selective && carriesPSN(a.Syndrome())) {
 		bad("MSN should be %d at most", s.msn)
 	}
 	switch {
+	case selective && p.AETH().Syndrome().Kind() == wire.KindACK:
+		s.selectiveAck(n, p, bad)
+	case selective && isGapReport(p):
+		s.gapReport(n, p, bad)
 	case n < 0:
 		bad("it answers a packet before the first")
 	case s.to.Type() != qp.RC:

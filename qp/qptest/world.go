@@ -11,6 +11,7 @@
 //	queue.go    queue pairs: create, connect, post
 //	model.go    the oracle: an operation, and a stream of operations from one queue pair to another
 //	execute.go  the oracle as responder: what an arriving request does
+//	early.go    the same with selective repeat: what comes after a gap
 //	answer.go   the oracle as requester: what an arriving response completes
 //	watch.go    what an engine may put on the wire
 //	complete.go what an engine may put into completion queues
