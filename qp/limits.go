@@ -50,6 +50,9 @@ const (
 	// evenDepth is the least max_rd_atomic with which a READ is asked for in pieces of two packets: fewer of them outstanding
 	// would not fill the first window.
 	evenDepth = DefaultWindow / 2
+	// crowded is the mean distance of losses in packets below which, with selective repeat, a window is taken to be too large for a
+	// queue on the path. At random a path loses no such share.
+	crowded = 4
 	// quantum is how many packets a queue pair sends before the next one's turn.
 	quantum = 16
 	// firstQPN is the lowest number given to a queue pair; rxe starts there too (section 1.12).

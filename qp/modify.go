@@ -207,7 +207,7 @@ func (q *QP) apply(a *QPAttr, mask AttrMask) {
 	set(AttrMaxRdAtomic, func() { d.MaxRdAtomic = a.MaxRdAtomic })
 	set(AttrMaxDestRdAtomic, func() { d.MaxDestRdAtomic = a.MaxDestRdAtomic; q.resp.resize(int(a.MaxDestRdAtomic)) })
 	set(AttrMinRNRTimer, func() { d.MinRNRTimer = a.MinRNRTimer })
-	set(AttrSelectiveRepeat, func() { d.SelectiveRepeat = a.SelectiveRepeat; q.window.selective = a.SelectiveRepeat })
+	set(AttrSelectiveRepeat, func() { d.SelectiveRepeat = a.SelectiveRepeat })
 	set(AttrEnSQDAsyncNotify, func() { d.EnSQDAsyncNotify = a.EnSQDAsyncNotify })
 }
 

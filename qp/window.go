@@ -20,10 +20,11 @@ package qp
 
 // window is the controller of one queue pair.
 type window struct {
-	size      int32 // packets
-	every     int   // packets after which an ACK is asked for inside a message
-	adaptive  bool
-	selective bool // a loss costs one packet
+	size     int32 // packets
+	every    int   // packets after which an ACK is asked for inside a message
+	adaptive bool
+	spacing  int64 // packets from one that was lost alone to the next, smoothed, times lossShare
+	single   bool  // the last loss cost one packet, not a window
 
 	limited bool  // a packet had to wait for the window in this round
 	path    int32 // packets that the path holds, from recent rounds
@@ -79,20 +80,21 @@ func (w *window) loss() int32 {
 		w.between = w.clean
 	}
 	w.between += (w.clean - w.between) / 4
-	w.clean = 0
+	w.clean, w.single = 0, false
 	if n := w.bearable(); w.adaptive && n < w.size {
 		w.resize(n)
 	}
 	return w.size
 }
 
-// lost takes notice that n packets were lost, and will be repeated alone.
+// lost takes notice that n packets were lost, which will be repeated without what is behind them. It returns the window from now on.
 func (w *window) lost(n int32) int32 {
-	if w.between == 0 {
-		w.between = w.clean
+	w.single = true
+	if w.spacing == 0 {
+		w.spacing = lossShare * max(w.clean, DefaultWindow)
 	}
 	for range min(n, MaxWindow) {
-		w.between += (w.clean - w.between) / lossShare
+		w.spacing += w.clean - w.spacing/lossShare
 		w.clean = 0
 	}
 	if n := w.bearable(); w.adaptive && n < w.size {
@@ -105,10 +107,10 @@ func (w *window) lost(n int32) int32 {
 // that as long as repeating a whole window each time costs little.
 func (w *window) bearable() int32 {
 	cheap := max(w.clean, w.between) / lossShare
-	if w.selective && cheap > 0 {
+	switch {
+	case w.single && w.spacing >= lossShare*crowded:
 		return max(w.size, DefaultWindow)
-	}
-	if w.selective {
+	case w.single:
 		return min(max(2*w.path, minWindow), MaxWindow)
 	}
 	return min(max(w.path+w.path/4, int32(min(cheap, DefaultWindow)), minWindow), MaxWindow)
