@@ -200,12 +200,17 @@ func (e *Engine) measure(now Time, q *QP) {
 	r.srtt = max(r.srtt+(rtt-r.srtt)/8, 1)
 }
 
-// sequenceNAK is a retry because the peer says what it misses. If nothing has ever been measured, the NAK bounds the round trip.
+// sequenceNAK is a retry because the peer says what it misses.
 func (e *Engine) sequenceNAK(now Time, q *QP) {
+	e.measureFirst(now, q)
+	e.retry(now, q)
+}
+
+// measureFirst takes a NAK for the end of a round trip if there was none before: it bounds it.
+func (e *Engine) measureFirst(now Time, q *QP) {
 	if q.rec.srtt == 0 && q.rec.timed != noPSN {
 		e.measure(now, q)
 	}
-	e.retry(now, q)
 }
 
 // impliedNAK is a retry because response psn overtook what is missing. What was on its way before that retry goes on reporting

@@ -83,7 +83,14 @@ func (e *Engine) goBack(q *QP) wire.DropReason {
 }
 
 // nextGap returns the oldest gap that has not been reported: packets from to to-1 are missing, to is there.
-func (s *reorder) nextGap() (from, to wire.PSN, ok bool) {
+func (r *responder) nextGap() (from, to wire.PSN, ok bool) {
+	s := r.kept
+	if s == nil {
+		return 0, 0, false
+	}
+	if r.silent && s.asked == r.epsn { // the expected packet came, but found no receive request
+		s.asked = r.epsn.Next()
+	}
 	for p := s.asked; p.Sub(s.high) < 0; {
 		if k := s.at(p); k.body != nil {
 			p = p.Add(k.psns)

@@ -34,6 +34,7 @@ func (e *Engine) gapReported(now Time, q *QP, from, to wire.PSN) wire.DropReason
 		return wire.DropMalformed
 	}
 	e.stats.RcvdSeqErr++
+	e.measureFirst(now, q)
 	q.rec.timed = noPSN // ACKs of what is behind the gap come late
 	if to.Sub(q.req.psn) > 0 {
 		to = q.req.psn // the rest is about to be sent anyway

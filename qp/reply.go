@@ -181,14 +181,12 @@ func (r *responder) onlyAck() bool { return r.ack && r.nak == 0 && r.jobLen == 0
 // reply sends the next packet that q owes.
 func (e *Engine) reply(now Time, q *QP, b *wire.Batch) verdict {
 	r := &q.resp
-	if r.kept != nil {
-		if from, to, ok := r.kept.nextGap(); ok { // it acknowledges nothing, so it overtakes nothing
-			if !e.putAck(q, b, wire.SynNAKSeq, from, to) {
-				return full
-			}
-			r.kept.asked = to
-			return sent
+	if from, to, ok := r.nextGap(); ok { // it acknowledges nothing, so it overtakes nothing
+		if !e.putAck(q, b, wire.SynNAKSeq, from, to) {
+			return full
 		}
+		r.kept.asked = to
+		return sent
 	}
 	switch {
 	case r.jobLen > 0 && r.jobAt(0).atomic:

@@ -70,6 +70,10 @@ type ConnectOptions struct {
 	TrafficClass uint8  // IPv4 TOS / IPv6 traffic class; without ECN bits it gets ECT(0), see Config.NoECN
 	HopLimit     uint8  // 0 is 64
 	FlowLabel    uint32 // 20 bits
+
+	// SelectiveRepeat lets RC repair the loss of a packet by repeating that packet alone. It is this stack's own, not of the
+	// InfiniBand standard: the peer must be of this stack and connect with it too. See QPAttr.SelectiveRepeat.
+	SelectiveRepeat bool
 }
 
 // DefaultConnectOptions are the active MTU, 67 ms of ack timeout, 7 retries, for ever after RNR, 16 READs and atomics, and
@@ -105,6 +109,9 @@ func (q *QP) Connect(remote Endpoint, opts *ConnectOptions) error {
 	if q.Type() == RC {
 		rtr.MaxDestRdAtomic, rtr.MinRNRTimer = o.MaxRdAtomic, o.MinRNRTimer
 		toRTR |= AttrMaxDestRdAtomic | AttrMinRNRTimer
+		if rtr.SelectiveRepeat = o.SelectiveRepeat; o.SelectiveRepeat {
+			toRTR |= AttrSelectiveRepeat
+		}
 		rts.Timeout, rts.RetryCnt, rts.RNRRetry, rts.MaxRdAtomic = o.Timeout, o.RetryCnt, o.RNRRetry, o.MaxRdAtomic
 		toRTS |= AttrTimeout | AttrRetryCnt | AttrRNRRetry | AttrMaxRdAtomic
 	}

@@ -105,6 +105,7 @@ const (
 	AttrPathMigState     = qp.AttrPathMigState
 	AttrCap              = qp.AttrCap
 	AttrDestQPN          = qp.AttrDestQPN
+	AttrSelectiveRepeat  = qp.AttrSelectiveRepeat // this stack's own, see QPAttr.SelectiveRepeat
 )
 
 // Work requests.

@@ -82,6 +82,8 @@ func perfTestCommand(g *global, t *perf.Test) *cobra.Command {
 	f.BoolVarP(&o.Events, "events", "e", false, "sleep until a completion comes instead of polling")
 	f.IntVarP(&o.SL, "sl", "S", 0, "service level")
 	f.IntVarP(&o.TClass, "tclass", "T", 0, "traffic class of the IP header")
+	f.BoolVar(&o.GoBackN, "go-back-n", false,
+		"RC: repair losses as the InfiniBand standard has it even if the peer is roce perf too, not by selective repeat")
 	f.IntVarP(&o.QPTimeout, "qp-timeout", "u", 14, "code of the ack timeout: 4.096 us * 2^n")
 	if t.Lat {
 		f.BoolVarP(&o.Histogram, "report-histogram", "H", false, "print how many messages took how long")

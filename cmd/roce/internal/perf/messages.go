@@ -31,7 +31,11 @@ const (
 )
 
 // mark follows the version of our own ends, where perftest has zeros and does not look: two such ends have rounds of their own.
-const mark = "goroce1"
+// Behind it stand letters, one for each thing that the end is ready for; what both are ready for is done.
+const (
+	mark           = "goroce2"
+	readySelective = 's' // selective repeat
+)
 
 // link is the out-of-band connection with its rule of who writes first.
 type link struct {
@@ -65,6 +69,7 @@ type terms struct {
 	cycle     int // addresses of small messages wander through this many bytes: the larger page size
 	cacheLine int // small messages lie this far apart: the larger cache line
 	mtu       wire.MTU
+	selective bool // losses are repaired by selective repeat: both ends are this program and want it
 }
 
 // preamble agrees on the terms: versions must be compatible, then the larger cycle and cache line and the smaller MTU win.
@@ -72,11 +77,16 @@ func (l *link) preamble(mine terms) (terms, error) {
 	theirs := make([]byte, versionLen)
 	own := make([]byte, versionLen)
 	copy(own, version+"\x00"+mark)
+	if mine.selective {
+		own[len(version)+1+len(mark)] = readySelective
+	}
 	if err := l.swap(own, theirs, answerTime); err != nil {
 		return mine, err
 	}
 	v, rest, _ := strings.Cut(string(theirs), "\x00")
-	l.ours = strings.TrimRight(rest, "\x00") == mark
+	ready := ""
+	ready, l.ours = strings.CutPrefix(rest, mark)
+	mine.selective = mine.selective && strings.ContainsRune(ready, readySelective)
 	if f, err := strconv.ParseFloat(v, 64); err != nil || f < minVersion {
 		return mine, fmt.Errorf("the peer says it is perftest %q: want %.2f or newer", v, minVersion)
 	}

@@ -62,7 +62,7 @@ func play[T any](t *testing.T, script func(l *link) T) (server, client T) {
 }
 
 func TestPreambleAgrees(t *testing.T) {
-	mine := map[bool]terms{false: {4096, 64, wire.MTU4096}, true: {16384, 128, wire.MTU1024}}
+	mine := map[bool]terms{false: {4096, 64, wire.MTU4096, true}, true: {16384, 128, wire.MTU1024, true}}
 	s, c := play(t, func(l *link) terms {
 		got, err := l.preamble(mine[l.client])
 		if err != nil {
@@ -70,17 +70,37 @@ func TestPreambleAgrees(t *testing.T) {
 		}
 		return got
 	})
-	require.Equal(t, terms{16384, 128, wire.MTU1024}, s)
+	require.Equal(t, terms{16384, 128, wire.MTU1024, true}, s)
 	require.Equal(t, s, c)
+}
+
+func TestSelectiveRepeatTakesBoth(t *testing.T) {
+	for _, ready := range []map[bool]bool{{true: true, false: true}, {true: true}, {false: true}, {}} {
+		s, c := play(t, func(l *link) terms {
+			got, err := l.preamble(terms{4096, 64, wire.MTU4096, ready[l.client]})
+			if err != nil || !l.ours {
+				t.Errorf("%v, ours: %v", err, l.ours)
+			}
+			return got
+		})
+		require.Equal(t, ready[true] && ready[false], s.selective)
+		require.Equal(t, s, c)
+	}
 }
 
 func TestPreambleBytes(t *testing.T) {
 	s, c := links(t)
 	ended := make(chan error)
-	go func() { _, err := s.preamble(terms{4096, 64, wire.MTU2048}); ended <- err }()
+	go func() {
+		got, err := s.preamble(terms{4096, 64, wire.MTU2048, true})
+		if got.selective {
+			t.Error("selective repeat with perftest")
+		}
+		ended <- err
+	}()
 	for _, round := range []struct{ send, want string }{
 		// After the end of perftest's text stands our mark, where perftest has zeros.
-		{"6.06\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", "6.06\x00goroce1\x00\x00\x00\x00"},
+		{"6.06\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", "6.06\x00goroce2s\x00\x00\x00"},
 		{"\x00\x00\x10\x00", "\x00\x00\x10\x00"},
 		{"\x00\x00\x00\x40", "\x00\x00\x00\x40"},
 		{"3\x00", "4\x00"},
@@ -96,7 +116,7 @@ func TestPreambleBytes(t *testing.T) {
 func TestCostsAreSwappedAmongOurselves(t *testing.T) {
 	mine := map[bool]cost{false: {time.Second, 2 * time.Second, 0, 0}, true: {3 * time.Second, 2 * time.Second, 1000, 8000}}
 	s, c := play(t, func(l *link) cost {
-		if _, err := l.preamble(terms{4096, 64, wire.MTU2048}); err != nil || !l.ours {
+		if _, err := l.preamble(terms{4096, 64, wire.MTU2048, false}); err != nil || !l.ours {
 			t.Errorf("%v, ours: %v", err, l.ours)
 		}
 		got, err := l.cost(mine[l.client])

@@ -37,6 +37,7 @@ type Options struct {
 	SL        int
 	TClass    int
 	QPTimeout int
+	GoBackN   bool // no selective repeat, whatever the peer is ready for
 
 	NoPeak    bool
 	WarmUp    bool

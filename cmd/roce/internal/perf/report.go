@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/goroce/goroce/roce"
 )
 
 // report is what --json prints.
@@ -28,6 +30,7 @@ type report struct {
 	Inline   int      `json:"inline"`
 	Bidi     bool     `json:"bidirectional"`
 	Events   bool     `json:"events"`
+	Repeat   string   `json:"repeat,omitempty"` // RC: "go-back-N" or "selective"
 	Rate     string   `json:"rate_limit,omitempty"`
 	Duration float64  `json:"duration_seconds,omitempty"`
 	Results  any      `json:"results"`
@@ -232,11 +235,22 @@ func (r *rig) footer(costs map[string]*costResult) {
 		}
 	}
 	if n := r.s.Stats().Engine; n.Retransmitted > 0 {
-		r.say(fmt.Sprintf(" Packets sent again : %d of %d\n", n.Retransmitted, n.SentPkts))
+		r.say(fmt.Sprintf(" Packets sent again : %d of %d (%s)\n", n.Retransmitted, n.SentPkts, r.repeat()))
 	}
 	for _, w := range r.warn {
 		r.say(" " + w + "\n")
 	}
+}
+
+// repeat is how losses are repaired; empty if they are not.
+func (r *rig) repeat() string {
+	switch {
+	case r.o.Type != roce.RC:
+		return ""
+	case r.selective:
+		return "selective"
+	}
+	return "go-back-N"
 }
 
 // role is the name of an end.
@@ -250,7 +264,7 @@ func role(client bool) string {
 func (r *rig) report(costs map[string]*costResult) *report {
 	p := &report{Test: r.t.Name, Tool: r.t.Tool, Role: role(r.link.client), Device: r.s.Name(), Peer: r.queues[0].peer.GID.String(),
 		Type: r.o.Type.String(), MTU: r.mtu.Bytes(), QPs: r.o.QPs, TxDepth: r.o.TxDepth, CQMod: r.o.CQMod, PostList: r.o.PostList,
-		Inline: r.o.Inline, Bidi: r.o.Bidi, Events: r.o.Events, Rate: r.o.Rate.String(), Duration: r.o.Duration.Seconds(),
+		Inline: r.o.Inline, Bidi: r.o.Bidi, Events: r.o.Events, Repeat: r.repeat(), Rate: r.o.Rate.String(), Duration: r.o.Duration.Seconds(),
 		Notes: r.warn, Costs: costs, Counters: r.s.Counters()}
 	if r.t.sends() {
 		p.RxDepth = r.o.RxDepth

@@ -85,7 +85,7 @@ func (r *rig) build() (err error) {
 		}
 		mtu = min(mtu, r.s.Port.ActiveMTU)
 	}
-	r.terms = terms{cycle: os.Getpagesize(), cacheLine: 64, mtu: mtu}
+	r.terms = terms{cycle: os.Getpagesize(), cacheLine: 64, mtu: mtu, selective: r.o.Type == roce.RC && !r.o.GoBackN}
 	return nil
 }
 
@@ -230,7 +230,8 @@ func (r *rig) fitDatagram() error {
 
 func (r *rig) connect(q *queue) (err error) {
 	p := session.Path{PSN: q.own.PSN, PeerPSN: q.peer.PSN, PeerQPN: q.peer.QPN, PeerGID: q.peer.GID, MTU: r.mtu, GIDIndex: r.o.GIDIndex,
-		SL: r.o.SL, TClass: r.o.TClass, Timeout: r.o.QPTimeout, Serve: int(q.own.Outs), Ask: min(int(q.peer.Outs), maxOuts)}
+		SL: r.o.SL, TClass: r.o.TClass, Timeout: r.o.QPTimeout, Serve: int(q.own.Outs), Ask: min(int(q.peer.Outs), maxOuts),
+		Selective: r.selective}
 	if err := session.Connect(q.QP, &p); err != nil {
 		return err
 	}

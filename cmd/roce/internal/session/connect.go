@@ -26,8 +26,9 @@ type Path struct {
 	MTU          roce.MTU
 	GIDIndex     int
 	SL, TClass   int
-	Timeout      int // code: 4.096 us * 2^n
-	Serve, Ask   int // RC: READs and atomics of the peer this end remembers, and own ones outstanding
+	Timeout      int  // code: 4.096 us * 2^n
+	Serve, Ask   int  // RC: READs and atomics of the peer this end remembers, and own ones outstanding
+	Selective    bool // RC: selective repeat, which both ends must be ready for
 }
 
 // AV is the address vector of the path.
@@ -52,6 +53,10 @@ func Connect(q *roce.QP, p *Path) error {
 	rts := roce.QPAttr{State: roce.StateRTS, SQPSN: p.PSN, Timeout: uint8(p.Timeout), RetryCnt: retryCount, RNRRetry: rnrForEver,
 		MaxRdAtomic: uint8(p.Ask)}
 	masks := connectMasks[q.Type()]
+	if p.Selective {
+		rtr.SelectiveRepeat = true
+		masks.rtr |= roce.AttrSelectiveRepeat
+	}
 	if err := q.Modify(&rtr, roce.AttrState|masks.rtr); err != nil {
 		return fmt.Errorf("Failed to modify QP to RTR: %w", err)
 	}
