@@ -20,8 +20,9 @@ type gap struct {
 
 // repeats is what is to be sent again: gaps by PSN, none of them acknowledged.
 type repeats struct {
-	gaps []gap
-	due  int // how many of them have something to be sent
+	gaps  []gap
+	due   int      // how many of them have something to be sent
+	heard wire.PSN // while there are gaps: the newest packet that is known to have arrived
 }
 
 // init forgets all gaps and keeps the room for them.
@@ -33,6 +34,7 @@ func (e *Engine) gapReported(now Time, q *QP, from, to wire.PSN) wire.DropReason
 	if to.Sub(from) <= 0 || to.Sub(q.req.top) >= 0 {
 		return wire.DropMalformed
 	}
+	arrived := to
 	e.stats.RcvdSeqErr++
 	e.measureFirst(now, q)
 	q.rec.timed = noPSN // ACKs of what is behind the gap come late
@@ -48,6 +50,7 @@ func (e *Engine) gapReported(now Time, q *QP, from, to wire.PSN) wire.DropReason
 	if size := q.window.size; q.window.lost(to.Sub(from)) < size {
 		e.stats.WindowCut++
 	}
+	r.hear(arrived)
 	r.gaps = append(r.gaps, gap{from: from, to: to, next: from})
 	r.due++
 	e.schedule(q, dueRequest)
@@ -72,6 +75,9 @@ func (e *Engine) stillMissing(now Time, q *QP, p *wire.Packet) bool {
 	if p.BTH.PSN().Next() != una || newest.Sub(una) <= 0 || newest.Sub(q.req.top) >= 0 {
 		return false
 	}
+	if r.hear(newest); len(r.gaps) > 0 { // the window may have opened
+		e.schedule(q, dueRequest)
+	}
 	switch g := r.oldest(una); {
 	case q.rec.waiting() || una.Sub(q.req.psn) >= 0:
 		return true // it will be sent anyway
@@ -89,6 +95,29 @@ func (e *Engine) stillMissing(now Time, q *QP, p *wire.Packet) bool {
 	}
 	e.repeatOldest(now, q)
 	return true
+}
+
+// hear notes a packet that has arrived behind a gap.
+func (r *repeats) hear(psn wire.PSN) {
+	if len(r.gaps) == 0 || psn.Sub(r.heard) > 0 {
+		r.heard = psn
+	}
+}
+
+// inFlight is how many packets before the next one are on their way, as far as is known: all that are unacknowledged, but with
+// gaps only what is missing and what is newer than anything that has arrived. So a gap does not hold up what comes after it,
+// as long as the peer can keep that.
+func (q *QP) inFlight() int32 {
+	r, una := &q.repeats, q.comp.una
+	n := q.req.psn.Sub(una)
+	if len(r.gaps) == 0 || n < q.window.size || n >= MaxWindow {
+		return n
+	}
+	n = max(q.req.psn.Sub(r.heard)-1, 0)
+	for i := range r.gaps {
+		n += r.gaps[i].to.Sub(r.gaps[i].from)
+	}
+	return n
 }
 
 // oldest returns the gap that una belongs to, nil if there is none.
@@ -142,6 +171,7 @@ func (q *QP) again() {
 	if una.Sub(q.req.psn) >= 0 {
 		return
 	}
+	r.hear(una)
 	g := r.oldest(una)
 	if g == nil {
 		r.insertOldest(una)

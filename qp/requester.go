@@ -179,8 +179,7 @@ func (q *QP) windowOpen() bool {
 		return true
 	}
 	r := &q.req
-	inFlight := r.psn.Sub(q.comp.una)
-	if inFlight >= q.limit() {
+	if q.inFlight() >= q.limit() {
 		q.window.limited = !q.rec.alone
 		return false
 	}
@@ -282,7 +281,7 @@ func (q *QP) awaited(s *sendSlot) bool {
 func (q *QP) askAck(awaited bool) bool {
 	r := &q.req
 	r.unasked++
-	if awaited || r.unasked >= q.window.every || r.psn.Next().Sub(q.comp.una) >= q.limit() || q.rec.unmeasured() {
+	if awaited || r.unasked >= q.window.every || q.inFlight()+1 >= q.limit() || q.rec.unmeasured() {
 		r.unasked = 0
 		return true
 	}

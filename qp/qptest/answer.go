@@ -20,6 +20,11 @@ func (s *stream) responded(p *wire.Packet) {
 	if s.from.down != "" || s.failing {
 		return
 	}
+	if s.early != nil && p.Opcode == wire.RCAcknowledge && carriesPSN(p.AETH().Syndrome()) {
+		if m := s.number(p.AETH().MSN(), s.nxt); m > 0 && uint64(m) < s.nxt {
+			s.heard = max(s.heard, uint64(m))
+		}
+	}
 	at := s.number(p.BTH.PSN(), s.nxt)
 	if at < 0 || uint64(at) >= s.nxt {
 		return // answers nothing that was sent

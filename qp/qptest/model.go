@@ -93,6 +93,7 @@ type stream struct {
 	nxt     uint64 // the first packet that was never sent
 	acked   uint64 // everything before it has been acknowledged
 	ackable uint64 // and this much the requester may, but need not, take as acknowledged
+	heard   uint64 // selective repeat: the newest packet that responses have named
 	rnrs    int    // RNR NAKs since the last progress
 	failing bool   // a fatal NAK has arrived
 

@@ -142,6 +142,55 @@ func TestSelectiveLostNAK(t *testing.T) {
 	s.Quiet()
 }
 
+// TestSelectiveWindow: what is known to have arrived behind a gap is not in flight, so that the gap does not hold up new packets; but
+// never more is sent than the peer can keep.
+func TestSelectiveWindow(t *testing.T) {
+	s := NewScript(t)
+	nc := NodeConfig{}
+	nc.Engine.Window = 4
+	cfg := QPConfig{Selective: true, MTU: wire.MTU256, Timeout: 20}
+	a, b := s.newEnd(nc, cfg), s.newEnd(NodeConfig{}, cfg)
+	s.Connect(a.QP, b.QP)
+	s.Post(a, a.Write(0, 60_000, b.Remote, 0))
+	s.Post(a, a.Write(0, 60_000, b.Remote, 0))
+	s.Post(a, a.Write(0, 60_000, b.Remote, 0))
+	s.Post(a, a.Write(0, 60_000, b.Remote, 0))
+	s.Post(a, a.Write(0, 60_000, b.Remote, 0))
+	s.Drop(a, Pkt(wire.RCWriteFirst, 0))
+	s.Expect(a, Pkt(wire.RCWriteMiddle, 1))
+	s.Expect(b, missing(0, 1))
+	s.Expect(b, ackAnd(wire.PSNMask, 1))
+	s.Drop(a, Pkt(wire.RCWriteMiddle, 2))
+	s.Drop(a, Pkt(wire.RCWriteMiddle, 3))
+	s.Drop(a, Pkt(wire.RCWriteFirst, 0))
+	s.Expect(a, Pkt(wire.RCWriteMiddle, 4, AckReq(true))) // 0, 2, 3 and it
+	s.Expect(b, missing(2, 4))
+	s.Expect(b, ackAnd(wire.PSNMask, 4))
+	newest := wire.PSN(4)
+	for { // packet 0 is lost for good
+		var p wire.Packet
+		for i := 0; i < len(s.held); { // all that is sent again is lost
+			if _, p, _ = s.held[i].packet(); s.held[i].from == a.Node && p.BTH.PSN() <= newest {
+				s.held = append(s.held[:i], s.held[i+1:]...)
+			} else {
+				i++
+			}
+		}
+		if len(s.held) == 0 {
+			break
+		}
+		f := s.held[0]
+		s.held = s.held[1:]
+		if _, p, _ = f.packet(); f.from == a.Node {
+			newest = p.BTH.PSN()
+		}
+		s.Arrive(f)
+	}
+	if newest != qp.MaxWindow-1 {
+		t.Errorf("%d packets were sent, want as many as the peer keeps: %d", newest+1, qp.MaxWindow)
+	}
+}
+
 // TestSelectiveTail: the end of a burst is found out about by a probe, and then only what is missing in front of what has arrived.
 func TestSelectiveTail(t *testing.T) {
 	s, a, b := selectivePair(t)
