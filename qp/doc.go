@@ -5,7 +5,8 @@
 // A send work request goes PostSend (wr.go) → ring (ring.go) → doorbell (doorbell.go) → requester (requester.go) → packet.
 // At the peer: handleFrame (engine.go) → responder (responder.go) → memory, completion, and a reply (reply.go). Back again:
 // handleFrame → completer (completer.go) → completion queue (cq.go) → Poll. How much may be under way is in window.go, how fast it
-// goes in rate.go, and what happens when packets are lost in recovery.go.
+// goes in rate.go, and what happens when packets are lost in recovery.go: go-back-N, or, if both ends agree, selective repeat
+// (reorder.go, repeat.go).
 //
 // # The contract
 //
@@ -29,9 +30,10 @@
 //
 // # What makes it small
 //
-// No packet is ever kept. Registered memory is the retransmit buffer: a retry moves the position in the send queue back
+// No packet that was sent is ever kept. Registered memory is the retransmit buffer: a retry moves the position in the send queue back
 // (QP.seek) and packets are made again. It is the reassembly buffer too. Instead of output queues a queue pair has a set of
-// what is due, and a packet is made when there is room to send it.
+// what is due, and a packet is made when there is room to send it. Only a responder with selective repeat keeps packets, those
+// behind a gap, until it is filled.
 //
 // References of the form "section 4.5" are to the project's protocol reference, C9-… to the rules of the InfiniBand
 // architecture specification.

@@ -26,6 +26,8 @@ type end struct {
 	out *wire.Batch
 	buf []byte
 	reg *mr.Region
+
+	selective bool
 }
 
 func newEnd(t testing.TB, addr string, seed uint64, size int) *end {
@@ -48,7 +50,8 @@ func (d *end) connect(t testing.TB, peer *end, mtu wire.MTU) {
 	access := mr.RemoteRead | mr.RemoteWrite | mr.RemoteAtomic
 	require.NoError(t, d.e.ModifyQP(0, d.q, &QPAttr{State: StateInit, Port: 1, AccessFlags: access}, AttrState|AttrPKeyIndex|AttrPort|AttrAccessFlags))
 	require.NoError(t, d.e.ModifyQP(0, d.q, &QPAttr{State: StateRTR, PathMTU: mtu, DestQPN: peer.q.QPN(), RQPSN: wire.PSNMask, MaxDestRdAtomic: 4, MinRNRTimer: 12,
-		AV: AHAttr{DGID: peer.gid}}, AttrState|AttrAV|AttrPathMTU|AttrDestQPN|AttrRQPSN|AttrMaxDestRdAtomic|AttrMinRNRTimer))
+		AV: AHAttr{DGID: peer.gid}, SelectiveRepeat: d.selective},
+		AttrState|AttrAV|AttrPathMTU|AttrDestQPN|AttrRQPSN|AttrMaxDestRdAtomic|AttrMinRNRTimer|AttrSelectiveRepeat))
 	require.NoError(t, d.e.ModifyQP(0, d.q, &QPAttr{State: StateRTS, SQPSN: wire.PSNMask, Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 4},
 		AttrState|AttrSQPSN|AttrTimeout|AttrRetryCnt|AttrRNRRetry|AttrMaxRdAtomic))
 }

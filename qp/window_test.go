@@ -162,3 +162,31 @@ func TestPathForgets(t *testing.T) {
 	w.full(hop, 400)
 	require.EqualValues(t, 400, w.path)
 }
+
+// TestWindowSelective: losses of single packets leave the window alone, however they are spread, unless so many are lost that a
+// queue must be overflowing; then it is two round trips of the path, and comes back when losses are rare again.
+func TestWindowSelective(t *testing.T) {
+	w := adaptive()
+	w.full(hop, 40)
+	w.resize(200)
+	for range 100 {
+		w.clean += 20
+		w.lost(1)
+		w.clean += 100
+		w.lost(5)
+	}
+	require.EqualValues(t, 200, w.size)
+	for range 100 {
+		w.clean += 100
+		w.lost(60)
+	}
+	require.EqualValues(t, 2*w.path, w.size)
+	for range 30 {
+		w.clean += 1000
+		w.lost(1)
+	}
+	w.full(2*hop, 40)
+	require.EqualValues(t, DefaultWindow, w.size)
+	w.loss()
+	require.Less(t, w.size, int32(DefaultWindow), "go-back-N, as for READs, costs a window again")
+}

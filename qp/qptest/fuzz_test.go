@@ -16,7 +16,7 @@ import (
 type story struct {
 	s     *Script
 	data  []byte
-	ends  []*End // pairs: RC, UC, UD
+	ends  []*End // pairs: RC, UC, UD, RC with selective repeat
 	recvs map[*End]int
 }
 
@@ -52,8 +52,8 @@ func runStory(t *testing.T, data []byte) {
 	y := &story{s: NewScript(t), data: data, recvs: map[*End]int{}}
 	y.s.Unchecked, y.s.Memory = true, fuzzMemory
 	y.s.MaxEvents = 100_000
-	for i, typ := range []qp.QPType{qp.RC, qp.UC, qp.UD} {
-		cfg := QPConfig{Type: typ, MTU: wire.MTU256, PSN: wire.PSN(0).Add(uint32(1<<24 - 3*i)), CQE: 4096, RdAtomic: 2, DestRdAtomic: 2, Timeout: 3}
+	for i, typ := range []qp.QPType{qp.RC, qp.UC, qp.UD, qp.RC} {
+		cfg := QPConfig{Type: typ, Selective: i == 3, MTU: wire.MTU256, PSN: wire.PSN(0).Add(uint32(1<<24 - 3*i)), CQE: 4096, RdAtomic: 2, DestRdAtomic: 2, Timeout: 3}
 		a, b := y.s.newEnd(NodeConfig{}, cfg), y.s.newEnd(NodeConfig{}, cfg)
 		if typ == qp.UD {
 			a.Activate()
@@ -184,6 +184,9 @@ func (y *story) invent(e, peer *End) {
 		if c.Op.Info().Has(wire.OpResponse) {
 			c.PSN = a.SQPSN.Add(uint32(c.PSN))
 		}
+	}
+	if c.MSN = wire.PSN(c.Len); c.Len&1 != 0 { // as selective repeat has it
+		c.MSN = c.PSN.Add(c.Len >> 1)
 	}
 	if info := c.Op.Info(); info.Has(wire.OpPayload) {
 		n := [4]int{y.byte(), 256, 8, 256}[y.byte()%4]

@@ -23,6 +23,7 @@ func whole(t *testing.T, o *outcome) (r struct {
 	CPU      map[string]costResult
 	Counters map[string]int
 	Notes    []string
+	Repeat   string
 }) {
 	require.NoError(t, json.Unmarshal(o.out.Bytes(), &r))
 	return r

@@ -283,3 +283,22 @@ func TestSizesAndSecondsAsFlags(t *testing.T) {
 		require.Error(t, new(Seconds).Set(text), text)
 	}
 }
+
+// Two of us repair losses by selective repeat, unless one does not want to.
+func TestSelectiveRepeatAmongOurselves(t *testing.T) {
+	for _, c := range []struct {
+		server, client func(*Options)
+		want           string
+	}{
+		{nil, nil, "selective"},
+		{func(o *Options) { o.GoBackN = true }, nil, "go-back-N"},
+		{nil, func(o *Options) { o.GoBackN = true }, "go-back-N"},
+		{func(o *Options) { o.Type = roce.UC }, func(o *Options) { o.Type = roce.UC }, ""},
+	} {
+		s, cl := contest(t, "write-bw", base(c.server), base(c.client))
+		require.NoError(t, s.err)
+		require.NoError(t, cl.err)
+		require.Equal(t, c.want, whole(t, s).Repeat)
+		require.Equal(t, c.want, whole(t, cl).Repeat)
+	}
+}
