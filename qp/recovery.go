@@ -9,6 +9,8 @@ package qp
 //	ack timeout        nothing came back for 4.096 us * 2^n    → the same, until retry_cnt is used up
 //	RNR NAK            the peer has no receive request         → wait as long as it says
 //
+// A retry goes back: the lost packet is sent again and all behind it. With selective repeat NAKs are for repeat.go.
+//
 // Retries count against retry_cnt (section 4.7) and reload with progress; probes are free and change nothing about when the ack
 // timeout ends the connection. They exist because the common timeout code 14 is 67 ms, an eternity for a path of 50 us. One packet is
 // enough to ask: a peer that is merely slow would only choke on the whole window. Even its answer proves no loss while more answers

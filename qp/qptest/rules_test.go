@@ -61,7 +61,7 @@ var rules = []struct {
 	{"7.4", "atomics: alignment, wrap, byte order", tests(TestFetchAddWraps, TestDuplicateAtomic, TestRefusals)},
 	{"7.5", "windows, LOCAL_INV, SEND_WITH_INV", tests(TestWindowAccess, TestBindErrors, TestLocalInvalidate, TestLocalAmongRetries, TestLocalInvalidateErrors, TestRemoteInvalidate,
 		TestRemoteInvalidateErrors, TestSendWithInvOnWire, TestDeregisteredUnderRead, TestDeregisteredUnderWrite)},
-	{"–", "selective repeat, by agreement", tests(TestSelectiveOne, TestSelectiveTwoHoles, TestSelectiveLostAgain, TestSelectiveLostNAK, TestSelectiveWindow, TestSelectiveTail,
+	{"–", "selective repeat, by agreement", tests(TestSelectiveOne, TestSelectiveAck, TestSelectiveTwoHoles, TestSelectiveLostAgain, TestSelectiveLostNAK, TestSelectiveWindow, TestSelectiveTail,
 		TestSelectiveDuplicates, TestSelectiveRNR, TestSelectiveReads, TestSelectiveTooFar, TestSelectiveGoBack, TestSelectiveBadReports, TestSelectiveRetries, TestSelectiveOff)},
 	{"1.7, 10", "marks, CNPs, rate", tests(TestCNP, TestRate, TestRateOfReplies, TestMarks, TestBottleneck)},
 	{"8.2", "multicast", tests(TestMulticast)},

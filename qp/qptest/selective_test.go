@@ -68,6 +68,25 @@ func TestSelectiveOne(t *testing.T) {
 	}
 }
 
+// TestSelectiveAck: the packet that fills a gap has all that is executed with it acknowledged, though nothing else asks.
+func TestSelectiveAck(t *testing.T) {
+	s, a, b := selectivePair(t)
+	s.Post(a, a.Write(0, 20*1024, b.Remote, 0))
+	s.Expect(a, Pkt(wire.RCWriteFirst, 1))
+	s.Drop(a, Pkt(wire.RCWriteMiddle, 2))
+	for psn := wire.PSN(3); psn <= 9; psn++ {
+		s.Expect(a, Pkt(wire.RCWriteMiddle, psn, AckReq(false)))
+	}
+	s.Expect(b, missing(2, 3))
+	for psn := wire.PSN(10); psn <= 19; psn++ {
+		s.Keep(a, Pkt(wire.RCWriteMiddle, psn))
+	}
+	s.Keep(a, Pkt(wire.RCWriteLast, 20))
+	s.Expect(a, Pkt(wire.RCWriteMiddle, 2))
+	s.Expect(b, ackAnd(9, 9))
+	s.Quiet()
+}
+
 // TestSelectiveTwoHoles: gaps are asked for one by one, and a NAK acknowledges nothing, since an older gap may be open.
 func TestSelectiveTwoHoles(t *testing.T) {
 	s, a, b := selectivePair(t)
