@@ -232,9 +232,7 @@ func (e *Engine) sendRepeat(now Time, q *QP, b *wire.Batch) verdict {
 		if q.State() == StateErr { // its memory is gone
 			return v
 		}
-		if v == sent && !q.req.held() {
-			g.next = q.req.psn
-		}
+		g.next = q.req.psn // the same if there was no room, or no memory any more
 	}
 	if g.next.Sub(g.to) >= 0 {
 		g.next, g.top = g.to, q.req.top

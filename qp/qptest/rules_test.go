@@ -62,7 +62,7 @@ var rules = []struct {
 	{"7.5", "windows, LOCAL_INV, SEND_WITH_INV", tests(TestWindowAccess, TestBindErrors, TestLocalInvalidate, TestLocalAmongRetries, TestLocalInvalidateErrors, TestRemoteInvalidate,
 		TestRemoteInvalidateErrors, TestSendWithInvOnWire, TestDeregisteredUnderRead, TestDeregisteredUnderWrite)},
 	{"–", "selective repeat, by agreement", tests(TestSelectiveOne, TestSelectiveAck, TestSelectiveTwoHoles, TestSelectiveLostAgain, TestSelectiveLostNAK, TestSelectiveWindow, TestSelectiveTail,
-		TestSelectiveDuplicates, TestSelectiveRNR, TestSelectiveReads, TestSelectiveTooFar, TestSelectiveGoBack, TestSelectiveBadReports, TestSelectiveRetries, TestSelectiveOff)},
+		TestSelectiveDuplicates, TestSelectiveRNR, TestSelectiveReads, TestSelectiveTooFar, TestSelectiveGoBack, TestSelectiveBadReports, TestSelectiveMemoryGone, TestSelectiveRetries, TestSelectiveOff)},
 	{"1.7, 10", "marks, CNPs, rate", tests(TestCNP, TestRate, TestRateOfReplies, TestMarks, TestBottleneck)},
 	{"8.2", "multicast", tests(TestMulticast)},
 	{"12.1", "notification: any, solicited", tests(TestArming)},

@@ -383,6 +383,31 @@ func TestSelectiveBadReports(t *testing.T) {
 	s.Quiet()
 }
 
+// TestSelectiveMemoryGone: a packet that cannot be made again, because its memory is gone, fails when its turn comes; what is missing
+// before it is repeated, once.
+func TestSelectiveMemoryGone(t *testing.T) {
+	s := NewScript(t)
+	s.Unchecked = true
+	a, p := s.Against(QPConfig{Selective: true}, 0)
+	gone := a.Node.NewRegion("gone", 100, 0x5000000, 0)
+	one := s.Post(a, a.Send(0, 10))
+	two := s.Post(a, qp.SendWR{Opcode: qp.WRSend, Flags: qp.SendSignaled, SGL: []qp.SGE{gone.SGE(0, 10)}})
+	three := s.Post(a, a.Send(0, 10))
+	s.Clear()
+	if err := a.Node.Memory.Deregister(gone.Region); err != nil {
+		t.Fatal(err)
+	}
+	p.Inject(Craft{Op: wire.RCAcknowledge, Syn: wire.SynNAKSeq, PSN: 1, MSN: 2})
+	s.Quiet()
+	p.Inject(Craft{Op: wire.RCAcknowledge, PSN: wire.PSNMask, MSN: 2})
+	s.Drop(a, Pkt(wire.RCSendOnly, 0))
+	s.Quiet()
+	p.Inject(Craft{Op: wire.RCAcknowledge, PSN: 0, MSN: 2})
+	s.Sent(a, one, qp.WCSuccess)
+	s.Sent(a, two, qp.WCLocProtErr)
+	s.Sent(a, three, qp.WCWRFlushErr)
+}
+
 // TestSelectiveRetries: losses of the same packet use up the retries, if they are as far apart as a peer's silence may be.
 func TestSelectiveRetries(t *testing.T) {
 	s := NewScript(t)
