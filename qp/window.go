@@ -12,8 +12,8 @@ package qp
 // and nothing queues, it grows → a loss (loss) takes it down to what the path holds, or to the share of the distance between
 // losses that may be lost.
 //
-// With selective repeat a loss costs a packet, and one more round trip in which the oldest packet stays unacknowledged. So the
-// window is not cut as long as losses are rare, and then to two round trips of the path.
+// With selective repeat a loss costs a packet, and what is known to have arrived behind it does not count (QP.inFlight). So the
+// window is not cut until so much is lost that a queue must be overflowing, and then to two round trips of the path.
 //
 // Rates are DCQCN's affair (rate.go). A queue pair that is held back by its rate is not held back by its window, so the window
 // rests; and marks come before losses, so the window is not what slows down a path that marks.
