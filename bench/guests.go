@@ -74,8 +74,17 @@ func guestCases(ports []string) (cases []Case) {
 			c := d.ours.on("guest/ours/"+port+"/", port)
 			cases = append(cases, d.inGuest(c, "ours"))
 		}
+		if strings.Contains(d.spoil, "loss") {
+			cases = append(cases, d.inGuest(d.ours.goingBack().on("guest/go-back-n/udp/", "udp"), "ours"))
+		}
 	}
 	return cases
+}
+
+// goingBack is the same test with losses repaired as rxe does, for what selective repeat brings.
+func (c perfCase) goingBack() perfCase {
+	c.brief, c.options = c.brief+", go-back-N", c.options+" --go-back-n"
+	return c
 }
 
 // byRxe is the duel's case for perftest on rxe.

@@ -209,7 +209,8 @@ func (r *Results) pictures() (all []picture) {
 		{"scale.svg", "Cost of a message by connected queue pairs", plot.Axes{X: "queue pairs", Y: "ns a message", LogX: true},
 			[]curve{{"goroce", "inside/scale/", ""}}},
 		{"loss.svg", "RC WRITE 64 KiB under loss, 100 us round trip, in the guest", plot.Axes{X: "loss, %", Y: "Gbit/s"},
-			[]curve{{"goroce udp", "guest/ours/udp/loss-", "%/64K"}, {"goroce packet", "guest/ours/packet/loss-", "%/64K"}, {"rxe", "guest/rxe/loss-", "%/64K"}}},
+			[]curve{{"goroce udp", "guest/ours/udp/loss-", "%/64K"}, {"goroce packet", "guest/ours/packet/loss-", "%/64K"},
+				{"goroce udp, go-back-N", "guest/go-back-n/udp/loss-", "%/64K"}, {"rxe", "guest/rxe/loss-", "%/64K"}}},
 	} {
 		if s := r.curves(p.series); len(s) > 0 {
 			all = append(all, picture{p.file, p.title, plot.Lines(p.title, p.axes, s)})
