@@ -74,7 +74,8 @@ func (r *Results) writeHead(b *bytes.Buffer) {
 	b.WriteString("- **Bottleneck** (cases fair/): two senders, a bridge and a receiver in a namespace each; the bridge's way to the receiver has a token\n" +
 		"  bucket of 1 Gbit/s, in front of which packets are marked as switches do (RED on the queue's length).\n")
 	if m.Guest != "" {
-		fmt.Fprintf(b, "- **Guest with rxe**: %s. Its speeds say nothing about hardware; both stacks ran in it, on one veth pair, in turn.\n", m.Guest)
+		fmt.Fprintf(b, "- **Guest with rxe**: %s. Its speeds say nothing about hardware; both stacks ran in it, on one veth pair, in turn.\n"+
+			"  Between our own ends losses are repaired by selective repeat, unless a case says go-back-N, which is what rxe does.\n", m.Guest)
 	}
 	if m.Rivals != "" {
 		fmt.Fprintf(b, "- **Competitors**: %s.\n", m.Rivals)
