@@ -226,16 +226,21 @@ func (e *Engine) HandlePosted(now Time) {
 		next := q.rungNext
 		q.rungNext = nil
 		q.rung.Store(false) // before the ring is read: a later post rings again
-		switch q.State() {
-		case StateRTS, StateSQD:
-			e.schedule(q, dueRequest)
-		case StateSQE:
-			e.flushSends(q)
-		case StateErr:
-			e.flushSends(q)
-			e.flushRecvs(q)
-		}
+		e.Posted(q)
 		q = next
+	}
+}
+
+// Posted looks at one queue pair that was posted to: for a caller that posts while it drives the engine, and needs no doorbell.
+func (e *Engine) Posted(q *QP) {
+	switch q.State() {
+	case StateRTS, StateSQD:
+		e.schedule(q, dueRequest)
+	case StateSQE:
+		e.flushSends(q)
+	case StateErr:
+		e.flushSends(q)
+		e.flushRecvs(q)
 	}
 }
 

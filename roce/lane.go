@@ -251,9 +251,13 @@ func (l *lane) trusting() bool { return l.trust.earned() && !l.onDuty.Load() }
 // posted sees to it that the n requests posted to q are sent: all that takes is the second half of a turn. If somebody else
 // has the turn, release makes them look.
 func (l *lane) posted(q *qp.QP, n int) {
-	l.engine.Ring(q)
-	if l.trust.postHeld(n) || !l.turns.tryLock() {
-		return
+	if l.trust.hold.Load() || !l.turns.tryLock() {
+		l.engine.Ring(q)
+		if l.trust.postHeld(n) || !l.turns.tryLock() {
+			return
+		}
+	} else { // nobody else is at it: no bell is needed
+		l.engine.Posted(q)
 	}
 	t := now()
 	l.trust.returns(t)
