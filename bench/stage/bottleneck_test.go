@@ -78,8 +78,9 @@ func TestBottleneck(t *testing.T) {
 	b.send(t, 1, 100, 2)
 	long := b.read(t)
 	// With those before, 110 datagrams of 1042 bytes are in a queue that marks all from the 40th on: 71, and a few less if the test was
-	// interrupted for seconds. Before the 40th, this queue is too slow for the marker's arithmetic to mark any.
-	if n := long.Marked; n < 60 || n > 71 || long.Drops != 0 || long.Unmarkable != 0 || long.Backlog < slowQueue.MarkAll {
+	// interrupted for seconds. Before the 40th, this queue is too slow for the marker's arithmetic to mark any. A few small packets may
+	// be the kernel's own: it looks for neighbours and routers by IPv6.
+	if n := long.Marked; n < 60 || n > 75 || long.Drops != 0 || long.Unmarkable > 10 || long.Backlog < slowQueue.MarkAll {
 		t.Errorf("a long queue: %+v", long)
 	}
 	b.send(t, 1, 400, 0)
