@@ -2,34 +2,17 @@ package oob
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
-	"net"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-)
 
-// freePort is a TCP port that nobody listens on. It is none of those that the kernel gives to sockets which ask for none (32768 and
-// up): one of another process would take it before somebody listens here.
-func freePort(t *testing.T) (port int) {
-	var err error
-	for range 100 {
-		port = 10000 + rand.IntN(20000)
-		var l net.Listener
-		if l, err = net.Listen("tcp", fmt.Sprintf(":%d", port)); err == nil {
-			l.Close()
-			break
-		}
-	}
-	require.NoError(t, err)
-	return port
-}
+	"github.com/goroce/goroce/cmd/roce/internal/oob/oobtest"
+)
 
 // pair returns both ends of a connection. Dial is repeated because Accept says nothing when it starts to listen.
 func pair(t *testing.T, ctx context.Context) (server, client *Conn) {
-	port := freePort(t)
+	port := oobtest.FreePort(t)
 	got := make(chan *Conn, 1)
 	go func() {
 		c, err := Accept(ctx, port)
@@ -77,7 +60,7 @@ func TestWatchSeesThePeerLeave(t *testing.T) {
 func TestCancelEndsEveryWait(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s, _ := pair(t, ctx)
-	port := freePort(t)
+	port := oobtest.FreePort(t)
 	ended := make(chan error, 2)
 	go func() { ended <- s.Recv(make([]byte, 1)) }()
 	go func() { _, err := Accept(ctx, port); ended <- err }()
@@ -88,7 +71,7 @@ func TestCancelEndsEveryWait(t *testing.T) {
 }
 
 func TestDialSaysWhatToTry(t *testing.T) {
-	_, err := Dial(t.Context(), "127.0.0.1", freePort(t))
+	_, err := Dial(t.Context(), "127.0.0.1", oobtest.FreePort(t))
 	require.ErrorContains(t, err, "is its end running")
 }
 

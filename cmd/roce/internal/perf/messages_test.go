@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goroce/goroce/cmd/roce/internal/oob/oobtest"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -35,7 +36,7 @@ func FuzzParseKey(f *testing.F) {
 
 // links returns the two ends of an out-of-band connection.
 func links(t *testing.T) (server, client *link) {
-	port := freePort(t)
+	port := oobtest.FreePort(t)
 	got := make(chan *link)
 	go func() {
 		s, err := meet(t.Context(), "", port)

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/cmd/roce/internal/oob/oobtest"
 )
 
 // whole reads all that an end printed as JSON.
@@ -273,7 +275,7 @@ func TestCancelEndsATest(t *testing.T) {
 	why := errors.New("the user has seen enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	server, client := base(nil), base(func(o *Options) { o.Iters = 1 << 30; o.Size = 8 })
-	server.Port = freePort(t)
+	server.Port = oobtest.FreePort(t)
 	client.Port, client.Host = server.Port, "127.0.0.1"
 	var live screen
 	client.Live, client.LiveEvery = writerFunc(func(b []byte) (int, error) {

@@ -5,32 +5,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goroce/goroce/cmd/roce/internal/oob/oobtest"
 	"github.com/goroce/goroce/roce"
 )
-
-// freePort is a TCP port that nobody listens on. It is none of those that the kernel gives to sockets which ask for none (32768 and
-// up): one of another process would take it before somebody listens here.
-func freePort(t *testing.T) (port int) {
-	var err error
-	for range 100 {
-		port = 10000 + rand.IntN(20000)
-		var l net.Listener
-		if l, err = net.Listen("tcp", fmt.Sprintf(":%d", port)); err == nil {
-			l.Close()
-			break
-		}
-	}
-	require.NoError(t, err)
-	return port
-}
 
 // outcome is how an end ended.
 type outcome struct {
@@ -44,7 +27,7 @@ func contest(t *testing.T, test string, server, client Options) (s, c *outcome) 
 	require.True(t, ok)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // only ends what would hang
 	defer cancel()
-	server.Port = freePort(t)
+	server.Port = oobtest.FreePort(t)
 	client.Port, client.Host = server.Port, "127.0.0.1"
 	s, c = &outcome{}, &outcome{}
 	ended := make(chan struct{})
@@ -188,7 +171,7 @@ func TestPeerLeaves(t *testing.T) {
 		for _, test := range []string{"write-bw", "send-bw", "send-lat"} {
 			t.Run(fmt.Sprintf("%s after %d rounds", test, rounds), func(t *testing.T) {
 				tt, _ := Find(test)
-				port := freePort(t)
+				port := oobtest.FreePort(t)
 				ended := make(chan error)
 				go func() {
 					o := base(nil)
@@ -231,7 +214,7 @@ func TestCancelEndsEveryWait(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		o := base(nil)
-		o.Port = freePort(t)
+		o.Port = oobtest.FreePort(t)
 		go func() { ended <- Run(ctx, &bytes.Buffer{}, tt, o) }()
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)

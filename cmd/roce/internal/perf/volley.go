@@ -70,7 +70,6 @@ func (r *rig) newVolley(size int) *volley {
 	default:
 		v.arrived = func(i int) bool { return v.done > i }
 	}
-	// The answer is here: whether our own message has been acknowledged meanwhile need not be waited for, up to a message.
 	// The answer is here: nobody waits for the acknowledgement of what it answers, but now and then for all of them.
 	v.ready = func() bool { return v.arrived(v.round) && v.posted-v.done < unacked }
 	v.eat = v.take

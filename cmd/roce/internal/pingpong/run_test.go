@@ -3,9 +3,6 @@ package pingpong
 import (
 	"bytes"
 	"context"
-	"fmt"
-	"math/rand/v2"
-	"net"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,24 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goroce/goroce/cmd/roce/internal/oob"
+	"github.com/goroce/goroce/cmd/roce/internal/oob/oobtest"
 	"github.com/goroce/goroce/roce"
 )
-
-// freePort is a TCP port that nobody listens on. It is none of those that the kernel gives to sockets which ask for none (32768 and
-// up): one of another process would take it before somebody listens here.
-func freePort(t *testing.T) (port int) {
-	var err error
-	for range 100 {
-		port = 10000 + rand.IntN(20000)
-		var l net.Listener
-		if l, err = net.Listen("tcp", fmt.Sprintf(":%d", port)); err == nil {
-			l.Close()
-			break
-		}
-	}
-	require.NoError(t, err)
-	return port
-}
 
 // slow is the code of an ack timeout of a second: the machine that runs the tests may be busy with others.
 const slow = 18
@@ -48,7 +30,7 @@ func base(change func(*Options)) Options {
 func match(t *testing.T, server, client Options) (s, c string, serr, cerr error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // only ends what would hang
 	defer cancel()
-	server.Port = freePort(t)
+	server.Port = oobtest.FreePort(t)
 	client.Port, client.Host = server.Port, "127.0.0.1"
 	var sout, cout bytes.Buffer
 	ended := make(chan struct{})
@@ -115,7 +97,7 @@ func TestCheckFindsWrongBytes(t *testing.T) {
 
 // A peer that never sends is an error, in the time that was set.
 func TestSilentPeer(t *testing.T) {
-	port := freePort(t)
+	port := oobtest.FreePort(t)
 	ended := make(chan error)
 	go func() {
 		ended <- Run(t.Context(), &bytes.Buffer{}, base(func(o *Options) { o.Port, o.Stall = port, 300*time.Millisecond }))
