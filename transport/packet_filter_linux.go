@@ -6,7 +6,8 @@
 //	IP, UDP, port 4791, no fragment   (and IHL 5: RoCEv2 has no IP options)
 //	our address, or a group joined
 //
-// Offsets count from the IP header (SKF_NET_OFF), wherever that is.
+// Offsets count from the Ethernet header, which a packet socket is shown: counted from the IP header (SKF_NET_OFF) each load would
+// be a call of a function. The kernel has taken a VLAN tag out by then, so the IP header has one place.
 
 package transport
 
@@ -25,7 +26,6 @@ const (
 	skfPktType   = skfAD + 4
 	skfVLANTag   = skfAD + 44
 	skfVLANThere = skfAD + 48
-	skfNet       = -0x100000 // SKF_NET_OFF
 )
 
 // maxFilterGroups is how many groups the filter tells apart; with more it lets all multicast to our port through. Jumps
@@ -101,23 +101,23 @@ func packetFilter(addr wire.GID, groups []wire.GID) []unix.SockFilter {
 	p.refuse(bpfWord, skfVLANTag, 0xfff)
 	if addr.Is4() {
 		p.require(bpfWord, skfProtocol, unix.ETH_P_IP)
-		p.require(bpfByte, skfNet, 0x45)
-		p.require(bpfByte, skfNet+9, unix.IPPROTO_UDP)
-		p.refuse(bpfHalf, skfNet+6, 0x3fff) // more fragments, and the offset
-		p.require(bpfHalf, skfNet+22, wire.UDPPort)
+		p.require(bpfByte, etherLen, 0x45)
+		p.require(bpfByte, etherLen+9, unix.IPPROTO_UDP)
+		p.refuse(bpfHalf, etherLen+6, 0x3fff) // more fragments, and the offset
+		p.require(bpfHalf, etherLen+22, wire.UDPPort)
 	} else {
 		p.require(bpfWord, skfProtocol, unix.ETH_P_IPV6)
-		p.require(bpfByte, skfNet+6, unix.IPPROTO_UDP)
-		p.require(bpfHalf, skfNet+42, wire.UDPPort)
+		p.require(bpfByte, etherLen+6, unix.IPPROTO_UDP)
+		p.require(bpfHalf, etherLen+42, wire.UDPPort)
 	}
 	p.acceptDestinations(addr, groups)
 	return p.finish()
 }
 
 func (p *bpf) acceptDestinations(addr wire.GID, groups []wire.GID) {
-	at := skfNet + 24
+	at := etherLen + 24
 	if addr.Is4() {
-		at = skfNet + 16
+		at = etherLen + 16
 	}
 	p.acceptAddress(addr, at)
 	if len(groups) <= maxFilterGroups {

@@ -36,7 +36,7 @@ func (p *packetPort) steer() error {
 }
 
 // laneOfPacket is the program: the low bits of BTH.DestQP in any packet of the interface. What is too short for that is not
-// ours, and goes to lane 0, which refuses it.
+// ours, and goes to lane 0, which refuses it. Steering comes before the Ethernet header is put back in front.
 func laneOfPacket(ip4 bool, lanes int) []unix.SockFilter {
 	bth := skfNet + wire.Head6Len
 	if ip4 {
@@ -48,6 +48,9 @@ func laneOfPacket(ip4 bool, lanes int) []unix.SockFilter {
 	p.add(unix.BPF_RET|unix.BPF_A, 0, 0, 0)
 	return p.code
 }
+
+// skfNet is where a filter finds the IP header (SKF_NET_OFF in linux/filter.h).
+const skfNet = -0x100000
 
 func (p *packetPort) noFanout(err error) error {
 	return p.fail(fmt.Sprintf("this kernel can not steer packets to %d lanes (PACKET_FANOUT_CBPF): open one lane, or udp:%v", len(p.lanes), p.addr), err)
