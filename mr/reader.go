@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// Reader marks the turns of one lane. Enter and Exit are called by the goroutine that has the lane's turn.
+// Reader marks the turns of one lane. Since turns exclude each other, it can be the lock that they are taken under, too:
+// TryEnter. That saves each turn a lock of its own, two locked instructions of some 5 ns each.
 type Reader struct {
 	_     [64]byte // a cache line of its own: every turn writes here
 	turns atomic.Uint64
@@ -32,8 +33,18 @@ func (t *Table) NewReader() *Reader {
 }
 
 // Enter begins a turn: until Exit, spans that the table hands out stay valid. Turns do not nest and should be short,
-// since Deregister waits for them.
+// since Deregister waits for them. It is for a lane that one goroutine at a time drives anyway.
 func (r *Reader) Enter() { r.turns.Add(1) }
+
+// TryEnter begins a turn unless one is in progress: then it returns false. Any goroutine may call it. Whoever gets false can
+// rely on an Exit to come, after which everything is seen that the caller had stored before, if it is loaded by sync/atomic.
+func (r *Reader) TryEnter() bool {
+	n := r.turns.Load()
+	return n%2 == 0 && r.turns.CompareAndSwap(n, n+1)
+}
+
+// Inside tells whether a turn is in progress.
+func (r *Reader) Inside() bool { return r.turns.Load()%2 != 0 }
 
 // Exit ends the turn. Spans from before must not be used any more.
 func (r *Reader) Exit() { r.turns.Add(1) }

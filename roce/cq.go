@@ -27,8 +27,7 @@ type CQ struct {
 	spin    atomic.Int64            // ns that Wait polls before it sleeps; adapts
 	pairs   []int                   // [i]: how many queue pairs of dev.lanes[i] complete here; under dev.mu
 
-	empty atomic.Uint32 // empty polls in a row
-	other atomic.Bool   // a poller has to look beyond the rings: kept is not empty, or the queue is closed
+	other atomic.Bool // a poller has to look beyond the rings: kept is not empty, or the queue is closed
 
 	mu     sync.Mutex // the consumer side: one poller at a time
 	first  int        // the ring that the next poll looks at first
@@ -39,7 +38,7 @@ type CQ struct {
 const (
 	// maxSpin is how long Wait polls at most before it arms and sleeps: about what going to sleep and waking up costs.
 	maxSpin = 50 * time.Microsecond
-	// yieldEvery is after how many empty polls in a row a poller lets other goroutines run: more pollers than processors
+	// yieldEvery is after how many polls in vain a poller lets other goroutines run: more pollers than processors
 	// would otherwise wait for each other's time slices of 10 ms.
 	yieldEvery = 64
 )
@@ -103,14 +102,17 @@ func (c *CQ) Poll(wcs []WC) (int, error) {
 			return n, err
 		}
 	}
+	rest := false
 	for _, l := range *c.drives.Load() {
-		l.poll(c, !c.armed.Load())
+		rest = l.poll(c, !c.armed.Load()) || rest
 	}
-	if c.idle() {
+	if !c.idle() {
+		return c.take(wcs)
+	}
+	if rest {
 		c.rest()
-		return 0, nil
 	}
-	return c.take(wcs)
+	return 0, nil
 }
 
 // idle says, without the lock, that there is nothing to take and nothing to report.
@@ -149,7 +151,6 @@ func (c *CQ) take(wcs []WC) (n int, err error) {
 	}
 	switch {
 	case n > 0:
-		c.empty.Store(0)
 	case c.closed:
 		err = c.dev.fail("Poll", fmt.Errorf("CQ: %w", ErrClosed))
 	default:
@@ -176,13 +177,11 @@ func (c *CQ) overrun() error {
 	return nil
 }
 
-// rest lets other goroutines run now and then, and other lanes: what this poller waits for may have strayed there, and their
-// background may be waiting for a processor.
+// rest lets other goroutines run, and other lanes: what this poller waits for may have strayed there, and their background may
+// be waiting for a processor.
 func (c *CQ) rest() {
-	if c.empty.Add(1)%yieldEvery == 0 {
-		c.dev.helpLanes()
-		runtime.Gosched()
-	}
+	c.dev.helpLanes()
+	runtime.Gosched()
 }
 
 // ReqNotify arms the queue (ibv_req_notify_cq): the next completion, or with solicitedOnly the next one that its sender

@@ -17,7 +17,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/wire"
@@ -37,6 +36,9 @@ const (
 
 	// claimLife is how long after its last poll an application is believed to poll on. Then the background takes over.
 	claimLife = 50 * time.Microsecond
+	// maxGlances is how many polls may do without the clock, and glanceTime how long they may take together for that.
+	maxGlances = 7
+	glanceTime = qp.Time(3 * time.Microsecond)
 	// minStandby and maxStandby bound how often the background looks whether the application is still polling, if nobody tells
 	// it: the longer the application has been at it, the rarer, as each look takes microseconds from a processor that the
 	// application or its peer may be polling on.
@@ -64,13 +66,12 @@ type lane struct {
 	index  int
 	port   transport.Port
 	engine *qp.Engine
-	reader *mr.Reader
 	mail   *mailbox // what arrived on other lanes for this one; nil if there are none
 
 	pairs   int          // queue pairs; under dev.mu
 	members atomic.Int32 // attachments of its queue pairs to multicast groups
 
-	turns turnLock
+	turns turnLock // a turn has it, and with it the memory
 	// under the turn lock
 	rx       [rxBatch]wire.Frame
 	tx       *wire.Batch // sealed frames that the port has not taken yet
@@ -78,16 +79,20 @@ type lane struct {
 	horizon  qp.Time     // the latest deadline there was
 	rang     bool        // the turn woke somebody
 	burst    int         // frames of the first send of the last turn that had any
+	polled   qp.Time     // when an application last polled, as far as the clock was read
+	glances  int         // polls that need not read the clock, see glance
+	vain     uint32      // polls since one that found completions
 	failed   bool        // the port's last call returned an error
 	closed   bool
 	count    LaneStats
 
 	trust   trust
-	visited atomic.Bool  // an application polled since the last turn, and found what it wanted without one
-	claimed atomic.Int64 // when an application last polled; 0 says that none does
-	onDuty  atomic.Bool  // the background watches the port, or will at once
-	standby *alarm       // what the background sleeps on while an application polls
-	asleep  atomic.Int64 // the background sleeps in port.Wait until then at the latest; 0 when it is awake
+	crowd   atomic.Uint32 // polls that met somebody else's turn
+	visited atomic.Bool   // an application polled since the last turn, and found what it wanted without one
+	claimed atomic.Int64  // when an application last polled; 0 says that none does
+	onDuty  atomic.Bool   // the background watches the port, or will at once
+	standby *alarm        // what the background sleeps on while an application polls
+	asleep  atomic.Int64  // the background sleeps in port.Wait until then at the latest; 0 when it is awake
 	closing atomic.Bool
 	done    chan struct{} // closed when the background has ended; nil without background
 }
@@ -98,7 +103,7 @@ func newLane(d *Device, index, lanes int, port transport.Port) *lane {
 	l.engine = qp.NewEngine(qp.Config{Memory: d.mem, Rand: random.Uint64, GIDs: d.info.GIDs, SrcPort: info.SrcPort,
 		MaxMTU: MTU4096, Lane: uint8(index), LaneBits: laneBits(lanes), EvenPackets: info.MaxRun > 1, Window: d.cfg.Window,
 		Congestion: d.congestion(), ECN: !d.cfg.NoECN})
-	l.reader = d.mem.NewReader()
+	l.turns.reader = d.mem.NewReader()
 	l.tx = wire.NewBatch(txBatch, txSpace/txBatch)
 	l.tx.MaxRun(info.MaxRun)
 	if lanes > 1 {
@@ -109,17 +114,17 @@ func newLane(d *Device, index, lanes int, port transport.Port) *lane {
 
 // turn does what there is to do now, within bounds, and reports whether there may be more. The caller has the turn lock.
 func (l *lane) turn(t qp.Time) (busy bool) {
-	l.reader.Enter()
-	n := l.input(t)
+	n := l.input(t, l.receive())
 	more := l.output(t) || n >= rxBatch
 	l.finish(t, more)
 	return n > 0 || more
 }
 
-// input handles what has arrived and what time has brought, and publishes the completions that come of it.
-func (l *lane) input(t qp.Time) (frames int) {
-	frames = l.receive()
-	own := l.rx[:frames]
+// input handles the frames received and what time has brought, and publishes the completions that come of it. It returns how many
+// frames there were, those from other lanes among them.
+func (l *lane) input(t qp.Time, received int) (frames int) {
+	frames = received
+	own := l.rx[:received]
 	if l.mail != nil {
 		own = l.keepOwn(own)
 		frames += l.openMail(t)
@@ -139,9 +144,9 @@ func (l *lane) output(t qp.Time) (more bool) {
 // finish publishes what remains, tells who sleeps, and notes when the next turn is due.
 func (l *lane) finish(t qp.Time, more bool) {
 	l.engine.Flush()
-	l.reader.Exit()
 	l.publish()
 	l.count.Turns++
+	l.glances = 0
 	l.deadline = l.engine.PollTimeout()
 	switch {
 	case more:
@@ -213,26 +218,33 @@ func (l *lane) publish() {
 }
 
 // poll is a turn of an application that found its completion queue c empty. If somebody else is taking one, that will do.
-// claim says that the application is going to poll again soon.
-func (l *lane) poll(c *CQ, claim bool) {
-	t := now()
-	if claim && t-qp.Time(l.claimed.Load()) > qp.Time(claimLife)/8 { // also if the background has the turn: it is to go
-		l.claimed.Store(int64(t))
-	}
+// claim says that the application is going to poll again soon. rest says that it has come in vain so often that others should
+// have the processor for a moment.
+func (l *lane) poll(c *CQ, claim bool) (rest bool) {
 	if !l.turns.tryLock() {
-		return
+		l.claim(now(), claim) // if the background has the turn, it is to go
+		return l.crowd.Add(1)%yieldEvery == 0
 	}
+	posts, frames := l.engine.DoorbellPending(), 0 // posts that were held: they go before we look at what has arrived
+	if !posts {
+		if frames = l.receive(); frames == 0 && l.quiet() {
+			return l.inVain()
+		}
+	}
+	t := now()
+	l.claim(t, claim)
 	l.trust.returns(t)
 	if l.visited.Load() {
 		l.visited.Store(false)
 	}
-	l.reader.Enter()
-	if l.engine.DoorbellPending() { // posts that were held: before we look at what has arrived
+	if posts {
 		l.output(t)
+		frames = l.receive()
 	}
-	more := l.input(t) >= rxBatch
+	more := l.input(t, frames) >= rxBatch
 	postpone := false
 	if found := c.lanes[l.index].Len() > 0; found {
+		l.vain = 0
 		l.trust.leaves(t)
 		postpone = claim && l.trusting()
 	}
@@ -241,7 +253,41 @@ func (l *lane) poll(c *CQ, claim bool) {
 	}
 	l.finish(t, postpone || l.output(t) || more)
 	l.trust.holds(claim && l.trusting() && l.burst >= severalPackets)
+	l.glance(t)
+	return l.inVain()
+}
+
+// inVain ends a poll, which may have been one in vain.
+func (l *lane) inVain() (rest bool) {
+	l.vain++
+	rest = l.vain%yieldEvery == 0
 	l.release()
+	return rest
+}
+
+// claim says, with every few polls, that an application is at it.
+func (l *lane) claim(t qp.Time, claim bool) {
+	if claim && t-qp.Time(l.claimed.Load()) > qp.Time(claimLife)/8 {
+		l.claimed.Store(int64(t))
+	}
+}
+
+// glance allows an application that polls without a pause some polls that only look whether frames are there, if nothing else
+// can be due meanwhile: reading the clock is a third of what an empty poll costs, and what it finds is seen that much later.
+func (l *lane) glance(t qp.Time) {
+	if t-l.polled < glanceTime && l.deadline-t > glanceTime {
+		l.glances = maxGlances
+	}
+	l.polled = t
+}
+
+// quiet tells whether a poll that found no frames can leave it at that.
+func (l *lane) quiet() bool {
+	if l.glances == 0 || l.trust.left != 0 || l.tx.Len() > 0 || l.failed || l.mail.waiting() || !l.engine.Idle() {
+		return false
+	}
+	l.glances--
+	return true
 }
 
 // trusting tells whether the application can be relied on to call again at once. While the background is on duty it would
@@ -291,7 +337,6 @@ func (l *lane) relieve(t qp.Time) {
 
 // send is the second half of a turn.
 func (l *lane) send(t qp.Time) {
-	l.reader.Enter()
 	l.finish(t, l.output(t))
 }
 
@@ -349,7 +394,7 @@ func (l *lane) unclaim() {
 // inUse tells whether an application is polling the lane, however long its present turn takes.
 func (l *lane) inUse() bool {
 	at := l.claimed.Load()
-	return at != 0 && (l.turns.held.Load() || now()-qp.Time(at) < qp.Time(claimLife))
+	return at != 0 && (l.turns.held() || now()-qp.Time(at) < qp.Time(claimLife))
 }
 
 // start starts the background.
@@ -452,7 +497,7 @@ func (l *lane) close() error {
 	l.deadline = qp.Never
 	err := l.port.Close()
 	l.turns.unlock()
-	l.reader.Close()
+	l.turns.reader.Close()
 	return err
 }
 
