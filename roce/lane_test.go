@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/wire"
@@ -150,8 +151,11 @@ func TestHeldDatagramsAreSent(t *testing.T) {
 			}
 			must(t, a.qp.PostSend(send, send, send))
 			posted += 3
-			for a.dev.lanes[0].port.Stats().SendFrames != posted { // without a poll
-				runtime.Gosched()
+			l := a.dev.lanes[0]
+			for sent := uint64(0); sent != posted; runtime.Gosched() { // without a poll, and without Device.Stats, which would send
+				l.turns.lock()
+				sent = l.port.Stats().SendFrames
+				l.turns.unlock()
 			}
 			for range 3 {
 				a.wait()
@@ -202,7 +206,7 @@ func TestTrust(t *testing.T) {
 
 // TestTurnLock: the lock excludes, and who waits for it gets it although others try all the time.
 func TestTurnLock(t *testing.T) {
-	var l turnLock
+	l := turnLock{reader: mr.NewTable(random.Uint64).NewReader()}
 	var all sync.WaitGroup
 	var stop atomic.Bool
 	inside := 0

@@ -143,7 +143,7 @@ func (d *Device) QueryPort() PortAttr {
 	if !d.closed {
 		info = d.lanes[0].port.Info()
 		for _, l := range d.lanes {
-			e := l.engineStats()
+			e := l.stats().Engine
 			s.Drops[wire.DropPKey] += e.Drops[wire.DropPKey]
 			s.Drops[wire.DropQKey] += e.Drops[wire.DropQKey]
 		}

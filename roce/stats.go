@@ -43,18 +43,15 @@ func (d *Device) LaneStats() []Stats {
 	defer d.mu.Unlock()
 	list := make([]Stats, len(d.lanes))
 	for i, l := range d.lanes {
-		list[i] = Stats{Engine: l.engineStats(), Port: l.port.Stats()}
-		l.turns.lock()
-		list[i].Lane = l.count
-		l.release()
+		list[i] = l.stats()
 	}
 	return list
 }
 
-func (l *lane) engineStats() qp.Stats {
+func (l *lane) stats() Stats {
 	l.turns.lock()
 	defer l.release()
-	return l.engine.Stats()
+	return Stats{Engine: l.engine.Stats(), Port: l.port.Stats(), Lane: l.count}
 }
 
 // add adds counters, whatever there are, to others of the same type. Of texts, the last one that says something stays.

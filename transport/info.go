@@ -88,22 +88,23 @@ type Stats struct {
 	Wakes                 uint64 // system calls made to wake a sleeper
 }
 
-// counters is Stats as the port counts: added to once per batch, read from anywhere.
+// counters is Stats as the port counts. What is counted with every packet is the turn's own, without the 5 ns of a locked
+// instruction each; the rest may be added to from anywhere.
 type counters struct {
-	recvFrames, recvBytes, recvBatches, recvRuns, recvOverflow, recvBad, recvCopied atomic.Uint64
-	sendFrames, sendBytes, sendBatches, sendRuns, sendResealed, sendBlocked         atomic.Uint64
-	sendTooLong, sendUnreachable, sendRefused, wakes                                atomic.Uint64
-	lastSendError                                                                   atomic.Pointer[error]
+	recvFrames, recvBytes, recvBatches, recvRuns, recvCopied      uint64
+	sendFrames, sendBytes, sendBatches, sendRuns, sendResealed    uint64
+	recvOverflow, recvBad                                         atomic.Uint64
+	sendBlocked, sendTooLong, sendUnreachable, sendRefused, wakes atomic.Uint64
+	lastSendError                                                 atomic.Pointer[error]
 }
 
 func (c *counters) stats() Stats {
 	s := Stats{
-		RecvFrames: c.recvFrames.Load(), RecvBytes: c.recvBytes.Load(), RecvBatches: c.recvBatches.Load(),
-		RecvRuns: c.recvRuns.Load(), RecvOverflow: c.recvOverflow.Load(), RecvBad: c.recvBad.Load(), RecvCopied: c.recvCopied.Load(),
-		SendFrames: c.sendFrames.Load(), SendBytes: c.sendBytes.Load(), SendBatches: c.sendBatches.Load(),
-		SendRuns: c.sendRuns.Load(), SendResealed: c.sendResealed.Load(), SendBlocked: c.sendBlocked.Load(),
-		SendTooLong: c.sendTooLong.Load(), SendUnreachable: c.sendUnreachable.Load(), SendRefused: c.sendRefused.Load(),
-		Wakes: c.wakes.Load(),
+		RecvFrames: c.recvFrames, RecvBytes: c.recvBytes, RecvBatches: c.recvBatches, RecvRuns: c.recvRuns, RecvCopied: c.recvCopied,
+		RecvOverflow: c.recvOverflow.Load(), RecvBad: c.recvBad.Load(),
+		SendFrames: c.sendFrames, SendBytes: c.sendBytes, SendBatches: c.sendBatches, SendRuns: c.sendRuns, SendResealed: c.sendResealed,
+		SendBlocked: c.sendBlocked.Load(), SendTooLong: c.sendTooLong.Load(), SendUnreachable: c.sendUnreachable.Load(),
+		SendRefused: c.sendRefused.Load(), Wakes: c.wakes.Load(),
 	}
 	if err := c.lastSendError.Load(); err != nil {
 		s.LastSendError = (*err).Error()
@@ -120,9 +121,9 @@ func (c *counters) received(frames []wire.Frame) {
 	for i := range frames {
 		bytes += len(frames[i].Body)
 	}
-	c.recvBatches.Add(1)
-	c.recvFrames.Add(uint64(len(frames)))
-	c.recvBytes.Add(uint64(bytes))
+	c.recvBatches++
+	c.recvFrames += uint64(len(frames))
+	c.recvBytes += uint64(bytes)
 }
 
 // sent counts what one Send handed over.
@@ -130,7 +131,7 @@ func (c *counters) sent(frames, bytes int) {
 	if frames == 0 {
 		return
 	}
-	c.sendBatches.Add(1)
-	c.sendFrames.Add(uint64(frames))
-	c.sendBytes.Add(uint64(bytes))
+	c.sendBatches++
+	c.sendFrames += uint64(frames)
+	c.sendBytes += uint64(bytes)
 }

@@ -42,10 +42,8 @@ func (p *packetPort) Recv(frames []wire.Frame) (n int, err error) {
 		p.recvBad.Add(r.bad)
 		r.bad = 0
 	}
-	if r.runs > 0 {
-		p.recvRuns.Add(r.runs)
-		r.runs = 0
-	}
+	p.recvRuns += r.runs
+	r.runs = 0
 	return n, nil
 }
 

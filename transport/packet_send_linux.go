@@ -86,9 +86,7 @@ func (p *packetPort) Send(b *wire.Batch) (sent int, err error) {
 	var went tally
 	sent, short, err := p.send.send(b, &went)
 	p.sent(went.frames, went.bytes)
-	if went.runs > 0 {
-		p.sendRuns.Add(uint64(went.runs))
-	}
+	p.sendRuns += uint64(went.runs)
 	if short != nothing {
 		p.sendBlocked.Add(1)
 	}

@@ -31,7 +31,7 @@ import (
 // Port is packet I/O in batches for one lane.
 //
 // Recv and Send are called by one goroutine at a time, the one that has the lane's turn. Wait is called by one goroutine
-// at a time too, which may be another one, concurrently with Recv and Send. Wake, Info and Stats may be called from
+// at a time too, which may be another one, concurrently with Recv and Send. Wake and Info may be called from
 // anywhere. Close comes last: no Recv, Send or Wait may be running or follow; Wake may.
 type Port interface {
 	// Recv fills frames with packets that have arrived and returns how many, at once; 0 means nothing is there. The
@@ -54,7 +54,7 @@ type Port interface {
 	// Info describes the port as it is now. It asks the operating system for the state of the link: not for each turn.
 	Info() Info
 
-	// Stats returns the counters.
+	// Stats returns the counters. Who has the turn calls it, as Recv and Send.
 	Stats() Stats
 
 	Close() error

@@ -111,10 +111,8 @@ func (r *udpReceiver) report(c *counters) {
 		c.recvBad.Add(r.bad)
 		r.bad = 0
 	}
-	if r.runs > 0 {
-		c.recvRuns.Add(r.runs)
-		r.runs = 0
-	}
+	c.recvRuns += r.runs
+	r.runs = 0
 }
 
 func (r *udpReceiver) recv(frames []wire.Frame) (n int, err error) {

@@ -103,9 +103,7 @@ func (p *udpPort) Send(b *wire.Batch) (sent int, err error) {
 
 func (p *udpPort) countSent(frames, bytes, runs int) {
 	p.sent(frames, bytes)
-	if runs > 0 {
-		p.sendRuns.Add(uint64(runs))
-	}
+	p.sendRuns += uint64(runs)
 }
 
 // lay prepares messages for frames[at:] and returns how many.
@@ -249,7 +247,7 @@ func (s *udpSender) renumber(f *wire.Frame) {
 		h.SetIdentification(0)
 		h.UpdateChecksum()
 		wire.Seal(f)
-		s.port.sendResealed.Add(1)
+		s.port.sendResealed++
 	}
 }
 

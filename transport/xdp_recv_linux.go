@@ -64,10 +64,8 @@ func (r *xdpReceiver) report(c *counters) {
 		c.recvBad.Add(r.bad)
 		r.bad = 0
 	}
-	if r.copied > 0 {
-		c.recvCopied.Add(r.copied)
-		r.copied = 0
-	}
+	c.recvCopied += r.copied
+	r.copied = 0
 }
 
 // giveBack returns the chunks of the frames that were lent.
