@@ -187,7 +187,7 @@ func (e *Engine) admit(q *QP, p *wire.Packet) wire.DropReason {
 		}
 		return wire.DropNone
 	}
-	if p.Frame.Src() != q.path.Dst || p.Frame.Dst() != q.path.Src {
+	if !p.Frame.From(&q.path.Dst) || !p.Frame.To(&q.path.Src) {
 		return wire.DropAddress
 	}
 	return wire.DropNone
@@ -210,7 +210,7 @@ func (e *Engine) cnp(now Time, q *QP, p *wire.Packet) wire.DropReason {
 		return wire.DropQPType
 	case q.State() < StateRTR || q.State() == StateErr:
 		return wire.DropQPState
-	case p.Frame.Src() != q.path.Dst || p.Frame.Dst() != q.path.Src:
+	case !p.Frame.From(&q.path.Dst) || !p.Frame.To(&q.path.Src):
 		return wire.DropAddress
 	case !wire.Verify(p.Frame):
 		return wire.DropICRC

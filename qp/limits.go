@@ -57,6 +57,8 @@ const (
 	quantum = 16
 	// firstQPN is the lowest number given to a queue pair; rxe starts there too (section 1.12).
 	firstQPN = 16
+	// minRTT is the least round trip that is believed: callers may give a time that is up to half of it old.
+	minRTT = Time(1_000)
 	// minProbe is the least time without an answer before a packet is sent again to find out: a few round trips of a fast path,
 	// far below the usual ack timeout of 67 ms. A busy machine may take longer to schedule the peer; then it costs a packet.
 	minProbe = Time(100_000)

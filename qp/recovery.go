@@ -182,7 +182,7 @@ func (e *Engine) probeAnswered(now Time, q *QP) {
 // measure smooths the round trip that has ended (RFC 6298) and tells the window.
 func (e *Engine) measure(now Time, q *QP) {
 	r := &q.rec
-	rtt := max(now-r.timedAt, 1)
+	rtt := max(now-r.timedAt, minRTT)
 	if r.base == 0 || rtt < r.base {
 		r.base = rtt
 	}

@@ -60,6 +60,44 @@ func pingPong(b *testing.B, w wire2, next func(*end) WC) {
 	<-done
 }
 
+// BenchmarkVolley is what an 8-byte WRITE costs both its ends without a network between them: one goroutine posts it, and runs the
+// stack of the other end until it has arrived. Unlike BenchmarkPingPong nobody waits for anybody.
+func BenchmarkVolley(b *testing.B) {
+	segment := fmt.Sprintf("pipe:test-%d", serial.Add(1))
+	open := func() *end {
+		d, err := Open(segment, &Config{NoBackground: true})
+		must(b, err)
+		b.Cleanup(func() { must(b, d.Close()) })
+		e := newEnd(b, d, RC, 4096)
+		must(b, e.qp.Close())
+		e.qp, err = e.pd.CreateQP(QPInitAttr{SendCQ: e.cq}) // not every WRITE has a completion
+		must(b, err)
+		return e
+	}
+	x, y := open(), open()
+	connect(b, x, y)
+	post := []SendWR{{Opcode: WRWrite, Flags: SendInline, Inline: make([]byte, 8)}}
+	var wcs [4]WC
+	volley := func(i int, x, y *end) {
+		post[0].Inline[0], post[0].RemoteAddr, post[0].RKey = byte(i), y.mr.Addr(), y.mr.RKey()
+		if post[0].Flags = SendInline; i%32 == 0 {
+			post[0].Flags |= SendSignaled
+		}
+		err := x.qp.PostSend(post...)
+		for err == nil && y.buf[0] != byte(i) {
+			_, err = y.cq.Poll(wcs[:])
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportAllocs()
+	for i := 1; b.Loop(); i++ {
+		volley(i, x, y)
+		volley(i, y, x)
+	}
+}
+
 // BenchmarkRead is the round trip of an 8-byte READ from a target whose application does nothing.
 func BenchmarkRead(b *testing.B) {
 	for _, w := range wires {

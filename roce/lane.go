@@ -36,9 +36,6 @@ const (
 
 	// claimLife is how long after its last poll an application is believed to poll on. Then the background takes over.
 	claimLife = 50 * time.Microsecond
-	// maxGlances is how many polls may do without the clock, and glanceTime how long they may take together for that.
-	maxGlances = 7
-	glanceTime = qp.Time(3 * time.Microsecond)
 	// minStandby and maxStandby bound how often the background looks whether the application is still polling, if nobody tells
 	// it: the longer the application has been at it, the rarer, as each look takes microseconds from a processor that the
 	// application or its peer may be polling on.
@@ -55,12 +52,6 @@ const (
 	retryFailed = 10 * time.Millisecond
 )
 
-// start0 is when the clock of all engines in this process started.
-var start0 = time.Now()
-
-// now reads the monotone clock.
-func now() qp.Time { return qp.Time(time.Since(start0)) }
-
 type lane struct {
 	dev    *Device
 	index  int
@@ -73,14 +64,13 @@ type lane struct {
 
 	turns turnLock // a turn has it, and with it the memory
 	// under the turn lock
+	clock    clock // what all its turns go by, so that time never runs backwards between them
 	rx       [rxBatch]wire.Frame
 	tx       *wire.Batch // sealed frames that the port has not taken yet
 	deadline qp.Time     // when the next turn is due if nothing happens before
 	horizon  qp.Time     // the latest deadline there was
 	rang     bool        // the turn woke somebody
 	burst    int         // frames of the first send of the last turn that had any
-	polled   qp.Time     // when an application last polled, as far as the clock was read
-	glances  int         // polls that need not read the clock, see glance
 	vain     uint32      // polls since one that found completions
 	failed   bool        // the port's last call returned an error
 	closed   bool
@@ -146,7 +136,6 @@ func (l *lane) finish(t qp.Time, more bool) {
 	l.engine.Flush()
 	l.publish()
 	l.count.Turns++
-	l.glances = 0
 	l.deadline = l.engine.PollTimeout()
 	switch {
 	case more:
@@ -225,14 +214,14 @@ func (l *lane) poll(c *CQ, claim bool) (rest bool) {
 		l.claim(now(), claim) // if the background has the turn, it is to go
 		return l.crowd.Add(1)%yieldEvery == 0
 	}
+	t := l.clock.read()
+	l.claim(t, claim)
 	posts, frames := l.engine.DoorbellPending(), 0 // posts that were held: they go before we look at what has arrived
 	if !posts {
-		if frames = l.receive(); frames == 0 && l.quiet() {
+		if frames = l.receive(); frames == 0 && l.quiet(t) {
 			return l.inVain()
 		}
 	}
-	t := now()
-	l.claim(t, claim)
 	l.trust.returns(t)
 	if l.visited.Load() {
 		l.visited.Store(false)
@@ -253,7 +242,6 @@ func (l *lane) poll(c *CQ, claim bool) (rest bool) {
 	}
 	l.finish(t, postpone || l.output(t) || more)
 	l.trust.holds(claim && l.trusting() && l.burst >= severalPackets)
-	l.glance(t)
 	return l.inVain()
 }
 
@@ -272,22 +260,9 @@ func (l *lane) claim(t qp.Time, claim bool) {
 	}
 }
 
-// glance allows an application that polls without a pause some polls that only look whether frames are there, if nothing else
-// can be due meanwhile: reading the clock is a third of what an empty poll costs, and what it finds is seen that much later.
-func (l *lane) glance(t qp.Time) {
-	if t-l.polled < glanceTime && l.deadline-t > glanceTime {
-		l.glances = maxGlances
-	}
-	l.polled = t
-}
-
 // quiet tells whether a poll that found no frames can leave it at that.
-func (l *lane) quiet() bool {
-	if l.glances == 0 || l.trust.left != 0 || l.tx.Len() > 0 || l.failed || l.mail.waiting() || !l.engine.Idle() {
-		return false
-	}
-	l.glances--
-	return true
+func (l *lane) quiet(t qp.Time) bool {
+	return t < l.deadline && l.trust.left == 0 && l.engine.Idle() && !l.mail.waiting()
 }
 
 // trusting tells whether the application can be relied on to call again at once. While the background is on duty it would
@@ -305,7 +280,7 @@ func (l *lane) posted(q *qp.QP, n int) {
 	} else { // nobody else is at it: no bell is needed
 		l.engine.Posted(q)
 	}
-	t := now()
+	t := l.clock.read()
 	l.trust.returns(t)
 	if l.visited.Load() { // it polls, but it never lacks completions: then its turns are here, or nothing would be received
 		l.visited.Store(false)
@@ -344,7 +319,7 @@ func (l *lane) send(t qp.Time) {
 // waits for its application leaves before the queue pair is destroyed; then what the operation made due.
 func (l *lane) do(f func(e *qp.Engine, now qp.Time) error) error {
 	l.turns.lock()
-	t := now()
+	t := l.clock.read()
 	if l.closed {
 		err := f(l.engine, t)
 		l.turns.unlock()
@@ -371,7 +346,7 @@ func (l *lane) release() {
 		if !l.engine.DoorbellPending() || !l.turns.tryLock() {
 			return
 		}
-		l.send(now())
+		l.send(l.clock.read())
 	}
 }
 
@@ -433,7 +408,7 @@ func (l *lane) background() {
 func (l *lane) watch() {
 	l.turns.lock()
 	l.trust.lost()
-	t := now()
+	t := l.clock.read()
 	for busy := t; !l.closing.Load(); {
 		if l.turn(t) {
 			busy = t
@@ -450,7 +425,7 @@ func (l *lane) watch() {
 			return
 		}
 		l.turns.lock()
-		t = now()
+		t = l.clock.read()
 	}
 	// Announce the sleep under the turn lock: whoever has the next turn sees it and what it must be woken for.
 	until, failed := l.bedtime(t), l.failed

@@ -141,7 +141,7 @@ func (d *Device) helpLanes() {
 	for _, l := range d.lanes {
 		if !l.inUse() && l.turns.tryLock() {
 			if !l.closed {
-				l.turn(now())
+				l.turn(l.clock.read())
 			}
 			l.release()
 		}

