@@ -133,7 +133,7 @@ func (e *Engine) checkSend(q *QP, s *sendSlot) WCStatus {
 	if reads && q.attr.MaxRdAtomic == 0 {
 		return WCLocQPOpErr
 	}
-	if s.flags&SendInline != 0 {
+	if s.flags&SendInline != 0 || !reads && s.length <= q.mtu { // what is one packet is checked while it is made
 		return WCSuccess
 	}
 	need := mr.Access(0)

@@ -83,7 +83,7 @@ func (b *Batch) Reserve(p *Path, bodyLen int) *Frame {
 
 // joins says whether a frame may be the next of the current run.
 func (b *Batch) joins(p *Path, bodyLen int) bool {
-	return b.runBody != 0 && bodyLen <= b.runBody && b.runCount < b.maxRun && b.runBytes+bodyLen <= maxRunBytes && *p == b.path
+	return b.runBody != 0 && bodyLen <= b.runBody && b.runCount < b.maxRun && b.runBytes+bodyLen <= maxRunBytes && p.sameHead(&b.path)
 }
 
 // begin makes a frame the first of a run.

@@ -66,6 +66,16 @@ func (p *Path) make6() {
 	copy(h[24:40], p.Dst[:])
 }
 
+// sameHead says whether packets of two paths have the same head but for lengths, Identification and checksum.
+func (p *Path) sameHead(o *Path) bool {
+	if p.headLen == Head4Len && o.headLen == Head4Len {
+		a, b := p.head[:Head4Len], o.head[:Head4Len]
+		return le.Uint64(a) == le.Uint64(b) && le.Uint64(a[8:]) == le.Uint64(b[8:]) && le.Uint64(a[16:]) == le.Uint64(b[16:]) &&
+			le.Uint32(a[24:]) == le.Uint32(b[24:])
+	}
+	return p.headLen == o.headLen && p.head == o.head
+}
+
 // HeadLen is the length of the path's heads: Head4Len or Head6Len; 0 for a Path that NewPath did not make.
 func (p *Path) HeadLen() int { return int(p.headLen) }
 
