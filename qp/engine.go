@@ -291,8 +291,9 @@ func (e *Engine) serve(now Time, q *QP, b *wire.Batch) bool {
 				return false
 			}
 			q.due &^= dueCNP
-		case q.due&dueReply != 0 && !(n == 0 && q.due&dueRequest != 0 && q.resp.onlyAck()):
-			// An ACK lets one request go first: so the answer of a ping-pong waits for nothing.
+		case q.due&dueReply != 0 && !(n < quantum-1 && q.due&dueRequest != 0 && q.resp.onlyAck()):
+			// An ACK lets requests go first: the answer of a ping-pong waits for nothing, and the ACK, being short, leaves in one
+			// run with the answer's last packets instead of cutting it in two.
 			switch e.reply(now, q, b) {
 			case full:
 				return false

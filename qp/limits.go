@@ -53,8 +53,8 @@ const (
 	// crowded is the mean distance of losses in packets below which, with selective repeat, a window is taken to be too large for a
 	// queue on the path. At random a path loses no such share.
 	crowded = 4
-	// quantum is how many packets a queue pair sends before the next one's turn.
-	quantum = 16
+	// quantum is how many packets a queue pair sends before the next one's turn: 64 KiB of path MTU 4096 and an ACK, and some.
+	quantum = 20
 	// firstQPN is the lowest number given to a queue pair; rxe starts there too (section 1.12).
 	firstQPN = 16
 	// minRTT is the least round trip that is believed: callers may give a time that is up to half of it old.

@@ -31,6 +31,10 @@ const (
 	// takes as one. With room for 64 a fifth run would carry four, and cost nearly as much as the others.
 	txSpace = 60 * (4096 + 36)
 
+	// maxPostponed is how many polls in a row may take frames without sending what is due for them: a message of 64 KiB comes in two
+	// or three pieces, and its acknowledgement should wait for the answer.
+	maxPostponed = 3
+
 	// severalPackets in one send are part of a stream: then posts may be held from the first one on.
 	severalPackets = 4
 
@@ -64,17 +68,18 @@ type lane struct {
 
 	turns turnLock // a turn has it, and with it the memory
 	// under the turn lock
-	clock    clock // what all its turns go by, so that time never runs backwards between them
-	rx       [rxBatch]wire.Frame
-	tx       *wire.Batch // sealed frames that the port has not taken yet
-	deadline qp.Time     // when the next turn is due if nothing happens before
-	horizon  qp.Time     // the latest deadline there was
-	rang     bool        // the turn woke somebody
-	burst    int         // frames of the first send of the last turn that had any
-	vain     uint32      // polls since one that found completions
-	failed   bool        // the port's last call returned an error
-	closed   bool
-	count    LaneStats
+	clock     clock // what all its turns go by, so that time never runs backwards between them
+	rx        [rxBatch]wire.Frame
+	tx        *wire.Batch // sealed frames that the port has not taken yet
+	deadline  qp.Time     // when the next turn is due if nothing happens before
+	horizon   qp.Time     // the latest deadline there was
+	rang      bool        // the turn woke somebody
+	burst     int         // frames of the first send of the last turn that had any
+	postponed int         // polls in a row that left sending to the next call
+	vain      uint32      // polls since one that found completions
+	failed    bool        // the port's last call returned an error
+	closed    bool
+	count     LaneStats
 
 	trust   trust
 	crowd   atomic.Uint32 // polls that met somebody else's turn
@@ -230,17 +235,23 @@ func (l *lane) poll(c *CQ, claim bool) (rest bool) {
 		l.output(t)
 		frames = l.receive()
 	}
-	more := l.input(t, frames) >= rxBatch
-	postpone := false
-	if found := c.lanes[l.index].Len() > 0; found {
+	frames = l.input(t, frames)
+	found := c.lanes[l.index].Len() > 0
+	if found {
 		l.vain = 0
-		l.trust.leaves(t)
-		postpone = claim && l.trusting()
 	}
+	// Completions are handed over before anything is sent, and so is what a WRITE may have brought, but for a stream of them.
+	postpone := claim && l.trusting() && (found || frames > 0 && l.postponed < maxPostponed)
 	if postpone {
+		l.postponed++
 		l.count.Postponed++
+	} else {
+		l.postponed = 0
 	}
-	l.finish(t, postpone || l.output(t) || more)
+	l.finish(t, postpone || l.output(t) || frames >= rxBatch)
+	if found {
+		l.trust.leaves(l.clock.read()) // the application is not late for what took us long
+	}
 	l.trust.holds(claim && l.trusting() && l.burst >= severalPackets)
 	return l.inVain()
 }
@@ -289,7 +300,7 @@ func (l *lane) posted(q *qp.QP, n int) {
 	} else {
 		l.send(t)
 	}
-	l.trust.leaves(t)
+	l.trust.leaves(l.clock.read())
 	l.relieve(t)
 	l.trust.holds(l.trusting() && (l.engine.PollTimeout() != qp.Never || l.burst >= severalPackets))
 	l.release()
