@@ -64,6 +64,9 @@ const (
 	minProbe = Time(100_000)
 	// maxProbes is how many probes without an answer are sent, each after twice the time of the one before.
 	maxProbes = 5
+	// rateQueue is for how long a congested queue pair may send without hearing anything, beyond the round trip: as long as a busy
+	// machine may let either end sleep.
+	rateQueue = Time(2_000_000)
 	// maxLate is how much of a paced packet's delay those behind it make up for: what it takes a sleeping thread to wake up, a
 	// few times over. At 10 Gbit/s it is 60 packets of 4 KiB, which leave at once.
 	maxLate = Time(200_000)

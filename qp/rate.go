@@ -5,7 +5,7 @@ package qp
 // Stages: the receiver of a packet marked "congestion experienced" owes its sender a CNP, at most one per interval
 // (congested) → the sender of the data cuts its rate (cut) → time and bytes without another CNP raise it again (raise), in
 // three phases: back towards the rate before the cut, then by steps, then by big steps → a queue pair below the line rate
-// spaces its packets (pace).
+// spaces its packets (pace), and has no more of them unacknowledged than its rate sends in a little while (window).
 //
 // A queue pair that never got a CNP is not limited and pays one comparison a packet.
 
@@ -174,6 +174,13 @@ func (e *Engine) mayPace(now Time, q *QP) bool {
 	q.paused, r.waited = true, true
 	e.setDeadline(q)
 	return false
+}
+
+// window is how many packets may be unacknowledged at a limited rate: those of the least round trip there was, and of rateQueue, which
+// stand in the queue that marked them. Without a bound a sender that hears of the marks late, because somebody sleeps or the machine
+// is busy, fills that queue with its whole window.
+func (r *rate) window(base Time, mtu uint32) int32 {
+	return int32(min(max(r.current*float64(base+rateQueue)/1e9/float64(mtu), minWindow), psnSpan))
 }
 
 // spend accounts for a data packet of n bytes.

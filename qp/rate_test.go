@@ -36,3 +36,39 @@ func TestLateness(t *testing.T) {
 		}
 	}
 }
+
+// A congested queue pair has no more unacknowledged than its rate sends in the round trip and a little, and asks for ACKs several
+// times in that; one that is not goes by its window alone.
+func TestRateBoundsWindow(t *testing.T) {
+	const ms = Time(1_000_000)
+	for _, row := range []struct {
+		limited bool
+		mbits   float64
+		base    Time
+		window  int32
+		limit   int32
+		every   int // packets after which an ACK is asked for
+	}{
+		{false, 500, ms / 10, 128, 128, 32},
+		{true, 500, ms / 10, 128, 32, 8},            // 62.5 MB/s for 2.1 ms, in packets of 4096 bytes
+		{true, 500, 20 * ms, 128, 128, 32},          // a long path: the window is less
+		{true, 500, 20 * ms, 1024, 335, maxUnasked}, // and here it is not
+		{true, 10, ms / 10, 128, minWindow, 4},      // a batch is always allowed
+		{true, 100e3, 0, 128, 128, 32},
+		{true, 1e12, 1000 * ms, psnSpan, psnSpan, maxUnasked},
+	} {
+		q := &QP{typ: RC, mtu: 4096}
+		q.window.resize(row.window)
+		q.rec.srtt, q.rec.base, q.rec.timed = 1, row.base, noPSN
+		q.rate.limited, q.rate.current = row.limited, row.mbits*1e6/8
+		if got := q.limit(); got != row.limit {
+			t.Errorf("%+v: %d packets", row, got)
+		}
+		asked := 1
+		for ; !q.askAck(false); asked++ {
+		}
+		if asked != row.every {
+			t.Errorf("%+v: an ACK asked for after %d packets", row, asked)
+		}
+	}
+}

@@ -170,6 +170,9 @@ func (q *QP) limit() int32 {
 	if q.rec.alone {
 		return 1
 	}
+	if q.rate.limited {
+		return min(q.window.size, q.rate.window(q.rec.base, q.mtu))
+	}
 	return q.window.size
 }
 
@@ -180,7 +183,7 @@ func (q *QP) windowOpen() bool {
 	}
 	r := &q.req
 	if q.inFlight() >= q.limit() {
-		q.window.limited = !q.rec.alone
+		q.window.limited = !q.rec.alone && !q.rate.limited
 		return false
 	}
 	w := r.at(r.next)
@@ -281,7 +284,7 @@ func (q *QP) awaited(s *sendSlot) bool {
 func (q *QP) askAck(awaited bool) bool {
 	r := &q.req
 	r.unasked++
-	if awaited || r.unasked >= q.window.every || q.inFlight()+1 >= q.limit() || q.rec.unmeasured() {
+	if limit := q.limit(); awaited || r.unasked >= min(q.window.every, int(limit/4)) || q.inFlight()+1 >= limit || q.rec.unmeasured() {
 		r.unasked = 0
 		return true
 	}

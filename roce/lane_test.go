@@ -4,6 +4,7 @@ package roce
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -82,6 +83,60 @@ func TestBackPressure(t *testing.T) {
 			t.Errorf("%+v", s.Lane)
 		}
 	})
+}
+
+// TestAckWaitsForTheAnswer: what an application that comes back at once owes for a WRITE leaves with its next post, or with its next
+// poll if it posts nothing; and if there is more with each poll, after some of them.
+func TestAckWaitsForTheAnswer(t *testing.T) {
+	segment := fmt.Sprintf("pipe:test-%d", serial.Add(1))
+	open := func() *end {
+		d, err := Open(segment, &Config{NoBackground: true})
+		must(t, err)
+		t.Cleanup(func() { must(t, d.Close()) })
+		return newEnd(t, d, RC, 64)
+	}
+	a, b := open(), open()
+	connect(t, a, b)
+	write := func(from, to *end) {
+		from.post(SendWR{Opcode: WRWrite, SGL: []SGE{from.mr.SGE(0, 8)}, RemoteAddr: to.mr.Addr() + 8, RKey: to.mr.RKey()})
+	}
+	poll := func() (batches, frames uint64) {
+		before := b.dev.Stats().Port
+		b.dev.lanes[0].trust = trust{streak: promptEnough} // earned by time, which a test must not depend on
+		_, err := b.cq.Poll(make([]WC, 1))
+		must(t, err)
+		after := b.dev.Stats().Port
+		return after.SendBatches - before.SendBatches, after.SendFrames - before.SendFrames
+	}
+
+	a.buf[0] = 1
+	write(a, b)
+	if batches, _ := poll(); batches != 0 || b.buf[8] != 1 {
+		t.Fatalf("%d sends by the poll that received a WRITE; it brought %d", batches, b.buf[8])
+	}
+	before := b.dev.Stats().Port
+	write(b, a)
+	if after := b.dev.Stats().Port; after.SendBatches != before.SendBatches+1 || after.SendFrames != before.SendFrames+2 {
+		t.Errorf("WRITE and ACK left in %d sends of %d packets", after.SendBatches-before.SendBatches, after.SendFrames-before.SendFrames)
+	}
+
+	a.wait()
+	poll() // the ACK of b's own
+	write(a, b)
+	poll()
+	if _, frames := poll(); frames != 1 {
+		t.Errorf("%d packets by a poll after a WRITE, instead of its ACK", frames)
+	}
+	a.wait()
+
+	polls := 0
+	for frames := uint64(0); frames == 0 && polls <= 2*maxPostponed; polls++ {
+		write(a, b)
+		_, frames = poll()
+	}
+	if polls != maxPostponed+1 {
+		t.Errorf("a stream of WRITEs was answered after %d polls", polls)
+	}
 }
 
 // TestTakeOver: the background serves peers also when the application stops polling without a word.
