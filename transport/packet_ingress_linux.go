@@ -27,6 +27,8 @@ import (
 const (
 	skBuffPktType     = 4
 	skBuffVLANPresent = 20
+	skBuffData        = 76
+	skBuffDataEnd     = 80
 	tcxNext           = -1
 	tcxDrop           = 2
 )
@@ -63,33 +65,47 @@ func (s *ingressStop) close() {
 	*s = ingressStop{}
 }
 
+// ingressInstructions reads the headers where they lie: a load by offset would be a call of a function. The kernel keeps headers in
+// one piece; of a packet that has them otherwise nothing is known, and it passes.
 func ingressInstructions(addr wire.GID) asm.Instructions {
-	code := asm.Instructions{
-		asm.Mov.Reg(asm.R6, asm.R1), // where loads by offset expect the context
-		asm.LoadMem(asm.R0, asm.R6, skBuffPktType, asm.Word),
-		asm.JNE.Imm(asm.R0, unix.PACKET_HOST, "pass"),
-		asm.LoadMem(asm.R0, asm.R6, skBuffVLANPresent, asm.Word),
-		asm.JNE.Imm(asm.R0, 0, "pass"),
-	}
-	field := func(offset int32, size asm.Size, want uint32) {
-		code = append(code, asm.LoadAbs(offset, size), asm.JNE.Imm32(asm.R0, int32(want), "pass"))
-	}
-	to := addr[:]
+	headers := etherLen + wire.Head6Len
 	if addr.Is4() {
-		field(12, asm.Half, unix.ETH_P_IP)
-		field(etherLen, asm.Byte, 0x45)
-		field(etherLen+9, asm.Byte, unix.IPPROTO_UDP)
-		code = append(code, asm.LoadAbs(etherLen+6, asm.Half), asm.And.Imm(asm.R0, 0x3fff), asm.JNE.Imm(asm.R0, 0, "pass")) // fragments
-		field(etherLen+22, asm.Half, wire.UDPPort)
-		field(etherLen+16, asm.Word, binary.BigEndian.Uint32(addr[12:]))
-		to = nil
-	} else {
-		field(12, asm.Half, unix.ETH_P_IPV6)
-		field(etherLen+6, asm.Byte, unix.IPPROTO_UDP)
-		field(etherLen+42, asm.Half, wire.UDPPort)
+		headers = etherLen + wire.Head4Len
 	}
-	for at := int32(etherLen + 24); len(to) > 0; to, at = to[4:], at+4 {
-		field(at, asm.Word, binary.BigEndian.Uint32(to))
+	code := asm.Instructions{
+		asm.LoadMem(asm.R0, asm.R1, skBuffPktType, asm.Word),
+		asm.JNE.Imm(asm.R0, unix.PACKET_HOST, "pass"),
+		asm.LoadMem(asm.R0, asm.R1, skBuffVLANPresent, asm.Word),
+		asm.JNE.Imm(asm.R0, 0, "pass"),
+		asm.LoadMem(asm.R2, asm.R1, skBuffData, asm.Word),
+		asm.LoadMem(asm.R3, asm.R1, skBuffDataEnd, asm.Word),
+		asm.Mov.Reg(asm.R4, asm.R2),
+		asm.Add.Imm(asm.R4, int32(headers)),
+		asm.JGT.Reg(asm.R4, asm.R3, "pass"),
+	}
+	octet := func(at int, want byte) {
+		code = append(code, asm.LoadMem(asm.R0, asm.R2, int16(at), asm.Byte), asm.JNE.Imm(asm.R0, int32(want), "pass"))
+	}
+	half := func(at int, want uint16) { // in network order
+		code = append(code, asm.LoadMem(asm.R0, asm.R2, int16(at), asm.Half), asm.JNE.Imm(asm.R0, int32(htons(want)), "pass"))
+	}
+	words := func(at int, want []byte) {
+		for ; len(want) > 0; want, at = want[4:], at+4 {
+			code = append(code, asm.LoadMem(asm.R0, asm.R2, int16(at), asm.Word), asm.JNE.Imm32(asm.R0, int32(binary.NativeEndian.Uint32(want)), "pass"))
+		}
+	}
+	if addr.Is4() {
+		half(12, unix.ETH_P_IP)
+		octet(etherLen, 0x45)
+		octet(etherLen+9, unix.IPPROTO_UDP)
+		code = append(code, asm.LoadMem(asm.R0, asm.R2, etherLen+6, asm.Half), asm.And.Imm(asm.R0, int32(htons(0x3fff))), asm.JNE.Imm(asm.R0, 0, "pass")) // fragments
+		half(etherLen+22, wire.UDPPort)
+		words(etherLen+16, addr[12:])
+	} else {
+		half(12, unix.ETH_P_IPV6)
+		octet(etherLen+6, unix.IPPROTO_UDP)
+		half(etherLen+42, wire.UDPPort)
+		words(etherLen+24, addr[:])
 	}
 	return append(code,
 		asm.Mov.Imm(asm.R0, tcxDrop),
