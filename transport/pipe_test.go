@@ -61,7 +61,7 @@ func TestPipeBackPressure(t *testing.T) {
 			sendAll(t, a, batch)
 		}
 	})
-	for a.Stats().SendBlocked == 0 { // also with a receiver that is not fast
+	for blocked := &a.(*pipePort).sendBlocked; blocked.Load() == 0; { // also with a receiver that is not fast
 		runtime.Gosched()
 	}
 	frames := make([]wire.Frame, queue)
