@@ -17,8 +17,13 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 )
+
+// ErrClosed means that the peer's end of the connection is closed: by itself (FIN), or by its kernel when it was killed before it had
+// read all that was sent (RST).
+var ErrClosed = errors.New("the peer closed the out-of-band connection")
 
 // ErrPeerLeft is the cause of a Watch context that ended because the peer closed the connection.
 var ErrPeerLeft = errors.New("the peer closed the out-of-band connection before the test was over; see what its end printed")
@@ -85,8 +90,11 @@ func (c *Conn) pump(ctx context.Context) {
 		c.in.Write(buf[:n])
 		if err != nil {
 			c.err = err
-			if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() != nil {
+			switch {
+			case errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() != nil:
 				c.err = context.Cause(ctx)
+			case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+				c.err = fmt.Errorf("%w (%w)", ErrClosed, err)
 			}
 		}
 		c.came.Broadcast()
@@ -99,7 +107,11 @@ func (c *Conn) pump(ctx context.Context) {
 
 // Send sends one message.
 func (c *Conn) Send(msg []byte) error {
-	if _, err := c.tcp.Write(msg); err != nil {
+	_, err := c.tcp.Write(msg)
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
+		return fmt.Errorf("%w (%w)", ErrClosed, err)
+	}
+	if err != nil {
 		return fmt.Errorf("send %d bytes to the peer out of band: %w", len(msg), err)
 	}
 	return nil
@@ -132,9 +144,9 @@ func (c *Conn) RecvWithin(limit time.Duration, msg []byte) error {
 		return fmt.Errorf("the peer sent %d of the %d bytes of its next out-of-band message within %v: is it the same program, with the same options?",
 			c.in.Len(), len(msg), limit)
 	}
-	if errors.Is(c.err, io.EOF) {
-		return fmt.Errorf("the peer closed the out-of-band connection after %d of the %d bytes of its next message: is it the same program, with the same options? (%w)",
-			c.in.Len(), len(msg), c.err)
+	if errors.Is(c.err, ErrClosed) {
+		return fmt.Errorf("%w after %d of the %d bytes of its next message: is it the same program, with the same options?",
+			c.err, c.in.Len(), len(msg))
 	}
 	return fmt.Errorf("wait for %d bytes from the peer out of band: %w", len(msg), c.err)
 }

@@ -2,6 +2,7 @@ package oob
 
 import (
 	"context"
+	"syscall"
 	"testing"
 	"time"
 
@@ -55,6 +56,18 @@ func TestWatchSeesThePeerLeave(t *testing.T) {
 	require.ErrorIs(t, context.Cause(ctx), ErrPeerLeft)
 	require.NoError(t, s.Recv(make([]byte, 4)), "what came before the end is still there")
 	require.ErrorContains(t, s.Recv(make([]byte, 4)), "after 0 of the 4 bytes")
+}
+
+// A peer that is killed with something unread resets the connection; that is an end as good as any.
+func TestResetIsAnEnd(t *testing.T) {
+	s, c := pair(t, t.Context())
+	require.NoError(t, c.tcp.SetLinger(0))
+	c.Close()
+	<-s.gone
+	err := s.Recv(make([]byte, 4))
+	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+	require.ErrorIs(t, s.Send([]byte("?")), ErrClosed)
 }
 
 func TestCancelEndsEveryWait(t *testing.T) {

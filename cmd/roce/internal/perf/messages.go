@@ -12,7 +12,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -53,7 +52,7 @@ func (l *link) swap(mine, theirs []byte, limit time.Duration) error {
 		}
 	}
 	if err := l.RecvWithin(limit, theirs); err != nil {
-		if limit == 0 && errors.Is(err, io.EOF) {
+		if limit == 0 && errors.Is(err, oob.ErrClosed) {
 			return oob.ErrPeerLeft
 		}
 		return err
