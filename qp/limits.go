@@ -33,6 +33,10 @@ const (
 	// DefaultWindow is how many packets of an RC queue pair may be unacknowledged at first, and as long as nothing says that
 	// fewer or more are better. rxe: always 128.
 	DefaultWindow = 128
+	// smallWindow takes its place for messages of up to smallMessage bytes: four of the longest runs that a kernel takes in one piece, so
+	// that both ends are at it, and no more bytes than DefaultWindow packets of path MTU 1024.
+	smallWindow  = 512
+	smallMessage = 256
 	// MaxWindow is as far as an adaptive window grows: 4 MiB in flight at path MTU 4096, which fills 40 Gbit/s at 800 us.
 	MaxWindow = 1024
 	// minWindow is as far as it shrinks: below a batch of segments, sending costs more than repeating.

@@ -120,6 +120,7 @@ func (e *Engine) start(q *QP) bool {
 	*r.at(r.next) = wqe{r.psn, r.psn.Add(packets - 1)}
 	r.started++
 	r.off = 0
+	q.window.small = s.length <= smallMessage
 	return true
 }
 

@@ -5,7 +5,8 @@ package qp
 // Go-back-N repeats everything in flight behind a loss. So the right window is what the path holds, bandwidth times round trip:
 // below it the path idles, above it every loss costs more and nothing is gained. But without losses a window that is too large
 // costs nothing that matters here, and where the round trip is made of two busy processors instead of a wire, the product says
-// little. So the window is never below DefaultWindow without a reason, and losses are the reason.
+// little. So the window is never below DefaultWindow without a reason, and losses are the reason. Of small messages it is smallWindow:
+// their packets travel in runs of up to 128, and with one run on its way at a time each end would wait for the other.
 //
 // Stages: about once a round trip the requester learns how long it took and how much arrived meanwhile (round): what of that fits
 // into the least round trip ever is what the path holds, the rest stood in queues → if the window was what held the requester back
@@ -23,6 +24,7 @@ type window struct {
 	size     int32 // packets
 	every    int   // packets after which an ACK is asked for inside a message
 	adaptive bool
+	small    bool  // the newest message is at most smallMessage bytes long
 	spacing  int64 // packets from one that was lost alone to the next, smoothed, times lossShare
 	single   bool  // the last loss cost one packet, not a window
 
@@ -63,10 +65,10 @@ func (w *window) round(rtt, base Time, delivered int32) int32 {
 	switch {
 	case rtt <= base+base/4: // nothing queues: the path holds more
 		w.resize(min(w.size+w.size/4, MaxWindow))
-	case w.size < DefaultWindow:
+	case w.size < w.least():
 		w.resize(max(w.size, w.bearable()))
 	case rtt > 2*base: // half of it queues
-		w.resize(max(w.size-w.size/16, DefaultWindow))
+		w.resize(max(w.size-w.size/16, w.least()))
 	}
 	return w.size
 }
@@ -108,10 +110,20 @@ func (w *window) lost(n int32) int32 {
 func (w *window) bearable() int32 {
 	cheap := max(w.clean, w.between) / lossShare
 	switch {
+	case !w.single && w.between == 0: // no loss yet
+		return max(w.size, w.least())
 	case w.single && w.spacing >= lossShare*crowded:
-		return max(w.size, DefaultWindow)
+		return max(w.size, w.least())
 	case w.single:
 		return min(max(2*w.path, minWindow), MaxWindow)
 	}
-	return min(max(w.path+w.path/4, int32(min(cheap, DefaultWindow)), minWindow), MaxWindow)
+	return min(max(w.path+w.path/4, int32(min(cheap, int64(w.least()))), minWindow), MaxWindow)
+}
+
+// least is the window that is kept without a reason for less.
+func (w *window) least() int32 {
+	if w.small {
+		return smallWindow
+	}
+	return DefaultWindow
 }

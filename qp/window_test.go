@@ -72,6 +72,34 @@ func TestWindowYields(t *testing.T) {
 	require.EqualValues(t, DefaultWindow, w.size)
 }
 
+// TestWindowOfSmallMessages: many of them may be on their way from the first round trip on, unless packets get lost.
+func TestWindowOfSmallMessages(t *testing.T) {
+	w := adaptive()
+	w.small = true
+	w.full(3*hop, 128)
+	require.EqualValues(t, smallWindow, w.size)
+	for range 200 {
+		w.full(50*hop, w.size)
+	}
+	require.EqualValues(t, smallWindow, w.size, "slow processors are no reason for less")
+	w.loss()
+	require.EqualValues(t, smallWindow, w.size, "one loss in so many packets costs little")
+	for range 100 {
+		w.full(3*hop, 300)
+		w.loss()
+	}
+	require.Less(t, w.size, int32(DefaultWindow))
+
+	w = adaptive()
+	w.small = true
+	w.full(3*hop, 128)
+	w.small = false
+	for range 200 {
+		w.full(3*hop, 128)
+	}
+	require.EqualValues(t, DefaultWindow, w.size, "large ones again")
+}
+
 // TestWindowAfterLosses: every 100 packets one is lost on a path of 40: the window becomes that and a little more; every 1000: a
 // 16th of the distance; without losses it comes back.
 func TestWindowAfterLosses(t *testing.T) {

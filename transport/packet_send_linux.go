@@ -47,7 +47,7 @@ type packetSender struct {
 }
 
 func (s *packetSender) init(p *packetPort) {
-	s.port, s.fd, s.maxRun = p, p.tx, min(p.opt.MaxRun, maxRun)
+	s.port, s.fd, s.maxRun = p, p.tx, min(p.opt.MaxRun, longestRun())
 	s.prefixes = make([][prefixMax + copyMax]byte, sendSlots)
 	s.msgs = make([]message, sendSlots)
 	s.iovs = make([][2]unix.Iovec, sendSlots)

@@ -117,8 +117,11 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// maxRun is how many packets one UDP_SEGMENT message may hold in every kernel that knows it (128 in newer ones).
-const maxRun = 64
+// How many packets one UDP_SEGMENT message may hold: in every kernel that knows it, and in newer ones.
+const (
+	sureRun = 64
+	maxRun  = 128
+)
 
 // OpenError says why a port could not be opened, and what can be done about it.
 type OpenError struct {

@@ -228,7 +228,7 @@ func (p *udpPort) probeRuns() (gro bool) {
 		p.send.maxRun = 1
 		return false
 	}
-	p.send.maxRun = min(p.opt.MaxRun, maxRun)
+	p.send.maxRun = min(p.opt.MaxRun, longestRun())
 	if _, err := unix.GetsockoptInt(p.fd, unix.IPPROTO_UDP, udpSegment); err != nil {
 		p.send.maxRun = 1
 		p.degrade("UDP_SEGMENT", "packets are sent one by one", err)

@@ -54,11 +54,13 @@ var Paths = []Path{
 	{"udp-stream-work", "the same with copy and CRC-32 on both ends", streams(overUDP, large, true)},
 	{"udp-small", "UDP socket, UDP_SEGMENT 64 × 40 B out, UDP_GRO in, system calls only", streams(overUDP, small, false)},
 	{"udp-small-work", "the same with copy and CRC-32 on both ends", streams(overUDP, small, true)},
+	{"udp-most-work", "the same with UDP_SEGMENT 128 × 40 B, which needs Linux 6.9", streams(overUDP, most, true)},
 	{"udp-pingpong", "UDP sockets, 64 B, both ends spin on a non-blocking receive", pingpongs(overSpinningUDP, 64)},
 	{"udp-blocking", "UDP sockets, 64 B, both ends sleep in a blocking receive", pingpongs(overBlockingUDP, 64)},
 	{"packet-stream", "AF_PACKET, GSO 15 × 4128 B out, TPACKET_V2 ring in, system calls only", streams(overPacket, large, false)},
 	{"packet-stream-work", "the same with copy and CRC-32 on both ends", streams(overPacket, large, true)},
 	{"packet-small-work", "AF_PACKET, GSO 64 × 40 B out, TPACKET_V2 ring in, with copy and CRC-32", streams(overPacket, small, true)},
+	{"packet-most-work", "the same with GSO 128 × 40 B, which needs Linux 6.9", streams(overPacket, most, true)},
 	{"packet-pingpong", "AF_PACKET, 64 B, both ends spin on a TPACKET_V2 ring, PACKET_QDISC_BYPASS", pingpongs(overPacketSmall, 64)},
 	{"xdp-stream", "AF_XDP, copy mode, packets of 2080 B, system calls only", streams(overXDP, medium, false)},
 	{"xdp-stream-work", "the same with copy and CRC-32 on both ends", streams(overXDP, medium, true)},
@@ -91,6 +93,7 @@ var (
 	large  = shape{segments: 15, size: 4128, payload: 4096, offset: 28} // 15 is the most that fits a UDP datagram
 	medium = shape{segments: 30, size: 2080, payload: 2048, offset: 28}
 	small  = shape{segments: 64, size: 40, payload: 8, offset: 28}
+	most   = shape{segments: 128, size: 40, payload: 8, offset: 28}
 )
 
 // Port is the UDP port of all paths.
