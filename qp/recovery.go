@@ -37,6 +37,7 @@ type recovery struct {
 	asked    wire.PSN // the newest packet that asked for an ACK; noPSN: none
 	backoff  uint8    // probes without an answer
 	probe    probeState
+	probePSN wire.PSN // of the probe
 	probeTop wire.PSN // one past what had been sent before the probe, in this run
 
 	srtt, rttvar Time     // smoothed round trip and its deviation (RFC 6298); srtt 0: not measured yet
@@ -337,10 +338,11 @@ func (e *Engine) timeout(now Time, q *QP) {
 	}
 }
 
-// askAgain makes a probe due, unless one has been answered and answers have stopped, or packets are about to leave anyway.
+// askAgain makes a probe due, unless one has been answered and answers have stopped, or packets are about to leave anyway. A peer that
+// has acknowledged more than the probe is at what was sent before it, and sleeps now and then: it is asked once more.
 func (e *Engine) askAgain(now Time, q *QP) {
-	switch {
-	case q.rec.probe == probeHeard:
+	switch r := &q.rec; {
+	case r.probe == probeHeard && q.comp.una.Sub(r.probePSN) <= 1:
 		e.rewind(now, q)
 	case q.req.psn == q.req.top || !q.windowOpen():
 		q.rec.probe = probeDue
@@ -359,7 +361,7 @@ func (e *Engine) sendProbe(now Time, q *QP, b *wire.Batch) verdict {
 	}
 	if v == sent {
 		e.stats.Probes++
-		r.probe, r.probeTop, r.timed = probeSent, at, noPSN
+		r.probe, r.probePSN, r.probeTop, r.timed = probeSent, q.comp.una, at, noPSN
 	}
 	q.seek(at)
 	return v

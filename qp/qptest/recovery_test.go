@@ -82,6 +82,31 @@ func TestSlowPeer(t *testing.T) {
 	}
 }
 
+// TestPeerSleepsAgain: one that falls asleep once more, while it works off what had come, costs one more probe and not the window; but
+// when it has acknowledged nothing behind the probe, what was sent before that is lost and sent again.
+func TestPeerSleepsAgain(t *testing.T) {
+	s, a, p := measured(t, QPConfig{})
+	id := s.Post(a, a.Send(0, 8*1024))
+	s.Clear()
+	s.Await(10 * trip)
+	s.Drop(a, Pkt(wire.RCSendFirst, 10, AckReq(true)))
+	p.ack(wire.SynACK, 13)
+	s.Await(10 * trip)
+	s.Drop(a, Pkt(wire.RCSendMiddle, 14, AckReq(true)))
+	s.Quiet()
+	p.ack(wire.SynACK, 14) // the answer to the second probe, as far as can be known
+	s.Quiet()
+	s.Await(10 * trip)
+	s.Drop(a, Pkt(wire.RCSendMiddle, 15))
+	s.Drop(a, Pkt(wire.RCSendMiddle, 16))
+	s.Drop(a, Pkt(wire.RCSendLast, 17))
+	p.ack(wire.SynACK, 17)
+	s.Sent(a, id, qp.WCSuccess)
+	if st := a.Node.Engine.Stats(); st.Probes != 2 || st.Retransmitted != 5 {
+		t.Errorf("%d probes, %d packets sent again", st.Probes, st.Retransmitted)
+	}
+}
+
 // TestProbeAnswered: an ACK without news answers the probe, which the peer had got before: all that was sent before it and is not
 // acknowledged is lost, and needs no waiting. What was sent behind the probe may still come.
 func TestProbeAnswered(t *testing.T) {

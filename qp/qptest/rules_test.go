@@ -39,7 +39,7 @@ var rules = []struct {
 	{"4.6", "depth as responder and initiator", tests(TestDepth, TestReplayKeepsDepth, TestRdAtomicLimit, TestReadDepthZero)},
 	{"4.7", "ack timeout, exact; exhaustion; timeout 0", tests(TestTimeoutRetries, TestTimeoutZero, TestTimerRestarts, TestProbe, TestManyTimers)},
 	{"4.7", "the retry counter reloads", tests(TestRetryCounterReloads)},
-	{"4.7", "what counts as a retry, and what as a loss", tests(TestReportsAreOneRetry, TestOldReplies, TestLostTwice, TestSlowPeer, TestProbeAnswered, TestProbeBehind)},
+	{"4.7", "what counts as a retry, and what as a loss", tests(TestReportsAreOneRetry, TestOldReplies, TestLostTwice, TestSlowPeer, TestPeerSleepsAgain, TestProbeAnswered, TestProbeBehind)},
 	{"4.7", "the round trip is known early", tests(TestFirstAsks, TestFirstLost)},
 	{"4.7", "RNR retries: wait, exhaustion, for ever", tests(TestRNRTimers, TestRNRRetries, TestRNRWaits)},
 	{"5.1", "every transition with every attribute", tests(TestTransitions, TestAttributeValues, TestPSNMasked, TestQuery)},
