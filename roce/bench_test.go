@@ -98,17 +98,28 @@ func BenchmarkVolley(b *testing.B) {
 	}
 }
 
-// BenchmarkRead is the round trip of an 8-byte READ from a target whose application does nothing.
+// BenchmarkRead is the round trip of an 8-byte READ from a target whose application does nothing, one right after the other and after
+// pauses, in which the target's background may fall asleep.
 func BenchmarkRead(b *testing.B) {
 	for _, w := range wires {
-		b.Run(w.name, func(b *testing.B) {
-			x, y := connected(b, w, RC, 64)
-			wr := SendWR{Opcode: WRRead, SGL: []SGE{x.mr.SGE(0, 8)}, RemoteAddr: y.mr.Addr(), RKey: y.mr.RKey()}
-			for b.Loop() {
-				x.post(wr)
-				x.poll()
-			}
-		})
+		for _, pause := range []time.Duration{0, 40 * time.Microsecond, 300 * time.Microsecond} {
+			b.Run(fmt.Sprintf("%s/%v", w.name, pause), func(b *testing.B) {
+				x, y := connected(b, w, RC, 64)
+				wr := SendWR{Opcode: WRRead, SGL: []SGE{x.mr.SGE(0, 8)}, RemoteAddr: y.mr.Addr(), RKey: y.mr.RKey()}
+				took := time.Duration(0)
+				for b.Loop() {
+					at := time.Now()
+					for time.Since(at) < pause {
+					}
+					at = time.Now()
+					x.post(wr)
+					x.poll()
+					took += time.Since(at)
+				}
+				b.ReportMetric(took.Seconds()*1e6/float64(b.N), "us/READ")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
 	}
 }
 
