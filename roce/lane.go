@@ -45,10 +45,8 @@ const (
 	// application or its peer may be polling on.
 	minStandby = 50 * time.Microsecond
 	maxStandby = time.Millisecond
-	// minLinger and maxLinger bound how long the background goes on polling after it last had something to do, before it sleeps.
-	// Falling asleep and waking up costs some 30 us: a peer that asks anew once a round trip, up to a rack's width away, is waited for.
-	minLinger = 20 * time.Microsecond
-	maxLinger = 100 * time.Microsecond
+	// linger is how long the background goes on polling after it last had something to do, before it sleeps.
+	linger = 20 * time.Microsecond
 	// retryFull is when to try again to send what the port had no room for, unless the port says so earlier.
 	retryFull = 50 * time.Microsecond
 	// resolveTime is how long to look for a neighbour. The kernel repeats its question after a second, so one lost answer is
@@ -90,13 +88,12 @@ type lane struct {
 	onDuty  atomic.Bool   // the background watches the port, or will at once
 	standby *alarm        // what the background sleeps on while an application polls
 	asleep  atomic.Int64  // the background sleeps in port.Wait until then at the latest; 0 when it is awake
-	linger  qp.Time       // how long the background polls for nothing; its own
 	closing atomic.Bool
 	done    chan struct{} // closed when the background has ended; nil without background
 }
 
 func newLane(d *Device, index, lanes int, port transport.Port) *lane {
-	l := &lane{dev: d, index: index, port: port, deadline: qp.Never, linger: qp.Time(minLinger)}
+	l := &lane{dev: d, index: index, port: port, deadline: qp.Never}
 	info := port.Info()
 	l.engine = qp.NewEngine(qp.Config{Memory: d.mem, Rand: random.Uint64, GIDs: d.info.GIDs, SrcPort: info.SrcPort,
 		MaxMTU: MTU4096, Lane: uint8(index), LaneBits: laneBits(lanes), EvenPackets: info.MaxRun > 1, Window: d.cfg.Window,
@@ -394,7 +391,6 @@ func (l *lane) start() (err error) {
 		return err
 	}
 	l.done = make(chan struct{})
-	backgrounds.Add(1)
 	go l.background()
 	return nil
 }
@@ -403,7 +399,6 @@ func (l *lane) start() (err error) {
 // for each packet would cost the poller more than the stack itself.
 func (l *lane) background() {
 	defer close(l.done)
-	defer backgrounds.Add(-1)
 	relieved := now() // when it last left the lane to an application
 	for !l.closing.Load() {
 		if !l.inUse() {
@@ -430,7 +425,7 @@ func (l *lane) watch() {
 	for busy := t; !l.closing.Load(); {
 		if l.turn(t) {
 			busy = t
-		} else if t-busy >= l.linger {
+		} else if t-busy >= qp.Time(linger) {
 			break
 		}
 		rang := l.rang
@@ -455,20 +450,6 @@ func (l *lane) watch() {
 		}
 	}
 	l.asleep.Store(0)
-	l.slept(now() - t)
-}
-
-// backgrounds is how many of them there are in this process.
-var backgrounds atomic.Int32
-
-// slept learns from a sleep how long to poll before the next one: if it was so short that polling would have been better, long enough;
-// but not where another background may wait for this one's processor.
-func (l *lane) slept(d qp.Time) {
-	if d < qp.Time(maxLinger) && int(backgrounds.Load()) <= runtime.GOMAXPROCS(0) {
-		l.linger = qp.Time(maxLinger)
-		return
-	}
-	l.linger = max(l.linger/2, qp.Time(minLinger))
 }
 
 // bedtime is how long to sleep. After deadlines in the future have come and gone (the usual: all was acknowledged in time) it

@@ -9,9 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
@@ -288,25 +285,4 @@ func TestTurnLock(t *testing.T) {
 	if !l.tryLock() || l.tryLock() || inside < 1000 {
 		t.Error("the lock is broken")
 	}
-}
-
-// TestLinger: a background that was woken soon polls for longer before it sleeps again, and sleeps of any length end that; with more
-// backgrounds than processors none does.
-func TestLinger(t *testing.T) {
-	short, long := qp.Time(minLinger), qp.Time(maxLinger)
-	l := &lane{linger: short}
-	l.slept(long)
-	require.Equal(t, short, l.linger)
-	l.slept(long - 1)
-	require.Equal(t, long, l.linger)
-	for range 10 {
-		l.slept(qp.Time(time.Second))
-	}
-	require.Equal(t, short, l.linger)
-
-	crowd := int32(runtime.GOMAXPROCS(0))
-	backgrounds.Add(crowd + 1)
-	defer backgrounds.Add(-crowd - 1)
-	l.slept(long - 1)
-	require.Equal(t, short, l.linger)
 }
