@@ -92,6 +92,8 @@ func (p nsPort) Info() (i Info) {
 	return i
 }
 
+func (p nsPort) TellHopLimits() error { return TellHopLimits(p.Port) }
+
 func (ns *netns) open(t testing.TB, name string, o Options) nsPort {
 	t.Helper()
 	ns.settle()
