@@ -251,13 +251,11 @@ func (l *lane) poll(c *CQ, claim bool) (rest bool) {
 		l.postponed = 0
 	}
 	l.finish(t, postpone || l.output(t) || frames >= rxBatch)
-	if found || !postpone { // the application is not late for what took us long, nor gone
-		end := l.clock.read()
-		if found {
-			l.trust.leaves(end)
-		}
-		l.claim(end, claim)
+	end := l.clock.read() // the application is not late for what took us long, nor gone
+	if found {
+		l.trust.leaves(end)
 	}
+	l.claim(end, claim)
 	l.trust.holds(claim && l.trusting() && l.burst >= severalPackets)
 	return l.inVain()
 }

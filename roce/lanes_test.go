@@ -85,7 +85,6 @@ func (p *turnedPort) Wake()                            { p.port().Wake() }
 func (p *turnedPort) Info() transport.Info             { return p.port().Info() }
 func (p *turnedPort) Stats() transport.Stats           { return p.port().Stats() }
 func (p *turnedPort) Close() error                     { return p.port().Close() }
-func (p *turnedPort) TellHopLimits() error             { return transport.TellHopLimits(p.port()) }
 func (p *turnedPort) JoinGroup(g GID) error {
 	return (*p.ports)[0].(transport.Multicaster).JoinGroup(g)
 }

@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/goroce/goroce/qp"
-	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -83,13 +82,6 @@ func (p *PD) createQP(attr *QPInitAttr) (*QP, error) {
 	l := d.emptiestLane()
 	if attr.Type == GSI { // of which a device has one
 		l = d.lanes[0]
-	}
-	if attr.Type == UD || attr.Type == GSI {
-		for _, l := range d.lanes { // also of what arrives there for this one
-			if err := transport.TellHopLimits(l.port); err != nil {
-				return nil, fmt.Errorf("port of %s: %w", d.name, err)
-			}
-		}
 	}
 	q := &QP{pd: p, lane: l, sendCQ: attr.SendCQ, recvCQ: attr.RecvCQ, context: attr.Context, psn: PSN(random.Uint64()) & wire.PSNMask}
 	init := qp.QPInit{Type: attr.Type, PD: p.handle, SendCQ: attr.SendCQ.lanes[l.index], RecvCQ: attr.RecvCQ.lanes[l.index],

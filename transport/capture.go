@@ -52,10 +52,7 @@ type CapturePort struct {
 
 // Capture shows sink what p receives and sends. Around a Fault port it shows what the engine sees; inside one (as the p of
 // Fault) what the network sees.
-func Capture(p Port, sink CaptureSink) *CapturePort {
-	TellHopLimits(p) // where that fails they are recorded as 0
-	return &CapturePort{p, sink}
-}
+func Capture(p Port, sink CaptureSink) *CapturePort { return &CapturePort{p, sink} }
 
 // Recv receives, then shows.
 func (c *CapturePort) Recv(frames []wire.Frame) (n int, err error) {
@@ -89,9 +86,6 @@ func (c *CapturePort) JoinGroup(group wire.GID) error { return joinGroup(c.Port,
 func (c *CapturePort) Resolve(dst wire.GID, timeout time.Duration) error {
 	return Resolve(c.Port, dst, timeout)
 }
-
-// TellHopLimits implements HopLimiter: the inner port was asked already.
-func (c *CapturePort) TellHopLimits() error { return nil }
 
 // LeaveGroup implements Multicaster if the inner port does.
 func (c *CapturePort) LeaveGroup(group wire.GID) error { return leaveGroup(c.Port, group) }

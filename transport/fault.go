@@ -153,9 +153,6 @@ func (f *FaultPort) Resolve(dst wire.GID, timeout time.Duration) error {
 	return Resolve(f.Port, dst, timeout)
 }
 
-// TellHopLimits implements HopLimiter: it asks the inner port.
-func (f *FaultPort) TellHopLimits() error { return TellHopLimits(f.Port) }
-
 // LeaveGroup implements Multicaster if the inner port does.
 func (f *FaultPort) LeaveGroup(group wire.GID) error { return leaveGroup(f.Port, group) }
 

@@ -92,8 +92,6 @@ func (p nsPort) Info() (i Info) {
 	return i
 }
 
-func (p nsPort) TellHopLimits() error { return TellHopLimits(p.Port) }
-
 func (ns *netns) open(t testing.TB, name string, o Options) nsPort {
 	t.Helper()
 	ns.settle()

@@ -66,9 +66,6 @@ func (p *udpPort) setUpGroup(fd int, group wire.GID) error {
 	if err := p.setOptions(fd); err != nil {
 		return err
 	}
-	if err := p.tellHopLimits(fd); err != nil { // groups are for UD
-		return err
-	}
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
 		return err
 	}

@@ -168,6 +168,7 @@ func (p *udpPort) setOptions(fd int) error {
 	opts := []option{
 		{"IP_MTU_DISCOVER", unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO},
 		{"IP_RECVTOS", unix.IPPROTO_IP, unix.IP_RECVTOS, 1},
+		{"IP_RECVTTL", unix.IPPROTO_IP, unix.IP_RECVTTL, 1},
 		{"IP_TOS", unix.IPPROTO_IP, unix.IP_TOS, int(p.opt.TrafficClass)},
 		{"IP_TTL", unix.IPPROTO_IP, unix.IP_TTL, int(p.opt.HopLimit)},
 		{"SO_NO_CHECK", unix.SOL_SOCKET, soNoCheck, boolInt(p.opt.ZeroChecksum)},
@@ -177,6 +178,7 @@ func (p *udpPort) setOptions(fd int) error {
 			{"IPV6_V6ONLY", unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1},
 			{"IPV6_MTU_DISCOVER", unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO},
 			{"IPV6_RECVTCLASS", unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, 1},
+			{"IPV6_RECVHOPLIMIT", unix.IPPROTO_IPV6, unix.IPV6_RECVHOPLIMIT, 1},
 			{"IPV6_TCLASS", unix.IPPROTO_IPV6, unix.IPV6_TCLASS, int(p.opt.TrafficClass)},
 			{"IPV6_UNICAST_HOPS", unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS, int(p.opt.HopLimit)},
 			{"UDP_NO_CHECK6_TX", unix.IPPROTO_UDP, udpNoCheck6TX, boolInt(p.opt.ZeroChecksum)},
@@ -184,29 +186,11 @@ func (p *udpPort) setOptions(fd int) error {
 		}
 	}
 	for _, o := range opts {
-		if err := o.set(fd); err != nil {
-			return err
+		if err := unix.SetsockoptInt(fd, o.level, o.opt, o.value); err != nil {
+			return fmt.Errorf("%s = %d: %w", o.name, o.value, err)
 		}
 	}
 	return nil
-}
-
-func (o *option) set(fd int) error {
-	if err := unix.SetsockoptInt(fd, o.level, o.opt, o.value); err != nil {
-		return fmt.Errorf("%s = %d: %w", o.name, o.value, err)
-	}
-	return nil
-}
-
-// TellHopLimits implements HopLimiter.
-func (p *udpPort) TellHopLimits() error { return p.tellHopLimits(p.fd) }
-
-func (p *udpPort) tellHopLimits(fd int) error {
-	o := option{"IP_RECVTTL", unix.IPPROTO_IP, unix.IP_RECVTTL, 1}
-	if p.addr.Is6() {
-		o = option{"IPV6_RECVHOPLIMIT", unix.IPPROTO_IPV6, unix.IPV6_RECVHOPLIMIT, 1}
-	}
-	return o.set(fd)
 }
 
 func boolInt(b bool) int {
