@@ -12,8 +12,8 @@ package roce
 //     after a poll is held in a stream only: in a ping-pong it goes at once.
 //
 // An application earns this by coming back promptly many times in a row, and loses it by being late once; the time that the stack
-// itself takes does not count. What it has left
-// behind then is sent by the background, which sees within a millisecond that nobody polls any more.
+// itself takes does not count. What it has left behind then is sent by the background, which sees within a millisecond that nobody
+// polls any more.
 
 import (
 	"sync/atomic"

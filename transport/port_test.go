@@ -201,7 +201,7 @@ func TestRoundTrip(t *testing.T) {
 func TestBigBatches(t *testing.T) {
 	for _, k := range kindsUnderTest() {
 		t.Run(k.name, func(t *testing.T) {
-			const rounds, each = 40, 100
+			const rounds, each = 40, maxRun + 22 // the longest run, and a rest
 			a := k.open(t, 0, Options{})
 			to := []Port{k.open(t, 1, Options{}), k.open(t, 2, Options{})}
 			batch := wire.NewBatch(2*each, 4200)

@@ -105,7 +105,7 @@ func (c *Conn) pump(ctx context.Context) {
 	}
 }
 
-// Send sends one message.
+// Send sends one message. The error is ErrClosed if the peer's end is.
 func (c *Conn) Send(msg []byte) error {
 	_, err := c.tcp.Write(msg)
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
@@ -117,7 +117,7 @@ func (c *Conn) Send(msg []byte) error {
 	return nil
 }
 
-// Recv waits for a message of exactly len(msg) bytes, however long that takes.
+// Recv waits for a message of exactly len(msg) bytes, however long that takes. The error is ErrClosed if the peer's end closes before.
 func (c *Conn) Recv(msg []byte) error { return c.RecvWithin(0, msg) }
 
 // RecvWithin waits for a message of exactly len(msg) bytes, for no longer than limit (0: no limit).
