@@ -188,5 +188,13 @@ func (d *Device) QueryGID(i int) (GID, error) {
 // GIDs returns the GID table: row i is QueryGID(i) and AHAttr.SGIDIndex i.
 func (d *Device) GIDs() []GID { return append([]GID(nil), d.info.GIDs...) }
 
-// PortInfo returns what the packet port says about itself, with the features that the system refused.
-func (d *Device) PortInfo() transport.Info { return d.info }
+// PortInfo returns what the packet port says about itself, with the features that the system has refused so far; of a closed device
+// what it said when it was opened.
+func (d *Device) PortInfo() transport.Info {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return d.info
+	}
+	return d.lanes[0].port.Info()
+}

@@ -23,6 +23,7 @@ import (
 
 // etherPort is embedded by these ports.
 type etherPort struct {
+	kind string // "packet", "xdp"
 	name string
 	addr netip.Addr
 	gid  wire.GID
@@ -52,7 +53,7 @@ type station struct {
 
 // initEther finds the address that follows the kind in a port's name.
 func (p *etherPort) initEther(kind, name, rest string, o Options) (err error) {
-	p.name, p.opt, p.station = name, o, &station{holder: -1}
+	p.kind, p.name, p.opt, p.station = kind, name, o, &station{holder: -1}
 	p.users.Store(1)
 	if p.addr, err = udpAddress(name, rest); err != nil {
 		return err
@@ -66,7 +67,7 @@ func (p *etherPort) initEther(kind, name, rest string, o Options) (err error) {
 
 // initLane makes p another lane of a port that is open.
 func (p *etherPort) initLane(first *etherPort) {
-	p.name, p.opt, p.addr, p.gid, p.station = first.name, first.opt, first.addr, first.gid, first.station
+	p.kind, p.name, p.opt, p.addr, p.gid, p.station = first.kind, first.name, first.opt, first.addr, first.gid, first.station
 	p.users.Add(1)
 	p.hop = p.peers.hop(p.gid)
 }
@@ -246,7 +247,7 @@ func (p *etherPort) Wake() {
 
 // describe is what Info says about every such port.
 func (p *etherPort) describe() Info {
-	info := Info{Name: p.name, Why: p.opt.why, GIDs: []wire.GID{p.gid}}
+	info := Info{Name: p.name, Kind: p.kind, Why: p.opt.why, GIDs: []wire.GID{p.gid}}
 	p.peers.describe(&info)
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,7 +13,8 @@ import (
 // Info describes a port.
 type Info struct {
 	Name string // as given to Open
-	Why  string // this kind of port was chosen, if Open had the choice ("auto:")
+	Kind string // "udp", "packet", "xdp" or "pipe"
+	Why  string // it was chosen, if Open had the choice ("auto:"): begins with the kind
 
 	// GIDs are the addresses that the port receives on; the first is the one it sends from.
 	GIDs []wire.GID
@@ -66,6 +67,15 @@ type Degradation struct {
 	Feature string // "UDP_SEGMENT", "UDP_GRO", "receive buffer", ...
 	Effect  string // what that costs
 	Err     error
+}
+
+// String says it in a line: "without zero-copy: the kernel copies each packet (operation not supported)".
+func (d Degradation) String() string {
+	s := "without " + d.Feature + ": " + d.Effect
+	if d.Err != nil {
+		s += " (" + d.Err.Error() + ")"
+	}
+	return s
 }
 
 // Stats are the counters of a port since it was opened.

@@ -282,7 +282,7 @@ func (p *pipePort) Wake() { p.parker.unpark() }
 
 // Info describes the port; there is no interface below it.
 func (p *pipePort) Info() Info {
-	return Info{Name: p.name, GIDs: []wire.GID{p.gid}, Up: true, NetMTU: pipeMTU, MaxRun: 1, ICRC: ICRCFull}
+	return Info{Name: p.name, Kind: "pipe", GIDs: []wire.GID{p.gid}, Up: true, NetMTU: pipeMTU, MaxRun: 1, ICRC: ICRCFull}
 }
 
 // Stats returns the counters.

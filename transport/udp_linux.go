@@ -272,7 +272,7 @@ func (p *udpPort) Wake() {
 
 // Info describes the port.
 func (p *udpPort) Info() Info {
-	info := Info{Name: p.name, Why: p.opt.why, GIDs: []wire.GID{p.gid}, SrcPort: p.from, MaxRun: p.send.runLimit(), RecvBuffer: p.recvBuffer}
+	info := Info{Name: p.name, Kind: "udp", Why: p.opt.why, GIDs: []wire.GID{p.gid}, SrcPort: p.from, MaxRun: p.send.runLimit(), RecvBuffer: p.recvBuffer}
 	if p.addr.Is4() {
 		info.ICRC = ICRCSolved
 	}

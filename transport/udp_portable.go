@@ -195,7 +195,7 @@ func (p *portableUDP) Wake() { p.parker.unpark() }
 
 // Info describes the port.
 func (p *portableUDP) Info() Info {
-	info := Info{Name: p.name, Why: p.opt.why, GIDs: []wire.GID{p.gid}, SrcPort: wire.UDPPort, MaxRun: 1, Degraded: p.note}
+	info := Info{Name: p.name, Kind: "udp", Why: p.opt.why, GIDs: []wire.GID{p.gid}, SrcPort: wire.UDPPort, MaxRun: 1, Degraded: p.note}
 	if p.addr.Is4() {
 		info.ICRC = ICRCSolved
 	}

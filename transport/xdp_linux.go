@@ -55,6 +55,21 @@ func openXDP(name, rest string, lanes int, o Options) ([]Port, error) {
 	return openXDPMode(name, rest, lanes, o, xdpMode{native: true, generic: true})
 }
 
+// openZeroCopy opens a port as far as the driver of the interface says that it will be zero-copy, and it then is. tried: it was not
+// clear beforehand that this would not work.
+func openZeroCopy(name, rest string, lanes int, o Options) (ports []Port, tried bool, err error) {
+	addr, err := udpAddress(name, rest)
+	if err != nil {
+		return nil, false, err
+	}
+	i, ok := interfaceOf(addr)
+	if !ok || !askXDPDriver(i.Index).zeroCopies(i.MTU) {
+		return nil, false, nil
+	}
+	ports, err = openXDPMode(name, rest, lanes, o, xdpMode{native: true, zeroCopy: true})
+	return ports, true, err
+}
+
 // openXDPMode opens "ADDRESS", "INTERFACE", or one of them and "/QUEUE".
 func openXDPMode(name, rest string, lanes int, o Options, mode xdpMode) ([]Port, error) {
 	where, number, one := strings.Cut(rest, "/")

@@ -60,8 +60,9 @@ var xdpHooks = struct {
 	of map[xdpHookKey]*xdpHook
 }{of: map[xdpHookKey]*xdpHook{}}
 
-// xdpMode says where a program may be attached. plain is for tests: the layout of memory that only zero-copy needs.
-type xdpMode struct{ native, generic, plain bool }
+// xdpMode says where a program may be attached, and whether the port has to be zero-copy. plain is for tests: the layout of memory
+// that only zero-copy needs.
+type xdpMode struct{ native, generic, zeroCopy, plain bool }
 
 // useXDPHook returns the hook of an interface, a new one if there is none. Every user calls leave.
 func useXDPHook(index int, mode xdpMode) (*xdpHook, error) {

@@ -37,6 +37,9 @@ type xdpQueue struct {
 	lent []uint64 // chunks that the last Recv gave out, in the order they came
 }
 
+// errNoZeroCopy is what has to be zero-copy behind a program that another port had attached in generic mode.
+var errNoZeroCopy = errors.New("the interface's XDP program is in generic mode, which has no zero-copy")
+
 // xdpBinding is one way to bind.
 type xdpBinding struct{ zeroCopy, tiled, pieces bool }
 
@@ -60,6 +63,9 @@ func (p *xdpPort) bindings() (list []xdpBinding) {
 		}
 		list = append(list, xdpBinding{zeroCopy: true, pieces: pieces})
 	}
+	if p.want.zeroCopy {
+		return list
+	}
 	list = append(list, xdpBinding{tiled: true, pieces: pieces})
 	if pieces {
 		list = append(list, xdpBinding{tiled: true})
@@ -69,7 +75,8 @@ func (p *xdpPort) bindings() (list []xdpBinding) {
 
 // openQueues opens sockets for all queues in the best way there is.
 func (p *xdpPort) openQueues(queues []int) error {
-	var first, last error
+	var first error
+	last := errNoZeroCopy
 	for _, p.binding = range p.bindings() {
 		err := p.tryQueues(queues)
 		if err == nil {
@@ -93,7 +100,11 @@ func (p *xdpPort) noteBinding(first, last error) {
 		p.degrade("native XDP", "the program runs behind the driver, after a socket buffer was made for each packet; from a sender on "+
 			"this machine come runs (UDP_SEGMENT) in one piece, and are lost: it must send with MaxRun 1", p.hook.nativeErr)
 	} else if !p.binding.zeroCopy {
-		p.degrade("zero-copy", "the driver does not use our memory: the kernel copies each packet", first)
+		effect := "the driver does not use our memory: the kernel copies each packet"
+		if p.packet-etherMax > maxZeroCopyMTU && askXDPDriver(p.index).zeroCopies(maxZeroCopyMTU) {
+			effect += fmt.Sprintf(". It does with an interface MTU of at most %d", maxZeroCopyMTU)
+		}
+		p.degrade("zero-copy", effect, first)
 	}
 	if limit := p.memory.usable(); p.packet > limit && !p.binding.pieces {
 		p.degrade("multi-buffer packets",

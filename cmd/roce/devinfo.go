@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/transport"
 )
 
 func devinfoCommand() *cobra.Command {
@@ -46,6 +47,26 @@ type devinfo struct {
 	Device roce.DeviceAttr `json:"device"`
 	Port   roce.PortAttr   `json:"port"`
 	GIDs   []string        `json:"gids"`
+	Packet packetPort      `json:"packet_port"`
+}
+
+// packetPort is what packets come and go by: verbs have no attributes for that.
+type packetPort struct {
+	Kind       string   `json:"kind"`
+	Why        string   `json:"why,omitempty"`  // of auto
+	Mode       string   `json:"mode,omitempty"` // of xdp
+	MaxRun     int      `json:"max_run"`
+	ICRC       string   `json:"icrc_check"`
+	RecvBuffer int      `json:"recv_buffer"`
+	Without    []string `json:"without,omitempty"`
+}
+
+func packetPortOf(i transport.Info) packetPort {
+	p := packetPort{Kind: i.Kind, Why: i.Why, Mode: i.Mode, MaxRun: i.MaxRun, ICRC: i.ICRC.String(), RecvBuffer: i.RecvBuffer}
+	for _, d := range i.Degraded {
+		p.Without = append(p.Without, strings.TrimPrefix(d.String(), "without "))
+	}
+	return p
 }
 
 // describeDevices asks the named device, or one for each address: the UDP socket, which leaves no trace. Other ports of the address
@@ -80,7 +101,7 @@ func describe(name string) (devinfo, error) {
 		return devinfo{}, err
 	}
 	defer d.Close()
-	i := devinfo{Name: d.Name(), Device: d.Query(), Port: d.QueryPort()}
+	i := devinfo{Name: d.Name(), Device: d.Query(), Port: d.QueryPort(), Packet: packetPortOf(d.PortInfo())}
 	for _, g := range d.GIDs() {
 		i.GIDs = append(i.GIDs, g.String())
 	}
@@ -106,6 +127,7 @@ func (i *devinfo) print(w io.Writer, verbose bool) {
 	i.lines(w, 3, 48, i.port())
 	if verbose {
 		i.lines(w, 3, 48, i.portDetails())
+		i.lines(w, 3, 48, i.Packet.attributes())
 	}
 	fmt.Fprintln(w)
 }
@@ -187,6 +209,23 @@ func (i *devinfo) portDetails() []attribute {
 	}
 	for n, g := range i.GIDs {
 		list = append(list, attr(fmt.Sprintf("GID[%3d]", n), "%s, RoCE v2", g))
+	}
+	return list
+}
+
+// attributes follow those of ibv_devinfo: the kind of packet port, how it works, and what it does without.
+func (p *packetPort) attributes() []attribute {
+	kind := p.Kind
+	if p.Mode != "" {
+		kind += " (" + p.Mode + ")"
+	}
+	list := []attribute{attr("packet_port", "%s", kind)}
+	if p.Why != "" {
+		list = append(list, attr("chosen", "%s", p.Why))
+	}
+	list = append(list, attr("max_run", "%d packets", p.MaxRun), attr("icrc_check", "%s", p.ICRC), attr("recv_buffer", "%d bytes", p.RecvBuffer))
+	for _, w := range p.Without {
+		list = append(list, attr("without", "%s", w))
 	}
 	return list
 }

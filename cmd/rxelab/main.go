@@ -59,7 +59,9 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&opt.cfg.Kernel, "kernel", "", "series of the guest's kernel, such as 6.1 (default: 6.12, else 6.1)")
+	flags.StringVar(&opt.cfg.Kernel, "kernel", "", "series of the guest's kernel, such as 6.1, or newest (default: 6.12, else 6.1)")
+	flags.StringVar(&opt.cfg.Suite, "suite", "", "a `suite` of Debian to look for kernels in too, such as trixie-backports")
+	flags.BoolVar(&opt.cfg.Wire, "wire", false, "two more network cards in the guest, joined: "+lab.WireA+" and "+lab.WireB)
 	flags.BoolVar(&opt.cfg.Python, "python", false, "add python3 with pyverbs to the guest")
 	flags.IntVar(&opt.cfg.MTU, "mtu", lab.DefaultMTU, "MTU of both ends of the wire")
 	flags.IntVar(&opt.cfg.CPUs, "cpus", 2, "processors of the guest")
@@ -157,7 +159,7 @@ func newImage(opt *options) *cobra.Command {
 		Short: "Build the guest's image if the cache has none, print where it is",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			im, err := lab.EnsureImage(cmd.Context(), lab.ImageOptions{Kernel: opt.cfg.Kernel, Refresh: refresh, Log: opt.log()})
+			im, err := lab.EnsureImage(cmd.Context(), lab.ImageOptions{Kernel: opt.cfg.Kernel, Suite: opt.cfg.Suite, Refresh: refresh, Log: opt.log()})
 			if err != nil {
 				return err
 			}

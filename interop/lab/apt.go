@@ -1,5 +1,6 @@
-// Getting Debian packages without installing anything. Stages: choose the kernel's package by pattern, let apt resolve
-// the others as for an empty system, download, verified by apt, into a folder of ours. The host's own state is only read.
+// Getting Debian packages without installing anything. Stages: add the suite that is asked for to the host's sources, choose the
+// kernel's package by pattern, let apt resolve the others as for an empty system, download, verified by apt, into a folder of ours.
+// The host's own state is only read.
 
 package lab
 
@@ -9,8 +10,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -20,6 +23,7 @@ import (
 type apt struct {
 	dir      string // for downloads and state
 	ownLists bool   // use lists of our own, for which "update" was run
+	sources  string // file that takes the place of the host's sources.list; empty: that
 }
 
 func newApt(dir string) (*apt, error) {
@@ -46,6 +50,9 @@ func (a *apt) run(ctx context.Context, tool string, args ...string) (string, err
 	if a.ownLists {
 		options = append(options, "-o", "Dir::State::lists="+filepath.Join(a.dir, "lists"))
 	}
+	if a.sources != "" {
+		options = append(options, "-o", "Dir::Etc::sourcelist="+a.sources)
+	}
 	cmd := exec.CommandContext(ctx, tool, append(options, args...)...)
 	cmd.Dir = filepath.Join(a.dir, "debs")
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
@@ -58,54 +65,99 @@ func (a *apt) run(ctx context.Context, tool string, args ...string) (string, err
 	return string(out), nil
 }
 
-// fetch downloads the kernel's package and the packages with their dependencies, and returns the paths of the .deb files.
+// addSuite adds a suite of the mirror that the host's sources name, such as "trixie-backports".
+func (a *apt) addSuite(ctx context.Context, suite string) error {
+	targets, err := a.run(ctx, "apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Component: main")
+	if err != nil {
+		return err
+	}
+	var mirror string
+	for _, uri := range strings.Fields(targets) {
+		if path.Base(uri) == "debian" {
+			mirror = uri
+			break
+		}
+	}
+	if mirror == "" {
+		return fmt.Errorf("where to get the suite %s from: the apt sources name no mirror of Debian, which ends in /debian", suite)
+	}
+	name, err := a.run(ctx, "apt-config", "shell", "FILE", "Dir::Etc::sourcelist/f")
+	if err != nil {
+		return err
+	}
+	_, name, _ = strings.Cut(strings.TrimSpace(name), "=")
+	list, _ := os.ReadFile(strings.Trim(name, "'")) // absent where all sources are in sources.list.d
+	a.ownLists, a.sources = true, filepath.Join(a.dir, "sources.list")
+	list = fmt.Appendf(list, "\ndeb %s %s main\n", mirror, suite)
+	if err := os.WriteFile(a.sources, list, 0o644); err != nil {
+		return err
+	}
+	_, err = a.run(ctx, "apt-get", "update")
+	return err
+}
+
+// fetch downloads the kernel's packages and the packages with their dependencies, and returns the paths of the .deb files.
 // The host's package lists serve when they can; when they are absent or stale, it fetches lists of its own.
-func (a *apt) fetch(ctx context.Context, series []string, packages []string) (kernel string, debs []string, err error) {
+func (a *apt) fetch(ctx context.Context, series []string, packages []string) (kernel, debs []string, err error) {
 	kernel, debs, err = a.download(ctx, series, packages)
-	if err == nil || ctx.Err() != nil {
+	if err == nil || ctx.Err() != nil || a.ownLists {
 		return kernel, debs, err
 	}
 	a.ownLists = true
 	if _, updateErr := a.run(ctx, "apt-get", "update"); updateErr != nil {
-		return "", nil, fmt.Errorf("%w (and %w)", err, updateErr)
+		return nil, nil, fmt.Errorf("%w (and %w)", err, updateErr)
 	}
 	return a.download(ctx, series, packages)
 }
 
-func (a *apt) download(ctx context.Context, series, packages []string) (string, []string, error) {
+func (a *apt) download(ctx context.Context, series, packages []string) (kernel, debs []string, err error) {
 	listing, err := a.run(ctx, "apt-cache", "search", "--names-only", `^linux-image-[0-9].*-amd64`)
 	if err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
 	name, err := chooseKernel(listing, series)
 	if err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
-	if _, err := a.run(ctx, "apt-get", "download", name); err != nil {
-		return "", nil, err
+	depends, err := a.run(ctx, "apt-cache", "depends", "--no-recommends", "--no-suggests", name)
+	if err != nil {
+		return nil, nil, err
+	}
+	names := append(kernelParts(depends), name)
+	if _, err := a.run(ctx, "apt-get", append([]string{"download"}, names...)...); err != nil {
+		return nil, nil, err
 	}
 	install := append([]string{"install", "--download-only", "-y"}, packages...)
 	if _, err := a.run(ctx, "apt-get", install...); err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
 	all, err := filepath.Glob(filepath.Join(a.dir, "debs", "*.deb"))
 	if err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
 	sort.Strings(all)
-	var kernel string
-	var debs []string
 	for _, deb := range all {
-		if strings.HasPrefix(filepath.Base(deb), name+"_") {
-			kernel = deb
+		if pkg, _, _ := strings.Cut(filepath.Base(deb), "_"); slices.Contains(names, pkg) {
+			kernel = append(kernel, deb)
 		} else {
 			debs = append(debs, deb)
 		}
 	}
-	if kernel == "" {
-		return "", nil, fmt.Errorf("apt-get download %s left no %s_*.deb", name, name)
+	if len(kernel) != len(names) {
+		return nil, nil, fmt.Errorf("apt-get download %s left %d packages", strings.Join(names, " "), len(kernel))
 	}
 	return kernel, debs, nil
+}
+
+var kernelPart = regexp.MustCompile(`(?m)^\s*(?:Pre)?Depends: (linux-(?:base|binary|modules)-[0-9]\S*)$`)
+
+// kernelParts finds in what `apt-cache depends` prints the packages that hold the parts of a kernel: since Debian's 7.x, its file, its
+// modules and their lists come in one each.
+func kernelParts(depends string) (names []string) {
+	for _, m := range kernelPart.FindAllStringSubmatch(depends, -1) {
+		names = append(names, m[1])
+	}
+	return names
 }
 
 var kernelPackage = regexp.MustCompile(`^linux-image-(\d+)\.(\d+)\.(\d+)(?:-(\d+))?\S*?-amd64(-unsigned)?$`)
@@ -141,7 +193,7 @@ func chooseKernel(listing string, series []string) (string, error) {
 	})
 	for _, s := range series {
 		for _, c := range all {
-			if strings.HasPrefix(c.name, "linux-image-"+s+".") {
+			if s == NewestKernel || strings.HasPrefix(c.name, "linux-image-"+s+".") {
 				return c.name, nil
 			}
 		}

@@ -25,13 +25,17 @@ const (
 
 	Tap        = "tap0" // the host's end, in the lab's network namespace
 	GuestLink  = "eth0" // the guest's end
+	WireA      = "eth1" // with Config.Wire: the ends of a wire that begins and ends in the guest
+	WireB      = "eth2"
 	Device     = "rxe0" // the guest's RDMA device
 	DefaultMTU = 9000
 )
 
 // Config describes a guest. The zero value is a good one.
 type Config struct {
-	Kernel string // series of the guest's kernel, such as "6.1"; empty: 6.12, or 6.1 where the apt sources have no 6.12
+	Kernel string // series of the guest's kernel, such as "6.1", or NewestKernel; empty: 6.12, or 6.1 where the apt sources have no 6.12
+	Suite  string // a suite of Debian to look for kernels in too, such as "trixie-backports"; empty: only what the apt sources name
+	Wire   bool   // two more network cards in the guest, WireA and WireB, that are joined; they are down and have no addresses
 	Python bool   // add python3 with pyverbs (42 MB more to load)
 	MTU    int    // of both ends; 0: 9000
 	CPUs   int    // 0: 2
@@ -42,6 +46,9 @@ type Config struct {
 	Log         io.Writer         // progress of building and booting; nil: none
 	Console     io.Writer         // copy of the guest's console; nil: only its end is kept, for error messages
 }
+
+// NewestKernel as Config.Kernel is the newest that the apt sources have. Emulation by an old QEMU may take a new one with one processor only.
+const NewestKernel = "newest"
 
 // accelEnv chooses QEMU's accelerator. Emulation is the default because it works everywhere: inside a virtual machine
 // /dev/kvm may exist and yet not boot a kernel.

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -26,7 +27,7 @@ type Image struct {
 // A Manifest says what an image was made of. It is the file manifest.json beside the image.
 type Manifest struct {
 	Recipe       string           // hash of the tables it was built from
-	Kernel       string           // file name of the kernel's package
+	Kernel       string           // file names of the kernel's packages
 	Packages     []string         // file names of all other packages that were unpacked
 	Modules      []string         // modules in loading order, as paths in the guest
 	Sizes        map[string]int64 // bytes of each file of the image
@@ -50,7 +51,8 @@ const (
 
 // ImageOptions choose and build an image.
 type ImageOptions struct {
-	Kernel  string    // series of the kernel, such as "6.12"; empty: the first of 6.12 and 6.1 that the apt sources have
+	Kernel  string    // series of the kernel, such as "6.12", or NewestKernel; empty: the first of 6.12 and 6.1 that the apt sources have
+	Suite   string    // Config.Suite
 	Refresh bool      // resolve the packages again and build anew even if an image is there
 	Log     io.Writer // progress; nil: none
 }
@@ -107,7 +109,7 @@ func EnsureImage(ctx context.Context, opt ImageOptions) (*Image, error) {
 func recipeHash(opt ImageOptions) string {
 	release, _ := os.ReadFile("/etc/os-release") // another release of the host has other packages
 	sources := os.Getenv("APT_CONFIG")           // and so may apt sources given this way
-	tables, _ := json.Marshal([]any{recipeVersion, archives, modules, opt.series(), string(release), sources})
+	tables, _ := json.Marshal([]any{recipeVersion, archives, modules, opt.series(), opt.Suite, string(release), sources})
 	return shortHash(tables)
 }
 
@@ -180,6 +182,11 @@ func buildImage(ctx context.Context, dir, recipe string, opt ImageOptions) (*Ima
 	if err != nil {
 		return nil, err
 	}
+	if opt.Suite != "" {
+		if err := a.addSuite(ctx, opt.Suite); err != nil {
+			return nil, err
+		}
+	}
 	var packages []string
 	for _, ar := range archives {
 		packages = append(packages, ar.Packages...)
@@ -188,7 +195,7 @@ func buildImage(ctx context.Context, dir, recipe string, opt ImageOptions) (*Ima
 	if err != nil {
 		return nil, err
 	}
-	say("unpacking %s and %d packages", filepath.Base(kernel), len(debs))
+	say("unpacking the kernel, %s, and %d packages", filepath.Base(kernel[0]), len(debs))
 	if err := im.addKernel(ctx, kernel); err != nil {
 		return nil, err
 	}
@@ -229,25 +236,27 @@ func (im *Image) finish(place string) error {
 // modulesFile is the archive of kernel modules.
 const modulesFile = "modules.cpio"
 
-// addKernel takes the kernel and the modules out of the kernel's package.
-func (im *Image) addKernel(ctx context.Context, deb string) error {
-	im.Manifest.Kernel = filepath.Base(deb)
+// addKernel takes the kernel and the modules out of the kernel's packages.
+func (im *Image) addKernel(ctx context.Context, debs []string) error {
 	files := tree{}
-	err := files.unpack(ctx, deb, func(name string) bool {
-		return strings.HasPrefix(name, "boot/vmlinuz") || strings.HasPrefix(name, "usr/lib/modules/")
-	})
-	if err != nil {
-		return err
+	for _, deb := range debs {
+		im.Manifest.Kernel = strings.TrimSpace(im.Manifest.Kernel + " " + filepath.Base(deb))
+		err := files.unpack(ctx, deb, func(name string) bool {
+			return strings.HasPrefix(name, "boot/vmlinuz") || strings.HasPrefix(name, "usr/lib/modules/")
+		})
+		if err != nil {
+			return err
+		}
 	}
 	for name, n := range files {
-		if strings.HasPrefix(name, "boot/vmlinuz") {
+		if strings.HasPrefix(path.Base(name), "vmlinuz") {
 			if err := im.writeFile(kernelFile, func(w io.Writer) error { _, err := w.Write(n.data); return err }); err != nil {
 				return err
 			}
 		}
 	}
 	if im.Manifest.Sizes[kernelFile] == 0 {
-		return fmt.Errorf("%s holds no boot/vmlinuz*", filepath.Base(deb))
+		return fmt.Errorf("no vmlinuz* in %s", im.Manifest.Kernel)
 	}
 	set := newModuleSet(files)
 	for _, m := range modules {

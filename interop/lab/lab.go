@@ -92,7 +92,7 @@ func newLab() *Lab {
 // prepare finds or builds the image and the agent.
 func (l *Lab) prepare(ctx context.Context, cfg Config) (agent []byte, err error) {
 	began := time.Now()
-	l.image, err = EnsureImage(ctx, ImageOptions{Kernel: cfg.Kernel, Log: cfg.Log})
+	l.image, err = EnsureImage(ctx, ImageOptions{Kernel: cfg.Kernel, Suite: cfg.Suite, Log: cfg.Log})
 	if err != nil {
 		return nil, err
 	}

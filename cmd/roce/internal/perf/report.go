@@ -237,10 +237,13 @@ func (r *rig) footer(costs map[string]*costResult) {
 	if n := r.s.Stats().Engine; n.Retransmitted > 0 {
 		r.say(fmt.Sprintf(" Packets sent again : %d of %d (%s)\n", n.Retransmitted, n.SentPkts, r.repeat()))
 	}
-	for _, w := range r.warn {
+	for _, w := range r.notes() {
 		r.say(" " + w + "\n")
 	}
 }
+
+// notes are what a person should know about the device and the results.
+func (r *rig) notes() []string { return append(r.s.Notes(), r.warn...) }
 
 // repeat is how losses are repaired; empty if they are not.
 func (r *rig) repeat() string {
@@ -265,7 +268,7 @@ func (r *rig) report(costs map[string]*costResult) *report {
 	p := &report{Test: r.t.Name, Tool: r.t.Tool, Role: role(r.link.client), Device: r.s.Name(), Peer: r.queues[0].peer.GID.String(),
 		Type: r.o.Type.String(), MTU: r.mtu.Bytes(), QPs: r.o.QPs, TxDepth: r.o.TxDepth, CQMod: r.o.CQMod, PostList: r.o.PostList,
 		Inline: r.o.Inline, Bidi: r.o.Bidi, Events: r.o.Events, Repeat: r.repeat(), Rate: r.o.Rate.String(), Duration: r.o.Duration.Seconds(),
-		Notes: r.warn, Costs: costs, Counters: r.s.Counters()}
+		Notes: r.notes(), Costs: costs, Counters: r.s.Counters()}
 	if r.t.sends() {
 		p.RxDepth = r.o.RxDepth
 	}

@@ -49,6 +49,7 @@ type result struct {
 	Wrong    int     `json:"wrong_messages"`
 
 	Counters map[string]uint64 `json:"counters"`
+	Notes    []string          `json:"notes,omitempty"`
 }
 
 type end struct {
@@ -69,7 +70,7 @@ func (p printer) result(g *game, took time.Duration) {
 		r.Role = "client"
 	}
 	if p.o.JSON {
-		r.Counters = g.s.Counters()
+		r.Counters, r.Notes = g.s.Counters(), g.s.Notes()
 		e := json.NewEncoder(p)
 		e.SetIndent("", "  ")
 		e.Encode(r)
@@ -83,6 +84,9 @@ func (p printer) result(g *game, took time.Duration) {
 		fmt.Fprintln(p, w)
 	}
 	io.WriteString(p, r.lines())
+	for _, note := range g.s.Notes() {
+		fmt.Fprintln(p, note)
+	}
 }
 
 // lines are the two lines at the end of the C programs.

@@ -107,6 +107,18 @@ func (s *Session) record(file string, next PortMiddleware) (PortMiddleware, erro
 	}, nil
 }
 
+// Notes say which kind of port the device has, if it had the choice, and which features it does without.
+func (s *Session) Notes() (notes []string) {
+	info := s.PortInfo()
+	if info.Why != "" {
+		notes = append(notes, s.Name()+" is "+info.Why)
+	}
+	for _, d := range info.Degraded {
+		notes = append(notes, s.Name()+" is "+d.String())
+	}
+	return notes
+}
+
 // Close closes the device, then what listened to it.
 func (s *Session) Close() error {
 	var errs []error
