@@ -50,6 +50,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// arenaKernel is the kernel whose rxe is the peer: the lab's usual one, or what the environment says, such as GOROCE_LAB_KERNEL=newest
+// GOROCE_LAB_SUITE=trixie-backports.
+var arenaKernel = lab.Config{Kernel: os.Getenv("GOROCE_LAB_KERNEL"), Suite: os.Getenv("GOROCE_LAB_SUITE")}
+
 // theArena returns the arena of all tests, or skips.
 func theArena(t *testing.T) *arena {
 	t.Helper()
@@ -69,16 +73,24 @@ func newArena() (*arena, error) {
 	if a.dir, err = os.MkdirTemp("", "goroce-interop-"); err != nil {
 		return nil, err
 	}
-	a.roce = filepath.Join(a.dir, "roce")
-	if out, err := exec.Command("go", "build", "-o", a.roce, "github.com/goroce/goroce/cmd/roce").CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build roce: %w: %s", err, out)
+	if err := a.build(); err != nil {
+		return nil, err
 	}
-	if a.Lab, err = lab.Start(context.Background(), lab.Config{}); err != nil {
+	if a.Lab, err = lab.Start(context.Background(), arenaKernel); err != nil {
 		return nil, err
 	}
 	index, err := a.GIDIndex(netip.MustParseAddr(lab.GuestIPv4))
 	a.gid = strconv.Itoa(index)
 	return a, err
+}
+
+// build builds our program.
+func (a *arena) build() error {
+	a.roce = filepath.Join(a.dir, "roce")
+	if out, err := exec.Command("go", "build", "-o", a.roce, "github.com/goroce/goroce/cmd/roce").CombinedOutput(); err != nil {
+		return fmt.Errorf("build roce: %w: %s", err, out)
+	}
+	return nil
 }
 
 func (a *arena) close() {
@@ -96,6 +108,9 @@ type duel struct {
 	serving bool     // the host's end is the server
 	limit   time.Duration
 }
+
+// duelLimit only ends what would hang: an emulated processor on a busy machine may be very slow.
+const duelLimit = 2 * time.Minute
 
 // patience is the code of our ack timeout, 0.5 s. The guest's processor is emulated and may stand still for longer than the usual
 // eight times 67 ms when its host is busy.
@@ -172,7 +187,7 @@ const leaveTime = 2 * time.Second
 func (a *arena) fight(t *testing.T, d duel) result {
 	t.Helper()
 	if d.limit == 0 {
-		d.limit = 2 * time.Minute // only ends what would hang: an emulated processor on a busy machine may be very slow
+		d.limit = duelLimit
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), d.limit)
 	defer cancel()

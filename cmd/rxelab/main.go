@@ -64,7 +64,7 @@ func newRoot() *cobra.Command {
 	flags.BoolVar(&opt.cfg.Wire, "wire", false, "two more network cards in the guest, joined: "+lab.WireA+" and "+lab.WireB)
 	flags.BoolVar(&opt.cfg.Python, "python", false, "add python3 with pyverbs to the guest")
 	flags.IntVar(&opt.cfg.MTU, "mtu", lab.DefaultMTU, "MTU of both ends of the wire")
-	flags.IntVar(&opt.cfg.CPUs, "cpus", 2, "processors of the guest")
+	flags.IntVar(&opt.cfg.CPUs, "cpus", 0, "processors of the guest (default 2, of the newest kernel 1)")
 	flags.IntVar(&opt.cfg.Memory, "memory", 1024, "memory of the guest in MiB")
 	flags.StringVar(&opt.netem, "netem", "", "spoil both directions of the wire, in the words of tc-netem(8), such as \"loss 1% delay 1ms\"")
 	flags.BoolVarP(&opt.quiet, "quiet", "q", false, "do not report progress")

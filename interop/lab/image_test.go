@@ -36,6 +36,7 @@ linux-image-6.12-amd64 - Linux for 64-bit PCs (meta-package)
 		{[]string{"6.12", "6.1"}, "linux-image-6.12.117+deb12-amd64-unsigned"},
 		{[]string{"6.1"}, "linux-image-6.1.0-56-amd64-unsigned"},
 		{[]string{"9.9", "6.1"}, "linux-image-6.1.0-56-amd64-unsigned"},
+		{[]string{NewestKernel}, "linux-image-6.12.117+deb12-amd64-unsigned"},
 	} {
 		got, err := chooseKernel(listing, c.series)
 		require.NoError(t, err)
@@ -43,6 +44,18 @@ linux-image-6.12-amd64 - Linux for 64-bit PCs (meta-package)
 	}
 	_, err := chooseKernel(listing, []string{"9.9"})
 	require.ErrorContains(t, err, "linux-image-9.9.")
+}
+
+func TestKernelParts(t *testing.T) {
+	require.Empty(t, kernelParts("linux-image-6.1.0-56-amd64\n  PreDepends: linux-base\n  Depends: kmod\n  Depends: <linux-initramfs-tool>\n"))
+	require.Equal(t, []string{"linux-base-7.3.4+deb13-amd64", "linux-binary-7.3.4+deb13-amd64", "linux-modules-7.3.4+deb13-amd64"},
+		kernelParts(`linux-image-7.3.4+deb13-amd64
+  PreDepends: linux-base
+ |Depends: dracut
+  Depends: linux-base-7.3.4+deb13-amd64
+  Depends: linux-binary-7.3.4+deb13-amd64
+  Depends: linux-modules-7.3.4+deb13-amd64
+`))
 }
 
 func TestModuleNames(t *testing.T) {
