@@ -24,17 +24,40 @@ var guestWireScript string
 // guest is a booted guest as a theatre.
 type guest struct{ *lab.Lab }
 
-// openGuest boots a guest with our command in it and joins the pair.
+// openGuest boots the guest with rxe.
 func openGuest(ctx context.Context, roce string) (*guest, error) {
-	if missing := lab.Missing(); len(missing) > 0 {
-		return nil, errors.New(strings.Join(missing, "; "))
-	}
-	l, err := boot(ctx, lab.Config{Files: map[string]string{guestRoce: roce}})
+	g, err := bootGuest(ctx, roce, lab.Config{})
 	if err != nil {
 		return nil, err
 	}
-	if err := l.PutFile(ctx, guestWire, 0o755, strings.NewReader(guestWireScript)); err != nil {
-		l.Close()
+	if err := g.PutFile(ctx, guestWire, 0o755, strings.NewReader(guestWireScript)); err != nil {
+		g.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+// openWire boots a guest with the wire between two cards (interop/wire_test.go has the same), on a kernel whose driver does zero-copy.
+func openWire(ctx context.Context, roce string) (*guest, error) {
+	g, err := bootGuest(ctx, roce, lab.Config{Suite: "trixie-backports", Kernel: lab.NewestKernel, Wire: true})
+	if err != nil {
+		return nil, err
+	}
+	if out, err := g.Command(ctx, "sh", "-e", "-c", wireScript).CombinedOutput(); err != nil {
+		g.Close()
+		return nil, fmt.Errorf("the wire: %w: %s", err, out)
+	}
+	return g, nil
+}
+
+// bootGuest boots a guest with our command in it.
+func bootGuest(ctx context.Context, roce string, cfg lab.Config) (*guest, error) {
+	if missing := lab.Missing(); len(missing) > 0 {
+		return nil, errors.New(strings.Join(missing, "; "))
+	}
+	cfg.Files = map[string]string{guestRoce: roce}
+	l, err := boot(ctx, cfg)
+	if err != nil {
 		return nil, err
 	}
 	return &guest{l}, nil

@@ -7,7 +7,7 @@
 // The stages of a run: fetch the competitors' packages and build the roce command; the stage (two network namespaces and a
 // veth pair, package stage) with its cases in interleaved rounds: ceilings (package raw), competitors, goroce on each port,
 // what shows from inside (package inside), two flows through a bottleneck; then the guest with rxe and both stacks in it; then
-// the verdicts and the report.
+// a guest with two network cards and what our ports make of their driver; then the verdicts and the report.
 //
 // The same program is both ends of the ceilings, of the inside measurements and of the bottleneck: "bench raw", "bench inside",
 // "bench fair".
@@ -78,7 +78,7 @@ func benchMain(ctx context.Context, args []string) error {
 	f.StringVar(&o.only, "only", "", "play only cases whose name matches this `regexp`")
 	f.StringVar(&o.skip, "skip", "", "leave out cases whose name matches this `regexp`")
 	f.StringVar(&o.out, "out", "", "`folder` for RESULTS.md, results.json, plots and profiles (default bench, and none for a quick or partial run)")
-	f.BoolVar(&o.guest, "guest", true, "also play in the guest with rxe")
+	f.BoolVar(&o.guest, "guest", true, "also play in the guests: with rxe, and with the wire between two drivers")
 	f.Parse(args)
 	if o.quick {
 		o.rounds, o.duration = 1, time.Second
@@ -143,7 +143,7 @@ func everyCase() []Case {
 	for _, port := range allPorts {
 		cases = append(cases, ourCases(port)...)
 	}
-	return slices.Concat(cases, insideCases(), fairCases(barredPorts), guestCases(barredPorts))
+	return slices.Concat(cases, insideCases(), fairCases(barredPorts), guestCases(barredPorts), wireCases())
 }
 
 // measure plays on this machine and then in the guest. What could not be had goes into the results; an error is one that
@@ -191,6 +191,11 @@ func measure(ctx context.Context, o options, choice func([]Case) []Case, r *Resu
 			r.Missing = append(r.Missing, "the guest with rxe: "+err.Error())
 		}
 	}
+	if o.guest && ctx.Err() == nil && len(choice(wireCases())) > 0 {
+		if err := measureWire(ctx, o, choice, set, r, progress); err != nil {
+			r.Missing = append(r.Missing, "the wire between two drivers: "+err.Error())
+		}
+	}
 	return nil
 }
 
@@ -203,6 +208,18 @@ func measureGuest(ctx context.Context, o options, choice func([]Case) []Case, se
 	r.Machine.Guest = g.describe()
 	set.Roce, set.A, set.B = guestRoce, guestA, guestB
 	playRounds(ctx, g, set, choice(guestCases(ports)), o.rounds, r, progress)
+	return nil
+}
+
+func measureWire(ctx context.Context, o options, choice func([]Case) []Case, set Setting, r *Results, progress io.Writer) error {
+	g, err := openWire(ctx, set.Roce)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	r.Machine.Wire = "Linux " + g.Kernel() + " under QEMU's emulation (TCG), 1 processor, two virtio_net cards of MTU 3814 on one hub"
+	set.Roce, set.A, set.B = guestRoce, wireA, wireB
+	playRounds(ctx, g, set, choice(wireCases()), o.rounds, r, progress)
 	return nil
 }
 

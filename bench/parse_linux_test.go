@@ -35,6 +35,7 @@ const perftestLat = ` #bytes #iterations    t_min[usec]    t_max[usec]  t_typica
 func TestFigures(t *testing.T) {
 	byName := map[string]Case{}
 	cases := append(append(append(ceilingCases(), rivalCases()...), ourCases("udp")...), guestCases([]string{"udp"})...)
+	cases = append(cases, wireCases()...)
 	for _, c := range append(append(cases, insideCases()...), fairCases([]string{"udp"})...) {
 		if _, twice := byName[c.Name]; twice {
 			t.Errorf("two cases are called %s", c.Name)
@@ -56,6 +57,7 @@ func TestFigures(t *testing.T) {
 		{"ours/udp/ud-rate/8", `{"results": [{"msg_rate_mpps": 3}]}`, perfOutput, 3},
 		{"raw/udp-stream-work", `{"gbps": 45.5, "mpps": 1.4}`, `{"packets": 9}`, 45.5},
 		{"raw/udp-pingpong", `{"packets": 9}`, `{"usec": 2.5}`, 2.5},
+		{"wire/xdp/write-bw/64K", "", perfOutput, 0.1 * 65536 * 8 / 1000},
 		{"inside/memory", "", `{"value": 3717}`, 3717},
 		{"fair/udp/backlog", "", `{"ratio": 0.9, "drops": 1, "backlog": 171, "use": 99}`, 171},
 		{"guest/rxe/write-bw/64K", "", perftestBW, 0.84},
@@ -77,7 +79,7 @@ func TestFigures(t *testing.T) {
 // Nothing, or nonsense, must be an error and not a figure of zero.
 func TestNoFigure(t *testing.T) {
 	cases := append(append(append(ceilingCases(), rivalCases()...), ourCases("udp")...), insideCases()...)
-	cases = append(cases, fairCases([]string{"udp"})...)
+	cases = append(append(cases, fairCases([]string{"udp"})...), wireCases()...)
 	for _, c := range append(cases, guestCases([]string{"udp"})...) {
 		for _, text := range []string{"", "\n", "Connection refused\n", "{}", "[]"} {
 			if v, err := c.Figure([]byte(text), []byte(text)); err == nil && text != "{}" {

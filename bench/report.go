@@ -28,6 +28,7 @@ type Machine struct {
 	MTU        int    `json:"mtu"`
 	Load       string `json:"load_at_start"`
 	Guest      string `json:"guest,omitempty"` // kernel and emulation of the guest with rxe
+	Wire       string `json:"wire,omitempty"`  // of the guest with two cards
 	Rivals     string `json:"competitors,omitempty"`
 }
 
@@ -76,6 +77,10 @@ func (r *Results) writeHead(b *bytes.Buffer) {
 	if m.Guest != "" {
 		fmt.Fprintf(b, "- **Guest with rxe**: %s. Its speeds say nothing about hardware; both stacks ran in it, on one veth pair, in turn.\n"+
 			"  Between our own ends losses are repaired by selective repeat, unless a case says go-back-N, which is what rxe does.\n", m.Guest)
+	}
+	if m.Wire != "" {
+		fmt.Fprintf(b, "- **Wire between two drivers** (cases wire/): %s, both ends on that processor: the figures tell what a message costs on each\n"+
+			"  kind of port. xdp is zero-copy there.\n", m.Wire)
 	}
 	if m.Rivals != "" {
 		fmt.Fprintf(b, "- **Competitors**: %s.\n", m.Rivals)
@@ -187,7 +192,7 @@ func (r *Results) pictures() (all []picture) {
 	} {
 		var bars []plot.Bar
 		for _, f := range r.Figures {
-			if f.measured() && f.Unit == p.unit && !strings.HasPrefix(f.Case, "guest/") {
+			if f.measured() && f.Unit == p.unit && !strings.HasPrefix(f.Case, "guest/") && !strings.HasPrefix(f.Case, "wire/") {
 				low, high := f.spread()
 				bars = append(bars, plot.Bar{Label: f.Case, Value: f.median(), Low: low, High: high, Kind: kind(f.Case)})
 			}

@@ -65,7 +65,7 @@ func newRoot() *cobra.Command {
 	flags.BoolVar(&opt.cfg.Python, "python", false, "add python3 with pyverbs to the guest")
 	flags.IntVar(&opt.cfg.MTU, "mtu", lab.DefaultMTU, "MTU of both ends of the wire")
 	flags.IntVar(&opt.cfg.CPUs, "cpus", 0, "processors of the guest (default 2, of the newest kernel 1)")
-	flags.IntVar(&opt.cfg.Memory, "memory", 1024, "memory of the guest in MiB")
+	flags.IntVar(&opt.cfg.Memory, "memory", 0, "memory of the guest in MiB (default 1024, with --wire 3072)")
 	flags.StringVar(&opt.netem, "netem", "", "spoil both directions of the wire, in the words of tc-netem(8), such as \"loss 1% delay 1ms\"")
 	flags.BoolVarP(&opt.quiet, "quiet", "q", false, "do not report progress")
 	flags.BoolVar(&opt.console, "console", false, "show the guest's console")

@@ -39,7 +39,7 @@ type Config struct {
 	Python bool   // add python3 with pyverbs (42 MB more to load)
 	MTU    int    // of both ends; 0: 9000
 	CPUs   int    // 0: 2, or 1 with NewestKernel
-	Memory int    // MiB; 0: 1024
+	Memory int    // MiB; 0: 1024, or 3072 with Wire
 
 	Files       map[string]string // files for the guest: path there to path here; modes are kept
 	BootTimeout time.Duration     // 0: 3 minutes
@@ -55,6 +55,11 @@ const NewestKernel = "newest"
 // /dev/kvm may exist and yet not boot a kernel.
 const accelEnv = "GOROCE_LAB_ACCEL"
 
+// wireMemory is that of guests with a Wire, in MiB. virtio_net of Linux 7.3, if it is a module, tells the card for every packet that AF_XDP
+// sends without a copy that its header is at an address which the guest has no memory at, unless it has as much as this. QEMU mostly
+// makes do, as it ignores that header here, but now and then it declares the card broken ("bogus descriptor or out of resources").
+const wireMemory = 3072
+
 func (c Config) withDefaults() (Config, error) {
 	if c.MTU == 0 {
 		c.MTU = DefaultMTU
@@ -67,6 +72,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Memory == 0 {
 		c.Memory = 1024
+		if c.Wire {
+			c.Memory = wireMemory
+		}
 	}
 	if c.BootTimeout == 0 {
 		c.BootTimeout = 3 * time.Minute
