@@ -39,7 +39,7 @@ func openGuest(ctx context.Context, roce string) (*guest, error) {
 
 // openWire boots a guest with the wire between two cards (interop/wire_test.go has the same), on a kernel whose driver does zero-copy.
 func openWire(ctx context.Context, roce string) (*guest, error) {
-	g, err := bootGuest(ctx, roce, lab.Config{Suite: "trixie-backports", Kernel: lab.NewestKernel, Wire: true})
+	g, err := bootGuest(ctx, roce, lab.Config{Suite: "trixie-backports", Kernel: "7.3," + lab.NewestKernel, Wire: true})
 	if err != nil {
 		return nil, err
 	}

@@ -217,7 +217,7 @@ func measureWire(ctx context.Context, o options, choice func([]Case) []Case, set
 		return err
 	}
 	defer g.Close()
-	r.Machine.Wire = "Linux " + g.Kernel() + " under QEMU's emulation (TCG), 1 processor, two virtio_net cards of MTU 3814 on one hub"
+	r.Machine.Wire = "Linux " + g.Kernel() + " under QEMU's emulation (TCG), 1 processor, two virtio_net cards of MTU 3814, joined by a bridge of the host"
 	set.Roce, set.A, set.B = guestRoce, wireA, wireB
 	playRounds(ctx, g, set, choice(wireCases()), o.rounds, r, progress)
 	return nil

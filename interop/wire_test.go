@@ -20,7 +20,7 @@ import (
 )
 
 // wireKernel is where the kernel comes from, whatever Debian the host is.
-var wireKernel = lab.Config{Suite: "trixie-backports", Kernel: lab.NewestKernel, Wire: true}
+var wireKernel = lab.Config{Suite: "trixie-backports", Kernel: "7.3," + lab.NewestKernel, Wire: true}
 
 const (
 	wireRoce = "/root/roce"
@@ -30,13 +30,14 @@ const (
 )
 
 // theWire boots the guest, or skips.
-func theWire(t *testing.T) *lab.Lab {
+func theWire(t *testing.T, cpus int) *lab.Lab {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("boots a virtual machine")
 	}
 	lab.Require(t)
 	cfg := wireKernel
+	cfg.CPUs = cpus
 	cfg.Files = map[string]string{wireRoce: buildRoce(t)}
 	l, err := lab.Start(t.Context(), cfg)
 	if err != nil && os.Getenv(lab.RequireEnv) != "1" {
@@ -111,7 +112,7 @@ var wireGames = []string{
 }
 
 func TestWire(t *testing.T) {
-	l := theWire(t)
+	l := theWire(t, 1)
 	for _, w := range []struct{ mtu, path int }{{zeroCopyMTU, 2048}, {9000, 4096}} {
 		setMTU(t, l, w.mtu)
 		t.Run(fmt.Sprintf("mtu-%d", w.mtu), func(t *testing.T) {
@@ -123,6 +124,28 @@ func TestWire(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A card with several queues: zero-copy sockets on all of them share the memory, for one lane or divided among lanes.
+func TestWireQueues(t *testing.T) {
+	l := theWire(t, 2)
+	setMTU(t, l, zeroCopyMTU)
+	checkWireDevices(t, l, true)
+	for _, command := range []string{
+		"pingpong -c -s 64K -n 100 -m 2048 --stall 30s -t uc",
+		"perf write-bw -s 64K -n 50 -m 2048 -q 8",
+		"perf write-bw -s 64K -n 50 -m 2048 -q 8 --lanes 2",
+		"perf send-bw -s 64K -n 50 -m 2048 -q 8 --lanes 2 -b",
+		"perf write-bw -s 8 -n 1000 -l 32 -q 8 --lanes 2",
+	} {
+		for _, port := range []string{"xdp", "packet", "udp"} {
+			t.Run(port+"/"+strings.ReplaceAll(command, " ", "_"), func(t *testing.T) { inGuest(t, l, game(port, command)) })
+		}
+	}
+	for _, n := range []string{"0", "1"} { // packets came by both queues
+		got := inGuest(t, l, fmt.Sprintf(`awk '/virtio3-input.%s$/ { for (i = 2; i <= 3; i++) n += $i } END { print (n > 100) }' /proc/interrupts`, n))
+		require.Equal(t, "1\n", got, "interrupts of queue %s", n)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -35,7 +37,7 @@ const (
 type Config struct {
 	Kernel string // series of the guest's kernel, such as "6.1", or NewestKernel; empty: 6.12, or 6.1 where the apt sources have no 6.12
 	Suite  string // a suite of Debian to look for kernels in too, such as "trixie-backports"; empty: only what the apt sources name
-	Wire   bool   // two more network cards in the guest, WireA and WireB, that are joined; they are down and have no addresses
+	Wire   bool   // two more network cards in the guest, WireA and WireB, joined, with a queue for each processor; they are down and have no addresses
 	Python bool   // add python3 with pyverbs (42 MB more to load)
 	MTU    int    // of both ends; 0: 9000
 	CPUs   int    // 0: 2, or 1 with NewestKernel
@@ -47,8 +49,9 @@ type Config struct {
 	Console     io.Writer         // copy of the guest's console; nil: only its end is kept, for error messages
 }
 
-// NewestKernel as Config.Kernel is the newest that the apt sources have. Its guest has one processor unless CPUs says otherwise: QEMU 7.2
-// (Debian 12) emulates two in a way that Linux 7.3 does not survive.
+// NewestKernel as Config.Kernel is the newest that the apt sources have; several kernels may be named, as "7.3,newest", of which the first that
+// is there is taken. With it there is one processor unless CPUs says otherwise, and those that it asks for take turns on one of the host's:
+// Linux 7.3 does not survive how QEMU 7.2 (Debian 12) emulates several at once.
 const NewestKernel = "newest"
 
 // accelEnv chooses QEMU's accelerator. Emulation is the default because it works everywhere: inside a virtual machine
@@ -66,7 +69,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.CPUs == 0 {
 		c.CPUs = 2
-		if c.Kernel == NewestKernel {
+		if c.newest() {
 			c.CPUs = 1
 		}
 	}
@@ -96,9 +99,14 @@ func (c Config) say(format string, args ...any) {
 	}
 }
 
-func accelerator() (string, error) {
+func (c Config) newest() bool { return slices.Contains(strings.Split(c.Kernel, ","), NewestKernel) }
+
+func accelerator(cfg Config) (string, error) {
 	switch name := os.Getenv(accelEnv); name {
 	case "", "tcg":
+		if cfg.newest() {
+			return "tcg,thread=single", nil
+		}
 		return "tcg,thread=multi", nil
 	case "kvm":
 		return "kvm", nil

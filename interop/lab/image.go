@@ -51,7 +51,7 @@ const (
 
 // ImageOptions choose and build an image.
 type ImageOptions struct {
-	Kernel  string    // series of the kernel, such as "6.12", or NewestKernel; empty: the first of 6.12 and 6.1 that the apt sources have
+	Kernel  string    // series of the kernel, such as "6.12", or as Config.Kernel; empty: the first of 6.12 and 6.1 that the apt sources have
 	Suite   string    // Config.Suite
 	Refresh bool      // resolve the packages again and build anew even if an image is there
 	Log     io.Writer // progress; nil: none
@@ -115,7 +115,7 @@ func recipeHash(opt ImageOptions) string {
 
 func (opt ImageOptions) series() []string {
 	if opt.Kernel != "" {
-		return []string{opt.Kernel}
+		return strings.Split(opt.Kernel, ",")
 	}
 	return kernelSeries
 }

@@ -118,6 +118,11 @@ func (l *Lab) powerOn(cfg Config, agent []byte) error {
 		return err
 	}
 	defer tap.Close() // QEMU has its own copy: the device goes when QEMU goes
+	if cfg.Wire {
+		if err := l.ns.addWire(cfg.MTU, cfg.CPUs); err != nil {
+			return err
+		}
+	}
 	ours, theirs, err := agentSockets()
 	if err != nil {
 		return err

@@ -123,18 +123,43 @@ func (ns *netns) addTap(mtu int) (tap *os.File, err error) {
 		fmt.Sprintf("neigh replace %s lladdr %s dev %s nud permanent", GuestIPv4, GuestMAC, Tap),
 		fmt.Sprintf("neigh replace %s lladdr %s dev %s nud permanent", GuestIPv6, GuestMAC, Tap),
 	}, "\n")
+	if err = ns.ip(batch); err != nil {
+		tap.Close()
+		return nil, fmt.Errorf("configure %s: %w", Tap, err)
+	}
+	return tap, nil
+}
+
+// addWire joins two tap devices in a bridge. QEMU opens them by their names, each as often as the cards have queues.
+func (ns *netns) addWire(mtu, queues int) error {
+	kind := "tap"
+	if queues > 1 {
+		kind = "tap multi_queue"
+	}
+	batch := []string{"link add wire type bridge mcast_snooping 0", "link set wire up"}
+	for _, name := range wireTaps {
+		batch = append(batch, fmt.Sprintf("tuntap add dev %s mode %s", name, kind), fmt.Sprintf("link set %s mtu %d master wire up", name, mtu))
+	}
+	if err := ns.ip(strings.Join(batch, "\n")); err != nil {
+		return fmt.Errorf("set up the wire: %w", err)
+	}
+	return nil
+}
+
+// ip runs ip(8) commands in the namespace.
+func (ns *netns) ip(batch string) error {
 	cmd := exec.Command("ip", "-batch", "-")
 	cmd.Stdin = strings.NewReader(batch + "\n")
 	var complaint strings.Builder
 	cmd.Stdout, cmd.Stderr = &complaint, &complaint
-	if err = ns.start(cmd); err == nil {
+	err := ns.start(cmd)
+	if err == nil {
 		err = cmd.Wait()
 	}
 	if err != nil {
-		tap.Close()
-		return nil, fmt.Errorf("configure %s with ip(8): %w: %s", Tap, err, strings.TrimSpace(complaint.String()))
+		return fmt.Errorf("ip(8): %w: %s", err, strings.TrimSpace(complaint.String()))
 	}
-	return tap, nil
+	return nil
 }
 
 // openTap makes a tap device in the calling thread's namespace, without offloads: what crosses it are wire frames.

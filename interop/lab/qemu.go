@@ -37,7 +37,7 @@ type machine struct {
 
 // startMachine boots the image. agent is the guest's end of the agent's socket.
 func startMachine(ns *netns, cfg Config, im *Image, initrd, tap, agent *os.File, name string) (*machine, error) {
-	accel, err := accelerator()
+	accel, err := accelerator(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func startMachine(ns *netns, cfg Config, im *Image, initrd, tap, agent *os.File,
 		"-device", "virtserialport,chardev=agent,name="+link.PortName,
 	)
 	if cfg.Wire {
-		m.cmd.Args = append(m.cmd.Args, wireDevices()...)
+		m.cmd.Args = append(m.cmd.Args, wireDevices(cfg.CPUs)...)
 	}
 	m.cmd.Stdout, m.cmd.Stderr = m.console, m.console
 	m.cmd.ExtraFiles = []*os.File{tap, agent, initrd}
@@ -72,12 +72,16 @@ func startMachine(ns *netns, cfg Config, im *Image, initrd, tap, agent *os.File,
 	return m, nil
 }
 
-// wireDevices are two cards on one hub. A driver does zero-copy AF_XDP on those that access memory as the guest's platform has them do,
-// and old interfaces can not.
-func wireDevices() (args []string) {
-	for i, id := range []string{"a", "b"} {
-		args = append(args, "-netdev", "hubport,hubid=0,id="+id,
-			"-device", fmt.Sprintf("virtio-net-pci,netdev=%s,romfile=,disable-legacy=on,iommu_platform=on,mac=02:00:5e:00:03:0%d", id, i+1))
+// wireTaps are the devices on the host under the ends of the wire.
+var wireTaps = [2]string{"wire1", "wire2"}
+
+// wireDevices are two cards with some queues. A driver does zero-copy AF_XDP on those that access memory as the guest's platform has
+// them do, and cards of the old kind can not.
+func wireDevices(queues int) (args []string) {
+	for i, name := range wireTaps {
+		args = append(args, "-netdev", fmt.Sprintf("tap,id=%[1]s,ifname=%[1]s,queues=%[2]d,script=no,downscript=no,vnet_hdr=off", name, queues),
+			"-device", fmt.Sprintf("virtio-net-pci,netdev=%s,mq=%s,vectors=%d,romfile=,disable-legacy=on,iommu_platform=on,mac=02:00:5e:00:03:0%d",
+				name, map[bool]string{true: "on", false: "off"}[queues > 1], 2*queues+2, i+1))
 	}
 	return args
 }
