@@ -26,6 +26,7 @@ func (*netns) do(func() error) error           { return errUnsupported }
 func (*netns) start(*exec.Cmd) error           { return errUnsupported }
 func (*netns) startApart(*exec.Cmd) error      { return errUnsupported }
 func (*netns) addTap(int) (*os.File, error)    { return nil, errUnsupported }
+func (*netns) addWire(int, int) error          { return errUnsupported }
 func (*netns) close()                          {}
 func memoryFile(string) (*os.File, error)      { return nil, errUnsupported }
 func agentSockets() (a, b *os.File, err error) { return nil, nil, errUnsupported }
