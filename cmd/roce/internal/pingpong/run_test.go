@@ -12,6 +12,7 @@ import (
 
 	"github.com/goroce/goroce/cmd/roce/internal/oob"
 	"github.com/goroce/goroce/cmd/roce/internal/oob/oobtest"
+	"github.com/goroce/goroce/cmd/roce/internal/session"
 	"github.com/goroce/goroce/roce"
 )
 
@@ -125,5 +126,24 @@ func TestOptionsAreChecked(t *testing.T) {
 		"--size 2147483648: want 1 to 1G": func(o *Options) { o.Size = 2 << 30 },
 	} {
 		require.ErrorContains(t, Run(t.Context(), &bytes.Buffer{}, base(change)), want)
+	}
+}
+
+// TestPeerLeavesUnheard: only the very last acknowledgement may be missing, at either end, and only because the peer is silent.
+func TestPeerLeavesUnheard(t *testing.T) {
+	for _, c := range []struct {
+		received, sentOK int
+		status           roce.WCStatus
+		forgiven         bool
+	}{
+		{40, 39, roce.WCRetryExcErr, true},
+		{39, 39, roce.WCRetryExcErr, false}, // the peer's last message has not come
+		{40, 38, roce.WCRetryExcErr, false}, // and two of ours are missing
+		{40, 39, roce.WCRemAccessErr, false},
+	} {
+		for _, host := range []string{"", "192.0.2.2"} {
+			g := &game{o: Options{Host: host, Iters: 40}, received: c.received, sentOK: c.sentOK}
+			require.Equal(t, c.forgiven, g.forgiven(&session.FailedError{WC: roce.WC{Status: c.status}}), "%+v %q", c, host)
+		}
 	}
 }
