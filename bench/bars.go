@@ -77,6 +77,7 @@ var guestBars = []Bar{
 // bars of what only shows from inside a process.
 var insideBars = []Bar{
 	{"cost of a message with 10,000 connected QPs against 1", "inside/scale/10000", []string{"inside/scale/1"}, atMost, 1.3},
+	{"messages of two lanes on two processors against one lane", "inside/lanes/2", []string{"inside/lanes/1"}, atLeast, 1.6},
 	{"memory of an idle QP beyond its queues", "inside/memory", nil, atMost, 8192},
 	{"registering 1 GiB", "inside/register", nil, atMost, 1000},
 	{"an idle device", "inside/idle", nil, atMost, 1},

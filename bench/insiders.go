@@ -6,13 +6,18 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 
 	"github.com/goroce/goroce/bench/inside"
+	"github.com/goroce/goroce/transport"
 )
 
 func insideCases() (cases []Case) {
 	for _, qps := range []int{1, 10, 100, 1000, 10000} {
 		cases = append(cases, insideCase(fmt.Sprintf("scale/%d", qps), "scale", qps, nsEach))
+	}
+	for n := 1; n <= runtime.NumCPU() && n <= transport.MaxLanes; n *= 2 {
+		cases = append(cases, insideCase(fmt.Sprintf("lanes/%d", n), "lanes", n, mpps))
 	}
 	return append(cases,
 		insideCase("memory", "memory", 10000, bytes1),

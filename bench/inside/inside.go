@@ -1,5 +1,6 @@
 // Package inside measures what only a program can that holds both ends: two devices on a wire in memory, driven by one
-// goroutine, so that what is counted is the stack and nothing else. Each measurement is one line of Measurements.
+// goroutine, so that what is counted is the stack and nothing else; or lanes, by a goroutine each, over real sockets. Each
+// measurement is one line of Measurements.
 package inside
 
 import (
@@ -15,7 +16,7 @@ import (
 // Task says what to measure.
 type Task struct {
 	Device   string        // for what needs a real port
-	QPs      int           // connected queue pairs
+	QPs      int           // connected queue pairs, or lanes
 	Duration time.Duration // about
 }
 
@@ -29,6 +30,7 @@ type Measurement struct {
 // Measurements are all of them.
 var Measurements = []Measurement{
 	{"scale", "ns a message: RC WRITE 8 B in bursts of 32, to one connected queue pair after the other", scale},
+	{"lanes", "M messages/s: RC WRITE 8 B over loopback, as many lanes at both ends, each with a processor that does both", lanes},
 	{"memory", "bytes of an idle connected RC queue pair beyond its queues: what is left at a depth of zero", memory},
 	{"register", "us to register 1 GiB that is not pinned", register},
 	{"idle", "% of a core that an idle device with a connected queue pair takes", idle},

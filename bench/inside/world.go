@@ -29,7 +29,7 @@ var worlds atomic.Int64
 
 // newWorld connects n queue pairs whose queues hold depth work requests.
 func newWorld(n, depth int) (w *world, err error) {
-	w = &world{wcs: make([]roce.WC, burst)}
+	w = new(world)
 	wire := fmt.Sprintf("pipe:bench-%d", worlds.Add(1))
 	for _, s := range []*side{&w.a, &w.b} {
 		if err := s.open(wire, n, depth, &roce.Config{NoBackground: true}); err != nil {
@@ -37,18 +37,27 @@ func newWorld(n, depth int) (w *world, err error) {
 			return nil, err
 		}
 	}
+	if err := w.connect(n, depth); err != nil {
+		w.close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// connect connects the queue pairs and writes the burst.
+func (w *world) connect(n, depth int) error {
 	for i := range n {
 		if err := connect(w.a.qps[i], w.b.qps[i]); err != nil {
-			w.close()
-			return nil, err
+			return err
 		}
 	}
+	w.wcs = make([]roce.WC, burst)
 	for i := range min(burst, depth) {
 		w.wrs = append(w.wrs, roce.SendWR{Opcode: roce.WRWrite, SGL: []roce.SGE{w.a.mr.SGE(8*i, 8)},
 			RemoteAddr: w.b.mr.Addr() + uint64(8*i), RKey: w.b.mr.RKey()})
 	}
 	w.wrs[len(w.wrs)-1].Flags = roce.SendSignaled
-	return w, nil
+	return nil
 }
 
 func connect(a, b *roce.QP) error {
@@ -58,11 +67,16 @@ func connect(a, b *roce.QP) error {
 	return b.Connect(a.Endpoint(), nil)
 }
 
-// open makes one end: a device, one completion queue, a page of memory, queue pairs.
+// open makes one end with a device of its own.
 func (s *side) open(name string, n, depth int, cfg *roce.Config) (err error) {
 	if s.dev, err = roce.Open(name, cfg); err != nil {
 		return err
 	}
+	return s.furnish(n, depth)
+}
+
+// furnish makes what an end has on its device: one completion queue, a page of memory, queue pairs.
+func (s *side) furnish(n, depth int) (err error) {
 	if s.pd, err = s.dev.AllocPD(); err != nil {
 		return err
 	}
@@ -128,6 +142,14 @@ func (w *world) close() {
 
 // close closes what open made, as far as it came.
 func (s *side) close() {
+	s.clear()
+	if s.dev != nil {
+		s.dev.Close()
+	}
+}
+
+// clear closes what furnish made, as far as it came.
+func (s *side) clear() {
 	for _, q := range s.qps {
 		q.Close()
 	}
@@ -139,8 +161,5 @@ func (s *side) close() {
 	}
 	if s.pd != nil {
 		s.pd.Close()
-	}
-	if s.dev != nil {
-		s.dev.Close()
 	}
 }
