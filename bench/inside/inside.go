@@ -16,7 +16,7 @@ import (
 // Task says what to measure.
 type Task struct {
 	Device   string        // for what needs a real port
-	QPs      int           // connected queue pairs, or lanes
+	QPs      int           // connected queue pairs; of lanes, one on each
 	Duration time.Duration // about
 }
 
