@@ -80,6 +80,7 @@ var insideBars = []Bar{
 	{"messages of two lanes on two processors against one lane", "inside/lanes/2", []string{"inside/lanes/1"}, atLeast, 1.6},
 	{"memory of an idle QP beyond its queues", "inside/memory", nil, atMost, 8192},
 	{"registering 1 GiB", "inside/register", nil, atMost, 1000},
+	{"registering 1 GiB, pinned, against mlock alone", "inside/pinned", []string{"inside/mlock"}, atMost, 1.2},
 	{"an idle device", "inside/idle", nil, atMost, 1},
 	{"allocations on the hot path", "inside/allocs", nil, atMost, 0},
 }

@@ -22,6 +22,8 @@ func insideCases() (cases []Case) {
 	return append(cases,
 		insideCase("memory", "memory", 10000, bytes1),
 		insideCase("register", "register", 1, usOnce),
+		insideCase("pinned", "pinned", 1, usOnce),
+		insideCase("mlock", "mlock", 1, usOnce),
 		insideCase("idle", "idle", 2, share),
 		insideCase("allocs", "allocs", 1, allocs))
 }

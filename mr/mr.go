@@ -41,7 +41,7 @@ const (
 	MWBind       Access = 1 << 4 // windows may be bound to the region
 	ZeroBased    Access = 1 << 5 // addresses count from 0 instead of from the buffer's address
 
-	OnDemand        Access = 1 << 6 // accepted and without effect: nothing is pinned anyway
+	OnDemand        Access = 1 << 6 // accepted and without effect: a table pins nothing
 	HugeTLB         Access = 1 << 7 // accepted and without effect: a hint about page sizes
 	FlushGlobal     Access = 1 << 8 // peers may FLUSH with global visibility
 	FlushPersistent Access = 1 << 9 // refused: a Go slice is not persistent memory

@@ -39,6 +39,11 @@ func (p *PD) RegMR(buf []byte, access Access) (*MR, error) {
 // about where the buffer is.
 func (p *PD) RegMRIOVA(buf []byte, iova uint64, access Access) (*MR, error) {
 	var m *MR
+	if p.dev.cfg.PinMemory { // before the lock: it may take a while
+		if err := pin(buf); err != nil {
+			return nil, p.dev.fail("RegMR", err)
+		}
+	}
 	err := p.create("RegMR", func() error {
 		region, err := p.dev.mem.Register(p.handle, buf, iova, access)
 		if err == nil {
@@ -47,6 +52,9 @@ func (p *PD) RegMRIOVA(buf []byte, iova uint64, access Access) (*MR, error) {
 		}
 		return err
 	})
+	if err != nil && p.dev.cfg.PinMemory {
+		unpin(buf)
+	}
 	return m, err
 }
 
@@ -85,6 +93,9 @@ func (m *MR) Close() error {
 		return d.fail("Close", err)
 	}
 	m.closed = true
+	if d.cfg.PinMemory {
+		unpin(m.buf)
+	}
 	d.objects.remove(m)
 	return nil
 }

@@ -9,8 +9,6 @@ import (
 	"io"
 	"runtime"
 	"time"
-
-	"github.com/goroce/goroce/roce"
 )
 
 // Task says what to measure.
@@ -33,6 +31,8 @@ var Measurements = []Measurement{
 	{"lanes", "M messages/s: RC WRITE 8 B over loopback, as many lanes at both ends, each with a processor that does both", lanes},
 	{"memory", "bytes of an idle connected RC queue pair beyond its queues: what is left at a depth of zero", memory},
 	{"register", "us to register 1 GiB that is not pinned", register},
+	{"pinned", "us to register 1 GiB that is pinned and was never touched, median of 5", registerPinned},
+	{"mlock", "us that mlock takes of 1 GiB that was never touched, median of 5", lockAlone},
 	{"idle", "% of a core that an idle device with a connected queue pair takes", idle},
 	{"allocs", "allocations a message while RC WRITEs run", hotAllocations},
 }
@@ -128,25 +128,4 @@ func hotAllocations(t Task) (float64, error) {
 		each = 0
 	}
 	return each, err
-}
-
-func register(Task) (float64, error) {
-	const size = 1 << 30
-	d, err := roce.Open("pipe:register", nil)
-	if err != nil {
-		return 0, err
-	}
-	defer d.Close()
-	pd, err := d.AllocPD()
-	if err != nil {
-		return 0, err
-	}
-	buf := make([]byte, size)
-	start := time.Now()
-	m, err := pd.RegMR(buf, roce.LocalWrite|roce.RemoteWrite|roce.RemoteRead)
-	took := time.Since(start)
-	if err != nil {
-		return 0, err
-	}
-	return float64(took.Nanoseconds()) / 1e3, m.Close()
 }
