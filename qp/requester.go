@@ -224,10 +224,16 @@ func (e *Engine) emit(now Time, q *QP, b *wire.Batch) verdict {
 		e.failRequest(q, WCLocProtErr)
 		return sent
 	}
-	clear(f.Body[uint32(info.HdrLen)+n : uint32(info.HdrLen)+n+pad])
+	if pad > 0 {
+		clear(f.Body[uint32(info.HdrLen)+n:][:pad])
+	}
 	q.putRequestHeaders(f.Body, op, info, s, uint8(pad), last)
-	if at := info.Off[wire.HdrRETH]; alone {
-		(*wire.RETH)(f.Body[at:]).Put(s.remoteAddr+uint64(r.off), s.rkey, n)
+	if at := info.Off[wire.HdrRETH]; at != 0 {
+		va, length := s.remoteAddr, s.length
+		if alone {
+			va, length = va+uint64(r.off), n
+		}
+		(*wire.RETH)(f.Body[at:]).Put(va, s.rkey, length)
 	}
 	wire.SealPayload(f, int(uint32(info.HdrLen)+n)-len(rest), rest)
 	e.stats.SentPkts++
@@ -236,7 +242,7 @@ func (e *Engine) emit(now Time, q *QP, b *wire.Batch) verdict {
 	return sent
 }
 
-// putRequestHeaders writes BTH and the extension headers of a SEND or WRITE packet.
+// putRequestHeaders writes BTH and the extension headers of a SEND or WRITE packet, bar its RETH.
 func (q *QP) putRequestHeaders(body []byte, op wire.Opcode, info *wire.OpInfo, s *sendSlot, pad uint8, last bool) {
 	r := &q.req
 	var flags wire.BTHFlags
@@ -256,9 +262,6 @@ func (q *QP) putRequestHeaders(body []byte, op wire.Opcode, info *wire.OpInfo, s
 		(*wire.DETH)(body[info.Off[wire.HdrDETH]:]).Put(qkey, q.qpn)
 	}
 	(*wire.BTH)(body).Put(op, flags, pad, wire.DefaultPKey, dest, r.psn)
-	if at := info.Off[wire.HdrRETH]; at != 0 {
-		(*wire.RETH)(body[at:]).Put(s.remoteAddr, s.rkey, s.length)
-	}
 	if at := info.Off[wire.HdrImmDt]; at != 0 {
 		(*wire.ImmDt)(body[at:]).Put(s.imm)
 	}

@@ -206,8 +206,8 @@ func (q *QP) checkLength(p *wire.Packet) fault {
 	}
 	if p.Op.Flags&wire.OpStart != 0 {
 		r.got = 0
-		if p.Op.Flags&wire.OpRETH != 0 {
-			r.va, r.rkey, r.length = p.RETH().VA(), p.RETH().RKey(), p.RETH().DMALen()
+		if h := p.RETH(); h != nil {
+			r.va, r.rkey, r.length = h.VA(), h.RKey(), h.DMALen()
 		}
 	}
 	switch {
@@ -229,10 +229,11 @@ func (q *QP) checkLength(p *wire.Packet) fault {
 }
 
 // checkKey checks the whole range when a WRITE begins, and the range of a READ or atomic. With length 0 neither key nor
-// address is looked at (C9-88).
+// address is looked at (C9-88). Of a WRITE that is one packet, execute checks the same range before it touches memory.
 func (e *Engine) checkKey(q *QP, p *wire.Packet) fault {
 	r := &q.resp
 	switch {
+	case p.Op.Flags&(wire.OpWrite|wire.OpEnd) == wire.OpWrite|wire.OpEnd:
 	case p.Op.Flags&wire.OpAtomic != 0:
 		a := p.AtomicETH()
 		if a.VA()%8 != 0 {

@@ -132,15 +132,16 @@ func (l *lane) input(t qp.Time, received int) (frames int) {
 	return frames
 }
 
-// output handles what was posted, and sends what is due.
+// output handles what was posted, sends what is due, and publishes the completions that come of it.
 func (l *lane) output(t qp.Time) (more bool) {
 	l.engine.HandlePosted(t)
-	return l.transmit(t)
+	more = l.transmit(t)
+	l.engine.Flush()
+	return more
 }
 
-// finish publishes what remains, tells who sleeps, and notes when the next turn is due.
+// finish tells who sleeps, and notes when the next turn is due.
 func (l *lane) finish(t qp.Time, more bool) {
-	l.engine.Flush()
 	l.publish()
 	l.count.Turns++
 	l.deadline = l.engine.PollTimeout()
@@ -221,7 +222,7 @@ func (l *lane) poll(c *CQ, claim bool) (rest bool) {
 		l.claim(now(), claim) // if the background has the turn, it is to go
 		return l.crowd.Add(1)%yieldEvery == 0
 	}
-	t := l.clock.read()
+	t := l.clock.within(fresh)
 	l.claim(t, claim)
 	posts, frames := l.engine.DoorbellPending(), 0 // posts that were held: they go before we look at what has arrived
 	if !posts {
@@ -251,7 +252,10 @@ func (l *lane) poll(c *CQ, claim bool) (rest bool) {
 		l.postponed = 0
 	}
 	l.finish(t, postpone || l.output(t) || frames >= rxBatch)
-	end := l.clock.read() // the application is not late for what took us long, nor gone
+	end := t
+	if !postpone || frames >= severalPackets { // the application is not late for what took us long, nor gone
+		end = l.clock.read()
+	}
 	if found {
 		l.trust.leaves(end)
 	}

@@ -141,12 +141,17 @@ func (s *superFrame) next(dst *[wire.HeadMax]byte) wire.Frame {
 
 const udpLen = 8
 
-// sum16 adds the 16-bit words of b, of which there are an even number of bytes.
-func sum16(b []byte) (sum uint32) {
-	for i := 0; i+1 < len(b); i += 2 {
-		sum += uint32(binary.BigEndian.Uint16(b[i:]))
+// sum16 is a sum of the 16-bit words of b in ones' complement arithmetic, in which it is all the same to add two at a time. b is at
+// most 64 KiB, an even number of bytes.
+func sum16(b []byte) uint32 {
+	var sum uint64
+	for ; len(b) >= 4; b = b[4:] {
+		sum += uint64(binary.BigEndian.Uint32(b))
 	}
-	return sum
+	if len(b) >= 2 {
+		sum += uint64(binary.BigEndian.Uint16(b))
+	}
+	return uint32(sum>>32 + sum>>16&0xffff + sum&0xffff)
 }
 
 // fold reduces a sum of 16-bit words to 16 bits in ones' complement arithmetic.

@@ -435,3 +435,27 @@ func TestFrameWithoutHead(t *testing.T) {
 		t.Error("a frame without a head has fields")
 	}
 }
+
+// TestIPv4Checksum holds the header's checksum against RFC 1071 word by word, for headers of which some have many words of all ones.
+func TestIPv4Checksum(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1071, 4))
+	for range 10_000 {
+		var h IPv4
+		for i := range h {
+			if h[i] = byte(rng.Uint32()); rng.IntN(2) == 0 {
+				h[i] = 0xff
+			}
+		}
+		h.UpdateChecksum()
+		sum := uint32(0)
+		for i := 0; i < len(h); i += 2 {
+			sum += uint32(h[i])<<8 + uint32(h[i+1])
+		}
+		for sum > 0xffff {
+			sum = sum>>16 + sum&0xffff
+		}
+		if sum != 0xffff || !h.checksumOK() {
+			t.Fatalf("% x adds up to %04x, checksumOK: %v", h[:], sum, h.checksumOK())
+		}
+	}
+}

@@ -84,12 +84,10 @@ func (h *IPv4) UpdateChecksum() {
 // checksumOK says whether the header, its checksum included, adds up.
 func (h *IPv4) checksumOK() bool { return fold(h.sum()) == 0xffff }
 
-// sum adds the header's 16-bit words.
-func (h *IPv4) sum() (s uint32) {
-	for i := 0; i < ipv4Len; i += 2 {
-		s += uint32(be.Uint16(h[i:]))
-	}
-	return s
+// sum is a sum of the header's 16-bit words in ones' complement arithmetic, in which it is all the same to add two at a time.
+func (h *IPv4) sum() uint32 {
+	s := uint64(be.Uint32(h[0:])) + uint64(be.Uint32(h[4:])) + uint64(be.Uint32(h[8:])) + uint64(be.Uint32(h[12:])) + uint64(be.Uint32(h[16:]))
+	return uint32(s>>32 + s>>16&0xffff + s&0xffff)
 }
 
 // fold reduces a sum of 16-bit words to 16 bits in ones' complement arithmetic.
