@@ -2,6 +2,7 @@
 # make quick   what needs nothing but Go
 # make demo    the main job
 # make bench   ours against the raw paths and the competitors; writes bench/RESULTS.md
+# make pgo     a new profile to build the command by, after changes to hot paths
 
 GO ?= go
 # Debian packages of the full test: the virtual machine with a real rxe0, and the tools that check our packets.
@@ -19,7 +20,7 @@ export GOROCE_REQUIRE_LAB := 1
 export GOROCE_REQUIRE_TOOLS := 1
 endif
 
-.PHONY: test quick demo bench packages vet unit race worlds fuzz interop
+.PHONY: test quick demo bench pgo packages vet unit race worlds fuzz interop
 
 test: packages vet unit race worlds fuzz interop
 
@@ -71,3 +72,7 @@ interop:
 # Ours, the raw paths and the competitors on one veth pair; writes bench/RESULTS.md. Wants a quiet machine and root.
 bench: packages
 	$(GO) run ./bench
+
+# The profile by which the command is built. Wants the same.
+pgo: packages
+	$(GO) run ./bench -pgo cmd/roce/default.pgo

@@ -64,7 +64,7 @@ type options struct {
 	quick      bool
 	list       bool
 	only, skip string
-	out        string
+	out, pgo   string
 	guest      bool
 }
 
@@ -78,6 +78,7 @@ func benchMain(ctx context.Context, args []string) error {
 	f.StringVar(&o.only, "only", "", "play only cases whose name matches this `regexp`")
 	f.StringVar(&o.skip, "skip", "", "leave out cases whose name matches this `regexp`")
 	f.StringVar(&o.out, "out", "", "`folder` for RESULTS.md, results.json, plots and profiles (default bench, and none for a quick or partial run)")
+	f.StringVar(&o.pgo, "pgo", "", "measure nothing: write the profiles of our own cases as one to this `file`, a default.pgo")
 	f.BoolVar(&o.guest, "guest", true, "also play in the guests: with rxe, and with the wire between two drivers")
 	f.Parse(args)
 	if o.quick {
@@ -102,6 +103,10 @@ func benchMain(ctx context.Context, args []string) error {
 	}
 	if ctx.Err() != nil {
 		return errors.New("interrupted: nothing was written")
+	}
+	if o.pgo != "" {
+		fmt.Fprintf(os.Stderr, "written: %s\n", o.pgo)
+		return nil
 	}
 	r.judge(allBars())
 	if err := r.writeSummary(os.Stdout); err != nil || o.out == "" {
@@ -162,8 +167,10 @@ func measure(ctx context.Context, o options, choice func([]Case) []Case, r *Resu
 	if err := buildRoce(ctx, roce); err != nil {
 		r.Missing = append(r.Missing, "goroce: "+err.Error())
 	}
-	r.Missing = append(r.Missing, fetchRivals(ctx, progress)...)
-	r.Machine.Rivals = rivalVersions(ctx)
+	if o.pgo == "" {
+		r.Missing = append(r.Missing, fetchRivals(ctx, progress)...)
+		r.Machine.Rivals = rivalVersions(ctx)
+	}
 
 	s, err := stage.New(linkMTU)
 	if err != nil {
@@ -180,6 +187,10 @@ func measure(ctx context.Context, o options, choice func([]Case) []Case, r *Resu
 	}
 	ports = slices.DeleteFunc(ports, func(p string) bool { return !slices.Contains(barredPorts, p) })
 	cases = slices.Concat(cases, insideCases(), fairCases(ports))
+	if o.pgo != "" {
+		defer s.Close()
+		return profileAll(ctx, host, set, choice(cases), o.pgo, progress)
+	}
 	playRounds(ctx, host, set, choice(cases), o.rounds, r, progress)
 	if o.out != "" {
 		profileExtremes(ctx, host, set, cases, r, progress)

@@ -1,7 +1,7 @@
 package main
 
-// Where the time goes: the cases of ours that are furthest above and furthest below their bars are played once more, with a CPU
-// profile of each end.
+// Profiles of our own cases, played once more with a CPU profile of each end. What they are for: to tell where the time goes in the
+// cases that are furthest above and furthest below their bars, and to build the command by (cmd/roce/default.pgo, `make pgo`).
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -42,23 +43,65 @@ func (c *Case) profile(ctx context.Context, t theatre, set Setting) (text string
 		return "", err
 	}
 	defer os.RemoveAll(dir)
-	play := c.Play(set)
-	ends := []struct {
-		name string
-		args *[]string
-	}{{"client", &play.Client.Args}, {"server", &play.Server.Args}}
-	for _, e := range ends {
-		*e.args = append(*e.args, "--cpuprofile", filepath.Join(dir, e.name))
-	}
-	if _, _, err := t.perform(ctx, play, limit(set.Duration)); err != nil {
+	ends, err := c.record(ctx, t, set, dir)
+	if err != nil {
 		return "", err
 	}
 	for _, e := range ends {
-		out, err := exec.CommandContext(ctx, "go", "tool", "pprof", "-top", "-nodecount="+profileLines, filepath.Join(dir, e.name)).Output()
+		out, err := pprof(ctx, "-top", "-nodecount="+profileLines, e.file)
 		if err != nil {
-			return "", fmt.Errorf("go tool pprof of the %s: %w", e.name, err)
+			return "", fmt.Errorf("profile of the %s: %w", e.name, err)
 		}
-		text += fmt.Sprintf("%s: %s\n\n%s\n", e.name, strings.Join((*e.args)[1:len(*e.args)-2], " "), out)
+		text += fmt.Sprintf("%s: %s\n\n%s\n", e.name, e.command, out)
 	}
 	return text, nil
+}
+
+// recorded is the profile of one end.
+type recorded struct{ name, command, file string }
+
+// record plays a case of roce perf and leaves the CPU profiles of both ends in a folder.
+func (c *Case) record(ctx context.Context, t theatre, set Setting, dir string) (ends []recorded, err error) {
+	play := c.Play(set)
+	for name, args := range map[string]*[]string{"client": &play.Client.Args, "server": &play.Server.Args} {
+		e := recorded{name, strings.Join((*args)[1:], " "), filepath.Join(dir, strings.ReplaceAll(c.Name, "/", "-")+"-"+name)}
+		*args = append(*args, "--cpuprofile", e.file)
+		ends = append(ends, e)
+	}
+	slices.SortFunc(ends, func(a, b recorded) int { return strings.Compare(a.name, b.name) })
+	_, _, err = t.perform(ctx, play, limit(set.Duration))
+	return ends, err
+}
+
+// profileAll plays all cases of ours and merges their profiles into one file, by which the compiler arranges the command.
+func profileAll(ctx context.Context, t theatre, set Setting, cases []Case, file string, progress io.Writer) error {
+	dir, err := os.MkdirTemp("", "goroce-profile-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	merge := []string{"-proto", "-output=" + file}
+	for i := range cases {
+		if !strings.HasPrefix(cases[i].Name, "ours/") {
+			continue
+		}
+		fmt.Fprintf(progress, "profile of %s\n", cases[i].Name)
+		ends, err := cases[i].record(ctx, t, set, dir)
+		if err != nil {
+			return fmt.Errorf("%s: %w", cases[i].Name, err)
+		}
+		for _, e := range ends {
+			merge = append(merge, e.file)
+		}
+	}
+	_, err = pprof(ctx, merge...)
+	return err
+}
+
+func pprof(ctx context.Context, args ...string) ([]byte, error) {
+	out, err := exec.CommandContext(ctx, "go", append([]string{"tool", "pprof"}, args...)...).Output()
+	if err != nil {
+		return nil, fmt.Errorf("go tool pprof: %w", err)
+	}
+	return out, nil
 }
