@@ -16,9 +16,20 @@ type completer struct {
 	una wire.PSN // oldest unacknowledged; inside a READ, of the response that is missing first
 }
 
-// completeRC handles one response packet of an RC queue pair.
+// completeRC handles one response packet of an RC queue pair, and then lets fail what cannot be sent and has
+// nothing before it any more.
 func (e *Engine) completeRC(now Time, q *QP, p *wire.Packet) wire.DropReason {
+	reason := e.response(now, q, p)
+	e.failDoomed(q)
+	return reason
+}
+
+// response does what one response packet says.
+func (e *Engine) response(now Time, q *QP, p *wire.Packet) wire.DropReason {
 	psn := p.BTH.PSN()
+	if from, to, ok := q.reportedGap(p); ok {
+		return e.gapReported(now, q, from, to)
+	}
 	if psn.Sub(q.comp.una) < 0 || psn.Sub(q.req.top) >= 0 {
 		if psn.Next() == q.comp.una && p.Opcode == wire.RCAcknowledge && !e.stillMissing(now, q, p) {
 			e.probeAnswered(now, q)
@@ -33,8 +44,6 @@ func (e *Engine) completeRC(now Time, q *QP, p *wire.Packet) wire.DropReason {
 	case p.Opcode == wire.RCAcknowledge && syn.Kind() == wire.KindACK:
 		e.ackThrough(now, q, psn)
 		e.stillMissing(now, q, p)
-	case q.attr.SelectiveRepeat && p.Opcode == wire.RCAcknowledge && syn == wire.SynNAKSeq && p.AETH().MSN() != psn:
-		return e.gapReported(now, q, psn, p.AETH().MSN())
 	case p.Opcode == wire.RCAcknowledge && syn.Kind() == wire.KindRNR:
 		e.rnrNAK(now, q, psn, syn)
 	case p.Opcode == wire.RCAcknowledge && syn.Kind() == wire.KindNAK:
@@ -56,7 +65,7 @@ func (e *Engine) ackThrough(now Time, q *QP, psn wire.PSN) bool {
 	for q.sq.head.Load() != q.req.started {
 		i := q.sq.head.Load()
 		s, w := q.sq.at(i), q.req.at(i)
-		if wrTable[s.opcode].local && q.req.heldOther(i) {
+		if wrTable[s.opcode].local && w.status == WCSuccess {
 			e.completeHead(q)
 			continue
 		}
@@ -95,13 +104,10 @@ func (e *Engine) ackBefore(now Time, q *QP, psn wire.PSN) bool {
 
 // completeLocal completes local operations that have reached the head.
 func (e *Engine) completeLocal(q *QP) {
-	for i := q.sq.head.Load(); i != q.req.started && wrTable[q.sq.at(i).opcode].local && q.req.heldOther(i); i = q.sq.head.Load() {
+	for i := q.sq.head.Load(); i != q.req.started && wrTable[q.sq.at(i).opcode].local && q.req.at(i).status == WCSuccess; i = q.sq.head.Load() {
 		e.completeHead(q)
 	}
 }
-
-// heldOther says whether request i is not the held one.
-func (r *requester) heldOther(i uint32) bool { return r.hold == WCSuccess || r.heldAt != i }
 
 // progress is called when the oldest unacknowledged PSN may have moved on from before.
 func (e *Engine) progress(now Time, q *QP, before wire.PSN) {
@@ -115,7 +121,6 @@ func (e *Engine) progress(now Time, q *QP, before wire.PSN) {
 	q.window.clean += int64(una.Sub(before))
 	e.completeLocal(q)
 	e.recovered(now, q)
-	e.releaseHeld(q)
 	e.schedule(q, dueRequest)
 	e.checkDrained(q)
 }
@@ -135,7 +140,7 @@ func (e *Engine) readResponse(now Time, q *QP, p *wire.Packet, psn wire.PSN) wir
 	off := uint32(psn.Sub(w.first)) * q.mtu
 	n := min(q.mtu, s.length-off)
 	last := off+n == s.length
-	end := last || (off+n)%e.piece(q) == 0
+	end := last || (off+n)%q.piece() == 0
 	if uint32(len(p.Payload)) != n || end != (p.Op.Flags&wire.OpEnd != 0) {
 		e.failHead(q, WCLocLenErr)
 		return wire.DropNone
@@ -210,6 +215,10 @@ func (e *Engine) nakReceived(now Time, q *QP, psn wire.PSN, syn wire.Syndrome) w
 func (e *Engine) completeHead(q *QP) {
 	i := q.sq.head.Load()
 	s := q.sq.at(i)
+	if q.req.doomed > 0 && q.req.at(i).status != WCSuccess { // it could not be sent again, but need not be
+		q.req.at(i).status = WCSuccess
+		q.req.doomed--
+	}
 	if q.sigAll || s.flags&SendSignaled != 0 {
 		e.complete(q.sendCQ, &WC{WRID: s.wrid, Opcode: wrTable[s.opcode].wc, ByteLen: s.length, QPN: q.qpn}, false)
 	}

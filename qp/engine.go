@@ -28,7 +28,9 @@ type Config struct {
 	// a FIRST is longer by its RETH, a READ's FIRST and LAST by their AETH, so that 64 KiB at path MTU 4096 leave in two sends
 	// instead of one, a third of the throughput. A WRITE then becomes one WRITE ONLY for each packet (one with immediate data
 	// stays whole, as its length is told to the peer); a READ is asked for in pieces of a FIRST and a LAST, if the peer
-	// remembers evenDepth of them.
+	// remembers evenDepth of them. A peer counts each as a message of its own: its MSN rises with every packet, and a WRITE
+	// that runs out of the memory it may write has written what lay inside before it is refused (with FIRST, MIDDLE and
+	// LAST the whole range is checked first). QPInit.WholeMessages turns it off for a queue pair.
 	EvenPackets bool
 }
 

@@ -9,7 +9,7 @@ import "github.com/goroce/goroce/mr"
 func (e *Engine) local(q *QP) {
 	r := &q.req
 	s := q.sq.at(r.next)
-	*r.at(r.next) = wqe{r.psn, r.psn.Prev()}
+	*r.at(r.next) = wqe{first: r.psn, last: r.psn.Prev()}
 	r.started++
 	status := WCSuccess
 	switch s.opcode {
@@ -24,7 +24,7 @@ func (e *Engine) local(q *QP) {
 		}
 	}
 	if status != WCSuccess {
-		e.failRequest(q, status)
+		e.doom(q, status)
 		return
 	}
 	r.next++

@@ -18,6 +18,7 @@ type QP struct {
 	typ            QPType
 	pd             mr.PD
 	sigAll         bool
+	even           bool // Config.EvenPackets applies
 	sendCQ, recvCQ *CQ
 	sq             *sendQueue
 	rq             *recvQueue
@@ -25,11 +26,13 @@ type QP struct {
 
 	// shared
 	state      atomic.Uint32 // a QPState; the lane writes
+	start      atomic.Uint32 // StartPSN; the lane writes
 	maxMessage atomic.Uint32 // bytes; the lane writes
 	rung       atomic.Bool   // on the doorbell list
 	rungNext   *QP           // next on it; written by who lists, read by who takes
 
 	// lane only
+	ended   []wire.PSN // where the last lives ended: one past the newest packet sent; the latest last
 	attr    QPAttr
 	mtu     uint32 // path MTU in bytes
 	path    wire.Path
@@ -90,7 +93,8 @@ func (e *Engine) CreateQP(init QPInit) (*QP, error) {
 	if err := e.checkInit(&init); err != nil {
 		return nil, err
 	}
-	q := &QP{typ: init.Type, pd: init.PD, sigAll: init.SQSigAll, sendCQ: init.SendCQ, recvCQ: init.RecvCQ, deadline: Never}
+	q := &QP{typ: init.Type, pd: init.PD, sigAll: init.SQSigAll, even: e.cfg.EvenPackets && init.Type == RC && !init.WholeMessages,
+		sendCQ: init.SendCQ, recvCQ: init.RecvCQ, deadline: Never}
 	c := init.Cap
 	q.sq = newSendQueue(c.MaxSendWR, max(c.MaxSendSGE, 1), c.MaxInlineData)
 	q.rq = newRecvQueue(c.MaxRecvWR, max(c.MaxRecvSGE, 1))
@@ -106,6 +110,7 @@ func (e *Engine) CreateQP(init QPInit) (*QP, error) {
 	q.rec.init()
 	q.window.start(e.cfg.Window)
 	q.qpn = e.pickQPN(init.Type)
+	e.drawStart(q)
 	if q.datagram() {
 		q.attr.PathMTU = e.cfg.MaxMTU
 		q.setMTU(e.cfg.MaxMTU)
@@ -157,6 +162,42 @@ func (e *Engine) pickQPN(t QPType) uint32 {
 			return qpn
 		}
 	}
+}
+
+// StartPSN is where this side should start counting (IBV_QP_SQ_PSN) in the queue pair's present life, which RESET ends. It is
+// unpredictable, and far from where earlier lives ended: after RESET and a new connection between the same two queue pairs, a
+// request or an acknowledgement that is still on its way from before means nothing, because its PSN is not one that the new
+// connection uses. Of UC that is not true: a UC responder takes the first packet of a message whatever its PSN is. Any goroutine.
+func (q *QP) StartPSN() wire.PSN { return wire.PSN(q.start.Load()) }
+
+// drawStart draws StartPSN for the life that begins.
+func (e *Engine) drawStart(q *QP) {
+	for {
+		psn := wire.PSN(e.cfg.Rand()) & wire.PSNMask
+		if q.farFromEnds(psn) {
+			q.start.Store(uint32(psn))
+			return
+		}
+	}
+}
+
+// farFromEnds says whether a life that begins with psn is past all that may be on its way from earlier ones, and will be for
+// its first staleSpan packets.
+func (q *QP) farFromEnds(psn wire.PSN) bool {
+	for _, end := range q.ended {
+		if ahead := end.Sub(psn); ahead >= 0 && ahead < staleSpan+staleLag {
+			return false
+		}
+	}
+	return true
+}
+
+// endLife notes where the life that RESET ends has come to.
+func (q *QP) endLife() {
+	if len(q.ended) == maxEnded {
+		q.ended = append(q.ended[:0], q.ended[1:]...)
+	}
+	q.ended = append(q.ended, q.req.top)
 }
 
 // DestroyQP ends the queue pair. Outstanding work requests yield no completions; completions in the queues stay.
@@ -215,7 +256,7 @@ func (e *Engine) flushSends(q *QP) {
 	}
 	q.sq.head.Store(tail)
 	q.req.next, q.req.started = tail, tail
-	q.req.readsOut = 0
+	q.req.readsOut, q.req.doomed = 0, 0
 }
 
 // flushRecvs completes every receive work request there is with WCWRFlushErr, the one in use included.
@@ -235,9 +276,13 @@ func (e *Engine) sendError(q *QP) {
 	e.flushSends(q)
 }
 
-// reset empties the queue pair without completions (section 5.3).
+// reset empties the queue pair without completions (section 5.3), and begins another life.
 func (e *Engine) reset(q *QP) {
+	if q.State() >= StateRTS {
+		q.endLife()
+	}
 	q.setState(StateReset)
+	e.drawStart(q)
 	e.unschedule(q)
 	e.timers.remove(q)
 	q.sq.reset()

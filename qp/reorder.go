@@ -34,6 +34,9 @@ func (s *reorder) at(psn wire.PSN) *kept { return &s.slots[psn%MaxWindow] }
 func (e *Engine) keep(q *QP, p *wire.Packet) wire.DropReason {
 	r, psn := &q.resp, p.BTH.PSN()
 	e.stats.OutOfSequence++
+	if len(p.Payload) > int(q.mtu) { // no honest packet, and maxKept counts on the path MTU; in its turn it is objected to
+		return wire.DropTooLong
+	}
 	if p.BTH.AckReq() && r.nak == 0 { // it wants to know what is there
 		r.ack, r.ackPSN = true, r.epsn.Prev()
 		e.schedule(q, dueReply)
@@ -117,11 +120,10 @@ func (q *QP) ackMSN() wire.PSN {
 	return r.kept.high.Prev()
 }
 
-// nakMSN is the same for the NAK that is due: with selective repeat a sequence NAK that names no packet which has arrived asks for
-// all from the missing one on.
+// nakMSN is the same for the NAK that is due: with selective repeat a sequence NAK that names no gap asks for all from its PSN on.
 func (q *QP) nakMSN() wire.PSN {
 	if q.attr.SelectiveRepeat && q.resp.nak == wire.SynNAKSeq {
-		return q.resp.nakPSN
+		return gapCode(0, 0)
 	}
 	return q.resp.msn
 }

@@ -2,7 +2,7 @@ package qp
 
 // Selective repeat, the requester's side: only what the peer reports missing is sent again. The responder's side is in reorder.go.
 //
-// Stages: a NAK reports a gap (gapReported) → its packets go out again, before any new one (sendRepeat) → an ACK that acknowledges
+// Stages: a NAK reports a gap (reportedGap, gapReported) → its packets go out again, before any new one (sendRepeat) → an ACK that acknowledges
 // nothing new but names a newer packet says that the oldest one is still missing (stillMissing). Whether it was lost again or is
 // still on its way shows in that newer packet: one that left after the repeated one has overtaken it only if that was lost.
 //
@@ -28,10 +28,32 @@ type repeats struct {
 // init forgets all gaps and keeps the room for them.
 func (r *repeats) init() { r.gaps, r.due = r.gaps[:0], 0 }
 
-// gapReported takes a NAK: packets from to to-1 are missing, to has arrived. It acknowledges nothing, as older gaps may be open.
+// gapBits is how many bits of a NAK's MSN field hold the length of a gap; the rest holds how far behind the
+// NAK's PSN it begins. Both are below MaxWindow.
+const gapBits = 12
+
+// gapCode is what the MSN field of a NAK says of a gap. 0 is the NAK of the standard: all from its PSN on.
+func gapCode(offset, length int32) wire.PSN { return wire.PSN(offset<<gapBits | length) }
+
+// reportedGap reads a NAK that names a gap: packets from to to-1 are missing.
+func (q *QP) reportedGap(p *wire.Packet) (from, to wire.PSN, ok bool) {
+	if !q.attr.SelectiveRepeat || p.Opcode != wire.RCAcknowledge || p.AETH().Syndrome() != wire.SynNAKSeq {
+		return 0, 0, false
+	}
+	code := uint32(p.AETH().MSN())
+	from = p.BTH.PSN().Add(code >> gapBits)
+	length := code & (1<<gapBits - 1)
+	return from, from.Add(length), length > 0
+}
+
+// gapReported takes a NAK: packets from to to-1 are missing, to has arrived. It acknowledges nothing: it may overtake the
+// replies to READs.
 func (e *Engine) gapReported(now Time, q *QP, from, to wire.PSN) wire.DropReason {
 	r := &q.repeats
-	if to.Sub(from) <= 0 || to.Sub(q.req.top) >= 0 {
+	switch {
+	case from.Sub(q.comp.una) < 0 || from.Sub(q.req.top) >= 0:
+		return wire.DropGhost
+	case to.Sub(q.req.top) >= 0:
 		return wire.DropMalformed
 	}
 	arrived := to
@@ -222,7 +244,7 @@ func (e *Engine) sendRepeat(now Time, q *QP, b *wire.Batch) verdict {
 	g := &r.gaps[i]
 	q.seek(g.next)
 	v := sent
-	if q.req.held() { // its memory is gone, and it fails when its turn comes
+	if q.stopped() { // it cannot be sent, and fails when its turn comes
 		g.next = g.to
 	} else {
 		if g.next.Next() == g.to {

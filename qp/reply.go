@@ -35,10 +35,25 @@ type job struct {
 
 const noResource = -1
 
-// resize sets how many READs and atomics are remembered. Between INIT and RTR, or while drained, when none is in progress.
+// resize sets how many READs and atomics the peer may have outstanding. A change while connected, in SQD, forgets
+// nothing: what was executed must be answered, and answered again if the reply gets lost. So the rings only grow.
 func (r *responder) resize(depth int) {
-	r.depth, r.res, r.jobs, r.resNext = depth, nil, nil, 0
-	r.dropReplies()
+	r.depth = depth
+	old := len(r.res)
+	if old == 0 || depth <= old {
+		return
+	}
+	res, jobs := make([]resource, depth), make([]job, 2*depth)
+	for i := range old { // oldest first, which is where the next one would have gone
+		res[i] = r.res[(r.resNext+i)%old]
+	}
+	for n := range r.jobLen {
+		jobs[n] = *r.jobAt(n)
+		if at := jobs[n].res; at != noResource {
+			jobs[n].res = (at - r.resNext + old) % old
+		}
+	}
+	r.res, r.resNext, r.jobs, r.jobHead = res, old, jobs, 0
 }
 
 // remember takes the oldest resource for a new request of the given number of PSNs. Memory comes with the first request: most
@@ -54,7 +69,7 @@ func (r *responder) remember(packets uint32) (*resource, int) {
 			old.res = noResource
 		}
 	}
-	r.resNext = (r.resNext + 1) % r.depth
+	r.resNext = (r.resNext + 1) % len(r.res)
 	*res = resource{valid: true, first: r.epsn, last: r.epsn.Add(packets - 1)}
 	r.epsn = r.epsn.Add(packets)
 	r.msn = r.msn.Next()
@@ -170,7 +185,7 @@ func (e *Engine) oweAgain(q *QP, j job) {
 			return
 		}
 	}
-	if r.jobLen-r.newJobs < r.depth { // else the peer will ask again
+	if r.jobLen-r.newJobs < len(r.res) { // else the peer will ask again
 		e.owe(q, j)
 	}
 }
@@ -181,8 +196,8 @@ func (r *responder) onlyAck() bool { return r.ack && r.nak == 0 && r.jobLen == 0
 // reply sends the next packet that q owes.
 func (e *Engine) reply(now Time, q *QP, b *wire.Batch) verdict {
 	r := &q.resp
-	if from, to, ok := r.nextGap(); ok { // it acknowledges nothing, so it overtakes nothing
-		if !e.putAck(q, b, wire.SynNAKSeq, from, to) {
+	if from, to, ok := r.nextGap(); ok { // for the peer it acknowledges nothing, so it overtakes nothing
+		if !e.putAck(q, b, wire.SynNAKSeq, r.epsn, gapCode(from.Sub(r.epsn), to.Sub(from))) {
 			return full
 		}
 		r.kept.asked = to

@@ -12,6 +12,7 @@ import (
 // wqe is what the lane remembers of a started send work request, beside its slot.
 type wqe struct {
 	first, last wire.PSN // PSNs it occupies; a READ's are those of its responses
+	status      WCStatus // not WCSuccess: it cannot be sent, and ends so once all before it is complete
 }
 
 // requester is the sending role of a queue pair. Indices run freely, as the ring's do.
@@ -25,8 +26,7 @@ type requester struct {
 	readsOut int      // READ requests and atomics sent and not answered in full
 	unasked  int      // packets since the last with AckReq
 	asked    uint32   // request whose last packet had it
-	hold     WCStatus // request heldAt cannot be sent and fails with this as soon as all before it are complete
-	heldAt   uint32
+	doomed   int      // started requests whose wqe.status is not WCSuccess
 }
 
 func (r *requester) at(i uint32) *wqe { return &r.wqes[i&uint32(len(r.wqes)-1)] }
@@ -58,7 +58,7 @@ func (e *Engine) request(now Time, q *QP, b *wire.Batch) verdict {
 		if q.rec.probe == probeDue {
 			return e.sendProbe(now, q, b)
 		}
-		if r.held() {
+		if q.stopped() {
 			return blocked
 		}
 		if r.next == r.started {
@@ -109,15 +109,15 @@ func (e *Engine) start(q *QP) bool {
 	s := q.sq.at(r.next)
 	if status := e.checkSend(q, s); status != WCSuccess {
 		r.started++
-		*r.at(r.next) = wqe{r.psn, r.psn.Prev()}
-		e.failRequest(q, status)
+		*r.at(r.next) = wqe{first: r.psn, last: r.psn.Prev()}
+		e.doom(q, status)
 		return false
 	}
 	packets := uint32(1)
 	if !wrTable[s.opcode].atomic && s.length > 0 {
 		packets = (s.length-1)/q.mtu + 1
 	}
-	*r.at(r.next) = wqe{r.psn, r.psn.Add(packets - 1)}
+	*r.at(r.next) = wqe{first: r.psn, last: r.psn.Add(packets - 1)}
 	r.started++
 	r.off = 0
 	q.window.small = s.length <= smallMessage
@@ -147,23 +147,43 @@ func (e *Engine) checkSend(q *QP, s *sendSlot) WCStatus {
 	return WCSuccess
 }
 
-// failRequest lets request next fail once everything before it is complete: completions keep their order.
-func (e *Engine) failRequest(q *QP, status WCStatus) {
-	q.req.hold, q.req.heldAt = status, q.req.next
-	e.releaseHeld(q)
+// doom lets request next fail once everything before it is complete: completions keep their order. If the
+// request was sent before and its memory went away since, the peer may have executed it all the same: then an
+// ACK that is still on its way completes it with success, which is the truth.
+func (e *Engine) doom(q *QP, status WCStatus) {
+	w := q.req.at(q.req.next)
+	if w.status == WCSuccess {
+		q.req.doomed++
+	}
+	w.status = status
+	e.failDoomed(q)
 }
 
-// held says whether the position has reached the held request.
-func (r *requester) held() bool { return r.hold != WCSuccess && int32(r.next-r.heldAt) >= 0 }
-
-// releaseHeld fails the held request if its turn has come.
-func (e *Engine) releaseHeld(q *QP) {
-	if q.req.hold == WCSuccess || q.sq.head.Load() != q.req.heldAt {
-		return
+// stopped says whether the position has reached or passed a request that cannot be sent: nothing goes out
+// from there on.
+func (q *QP) stopped() bool {
+	r := &q.req
+	if r.doomed == 0 {
+		return false
 	}
-	status := q.req.hold
-	q.req.hold = WCSuccess
-	e.failHead(q, status)
+	for i := q.sq.head.Load(); i != r.started; i++ {
+		if r.at(i).status != WCSuccess {
+			return true
+		}
+		if i == r.next {
+			break
+		}
+	}
+	return false
+}
+
+// failDoomed fails a request that cannot be sent if its turn has come. Whoever handles a response calls it last:
+// a queue pair must not fail in the middle of what a response does to it.
+func (e *Engine) failDoomed(q *QP) {
+	r, i := &q.req, q.sq.head.Load()
+	if r.doomed > 0 && i != r.started && r.at(i).status != WCSuccess {
+		e.failHead(q, r.at(i).status)
+	}
 }
 
 // limit is how many packets may be unacknowledged now.
@@ -200,12 +220,12 @@ func (e *Engine) emit(now Time, q *QP, b *wire.Batch) verdict {
 	}
 	n := min(q.mtu, s.length-r.off)
 	last := r.off+n == s.length
-	alone := e.cfg.EvenPackets && s.opcode == WRWrite && q.typ == RC
+	alone := q.even && s.opcode == WRWrite
 	op := segmentOpcode(q.typ, s.opcode, r.off == 0 || alone, last || alone)
 	path, ah := &q.path, (*AH)(nil)
 	if q.datagram() {
 		if ah = e.ah(s.ah); ah == nil {
-			e.failRequest(q, WCLocQPOpErr)
+			e.doom(q, WCLocQPOpErr)
 			return sent
 		}
 		path = &ah.path
@@ -221,7 +241,7 @@ func (e *Engine) emit(now Time, q *QP, b *wire.Batch) verdict {
 	rest, st := e.payload(q, s, payload)
 	if st != mr.OK {
 		b.Undo()
-		e.failRequest(q, WCLocProtErr)
+		e.doom(q, WCLocProtErr)
 		return sent
 	}
 	if pad > 0 {
@@ -296,8 +316,8 @@ func (q *QP) askAck(awaited bool) bool {
 }
 
 // piece is how many bytes of a READ each request asks for, counted from the READ's beginning.
-func (e *Engine) piece(q *QP) uint32 {
-	if e.cfg.EvenPackets && q.attr.MaxRdAtomic >= evenDepth {
+func (q *QP) piece() uint32 {
+	if q.even && q.attr.MaxRdAtomic >= evenDepth {
 		return 2 * q.mtu
 	}
 	return MaxMessage
@@ -316,7 +336,7 @@ func (e *Engine) emitRead(now Time, q *QP, b *wire.Batch, s *sendSlot) verdict {
 	n, packets := s.length, uint32(1)
 	switch s.opcode {
 	case WRRead:
-		piece := e.piece(q)
+		piece := q.piece()
 		n = min(piece-r.off%piece, s.length-r.off)
 		packets = max(1, (n+q.mtu-1)/q.mtu)
 		(*wire.RETH)(f.Body[info.Off[wire.HdrRETH]:]).Put(s.remoteAddr+uint64(r.off), s.rkey, n)
@@ -363,7 +383,8 @@ func (e *Engine) advance(now Time, q *QP, psn wire.PSN, n uint32, last bool) {
 }
 
 // seek moves the position to psn, which lies in a started request or is one past the last: the next packet is the one with
-// that PSN.
+// that PSN. A request that failed before its first packet has no PSNs, and nothing behind it was started: there the position
+// stays.
 func (q *QP) seek(psn wire.PSN) {
 	r := &q.req
 	r.psn, r.off, r.unasked = psn, 0, 0
@@ -372,6 +393,9 @@ func (q *QP) seek(psn wire.PSN) {
 		w := r.at(r.next)
 		if !wrTable[q.sq.at(r.next).opcode].local && w.last.Sub(psn) >= 0 {
 			r.off = uint32(psn.Sub(w.first)) * q.mtu
+			return
+		}
+		if w.status != WCSuccess && w.first.Sub(psn) >= 0 {
 			return
 		}
 		r.next++

@@ -116,13 +116,15 @@ type QPAttr struct {
 	// before RTR, out of band, as they agree on the path MTU. Off, nothing of it is on the wire. On, the responder keeps what
 	// comes after a gap, up to MaxWindow packets, and executes it in order when the gap is filled; and the MSN field of an
 	// ACKNOWLEDGE packet has another meaning:
-	//   - in a NAK "PSN sequence error" it is a PSN too, that of the first packet after the gap: all from the NAK's PSN to the
-	//     one before it are missing. The NAK acknowledges nothing. If both are the same, it is the NAK of the standard: all from
-	//     there on.
+	//   - in a NAK "PSN sequence error" it names a gap: the upper 12 bits say how far behind the NAK's PSN it begins, the lower
+	//     12 bits how many packets are missing; the one after them has arrived. 0 is the NAK of the standard: all from its PSN
+	//     on. The NAK's PSN is the expected one, as in the standard, so a requester that did not agree goes back there and takes
+	//     nothing for acknowledged that was not executed. One that agreed takes nothing for acknowledged at all.
 	//   - in an ACK it is the PSN of the newest packet that has arrived; if it is newer than the ACK's, what follows the ACK's is
 	//     still missing.
-	// Set with AttrSelectiveRepeat on the way from INIT to RTR; RESET clears it. Against a peer that did not agree, each lost
-	// packet waits for the ack timeout or a probe.
+	// Set with AttrSelectiveRepeat on the way from INIT to RTR; RESET clears it. Where only one end has it nothing is lost, but
+	// losses are repaired slowly: a requester that did not agree goes back for each gap it is told of, and for one that alone
+	// agreed each lost packet waits for the ack timeout or a probe.
 	SelectiveRepeat bool
 }
 
@@ -134,6 +136,10 @@ type QPInit struct {
 	Cap            Cap
 	SQSigAll       bool // every send work request yields a completion
 	Context        any  // the owner's own value, returned by QP.Context
+
+	// WholeMessages keeps a WRITE one message of FIRST, MIDDLE and LAST packets, and a READ one request, as the standard has
+	// it, also where Config.EvenPackets would cut them.
+	WholeMessages bool
 }
 
 // WROpcode is the operation of a send work request (ibv_wr_opcode).

@@ -53,8 +53,12 @@ func (e *Endpoint) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Endpoint is what the peer of this queue pair must know. It does not change.
-func (q *QP) Endpoint() Endpoint { return Endpoint{q.pd.dev.info.GIDs[0], q.QPN(), q.psn} }
+// Endpoint is what the peer of this queue pair must know. RESET changes its PSN, so that nothing that is still on its way from
+// the connection before has an effect on the next: tell the peer anew, and have it reset its end too.
+//
+// For UC a new PSN does not help, as a UC responder takes the first packet of a message whatever its PSN is: close the queue
+// pair and create another, or reconnect only after the time that packets may live in the network.
+func (q *QP) Endpoint() Endpoint { return Endpoint{q.pd.dev.info.GIDs[0], q.QPN(), q.q.StartPSN()} }
 
 // ConnectOptions are the attributes of a connection. Connect takes them literally, so start from DefaultConnectOptions and
 // change what should differ.
@@ -104,7 +108,7 @@ func (q *QP) Connect(remote Endpoint, opts *ConnectOptions) error {
 	}
 	rtr := QPAttr{State: StateRTR, PathMTU: o.MTU, DestQPN: remote.QPN, RQPSN: remote.PSN,
 		AV: AHAttr{DGID: remote.GID, SGIDIndex: o.SGIDIndex, TrafficClass: o.TrafficClass, HopLimit: o.HopLimit, FlowLabel: o.FlowLabel}}
-	rts := QPAttr{State: StateRTS, SQPSN: q.psn}
+	rts := QPAttr{State: StateRTS, SQPSN: q.q.StartPSN()}
 	toRTR, toRTS := AttrState|AttrAV|AttrPathMTU|AttrDestQPN|AttrRQPSN, AttrState|AttrSQPSN
 	if q.Type() == RC {
 		rtr.MaxDestRdAtomic, rtr.MinRNRTimer = o.MaxRdAtomic, o.MinRNRTimer
@@ -130,7 +134,7 @@ func (q *QP) Activate(qkey uint32) error {
 	if err := q.Modify(&QPAttr{State: StateRTR}, AttrState); err != nil {
 		return err
 	}
-	return q.Modify(&QPAttr{State: StateRTS, SQPSN: q.psn}, AttrState|AttrSQPSN)
+	return q.Modify(&QPAttr{State: StateRTS, SQPSN: q.q.StartPSN()}, AttrState|AttrSQPSN)
 }
 
 func optionsOr(opts *ConnectOptions) ConnectOptions {

@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/goroce/goroce/qp"
-	"github.com/goroce/goroce/wire"
 )
 
 // QPInitAttr says what queue pair to make (ibv_qp_init_attr).
@@ -19,7 +18,15 @@ type QPInitAttr struct {
 	RecvCQ   *CQ    // where receive work requests complete; nil is SendCQ
 	Cap      QPCap  // sizes; the zero QPCap is DefaultCap. Queues are rounded up to powers of two: Query tells
 	SQSigAll bool   // every send work request yields a completion, as if it had SendSignaled
-	Context  any    // the application's own, returned by QP.Context
+
+	// WholeMessages sends a WRITE as FIRST, MIDDLE and LAST packets and asks for a READ with one request, as the standard has
+	// it. Otherwise, on a port that carries runs of packets as one (PortInfo: runs), a long RC WRITE leaves as one WRITE ONLY for
+	// each packet, and a long READ is asked for in pieces: half as many system calls, and any responder takes it. But a WRITE
+	// that the peer refuses because its end is not in the memory that the peer has granted has written the part before the
+	// end; and a peer that counts messages (its MSN) counts packets.
+	WholeMessages bool
+
+	Context any // the application's own, returned by QP.Context
 }
 
 // DefaultCap is the size of a queue pair whose QPInitAttr.Cap is zero.
@@ -31,7 +38,6 @@ type QP struct {
 	lane           *lane
 	sendCQ, recvCQ *CQ
 	context        any
-	psn            PSN // where this side starts counting
 
 	sq     sync.Mutex // send queue
 	rq     sync.Mutex // receive queue
@@ -83,9 +89,9 @@ func (p *PD) createQP(attr *QPInitAttr) (*QP, error) {
 	if attr.Type == GSI { // of which a device has one
 		l = d.lanes[0]
 	}
-	q := &QP{pd: p, lane: l, sendCQ: attr.SendCQ, recvCQ: attr.RecvCQ, context: attr.Context, psn: PSN(random.Uint64()) & wire.PSNMask}
+	q := &QP{pd: p, lane: l, sendCQ: attr.SendCQ, recvCQ: attr.RecvCQ, context: attr.Context}
 	init := qp.QPInit{Type: attr.Type, PD: p.handle, SendCQ: attr.SendCQ.lanes[l.index], RecvCQ: attr.RecvCQ.lanes[l.index],
-		Cap: attr.Cap, SQSigAll: attr.SQSigAll, Context: q}
+		Cap: attr.Cap, SQSigAll: attr.SQSigAll, WholeMessages: attr.WholeMessages, Context: q}
 	err := l.do(func(e *qp.Engine, _ qp.Time) (err error) {
 		q.q, err = e.CreateQP(init)
 		return err

@@ -20,9 +20,12 @@ func (s *stream) responded(p *wire.Packet) {
 	if s.from.down != "" || s.failing {
 		return
 	}
-	if s.early != nil && p.Opcode == wire.RCAcknowledge && carriesPSN(p.AETH().Syndrome()) {
-		if m := s.number(p.AETH().MSN(), s.nxt); m > 0 && uint64(m) < s.nxt {
-			s.heard = max(s.heard, uint64(m))
+	_, _, named := namedGap(p)
+	if s.early != nil {
+		if psn, ok := newestNamed(p); ok {
+			if m := s.number(psn, s.nxt); m > 0 && uint64(m) < s.nxt {
+				s.heard = max(s.heard, uint64(m))
+			}
 		}
 	}
 	at := s.number(p.BTH.PSN(), s.nxt)
@@ -31,7 +34,7 @@ func (s *stream) responded(p *wire.Packet) {
 	}
 	n := uint64(at)
 	switch {
-	case s.early != nil && isGapReport(p): // acknowledges nothing
+	case s.early != nil && named: // acknowledges nothing
 	case p.Op.Has(wire.OpRead), p.Op.Has(wire.OpAtomic):
 		s.fetched(n)
 	case p.AETH().Syndrome().Kind() == wire.KindACK:

@@ -59,12 +59,28 @@ func (s *stream) catchUp() {
 	}
 }
 
-// carriesPSN says whether the MSN field of such an ACKNOWLEDGE packet holds a PSN.
-func carriesPSN(syn wire.Syndrome) bool { return syn.Kind() == wire.KindACK || syn == wire.SynNAKSeq }
+// ownMSN says whether the MSN field of such an ACKNOWLEDGE packet has a meaning of its own.
+func ownMSN(syn wire.Syndrome) bool { return syn.Kind() == wire.KindACK || syn == wire.SynNAKSeq }
 
-// isGapReport says whether p is a NAK that names both ends of a gap.
-func isGapReport(p *wire.Packet) bool {
-	return p.Opcode == wire.RCAcknowledge && p.AETH().Syndrome() == wire.SynNAKSeq && p.AETH().MSN() != p.BTH.PSN()
+// namedGap reads a NAK that names one: packets from to to-1 are missing.
+func namedGap(p *wire.Packet) (from, to wire.PSN, ok bool) {
+	if p.Opcode != wire.RCAcknowledge || p.AETH().Syndrome() != wire.SynNAKSeq || p.AETH().MSN() == 0 {
+		return 0, 0, false
+	}
+	code := uint32(p.AETH().MSN())
+	from = p.BTH.PSN().Add(code >> 12)
+	return from, from.Add(code & 0xfff), true
+}
+
+// newestNamed returns the newest packet that an ACKNOWLEDGE packet says has arrived.
+func newestNamed(p *wire.Packet) (psn wire.PSN, ok bool) {
+	if _, to, ok := namedGap(p); ok {
+		return to, true
+	}
+	if p.Opcode != wire.RCAcknowledge || p.AETH().Syndrome().Kind() != wire.KindACK {
+		return 0, false
+	}
+	return p.AETH().MSN(), true
 }
 
 // selectiveAck checks an ACK: everything up to n, and the newest packet that is there if there is a gap behind n.
@@ -83,9 +99,15 @@ func (s *stream) selectiveAck(n int64, p *wire.Packet, bad func(string, ...any))
 	}
 }
 
-// gapReport checks a NAK: from n to the one before its MSN field everything is missing, the next one is there, and nobody said so before.
-func (s *stream) gapReport(n int64, p *wire.Packet, bad func(string, ...any)) {
-	e, end := s.early, s.number(p.AETH().MSN(), s.epsn)
+// gapReport checks a NAK that names a gap: all of it is missing, the packet behind it is there, nobody said so before. Its
+// own PSN is the expected one: a requester that did not agree takes everything before that for acknowledged.
+func (s *stream) gapReport(at int64, p *wire.Packet, bad func(string, ...any)) {
+	from, to, _ := namedGap(p)
+	e, n, end := s.early, s.number(from, s.epsn), s.number(to, s.epsn)
+	if uint64(at) != s.epsn {
+		bad("a NAK's PSN must be the expected one, %d", s.psn(s.epsn))
+		return
+	}
 	if n < int64(s.epsn) || end <= n || n < int64(e.reported) {
 		bad("it reports packets %d to %d; expected is %d, and gaps up to %d are reported", n, end, s.epsn, e.reported)
 		return

@@ -12,8 +12,13 @@ import (
 
 const selectiveRTT = 20 * Microsecond
 
-// missing matches a NAK that says: all from one PSN to the one before another are missing, that one is there.
-func missing(from, to wire.PSN) Match { return Nak(wire.SynNAKSeq, from, MSN(uint32(to))) }
+// gapMSN is the MSN field of a NAK of packet at that names the gap from ... to-1; of an empty gap it is the standard's.
+func gapMSN(at, from, to wire.PSN) wire.PSN { return (from-at)<<12 | (to - from) }
+
+// missing matches the NAK of a responder that expects packet at and misses packets from ... to-1.
+func missing(at, from, to wire.PSN) Match {
+	return Nak(wire.SynNAKSeq, at, MSN(uint32(gapMSN(at, from, to))))
+}
 
 // ackAnd matches an ACK that also says what the newest packet is.
 func ackAnd(psn, newest wire.PSN) Match { return Ack(psn&wire.PSNMask, MSN(uint32(newest))) }
@@ -50,7 +55,7 @@ func TestSelectiveOne(t *testing.T) {
 	s.Expect(a, Pkt(wire.RCWriteFirst, 1))
 	s.Drop(a, Pkt(wire.RCWriteMiddle, 2))
 	s.Expect(a, Pkt(wire.RCWriteMiddle, 3))
-	s.Expect(b, missing(2, 3))
+	s.Expect(b, missing(2, 2, 3))
 	s.Expect(a, Pkt(wire.RCWriteMiddle, 4))
 	s.Expect(a, Pkt(wire.RCWriteMiddle, 5))
 	s.Expect(a, Pkt(wire.RCWriteLast, 6, AckReq(true)))
@@ -77,7 +82,7 @@ func TestSelectiveAck(t *testing.T) {
 	for psn := wire.PSN(3); psn <= 9; psn++ {
 		s.Expect(a, Pkt(wire.RCWriteMiddle, psn, AckReq(false)))
 	}
-	s.Expect(b, missing(2, 3))
+	s.Expect(b, missing(2, 2, 3))
 	for psn := wire.PSN(10); psn <= 19; psn++ {
 		s.Keep(a, Pkt(wire.RCWriteMiddle, psn))
 	}
@@ -102,9 +107,9 @@ func TestSelectiveTwoHoles(t *testing.T) {
 	}
 	s.Expect(b, ackAnd(1, 1))
 	a.SendWCs = nil
-	first := s.Keep(b, missing(2, 3)) // lost, say, or late
-	s.Expect(b, ackAnd(1, 3))         // which tells as much of the oldest
-	s.Expect(b, missing(4, 6))
+	first := s.Keep(b, missing(2, 2, 3)) // lost, say, or late
+	s.Expect(b, ackAnd(1, 3))            // which tells as much of the oldest
+	s.Expect(b, missing(2, 4, 6))
 	s.NoCompletions(a)
 	s.Expect(a, Pkt(wire.RCWriteOnly, 2))
 	s.Arrive(first)
@@ -129,7 +134,7 @@ func TestSelectiveLostAgain(t *testing.T) {
 	s.writes(a, b, 4)
 	s.Drop(a, Pkt(wire.RCWriteOnly, 1))
 	s.Expect(a, Pkt(wire.RCWriteOnly, 2))
-	s.Expect(b, missing(1, 2))
+	s.Expect(b, missing(1, 1, 2))
 	s.Expect(a, Pkt(wire.RCWriteOnly, 3))
 	before := s.Keep(a, Pkt(wire.RCWriteOnly, 4, AckReq(true)))
 	s.Drop(a, Pkt(wire.RCWriteOnly, 1))
@@ -153,7 +158,7 @@ func TestSelectiveLostNAK(t *testing.T) {
 	s.writes(a, b, 3)
 	s.Drop(a, Pkt(wire.RCWriteOnly, 1))
 	s.Expect(a, Pkt(wire.RCWriteOnly, 2))
-	s.Drop(b, missing(1, 2))
+	s.Drop(b, missing(1, 1, 2))
 	s.Expect(a, Pkt(wire.RCWriteOnly, 3))
 	s.Expect(b, ackAnd(0, 3))
 	s.Expect(a, Pkt(wire.RCWriteOnly, 1))
@@ -177,13 +182,13 @@ func TestSelectiveWindow(t *testing.T) {
 	s.Post(a, a.Write(0, 60_000, b.Remote, 0))
 	s.Drop(a, Pkt(wire.RCWriteFirst, 0))
 	s.Expect(a, Pkt(wire.RCWriteMiddle, 1))
-	s.Expect(b, missing(0, 1))
+	s.Expect(b, missing(0, 0, 1))
 	s.Expect(b, ackAnd(wire.PSNMask, 1))
 	s.Drop(a, Pkt(wire.RCWriteMiddle, 2))
 	s.Drop(a, Pkt(wire.RCWriteMiddle, 3))
 	s.Drop(a, Pkt(wire.RCWriteFirst, 0))
 	s.Expect(a, Pkt(wire.RCWriteMiddle, 4, AckReq(true))) // 0, 2, 3 and it
-	s.Expect(b, missing(2, 4))
+	s.Expect(b, missing(0, 2, 4))
 	s.Expect(b, ackAnd(wire.PSNMask, 4))
 	newest := wire.PSN(4)
 	for { // packet 0 is lost for good
@@ -295,11 +300,11 @@ func TestSelectiveReads(t *testing.T) {
 	last := s.Post(a, a.Write(0, 8, b.Remote, 64))
 	s.Drop(a, Pkt(wire.RCWriteOnly, 1))
 	s.Expect(a, Pkt(wire.RCReadRequest, 2))
-	s.Expect(b, missing(1, 2))
+	s.Expect(b, missing(1, 1, 2))
 	s.Drop(a, Pkt(wire.RCFetchAdd, 7))
 	s.Expect(a, Pkt(wire.RCWriteOnly, 8))
 	s.Expect(b, ackAnd(0, 6))
-	s.Expect(b, missing(7, 8))
+	s.Expect(b, missing(1, 7, 8))
 	s.Expect(a, Pkt(wire.RCWriteOnly, 1))
 	s.Expect(b, ackAnd(0, 8))
 	for psn := wire.PSN(2); psn <= 6; psn++ {
@@ -327,20 +332,20 @@ func TestSelectiveTooFar(t *testing.T) {
 		p.Inject(Craft{Op: wire.RCWriteOnly, PSN: psn, VA: a.Remote.Addr(0), RKey: a.Remote.RKey()})
 	}
 	write(qp.MaxWindow) // beyond the store, and nothing in it
-	s.Expect(a, missing(0, 0))
+	s.Expect(a, missing(0, 0, 0))
 	write(qp.MaxWindow + 1)
 	s.Quiet()
 	for psn := range wire.PSN(3) {
 		write(psn)
 	}
 	write(4)
-	s.Expect(a, missing(3, 4))
+	s.Expect(a, missing(3, 3, 4))
 	write(3 + qp.MaxWindow) // beyond, while the gap is open
 	s.Quiet()
 	write(3)
-	s.Expect(a, missing(5, 5)) // which acknowledges 4
-	write(4 + qp.MaxWindow)    // the last that can be kept
-	s.Expect(a, missing(6, 4+qp.MaxWindow))
+	s.Expect(a, missing(5, 5, 5)) // which acknowledges 4
+	write(4 + qp.MaxWindow)       // the last that can be kept
+	s.Expect(a, missing(5, 6, 4+qp.MaxWindow))
 	s.Quiet()
 }
 
@@ -352,7 +357,7 @@ func TestSelectiveGoBack(t *testing.T) {
 		s.Post(a, a.Send(0, 10))
 	}
 	s.Clear()
-	p.Inject(Craft{Op: wire.RCAcknowledge, Syn: wire.SynNAKSeq, PSN: 1, MSN: 1})
+	p.Inject(Craft{Op: wire.RCAcknowledge, Syn: wire.SynNAKSeq, PSN: 1, MSN: gapMSN(1, 1, 1)})
 	if len(a.SendWCs) != 1 {
 		t.Errorf("%d completions, want 1: it acknowledges what is before", len(a.SendWCs))
 	}
@@ -370,8 +375,8 @@ func TestSelectiveBadReports(t *testing.T) {
 	}
 	s.Clear()
 	p.Inject(Craft{Op: wire.RCAcknowledge, PSN: 1, MSN: 1})
-	for _, bad := range [][2]wire.PSN{{2, 4}, {2, 1}, {3, 2}, {2, 2 + 1<<23}, {2, wire.PSNMask}, {0, 1}, {0, 3}, {1, 3}, {4, 5}, {wire.PSNMask, 3}} {
-		p.Inject(Craft{Op: wire.RCAcknowledge, Syn: wire.SynNAKSeq, PSN: bad[0], MSN: bad[1]})
+	for _, bad := range [][3]wire.PSN{{2, 2, 4}, {2, 3, 4}, {2, 2, 4097}, {2, 4097, 4098}, {0, 0, 1}, {0, 0, 3}, {0, 1, 3}, {1, 1, 3}, {4, 4, 5}, {0, 4, 5}} {
+		p.Inject(Craft{Op: wire.RCAcknowledge, Syn: wire.SynNAKSeq, PSN: bad[0], MSN: gapMSN(bad[0], bad[1], bad[2])})
 		s.Quiet()
 	}
 	for _, bad := range [][2]wire.PSN{{1, 4}, {1, 2}, {1, 0}, {1, 1 << 23}, {0, 3}, {wire.PSNMask, 3}} {
@@ -381,6 +386,8 @@ func TestSelectiveBadReports(t *testing.T) {
 	p.Inject(Craft{Op: wire.RCAcknowledge, PSN: 1, MSN: 3}) // a good one
 	s.Drop(a, Pkt(wire.RCSendOnly, 2))
 	s.Quiet()
+	p.Inject(Craft{Op: wire.RCAcknowledge, Syn: wire.SynNAKSeq, PSN: 0, MSN: gapMSN(0, 2, 3)}) // late, but of what is missing
+	s.Quiet()                                                                                  // which has been repeated
 }
 
 // TestSelectiveMemoryGone: a packet that cannot be made again, because its memory is gone, fails when its turn comes; what is missing
@@ -397,7 +404,7 @@ func TestSelectiveMemoryGone(t *testing.T) {
 	if err := a.Node.Memory.Deregister(gone.Region); err != nil {
 		t.Fatal(err)
 	}
-	p.Inject(Craft{Op: wire.RCAcknowledge, Syn: wire.SynNAKSeq, PSN: 1, MSN: 2})
+	p.Inject(Craft{Op: wire.RCAcknowledge, Syn: wire.SynNAKSeq, PSN: 0, MSN: gapMSN(0, 1, 2)})
 	s.Quiet()
 	p.Inject(Craft{Op: wire.RCAcknowledge, PSN: wire.PSNMask, MSN: 2})
 	s.Drop(a, Pkt(wire.RCSendOnly, 0))

@@ -243,13 +243,14 @@ func requestOpcode(t qp.QPType, o *op, first, last bool) wire.Opcode {
 func (s *stream) answer(p *wire.Packet, bad func(string, ...any)) {
 	n := s.number(p.BTH.PSN(), s.epsn)
 	selective := s.early != nil && p.Opcode == wire.RCAcknowledge
-	if a := p.AETH(); a != nil && s.msn < uint32(a.MSN()) && !(selective && carriesPSN(a.Syndrome())) {
+	if a := p.AETH(); a != nil && s.msn < uint32(a.MSN()) && !(selective && ownMSN(a.Syndrome())) {
 		bad("MSN should be %d at most", s.msn)
 	}
+	_, _, named := namedGap(p)
 	switch {
 	case selective && p.AETH().Syndrome().Kind() == wire.KindACK:
 		s.selectiveAck(n, p, bad)
-	case selective && isGapReport(p):
+	case selective && named:
 		s.gapReport(n, p, bad)
 	case n < 0:
 		bad("it answers a packet before the first")

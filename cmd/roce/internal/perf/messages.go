@@ -33,7 +33,7 @@ const (
 // Behind it stand letters, one for each thing that the end is ready for; what both are ready for is done.
 const (
 	mark           = "goroce2"
-	readySelective = 's' // selective repeat
+	readySelective = 'g' // selective repeat; 's' was its first form, whose NAKs named gaps in another way
 )
 
 // link is the out-of-band connection with its rule of who writes first.
