@@ -46,7 +46,7 @@ type contender struct {
 }
 
 // plan returns the cases of the working tree that the commits can be compared by, and those that
-// only the old commit has, which are listed but not played. It notes which commit cannot play which.
+// only the old commit has, which are listed but not played. It notes who cannot play which.
 func (c *Comparison) plan() (cases []Case) {
 	c.old.cannot, c.new.cannot = map[string]string{}, map[string]string{}
 	for _, port := range allPorts {
@@ -95,8 +95,8 @@ func (c *Comparison) gone() (cases []Case) {
 	return cases
 }
 
-// playPairs plays a pair of every case, then another one of every case. It shuffles their order each
-// time, because a case may suffer from what the one before it leaves behind.
+// playPairs plays a pair of every case, then another one of every case. Each round has an order of
+// its own, because a case may suffer from what the one before it leaves behind.
 func (c *Comparison) playPairs(ctx context.Context, t theatre, cases []Case, progress io.Writer) {
 	both := func(k Case) bool { return c.old.cannot[k.Name] == "" && c.new.cannot[k.Name] == "" }
 	cases = slices.DeleteFunc(slices.Clone(cases), func(k Case) bool { return !both(k) })

@@ -19,6 +19,8 @@ import (
 	"github.com/goroce/goroce/bench/stage"
 )
 
+var errInterrupted = errors.New("interrupted: nothing was compared")
+
 // compare plays the cases of the commit o.old and of the working tree in pairs. It returns an error
 // if a case has become worse.
 func compare(ctx context.Context, o options, choice func([]Case) []Case, out, progress io.Writer) error {
@@ -38,17 +40,13 @@ func compare(ctx context.Context, o options, choice func([]Case) []Case, out, pr
 	if c.Seed == 0 {
 		c.Seed = rand.Uint64N(1e6) + 1
 	}
-	if err := c.prepare(ctx, o.old, dir, progress); err != nil {
+	if err := c.prepare(ctx, o.old, dir, progress); ctx.Err() != nil {
+		return errInterrupted
+	} else if err != nil {
 		return err
 	}
-	for _, p := range []*contender{&c.old, &c.new} {
-		p.set.Duration = o.duration
-		p.set.A, p.set.B = host.ends()
-		p.ports = map[string]error{}
-		for _, port := range allPorts {
-			p.ports[port] = tryPort(ctx, host, p.set, port)
-		}
-	}
+	c.old.enter(ctx, host, o.duration)
+	c.new.enter(ctx, host, o.duration)
 	cases := choice(c.plan())
 	if len(cases) == 0 {
 		return errors.New("none of the cases that commits are compared by was chosen")
@@ -56,7 +54,7 @@ func compare(ctx context.Context, o options, choice func([]Case) []Case, out, pr
 	fmt.Fprintf(progress, "%d cases, seed %d\n", len(cases), c.Seed)
 	c.playPairs(ctx, host, cases, progress)
 	if ctx.Err() != nil {
-		return errors.New("interrupted: nothing was compared")
+		return errInterrupted
 	}
 	c.judge(cases)
 	return c.conclude(out, o.json)
@@ -107,7 +105,7 @@ func (c *Comparison) prepare(ctx context.Context, commit, dir string, progress i
 			c.Notes = append(c.Notes, filepath.Base(program[0])+" and "+filepath.Base(program[1])+" are the same program: its differences are noise")
 		}
 	}
-	return ctx.Err()
+	return nil
 }
 
 // build builds a commit's programs in a folder, and asks its bench, if it has one, for its cases.
@@ -128,6 +126,16 @@ func (p *contender) build(ctx context.Context, source, dir string, progress io.W
 		return fmt.Errorf("%s commit: %w", p.name, err)
 	}
 	return nil
+}
+
+// enter gives a commit's programs their places on the stage and tries the ports there.
+func (p *contender) enter(ctx context.Context, host hostStage, duration time.Duration) {
+	p.set.Duration = duration
+	p.set.A, p.set.B = host.ends()
+	p.ports = map[string]error{}
+	for _, port := range allPorts {
+		p.ports[port] = tryPort(ctx, host, p.set, port)
+	}
 }
 
 // listedCases asks a bench program for the names of its cases.

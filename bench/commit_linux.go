@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -65,8 +67,10 @@ func checkOut(ctx context.Context, repo, commit, dir string) error {
 func build(ctx context.Context, source, program, path string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", path, "github.com/goroce/goroce/"+program)
 	cmd.Dir = source
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")         // a workspace would mix commits
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it removes its own files then
+	// A workspace would mix commits. What a killed build leaves behind goes with the program's folder.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOTMPDIR="+filepath.Dir(path))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // compilers too
 	cmd.WaitDelay = 10 * time.Second
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build of %s: %w: %s", program, err, strings.TrimSpace(string(out)))
