@@ -2,6 +2,7 @@
 # make quick   what needs nothing but Go
 # make demo    the main job
 # make bench   ours against the raw paths and the competitors; writes bench/RESULTS.md
+# make bench OLD=COMMIT   our own cases of COMMIT and of the working tree in pairs; fails if one has become slower
 # make pgo     a new profile to build the command by, after changes to hot paths
 
 GO ?= go
@@ -70,8 +71,9 @@ interop:
 	$(GO) test ./interop/... -count=1 -timeout $(TIMEOUT) -v
 
 # Ours, the raw paths and the competitors on one veth pair; writes bench/RESULTS.md. Wants a quiet machine and root.
-bench: packages
-	$(GO) run ./bench
+# With OLD=COMMIT it plays ours alone, by the programs of that commit and of the working tree in turn, which needs no packages.
+bench: $(if $(OLD),,packages)
+	$(GO) run ./bench $(if $(OLD),-old $(OLD))
 
 # The profile by which the command is built. Wants the same.
 pgo: packages

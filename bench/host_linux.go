@@ -33,14 +33,22 @@ func (h hostStage) ends() (a, b Side) {
 	return side(h.A), side(h.B)
 }
 
-// workingPorts asks roce for its device on each port of the stage, and says why there is none on the others.
+// workingPorts are the ports of the stage that roce has a device on, and why there is none on the others.
 func workingPorts(ctx context.Context, h hostStage, set Setting) (ports, missing []string) {
 	for _, port := range allPorts {
-		if _, err := h.A.Run(ctx, stage.Program(words(set.Roce+" devinfo -d "+port+":"+set.A.Interface)), 30*time.Second); err != nil {
-			missing = append(missing, fmt.Sprintf("goroce on port %s: %v", port, err))
+		if err := tryPort(ctx, h, set, port); err != nil {
+			missing = append(missing, err.Error())
 			continue
 		}
 		ports = append(ports, port)
 	}
 	return ports, missing
+}
+
+// tryPort asks roce for its device on a port.
+func tryPort(ctx context.Context, h hostStage, set Setting, port string) error {
+	if _, err := h.A.Run(ctx, stage.Program(words(set.Roce+" devinfo -d "+port+":"+set.A.Interface)), 30*time.Second); err != nil {
+		return fmt.Errorf("goroce on port %s: %w", port, err)
+	}
+	return nil
 }

@@ -1,8 +1,9 @@
 // Command bench measures goroce against what the machine can do and against its competitors, in one run.
 //
-//	go run ./bench            everything, three rounds; writes bench/RESULTS.md, results.json, plots/ and profiles/
-//	go run ./bench -quick     one short round
-//	go run ./bench -list      what there is; -only and -skip choose by regular expression
+//	go run ./bench               everything, three rounds; writes bench/RESULTS.md, results.json, plots/ and profiles/
+//	go run ./bench -quick        one short round
+//	go run ./bench -list         what there is; -only and -skip choose by regular expression
+//	go run ./bench -old COMMIT   our own cases of COMMIT and of the working tree in pairs: is anything slower?
 //
 // The stages of a run: fetch the competitors' packages and build the roce command; the stage (two network namespaces and a
 // veth pair, package stage) with its cases in interleaved rounds: ceilings (package raw), competitors, goroce on each port,
@@ -22,12 +23,10 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -66,13 +65,17 @@ type options struct {
 	only, skip string
 	out, pgo   string
 	guest      bool
+
+	old, json string
+	pairs     int
+	seed      uint64
 }
 
-func benchMain(ctx context.Context, args []string) error {
-	var o options
+// readOptions reads the command line of a run.
+func readOptions(args []string) (o options, err error) {
 	f := flag.NewFlagSet("bench", flag.ExitOnError)
 	f.IntVar(&o.rounds, "rounds", 3, "how often every case is played")
-	f.DurationVar(&o.duration, "d", 2*time.Second, "how long a case takes, about")
+	f.DurationVar(&o.duration, "d", 0, "how long a case takes, about (default 2s, with -old 1s)")
 	f.BoolVar(&o.quick, "quick", false, "one round of one second a case")
 	f.BoolVar(&o.list, "list", false, "list the cases and end")
 	f.StringVar(&o.only, "only", "", "play only cases whose name matches this `regexp`")
@@ -80,12 +83,45 @@ func benchMain(ctx context.Context, args []string) error {
 	f.StringVar(&o.out, "out", "", "`folder` for RESULTS.md, results.json, plots and profiles (default bench, and none for a quick or partial run)")
 	f.StringVar(&o.pgo, "pgo", "", "measure nothing: write the profiles of our own cases as one to this `file`, a default.pgo")
 	f.BoolVar(&o.guest, "guest", true, "also play in the guests: with rxe, and with the wire between two drivers")
+	f.StringVar(&o.old, "old", "", "play our own cases of this `commit` and of the working tree in pairs, and exit with 1 if one has become worse")
+	f.IntVar(&o.pairs, "pairs", 10, "with -old: how many pairs of each case; below 6 nothing can be decided")
+	f.Uint64Var(&o.seed, "seed", 0, "with -old: of the order of the cases; 0 chooses one")
+	f.StringVar(&o.json, "json", "", "with -old: `file` for all samples and verdicts")
 	f.Parse(args)
-	if o.quick {
+	f.Visit(func(set *flag.Flag) {
+		switch set.Name {
+		case "d", "only", "skip": // of both
+		case "old", "pairs", "seed", "json":
+			if o.old == "" {
+				err = fmt.Errorf("-%s needs the commit of -old", set.Name)
+			}
+		default:
+			if o.old != "" {
+				err = fmt.Errorf("-%s does not go with -old", set.Name)
+			}
+		}
+	})
+	if o.old != "" && o.pairs < 1 {
+		err = errors.New("-pairs must be 1 or more")
+	}
+	switch {
+	case o.quick:
 		o.rounds, o.duration = 1, time.Second
+	case o.duration == 0 && o.old != "":
+		o.duration = time.Second
+	case o.duration == 0:
+		o.duration = 2 * time.Second
 	}
 	if o.out == "" && !o.quick && o.only == "" && o.skip == "" {
 		o.out = "bench"
+	}
+	return o, err
+}
+
+func benchMain(ctx context.Context, args []string) error {
+	o, err := readOptions(args)
+	if err != nil {
+		return err
 	}
 	choice, err := chosen(o.only, o.skip)
 	if err != nil {
@@ -96,6 +132,9 @@ func benchMain(ctx context.Context, args []string) error {
 			fmt.Printf("%-34s %-24s %s\n", c.Name, c.Unit.Name, c.Brief)
 		}
 		return nil
+	}
+	if o.old != "" {
+		return compare(ctx, o, choice, os.Stdout, os.Stderr)
 	}
 	r := &Results{Started: time.Now(), Machine: describeMachine(linkMTU), Rounds: o.rounds, Duration: o.duration.String()}
 	if err := measure(ctx, o, choice, r, os.Stderr); err != nil {
@@ -164,7 +203,7 @@ func measure(ctx context.Context, o options, choice func([]Case) []Case, r *Resu
 	}
 	defer os.RemoveAll(dir)
 	roce := filepath.Join(dir, "roce")
-	if err := buildRoce(ctx, roce); err != nil {
+	if err := build(ctx, ".", "cmd/roce", roce); err != nil {
 		r.Missing = append(r.Missing, "goroce: "+err.Error())
 	}
 	if o.pgo == "" {
@@ -231,16 +270,6 @@ func measureWire(ctx context.Context, o options, choice func([]Case) []Case, set
 	r.Machine.Wire = "Linux " + g.Kernel() + " under QEMU's emulation (TCG), 1 processor, two virtio_net cards of MTU 3814, joined by a bridge of the host"
 	set.Roce, set.A, set.B = guestRoce, wireA, wireB
 	playRounds(ctx, g, set, choice(wireCases()), o.rounds, r, progress)
-	return nil
-}
-
-// buildRoce builds the command without cgo, so that it runs in the guest too.
-func buildRoce(ctx context.Context, path string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/goroce/goroce/cmd/roce")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build of cmd/roce: %w: %s", err, strings.TrimSpace(string(out)))
-	}
 	return nil
 }
 

@@ -32,6 +32,15 @@ type Machine struct {
 	Rivals     string `json:"competitors,omitempty"`
 }
 
+// String is the machine in a line.
+func (m Machine) String() string {
+	virtual := ""
+	if m.Virtual {
+		virtual = ", a virtual machine"
+	}
+	return fmt.Sprintf("%d × %s%s, %s memory, %s, %s", m.Processors, m.Processor, virtual, m.Memory, m.Kernel, m.Go)
+}
+
 // write makes RESULTS.md, results.json, plots/ and profiles/ in a folder.
 func (r *Results) write(dir string) error {
 	for _, sub := range []string{"plots", "profiles"} {
@@ -66,11 +75,7 @@ func (r *Results) write(dir string) error {
 func (r *Results) writeHead(b *bytes.Buffer) {
 	m := r.Machine
 	fmt.Fprintf(b, "# Results of `make bench`\n\nWritten by the run of %s; do not edit. The same in full: results.json.\n\n", r.Started.UTC().Format("2006-01-02 15:04 MST"))
-	virtual := ""
-	if m.Virtual {
-		virtual = ", a virtual machine"
-	}
-	fmt.Fprintf(b, "- **Machine**: %d × %s%s, %s memory, %s, %s. Load when the run began: %s.\n", m.Processors, m.Processor, virtual, m.Memory, m.Kernel, m.Go, m.Load)
+	fmt.Fprintf(b, "- **Machine**: %s. Load when the run began: %s.\n", m, m.Load)
 	fmt.Fprintf(b, "- **Network**: a veth pair of MTU %d between two network namespaces; the client or sender on processor 0, the server or receiver on %d.\n", m.MTU, min(1, m.Processors-1))
 	b.WriteString("- **Bottleneck** (cases fair/): two senders, a bridge and a receiver in a namespace each; the bridge's way to the receiver has a token\n" +
 		"  bucket of 1 Gbit/s, in front of which packets are marked as switches do (RED on the queue's length).\n")

@@ -1,0 +1,163 @@
+package main
+
+// A comparison on this machine: it checks the old commit out, builds the programs of both, and has
+// them play on one stage.
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/goroce/goroce/bench/stage"
+)
+
+var errInterrupted = errors.New("interrupted: nothing was compared")
+
+// compare plays the cases of the commit o.old and of the working tree in pairs. It returns an error
+// if a case has become worse.
+func compare(ctx context.Context, o options, choice func([]Case) []Case, out, progress io.Writer) error {
+	dir, err := os.MkdirTemp("", "goroce-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	s, err := stage.New(linkMTU) // first, because it says what privilege is missing
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	host := hostStage{s}
+	c := &Comparison{Started: time.Now(), Machine: describeMachine(linkMTU), Pairs: o.pairs, Duration: o.duration.String(), Seed: o.seed,
+		old: contender{name: "old"}, new: contender{name: "new"}}
+	if c.Seed == 0 {
+		c.Seed = rand.Uint64N(1e6) + 1
+	}
+	if err := c.prepare(ctx, o.old, dir, progress); ctx.Err() != nil {
+		return errInterrupted
+	} else if err != nil {
+		return err
+	}
+	c.old.enter(ctx, host, o.duration)
+	c.new.enter(ctx, host, o.duration)
+	cases := choice(c.plan())
+	if len(cases) == 0 {
+		return errors.New("none of the cases that commits are compared by was chosen")
+	}
+	fmt.Fprintf(progress, "%d cases, seed %d\n", len(cases), c.Seed)
+	c.playPairs(ctx, host, cases, progress)
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
+	c.judge(cases)
+	return c.conclude(out, o.json)
+}
+
+// conclude prints and writes what was found.
+func (c *Comparison) conclude(out io.Writer, file string) error {
+	if err := c.write(out); err != nil {
+		return err
+	}
+	if file != "" {
+		if err := c.writeJSON(file); err != nil {
+			return err
+		}
+	}
+	if n := c.regressions(); n > 0 {
+		return fmt.Errorf("%d of %d cases: worse, or failing now", n, len(c.Differences))
+	}
+	return nil
+}
+
+// prepare checks the old commit out and builds the programs of both in a folder.
+func (c *Comparison) prepare(ctx context.Context, commit, dir string, progress io.Writer) error {
+	top, err := git(ctx, ".", "rev-parse", "--show-toplevel")
+	if err != nil {
+		return err
+	}
+	if c.OldCommit, err = describeCommit(ctx, top, commit); err != nil {
+		return err
+	}
+	if c.NewCommit, err = describeTree(ctx, top); err != nil {
+		return err
+	}
+	source := filepath.Join(dir, "source")
+	if err := checkOut(ctx, top, commit, source); err != nil {
+		return err
+	}
+	for p, from := range map[*contender]string{&c.old: source, &c.new: top} {
+		if err := p.build(ctx, from, dir, progress); err != nil {
+			return err
+		}
+	}
+	if c.old.listed == nil {
+		c.Notes = append(c.Notes, "the old commit has no bench: nothing is compared from inside")
+	}
+	for _, program := range [][2]string{{c.old.set.Roce, c.new.set.Roce}, {c.old.set.Bench, c.new.set.Bench}} {
+		if same, err := sameContent(program[0], program[1]); err == nil && same {
+			c.Notes = append(c.Notes, filepath.Base(program[0])+" and "+filepath.Base(program[1])+" are the same program: its differences are noise")
+		}
+	}
+	return nil
+}
+
+// build builds a commit's programs in a folder, and asks its bench, if it has one, for its cases.
+func (p *contender) build(ctx context.Context, source, dir string, progress io.Writer) error {
+	fmt.Fprintf(progress, "building the %s commit\n", p.name)
+	p.set.Roce, p.set.Bench = filepath.Join(dir, p.name+"-roce"), filepath.Join(dir, p.name+"-bench")
+	if err := build(ctx, source, "cmd/roce", p.set.Roce); err != nil {
+		return fmt.Errorf("%s commit: %w", p.name, err)
+	}
+	_, err := os.Stat(filepath.Join(source, "bench"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err = build(ctx, source, "bench", p.set.Bench); err == nil {
+		p.listed, err = listedCases(ctx, p.set.Bench)
+	}
+	if err != nil {
+		return fmt.Errorf("%s commit: %w", p.name, err)
+	}
+	return nil
+}
+
+// enter gives a commit's programs their places on the stage and tries the ports there.
+func (p *contender) enter(ctx context.Context, host hostStage, duration time.Duration) {
+	p.set.Duration = duration
+	p.set.A, p.set.B = host.ends()
+	p.ports = map[string]error{}
+	for _, port := range allPorts {
+		p.ports[port] = tryPort(ctx, host, p.set, port)
+	}
+}
+
+// listedCases asks a bench program for the names of its cases.
+func listedCases(ctx context.Context, bench string) (map[string]bool, error) {
+	out, err := exec.CommandContext(ctx, bench, "-list").Output()
+	if err != nil {
+		return nil, fmt.Errorf("the list of its cases: %w", err)
+	}
+	names := map[string]bool{}
+	for line := range strings.Lines(string(out)) {
+		if name, _, ok := strings.Cut(line, " "); ok {
+			names[name] = true
+		}
+	}
+	return names, nil
+}
+
+func sameContent(a, b string) (bool, error) {
+	x, err := os.ReadFile(a)
+	if err != nil {
+		return false, err
+	}
+	y, err := os.ReadFile(b)
+	return bytes.Equal(x, y), err
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// script is a theatre whose programs' names are their figures' names.
+type script struct {
+	figure map[string]string // what a program prints, by its name
+	played []string          // the programs in the order of their plays
+}
+
+func (s *script) perform(_ context.Context, p Play, _ time.Duration) (server, client []byte, err error) {
+	program := p.Client.Args[0]
+	s.played = append(s.played, program)
+	said, ok := s.figure[program]
+	if !ok {
+		return nil, nil, errors.New("no such program")
+	}
+	return nil, []byte(said), nil
+}
+
+// scripted is a case whose figure is what the roce command prints.
+func scripted(name string, program func(Setting) string) Case {
+	return Case{Name: name, Unit: gbps,
+		Play: func(s Setting) Play { return Play{Client: Command{Args: []string{program(s)}}} },
+		Figure: func(_, client []byte) (v float64, err error) {
+			_, err = fmt.Sscan(string(client), &v)
+			return v, err
+		}}
+}
+
+func roceOf(s Setting) string  { return s.Roce }
+func benchOf(s Setting) string { return s.Bench }
+
+func newScripted(pairs int) *Comparison {
+	return &Comparison{Pairs: pairs, Seed: 7,
+		old: contender{name: "old", set: Setting{Roce: "old-roce", Bench: "old-bench"}, cannot: map[string]string{}},
+		new: contender{name: "new", set: Setting{Roce: "new-roce", Bench: "new-bench"}, cannot: map[string]string{}}}
+}
+
+// The partners of a pair play one after the other, and who is first alternates: ABBA.
+func TestTurns(t *testing.T) {
+	c := newScripted(4)
+	s := &script{figure: map[string]string{"old-roce": "10", "new-roce": "5"}}
+	c.playPairs(t.Context(), s, []Case{scripted("a", roceOf)}, &bytes.Buffer{})
+	if want := "old-roce new-roce new-roce old-roce old-roce new-roce new-roce old-roce"; strings.Join(s.played, " ") != want {
+		t.Errorf("played %v, want %s", s.played, want)
+	}
+	for p, want := range map[*contender]float64{&c.old: 10, &c.new: 5} {
+		if f := p.figure("a"); len(f.Samples) != 4 || f.median() != want {
+			t.Errorf("%s commit: %+v, want 4 times %v", p.name, f, want)
+		}
+	}
+}
+
+// Every case is played once a round by both, in another order each time, which the seed decides.
+func TestShuffledRounds(t *testing.T) {
+	var cases []Case
+	figures := map[string]string{}
+	for i := range 8 {
+		name := fmt.Sprint(i)
+		figures["old-roce"+name], figures["new-roce"+name] = "1", "1"
+		cases = append(cases, scripted(name, func(s Setting) string { return s.Roce + name }))
+	}
+	orders := func(seed uint64) (rounds []string) {
+		c := newScripted(3)
+		c.Seed = seed
+		s := &script{figure: figures}
+		c.playPairs(t.Context(), s, cases, &bytes.Buffer{})
+		for round := range slices.Chunk(s.played, 2*len(cases)) {
+			var order []string
+			for pair := range slices.Chunk(round, 2) {
+				order = append(order, pair[0][len("old-roce"):])
+				if pair[0] == pair[1] || pair[0][len("old-roce"):] != pair[1][len("old-roce"):] {
+					t.Errorf("a pair of %v", pair)
+				}
+			}
+			rounds = append(rounds, strings.Join(order, ""))
+			if slices.Sort(order); strings.Join(order, "") != "01234567" {
+				t.Errorf("a round of %v", order)
+			}
+		}
+		return rounds
+	}
+	one, again, other := orders(7), orders(7), orders(8)
+	if one[0] == one[1] || one[1] == one[2] || one[0] == other[0] || !slices.Equal(one, again) {
+		t.Errorf("the orders %v, again %v, with another seed %v", one, again, other)
+	}
+}
+
+func TestPlan(t *testing.T) {
+	c := newScripted(1)
+	c.old.ports = map[string]error{"packet": errors.New("no packets"), "xdp": errors.New("no xdp")}
+	c.new.ports = map[string]error{"xdp": errors.New("no xdp")}
+	c.old.listed = map[string]bool{"inside/allocs": true, "inside/mlock": true, "inside/gone": true, "ours/udp/gone": true, "raw/gone": true}
+	cases := c.plan()
+	states := map[string]string{}
+	for _, k := range cases {
+		states[k.Name] = "both"
+		if c.old.cannot[k.Name] != "" || c.new.cannot[k.Name] != "" {
+			states[k.Name] = c.difference(k).State
+		}
+	}
+	for name, want := range map[string]string{
+		"ours/udp/write-bw/64K": "both", "ours/packet/write-bw/64K": onlyNew, "ours/xdp/write-bw/64K": "",
+		"inside/allocs": "both", "inside/idle": onlyNew, "inside/mlock": "", "inside/gone": onlyOld, "ours/udp/gone": onlyOld, "raw/gone": "",
+	} {
+		if states[name] != want {
+			t.Errorf("%s: %q, want %q", name, states[name], want)
+		}
+	}
+	if len(c.Notes) != 1 || c.Notes[0] != "no xdp" {
+		t.Errorf("notes %q, want that xdp works for neither", c.Notes)
+	}
+}
+
+// The table has the worst first, and nothing is dropped that was to be played.
+func TestComparison(t *testing.T) {
+	c := newScripted(10)
+	c.OldCommit, c.NewCommit = "1234 what was", "5678 what is"
+	s := &script{figure: map[string]string{"old-roce": "10", "new-roce": "8", "new-bench": "3", "old-same": "1", "new-same": "1", "old-only": "2"}}
+	cases := []Case{
+		scripted("same", func(s Setting) string { return strings.TrimSuffix(s.Roce, "roce") + "same" }),
+		scripted("slower", roceOf),
+		scripted("fails", func(s Setting) string { return strings.TrimSuffix(s.Roce, "roce") + "only" }),
+		scripted("newly", benchOf),
+		{Name: "inside/gone"},
+	}
+	c.new.cannot["inside/gone"] = "no such case"
+	c.playPairs(t.Context(), s, cases, &bytes.Buffer{})
+	c.judge(cases)
+	var out bytes.Buffer
+	file := filepath.Join(t.TempDir(), "all.json")
+	if err := errors.Join(c.write(&out), c.writeJSON(file)); err != nil {
+		t.Fatal(err)
+	}
+	if n := c.regressions(); n != 2 {
+		t.Errorf("%d regressions, want those of fails and slower", n)
+	}
+	for i, want := range []string{
+		"old: 1234 what was", "new: 5678 what is", "", "", "case old new unit ratio 95 % interval verdict",
+		"fails 2.00 - Gbit/s - - fails now", "slower 10.0 8.00 Gbit/s 0.800 0.800 to 0.800 worse",
+		"same 1.00 1.00 Gbit/s 1.000 1.000 to 1.000 no difference shown", "inside/gone - - - - only old", "newly - 3.00 Gbit/s - - only new",
+		"note: fails: new, round 1: no such program",
+	} {
+		lines := strings.Split(out.String(), "\n")
+		if got := strings.Join(strings.Fields(lines[i]), " "); want != "" && got != want {
+			t.Errorf("line %d: %q, want %q", i, got, want)
+		}
+	}
+	var read struct {
+		Differences []Difference
+	}
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, &read)
+	}
+	if err != nil || len(read.Differences) != 5 || len(read.Differences[1].NewSamples) != 10 {
+		t.Errorf("the JSON: %v, %s", err, text)
+	}
+}

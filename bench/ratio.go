@@ -1,0 +1,164 @@
+package main
+
+// How much better or worse a case has become between two commits: the ratios of its pairs, their
+// median with an interval, and what can be said of it.
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+)
+
+const (
+	// margin is by how much a ratio must differ from 1 to matter: any change moves code about in a
+	// program, and that alone moves figures a little.
+	margin = 0.03
+	// confidence is how often an interval must hold the true median.
+	confidence = 0.95
+)
+
+// What can be said of a case.
+const (
+	isWorse     = "worse"
+	isBetter    = "better"
+	isSame      = "no difference shown"
+	isUndecided = "undecided"
+	onlyOld     = "only old"  // the new commit does not have the case, or not its port
+	onlyNew     = "only new"  // the old one does not, or failed in it each time
+	failsNow    = "fails now" // the new one failed in it each time, the old one did not
+	failsBoth   = "failed"
+)
+
+// Ratio of new to old, turned so that more than 1 is better; infinite if something became nothing.
+type Ratio float64
+
+// MarshalJSON writes null for what JSON has no numbers for.
+func (r Ratio) MarshalJSON() ([]byte, error) {
+	if math.IsNaN(float64(r)) || math.IsInf(float64(r), 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(r))
+}
+
+// Difference is what two commits made of one case.
+type Difference struct {
+	Case       string   `json:"case"`
+	Unit       Unit     `json:"unit"`
+	State      string   `json:"verdict"`
+	Old        float64  `json:"old_median"`
+	New        float64  `json:"new_median"`
+	Ratio      Ratio    `json:"ratio_median"`
+	Low        Ratio    `json:"ratio_low"` // the interval of the ratio's median
+	High       Ratio    `json:"ratio_high"`
+	Pairs      int      `json:"pairs"` // in which neither commit failed
+	OldSamples []Sample `json:"old_samples"`
+	NewSamples []Sample `json:"new_samples"`
+	Notes      []string `json:"notes,omitempty"` // what failed, or why the case was not played
+}
+
+// newDifference judges the figures that two commits gave in one case.
+func newDifference(before, after *Figure) Difference {
+	none := Ratio(math.NaN())
+	d := Difference{Case: after.Case, Unit: after.Unit, Ratio: none, Low: none, High: none,
+		OldSamples: before.Samples, NewSamples: after.Samples}
+	for _, e := range before.Errors {
+		d.Notes = append(d.Notes, "old, "+e)
+	}
+	for _, e := range after.Errors {
+		d.Notes = append(d.Notes, "new, "+e)
+	}
+	d.State = isUndecided
+	switch {
+	case !before.measured() && !after.measured():
+		d.State = failsBoth
+	case !before.measured():
+		d.State, d.New = onlyNew, after.median()
+	case !after.measured():
+		d.State, d.Old = failsNow, before.median()
+	default:
+		d.weigh(before, after)
+	}
+	return d
+}
+
+// weigh compares the samples of the pairs in which neither commit failed.
+func (d *Difference) weigh(before, after *Figure) {
+	var olds, news, ratios []float64
+	for _, s := range after.Samples {
+		if o, ok := before.at(s.Round); ok {
+			olds, news = append(olds, o), append(news, s.Value)
+			ratios = append(ratios, advantage(d.Unit, o, s.Value))
+		}
+	}
+	if d.Pairs = len(ratios); d.Pairs == 0 {
+		return
+	}
+	slices.Sort(olds)
+	slices.Sort(news)
+	slices.Sort(ratios)
+	d.Old, d.New, d.Ratio = median(olds), median(news), Ratio(median(ratios))
+	low, high, ok := interval(ratios)
+	if ok {
+		d.Low, d.High = Ratio(low), Ratio(high)
+	}
+	if d.Old == 0 || d.New == 0 { // no part of nothing is small
+		d.State = zeroState(d.Unit, d.Old, d.New)
+	} else if ok {
+		d.State = state(low, high)
+	}
+}
+
+// advantage is the ratio of one pair. Nothing and nothing are equal.
+func advantage(u Unit, before, after float64) float64 {
+	switch {
+	case before == after:
+		return 1
+	case u.Lower:
+		return before / after
+	}
+	return after / before
+}
+
+// interval returns an interval that holds the median of what the sorted values are samples of, with
+// a confidence of 95 % or more: from the kth least value to the kth greatest. A fair coin decides
+// whether a value lies below the median, whatever the distribution, so the chance of fewer than k
+// values on one side is a sum of binomial coefficients (H. A. David and H. N. Nagaraja, Order
+// Statistics, 3rd edition, 2003, section 7.1). Ten values have k = 2 and so a confidence of 97.9 %;
+// fewer than six values have none.
+func interval(sorted []float64) (low, high float64, ok bool) {
+	n, k := len(sorted), 0
+	outside, term := 0.0, math.Pow(2, float64(1-n)) // both sides: twice C(n, k) / 2^n
+	for k < n/2 && outside+term <= 1-confidence {
+		outside += term
+		term *= float64(n-k) / float64(k+1)
+		k++
+	}
+	if k == 0 {
+		return 0, 0, false
+	}
+	return sorted[k-1], sorted[n-k], true
+}
+
+// state is what an interval says.
+func state(low, high float64) string {
+	switch {
+	case high < 1-margin:
+		return isWorse
+	case low > 1+margin:
+		return isBetter
+	case low >= 1-margin && high <= 1+margin:
+		return isSame
+	}
+	return isUndecided
+}
+
+// zeroState is what two medians say of which at least one is nothing, such as allocations.
+func zeroState(u Unit, before, after float64) string {
+	switch {
+	case before == after:
+		return isSame
+	case u.Lower == (after > before):
+		return isWorse
+	}
+	return isBetter
+}

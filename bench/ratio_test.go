@@ -1,0 +1,104 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"testing"
+)
+
+// The intervals are those of the usual tables, such as that of 10 values: from the 2nd to the 9th.
+func TestInterval(t *testing.T) {
+	for _, c := range []struct{ n, low, high int }{ // places from 1; 0: no interval
+		{0, 0, 0}, {1, 0, 0}, {2, 0, 0}, {5, 0, 0}, {6, 1, 6}, {8, 1, 8}, {9, 2, 8}, {10, 2, 9}, {11, 2, 10}, {12, 3, 10},
+		{15, 4, 12}, {16, 4, 13}, {17, 5, 13}, {18, 5, 14}, {20, 6, 15}, {100, 40, 61},
+	} {
+		values := make([]float64, c.n)
+		for i := range values {
+			values[i] = float64(i + 1)
+		}
+		low, high, ok := interval(values)
+		if ok != (c.low > 0) || int(low) != c.low || int(high) != c.high {
+			t.Errorf("of %d values: %v to %v, %v; want %d to %d", c.n, low, high, ok, c.low, c.high)
+		}
+	}
+}
+
+func TestState(t *testing.T) {
+	for _, c := range []struct {
+		low, high float64
+		want      string
+	}{
+		{0.90, 0.96, isWorse}, {0.5, 0.5, isWorse}, {0, 0, isWorse},
+		{0.90, 0.98, isUndecided}, {0.90, 1.10, isUndecided}, {0.98, 1.10, isUndecided}, {0.96, 1, isUndecided}, {1, 1.04, isUndecided},
+		{0.98, 1.02, isSame}, {1, 1, isSame}, {0.97, 1.03, isSame}, {1.01, 1.02, isSame},
+		{1.04, 1.10, isBetter}, {2, math.Inf(1), isBetter}, {1.02, 1.10, isUndecided},
+	} {
+		if got := state(c.low, c.high); got != c.want {
+			t.Errorf("%v to %v: %s, want %s", c.low, c.high, got, c.want)
+		}
+	}
+}
+
+// samplesOf makes a figure of values by round; a value below zero is a round that failed.
+func samplesOf(u Unit, values ...float64) *Figure {
+	r := &Results{}
+	for i, v := range values {
+		var err error
+		if v < 0 {
+			err = errors.New("it broke")
+		}
+		r.add(&Case{Name: "case", Unit: u}, i+1, v, err)
+	}
+	return r.figure("case")
+}
+
+func TestDifference(t *testing.T) {
+	ten := []float64{10, 10, 10, 10, 10, 10, 10, 10, 10, 10}
+	scaled := func(by ...float64) (v []float64) {
+		for i := range ten {
+			v = append(v, 10*by[i%len(by)])
+		}
+		return v
+	}
+	zeros, broken := make([]float64, 10), scaled(-1)
+	for _, c := range []struct {
+		name     string
+		unit     Unit
+		old, new []float64
+		state    string
+		ratio    float64 // NaN: none
+		pairs    int
+	}{
+		{"the same", gbps, ten, ten, isSame, 1, 10},
+		{"less bandwidth", gbps, ten, scaled(0.9, 0.94), isWorse, 0.92, 10},
+		{"more bandwidth", gbps, ten, scaled(1.1, 1.2), isBetter, 1.15, 10},
+		{"a longer time", usec, ten, scaled(1.25), isWorse, 0.8, 10},
+		{"a shorter time", usec, ten, scaled(0.8), isBetter, 1.25, 10},
+		{"slower, but not by enough", gbps, ten, scaled(0.98), isSame, 0.98, 10},
+		{"noise", gbps, ten, scaled(0.8, 1.25), isUndecided, 1.025, 10},
+		{"one bad pair of ten", gbps, ten, append(scaled(1)[:9], 1), isSame, 1, 10},
+		{"too few pairs", gbps, ten[:5], scaled(0.5)[:5], isUndecided, 0.5, 5},
+		{"rounds that failed", gbps, ten, append([]float64{-1, -1}, scaled(0.5)[:8]...), isWorse, 0.5, 8},
+		{"no pair is whole", gbps, []float64{10, -1}, []float64{-1, 10}, isUndecided, math.NaN(), 0},
+		{"the new one fails", gbps, ten, broken, failsNow, math.NaN(), 0},
+		{"the old one failed", gbps, broken, ten, onlyNew, math.NaN(), 0},
+		{"both fail", gbps, broken, broken, failsBoth, math.NaN(), 0},
+		{"no allocations", allocs, zeros, zeros, isSame, 1, 10},
+		{"allocations are new", allocs, zeros, ten, isWorse, 0, 10},
+		{"a few are new, even in two pairs", allocs, zeros[:2], []float64{0, 0.01}, isWorse, 0.5, 2},
+		{"one allocation in ten pairs", allocs, zeros, append(make([]float64, 9), 1), isSame, 1, 10},
+		{"allocations are gone", allocs, ten, zeros, isBetter, math.Inf(1), 10},
+		{"as many allocations", allocs, ten, ten, isSame, 1, 10},
+		{"more allocations", allocs, ten, scaled(1.1), isWorse, 1 / 1.1, 10},
+	} {
+		d := newDifference(samplesOf(c.unit, c.old...), samplesOf(c.unit, c.new...))
+		near := math.Abs(float64(d.Ratio)-c.ratio) < 1e-9 || float64(d.Ratio) == c.ratio || math.IsNaN(float64(d.Ratio)) && math.IsNaN(c.ratio)
+		if d.State != c.state || !near || d.Pairs != c.pairs {
+			t.Errorf("%s: %s, ratio %v of %d pairs; want %s, %v of %d", c.name, d.State, d.Ratio, d.Pairs, c.state, c.ratio, c.pairs)
+		}
+		if _, err := json.Marshal(d); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
