@@ -105,6 +105,9 @@ func (w *World) AddNode(cfg NodeConfig) *Node {
 	return n
 }
 
+// Even says whether the engine cuts long messages into packets of one size.
+func (n *Node) Even() bool { return n.cfg.Engine.EvenPackets }
+
 // String returns the node's name.
 func (n *Node) String() string { return n.Name }
 
@@ -131,6 +134,11 @@ func (n *Node) deliver(batch []*Flight) {
 	if len(n.frames) == 0 {
 		return
 	}
+	if apps := n.W.Applications; apps != nil {
+		for _, f := range batch {
+			apps.Arrives(n, f.pkt)
+		}
+	}
 	n.turn(func() {
 		if n.W.Trace != nil {
 			for i := range n.frames {
@@ -139,7 +147,7 @@ func (n *Node) deliver(batch []*Flight) {
 		}
 		n.Engine.HandleFrames(n.W.Now, n.frames)
 		for i, f := range batch {
-			if !f.broken && !n.W.Unchecked {
+			if !f.broken && !n.W.Unchecked && n.W.Applications == nil {
 				n.W.arrived(n, f)
 			}
 			for j := range batch[i].pkt {
@@ -158,7 +166,9 @@ func (n *Node) Kick() {
 	}
 }
 
-// control runs a control verb and then a turn, as it may have given the engine something to do.
+// Control runs a control verb and then a turn, as it may have given the engine something to do.
+func (n *Node) Control(verb func() error) error { return n.control(verb) }
+
 func (n *Node) control(verb func() error) (err error) {
 	n.turn(func() { err = verb() })
 	return err
@@ -184,9 +194,13 @@ func (n *Node) turn(input func()) {
 		}
 		n.Notified = append(n.Notified, cq)
 	}
-	n.checkMemory()
-	n.harvest()
-	n.checkQueues()
+	if apps := n.W.Applications; apps != nil {
+		apps.Turned(n)
+	} else {
+		n.checkMemory()
+		n.harvest()
+		n.checkQueues()
+	}
 	n.deadline = n.Engine.PollTimeout()
 }
 

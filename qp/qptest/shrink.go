@@ -13,15 +13,15 @@ const maxTries = 600
 // varying is what differs between two occurrences of one failure: numbers, names, bytes.
 var varying = regexp.MustCompile(`0x[0-9a-f]+|[0-9]+(\.[0-9]+)?|QP[0-9a-f]{6}|\b[A-C]\b`)
 
-// kind is a failure without what varies, shortened to its beginning.
-func kind(err error) string {
+// Kind is a failure without what varies, shortened to its beginning.
+func Kind(err error) string {
 	s := varying.ReplaceAllString(err.Error(), "#")
 	return s[:min(len(s), 160)]
 }
 
 // Shrink returns the smallest plan it finds that fails as p does, and its failure.
 func Shrink(p *Plan, err error) (*Plan, error) {
-	s := &shrinker{best: p, err: err, kind: kind(err)}
+	s := &shrinker{best: p, err: err, kind: Kind(err)}
 	for before := -1; before != s.found && s.tries < maxTries; {
 		before = s.found
 		s.simplerLinks()
@@ -47,7 +47,7 @@ func (s *shrinker) try(change func(p *Plan)) bool {
 	p := s.best.clone()
 	change(p)
 	err := p.Play(nil, nil)
-	if err == nil || kind(err) != s.kind {
+	if err == nil || Kind(err) != s.kind {
 		return false
 	}
 	s.best, s.err = p, err

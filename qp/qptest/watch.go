@@ -45,7 +45,7 @@ func (w *World) departed(n *Node, f *wire.Frame) {
 	case !zero(p.Body[len(p.Body)-4-int(p.BTH.PadCount()) : len(p.Body)-4]):
 		bad("its pad is not zero")
 	}
-	if p.Opcode != wire.CNP && w.err == nil {
+	if p.Opcode != wire.CNP && w.err == nil && w.Applications == nil {
 		w.attribute(n, &p, bad)
 	}
 }

@@ -54,6 +54,9 @@ type World struct {
 	Unchecked bool
 	// Hopeless allows requests to fail for lack of answers: the links are worse than the retry counters can bear.
 	Hopeless bool
+	// Applications, if not nil, drive the engines themselves and judge what comes of it: package lives. The oracle of this
+	// package then only looks at whether packets are well-formed.
+	Applications Applications
 	// OneByOne gives each packet an event of its own even if others arrive at the same time.
 	OneByOne bool
 	// Hold keeps packets on the sender's side until a script decides: see Script.
@@ -77,6 +80,14 @@ type World struct {
 	err      error
 	lastSend qp.Time // when the last send completed
 	stuck    int     // deadlines handled in a row without time moving on
+}
+
+// Applications are what runs on the nodes of a world, if that is more than this package's own queue pairs.
+type Applications interface {
+	// Arrives is called before a packet, from its IP header on, goes to the engine of n.
+	Arrives(n *Node, packet []byte)
+	// Turned is called after each turn of n, when its completions have been published.
+	Turned(n *Node)
 }
 
 // NewWorld returns an empty world at a time that is not 0, so that forgotten clocks show.

@@ -1,0 +1,169 @@
+// Package lives is a simulated world whose queue pairs live more than once. Its applications do, at any moment and with old
+// packets still on their way, what applications do: they reset, reconnect to the same peer or to another, close queue pairs
+// and make them again, restart, close regions and register the same memory again with other rights, bind windows and take
+// them back, modify attributes, drain, recover from SQE, stop polling, let completion queues overrun, make mistakes. Their
+// two ends may have different options.
+//
+// The oracle of package qptest follows each packet and knows what the engines must do. This one stands where the
+// applications stand: it sees work requests, completions and memory, and holds them against what is promised (rules.go):
+//
+//   - No byte changes that was not granted at that moment to who changed it.
+//   - No success of what was not executed.
+//   - Exactly one completion of each work request, in order, unless RESET or the end of its queue pair swallowed it.
+//   - No packet of an earlier connection has an effect.
+//   - No error without a reason, no hang.
+//
+// How to read it: plan.go draws a world as data, a list of deeds; deeds.go is the table of what a deed can be; app.go is an
+// application with its memory, its queue pair and the lives of that; rules.go is the oracle.
+package lives
+
+import (
+	"fmt"
+	"io"
+	"runtime/debug"
+
+	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/qp/qptest"
+	"github.com/goroce/goroce/wire"
+)
+
+// world is a plan while it runs.
+type world struct {
+	*qptest.World
+	plan  *Plan
+	apps  []*app
+	works map[uint64]*work // by WRID: every work request that was accepted
+	wrid  uint64
+	sent  []*work // SENDs that succeeded on RC
+	coda  bool    // no more deeds: what has begun must come to its end
+}
+
+// bond is one connection of two applications, from when its first end enters RTR until both have left it.
+type bond struct {
+	ends [2]*app
+	told [2]address // what the ends have told each other
+	left [2]bool
+	// excused is the set of 1<<WCStatus that a request of it may fail with, for reasons that the applications have given.
+	excused uint32
+}
+
+// address is what an end must know of the other.
+type address struct {
+	qpn uint32
+	psn wire.PSN
+}
+
+func (b *bond) side(a *app) int {
+	if b.ends[0] == a {
+		return 0
+	}
+	return 1
+}
+
+// peer returns the other end.
+func (b *bond) peer(a *app) *app { return b.ends[1-b.side(a)] }
+
+// excuse lets requests of a bond fail with a status from now on. An end that fails, or whose NAK gets lost, is silent then:
+// what the other end sees is that.
+func (b *bond) excuse(statuses ...qp.WCStatus) {
+	b.excused |= 1 << qp.WCRetryExcErr
+	for _, s := range statuses {
+		b.excused |= 1 << s
+	}
+}
+
+// Play runs the plan and returns the first violation. trace, if not nil, gets the story.
+func (p *Plan) Play(trace io.Writer) (err error) {
+	w := &world{World: qptest.NewWorld(p.Seed), plan: p, works: map[uint64]*work{}}
+	w.Trace, w.Unchecked, w.OneByOne, w.Faults, w.Applications = trace, true, true, p.Faults, w
+	w.MaxEvents = 60_000
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	for _, n := range p.Nodes {
+		w.AddNode(n)
+	}
+	for i := range p.Apps {
+		w.apps = append(w.apps, w.newApp(i, &p.Apps[i]))
+	}
+	for i := 0; i < len(w.apps); i += 2 {
+		w.join(w.apps[i], w.apps[i+1], 0)
+	}
+	for i := range p.Deeds {
+		d := &p.Deeds[i]
+		w.After(d.At, func() { w.do(d) })
+	}
+	if err := w.RunFor(p.End); err != nil {
+		return err
+	}
+	return w.finish()
+}
+
+// finish lets what has begun come to its end, and asks whether it has.
+func (w *world) finish() error {
+	w.coda = true
+	for round := 0; round < 200 && w.Err() == nil && w.helpAll(); round++ {
+		_ = w.RunFor(2 * qptest.Millisecond)
+	}
+	if err := w.Run(); err != nil {
+		return err
+	}
+	for _, a := range w.apps {
+		a.checkOver()
+	}
+	w.checkArrived()
+	return w.Err()
+}
+
+// helpAll gives every application that still waits for something what it may wait for. It returns false when none does.
+func (w *world) helpAll() (waiting bool) {
+	for _, a := range w.apps {
+		a.deaf = false
+		a.look()
+	}
+	for _, a := range w.apps {
+		if s := a.life.q.State(); a.outstanding() > 0 || s == qp.StateRTS && !a.closed {
+			waiting = true
+		}
+		a.help()
+	}
+	return waiting
+}
+
+// tell writes a line of the story.
+func (w *world) tell(format string, args ...any) {
+	if w.Trace != nil {
+		fmt.Fprintf(w.Trace, "                "+format+"\n", args...)
+	}
+}
+
+// Arrives is part of qptest.Applications: it notes packets that are longer than their queue pair's path MTU.
+func (w *world) Arrives(n *qptest.Node, packet []byte) {
+	fr, why := wire.SplitFrame(packet)
+	var p wire.Packet
+	if why != wire.DropNone || wire.Parse(&fr, &p) != wire.DropNone {
+		return
+	}
+	for _, a := range w.apps {
+		if a.node == n && a.life.q.QPN() == p.BTH.DestQP() && len(p.Payload) > a.cfg.MTU.Bytes() {
+			a.keptBefore, a.oversize = n.Engine.Stats().Kept, true
+		}
+	}
+}
+
+// Turned is part of qptest.Applications: memory is looked at first, for what may change depends on what has completed.
+func (w *world) Turned(n *qptest.Node) {
+	for _, a := range w.apps {
+		if a.node == n {
+			a.checkMemory()
+			a.checkKept()
+		}
+	}
+	for _, a := range w.apps {
+		if a.node == n {
+			a.look()
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package lives
+
+// A world as data, so that it can be printed, run again and made smaller. Everything is drawn from the seed; a deed's numbers
+// are read against whatever state it meets, so any deed can be left out.
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/qp/qptest"
+	"github.com/goroce/goroce/wire"
+)
+
+// Plan is a world.
+type Plan struct {
+	Seed   uint64
+	Nodes  []qptest.NodeConfig
+	Faults qptest.Faults
+	Apps   []AppPlan // pairs that are connected at first
+	Deeds  []Deed
+	End    qp.Time // when the last deed has been done
+}
+
+// AppPlan is an application.
+type AppPlan struct {
+	Node  int
+	Cfg   qptest.QPConfig
+	Whole bool // QPInit.WholeMessages
+}
+
+// Deed is something that an application does.
+type Deed struct {
+	At   qp.Time
+	App  int
+	Kind string // a row of deeds
+	R    [3]uint32
+}
+
+type dice struct{ *rand.Rand }
+
+func (d dice) chance(p float64) bool { return d.Float64() < p }
+
+// pick returns one of a few values.
+func pick[T any](d dice, v ...T) T { return v[d.IntN(len(v))] }
+
+// upTo is a time from 1 ns on.
+func (d dice) upTo(t qp.Time) qp.Time { return 1 + qp.Time(d.Int64N(int64(t))) }
+
+// NewPlan draws a world.
+func NewPlan(seed uint64) *Plan {
+	d := dice{rand.New(rand.NewPCG(seed, 0x6c69766573))}
+	p := &Plan{Seed: seed}
+	for i := range 2 + d.IntN(2) {
+		n := qptest.NodeConfig{Addr: fmt.Sprintf("10.2.0.%d", i+1)}
+		n.Engine.Window = pick(d, 0, 0, 0, 2, 8)
+		n.Engine.ECN = d.chance(0.3)
+		if d.chance(0.3) {
+			n.Budget, n.Pace = 1+d.IntN(8), qptest.Microsecond
+		}
+		if d.chance(0.3) {
+			n.Batch = 1 + d.IntN(4)
+		}
+		if d.chance(0.4) {
+			n.MaxRun, n.Engine.EvenPackets = 16, true
+		}
+		p.Nodes = append(p.Nodes, n)
+	}
+	p.drawFaults(d)
+	for range 1 + d.IntN(3) {
+		p.drawPair(d)
+	}
+	at := qp.Time(0)
+	for range 20 + d.IntN(80) {
+		if d.chance(0.6) {
+			at += d.upTo(15 * qptest.Microsecond)
+		}
+		p.Deeds = append(p.Deeds, Deed{at, d.IntN(len(p.Apps)), drawKind(d), [3]uint32{d.Uint32(), d.Uint32(), d.Uint32()}})
+	}
+	p.End = at + qptest.Millisecond
+	return p
+}
+
+// drawFaults draws links that the retry counters bear; but some packets are very late.
+func (p *Plan) drawFaults(d dice) {
+	f := &p.Faults
+	f.Delay = d.upTo(10 * qptest.Microsecond)
+	if d.chance(0.3) {
+		f.Jitter = d.upTo(5 * qptest.Microsecond)
+	}
+	if d.chance(0.5) {
+		f.Loss = d.Float64() * 0.05
+	}
+	if d.chance(0.3) {
+		f.Duplicate = d.Float64() * 0.1
+	}
+	if d.chance(0.6) {
+		f.Reorder, f.ReorderBy = d.Float64()*0.15, d.upTo(pick(d, 20*qptest.Microsecond, 200*qptest.Microsecond))
+	}
+	if d.chance(0.1) {
+		f.Corrupt = d.Float64() * 0.02
+	}
+	if d.chance(0.1) {
+		f.Rate, f.MarkAt = 10e9, 4<<10
+	}
+}
+
+// timeout is a code that is long enough for the links.
+func (p *Plan) timeout() uint8 {
+	f := &p.Faults
+	t := 8*(f.Delay+f.Jitter+f.ReorderBy) + 300*qptest.Microsecond
+	for code := uint8(1); ; code++ {
+		if qp.Time(wire.AckTimeout(code)) >= t {
+			return code
+		}
+	}
+}
+
+func (p *Plan) drawPair(d dice) {
+	typ := pick(d, qp.RC, qp.RC, qp.RC, qp.RC, qp.RC, qp.UC, qp.UD)
+	mtu := pick(d, wire.MTU256, wire.MTU256, wire.MTU512, wire.MTU1024)
+	cfg := qptest.QPConfig{Type: typ, MTU: mtu, Timeout: p.timeout(), MinRNRTimer: uint8(1 + d.IntN(6)), QKey: 0x1234,
+		RdAtomic: 1 + d.IntN(8), DestRdAtomic: 8, Selective: typ == qp.RC && d.chance(0.5)}
+	if d.chance(0.1) { // a READ in pieces
+		cfg.RdAtomic, cfg.DestRdAtomic = 64, qp.MaxRdAtomic
+	}
+	a, b := cfg, cfg
+	if typ == qp.RC && d.chance(0.15) {
+		b.Selective = !a.Selective
+	}
+	if typ != qp.UD && d.chance(0.05) {
+		b.MTU = pick(d, wire.MTU256, wire.MTU512, wire.MTU1024, wire.MTU4096)
+	}
+	if typ == qp.RC && d.chance(0.05) {
+		b.DestRdAtomic = 1
+	}
+	for _, c := range []*qptest.QPConfig{&a, &b} {
+		c.SQSigAll, c.SharedCQ = d.chance(0.3), d.chance(0.5)
+		c.Cap = qp.Cap{MaxSendWR: uint32(1 + d.IntN(24)), MaxRecvWR: uint32(1 + d.IntN(24)), MaxSendSGE: 2, MaxRecvSGE: 2, MaxInlineData: 64}
+		c.CQE = pick(d, 4, 64, 64, 64)
+		if d.chance(0.2) {
+			c.RNRRetry = uint8(1 + d.IntN(5))
+		}
+		p.Apps = append(p.Apps, AppPlan{Node: d.IntN(len(p.Nodes)), Cfg: *c, Whole: d.chance(0.2)})
+	}
+}
+
+// String prints the plan for a person.
+func (p *Plan) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "lives of seed %d: links %+v\n", p.Seed, p.Faults)
+	for i, n := range p.Nodes {
+		fmt.Fprintf(&b, "  node %d %s window %d budget %d batch %d run %d\n", i, n.Addr, n.Engine.Window, n.Budget, n.Batch, n.MaxRun)
+	}
+	for i, a := range p.Apps {
+		fmt.Fprintf(&b, "  app %d: node %d %v MTU %v rd_atomic %d/%d rnr %d selective %v whole %v sigall %v cqe %d cap %v\n", i, a.Node, a.Cfg.Type, a.Cfg.MTU,
+			a.Cfg.RdAtomic, a.Cfg.DestRdAtomic, a.Cfg.RNRRetry, a.Cfg.Selective, a.Whole, a.Cfg.SQSigAll, a.Cfg.CQE, a.Cfg.Cap)
+	}
+	for _, x := range p.Deeds {
+		fmt.Fprintf(&b, "    %7d ns: app %d: %s %#x\n", x.At, x.App, x.Kind, x.R)
+	}
+	return b.String()
+}
+
+// Shrink leaves deeds and faults out as long as the plan still fails in the same way, and returns what is left.
+func Shrink(p *Plan, err error) (*Plan, error) {
+	same := qptest.Kind(err)
+	try := func(change func(*Plan)) bool {
+		c := *p
+		c.Deeds = slices.Clone(p.Deeds)
+		change(&c)
+		e := c.Play(nil)
+		if e == nil || qptest.Kind(e) != same {
+			return false
+		}
+		p, err = &c, e
+		return true
+	}
+	for before := -1; before != len(p.Deeds); {
+		before = len(p.Deeds)
+		for n := len(p.Deeds); n >= 1; n /= 2 {
+			for i := 0; i < len(p.Deeds); {
+				if !try(func(c *Plan) { c.Deeds = slices.Delete(c.Deeds, i, min(i+n, len(c.Deeds))) }) {
+					i += n
+				}
+			}
+		}
+		for _, change := range []func(f *qptest.Faults){
+			func(f *qptest.Faults) { f.Loss = 0 }, func(f *qptest.Faults) { f.Duplicate = 0 }, func(f *qptest.Faults) { f.Corrupt = 0 },
+			func(f *qptest.Faults) { f.Reorder = 0 }, func(f *qptest.Faults) { f.Jitter = 0 }, func(f *qptest.Faults) { f.Rate = 0 },
+		} {
+			try(func(c *Plan) { change(&c.Faults) })
+		}
+	}
+	return p, err
+}
