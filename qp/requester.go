@@ -383,8 +383,7 @@ func (e *Engine) advance(now Time, q *QP, psn wire.PSN, n uint32, last bool) {
 }
 
 // seek moves the position to psn, which lies in a started request or is one past the last: the next packet is the one with
-// that PSN. A request that failed before its first packet has no PSNs, and nothing behind it was started: there the position
-// stays.
+// that PSN. It passes a request that failed before its first packet and has no PSNs; stopped sees it all the same.
 func (q *QP) seek(psn wire.PSN) {
 	r := &q.req
 	r.psn, r.off, r.unasked = psn, 0, 0
@@ -393,9 +392,6 @@ func (q *QP) seek(psn wire.PSN) {
 		w := r.at(r.next)
 		if !wrTable[q.sq.at(r.next).opcode].local && w.last.Sub(psn) >= 0 {
 			r.off = uint32(psn.Sub(w.first)) * q.mtu
-			return
-		}
-		if w.status != WCSuccess && w.first.Sub(psn) >= 0 {
 			return
 		}
 		r.next++

@@ -42,8 +42,8 @@ type app struct {
 	generation byte // of the source area
 	claims     []*claim
 
-	local  *grant   // the key of its own requests
-	grants []*grant // keys for peers that are or may be valid
+	locals [3]*grant // keys of its own requests, each for all of its memory
+	grants []*grant  // keys for peers that are or may be valid
 	window *mr.Window
 	ah     *qp.AH
 
@@ -121,7 +121,9 @@ func (w *world) newApp(i int, plan *AppPlan) *app {
 		mem: make([]byte, memorySize), want: make([]byte, memorySize)}
 	a.access = mr.RemoteWrite | mr.RemoteRead | mr.RemoteAtomic
 	a.renewSource()
-	a.openLocal()
+	for i := range a.locals {
+		a.openLocal(i)
+	}
 	a.openRemote(targetAt+targetSize, a.access|mr.LocalWrite|mr.MWBind)
 	a.create()
 	return a
@@ -206,10 +208,10 @@ func (a *app) unclaimed(off, n int) bool {
 }
 
 // openLocal registers all memory for the application's own use.
-func (a *app) openLocal() {
+func (a *app) openLocal(i int) {
 	r, err := a.node.Memory.Register(a.node.PD, a.mem, a.base, mr.LocalWrite)
 	a.must(err, "Register")
-	a.local = &grant{app: a, region: r, key: r.LKey(), to: memorySize}
+	a.locals[i] = &grant{app: a, region: r, key: r.LKey(), to: memorySize}
 }
 
 // openRemote registers the memory for peers up to some byte.
@@ -392,7 +394,6 @@ func (a *app) help() {
 		}
 	case qp.StateSQE:
 		a.modify(qp.QPAttr{State: qp.StateRTS}, qp.AttrState)
-		l.failed = false
 	}
 	for s := l.q.State(); s >= qp.StateInit && s != qp.StateErr && a.postRecv(longest, 0, spareAt, spareSize); s = l.q.State() {
 	}

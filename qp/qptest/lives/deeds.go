@@ -4,6 +4,7 @@ package lives
 
 import (
 	"errors"
+	"math/bits"
 	"slices"
 
 	"github.com/goroce/goroce/mr"
@@ -26,12 +27,15 @@ var deeds = []struct {
 	{"bind", 20, (*app).bind},
 	{"invalidate", 10, (*app).invalidate},
 	{"bad local key", 4, (*app).badLocal},
+	{"bad bind", 3, (*app).badBind},
+	{"foreign window", 5, (*app).foreignWindow},
 	{"RESET", 14, func(a *app, d *Deed) { a.rejoin(d, true) }},
 	{"close", 14, func(a *app, d *Deed) { a.rejoin(d, false) }},
 	{"other peer", 8, (*app).swap},
 	{"restart", 4, (*app).restart},
 	{"ERR", 5, (*app).abandon},
-	{"close local", 12, (*app).closeLocal},
+	{"close local", 16, (*app).closeLocal},
+	{"post and close local", 30, (*app).postAndClose},
 	{"close remote", 14, (*app).closeRemote},
 	{"drain", 14, (*app).drain},
 	{"modify", 16, (*app).modifyLive},
@@ -99,7 +103,7 @@ func (a *app) flags(r uint32) (f qp.SendFlags) {
 // newWork is a request that is not accepted yet.
 func (a *app) newWork(kind qp.WROpcode) *work {
 	a.w.wrid++
-	k := &work{id: a.w.wrid, life: a.life, kind: kind, local: a.local}
+	k := &work{id: a.w.wrid, life: a.life, kind: kind, local: a.locals[a.w.wrid%3]}
 	if b := a.life.bond; b != nil {
 		k.to = b.peer(a)
 	}
@@ -153,7 +157,7 @@ func (a *app) elements(k *work, n int, r uint32, data []byte, from, size int) (s
 		cut = int(r>>8) % (n + 1)
 	}
 	at := a.base + uint64(k.own)
-	return []qp.SGE{{Addr: at, Length: uint32(cut), LKey: a.local.key}, {Addr: at + uint64(cut), Length: uint32(n - cut), LKey: a.local.key}}, true
+	return []qp.SGE{{Addr: at, Length: uint32(cut), LKey: k.local.key}, {Addr: at + uint64(cut), Length: uint32(n - cut), LKey: k.local.key}}, true
 }
 
 // postRDMA posts a WRITE, a READ or an atomic under one of the keys that the peer has given out.
@@ -196,7 +200,7 @@ func (a *app) postRDMA(kind qp.WROpcode, d *Deed) {
 		return
 	}
 	if len(wr.SGL) > int(a.cfg.Cap.MaxSendSGE) || kind == qp.WRAtomicFetchAndAdd {
-		wr.SGL = []qp.SGE{{Addr: a.base + uint64(k.own), Length: uint32(n), LKey: a.local.key}}
+		wr.SGL = []qp.SGE{{Addr: a.base + uint64(k.own), Length: uint32(n), LKey: k.local.key}}
 	}
 	wr.RemoteAddr = k.to.base + uint64(k.at)
 	if k.target.doubtful(k.at, n, need, k.to) {
@@ -272,7 +276,7 @@ func (a *app) receives(d *Deed) {
 func (a *app) postRecv(n int, r uint32, from, size int) bool {
 	l := a.life
 	a.w.wrid++
-	k := &work{id: a.w.wrid, life: l, recv: true, signaled: true, local: a.local}
+	k := &work{id: a.w.wrid, life: l, recv: true, signaled: true, local: a.locals[a.w.wrid%3]}
 	sgl, ok := a.elements(k, n, r, nil, from, size)
 	if !ok {
 		return false
@@ -343,7 +347,7 @@ func (a *app) invalidate(d *Deed) {
 	a.post(k, qp.SendWR{Flags: qp.SendSignaled, InvalidateKey: g.key})
 }
 
-// badLocal posts a WRITE or SEND whose local key is none.
+// badLocal posts a SEND whose local key is none, of one packet or several.
 func (a *app) badLocal(d *Deed) {
 	if !a.ready() {
 		return
@@ -352,7 +356,42 @@ func (a *app) badLocal(d *Deed) {
 	k.local = nil
 	a.excuseBoth(qp.WCLocProtErr)
 	a.post(k, qp.SendWR{Flags: qp.SendSignaled, AH: a.ah, RemoteQPN: k.to.life.q.QPN(), RemoteQKey: a.cfg.QKey,
-		SGL: []qp.SGE{{Addr: a.base, Length: 32, LKey: a.local.key ^ 0x5500}}})
+		SGL: []qp.SGE{{Addr: a.base, Length: uint32(a.length(d.R[0], 16)), LKey: a.locals[0].key ^ 0x5500}}})
+}
+
+// badBind binds beyond the end of the region.
+func (a *app) badBind(d *Deed) {
+	if !a.ready() || a.cfg.Type == qp.UD || len(a.grants) == 0 || a.windowGrant() != nil {
+		return
+	}
+	if a.window == nil {
+		var err error
+		a.window, err = a.node.Memory.AllocWindow(a.node.PD)
+		a.must(err, "AllocWindow")
+	}
+	k := a.newWork(qp.WRBindMW)
+	a.excuseBoth(qp.WCMWBindErr)
+	a.post(k, qp.SendWR{Flags: a.flags(d.R[0]), Bind: &qp.BindInfo{WindowKey: a.window.RKey(), NewKey: a.window.RKey() ^ 1, LKey: a.grants[0].key,
+		Addr: a.base, Length: memorySize + 1, Access: mr.RemoteWrite}})
+}
+
+// foreignWindow writes through a window of an application that the peer's queue pair is not of, though it is on the same node
+// and of the same protection domain.
+func (a *app) foreignWindow(d *Deed) {
+	if !a.ready() || a.cfg.Type == qp.UD {
+		return
+	}
+	k := a.newWork(qp.WRWrite)
+	for _, x := range a.w.apps {
+		g := x.windowGrant()
+		if g == nil || x == k.to || x.node != k.to.node {
+			continue
+		}
+		a.excuseBoth(qp.WCRemAccessErr, qp.WCRemInvReqErr)
+		k.local, k.len, k.target = nil, 16, g
+		a.post(k, qp.SendWR{Flags: qp.SendSignaled | qp.SendInline, Inline: pattern(k, 16), RKey: g.key, RemoteAddr: x.base + uint64(g.from)})
+		return
+	}
 }
 
 // excuseBoth excuses a failure of this end, which the other end then sees as silence.
@@ -417,16 +456,34 @@ func (a *app) abandon(*Deed) {
 }
 
 // closeLocal deregisters the memory of the application's own requests and registers it again: what is outstanding has lost it.
-func (a *app) closeLocal(*Deed) {
+func (a *app) closeLocal(d *Deed) {
 	if a.w.coda {
 		return
 	}
-	a.must(a.node.Memory.Deregister(a.local.region), "Deregister")
-	a.local.dead = true
+	i := int(d.R[0] % 3)
+	a.must(a.node.Memory.Deregister(a.locals[i].region), "Deregister")
+	a.locals[i].dead = true
 	if len(a.life.sends)+len(a.life.recvs) > 0 {
 		a.excuseBoth(qp.WCLocProtErr, qp.WCRemOpErr)
 	}
-	a.openLocal()
+	a.openLocal(i)
+}
+
+// postAndClose posts several requests, and soon the memory of some of them is gone: before they leave, while they are on
+// their way, when they have to be sent again.
+func (a *app) postAndClose(d *Deed) {
+	for i := range 2 + d.R[0]%4 {
+		each := Deed{R: [3]uint32{bits.RotateLeft32(d.R[0], int(7*i)), d.R[1] | 1, bits.RotateLeft32(d.R[2], int(5*i))}}
+		switch d.R[1] >> (8 + i) % 4 {
+		case 0:
+			a.postSend(&each)
+		case 1:
+			a.postRDMA(qp.WRRead, &each)
+		default:
+			a.postRDMA(qp.WRWrite, &each)
+		}
+	}
+	a.w.After(qp.Time(d.R[2]%64)*500, func() { a.closeLocal(d) })
 }
 
 // closeRemote deregisters what peers may use and registers some of it again, with other rights.
