@@ -20,6 +20,7 @@ func (s *stream) responded(p *wire.Packet) {
 	if s.from.down != "" || s.failing {
 		return
 	}
+	s.spoken = s.from.Node.W.Now
 	_, _, named := namedGap(p)
 	if s.early != nil {
 		if psn, ok := newestNamed(p); ok {

@@ -5,6 +5,7 @@ package qptest
 
 import (
 	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/wire"
 )
 
 // done says whether a send work request may complete with success.
@@ -142,7 +143,7 @@ func (q *QP) failed(o *op, status qp.WCStatus) {
 	case !o.good:
 		allowed = allowed || status == qp.WCLocProtErr || status == qp.WCLocQPOpErr || status == qp.WCLocLenErr && q.gram != nil
 	case status == qp.WCRetryExcErr:
-		allowed = allowed || q.silent != "" || w.Hopeless
+		allowed = allowed || q.silent != "" || w.Hopeless || q.heardNothing()
 	case status == qp.WCRNRRetryExcErr:
 		allowed = allowed || q.out.rnrs > int(q.Cfg.RNRRetry) && q.Cfg.RNRRetry < 7
 	}
@@ -159,6 +160,13 @@ func (q *QP) failed(o *op, status qp.WCStatus) {
 	} else {
 		q.squelched = true
 	}
+}
+
+// heardNothing says that the links have lost every answer, or what it would have answered, for as long as all retries take: that
+// happens with burst losses, and no requester can do better.
+func (q *QP) heardNothing() bool {
+	t := qp.Time(wire.AckTimeout(q.Cfg.Timeout))
+	return q.out != nil && t > 0 && q.Node.W.Now-q.out.spoken >= t*qp.Time(q.Cfg.RetryCnt)
 }
 
 // checkCompleted is called after every turn when all queues have been emptied: what must have completed has.

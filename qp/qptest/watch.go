@@ -131,6 +131,9 @@ func (s *stream) sent(p *wire.Packet, bad func(string, ...any)) {
 func (s *stream) first(o *op, k, n uint64, bad func(string, ...any)) {
 	q := s.from
 	s.nxt = n + 1
+	if n == s.acked {
+		s.spoken = q.Node.W.Now
+	}
 	if o.read() {
 		s.nxt = o.first + s.pieceEnd(o, k)
 	}
