@@ -246,7 +246,7 @@ func (p *Plan) drawConn(d dice, limit int) {
 		e := &c.Ends[i]
 		e.Node = d.IntN(len(p.Nodes))
 		e.Cfg = QPConfig{Type: typ, MTU: mtu, PSN: wire.PSN(d.Uint32()) & wire.PSNMask, Timeout: p.timeout(), MinRNRTimer: uint8(d.between(1, 8)),
-			RdAtomic: depth[i], DestRdAtomic: depth[1-i], SQSigAll: d.chance(0.3), SharedCQ: d.chance(0.3), CQE: 512,
+			RdAtomic: depth[i], DestRdAtomic: depth[1-i], SQSigAll: d.chance(0.3), WholeMessages: d.chance(0.2), SharedCQ: d.chance(0.3), CQE: 512,
 			TrafficClass: pick[uint8](d, 0, 0, 2, 0x69), Cap: qp.Cap{MaxSendWR: uint32(d.between(1, 32)), MaxRecvWR: uint32(d.between(1, 32)),
 				MaxSendSGE: uint32(d.between(1, 5)), MaxRecvSGE: uint32(d.between(1, 5)), MaxInlineData: 128}}
 		if d.chance(0.2) { // around the wrap

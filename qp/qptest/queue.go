@@ -45,6 +45,7 @@ type QPConfig struct {
 	PD            mr.PD
 	DontConnect   bool // stay in RESET
 	WithoutSender bool // stop in RTR
+	WholeMessages bool
 }
 
 func (c QPConfig) withDefaults() QPConfig {
@@ -148,7 +149,7 @@ func (n *Node) CreateQP(cfg QPConfig) *QP {
 	q.Cfg.PD = pd
 	var err error
 	q.QP, err = n.Engine.CreateQP(qp.QPInit{Type: cfg.Type, PD: pd, SendCQ: q.sendCQ, RecvCQ: q.recvCQ, Cap: cfg.Cap,
-		SQSigAll: cfg.SQSigAll, Context: q})
+		SQSigAll: cfg.SQSigAll, WholeMessages: cfg.WholeMessages, Context: q})
 	if err != nil {
 		panic(fmt.Sprintf("qptest: %v", err))
 	}
