@@ -9,66 +9,65 @@ import (
 
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/qp/qptest"
 )
 
-// deeds is the table.
-var deeds = []struct {
+// row is what a deed can be. Rough ones make requests fail; a calm world has none of them, and there nothing may fail.
+type row struct {
 	kind   string
 	weight int
+	rough  bool
 	do     func(a *app, d *Deed)
-}{
-	{"write", 160, func(a *app, d *Deed) { a.postRDMA(qp.WRWrite, d) }},
-	{"write with immediate", 30, func(a *app, d *Deed) { a.postRDMA(qp.WRWriteWithImm, d) }},
-	{"read", 80, func(a *app, d *Deed) { a.postRDMA(qp.WRRead, d) }},
-	{"fetch and add", 50, func(a *app, d *Deed) { a.postRDMA(qp.WRAtomicFetchAndAdd, d) }},
-	{"send", 100, func(a *app, d *Deed) { a.postSend(d) }},
-	{"send with invalidate", 12, func(a *app, d *Deed) { a.postSend(d) }},
-	{"receives", 150, (*app).receives},
-	{"bind", 20, (*app).bind},
-	{"invalidate", 10, (*app).invalidate},
-	{"bad local key", 4, (*app).badLocal},
-	{"bad bind", 3, (*app).badBind},
-	{"foreign window", 5, (*app).foreignWindow},
-	{"RESET", 14, func(a *app, d *Deed) { a.rejoin(d, true) }},
-	{"close", 14, func(a *app, d *Deed) { a.rejoin(d, false) }},
-	{"other peer", 8, (*app).swap},
-	{"restart", 4, (*app).restart},
-	{"ERR", 5, (*app).abandon},
-	{"close local", 16, (*app).closeLocal},
-	{"post and close local", 30, (*app).postAndClose},
-	{"close remote", 14, (*app).closeRemote},
-	{"drain", 14, (*app).drain},
-	{"modify", 16, (*app).modifyLive},
-	{"modify drained", 16, (*app).modifyDrained},
-	{"recover", 10, (*app).recover},
-	{"deaf", 10, func(a *app, _ *Deed) { a.deaf = true }},
-	{"hear", 20, func(a *app, _ *Deed) { a.deaf = false; a.look() }},
+}
+
+// deeds is the table.
+var deeds = []row{
+	{"write", 160, false, func(a *app, d *Deed) { a.postRDMA(qp.WRWrite, d) }},
+	{"write with immediate", 30, false, func(a *app, d *Deed) { a.postRDMA(qp.WRWriteWithImm, d) }},
+	{"read", 80, false, func(a *app, d *Deed) { a.postRDMA(qp.WRRead, d) }},
+	{"fetch and add", 50, false, func(a *app, d *Deed) { a.postRDMA(qp.WRAtomicFetchAndAdd, d) }},
+	{"send", 100, false, func(a *app, d *Deed) { a.postSend(d) }},
+	{"send with invalidate", 12, true, func(a *app, d *Deed) { a.postSend(d) }},
+	{"receives", 150, false, (*app).receives},
+	{"bind", 20, true, (*app).bind},
+	{"invalidate", 10, true, (*app).invalidate},
+	{"bad local key", 4, true, (*app).badLocal},
+	{"bad bind", 3, true, (*app).badBind},
+	{"foreign window", 5, true, (*app).foreignWindow},
+	{"RESET", 14, false, func(a *app, d *Deed) { a.rejoin(d, true) }},
+	{"close", 14, false, func(a *app, d *Deed) { a.rejoin(d, false) }},
+	{"other peer", 8, false, (*app).swap},
+	{"restart", 4, true, (*app).restart},
+	{"ERR", 5, true, (*app).abandon},
+	{"close local", 16, true, (*app).closeLocal},
+	{"post and close local", 30, true, (*app).postAndClose},
+	{"close remote", 14, true, (*app).closeRemote},
+	{"drain", 14, false, (*app).drain},
+	{"drain and modify", 20, false, (*app).drainAndModify},
+	{"modify", 16, false, (*app).modifyLive},
+	{"modify drained", 16, false, (*app).modifyDrained},
+	{"recover", 10, false, (*app).recover},
+	{"deaf", 10, false, func(a *app, _ *Deed) { a.deaf = true }},
+	{"hear", 20, false, func(a *app, _ *Deed) { a.deaf = false; a.look() }},
 }
 
 // drawKind draws a row.
-func drawKind(d dice) string {
-	sum := 0
-	for i := range deeds {
-		sum += deeds[i].weight
-	}
-	n := d.IntN(sum)
-	for i := range deeds {
-		if n -= deeds[i].weight; n < 0 {
-			return deeds[i].kind
+func drawKind(d dice, calm bool) string {
+	for {
+		n := d.IntN(1000)
+		for i := range deeds {
+			if n -= deeds[i].weight; n < 0 && !(calm && deeds[i].rough) {
+				return deeds[i].kind
+			} else if n < 0 {
+				break
+			}
 		}
 	}
-	panic("unreachable")
 }
 
 func (w *world) do(d *Deed) {
 	a := w.apps[d.App]
-	i := slices.IndexFunc(deeds, func(row struct {
-		kind   string
-		weight int
-		do     func(a *app, d *Deed)
-	}) bool {
-		return row.kind == d.Kind
-	})
+	i := slices.IndexFunc(deeds, func(r row) bool { return r.kind == d.Kind })
 	deeds[i].do(a, d)
 }
 
@@ -264,7 +263,7 @@ func (a *app) receives(d *Deed) {
 	}
 	for i := range 1 + d.R[0]%4 {
 		n := longest
-		if d.R[1]>>i%64 == 0 { // too short for most messages
+		if d.R[1]>>i%64 == 0 && !a.w.plan.Calm { // too short for most messages
 			n = 48
 			a.excuseBoth(qp.WCRemInvReqErr, qp.WCLocLenErr)
 		}
@@ -519,6 +518,26 @@ func (a *app) drain(*Deed) {
 	}
 }
 
+// drainAndModify does it all: SQD, other attributes as soon as all is complete, and on.
+func (a *app) drainAndModify(d *Deed) {
+	a.drain(d)
+	l := a.life
+	var again func()
+	again = func() {
+		if a.life != l || l.q.State() != qp.StateSQD {
+			return
+		}
+		if attr, _ := a.node.Engine.QueryQP(l.q); attr.SQDraining {
+			a.w.After(3*qptest.Microsecond, again)
+			return
+		}
+		each := *d
+		each.R[2] = 0
+		a.modifyDrained(&each)
+	}
+	a.w.After(qp.Time(d.R[2]%4)*qptest.Microsecond, again)
+}
+
 // modifyLive changes attributes in RTS.
 func (a *app) modifyLive(d *Deed) {
 	if !a.ready() || a.life.q.State() != qp.StateRTS || a.cfg.Type == qp.UD {
@@ -526,7 +545,7 @@ func (a *app) modifyLive(d *Deed) {
 	}
 	mask := qp.AttrAccessFlags
 	attr := qp.QPAttr{AccessFlags: mr.RemoteWrite | mr.RemoteRead | mr.RemoteAtomic, MinRNRTimer: uint8(1 + d.R[1]%6)}
-	if d.R[0]%4 == 0 {
+	if d.R[0]%4 == 0 && !a.w.plan.Calm {
 		attr.AccessFlags = []mr.Access{0, mr.RemoteWrite, mr.RemoteRead}[d.R[1]%3]
 		a.excuseBoth(qp.WCRemInvReqErr, qp.WCRemAccessErr)
 	}
@@ -547,6 +566,9 @@ func (a *app) modifyDrained(d *Deed) {
 	}
 	if a.cfg.Type == qp.RC {
 		depth := 1 + int(d.R[0]%16)
+		if a.w.plan.Calm {
+			depth += a.life.bond.peer(a).cfg.RdAtomic
+		}
 		if b := a.life.bond; b.peer(a).cfg.RdAtomic > depth {
 			b.excuse(qp.WCRemInvReqErr)
 		}

@@ -17,6 +17,7 @@ import (
 // Plan is a world.
 type Plan struct {
 	Seed   uint64
+	Calm   bool // nothing that makes requests fail
 	Nodes  []qptest.NodeConfig
 	Faults qptest.Faults
 	Apps   []AppPlan // pairs that are connected at first
@@ -52,7 +53,7 @@ func (d dice) upTo(t qp.Time) qp.Time { return 1 + qp.Time(d.Int64N(int64(t))) }
 // NewPlan draws a world.
 func NewPlan(seed uint64) *Plan {
 	d := dice{rand.New(rand.NewPCG(seed, 0x6c69766573))}
-	p := &Plan{Seed: seed}
+	p := &Plan{Seed: seed, Calm: d.chance(0.4)}
 	for i := range 2 + d.IntN(2) {
 		n := qptest.NodeConfig{Addr: fmt.Sprintf("10.2.0.%d", i+1)}
 		n.Engine.Window = pick(d, 0, 0, 0, 2, 8)
@@ -77,7 +78,7 @@ func NewPlan(seed uint64) *Plan {
 		if d.chance(0.6) {
 			at += d.upTo(15 * qptest.Microsecond)
 		}
-		p.Deeds = append(p.Deeds, Deed{at, d.IntN(len(p.Apps)), drawKind(d), [3]uint32{d.Uint32(), d.Uint32(), d.Uint32()}})
+		p.Deeds = append(p.Deeds, Deed{at, d.IntN(len(p.Apps)), drawKind(d, p.Calm), [3]uint32{d.Uint32(), d.Uint32(), d.Uint32()}})
 	}
 	p.End = at + qptest.Millisecond
 	return p
@@ -127,20 +128,22 @@ func (p *Plan) drawPair(d dice) {
 		cfg.RdAtomic, cfg.DestRdAtomic = 64, qp.MaxRdAtomic
 	}
 	a, b := cfg, cfg
-	if typ == qp.RC && d.chance(0.15) {
+	if typ == qp.RC && d.chance(0.15) && !p.Calm {
 		b.Selective = !a.Selective
 	}
-	if typ != qp.UD && d.chance(0.05) {
+	if typ != qp.UD && d.chance(0.05) && !p.Calm {
 		b.MTU = pick(d, wire.MTU256, wire.MTU512, wire.MTU1024, wire.MTU4096)
 	}
-	if typ == qp.RC && d.chance(0.05) {
+	if typ == qp.RC && d.chance(0.05) && !p.Calm {
 		b.DestRdAtomic = 1
 	}
 	for _, c := range []*qptest.QPConfig{&a, &b} {
 		c.SQSigAll, c.SharedCQ = d.chance(0.3), d.chance(0.5)
 		c.Cap = qp.Cap{MaxSendWR: uint32(1 + d.IntN(24)), MaxRecvWR: uint32(1 + d.IntN(24)), MaxSendSGE: 2, MaxRecvSGE: 2, MaxInlineData: 64}
 		c.CQE = pick(d, 4, 64, 64, 64)
-		if d.chance(0.2) {
+		if p.Calm {
+			c.CQE = 512
+		} else if d.chance(0.2) {
 			c.RNRRetry = uint8(1 + d.IntN(5))
 		}
 		p.Apps = append(p.Apps, AppPlan{Node: d.IntN(len(p.Nodes)), Cfg: *c, Whole: d.chance(0.2)})
@@ -150,7 +153,7 @@ func (p *Plan) drawPair(d dice) {
 // String prints the plan for a person.
 func (p *Plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "lives of seed %d: links %+v\n", p.Seed, p.Faults)
+	fmt.Fprintf(&b, "lives of seed %d: calm %v links %+v\n", p.Seed, p.Calm, p.Faults)
 	for i, n := range p.Nodes {
 		fmt.Fprintf(&b, "  node %d %s window %d budget %d batch %d run %d\n", i, n.Addr, n.Engine.Window, n.Budget, n.Batch, n.MaxRun)
 	}
