@@ -1,5 +1,7 @@
 # make test    everything: packages, vet on three systems, unit, race, 10,000 simulated worlds, fuzzing, interop against rxe0
 # make quick   what needs nothing but Go
+# make soak    more worlds, for hours: seeds FROM to TO of both kinds; it goes on where it was stopped
+# make mutants known defects put back, one at a time: do the tests find them?
 # make demo    the main job
 # make bench   ours against the raw paths and the competitors; writes bench/RESULTS.md
 # make bench OLD=COMMIT   our own cases of COMMIT and of the working tree in pairs; fails if one has become slower
@@ -21,7 +23,7 @@ export GOROCE_REQUIRE_LAB := 1
 export GOROCE_REQUIRE_TOOLS := 1
 endif
 
-.PHONY: test quick demo bench pgo packages vet unit race worlds fuzz interop
+.PHONY: test quick demo bench pgo packages vet unit race worlds soak mutants fuzz interop
 
 test: packages vet unit race worlds fuzz interop
 
@@ -54,9 +56,28 @@ unit:
 race:
 	$(GO) test -timeout $(TIMEOUT) -race -short $$($(GO) list ./... | grep -v /interop)
 
-# The simulated worlds: random operations under random faults, WORLDS seeds.
+# The simulated worlds, WORLDS seeds of each kind: random operations under random faults, with every packet foretold; and queue pairs
+# that live more than once, whose applications do at any moment what applications do.
 worlds:
 	$(GO) test ./qp/qptest -run TestWorlds -count=1 -worlds=$(WORLDS) -timeout $(TIMEOUT)
+	$(GO) test ./qp/qptest/lives -run TestLives -count=1 -lives=$(WORLDS) -timeout $(TIMEOUT)
+
+# The same with other seeds, CHUNK by CHUNK. The next one is kept in a file, so a run that was stopped goes on there.
+TO ?= 1000000
+CHUNK ?= 50000
+SOAKED := .soaked
+soak:
+	@from=$${FROM:-$$(cat $(SOAKED) 2>/dev/null || echo 1)}; \
+	while [ $$from -le $(TO) ]; do \
+		n=$$(( $(TO) - from + 1 )); [ $$n -le $(CHUNK) ] || n=$(CHUNK); \
+		$(GO) test ./qp/qptest/lives -run TestLives -count=1 -first=$$from -lives=$$n -timeout 0 || exit 1; \
+		$(GO) test ./qp/qptest -run TestWorlds -count=1 -first=$$from -worlds=$$n -timeout 0 || exit 1; \
+		from=$$(( from + n )); echo $$from > $(SOAKED); \
+		echo "soak: seeds up to $$(( from - 1 )) of both kinds: no rule broken"; \
+	done
+
+mutants:
+	$(GO) run ./qp/qptest/mutants
 
 # Every fuzz target of these packages; findings land in testdata/fuzz and fail the next run too.
 fuzz:
