@@ -2,7 +2,11 @@ package roce
 
 // What Connect and Activate promise, and what keeps devices apart.
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/goroce/goroce/transport"
+)
 
 // TestConnectGrants: the peer has the rights that Connect was given, whatever Init has granted. Without
 // options it has those of Init, or all.
@@ -37,6 +41,57 @@ func TestConnectGrants(t *testing.T) {
 				t.Errorf("%v, %s: the peer may %v, want %v (%v)", typ, c.name, attr.AccessFlags, c.want, err)
 			}
 			must(t, q.Modify(&QPAttr{State: StateReset}, AttrState))
+		}
+	}
+}
+
+// shortPort is a port on an interface with a smaller MTU.
+type shortPort struct {
+	transport.Port
+	mtu *int
+}
+
+func (p shortPort) Info() transport.Info {
+	i := p.Port.Info()
+	i.NetMTU = *p.mtu
+	return i
+}
+
+// TestPortMTU: no queue pair makes packets that the interface does not carry. A path MTU that is too large
+// is refused, and so is a datagram that is too long, when its turn comes.
+func TestPortMTU(t *testing.T) {
+	mtu := 1500
+	da, _ := openPipes(t, func(p transport.Port) transport.Port { return shortPort{p, &mtu} })
+	rc, ud := newEnd(t, da, RC, 64), newEnd(t, da, UD, 8192)
+	peer := Endpoint{GID: da.GIDs()[0], QPN: 17}
+	o := DefaultConnectOptions()
+	o.MTU = MTU2048
+	refused(t, rc.qp.Connect(peer, &o), ErrInvalid, "path_mtu 4", "1024 bytes")
+	mtu = 9000 // later than the device has asked
+	if p := da.QueryPort(); p.ActiveMTU != MTU1024 || p.NetMTU != 9000 {
+		t.Errorf("%+v", p)
+	}
+	must(t, rc.qp.Connect(peer, nil))
+	if attr, err := rc.qp.Query(); err != nil || attr.PathMTU != MTU1024 {
+		t.Errorf("path MTU %v, %v", attr.PathMTU, err)
+	}
+
+	must(t, ud.qp.Activate(1))
+	ah, err := ud.pd.CreateAH(AHAttr{DGID: da.GIDs()[0]})
+	must(t, err)
+	defer func() { must(t, ud.pd.DestroyAH(ah)) }()
+	ud.recv(0, ud.mr.SGE(4096, 4096))
+	for _, c := range []struct {
+		size int
+		want WCStatus
+	}{{1024, WCSuccess}, {1025, WCLocLenErr}} {
+		ud.post(SendWR{Opcode: WRSend, AH: ah, RemoteQPN: ud.qp.QPN(), RemoteQKey: 1, SGL: []SGE{ud.mr.SGE(0, c.size)}})
+		wc := ud.waitAny()
+		for wc.Opcode == WCRecv {
+			wc = ud.waitAny()
+		}
+		if wc.Status != c.want {
+			t.Errorf("%d bytes by UD where the port's MTU is 1024: %v, want %v", c.size, wc.Status, c.want)
 		}
 	}
 }

@@ -91,7 +91,7 @@ func newLane(d *Device, index, lanes int, port transport.Port) *lane {
 	l := &lane{dev: d, index: index, port: port, deadline: qp.Never, clock: clock{now: now}}
 	info := port.Info()
 	l.engine = qp.NewEngine(qp.Config{Memory: d.mem, Rand: random.Uint64, GIDs: d.info.GIDs, SrcPort: info.SrcPort,
-		MaxMTU: MTU4096, Lane: uint8(index), LaneBits: laneBits(lanes), EvenPackets: info.MaxRun > 1, Window: d.cfg.Window,
+		MaxMTU: wire.MTUForNet(info.NetMTU), Lane: uint8(index), LaneBits: laneBits(lanes), EvenPackets: info.MaxRun > 1, Window: d.cfg.Window,
 		Congestion: d.congestion(), ECN: !d.cfg.NoECN})
 	l.turns.reader = d.mem.NewReader()
 	l.tx = wire.NewBatch(txBatch, txSpace/txBatch)
