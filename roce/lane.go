@@ -380,7 +380,7 @@ func (l *lane) do(f func(e *qp.Engine, now qp.Time) error) error {
 		l.turns.unlock()
 		return err
 	}
-	if l.deadline <= t || l.engine.DoorbellPending() {
+	if l.deadline <= t || !l.engine.Idle() {
 		l.turn(t)
 	}
 	err := f(l.engine, t)

@@ -13,7 +13,7 @@ package roce
 //	post   a request leaves before PostSend returns, and an ACK with it, unless a background stands
 //	       by and the lane holds requests
 //	end    when the application has stopped, a turn of the background sends everything that is due
-//	       or was posted; without one, so do as many polls as an ACK may wait for
+//	       or was posted; without one, so do as many polls as an ACK may wait for; and so does closing
 //
 // While the port has no room nothing can leave; afterwards the lane tries again within retryFull,
 // and the rules count from there.
@@ -230,8 +230,11 @@ func (w *turnWorld) unsent() int { return w.posted - int(w.port.newest.Sub(w.por
 // end stops the application, and everything leaves.
 func (w *turnWorld) end() {
 	w.room()
-	w.pass(retryFull)
-	if w.l.attended {
+	if w.IntN(3) == 0 {
+		w.port.in.Reset() // what nobody has received is not answered
+		w.port.lent = 0
+		must(w.t, w.e.qp.Close())
+	} else if w.pass(retryFull); w.l.attended {
 		w.background()
 	} else {
 		for range maxPostponed + 1 {
@@ -245,21 +248,20 @@ func (w *turnWorld) end() {
 
 // scriptPort is the device's port and all that is behind it. It makes the peer's packets, and notes what the device owes for them.
 type scriptPort struct {
-	w         *turnWorld
-	gid, peer GID
-	paths     [4]wire.Path // from the peer, by the ECN bits
-	in        *wire.Batch  // what has arrived
-	lent      int          // of it, what the last Recv gave out
-	full      bool
-	next      wire.PSN // of the peer's next request
-	expected  wire.PSN // of it, what the device has not received
-	silent    bool     // the device has answered with a NAK, and does so once
-	marked    qp.Time  // when it last owed a CNP
-	before    wire.PSN // the device's first request
-	newest    wire.PSN // request of the device that has left
-	acked     wire.PSN // by the peer
-	naks      int
-	cnps      int
+	w          *turnWorld
+	gid, peer  GID
+	paths      [4]wire.Path // from the peer, by the ECN bits
+	in         *wire.Batch  // what has arrived
+	lent       int          // of it, what the last Recv gave out
+	full       bool
+	next       wire.PSN // of the peer's next request
+	expected   wire.PSN // of it, what the device has not received
+	silent     bool     // the device has answered with a NAK, and does so once
+	marked     qp.Time  // when it last owed a CNP
+	before     wire.PSN // the device's first request
+	newest     wire.PSN // request of the device that has left
+	acked      wire.PSN // by the peer
+	naks, cnps int
 }
 
 func newScriptPort(w *turnWorld) *scriptPort {
