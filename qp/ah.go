@@ -11,6 +11,7 @@ import (
 
 // AH is an address handle: where a datagram goes. Immutable; usable by any goroutine until destroyed.
 type AH struct {
+	mem  *mr.Table // of the device that it was made on
 	pd   mr.PD
 	row  uint32 // place in the engine's table, and in the upper bits a serial number: a slot that names a destroyed handle finds none
 	attr AHAttr
@@ -36,7 +37,7 @@ func (e *Engine) CreateAH(pd mr.PD, attr AHAttr) (*AH, error) {
 		e.ahs = append(e.ahs, nil)
 	}
 	e.ahSerial++
-	e.ahs[i] = &AH{pd: pd, row: e.ahSerial<<ahRowBits | uint32(i), attr: attr, path: path}
+	e.ahs[i] = &AH{mem: e.cfg.Memory, pd: pd, row: e.ahSerial<<ahRowBits | uint32(i), attr: attr, path: path}
 	return e.ahs[i], nil
 }
 
@@ -52,7 +53,7 @@ func (e *Engine) AdoptAH(a *AH) error {
 	for len(e.ahs) <= i {
 		e.ahs = append(e.ahs, nil)
 	}
-	e.ahs[i] = &AH{pd: a.pd, row: a.row, attr: a.attr, path: path, of: a}
+	e.ahs[i] = &AH{mem: a.mem, pd: a.pd, row: a.row, attr: a.attr, path: path, of: a}
 	return nil
 }
 

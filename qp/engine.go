@@ -48,6 +48,7 @@ type Engine struct {
 	timers     timers
 	readyHead  *QP
 	readyTail  *QP
+	urgent     bool // what the ready list owes may not wait
 	freshCQs   []*CQ
 	notifyCQs  []*CQ
 	overrunCQs []*CQ
@@ -281,6 +282,9 @@ func (e *Engine) PollTransmit(now Time, b *wire.Batch) (n int) {
 			e.schedule(q, q.due)
 		}
 	}
+	if e.readyHead == nil {
+		e.urgent = false
+	}
 	return b.Len() - before
 }
 
@@ -331,11 +335,22 @@ func (e *Engine) schedule(q *QP, d due) {
 	e.readyTail = q
 }
 
+// urge is schedule for what a peer must hear of at once.
+func (e *Engine) urge(q *QP, d due) {
+	e.urgent = true
+	e.schedule(q, d)
+}
+
 // unschedule forgets what q wanted to send; the list drops it when its turn comes.
 func (e *Engine) unschedule(q *QP) { q.due = 0 }
 
 // Idle says that the engine has nothing to send and no doorbell to look at.
 func (e *Engine) Idle() bool { return e.readyHead == nil && !e.bells.pending() }
+
+// Urgent says that among what waits to be sent is a NAK or a CNP. An ACK may wait for what its
+// application does next; a peer that hears late of a loss or of congestion goes on sending what must
+// be sent again, or what fills the queue.
+func (e *Engine) Urgent() bool { return e.urgent }
 
 // complete stages a completion.
 func (e *Engine) complete(c *CQ, wc *WC, solicited bool) {

@@ -16,6 +16,7 @@ type QP struct {
 	// fixed at creation
 	qpn            uint32
 	typ            QPType
+	mem            *mr.Table // the device's, and so what tells its objects from those of other devices
 	pd             mr.PD
 	sigAll         bool
 	even           bool // Config.EvenPackets applies
@@ -93,7 +94,8 @@ func (e *Engine) CreateQP(init QPInit) (*QP, error) {
 	if err := e.checkInit(&init); err != nil {
 		return nil, err
 	}
-	q := &QP{typ: init.Type, pd: init.PD, sigAll: init.SQSigAll, even: e.cfg.EvenPackets && init.Type == RC && !init.WholeMessages,
+	q := &QP{typ: init.Type, mem: e.cfg.Memory, pd: init.PD, sigAll: init.SQSigAll,
+		even:   e.cfg.EvenPackets && init.Type == RC && !init.WholeMessages,
 		sendCQ: init.SendCQ, recvCQ: init.RecvCQ, deadline: Never}
 	c := init.Cap
 	q.sq = newSendQueue(c.MaxSendWR, max(c.MaxSendSGE, 1), c.MaxInlineData)

@@ -95,7 +95,7 @@ func (e *Engine) congested(now Time, q *QP) {
 		return
 	}
 	r.cnpAt = max(now, 1)
-	e.schedule(q, dueCNP)
+	e.urge(q, dueCNP)
 }
 
 // putCNP makes a congestion notification: 16 zero bytes behind a BTH with BECN, outside the PSN sequence (section 1.7).

@@ -63,7 +63,7 @@ func (e *Engine) keep(q *QP, p *wire.Packet) wire.DropReason {
 		s.high = end
 	}
 	if psn.Sub(s.asked) >= 0 {
-		e.schedule(q, dueReply)
+		e.urge(q, dueReply)
 	}
 	return wire.DropNone
 }

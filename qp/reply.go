@@ -113,7 +113,7 @@ func (r *responder) jobAt(n int) *job { return &r.jobs[(r.jobHead+n)%len(r.jobs)
 func (e *Engine) oweNAK(q *QP, syn wire.Syndrome) {
 	r := &q.resp
 	r.nak, r.nakPSN, r.ack = syn, r.epsn, false
-	e.schedule(q, dueReply)
+	e.urge(q, dueReply)
 }
 
 // dropReplies forgets everything that is owed.

@@ -93,7 +93,7 @@ type AHAttr struct {
 type QPAttr struct {
 	State            QPState
 	CurState         QPState
-	PathMTU          wire.MTU  // 1..5 for 256..4096 bytes
+	PathMTU          wire.MTU  // 1..5 for 256..4096 bytes, at most the port's active MTU; of UD it is that
 	QKey             uint32    // UD
 	RQPSN, SQPSN     wire.PSN  // 24 bits
 	DestQPN          uint32    // 24 bits

@@ -166,6 +166,8 @@ func (q *QP) writeDatagram(s *sendSlot, wr *SendWR) error {
 		return invalid("datagram without address handle (SendWR.AH)")
 	case wr.AH.dead.Load():
 		return invalid("address handle to %v was destroyed", wr.AH.attr.DGID)
+	case wr.AH.mem != q.mem: // PDs and rows of handles are small numbers, which other devices have too
+		return invalid("address handle to %v of another device than QP 0x%06x", wr.AH.attr.DGID, q.qpn)
 	case wr.AH.pd != q.pd:
 		return invalid("address handle of PD %d on QP 0x%06x of PD %d", wr.AH.pd, q.qpn, q.pd)
 	case wr.RemoteQPN > 0xffffff:

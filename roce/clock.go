@@ -28,6 +28,7 @@ const (
 
 // clock is the time as one lane knows it.
 type clock struct {
+	now  func() qp.Time // what it reads; any goroutine. A test has a time of its own
 	at   qp.Time
 	tick uint64
 }
@@ -39,7 +40,7 @@ func (c *clock) read() qp.Time { return c.within(sameTime) }
 func (c *clock) within(age uint64) qp.Time {
 	tick := ticks()
 	if tick-c.tick >= age || tick == 0 {
-		c.at, c.tick = now(), tick
+		c.at, c.tick = c.now(), tick
 	}
 	return c.at
 }

@@ -63,13 +63,13 @@ func (q *QP) Endpoint() Endpoint { return Endpoint{q.pd.dev.info.GIDs[0], q.QPN(
 // ConnectOptions are the attributes of a connection. Connect takes them literally, so start from DefaultConnectOptions and
 // change what should differ.
 type ConnectOptions struct {
-	MTU          MTU    // path MTU, the same on both sides; 0 is the port's active MTU
+	MTU          MTU    // path MTU, the same on both sides; 0 is the port's active MTU, more is refused
 	Timeout      uint8  // 0..31: the ack timeout is 4.096 us * 2^Timeout; 0 waits for ever
 	RetryCnt     uint8  // 0..7 retries after a timeout or a sequence error
 	RNRRetry     uint8  // 0..7 retries when the peer has no receive posted; 7 is for ever
 	MinRNRTimer  uint8  // 0..31: code for how long the peer waits when this side has no receive posted
 	MaxRdAtomic  uint8  // 0..128: READs and atomics outstanding, in each direction; from 64 on long READs are a third faster
-	Access       Access // what the peer may do: RemoteRead, RemoteWrite, RemoteAtomic
+	Access       Access // what the peer may do: RemoteRead, RemoteWrite, RemoteAtomic; 0 is nothing
 	SGIDIndex    uint8  // row of the device's GID table to send from
 	TrafficClass uint8  // IPv4 TOS / IPv6 traffic class; without ECN bits it gets ECT(0), see Config.NoECN
 	HopLimit     uint8  // 0 is 64
@@ -94,8 +94,9 @@ func (q *QP) Init(opts *ConnectOptions) error {
 	return q.Modify(&QPAttr{State: StateInit, Port: 1, AccessFlags: o.Access}, AttrState|AttrPKeyIndex|AttrPort|AttrAccessFlags)
 }
 
-// Connect brings an RC or UC queue pair from RESET or INIT to RTS, connected to remote. opts may be nil. The peer must do
-// the same with this side's Endpoint; what is sent before it has is lost, which RC repairs and UC does not.
+// Connect brings an RC or UC queue pair from RESET or INIT to RTS, connected to remote. opts may be nil;
+// a queue pair in INIT then keeps the rights that it has. The peer must do the same with this side's
+// Endpoint; what is sent before it has is lost, which RC repairs and UC does not.
 func (q *QP) Connect(remote Endpoint, opts *ConnectOptions) error {
 	o := optionsOr(opts)
 	if o.MTU == 0 {
@@ -110,6 +111,10 @@ func (q *QP) Connect(remote Endpoint, opts *ConnectOptions) error {
 		AV: AHAttr{DGID: remote.GID, SGIDIndex: o.SGIDIndex, TrafficClass: o.TrafficClass, HopLimit: o.HopLimit, FlowLabel: o.FlowLabel}}
 	rts := QPAttr{State: StateRTS, SQPSN: q.q.StartPSN()}
 	toRTR, toRTS := AttrState|AttrAV|AttrPathMTU|AttrDestQPN|AttrRQPSN, AttrState|AttrSQPSN
+	if opts != nil { // Init may have granted other rights
+		rtr.AccessFlags = o.Access
+		toRTR |= AttrAccessFlags
+	}
 	if q.Type() == RC {
 		rtr.MaxDestRdAtomic, rtr.MinRNRTimer = o.MaxRdAtomic, o.MinRNRTimer
 		toRTR |= AttrMaxDestRdAtomic | AttrMinRNRTimer

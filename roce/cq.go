@@ -94,6 +94,11 @@ func (c *CQ) Len() int {
 // Poll takes up to len(wcs) completions and returns how many (ibv_poll_cq); it never sleeps. When there are none it runs
 // the stack on the calling goroutine first, which is what makes a polling application fast. Completions of one queue pair
 // come in order. The error is ErrOverrun once completions were lost, ErrClosed after Close; then the number is 0.
+//
+// Acknowledgements of what a Poll has received may be left to the next calls of an application that
+// always comes back at once: they leave with its next post, at the latest with the fourth Poll or the
+// first one after 25 us, or when the background notices, within about a millisecond, that it polls no
+// more. NAKs and CNPs leave before Poll returns. Before the process exits, close the device.
 func (c *CQ) Poll(wcs []WC) (int, error) {
 	if !c.idle() || len(wcs) == 0 {
 		n, err := c.take(wcs)

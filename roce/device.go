@@ -52,6 +52,7 @@ type Config struct {
 
 	// NoBackground starts no goroutine. Then nothing at all happens between the application's own calls: no timer fires
 	// and no peer is answered unless somebody polls a completion queue of the device. CQ.Wait polls without sleeping.
+	// PostSend sends before it returns, as far as the peer's and the port's room allows.
 	NoBackground bool
 }
 
@@ -223,6 +224,11 @@ func (d *Device) CreateCQ(cqe int) (*CQ, error) {
 
 // Close ends the device: its goroutines have ended and its port is free when it returns. While anything that was made on
 // the device is still open, Close does nothing and the error (ErrBusy) says what is left. A second Close does nothing.
+//
+// Close queue pairs and device before the process exits: what the stack owes then leaves first. A
+// process that ends right after a Poll takes with it the ACK of what that Poll has received, which
+// waits for the application's next call or the background (CQ.Poll), and its peer repeats the request
+// until it gives up.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

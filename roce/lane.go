@@ -1,10 +1,9 @@
 package roce
 
-// A lane: one port, one engine, the queue pairs pinned to it, and the turns that move work between them. This file is the
-// only place of the package that starts goroutines.
+// A lane: one port, one engine, the queue pairs pinned to it, and the turns that move work between them.
 //
 // Stages: the object → what a turn does → who takes one (an application that polls or posts, a control call) → giving the
-// turn back so that nothing is forgotten → the background goroutine that stands in when no application polls → the end.
+// turn back so that nothing is forgotten → the end. background.go stands in when no application polls.
 //
 // A turn runs on whatever goroutine is there: a polling application runs the stack itself, without a hand-over to another
 // thread and back, which is most of the difference between 5 and 70 us of round trip. The background serves timers and
@@ -13,7 +12,6 @@ package roce
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -31,24 +29,16 @@ const (
 	// takes as one. With room for 64 a fifth run would carry four, and cost nearly as much as the others.
 	txSpace = 60 * (4096 + 36)
 
-	// maxPostponed is how many polls in a row may take frames without sending what is due for them: a message of 64 KiB comes in two
-	// or three pieces, and its acknowledgement should wait for the answer.
-	maxPostponed = 3
+	// maxPostponed is how many polls in a row may leave an acknowledgement to the application's next
+	// call: a message of 64 KiB comes in two or three pieces, and the answer should go with its
+	// acknowledgement. postponedTime is for how long they may: a quarter of the 100 us after which a
+	// requester of this stack asks again (minProbe in package qp).
+	maxPostponed  = 3
+	postponedTime = qp.Time(25 * time.Microsecond)
 
 	// severalPackets in one send are part of a stream: then posts may be held from the first one on.
 	severalPackets = 4
 
-	// claimLife is how long after its last poll an application is believed to poll on. Then the background takes over.
-	claimLife = 50 * time.Microsecond
-	// minStandby and maxStandby bound how often the background looks whether the application is still polling, if nobody tells
-	// it: the longer the application has been at it, the rarer, as each look takes microseconds from a processor that the
-	// application or its peer may be polling on.
-	minStandby = 50 * time.Microsecond
-	maxStandby = time.Millisecond
-	// linger is how long the background goes on polling after it last had something to do, before it sleeps. 100 us would spare it
-	// waking up for READs 60 us apart (45 -> 10 us, BenchmarkRead), but take its processor from other processes in between: two paced
-	// flows and their receiver on two processors came to 0.6 to 0.94 : 1 instead of 0.93 to 0.99 ("bench fair").
-	linger = 20 * time.Microsecond
 	// retryFull is when to try again to send what the port had no room for, unless the port says so earlier.
 	retryFull = 50 * time.Microsecond
 	// resolveTime is how long to look for a neighbour. The kernel repeats its question after a second, so one lost answer is
@@ -70,20 +60,21 @@ type lane struct {
 
 	turns turnLock // a turn has it, and with it the memory
 	// under the turn lock
-	clock     clock // what all its turns go by, so that time never runs backwards between them
-	rx        [rxBatch]wire.Frame
-	tx        *wire.Batch // sealed frames that the port has not taken yet
-	deadline  qp.Time     // when the next turn is due if nothing happens before
-	horizon   qp.Time     // the latest deadline there was
-	rang      bool        // the turn woke somebody
-	burst     int         // frames of the first send of the last turn that had any
-	postponed int         // polls in a row that left sending to the next call
-	vain      uint32      // polls since one that found completions
-	failed    bool        // the port's last call returned an error
-	closed    bool
-	count     LaneStats
+	clock    clock // what all its turns go by, so that time never runs backwards between them
+	rx       [rxBatch]wire.Frame
+	tx       *wire.Batch // sealed frames that the port has not taken yet
+	deadline qp.Time     // when the next turn is due if nothing happens before
+	horizon  qp.Time     // the latest deadline there was
+	rang     bool        // the turn woke somebody
+	burst    int         // frames of the first send of the last turn that had any
+	vain     uint32      // polls since one that found completions
+	failed   bool        // the port's last call returned an error
+	closed   bool
+	count    LaneStats
 
 	trust   trust
+	owing   atomic.Int64  // since when sending is left to the application's next calls; 0: it is not
+	polls   atomic.Int32  // that have left it since
 	crowd   atomic.Uint32 // polls that met somebody else's turn
 	visited atomic.Bool   // an application polled since the last turn, and found what it wanted without one
 	claimed atomic.Int64  // when an application last polled; 0 says that none does
@@ -92,13 +83,15 @@ type lane struct {
 	asleep  atomic.Int64  // the background sleeps in port.Wait until then at the latest; 0 when it is awake
 	closing atomic.Bool
 	done    chan struct{} // closed when the background has ended; nil without background
+
+	attended bool // there is a background, which sends what the application leaves behind
 }
 
 func newLane(d *Device, index, lanes int, port transport.Port) *lane {
-	l := &lane{dev: d, index: index, port: port, deadline: qp.Never}
+	l := &lane{dev: d, index: index, port: port, deadline: qp.Never, clock: clock{now: now}}
 	info := port.Info()
 	l.engine = qp.NewEngine(qp.Config{Memory: d.mem, Rand: random.Uint64, GIDs: d.info.GIDs, SrcPort: info.SrcPort,
-		MaxMTU: MTU4096, Lane: uint8(index), LaneBits: laneBits(lanes), EvenPackets: info.MaxRun > 1, Window: d.cfg.Window,
+		MaxMTU: wire.MTUForNet(info.NetMTU), Lane: uint8(index), LaneBits: laneBits(lanes), EvenPackets: info.MaxRun > 1, Window: d.cfg.Window,
 		Congestion: d.congestion(), ECN: !d.cfg.NoECN})
 	l.turns.reader = d.mem.NewReader()
 	l.tx = wire.NewBatch(txBatch, txSpace/txBatch)
@@ -137,6 +130,11 @@ func (l *lane) output(t qp.Time) (more bool) {
 	l.engine.HandlePosted(t)
 	more = l.transmit(t)
 	l.engine.Flush()
+	if more || l.tx.Len() > 0 {
+		l.leave(t)
+	} else if l.owing.Load() != 0 {
+		l.owing.Store(0)
+	}
 	return more
 }
 
@@ -219,7 +217,7 @@ func (l *lane) publish() {
 // have the processor for a moment.
 func (l *lane) poll(c *CQ, claim bool) (rest bool) {
 	if !l.turns.tryLock() {
-		l.claim(now(), claim) // if the background has the turn, it is to go
+		l.claim(l.clock.now(), claim) // if the background has the turn, it is to go
 		return l.crowd.Add(1)%yieldEvery == 0
 	}
 	t := l.clock.within(fresh)
@@ -243,14 +241,8 @@ func (l *lane) poll(c *CQ, claim bool) (rest bool) {
 	if found {
 		l.vain = 0
 	}
-	// Completions are handed over before anything is sent, and so is what a WRITE may have brought, but for a stream of them.
-	postpone := claim && l.trusting() && (found || frames > 0 && l.postponed < maxPostponed)
-	if postpone {
-		l.postponed++
-		l.count.Postponed++
-	} else {
-		l.postponed = 0
-	}
+	// Completions are handed over before anything is sent, and so is what a WRITE may have brought.
+	postpone := claim && (found || frames > 0) && l.trusting() && l.postpone(t)
 	l.finish(t, postpone || l.output(t) || frames >= rxBatch)
 	end := t
 	if !postpone || frames >= severalPackets { // the application is not late for what took us long, nor gone
@@ -260,8 +252,34 @@ func (l *lane) poll(c *CQ, claim bool) (rest bool) {
 		l.trust.leaves(end)
 	}
 	l.claim(end, claim)
-	l.trust.holds(claim && l.trusting() && l.burst >= severalPackets)
+	l.holds(claim && l.burst >= severalPackets)
 	return l.inVain()
+}
+
+// postpone leaves what is due to the application's next call, unless a peer must hear of it at
+// once, or it was left often or long enough.
+func (l *lane) postpone(t qp.Time) bool {
+	at := qp.Time(l.owing.Load())
+	switch {
+	case l.engine.Idle() || l.engine.Urgent() || at != 0 && l.overdue(at, t):
+		return false
+	case at == 0:
+		l.leave(t)
+	}
+	l.polls.Add(1)
+	l.count.Postponed++
+	return true
+}
+
+// leave notes that something due is left to the application's next calls.
+func (l *lane) leave(t qp.Time) {
+	l.owing.Store(int64(max(t, 1)))
+	l.polls.Store(0)
+}
+
+// overdue tells whether what was left at a time has to be sent now.
+func (l *lane) overdue(at, t qp.Time) bool {
+	return l.polls.Load() >= maxPostponed || t-at >= postponedTime
 }
 
 // inVain ends a poll, which may have been one in vain.
@@ -293,7 +311,7 @@ func (l *lane) trusting() bool { return l.trust.earned() && !l.onDuty.Load() }
 func (l *lane) posted(q *qp.QP, n int) {
 	if l.trust.hold.Load() || !l.turns.tryLock() {
 		l.engine.Ring(q)
-		if l.trust.postHeld(n) || !l.turns.tryLock() {
+		if l.trust.postHeld(n, l.clock.now) || !l.turns.tryLock() {
 			return
 		}
 	} else { // nobody else is at it: no bell is needed
@@ -310,15 +328,33 @@ func (l *lane) posted(q *qp.QP, n int) {
 	}
 	l.trust.leaves(l.clock.read())
 	l.relieve(t)
-	l.trust.holds(l.trusting() && (l.engine.PollTimeout() != qp.Never || l.burst >= severalPackets))
+	l.holds(l.engine.PollTimeout() != qp.Never || l.burst >= severalPackets)
 	l.release()
 }
 
-// visit notes a poll that did not need a turn.
+// holds says whether posts may be held from now on. Somebody must be there to send them if the
+// application does not come back.
+func (l *lane) holds(yes bool) { l.trust.holds(yes && l.attended && l.trusting()) }
+
+// visit notes a poll that did not need a turn. If what earlier polls have left must go now, it
+// sends that.
 func (l *lane) visit() {
 	if !l.visited.Load() {
 		l.visited.Store(true)
 	}
+	at := l.owing.Load()
+	if at == 0 {
+		return
+	}
+	if l.overdue(qp.Time(at), l.clock.now()) && l.turns.tryLock() {
+		t := l.clock.read()
+		l.trust.returns(t)
+		l.send(t)
+		l.trust.leaves(l.clock.read())
+		l.release()
+		return
+	}
+	l.polls.Add(1)
 }
 
 // relieve wakes a background that sleeps on duty while an application polls that has earned trust: it is to stand by, for the
@@ -344,7 +380,7 @@ func (l *lane) do(f func(e *qp.Engine, now qp.Time) error) error {
 		l.turns.unlock()
 		return err
 	}
-	if l.deadline <= t || l.engine.DoorbellPending() {
+	if l.deadline <= t || !l.engine.Idle() {
 		l.turn(t)
 	}
 	err := f(l.engine, t)
@@ -367,114 +403,6 @@ func (l *lane) release() {
 		}
 		l.send(l.clock.read())
 	}
-}
-
-// wakeBefore wakes the background if it is going to sleep past t.
-func (l *lane) wakeBefore(t qp.Time) {
-	if until := l.asleep.Load(); int64(t) < until && l.asleep.CompareAndSwap(until, 0) {
-		l.count.Wakes++
-		l.port.Wake()
-	}
-}
-
-// unclaim says that the application stops polling: the background takes over.
-func (l *lane) unclaim() {
-	l.claimed.Store(0)
-	if l.done != nil && !l.onDuty.Load() {
-		l.standby.ring()
-	}
-}
-
-// inUse tells whether an application is polling the lane, however long its present turn takes.
-func (l *lane) inUse() bool {
-	at := l.claimed.Load()
-	return at != 0 && (l.turns.held() || now()-qp.Time(at) < qp.Time(claimLife))
-}
-
-// start starts the background.
-func (l *lane) start() (err error) {
-	if l.standby, err = newAlarm(); err != nil {
-		return err
-	}
-	l.done = make(chan struct{})
-	go l.background()
-	return nil
-}
-
-// background takes the turns that no application takes. While one polls it stands by, without touching the port: waking up
-// for each packet would cost the poller more than the stack itself.
-func (l *lane) background() {
-	defer close(l.done)
-	relieved := now() // when it last left the lane to an application
-	for !l.closing.Load() {
-		if !l.inUse() {
-			l.onDuty.Store(true)
-			l.watch()
-			relieved = now()
-			continue
-		}
-		l.onDuty.Store(false)
-		if !l.inUse() { // it stopped before it could see that we stand by
-			continue
-		}
-		rest := time.Duration(now()-relieved) / 8
-		l.standby.sleep(min(max(rest, minStandby), maxStandby))
-	}
-}
-
-// watch takes turns until there has been nothing to do for a while, and then sleeps until the port has something, a deadline
-// comes, or somebody wakes it.
-func (l *lane) watch() {
-	l.turns.lock()
-	l.trust.lost()
-	t := l.clock.read()
-	for busy := t; !l.closing.Load(); {
-		if l.turn(t) {
-			busy = t
-		} else if t-busy >= qp.Time(linger) {
-			break
-		}
-		rang := l.rang
-		l.rang = false
-		l.release()
-		if rang {
-			runtime.Gosched() // whom we woke can go on right here
-		}
-		if l.inUse() {
-			return
-		}
-		l.turns.lock()
-		t = l.clock.read()
-	}
-	// Announce the sleep under the turn lock: whoever has the next turn sees it and what it must be woken for.
-	until, failed := l.bedtime(t), l.failed
-	l.asleep.Store(int64(until))
-	l.release()
-	if !l.closing.Load() && !l.mail.waiting() {
-		if err := l.port.Wait(waitFor(until, t)); err != nil || failed {
-			time.Sleep(retryFailed) // a broken port may have nothing to wait for
-		}
-	}
-	l.asleep.Store(0)
-}
-
-// bedtime is how long to sleep. After deadlines in the future have come and gone (the usual: all was acknowledged in time) it
-// is until the latest of them rather than for ever: the next request's is later still, so that posting it need not wake us.
-func (l *lane) bedtime(t qp.Time) qp.Time {
-	if l.deadline != qp.Never {
-		l.horizon = max(l.horizon, l.deadline)
-	} else if l.horizon > t {
-		return l.horizon
-	}
-	return max(l.deadline, 1)
-}
-
-// waitFor is the argument of port.Wait to sleep until a deadline.
-func waitFor(until, t qp.Time) time.Duration {
-	if until == qp.Never {
-		return -1
-	}
-	return time.Duration(max(until-t, 0))
 }
 
 // close ends the background and closes the port. No queue pair is left by now.

@@ -119,7 +119,7 @@ const (
 type PortAttr struct {
 	State        PortState
 	MaxMTU       MTU // the largest path MTU of the stack
-	ActiveMTU    MTU // the largest path MTU that fits the interface
+	ActiveMTU    MTU // the largest path MTU that fits the interface, now and when the device was opened
 	GIDTblLen    int
 	PortCaps     uint32 // PortCMSup | PortIPBasedGIDs
 	MaxMsgSz     uint64 // bytes
@@ -150,7 +150,7 @@ func (d *Device) QueryPort() PortAttr {
 	}
 	a := PortAttr{
 		State: PortDown, PhysState: PhysDisabled, LinkLayer: LinkLayerEthernet, PortCaps: PortCMSup | PortIPBasedGIDs,
-		MaxMTU: MTU4096, ActiveMTU: wire.MTUForNet(info.NetMTU), NetMTU: info.NetMTU, MaxMsgSz: qp.MaxMessage,
+		MaxMTU: MTU4096, ActiveMTU: wire.MTUForNet(min(info.NetMTU, d.info.NetMTU)), NetMTU: info.NetMTU, MaxMsgSz: qp.MaxMessage,
 		GIDTblLen: len(info.GIDs), PKeyTblLen: qp.MaxPKeys, SpeedMbps: info.SpeedMbps, Interface: info.Interface,
 		BadPKeyCntr: s.Drops[wire.DropPKey], QKeyViolCntr: s.Drops[wire.DropQKey],
 	}

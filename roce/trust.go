@@ -13,7 +13,8 @@ package roce
 //
 // An application earns this by coming back promptly many times in a row, and loses it by being late once; the time that the stack
 // itself takes does not count. What it has left behind then is sent by the background, which sees within a millisecond that nobody
-// polls any more.
+// polls any more. A device without a background holds no requests: nobody would send them. What is postponed for whatever reason is
+// bounded (maxPostponed, postponedTime), and a NAK or a CNP never is: a peer that hears late of a loss or of congestion goes on sending.
 
 import (
 	"sync/atomic"
@@ -77,7 +78,7 @@ func (r *trust) holds(yes bool) {
 }
 
 // postHeld is asked with each post of n requests, after its doorbell has rung, whether it is left for later. It takes no lock.
-func (r *trust) postHeld(n int) bool {
+func (r *trust) postHeld(n int, now func() qp.Time) bool {
 	if !r.hold.Load() {
 		return false
 	}

@@ -3,6 +3,7 @@
 //	ether_linux.go         opening on an interface, Ethernet headers, sleeping (this file)
 //	ether_group_linux.go   multicast
 //	neigh_linux.go         routes, neighbours, and so Ethernet addresses
+//	martian_linux.go       sources that are forged
 //	packet_self_linux.go   frames to ourselves, which no interface would bring back
 //	packet_wait_linux.go   sleeping and waking
 
@@ -46,9 +47,10 @@ type etherPort struct {
 
 // station is what an address has once, however many lanes its device has.
 type station struct {
-	holder int // UDP socket
-	peers  *neighbours
-	users  atomic.Int32
+	holder   int // UDP socket
+	peers    *neighbours
+	martians martians
+	users    atomic.Int32
 }
 
 // initEther finds the address that follows the kind in a port's name.
@@ -103,6 +105,7 @@ func (p *etherPort) hold(iface *net.Interface, how holding) (err error) {
 		return p.fail(fmt.Sprintf("interface %s is not Ethernet (%s): use udp:%v", iface.Name, kind, p.addr), nil)
 	}
 	p.hop = p.peers.hop(p.gid)
+	p.martians = martiansOn(iface, p.gid)
 	return nil
 }
 

@@ -85,6 +85,7 @@ type Stats struct {
 	RecvRuns              uint64 // messages of the kernel that held more than one frame
 	RecvOverflow          uint64 // lost because nobody received them in time
 	RecvBad               uint64 // cut off, or not from an IP address
+	RecvForged            uint64 // from a source that nobody outside has; with udp the kernel drops them
 	RecvCopied            uint64 // frames that came in pieces and were copied together
 	SendFrames, SendBytes uint64 // handed over to the network
 	SendBatches           uint64 // calls of Send that sent something
@@ -103,7 +104,7 @@ type Stats struct {
 type counters struct {
 	recvFrames, recvBytes, recvBatches, recvRuns, recvCopied      uint64
 	sendFrames, sendBytes, sendBatches, sendRuns, sendResealed    uint64
-	recvOverflow, recvBad                                         atomic.Uint64
+	recvOverflow, recvBad, recvForged                             atomic.Uint64
 	sendBlocked, sendTooLong, sendUnreachable, sendRefused, wakes atomic.Uint64
 	lastSendError                                                 atomic.Pointer[error]
 }
@@ -111,7 +112,7 @@ type counters struct {
 func (c *counters) stats() Stats {
 	s := Stats{
 		RecvFrames: c.recvFrames, RecvBytes: c.recvBytes, RecvBatches: c.recvBatches, RecvRuns: c.recvRuns, RecvCopied: c.recvCopied,
-		RecvOverflow: c.recvOverflow.Load(), RecvBad: c.recvBad.Load(),
+		RecvOverflow: c.recvOverflow.Load(), RecvBad: c.recvBad.Load(), RecvForged: c.recvForged.Load(),
 		SendFrames: c.sendFrames, SendBytes: c.sendBytes, SendBatches: c.sendBatches, SendRuns: c.sendRuns, SendResealed: c.sendResealed,
 		SendBlocked: c.sendBlocked.Load(), SendTooLong: c.sendTooLong.Load(), SendUnreachable: c.sendUnreachable.Load(),
 		SendRefused: c.sendRefused.Load(), Wakes: c.wakes.Load(),

@@ -113,7 +113,7 @@ func (p *packetPort) noPacketSocket(err error) error {
 
 // openReceive binds the receiving socket last: before that, nothing arrives that the filter has not seen.
 func (p *packetPort) openReceive(iface int) error {
-	if err := p.recv.open(p.rx, p.opt.RecvBuffer); err != nil {
+	if err := p.recv.open(p.rx, p.opt.RecvBuffer, &p.martians); err != nil {
 		return err
 	}
 	if got := len(p.recv.ring.mem); got < min(p.opt.RecvBuffer, maxRing)&^(ringBlock-1) {

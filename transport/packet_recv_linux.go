@@ -18,11 +18,13 @@ type packetReceiver struct {
 	ring  packetRing
 	heads [][wire.HeadMax]byte // of the frames of super-frames
 	super superFrame
+	not   *martians // are let in
 
-	bad, runs uint64 // counted here during a Recv, then added to the port's counters
+	bad, forged, runs uint64 // counted here during a Recv, then added to the port's counters
 }
 
-func (r *packetReceiver) open(fd, size int) error {
+func (r *packetReceiver) open(fd, size int, not *martians) error {
+	r.not = not
 	r.heads = make([][wire.HeadMax]byte, recvFrames)
 	return r.ring.open(fd, size)
 }
@@ -41,6 +43,10 @@ func (p *packetPort) Recv(frames []wire.Frame) (n int, err error) {
 	if r.bad > 0 {
 		p.recvBad.Add(r.bad)
 		r.bad = 0
+	}
+	if r.forged > 0 {
+		p.recvForged.Add(r.forged)
+		r.forged = 0
 	}
 	p.recvRuns += r.runs
 	r.runs = 0
@@ -79,6 +85,10 @@ func (r *packetReceiver) look(slot []byte, f *wire.Frame) int {
 	frame, drop := wire.SplitFrame(ip)
 	if drop != wire.DropNone {
 		r.bad++
+		return 0
+	}
+	if r.not.has(&frame) {
+		r.forged++
 		return 0
 	}
 	if vnet.gsoType == unix.VIRTIO_NET_HDR_GSO_UDP_L4 && vnet.gsoSize > 0 && int(vnet.gsoSize) < len(frame.Body) {

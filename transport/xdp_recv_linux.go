@@ -20,7 +20,9 @@ type xdpReceiver struct {
 	joined []byte // packets that were copied together by this Recv, one after the other
 	used   int
 
-	bad, copied uint64 // counted here during a Recv, then added to the port's counters
+	not *martians // are let in
+
+	bad, forged, copied uint64 // counted here during a Recv, then added to the port's counters
 }
 
 const (
@@ -64,6 +66,10 @@ func (r *xdpReceiver) report(c *counters) {
 		c.recvBad.Add(r.bad)
 		r.bad = 0
 	}
+	if r.forged > 0 {
+		c.recvForged.Add(r.forged)
+		r.forged = 0
+	}
 	c.recvCopied += r.copied
 	r.copied = 0
 }
@@ -94,11 +100,14 @@ func (q *xdpQueue) take(m *xdpMemory, r *xdpReceiver, frames []wire.Frame, longe
 		}
 		q.rx.take(pieces)
 		there -= pieces
-		if frame, ok := etherFrame(packet); ok && len(packet) <= longest {
+		switch frame, ok := etherFrame(packet); {
+		case !ok || len(packet) > longest:
+			r.bad++
+		case r.not.has(&frame):
+			r.forged++
+		default:
 			frames[n] = frame
 			n++
-		} else {
-			r.bad++
 		}
 	}
 	q.rx.publishTaken()

@@ -60,7 +60,7 @@ Without --dev the device is the address over which the two ends reach each other
 	f.IntVarP(&o.Port, "port", "p", oobPort, "TCP `port` on which the two ends meet")
 	f.StringVarP(&o.Dev, "dev", "d", "", "device `name`, see \"roce devices\"")
 	f.VarP(&size, "size", "s", "message size, such as 4096, 64K, 1M (default 4096, ud 1024)")
-	f.IntVarP(&o.MTU, "mtu", "m", 1024, "path MTU in bytes: 256, 512, 1024, 2048 or 4096 (rc and uc)")
+	f.IntVarP(&o.MTU, "mtu", "m", 1024, "path MTU in bytes: 256, 512, 1024, 2048 or 4096, at most the port's (rc and uc)")
 	f.IntVarP(&o.RxDepth, "rx-depth", "r", 500, "receives posted at a time")
 	f.IntVarP(&o.Iters, "iters", "n", 1000, "messages each way")
 	f.IntVarP(&o.SL, "sl", "l", 0, "service level")
