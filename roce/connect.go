@@ -94,9 +94,9 @@ func (q *QP) Init(opts *ConnectOptions) error {
 	return q.Modify(&QPAttr{State: StateInit, Port: 1, AccessFlags: o.Access}, AttrState|AttrPKeyIndex|AttrPort|AttrAccessFlags)
 }
 
-// Connect brings an RC or UC queue pair from RESET or INIT to RTS, connected to remote. opts may be nil;
-// a queue pair in INIT then keeps the rights that it has. The peer must do the same with this side's
-// Endpoint; what is sent before it has is lost, which RC repairs and UC does not.
+// Connect brings an RC or UC queue pair from RESET or INIT to RTS, connected to remote. opts may be
+// nil; a queue pair in INIT then keeps the rights that it has. The peer must do the same with this
+// side's Endpoint; what is sent before it has is lost, which RC repairs and UC does not.
 func (q *QP) Connect(remote Endpoint, opts *ConnectOptions) error {
 	o := optionsOr(opts)
 	if o.MTU == 0 {

@@ -57,8 +57,8 @@ func (p shortPort) Info() transport.Info {
 	return i
 }
 
-// TestPortMTU: no queue pair makes packets that the interface does not carry. A path MTU that is too large
-// is refused, and so is a datagram that is too long, when its turn comes.
+// TestPortMTU: no queue pair makes packets that the interface does not carry. A path MTU that is too
+// large is refused, and a datagram that is too long fails when its turn comes.
 func TestPortMTU(t *testing.T) {
 	mtu := 1500
 	da, _ := openPipes(t, func(p transport.Port) transport.Port { return shortPort{p, &mtu} })

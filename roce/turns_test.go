@@ -173,7 +173,7 @@ func (w *turnWorld) post() {
 	w.posted++
 	w.called("PostSend")
 	switch {
-	case hold && w.l.attended && !w.l.onDuty.Load(): // what is posted to a lane whose background sleeps on duty wakes nobody
+	case hold && w.l.attended && !w.l.onDuty.Load(): // on duty it may sleep, and no post would wake it
 		w.held += min(w.unsent(), 1)
 	case !w.port.full && (w.unsent() > 0 || w.waits):
 		w.t.Errorf("PostSend has left %d requests and an ACK (%v); the lane holds posts: %v, and has a background: %v",
@@ -246,7 +246,7 @@ func (w *turnWorld) end() {
 	}
 }
 
-// scriptPort is the device's port and all that is behind it. It makes the peer's packets, and notes what the device owes for them.
+// scriptPort is the device's port, and the peer. It notes what the device owes for the peer's packets.
 type scriptPort struct {
 	w          *turnWorld
 	gid, peer  GID
@@ -276,7 +276,7 @@ func newScriptPort(w *turnWorld) *scriptPort {
 	return p
 }
 
-// arrive puts a packet there: a WRITE or a SEND that may ask for an ACK, may be marked, and may come after a loss.
+// arrive is a WRITE or a SEND, which may ask for an ACK, may be marked, and may come after a loss.
 func (p *scriptPort) arrive() {
 	if p.in.Len() == p.lent { // the peer hears of everything at once, and starts over
 		p.next = p.expected

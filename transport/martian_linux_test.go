@@ -84,8 +84,8 @@ func TestBroadcastOf(t *testing.T) {
 	}
 }
 
-// TestForgedPackets: what comes by the wire from a source that nobody there has is dropped and counted. What
-// a port sends to itself arrives as before.
+// TestForgedPackets: what comes by the wire from a source that nobody there has is dropped and
+// counted. What a port sends to itself arrives as before.
 func TestForgedPackets(t *testing.T) {
 	for _, kind := range []string{"packet", "xdp"} {
 		for _, format := range []string{"10.77.0.%d", "fd78::%d"} {
