@@ -1,4 +1,4 @@
-# make test    everything: packages, vet on three systems, unit, race, 10,000 simulated worlds, fuzzing, interop against rxe0
+# make test    everything: packages, vet on three systems, unit, race, 10,000 simulated worlds of each kind, fuzzing, interop against rxe0
 # make quick   what needs nothing but Go
 # make soak    more worlds, for hours: seeds FROM to TO of both kinds; it goes on where it was stopped
 # make mutants known defects put back, one at a time: do the tests find them?
@@ -62,7 +62,8 @@ worlds:
 	$(GO) test ./qp/qptest -run TestWorlds -count=1 -worlds=$(WORLDS) -timeout $(TIMEOUT)
 	$(GO) test ./qp/qptest/lives -run TestLives -count=1 -lives=$(WORLDS) -timeout $(TIMEOUT)
 
-# The same with other seeds, CHUNK by CHUNK. The next one is kept in a file, so a run that was stopped goes on there.
+# The same with other seeds, CHUNK by CHUNK. Without FROM the next one is kept in a file, so that a run that was stopped goes on
+# there, also if the code has changed since: remove the file to begin again.
 TO ?= 1000000
 CHUNK ?= 50000
 SOAKED := .soaked
@@ -72,9 +73,9 @@ soak:
 		n=$$(( $(TO) - from + 1 )); [ $$n -le $(CHUNK) ] || n=$(CHUNK); \
 		$(GO) test ./qp/qptest/lives -run TestLives -count=1 -first=$$from -lives=$$n -timeout 0 || exit 1; \
 		$(GO) test ./qp/qptest -run TestWorlds -count=1 -first=$$from -worlds=$$n -timeout 0 || exit 1; \
-		from=$$(( from + n )); echo $$from > $(SOAKED); \
+		from=$$(( from + n )); [ -n "$(FROM)" ] || echo $$from > $(SOAKED); \
 		echo "soak: seeds up to $$(( from - 1 )) of both kinds: no rule broken"; \
-	done
+	done; echo "soak: done up to seed $(TO); rm $(SOAKED) begins again"
 
 mutants:
 	$(GO) run ./qp/qptest/mutants

@@ -98,7 +98,8 @@ func (c *CQ) Len() int {
 // Acknowledgements of what a Poll has received may be left to the next calls of an application that
 // always comes back at once: they leave with its next post, at the latest with the fourth Poll or the
 // first one after 25 us, or when the background notices, within about a millisecond, that it polls no
-// more. NAKs and CNPs leave before Poll returns. Before the process exits, close the device.
+// more. NAKs and CNPs leave before Poll returns. Before the process exits, close its queue pairs and then
+// the device (Device.Close).
 func (c *CQ) Poll(wcs []WC) (int, error) {
 	if !c.idle() || len(wcs) == 0 {
 		n, err := c.take(wcs)

@@ -72,9 +72,11 @@ type lane struct {
 	closed   bool
 	count    LaneStats
 
-	trust   trust
-	owing   atomic.Int64  // since when sending is left to the application's next calls; 0: it is not
-	polls   atomic.Int32  // that have left it since
+	trust trust
+	// under the turn lock too, but read by polls that need no turn
+	owingSince atomic.Int64 // when sending was first left to the application's next calls; 0: nothing is owed
+	owingPolls atomic.Int32 // polls that have left it unsent since
+
 	crowd   atomic.Uint32 // polls that met somebody else's turn
 	visited atomic.Bool   // an application polled since the last turn, and found what it wanted without one
 	claimed atomic.Int64  // when an application last polled; 0 says that none does
@@ -84,7 +86,7 @@ type lane struct {
 	closing atomic.Bool
 	done    chan struct{} // closed when the background has ended; nil without background
 
-	attended bool // there is a background, which sends what the application leaves behind
+	attended bool // there is a background, which sends what the application leaves behind: start says so, or a test that plays it
 }
 
 func newLane(d *Device, index, lanes int, port transport.Port) *lane {
@@ -131,9 +133,9 @@ func (l *lane) output(t qp.Time) (more bool) {
 	more = l.transmit(t)
 	l.engine.Flush()
 	if more || l.tx.Len() > 0 {
-		l.leave(t)
-	} else if l.owing.Load() != 0 {
-		l.owing.Store(0)
+		l.owe(t)
+	} else if l.owingSince.Load() != 0 {
+		l.owingSince.Store(0)
 	}
 	return more
 }
@@ -259,27 +261,27 @@ func (l *lane) poll(c *CQ, claim bool) (rest bool) {
 // postpone leaves what is due to the application's next call, unless a peer must hear of it at
 // once, or it was left often or long enough.
 func (l *lane) postpone(t qp.Time) bool {
-	at := qp.Time(l.owing.Load())
+	at := qp.Time(l.owingSince.Load())
 	switch {
 	case l.engine.Idle() || l.engine.Urgent() || at != 0 && l.overdue(at, t):
 		return false
 	case at == 0:
-		l.leave(t)
+		l.owe(t)
 	}
-	l.polls.Add(1)
+	l.owingPolls.Add(1)
 	l.count.Postponed++
 	return true
 }
 
-// leave notes that something due is left to the application's next calls.
-func (l *lane) leave(t qp.Time) {
-	l.owing.Store(int64(max(t, 1)))
-	l.polls.Store(0)
+// owe notes that something due is left to the application's next calls.
+func (l *lane) owe(t qp.Time) {
+	l.owingSince.Store(int64(max(t, 1)))
+	l.owingPolls.Store(0)
 }
 
 // overdue tells whether what was left at a time has to be sent now.
 func (l *lane) overdue(at, t qp.Time) bool {
-	return l.polls.Load() >= maxPostponed || t-at >= postponedTime
+	return l.owingPolls.Load() >= maxPostponed || t-at >= postponedTime
 }
 
 // inVain ends a poll, which may have been one in vain.
@@ -342,7 +344,7 @@ func (l *lane) visit() {
 	if !l.visited.Load() {
 		l.visited.Store(true)
 	}
-	at := l.owing.Load()
+	at := l.owingSince.Load()
 	if at == 0 {
 		return
 	}
@@ -354,7 +356,7 @@ func (l *lane) visit() {
 		l.release()
 		return
 	}
-	l.polls.Add(1)
+	l.owingPolls.Add(1)
 }
 
 // relieve wakes a background that sleeps on duty while an application polls that has earned trust: it is to stand by, for the

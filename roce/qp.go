@@ -20,7 +20,7 @@ type QPInitAttr struct {
 	SQSigAll bool   // every send work request yields a completion, as if it had SendSignaled
 
 	// WholeMessages sends a WRITE as FIRST, MIDDLE and LAST packets and asks for a READ with one request, as the standard has
-	// it. Otherwise, on a port that carries runs of packets as one (PortInfo: runs), a long RC WRITE leaves as one WRITE ONLY for
+	// it. Otherwise, on a port that carries runs of packets as one (Device.PortInfo().MaxRun > 1), a long RC WRITE leaves as one WRITE ONLY for
 	// each packet, and a long READ is asked for in pieces: half as many system calls, and any responder takes it. But a WRITE
 	// that the peer refuses because its end is not in the memory that the peer has granted has written the part before the
 	// end; and a peer that counts messages (its MSN) counts packets.
@@ -180,6 +180,9 @@ func (q *QP) PostRecv(wrs ...RecvWR) error {
 // attributes a transition needs and allows is the verbs' table. On error nothing has changed, and the text names the
 // attribute, its value and the rule.
 //
+// RESET forgets all that was outstanding. As after Close, no completion of a request from before is seen
+// any more, and Endpoint is another one.
+//
 // A new address vector (AttrAV) waits until the port can send there, at most 2 s: packet and xdp ports have to find the
 // neighbour's Ethernet address first. ErrUnreachable if they can not.
 func (q *QP) Modify(attr *QPAttr, mask AttrMask) error {
@@ -191,7 +194,14 @@ func (q *QP) Modify(attr *QPAttr, mask AttrMask) error {
 			return q.pd.dev.fail("Modify", fmt.Errorf("QP 0x%06x: %w", q.QPN(), err))
 		}
 	}
-	return q.control("Modify", func(e *qp.Engine, now qp.Time) error { return e.ModifyQP(now, q.q, attr, mask) })
+	modify := func(e *qp.Engine, now qp.Time) error { return e.ModifyQP(now, q.q, attr, mask) }
+	if mask&AttrState == 0 || attr.State != StateReset {
+		return q.control("Modify", modify)
+	}
+	return q.controlThen("Modify", modify, func() {
+		q.sendCQ.purge(q.QPN())
+		q.recvCQ.purge(q.QPN())
+	})
 }
 
 // takesAV tells whether Modify is going to use an address vector, as far as one can see without a lock: with one that it will
@@ -244,6 +254,11 @@ func (q *QP) DetachMcast(group GID) error {
 
 // control runs f on the queue pair's lane, with no post in progress.
 func (q *QP) control(op string, f func(e *qp.Engine, now qp.Time) error) error {
+	return q.controlThen(op, f, func() {})
+}
+
+// controlThen is control and, if that has no error, then, before any other post or control call.
+func (q *QP) controlThen(op string, f func(e *qp.Engine, now qp.Time) error, then func()) error {
 	q.sq.Lock()
 	defer q.sq.Unlock()
 	q.rq.Lock()
@@ -251,7 +266,11 @@ func (q *QP) control(op string, f func(e *qp.Engine, now qp.Time) error) error {
 	if q.closed {
 		return q.pd.dev.fail(op, fmt.Errorf("QP 0x%06x: %w", q.QPN(), ErrClosed))
 	}
-	return q.pd.dev.fail(op, q.lane.do(f))
+	err := q.lane.do(f)
+	if err == nil {
+		then()
+	}
+	return q.pd.dev.fail(op, err)
 }
 
 // Close destroys the queue pair (ibv_destroy_qp), connected and with work outstanding or not. Outstanding requests yield no

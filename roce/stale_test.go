@@ -5,6 +5,7 @@ package roce
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -174,6 +175,32 @@ func TestStaleAck(t *testing.T) {
 				t.Errorf("a WRITE that never arrived: %v, %v", wcs[0].Status, err)
 			}
 			ahead.set(nil, false)
+		}
+	})
+}
+
+// TestStaleCompletions: what completed before RESET and was not polled is not seen after it.
+func TestStaleCompletions(t *testing.T) {
+	overWires(t, func(t *testing.T, w wire2) {
+		a, b := connected(t, w, RC, 64)
+		b.recv(1)
+		a.post(SendWR{Opcode: WRSend})
+		for a.cq.Len() == 0 || b.cq.Len() == 0 {
+			runtime.Gosched()
+		}
+		rejoin(t, a, b, nil)
+		for _, e := range []*end{a, b} {
+			if n := e.cq.Len(); n != 0 {
+				t.Errorf("%d completions of the connection before", n)
+			}
+		}
+		b.recv(2)
+		a.post(SendWR{WRID: 3, Opcode: WRSend})
+		if wc := b.wait(); wc.WRID != 2 {
+			t.Errorf("receive %d completed", wc.WRID)
+		}
+		if wc := a.wait(); wc.WRID != 3 {
+			t.Errorf("send %d completed", wc.WRID)
 		}
 	})
 }

@@ -15,16 +15,16 @@ import (
 )
 
 type packetReceiver struct {
-	ring  packetRing
-	heads [][wire.HeadMax]byte // of the frames of super-frames
-	super superFrame
-	not   *martians // are let in
+	ring     packetRing
+	heads    [][wire.HeadMax]byte // of the frames of super-frames
+	super    superFrame
+	martians *martians // frames from such sources are dropped and counted as forged
 
 	bad, forged, runs uint64 // counted here during a Recv, then added to the port's counters
 }
 
 func (r *packetReceiver) open(fd, size int, not *martians) error {
-	r.not = not
+	r.martians = not
 	r.heads = make([][wire.HeadMax]byte, recvFrames)
 	return r.ring.open(fd, size)
 }
@@ -87,7 +87,7 @@ func (r *packetReceiver) look(slot []byte, f *wire.Frame) int {
 		r.bad++
 		return 0
 	}
-	if r.not.has(&frame) {
+	if r.martians.has(&frame) {
 		r.forged++
 		return 0
 	}

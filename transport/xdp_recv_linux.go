@@ -20,7 +20,7 @@ type xdpReceiver struct {
 	joined []byte // packets that were copied together by this Recv, one after the other
 	used   int
 
-	not *martians // are let in
+	martians *martians // frames from such sources are dropped and counted as forged
 
 	bad, forged, copied uint64 // counted here during a Recv, then added to the port's counters
 }
@@ -103,7 +103,7 @@ func (q *xdpQueue) take(m *xdpMemory, r *xdpReceiver, frames []wire.Frame, longe
 		switch frame, ok := etherFrame(packet); {
 		case !ok || len(packet) > longest:
 			r.bad++
-		case r.not.has(&frame):
+		case r.martians.has(&frame):
 			r.forged++
 		default:
 			frames[n] = frame

@@ -166,7 +166,7 @@ func (q *QP) failed(o *op, status qp.WCStatus) {
 // happens with burst losses, and no requester can do better.
 func (q *QP) heardNothing() bool {
 	t := qp.Time(wire.AckTimeout(q.Cfg.Timeout))
-	return q.out != nil && t > 0 && q.Node.W.Now-q.out.spoken >= t*qp.Time(q.Cfg.RetryCnt)
+	return q.out != nil && t > 0 && q.Node.W.Now-q.out.spoken >= t*qp.Time(q.Cfg.RetryCnt+1)
 }
 
 // checkCompleted is called after every turn when all queues have been emptied: what must have completed has.

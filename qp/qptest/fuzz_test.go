@@ -218,14 +218,14 @@ func (y *story) modify(e, peer *End) {
 	if to == qp.StateReset {
 		y.recvs[e] = len(e.RecvWCs) // forgotten without completions
 	}
-	_ = e.Node.control(func() error { return e.Node.Engine.ModifyQP(y.s.Now, e.QP.QP, &a, mask) })
+	_ = e.Node.Control(func() error { return e.Node.Engine.ModifyQP(y.s.Now, e.QP.QP, &a, mask) })
 }
 
 // finish moves everything to ERR: every receive that was posted has completed, and the engines are at rest.
 func (y *story) finish() {
 	for _, e := range y.ends {
 		if e.State() != qp.StateReset {
-			_ = e.Node.control(func() error {
+			_ = e.Node.Control(func() error {
 				return e.Node.Engine.ModifyQP(y.s.Now, e.QP.QP, &qp.QPAttr{State: qp.StateErr}, qp.AttrState)
 			})
 			if len(e.RecvWCs) != y.recvs[e] {

@@ -147,7 +147,7 @@ func (n *Node) deliver(batch []*Flight) {
 		}
 		n.Engine.HandleFrames(n.W.Now, n.frames)
 		for i, f := range batch {
-			if !f.broken && !n.W.Unchecked && n.W.Applications == nil {
+			if !f.broken && n.W.judges() {
 				n.W.arrived(n, f)
 			}
 			for j := range batch[i].pkt {
@@ -167,9 +167,7 @@ func (n *Node) Kick() {
 }
 
 // Control runs a control verb and then a turn, as it may have given the engine something to do.
-func (n *Node) Control(verb func() error) error { return n.control(verb) }
-
-func (n *Node) control(verb func() error) (err error) {
+func (n *Node) Control(verb func() error) (err error) {
 	n.turn(func() { err = verb() })
 	return err
 }
@@ -314,7 +312,7 @@ func (n *Node) completed(cq *qp.CQ, wc *qp.WC) {
 			n.W.Fail("%s: send completion in another queue than the send queue's", q)
 		}
 	}
-	if !n.W.Unchecked {
+	if n.W.judges() {
 		q.completion(wc)
 	} else if n.over[wc.WRID] {
 		n.W.Fail("%s: a second completion for WRID %#x", q, wc.WRID)

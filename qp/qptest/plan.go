@@ -92,19 +92,20 @@ const (
 	ActDrain // SQD, and back to RTS when drained
 )
 
-// dice draws the numbers of a plan.
-type dice struct{ *rand.Rand }
+// Dice draws the numbers of a plan.
+type Dice struct{ *rand.Rand }
 
-func (d dice) chance(p float64) bool { return d.Float64() < p }
+// Chance says yes with a probability.
+func (d Dice) Chance(p float64) bool { return d.Float64() < p }
 
 // between returns a number in [lo, hi].
-func (d dice) between(lo, hi int) int { return lo + d.IntN(hi-lo+1) }
+func (d Dice) between(lo, hi int) int { return lo + d.IntN(hi-lo+1) }
 
-// pick returns one of a few values.
-func pick[T any](d dice, v ...T) T { return v[d.IntN(len(v))] }
+// Pick returns one of a few values.
+func Pick[T any](d Dice, v ...T) T { return v[d.IntN(len(v))] }
 
 // size returns a message length, mostly small, often at a boundary of the MTU.
-func (d dice) size(mtu, limit int) int {
+func (d Dice) size(mtu, limit int) int {
 	n := 0
 	switch d.IntN(8) {
 	case 0:
@@ -122,7 +123,7 @@ func (d dice) size(mtu, limit int) int {
 }
 
 // pieces cuts n bytes into up to most elements, some of them empty.
-func (d dice) pieces(n, most int) []int {
+func (d Dice) pieces(n, most int) []int {
 	k := d.between(1, most)
 	out := make([]int, 0, k)
 	for i := 1; i < k; i++ {
@@ -135,42 +136,42 @@ func (d dice) pieces(n, most int) []int {
 
 // NewPlan draws a world.
 func NewPlan(seed uint64) *Plan {
-	d := dice{rand.New(rand.NewPCG(seed, 0x706c616e))}
+	d := Dice{rand.New(rand.NewPCG(seed, 0x706c616e))}
 	p := &Plan{Seed: seed}
 	p.drawNodes(d)
 	p.drawFaults(d)
 	limit := 8 << 10
-	if d.chance(0.1) {
+	if d.Chance(0.1) {
 		limit = 300 << 10
 	}
 	for range d.between(1, 4) {
 		p.drawConn(d, limit)
 	}
-	if d.chance(0.2) {
+	if d.Chance(0.2) {
 		p.drawFault(d)
 	}
-	for d.chance(0.15) {
+	for d.Chance(0.15) {
 		c := d.IntN(len(p.Conns))
 		p.Acts = append(p.Acts, Act{At: qp.Time(d.IntN(int(2 * Millisecond))), Conn: c, Side: d.IntN(2), Kind: ActKind(d.IntN(4))})
 	}
 	return p
 }
 
-func (p *Plan) drawNodes(d dice) {
-	v6 := d.chance(0.3)
+func (p *Plan) drawNodes(d Dice) {
+	v6 := d.Chance(0.3)
 	for i := range d.between(1, 3) {
 		n := NodeConfig{Addr: fmt.Sprintf("10.1.0.%d", i+1)}
 		if v6 {
 			n.Addr = fmt.Sprintf("fd00::%d", i+1)
 		}
-		n.Engine.Window = pick(d, 0, 0, 1, 2, 3, 8, 32, 500)
-		if d.chance(0.3) {
+		n.Engine.Window = Pick(d, 0, 0, 1, 2, 3, 8, 32, 500)
+		if d.Chance(0.3) {
 			n.Budget, n.Pace = d.between(1, 20), Microsecond
 		}
-		if d.chance(0.3) {
+		if d.Chance(0.3) {
 			n.Batch = d.between(1, 5)
 		}
-		if d.chance(0.2) {
+		if d.Chance(0.2) {
 			n.MaxRun, n.Engine.EvenPackets = 16, true
 		}
 		p.Nodes = append(p.Nodes, n)
@@ -178,37 +179,37 @@ func (p *Plan) drawNodes(d dice) {
 }
 
 // drawFaults chooses links that retry limits survive; a tenth of the worlds has worse ones.
-func (p *Plan) drawFaults(d dice) {
+func (p *Plan) drawFaults(d Dice) {
 	f := &p.Faults
 	f.Delay = qp.Time(d.IntN(int(20 * Microsecond)))
-	if d.chance(0.1) {
+	if d.Chance(0.1) {
 		f.Delay = 0
 	}
-	if d.chance(0.3) {
+	if d.Chance(0.3) {
 		f.Jitter = qp.Time(d.IntN(int(10*Microsecond)) + 1)
 	}
-	if d.chance(0.4) {
+	if d.Chance(0.4) {
 		f.Loss = d.Float64() * 0.03
 	}
-	if d.chance(0.2) {
+	if d.Chance(0.2) {
 		f.Burst = Burst{Enter: 0.005, Leave: 0.5, Loss: 0.7}
 	}
-	if d.chance(0.25) {
+	if d.Chance(0.25) {
 		f.Duplicate = d.Float64() * 0.1
 	}
-	if d.chance(0.25) {
+	if d.Chance(0.25) {
 		f.Reorder, f.ReorderBy = d.Float64()*0.1, qp.Time(d.IntN(int(20*Microsecond))+1)
 	}
-	if d.chance(0.2) {
+	if d.Chance(0.2) {
 		f.Corrupt = d.Float64() * 0.02
 	}
-	if d.chance(0.2) {
-		f.Rate, f.Queue = pick[int64](d, 1e9, 10e9, 40e9), pick(d, 0, 64<<10, 256<<10)
-		f.MarkAt = pick(d, 0, 10<<10)
+	if d.Chance(0.2) {
+		f.Rate, f.Queue = Pick[int64](d, 1e9, 10e9, 40e9), Pick(d, 0, 64<<10, 256<<10)
+		f.MarkAt = Pick(d, 0, 10<<10)
 	}
-	if p.Hopeless = d.chance(0.1); p.Hopeless {
+	if p.Hopeless = d.Chance(0.1); p.Hopeless {
 		f.Loss = d.Float64() * 0.5
-		if d.chance(0.5) {
+		if d.Chance(0.5) {
 			f.Partition = []Interval{{worldStart + 100*Microsecond, worldStart + qp.Time(d.IntN(int(100*Millisecond)))}}
 		}
 	}
@@ -231,14 +232,14 @@ func (p *Plan) timeout() uint8 {
 	}
 }
 
-func (p *Plan) drawConn(d dice, limit int) {
-	typ := pick(d, qp.RC, qp.RC, qp.RC, qp.RC, qp.UC, qp.UD)
+func (p *Plan) drawConn(d Dice, limit int) {
+	typ := Pick(d, qp.RC, qp.RC, qp.RC, qp.RC, qp.UC, qp.UD)
 	mtu := wire.MTU(d.between(1, 5))
 	if limit > 64<<10 {
 		mtu = max(mtu, 2)
 	}
 	depth := [2]int{d.between(1, 8), d.between(1, 8)}
-	if d.chance(0.15) {
+	if d.Chance(0.15) {
 		depth = [2]int{d.between(60, qp.MaxRdAtomic), d.between(60, qp.MaxRdAtomic)}
 	}
 	var c ConnPlan
@@ -246,19 +247,19 @@ func (p *Plan) drawConn(d dice, limit int) {
 		e := &c.Ends[i]
 		e.Node = d.IntN(len(p.Nodes))
 		e.Cfg = QPConfig{Type: typ, MTU: mtu, PSN: wire.PSN(d.Uint32()) & wire.PSNMask, Timeout: p.timeout(), MinRNRTimer: uint8(d.between(1, 8)),
-			RdAtomic: depth[i], DestRdAtomic: depth[1-i], SQSigAll: d.chance(0.3), WholeMessages: d.chance(0.2), SharedCQ: d.chance(0.3), CQE: 512,
-			TrafficClass: pick[uint8](d, 0, 0, 2, 0x69), Cap: qp.Cap{MaxSendWR: uint32(d.between(1, 32)), MaxRecvWR: uint32(d.between(1, 32)),
+			RdAtomic: depth[i], DestRdAtomic: depth[1-i], SQSigAll: d.Chance(0.3), WholeMessages: d.Chance(0.2), SharedCQ: d.Chance(0.3), CQE: 512,
+			TrafficClass: Pick[uint8](d, 0, 0, 2, 0x69), Cap: qp.Cap{MaxSendWR: uint32(d.between(1, 32)), MaxRecvWR: uint32(d.between(1, 32)),
 				MaxSendSGE: uint32(d.between(1, 5)), MaxRecvSGE: uint32(d.between(1, 5)), MaxInlineData: 128}}
-		if d.chance(0.2) { // around the wrap
+		if d.Chance(0.2) { // around the wrap
 			e.Cfg.PSN = wire.PSN(0).Add(uint32(1<<24 - d.IntN(40)))
 		}
-		if d.chance(0.1) {
+		if d.Chance(0.1) {
 			e.Cfg.RNRRetry = uint8(d.between(1, 6))
 		}
 		e.Remote = remoteSize(limit)
 		e.RecvFirst, e.RecvEvery = d.IntN(33), qp.Time(d.IntN(int(40*Microsecond))+1)
 	}
-	if typ == qp.RC && d.chance(0.5) {
+	if typ == qp.RC && d.Chance(0.5) {
 		c.Ends[0].Cfg.Selective, c.Ends[1].Cfg.Selective = true, true
 	}
 	if typ == qp.UD {
@@ -283,7 +284,7 @@ var kinds = map[qp.QPType][]qp.WROpcode{
 // remoteSize is how much of the remote region operations use; beyond it is only for FaultRange.
 func remoteSize(limit int) int { return limit + 256 }
 
-func (e *EndPlan) drawOps(d dice, limit int) {
+func (e *EndPlan) drawOps(d Dice, limit int) {
 	at, reads := qp.Time(0), [][2]int(nil)
 	local := 0
 	most := 40
@@ -291,10 +292,10 @@ func (e *EndPlan) drawOps(d dice, limit int) {
 		most = 12
 	}
 	for range d.IntN(most) {
-		if d.chance(0.5) {
+		if d.Chance(0.5) {
 			at += qp.Time(d.IntN(int(30 * Microsecond)))
 		}
-		o := OpPlan{At: at, Kind: pick(d, kinds[e.Cfg.Type]...), Imm: d.Uint32(), Swap: d.Uint64()}
+		o := OpPlan{At: at, Kind: Pick(d, kinds[e.Cfg.Type]...), Imm: d.Uint32(), Swap: d.Uint64()}
 		o.Len = d.size(e.Cfg.MTU.Bytes(), limit)
 		o.Remote = d.IntN(remoteSize(limit) - o.Len + 1)
 		atomic := o.Kind == qp.WRAtomicCmpAndSwp || o.Kind == qp.WRAtomicFetchAndAdd
@@ -305,16 +306,16 @@ func (e *EndPlan) drawOps(d dice, limit int) {
 		if o.Kind == qp.WRRead || atomic { // every result has a place of its own
 			o.Local = local
 			local += o.Len
-		} else if o.Local = d.IntN(256); o.Len <= 128 && d.chance(0.2) {
+		} else if o.Local = d.IntN(256); o.Len <= 128 && d.Chance(0.2) {
 			o.Flags, o.Pieces = qp.SendInline, nil
 		}
-		if d.chance(0.7) {
+		if d.Chance(0.7) {
 			o.Flags |= qp.SendSignaled
 		}
-		if d.chance(0.1) {
+		if d.Chance(0.1) {
 			o.Flags |= qp.SendSolicited
 		}
-		if d.chance(0.1) {
+		if d.Chance(0.1) {
 			o.Flags |= qp.SendFence
 		}
 		if o.Flags&qp.SendFence != 0 {
@@ -340,7 +341,7 @@ func (e *EndPlan) drawOps(d dice, limit int) {
 }
 
 // drawRecvs makes a receive for every request of the peer that needs one, and a few more.
-func (e *EndPlan) drawRecvs(d dice, peer []OpPlan, limit int) {
+func (e *EndPlan) drawRecvs(d Dice, peer []OpPlan, limit int) {
 	off := 0
 	add := func(n int) {
 		e.Recvs = append(e.Recvs, RecvPlan{Off: off, Len: n, Pieces: d.pieces(n, int(e.Cfg.Cap.MaxRecvSGE))})
@@ -353,10 +354,10 @@ func (e *EndPlan) drawRecvs(d dice, peer []OpPlan, limit int) {
 			add(qp.GRHSize + o.Len + d.IntN(40))
 		case e.Cfg.Type == qp.UC:
 			add(min(limit, 2*o.Len))
-		case o.Kind == qp.WRWriteWithImm && d.chance(0.5):
+		case o.Kind == qp.WRWriteWithImm && d.Chance(0.5):
 			add(0)
 		default:
-			add(o.Len + pick(d, 0, 0, 1, 100))
+			add(o.Len + Pick(d, 0, 0, 1, 100))
 		}
 	}
 	for range d.IntN(3) {
@@ -365,7 +366,7 @@ func (e *EndPlan) drawRecvs(d dice, peer []OpPlan, limit int) {
 }
 
 // drawFault makes one mistake somewhere.
-func (p *Plan) drawFault(d dice) {
+func (p *Plan) drawFault(d Dice) {
 	c := &p.Conns[d.IntN(len(p.Conns))]
 	i := d.IntN(2)
 	a, b := &c.Ends[i], &c.Ends[1-i]
@@ -374,7 +375,7 @@ func (p *Plan) drawFault(d dice) {
 	case kind == 0 && !ud:
 		b.NoRights = true
 	case kind == 1 && !ud:
-		b.Cfg.Access, b.Cfg.NoAccess = pick(d, 0, mr.RemoteRead, mr.RemoteWrite, mr.RemoteAtomic), true
+		b.Cfg.Access, b.Cfg.NoAccess = Pick(d, 0, mr.RemoteRead, mr.RemoteWrite, mr.RemoteAtomic), true
 	case kind == 2 && len(b.Recvs) > 0:
 		r := &b.Recvs[d.IntN(len(b.Recvs))]
 		r.Len /= 2
@@ -383,9 +384,9 @@ func (p *Plan) drawFault(d dice) {
 		b.Recvs[d.IntN(len(b.Recvs))].BadKey = true
 	case len(a.Ops) > 0:
 		o := &a.Ops[d.IntN(len(a.Ops))]
-		o.Fault = pick(d, FaultLKey, FaultRKey, FaultRange)
+		o.Fault = Pick(d, FaultLKey, FaultRKey, FaultRange)
 		if ud {
-			o.Fault = pick(d, FaultLKey, FaultQKey, FaultTooBig)
+			o.Fault = Pick(d, FaultLKey, FaultQKey, FaultTooBig)
 		}
 	}
 }

@@ -110,7 +110,7 @@ func (w *World) newPlayer(e *EndPlan) *player {
 
 func (p *player) datagram() {
 	p.q.Activate()
-	p.q.Node.control(func() (err error) {
+	p.q.Node.Control(func() (err error) {
 		p.ah, err = p.q.Node.Engine.CreateAH(p.q.Node.PD, qp.AHAttr{DGID: p.peer.q.Node.GID, TrafficClass: p.q.Cfg.TrafficClass})
 		return err
 	})

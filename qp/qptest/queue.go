@@ -45,7 +45,7 @@ type QPConfig struct {
 	PD            mr.PD
 	DontConnect   bool // stay in RESET
 	WithoutSender bool // stop in RTR
-	WholeMessages bool
+	WholeMessages bool // see qp.QPInit
 }
 
 func (c QPConfig) withDefaults() QPConfig {
@@ -166,7 +166,7 @@ func (q *QP) RecvCQ() *qp.CQ { return q.recvCQ }
 
 // Modify calls ModifyQP and gives the node a turn.
 func (q *QP) Modify(a qp.QPAttr, mask qp.AttrMask) error {
-	err := q.Node.control(func() error {
+	err := q.Node.Control(func() error {
 		err := q.Node.Engine.ModifyQP(q.Node.W.Now, q.QP, &a, mask)
 		if err == nil && mask&qp.AttrState != 0 {
 			q.entered(a.State)
@@ -217,7 +217,7 @@ func (q *QP) forget() {
 
 // Destroy ends the queue pair.
 func (q *QP) Destroy() error {
-	return q.Node.control(func() error {
+	return q.Node.Control(func() error {
 		err := q.Node.Engine.DestroyQP(q.QP)
 		if err == nil {
 			q.forget()

@@ -400,7 +400,7 @@ func TestEndMidway(t *testing.T) {
 		s.Advance(3 * Microsecond)
 		s.Clear()
 		e := a.Node.Engine
-		if err := a.Node.control(func() error {
+		if err := a.Node.Control(func() error {
 			switch end {
 			case "ERR":
 				return e.ModifyQP(s.Now, a.QP.QP, &qp.QPAttr{State: qp.StateErr}, qp.AttrState)

@@ -90,6 +90,9 @@ type Applications interface {
 	Turned(n *Node)
 }
 
+// judges says whether this package's own oracle is on.
+func (w *World) judges() bool { return !w.Unchecked && w.Applications == nil }
+
 // NewWorld returns an empty world at a time that is not 0, so that forgotten clocks show.
 func NewWorld(seed uint64) *World {
 	return &World{Now: 1_000_000 * Second, Seed: seed, MaxEvents: 500_000, links: map[[2]int]*Link{},

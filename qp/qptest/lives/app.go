@@ -47,18 +47,19 @@ type app struct {
 	window *mr.Window
 	ah     *qp.AH
 
-	life   *life // of its queue pair at present; nil only before the first
-	lives  []*life
-	cqs    []*qp.CQ
-	busy   bool  // it is about to reconnect
-	coming *bond // as what
-	deaf   bool  // it does not poll
-	access mr.Access
-	closed bool // it has posted its last request: see help
+	life     *life // of its queue pair at present; nil only before the first
+	lives    []*life
+	cqs      []*qp.CQ
+	coming   *bond // it is about to reconnect as an end of this one
+	deaf     bool  // it does not poll
+	access   mr.Access
+	saidLast bool // it has posted its last request: help posts it
 
-	oversize   bool // the packet at hand is longer than the path MTU
-	keptBefore uint64
+	oversize *oversize // the packet at hand is longer than the path MTU
 }
+
+// oversize is what the engine had kept before a packet came that is too long to be kept.
+type oversize struct{ kept uint64 }
 
 // claim is a piece of memory in use.
 type claim struct {
@@ -74,7 +75,7 @@ type life struct {
 	cqs    [2]*qp.CQ // of sends and of receives
 	bond   *bond     // nil before it is connected
 	over   bool      // RESET, or its queue pair was closed
-	mute   bool      // and all its completions had been polled then
+	mute   bool      // no completion of it may come any more: all had been polled when it ended
 	failed bool      // a request has failed: the rest is flushed
 	sends  []*work   // without completion, oldest first
 	recvs  []*work
@@ -239,7 +240,7 @@ func (a *app) create() {
 	}
 	var err error
 	l.q, err = n.Engine.CreateQP(qp.QPInit{Type: a.cfg.Type, PD: n.PD, SendCQ: l.cqs[0], RecvCQ: l.cqs[1], Cap: a.cfg.Cap,
-		SQSigAll: a.cfg.SQSigAll, WholeMessages: a.plan.Whole})
+		SQSigAll: a.cfg.SQSigAll, WholeMessages: a.plan.Cfg.WholeMessages})
 	a.must(err, "CreateQP")
 	a.begin(l)
 }
@@ -296,7 +297,6 @@ func (a *app) end(reset bool) {
 
 // join connects two applications in new lives, at moments that r says.
 func (w *world) join(a, b *app, r uint32) {
-	a.busy, b.busy = true, true
 	bond := &bond{ends: [2]*app{a, b}}
 	bond.compare()
 	a.coming, b.coming = bond, bond
@@ -335,7 +335,7 @@ func (b *bond) compare() {
 
 // connect takes the queue pair from INIT to RTS.
 func (a *app) connect(b *bond) {
-	a.busy, a.coming = false, nil
+	a.coming = nil
 	l, peer, c := a.life, b.peer(a), &a.cfg
 	told := b.told[b.side(peer)]
 	l.bond = b
@@ -381,10 +381,10 @@ func (a *app) outstanding() (n int) {
 // posts a last request, which is signaled, so that all those before it are known to be over.
 func (a *app) help() {
 	l := a.life
-	if l.q.State() == qp.StateRTS && !a.closed {
+	if l.q.State() == qp.StateRTS && !a.saidLast {
 		k := a.newWork(qp.WRSend)
 		k.local, k.len = nil, 16
-		a.closed = a.post(k, qp.SendWR{Flags: qp.SendSignaled | qp.SendInline, Inline: pattern(k, k.len), AH: a.ah,
+		a.saidLast = a.post(k, qp.SendWR{Flags: qp.SendSignaled | qp.SendInline, Inline: pattern(k, k.len), AH: a.ah,
 			RemoteQPN: k.to.life.q.QPN(), RemoteQKey: a.cfg.QKey})
 	}
 	switch l.q.State() {

@@ -18,11 +18,14 @@ var (
 	seedFlag  = flag.Uint64("seed", 0, "run the one world of this seed")
 )
 
+// defaultWorlds is how many play when nobody says how many.
+const defaultWorlds = 300
+
 func defaultLives() int {
 	if n, err := strconv.Atoi(os.Getenv("GOROCE_LIVES")); err == nil {
 		return n
 	}
-	return 300
+	return defaultWorlds
 }
 
 // TestLives runs random worlds on all cores. One that fails is made smaller and printed.
@@ -35,6 +38,8 @@ func TestLives(t *testing.T) {
 	}
 	var next atomic.Uint64
 	var failed atomic.Bool
+	var mu sync.Mutex
+	done := map[string]int{}
 	var all sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		all.Go(func() {
@@ -44,13 +49,24 @@ func TestLives(t *testing.T) {
 					return
 				}
 				seed := *firstFlag + n - 1
-				if err := NewPlan(seed).Play(nil); err != nil && !failed.Swap(true) {
+				p := NewPlan(seed)
+				if err := p.Play(nil); err != nil && !failed.Swap(true) {
 					report(t, seed, err)
 				}
+				mu.Lock()
+				for kind, n := range p.done {
+					done[kind] += n
+				}
+				mu.Unlock()
 			}
 		})
 	}
 	all.Wait()
+	for _, r := range deeds { // a deed that never takes effect looks like one that was tested
+		if done[r.kind] == 0 && *livesFlag >= defaultWorlds && !failed.Load() {
+			t.Errorf("in %d worlds no application did this: %s", *livesFlag, r.kind)
+		}
+	}
 }
 
 // report prints the smallest world that still fails, and the end of its story.

@@ -22,49 +22,42 @@ type Plan struct {
 	Faults qptest.Faults
 	Apps   []AppPlan // pairs that are connected at first
 	Deeds  []Deed
-	End    qp.Time // when the last deed has been done
+	done   map[string]int // how often deeds of a row have taken effect
+	End    qp.Time        // a millisecond after the last deed: from then on the world comes to rest
 }
 
 // AppPlan is an application.
 type AppPlan struct {
-	Node  int
-	Cfg   qptest.QPConfig
-	Whole bool // QPInit.WholeMessages
+	Node int // of Plan.Nodes
+	Cfg  qptest.QPConfig
 }
 
 // Deed is something that an application does.
 type Deed struct {
-	At   qp.Time
-	App  int
-	Kind string // a row of deeds
-	R    [3]uint32
+	At   qp.Time   // from the beginning of the world
+	App  int       // who does it, of Plan.Apps
+	Kind string    // a row of deeds
+	R    [3]uint32 // random numbers for it to choose by
 }
 
-type dice struct{ *rand.Rand }
-
-func (d dice) chance(p float64) bool { return d.Float64() < p }
-
-// pick returns one of a few values.
-func pick[T any](d dice, v ...T) T { return v[d.IntN(len(v))] }
-
 // upTo is a time from 1 ns on.
-func (d dice) upTo(t qp.Time) qp.Time { return 1 + qp.Time(d.Int64N(int64(t))) }
+func upTo(d qptest.Dice, t qp.Time) qp.Time { return 1 + qp.Time(d.Int64N(int64(t))) }
 
 // NewPlan draws a world.
 func NewPlan(seed uint64) *Plan {
-	d := dice{rand.New(rand.NewPCG(seed, 0x6c69766573))}
-	p := &Plan{Seed: seed, Calm: d.chance(0.4)}
+	d := qptest.Dice{Rand: rand.New(rand.NewPCG(seed, 0x6c69766573))}
+	p := &Plan{Seed: seed, Calm: d.Chance(0.4), done: map[string]int{}}
 	for i := range 2 + d.IntN(2) {
 		n := qptest.NodeConfig{Addr: fmt.Sprintf("10.2.0.%d", i+1)}
-		n.Engine.Window = pick(d, 0, 0, 0, 2, 8)
-		n.Engine.ECN = d.chance(0.3)
-		if d.chance(0.3) {
+		n.Engine.Window = qptest.Pick(d, 0, 0, 0, 2, 8)
+		n.Engine.ECN = d.Chance(0.3)
+		if d.Chance(0.3) {
 			n.Budget, n.Pace = 1+d.IntN(8), qptest.Microsecond
 		}
-		if d.chance(0.3) {
+		if d.Chance(0.3) {
 			n.Batch = 1 + d.IntN(4)
 		}
-		if d.chance(0.4) {
+		if d.Chance(0.4) {
 			n.MaxRun, n.Engine.EvenPackets = 16, true
 		}
 		p.Nodes = append(p.Nodes, n)
@@ -75,8 +68,8 @@ func NewPlan(seed uint64) *Plan {
 	}
 	at := qp.Time(0)
 	for range 20 + d.IntN(80) {
-		if d.chance(0.6) {
-			at += d.upTo(15 * qptest.Microsecond)
+		if d.Chance(0.6) {
+			at += upTo(d, 15*qptest.Microsecond)
 		}
 		p.Deeds = append(p.Deeds, Deed{at, d.IntN(len(p.Apps)), drawKind(d, p.Calm), [3]uint32{d.Uint32(), d.Uint32(), d.Uint32()}})
 	}
@@ -85,25 +78,25 @@ func NewPlan(seed uint64) *Plan {
 }
 
 // drawFaults draws links that the retry counters bear; but some packets are very late.
-func (p *Plan) drawFaults(d dice) {
+func (p *Plan) drawFaults(d qptest.Dice) {
 	f := &p.Faults
-	f.Delay = d.upTo(10 * qptest.Microsecond)
-	if d.chance(0.3) {
-		f.Jitter = d.upTo(5 * qptest.Microsecond)
+	f.Delay = upTo(d, 10*qptest.Microsecond)
+	if d.Chance(0.3) {
+		f.Jitter = upTo(d, 5*qptest.Microsecond)
 	}
-	if d.chance(0.5) {
+	if d.Chance(0.5) {
 		f.Loss = d.Float64() * 0.05
 	}
-	if d.chance(0.3) {
+	if d.Chance(0.3) {
 		f.Duplicate = d.Float64() * 0.1
 	}
-	if d.chance(0.6) {
-		f.Reorder, f.ReorderBy = d.Float64()*0.15, d.upTo(pick(d, 20*qptest.Microsecond, 200*qptest.Microsecond))
+	if d.Chance(0.6) {
+		f.Reorder, f.ReorderBy = d.Float64()*0.15, upTo(d, qptest.Pick(d, 20*qptest.Microsecond, 200*qptest.Microsecond))
 	}
-	if d.chance(0.1) {
+	if d.Chance(0.1) {
 		f.Corrupt = d.Float64() * 0.02
 	}
-	if d.chance(0.1) {
+	if d.Chance(0.1) {
 		f.Rate, f.MarkAt = 10e9, 4<<10
 	}
 }
@@ -119,34 +112,35 @@ func (p *Plan) timeout() uint8 {
 	}
 }
 
-func (p *Plan) drawPair(d dice) {
-	typ := pick(d, qp.RC, qp.RC, qp.RC, qp.RC, qp.RC, qp.UC, qp.UD)
-	mtu := pick(d, wire.MTU256, wire.MTU256, wire.MTU512, wire.MTU1024)
+func (p *Plan) drawPair(d qptest.Dice) {
+	typ := qptest.Pick(d, qp.RC, qp.RC, qp.RC, qp.RC, qp.RC, qp.UC, qp.UD)
+	mtu := qptest.Pick(d, wire.MTU256, wire.MTU256, wire.MTU512, wire.MTU1024)
 	cfg := qptest.QPConfig{Type: typ, MTU: mtu, Timeout: p.timeout(), MinRNRTimer: uint8(1 + d.IntN(6)), QKey: 0x1234,
-		RdAtomic: 1 + d.IntN(8), DestRdAtomic: 8, Selective: typ == qp.RC && d.chance(0.5)}
-	if d.chance(0.1) { // a READ in pieces
+		RdAtomic: 1 + d.IntN(8), DestRdAtomic: 8, Selective: typ == qp.RC && d.Chance(0.5)}
+	if d.Chance(0.1) { // a READ in pieces
 		cfg.RdAtomic, cfg.DestRdAtomic = 64, qp.MaxRdAtomic
 	}
 	a, b := cfg, cfg
-	if typ == qp.RC && d.chance(0.15) && !p.Calm {
+	if typ == qp.RC && d.Chance(0.15) && !p.Calm {
 		b.Selective = !a.Selective
 	}
-	if typ != qp.UD && d.chance(0.05) && !p.Calm {
-		b.MTU = pick(d, wire.MTU256, wire.MTU512, wire.MTU1024, wire.MTU4096)
+	if typ != qp.UD && d.Chance(0.05) && !p.Calm {
+		b.MTU = qptest.Pick(d, wire.MTU256, wire.MTU512, wire.MTU1024, wire.MTU4096)
 	}
-	if typ == qp.RC && d.chance(0.05) && !p.Calm {
+	if typ == qp.RC && d.Chance(0.05) && !p.Calm {
 		b.DestRdAtomic = 1
 	}
 	for _, c := range []*qptest.QPConfig{&a, &b} {
-		c.SQSigAll, c.SharedCQ = d.chance(0.3), d.chance(0.5)
+		c.SQSigAll, c.SharedCQ = d.Chance(0.3), d.Chance(0.5)
 		c.Cap = qp.Cap{MaxSendWR: uint32(1 + d.IntN(24)), MaxRecvWR: uint32(1 + d.IntN(24)), MaxSendSGE: 2, MaxRecvSGE: 2, MaxInlineData: 64}
-		c.CQE = pick(d, 4, 64, 64, 64)
+		c.CQE = qptest.Pick(d, 4, 64, 64, 64)
 		if p.Calm {
 			c.CQE = 512
-		} else if d.chance(0.2) {
+		} else if d.Chance(0.2) {
 			c.RNRRetry = uint8(1 + d.IntN(5))
 		}
-		p.Apps = append(p.Apps, AppPlan{Node: d.IntN(len(p.Nodes)), Cfg: *c, Whole: d.chance(0.2)})
+		c.WholeMessages = d.Chance(0.2)
+		p.Apps = append(p.Apps, AppPlan{Node: d.IntN(len(p.Nodes)), Cfg: *c})
 	}
 }
 
@@ -159,7 +153,7 @@ func (p *Plan) String() string {
 	}
 	for i, a := range p.Apps {
 		fmt.Fprintf(&b, "  app %d: node %d %v MTU %v rd_atomic %d/%d rnr %d selective %v whole %v sigall %v cqe %d cap %v\n", i, a.Node, a.Cfg.Type, a.Cfg.MTU,
-			a.Cfg.RdAtomic, a.Cfg.DestRdAtomic, a.Cfg.RNRRetry, a.Cfg.Selective, a.Whole, a.Cfg.SQSigAll, a.Cfg.CQE, a.Cfg.Cap)
+			a.Cfg.RdAtomic, a.Cfg.DestRdAtomic, a.Cfg.RNRRetry, a.Cfg.Selective, a.Cfg.WholeMessages, a.Cfg.SQSigAll, a.Cfg.CQE, a.Cfg.Cap)
 	}
 	for _, x := range p.Deeds {
 		fmt.Fprintf(&b, "    %7d ns: app %d: %s %#x\n", x.At, x.App, x.Kind, x.R)

@@ -75,7 +75,7 @@ func (k *work) mayExecute(i int) string {
 		return "the request was executed and completed before"
 	case a.access&need == 0:
 		return "the queue pair does not grant it"
-	case !a.grants1(k, i, need):
+	case !a.grantsByte(k, i, need):
 		return "the key does not grant it"
 	}
 	switch want := byte(0); {
@@ -92,11 +92,11 @@ func (k *work) mayExecute(i int) string {
 	return ""
 }
 
-// grants1 says whether a key of the application grants byte i of a request now. Packets that are messages of their own are
+// grantsByte says whether a key of the application grants byte i of a request now. Packets that are messages of their own are
 // judged one by one, others by the whole message.
-func (a *app) grants1(k *work, i int, need mr.Access) bool {
+func (a *app) grantsByte(k *work, i int, need mr.Access) bool {
 	from, to := k.at, k.at+k.len
-	if sender := k.life.app; sender.node.Even() && !sender.plan.Whole && k.kind == qp.WRWrite && a.cfg.Type == qp.RC {
+	if sender := k.life.app; sender.node.Even() && !sender.plan.Cfg.WholeMessages && k.kind == qp.WRWrite && a.cfg.Type == qp.RC {
 		from, to = i, i+1
 	}
 	for _, g := range a.grants {
@@ -109,10 +109,10 @@ func (a *app) grants1(k *work, i int, need mr.Access) bool {
 
 // checkKept holds that nothing longer than the path MTU is kept.
 func (a *app) checkKept() {
-	if a.oversize && a.node.Engine.Stats().Kept > a.keptBefore {
+	if a.oversize != nil && a.node.Engine.Stats().Kept > a.oversize.kept {
 		a.fail("a packet longer than the path MTU of %d was kept", a.mtu())
 	}
-	a.oversize = false
+	a.oversize = nil
 }
 
 // look polls all completion queues, unless the application is deaf.

@@ -12,31 +12,31 @@ type mutant struct {
 // edit replaces a piece of a file that occurs there once.
 type edit struct{ file, old, new string }
 
-// worlds are the random ones.
-const worlds = "qp/qptest/lives TestLives"
+// lifeWorlds are the random worlds of package lives.
+const lifeWorlds = "qp/qptest/lives TestLives"
 
 var mutants = []mutant{
-	{"RESET keeps the starting PSN", []string{worlds, "roce TestStale"}, []edit{
+	{"RESET keeps the starting PSN", []string{lifeWorlds, "roce TestStale"}, []edit{
 		{"qp/qp.go", "	q.setState(StateReset)\n	e.drawStart(q)\n", "	q.setState(StateReset)\n"}}},
-	{"memory gone: a late ACK completes the request, the queue pair stays stopped", []string{worlds, "qp/qptest TestGoneButArrived"}, []edit{
+	{"memory gone: a late ACK completes the request, the queue pair stays stopped", []string{lifeWorlds, "qp/qptest TestGoneButArrived"}, []edit{
 		{"qp/requester.go", "	if r.doomed == 0 {\n		return false\n	}\n	for i", "	if r.doomed > 0 {\n		return true\n	}\n	for i"},
 		{"qp/completer.go", "		q.req.doomed--\n", ""}}},
-	{"memory gone: the request fails in the middle of what a response does", []string{worlds, "qp/qptest TestGoneAndAnswered"}, []edit{
+	{"memory gone: the request fails in the middle of what a response does", []string{lifeWorlds, "qp/qptest TestGoneAndAnswered"}, []edit{
 		{"qp/completer.go", "	e.recovered(now, q)\n", "	e.recovered(now, q)\n	e.failDoomed(q)\n"}}},
-	{"selective repeat: a NAK's PSN is that of its gap", []string{worlds, "qp/qptest TestSelectiveResponderAlone"}, []edit{
+	{"selective repeat: a NAK's PSN is that of its gap", []string{lifeWorlds, "qp/qptest TestSelectiveResponderAlone"}, []edit{
 		{"qp/reply.go", "wire.SynNAKSeq, r.epsn, gapCode", "wire.SynNAKSeq, from, gapCode"}}},
-	{"max_dest_rd_atomic changed in SQD forgets what is owed", []string{worlds, "qp/qptest TestDepthChangesWhileOwed"}, []edit{
+	{"max_dest_rd_atomic changed in SQD forgets what is owed", []string{lifeWorlds, "qp/qptest TestDepthChangesWhileOwed"}, []edit{
 		{"qp/reply.go", "	r.depth = depth\n	old", "	r.depth, r.res, r.jobs, r.resNext = depth, nil, nil, 0\n	r.dropReplies()\n	old"}}},
-	{"selective repeat keeps packets longer than the path MTU", []string{worlds, "qp/qptest TestKeepsNoJumbo"}, []edit{
+	{"selective repeat keeps packets longer than the path MTU", []string{lifeWorlds, "qp/qptest TestKeepsNoJumbo"}, []edit{
 		{"qp/reorder.go", "	if len(p.Payload) > int(q.mtu) {", "	if false {"}}},
-	{"a READ's key is not checked again for each reply", []string{worlds}, []edit{
+	{"a READ's key is not checked again for each reply", []string{lifeWorlds}, []edit{
 		{"mr/access.go", "	e := t.lookup(rkey)\n	if e == nil {\n", "	e := t.lookup(rkey)\n	if e == nil && need == RemoteRead && n > 0 {\n		return Span{make([]byte, n)}, OK\n	}\n	if e == nil {\n"}}},
-	{"a window obeys every queue pair", []string{worlds}, []edit{
+	{"a window obeys every queue pair", []string{lifeWorlds}, []edit{
 		{"mr/window.go", "	case e.qpn != qpn:\n		return BadAccess\n	}\n	return OK\n", "	}\n	return OK\n"}}},
-	{"a duplicate atomic is executed again", []string{worlds}, []edit{
+	{"a duplicate atomic is executed again", []string{lifeWorlds}, []edit{
 		{"qp/responder.go", "		return e.duplicate(q, p), true\n", "		if p.Op.Flags&wire.OpAtomic != 0 {\n			_ = e.execute(q, p)\n		}\n		return e.duplicate(q, p), true\n"}}},
-	{"an overrun completion queue fails nobody", []string{worlds}, []edit{
+	{"an overrun completion queue fails nobody", []string{lifeWorlds}, []edit{
 		{"qp/engine.go", "			e.overrunCQs = append(e.overrunCQs, c)\n", ""}}},
-	{"DestroyQP flushes", []string{worlds}, []edit{
+	{"DestroyQP flushes", []string{lifeWorlds}, []edit{
 		{"qp/qp.go", "	e.detachAll(q)\n	e.dropKept(q)\n	e.unschedule(q)\n", "	e.flushSends(q)\n	e.detachAll(q)\n	e.dropKept(q)\n	e.unschedule(q)\n"}}},
 }
