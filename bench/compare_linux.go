@@ -96,6 +96,10 @@ func (c *Comparison) prepare(ctx context.Context, commit, dir string, progress i
 	}
 	if c.old.listed == nil {
 		c.Notes = append(c.Notes, "the old commit has no bench: nothing is compared from inside")
+	} else if changed, err := changedSources(ctx, top, commit, "bench"); err != nil {
+		return err
+	} else if n := len(changed); n > 0 {
+		c.Notes = append(c.Notes, fmt.Sprintf("inside/ compares by two rulers: sources of bench differ (%d, such as %s)", n, changed[0]))
 	}
 	for _, program := range [][2]string{{c.old.set.Roce, c.new.set.Roce}, {c.old.set.Bench, c.new.set.Bench}} {
 		if same, err := sameContent(program[0], program[1]); err == nil && same {

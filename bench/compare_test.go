@@ -171,7 +171,7 @@ func TestComparison(t *testing.T) {
 	}
 }
 
-// Failures are part of the verdict: how many they were, and that nothing but failures is no success.
+// Failures are part of the verdict: how many they were, and that nothing else is no success.
 func TestOutcome(t *testing.T) {
 	for _, c := range []struct {
 		name           string
