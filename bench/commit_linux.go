@@ -45,6 +45,18 @@ func describeTree(ctx context.Context, repo string) (string, error) {
 	return commit, err
 }
 
+// changedSources returns the Go files of a folder, tests aside, that differ between a commit and
+// the working tree, with those that git does not know yet.
+func changedSources(ctx context.Context, repo, commit, folder string) ([]string, error) {
+	files := []string{"--", folder + "/*.go", ":(exclude)*_test.go"}
+	changed, err := git(ctx, repo, append([]string{"diff", "--name-only", "--end-of-options", commit}, files...)...)
+	if err != nil {
+		return nil, err
+	}
+	added, err := git(ctx, repo, append([]string{"ls-files", "--others", "--exclude-standard"}, files...)...)
+	return strings.Fields(changed + "\n" + added), err
+}
+
 // checkOut writes the files of a commit into a new folder. The repository does not learn of it, so
 // that removing the folder leaves nothing behind.
 func checkOut(ctx context.Context, repo, commit, dir string) error {

@@ -4,16 +4,21 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// newRepository has one commit with the text "old" in a file, which says "new" by now.
+// newRepository has one commit with the text "old" in a file, which says "new" by now. Without the
+// programs that it needs the test skips; with GOROCE_REQUIRE_TOOLS, as in CI, it fails.
 func newRepository(t *testing.T) (dir, file string) {
 	t.Helper()
 	for _, program := range []string{"git", "tar"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("checking a commit out needs %s: %v", program, err)
+			if os.Getenv("GOROCE_REQUIRE_TOOLS") != "" {
+				t.Fatalf("checking a commit out needs %s, and GOROCE_REQUIRE_TOOLS is set: %v", program, err)
+			}
+			t.Skipf("checking a commit out needs %s (GOROCE_REQUIRE_TOOLS=1 makes this a failure): %v", program, err)
 		}
 	}
 	dir = t.TempDir()
@@ -77,6 +82,38 @@ func TestDescribe(t *testing.T) {
 	if tree, err = describeTree(t.Context(), repo); err != nil || tree != commit {
 		t.Errorf("the restored tree is %q, %v", tree, err)
 	}
+}
+
+// Results, tests and other folders are no rulers; sources are, even if git does not know them yet.
+func TestChangedSources(t *testing.T) {
+	repo, _ := newRepository(t)
+	for _, name := range []string{"folder/new.go", "folder/new_test.go", "folder/below/new.go", "beside/new.go"} {
+		if err := os.MkdirAll(filepath.Join(repo, filepath.Dir(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(repo, name), []byte("package p\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(commit string, want ...string) {
+		t.Helper()
+		got, err := changedSources(t.Context(), repo, commit, "folder")
+		if slices.Sort(got); err != nil || !slices.Equal(got, want) {
+			t.Errorf("since %s: %q, %v; want %q", commit, got, err, want)
+		}
+	}
+	check("v1", "folder/below/new.go", "folder/new.go")
+	for _, args := range [][]string{{"add", "."}, {"commit", "-q", "-m", "the second"}} {
+		if _, err := git(t.Context(), repo, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("v1", "folder/below/new.go", "folder/new.go")
+	check("HEAD")
+	if err := os.WriteFile(filepath.Join(repo, "folder/new.go"), []byte("package q\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	check("HEAD", "folder/new.go")
 }
 
 // What is no commit is an error that names it, whatever it looks like.

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -164,7 +165,7 @@ func (c *Comparison) difference(k Case) Difference {
 // rank orders what is said of cases: what must not be overlooked, what was compared, the rest.
 func (d *Difference) rank() int {
 	switch d.State {
-	case failsNow:
+	case failsNow, failsMore:
 		return 0
 	case isWorse:
 		return 1
@@ -174,7 +175,7 @@ func (d *Difference) rank() int {
 	return 3
 }
 
-// regressions counts the cases in which the new commit is worse, or fails and the old one does not.
+// regressions counts the cases in which the new commit is worse, fails now, or fails more often.
 func (c *Comparison) regressions() (n int) {
 	for i := range c.Differences {
 		if c.Differences[i].rank() < 2 {
@@ -182,6 +183,18 @@ func (c *Comparison) regressions() (n int) {
 		}
 	}
 	return n
+}
+
+// outcome is an error if a case has become worse or fails more than it did, and if nothing was
+// compared: a stage on which everything fails must not look like a good commit.
+func (c *Comparison) outcome() error {
+	if n := c.regressions(); n > 0 {
+		return fmt.Errorf("%d of %d cases: worse, failing now, or failing more often", n, len(c.Differences))
+	}
+	if !slices.ContainsFunc(c.Differences, func(d Difference) bool { return d.Pairs > 0 }) {
+		return errors.New("nothing was compared: no case has a pair in which neither commit failed")
+	}
+	return nil
 }
 
 // write prints the commits, where and when they were compared, a line for each case, and the notes.
@@ -192,12 +205,8 @@ func (c *Comparison) write(out io.Writer) error {
 	fmt.Fprintln(w, "case\told\tnew\tunit\tratio\t95 % interval\tverdict")
 	for i := range c.Differences {
 		d := &c.Differences[i]
-		verdict := d.State
-		if compared := d.rank() < 3 && d.State != failsNow; compared && d.Pairs < c.Pairs {
-			verdict += fmt.Sprintf(" (%d of %d pairs)", d.Pairs, c.Pairs)
-		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Case, medianText(d.Old, d.OldSamples), medianText(d.New, d.NewSamples), d.Unit.Name,
-			ratioText("%.3f", d.Ratio), ratioText("%.3f to %.3f", d.Low, d.High), verdict)
+			ratioText("%.3f", d.Ratio), ratioText("%.3f to %.3f", d.Low, d.High), d.verdict(c.Pairs))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -211,6 +220,21 @@ func (c *Comparison) write(out io.Writer) error {
 		fmt.Fprintf(out, "note: %s\n", cell(n))
 	}
 	return nil
+}
+
+// verdict is the state with what it rests on, if not on all pairs that were played.
+func (d *Difference) verdict(played int) string {
+	switch d.State {
+	case isFailed:
+		return fmt.Sprintf("failed %d of %d", played-d.Pairs, played)
+	case failsMore:
+		return fmt.Sprintf("fails more often (alone in %d of %d pairs)", d.NewAlone, played)
+	case isWorse, isBetter, isSame, isUndecided:
+		if d.Pairs < played {
+			return fmt.Sprintf("%s (%d of %d pairs)", d.State, d.Pairs, played)
+		}
+	}
+	return d.State
 }
 
 func medianText(v float64, samples []Sample) string {

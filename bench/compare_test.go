@@ -170,3 +170,51 @@ func TestComparison(t *testing.T) {
 		t.Errorf("the JSON: %v, %s", err, text)
 	}
 }
+
+// Failures are part of the verdict: how many they were, and that nothing else is no success.
+func TestOutcome(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		state          string
+		pairs, alone   int
+		verdict, fails string
+	}{
+		{"compared", isBetter, 10, 0, "better", ""},
+		{"compared in part", isUndecided, 6, 4, "undecided (6 of 10 pairs)", ""},
+		{"worse", isWorse, 9, 0, "worse (9 of 10 pairs)", "1 of 1 cases: worse"},
+		{"hardly compared", isFailed, 1, 5, "failed 9 of 10", ""},
+		{"nothing but failures", isFailed, 0, 0, "failed 10 of 10", "nothing was compared"},
+		{"new failures", failsMore, 3, 7, "fails more often (alone in 7 of 10 pairs)", "1 of 1 cases: worse, failing now, or failing more often"},
+		{"only failures of the new one", failsNow, 0, 10, "fails now", "1 of 1 cases"},
+		{"not played", onlyNew, 0, 0, "only new", "nothing was compared"},
+	} {
+		d := Difference{State: c.state, Pairs: c.pairs, NewAlone: c.alone}
+		if got := d.verdict(10); got != c.verdict {
+			t.Errorf("%s: the verdict is %q, want %q", c.name, got, c.verdict)
+		}
+		err := (&Comparison{Differences: []Difference{d}}).outcome()
+		if (err == nil) != (c.fails == "") || err != nil && !strings.HasPrefix(err.Error(), c.fails) {
+			t.Errorf("%s: the outcome is %v, want %q", c.name, err, c.fails)
+		}
+	}
+}
+
+// What fails more often comes before what is worse, however good its ratio is.
+func TestFailuresFirst(t *testing.T) {
+	c := newScripted(10)
+	cases := []Case{{Name: "worse", Unit: gbps}, {Name: "failing", Unit: gbps}}
+	for pair := 1; pair <= c.Pairs; pair++ {
+		var err error
+		if pair <= 6 {
+			err = errors.New("it broke")
+		}
+		c.old.add(&cases[0], pair, 10, nil)
+		c.new.add(&cases[0], pair, 5, nil)
+		c.old.add(&cases[1], pair, 10, nil)
+		c.new.add(&cases[1], pair, 20, err)
+	}
+	c.judge(cases)
+	if first := c.Differences[0]; first.Case != "failing" || first.State != failsMore || c.regressions() != 2 {
+		t.Errorf("%s is first and %s, %d regressions; want the failing case, and 2", first.Case, first.State, c.regressions())
+	}
+}

@@ -1,7 +1,7 @@
 package main
 
 // How much better or worse a case has become between two commits: the ratios of its pairs, their
-// median with an interval, and what can be said of it.
+// median with an interval, the pairs in which only one commit failed, and what can be said of it.
 
 import (
 	"encoding/json"
@@ -15,6 +15,9 @@ const (
 	margin = 0.03
 	// confidence is how often an interval must hold the true median.
 	confidence = 0.95
+	// aloneEnough is in how many pairs the new commit must fail alone, and the old one in none, before
+	// it fails more often: a fair coin falls on one side six times of six in 3 % of all tries.
+	aloneEnough = 6
 )
 
 // What can be said of a case.
@@ -23,10 +26,11 @@ const (
 	isBetter    = "better"
 	isSame      = "no difference shown"
 	isUndecided = "undecided"
-	onlyOld     = "only old"  // the new commit does not have the case, or not its port
-	onlyNew     = "only new"  // the old one does not, or failed in it each time
-	failsNow    = "fails now" // the new one failed in it each time, the old one did not
-	failsBoth   = "failed"
+	onlyOld     = "only old"         // the new commit does not have the case, or not its port
+	onlyNew     = "only new"         // the old one does not, or failed each time and the new one never
+	failsNow    = "fails now"        // the new one failed each time, the old one never
+	failsMore   = "fails more often" // the new one alone in aloneEnough pairs, the old one in none
+	isFailed    = "failed"           // in more than half of the pairs, and the rest does not say worse
 )
 
 // Ratio of new to old, turned so that more than 1 is better; infinite if something became nothing.
@@ -50,7 +54,9 @@ type Difference struct {
 	Ratio      Ratio    `json:"ratio_median"`
 	Low        Ratio    `json:"ratio_low"` // the interval of the ratio's median
 	High       Ratio    `json:"ratio_high"`
-	Pairs      int      `json:"pairs"` // in which neither commit failed
+	Pairs      int      `json:"pairs"`           // in which neither commit failed
+	OldAlone   int      `json:"only_old_failed"` // in which the new one did not
+	NewAlone   int      `json:"only_new_failed"`
 	OldSamples []Sample `json:"old_samples"`
 	NewSamples []Sample `json:"new_samples"`
 	Notes      []string `json:"notes,omitempty"` // what failed, or why the case was not played
@@ -67,22 +73,25 @@ func newDifference(before, after *Figure) Difference {
 	for _, e := range after.Errors {
 		d.Notes = append(d.Notes, "new, "+e)
 	}
-	d.State = isUndecided
-	switch {
-	case !before.measured() && !after.measured():
-		d.State = failsBoth
-	case !before.measured():
-		d.State, d.New = onlyNew, after.median()
-	case !after.measured():
-		d.State, d.Old = failsNow, before.median()
-	default:
-		d.weigh(before, after)
+	d.weigh(before, after)
+	d.NewAlone, d.OldAlone = len(before.Samples)-d.Pairs, len(after.Samples)-d.Pairs
+	switch played := len(after.Samples) + len(after.Errors); {
+	case len(before.Errors) == 0 && !after.measured():
+		d.State = failsNow
+	case d.NewAlone >= aloneEnough && d.OldAlone == 0:
+		d.State = failsMore
+	case len(after.Errors) == 0 && !before.measured():
+		d.State = onlyNew
+	case 2*d.Pairs < played && d.State != isWorse: // the few that are left may be the lucky ones
+		d.State = isFailed
 	}
 	return d
 }
 
-// weigh compares the samples of the pairs in which neither commit failed.
+// weigh compares the samples of the pairs in which neither commit failed. Without such pairs it
+// finds only the medians of what there is.
 func (d *Difference) weigh(before, after *Figure) {
+	d.State = isUndecided
 	var olds, news, ratios []float64
 	for _, s := range after.Samples {
 		if o, ok := before.at(s.Round); ok {
@@ -91,6 +100,12 @@ func (d *Difference) weigh(before, after *Figure) {
 		}
 	}
 	if d.Pairs = len(ratios); d.Pairs == 0 {
+		if before.measured() {
+			d.Old = before.median()
+		}
+		if after.measured() {
+			d.New = after.median()
+		}
 		return
 	}
 	slices.Sort(olds)
@@ -99,6 +114,12 @@ func (d *Difference) weigh(before, after *Figure) {
 	d.Old, d.New, d.Ratio = median(olds), median(news), Ratio(median(ratios))
 	low, high, ok := interval(ratios)
 	if ok {
+		// Where only the new commit failed, it may have been at its slowest: for the lower end such
+		// pairs count as ratios of 0, so that failures never make a case better.
+		lost := make([]float64, len(before.Samples)-d.Pairs)
+		if lowest, _, ok := interval(append(lost, ratios...)); ok {
+			low = min(low, lowest)
+		}
 		d.Low, d.High = Ratio(low), Ratio(high)
 	}
 	if d.Old == 0 || d.New == 0 { // no part of nothing is small

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"testing"
 )
 
@@ -62,6 +63,8 @@ func TestDifference(t *testing.T) {
 		return v
 	}
 	zeros, broken := make([]float64, 10), scaled(-1)
+	failing := func(n int, values []float64) []float64 { return append(slices.Clone(broken[:n]), values[n:]...) }
+	twice := func(values []float64) []float64 { return append(slices.Clone(values), values...) }
 	for _, c := range []struct {
 		name     string
 		unit     Unit
@@ -79,11 +82,28 @@ func TestDifference(t *testing.T) {
 		{"noise", gbps, ten, scaled(0.8, 1.25), isUndecided, 1.025, 10},
 		{"one bad pair of ten", gbps, ten, append(scaled(1)[:9], 1), isSame, 1, 10},
 		{"too few pairs", gbps, ten[:5], scaled(0.5)[:5], isUndecided, 0.5, 5},
-		{"rounds that failed", gbps, ten, append([]float64{-1, -1}, scaled(0.5)[:8]...), isWorse, 0.5, 8},
-		{"no pair is whole", gbps, []float64{10, -1}, []float64{-1, 10}, isUndecided, math.NaN(), 0},
+		{"rounds that failed", gbps, ten, failing(2, scaled(0.5)), isWorse, 0.5, 8},
+		{"more bandwidth, one failure", gbps, ten, failing(1, scaled(1.1)), isBetter, 1.1, 9},
+		{"more bandwidth, four failures", gbps, ten, failing(4, scaled(1.1)), isUndecided, 1.1, 6},
+		{"more bandwidth, four failures of the old one", gbps, failing(4, ten), scaled(1.1), isBetter, 1.1, 6},
+		{"as much bandwidth, four failures", gbps, ten, failing(4, ten), isUndecided, 1, 6},
+		{"half of the pairs are whole", gbps, ten, failing(5, ten), isUndecided, 1, 5},
+		{"six failures", gbps, ten, failing(6, scaled(1.1)), failsMore, 1.1, 4},
+		{"six failures of many pairs", gbps, twice(ten), append(failing(6, scaled(1.1)), scaled(1.1)...), failsMore, 1.1, 14},
+		{"nine failures", gbps, ten, failing(9, ten), failsMore, 1, 1},
+		{"nine failures, and one of the old one", gbps, append(scaled(1)[:9], -1), failing(9, ten), isFailed, math.NaN(), 0},
+		{"six failures of the old one", gbps, failing(6, ten), scaled(1.1), isFailed, 1.1, 4},
+		{"six failures of both", gbps, failing(6, ten), failing(6, ten), isFailed, 1, 4},
+		{"six failures of both, and no allocations", allocs, failing(6, zeros), failing(6, zeros), isFailed, 1, 4},
+		{"eleven failures of both, and less bandwidth", gbps, append(failing(1, ten), broken...), append(failing(1, scaled(0.5)), broken...), isWorse, 0.5, 9},
+		{"no pair is whole", gbps, []float64{10, -1}, []float64{-1, 10}, isFailed, math.NaN(), 0},
+		{"the new one fails, the old one mostly", gbps, failing(9, ten), broken, isFailed, math.NaN(), 0},
+		{"the new one fails, the old one once", gbps, failing(1, ten), broken, failsMore, math.NaN(), 0},
+		{"the new one fails in its only pair", gbps, ten[:1], broken[:1], failsNow, math.NaN(), 0},
+		{"the old one failed, the new one once", gbps, broken, failing(1, ten), isFailed, math.NaN(), 0},
 		{"the new one fails", gbps, ten, broken, failsNow, math.NaN(), 0},
 		{"the old one failed", gbps, broken, ten, onlyNew, math.NaN(), 0},
-		{"both fail", gbps, broken, broken, failsBoth, math.NaN(), 0},
+		{"both fail", gbps, broken, broken, isFailed, math.NaN(), 0},
 		{"no allocations", allocs, zeros, zeros, isSame, 1, 10},
 		{"allocations are new", allocs, zeros, ten, isWorse, 0, 10},
 		{"a few are new, even in two pairs", allocs, zeros[:2], []float64{0, 0.01}, isWorse, 0.5, 2},
