@@ -166,28 +166,33 @@ func (e *Engine) pickQPN(t QPType) uint32 {
 	}
 }
 
-// StartPSN is where this side should start counting (IBV_QP_SQ_PSN) in the queue pair's present life, which RESET ends. It is
-// unpredictable, and far from where earlier lives ended: after RESET and a new connection between the same two queue pairs, a
-// request or an acknowledgement that is still on its way from before means nothing, because its PSN is not one that the new
-// connection uses. Of UC that is not true: a UC responder takes the first packet of a message whatever its PSN is. Any goroutine.
+// StartPSN is where this side should start counting (IBV_QP_SQ_PSN) in the queue pair's present life. The
+// RESET that ends a life in which something could be sent draws another. It is unpredictable, and
+// past all that earlier lives have used: after RESET and a new connection between the same two queue
+// pairs, a request or an acknowledgement that is still on its way from before means nothing, because its
+// PSN is an old one to the new connection. Of UC that is not true: a UC responder takes the first packet
+// of a message whatever its PSN is. Any goroutine.
 func (q *QP) StartPSN() wire.PSN { return wire.PSN(q.start.Load()) }
 
 // drawStart draws StartPSN for the life that begins.
 func (e *Engine) drawStart(q *QP) {
 	for {
 		psn := wire.PSN(e.cfg.Rand()) & wire.PSNMask
-		if q.farFromEnds(psn) {
+		if q.isPast(psn) {
 			q.start.Store(uint32(psn))
 			return
 		}
 	}
 }
 
-// farFromEnds says whether a life that begins with psn is past all that may be on its way from earlier ones, and will be for
-// its first staleSpan packets.
-func (q *QP) farFromEnds(psn wire.PSN) bool {
-	for _, end := range q.ended {
-		if ahead := end.Sub(psn); ahead >= 0 && ahead < staleSpan+staleLag {
+// isPast says whether what may be on its way from earlier lives is old to one that begins with psn. Behind
+// the end of the last life by up to maxAhead: then its PSNs are old even beside a READ of half the PSN
+// circle. From the lives before that, packets may still come whose PSNs lie ahead; a new life must have
+// staleSpan packets to go before it gets there.
+func (q *QP) isPast(psn wire.PSN) bool {
+	for i, end := range q.ended {
+		ahead := end.Sub(psn)
+		if i == len(q.ended)-1 && (ahead > 0 || ahead <= -maxAhead) || ahead > 0 && ahead < staleSpan+staleLag {
 			return false
 		}
 	}
@@ -280,11 +285,11 @@ func (e *Engine) sendError(q *QP) {
 
 // reset empties the queue pair without completions (section 5.3), and begins another life.
 func (e *Engine) reset(q *QP) {
-	if q.State() >= StateRTS {
+	if q.State() >= StateRTS { // otherwise it has sent nothing, and its peer may have been told the PSN
 		q.endLife()
+		e.drawStart(q)
 	}
 	q.setState(StateReset)
-	e.drawStart(q)
 	e.unschedule(q)
 	e.timers.remove(q)
 	q.sq.reset()

@@ -344,7 +344,7 @@ func (e *Engine) askAgain(now Time, q *QP) {
 	switch r := &q.rec; {
 	case r.probe == probeHeard && q.comp.una.Sub(r.probePSN) <= 1:
 		e.rewind(now, q)
-	case q.req.psn == q.req.top || !q.windowOpen():
+	case q.req.psn == q.req.top || !q.windowOpen() || q.stopped():
 		q.rec.probe = probeDue
 	}
 	e.schedule(q, dueRequest)

@@ -50,8 +50,11 @@ func (q *QP) reportedGap(p *wire.Packet) (from, to wire.PSN, ok bool) {
 // replies to READs.
 func (e *Engine) gapReported(now Time, q *QP, from, to wire.PSN) wire.DropReason {
 	r := &q.repeats
+	if from.Sub(q.comp.una) < 0 { // a part of it has arrived since
+		from = q.comp.una
+	}
 	switch {
-	case from.Sub(q.comp.una) < 0 || from.Sub(q.req.top) >= 0:
+	case to.Sub(from) <= 0 || from.Sub(q.req.top) >= 0:
 		return wire.DropGhost
 	case to.Sub(q.req.top) >= 0:
 		return wire.DropMalformed

@@ -123,7 +123,8 @@ type QPAttr struct {
 	//   - in an ACK it is the PSN of the newest packet that has arrived; if it is newer than the ACK's, what follows the ACK's is
 	//     still missing.
 	// Set with AttrSelectiveRepeat on the way from INIT to RTR; RESET clears it. Where only one end has it nothing is lost, but
-	// losses are repaired slowly: a requester that did not agree goes back for each gap it is told of, and for one that alone
+	// losses are repaired slowly; the same is true of an end from before November 2026, which named gaps in another
+	// way. A requester that did not agree goes back for each gap it is told of, and for one that alone
 	// agreed each lost packet waits for the ack timeout or a probe.
 	SelectiveRepeat bool
 }

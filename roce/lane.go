@@ -93,7 +93,7 @@ func newLane(d *Device, index, lanes int, port transport.Port) *lane {
 	l := &lane{dev: d, index: index, port: port, deadline: qp.Never, clock: clock{now: now}}
 	info := port.Info()
 	l.engine = qp.NewEngine(qp.Config{Memory: d.mem, Rand: random.Uint64, GIDs: d.info.GIDs, SrcPort: info.SrcPort,
-		MaxMTU: wire.MTUForNet(info.NetMTU), Lane: uint8(index), LaneBits: laneBits(lanes), EvenPackets: info.MaxRun > 1, Window: d.cfg.Window,
+		MaxMTU: max(wire.MTUForNet(info.NetMTU), MTU256), Lane: uint8(index), LaneBits: laneBits(lanes), EvenPackets: info.MaxRun > 1, Window: d.cfg.Window,
 		Congestion: d.congestion(), ECN: !d.cfg.NoECN})
 	l.turns.reader = d.mem.NewReader()
 	l.tx = wire.NewBatch(txBatch, txSpace/txBatch)
@@ -244,7 +244,7 @@ func (l *lane) poll(c *CQ, claim bool) (rest bool) {
 		l.vain = 0
 	}
 	// Completions are handed over before anything is sent, and so is what a WRITE may have brought.
-	postpone := claim && (found || frames > 0) && l.trusting() && l.postpone(t)
+	postpone := claim && (found || frames > 0) && l.attended && l.trusting() && l.postpone(t)
 	l.finish(t, postpone || l.output(t) || frames >= rxBatch)
 	end := t
 	if !postpone || frames >= severalPackets { // the application is not late for what took us long, nor gone

@@ -98,6 +98,7 @@ func TestAckWaitsForTheAnswer(t *testing.T) {
 	a, b := open(), open()
 	connect(t, a, b)
 	b.dev.lanes[0].clock.now = func() qp.Time { return 1 << 40 } // the polls below take no time
+	b.dev.lanes[0].attended = true                               // there could be a background; none comes in between
 	write := func(from, to *end) {
 		from.post(SendWR{Opcode: WRWrite, SGL: []SGE{from.mr.SGE(0, 8)}, RemoteAddr: to.mr.Addr() + 8, RKey: to.mr.RKey()})
 	}

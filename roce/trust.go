@@ -13,7 +13,7 @@ package roce
 //
 // An application earns this by coming back promptly many times in a row, and loses it by being late once; the time that the stack
 // itself takes does not count. What it has left behind then is sent by the background, which sees within a millisecond that nobody
-// polls any more. A device without a background holds no requests: nobody would send them.
+// polls any more. A device without a background holds nothing and postpones nothing: nobody would send it.
 //
 // Even so an acknowledgement waits for maxPostponed polls or postponedTime at most, and a NAK or a CNP
 // never: a peer that hears late of a loss or of congestion goes on sending.

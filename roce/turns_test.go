@@ -46,7 +46,7 @@ func TestTurns(t *testing.T) {
 			t.Fatalf("seed %d", seed)
 		}
 	}
-	if least := min(seen.postponed/8, seen.naks/8, seen.cnps/2, seen.held, seen.full); least < worlds {
+	if least := min(seen.postponed/3, seen.naks/8, seen.cnps/2, seen.held, seen.full); least < worlds {
 		t.Errorf("in %d worlds too little happens for the rules to mean anything: %+v", worlds, seen)
 	}
 }
@@ -202,6 +202,8 @@ func (w *turnWorld) called(by string) {
 		if w.nak {
 			w.ask(w.port.expected.Prev())
 		}
+	case w.waits && w.since == w.now && !w.l.attended && by == "Poll":
+		w.t.Error("a poll has left an ACK, and there is no background to send it")
 	case w.nak || w.cnp:
 		w.t.Errorf("%s has left a NAK (%v) or a CNP (%v)", by, w.nak, w.cnp)
 	}

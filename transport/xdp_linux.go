@@ -170,7 +170,7 @@ func (p *xdpPort) prepare() (*net.Interface, error) {
 // start makes packets come. The address is last: what comes before everything is ready is the kernel's.
 func (p *xdpPort) start() error {
 	p.send.init(p, p.queues[0])
-	p.recv.not = &p.martians
+	p.recv.martians = &p.martians
 	fds := make([]int, len(p.queues))
 	for i, q := range p.queues {
 		fds[i] = q.fd

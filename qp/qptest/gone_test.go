@@ -86,6 +86,29 @@ func TestGoneAndAnswered(t *testing.T) {
 	}
 }
 
+// TestGoneBehind: a request that can be sent is, however often it gets lost, also when the one behind it has lost its memory.
+func TestGoneBehind(t *testing.T) {
+	for _, never := range []bool{false, true} {
+		s := NewScript(t)
+		s.Unchecked = true
+		a, b := s.Pair(QPConfig{NoTimeout: never}, QPConfig{})
+		gone := a.Node.NewRegion("gone", 100, 0x5000000, 0)
+		one := s.Post(a, a.Write(0, 8, b.Remote, 0))
+		wr := a.Write(0, 8, b.Remote, 8)
+		wr.SGL = []qp.SGE{gone.SGE(0, 8)}
+		two := s.Post(a, wr)
+		s.Drop(a, Pkt(wire.RCWriteOnly, 0))
+		s.Expect(a, Pkt(wire.RCWriteOnly, 1))
+		s.close(gone)
+		s.Expect(b, Nak(wire.SynNAKSeq, 0))
+		s.Drop(a, Pkt(wire.RCWriteOnly, 0)) // the retry, lost once; packet 1 cannot be made again
+		s.Await(Second)
+		s.Settle()
+		s.Sent(a, one, qp.WCSuccess)
+		s.Sent(a, two, qp.WCLocProtErr)
+	}
+}
+
 // TestRefusedWriteHasNotWritten: with QPInit.WholeMessages a WRITE whose end is out of bounds writes nothing, also where long
 // messages are cut into packets of one size. Otherwise what lies inside has been written when it is refused.
 func TestRefusedWriteHasNotWritten(t *testing.T) {

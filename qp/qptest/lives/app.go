@@ -379,9 +379,9 @@ func (a *app) outstanding() (n int) {
 
 // help gives the queue pair what it may wait for: receives for its peer's messages, the way back from SQD and SQE. And it
 // posts a last request, which is signaled, so that all those before it are known to be over.
-func (a *app) help() {
+func (a *app) help(last bool) {
 	l := a.life
-	if l.q.State() == qp.StateRTS && !a.saidLast {
+	if last && l.q.State() == qp.StateRTS && !a.saidLast {
 		k := a.newWork(qp.WRSend)
 		k.local, k.len = nil, 16
 		a.saidLast = a.post(k, qp.SendWR{Flags: qp.SendSignaled | qp.SendInline, Inline: pattern(k, k.len), AH: a.ah,

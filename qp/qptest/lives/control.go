@@ -318,7 +318,7 @@ func (a *app) recover(*Deed) bool {
 	if a.life.bond != nil && a.coming == nil {
 		switch a.life.q.State() {
 		case qp.StateSQE, qp.StateSQD:
-			a.help()
+			a.help(false)
 			return true
 		}
 	}

@@ -310,7 +310,9 @@ func (a *app) postRecv(n int, r uint32, from, size int) bool {
 	}
 	a.w.works[k.id] = k
 	l.recvs = append(l.recvs, k)
-	a.node.Engine.Ring(l.q)
-	a.node.Kick()
+	if l.q.State() == qp.StateErr { // otherwise a receive needs no doorbell
+		a.node.Engine.Ring(l.q)
+		a.node.Kick()
+	}
 	return true
 }

@@ -109,7 +109,7 @@ func (p *Plan) Play(trace io.Writer) (err error) {
 // finish lets what has begun come to its end, and asks whether it has.
 func (w *world) finish() error {
 	w.coda = true
-	for round := 0; round < 200 && w.Err() == nil && w.helpAll(); round++ {
+	for round := 0; round < 200 && w.Err() == nil && w.helpAll(round >= 20); round++ {
 		_ = w.RunFor(2 * qptest.Millisecond)
 	}
 	if err := w.Run(); err != nil {
@@ -122,8 +122,9 @@ func (w *world) finish() error {
 	return w.Err()
 }
 
-// helpAll gives every application that still waits for something what it may wait for. It returns false when none does.
-func (w *world) helpAll() (waiting bool) {
+// helpAll gives every application that still waits for something what it may wait for. Last requests, whose doorbells could
+// wake what has been forgotten, come last. It returns false when none waits.
+func (w *world) helpAll(last bool) (waiting bool) {
 	for _, a := range w.apps {
 		a.deaf = false
 		a.look()
@@ -132,7 +133,7 @@ func (w *world) helpAll() (waiting bool) {
 		if s := a.life.q.State(); a.outstanding() > 0 || s == qp.StateRTS && !a.saidLast {
 			waiting = true
 		}
-		a.help()
+		a.help(last)
 	}
 	return waiting
 }

@@ -176,12 +176,28 @@ func (a *app) completed(wc *qp.WC) {
 		b := k.life.bond
 		if b == nil || b.excused&(1<<wc.Status) == 0 {
 			a.fail("%v %#x failed with %q without a reason", k.kind, k.id, wc.Status)
+		} else if wc.Status == qp.WCRetryExcErr && b.answers(a) {
+			a.fail("%v %#x failed with %q, but its peer answers", k.kind, k.id, wc.Status)
+		} else if refused(wc.Status) && !k.recv && k.to.life.bond == b && k.to.life.q.State() != qp.StateErr {
+			a.fail("%v %#x failed with %q, but who refused it is in %v", k.kind, k.id, wc.Status, k.to.life.q.State())
 		} else if k.life.failed && a.cfg.Type == qp.RC && !k.recv {
 			a.fail("%v %#x failed with %q: it should be flushed, as another has failed before", k.kind, k.id, wc.Status)
 		}
 		k.life.failed = k.life.failed || !k.recv
 		b.excuse()
 	}
+}
+
+// refused says whether a status stands for a NAK that ends the connection at both ends.
+func refused(s qp.WCStatus) bool {
+	return s == qp.WCRemInvReqErr || s == qp.WCRemAccessErr || s == qp.WCRemOpErr
+}
+
+// answers says that the other end has been there all the time, able to answer.
+func (b *bond) answers(a *app) bool {
+	p := b.peer(a)
+	x, y, l, s := &a.plan.Cfg, &p.plan.Cfg, p.life, p.life.q.State()
+	return l.bond == b && !l.failed && !l.overrun() && (s == qp.StateRTS || s == qp.StateSQD) && x.MTU == y.MTU && x.Selective == y.Selective
 }
 
 // inOrder takes a request off the list of those without completion. Requests before it that were not signaled have succeeded.
@@ -282,6 +298,8 @@ func (a *app) received(k *work, wc *qp.WC) {
 		a.fail("receive %#x holds %#x, which was sent before %#x, which has arrived", k.id, s.id, k.life.newest)
 	case wc.Opcode == qp.WCRecv && !bytes.Equal(data[:s.len], pattern(s, s.len)):
 		a.fail("receive %#x does not hold what was sent with %#x", k.id, s.id)
+	case wc.Opcode == qp.WCRecv && a.cfg.Type == qp.RC && bytes.Count(data[s.len:], []byte{untouched}) != len(data)-s.len:
+		a.fail("receive %#x of %d bytes has brought more than that", k.id, s.len)
 	}
 	s.arrived, k.life.newest = true, s.id
 	if wc.Flags&qp.WCWithInv != 0 {

@@ -17,7 +17,11 @@ const lifeWorlds = "qp/qptest/lives TestLives"
 
 var mutants = []mutant{
 	{"RESET keeps the starting PSN", []string{lifeWorlds, "roce TestStale"}, []edit{
-		{"qp/qp.go", "	q.setState(StateReset)\n	e.drawStart(q)\n", "	q.setState(StateReset)\n"}}},
+		{"qp/qp.go", "		q.endLife()\n		e.drawStart(q)\n", "		q.endLife()\n"}}},
+	{"a new life begins anywhere", []string{"qp TestStartPSN"}, []edit{
+		{"qp/qp.go", "		if q.isPast(psn) {", "		if true {"}}},
+	{"memory gone: no probe for what is before a request that cannot be sent", []string{lifeWorlds, "qp/qptest TestGoneBehind"}, []edit{
+		{"qp/recovery.go", " || q.stopped():", ":"}}},
 	{"memory gone: a late ACK completes the request, the queue pair stays stopped", []string{lifeWorlds, "qp/qptest TestGoneButArrived"}, []edit{
 		{"qp/requester.go", "	if r.doomed == 0 {\n		return false\n	}\n	for i", "	if r.doomed > 0 {\n		return true\n	}\n	for i"},
 		{"qp/completer.go", "		q.req.doomed--\n", ""}}},
