@@ -79,7 +79,8 @@ func checkOut(ctx context.Context, repo, commit, dir string) error {
 func build(ctx context.Context, source, program, path string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", path, "github.com/goroce/goroce/"+program)
 	cmd.Dir = source
-	// A workspace would mix commits. What a killed build leaves behind goes with the program's folder.
+	// A workspace would mix commits. What a killed build leaves behind goes with the program's
+	// folder.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOTMPDIR="+filepath.Dir(path))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // compilers too

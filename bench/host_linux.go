@@ -33,7 +33,8 @@ func (h hostStage) ends() (a, b Side) {
 	return side(h.A), side(h.B)
 }
 
-// workingPorts are the ports of the stage that roce has a device on, and why there is none on the others.
+// workingPorts are the ports of the stage that roce has a device on, and why there is none on the
+// others.
 func workingPorts(ctx context.Context, h hostStage, set Setting) (ports, missing []string) {
 	for _, port := range allPorts {
 		if err := tryPort(ctx, h, set, port); err != nil {

@@ -15,8 +15,9 @@ const (
 	margin = 0.03
 	// confidence is how often an interval must hold the true median.
 	confidence = 0.95
-	// aloneEnough is in how many pairs the new commit must fail alone, and the old one in none, before
-	// it fails more often: a fair coin falls on one side six times of six in 3 % of all tries.
+	// aloneEnough is in how many pairs the new commit must fail alone, and the old one in none,
+	// before it fails more often: a fair coin falls on one side six times of six in 3 % of all
+	// tries.
 	aloneEnough = 6
 )
 

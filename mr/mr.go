@@ -14,9 +14,10 @@
 // after [Table.Deregister] has returned.
 //
 // Keys are 32 random bits as far as a peer can tell (see keys in table.go): guessing one takes 2^31
-// tries on average. Over RC each of them costs the attacker its connection. Over UC a wrong key costs
-// nothing but the message: ten million packets a second find a key in some four minutes. So give the
-// right RemoteWrite to UC queue pairs only if the peer, and who can send in its name, may write.
+// tries on average. Over RC each of them costs the attacker its connection. Over UC a wrong key
+// costs nothing but the message: ten million packets a second find a key in some four minutes. So
+// give the right RemoteWrite to UC queue pairs only if the peer, and who can send in its name, may
+// write.
 //
 // Rule numbers such as "7.2" name sections of the project's interoperability reference; "C10-74" and the like are
 // compliance statements of the InfiniBand Architecture Specification, volume 1.

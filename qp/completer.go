@@ -16,8 +16,8 @@ type completer struct {
 	una wire.PSN // oldest unacknowledged; inside a READ, of the response that is missing first
 }
 
-// completeRC handles one response packet of an RC queue pair, and then lets fail what cannot be sent and has
-// nothing before it any more.
+// completeRC handles one response packet of an RC queue pair, and then lets fail what cannot be
+// sent and has nothing before it any more.
 func (e *Engine) completeRC(now Time, q *QP, p *wire.Packet) wire.DropReason {
 	reason := e.response(now, q, p)
 	e.failDoomed(q)

@@ -24,13 +24,15 @@ type Config struct {
 	ECN            bool // tell switches that they may mark the packets of connected queue pairs: see ECT
 	Window         int  // packets of an RC queue pair that may be unacknowledged, 1..2^22; 0: as many as suit the path (window.go)
 
-	// EvenPackets gives the packets of a long RC WRITE or READ one size, which is what a port needs to carry them as one run:
-	// a FIRST is longer by its RETH, a READ's FIRST and LAST by their AETH, so that 64 KiB at path MTU 4096 leave in two sends
-	// instead of one, a third of the throughput. A WRITE then becomes one WRITE ONLY for each packet (one with immediate data
-	// stays whole, as its length is told to the peer); a READ is asked for in pieces of a FIRST and a LAST, if the peer
-	// remembers evenDepth of them. A peer counts each as a message of its own: its MSN rises with every packet, and a WRITE
-	// that runs out of the memory it may write has written what lay inside before it is refused (with FIRST, MIDDLE and
-	// LAST the whole range is checked first). QPInit.WholeMessages turns it off for a queue pair.
+	// EvenPackets gives the packets of a long RC WRITE or READ one size, which is what a port needs
+	// to carry them as one run: a FIRST is longer by its RETH, a READ's FIRST and LAST by their
+	// AETH, so that 64 KiB at path MTU 4096 leave in two sends instead of one, a third of the
+	// throughput. A WRITE then becomes one WRITE ONLY for each packet (one with immediate data
+	// stays whole, as its length is told to the peer); a READ is asked for in pieces of a FIRST and
+	// a LAST, if the peer remembers evenDepth of them. A peer counts each as a message of its own:
+	// its MSN rises with every packet, and a WRITE that runs out of the memory it may write has
+	// written what lay inside before it is refused (with FIRST, MIDDLE and LAST the whole range is
+	// checked first). QPInit.WholeMessages turns it off for a queue pair.
 	EvenPackets bool
 }
 
@@ -348,8 +350,8 @@ func (e *Engine) unschedule(q *QP) { q.due = 0 }
 func (e *Engine) Idle() bool { return e.readyHead == nil && !e.bells.pending() }
 
 // Urgent says that among what waits to be sent is a NAK or a CNP. An ACK may wait for what its
-// application does next; a peer that hears late of a loss or of congestion goes on sending what must
-// be sent again, or what fills the queue.
+// application does next; a peer that hears late of a loss or of congestion goes on sending what
+// must be sent again, or what fills the queue.
 func (e *Engine) Urgent() bool { return e.urgent }
 
 // complete stages a completion.

@@ -78,16 +78,17 @@ const (
 	cnpTrafficClass = 0xc2
 	// psnSpan bounds the PSNs outstanding: half the circle less one, so that old and new stay distinct (section 4.1).
 	psnSpan = 1<<23 - 1
-	// maxAhead is how far after the end of the last life a new one may begin: half of the half circle in
-	// which the old PSNs are behind the new ones.
+	// maxAhead is how far after the end of the last life a new one may begin: half of the half
+	// circle in which the old PSNs are behind the new ones.
 	maxAhead = 1 << 22
-	// staleSpan is how many PSNs a new life has before it comes to one of the lives before the last:
-	// at 10 million packets a second that takes 0.1 s, longer than packets live on their way. staleLag is
-	// how far behind its end such a life may have packets on their way: the largest window, many times.
+	// staleSpan is how many PSNs a new life has before it comes to one of the lives before the
+	// last: at 10 million packets a second that takes 0.1 s, longer than packets live on their way.
+	// staleLag is how far behind its end such a life may have packets on their way: the largest
+	// window, many times.
 	staleSpan = 1 << 20
 	staleLag  = 1 << 16
-	// maxEnded is how many earlier lives are remembered: those before the last forbid at most half of
-	// where the new one may begin.
+	// maxEnded is how many earlier lives are remembered: those before the last forbid at most half
+	// of where the new one may begin.
 	maxEnded = 3
 	// defaultHopLimit is what kernel CM and verbs fill for IP GIDs (section 1.1).
 	defaultHopLimit = 64

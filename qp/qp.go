@@ -166,12 +166,12 @@ func (e *Engine) pickQPN(t QPType) uint32 {
 	}
 }
 
-// StartPSN is where this side should start counting (IBV_QP_SQ_PSN) in the queue pair's present life. The
-// RESET that ends a life in which something could be sent draws another. It is unpredictable, and
-// past all that earlier lives have used: after RESET and a new connection between the same two queue
-// pairs, a request or an acknowledgement that is still on its way from before means nothing, because its
-// PSN is an old one to the new connection. Of UC that is not true: a UC responder takes the first packet
-// of a message whatever its PSN is. Any goroutine.
+// StartPSN is where this side should start counting (IBV_QP_SQ_PSN) in the queue pair's present
+// life. The RESET that ends a life in which something could be sent draws another. It is
+// unpredictable, and past all that earlier lives have used: after RESET and a new connection
+// between the same two queue pairs, a request or an acknowledgement that is still on its way from
+// before means nothing, because its PSN is an old one to the new connection. Of UC that is not
+// true: a UC responder takes the first packet of a message whatever its PSN is. Any goroutine.
 func (q *QP) StartPSN() wire.PSN { return wire.PSN(q.start.Load()) }
 
 // drawStart draws StartPSN for the life that begins.
@@ -185,10 +185,10 @@ func (e *Engine) drawStart(q *QP) {
 	}
 }
 
-// isPast says whether what may be on its way from earlier lives is old to one that begins with psn. Behind
-// the end of the last life by up to maxAhead: then its PSNs are old even beside a READ of half the PSN
-// circle. From the lives before that, packets may still come whose PSNs lie ahead; a new life must have
-// staleSpan packets to go before it gets there.
+// isPast says whether what may be on its way from earlier lives is old to one that begins with psn.
+// Behind the end of the last life by up to maxAhead: then its PSNs are old even beside a READ of
+// half the PSN circle. From the lives before that, packets may still come whose PSNs lie ahead; a
+// new life must have staleSpan packets to go before it gets there.
 func (q *QP) isPast(psn wire.PSN) bool {
 	for i, end := range q.ended {
 		ahead := end.Sub(psn)

@@ -120,7 +120,8 @@ func (q *QP) ackMSN() wire.PSN {
 	return r.kept.high.Prev()
 }
 
-// nakMSN is the same for the NAK that is due: with selective repeat a sequence NAK that names no gap asks for all from its PSN on.
+// nakMSN is the same for the NAK that is due: with selective repeat a sequence NAK that names no
+// gap asks for all from its PSN on.
 func (q *QP) nakMSN() wire.PSN {
 	if q.attr.SelectiveRepeat && q.resp.nak == wire.SynNAKSeq {
 		return gapCode(0, 0)

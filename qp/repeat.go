@@ -2,9 +2,11 @@ package qp
 
 // Selective repeat, the requester's side: only what the peer reports missing is sent again. The responder's side is in reorder.go.
 //
-// Stages: a NAK reports a gap (reportedGap, gapReported) → its packets go out again, before any new one (sendRepeat) → an ACK that acknowledges
-// nothing new but names a newer packet says that the oldest one is still missing (stillMissing). Whether it was lost again or is
-// still on its way shows in that newer packet: one that left after the repeated one has overtaken it only if that was lost.
+// Stages: a NAK reports a gap (reportedGap, gapReported) → its packets go out again, before any new
+// one (sendRepeat) → an ACK that acknowledges nothing new but names a newer packet says that the
+// oldest one is still missing (stillMissing). Whether it was lost again or is still on its way
+// shows in that newer packet: one that left after the repeated one has overtaken it only if that
+// was lost.
 //
 // What this does not see, the end of a burst above all, is found out as ever: by probes and the ack timeout (recovery.go). They go
 // back as go-back-N does, and so does what is done about lost responses of READs.
@@ -28,11 +30,12 @@ type repeats struct {
 // init forgets all gaps and keeps the room for them.
 func (r *repeats) init() { r.gaps, r.due = r.gaps[:0], 0 }
 
-// gapBits is how many bits of a NAK's MSN field hold the length of a gap; the rest holds how far behind the
-// NAK's PSN it begins. Both are below MaxWindow.
+// gapBits is how many bits of a NAK's MSN field hold the length of a gap; the rest holds how far
+// behind the NAK's PSN it begins. Both are below MaxWindow.
 const gapBits = 12
 
-// gapCode is what the MSN field of a NAK says of a gap. 0 is the NAK of the standard: all from its PSN on.
+// gapCode is what the MSN field of a NAK says of a gap. 0 is the NAK of the standard: all from its
+// PSN on.
 func gapCode(offset, length int32) wire.PSN { return wire.PSN(offset<<gapBits | length) }
 
 // reportedGap reads a NAK that names a gap: packets from to to-1 are missing.
@@ -46,8 +49,8 @@ func (q *QP) reportedGap(p *wire.Packet) (from, to wire.PSN, ok bool) {
 	return from, from.Add(length), length > 0
 }
 
-// gapReported takes a NAK: packets from to to-1 are missing, to has arrived. It acknowledges nothing: it may overtake the
-// replies to READs.
+// gapReported takes a NAK: packets from to to-1 are missing, to has arrived. It acknowledges
+// nothing: it may overtake the replies to READs.
 func (e *Engine) gapReported(now Time, q *QP, from, to wire.PSN) wire.DropReason {
 	r := &q.repeats
 	if from.Sub(q.comp.una) < 0 { // a part of it has arrived since

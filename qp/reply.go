@@ -35,8 +35,9 @@ type job struct {
 
 const noResource = -1
 
-// resize sets how many READs and atomics the peer may have outstanding. A change while connected, in SQD, forgets
-// nothing: what was executed must be answered, and answered again if the reply gets lost. So the rings only grow.
+// resize sets how many READs and atomics the peer may have outstanding. A change while connected,
+// in SQD, forgets nothing: what was executed must be answered, and answered again if the reply gets
+// lost. So the rings only grow.
 func (r *responder) resize(depth int) {
 	r.depth = depth
 	old := len(r.res)

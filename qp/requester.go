@@ -147,9 +147,9 @@ func (e *Engine) checkSend(q *QP, s *sendSlot) WCStatus {
 	return WCSuccess
 }
 
-// doom lets request next fail once everything before it is complete: completions keep their order. If the
-// request was sent before and its memory went away since, the peer may have executed it all the same: then an
-// ACK that is still on its way completes it with success, which is the truth.
+// doom lets request next fail once everything before it is complete: completions keep their order.
+// If the request was sent before and its memory went away since, the peer may have executed it all
+// the same: then an ACK that is still on its way completes it with success, which is the truth.
 func (e *Engine) doom(q *QP, status WCStatus) {
 	w := q.req.at(q.req.next)
 	if w.status == WCSuccess {
@@ -159,8 +159,8 @@ func (e *Engine) doom(q *QP, status WCStatus) {
 	e.failDoomed(q)
 }
 
-// stopped says whether the position has reached or passed a request that cannot be sent: nothing goes out
-// from there on.
+// stopped says whether the position has reached or passed a request that cannot be sent: nothing
+// goes out from there on.
 func (q *QP) stopped() bool {
 	r := &q.req
 	if r.doomed == 0 {
@@ -177,8 +177,8 @@ func (q *QP) stopped() bool {
 	return false
 }
 
-// failDoomed fails a request that cannot be sent if its turn has come. Whoever handles a response calls it last:
-// a queue pair must not fail in the middle of what a response does to it.
+// failDoomed fails a request that cannot be sent if its turn has come. Whoever handles a response
+// calls it last: a queue pair must not fail in the middle of what a response does to it.
 func (e *Engine) failDoomed(q *QP) {
 	r, i := &q.req, q.sq.head.Load()
 	if r.doomed > 0 && i != r.started && r.at(i).status != WCSuccess {
@@ -382,8 +382,9 @@ func (e *Engine) advance(now Time, q *QP, psn wire.PSN, n uint32, last bool) {
 	}
 }
 
-// seek moves the position to psn, which lies in a started request or is one past the last: the next packet is the one with
-// that PSN. It passes a request that failed before its first packet and has no PSNs; stopped sees it all the same.
+// seek moves the position to psn, which lies in a started request or is one past the last: the next
+// packet is the one with that PSN. It passes a request that failed before its first packet and has
+// no PSNs; stopped sees it all the same.
 func (q *QP) seek(psn wire.PSN) {
 	r := &q.req
 	r.psn, r.off, r.unasked = psn, 0, 0

@@ -9,9 +9,9 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// TestStartPSN: whatever numbers are drawn and wherever lives end, around the wrap too, the PSNs of the last
-// life are behind the next one's start, by less than half the circle less what a READ may be ahead; and
-// it takes staleSpan packets to come to those of the two before.
+// TestStartPSN: whatever numbers are drawn and wherever lives end, around the wrap too, the PSNs of
+// the last life are behind the next one's start, by less than half the circle less what a READ may
+// be ahead; and it takes staleSpan packets to come to those of the two before.
 func TestStartPSN(t *testing.T) {
 	a, b := newEnd(t, "10.0.0.1", 1, 1<<10), newEnd(t, "10.0.0.2", 2, 1<<10)
 	rnd := rand.New(rand.NewPCG(1, 2))

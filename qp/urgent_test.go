@@ -8,8 +8,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// TestUrgent: a NAK and a CNP may not wait, whatever the reason for them; an ACK may. It lasts until
-// everything has been sent.
+// TestUrgent: a NAK and a CNP may not wait, whatever the reason for them; an ACK may. It lasts
+// until everything has been sent.
 func TestUrgent(t *testing.T) {
 	write := func(a, b *end, n int) []wire.Frame {
 		a.post(t, SendWR{Opcode: WRWrite, SGL: []SGE{a.sge(0, n)}, RemoteAddr: b.reg.IOVA(), RKey: b.reg.RKey()})

@@ -122,10 +122,11 @@ type QPAttr struct {
 	//     nothing for acknowledged that was not executed. One that agreed takes nothing for acknowledged at all.
 	//   - in an ACK it is the PSN of the newest packet that has arrived; if it is newer than the ACK's, what follows the ACK's is
 	//     still missing.
-	// Set with AttrSelectiveRepeat on the way from INIT to RTR; RESET clears it. Where only one end has it nothing is lost, but
-	// losses are repaired slowly; the same is true of an end from before November 2026, which named gaps in another
-	// way. A requester that did not agree goes back for each gap it is told of, and for one that alone
-	// agreed each lost packet waits for the ack timeout or a probe.
+	// Set with AttrSelectiveRepeat on the way from INIT to RTR; RESET clears it. Where only one end
+	// has it nothing is lost, but losses are repaired slowly; the same is true of an end from
+	// before November 2026, which named gaps in another way. A requester that did not agree goes
+	// back for each gap it is told of, and for one that alone agreed each lost packet waits for the
+	// ack timeout or a probe.
 	SelectiveRepeat bool
 }
 
@@ -138,8 +139,8 @@ type QPInit struct {
 	SQSigAll       bool // every send work request yields a completion
 	Context        any  // the owner's own value, returned by QP.Context
 
-	// WholeMessages keeps a WRITE one message of FIRST, MIDDLE and LAST packets, and a READ one request, as the standard has
-	// it, also where Config.EvenPackets would cut them.
+	// WholeMessages keeps a WRITE one message of FIRST, MIDDLE and LAST packets, and a READ one
+	// request, as the standard has it, also where Config.EvenPackets would cut them.
 	WholeMessages bool
 }
 

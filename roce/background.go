@@ -14,16 +14,20 @@ import (
 )
 
 const (
-	// claimLife is how long after its last poll an application is believed to poll on. Then the background takes over.
+	// claimLife is how long after its last poll an application is believed to poll on. Then the
+	// background takes over.
 	claimLife = 50 * time.Microsecond
-	// minStandby and maxStandby bound how often the background looks whether the application is still polling, if nobody tells
-	// it: the longer the application has been at it, the rarer, as each look takes microseconds from a processor that the
-	// application or its peer may be polling on.
+	// minStandby and maxStandby bound how often the background looks whether the application is
+	// still polling, if nobody tells it: the longer the application has been at it, the rarer, as
+	// each look takes microseconds from a processor that the application or its peer may be polling
+	// on.
 	minStandby = 50 * time.Microsecond
 	maxStandby = time.Millisecond
-	// linger is how long the background goes on polling after it last had something to do, before it sleeps. 100 us would spare it
-	// waking up for READs 60 us apart (45 -> 10 us, BenchmarkRead), but take its processor from other processes in between: two paced
-	// flows and their receiver on two processors came to 0.6 to 0.94 : 1 instead of 0.93 to 0.99 ("bench fair").
+	// linger is how long the background goes on polling after it last had something to do, before
+	// it sleeps. 100 us would spare it waking up for READs 60 us apart (45 -> 10 us,
+	// BenchmarkRead), but take its processor from other processes in between: two paced flows and
+	// their receiver on two processors came to 0.6 to 0.94 : 1 instead of 0.93 to 0.99 ("bench
+	// fair").
 	linger = 20 * time.Microsecond
 )
 
@@ -51,8 +55,8 @@ func (l *lane) start() (err error) {
 	return nil
 }
 
-// background takes the turns that no application takes. While one polls it stands by, without touching the port: waking up
-// for each packet would cost the poller more than the stack itself.
+// background takes the turns that no application takes. While one polls it stands by, without
+// touching the port: waking up for each packet would cost the poller more than the stack itself.
 func (l *lane) background() {
 	defer close(l.done)
 	relieved := l.clock.now() // when it last left the lane to an application
@@ -72,8 +76,8 @@ func (l *lane) background() {
 	}
 }
 
-// watch takes turns until there has been nothing to do for a while, and then sleeps until the port has something, a deadline
-// comes, or somebody wakes it.
+// watch takes turns until there has been nothing to do for a while, and then sleeps until the port
+// has something, a deadline comes, or somebody wakes it.
 func (l *lane) watch() {
 	t := l.takeOver()
 	for busy := t; !l.closing.Load(); {
@@ -94,7 +98,8 @@ func (l *lane) watch() {
 		l.turns.lock()
 		t = l.clock.read()
 	}
-	// Announce the sleep under the turn lock: whoever has the next turn sees it and what it must be woken for.
+	// Announce the sleep under the turn lock: whoever has the next turn sees it and what it must be
+	// woken for.
 	until, failed := l.bedtime(t), l.failed
 	l.asleep.Store(int64(until))
 	l.release()
@@ -113,8 +118,9 @@ func (l *lane) takeOver() qp.Time {
 	return l.clock.read()
 }
 
-// bedtime is how long to sleep. After deadlines in the future have come and gone (the usual: all was acknowledged in time) it
-// is until the latest of them rather than for ever: the next request's is later still, so that posting it need not wake us.
+// bedtime is how long to sleep. After deadlines in the future have come and gone (the usual: all
+// was acknowledged in time) it is until the latest of them rather than for ever: the next request's
+// is later still, so that posting it need not wake us.
 func (l *lane) bedtime(t qp.Time) qp.Time {
 	if l.deadline != qp.Never {
 		l.horizon = max(l.horizon, l.deadline)

@@ -8,8 +8,8 @@ import (
 	"github.com/goroce/goroce/transport"
 )
 
-// TestConnectGrants: the peer has the rights that Connect was given, whatever Init has granted. Without
-// options it has those of Init, or all.
+// TestConnectGrants: the peer has the rights that Connect was given, whatever Init has granted.
+// Without options it has those of Init, or all.
 func TestConnectGrants(t *testing.T) {
 	const all = RemoteRead | RemoteWrite | RemoteAtomic
 	with := func(a Access) *ConnectOptions {
@@ -57,8 +57,8 @@ func (p shortPort) Info() transport.Info {
 	return i
 }
 
-// TestPortMTU: no queue pair makes packets that the interface does not carry. A path MTU that is too
-// large is refused, and a datagram that is too long fails when its turn comes.
+// TestPortMTU: no queue pair makes packets that the interface does not carry. A path MTU that is
+// too large is refused, and a datagram that is too long fails when its turn comes.
 func TestPortMTU(t *testing.T) {
 	mtu := 1500
 	da, _ := openPipes(t, func(p transport.Port) transport.Port { return shortPort{p, &mtu} })
@@ -96,8 +96,8 @@ func TestPortMTU(t *testing.T) {
 	}
 }
 
-// TestForeignHandle: an address handle works on the device that it was made on, though another one has
-// handles and domains of the same numbers.
+// TestForeignHandle: an address handle works on the device that it was made on, though another one
+// has handles and domains of the same numbers.
 func TestForeignHandle(t *testing.T) {
 	da, db := openPipes(t, nil)
 	a, b := newEnd(t, da, UD, 256), newEnd(t, db, UD, 256)

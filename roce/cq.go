@@ -96,10 +96,10 @@ func (c *CQ) Len() int {
 // come in order. The error is ErrOverrun once completions were lost, ErrClosed after Close; then the number is 0.
 //
 // Acknowledgements of what a Poll has received may be left to the next calls of an application that
-// always comes back at once: they leave with its next post, at the latest with the fourth Poll or the
-// first one after 25 us, or when the background notices, within about a millisecond, that it polls no
-// more. NAKs and CNPs leave before Poll returns. Before the process exits, close its queue pairs and then
-// the device (Device.Close).
+// always comes back at once: they leave with its next post, at the latest with the fourth Poll or
+// the first one after 25 us, or when the background notices, within about a millisecond, that it
+// polls no more. NAKs and CNPs leave before Poll returns. Before the process exits, close its queue
+// pairs and then the device (Device.Close).
 func (c *CQ) Poll(wcs []WC) (int, error) {
 	if !c.idle() || len(wcs) == 0 {
 		n, err := c.take(wcs)

@@ -50,9 +50,10 @@ type Config struct {
 	// is paged as any other, which is only a matter of time: nothing here depends on where pages are.
 	PinMemory bool
 
-	// NoBackground starts no goroutine. Then nothing at all happens between the application's own calls: no timer fires
-	// and no peer is answered unless somebody polls a completion queue of the device. CQ.Wait polls without sleeping.
-	// PostSend sends before it returns, as far as the peer's and the port's room allows.
+	// NoBackground starts no goroutine. Then nothing at all happens between the application's own
+	// calls: no timer fires and no peer is answered unless somebody polls a completion queue of the
+	// device. CQ.Wait polls without sleeping. PostSend sends before it returns, as far as the
+	// peer's and the port's room allows.
 	NoBackground bool
 }
 
@@ -227,8 +228,8 @@ func (d *Device) CreateCQ(cqe int) (*CQ, error) {
 //
 // Close queue pairs and device before the process exits: what the stack owes then leaves first. A
 // process that ends right after a Poll takes with it the ACK of what that Poll has received, which
-// waits for the application's next call or the background (CQ.Poll), and its peer repeats the request
-// until it gives up.
+// waits for the application's next call or the background (CQ.Poll), and its peer repeats the
+// request until it gives up.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

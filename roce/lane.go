@@ -1,9 +1,11 @@
 package roce
 
-// A lane: one port, one engine, the queue pairs pinned to it, and the turns that move work between them.
+// A lane: one port, one engine, the queue pairs pinned to it, and the turns that move work between
+// them.
 //
-// Stages: the object → what a turn does → who takes one (an application that polls or posts, a control call) → giving the
-// turn back so that nothing is forgotten → the end. background.go stands in when no application polls.
+// Stages: the object → what a turn does → who takes one (an application that polls or posts, a
+// control call) → giving the turn back so that nothing is forgotten → the end. background.go stands
+// in when no application polls.
 //
 // A turn runs on whatever goroutine is there: a polling application runs the stack itself, without a hand-over to another
 // thread and back, which is most of the difference between 5 and 70 us of round trip. The background serves timers and
@@ -29,10 +31,10 @@ const (
 	// takes as one. With room for 64 a fifth run would carry four, and cost nearly as much as the others.
 	txSpace = 60 * (4096 + 36)
 
-	// maxPostponed is how many polls in a row may leave an acknowledgement to the application's next
-	// call: a message of 64 KiB comes in two or three pieces, and the answer should go with its
-	// acknowledgement. postponedTime is for how long they may: a quarter of the 100 us after which a
-	// requester of this stack asks again (minProbe in package qp).
+	// maxPostponed is how many polls in a row may leave an acknowledgement to the application's
+	// next call: a message of 64 KiB comes in two or three pieces, and the answer should go with
+	// its acknowledgement. postponedTime is for how long they may: a quarter of the 100 us after
+	// which a requester of this stack asks again (minProbe in package qp).
 	maxPostponed  = 3
 	postponedTime = qp.Time(25 * time.Microsecond)
 

@@ -19,11 +19,13 @@ type QPInitAttr struct {
 	Cap      QPCap  // sizes; the zero QPCap is DefaultCap. Queues are rounded up to powers of two: Query tells
 	SQSigAll bool   // every send work request yields a completion, as if it had SendSignaled
 
-	// WholeMessages sends a WRITE as FIRST, MIDDLE and LAST packets and asks for a READ with one request, as the standard has
-	// it. Otherwise, on a port that carries runs of packets as one (Device.PortInfo().MaxRun > 1), a long RC WRITE leaves as one WRITE ONLY for
-	// each packet, and a long READ is asked for in pieces: half as many system calls, and any responder takes it. But a WRITE
-	// that the peer refuses because its end is not in the memory that the peer has granted has written the part before the
-	// end; and a peer that counts messages (its MSN) counts packets.
+	// WholeMessages sends a WRITE as FIRST, MIDDLE and LAST packets and asks for a READ with one
+	// request, as the standard has it. Otherwise, on a port that carries runs of packets as one
+	// (Device.PortInfo().MaxRun > 1), a long RC WRITE leaves as one WRITE ONLY for each packet, and
+	// a long READ is asked for in pieces: half as many system calls, and any responder takes it.
+	// But a WRITE that the peer refuses because its end is not in the memory that the peer has
+	// granted has written the part before the end; and a peer that counts messages (its MSN) counts
+	// packets.
 	WholeMessages bool
 
 	Context any // the application's own, returned by QP.Context
@@ -180,8 +182,8 @@ func (q *QP) PostRecv(wrs ...RecvWR) error {
 // attributes a transition needs and allows is the verbs' table. On error nothing has changed, and the text names the
 // attribute, its value and the rule.
 //
-// RESET forgets all that was outstanding. As after Close, no completion of a request from before is seen
-// any more, and Endpoint is another one.
+// RESET forgets all that was outstanding. As after Close, no completion of a request from before is
+// seen any more, and Endpoint is another one.
 //
 // A new address vector (AttrAV) waits until the port can send there, at most 2 s: packet and xdp ports have to find the
 // neighbour's Ethernet address first. ErrUnreachable if they can not.

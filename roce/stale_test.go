@@ -1,7 +1,7 @@
 package roce
 
-// Packets of a connection that is over: RESET and a new connection between the same two queue pairs, while requests or
-// acknowledgements of the old one are still on their way.
+// Packets of a connection that is over: RESET and a new connection between the same two queue
+// pairs, while requests or acknowledgements of the old one are still on their way.
 
 import (
 	"context"
@@ -13,7 +13,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// slowPort holds back packets until they are released, as a switch with a long queue or a stopped virtual machine does.
+// slowPort holds back packets until they are released, as a switch with a long queue or a stopped
+// virtual machine does.
 type slowPort struct {
 	transport.Port
 	mu   sync.Mutex
@@ -120,7 +121,8 @@ func overOneLane(t *testing.T, f func(t *testing.T, w wire2)) {
 	}
 }
 
-// TestStaleRequests: WRITEs that are late are not executed in the next connection, and those in their places are.
+// TestStaleRequests: WRITEs that are late are not executed in the next connection, and those in
+// their places are.
 func TestStaleRequests(t *testing.T) {
 	const writes = 40
 	overOneLane(t, func(t *testing.T, w wire2) {

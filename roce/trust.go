@@ -11,12 +11,13 @@ package roce
 //     left to the next poll, or until there are maxHeld, so that many small packets leave in one system call. The first request
 //     after a poll is held in a stream only: in a ping-pong it goes at once.
 //
-// An application earns this by coming back promptly many times in a row, and loses it by being late once; the time that the stack
-// itself takes does not count. What it has left behind then is sent by the background, which sees within a millisecond that nobody
-// polls any more. A device without a background holds nothing and postpones nothing: nobody would send it.
+// An application earns this by coming back promptly many times in a row, and loses it by being late
+// once; the time that the stack itself takes does not count. What it has left behind then is sent
+// by the background, which sees within a millisecond that nobody polls any more. A device without a
+// background holds nothing and postpones nothing: nobody would send it.
 //
-// Even so an acknowledgement waits for maxPostponed polls or postponedTime at most, and a NAK or a CNP
-// never: a peer that hears late of a loss or of congestion goes on sending.
+// Even so an acknowledgement waits for maxPostponed polls or postponedTime at most, and a NAK or a
+// CNP never: a peer that hears late of a loss or of congestion goes on sending.
 
 import (
 	"sync/atomic"

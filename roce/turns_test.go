@@ -1,9 +1,9 @@
 package roce
 
-// The turns of a lane step by step, without goroutines and with a time of their own: the application
-// polls, posts and pauses, the peer's packets arrive, the port is full now and then, and the
-// background takes a turn or leaves it to the application, in any order that a seed makes. Whatever
-// the order, these rules hold:
+// The turns of a lane step by step, without goroutines and with a time of their own: the
+// application polls, posts and pauses, the peer's packets arrive, the port is full now and then,
+// and the background takes a turn or leaves it to the application, in any order that a seed makes.
+// Whatever the order, these rules hold:
 //
 //	ACK    what a peer asks to be acknowledged is: by the poll after maxPostponed others, by the
 //	       first poll after postponedTime, and by any turn of the background
@@ -248,7 +248,8 @@ func (w *turnWorld) end() {
 	}
 }
 
-// scriptPort is the device's port, and the peer. It notes what the device owes for the peer's packets.
+// scriptPort is the device's port, and the peer. It notes what the device owes for the peer's
+// packets.
 type scriptPort struct {
 	w          *turnWorld
 	gid, peer  GID

@@ -1,6 +1,7 @@
-// Martians: packets whose source nobody outside can have. The kernel's own stack drops them, but packet
-// and xdp ports take packets before it looks. A packet from outside that says it is from our own
-// address would otherwise reach queue pairs which are connected to queue pairs of the same device.
+// Martians: packets whose source nobody outside can have. The kernel's own stack drops them, but
+// packet and xdp ports take packets before it looks. A packet from outside that says it is from our
+// own address would otherwise reach queue pairs which are connected to queue pairs of the same
+// device.
 //
 //	our own address             what we send to ourselves does not come by the interface
 //	                            (packet_self_linux.go), except by lo

@@ -85,13 +85,14 @@ type Options struct {
 	// MaxRun limits how many packets may travel through the kernel as one message (UDP_SEGMENT and UDP_GRO); 0 means as
 	// many as the kernel takes, 1 turns both off.
 	//
-	// Over IPv4 a run needs whoever cuts it up, the kernel or the NIC, to count the Identification up
-	// from packet to packet, as the ICRC covers it. The kernel does. Whether a NIC that cuts runs itself
-	// does cannot be seen from the host that sends. If it does not, the first packet of each run arrives,
-	// and hardware, rxe and our packet and xdp ports drop the others: the receiver counts ICRC errors
-	// (rx_icrc_errors here, rx_icrc_encapsulated of mlx5), and long messages crawl, a packet a round trip.
-	// Our udp ports solve for the Identification and notice nothing. Then set MaxRun to 1, or keep the NIC
-	// from it: ethtool -K INTERFACE tx-udp-segmentation off.
+	// Over IPv4 a run needs whoever cuts it up, the kernel or the NIC, to count the Identification
+	// up from packet to packet, as the ICRC covers it. The kernel does. Whether a NIC that cuts
+	// runs itself does cannot be seen from the host that sends. If it does not, the first packet of
+	// each run arrives, and hardware, rxe and our packet and xdp ports drop the others: the
+	// receiver counts ICRC errors (rx_icrc_errors here, rx_icrc_encapsulated of mlx5), and long
+	// messages crawl, a packet a round trip. Our udp ports solve for the Identification and notice
+	// nothing. Then set MaxRun to 1, or keep the NIC from it: ethtool -K INTERFACE
+	// tx-udp-segmentation off.
 	MaxRun int
 
 	// ZeroChecksum sends UDP checksum 0 as RoCE hardware does. The kernel can not do that to runs, so it implies

@@ -1,7 +1,7 @@
 package qptest
 
-// Ends that do not agree, or that change while something is owed: slower, perhaps, but nothing is lost and nothing is said that is
-// not so.
+// Ends that do not agree, or that change while something is owed: slower, perhaps, but nothing is
+// lost and nothing is said that is not so.
 
 import (
 	"encoding/binary"
@@ -11,8 +11,9 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// TestSelectiveResponderAlone: a requester of the standard takes a NAK for an acknowledgement of everything before its PSN. So no NAK
-// of a responder that repeats selectively may name a later one than the expected one.
+// TestSelectiveResponderAlone: a requester of the standard takes a NAK for an acknowledgement of
+// everything before its PSN. So no NAK of a responder that repeats selectively may name a later one
+// than the expected one.
 func TestSelectiveResponderAlone(t *testing.T) {
 	s := NewScript(t)
 	s.Unchecked = true
@@ -46,7 +47,8 @@ func TestSelectiveResponderAlone(t *testing.T) {
 	}
 }
 
-// TestSelectiveRequesterAlone: it reads MSNs as something that they are not. That costs time, no data.
+// TestSelectiveRequesterAlone: it reads MSNs as something that they are not. That costs time, no
+// data.
 func TestSelectiveRequesterAlone(t *testing.T) {
 	s := NewScript(t)
 	s.Unchecked = true
@@ -88,8 +90,8 @@ func TestKeepsNoJumbo(t *testing.T) {
 	}
 }
 
-// TestDepthChangesWhileOwed: max_dest_rd_atomic may change in SQD while replies are owed and remembered, up or down: all that was
-// executed is answered, again and again if need be.
+// TestDepthChangesWhileOwed: max_dest_rd_atomic may change in SQD while replies are owed and
+// remembered, up or down: all that was executed is answered, again and again if need be.
 func TestDepthChangesWhileOwed(t *testing.T) {
 	for _, depth := range []uint8{0, 1, 2, 3, 4, 8, 128} {
 		s := NewScript(t)

@@ -162,8 +162,8 @@ func (q *QP) failed(o *op, status qp.WCStatus) {
 	}
 }
 
-// heardNothing says that the links have lost every answer, or what it would have answered, for as long as all retries take: that
-// happens with burst losses, and no requester can do better.
+// heardNothing says that the links have lost every answer, or what it would have answered, for as
+// long as all retries take: that happens with burst losses, and no requester can do better.
 func (q *QP) heardNothing() bool {
 	t := qp.Time(wire.AckTimeout(q.Cfg.Timeout))
 	return q.out != nil && t > 0 && q.Node.W.Now-q.out.spoken >= t*qp.Time(q.Cfg.RetryCnt+1)

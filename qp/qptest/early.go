@@ -99,8 +99,9 @@ func (s *stream) selectiveAck(n int64, p *wire.Packet, bad func(string, ...any))
 	}
 }
 
-// gapReport checks a NAK that names a gap: all of it is missing, the packet behind it is there, nobody said so before. Its
-// own PSN is the expected one: a requester that did not agree takes everything before that for acknowledged.
+// gapReport checks a NAK that names a gap: all of it is missing, the packet behind it is there,
+// nobody said so before. Its own PSN is the expected one: a requester that did not agree takes
+// everything before that for acknowledged.
 func (s *stream) gapReport(at int64, p *wire.Packet, bad func(string, ...any)) {
 	from, to, _ := namedGap(p)
 	e, n, end := s.early, s.number(from, s.epsn), s.number(to, s.epsn)

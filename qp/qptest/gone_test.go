@@ -1,7 +1,7 @@
 package qptest
 
-// Memory that goes away under requests (MR.Close with work outstanding): what can still be done is done, what cannot fails in its
-// turn, each request has one completion.
+// Memory that goes away under requests (MR.Close with work outstanding): what can still be done is
+// done, what cannot fails in its turn, each request has one completion.
 
 import (
 	"testing"
@@ -19,8 +19,8 @@ func (s *Script) close(r *Region) {
 	}
 }
 
-// TestGoneButArrived: a request that cannot be sent again, and whose first copy arrives after all, succeeds; what is behind it goes
-// on.
+// TestGoneButArrived: a request that cannot be sent again, and whose first copy arrives after all,
+// succeeds; what is behind it goes on.
 func TestGoneButArrived(t *testing.T) {
 	s := NewScript(t)
 	s.Unchecked = true
@@ -49,8 +49,8 @@ func TestGoneButArrived(t *testing.T) {
 	s.Sent(a, four, qp.WCSuccess)
 }
 
-// TestGoneAndAnswered: the response that makes a request that cannot be sent the oldest one has its own effect first, and then it
-// fails: once.
+// TestGoneAndAnswered: the response that makes a request that cannot be sent the oldest one has its
+// own effect first, and then it fails: once.
 func TestGoneAndAnswered(t *testing.T) {
 	for name, row := range map[string]struct {
 		syn  wire.Syndrome
@@ -86,7 +86,8 @@ func TestGoneAndAnswered(t *testing.T) {
 	}
 }
 
-// TestGoneBehind: a request that can be sent is, however often it gets lost, also when the one behind it has lost its memory.
+// TestGoneBehind: a request that can be sent is, however often it gets lost, also when the one
+// behind it has lost its memory.
 func TestGoneBehind(t *testing.T) {
 	for _, never := range []bool{false, true} {
 		s := NewScript(t)
@@ -109,8 +110,9 @@ func TestGoneBehind(t *testing.T) {
 	}
 }
 
-// TestRefusedWriteHasNotWritten: with QPInit.WholeMessages a WRITE whose end is out of bounds writes nothing, also where long
-// messages are cut into packets of one size. Otherwise what lies inside has been written when it is refused.
+// TestRefusedWriteHasNotWritten: with QPInit.WholeMessages a WRITE whose end is out of bounds
+// writes nothing, also where long messages are cut into packets of one size. Otherwise what lies
+// inside has been written when it is refused.
 func TestRefusedWriteHasNotWritten(t *testing.T) {
 	for _, whole := range []bool{true, false} {
 		s := NewScript(t)

@@ -12,7 +12,8 @@ import (
 
 const selectiveRTT = 20 * Microsecond
 
-// gapMSN is the MSN field of a NAK of packet at that names the gap from ... to-1; of an empty gap it is the standard's.
+// gapMSN is the MSN field of a NAK of packet at that names the gap from ... to-1; of an empty gap
+// it is the standard's.
 func gapMSN(at, from, to wire.PSN) wire.PSN { return (from-at)<<12 | (to - from) }
 
 // missing matches the NAK of a responder that expects packet at and misses packets from ... to-1.

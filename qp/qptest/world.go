@@ -54,8 +54,8 @@ type World struct {
 	Unchecked bool
 	// Hopeless allows requests to fail for lack of answers: the links are worse than the retry counters can bear.
 	Hopeless bool
-	// Applications, if not nil, drive the engines themselves and judge what comes of it: package lives. The oracle of this
-	// package then only looks at whether packets are well-formed.
+	// Applications, if not nil, drive the engines themselves and judge what comes of it: package
+	// lives. The oracle of this package then only looks at whether packets are well-formed.
 	Applications Applications
 	// OneByOne gives each packet an event of its own even if others arrive at the same time.
 	OneByOne bool
@@ -82,7 +82,8 @@ type World struct {
 	stuck    int     // deadlines handled in a row without time moving on
 }
 
-// Applications are what runs on the nodes of a world, if that is more than this package's own queue pairs.
+// Applications are what runs on the nodes of a world, if that is more than this package's own queue
+// pairs.
 type Applications interface {
 	// Arrives is called before a packet, from its IP header on, goes to the engine of n.
 	Arrives(n *Node, packet []byte)

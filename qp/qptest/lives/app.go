@@ -1,7 +1,7 @@
 package lives
 
-// An application: its memory, the keys it has given out, its queue pair and the lives of that. What is in memory and what
-// should be there lie beside each other; rules.go compares them.
+// An application: its memory, the keys it has given out, its queue pair and the lives of that. What
+// is in memory and what should be there lie beside each other; rules.go compares them.
 
 import (
 	"encoding/binary"
@@ -162,7 +162,8 @@ func (a *app) renewSource() {
 	copy(a.want, a.mem[:sourceSize])
 }
 
-// pattern is the data of a request: bytes that follow from its WRID, none of them 0. A SEND begins with the WRID itself.
+// pattern is the data of a request: bytes that follow from its WRID, none of them 0. A SEND begins
+// with the WRID itself.
 func pattern(k *work, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -377,8 +378,9 @@ func (a *app) outstanding() (n int) {
 	return n
 }
 
-// help gives the queue pair what it may wait for: receives for its peer's messages, the way back from SQD and SQE. And it
-// posts a last request, which is signaled, so that all those before it are known to be over.
+// help gives the queue pair what it may wait for: receives for its peer's messages, the way back
+// from SQD and SQE. And it posts a last request, which is signaled, so that all those before it are
+// known to be over.
 func (a *app) help(last bool) {
 	l := a.life
 	if last && l.q.State() == qp.StateRTS && !a.saidLast {

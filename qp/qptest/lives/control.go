@@ -1,6 +1,7 @@
 package lives
 
-// The deeds that are no posts of messages: windows and mistakes, new lives, memory that is closed, attributes, states.
+// The deeds that are no posts of messages: windows and mistakes, new lives, memory that is closed,
+// attributes, states.
 
 import (
 	"errors"
@@ -93,8 +94,8 @@ func (a *app) badBind(d *Deed) bool {
 		Addr: a.base, Length: memorySize + 1, Access: mr.RemoteWrite}})
 }
 
-// foreignWindow writes through a window of an application that the peer's queue pair is not of, though it is on the same node
-// and of the same protection domain.
+// foreignWindow writes through a window of an application that the peer's queue pair is not of,
+// though it is on the same node and of the same protection domain.
 func (a *app) foreignWindow(d *Deed) bool {
 	if !a.ready() || a.cfg.Type == qp.UD {
 		return false
@@ -130,8 +131,8 @@ func (a *app) rejoin(d *Deed, reset bool) bool {
 	return a.w.meet(a, b.peer(a), d.R, reset)
 }
 
-// meet connects two applications anew, whatever they are doing. Old packets of UC mean something to a new life of the same
-// queue pair, so there it is always another one.
+// meet connects two applications anew, whatever they are doing. Old packets of UC mean something to
+// a new life of the same queue pair, so there it is always another one.
 func (w *world) meet(a, b *app, r [3]uint32, reset bool) bool {
 	if a.coming != nil || b.coming != nil || a == b || a.cfg.Type != b.cfg.Type {
 		return false
@@ -176,7 +177,8 @@ func (a *app) abandon(*Deed) bool {
 	return true
 }
 
-// closeLocal deregisters the memory of the application's own requests and registers it again: what is outstanding has lost it.
+// closeLocal deregisters the memory of the application's own requests and registers it again: what
+// is outstanding has lost it.
 func (a *app) closeLocal(d *Deed) bool {
 	if a.w.coda {
 		return false
@@ -191,8 +193,8 @@ func (a *app) closeLocal(d *Deed) bool {
 	return true
 }
 
-// postAndClose posts several requests, and soon the memory of some of them is gone: before they leave, while they are on
-// their way, when they have to be sent again.
+// postAndClose posts several requests, and soon the memory of some of them is gone: before they
+// leave, while they are on their way, when they have to be sent again.
 func (a *app) postAndClose(d *Deed) bool {
 	for i := range 2 + d.R[0]%4 {
 		each := Deed{R: [3]uint32{bits.RotateLeft32(d.R[0], int(7*i)), d.R[1] | 1, bits.RotateLeft32(d.R[2], int(5*i))}}

@@ -1,6 +1,7 @@
 package lives
 
-// What an application can do: a table, by name and by how often. A deed that means nothing in the present state does nothing.
+// What an application can do: a table, by name and by how often. A deed that means nothing in the
+// present state does nothing.
 
 import (
 	"errors"
@@ -11,7 +12,8 @@ import (
 	"github.com/goroce/goroce/qp/qptest"
 )
 
-// row is what a deed can be. Rough ones make requests fail; a calm world has none of them, and there nothing may fail.
+// row is what a deed can be. Rough ones make requests fail; a calm world has none of them, and
+// there nothing may fail.
 type row struct {
 	kind   string
 	weight int
@@ -227,7 +229,8 @@ func (a *app) postRDMA(kind qp.WROpcode, d *Deed) bool {
 	return true
 }
 
-// overAtPeer says that the request is over for its responder too: nothing of it can be executed any more.
+// overAtPeer says that the request is over for its responder too: nothing of it can be executed any
+// more.
 func (k *work) overAtPeer() bool {
 	if k.life == nil {
 		return true

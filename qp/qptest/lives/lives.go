@@ -1,11 +1,13 @@
-// Package lives is a simulated world whose queue pairs live more than once. Its applications do, at any moment and with old
-// packets still on their way, what applications do: they reset, reconnect to the same peer or to another, close queue pairs
-// and make them again, restart, close regions and register the same memory again with other rights, bind windows and take
-// them back, modify attributes, drain, recover from SQE, stop polling, let completion queues overrun, make mistakes. Their
-// two ends may have different options.
+// Package lives is a simulated world whose queue pairs live more than once. Its applications do, at
+// any moment and with old packets still on their way, what applications do: they reset, reconnect
+// to the same peer or to another, close queue pairs and make them again, restart, close regions and
+// register the same memory again with other rights, bind windows and take them back, modify
+// attributes, drain, recover from SQE, stop polling, let completion queues overrun, make mistakes.
+// Their two ends may have different options.
 //
-// The oracle of package qptest follows each packet and knows what the engines must do. This one stands where the
-// applications stand: it sees work requests, completions and memory, and holds them against what is promised (rules.go):
+// The oracle of package qptest follows each packet and knows what the engines must do. This one
+// stands where the applications stand: it sees work requests, completions and memory, and holds
+// them against what is promised (rules.go):
 //
 //   - No byte changes that was not granted at that moment to who changed it.
 //   - No success of what was not executed.
@@ -17,9 +19,9 @@
 // others an application that gives a reason excuses the status for the rest of the connection
 // (bond.excuse).
 //
-// How to read it: plan.go draws a world as data, a list of deeds; deeds.go is the table of what a deed
-// can be, and posts; control.go is the other deeds; app.go is an
-// application with its memory, its queue pair and the lives of that; rules.go is the oracle.
+// How to read it: plan.go draws a world as data, a list of deeds; deeds.go is the table of what a
+// deed can be, and posts; control.go is the other deeds; app.go is an application with its memory,
+// its queue pair and the lives of that; rules.go is the oracle.
 package lives
 
 import (
@@ -43,12 +45,14 @@ type world struct {
 	coda  bool    // no more deeds: what has begun must come to its end
 }
 
-// bond is one connection of two applications, from when its first end enters RTR until both have left it.
+// bond is one connection of two applications, from when its first end enters RTR until both have
+// left it.
 type bond struct {
 	ends [2]*app
 	told [2]address // what the ends have told each other
 	left [2]bool
-	// excused is the set of 1<<WCStatus that a request of it may fail with, for reasons that the applications have given.
+	// excused is the set of 1<<WCStatus that a request of it may fail with, for reasons that the
+	// applications have given.
 	excused uint32
 }
 
@@ -68,8 +72,8 @@ func (b *bond) side(a *app) int {
 // peer returns the other end.
 func (b *bond) peer(a *app) *app { return b.ends[1-b.side(a)] }
 
-// excuse lets requests of a bond fail with a status from now on. An end that fails, or whose NAK gets lost, is silent then:
-// what the other end sees is that.
+// excuse lets requests of a bond fail with a status from now on. An end that fails, or whose NAK
+// gets lost, is silent then: what the other end sees is that.
 func (b *bond) excuse(statuses ...qp.WCStatus) {
 	b.excused |= 1 << qp.WCRetryExcErr
 	for _, s := range statuses {
@@ -122,8 +126,9 @@ func (w *world) finish() error {
 	return w.Err()
 }
 
-// helpAll gives every application that still waits for something what it may wait for. Last requests, whose doorbells could
-// wake what has been forgotten, come last. It returns false when none waits.
+// helpAll gives every application that still waits for something what it may wait for. Last
+// requests, whose doorbells could wake what has been forgotten, come last. It returns false when
+// none waits.
 func (w *world) helpAll(last bool) (waiting bool) {
 	for _, a := range w.apps {
 		a.deaf = false
@@ -145,7 +150,8 @@ func (w *world) tell(format string, args ...any) {
 	}
 }
 
-// Arrives is part of qptest.Applications: it notes packets that are longer than their queue pair's path MTU.
+// Arrives is part of qptest.Applications: it notes packets that are longer than their queue pair's
+// path MTU.
 func (w *world) Arrives(n *qptest.Node, packet []byte) {
 	fr, why := wire.SplitFrame(packet)
 	var p wire.Packet
@@ -159,7 +165,8 @@ func (w *world) Arrives(n *qptest.Node, packet []byte) {
 	}
 }
 
-// Turned is part of qptest.Applications: memory is looked at first, for what may change depends on what has completed.
+// Turned is part of qptest.Applications: memory is looked at first, for what may change depends on
+// what has completed.
 func (w *world) Turned(n *qptest.Node) {
 	for _, a := range w.apps {
 		if a.node == n {

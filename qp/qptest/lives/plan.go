@@ -1,7 +1,7 @@
 package lives
 
-// A world as data, so that it can be printed, run again and made smaller. Everything is drawn from the seed; a deed's numbers
-// are read against whatever state it meets, so any deed can be left out.
+// A world as data, so that it can be printed, run again and made smaller. Everything is drawn from
+// the seed; a deed's numbers are read against whatever state it meets, so any deed can be left out.
 
 import (
 	"fmt"
@@ -161,7 +161,8 @@ func (p *Plan) String() string {
 	return b.String()
 }
 
-// Shrink leaves deeds and faults out as long as the plan still fails in the same way, and returns what is left.
+// Shrink leaves deeds and faults out as long as the plan still fails in the same way, and returns
+// what is left.
 func Shrink(p *Plan, err error) (*Plan, error) {
 	same := qptest.Kind(err)
 	try := func(change func(*Plan)) bool {

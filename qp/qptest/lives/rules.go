@@ -1,7 +1,8 @@
 package lives
 
-// The oracle: what is promised to applications, and no more. Stages of a turn: every byte that has changed must have been
-// granted (checkMemory) → every completion must be true (look) → at the end nothing is left (checkOver).
+// The oracle: what is promised to applications, and no more. Stages of a turn: every byte that has
+// changed must have been granted (checkMemory) → every completion must be true (look) → at the end
+// nothing is left (checkOver).
 
 import (
 	"bytes"
@@ -42,7 +43,8 @@ func (a *app) explain(i int) string {
 	return "nobody asked for it"
 }
 
-// mayLand is the rule for receive buffers and results: they belong to the queue pair until its completion.
+// mayLand is the rule for receive buffers and results: they belong to the queue pair until its
+// completion.
 func (k *work) mayLand(i int) string {
 	a, off := k.life.app, i-k.own
 	switch {
@@ -61,8 +63,8 @@ func (k *work) mayLand(i int) string {
 	return ""
 }
 
-// mayExecute is the rule for what peers may change: the connection is the one that both are in, the key and the queue pair
-// grant it now, the byte is of the message, and nothing is executed twice.
+// mayExecute is the rule for what peers may change: the connection is the one that both are in, the
+// key and the queue pair grant it now, the byte is of the message, and nothing is executed twice.
 func (k *work) mayExecute(i int) string {
 	a, need := k.to, mr.RemoteWrite
 	if k.kind == qp.WRAtomicFetchAndAdd {
@@ -92,8 +94,8 @@ func (k *work) mayExecute(i int) string {
 	return ""
 }
 
-// grantsByte says whether a key of the application grants byte i of a request now. Packets that are messages of their own are
-// judged one by one, others by the whole message.
+// grantsByte says whether a key of the application grants byte i of a request now. Packets that are
+// messages of their own are judged one by one, others by the whole message.
 func (a *app) grantsByte(k *work, i int, need mr.Access) bool {
 	from, to := k.at, k.at+k.len
 	if sender := k.life.app; sender.node.Even() && !sender.plan.Cfg.WholeMessages && k.kind == qp.WRWrite && a.cfg.Type == qp.RC {
@@ -200,7 +202,8 @@ func (b *bond) answers(a *app) bool {
 	return l.bond == b && !l.failed && !l.overrun() && (s == qp.StateRTS || s == qp.StateSQD) && x.MTU == y.MTU && x.Selective == y.Selective
 }
 
-// inOrder takes a request off the list of those without completion. Requests before it that were not signaled have succeeded.
+// inOrder takes a request off the list of those without completion. Requests before it that were
+// not signaled have succeeded.
 func (a *app) inOrder(k *work) bool {
 	list := &k.life.sends
 	if k.recv {

@@ -1,9 +1,11 @@
-// Command mutants asks whether the worlds can find defects: it puts known ones back, one at a time, and runs them.
+// Command mutants asks whether the worlds can find defects: it puts known ones back, one at a time,
+// and runs them.
 //
 //	go run ./qp/qptest/mutants            every mutant against as many worlds as make worlds plays; a table
 //	go run ./qp/qptest/mutants -only PSN  those whose name matches
 //
-// Stages: the tests pass without a defect → the change is made in a copy of the file (table.go) → go test
+// Stages: the tests pass without a defect → the change is made in a copy of the file (table.go) →
+// go test
 // -overlay builds with the copy → each test that must find it runs until its first failure. A mutant that
 // one of its tests misses, or whose place in the code is gone, is a failure.
 package main
@@ -77,7 +79,8 @@ func fatal(err error) {
 	os.Exit(1)
 }
 
-// run builds with the defect and says whether tests find it, and what they say first. tests are a package and what -run takes.
+// run builds with the defect and says whether tests find it, and what they say first. tests are a
+// package and what -run takes.
 func (m *mutant) run(tests string, worlds int) (found bool, says string, err error) {
 	dir, err := os.MkdirTemp("", "goroce-mutant-")
 	if err != nil {
