@@ -43,4 +43,20 @@ var mutants = []mutant{
 		{"qp/engine.go", "			e.overrunCQs = append(e.overrunCQs, c)\n", ""}}},
 	{"DestroyQP flushes", []string{lifeWorlds}, []edit{
 		{"qp/qp.go", "	e.detachAll(q)\n	e.dropKept(q)\n	e.unschedule(q)\n", "	e.flushSends(q)\n	e.detachAll(q)\n	e.dropKept(q)\n	e.unschedule(q)\n"}}},
+	{"a busy poller leaves ACKs for ever", []string{"roce TestTurns"}, []edit{
+		{"roce/lane.go", " || at != 0 && l.overdue(at, t):", ":"}}},
+	{"a busy poller leaves NAKs and CNPs", []string{"roce TestTurns"}, []edit{
+		{"roce/lane.go", "l.engine.Idle() || l.engine.Urgent()", "l.engine.Idle()"}}},
+	{"posts are held without a background", []string{"roce TestTurns"}, []edit{
+		{"roce/lane.go", "l.trust.holds(yes && l.attended && l.trusting())", "l.trust.holds(yes && l.trusting())"}}},
+	{"ACKs are left without a background", []string{"roce TestTurns"}, []edit{
+		{"roce/lane.go", " && l.attended && l.trusting() && l.postpone(t)", " && l.trusting() && l.postpone(t)"}}},
+	{"Connect ignores the rights after Init", []string{"roce TestConnectGrants"}, []edit{
+		{"roce/connect.go", "		toRTR |= AttrAccessFlags\n", ""}}},
+	{"a datagram may be longer than the port's MTU", []string{"roce TestPortMTU"}, []edit{
+		{"roce/lane.go", "max(wire.MTUForNet(info.NetMTU), MTU256)", "MTU4096"}}},
+	{"an address handle of another device will do", []string{"roce TestForeignHandle"}, []edit{
+		{"qp/wr.go", "wr.AH.mem != q.mem", "false"}}},
+	{"completions of before RESET are seen after it", []string{"roce TestStaleCompletions"}, []edit{
+		{"roce/qp.go", "		q.sendCQ.purge(q.QPN())\n		q.recvCQ.purge(q.QPN())\n	})", "	})"}}},
 }
