@@ -324,6 +324,7 @@ func (b *bond) compare() {
 		b.excuse(qp.WCRemInvReqErr, qp.WCLocLenErr, qp.WCBadRespErr, qp.WCRemAccessErr)
 	}
 	if x.RdAtomic > y.DestRdAtomic || y.RdAtomic > x.DestRdAtomic {
+		b.shallow = true
 		b.excuse(qp.WCRemInvReqErr)
 	}
 	if x.RNRRetry|y.RNRRetry != 0 {

@@ -289,6 +289,37 @@ func (a *app) modifyLive(d *Deed) bool {
 	return true
 }
 
+// modifyInit changes the rights before the queue pair is connected.
+func (a *app) modifyInit(d *Deed) bool {
+	if a.life.q.State() != qp.StateInit || a.cfg.Type == qp.UD {
+		return false
+	}
+	access := mr.RemoteWrite | mr.RemoteRead | mr.RemoteAtomic
+	if d.R[0]%2 == 0 && !a.w.plan.Calm {
+		access = mr.RemoteRead
+		a.excuseBoth(qp.WCRemInvReqErr, qp.WCRemAccessErr)
+	}
+	a.modify(qp.QPAttr{AccessFlags: access}, qp.AttrAccessFlags)
+	a.access = access
+	return true
+}
+
+// destroyHandle ends the handle that datagrams are posted with: those that have not left fail.
+func (a *app) destroyHandle(*Deed) bool {
+	if !a.ready() || a.cfg.Type != qp.UD {
+		return false
+	}
+	a.excuseBoth(qp.WCLocQPOpErr)
+	attr := a.ah.Attr()
+	a.must(a.node.Control(func() (err error) {
+		if err = a.node.Engine.DestroyAH(a.ah); err == nil {
+			a.ah, err = a.node.Engine.CreateAH(a.node.PD, attr)
+		}
+		return err
+	}), "DestroyAH, CreateAH")
+	return true
+}
+
 // modifyDrained changes in SQD what can be changed there, or goes on.
 func (a *app) modifyDrained(d *Deed) bool {
 	if !a.ready() || a.life.q.State() != qp.StateSQD {
@@ -300,14 +331,17 @@ func (a *app) modifyDrained(d *Deed) bool {
 	if a.cfg.Type == qp.RC {
 		depth := 1 + int(d.R[0]%16)
 		if a.w.plan.Calm {
-			depth += a.life.bond.peer(a).cfg.RdAtomic
+			depth = min(depth+a.life.bond.peer(a).cfg.RdAtomic, qp.MaxRdAtomic)
 		}
 		if b := a.life.bond; b.peer(a).cfg.RdAtomic > depth {
+			b.shallow = true
 			b.excuse(qp.WCRemInvReqErr)
 		}
 		a.cfg.DestRdAtomic = depth
-		a.modify(qp.QPAttr{MaxDestRdAtomic: uint8(depth), RetryCnt: 7, RNRRetry: 7, MinRNRTimer: uint8(1 + d.R[1]%6)},
-			qp.AttrMaxDestRdAtomic|qp.AttrRetryCnt|qp.AttrRNRRetry|qp.AttrMinRNRTimer)
+		a.cfg.RdAtomic = 1 + int(d.R[1]>>8)%max(a.life.bond.peer(a).cfg.DestRdAtomic, 1)
+		a.modify(qp.QPAttr{MaxDestRdAtomic: uint8(depth), MaxRdAtomic: uint8(a.cfg.RdAtomic), RetryCnt: 7, RNRRetry: 7,
+			MinRNRTimer: uint8(1 + d.R[1]%6), Timeout: a.cfg.Timeout, AV: qp.AHAttr{DGID: a.life.bond.peer(a).node.GID}},
+			qp.AttrMaxDestRdAtomic|qp.AttrMaxRdAtomic|qp.AttrRetryCnt|qp.AttrRNRRetry|qp.AttrMinRNRTimer|qp.AttrTimeout|qp.AttrAV)
 	}
 	if d.R[2]%2 == 0 {
 		a.modify(qp.QPAttr{State: qp.StateRTS}, qp.AttrState)

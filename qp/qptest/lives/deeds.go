@@ -47,6 +47,8 @@ var deeds = []row{
 	{"drain and modify", 20, false, (*app).drainAndModify},
 	{"modify", 16, false, (*app).modifyLive},
 	{"modify drained", 16, false, (*app).modifyDrained},
+	{"modify in INIT", 30, false, (*app).modifyInit},
+	{"destroy handle", 10, true, (*app).destroyHandle},
 	{"recover", 10, false, (*app).recover},
 	{"deaf", 10, false, func(a *app, _ *Deed) bool { return a.hears(false) }},
 	{"hear", 20, false, func(a *app, _ *Deed) bool { return a.hears(true) }},

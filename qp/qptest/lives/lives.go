@@ -51,6 +51,9 @@ type bond struct {
 	ends [2]*app
 	told [2]address // what the ends have told each other
 	left [2]bool
+	// shallow says that an end has remembered fewer READs and atomics than the other may have outstanding: it cannot answer
+	// all of them again.
+	shallow bool
 	// excused is the set of 1<<WCStatus that a request of it may fail with, for reasons that the
 	// applications have given.
 	excused uint32
