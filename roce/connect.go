@@ -53,15 +53,14 @@ func (e *Endpoint) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Endpoint is what the peer of this queue pair must know. RESET changes its PSN, so that nothing
-// that is still on its way from the connection before has an effect on the next: tell the peer
-// anew, and have it reset its end too. Packets of RC do not say which queue pair sent them: to
-// connect to another peer, close this queue pair and create one, or a peer on the same host that
-// was left behind would go on sending to this one.
+// Endpoint is what the peer of this queue pair must know. RESET, of a queue pair that could send,
+// changes its PSN, so that nothing that is still on its way from the connection before has an
+// effect on the next: tell the peer anew, and have it reset its end too. Any goroutine.
 //
-// For UC a new PSN does not help, as a UC responder takes the first packet of a message whatever
-// its PSN is: close the queue pair and create another, or reconnect only after the time that
-// packets may live in the network.
+// Packets of RC do not say which queue pair sent them: to connect to another peer, close this queue
+// pair and create one, or a peer on the same host that was left behind would go on sending to this
+// one. For UC a new PSN does not help at all, as a UC responder takes the first packet of a message
+// whatever its PSN is: always close and create.
 func (q *QP) Endpoint() Endpoint { return Endpoint{q.pd.dev.info.GIDs[0], q.QPN(), q.q.StartPSN()} }
 
 // ConnectOptions are the attributes of a connection. Connect takes them literally, so start from DefaultConnectOptions and
