@@ -186,9 +186,9 @@ func (e *Engine) drawStart(q *QP) {
 }
 
 // isPast says whether what may be on its way from earlier lives is old to one that begins with psn.
-// Behind the end of the last life by up to maxAhead: then its PSNs are old even beside a READ of
-// half the PSN circle. From the lives before that, packets may still come whose PSNs lie ahead; a
-// new life must have staleSpan packets to go before it gets there.
+// The start must lie behind the end of the last life, by less than maxAhead: then that life's PSNs
+// are old to the new one even beside a READ that takes half the PSN circle. PSNs of the lives before
+// it may lie ahead, but the new life must have staleSpan packets to send before it gets there.
 func (q *QP) isPast(psn wire.PSN) bool {
 	for i, end := range q.ended {
 		ahead := end.Sub(psn)

@@ -90,13 +90,15 @@ type stream struct {
 	end      uint64 // their packets
 
 	// requester
-	nxt     uint64  // the first packet that was never sent
-	acked   uint64  // everything before it has been acknowledged
-	ackable uint64  // and this much the requester may, but need not, take as acknowledged
-	heard   uint64  // selective repeat: the newest packet that responses have named
-	rnrs    int     // RNR NAKs since the last progress
-	failing bool    // a fatal NAK has arrived
-	spoken  qp.Time // when a response came last, or, if that was later, when the oldest unacknowledged packet was first sent
+	nxt     uint64 // the first packet that was never sent
+	acked   uint64 // everything before it has been acknowledged
+	ackable uint64 // and this much the requester may, but need not, take as acknowledged
+	heard   uint64 // selective repeat: the newest packet that responses have named
+	rnrs    int    // RNR NAKs since the last progress
+	failing bool   // a fatal NAK has arrived
+	// spoken is when a response came last or, if later, when the oldest unacknowledged packet was
+	// first sent.
+	spoken qp.Time
 
 	// responder
 	epsn    uint64

@@ -11,12 +11,13 @@
 //
 //   - No byte changes that was not granted at that moment to who changed it.
 //   - No success of what was not executed.
-//   - Exactly one completion of each work request, in order, unless RESET or the end of its queue pair swallowed it.
+//   - Exactly one completion of each work request, in order, unless RESET or the end of its queue
+//     pair swallowed it.
 //   - No packet of an earlier connection has an effect.
 //   - No error without a reason, no hang.
 //
-// Two worlds in five are calm: no deed of theirs makes requests fail, so nothing may fail. In the
-// others an application that gives a reason excuses the status for the rest of the connection
+// Two worlds in five are calm: no deed of theirs makes requests fail, so nothing may fail but what
+// waits for an end that has left the connection. In the others an application that gives a reason excuses the status for the rest of the connection
 // (bond.excuse).
 //
 // How to read it: plan.go draws a world as data, a list of deeds; deeds.go is the table of what a
@@ -51,8 +52,8 @@ type bond struct {
 	ends [2]*app
 	told [2]address // what the ends have told each other
 	left [2]bool
-	// shallow says that an end has remembered fewer READs and atomics than the other may have outstanding: it cannot answer
-	// all of them again.
+	// shallow says that an end has remembered fewer READs and atomics than the other may have
+	// outstanding: it cannot answer all of them again.
 	shallow bool
 	// excused is the set of 1<<WCStatus that a request of it may fail with, for reasons that the
 	// applications have given.
