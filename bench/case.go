@@ -64,6 +64,8 @@ type Case struct {
 	Play   func(Setting) Play
 	Figure func(server, client []byte) (float64, error)
 	Shared bool // other cases have the same play and take other figures from it: it is performed once a round
+	MTU    int  // of the link that it is played on: 1500, which most users have, or 9000; 0: it does not matter
+	Full   bool // only a full run plays it (make bench FULL=1)
 }
 
 // limit is the time after which a case has failed. Some programs count repetitions and not time, so it is ample.
