@@ -3,7 +3,9 @@ package roce
 import (
 	"os"
 	"sync/atomic"
+	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,9 +15,11 @@ import (
 // processor from other goroutines.
 type alarm struct {
 	file  *os.File
+	park  syscall.RawConn
 	fd    int
 	early atomic.Bool // ring was called since the last sleep
 	count [8]byte
+	rang  func(fd uintptr) bool // for park
 }
 
 func newAlarm() (*alarm, error) {
@@ -23,15 +27,25 @@ func newAlarm() (*alarm, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("timerfd_create", err)
 	}
-	return &alarm{file: os.NewFile(uintptr(fd), "timerfd"), fd: fd}, nil
+	a := &alarm{file: os.NewFile(uintptr(fd), "timerfd"), fd: fd}
+	a.park, err = a.file.SyscallConn()
+	a.rang = a.read
+	return a, err
 }
 
 // sleep returns after d, or when ring is called, or was since the last sleep.
 func (a *alarm) sleep(d time.Duration) {
 	a.set(d)
 	if !a.early.Swap(false) {
-		a.file.Read(a.count[:])
+		a.park.Read(a.rang)
 	}
+}
+
+// read takes the timer's count if it has gone off. The Go scheduler need not know of a system call
+// that does not block: it would wake a thread to watch over it.
+func (a *alarm) read(fd uintptr) bool {
+	_, _, errno := syscall.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(&a.count)), uintptr(len(a.count)))
+	return errno != syscall.EAGAIN && errno != syscall.EINTR
 }
 
 // ring ends the present sleep or makes the next one return at once. Any goroutine.

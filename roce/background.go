@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/transport"
 )
 
 const (
@@ -77,10 +78,11 @@ func (l *lane) background() {
 }
 
 // watch takes turns until there has been nothing to do for a while, and then sleeps until the port
-// has something, a deadline comes, or somebody wakes it.
+// has something, a deadline comes, or somebody wakes it. While a relief watches the port it sleeps
+// behind that.
 func (l *lane) watch() {
 	t := l.takeOver()
-	for busy := t; !l.closing.Load(); {
+	for busy := t; !l.closing.Load() && !l.relieved.Load(); {
 		if l.turn(t) {
 			busy = t
 		} else if t-busy >= qp.Time(linger) {
@@ -98,17 +100,41 @@ func (l *lane) watch() {
 		l.turns.lock()
 		t = l.clock.read()
 	}
-	// Announce the sleep under the turn lock: whoever has the next turn sees it and what it must be
-	// woken for.
-	until, failed := l.bedtime(t), l.failed
-	l.asleep.Store(int64(until))
+	relieved, failed := l.relieved.Load(), l.failed
+	until := l.bedtime(t)
+	l.parked = true
+	if !relieved {
+		l.announce(until, t)
+	}
 	l.release()
-	if !l.closing.Load() && !l.mail.waiting() {
-		if err := l.port.Wait(waitFor(until, t)); err != nil || failed {
+	if !l.closing.Load() && (relieved || !l.mail.waiting()) {
+		if err := l.sleep(transport.Background, until, t); err != nil || failed {
 			time.Sleep(retryFailed) // a broken port may have nothing to wait for
 		}
 	}
-	l.asleep.Store(0)
+	l.turns.lock()
+	l.parked = false
+	if !l.relieved.Load() {
+		l.asleep.Store(0)
+	}
+	l.release()
+}
+
+// announce says under the turn lock that who watches is going to sleep: whoever has the next turn
+// sees it, and what it must be woken for.
+func (l *lane) announce(until, t qp.Time) {
+	l.asleep.Store(int64(until))
+	if l.watched != nil {
+		l.watched.SetAlarm(waitFor(until, t))
+	}
+}
+
+// sleep waits for the port, after the sleep was announced.
+func (l *lane) sleep(w transport.Watcher, until, t qp.Time) error {
+	if l.watched != nil {
+		return l.watched.Watch(w)
+	}
+	return l.port.Wait(waitFor(until, t))
 }
 
 // takeOver gets the turn lock for the background, which no longer relies on the application.
@@ -138,10 +164,26 @@ func waitFor(until, t qp.Time) time.Duration {
 	return time.Duration(max(until-t, 0))
 }
 
-// wakeBefore wakes the background if it is going to sleep past t.
+// wakeBefore sees to it that who watches the port does not sleep past t, if it sleeps. If t is still
+// to come, setting its alarm will do. The caller has the turn lock.
 func (l *lane) wakeBefore(t qp.Time) {
-	if until := l.asleep.Load(); int64(t) < until && l.asleep.CompareAndSwap(until, 0) {
-		l.count.Wakes++
-		l.port.Wake()
+	until := l.asleep.Load()
+	if int64(t) >= until {
+		return
 	}
+	if now := l.clock.at; l.watched != nil && t > now {
+		if l.asleep.CompareAndSwap(until, int64(t)) {
+			l.watched.SetAlarm(time.Duration(t - now))
+		}
+		return
+	}
+	if !l.asleep.CompareAndSwap(until, 0) {
+		return
+	}
+	l.count.Wakes++
+	if l.relieved.Load() {
+		l.rouseRelief()
+		return
+	}
+	l.port.Wake()
 }

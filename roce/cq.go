@@ -25,6 +25,7 @@ type CQ struct {
 	waiters atomic.Int32            // goroutines in Wait
 	armed   atomic.Bool             // between arm and token: the application is asleep or about to be
 	spin    atomic.Int64            // ns that Wait polls before it sleeps; adapts
+	relief  atomic.Pointer[lane]    // the lane that a goroutine in Wait watches itself, while it sleeps
 	pairs   []int                   // [i]: how many queue pairs of dev.lanes[i] complete here; under dev.mu
 
 	other atomic.Bool // a poller has to look beyond the rings: kept is not empty, or the queue is closed
@@ -68,6 +69,13 @@ func (c *CQ) count(l *lane, n int) {
 		lanes = c.dev.lanes
 	}
 	c.drives.Store(&lanes)
+	c.rouse()
+}
+
+// drivesOnly tells whether all that completes here comes from lane l.
+func (c *CQ) drivesOnly(l *lane) bool {
+	lanes := *c.drives.Load()
+	return len(lanes) == 1 && lanes[0] == l
 }
 
 func (c *CQ) kind() string   { return "CQ" }
@@ -200,16 +208,21 @@ func (c *CQ) ReqNotify(solicitedOnly bool) error {
 		return c.dev.fail("ReqNotify", ErrClosed)
 	}
 	c.arm(solicitedOnly)
+	c.unclaim()
 	return nil
 }
 
-// arm is followed by sleep, so the background is to watch the port again, and a Poll in between does not mean that the
-// application goes on polling.
+// arm makes the next completion ring. A Poll that follows does not mean that the application goes on
+// polling.
 func (c *CQ) arm(solicitedOnly bool) {
 	for _, q := range c.lanes {
 		q.Arm(solicitedOnly)
 	}
 	c.armed.Store(true)
+}
+
+// unclaim leaves the lanes to their background: the application is going to sleep.
+func (c *CQ) unclaim() {
 	for _, l := range *c.drives.Load() {
 		l.unclaim()
 	}
@@ -225,6 +238,14 @@ func (c *CQ) ring() {
 	select {
 	case c.notify <- struct{}{}:
 	default:
+	}
+	c.rouse()
+}
+
+// rouse has a goroutine in Wait that sleeps on the port look again.
+func (c *CQ) rouse() {
+	if l := c.relief.Load(); l != nil {
+		l.rouseRelief()
 	}
 }
 
@@ -249,16 +270,21 @@ func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 		c.mu.Lock()
 		c.arm(false)
 		c.mu.Unlock()
-		if n, err := c.Poll(wcs); n > 0 || err != nil {
-			return n, err
-		}
 		asleep := now()
-		select {
-		case <-c.notify:
-		case <-ctx.Done():
-			return 0, ctx.Err()
+		if lanes := *c.drives.Load(); len(lanes) > 1 || !lanes[0].watchFor(ctx, c) {
+			c.unclaim()
+			if n, err := c.Poll(wcs); n > 0 || err != nil {
+				return n, err
+			}
+			select {
+			case <-c.notify:
+			case <-ctx.Done():
+			}
 		}
 		c.adapt(time.Duration(now() - asleep))
+		if c.idle() && ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ package roce
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -72,6 +73,7 @@ type lane struct {
 	vain     uint32      // polls since one that found completions
 	failed   bool        // the port's last call returned an error
 	closed   bool
+	parked   bool // the background sleeps on the port, whoever watches it
 	count    LaneStats
 
 	trust trust
@@ -84,15 +86,20 @@ type lane struct {
 	claimed atomic.Int64  // when an application last polled; 0 says that none does
 	onDuty  atomic.Bool   // the background watches the port, or will at once
 	standby *alarm        // what the background sleeps on while an application polls
-	asleep  atomic.Int64  // the background sleeps in port.Wait until then at the latest; 0 when it is awake
+	asleep  atomic.Int64  // who watches the port sleeps until then at the latest; 0 when it is awake, or there is nobody
 	closing atomic.Bool
 	done    chan struct{} // closed when the background has ended; nil without background
+
+	watched  transport.Watched // the port, if an application's goroutine can watch it instead of the background
+	relief   sync.Mutex        // the goroutine in Wait that does has it
+	relieved atomic.Bool       // there is one; changes under the turn lock
 
 	attended bool // there is a background, which sends what the application leaves behind: start says so, or a test that plays it
 }
 
 func newLane(d *Device, index, lanes int, port transport.Port) *lane {
 	l := &lane{dev: d, index: index, port: port, deadline: qp.Never, clock: clock{now: now}}
+	l.watched, _ = port.(transport.Watched)
 	info := port.Info()
 	l.engine = qp.NewEngine(qp.Config{Memory: d.mem, Rand: random.Uint64, GIDs: d.info.GIDs, SrcPort: info.SrcPort,
 		MaxMTU: max(wire.MTUForNet(info.NetMTU), MTU256), Lane: uint8(index), LaneBits: laneBits(lanes), EvenPackets: info.MaxRun > 1, Window: d.cfg.Window,
@@ -412,6 +419,8 @@ func (l *lane) release() {
 // close ends the background and closes the port. No queue pair is left by now.
 func (l *lane) close() error {
 	l.closing.Store(true)
+	l.rouseRelief()
+	l.relief.Lock() // for good
 	if l.done != nil {
 		l.unclaim()
 		l.port.Wake()

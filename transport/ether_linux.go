@@ -179,7 +179,7 @@ func (p *etherPort) toSelf(f *wire.Frame) bool {
 	if !p.self.put(f) {
 		return false
 	}
-	p.sleep.wake()
+	p.sleep.wakeAll()
 	return true
 }
 
@@ -242,11 +242,28 @@ func (p *etherPort) Wait(timeout time.Duration) error {
 }
 
 // Wake ends a Wait.
-func (p *etherPort) Wake() {
-	if p.sleep.wake() {
+func (p *etherPort) Wake() { p.Rouse(Background) }
+
+// SetAlarm, Watch, Rouse and Leave implement Watched.
+func (p *etherPort) SetAlarm(d time.Duration) { p.sleep.setAlarm(d) }
+
+// Watch sleeps in the seat of w.
+func (p *etherPort) Watch(w Watcher) error {
+	if p.closed.Load() {
+		return ErrClosed
+	}
+	return p.sleep.sleepIn(w)
+}
+
+// Rouse ends a Watch.
+func (p *etherPort) Rouse(w Watcher) {
+	if p.sleep.wake(w) {
 		p.wakes.Add(1)
 	}
 }
+
+// Leave gives the sockets back.
+func (p *etherPort) Leave() { p.sleep.rise(&p.sleep.seats[Relief]) }
 
 // describe is what Info says about every such port.
 func (p *etherPort) describe() Info {

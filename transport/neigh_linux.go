@@ -129,7 +129,7 @@ func (t *neighbours) start() error {
 
 func (t *neighbours) close() {
 	t.closed.Store(true)
-	t.sleep.wake()
+	t.sleep.wake(Background)
 	<-t.done
 	t.sleep.close()
 	unix.Close(t.changes)
@@ -180,7 +180,7 @@ func (t *neighbours) want(h *nextHop) {
 	t.hops[h.dst] = h
 	t.mu.Unlock()
 	if h.header.Load() == nil && !h.self.Load() && !h.asked.Swap(true) {
-		t.sleep.wake()
+		t.sleep.wake(Background)
 	}
 }
 

@@ -60,6 +60,41 @@ type Port interface {
 	Close() error
 }
 
+// Watcher is who waits for a port that is Watched.
+type Watcher int
+
+const (
+	// Background is the goroutine that waits for the port when nobody else does.
+	Background Watcher = iota
+	// Relief is one that waits instead of it for a while: an application's own, while it sleeps.
+	Relief
+)
+
+// Watched is a port that two goroutines can wait for, one of which watches it. What happens ends the
+// wait of the watcher only: a packet wakes one thread and not two, and the port changes hands
+// without waking anybody. The ports of this package on Linux are Watched, but for pipes.
+//
+// SetAlarm is called by who has the lane's turn, Watch and Leave by one goroutine of each kind at a
+// time, Rouse by any. Wait is SetAlarm and Watch(Background), Wake is Rouse(Background).
+type Watched interface {
+	Port
+
+	// SetAlarm says after what time the watcher's wait ends if nothing happens, the present one too
+	// (<0: not at all). The time goes on when the port changes hands.
+	SetAlarm(d time.Duration)
+
+	// Watch blocks as Wait does, until the alarm instead of a timeout. While the relief has the port,
+	// Watch(Background) returns for Rouse(Background) only. It may return without cause.
+	Watch(w Watcher) error
+
+	// Rouse makes the present Watch of w return, or its next one if none is in progress.
+	Rouse(w Watcher)
+
+	// Leave gives the port back to the background. The relief has it from its first Watch on until
+	// then, also between two of them.
+	Leave()
+}
+
 // Multicaster is a port that can join IP multicast groups, for UD queue pairs. Packets to a joined group are received
 // with the group as destination, the port's own included. All methods may be called from any goroutine.
 type Multicaster interface {

@@ -264,11 +264,28 @@ func (p *udpPort) Wait(timeout time.Duration) error {
 }
 
 // Wake ends a Wait.
-func (p *udpPort) Wake() {
-	if p.sleep.wake() {
+func (p *udpPort) Wake() { p.Rouse(Background) }
+
+// SetAlarm, Watch, Rouse and Leave implement Watched.
+func (p *udpPort) SetAlarm(d time.Duration) { p.sleep.setAlarm(d) }
+
+// Watch sleeps in the seat of w.
+func (p *udpPort) Watch(w Watcher) error {
+	if p.closed.Load() {
+		return ErrClosed
+	}
+	return p.sleep.sleepIn(w)
+}
+
+// Rouse ends a Watch.
+func (p *udpPort) Rouse(w Watcher) {
+	if p.sleep.wake(w) {
 		p.wakes.Add(1)
 	}
 }
+
+// Leave gives the sockets back.
+func (p *udpPort) Leave() { p.sleep.rise(&p.sleep.seats[Relief]) }
 
 // Info describes the port.
 func (p *udpPort) Info() Info {

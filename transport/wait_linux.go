@@ -1,12 +1,18 @@
 // Sleeping on sockets: packets, room to send, a deadline, and Wake.
 //
-// Stages: a sleeper and what it watches → wait: announce, watch, park, look, unwatch → wake.
+// Stages: a sleeper and what it watches → the alarm → wait: announce, sit down, park, look, rise →
+// who has the sockets → wake.
 //
 // A sleeping goroutine is parked in the Go runtime's poller, which watches an epoll of ours. A blocking system call would hold one
 // of GOMAXPROCS processors until the runtime notices, which takes it up to 20 ms: with one processor, all other goroutines,
 // the polling application first, would stand still.
 //
-// Sockets are in that epoll only during a sleep. An entry stays in its socket's list of sleepers also when nobody sleeps, and
+// Two goroutines can sleep, each in a seat of its own, and one of them watches: the relief if there
+// is one, else the background. The watcher's epoll has the sockets and the alarm, the other one
+// only its eventfd. Moving a socket from one epoll to another costs a microsecond, waking a thread
+// to tell it that it need not watch costs thirty.
+//
+// Sockets are in an epoll only during a sleep. An entry stays in its socket's list of sleepers also when nobody sleeps, and
 // whoever sends a packet to us on this machine runs the kernel's receive path on its own time, that list included.
 //
 // The order that loses no wake-up is: announce that we will sleep, then sleep; the waker changes the same word and, if it
@@ -26,11 +32,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// States of sleeper.state.
+// States of seat.state.
 const (
 	awake    = 0 // nobody sleeps, nothing to report
-	sleeping = 1 // in wait, or about to be
-	woken    = 2 // wake was called since the last wait
+	sleeping = 1 // in watch, or about to be
+	woken    = 2 // wake was called since the last watch
 )
 
 // driverRetry is how long to sleep when the driver's queue was full, as nobody tells when it no longer is. At 10 Gbit/s
@@ -46,78 +52,94 @@ const (
 	driverQueue          // the interface takes no more at present
 )
 
+// sleeper is what the goroutines that wait for a port share.
 type sleeper struct {
+	tx    int           // socket to send to, or -1
+	timer int           // timerfd: the runtime's own timers are no finer than a millisecond; 0: not open
+	short atomic.Uint32 // shortage
+	seats [2]seat       // by Watcher
+	timed bool          // the timer may be running; under the caller's turn, as SetAlarm
+
+	mu      sync.Mutex
+	rx      []int    // sockets to receive from
+	watcher *seat    // its epoll has the sockets and the timer; nil while nobody sleeps
+	waits   shortage // for whose end the sockets are watched
+	both    bool     // tx, which is none of rx, is watched too
+	closed  bool
+}
+
+// seat is where one goroutine sleeps.
+type seat struct {
 	ep    *os.File // an epoll, of which the runtime's poller tells when it has something
 	park  syscall.RawConn
 	epfd  int
 	evfd  int // readable after a wake that found us sleeping
-	timer int // timerfd: the runtime's own timers are no finer than a millisecond
-	tx    int // socket to send to, or -1
-
 	state atomic.Uint32
-	short atomic.Uint32 // shortage
+	taken bool // somebody sleeps here, or is about to; under sleeper.mu
 
 	// Of a wait in progress; in the heap, so that a call does not allocate them.
-	timed  bool // the timer may be running
 	events [4]unix.EpollEvent
 	found  int
 	errno  syscall.Errno
 	look   func(epfd uintptr) bool // for park
-
-	mu     sync.Mutex
-	rx     []int // sockets to receive from
-	inside bool  // the sockets are in the epoll
-	both   bool  // tx, which is none of rx, is too
-	closed bool
 }
 
 // open takes the socket to send to, or -1, and those to receive from.
 func (s *sleeper) open(tx int, rx ...int) (err error) {
-	s.tx, s.evfd, s.timer = tx, -1, -1
-	if s.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+	if err != nil {
+		return os.NewSyscallError("timerfd_create", err)
+	}
+	s.tx, s.timer, s.rx = tx, fd, slices.Clone(rx)
+	if err = s.seats[Background].open(); err != nil {
+		s.close()
+	}
+	return err
+}
+
+func (e *seat) open() (err error) {
+	e.evfd = -1
+	if e.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return os.NewSyscallError("epoll_create1", err)
 	}
-	unix.SetNonblock(s.epfd, true) // else the runtime's poller does not take it
-	s.ep = os.NewFile(uintptr(s.epfd), "epoll")
-	s.look = s.poll
-	if s.park, err = s.ep.SyscallConn(); err == nil {
-		err = s.ep.SetReadDeadline(time.Time{}) // fails if the poller did not
+	unix.SetNonblock(e.epfd, true) // else the runtime's poller does not take it
+	e.ep = os.NewFile(uintptr(e.epfd), "epoll")
+	e.look = e.poll
+	if e.park, err = e.ep.SyscallConn(); err == nil {
+		err = e.ep.SetReadDeadline(time.Time{}) // fails if the poller did not
 	}
 	if err == nil {
-		s.evfd, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+		e.evfd, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	}
 	if err == nil {
-		s.timer, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+		err = e.add(e.evfd, unix.EPOLLIN)
 	}
-	if err == nil {
-		err = s.add(s.evfd)
-	}
-	if err == nil {
-		err = s.add(s.timer)
-	}
-	if err != nil {
-		s.close()
-		return err
-	}
-	s.rx = slices.Clone(rx)
-	return nil
+	return err
 }
 
-func (s *sleeper) add(fd int) error {
-	ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}
-	if fd == s.tx && shortage(s.short.Load()) == sendBuffer {
-		ev.Events |= unix.EPOLLOUT
-	}
-	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(s.epfd, unix.EPOLL_CTL_ADD, fd, &ev))
+func (e *seat) add(fd int, events uint32) error {
+	ev := unix.EpollEvent{Events: events, Fd: int32(fd)}
+	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(e.epfd, unix.EPOLL_CTL_ADD, fd, &ev))
 }
 
-// watch makes wait return when fd is readable too, also one in progress.
+// close frees the descriptors; an error while opening may have left none.
+func (e *seat) close() {
+	if e.ep == nil {
+		return
+	}
+	e.ep.Close()
+	if e.evfd >= 0 {
+		unix.Close(e.evfd)
+	}
+}
+
+// watch makes a wait return when fd is readable too, also one in progress.
 func (s *sleeper) watch(fd int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rx = append(s.rx, fd)
-	if s.inside {
-		return s.add(fd)
+	if s.watcher != nil {
+		return s.watcher.add(fd, unix.EPOLLIN)
 	}
 	return nil
 }
@@ -127,8 +149,8 @@ func (s *sleeper) unwatch(fd int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rx = slices.DeleteFunc(s.rx, func(have int) bool { return have == fd })
-	if s.inside {
-		unix.EpollCtl(s.epfd, unix.EPOLL_CTL_DEL, fd, nil)
+	if s.watcher != nil {
+		unix.EpollCtl(s.watcher.epfd, unix.EPOLL_CTL_DEL, fd, nil)
 	}
 }
 
@@ -138,91 +160,158 @@ func (s *sleeper) lack(what shortage) {
 		return
 	}
 	s.short.Store(uint32(what))
-	if what != nothing && s.state.Load() == sleeping {
-		s.wake()
+	if what == nothing {
+		return
+	}
+	for i := range s.seats {
+		if s.seats[i].state.Load() == sleeping {
+			s.wake(Watcher(i))
+		}
 	}
 }
 
 // wait sleeps until something happens or for the timeout (<0: for ever).
 func (s *sleeper) wait(timeout time.Duration) error {
-	if !s.state.CompareAndSwap(awake, sleeping) {
-		s.state.Store(awake) // woken in advance
-		return nil
-	}
-	if shortage(s.short.Load()) == driverQueue && (timeout < 0 || timeout > driverRetry) {
-		timeout = driverRetry
-	}
-	s.setTimer(timeout)
-	err := s.enter(true)
-	if err == nil {
-		err = s.park.Read(s.look)
-	}
-	s.enter(false)
-	s.state.Store(awake)
-	if err != nil {
-		return err
-	}
-	if s.errno != 0 {
-		return os.NewSyscallError("epoll_wait", s.errno)
-	}
-	s.clear()
-	return nil
+	s.setAlarm(timeout)
+	return s.sleepIn(Background)
 }
 
-// setTimer starts the timer, or stops it.
-func (s *sleeper) setTimer(timeout time.Duration) {
-	if timeout < 0 && !s.timed {
+// setAlarm starts the timer, or stops it.
+func (s *sleeper) setAlarm(d time.Duration) {
+	if shortage(s.short.Load()) == driverQueue && (d < 0 || d > driverRetry) {
+		d = driverRetry
+	}
+	if d < 0 && !s.timed {
 		return
 	}
 	var spec unix.ItimerSpec // zero: no more
-	if s.timed = timeout >= 0; s.timed {
-		spec.Value = unix.NsecToTimespec(int64(max(timeout, 1)))
+	if s.timed = d >= 0; s.timed {
+		spec.Value = unix.NsecToTimespec(int64(max(d, 1)))
 	}
 	unix.TimerfdSettime(s.timer, 0, &spec, nil)
 }
 
-// enter puts the sockets into the epoll, or takes them out.
-func (s *sleeper) enter(in bool) (err error) {
+// sleepIn sleeps in a seat until something happens that concerns it.
+func (s *sleeper) sleepIn(w Watcher) error {
+	e := &s.seats[w]
+	if e.ep == nil { // the relief's first time
+		if err := s.furnish(e); err != nil {
+			return err
+		}
+	}
+	if !e.state.CompareAndSwap(awake, sleeping) {
+		e.state.Store(awake) // woken in advance
+		return nil
+	}
+	err := s.sit(e)
+	if err == nil {
+		err = e.park.Read(e.look)
+	}
+	if w == Background {
+		s.rise(e)
+	}
+	e.state.Store(awake)
+	if err != nil {
+		return err
+	}
+	if e.errno != 0 {
+		return os.NewSyscallError("epoll_wait", e.errno)
+	}
+	e.clear()
+	return nil
+}
+
+// furnish opens a seat that few ports need.
+func (s *sleeper) furnish(e *seat) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.inside = in
-	change := func(fd int) {
-		if !in {
-			unix.EpollCtl(s.epfd, unix.EPOLL_CTL_DEL, fd, nil)
-		} else if e := s.add(fd); err == nil {
+	if s.closed {
+		return ErrClosed
+	}
+	return e.open()
+}
+
+// sit takes a seat, and the sockets unless the relief has them.
+func (s *sleeper) sit(e *seat) (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.taken = true
+	relief := &s.seats[Relief]
+	if s.watcher == relief && e != relief || s.watcher == e && s.waits == shortage(s.short.Load()) {
+		return nil
+	}
+	return s.give(e)
+}
+
+// rise leaves a seat. The sockets go back to who sleeps in the other one.
+func (s *sleeper) rise(e *seat) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.taken = false
+	if s.watcher != e {
+		return
+	}
+	var next *seat
+	if back := &s.seats[Background]; back.taken {
+		next = back
+	}
+	s.give(next)
+}
+
+// give makes a seat the watcher's, or none. The caller holds s.mu.
+func (s *sleeper) give(to *seat) (err error) {
+	if old := s.watcher; old != nil {
+		for _, fd := range s.rx {
+			unix.EpollCtl(old.epfd, unix.EPOLL_CTL_DEL, fd, nil)
+		}
+		if s.both {
+			unix.EpollCtl(old.epfd, unix.EPOLL_CTL_DEL, s.tx, nil)
+		}
+		unix.EpollCtl(old.epfd, unix.EPOLL_CTL_DEL, s.timer, nil)
+	}
+	s.watcher, s.both = to, false
+	if to == nil || s.closed {
+		return nil
+	}
+	s.waits = shortage(s.short.Load())
+	for _, fd := range s.rx {
+		events := uint32(unix.EPOLLIN)
+		if fd == s.tx && s.waits == sendBuffer {
+			events |= unix.EPOLLOUT
+		}
+		if e := to.add(fd, events); err == nil {
 			err = e
 		}
 	}
-	for _, fd := range s.rx {
-		change(fd)
+	if s.both = s.waits == sendBuffer && s.tx >= 0 && !slices.Contains(s.rx, s.tx); s.both {
+		if e := to.add(s.tx, unix.EPOLLIN|unix.EPOLLOUT); err == nil {
+			err = e
+		}
 	}
-	if in {
-		s.both = shortage(s.short.Load()) == sendBuffer && s.tx >= 0 && !slices.Contains(s.rx, s.tx)
-	}
-	if s.both {
-		change(s.tx)
+	if e := to.add(s.timer, unix.EPOLLIN); err == nil {
+		err = e
 	}
 	return err
 }
 
 // poll looks, without waiting, whether there is something; if not, the runtime parks the goroutine and calls again.
-func (s *sleeper) poll(epfd uintptr) bool {
-	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, epfd, uintptr(unsafe.Pointer(&s.events)), uintptr(len(s.events)), 0, 0, 0)
+func (e *seat) poll(epfd uintptr) bool {
+	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, epfd, uintptr(unsafe.Pointer(&e.events)), uintptr(len(e.events)), 0, 0, 0)
 	if errno == syscall.EINTR {
 		n, errno = 0, 0
 	}
-	s.found, s.errno = int(n), errno
+	e.found, e.errno = int(n), errno
 	return n != 0
 }
 
 // clear takes away what would end the next wait again.
-func (s *sleeper) clear() {
-	for _, ev := range s.events[:s.found] {
+func (e *seat) clear() {
+	for _, ev := range e.events[:e.found] {
 		switch {
-		case int(ev.Fd) == s.evfd:
+		case int(ev.Fd) == e.evfd:
 			// A waker may write after we have gone on for another reason; the token then ends the next wait early.
 			var token [8]byte
-			unix.Read(s.evfd, token[:])
+			syscall.RawSyscall(unix.SYS_READ, uintptr(e.evfd), uintptr(unsafe.Pointer(&token)), uintptr(len(token)))
 		case ev.Events&unix.EPOLLERR != 0:
 			unix.GetsockoptInt(int(ev.Fd), unix.SOL_SOCKET, unix.SO_ERROR) // the interface went down: told once is enough
 		}
@@ -230,8 +319,9 @@ func (s *sleeper) clear() {
 }
 
 // wake ends a wait; wrote tells whether it took a system call.
-func (s *sleeper) wake() (wrote bool) {
-	if s.state.Swap(woken) != sleeping {
+func (s *sleeper) wake(w Watcher) (wrote bool) {
+	e := &s.seats[w]
+	if e.state.Swap(woken) != sleeping {
 		return false
 	}
 	s.mu.Lock()
@@ -240,22 +330,27 @@ func (s *sleeper) wake() (wrote bool) {
 		return false
 	}
 	one := [8]byte{1} // any non-zero count, in any byte order
-	unix.Write(s.evfd, one[:])
+	syscall.RawSyscall(unix.SYS_WRITE, uintptr(e.evfd), uintptr(unsafe.Pointer(&one)), uintptr(len(one)))
 	return true
+}
+
+// wakeAll ends the waits of everybody, also of who watches next.
+func (s *sleeper) wakeAll() {
+	for i := range s.seats {
+		s.wake(Watcher(i))
+	}
 }
 
 // close ends the sleeper; no wait may be in progress. A second close does nothing.
 func (s *sleeper) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.ep == nil {
+	if s.closed || s.timer == 0 {
 		return
 	}
 	s.closed = true
-	s.ep.Close()
-	for _, fd := range []int{s.evfd, s.timer} {
-		if fd >= 0 {
-			unix.Close(fd)
-		}
+	for i := range s.seats {
+		s.seats[i].close()
 	}
+	unix.Close(s.timer)
 }
