@@ -31,6 +31,7 @@ type recovery struct {
 
 	ackAt   Time // ack timeout; Never: nothing is unacknowledged, or code 0
 	probeAt Time // probe; Never: none
+	askBy   Time // from when on the next message asks for an ACK; Never: that can wait
 	readyAt Time // end of the RNR wait; Never: none
 
 	sentAt   Time     // of the newest packet
@@ -60,7 +61,7 @@ const (
 const noPSN wire.PSN = 1 << 24
 
 func (r *recovery) init() {
-	*r = recovery{lost: noPSN, timed: noPSN, asked: noPSN, ackAt: Never, probeAt: Never, readyAt: Never}
+	*r = recovery{lost: noPSN, timed: noPSN, asked: noPSN, ackAt: Never, probeAt: Never, askBy: Never, readyAt: Never}
 }
 
 func (r *recovery) reload(a *QPAttr) { r.retries, r.rnrRetries = a.RetryCnt, a.RNRRetry }
@@ -110,10 +111,10 @@ func (e *Engine) sentRequest(now Time, q *QP, psn wire.PSN, fresh bool) {
 // restartTimers starts ack timeout and probe if something is unacknowledged, else stops them (section 4.7).
 func (e *Engine) restartTimers(now Time, q *QP) {
 	r := &q.rec
-	r.ackAt, r.probeAt = Never, Never
+	r.ackAt, r.probeAt, r.askBy = Never, Never, Never
 	if q.req.top != q.comp.una && !r.waiting() {
-		if t := wire.AckTimeout(q.attr.Timeout); t != 0 {
-			r.ackAt = now + Time(t)
+		if t := Time(wire.AckTimeout(q.attr.Timeout)); t != 0 {
+			r.ackAt, r.askBy = now+t, now+t/4
 		}
 		e.armProbe(now, q)
 	}
@@ -322,7 +323,7 @@ func (e *Engine) timeout(now Time, q *QP) {
 			e.restartTimers(now, q)
 		}
 	case r.probeAt <= now:
-		if quiet := r.sentAt + r.patience(); quiet > now && !q.awaitsACK() {
+		if quiet := r.sentAt + r.patience(); quiet > now && now < r.askBy && !q.awaitsACK() {
 			r.probeAt = quiet
 			e.setDeadline(q)
 			return

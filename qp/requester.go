@@ -247,7 +247,7 @@ func (e *Engine) emit(now Time, q *QP, b *wire.Batch) verdict {
 	if pad > 0 {
 		clear(f.Body[uint32(info.HdrLen)+n:][:pad])
 	}
-	q.putRequestHeaders(f.Body, op, info, s, uint8(pad), last)
+	q.putRequestHeaders(now, f.Body, op, info, s, uint8(pad), last)
 	if at := info.Off[wire.HdrRETH]; at != 0 {
 		va, length := s.remoteAddr, s.length
 		if alone {
@@ -263,7 +263,7 @@ func (e *Engine) emit(now Time, q *QP, b *wire.Batch) verdict {
 }
 
 // putRequestHeaders writes BTH and the extension headers of a SEND or WRITE packet, bar its RETH.
-func (q *QP) putRequestHeaders(body []byte, op wire.Opcode, info *wire.OpInfo, s *sendSlot, pad uint8, last bool) {
+func (q *QP) putRequestHeaders(now Time, body []byte, op wire.Opcode, info *wire.OpInfo, s *sendSlot, pad uint8, last bool) {
 	r := &q.req
 	var flags wire.BTHFlags
 	if last && s.flags&SendSolicited != 0 && info.Flags&(wire.OpSend|wire.OpConsumesRecv) != 0 {
@@ -271,7 +271,7 @@ func (q *QP) putRequestHeaders(body []byte, op wire.Opcode, info *wire.OpInfo, s
 	}
 	dest := q.attr.DestQPN
 	switch {
-	case q.typ == RC && q.askAck(last && q.awaited(s)):
+	case q.typ == RC && q.askAck(last && q.awaited(now, s)):
 		flags |= wire.BTHAckReq
 	case q.datagram():
 		dest = s.remoteQPN
@@ -292,10 +292,13 @@ func (q *QP) putRequestHeaders(body []byte, op wire.Opcode, info *wire.OpInfo, s
 
 // awaited says whether somebody waits for the ACK of request s, the next one: the application, or the clock that has not
 // measured the path yet. An ACK costs the peer as much as a message, so of requests without a completion only every so many
-// ask for one, to get their slots back; the last of them are found out about by a probe.
-func (q *QP) awaited(s *sendSlot) bool {
+// ask for one, to get their slots back; the last of them are found out about by a probe. One that
+// leaves after a silence is likely to be the last for a while, and asks: a probe wakes both ends. And
+// one does when nobody has asked for a good part of the ack timeout, which is for peers that are gone.
+func (q *QP) awaited(now Time, s *sendSlot) bool {
 	r := &q.req
-	if q.sigAll || s.flags&SendSignaled != 0 || q.rec.srtt == 0 || r.next-r.asked >= uint32(len(r.wqes))/4 {
+	if q.sigAll || s.flags&SendSignaled != 0 || q.rec.srtt == 0 || r.next-r.asked >= uint32(len(r.wqes))/4 ||
+		now-q.rec.sentAt > q.rec.patience() || now >= q.rec.askBy && !q.awaitsACK() {
 		r.asked = r.next
 		return true
 	}

@@ -124,9 +124,16 @@ func (l *lane) watch() {
 // sees it, and what it must be woken for.
 func (l *lane) announce(until, t qp.Time) {
 	l.asleep.Store(int64(until))
-	if l.watched != nil {
-		l.watched.SetAlarm(waitFor(until, t))
+	l.setAlarm(until, t)
+}
+
+// setAlarm says when who watches wakes up if nothing happens. One that is set already stays.
+func (l *lane) setAlarm(at, t qp.Time) {
+	if l.watched == nil || at == l.alarm && t < at {
+		return
 	}
+	l.alarm = at
+	l.watched.SetAlarm(waitFor(at, t))
 }
 
 // sleep waits for the port, after the sleep was announced.
@@ -173,7 +180,7 @@ func (l *lane) wakeBefore(t qp.Time) {
 	}
 	if now := l.clock.at; l.watched != nil && t > now {
 		if l.asleep.CompareAndSwap(until, int64(t)) {
-			l.watched.SetAlarm(time.Duration(t - now))
+			l.setAlarm(t, now)
 		}
 		return
 	}

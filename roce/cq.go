@@ -258,8 +258,14 @@ func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 	c.waiters.Add(1)
 	defer c.leave()
 	for {
-		if n, err := c.pollFor(time.Duration(c.spin.Load()), wcs); n > 0 || err != nil {
-			return n, err
+		if spin := time.Duration(c.spin.Load()); spin > 0 {
+			if n, err := c.pollFor(spin, wcs); n > 0 || err != nil {
+				return n, err
+			}
+		} else if !c.idle() {
+			if n, err := c.take(wcs); n > 0 || err != nil {
+				return n, err
+			}
 		}
 		if c.dev.cfg.NoBackground { // who sleeps would not be woken
 			if err := ctx.Err(); err != nil {

@@ -73,7 +73,8 @@ type lane struct {
 	vain     uint32      // polls since one that found completions
 	failed   bool        // the port's last call returned an error
 	closed   bool
-	parked   bool // the background sleeps on the port, whoever watches it
+	alarm    qp.Time // of the port, if it is watched
+	parked   bool    // the background sleeps on the port, whoever watches it
 	count    LaneStats
 
 	trust trust
@@ -98,7 +99,7 @@ type lane struct {
 }
 
 func newLane(d *Device, index, lanes int, port transport.Port) *lane {
-	l := &lane{dev: d, index: index, port: port, deadline: qp.Never, clock: clock{now: now}}
+	l := &lane{dev: d, index: index, port: port, deadline: qp.Never, alarm: qp.Never, clock: clock{now: now}}
 	l.watched, _ = port.(transport.Watched)
 	info := port.Info()
 	l.engine = qp.NewEngine(qp.Config{Memory: d.mem, Rand: random.Uint64, GIDs: d.info.GIDs, SrcPort: info.SrcPort,

@@ -70,7 +70,7 @@ func (l *lane) watchOn(ctx context.Context, c *CQ) bool {
 	}
 }
 
-// turnFor is a turn of a goroutine that waits for c. An application that always posts at once when it
+// turnFor is a turn of a goroutine that waits for c; busy says that there is more to do now. An application that always posts at once when it
 // is given completions has their acknowledgement leave with its post; the background is to send it
 // if it does not come.
 func (l *lane) turnFor(c *CQ) (busy bool) {
@@ -86,7 +86,7 @@ func (l *lane) turnFor(c *CQ) (busy bool) {
 	if found {
 		l.trust.leaves(l.clock.read())
 	}
-	return n > 0 || more
+	return more
 }
 
 // giveBack returns the port and the turn lock. The background sleeps on if it does, or else comes.

@@ -263,7 +263,7 @@ func (p *etherPort) Rouse(w Watcher) {
 }
 
 // Leave gives the sockets back.
-func (p *etherPort) Leave() { p.sleep.rise(&p.sleep.seats[Relief]) }
+func (p *etherPort) Leave() { p.sleep.rise(Relief) }
 
 // describe is what Info says about every such port.
 func (p *etherPort) describe() Info {

@@ -39,7 +39,9 @@ func (p *packetPort) Recv(frames []wire.Frame) (n int, err error) {
 	r.ring.giveBack()
 	n = r.take(frames)
 	n += p.self.take(frames[n:])
-	p.received(frames[:n])
+	if p.received(frames[:n]); n > 0 {
+		p.sleep.heard()
+	}
 	if r.bad > 0 {
 		p.recvBad.Add(r.bad)
 		r.bad = 0

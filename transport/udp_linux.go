@@ -285,7 +285,7 @@ func (p *udpPort) Rouse(w Watcher) {
 }
 
 // Leave gives the sockets back.
-func (p *udpPort) Leave() { p.sleep.rise(&p.sleep.seats[Relief]) }
+func (p *udpPort) Leave() { p.sleep.rise(Relief) }
 
 // Info describes the port.
 func (p *udpPort) Info() Info {

@@ -100,7 +100,9 @@ func (p *udpPort) Recv(frames []wire.Frame) (n int, err error) {
 	if groups := p.groups.list.Load(); groups != nil && n < len(frames) && err == nil {
 		n, err = p.recvGroups(*groups, frames, n)
 	}
-	p.received(frames[:n])
+	if p.received(frames[:n]); n > 0 {
+		p.sleep.heard()
+	}
 	p.recv.report(&p.counters)
 	return n, err
 }

@@ -8,11 +8,11 @@
 // the polling application first, would stand still.
 //
 // Two goroutines can sleep, each in a seat of its own, and one of them watches: the relief if there
-// is one, else the background. The watcher's epoll has the sockets and the alarm, the other one
-// only its eventfd. Moving a socket from one epoll to another costs a microsecond, waking a thread
-// to tell it that it need not watch costs thirty.
+// is one, else the background. A seat is an epoll with an eventfd, to wake who sleeps there, and
+// with the epoll that has the sockets and the alarm, to which the background is deaf while the relief
+// has the port. Telling an epoll so takes a microsecond, waking a thread to tell it so takes thirty.
 //
-// Sockets are in an epoll only during a sleep. An entry stays in its socket's list of sleepers also when nobody sleeps, and
+// Sockets are in their epoll only during a sleep. An entry stays in its socket's list of sleepers also when nobody sleeps, and
 // whoever sends a packet to us on this machine runs the kernel's receive path on its own time, that list included.
 //
 // The order that loses no wake-up is: announce that we will sleep, then sleep; the waker changes the same word and, if it
@@ -57,16 +57,23 @@ type sleeper struct {
 	tx    int           // socket to send to, or -1
 	timer int           // timerfd: the runtime's own timers are no finer than a millisecond; 0: not open
 	short atomic.Uint32 // shortage
+	epfd  int           // of the sockets and the timer; it is in the seats' epolls
 	seats [2]seat       // by Watcher
 	timed bool          // the timer may be running; under the caller's turn, as SetAlarm
+	vain  atomic.Uint32 // sleeps that ended for a socket since something was received
 
-	mu      sync.Mutex
-	rx      []int    // sockets to receive from
-	watcher *seat    // its epoll has the sockets and the timer; nil while nobody sleeps
-	waits   shortage // for whose end the sockets are watched
-	both    bool     // tx, which is none of rx, is watched too
-	closed  bool
+	mu       sync.Mutex
+	rx       []int    // sockets to receive from
+	inside   bool     // the sockets are in their epoll
+	waits    shortage // for whose end they are watched
+	both     bool     // tx, which is none of rx, is too
+	relieved bool     // the relief has the port
+	closed   bool
 }
+
+// maxVain is how many sleeps in a row may end without anything to receive before errors of sockets
+// are looked at. Other reasons for such a sleep are the alarm and room to send.
+const maxVain = 2
 
 // seat is where one goroutine sleeps.
 type seat struct {
@@ -75,7 +82,9 @@ type seat struct {
 	epfd  int
 	evfd  int // readable after a wake that found us sleeping
 	state atomic.Uint32
+	inner int  // the sockets' epoll
 	taken bool // somebody sleeps here, or is about to; under sleeper.mu
+	hears bool // of what happens in the sockets' epoll; under sleeper.mu
 
 	// Of a wait in progress; in the heap, so that a call does not allocate them.
 	events [4]unix.EpollEvent
@@ -90,15 +99,24 @@ func (s *sleeper) open(tx int, rx ...int) (err error) {
 	if err != nil {
 		return os.NewSyscallError("timerfd_create", err)
 	}
-	s.tx, s.timer, s.rx = tx, fd, slices.Clone(rx)
-	if err = s.seats[Background].open(); err != nil {
+	s.tx, s.timer, s.rx, s.epfd = tx, fd, slices.Clone(rx), -1
+	if s.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		err = os.NewSyscallError("epoll_create1", err)
+	}
+	if err == nil {
+		err = add(s.epfd, s.timer, unix.EPOLLIN)
+	}
+	if err == nil {
+		err = s.seats[Background].open(s.epfd)
+	}
+	if err != nil {
 		s.close()
 	}
 	return err
 }
 
-func (e *seat) open() (err error) {
-	e.evfd = -1
+func (e *seat) open(inner int) (err error) {
+	e.inner, e.evfd = inner, -1
 	if e.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return os.NewSyscallError("epoll_create1", err)
 	}
@@ -112,14 +130,31 @@ func (e *seat) open() (err error) {
 		e.evfd, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	}
 	if err == nil {
-		err = e.add(e.evfd, unix.EPOLLIN)
+		err = add(e.epfd, e.evfd, unix.EPOLLIN)
+	}
+	if err == nil {
+		err = add(e.epfd, inner, 0)
 	}
 	return err
 }
 
-func (e *seat) add(fd int, events uint32) error {
+// add has an epoll tell of events of fd.
+func add(epfd, fd int, events uint32) error {
 	ev := unix.EpollEvent{Events: events, Fd: int32(fd)}
-	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(e.epfd, unix.EPOLL_CTL_ADD, fd, &ev))
+	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(epfd, unix.EPOLL_CTL_ADD, fd, &ev))
+}
+
+// hear says whether who sleeps here hears of the sockets and the alarm. The caller holds sleeper.mu.
+func (e *seat) hear(yes bool) error {
+	if e.hears == yes {
+		return nil
+	}
+	ev := unix.EpollEvent{Fd: int32(e.inner)}
+	if yes {
+		ev.Events = unix.EPOLLIN
+	}
+	e.hears = yes
+	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(e.epfd, unix.EPOLL_CTL_MOD, e.inner, &ev))
 }
 
 // close frees the descriptors; an error while opening may have left none.
@@ -138,8 +173,8 @@ func (s *sleeper) watch(fd int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rx = append(s.rx, fd)
-	if s.watcher != nil {
-		return s.watcher.add(fd, unix.EPOLLIN)
+	if s.inside {
+		return add(s.epfd, fd, unix.EPOLLIN)
 	}
 	return nil
 }
@@ -149,8 +184,8 @@ func (s *sleeper) unwatch(fd int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rx = slices.DeleteFunc(s.rx, func(have int) bool { return have == fd })
-	if s.watcher != nil {
-		unix.EpollCtl(s.watcher.epfd, unix.EPOLL_CTL_DEL, fd, nil)
+	if s.inside {
+		unix.EpollCtl(s.epfd, unix.EPOLL_CTL_DEL, fd, nil)
 	}
 }
 
@@ -208,7 +243,7 @@ func (s *sleeper) sleepIn(w Watcher) error {
 		err = e.park.Read(e.look)
 	}
 	if w == Background {
-		s.rise(e)
+		s.rise(w)
 	}
 	e.state.Store(awake)
 	if err != nil {
@@ -217,7 +252,7 @@ func (s *sleeper) sleepIn(w Watcher) error {
 	if e.errno != 0 {
 		return os.NewSyscallError("epoll_wait", e.errno)
 	}
-	e.clear()
+	s.clear(e)
 	return nil
 }
 
@@ -228,70 +263,80 @@ func (s *sleeper) furnish(e *seat) error {
 	if s.closed {
 		return ErrClosed
 	}
-	return e.open()
+	return e.open(s.epfd)
 }
 
-// sit takes a seat, and the sockets unless the relief has them.
-func (s *sleeper) sit(e *seat) (err error) {
+// sit takes a seat, and with the relief's the port.
+func (s *sleeper) sit(e *seat) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e.taken = true
-	relief := &s.seats[Relief]
-	if s.watcher == relief && e != relief || s.watcher == e && s.waits == shortage(s.short.Load()) {
+	back, relief := &s.seats[Background], &s.seats[Relief]
+	if e == relief && !s.relieved {
+		s.relieved = true
+		back.hear(false)
+	}
+	if e == relief || !s.relieved {
+		if err := e.hear(true); err != nil {
+			return err
+		}
+	}
+	if s.inside && s.waits == shortage(s.short.Load()) {
 		return nil
 	}
-	return s.give(e)
+	s.takeOut()
+	return s.putIn()
 }
 
-// rise leaves a seat. The sockets go back to who sleeps in the other one.
-func (s *sleeper) rise(e *seat) {
+// rise leaves a seat, and the relief the port. If nobody sleeps any more the sockets are taken out.
+func (s *sleeper) rise(w Watcher) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e.taken = false
-	if s.watcher != e {
-		return
+	s.seats[w].taken = false
+	if w == Relief {
+		s.relieved = false
 	}
-	var next *seat
-	if back := &s.seats[Background]; back.taken {
-		next = back
+	switch back := &s.seats[Background]; {
+	case s.relieved:
+	case back.taken:
+		back.hear(true)
+	default:
+		s.takeOut()
 	}
-	s.give(next)
 }
 
-// give makes a seat the watcher's, or none. The caller holds s.mu.
-func (s *sleeper) give(to *seat) (err error) {
-	if old := s.watcher; old != nil {
-		for _, fd := range s.rx {
-			unix.EpollCtl(old.epfd, unix.EPOLL_CTL_DEL, fd, nil)
-		}
-		if s.both {
-			unix.EpollCtl(old.epfd, unix.EPOLL_CTL_DEL, s.tx, nil)
-		}
-		unix.EpollCtl(old.epfd, unix.EPOLL_CTL_DEL, s.timer, nil)
-	}
-	s.watcher, s.both = to, false
-	if to == nil || s.closed {
-		return nil
-	}
-	s.waits = shortage(s.short.Load())
+// putIn puts the sockets into their epoll. The caller holds s.mu.
+func (s *sleeper) putIn() (err error) {
+	s.inside, s.waits = true, shortage(s.short.Load())
 	for _, fd := range s.rx {
 		events := uint32(unix.EPOLLIN)
 		if fd == s.tx && s.waits == sendBuffer {
 			events |= unix.EPOLLOUT
 		}
-		if e := to.add(fd, events); err == nil {
+		if e := add(s.epfd, fd, events); err == nil {
 			err = e
 		}
 	}
 	if s.both = s.waits == sendBuffer && s.tx >= 0 && !slices.Contains(s.rx, s.tx); s.both {
-		if e := to.add(s.tx, unix.EPOLLIN|unix.EPOLLOUT); err == nil {
+		if e := add(s.epfd, s.tx, unix.EPOLLIN|unix.EPOLLOUT); err == nil {
 			err = e
 		}
 	}
-	if e := to.add(s.timer, unix.EPOLLIN); err == nil {
-		err = e
-	}
 	return err
+}
+
+// takeOut takes the sockets out of their epoll. The caller holds s.mu.
+func (s *sleeper) takeOut() {
+	if !s.inside {
+		return
+	}
+	for _, fd := range s.rx {
+		unix.EpollCtl(s.epfd, unix.EPOLL_CTL_DEL, fd, nil)
+	}
+	if s.both {
+		unix.EpollCtl(s.epfd, unix.EPOLL_CTL_DEL, s.tx, nil)
+	}
+	s.inside, s.both = false, false
 }
 
 // poll looks, without waiting, whether there is something; if not, the runtime parks the goroutine and calls again.
@@ -305,16 +350,37 @@ func (e *seat) poll(epfd uintptr) bool {
 }
 
 // clear takes away what would end the next wait again.
-func (e *seat) clear() {
+func (s *sleeper) clear(e *seat) {
 	for _, ev := range e.events[:e.found] {
 		switch {
 		case int(ev.Fd) == e.evfd:
 			// A waker may write after we have gone on for another reason; the token then ends the next wait early.
 			var token [8]byte
 			syscall.RawSyscall(unix.SYS_READ, uintptr(e.evfd), uintptr(unsafe.Pointer(&token)), uintptr(len(token)))
-		case ev.Events&unix.EPOLLERR != 0:
-			unix.GetsockoptInt(int(ev.Fd), unix.SOL_SOCKET, unix.SO_ERROR) // the interface went down: told once is enough
+		case s.vain.Add(1)%maxVain == 0:
+			s.clearErrors()
 		}
+	}
+}
+
+// clearErrors takes the errors off the sockets: an interface that went down is told once.
+func (s *sleeper) clearErrors() {
+	var events [4]unix.EpollEvent
+	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(s.epfd), uintptr(unsafe.Pointer(&events)), uintptr(len(events)), 0, 0, 0)
+	if errno != 0 {
+		return
+	}
+	for _, ev := range events[:n] {
+		if ev.Events&unix.EPOLLERR != 0 {
+			unix.GetsockoptInt(int(ev.Fd), unix.SOL_SOCKET, unix.SO_ERROR)
+		}
+	}
+}
+
+// heard notes that something was received.
+func (s *sleeper) heard() {
+	if s.vain.Load() != 0 {
+		s.vain.Store(0)
 	}
 }
 
@@ -353,4 +419,7 @@ func (s *sleeper) close() {
 		s.seats[i].close()
 	}
 	unix.Close(s.timer)
+	if s.epfd >= 0 {
+		unix.Close(s.epfd)
+	}
 }

@@ -56,7 +56,9 @@ func (p *xdpPort) Recv(frames []wire.Frame) (n int, err error) {
 	if p.send.stuck {
 		p.again()
 	}
-	p.received(frames[:n])
+	if p.received(frames[:n]); n > 0 {
+		p.sleep.heard()
+	}
 	r.report(&p.counters)
 	return n, nil
 }

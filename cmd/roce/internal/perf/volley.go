@@ -10,6 +10,7 @@ package perf
 // it records from its post to the answer. Its peer, which knows nothing of it, sees exchanges with the gap in them.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -34,7 +35,8 @@ type volley struct {
 	last    time.Duration    // of the last post, since start
 	arrived func(i int) bool // whether message i of the peer is here
 
-	round int // the exchange that goes on, for ready
+	pause *pause // for gaps
+	round int    // the exchange that goes on, for ready
 	ready func() bool
 	eat   func([]roce.WC) error
 }
@@ -98,6 +100,14 @@ func (v *volley) run(ctx context.Context) (tally, error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, v.o.Duration, errTimeUp)
 		defer cancel()
 	}
+	if v.o.Gap > 0 {
+		var err error
+		if v.pause, err = newPause(); err != nil {
+			return tally{}, err
+		}
+		defer v.pause.close()
+		defer context.AfterFunc(ctx, v.pause.end)()
+	}
 	spent := startClock()
 	v.start = time.Now()
 	n, err := v.play(ctx)
@@ -121,7 +131,9 @@ func (v *volley) play(ctx context.Context) (n int, err error) {
 		answered := time.Since(v.start)
 		posted := answered
 		if v.o.Gap > 0 {
-			pause(v.o.Gap)
+			if err := v.pause.sleep(v.o.Gap); err != nil || ctx.Err() != nil {
+				return i, cmp.Or(err, context.Cause(ctx))
+			}
 			posted = time.Since(v.start)
 		}
 		if err := v.post(); err != nil {
