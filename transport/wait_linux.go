@@ -71,9 +71,9 @@ type sleeper struct {
 	closed   bool
 }
 
-// maxVain is how many sleeps in a row may end without anything to receive before errors of sockets
-// are looked at. Other reasons for such a sleep are the alarm and room to send.
-const maxVain = 2
+// maxVain is how many sleeps in a row may end without anything to receive; after more of them errors
+// of sockets are looked at. Other reasons for such a sleep are the alarm and room to send.
+const maxVain = 1
 
 // seat is where one goroutine sleeps.
 type seat struct {
@@ -357,7 +357,7 @@ func (s *sleeper) clear(e *seat) {
 			// A waker may write after we have gone on for another reason; the token then ends the next wait early.
 			var token [8]byte
 			syscall.RawSyscall(unix.SYS_READ, uintptr(e.evfd), uintptr(unsafe.Pointer(&token)), uintptr(len(token)))
-		case s.vain.Add(1)%maxVain == 0:
+		case s.vain.Add(1) > maxVain:
 			s.clearErrors()
 		}
 	}
