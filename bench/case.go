@@ -54,6 +54,7 @@ type Play struct {
 	Server, Client Command   // no server: the client plays alone
 	Proto          string    // "tcp" or "udp": what the server opens when it is ready
 	Port           int
+	MTU            int // of the link; 0: as it is
 }
 
 // Case is one figure.
@@ -73,6 +74,10 @@ type Case struct {
 	// Work is how many of those the play did in a second, taken from what both ends printed; nil:
 	// it is the figure, turned as costUnits says.
 	Work func(server, client []byte) (perSecond float64, err error)
+	// Note is what must stand beside the figure, such as how much was lost; nil or "": nothing.
+	Note func(server, client []byte) string
+	// Takes is how long a play lasts, about, for -list; nil: the duration and what starting takes.
+	Takes func(time.Duration) time.Duration
 }
 
 // Units of processor time. It is that of both ends and of the kernel's work for them.
