@@ -29,6 +29,7 @@ type Play struct {
 	Server, Client Program
 	Ready          Port          // what the server opens when it is ready; the zero value: do not wait
 	Limit          time.Duration // for the client, and for what the server still does after it
+	Stays          bool          // the server never ends by itself: it is killed when the client has ended
 }
 
 // Port is a port that a server opens.
@@ -70,10 +71,14 @@ func (s *Stage) Run(ctx context.Context, p Play) (o Outcome, err error) {
 		server.stop()
 		return o, fmt.Errorf("client: %w; server: %s", err, server.lastWords())
 	}
+	patience := finishing
+	if p.Stays {
+		patience = 0
+	}
 	select {
 	case <-server.ended:
 		err = server.err
-	case <-time.After(finishing):
+	case <-time.After(patience):
 		server.stop()
 	}
 	if err != nil {
