@@ -100,4 +100,4 @@ bench: $(if $(OLD),,packages)
 
 # The profile by which the command is built. Wants the same.
 pgo: packages
-	$(GO) run ./bench -pgo cmd/roce/default.pgo
+	$(GO) run ./bench -full -pgo cmd/roce/default.pgo

@@ -93,7 +93,8 @@ func (r *Results) writeMethod(b *bytes.Buffer) {
 	fmt.Fprintf(b, "- **Rounds**: cases that are held against each other are a bout, which is played %d times, %s a case: in a shuffled order, then in its\n"+
 		"  reverse, and so on (seed %d). Bouts follow each other in a shuffled order too. Figures are medians. Latencies are half a round trip.\n", r.Rounds, r.Duration, r.Seed)
 	b.WriteString("- **Ratios**: in each round ours is divided by the best rival of that round; which one that was, and how often, stands in the table. What is shown\n" +
-		"  is the median of the rounds' ratios and, in brackets, an interval that holds the true one with a confidence of 95 %.\n" +
+		"  is the median of the rounds' ratios and, in brackets, an interval that holds the true one with a confidence of 95 % or more. The best of\n" +
+		"  several has luck on its side, which ours, played once a round, has not.\n" +
 		"- **Verdicts**: a bar is passed if the whole interval is on its side, failed if none of it is, and else undecided.\n")
 	fmt.Fprintf(b, "- **Words**: at par if the interval spans 1 or lies within %.0f %% of it; faster or slower (of costs: cheaper or dearer) if it lies beyond.\n", 100*atPar)
 	b.WriteString("- **Cost**: processor time of the whole machine, both ends and the kernel's interrupts, during the middle half of the client's life, per 10^9 bytes\n" +

@@ -113,17 +113,17 @@ const largeSegments = "UCX_TCP_TX_SEG_SIZE=128k UCX_TCP_RX_SEG_SIZE=128k UCX_TCP
 
 // ucxTests: as many gets are outstanding as our READs.
 var ucxTests = []ucxTest{
-	{"ucp_put_bw", 65536, 14000, ucxGbps, "", ""},
-	{"ucp_put_bw", 65536, 24000, ucxGbps, "large", ""},
-	{"ucp_put_bw", 65536, 24000, ucxGbps, "copied", ""},
-	{"tag_bw", 65536, 18000, ucxGbps, "", ""},
-	{"tag_bw", 65536, 35000, ucxGbps, "large", ""},
-	{"tag_bw", 65536, 35000, ucxGbps, "copied", ""},
-	{"ucp_am_bw", 65536, 35000, ucxGbps, "eager", ""},
-	{"stream_bw", 65536, 30000, ucxGbps, "eager", "-O 32"},
+	{"ucp_put_bw", 65536, 15000, ucxGbps, "", ""},
+	{"ucp_put_bw", 65536, 30000, ucxGbps, "large", ""},
+	{"ucp_put_bw", 65536, 30000, ucxGbps, "copied", ""},
+	{"tag_bw", 65536, 20000, ucxGbps, "", ""},
+	{"tag_bw", 65536, 40000, ucxGbps, "large", ""},
+	{"tag_bw", 65536, 40000, ucxGbps, "copied", ""},
+	{"ucp_am_bw", 65536, 40000, ucxGbps, "eager", ""},
+	{"stream_bw", 65536, 35000, ucxGbps, "eager", "-O 32"},
 	{"ucp_get", 65536, 12000, ucxGbps, "", "-O 32"},
-	{"ucp_get", 65536, 30000, ucxGbps, "large", "-O 32"},
-	{"ucp_get", 65536, 30000, ucxGbps, "copied", "-O 32"},
+	{"ucp_get", 65536, 35000, ucxGbps, "large", "-O 32"},
+	{"ucp_get", 65536, 35000, ucxGbps, "copied", "-O 32"},
 
 	{"ucp_put_lat", 8, 50000, ucxUsec, "", ""},
 	{"ucp_am_lat", 8, 90000, ucxUsec, "", ""},
