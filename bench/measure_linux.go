@@ -28,6 +28,11 @@ func measure(ctx context.Context, o options, choice func(*Case) bool, r *Results
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
+	if o.out != "" { // better to fail now
+		if err := os.MkdirAll(o.out, 0o755); err != nil {
+			return nil, err
+		}
+	}
 	m := run{o, Setting{Duration: o.duration}, r, progress}
 	if err := m.prepare(ctx, dir); err != nil {
 		return nil, err

@@ -24,6 +24,7 @@ type reading struct {
 	cpus  int
 	idle  time.Duration // of all processors together; waiting for a disk is idle too
 	steal time.Duration // what the host took from this virtual machine
+	self  time.Duration // what this process took, which only looks on
 }
 
 // load is what a play took.
@@ -32,9 +33,8 @@ type load struct {
 	steal float64 // processors that the host took meanwhile: in nobody's cost
 }
 
-// parseStat reads the counters of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal.
-func parseStat(text string, at time.Time) (r reading, err error) {
-	r.at = at
+// parse takes the counters of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal.
+func (r *reading) parse(text string) error {
 	for line := range strings.Lines(text) {
 		col := strings.Fields(line)
 		if len(col) < 9 || !strings.HasPrefix(col[0], "cpu") {
@@ -47,15 +47,15 @@ func parseStat(text string, at time.Time) (r reading, err error) {
 		for i, sum := range map[int]*time.Duration{4: &r.idle, 5: &r.idle, 8: &r.steal} {
 			n, err := strconv.ParseInt(col[i], 10, 64)
 			if err != nil {
-				return r, fmt.Errorf("the counters of the processors: %w", err)
+				return fmt.Errorf("the counters of the processors: %w", err)
 			}
 			*sum += time.Duration(n) * time.Second / ticks
 		}
 	}
 	if r.cpus == 0 {
-		return r, fmt.Errorf("no counters of processors in %q", text)
+		return fmt.Errorf("no counters of processors in %q", text)
 	}
-	return r, nil
+	return nil
 }
 
 var errTooShort = errors.New("too short to tell its processor time")
@@ -75,7 +75,7 @@ func loadOf(readings []reading, began, ended time.Time) (l load, err error) {
 	a, z := in[0], in[len(in)-1]
 	wall := z.at.Sub(a.at)
 	l.steal = (z.steal - a.steal).Seconds() / wall.Seconds()
-	l.busy = max(0, float64(z.cpus)-(z.idle-a.idle).Seconds()/wall.Seconds()-l.steal)
+	l.busy = max(0, float64(z.cpus)-(z.idle-a.idle+z.self-a.self).Seconds()/wall.Seconds()-l.steal)
 	return l, nil
 }
 

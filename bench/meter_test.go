@@ -16,14 +16,14 @@ ctxt 42
 `
 
 func TestParseStat(t *testing.T) {
-	now := time.Now()
-	r, err := parseStat(statOutput, now)
-	want := reading{now, 2, 7317490 * time.Millisecond, 23880 * time.Millisecond}
+	var r reading
+	err := r.parse(statOutput)
+	want := reading{cpus: 2, idle: 7317490 * time.Millisecond, steal: 23880 * time.Millisecond}
 	if err != nil || r != want {
 		t.Errorf("%+v, %v; want %+v", r, err, want)
 	}
 	for _, text := range []string{"", "cpu  1 2 3\n", "cpu0 1 2 3 4 5 6 7 8\ncpu 1 2 3 x 5 6 7 8\n"} {
-		if _, err := parseStat(text, now); err == nil {
+		if err := new(reading).parse(text); err == nil {
 			t.Errorf("%q is read", text)
 		}
 	}
@@ -33,11 +33,11 @@ func TestParseStat(t *testing.T) {
 func TestLoadOf(t *testing.T) {
 	began := time.Now()
 	var readings []reading
-	idle, steal := time.Hour, time.Minute
-	for at := -200; at <= 1200; at += 100 { // ms; of two processors 0.5 are idle and 0.1 stolen in the middle, all idle outside
-		readings = append(readings, reading{began.Add(time.Duration(at) * time.Millisecond), 2, idle, steal})
+	idle, steal, self := time.Hour, time.Minute, time.Second
+	for at := -200; at <= 1200; at += 100 { // ms; of two processors 0.45 are idle, 0.1 stolen and 0.05 ours in the middle, all idle outside
+		readings = append(readings, reading{began.Add(time.Duration(at) * time.Millisecond), 2, idle, steal, self})
 		if at >= 200 && at < 800 {
-			idle, steal = idle+50*time.Millisecond, steal+10*time.Millisecond
+			idle, steal, self = idle+45*time.Millisecond, steal+10*time.Millisecond, self+5*time.Millisecond
 		} else {
 			idle += 200 * time.Millisecond
 		}

@@ -20,7 +20,10 @@ const profileLines = "40"
 // profileExtremes adds the profiles of the best and the worst case to the results. It judges what has been measured so far.
 func profileExtremes(ctx context.Context, t theatre, set Setting, bouts []Bout, r *Results, progress io.Writer) {
 	best, worst := r.extremes(bouts)
-	for _, p := range []Profile{{Name: "best", Case: best}, {Name: "worst", Case: worst}} {
+	for _, p := range []Profile{{Name: "worst", Case: worst}, {Name: "best", Case: best}} {
+		if p.Name == "best" && best == worst {
+			continue // it is the only one
+		}
 		c := caseNamed(bouts, p.Case)
 		if c == nil {
 			continue

@@ -6,10 +6,12 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -116,38 +118,56 @@ func (r *Results) writeVerdicts(b *bytes.Buffer) {
 	for _, bout := range bouts {
 		writeTable(b, strings.ToUpper(bout[:1])+bout[1:], r.Verdicts, func(v *Verdict) bool { return v.Bout == bout && !v.Reference })
 	}
+	if !slices.ContainsFunc(r.Verdicts, func(v Verdict) bool { return v.Reference }) {
+		return
+	}
 	b.WriteString("## References\n\nWhat system calls alone reach, by programs that are paced so as not to lose packets. It is no limit: they do less, but not all that could be done.\n\n")
 	for _, bout := range bouts {
 		writeTable(b, "References: "+bout, r.Verdicts, func(v *Verdict) bool { return v.Bout == bout && v.Reference })
 	}
 }
 
-// writeTable writes those of the verdicts that belong in a table, with a row for each figure and its
-// cost; nothing if there are none.
+// writeTable writes those of the verdicts that belong in a table, a row each, with the costs if there
+// are any; nothing if no verdict belongs there.
 func writeTable(b *bytes.Buffer, title string, all []Verdict, belongs func(*Verdict) bool) {
-	headed := false
+	var rows []*Verdict
+	costs := false
 	for i := range all {
-		v := &all[i]
-		if !belongs(v) {
-			continue
+		if v := &all[i]; belongs(v) {
+			rows = append(rows, v)
+			costs = costs || v.Cost.Rounds > 0 || v.Cost.State != ""
 		}
-		if !headed {
-			fmt.Fprintf(b, "### %s\n\n| | ours | the best | ratio | | wanted | | cost: ours | the best's | ratio | | wanted | |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n", title)
-			headed = true
-		}
-		if v.Figure.State == notMeasured {
-			fmt.Fprintf(b, "| %s | | | | | %s | not measured: %s | | | | | | |\n", v.What, v.Figure.Demand, cell(v.Note))
-			continue
-		}
-		best := v.Best
-		if v.Note != "" {
-			best += " (" + cell(v.Note) + ")"
-		}
-		fmt.Fprintf(b, "| %s%s%s |\n", v.What, v.Figure.cells(v.Unit, best), v.Cost.cells(v.CostUnit, ""))
 	}
-	if headed {
-		b.WriteString("\n")
+	if len(rows) == 0 {
+		return
 	}
+	fmt.Fprintf(b, "### %s\n\n| | ours | the best | ratio | | wanted | |", title)
+	line := "|---|---|---|---|---|---|---|"
+	if costs {
+		b.WriteString(" cost: ours | the best's | ratio | | wanted | |")
+		line += "---|---|---|---|---|---|"
+	}
+	fmt.Fprintf(b, "\n%s\n", line)
+	for _, v := range rows {
+		b.WriteString("| " + v.What + v.cells())
+		if costs {
+			b.WriteString(v.Cost.cells(v.CostUnit, ""))
+		}
+		b.WriteString(" |\n")
+	}
+	b.WriteString("\n")
+}
+
+// cells are those of a table's row that are about the figure.
+func (v *Verdict) cells() string {
+	if v.Figure.State == notMeasured {
+		return fmt.Sprintf(" | | | | | %s | not measured: %s", v.Figure.Demand, cell(v.Note))
+	}
+	best := v.Best
+	if v.Note != "" {
+		best += " (" + cell(v.Note) + ")"
+	}
+	return v.Figure.cells(v.Unit, best)
 }
 
 // cells are those of a table's row that are about a figure or a cost.
@@ -196,7 +216,8 @@ func (r *Results) writeProfiles(b *bytes.Buffer, dir string) error {
 
 func (r *Results) writeFigures(b *bytes.Buffer) {
 	b.WriteString("## All figures\n\n| case | what | median | from–to | unit | cost | unit | rounds |\n|---|---|---|---|---|---|---|---|\n")
-	for _, f := range r.Figures {
+	byName := func(a, b *Figure) int { return cmp.Compare(a.Case, b.Case) }
+	for _, f := range slices.SortedFunc(slices.Values(r.Figures), byName) { // they were played in any order
 		if !f.measured() {
 			fmt.Fprintf(b, "| %s | %s | failed | | %s | | | 0 |\n", f.Case, f.Brief, f.Unit.Name)
 			continue
