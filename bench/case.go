@@ -66,6 +66,30 @@ type Case struct {
 	Shared bool // other cases have the same play and take other figures from it: it is performed once a round
 	MTU    int  // of the link that it is played on: 1500, which most users have, or 9000; 0: it does not matter
 	Full   bool // only a full run plays it (make bench FULL=1)
+
+	// CostUnit is what the processor time of the whole machine is told per; the zero value: what
+	// goes with the Unit in costUnits, or no cost if nothing does.
+	CostUnit Unit
+	// Work is how many of those the play did in a second, taken from what both ends printed; nil:
+	// it is the figure, turned as costUnits says.
+	Work func(server, client []byte) (perSecond float64, err error)
+}
+
+// Units of processor time. It is that of both ends and of the kernel's work for them.
+var (
+	perGB       = Unit{Name: "CPU s/GB", Lower: true}                   // Work: 10^9 bytes a second
+	perMillion  = Unit{Name: "CPU s per million messages", Lower: true} // Work: million messages a second
+	perExchange = Unit{Name: "CPU us an exchange", Lower: true}         // Work: million exchanges a second
+)
+
+// costUnits are what processor time is told per where a case does not say it, and how much of that
+// a figure of 1 stands for.
+var costUnits = map[Unit]struct {
+	cost Unit
+	work float64
+}{
+	gbps: {perGB, 1.0 / 8},
+	mpps: {perMillion, 1},
 }
 
 // limit is the time after which a case has failed. Some programs count repetitions and not time, so it is ample.
