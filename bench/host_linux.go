@@ -23,7 +23,11 @@ func (h hostStage) perform(ctx context.Context, p Play, limit time.Duration) (se
 		client, err = h.A.Run(ctx, stage.Program(p.Client), limit)
 		return nil, client, err
 	}
-	return h.Run(ctx, stage.Play{Server: stage.Program(p.Server), Client: stage.Program(p.Client),
+	run := h.Run
+	if p.Together {
+		run = h.RunTogether
+	}
+	return run(ctx, stage.Play{Server: stage.Program(p.Server), Client: stage.Program(p.Client),
 		Ready: stage.Port{Proto: p.Proto, Number: p.Port}, Limit: limit})
 }
 

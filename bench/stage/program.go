@@ -42,9 +42,14 @@ const finishing = time.Second
 
 // Run performs a play and returns what both wrote to their standard output.
 func (s *Stage) Run(ctx context.Context, p Play) (serverSaid, clientSaid []byte, err error) {
+	return s.run(ctx, s.B, p)
+}
+
+// run has the server at an end.
+func (s *Stage) run(ctx context.Context, there *End, p Play) (serverSaid, clientSaid []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.Limit+finishing)
 	defer cancel()
-	server, err := s.B.start(ctx, p.Server)
+	server, err := there.start(ctx, p.Server)
 	if err != nil {
 		return nil, nil, fmt.Errorf("server: %w", err)
 	}
