@@ -32,19 +32,19 @@ var loadedDepths = []struct {
 	messages int
 }{{"", 4}, {"-deep", 16}}
 
-// loadedCases are those of our ports and of TCP on links of an MTU.
-func loadedCases(mtu int, ports []string) (cases []Case) {
+// loadedCases are those of our ports and of TCP.
+func loadedCases(ports []string) (cases []Case) {
 	for _, port := range ports {
 		for _, d := range loadedDepths {
-			cases = append(cases, loadedOver(port+d.suffix, fmt.Sprintf("goroce, %s port, %d under way", port, d.messages), mtu, func(me Side) string {
+			cases = append(cases, loadedOver(port+d.suffix, fmt.Sprintf("goroce, %s port, %d under way", port, d.messages), func(me Side) string {
 				return fmt.Sprintf("-over roce -depth %d -dev %s:%s", d.messages, port, me.Interface)
 			})...)
 		}
 	}
-	return append(cases, loadedOver("tcp", "TCP, two connections", mtu, func(Side) string { return "-over tcp" })...)
+	return append(cases, loadedOver("tcp", "TCP, two connections", func(Side) string { return "-over tcp" })...)
 }
 
-func loadedOver(who, what string, mtu int, over func(Side) string) (cases []Case) {
+func loadedOver(who, what string, over func(Side) string) (cases []Case) {
 	play := func(s Setting) Play {
 		side := func(me, peer Side) string {
 			return fmt.Sprintf("%s loaded %s -local %s -peer %s", s.Bench, over(me), me.Addr, peer.Addr)
@@ -64,7 +64,7 @@ func loadedOver(who, what string, mtu int, over func(Side) string) (cases []Case
 		{"bulk", "… : the stream meanwhile", gbps, func(f *loadedFigures) float64 { return f.Gbps }},
 	} {
 		cases = append(cases, Case{Name: "loaded/" + who + "/" + c.name, Brief: what + ": " + c.brief, Unit: c.unit, Play: play,
-			Shared: true, MTU: mtu, Full: true,
+			Shared: true, Full: true,
 			Figure: func(_, client []byte) (float64, error) {
 				var f *loadedFigures
 				if err := json.Unmarshal(client, &f); err != nil || f == nil || f.Gbps == 0 {

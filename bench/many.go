@@ -1,6 +1,6 @@
 package main
 
-// Both directions at once, many connections, and the rate of small SENDs. iperf3 has 128 connections at most, so beyond it, and for
+// Both directions at once, and many connections. iperf3 has 128 connections at most, so beyond it, and for
 // messages that it has not, TCP is this program's own (package many): it runs itself with the word "many".
 
 import (
@@ -10,23 +10,15 @@ import (
 
 const manyPort = 18517
 
-// sendRateCase is our rate of small SENDs, which need a receive each.
-func sendRateCase(mtu int, port string) Case {
-	c := perfCase{"send-rate/8", "RC SEND 8 B, 1 QP, post list 32, as received", mpps, "send-bw -s 8 -l 32 -t 512", duration, rateReceived}.on("ours/"+port+"/", port)
-	c.MTU = mtu
-	return c
-}
-
 // bothWaysCases are the sums of both directions.
-func bothWaysCases(mtu int, ports []string) (cases []Case) {
+func bothWaysCases(ports []string) (cases []Case) {
 	for _, port := range ports {
-		c := perfCase{port, "RC WRITE 64 KiB, both ends at once, 1 QP, sum", gbps, "write-bw -b -s 65536", duration, bandwidth}.on("both/", port)
-		c.MTU = mtu
-		cases = append(cases, c)
+		both := perfCase{port, "RC WRITE 64 KiB, both ends at once, 1 QP, sum", gbps, "write-bw -b -s 65536", duration, bandwidth}
+		cases = append(cases, both.on("both/", port))
 	}
 	for _, l := range []string{"128K", "1M"} {
 		c := iperf3("", "iperf3 --bidir, TCP, 1 stream each way, -l "+l+", sum", "--bidir -l "+l)
-		c.Name, c.MTU, c.Figure = "both/iperf3/"+l, mtu, bothReceived
+		c.Name, c.Figure = "both/iperf3/"+l, bothReceived
 		cases = append(cases, c)
 	}
 	return cases
@@ -64,7 +56,7 @@ var manySizes = []struct {
 }
 
 // manyCases are those of 100 and 1000 connections.
-func manyCases(mtu int, ports []string) (cases []Case) {
+func manyCases(ports []string) (cases []Case) {
 	for _, n := range []int{100, 1000} {
 		for _, size := range manySizes {
 			what := fmt.Sprintf("%d/%s", n, bytesText(size.bytes))
@@ -79,10 +71,7 @@ func manyCases(mtu int, ports []string) (cases []Case) {
 	c := iperf3("", "iperf3 -P 100, TCP (it has 128 streams at most), -l 64K", "-P 100 -l 64K")
 	c.Name = "many/iperf3/100/64K"
 	cases = append(cases, c)
-	for i := range cases {
-		cases[i].MTU, cases[i].Full = mtu, true
-	}
-	return cases
+	return onlyFull(cases)
 }
 
 // manyTCP is a number of TCP connections that a thread at each end serves.

@@ -23,26 +23,17 @@ func sameCases() (cases []Case) {
 		cases = append(cases, sameOurs(c))
 	}
 	for _, way := range sameMemory {
-		for _, c := range []struct {
-			test      string
-			size      int
-			perSecond int
-			column    ucxColumn
-			options   string
-		}{
-			{"ucp_put_bw", 65536, 250000, ucxGbps, ""},
-			{"tag_bw", 65536, 60000, ucxGbps, ""},
-			{"ucp_get", 65536, 250000, ucxGbps, "-O 32"},
-			{"ucp_put_lat", 8, 1000000, ucxUsec, ""},
-			{"tag_lat", 8, 1000000, ucxUsec, ""},
+		for _, t := range []ucxTest{
+			{test: "ucp_put_bw", size: 65536, perSecond: 250000, column: ucxGbps},
+			{test: "tag_bw", size: 65536, perSecond: 60000, column: ucxGbps},
+			{test: "ucp_get", size: 65536, perSecond: 250000, column: ucxGbps, options: "-O 32"},
+			{test: "ucp_put_lat", size: 8, perSecond: 1000000, column: ucxUsec},
+			{test: "tag_lat", size: 8, perSecond: 1000000, column: ucxUsec},
 		} {
-			cases = append(cases, sameUCX(way.name, way.tls, c.test, c.size, c.perSecond, c.column, c.options))
+			cases = append(cases, sameUCX(way.name, way.tls, t))
 		}
 	}
-	for i := range cases {
-		cases[i].Full = true
-	}
-	return cases
+	return onlyFull(cases)
 }
 
 // sameOurs is a test of roce perf over the loopback interface.
@@ -59,13 +50,13 @@ func sameOurs(c perfCase) Case {
 }
 
 // sameUCX is a test of ucx_perftest over shared memory.
-func sameUCX(name, tls, test string, size, perSecond int, column ucxColumn, options string) Case {
-	made := ucx(test, size, perSecond, column)
+func sameUCX(name, tls string, t ucxTest) Case {
+	made := t.asCase()
 	made.Name = "same/" + made.Name + "/" + name
-	made.Brief = fmt.Sprintf("ucx_perftest -t %s -s %d over shared memory, UCX_TLS=%s", test, size, tls)
+	made.Brief = fmt.Sprintf("ucx_perftest -t %s -s %d %s over shared memory, UCX_TLS=%s", t.test, t.size, t.options, tls)
 	made.Play = func(s Setting) Play {
 		side := func(peer string) Command {
-			c := words(fmt.Sprintf("ucx_perftest %s -f -v -t %s -s %d -n %s -w 1000 %s", peer, test, size, repeats(perSecond, s.Duration), options))
+			c := words(fmt.Sprintf("ucx_perftest %s -f -v -t %s -s %d %s -n %s -w 1000", peer, t.test, t.size, t.options, repeats(t.perSecond, s.Duration)))
 			c.Env = []string{"UCX_TLS=" + tls, "UCX_WARN_UNUSED_ENV_VARS=n"}
 			return c
 		}

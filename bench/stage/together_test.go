@@ -17,14 +17,14 @@ func TestTogether(t *testing.T) {
 		t.Skip(err)
 	}
 	where := Program{Args: []string{"sh", "-c", "ls /sys/class/net; grep Cpus_allowed_list /proc/self/status"}}
-	server, client, err := s.RunTogether(context.Background(), Play{Server: where, Client: where, Limit: time.Minute})
+	o, err := s.RunTogether(context.Background(), Play{Server: where, Client: where, Limit: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		said []byte
 		cpu  int
-	}{{server, s.B.CPU}, {client, s.A.CPU}} {
+	}{{o.Server, s.B.CPU}, {o.Client, s.A.CPU}} {
 		for _, want := range []string{s.A.Interface, fmt.Sprintf("\t%d\n", c.cpu)} {
 			if !strings.Contains(string(c.said), want) {
 				t.Errorf("%q is not in %q", want, c.said)
