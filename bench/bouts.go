@@ -39,10 +39,14 @@ func allBouts(ports []string) (bouts []Bout) {
 		} {
 			bouts = append(bouts, Bout{Name: fmt.Sprintf("%s, MTU %d", kind.name, mtu), Cases: of(kind.unit, one), Bars: barsAt(mtu, kind.bars, barred)})
 		}
-		// Here go: {"sparse, …", at(mtu, sparseCases())}, {"loaded, …", at(mtu, loadedCases())},
-		// {"both directions and many connections, …", at(mtu, manyCases())}.
+		// Here go: {"sparse, …", at(mtu, sparseCases())}.
+		bouts = append(bouts,
+			Bout{Name: fmt.Sprintf("both directions, MTU %d", mtu), Cases: at(mtu, bothWaysCases(barred))},
+			Bout{Name: fmt.Sprintf("small messages beside a stream, MTU %d", mtu), Cases: at(mtu, loadedCases(barred))},
+			Bout{Name: fmt.Sprintf("many connections, MTU %d", mtu), Cases: at(mtu, manyCases(barred))})
 	}
-	// Here go: {"same machine", onlyFull(sameCases())}, {"short queues", onlyFull(shortCases())}.
+	// Here goes: {"short queues", onlyFull(shortCases())}.
+	bouts = append(bouts, Bout{Name: "same machine", Cases: sameCases()})
 	inside := insideCases()
 	heavy := of(usOnce, inside)
 	light := slices.DeleteFunc(inside, func(c Case) bool { return c.Unit == usOnce })

@@ -61,6 +61,7 @@ type Play struct {
 	Server, Client Command   // no server: the client plays alone
 	Proto          string    // "tcp" or "udp": what the server opens when it is ready
 	Port           int
+	Together       bool // both at A's end, with no network between them
 	MTU            int  // of the link; 0: as it is
 	Stays          bool // the server never ends by itself
 }

@@ -52,7 +52,11 @@ func (h *hostStage) perform(ctx context.Context, p Play, limit time.Duration) (s
 // run performs a play of two, or of a client alone.
 func (h *hostStage) run(ctx context.Context, p Play, limit time.Duration) (o stage.Outcome, err error) {
 	if len(p.Server.Args) > 0 {
-		return h.Run(ctx, stage.Play{Server: stage.Program(p.Server), Client: stage.Program(p.Client),
+		run := h.Run
+		if p.Together {
+			run = h.RunTogether
+		}
+		return run(ctx, stage.Play{Server: stage.Program(p.Server), Client: stage.Program(p.Client),
 			Ready: stage.Port{Proto: p.Proto, Number: p.Port}, Limit: limit, Stays: p.Stays})
 	}
 	o.Began = time.Now()

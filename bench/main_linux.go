@@ -43,7 +43,7 @@ func main() {
 	defer stop()
 	run := benchMain
 	if len(os.Args) > 1 {
-		if end, ok := map[string]func(context.Context, []string) error{"raw": rawMain, "inside": insideMain, "fair": fairMain}[os.Args[1]]; ok {
+		if end, ok := map[string]func(context.Context, []string) error{"raw": rawMain, "inside": insideMain, "fair": fairMain, "loaded": loadedMain, "many": manyMain, "short": shortMain}[os.Args[1]]; ok {
 			run = end
 			os.Args = append(os.Args[:1], os.Args[2:]...)
 			stop() // ends of cases die when they are told to

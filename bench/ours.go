@@ -33,6 +33,7 @@ var perfCases = []perfCase{
 	{"write-lat/64K", "RC WRITE 64 KiB, one at a time", usec, "write-lat -s 65536 -m PATH", duration, latency},
 	{"send-lat-events/8", "RC SEND 8 B, event-driven", usec, "send-lat -e -s 8", duration, latency},
 	{"write-rate/8", "RC WRITE 8 B, 1 QP, post list 32", mpps, "write-bw -s 8 -l 32 -t 512", duration, rate},
+	{"send-rate/8", "RC SEND 8 B, 1 QP, post list 32, as received", mpps, "send-bw -s 8 -l 32 -t 512", duration, rateReceived},
 	{"ud-rate/8", "UD SEND 8 B, post list 32, as received", mpps, "send-bw -c UD -s 8 -l 32 -t 512", duration, rateReceived},
 }
 

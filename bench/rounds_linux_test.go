@@ -47,7 +47,7 @@ func TestPlayBout(t *testing.T) {
 		b.Cases = append(b.Cases, scripted(name, func(Setting) string { return name }))
 	}
 	r := newResults()
-	playBout(t.Context(), loaded{s, load{busy: 2, steal: 0.25}}, Setting{}, b, 4, r, io.Discard)
+	playBout(t.Context(), busyTheatre{s, load{busy: 2, steal: 0.25}}, Setting{}, b, 4, r, io.Discard)
 	places := map[int]int{}
 	for i, played := range s.played {
 		f := r.figure(played)
@@ -72,13 +72,13 @@ func TestPlayBout(t *testing.T) {
 	}
 }
 
-// loaded is a theatre whose plays take all the same processor time.
-type loaded struct {
+// busyTheatre is a theatre whose plays take all the same processor time.
+type busyTheatre struct {
 	*script
 	load
 }
 
-func (l loaded) perform(ctx context.Context, p Play, limit time.Duration) (heard, error) {
+func (l busyTheatre) perform(ctx context.Context, p Play, limit time.Duration) (heard, error) {
 	h, err := l.script.perform(ctx, p, limit)
 	h.load = &l.load
 	return h, err

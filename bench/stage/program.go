@@ -48,10 +48,13 @@ type Outcome struct {
 }
 
 // Run performs a play.
-func (s *Stage) Run(ctx context.Context, p Play) (o Outcome, err error) {
+func (s *Stage) Run(ctx context.Context, p Play) (Outcome, error) { return s.run(ctx, s.B, p) }
+
+// run has the server at an end.
+func (s *Stage) run(ctx context.Context, there *End, p Play) (o Outcome, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.Limit+finishing)
 	defer cancel()
-	server, err := s.B.start(ctx, p.Server)
+	server, err := there.start(ctx, p.Server)
 	if err != nil {
 		return o, fmt.Errorf("server: %w", err)
 	}
