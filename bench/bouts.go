@@ -41,12 +41,13 @@ func allBouts(ports []string) (bouts []Bout) {
 		}
 		// Here go: {"sparse, …", at(mtu, sparseCases())}.
 		bouts = append(bouts,
-			Bout{Name: fmt.Sprintf("both directions, MTU %d", mtu), Cases: at(mtu, bothWaysCases(barred))},
-			Bout{Name: fmt.Sprintf("small messages beside a stream, MTU %d", mtu), Cases: at(mtu, loadedCases(barred))},
-			Bout{Name: fmt.Sprintf("many connections, MTU %d", mtu), Cases: at(mtu, manyCases(barred))})
+			Bout{Name: fmt.Sprintf("both directions, MTU %d", mtu), Cases: at(mtu, bothWaysCases(barred)), Bars: barsAt(mtu, bothWaysBars, barred)},
+			Bout{Name: fmt.Sprintf("small messages beside a stream, MTU %d", mtu), Cases: at(mtu, loadedCases(barred)), Bars: barsAt(mtu, loadedBars, barred)},
+			Bout{Name: fmt.Sprintf("many connections, MTU %d", mtu), Cases: at(mtu, manyCases(barred)), Bars: barsAt(mtu, manyBars, barred)})
 	}
-	// Here goes: {"short queues", onlyFull(shortCases())}.
-	bouts = append(bouts, Bout{Name: "same machine", Cases: sameCases()})
+	bouts = append(bouts,
+		Bout{Name: "same machine", Cases: sameCases(), Bars: sameBars},
+		Bout{Name: "short queues without marks", Cases: shortCases(), Bars: shortBars()})
 	inside := insideCases()
 	heavy := of(usOnce, inside)
 	light := slices.DeleteFunc(inside, func(c Case) bool { return c.Unit == usOnce })
