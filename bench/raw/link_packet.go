@@ -33,7 +33,7 @@ const (
 type ring struct{ frame, perBlock, blocks int }
 
 var (
-	superRing = ring{frame: 63 << 10, perBlock: 4, blocks: 16}
+	superRing = ring{frame: 65 << 10, perBlock: 4, blocks: 16}
 	smallRing = ring{frame: 1<<10 + 128, perBlock: 32, blocks: 9}
 )
 
