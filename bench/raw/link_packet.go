@@ -56,7 +56,7 @@ func openPacket(e End, g ring) (link, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("AF_PACKET socket", err)
 	}
-	l := &packetLink{fd: fd, parked: -1, ring: g, out: make([]byte, headLen+superSpace)}
+	l := &packetLink{fd: fd, parked: -1, ring: g, out: make([]byte, headLen+runSpace)}
 	if err := l.open(e); err != nil {
 		l.close()
 		return nil, err

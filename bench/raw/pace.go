@@ -13,7 +13,9 @@ import (
 
 const (
 	reportSize = 8
-	stuck      = 10 * time.Millisecond // without a report for so long, all that is on its way counts as lost
+	// Without a report for so long, all that is on its way counts as lost. Less would take a receiver
+	// that has no processor for a while for one that lost everything, and overrun it.
+	stuck = 200 * time.Millisecond
 )
 
 // window is the sender's side.

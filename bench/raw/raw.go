@@ -63,20 +63,18 @@ type Path struct {
 
 // Paths are all references.
 var Paths = []Path{
-	{"udp-stream", "UDP socket, UDP_SEGMENT out, UDP_GRO in, system calls only", streams(overUDP, bulk, false)},
-	{"udp-stream-work", "the same with copy and ICRC on both ends", streams(overUDP, bulk, true)},
-	{"udp-small-work", "UDP socket, UDP_SEGMENT 64 × 40 B out, UDP_GRO in, with copy and ICRC", streams(overUDP, tiny(64), true)},
-	{"udp-most-work", "the same with UDP_SEGMENT 128 × 40 B, which needs Linux 6.9", streams(overUDP, tiny(128), true)},
+	{"udp-stream", "UDP sockets, 4 runs of UDP_SEGMENT a call out, UDP_GRO in, system calls only", streams(overUDP, bulk(4), false)},
+	{"udp-stream-work", "the same with copy and ICRC on both ends", streams(overUDP, bulk(4), true)},
+	{"udp-small-work", "UDP sockets, 8 runs of 128 × 40 B a call (Linux 6.9) out, UDP_GRO in, with copy and ICRC", streams(overUDP, tiny(8*128), true)},
 	{"udp-pingpong", "UDP sockets, 64 B, both ends spin on a non-blocking receive", pingpongs(overSpinningUDP, 64)},
 	{"udp-spin50", "UDP sockets, 64 B, both ends spin for 50 us (-spin), then sleep in a blocking receive", pingpongs(overPatientUDP, 64)},
 	{"udp-blocking", "UDP sockets, 64 B, both ends sleep in a blocking receive", pingpongs(overBlockingUDP, 64)},
-	{"packet-stream", "AF_PACKET, GSO out, TPACKET_V2 ring in, system calls only", streams(overPacket, bulk, false)},
-	{"packet-stream-work", "the same with copy and ICRC on both ends", streams(overPacket, bulk, true)},
-	{"packet-small-work", "AF_PACKET, GSO 64 × 40 B out, TPACKET_V2 ring in, with copy and ICRC", streams(overPacket, tiny(64), true)},
-	{"packet-most-work", "the same with GSO 128 × 40 B, which needs Linux 6.9", streams(overPacket, tiny(128), true)},
+	{"packet-stream", "AF_PACKET, GSO out, TPACKET_V2 ring in, system calls only", streams(overPacket, bulk(1), false)},
+	{"packet-stream-work", "the same with copy and ICRC on both ends", streams(overPacket, bulk(1), true)},
+	{"packet-small-work", "AF_PACKET, GSO 128 × 40 B (Linux 6.9) out, TPACKET_V2 ring in, with copy and ICRC", streams(overPacket, tiny(128), true)},
 	{"packet-pingpong", "AF_PACKET, 64 B, both ends spin on a TPACKET_V2 ring, PACKET_QDISC_BYPASS", pingpongs(overPacketSmall, 64)},
-	{"xdp-stream-work", "AF_XDP, copy mode, with copy and ICRC on both ends", streams(overXDP, chunky, true)},
-	{"xdp-small-work", "AF_XDP, copy mode, packets of 40 B, with copy and ICRC", streams(overXDP, tiny(64), true)},
+	{"xdp-stream-work", "AF_XDP, copy mode, with copy and ICRC on both ends", streams(overXDP, chunky(32), true)},
+	{"xdp-small-work", "AF_XDP, copy mode, packets of 40 B, with copy and ICRC", streams(overXDP, tiny(32), true)},
 	{"xdp-pingpong", "AF_XDP, copy mode, 64 B, both ends spin on the ring", pingpongs(overXDP, 64)},
 }
 

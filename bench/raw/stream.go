@@ -20,8 +20,10 @@ const (
 	silence      = 3 * time.Second      // a receiver that hears nothing for so long gives up
 )
 
-// inFlight is the window in super-frames. (NUMBERS)
-var inFlight = probeWindow
+// inFlight is the window in super-frames. With a quarter of it the receiver needs 1.6 times the
+// processor time, for its reports; twice and four times as many are no faster, and may be more than
+// a ring has room for.
+const inFlight = 16
 
 var errSilence = errors.New("no farewell came from the sender")
 
@@ -34,9 +36,7 @@ func streams(open opener, shaped func(linkMTU int) shape, work bool) func(End) (
 			return Result{}, err
 		}
 		defer l.close()
-		sh := shaped(e.MTU)
-		sh.segments *= probeBatch
-		w := newWorker(sh)
+		w := newWorker(shaped(e.MTU))
 		if e.Sends {
 			return send(l, w, work, e.Duration)
 		}

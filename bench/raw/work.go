@@ -24,27 +24,42 @@ const (
 	aroundIt  = payloadAt + wire.ICRCLen
 )
 
-const (
-	mostSegments = 128 // of a super-frame, by the kernel's rule
-	mostDatagram = 1<<16 - 1 - ipLen - udpLen
-)
-
-// bulk fills super-frames with packets of the largest path MTU that fits a link.
-func bulk(linkMTU int) shape { return filled(linkMTU, 4096) }
-
-// chunky is bulk where a packet must fit half a page with its headers.
-func chunky(linkMTU int) shape { return filled(linkMTU, 2048) }
-
-func filled(linkMTU, pathMTU int) shape {
-	for pathMTU > 256 && pathMTU+aroundIt+ipLen+udpLen > linkMTU {
-		pathMTU /= 2
-	}
-	size := pathMTU + aroundIt
-	return shape{segments: min(mostSegments, mostDatagram/size), size: size, payload: pathMTU}
+// longestRun is how many segments go to the kernel as one packet, by its rules.
+func longestRun(size int) int {
+	const mostSegments, mostDatagram = 128, 1<<16 - 1 - ipLen - udpLen // the former before Linux 6.9: 64
+	return min(mostSegments, mostDatagram/size)
 }
 
-// tiny packets carry 8 bytes on any link.
-func tiny(segments int) func(int) shape {
+// bulk is full runs of packets of the largest path MTU that fits a link.
+func bulk(runs int) func(linkMTU int) shape {
+	return func(linkMTU int) shape {
+		s := packets(linkMTU, 4096)
+		s.segments = runs * longestRun(s.size)
+		return s
+	}
+}
+
+// chunky is single packets of the largest path MTU that fits a link, and half a page with their headers.
+func chunky(segments int) func(linkMTU int) shape {
+	return func(linkMTU int) shape {
+		s := packets(linkMTU, 2048)
+		s.segments = segments
+		return s
+	}
+}
+
+// packets of the largest path MTU that fits a link and is not beyond most.
+func packets(linkMTU, most int) shape {
+	const least = 256
+	pathMTU := most
+	for pathMTU > least && ipLen+udpLen+aroundIt+pathMTU > linkMTU {
+		pathMTU /= 2
+	}
+	return shape{size: pathMTU + aroundIt, payload: pathMTU}
+}
+
+// tiny is packets of 8 bytes, which fit any link.
+func tiny(segments int) func(linkMTU int) shape {
 	return func(int) shape { return shape{segments: segments, size: 8 + aroundIt, payload: 8} }
 }
 
