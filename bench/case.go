@@ -10,6 +10,12 @@ import (
 	"time"
 )
 
+// jumboMTU is the MTU of the link that a path MTU of 4096 fits.
+const jumboMTU = 9000
+
+// mtus of links: first the one that most users have.
+var mtus = []int{1500, jumboMTU}
+
 // Unit is what a figure counts, and which way is better.
 type Unit struct {
 	Name  string `json:"name"`
@@ -38,6 +44,7 @@ type Side struct {
 // Setting is what the command lines of a case are made of.
 type Setting struct {
 	Bench, Roce string // this program and the roce command
+	RoceNoPGO   string // the roce command built without its profile; "": there is none
 	A, B        Side   // the client's and the server's
 	Duration    time.Duration
 }
@@ -54,6 +61,8 @@ type Play struct {
 	Server, Client Command   // no server: the client plays alone
 	Proto          string    // "tcp" or "udp": what the server opens when it is ready
 	Port           int
+	MTU            int  // of the link; 0: as it is
+	Stays          bool // the server never ends by itself
 }
 
 // Case is one figure.
@@ -73,6 +82,10 @@ type Case struct {
 	// Work is how many of those the play did in a second, taken from what both ends printed; nil:
 	// it is the figure, turned as costUnits says.
 	Work func(server, client []byte) (perSecond float64, err error)
+	// Note is what must stand beside the figure, such as how much was lost; nil or "": nothing.
+	Note func(server, client []byte) string
+	// Takes is how long a play lasts, about, for -list; nil: the duration and what starting takes.
+	Takes func(time.Duration) time.Duration
 }
 
 // Units of processor time. It is that of both ends and of the kernel's work for them.

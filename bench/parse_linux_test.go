@@ -32,11 +32,17 @@ const perftestLat = ` #bytes #iterations    t_min[usec]    t_max[usec]  t_typica
  8       3000          34.67          248342.21      72.19    	       3162.00     	-nan   		88342.44 		189571.45
 `
 
+// everyCase that there could be.
+func everyCase() (cases []Case) {
+	for _, b := range allBouts(allPorts) {
+		cases = append(cases, b.Cases...)
+	}
+	return cases
+}
+
 func TestFigures(t *testing.T) {
 	byName := map[string]Case{}
-	cases := append(append(append(ceilingCases(), rivalCases()...), ourCases("udp")...), guestCases([]string{"udp"})...)
-	cases = append(cases, wireCases()...)
-	for _, c := range append(append(cases, insideCases()...), fairCases([]string{"udp"})...) {
+	for _, c := range everyCase() {
 		if _, twice := byName[c.Name]; twice {
 			t.Errorf("two cases are called %s", c.Name)
 		}
@@ -46,17 +52,17 @@ func TestFigures(t *testing.T) {
 		name, server, client string
 		want                 float64
 	}{
-		{"ucx/put-bw/64K", "", ucxOutput, 1460 * 1.048576 * 8 / 1000},
-		{"ucx/put-bw/8", "", ucxOutput, 0.23},
-		{"ucx/put-lat/8", "", ucxOutput, 10.056},
-		{"fi_pingpong/msg/64K", "", fiOutput, 2699.05},
-		{"sockperf/udp", "", sockperfOutput, 17.23},
-		{"iperf3/tcp/1M", "", iperfOutput, 38},
-		{"ours/udp/write-bw/64K", "", perfOutput, 0.1 * 65536 * 8 / 1000},
-		{"ours/udp/write-lat/8", "", perfLatOutput, 1.75},
-		{"ours/udp/ud-rate/8", `{"results": [{"msg_rate_mpps": 3}]}`, perfOutput, 3},
-		{"raw/udp-stream-work", `{"gbps": 45.5, "mpps": 1.4}`, `{"packets": 9}`, 45.5},
-		{"raw/udp-pingpong", `{"packets": 9}`, `{"usec": 2.5}`, 2.5},
+		{"9000/ucx/put-bw/64K", "", ucxOutput, 1460 * 1.048576 * 8 / 1000},
+		{"9000/ucx/put-bw/8", "", ucxOutput, 0.23},
+		{"9000/ucx/put-lat/8", "", ucxOutput, 10.056},
+		{"1500/fi_pingpong/tcp-msg/64K", "", fiOutput, 2699.05},
+		{"1500/sockperf/udp/spin", "", sockperfOutput, 17.23},
+		{"9000/iperf3/tcp/1M", "", iperfOutput, 38},
+		{"9000/ours/udp/write-bw/64K", "", perfOutput, 0.1 * 65536 * 8 / 1000},
+		{"9000/ours/udp/write-lat/8", "", perfLatOutput, 1.75},
+		{"9000/ours/udp/ud-rate/8", `{"results": [{"msg_rate_mpps": 3}]}`, perfOutput, 3},
+		{"9000/raw/udp-stream-work", `{"gbps": 45.5, "mpps": 1.4}`, `{"packets": 9}`, 45.5},
+		{"9000/raw/udp-pingpong", `{"packets": 9}`, `{"usec": 2.5}`, 2.5},
 		{"wire/xdp/write-bw/64K", "", perfOutput, 0.1 * 65536 * 8 / 1000},
 		{"inside/memory", "", `{"value": 3717}`, 3717},
 		{"fair/udp/backlog", "", `{"ratio": 0.9, "drops": 1, "backlog": 171, "use": 99}`, 171},
@@ -78,9 +84,7 @@ func TestFigures(t *testing.T) {
 
 // Nothing, or nonsense, must be an error and not a figure of zero.
 func TestNoFigure(t *testing.T) {
-	cases := append(append(append(ceilingCases(), rivalCases()...), ourCases("udp")...), insideCases()...)
-	cases = append(append(cases, fairCases([]string{"udp"})...), wireCases()...)
-	for _, c := range append(cases, guestCases([]string{"udp"})...) {
+	for _, c := range everyCase() {
 		for _, text := range []string{"", "\n", "Connection refused\n", "{}", "[]"} {
 			if v, err := c.Figure([]byte(text), []byte(text)); err == nil && text != "{}" {
 				t.Errorf("%s: %q gave %v and no error", c.Name, text, v)
