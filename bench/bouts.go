@@ -39,7 +39,7 @@ func allBouts(ports []string) (bouts []Bout) {
 		} {
 			bouts = append(bouts, Bout{Name: fmt.Sprintf("%s, MTU %d", kind.name, mtu), Cases: of(kind.unit, one), Bars: barsAt(mtu, kind.bars, barred)})
 		}
-		// Here go: {"sparse, …", at(mtu, sparseCases())}, {"loaded, …", at(mtu, loadedCases())},
+		// Here go: {"loaded, …", at(mtu, loadedCases())},
 		// {"both directions and many connections, …", at(mtu, manyCases())}.
 	}
 	// Here go: {"same machine", onlyFull(sameCases())}, {"short queues", onlyFull(shortCases())}.
@@ -47,6 +47,7 @@ func allBouts(ports []string) (bouts []Bout) {
 	heavy := of(usOnce, inside)
 	light := slices.DeleteFunc(inside, func(c Case) bool { return c.Unit == usOnce })
 	return append(bouts,
+		Bout{Name: "sparse exchanges", Cases: at(mtus[0], sparseCases(barred)), Bars: barsAt(mtus[0], sparseBars, barred)},
 		Bout{Name: "inside", Cases: onlyFull(light), Bars: insideBars},
 		// What leaves the machine a gigabyte of memory to take back stalls programs for a few
 		// seconds where a host wants it returned.
