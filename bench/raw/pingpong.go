@@ -7,8 +7,9 @@ package raw
 // times of one way. The server answers until it hears the farewell.
 //
 // In a gap the client sleeps in clock_nanosleep, whose timer slack is set to 1 ns: it then wakes as
-// late as the machine's timer and scheduler make it, some microseconds, and not 50 us as by default,
-// nor as late as a timer of Go, which another thread may serve. No gap is part of a time.
+// late as the machine's timer and scheduler make it, some microseconds to tens of them, and not 50
+// more as by default, nor as late as a timer of Go, which another thread may serve. No gap is part
+// of a time.
 
 import (
 	"encoding/binary"
@@ -35,9 +36,6 @@ func pingpongs(open opener, size int) func(End) (Result, error) {
 	return func(e End) (Result, error) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		if err := sleepLightly(); err != nil {
-			return Result{}, err
-		}
 		l, err := open(e)
 		if err != nil {
 			return Result{}, err
@@ -50,26 +48,20 @@ func pingpongs(open opener, size int) func(End) (Result, error) {
 	}
 }
 
-// sleepLightly has the calling thread's sleeps be exact, and undisturbed: the Go runtime takes a
-// thread that sleeps in a raw system call for one that computes, and would wake it with SIGURG.
-func sleepLightly() error {
-	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0); err != nil {
-		return os.NewSyscallError("PR_SET_TIMERSLACK", err)
-	}
-	var urgent unix.Sigset_t
-	urgent.Val[0] = 1 << (unix.SIGURG - 1)
-	return os.NewSyscallError("rt_sigprocmask", unix.PthreadSigmask(unix.SIG_BLOCK, &urgent, nil))
-}
-
-// sleep is shorter than what would hold up the Go runtime.
+// sleep is a raw system call that a signal of the Go runtime may interrupt.
 func sleep(d time.Duration) {
-	for ; d > 0; d -= longestSleep {
-		t := unix.NsecToTimespec(min(d, longestSleep).Nanoseconds())
-		syscall.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, 0, uintptr(unsafe.Pointer(&t)), 0, 0, 0)
+	var until unix.Timespec
+	unix.ClockGettime(unix.CLOCK_MONOTONIC, &until)
+	until = unix.NsecToTimespec(until.Nano() + d.Nanoseconds())
+	for errno := syscall.EINTR; errno == syscall.EINTR; {
+		_, _, errno = syscall.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&until)), 0, 0, 0)
 	}
 }
 
 func call(l link, size int, e End) (Result, error) {
+	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0); err != nil {
+		return Result{}, os.NewSyscallError("PR_SET_TIMERSLACK", err)
+	}
 	trip := uint64(0)
 	for range warmup {
 		trip++
