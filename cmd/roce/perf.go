@@ -86,6 +86,7 @@ func perfTestCommand(g *global, t *perf.Test) *cobra.Command {
 		"RC: repair losses as the InfiniBand standard has it even if the peer is roce perf too, not by selective repeat")
 	f.IntVarP(&o.QPTimeout, "qp-timeout", "u", 14, "code of the ack timeout: 4.096 us * 2^n")
 	if t.Lat {
+		f.DurationVar(&o.Gap, "gap", 0, "the client sleeps so long before each message, such as 1ms; no part of the latency")
 		f.BoolVarP(&o.Histogram, "report-histogram", "H", false, "print how many messages took how long")
 	} else {
 		bandwidthFlags(f, t, &o)

@@ -39,6 +39,8 @@ type Options struct {
 	QPTimeout int
 	GoBackN   bool // no selective repeat, whatever the peer is ready for
 
+	Gap time.Duration // latency, the client: sleep so long before each message
+
 	NoPeak    bool
 	WarmUp    bool
 	Margin    time.Duration // with Duration: cut off at both ends; 0: a quarter
@@ -62,7 +64,8 @@ const (
 	maxOuts              = 128
 	safeOuts             = 16 // default with another program: perftest announces all that the device has; hardware refuses more than it has itself
 	maxAllSizes          = 8 << 20
-	smallMessage         = 8192 // larger ones are signaled one by one
+	maxGap               = 10 * time.Second // nothing ends a gap before its time
+	smallMessage         = 8192             // larger ones are signaled one by one
 )
 
 // complete fills in the defaults and holds the options against the rules of the test.
@@ -131,6 +134,8 @@ func (o *Options) check(t *Test) error {
 		{o.LimitBW < 0 || o.LimitRate < 0, bad("--limit-bw %v, --limit-msgrate %v: want 0 or more", o.LimitBW, o.LimitRate)},
 		{t.Lat && o.QPs != 1, bad("--qps %d: a latency test has one", o.QPs)},
 		{t.Lat && o.Bidi, bad("--bidirectional: a latency test goes both ways by nature")},
+		{o.Gap < 0 || o.Gap > maxGap, bad("--gap %v: want 0 to %v", o.Gap, maxGap)},
+		{o.Gap > 0 && o.Host == "", bad("--gap is the client's: the server answers at once")},
 		{t.untimely && o.Events, bad("--events: the test watches memory, not completions")},
 		{o.QPs < 1 || o.QPs > 16384, bad("--qps %d: want 1 to 16384", o.QPs)},
 		{o.TxDepth < 1 || o.TxDepth > 15000, bad("--tx-depth %d: want 1 to 15000", o.TxDepth)},

@@ -26,6 +26,7 @@ func whole(t *testing.T, o *outcome) (r struct {
 	Counters map[string]int
 	Notes    []string
 	Repeat   string
+	Gap      float64 `json:"gap_seconds"`
 }) {
 	require.NoError(t, json.Unmarshal(o.out.Bytes(), &r))
 	return r

@@ -33,6 +33,7 @@ type report struct {
 	Repeat   string   `json:"repeat,omitempty"` // RC: "go-back-N" or "selective"
 	Rate     string   `json:"rate_limit,omitempty"`
 	Duration float64  `json:"duration_seconds,omitempty"`
+	Gap      float64  `json:"gap_seconds,omitempty"`
 	Results  any      `json:"results"`
 	Notes    []string `json:"notes,omitempty"`
 	// Costs are "client" and "server"; that of a foreign peer is not known.
@@ -186,6 +187,9 @@ func (l *latResult) line(timed bool) string {
 	more := fmt.Sprintf(" \t\t%-7.2f \t\t%-7.2f\n", l.Percent["90"], l.Percent["99.99"])
 	if timed {
 		avg := float64(l.tally.spent.Elapsed.Microseconds()) / float64(l.tally.each) / float64(max(l.Iters, 1))
+		if l.tally.gaps { // which are no part of an exchange
+			avg = l.Avg
+		}
 		return fmt.Sprintf(" %-7d       %d            %-7.2f        %-7.2f", l.Size, l.Iters, avg, l.TPS) + more
 	}
 	return fmt.Sprintf(" %-7d %d          %-7.2f        %-7.2f      %-7.2f  \t       %-7.2f     \t%-7.2f\t\t%-7.2f \t\t%-7.2f",
@@ -267,7 +271,7 @@ func role(client bool) string {
 func (r *rig) report(costs map[string]*costResult) *report {
 	p := &report{Test: r.t.Name, Tool: r.t.Tool, Role: role(r.link.client), Device: r.s.Name(), Peer: r.queues[0].peer.GID.String(),
 		Type: r.o.Type.String(), MTU: r.mtu.Bytes(), QPs: r.o.QPs, TxDepth: r.o.TxDepth, CQMod: r.o.CQMod, PostList: r.o.PostList,
-		Inline: r.o.Inline, Bidi: r.o.Bidi, Events: r.o.Events, Repeat: r.repeat(), Rate: r.o.Rate.String(), Duration: r.o.Duration.Seconds(),
+		Inline: r.o.Inline, Bidi: r.o.Bidi, Events: r.o.Events, Repeat: r.repeat(), Rate: r.o.Rate.String(), Duration: r.o.Duration.Seconds(), Gap: r.o.Gap.Seconds(),
 		Notes: r.notes(), Costs: costs, Counters: r.s.Counters()}
 	if r.t.sends() {
 		p.RxDepth = r.o.RxDepth

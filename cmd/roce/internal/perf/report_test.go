@@ -41,6 +41,9 @@ func TestLatencyLine(t *testing.T) {
 	const ours = " \t\t4.00    \t\t10.01  \n"
 	require.Equal(t, " 8       101          4.00           10.01        4.00     \t       4.06        \t0.60   \t\t4.00    \t\t10.01  "+ours, l.line(false))
 	require.Equal(t, " 8             101            4950.50        101.00 "+ours, l.line(true))
+	of.gaps = true
+	l = of.result()
+	require.Equal(t, " 8             101            4.06           101.00 "+ours, l.line(true))
 	require.Equal(t, []bar{{4.0015, 99, 99}, {10.0075, 1, 100}}, of.bars())
 }
 

@@ -117,6 +117,10 @@ func TestRunAgainstItself(t *testing.T) {
 		{"send-bw", "UD, 4 QPs, sleeping", func(o *Options) { o.Type = roce.UD; o.QPs = 4; o.Events = true; o.Iters = 50 }, nil},
 		{"send-lat", "UC", func(o *Options) { o.Type = roce.UC; o.Inline = 236; o.Size = 236 }, nil},
 		{"send-lat", "beyond inline", func(o *Options) { o.Inline = 236; o.Size = 237 }, nil},
+		{"send-lat", "gaps", nil, func(o *Options) { o.Gap = 100 * time.Microsecond }},
+		{"send-lat", "gaps, sleeping", func(o *Options) { o.Events = true }, func(o *Options) { o.Gap = 100 * time.Microsecond }},
+		{"write-lat", "gaps", nil, func(o *Options) { o.Gap = 100 * time.Microsecond }},
+		{"read-lat", "gaps, sleeping", func(o *Options) { o.Events = true }, func(o *Options) { o.Gap = 100 * time.Microsecond }},
 		{"write-lat", "UC", func(o *Options) { o.Type = roce.UC }, nil},
 		{"read-lat", "all sizes", func(o *Options) { o.AllSizes = true; o.Iters = 5 }, nil},
 		{"atomic-bw", "CAS", func(o *Options) { o.CmpSwap = true }, nil},
@@ -152,6 +156,28 @@ func TestLimitedRunsKeepTheirRate(t *testing.T) {
 		got := parse(t, c)[0]["msg_rate_mpps"].(float64) * 1e6
 		require.Greater(t, got, 0.0)
 		require.LessOrEqual(t, got, 5000*1.02)
+	}
+}
+
+// A gap takes time between the exchanges and none of theirs: the client sleeps for all gaps, and the mean of what it recorded is
+// the rest of the time at most.
+func TestGapsAreNotRecorded(t *testing.T) {
+	const gap, iters = 5 * time.Millisecond, 50
+	for _, test := range []string{"send-lat", "write-lat", "read-lat"} {
+		if raceDetector && test == "write-lat" {
+			continue
+		}
+		server, client := base(nil), base(nil)
+		server.Iters, client.Iters, client.Gap = iters, iters, gap
+		s, c := contest(t, test, server, client)
+		require.NoError(t, s.err)
+		require.NoError(t, c.err)
+		result := whole(t, c)
+		require.Equal(t, gap.Seconds(), result.Gap)
+		elapsed := iters / result.Results[0]["tps_average"].(float64)
+		recorded := result.Results[0]["t_avg_usec"].(float64) / 1e6 * (iters - 1)
+		const digits = 1.002 // three of each time are kept
+		require.LessOrEqual(t, recorded, digits*(elapsed-iters*gap.Seconds()), test)
 	}
 }
 
@@ -241,6 +267,8 @@ func TestOptionsAreChecked(t *testing.T) {
 		{"write-bw", func(o *Options) { o.RateUnits = "q" }, "want g, M or p"},
 		{"write-bw", func(o *Options) { o.Margin = time.Second; o.Duration = 2 * time.Second }, "less than half"},
 		{"write-bw", func(o *Options) { o.AllSizes = true; o.LimitBW = 1 }, "one size"},
+		{"send-lat", func(o *Options) { o.Gap = time.Second }, "--gap is the client's"},
+		{"send-lat", func(o *Options) { o.Host, o.Gap = "127.0.0.1", time.Minute }, "--gap 1m0s: want 0 to 10s"},
 	} {
 		tt, _ := Find(c.test)
 		o := base(c.o)

@@ -3,7 +3,11 @@ package perf
 // The latency tests: one message under way. READ and atomics are asked and answered; SENDs and WRITEs fly back and forth, and
 // what is recorded is half of a round trip.
 //
-// Stages of one exchange: post (or wait for the peer's, at the end that answers), wait, record the time since the post before.
+// Stages of one exchange: wait for the peer's message (at the end that answers), let the gap go by, post, record the exchange
+// before, wait for the answer (at the end that moves first).
+//
+// Without a gap an answer is followed by the next post at once, and both ends see the same exchanges. With one, the end that has
+// it records from its post to the answer. Its peer, which knows nothing of it, sees exchanges with the gap in them.
 
 import (
 	"context"
@@ -39,7 +43,8 @@ type volley struct {
 type tally struct {
 	size, iters int
 	times       *hdrhistogram.Histogram
-	each        int // messages that a time is of: 2 for a round trip
+	each        int  // messages that a time is of: 2 for a round trip
+	gaps        bool // between the exchanges
 	spent       cost
 }
 
@@ -99,7 +104,8 @@ func (v *volley) run(ctx context.Context) (tally, error) {
 	if errors.Is(err, errTimeUp) {
 		err = nil
 	}
-	t := tally{size: v.size, iters: n, times: v.times, each: v.each, spent: spent.stop(n*v.each, v.size)}
+	t := tally{size: v.size, iters: n, times: v.times, each: v.each, gaps: v.o.Gap > 0,
+		spent: spent.stop(n*v.each, v.size)}
 	v.rig.spent.add(t.spent)
 	return t, err
 }
@@ -112,11 +118,17 @@ func (v *volley) play(ctx context.Context) (n int, err error) {
 				return i, err
 			}
 		}
-		at := time.Since(v.start)
+		answered := time.Since(v.start)
+		posted := answered
+		if v.o.Gap > 0 {
+			pause(v.o.Gap)
+			posted = time.Since(v.start)
+		}
 		if err := v.post(); err != nil {
 			return i, err
 		}
-		v.record(i, at)
+		v.record(i, answered-v.last)
+		v.last = posted
 		if v.serve {
 			if err := v.wait.Until(ctx, v.wcs, v.ready, v.eat); err != nil {
 				return i, v.excuse(err)
@@ -138,12 +150,11 @@ func (v *volley) excuse(err error) error {
 	return err
 }
 
-// record takes note of the time from one post to the next, while the message is under way.
-func (v *volley) record(i int, at time.Duration) {
+// record takes note of what the exchange before message i took, while that message is under way.
+func (v *volley) record(i int, took time.Duration) {
 	if i > 0 {
-		v.times.RecordValue(min(int64(at-v.last), longest))
+		v.times.RecordValue(min(int64(took), longest))
 	}
-	v.last = at
 	v.progress.add(v.each, v.size)
 }
 
