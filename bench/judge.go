@@ -213,7 +213,8 @@ func hold(sorted []float64, rule Rule, factor float64) Held {
 var threeWords = map[Unit][3]string{
 	gbps: {"faster", "at par", "slower"}, mpps: {"faster", "at par", "slower"}, usec: {"faster", "at par", "slower"},
 	nsEach: {"faster", "at par", "slower"}, usOnce: {"faster", "at par", "slower"},
-	perGB: {"cheaper", "at par", "dearer"}, perMillion: {"cheaper", "at par", "dearer"}, perExchange: {"cheaper", "at par", "dearer"},
+	usTrip: {"faster", "at par", "slower"},
+	perGB:  {"cheaper", "at par", "dearer"}, perMillion: {"cheaper", "at par", "dearer"}, perExchange: {"cheaper", "at par", "dearer"},
 }
 
 // word says how ours is to theirs: at par if the interval spans 1 or lies within a tenth of it,

@@ -199,6 +199,9 @@ func rawMain(_ context.Context, args []string) error {
 	f.TextVar(&e.Local, "local", netip.Addr{}, "own address")
 	f.TextVar(&e.Peer, "peer", netip.Addr{}, "the peer's address")
 	f.DurationVar(&e.Duration, "d", time.Second, "duration")
+	f.IntVar(&e.MTU, "mtu", jumboMTU, "MTU of the interface")
+	f.DurationVar(&e.Gap, "gap", 0, "of a ping-pong: how long the client sleeps before each exchange")
+	f.DurationVar(&e.Spin, "spin", 50*time.Microsecond, "of udp-spin50: how long an end spins before it sleeps")
 	f.BoolVar(&e.Sends, "sends", false, "be the sender, or the client")
 	f.Parse(args)
 	var err error
