@@ -135,8 +135,8 @@ var regionBars = []Bar{
 	{What: "registering 1 GiB, pinned, against mlock alone", Ours: "inside/pinned", Against: "inside/mlock", Rule: atMost, Factor: 1.2},
 }
 
-// bars of two flows through one bottleneck. The queue may not be longer than twice the length from which everything is marked:
-// it goes beyond that while marks are on their way.
+// bars of two flows through one bottleneck. The queue may not be longer than twice the length from
+// which everything is marked: it goes beyond that while marks are on their way.
 var fairBars = []Bar{
 	{What: "the smaller flow to the larger", Ours: "fair/%s/ratio", Rule: atLeast, Factor: 0.9},
 	{What: "packets lost once converged", Ours: "fair/%s/drops", Rule: atMost, Factor: 0},

@@ -3,8 +3,8 @@
 package main
 
 // Which cases are played together. A bout is a group of cases that are held against each other; it
-// is played to its end before the next one, so that the partners of a ratio meet within seconds. The
-// bars of a bout say who is held against whom.
+// is played to its end before the next one, so that the partners of a ratio meet within seconds.
+// The bars of a bout say who is held against whom.
 
 import (
 	"fmt"
@@ -34,11 +34,11 @@ func allBouts(ports []string) (bouts []Bout) {
 func mainBouts(mtu int, ports, barred []string) (bouts []Bout) {
 	all := slices.Concat(onlyFull(ceilingCases()), rivalCases())
 	for _, port := range ports {
-		ours := append(ourCases(port, mtu), unprofiled(port, mtu)...)
-		if !slices.Contains(barred, port) {
-			ours = onlyFull(ours)
+		if slices.Contains(barred, port) {
+			all = slices.Concat(all, ourCases(port, mtu), unprofiled(port, mtu))
+		} else {
+			all = append(all, onlyFull(ourCases(port, mtu))...)
 		}
-		all = append(all, ours...)
 	}
 	for _, kind := range []struct {
 		name string
@@ -80,8 +80,8 @@ func machineBouts(ports []string) []Bout {
 		{Name: "bottleneck with marks", Cases: onlyFull(fairCases(ports)), Bars: barsAt(0, fairBars, ports)},
 		{Name: "short queues without marks", Rounds: fewestRounds, Cases: shortCases(), Bars: shortBars},
 		{Name: "inside", Cases: onlyFull(light), Bars: insideBars},
-		// What leaves the machine a gigabyte of memory to take back stalls programs for a few
-		// seconds where a host wants it returned.
+		// What leaves the machine a gigabyte of memory to take back stalls programs for a
+		// few seconds where a host wants it returned.
 		{Name: "inside: memory regions", Cases: onlyFull(heavy), Bars: regionBars, Rest: 10 * time.Second},
 	}
 }

@@ -2,8 +2,8 @@ package main
 
 // What can be said of a bar. In each round the figure of ours is divided by the best one of the
 // rivals in that round; the median of these ratios has an interval that holds the true one with a
-// confidence of 95 % (ratio.go). A bar is passed if all of the interval is on the bar's side, failed if
-// none of it is, and undecided otherwise, or if there are too few rounds for an interval.
+// confidence of 95 % (ratio.go). A bar is passed if all of the interval is on the bar's side,
+// failed if none of it is, and undecided otherwise, or if there are too few rounds for an interval.
 
 import (
 	"cmp"
@@ -65,7 +65,8 @@ func (r *Results) judge(bouts []Bout) {
 	}
 }
 
-// judge holds results of a bout against a bar, unless ours is not in it: a short run has fewer cases.
+// judge holds results of a bout against a bar, unless ours is not in it: a short run has fewer
+// cases.
 func (b *Bar) judge(r *Results, bout *Bout) (v Verdict, ok bool) {
 	if !slices.ContainsFunc(bout.Cases, func(c Case) bool { return c.Name == b.Ours }) {
 		return v, false

@@ -6,14 +6,14 @@
 //	go run ./bench -list         what there is, and how long it takes; -only and -skip choose by regular expression
 //	go run ./bench -old COMMIT   our own cases of COMMIT and of the working tree in pairs: is anything slower?
 //
-// The stages of a run (measure_linux.go): fetch the rivals' packages and build the roce command; the
-// stage (two network namespaces and a veth pair, package stage) with its bouts (bouts.go) in a
+// The stages of a run (measure_linux.go): fetch the rivals' packages and build the roce command;
+// the stage (two network namespaces and a veth pair, package stage) with its bouts (bouts.go) in a
 // shuffled order, each in rounds (rounds.go), with the processor time of each play (meter.go); then
 // the bouts in the guest with rxe, and in a guest with two network cards; then the verdicts
 // (bars.go, judge.go) and the report (report.go).
 //
-// The same program is both ends of the references, of the measurements from inside and of the bottleneck: "bench raw",
-// "bench inside", "bench fair".
+// The same program is both ends of the references, of the measurements from inside and of the
+// bottleneck: "bench raw", "bench inside", "bench fair".
 package main
 
 import (
@@ -157,8 +157,8 @@ func benchMain(ctx context.Context, args []string) error {
 	return nil
 }
 
-// choice returns what -only, -skip and -full leave. Who asks for cases by their names gets them also
-// if only a full run plays them.
+// choice returns what -only, -skip and -full leave. Who asks for cases by their names gets them
+// also if only a full run plays them.
 func (o *options) choice() (func(*Case) bool, error) {
 	keep, err := regexp.Compile(o.only)
 	if err != nil {

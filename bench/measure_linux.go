@@ -1,7 +1,7 @@
 package main
 
-// A run. What could not be had goes into the results; an error is one that leaves nothing to report.
-// After each bout everything so far is written to results.json, so that a long run that is
+// A run. What could not be had goes into the results; an error is one that leaves nothing to
+// report. After each bout everything so far is written to results.json, so that a long run that is
 // interrupted does not lose it.
 
 import (

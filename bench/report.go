@@ -127,8 +127,8 @@ func (r *Results) writeVerdicts(b *bytes.Buffer) {
 	}
 }
 
-// writeTable writes those of the verdicts that belong in a table, a row each, with the costs if there
-// are any; nothing if no verdict belongs there.
+// writeTable writes those of the verdicts that belong in a table, a row each, with the costs if
+// there are any; nothing if no verdict belongs there.
 func writeTable(b *bytes.Buffer, title string, all []Verdict, belongs func(*Verdict) bool) {
 	var rows []*Verdict
 	costs := false
@@ -183,7 +183,8 @@ func (h *Held) cells(unit Unit, best string) string {
 		strings.ReplaceAll(h.State, failed, "**"+failed+"**"))
 }
 
-// writeSummary prints the verdicts that could be reached, for a terminal, and what could not be had.
+// writeSummary prints the verdicts that could be reached, for a terminal, and what could not be
+// had.
 func (r *Results) writeSummary(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, v := range r.Verdicts {
