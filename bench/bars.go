@@ -72,44 +72,6 @@ var rateBars = []Bar{
 	{What: "UD SEND 8 B, where a copy and a CRC are done", Ours: "ours/%s/ud-rate/8", Against: "raw/%s-(small|most).*work.*", Rule: atLeast, Factor: 0.45, Reference: true},
 }
 
-// The bars of loads show how things stand.
-var bothWaysBars = []Bar{
-	{What: "WRITE 64 KiB, both ends at once, against the best TCP", Ours: "both/%s", Against: "both/iperf3/.*"},
-}
-
-var loadedBars = []Bar{
-	{What: "8 B beside a stream, median, against TCP", Ours: "loaded/%s/p50", Against: "loaded/tcp/p50"},
-	{What: "8 B beside a stream, 99 of 100, against TCP", Ours: "loaded/%s/p99", Against: "loaded/tcp/p99"},
-	{What: "8 B beside a stream, 999 of 1000, against TCP", Ours: "loaded/%s/p99.9", Against: "loaded/tcp/p99.9"},
-	{What: "the stream meanwhile, against TCP", Ours: "loaded/%s/bulk", Against: "loaded/tcp/bulk"},
-	{What: "8 B beside a deeper stream, 99 of 100, against TCP", Ours: "loaded/%s-deep/p99", Against: "loaded/tcp/p99"},
-	{What: "the deeper stream meanwhile, against TCP", Ours: "loaded/%s-deep/bulk", Against: "loaded/tcp/bulk"},
-}
-
-var manyBars = []Bar{
-	{What: "64 KiB over 100 connections against the best TCP", Ours: "many/%s/100/64K", Against: "many/(tcp|iperf3)/100/64K"},
-	{What: "8 B over 100 connections against TCP", Ours: "many/%s/100/8", Against: "many/tcp/100/8"},
-	{What: "64 KiB over 1,000 connections against TCP", Ours: "many/%s/1000/64K", Against: "many/tcp/1000/64K"},
-	{What: "8 B over 1,000 connections against TCP", Ours: "many/%s/1000/8", Against: "many/tcp/1000/8"},
-}
-
-// bars beside shared memory, which ours does not use.
-var sameBars = []Bar{
-	{What: "WRITE 64 KiB against UCX put", Ours: "same/ours/write-bw/64K", Against: "same/ucx/put-bw/64K/.*"},
-	{What: "WRITE 64 KiB against UCX tag", Ours: "same/ours/write-bw/64K", Against: "same/ucx/tag-bw/64K/.*"},
-	{What: "READ 64 KiB against UCX get", Ours: "same/ours/read-bw/64K", Against: "same/ucx/get/64K/.*"},
-	{What: "WRITE 8 B latency against UCX put", Ours: "same/ours/write-lat/8", Against: "same/ucx/put-lat/8/.*"},
-	{What: "SEND 8 B latency against UCX tag", Ours: "same/ours/send-lat/8", Against: "same/ucx/tag-lat/8/.*"},
-}
-
-// bars of flows through a short queue: ours alone beside TCP alone.
-var shortBars = []Bar{
-	{What: "64 packets: use of the link against the best TCP", Ours: "short/64/udp/use", Against: "short/64/(cubic|bbr)/use"},
-	{What: "64 packets: lost against the TCP that loses least", Ours: "short/64/udp/lost", Against: "short/64/(cubic|bbr)/lost"},
-	{What: "256 packets: use of the link against the best TCP", Ours: "short/256/udp/use", Against: "short/256/(cubic|bbr)/use"},
-	{What: "256 packets: lost against the TCP that loses least", Ours: "short/256/udp/lost", Against: "short/256/(cubic|bbr)/lost"},
-}
-
 // bars inside the guest, beside rxe. Go-back-N is what rxe does: on a whole wire it is the same.
 var guestBars = []Bar{
 	{What: "WRITE 64 KiB", Ours: "guest/ours/%s/write-bw/64K", Against: "guest/rxe/write-bw/64K", Rule: atLeast, Factor: 3},
