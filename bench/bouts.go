@@ -78,7 +78,7 @@ func machineBouts(ports []string) []Bout {
 	return []Bout{
 		{Name: "same machine", Cases: sameCases(), Bars: sameBars},
 		{Name: "bottleneck with marks", Cases: onlyFull(fairCases(ports)), Bars: barsAt(0, fairBars, ports)},
-		{Name: "short queues without marks", Rounds: fewestRounds, Cases: shortCases(), Bars: shortBars},
+		{Name: "short queues without marks", Rounds: fewestRounds, Cases: shortCases(), Bars: shortBars()},
 		{Name: "inside", Cases: onlyFull(light), Bars: insideBars},
 		// What leaves the machine a gigabyte of memory to take back stalls programs for a
 		// few seconds where a host wants it returned.

@@ -10,6 +10,17 @@ import (
 
 const manyPort = 18517
 
+// The bars demand nothing yet: they show how things stand.
+var (
+	bothWaysBars = []Bar{{What: "WRITE 64 KiB both ways at once against iperf3 --bidir", Ours: "both/%s", Against: "both/iperf3/.*"}}
+	manyBars     = []Bar{
+		{What: "64 KiB over 100 connections against TCP", Ours: "many/%s/100/64K", Against: "many/(tcp|iperf3)/100/64K"},
+		{What: "64 KiB over 1000 connections against TCP", Ours: "many/%s/1000/64K", Against: "many/tcp/1000/64K"},
+		{What: "8 B over 100 connections against TCP", Ours: "many/%s/100/8", Against: "many/tcp/100/8"},
+		{What: "8 B over 1000 connections against TCP", Ours: "many/%s/1000/8", Against: "many/tcp/1000/8"},
+	}
+)
+
 // bothWaysCases are the sums of both directions.
 func bothWaysCases(ports []string) (cases []Case) {
 	for _, port := range ports {
@@ -47,12 +58,13 @@ func bothReceived(_, client []byte) (float64, error) {
 // manySizes are the messages that many connections carry.
 var manySizes = []struct {
 	bytes   int
+	text    string
 	unit    Unit
 	options string // of roce perf
 	figure  func(server, client perfReport) float64
 }{
-	{65536, gbps, " -t 8", bandwidth}, // more would be gigabytes under way
-	{8, mpps, " -l 32", rate},
+	{65536, "64 KiB", gbps, " -t 8", bandwidth}, // more would be gigabytes under way
+	{8, "8 B", mpps, " -l 32", rate},
 }
 
 // manyCases are those of 100 and 1000 connections.
@@ -61,11 +73,11 @@ func manyCases(ports []string) (cases []Case) {
 		for _, size := range manySizes {
 			what := fmt.Sprintf("%d/%s", n, bytesText(size.bytes))
 			for _, port := range ports {
-				brief := fmt.Sprintf("RC WRITE %s B over %d queue pairs", bytesText(size.bytes), n)
+				brief := fmt.Sprintf("RC WRITE %s over %d queue pairs", size.text, n)
 				cases = append(cases, perfCase{what, brief, size.unit, fmt.Sprintf("write-bw -q %d -s %d%s", n, size.bytes, size.options),
 					duration, size.figure}.on("many/"+port+"/", port))
 			}
-			cases = append(cases, manyTCP(what, n, size.bytes, size.unit))
+			cases = append(cases, manyTCP(what, n, size.bytes, size.text, size.unit))
 		}
 	}
 	c := iperf3("", "iperf3 -P 100, TCP (it has 128 streams at most), -l 64K", "-P 100 -l 64K")
@@ -75,9 +87,9 @@ func manyCases(ports []string) (cases []Case) {
 }
 
 // manyTCP is a number of TCP connections that a thread at each end serves.
-func manyTCP(name string, connections, size int, unit Unit) Case {
+func manyTCP(name string, connections, size int, text string, unit Unit) Case {
 	return Case{Name: "many/tcp/" + name, Unit: unit,
-		Brief: fmt.Sprintf("TCP, %d connections, one thread with epoll at each end, %s B a write", connections, bytesText(size)),
+		Brief: fmt.Sprintf("TCP, %d connections, one thread with epoll at each end, %s a write", connections, text),
 		Play: func(s Setting) Play {
 			side := func(me, peer Side) string {
 				return fmt.Sprintf("%s many -local %s -peer %s -n %d -size %d", s.Bench, me.Addr, peer.Addr, connections, size)

@@ -19,6 +19,18 @@ const sockperfOutput = "sockperf: [Valid Duration] RunTime=0.440 sec\nsockperf: 
 
 const iperfOutput = `{"end": {"sum": {"bits_per_second": 3e9}, "sum_received": {"bits_per_second": 38e9}}}`
 
+const iperfBothOutput = `{"end": {
+"sum_sent": {"bits_per_second": 6405898288.044237, "retransmits": 18, "sender": true},
+"sum_received": {"seconds": 1.006487, "bytes": 796917760, "bits_per_second": 6334251788.647047, "sender": true},
+"sum_sent_bidir_reverse": {"bits_per_second": 5571301253.94476, "retransmits": 35, "sender": false},
+"sum_received_bidir_reverse": {"seconds": 1.006487, "bytes": 694288384, "bits_per_second": 5518508507.31306, "sender": false}}}`
+
+const loadedOutput = `{"p50_usec":904.191,"p99_usec":40468.479,"p99.9_usec":176291.839,"exchanges":212,"gbps":1.6150252227204143}
+`
+
+const shortOutput = `{"use":[52.5,37.75],"lost":0.25,"resent":0.005}
+`
+
 const perfOutput = `{"test": "write-bw", "results": [{"bytes": 65536, "msg_rate_mpps": 0.1, "t_avg_usec": 0}]}`
 
 const perfLatOutput = `{"test": "write-lat", "results": [{"bytes": 8, "t_typical_usec": 1.5, "t_avg_usec": 1.75}]}`
@@ -66,6 +78,18 @@ func TestFigures(t *testing.T) {
 		{"wire/xdp/write-bw/64K", "", perfOutput, 0.1 * 65536 * 8 / 1000},
 		{"inside/memory", "", `{"value": 3717}`, 3717},
 		{"fair/udp/backlog", "", `{"ratio": 0.9, "drops": 1, "backlog": 171, "use": 99}`, 171},
+		{"1500/both/udp", "", perfOutput, 0.1 * 65536 * 8 / 1000},
+		{"1500/both/iperf3/1M", "", iperfBothOutput, 6.334251788647047 + 5.51850850731306},
+		{"1500/many/tcp/100/64K", `{"bytes":1250000000,"seconds":2}`, "", 5},
+		{"9000/many/tcp/1000/8", `{"bytes":1600000,"seconds":0.5}`, "", 0.4},
+		{"9000/many/udp/1000/8", "", perfOutput, 0.1},
+		{"1500/loaded/tcp/p99.9", "", loadedOutput, 176291.839},
+		{"1500/loaded/udp/bulk", "", loadedOutput, 1.6150252227204143},
+		{"same/ucx/put-bw/64K/posix", "", ucxOutput, 1460 * 1.048576 * 8 / 1000},
+		{"same/ours/write-lat/8", "", perfLatOutput, 1.75},
+		{"short/64/udp-cubic/use", "", shortOutput, 52.5 + 37.75},
+		{"short/64/udp-cubic/of-cubic-2", "", shortOutput, 37.75},
+		{"short/64/udp-cubic/lost", "", shortOutput, 0.25},
 		{"guest/rxe/write-bw/64K", "", perftestBW, 0.84},
 		{"guest/rxe/write-rate/8", "", perftestBW, 0.001602},
 		{"guest/rxe/write-lat/8", "", perftestLat, 72.19},

@@ -12,6 +12,14 @@ const sameServer, sameClient = "127.0.0.2", "127.0.0.1"
 // sameMemory are UCX's ways from one process to another of its machine.
 var sameMemory = []struct{ name, tls string }{{"posix", "posix,self"}, {"sysv", "sysv,self"}, {"cma", "posix,cma,self"}}
 
+// sameBars demand nothing: they are the loss in figures.
+var sameBars = []Bar{
+	{What: "one machine: WRITE 64 KiB against UCX put in shared memory", Ours: "same/ours/write-bw/64K", Against: "same/ucx/put-bw/64K/.*"},
+	{What: "one machine: READ 64 KiB against UCX get in shared memory", Ours: "same/ours/read-bw/64K", Against: "same/ucx/get/64K/.*"},
+	{What: "one machine: WRITE 8 B latency against UCX put in shared memory", Ours: "same/ours/write-lat/8", Against: "same/ucx/put-lat/8/.*"},
+	{What: "one machine: SEND 8 B latency against UCX tag in shared memory", Ours: "same/ours/send-lat/8", Against: "same/ucx/tag-lat/8/.*"},
+}
+
 // sameCases are all of them: bandwidth of 64 KiB and latency of 8 bytes.
 func sameCases() (cases []Case) {
 	for _, c := range []perfCase{

@@ -29,11 +29,14 @@ var (
 )
 
 // shortContests are who plays alone, and who with whom.
-var shortContests = []string{"udp", "cubic", "bbr", "udp+cubic", "udp+bbr", "udp+udp", "cubic+cubic"}
+var shortContests = []string{"udp", "cubic", "bbr", "udp-cubic", "udp-bbr", "udp-udp", "cubic-cubic"}
 
-// shortCases are those of short queues, in packets.
+// shortQueues are how long the queues are, in packets.
+var shortQueues = []int{64, 256}
+
+// shortCases are those of all contests and queues.
 func shortCases() (cases []Case) {
-	for _, packets := range []int{64, 256} {
+	for _, packets := range shortQueues {
 		for _, contest := range shortContests {
 			cases = append(cases, shortContest(packets, contest)...)
 		}
@@ -41,12 +44,27 @@ func shortCases() (cases []Case) {
 	return onlyFull(cases)
 }
 
+// shortBars hold ours against TCP, alone and sharing. They demand nothing yet.
+func shortBars() (bars []Bar) {
+	for _, packets := range shortQueues {
+		at := fmt.Sprintf("short/%d/", packets)
+		what := fmt.Sprintf("a queue of %d packets, no marks: ", packets)
+		bars = append(bars,
+			Bar{What: what + "use of the link by ours alone against TCP alone", Ours: at + "udp/use", Against: at + "(cubic|bbr)/use"},
+			Bar{What: what + "of a link shared with cubic, ours against it", Ours: at + "udp-cubic/of-udp-1", Against: at + "udp-cubic/of-cubic-2"},
+			Bar{What: what + "of a link shared with bbr, ours against it", Ours: at + "udp-bbr/of-udp-1", Against: at + "udp-bbr/of-bbr-2"},
+			Bar{What: what + "lost of ours alone", Ours: at + "udp/lost"},
+			Bar{What: what + "lost when ours shares with cubic, against cubic with cubic", Ours: at + "udp-cubic/lost", Against: at + "cubic-cubic/lost"})
+	}
+	return bars
+}
+
 // shortContest are the cases of a contest: the whole use of the link, what was lost, what ours sent again, and who has how much.
 func shortContest(packets int, contest string) (cases []Case) {
-	flows := strings.Split(contest, "+")
+	flows := strings.Split(contest, "-")
 	add := func(name, brief string, unit Unit, figure func(*shortFigures) float64) {
 		cases = append(cases, Case{Name: fmt.Sprintf("short/%d/%s/%s", packets, contest, name), Unit: unit, Shared: true,
-			Brief: fmt.Sprintf("%s through 1 Gbit/s, no marks, a queue of %d packets: %s", contest, packets, brief),
+			Brief: fmt.Sprintf("%s through 0.5 Gbit/s, no marks, a queue of %d packets: %s", contest, packets, brief),
 			Play:  func(s Setting) Play { return shortPlay(s, packets, flows) }, Takes: shortTakes,
 			Figure: func(_, client []byte) (float64, error) {
 				f, err := parseShort(client, len(flows))

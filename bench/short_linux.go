@@ -15,8 +15,9 @@ import (
 	"github.com/goroce/goroce/bench/stage"
 )
 
-// shortRate of the slow link: two processors can play three hosts and a switch at it.
-const shortRate = 1e9
+// shortRate of the slow link: two processors can play three hosts and a switch at it, and fill it, which TCP does at this MTU by
+// packets that the kernel does not take in runs.
+const shortRate = 5e8
 
 // shortSenders is how many flows there can be.
 const shortSenders = 2
