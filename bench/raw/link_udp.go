@@ -124,7 +124,7 @@ func (l *udpLink) send(n, segment int) (bool, error) {
 			if sent == 0 {
 				return false, nil
 			}
-		case syscall.ECONNREFUSED: // a farewell found the receiver gone: it has heard one before
+		case syscall.ECONNREFUSED: // a second farewell found the receiver gone: its goodbye is here
 			return false, nil
 		default:
 			return false, fmt.Errorf("send of %d bytes in segments of %d: %w", n, segment, errno)
@@ -180,7 +180,7 @@ func (l *udpLink) refill() error {
 	switch errno {
 	case 0:
 		l.received = int(n)
-	case syscall.EAGAIN, syscall.EINTR:
+	case syscall.EAGAIN, syscall.EINTR, syscall.ECONNREFUSED:
 	default:
 		return os.NewSyscallError("recvmmsg", errno)
 	}

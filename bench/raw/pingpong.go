@@ -25,9 +25,10 @@ import (
 )
 
 const (
-	warmup   = 1000
-	farewell = ^uint64(0)
-	patience = 5 * time.Second
+	warmup    = 1000
+	farewell  = ^uint64(0)
+	farewells = 6
+	patience  = 5 * time.Second
 )
 
 var errNoAnswer = errors.New("the peer does not answer")

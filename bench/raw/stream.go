@@ -3,8 +3,8 @@
 package raw
 
 // A stream. Stages: the sender fills and sends super-frames, as far as the window allows, until its
-// time is up, then sends farewells, single packets with the count of what it sent; the receiver
-// drains and reports until the first farewell and does the sums.
+// time is up, then sends farewells, single packets with the count of what it sent, until they are
+// answered; the receiver drains and reports until the first farewell, answers it and does the sums.
 
 import (
 	"encoding/binary"
@@ -15,9 +15,10 @@ import (
 
 const (
 	farewellSize = 16
-	farewells    = 6
-	settling     = 5 * time.Millisecond // before the first farewell, twice as much before the next: the receiver empties its queue
-	silence      = 3 * time.Second      // a receiver that hears nothing for so long gives up
+	settling     = 5 * time.Millisecond  // before the first farewell: the receiver empties its queue
+	again        = 20 * time.Millisecond // before the next one
+	goodbyes     = 3                     // answers to a farewell: reports that everything has passed
+	silence      = 3 * time.Second       // a receiver that hears nothing for so long gives up
 )
 
 // inFlight is the window in super-frames. With a quarter of it the receiver needs 1.6 times the
@@ -75,14 +76,28 @@ func send(l link, w *worker, work bool, d time.Duration) (Result, error) {
 		}
 	}
 	r := Result{Packets: win.sent, Seconds: time.Since(start).Seconds()}
-	for i := range farewells {
-		time.Sleep(settling << i)
-		binary.LittleEndian.PutUint64(l.segment(0, farewellSize), win.sent)
+	return r, leave(l, win.sent)
+}
+
+// leave sends farewells until one is answered.
+func leave(l link, sent uint64) error {
+	time.Sleep(settling)
+	for start := time.Now(); time.Since(start) < patience; {
+		binary.LittleEndian.PutUint64(l.segment(0, farewellSize), sent)
 		if _, err := l.send(farewellSize, farewellSize); err != nil {
-			return r, err
+			return err
+		}
+		for last := time.Now(); time.Since(last) < again; {
+			report, _, err := l.recv()
+			if err != nil {
+				return err
+			}
+			if len(report) == reportSize && binary.LittleEndian.Uint64(report) == farewell {
+				return nil
+			}
 		}
 	}
-	return r, nil
+	return errNoAnswer
 }
 
 func receive(l link, w *worker, work bool) (Result, error) {
@@ -103,7 +118,8 @@ func receive(l link, w *worker, work bool) (Result, error) {
 			}
 			continue
 		case farewellSize:
-			return r.summary(w.payload, uncounted, binary.LittleEndian.Uint64(frame), last.Sub(first)), nil
+			r = r.summary(w.payload, uncounted, binary.LittleEndian.Uint64(frame), last.Sub(first))
+			return r, sayGoodbye(l)
 		}
 		last = time.Now()
 		idleSince = last
@@ -121,6 +137,16 @@ func receive(l link, w *worker, work bool) (Result, error) {
 			return r, err
 		}
 	}
+}
+
+func sayGoodbye(l link) error {
+	for range goodbyes {
+		binary.LittleEndian.PutUint64(l.segment(0, reportSize), farewell)
+		if _, err := l.send(reportSize, reportSize); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // summary does the sums of a receiver: what arrived of what was sent, in a time.
