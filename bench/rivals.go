@@ -57,10 +57,10 @@ func rivalCases() (cases []Case) {
 		provider, endpoint string
 		size, perSecond    int
 	}{
-		{"tcp", "msg", 8, 90000},
-		{"net", "rdm", 8, 90000},
-		{"tcp", "msg", 65536, 25000},
-		{"net", "rdm", 65536, 25000},
+		{"tcp", "msg", 8, 60000},
+		{"net", "rdm", 8, 60000},
+		{"tcp", "msg", 65536, 18000},
+		{"net", "rdm", 65536, 18000},
 	} {
 		cases = append(cases, pingpong(c.provider, c.endpoint, c.size, c.perSecond))
 	}
@@ -126,10 +126,10 @@ var ucxTests = []ucxTest{
 	{"ucp_get", 65536, 35000, ucxGbps, "large", "-O 32"},
 	{"ucp_get", 65536, 35000, ucxGbps, "copied", "-O 32"},
 
-	{"ucp_put_lat", 8, 50000, ucxUsec, "", ""},
-	{"ucp_am_lat", 8, 90000, ucxUsec, "", ""},
-	{"tag_lat", 8, 90000, ucxUsec, "", ""},
-	{"stream_lat", 8, 90000, ucxUsec, "", ""},
+	{"ucp_put_lat", 8, 35000, ucxUsec, "", ""},
+	{"ucp_am_lat", 8, 60000, ucxUsec, "", ""},
+	{"tag_lat", 8, 60000, ucxUsec, "", ""},
+	{"stream_lat", 8, 60000, ucxUsec, "", ""},
 	{"ucp_put_lat", 65536, 15000, ucxUsec, "large", ""},
 	{"tag_lat", 65536, 15000, ucxUsec, "copied", ""},
 	{"ucp_am_lat", 65536, 15000, ucxUsec, "eager", ""},
