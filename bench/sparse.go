@@ -26,8 +26,8 @@ var gaps = []struct {
 	{"10ms", 10 * time.Millisecond},
 }
 
-// sparseBars hold ours against UDP sockets that sleep at once. Without a gap nobody sleeps who spins
-// before, so that there the equal is who spins too.
+// sparseBars hold ours against UDP sockets that sleep at once. Without a gap, who spins first never
+// sleeps: there the equal is who spins too.
 var sparseBars = []Bar{
 	{What: "SEND 8 B, no gap, against UDP that spins as long", Ours: "sparse/0/ours/%s", Against: "sparse/0/raw-spin50", Rule: atMost, Factor: 1.3},
 	{What: "SEND 8 B, gaps of 1 ms, against UDP that sleeps", Ours: "sparse/1ms/ours/%s", Against: "sparse/1ms/raw-blocking", Rule: atMost, Factor: 1.1, Cost: 1.3},

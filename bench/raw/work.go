@@ -39,7 +39,7 @@ func bulk(runs int) func(linkMTU int) shape {
 	}
 }
 
-// chunky is single packets of the largest path MTU that fits a link, and half a page with their headers.
+// chunky is single packets of the largest path MTU that fits a link, and half a page with headers.
 func chunky(segments int) func(linkMTU int) shape {
 	return func(linkMTU int) shape {
 		s := packets(linkMTU, 2048)
@@ -68,7 +68,7 @@ const memory = 64 << 10 // the application's memory on each end: one message
 // worker does the work that cannot be avoided.
 type worker struct {
 	shape
-	head   []byte // IP and UDP: the ICRC covers them. One head serves all packets, as in a run of ours.
+	head   []byte // IP and UDP, which the ICRC covers: one for all packets
 	memory []byte
 	at     int
 }
