@@ -66,6 +66,7 @@ var latencyBars = []Bar{
 var rateBars = []Bar{
 	{What: "WRITE 8 B against the best of UCX", Ours: "ours/%s/write-rate/8", Against: bestSmall, Rule: atLeast, Factor: 10},
 	{What: "UD SEND 8 B against the best of UCX", Ours: "ours/%s/ud-rate/8", Against: bestSmall, Rule: atLeast, Factor: 10},
+	{What: "SEND 8 B against the best of UCX", Ours: "ours/%s/send-rate/8", Against: bestSmall},
 	{What: "WRITE 8 B without the profile against with it", Ours: "ours-nopgo/%s/write-rate/8", Against: "ours/%s/write-rate/8"},
 	{What: "WRITE 8 B, where a copy and a CRC are done", Ours: "ours/%s/write-rate/8", Against: "raw/%s-(small|most).*work.*", Rule: atLeast, Factor: 0.45, Reference: true},
 	{What: "UD SEND 8 B, where a copy and a CRC are done", Ours: "ours/%s/ud-rate/8", Against: "raw/%s-(small|most).*work.*", Rule: atLeast, Factor: 0.45, Reference: true},
@@ -96,8 +97,8 @@ var regionBars = []Bar{
 	{What: "registering 1 GiB, pinned, against mlock alone", Ours: "inside/pinned", Against: "inside/mlock", Rule: atMost, Factor: 1.2},
 }
 
-// bars of two flows through one bottleneck. The queue may not be longer than twice the length from which everything is marked:
-// it goes beyond that while marks are on their way.
+// bars of two flows through one bottleneck. The queue may not be longer than twice the length from
+// which everything is marked: it goes beyond that while marks are on their way.
 var fairBars = []Bar{
 	{What: "the smaller flow to the larger", Ours: "fair/%s/ratio", Rule: atLeast, Factor: 0.9},
 	{What: "packets lost once converged", Ours: "fair/%s/drops", Rule: atMost, Factor: 0},

@@ -2,8 +2,8 @@ package main
 
 // What can be said of a bar. In each round the figure of ours is divided by the best one of the
 // rivals in that round; the median of these ratios has an interval that holds the true one with a
-// confidence of 95 % (ratio.go). A bar is passed if all of the interval is on the bar's side, failed if
-// none of it is, and undecided otherwise, or if there are too few rounds for an interval.
+// confidence of 95 % (ratio.go). A bar is passed if all of the interval is on the bar's side,
+// failed if none of it is, and undecided otherwise, or if there are too few rounds for an interval.
 
 import (
 	"cmp"
@@ -65,7 +65,8 @@ func (r *Results) judge(bouts []Bout) {
 	}
 }
 
-// judge holds results of a bout against a bar, unless ours is not in it: a short run has fewer cases.
+// judge holds results of a bout against a bar, unless ours is not in it: a short run has fewer
+// cases.
 func (b *Bar) judge(r *Results, bout *Bout) (v Verdict, ok bool) {
 	if !slices.ContainsFunc(bout.Cases, func(c Case) bool { return c.Name == b.Ours }) {
 		return v, false
@@ -213,7 +214,8 @@ func hold(sorted []float64, rule Rule, factor float64) Held {
 var threeWords = map[Unit][3]string{
 	gbps: {"faster", "at par", "slower"}, mpps: {"faster", "at par", "slower"}, usec: {"faster", "at par", "slower"},
 	nsEach: {"faster", "at par", "slower"}, usOnce: {"faster", "at par", "slower"},
-	perGB: {"cheaper", "at par", "dearer"}, perMillion: {"cheaper", "at par", "dearer"}, perExchange: {"cheaper", "at par", "dearer"},
+	usTrip: {"faster", "at par", "slower"},
+	perGB:  {"cheaper", "at par", "dearer"}, perMillion: {"cheaper", "at par", "dearer"}, perExchange: {"cheaper", "at par", "dearer"},
 }
 
 // word says how ours is to theirs: at par if the interval spans 1 or lies within a tenth of it,

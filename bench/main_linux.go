@@ -6,8 +6,8 @@
 //	go run ./bench -list         what there is, and how long it takes; -only and -skip choose by regular expression
 //	go run ./bench -old COMMIT   our own cases of COMMIT and of the working tree in pairs: is anything slower?
 //
-// The stages of a run (measure_linux.go): fetch the rivals' packages and build the roce command; the
-// stage (two network namespaces and a veth pair, package stage) with its bouts (bouts.go) in a
+// The stages of a run (measure_linux.go): fetch the rivals' packages and build the roce command;
+// the stage (two network namespaces and a veth pair, package stage) with its bouts (bouts.go) in a
 // shuffled order, each in rounds (rounds.go), with the processor time of each play (meter.go); then
 // the bouts in the guest with rxe, and in a guest with two network cards; then the verdicts
 // (bars.go, judge.go) and the report (report.go).
@@ -158,8 +158,8 @@ func benchMain(ctx context.Context, args []string) error {
 	return nil
 }
 
-// choice returns what -only, -skip and -full leave. Who asks for cases by their names gets them also
-// if only a full run plays them.
+// choice returns what -only, -skip and -full leave. Who asks for cases by their names gets them
+// also if only a full run plays them.
 func (o *options) choice() (func(*Case) bool, error) {
 	keep, err := regexp.Compile(o.only)
 	if err != nil {
@@ -200,6 +200,9 @@ func rawMain(_ context.Context, args []string) error {
 	f.TextVar(&e.Local, "local", netip.Addr{}, "own address")
 	f.TextVar(&e.Peer, "peer", netip.Addr{}, "the peer's address")
 	f.DurationVar(&e.Duration, "d", time.Second, "duration")
+	f.IntVar(&e.MTU, "mtu", jumboMTU, "MTU of the interface")
+	f.DurationVar(&e.Gap, "gap", 0, "of a ping-pong: how long the client sleeps before each exchange")
+	f.DurationVar(&e.Spin, "spin", 50*time.Microsecond, "of udp-spin50: how long an end spins before it sleeps")
 	f.BoolVar(&e.Sends, "sends", false, "be the sender, or the client")
 	f.Parse(args)
 	var err error

@@ -1,7 +1,7 @@
 package main
 
-// A run. What could not be had goes into the results; an error is one that leaves nothing to report.
-// After each bout everything so far is written to results.json, so that a long run that is
+// A run. What could not be had goes into the results; an error is one that leaves nothing to
+// report. After each bout everything so far is written to results.json, so that a long run that is
 // interrupted does not lose it.
 
 import (
@@ -47,6 +47,9 @@ func measure(ctx context.Context, o options, choice func(*Case) bool, r *Results
 	ports, missing := workingPorts(ctx, host, m.set)
 	r.Missing = append(r.Missing, missing...)
 	bouts = chosen(allBouts(ports), choice)
+	if r.Machine.Busy = othersLoad(); r.Machine.Busy > quiet {
+		fmt.Fprintf(progress, "%s processors are busy with something else: figures and costs will tell of that too\n", number(r.Machine.Busy))
+	}
 	if o.pgo != "" {
 		return bouts, profileAll(ctx, host, m.set, bouts, o.pgo, progress)
 	}
@@ -66,6 +69,20 @@ func measure(ctx context.Context, o options, choice func(*Case) bool, r *Results
 		}
 	}
 	return bouts, nil
+}
+
+// quiet is how many processors others may keep busy before it is worth a word.
+const quiet = 0.1
+
+// othersLoad is how many processors are busy while nothing is played.
+func othersLoad() float64 {
+	m, began := startMeter(), time.Now()
+	time.Sleep(2 * time.Second)
+	l, err := loadOf(m.end(), began, time.Now())
+	if err != nil {
+		return 0
+	}
+	return l.busy
 }
 
 // prepare fetches the rivals and builds the command in a folder, with and without its profile.

@@ -55,7 +55,8 @@ func (m *meter) read() {
 	}
 }
 
-// ownTime is the processor time of this process so far, without that of the programs that it started.
+// ownTime is the processor time of this process so far, without that of the programs that it
+// started.
 func ownTime() time.Duration {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {

@@ -58,7 +58,8 @@ func rateReceived(server, _ perfReport) float64 { return server.Results[0].Rate 
 
 func duration(d time.Duration) string { return "-D " + d.String() }
 
-// pathMTUs are the largest that fit links: with the headers of RoCE a packet has some 60 bytes more.
+// pathMTUs are the largest that fit links: with the headers of RoCE a packet has some 60 bytes
+// more.
 var pathMTUs = map[int]string{1500: "1024", jumboMTU: "4096"}
 
 // ourCases are our own on a port, on links of an MTU.
@@ -70,8 +71,8 @@ func ourCases(port string, mtu int) (cases []Case) {
 	return cases
 }
 
-// unprofiled are the main ones of our cases by the command as it is built without the profile, which
-// comes from these very cases.
+// unprofiled are the main ones of our cases by the command as it is built without the profile,
+// which comes from these very cases.
 func unprofiled(port string, mtu int) (cases []Case) {
 	main := []string{"write-bw/64K", "read-bw/64K", "send-bw/64K", "write-lat/8", "write-rate/8"}
 	for _, c := range ourCases(port, mtu) {

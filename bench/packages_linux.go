@@ -1,7 +1,7 @@
 package main
 
-// The competitors come from Debian packages. What is missing is installed when that is possible; what is still missing is
-// named in the results.
+// The rivals come from Debian packages. What is missing is installed when that is possible; what is
+// still missing is named in the results.
 
 import (
 	"compress/gzip"

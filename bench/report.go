@@ -18,17 +18,18 @@ import (
 
 // Machine is what the figures were measured on.
 type Machine struct {
-	Processor  string `json:"processor"`
-	Processors int    `json:"processors"`
-	Virtual    bool   `json:"virtual_machine"`
-	Memory     string `json:"memory"`
-	Kernel     string `json:"kernel"`
-	Go         string `json:"go"`
-	Load       string `json:"load_at_start"`
-	Congestion string `json:"tcp_congestion_control,omitempty"`
-	Guest      string `json:"guest,omitempty"` // kernel and emulation of the guest with rxe
-	Wire       string `json:"wire,omitempty"`  // of the guest with two cards
-	Rivals     string `json:"rivals,omitempty"`
+	Processor  string  `json:"processor"`
+	Processors int     `json:"processors"`
+	Virtual    bool    `json:"virtual_machine"`
+	Memory     string  `json:"memory"`
+	Kernel     string  `json:"kernel"`
+	Go         string  `json:"go"`
+	Load       string  `json:"load_at_start"`
+	Busy       float64 `json:"busy_processors_at_start"` // by others: their time is in all costs
+	Congestion string  `json:"tcp_congestion_control,omitempty"`
+	Guest      string  `json:"guest,omitempty"` // kernel and emulation of the guest with rxe
+	Wire       string  `json:"wire,omitempty"`  // of the guest with two cards
+	Rivals     string  `json:"rivals,omitempty"`
 }
 
 // String is the machine in a line.
@@ -76,7 +77,7 @@ func (r *Results) writeHead(b *bytes.Buffer) {
 		command += " FULL=1"
 	}
 	fmt.Fprintf(b, "# Results of `%s`\n\nWritten by the run of %s; do not edit. With all samples: results.json.\n\n", command, r.Started.UTC().Format("2006-01-02 15:04 MST"))
-	fmt.Fprintf(b, "- **Machine**: %s. Load when the run began: %s.\n", m, m.Load)
+	fmt.Fprintf(b, "- **Machine**: %s. Before the run its load was %s, and %s processors were busy.\n", m, m.Load, number(m.Busy))
 	fmt.Fprintf(b, "- **Network**: a veth pair between two network namespaces, of MTU 1500 and then 9000; the client or sender on processor 0, the server or\n"+
 		"  receiver on %d. TCP's congestion control is %s where a case does not choose one.\n", min(1, m.Processors-1), m.Congestion)
 	if m.Guest != "" {
@@ -127,8 +128,8 @@ func (r *Results) writeVerdicts(b *bytes.Buffer) {
 	}
 }
 
-// writeTable writes those of the verdicts that belong in a table, a row each, with the costs if there
-// are any; nothing if no verdict belongs there.
+// writeTable writes those of the verdicts that belong in a table, a row each, with the costs if
+// there are any; nothing if no verdict belongs there.
 func writeTable(b *bytes.Buffer, title string, all []Verdict, belongs func(*Verdict) bool) {
 	var rows []*Verdict
 	costs := false
@@ -183,7 +184,8 @@ func (h *Held) cells(unit Unit, best string) string {
 		strings.ReplaceAll(h.State, failed, "**"+failed+"**"))
 }
 
-// writeSummary prints the verdicts that could be reached, for a terminal, and what could not be had.
+// writeSummary prints the verdicts that could be reached, for a terminal, and what could not be
+// had.
 func (r *Results) writeSummary(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, v := range r.Verdicts {

@@ -87,7 +87,8 @@ func (r *Results) figure(name string) *Figure { return r.byCase[name] }
 
 func (f *Figure) measured() bool { return f != nil && len(f.Samples) > 0 }
 
-// sorted are the samples' values, or what else is asked for, in ascending order, but for unknown ones.
+// sorted are the samples' values, or what else is asked for, in ascending order, but for unknown
+// ones.
 func (f *Figure) sorted(what func(Sample) float64) (v []float64) {
 	for _, s := range f.Samples {
 		if x := what(s); !math.IsNaN(x) {

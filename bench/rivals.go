@@ -25,14 +25,15 @@ var rivalPackages = map[string]string{
 // rivalCases are those that are best somewhere among what was tried on a veth pair of either MTU,
 // beside each program's defaults.
 //
-// Tried with iperf3 and left out: -Z (0.4 to 0.9 of the same without), -P 2 (0.7 to 0.9), -l 64K and
-// -l 256K, -w of 400K, 1M and 4M, -N, -C reno. cubic is a row of its own because the system's choice
-// may be bbr, whose pacing costs.
+// Tried with iperf3 and left out, because they were the best nowhere: -Z and -P 2 (0.63 and 0.94 of
+// -l 1M on a quiet machine; the rest was tried on a busy one), -l 64K and -l 256K, -w of 400K, 1M
+// and 4M, -N, -C reno. cubic is a row of its own because the system's choice may be bbr.
 //
-// Tried with UCX and left out: segments without the large socket buffers (at par with them), -O with
-// put, tag and am, streams with the defaults, get with one outstanding (a twentieth of 32) and with
-// 128 (at par with 32), UCX_TCP_MAX_POLL, large segments for small messages. With libfabric: tcp
-// with ofi_rxm (behind net, which has datagrams of its own), sockets, udp (which may lose messages).
+// Tried with UCX and left out: large segments without large socket buffers, and -O with put, tag and
+// am (both at par with what is here), streams with the defaults, get with one outstanding (a
+// twentieth of 32) and with 128 (at par with 32), UCX_TCP_MAX_POLL, large segments and -O for small
+// messages (at par). With libfabric: tcp with ofi_rxm (at par with net), sockets (it failed), udp
+// (which may lose messages). With sockperf: busy polling of its TCP sockets (--lls).
 func rivalCases() (cases []Case) {
 	for _, c := range []struct {
 		name, brief, options string
@@ -56,10 +57,10 @@ func rivalCases() (cases []Case) {
 		provider, endpoint string
 		size, perSecond    int
 	}{
-		{"tcp", "msg", 8, 90000},
-		{"net", "rdm", 8, 90000},
-		{"tcp", "msg", 65536, 25000},
-		{"net", "rdm", 65536, 25000},
+		{"tcp", "msg", 8, 60000},
+		{"net", "rdm", 8, 60000},
+		{"tcp", "msg", 65536, 18000},
+		{"net", "rdm", 65536, 18000},
 	} {
 		cases = append(cases, pingpong(c.provider, c.endpoint, c.size, c.perSecond))
 	}
@@ -125,10 +126,10 @@ var ucxTests = []ucxTest{
 	{"ucp_get", 65536, 35000, ucxGbps, "large", "-O 32"},
 	{"ucp_get", 65536, 35000, ucxGbps, "copied", "-O 32"},
 
-	{"ucp_put_lat", 8, 50000, ucxUsec, "", ""},
-	{"ucp_am_lat", 8, 90000, ucxUsec, "", ""},
-	{"tag_lat", 8, 90000, ucxUsec, "", ""},
-	{"stream_lat", 8, 90000, ucxUsec, "", ""},
+	{"ucp_put_lat", 8, 35000, ucxUsec, "", ""},
+	{"ucp_am_lat", 8, 60000, ucxUsec, "", ""},
+	{"tag_lat", 8, 60000, ucxUsec, "", ""},
+	{"stream_lat", 8, 60000, ucxUsec, "", ""},
 	{"ucp_put_lat", 65536, 15000, ucxUsec, "large", ""},
 	{"tag_lat", 65536, 15000, ucxUsec, "copied", ""},
 	{"ucp_am_lat", 65536, 15000, ucxUsec, "eager", ""},
@@ -146,7 +147,8 @@ type ucxColumn struct {
 	factor float64
 }
 
-// The line: iterations, percentile latency, average latency, overall latency, average and overall MB/s, average and overall messages/s.
+// The line: iterations, percentile latency, average latency, overall latency, average and overall
+// MB/s, average and overall messages/s.
 var (
 	ucxUsec = ucxColumn{usec, 3, 1}
 	ucxGbps = ucxColumn{gbps, 5, 8 * 1.048576 / 1000} // its MB are 2^20 bytes
@@ -179,7 +181,8 @@ func (t ucxTest) asCase() Case {
 		}}
 }
 
-// fiLine is a result of fi_pingpong: bytes, sent, acknowledged, total, time, MB/s, usec/xfer, Mxfers/s.
+// fiLine is a result of fi_pingpong: bytes, sent, acknowledged, total, time, MB/s, usec/xfer,
+// Mxfers/s.
 var fiLine = regexp.MustCompile(`(?m)^\d\S*\s+\S+\s+\S+\s+\S+\s+[\d.]+s\s+[\d.]+\s+([\d.]+)\s+[\d.]+\s*$`)
 
 func pingpong(provider, endpoint string, size, perSecond int) Case {

@@ -3,7 +3,8 @@ package main
 // Playing bouts. A bout is played round by round, so that what changes in the machine over minutes
 // meets all of its cases. A round has every case once: odd rounds in a shuffled order, even ones in
 // the reverse of the order before (ABBA), so that of each two cases either is first equally often,
-// and what one play leaves behind favours nobody. A case that failed is tried in the next round too.
+// and what one play leaves behind favours nobody. A case that failed is tried in the next round
+// too.
 
 import (
 	"context"
