@@ -1,10 +1,10 @@
 package main
 
-// Small messages beside a bulk stream, as cases: this program runs itself with the word "loaded" at both ends. All figures of a
-// transport come from one run.
+// Small messages beside a bulk stream, as cases: this program runs itself with the word "loaded" at
+// both ends. All figures of a transport come from one run.
 //
-// UCX is not among them: ucx_perftest runs one test in one process, and two of its processes that spin on one processor take turns
-// by the scheduler's time slices, which would say nothing of UCX.
+// UCX is not among them: ucx_perftest runs one test in one process, and two of its processes that
+// spin on one processor take turns by the scheduler's time slices, which would say nothing of UCX.
 
 import (
 	"encoding/json"
@@ -25,8 +25,9 @@ type loadedFigures struct {
 	Gbps float64 `json:"gbps"`
 }
 
-// loadedDepths are how many messages of our stream are under way. A program that knows of its small messages keeps the stream just
-// full; one that does not makes them wait longer, because what is posted together leaves together.
+// loadedDepths are how many messages of our stream are under way. A program that knows of its small
+// messages keeps the stream just full; one that does not makes them wait longer, because what is
+// posted together leaves together.
 var loadedDepths = []struct {
 	suffix   string
 	messages int

@@ -12,8 +12,9 @@
 // the bouts in the guest with rxe, and in a guest with two network cards; then the verdicts
 // (bars.go, judge.go) and the report (report.go).
 //
-// The same program is both ends of the references, of the measurements from inside and of the
-// bottleneck: "bench raw", "bench inside", "bench fair".
+// The same program is both ends of the references, of the measurements from inside, of the
+// bottlenecks and of what TCP has no program for: "bench raw", "bench inside", "bench fair",
+// "bench short", "bench loaded", "bench many".
 package main
 
 import (

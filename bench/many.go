@@ -1,7 +1,8 @@
 package main
 
-// Both directions at once, and many connections. iperf3 has 128 connections at most, so beyond it, and for
-// messages that it has not, TCP is this program's own (package many): it runs itself with the word "many".
+// Both directions at once, and many connections. iperf3 has 128 connections at most, so beyond it,
+// and for messages that it has not, TCP is this program's own (package many): it runs itself with
+// the word "many".
 
 import (
 	"encoding/json"
@@ -63,7 +64,8 @@ var manySizes = []struct {
 	options string // of roce perf
 	figure  func(server, client perfReport) float64
 }{
-	// More under way would be gigabytes, and even so a queue pair waits longer for its turn than the default timeout allows.
+	// More under way would be gigabytes, and even so a queue pair waits longer for its turn than
+	// the default timeout allows.
 	{65536, "64 KiB", gbps, " -t 8 -u 18", bandwidth},
 	{8, "8 B", mpps, " -l 32 -u 18", rate},
 }

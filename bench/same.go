@@ -1,8 +1,9 @@
 package main
 
-// Two processes of one machine, with no network between them but the loopback interface: ours beside UCX's shared memory. Ours has
-// no transport for that, and copies and checks every packet as if it had come from afar; UCX copies once, or not at all. So these
-// are losses, and stand here as what a program gives up that uses us where it need not.
+// Two processes of one machine, with no network between them but the loopback interface: ours
+// beside UCX's shared memory. Ours has no transport for that, and copies and checks every packet as
+// if it had come from afar; UCX copies once, or not at all. So these are losses, and stand here as
+// what a program gives up that uses us where it need not.
 
 import "fmt"
 

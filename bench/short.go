@@ -1,7 +1,8 @@
 package main
 
-// A bottleneck whose switch marks nothing and has a short queue, as most switches between most users are: what fits is passed on,
-// the rest is lost. This program runs itself with the word "short". All figures of a contest come from one run.
+// A bottleneck whose switch marks nothing and has a short queue, as most switches between most
+// users are: what fits is passed on, the rest is lost. This program runs itself with the word
+// "short". All figures of a contest come from one run.
 //
 // TCP is cubic, which takes losses for congestion as we do, and bbr, which measures the path.
 
@@ -24,7 +25,8 @@ type shortFigures struct {
 
 var (
 	losses100 = Unit{Name: "% of the packets", Lower: true, Zero: true}
-	// portion is a flow's part of a link that it shares: neither more nor less is better than half, but nothing is worst.
+	// portion is a flow's part of a link that it shares: neither more nor less is better than half,
+	// but nothing is worst.
 	portion = Unit{Name: "% of the link, shared", Zero: true}
 )
 
@@ -59,7 +61,8 @@ func shortBars() (bars []Bar) {
 	return bars
 }
 
-// shortContest are the cases of a contest: the whole use of the link, what was lost, what ours sent again, and who has how much.
+// shortContest are the cases of a contest: the whole use of the link, what was lost, what ours sent
+// again, and who has how much.
 func shortContest(packets int, contest string) (cases []Case) {
 	flows := strings.Split(contest, "-")
 	add := func(name, brief string, unit Unit, figure func(*shortFigures) float64) {

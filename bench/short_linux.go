@@ -1,7 +1,8 @@
 package main
 
-// "bench short": flows through a bottleneck without marks. Stages: make the network (package stage), have a sender of each flow
-// run to its end, and take what arrived from what the programs say, and what was lost from the switch.
+// "bench short": flows through a bottleneck without marks. Stages: make the network (package
+// stage), have a sender of each flow run to its end, and take what arrived from what the programs
+// say, and what was lost from the switch.
 
 import (
 	"context"
@@ -15,8 +16,8 @@ import (
 	"github.com/goroce/goroce/bench/stage"
 )
 
-// shortRate of the slow link: two processors can play three hosts and a switch at it, and fill it, which TCP does at this MTU by
-// packets that the kernel does not take in runs.
+// shortRate of the slow link: two processors can play three hosts and a switch at it, and fill it,
+// which TCP does at this MTU by packets that the kernel does not take in runs.
 const shortRate = 5e8
 
 // shortSenders is how many flows there can be.
@@ -54,7 +55,8 @@ func shortMain(ctx context.Context, args []string) error {
 	return json.NewEncoder(os.Stdout).Encode(figures)
 }
 
-// shortFlow is the play of a sender. Ours sleeps between completions, because there are more programs than processors.
+// shortFlow is the play of a sender. Ours sleeps between completions, because there are more
+// programs than processors.
 func shortFlow(b *stage.Bottleneck, i int, kind, roce string, length time.Duration) stage.Play {
 	whole := length + 2*shortStart
 	p := stage.Play{Ready: stage.Port{Proto: "tcp", Number: perfPort + i}, Limit: time.Minute + whole}

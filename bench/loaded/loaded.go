@@ -1,13 +1,15 @@
 //go:build linux
 
-// Package loaded measures how long small messages take beside a bulk stream between the same two ends, over our stack or TCP.
+// Package loaded measures how long small messages take beside a bulk stream between the same two
+// ends, over our stack or TCP.
 //
-// Stages of a run: the ends meet; the client keeps a stream of 64 KiB messages full and has one small message under way, which the
-// server answers at once; it counts once both have found their pace, and prints the percentiles of the round trips and what the
-// stream carried meanwhile.
+// Stages of a run: the ends meet; the client keeps a stream of 64 KiB messages full and has one
+// small message under way, which the server answers at once; it counts once both have found their
+// pace, and prints the percentiles of the round trips and what the stream carried meanwhile.
 //
-// Each end is one thread that spins over both connections: an end has one processor, and a second thread that spins on it would
-// make the first wait for a time slice, milliseconds, whatever the network does.
+// Each end is one thread that spins over both connections: an end has one processor, and a second
+// thread that spins on it would make the first wait for a time slice, milliseconds, whatever the
+// network does.
 package loaded
 
 import (

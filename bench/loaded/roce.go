@@ -2,11 +2,11 @@
 
 package loaded
 
-// Our stack: one device at each end with two queue pairs, WRITEs of 64 KiB on one and SENDs of 8 bytes on the other, and one
-// completion queue that a single goroutine polls.
+// Our stack: one device at each end with two queue pairs, WRITEs of 64 KiB on one and SENDs of 8
+// bytes on the other, and one completion queue that a single goroutine polls.
 //
-// Stages: the ends swap what they must know of each other over TCP, connect, and the client begins; the server answers until the
-// TCP connection ends.
+// Stages: the ends swap what they must know of each other over TCP, connect, and the client begins;
+// the server answers until the TCP connection ends.
 
 import (
 	"encoding/json"
@@ -23,7 +23,8 @@ import (
 const (
 	// balls is how many requests the queue pair of the small messages has room for.
 	balls = 16
-	// slow is the code of an ack timeout of a second: an end that loses its processor for a while is no loss of packets.
+	// slow is the code of an ack timeout of a second: an end that loses its processor for a while
+	// is no loss of packets.
 	slow = 18
 )
 
@@ -90,7 +91,8 @@ func openEnd(device string, depth int) (e *endpoint, err error) {
 	return e, nil
 }
 
-// connect swaps the cards and connects both queue pairs, with a receive posted before the peer can send.
+// connect swaps the cards and connects both queue pairs, with a receive posted before the peer can
+// send.
 func (e *endpoint) connect(c net.Conn) (peer card, err error) {
 	mine := card{e.bulk.Endpoint(), e.small.Endpoint(), e.mr.Addr(), e.mr.RKey()}
 	say, hear := json.NewEncoder(c), json.NewDecoder(c)

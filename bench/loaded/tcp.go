@@ -2,8 +2,9 @@
 
 package loaded
 
-// TCP: a connection for the stream and one for the small messages, which do not wait for more to send. Both are read and written
-// without blocking and by system calls alone; the runtime's poller is not in the way.
+// TCP: a connection for the stream and one for the small messages, which do not wait for more to
+// send. Both are read and written without blocking and by system calls alone; the runtime's poller
+// is not in the way.
 
 import (
 	"errors"
@@ -23,7 +24,8 @@ func (s *sockets) close() {
 	unix.Close(s.small)
 }
 
-// both makes the two connections one after the other, so that the ends tell them apart by their order.
+// both makes the two connections one after the other, so that the ends tell them apart by their
+// order.
 func both(connect func() (net.Conn, error)) (s sockets, err error) {
 	if s.bulk, err = one(connect); err != nil {
 		return s, err

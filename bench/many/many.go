@@ -1,10 +1,12 @@
 //go:build linux
 
-// Package many sends over many TCP connections at once, as a program does that is good at it: one thread at each end, which epoll
-// tells where there is something to do. It is what our queue pairs are held against where iperf3 ends, at 128 connections.
+// Package many sends over many TCP connections at once, as a program does that is good at it: one
+// thread at each end, which epoll tells where there is something to do. It is what our queue pairs
+// are held against where iperf3 ends, at 128 connections.
 //
-// Stages: the server takes all connections; the client writes one message after the other to each connection that has room,
-// until its time is up; the server reads whatever is there, until all have ended, and prints what it received.
+// Stages: the server takes all connections; the client writes one message after the other to each
+// connection that has room, until its time is up; the server reads whatever is there, until all
+// have ended, and prints what it received.
 package many
 
 import (

@@ -123,9 +123,10 @@ func (b *Bottleneck) plug(i int, e *End, mtu int) error {
 	})
 }
 
-// inOrder has one processor take in what comes over an interface. Otherwise it is the one that sent it, and because the senders
-// have different ones, packets of one sender that the switch passes on for the other would overtake each other, which they do not
-// in a switch. It runs in the end's namespace.
+// inOrder has one processor take in what comes over an interface. Otherwise it is the one that sent
+// it, and because the senders have different ones, packets of one sender that the switch passes on
+// for the other would overtake each other, which they do not in a switch. It runs in the end's
+// namespace.
 func (e *End) inOrder(iface string) error {
 	mask := fmt.Sprintf("%x", 1<<e.CPU)
 	return os.WriteFile("/sys/class/net/"+iface+"/queues/rx-0/rps_cpus", []byte(mask), 0)
@@ -317,8 +318,9 @@ func (b *Bottleneck) Compete(ctx context.Context, plays []Play, every, length ti
 	}
 }
 
-// Share performs a play for each sender as Compete does, until all clients have ended by themselves, and returns what they wrote
-// to their standard output, with the switch's counters before and after.
+// Share performs a play for each sender as Compete does, until all clients have ended by
+// themselves, and returns what they wrote to their standard output, with the switch's counters
+// before and after.
 func (b *Bottleneck) Share(ctx context.Context, plays []Play) (said [][]byte, before, after Reading, err error) {
 	ctx, cancel := context.WithTimeout(ctx, plays[0].Limit)
 	defer cancel()

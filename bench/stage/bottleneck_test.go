@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -141,8 +142,13 @@ func TestTheSwitchKeepsTheOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer in.Close()
+	var senders sync.WaitGroup
+	heard := make(chan struct{})
+	defer senders.Wait()
+	defer close(heard)
 	for i, s := range b.Senders {
-		go s.Do(func() error { // on the sender's processor
+		onItsProcessor := func(send func() error) { senders.Go(func() { s.Do(send) }) }
+		onItsProcessor(func() error {
 			c, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: b.Targets[i].AsSlice(), Port: 4242})
 			if err != nil {
 				return err
@@ -151,12 +157,15 @@ func TestTheSwitchKeepsTheOrder(t *testing.T) {
 			for n := range each {
 				c.Write(binary.BigEndian.AppendUint32(make([]byte, 1000), uint32(n)))
 			}
-			// What is lost in the receiver's socket is none of the switch's business: the end is said until it is heard.
-			for range each {
-				c.Write(binary.BigEndian.AppendUint32(make([]byte, 1000), each))
-				time.Sleep(time.Millisecond)
+			// The receiver's socket may lose some, so the end is said until it is heard.
+			for {
+				select {
+				case <-heard:
+					return nil
+				case <-time.After(time.Millisecond):
+					c.Write(binary.BigEndian.AppendUint32(make([]byte, 1000), each))
+				}
 			}
-			return nil
 		})
 	}
 	last, ended := map[netip.Addr]uint32{}, map[netip.Addr]bool{}

@@ -3,11 +3,12 @@ package perf
 // The latency tests: one message under way. READ and atomics are asked and answered; SENDs and WRITEs fly back and forth, and
 // what is recorded is half of a round trip.
 //
-// Stages of one exchange: wait for the peer's message (at the end that answers), let the gap go by, post, record the exchange
-// before, wait for the answer (at the end that moves first).
+// Stages of one exchange: wait for the peer's message (at the end that answers), let the gap go by,
+// post, record the exchange before, wait for the answer (at the end that moves first).
 //
-// Without a gap an answer is followed by the next post at once, and both ends see the same exchanges. With one, the end that has
-// it records from its post to the answer. Its peer, which knows nothing of it, sees exchanges with the gap in them.
+// Without a gap an answer is followed by the next post at once, and both ends see the same
+// exchanges. With one, the end that has it records from its post to the answer. Its peer, which
+// knows nothing of it, sees exchanges with the gap in them.
 
 import (
 	"context"
