@@ -3,7 +3,8 @@
 # make soak    more worlds, for hours: seeds FROM to TO of both kinds; it goes on where it was stopped
 # make mutants known defects put back, one at a time: do the tests find them?
 # make demo    the main job
-# make bench   ours against the raw paths and the competitors; writes bench/RESULTS.md
+# make bench   ours against its rivals in half an hour; writes bench/RESULTS.md
+# make bench FULL=1       everything, in an hour or two: more ports, references, guests, loss, many connections
 # make bench OLD=COMMIT   our own cases of COMMIT and of the working tree in pairs; fails if one has become slower
 # make pgo     a new profile to build the command by, after changes to hot paths
 
@@ -92,11 +93,11 @@ fuzz:
 interop:
 	$(GO) test ./interop/... -count=1 -timeout $(TIMEOUT) -v
 
-# Ours, the raw paths and the competitors on one veth pair; writes bench/RESULTS.md. Wants a quiet machine and root.
+# Ours and the rivals on one veth pair; writes bench/RESULTS.md. Wants a quiet machine and root.
 # With OLD=COMMIT it plays ours alone, by the programs of that commit and of the working tree in turn, which needs no packages.
 bench: $(if $(OLD),,packages)
-	$(GO) run ./bench $(if $(OLD),-old $(OLD))
+	$(GO) run ./bench $(if $(OLD),-old $(OLD)) $(if $(FULL),-full)
 
 # The profile by which the command is built. Wants the same.
 pgo: packages
-	$(GO) run ./bench -pgo cmd/roce/default.pgo
+	$(GO) run ./bench -full -pgo cmd/roce/default.pgo

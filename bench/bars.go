@@ -1,21 +1,24 @@
 package main
 
-// The bars: what goroce must reach, each as a ratio to something measured in the same run, or as a plain limit.
+// The bars: what goroce must reach, each as a ratio to the best of what was measured in the same
+// bout, or as a plain limit. A bar that demands nothing shows how things stand.
 
 import (
 	"fmt"
-	"math"
-	"slices"
 	"strings"
 )
 
 // Bar is one demand.
 type Bar struct {
 	What    string
-	Ours    string   // the case that must reach it
-	Against []string // the best of these is 1; none: Factor is the limit itself
-	Rule    Rule
-	Factor  float64
+	Ours    string  // the case that must reach it
+	Against string  // a regular expression: the best of these cases is 1 in each round; "": Factor is the limit itself
+	Rule    Rule    // "": nothing is demanded
+	Factor  float64 //
+	Cost    float64 // the processor time of a unit of work may be this often the best one's; 0: nothing is demanded
+
+	Reference bool   // it is held against what system calls alone reach
+	Only      string // the port that it is about, and the MTU: "udp", "packet 9000"; "": all
 }
 
 // Rule is the way of a bar.
@@ -26,71 +29,80 @@ const (
 	atMost  Rule = "≤"
 )
 
-// Verdict is a bar with what was found.
-type Verdict struct {
-	What   string  `json:"what"`
-	Demand string  `json:"demand"`
-	Ours   float64 `json:"ours"`
-	Theirs float64 `json:"theirs,omitempty"`
-	Ratio  float64 `json:"ratio"`          // of the medians, or the figure itself
-	Low    float64 `json:"ratio_min"`      // over the rounds
-	High   float64 `json:"ratio_max"`      //
-	State  string  `json:"state"`          // "pass", "fail", "not measured"
-	Note   string  `json:"note,omitempty"` // why it was not measured
+// Rivals by what they do.
+const (
+	bestTCP      = "iperf3/tcp/.*"
+	bestTwoSided = "ucx/(tag|am|stream)-bw/64K.*"
+	bestSmall    = "ucx/.*-bw/8"
+	bestSpinning = "ucx/.*-lat/8|fi_pingpong/.*/8|sockperf/.*/spin"
+	bestLarge    = "ucx/.*-lat/64K.*|fi_pingpong/.*/64K"
+)
+
+// In the tables %s is the port.
+var bandwidthBars = []Bar{
+	{What: "WRITE 64 KiB against the best TCP", Ours: "ours/%s/write-bw/64K", Against: bestTCP, Rule: atLeast, Factor: 1.05, Cost: 1.1, Only: "udp"},
+	{What: "WRITE 64 KiB against the best TCP", Ours: "ours/%s/write-bw/64K", Against: bestTCP, Rule: atLeast, Factor: 1.05, Only: "packet 1500"},
+	{What: "WRITE 64 KiB against the best TCP", Ours: "ours/%s/write-bw/64K", Against: bestTCP, Rule: atLeast, Factor: 1.3, Only: "packet 9000"},
+	{What: "WRITE 64 KiB against UCX put", Ours: "ours/%s/write-bw/64K", Against: "ucx/put-bw/64K.*", Rule: atLeast, Factor: 1.5},
+	{What: "WRITE 64 KiB against UCX tag", Ours: "ours/%s/write-bw/64K", Against: "ucx/tag-bw/64K.*", Rule: atLeast, Factor: 1.2},
+	{What: "SEND 64 KiB against UCX tag, am and stream", Ours: "ours/%s/send-bw/64K", Against: bestTwoSided, Rule: atLeast, Factor: 1},
+	{What: "READ 64 KiB against UCX get, 32 outstanding", Ours: "ours/%s/read-bw/64K", Against: "ucx/get/64K.*", Rule: atLeast, Factor: 1},
+	{What: "READ 64 KiB against our WRITE", Ours: "ours/%s/read-bw/64K", Against: "ours/%s/write-bw/64K", Rule: atLeast, Factor: 0.9},
+	{What: "SEND 64 KiB against our WRITE", Ours: "ours/%s/send-bw/64K", Against: "ours/%s/write-bw/64K", Rule: atLeast, Factor: 0.9},
+	{What: "WRITE 64 KiB without the profile against with it", Ours: "ours-nopgo/%s/write-bw/64K", Against: "ours/%s/write-bw/64K"},
+	{What: "READ 64 KiB without the profile against with it", Ours: "ours-nopgo/%s/read-bw/64K", Against: "ours/%s/read-bw/64K"},
+	{What: "SEND 64 KiB without the profile against with it", Ours: "ours-nopgo/%s/send-bw/64K", Against: "ours/%s/send-bw/64K"},
+	{What: "WRITE 64 KiB, where a copy and a CRC are done", Ours: "ours/%s/write-bw/64K", Against: "raw/%s-stream.*work.*", Rule: atLeast, Factor: 0.8, Reference: true},
 }
 
-// bars that hold on each port, with %s for the port.
-var portBars = []Bar{
-	{"RC WRITE 64 KiB against the raw path with copy and CRC", "ours/%s/write-bw/64K", []string{"raw/%s-stream-work"}, atLeast, 0.80},
-	{"RC WRITE 64 KiB against iperf3 TCP, the better of -l 128K and -l 1M", "ours/%s/write-bw/64K", []string{"iperf3/tcp/128K", "iperf3/tcp/1M"}, atLeast, 1.05},
-	{"RC WRITE 64 KiB against UCX put over tcp", "ours/%s/write-bw/64K", []string{"ucx/put-bw/64K"}, atLeast, 3},
-	{"RC WRITE 64 KiB against UCX tag over tcp", "ours/%s/write-bw/64K", []string{"ucx/tag-bw/64K"}, atLeast, 1.8},
-	{"RC READ 64 KiB against our WRITE", "ours/%s/read-bw/64K", []string{"ours/%s/write-bw/64K"}, atLeast, 0.9},
-	{"RC SEND 64 KiB against our WRITE", "ours/%s/send-bw/64K", []string{"ours/%s/write-bw/64K"}, atLeast, 0.9},
-	{"RC WRITE 8 B latency, polling, against the raw path's spinning ping-pong", "ours/%s/write-lat/8", []string{"raw/%s-pingpong"}, atMost, 1.3},
-	{"RC WRITE 64 KiB one at a time against fi_pingpong msg 64 KiB", "ours/%s/write-lat/64K", []string{"fi_pingpong/msg/64K"}, atMost, 1},
-	{"SEND 8 B latency, event-driven, against blocking UDP sockets", "ours/%s/send-lat-events/8", []string{"raw/udp-blocking"}, atMost, 1.15},
-	{"RC WRITE 8 B message rate against UCX put over tcp", "ours/%s/write-rate/8", []string{"ucx/put-bw/8"}, atLeast, 10},
-	{"UD SEND 8 B message rate against UCX put over tcp", "ours/%s/ud-rate/8", []string{"ucx/put-bw/8"}, atLeast, 10},
+var latencyBars = []Bar{
+	{What: "WRITE 8 B, polling, against the best rival that spins", Ours: "ours/%s/write-lat/8", Against: bestSpinning, Rule: atMost, Factor: 1},
+	{What: "SEND 8 B, polling, against the best rival that spins", Ours: "ours/%s/send-lat/8", Against: bestSpinning, Rule: atMost, Factor: 1},
+	{What: "WRITE 64 KiB one at a time against the best rival", Ours: "ours/%s/write-lat/64K", Against: bestLarge, Rule: atMost, Factor: 1},
+	{What: "WRITE 8 B without the profile against with it", Ours: "ours-nopgo/%s/write-lat/8", Against: "ours/%s/write-lat/8"},
+	{What: "WRITE 8 B, polling, where a ping-pong spins", Ours: "ours/%s/write-lat/8", Against: "raw/%s-pingpong.*", Rule: atMost, Factor: 1.3, Reference: true},
 }
 
-// bars of one port alone.
-var onePortBars = map[string][]Bar{"udp": {
-	{"RC WRITE 8 B latency against UCX put over tcp", "ours/udp/write-lat/8", []string{"ucx/put-lat/8"}, atMost, 0.5},
-	{"RC WRITE 8 B latency against fi_pingpong msg", "ours/udp/write-lat/8", []string{"fi_pingpong/msg/64"}, atMost, 1},
-	{"RC WRITE 8 B message rate against the raw path with copy and CRC", "ours/udp/write-rate/8", []string{"raw/udp-small-work"}, atLeast, 0.45},
-	{"UD SEND 8 B message rate against the raw path with copy and CRC", "ours/udp/ud-rate/8", []string{"raw/udp-small-work"}, atLeast, 0.45},
-}, "packet": {
-	{"RC WRITE 8 B latency against UCX put over tcp", "ours/packet/write-lat/8", []string{"ucx/put-lat/8"}, atMost, 1.0 / 5},
-	{"RC WRITE 8 B latency against fi_pingpong msg", "ours/packet/write-lat/8", []string{"fi_pingpong/msg/64"}, atMost, 1.0 / 3},
-}}
+var rateBars = []Bar{
+	{What: "WRITE 8 B against the best of UCX", Ours: "ours/%s/write-rate/8", Against: bestSmall, Rule: atLeast, Factor: 10},
+	{What: "UD SEND 8 B against the best of UCX", Ours: "ours/%s/ud-rate/8", Against: bestSmall, Rule: atLeast, Factor: 10},
+	{What: "SEND 8 B against the best of UCX", Ours: "ours/%s/send-rate/8", Against: bestSmall},
+	{What: "WRITE 8 B without the profile against with it", Ours: "ours-nopgo/%s/write-rate/8", Against: "ours/%s/write-rate/8"},
+	{What: "WRITE 8 B, where a copy and a CRC are done", Ours: "ours/%s/write-rate/8", Against: "raw/%s-(small|most).*work.*", Rule: atLeast, Factor: 0.45, Reference: true},
+	{What: "UD SEND 8 B, where a copy and a CRC are done", Ours: "ours/%s/ud-rate/8", Against: "raw/%s-(small|most).*work.*", Rule: atLeast, Factor: 0.45, Reference: true},
+}
 
-// bars inside the guest, beside rxe.
+// bars inside the guest, beside rxe. Go-back-N is what rxe does: on a whole wire it is the same.
 var guestBars = []Bar{
-	{"beside rxe: RC WRITE 64 KiB", "guest/ours/%s/write-bw/64K", []string{"guest/rxe/write-bw/64K"}, atLeast, 3},
-	{"beside rxe: RC WRITE 8 B latency", "guest/ours/%s/write-lat/8", []string{"guest/rxe/write-lat/8"}, atMost, 0.5},
-	{"beside rxe: RC WRITE 8 B message rate", "guest/ours/%s/write-rate/8", []string{"guest/rxe/write-rate/8"}, atLeast, 5},
-	{"beside rxe: RC WRITE 64 KiB, 100 us round trip, 0.1 % loss", "guest/ours/%s/loss-0.1%%/64K", []string{"guest/rxe/loss-0.1%%/64K"}, atLeast, 3},
-	{"beside rxe: RC WRITE 64 KiB, 100 us round trip, 1 % loss", "guest/ours/%s/loss-1%%/64K", []string{"guest/rxe/loss-1%%/64K"}, atLeast, 3},
+	{What: "WRITE 64 KiB", Ours: "guest/ours/%s/write-bw/64K", Against: "guest/rxe/write-bw/64K", Rule: atLeast, Factor: 3},
+	{What: "WRITE 8 B latency", Ours: "guest/ours/%s/write-lat/8", Against: "guest/rxe/write-lat/8", Rule: atMost, Factor: 0.5},
+	{What: "WRITE 8 B message rate", Ours: "guest/ours/%s/write-rate/8", Against: "guest/rxe/write-rate/8", Rule: atLeast, Factor: 5},
+	{What: "WRITE 64 KiB, 100 us round trip, 0.1 % loss, selective repeat", Ours: "guest/ours/%s/loss-0.1%/64K", Against: "guest/rxe/loss-0.1%/64K", Rule: atLeast, Factor: 3},
+	{What: "WRITE 64 KiB, 100 us round trip, 0.1 % loss, go-back-N", Ours: "guest/go-back-n/%s/loss-0.1%/64K", Against: "guest/rxe/loss-0.1%/64K", Rule: atLeast, Factor: 2},
+	{What: "WRITE 64 KiB, 100 us round trip, 1 % loss, selective repeat", Ours: "guest/ours/%s/loss-1%/64K", Against: "guest/rxe/loss-1%/64K", Rule: atLeast, Factor: 3},
+	{What: "WRITE 64 KiB, 100 us round trip, 1 % loss, go-back-N", Ours: "guest/go-back-n/%s/loss-1%/64K", Against: "guest/rxe/loss-1%/64K", Rule: atLeast, Factor: 2},
 }
 
 // bars of what only shows from inside a process.
 var insideBars = []Bar{
-	{"cost of a message with 10,000 connected QPs against 1", "inside/scale/10000", []string{"inside/scale/1"}, atMost, 1.3},
-	{"messages of two lanes on two processors against one lane", "inside/lanes/2", []string{"inside/lanes/1"}, atLeast, 1.6},
-	{"memory of an idle QP beyond its queues", "inside/memory", nil, atMost, 8192},
-	{"registering 1 GiB", "inside/register", nil, atMost, 1000},
-	{"registering 1 GiB, pinned, against mlock alone", "inside/pinned", []string{"inside/mlock"}, atMost, 1.2},
-	{"an idle device", "inside/idle", nil, atMost, 1},
-	{"allocations on the hot path", "inside/allocs", nil, atMost, 0},
+	{What: "a message with 10,000 connected QPs against 1", Ours: "inside/scale/10000", Against: "inside/scale/1", Rule: atMost, Factor: 1.3},
+	{What: "messages of two lanes on two processors against one lane", Ours: "inside/lanes/2", Against: "inside/lanes/1", Rule: atLeast, Factor: 1.6},
+	{What: "memory of an idle QP beyond its queues", Ours: "inside/memory", Rule: atMost, Factor: 8192},
+	{What: "an idle device", Ours: "inside/idle", Rule: atMost, Factor: 1},
+	{What: "allocations on the hot path", Ours: "inside/allocs", Rule: atMost, Factor: 0},
 }
 
-// bars of two flows through one bottleneck. The queue may not be longer than twice the length from which everything is marked:
-// it goes beyond that while marks are on their way.
+var regionBars = []Bar{
+	{What: "registering 1 GiB", Ours: "inside/register", Rule: atMost, Factor: 1000},
+	{What: "registering 1 GiB, pinned, against mlock alone", Ours: "inside/pinned", Against: "inside/mlock", Rule: atMost, Factor: 1.2},
+}
+
+// bars of two flows through one bottleneck. The queue may not be longer than twice the length from
+// which everything is marked: it goes beyond that while marks are on their way.
 var fairBars = []Bar{
-	{"two flows through one marked bottleneck, the smaller to the larger", "fair/%s/ratio", nil, atLeast, 0.9},
-	{"two flows through one marked bottleneck, packets lost once converged", "fair/%s/drops", nil, atMost, 0},
-	{"two flows through one marked bottleneck, longest queue once converged", "fair/%s/backlog", nil, atMost, 2 * fairMarkAll >> 10},
+	{What: "the smaller flow to the larger", Ours: "fair/%s/ratio", Rule: atLeast, Factor: 0.9},
+	{What: "packets lost once converged", Ours: "fair/%s/drops", Rule: atMost, Factor: 0},
+	{What: "longest queue once converged", Ours: "fair/%s/backlog", Rule: atMost, Factor: 2 * fairMarkAll >> 10},
 }
 
 // ports that goroce has; xdp is measured where it can be and has no bar of its own.
@@ -99,129 +111,33 @@ var (
 	barredPorts = []string{"udp", "packet"}
 )
 
-func allBars() (bars []Bar) {
-	for _, port := range barredPorts {
-		bars = append(bars, onPort(slices.Concat(portBars, onePortBars[port], fairBars), port)...)
+// barsAt are the bars of a table on ports, and on links of an MTU unless it is 0, on whose cases
+// they then are. Those of several ports say which one they are about.
+func barsAt(mtu int, table []Bar, ports []string) (bars []Bar) {
+	prefix := ""
+	if mtu > 0 {
+		prefix = fmt.Sprintf("%d/", mtu)
 	}
-	bars = append(bars, insideBars...)
-	for _, port := range barredPorts {
-		bars = append(bars, onPort(guestBars, port)...)
+	for _, port := range ports {
+		for _, b := range table {
+			if only := strings.Fields(b.Only); len(only) > 0 && only[0] != port || len(only) > 1 && only[1] != fmt.Sprint(mtu) {
+				continue
+			}
+			b.What = port + ": " + b.What
+			b.Ours = prefix + strings.ReplaceAll(b.Ours, "%s", port)
+			if b.Against != "" {
+				b.Against = prefix + "(" + strings.ReplaceAll(b.Against, "%s", port) + ")"
+			}
+			bars = append(bars, b)
+		}
 	}
 	return bars
 }
 
-// onPort fills a port in; bars of several ports say which one they are about.
-func onPort(bars []Bar, port string) (filled []Bar) {
-	fill := func(name string) string {
-		if strings.Contains(name, "%") {
-			name = strings.NewReplacer("%s", port, "%%", "%").Replace(name)
-		}
-		return name
+// demand of the bar on a ratio or figure, in words.
+func demand(rule Rule, factor float64, unit string) string {
+	if rule == "" {
+		return ""
 	}
-	for _, b := range bars {
-		b.What, b.Ours = port+": "+b.What, fill(b.Ours)
-		against := make([]string, len(b.Against))
-		for i := range against {
-			against[i] = fill(b.Against[i])
-		}
-		b.Against = against
-		filled = append(filled, b)
-	}
-	return filled
-}
-
-// judge holds the results against the bars.
-func (r *Results) judge(bars []Bar) {
-	r.Verdicts = nil
-	for i := range bars {
-		r.Verdicts = append(r.Verdicts, bars[i].judge(r))
-	}
-}
-
-func (b *Bar) judge(r *Results) Verdict {
-	v := Verdict{What: b.What, Demand: fmt.Sprintf("%s %s", b.Rule, number(b.Factor)), State: "not measured"}
-	ours := r.figure(b.Ours)
-	if !ours.measured() {
-		v.Note = b.Ours + ": " + why(ours)
-		return v
-	}
-	v.Ours = ours.median()
-	if len(b.Against) == 0 {
-		v.Demand += " " + ours.Unit.Name
-		v.Ratio = v.Ours
-		v.Low, v.High = ours.spread()
-	} else {
-		theirs := best(r, b.Against)
-		if theirs == nil {
-			v.Note = b.Against[0] + ": " + why(r.figure(b.Against[0]))
-			return v
-		}
-		v.Demand += " × " + theirs.Case
-		v.Theirs = theirs.median()
-		v.Ratio = v.Ours / v.Theirs
-		v.Low, v.High = ratioSpread(ours, theirs)
-	}
-	v.State = "fail"
-	if b.Rule == atLeast && v.Ratio >= b.Factor || b.Rule == atMost && v.Ratio <= b.Factor {
-		v.State = "pass"
-	}
-	return v
-}
-
-// extremes are the cases of ours on this machine that do best and worst by their bars.
-func (r *Results) extremes(bars []Bar) (best, worst string) {
-	most, least := 0.0, math.Inf(1)
-	for i := range bars {
-		b := &bars[i]
-		v := b.judge(r)
-		if v.State == "not measured" || len(b.Against) == 0 || !strings.HasPrefix(b.Ours, "ours/") {
-			continue
-		}
-		margin := v.Ratio / b.Factor
-		if b.Rule == atMost {
-			margin = 1 / margin
-		}
-		if margin > most {
-			most, best = margin, b.Ours
-		}
-		if margin < least {
-			least, worst = margin, b.Ours
-		}
-	}
-	return best, worst
-}
-
-// best of several figures by their medians.
-func best(r *Results, names []string) (best *Figure) {
-	for _, name := range names {
-		f := r.figure(name)
-		if f.measured() && (best == nil || f.Unit.Lower == (f.median() < best.median())) {
-			best = f
-		}
-	}
-	return best
-}
-
-// ratioSpread is the range of the ratios within rounds.
-func ratioSpread(ours, theirs *Figure) (low, high float64) {
-	var ratios []float64
-	for _, s := range ours.Samples {
-		if t, ok := theirs.at(s.Round); ok && t > 0 {
-			ratios = append(ratios, s.Value/t)
-		}
-	}
-	if len(ratios) == 0 {
-		return math.NaN(), math.NaN()
-	}
-	return slices.Min(ratios), slices.Max(ratios)
-}
-
-func why(f *Figure) string {
-	switch {
-	case f == nil:
-		return "not played"
-	case len(f.Errors) > 0:
-		return f.Errors[0]
-	}
-	return "no samples"
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s", rule, number(factor), unit))
 }

@@ -10,6 +10,12 @@ import (
 	"time"
 )
 
+// jumboMTU is the MTU of the link that a path MTU of 4096 fits.
+const jumboMTU = 9000
+
+// mtus of links: first the one that most users have.
+var mtus = []int{1500, jumboMTU}
+
 // Unit is what a figure counts, and which way is better.
 type Unit struct {
 	Name  string `json:"name"`
@@ -38,6 +44,7 @@ type Side struct {
 // Setting is what the command lines of a case are made of.
 type Setting struct {
 	Bench, Roce string // this program and the roce command
+	RoceNoPGO   string // the roce command built without its profile; "": there is none
 	A, B        Side   // the client's and the server's
 	Duration    time.Duration
 }
@@ -54,6 +61,9 @@ type Play struct {
 	Server, Client Command   // no server: the client plays alone
 	Proto          string    // "tcp" or "udp": what the server opens when it is ready
 	Port           int
+	Together       bool // both at A's end, with no network between them
+	MTU            int  // of the link; 0: as it is
+	Stays          bool // the server never ends by itself
 }
 
 // Case is one figure.
@@ -66,6 +76,34 @@ type Case struct {
 	Shared bool // other cases have the same play and take other figures from it: it is performed once a round
 	MTU    int  // of the link that it is played on: 1500, which most users have, or 9000; 0: it does not matter
 	Full   bool // only a full run plays it (make bench FULL=1)
+
+	// CostUnit is what the processor time of the whole machine is told per; the zero value: what
+	// goes with the Unit in costUnits, or no cost if nothing does.
+	CostUnit Unit
+	// Work is how many of those the play did in a second, taken from what both ends printed; nil:
+	// it is the figure, turned as costUnits says.
+	Work func(server, client []byte) (perSecond float64, err error)
+	// Note is what must stand beside the figure, such as how much was lost; nil or "": nothing.
+	Note func(server, client []byte) string
+	// Takes is how long a play lasts, about, for -list; nil: the duration and what starting takes.
+	Takes func(time.Duration) time.Duration
+}
+
+// Units of processor time. It is that of both ends and of the kernel's work for them.
+var (
+	perGB       = Unit{Name: "CPU s/GB", Lower: true}                   // Work: 10^9 bytes a second
+	perMillion  = Unit{Name: "CPU s per million messages", Lower: true} // Work: million messages a second
+	perExchange = Unit{Name: "CPU us an exchange", Lower: true}         // Work: million exchanges a second
+)
+
+// costUnits are what processor time is told per where a case does not say it, and how much of that
+// a figure of 1 stands for.
+var costUnits = map[Unit]struct {
+	cost Unit
+	work float64
+}{
+	gbps: {perGB, 1.0 / 8},
+	mpps: {perMillion, 1},
 }
 
 // limit is the time after which a case has failed. Some programs count repetitions and not time, so it is ample.

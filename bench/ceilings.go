@@ -2,64 +2,132 @@
 
 package main
 
-// The ceilings as cases: this program runs itself with the words "raw PATH" on both ends.
+// The references as cases: this program runs itself with the words "raw PATH" on both ends.
 
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/goroce/goroce/bench/raw"
 )
 
-// ceilings says which figure of a raw path counts; the server of a stream has it, the client of a ping-pong.
+// ceilings says which figure of a raw path counts, and on which links it is played: packets that
+// fill a link differ with its MTU, small ones do not. Streams without work and AF_XDP, which no bar
+// is about, are for a full run.
 var ceilings = []struct {
-	path   string
-	unit   Unit
-	figure func(server, client raw.Result) float64
+	path string
+	kind *rawKind
+	mtus []int
+	full bool
 }{
-	{"udp-stream", gbps, arrivedGbps},
-	{"udp-stream-work", gbps, arrivedGbps},
-	{"udp-small", mpps, arrivedMpps},
-	{"udp-small-work", mpps, arrivedMpps},
-	{"udp-most-work", mpps, arrivedMpps},
-	{"udp-pingpong", usec, oneWay},
-	{"udp-blocking", usec, oneWay},
-	{"packet-stream", gbps, arrivedGbps},
-	{"packet-stream-work", gbps, arrivedGbps},
-	{"packet-small-work", mpps, arrivedMpps},
-	{"packet-most-work", mpps, arrivedMpps},
-	{"packet-pingpong", usec, oneWay},
-	{"xdp-stream", gbps, arrivedGbps},
-	{"xdp-stream-work", gbps, arrivedGbps},
-	{"xdp-small-work", mpps, arrivedMpps},
-	{"xdp-pingpong", usec, oneWay},
+	{"udp-stream", stream, mtus, true},
+	{"udp-stream-work", stream, mtus, false},
+	{"udp-small-work", small, anyMTU, false},
+	{"udp-pingpong", exchange, anyMTU, false},
+	{"udp-blocking", exchange, anyMTU, false},
+	{"packet-stream", stream, mtus, true},
+	{"packet-stream-work", stream, mtus, false},
+	{"packet-small-work", small, anyMTU, false},
+	{"packet-pingpong", exchange, anyMTU, false},
+	{"xdp-stream-work", stream, mtus, true},
+	{"xdp-small-work", small, anyMTU, true},
+	{"xdp-pingpong", exchange, anyMTU, true},
 }
 
-func arrivedGbps(server, _ raw.Result) float64 { return server.Gbps }
-func arrivedMpps(server, _ raw.Result) float64 { return server.Mpps }
-func oneWay(_, client raw.Result) float64      { return client.OneWay }
+var anyMTU = []int{0}
+
+// rawKind is what is taken from the results of a path; the server of a stream has the figure, the
+// client of a ping-pong.
+type rawKind struct {
+	unit   Unit
+	figure func(server, client raw.Result) float64
+	cost   Unit                            // zero: what goes with the unit
+	work   func(client raw.Result) float64 // nil: the figure
+	note   func(server, client raw.Result) string
+}
+
+var (
+	stream = &rawKind{unit: gbps, figure: func(server, _ raw.Result) float64 { return server.Gbps }, note: lostOf}
+	small  = &rawKind{unit: mpps, figure: func(server, _ raw.Result) float64 { return server.Mpps }, note: lostOf}
+	// exchange has the mean, as the latency tests of others do.
+	exchange = &rawKind{unit: usec, figure: func(_, client raw.Result) float64 { return client.OneWay },
+		cost: perExchange, work: exchangeRate, note: tailOf}
+	// rare has the median: of few exchanges, one that something else held up decides the mean.
+	rare = &rawKind{unit: usec, figure: func(_, client raw.Result) float64 { return client.Typical },
+		cost: perExchange, work: exchangeRate, note: tailOf}
+)
+
+func exchangeRate(client raw.Result) float64 { return client.Rate / 1e6 }
+
+func lostOf(server, _ raw.Result) string {
+	if server.Lost < 0.0001 {
+		return ""
+	}
+	return fmt.Sprintf("lost %.2f %%", 100*server.Lost)
+}
+
+func tailOf(_, client raw.Result) string { return fmt.Sprintf("p99 %.0f us", client.P99) }
+
+// mostLost is the share of packets beyond which a stream has no figure: nobody can use it.
+const mostLost = 0.01
 
 func ceilingCases() (cases []Case) {
 	for _, c := range ceilings {
-		cases = append(cases, Case{Name: "raw/" + c.path, Brief: brief(c.path), Unit: c.unit,
-			Play: func(s Setting) Play {
-				return Play{Proto: "udp", Port: raw.Port, Server: rawCommand(s, c.path, s.B, s.A, false), Client: rawCommand(s, c.path, s.A, s.B, true)}
-			},
-			Figure: func(server, client []byte) (float64, error) {
-				var atServer, atClient raw.Result
-				if err := json.Unmarshal(server, &atServer); err != nil {
-					return 0, fmt.Errorf("the server said %q: %w", server, err)
-				}
-				if err := json.Unmarshal(client, &atClient); err != nil {
-					return 0, fmt.Errorf("the client said %q: %w", client, err)
-				}
-				if atServer.Bad > 0 {
-					return 0, fmt.Errorf("%d packets with a bad CRC", atServer.Bad)
-				}
-				return c.figure(atServer, atClient), nil
-			}})
+		for _, mtu := range c.mtus {
+			one := c.kind.on("raw/"+c.path, c.path, mtu, 0)
+			one.Full = c.full
+			cases = append(cases, one)
+		}
 	}
 	return cases
+}
+
+// on makes a case of a path on links of an MTU.
+func (k *rawKind) on(name, path string, mtu int, gap time.Duration) Case {
+	c := Case{Name: name, Brief: brief(path), Unit: k.unit, MTU: mtu, CostUnit: k.cost,
+		Play: func(s Setting) Play {
+			return Play{Proto: "udp", Port: raw.Port, Server: rawCommand(s, path, mtu, s.B, s.A),
+				Client: rawCommand(s, path, mtu, s.A, s.B, "-sends", "-gap", gap.String())}
+		},
+		Figure: func(server, client []byte) (float64, error) {
+			atServer, atClient, err := rawResults(server, client)
+			if err != nil {
+				return 0, err
+			}
+			return k.figure(atServer, atClient), nil
+		},
+		Note: func(server, client []byte) string {
+			atServer, atClient, err := rawResults(server, client)
+			if err != nil {
+				return ""
+			}
+			return k.note(atServer, atClient)
+		}}
+	if k.work != nil {
+		c.Work = func(server, client []byte) (float64, error) {
+			_, atClient, err := rawResults(server, client)
+			return k.work(atClient), err
+		}
+	}
+	return c
+}
+
+// rawResults reads what both ends said; what is not as it must be is an error.
+func rawResults(server, client []byte) (atServer, atClient raw.Result, err error) {
+	if err := json.Unmarshal(server, &atServer); err != nil {
+		return atServer, atClient, fmt.Errorf("the server said %q: %w", server, err)
+	}
+	if err := json.Unmarshal(client, &atClient); err != nil {
+		return atServer, atClient, fmt.Errorf("the client said %q: %w", client, err)
+	}
+	if atServer.Bad > 0 {
+		return atServer, atClient, fmt.Errorf("%d packets with a bad ICRC", atServer.Bad)
+	}
+	if atServer.Lost > mostLost {
+		return atServer, atClient, fmt.Errorf("%.1f %% of the packets were lost", 100*atServer.Lost)
+	}
+	return atServer, atClient, nil
 }
 
 func brief(path string) string {
@@ -71,7 +139,10 @@ func brief(path string) string {
 	return ""
 }
 
-func rawCommand(s Setting, path string, me, peer Side, sends bool) Command {
-	return Command{Args: []string{s.Bench, "raw", "-path", path, "-if", me.Interface, "-local", me.Addr.String(), "-peer", peer.Addr.String(),
-		"-mac", peer.MAC.String(), "-d", s.Duration.String(), fmt.Sprintf("-sends=%v", sends)}}
+func rawCommand(s Setting, path string, mtu int, me, peer Side, more ...string) Command {
+	if mtu == 0 {
+		mtu = mtus[0]
+	}
+	return Command{Args: append([]string{s.Bench, "raw", "-path", path, "-if", me.Interface, "-local", me.Addr.String(), "-peer", peer.Addr.String(),
+		"-mac", peer.MAC.String(), "-mtu", fmt.Sprint(mtu), "-d", s.Duration.String()}, more...)}
 }

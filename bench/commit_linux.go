@@ -76,8 +76,9 @@ func checkOut(ctx context.Context, repo, commit, dir string) error {
 
 // build builds a program of the module whose source is in a folder: without cgo, so that it runs in
 // the guest too, and the same to the byte wherever the source lies.
-func build(ctx context.Context, source, program, path string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", path, "github.com/goroce/goroce/"+program)
+func build(ctx context.Context, source, program, path string, flags ...string) error {
+	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-o", path}, flags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, "github.com/goroce/goroce/"+program)...)
 	cmd.Dir = source
 	// A workspace would mix commits. What a killed build leaves behind goes with the program's
 	// folder.

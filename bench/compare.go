@@ -16,7 +16,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -34,6 +33,14 @@ type Comparison struct {
 	Notes       []string     `json:"notes"` // what could not be compared, and why
 
 	old, new contender
+}
+
+// ourCasesOn are our own on a port, on links of each MTU.
+func ourCasesOn(port string) (cases []Case) {
+	for _, mtu := range mtus {
+		cases = append(cases, at(mtu, ourCases(port, mtu))...)
+	}
+	return cases
 }
 
 // contender is one of the two commits.
@@ -55,7 +62,7 @@ func (c *Comparison) plan() (cases []Case) {
 			c.Notes = append(c.Notes, c.new.ports[port].Error())
 			continue
 		}
-		for _, ours := range ourCases(port) {
+		for _, ours := range ourCasesOn(port) {
 			for _, p := range []*contender{&c.old, &c.new} {
 				if err := p.ports[port]; err != nil {
 					p.cannot[ours.Name] = err.Error()
@@ -80,15 +87,16 @@ func (c *Comparison) plan() (cases []Case) {
 func (c *Comparison) gone() (cases []Case) {
 	known := map[string]bool{}
 	for _, port := range allPorts {
-		for _, k := range ourCases(port) {
+		for _, k := range ourCasesOn(port) {
 			known[k.Name] = true
+			known[withoutMTU(k.Name)] = true // as it was called when there was one MTU
 		}
 	}
 	for _, k := range insideCases() {
 		known[k.Name] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.old.listed)) {
-		if ours := strings.HasPrefix(name, "ours/") || strings.HasPrefix(name, "inside/"); ours && !known[name] {
+		if who := maker(name); (who == "ours" || who == "inside") && !known[name] {
 			c.new.cannot[name] = "its bench has no such case"
 			cases = append(cases, Case{Name: name})
 		}
@@ -116,13 +124,14 @@ func (c *Comparison) playPairs(ctx context.Context, t theatre, cases []Case, pro
 // playPair plays a case by the programs of both commits.
 func (c *Comparison) playPair(ctx context.Context, t theatre, k *Case, pair int, progress io.Writer) {
 	said := map[*contender]string{}
-	for _, p := range c.turns(pair) {
-		value, err := k.play(ctx, t, p.set, map[string]*performance{})
+	for turn, p := range c.turns(pair) {
+		s := Sample{Round: pair, Place: turn + 1}
+		cost, err := k.play(ctx, t, p.set, map[string]*performance{}, &s)
 		if ctx.Err() != nil {
 			return
 		}
-		p.add(k, pair, value, err)
-		said[p] = number(value)
+		p.add(k, s, cost, err)
+		said[p] = number(s.Value)
 		if err != nil {
 			said[p] = "failed: " + cell(err.Error())
 		}

@@ -9,37 +9,31 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/goroce/goroce/bench/stage"
 )
 
 var errInterrupted = errors.New("interrupted: nothing was compared")
 
 // compare plays the cases of the commit o.old and of the working tree in pairs. It returns an error
 // if a case has become worse or fails more than it did, and if nothing could be compared.
-func compare(ctx context.Context, o options, choice func([]Case) []Case, out, progress io.Writer) error {
+func compare(ctx context.Context, o options, choice func(*Case) bool, out, progress io.Writer) error {
 	dir, err := os.MkdirTemp("", "goroce-bench-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	s, err := stage.New(linkMTU) // first, because it says what privilege is missing
+	host, err := newHostStage() // first, because it says what privilege is missing
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	host := hostStage{s}
-	c := &Comparison{Started: time.Now(), Machine: describeMachine(linkMTU), Pairs: o.pairs, Duration: o.duration.String(), Seed: o.seed,
+	defer host.Close()
+	c := &Comparison{Started: time.Now(), Machine: describeMachine(), Pairs: o.pairs, Duration: o.duration.String(), Seed: o.seed,
 		old: contender{name: "old"}, new: contender{name: "new"}}
-	if c.Seed == 0 {
-		c.Seed = rand.Uint64N(1e6) + 1
-	}
 	if err := c.prepare(ctx, o.old, dir, progress); ctx.Err() != nil {
 		return errInterrupted
 	} else if err != nil {
@@ -47,7 +41,7 @@ func compare(ctx context.Context, o options, choice func([]Case) []Case, out, pr
 	}
 	c.old.enter(ctx, host, o.duration)
 	c.new.enter(ctx, host, o.duration)
-	cases := choice(c.plan())
+	cases := slices.DeleteFunc(c.plan(), func(k Case) bool { return !choice(&k) })
 	if len(cases) == 0 {
 		return errors.New("none of the cases that commits are compared by was chosen")
 	}
@@ -130,7 +124,7 @@ func (p *contender) build(ctx context.Context, source, dir string, progress io.W
 }
 
 // enter gives a commit's programs their places on the stage and tries the ports there.
-func (p *contender) enter(ctx context.Context, host hostStage, duration time.Duration) {
+func (p *contender) enter(ctx context.Context, host *hostStage, duration time.Duration) {
 	p.set.Duration = duration
 	p.set.A, p.set.B = host.ends()
 	p.ports = map[string]error{}

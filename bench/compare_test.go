@@ -20,14 +20,14 @@ type script struct {
 	played []string          // the programs in the order of their plays
 }
 
-func (s *script) perform(_ context.Context, p Play, _ time.Duration) (server, client []byte, err error) {
+func (s *script) perform(_ context.Context, p Play, _ time.Duration) (heard, error) {
 	program := p.Client.Args[0]
 	s.played = append(s.played, program)
 	said, ok := s.figure[program]
 	if !ok {
-		return nil, nil, errors.New("no such program")
+		return heard{}, errors.New("no such program")
 	}
-	return nil, []byte(said), nil
+	return heard{client: []byte(said)}, nil
 }
 
 // scripted is a case whose figure is what the roce command prints.
@@ -103,7 +103,7 @@ func TestPlan(t *testing.T) {
 	c := newScripted(1)
 	c.old.ports = map[string]error{"packet": errors.New("no packets"), "xdp": errors.New("no xdp")}
 	c.new.ports = map[string]error{"xdp": errors.New("no xdp")}
-	c.old.listed = map[string]bool{"inside/allocs": true, "inside/mlock": true, "inside/gone": true, "ours/udp/gone": true, "raw/gone": true}
+	c.old.listed = map[string]bool{"inside/allocs": true, "inside/mlock": true, "inside/gone": true, "1500/ours/udp/gone": true, "ours/udp/write-bw/64K": true, "1500/raw/gone": true}
 	cases := c.plan()
 	states := map[string]string{}
 	for _, k := range cases {
@@ -113,8 +113,9 @@ func TestPlan(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"ours/udp/write-bw/64K": "both", "ours/packet/write-bw/64K": onlyNew, "ours/xdp/write-bw/64K": "",
-		"inside/allocs": "both", "inside/idle": onlyNew, "inside/mlock": "", "inside/gone": onlyOld, "ours/udp/gone": onlyOld, "raw/gone": "",
+		"1500/ours/udp/write-bw/64K": "both", "9000/ours/udp/write-bw/64K": "both", "ours/udp/write-bw/64K": "", // as it was called
+		"9000/ours/packet/write-bw/64K": onlyNew, "1500/ours/xdp/write-bw/64K": "",
+		"inside/allocs": "both", "inside/idle": onlyNew, "inside/mlock": "", "inside/gone": onlyOld, "1500/ours/udp/gone": onlyOld, "1500/raw/gone": "",
 	} {
 		if states[name] != want {
 			t.Errorf("%s: %q, want %q", name, states[name], want)
@@ -208,10 +209,10 @@ func TestFailuresFirst(t *testing.T) {
 		if pair <= 6 {
 			err = errors.New("it broke")
 		}
-		c.old.add(&cases[0], pair, 10, nil)
-		c.new.add(&cases[0], pair, 5, nil)
-		c.old.add(&cases[1], pair, 10, nil)
-		c.new.add(&cases[1], pair, 20, err)
+		c.old.add(&cases[0], Sample{Round: pair, Value: 10}, Unit{}, nil)
+		c.new.add(&cases[0], Sample{Round: pair, Value: 5}, Unit{}, nil)
+		c.old.add(&cases[1], Sample{Round: pair, Value: 10}, Unit{}, nil)
+		c.new.add(&cases[1], Sample{Round: pair, Value: 20}, Unit{}, err)
 	}
 	c.judge(cases)
 	if first := c.Differences[0]; first.Case != "failing" || first.State != failsMore || c.regressions() != 2 {

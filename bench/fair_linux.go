@@ -35,7 +35,7 @@ func fairMain(ctx context.Context, args []string) error {
 	roce := f.String("roce", "roce", "the roce command")
 	length := f.Duration("d", 4*time.Second, "how long to look at the flows once they have converged")
 	f.Parse(args)
-	b, err := stage.NewBottleneck(fairFlows, linkMTU, bottleneck)
+	b, err := stage.NewBottleneck(fairFlows, jumboMTU, bottleneck)
 	if err != nil {
 		return err
 	}

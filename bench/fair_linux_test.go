@@ -1,9 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -36,45 +33,5 @@ func TestShares(t *testing.T) {
 		if _, err := shares(readings, start.Add(from*time.Second)); err == nil {
 			t.Errorf("figures of nothing, from second %d", from)
 		}
-	}
-}
-
-// countingTheatre counts performances.
-type countingTheatre struct {
-	played []string
-	fail   bool
-}
-
-func (c *countingTheatre) perform(_ context.Context, p Play, _ time.Duration) (server, client []byte, err error) {
-	c.played = append(c.played, strings.Join(p.Client.Args, " "))
-	if c.fail {
-		return nil, nil, errors.New("no such port")
-	}
-	return nil, []byte(`{"ratio": 0.95, "drops": 0, "backlog": 100, "use": 98}`), nil
-}
-
-// All figures of a port come from one run in each round.
-func TestSharedPlays(t *testing.T) {
-	stage := &countingTheatre{}
-	r := &Results{}
-	playRounds(context.Background(), stage, Setting{Bench: "bench", Roce: "roce", Duration: time.Second}, fairCases([]string{"udp", "packet"}), 2, r, io.Discard)
-	if len(stage.played) != 4 || !strings.Contains(stage.played[1], "-port packet -d 2s") {
-		t.Errorf("played %q", stage.played)
-	}
-	for name, want := range map[string]float64{"fair/udp/ratio": 0.95, "fair/udp/drops": 0, "fair/packet/backlog": 100, "fair/packet/use": 98} {
-		if f := r.figure(name); !f.measured() || len(f.Samples) != 2 || f.median() != want {
-			t.Errorf("%s: %+v", name, f)
-		}
-	}
-	r.judge(onPort(fairBars, "udp"))
-	for _, v := range r.Verdicts {
-		if v.State != "pass" {
-			t.Errorf("%+v", v)
-		}
-	}
-	r, stage.fail = &Results{}, true
-	playRounds(context.Background(), stage, Setting{}, fairCases([]string{"udp"}), 1, r, io.Discard)
-	if f := r.figure("fair/udp/use"); f.measured() || len(f.Errors) != 1 {
-		t.Errorf("%+v", f)
 	}
 }

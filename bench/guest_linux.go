@@ -80,29 +80,29 @@ func (g *guest) describe() string {
 // slower is how much more time plays get in the guest than here.
 const slower = 3
 
-// perform plays in the guest.
-func (g *guest) perform(ctx context.Context, p Play, limit time.Duration) (server, client []byte, err error) {
+// perform plays in the guest, whose processor time says nothing of a machine's.
+func (g *guest) perform(ctx context.Context, p Play, limit time.Duration) (said heard, err error) {
 	ctx, cancel := context.WithTimeout(ctx, slower*limit)
 	defer cancel() // and with it kills a server that goes on
 	for _, c := range p.Before {
 		if out, err := g.command(ctx, c).CombinedOutput(); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w: %s", strings.Join(c.Args, " "), err, bytes.TrimSpace(out))
+			return said, fmt.Errorf("%s: %w: %s", strings.Join(c.Args, " "), err, bytes.TrimSpace(out))
 		}
 	}
-	var said, complained bytes.Buffer
+	var printed, complained bytes.Buffer
 	s := g.command(ctx, p.Server)
-	s.Stdout, s.Stderr = &said, &complained
+	s.Stdout, s.Stderr = &printed, &complained
 	if err := s.Start(); err != nil {
-		return nil, nil, err
+		return said, err
 	}
 	if err := g.waitListening(ctx, s, p); err != nil {
-		return nil, nil, fmt.Errorf("server: %w: %s", err, &complained)
+		return said, fmt.Errorf("server: %w: %s", err, &complained)
 	}
-	client, err = g.command(ctx, p.Client).Output()
+	said.client, err = g.command(ctx, p.Client).Output()
 	if err != nil {
 		s.Signal(syscall.SIGKILL)
 		<-s.Done()
-		return nil, client, fmt.Errorf("client: %w: %s; server: %s %s", err, lastLine(client), lastLine(said.Bytes()), &complained)
+		return said, fmt.Errorf("client: %w: %s; server: %s %s", err, lastLine(said.client), lastLine(printed.Bytes()), &complained)
 	}
 	select {
 	case <-s.Done():
@@ -110,7 +110,8 @@ func (g *guest) perform(ctx context.Context, p Play, limit time.Duration) (serve
 		s.Signal(syscall.SIGKILL)
 		<-s.Done()
 	}
-	return said.Bytes(), client, nil
+	said.server = printed.Bytes()
+	return said, nil
 }
 
 func (g *guest) command(ctx context.Context, c Command) *lab.Cmd {

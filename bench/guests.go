@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,8 +27,11 @@ const (
 	guestWire = "/bench/wire.sh"
 )
 
-// losses in percent, each way.
-var losses = []string{"0", "0.1", "0.5", "1", "2"}
+// Losses in percent, each way: those that bars are about, and those that only draw the picture.
+var (
+	barredLosses = []string{"0.1", "1"}
+	otherLosses  = []string{"0", "0.5", "2"}
+)
 
 // duel is a test that both stacks can do.
 type duel struct {
@@ -55,7 +59,7 @@ var duels = []duel{
 }
 
 // lossDuels are the first duel on spoiled wires.
-func lossDuels() (all []duel) {
+func lossDuels(losses []string) (all []duel) {
 	for _, loss := range losses {
 		d := duels[0]
 		d.name = "loss-" + loss + "%/64K"
@@ -67,15 +71,22 @@ func lossDuels() (all []duel) {
 	return all
 }
 
-func guestCases(ports []string) (cases []Case) {
-	for _, d := range append(duels, lossDuels()...) {
+// guestCases are those that bars are about.
+func guestCases(ports []string) []Case {
+	return casesOf(append(slices.Clone(duels), lossDuels(barredLosses)...), ports)
+}
+
+func moreLosses(ports []string) []Case { return casesOf(lossDuels(otherLosses), ports) }
+
+// casesOf are the duels by rxe and by ours on each port, where packets are lost also with go-back-N.
+func casesOf(duels []duel, ports []string) (cases []Case) {
+	for _, d := range duels {
 		cases = append(cases, d.byRxe())
 		for _, port := range ports {
-			c := d.ours.on("guest/ours/"+port+"/", port)
-			cases = append(cases, d.inGuest(c, "ours"))
-		}
-		if strings.Contains(d.spoil, "loss") {
-			cases = append(cases, d.inGuest(d.ours.goingBack().on("guest/go-back-n/udp/", "udp"), "ours"))
+			cases = append(cases, d.inGuest(d.ours.on("guest/ours/"+port+"/", port), "ours"))
+			if strings.Contains(d.spoil, "loss") {
+				cases = append(cases, d.inGuest(d.ours.goingBack().on("guest/go-back-n/"+port+"/", port), "ours"))
+			}
 		}
 	}
 	return cases

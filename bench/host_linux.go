@@ -1,41 +1,89 @@
 package main
 
-// The cases on this machine: ceilings, competitors, goroce on each port that works here, and what shows from inside.
+// The stage on this machine as a theatre: the one where the network's MTU can be chosen and where
+// processor time is told.
 
 import (
 	"context"
 	"fmt"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/goroce/goroce/bench/stage"
 )
 
 // hostStage is the stage as a theatre.
-type hostStage struct{ *stage.Stage }
+type hostStage struct {
+	*stage.Stage
+	mtu int // of its links now
+}
 
-func (h hostStage) perform(ctx context.Context, p Play, limit time.Duration) (server, client []byte, err error) {
+func newHostStage() (*hostStage, error) {
+	s, err := stage.New(jumboMTU)
+	if err != nil {
+		return nil, err
+	}
+	return &hostStage{s, jumboMTU}, nil
+}
+
+func (h *hostStage) perform(ctx context.Context, p Play, limit time.Duration) (said heard, err error) {
+	if p.MTU != 0 && p.MTU != h.mtu {
+		if err := h.SetMTU(p.MTU); err != nil {
+			return said, err
+		}
+		h.mtu = p.MTU
+	}
 	for _, c := range p.Before {
 		if _, err := h.A.Run(ctx, stage.Program(c), limit); err != nil {
-			return nil, nil, err
+			return said, err
 		}
 	}
-	if len(p.Server.Args) == 0 {
-		client, err = h.A.Run(ctx, stage.Program(p.Client), limit)
-		return nil, client, err
+	m := startMeter()
+	o, err := h.run(ctx, p, limit)
+	readings := m.end()
+	said = heard{server: o.Server, client: o.Client}
+	if l, tooShort := loadOf(readings, o.Began, o.Ended); tooShort == nil {
+		said.load = &l
 	}
-	return h.Run(ctx, stage.Play{Server: stage.Program(p.Server), Client: stage.Program(p.Client),
-		Ready: stage.Port{Proto: p.Proto, Number: p.Port}, Limit: limit})
+	return said, err
+}
+
+// run performs a play of two, or of a client alone.
+func (h *hostStage) run(ctx context.Context, p Play, limit time.Duration) (o stage.Outcome, err error) {
+	if len(p.Server.Args) > 0 {
+		run := h.Run
+		if p.Together {
+			run = h.RunTogether
+		}
+		return run(ctx, stage.Play{Server: stage.Program(p.Server), Client: stage.Program(p.Client),
+			Ready: stage.Port{Proto: p.Proto, Number: p.Port}, Limit: limit, Stays: p.Stays})
+	}
+	o.Began = time.Now()
+	o.Client, err = h.A.Run(ctx, stage.Program(p.Client), limit)
+	o.Ended = time.Now()
+	return o, err
 }
 
 // ends are the two sides as command lines name them.
-func (h hostStage) ends() (a, b Side) {
+func (h *hostStage) ends() (a, b Side) {
 	side := func(e *stage.End) Side { return Side{e.Interface, e.Addr, e.MAC} }
 	return side(h.A), side(h.B)
 }
 
+// congestionControl is what TCP does on the stage.
+func (h *hostStage) congestionControl() (name string) {
+	h.A.Do(func() error {
+		text, err := os.ReadFile("/proc/sys/net/ipv4/tcp_congestion_control")
+		name = strings.TrimSpace(string(text))
+		return err
+	})
+	return name
+}
+
 // workingPorts are the ports of the stage that roce has a device on, and why there is none on the
 // others.
-func workingPorts(ctx context.Context, h hostStage, set Setting) (ports, missing []string) {
+func workingPorts(ctx context.Context, h *hostStage, set Setting) (ports, missing []string) {
 	for _, port := range allPorts {
 		if err := tryPort(ctx, h, set, port); err != nil {
 			missing = append(missing, err.Error())
@@ -47,7 +95,7 @@ func workingPorts(ctx context.Context, h hostStage, set Setting) (ports, missing
 }
 
 // tryPort asks roce for its device on a port.
-func tryPort(ctx context.Context, h hostStage, set Setting, port string) error {
+func tryPort(ctx context.Context, h *hostStage, set Setting, port string) error {
 	if _, err := h.A.Run(ctx, stage.Program(words(set.Roce+" devinfo -d "+port+":"+set.A.Interface)), 30*time.Second); err != nil {
 		return fmt.Errorf("goroce on port %s: %w", port, err)
 	}

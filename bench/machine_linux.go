@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func describeMachine(mtu int) Machine {
-	m := Machine{Processors: runtime.NumCPU(), Go: runtime.Version(), MTU: mtu,
+func describeMachine() Machine {
+	m := Machine{Processors: runtime.NumCPU(), Go: runtime.Version(),
 		Processor: field("/proc/cpuinfo", "model name"), Memory: memory(), Virtual: strings.Contains(field("/proc/cpuinfo", "flags"), "hypervisor")}
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {

@@ -1,7 +1,7 @@
 //go:build !linux
 
-// Command bench measures goroce against what the machine can do and against its competitors. It needs Linux: network
-// namespaces, veth pairs and packet sockets.
+// Command bench measures goroce against what the machine can do and against its rivals. It needs
+// Linux: network namespaces, veth pairs and packet sockets.
 package main
 
 import (

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -18,20 +19,21 @@ type perfCase struct {
 	name    string
 	brief   string
 	unit    Unit
-	options string                     // for both ends
+	options string                     // for both ends; PATH: the path MTU that fits the link
 	length  func(time.Duration) string // how long it takes, in the test's words
 	figure  func(server, client perfReport) float64
 }
 
 var perfCases = []perfCase{
-	{"write-bw/64K", "RC WRITE 64 KiB, 1 QP", gbps, "write-bw -s 65536 -m 4096", duration, bandwidth},
-	{"read-bw/64K", "RC READ 64 KiB, 1 QP", gbps, "read-bw -s 65536 -m 4096", duration, bandwidth},
-	{"send-bw/64K", "RC SEND 64 KiB, 1 QP", gbps, "send-bw -s 65536 -m 4096", duration, bandwidth},
+	{"write-bw/64K", "RC WRITE 64 KiB, 1 QP", gbps, "write-bw -s 65536 -m PATH", duration, bandwidth},
+	{"read-bw/64K", "RC READ 64 KiB, 1 QP", gbps, "read-bw -s 65536 -m PATH", duration, bandwidth},
+	{"send-bw/64K", "RC SEND 64 KiB, 1 QP", gbps, "send-bw -s 65536 -m PATH", duration, bandwidth},
 	{"write-lat/8", "RC WRITE 8 B, polling", usec, "write-lat -s 8", duration, latency},
 	{"send-lat/8", "RC SEND 8 B, polling", usec, "send-lat -s 8", duration, latency},
-	{"write-lat/64K", "RC WRITE 64 KiB, one at a time", usec, "write-lat -s 65536 -m 4096", duration, latency},
+	{"write-lat/64K", "RC WRITE 64 KiB, one at a time", usec, "write-lat -s 65536 -m PATH", duration, latency},
 	{"send-lat-events/8", "RC SEND 8 B, event-driven", usec, "send-lat -e -s 8", duration, latency},
 	{"write-rate/8", "RC WRITE 8 B, 1 QP, post list 32", mpps, "write-bw -s 8 -l 32 -t 512", duration, rate},
+	{"send-rate/8", "RC SEND 8 B, 1 QP, post list 32, as received", mpps, "send-bw -s 8 -l 32 -t 512", duration, rateReceived},
 	{"ud-rate/8", "UD SEND 8 B, post list 32, as received", mpps, "send-bw -c UD -s 8 -l 32 -t 512", duration, rateReceived},
 }
 
@@ -56,9 +58,35 @@ func rateReceived(server, _ perfReport) float64 { return server.Results[0].Rate 
 
 func duration(d time.Duration) string { return "-D " + d.String() }
 
-func ourCases(port string) (cases []Case) {
+// pathMTUs are the largest that fit links: with the headers of RoCE a packet has some 60 bytes
+// more.
+var pathMTUs = map[int]string{1500: "1024", jumboMTU: "4096"}
+
+// ourCases are our own on a port, on links of an MTU.
+func ourCases(port string, mtu int) (cases []Case) {
 	for _, c := range perfCases {
+		c.options = strings.ReplaceAll(c.options, "PATH", pathMTUs[mtu])
 		cases = append(cases, c.on("ours/"+port+"/", port))
+	}
+	return cases
+}
+
+// unprofiled are the main ones of our cases by the command as it is built without the profile,
+// which comes from these very cases.
+func unprofiled(port string, mtu int) (cases []Case) {
+	main := []string{"write-bw/64K", "read-bw/64K", "send-bw/64K", "write-lat/8", "write-rate/8"}
+	for _, c := range ourCases(port, mtu) {
+		test := strings.TrimPrefix(c.Name, "ours/"+port+"/")
+		if !slices.Contains(main, test) {
+			continue
+		}
+		c.Name, c.Brief, c.Full = "ours-nopgo/"+port+"/"+test, c.Brief+", built without the profile", true
+		play := c.Play
+		c.Play = func(s Setting) Play {
+			s.Roce = s.RoceNoPGO
+			return play(s)
+		}
+		cases = append(cases, c)
 	}
 	return cases
 }

@@ -1,14 +1,17 @@
 package main
 
-// The competitors come from Debian packages. What is missing is installed when that is possible; what is still missing is
-// named in the results.
+// The rivals come from Debian packages. What is missing is installed when that is possible; what is
+// still missing is named in the results.
 
 import (
+	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -62,13 +65,44 @@ func install(ctx context.Context, programs []string, progress io.Writer) (reason
 	return "the package has no such program"
 }
 
-// rivalVersions are the packages with their versions, as far as dpkg knows.
+// rivalVersions are the packages with their versions, as far as dpkg knows, and the dates at which
+// these were made, as far as their change logs are there.
 func rivalVersions(ctx context.Context) string {
-	args := []string{"-W", "-f=${Package} ${Version}, "}
-	for _, p := range rivalPackages {
-		args = append(args, p)
+	var all []string
+	for _, p := range slices.Sorted(maps.Values(rivalPackages)) {
+		version, err := exec.CommandContext(ctx, "dpkg-query", "-W", "-f=${Version}", p).Output()
+		if err != nil {
+			continue
+		}
+		text := p + " " + string(version)
+		if log, err := readGzip("/usr/share/doc/" + p + "/changelog.Debian.gz"); err == nil {
+			text += changeDate(log)
+		}
+		all = append(all, text)
 	}
-	slices.Sort(args[2:])
-	out, _ := exec.CommandContext(ctx, "dpkg-query", args...).Output()
-	return strings.TrimSuffix(string(out), ", ")
+	return strings.Join(all, ", ")
+}
+
+// changeLine ends an entry of a Debian change log; the newest comes first.
+var changeLine = regexp.MustCompile(`(?m)^ -- .*, (\d+ \w+ \d{4}) `)
+
+// changeDate is when a package was made, in brackets; nothing if its log does not say it.
+func changeDate(log []byte) string {
+	if m := changeLine.FindSubmatch(log); m != nil {
+		return fmt.Sprintf(" (%s)", m[1])
+	}
+	return ""
+}
+
+func readGzip(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(z)
 }

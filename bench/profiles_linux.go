@@ -18,22 +18,36 @@ import (
 const profileLines = "40"
 
 // profileExtremes adds the profiles of the best and the worst case to the results. It judges what has been measured so far.
-func profileExtremes(ctx context.Context, t theatre, set Setting, cases []Case, r *Results, progress io.Writer) {
-	best, worst := r.extremes(allBars())
-	for _, p := range []Profile{{Name: "best", Case: best}, {Name: "worst", Case: worst}} {
-		for i := range cases {
-			if cases[i].Name != p.Case {
-				continue
+func profileExtremes(ctx context.Context, t theatre, set Setting, bouts []Bout, r *Results, progress io.Writer) {
+	best, worst := r.extremes(bouts)
+	for _, p := range []Profile{{Name: "worst", Case: worst}, {Name: "best", Case: best}} {
+		if p.Name == "best" && best == worst {
+			continue // it is the only one
+		}
+		c := caseNamed(bouts, p.Case)
+		if c == nil {
+			continue
+		}
+		fmt.Fprintf(progress, "profile of the %s case, %s\n", p.Name, p.Case)
+		var err error
+		if p.Text, err = c.profile(ctx, t, set); err != nil {
+			r.Missing = append(r.Missing, fmt.Sprintf("profile of %s: %v", p.Case, err))
+			continue
+		}
+		r.Profiles = append(r.Profiles, p)
+	}
+}
+
+// caseNamed finds a case in bouts; nil: there is none.
+func caseNamed(bouts []Bout, name string) *Case {
+	for _, b := range bouts {
+		for i := range b.Cases {
+			if b.Cases[i].Name == name {
+				return &b.Cases[i]
 			}
-			fmt.Fprintf(progress, "profile of the %s case, %s\n", p.Name, p.Case)
-			var err error
-			if p.Text, err = cases[i].profile(ctx, t, set); err != nil {
-				r.Missing = append(r.Missing, fmt.Sprintf("profile of %s: %v", p.Case, err))
-				continue
-			}
-			r.Profiles = append(r.Profiles, p)
 		}
 	}
+	return nil
 }
 
 // profile plays a case of roce perf and returns the functions that take most of the time at both ends.
@@ -63,35 +77,38 @@ type recorded struct{ name, command, file string }
 // record plays a case of roce perf and leaves the CPU profiles of both ends in a folder.
 func (c *Case) record(ctx context.Context, t theatre, set Setting, dir string) (ends []recorded, err error) {
 	play := c.Play(set)
+	play.MTU = c.MTU
 	for name, args := range map[string]*[]string{"client": &play.Client.Args, "server": &play.Server.Args} {
 		e := recorded{name, strings.Join((*args)[1:], " "), filepath.Join(dir, strings.ReplaceAll(c.Name, "/", "-")+"-"+name)}
 		*args = append(*args, "--cpuprofile", e.file)
 		ends = append(ends, e)
 	}
 	slices.SortFunc(ends, func(a, b recorded) int { return strings.Compare(a.name, b.name) })
-	_, _, err = t.perform(ctx, play, limit(set.Duration))
+	_, err = t.perform(ctx, play, limit(set.Duration))
 	return ends, err
 }
 
 // profileAll plays all cases of ours and merges their profiles into one file, by which the compiler arranges the command.
-func profileAll(ctx context.Context, t theatre, set Setting, cases []Case, file string, progress io.Writer) error {
+func profileAll(ctx context.Context, t theatre, set Setting, bouts []Bout, file string, progress io.Writer) error {
 	dir, err := os.MkdirTemp("", "goroce-profile-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
 	merge := []string{"-proto", "-output=" + file}
-	for i := range cases {
-		if !strings.HasPrefix(cases[i].Name, "ours/") {
-			continue
-		}
-		fmt.Fprintf(progress, "profile of %s\n", cases[i].Name)
-		ends, err := cases[i].record(ctx, t, set, dir)
-		if err != nil {
-			return fmt.Errorf("%s: %w", cases[i].Name, err)
-		}
-		for _, e := range ends {
-			merge = append(merge, e.file)
+	for _, b := range bouts {
+		for i := range b.Cases {
+			if maker(b.Cases[i].Name) != "ours" {
+				continue
+			}
+			fmt.Fprintf(progress, "profile of %s\n", b.Cases[i].Name)
+			ends, err := b.Cases[i].record(ctx, t, set, dir)
+			if err != nil {
+				return fmt.Errorf("%s: %w", b.Cases[i].Name, err)
+			}
+			for _, e := range ends {
+				merge = append(merge, e.file)
+			}
 		}
 	}
 	_, err = pprof(ctx, merge...)

@@ -15,6 +15,8 @@ const (
 	margin = 0.03
 	// confidence is how often an interval must hold the true median.
 	confidence = 0.95
+	// fewestRounds have such an interval.
+	fewestRounds = 6
 	// aloneEnough is in how many pairs the new commit must fail alone, and the old one in none,
 	// before it fails more often: a fair coin falls on one side six times of six in 3 % of all
 	// tries.
@@ -96,8 +98,8 @@ func (d *Difference) weigh(before, after *Figure) {
 	var olds, news, ratios []float64
 	for _, s := range after.Samples {
 		if o, ok := before.at(s.Round); ok {
-			olds, news = append(olds, o), append(news, s.Value)
-			ratios = append(ratios, advantage(d.Unit, o, s.Value))
+			olds, news = append(olds, o.Value), append(news, s.Value)
+			ratios = append(ratios, advantage(d.Unit, o.Value, s.Value))
 		}
 	}
 	if d.Pairs = len(ratios); d.Pairs == 0 {

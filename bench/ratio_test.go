@@ -49,7 +49,7 @@ func samplesOf(u Unit, values ...float64) *Figure {
 		if v < 0 {
 			err = errors.New("it broke")
 		}
-		r.add(&Case{Name: "case", Unit: u}, i+1, v, err)
+		r.add(&Case{Name: "case", Unit: u}, Sample{Round: i + 1, Value: v}, Unit{}, err)
 	}
 	return r.figure("case")
 }

@@ -1,6 +1,8 @@
 package main
 
-// RESULTS.md, its pictures and profiles, out of the results alone: verdicts first, then every figure, then what could not be had.
+// RESULTS.md, out of the results alone: on what and how it was measured and what the words mean,
+// then a table for each bout, then how near ours is to what system calls alone reach, then every
+// figure, then what could not be had.
 
 import (
 	"bytes"
@@ -10,26 +12,24 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
-
-	"github.com/goroce/goroce/bench/plot"
 )
 
 // Machine is what the figures were measured on.
 type Machine struct {
-	Processor  string `json:"processor"`
-	Processors int    `json:"processors"`
-	Virtual    bool   `json:"virtual_machine"`
-	Memory     string `json:"memory"`
-	Kernel     string `json:"kernel"`
-	Go         string `json:"go"`
-	MTU        int    `json:"mtu"`
-	Load       string `json:"load_at_start"`
-	Guest      string `json:"guest,omitempty"` // kernel and emulation of the guest with rxe
-	Wire       string `json:"wire,omitempty"`  // of the guest with two cards
-	Rivals     string `json:"competitors,omitempty"`
+	Processor  string  `json:"processor"`
+	Processors int     `json:"processors"`
+	Virtual    bool    `json:"virtual_machine"`
+	Memory     string  `json:"memory"`
+	Kernel     string  `json:"kernel"`
+	Go         string  `json:"go"`
+	Load       string  `json:"load_at_start"`
+	Busy       float64 `json:"busy_processors_at_start"` // by others: their time is in all costs
+	Congestion string  `json:"tcp_congestion_control,omitempty"`
+	Guest      string  `json:"guest,omitempty"` // kernel and emulation of the guest with rxe
+	Wire       string  `json:"wire,omitempty"`  // of the guest with two cards
+	Rivals     string  `json:"rivals,omitempty"`
 }
 
 // String is the machine in a line.
@@ -41,9 +41,13 @@ func (m Machine) String() string {
 	return fmt.Sprintf("%d × %s%s, %s memory, %s, %s", m.Processors, m.Processor, virtual, m.Memory, m.Kernel, m.Go)
 }
 
-// write makes RESULTS.md, results.json, plots/ and profiles/ in a folder.
+// write makes RESULTS.md, results.json, plots/ and profiles/ in a folder, in place of those of the
+// run before.
 func (r *Results) write(dir string) error {
 	for _, sub := range []string{"plots", "profiles"} {
+		if err := os.RemoveAll(filepath.Join(dir, sub)); err != nil {
+			return err
+		}
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
 			return err
 		}
@@ -53,19 +57,13 @@ func (r *Results) write(dir string) error {
 	}
 	var b bytes.Buffer
 	r.writeHead(&b)
+	r.writeMethod(&b)
 	r.writeVerdicts(&b)
-	for _, p := range r.pictures() {
-		if err := os.WriteFile(filepath.Join(dir, "plots", p.file), p.svg, 0o644); err != nil {
-			return err
-		}
-		fmt.Fprintf(&b, "![%s](plots/%s)\n\n", p.title, p.file)
+	if err := r.writePictures(&b, dir); err != nil {
+		return err
 	}
-	for _, p := range r.Profiles {
-		file := filepath.Join("profiles", p.Name+".txt")
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(p.Case+"\n\n"+p.Text), 0o644); err != nil {
-			return err
-		}
-		fmt.Fprintf(&b, "[Where the time goes](%s) in the case that is %s by its bar, %s.\n\n", filepath.ToSlash(file), p.Name, p.Case)
+	if err := r.writeProfiles(&b, dir); err != nil {
+		return err
 	}
 	r.writeFigures(&b)
 	r.writeMissing(&b)
@@ -74,53 +72,131 @@ func (r *Results) write(dir string) error {
 
 func (r *Results) writeHead(b *bytes.Buffer) {
 	m := r.Machine
-	fmt.Fprintf(b, "# Results of `make bench`\n\nWritten by the run of %s; do not edit. The same in full: results.json.\n\n", r.Started.UTC().Format("2006-01-02 15:04 MST"))
-	fmt.Fprintf(b, "- **Machine**: %s. Load when the run began: %s.\n", m, m.Load)
-	fmt.Fprintf(b, "- **Network**: a veth pair of MTU %d between two network namespaces; the client or sender on processor 0, the server or receiver on %d.\n", m.MTU, min(1, m.Processors-1))
-	b.WriteString("- **Bottleneck** (cases fair/): two senders, a bridge and a receiver in a namespace each; the bridge's way to the receiver has a token\n" +
-		"  bucket of 1 Gbit/s, in front of which packets are marked as switches do (RED on the queue's length).\n")
+	command := "make bench"
+	if r.Full {
+		command += " FULL=1"
+	}
+	fmt.Fprintf(b, "# Results of `%s`\n\nWritten by the run of %s; do not edit. With all samples: results.json.\n\n", command, r.Started.UTC().Format("2006-01-02 15:04 MST"))
+	fmt.Fprintf(b, "- **Machine**: %s. Before the run its load was %s, and %s processors were busy.\n", m, m.Load, number(m.Busy))
+	fmt.Fprintf(b, "- **Network**: a veth pair between two network namespaces, of MTU 1500 and then 9000; the client or sender on processor 0, the server or\n"+
+		"  receiver on %d. TCP's congestion control is %s where a case does not choose one.\n", min(1, m.Processors-1), m.Congestion)
 	if m.Guest != "" {
-		fmt.Fprintf(b, "- **Guest with rxe**: %s. Its speeds say nothing about hardware; both stacks ran in it, on one veth pair, in turn.\n"+
-			"  Between our own ends losses are repaired by selective repeat, unless a case says go-back-N, which is what rxe does.\n", m.Guest)
+		fmt.Fprintf(b, "- **Guest with rxe**: %s. Its speeds say nothing about hardware; both stacks ran in it, on one veth pair, in turn.\n", m.Guest)
 	}
 	if m.Wire != "" {
 		fmt.Fprintf(b, "- **Wire between two drivers** (cases wire/): %s, both ends on that processor: the figures tell what a message costs on each\n"+
 			"  kind of port. xdp is zero-copy there.\n", m.Wire)
 	}
 	if m.Rivals != "" {
-		fmt.Fprintf(b, "- **Competitors**: %s.\n", m.Rivals)
+		fmt.Fprintf(b, "- **Rivals**, by package, version and the package's date: %s.\n", m.Rivals)
 	}
-	fmt.Fprintf(b, "- **Rounds**: %d, interleaved (every case once, then every case again), %s a case. Figures are medians; spread is the least and the greatest round.\n", r.Rounds, r.Duration)
-	b.WriteString("\nLatencies are half a round trip. Ratios are those of medians of this run, and in brackets those within single rounds.\n\n")
+}
+
+func (r *Results) writeMethod(b *bytes.Buffer) {
+	fmt.Fprintf(b, "- **Rounds**: cases that are held against each other are a bout, which is played %d times, %s a case: in a shuffled order, then in its\n"+
+		"  reverse, and so on (seed %d). Bouts follow each other in a shuffled order too. Figures are medians. Latencies are half a round trip.\n", r.Rounds, r.Duration, r.Seed)
+	b.WriteString("- **Ratios**: in each round ours is divided by the best rival of that round; which one that was, and how often, stands in the table. What is shown\n" +
+		"  is the median of the rounds' ratios and, in brackets, an interval that holds the true one with a confidence of 95 % or more. The best of\n" +
+		"  several has luck on its side, which ours, played once a round, has not.\n" +
+		"- **Verdicts**: a bar is passed if the whole interval is on its side, failed if none of it is, and else undecided.\n")
+	fmt.Fprintf(b, "- **Words**: at par if the interval spans 1 or lies within %.0f %% of it; faster or slower (of costs: cheaper or dearer) if it lies beyond.\n", 100*atPar)
+	b.WriteString("- **Cost**: processor time of the whole machine, both ends and the kernel's interrupts, during the middle half of the client's life, per 10^9 bytes\n" +
+		"  or per million messages; that of the best rival is the cost of the one that was the fastest. Time that the host took is in nobody's cost.\n" +
+		"  A program that spins keeps its processor busy: two such ends cost two processors, however little they do.\n\n")
 }
 
 func (r *Results) writeVerdicts(b *bytes.Buffer) {
 	count := map[string]int{}
+	var bouts []string
 	for _, v := range r.Verdicts {
-		count[v.State]++
+		count[v.Figure.State]++
+		count[v.Cost.State]++
+		if len(bouts) == 0 || bouts[len(bouts)-1] != v.Bout {
+			bouts = append(bouts, v.Bout)
+		}
 	}
-	fmt.Fprintf(b, "## Bars: %d pass, %d fail, %d not measured\n\n", count["pass"], count["fail"], count["not measured"])
-	b.WriteString("| bar | wanted | ours | theirs | ratio (rounds) | |\n|---|---|---|---|---|---|\n")
-	for _, v := range r.Verdicts {
-		if v.State == "not measured" {
-			fmt.Fprintf(b, "| %s | %s | | | | not measured: %s |\n", v.What, v.Demand, cell(v.Note))
-			continue
+	fmt.Fprintf(b, "## Bars: %d pass, %d fail, %d undecided, %d not measured\n\n", count[passed], count[failed], count[undecided], count[notMeasured])
+	for _, bout := range bouts {
+		writeTable(b, strings.ToUpper(bout[:1])+bout[1:], r.Verdicts, func(v *Verdict) bool { return v.Bout == bout && !v.Reference })
+	}
+	if !slices.ContainsFunc(r.Verdicts, func(v Verdict) bool { return v.Reference }) {
+		return
+	}
+	b.WriteString("## References\n\nWhat system calls alone reach, by programs that are paced so as not to lose packets. It is no limit: they do less, but not all that could be done.\n\n")
+	for _, bout := range bouts {
+		writeTable(b, "References: "+bout, r.Verdicts, func(v *Verdict) bool { return v.Bout == bout && v.Reference })
+	}
+}
+
+// writeTable writes those of the verdicts that belong in a table, a row each, with the costs if
+// there are any; nothing if no verdict belongs there.
+func writeTable(b *bytes.Buffer, title string, all []Verdict, belongs func(*Verdict) bool) {
+	var rows []*Verdict
+	costs := false
+	for i := range all {
+		if v := &all[i]; belongs(v) {
+			rows = append(rows, v)
+			costs = costs || v.Cost.Rounds > 0 || v.Cost.State != ""
 		}
-		theirs, ratio := number(v.Theirs), fmt.Sprintf("%s (%s–%s)", number(v.Ratio), number(v.Low), number(v.High))
-		if v.Theirs == 0 {
-			theirs = ""
+	}
+	if len(rows) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "### %s\n\n| | ours | the best | ratio | | wanted | |", title)
+	line := "|---|---|---|---|---|---|---|"
+	if costs {
+		b.WriteString(" cost: ours | the best's | ratio | | wanted | |")
+		line += "---|---|---|---|---|---|"
+	}
+	fmt.Fprintf(b, "\n%s\n", line)
+	for _, v := range rows {
+		b.WriteString("| " + v.What + v.cells())
+		if costs {
+			b.WriteString(v.Cost.cells(v.CostUnit, ""))
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", v.What, v.Demand, number(v.Ours), theirs, ratio, strings.ReplaceAll(v.State, "fail", "**fail**"))
+		b.WriteString(" |\n")
 	}
 	b.WriteString("\n")
 }
 
-// writeSummary prints the verdicts that could be reached, for a terminal, and what could not be had.
+// cells are those of a table's row that are about the figure.
+func (v *Verdict) cells() string {
+	if v.Figure.State == notMeasured {
+		return fmt.Sprintf(" | | | | | %s | not measured: %s", v.Figure.Demand, cell(v.Note))
+	}
+	best := v.Best
+	if v.Note != "" {
+		best += " (" + cell(v.Note) + ")"
+	}
+	return v.Figure.cells(v.Unit, best)
+}
+
+// cells are those of a table's row that are about a figure or a cost.
+func (h *Held) cells(unit Unit, best string) string {
+	if h.Rounds == 0 {
+		return " | | | | | | " + h.State
+	}
+	theirs, ratio := "", fmt.Sprintf("%s (%s–%s)", number(float64(h.Ratio)), number(float64(h.Low)), number(float64(h.High)))
+	if best != "" || h.Theirs > 0 {
+		theirs = strings.TrimSpace(fmt.Sprintf("%s %s", number(h.Theirs), best))
+	}
+	return fmt.Sprintf(" | %s %s | %s | %s | %s | %s | %s", number(h.Ours), unit.Name, theirs, ratio, h.Word, h.Demand,
+		strings.ReplaceAll(h.State, failed, "**"+failed+"**"))
+}
+
+// writeSummary prints the verdicts that could be reached, for a terminal, and what could not be
+// had.
 func (r *Results) writeSummary(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, v := range r.Verdicts {
-		if v.State != "not measured" {
-			fmt.Fprintf(w, "%s\t%s\twanted %s\tfound %s\n", v.State, v.What, v.Demand, number(v.Ratio))
+		for _, h := range []struct {
+			Held
+			what string
+		}{{v.Figure, ""}, {v.Cost, ", cost"}} {
+			if h.Rounds > 0 {
+				fmt.Fprintf(w, "%s\t%s: %s%s\t%s\t%s\t(%s–%s)\t%s\t%s\n", h.State, v.Bout, v.What, h.what, h.Demand,
+					number(float64(h.Ratio)), number(float64(h.Low)), number(float64(h.High)), h.Word, v.Best)
+			}
 		}
 	}
 	for _, m := range r.Missing {
@@ -129,15 +205,35 @@ func (r *Results) writeSummary(out io.Writer) error {
 	return w.Flush()
 }
 
+func (r *Results) writeProfiles(b *bytes.Buffer, dir string) error {
+	for _, p := range r.Profiles {
+		file := filepath.Join("profiles", p.Name+".txt")
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(p.Case+"\n\n"+p.Text), 0o644); err != nil {
+			return err
+		}
+		fmt.Fprintf(b, "[Where the time goes](%s) in the case that is %s by its bar, %s.\n\n", filepath.ToSlash(file), p.Name, p.Case)
+	}
+	return nil
+}
+
 func (r *Results) writeFigures(b *bytes.Buffer) {
-	b.WriteString("## All figures\n\n| case | what | median | spread | unit | rounds |\n|---|---|---|---|---|---|\n")
-	for _, f := range r.Figures {
+	b.WriteString("## All figures\n\n| case | what | median | from–to | unit | cost | unit | rounds |\n|---|---|---|---|---|---|---|---|\n")
+	byName := func(a, b *Figure) int { return cmp.Compare(a.Case, b.Case) }
+	for _, f := range slices.SortedFunc(slices.Values(r.Figures), byName) { // they were played in any order
 		if !f.measured() {
-			fmt.Fprintf(b, "| %s | %s | failed | | %s | 0 |\n", f.Case, f.Brief, f.Unit.Name)
+			fmt.Fprintf(b, "| %s | %s | failed | | %s | | | 0 |\n", f.Case, f.Brief, f.Unit.Name)
 			continue
 		}
 		low, high := f.spread()
-		fmt.Fprintf(b, "| %s | %s | %s | %s–%s | %s | %d |\n", f.Case, f.Brief, number(f.median()), number(low), number(high), f.Unit.Name, len(f.Samples))
+		cost := ""
+		if c := f.medianCost(); c > 0 {
+			cost = number(c)
+		}
+		what := f.Brief
+		if notes := f.notes(); notes != "" {
+			what += " (" + cell(notes) + ")"
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s–%s | %s | %s | %s | %d |\n", f.Case, what, number(f.median()), number(low), number(high), f.Unit.Name, cost, f.CostUnit.Name, len(f.Samples))
 	}
 	b.WriteString("\n")
 }
@@ -165,89 +261,4 @@ func cell(s string) string {
 		s = string(r[:300]) + "…"
 	}
 	return s
-}
-
-type picture struct {
-	file, title string
-	svg         []byte
-}
-
-// kinds of bars, by the first word of a case's name.
-var kinds = []string{"goroce", "raw path", "competitor"}
-
-func kind(name string) int {
-	who, _, _ := strings.Cut(name, "/")
-	switch who {
-	case "ours":
-		return 0
-	case "raw":
-		return 1
-	}
-	return 2
-}
-
-func (r *Results) pictures() (all []picture) {
-	for _, p := range []struct {
-		file, title string
-		unit        Unit
-	}{
-		{"bandwidth.svg", "Bandwidth, 64 KiB messages", gbps},
-		{"latency.svg", "Half a round trip", usec},
-		{"rate.svg", "Small messages", mpps},
-	} {
-		var bars []plot.Bar
-		for _, f := range r.Figures {
-			if f.measured() && f.Unit == p.unit && !strings.HasPrefix(f.Case, "guest/") && !strings.HasPrefix(f.Case, "wire/") {
-				low, high := f.spread()
-				bars = append(bars, plot.Bar{Label: f.Case, Value: f.median(), Low: low, High: high, Kind: kind(f.Case)})
-			}
-		}
-		slices.SortStableFunc(bars, func(a, b plot.Bar) int { // best first
-			if p.unit.Lower {
-				return cmp.Compare(a.Value, b.Value)
-			}
-			return cmp.Compare(b.Value, a.Value)
-		})
-		if len(bars) > 0 {
-			all = append(all, picture{p.file, p.title, plot.Bars(p.title, p.unit.Name, kinds, bars)})
-		}
-	}
-	for _, p := range []struct {
-		file, title string
-		axes        plot.Axes
-		series      []curve
-	}{
-		{"scale.svg", "Cost of a message by connected queue pairs", plot.Axes{X: "queue pairs", Y: "ns a message", LogX: true},
-			[]curve{{"goroce", "inside/scale/", ""}}},
-		{"loss.svg", "RC WRITE 64 KiB under loss, 100 us round trip, in the guest", plot.Axes{X: "loss, %", Y: "Gbit/s"},
-			[]curve{{"goroce udp", "guest/ours/udp/loss-", "%/64K"}, {"goroce packet", "guest/ours/packet/loss-", "%/64K"},
-				{"goroce udp, go-back-N", "guest/go-back-n/udp/loss-", "%/64K"}, {"rxe", "guest/rxe/loss-", "%/64K"}}},
-	} {
-		if s := r.curves(p.series); len(s) > 0 {
-			all = append(all, picture{p.file, p.title, plot.Lines(p.title, p.axes, s)})
-		}
-	}
-	return all
-}
-
-// curve is a line through the cases whose names hold the x value between two texts.
-type curve struct{ name, before, after string }
-
-func (r *Results) curves(wanted []curve) (all []plot.Series) {
-	for _, c := range wanted {
-		s := plot.Series{Name: c.name}
-		for _, f := range r.Figures {
-			rest, ok := strings.CutPrefix(f.Case, c.before)
-			if !ok || !f.measured() {
-				continue
-			}
-			if x, err := strconv.ParseFloat(strings.TrimSuffix(rest, c.after), 64); err == nil {
-				s.X, s.Y = append(s.X, x), append(s.Y, f.median())
-			}
-		}
-		if len(s.X) > 1 {
-			all = append(all, s)
-		}
-	}
-	return all
 }

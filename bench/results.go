@@ -1,13 +1,15 @@
 package main
 
-// What was measured: samples by case and round, with their median and spread. It is what results.json holds.
+// What was measured: samples by case and round, with their medians. It is what results.json holds.
 
 import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -15,13 +17,17 @@ import (
 type Results struct {
 	Started  time.Time `json:"started"`
 	Machine  Machine   `json:"machine"`
+	Full     bool      `json:"full"` // all cases, and not only those of a short run
 	Rounds   int       `json:"rounds"`
+	Seed     uint64    `json:"seed"`  // of the orders of bouts and cases
+	Order    []string  `json:"bouts"` // as they were played
 	Duration string    `json:"duration_of_a_case"`
 	Figures  []*Figure `json:"figures"`
 	Missing  []string  `json:"missing"` // what could not be measured, and why
 	Verdicts []Verdict `json:"verdicts"`
 	Profiles []Profile `json:"-"`
 
+	chance *rand.Rand
 	byCase map[string]*Figure
 }
 
@@ -34,20 +40,26 @@ type Profile struct {
 
 // Figure is one case's samples.
 type Figure struct {
-	Case    string   `json:"case"`
-	Brief   string   `json:"brief"`
-	Unit    Unit     `json:"unit"`
-	Samples []Sample `json:"samples"`
-	Errors  []string `json:"errors,omitempty"`
+	Case     string   `json:"case"`
+	Brief    string   `json:"brief"`
+	Unit     Unit     `json:"unit"`
+	CostUnit Unit     `json:"cost_unit,omitzero"`
+	Samples  []Sample `json:"samples"`
+	Errors   []string `json:"errors,omitempty"`
 }
 
 // Sample is what one round gave.
 type Sample struct {
 	Round int     `json:"round"`
+	Place int     `json:"place"` // in the order of the round, from 1
 	Value float64 `json:"value"`
+	Cost  float64 `json:"cost,omitempty"`  // 0: not known
+	Steal float64 `json:"steal,omitempty"` // processors that the host took meanwhile
+	Note  string  `json:"note,omitempty"`
 }
 
-func (r *Results) add(c *Case, round int, value float64, err error) {
+// add takes a sample of a case, or why there is none.
+func (r *Results) add(c *Case, s Sample, cost Unit, err error) {
 	f := r.figure(c.Name)
 	if f == nil {
 		f = &Figure{Case: c.Name, Brief: c.Brief, Unit: c.Unit}
@@ -57,14 +69,17 @@ func (r *Results) add(c *Case, round int, value float64, err error) {
 		}
 		r.byCase[c.Name] = f
 	}
-	if err == nil && (math.IsNaN(value) || math.IsInf(value, 0) || value < 0 || value == 0 && !c.Unit.Zero) {
-		err = fmt.Errorf("the figure is %v", value)
+	if v := s.Value; err == nil && (math.IsNaN(v) || math.IsInf(v, 0) || v < 0 || v == 0 && !c.Unit.Zero) {
+		err = fmt.Errorf("the figure is %v", v)
 	}
 	if err != nil {
-		f.Errors = append(f.Errors, fmt.Sprintf("round %d: %v", round, err))
+		f.Errors = append(f.Errors, fmt.Sprintf("round %d: %v", s.Round, err))
 		return
 	}
-	f.Samples = append(f.Samples, Sample{round, value})
+	if s.Cost > 0 {
+		f.CostUnit = cost
+	}
+	f.Samples = append(f.Samples, s)
 }
 
 // figure of a case; nil if it was not played.
@@ -72,34 +87,63 @@ func (r *Results) figure(name string) *Figure { return r.byCase[name] }
 
 func (f *Figure) measured() bool { return f != nil && len(f.Samples) > 0 }
 
-// values in ascending order.
-func (f *Figure) values() []float64 {
-	v := make([]float64, len(f.Samples))
-	for i, s := range f.Samples {
-		v[i] = s.Value
+// sorted are the samples' values, or what else is asked for, in ascending order, but for unknown
+// ones.
+func (f *Figure) sorted(what func(Sample) float64) (v []float64) {
+	for _, s := range f.Samples {
+		if x := what(s); !math.IsNaN(x) {
+			v = append(v, x)
+		}
 	}
 	slices.Sort(v)
 	return v
 }
 
-func (f *Figure) median() float64 { return median(f.values()) }
+func value(s Sample) float64 { return s.Value }
+
+// cost of a sample; not a number if it is not known.
+func cost(s Sample) float64 {
+	if s.Cost == 0 {
+		return math.NaN()
+	}
+	return s.Cost
+}
+
+func (f *Figure) median() float64 { return median(f.sorted(value)) }
+
+// medianCost is 0 where no cost is known.
+func (f *Figure) medianCost() float64 {
+	if v := f.sorted(cost); len(v) > 0 {
+		return median(v)
+	}
+	return 0
+}
 
 func (f *Figure) spread() (low, high float64) {
-	v := f.values()
+	v := f.sorted(value)
 	return v[0], v[len(v)-1]
 }
 
 // at returns the sample of a round.
-func (f *Figure) at(round int) (float64, bool) {
-	for _, s := range f.Samples {
-		if s.Round == round {
-			return s.Value, true
-		}
+func (f *Figure) at(round int) (s Sample, ok bool) {
+	if i := slices.IndexFunc(f.Samples, func(s Sample) bool { return s.Round == round }); i >= 0 {
+		return f.Samples[i], true
 	}
-	return 0, false
+	return s, false
 }
 
-// median of sorted values.
+// notes are what stands beside the figures of the rounds, each once.
+func (f *Figure) notes() string {
+	var all []string
+	for _, s := range f.Samples {
+		if s.Note != "" && !slices.Contains(all, s.Note) {
+			all = append(all, s.Note)
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// median of sorted values; at least one.
 func median(v []float64) float64 {
 	n := len(v)
 	if n%2 == 1 {
@@ -119,6 +163,8 @@ func (r *Results) writeJSON(path string) error {
 // number prints a figure with three digits that count.
 func number(v float64) string {
 	switch a := math.Abs(v); {
+	case math.IsNaN(a):
+		return "–"
 	case a == 0:
 		return "0"
 	case a >= 100:

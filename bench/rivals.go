@@ -1,7 +1,8 @@
 package main
 
-// The competitors: Debian's iperf3, ucx_perftest, fi_pingpong and sockperf, each with the command lines that give it its
-// best figure on a veth pair, and where that figure stands in what it prints.
+// The rivals: Debian's iperf3, ucx_perftest, fi_pingpong and sockperf, each with its defaults and
+// with the command lines that give it its best figures on a veth pair, and where the figure stands
+// in what it prints.
 
 import (
 	"bufio"
@@ -21,40 +22,52 @@ var rivalPackages = map[string]string{
 	"sockperf":     "sockperf",
 }
 
+// rivalCases are those that are best somewhere among what was tried on a veth pair of either MTU,
+// beside each program's defaults.
+//
+// Tried with iperf3 and left out, because they were the best nowhere: -Z and -P 2 (0.63 and 0.94 of
+// -l 1M on a quiet machine; the rest was tried on a busy one), -l 64K and -l 256K, -w of 400K, 1M
+// and 4M, -N, -C reno. cubic is a row of its own because the system's choice may be bbr.
+//
+// Tried with UCX and left out: large segments without large socket buffers, and -O with put, tag and
+// am (both at par with what is here), streams with the defaults, get with one outstanding (a
+// twentieth of 32) and with 128 (at par with 32), UCX_TCP_MAX_POLL, large segments and -O for small
+// messages (at par). With libfabric: tcp with ofi_rxm (at par with net), sockets (it failed), udp
+// (which may lose messages). With sockperf: busy polling of its TCP sockets (--lls).
 func rivalCases() (cases []Case) {
-	for _, c := range []struct{ name, brief, options string }{
-		{"tcp/128K", "iperf3, TCP, 1 stream, -l 128K", "-l 128K"},
-		{"tcp/1M", "iperf3, TCP, 1 stream, -l 1M", "-l 1M"},
-		{"udp/8K", "iperf3, UDP, datagrams of 8 KiB", "-u -b 0 -l 8192"},
+	for _, c := range []struct {
+		name, brief, options string
+		full                 bool
+	}{
+		{"tcp/128K", "iperf3, TCP, 1 stream, its defaults (-l 128K)", "-l 128K", false},
+		{"tcp/128K-cubic", "iperf3, TCP, 1 stream, -l 128K -C cubic", "-l 128K -C cubic", false},
+		{"tcp/512K", "iperf3, TCP, 1 stream, -l 512K", "-l 512K", false},
+		{"tcp/512K-w2M", "iperf3, TCP, 1 stream, -l 512K -w 2M", "-l 512K -w 2M", false},
+		{"tcp/1M", "iperf3, TCP, 1 stream, -l 1M", "-l 1M", false},
+		{"udp/8K", "iperf3, UDP, datagrams of 8 KiB", "-u -b 0 -l 8192", true},
 	} {
-		cases = append(cases, iperf3(c.name, c.brief, c.options))
+		k := iperf3(c.name, c.brief, c.options)
+		k.Full = c.full
+		cases = append(cases, k)
+	}
+	for _, t := range ucxTests {
+		cases = append(cases, t.asCase())
 	}
 	for _, c := range []struct {
-		test      string
-		size      int
-		perSecond int
-		column    ucxColumn
+		provider, endpoint string
+		size, perSecond    int
 	}{
-		{"ucp_put_bw", 65536, 22000, ucxGbps},
-		{"tag_bw", 65536, 35000, ucxGbps},
-		{"ucp_put_bw", 8, 180000, ucxMpps},
-		{"ucp_put_lat", 8, 50000, ucxUsec},
-		{"tag_lat", 8, 100000, ucxUsec},
-		{"ucp_get", 65536, 800, ucxGbps},
+		{"tcp", "msg", 8, 60000},
+		{"net", "rdm", 8, 60000},
+		{"tcp", "msg", 65536, 18000},
+		{"net", "rdm", 65536, 18000},
 	} {
-		cases = append(cases, ucx(c.test, c.size, c.perSecond, c.column))
+		cases = append(cases, pingpong(c.provider, c.endpoint, c.size, c.perSecond))
 	}
-	for _, c := range []struct {
-		endpoint        string
-		size, perSecond int
-	}{
-		{"msg", 64, 90000},
-		{"rdm", 64, 50000},
-		{"msg", 65536, 35000},
-	} {
-		cases = append(cases, pingpong(c.endpoint, c.size, c.perSecond))
+	for _, proto := range []string{"udp", "tcp"} {
+		cases = append(cases, sockperf(proto, "spin", "--nonblocked"), sockperf(proto, "block", ""))
 	}
-	return append(cases, sockperf("udp", ""), sockperf("tcp", "--tcp"))
+	return cases
 }
 
 func iperf3(name, brief, options string) Case {
@@ -78,6 +91,55 @@ func iperf3(name, brief, options string) Case {
 		}}
 }
 
+// ucxTest is a test of ucx_perftest with settings.
+type ucxTest struct {
+	test      string
+	size      int
+	perSecond int // messages, about, for how many make a play as long as others
+	column    ucxColumn
+	variant   string // what is set, in a word; "": the defaults
+	options   string
+}
+
+// ucxVariants are settings that make UCX faster over TCP than its defaults, whose segments of 8 KiB
+// cut a message of 64 KiB in pieces.
+var ucxVariants = map[string]string{
+	"":       "",
+	"large":  largeSegments,
+	"eager":  largeSegments + " UCX_RNDV_THRESH=inf",
+	"copied": largeSegments + " UCX_RNDV_THRESH=inf UCX_ZCOPY_THRESH=inf",
+}
+
+const largeSegments = "UCX_TCP_TX_SEG_SIZE=128k UCX_TCP_RX_SEG_SIZE=128k UCX_TCP_SNDBUF=4m UCX_TCP_RCVBUF=4m"
+
+// ucxTests: as many gets are outstanding as our READs.
+var ucxTests = []ucxTest{
+	{"ucp_put_bw", 65536, 15000, ucxGbps, "", ""},
+	{"ucp_put_bw", 65536, 30000, ucxGbps, "large", ""},
+	{"ucp_put_bw", 65536, 30000, ucxGbps, "copied", ""},
+	{"tag_bw", 65536, 20000, ucxGbps, "", ""},
+	{"tag_bw", 65536, 40000, ucxGbps, "large", ""},
+	{"tag_bw", 65536, 40000, ucxGbps, "copied", ""},
+	{"ucp_am_bw", 65536, 40000, ucxGbps, "eager", ""},
+	{"stream_bw", 65536, 35000, ucxGbps, "eager", "-O 32"},
+	{"ucp_get", 65536, 12000, ucxGbps, "", "-O 32"},
+	{"ucp_get", 65536, 35000, ucxGbps, "large", "-O 32"},
+	{"ucp_get", 65536, 35000, ucxGbps, "copied", "-O 32"},
+
+	{"ucp_put_lat", 8, 35000, ucxUsec, "", ""},
+	{"ucp_am_lat", 8, 60000, ucxUsec, "", ""},
+	{"tag_lat", 8, 60000, ucxUsec, "", ""},
+	{"stream_lat", 8, 60000, ucxUsec, "", ""},
+	{"ucp_put_lat", 65536, 15000, ucxUsec, "large", ""},
+	{"tag_lat", 65536, 15000, ucxUsec, "copied", ""},
+	{"ucp_am_lat", 65536, 15000, ucxUsec, "eager", ""},
+
+	{"ucp_put_bw", 8, 180000, ucxMpps, "", ""},
+	{"ucp_am_bw", 8, 250000, ucxMpps, "", ""},
+	{"tag_bw", 8, 250000, ucxMpps, "", ""},
+	{"stream_bw", 8, 250000, ucxMpps, "", ""},
+}
+
 // ucxColumn is where the final line of ucx_perftest -f -v has a figure.
 type ucxColumn struct {
 	unit   Unit
@@ -85,43 +147,49 @@ type ucxColumn struct {
 	factor float64
 }
 
-// The line: iterations, percentile latency, average latency, overall latency, average and overall MB/s, average and overall messages/s.
+// The line: iterations, percentile latency, average latency, overall latency, average and overall
+// MB/s, average and overall messages/s.
 var (
 	ucxUsec = ucxColumn{usec, 3, 1}
 	ucxGbps = ucxColumn{gbps, 5, 8 * 1.048576 / 1000} // its MB are 2^20 bytes
 	ucxMpps = ucxColumn{mpps, 7, 1e-6}
 )
 
-func ucx(test string, size, perSecond int, column ucxColumn) Case {
-	return Case{Name: fmt.Sprintf("ucx/%s/%s", strings.ReplaceAll(strings.TrimPrefix(test, "ucp_"), "_", "-"), bytesText(size)),
-		Brief: fmt.Sprintf("ucx_perftest -t %s -s %d over tcp", test, size), Unit: column.unit,
+func (t ucxTest) asCase() Case {
+	name := fmt.Sprintf("ucx/%s/%s", strings.ReplaceAll(strings.TrimPrefix(t.test, "ucp_"), "_", "-"), bytesText(t.size))
+	if t.variant != "" {
+		name += "/" + t.variant
+	}
+	settings := strings.Fields("UCX_TLS=tcp " + ucxVariants[t.variant])
+	return Case{Name: name, Unit: t.column.unit,
+		Brief: strings.TrimSpace(fmt.Sprintf("%s ucx_perftest -t %s -s %d %s", strings.Join(settings, " "), t.test, t.size, t.options)),
 		Play: func(s Setting) Play {
 			side := func(me Side, peer string) Command {
-				n := repeats(perSecond, s.Duration)
-				c := words("ucx_perftest " + peer + " -f -v -t " + test + " -s " + strconv.Itoa(size) + " -n " + n + " -w 1000")
-				c.Env = []string{"UCX_TLS=tcp", "UCX_NET_DEVICES=" + me.Interface, "UCX_WARN_UNUSED_ENV_VARS=n"}
+				c := words(fmt.Sprintf("ucx_perftest %s -f -v -t %s -s %d %s -n %s -w 1000", peer, t.test, t.size, t.options, repeats(t.perSecond, s.Duration)))
+				c.Env = append([]string{"UCX_NET_DEVICES=" + me.Interface, "UCX_WARN_UNUSED_ENV_VARS=n"}, settings...)
 				return c
 			}
 			return Play{Proto: "tcp", Port: 13337, Server: side(s.B, ""), Client: side(s.A, s.B.Addr.String())}
 		},
 		Figure: func(_, client []byte) (float64, error) {
 			col := strings.Split(lastLine(client), ",")
-			if len(col) <= column.column {
+			if len(col) <= t.column.column {
 				return 0, fmt.Errorf("no figures in %q", client)
 			}
-			v, err := strconv.ParseFloat(strings.TrimSpace(col[column.column]), 64)
-			return v * column.factor, err
+			v, err := strconv.ParseFloat(strings.TrimSpace(col[t.column.column]), 64)
+			return v * t.column.factor, err
 		}}
 }
 
-// fiLine is a result of fi_pingpong: bytes, sent, acknowledged, total, time, MB/s, usec/xfer, Mxfers/s.
+// fiLine is a result of fi_pingpong: bytes, sent, acknowledged, total, time, MB/s, usec/xfer,
+// Mxfers/s.
 var fiLine = regexp.MustCompile(`(?m)^\d\S*\s+\S+\s+\S+\s+\S+\s+[\d.]+s\s+[\d.]+\s+([\d.]+)\s+[\d.]+\s*$`)
 
-func pingpong(endpoint string, size, perSecond int) Case {
-	return Case{Name: fmt.Sprintf("fi_pingpong/%s/%s", endpoint, bytesText(size)),
-		Brief: fmt.Sprintf("fi_pingpong -p tcp -e %s -S %d", endpoint, size), Unit: usec,
+func pingpong(provider, endpoint string, size, perSecond int) Case {
+	line := fmt.Sprintf("fi_pingpong -p %s -e %s -S %d", provider, endpoint, size)
+	return Case{Name: fmt.Sprintf("fi_pingpong/%s-%s/%s", provider, endpoint, bytesText(size)), Brief: line, Unit: usec,
 		Play: func(s Setting) Play {
-			line := fmt.Sprintf("fi_pingpong -p tcp -e %s -S %d -I %s", endpoint, size, repeats(perSecond, s.Duration))
+			line := line + " -I " + repeats(perSecond, s.Duration)
 			return Play{Proto: "tcp", Port: 47592, Server: words(line), Client: words(line + " " + s.B.Addr.String())}
 		},
 		Figure: func(_, client []byte) (float64, error) { return submatch(fiLine, client) }}
@@ -129,11 +197,14 @@ func pingpong(endpoint string, size, perSecond int) Case {
 
 var sockperfLine = regexp.MustCompile(`avg-latency=([\d.]+)`)
 
-func sockperf(name, option string) Case {
-	return Case{Name: "sockperf/" + name, Brief: "sockperf ping-pong, 64 B, blocking, " + name, Unit: usec,
+// sockperf's shortest message with a time in it is 14 bytes. Its UDP does not repeat what is lost.
+func sockperf(proto, way, option string) Case {
+	both := map[string]string{"udp": "", "tcp": "--tcp"}[proto] + " " + option
+	return Case{Name: "sockperf/" + proto + "/" + way, Unit: usec,
+		Brief: fmt.Sprintf("sockperf ping-pong, %s, 14 B, %s", proto, map[string]string{"spin": "spinning (--nonblocked)", "block": "blocking"}[way]),
 		Play: func(s Setting) Play {
-			return Play{Proto: name, Port: 11111, Server: words("sockperf server -i " + s.B.Addr.String() + " " + option),
-				Client: words("sockperf ping-pong -m 64 -i " + s.B.Addr.String() + " -t " + seconds(s.Duration) + " " + option)}
+			return Play{Proto: proto, Port: 11111, Stays: true, Server: words("sockperf server -i " + s.B.Addr.String() + " " + both),
+				Client: words("sockperf ping-pong -m 14 -i " + s.B.Addr.String() + " -t " + seconds(s.Duration) + " " + both)}
 		},
 		Figure: func(_, client []byte) (float64, error) { return submatch(sockperfLine, client) }}
 }

@@ -1,60 +1,103 @@
 package main
 
-// Playing the cases. Rounds are interleaved: every case once, then every case again, so that what changes in the machine
-// over minutes meets all of them. A case that failed is tried in the next round too, and all its errors are reported.
+// Playing bouts. A bout is played round by round, so that what changes in the machine over minutes
+// meets all of its cases. A round has every case once: odd rounds in a shuffled order, even ones in
+// the reverse of the order before (ABBA), so that of each two cases either is first equally often,
+// and what one play leaves behind favours nobody. A case that failed is tried in the next round
+// too.
 
 import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"slices"
 	"time"
 )
 
-// theatre performs plays: the stage on this machine, or the guest with rxe.
+// theatre performs plays: the stage on this machine, or a guest.
 type theatre interface {
-	perform(ctx context.Context, p Play, limit time.Duration) (server, client []byte, err error)
+	perform(ctx context.Context, p Play, limit time.Duration) (heard, error)
 }
 
-// playRounds plays all cases n times and adds the figures to r.
-func playRounds(ctx context.Context, t theatre, set Setting, cases []Case, n int, r *Results, progress io.Writer) {
-	for round := 1; round <= n; round++ {
+// heard is what came of a play.
+type heard struct {
+	server, client []byte // what they printed
+	load           *load  // nil: not known
+}
+
+// orders returns the orders of n cases in a number of rounds.
+func orders(n, rounds int, chance *rand.Rand) (all [][]int) {
+	for round := range rounds {
+		if round%2 == 1 {
+			back := slices.Clone(all[round-1])
+			slices.Reverse(back)
+			all = append(all, back)
+			continue
+		}
+		all = append(all, chance.Perm(n))
+	}
+	return all
+}
+
+// playBout plays the cases of a bout and adds the figures to r.
+func playBout(ctx context.Context, t theatre, set Setting, b *Bout, rounds int, r *Results, progress io.Writer) {
+	for i, order := range orders(len(b.Cases), rounds, r.chance) {
 		shared := map[string]*performance{}
-		for i := range cases {
-			c := &cases[i]
-			value, err := c.play(ctx, t, set, shared)
+		for place, k := range order {
+			c := &b.Cases[k]
+			s := Sample{Round: i + 1, Place: place + 1}
+			unit, err := c.play(ctx, t, set, shared, &s)
 			if ctx.Err() != nil {
 				return
 			}
-			r.add(c, round, value, err)
-			if err != nil {
-				fmt.Fprintf(progress, "round %d/%d  %-34s failed: %v\n", round, n, c.Name, err)
-			} else {
-				fmt.Fprintf(progress, "round %d/%d  %-34s %10s %s\n", round, n, c.Name, number(value), c.Unit.Name)
+			r.add(c, s, unit, err)
+			said := fmt.Sprintf("%10s %s", number(s.Value), c.Unit.Name)
+			if s.Cost > 0 {
+				said += fmt.Sprintf(", %s %s", number(s.Cost), unit.Name)
 			}
+			if err != nil {
+				said = "failed: " + cell(err.Error())
+			}
+			fmt.Fprintf(progress, "%s: round %d/%d  %-34s %s\n", b.Name, i+1, rounds, c.Name, said)
 		}
 	}
 }
 
-// performance is what came of a play.
+// performance is what came of a play, or why nothing did.
 type performance struct {
-	server, client []byte
-	err            error
+	heard
+	err error
 }
 
-// play performs the case's play, unless it is among the shared ones of this round, and takes the figure from what came of it.
-func (c *Case) play(ctx context.Context, t theatre, set Setting, shared map[string]*performance) (float64, error) {
+// play performs the case's play, unless it is among the shared ones of this round, and takes the
+// figure from what came of it, with its cost.
+func (c *Case) play(ctx context.Context, t theatre, set Setting, shared map[string]*performance, s *Sample) (costUnit Unit, err error) {
 	play := c.Play(set)
+	if play.MTU == 0 {
+		play.MTU = c.MTU
+	}
 	key := fmt.Sprint(play)
 	p := shared[key]
 	if p == nil {
 		p = &performance{}
-		p.server, p.client, p.err = t.perform(ctx, play, limit(set.Duration))
+		p.heard, p.err = t.perform(ctx, play, limit(set.Duration))
 		if c.Shared {
 			shared[key] = p
 		}
 	}
 	if p.err != nil {
-		return 0, p.err
+		return costUnit, p.err
 	}
-	return c.Figure(p.server, p.client)
+	if s.Value, err = c.Figure(p.server, p.client); err != nil {
+		return costUnit, err
+	}
+	if c.Note != nil {
+		s.Note = c.Note(p.server, p.client)
+	}
+	if p.load != nil {
+		s.Steal = p.load.steal
+	}
+	costUnit, s.Cost, err = c.cost(s.Value, p.heard)
+	return costUnit, err
 }

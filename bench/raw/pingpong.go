@@ -2,22 +2,33 @@
 
 package raw
 
-// A ping-pong. Stages: the client calls until the server answers; warm-up; trips in blocks, one clock reading a block;
-// the mean over all and the median over blocks, both halved. The server answers until it hears the farewell.
+// A ping-pong. Stages: the client calls until the server answers; warm-up; exchanges, each timed
+// from its sending to its answer, with a gap before each if one is wanted; the sums over all, as
+// times of one way. The server answers until it hears the farewell.
+//
+// In a gap the client sleeps in clock_nanosleep, whose timer slack is set to 1 ns: it then wakes as
+// late as the machine's timer and scheduler make it, some microseconds to tens of them, and not 50
+// more as by default, nor as late as a timer of Go, which another thread may serve. No gap is part
+// of a time.
 
 import (
 	"encoding/binary"
 	"errors"
+	"os"
 	"runtime"
 	"slices"
+	"syscall"
 	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
-	block    = 100
-	warmup   = 1000
-	farewell = ^uint64(0)
-	patience = 5 * time.Second
+	warmup    = 1000
+	farewell  = ^uint64(0)
+	farewells = 6
+	patience  = 5 * time.Second
 )
 
 var errNoAnswer = errors.New("the peer does not answer")
@@ -32,43 +43,49 @@ func pingpongs(open opener, size int) func(End) (Result, error) {
 		}
 		defer l.close()
 		if e.Sends {
-			return call(l, size, e.Duration)
+			return call(l, size, e)
 		}
 		return answer(l, size)
 	}
 }
 
-func call(l link, size int, d time.Duration) (Result, error) {
-	var r Result
+// sleep is a raw system call that a signal of the Go runtime may interrupt.
+func sleep(d time.Duration) {
+	var until unix.Timespec
+	unix.ClockGettime(unix.CLOCK_MONOTONIC, &until)
+	until = unix.NsecToTimespec(until.Nano() + d.Nanoseconds())
+	for errno := syscall.EINTR; errno == syscall.EINTR; {
+		_, _, errno = syscall.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&until)), 0, 0, 0)
+	}
+}
+
+func call(l link, size int, e End) (Result, error) {
+	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0); err != nil {
+		return Result{}, os.NewSyscallError("PR_SET_TIMERSLACK", err)
+	}
 	trip := uint64(0)
-	run := func(n int) error {
-		for range n {
-			trip++
-			if err := volley(l, size, trip); err != nil {
-				return err
-			}
+	for range warmup {
+		trip++
+		if err := volley(l, size, trip); err != nil {
+			return Result{}, err
 		}
-		return nil
 	}
-	if err := run(warmup); err != nil {
-		return r, err
-	}
-	blocks := make([]float64, 0, 1<<16)
+	trips := make([]time.Duration, 0, 1<<20)
 	start := time.Now()
-	last := start
-	for last.Sub(start) < d {
-		if err := run(block); err != nil {
-			return r, err
+	for sent := start; sent.Sub(start) < e.Duration; {
+		if e.Gap > 0 {
+			sleep(e.Gap)
+			sent = time.Now()
 		}
-		now := time.Now()
-		blocks = append(blocks, float64(now.Sub(last).Nanoseconds())/block/2/1e3)
-		last = now
+		trip++
+		if err := volley(l, size, trip); err != nil {
+			return Result{}, err
+		}
+		back := time.Now()
+		trips = append(trips, back.Sub(sent))
+		sent = back
 	}
-	trips := len(blocks) * block
-	r.Packets, r.Seconds = uint64(trips), last.Sub(start).Seconds()
-	r.OneWay = r.Seconds / float64(trips) / 2 * 1e6
-	slices.Sort(blocks)
-	r.Best, r.Typical = blocks[0], blocks[len(blocks)/2]
+	r := ofTrips(trips, time.Since(start))
 	for range farewells {
 		binary.LittleEndian.PutUint64(l.segment(0, size), farewell)
 		if _, err := l.send(size, size); err != nil {
@@ -78,17 +95,27 @@ func call(l link, size int, d time.Duration) (Result, error) {
 	return r, nil
 }
 
+// ofTrips does the sums over round trips, which it sorts.
+func ofTrips(trips []time.Duration, d time.Duration) Result {
+	slices.Sort(trips)
+	total := time.Duration(0)
+	for _, t := range trips {
+		total += t
+	}
+	n := len(trips)
+	oneWay := func(t time.Duration) float64 { return float64(t.Nanoseconds()) / 2 / 1e3 }
+	return Result{Packets: uint64(n), Seconds: d.Seconds(), Rate: float64(n) / d.Seconds(), OneWay: oneWay(total) / float64(n),
+		Best: oneWay(trips[0]), Typical: oneWay(trips[n/2]), P99: oneWay(trips[n*99/100])}
+}
+
 // volley sends a packet and waits until it is back.
 func volley(l link, size int, trip uint64) error {
 	binary.LittleEndian.PutUint64(l.segment(0, size), trip)
 	if _, err := l.send(size, size); err != nil {
 		return err
 	}
-	var sent time.Time
-	for spins := 0; ; spins++ {
-		if spins == 1<<12 {
-			sent = time.Now()
-		}
+	var since time.Time
+	for looks := 1; ; looks++ {
 		back, _, err := l.recv()
 		if err != nil {
 			return err
@@ -96,7 +123,12 @@ func volley(l link, size int, trip uint64) error {
 		if len(back) >= 8 && binary.LittleEndian.Uint64(back) == trip {
 			return nil
 		}
-		if spins&0xffff == 0xffff && time.Since(sent) > patience {
+		if looks&0x1f != 0 {
+			continue
+		}
+		if now := time.Now(); since.IsZero() {
+			since = now
+		} else if now.Sub(since) > patience {
 			return errNoAnswer
 		}
 	}

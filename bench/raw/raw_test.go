@@ -15,12 +15,19 @@ import (
 	"github.com/goroce/goroce/bench/stage"
 )
 
-// Every path carries something between the two ends, unspoiled. The figures of a test machine mean nothing.
+// Every path carries something between the two ends, unspoiled, on links of either MTU. The figures
+// of a test machine mean nothing.
 func TestPaths(t *testing.T) {
+	for _, mtu := range []int{1500, 9000} {
+		t.Run(fmt.Sprint(mtu), func(t *testing.T) { testPaths(t, mtu) })
+	}
+}
+
+func testPaths(t *testing.T, mtu int) {
 	if os.Geteuid() != 0 {
 		t.Skip("network namespaces need root")
 	}
-	s, err := stage.New(9000)
+	s, err := stage.New(mtu)
 	if err != nil {
 		t.Skip(err)
 	}
@@ -29,7 +36,8 @@ func TestPaths(t *testing.T) {
 		t.Run(p.Name, func(t *testing.T) {
 			end := func(me *stage.End, sends bool) raw.End {
 				peer := s.Peer(me)
-				return raw.End{Interface: me.Interface, Local: me.Addr, Peer: peer.Addr, PeerMAC: peer.MAC, Duration: 100 * time.Millisecond, Sends: sends}
+				return raw.End{Interface: me.Interface, Local: me.Addr, Peer: peer.Addr, PeerMAC: peer.MAC, MTU: mtu,
+					Duration: 50 * time.Millisecond, Spin: 20 * time.Microsecond, Gap: time.Microsecond, Sends: sends}
 			}
 			var server, client raw.Result
 			var tid int

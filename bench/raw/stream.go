@@ -2,28 +2,33 @@
 
 package raw
 
-// A stream. Stages: the sender fills and sends super-frames until its time is up, then sends farewells, single packets with
-// the count of what it sent; the receiver drains until the first farewell and does the sums.
+// A stream. Stages: the sender fills and sends super-frames, as far as the window allows, until its
+// time is up, then sends farewells, single packets with the count of what it sent, until they are
+// answered; the receiver drains and reports until the first farewell, answers it and does the sums.
 
 import (
 	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"runtime"
 	"time"
 )
 
 const (
-	memory       = 64 << 10 // the application's memory on each end: one message
 	farewellSize = 16
-	farewells    = 6
-	settling     = 5 * time.Millisecond // before the first farewell, twice as much before the next: the receiver empties its queue
-	silence      = 3 * time.Second      // a receiver that hears nothing for so long gives up
+	settling     = 5 * time.Millisecond  // before the first farewell: the receiver empties its queue
+	again        = 20 * time.Millisecond // before the next one
+	goodbyes     = 3                     // answers to a farewell: reports that everything has passed
+	silence      = 3 * time.Second       // a receiver that hears nothing for so long gives up
 )
+
+// inFlight is the window in super-frames. With a quarter of it the receiver needs 1.6 times the
+// processor time, for its reports; twice and four times as many are no faster, and may be more than
+// a ring has room for.
+const inFlight = 16
 
 var errSilence = errors.New("no farewell came from the sender")
 
-func streams(open opener, s shape, work bool) func(End) (Result, error) {
+func streams(open opener, shaped func(linkMTU int) shape, work bool) func(End) (Result, error) {
 	return func(e End) (Result, error) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
@@ -32,123 +37,127 @@ func streams(open opener, s shape, work bool) func(End) (Result, error) {
 			return Result{}, err
 		}
 		defer l.close()
-		w := worker{shape: s, memory: make([]byte, memory)}
+		w := newWorker(shaped(e.MTU))
 		if e.Sends {
-			return send(l, &w, work, e.Duration)
+			return send(l, w, work, e.Duration)
 		}
-		return receive(l, &w, work)
+		return receive(l, w, work)
 	}
 }
 
 func send(l link, w *worker, work bool, d time.Duration) (Result, error) {
-	n := w.segments * w.size
-	packets := uint64(0)
+	win := window{limit: uint64(inFlight * w.segments)}
 	start := time.Now()
-	for time.Since(start) < d {
+	for now := start; now.Sub(start) < d; now = time.Now() {
+		if !win.open(w.segments) {
+			report, _, err := l.recv()
+			if err != nil {
+				return Result{}, err
+			}
+			win.heed(report)
+			if len(report) == 0 {
+				win.wait(now)
+			}
+			continue
+		}
 		if !l.room(w.segments) {
 			continue
 		}
+		w.number(l, win.sent)
 		if work {
 			w.fill(l)
 		}
-		ok, err := l.send(n, w.size)
+		ok, err := l.send(w.segments*w.size, w.size)
 		if err != nil {
 			return Result{}, err
 		}
 		if ok {
-			packets += uint64(w.segments)
+			win.sent += uint64(w.segments)
 		}
 	}
-	r := Result{Packets: packets, Seconds: time.Since(start).Seconds()}
-	for i := range farewells {
-		time.Sleep(settling << i)
-		binary.LittleEndian.PutUint64(l.segment(0, farewellSize), packets)
+	r := Result{Packets: win.sent, Seconds: time.Since(start).Seconds()}
+	return r, leave(l, win.sent)
+}
+
+// leave sends farewells until one is answered.
+func leave(l link, sent uint64) error {
+	time.Sleep(settling)
+	for start := time.Now(); time.Since(start) < patience; {
+		binary.LittleEndian.PutUint64(l.segment(0, farewellSize), sent)
 		if _, err := l.send(farewellSize, farewellSize); err != nil {
-			return r, err
+			return err
+		}
+		for last := time.Now(); time.Since(last) < again; {
+			report, _, err := l.recv()
+			if err != nil {
+				return err
+			}
+			if len(report) == reportSize && binary.LittleEndian.Uint64(report) == farewell {
+				return nil
+			}
 		}
 	}
-	return r, nil
+	return errNoAnswer
 }
 
 func receive(l link, w *worker, work bool) (Result, error) {
 	var r Result
+	reports := reporter{every: uint64(inFlight * w.segments / 4)}
 	var first, last time.Time
+	uncounted := uint64(0)
 	idleSince := time.Now()
 	for spins := 0; ; spins++ {
 		frame, segment, err := l.recv()
 		if err != nil {
 			return r, err
 		}
-		if len(frame) == 0 {
+		switch len(frame) {
+		case 0:
 			if spins&0xffff == 0 && time.Since(idleSince) > silence && !first.IsZero() {
 				return r, errSilence
 			}
 			continue
-		}
-		if len(frame) == farewellSize {
-			return summary(r, w, binary.LittleEndian.Uint64(frame), last.Sub(first)), nil
+		case farewellSize:
+			r = r.summary(w.payload, uncounted, binary.LittleEndian.Uint64(frame), last.Sub(first))
+			return r, sayGoodbye(l)
 		}
 		last = time.Now()
 		idleSince = last
+		segments := uint64((len(frame) + segment - 1) / segment)
+		passed := binary.LittleEndian.Uint64(frame[numberAt:]) + segments
 		if first.IsZero() {
-			first = last
-			continue // time starts with the first super-frame, which does not count
+			first, uncounted = last, segments // time starts with the first super-frame, which does not count
+		} else {
+			r.Packets += segments
+			if work {
+				r.Bad += w.drain(frame, segment)
+			}
 		}
-		r.Packets += uint64((len(frame) + segment - 1) / segment)
-		if work {
-			r.Bad += w.drain(frame, segment)
+		if err := reports.report(l, passed); err != nil {
+			return r, err
 		}
 	}
 }
 
-func summary(r Result, w *worker, sent uint64, d time.Duration) Result {
+func sayGoodbye(l link) error {
+	for range goodbyes {
+		binary.LittleEndian.PutUint64(l.segment(0, reportSize), farewell)
+		if _, err := l.send(reportSize, reportSize); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// summary does the sums of a receiver: what arrived of what was sent, in a time.
+func (r Result) summary(payload int, uncounted, sent uint64, d time.Duration) Result {
 	r.Seconds = d.Seconds()
 	if r.Seconds > 0 {
 		r.Mpps = float64(r.Packets) / r.Seconds / 1e6
-		r.Gbps = r.Mpps * float64(w.payload) * 8 / 1e3
+		r.Gbps = r.Mpps * float64(payload) * 8 / 1e3
 	}
 	if sent > 0 {
-		r.Lost = 1 - float64(r.Packets+uint64(w.segments))/float64(sent)
+		r.Lost = 1 - float64(r.Packets+uncounted)/float64(sent)
 	}
 	return r
-}
-
-// worker does the work that cannot be avoided: copy and CRC-32.
-type worker struct {
-	shape
-	memory []byte
-	at     int
-}
-
-// next is the payload's place in the application's memory; messages fill it again and again.
-func (w *worker) next() []byte {
-	if w.at+w.payload > len(w.memory) {
-		w.at = 0
-	}
-	m := w.memory[w.at : w.at+w.payload]
-	w.at += w.payload
-	return m
-}
-
-// fill lays out the segments of a super-frame.
-func (w *worker) fill(l link) {
-	for i := range w.segments {
-		segment := l.segment(i, w.size)
-		body := segment[:w.size-4]
-		copy(body[w.offset:], w.next())
-		binary.LittleEndian.PutUint32(segment[w.size-4:], crc32.ChecksumIEEE(body))
-	}
-}
-
-// drain takes the segments of a super-frame and returns how many were bad.
-func (w *worker) drain(frame []byte, segment int) (bad uint64) {
-	for ; len(frame) >= segment; frame = frame[segment:] {
-		body := frame[:segment-4]
-		if crc32.ChecksumIEEE(body) != binary.LittleEndian.Uint32(frame[segment-4:]) {
-			bad++
-			continue
-		}
-		copy(w.next(), body[w.offset:])
-	}
-	return bad
 }

@@ -6,7 +6,7 @@ package stage
 // slower than what the senders can send; its queue is Queue.
 //
 //	sender0 ── \
-//	            switch ── token bucket of Rate, marker ── receiver, with an address for each sender
+//	            switch ── token bucket of Rate, marker if it marks ── receiver, with an address for each sender
 //	sender1 ── /
 
 import (
@@ -123,10 +123,22 @@ func (b *Bottleneck) plug(i int, e *End, mtu int) error {
 	})
 }
 
+// inOrder has one processor take in what comes over an interface. Otherwise it is the one that sent
+// it, and because the senders have different ones, packets of one sender that the switch passes on
+// for the other would overtake each other, which they do not in a switch. It runs in the end's
+// namespace.
+func (e *End) inOrder(iface string) error {
+	mask := fmt.Sprintf("%x", 1<<e.CPU)
+	return os.WriteFile("/sys/class/net/"+iface+"/queues/rx-0/rps_cpus", []byte(mask), 0)
+}
+
 // configure gives an end its addresses and its neighbours'. It runs in the end's namespace.
 func (b *Bottleneck) configure(e *End) error {
 	link, err := e.up()
 	if err != nil {
+		return err
+	}
+	if err := e.inOrder(e.Interface); err != nil {
 		return err
 	}
 	addrs, neighbours := []netip.Addr{e.Addr}, map[netip.Addr]*End{}
@@ -166,6 +178,9 @@ func (b *Bottleneck) narrow(bridge int) (err error) {
 		if err != nil {
 			return fmt.Errorf("%s: %w", hubPort(i), err)
 		}
+		if err := b.hub.inOrder(hubPort(i)); err != nil {
+			return err
+		}
 		b.ports = append(b.ports, port.Attrs().Index)
 	}
 	last := len(b.ports) - 1
@@ -176,7 +191,9 @@ func (b *Bottleneck) narrow(bridge int) (err error) {
 	if err := netlink.QdiscAdd(bucket); err != nil {
 		return fmt.Errorf("token bucket: %w", err)
 	}
-	b.marker, err = attachMarker(b.slow, b.queue)
+	if b.queue.MarkAll > 0 {
+		b.marker, err = attachMarker(b.slow, b.queue)
+	}
 	return err
 }
 
@@ -184,7 +201,8 @@ func (b *Bottleneck) narrow(bridge int) (err error) {
 type Reading struct {
 	At         time.Time
 	Bytes      []uint64 // that came from each sender, with Ethernet headers
-	Backlog    int      // bytes that wait for the slow link
+	Passed     int      // packets that have left by the slow link
+	Backlog    int      // bytes that wait for it
 	Drops      int      // packets for which there was no room
 	Marked     uint64   // packets marked "congestion experienced"
 	Unmarkable uint64   // packets that would have been, but said that nobody would care
@@ -211,13 +229,61 @@ func (b *Bottleneck) Read() (r Reading, err error) {
 		}
 		for _, q := range qdiscs {
 			if s := q.Attrs().Statistics; q.Type() == "tbf" && s != nil {
+				r.Passed = int(s.Basic.Packets)
 				r.Backlog, r.Drops = int(s.Queue.Backlog), int(s.Queue.Drops)
 			}
 		}
-		r.Marked, r.Unmarkable, err = b.marker.counts()
+		if b.marker != nil {
+			r.Marked, r.Unmarkable, err = b.marker.counts()
+		}
 		return err
 	})
 	return r, err
+}
+
+// contest are the programs of a contest that goes on.
+type contest struct {
+	servers, clients []*process
+	ended            chan *process // clients, as they end
+}
+
+// start starts a play for each sender, with the servers at the receiver.
+func (b *Bottleneck) start(ctx context.Context, plays []Play) (c *contest, err error) {
+	c = &contest{ended: make(chan *process, len(plays))}
+	defer func() {
+		if err != nil {
+			c.stop()
+		}
+	}()
+	for i := range plays {
+		server, err := b.Receiver.start(ctx, plays[i].Server)
+		if err != nil {
+			return c, fmt.Errorf("server: %w", err)
+		}
+		c.servers = append(c.servers, server)
+		if err := server.waitOpen(ctx, plays[i].Ready); err != nil {
+			return c, fmt.Errorf("server: %w", err)
+		}
+	}
+	for i := range plays {
+		client, err := b.Senders[i].start(ctx, plays[i].Client)
+		if err != nil {
+			return c, fmt.Errorf("client: %w", err)
+		}
+		c.clients = append(c.clients, client)
+		go func() {
+			<-client.ended
+			c.ended <- client
+		}()
+	}
+	return c, nil
+}
+
+// stop kills what is left.
+func (c *contest) stop() {
+	for _, p := range append(c.clients, c.servers...) {
+		p.stop()
+	}
 }
 
 // Compete performs a play for each sender, all at the same time, with the servers at the receiver, and reads the switch's counters:
@@ -225,28 +291,11 @@ func (b *Bottleneck) Read() (r Reading, err error) {
 func (b *Bottleneck) Compete(ctx context.Context, plays []Play, every, length time.Duration) (readings []Reading, err error) {
 	ctx, cancel := context.WithTimeout(ctx, plays[0].Limit)
 	defer cancel()
-	for i := range plays {
-		server, err := b.Receiver.start(ctx, plays[i].Server)
-		if err != nil {
-			return nil, fmt.Errorf("server: %w", err)
-		}
-		defer server.stop()
-		if err := server.waitOpen(ctx, plays[i].Ready); err != nil {
-			return nil, fmt.Errorf("server: %w", err)
-		}
+	c, err := b.start(ctx, plays)
+	if err != nil {
+		return nil, err
 	}
-	ended := make(chan error, len(plays))
-	for i := range plays {
-		client, err := b.Senders[i].start(ctx, plays[i].Client)
-		if err != nil {
-			return nil, fmt.Errorf("client: %w", err)
-		}
-		defer client.stop()
-		go func() {
-			<-client.ended
-			ended <- client.explain(fmt.Errorf("ended early: %w", client.err))
-		}()
-	}
+	defer c.stop()
 	tick, end := time.NewTicker(every), time.After(length)
 	defer tick.Stop()
 	for over := false; ; {
@@ -261,10 +310,34 @@ func (b *Bottleneck) Compete(ctx context.Context, plays []Play, every, length ti
 		case <-tick.C:
 		case <-end:
 			over = true
-		case err := <-ended:
-			return nil, err
+		case client := <-c.ended:
+			return nil, client.explain(fmt.Errorf("ended early: %w", client.err))
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// Share performs a play for each sender as Compete does, until all clients have ended by
+// themselves, and returns what they wrote to their standard output, with the switch's counters
+// before and after.
+func (b *Bottleneck) Share(ctx context.Context, plays []Play) (said [][]byte, before, after Reading, err error) {
+	ctx, cancel := context.WithTimeout(ctx, plays[0].Limit)
+	defer cancel()
+	if before, err = b.Read(); err != nil {
+		return nil, before, after, err
+	}
+	c, err := b.start(ctx, plays)
+	if err != nil {
+		return nil, before, after, err
+	}
+	defer c.stop()
+	for _, client := range c.clients {
+		if err := client.wait(ctx); err != nil {
+			return nil, before, after, fmt.Errorf("client: %w", err)
+		}
+		said = append(said, client.stdout.Bytes())
+	}
+	after, err = b.Read()
+	return said, before, after, err
 }

@@ -4,9 +4,12 @@ package stage
 
 import (
 	"context"
+	"encoding/binary"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -15,12 +18,12 @@ import (
 // slowQueue is left by a byte a millisecond: what a test has sent waits there, however long the test takes.
 var slowQueue = Queue{Rate: 8e3, MarkFrom: 20 << 10, MarkAll: 40 << 10, MarkMost: 0.1, Limit: 150 << 10}
 
-func newBottleneck(t *testing.T) *Bottleneck {
+func newBottleneck(t *testing.T, q Queue) *Bottleneck {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("network namespaces need root")
 	}
-	b, err := NewBottleneck(2, 9000, slowQueue)
+	b, err := NewBottleneck(2, 9000, q)
 	if err != nil {
 		t.Skip(err) // a container, or a kernel without bridge, token bucket or eBPF classifier
 	}
@@ -66,7 +69,7 @@ func (b *Bottleneck) read(t *testing.T) Reading {
 }
 
 func TestBottleneck(t *testing.T) {
-	b := newBottleneck(t)
+	b := newBottleneck(t, slowQueue)
 	b.send(t, 0, 10, 2)
 	short := b.read(t)
 	if short.Marked != 0 || short.Drops != 0 {
@@ -91,7 +94,7 @@ func TestBottleneck(t *testing.T) {
 }
 
 func TestCompete(t *testing.T) {
-	b := newBottleneck(t)
+	b := newBottleneck(t, slowQueue)
 	sh := func(script string) Program { return Program{Args: []string{"sh", "-c", script}} }
 	plays := func(client string) []Play {
 		return []Play{{Server: sh("sleep 86400"), Client: sh("sleep 86400"), Limit: time.Minute}, {Server: sh("sleep 86400"), Client: sh(client), Limit: time.Minute}}
@@ -102,5 +105,81 @@ func TestCompete(t *testing.T) {
 	}
 	if _, err := b.Compete(context.Background(), plays("echo no device >&2; exit 1"), time.Millisecond, time.Minute); err == nil || !strings.Contains(err.Error(), "no device") {
 		t.Errorf("a client that fails: %v", err)
+	}
+}
+
+// A switch that marks nothing loses what it has no room for, and counts it.
+func TestShareWithoutMarks(t *testing.T) {
+	q := slowQueue
+	q.MarkAll, q.Limit = 0, 20<<10
+	b := newBottleneck(t, q)
+	sh := func(script string) Program { return Program{Args: []string{"sh", "-c", script}} }
+	plays := []Play{{Server: sh("sleep 86400"), Client: sh("echo one"), Limit: time.Minute}, {Server: sh("true"), Client: sh("echo two"), Limit: time.Minute}}
+	said, before, _, err := b.Share(context.Background(), plays)
+	if err != nil || len(said) != 2 || string(said[0]) != "one\n" || string(said[1]) != "two\n" || before.Drops != 0 {
+		t.Errorf("%q, %+v, %v", said, before, err)
+	}
+	b.send(t, 0, 100, 2)
+	if r := b.read(t); r.Drops < 60 || r.Marked+r.Unmarkable != 0 || r.Passed > 40 {
+		t.Errorf("100 datagrams of 1000 bytes into 20 KiB: %+v", r)
+	}
+	plays[1].Client = sh("echo no device >&2; exit 1")
+	if _, _, _, err := b.Share(context.Background(), plays); err == nil || !strings.Contains(err.Error(), "no device") {
+		t.Errorf("a client that fails: %v", err)
+	}
+}
+
+// What a sender sends arrives in its order, however the processors share the work of the switch.
+func TestTheSwitchKeepsTheOrder(t *testing.T) {
+	const each = 3000
+	b := newBottleneck(t, Queue{Rate: 1e9, Limit: 64 << 20})
+	var in *net.UDPConn
+	err := b.Receiver.Do(func() (err error) {
+		in, err = net.ListenUDP("udp4", &net.UDPAddr{Port: 4242})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	var senders sync.WaitGroup
+	heard := make(chan struct{})
+	defer senders.Wait()
+	defer close(heard)
+	for i, s := range b.Senders {
+		onItsProcessor := func(send func() error) { senders.Go(func() { s.Do(send) }) }
+		onItsProcessor(func() error {
+			c, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: b.Targets[i].AsSlice(), Port: 4242})
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			for n := range each {
+				c.Write(binary.BigEndian.AppendUint32(make([]byte, 1000), uint32(n)))
+			}
+			// The receiver's socket may lose some, so the end is said until it is heard.
+			for {
+				select {
+				case <-heard:
+					return nil
+				case <-time.After(time.Millisecond):
+					c.Write(binary.BigEndian.AppendUint32(make([]byte, 1000), each))
+				}
+			}
+		})
+	}
+	last, ended := map[netip.Addr]uint32{}, map[netip.Addr]bool{}
+	for buf := make([]byte, 2000); len(ended) < len(b.Senders); {
+		n, from, err := in.ReadFromUDPAddrPort(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		who, number := from.Addr().Unmap(), binary.BigEndian.Uint32(buf[n-4:n])
+		if number < last[who] {
+			t.Fatalf("%v: datagram %d after %d", who, number, last[who])
+		}
+		if last[who] = number; number == each {
+			ended[who] = true
+		}
 	}
 }

@@ -24,7 +24,7 @@ import (
 type Queue struct {
 	Rate     uint64  // bits per second
 	MarkFrom int     // bytes that wait before the first mark
-	MarkAll  int     // bytes that wait from which everything is marked
+	MarkAll  int     // bytes that wait from which everything is marked; 0: nothing ever is
 	MarkMost float64 // probability of a mark just below MarkAll, 0..1
 	Limit    int     // bytes that may wait; what comes then is lost
 }

@@ -29,6 +29,7 @@ type Play struct {
 	Server, Client Program
 	Ready          Port          // what the server opens when it is ready; the zero value: do not wait
 	Limit          time.Duration // for the client, and for what the server still does after it
+	Stays          bool          // the server never ends by itself: it is killed when the client has ended
 }
 
 // Port is a port that a server opens.
@@ -40,37 +41,54 @@ type Port struct {
 // finishing is how long a server may live on after its client: most end by themselves, some wait for ever.
 const finishing = time.Second
 
-// Run performs a play and returns what both wrote to their standard output.
-func (s *Stage) Run(ctx context.Context, p Play) (serverSaid, clientSaid []byte, err error) {
+// Outcome is what came of a play.
+type Outcome struct {
+	Server, Client []byte    // what they wrote to their standard output
+	Began, Ended   time.Time // the life of the client
+}
+
+// Run performs a play.
+func (s *Stage) Run(ctx context.Context, p Play) (Outcome, error) { return s.run(ctx, s.B, p) }
+
+// run has the server at an end.
+func (s *Stage) run(ctx context.Context, there *End, p Play) (o Outcome, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.Limit+finishing)
 	defer cancel()
-	server, err := s.B.start(ctx, p.Server)
+	server, err := there.start(ctx, p.Server)
 	if err != nil {
-		return nil, nil, fmt.Errorf("server: %w", err)
+		return o, fmt.Errorf("server: %w", err)
 	}
 	defer server.stop()
 	if err := server.waitOpen(ctx, p.Ready); err != nil {
-		return nil, nil, fmt.Errorf("server: %w", err)
+		return o, fmt.Errorf("server: %w", err)
 	}
+	o.Began = time.Now()
 	client, err := s.A.start(ctx, p.Client)
 	if err != nil {
-		return nil, nil, fmt.Errorf("client: %w", err)
+		return o, fmt.Errorf("client: %w", err)
 	}
 	defer client.stop()
-	if err = client.wait(ctx); err != nil {
+	err = client.wait(ctx)
+	o.Ended, o.Client = time.Now(), client.stdout.Bytes()
+	if err != nil {
 		server.stop()
-		return nil, client.stdout.Bytes(), fmt.Errorf("client: %w; server: %s", err, server.lastWords())
+		return o, fmt.Errorf("client: %w; server: %s", err, server.lastWords())
+	}
+	patience := finishing
+	if p.Stays {
+		patience = 0
 	}
 	select {
 	case <-server.ended:
 		err = server.err
-	case <-time.After(finishing):
+	case <-time.After(patience):
 		server.stop()
 	}
 	if err != nil {
 		err = fmt.Errorf("server: %w", server.explain(err))
 	}
-	return server.stdout.Bytes(), client.stdout.Bytes(), err
+	o.Server = server.stdout.Bytes()
+	return o, err
 }
 
 // Run runs a program alone and returns its standard output.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -47,20 +48,40 @@ func TestEndsAreApart(t *testing.T) {
 	}
 }
 
+// Both links take the new MTU.
+func TestSetMTU(t *testing.T) {
+	s := newStage(t)
+	for _, mtu := range []string{"1500", "9000"} {
+		n, _ := strconv.Atoi(mtu)
+		if err := s.SetMTU(n); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range []*End{s.A, s.B} {
+			out, err := e.Run(context.Background(), Program{Args: []string{"cat", "/sys/class/net/" + e.Interface + "/mtu"}}, time.Minute)
+			if err != nil || strings.TrimSpace(string(out)) != mtu {
+				t.Errorf("%s: MTU %q, %v; want %s", e.Name, out, err, mtu)
+			}
+		}
+	}
+}
+
 func TestPlays(t *testing.T) {
 	s := newStage(t)
 	sh := func(script string) Program { return Program{Args: []string{"sh", "-c", script}} }
 	t.Run("both say something", func(t *testing.T) {
-		server, client, err := s.Run(context.Background(), Play{Server: sh("echo served"), Client: sh("echo called"), Limit: time.Minute})
-		if err != nil || string(server) != "served\n" || string(client) != "called\n" {
-			t.Errorf("%q, %q, %v", server, client, err)
+		o, err := s.Run(context.Background(), Play{Server: sh("echo served"), Client: sh("echo called"), Limit: time.Minute})
+		if err != nil || string(o.Server) != "served\n" || string(o.Client) != "called\n" {
+			t.Errorf("%q, %q, %v", o.Server, o.Client, err)
+		}
+		if !o.Ended.After(o.Began) {
+			t.Errorf("the client lived from %v to %v", o.Began, o.Ended)
 		}
 	})
 	t.Run("a server that goes on is killed", func(t *testing.T) {
 		// If it is not killed, this lasts for hours.
-		_, client, err := s.Run(context.Background(), Play{Server: sh("sleep 86400 & sleep 86400"), Client: sh("echo called"), Limit: 24 * time.Hour})
-		if err != nil || string(client) != "called\n" {
-			t.Errorf("%q, %v", client, err)
+		o, err := s.Run(context.Background(), Play{Server: sh("sleep 86400 & sleep 86400"), Client: sh("echo called"), Limit: 24 * time.Hour})
+		if err != nil || string(o.Client) != "called\n" {
+			t.Errorf("%q, %v", o.Client, err)
 		}
 	})
 	for _, c := range []struct {
@@ -74,7 +95,7 @@ func TestPlays(t *testing.T) {
 		{"no such program", Play{Server: Program{Args: []string{"/no/such/program"}}, Client: sh("true"), Limit: time.Minute}, "no such file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, _, err := s.Run(context.Background(), c.play); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := s.Run(context.Background(), c.play); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q in it", err, c.want)
 			}
 		})

@@ -1,0 +1,116 @@
+package main
+
+// What a bout is: where it is played, how often and how long, and by what names its cases go on
+// links of one MTU or another.
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Bout is a group of cases that are played together, with what is asked of them.
+type Bout struct {
+	Name   string
+	Place  place
+	Rounds int           // as a part of the rounds that were asked for: 0: all of them
+	Rest   time.Duration // what the machine needs afterwards
+	Cases  []Case
+	Bars   []Bar
+}
+
+// place is where a bout is played.
+type place string
+
+const (
+	onStage place = ""      // two namespaces of this machine
+	inGuest place = "guest" // the guest with rxe
+	onWire  place = "wire"  // the guest with two cards
+)
+
+// at gives cases their place on links of an MTU, and leaves out those that belong to another one.
+func at(mtu int, cases []Case) (here []Case) {
+	for _, c := range cases {
+		if c.MTU == 0 || c.MTU == mtu {
+			c.MTU, c.Name = mtu, fmt.Sprintf("%d/%s", mtu, c.Name)
+			here = append(here, c)
+		}
+	}
+	return here
+}
+
+// of returns the cases of a unit.
+func of(unit Unit, cases []Case) (some []Case) {
+	for _, c := range cases {
+		if c.Unit == unit {
+			some = append(some, c)
+		}
+	}
+	return some
+}
+
+// onlyFull leaves cases to full runs.
+func onlyFull(cases []Case) (full []Case) {
+	for _, c := range cases {
+		c.Full = true
+		full = append(full, c)
+	}
+	return full
+}
+
+// withoutMTU is a case's name as it would be on links of any MTU.
+func withoutMTU(name string) string {
+	for _, mtu := range mtus {
+		if rest, ok := strings.CutPrefix(name, fmt.Sprintf("%d/", mtu)); ok {
+			return rest
+		}
+	}
+	return name
+}
+
+// maker is the word of a case's name that says whose program it is, or where it is played.
+func maker(name string) string {
+	who, _, _ := strings.Cut(withoutMTU(name), "/")
+	return who
+}
+
+// chosen returns the bouts with those of their cases that a choice leaves, without empty ones.
+func chosen(bouts []Bout, choice func(*Case) bool) (some []Bout) {
+	for _, b := range bouts {
+		b.Cases = slices.DeleteFunc(slices.Clone(b.Cases), func(c Case) bool { return !choice(&c) })
+		if len(b.Cases) > 0 {
+			some = append(some, b)
+		}
+	}
+	return some
+}
+
+// rounds is how often the bout's cases are played when n rounds were asked for.
+func (b *Bout) rounds(n int) int {
+	if b.Rounds > 0 {
+		return min(b.Rounds, n)
+	}
+	return n
+}
+
+// starting is what a play takes beyond its duration: programs start, meet and end.
+var starting = map[place]time.Duration{onStage: 500 * time.Millisecond, inGuest: 5 * time.Second, onWire: 4 * time.Second}
+
+// takes is how long the bout lasts, about.
+func (b *Bout) takes(n int, set Setting) (sum time.Duration) {
+	played := map[string]bool{}
+	for _, c := range b.Cases {
+		if key := fmt.Sprint(c.Play(set)); c.Shared && played[key] {
+			continue
+		} else {
+			played[key] = true
+		}
+		one := set.Duration
+		if c.Takes != nil {
+			one = c.Takes(set.Duration)
+		}
+		sum += one + starting[b.Place]
+	}
+	return time.Duration(b.rounds(n))*sum + b.Rest
+}

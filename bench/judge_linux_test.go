@@ -1,0 +1,187 @@
+package main
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// fixed are results of cases by name, one value a round; a value below zero is a round that failed.
+func fixed(unit Unit, values map[string][]float64) (r *Results, bout *Bout) {
+	r, bout = &Results{}, &Bout{Name: "bout"}
+	addFixed(r, bout, unit, values)
+	return r, bout
+}
+
+func addFixed(r *Results, bout *Bout, unit Unit, values map[string][]float64) {
+	for name, rounds := range values {
+		c := Case{Name: name, Unit: unit}
+		bout.Cases = append(bout.Cases, c)
+		for i, v := range rounds {
+			var err error
+			if v < 0 {
+				err = errors.New("it broke")
+			}
+			r.add(&c, Sample{Round: i + 1, Value: v}, Unit{}, err)
+		}
+	}
+}
+
+// seven rounds of the same values, over and over.
+func seven(values ...float64) (all []float64) {
+	for i := range 7 {
+		all = append(all, values[i%len(values)])
+	}
+	return all
+}
+
+func TestJudge(t *testing.T) {
+	r, bout := fixed(gbps, map[string][]float64{
+		"ours": {40, 50, 44, 46, 42, 48, 45}, "steady": seven(45), "slow": seven(10), "fast": seven(50), "turns": seven(20, 90),
+		"broken": seven(-1), "short": seven(50)[:5], "limp": {-1, 50, 50, 50, 50, 50, 50},
+	})
+	addFixed(r, bout, allocs, map[string][]float64{"none": seven(0)})
+	addFixed(r, bout, usec, map[string][]float64{"lat": seven(2), "near": seven(2.5), "far": seven(9)})
+	for _, c := range []struct {
+		ours, against    string
+		rule             Rule
+		factor           float64
+		state            string
+		ratio, low, high float64
+		word, best       string
+	}{
+		{"ours", "fast", atLeast, 0.8, passed, 0.9, 0.8, 1, "at par", "fast"},
+		{"ours", "fast", atLeast, 0.9, undecided, 0.9, 0.8, 1, "at par", "fast"},
+		{"ours", "fast", atLeast, 1.1, failed, 0.9, 0.8, 1, "at par", "fast"},
+		{"ours", "fast", atMost, 0.7, failed, 0.9, 0.8, 1, "at par", "fast"},
+		{"ours", "slow|fast|broken", atLeast, 0.8, passed, 0.9, 0.8, 1, "at par", "fast"}, // the best one counts
+		{"ours", "fast|turns", "", 0, "", 0.8, 0.5111, 0.9, "slower", "fast (4), turns (3)"},
+		{"steady", "fast", atLeast, 1, failed, 0.9, 0.9, 0.9, "at par", "fast"}, // within a tenth
+		{"steady", "slow", atLeast, 4, passed, 4.5, 4.5, 4.5, "faster", "slow"},
+		{"slow", "steady", atLeast, 4, failed, 0.2222, 0.2222, 0.2222, "slower", "steady"},
+		{"ours", "short", atLeast, 0.1, undecided, 0.88, 0.8, 1, "", "short"}, // too few rounds for an interval
+		{"ours", "limp", atLeast, 0.8, passed, 0.91, 0.84, 1, "at par", "limp"},
+		{"lat", "near|far", atMost, 1, passed, 0.8, 0.8, 0.8, "faster", "near"},
+		{"far", "near", atMost, 1, failed, 3.6, 3.6, 3.6, "slower", "near"},
+		{"none", "", atMost, 0, passed, 0, 0, 0, "", ""},
+		{"ours", "", atMost, 44, undecided, 45, 40, 50, "", ""},
+		{"ours", "", atLeast, 40, passed, 45, 40, 50, "", ""},
+		{"ours", "broken", atLeast, 1, notMeasured, 0, 0, 0, "", ""},
+		{"broken", "fast", atLeast, 1, notMeasured, 0, 0, 0, "", ""},
+	} {
+		v, ok := (&Bar{Ours: c.ours, Against: c.against, Rule: c.rule, Factor: c.factor}).judge(r, bout)
+		h := v.Figure
+		near := func(a Ratio, b float64) bool { return math.Abs(float64(a)-b) < 1e-4 }
+		if !ok || h.State != c.state || !near(h.Ratio, c.ratio) || !near(h.Low, c.low) || !near(h.High, c.high) || h.Word != c.word || v.Best != c.best {
+			t.Errorf("%s against %s, %s %v: %+v, best %q, %v", c.ours, c.against, c.rule, c.factor, h, v.Best, ok)
+		}
+		if h.State == notMeasured && v.Note == "" {
+			t.Errorf("%s against %s: does not say why", c.ours, c.against)
+		}
+	}
+	for _, b := range []Bar{{Ours: "absent", Against: "fast"}, {Ours: "ours", Against: "absent"}} {
+		if v, ok := b.judge(r, bout); ok {
+			t.Errorf("%+v: %+v of what is not in the bout", b, v)
+		}
+	}
+}
+
+// The cost of the best rival is that of the one with the best figure, round by round, and has a
+// verdict of its own.
+func TestJudgeCost(t *testing.T) {
+	r, bout := &Results{}, &Bout{Name: "bout"}
+	for name, s := range map[string]Sample{"ours": {Value: 20, Cost: 0.6}, "fast": {Value: 18, Cost: 0.5}, "thrifty": {Value: 10, Cost: 0.1}} {
+		c := Case{Name: name, Unit: gbps}
+		bout.Cases = append(bout.Cases, c)
+		for round := 1; round <= 8; round++ {
+			s.Round = round
+			r.add(&c, s, perGB, nil)
+		}
+	}
+	for _, c := range []struct {
+		factor float64
+		state  string
+	}{{1.25, passed}, {1.1, failed}, {0, ""}} {
+		v, _ := (&Bar{Ours: "ours", Against: "fast|thrifty", Rule: atLeast, Factor: 1.05, Cost: c.factor}).judge(r, bout)
+		if v.Figure.State != passed || v.Cost.State != c.state || math.Abs(float64(v.Cost.Ratio)-1.2) > 1e-9 || v.Cost.Word != "dearer" || v.CostUnit != perGB {
+			t.Errorf("%+v", v)
+		}
+	}
+}
+
+// Every bar must be about cases of its bout, or it would never be measured.
+func TestBarsNameCases(t *testing.T) {
+	for _, b := range allBouts(allPorts) {
+		var names []string
+		for _, c := range b.Cases {
+			names = append(names, c.Name)
+		}
+		for _, bar := range b.Bars {
+			against := regexp.MustCompile("^(" + bar.Against + ")$")
+			if !slices.Contains(names, bar.Ours) || bar.Against != "" && !slices.ContainsFunc(names, against.MatchString) {
+				t.Errorf("%s: %s: no case %s, or none of %s", b.Name, bar.What, bar.Ours, bar.Against)
+			}
+		}
+	}
+}
+
+// The best and the worst case are those that are furthest from their bars, whichever way a bar goes.
+func TestExtremes(t *testing.T) {
+	r, bout := fixed(gbps, map[string][]float64{"1500/ours/a": seven(20), "theirs": seven(10)})
+	addFixed(r, bout, usec, map[string][]float64{"1500/ours/b": seven(1), "1500/ours/c": seven(5), "lat": seven(4), "inside/d": seven(1000)})
+	bout.Bars = []Bar{
+		{Ours: "1500/ours/a", Against: "theirs", Rule: atLeast, Factor: 1},  // twice as good as wanted
+		{Ours: "1500/ours/b", Against: "lat", Rule: atMost, Factor: 1},      // four times
+		{Ours: "1500/ours/c", Against: "lat", Rule: atMost, Factor: 1},      // a little worse
+		{Ours: "1500/ours/c", Against: "inside/d"},                          // demands nothing
+		{Ours: "inside/d", Against: "theirs", Rule: atLeast, Factor: 1},     // not of roce perf
+		{Ours: "ours/absent", Against: "theirs", Rule: atLeast, Factor: 10}, // not played
+	}
+	if best, worst := r.extremes([]Bout{*bout}); best != "1500/ours/b" || worst != "1500/ours/c" {
+		t.Errorf("best %s, worst %s", best, worst)
+	}
+}
+
+func TestReport(t *testing.T) {
+	dir := t.TempDir()
+	r, bout := fixed(gbps, map[string][]float64{"1500/ours/udp/write-bw/64K": {1, 3, 2, 2, 2, 2, 2, 2}, "1500/iperf3/tcp/1M": {4, 4, 4, 4, 4, 4, 4, 4},
+		"1500/raw/udp-stream-work": seven(2), "inside/scale/10": {110}, "inside/scale/1": {100}})
+	broken := Case{Name: "1500/iperf3/tcp/128K", Unit: gbps}
+	bout.Cases = append(bout.Cases, broken)
+	r.add(&broken, Sample{Round: 1}, Unit{}, errors.New("no | such\nprogram"))
+	r.add(&bout.Cases[slices.IndexFunc(bout.Cases, func(c Case) bool { return maker(c.Name) == "raw" })],
+		Sample{Round: 8, Value: 2, Cost: 0.5, Note: "lost 0.1 %"}, perGB, nil)
+	bout.Bars = barsAt(1500, bandwidthBars, []string{"udp"})
+	r.Missing = []string{"goroce on port xdp: needs CAP_BPF"}
+	r.Profiles = []Profile{{"worst", "1500/ours/udp/write-bw/64K", "flat flat%"}}
+	r.judge([]Bout{*bout})
+	if err := r.write(dir); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "RESULTS.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"## Bars: 0 pass, 1 fail, 1 undecided, 1 not measured",
+		"| udp: WRITE 64 KiB against the best TCP | 2.00 Gbit/s | 4.00 iperf3/tcp/1M | 0.5 (0.25–0.75) | slower | ≥ 1.05 × | **fail** | | | | | | not measured |",
+		"### References: bout", "raw/udp-stream-work (1500/raw/udp-stream-work: lost 0.1 %)",
+		"no / such program", "needs CAP_BPF", "plots/bandwidth-1500.svg", "plots/scale.svg",
+		"[Where the time goes](profiles/worst.txt) in the case that is worst by its bar, 1500/ours/udp/write-bw/64K.",
+		"| 1500/raw/udp-stream-work |  (lost 0.1 %) | 2.00 | 2.00–2.00 | Gbit/s | 0.5 | CPU s/GB | 8 |"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("RESULTS.md lacks %q", want)
+		}
+	}
+	if profile, err := os.ReadFile(filepath.Join(dir, "profiles", "worst.txt")); err != nil || string(profile) != "1500/ours/udp/write-bw/64K\n\nflat flat%" {
+		t.Errorf("profile %q, %v", profile, err)
+	}
+	if t.Failed() {
+		t.Logf("%s", text)
+	}
+}

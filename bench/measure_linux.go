@@ -1,0 +1,167 @@
+package main
+
+// A run. What could not be had goes into the results; an error is one that leaves nothing to
+// report. After each bout everything so far is written to results.json, so that a long run that is
+// interrupted does not lose it.
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// run is what a run needs to play bouts.
+type run struct {
+	options
+	set      Setting
+	results  *Results
+	progress io.Writer
+}
+
+// measure plays the chosen bouts and returns them.
+func measure(ctx context.Context, o options, choice func(*Case) bool, r *Results, progress io.Writer) (bouts []Bout, err error) {
+	dir, err := os.MkdirTemp("", "goroce-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if o.out != "" { // better to fail now
+		if err := os.MkdirAll(o.out, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	m := run{o, Setting{Duration: o.duration}, r, progress}
+	if err := m.prepare(ctx, dir); err != nil {
+		return nil, err
+	}
+	host, err := newHostStage()
+	if err != nil {
+		return nil, err
+	}
+	defer host.Close()
+	m.set.A, m.set.B = host.ends()
+	r.Machine.Congestion = host.congestionControl()
+	ports, missing := workingPorts(ctx, host, m.set)
+	r.Missing = append(r.Missing, missing...)
+	bouts = chosen(allBouts(ports), choice)
+	if r.Machine.Busy = othersLoad(); r.Machine.Busy > quiet {
+		fmt.Fprintf(progress, "%s processors are busy with something else: figures and costs will tell of that too\n", number(r.Machine.Busy))
+	}
+	if o.pgo != "" {
+		return bouts, profileAll(ctx, host, m.set, bouts, o.pgo, progress)
+	}
+	if err := m.play(ctx, host, onStage, bouts); err != nil {
+		return nil, err
+	}
+	if o.out != "" && ctx.Err() == nil {
+		profileExtremes(ctx, host, m.set, bouts, r, progress)
+	}
+	host.Close()
+	if !o.guest {
+		return bouts, nil
+	}
+	for _, place := range []place{inGuest, onWire} {
+		if err := m.playInGuest(ctx, place, bouts); err != nil {
+			r.Missing = append(r.Missing, err.Error())
+		}
+	}
+	return bouts, nil
+}
+
+// quiet is how many processors others may keep busy before it is worth a word.
+const quiet = 0.1
+
+// othersLoad is how many processors are busy while nothing is played.
+func othersLoad() float64 {
+	m, began := startMeter(), time.Now()
+	time.Sleep(2 * time.Second)
+	l, err := loadOf(m.end(), began, time.Now())
+	if err != nil {
+		return 0
+	}
+	return l.busy
+}
+
+// prepare fetches the rivals and builds the command in a folder, with and without its profile.
+func (m *run) prepare(ctx context.Context, dir string) (err error) {
+	r := m.results
+	if m.set.Bench, err = os.Executable(); err != nil {
+		return err
+	}
+	m.set.Roce = filepath.Join(dir, "roce")
+	if err := build(ctx, ".", "cmd/roce", m.set.Roce); err != nil {
+		r.Missing = append(r.Missing, "goroce: "+err.Error())
+	}
+	if m.pgo != "" {
+		return nil
+	}
+	m.set.RoceNoPGO = filepath.Join(dir, "roce-nopgo")
+	if m.full || m.only != "" {
+		if err := build(ctx, ".", "cmd/roce", m.set.RoceNoPGO, "-pgo=off"); err != nil {
+			r.Missing = append(r.Missing, "goroce without its profile: "+err.Error())
+		}
+	}
+	r.Missing = append(r.Missing, fetchRivals(ctx, m.progress)...)
+	r.Machine.Rivals = rivalVersions(ctx)
+	return nil
+}
+
+// play plays the bouts of a place in a shuffled order.
+func (m *run) play(ctx context.Context, t theatre, where place, bouts []Bout) error {
+	for _, i := range m.results.chance.Perm(len(bouts)) {
+		b := &bouts[i]
+		if b.Place != where {
+			continue
+		}
+		m.results.Order = append(m.results.Order, b.Name)
+		playBout(ctx, t, m.set, b, b.rounds(m.rounds), m.results, m.progress)
+		if m.out != "" {
+			m.results.judge(bouts)
+			if err := m.results.writeJSON(filepath.Join(m.out, "results.json")); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(b.Rest):
+		}
+	}
+	return nil
+}
+
+// guests are where bouts are played that this machine has no stage for.
+var guests = map[place]struct {
+	name string
+	open func(ctx context.Context, roce string) (*guest, error)
+	a, b Side
+	say  func(m *Machine, g *guest)
+}{
+	inGuest: {"the guest with rxe", openGuest, guestA, guestB, func(m *Machine, g *guest) { m.Guest = g.describe() }},
+	onWire: {"the wire between two drivers", openWire, wireA, wireB, func(m *Machine, g *guest) {
+		m.Wire = "Linux " + g.Kernel() + " under QEMU's emulation (TCG), 1 processor, two virtio_net cards of MTU 3814, joined by a bridge of the host"
+	}},
+}
+
+// playInGuest boots the guest of a place, if there is anything to play there.
+func (m run) playInGuest(ctx context.Context, where place, bouts []Bout) error {
+	wanted := false
+	for _, b := range bouts {
+		wanted = wanted || b.Place == where
+	}
+	if !wanted || ctx.Err() != nil {
+		return nil
+	}
+	k := guests[where]
+	g, err := k.open(ctx, m.set.Roce)
+	if err != nil {
+		return fmt.Errorf("%s: %w", k.name, err)
+	}
+	defer g.Close()
+	k.say(&m.results.Machine, g)
+	m.set.Roce, m.set.A, m.set.B = guestRoce, k.a, k.b
+	return m.play(ctx, g, where, bouts)
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+)
+
+const statOutput = `cpu  920485 306706 345710 729462 2287 0 36114 2388 0 0
+cpu0 440652 173076 179842 354718 577 0 21743 1170 0 0
+cpu1 479833 133629 165868 374744 1710 0 14370 1217 0 0
+intr 123456 0 9
+ctxt 42
+`
+
+func TestParseStat(t *testing.T) {
+	var r reading
+	err := r.parse(statOutput)
+	want := reading{cpus: 2, idle: 7317490 * time.Millisecond, steal: 23880 * time.Millisecond}
+	if err != nil || r != want {
+		t.Errorf("%+v, %v; want %+v", r, err, want)
+	}
+	for _, text := range []string{"", "cpu  1 2 3\n", "cpu0 1 2 3 4 5 6 7 8\ncpu 1 2 3 x 5 6 7 8\n"} {
+		if err := new(reading).parse(text); err == nil {
+			t.Errorf("%q is read", text)
+		}
+	}
+}
+
+// Only the middle half of the client's life counts, and what the host took is nobody's.
+func TestLoadOf(t *testing.T) {
+	began := time.Now()
+	var readings []reading
+	idle, steal, self := time.Hour, time.Minute, time.Second
+	for at := -200; at <= 1200; at += 100 { // ms; of two processors 0.45 are idle, 0.1 stolen and 0.05 ours in the middle, all idle outside
+		readings = append(readings, reading{began.Add(time.Duration(at) * time.Millisecond), 2, idle, steal, self})
+		if at >= 200 && at < 800 {
+			idle, steal, self = idle+45*time.Millisecond, steal+10*time.Millisecond, self+5*time.Millisecond
+		} else {
+			idle += 200 * time.Millisecond
+		}
+	}
+	l, err := loadOf(readings, began, began.Add(time.Second))
+	if err != nil || math.Abs(l.busy-1.4) > 1e-9 || math.Abs(l.steal-0.1) > 1e-9 {
+		t.Errorf("%+v, %v; want 1.4 busy and 0.1 stolen", l, err)
+	}
+	if _, err := loadOf(readings, began, began.Add(150*time.Millisecond)); err != errTooShort {
+		t.Errorf("of a short life: %v", err)
+	}
+}
+
+func TestCost(t *testing.T) {
+	busy := &load{busy: 1.6}
+	exchanges := Case{Unit: usec, CostUnit: perExchange, Work: func(_, client []byte) (n float64, err error) {
+		_, err = fmt.Sscan(string(client), &n)
+		return n / 1e6, err
+	}}
+	for _, c := range []struct {
+		name   string
+		of     Case
+		figure float64
+		heard  heard
+		unit   Unit
+		cost   float64
+	}{
+		{"16 Gbit/s are 2 GB/s", Case{Unit: gbps}, 16, heard{load: busy}, perGB, 0.8},
+		{"4 M messages/s", Case{Unit: mpps}, 4, heard{load: busy}, perMillion, 0.4},
+		{"a latency", Case{Unit: usec}, 5, heard{load: busy}, Unit{}, 0},
+		{"8000 exchanges a second", exchanges, 5, heard{client: []byte("8000"), load: busy}, perExchange, 200},
+		{"in a guest", Case{Unit: gbps}, 16, heard{}, Unit{}, 0},
+	} {
+		unit, cost, err := c.of.cost(c.figure, c.heard)
+		if err != nil || unit != c.unit || math.Abs(cost-c.cost) > 1e-9 {
+			t.Errorf("%s: %v %s, %v; want %v %s", c.name, cost, unit.Name, err, c.cost, c.unit.Name)
+		}
+	}
+	for _, said := range []string{"", "0"} {
+		if _, _, err := exchanges.cost(5, heard{client: []byte(said), load: busy}); err == nil {
+			t.Errorf("%q has a cost", said)
+		}
+	}
+	exchanges.Work = func(_, _ []byte) (float64, error) { return 0, errors.New("it broke") }
+	if _, _, err := exchanges.cost(5, heard{load: busy}); err == nil {
+		t.Error("work that is not known has a cost")
+	}
+}

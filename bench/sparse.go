@@ -1,0 +1,98 @@
+//go:build linux
+
+package main
+
+// Sparse exchanges: a small message and its answer, then a gap in which the client sleeps, as most
+// programs use a network most of the time. Both ends sleep until something comes; what counts is
+// how long an exchange takes and how much processor time both ends and the kernel need for it.
+//
+// Beside ours, which is event-driven and spins for a while before it sleeps, stand UDP sockets that
+// sleep at once and such that spin as long as we do. The programs of others that have gaps do not
+// sleep in them: sockperf's --mps watches the clock, at the price of a whole processor.
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// gaps between the end of an exchange and the next, with the words that they have in names.
+var gaps = []struct {
+	name string
+	long time.Duration
+}{
+	{"0", 0},
+	{"1ms", time.Millisecond},
+	{"10ms", 10 * time.Millisecond},
+}
+
+// sparseBars hold ours against UDP sockets that sleep at once. Without a gap, who spins first never
+// sleeps: there the equal is who spins too.
+var sparseBars = []Bar{
+	{What: "SEND 8 B, no gap, against UDP that spins as long", Ours: "sparse/0/ours/%s", Against: "sparse/0/raw-spin50", Rule: atMost, Factor: 1.3},
+	{What: "SEND 8 B, gaps of 1 ms, against UDP that sleeps", Ours: "sparse/1ms/ours/%s", Against: "sparse/1ms/raw-blocking", Rule: atMost, Factor: 1.1, Cost: 1.3},
+	{What: "SEND 8 B, gaps of 10 ms, against UDP that sleeps", Ours: "sparse/10ms/ours/%s", Against: "sparse/10ms/raw-blocking", Rule: atMost, Factor: 1.1, Cost: 1.3},
+	{What: "SEND 8 B, gaps of 1 ms, against UDP that spins as long", Ours: "sparse/1ms/ours/%s", Against: "sparse/1ms/raw-spin50"},
+	{What: "SEND 8 B, gaps of 10 ms, against UDP that spins as long", Ours: "sparse/10ms/ours/%s", Against: "sparse/10ms/raw-spin50"},
+}
+
+// sparseCases are on links of the commonest MTU; it does not matter to such messages.
+func sparseCases(ports []string) (cases []Case) {
+	for _, gap := range gaps {
+		prefix := "sparse/" + gap.name + "/"
+		cases = append(cases, rare.on(prefix+"raw-blocking", "udp-blocking", mtus[0], gap.long),
+			rare.on(prefix+"raw-spin50", "udp-spin50", mtus[0], gap.long))
+		for _, port := range ports {
+			cases = append(cases, sparseOurs(prefix, port, gap.long))
+		}
+	}
+	return cases
+}
+
+// sparseOurs is ours: the latency test with events, with the gap at the client.
+func sparseOurs(prefix, port string, gap time.Duration) Case {
+	c := perfCase{"ours/" + port, "RC SEND 8 B, event-driven", usec, "send-lat -e -s 8", duration, typical}.on(prefix, port)
+	c.MTU, c.CostUnit = mtus[0], perExchange
+	play := c.Play
+	c.Play = func(s Setting) Play {
+		p := play(s)
+		if gap > 0 {
+			p.Client.Args = append(p.Client.Args, "--gap", gap.String())
+		}
+		return p
+	}
+	c.Work = func(_, client []byte) (float64, error) {
+		r, err := parseSparse(client)
+		return r.Iterations / r.CPU.Elapsed / 1e6, err
+	}
+	c.Note = func(_, client []byte) string {
+		r, err := parseSparse(client)
+		if err != nil {
+			return ""
+		}
+		return fmt.Sprintf("p99 %.0f us", r.Percentiles["99"])
+	}
+	return c
+}
+
+// sparseReport is the part of roce perf's results that says how many exchanges there were.
+type sparseReport struct {
+	Iterations  float64            `json:"iterations"`
+	Percentiles map[string]float64 `json:"percentiles_usec"`
+	CPU         struct {
+		Elapsed float64 `json:"elapsed_seconds"`
+	} `json:"cpu"`
+}
+
+func parseSparse(text []byte) (sparseReport, error) {
+	var report struct {
+		Results []sparseReport `json:"results"`
+	}
+	if err := json.Unmarshal(text, &report); err != nil {
+		return sparseReport{}, err
+	}
+	if len(report.Results) == 0 || report.Results[0].CPU.Elapsed <= 0 {
+		return sparseReport{}, errNoResult
+	}
+	return report.Results[0], nil
+}
