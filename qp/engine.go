@@ -266,6 +266,13 @@ func (e *Engine) HandleTimeout(now Time) {
 // PollTimeout returns when HandleTimeout is to be called next, at the latest; Never if nothing waits.
 func (e *Engine) PollTimeout() Time { return e.timers.next() }
 
+// NextTimeout is PollTimeout without deadlines that are no more, for who is about to sleep and does
+// not want to wake up in vain. It costs a little more.
+func (e *Engine) NextTimeout() Time {
+	e.timers.settle()
+	return e.timers.next()
+}
+
 // PollTransmit appends packets to b and returns how many. If it filled b, there may be more: send and call again. Queue pairs
 // take turns of quantum packets.
 func (e *Engine) PollTransmit(now Time, b *wire.Batch) (n int) {

@@ -56,19 +56,31 @@ func (h *timers) expired(now Time) *QP {
 		if q.timerAt > now {
 			return nil
 		}
-		if q.deadline > now { // moved on since it was listed
-			if q.deadline == Never {
-				h.remove(q)
-				continue
-			}
-			q.timerAt = q.deadline
-			h.down(0)
-			continue
+		if q.deadline <= now {
+			h.remove(q)
+			return q
 		}
-		h.remove(q)
-		return q
+		h.relist() // it has moved on since it was listed
 	}
 	return nil
+}
+
+// relist puts the first entry where its deadline belongs.
+func (h *timers) relist() {
+	q := (*h)[0]
+	if q.deadline == Never {
+		h.remove(q)
+		return
+	}
+	q.timerAt = q.deadline
+	h.down(0)
+}
+
+// settle makes next exact.
+func (h *timers) settle() {
+	for len(*h) > 0 && (*h)[0].timerAt < (*h)[0].deadline {
+		h.relist()
+	}
 }
 
 func (h timers) swap(i, j int) {

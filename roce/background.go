@@ -151,10 +151,17 @@ func (l *lane) takeOver() qp.Time {
 	return l.clock.read()
 }
 
-// bedtime is how long to sleep. After deadlines in the future have come and gone (the usual: all
-// was acknowledged in time) it is until the latest of them rather than for ever: the next request's
-// is later still, so that posting it need not wake us.
+// bedtime is how long to sleep. Where an alarm can be set for who sleeps, that is to the deadline.
+// Elsewhere, after deadlines in the future have come and gone (the usual: all was acknowledged in
+// time), it is until the latest of them rather than for ever: the next request's is later still, so
+// that posting it need not wake us.
 func (l *lane) bedtime(t qp.Time) qp.Time {
+	if l.watched != nil {
+		if l.deadline == l.engine.PollTimeout() {
+			l.deadline = l.engine.NextTimeout()
+		}
+		return max(l.deadline, 1)
+	}
 	if l.deadline != qp.Never {
 		l.horizon = max(l.horizon, l.deadline)
 	} else if l.horizon > t {

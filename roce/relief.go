@@ -77,14 +77,14 @@ func (l *lane) turnFor(c *CQ) (busy bool) {
 	t := l.clock.read()
 	n := l.input(t, l.receive())
 	found := c.lanes[l.index].Len() > 0
-	postponed := found && l.trust.earned() && l.postpone(t)
+	postponed := found && l.trust.earnedAsleep() && l.postpone(t)
 	more := !postponed && l.output(t) || n >= rxBatch
 	l.finish(t, more)
 	if postponed {
 		l.deadline = min(l.deadline, t+postponedTime)
 	}
 	if found {
-		l.trust.leaves(l.clock.read())
+		l.trust.wakes(l.clock.read())
 	}
 	return more
 }

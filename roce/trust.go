@@ -31,6 +31,9 @@ const (
 	promptTime = qp.Time(10 * time.Microsecond)
 	// promptEnough is how many times in a row it must have done so.
 	promptEnough = 16
+	// promptAsleep is the same for one that sleeps in between. If it is late after all, an alarm sends
+	// what it has left.
+	promptAsleep = 2
 	// maxHeld is how many requests are held back at most: what one send takes. heldTime is for how long the application may go on
 	// posting meanwhile.
 	maxHeld  = txBatch
@@ -41,6 +44,7 @@ const (
 type trust struct {
 	// under the turn lock
 	left   qp.Time // when the application left with something to come back for; 0 if it is back
+	prompt qp.Time // within what time it is to be back
 	streak int     // how many times in a row it came back promptly
 
 	// any goroutine
@@ -52,8 +56,15 @@ type trust struct {
 // earned tells whether the application may be waited for.
 func (r *trust) earned() bool { return r.streak >= promptEnough }
 
+// earnedAsleep tells whether one that has slept may be.
+func (r *trust) earnedAsleep() bool { return r.streak >= promptAsleep }
+
 // leaves notes that the application is given something to come back for: completions, or requests that it has posted.
-func (r *trust) leaves(t qp.Time) { r.left = t }
+func (r *trust) leaves(t qp.Time) { r.left, r.prompt = t, promptTime }
+
+// wakes notes the same of an application that has slept: all that it needs must come from memory
+// into its processor first.
+func (r *trust) wakes(t qp.Time) { r.left, r.prompt = t, postponedTime }
 
 // returns notes that the application is back.
 func (r *trust) returns(t qp.Time) {
@@ -64,7 +75,7 @@ func (r *trust) returns(t qp.Time) {
 	} else if r.left == 0 {
 		return
 	} else {
-		late = t-r.left > promptTime
+		late = t-r.left > r.prompt
 	}
 	r.left = 0
 	r.streak++
