@@ -59,19 +59,24 @@ func (b *Batch) Room(bodyLen int) bool {
 func (b *Batch) Full() bool { return !b.Room(MinBody) }
 
 // Reserve adds a frame with a body of bodyLen bytes for the caller to fill and seal. Its head is complete. The body holds
-// whatever was there before. It returns nil if the batch is full. The frame stays valid until Reset.
+// whatever was there before. It returns nil if the batch is full, or if the frame would begin a run
+// that the batch has no room for although it has had it for the run before: a few packets cost as
+// much to send as a whole run. The frame stays valid until Reset.
 func (b *Batch) Reserve(p *Path, bodyLen int) *Frame {
 	if !b.Room(bodyLen) {
 		return nil
 	}
 	i := len(b.frames)
-	if b.joins(p, bodyLen) {
+	switch {
+	case b.joins(p, bodyLen):
 		b.runCount++
 		b.runBytes += bodyLen
 		if bodyLen < b.runBody {
 			b.runBody = 0 // a shorter one ends the run
 		}
-	} else {
+	case b.goesOn(p, bodyLen) && (cap(b.frames)-i < b.runCount || len(b.arena)-b.used < b.runBytes):
+		return nil
+	default:
 		b.begin(p, bodyLen)
 	}
 	id := uint16(b.runCount - 1)
@@ -84,6 +89,11 @@ func (b *Batch) Reserve(p *Path, bodyLen int) *Frame {
 // joins says whether a frame may be the next of the current run.
 func (b *Batch) joins(p *Path, bodyLen int) bool {
 	return b.runBody != 0 && bodyLen <= b.runBody && b.runCount < b.maxRun && b.runBytes+bodyLen <= maxRunBytes && p.sameHead(&b.path)
+}
+
+// goesOn says whether a frame would be the next of the current run if that were not too long already.
+func (b *Batch) goesOn(p *Path, bodyLen int) bool {
+	return b.runCount > 1 && bodyLen == b.runBody && p.sameHead(&b.path)
 }
 
 // begin makes a frame the first of a run.
