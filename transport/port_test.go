@@ -204,7 +204,7 @@ func TestBigBatches(t *testing.T) {
 			const rounds, each = 40, maxRun + 22 // the longest run, and a rest
 			a := k.open(t, 0, Options{})
 			to := []Port{k.open(t, 1, Options{}), k.open(t, 2, Options{})}
-			batch := wire.NewBatch(2*each, 4200)
+			batch := wire.NewBatch(2*each+maxRun, 4200) // with room for one whole run more
 			batch.MaxRun(a.Info().MaxRun)
 			frames := make([]wire.Frame, 48) // not a divisor of anything
 			var paths [2]*wire.Path
