@@ -4,7 +4,7 @@ package roce
 // is the only place of the package that starts goroutines.
 //
 // Stages: does an application poll → start → stand by while one does → watch the port while none
-// does → how long to sleep, and who wakes it.
+// does, or sleep behind one that watches it itself (relief.go) → how long to sleep, and who wakes it.
 
 import (
 	"runtime"

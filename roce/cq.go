@@ -251,6 +251,10 @@ func (c *CQ) rouse() {
 
 // Wait takes up to len(wcs) completions, at least one, and waits for it if need be: it polls for some microseconds, as Poll
 // does, then arms the queue and sleeps. When ctx ends first it returns ctx.Err(). Several goroutines may wait on one queue.
+//
+// Where sleeps have been long lately it sleeps at once. If all that completes here comes from one lane
+// and nobody else watches its port, the goroutine that waits does, so that a packet wakes one thread
+// (Linux sockets, without Config.Wrap); otherwise the background is woken and wakes the goroutine.
 func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 	if len(wcs) == 0 {
 		return 0, nil

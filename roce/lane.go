@@ -5,7 +5,7 @@ package roce
 //
 // Stages: the object → what a turn does → who takes one (an application that polls or posts, a
 // control call) → giving the turn back so that nothing is forgotten → the end. background.go stands
-// in when no application polls.
+// in when no application polls, relief.go has an application that sleeps in Wait watch the port.
 //
 // A turn runs on whatever goroutine is there: a polling application runs the stack itself, without a hand-over to another
 // thread and back, which is most of the difference between 5 and 70 us of round trip. The background serves timers and
