@@ -218,8 +218,8 @@ var threeWords = map[Unit][3]string{
 	perGB:  {"cheaper", "at par", "dearer"}, perMillion: {"cheaper", "at par", "dearer"}, perExchange: {"cheaper", "at par", "dearer"},
 }
 
-// word says how ours is to theirs: at par if the interval spans 1 or lies within a tenth of it,
-// better or worse if it lies beyond; none if there are too few rounds to tell.
+// word says how ours is to theirs: at par if the interval lies within a tenth of 1, undecided if it
+// spans 1 and more than that, else better or worse; none if there are too few rounds to tell.
 func word(unit Unit, h Held) string {
 	w, known := threeWords[unit]
 	if !known || h.Rounds < fewestRounds {
@@ -227,8 +227,10 @@ func word(unit Unit, h Held) string {
 	}
 	low, high := float64(h.Low), float64(h.High)
 	switch {
-	case low <= 1 && high >= 1, low >= 1-atPar && high <= 1+atPar:
+	case low >= 1-atPar && high <= 1+atPar:
 		return w[1]
+	case low <= 1 && high >= 1:
+		return undecided
 	case unit.Lower == (high < 1):
 		return w[0]
 	}

@@ -99,7 +99,7 @@ func (r *Results) writeMethod(b *bytes.Buffer) {
 		"  is the median of the rounds' ratios and, in brackets, an interval that holds the true one with a confidence of 95 % or more. The best of\n" +
 		"  several has luck on its side, which ours, played once a round, has not.\n" +
 		"- **Verdicts**: a bar is passed if the whole interval is on its side, failed if none of it is, and else undecided.\n")
-	fmt.Fprintf(b, "- **Words**: at par if the interval spans 1 or lies within %.0f %% of it; faster or slower (of costs: cheaper or dearer) if it lies beyond.\n", 100*atPar)
+	fmt.Fprintf(b, "- **Words**: at par if the interval lies within %.0f %% of 1; undecided if it spans 1 and more than that; else faster or slower (of costs: cheaper or dearer).\n", 100*atPar)
 	b.WriteString("- **Cost**: processor time of the whole machine, both ends and the kernel's interrupts, during the middle half of the client's life, per 10^9 bytes\n" +
 		"  or per million messages; that of the best rival is the cost of the one that was the fastest. Time that the host took is in nobody's cost.\n" +
 		"  A program that spins keeps its processor busy: two such ends cost two processors, however little they do.\n\n")

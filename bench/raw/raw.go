@@ -69,6 +69,7 @@ var Paths = []Path{
 	{"udp-pingpong", "UDP sockets, 64 B, both ends spin on a non-blocking receive", pingpongs(overSpinningUDP, 64)},
 	{"udp-spin50", "UDP sockets, 64 B, both ends spin for 50 us (-spin), then sleep in a blocking receive", pingpongs(overPatientUDP, 64)},
 	{"udp-blocking", "UDP sockets, 64 B, both ends sleep in a blocking receive", pingpongs(overBlockingUDP, 64)},
+	{"udp-net", "UDP of Go's package net, 64 B, both ends sleep in ReadFromUDPAddrPort", pingpongs(overNet, 64)},
 	{"packet-stream", "AF_PACKET, GSO out, TPACKET_V2 ring in, system calls only", streams(overPacket, bulk(1), false)},
 	{"packet-stream-work", "the same with copy and ICRC on both ends", streams(overPacket, bulk(1), true)},
 	{"packet-small-work", "AF_PACKET, GSO 128 × 40 B (Linux 6.9) out, TPACKET_V2 ring in, with copy and ICRC", streams(overPacket, tiny(128), true)},
