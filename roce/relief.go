@@ -41,10 +41,11 @@ func (l *lane) watchFor(ctx context.Context, c *CQ) bool {
 	return ok
 }
 
-// watchOn takes turns and sleeps in between. The caller has the turn lock, before and after.
+// watchOn takes turns and sleeps in between. The caller has the turn lock, before and after. If
+// nothing is due it goes to sleep at once: what may have arrived ends the sleep.
 func (l *lane) watchOn(ctx context.Context, c *CQ) bool {
-	for {
-		busy := l.turnFor(c)
+	for due := l.due(l.clock.read()); ; due = true {
+		busy := due && l.turnFor(c)
 		c.relief.Store(l) // from here on who fills or closes c wakes us
 		t := l.clock.read()
 		switch {
@@ -68,6 +69,11 @@ func (l *lane) watchOn(ctx context.Context, c *CQ) bool {
 			return false
 		}
 	}
+}
+
+// due tells whether there is work for a turn, but for what may have arrived.
+func (l *lane) due(t qp.Time) bool {
+	return t >= l.deadline || !l.engine.Idle() || l.tx.Len() > 0 || l.owingSince.Load() != 0 || l.failed || l.mail.waiting()
 }
 
 // turnFor is a turn of a goroutine that waits for c; busy says that there is more to do now. An application that always posts at once when it
