@@ -25,6 +25,7 @@ type requester struct {
 	off      uint32   // bytes of request next that were sent; for a READ, that need not be asked for again
 	readsOut int      // READ requests and atomics sent and not answered in full
 	unasked  int      // packets since the last with AckReq
+	lone     bool     // the present message began after a silence
 	asked    uint32   // request whose last packet had it
 	doomed   int      // started requests whose wqe.status is not WCSuccess
 }
@@ -266,6 +267,9 @@ func (e *Engine) emit(now Time, q *QP, b *wire.Batch) verdict {
 func (q *QP) putRequestHeaders(now Time, body []byte, op wire.Opcode, info *wire.OpInfo, s *sendSlot, pad uint8, last bool) {
 	r := &q.req
 	var flags wire.BTHFlags
+	if r.off == 0 {
+		r.lone = now-q.rec.sentAt > q.rec.patience()
+	}
 	if last && s.flags&SendSolicited != 0 && info.Flags&(wire.OpSend|wire.OpConsumesRecv) != 0 {
 		flags |= wire.BTHSolicited
 	}
@@ -298,7 +302,7 @@ func (q *QP) putRequestHeaders(now Time, body []byte, op wire.Opcode, info *wire
 func (q *QP) awaited(now Time, s *sendSlot) bool {
 	r := &q.req
 	if q.sigAll || s.flags&SendSignaled != 0 || q.rec.srtt == 0 || r.next-r.asked >= uint32(len(r.wqes))/4 ||
-		now-q.rec.sentAt > q.rec.patience() || now >= q.rec.askBy && !q.awaitsACK() {
+		r.lone || now >= q.rec.askBy && !q.awaitsACK() {
 		r.asked = r.next
 		return true
 	}

@@ -262,7 +262,7 @@ func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 	c.waiters.Add(1)
 	defer c.leave()
 	for {
-		if spin := time.Duration(c.spin.Load()); spin > 0 {
+		if spin := time.Duration(c.spin.Load()); spin > 0 || c.dev.cfg.NoBackground {
 			if n, err := c.pollFor(spin, wcs); n > 0 || err != nil {
 				return n, err
 			}
@@ -292,6 +292,10 @@ func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 			}
 		}
 		c.adapt(time.Duration(now() - asleep))
+		select { // the token of what the relief has found; leave passes on what was for another goroutine
+		case <-c.notify:
+		default:
+		}
 		if c.idle() && ctx.Err() != nil {
 			return 0, ctx.Err()
 		}

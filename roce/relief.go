@@ -13,6 +13,7 @@ package roce
 
 import (
 	"context"
+	"runtime"
 
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/transport"
@@ -34,8 +35,9 @@ func (l *lane) watchFor(ctx context.Context, c *CQ) bool {
 	l.claimed.Store(0) // what it polled before does not mean that it polls on
 	l.turns.lock()
 	l.relieved.Store(true)
+	l.trust.holds(false) // nobody would send what is held; what was posted before is seen below
 	ok := l.watchOn(ctx, c)
-	c.relief.Store(nil)
+	c.relief.CompareAndSwap(l, nil) // the queue may have moved to another lane's relief
 	l.relieved.Store(false)
 	l.giveBack()
 	return ok
@@ -49,7 +51,8 @@ func (l *lane) watchOn(ctx context.Context, c *CQ) bool {
 		c.relief.Store(l) // from here on who fills or closes c wakes us
 		t := l.clock.read()
 		switch {
-		case !c.idle() || ctx.Err() != nil || l.closing.Load():
+		// Who is woken has to arm the queue again, also if another goroutine was faster.
+		case !c.idle() || !c.armed.Load() || ctx.Err() != nil || l.closing.Load():
 			return true
 		case l.failed || t-qp.Time(l.claimed.Load()) < qp.Time(claimLife) || !c.drivesOnly(l):
 			return false
@@ -57,13 +60,18 @@ func (l *lane) watchOn(ctx context.Context, c *CQ) bool {
 		if !busy {
 			l.announce(l.bedtime(t), t)
 		}
+		rang := l.rang
+		l.rang = false
 		l.release()
+		if rang {
+			runtime.Gosched() // whom we woke can go on right here
+		}
 		var err error
 		if !busy && !l.mail.waiting() {
 			err = l.watched.Watch(transport.Relief)
 		}
 		l.turns.lock()
-		c.relief.Store(nil)
+		c.relief.CompareAndSwap(l, nil)
 		l.asleep.Store(0)
 		if err != nil {
 			return false
@@ -104,8 +112,11 @@ func (l *lane) giveBack() {
 	}
 	l.watched.Leave()
 	l.release()
-	if !parked {
+	switch {
+	case !parked:
 		l.unclaim()
+	case l.mail.waiting(): // who sleeps has announced that before it looks into the mailbox
+		l.port.Wake()
 	}
 }
 

@@ -59,17 +59,23 @@ type sleeper struct {
 	short atomic.Uint32 // shortage
 	epfd  int           // of the sockets and the timer; it is in the seats' epolls
 	seats [2]seat       // by Watcher
-	timed bool          // the timer may be running; under the caller's turn, as SetAlarm
 	vain  atomic.Uint32 // sleeps that ended for a socket since something was received
 
 	mu       sync.Mutex
-	rx       []int    // sockets to receive from
-	inside   bool     // the sockets are in their epoll
-	waits    shortage // for whose end they are watched
-	both     bool     // tx, which is none of rx, is too
-	relieved bool     // the relief has the port
+	rx       []int         // sockets to receive from
+	inside   bool          // the sockets are in their epoll
+	waits    shortage      // for whose end they are watched
+	both     bool          // tx, which is none of rx, is too
+	relieved bool          // the relief has the port
+	alarm    time.Duration // when the watcher is to wake up, since start; never: not at all
+	timed    time.Duration // what the timer is set to, which may be earlier
 	closed   bool
 }
+
+// never is an alarm that does not ring. start is when the clock of alarms began.
+const never = time.Duration(1<<63 - 1)
+
+var start = time.Now()
 
 // maxVain is how many sleeps in a row may end without anything to receive; after more of them errors
 // of sockets are looked at. Other reasons for such a sleep are the alarm and room to send.
@@ -99,7 +105,7 @@ func (s *sleeper) open(tx int, rx ...int) (err error) {
 	if err != nil {
 		return os.NewSyscallError("timerfd_create", err)
 	}
-	s.tx, s.timer, s.rx, s.epfd = tx, fd, slices.Clone(rx), -1
+	s.tx, s.timer, s.rx, s.epfd, s.alarm, s.timed = tx, fd, slices.Clone(rx), -1, never, never
 	if s.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		err = os.NewSyscallError("epoll_create1", err)
 	}
@@ -135,6 +141,9 @@ func (e *seat) open(inner int) (err error) {
 	if err == nil {
 		err = add(e.epfd, inner, 0)
 	}
+	if err != nil { // it can be tried again
+		e.close()
+	}
 	return err
 }
 
@@ -153,11 +162,14 @@ func (e *seat) hear(yes bool) error {
 	if yes {
 		ev.Events = unix.EPOLLIN
 	}
-	e.hears = yes
-	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(e.epfd, unix.EPOLL_CTL_MOD, e.inner, &ev))
+	err := unix.EpollCtl(e.epfd, unix.EPOLL_CTL_MOD, e.inner, &ev)
+	if err == nil {
+		e.hears = yes
+	}
+	return os.NewSyscallError("epoll_ctl", err)
 }
 
-// close frees the descriptors; an error while opening may have left none.
+// close frees the descriptors that there are.
 func (e *seat) close() {
 	if e.ep == nil {
 		return
@@ -166,6 +178,7 @@ func (e *seat) close() {
 	if e.evfd >= 0 {
 		unix.Close(e.evfd)
 	}
+	e.ep, e.evfd = nil, -1
 }
 
 // watch makes a wait return when fd is readable too, also one in progress.
@@ -211,17 +224,29 @@ func (s *sleeper) wait(timeout time.Duration) error {
 	return s.sleepIn(Background)
 }
 
-// setAlarm starts the timer, or stops it.
+// setAlarm says when the watcher is to wake up (<0: not at all).
 func (s *sleeper) setAlarm(d time.Duration) {
-	if shortage(s.short.Load()) == driverQueue && (d < 0 || d > driverRetry) {
-		d = driverRetry
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.alarm = never; d >= 0 {
+		s.alarm = time.Since(start) + d
 	}
-	if d < 0 && !s.timed {
+	s.setTimer()
+}
+
+// setTimer sets the timer to the alarm, or to the next look at a driver's queue that was full, which
+// every sleep has while it is. The caller holds s.mu.
+func (s *sleeper) setTimer() {
+	now, at := time.Since(start), s.alarm
+	if shortage(s.short.Load()) == driverQueue {
+		at = min(at, now+driverRetry)
+	}
+	if at == never && s.timed == never || s.closed {
 		return
 	}
 	var spec unix.ItimerSpec // zero: no more
-	if s.timed = d >= 0; s.timed {
-		spec.Value = unix.NsecToTimespec(int64(max(d, 1)))
+	if s.timed = at; at != never {
+		spec.Value = unix.NsecToTimespec(int64(max(at-now, 1)))
 	}
 	unix.TimerfdSettime(s.timer, 0, &spec, nil)
 }
@@ -229,7 +254,7 @@ func (s *sleeper) setAlarm(d time.Duration) {
 // sleepIn sleeps in a seat until something happens that concerns it.
 func (s *sleeper) sleepIn(w Watcher) error {
 	e := &s.seats[w]
-	if e.ep == nil { // the relief's first time
+	if w == Relief { // few ports need its seat
 		if err := s.furnish(e); err != nil {
 			return err
 		}
@@ -256,12 +281,15 @@ func (s *sleeper) sleepIn(w Watcher) error {
 	return nil
 }
 
-// furnish opens a seat that few ports need.
+// furnish opens a seat the first time.
 func (s *sleeper) furnish(e *seat) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	switch {
+	case s.closed:
 		return ErrClosed
+	case e.ep != nil:
+		return nil
 	}
 	return e.open(s.epfd)
 }
@@ -271,6 +299,9 @@ func (s *sleeper) sit(e *seat) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e.taken = true
+	if s.timed != s.alarm || shortage(s.short.Load()) == driverQueue {
+		s.setTimer()
+	}
 	back, relief := &s.seats[Background], &s.seats[Relief]
 	if e == relief && !s.relieved {
 		s.relieved = true
