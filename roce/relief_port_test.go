@@ -25,16 +25,17 @@ type reliefPort struct {
 	peer GID
 	path wire.Path
 
-	mu       sync.Mutex
-	changed  sync.Cond
-	in       []*wire.Batch       // what has arrived; a Recv takes the first
-	sends    [][]packet          // what has left, by calls of Send
-	newest   map[uint32]wire.PSN // request that has left, by the peer's queue pair
-	alarm    qp.Time             // when it is to go off; qp.Never: not at all
-	gone     bool                // it has gone off
-	relieved bool                // the relief has the port
-	leaves   int                 // calls of Leave
-	sits     [2]watcherState     // by Watcher
+	mu        sync.Mutex
+	changed   sync.Cond
+	in        []*wire.Batch       // what has arrived; a Recv takes the first
+	sends     [][]packet          // what has left, by calls of Send
+	newest    map[uint32]wire.PSN // request that has left, by the peer's queue pair
+	alarm     qp.Time             // when it is to go off; qp.Never: not at all
+	gone      bool                // it has gone off
+	relieved  bool                // the relief has the port
+	leaves    int                 // calls of Leave
+	meanwhile func()              // happens during the next Send
+	sits      [2]watcherState     // by Watcher
 }
 
 // watcherState is what one of the two does.
@@ -147,6 +148,10 @@ func (p *reliefPort) Send(b *wire.Batch) (int, error) {
 	}
 	p.sends = append(p.sends, call)
 	p.changed.Broadcast()
+	if meanwhile := p.meanwhile; meanwhile != nil {
+		p.meanwhile = nil
+		meanwhile()
+	}
 	return b.Len(), nil
 }
 
@@ -213,7 +218,10 @@ type reliefWorld struct {
 	now  atomic.Int64
 }
 
-func newReliefWorld(t *testing.T) *reliefWorld {
+func newReliefWorld(t *testing.T) *reliefWorld { return newReliefWorldOf(t, nil) }
+
+// newReliefWorldOf makes one of a lane with this mailbox.
+func newReliefWorldOf(t *testing.T, mail *mailbox) *reliefWorld {
 	w := &reliefWorld{t: t}
 	w.now.Store(int64(time.Second))
 	w.port = newReliefPort(w)
@@ -223,6 +231,7 @@ func newReliefWorld(t *testing.T) *reliefWorld {
 	t.Cleanup(func() { must(t, w.d.Close()) })
 	w.l = w.d.lanes[0]
 	w.l.clock = clock{now: func() qp.Time { return qp.Time(w.now.Load()) }}
+	w.l.mail = mail
 	w.pd, err = w.d.AllocPD()
 	must(t, err)
 	t.Cleanup(func() { must(t, w.pd.Close()) })

@@ -295,6 +295,33 @@ func TestReliefYieldsToPoller(t *testing.T) {
 	}
 }
 
+// TestReliefLeavesMail: what another lane hands over while a relief takes its last turn, after it has
+// looked into the mailbox, is not left lying there: the background wakes up for it (others).
+func TestReliefLeavesMail(t *testing.T) {
+	w := newReliefWorldOf(t, new(mailbox))
+	c, other := w.talk(RC, 5), w.talk(RC, 6)
+	for range 5 {
+		c.recv()
+		other.recv()
+		result := c.relieves(context.Background())
+		w.port.left()
+		stray := other.from(true)
+		w.port.mu.Lock()
+		w.port.meanwhile = func() { // as the other lane's turn does
+			w.l.mail.put(&stray.Frames()[stray.Len()-1])
+			w.l.rouse()
+		}
+		w.port.mu.Unlock()
+		w.port.arrives(c.from(true), true)
+		c.gets(result, WCSuccess, WCRecv)
+		w.port.until(func() bool { return len(w.port.sends) == 2 }) // an ACK for each
+		w.settle()
+		if n, err := other.cq.Poll(make([]WC, 1)); n != 1 || err != nil {
+			t.Fatalf("Poll: %d, %v", n, err)
+		}
+	}
+}
+
 // TestReliefAcrossLanes: a goroutine waits on one lane while queue pairs of another lane come to its
 // completion queue, and go: it misses nothing of either (others).
 func TestReliefAcrossLanes(t *testing.T) {
