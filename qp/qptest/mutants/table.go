@@ -64,7 +64,9 @@ var mutants = []mutant{
 	{"relief: it leaves and keeps the port", []string{"transport TestWatchedLeave"}, []edit{
 		{"transport/wait_linux.go", "		s.relieved = false\n", ""}}},
 	{"relief: the port changes hands without an alarm", []string{"roce TestReliefLeavesACK"}, []edit{
-		{"roce/relief.go", "	if parked {\n		t := l.clock.read()\n		l.announce(l.bedtime(t), t)\n	}\n", ""}}},
+		{"roce/relief.go", "	if parked {\n		t := l.clock.read()\n		l.announce(l.bedtime(t), t)\n", "	if parked {\n"}}},
+	{"relief: it leaves without a look into the mailbox", []string{"roce TestReliefLeavesMail"}, []edit{
+		{"roce/relief.go", "		if l.mail.waiting() {", "		if false {"}}},
 	{"relief: a completion that another turn makes wakes nobody", []string{"roce TestReliefWakes", "roce TestReliefTurnOfAnother"}, []edit{
 		{"roce/cq.go", "	default:\n	}\n	c.rouse()\n", "	default:\n	}\n"}}},
 	{"relief: a post sets no alarm for who sleeps", []string{"roce TestReliefIsTold"}, []edit{
