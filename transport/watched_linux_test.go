@@ -315,41 +315,14 @@ func TestWatchedAlarmHandedOver(t *testing.T) {
 			back = w.nap(Background)
 			back.may.Store(true) // the alarm may come before the relief does, and is still there then
 			w.SetAlarm(d)
-			relief = w.napped(Relief)
-			<-relief.ended
-			w.SetAlarm(-1)
+			if err := w.Watch(Relief); err != nil {
+				w.t.Fatal(err)
+			}
 			w.Leave()
-			w.Rouse(Background)
 			<-back.ended
-			w.settle()
+			w.SetAlarm(-1)
 		}
 	})
-}
-
-// napped is a nap that has its cause already.
-func (w *watchedPort) napped(who Watcher) *nap {
-	n := &nap{ended: make(chan struct{})}
-	n.may.Store(true)
-	go func() {
-		defer close(n.ended)
-		if err := w.Watch(who); err != nil {
-			w.t.Error(err)
-		}
-	}()
-	return n
-}
-
-// settle uses up a Rouse(Background) that may have come when nobody slept any more, or while the
-// sleeper was leaving for another reason.
-func (w *watchedPort) settle() {
-	for range 2 {
-		w.Rouse(Background)
-		if err := w.Watch(Background); err != nil {
-			w.t.Error(err)
-		}
-	}
-	var token [8]byte
-	unix.Read(w.s.seats[Background].evfd, token[:])
 }
 
 // TestWatchedHandOver hands the port to and fro as a lane does, while packets come at any moment:
