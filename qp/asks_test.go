@@ -92,8 +92,8 @@ func TestAsksAfterSilence(t *testing.T) {
 
 // TestAsksInTime: an exchange that is never silent asks for an ACK when a quarter of the ack timeout
 // has passed without one, by its next message or by a probe, so that the timeout, which is for peers
-// that are gone, never comes. Where it asks more often than that anyway, every so many packets, there
-// is no probe.
+// that are gone, never comes. Where it asks more often than that anyway, every so many packets,
+// there is no probe.
 func TestAsksInTime(t *testing.T) {
 	for timeout := uint8(6); timeout <= 14; timeout++ {
 		t.Run(fmt.Sprintf("timeout %d", timeout), func(t *testing.T) {
@@ -125,8 +125,8 @@ func TestAsksInTime(t *testing.T) {
 	}
 }
 
-// TestNextTimeoutIsExact: after an acknowledgement PollTimeout still tells of the deadline that is no
-// more, or an earlier one than the next; NextTimeout does not.
+// TestNextTimeoutIsExact: after an acknowledgement PollTimeout still tells of the deadline that is
+// no more, or an earlier one than the next; NextTimeout does not.
 func TestNextTimeoutIsExact(t *testing.T) {
 	x := newAsker(t, 14)
 	x.send(1_000_000) // acknowledged

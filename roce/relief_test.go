@@ -295,8 +295,8 @@ func TestReliefYieldsToPoller(t *testing.T) {
 	}
 }
 
-// TestReliefLeavesMail: what another lane hands over while a relief takes its last turn, after it has
-// looked into the mailbox, is not left lying there: the background wakes up for it (others).
+// TestReliefLeavesMail: what another lane hands over while a relief takes its last turn, after it
+// has looked into the mailbox, is not left lying there: the background wakes up for it (others).
 func TestReliefLeavesMail(t *testing.T) {
 	w := newReliefWorldOf(t, new(mailbox))
 	c, other := w.talk(RC, 5), w.talk(RC, 6)

@@ -205,8 +205,8 @@ func TestWatchedLeave(t *testing.T) {
 	})
 }
 
-// TestWatchedLeft: a packet that lay in the socket when the relief left wakes the background (leave),
-// and none does while the relief has the port and is awake.
+// TestWatchedLeft: a packet that lay in the socket when the relief left wakes the background
+// (leave), and none does while the relief has the port and is awake.
 func TestWatchedLeft(t *testing.T) {
 	overWatched(t, func(w *watchedPort) {
 		for i := range 20 {
