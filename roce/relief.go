@@ -109,6 +109,9 @@ func (l *lane) giveBack() {
 	if parked {
 		t := l.clock.read()
 		l.announce(l.bedtime(t), t)
+		if l.mail.waiting() { // it came since our turn, when nobody slept who could have been woken
+			l.rouse()
+		}
 	}
 	l.watched.Leave()
 	l.release()

@@ -20,6 +20,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 )
 
 func main() {
@@ -79,6 +80,9 @@ func fatal(err error) {
 	os.Exit(1)
 }
 
+// hang is how long a test takes that hangs. Those of the table take seconds.
+const hang = time.Minute
+
 // run builds with the defect and says whether tests find it, and what they say first. tests are a
 // package and what -run takes.
 func (m *mutant) run(tests string, worlds int) (found bool, says string, err error) {
@@ -95,6 +99,8 @@ func (m *mutant) run(tests string, worlds int) (found bool, says string, err err
 	args := []string{"test", "-overlay=" + overlay, "-count=1", "./" + pkg, "-run=" + run}
 	if filepath.Base(pkg) == "lives" { // as many as make worlds plays, not the few that go test alone does
 		args = append(args, "-lives="+strconv.Itoa(worlds))
+	} else { // a test that hangs has found a wake-up that was lost
+		args = append(args, "-timeout="+hang.String())
 	}
 	out, err := exec.Command("go", args...).CombinedOutput()
 	switch text := string(out); {

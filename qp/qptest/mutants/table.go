@@ -59,4 +59,16 @@ var mutants = []mutant{
 		{"qp/wr.go", "wr.AH.mem != q.mem", "false"}}},
 	{"completions of before RESET are seen after it", []string{"roce TestStaleCompletions"}, []edit{
 		{"roce/qp.go", "		q.sendCQ.purge(q.QPN())\n		q.recvCQ.purge(q.QPN())\n	})", "	})"}}},
+	{"relief: the background hears what the relief is woken by", []string{"transport TestWatchedPacket"}, []edit{
+		{"transport/wait_linux.go", "		back.hear(false)\n", "		_ = back\n"}}},
+	{"relief: it leaves and keeps the port", []string{"transport TestWatchedLeave"}, []edit{
+		{"transport/wait_linux.go", "		s.relieved = false\n", ""}}},
+	{"relief: the port changes hands without an alarm", []string{"roce TestReliefLeavesACK"}, []edit{
+		{"roce/relief.go", "	if parked {\n		t := l.clock.read()\n		l.announce(l.bedtime(t), t)\n", "	if parked {\n"}}},
+	{"relief: it leaves without a look into the mailbox", []string{"roce TestReliefLeavesMail"}, []edit{
+		{"roce/relief.go", "		if l.mail.waiting() {", "		if false {"}}},
+	{"relief: a completion that another turn makes wakes nobody", []string{"roce TestReliefWakes", "roce TestReliefTurnOfAnother"}, []edit{
+		{"roce/cq.go", "	default:\n	}\n	c.rouse()\n", "	default:\n	}\n"}}},
+	{"relief: a post sets no alarm for who sleeps", []string{"roce TestReliefIsTold"}, []edit{
+		{"roce/background.go", "		if l.asleep.CompareAndSwap(until, int64(t)) {\n			l.setAlarm(t, now)\n		}\n", "		l.asleep.CompareAndSwap(until, int64(t))\n"}}},
 }
