@@ -122,6 +122,9 @@ func (l *lane) watch() {
 		l.asleep.Store(0)
 	}
 	l.release()
+	if relieved {
+		runtime.Gosched() // whatever has woken us, it is for the relief to go on
+	}
 }
 
 // lingerFor is how long to go on polling after having been busy for so long.

@@ -346,7 +346,9 @@ func (l *lane) posted(q *qp.QP, n int) {
 
 // holds says whether posts may be held from now on. Somebody must be there to send them if the
 // application does not come back.
-func (l *lane) holds(yes bool) { l.trust.holds(yes && l.attended && !l.relieved.Load() && l.trusting()) }
+func (l *lane) holds(yes bool) {
+	l.trust.holds(yes && l.attended && !l.relieved.Load() && l.trusting())
+}
 
 // visit notes a poll that did not need a turn. If what earlier polls have left must go now, it
 // sends that.

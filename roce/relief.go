@@ -35,6 +35,7 @@ func (l *lane) watchFor(ctx context.Context, c *CQ) bool {
 	l.claimed.Store(0) // what it polled before does not mean that it polls on
 	l.turns.lock()
 	l.relieved.Store(true)
+	l.watched.Take()
 	l.trust.holds(false) // nobody would send what is held; what was posted before is seen below
 	ok := l.watchOn(ctx, c)
 	c.relief.CompareAndSwap(l, nil) // the queue may have moved to another lane's relief
@@ -115,11 +116,8 @@ func (l *lane) giveBack() {
 	}
 	l.watched.Leave()
 	l.release()
-	switch {
-	case !parked:
+	if !parked {
 		l.unclaim()
-	case l.mail.waiting(): // who sleeps has announced that before it looks into the mailbox
-		l.port.Wake()
 	}
 }
 

@@ -99,6 +99,13 @@ func (p *reliefPort) Rouse(who transport.Watcher) {
 	p.mu.Unlock()
 }
 
+func (p *reliefPort) Take() {
+	p.mu.Lock()
+	p.relieved = true
+	p.changed.Broadcast()
+	p.mu.Unlock()
+}
+
 func (p *reliefPort) Leave() {
 	p.mu.Lock()
 	p.relieved = false

@@ -11,6 +11,7 @@ package roce
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -18,7 +19,16 @@ import (
 	"github.com/goroce/goroce/qp"
 )
 
-func TestReliefStress(t *testing.T) {
+func TestReliefStress(t *testing.T) { reliefStress(t) }
+
+// TestReliefStressOne is the same on one processor, where who waits for another goroutine without
+// letting it run waits for ever.
+func TestReliefStressOne(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	reliefStress(t)
+}
+
+func reliefStress(t *testing.T) {
 	overWires(t, func(t *testing.T, w wire2) {
 		for typ, name := range map[QPType]string{UC: "UC", RC: "RC"} {
 			t.Run(name, func(t *testing.T) {

@@ -244,7 +244,7 @@ func (p *etherPort) Wait(timeout time.Duration) error {
 // Wake ends a Wait.
 func (p *etherPort) Wake() { p.Rouse(Background) }
 
-// SetAlarm, Watch, Rouse and Leave implement Watched.
+// SetAlarm and what follows implement Watched.
 func (p *etherPort) SetAlarm(d time.Duration) { p.sleep.setAlarm(d) }
 
 // Watch sleeps in the seat of w.
@@ -262,7 +262,10 @@ func (p *etherPort) Rouse(w Watcher) {
 	}
 }
 
-// Leave gives the sockets back.
+// Take makes the background deaf.
+func (p *etherPort) Take() { p.sleep.take() }
+
+// Leave has it hear again.
 func (p *etherPort) Leave() { p.sleep.rise(Relief) }
 
 // describe is what Info says about every such port.

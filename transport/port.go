@@ -74,8 +74,8 @@ const (
 // wait of the watcher only: a packet wakes one thread and not two, and the port changes hands
 // without waking anybody. The ports of this package on Linux are Watched, but for pipes.
 //
-// SetAlarm is called by who has the lane's turn, Watch and Leave by one goroutine of each kind at a
-// time, Rouse by any. Wait is SetAlarm and Watch(Background), Wake is Rouse(Background).
+// SetAlarm is called by who has the lane's turn, Take, Watch and Leave by one goroutine of each kind
+// at a time, Rouse by any. Wait is SetAlarm and Watch(Background), Wake is Rouse(Background).
 type Watched interface {
 	Port
 
@@ -90,8 +90,9 @@ type Watched interface {
 	// Rouse makes the present Watch of w return, or its next one if none is in progress.
 	Rouse(w Watcher)
 
-	// Leave gives the port back to the background. The relief has it from its first Watch on until
-	// then, also between two of them.
+	// Take gives the port to the relief, Leave gives it back to the background. A Watch(Relief)
+	// without a Take begins with one.
+	Take()
 	Leave()
 }
 

@@ -266,7 +266,7 @@ func (p *udpPort) Wait(timeout time.Duration) error {
 // Wake ends a Wait.
 func (p *udpPort) Wake() { p.Rouse(Background) }
 
-// SetAlarm, Watch, Rouse and Leave implement Watched.
+// SetAlarm and what follows implement Watched.
 func (p *udpPort) SetAlarm(d time.Duration) { p.sleep.setAlarm(d) }
 
 // Watch sleeps in the seat of w.
@@ -284,7 +284,10 @@ func (p *udpPort) Rouse(w Watcher) {
 	}
 }
 
-// Leave gives the sockets back.
+// Take makes the background deaf.
+func (p *udpPort) Take() { p.sleep.take() }
+
+// Leave has it hear again.
 func (p *udpPort) Leave() { p.sleep.rise(Relief) }
 
 // Info describes the port.

@@ -302,10 +302,9 @@ func (s *sleeper) sit(e *seat) error {
 	if s.timed != s.alarm || shortage(s.short.Load()) == driverQueue {
 		s.setTimer()
 	}
-	back, relief := &s.seats[Background], &s.seats[Relief]
-	if e == relief && !s.relieved {
-		s.relieved = true
-		back.hear(false)
+	relief := &s.seats[Relief]
+	if e == relief {
+		s.relieve()
 	}
 	if e == relief || !s.relieved {
 		if err := e.hear(true); err != nil {
@@ -317,6 +316,21 @@ func (s *sleeper) sit(e *seat) error {
 	}
 	s.takeOut()
 	return s.putIn()
+}
+
+// take gives the port to the relief.
+func (s *sleeper) take() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.relieve()
+}
+
+// relieve makes the background deaf. The caller holds s.mu.
+func (s *sleeper) relieve() {
+	if !s.relieved {
+		s.relieved = true
+		s.seats[Background].hear(false)
+	}
 }
 
 // rise leaves a seat, and the relief the port. If nobody sleeps any more the sockets are taken out.

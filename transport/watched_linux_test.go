@@ -219,6 +219,22 @@ func TestWatchedLeft(t *testing.T) {
 	})
 }
 
+// TestWatchedTake: from Take on only a Rouse ends the Watch of the background (take), before the relief
+// has ever slept, and though a packet has come and the alarm has rung.
+func TestWatchedTake(t *testing.T) {
+	overWatched(t, func(w *watchedPort) {
+		for i := range 20 {
+			w.Take()
+			w.send(i)
+			w.SetAlarm(0)
+			w.nap(Background).by(w.rouse(Background))
+			w.SetAlarm(-1)
+			w.Leave()
+			w.receive(i)
+		}
+	})
+}
+
 // TestWatchedRouse: Rouse ends the Watch that it names (own), with the relief there and without, the
 // present Watch or the next one; any number of Rouses are one.
 func TestWatchedRouse(t *testing.T) {
