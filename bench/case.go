@@ -62,9 +62,20 @@ type Play struct {
 	Proto          string    // "tcp" or "udp": what the server opens when it is ready
 	Port           int
 	Together       bool // both at A's end, with no network between them
-	MTU            int  // of the link; 0: as it is
 	Stays          bool // the server never ends by itself
+	Link           Link
 }
+
+// Link is what the network between the ends is to be like; package stage says what that means.
+type Link struct {
+	MTU        int    // 0: as it is
+	InOrder    bool   // each end's own processor takes in what comes to it
+	Big        bool   // TCP's packets go in runs of up to 196,000 bytes
+	Congestion string // what TCP does where no program chooses; "": usualCongestion
+}
+
+// usualCongestion is what TCP does for most users, whatever this machine's default is.
+const usualCongestion = "cubic"
 
 // Case is one figure.
 type Case struct {

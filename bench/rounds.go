@@ -74,8 +74,8 @@ type performance struct {
 // figure from what came of it, with its cost.
 func (c *Case) play(ctx context.Context, t theatre, set Setting, shared map[string]*performance, s *Sample) (costUnit Unit, err error) {
 	play := c.Play(set)
-	if play.MTU == 0 {
-		play.MTU = c.MTU
+	if play.Link.MTU == 0 {
+		play.Link.MTU = c.MTU
 	}
 	key := fmt.Sprint(play)
 	p := shared[key]

@@ -123,22 +123,15 @@ func (b *Bottleneck) plug(i int, e *End, mtu int) error {
 	})
 }
 
-// inOrder has one processor take in what comes over an interface. Otherwise it is the one that sent
-// it, and because the senders have different ones, packets of one sender that the switch passes on
-// for the other would overtake each other, which they do not in a switch. It runs in the end's
-// namespace.
-func (e *End) inOrder(iface string) error {
-	mask := fmt.Sprintf("%x", 1<<e.CPU)
-	return os.WriteFile("/sys/class/net/"+iface+"/queues/rx-0/rps_cpus", []byte(mask), 0)
-}
-
 // configure gives an end its addresses and its neighbours'. It runs in the end's namespace.
 func (b *Bottleneck) configure(e *End) error {
 	link, err := e.up()
 	if err != nil {
 		return err
 	}
-	if err := e.inOrder(e.Interface); err != nil {
+	// The senders have different processors, so packets of one sender that the switch passes on for
+	// the other would overtake each other, which they do not in a switch.
+	if err := e.steer(e.Interface, true); err != nil {
 		return err
 	}
 	addrs, neighbours := []netip.Addr{e.Addr}, map[netip.Addr]*End{}
@@ -178,7 +171,7 @@ func (b *Bottleneck) narrow(bridge int) (err error) {
 		if err != nil {
 			return fmt.Errorf("%s: %w", hubPort(i), err)
 		}
-		if err := b.hub.inOrder(hubPort(i)); err != nil {
+		if err := b.hub.steer(hubPort(i), true); err != nil {
 			return err
 		}
 		b.ports = append(b.ports, port.Attrs().Index)
