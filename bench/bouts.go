@@ -3,7 +3,8 @@
 package main
 
 // Which cases are played together. A bout is a group of cases that are held against each other; it
-// is played to its end before the next one, so that the partners of a ratio meet within seconds.
+// is played to its end before the next one, so that the partners of a ratio meet within a round of
+// it, a minute at most.
 // The bars of a bout say who is held against whom.
 
 import (

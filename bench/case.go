@@ -64,6 +64,7 @@ type Play struct {
 	Together       bool // both at A's end, with no network between them
 	Stays          bool // the server never ends by itself
 	Link           Link
+	Margin         float64 // part of the client's life at either end in which processor time does not count; 0: a quarter
 }
 
 // Link is what the network between the ends is to be like; package stage says what that means.
@@ -96,6 +97,8 @@ type Case struct {
 	Work func(server, client []byte) (perSecond float64, err error)
 	// Note is what must stand beside the figure, such as how much was lost; nil or "": nothing.
 	Note func(server, client []byte) string
+	// P99 is what 99 of 100 exchanges do not exceed, in the figure's unit, or 0; nil: it is not told.
+	P99 func(server, client []byte) float64
 	// Takes is how long a play lasts, about, for -list; nil: the duration and what starting takes.
 	Takes func(time.Duration) time.Duration
 }

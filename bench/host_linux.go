@@ -63,13 +63,17 @@ func (h *hostStage) perform(ctx context.Context, p Play, limit time.Duration) (s
 			return said, err
 		}
 	}
+	said.others = othersLoad(shortLook)
 	m := startMeter()
 	o, err := h.run(ctx, p, limit)
 	readings := m.end()
-	said = heard{server: o.Server, client: o.Client}
-	if l, tooShort := loadOf(readings, o.Began, o.Ended); tooShort == nil {
-		said.load = &l
+	said.server, said.client = o.Server, o.Client
+	l, tooShort := loadOf(readings, o.Began, o.Ended, cmp.Or(p.Margin, aQuarter))
+	if tooShort != nil {
+		said.noCost = tooShort.Error()
+		return said, err
 	}
+	said.load, said.noCost = &l, l.whyNoCost(said.others)
 	return said, err
 }
 

@@ -47,7 +47,7 @@ func measure(ctx context.Context, o options, choice func(*Case) bool, r *Results
 	ports, missing := workingPorts(ctx, host, m.set)
 	r.Missing = append(r.Missing, missing...)
 	bouts = chosen(allBouts(ports), choice)
-	if r.Machine.Busy = othersLoad(); r.Machine.Busy > quiet {
+	if r.Machine.Busy = othersLoad(longLook); r.Machine.Busy > quiet {
 		fmt.Fprintf(progress, "%s processors are busy with something else: figures and costs will tell of that too\n", number(r.Machine.Busy))
 	}
 	if o.pgo != "" {
@@ -69,20 +69,6 @@ func measure(ctx context.Context, o options, choice func(*Case) bool, r *Results
 		}
 	}
 	return bouts, nil
-}
-
-// quiet is how many processors others may keep busy before it is worth a word.
-const quiet = 0.1
-
-// othersLoad is how many processors are busy while nothing is played.
-func othersLoad() float64 {
-	m, began := startMeter(), time.Now()
-	time.Sleep(2 * time.Second)
-	l, err := loadOf(m.end(), began, time.Now())
-	if err != nil {
-		return 0
-	}
-	return l.busy
 }
 
 // prepare fetches the rivals and builds the command in a folder, with and without its profile.

@@ -24,6 +24,8 @@ type theatre interface {
 type heard struct {
 	server, client []byte // what they printed
 	load           *load  // nil: not known
+	noCost         string // why the load can be no cost; "": it can
+	others         float64
 }
 
 // orders returns the orders of n cases in a number of rounds.
@@ -89,14 +91,23 @@ func (c *Case) play(ctx context.Context, t theatre, set Setting, shared map[stri
 	if p.err != nil {
 		return costUnit, p.err
 	}
-	if s.Value, err = c.Figure(p.server, p.client); err != nil {
+	if s.Value, err = c.Figure(p.server, p.client); err == nil {
+		err = c.sound(s.Value) // first: without a figure there is no cost either
+	}
+	if err != nil {
 		return costUnit, err
 	}
 	if c.Note != nil {
 		s.Note = c.Note(p.server, p.client)
 	}
+	if c.P99 != nil {
+		s.P99 = c.P99(p.server, p.client)
+	}
 	if p.load != nil {
 		s.Steal = p.load.steal
+	}
+	if s.Others = p.others; c.hasCost() {
+		s.NoCost = p.noCost
 	}
 	costUnit, s.Cost, err = c.cost(s.Value, p.heard)
 	return costUnit, err
