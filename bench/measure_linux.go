@@ -1,8 +1,8 @@
 package main
 
 // A run. What could not be had goes into the results; an error is one that leaves nothing to
-// report. After each bout everything so far is written to results.json, so that a long run that is
-// interrupted does not lose it.
+// report. After each bout everything so far is written, with a word that it is not all, so that a
+// long run that is interrupted loses little and leaves nothing old beside what is new.
 
 import (
 	"context"
@@ -106,7 +106,7 @@ func (m *run) play(ctx context.Context, t theatre, where place, bouts []Bout) er
 		playBout(ctx, t, m.set, b, b.rounds(m.rounds), m.results, m.progress)
 		if m.out != "" {
 			m.results.judge(bouts)
-			if err := m.results.writeJSON(filepath.Join(m.out, "results.json")); err != nil {
+			if err := m.results.write(m.out); err != nil {
 				return err
 			}
 		}

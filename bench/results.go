@@ -18,7 +18,8 @@ import (
 type Results struct {
 	Started  time.Time `json:"started"`
 	Machine  Machine   `json:"machine"`
-	Full     bool      `json:"full"` // all cases, and not only those of a short run
+	Full     bool      `json:"full"`     // all cases, and not only those of a short run
+	Complete bool      `json:"complete"` // the run was not interrupted
 	Rounds   int       `json:"rounds"`
 	Seed     uint64    `json:"seed"`  // of the orders of bouts and cases
 	Order    []string  `json:"bouts"` // as they were played

@@ -58,6 +58,9 @@ func playBout(ctx context.Context, t theatre, set Setting, b *Bout, rounds int, 
 			if s.Cost > 0 {
 				said += fmt.Sprintf(", %s %s", number(s.Cost), unit.Name)
 			}
+			if s.NoCost != "" {
+				said += ", " + s.NoCost
+			}
 			if err != nil {
 				said = "failed: " + cell(err.Error())
 			}
