@@ -312,25 +312,38 @@ func (b *Bottleneck) Compete(ctx context.Context, plays []Play, every, length ti
 }
 
 // Share performs a play for each sender as Compete does, until all clients have ended by
-// themselves, and returns what they wrote to their standard output, with the switch's counters
-// before and after.
-func (b *Bottleneck) Share(ctx context.Context, plays []Play) (said [][]byte, before, after Reading, err error) {
+// themselves, and returns what they wrote to their standard output, with the switch's counters at
+// two times after the clients' start, or at their end if that comes first.
+func (b *Bottleneck) Share(ctx context.Context, plays []Play, from, to time.Duration) (said [][]byte, first, last Reading, err error) {
 	ctx, cancel := context.WithTimeout(ctx, plays[0].Limit)
 	defer cancel()
-	if before, err = b.Read(); err != nil {
-		return nil, before, after, err
-	}
 	c, err := b.start(ctx, plays)
 	if err != nil {
-		return nil, before, after, err
+		return nil, first, last, err
 	}
 	defer c.stop()
+	started, running := time.Now(), len(c.clients)
+	for _, r := range []struct {
+		at time.Duration
+		*Reading
+	}{{from, &first}, {to, &last}} {
+		for due := time.After(time.Until(started.Add(r.at))); due != nil && running > 0; {
+			select {
+			case <-due:
+				due = nil
+			case <-c.ended:
+				running--
+			}
+		}
+		if *r.Reading, err = b.Read(); err != nil {
+			return nil, first, last, err
+		}
+	}
 	for _, client := range c.clients {
 		if err := client.wait(ctx); err != nil {
-			return nil, before, after, fmt.Errorf("client: %w", err)
+			return nil, first, last, fmt.Errorf("client: %w", err)
 		}
 		said = append(said, client.stdout.Bytes())
 	}
-	after, err = b.Read()
-	return said, before, after, err
+	return said, first, last, nil
 }
