@@ -10,6 +10,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -50,9 +51,22 @@ func mainBouts(mtu int, ports, barred []string) (bouts []Bout) {
 		{"latency", usec, latencyBars},
 		{"rate", mpps, rateBars},
 	} {
-		bouts = append(bouts, Bout{Name: fmt.Sprintf("%s, MTU %d", kind.name, mtu), Cases: at(mtu, of(kind.unit, all)), Bars: barsAt(mtu, kind.bars, barred)})
+		cases := at(mtu, of(kind.unit, all))
+		if mtu != mtus[0] {
+			cases = smallOnlyFull(cases)
+		}
+		bouts = append(bouts, Bout{Name: fmt.Sprintf("%s, MTU %d", kind.name, mtu), Cases: cases, Bars: barsAt(mtu, kind.bars, barred)})
 	}
 	return bouts
+}
+
+// smallOnlyFull leaves small messages to full runs: they fit any link.
+func smallOnlyFull(cases []Case) (all []Case) {
+	for _, c := range cases {
+		c.Full = c.Full || c.Unit == mpps || c.Unit == usec && !strings.Contains(c.Name, "/64K")
+		all = append(all, c)
+	}
+	return all
 }
 
 // loadBouts are those of more than one stream, on links of an MTU.
@@ -66,6 +80,9 @@ func loadBouts(mtu int, ports []string) (bouts []Bout) {
 		{"small messages beside a stream", loadedCases(ports), loadedBars},
 		{"many connections", manyCases(ports), manyBars},
 	} {
+		if mtu != mtus[0] {
+			load.cases = onlyFull(load.cases)
+		}
 		bouts = append(bouts, Bout{Name: fmt.Sprintf("%s, MTU %d", load.name, mtu), Cases: at(mtu, load.cases), Bars: barsAt(mtu, load.bars, ports)})
 	}
 	return bouts

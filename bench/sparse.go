@@ -14,6 +14,7 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -24,10 +25,12 @@ var gaps = []struct {
 	name  string
 	long  time.Duration
 	times time.Duration // how much longer
+
+	beside []string // what ours stands beside in a short run too
 }{
-	{"0", 0, 3},
-	{"1ms", time.Millisecond, 3},
-	{"10ms", 10 * time.Millisecond, 6},
+	{"0", 0, 1, []string{"raw-spin50"}},
+	{"1ms", time.Millisecond, 3, []string{"raw-blocking", "raw-net"}},
+	{"10ms", 10 * time.Millisecond, 6, []string{"raw-blocking"}},
 }
 
 // sparseBars hold ours against UDP sockets that sleep at once. Without a gap, who spins first never
@@ -46,11 +49,12 @@ var sparseBars = []Bar{
 func sparseCases(ports []string) (cases []Case) {
 	for _, gap := range gaps {
 		prefix := "sparse/" + gap.name + "/"
-		others := []Case{rare.on(prefix+"raw-net", "udp-net", mtus[0], gap.long), rare.on(prefix+"raw-spin50", "udp-spin50", mtus[0], gap.long)}
-		if gap.long > longGap {
-			others = onlyFull(others)
+		var at []Case
+		for _, way := range []string{"blocking", "net", "spin50"} {
+			c := rare.on(prefix+"raw-"+way, "udp-"+way, mtus[0], gap.long)
+			c.Full = !slices.Contains(gap.beside, "raw-"+way)
+			at = append(at, c)
 		}
-		at := append(others, rare.on(prefix+"raw-blocking", "udp-blocking", mtus[0], gap.long))
 		for _, port := range ports {
 			at = append(at, sparseOurs(prefix, port, gap.long))
 		}
@@ -61,13 +65,9 @@ func sparseCases(ports []string) (cases []Case) {
 	return cases
 }
 
-const (
-	// longGap is the longest at which a short run has more than the main rival.
-	longGap = time.Millisecond
-	// sparseMargin of a play are starting and ending. Its exchanges are alike from the first to the
-	// last, and all are needed.
-	sparseMargin = 0.05
-)
+// sparseMargin of a play are starting and ending. Its exchanges are alike from the first to the
+// last, and all are needed.
+const sparseMargin = 0.05
 
 // lasting is the case in plays that are n times as long.
 func (c Case) lasting(n time.Duration) Case {
