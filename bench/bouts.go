@@ -34,7 +34,7 @@ func allBouts(ports []string) (bouts []Bout) {
 
 // mainBouts are those of one stream or exchange at a time, on links of an MTU.
 func mainBouts(mtu int, ports, barred []string) (bouts []Bout) {
-	all := slices.Concat(onlyFull(ceilingCases()), rivalCases())
+	all := slices.Concat(onlyFull(referenceCases()), rivalCases())
 	for _, port := range ports {
 		if slices.Contains(barred, port) {
 			all = slices.Concat(all, ourCases(port, mtu), unprofiled(port, mtu))

@@ -30,7 +30,7 @@ var (
 	nsEach = Unit{Name: "ns a message", Lower: true}
 	bytes1 = Unit{Name: "bytes a QP", Lower: true}
 	usOnce = Unit{Name: "us", Lower: true}
-	share  = Unit{Name: "% of a core", Lower: true, Zero: true}
+	ofCore = Unit{Name: "% of a core", Lower: true, Zero: true}
 	allocs = Unit{Name: "allocations a message", Lower: true, Zero: true}
 )
 

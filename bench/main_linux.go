@@ -191,7 +191,7 @@ func list(out io.Writer, bouts []Bout, o options) error {
 	return w.Flush()
 }
 
-// rawMain is one end of a ceiling.
+// rawMain is one end of a reference.
 func rawMain(_ context.Context, args []string) error {
 	var e raw.End
 	f := flag.NewFlagSet("bench raw", flag.ExitOnError)

@@ -53,7 +53,7 @@ type Figure struct {
 // Sample is what one round gave.
 type Sample struct {
 	Round int     `json:"round"`
-	Place int     `json:"place"` // in the order of the round, from 1
+	Turn  int     `json:"turn"` // in the order of the round, from 1
 	Value float64 `json:"value"`
 	Cost  float64 `json:"cost,omitempty"` // 0: not known
 	P99   float64 `json:"p99,omitempty"`  // in the figure's unit

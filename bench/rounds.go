@@ -46,9 +46,9 @@ func orders(n, rounds int, chance *rand.Rand) (all [][]int) {
 func playBout(ctx context.Context, t theatre, set Setting, b *Bout, rounds int, r *Results, progress io.Writer) {
 	for i, order := range orders(len(b.Cases), rounds, r.chance) {
 		shared := map[string]*performance{}
-		for place, k := range order {
+		for turn, k := range order {
 			c := &b.Cases[k]
-			s := Sample{Round: i + 1, Place: place + 1}
+			s := Sample{Round: i + 1, Turn: turn + 1}
 			unit, err := c.play(ctx, t, set, shared, &s)
 			if ctx.Err() != nil {
 				return

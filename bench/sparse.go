@@ -51,7 +51,7 @@ func sparseCases(ports []string) (cases []Case) {
 		prefix := "sparse/" + gap.name + "/"
 		var at []Case
 		for _, way := range []string{"blocking", "net", "spin50"} {
-			c := rare.on(prefix+"raw-"+way, "udp-"+way, mtus[0], gap.long)
+			c := sparseExchange.on(prefix+"raw-"+way, "udp-"+way, mtus[0], gap.long)
 			c.Full = !slices.Contains(gap.beside, "raw-"+way)
 			at = append(at, c)
 		}

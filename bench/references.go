@@ -12,10 +12,10 @@ import (
 	"github.com/goroce/goroce/bench/raw"
 )
 
-// ceilings says which figure of a raw path counts, and on which links it is played: packets that
+// references says which figure of a raw path counts, and on which links it is played: packets that
 // fill a link differ with its MTU, small ones do not. Streams without work and AF_XDP, which no bar
 // is about, are for a full run.
-var ceilings = []struct {
+var references = []struct {
 	path string
 	kind *rawKind
 	mtus []int
@@ -54,8 +54,8 @@ var (
 	// exchange has the mean, as the latency tests of others do.
 	exchange = &rawKind{unit: usec, figure: func(_, client raw.Result) float64 { return client.OneWay },
 		cost: perExchange, work: exchangeRate, p99: tailOf}
-	// rare has the median: of few exchanges, one that something else held up decides the mean.
-	rare = &rawKind{unit: usec, figure: func(_, client raw.Result) float64 { return client.Typical },
+	// sparseExchange has the median: of few exchanges, one that something else held up decides the mean.
+	sparseExchange = &rawKind{unit: usec, figure: func(_, client raw.Result) float64 { return client.Typical },
 		cost: perExchange, work: exchangeRate, p99: tailOf}
 )
 
@@ -73,8 +73,8 @@ func tailOf(client raw.Result) float64 { return client.P99 }
 // mostLost is the share of packets beyond which a stream has no figure: nobody can use it.
 const mostLost = 0.01
 
-func ceilingCases() (cases []Case) {
-	for _, c := range ceilings {
+func referenceCases() (cases []Case) {
+	for _, c := range references {
 		for _, mtu := range c.mtus {
 			one := c.kind.on("raw/"+c.path, c.path, mtu, 0)
 			one.Full = c.full
