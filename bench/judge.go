@@ -156,7 +156,7 @@ func (b *Bar) compare(v *Verdict, ours *Figure, rivals []*Figure) {
 		return
 	}
 	v.Cost = against(ours.medianCost(), theirCosts, costs, rule, b.Cost)
-	v.Cost.Word = word(v.CostUnit, v.Cost)
+	v.Cost.Word, v.Cost.Played = word(v.CostUnit, v.Cost), ours.rounds()
 }
 
 // mayMiss is in how many rounds ours or one of the best rivals may be missing. Whoever fails more

@@ -47,6 +47,10 @@ func measure(ctx context.Context, o options, choice func(*Case) bool, r *Results
 	ports, missing := workingPorts(ctx, host, m.set)
 	r.Missing = append(r.Missing, missing...)
 	bouts = chosen(allBouts(ports), choice)
+	if err := host.be(Link{Big: true}); err != nil { // the kernel is older
+		r.Missing = append(r.Missing, "TCP in runs of more than 64 KiB: "+err.Error())
+		bouts = chosen(bouts, func(c *Case) bool { return !c.Play(m.set).Link.Big })
+	}
 	if r.Machine.Busy = othersLoad(longLook); r.Machine.Busy > quiet {
 		fmt.Fprintf(progress, "%s processors are busy with something else: figures and costs will tell of that too\n", number(r.Machine.Busy))
 	}

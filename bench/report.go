@@ -83,9 +83,9 @@ func (r *Results) writeHead(b *bytes.Buffer) {
 	fmt.Fprintf(b, "# Results of `%s`\n\n%sWritten by the run of %s; do not edit. With all samples: results.json.\n\n", command, unfinished, r.Started.UTC().Format("2006-01-02 15:04 MST"))
 	fmt.Fprintf(b, "- **Machine**: %s. Before the run its load was %s, and %s processors were busy.\n", m, m.Load, number(m.Busy))
 	fmt.Fprintf(b, "- **Network**: a veth pair between two network namespaces, of MTU 1500 and then 9000; the client or sender on processor 0, the server or\n"+
-		"  receiver on %d. TCP's congestion control is %s, by a route, where a case does not choose one. A veth pair hands on runs of packets\n"+
+		"  receiver on %d. TCP's congestion control is %s where a case does not choose one. A veth pair hands on runs of packets\n"+
 		"  whole: nobody's are cut to the MTU, as a network card would cut them. It has a packet taken in by the processor that sent it, so that\n"+
-		"  packets overtake each other; cases called \"ordered\" and \"big\" are played where they do not, which TCP is better at.\n",
+		"  packets overtake each other; cases called \"ordered\" and \"big\" are played where they do not.\n",
 		min(1, m.Processors-1), m.Congestion)
 	if m.Guest != "" {
 		fmt.Fprintf(b, "- **Guest with rxe**: %s. Its speeds say nothing about hardware; both stacks ran in it, on one veth pair, in turn.\n", m.Guest)

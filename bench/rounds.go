@@ -25,7 +25,7 @@ type heard struct {
 	server, client []byte // what they printed
 	load           *load  // nil: not known
 	noCost         string // why the load can be no cost; "": it can
-	others         float64
+	others         float64 // processors that were busy before the play began
 }
 
 // orders returns the orders of n cases in a number of rounds.

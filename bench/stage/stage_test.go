@@ -91,8 +91,8 @@ func (e *End) setting(name string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// TCP resends next to nothing on a link that keeps the order; where it does not, it resends
-// thousands of packets a second.
+// TCP resends next to nothing on a link that keeps the order; where it does not, some
+// kinds of it resend thousands of packets a second.
 func TestTCPResendsNothingInOrder(t *testing.T) {
 	s := newStage(t)
 	if _, err := exec.LookPath("iperf3"); err != nil {
