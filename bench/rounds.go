@@ -22,9 +22,9 @@ type theatre interface {
 
 // heard is what came of a play.
 type heard struct {
-	server, client []byte // what they printed
-	load           *load  // nil: not known
-	noCost         string // why the load can be no cost; "": it can
+	server, client []byte  // what they printed
+	load           *load   // nil: not known
+	noCost         string  // why the load can be no cost; "": it can
 	others         float64 // processors that were busy before the play began
 }
 
