@@ -43,6 +43,7 @@ var bandwidthBars = []Bar{
 	{What: "WRITE 64 KiB against the best TCP", Ours: "ours/%s/write-bw/64K", Against: bestTCP, Rule: atLeast, Factor: 1.05, Cost: 1.1, Only: "udp"},
 	{What: "WRITE 64 KiB against the best TCP", Ours: "ours/%s/write-bw/64K", Against: bestTCP, Rule: atLeast, Factor: 1.05, Only: "packet 1500"},
 	{What: "WRITE 64 KiB against the best TCP", Ours: "ours/%s/write-bw/64K", Against: bestTCP, Rule: atLeast, Factor: 1.3, Only: "packet 9000"},
+	{What: "WRITE 64 KiB, both ends sleep, against the best TCP", Ours: "ours/%s/write-bw-events/64K", Against: bestTCP, Rule: atLeast, Factor: 1, Cost: 1.1},
 	{What: "WRITE 64 KiB against UCX put", Ours: "ours/%s/write-bw/64K", Against: "ucx/put-bw/64K.*", Rule: atLeast, Factor: 1.5},
 	{What: "WRITE 64 KiB against UCX tag", Ours: "ours/%s/write-bw/64K", Against: "ucx/tag-bw/64K.*", Rule: atLeast, Factor: 1.2},
 	{What: "SEND 64 KiB against UCX tag, am and stream", Ours: "ours/%s/send-bw/64K", Against: bestTwoSided, Rule: atLeast, Factor: 1},
@@ -64,9 +65,10 @@ var latencyBars = []Bar{
 }
 
 var rateBars = []Bar{
-	{What: "WRITE 8 B against the best of UCX", Ours: "ours/%s/write-rate/8", Against: bestSmall, Rule: atLeast, Factor: 10},
-	{What: "UD SEND 8 B against the best of UCX", Ours: "ours/%s/ud-rate/8", Against: bestSmall, Rule: atLeast, Factor: 10},
-	{What: "SEND 8 B against the best of UCX", Ours: "ours/%s/send-rate/8", Against: bestSmall},
+	{What: "WRITE 8 B, one a call, against the best of UCX", Ours: "ours/%s/write-rate-single/8", Against: bestSmall, Rule: atLeast, Factor: 5},
+	{What: "WRITE 8 B, 32 a call, against the best of UCX, one a call", Ours: "ours/%s/write-rate/8", Against: bestSmall, Rule: atLeast, Factor: 10},
+	{What: "UD SEND 8 B, 32 a call, against the best of UCX, one a call", Ours: "ours/%s/ud-rate/8", Against: bestSmall, Rule: atLeast, Factor: 10},
+	{What: "SEND 8 B, 32 a call, against the best of UCX, one a call", Ours: "ours/%s/send-rate/8", Against: bestSmall},
 	{What: "WRITE 8 B without the profile against with it", Ours: "ours-nopgo/%s/write-rate/8", Against: "ours/%s/write-rate/8"},
 	{What: "WRITE 8 B, where a copy and a CRC are done", Ours: "ours/%s/write-rate/8", Against: "raw/%s-(small|most).*work.*", Rule: atLeast, Factor: 0.45, Reference: true},
 	{What: "UD SEND 8 B, where a copy and a CRC are done", Ours: "ours/%s/ud-rate/8", Against: "raw/%s-(small|most).*work.*", Rule: atLeast, Factor: 0.45, Reference: true},

@@ -14,7 +14,7 @@ import (
 type Bout struct {
 	Name   string
 	Place  place
-	Rounds int           // as a part of the rounds that were asked for: 0: all of them
+	Rounds int           // at most, however many were asked for; 0: as many as were
 	Rest   time.Duration // what the machine needs afterwards
 	Cases  []Case
 	Bars   []Bar
@@ -95,7 +95,7 @@ func (b *Bout) rounds(n int) int {
 }
 
 // starting is what a play takes beyond its duration: programs start, meet and end.
-var starting = map[place]time.Duration{onStage: 500 * time.Millisecond, inGuest: 5 * time.Second, onWire: 4 * time.Second}
+var starting = map[place]time.Duration{onStage: 700 * time.Millisecond, inGuest: 5 * time.Second, onWire: 4 * time.Second}
 
 // takes is how long the bout lasts, about.
 func (b *Bout) takes(n int, set Setting) (sum time.Duration) {

@@ -3,12 +3,14 @@
 package main
 
 // Which cases are played together. A bout is a group of cases that are held against each other; it
-// is played to its end before the next one, so that the partners of a ratio meet within seconds.
+// is played to its end before the next one, so that the partners of a ratio meet within a round of
+// it, a minute at most.
 // The bars of a bout say who is held against whom.
 
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -32,7 +34,7 @@ func allBouts(ports []string) (bouts []Bout) {
 
 // mainBouts are those of one stream or exchange at a time, on links of an MTU.
 func mainBouts(mtu int, ports, barred []string) (bouts []Bout) {
-	all := slices.Concat(onlyFull(ceilingCases()), rivalCases())
+	all := slices.Concat(onlyFull(referenceCases()), rivalCases())
 	for _, port := range ports {
 		if slices.Contains(barred, port) {
 			all = slices.Concat(all, ourCases(port, mtu), unprofiled(port, mtu))
@@ -49,9 +51,22 @@ func mainBouts(mtu int, ports, barred []string) (bouts []Bout) {
 		{"latency", usec, latencyBars},
 		{"rate", mpps, rateBars},
 	} {
-		bouts = append(bouts, Bout{Name: fmt.Sprintf("%s, MTU %d", kind.name, mtu), Cases: at(mtu, of(kind.unit, all)), Bars: barsAt(mtu, kind.bars, barred)})
+		cases := at(mtu, of(kind.unit, all))
+		if mtu != mtus[0] {
+			cases = smallOnlyFull(cases)
+		}
+		bouts = append(bouts, Bout{Name: fmt.Sprintf("%s, MTU %d", kind.name, mtu), Cases: cases, Bars: barsAt(mtu, kind.bars, barred)})
 	}
 	return bouts
+}
+
+// smallOnlyFull leaves small messages to full runs: they fit any link.
+func smallOnlyFull(cases []Case) (all []Case) {
+	for _, c := range cases {
+		c.Full = c.Full || c.Unit == mpps || c.Unit == usec && !strings.Contains(c.Name, "/64K")
+		all = append(all, c)
+	}
+	return all
 }
 
 // loadBouts are those of more than one stream, on links of an MTU.
@@ -65,6 +80,9 @@ func loadBouts(mtu int, ports []string) (bouts []Bout) {
 		{"small messages beside a stream", loadedCases(ports), loadedBars},
 		{"many connections", manyCases(ports), manyBars},
 	} {
+		if mtu != mtus[0] {
+			load.cases = onlyFull(load.cases)
+		}
 		bouts = append(bouts, Bout{Name: fmt.Sprintf("%s, MTU %d", load.name, mtu), Cases: at(mtu, load.cases), Bars: barsAt(mtu, load.bars, ports)})
 	}
 	return bouts

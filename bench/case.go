@@ -30,7 +30,7 @@ var (
 	nsEach = Unit{Name: "ns a message", Lower: true}
 	bytes1 = Unit{Name: "bytes a QP", Lower: true}
 	usOnce = Unit{Name: "us", Lower: true}
-	share  = Unit{Name: "% of a core", Lower: true, Zero: true}
+	ofCore = Unit{Name: "% of a core", Lower: true, Zero: true}
 	allocs = Unit{Name: "allocations a message", Lower: true, Zero: true}
 )
 
@@ -62,9 +62,21 @@ type Play struct {
 	Proto          string    // "tcp" or "udp": what the server opens when it is ready
 	Port           int
 	Together       bool // both at A's end, with no network between them
-	MTU            int  // of the link; 0: as it is
 	Stays          bool // the server never ends by itself
+	Link           Link
+	Margin         float64 // part of the client's life at either end in which processor time does not count; 0: a quarter
 }
+
+// Link is what the network between the ends is to be like; package stage says what that means.
+type Link struct {
+	MTU        int    // 0: as it is
+	InOrder    bool   // each end's own processor takes in what comes to it
+	Big        bool   // TCP's packets go in runs of up to 196,000 bytes
+	Congestion string // what TCP does where no program chooses; "": usualCongestion
+}
+
+// usualCongestion is what TCP does for most users, whatever this machine's default is.
+const usualCongestion = "cubic"
 
 // Case is one figure.
 type Case struct {
@@ -85,6 +97,8 @@ type Case struct {
 	Work func(server, client []byte) (perSecond float64, err error)
 	// Note is what must stand beside the figure, such as how much was lost; nil or "": nothing.
 	Note func(server, client []byte) string
+	// P99 is what 99 of 100 exchanges do not exceed, in the figure's unit, or 0; nil: it is not told.
+	P99 func(server, client []byte) float64
 	// Takes is how long a play lasts, about, for -list; nil: the duration and what starting takes.
 	Takes func(time.Duration) time.Duration
 }

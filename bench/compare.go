@@ -125,7 +125,7 @@ func (c *Comparison) playPairs(ctx context.Context, t theatre, cases []Case, pro
 func (c *Comparison) playPair(ctx context.Context, t theatre, k *Case, pair int, progress io.Writer) {
 	said := map[*contender]string{}
 	for turn, p := range c.turns(pair) {
-		s := Sample{Round: pair, Place: turn + 1}
+		s := Sample{Round: pair, Turn: turn + 1}
 		cost, err := k.play(ctx, t, p.set, map[string]*performance{}, &s)
 		if ctx.Err() != nil {
 			return

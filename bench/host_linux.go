@@ -4,6 +4,7 @@ package main
 // processor time is told.
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -16,36 +17,63 @@ import (
 // hostStage is the stage as a theatre.
 type hostStage struct {
 	*stage.Stage
-	mtu int // of its links now
+	congestion string     // what TCP does where a play does not choose
+	link       stage.Link // as it is now
 }
 
+// newHostStage makes the stage, with the usual congestion control if the kernel has it.
 func newHostStage() (*hostStage, error) {
 	s, err := stage.New(jumboMTU)
 	if err != nil {
 		return nil, err
 	}
-	return &hostStage{s, jumboMTU}, nil
+	h := &hostStage{Stage: s, congestion: usualCongestion}
+	if h.be(Link{MTU: jumboMTU}) == nil {
+		return h, nil
+	}
+	h.congestion = ""
+	if err := h.be(Link{MTU: jumboMTU}); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return h, nil
+}
+
+// be changes the link, unless it is so already.
+func (h *hostStage) be(wanted Link) error {
+	l := stage.Link{MTU: cmp.Or(wanted.MTU, h.link.MTU), InOrder: wanted.InOrder, Big: wanted.Big,
+		Congestion: cmp.Or(wanted.Congestion, h.congestion)}
+	if l == h.link {
+		return nil
+	}
+	if err := h.SetLink(l); err != nil {
+		h.link = stage.Link{} // it may be so in part
+		return err
+	}
+	h.link = l
+	return nil
 }
 
 func (h *hostStage) perform(ctx context.Context, p Play, limit time.Duration) (said heard, err error) {
-	if p.MTU != 0 && p.MTU != h.mtu {
-		if err := h.SetMTU(p.MTU); err != nil {
-			return said, err
-		}
-		h.mtu = p.MTU
+	if err := h.be(p.Link); err != nil {
+		return said, err
 	}
 	for _, c := range p.Before {
 		if _, err := h.A.Run(ctx, stage.Program(c), limit); err != nil {
 			return said, err
 		}
 	}
+	said.others = othersLoad(shortLook)
 	m := startMeter()
 	o, err := h.run(ctx, p, limit)
 	readings := m.end()
-	said = heard{server: o.Server, client: o.Client}
-	if l, tooShort := loadOf(readings, o.Began, o.Ended); tooShort == nil {
-		said.load = &l
+	said.server, said.client = o.Server, o.Client
+	l, tooShort := loadOf(readings, o.Began, o.Ended, cmp.Or(p.Margin, aQuarter))
+	if tooShort != nil {
+		said.noCost = tooShort.Error()
+		return said, err
 	}
+	said.load, said.noCost = &l, l.whyNoCost(said.others)
 	return said, err
 }
 
@@ -71,8 +99,11 @@ func (h *hostStage) ends() (a, b Side) {
 	return side(h.A), side(h.B)
 }
 
-// congestionControl is what TCP does on the stage.
+// congestionControl is what TCP does on the stage where neither a play nor a program chooses.
 func (h *hostStage) congestionControl() (name string) {
+	if h.congestion != "" {
+		return h.congestion
+	}
 	h.A.Do(func() error {
 		text, err := os.ReadFile("/proc/sys/net/ipv4/tcp_congestion_control")
 		name = strings.TrimSpace(string(text))

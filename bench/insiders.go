@@ -21,7 +21,7 @@ func insideCases() (cases []Case) {
 		insideCase("mlock", "mlock", 1, usOnce),
 		insideCase("memory", "memory", 10000, bytes1),
 		insideCase("register", "register", 1, usOnce),
-		insideCase("idle", "idle", 2, share),
+		insideCase("idle", "idle", 2, ofCore),
 		insideCase("allocs", "allocs", 1, allocs),
 	}
 	for _, qps := range []int{1, 10, 100, 1000, 10000} {

@@ -28,16 +28,17 @@ const atPar = 0.1
 
 // Verdict is a bar with what was found.
 type Verdict struct {
-	Bout      string `json:"bout"`
-	What      string `json:"what"`
-	Case      string `json:"case"`
-	Unit      Unit   `json:"unit"`
-	Reference bool   `json:"reference,omitempty"`
-	Best      string `json:"best,omitempty"` // the rivals that were the best of a round, and how often
-	Figure    Held   `json:"figure"`
-	CostUnit  Unit   `json:"cost_unit,omitzero"`
-	Cost      Held   `json:"cost,omitzero"`
-	Note      string `json:"note,omitempty"` // why it was not measured, or what stands beside the rivals' figures
+	Bout      string     `json:"bout"`
+	What      string     `json:"what"`
+	Case      string     `json:"case"`
+	Unit      Unit       `json:"unit"`
+	Reference bool       `json:"reference,omitempty"`
+	Best      string     `json:"best,omitempty"` // the rivals that were the best of a round, and how often
+	Figure    Held       `json:"figure"`
+	CostUnit  Unit       `json:"cost_unit,omitzero"`
+	Cost      Held       `json:"cost,omitzero"`
+	P99       [2]float64 `json:"p99,omitzero"`   // medians, of ours and of the best
+	Note      string     `json:"note,omitempty"` // why it was not measured, or what stands beside the rivals' figures
 }
 
 // Held is one figure held against a demand.
@@ -49,6 +50,7 @@ type Held struct {
 	Low    Ratio   `json:"ratio_low"`
 	High   Ratio   `json:"ratio_high"`
 	Rounds int     `json:"rounds"`
+	Played int     `json:"played,omitempty"`  // rounds there were
 	Word   string  `json:"word,omitempty"`    // ours against theirs
 	State  string  `json:"verdict,omitempty"` // "": nothing is demanded
 }
@@ -83,46 +85,52 @@ func (b *Bar) judge(r *Results, bout *Bout) (v Verdict, ok bool) {
 		v.Figure.Demand, v.Figure.Ours = demand(b.Rule, b.Factor, ours.Unit.Name), ours.median()
 		return v, true
 	}
-	rivals, names := b.rivals(r, bout)
-	if len(names) == 0 {
+	rivals, missing := b.rivals(r, bout)
+	if len(rivals) == 0 && missing == "" {
 		return v, false
 	}
-	if len(rivals) == 0 {
-		v.Figure.Demand, v.Figure.State, v.Note = demand(b.Rule, b.Factor, "×"), notMeasured, names[0]+": "+why(r.figure(names[0]))
+	if missing != "" {
+		v.Figure.Demand, v.Figure.State, v.Note = demand(b.Rule, b.Factor, "×"), notMeasured, missing+": "+why(r.figure(missing))
 		return v, true
 	}
 	b.compare(&v, ours, rivals)
 	return v, true
 }
 
-// rivals are the figures of a bout that ours is held against, and the names of all that should be.
-func (b *Bar) rivals(r *Results, bout *Bout) (figures []*Figure, names []string) {
+// rivals are the figures of a bout that ours is held against, and one that should be among them and
+// never ran: without it the best may be missing.
+func (b *Bar) rivals(r *Results, bout *Bout) (figures []*Figure, missing string) {
 	against := regexp.MustCompile("^(" + b.Against + ")$")
 	for _, c := range bout.Cases {
 		if c.Name == b.Ours || !against.MatchString(c.Name) {
 			continue
 		}
-		names = append(names, c.Name)
 		if f := r.figure(c.Name); f.measured() {
 			figures = append(figures, f)
+		} else {
+			missing = c.Name
 		}
 	}
-	return figures, names
+	return figures, missing
 }
 
 // compare fills a verdict with the ratios to the best rival of each round.
 func (b *Bar) compare(v *Verdict, ours *Figure, rivals []*Figure) {
-	var ratios, costs, theirs, theirCosts []float64
+	var ratios, costs, theirs, theirCosts, theirP99 []float64
 	won := map[string]int{}
 	notes := map[string]bool{}
+	winning := winnersOf(ours, rivals)
 	for _, s := range ours.Samples {
 		f, best := bestOf(rivals, s.Round)
-		if f == nil {
+		if f == nil || !all(winning, s.Round) {
 			continue
 		}
 		won[withoutMTU(f.Case)]++
 		if best.Note != "" {
 			notes[f.Case+": "+best.Note] = true
+		}
+		if best.P99 > 0 {
+			theirP99 = append(theirP99, best.P99)
 		}
 		theirs, ratios = append(theirs, best.Value), append(ratios, quotient(s.Value, best.Value))
 		if s.Cost > 0 && best.Cost > 0 {
@@ -131,7 +139,15 @@ func (b *Bar) compare(v *Verdict, ours *Figure, rivals []*Figure) {
 	}
 	v.Best, v.Note = winners(won), strings.Join(slices.Sorted(maps.Keys(notes)), "; ")
 	v.Figure = against(ours.median(), theirs, ratios, b.Rule, b.Factor)
-	v.Figure.Word = word(v.Unit, v.Figure)
+	v.Figure.Word, v.Figure.Played = word(v.Unit, v.Figure), ours.rounds()
+	if missed := v.Figure.Played - v.Figure.Rounds; missed > mayMiss {
+		v.Figure.State, v.Figure.Word = notMeasured, ""
+		v.Note = fmt.Sprintf("in %d of %d rounds ours or one of the best rivals failed", missed, v.Figure.Played)
+		return
+	}
+	if slices.Sort(theirP99); len(theirP99) > 0 {
+		v.P99 = [2]float64{ours.medianP99(), median(theirP99)}
+	}
 	rule := atMost
 	if b.Cost == 0 {
 		rule = ""
@@ -140,7 +156,29 @@ func (b *Bar) compare(v *Verdict, ours *Figure, rivals []*Figure) {
 		return
 	}
 	v.Cost = against(ours.medianCost(), theirCosts, costs, rule, b.Cost)
-	v.Cost.Word = word(v.CostUnit, v.Cost)
+	v.Cost.Word, v.Cost.Played = word(v.CostUnit, v.Cost), ours.rounds()
+}
+
+// mayMiss is in how many rounds ours or one of the best rivals may be missing. Whoever fails more
+// often may have failed where it would have been the best, or the worst.
+const mayMiss = 1
+
+// winnersOf are the rivals that are the best of some round.
+func winnersOf(ours *Figure, rivals []*Figure) (winning []*Figure) {
+	for round := 1; round <= ours.rounds(); round++ {
+		if f, _ := bestOf(rivals, round); f != nil && !slices.Contains(winning, f) {
+			winning = append(winning, f)
+		}
+	}
+	return winning
+}
+
+// all says whether none of the figures is missing in a round.
+func all(figures []*Figure, round int) bool {
+	return !slices.ContainsFunc(figures, func(f *Figure) bool {
+		_, ok := f.at(round)
+		return !ok
+	})
 }
 
 // quotient of two figures. Nothing and nothing are equal.

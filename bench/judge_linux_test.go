@@ -43,7 +43,8 @@ func seven(values ...float64) (all []float64) {
 func TestJudge(t *testing.T) {
 	r, bout := fixed(gbps, map[string][]float64{
 		"ours": {40, 50, 44, 46, 42, 48, 45}, "steady": seven(45), "slow": seven(10), "fast": seven(50), "turns": seven(20, 90),
-		"broken": seven(-1), "short": seven(50)[:5], "limp": {-1, 50, 50, 50, 50, 50, 50},
+		"broken": seven(-1), "limp": {-1, 50, 50, 50, 50, 50, 50}, "lame": {-1, -1, 50, 50, 50, 50, 50},
+		"few": seven(40)[:5],
 	})
 	addFixed(r, bout, allocs, map[string][]float64{"none": seven(0)})
 	addFixed(r, bout, usec, map[string][]float64{"lat": seven(2), "near": seven(2.5), "far": seven(9)})
@@ -59,12 +60,15 @@ func TestJudge(t *testing.T) {
 		{"ours", "fast", atLeast, 0.9, undecided, 0.9, 0.8, 1, undecided, "fast"},
 		{"ours", "fast", atLeast, 1.1, failed, 0.9, 0.8, 1, undecided, "fast"},
 		{"ours", "fast", atMost, 0.7, failed, 0.9, 0.8, 1, undecided, "fast"},
-		{"ours", "slow|fast|broken", atLeast, 0.8, passed, 0.9, 0.8, 1, undecided, "fast"}, // the best one counts
+		{"ours", "slow|fast", atLeast, 0.8, passed, 0.9, 0.8, 1, undecided, "fast"}, // the best one counts
+		{"ours", "slow|fast|broken", atLeast, 0.8, notMeasured, 0, 0, 0, "", ""},    // it may not be there
 		{"ours", "fast|turns", "", 0, "", 0.8, 0.5111, 0.9, "slower", "fast (4), turns (3)"},
 		{"steady", "fast", atLeast, 1, failed, 0.9, 0.9, 0.9, "at par", "fast"}, // within a tenth
 		{"steady", "slow", atLeast, 4, passed, 4.5, 4.5, 4.5, "faster", "slow"},
 		{"slow", "steady", atLeast, 4, failed, 0.2222, 0.2222, 0.2222, "slower", "steady"},
-		{"ours", "short", atLeast, 0.1, undecided, 0.88, 0.8, 1, "", "short"}, // too few rounds for an interval
+		{"few", "fast", atLeast, 0.1, undecided, 0.8, 0.8, 0.8, "", "fast"}, // too few rounds for an interval
+		{"ours", "lame", atLeast, 0.1, notMeasured, 0.9, 0.84, 0.96, "", "lame"},
+		{"ours", "slow|lame", atLeast, 0.1, notMeasured, 0.9, 0.84, 0.96, "", "lame"}, // it failed where it may have been the best
 		{"ours", "limp", atLeast, 0.8, passed, 0.91, 0.84, 1, undecided, "limp"},
 		{"lat", "near|far", atMost, 1, passed, 0.8, 0.8, 0.8, "faster", "near"},
 		{"far", "near", atMost, 1, failed, 3.6, 3.6, 3.6, "slower", "near"},
@@ -93,6 +97,15 @@ func TestJudge(t *testing.T) {
 
 // The cost of the best rival is that of the one with the best figure, round by round, and has a
 // verdict of its own.
+// A row whose best rival failed once says of how many rounds it is.
+func TestRoundsThatAreMissing(t *testing.T) {
+	r, bout := fixed(gbps, map[string][]float64{"ours": seven(45), "limp": {-1, 50, 50, 50, 50, 50, 50}})
+	v, _ := (&Bar{Ours: "ours", Against: "limp", Rule: atLeast, Factor: 0.8}).judge(r, bout)
+	if cells := v.cells(); !strings.Contains(cells, "6 of 7 rounds") {
+		t.Errorf("%s", cells)
+	}
+}
+
 func TestJudgeCost(t *testing.T) {
 	r, bout := &Results{}, &Bout{Name: "bout"}
 	for name, s := range map[string]Sample{"ours": {Value: 20, Cost: 0.6}, "fast": {Value: 18, Cost: 0.5}, "thrifty": {Value: 10, Cost: 0.1}} {
@@ -168,8 +181,8 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"## Bars: 0 pass, 1 fail, 1 undecided, 1 not measured",
-		"| udp: WRITE 64 KiB against the best TCP | 2.00 Gbit/s | 4.00 iperf3/tcp/1M | 0.5 (0.25–0.75) | slower | ≥ 1.05 × | **fail** | | | | | | not measured |",
+		"## Bars: 0 pass, 0 fail, 1 undecided, 1 not measured",
+		"| udp: WRITE 64 KiB against the best TCP | | | | | ≥ 1.05 × | not measured: 1500/iperf3/tcp/128K: round 1: no / such program |",
 		"### References: bout", "raw/udp-stream-work (1500/raw/udp-stream-work: lost 0.1 %)",
 		"no / such program", "needs CAP_BPF", "plots/bandwidth-1500.svg", "plots/scale.svg",
 		"[Where the time goes](profiles/worst.txt) in the case that is worst by its bar, 1500/ours/udp/write-bw/64K.",

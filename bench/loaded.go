@@ -23,6 +23,9 @@ type loadedFigures struct {
 	P99  float64 `json:"p99_usec"`
 	P999 float64 `json:"p99.9_usec"`
 	Gbps float64 `json:"gbps"`
+
+	Resent   int `json:"resent"`
+	Timeouts int `json:"timeouts"`
 }
 
 // loadedDepths are how many messages of our stream are under way. A program that knows of its small
@@ -83,7 +86,17 @@ func loadedOver(who, what string, over func(Side) string) (cases []Case) {
 					return 0, fmt.Errorf("no figures in %q (%v)", client, err)
 				}
 				return c.figure(f), nil
-			}})
+			},
+			Note: loadedNote})
 	}
 	return cases
+}
+
+// loadedNote says what our stack repaired meanwhile, from its start to its end.
+func loadedNote(_, client []byte) string {
+	var f loadedFigures
+	if err := json.Unmarshal(client, &f); err != nil || f.Resent == 0 && f.Timeouts == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d packets sent again, %d timeouts", f.Resent, f.Timeouts)
 }

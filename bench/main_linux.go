@@ -76,7 +76,7 @@ type options struct {
 // readOptions reads the command line of a run.
 func readOptions(args []string) (o options, err error) {
 	f := flag.NewFlagSet("bench", flag.ExitOnError)
-	f.IntVar(&o.rounds, "rounds", 8, "how often every case is played; below 6 no bar is decided")
+	f.IntVar(&o.rounds, "rounds", 10, "how often every case is played; below 6 no bar is decided")
 	f.DurationVar(&o.duration, "d", time.Second, "how long a case takes, about")
 	f.BoolVar(&o.quick, "quick", false, "one round")
 	f.BoolVar(&o.full, "full", false, "play all cases, also those that a short run leaves out (-only finds them too)")
@@ -141,12 +141,13 @@ func benchMain(ctx context.Context, args []string) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return errors.New("interrupted: only results.json has what was measured, unless nothing was to be written")
+		return errors.New("interrupted: the bouts that were played to their ends are written, unless nothing was to be")
 	}
 	if o.pgo != "" {
 		fmt.Fprintf(os.Stderr, "written: %s\n", o.pgo)
 		return nil
 	}
+	r.Complete = true
 	r.judge(bouts)
 	if err := r.writeSummary(os.Stdout); err != nil || o.out == "" {
 		return err
@@ -190,7 +191,7 @@ func list(out io.Writer, bouts []Bout, o options) error {
 	return w.Flush()
 }
 
-// rawMain is one end of a ceiling.
+// rawMain is one end of a reference.
 func rawMain(_ context.Context, args []string) error {
 	var e raw.End
 	f := flag.NewFlagSet("bench raw", flag.ExitOnError)

@@ -7,6 +7,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 const manyPort = 18517
@@ -17,8 +18,10 @@ var (
 	manyBars     = []Bar{
 		{What: "64 KiB over 100 connections against TCP", Ours: "many/%s/100/64K", Against: "many/(tcp|iperf3)/100/64K"},
 		{What: "64 KiB over 1000 connections against TCP", Ours: "many/%s/1000/64K", Against: "many/tcp/1000/64K"},
-		{What: "8 B over 100 connections against TCP", Ours: "many/%s/100/8", Against: "many/tcp/100/8"},
-		{What: "8 B over 1000 connections against TCP", Ours: "many/%s/1000/8", Against: "many/tcp/1000/8"},
+		{What: "8 B over 100 connections, one a call, against TCP, one a write", Ours: "many/%s/100/8-single", Against: "many/tcp/100/8-single"},
+		{What: "8 B over 1000 connections, one a call, against TCP, one a write", Ours: "many/%s/1000/8-single", Against: "many/tcp/1000/8-single"},
+		{What: "8 B over 100 connections, 32 a call, against TCP, 32 a write", Ours: "many/%s/100/8", Against: "many/tcp/100/8"},
+		{What: "8 B over 1000 connections, 32 a call, against TCP, 32 a write", Ours: "many/%s/1000/8", Against: "many/tcp/1000/8"},
 	}
 )
 
@@ -56,9 +59,11 @@ func bothReceived(_, client []byte) (float64, error) {
 	return (r.End.There.Bits + r.End.Back.Bits) / 1e9, nil
 }
 
-// manySizes are the messages that many connections carry.
+// manySizes are the messages that many connections carry, and how many are handed over at once.
 var manySizes = []struct {
 	bytes   int
+	batch   int
+	name    string
 	text    string
 	unit    Unit
 	options string // of roce perf
@@ -66,21 +71,22 @@ var manySizes = []struct {
 }{
 	// More under way would be gigabytes, and even so a queue pair waits longer for its turn than
 	// the default timeout allows.
-	{65536, "64 KiB", gbps, " -t 8 -u 18", bandwidth},
-	{8, "8 B", mpps, " -l 32 -u 18", rate},
+	{65536, 1, "64K", "64 KiB", gbps, " -t 8 -u 18", bandwidth},
+	{8, 32, "8", "8 B, 32 at a time,", mpps, " -l 32 -u 18", rate},
+	{8, 1, "8-single", "8 B, one at a time,", mpps, " -l 1 -u 18", rate},
 }
 
 // manyCases are those of 100 and 1000 connections.
 func manyCases(ports []string) (cases []Case) {
 	for _, n := range []int{100, 1000} {
 		for _, size := range manySizes {
-			what := fmt.Sprintf("%d/%s", n, bytesText(size.bytes))
+			what := fmt.Sprintf("%d/%s", n, size.name)
 			for _, port := range ports {
 				brief := fmt.Sprintf("RC WRITE %s over %d queue pairs", size.text, n)
 				cases = append(cases, perfCase{what, brief, size.unit, fmt.Sprintf("write-bw -q %d -s %d%s", n, size.bytes, size.options),
 					duration, size.figure}.on("many/"+port+"/", port))
 			}
-			cases = append(cases, manyTCP(what, n, size.bytes, size.text, size.unit))
+			cases = append(cases, manyTCP(what, n, size.bytes, size.batch, size.text, size.unit))
 		}
 	}
 	c := iperf3("", "iperf3 -P 100, TCP (it has 128 streams at most), -l 64K", "-P 100 -l 64K")
@@ -89,13 +95,14 @@ func manyCases(ports []string) (cases []Case) {
 	return onlyFull(cases)
 }
 
-// manyTCP is a number of TCP connections that a thread at each end serves.
-func manyTCP(name string, connections, size int, text string, unit Unit) Case {
+// manyTCP is a number of TCP connections that a thread at each end serves, with a batch of messages
+// in each write.
+func manyTCP(name string, connections, size, batch int, text string, unit Unit) Case {
 	return Case{Name: "many/tcp/" + name, Unit: unit,
-		Brief: fmt.Sprintf("TCP, %d connections, one thread with epoll at each end, %s a write", connections, text),
+		Brief: fmt.Sprintf("TCP, %d connections, one thread with epoll at each end, writes of %s", connections, strings.TrimSuffix(text, ",")),
 		Play: func(s Setting) Play {
 			side := func(me, peer Side) string {
-				return fmt.Sprintf("%s many -local %s -peer %s -n %d -size %d", s.Bench, me.Addr, peer.Addr, connections, size)
+				return fmt.Sprintf("%s many -local %s -peer %s -n %d -size %d", s.Bench, me.Addr, peer.Addr, connections, batch*size)
 			}
 			return Play{Proto: "tcp", Port: manyPort, Server: words(side(s.B, s.A)),
 				Client: words(fmt.Sprintf("%s -sends -d %v", side(s.A, s.B), s.Duration))}

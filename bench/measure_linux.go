@@ -1,8 +1,8 @@
 package main
 
 // A run. What could not be had goes into the results; an error is one that leaves nothing to
-// report. After each bout everything so far is written to results.json, so that a long run that is
-// interrupted does not lose it.
+// report. After each bout everything so far is written, with a word that it is not all, so that a
+// long run that is interrupted loses little and leaves nothing old beside what is new.
 
 import (
 	"context"
@@ -47,7 +47,11 @@ func measure(ctx context.Context, o options, choice func(*Case) bool, r *Results
 	ports, missing := workingPorts(ctx, host, m.set)
 	r.Missing = append(r.Missing, missing...)
 	bouts = chosen(allBouts(ports), choice)
-	if r.Machine.Busy = othersLoad(); r.Machine.Busy > quiet {
+	if err := host.be(Link{Big: true}); err != nil { // the kernel is older
+		r.Missing = append(r.Missing, "TCP in runs of more than 64 KiB: "+err.Error())
+		bouts = chosen(bouts, func(c *Case) bool { return !c.Play(m.set).Link.Big })
+	}
+	if r.Machine.Busy = othersLoad(longLook); r.Machine.Busy > quiet {
 		fmt.Fprintf(progress, "%s processors are busy with something else: figures and costs will tell of that too\n", number(r.Machine.Busy))
 	}
 	if o.pgo != "" {
@@ -69,20 +73,6 @@ func measure(ctx context.Context, o options, choice func(*Case) bool, r *Results
 		}
 	}
 	return bouts, nil
-}
-
-// quiet is how many processors others may keep busy before it is worth a word.
-const quiet = 0.1
-
-// othersLoad is how many processors are busy while nothing is played.
-func othersLoad() float64 {
-	m, began := startMeter(), time.Now()
-	time.Sleep(2 * time.Second)
-	l, err := loadOf(m.end(), began, time.Now())
-	if err != nil {
-		return 0
-	}
-	return l.busy
 }
 
 // prepare fetches the rivals and builds the command in a folder, with and without its profile.
@@ -120,7 +110,7 @@ func (m *run) play(ctx context.Context, t theatre, where place, bouts []Bout) er
 		playBout(ctx, t, m.set, b, b.rounds(m.rounds), m.results, m.progress)
 		if m.out != "" {
 			m.results.judge(bouts)
-			if err := m.results.writeJSON(filepath.Join(m.out, "results.json")); err != nil {
+			if err := m.results.write(m.out); err != nil {
 				return err
 			}
 		}

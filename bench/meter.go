@@ -1,11 +1,11 @@
 package main
 
 // What a play costs: the processor time of the whole machine, which has both ends in it, the
-// kernel's work for them, and that in interrupts, which no counter of a process tells. Stages:
-// while a play lasts, the counters of all processors are read every now and then; afterwards the
-// readings of the middle half of the client's life tell how many processors were busy, without
-// what starting and ending takes; busy processors divided by the work done in a second are the
-// cost.
+// kernel's work for them, and that in interrupts, which no counter of a process tells. Stages: a
+// short look at the machine before a play tells what others do on it; while the play lasts, the
+// counters of all processors are read every now and then; afterwards the readings of the middle
+// half of the client's life, or more of it, tell how many processors were busy, without what
+// starting and ending takes; busy processors divided by the work done in a second are the cost.
 
 import (
 	"errors"
@@ -31,6 +31,7 @@ type reading struct {
 type load struct {
 	busy  float64 // processors
 	steal float64 // processors that the host took meanwhile: in nobody's cost
+	ticks float64 // of the machine's counters that were busy
 }
 
 // parse takes the counters of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal.
@@ -58,26 +59,63 @@ func (r *reading) parse(text string) error {
 	return nil
 }
 
-var errTooShort = errors.New("too short to tell its processor time")
+// aQuarter of a life at either end is starting and ending.
+const aQuarter = 0.25
 
-// loadOf tells the load in the middle half of a life from the readings around it.
-func loadOf(readings []reading, began, ended time.Time) (l load, err error) {
-	quarter := ended.Sub(began) / 4
+// fewestTicks of work tell a cost. The counters stand still within a tick, so that the difference
+// of two readings is wrong by a tick at most; the line through dozens of readings is wrong by a
+// tenth of one or two.
+const fewestTicks = 10
+
+var errTooShort = errors.New("no cost: the play was too short for it")
+
+// loadOf tells the load in a life without a margin at either end, a part of it, from the readings
+// around it.
+func loadOf(readings []reading, began, ended time.Time, margin float64) (l load, err error) {
+	cut := time.Duration(margin * float64(ended.Sub(began)))
 	var in []reading
 	for _, r := range readings {
-		if !r.at.Before(began.Add(quarter)) && !r.at.After(ended.Add(-quarter)) {
+		if !r.at.Before(began.Add(cut)) && !r.at.After(ended.Add(-cut)) {
 			in = append(in, r)
 		}
 	}
 	if len(in) < 2 {
 		return l, errTooShort
 	}
-	a, z := in[0], in[len(in)-1]
-	wall := z.at.Sub(a.at)
-	l.steal = (z.steal - a.steal).Seconds() / wall.Seconds()
-	l.busy = max(0, float64(z.cpus)-(z.idle-a.idle+z.self-a.self).Seconds()/wall.Seconds()-l.steal)
+	first, last := in[0], in[len(in)-1]
+	l.steal = slope(in, func(r reading) time.Duration { return r.steal })
+	l.busy = max(0, float64(last.cpus)-slope(in, func(r reading) time.Duration { return r.idle + r.self + r.steal }))
+	l.ticks = l.busy * last.at.Sub(first.at).Seconds() * ticks
 	return l, nil
 }
+
+// slope of the line nearest to readings (least squares): how fast a counter has grown.
+func slope(in []reading, counter func(reading) time.Duration) float64 {
+	var x, y, xx, xy float64
+	for _, r := range in {
+		at, value := r.at.Sub(in[0].at).Seconds(), (counter(r) - counter(in[0])).Seconds()
+		x, y, xx, xy = x+at, y+value, xx+at*at, xy+at*value
+	}
+	n := float64(len(in))
+	return (n*xy - x*y) / (n*xx - x*x)
+}
+
+// whyNoCost is empty if a load can be a cost.
+func (l *load) whyNoCost(others float64) string {
+	switch {
+	case l.ticks < fewestTicks:
+		return "no cost: too little work for the machine's counters"
+	case others > quiet:
+		return "no cost: others kept processors busy"
+	}
+	return ""
+}
+
+// quiet is how many processors others may keep busy: more is worth a word, and leaves no cost.
+const quiet = 0.1
+
+// hasCost says whether processor time is told per anything.
+func (c *Case) hasCost() bool { return c.CostUnit.Name != "" || costUnits[c.Unit].cost.Name != "" }
 
 // cost of a unit of work: what its processor time is told per, and how much of that there was.
 func (c *Case) cost(figure float64, h heard) (unit Unit, cost float64, err error) {
@@ -86,7 +124,7 @@ func (c *Case) cost(figure float64, h heard) (unit Unit, cost float64, err error
 	if c.CostUnit.Name != "" {
 		unit = c.CostUnit
 	}
-	if unit.Name == "" || h.load == nil {
+	if unit.Name == "" || h.load == nil || h.noCost != "" {
 		return Unit{}, 0, nil
 	}
 	if c.Work != nil {

@@ -55,6 +55,23 @@ func (m *meter) read() {
 	}
 }
 
+// How long a look at what others do takes: before a run, and before each play.
+const (
+	longLook  = 2 * time.Second
+	shortLook = 200 * time.Millisecond
+)
+
+// othersLoad is how many processors are busy while nothing is played.
+func othersLoad(look time.Duration) float64 {
+	m, began := startMeter(), time.Now()
+	time.Sleep(look)
+	l, err := loadOf(m.end(), began, time.Now(), 0)
+	if err != nil {
+		return 0
+	}
+	return l.busy
+}
+
 // ownTime is the processor time of this process so far, without that of the programs that it
 // started.
 func ownTime() time.Duration {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 )
@@ -42,12 +43,46 @@ func TestLoadOf(t *testing.T) {
 			idle += 200 * time.Millisecond
 		}
 	}
-	l, err := loadOf(readings, began, began.Add(time.Second))
-	if err != nil || math.Abs(l.busy-1.4) > 1e-9 || math.Abs(l.steal-0.1) > 1e-9 {
+	l, err := loadOf(readings, began, began.Add(time.Second), aQuarter)
+	if err != nil || math.Abs(l.busy-1.4) > 1e-9 || math.Abs(l.steal-0.1) > 1e-9 || math.Abs(l.ticks-1.4*40) > 1e-9 {
 		t.Errorf("%+v, %v; want 1.4 busy and 0.1 stolen", l, err)
 	}
-	if _, err := loadOf(readings, began, began.Add(150*time.Millisecond)); err != errTooShort {
+	if whole, err := loadOf(readings, began, began.Add(time.Second), 0); err != nil || whole.busy > 1.2 {
+		t.Errorf("of the whole life: %+v, %v", whole, err)
+	}
+	if _, err := loadOf(readings, began, began.Add(150*time.Millisecond), aQuarter); err != errTooShort {
 		t.Errorf("of a short life: %v", err)
+	}
+}
+
+// The counters tell hundredths of a second. A line through many readings tells more.
+func TestLoadBetweenTicks(t *testing.T) {
+	const busy = 0.0294
+	began := time.Now()
+	var readings []reading
+	for at := time.Duration(0); at <= 6*time.Second; at += 100 * time.Millisecond {
+		idle := time.Duration(float64(at) * (2 - busy)).Truncate(time.Second / ticks)
+		readings = append(readings, reading{at: began.Add(at), cpus: 2, idle: idle})
+	}
+	l, err := loadOf(readings, began, began.Add(6*time.Second), 0.05)
+	if err != nil || math.Abs(l.busy/busy-1) > 0.05 || l.whyNoCost(0) != "" {
+		t.Errorf("%+v, %v; want %v busy", l, err, busy)
+	}
+}
+
+// What cannot be a cost says why.
+func TestWhyNoCost(t *testing.T) {
+	for _, c := range []struct {
+		ticks, others float64
+		want          string
+	}{{100, 0.05, ""}, {100, 0.4, "others"}, {5, 0, "too little work"}, {0, 0, "too little work"}} {
+		if why := (&load{ticks: c.ticks}).whyNoCost(c.others); (why == "") != (c.want == "") || !strings.Contains(why, c.want) {
+			t.Errorf("%+v: %q", c, why)
+		}
+	}
+	h := heard{load: &load{busy: 1}, noCost: "no cost: others"}
+	if unit, cost, err := (&Case{Unit: gbps}).cost(8, h); unit.Name != "" || cost != 0 || err != nil {
+		t.Errorf("%v %v, %v", cost, unit, err)
 	}
 }
 

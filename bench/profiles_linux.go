@@ -77,7 +77,7 @@ type recorded struct{ name, command, file string }
 // record plays a case of roce perf and leaves the CPU profiles of both ends in a folder.
 func (c *Case) record(ctx context.Context, t theatre, set Setting, dir string) (ends []recorded, err error) {
 	play := c.Play(set)
-	play.MTU = c.MTU
+	play.Link.MTU = c.MTU
 	for name, args := range map[string]*[]string{"client": &play.Client.Args, "server": &play.Server.Args} {
 		e := recorded{name, strings.Join((*args)[1:], " "), filepath.Join(dir, strings.ReplaceAll(c.Name, "/", "-")+"-"+name)}
 		*args = append(*args, "--cpuprofile", e.file)

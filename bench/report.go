@@ -72,14 +72,21 @@ func (r *Results) write(dir string) error {
 
 func (r *Results) writeHead(b *bytes.Buffer) {
 	m := r.Machine
+	unfinished := ""
+	if !r.Complete {
+		unfinished = "**The run was interrupted, or goes on: only some bouts were played.** "
+	}
 	command := "make bench"
 	if r.Full {
 		command += " FULL=1"
 	}
-	fmt.Fprintf(b, "# Results of `%s`\n\nWritten by the run of %s; do not edit. With all samples: results.json.\n\n", command, r.Started.UTC().Format("2006-01-02 15:04 MST"))
+	fmt.Fprintf(b, "# Results of `%s`\n\n%sWritten by the run of %s; do not edit. With all samples: results.json.\n\n", command, unfinished, r.Started.UTC().Format("2006-01-02 15:04 MST"))
 	fmt.Fprintf(b, "- **Machine**: %s. Before the run its load was %s, and %s processors were busy.\n", m, m.Load, number(m.Busy))
 	fmt.Fprintf(b, "- **Network**: a veth pair between two network namespaces, of MTU 1500 and then 9000; the client or sender on processor 0, the server or\n"+
-		"  receiver on %d. TCP's congestion control is %s where a case does not choose one.\n", min(1, m.Processors-1), m.Congestion)
+		"  receiver on %d. TCP's congestion control is %s where a case does not choose one. A veth pair hands on runs of packets\n"+
+		"  whole: nobody's are cut to the MTU, as a network card would cut them. It has a packet taken in by the processor that sent it, so that\n"+
+		"  packets overtake each other; cases called \"ordered\" and \"big\" are played where they do not.\n",
+		min(1, m.Processors-1), m.Congestion)
 	if m.Guest != "" {
 		fmt.Fprintf(b, "- **Guest with rxe**: %s. Its speeds say nothing about hardware; both stacks ran in it, on one veth pair, in turn.\n", m.Guest)
 	}
@@ -94,15 +101,19 @@ func (r *Results) writeHead(b *bytes.Buffer) {
 
 func (r *Results) writeMethod(b *bytes.Buffer) {
 	fmt.Fprintf(b, "- **Rounds**: cases that are held against each other are a bout, which is played %d times, %s a case: in a shuffled order, then in its\n"+
-		"  reverse, and so on (seed %d). Bouts follow each other in a shuffled order too. Figures are medians. Latencies are half a round trip.\n", r.Rounds, r.Duration, r.Seed)
+		"  reverse, and so on (seed %d). Bouts follow each other in a shuffled order too. Figures are medians. Latencies are half a round trip.\n"+
+		"  Client and server of a play start anew each time. roce perf leaves out the first and the last quarter of its time; iperf3's figure has its\n"+
+		"  start in it.\n", r.Rounds, r.Duration, r.Seed)
 	b.WriteString("- **Ratios**: in each round ours is divided by the best rival of that round; which one that was, and how often, stands in the table. What is shown\n" +
 		"  is the median of the rounds' ratios and, in brackets, an interval that holds the true one with a confidence of 95 % or more. The best of\n" +
-		"  several has luck on its side, which ours, played once a round, has not.\n" +
+		"  several has luck on its side, which ours, played once a round, has not. A row is not measured if a rival never ran, or if ours or one of\n" +
+		"  the best was missing in more than one round.\n" +
 		"- **Verdicts**: a bar is passed if the whole interval is on its side, failed if none of it is, and else undecided.\n")
 	fmt.Fprintf(b, "- **Words**: at par if the interval lies within %.0f %% of 1; undecided if it spans 1 and more than that; else faster or slower (of costs: cheaper or dearer).\n", 100*atPar)
-	b.WriteString("- **Cost**: processor time of the whole machine, both ends and the kernel's interrupts, during the middle half of the client's life, per 10^9 bytes\n" +
-		"  or per million messages; that of the best rival is the cost of the one that was the fastest. Time that the host took is in nobody's cost.\n" +
-		"  A program that spins keeps its processor busy: two such ends cost two processors, however little they do.\n\n")
+	fmt.Fprintf(b, "- **Cost**: processor time of the whole machine, both ends and the kernel's interrupts, during the middle half of the client's life (of sparse\n"+
+		"  exchanges nine tenths of it), per 10^9 bytes, per million messages or per exchange. A play has no cost if others kept more than %s\n"+
+		"  processors busy just before it, or if it did too little for the machine's counters, which tell hundredths of a second. That of the best rival is the cost of the one that was the fastest. Time that the host took is in nobody's cost.\n"+
+		"  A program that spins keeps its processor busy: two such ends cost two processors, however little they do.\n\n", number(quiet))
 }
 
 func (r *Results) writeVerdicts(b *bytes.Buffer) {
@@ -168,6 +179,9 @@ func (v *Verdict) cells() string {
 	if v.Note != "" {
 		best += " (" + cell(v.Note) + ")"
 	}
+	if v.P99[1] > 0 {
+		best += fmt.Sprintf(" (p99: ours %s, theirs %s)", number(v.P99[0]), number(v.P99[1]))
+	}
 	return v.Figure.cells(v.Unit, best)
 }
 
@@ -179,6 +193,9 @@ func (h *Held) cells(unit Unit, best string) string {
 	theirs, ratio := "", fmt.Sprintf("%s (%s–%s)", number(float64(h.Ratio)), number(float64(h.Low)), number(float64(h.High)))
 	if best != "" || h.Theirs > 0 {
 		theirs = strings.TrimSpace(fmt.Sprintf("%s %s", number(h.Theirs), best))
+	}
+	if h.Rounds < h.Played {
+		ratio += fmt.Sprintf(", %d of %d rounds", h.Rounds, h.Played)
 	}
 	return fmt.Sprintf(" | %s %s | %s | %s | %s | %s | %s", number(h.Ours), unit.Name, theirs, ratio, h.Word, h.Demand,
 		strings.ReplaceAll(h.State, failed, "**"+failed+"**"))

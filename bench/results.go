@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -17,7 +18,8 @@ import (
 type Results struct {
 	Started  time.Time `json:"started"`
 	Machine  Machine   `json:"machine"`
-	Full     bool      `json:"full"` // all cases, and not only those of a short run
+	Full     bool      `json:"full"`     // all cases, and not only those of a short run
+	Complete bool      `json:"complete"` // the run was not interrupted
 	Rounds   int       `json:"rounds"`
 	Seed     uint64    `json:"seed"`  // of the orders of bouts and cases
 	Order    []string  `json:"bouts"` // as they were played
@@ -51,11 +53,15 @@ type Figure struct {
 // Sample is what one round gave.
 type Sample struct {
 	Round int     `json:"round"`
-	Place int     `json:"place"` // in the order of the round, from 1
+	Turn  int     `json:"turn"` // in the order of the round, from 1
 	Value float64 `json:"value"`
-	Cost  float64 `json:"cost,omitempty"`  // 0: not known
-	Steal float64 `json:"steal,omitempty"` // processors that the host took meanwhile
+	Cost  float64 `json:"cost,omitempty"` // 0: not known
+	P99   float64 `json:"p99,omitempty"`  // in the figure's unit
 	Note  string  `json:"note,omitempty"`
+
+	Steal  float64 `json:"steal,omitempty"`   // processors that the host took meanwhile
+	Others float64 `json:"others,omitempty"`  // processors that were busy before the play began
+	NoCost string  `json:"no_cost,omitempty"` // why no cost is known, where there should be one
 }
 
 // add takes a sample of a case, or why there is none.
@@ -69,8 +75,8 @@ func (r *Results) add(c *Case, s Sample, cost Unit, err error) {
 		}
 		r.byCase[c.Name] = f
 	}
-	if v := s.Value; err == nil && (math.IsNaN(v) || math.IsInf(v, 0) || v < 0 || v == 0 && !c.Unit.Zero) {
-		err = fmt.Errorf("the figure is %v", v)
+	if err == nil {
+		err = c.sound(s.Value)
 	}
 	if err != nil {
 		f.Errors = append(f.Errors, fmt.Sprintf("round %d: %v", s.Round, err))
@@ -82,8 +88,19 @@ func (r *Results) add(c *Case, s Sample, cost Unit, err error) {
 	f.Samples = append(f.Samples, s)
 }
 
+// sound says what is wrong with a value of the case's figure.
+func (c *Case) sound(v float64) error {
+	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 || v == 0 && !c.Unit.Zero {
+		return fmt.Errorf("the figure is %v", v)
+	}
+	return nil
+}
+
 // figure of a case; nil if it was not played.
 func (r *Results) figure(name string) *Figure { return r.byCase[name] }
+
+// rounds is in how many the case was played.
+func (f *Figure) rounds() int { return len(f.Samples) + len(f.Errors) }
 
 func (f *Figure) measured() bool { return f != nil && len(f.Samples) > 0 }
 
@@ -119,6 +136,20 @@ func (f *Figure) medianCost() float64 {
 	return 0
 }
 
+// medianP99 is 0 where none is known.
+func (f *Figure) medianP99() float64 {
+	v := f.sorted(func(s Sample) float64 {
+		if s.P99 == 0 {
+			return math.NaN()
+		}
+		return s.P99
+	})
+	if len(v) > 0 {
+		return median(v)
+	}
+	return 0
+}
+
 func (f *Figure) spread() (low, high float64) {
 	v := f.sorted(value)
 	return v[0], v[len(v)-1]
@@ -132,13 +163,23 @@ func (f *Figure) at(round int) (s Sample, ok bool) {
 	return s, false
 }
 
-// notes are what stands beside the figures of the rounds, each once.
+// notes are what stands beside the figures of the rounds, each once, with how often there is no cost.
 func (f *Figure) notes() string {
 	var all []string
+	costless := map[string]int{}
 	for _, s := range f.Samples {
 		if s.Note != "" && !slices.Contains(all, s.Note) {
 			all = append(all, s.Note)
 		}
+		if s.NoCost != "" {
+			costless[s.NoCost]++
+		}
+	}
+	if p99 := f.medianP99(); p99 > 0 {
+		all = append(all, "p99 "+number(p99))
+	}
+	for _, why := range slices.Sorted(maps.Keys(costless)) {
+		all = append(all, fmt.Sprintf("in %d rounds %s", costless[why], why))
 	}
 	return strings.Join(all, "; ")
 }

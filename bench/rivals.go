@@ -27,7 +27,9 @@ var rivalPackages = map[string]string{
 //
 // Tried with iperf3 and left out, because they were the best nowhere: -Z and -P 2 (0.63 and 0.94 of
 // -l 1M on a quiet machine; the rest was tried on a busy one), -l 64K and -l 256K, -w of 400K, 1M
-// and 4M, -N, -C reno. cubic is a row of its own because the system's choice may be bbr.
+// and 4M, -N, reno; long runs without order, which are as good with it; short writes on other links.
+// bbr takes packets out of order for a slow path: it has half of what cubic has, and is slower still
+// where they stay in order. It is for a full run.
 //
 // Tried with UCX and left out: large segments without large socket buffers, and -O with put, tag and
 // am (both at par with what is here), streams with the defaults, get with one outstanding (a
@@ -35,18 +37,8 @@ var rivalPackages = map[string]string{
 // messages (at par). With libfabric: tcp with ofi_rxm (at par with net), sockets (it failed), udp
 // (which may lose messages). With sockperf: busy polling of its TCP sockets (--lls).
 func rivalCases() (cases []Case) {
-	for _, c := range []struct {
-		name, brief, options string
-		full                 bool
-	}{
-		{"tcp/128K", "iperf3, TCP, 1 stream, its defaults (-l 128K)", "-l 128K", false},
-		{"tcp/128K-cubic", "iperf3, TCP, 1 stream, -l 128K -C cubic", "-l 128K -C cubic", false},
-		{"tcp/512K", "iperf3, TCP, 1 stream, -l 512K", "-l 512K", false},
-		{"tcp/512K-w2M", "iperf3, TCP, 1 stream, -l 512K -w 2M", "-l 512K -w 2M", false},
-		{"tcp/1M", "iperf3, TCP, 1 stream, -l 1M", "-l 1M", false},
-		{"udp/8K", "iperf3, UDP, datagrams of 8 KiB", "-u -b 0 -l 8192", true},
-	} {
-		k := iperf3(c.name, c.brief, c.options)
+	for _, c := range iperf3Tests {
+		k := iperf3(c.name, c.brief, c.options).on(c.link)
 		k.Full = c.full
 		cases = append(cases, k)
 	}
@@ -56,18 +48,56 @@ func rivalCases() (cases []Case) {
 	for _, c := range []struct {
 		provider, endpoint string
 		size, perSecond    int
+		full               bool
 	}{
-		{"tcp", "msg", 8, 60000},
-		{"net", "rdm", 8, 60000},
-		{"tcp", "msg", 65536, 18000},
-		{"net", "rdm", 65536, 18000},
+		{"tcp", "msg", 8, 60000, false},
+		{"net", "rdm", 8, 60000, true},
+		{"tcp", "msg", 65536, 18000, false},
+		{"net", "rdm", 65536, 18000, false},
 	} {
-		cases = append(cases, pingpong(c.provider, c.endpoint, c.size, c.perSecond))
+		k := pingpong(c.provider, c.endpoint, c.size, c.perSecond)
+		k.Full = c.full
+		cases = append(cases, k)
 	}
 	for _, proto := range []string{"udp", "tcp"} {
-		cases = append(cases, sockperf(proto, "spin", "--nonblocked"), sockperf(proto, "block", ""))
+		spins, blocks := sockperf(proto, "spin", "--nonblocked"), sockperf(proto, "block", "")
+		spins.Full, blocks.Full = proto == "tcp", true // slower than UDP, and than who spins
+		cases = append(cases, spins, blocks)
 	}
 	return cases
+}
+
+// iperf3Tests are its streams; names say what the link is like.
+var iperf3Tests = []struct {
+	name, brief, options string
+	link                 Link
+	full                 bool
+}{
+	{"tcp/128K", "iperf3, TCP, 1 stream, its defaults (-l 128K)", "-l 128K", Link{}, false},
+	{"tcp/512K-w2M", "iperf3, TCP, 1 stream, -l 512K -w 2M", "-l 512K -w 2M", Link{}, false},
+	{"tcp/1M", "iperf3, TCP, 1 stream, -l 1M", "-l 1M", Link{}, false},
+	{"tcp/1M-ordered", "iperf3, TCP, 1 stream, -l 1M, where packets stay in order (RPS)", "-l 1M", inOrder, true},
+	{"tcp/1M-big", "iperf3, TCP, 1 stream, -l 1M, where packets stay in order and go in runs of up to 196,000 bytes (BIG TCP)", "-l 1M", inOrderBig, false},
+	{"tcp/128K-bbr", "iperf3, TCP with bbr, 1 stream, -l 128K", "-l 128K", Link{Congestion: "bbr"}, true},
+	{"tcp/512K-w2M-bbr", "iperf3, TCP with bbr, 1 stream, -l 512K -w 2M", "-l 512K -w 2M", Link{Congestion: "bbr"}, true},
+	{"udp/8K", "iperf3, UDP, datagrams of 8 KiB", "-u -b 0 -l 8192", Link{}, true},
+}
+
+// Links on which TCP does better than on a veth pair as it is.
+var (
+	inOrder    = Link{InOrder: true}
+	inOrderBig = Link{InOrder: true, Big: true}
+)
+
+// on is the case on such a link.
+func (c Case) on(link Link) Case {
+	play := c.Play
+	c.Play = func(s Setting) Play {
+		p := play(s)
+		p.Link = link
+		return p
+	}
+	return c
 }
 
 func iperf3(name, brief, options string) Case {
@@ -99,10 +129,11 @@ type ucxTest struct {
 	column    ucxColumn
 	variant   string // what is set, in a word; "": the defaults
 	options   string
+	full      bool // it has not been the best of its kind
 }
 
 // ucxVariants are settings that make UCX faster over TCP than its defaults, whose segments of 8 KiB
-// cut a message of 64 KiB in pieces.
+// cut a message of 64 KiB in pieces. With "-big" they are played where TCP is at its best.
 var ucxVariants = map[string]string{
 	"":       "",
 	"large":  largeSegments,
@@ -114,30 +145,33 @@ const largeSegments = "UCX_TCP_TX_SEG_SIZE=128k UCX_TCP_RX_SEG_SIZE=128k UCX_TCP
 
 // ucxTests: as many gets are outstanding as our READs.
 var ucxTests = []ucxTest{
-	{"ucp_put_bw", 65536, 15000, ucxGbps, "", ""},
-	{"ucp_put_bw", 65536, 30000, ucxGbps, "large", ""},
-	{"ucp_put_bw", 65536, 30000, ucxGbps, "copied", ""},
-	{"tag_bw", 65536, 20000, ucxGbps, "", ""},
-	{"tag_bw", 65536, 40000, ucxGbps, "large", ""},
-	{"tag_bw", 65536, 40000, ucxGbps, "copied", ""},
-	{"ucp_am_bw", 65536, 40000, ucxGbps, "eager", ""},
-	{"stream_bw", 65536, 35000, ucxGbps, "eager", "-O 32"},
-	{"ucp_get", 65536, 12000, ucxGbps, "", "-O 32"},
-	{"ucp_get", 65536, 35000, ucxGbps, "large", "-O 32"},
-	{"ucp_get", 65536, 35000, ucxGbps, "copied", "-O 32"},
+	{"ucp_put_bw", 65536, 15000, ucxGbps, "", "", true},
+	{"ucp_put_bw", 65536, 30000, ucxGbps, "large", "", false},
+	{"ucp_put_bw", 65536, 30000, ucxGbps, "large-big", "", false},
+	{"ucp_put_bw", 65536, 30000, ucxGbps, "copied", "", false},
+	{"tag_bw", 65536, 20000, ucxGbps, "", "", true},
+	{"tag_bw", 65536, 40000, ucxGbps, "large", "", false},
+	{"tag_bw", 65536, 40000, ucxGbps, "copied", "", false},
+	{"tag_bw", 65536, 40000, ucxGbps, "copied-big", "", false},
+	{"ucp_am_bw", 65536, 40000, ucxGbps, "eager", "", false},
+	{"stream_bw", 65536, 35000, ucxGbps, "eager", "-O 32", true},
+	{"ucp_get", 65536, 12000, ucxGbps, "", "-O 32", true},
+	{"ucp_get", 65536, 35000, ucxGbps, "large", "-O 32", false},
+	{"ucp_get", 65536, 35000, ucxGbps, "large-big", "-O 32", false},
+	{"ucp_get", 65536, 35000, ucxGbps, "copied", "-O 32", true},
 
-	{"ucp_put_lat", 8, 35000, ucxUsec, "", ""},
-	{"ucp_am_lat", 8, 60000, ucxUsec, "", ""},
-	{"tag_lat", 8, 60000, ucxUsec, "", ""},
-	{"stream_lat", 8, 60000, ucxUsec, "", ""},
-	{"ucp_put_lat", 65536, 15000, ucxUsec, "large", ""},
-	{"tag_lat", 65536, 15000, ucxUsec, "copied", ""},
-	{"ucp_am_lat", 65536, 15000, ucxUsec, "eager", ""},
+	{"ucp_put_lat", 8, 35000, ucxUsec, "", "", true},
+	{"ucp_am_lat", 8, 60000, ucxUsec, "", "", false},
+	{"tag_lat", 8, 60000, ucxUsec, "", "", false},
+	{"stream_lat", 8, 60000, ucxUsec, "", "", true},
+	{"ucp_put_lat", 65536, 15000, ucxUsec, "large", "", false},
+	{"tag_lat", 65536, 15000, ucxUsec, "copied", "", false},
+	{"ucp_am_lat", 65536, 15000, ucxUsec, "eager", "", false},
 
-	{"ucp_put_bw", 8, 180000, ucxMpps, "", ""},
-	{"ucp_am_bw", 8, 250000, ucxMpps, "", ""},
-	{"tag_bw", 8, 250000, ucxMpps, "", ""},
-	{"stream_bw", 8, 250000, ucxMpps, "", ""},
+	{"ucp_put_bw", 8, 180000, ucxMpps, "", "", false},
+	{"ucp_am_bw", 8, 250000, ucxMpps, "", "", false},
+	{"tag_bw", 8, 250000, ucxMpps, "", "", false},
+	{"stream_bw", 8, 250000, ucxMpps, "", "", false},
 }
 
 // ucxColumn is where the final line of ucx_perftest -f -v has a figure.
@@ -160,16 +194,22 @@ func (t ucxTest) asCase() Case {
 	if t.variant != "" {
 		name += "/" + t.variant
 	}
-	settings := strings.Fields("UCX_TLS=tcp " + ucxVariants[t.variant])
-	return Case{Name: name, Unit: t.column.unit,
-		Brief: strings.TrimSpace(fmt.Sprintf("%s ucx_perftest -t %s -s %d %s", strings.Join(settings, " "), t.test, t.size, t.options)),
+	variant, isBig := strings.CutSuffix(t.variant, "-big")
+	settings := strings.Fields("UCX_TLS=tcp " + ucxVariants[variant])
+	var link Link
+	where := ""
+	if isBig {
+		link, where = inOrderBig, ", where packets stay in order and go in runs of up to 196,000 bytes"
+	}
+	return Case{Name: name, Unit: t.column.unit, Full: t.full,
+		Brief: strings.TrimSpace(fmt.Sprintf("%s ucx_perftest -t %s -s %d %s", strings.Join(settings, " "), t.test, t.size, t.options)) + where,
 		Play: func(s Setting) Play {
 			side := func(me Side, peer string) Command {
 				c := words(fmt.Sprintf("ucx_perftest %s -f -v -t %s -s %d %s -n %s -w 1000", peer, t.test, t.size, t.options, repeats(t.perSecond, s.Duration)))
 				c.Env = append([]string{"UCX_NET_DEVICES=" + me.Interface, "UCX_WARN_UNUSED_ENV_VARS=n"}, settings...)
 				return c
 			}
-			return Play{Proto: "tcp", Port: 13337, Server: side(s.B, ""), Client: side(s.A, s.B.Addr.String())}
+			return Play{Proto: "tcp", Port: 13337, Server: side(s.B, ""), Client: side(s.A, s.B.Addr.String()), Link: link}
 		},
 		Figure: func(_, client []byte) (float64, error) {
 			col := strings.Split(lastLine(client), ",")

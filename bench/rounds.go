@@ -22,8 +22,10 @@ type theatre interface {
 
 // heard is what came of a play.
 type heard struct {
-	server, client []byte // what they printed
-	load           *load  // nil: not known
+	server, client []byte  // what they printed
+	load           *load   // nil: not known
+	noCost         string  // why the load can be no cost; "": it can
+	others         float64 // processors that were busy before the play began
 }
 
 // orders returns the orders of n cases in a number of rounds.
@@ -44,9 +46,9 @@ func orders(n, rounds int, chance *rand.Rand) (all [][]int) {
 func playBout(ctx context.Context, t theatre, set Setting, b *Bout, rounds int, r *Results, progress io.Writer) {
 	for i, order := range orders(len(b.Cases), rounds, r.chance) {
 		shared := map[string]*performance{}
-		for place, k := range order {
+		for turn, k := range order {
 			c := &b.Cases[k]
-			s := Sample{Round: i + 1, Place: place + 1}
+			s := Sample{Round: i + 1, Turn: turn + 1}
 			unit, err := c.play(ctx, t, set, shared, &s)
 			if ctx.Err() != nil {
 				return
@@ -55,6 +57,9 @@ func playBout(ctx context.Context, t theatre, set Setting, b *Bout, rounds int, 
 			said := fmt.Sprintf("%10s %s", number(s.Value), c.Unit.Name)
 			if s.Cost > 0 {
 				said += fmt.Sprintf(", %s %s", number(s.Cost), unit.Name)
+			}
+			if s.NoCost != "" {
+				said += ", " + s.NoCost
 			}
 			if err != nil {
 				said = "failed: " + cell(err.Error())
@@ -74,8 +79,8 @@ type performance struct {
 // figure from what came of it, with its cost.
 func (c *Case) play(ctx context.Context, t theatre, set Setting, shared map[string]*performance, s *Sample) (costUnit Unit, err error) {
 	play := c.Play(set)
-	if play.MTU == 0 {
-		play.MTU = c.MTU
+	if play.Link.MTU == 0 {
+		play.Link.MTU = c.MTU
 	}
 	key := fmt.Sprint(play)
 	p := shared[key]
@@ -89,14 +94,23 @@ func (c *Case) play(ctx context.Context, t theatre, set Setting, shared map[stri
 	if p.err != nil {
 		return costUnit, p.err
 	}
-	if s.Value, err = c.Figure(p.server, p.client); err != nil {
+	if s.Value, err = c.Figure(p.server, p.client); err == nil {
+		err = c.sound(s.Value) // first: without a figure there is no cost either
+	}
+	if err != nil {
 		return costUnit, err
 	}
 	if c.Note != nil {
 		s.Note = c.Note(p.server, p.client)
 	}
+	if c.P99 != nil {
+		s.P99 = c.P99(p.server, p.client)
+	}
 	if p.load != nil {
 		s.Steal = p.load.steal
+	}
+	if s.Others = p.others; c.hasCost() {
+		s.NoCost = p.noCost
 	}
 	costUnit, s.Cost, err = c.cost(s.Value, p.heard)
 	return costUnit, err

@@ -38,7 +38,7 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-// Samples say in which place of their round they were taken, and what they cost; all cases are
+// Samples say at which turn of their round they were taken, and what they cost; all cases are
 // tried in each round.
 func TestPlayBout(t *testing.T) {
 	s := &script{figure: map[string]string{"a": "10", "b": "20"}}
@@ -48,7 +48,7 @@ func TestPlayBout(t *testing.T) {
 	}
 	r := newResults()
 	playBout(t.Context(), busyTheatre{s, load{busy: 2, steal: 0.25}}, Setting{}, b, 4, r, io.Discard)
-	places := map[int]int{}
+	turns := map[int]int{}
 	for i, played := range s.played {
 		f := r.figure(played)
 		round := i/3 + 1
@@ -59,16 +59,16 @@ func TestPlayBout(t *testing.T) {
 			continue
 		}
 		sample, ok := f.at(round)
-		if !ok || sample.Place != i%3+1 || sample.Steal != 0.25 {
+		if !ok || sample.Turn != i%3+1 || sample.Steal != 0.25 {
 			t.Errorf("round %d of %s: %+v in play %d", round, played, sample, i)
 		}
 		if want := 2 / (f.median() / 8); sample.Cost != want || f.CostUnit != perGB {
 			t.Errorf("%s costs %v %s, want %v", played, sample.Cost, f.CostUnit.Name, want)
 		}
-		places[sample.Place]++
+		turns[sample.Turn]++
 	}
-	if len(s.played) != 12 || len(places) != 3 {
-		t.Errorf("played %v, places %v", s.played, places)
+	if len(s.played) != 12 || len(turns) != 3 {
+		t.Errorf("played %v, turns %v", s.played, turns)
 	}
 }
 

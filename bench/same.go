@@ -25,7 +25,7 @@ var sameBars = []Bar{
 func sameCases() (cases []Case) {
 	for _, c := range []perfCase{
 		{"write-bw/64K", "RC WRITE 64 KiB, 1 QP", gbps, "write-bw -s 65536", duration, bandwidth},
-		{"read-bw/64K", "RC READ 64 KiB, 1 QP", gbps, "read-bw -s 65536", duration, bandwidth},
+		{"read-bw/64K", "RC READ 64 KiB, 1 QP", gbps, "read-bw -s 65536 -o 32", duration, bandwidth},
 		{"write-lat/8", "RC WRITE 8 B, polling", usec, "write-lat -s 8", duration, latency},
 		{"send-lat/8", "RC SEND 8 B, polling", usec, "send-lat -s 8", duration, latency},
 	} {

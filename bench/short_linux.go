@@ -2,7 +2,7 @@ package main
 
 // "bench short": flows through a bottleneck without marks. Stages: make the network (package
 // stage), have a sender of each flow run to its end, and take what arrived from what the programs
-// say, and what was lost from the switch.
+// say, and what was lost from the switch, both without the first second of the flows and the last.
 
 import (
 	"context"
@@ -44,11 +44,11 @@ func shortMain(ctx context.Context, args []string) error {
 	for i, kind := range kinds {
 		plays = append(plays, shortFlow(b, i, kind, *roce, *length))
 	}
-	said, before, after, err := b.Share(ctx, plays)
+	said, first, last, err := b.Share(ctx, plays, shortStart, shortStart+*length)
 	if err != nil {
 		return err
 	}
-	figures, err := shortOutcome(kinds, said, after.Drops-before.Drops, after.Passed-before.Passed)
+	figures, err := shortOutcome(kinds, said, last.Drops-first.Drops, last.Passed-first.Passed)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func shortFlow(b *stage.Bottleneck, i int, kind, roce string, length time.Durati
 	}
 	p.Server.Args = strings.Fields(fmt.Sprintf("iperf3 -s -1 -p %d -B %s", p.Ready.Number, target))
 	p.Client.Args = strings.Fields(fmt.Sprintf("iperf3 -J -C %s -p %d -c %s -O %s -t %s", kind, p.Ready.Number, target,
-		seconds(shortStart), seconds(whole-shortStart)))
+		seconds(shortStart), seconds(length)))
 	return p
 }
 

@@ -7,66 +7,76 @@ package main
 // how long an exchange takes and how much processor time both ends and the kernel need for it.
 //
 // Beside ours, which is event-driven, stand UDP sockets that sleep at once, by raw system calls and as
-// Go programs have them, and such that spin for as long as we do at most. UDP sends no
-// acknowledgements; RC sends one for each message, which wakes up the server once more. The programs
+// Go programs have them, and such that spin for 50 us, as we do at most, and then sleep; where ours
+// has slept long it no longer spins. UDP sends no acknowledgements; RC sends one for each message, which wakes up the server once more. The programs
 // of others that have gaps do not sleep in them: sockperf's --mps watches the clock, at the price of
 // a whole processor.
 
 import (
 	"encoding/json"
-	"fmt"
+	"slices"
 	"time"
 )
 
 // gaps between the end of an exchange and the next, with the words that they have in names.
+// Their plays are longer than others, the more the fewer exchanges a second has: the counters of
+// processor time tell hundredths of a second.
 var gaps = []struct {
-	name string
-	long time.Duration
+	name  string
+	long  time.Duration
+	times time.Duration // how much longer
+
+	beside []string // what ours stands beside in a short run too
 }{
-	{"0", 0},
-	{"1ms", time.Millisecond},
-	{"10ms", 10 * time.Millisecond},
+	{"0", 0, 1, []string{"raw-spin50"}},
+	{"1ms", time.Millisecond, 3, []string{"raw-blocking", "raw-net"}},
+	{"10ms", 10 * time.Millisecond, 6, []string{"raw-blocking"}},
 }
 
 // sparseBars hold ours against UDP sockets that sleep at once. Without a gap, who spins first never
 // sleeps: there the equal is who spins too.
 var sparseBars = []Bar{
-	{What: "SEND 8 B, no gap, against UDP that spins as long", Ours: "sparse/0/ours/%s", Against: "sparse/0/raw-spin50", Rule: atMost, Factor: 1.3},
+	{What: "SEND 8 B, no gap, against UDP that spins 50 us, then sleeps", Ours: "sparse/0/ours/%s", Against: "sparse/0/raw-spin50", Rule: atMost, Factor: 1.3},
 	{What: "SEND 8 B, gaps of 1 ms, against UDP that sleeps", Ours: "sparse/1ms/ours/%s", Against: "sparse/1ms/raw-blocking", Rule: atMost, Factor: 1.1, Cost: 1.3},
 	{What: "SEND 8 B, gaps of 10 ms, against UDP that sleeps", Ours: "sparse/10ms/ours/%s", Against: "sparse/10ms/raw-blocking", Rule: atMost, Factor: 1.1, Cost: 1.3},
 	{What: "SEND 8 B, gaps of 1 ms, against UDP of Go's package net", Ours: "sparse/1ms/ours/%s", Against: "sparse/1ms/raw-net"},
 	{What: "SEND 8 B, gaps of 10 ms, against UDP of Go's package net", Ours: "sparse/10ms/ours/%s", Against: "sparse/10ms/raw-net"},
-	{What: "SEND 8 B, gaps of 1 ms, against UDP that spins as long", Ours: "sparse/1ms/ours/%s", Against: "sparse/1ms/raw-spin50"},
-	{What: "SEND 8 B, gaps of 10 ms, against UDP that spins as long", Ours: "sparse/10ms/ours/%s", Against: "sparse/10ms/raw-spin50"},
+	{What: "SEND 8 B, gaps of 1 ms, against UDP that spins 50 us, then sleeps", Ours: "sparse/1ms/ours/%s", Against: "sparse/1ms/raw-spin50"},
+	{What: "SEND 8 B, gaps of 10 ms, against UDP that spins 50 us, then sleeps", Ours: "sparse/10ms/ours/%s", Against: "sparse/10ms/raw-spin50"},
 }
 
 // sparseCases are on links of the commonest MTU; it does not matter to such messages.
 func sparseCases(ports []string) (cases []Case) {
 	for _, gap := range gaps {
 		prefix := "sparse/" + gap.name + "/"
-		cases = append(cases, rare.on(prefix+"raw-blocking", "udp-blocking", mtus[0], gap.long),
-			rare.on(prefix+"raw-net", "udp-net", mtus[0], gap.long),
-			rare.on(prefix+"raw-spin50", "udp-spin50", mtus[0], gap.long))
-		for _, port := range ports {
-			cases = append(cases, sparseOurs(prefix, port, gap.long))
+		var at []Case
+		for _, way := range []string{"blocking", "net", "spin50"} {
+			c := sparseExchange.on(prefix+"raw-"+way, "udp-"+way, mtus[0], gap.long)
+			c.Full = !slices.Contains(gap.beside, "raw-"+way)
+			at = append(at, c)
 		}
-	}
-	for i := range cases {
-		cases[i] = cases[i].lasting(sparseTimes)
+		for _, port := range ports {
+			at = append(at, sparseOurs(prefix, port, gap.long))
+		}
+		for _, c := range at {
+			cases = append(cases, c.lasting(gap.times))
+		}
 	}
 	return cases
 }
 
-// sparseTimes is how much longer the plays are than others: a second has few exchanges, and the
-// machine's counters of processor time tell hundredths of a second.
-const sparseTimes = 3
+// sparseMargin of a play are starting and ending. Its exchanges are alike from the first to the
+// last, and all are needed.
+const sparseMargin = 0.05
 
 // lasting is the case in plays that are n times as long.
 func (c Case) lasting(n time.Duration) Case {
 	play, takes := c.Play, c.Takes
 	c.Play = func(s Setting) Play {
 		s.Duration *= n
-		return play(s)
+		p := play(s)
+		p.Margin = sparseMargin
+		return p
 	}
 	c.Takes = func(d time.Duration) time.Duration {
 		if takes != nil {
@@ -93,12 +103,9 @@ func sparseOurs(prefix, port string, gap time.Duration) Case {
 		r, err := parseSparse(client)
 		return r.Iterations / r.CPU.Elapsed / 1e6, err
 	}
-	c.Note = func(_, client []byte) string {
-		r, err := parseSparse(client)
-		if err != nil {
-			return ""
-		}
-		return fmt.Sprintf("p99 %.0f us", r.Percentiles["99"])
+	c.P99 = func(_, client []byte) float64 {
+		r, _ := parseSparse(client)
+		return r.Percentiles["99"]
 	}
 	return c
 }

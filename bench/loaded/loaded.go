@@ -38,6 +38,10 @@ type Result struct {
 	P999      float64 `json:"p99.9_usec"`
 	Exchanges int64   `json:"exchanges"`
 	Gbps      float64 `json:"gbps"` // of the stream, as acknowledged
+
+	// Of our stack: packets that were sent again, and how often nothing was heard for too long.
+	Resent   uint64 `json:"resent"`
+	Timeouts uint64 `json:"timeouts"`
 }
 
 const (
@@ -85,6 +89,8 @@ type gauge struct {
 
 	sent     time.Duration // when the small message that is under way left, since start
 	from, to mark          // of what is measured
+
+	resent, timeouts uint64 // of our stack, in all its life
 }
 
 // mark is how much the stream had carried at a time.
@@ -127,5 +133,5 @@ func (g *gauge) result() (*Result, error) {
 	}
 	usec := func(percent float64) float64 { return float64(g.trips.ValueAtPercentile(percent)) / 1e3 }
 	return &Result{P50: usec(50), P99: usec(99), P999: usec(99.9), Exchanges: n,
-		Gbps: float64(g.to.bytes-g.from.bytes) * 8 / 1e9 / seconds}, nil
+		Gbps: float64(g.to.bytes-g.from.bytes) * 8 / 1e9 / seconds, Resent: g.resent, Timeouts: g.timeouts}, nil
 }

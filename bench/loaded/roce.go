@@ -170,7 +170,10 @@ func roceClient(t Task) (*gauge, error) {
 	if err := e.small.PostSend(e.question); err != nil {
 		return nil, err
 	}
-	return g, e.call(g, stream)
+	err = e.call(g, stream)
+	stats := e.dev.Stats()
+	g.resent, g.timeouts = stats.Engine.Retransmitted, stats.Engine.AckTimeouts
+	return g, err
 }
 
 // call keeps the stream full and asks again after each answer.

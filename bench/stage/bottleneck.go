@@ -123,22 +123,15 @@ func (b *Bottleneck) plug(i int, e *End, mtu int) error {
 	})
 }
 
-// inOrder has one processor take in what comes over an interface. Otherwise it is the one that sent
-// it, and because the senders have different ones, packets of one sender that the switch passes on
-// for the other would overtake each other, which they do not in a switch. It runs in the end's
-// namespace.
-func (e *End) inOrder(iface string) error {
-	mask := fmt.Sprintf("%x", 1<<e.CPU)
-	return os.WriteFile("/sys/class/net/"+iface+"/queues/rx-0/rps_cpus", []byte(mask), 0)
-}
-
 // configure gives an end its addresses and its neighbours'. It runs in the end's namespace.
 func (b *Bottleneck) configure(e *End) error {
 	link, err := e.up()
 	if err != nil {
 		return err
 	}
-	if err := e.inOrder(e.Interface); err != nil {
+	// The senders have different processors, so packets of one sender that the switch passes on for
+	// the other would overtake each other, which they do not in a switch.
+	if err := e.steer(e.Interface, true); err != nil {
 		return err
 	}
 	addrs, neighbours := []netip.Addr{e.Addr}, map[netip.Addr]*End{}
@@ -178,7 +171,7 @@ func (b *Bottleneck) narrow(bridge int) (err error) {
 		if err != nil {
 			return fmt.Errorf("%s: %w", hubPort(i), err)
 		}
-		if err := b.hub.inOrder(hubPort(i)); err != nil {
+		if err := b.hub.steer(hubPort(i), true); err != nil {
 			return err
 		}
 		b.ports = append(b.ports, port.Attrs().Index)
@@ -319,25 +312,38 @@ func (b *Bottleneck) Compete(ctx context.Context, plays []Play, every, length ti
 }
 
 // Share performs a play for each sender as Compete does, until all clients have ended by
-// themselves, and returns what they wrote to their standard output, with the switch's counters
-// before and after.
-func (b *Bottleneck) Share(ctx context.Context, plays []Play) (said [][]byte, before, after Reading, err error) {
+// themselves, and returns what they wrote to their standard output, with the switch's counters at
+// two times after the clients' start, or at their end if that comes first.
+func (b *Bottleneck) Share(ctx context.Context, plays []Play, from, to time.Duration) (said [][]byte, first, last Reading, err error) {
 	ctx, cancel := context.WithTimeout(ctx, plays[0].Limit)
 	defer cancel()
-	if before, err = b.Read(); err != nil {
-		return nil, before, after, err
-	}
 	c, err := b.start(ctx, plays)
 	if err != nil {
-		return nil, before, after, err
+		return nil, first, last, err
 	}
 	defer c.stop()
+	started, running := time.Now(), len(c.clients)
+	for _, r := range []struct {
+		at time.Duration
+		*Reading
+	}{{from, &first}, {to, &last}} {
+		for due := time.After(time.Until(started.Add(r.at))); due != nil && running > 0; {
+			select {
+			case <-due:
+				due = nil
+			case <-c.ended:
+				running--
+			}
+		}
+		if *r.Reading, err = b.Read(); err != nil {
+			return nil, first, last, err
+		}
+	}
 	for _, client := range c.clients {
 		if err := client.wait(ctx); err != nil {
-			return nil, before, after, fmt.Errorf("client: %w", err)
+			return nil, first, last, fmt.Errorf("client: %w", err)
 		}
 		said = append(said, client.stdout.Bytes())
 	}
-	after, err = b.Read()
-	return said, before, after, err
+	return said, first, last, nil
 }

@@ -63,23 +63,6 @@ func (s *Stage) Close() {
 	}
 }
 
-// SetMTU changes the MTU of both ends' links. What runs meanwhile may lose packets.
-func (s *Stage) SetMTU(mtu int) error {
-	for _, e := range []*End{s.A, s.B} {
-		err := e.Do(func() error {
-			link, err := netlink.LinkByName(e.Interface)
-			if err != nil {
-				return err
-			}
-			return netlink.LinkSetMTU(link, mtu)
-		})
-		if err != nil {
-			return fmt.Errorf("MTU %d of %s: %w", mtu, e.Interface, err)
-		}
-	}
-	return nil
-}
-
 // Peer is the other end.
 func (s *Stage) Peer(e *End) *End {
 	if e == s.A {

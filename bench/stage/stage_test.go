@@ -4,12 +4,15 @@ package stage
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/vishvananda/netlink"
 )
 
 func newStage(t *testing.T) *Stage {
@@ -48,20 +51,71 @@ func TestEndsAreApart(t *testing.T) {
 	}
 }
 
-// Both links take the new MTU.
-func TestSetMTU(t *testing.T) {
+// Both ends take what a link is to be like, and go back from it.
+func TestSetLink(t *testing.T) {
 	s := newStage(t)
-	for _, mtu := range []string{"1500", "9000"} {
-		n, _ := strconv.Atoi(mtu)
-		if err := s.SetMTU(n); err != nil {
+	for _, l := range []Link{{MTU: 1500}, {MTU: 9000, InOrder: true, Congestion: "reno"}, {MTU: 1500, Big: true}, {MTU: 1500}} {
+		if err := s.SetLink(l); err != nil {
+			if l.Big {
+				t.Log(err) // kernels before 6.3
+				continue
+			}
 			t.Fatal(err)
 		}
 		for _, e := range []*End{s.A, s.B} {
-			out, err := e.Run(context.Background(), Program{Args: []string{"cat", "/sys/class/net/" + e.Interface + "/mtu"}}, time.Minute)
-			if err != nil || strings.TrimSpace(string(out)) != mtu {
-				t.Errorf("%s: MTU %q, %v; want %s", e.Name, out, err, mtu)
+			var mtu, steered string
+			var run uint32
+			var routes []netlink.Route
+			err := e.Do(func() (err error) {
+				mtu, steered = e.setting("mtu"), e.setting("queues/rx-0/rps_cpus")
+				link, err := netlink.LinkByName(e.Interface)
+				if err == nil {
+					run = link.Attrs().GROIPv4MaxSize
+					routes, err = netlink.RouteList(link, netlink.FAMILY_V4)
+				}
+				return err
+			})
+			if err != nil || mtu != strconv.Itoa(l.MTU) || l.InOrder == (strings.Trim(steered, "0,") == "") || l.Big != (run > usualRun) {
+				t.Errorf("%s, %+v: MTU %s, steered to %s, runs of %d, %v", e.Name, l, mtu, steered, run, err)
+			}
+			if len(routes) != 1 || routes[0].Congctl != l.Congestion {
+				t.Errorf("%s, %+v: routes %+v", e.Name, l, routes)
 			}
 		}
+	}
+}
+
+// setting of the end's interface. It runs in the end's namespace.
+func (e *End) setting(name string) string {
+	text, _ := os.ReadFile("/sys/class/net/" + e.Interface + "/" + name)
+	return strings.TrimSpace(string(text))
+}
+
+// TCP resends next to nothing on a link that keeps the order; where it does not, some
+// kinds of it resend thousands of packets a second.
+func TestTCPResendsNothingInOrder(t *testing.T) {
+	s := newStage(t)
+	if _, err := exec.LookPath("iperf3"); err != nil {
+		t.Skip(err)
+	}
+	if err := s.SetLink(Link{MTU: 1500, InOrder: true}); err != nil {
+		t.Fatal(err)
+	}
+	o, err := s.Run(t.Context(), Play{Server: Program{Args: []string{"iperf3", "-s", "-1"}}, Ready: Port{"tcp", 5201}, Limit: time.Minute,
+		Client: Program{Args: []string{"iperf3", "-J", "-t", "1", "-c", s.B.Addr.String()}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r struct {
+		End struct {
+			Sent struct {
+				Bytes   int `json:"bytes"`
+				Resends int `json:"retransmits"`
+			} `json:"sum_sent"`
+		} `json:"end"`
+	}
+	if err := json.Unmarshal(o.Client, &r); err != nil || r.End.Sent.Bytes == 0 || r.End.Sent.Resends >= 100 {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 

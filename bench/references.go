@@ -12,10 +12,10 @@ import (
 	"github.com/goroce/goroce/bench/raw"
 )
 
-// ceilings says which figure of a raw path counts, and on which links it is played: packets that
+// references says which figure of a raw path counts, and on which links it is played: packets that
 // fill a link differ with its MTU, small ones do not. Streams without work and AF_XDP, which no bar
 // is about, are for a full run.
-var ceilings = []struct {
+var references = []struct {
 	path string
 	kind *rawKind
 	mtus []int
@@ -45,6 +45,7 @@ type rawKind struct {
 	cost   Unit                            // zero: what goes with the unit
 	work   func(client raw.Result) float64 // nil: the figure
 	note   func(server, client raw.Result) string
+	p99    func(client raw.Result) float64
 }
 
 var (
@@ -52,10 +53,10 @@ var (
 	small  = &rawKind{unit: mpps, figure: func(server, _ raw.Result) float64 { return server.Mpps }, note: lostOf}
 	// exchange has the mean, as the latency tests of others do.
 	exchange = &rawKind{unit: usec, figure: func(_, client raw.Result) float64 { return client.OneWay },
-		cost: perExchange, work: exchangeRate, note: tailOf}
-	// rare has the median: of few exchanges, one that something else held up decides the mean.
-	rare = &rawKind{unit: usec, figure: func(_, client raw.Result) float64 { return client.Typical },
-		cost: perExchange, work: exchangeRate, note: tailOf}
+		cost: perExchange, work: exchangeRate, p99: tailOf}
+	// sparseExchange has the median: of few exchanges, one that something else held up decides the mean.
+	sparseExchange = &rawKind{unit: usec, figure: func(_, client raw.Result) float64 { return client.Typical },
+		cost: perExchange, work: exchangeRate, p99: tailOf}
 )
 
 func exchangeRate(client raw.Result) float64 { return client.Rate / 1e6 }
@@ -67,13 +68,13 @@ func lostOf(server, _ raw.Result) string {
 	return fmt.Sprintf("lost %.2f %%", 100*server.Lost)
 }
 
-func tailOf(_, client raw.Result) string { return fmt.Sprintf("p99 %.0f us", client.P99) }
+func tailOf(client raw.Result) float64 { return client.P99 }
 
 // mostLost is the share of packets beyond which a stream has no figure: nobody can use it.
 const mostLost = 0.01
 
-func ceilingCases() (cases []Case) {
-	for _, c := range ceilings {
+func referenceCases() (cases []Case) {
+	for _, c := range references {
 		for _, mtu := range c.mtus {
 			one := c.kind.on("raw/"+c.path, c.path, mtu, 0)
 			one.Full = c.full
@@ -96,14 +97,22 @@ func (k *rawKind) on(name, path string, mtu int, gap time.Duration) Case {
 				return 0, err
 			}
 			return k.figure(atServer, atClient), nil
-		},
-		Note: func(server, client []byte) string {
+		}}
+	if k.note != nil {
+		c.Note = func(server, client []byte) string {
 			atServer, atClient, err := rawResults(server, client)
 			if err != nil {
 				return ""
 			}
 			return k.note(atServer, atClient)
-		}}
+		}
+	}
+	if k.p99 != nil {
+		c.P99 = func(server, client []byte) float64 {
+			_, atClient, _ := rawResults(server, client)
+			return k.p99(atClient)
+		}
+	}
 	if k.work != nil {
 		c.Work = func(server, client []byte) (float64, error) {
 			_, atClient, err := rawResults(server, client)
