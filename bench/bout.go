@@ -59,6 +59,11 @@ func onlyFull(cases []Case) (full []Case) {
 	return full
 }
 
+// onlyInFull says whether a short run plays none of the cases.
+func onlyInFull(cases []Case) bool {
+	return !slices.ContainsFunc(cases, func(c Case) bool { return !c.Full })
+}
+
 // withoutMTU is a case's name as it would be on links of any MTU.
 func withoutMTU(name string) string {
 	for _, mtu := range mtus {

@@ -17,10 +17,6 @@ import (
 // few is how often cases are played that no ratio is asked of.
 const few = 3
 
-// enough is how often those are played at most whose ratios are far from what is asked of them, or of
-// which nothing is asked.
-const enough = 8
-
 // allBouts are the bouts on these ports in the order in which they are reported.
 func allBouts(ports []string) (bouts []Bout) {
 	barred := slices.DeleteFunc(slices.Clone(ports), func(p string) bool { return !slices.Contains(barredPorts, p) })
@@ -84,10 +80,13 @@ func loadBouts(mtu int, ports []string) (bouts []Bout) {
 		{"small messages beside a stream", loadedCases(ports), loadedBars},
 		{"many connections", manyCases(ports), manyBars},
 	} {
+		rounds := fewestRounds // nothing is demanded, and it is long enough
 		if mtu != mtus[0] {
 			load.cases = onlyFull(load.cases)
+		} else if !onlyInFull(load.cases) {
+			rounds = 0
 		}
-		bouts = append(bouts, Bout{Name: fmt.Sprintf("%s, MTU %d", load.name, mtu), Rounds: enough, Cases: at(mtu, load.cases), Bars: barsAt(mtu, load.bars, ports)})
+		bouts = append(bouts, Bout{Name: fmt.Sprintf("%s, MTU %d", load.name, mtu), Rounds: rounds, Cases: at(mtu, load.cases), Bars: barsAt(mtu, load.bars, ports)})
 	}
 	return bouts
 }
@@ -98,10 +97,10 @@ func machineBouts(ports []string) []Bout {
 	heavy := of(usOnce, inside)
 	light := slices.DeleteFunc(inside, func(c Case) bool { return c.Unit == usOnce })
 	return []Bout{
-		{Name: "same machine", Rounds: enough, Cases: sameCases(), Bars: sameBars},
-		{Name: "bottleneck with marks", Rounds: enough, Cases: onlyFull(fairCases(ports)), Bars: barsAt(0, fairBars, ports)},
+		{Name: "same machine", Rounds: fewestRounds, Cases: sameCases(), Bars: sameBars},
+		{Name: "bottleneck with marks", Cases: onlyFull(fairCases(ports)), Bars: barsAt(0, fairBars, ports)},
 		{Name: "short queues without marks", Rounds: fewestRounds, Cases: shortCases(), Bars: shortBars()},
-		{Name: "inside", Rounds: enough, Cases: onlyFull(light), Bars: insideBars},
+		{Name: "inside", Cases: onlyFull(light), Bars: insideBars},
 		// What leaves the machine a gigabyte of memory to take back stalls programs for a
 		// few seconds where a host wants it returned.
 		{Name: "inside: memory regions", Cases: onlyFull(heavy), Bars: regionBars, Rest: 10 * time.Second},
@@ -111,7 +110,7 @@ func machineBouts(ports []string) []Bout {
 // guestBouts are those in guests.
 func guestBouts(ports []string) []Bout {
 	return []Bout{
-		{Name: "beside rxe", Place: inGuest, Rounds: enough, Cases: onlyFull(guestCases(ports)), Bars: barsAt(0, guestBars, ports)},
+		{Name: "beside rxe", Place: inGuest, Cases: onlyFull(guestCases(ports)), Bars: barsAt(0, guestBars, ports)},
 		{Name: "beside rxe: more losses", Place: inGuest, Rounds: few, Cases: onlyFull(moreLosses(ports))},
 		{Name: "wire between two drivers", Place: onWire, Rounds: few, Cases: onlyFull(wireCases())},
 	}

@@ -112,7 +112,8 @@ func (r *Results) writeMethod(b *bytes.Buffer) {
 	fmt.Fprintf(b, "- **Words**: at par if the interval lies within %.0f %% of 1; undecided if it spans 1 and more than that; else faster or slower (of costs: cheaper or dearer).\n", 100*atPar)
 	fmt.Fprintf(b, "- **Cost**: processor time of the whole machine, both ends and the kernel's interrupts, during the middle half of the client's life (of sparse\n"+
 		"  exchanges nine tenths of it), per 10^9 bytes, per million messages or per exchange. A play has no cost if others kept more than %s\n"+
-		"  processors busy just before it, or if it did too little for the machine's counters, which tell hundredths of a second. That of the best rival is the cost of the one that was the fastest. Time that the host took is in nobody's cost.\n"+
+		"  processors busy just before it, or if it did too little for the machine's counters, which tell hundredths of a second. That\n"+
+		"  of the best rival is the cost of the one that was the fastest. Time that the host took is in nobody's cost.\n"+
 		"  A program that spins keeps its processor busy: two such ends cost two processors, however little they do.\n\n", number(quiet))
 }
 
