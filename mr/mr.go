@@ -19,7 +19,7 @@
 // give the right RemoteWrite to UC queue pairs only if the peer, and who can send in its name, may
 // write.
 //
-// Rule numbers such as "7.2" name sections of the project's interoperability reference; "C10-74" and the like are
+// Rule numbers such as "7.2" name sections of docs/rocev2.md; "C10-74" and the like are
 // compliance statements of the InfiniBand Architecture Specification, volume 1.
 package mr
 

@@ -35,6 +35,6 @@
 // what is due, and a packet is made when there is room to send it. Only a responder with selective repeat keeps packets, those
 // behind a gap, until it is filled.
 //
-// References of the form "section 4.5" are to the project's protocol reference, C9-… to the rules of the InfiniBand
+// References of the form "section 4.5" are to docs/rocev2.md, C9-… to the rules of the InfiniBand
 // architecture specification.
 package qp

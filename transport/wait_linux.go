@@ -267,18 +267,17 @@ func (s *sleeper) sleepIn(w Watcher) error {
 	if err == nil {
 		err = e.park.Read(e.look)
 	}
+	if err == nil && e.errno != 0 {
+		err = os.NewSyscallError("epoll_wait", e.errno)
+	}
+	if err == nil {
+		s.clear(e)
+	}
 	if w == Background {
 		s.rise(w)
 	}
 	e.state.Store(awake)
-	if err != nil {
-		return err
-	}
-	if e.errno != 0 {
-		return os.NewSyscallError("epoll_wait", e.errno)
-	}
-	s.clear(e)
-	return nil
+	return err
 }
 
 // furnish opens a seat the first time.

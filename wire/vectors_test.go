@@ -9,7 +9,7 @@ import (
 )
 
 // vector is one packet of testdata/icrc_vectors.json. The file was computed with zlib, recomputed with scapy and decoded
-// with tshark; hw_cnp_connectx4lx was captured from hardware.
+// with tshark.
 type vector struct {
 	Name       string
 	FrameHex   string `json:"frame_hex"`

@@ -65,7 +65,7 @@ func TestPlainProgram(t *testing.T) {
 		"rc_read_req_v6_mutated":  "Ethernet IPv6 UDP BTH RETH ICRC",
 		"ud_gsi_mad_v4":           "Ethernet IPv4 UDP BTH DETH MAD ICRC",
 		"cnp_v4":                  "Ethernet IPv4 UDP BTH CNPReserved ICRC",
-		"hw_cnp_connectx4lx":      "Ethernet IPv4 UDP BTH CNPReserved ICRC",
+		"cnp_v4_hardware":         "Ethernet IPv4 UDP BTH CNPReserved ICRC",
 		"rc_fetch_add_v6":         "Ethernet IPv6 UDP BTH AtomicETH ICRC",
 		"uc_send_only_v4_vlan":    "Ethernet Dot1Q IPv4 UDP BTH Payload ICRC",
 	}

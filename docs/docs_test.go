@@ -1,0 +1,61 @@
+// Package docs holds the documents of the project, and checks that what cites them is right.
+package docs
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// citation is "section 4.6", alone or in a row: "sections 4.6 and 1.7". Sections of RFCs are named with
+// theirs.
+var (
+	citation = regexp.MustCompile(`\bsections? (\d+(?:\.\d+)?)(?:(?:,| and|, and) (\d+(?:\.\d+)?))*`)
+	number   = regexp.MustCompile(`\d+(?:\.\d+)?`)
+	heading  = regexp.MustCompile(`(?m)^##+ (\d+(?:\.\d+)?)[. ]`)
+)
+
+// TestCitations: every section that a comment cites is a heading of rocev2.md.
+func TestCitations(t *testing.T) {
+	text, err := os.ReadFile("rocev2.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, h := range heading.FindAllStringSubmatch(string(text), -1) {
+		known[h[1]] = true
+	}
+	cited := 0
+	check := func(path string, text []byte) {
+		for i, line := range strings.Split(string(text), "\n") {
+			if strings.Contains(line, "RFC") {
+				continue
+			}
+			for _, c := range citation.FindAllString(line, -1) {
+				for _, n := range number.FindAllString(c, -1) {
+					if cited++; !known[n] {
+						t.Errorf("%s:%d cites section %s, which rocev2.md does not have", path, i+1, n)
+					}
+				}
+			}
+		}
+	}
+	check("rocev2.md", text)
+	err = filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || filepath.Base(path) == "docs_test.go" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		check(path, text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cited < 100 {
+		t.Errorf("only %d citations were found", cited)
+	}
+}
