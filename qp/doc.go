@@ -21,8 +21,9 @@
 //	PollEvent       asynchronous events
 //	Flush           publishes the completions of this turn; then PollNotify names the completion queues to wake
 //
-// It reads no clock (time is an argument), blocks never, starts nothing and allocates nothing after CreateQP. Frames are lent
-// for the call; nothing keeps a reference. The turn runs inside Enter and Exit of an [mr.Reader], so that memory can be
+// It reads no clock (time is an argument), blocks never and starts nothing. What carries data allocates nothing; what few
+// queue pairs ever need is allocated when they first do: places for packets behind a gap, for READs of peers, for gaps to
+// be repaired, for events. Frames are lent for the call; nothing keeps a reference. The turn runs inside Enter and Exit of an [mr.Reader], so that memory can be
 // deregistered safely.
 //
 // The application's side, [QP.PostSend], [QP.PostRecv], [CQ.Poll] and [CQ.Arm], runs on other goroutines at the same time, one

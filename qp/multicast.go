@@ -37,9 +37,6 @@ func (e *Engine) DetachMulticast(q *QP, g wire.GID) error {
 	return nil
 }
 
-// GroupMembers returns how many queue pairs are attached to g: the port leaves the group when none is.
-func (e *Engine) GroupMembers(g wire.GID) int { return len(e.groups[g]) }
-
 func (e *Engine) detachAll(q *QP) {
 	for g := range e.groups {
 		if slices.Contains(e.groups[g], q) {

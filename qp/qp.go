@@ -57,7 +57,8 @@ type QP struct {
 	resp    responder
 }
 
-// due is the set of things a queue pair wants to send. A queue pair is on the ready list if and only if it is not empty.
+// due is the set of things a queue pair wants to send. A queue pair that has something due is on
+// the ready list; one whose due things were taken back stays there until its turn comes.
 type due uint8
 
 const (

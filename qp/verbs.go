@@ -40,7 +40,6 @@ const (
 	StateSQD   QPState = 4
 	StateSQE   QPState = 5
 	StateErr   QPState = 6
-	numStates          = 7
 )
 
 // AttrMask says which fields of a QPAttr a Modify sets (ibv_qp_attr_mask).
@@ -275,11 +274,11 @@ type WC struct {
 	Imm        uint32 // WCWithImm: host order, equals the sender's SendWR.Imm. WCWithInv: the invalidated rkey
 	QPN        uint32
 	SrcQP      uint32 // UD
-	PKeyIndex  uint16
+	PKeyIndex  uint16 // 0: a device has one P_Key
 	Status     WCStatus
 	Opcode     WCOpcode
 	Flags      WCFlags
-	VendorErr  uint8 // why, beyond Status: a VendorErr* value
+	VendorErr  uint8 // always 0
 	_          [2]byte
 	reservedTo uint32 // keeps the slot at 40 bytes, free for a timestamp later
 }
@@ -297,7 +296,7 @@ const (
 	EventSQDrained   EventType = 5
 	EventPortActive  EventType = 9
 	EventPortErr     EventType = 10
-	EventQPLastWQE   EventType = 16
+	EventQPLastWQE   EventType = 16 // not raised: there is no shared receive queue
 	numEventTypes              = 21
 )
 

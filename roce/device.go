@@ -99,7 +99,9 @@ func Open(name string, cfg *Config) (*Device, error) {
 	}
 	d.info = ports[0].Info()
 	if len(d.info.GIDs) == 0 {
-		ports[0].Close()
+		for _, p := range ports {
+			p.Close()
+		}
 		return nil, d.fail("Open", fmt.Errorf("%w: the port has no address", ErrInvalid))
 	}
 	d.mem = mr.NewTable(random.Uint64)

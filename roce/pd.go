@@ -63,17 +63,25 @@ func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
 	}
 	var ah *AH
 	err := p.create("CreateAH", func() error {
-		return p.dev.eachLane(func(e *qp.Engine) (err error) {
+		err := p.dev.eachLane(func(e *qp.Engine) (err error) {
 			if ah != nil {
 				return e.AdoptAH(ah)
 			}
-			if ah, err = e.CreateAH(p.handle, attr); err == nil {
-				p.dev.objects.add(handle{ah, p})
-			}
+			ah, err = e.CreateAH(p.handle, attr)
 			return err
 		})
+		switch {
+		case err == nil:
+			p.dev.objects.add(handle{ah, p})
+		case ah != nil: // some lanes have it
+			p.dev.eachLane(func(e *qp.Engine) error { e.DestroyAH(ah); return nil })
+		}
+		return err
 	})
-	return ah, err
+	if err != nil {
+		return nil, err
+	}
+	return ah, nil
 }
 
 // DestroyAH ends an address handle (ibv_destroy_ah). Requests posted with it and not sent yet fail with WCLocQPOpErr.

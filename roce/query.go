@@ -149,7 +149,7 @@ func (d *Device) QueryPort() PortAttr {
 		}
 	}
 	a := PortAttr{
-		State: PortDown, PhysState: PhysDisabled, LinkLayer: LinkLayerEthernet, PortCaps: PortCMSup | PortIPBasedGIDs,
+		State: PortDown, PhysState: PhysDisabled, LinkLayer: LinkLayerEthernet, PortCaps: PortIPBasedGIDs,
 		MaxMTU: MTU4096, ActiveMTU: wire.MTUForNet(min(info.NetMTU, d.info.NetMTU)), NetMTU: info.NetMTU, MaxMsgSz: qp.MaxMessage,
 		GIDTblLen: len(info.GIDs), PKeyTblLen: qp.MaxPKeys, SpeedMbps: info.SpeedMbps, Interface: info.Interface,
 		BadPKeyCntr: s.Drops[wire.DropPKey], QKeyViolCntr: s.Drops[wire.DropQKey],

@@ -5,7 +5,7 @@
 //	neigh_linux.go         routes, neighbours, and so Ethernet addresses
 //	martian_linux.go       sources that are forged
 //	packet_self_linux.go   frames to ourselves, which no interface would bring back
-//	packet_wait_linux.go   sleeping and waking
+//	wait_linux.go          sleeping and waking, of every port with sockets
 
 package transport
 

@@ -8,8 +8,6 @@ type PSN uint32
 
 const (
 	PSNMask PSN = 1<<24 - 1 // the largest PSN; the one after it is 0
-	// PSNWindow bounds what may be outstanding: with 2^23 packets or more, old and new could not be told apart.
-	PSNWindow = 1 << 23
 )
 
 // Add returns the PSN n packets after p.

@@ -32,7 +32,7 @@ func TestPSN(t *testing.T) {
 		t.Error("wrap-around")
 	}
 	for p := PSN(0); p <= PSNMask; p += 4099 { // sub undoes add, from everywhere
-		for _, n := range []uint32{0, 1, 127, PSNWindow - 1} {
+		for _, n := range []uint32{0, 1, 127, 1<<23 - 1} {
 			if p.Add(n).Sub(p) != int32(n) || p.Sub(p.Add(n)) != -int32(n) {
 				t.Fatalf("%d + %d", p, n)
 			}
@@ -163,11 +163,8 @@ func TestCredits(t *testing.T) {
 		if got, limited := Credits(uint8(code)); got != n || !limited {
 			t.Errorf("code %d: %d %v", code, got, limited)
 		}
-		if CreditCode(n) != uint8(code) {
-			t.Errorf("CreditCode(%d) = %d", n, CreditCode(n))
-		}
 	}
-	if _, limited := Credits(31); limited || CreditCode(5) != 4 || CreditCode(1<<31) != 30 {
+	if _, limited := Credits(31); limited {
 		t.Error("ends of the credit table")
 	}
 }

@@ -85,16 +85,6 @@ func Credits(code uint8) (n uint32, limited bool) {
 	return 0, false
 }
 
-// CreditCode returns the code of the largest number of credits that is not above n.
-func CreditCode(n uint32) (code uint8) {
-	for i, c := range creditCounts {
-		if uint32(c) <= n {
-			code = uint8(i)
-		}
-	}
-	return code
-}
-
 // rnrTimers is indexed by timer code, in units of 10 microseconds (section 1.6). Code 0 is the longest.
 var rnrTimers = [32]uint32{65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192,
 	256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152}
