@@ -94,6 +94,8 @@ type lane struct {
 	watched  transport.Watched // the port, if an application's goroutine can watch it instead of the background
 	relief   sync.Mutex        // the goroutine in Wait that does has it
 	relieved atomic.Bool       // there is one; changes under the turn lock
+	heeds    <-chan struct{}   // under relief: the end of the context that rouses it, and how to undo that
+	forget   func() bool
 
 	attended bool // there is a background, which sends what the application leaves behind: start says so, or a test that plays it
 }
@@ -424,6 +426,7 @@ func (l *lane) close() error {
 	l.closing.Store(true)
 	l.rouseRelief()
 	l.relief.Lock() // for good
+	l.unheed()
 	if l.done != nil {
 		l.unclaim()
 		l.port.Wake()

@@ -28,10 +28,7 @@ func (l *lane) watchFor(ctx context.Context, c *CQ) bool {
 		return false
 	}
 	defer l.relief.Unlock()
-	if ctx.Done() != nil {
-		stop := context.AfterFunc(ctx, l.rouseRelief)
-		defer stop()
-	}
+	l.heed(ctx)
 	l.claimed.Store(0) // what it polled before does not mean that it polls on
 	l.turns.lock()
 	l.relieved.Store(true)
@@ -42,6 +39,26 @@ func (l *lane) watchFor(ctx context.Context, c *CQ) bool {
 	l.relieved.Store(false)
 	l.giveBack()
 	return ok
+}
+
+// heed has the end of ctx rouse the relief. Most applications come back with the same context, so what
+// was agreed with that stays, and a sleep allocates nothing. The caller has l.relief.
+func (l *lane) heed(ctx context.Context) {
+	if ctx.Done() == l.heeds {
+		return
+	}
+	l.unheed()
+	if l.heeds = ctx.Done(); l.heeds != nil {
+		l.forget = context.AfterFunc(ctx, l.rouseRelief)
+	}
+}
+
+// unheed forgets the context that was heeded last. The caller has l.relief.
+func (l *lane) unheed() {
+	if l.forget != nil {
+		l.forget()
+	}
+	l.heeds, l.forget = nil, nil
 }
 
 // watchOn takes turns and sleeps in between. The caller has the turn lock, before and after. If
