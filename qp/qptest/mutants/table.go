@@ -60,7 +60,7 @@ var mutants = []mutant{
 	{"completions of before RESET are seen after it", []string{"roce TestStaleCompletions"}, []edit{
 		{"roce/qp.go", "		q.sendCQ.purge(q.QPN())\n		q.recvCQ.purge(q.QPN())\n	})", "	})"}}},
 	{"relief: the background hears what the relief is woken by", []string{"transport TestWatchedPacket"}, []edit{
-		{"transport/wait_linux.go", "		back.hear(false)\n", "		_ = back\n"}}},
+		{"transport/wait_linux.go", "		s.seats[Background].hear(false)\n", ""}}},
 	{"relief: it leaves and keeps the port", []string{"transport TestWatchedLeave"}, []edit{
 		{"transport/wait_linux.go", "		s.relieved = false\n", ""}}},
 	{"relief: the port changes hands without an alarm", []string{"roce TestReliefLeavesACK"}, []edit{
