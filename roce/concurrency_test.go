@@ -128,13 +128,13 @@ func churn(t *testing.T, d *Device) {
 	}
 	pd, err := d.AllocPD()
 	fail(err)
-	cq, err := d.CreateCQ(4)
+	cq, err := d.CreateCQ(CQInitAttr{CQE: 4})
 	fail(err)
 	mr, err := pd.RegMR(make([]byte, 100), LocalWrite)
 	fail(err)
 	q, err := pd.CreateQP(QPInitAttr{SendCQ: cq})
 	fail(err)
-	fail(q.Connect(Endpoint{GID: d.GIDs()[0], QPN: 0x123456}, nil))
+	fail(q.Connect(bg, Endpoint{GID: d.GIDs()[0], QPN: 0x123456}, nil))
 	fail(q.PostRecv(RecvWR{SGL: []SGE{mr.SGE(0, 100)}}))
 	fail(q.PostSend(SendWR{Opcode: WRSend, SGL: []SGE{mr.SGE(0, 100)}}))
 	_, err = q.Query()
@@ -200,8 +200,8 @@ func TestCloseUnderFire(t *testing.T) {
 			a, b := newEnd(t, da, RC, 4096), newEnd(t, db, RC, 4096)
 			o := DefaultConnectOptions()
 			o.Timeout, o.RetryCnt = 6, 1 // half a millisecond
-			must(t, a.qp.Connect(b.qp.Endpoint(), &o))
-			must(t, b.qp.Connect(a.qp.Endpoint(), &o))
+			must(t, a.qp.Connect(bg, b.qp.Endpoint(), &o))
+			must(t, b.qp.Connect(bg, a.qp.Endpoint(), &o))
 			var all sync.WaitGroup
 			all.Go(func() {
 				for {

@@ -4,6 +4,7 @@ package roce
 // with sensible attributes.
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -53,7 +54,8 @@ func (e *Endpoint) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Endpoint is what the peer of this queue pair must know. RESET, of a queue pair that could send,
+// Endpoint is what the peer of this queue pair must know, with the first address of the device: who
+// connects with another ConnectOptions.SGIDIndex puts that row of the GID table there. RESET, of a queue pair that could send,
 // changes its PSN, so that nothing that is still on its way from the connection before has an
 // effect on the next: tell the peer anew, and have it reset its end too. Any goroutine.
 //
@@ -61,22 +63,29 @@ func (e *Endpoint) UnmarshalText(text []byte) (err error) {
 // pair and create one, or a peer on the same host that was left behind would go on sending to this
 // one. For UC a new PSN does not help at all, as a UC responder takes the first packet of a message
 // whatever its PSN is: always close and create.
-func (q *QP) Endpoint() Endpoint { return Endpoint{q.pd.dev.info.GIDs[0], q.QPN(), q.q.StartPSN()} }
+func (q *QP) Endpoint() Endpoint {
+	return Endpoint{GID: q.pd.dev.provider.gids()[0], QPN: q.QPN(), PSN: q.qp.StartPSN()}
+}
 
 // ConnectOptions are the attributes of a connection. Connect takes them literally, so start from DefaultConnectOptions and
 // change what should differ.
 type ConnectOptions struct {
-	MTU          MTU    // path MTU, the same on both sides; 0 is the port's active MTU, more is refused
-	Timeout      uint8  // 0..31: the ack timeout is 4.096 us * 2^Timeout; 0 waits for ever
-	RetryCnt     uint8  // 0..7 retries after a timeout or a sequence error
-	RNRRetry     uint8  // 0..7 retries when the peer has no receive posted; 7 is for ever
-	MinRNRTimer  uint8  // 0..31: code for how long the peer waits when this side has no receive posted
-	MaxRdAtomic  uint8  // 0..128: READs and atomics outstanding, in each direction; from 64 on long READs are a third faster
+	MTU         MTU   // path MTU, the same on both sides; 0 is the port's active MTU, more is refused
+	Timeout     uint8 // 0..31: the ack timeout is 4.096 us * 2^Timeout; 0 waits for ever
+	RetryCnt    uint8 // 0..7 retries after a timeout or a sequence error
+	RNRRetry    uint8 // 0..7 retries when the peer has no receive posted; 7 is for ever
+	MinRNRTimer uint8 // 0..31: code for how long the peer waits when this side has no receive posted
+	// MaxRdAtomic is how many READs and atomics this side may have outstanding, MaxDestRdAtomic how
+	// many of the peer's it remembers, 0..128 each; from 64 on long READs are a third faster.
+	MaxRdAtomic, MaxDestRdAtomic uint8
+
 	Access       Access // what the peer may do: RemoteRead, RemoteWrite, RemoteAtomic; 0 is nothing
 	SGIDIndex    uint8  // row of the device's GID table to send from
 	TrafficClass uint8  // IPv4 TOS / IPv6 traffic class; without ECN bits it gets ECT(0), see Config.NoECN
 	HopLimit     uint8  // 0 is 64
 	FlowLabel    uint32 // 20 bits
+	SL           uint8  // carried for the API, as AHAttr.SL
+	QKey         uint32 // UD: what peers must send with
 
 	// SelectiveRepeat lets RC repair the loss of a packet by repeating that packet alone. It is this stack's own, not of the
 	// InfiniBand standard: the peer must be of this stack and connect with it too. See QPAttr.SelectiveRepeat.
@@ -86,21 +95,27 @@ type ConnectOptions struct {
 // DefaultConnectOptions are the active MTU, 67 ms of ack timeout, 7 retries, for ever after RNR, 16 READs and atomics, and
 // all remote rights (which the regions must grant as well).
 func DefaultConnectOptions() ConnectOptions {
-	return ConnectOptions{Timeout: 14, RetryCnt: 7, RNRRetry: 7, MinRNRTimer: 12, MaxRdAtomic: 16,
+	return ConnectOptions{Timeout: 14, RetryCnt: 7, RNRRetry: 7, MinRNRTimer: 12, MaxRdAtomic: 16, MaxDestRdAtomic: 16,
 		Access: RemoteRead | RemoteWrite | RemoteAtomic}
 }
 
-// Init moves an RC or UC queue pair from RESET to INIT, where receives can be posted. Connect does it if it was not done.
-// opts may be nil.
+// Init moves a queue pair from RESET to INIT, where receives can be posted. Connect and Activate do it
+// if it was not done. opts may be nil.
 func (q *QP) Init(opts *ConnectOptions) error {
 	o := optionsOr(opts)
-	return q.Modify(&QPAttr{State: StateInit, Port: 1, AccessFlags: o.Access}, AttrState|AttrPKeyIndex|AttrPort|AttrAccessFlags)
+	attr := QPAttr{State: StateInit, Port: 1, AccessFlags: o.Access, QKey: o.QKey}
+	mask := AttrState | AttrPKeyIndex | AttrPort
+	if q.Type() == UD {
+		return q.Modify(context.Background(), &attr, mask|AttrQKey)
+	}
+	return q.Modify(context.Background(), &attr, mask|AttrAccessFlags)
 }
 
 // Connect brings an RC or UC queue pair from RESET or INIT to RTS, connected to remote. opts may be
 // nil; a queue pair in INIT then keeps the rights that it has. The peer must do the same with this
-// side's Endpoint; what is sent before it has is lost, which RC repairs and UC does not.
-func (q *QP) Connect(remote Endpoint, opts *ConnectOptions) error {
+// side's Endpoint; what is sent before it has is lost, which RC repairs and UC does not. As Modify it
+// may wait for a neighbour's answer, until ctx ends.
+func (q *QP) Connect(ctx context.Context, remote Endpoint, opts *ConnectOptions) error {
 	o := optionsOr(opts)
 	if o.MTU == 0 {
 		o.MTU = q.pd.dev.QueryPort().ActiveMTU
@@ -111,15 +126,16 @@ func (q *QP) Connect(remote Endpoint, opts *ConnectOptions) error {
 		}
 	}
 	rtr := QPAttr{State: StateRTR, PathMTU: o.MTU, DestQPN: remote.QPN, RQPSN: remote.PSN,
-		AV: AHAttr{DGID: remote.GID, SGIDIndex: o.SGIDIndex, TrafficClass: o.TrafficClass, HopLimit: o.HopLimit, FlowLabel: o.FlowLabel}}
-	rts := QPAttr{State: StateRTS, SQPSN: q.q.StartPSN()}
+		AV: AHAttr{DGID: remote.GID, SGIDIndex: o.SGIDIndex, TrafficClass: o.TrafficClass,
+			HopLimit: o.HopLimit, FlowLabel: o.FlowLabel, SL: o.SL}}
+	rts := QPAttr{State: StateRTS, SQPSN: q.qp.StartPSN()}
 	toRTR, toRTS := AttrState|AttrAV|AttrPathMTU|AttrDestQPN|AttrRQPSN, AttrState|AttrSQPSN
 	if opts != nil { // Init may have granted other rights
 		rtr.AccessFlags = o.Access
 		toRTR |= AttrAccessFlags
 	}
 	if q.Type() == RC {
-		rtr.MaxDestRdAtomic, rtr.MinRNRTimer = o.MaxRdAtomic, o.MinRNRTimer
+		rtr.MaxDestRdAtomic, rtr.MinRNRTimer = o.MaxDestRdAtomic, o.MinRNRTimer
 		toRTR |= AttrMaxDestRdAtomic | AttrMinRNRTimer
 		if rtr.SelectiveRepeat = o.SelectiveRepeat; o.SelectiveRepeat {
 			toRTR |= AttrSelectiveRepeat
@@ -127,22 +143,24 @@ func (q *QP) Connect(remote Endpoint, opts *ConnectOptions) error {
 		rts.Timeout, rts.RetryCnt, rts.RNRRetry, rts.MaxRdAtomic = o.Timeout, o.RetryCnt, o.RNRRetry, o.MaxRdAtomic
 		toRTS |= AttrTimeout | AttrRetryCnt | AttrRNRRetry | AttrMaxRdAtomic
 	}
-	if err := q.Modify(&rtr, toRTR); err != nil {
+	if err := q.Modify(ctx, &rtr, toRTR); err != nil {
 		return err
 	}
-	return q.Modify(&rts, toRTS)
+	return q.Modify(ctx, &rts, toRTS)
 }
 
-// Activate brings a UD queue pair from RESET to RTS. Peers must send with the Q_Key qkey.
+// Activate brings a UD queue pair from RESET or INIT to RTS. Peers must send with the Q_Key qkey.
 func (q *QP) Activate(qkey uint32) error {
-	init := AttrState | AttrPKeyIndex | AttrPort | AttrQKey
-	if err := q.Modify(&QPAttr{State: StateInit, Port: 1, QKey: qkey}, init); err != nil {
+	if q.State() == StateReset {
+		if err := q.Init(&ConnectOptions{QKey: qkey}); err != nil {
+			return err
+		}
+	}
+	ctx := context.Background() // there is nobody to wait for
+	if err := q.Modify(ctx, &QPAttr{State: StateRTR, QKey: qkey}, AttrState|AttrQKey); err != nil {
 		return err
 	}
-	if err := q.Modify(&QPAttr{State: StateRTR}, AttrState); err != nil {
-		return err
-	}
-	return q.Modify(&QPAttr{State: StateRTS, SQPSN: q.q.StartPSN()}, AttrState|AttrSQPSN)
+	return q.Modify(ctx, &QPAttr{State: StateRTS, SQPSN: q.qp.StartPSN()}, AttrState|AttrSQPSN)
 }
 
 func optionsOr(opts *ConnectOptions) ConnectOptions {

@@ -36,11 +36,11 @@ func TestConnectGrants(t *testing.T) {
 			if c.init {
 				must(t, q.Init(c.first))
 			}
-			must(t, q.Connect(peer, c.second))
+			must(t, q.Connect(bg, peer, c.second))
 			if attr, err := q.Query(); err != nil || attr.AccessFlags != c.want {
 				t.Errorf("%v, %s: the peer may %v, want %v (%v)", typ, c.name, attr.AccessFlags, c.want, err)
 			}
-			must(t, q.Modify(&QPAttr{State: StateReset}, AttrState))
+			must(t, q.Modify(bg, &QPAttr{State: StateReset}, AttrState))
 		}
 	}
 }
@@ -66,18 +66,18 @@ func TestPortMTU(t *testing.T) {
 	peer := Endpoint{GID: da.GIDs()[0], QPN: 17}
 	o := DefaultConnectOptions()
 	o.MTU = MTU2048
-	refused(t, rc.qp.Connect(peer, &o), ErrInvalid, "path_mtu 4", "1024 bytes")
+	refused(t, rc.qp.Connect(bg, peer, &o), ErrInvalid, "path_mtu 4", "1024 bytes")
 	mtu = 9000 // later than the device has asked
 	if p := da.QueryPort(); p.ActiveMTU != MTU1024 || p.NetMTU != 9000 {
 		t.Errorf("%+v", p)
 	}
-	must(t, rc.qp.Connect(peer, nil))
+	must(t, rc.qp.Connect(bg, peer, nil))
 	if attr, err := rc.qp.Query(); err != nil || attr.PathMTU != MTU1024 {
 		t.Errorf("path MTU %v, %v", attr.PathMTU, err)
 	}
 
 	must(t, ud.qp.Activate(1))
-	ah, err := ud.pd.CreateAH(AHAttr{DGID: da.GIDs()[0]})
+	ah, err := ud.pd.CreateAH(bg, AHAttr{DGID: da.GIDs()[0]})
 	must(t, err)
 	defer func() { must(t, ud.pd.DestroyAH(ah)) }()
 	ud.recv(0, ud.mr.SGE(4096, 4096))
@@ -104,7 +104,7 @@ func TestForeignHandle(t *testing.T) {
 	must(t, a.qp.Activate(1))
 	must(t, b.qp.Activate(1))
 	for _, e := range []*end{a, b} {
-		ah, err := e.pd.CreateAH(AHAttr{DGID: e.dev.GIDs()[0]})
+		ah, err := e.pd.CreateAH(bg, AHAttr{DGID: e.dev.GIDs()[0]})
 		must(t, err)
 		defer func() { must(t, e.pd.DestroyAH(ah)) }()
 		for _, to := range []*end{a, b} {

@@ -1,386 +1,145 @@
 package roce
 
-// The completion queue. Below it is one ring per lane, since the order of completions is promised within a queue pair only
-// and a queue pair lives on one lane.
-// Stages: the object, polling (which runs the stack), notification, waiting (poll, arm, look again, sleep), closing.
+// The completion queue: where work requests end.
+// Stages: making one, polling, notification, waiting, closing.
 
 import (
 	"context"
 	"fmt"
-	"runtime"
-	"sync"
-	"sync/atomic"
-	"time"
 
-	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/roce/internal/soft"
 )
+
+// CQInitAttr says what completion queue to make (ibv_cq_init_attr_ex).
+type CQInitAttr struct {
+	// CQE is how many completions the queue holds at least, 1 to DeviceAttr.MaxCQE; it is rounded up
+	// to a power of two. A queue that overruns loses completions for good and its queue pairs go to
+	// the error state, so make it as large as the sum of the send and receive queues that complete
+	// there.
+	CQE int
+
+	Context any          // the application's own, returned by CQ.Context
+	Channel *CompChannel // where ReqNotify has completions told; nil: nowhere, for Poll and Wait only
+	Vector  int          // completion vector, 0 to DeviceAttr.NumCompVectors-1
+}
 
 // CQ is a completion queue (ibv_cq). All methods may be called from any goroutine.
 type CQ struct {
-	dev    *Device
-	lanes  []*qp.CQ      // [i] is filled by dev.lanes[i]
-	notify chan struct{} // holds a token when an armed queue got a completion
+	dev     *Device
+	context any
+	channel *CompChannel
 
-	drives  atomic.Pointer[[]*lane] // the lanes that a poller of this queue runs: where its queue pairs are
-	waiters atomic.Int32            // goroutines in Wait
-	armed   atomic.Bool             // between arm and token: the application is asleep or about to be
-	spin    atomic.Int64            // ns that Wait polls before it sleeps; adapts
-	relief  atomic.Pointer[lane]    // the lane that a goroutine in Wait watches itself, while it sleeps
-	pairs   []int                   // [i]: how many queue pairs of dev.lanes[i] complete here; under dev.mu
-
-	other atomic.Bool // a poller has to look beyond the rings: kept is not empty, or the queue is closed
-
-	mu     sync.Mutex // the consumer side: one poller at a time
-	first  int        // the ring that the next poll looks at first
-	kept   []WC       // taken out of the rings when a queue pair was closed: older than what is in the rings
-	closed bool
+	cq   cqProvider
+	soft *soft.CQ // the same, by its concrete type: one of the two
+	hw   *hwCQ
 }
 
-const (
-	// maxSpin is how long Wait polls at most before it arms and sleeps: about what going to sleep and waking up costs.
-	maxSpin = 50 * time.Microsecond
-	// yieldEvery is after how many polls in vain a poller lets other goroutines run: more pollers than processors
-	// would otherwise wait for each other's time slices of 10 ms.
-	yieldEvery = 64
-)
+func (c *CQ) kind() string     { return "CQ" }
+func (c *CQ) label() string    { return "" }
+func (c *CQ) needs(x any) bool { return c.channel != nil && x == any(c.channel) }
 
-func newCQ(d *Device) *CQ {
-	c := &CQ{dev: d, notify: make(chan struct{}, 1), pairs: make([]int, len(d.lanes))}
-	c.spin.Store(int64(maxSpin))
-	c.drives.Store(&d.lanes) // until it has queue pairs, whoever polls it helps all
-	return c
-}
-
-// count notes that a queue pair of lane l more (+1) or less (-1) completes here, and with it which lanes a poller runs. The
-// caller has the device's control lock.
-func (c *CQ) count(l *lane, n int) {
-	before := c.pairs[l.index]
-	c.pairs[l.index] += n
-	if before != 0 && c.pairs[l.index] != 0 {
-		return
-	}
-	var lanes []*lane
-	for i, l := range c.dev.lanes {
-		if c.pairs[i] > 0 {
-			lanes = append(lanes, l)
+// CreateCQ makes a completion queue (ibv_create_cq_ex). ErrInvalid names the attribute that is wrong.
+func (d *Device) CreateCQ(attr CQInitAttr) (c *CQ, err error) {
+	err = d.create("CreateCQ", func() error {
+		if vectors := d.provider.attr().NumCompVectors; attr.Vector < 0 || attr.Vector >= vectors {
+			return fmt.Errorf("%w: completion vector %d, the device has %d", ErrInvalid, attr.Vector, vectors)
 		}
+		c = &CQ{dev: d, context: attr.Context, channel: attr.Channel}
+		var notify func()
+		if ch := attr.Channel; ch != nil {
+			if err := d.checkOwn("completion channel", ch.dev); err != nil {
+				return err
+			}
+			if !d.objects.has(ch) {
+				return fmt.Errorf("completion channel: %w", ErrClosed)
+			}
+			notify = func() { ch.put(c) }
+		}
+		below, err := d.provider.createCQ(c, &attr, notify)
+		if err == nil {
+			c.cq = below
+			d.objects.add(c)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	if len(lanes) == 0 || c.dev.cfg.NoBackground { // then nobody else would look for strays on the other lanes
-		lanes = c.dev.lanes
-	}
-	c.drives.Store(&lanes)
-	c.rouse()
+	return c, nil
 }
-
-// drivesOnly tells whether all that completes here comes from lane l.
-func (c *CQ) drivesOnly(l *lane) bool {
-	lanes := *c.drives.Load()
-	return len(lanes) == 1 && lanes[0] == l
-}
-
-func (c *CQ) kind() string   { return "CQ" }
-func (c *CQ) label() string  { return "" }
-func (c *CQ) needs(any) bool { return false }
 
 // Device returns the device that the queue is on.
 func (c *CQ) Device() *Device { return c.dev }
 
+// Context is CQInitAttr.Context.
+func (c *CQ) Context() any { return c.context }
+
+// Channel is CQInitAttr.Channel.
+func (c *CQ) Channel() *CompChannel { return c.channel }
+
 // Cap returns how many completions the queue holds.
-func (c *CQ) Cap() int { return c.lanes[0].Cap() }
+func (c *CQ) Cap() int { return c.cq.Cap() }
 
 // Len returns how many completions wait to be polled.
-func (c *CQ) Len() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := len(c.kept)
-	for _, q := range c.lanes {
-		n += q.Len()
-	}
-	return n
-}
+func (c *CQ) Len() int { return c.cq.Len() }
 
-// Poll takes up to len(wcs) completions and returns how many (ibv_poll_cq); it never sleeps. When there are none it runs
-// the stack on the calling goroutine first, which is what makes a polling application fast. Completions of one queue pair
-// come in order. The error is ErrOverrun once completions were lost, ErrClosed after Close; then the number is 0.
+// Poll takes up to len(wcs) completions and returns how many (ibv_poll_cq); it never sleeps. When
+// there are none it runs the stack on the calling goroutine first, which is what makes a polling
+// application fast. Completions of one queue pair come in order. The error is ErrOverrun once
+// completions were lost, ErrClosed after Close; then the number is 0.
 //
 // Acknowledgements of what a Poll has received may be left to the next calls of an application that
 // always comes back at once: they leave with its next post, at the latest with the fourth Poll or
 // the first one after 25 us, or when the background notices, within about a millisecond, that it
 // polls no more. NAKs and CNPs leave before Poll returns. Before the process exits, close its queue
 // pairs and then the device (Device.Close).
-func (c *CQ) Poll(wcs []WC) (int, error) {
-	if !c.idle() || len(wcs) == 0 {
-		n, err := c.take(wcs)
-		if n > 0 || err != nil || len(wcs) == 0 {
-			c.visit(n)
-			return n, err
-		}
+func (c *CQ) Poll(wcs []WC) (n int, err error) {
+	if withHW && c.hw != nil {
+		n, err = c.hw.Poll(wcs)
+	} else {
+		n, err = c.soft.Poll(wcs)
 	}
-	rest := false
-	for _, l := range *c.drives.Load() {
-		rest = l.poll(c, !c.armed.Load()) || rest
+	if err != nil {
+		err = c.dev.fail("Poll", err)
 	}
-	if !c.idle() {
-		return c.take(wcs)
-	}
-	if rest {
-		c.rest()
-	}
-	return 0, nil
-}
-
-// idle says, without the lock, that there is nothing to take and nothing to report.
-func (c *CQ) idle() bool {
-	for _, q := range c.lanes {
-		if q.Len() > 0 || q.Err() != nil {
-			return false
-		}
-	}
-	return !c.other.Load()
-}
-
-// visit tells the lanes of a poll that found n completions there already and did not run them.
-func (c *CQ) visit(n int) {
-	if n == 0 || c.armed.Load() {
-		return
-	}
-	for _, l := range *c.drives.Load() {
-		l.visit()
-	}
-}
-
-// take moves published completions to the application.
-func (c *CQ) take(wcs []WC) (n int, err error) {
-	c.mu.Lock()
-	if len(c.kept) > 0 {
-		n = copy(wcs, c.kept)
-		c.kept = c.kept[n:]
-		c.other.Store(len(c.kept) > 0 || c.closed)
-	}
-	for i := range c.lanes {
-		n += c.ringAt(c.first + i).Poll(wcs[n:])
-	}
-	if n == len(wcs) && len(c.lanes) > 1 { // so that no lane starves
-		c.first = (c.first + 1) % len(c.lanes)
-	}
-	switch {
-	case n > 0:
-	case c.closed:
-		err = c.dev.fail("Poll", fmt.Errorf("CQ: %w", ErrClosed))
-	default:
-		err = c.overrun()
-	}
-	c.mu.Unlock()
 	return n, err
 }
 
-// ringAt is the ring of lane i modulo the number of lanes.
-func (c *CQ) ringAt(i int) *qp.CQ {
-	if i >= len(c.lanes) {
-		i -= len(c.lanes)
-	}
-	return c.lanes[i]
-}
-
-func (c *CQ) overrun() error {
-	for _, q := range c.lanes {
-		if err := q.Err(); err != nil {
-			return c.dev.fail("Poll", fmt.Errorf("%w: it holds %d", err, q.Cap()))
-		}
-	}
-	return nil
-}
-
-// rest lets other goroutines run, and other lanes: what this poller waits for may have strayed there, and their background may
-// be waiting for a processor.
-func (c *CQ) rest() {
-	c.dev.helpLanes()
-	runtime.Gosched()
-}
-
-// ReqNotify arms the queue (ibv_req_notify_cq): the next completion, or with solicitedOnly the next one that its sender
-// marked SendSolicited or that is an error, puts a token into Notify, once. Completions that are in the queue already do not
-// count, so: arm, Poll, and only if that was empty receive from Notify. Wait does all this.
+// ReqNotify arms the queue (ibv_req_notify_cq): the next completion, or with solicitedOnly the next
+// one that its sender marked SendSolicited or that is an error, is told to the queue's channel, once.
+// ErrInvalid if it has none, ErrClosed.
 func (c *CQ) ReqNotify(solicitedOnly bool) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return c.dev.fail("ReqNotify", ErrClosed)
-	}
-	c.arm(solicitedOnly)
-	c.unclaim()
-	return nil
+	return c.dev.fail("ReqNotify", c.cq.ReqNotify(solicitedOnly))
 }
 
-// arm makes the next completion ring. A Poll that follows does not mean that the application goes on
-// polling.
-func (c *CQ) arm(solicitedOnly bool) {
-	for _, q := range c.lanes {
-		q.Arm(solicitedOnly)
-	}
-	c.armed.Store(true)
-}
-
-// unclaim leaves the lanes to their background: the application is going to sleep.
-func (c *CQ) unclaim() {
-	for _, l := range *c.drives.Load() {
-		l.unclaim()
-	}
-}
-
-// Notify is the completion channel: it holds at most one token, which may also be a stale one. Close leaves it open and puts
-// a token in. Use either Notify or Wait on a queue, not both.
-func (c *CQ) Notify() <-chan struct{} { return c.notify }
-
-// ring puts the token in; the lane calls it when an armed queue got a completion.
-func (c *CQ) ring() {
-	c.armed.Store(false)
-	select {
-	case c.notify <- struct{}{}:
-	default:
-	}
-	c.rouse()
-}
-
-// rouse has a goroutine in Wait that sleeps on the port look again.
-func (c *CQ) rouse() {
-	if l := c.relief.Load(); l != nil {
-		l.rouseRelief()
-	}
-}
-
-// Wait takes up to len(wcs) completions, at least one, and waits for it if need be: it polls for some microseconds, as Poll
-// does, then arms the queue and sleeps. When ctx ends first it returns ctx.Err(). Several goroutines may wait on one queue.
+// Wait takes up to len(wcs) completions, at least one, and waits for it if need be: it polls for some
+// microseconds, as Poll does, then arms the queue and sleeps. When ctx ends first it returns
+// ctx.Err(). Several goroutines may wait on one queue, also on one that has a channel, which hears
+// nothing of it.
 //
-// Where sleeps have been long lately it sleeps at once. If all that completes here comes from one lane
-// and nobody else watches its port, the goroutine that waits does, so that a packet wakes one thread
-// (Linux sockets, without Config.Wrap); otherwise the background is woken and wakes the goroutine.
+// Where sleeps have been long lately it sleeps at once. If all that completes here comes from one
+// lane and nobody else watches its port, the goroutine that waits does, so that a packet wakes one
+// thread (Linux sockets, without Config.Wrap); otherwise the background is woken and wakes the
+// goroutine.
 func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
-	if len(wcs) == 0 {
-		return 0, nil
+	n, err := c.cq.Wait(ctx, wcs)
+	if err != nil && err != ctx.Err() {
+		err = c.dev.fail("Wait", err)
 	}
-	c.waiters.Add(1)
-	defer c.leave()
-	for {
-		if spin := time.Duration(c.spin.Load()); spin > 0 || c.dev.cfg.NoBackground {
-			if n, err := c.pollFor(spin, wcs); n > 0 || err != nil {
-				return n, err
-			}
-		} else if !c.idle() {
-			if n, err := c.take(wcs); n > 0 || err != nil {
-				return n, err
-			}
-		}
-		if c.dev.cfg.NoBackground { // who sleeps would not be woken
-			if err := ctx.Err(); err != nil {
-				return 0, err
-			}
-			continue
-		}
-		c.mu.Lock()
-		c.arm(false)
-		c.mu.Unlock()
-		asleep := now()
-		if lanes := *c.drives.Load(); len(lanes) > 1 || !lanes[0].watchFor(ctx, c) {
-			c.unclaim()
-			if n, err := c.Poll(wcs); n > 0 || err != nil {
-				return n, err
-			}
-			select {
-			case <-c.notify:
-			case <-ctx.Done():
-			}
-		}
-		c.adapt(time.Duration(now() - asleep))
-		select { // the token of what the relief has found; leave passes on what was for another goroutine
-		case <-c.notify:
-		default:
-		}
-		if c.idle() && ctx.Err() != nil {
-			return 0, ctx.Err()
-		}
-	}
+	return n, err
 }
 
-// leave passes the token on: it was for one waiter, there may be completions for more, and the queue is not armed any more.
-func (c *CQ) leave() {
-	if c.waiters.Add(-1) > 0 {
-		c.ring()
-	}
-}
-
-// pollFor polls for a while.
-func (c *CQ) pollFor(d time.Duration, wcs []WC) (int, error) {
-	for end := now() + qp.Time(d); ; {
-		n, err := c.Poll(wcs)
-		if n > 0 || err != nil || now() >= end {
-			return n, err
-		}
-	}
-}
-
-// adapt learns from how long a sleep took whether polling for longer would have saved it.
-func (c *CQ) adapt(slept time.Duration) {
-	if slept < maxSpin {
-		c.spin.Store(int64(maxSpin))
-		return
-	}
-	c.spin.Store(c.spin.Load() / 2)
-}
-
-// Close destroys the queue (ibv_destroy_cq). While queue pairs complete there the error is ErrBusy and names them. Waiters
-// return with ErrClosed. A second Close does nothing.
+// Close destroys the queue (ibv_destroy_cq). While queue pairs complete there the error is ErrBusy
+// and names them. Waiters return with ErrClosed, and the channel forgets what it has to tell of the
+// queue. A second Close does nothing.
 func (c *CQ) Close() error {
-	d := c.dev
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return nil
-	}
-	if err := d.objects.busy("CQ", c); err != nil {
-		return d.fail("Close", err)
-	}
-	if err := c.destroy(); err != nil {
-		return d.fail("Close", err)
-	}
-	c.closed, c.kept = true, nil
-	c.other.Store(true)
-	d.objects.remove(c)
-	c.ring()
-	return nil
-}
-
-// destroy takes the rings away from the lanes. It leaves them to c, empty: a poller finds nothing and then sees closed.
-func (c *CQ) destroy() error {
-	for i, q := range c.lanes {
-		if err := c.dev.lanes[i].do(func(e *qp.Engine, _ qp.Time) error { return e.DestroyCQ(q) }); err != nil {
+	return c.dev.destroy(c, func() error {
+		if err := c.cq.Close(); err != nil {
 			return err
 		}
-		var lost [16]WC
-		for q.Poll(lost[:]) > 0 {
+		if c.channel != nil {
+			c.channel.remove(func(of *CQ) bool { return of == c })
 		}
-	}
-	return nil
-}
-
-// purge takes out the completions of a queue pair that is gone: after QP.Close none of it are seen any more.
-func (c *CQ) purge(qpn uint32) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	all := c.kept
-	var wcs [64]WC
-	for _, q := range c.lanes {
-		for n := q.Poll(wcs[:]); n > 0; n = q.Poll(wcs[:]) {
-			all = append(all, wcs[:n]...)
-		}
-	}
-	c.kept = nil
-	for _, wc := range all {
-		if wc.QPN != qpn {
-			c.kept = append(c.kept, wc)
-		}
-	}
-	c.other.Store(len(c.kept) > 0 || c.closed)
+		return nil
+	})
 }

@@ -1,53 +1,56 @@
 package roce
 
-// The device: one address on one port, its memory table and its lanes.
-// Stages: what can be opened, configuration, Open, what the device can tell, what is made on it, Close.
+// The device: what applications open, and make everything else on.
+// Stages: configuration, Open, what is made on a device, Close.
 
 import (
 	"fmt"
 	"sync"
-	"sync/atomic"
 
-	"github.com/goroce/goroce/mr"
-	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/transport"
 )
 
 // Config changes how a device works. The zero value is right for most uses.
 type Config struct {
-	// Wrap, if not nil, is given the port of each lane and returns the one to use: the place for transport.Fault and
-	// transport.Capture.
+	// Wrap, if not nil, is given the port of each lane and returns the one to use: the place for
+	// ports around a port, which inject faults or capture packets.
 	Wrap func(transport.Port) transport.Port
 
-	// Port, if not nil, is used instead of opening the name, which then is only what the device is called. The device closes it.
-	// It is one lane.
+	// Port, if not nil, is used instead of opening the name, which then is only what the device is
+	// called. The device closes it. It is one lane.
 	Port transport.Port
 
-	// Lanes is how many threads can run the device at the same time, 1 to transport.MaxLanes, a power of two; 0 is 1. Each lane
-	// is a packet queue with its share of the queue pairs. It pays when one processor is too slow: then there should be about as
-	// many lanes as processors to spare, and a completion queue and a goroutine for the queue pairs of each (QP.Lane).
+	// Lanes is how many threads can run the device at the same time, 1 to transport.MaxLanes, a
+	// power of two; 0 is 1. Each lane is a packet queue with its share of the queue pairs. It pays
+	// when one processor is too slow: then there should be about as many lanes as processors to
+	// spare, and a completion queue and a goroutine for the queue pairs of each (QP.Lane).
 	Lanes int
 
 	// Transport is passed on when the name is opened: UDP port, socket buffer sizes.
 	Transport transport.Options
 
-	// Window is how many packets an RC queue pair may have unacknowledged; 0 means as many as suit the path: qp.DefaultWindow at
-	// first, up to qp.MaxWindow while nothing queues, after losses as few as the path holds.
+	// Window is how many packets an RC queue pair may have unacknowledged; 0 means as many as suit
+	// the path: qp.DefaultWindow at first, up to qp.MaxWindow while nothing queues, after losses as
+	// few as the path holds.
 	Window int
 
-	// Congestion are the constants of the congestion control, DCQCN; zero is qp.DefaultCongestion with the line rate that the
-	// interface has, if it says so. It does nothing until a switch marks packets.
-	Congestion qp.CongestionParams
+	// Congestion are the constants of the congestion control, DCQCN; zero is
+	// DefaultCongestionParams with the line rate that the interface has, if it says so. It does
+	// nothing until a switch marks packets.
+	Congestion CongestionParams
 
-	// NoECN keeps switches from marking our packets, and so congestion control from acting. Otherwise the packets of RC and
-	// UC queue pairs say ECT(0) in the ECN field of the IP header, unless their traffic class has ECN bits of its own. It is
-	// not covered by the ICRC, so every peer takes it.
+	// NoECN keeps switches from marking our packets, and so congestion control from acting.
+	// Otherwise the packets of RC and UC queue pairs say ECT(0) in the ECN field of the IP header,
+	// unless their traffic class has ECN bits of its own. It is not covered by the ICRC, so every
+	// peer takes it.
 	NoECN bool
 
-	// PinMemory keeps registered memory from being paged out, as a NIC's driver does: RegMR locks its pages (mlock), Close unlocks
-	// those that no other region has, also if the application had locked them itself. RegMR then takes the time that the system
-	// needs to find the pages, and fails with ErrLimit beyond RLIMIT_MEMLOCK, and where the system is not Linux. Without it memory
-	// is paged as any other, which is only a matter of time: nothing here depends on where pages are.
+	// PinMemory keeps registered memory from being paged out, as a NIC's driver does: RegMR locks
+	// its pages (mlock), Close unlocks those that no other region has, also if the application had
+	// locked them itself. RegMR then takes the time that the system needs to find the pages, and
+	// fails with ErrLimit beyond RLIMIT_MEMLOCK, and where the system is not Linux. Without it
+	// memory is paged as any other, which is only a matter of time: nothing here depends on where
+	// pages are.
 	PinMemory bool
 
 	// NoBackground starts no goroutine. Then nothing at all happens between the application's own
@@ -57,23 +60,18 @@ type Config struct {
 	NoBackground bool
 }
 
-// Device is a software RNIC. All methods may be called from any goroutine.
+// Device is an RNIC (ibv_context). All methods may be called from any goroutine.
 type Device struct {
-	name  string
-	cfg   Config
-	info  transport.Info
-	mem   *mr.Table
-	lanes []*lane
-	queue eventQueue
+	name string
+	provider
+	events EventQueue[AsyncEvent]
 
-	failing atomic.Int32 // lanes whose port reports an error
-
-	mu      sync.Mutex // control calls
+	mu      sync.Mutex // calls that make and close things
 	objects objects    // everything that was made on the device and is not closed
 	closed  bool
 }
 
-// Open opens a device by name. cfg may be nil.
+// Open opens a device by name (ibv_open_device). cfg may be nil.
 //
 //	udp:ADDRESS      UDP sockets on a local address, "udp:127.0.0.1", "udp:fe80::1%eth0": no privilege needed, any OS
 //	packet:ADDRESS   AF_PACKET sockets: faster, Linux, needs CAP_NET_RAW
@@ -83,150 +81,68 @@ type Device struct {
 //
 // In place of the address, the name of an interface stands for its first address: "udp:eth0".
 //
-// The error says what is missing: no such address, the port is in use by another process, and so on. Devices lists what
-// can be opened here.
+// The error says what is missing: no such address, the port is in use by another process, and so on.
+// Devices lists what can be opened here.
 func Open(name string, cfg *Config) (*Device, error) {
-	d := &Device{name: name}
-	if cfg != nil {
-		d.cfg = *cfg
+	d := &Device{name: name, objects: make(objects)}
+	d.events.init(maxEvents)
+	if cfg == nil {
+		cfg = new(Config)
 	}
-	if !d.cfg.NoECN { // a socket's packets have its own traffic class for free
-		d.cfg.Transport.TrafficClass = qp.ECT(d.cfg.Transport.TrafficClass)
-	}
-	ports, err := d.openPorts()
+	p, err := openProvider(d, cfg)
 	if err != nil {
 		return nil, d.fail("Open", err)
 	}
-	d.info = ports[0].Info()
-	if len(d.info.GIDs) == 0 {
-		for _, p := range ports {
-			p.Close()
-		}
-		return nil, d.fail("Open", fmt.Errorf("%w: the port has no address", ErrInvalid))
-	}
-	d.mem = mr.NewTable(random.Uint64)
-	d.objects = make(objects)
-	d.queue.init()
-	for i, p := range ports {
-		d.lanes = append(d.lanes, newLane(d, i, len(ports), p))
-	}
-	for _, l := range d.lanes {
-		if d.cfg.NoBackground {
-			break
-		}
-		if err := l.start(); err != nil {
-			d.closeLanes()
-			return nil, d.fail("Open", err)
-		}
-	}
+	d.provider = p
 	return d, nil
-}
-
-// congestion returns the constants of the congestion control. Virtual interfaces may claim speeds that stem from a time when
-// there was little else: tun says 10 Mbit/s.
-func (d *Device) congestion() qp.CongestionParams {
-	const least = 1000
-	c := d.cfg.Congestion
-	if c == (qp.CongestionParams{}) {
-		c = qp.DefaultCongestion
-		if d.info.SpeedMbps >= least {
-			c.LineRate = uint64(d.info.SpeedMbps) * 1e6
-		}
-	}
-	return c
-}
-
-// openPorts opens a port for each lane.
-func (d *Device) openPorts() (ports []transport.Port, err error) {
-	lanes := max(d.cfg.Lanes, 1)
-	switch {
-	case d.cfg.Lanes < 0:
-		return nil, fmt.Errorf("%w: Config.Lanes is %d, want a power of two from 1 to %d, or 0", ErrInvalid, d.cfg.Lanes, transport.MaxLanes)
-	case d.cfg.Port == nil:
-		if ports, err = transport.OpenLanes(d.name, lanes, d.cfg.Transport); err != nil {
-			return nil, err
-		}
-	case lanes > 1:
-		return nil, fmt.Errorf("%w: Config.Lanes is %d, but Config.Port is one lane", ErrInvalid, lanes)
-	default:
-		ports = []transport.Port{d.cfg.Port}
-	}
-	for i := range ports {
-		if d.cfg.Wrap != nil {
-			ports[i] = d.cfg.Wrap(ports[i])
-		}
-	}
-	return ports, nil
-}
-
-// emptiestLane is where the next queue pair goes.
-func (d *Device) emptiestLane() *lane {
-	best := d.lanes[0]
-	for _, l := range d.lanes {
-		if l.pairs < best.pairs {
-			best = l
-		}
-	}
-	return best
-}
-
-// eachLane runs a control operation on the engine of every lane, from the first one on, until one fails.
-func (d *Device) eachLane(f func(e *qp.Engine) error) error {
-	for _, l := range d.lanes {
-		if err := l.do(func(e *qp.Engine, _ qp.Time) error { return f(e) }); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Name is the name that the device was opened with.
 func (d *Device) Name() string { return d.name }
 
-// AllocPD makes a protection domain (ibv_alloc_pd).
-func (d *Device) AllocPD() (*PD, error) {
+// create runs f, which makes something on the device, unless the device is closed.
+func (d *Device) create(op string, f func() error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return nil, d.fail("AllocPD", ErrClosed)
+		return d.fail(op, ErrClosed)
 	}
-	h, err := d.mem.AllocPD()
-	if err != nil {
-		return nil, d.fail("AllocPD", err)
-	}
-	p := &PD{dev: d, handle: h}
-	d.objects.add(p)
-	return p, nil
+	return d.fail(op, f())
 }
 
-// CreateCQ makes a completion queue for at least cqe completions (ibv_create_cq); the engine rounds up to a power of two.
-// A queue that overruns loses completions for good and its queue pairs go to the error state, so make it as large as the
-// sum of the send and receive queues that complete there.
-func (d *Device) CreateCQ(cqe int) (*CQ, error) {
+// destroy runs f, which ends x unless something still needs it. A second time nothing happens.
+func (d *Device) destroy(x object, f func() error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed {
-		return nil, d.fail("CreateCQ", ErrClosed)
+	if !d.objects.has(x) {
+		return nil
 	}
-	c := newCQ(d)
-	err := d.eachLane(func(e *qp.Engine) error {
-		q, err := e.CreateCQ(cqe)
+	if err := d.objects.busy(x.kind(), x); err != nil {
+		return d.fail("Close", err)
+	}
+	if err := f(); err != nil {
+		return d.fail("Close", err)
+	}
+	d.objects.remove(x)
+	return nil
+}
+
+// AllocPD makes a protection domain (ibv_alloc_pd).
+func (d *Device) AllocPD() (p *PD, err error) {
+	err = d.create("AllocPD", func() error {
+		below, err := d.provider.allocPD()
 		if err == nil {
-			q.Context = c
-			c.lanes = append(c.lanes, q)
+			p = &PD{dev: d, pd: below}
+			d.objects.add(p)
 		}
 		return err
 	})
-	if err != nil {
-		c.destroy()
-		return nil, d.fail("CreateCQ", err)
-	}
-	d.objects.add(c)
-	return c, nil
+	return p, err
 }
 
-// Close ends the device: its goroutines have ended and its port is free when it returns. While anything that was made on
-// the device is still open, Close does nothing and the error (ErrBusy) says what is left. A second Close does nothing.
+// Close ends the device (ibv_close_device): its goroutines have ended and its port is free when it
+// returns. While anything that was made on the device is still open, Close does nothing and the error
+// (ErrBusy) says what is left. A second Close does nothing.
 //
 // Close queue pairs and device before the process exits: what the stack owes then leaves first. A
 // process that ends right after a Poll takes with it the ACK of what that Poll has received, which
@@ -242,16 +158,15 @@ func (d *Device) Close() error {
 		return d.fail("Close", err)
 	}
 	d.closed = true
-	err := d.closeLanes()
-	d.queue.close()
+	err := d.provider.close()
+	d.events.close()
 	return d.fail("Close", err)
 }
 
-func (d *Device) closeLanes() (err error) {
-	for _, l := range d.lanes {
-		if e := l.close(); err == nil {
-			err = e
-		}
+// checkOwn is an error if something that was made on a device is given to another.
+func (d *Device) checkOwn(what string, of *Device) error {
+	if of == d {
+		return nil
 	}
-	return err
+	return fmt.Errorf("%w: the %s is of device %s", ErrInvalid, what, of.name)
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/wire"
 )
@@ -63,8 +62,8 @@ func TestECN(t *testing.T) {
 				o := DefaultConnectOptions()
 				o.TrafficClass = class
 				a, b := newEnd(t, da, RC, 8192), newEnd(t, db, RC, 8192)
-				must(t, a.qp.Connect(b.qp.Endpoint(), &o))
-				must(t, b.qp.Connect(a.qp.Endpoint(), &o))
+				must(t, a.qp.Connect(bg, b.qp.Endpoint(), &o))
+				must(t, b.qp.Connect(bg, a.qp.Endpoint(), &o))
 				for _, op := range []WROpcode{WRWrite, WRRead} {
 					a.post(SendWR{Opcode: op, SGL: []SGE{a.mr.SGE(0, 5000)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
 					a.wait()
@@ -76,7 +75,7 @@ func TestECN(t *testing.T) {
 			must(t, a.qp.Activate(7))
 			must(t, b.qp.Activate(7))
 			b.recv(1, b.mr.SGE(0, 100))
-			ah, err := a.pd.CreateAH(AHAttr{DGID: db.GIDs()[0]})
+			ah, err := a.pd.CreateAH(bg, AHAttr{DGID: db.GIDs()[0]})
 			must(t, err)
 			a.post(SendWR{Opcode: WRSend, SGL: []SGE{a.mr.SGE(0, 10)}, AH: ah, RemoteQPN: b.qp.QPN(), RemoteQKey: 7})
 			b.wait()
@@ -84,58 +83,4 @@ func TestECN(t *testing.T) {
 			must(t, a.pd.DestroyAH(ah))
 		})
 	}
-}
-
-// The traffic class that most packets have is the socket's own, which costs nothing a message.
-func TestECNIsTheSockets(t *testing.T) {
-	for _, c := range []struct {
-		cfg  Config
-		want uint8
-	}{
-		{Config{}, 2},
-		{Config{NoECN: true}, 0},
-		{Config{Transport: transport.Options{TrafficClass: 0x68}}, 0x6a},
-		{Config{Transport: transport.Options{TrafficClass: 0x69}}, 0x69},
-		{Config{Transport: transport.Options{TrafficClass: 0x68}, NoECN: true}, 0x68},
-	} {
-		d, err := Open("pipe:tos", &c.cfg)
-		must(t, err)
-		if got := d.cfg.Transport.TrafficClass; got != c.want {
-			t.Errorf("%+v: the port is opened with %#x", c.cfg, got)
-		}
-		must(t, d.Close())
-	}
-}
-
-// speedPort is a port on an interface of some speed.
-type speedPort struct {
-	transport.Port
-	mbps int
-}
-
-func (p speedPort) Info() transport.Info {
-	i := p.Port.Info()
-	i.SpeedMbps = p.mbps
-	return i
-}
-
-func TestLineRate(t *testing.T) {
-	for mbps, want := range map[int]uint64{0: qp.DefaultCongestion.LineRate, 10: qp.DefaultCongestion.LineRate, 25000: 25e9} {
-		d := openDevice(t, "pipe:speed", func(p transport.Port) transport.Port { return speedPort{p, mbps} })
-		c := d.congestion()
-		if c.LineRate != want {
-			t.Errorf("interface of %d Mbit/s: line rate %d", mbps, c.LineRate)
-		}
-		c.LineRate = qp.DefaultCongestion.LineRate
-		if c != qp.DefaultCongestion {
-			t.Errorf("%+v", c)
-		}
-	}
-	own := qp.CongestionParams{LineRate: 7e9}
-	d, err := Open("pipe:speed", &Config{Congestion: own})
-	must(t, err)
-	if got := d.congestion(); got != own {
-		t.Errorf("%+v", got)
-	}
-	must(t, d.Close())
 }

@@ -10,20 +10,24 @@ import (
 
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/roce/internal/soft"
 )
 
 // The kinds of errors; the verbs' errno is in brackets.
 var (
-	ErrInvalid = qp.ErrInvalid                                   // a value breaks a rule, the text says which [EINVAL]
-	ErrState   = qp.ErrState                                     // the queue pair's state does not allow it [EINVAL]
-	ErrFull    = qp.ErrFull                                      // the queue has no free slot: poll completions first [ENOMEM]
-	ErrLimit   = qp.ErrLimit                                     // the device has no more of these [ENOMEM]
-	ErrBusy    = qp.ErrBusy                                      // something else still uses the object, the text says what [EBUSY]
-	ErrOverrun = qp.ErrOverrun                                   // completions were lost: the completion queue was too small
-	ErrClosed  = errors.New("the object or its owner is closed") // [EBADF]
+	ErrInvalid = qp.ErrInvalid  // a value breaks a rule, the text says which [EINVAL]
+	ErrState   = qp.ErrState    // the queue pair's state does not allow it [EINVAL]
+	ErrFull    = qp.ErrFull     // the queue has no free slot: poll completions first [ENOMEM]
+	ErrLimit   = qp.ErrLimit    // the device has no more of these [ENOMEM]
+	ErrBusy    = qp.ErrBusy     // something else still uses the object, the text says what [EBUSY]
+	ErrOverrun = qp.ErrOverrun  // completions were lost: the completion queue was too small
+	ErrClosed  = soft.ErrClosed // the object or its owner is closed [EBADF]
 
 	// ErrUnreachable: no route, or the next hop does not answer ARP or neighbour solicitations [EHOSTUNREACH]
-	ErrUnreachable = errors.New("the destination can not be reached")
+	ErrUnreachable = soft.ErrUnreachable
+
+	// ErrNotSupported: this device, build or system has no such thing, the text says which [EOPNOTSUPP]
+	ErrNotSupported = errors.ErrUnsupported
 )
 
 // Error says which call on which device failed and why. errors.Is and errors.As look through it.

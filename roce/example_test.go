@@ -14,7 +14,7 @@ func side(name string, memory []byte) (*roce.Device, *roce.QP, *roce.MR) {
 	check(err)
 	pd, err := dev.AllocPD()
 	check(err)
-	cq, err := dev.CreateCQ(16)
+	cq, err := dev.CreateCQ(roce.CQInitAttr{CQE: 16})
 	check(err)
 	qp, err := pd.CreateQP(roce.QPInitAttr{SendCQ: cq})
 	check(err)
@@ -23,8 +23,8 @@ func side(name string, memory []byte) (*roce.Device, *roce.QP, *roce.MR) {
 	return dev, qp, mr
 }
 
-// Two devices on this machine (all of 127.0.0.0/8 is there to be used): one writes into the memory of the other, whose application does nothing. No privilege, no
-// hardware, no kernel module.
+// Two devices on this machine (all of 127.0.0.0/8 is there to be used): one writes into the memory of
+// the other, whose application does nothing. No privilege, no hardware, no kernel module.
 func Example() {
 	memory := make([]byte, 64)
 	a, qpA, mrA := side("udp:127.1.2.3", []byte("RDMA in pure Go"))
@@ -32,8 +32,8 @@ func Example() {
 
 	// Both sides must know each other's Endpoint, and the writer the key and address of the memory. Between two programs
 	// they travel by any other means, as text.
-	check(qpA.Connect(qpB.Endpoint(), nil))
-	check(qpB.Connect(qpA.Endpoint(), nil))
+	check(qpA.Connect(context.Background(), qpB.Endpoint(), nil))
+	check(qpB.Connect(context.Background(), qpA.Endpoint(), nil))
 
 	check(qpA.PostSend(roce.SendWR{WRID: 1, Opcode: roce.WRWrite, Flags: roce.SendSignaled,
 		SGL: []roce.SGE{mrA.SGE(0, mrA.Len())}, RemoteAddr: mrB.Addr(), RKey: mrB.RKey()}))

@@ -57,8 +57,8 @@ func TestSelectiveRepeat(t *testing.T) {
 		a, b := newEnd(t, da, RC, size*messages), newEnd(t, db, RC, size*messages)
 		o := DefaultConnectOptions()
 		o.SelectiveRepeat = true
-		must(t, a.qp.Connect(b.qp.Endpoint(), &o))
-		must(t, b.qp.Connect(a.qp.Endpoint(), &o))
+		must(t, a.qp.Connect(bg, b.qp.Endpoint(), &o))
+		must(t, b.qp.Connect(bg, a.qp.Endpoint(), &o))
 		if attr, err := a.qp.Query(); err != nil || !attr.SelectiveRepeat {
 			t.Errorf("Query: selective repeat %v, %v", attr.SelectiveRepeat, err)
 		}

@@ -57,6 +57,17 @@ func openDevice(t testing.TB, name string, wrap func(transport.Port) transport.P
 	return d
 }
 
+// bg is the context of calls that nobody ends.
+var bg = context.Background()
+
+// next takes an event.
+func next[E any](t testing.TB, q *EventQueue[E]) E {
+	t.Helper()
+	e, err := q.Get(bg)
+	must(t, err)
+	return e
+}
+
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -69,6 +80,7 @@ type end struct {
 	t   testing.TB
 	dev *Device
 	pd  *PD
+	ch  *CompChannel
 	cq  *CQ
 	qp  *QP
 	mr  *MR
@@ -82,7 +94,9 @@ func newEnd(t testing.TB, d *Device, typ QPType, size int) *end {
 	var err error
 	e.pd, err = d.AllocPD()
 	must(t, err)
-	e.cq, err = d.CreateCQ(4096)
+	e.ch, err = d.CreateCompChannel()
+	must(t, err)
+	e.cq, err = d.CreateCQ(CQInitAttr{CQE: 4096, Channel: e.ch})
 	must(t, err)
 	e.mr, err = e.pd.RegMR(e.buf, LocalWrite|RemoteRead|RemoteWrite|RemoteAtomic)
 	must(t, err)
@@ -92,6 +106,7 @@ func newEnd(t testing.TB, d *Device, typ QPType, size int) *end {
 		must(t, e.qp.Close())
 		must(t, e.mr.Close())
 		must(t, e.cq.Close())
+		must(t, e.ch.Close())
 		must(t, e.pd.Close())
 	})
 	return e
@@ -113,8 +128,8 @@ func connectedOn(t testing.TB, w wire2, wrap func(transport.Port) transport.Port
 
 func connect(t testing.TB, a, b *end) {
 	t.Helper()
-	must(t, a.qp.Connect(b.qp.Endpoint(), nil))
-	must(t, b.qp.Connect(a.qp.Endpoint(), nil))
+	must(t, a.qp.Connect(bg, b.qp.Endpoint(), nil))
+	must(t, b.qp.Connect(bg, a.qp.Endpoint(), nil))
 }
 
 // wait returns the next completion, which must be a success.

@@ -30,13 +30,13 @@ func TestCloseInAnyOrder(t *testing.T) {
 	must(t, err)
 	pd, err := d.AllocPD()
 	must(t, err)
-	cq, err := d.CreateCQ(1)
+	cq, err := d.CreateCQ(CQInitAttr{CQE: 1})
 	must(t, err)
 	mr, err := pd.RegMR(make([]byte, 64), LocalWrite|MWBind)
 	must(t, err)
 	mw, err := pd.AllocMW()
 	must(t, err)
-	ah, err := pd.CreateAH(AHAttr{DGID: d.GIDs()[0]})
+	ah, err := pd.CreateAH(bg, AHAttr{DGID: d.GIDs()[0]})
 	must(t, err)
 	q1, err := pd.CreateQP(QPInitAttr{SendCQ: cq})
 	must(t, err)
@@ -67,7 +67,7 @@ func TestUseAfterClose(t *testing.T) {
 	must(t, err)
 	e := &end{t: t, dev: d, buf: make([]byte, 64)}
 	e.pd, _ = d.AllocPD()
-	e.cq, _ = d.CreateCQ(16)
+	e.cq, _ = d.CreateCQ(CQInitAttr{CQE: 16})
 	e.mr, _ = e.pd.RegMR(e.buf, LocalWrite)
 	e.qp, err = e.pd.CreateQP(QPInitAttr{SendCQ: e.cq})
 	must(t, err)
@@ -79,8 +79,8 @@ func TestUseAfterClose(t *testing.T) {
 
 	refused(t, e.qp.PostSend(SendWR{}), ErrClosed, "PostSend", e.qp.label())
 	refused(t, e.qp.PostRecv(RecvWR{}), ErrClosed, "PostRecv")
-	refused(t, e.qp.Modify(&QPAttr{State: StateErr}, AttrState), ErrClosed)
-	refused(t, e.qp.Connect(Endpoint{}, nil), ErrClosed)
+	refused(t, e.qp.Modify(bg, &QPAttr{State: StateErr}, AttrState), ErrClosed)
+	refused(t, e.qp.Connect(bg, Endpoint{}, nil), ErrClosed)
 	_, err = e.qp.Query()
 	refused(t, err, ErrClosed)
 	_, err = e.cq.Poll(make([]WC, 1))
@@ -90,22 +90,21 @@ func TestUseAfterClose(t *testing.T) {
 	refused(t, e.cq.ReqNotify(false), ErrClosed)
 	_, err = e.pd.RegMR(e.buf, 0)
 	refused(t, err, ErrClosed)
-	_, err = e.pd.CreateAH(AHAttr{})
+	_, err = e.pd.CreateAH(bg, AHAttr{})
 	refused(t, err, ErrClosed)
 	_, err = e.pd.CreateQP(QPInitAttr{SendCQ: e.cq})
 	refused(t, err, ErrClosed)
 	_, err = d.AllocPD()
 	refused(t, err, ErrClosed)
-	_, err = d.CreateCQ(1)
+	_, err = d.CreateCQ(CQInitAttr{CQE: 1})
 	refused(t, err, ErrClosed)
 	if a := d.QueryPort(); a.State != PortDown {
 		t.Errorf("port of a closed device: %v", a.State)
 	}
 	d.Query()
 	d.Stats()
-	if _, open := <-d.Events(); open {
-		t.Error("the event channel is open")
-	}
+	_, err = d.Events().Get(bg)
+	refused(t, err, ErrClosed)
 	_ = e.qp.Endpoint().String() + e.qp.State().String()
 	_ = e.mr.SGE(0, 1)
 }
@@ -125,8 +124,8 @@ func TestCloseWithWorkOutstanding(t *testing.T) {
 			a.recv(uint64(i))
 			a.post(SendWR{Opcode: WRSend}) // the peer has no receive posted: it stays outstanding
 		}
-		must(t, a.qp.Modify(&QPAttr{State: StateErr}, AttrState)) // flushes 6 completions
-		must(t, other.Modify(&QPAttr{State: StateErr}, AttrState))
+		must(t, a.qp.Modify(bg, &QPAttr{State: StateErr}, AttrState)) // flushes 6 completions
+		must(t, other.Modify(bg, &QPAttr{State: StateErr}, AttrState))
 		must(t, a.qp.Close())
 		for i := range 3 {
 			if wc := a.waitAny(); wc.WRID != 100+uint64(i) || wc.QPN != other.QPN() {
@@ -153,15 +152,15 @@ func TestWrongInput(t *testing.T) {
 		}
 	}
 
-	_, err := d.CreateCQ(0)
+	_, err := d.CreateCQ(CQInitAttr{CQE: 0})
 	refused(t, err, ErrInvalid, "0 entries")
-	_, err = d.CreateCQ(qp.MaxCQE + 1)
+	_, err = d.CreateCQ(CQInitAttr{CQE: qp.MaxCQE + 1})
 	refused(t, err, ErrInvalid)
 	_, err = d.QueryGID(99)
 	refused(t, err, ErrInvalid, "99")
 	_, err = e.pd.RegMR(e.buf, RemoteWrite)
 	refused(t, err, ErrInvalid, "LocalWrite")
-	_, err = e.pd.CreateAH(AHAttr{DGID: d.GIDs()[0], SGIDIndex: 9})
+	_, err = e.pd.CreateAH(bg, AHAttr{DGID: d.GIDs()[0], SGIDIndex: 9})
 	refused(t, err, ErrInvalid, "sgid_index 9")
 	_, err = e.pd.CreateQP(QPInitAttr{})
 	refused(t, err, ErrInvalid, "SendCQ")
@@ -172,10 +171,10 @@ func TestWrongInput(t *testing.T) {
 
 	refused(t, e.qp.PostSend(SendWR{}), ErrState, "RTS", "RESET")
 	refused(t, e.qp.PostRecv(RecvWR{}), ErrState, "INIT", "RESET")
-	refused(t, e.qp.Modify(&QPAttr{State: StateRTS}, AttrState), ErrInvalid)
-	refused(t, e.qp.Connect(Endpoint{QPN: 17}, nil), ErrInvalid, "GID")
-	must(t, e.qp.Modify(&QPAttr{State: StateReset}, AttrState))
-	must(t, e.qp.Connect(Endpoint{GID: d.GIDs()[0], QPN: 17}, nil))
+	refused(t, e.qp.Modify(bg, &QPAttr{State: StateRTS}, AttrState), ErrInvalid)
+	refused(t, e.qp.Connect(bg, Endpoint{QPN: 17}, nil), ErrInvalid, "GID")
+	must(t, e.qp.Modify(bg, &QPAttr{State: StateReset}, AttrState))
+	must(t, e.qp.Connect(bg, Endpoint{GID: d.GIDs()[0], QPN: 17}, nil))
 	for _, c := range []struct {
 		wr    SendWR
 		words string
@@ -199,7 +198,7 @@ func TestWrongInput(t *testing.T) {
 	must(t, ud.qp.Activate(1))
 	refused(t, ud.qp.PostSend(SendWR{Opcode: WRSend, RemoteQPN: 5}), ErrInvalid, "request 0")
 	refused(t, ud.qp.PostSend(SendWR{Opcode: WRWrite}), ErrInvalid, "UD")
-	refused(t, e.qp.Modify(nil, AttrState), ErrInvalid)
+	refused(t, e.qp.Modify(bg, nil, AttrState), ErrInvalid)
 	err = nil
 	for i := 0; err == nil; i++ {
 		err = e.qp.PostSend(SendWR{Opcode: WRWrite})
@@ -263,7 +262,7 @@ func TestQuery(t *testing.T) {
 func TestOverrun(t *testing.T) {
 	d := openDevice(t, "pipe:overrun", nil)
 	e := newEnd(t, d, RC, 64)
-	small, err := d.CreateCQ(2)
+	small, err := d.CreateCQ(CQInitAttr{CQE: 2})
 	must(t, err)
 	q, err := e.pd.CreateQP(QPInitAttr{SendCQ: small})
 	must(t, err)
@@ -271,8 +270,8 @@ func TestOverrun(t *testing.T) {
 	for i := range uint64(3) {
 		must(t, q.PostRecv(RecvWR{WRID: i}))
 	}
-	must(t, q.Modify(&QPAttr{State: StateErr}, AttrState))
-	if ev := <-d.Events(); ev.Type != EventCQErr || ev.CQ != small {
+	must(t, q.Modify(bg, &QPAttr{State: StateErr}, AttrState))
+	if ev := next(t, d.Events()); ev.Type != EventCQErr || ev.CQ != small {
 		t.Errorf("event %v", ev)
 	}
 	wcs := make([]WC, 4)
@@ -291,12 +290,12 @@ func TestOverrun(t *testing.T) {
 func TestEventsAreBounded(t *testing.T) {
 	d := openDevice(t, "pipe:events", nil)
 	for i := range maxEvents + 3 {
-		d.queue.put(AsyncEvent{Type: EventType(i % 3), Device: d})
+		d.events.put(AsyncEvent{Type: EventType(i % 3), Device: d})
 	}
 	if s := d.Stats(); s.EventsLost != 3 {
 		t.Errorf("%d lost", s.EventsLost)
 	}
-	if ev := <-d.Events(); ev.Type != 0 {
+	if ev := next(t, d.Events()); ev.Type != 0 {
 		t.Errorf("the oldest that is left: %v", ev)
 	}
 }
@@ -308,14 +307,14 @@ func TestCommEst(t *testing.T) {
 		a, b := newEnd(t, da, RC, 64), newEnd(t, db, RC, 64)
 		must(t, b.qp.Init(nil))
 		b.recv(1)
-		must(t, b.qp.Modify(&QPAttr{State: StateRTR, PathMTU: MTU1024, DestQPN: a.qp.QPN(), RQPSN: a.qp.Endpoint().PSN,
+		must(t, b.qp.Modify(bg, &QPAttr{State: StateRTR, PathMTU: MTU1024, DestQPN: a.qp.QPN(), RQPSN: a.qp.Endpoint().PSN,
 			AV: AHAttr{DGID: a.qp.Endpoint().GID}, MaxDestRdAtomic: 1},
 			AttrState|AttrAV|AttrPathMTU|AttrDestQPN|AttrRQPSN|AttrMaxDestRdAtomic|AttrMinRNRTimer))
 		o := DefaultConnectOptions()
 		o.MTU = MTU1024
-		must(t, a.qp.Connect(b.qp.Endpoint(), &o))
+		must(t, a.qp.Connect(bg, b.qp.Endpoint(), &o))
 		a.post(SendWR{Opcode: WRSend})
-		if ev := <-db.Events(); ev.Type != EventCommEst || ev.QP != b.qp {
+		if ev := next(t, db.Events()); ev.Type != EventCommEst || ev.QP != b.qp {
 			t.Errorf("event %v", ev)
 		}
 		a.wait()

@@ -20,6 +20,12 @@ type objects map[object]struct{}
 func (o objects) add(x object)    { o[x] = struct{}{} }
 func (o objects) remove(x object) { delete(o, x) }
 
+// has tells whether x exists.
+func (o objects) has(x object) bool {
+	_, ok := o[x]
+	return ok
+}
+
 // busy returns nil if nothing needs x (anything at all, if x is nil), and otherwise an ErrBusy like
 // "PD still has 2 QPs (0x00001a, 0x0003bc), 1 MR".
 func (o objects) busy(what string, x any) error {
@@ -33,7 +39,7 @@ func (o objects) busy(what string, x any) error {
 		return nil
 	}
 	var parts []string
-	for _, kind := range []string{"QP", "CQ", "MR", "MW", "AH", "PD"} {
+	for _, kind := range []string{"QP", "CQ", "CompChannel", "MR", "MW", "AH", "PD"} {
 		if l := labels[kind]; len(l) > 0 {
 			parts = append(parts, countOf(kind, l))
 		}

@@ -159,7 +159,7 @@ func TestDatagrams(t *testing.T) {
 		const qkey = 0x1234
 		must(t, a.qp.Activate(qkey))
 		must(t, b.qp.Activate(qkey))
-		ah, err := a.pd.CreateAH(AHAttr{DGID: b.qp.Endpoint().GID})
+		ah, err := a.pd.CreateAH(bg, AHAttr{DGID: b.qp.Endpoint().GID})
 		must(t, err)
 		defer func() { must(t, a.pd.DestroyAH(ah)) }()
 		for i, size := range []int{0, 1, 1000, 4096} {
@@ -192,7 +192,7 @@ func TestMulticast(t *testing.T) {
 			must(t, e.qp.AttachMcast(group))
 			must(t, e.qp.AttachMcast(group)) // once is enough
 		}
-		ah, err := a.pd.CreateAH(AHAttr{DGID: group})
+		ah, err := a.pd.CreateAH(bg, AHAttr{DGID: group})
 		must(t, err)
 		defer func() { must(t, a.pd.DestroyAH(ah)) }()
 		send := func() {

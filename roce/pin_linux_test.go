@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -49,7 +50,8 @@ func TestPinMemory(t *testing.T) {
 			t.Fatalf("%d pages are locked, want %d", got, pages)
 		}
 	}
-	own := int(pagesOf(buf).hi-pagesOf(buf).lo) / page
+	at := int(uintptr(unsafe.Pointer(&buf[0]))) % page
+	own := (at + len(buf) + page - 1) / page
 	all, err := pd.RegMR(buf, LocalWrite)
 	must(t, err)
 	want(own)

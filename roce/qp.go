@@ -1,14 +1,12 @@
 package roce
 
-// The queue pair: posting, its state, and its end. Connecting is in connect.go.
+// The queue pair: making one, posting, its state, and its end. Connecting is in connect.go.
 
 import (
-	"errors"
+	"context"
 	"fmt"
-	"slices"
-	"sync"
 
-	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/roce/internal/soft"
 )
 
 // QPInitAttr says what queue pair to make (ibv_qp_init_attr).
@@ -16,7 +14,7 @@ type QPInitAttr struct {
 	Type     QPType // 0 is RC
 	SendCQ   *CQ    // where send work requests complete
 	RecvCQ   *CQ    // where receive work requests complete; nil is SendCQ
-	Cap      QPCap  // sizes; the zero QPCap is DefaultCap. Queues are rounded up to powers of two: Query tells
+	Cap      QPCap  // sizes; the zero QPCap is DefaultQPCap. Queues are rounded up to powers of two: Query tells
 	SQSigAll bool   // every send work request yields a completion, as if it had SendSignaled
 
 	// WholeMessages sends a WRITE as FIRST, MIDDLE and LAST packets and asks for a READ with one
@@ -31,21 +29,22 @@ type QPInitAttr struct {
 	Context any // the application's own, returned by QP.Context
 }
 
-// DefaultCap is the size of a queue pair whose QPInitAttr.Cap is zero.
-var DefaultCap = QPCap{MaxSendWR: 128, MaxRecvWR: 128, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInlineData: 256}
+// DefaultQPCap is the size of a queue pair whose QPInitAttr.Cap is zero: 128 requests each way, four
+// pieces of memory a request, 256 bytes inline.
+func DefaultQPCap() QPCap {
+	return QPCap{MaxSendWR: 128, MaxRecvWR: 128, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInlineData: 256}
+}
 
-// QP is a queue pair (ibv_qp). All methods may be called from any goroutine; posts to one queue take turns.
+// QP is a queue pair (ibv_qp). All methods may be called from any goroutine; posts to one queue take
+// turns.
 type QP struct {
 	pd             *PD
-	lane           *lane
 	sendCQ, recvCQ *CQ
 	context        any
 
-	sq     sync.Mutex // send queue
-	rq     sync.Mutex // receive queue
-	q      *qp.QP
-	closed bool  // written under both
-	groups []GID // multicast groups; under both
+	qp   qpProvider
+	soft *soft.QP // the same, by its concrete type: one of the two
+	hw   *hwQP
 }
 
 func (q *QP) kind() string  { return "QP" }
@@ -54,9 +53,10 @@ func (q *QP) needs(x any) bool {
 	return x == any(q.pd) || x == any(q.sendCQ) || x == any(q.recvCQ)
 }
 
-// CreateQP makes a queue pair in RESET (ibv_create_qp). Its number and starting PSN are unpredictable. Connect or Activate
-// make it ready; Modify does so step by step.
-func (p *PD) CreateQP(attr QPInitAttr) (*QP, error) {
+// CreateQP makes a queue pair in RESET (ibv_create_qp). Its number and starting PSN are
+// unpredictable. Connect or Activate make it ready; Modify does so step by step. ErrInvalid names the
+// attribute that is wrong, ErrLimit is a device that is full.
+func (p *PD) CreateQP(attr QPInitAttr) (q *QP, err error) {
 	if attr.Type == 0 {
 		attr.Type = RC
 	}
@@ -64,63 +64,55 @@ func (p *PD) CreateQP(attr QPInitAttr) (*QP, error) {
 		attr.RecvCQ = attr.SendCQ
 	}
 	if attr.Cap == (QPCap{}) {
-		attr.Cap = DefaultCap
+		attr.Cap = DefaultQPCap()
 	}
-	var q *QP
-	err := p.create("CreateQP", func() (err error) {
-		q, err = p.createQP(&attr)
-		return err
-	})
-	return q, err
-}
-
-// createQP has the device's control lock.
-func (p *PD) createQP(attr *QPInitAttr) (*QP, error) {
-	d := p.dev
-	for _, c := range []*CQ{attr.SendCQ, attr.RecvCQ} {
-		switch {
-		case c == nil:
-			return nil, fmt.Errorf("%w: no SendCQ", ErrInvalid)
-		case c.dev != d:
-			return nil, fmt.Errorf("%w: the CQ is of device %s", ErrInvalid, c.dev.name)
-		case c.closed:
-			return nil, fmt.Errorf("CQ: %w", ErrClosed)
+	err = p.create("CreateQP", func() error {
+		for _, c := range []*CQ{attr.SendCQ, attr.RecvCQ} {
+			if err := p.checkCQ(c); err != nil {
+				return err
+			}
 		}
-	}
-	l := d.emptiestLane()
-	if attr.Type == GSI { // of which a device has one
-		l = d.lanes[0]
-	}
-	q := &QP{pd: p, lane: l, sendCQ: attr.SendCQ, recvCQ: attr.RecvCQ, context: attr.Context}
-	init := qp.QPInit{Type: attr.Type, PD: p.handle, SendCQ: attr.SendCQ.lanes[l.index], RecvCQ: attr.RecvCQ.lanes[l.index],
-		Cap: attr.Cap, SQSigAll: attr.SQSigAll, WholeMessages: attr.WholeMessages, Context: q}
-	err := l.do(func(e *qp.Engine, _ qp.Time) (err error) {
-		q.q, err = e.CreateQP(init)
+		q = &QP{pd: p, sendCQ: attr.SendCQ, recvCQ: attr.RecvCQ, context: attr.Context}
+		below, err := p.pd.createQP(q, &attr)
+		if err == nil {
+			q.qp = below
+			p.dev.objects.add(q)
+		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	l.pairs++
-	d.objects.add(q)
-	q.sendCQ.count(l, +1)
-	q.recvCQ.count(l, +1)
 	return q, nil
 }
 
-// QPN is the queue pair's number, 24 bits.
-func (q *QP) QPN() uint32 { return q.q.QPN() }
+// checkCQ is an error unless a queue pair of the domain may complete in c.
+func (p *PD) checkCQ(c *CQ) error {
+	switch {
+	case c == nil:
+		return fmt.Errorf("%w: no SendCQ", ErrInvalid)
+	case c.dev != p.dev:
+		return p.dev.checkOwn("CQ", c.dev)
+	case !p.dev.objects.has(c):
+		return fmt.Errorf("CQ: %w", ErrClosed)
+	}
+	return nil
+}
 
-// Lane is which of the device's lanes the queue pair is on, 0 to Config.Lanes-1. New ones go to the lane that has the fewest. One
-// goroutine that polls a completion queue runs all lanes whose queue pairs complete there; so for several to work at the same
-// time, each should have a completion queue for the queue pairs of one lane.
-func (q *QP) Lane() int { return q.lane.index }
+// QPN is the queue pair's number, 24 bits.
+func (q *QP) QPN() uint32 { return q.qp.QPN() }
+
+// Lane is which of the device's lanes the queue pair is on, 0 to Config.Lanes-1. New ones go to the
+// lane that has the fewest. One goroutine that polls a completion queue runs all lanes whose queue
+// pairs complete there; so for several to work at the same time, each should have a completion queue
+// for the queue pairs of one lane.
+func (q *QP) Lane() int { return q.qp.Lane() }
 
 // Type is the transport service.
-func (q *QP) Type() QPType { return q.q.Type() }
+func (q *QP) Type() QPType { return q.qp.Type() }
 
 // State is the present state.
-func (q *QP) State() QPState { return q.q.State() }
+func (q *QP) State() QPState { return q.qp.State() }
 
 // Context is QPInitAttr.Context.
 func (q *QP) Context() any { return q.context }
@@ -143,15 +135,12 @@ func (q *QP) RecvCQ() *CQ { return q.recvCQ }
 // completions first: a slot is free again when the completion of its request, or of a later signaled one, was polled),
 // ErrInvalid for a request that breaks a rule, ErrClosed. Requests before it are posted.
 func (q *QP) PostSend(wrs ...SendWR) error {
-	q.sq.Lock()
-	if q.closed {
-		q.sq.Unlock()
-		return &PostError{"PostSend", q.QPN(), 0, ErrClosed}
-	}
-	n, err := q.q.PostSend(wrs)
-	q.sq.Unlock()
-	if n > 0 {
-		q.lane.posted(q.q, n)
+	var n int
+	var err error
+	if withHW && q.hw != nil {
+		n, err = q.hw.PostSend(wrs)
+	} else {
+		n, err = q.soft.PostSend(wrs)
 	}
 	if err != nil {
 		return &PostError{"PostSend", q.QPN(), n, err}
@@ -159,18 +148,15 @@ func (q *QP) PostSend(wrs ...SendWR) error {
 	return nil
 }
 
-// PostRecv appends work requests to the receive queue (ibv_post_recv). Rules and errors are those of PostSend, except that
-// the state must be INIT or later.
+// PostRecv appends work requests to the receive queue (ibv_post_recv). Rules and errors are those of
+// PostSend, except that the state must be INIT or later.
 func (q *QP) PostRecv(wrs ...RecvWR) error {
-	q.rq.Lock()
-	if q.closed {
-		q.rq.Unlock()
-		return &PostError{"PostRecv", q.QPN(), 0, ErrClosed}
-	}
-	n, err := q.q.PostRecv(wrs)
-	q.rq.Unlock()
-	if n > 0 && q.q.State() == StateErr { // only a flush looks at the receive queue without a packet
-		q.lane.posted(q.q, n)
+	var n int
+	var err error
+	if withHW && q.hw != nil {
+		n, err = q.hw.PostRecv(wrs)
+	} else {
+		n, err = q.soft.PostRecv(wrs)
 	}
 	if err != nil {
 		return &PostError{"PostRecv", q.QPN(), n, err}
@@ -178,132 +164,47 @@ func (q *QP) PostRecv(wrs ...RecvWR) error {
 	return nil
 }
 
-// Modify sets the attributes that mask names, and with AttrState moves the queue pair to attr.State (ibv_modify_qp). Which
-// attributes a transition needs and allows is the verbs' table. On error nothing has changed, and the text names the
-// attribute, its value and the rule.
+// Modify sets the attributes that mask names, and with AttrState moves the queue pair to attr.State
+// (ibv_modify_qp). Which attributes a transition needs and allows is the verbs' table. On error
+// nothing has changed, and the text names the attribute, its value and the rule.
 //
 // RESET forgets all that was outstanding. As after Close, no completion of a request from before is
 // seen any more, and Endpoint is another one.
 //
-// A new address vector (AttrAV) waits until the port can send there, at most 2 s: packet and xdp ports have to find the
-// neighbour's Ethernet address first. ErrUnreachable if they can not.
-func (q *QP) Modify(attr *QPAttr, mask AttrMask) error {
+// A new address vector (AttrAV) waits until the port can send there, at most 2 s or until ctx ends:
+// packet and xdp ports have to find the neighbour's Ethernet address first. ErrUnreachable if they
+// can not. Nothing else waits, or looks at ctx.
+func (q *QP) Modify(ctx context.Context, attr *QPAttr, mask AttrMask) error {
+	d := q.pd.dev
 	if attr == nil {
-		return q.pd.dev.fail("Modify", fmt.Errorf("%w: no attributes", ErrInvalid))
+		return d.fail("Modify", fmt.Errorf("%w: no attributes", ErrInvalid))
 	}
-	if q.takesAV(attr, mask) {
-		if err := q.lane.reach(attr.AV.DGID); err != nil {
-			return q.pd.dev.fail("Modify", fmt.Errorf("QP 0x%06x: %w", q.QPN(), err))
-		}
+	if err := q.qp.Modify(ctx, attr, mask); err != nil {
+		return d.fail("Modify", fmt.Errorf("QP 0x%06x: %w", q.QPN(), err))
 	}
-	modify := func(e *qp.Engine, now qp.Time) error { return e.ModifyQP(now, q.q, attr, mask) }
-	if mask&AttrState == 0 || attr.State != StateReset {
-		return q.control("Modify", modify)
-	}
-	return q.controlThen("Modify", modify, func() {
-		q.sendCQ.purge(q.QPN())
-		q.recvCQ.purge(q.QPN())
-	})
-}
-
-// takesAV tells whether Modify is going to use an address vector, as far as one can see without a lock: with one that it will
-// refuse anyway there is nothing to wait for.
-func (q *QP) takesAV(attr *QPAttr, mask AttrMask) bool {
-	from := q.State()
-	return mask&AttrAV != 0 && q.Type() != UD && (from == StateSQD || from == StateInit && mask&AttrState != 0 && attr.State == StateRTR)
+	return nil
 }
 
 // Query returns the present attributes (ibv_query_qp), with the real sizes in Cap.
 func (q *QP) Query() (QPAttr, error) {
-	var a QPAttr
-	err := q.control("Query", func(e *qp.Engine, _ qp.Time) error {
-		a, _ = e.QueryQP(q.q)
-		return nil
-	})
-	return a, err
+	attr, err := q.qp.Query()
+	return attr, q.pd.dev.fail("Query", err)
 }
 
-// AttachMcast lets a UD queue pair receive datagrams that are sent to a multicast group, until DetachMcast or Close
-// (ibv_attach_mcast). ErrInvalid if the group is none, the queue pair is not UD, or the port has no multicast.
+// AttachMcast lets a UD queue pair receive datagrams that are sent to a multicast group, until
+// DetachMcast or Close (ibv_attach_mcast). ErrInvalid if the group is none, the queue pair is not UD,
+// or the port has no multicast.
 func (q *QP) AttachMcast(group GID) error {
-	return q.control("AttachMcast", func(e *qp.Engine, _ qp.Time) error {
-		if slices.Contains(q.groups, group) {
-			return nil
-		}
-		if err := e.AttachMulticast(q.q, group); err != nil {
-			return err
-		}
-		if err := q.pd.dev.lanes[0].joinGroup(group); err != nil { // the first port joins for all
-			return errors.Join(err, e.DetachMulticast(q.q, group))
-		}
-		q.groups = append(q.groups, group)
-		q.lane.members.Add(1)
-		return nil
-	})
+	return q.pd.dev.fail("AttachMcast", q.qp.AttachMcast(group))
 }
 
-// DetachMcast undoes AttachMcast (ibv_detach_mcast). ErrInvalid if the queue pair is not attached to the group.
+// DetachMcast undoes AttachMcast (ibv_detach_mcast). ErrInvalid if the queue pair is not attached to
+// the group.
 func (q *QP) DetachMcast(group GID) error {
-	return q.control("DetachMcast", func(e *qp.Engine, _ qp.Time) error {
-		if err := e.DetachMulticast(q.q, group); err != nil {
-			return err
-		}
-		q.groups = slices.DeleteFunc(q.groups, func(g GID) bool { return g == group })
-		q.lane.members.Add(-1)
-		return q.pd.dev.lanes[0].leaveGroup(group)
-	})
+	return q.pd.dev.fail("DetachMcast", q.qp.DetachMcast(group))
 }
 
-// control runs f on the queue pair's lane, with no post in progress.
-func (q *QP) control(op string, f func(e *qp.Engine, now qp.Time) error) error {
-	return q.controlThen(op, f, func() {})
-}
-
-// controlThen is control and, if that has no error, then, before any other post or control call.
-func (q *QP) controlThen(op string, f func(e *qp.Engine, now qp.Time) error, then func()) error {
-	q.sq.Lock()
-	defer q.sq.Unlock()
-	q.rq.Lock()
-	defer q.rq.Unlock()
-	if q.closed {
-		return q.pd.dev.fail(op, fmt.Errorf("QP 0x%06x: %w", q.QPN(), ErrClosed))
-	}
-	err := q.lane.do(f)
-	if err == nil {
-		then()
-	}
-	return q.pd.dev.fail(op, err)
-}
-
-// Close destroys the queue pair (ibv_destroy_qp), connected and with work outstanding or not. Outstanding requests yield no
-// completion, and when Close returns, completions of this queue pair that were not polled are gone and none will come.
-// A second Close does nothing.
-func (q *QP) Close() error {
-	d := q.pd.dev
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if q.closed {
-		return nil
-	}
-	err := q.control("Close", func(e *qp.Engine, _ qp.Time) error {
-		if err := e.DestroyQP(q.q); err != nil {
-			return err
-		}
-		q.closed = true
-		for _, g := range q.groups {
-			d.lanes[0].leaveGroup(g)
-			q.lane.members.Add(-1)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	d.objects.remove(q)
-	q.lane.pairs--
-	for _, c := range []*CQ{q.sendCQ, q.recvCQ} {
-		c.purge(q.QPN())
-		c.count(q.lane, -1)
-	}
-	return nil
-}
+// Close destroys the queue pair (ibv_destroy_qp), connected and with work outstanding or not.
+// Outstanding requests yield no completion, and when Close returns, completions of this queue pair
+// that were not polled are gone and none will come. A second Close does nothing.
+func (q *QP) Close() error { return q.pd.dev.destroy(q, q.qp.Close) }

@@ -1,17 +1,11 @@
 package roce
 
-// What can be opened, and what a device and its port can do. Names are those of ibv_device_attr and ibv_port_attr; values
-// come from qp/limits.go, mr and the port, so that the answer is what the code below really does.
+// What a device and its port can do. Names are those of ibv_device_attr and ibv_port_attr.
 
 import (
-	"encoding/binary"
 	"fmt"
-	"math"
 
-	"github.com/goroce/goroce/mr"
-	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/transport"
-	"github.com/goroce/goroce/wire"
 )
 
 // AtomicCap says how far atomics are atomic (ibv_atomic_cap).
@@ -61,30 +55,11 @@ type DeviceAttr struct {
 	MaxPKeys        int
 	LocalCAAckDelay uint8 // this side answers within 4.096 us * 2^n
 	PhysPortCnt     uint8 // 1
+	NumCompVectors  int   // CQInitAttr.Vector is below it
 }
 
 // Query returns the device's limits and abilities (ibv_query_device).
-func (d *Device) Query() DeviceAttr {
-	guid := d.guid()
-	return DeviceAttr{
-		FWVer: "goroce", NodeGUID: guid, SysImageGUID: guid,
-		MaxMRSize: math.MaxInt64, PageSizeCap: 0xfffff000, VendorID: 0xffffff, // no IEEE number, as rxe
-		MaxQP: qp.MaxQP, MaxQPWR: qp.MaxQPWR,
-		DeviceCaps: CapCurrQPStateMod | CapPortActiveEvent | CapRCRNRNakGen | CapMemWindow | CapMemWindow2B,
-		MaxSGE:     qp.MaxSGE, MaxSGERd: qp.MaxSGE, MaxInline: qp.MaxInline, MaxCQ: qp.MaxCQ, MaxCQE: qp.MaxCQE,
-		MaxMR: mr.MaxRegions, MaxPD: mr.MaxPDs, MaxMW: mr.MaxWindows, MaxAH: qp.MaxAH, MaxPKeys: qp.MaxPKeys,
-		MaxQPRdAtom: qp.MaxRdAtomic, MaxQPInitRdAtom: qp.MaxRdAtomic, MaxResRdAtom: qp.MaxRdAtomic * qp.MaxQP,
-		AtomicCap: AtomicHCA, LocalCAAckDelay: 15, PhysPortCnt: 1,
-	}
-}
-
-// guid makes the EUI-64 of a MAC address (reference 1.9).
-func (d *Device) guid() uint64 {
-	if m := d.info.MAC; len(m) == 6 && [6]byte(m) != [6]byte{} {
-		return binary.BigEndian.Uint64([]byte{m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]})
-	}
-	return binary.BigEndian.Uint64(d.info.GIDs[0][8:])
-}
+func (d *Device) Query() DeviceAttr { return d.provider.attr() }
 
 // PortState is a port's state (ibv_port_state).
 type PortState uint8
@@ -136,30 +111,7 @@ type PortAttr struct {
 }
 
 // QueryPort returns the port's present state (ibv_query_port).
-func (d *Device) QueryPort() PortAttr {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	info, s := d.info, qp.Stats{}
-	if !d.closed {
-		info = d.lanes[0].port.Info()
-		for _, l := range d.lanes {
-			e := l.stats().Engine
-			s.Drops[wire.DropPKey] += e.Drops[wire.DropPKey]
-			s.Drops[wire.DropQKey] += e.Drops[wire.DropQKey]
-		}
-	}
-	a := PortAttr{
-		State: PortDown, PhysState: PhysDisabled, LinkLayer: LinkLayerEthernet, PortCaps: PortIPBasedGIDs,
-		MaxMTU: MTU4096, ActiveMTU: wire.MTUForNet(min(info.NetMTU, d.info.NetMTU)), NetMTU: info.NetMTU, MaxMsgSz: qp.MaxMessage,
-		GIDTblLen: len(info.GIDs), PKeyTblLen: qp.MaxPKeys, SpeedMbps: info.SpeedMbps, Interface: info.Interface,
-		BadPKeyCntr: s.Drops[wire.DropPKey], QKeyViolCntr: s.Drops[wire.DropQKey],
-	}
-	if !d.closed && (info.Up || info.Interface == "") {
-		a.State, a.PhysState = PortActive, PhysLinkUp
-	}
-	a.ActiveWidth, a.ActiveSpeed = speedCode(info.SpeedMbps)
-	return a
-}
+func (d *Device) QueryPort() PortAttr { return d.provider.portAttr() }
 
 // speedCode is how the kernel tells an Ethernet speed in InfiniBand's terms: the next that is not slower.
 func speedCode(mbps int) (width, speed uint8) {
@@ -179,22 +131,16 @@ func speedCode(mbps int) (width, speed uint8) {
 
 // QueryGID returns row i of the GID table (ibv_query_gid). All rows are of type RoCE v2.
 func (d *Device) QueryGID(i int) (GID, error) {
-	if i < 0 || i >= len(d.info.GIDs) {
-		return GID{}, d.fail("QueryGID", fmt.Errorf("%w: index %d, the device has %d GIDs", ErrInvalid, i, len(d.info.GIDs)))
+	gids := d.provider.gids()
+	if i < 0 || i >= len(gids) {
+		return GID{}, d.fail("QueryGID", fmt.Errorf("%w: index %d, the device has %d GIDs", ErrInvalid, i, len(gids)))
 	}
-	return d.info.GIDs[i], nil
+	return gids[i], nil
 }
 
 // GIDs returns the GID table: row i is QueryGID(i) and AHAttr.SGIDIndex i.
-func (d *Device) GIDs() []GID { return append([]GID(nil), d.info.GIDs...) }
+func (d *Device) GIDs() []GID { return append([]GID(nil), d.provider.gids()...) }
 
-// PortInfo returns what the packet port says about itself, with the features that the system has refused so far; of a closed device
-// what it said when it was opened.
-func (d *Device) PortInfo() transport.Info {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return d.info
-	}
-	return d.lanes[0].port.Info()
-}
+// PortInfo returns what the packet port says about itself, with the features that the system has
+// refused so far; of a closed device what it said when it was opened.
+func (d *Device) PortInfo() transport.Info { return d.provider.portInfo() }

@@ -133,7 +133,7 @@ func TestFirstMessage(t *testing.T) {
 				} else {
 					must(t, a.qp.Activate(7))
 					must(t, b.qp.Activate(7))
-					ah, err := a.pd.CreateAH(AHAttr{DGID: b.dev.GIDs()[0]})
+					ah, err := a.pd.CreateAH(bg, AHAttr{DGID: b.dev.GIDs()[0]})
 					must(t, err)
 					defer func() { must(t, a.pd.DestroyAH(ah)) }()
 					wr.AH, wr.RemoteQPN, wr.RemoteQKey = ah, b.qp.QPN(), 7
@@ -154,10 +154,10 @@ func TestUnreachableNeighbour(t *testing.T) {
 		must(t, err)
 		created := make(chan error)
 		go func() { // both at once, for they wait
-			_, err := u.pd.CreateAH(AHAttr{DGID: remote.GID})
+			_, err := u.pd.CreateAH(bg, AHAttr{DGID: remote.GID})
 			created <- err
 		}()
-		for call, err := range map[string]error{"Connect": a.qp.Connect(remote, nil), "CreateAH": <-created} {
+		for call, err := range map[string]error{"Connect": a.qp.Connect(bg, remote, nil), "CreateAH": <-created} {
 			if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v", call, err)
 			}

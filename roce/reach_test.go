@@ -3,6 +3,7 @@ package roce
 // Destinations that the port must find first.
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -18,7 +19,7 @@ type askingPort struct {
 	answer func(dst GID) error
 }
 
-func (p *askingPort) Resolve(dst GID, _ time.Duration) error {
+func (p *askingPort) Resolve(_ context.Context, dst GID, _ time.Duration) error {
 	p.asked = append(p.asked, dst)
 	return p.answer(dst)
 }
@@ -47,7 +48,7 @@ func TestResolvesAddressVectors(t *testing.T) {
 			}
 			return nil
 		}
-		must(t, e.qp.Connect(remote, nil))
+		must(t, e.qp.Connect(bg, remote, nil))
 		if len(port.asked) != 1 || port.asked[0] != remote.GID {
 			t.Errorf("%v: the port was asked for %v", typ, port.asked)
 		}
@@ -61,11 +62,11 @@ func TestUnreachable(t *testing.T) {
 		e := newEnd(t, d, typ, 64)
 		remote := Endpoint{GID: d.GIDs()[0], QPN: 77}
 		port.answer = func(GID) error { return cable }
-		if err := e.qp.Connect(remote, nil); !errors.Is(err, ErrUnreachable) || !errors.Is(err, cable) || e.qp.State() != StateInit {
+		if err := e.qp.Connect(bg, remote, nil); !errors.Is(err, ErrUnreachable) || !errors.Is(err, cable) || e.qp.State() != StateInit {
 			t.Errorf("%v: %v in %v", typ, err, e.qp.State())
 		}
 		port.answer = func(GID) error { return nil }
-		must(t, e.qp.Connect(remote, nil))
+		must(t, e.qp.Connect(bg, remote, nil))
 	}
 
 	d, port := openAsking(t)
@@ -76,11 +77,11 @@ func TestUnreachable(t *testing.T) {
 	}
 	port.answer = func(GID) error { return cable }
 	to := AHAttr{DGID: d.GIDs()[0]}
-	if _, err := e.pd.CreateAH(to); !errors.Is(err, ErrUnreachable) || !errors.Is(err, cable) {
+	if _, err := e.pd.CreateAH(bg, to); !errors.Is(err, ErrUnreachable) || !errors.Is(err, cable) {
 		t.Errorf("CreateAH: %v", err)
 	}
 	port.answer = func(GID) error { return nil }
-	ah, err := e.pd.CreateAH(to)
+	ah, err := e.pd.CreateAH(bg, to)
 	must(t, err)
 	must(t, e.pd.DestroyAH(ah))
 }
@@ -91,17 +92,41 @@ func TestNothingToResolve(t *testing.T) {
 	e := newEnd(t, d, RC, 64)
 	port.answer = func(dst GID) error { return errors.New("asked for " + dst.String()) }
 	to := QPAttr{State: StateRTR, AV: AHAttr{DGID: d.GIDs()[0]}, PathMTU: MTU1024}
-	if err := e.qp.Modify(&to, AttrState|AttrAV); !errors.Is(err, ErrInvalid) { // RESET does not go to RTR
+	if err := e.qp.Modify(bg, &to, AttrState|AttrAV); !errors.Is(err, ErrInvalid) { // RESET does not go to RTR
 		t.Error(err)
 	}
 	must(t, e.qp.Init(nil))
-	if err := e.qp.Modify(&QPAttr{State: StateRTR}, AttrState|AttrAV); !errors.Is(err, ErrInvalid) { // no destination
+	if err := e.qp.Modify(bg, &QPAttr{State: StateRTR}, AttrState|AttrAV); !errors.Is(err, ErrInvalid) { // no destination
 		t.Error(err)
 	}
-	if err := e.qp.Modify(&QPAttr{State: StateErr}, AttrState); err != nil {
+	if err := e.qp.Modify(bg, &QPAttr{State: StateErr}, AttrState); err != nil {
 		t.Error(err)
 	}
-	if _, err := e.pd.CreateAH(AHAttr{}); !errors.Is(err, ErrInvalid) {
+	if _, err := e.pd.CreateAH(bg, AHAttr{}); !errors.Is(err, ErrInvalid) {
 		t.Error(err)
 	}
+}
+
+// TestReachEndsWithContext: who waits for a neighbour's answer stops when its context ends, and nothing
+// has changed.
+func TestReachEndsWithContext(t *testing.T) {
+	d := openDevice(t, "pipe:silent", func(p transport.Port) transport.Port { return silentPort{p} })
+	e := newEnd(t, d, RC, 8)
+	ctx, cancel := context.WithCancelCause(bg)
+	why := errors.New("the user has gone")
+	cancel(why)
+	if _, err := e.pd.CreateAH(ctx, AHAttr{DGID: d.GIDs()[0]}); !errors.Is(err, why) {
+		t.Errorf("CreateAH: %v", err)
+	}
+	if err := e.qp.Connect(ctx, e.qp.Endpoint(), nil); !errors.Is(err, why) || e.qp.State() != StateInit {
+		t.Errorf("Connect: %v, in %v", err, e.qp.State())
+	}
+}
+
+// silentPort is one whose neighbours never answer.
+type silentPort struct{ transport.Port }
+
+func (silentPort) Resolve(ctx context.Context, _ GID, _ time.Duration) error {
+	<-ctx.Done()
+	return ctx.Err()
 }

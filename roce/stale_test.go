@@ -25,7 +25,7 @@ type slowPort struct {
 }
 
 func newSlowPort(p transport.Port) *slowPort {
-	return &slowPort{Port: p, kept: wire.NewBatch(256, maxBody), all: make(chan struct{}, 256)}
+	return &slowPort{Port: p, kept: wire.NewBatch(256, bodySize), all: make(chan struct{}, 256)}
 }
 
 func (p *slowPort) Send(b *wire.Batch) (int, error) {
@@ -34,7 +34,7 @@ func (p *slowPort) Send(b *wire.Batch) (int, error) {
 	if p.hold == nil {
 		return p.Port.Send(b)
 	}
-	pass := wire.NewBatch(txBatch, maxBody)
+	pass := wire.NewBatch(256, bodySize)
 	for i := range b.Frames() {
 		switch f := &b.Frames()[i]; {
 		case p.hold(wire.Opcode(f.Body[0])):
@@ -87,15 +87,15 @@ func connectedBy(t *testing.T, w wire2, wrap func(transport.Port) transport.Port
 }
 
 func join(t *testing.T, a, b *end, o *ConnectOptions) {
-	must(t, a.qp.Connect(b.qp.Endpoint(), o))
-	must(t, b.qp.Connect(a.qp.Endpoint(), o))
+	must(t, a.qp.Connect(bg, b.qp.Endpoint(), o))
+	must(t, b.qp.Connect(bg, a.qp.Endpoint(), o))
 }
 
 // rejoin resets both ends and connects them again.
 func rejoin(t *testing.T, a, b *end, o *ConnectOptions) {
 	for _, e := range []*end{a, b} {
 		before := e.qp.Endpoint()
-		must(t, e.qp.Modify(&QPAttr{State: StateReset}, AttrState))
+		must(t, e.qp.Modify(bg, &QPAttr{State: StateReset}, AttrState))
 		if after := e.qp.Endpoint(); after.PSN == before.PSN || after.QPN != before.QPN {
 			t.Errorf("the endpoint was %v and is %v after RESET", before, after)
 		}

@@ -27,32 +27,19 @@ type LaneStats struct {
 	StraysLost uint64 // of these, those that it had no room for
 }
 
-// Stats returns the present counters, all lanes together. It waits for the end of a turn, so do not call it per message.
+// Stats returns the present counters, all lanes together. It waits for the end of a turn, so do not
+// call it per message.
 func (d *Device) Stats() Stats {
-	s := Stats{EventsLost: d.queue.lostCount()}
-	for _, l := range d.LaneStats() {
+	s := Stats{EventsLost: d.events.lostCount()}
+	for _, l := range d.provider.stats() {
 		add(reflect.ValueOf(&s).Elem(), reflect.ValueOf(l))
 	}
 	return s
 }
 
-// LaneStats returns the present counters of each lane (Config.Lanes): whether all of them have something to do, and how many
-// packets come to another lane than that of their queue pair.
-func (d *Device) LaneStats() []Stats {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	list := make([]Stats, len(d.lanes))
-	for i, l := range d.lanes {
-		list[i] = l.stats()
-	}
-	return list
-}
-
-func (l *lane) stats() Stats {
-	l.turns.lock()
-	defer l.release()
-	return Stats{Engine: l.engine.Stats(), Port: l.port.Stats(), Lane: l.count}
-}
+// StatsByLane returns the present counters of each lane (Config.Lanes): whether all of them have
+// something to do, and how many packets come to another lane than that of their queue pair.
+func (d *Device) StatsByLane() []Stats { return d.provider.stats() }
 
 // add adds counters, whatever there are, to others of the same type. Of texts, the last one that says something stays.
 func add(sum, more reflect.Value) {

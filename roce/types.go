@@ -55,6 +55,8 @@ type (
 	QPAttr = qp.QPAttr
 	// AttrMask says which fields of a QPAttr a Modify sets (ibv_qp_attr_mask).
 	AttrMask = qp.AttrMask
+	// CongestionParams are the constants of the congestion control; see Config.Congestion.
+	CongestionParams = qp.CongestionParams
 	// QPCap is a queue pair's size (ibv_qp_cap).
 	QPCap = qp.Cap
 	// AHAttr is an address vector (ibv_ah_attr).

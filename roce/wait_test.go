@@ -27,7 +27,7 @@ func TestWaitCancel(t *testing.T) {
 		}
 		// A canceled context does not hide a completion that is there.
 		a.recv(1)
-		must(t, a.qp.Modify(&QPAttr{State: StateErr}, AttrState))
+		must(t, a.qp.Modify(bg, &QPAttr{State: StateErr}, AttrState))
 		if n, err := a.cq.Wait(ctx, make([]WC, 1)); n != 1 || err != nil {
 			t.Errorf("Wait with a completion there: %d, %v", n, err)
 		}
@@ -39,7 +39,7 @@ func TestWaitCancel(t *testing.T) {
 
 func TestCloseWakesWaiters(t *testing.T) {
 	d := openDevice(t, "pipe:closewait", nil)
-	cq, err := d.CreateCQ(1)
+	cq, err := d.CreateCQ(CQInitAttr{CQE: 1})
 	must(t, err)
 	var waiters sync.WaitGroup
 	for range 3 {
@@ -96,7 +96,9 @@ func TestNotify(t *testing.T) {
 					return
 				}
 				if n == 0 {
-					<-e.cq.Notify()
+					if got := next(e.t, &e.ch.EventQueue); got != e.cq {
+						e.t.Errorf("another queue: %p", got)
+					}
 				}
 			}
 		}
@@ -133,20 +135,16 @@ func TestNotifySolicited(t *testing.T) {
 		must(t, b.cq.ReqNotify(true))
 		a.post(SendWR{Opcode: WRSend})
 		a.wait() // acknowledged, so b's completion is there
-		select {
-		case <-b.cq.Notify():
+		if _, told := b.ch.TryGet(); told {
 			t.Error("woken by a completion that is not solicited")
-		default:
 		}
 		a.post(SendWR{Opcode: WRSend, Flags: SendSolicited})
-		<-b.cq.Notify()
+		next(t, &b.ch.EventQueue)
 		a.wait()
 		a.post(SendWR{Opcode: WRSend, Flags: SendSolicited})
 		a.wait()
-		select {
-		case <-b.cq.Notify():
-			t.Error("notified twice for one request")
-		default:
+		if _, told := b.ch.TryGet(); told {
+			t.Error("told twice for one request")
 		}
 		if n, _ := b.cq.Poll(make([]WC, 8)); n != 3 {
 			t.Errorf("%d completions, want 3", n)
@@ -169,35 +167,6 @@ func TestPassiveTarget(t *testing.T) {
 		}
 	})
 }
-
-// TestTimerWhileAsleep: a request to nobody ends by its timer although nobody polls when the timer is due: the post has to
-// wake the background, which sleeps without a deadline.
-func TestTimerWhileAsleep(t *testing.T) {
-	overWires(t, func(t *testing.T, w wire2) {
-		a, b := connected(t, w, RC, 64)
-		must(t, b.qp.Modify(&QPAttr{State: StateReset}, AttrState))
-		must(t, a.qp.Modify(&QPAttr{State: StateReset}, AttrState))
-		o := DefaultConnectOptions()
-		o.Timeout, o.RetryCnt = 8, 1 // 2 x 1 ms
-		must(t, a.qp.Connect(b.qp.Endpoint(), &o))
-		for range 20 {
-			for !a.qp.lane.sleeping() {
-				time.Sleep(time.Millisecond) // not to synchronise: to let the background come to rest
-			}
-			must(t, a.cq.ReqNotify(false))
-			a.post(SendWR{Opcode: WRSend})
-			<-a.cq.Notify()
-			if wc := a.waitAny(); wc.Status != WCRetryExcErr {
-				t.Fatalf("%v", wc.Status)
-			}
-			must(t, a.qp.Modify(&QPAttr{State: StateReset}, AttrState))
-			must(t, a.qp.Connect(b.qp.Endpoint(), &o))
-		}
-	})
-}
-
-// sleeping tells whether the background sleeps on the port.
-func (l *lane) sleeping() bool { return l.asleep.Load() != 0 }
 
 // TestWaitPingPong goes back and forth with Wait on both sides, at all paces: as fast as possible, so that Wait polls, and
 // with pauses, so that both sides and both backgrounds sleep.

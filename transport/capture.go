@@ -3,6 +3,7 @@
 package transport
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"sync"
@@ -83,8 +84,8 @@ func (c *CapturePort) show(dir Direction, at time.Time, frames []wire.Frame) {
 func (c *CapturePort) JoinGroup(group wire.GID) error { return joinGroup(c.Port, group) }
 
 // Resolve implements Resolver: it asks the inner port.
-func (c *CapturePort) Resolve(dst wire.GID, timeout time.Duration) error {
-	return Resolve(c.Port, dst, timeout)
+func (c *CapturePort) Resolve(ctx context.Context, dst wire.GID, timeout time.Duration) error {
+	return Resolve(ctx, c.Port, dst, timeout)
 }
 
 // LeaveGroup implements Multicaster if the inner port does.

@@ -10,6 +10,7 @@
 package transport
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/netip"
@@ -223,11 +224,11 @@ func (p *etherPort) degrade(feature, effect string, err error) {
 }
 
 // Resolve implements Resolver.
-func (p *etherPort) Resolve(dst wire.GID, timeout time.Duration) error {
+func (p *etherPort) Resolve(ctx context.Context, dst wire.GID, timeout time.Duration) error {
 	if p.closed.Load() {
 		return fmt.Errorf("transport: %s: resolve %v: %w", p.name, dst.Addr(), ErrClosed)
 	}
-	if err := p.peers.resolve(dst, timeout); err != nil {
+	if err := p.peers.resolve(ctx, dst, timeout); err != nil {
 		return fmt.Errorf("transport: %s: %w", p.name, err)
 	}
 	return nil

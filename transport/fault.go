@@ -6,6 +6,7 @@
 package transport
 
 import (
+	"context"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -149,8 +150,8 @@ func (f *FaultPort) Wait(timeout time.Duration) error {
 func (f *FaultPort) JoinGroup(group wire.GID) error { return joinGroup(f.Port, group) }
 
 // Resolve implements Resolver: it asks the inner port.
-func (f *FaultPort) Resolve(dst wire.GID, timeout time.Duration) error {
-	return Resolve(f.Port, dst, timeout)
+func (f *FaultPort) Resolve(ctx context.Context, dst wire.GID, timeout time.Duration) error {
+	return Resolve(ctx, f.Port, dst, timeout)
 }
 
 // LeaveGroup implements Multicaster if the inner port does.

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -38,7 +39,7 @@ func (k *lanesUnderTest) open(t testing.TB, i, lanes int) (ports []Port) {
 func (k *lanesUnderTest) openBoth(t testing.TB, lanes int) (a, b []Port) {
 	t.Helper()
 	a, b = k.open(t, 0, lanes), k.open(t, 1, lanes)
-	for _, err := range []error{Resolve(a[0], b[0].Info().GIDs[0], patience), Resolve(b[0], a[0].Info().GIDs[0], patience)} {
+	for _, err := range []error{Resolve(context.Background(), a[0], b[0].Info().GIDs[0], patience), Resolve(context.Background(), b[0], a[0].Info().GIDs[0], patience)} {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@
 package transport
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -282,7 +283,7 @@ func (t *neighbours) lookAll(changed, refresh bool) (unknown bool) {
 }
 
 // resolve looks for a neighbour until it is known, at most for the timeout.
-func (t *neighbours) resolve(dst wire.GID, timeout time.Duration) error {
+func (t *neighbours) resolve(ctx context.Context, dst wire.GID, timeout time.Duration) error {
 	if dst.Is4() != t.gid.Is4() {
 		return fmt.Errorf("%v can not be reached from %v, an address of the other IP version", dst.Addr(), t.addr)
 	}
@@ -301,7 +302,11 @@ func (t *neighbours) resolve(dst wire.GID, timeout time.Duration) error {
 		if lasting || time.Now().After(end) {
 			return h.reason()
 		}
-		time.Sleep(neighbourPoll)
+		select {
+		case <-time.After(neighbourPoll):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"runtime"
@@ -29,7 +30,7 @@ func openPair(b *testing.B, format string) (left, right Port) {
 	for _, p := range [][2]Port{{left, right}, {right, left}} {
 		if r, ok := p[0].(Resolver); ok {
 			gid, _ := wire.ParseGID(fmt.Sprintf("10.77.0.%d", map[bool]int{true: 2, false: 1}[p[0] == left]))
-			if err := r.Resolve(gid, 3*time.Second); err != nil {
+			if err := r.Resolve(context.Background(), gid, 3*time.Second); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -78,7 +79,7 @@ func init() {
 				}
 				_, dst, _ := strings.Cut(fmt.Sprintf(format, to+1), ":")
 				gid, _ := wire.ParseGID(dst)
-				if err := p.(Resolver).Resolve(gid, patience); err != nil {
+				if err := p.(Resolver).Resolve(context.Background(), gid, patience); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 func reach(t testing.TB, from, to Port) {
 	t.Helper()
 	if r, ok := from.(Resolver); ok {
-		if err := r.Resolve(to.Info().GIDs[0], patience); err != nil {
+		if err := r.Resolve(context.Background(), to.Info().GIDs[0], patience); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -167,7 +168,7 @@ func TestPacketNoICMP(t *testing.T) {
 	batch := wire.NewBatch(4, 200)
 	put(t, batch, pathBetween(t, a, b, 0, 64), 0, 64)
 	nobody, _ := wire.ParseGID("10.77.0.3")
-	if err := a.(Resolver).Resolve(nobody, patience); err != nil {
+	if err := a.(Resolver).Resolve(context.Background(), nobody, patience); err != nil {
 		t.Fatal(err)
 	}
 	put(t, batch, pathTo(t, a, nobody, 0, 64), 1, 64)

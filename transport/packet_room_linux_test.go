@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -44,7 +45,7 @@ func TestPacketBackPressure(t *testing.T) {
 	tap := ns.newTap(t, "tap0", queue, "10.79.0.1", "10.79.0.2")
 	p := ns.open(t, "packet:10.79.0.1", Options{MaxRun: 1}).Port
 	to, _ := wire.ParseGID("10.79.0.2")
-	if err := Resolve(p, to, patience); err != nil {
+	if err := Resolve(context.Background(), p, to, patience); err != nil {
 		t.Fatal(err)
 	}
 	batch := wire.NewBatch(total, 200)

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -67,7 +68,7 @@ func resolve(t testing.TB, p Port, addr string) {
 		t.Fatal(err)
 	}
 	if r, ok := p.(Resolver); ok {
-		if err := r.Resolve(gid, patience); err != nil {
+		if err := r.Resolve(context.Background(), gid, patience); err != nil {
 			t.Fatal(err)
 		}
 	}

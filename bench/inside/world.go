@@ -4,6 +4,7 @@ package inside
 // burst to one queue pair after the other and polls both ends until all is complete.
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 
@@ -61,10 +62,10 @@ func (w *world) connect(n, depth int) error {
 }
 
 func connect(a, b *roce.QP) error {
-	if err := a.Connect(b.Endpoint(), nil); err != nil {
+	if err := a.Connect(context.Background(), b.Endpoint(), nil); err != nil {
 		return err
 	}
-	return b.Connect(a.Endpoint(), nil)
+	return b.Connect(context.Background(), a.Endpoint(), nil)
 }
 
 // open makes one end with a device of its own.
@@ -80,7 +81,7 @@ func (s *side) furnish(n, depth int) (err error) {
 	if s.pd, err = s.dev.AllocPD(); err != nil {
 		return err
 	}
-	if s.cq, err = s.dev.CreateCQ(2 * burst); err != nil {
+	if s.cq, err = s.dev.CreateCQ(roce.CQInitAttr{CQE: 2 * burst}); err != nil {
 		return err
 	}
 	if s.mr, err = s.pd.RegMR(make([]byte, 4096), roce.LocalWrite|roce.RemoteWrite|roce.RemoteRead); err != nil {

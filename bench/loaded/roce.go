@@ -9,6 +9,7 @@ package loaded
 // the server answers until the TCP connection ends.
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,7 +69,7 @@ func openEnd(device string, depth int) (e *endpoint, err error) {
 	if e.pd, err = e.dev.AllocPD(); err != nil {
 		return e, err
 	}
-	if e.cq, err = e.dev.CreateCQ(depth + 2*balls); err != nil {
+	if e.cq, err = e.dev.CreateCQ(roce.CQInitAttr{CQE: depth + 2*balls}); err != nil {
 		return e, err
 	}
 	if e.mr, err = e.pd.RegMR(make([]byte, bulkSize+smallSize), roce.LocalWrite|roce.RemoteWrite); err != nil {
@@ -102,7 +103,8 @@ func (e *endpoint) connect(c net.Conn) (peer card, err error) {
 	options := roce.DefaultConnectOptions()
 	options.Access, options.SelectiveRepeat = roce.RemoteWrite, true // as roce perf has it
 	options.Timeout = slow
-	if err := errors.Join(e.bulk.Connect(peer.Bulk, &options), e.small.Connect(peer.Small, &options)); err != nil {
+	ctx := context.Background()
+	if err := errors.Join(e.bulk.Connect(ctx, peer.Bulk, &options), e.small.Connect(ctx, peer.Small, &options)); err != nil {
 		return peer, err
 	}
 	if err := e.small.PostRecv(e.receive); err != nil {

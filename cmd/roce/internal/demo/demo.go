@@ -56,7 +56,7 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 			err = e
 		}
 	}()
-	if err := d.open(o); err != nil {
+	if err := d.open(ctx, o); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "A is %s, B is %s. What follows are real packets over real sockets.\n", d.a.s.Name(), d.b.s.Name())
@@ -72,7 +72,7 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 }
 
 // open makes both hosts. All packets pass A, so watching A is enough.
-func (d *demo) open(o Options) (err error) {
+func (d *demo) open(ctx context.Context, o Options) (err error) {
 	addr := netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	if d.a, err = newHost("A", session.Options{Pcap: o.Pcap, Watch: d.watch}, addr); err != nil {
 		return err
@@ -80,7 +80,7 @@ func (d *demo) open(o Options) (err error) {
 	if d.b, err = newHost("B", session.Options{}, d.a.s.GID.Addr().Next()); err != nil {
 		return err
 	}
-	return connect(d.a, d.b)
+	return connect(ctx, d.a, d.b)
 }
 
 // watch sees A's packets.

@@ -52,7 +52,7 @@ func newHost(name string, o session.Options, addr netip.Addr) (h *host, err erro
 	if h.pd, err = h.s.AllocPD(); err != nil {
 		return h, err
 	}
-	if h.cq, err = h.s.CreateCQ(64); err != nil {
+	if h.cq, err = h.s.CreateCQ(roce.CQInitAttr{CQE: 64}); err != nil {
 		return h, err
 	}
 	for i := range h.mem {
@@ -75,19 +75,19 @@ func newHost(name string, o session.Options, addr netip.Addr) (h *host, err erro
 }
 
 // connect tells each host the other's queue pair numbers. In a real program a TCP connection or a connection manager does it.
-func connect(a, b *host) (err error) {
+func connect(ctx context.Context, a, b *host) (err error) {
 	o := roce.DefaultConnectOptions()
 	for _, pair := range [][2]*host{{a, b}, {b, a}} {
 		mine, theirs := pair[0], pair[1]
 		for _, t := range []roce.QPType{roce.RC, roce.UC} {
-			if err := mine.qps[t].Connect(theirs.qps[t].Endpoint(), &o); err != nil {
+			if err := mine.qps[t].Connect(ctx, theirs.qps[t].Endpoint(), &o); err != nil {
 				return err
 			}
 		}
 		if err := mine.qps[roce.UD].Activate(session.QKey); err != nil {
 			return err
 		}
-		if mine.toUD, err = mine.pd.CreateAH(roce.AHAttr{DGID: theirs.s.GID, HopLimit: 64}); err != nil {
+		if mine.toUD, err = mine.pd.CreateAH(ctx, roce.AHAttr{DGID: theirs.s.GID, HopLimit: 64}); err != nil {
 			return err
 		}
 	}

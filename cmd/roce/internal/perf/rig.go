@@ -5,6 +5,7 @@ package perf
 // Stages: build (device, memory, queue pairs in INIT), rounds (terms, keys, the checks between them), connect.
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -106,7 +107,7 @@ func (r *rig) furnish() (err error) {
 	if r.mr, err = r.pd.RegMR(r.mem, roce.LocalWrite|r.t.access); err != nil {
 		return err
 	}
-	cq, err := r.s.CreateCQ(n * (r.o.TxDepth + r.o.RxDepth))
+	cq, err := r.s.CreateCQ(roce.CQInitAttr{CQE: n * (r.o.TxDepth + r.o.RxDepth)})
 	if err != nil {
 		return err
 	}
@@ -133,11 +134,12 @@ func (r *rig) addQueue(i int, cq *roce.CQ) error {
 	if err != nil {
 		return err
 	}
-	if err := session.Init(qp, r.t.qpAccess); err != nil {
+	path := session.Path(r.t.qpAccess)
+	if err := qp.Init(&path); err != nil {
 		return err
 	}
 	q := &queue{QP: qp, index: i, send: r.mr.Addr() + uint64(i*r.stride), recv: r.mr.Addr() + uint64((r.o.QPs+i)*r.stride)}
-	q.own = key{Outs: 1, QPN: qp.QPN(), PSN: session.PSN(), RKey: r.mr.RKey(), VAddr: q.recv, GID: r.s.GID}
+	q.own = key{Outs: 1, QPN: qp.QPN(), PSN: qp.Endpoint().PSN, RKey: r.mr.RKey(), VAddr: q.recv, GID: r.s.GID}
 	if r.t.respOp {
 		q.own.Outs = uint16(r.o.Outs)
 	}
@@ -155,7 +157,7 @@ func (r *rig) own() []key {
 }
 
 // meetPeer goes through all rounds before the test and leaves the queue pairs connected. Their number and order is perftest's.
-func (r *rig) meetPeer() (err error) {
+func (r *rig) meetPeer(ctx context.Context) (err error) {
 	if r.terms, err = r.link.preamble(r.terms); err != nil {
 		return err
 	}
@@ -189,7 +191,7 @@ func (r *rig) meetPeer() (err error) {
 	}
 	for i, q := range r.queues {
 		q.peer = peers[i]
-		if err := r.connect(q); err != nil {
+		if err := r.connect(ctx, q); err != nil {
 			return err
 		}
 	}
@@ -228,15 +230,17 @@ func (r *rig) fitDatagram() error {
 	return nil
 }
 
-func (r *rig) connect(q *queue) (err error) {
-	p := session.Path{PSN: q.own.PSN, PeerPSN: q.peer.PSN, PeerQPN: q.peer.QPN, PeerGID: q.peer.GID, MTU: r.mtu, GIDIndex: r.o.GIDIndex,
-		SL: r.o.SL, TClass: r.o.TClass, Timeout: r.o.QPTimeout, Serve: int(q.own.Outs), Ask: min(int(q.peer.Outs), maxOuts),
-		Selective: r.selective}
-	if err := session.Connect(q.QP, &p); err != nil {
+func (r *rig) connect(ctx context.Context, q *queue) (err error) {
+	p := session.Path(r.t.qpAccess)
+	p.MTU, p.SGIDIndex, p.SL, p.TrafficClass = r.mtu, uint8(r.o.GIDIndex), uint8(r.o.SL), uint8(r.o.TClass)
+	p.Timeout, p.SelectiveRepeat = uint8(r.o.QPTimeout), r.selective
+	p.MaxDestRdAtomic, p.MaxRdAtomic = uint8(q.own.Outs), uint8(min(int(q.peer.Outs), maxOuts))
+	peer := roce.Endpoint{GID: q.peer.GID, QPN: q.peer.QPN, PSN: q.peer.PSN}
+	if err := session.Connect(ctx, q.QP, peer, &p); err != nil {
 		return err
 	}
 	if r.o.Type == roce.UD {
-		if q.ah, err = r.pd.CreateAH(p.AV()); err != nil {
+		if q.ah, err = r.pd.CreateAH(ctx, session.AV(q.peer.GID, &p)); err != nil {
 			return err
 		}
 	}

@@ -33,7 +33,7 @@ func Run(ctx context.Context, out io.Writer, t *Test, o Options) (err error) {
 	if err := r.build(); err != nil {
 		return err
 	}
-	if err := r.meetPeer(); err != nil {
+	if err := r.meetPeer(ctx); err != nil {
 		return err
 	}
 	watched, stop := r.link.Watch(ctx)

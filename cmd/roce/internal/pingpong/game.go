@@ -86,7 +86,7 @@ func (g *game) furnish() (err error) {
 	if g.mr, err = g.pd.RegMR(mem, roce.LocalWrite); err != nil {
 		return err
 	}
-	if g.cq, err = g.s.CreateCQ(g.o.RxDepth + 1); err != nil {
+	if g.cq, err = g.s.CreateCQ(roce.CQInitAttr{CQE: g.o.RxDepth + 1}); err != nil {
 		return err
 	}
 	g.wait = session.Waiter{CQ: g.cq, Events: g.o.Events, Stall: g.o.Stall}
@@ -95,7 +95,8 @@ func (g *game) furnish() (err error) {
 	if err != nil {
 		return err
 	}
-	if err := session.Init(g.qp, 0); err != nil {
+	path := session.Path(0)
+	if err := g.qp.Init(&path); err != nil {
 		return err
 	}
 	g.rwr = roce.RecvWR{WRID: recvWRID, SGL: []roce.SGE{g.mr.SGE(g.recv, one)}}
@@ -118,17 +119,19 @@ func (g *game) wipe(msg []byte) {
 }
 
 // connect takes the queue pair to where it may send.
-func (g *game) connect() (err error) {
+func (g *game) connect(ctx context.Context) (err error) {
 	if g.peer.GID.Is4() != g.own.GID.Is4() {
 		return fmt.Errorf("the peer's GID is %v and this end's %v: both must be IPv4 or both IPv6; choose with --dev here, -g there", g.peer.GID, g.own.GID)
 	}
-	p := session.Path{PSN: g.own.PSN, PeerPSN: g.peer.PSN, PeerQPN: g.peer.QPN, PeerGID: g.peer.GID, MTU: g.mtu, GIDIndex: g.o.GIDIndex,
-		SL: g.o.SL, Timeout: g.o.Timeout, Serve: 1, Ask: 1}
-	if err := session.Connect(g.qp, &p); err != nil {
+	p := session.Path(0)
+	p.MTU, p.SGIDIndex, p.SL, p.Timeout = g.mtu, uint8(g.o.GIDIndex), uint8(g.o.SL), uint8(g.o.Timeout)
+	p.MaxDestRdAtomic, p.MaxRdAtomic = 1, 1
+	peer := roce.Endpoint{GID: g.peer.GID, QPN: g.peer.QPN, PSN: g.peer.PSN}
+	if err := session.Connect(ctx, g.qp, peer, &p); err != nil {
 		return err
 	}
 	if g.o.Type == roce.UD {
-		if g.ah, err = g.pd.CreateAH(p.AV()); err != nil {
+		if g.ah, err = g.pd.CreateAH(ctx, session.AV(g.peer.GID, &p)); err != nil {
 			return err
 		}
 		g.swr[0].AH, g.swr[0].RemoteQPN = g.ah, g.peer.QPN

@@ -77,7 +77,7 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 		return err
 	}
 	p := printer{out, o}
-	if err := g.swap(conn, p); err != nil {
+	if err := g.swap(ctx, conn, p); err != nil {
 		return err
 	}
 	start := time.Now()
@@ -124,8 +124,8 @@ func meet(ctx context.Context, o Options) (*oob.Conn, error) {
 
 // swap exchanges addresses and connects. The client speaks first, and says "done" before it is ready to receive: the server will
 // not send before it has received.
-func (g *game) swap(conn *oob.Conn, p printer) error {
-	g.own = address{QPN: g.qp.QPN(), PSN: session.PSN(), GID: g.s.GID}
+func (g *game) swap(ctx context.Context, conn *oob.Conn, p printer) error {
+	g.own = address{QPN: g.qp.QPN(), PSN: g.qp.Endpoint().PSN, GID: g.s.GID}
 	p.address("local", g.own)
 	msg := make([]byte, addressLen)
 	hear := func() (err error) {
@@ -145,12 +145,12 @@ func (g *game) swap(conn *oob.Conn, p printer) error {
 			return err
 		}
 		p.address("remote", g.peer)
-		return g.connect()
+		return g.connect(ctx)
 	}
 	if err := hear(); err != nil {
 		return err
 	}
-	if err := g.connect(); err != nil {
+	if err := g.connect(ctx); err != nil {
 		return err
 	}
 	if err := conn.Send(g.own.append(nil)); err != nil {

@@ -7,7 +7,6 @@ package session
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"os"
 
@@ -130,6 +129,3 @@ func (s *Session) Close() error {
 	}
 	return errors.Join(errs...)
 }
-
-// PSN chooses a queue pair's first packet number. It is a matter of telling old packets from new ones, not of secrecy.
-func PSN() roce.PSN { return roce.PSN(rand.Uint32() & 0xffffff) }

@@ -1,0 +1,38 @@
+package roce
+
+// The completion channel: where completion queues that are armed tell of their next completion.
+
+// CompChannel is a completion channel (ibv_comp_channel): several completion queues share it, and it
+// says which of them has a completion that [CQ.ReqNotify] asked for. Each request is told once.
+//
+// Completions that were in a queue before it was armed do not count, so: arm, Poll, and only if that
+// was empty wait for the channel. All methods may be called from any goroutine.
+type CompChannel struct {
+	EventQueue[*CQ]
+	dev *Device
+}
+
+func (ch *CompChannel) kind() string   { return "CompChannel" }
+func (ch *CompChannel) label() string  { return "" }
+func (ch *CompChannel) needs(any) bool { return false }
+
+// CreateCompChannel makes a completion channel (ibv_create_comp_channel); CQInitAttr.Channel gives it
+// to queues.
+func (d *Device) CreateCompChannel() (ch *CompChannel, err error) {
+	err = d.create("CreateCompChannel", func() error {
+		ch = &CompChannel{dev: d}
+		ch.init(0)
+		d.objects.add(ch)
+		return nil
+	})
+	return ch, err
+}
+
+// Close ends the channel (ibv_destroy_comp_channel): who waits returns with ErrClosed. While
+// completion queues have it the error is ErrBusy. A second Close does nothing.
+func (ch *CompChannel) Close() error {
+	return ch.dev.destroy(ch, func() error {
+		ch.close()
+		return nil
+	})
+}

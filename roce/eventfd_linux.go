@@ -1,0 +1,36 @@
+package roce
+
+import (
+	"encoding/binary"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// eventFD is a file descriptor that is readable while it is raised, or noEventFD.
+type eventFD int
+
+const noEventFD eventFD = -1
+
+func newEventFD() (eventFD, error) {
+	fd, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
+	if err != nil {
+		return noEventFD, os.NewSyscallError("eventfd", err)
+	}
+	return eventFD(fd), nil
+}
+
+// raise makes it readable.
+func (f eventFD) raise() {
+	var one [8]byte
+	binary.NativeEndian.PutUint64(one[:], 1)
+	unix.Write(int(f), one[:])
+}
+
+// lower makes it unreadable.
+func (f eventFD) lower() {
+	var count [8]byte
+	unix.Read(int(f), count[:])
+}
+
+func (f eventFD) close() { unix.Close(int(f)) }

@@ -1,0 +1,169 @@
+package roce
+
+// Queues of events: the asynchronous events of a device (event.go) and the completion channels that
+// completion queues share (compchannel.go).
+//
+// Stages: put an event, never waiting → take one, waiting or not → be told by a Go channel or a file
+// descriptor that there is one → the end.
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// EventQueue holds events until they are taken, in the order in which they happened. All methods may
+// be called from any goroutine. There are three ways to wait for an event: [EventQueue.Get] blocks,
+// [EventQueue.Ready] is for a select statement, and [EventQueue.FD] for a program that has an epoll
+// loop of its own; the latter two are followed by TryGet until that finds nothing.
+type EventQueue[E any] struct {
+	mu     sync.Mutex
+	queue  []E
+	limit  int    // the oldest event goes when there are more; 0: there is no limit
+	lost   uint64 // events that went
+	closed bool
+	ready  chan struct{} // holds a token while there are events; closed with the queue
+	fd     eventFD       // readable while there are events
+	raised bool          // it is
+}
+
+func (q *EventQueue[E]) init(limit int) {
+	q.limit, q.ready, q.fd = limit, make(chan struct{}, 1), noEventFD
+}
+
+// put appends an event. It never waits: a lane calls it in its turn.
+func (q *EventQueue[E]) put(e E) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return
+	}
+	if q.limit > 0 && len(q.queue) == q.limit {
+		q.queue = slices.Delete(q.queue, 0, 1)
+		q.lost++
+	}
+	q.queue = append(q.queue, e)
+	q.tell()
+}
+
+// tell makes both signs say whether there are events. The caller has the lock.
+func (q *EventQueue[E]) tell() {
+	some := len(q.queue) > 0
+	if some {
+		select {
+		case q.ready <- struct{}{}:
+		default:
+		}
+	} else {
+		select {
+		case <-q.ready:
+		default:
+		}
+	}
+	if q.fd == noEventFD || some == q.raised {
+		return
+	}
+	if q.raised = some; some {
+		q.fd.raise()
+	} else {
+		q.fd.lower()
+	}
+}
+
+// TryGet takes the oldest event, if there is one.
+func (q *EventQueue[E]) TryGet() (e E, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.queue) == 0 {
+		return e, false
+	}
+	e = q.queue[0]
+	q.queue = slices.Delete(q.queue, 0, 1)
+	if !q.closed {
+		q.tell()
+	}
+	return e, true
+}
+
+// Get takes the oldest event and waits for one if need be, until ctx ends, whose error it then
+// returns, or the queue's owner is closed and nothing is left: ErrClosed.
+func (q *EventQueue[E]) Get(ctx context.Context) (E, error) {
+	for {
+		if e, ok := q.TryGet(); ok {
+			return e, nil
+		}
+		select {
+		case _, open := <-q.ready:
+			if e, ok := q.TryGet(); ok || !open {
+				return e, errIf(!ok, ErrClosed)
+			}
+		case <-ctx.Done():
+			var none E
+			return none, ctx.Err()
+		}
+	}
+}
+
+func errIf(yes bool, err error) error {
+	if yes {
+		return err
+	}
+	return nil
+}
+
+// Ready is a channel from which a token can be received when there may be events; it is closed with
+// the queue's owner. Several goroutines may receive from it: each gets a token as long as there are
+// events.
+func (q *EventQueue[E]) Ready() <-chan struct{} { return q.ready }
+
+// FD is a file descriptor that is readable as long as there are events, for poll and epoll. Only ask
+// whether it is readable: it is an eventfd that TryGet and Get keep up to date. It is made by the
+// first call and stays valid until the queue's owner is closed. ErrNotSupported where the system is
+// not Linux.
+func (q *EventQueue[E]) FD() (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return -1, ErrClosed
+	}
+	if q.fd == noEventFD {
+		fd, err := newEventFD()
+		if err != nil {
+			return -1, err
+		}
+		q.fd = fd
+		q.tell()
+	}
+	return int(q.fd), nil
+}
+
+// remove takes out the events that no longer concern anybody.
+func (q *EventQueue[E]) remove(gone func(E) bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.queue = slices.DeleteFunc(q.queue, gone)
+	if !q.closed {
+		q.tell()
+	}
+}
+
+func (q *EventQueue[E]) lostCount() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.lost
+}
+
+// close ends the queue. What is in it can still be taken.
+func (q *EventQueue[E]) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return
+	}
+	q.closed = true
+	close(q.ready)
+	if q.fd != noEventFD {
+		q.fd.close()
+		q.fd = noEventFD
+	}
+}

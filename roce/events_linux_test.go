@@ -1,0 +1,74 @@
+package roce
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// readable asks as a program with an epoll loop does.
+func readable(t *testing.T, fd int) bool {
+	t.Helper()
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, 0)
+	must(t, err)
+	return n == 1
+}
+
+// TestEventFD: the file descriptor is readable while there are events, whenever it was asked for.
+func TestEventFD(t *testing.T) {
+	var q EventQueue[int]
+	q.init(2)
+	q.put(1)
+	fd, err := q.FD()
+	must(t, err)
+	if again, err := q.FD(); again != fd || err != nil {
+		t.Errorf("another one: %d, %v", again, err)
+	}
+	for _, step := range []struct {
+		name string
+		do   func()
+		want bool
+	}{
+		{"an event from before", func() {}, true},
+		{"taken", func() { q.TryGet() }, false},
+		{"nothing taken", func() { q.TryGet() }, false},
+		{"three come, one goes", func() { q.put(1); q.put(2); q.put(3) }, true},
+		{"one of two is taken", func() { q.TryGet() }, true},
+		{"the other one too", func() { q.TryGet() }, false},
+		{"one comes and is removed", func() { q.put(1); q.remove(func(int) bool { return true }) }, false},
+	} {
+		step.do()
+		if got := readable(t, fd); got != step.want {
+			t.Errorf("%s: readable is %v", step.name, got)
+		}
+	}
+	q.close()
+}
+
+// TestCompletionsByFD: a program that sleeps in poll(2) gets every completion.
+func TestCompletionsByFD(t *testing.T) {
+	a, b := connected(t, wires[1], RC, 64)
+	fd, err := b.ch.FD()
+	must(t, err)
+	for i := range uint64(200) {
+		b.recv(i)
+		must(t, b.cq.ReqNotify(false))
+		a.post(SendWR{Opcode: WRSend})
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		for n := 0; n == 0; {
+			if n, err = unix.Poll(fds, -1); err == unix.EINTR {
+				n, err = 0, nil
+			}
+			must(t, err)
+		}
+		if got, ok := b.ch.TryGet(); !ok || got != b.cq {
+			t.Fatalf("message %d: readable, and nothing is there", i)
+		}
+		var wcs [1]WC
+		if n, err := b.cq.Poll(wcs[:]); n != 1 || err != nil || wcs[0].WRID != i {
+			t.Fatalf("message %d: %d completions, %+v, %v", i, n, wcs[0], err)
+		}
+		a.wait()
+	}
+}

@@ -1,0 +1,204 @@
+package soft
+
+// The device: one address on one port, its memory table and its lanes.
+// Stages: configuration, what it tells its owner, Open, what it is, Close.
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/goroce/goroce/mr"
+	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/transport"
+)
+
+// The kinds of errors that are not the engine's or the memory table's.
+var (
+	ErrClosed      = errors.New("the object or its owner is closed")
+	ErrUnreachable = errors.New("the destination can not be reached")
+)
+
+// Config says how a device works; package roce explains the fields that it hands on.
+type Config struct {
+	Wrap         func(transport.Port) transport.Port
+	Port         transport.Port
+	Lanes        int
+	Transport    transport.Options
+	Window       int
+	Congestion   qp.CongestionParams
+	NoECN        bool
+	PinMemory    bool
+	NoBackground bool
+
+	// Event is told of asynchronous events, on a goroutine that has a lane's turn: it must not wait,
+	// nor call the device. nil: nobody is interested.
+	Event func(Event)
+}
+
+// Event is an asynchronous event. QP and CQ are the contexts of the objects that it concerns.
+type Event struct {
+	Type   qp.EventType
+	QP, CQ any
+	Err    error // EventPortErr: what the port reported
+}
+
+// Device is a software RNIC. All methods may be called from any goroutine.
+type Device struct {
+	name  string
+	cfg   Config
+	info  transport.Info
+	mem   *mr.Table
+	lanes []*lane
+
+	failing atomic.Int32 // lanes whose port reports an error
+
+	mu     sync.Mutex // calls that control the device or what was made on it
+	closed bool
+}
+
+// Open opens the ports of a name, or Config.Port, and starts the lanes.
+func Open(name string, cfg Config) (*Device, error) {
+	d := &Device{name: name, cfg: cfg}
+	if !d.cfg.NoECN { // a socket's packets have its own traffic class for free
+		d.cfg.Transport.TrafficClass = qp.ECT(d.cfg.Transport.TrafficClass)
+	}
+	ports, err := d.openPorts()
+	if err != nil {
+		return nil, err
+	}
+	d.info = ports[0].Info()
+	if len(d.info.GIDs) == 0 {
+		for _, p := range ports {
+			p.Close()
+		}
+		return nil, fmt.Errorf("%w: the port has no address", qp.ErrInvalid)
+	}
+	d.mem = mr.NewTable(random.Uint64)
+	for i, p := range ports {
+		d.lanes = append(d.lanes, newLane(d, i, len(ports), p))
+	}
+	for _, l := range d.lanes {
+		if d.cfg.NoBackground {
+			break
+		}
+		if err := l.start(); err != nil {
+			d.closeLanes()
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// openPorts opens a port for each lane.
+func (d *Device) openPorts() (ports []transport.Port, err error) {
+	lanes := max(d.cfg.Lanes, 1)
+	switch {
+	case d.cfg.Lanes < 0:
+		return nil, fmt.Errorf("%w: Config.Lanes is %d, want a power of two from 1 to %d, or 0",
+			qp.ErrInvalid, d.cfg.Lanes, transport.MaxLanes)
+	case d.cfg.Port == nil:
+		if ports, err = transport.OpenLanes(d.name, lanes, d.cfg.Transport); err != nil {
+			return nil, err
+		}
+	case lanes > 1:
+		return nil, fmt.Errorf("%w: Config.Lanes is %d, but Config.Port is one lane", qp.ErrInvalid, lanes)
+	default:
+		ports = []transport.Port{d.cfg.Port}
+	}
+	for i := range ports {
+		if d.cfg.Wrap != nil {
+			ports[i] = d.cfg.Wrap(ports[i])
+		}
+	}
+	return ports, nil
+}
+
+// congestion returns the constants of the congestion control. Virtual interfaces may claim speeds
+// that stem from a time when there was little else: tun says 10 Mbit/s.
+func (d *Device) congestion() qp.CongestionParams {
+	const least = 1000
+	c := d.cfg.Congestion
+	if c == (qp.CongestionParams{}) {
+		c = qp.DefaultCongestion
+		if d.info.SpeedMbps >= least {
+			c.LineRate = uint64(d.info.SpeedMbps) * 1e6
+		}
+	}
+	return c
+}
+
+// tell hands an event to the owner.
+func (d *Device) tell(e Event) {
+	if d.cfg.Event != nil {
+		d.cfg.Event(e)
+	}
+}
+
+// emptiestLane is where the next queue pair goes. The caller has d.mu.
+func (d *Device) emptiestLane() *lane {
+	best := d.lanes[0]
+	for _, l := range d.lanes {
+		if l.pairs < best.pairs {
+			best = l
+		}
+	}
+	return best
+}
+
+// eachLane runs a control operation on the engine of every lane, from the first one on, until one
+// fails.
+func (d *Device) eachLane(f func(e *qp.Engine) error) error {
+	for _, l := range d.lanes {
+		if err := l.do(func(e *qp.Engine, _ qp.Time) error { return f(e) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Opened is what the first port said of itself when the device was opened.
+func (d *Device) Opened() transport.Info { return d.info }
+
+// Info is what the first port says of itself now; of a closed device, what it said first.
+func (d *Device) Info() (info transport.Info, open bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return d.info, false
+	}
+	return d.lanes[0].port.Info(), true
+}
+
+// LaneStats are the counters of each lane. They wait for the end of a turn.
+func (d *Device) LaneStats() []Stats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	list := make([]Stats, len(d.lanes))
+	for i, l := range d.lanes {
+		list[i] = l.stats()
+	}
+	return list
+}
+
+// Close ends the device: its goroutines have ended and its ports are free when it returns. What was
+// made on it must be closed already. A second Close does nothing.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil
+	}
+	d.closed = true
+	return d.closeLanes()
+}
+
+func (d *Device) closeLanes() (err error) {
+	for _, l := range d.lanes {
+		if e := l.close(); err == nil {
+			err = e
+		}
+	}
+	return err
+}

@@ -1,0 +1,31 @@
+package soft
+
+// Counters of a lane: of its engine, of its port, and of its turns.
+
+import (
+	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/transport"
+)
+
+// Stats are the counters of a lane since the device was opened.
+type Stats struct {
+	Engine qp.Stats
+	Port   transport.Stats
+	Lane   LaneStats
+}
+
+// LaneStats counts what happens around a lane's turns.
+type LaneStats struct {
+	Turns      uint64 // turns taken, by anybody
+	Wakes      uint64 // times that the background was woken for an earlier deadline
+	PortFull   uint64 // sends that the port had no room for
+	Postponed  uint64 // turns whose sending was left to the application's next call
+	Strays     uint64 // frames that arrived here and were handed over to another lane
+	StraysLost uint64 // of these, those that it had no room for
+}
+
+func (l *lane) stats() Stats {
+	l.turns.lock()
+	defer l.release()
+	return Stats{Engine: l.engine.Stats(), Port: l.port.Stats(), Lane: l.count}
+}

@@ -1,0 +1,158 @@
+package soft
+
+// Strays: frames that arrive on another lane than that of their queue pair. Ports steer most frames to the right lane, not all
+// (transport.OpenLanes says why), and datagrams to a group are for all lanes with a member.
+//
+// Stages: which lane a frame is for → the lane that received it hands a copy over and wakes → the other lane handles what is
+// in its mailbox with its next turn.
+//
+// What was handed over is never looked at again for where it belongs, so nothing can go round in circles. Frames of a queue
+// pair that come both ways may overtake each other, as on any network.
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/wire"
+)
+
+// mailFrames is how many frames wait in a mailbox at most, more than the windows of a few queue pairs. Beyond that they are lost,
+// and counted.
+const mailFrames = 512
+
+// mailbox is two batches: one that the other lanes fill while the lane handles the other.
+type mailbox struct {
+	there atomic.Bool // filling holds frames
+
+	mu      sync.Mutex
+	filling *wire.Batch
+	lent    *wire.Batch // the lane's
+}
+
+// put copies a frame; false: there is no room.
+func (m *mailbox) put(f *wire.Frame) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.filling == nil { // most lanes never see a stray
+		m.filling, m.lent = wire.NewBatch(mailFrames, maxBody), wire.NewBatch(mailFrames, maxBody)
+	}
+	m.there.Store(true)
+	return m.filling.Append(f) != nil
+}
+
+// take lends what was put, until the next take.
+func (m *mailbox) take() []wire.Frame {
+	if !m.there.Load() {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.there.Store(false)
+	m.filling, m.lent = m.lent, m.filling
+	m.filling.Reset()
+	return m.lent.Frames()
+}
+
+// waiting tells whether there is mail; no mailbox has none.
+func (m *mailbox) waiting() bool { return m != nil && m.there.Load() }
+
+// everyLane is what laneOf says of datagrams to a group.
+const everyLane = -1
+
+// laneOf is which of the lanes a frame is for. QP 0 and 1 are on the first, whatever their numbers say. What is no packet is for
+// whoever has it.
+func laneOf(f *wire.Frame, here, lanes int) int {
+	if len(f.Body) < wire.BTHLen {
+		return here
+	}
+	switch qpn := (*wire.BTH)(f.Body).DestQP(); {
+	case qpn == wire.MulticastQPN:
+		return everyLane
+	case qpn <= wire.GSIQPN:
+		return 0
+	}
+	return transport.LaneOf(f, lanes)
+}
+
+// keepOwn hands over what is for other lanes and returns the rest, in its order.
+func (l *lane) keepOwn(in []wire.Frame) []wire.Frame {
+	own, strays := 0, l.count.Strays
+	for i := range in {
+		f := &in[i]
+		switch to := laneOf(f, l.index, len(l.dev.lanes)); {
+		case to == everyLane:
+			if !l.handRound(f) {
+				continue
+			}
+		case to != l.index:
+			l.handOver(f, l.dev.lanes[to])
+			continue
+		}
+		if own != i {
+			in[own] = *f
+		}
+		own++
+	}
+	if l.count.Strays != strays {
+		for _, to := range l.dev.lanes {
+			if to != l && to.mail.waiting() {
+				to.rouse()
+			}
+		}
+	}
+	return in[:own]
+}
+
+// handOver puts a copy into another lane's mailbox.
+func (l *lane) handOver(f *wire.Frame, to *lane) {
+	l.count.Strays++
+	if !to.mail.put(f) {
+		l.count.StraysLost++
+	}
+}
+
+// handRound gives a datagram to a group to all lanes with members of any group, and tells whether this is one of them. If none
+// is, it counts what comes of it.
+func (l *lane) handRound(f *wire.Frame) (mine bool) {
+	others := 0
+	for _, to := range l.dev.lanes {
+		if to != l && to.members.Load() > 0 {
+			l.handOver(f, to)
+			others++
+		}
+	}
+	return others == 0 || l.members.Load() > 0
+}
+
+// openMail handles what other lanes have handed over. It comes before what the port has just received, which is younger.
+func (l *lane) openMail(t qp.Time) (frames int) {
+	mail := l.mail.take()
+	l.engine.HandleFrames(t, mail)
+	return len(mail)
+}
+
+// helpLanes takes a turn of every lane that nobody polls.
+func (d *Device) helpLanes() {
+	if len(d.lanes) == 1 {
+		return
+	}
+	for _, l := range d.lanes {
+		if !l.inUse() && l.turns.tryLock() {
+			if !l.closed {
+				l.turn(l.clock.read())
+			}
+			l.release()
+		}
+	}
+}
+
+// rouse wakes who watches the port, if it sleeps. Who is about to sleep has announced that before it
+// looks into the mailbox. Who watches may change meanwhile, so it wakes both that may.
+func (l *lane) rouse() {
+	if until := l.asleep.Load(); until != 0 && l.asleep.CompareAndSwap(until, 0) {
+		l.port.Wake()
+		l.rouseRelief()
+	}
+}

@@ -1,0 +1,111 @@
+package soft
+
+// Packets that arrive on another lane than that of their queue pair.
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/goroce/goroce/wire"
+)
+
+// TestMergedRunOfTwoLanes: a sender with one lane makes one run of packets for queue pairs of several lanes, which the kernel
+// delivers as one, to the lane of the first. None is lost.
+func TestMergedRunOfTwoLanes(t *testing.T) {
+	name := udpNames()
+	a, err := Open(name(0), Config{})
+	must(t, err)
+	defer a.Close()
+	b, err := Open(name(1), Config{Lanes: 4})
+	must(t, err)
+	defer b.Close()
+	t.Run("", func(t *testing.T) {
+		const each = 16
+		var from, to []*end
+		for range 4 {
+			x, y := newEnd(t, a, RC, 4096), newEnd(t, b, RC, 4096)
+			connect(t, x, y)
+			from, to = append(from, x), append(to, y)
+		}
+		for round := range 20 {
+			for i := range each {
+				for _, y := range to {
+					y.recv(uint64(i), y.mr.SGE(i*64, 64))
+				}
+			}
+			sender := a.lanes[0]
+			sender.turns.lock() // so that nothing is sent before all is posted
+			for q, x := range from {
+				fill(x.buf, q+round)
+				for i := range each {
+					x.post(SendWR{Opcode: WRSend, SGL: []SGE{x.mr.SGE(i*64, 64)}})
+				}
+			}
+			sender.release()
+			for q, y := range to {
+				for i := range each {
+					from[q].wait()
+					if wc := y.wait(); wc.WRID != uint64(i) || wc.ByteLen != 64 {
+						t.Fatalf("%+v", wc)
+					}
+				}
+				same(t, y.buf[:each*64], from[q].buf[:each*64])
+			}
+		}
+	})
+	out, in := a.Stats(), b.Stats()
+	if in.Port.RecvRuns > 0 && in.Lane.Strays == 0 || in.Lane.StraysLost > 0 {
+		t.Errorf("%+v", in)
+	}
+	t.Logf("%d frames in %d runs and more, %d strays, %d sent again", in.Port.RecvFrames, in.Port.RecvRuns, in.Lane.Strays, out.Engine.Retransmitted)
+}
+
+// TestMailbox: what does not fit is refused, and room comes back.
+func TestMailbox(t *testing.T) {
+	var m *mailbox
+	if m.waiting() {
+		t.Error("no mailbox has mail")
+	}
+	m = new(mailbox)
+	if m.waiting() || len(m.take()) != 0 {
+		t.Error("an empty mailbox has mail")
+	}
+	head, body := make([]byte, wire.Head4Len), make([]byte, 4096)
+	for round := range 3 {
+		for i := range mailFrames {
+			binary.LittleEndian.PutUint32(body, uint32(i+round))
+			if !m.put(&wire.Frame{Head: head, Body: body, Flags: wire.FrameSynthHead}) {
+				t.Fatalf("frame %d is refused", i)
+			}
+		}
+		if m.put(&wire.Frame{Head: head, Body: body}) || !m.waiting() {
+			t.Error("a full mailbox takes more")
+		}
+		got := m.take()
+		if m.waiting() || len(got) != mailFrames {
+			t.Fatalf("%d frames", len(got))
+		}
+		for i := range got {
+			if binary.LittleEndian.Uint32(got[i].Body) != uint32(i+round) || got[i].Flags != wire.FrameSynthHead {
+				t.Fatalf("frame %d is another", i)
+			}
+		}
+	}
+}
+
+// TestLaneOf: every packet has one lane, and QP 1 is on the first.
+func TestLaneOf(t *testing.T) {
+	for _, c := range []struct {
+		qpn  uint32
+		want int
+	}{{0, 0}, {1, 0}, {2, 2}, {3, 3}, {4, 0}, {0xfffffe, 2}, {0xffffff, everyLane}, {0x8000ff, 3}} {
+		body := make([]byte, wire.BTHLen)
+		(*wire.BTH)(body).Put(wire.RCAcknowledge, 0, 0, wire.DefaultPKey, c.qpn, 0)
+		if got := laneOf(&wire.Frame{Body: body}, 1, 4); got != c.want {
+			t.Errorf("QP 0x%06x: lane %d, want %d", c.qpn, got, c.want)
+		}
+	}
+	if got := laneOf(&wire.Frame{Body: make([]byte, 5)}, 1, 4); got != 1 {
+		t.Errorf("a short frame goes to lane %d", got)
+	}
+}

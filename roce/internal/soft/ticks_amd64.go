@@ -1,0 +1,4 @@
+package soft
+
+// ticks reads the time stamp counter of the processor.
+func ticks() uint64

@@ -1,0 +1,41 @@
+package soft
+
+// The lock that a lane's turns are taken under. Most who want it only want the turn to be run, by whomever: they try, and go
+// away if somebody else is at it. Control calls must have it: they wait, and while they wait nobody new gets it by trying.
+//
+// It is the reader of the memory table, whose turns exclude each other: one locked instruction to get it and one to give it
+// back say both that the turn is taken and that memory is in use. And it keeps a promise that lane.release relies on, and
+// sync.Mutex.TryLock does not give: whoever fails to get it can rely on somebody releasing it later who then sees everything
+// that the failing one stored before (mr.Reader.TryEnter).
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/goroce/goroce/mr"
+)
+
+type turnLock struct {
+	reader  *mr.Reader
+	waiters atomic.Int32
+	gate    sync.Mutex // one waiter at a time watches the reader
+}
+
+// tryLock takes the lock unless somebody has it or waits for it.
+func (t *turnLock) tryLock() bool { return t.waiters.Load() == 0 && t.reader.TryEnter() }
+
+// lock waits for the lock. A turn takes microseconds, so there is nothing to sleep on.
+func (t *turnLock) lock() {
+	t.waiters.Add(1)
+	t.gate.Lock()
+	for !t.reader.TryEnter() {
+		runtime.Gosched()
+	}
+	t.gate.Unlock()
+	t.waiters.Add(-1)
+}
+
+func (t *turnLock) unlock() { t.reader.Exit() }
+
+func (t *turnLock) held() bool { return t.reader.Inside() }

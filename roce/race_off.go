@@ -1,6 +1,0 @@
-//go:build !race || !unix
-
-package roce
-
-func raceReceived() {}
-func raceSend()     {}

@@ -1,0 +1,139 @@
+package roce
+
+// The software RNIC as a provider: what it can do in the words of the verbs, and its things handed on.
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+
+	"github.com/goroce/goroce/mr"
+	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/roce/internal/soft"
+	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/wire"
+)
+
+type softDevice struct{ *soft.Device }
+
+// attr says what this stack can do: values come from qp/limits.go, mr and the port, so that the
+// answer is what the code below really does.
+func (d softDevice) attr() DeviceAttr {
+	guid := d.guid()
+	return DeviceAttr{
+		FWVer: "goroce", NodeGUID: guid, SysImageGUID: guid,
+		MaxMRSize: math.MaxInt64, PageSizeCap: 0xfffff000, VendorID: 0xffffff, // no IEEE number, as rxe
+		MaxQP: qp.MaxQP, MaxQPWR: qp.MaxQPWR,
+		DeviceCaps: CapCurrQPStateMod | CapPortActiveEvent | CapRCRNRNakGen | CapMemWindow | CapMemWindow2B,
+		MaxSGE:     qp.MaxSGE, MaxSGERd: qp.MaxSGE, MaxInline: qp.MaxInline, MaxCQ: qp.MaxCQ, MaxCQE: qp.MaxCQE,
+		MaxMR: mr.MaxRegions, MaxPD: mr.MaxPDs, MaxMW: mr.MaxWindows, MaxAH: qp.MaxAH, MaxPKeys: qp.MaxPKeys,
+		MaxQPRdAtom: qp.MaxRdAtomic, MaxQPInitRdAtom: qp.MaxRdAtomic, MaxResRdAtom: qp.MaxRdAtomic * qp.MaxQP,
+		AtomicCap: AtomicHCA, LocalCAAckDelay: 15, PhysPortCnt: 1, NumCompVectors: 1,
+	}
+}
+
+// guid makes the EUI-64 of a MAC address (section 1.9).
+func (d softDevice) guid() uint64 {
+	info := d.Opened()
+	if m := info.MAC; len(m) == 6 && [6]byte(m) != [6]byte{} {
+		return binary.BigEndian.Uint64([]byte{m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]})
+	}
+	return binary.BigEndian.Uint64(info.GIDs[0][8:])
+}
+
+func (d softDevice) portAttr() PortAttr {
+	info, open := d.Info()
+	a := PortAttr{
+		State: PortDown, PhysState: PhysDisabled, LinkLayer: LinkLayerEthernet, PortCaps: PortIPBasedGIDs,
+		MaxMTU: MTU4096, ActiveMTU: wire.MTUForNet(min(info.NetMTU, d.Opened().NetMTU)), NetMTU: info.NetMTU,
+		MaxMsgSz: qp.MaxMessage, GIDTblLen: len(info.GIDs), PKeyTblLen: qp.MaxPKeys,
+		SpeedMbps: info.SpeedMbps, Interface: info.Interface,
+	}
+	if open {
+		for _, l := range d.LaneStats() {
+			a.BadPKeyCntr += l.Engine.Drops[wire.DropPKey]
+			a.QKeyViolCntr += l.Engine.Drops[wire.DropQKey]
+		}
+	}
+	if open && (info.Up || info.Interface == "") {
+		a.State, a.PhysState = PortActive, PhysLinkUp
+	}
+	a.ActiveWidth, a.ActiveSpeed = speedCode(info.SpeedMbps)
+	return a
+}
+
+func (d softDevice) portInfo() transport.Info {
+	info, _ := d.Info()
+	return info
+}
+
+func (d softDevice) gids() []GID { return d.Opened().GIDs }
+
+func (d softDevice) stats() []Stats {
+	var list []Stats
+	for _, l := range d.LaneStats() {
+		list = append(list, Stats{Engine: l.Engine, Port: l.Port, Lane: LaneStats(l.Lane)})
+	}
+	return list
+}
+
+func (d softDevice) allocPD() (pdProvider, error) {
+	pd, err := d.AllocPD()
+	if err != nil {
+		return nil, err
+	}
+	return softPD{pd}, nil
+}
+
+func (d softDevice) createCQ(c *CQ, attr *CQInitAttr, notify func()) (cqProvider, error) {
+	s, err := d.CreateCQ(attr.CQE, c, notify)
+	if err != nil {
+		return nil, err
+	}
+	c.soft = s
+	return s, nil
+}
+
+func (d softDevice) close() error { return d.Close() }
+
+type softPD struct{ *soft.PD }
+
+func (p softPD) regMR(buf []byte, iova uint64, access Access) (mrProvider, error) {
+	m, err := p.RegMR(buf, iova, access)
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func (p softPD) allocMW() (mwProvider, error) {
+	w, err := p.AllocMW()
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+func (p softPD) createAH(ctx context.Context, attr AHAttr) (*AH, error) { return p.CreateAH(ctx, attr) }
+
+func (p softPD) destroyAH(ah *AH) error { return p.DestroyAH(ah) }
+
+func (p softPD) createQP(q *QP, attr *QPInitAttr) (qpProvider, error) {
+	s, err := p.CreateQP(soft.QPInit{Type: attr.Type, SendCQ: attr.SendCQ.soft, RecvCQ: attr.RecvCQ.soft,
+		Cap: attr.Cap, SQSigAll: attr.SQSigAll, WholeMessages: attr.WholeMessages, Context: q})
+	if err != nil {
+		return nil, err
+	}
+	q.soft = s
+	return s, nil
+}
+
+func (p softPD) close() error { return p.Close() }
+
+// softEvent hands an event of the software RNIC to the application.
+func (d *Device) softEvent(e soft.Event) {
+	event := AsyncEvent{Type: e.Type, Device: d, Err: e.Err}
+	event.QP, _ = e.QP.(*QP)
+	event.CQ, _ = e.CQ.(*CQ)
+	d.events.put(event)
+}
