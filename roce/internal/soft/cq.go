@@ -40,13 +40,9 @@ type CQ struct {
 	closed bool
 }
 
-const (
-	// maxSpin is how long Wait polls at most before it arms and sleeps: about what going to sleep and waking up costs.
-	maxSpin = 50 * time.Microsecond
-	// yieldEvery is after how many polls in vain a poller lets other goroutines run: more pollers than processors
-	// would otherwise wait for each other's time slices of 10 ms.
-	yieldEvery = 64
-)
+// maxSpin is how long Wait polls at most before it arms and sleeps: about what going to sleep and
+// waking up costs.
+const maxSpin = 50 * time.Microsecond
 
 // CreateCQ makes a completion queue for at least cqe completions. Events name it by context; notify
 // is told of the completions that ReqNotify asks for, on a goroutine that has a lane's turn: it must

@@ -3,19 +3,18 @@ package soft
 // A lane: one port, one engine, the queue pairs pinned to it, and the turns that move work between
 // them.
 //
-// Stages: the object → what a turn does → who takes one (an application that polls or posts, a
-// control call) → giving the turn back so that nothing is forgotten → the end. background.go stands
-// in when no application polls, relief.go has an application that sleeps in Wait watch the port.
+// Stages: the object → what a turn does → control calls → giving the turn back so that nothing is
+// forgotten → destinations and groups → the end. calls.go has the turns that an application takes,
+// driver.go who takes the others.
 //
-// A turn runs on whatever goroutine is there: a polling application runs the stack itself, without a hand-over to another
-// thread and back, which is most of the difference between 5 and 70 us of round trip. The background serves timers and
-// one-sided requests of peers while the application does something else.
+// A turn runs on whatever goroutine is there: a polling application runs the stack itself, without a
+// hand-over to another thread and back, which is most of the difference between 5 and 70 us of round
+// trip.
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,16 +31,6 @@ const (
 	// txSpace is how many bytes of packets a send has: 60 packets of path MTU 4096, which are four runs of the 15 that the kernel
 	// takes as one. With room for 64 a fifth run would carry four, and cost nearly as much as the others.
 	txSpace = 60 * (4096 + 36)
-
-	// maxPostponed is how many polls in a row may leave an acknowledgement to the application's
-	// next call: a message of 64 KiB comes in two or three pieces, and the answer should go with
-	// its acknowledgement. postponedTime is for how long they may: a quarter of the 100 us after
-	// which a requester of this stack asks again (minProbe in package qp).
-	maxPostponed  = 3
-	postponedTime = qp.Time(25 * time.Microsecond)
-
-	// severalPackets in one send are part of a stream: then posts may be held from the first one on.
-	severalPackets = 4
 
 	// retryFull is when to try again to send what the port had no room for, unless the port says so earlier.
 	retryFull = 50 * time.Microsecond
@@ -68,46 +57,25 @@ type lane struct {
 	rx       [rxBatch]wire.Frame
 	tx       *wire.Batch // sealed frames that the port has not taken yet
 	deadline qp.Time     // when the next turn is due if nothing happens before
-	horizon  qp.Time     // the latest deadline there was
 	rang     bool        // the turn woke somebody
 	burst    int         // frames of the first send of the last turn that had any
-	vain     uint32      // polls since one that found completions
 	failed   bool        // the port's last call returned an error
 	closed   bool
-	alarm    qp.Time // of the port, if it is watched
-	parked   bool    // the background sleeps on the port, whoever watches it
 	count    LaneStats
 
-	trust trust
-	// under the turn lock too, but read by polls that need no turn
-	owingSince atomic.Int64 // when sending was first left to the application's next calls; 0: nothing is owed
-	owingPolls atomic.Int32 // polls that have left it unsent since
-
-	crowd   atomic.Uint32 // polls that met somebody else's turn
-	visited atomic.Bool   // an application polled since the last turn, and found what it wanted without one
-	claimed atomic.Int64  // when an application last polled; 0 says that none does
-	onDuty  atomic.Bool   // the background watches the port, or will at once
-	standby *alarm        // what the background sleeps on while an application polls
-	asleep  atomic.Int64  // who watches the port sleeps until then at the latest; 0 when it is awake, or there is nobody
-	closing atomic.Bool
-	done    chan struct{} // closed when the background has ended; nil without background
-
-	watched  transport.Watched // the port, if an application's goroutine can watch it instead of the background
-	relief   sync.Mutex        // the goroutine in Wait that does has it
-	relieved atomic.Bool       // there is one; changes under the turn lock
-	heeds    <-chan struct{}   // under relief: the end of the context that rouses it, and how to undo that
-	forget   func() bool
-
-	attended bool // there is a background, which sends what the application leaves behind: start says so, or a test that plays it
+	driver         // who runs the lane
+	trust  trust   // when to send
+	polls  pollers // how many poll, and how much in vain
 }
 
 func newLane(d *Device, index, lanes int, port transport.Port) *lane {
-	l := &lane{dev: d, index: index, port: port, deadline: qp.Never, alarm: qp.Never, clock: clock{now: now}}
+	l := &lane{dev: d, index: index, port: port, deadline: qp.Never, clock: clock{now: now}}
+	l.alarm = qp.Never
 	l.watched, _ = port.(transport.Watched)
 	info := port.Info()
 	l.engine = qp.NewEngine(qp.Config{Memory: d.mem, Rand: random.Uint64, GIDs: d.info.GIDs, SrcPort: info.SrcPort,
-		MaxMTU: max(wire.MTUForNet(info.NetMTU), wire.MTU256), Lane: uint8(index), LaneBits: laneBits(lanes), EvenPackets: info.MaxRun > 1, Window: d.cfg.Window,
-		Congestion: d.congestion(), ECN: !d.cfg.NoECN})
+		MaxMTU: max(wire.MTUForNet(info.NetMTU), wire.MTU256), Lane: uint8(index), LaneBits: laneBits(lanes),
+		EvenPackets: info.MaxRun > 1, Window: d.cfg.Window, Congestion: d.congestion(), ECN: !d.cfg.NoECN})
 	l.turns.reader = d.mem.NewReader()
 	l.tx = wire.NewBatch(txBatch, txSpace/txBatch)
 	l.tx.MaxRun(info.MaxRun)
@@ -146,9 +114,9 @@ func (l *lane) output(t qp.Time) (more bool) {
 	more = l.transmit(t)
 	l.engine.Flush()
 	if more || l.tx.Len() > 0 {
-		l.owe(t)
-	} else if l.owingSince.Load() != 0 {
-		l.owingSince.Store(0)
+		l.trust.owe(t)
+	} else {
+		l.trust.paid()
 	}
 	return more
 }
@@ -237,161 +205,6 @@ func eventOf(e qp.Event) Event {
 		told.CQ = e.CQ.Context.(*CQ).context
 	}
 	return told
-}
-
-// poll is a turn of an application that found its completion queue c empty. If somebody else is taking one, that will do.
-// claim says that the application is going to poll again soon. rest says that it has come in vain so often that others should
-// have the processor for a moment.
-func (l *lane) poll(c *CQ, claim bool) (rest bool) {
-	if !l.turns.tryLock() {
-		l.claim(l.clock.now(), claim) // if the background has the turn, it is to go
-		return l.crowd.Add(1)%yieldEvery == 0
-	}
-	t := l.clock.within(fresh)
-	l.claim(t, claim)
-	posts, frames := l.engine.DoorbellPending(), 0 // posts that were held: they go before we look at what has arrived
-	if !posts {
-		if frames = l.receive(); frames == 0 && l.quiet(t) {
-			return l.inVain()
-		}
-	}
-	l.trust.returns(t)
-	if l.visited.Load() {
-		l.visited.Store(false)
-	}
-	if posts {
-		l.output(t)
-		frames = l.receive()
-	}
-	frames = l.input(t, frames)
-	found := c.lanes[l.index].Len() > 0
-	if found {
-		l.vain = 0
-	}
-	// Completions are handed over before anything is sent, and so is what a WRITE may have brought.
-	postpone := claim && (found || frames > 0) && l.attended && l.trusting() && l.postpone(t)
-	l.finish(t, postpone || l.output(t) || frames >= rxBatch)
-	end := t
-	if !postpone || frames >= severalPackets { // the application is not late for what took us long, nor gone
-		end = l.clock.read()
-	}
-	if found {
-		l.trust.leaves(end)
-	}
-	l.claim(end, claim)
-	l.holds(claim && l.burst >= severalPackets)
-	return l.inVain()
-}
-
-// postpone leaves what is due to the application's next call, unless a peer must hear of it at
-// once, or it was left often or long enough.
-func (l *lane) postpone(t qp.Time) bool {
-	at := qp.Time(l.owingSince.Load())
-	switch {
-	case l.engine.Idle() || l.engine.Urgent() || at != 0 && l.overdue(at, t):
-		return false
-	case at == 0:
-		l.owe(t)
-	}
-	l.owingPolls.Add(1)
-	l.count.Postponed++
-	return true
-}
-
-// owe notes that something due is left to the application's next calls.
-func (l *lane) owe(t qp.Time) {
-	l.owingSince.Store(int64(max(t, 1)))
-	l.owingPolls.Store(0)
-}
-
-// overdue tells whether what was left at a time has to be sent now.
-func (l *lane) overdue(at, t qp.Time) bool {
-	return l.owingPolls.Load() >= maxPostponed || t-at >= postponedTime
-}
-
-// inVain ends a poll, which may have been one in vain.
-func (l *lane) inVain() (rest bool) {
-	l.vain++
-	rest = l.vain%yieldEvery == 0
-	l.release()
-	return rest
-}
-
-// claim says, with every few polls, that an application is at it.
-func (l *lane) claim(t qp.Time, claim bool) {
-	if claim && t-qp.Time(l.claimed.Load()) > qp.Time(claimLife)/8 {
-		l.claimed.Store(int64(t))
-	}
-}
-
-// quiet tells whether a poll that found no frames can leave it at that.
-func (l *lane) quiet(t qp.Time) bool {
-	return t < l.deadline && l.trust.left == 0 && l.engine.Idle() && !l.mail.waiting()
-}
-
-// trusting tells whether the application can be relied on to call again at once. While the background is on duty it would
-// only be in the way.
-func (l *lane) trusting() bool { return l.trust.earned() && !l.onDuty.Load() }
-
-// posted sees to it that the n requests posted to q are sent: all that takes is the second half of a turn. If somebody else
-// has the turn, release makes them look.
-func (l *lane) posted(q *qp.QP, n int) {
-	if l.trust.hold.Load() || !l.turns.tryLock() {
-		l.engine.Ring(q)
-		if l.trust.postHeld(n, l.clock.now) || !l.turns.tryLock() {
-			return
-		}
-	} else { // nobody else is at it: no bell is needed
-		l.engine.Posted(q)
-	}
-	t := l.clock.read()
-	l.trust.returns(t)
-	if l.visited.Load() { // it polls, but it never lacks completions: then its turns are here, or nothing would be received
-		l.visited.Store(false)
-		l.claimed.Store(int64(t))
-		l.turn(t)
-	} else {
-		l.send(t)
-	}
-	l.trust.leaves(l.clock.read())
-	l.relieve(t)
-	l.holds(l.engine.PollTimeout() != qp.Never || l.burst >= severalPackets)
-	l.release()
-}
-
-// holds says whether posts may be held from now on. Somebody must be there to send them if the
-// application does not come back.
-func (l *lane) holds(yes bool) {
-	l.trust.holds(yes && l.attended && !l.relieved.Load() && l.trusting())
-}
-
-// visit notes a poll that did not need a turn. If what earlier polls have left must go now, it
-// sends that.
-func (l *lane) visit() {
-	if !l.visited.Load() {
-		l.visited.Store(true)
-	}
-	at := l.owingSince.Load()
-	if at == 0 {
-		return
-	}
-	if l.overdue(qp.Time(at), l.clock.now()) && l.turns.tryLock() {
-		t := l.clock.read()
-		l.trust.returns(t)
-		l.send(t)
-		l.trust.leaves(l.clock.read())
-		l.release()
-		return
-	}
-	l.owingPolls.Add(1)
-}
-
-// relieve wakes a background that sleeps on duty while an application polls that has earned trust: it is to stand by, for the
-// posts that are held from now on.
-func (l *lane) relieve(t qp.Time) {
-	if l.trust.earned() && l.onDuty.Load() && t-qp.Time(l.claimed.Load()) < qp.Time(claimLife) {
-		l.wakeBefore(0)
-	}
 }
 
 // send is the second half of a turn.

@@ -1,19 +1,18 @@
 package soft
 
-// The relief: an application's goroutine that sleeps in Wait watches the port itself.
+// The relief: an application's goroutine that sleeps in Wait watches the port itself. driver.go has
+// the states.
 //
-// Stages: can it → take the port over → turns and sleeps until there is a completion → give the port
-// back.
+// Stages: can it → take the seat → turns and sleeps until there is a completion → give the seat back.
 //
 // If the background watched, each packet would wake it first and it would wake the application, and
 // before each sleep the two would hand the port over: some five thread switches an exchange, each of
-// which costs more than all of our work on a packet. So the goroutine that waits takes the port
-// while the background sleeps on, and gives it back while the background sleeps on. The background
+// which costs more than all of our work on a packet. So the goroutine that waits takes the seat while
+// the background stays parked, and gives it back while the background stays parked. The background
 // wakes up only if something comes while the application is away.
 
 import (
 	"context"
-	"runtime"
 
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/transport"
@@ -24,19 +23,14 @@ import (
 // background: because the port knows no relief, another goroutine is it, or one polls the lane.
 // The caller has armed c.
 func (l *lane) watchFor(ctx context.Context, c *CQ) bool {
-	if l.watched == nil || !l.attended || !l.relief.TryLock() {
+	if !l.canBeWatched() || !l.attended || !l.relief.TryLock() {
 		return false
 	}
 	defer l.relief.Unlock()
 	l.heed(ctx)
-	l.claimed.Store(0) // what it polled before does not mean that it polls on
-	l.turns.lock()
-	l.relieved.Store(true)
-	l.watched.Take()
-	l.trust.holds(false) // nobody would send what is held; what was posted before is seen below
+	l.takeSeat()
 	ok := l.watchOn(ctx, c)
 	c.relief.CompareAndSwap(l, nil) // the queue may have moved to another lane's relief
-	l.relieved.Store(false)
 	l.giveBack()
 	return ok
 }
@@ -44,21 +38,32 @@ func (l *lane) watchFor(ctx context.Context, c *CQ) bool {
 // heed has the end of ctx rouse the relief. Most applications come back with the same context, so what
 // was agreed with that stays, and a sleep allocates nothing. The caller has l.relief.
 func (l *lane) heed(ctx context.Context) {
-	if ctx.Done() == l.heeds {
+	r := &l.relief
+	if ctx.Done() == r.heeds {
 		return
 	}
 	l.unheed()
-	if l.heeds = ctx.Done(); l.heeds != nil {
-		l.forget = context.AfterFunc(ctx, l.rouseRelief)
+	if r.heeds = ctx.Done(); r.heeds != nil {
+		r.forget = context.AfterFunc(ctx, l.rouseRelief)
 	}
 }
 
 // unheed forgets the context that was heeded last. The caller has l.relief.
 func (l *lane) unheed() {
-	if l.forget != nil {
-		l.forget()
+	r := &l.relief
+	if r.forget != nil {
+		r.forget()
 	}
-	l.heeds, l.forget = nil, nil
+	r.heeds, r.forget = nil, nil
+}
+
+// takeSeat gets the turn lock and the port for the relief.
+func (l *lane) takeSeat() {
+	l.claimed.Store(0) // what it polled before does not mean that it polls on
+	l.turns.lock()
+	l.sits(reliefSeat)
+	l.watched.Take()
+	l.trust.holds(false) // nobody would send what is held; what was posted before is seen by the next turn
 }
 
 // watchOn takes turns and sleeps in between. The caller has the turn lock, before and after. If
@@ -72,18 +77,13 @@ func (l *lane) watchOn(ctx context.Context, c *CQ) bool {
 		// Who is woken has to arm the queue again, also if another goroutine was faster.
 		case !c.idle() || !c.armed.Load() || ctx.Err() != nil || l.closing.Load():
 			return true
-		case l.failed || t-qp.Time(l.claimed.Load()) < qp.Time(claimLife) || !c.drivesOnly(l):
+		case l.failed || l.leased(t) || !c.drivesOnly(l):
 			return false
 		}
 		if !busy {
 			l.announce(l.bedtime(t), t)
 		}
-		rang := l.rang
-		l.rang = false
-		l.release()
-		if rang {
-			runtime.Gosched() // whom we woke can go on right here
-		}
+		l.pause()
 		var err error
 		if !busy && !l.mail.waiting() {
 			err = l.watched.Watch(transport.Relief)
@@ -99,12 +99,12 @@ func (l *lane) watchOn(ctx context.Context, c *CQ) bool {
 
 // due tells whether there is work for a turn, but for what may have arrived.
 func (l *lane) due(t qp.Time) bool {
-	return t >= l.deadline || !l.engine.Idle() || l.tx.Len() > 0 || l.owingSince.Load() != 0 || l.failed || l.mail.waiting()
+	return t >= l.deadline || !l.engine.Idle() || l.tx.Len() > 0 || l.trust.owes() || l.failed || l.mail.waiting()
 }
 
-// turnFor is a turn of a goroutine that waits for c; busy says that there is more to do now. An application that always posts at once when it
-// is given completions has their acknowledgement leave with its post; the background is to send it
-// if it does not come.
+// turnFor is a turn of a goroutine that waits for c; busy says that there is more to do now. An
+// application that always posts at once when it is given completions has their acknowledgement leave
+// with its post; the alarm has it sent if that does not come.
 func (l *lane) turnFor(c *CQ) (busy bool) {
 	t := l.clock.read()
 	n := l.input(t, l.receive())
@@ -121,10 +121,11 @@ func (l *lane) turnFor(c *CQ) (busy bool) {
 	return more
 }
 
-// giveBack returns the port and the turn lock. The background sleeps on if it does, or else comes.
+// giveBack returns the seat and the turn lock. The background sleeps on if it is parked, or else comes.
 func (l *lane) giveBack() {
-	parked := l.parked
-	if parked {
+	l.sits(backgroundSeat)
+	sleepsOn := l.place() == parked
+	if sleepsOn {
 		t := l.clock.read()
 		l.announce(l.bedtime(t), t)
 		if l.mail.waiting() { // it came since our turn, when nobody slept who could have been woken
@@ -133,14 +134,7 @@ func (l *lane) giveBack() {
 	}
 	l.watched.Leave()
 	l.release()
-	if !parked {
+	if !sleepsOn {
 		l.unclaim()
-	}
-}
-
-// rouseRelief wakes the goroutine that watches the port as relief, if there is one.
-func (l *lane) rouseRelief() {
-	if l.watched != nil {
-		l.watched.Rouse(transport.Relief)
 	}
 }

@@ -147,12 +147,3 @@ func (d *Device) helpLanes() {
 		}
 	}
 }
-
-// rouse wakes who watches the port, if it sleeps. Who is about to sleep has announced that before it
-// looks into the mailbox. Who watches may change meanwhile, so it wakes both that may.
-func (l *lane) rouse() {
-	if until := l.asleep.Load(); until != 0 && l.asleep.CompareAndSwap(until, 0) {
-		l.port.Wake()
-		l.rouseRelief()
-	}
-}

@@ -1,15 +1,18 @@
 package soft
 
-// When to send, for an application that always comes back at once.
+// When to send, for an application that always comes back at once: the policy. It decides nothing else
+// about who runs the lane (driver.go).
 //
-// A loop that polls completions and posts the next requests calls the stack every microsecond or so. For such a one it is
-// better to wait for its next call in two places:
+// A loop that polls completions and posts the next requests calls the stack every microsecond or so.
+// For such a one it is better to wait for its next call in two places:
 //
-//   - Completions that a poll finds, and what a peer's WRITE has brought, are handed over before their acknowledgements are sent,
-//     which takes a system call; the next call sends them, in one batch with what was posted meanwhile.
-//   - Requests that are posted while others are unacknowledged, or in a stream, when several packets left together last time, are
-//     left to the next poll, or until there are maxHeld, so that many small packets leave in one system call. The first request
-//     after a poll is held in a stream only: in a ping-pong it goes at once.
+//   - Debts. Completions that a poll finds, and what a peer's WRITE has brought, are handed over before
+//     their acknowledgements are sent, which takes a system call; the next call sends them, in one batch
+//     with what was posted meanwhile.
+//   - Held posts. Requests that are posted while others are unacknowledged, or in a stream, when several
+//     packets left together last time, are left to the next poll, or until there are maxHeld, so that
+//     many small packets leave in one system call. The first request after a poll is held in a stream
+//     only: in a ping-pong it goes at once.
 //
 // An application earns this by coming back promptly many times in a row, and loses it by being late
 // once; the time that the stack itself takes does not count. What it has left behind then is sent
@@ -18,6 +21,8 @@ package soft
 //
 // Even so an acknowledgement waits for maxPostponed polls or postponedTime at most, and a NAK or a
 // CNP never: a peer that hears late of a loss or of congestion goes on sending.
+//
+// Stages: earning it → debts → held posts → losing it.
 
 import (
 	"sync/atomic"
@@ -27,15 +32,24 @@ import (
 )
 
 const (
-	// promptTime is within what time an application comes back that only looks at its completions and posts requests.
+	// promptTime is within what time an application comes back that only looks at its completions
+	// and posts requests.
 	promptTime = qp.Time(10 * time.Microsecond)
 	// promptEnough is how many times in a row it must have done so.
 	promptEnough = 16
 	// promptAsleep is the same for one that sleeps in between. If it is late after all, an alarm sends
 	// what it has left.
 	promptAsleep = 2
-	// maxHeld is how many requests are held back at most: what one send takes. heldTime is for how long the application may go on
-	// posting meanwhile.
+
+	// maxPostponed is how many polls in a row may leave an acknowledgement to the application's
+	// next call: a message of 64 KiB comes in two or three pieces, and the answer should go with
+	// its acknowledgement. postponedTime is for how long they may: a quarter of the 100 us after
+	// which a requester of this stack asks again (minProbe in package qp).
+	maxPostponed  = 3
+	postponedTime = qp.Time(25 * time.Microsecond)
+
+	// maxHeld is how many requests are held back at most: what one send takes. heldTime is for how
+	// long the application may go on posting meanwhile.
 	maxHeld  = txBatch
 	heldTime = qp.Time(50 * time.Microsecond)
 )
@@ -46,6 +60,10 @@ type trust struct {
 	left   qp.Time // when the application left with something to come back for; 0 if it is back
 	prompt qp.Time // within what time it is to be back
 	streak int     // how many times in a row it came back promptly
+
+	// under the turn lock, but read by polls that need no turn
+	owedSince atomic.Int64 // when sending was first left to the application's next calls; 0: nothing is owed
+	owedPolls atomic.Int32 // polls that have left it unsent since
 
 	// any goroutine
 	hold   atomic.Bool  // posts may be held
@@ -59,12 +77,16 @@ func (r *trust) earned() bool { return r.streak >= promptEnough }
 // earnedAsleep tells whether one that has slept may be.
 func (r *trust) earnedAsleep() bool { return r.streak >= promptAsleep }
 
-// leaves notes that the application is given something to come back for: completions, or requests that it has posted.
+// leaves notes that the application is given something to come back for: completions, or requests that
+// it has posted.
 func (r *trust) leaves(t qp.Time) { r.left, r.prompt = t, promptTime }
 
 // wakes notes the same of an application that has slept: all that it needs must come from memory
 // into its processor first.
 func (r *trust) wakes(t qp.Time) { r.left, r.prompt = t, postponedTime }
+
+// away tells whether the application has left and is not back.
+func (r *trust) away() bool { return r.left != 0 }
 
 // returns notes that the application is back.
 func (r *trust) returns(t qp.Time) {
@@ -84,6 +106,31 @@ func (r *trust) returns(t qp.Time) {
 	}
 }
 
+// owe notes that something due is left to the application's next calls.
+func (r *trust) owe(t qp.Time) {
+	r.owedSince.Store(int64(max(t, 1)))
+	r.owedPolls.Store(0)
+}
+
+// owes tells whether something is.
+func (r *trust) owes() bool { return r.owedSince.Load() != 0 }
+
+// paid notes that it has left.
+func (r *trust) paid() {
+	if r.owes() {
+		r.owedSince.Store(0)
+	}
+}
+
+// leavesOwed counts a poll that leaves it unsent.
+func (r *trust) leavesOwed() { r.owedPolls.Add(1) }
+
+// overdue tells whether what is owed has to be sent now.
+func (r *trust) overdue(t qp.Time) bool {
+	at := r.owedSince.Load()
+	return at != 0 && (r.owedPolls.Load() >= maxPostponed || t-qp.Time(at) >= postponedTime)
+}
+
 // holds says whether posts may be held from now on.
 func (r *trust) holds(yes bool) {
 	if r.hold.Load() != yes {
@@ -91,7 +138,8 @@ func (r *trust) holds(yes bool) {
 	}
 }
 
-// postHeld is asked with each post of n requests, after its doorbell has rung, whether it is left for later. It takes no lock.
+// postHeld is asked with each post of n requests, after its doorbell has rung, whether it is left for
+// later. It takes no lock.
 func (r *trust) postHeld(n int, now func() qp.Time) bool {
 	if !r.hold.Load() {
 		return false
@@ -103,7 +151,7 @@ func (r *trust) postHeld(n int, now func() qp.Time) bool {
 	return all < maxHeld
 }
 
-// lost forgets all trust.
+// lost forgets all trust. What is owed stays so.
 func (r *trust) lost() {
 	r.left, r.streak = 0, 0
 	r.hold.Store(false)

@@ -143,7 +143,7 @@ func (w *turnWorld) step() {
 	case n < 91:
 		w.background()
 	case n < 94: // it has seen that the application is back, and stands by
-		w.l.onDuty.Store(false)
+		w.l.goes(standsBy)
 	case n < 97:
 		w.pass(time.Duration(w.IntN(40_000)))
 	default:
@@ -173,7 +173,7 @@ func (w *turnWorld) post() {
 	w.posted++
 	w.called("PostSend")
 	switch {
-	case hold && w.l.attended && !w.l.onDuty.Load(): // on duty it may sleep, and no post would wake it
+	case hold && w.l.attended && w.l.standsBy(): // on duty it may sleep, and no post would wake it
 		w.held += min(w.unsent(), 1)
 	case !w.port.full && (w.unsent() > 0 || w.waits):
 		w.t.Errorf("PostSend has left %d requests and an ACK (%v); the lane holds posts: %v, and has a background: %v",
@@ -186,7 +186,7 @@ func (w *turnWorld) background() {
 	if !w.l.attended {
 		return
 	}
-	w.l.onDuty.Store(true)
+	w.l.goes(onDuty)
 	w.l.turn(w.l.takeOver())
 	w.l.release()
 	w.called("background")
