@@ -10,10 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alarm is a sleep of tens of microseconds that another goroutine can end. It is a kernel timer that the Go runtime's poller
-// watches: time.Sleep would take a millisecond when no other goroutine runs, and a blocking system call would keep a
-// processor from other goroutines.
-type alarm struct {
+// newStandby makes the alarm that a background stands by on.
+var newStandby = newTimerFD
+
+// timerFD is an alarm that is a kernel timer which the Go runtime's poller watches: time.Sleep would
+// take a millisecond when no other goroutine runs, and a blocking system call would keep a processor
+// from other goroutines.
+type timerFD struct {
 	file  *os.File
 	park  syscall.RawConn
 	fd    int
@@ -22,19 +25,19 @@ type alarm struct {
 	rang  func(fd uintptr) bool // for park
 }
 
-func newAlarm() (*alarm, error) {
+func newTimerFD() (alarm, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("timerfd_create", err)
 	}
-	a := &alarm{file: os.NewFile(uintptr(fd), "timerfd"), fd: fd}
+	a := &timerFD{file: os.NewFile(uintptr(fd), "timerfd"), fd: fd}
 	a.park, err = a.file.SyscallConn()
 	a.rang = a.read
 	return a, err
 }
 
 // sleep returns after d, or when ring is called, or was since the last sleep.
-func (a *alarm) sleep(d time.Duration) {
+func (a *timerFD) sleep(d time.Duration) {
 	a.set(d)
 	if !a.early.Swap(false) {
 		a.park.Read(a.rang)
@@ -43,21 +46,21 @@ func (a *alarm) sleep(d time.Duration) {
 
 // read takes the timer's count if it has gone off. The Go scheduler need not know of a system call
 // that does not block: it would wake a thread to watch over it.
-func (a *alarm) read(fd uintptr) bool {
+func (a *timerFD) read(fd uintptr) bool {
 	_, _, errno := syscall.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(&a.count)), uintptr(len(a.count)))
 	return errno != syscall.EAGAIN && errno != syscall.EINTR
 }
 
 // ring ends the present sleep or makes the next one return at once. Any goroutine.
-func (a *alarm) ring() {
+func (a *timerFD) ring() {
 	a.early.Store(true)
 	a.set(1) // a sleeper that has set its time before now is woken by this; one that sets it later sees early
 }
 
-func (a *alarm) set(d time.Duration) {
+func (a *timerFD) set(d time.Duration) {
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}
 	unix.TimerfdSettime(a.fd, 0, &spec, nil)
 }
 
 // close ends the alarm: nobody sleeps or rings any more.
-func (a *alarm) close() { a.file.Close() }
+func (a *timerFD) close() { a.file.Close() }

@@ -7,7 +7,6 @@ package soft
 // linger, park.
 
 import (
-	"runtime"
 	"time"
 
 	"github.com/goroce/goroce/qp"
@@ -34,7 +33,7 @@ const (
 
 // start starts the background.
 func (l *lane) start() (err error) {
-	if l.standby, err = newAlarm(); err != nil {
+	if l.standby, err = newStandby(); err != nil {
 		return err
 	}
 	l.done, l.attended = make(chan struct{}), true
@@ -98,7 +97,7 @@ func (l *lane) pause() {
 	l.rang = false
 	l.release()
 	if rang {
-		runtime.Gosched()
+		yield()
 	}
 }
 
@@ -128,7 +127,7 @@ func (l *lane) park(t qp.Time) {
 	}
 	l.release()
 	if behind {
-		runtime.Gosched() // whatever has woken us, it is for the relief to go on
+		yield() // whatever has woken us, it is for the relief to go on
 	}
 }
 

@@ -2,12 +2,14 @@ package soft
 
 // The clock of the engines: monotone nanoseconds since the process started.
 //
-// A lane that polls asks for the time some twenty times a microsecond, and reading it is a third of what an empty poll costs. So a
-// lane keeps what it read for as long as the processor's own counter says that hardly any time has passed. That counter's rate
-// need not be known, and nothing is made of it but this: if it stood still, ran backwards or differed between processors, the
-// clock would only be read more often.
+// A lane that polls asks for the time some twenty times a microsecond, and reading it is a third of
+// what an empty poll costs. So a lane keeps what it read for as long as the processor's own counter
+// says that hardly any time has passed. That counter's rate need not be known, and nothing is made of
+// it but this: if it stood still, ran backwards or differed between processors, the clock would only
+// be read more often.
 
 import (
+	"runtime"
 	"time"
 
 	"github.com/goroce/goroce/qp"
@@ -16,11 +18,16 @@ import (
 // start0 is when the clock of all engines in this process started.
 var start0 = time.Now()
 
-// now reads the clock.
-func now() qp.Time { return qp.Time(time.Since(start0)) }
+// now reads the clock, and yield lets other goroutines run while one waits for another. They are
+// variables for the simulation (drive_test.go), where nothing but they lets time pass.
+var (
+	now   = func() qp.Time { return qp.Time(time.Since(start0)) }
+	yield = runtime.Gosched
+)
 
-// In ticks of the processor's counter, usually 2 to 5 a nanosecond: sameTime are no time, 0.4 to 1 us. A poll renews the time when it is
-// older than fresh, mostly while there is nothing to do: what comes of a packet, up to its answer, then finds it new enough.
+// In ticks of the processor's counter, usually 2 to 5 a nanosecond: sameTime are no time, 0.4 to 1 us.
+// A poll renews the time when it is older than fresh, mostly while there is nothing to do: what comes
+// of a packet, up to its answer, then finds it new enough.
 const (
 	sameTime = 2048
 	fresh    = sameTime / 4
@@ -28,9 +35,10 @@ const (
 
 // clock is the time as one lane knows it.
 type clock struct {
-	now  func() qp.Time // what it reads; any goroutine. A test has a time of its own
-	at   qp.Time
-	tick uint64
+	now   func() qp.Time // what it reads; any goroutine. A test has a time of its own
+	exact bool           // it is read each time, whatever the processor's counter says
+	at    qp.Time
+	tick  uint64
 }
 
 // read returns the time, at most sameTime old.
@@ -39,7 +47,7 @@ func (c *clock) read() qp.Time { return c.within(sameTime) }
 // within returns the time, at most age ticks old.
 func (c *clock) within(age uint64) qp.Time {
 	tick := ticks()
-	if tick-c.tick >= age || tick == 0 {
+	if tick-c.tick >= age || tick == 0 || c.exact {
 		c.at, c.tick = c.now(), tick
 	}
 	return c.at

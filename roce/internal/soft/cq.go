@@ -7,7 +7,6 @@ package soft
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -199,7 +198,7 @@ func (c *CQ) overrun() error {
 // be waiting for a processor.
 func (c *CQ) rest() {
 	c.dev.helpLanes()
-	runtime.Gosched()
+	yield()
 }
 
 // ReqNotify arms the queue: the next completion, or with solicitedOnly the next one that its sender

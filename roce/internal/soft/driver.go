@@ -79,7 +79,7 @@ type driver struct {
 
 	watched  transport.Watched // the port, if two can watch it in turn; nil: the background alone does
 	attended bool              // there is a background, which sends what an application leaves behind; or a test plays it
-	standby  *alarm            // what a background that stands by sleeps on
+	standby  alarm             // what a background that stands by sleeps on
 	closing  atomic.Bool
 	done     chan struct{} // closed when the background has ended; nil: there was none
 

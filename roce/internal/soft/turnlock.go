@@ -9,8 +9,6 @@ package soft
 // that the failing one stored before (mr.Reader.TryEnter).
 
 import (
-	"runtime"
-	"sync"
 	"sync/atomic"
 
 	"github.com/goroce/goroce/mr"
@@ -19,7 +17,6 @@ import (
 type turnLock struct {
 	reader  *mr.Reader
 	waiters atomic.Int32
-	gate    sync.Mutex // one waiter at a time watches the reader
 }
 
 // tryLock takes the lock unless somebody has it or waits for it.
@@ -28,11 +25,9 @@ func (t *turnLock) tryLock() bool { return t.waiters.Load() == 0 && t.reader.Try
 // lock waits for the lock. A turn takes microseconds, so there is nothing to sleep on.
 func (t *turnLock) lock() {
 	t.waiters.Add(1)
-	t.gate.Lock()
 	for !t.reader.TryEnter() {
-		runtime.Gosched()
+		yield()
 	}
-	t.gate.Unlock()
 	t.waiters.Add(-1)
 }
 
