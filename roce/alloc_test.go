@@ -4,7 +4,8 @@ package roce
 
 import "testing"
 
-// TestNoAllocation: in the steady state a message costs no garbage, from post to completion, sent and received.
+// TestNoAllocation: in the steady state a message costs no garbage, from post to completion, sent
+// and received.
 func TestNoAllocation(t *testing.T) {
 	overWires(t, func(t *testing.T, w wire2) {
 		a, b := connected(t, w, RC, 64<<10)

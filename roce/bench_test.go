@@ -1,7 +1,7 @@
 package roce
 
-// What the API costs. Both devices are in this process; over UDP the packets still go through the kernel. For figures between
-// two processes, and against other stacks, see the bench directory.
+// What the API costs. Both devices are in this process; over UDP the packets still go through the
+// kernel. For figures between two processes, and against other stacks, see the bench directory.
 
 import (
 	"context"
@@ -60,8 +60,9 @@ func pingPong(b *testing.B, w wire2, next func(*end) WC) {
 	<-done
 }
 
-// BenchmarkVolley is what an 8-byte WRITE costs both its ends without a network between them: one goroutine posts it, and runs the
-// stack of the other end until it has arrived. Unlike BenchmarkPingPong nobody waits for anybody.
+// BenchmarkVolley is what an 8-byte WRITE costs both its ends without a network between them: one
+// goroutine posts it, and runs the stack of the other end until it has arrived. Unlike
+// BenchmarkPingPong nobody waits for anybody.
 func BenchmarkVolley(b *testing.B) {
 	segment := fmt.Sprintf("pipe:test-%d", serial.Add(1))
 	open := func() *end {
@@ -98,8 +99,8 @@ func BenchmarkVolley(b *testing.B) {
 	}
 }
 
-// BenchmarkRead is the round trip of an 8-byte READ from a target whose application does nothing, one right after the other and after
-// pauses, in which the target's background may fall asleep.
+// BenchmarkRead is the round trip of an 8-byte READ from a target whose application does nothing,
+// one right after the other and after pauses, in which the target's background may fall asleep.
 func BenchmarkRead(b *testing.B) {
 	for _, w := range wires {
 		for _, pause := range []time.Duration{0, 40 * time.Microsecond, 300 * time.Microsecond} {
@@ -123,7 +124,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkWrite is a stream of WRITEs, up to 64 outstanding, to a target whose application does nothing.
+// BenchmarkWrite is a stream of WRITEs, up to 64 outstanding, to a target whose application does
+// nothing.
 func BenchmarkWrite(b *testing.B) {
 	for _, w := range wires {
 		for _, size := range []int{8, 4 << 10, 64 << 10, 1 << 20} {
@@ -162,8 +164,8 @@ func BenchmarkPollEmpty(b *testing.B) {
 	}
 }
 
-// BenchmarkIdle reports the processor time that two connected devices take per second while nothing happens, one of them with
-// an application asleep in Wait.
+// BenchmarkIdle reports the processor time that two connected devices take per second while nothing
+// happens, one of them with an application asleep in Wait.
 func BenchmarkIdle(b *testing.B) {
 	for _, w := range wires {
 		b.Run(w.name, func(b *testing.B) {

@@ -1,6 +1,7 @@
 package roce
 
-// Many goroutines on many queue pairs of one device: posting, polling, waiting, connecting and closing at the same time.
+// Many goroutines on many queue pairs of one device: posting, polling, waiting, connecting and
+// closing at the same time.
 
 import (
 	"context"
@@ -12,8 +13,9 @@ import (
 	"github.com/goroce/goroce/transport"
 )
 
-// TestManyQueuePairs runs a stream of numbered messages on each of many queue pairs, two goroutines each, which share
-// completion queues two by two, while others register memory, query and make queue pairs.
+// TestManyQueuePairs runs a stream of numbered messages on each of many queue pairs, two goroutines
+// each, which share completion queues two by two, while others register memory, query and make
+// queue pairs.
 func TestManyQueuePairs(t *testing.T) {
 	overWires(t, func(t *testing.T, w wire2) {
 		manyQueuePairs(t, w, nil, 8, 300)
@@ -147,8 +149,8 @@ func churn(t *testing.T, d *Device) {
 	fail(pd.Close())
 }
 
-// TestSharedQueue has several goroutines post to one queue pair and several poll one completion queue: every request
-// completes exactly once.
+// TestSharedQueue has several goroutines post to one queue pair and several poll one completion
+// queue: every request completes exactly once.
 func TestSharedQueue(t *testing.T) {
 	overWires(t, func(t *testing.T, w wire2) {
 		a, b := connected(t, w, RC, 64)
@@ -191,8 +193,9 @@ func TestSharedQueue(t *testing.T) {
 	})
 }
 
-// TestCloseUnderFire closes queue pairs, regions and completion queues while peers write to them and others post and poll.
-// All that is asked: no panic, no race, and an ErrClosed or a completion for everybody.
+// TestCloseUnderFire closes queue pairs, regions and completion queues while peers write to them
+// and others post and poll. All that is asked: no panic, no race, and an ErrClosed or a completion
+// for everybody.
 func TestCloseUnderFire(t *testing.T) {
 	overWires(t, func(t *testing.T, w wire2) {
 		da, db := w.open(t, nil)

@@ -1,7 +1,7 @@
 package roce
 
-// Connecting without a connection manager: what each side must tell the other (Endpoint), and the steps from RESET to RTS
-// with sensible attributes.
+// Connecting without a connection manager: what each side must tell the other (Endpoint), and the
+// steps from RESET to RTS with sensible attributes.
 
 import (
 	"context"
@@ -12,7 +12,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// Endpoint is what a peer must know of a queue pair to connect to it. Exchange it out of band, as text.
+// Endpoint is what a peer must know of a queue pair to connect to it. Exchange it out of band, as
+// text.
 type Endpoint struct {
 	GID GID
 	QPN uint32 // 24 bits
@@ -24,7 +25,8 @@ func (e Endpoint) String() string {
 	return fmt.Sprintf("%s/0x%06x/0x%06x", e.GID.Addr(), e.QPN, uint32(e.PSN))
 }
 
-// ParseEndpoint reads ADDRESS/QPN/PSN: the address as IP address or GID, the numbers decimal or with 0x.
+// ParseEndpoint reads ADDRESS/QPN/PSN: the address as IP address or GID, the numbers decimal or
+// with 0x.
 func ParseEndpoint(s string) (Endpoint, error) {
 	parts := strings.Split(strings.TrimSpace(s), "/")
 	if len(parts) != 3 {
@@ -55,9 +57,10 @@ func (e *Endpoint) UnmarshalText(text []byte) (err error) {
 }
 
 // Endpoint is what the peer of this queue pair must know, with the first address of the device: who
-// connects with another ConnectOptions.SGIDIndex puts that row of the GID table there. RESET, of a queue pair that could send,
-// changes its PSN, so that nothing that is still on its way from the connection before has an
-// effect on the next: tell the peer anew, and have it reset its end too. Any goroutine.
+// connects with another ConnectOptions.SGIDIndex puts that row of the GID table there. RESET, of a
+// queue pair that could send, changes its PSN, so that nothing that is still on its way from the
+// connection before has an effect on the next: tell the peer anew, and have it reset its end too.
+// Any goroutine.
 //
 // Packets of RC do not say which queue pair sent them: to connect to another peer, close this queue
 // pair and create one, or a peer on the same host that was left behind would go on sending to this
@@ -67,8 +70,8 @@ func (q *QP) Endpoint() Endpoint {
 	return Endpoint{GID: q.pd.dev.provider.gids()[0], QPN: q.QPN(), PSN: q.qp.StartPSN()}
 }
 
-// ConnectOptions are the attributes of a connection. Connect takes them literally, so start from DefaultConnectOptions and
-// change what should differ.
+// ConnectOptions are the attributes of a connection. Connect takes them literally, so start from
+// DefaultConnectOptions and change what should differ.
 type ConnectOptions struct {
 	MTU         MTU   // path MTU, the same on both sides; 0 is the port's active MTU, more is refused
 	Timeout     uint8 // 0..31: the ack timeout is 4.096 us * 2^Timeout; 0 waits for ever
@@ -87,20 +90,21 @@ type ConnectOptions struct {
 	SL           uint8  // carried for the API, as AHAttr.SL
 	QKey         uint32 // UD: what peers must send with
 
-	// SelectiveRepeat lets RC repair the loss of a packet by repeating that packet alone. It is this stack's own, not of the
-	// InfiniBand standard: the peer must be of this stack and connect with it too. See QPAttr.SelectiveRepeat.
+	// SelectiveRepeat lets RC repair the loss of a packet by repeating that packet alone. It is
+	// this stack's own, not of the InfiniBand standard: the peer must be of this stack and connect
+	// with it too. See QPAttr.SelectiveRepeat.
 	SelectiveRepeat bool
 }
 
-// DefaultConnectOptions are the active MTU, 67 ms of ack timeout, 7 retries, for ever after RNR, 16 READs and atomics, and
-// all remote rights (which the regions must grant as well).
+// DefaultConnectOptions are the active MTU, 67 ms of ack timeout, 7 retries, for ever after RNR, 16
+// READs and atomics, and all remote rights (which the regions must grant as well).
 func DefaultConnectOptions() ConnectOptions {
 	return ConnectOptions{Timeout: 14, RetryCnt: 7, RNRRetry: 7, MinRNRTimer: 12, MaxRdAtomic: 16, MaxDestRdAtomic: 16,
 		Access: RemoteRead | RemoteWrite | RemoteAtomic}
 }
 
-// Init moves a queue pair from RESET to INIT, where receives can be posted. Connect and Activate do it
-// if it was not done. opts may be nil.
+// Init moves a queue pair from RESET to INIT, where receives can be posted. Connect and Activate do
+// it if it was not done. opts may be nil.
 func (q *QP) Init(opts *ConnectOptions) error {
 	o := optionsOr(opts)
 	attr := QPAttr{State: StateInit, Port: 1, AccessFlags: o.Access, QKey: o.QKey}
@@ -113,8 +117,8 @@ func (q *QP) Init(opts *ConnectOptions) error {
 
 // Connect brings an RC or UC queue pair from RESET or INIT to RTS, connected to remote. opts may be
 // nil; a queue pair in INIT then keeps the rights that it has. The peer must do the same with this
-// side's Endpoint; what is sent before it has is lost, which RC repairs and UC does not. As Modify it
-// may wait for a neighbour's answer, until ctx ends.
+// side's Endpoint; what is sent before it has is lost, which RC repairs and UC does not. As Modify
+// it may wait for a neighbour's answer, until ctx ends.
 func (q *QP) Connect(ctx context.Context, remote Endpoint, opts *ConnectOptions) error {
 	o := optionsOr(opts)
 	if o.MTU == 0 {

@@ -12,10 +12,10 @@ import (
 
 // CQInitAttr says what completion queue to make (ibv_cq_init_attr_ex).
 type CQInitAttr struct {
-	// CQE is how many completions the queue holds at least, 1 to DeviceAttr.MaxCQE; it is rounded up
-	// to a power of two. A queue that overruns loses completions for good and its queue pairs go to
-	// the error state, so make it as large as the sum of the send and receive queues that complete
-	// there.
+	// CQE is how many completions the queue holds at least, 1 to DeviceAttr.MaxCQE; it is rounded
+	// up to a power of two. A queue that overruns loses completions for good and its queue pairs go
+	// to the error state, so make it as large as the sum of the send and receive queues that
+	// complete there.
 	CQE int
 
 	Context any          // the application's own, returned by CQ.Context
@@ -38,7 +38,8 @@ func (c *CQ) kind() string     { return "CQ" }
 func (c *CQ) label() string    { return "" }
 func (c *CQ) needs(x any) bool { return c.channel != nil && x == any(c.channel) }
 
-// CreateCQ makes a completion queue (ibv_create_cq_ex). ErrInvalid names the attribute that is wrong.
+// CreateCQ makes a completion queue (ibv_create_cq_ex). ErrInvalid names the attribute that is
+// wrong.
 func (d *Device) CreateCQ(attr CQInitAttr) (c *CQ, err error) {
 	err = d.create("CreateCQ", func() error {
 		if vectors := d.provider.attr().NumCompVectors; attr.Vector < 0 || attr.Vector >= vectors {
@@ -106,14 +107,14 @@ func (c *CQ) Poll(wcs []WC) (n int, err error) {
 }
 
 // ReqNotify arms the queue (ibv_req_notify_cq): the next completion, or with solicitedOnly the next
-// one that its sender marked SendSolicited or that is an error, is told to the queue's channel, once.
-// ErrInvalid if it has none, ErrClosed.
+// one that its sender marked SendSolicited or that is an error, is told to the queue's channel,
+// once. ErrInvalid if it has none, ErrClosed.
 func (c *CQ) ReqNotify(solicitedOnly bool) error {
 	return c.dev.fail("ReqNotify", c.cq.ReqNotify(solicitedOnly))
 }
 
-// Wait takes up to len(wcs) completions, at least one, and waits for it if need be: it polls for some
-// microseconds, as Poll does, then arms the queue and sleeps. When ctx ends first it returns
+// Wait takes up to len(wcs) completions, at least one, and waits for it if need be: it polls for
+// some microseconds, as Poll does, then arms the queue and sleeps. When ctx ends first it returns
 // ctx.Err(). Several goroutines may wait on one queue, also on one that has a channel, which hears
 // nothing of it.
 //

@@ -35,7 +35,7 @@ type Config struct {
 	Window int
 
 	// Congestion are the constants of the congestion control, DCQCN; zero is
-	// DefaultCongestionParams with the line rate that the interface has, if it says so. It does
+	// qp.DefaultCongestion with the line rate that the interface has, if it says so. It does
 	// nothing until a switch marks packets.
 	Congestion CongestionParams
 
@@ -81,8 +81,8 @@ type Device struct {
 //
 // In place of the address, the name of an interface stands for its first address: "udp:eth0".
 //
-// The error says what is missing: no such address, the port is in use by another process, and so on.
-// Devices lists what can be opened here.
+// The error says what is missing: no such address, the port is in use by another process, and so
+// on. Devices lists what can be opened here.
 func Open(name string, cfg *Config) (*Device, error) {
 	d := &Device{name: name, objects: make(objects)}
 	d.events.init(maxEvents)
@@ -141,8 +141,8 @@ func (d *Device) AllocPD() (p *PD, err error) {
 }
 
 // Close ends the device (ibv_close_device): its goroutines have ended and its port is free when it
-// returns. While anything that was made on the device is still open, Close does nothing and the error
-// (ErrBusy) says what is left. A second Close does nothing.
+// returns. While anything that was made on the device is still open, Close does nothing and the
+// error (ErrBusy) says what is left. A second Close does nothing.
 //
 // Close queue pairs and device before the process exits: what the stack owes then leaves first. A
 // process that ends right after a Poll takes with it the ACK of what that Poll has received, which

@@ -20,8 +20,8 @@ type DeviceInfo struct {
 	Err       error  // nil if Open works now; otherwise what is missing
 }
 
-// Devices lists the devices of this machine, one for each address of each interface, usable or not. It opens and closes
-// each, so that what it says is what Open does.
+// Devices lists the devices of this machine, one for each address of each interface, usable or not.
+// It opens and closes each, so that what it says is what Open does.
 func Devices() ([]DeviceInfo, error) {
 	list, err := transport.List()
 	if err != nil {

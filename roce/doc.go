@@ -11,46 +11,46 @@
 //	                                     transport.Port (UDP socket, pipe in memory, ...)
 //
 // A [Device] is one IP address. On it a [PD] groups what may work together, an [MR] makes bytes
-// reachable under keys, a [CQ] collects completions, and a [QP] is one end of a connection (RC, UC) or
-// sends datagrams (UD). Both ends exchange their [Endpoint] by any means, call [QP.Connect], post work
-// requests and poll completions. Package example: Example.
+// reachable under keys, a [CQ] collects completions, and a [QP] is one end of a connection (RC, UC)
+// or sends datagrams (UD). Both ends exchange their [Endpoint] by any means, call [QP.Connect],
+// post work requests and poll completions. Package example: Example.
 //
-// This package is the verbs and no more: what is made, what belongs to what, who may be closed when.
-// The device below is internal/soft, which is this stack; a build may add another kind (provider.go).
-// The records that are posted and polled are those of packages qp and mr under their verbs names, so
-// nothing is copied: go doc qp.SendWR, qp.WC, qp.QPAttr.
+// This package is the verbs and no more: what is made, what belongs to what, who may be closed
+// when. The device below is internal/soft, which is this stack; a build may add another kind
+// (provider.go). The records that are posted and polled are those of packages qp and mr under their
+// verbs names, so nothing is copied: go doc qp.SendWR, qp.WC, qp.QPAttr.
 //
 // # Who runs the stack
 //
 // Whoever is there. [CQ.Poll] on an empty queue and [QP.PostSend] run the stack on the calling
-// goroutine, so a polling application sees single-digit microseconds. When nobody polls, a goroutine
-// in the background sleeps on the port and serves peers and timers. It takes over some tens of
-// microseconds after the last poll, or up to a millisecond if the application has polled for long; at
-// once when the application arms a queue. An application that sleeps in [CQ.Wait], which polls a
-// little first, watches the port itself. An idle device uses no processor time.
+// goroutine, so a polling application sees single-digit microseconds. When nobody polls, a
+// goroutine in the background sleeps on the port and serves peers and timers. It takes over some
+// tens of microseconds after the last poll, or up to a millisecond if the application has polled
+// for long; at once when the application arms a queue. An application that sleeps in [CQ.Wait],
+// which polls a little first, watches the port itself. An idle device uses no processor time.
 //
 // # Memory
 //
 // Registered memory is read and written by the stack while the application runs. The bytes of a
-// request belong to the queue pair from the post to the completion; what a peer writes is safe to read
-// after a completion that comes later, or when polled with sync/atomic (the last bytes of a message
-// are written last). Nothing is copied in between: a retransmission reads the memory again.
+// request belong to the queue pair from the post to the completion; what a peer writes is safe to
+// read after a completion that comes later, or when polled with sync/atomic (the last bytes of a
+// message are written last). Nothing is copied in between: a retransmission reads the memory again.
 //
 // # Errors
 //
-// Calls return an [*Error] or a [*PostError] that names the value and the rule and matches one of the
-// Err variables. What a peer or the network does wrong is the [WCStatus] of a completion, an
+// Calls return an [*Error] or a [*PostError] that names the value and the rule and matches one of
+// the Err variables. What a peer or the network does wrong is the [WCStatus] of a completion, an
 // [AsyncEvent], or a counter in [Stats].
 //
 // # Waiting
 //
 // [CQ.Poll] never waits. [CQ.Wait] waits for completions, and [EventQueue.Get] for the events of a
-// device or of a [CompChannel]: both end with a context. [QP.Modify], [QP.Connect] and [PD.CreateAH]
-// take one because an address may have to be resolved.
+// device or of a [CompChannel]: both end with a context. [QP.Modify], [QP.Connect] and
+// [PD.CreateAH] take one because an address may have to be resolved.
 //
 // # Where to read on
 //
 // qp.go PostSend → internal/soft/qp.go PostSend → lane.go posted, turn, transmit →
-// qp.Engine.PollTransmit → transport.Port.Send; and back: lane.go receive → qp.Engine.HandleFrames →
-// Flush → internal/soft/cq.go Poll.
+// qp.Engine.PollTransmit → transport.Port.Send; and back: lane.go receive → qp.Engine.HandleFrames
+// → Flush → internal/soft/cq.go Poll.
 package roce

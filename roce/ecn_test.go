@@ -11,7 +11,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// classes counts packets by the queue pair that they are for and the traffic class in their IP header, at both ends of a wire.
+// classes counts packets by the queue pair that they are for and the traffic class in their IP
+// header, at both ends of a wire.
 type classes struct {
 	mu   sync.Mutex
 	seen map[uint32]map[uint8]int
@@ -39,8 +40,8 @@ func (c *classes) only(t *testing.T, to *end, want uint8) {
 	}
 }
 
-// TestECN: requests, READ responses and acknowledgements of connected queue pairs may be marked. Datagrams do not slow down, so
-// they do not claim to.
+// TestECN: requests, READ responses and acknowledgements of connected queue pairs may be marked.
+// Datagrams do not slow down, so they do not claim to.
 func TestECN(t *testing.T) {
 	without := wire2{"without ECN", func(t testing.TB, wrap func(transport.Port) transport.Port) (a, b *Device) {
 		for _, d := range []**Device{&a, &b} {

@@ -1,8 +1,9 @@
 package roce
 
-// Errors. A failed call returns an *Error that names the call and the device (a post: a *PostError); below it is the error of the layer
-// that refused, which names the value and the rule; at the bottom is one of the sentinels, for errors.Is.
-// A peer's misbehaviour is never an error of a call: it is the status of a completion, a counter, or an asynchronous event.
+// Errors. A failed call returns an *Error that names the call and the device (a post: a
+// *PostError); below it is the error of the layer that refused, which names the value and the rule;
+// at the bottom is one of the sentinels, for errors.Is. A peer's misbehaviour is never an error of
+// a call: it is the status of a completion, a counter, or an asynchronous event.
 
 import (
 	"errors"
@@ -23,10 +24,12 @@ var (
 	ErrOverrun = qp.ErrOverrun  // completions were lost: the completion queue was too small
 	ErrClosed  = soft.ErrClosed // the object or its owner is closed [EBADF]
 
-	// ErrUnreachable: no route, or the next hop does not answer ARP or neighbour solicitations [EHOSTUNREACH]
+	// ErrUnreachable: no route, or the next hop does not answer ARP or neighbour solicitations
+	// [EHOSTUNREACH]
 	ErrUnreachable = soft.ErrUnreachable
 
-	// ErrNotSupported: this device, build or system has no such thing, the text says which [EOPNOTSUPP]
+	// ErrNotSupported: this device, build or system has no such thing, the text says which
+	// [EOPNOTSUPP]
 	ErrNotSupported = errors.ErrUnsupported
 )
 
@@ -43,7 +46,8 @@ func (e *Error) Error() string { return fmt.Sprintf("roce: %s on %s: %v", e.Op, 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is maps the memory table's kinds of errors to this package's, so that a caller needs to know one set only.
+// Is maps the memory table's kinds of errors to this package's, so that a caller needs to know one
+// set only.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrInvalid:
@@ -56,8 +60,8 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// PostError says which work request of a PostSend or PostRecv was refused. Those before it were posted, those after it
-// were not looked at (ibv_post_send's bad_wr).
+// PostError says which work request of a PostSend or PostRecv was refused. Those before it were
+// posted, those after it were not looked at (ibv_post_send's bad_wr).
 type PostError struct {
 	Op    string // "PostSend" or "PostRecv"
 	QPN   uint32

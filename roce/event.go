@@ -1,11 +1,12 @@
 package roce
 
-// Asynchronous events: what happens to a device, a queue pair or a completion queue that no
-// completion reports.
+// What is told beside completions. Stages: asynchronous events, of what no completion reports → the
+// completion channel, where completion queues that are armed tell of their next completion.
 
 import "fmt"
 
-// AsyncEvent is an asynchronous event (ibv_async_event) and the object that it concerns; the others are nil.
+// AsyncEvent is an asynchronous event (ibv_async_event) and the object that it concerns; the others
+// are nil.
 type AsyncEvent struct {
 	Type   EventType
 	Device *Device
@@ -32,3 +33,38 @@ const maxEvents = 256
 // Events is where asynchronous events arrive (ibv_get_async_event). The queue holds 256; if nobody
 // takes them, the oldest go and are counted in Stats.EventsLost. Device.Close ends it.
 func (d *Device) Events() *EventQueue[AsyncEvent] { return &d.events }
+
+// CompChannel is a completion channel (ibv_comp_channel): several completion queues share it, and
+// it says which of them has a completion that [CQ.ReqNotify] asked for. Each request is told once.
+//
+// Completions that were in a queue before it was armed do not count, so: arm, Poll, and only if
+// that was empty wait for the channel. All methods may be called from any goroutine.
+type CompChannel struct {
+	EventQueue[*CQ]
+	dev *Device
+}
+
+func (ch *CompChannel) kind() string   { return "CompChannel" }
+func (ch *CompChannel) label() string  { return "" }
+func (ch *CompChannel) needs(any) bool { return false }
+
+// CreateCompChannel makes a completion channel (ibv_create_comp_channel); CQInitAttr.Channel gives
+// it to queues.
+func (d *Device) CreateCompChannel() (ch *CompChannel, err error) {
+	err = d.create("CreateCompChannel", func() error {
+		ch = &CompChannel{dev: d}
+		ch.init(0)
+		d.objects.add(ch)
+		return nil
+	})
+	return ch, err
+}
+
+// Close ends the channel (ibv_destroy_comp_channel): who waits returns with ErrClosed. While
+// completion queues have it the error is ErrBusy. A second Close does nothing.
+func (ch *CompChannel) Close() error {
+	return ch.dev.destroy(ch, func() error {
+		ch.close()
+		return nil
+	})
+}

@@ -8,7 +8,8 @@ import (
 	"github.com/goroce/goroce/roce"
 )
 
-// side is what each end of a connection needs: a device, memory, a completion queue and a queue pair.
+// side is what each end of a connection needs: a device, memory, a completion queue and a queue
+// pair.
 func side(name string, memory []byte) (*roce.Device, *roce.QP, *roce.MR) {
 	dev, err := roce.Open(name, nil)
 	check(err)
@@ -23,15 +24,15 @@ func side(name string, memory []byte) (*roce.Device, *roce.QP, *roce.MR) {
 	return dev, qp, mr
 }
 
-// Two devices on this machine (all of 127.0.0.0/8 is there to be used): one writes into the memory of
-// the other, whose application does nothing. No privilege, no hardware, no kernel module.
+// Two devices on this machine (all of 127.0.0.0/8 is there to be used): one writes into the memory
+// of the other, whose application does nothing. No privilege, no hardware, no kernel module.
 func Example() {
 	memory := make([]byte, 64)
 	a, qpA, mrA := side("udp:127.1.2.3", []byte("RDMA in pure Go"))
 	b, qpB, mrB := side("udp:127.1.2.4", memory)
 
-	// Both sides must know each other's Endpoint, and the writer the key and address of the memory. Between two programs
-	// they travel by any other means, as text.
+	// Both sides must know each other's Endpoint, and the writer the key and address of the memory.
+	// Between two programs they travel by any other means, as text.
 	check(qpA.Connect(context.Background(), qpB.Endpoint(), nil))
 	check(qpB.Connect(context.Background(), qpA.Endpoint(), nil))
 

@@ -8,8 +8,8 @@ import (
 	"github.com/goroce/goroce/transport"
 )
 
-// TestLossyNetwork runs the streams of TestManyQueuePairs and one-sided operations over a port that loses, repeats, reorders
-// and damages packets.
+// TestLossyNetwork runs the streams of TestManyQueuePairs and one-sided operations over a port that
+// loses, repeats, reorders and damages packets.
 func TestLossyNetwork(t *testing.T) {
 	seed := uint64(0)
 	faulty := func(p transport.Port) transport.Port {
@@ -46,7 +46,8 @@ func TestLossyNetwork(t *testing.T) {
 	})
 }
 
-// TestSelectiveRepeat: two ends that agreed on it move the same bytes over the same bad network, and keep what comes after a gap.
+// TestSelectiveRepeat: two ends that agreed on it move the same bytes over the same bad network,
+// and keep what comes after a gap.
 func TestSelectiveRepeat(t *testing.T) {
 	faulty := func(p transport.Port) transport.Port {
 		return transport.Fault(p, transport.FaultConfig{Seed: 7, Loss: 0.03, Duplicate: 0.02, Reorder: 0.02, Corrupt: 0.02})

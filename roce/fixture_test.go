@@ -36,7 +36,8 @@ func openPipes(t testing.TB, wrap func(transport.Port) transport.Port) (a, b *De
 	return openDevice(t, segment, wrap), openDevice(t, segment, wrap)
 }
 
-// openUDPs uses addresses of 127/8 that no other test has, in this process or another, on the standard port.
+// openUDPs uses addresses of 127/8 that no other test has, in this process or another, on the
+// standard port.
 func openUDPs(t testing.TB, wrap func(transport.Port) transport.Port) (a, b *Device) {
 	name := udpNames()
 	return openDevice(t, name(0), wrap), openDevice(t, name(1), wrap)
@@ -87,7 +88,8 @@ type end struct {
 	buf []byte
 }
 
-// newEnd makes a queue pair and size bytes of memory with all rights. All is closed at the end of the test.
+// newEnd makes a queue pair and size bytes of memory with all rights. All is closed at the end of
+// the test.
 func newEnd(t testing.TB, d *Device, typ QPType, size int) *end {
 	t.Helper()
 	e := &end{t: t, dev: d, buf: make([]byte, size)}

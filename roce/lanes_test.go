@@ -1,6 +1,7 @@
 package roce
 
-// Several lanes: where queue pairs and their packets go, and what happens to packets that arrive on the wrong lane.
+// Several lanes: where queue pairs and their packets go, and what happens to packets that arrive on
+// the wrong lane.
 
 import (
 	"encoding/binary"
@@ -15,14 +16,16 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// All tests of operations run over devices with lanes too, and over some where every packet arrives on the wrong one.
+// All tests of operations run over devices with lanes too, and over some where every packet arrives
+// on the wrong one.
 func init() {
 	wires = append(wires,
 		wire2{"pipe 2 lanes", overLanes(2, "pipe", nil)}, wire2{"udp 4 lanes", overLanes(4, "udp", nil)},
 		wire2{"pipe strays", overLanes(2, "pipe", newRing)}, wire2{"udp strays", overLanes(2, "udp", newRing)})
 }
 
-// overLanes opens two devices with lanes. The next queue pair of the second one goes to another lane than that of the first.
+// overLanes opens two devices with lanes. The next queue pair of the second one goes to another
+// lane than that of the first.
 func overLanes(lanes int, kind string, ring func() func(transport.Port) transport.Port) func(testing.TB, func(transport.Port) transport.Port) (a, b *Device) {
 	return func(t testing.TB, wrap func(transport.Port) transport.Port) (a, b *Device) {
 		t.Helper()
@@ -58,7 +61,8 @@ var names = map[string]func(testing.TB) func(i int) string{
 	"udp": func(testing.TB) func(int) string { return udpNames() },
 }
 
-// turnedPort is the port of the lane before, so that each packet arrives one lane further than it was steered.
+// turnedPort is the port of the lane before, so that each packet arrives one lane further than it
+// was steered.
 type turnedPort struct {
 	ports *[]transport.Port
 	lane  int
@@ -92,7 +96,8 @@ func (p *turnedPort) LeaveGroup(g GID) error {
 	return (*p.ports)[0].(transport.Multicaster).LeaveGroup(g)
 }
 
-// laned opens two devices with lanes, connected queue pairs on all of them, and closes everything with the test.
+// laned opens two devices with lanes, connected queue pairs on all of them, and closes everything
+// with the test.
 func laned(t testing.TB, kind string, lanes, pairs, size int, wrap func(transport.Port) transport.Port) (as, bs []*end) {
 	t.Helper()
 	name := names[kind](t)
@@ -111,7 +116,8 @@ func laned(t testing.TB, kind string, lanes, pairs, size int, wrap func(transpor
 	return as, bs
 }
 
-// TestLanesShareTheLoad: queue pairs are spread evenly, also after some were closed, and all lanes work.
+// TestLanesShareTheLoad: queue pairs are spread evenly, also after some were closed, and all lanes
+// work.
 func TestLanesShareTheLoad(t *testing.T) {
 	for kind := range names {
 		for _, lanes := range []int{2, 4} {
@@ -168,7 +174,8 @@ func TestStraysAreCounted(t *testing.T) {
 	}
 }
 
-// TestGroupAcrossLanes: each member of a group gets each datagram once, on whichever lanes they are.
+// TestGroupAcrossLanes: each member of a group gets each datagram once, on whichever lanes they
+// are.
 func TestGroupAcrossLanes(t *testing.T) {
 	for _, kind := range []string{"pipe", "udp"} {
 		t.Run(kind, func(t *testing.T) {
@@ -220,7 +227,8 @@ func TestGroupAcrossLanes(t *testing.T) {
 	}
 }
 
-// TestHandlesOnEveryLane: a queue pair of any lane sends with an address handle of its domain, and none with a destroyed one.
+// TestHandlesOnEveryLane: a queue pair of any lane sends with an address handle of its domain, and
+// none with a destroyed one.
 func TestHandlesOnEveryLane(t *testing.T) {
 	d, err := Open(names["pipe"](t)(0), &Config{Lanes: 4})
 	must(t, err)
@@ -301,7 +309,8 @@ func TestAtomicsOfManyLanes(t *testing.T) {
 	}
 }
 
-// TestOneQueueManyLanes: one completion queue for queue pairs of all lanes gets everything, however few a poll takes.
+// TestOneQueueManyLanes: one completion queue for queue pairs of all lanes gets everything, however
+// few a poll takes.
 func TestOneQueueManyLanes(t *testing.T) {
 	for _, background := range []bool{true, false} {
 		t.Run(fmt.Sprintf("background=%v", background), func(t *testing.T) {

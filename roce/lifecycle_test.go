@@ -1,6 +1,7 @@
 package roce
 
-// Making, misusing and closing objects: every error names what is wrong, nothing panics, nothing is left.
+// Making, misusing and closing objects: every error names what is wrong, nothing panics, nothing is
+// left.
 
 import (
 	"context"
@@ -109,8 +110,8 @@ func TestUseAfterClose(t *testing.T) {
 	_ = e.mr.SGE(0, 1)
 }
 
-// TestCloseWithWorkOutstanding: no completion of a queue pair is seen after its Close has returned, even those that were
-// there already; other queue pairs' completions stay.
+// TestCloseWithWorkOutstanding: no completion of a queue pair is seen after its Close has returned,
+// even those that were there already; other queue pairs' completions stay.
 func TestCloseWithWorkOutstanding(t *testing.T) {
 	overWires(t, func(t *testing.T, w wire2) {
 		da, db := w.open(t, nil)
@@ -258,7 +259,8 @@ func TestQuery(t *testing.T) {
 	})
 }
 
-// TestOverrun: a completion queue that is too small loses completions, says so, and takes its queue pairs down.
+// TestOverrun: a completion queue that is too small loses completions, says so, and takes its queue
+// pairs down.
 func TestOverrun(t *testing.T) {
 	d := openDevice(t, "pipe:overrun", nil)
 	e := newEnd(t, d, RC, 64)

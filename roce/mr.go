@@ -13,8 +13,8 @@ import (
 // MR is a registered memory region (ibv_mr). All methods may be called from any goroutine.
 //
 // The stack reads and writes the bytes while the application runs. A completion is the edge after
-// which the application may look at what arrived; an application that polls the memory itself must do
-// so with sync/atomic.
+// which the application may look at what arrived; an application that polls the memory itself must
+// do so with sync/atomic.
 type MR struct {
 	pd  *PD
 	buf []byte
@@ -25,10 +25,10 @@ func (m *MR) kind() string     { return "MR" }
 func (m *MR) label() string    { return fmt.Sprintf("0x%08x", m.mr.LKey()) }
 func (m *MR) needs(x any) bool { return x == any(m.pd) }
 
-// RegMR registers buf with the given rights (ibv_reg_mr); keys then use its real addresses. The same
-// bytes may be registered any number of times, buf may be empty, and it stays alive until Close.
-// RemoteWrite and RemoteAtomic need LocalWrite; RemoteAtomic needs memory aligned to 8 bytes at
-// addresses that are. ErrInvalid names the rule, ErrLimit is a device without a free region.
+// RegMR registers buf with the given rights (ibv_reg_mr); keys then use its real addresses. The
+// same bytes may be registered any number of times, buf may be empty, and it stays alive until
+// Close. RemoteWrite and RemoteAtomic need LocalWrite; RemoteAtomic needs memory aligned to 8 bytes
+// at addresses that are. ErrInvalid names the rule, ErrLimit is a device without a free region.
 func (p *PD) RegMR(buf []byte, access Access) (*MR, error) {
 	iova := mr.AddrOf(buf)
 	if access&ZeroBased != 0 {
@@ -51,10 +51,10 @@ func (p *PD) RegMRIOVA(buf []byte, iova uint64, access Access) (m *MR, err error
 	return m, err
 }
 
-// RegMRAt registers length bytes at an address that the Go runtime need not know: of a mapping, or of
-// a C program that this stack serves. Keys use the address iova for the first byte. The memory must
-// stay until Close; if it goes sooner, see the package comment on memory. ErrInvalid if addr is nil
-// and length is not 0, or the range is longer than an address space.
+// RegMRAt registers length bytes at an address that the Go runtime need not know: of a mapping, or
+// of a C program that this stack serves. Keys use the address iova for the first byte. The memory
+// must stay until Close; if it goes sooner, see the package comment on memory. ErrInvalid if addr
+// is nil and length is not 0, or the range is longer than an address space.
 func (p *PD) RegMRAt(addr unsafe.Pointer, length, iova uint64, access Access) (*MR, error) {
 	if length > math.MaxInt || addr == nil && length > 0 || uint64(uintptr(addr))+length < length {
 		return nil, p.dev.fail("RegMR", fmt.Errorf("%w: %d bytes at address %p", ErrInvalid, length, addr))
@@ -90,8 +90,8 @@ func (m *MR) SGE(off, n int) SGE {
 func (m *MR) Close() error { return m.pd.dev.destroy(m, m.mr.Close) }
 
 // MW is a memory window of type 2 (ibv_mw): a second key to a part of a region, made by a WRBindMW
-// request and taken back by WRLocalInv or by the peer's WRSendWithInv. All methods may be called from
-// any goroutine.
+// request and taken back by WRLocalInv or by the peer's WRSendWithInv. All methods may be called
+// from any goroutine.
 type MW struct {
 	pd *PD
 	mw mwProvider
@@ -124,5 +124,6 @@ func (w *MW) Bound() bool { return w.mw.Bound() }
 // Close frees the window, bound or not (ibv_dealloc_mw). A second Close does nothing.
 func (w *MW) Close() error { return w.pd.dev.destroy(w, w.mw.Close) }
 
-// IncRKey returns rkey with its low byte counted up: the next key of the same window (ibv_inc_rkey).
+// IncRKey returns rkey with its low byte counted up: the next key of the same window
+// (ibv_inc_rkey).
 func IncRKey(rkey uint32) uint32 { return rkey&^0xff | (rkey+1)&0xff }

@@ -1,6 +1,7 @@
 package roce
 
-// What exists on a device, so that closing something that is still needed can say by what. Under Device.mu.
+// What exists on a device, so that closing something that is still needed can say by what. Under
+// Device.mu.
 
 import (
 	"fmt"

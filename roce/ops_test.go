@@ -1,6 +1,7 @@
 package roce
 
-// Every operation on every kind of queue pair over every wire, with messages from nothing to many packets.
+// Every operation on every kind of queue pair over every wire, with messages from nothing to many
+// packets.
 
 import (
 	"bytes"
@@ -48,8 +49,8 @@ func TestSend(t *testing.T) {
 	}
 }
 
-// limitOf keeps UC messages below what could overflow a socket's buffer: nobody would repeat what was lost. The kernel counts
-// more for a packet than its bytes.
+// limitOf keeps UC messages below what could overflow a socket's buffer: nobody would repeat what
+// was lost. The kernel counts more for a packet than its bytes.
 func limitOf(typ QPType, e *end) int {
 	if typ == UC {
 		return min(1<<20+1, max(e.dev.PortInfo().RecvBuffer, 4<<20)/4)
@@ -176,7 +177,8 @@ func TestDatagrams(t *testing.T) {
 	})
 }
 
-// TestMulticast: a datagram to a group reaches every queue pair that is attached, and none that is not any more.
+// TestMulticast: a datagram to a group reaches every queue pair that is attached, and none that is
+// not any more.
 func TestMulticast(t *testing.T) {
 	overWires(t, func(t *testing.T, w wire2) {
 		da, db := w.open(t, nil)

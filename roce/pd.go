@@ -34,13 +34,14 @@ func (p *PD) create(op string, f func() error) error {
 	return d.fail(op, f())
 }
 
-// Close frees the domain (ibv_dealloc_pd). While queue pairs, regions, windows or address handles of
-// it exist the error is ErrBusy and says which. A second Close does nothing.
+// Close frees the domain (ibv_dealloc_pd). While queue pairs, regions, windows or address handles
+// of it exist the error is ErrBusy and says which. A second Close does nothing.
 func (p *PD) Close() error { return p.dev.destroy(p, p.pd.close) }
 
 // CreateAH makes an address handle for datagrams (ibv_create_ah): put it into SendWR.AH of UD queue
-// pairs of this domain. ErrInvalid names the attribute that is wrong. As QP.Modify it waits until the
-// port can send to the destination, at most 2 s or until ctx ends; ErrUnreachable if it can not.
+// pairs of this domain. ErrInvalid names the attribute that is wrong. As QP.Modify it waits until
+// the port can send to the destination, at most 2 s or until ctx ends; ErrUnreachable if it can
+// not.
 func (p *PD) CreateAH(ctx context.Context, attr AHAttr) (*AH, error) {
 	// It may wait, so it does without the lock, and is undone if the domain is closed meanwhile.
 	ah, err := p.pd.createAH(ctx, attr)
@@ -58,8 +59,9 @@ func (p *PD) CreateAH(ctx context.Context, attr AHAttr) (*AH, error) {
 	return ah, nil
 }
 
-// CreateAHFromWC makes the address handle that answers a datagram (ibv_create_ah_from_wc): wc is its
-// completion and grh the first GRHSize bytes of its receive buffer. The answer goes to wc.SrcQP.
+// CreateAHFromWC makes the address handle that answers a datagram (ibv_create_ah_from_wc): wc is
+// its completion and grh the first GRHSize bytes of its receive buffer. The answer goes to
+// wc.SrcQP.
 func (p *PD) CreateAHFromWC(ctx context.Context, wc *WC, grh []byte) (*AH, error) {
 	attr, err := AHAttrFromWC(wc, grh)
 	if err != nil {

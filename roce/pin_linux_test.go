@@ -76,7 +76,8 @@ func TestPinMemory(t *testing.T) {
 	want(0)
 }
 
-// TestPinLimit: beyond what the process may lock RegMR fails, says what the limit is, and leaves nothing locked.
+// TestPinLimit: beyond what the process may lock RegMR fails, says what the limit is, and leaves
+// nothing locked.
 func TestPinLimit(t *testing.T) {
 	pd, before := pinning(t, "pipe:limit"), locked(t)
 	limited(t, 64<<10)

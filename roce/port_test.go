@@ -63,7 +63,8 @@ func TestBrokenPort(t *testing.T) {
 	}
 }
 
-// TestBackPressure: frames that a port does not take are sent later, in order, and nothing that arrives meanwhile is lost.
+// TestBackPressure: frames that a port does not take are sent later, in order, and nothing that
+// arrives meanwhile is lost.
 func TestBackPressure(t *testing.T) {
 	overWires(t, func(t *testing.T, w wire2) {
 		slow := func(p transport.Port) transport.Port { return &moodyPort{Port: p, slow: true} }
@@ -97,7 +98,8 @@ func TestTakeOver(t *testing.T) {
 	})
 }
 
-// TestHeldPostsAreSent: an application earns that its posts are held for its next poll, and then does not come back.
+// TestHeldPostsAreSent: an application earns that its posts are held for its next poll, and then
+// does not come back.
 func TestHeldPostsAreSent(t *testing.T) {
 	overWires(t, func(t *testing.T, w wire2) {
 		a, b := connected(t, w, RC, 64)

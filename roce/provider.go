@@ -3,14 +3,14 @@ package roce
 // The seam between the verbs and the kinds of devices below them. There are two: the software RNIC
 // of this module (internal/soft), and one that a build adds by a tag (hw_none.go stands for none).
 //
-// What is not called per message goes through the interfaces of this file: one for a device, one for
-// each thing that is made on it. Posting and polling do not: QP and CQ know the concrete type of each
-// kind and branch. An interface would let the slices of work requests escape, which costs an
-// allocation and some 30 ns a post (measured with Go 1.26).
+// What is not called per message goes through the interfaces of this file: one for a device, one
+// for each thing that is made on it. Posting and polling do not: QP and CQ know the concrete type
+// of each kind and branch. An interface would let the slices of work requests escape, which costs
+// an allocation and some 30 ns a post (measured with Go 1.26).
 //
-// Providers check what only they can know, and return plain errors. Above the seam are what all kinds
-// have in common: who may be closed when (objects.go), what belongs to what, the call and the device
-// in the text of an error.
+// Providers check what only they can know, and return plain errors. Above the seam are what all
+// kinds have in common: who may be closed when (objects.go), what belongs to what, the call and the
+// device in the text of an error.
 
 import (
 	"context"

@@ -29,14 +29,14 @@ type QPInitAttr struct {
 	Context any // the application's own, returned by QP.Context
 }
 
-// DefaultQPCap is the size of a queue pair whose QPInitAttr.Cap is zero: 128 requests each way, four
-// pieces of memory a request, 256 bytes inline.
+// DefaultQPCap is the size of a queue pair whose QPInitAttr.Cap is zero: 128 requests each way,
+// four pieces of memory a request, 256 bytes inline.
 func DefaultQPCap() QPCap {
 	return QPCap{MaxSendWR: 128, MaxRecvWR: 128, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInlineData: 256}
 }
 
-// QP is a queue pair (ibv_qp). All methods may be called from any goroutine; posts to one queue take
-// turns.
+// QP is a queue pair (ibv_qp). All methods may be called from any goroutine; posts to one queue
+// take turns.
 type QP struct {
 	pd             *PD
 	sendCQ, recvCQ *CQ
@@ -54,8 +54,8 @@ func (q *QP) needs(x any) bool {
 }
 
 // CreateQP makes a queue pair in RESET (ibv_create_qp). Its number and starting PSN are
-// unpredictable. Connect or Activate make it ready; Modify does so step by step. ErrInvalid names the
-// attribute that is wrong, ErrLimit is a device that is full.
+// unpredictable. Connect or Activate make it ready; Modify does so step by step. ErrInvalid names
+// the attribute that is wrong, ErrLimit is a device that is full.
 func (p *PD) CreateQP(attr QPInitAttr) (q *QP, err error) {
 	if attr.Type == 0 {
 		attr.Type = RC
@@ -104,8 +104,8 @@ func (q *QP) QPN() uint32 { return q.qp.QPN() }
 
 // Lane is which of the device's lanes the queue pair is on, 0 to Config.Lanes-1. New ones go to the
 // lane that has the fewest. One goroutine that polls a completion queue runs all lanes whose queue
-// pairs complete there; so for several to work at the same time, each should have a completion queue
-// for the queue pairs of one lane.
+// pairs complete there; so for several to work at the same time, each should have a completion
+// queue for the queue pairs of one lane.
 func (q *QP) Lane() int { return q.qp.Lane() }
 
 // Type is the transport service.
@@ -126,14 +126,16 @@ func (q *QP) SendCQ() *CQ { return q.sendCQ }
 // RecvCQ returns where receive work requests complete.
 func (q *QP) RecvCQ() *CQ { return q.recvCQ }
 
-// PostSend appends work requests to the send queue (ibv_post_send) and, if nobody else is running the stack, sends what
-// can be sent before it returns. The slices in wrs are read during the call only; the registered memory that SGL names
-// belongs to the queue pair until the request completes. Each request ends in exactly one completion if it is signaled or
-// fails, unless the queue pair is closed or reset before.
+// PostSend appends work requests to the send queue (ibv_post_send) and, if nobody else is running
+// the stack, sends what can be sent before it returns. The slices in wrs are read during the call
+// only; the registered memory that SGL names belongs to the queue pair until the request completes.
+// Each request ends in exactly one completion if it is signaled or fails, unless the queue pair is
+// closed or reset before.
 //
-// A refused request yields a *PostError with its index: ErrState below RTS, ErrFull when the queue has no slot (poll
-// completions first: a slot is free again when the completion of its request, or of a later signaled one, was polled),
-// ErrInvalid for a request that breaks a rule, ErrClosed. Requests before it are posted.
+// A refused request yields a *PostError with its index: ErrState below RTS, ErrFull when the queue
+// has no slot (poll completions first: a slot is free again when the completion of its request, or
+// of a later signaled one, was polled), ErrInvalid for a request that breaks a rule, ErrClosed.
+// Requests before it are posted.
 func (q *QP) PostSend(wrs ...SendWR) error {
 	var n int
 	var err error
@@ -148,8 +150,8 @@ func (q *QP) PostSend(wrs ...SendWR) error {
 	return nil
 }
 
-// PostRecv appends work requests to the receive queue (ibv_post_recv). Rules and errors are those of
-// PostSend, except that the state must be INIT or later.
+// PostRecv appends work requests to the receive queue (ibv_post_recv). Rules and errors are those
+// of PostSend, except that the state must be INIT or later.
 func (q *QP) PostRecv(wrs ...RecvWR) error {
 	var n int
 	var err error
@@ -192,14 +194,14 @@ func (q *QP) Query() (QPAttr, error) {
 }
 
 // AttachMcast lets a UD queue pair receive datagrams that are sent to a multicast group, until
-// DetachMcast or Close (ibv_attach_mcast). ErrInvalid if the group is none, the queue pair is not UD,
-// or the port has no multicast.
+// DetachMcast or Close (ibv_attach_mcast). ErrInvalid if the group is none, the queue pair is not
+// UD, or the port has no multicast.
 func (q *QP) AttachMcast(group GID) error {
 	return q.pd.dev.fail("AttachMcast", q.qp.AttachMcast(group))
 }
 
-// DetachMcast undoes AttachMcast (ibv_detach_mcast). ErrInvalid if the queue pair is not attached to
-// the group.
+// DetachMcast undoes AttachMcast (ibv_detach_mcast). ErrInvalid if the queue pair is not attached
+// to the group.
 func (q *QP) DetachMcast(group GID) error {
 	return q.pd.dev.fail("DetachMcast", q.qp.DetachMcast(group))
 }

@@ -11,7 +11,8 @@ import (
 // AtomicCap says how far atomics are atomic (ibv_atomic_cap).
 type AtomicCap uint8
 
-// AtomicHCA is atomicity among all accesses through one device. This stack keeps it against sync/atomic of its process too.
+// AtomicHCA is atomicity among all accesses through one device. This stack keeps it against
+// sync/atomic of its process too.
 const AtomicHCA AtomicCap = 1
 
 // DeviceCaps are the optional abilities of a device (ibv_device_cap_flags).
@@ -113,7 +114,8 @@ type PortAttr struct {
 // QueryPort returns the port's present state (ibv_query_port).
 func (d *Device) QueryPort() PortAttr { return d.provider.portAttr() }
 
-// speedCode is how the kernel tells an Ethernet speed in InfiniBand's terms: the next that is not slower.
+// speedCode is how the kernel tells an Ethernet speed in InfiniBand's terms: the next that is not
+// slower.
 func speedCode(mbps int) (width, speed uint8) {
 	const x1, x4 = 1, 2
 	for _, row := range []struct {

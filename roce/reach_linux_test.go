@@ -1,6 +1,7 @@
 package roce
 
-// First messages to neighbours that the kernel does not know yet, on a real Ethernet: two network namespaces and a veth pair.
+// First messages to neighbours that the kernel does not know yet, on a real Ethernet: two network
+// namespaces and a veth pair.
 
 import (
 	"errors"
@@ -13,11 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The main thread must not enter a namespace: it can not end, and /proc/self is its view. So the main goroutine keeps it.
+// The main thread must not enter a namespace: it can not end, and /proc/self is its view. So the
+// main goroutine keeps it.
 func init() { runtime.LockOSThread() }
 
-// netns is a network namespace of the test's own. It lives as long as its thread, on which functions are run; devices opened
-// there belong to it for good.
+// netns is a network namespace of the test's own. It lives as long as its thread, on which
+// functions are run; devices opened there belong to it for good.
 type netns struct {
 	work chan func()
 	tid  int
@@ -79,7 +81,8 @@ func (ns *netns) open(t *testing.T, name string) (d *Device) {
 	return d
 }
 
-// newEthernet joins two namespaces. Both interfaces are up when it returns: the kernel has taken up their carrier.
+// newEthernet joins two namespaces. Both interfaces are up when it returns: the kernel has taken up
+// their carrier.
 func newEthernet(t *testing.T) (left, right *netns) {
 	left, right = newNetns(t), newNetns(t)
 	left.ip(t, fmt.Sprintf("link add wire mtu 9000 type veth peer name wire mtu 9000 netns %d", right.tid))
@@ -144,7 +147,8 @@ func TestFirstMessage(t *testing.T) {
 	})
 }
 
-// A neighbour that is not there is an error of Connect and CreateAH, which names it; so is a destination without a route.
+// A neighbour that is not there is an error of Connect and CreateAH, which names it; so is a
+// destination without a route.
 func TestUnreachableNeighbour(t *testing.T) {
 	left, _ := newEthernet(t)
 	d := left.open(t, "packet:10.78.0.1")

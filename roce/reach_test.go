@@ -38,7 +38,8 @@ func TestResolvesAddressVectors(t *testing.T) {
 		d, port := openAsking(t)
 		e := newEnd(t, d, typ, 64)
 		remote := Endpoint{GID: d.GIDs()[0], QPN: 77}
-		// While the port looks for the neighbour, the queue pair, its device and its memory work on.
+		// While the port looks for the neighbour, the queue pair, its device and its memory work
+		// on.
 		port.answer = func(dst GID) error {
 			other, err := d.AllocPD()
 			must(t, err)
@@ -107,8 +108,8 @@ func TestNothingToResolve(t *testing.T) {
 	}
 }
 
-// TestReachEndsWithContext: who waits for a neighbour's answer stops when its context ends, and nothing
-// has changed.
+// TestReachEndsWithContext: who waits for a neighbour's answer stops when its context ends, and
+// nothing has changed.
 func TestReachEndsWithContext(t *testing.T) {
 	d := openDevice(t, "pipe:silent", func(p transport.Port) transport.Port { return silentPort{p} })
 	e := newEnd(t, d, RC, 8)

@@ -1,6 +1,7 @@
 package roce
 
-// The rules of the architecture that a compiler does not check: who imports whom, and that the engine is pure.
+// The rules of the architecture that a compiler does not check: who imports whom, and that the
+// engine is pure.
 
 import (
 	"go/ast"
@@ -14,7 +15,8 @@ import (
 
 const module = "github.com/goroce/goroce/"
 
-// TestImportsRunOneWay: a package of the stack imports those listed, directly or not, and no others of this module.
+// TestImportsRunOneWay: a package of the stack imports those listed, directly or not, and no others
+// of this module.
 func TestImportsRunOneWay(t *testing.T) {
 	for pkg, allowed := range map[string]string{
 		"wire":               "",
@@ -37,7 +39,8 @@ func TestImportsRunOneWay(t *testing.T) {
 	}
 }
 
-// TestEngineIsPure: the protocol reads no clock, does no I/O and starts nothing, so that a test can be its whole world.
+// TestEngineIsPure: the protocol reads no clock, does no I/O and starts nothing, so that a test can
+// be its whole world.
 func TestEngineIsPure(t *testing.T) {
 	forbidden := map[string]bool{"net": true, "os": true, "syscall": true, "time": true, "context": true, "log": true,
 		"log/slog": true, "sync": true, "golang.org/x/sys/unix": true}

@@ -1,6 +1,7 @@
 package roce
 
-// The software RNIC as a provider: what it can do in the words of the verbs, and its things handed on.
+// The software RNIC as a provider: what it can do in the words of the verbs, and its things handed
+// on.
 
 import (
 	"context"

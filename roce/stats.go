@@ -41,7 +41,8 @@ func (d *Device) Stats() Stats {
 // something to do, and how many packets come to another lane than that of their queue pair.
 func (d *Device) StatsByLane() []Stats { return d.provider.stats() }
 
-// add adds counters, whatever there are, to others of the same type. Of texts, the last one that says something stays.
+// add adds counters, whatever there are, to others of the same type. Of texts, the last one that
+// says something stays.
 func add(sum, more reflect.Value) {
 	switch sum.Kind() {
 	case reflect.Uint64:

@@ -1,7 +1,8 @@
 package roce
 
-// The records and numbers of the verbs, under their verbs names. They are aliases of the engine's and the memory table's
-// types, so nothing is copied between this API and the rings below it. Numeric values are those of libibverbs.
+// The records and numbers of the verbs, under their verbs names. They are aliases of the engine's
+// and the memory table's types, so nothing is copied between this API and the rings below it.
+// Numeric values are those of libibverbs.
 
 import (
 	"github.com/goroce/goroce/mr"
@@ -34,7 +35,8 @@ func ParseGID(s string) (GID, error) { return wire.ParseGID(s) }
 // Access is a set of rights on memory (ibv_access_flags); see PD.RegMR and QPAttr.AccessFlags.
 type Access = mr.Access
 
-// Rights. Local reading needs none; RemoteWrite and RemoteAtomic on a region need LocalWrite as well.
+// Rights. Local reading needs none; RemoteWrite and RemoteAtomic on a region need LocalWrite as
+// well.
 const (
 	LocalWrite      = mr.LocalWrite      // receives, READ replies and atomic results may be written here
 	RemoteWrite     = mr.RemoteWrite     // peers may RDMA WRITE

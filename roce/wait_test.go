@@ -2,7 +2,8 @@ package roce
 
 // Sleeping and waking: nothing that happens may be slept through, and sleeping costs nothing.
 //
-// These tests have no time limits: a lost wake-up shows as a test that hangs, and go test's own limit prints where.
+// These tests have no time limits: a lost wake-up shows as a test that hangs, and go test's own
+// limit prints where.
 
 import (
 	"context"
@@ -81,8 +82,8 @@ func TestManyWaiters(t *testing.T) {
 	})
 }
 
-// TestNotify uses a completion channel as verbs programs do: arm, poll, sleep. Every step of the ping-pong would hang if one
-// notification were lost.
+// TestNotify uses a completion channel as verbs programs do: arm, poll, sleep. Every step of the
+// ping-pong would hang if one notification were lost.
 func TestNotify(t *testing.T) {
 	overWires(t, func(t *testing.T, w wire2) {
 		a, b := connected(t, w, RC, 64)
@@ -152,8 +153,8 @@ func TestNotifySolicited(t *testing.T) {
 	})
 }
 
-// TestPassiveTarget: an application that does nothing at all is served by the background: writes arrive, reads are answered,
-// and timers run.
+// TestPassiveTarget: an application that does nothing at all is served by the background: writes
+// arrive, reads are answered, and timers run.
 func TestPassiveTarget(t *testing.T) {
 	overWires(t, func(t *testing.T, w wire2) {
 		a, b := connected(t, w, RC, 4096)
@@ -168,8 +169,8 @@ func TestPassiveTarget(t *testing.T) {
 	})
 }
 
-// TestWaitPingPong goes back and forth with Wait on both sides, at all paces: as fast as possible, so that Wait polls, and
-// with pauses, so that both sides and both backgrounds sleep.
+// TestWaitPingPong goes back and forth with Wait on both sides, at all paces: as fast as possible,
+// so that Wait polls, and with pauses, so that both sides and both backgrounds sleep.
 func TestWaitPingPong(t *testing.T) {
 	overWires(t, func(t *testing.T, w wire2) {
 		for _, pause := range []time.Duration{0, time.Microsecond, 60 * time.Microsecond, 2 * time.Millisecond} {

@@ -2,8 +2,8 @@ package soft
 
 import "time"
 
-// alarm is a sleep of tens of microseconds, or what the system makes of it, that another goroutine can
-// end.
+// alarm is a sleep of tens of microseconds, or what the system makes of it, that another goroutine
+// can end.
 type alarm interface {
 	// sleep returns after d, or when ring is called, or was since the last sleep.
 	sleep(d time.Duration)

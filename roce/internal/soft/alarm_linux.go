@@ -13,9 +13,9 @@ import (
 // newStandby makes the alarm that a background stands by on.
 var newStandby = newTimerFD
 
-// timerFD is an alarm that is a kernel timer which the Go runtime's poller watches: time.Sleep would
-// take a millisecond when no other goroutine runs, and a blocking system call would keep a processor
-// from other goroutines.
+// timerFD is an alarm that is a kernel timer which the Go runtime's poller watches: time.Sleep
+// would take a millisecond when no other goroutine runs, and a blocking system call would keep a
+// processor from other goroutines.
 type timerFD struct {
 	file  *os.File
 	park  syscall.RawConn

@@ -1,7 +1,7 @@
 package soft
 
-// The background of a lane: a goroutine that takes the turns which no application takes. This file is
-// the only place of the package that starts goroutines. driver.go has its states.
+// The background of a lane: a goroutine that takes the turns which no application takes. This file
+// is the only place of the package that starts goroutines. driver.go has its states.
 //
 // Stages: start → stand by while an application polls → watch the port while none does: take turns,
 // linger, park.
@@ -22,11 +22,11 @@ const (
 	maxStandby = time.Millisecond
 	// minLinger and maxLinger bound how long the background goes on polling after it last had
 	// something to do, before it sleeps: as long as it has been busy since it woke up, so that it
-	// takes at most twice the time. In a stream of 20 Gbit/s 100 us are 15 % of the bandwidth at the
-	// same cost, as the sender does not have to wake it. 100 us for everybody would spare it waking
-	// up for READs 60 us apart (45 -> 10 us, BenchmarkRead), but take its processor from other
-	// processes in between: two paced flows and their receiver on two processors came to 0.6 to
-	// 0.94 : 1 instead of 0.93 to 0.99 ("bench fair").
+	// takes at most twice the time. In a stream of 20 Gbit/s 100 us are 15 % of the bandwidth at
+	// the same cost, as the sender does not have to wake it. 100 us for everybody would spare it
+	// waking up for READs 60 us apart (45 -> 10 us, BenchmarkRead), but take its processor from
+	// other processes in between: two paced flows and their receiver on two processors came to 0.6
+	// to 0.94 : 1 instead of 0.93 to 0.99 ("bench fair").
 	minLinger = 20 * time.Microsecond
 	maxLinger = 100 * time.Microsecond
 )
@@ -62,9 +62,9 @@ func (l *lane) background() {
 	}
 }
 
-// watch takes turns until there has been nothing to do for a while, and then parks until the port has
-// something, a deadline comes, or somebody wakes it. While a relief watches the port it parks behind
-// that. It ends when an application polls, too.
+// watch takes turns until there has been nothing to do for a while, and then parks until the port
+// has something, a deadline comes, or somebody wakes it. While a relief watches the port it parks
+// behind that. It ends when an application polls, too.
 func (l *lane) watch() {
 	t := l.takeOver()
 	woken := t

@@ -1,6 +1,7 @@
 package soft
 
-// The turns that an application takes: with each poll that finds its queue empty, and with each post.
+// The turns that an application takes: with each poll that finds its queue empty, and with each
+// post.
 //
 // Stages: poll, step by step → a poll that needs no turn → a post → what both decide.
 
@@ -32,9 +33,9 @@ func (p *pollers) inVain() (rest bool) {
 // crowded is the same for a poll that met somebody else's.
 func (p *pollers) crowded() (rest bool) { return p.crowd.Add(1)%yieldEvery == 0 }
 
-// poll is a turn of an application that found its completion queue c empty. If somebody else is taking
-// one, that will do. claim says that the application is going to poll again soon. rest says that it
-// has come in vain so often that others should have the processor for a moment.
+// poll is a turn of an application that found its completion queue c empty. If somebody else is
+// taking one, that will do. claim says that the application is going to poll again soon. rest says
+// that it has come in vain so often that others should have the processor for a moment.
 func (l *lane) poll(c *CQ, claim bool) (rest bool) {
 	if !l.turns.tryLock() {
 		if claim { // if the background has the turn, it is to go
@@ -87,8 +88,8 @@ func (l *lane) back(t qp.Time) (visited bool) {
 	return false
 }
 
-// serve handles what has arrived. Completions are handed over before anything is sent, and so is what
-// a WRITE may have brought.
+// serve handles what has arrived. Completions are handed over before anything is sent, and so is
+// what a WRITE may have brought.
 func (l *lane) serve(c *CQ, t qp.Time, frames int, claim bool) {
 	frames = l.input(t, frames)
 	found := c.lanes[l.index].Len() > 0
@@ -143,8 +144,8 @@ func (l *lane) visit() {
 	}
 }
 
-// posted sees to it that the n requests posted to q are sent: all that takes is the second half of a
-// turn. If somebody else has the turn, release makes them look.
+// posted sees to it that the n requests posted to q are sent: all that takes is the second half of
+// a turn. If somebody else has the turn, release makes them look.
 func (l *lane) posted(q *qp.QP, n int) {
 	if l.trust.hold.Load() || !l.turns.tryLock() {
 		l.engine.Ring(q)
@@ -173,12 +174,12 @@ func (l *lane) holds(yes bool) {
 	l.trust.holds(yes && l.attended && !l.hasRelief() && l.trusting())
 }
 
-// trusting tells whether the application can be relied on to call again at once. While the background
-// is on duty it would only be in the way.
+// trusting tells whether the application can be relied on to call again at once. While the
+// background is on duty it would only be in the way.
 func (l *lane) trusting() bool { return l.trust.earned() && l.standsBy() }
 
-// callToStandby wakes a background that is parked while an application polls that has earned trust: it
-// is to stand by, for the posts that are held from now on.
+// callToStandby wakes a background that is parked while an application polls that has earned trust:
+// it is to stand by, for the posts that are held from now on.
 func (l *lane) callToStandby(t qp.Time) {
 	if l.trust.earned() && !l.standsBy() && l.leased(t) {
 		l.wakeBefore(0)

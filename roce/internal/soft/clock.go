@@ -4,15 +4,16 @@ package soft
 //
 // A lane that polls asks for the time some twenty times a microsecond, and reading it is a third of
 // what an empty poll costs. So a lane keeps what it read for as long as the processor's own counter
-// says that hardly any time has passed. That counter's rate need not be known, and nothing is made of
-// it but this: if it stood still, ran backwards or differed between processors, the clock would only
-// be read more often.
+// says that hardly any time has passed. That counter's rate need not be known, and nothing is made
+// of it but this: if it stood still, ran backwards or differed between processors, the clock would
+// only be read more often.
 
 import (
 	"runtime"
 	"time"
 
 	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/roce/internal/ticks"
 )
 
 // start0 is when the clock of all engines in this process started.
@@ -25,9 +26,9 @@ var (
 	yield = runtime.Gosched
 )
 
-// In ticks of the processor's counter, usually 2 to 5 a nanosecond: sameTime are no time, 0.4 to 1 us.
-// A poll renews the time when it is older than fresh, mostly while there is nothing to do: what comes
-// of a packet, up to its answer, then finds it new enough.
+// In ticks of the processor's counter, usually 2 to 5 a nanosecond: sameTime are no time, 0.4 to 1
+// us. A poll renews the time when it is older than fresh, mostly while there is nothing to do: what
+// comes of a packet, up to its answer, then finds it new enough.
 const (
 	sameTime = 2048
 	fresh    = sameTime / 4
@@ -46,7 +47,7 @@ func (c *clock) read() qp.Time { return c.within(sameTime) }
 
 // within returns the time, at most age ticks old.
 func (c *clock) within(age uint64) qp.Time {
-	tick := ticks()
+	tick := ticks.Now()
 	if tick-c.tick >= age || tick == 0 || c.exact {
 		c.at, c.tick = c.now(), tick
 	}

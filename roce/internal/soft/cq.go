@@ -1,8 +1,8 @@
 package soft
 
-// The completion queue. Below it is one ring per lane, since the order of completions is promised within a queue pair only
-// and a queue pair lives on one lane.
-// Stages: the object, polling (which runs the stack), notification, waiting (poll, arm, look again, sleep), closing.
+// The completion queue. Below it is one ring per lane, since the order of completions is promised
+// within a queue pair only and a queue pair lives on one lane. Stages: the object, polling (which
+// runs the stack), notification, waiting (poll, arm, look again, sleep), closing.
 
 import (
 	"context"
@@ -44,8 +44,8 @@ type CQ struct {
 const maxSpin = 50 * time.Microsecond
 
 // CreateCQ makes a completion queue for at least cqe completions. Events name it by context; notify
-// is told of the completions that ReqNotify asks for, on a goroutine that has a lane's turn: it must
-// not wait, nor call the device.
+// is told of the completions that ReqNotify asks for, on a goroutine that has a lane's turn: it
+// must not wait, nor call the device.
 func (d *Device) CreateCQ(cqe int, context any, notify func()) (*CQ, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -67,8 +67,8 @@ func (d *Device) CreateCQ(cqe int, context any, notify func()) (*CQ, error) {
 	return c, nil
 }
 
-// count notes that a queue pair of lane l more (+1) or less (-1) completes here, and with it which lanes a poller runs. The
-// caller has the device's control lock.
+// count notes that a queue pair of lane l more (+1) or less (-1) completes here, and with it which
+// lanes a poller runs. The caller has the device's control lock.
 func (c *CQ) count(l *lane, n int) {
 	before := c.pairs[l.index]
 	c.pairs[l.index] += n
@@ -194,8 +194,8 @@ func (c *CQ) overrun() error {
 	return nil
 }
 
-// rest lets other goroutines run, and other lanes: what this poller waits for may have strayed there, and their background may
-// be waiting for a processor.
+// rest lets other goroutines run, and other lanes: what this poller waits for may have strayed
+// there, and their background may be waiting for a processor.
 func (c *CQ) rest() {
 	c.dev.helpLanes()
 	yield()
@@ -219,8 +219,8 @@ func (c *CQ) ReqNotify(solicitedOnly bool) error {
 	return nil
 }
 
-// arm makes the next completion ring. A Poll that follows does not mean that the application goes on
-// polling.
+// arm makes the next completion ring. A Poll that follows does not mean that the application goes
+// on polling.
 func (c *CQ) arm(solicitedOnly bool) {
 	for _, q := range c.lanes {
 		q.Arm(solicitedOnly)
@@ -255,12 +255,13 @@ func (c *CQ) rouse() {
 	}
 }
 
-// Wait takes up to len(wcs) completions, at least one, and waits for it if need be: it polls for some
-// microseconds, as Poll does, then arms the queue and sleeps.
+// Wait takes up to len(wcs) completions, at least one, and waits for it if need be: it polls for
+// some microseconds, as Poll does, then arms the queue and sleeps.
 //
-// Where sleeps have been long lately it sleeps at once. If all that completes here comes from one lane
-// and nobody else watches its port, the goroutine that waits does, so that a packet wakes one thread
-// (Linux sockets, without Config.Wrap); otherwise the background is woken and wakes the goroutine.
+// Where sleeps have been long lately it sleeps at once. If all that completes here comes from one
+// lane and nobody else watches its port, the goroutine that waits does, so that a packet wakes one
+// thread (Linux sockets, without Config.Wrap); otherwise the background is woken and wakes the
+// goroutine.
 func (c *CQ) Wait(ctx context.Context, wcs []qp.WC) (int, error) {
 	if len(wcs) == 0 {
 		return 0, nil
@@ -308,7 +309,8 @@ func (c *CQ) Wait(ctx context.Context, wcs []qp.WC) (int, error) {
 	}
 }
 
-// leave passes the token on: it was for one waiter, there may be completions for more, and the queue is not armed any more.
+// leave passes the token on: it was for one waiter, there may be completions for more, and the
+// queue is not armed any more.
 func (c *CQ) leave() {
 	if c.waiters.Add(-1) > 0 {
 		c.ring()
@@ -334,8 +336,8 @@ func (c *CQ) adapt(slept time.Duration) {
 	c.spin.Store(c.spin.Load() / 2)
 }
 
-// Close destroys the queue, where no queue pair completes any more. Waiters return with ErrClosed. A
-// second Close does nothing.
+// Close destroys the queue, where no queue pair completes any more. Waiters return with ErrClosed.
+// A second Close does nothing.
 func (c *CQ) Close() error {
 	d := c.dev
 	d.mu.Lock()
@@ -355,7 +357,8 @@ func (c *CQ) Close() error {
 	return nil
 }
 
-// destroy takes the rings away from the lanes. It leaves them to c, empty: a poller finds nothing and then sees closed.
+// destroy takes the rings away from the lanes. It leaves them to c, empty: a poller finds nothing
+// and then sees closed.
 func (c *CQ) destroy() error {
 	for i, q := range c.lanes {
 		if err := c.dev.lanes[i].do(func(e *qp.Engine, _ qp.Time) error { return e.DestroyCQ(q) }); err != nil {
@@ -368,7 +371,8 @@ func (c *CQ) destroy() error {
 	return nil
 }
 
-// purge takes out the completions of a queue pair that is gone: after QP.Close none of it are seen any more.
+// purge takes out the completions of a queue pair that is gone: after QP.Close none of it are seen
+// any more.
 func (c *CQ) purge(qpn uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -32,8 +32,8 @@ type Config struct {
 	PinMemory    bool
 	NoBackground bool
 
-	// Event is told of asynchronous events, on a goroutine that has a lane's turn: it must not wait,
-	// nor call the device. nil: nobody is interested.
+	// Event is told of asynchronous events, on a goroutine that has a lane's turn: it must not
+	// wait, nor call the device. nil: nobody is interested.
 	Event func(Event)
 }
 

@@ -1,7 +1,7 @@
 package soft
 
-// The port of the simulation: a wire to the peer's, on which packets take a few microseconds, and what
-// transport.Watched promises, with the goroutines that wait.
+// The port of the simulation: a wire to the peer's, on which packets take a few microseconds, and
+// what transport.Watched promises, with the goroutines that wait.
 
 import (
 	"sync"

@@ -2,8 +2,8 @@ package soft
 
 // The lanes of two devices under simulation. Applications, backgrounds and reliefs are what they
 // always are, goroutines, but time is virtual (testing/synctest): it passes while a packet is under
-// way, while somebody sleeps, and a random bit with each look at the clock, so that a seed interleaves
-// the steps of whoever is at it. The rules, for every world:
+// way, while somebody sleeps, and a random bit with each look at the clock, so that a seed
+// interleaves the steps of whoever is at it. The rules, for every world:
 //
 //	wake   nothing that happens is slept through: every request completes, and if a wake-up is lost
 //	       nobody is left to run, which synctest reports
@@ -45,7 +45,8 @@ func TestDrive(t *testing.T) {
 	}
 }
 
-// TestDriveSparse: two applications that sleep in Wait exchange messages with pauses in between (once).
+// TestDriveSparse: two applications that sleep in Wait exchange messages with pauses in between
+// (once).
 func TestDriveSparse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newDriveWorld(t, 1)
@@ -301,7 +302,8 @@ func (e *driveEnd) echo(rounds int) {
 	}
 }
 
-// reaches does something one-sided, whose answer must come soon whatever the peer's application does.
+// reaches does something one-sided, whose answer must come soon whatever the peer's application
+// does.
 func (e *driveEnd) reaches(to *driveEnd) {
 	if e.qp.Type() != RC {
 		return

@@ -18,8 +18,8 @@ package soft
 //	standsBy ◀───────────── onDuty ◀───────────────────────────── parked
 //	            a lease                   woken
 //
-// A lease is what an application has that polls: it lasts claimLife from its last poll. From the two
-// answers follows who runs the stack next, and what wakes that one:
+// A lease is what an application has that polls: it lasts claimLife from its last poll. From the
+// two answers follows who runs the stack next, and what wakes that one:
 //
 //	place     seat         a packet arrives                  something is due at a time          something is due now
 //	standsBy  background   the application's next poll, or   the same                            the same
@@ -45,8 +45,8 @@ import (
 	"github.com/goroce/goroce/transport"
 )
 
-// claimLife is how long after its last poll an application is believed to poll on. Then the background
-// takes over.
+// claimLife is how long after its last poll an application is believed to poll on. Then the
+// background takes over.
 const claimLife = 50 * time.Microsecond
 
 // place is where the background is.
@@ -86,8 +86,8 @@ type driver struct {
 	relief reliefTurn
 }
 
-// reliefTurn is held by the goroutine that is the relief, from before it takes the seat until after it
-// has given it back.
+// reliefTurn is held by the goroutine that is the relief, from before it takes the seat until after
+// it has given it back.
 type reliefTurn struct {
 	sync.Mutex
 	heeds  <-chan struct{} // the end of the context that rouses it, and how to undo that
@@ -102,8 +102,8 @@ func (d *driver) standsBy() bool     { return d.place() == standsBy }
 func (d *driver) hasRelief() bool    { return d.seat() == reliefSeat }
 func (d *driver) canBeWatched() bool { return d.watched != nil }
 
-// claim gives an application a lease, or a longer one. It is stored only now and then: it is read by
-// others.
+// claim gives an application a lease, or a longer one. It is stored only now and then: it is read
+// by others.
 func (l *lane) claim(t qp.Time) {
 	if t-qp.Time(l.claimed.Load()) > qp.Time(claimLife)/8 {
 		l.claimed.Store(int64(t))
@@ -127,8 +127,8 @@ func (l *lane) unclaim() {
 	}
 }
 
-// announce says under the turn lock that who watches is going to sleep: whoever has the next turn sees
-// it, and what it must be woken for.
+// announce says under the turn lock that who watches is going to sleep: whoever has the next turn
+// sees it, and what it must be woken for.
 func (l *lane) announce(until, t qp.Time) {
 	l.asleep.Store(int64(until))
 	l.setAlarm(until, t)
@@ -170,8 +170,8 @@ func waitFor(until, t qp.Time) time.Duration {
 	return time.Duration(max(until-t, 0))
 }
 
-// wakeBefore sees to it that who watches the port does not sleep past t, if it sleeps. If t is still
-// to come, setting its alarm will do. The caller has the turn lock.
+// wakeBefore sees to it that who watches the port does not sleep past t, if it sleeps. If t is
+// still to come, setting its alarm will do. The caller has the turn lock.
 func (l *lane) wakeBefore(t qp.Time) {
 	until := l.asleep.Load()
 	if int64(t) >= until {
@@ -194,8 +194,8 @@ func (l *lane) wakeBefore(t qp.Time) {
 	l.port.Wake()
 }
 
-// rouse wakes who watches the port, if it sleeps. Who is about to sleep has announced that before it
-// looks into the mailbox. Who watches may change meanwhile, so it wakes both that may.
+// rouse wakes who watches the port, if it sleeps. Who is about to sleep has announced that before
+// it looks into the mailbox. Who watches may change meanwhile, so it wakes both that may.
 func (l *lane) rouse() {
 	if until := l.asleep.Load(); until != 0 && l.asleep.CompareAndSwap(until, 0) {
 		l.port.Wake()

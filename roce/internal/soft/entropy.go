@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// entropy draws unpredictable numbers for keys, queue pair numbers and starting PSNs: what is hard to guess is hard to spoof.
-// It reads ahead, so that a draw costs no system call.
+// entropy draws unpredictable numbers for keys, queue pair numbers and starting PSNs: what is hard
+// to guess is hard to spoof. It reads ahead, so that a draw costs no system call.
 type entropy struct {
 	mu   sync.Mutex
 	left []byte

@@ -7,9 +7,9 @@ package soft
 // forgotten → destinations and groups → the end. calls.go has the turns that an application takes,
 // driver.go who takes the others.
 //
-// A turn runs on whatever goroutine is there: a polling application runs the stack itself, without a
-// hand-over to another thread and back, which is most of the difference between 5 and 70 us of round
-// trip.
+// A turn runs on whatever goroutine is there: a polling application runs the stack itself, without
+// a hand-over to another thread and back, which is most of the difference between 5 and 70 us of
+// round trip.
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/roce/internal/race"
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/wire"
 )
@@ -28,14 +29,16 @@ const (
 	txBatch  = 128 // frames of one send: the longest run of small packets
 	txBudget = 256 // frames a turn sends before it looks at the port again
 	maxBody  = 4096 + 64
-	// txSpace is how many bytes of packets a send has: 60 packets of path MTU 4096, which are four runs of the 15 that the kernel
-	// takes as one. With room for 64 a fifth run would carry four, and cost nearly as much as the others.
+	// txSpace is how many bytes of packets a send has: 60 packets of path MTU 4096, which are four
+	// runs of the 15 that the kernel takes as one. With room for 64 a fifth run would carry four,
+	// and cost nearly as much as the others.
 	txSpace = 60 * (4096 + 36)
 
-	// retryFull is when to try again to send what the port had no room for, unless the port says so earlier.
+	// retryFull is when to try again to send what the port had no room for, unless the port says so
+	// earlier.
 	retryFull = 50 * time.Microsecond
-	// resolveTime is how long to look for a neighbour. The kernel repeats its question after a second, so one lost answer is
-	// forgiven.
+	// resolveTime is how long to look for a neighbour. The kernel repeats its question after a
+	// second, so one lost answer is forgiven.
 	resolveTime = 2 * time.Second
 	// retryFailed is when to look again at a port that reports an error.
 	retryFailed = 10 * time.Millisecond
@@ -85,7 +88,8 @@ func newLane(d *Device, index, lanes int, port transport.Port) *lane {
 	return l
 }
 
-// turn does what there is to do now, within bounds, and reports whether there may be more. The caller has the turn lock.
+// turn does what there is to do now, within bounds, and reports whether there may be more. The
+// caller has the turn lock.
 func (l *lane) turn(t qp.Time) (busy bool) {
 	n := l.input(t, l.receive())
 	more := l.output(t) || n >= rxBatch
@@ -93,8 +97,8 @@ func (l *lane) turn(t qp.Time) (busy bool) {
 	return n > 0 || more
 }
 
-// input handles the frames received and what time has brought, and publishes the completions that come of it. It returns how many
-// frames there were, those from other lanes among them.
+// input handles the frames received and what time has brought, and publishes the completions that
+// come of it. It returns how many frames there were, those from other lanes among them.
 func (l *lane) input(t qp.Time, received int) (frames int) {
 	frames = received
 	own := l.rx[:received]
@@ -140,14 +144,15 @@ func (l *lane) finish(t qp.Time, more bool) {
 func (l *lane) receive() int {
 	n, err := l.port.Recv(l.rx[:])
 	if n > 0 {
-		raceReceived()
+		race.Received()
 	}
 	l.portState(err)
 	return n
 }
 
-// transmit makes packets and sends them until there are no more, the port is full, or the turn has sent its share.
-// What the port does not take stays in the batch, and no new packets are made before it has gone.
+// transmit makes packets and sends them until there are no more, the port is full, or the turn has
+// sent its share. What the port does not take stays in the batch, and no new packets are made
+// before it has gone.
 func (l *lane) transmit(t qp.Time) (more bool) {
 	for budget := txBudget; budget > 0; {
 		if l.tx.Len() == 0 && l.engine.PollTransmit(t, l.tx) == 0 {
@@ -156,7 +161,7 @@ func (l *lane) transmit(t qp.Time) (more bool) {
 		if budget == txBudget {
 			l.burst = l.tx.Len()
 		}
-		raceSend()
+		race.Sends()
 		sent, err := l.port.Send(l.tx)
 		l.portState(err)
 		l.tx.Drop(sent)
@@ -184,7 +189,8 @@ func (l *lane) portState(err error) {
 	}
 }
 
-// publish tells the application what the turn did beside filling completion queues: armed queues and asynchronous events.
+// publish tells the application what the turn did beside filling completion queues: armed queues
+// and asynchronous events.
 func (l *lane) publish() {
 	for q, ok := l.engine.PollNotify(); ok; q, ok = l.engine.PollNotify() {
 		q.Context.(*CQ).ring()
@@ -212,8 +218,9 @@ func (l *lane) send(t qp.Time) {
 	l.finish(t, l.output(t))
 }
 
-// do runs a control operation on the engine, between two turns: what is due goes first, so that an acknowledgement which
-// waits for its application leaves before the queue pair is destroyed; then what the operation made due.
+// do runs a control operation on the engine, between two turns: what is due goes first, so that an
+// acknowledgement which waits for its application leaves before the queue pair is destroyed; then
+// what the operation made due.
 func (l *lane) do(f func(e *qp.Engine, now qp.Time) error) error {
 	l.turns.lock()
 	t := l.clock.read()
@@ -268,9 +275,9 @@ func (l *lane) close() error {
 	return err
 }
 
-// reach waits until the port can send to a destination, for resolveTime at most or until ctx ends. It
-// takes no lock: the lane goes on meanwhile. That a destination is none, or of the other IP version,
-// is for the engine to say.
+// reach waits until the port can send to a destination, for resolveTime at most or until ctx ends.
+// It takes no lock: the lane goes on meanwhile. That a destination is none, or of the other IP
+// version, is for the engine to say.
 func (l *lane) reach(ctx context.Context, dst wire.GID) error {
 	if dst.IsZero() || dst.Is4() != l.dev.info.GIDs[0].Is4() {
 		return nil

@@ -13,8 +13,9 @@ import (
 	"github.com/goroce/goroce/qp"
 )
 
-// TestAckWaitsForTheAnswer: what an application that comes back at once owes for a WRITE leaves with its next post, or with its next
-// poll if it posts nothing; and if there is more with each poll, after some of them.
+// TestAckWaitsForTheAnswer: what an application that comes back at once owes for a WRITE leaves
+// with its next post, or with its next poll if it posts nothing; and if there is more with each
+// poll, after some of them.
 func TestAckWaitsForTheAnswer(t *testing.T) {
 	segment := fmt.Sprintf("pipe:test-%d", serial.Add(1))
 	open := func() *end {

@@ -4,9 +4,11 @@ package soft
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/roce/internal/pin"
 )
 
 // PD is a protection domain. All methods may be called from any goroutine.
@@ -38,14 +40,14 @@ type MR struct {
 func (p *PD) RegMR(buf []byte, iova uint64, access mr.Access) (*MR, error) {
 	d := p.dev
 	if d.cfg.PinMemory {
-		if err := pin(buf); err != nil {
-			return nil, err
+		if err := pin.Lock(buf); err != nil {
+			return nil, fmt.Errorf("%w: %w", qp.ErrLimit, err)
 		}
 	}
 	region, err := d.mem.Register(p.handle, buf, iova, access)
 	if err != nil {
 		if d.cfg.PinMemory {
-			unpin(buf)
+			pin.Unlock(buf)
 		}
 		return nil, err
 	}
@@ -58,7 +60,7 @@ func (m *MR) Close() error {
 		return err
 	}
 	if m.dev.cfg.PinMemory {
-		unpin(m.buf)
+		pin.Unlock(m.buf)
 	}
 	return nil
 }
@@ -81,7 +83,8 @@ func (p *PD) AllocMW() (*MW, error) {
 // Close frees the window, bound or not.
 func (w *MW) Close() error { return w.dev.mem.DeallocWindow(w.Window) }
 
-// CreateAH makes an address handle that every lane knows, once the port can send to its destination.
+// CreateAH makes an address handle that every lane knows, once the port can send to its
+// destination.
 func (p *PD) CreateAH(ctx context.Context, attr qp.AHAttr) (ah *qp.AH, err error) {
 	if err := p.dev.lanes[0].reach(ctx, attr.DGID); err != nil {
 		return nil, err

@@ -3,13 +3,14 @@ package soft
 // The relief: an application's goroutine that sleeps in Wait watches the port itself. driver.go has
 // the states.
 //
-// Stages: can it → take the seat → turns and sleeps until there is a completion → give the seat back.
+// Stages: can it → take the seat → turns and sleeps until there is a completion → give the seat
+// back.
 //
 // If the background watched, each packet would wake it first and it would wake the application, and
-// before each sleep the two would hand the port over: some five thread switches an exchange, each of
-// which costs more than all of our work on a packet. So the goroutine that waits takes the seat while
-// the background stays parked, and gives it back while the background stays parked. The background
-// wakes up only if something comes while the application is away.
+// before each sleep the two would hand the port over: some five thread switches an exchange, each
+// of which costs more than all of our work on a packet. So the goroutine that waits takes the seat
+// while the background stays parked, and gives it back while the background stays parked. The
+// background wakes up only if something comes while the application is away.
 
 import (
 	"context"
@@ -35,8 +36,8 @@ func (l *lane) watchFor(ctx context.Context, c *CQ) bool {
 	return ok
 }
 
-// heed has the end of ctx rouse the relief. Most applications come back with the same context, so what
-// was agreed with that stays, and a sleep allocates nothing. The caller has l.relief.
+// heed has the end of ctx rouse the relief. Most applications come back with the same context, so
+// what was agreed with that stays, and a sleep allocates nothing. The caller has l.relief.
 func (l *lane) heed(ctx context.Context) {
 	r := &l.relief
 	if ctx.Done() == r.heeds {
@@ -103,8 +104,8 @@ func (l *lane) due(t qp.Time) bool {
 }
 
 // turnFor is a turn of a goroutine that waits for c; busy says that there is more to do now. An
-// application that always posts at once when it is given completions has their acknowledgement leave
-// with its post; the alarm has it sent if that does not come.
+// application that always posts at once when it is given completions has their acknowledgement
+// leave with its post; the alarm has it sent if that does not come.
 func (l *lane) turnFor(c *CQ) (busy bool) {
 	t := l.clock.read()
 	n := l.input(t, l.receive())
@@ -121,7 +122,8 @@ func (l *lane) turnFor(c *CQ) (busy bool) {
 	return more
 }
 
-// giveBack returns the seat and the turn lock. The background sleeps on if it is parked, or else comes.
+// giveBack returns the seat and the turn lock. The background sleeps on if it is parked, or else
+// comes.
 func (l *lane) giveBack() {
 	l.sits(backgroundSeat)
 	sleepsOn := l.place() == parked

@@ -1,9 +1,9 @@
 package soft
 
 // All ways to wait for completions at once, on one lane, at all paces. Each flow is an exchange of
-// messages between two queue pairs, whose ends take their completions by Wait, Poll or ReqNotify and
-// pause for random microseconds; when some messages have been exchanged the queue pairs are closed
-// and made anew.
+// messages between two queue pairs, whose ends take their completions by Wait, Poll or ReqNotify
+// and pause for random microseconds; when some messages have been exchanged the queue pairs are
+// closed and made anew.
 //
 // A wake-up that is lost hangs. UC repeats nothing, so that nothing can hide one. RC has no ack
 // timeout here; its probes, which may be what woke somebody, are counted, and shown.

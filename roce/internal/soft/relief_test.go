@@ -24,9 +24,9 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// TestReliefExchange goes to and fro with the peer a hundred times: nobody wakes the background, nor
-// does it return from its Watch (one); from the third time on the ACK leaves with the answer (ACK);
-// the alarm is right each time (alarm).
+// TestReliefExchange goes to and fro with the peer a hundred times: nobody wakes the background,
+// nor does it return from its Watch (one); from the third time on the ACK leaves with the answer
+// (ACK); the alarm is right each time (alarm).
 func TestReliefExchange(t *testing.T) {
 	w := newReliefWorld(t)
 	c := w.talk(RC, 5)
@@ -318,8 +318,8 @@ func TestReliefLeavesMail(t *testing.T) {
 	}
 }
 
-// TestReliefAcrossLanes: a goroutine waits on one lane while queue pairs of another lane come to its
-// completion queue, and go: it misses nothing of either (others).
+// TestReliefAcrossLanes: a goroutine waits on one lane while queue pairs of another lane come to
+// its completion queue, and go: it misses nothing of either (others).
 func TestReliefAcrossLanes(t *testing.T) {
 	names := udpNames()
 	open := func(name string, lanes int) *Device {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestTimerWhileAsleep: a request to nobody ends by its timer although nobody polls when the timer is due: the post has to
-// wake the background, which sleeps without a deadline.
+// TestTimerWhileAsleep: a request to nobody ends by its timer although nobody polls when the timer
+// is due: the post has to wake the background, which sleeps without a deadline.
 func TestTimerWhileAsleep(t *testing.T) {
 	overWires(t, func(t *testing.T, w wire2) {
 		a, b := connected(t, w, RC, 64)

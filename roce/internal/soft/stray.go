@@ -1,13 +1,14 @@
 package soft
 
-// Strays: frames that arrive on another lane than that of their queue pair. Ports steer most frames to the right lane, not all
-// (transport.OpenLanes says why), and datagrams to a group are for all lanes with a member.
+// Strays: frames that arrive on another lane than that of their queue pair. Ports steer most frames
+// to the right lane, not all (transport.OpenLanes says why), and datagrams to a group are for all
+// lanes with a member.
 //
-// Stages: which lane a frame is for → the lane that received it hands a copy over and wakes → the other lane handles what is
-// in its mailbox with its next turn.
+// Stages: which lane a frame is for → the lane that received it hands a copy over and wakes → the
+// other lane handles what is in its mailbox with its next turn.
 //
-// What was handed over is never looked at again for where it belongs, so nothing can go round in circles. Frames of a queue
-// pair that come both ways may overtake each other, as on any network.
+// What was handed over is never looked at again for where it belongs, so nothing can go round in
+// circles. Frames of a queue pair that come both ways may overtake each other, as on any network.
 
 import (
 	"sync"
@@ -18,8 +19,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// mailFrames is how many frames wait in a mailbox at most, more than the windows of a few queue pairs. Beyond that they are lost,
-// and counted.
+// mailFrames is how many frames wait in a mailbox at most, more than the windows of a few queue
+// pairs. Beyond that they are lost, and counted.
 const mailFrames = 512
 
 // mailbox is two batches: one that the other lanes fill while the lane handles the other.
@@ -61,8 +62,8 @@ func (m *mailbox) waiting() bool { return m != nil && m.there.Load() }
 // everyLane is what laneOf says of datagrams to a group.
 const everyLane = -1
 
-// laneOf is which of the lanes a frame is for. QP 0 and 1 are on the first, whatever their numbers say. What is no packet is for
-// whoever has it.
+// laneOf is which of the lanes a frame is for. QP 0 and 1 are on the first, whatever their numbers
+// say. What is no packet is for whoever has it.
 func laneOf(f *wire.Frame, here, lanes int) int {
 	if len(f.Body) < wire.BTHLen {
 		return here
@@ -113,8 +114,8 @@ func (l *lane) handOver(f *wire.Frame, to *lane) {
 	}
 }
 
-// handRound gives a datagram to a group to all lanes with members of any group, and tells whether this is one of them. If none
-// is, it counts what comes of it.
+// handRound gives a datagram to a group to all lanes with members of any group, and tells whether
+// this is one of them. If none is, it counts what comes of it.
 func (l *lane) handRound(f *wire.Frame) (mine bool) {
 	others := 0
 	for _, to := range l.dev.lanes {
@@ -126,7 +127,8 @@ func (l *lane) handRound(f *wire.Frame) (mine bool) {
 	return others == 0 || l.members.Load() > 0
 }
 
-// openMail handles what other lanes have handed over. It comes before what the port has just received, which is younger.
+// openMail handles what other lanes have handed over. It comes before what the port has just
+// received, which is younger.
 func (l *lane) openMail(t qp.Time) (frames int) {
 	mail := l.mail.take()
 	l.engine.HandleFrames(t, mail)

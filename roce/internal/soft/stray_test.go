@@ -9,8 +9,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// TestMergedRunOfTwoLanes: a sender with one lane makes one run of packets for queue pairs of several lanes, which the kernel
-// delivers as one, to the lane of the first. None is lost.
+// TestMergedRunOfTwoLanes: a sender with one lane makes one run of packets for queue pairs of
+// several lanes, which the kernel delivers as one, to the lane of the first. None is lost.
 func TestMergedRunOfTwoLanes(t *testing.T) {
 	name := udpNames()
 	a, err := Open(name(0), Config{})

@@ -1,10 +1,10 @@
 package soft
 
-// When to send, for an application that always comes back at once: the policy. It decides nothing else
-// about who runs the lane (driver.go).
+// When to send, for an application that always comes back at once: the policy. It decides nothing
+// else about who runs the lane (driver.go).
 //
-// A loop that polls completions and posts the next requests calls the stack every microsecond or so.
-// For such a one it is better to wait for its next call in two places:
+// A loop that polls completions and posts the next requests calls the stack every microsecond or
+// so. For such a one it is better to wait for its next call in two places:
 //
 //   - Debts. Completions that a poll finds, and what a peer's WRITE has brought, are handed over before
 //     their acknowledgements are sent, which takes a system call; the next call sends them, in one batch
@@ -37,8 +37,8 @@ const (
 	promptTime = qp.Time(10 * time.Microsecond)
 	// promptEnough is how many times in a row it must have done so.
 	promptEnough = 16
-	// promptAsleep is the same for one that sleeps in between. If it is late after all, an alarm sends
-	// what it has left.
+	// promptAsleep is the same for one that sleeps in between. If it is late after all, an alarm
+	// sends what it has left.
 	promptAsleep = 2
 
 	// maxPostponed is how many polls in a row may leave an acknowledgement to the application's
@@ -77,8 +77,8 @@ func (r *trust) earned() bool { return r.streak >= promptEnough }
 // earnedAsleep tells whether one that has slept may be.
 func (r *trust) earnedAsleep() bool { return r.streak >= promptAsleep }
 
-// leaves notes that the application is given something to come back for: completions, or requests that
-// it has posted.
+// leaves notes that the application is given something to come back for: completions, or requests
+// that it has posted.
 func (r *trust) leaves(t qp.Time) { r.left, r.prompt = t, promptTime }
 
 // wakes notes the same of an application that has slept: all that it needs must come from memory
@@ -138,8 +138,8 @@ func (r *trust) holds(yes bool) {
 	}
 }
 
-// postHeld is asked with each post of n requests, after its doorbell has rung, whether it is left for
-// later. It takes no lock.
+// postHeld is asked with each post of n requests, after its doorbell has rung, whether it is left
+// for later. It takes no lock.
 func (r *trust) postHeld(n int, now func() qp.Time) bool {
 	if !r.hold.Load() {
 		return false

@@ -197,7 +197,8 @@ type end struct {
 	buf  []byte
 }
 
-// newEnd makes a queue pair and size bytes of memory with all rights. All is closed at the end of the test.
+// newEnd makes a queue pair and size bytes of memory with all rights. All is closed at the end of
+// the test.
 func newEnd(t testing.TB, d *Device, typ QPType, size int) *end {
 	t.Helper()
 	e := &end{t: t, dev: d, buf: make([]byte, size), told: make(chan struct{}, 1)}

@@ -1,10 +1,10 @@
 package roce
 
-// Queues of events: the asynchronous events of a device (event.go) and the completion channels that
-// completion queues share (compchannel.go).
+// Queues of events: the asynchronous events of a device, and what completion queues have to tell
+// (event.go).
 //
-// Stages: put an event, never waiting → take one, waiting or not → be told by a Go channel or a file
-// descriptor that there is one → the end.
+// Stages: put an event, never waiting → take one, waiting or not → be told by a Go channel or a
+// file descriptor that there is one → the end.
 
 import (
 	"context"
@@ -12,10 +12,10 @@ import (
 	"sync"
 )
 
-// EventQueue holds events until they are taken, in the order in which they happened. All methods may
-// be called from any goroutine. There are three ways to wait for an event: [EventQueue.Get] blocks,
-// [EventQueue.Ready] is for a select statement, and [EventQueue.FD] for a program that has an epoll
-// loop of its own; the latter two are followed by TryGet until that finds nothing.
+// EventQueue holds events until they are taken, in the order in which they happened. All methods
+// may be called from any goroutine. There are three ways to wait for an event: [EventQueue.Get]
+// blocks, [EventQueue.Ready] is for a select statement, and [EventQueue.FD] for a program that has
+// an epoll loop of its own; the latter two are followed by TryGet until that finds nothing.
 type EventQueue[E any] struct {
 	mu     sync.Mutex
 	queue  []E
@@ -116,10 +116,10 @@ func errIf(yes bool, err error) error {
 // events.
 func (q *EventQueue[E]) Ready() <-chan struct{} { return q.ready }
 
-// FD is a file descriptor that is readable as long as there are events, for poll and epoll. Only ask
-// whether it is readable: it is an eventfd that TryGet and Get keep up to date. It is made by the
-// first call and stays valid until the queue's owner is closed. ErrNotSupported where the system is
-// not Linux.
+// FD is a file descriptor that is readable as long as there are events, for poll and epoll. Only
+// ask whether it is readable: it is an eventfd that TryGet and Get keep up to date. It is made by
+// the first call and stays valid until the queue's owner is closed. ErrNotSupported where the
+// system is not Linux.
 func (q *EventQueue[E]) FD() (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

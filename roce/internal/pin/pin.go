@@ -1,9 +1,10 @@
-package soft
+// Package pin keeps memory from being paged out, counted: the system's own locks do not count, one
+// unlock undoes any number of them. They belong to the process, and so does what is remembered
+// here.
+package pin
 
-// Pinned memory (Config.PinMemory): the pages of a region stay in memory from RegMR to Close.
-//
-// Stages: pin locks the pages that bytes lie in, and remembers them → unpin unlocks those that no other region has. The system's
-// locks do not count: one unlock undoes any number of them. They belong to the process, and so does what is remembered.
+// Stages: Lock locks the pages that bytes lie in, and remembers them → Unlock unlocks those that no
+// other Lock has.
 
 import (
 	"fmt"
@@ -11,14 +12,12 @@ import (
 	"slices"
 	"sync"
 	"unsafe"
-
-	"github.com/goroce/goroce/qp"
 )
 
 // pages are those from lo to hi-1, both addresses of pages.
 type pages struct{ lo, hi uintptr }
 
-// pinned are the pages of all pinned regions of this process; those of several regions are there several times.
+// pinned are the pages of all Locks of this process; those of several are there several times.
 var pinned struct {
 	sync.Mutex
 	all []pages
@@ -30,8 +29,9 @@ func pagesOf(buf []byte) pages {
 	return pages{at &^ (size - 1), (at + uintptr(len(buf)) + size - 1) &^ (size - 1)}
 }
 
-// pin locks buf in memory. That takes as long as the system needs to find pages for what was never touched.
-func pin(buf []byte) error {
+// Lock locks buf in memory. That takes as long as the system needs to find pages for what was never
+// touched. The error says what the process may lock. Any goroutine.
+func Lock(buf []byte) error {
 	if len(buf) == 0 {
 		return nil
 	}
@@ -40,14 +40,14 @@ func pin(buf []byte) error {
 	pinned.all = append(pinned.all, p) // before its pages are locked: nobody may unlock them from now on
 	pinned.Unlock()
 	if err := lockPages(p); err != nil {
-		unpin(buf)
-		return fmt.Errorf("%w: pinning %d bytes: %w (%s)", qp.ErrLimit, len(buf), err, pinLimit())
+		Unlock(buf)
+		return fmt.Errorf("pinning %d bytes: %w (%s)", len(buf), err, limit())
 	}
 	return nil
 }
 
-// unpin undoes one pin of buf.
-func unpin(buf []byte) {
+// Unlock undoes one Lock of buf, which must have succeeded. Any goroutine.
+func Unlock(buf []byte) {
 	if len(buf) == 0 {
 		return
 	}

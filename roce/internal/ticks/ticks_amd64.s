@@ -1,9 +1,9 @@
 #include "textflag.h"
 
-// func ticks() uint64
+// func Now() uint64
 //
 // RDTSC may run ahead of the instructions before it, by some nanoseconds.
-TEXT ·ticks(SB), NOSPLIT, $0-8
+TEXT ·Now(SB), NOSPLIT, $0-8
 	RDTSC
 	SHLQ $32, DX
 	ORQ  DX, AX

@@ -1,11 +1,11 @@
 //go:build !linux
 
-package soft
+package pin
 
 import "errors"
 
 func lockPages(pages) error { return errors.ErrUnsupported }
 func unlockPages(pages)     {}
 
-// pinLimit says how much the process may pin.
-func pinLimit() string { return "it takes Linux" }
+// limit says how much the process may lock.
+func limit() string { return "it takes Linux" }

@@ -1,4 +1,4 @@
-package soft
+package pin
 
 import (
 	"fmt"
@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockPages locks them. They reach beyond the bytes that are registered, hence an address and no slice.
+// lockPages locks them. They reach beyond the bytes that are registered, hence an address and no
+// slice.
 func lockPages(p pages) error {
 	if _, _, errno := unix.Syscall(unix.SYS_MLOCK, p.lo, p.hi-p.lo, 0); errno != 0 {
 		return errno
@@ -17,8 +18,8 @@ func lockPages(p pages) error {
 // unlockPages cannot fail for pages that were locked and are still mapped.
 func unlockPages(p pages) { unix.Syscall(unix.SYS_MUNLOCK, p.lo, p.hi-p.lo, 0) }
 
-// pinLimit says how much the process may pin.
-func pinLimit() string {
+// limit says how much the process may lock.
+func limit() string {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil {
 		return "see ulimit -l"

@@ -67,7 +67,8 @@ func TestEventQueue(t *testing.T) {
 	}
 }
 
-// TestEventQueueManyTakers: every event goes to one of those who wait, and all of them hear of the end.
+// TestEventQueueManyTakers: every event goes to one of those who wait, and all of them hear of the
+// end.
 func TestEventQueueManyTakers(t *testing.T) {
 	var q EventQueue[int]
 	q.init(0)
@@ -103,8 +104,8 @@ func TestEventQueueManyTakers(t *testing.T) {
 	}
 }
 
-// TestCompChannelShared: several queues tell one channel, each once for each request, and a queue that
-// is closed is not heard of any more.
+// TestCompChannelShared: several queues tell one channel, each once for each request, and a queue
+// that is closed is not heard of any more.
 func TestCompChannelShared(t *testing.T) {
 	overWires(t, func(t *testing.T, w wire2) {
 		da, db := w.open(t, nil)

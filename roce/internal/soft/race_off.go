@@ -1,6 +1,0 @@
-//go:build !race || !unix
-
-package soft
-
-func raceReceived() {}
-func raceSend()     {}
