@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,12 +19,9 @@ var slowQueue = Queue{Rate: 8e3, MarkFrom: 20 << 10, MarkAll: 40 << 10, MarkMost
 
 func newBottleneck(t *testing.T, q Queue) *Bottleneck {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("network namespaces need root")
-	}
 	b, err := NewBottleneck(2, 9000, q)
 	if err != nil {
-		t.Skip(err) // a container, or a kernel without bridge, token bucket or eBPF classifier
+		lacks(t, err) // not root, a container, or a kernel without bridge, token bucket or eBPF classifier
 	}
 	t.Cleanup(b.Close)
 	return b

@@ -121,11 +121,7 @@ func TestSharedObjects(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the programs of " + runtime.GOOS + " are not ELF files")
 	}
-	sh, err := exec.LookPath("sh")
-	if err != nil {
-		t.Skip("no sh in PATH")
-	}
-	data, err := os.ReadFile(sh)
+	data, err := os.ReadFile(program(t, "sh"))
 	require.NoError(t, err)
 	needed, err := sharedObjects(data)
 	require.NoError(t, err)
@@ -133,6 +129,20 @@ func TestSharedObjects(t *testing.T) {
 	needed, err = sharedObjects([]byte("#!/bin/sh\n"))
 	require.NoError(t, err)
 	require.Empty(t, needed)
+}
+
+// program returns the path of a program that a test needs. Without it the test skips; with
+// GOROCE_REQUIRE_TOOLS, as in CI, it fails.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil && os.Getenv("GOROCE_REQUIRE_TOOLS") != "" {
+		t.Fatal("GOROCE_REQUIRE_TOOLS is set, but ", err)
+	}
+	if err != nil {
+		t.Skip(err)
+	}
+	return path
 }
 
 // The archive must be what cpio(1) understands; where that is not installed, its layout is checked alone.
@@ -145,11 +155,8 @@ func TestCPIO(t *testing.T) {
 	require.NoError(t, c.close())
 	require.Zero(t, buf.Len()%512)
 	require.Equal(t, 1, bytes.Count(buf.Bytes(), []byte("a/b\x00")))
-	if _, err := exec.LookPath("cpio"); err != nil {
-		t.Skip("no cpio in PATH")
-	}
 	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "cpio", "-id", "--quiet")
+	cmd := exec.CommandContext(t.Context(), program(t, "cpio"), "-id", "--quiet")
 	cmd.Dir, cmd.Stdin = dir, &buf
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
