@@ -1,6 +1,6 @@
-// Reading and writing memory that has been checked.
-
 package mr
+
+// Reading and writing memory that has been checked.
 
 import "sync/atomic"
 

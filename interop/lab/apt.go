@@ -1,8 +1,8 @@
+package lab
+
 // Getting Debian packages without installing anything. Stages: add the suite that is asked for to the host's sources, choose the
 // kernel's package by pattern, let apt resolve the others as for an empty system, download, verified by apt, into a folder of ours.
 // The host's own state is only read.
-
-package lab
 
 import (
 	"bytes"

@@ -1,8 +1,8 @@
+package lab
+
 // Commands in the guest, with the manners of os/exec. Stages of one command: Start sends it and starts the pump of its
 // input; frames from the agent queue up in deliver and are written out by one goroutine; Wait returns when the exit
 // message was reached in that queue, so that all output is there.
-
-package lab
 
 import (
 	"bytes"

@@ -1,6 +1,6 @@
-// What a lab is told at its start, and the constants of its network.
-
 package lab
+
+// What a lab is told at its start, and the constants of its network.
 
 import (
 	"fmt"

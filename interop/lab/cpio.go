@@ -1,8 +1,8 @@
+package lab
+
 // Writing cpio archives in the "newc" format, which is what the Linux kernel unpacks at boot: one header of
 // hexadecimal digits for each file, its name, its bytes, each padded to four. The kernel accepts several archives
 // one after another.
-
-package lab
 
 import (
 	"bufio"

@@ -1,8 +1,8 @@
+package lab
+
 // From Debian packages to the files of the guest. Stages: unpack packages into a tree in memory (with /bin, /sbin, /lib
 // merged into /usr), pick files by pattern with everything that they need (targets of links, ELF interpreters, shared
 // objects), and write the picked ones as a cpio archive.
-
-package lab
 
 import (
 	"archive/tar"

@@ -1,7 +1,7 @@
+package lab
+
 // What the lab asks of a Linux host beside the namespace: the lock of the image cache, a file in memory for the initramfs,
 // the socket of the agent.
-
-package lab
 
 import (
 	"context"

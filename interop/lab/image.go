@@ -1,9 +1,9 @@
+package lab
+
 // The guest's image and its cache. Stages: look for an image of this recipe, else take the lock, build in a temporary
 // folder (download, unpack, select, write) and rename it into place: an interrupted build never looks like an image.
 //
 // An image lies in <user cache>/goroce/rxelab/<hash of the recipe>-<hash of the package versions>.
-
-package lab
 
 import (
 	"context"

@@ -1,6 +1,6 @@
-// Tests of the image's parts that need neither root nor QEMU.
-
 package lab
+
+// Tests of the image's parts that need neither root nor QEMU.
 
 import (
 	"archive/tar"

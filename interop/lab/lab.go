@@ -1,7 +1,7 @@
+package lab
+
 // Lab: one guest and its network. Stages of Start: image, agent, namespace with tap device, QEMU, the agent's hello.
 // Whatever fails, what was made so far is taken down again.
-
-package lab
 
 import (
 	"bytes"

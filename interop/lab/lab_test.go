@@ -1,6 +1,6 @@
-// Tests that boot the lab. One guest serves them all; it is booted by the first test that wants it.
-
 package lab
+
+// Tests that boot the lab. One guest serves them all; it is booted by the first test that wants it.
 
 import (
 	"bytes"

@@ -1,7 +1,7 @@
+package lab
+
 // Nothing is left behind: not after Close, not after a panic, not after SIGKILL. The test runs itself again as a victim,
 // which boots a lab of its own with a process on the host's end, tells about it, and then dies in the way it was told.
-
-package lab
 
 import (
 	"bufio"

@@ -1,8 +1,8 @@
+package lab
+
 // Spoiling the network: loss, delay, reordering, duplication, corruption, by the kernel's netem. Both directions are
 // shaped in the guest, because the host's kernel often has no sch_netem: packets to the host meet it on eth0's way out;
 // packets to the guest are led from eth0's ingress through ifb0, whose way out they meet.
-
-package lab
 
 import (
 	"context"

@@ -1,8 +1,8 @@
+package lab
+
 // A network namespace without a name, and the thread that owns it. Stages: a goroutine locks itself to an operating system
 // thread and unshares the network; from then on it runs what it is given. Sockets opened there stay in the namespace, and
 // children started there are born into it and die with the thread (Pdeathsig is bound to the thread that forked).
-
-package lab
 
 import (
 	"errors"

@@ -1,7 +1,7 @@
+package lab
+
 // The virtual machine. Stages: put the initramfs together in memory (image archives, then the agent with its setup file),
 // build QEMU's command line, start it as a child of the namespace's thread with three inherited descriptors.
-
-package lab
 
 import (
 	"bytes"

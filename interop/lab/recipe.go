@@ -1,7 +1,7 @@
+package lab
+
 // The guest's recipe as tables: what goes into its image. To add a program, add its package and its name here;
 // shared libraries are found by themselves. A change of any table gives the image a new key, so it is built anew.
-
-package lab
 
 // recipeVersion changes when the code that turns the tables into an image changes what comes out of them.
 const recipeVersion = 1

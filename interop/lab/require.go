@@ -1,7 +1,7 @@
+package lab
+
 // What the lab needs of its host, saying exactly what is missing, and for tests: skip with the reason where the lab cannot
 // run, or fail where it must.
-
-package lab
 
 import (
 	"fmt"

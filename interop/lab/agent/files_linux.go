@@ -1,6 +1,6 @@
-// The agent's small tools, run as commands like any other: put writes a file, wait-tcp waits for a listening socket.
-
 package main
+
+// The agent's small tools, run as commands like any other: put writes a file, wait-tcp waits for a listening socket.
 
 import (
 	"bufio"

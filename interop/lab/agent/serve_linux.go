@@ -1,7 +1,7 @@
+package main
+
 // The server: it runs commands for the host. Stages: find the virtio port, say hello, then for every command a
 // process with four pumps (input, two outputs, exit), each under a window so that none can stop the others.
-
-package main
 
 import (
 	"encoding/json"

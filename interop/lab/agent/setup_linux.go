@@ -1,7 +1,7 @@
+package main
+
 // What the server does before it answers the host. Stages: links to programs, kernel modules, addresses, rxe0, and the
 // wait until rxe0 is ACTIVE and its GID table holds the guest's addresses.
-
-package main
 
 import (
 	"bytes"
