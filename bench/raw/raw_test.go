@@ -64,7 +64,8 @@ func testPaths(t *testing.T, mtu int) {
 	}
 }
 
-// waitOpen waits until a UDP socket in the namespace of a thread has the paths' port: the last that a server opens.
+// waitOpen waits until a UDP socket in the namespace of a thread has the paths' port: the last that
+// a server opens.
 func waitOpen(t *testing.T, tid int, ended chan error) {
 	t.Helper()
 	for {

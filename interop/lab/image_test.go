@@ -121,7 +121,8 @@ func TestSharedObjects(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the programs of " + runtime.GOOS + " are not ELF files")
 	}
-	data, err := os.ReadFile(program(t, "sh"))
+	sh := program(t, "sh")
+	data, err := os.ReadFile(sh)
 	require.NoError(t, err)
 	needed, err := sharedObjects(data)
 	require.NoError(t, err)
