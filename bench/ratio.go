@@ -30,7 +30,7 @@ const (
 	isSame      = "no difference shown"
 	isUndecided = "undecided"
 	onlyOld     = "only old"         // the new commit does not have the case, or not its port
-	onlyNew     = "only new"         // the same of the old one; or it always failed, the new one never
+	onlyNew     = "only new"         // the same of the old one; or it alone failed, each time
 	failsNow    = "fails now"        // the new one failed each time, the old one never
 	failsMore   = "fails more often" // the new one alone in aloneEnough pairs, the old one in none
 	isFailed    = "failed"           // in more than half of the pairs; the rest does not say worse

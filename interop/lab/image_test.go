@@ -70,7 +70,8 @@ func testTree(t *testing.T) tree {
 	for _, h := range []tar.Header{
 		{Name: "./bin/ip", Typeflag: tar.TypeReg, Mode: 0o755},
 		{Name: "./sbin/ip", Typeflag: tar.TypeSymlink, Linkname: "/bin/ip"},
-		{Name: "./usr/bin/ip", Typeflag: tar.TypeSymlink, Linkname: "/bin/ip"}, // itself, once /bin is /usr/bin
+		// Once /bin is /usr/bin, this one is itself.
+		{Name: "./usr/bin/ip", Typeflag: tar.TypeSymlink, Linkname: "/bin/ip"},
 		{Name: "./lib/a/one.so.1", Typeflag: tar.TypeSymlink, Linkname: "../b/one.so.1.2"},
 		{Name: "./lib/b/one.so.1.2", Typeflag: tar.TypeReg, Mode: 0o644},
 		{Name: "./usr/bin/same", Typeflag: tar.TypeLink, Linkname: "./bin/ip"},
@@ -116,7 +117,8 @@ func TestSelectionTakesWhatIsNeeded(t *testing.T) {
 	require.ErrorContains(t, s.takeAll(archive{Take: []string{"usr/bin/forgotten"}}), "usr/bin/forgotten")
 }
 
-// An ELF file's shared objects are found: this test's own interpreter or libraries, when it has any, else go's.
+// An ELF file's shared objects are found: this test's own interpreter or libraries, when it has
+// any, else go's.
 func TestSharedObjects(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the programs of " + runtime.GOOS + " are not ELF files")
@@ -146,7 +148,8 @@ func program(t *testing.T, name string) string {
 	return path
 }
 
-// The archive must be what cpio(1) understands; where that is not installed, its layout is checked alone.
+// The archive must be what cpio(1) understands; where that is not installed, its layout is checked
+// alone.
 func TestCPIO(t *testing.T) {
 	var buf bytes.Buffer
 	c := newCPIO(&buf)
@@ -182,7 +185,8 @@ func fakeImage(t *testing.T, dir, name string, when time.Time, m Manifest, files
 	require.NoError(t, os.Chtimes(filepath.Join(place, manifestFile), when, when))
 }
 
-// Only a whole image of the right recipe is used: not a damaged one, not a temporary folder, not another recipe's.
+// Only a whole image of the right recipe is used: not a damaged one, not a temporary folder, not
+// another recipe's.
 func TestCacheIgnoresWhatIsNotWhole(t *testing.T) {
 	dir := t.TempDir()
 	require.Nil(t, cachedImage(dir, "abc"))
