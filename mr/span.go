@@ -1,6 +1,6 @@
-package mr
-
 // Reading and writing memory that has been checked.
+
+package mr
 
 import "sync/atomic"
 

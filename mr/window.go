@@ -1,5 +1,3 @@
-package mr
-
 // Memory windows of type 2B: a second key to a part of a region, made and taken back through a queue pair.
 //
 //	AllocWindow ──▶ free ── BindWindow (BIND_MW) ──▶ bound ── Invalidate (LOCAL_INV, SEND_WITH_INV) ──▶ free
@@ -7,6 +5,8 @@ package mr
 // A window's index stays the same for life; the low byte of its rkey is chosen by the consumer at each bind, so that a
 // key handed out earlier does not fit the next binding. Only the QP that bound a window can use and invalidate it. As a
 // QP lives on one lane, an invalidation can not race with an access through the same window.
+
+package mr
 
 import (
 	"fmt"
