@@ -207,6 +207,7 @@ var owed = map[measure]int{
 	{wide, "wire"}:                          201,
 	{wide, "wire/layers"}:                   12,
 
+	{misplaced, "mr"}:        6,
 	{misplaced, "transport"}: 39,
 }
 
@@ -278,3 +279,38 @@ func (s *source) wideComments() (at []int) {
 	}
 	return at
 }
+
+// TestModuleCanBeInstalled: go install refuses a program whose go.mod replaces or excludes modules,
+// and a module cannot be packed if the name of a file has odd characters, or if two names are one
+// where case does not count.
+func TestModuleCanBeInstalled(t *testing.T) {
+	text, err := os.ReadFile("../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(string(text), "module "+strings.TrimSuffix(module, "/")+"\n") {
+		t.Errorf("go.mod does not begin with the module's path: %.60s", text)
+	}
+	if found := regexp.MustCompile(`(?m)^\s*(replace|exclude)\b.*`).Find(text); found != nil {
+		t.Errorf("go.mod: %s", found)
+	}
+	names := map[string]string{}
+	err = filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.Name() == ".git" && d.IsDir() {
+			return fs.SkipDir
+		}
+		if other, taken := names[strings.ToLower(name)]; taken {
+			t.Errorf("%s and %s", other, name)
+		}
+		names[strings.ToLower(name)] = name
+		if !plain.MatchString(d.Name()) {
+			t.Errorf("%q has characters that not every file system takes", name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+var plain = regexp.MustCompile(`^[A-Za-z0-9._=+-]+$`)

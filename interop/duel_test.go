@@ -86,10 +86,12 @@ func newArena() (*arena, error) {
 	return a, err
 }
 
-// build builds our program.
+// build builds our program, without its profile: with it all packages would be compiled anew.
 func (a *arena) build() error {
 	a.roce = filepath.Join(a.dir, "roce")
-	if out, err := exec.Command("go", "build", "-o", a.roce, "github.com/goroce/goroce/cmd/roce").CombinedOutput(); err != nil {
+	const program = "github.com/goroce/goroce/cmd/roce"
+	out, err := exec.Command("go", "build", "-pgo=off", "-o", a.roce, program).CombinedOutput()
+	if err != nil {
 		return fmt.Errorf("build roce: %w: %s", err, out)
 	}
 	return nil
