@@ -41,7 +41,7 @@ type name struct{ pkg, test string }
 // run is what is known of the tests that have not ended, and of those that were skipped.
 type run struct {
 	said    map[name][]string
-	order   map[string][]string // of a package's tests whose output is kept
+	order   map[string][]string // the tests of a package that have said something
 	excused [len(expected)]int  // how many tests each row of the table has excused
 	skipped []string            // those that nothing excuses, with their reasons
 }
@@ -111,42 +111,35 @@ func (r *run) handle(e *event) {
 	switch {
 	case e.Action == "build-output":
 		fmt.Print(e.Output)
-	case e.Action == "output" && e.Test == "":
-		r.announce(e)
 	case e.Action == "output":
-		if r.said[n] == nil {
+		if r.said[n] == nil && e.Test != "" {
 			r.order[e.Package] = append(r.order[e.Package], e.Test)
 		}
 		r.said[n] = append(r.said[n], e.Output)
-	case e.Action == "pass":
-		delete(r.said, n)
-	case e.Action == "skip" && e.Test != "":
+	case e.Test == "" && (e.Action == "pass" || e.Action == "fail" || e.Action == "skip"):
+		r.end(e.Package)
+	case e.Action == "skip":
 		r.skip(n)
 		delete(r.said, n)
-	case e.Action == "fail" && e.Test == "":
-		r.blame(e.Package)
+	case e.Action == "pass":
+		delete(r.said, n)
 	}
 }
 
-// announce prints what a package says for itself: not the parts that only -v adds, nor that it has
-// no tests.
-func (r *run) announce(e *event) {
-	none := strings.HasPrefix(e.Output, "?   ") || strings.Contains(e.Output, "[no tests to run]")
-	if !none && e.Output != "PASS\n" {
-		fmt.Print(e.Output)
-	}
-}
-
-// blame prints what the tests of a package that did not pass have said.
-func (r *run) blame(pkg string) {
-	for _, test := range r.order[pkg] {
+// end prints what the tests of a package have said that did not pass, and how the package ended.
+func (r *run) end(pkg string) {
+	for _, test := range append(r.order[pkg], "") {
 		for _, line := range r.said[name{pkg, test}] {
-			if !strings.HasPrefix(line, "=== ") {
+			if !noise.MatchString(line) {
 				fmt.Print(line)
 			}
 		}
+		delete(r.said, name{pkg, test})
 	}
 }
+
+// noise is what -json adds, and that a package has no tests.
+var noise = regexp.MustCompile(`^=== |^(PASS|FAIL)\n|^\?   |\[no tests to run\]`)
 
 // skip notes a skip, and whether the table excuses it.
 func (r *run) skip(n name) {
