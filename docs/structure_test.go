@@ -90,6 +90,7 @@ var mayImport = []struct{ importer, imported string }{
 	{"qp", "wire mr"},
 	{"qp/qptest/...", "wire mr qp qp/qptest/..."},
 	{"transport", "wire"},
+	{"transport/internal/porttest", "wire transport/... internal/netns"}, // the rooms' tests
 	{"transport/...", "wire transport/..."},
 	{"roce/internal/...", "wire mr qp transport/... roce/internal/..."},
 	{"roce", "wire mr qp transport/... roce/internal/..."},
