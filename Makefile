@@ -1,19 +1,47 @@
-# make test    everything: packages, vet on three systems, unit, race, 10,000 simulated worlds of each kind, fuzzing, interop against rxe0
-# make quick   what needs nothing but Go
-# make soak    more worlds, for hours: seeds FROM to TO of both kinds; it goes on where it was stopped
-# make mutants known defects put back, one at a time: do the tests find them?
-# make demo    the main job
-# make bench   ours against its rivals in half an hour; writes bench/RESULTS.md
+# make test      everything that CI runs, in PARTS (below)
+# make quick     what needs nothing but Go: vet, types, unit tests, a few simulated worlds
+# make soak      for hours: all platforms, then more worlds and more fuzzing; goes on where it was stopped
+# make platforms builds and vets everything for all SYSTEMS, by the compiler; the first time it takes minutes
+# make mutants   known defects put back, one at a time: do the tests find them?
+# make demo      the main job
+# make bench     ours against its rivals in half an hour; writes bench/RESULTS.md
 # make bench FULL=1       everything, in an hour or two: more ports, references, guests, loss, many connections
 # make bench OLD=COMMIT   our own cases of COMMIT and of the working tree in pairs; fails if one has become slower
-# make pgo     a new profile to build the command by, after changes to hot paths
+# make pgo       a new profile to build the command by, after changes to hot paths
 
 GO ?= go
-# Debian packages of the full test: the virtual machine with a real rxe0, and the tools that check our packets.
-PACKAGES := qemu-system-x86 iproute2 xz-utils tshark
+
+# What make test consists of. Parts that compute keep all processors busy, one after the other; those
+# that mostly wait, for a virtual machine, run beside them. Each check is in one part only:
+#   vet       gofmt; go vet: everything on this system, and on darwin and windows the packages with
+#             files of their own for these; types: everything, tests too, on all SYSTEMS
+#   unit      every test but the worlds, and those of wire once more without assembler
+#   race      packages that know goroutines, and pure ones only as far as memory is shared
+#   worlds    WORLDS simulated worlds of each of the two kinds
+#   fuzz      every fuzz target, for seconds
+#   emulated  the pure packages' tests as arm64 and as big-endian s390x
+#   interop   the lab, the wire between two drivers, and all programs against a real rxe0
+# What make soak has instead: builds and all of go vet on the SYSTEMS (platforms), a million worlds
+# of each kind, and longer fuzzing.
+COMPUTES := vet unit race worlds fuzz emulated
+WAITS := interop
+
+# Systems that the types are checked for.
+SYSTEMS := darwin/arm64 windows/amd64 linux/arm64 linux/riscv64 linux/s390x linux/386
+# Packages with files that are built on darwin or windows and not on Linux.
+FOREIGN := ./wire ./transport/... ./roce/...
+# Packages with goroutines, or whose memory several of them use. wire, qp and docs have neither: a
+# test of the structure holds qp to that.
+RACED := ./mr ./qp/qptest/... ./transport/... ./roce/... ./cmd/... ./bench/... ./interop/lab/link
+# Processors that the pure packages are emulated on, and Debian's names of the emulators.
+EMULATED := arm64:qemu-aarch64-static s390x:qemu-s390x-static
+
+# Debian packages of the full test: the virtual machine with a real rxe0, the tools that check our
+# packets and archives, the rival of a test of the benchmark's network, and the emulators.
+PACKAGES := qemu-system-x86 iproute2 xz-utils tshark cpio iperf3 qemu-user-static
 WORLDS ?= 10000
-# How often fuzzing runs a target of each package, a few seconds: not for how long, as Go before 1.27 now and then fails a run that the clock
-# ends (go.dev/issue/75804), above all on a busy machine.
+# How often fuzzing runs a target of each package, a few seconds: not for how long, as Go before
+# 1.27 now and then fails a run that the clock ends (go.dev/issue/75804), above all on a busy machine.
 FUZZ ?= ./wire:200000x ./qp/qptest:3000x
 # Only ends what hangs: the tests take seconds to minutes.
 TIMEOUT ?= 30m
@@ -24,11 +52,30 @@ export GOROCE_REQUIRE_LAB := 1
 export GOROCE_REQUIRE_TOOLS := 1
 endif
 
-.PHONY: test quick demo bench pgo packages vet unit race worlds soak mutants fuzz interop
+# vet has looked at the tests already. And the profile is for the command that users build: with it,
+# all that the command consists of would be compiled a second time.
+FLAGS := -vet=off -pgo=off -timeout $(TIMEOUT)
+# go test that lists what was skipped, and with REQUIRE=1 fails if something was missing.
+SKIPS := $(GO) run ./internal/ci/skips
+TEST := $(SKIPS) $(FLAGS)
 
-test: packages vet unit race worlds fuzz interop
+.PHONY: test computes waits quick demo bench pgo packages platforms mutants soak $(COMPUTES) $(WAITS)
+
+# Both lanes run to their ends even if one fails. A part's output appears when the part has ended.
+test: packages
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync computes waits
+
+computes: PARTS := $(COMPUTES)
+waits: PARTS := $(WAITS)
+computes waits:
+	@for part in $(PARTS); do \
+		began=$$(date +%s); \
+		$(MAKE) --no-print-directory $$part || exit 1; \
+		echo "== $$part: $$(( $$(date +%s) - began )) s"; \
+	done
 
 quick: vet unit
+	$(MAKE) worlds WORLDS=300
 
 demo:
 	$(GO) run ./cmd/roce demo
@@ -46,34 +93,71 @@ packages:
 
 vet:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt-ed:" $$unformatted; exit 1; fi
-	$(GO) vet ./...
-	GOOS=darwin $(GO) vet ./...
-	GOOS=windows $(GO) vet ./...
+	$(GO) vet -pgo=off ./...
+	GOOS=darwin $(GO) vet -pgo=off $(FOREIGN)
+	GOOS=windows $(GO) vet -pgo=off $(FOREIGN)
+	$(GO) run ./internal/ci/types $(SYSTEMS)
+
+platforms:
+	@for s in $(SYSTEMS); do \
+		echo "$$s: go build, go vet"; \
+		GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) build ./... || exit 1; \
+		GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) vet -pgo=off ./... || exit 1; \
+	done
 
 unit:
-	$(GO) test -timeout $(TIMEOUT) $$($(GO) list ./... | grep -v /interop)
-	$(GO) test -timeout $(TIMEOUT) -tags purego ./wire
+	$(TEST) -skip '^(TestWorlds|TestLives)$$' $$($(GO) list ./... | grep -v /interop)
+	$(TEST) -tags purego ./wire
 
+# A few worlds are enough: each is played by one goroutine, and what they share is little. The
+# goodput table is one goroutine in virtual time, and would take a minute.
+race: export GOROCE_WORLDS := 50
+race: export GOROCE_LIVES := 50
 race:
-	$(GO) test -timeout $(TIMEOUT) -race -short $$($(GO) list ./... | grep -v /interop)
+	$(TEST) -race -short -skip '^TestGoodput$$' $(RACED)
 
-# The simulated worlds, WORLDS seeds of each kind: random operations under random faults, with every packet foretold; and queue pairs
-# that live more than once, whose applications do at any moment what applications do.
+# The simulated worlds, WORLDS seeds of each kind: random operations under random faults, with every
+# packet foretold; and queue pairs that live more than once, whose applications do at any moment what
+# applications do.
 worlds:
-	$(GO) test ./qp/qptest -run TestWorlds -count=1 -worlds=$(WORLDS) -timeout $(TIMEOUT)
-	$(GO) test ./qp/qptest/lives -run TestLives -count=1 -lives=$(WORLDS) -timeout $(TIMEOUT)
+	$(TEST) -count=1 -run '^TestWorlds$$' ./qp/qptest -worlds=$(WORLDS)
+	$(TEST) -count=1 -run '^TestLives$$' ./qp/qptest/lives -lives=$(WORLDS)
 
-# The same with other seeds, CHUNK by CHUNK. Without FROM the next one is kept in a file, so that a run that was stopped goes on
-# there, also if the code has changed since: remove the file to begin again.
+# Every fuzz target of these packages; findings land in testdata/fuzz and fail the next run too.
+fuzz:
+	@set -e; for p in $(FUZZ); do \
+		for f in $$($(GO) test $(FLAGS) -list '^Fuzz' $${p%:*} | grep '^Fuzz'); do \
+			$(GO) test $(FLAGS) $${p%:*} -run '^$$' -fuzz "^$$f$$" -fuzztime $${p##*:}; \
+		done; \
+	done
+
+emulated:
+	@for e in $(EMULATED); do \
+		echo "as $${e%:*}:"; \
+		if command -v $${e#*:} >/dev/null; then \
+			$(SKIPS) GOARCH=$${e%:*} $(FLAGS) -short -exec $${e#*:} ./wire ./mr ./qp || exit 1; \
+		else \
+			echo "$${e#*:} is missing (Debian package qemu-user-static)"; [ -z "$(REQUIRE)" ] || exit 1; \
+		fi; \
+	done
+
+# A real rxe0 in a virtual machine against this stack.
+interop:
+	$(TEST) -count=1 ./interop/...
+
+# Worlds with other seeds, CHUNK by CHUNK, and with each chunk twenty times the fuzzing. Without FROM
+# the next seed is kept in a file, so that a run that was stopped goes on there, also if the code has
+# changed since: remove the file to begin again.
 TO ?= 1000000
 CHUNK ?= 50000
 SOAKED := .soaked
-soak:
+soak: platforms
 	@from=$${FROM:-$$(cat $(SOAKED) 2>/dev/null || echo 1)}; \
 	while [ $$from -le $(TO) ]; do \
 		n=$$(( $(TO) - from + 1 )); [ $$n -le $(CHUNK) ] || n=$(CHUNK); \
 		$(GO) test ./qp/qptest/lives -run TestLives -count=1 -first=$$from -lives=$$n -timeout 0 || exit 1; \
 		$(GO) test ./qp/qptest -run TestWorlds -count=1 -first=$$from -worlds=$$n -timeout 0 || exit 1; \
+		$(MAKE) --no-print-directory fuzz FUZZ='./wire:4000000x ./qp/qptest:60000x' || exit 1; \
 		from=$$(( from + n )); [ -n "$(FROM)" ] || echo $$from > $(SOAKED); \
 		echo "soak: seeds up to $$(( from - 1 )) of both kinds: no rule broken"; \
 	done; echo "soak: done up to seed $(TO); rm $(SOAKED) begins again"
@@ -81,20 +165,9 @@ soak:
 mutants:
 	$(GO) run ./qp/qptest/mutants
 
-# Every fuzz target of these packages; findings land in testdata/fuzz and fail the next run too.
-fuzz:
-	@set -e; for p in $(FUZZ); do \
-		for f in $$($(GO) test -list '^Fuzz' $${p%:*} | grep '^Fuzz'); do \
-			$(GO) test $${p%:*} -run '^$$' -fuzz "^$$f$$" -fuzztime $${p##*:}; \
-		done; \
-	done
-
-# A real rxe0 in a virtual machine against this stack.
-interop:
-	$(GO) test ./interop/... -count=1 -timeout $(TIMEOUT) -v
-
 # Ours and the rivals on one veth pair; writes bench/RESULTS.md. Wants a quiet machine and root.
-# With OLD=COMMIT it plays ours alone, by the programs of that commit and of the working tree in turn, which needs no packages.
+# With OLD=COMMIT it plays ours alone, by the programs of that commit and of the working tree in turn,
+# which needs no packages.
 bench: $(if $(OLD),,packages)
 	$(GO) run ./bench $(if $(OLD),-old $(OLD)) $(if $(FULL),-full)
 

@@ -10,12 +10,16 @@ import (
 
 // Bar is one demand.
 type Bar struct {
-	What    string
-	Ours    string  // the case that must reach it
-	Against string  // a regular expression: the best of these cases is 1 in each round; "": Factor is the limit itself
-	Rule    Rule    // "": nothing is demanded
-	Factor  float64 //
-	Cost    float64 // the processor time of a unit of work may be this often the best one's; 0: nothing is demanded
+	What string
+	Ours string // the case that must reach it
+	// Against is a regular expression: the best of these cases is 1 in each round. Without one,
+	// Factor is the limit itself.
+	Against string
+	Rule    Rule // "": nothing is demanded
+	Factor  float64
+	// Cost is how many times the best one's processor time a unit of work may take; with 0 nothing
+	// is demanded.
+	Cost float64
 
 	Reference bool   // it is held against what system calls alone reach
 	Only      string // the port that it is about, and the MTU: "udp", "packet 9000"; "": all

@@ -64,7 +64,9 @@ type Play struct {
 	Together       bool // both at A's end, with no network between them
 	Stays          bool // the server never ends by itself
 	Link           Link
-	Margin         float64 // part of the client's life at either end in which processor time does not count; 0: a quarter
+	// Margin is the part of the client's life, at its beginning and at its end, in which processor
+	// time does not count; 0 means a quarter.
+	Margin float64
 }
 
 // Link is what the network between the ends is to be like; package stage says what that means.
@@ -85,9 +87,12 @@ type Case struct {
 	Unit   Unit
 	Play   func(Setting) Play
 	Figure func(server, client []byte) (float64, error)
-	Shared bool // other cases have the same play and take other figures from it: it is performed once a round
-	MTU    int  // of the link that it is played on: 1500, which most users have, or 9000; 0: it does not matter
-	Full   bool // only a full run plays it (make bench FULL=1)
+	// Shared: other cases have the same play and take other figures from it, so that it is
+	// performed once a round.
+	Shared bool
+	// MTU is that of the link: 1500, which most users have, or 9000; 0 if it does not matter.
+	MTU  int
+	Full bool // only a full run plays it (make bench FULL=1)
 
 	// CostUnit is what the processor time of the whole machine is told per; the zero value: what
 	// goes with the Unit in costUnits, or no cost if nothing does.
@@ -97,7 +102,8 @@ type Case struct {
 	Work func(server, client []byte) (perSecond float64, err error)
 	// Note is what must stand beside the figure, such as how much was lost; nil or "": nothing.
 	Note func(server, client []byte) string
-	// P99 is what 99 of 100 exchanges do not exceed, in the figure's unit, or 0; nil: it is not told.
+	// P99 is what 99 of 100 exchanges do not exceed, in the figure's unit, or 0. It is nil where
+	// that is not told.
 	P99 func(server, client []byte) float64
 	// Takes is how long a play lasts, about, for -list; nil: the duration and what starting takes.
 	Takes func(time.Duration) time.Duration
@@ -105,9 +111,10 @@ type Case struct {
 
 // Units of processor time. It is that of both ends and of the kernel's work for them.
 var (
-	perGB       = Unit{Name: "CPU s/GB", Lower: true}                   // Work: 10^9 bytes a second
-	perMillion  = Unit{Name: "CPU s per million messages", Lower: true} // Work: million messages a second
-	perExchange = Unit{Name: "CPU us an exchange", Lower: true}         // Work: million exchanges a second
+	// Their work is 10^9 bytes, a million messages and a million exchanges a second.
+	perGB       = Unit{Name: "CPU s/GB", Lower: true}
+	perMillion  = Unit{Name: "CPU s per million messages", Lower: true}
+	perExchange = Unit{Name: "CPU us an exchange", Lower: true}
 )
 
 // costUnits are what processor time is told per where a case does not say it, and how much of that
@@ -120,7 +127,8 @@ var costUnits = map[Unit]struct {
 	mpps: {perMillion, 1},
 }
 
-// limit is the time after which a case has failed. Some programs count repetitions and not time, so it is ample.
+// limit is the time after which a case has failed. Some programs count repetitions and not time, so
+// it is ample.
 func limit(d time.Duration) time.Duration { return 20*time.Second + 5*d }
 
 // seconds of a duration, at least one: for programs that take whole ones.

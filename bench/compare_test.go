@@ -113,7 +113,8 @@ func TestPlan(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"1500/ours/udp/write-bw/64K": "both", "9000/ours/udp/write-bw/64K": "both", "ours/udp/write-bw/64K": "", // as it was called
+		"1500/ours/udp/write-bw/64K": "both", "9000/ours/udp/write-bw/64K": "both",
+		"ours/udp/write-bw/64K":         "", // as it was called
 		"9000/ours/packet/write-bw/64K": onlyNew, "1500/ours/xdp/write-bw/64K": "",
 		"inside/allocs": "both", "inside/idle": onlyNew, "inside/mlock": "", "inside/gone": onlyOld, "1500/ours/udp/gone": onlyOld, "1500/raw/gone": "",
 	} {

@@ -1,7 +1,8 @@
 package main
 
-// Two flows through one bottleneck whose switch marks packets: "bench fair" makes the network (package stage), has two senders
-// write to one receiver, and says how they share the slow link once they have found their rates.
+// Two flows through one bottleneck whose switch marks packets: "bench fair" makes the network
+// (package stage), has two senders write to one receiver, and says how they share the slow link
+// once they have found their rates.
 
 import (
 	"context"
@@ -16,8 +17,9 @@ import (
 	"github.com/goroce/goroce/bench/stage"
 )
 
-// The bottleneck: 1 Gbit/s, which two processors can play three hosts and a switch at, with the marks that are usual on links of
-// 10 to 40 Gbit/s, and room for the windows of both flows several times over, so that only marks keep the queue short.
+// The bottleneck: 1 Gbit/s, which two processors can play three hosts and a switch at, with the
+// marks that are usual on links of 10 to 40 Gbit/s, and room for the windows of both flows several
+// times over, so that only marks keep the queue short.
 var bottleneck = stage.Queue{Rate: 1e9, MarkFrom: 40 << 10, MarkAll: fairMarkAll, MarkMost: 0.1, Limit: 4 << 20}
 
 const (
@@ -51,8 +53,8 @@ func fairMain(ctx context.Context, args []string) error {
 	return json.NewEncoder(os.Stdout).Encode(figures)
 }
 
-// fairPlays are a play for each flow: as many WRITEs as it can, sleeping between completions, because there are more programs
-// than processors.
+// fairPlays are a play for each flow: as many WRITEs as it can, sleeping between completions,
+// because there are more programs than processors.
 func fairPlays(b *stage.Bottleneck, roce, port string) (plays []stage.Play) {
 	for i, sender := range b.Senders {
 		meet := perfPort + i

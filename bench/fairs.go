@@ -1,7 +1,7 @@
 package main
 
-// How two flows share a bottleneck, as cases: this program runs itself with the word "fair". All figures of a port come from one
-// run.
+// How two flows share a bottleneck, as cases: this program runs itself with the word "fair". All
+// figures of a port come from one run.
 
 import (
 	"encoding/json"
@@ -44,7 +44,8 @@ func fairCases(ports []string) (cases []Case) {
 					const windows = 2 // a case's duration is not much to look at a control loop
 					return Play{Client: words(fmt.Sprintf("%s fair -roce %s -port %s -d %v", s.Bench, s.Roce, port, time.Duration(windows*s.Duration)))}
 				},
-				Takes: func(d time.Duration) time.Duration { return 2*d + 3*time.Second }, // it converges first
+				// The rates converge before they count.
+				Takes: func(d time.Duration) time.Duration { return 2*d + 3*time.Second },
 				Figure: func(_, client []byte) (float64, error) {
 					var f *fairFigures
 					if err := json.Unmarshal(client, &f); err != nil || f == nil || f.Use == 0 {

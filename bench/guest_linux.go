@@ -1,7 +1,7 @@
 package main
 
-// Beside rxe: a guest with a real Soft-RoCE, a veth pair in it, and both stacks on that pair in turn, rxe with perftest,
-// goroce with roce perf.
+// Beside rxe: a guest with a real Soft-RoCE, a veth pair in it, and both stacks on that pair in
+// turn, rxe with perftest, goroce with roce perf.
 //
 // The pair is made anew before each play, by guest_wire.sh.
 
@@ -37,7 +37,8 @@ func openGuest(ctx context.Context, roce string) (*guest, error) {
 	return g, nil
 }
 
-// openWire boots a guest with the wire between two cards (interop/wire_test.go has the same), on a kernel whose driver does zero-copy.
+// openWire boots a guest with the wire between two cards (interop/wire_test.go has the same), on a
+// kernel whose driver does zero-copy.
 func openWire(ctx context.Context, roce string) (*guest, error) {
 	g, err := bootGuest(ctx, roce, lab.Config{Suite: "trixie-backports", Kernel: "7.3," + lab.NewestKernel, Wire: true})
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
-// The cases in the guest: the same tests by perftest on rxe and by roce perf on our ports, on a whole wire and on spoiled ones.
+// The cases in the guest: the same tests by perftest on rxe and by roce perf on our ports, on a
+// whole wire and on spoiled ones.
 
 import (
 	"fmt"
@@ -22,7 +23,7 @@ var (
 )
 
 const (
-	rxeGID    = 1 // row of rxe's GID table with the IPv4 address: the first holds the link-local one
+	rxeGID    = 1 // row of rxe's GID table with the IPv4 address, behind the link-local one
 	guestRoce = "/bench/roce"
 	guestWire = "/bench/wire.sh"
 )
@@ -78,7 +79,8 @@ func guestCases(ports []string) []Case {
 
 func moreLosses(ports []string) []Case { return casesOf(lossDuels(otherLosses), ports) }
 
-// casesOf are the duels by rxe and by ours on each port, where packets are lost also with go-back-N.
+// casesOf are the duels by rxe and by ours on each port, where packets are lost also with
+// go-back-N.
 func casesOf(duels []duel, ports []string) (cases []Case) {
 	for _, d := range duels {
 		cases = append(cases, d.byRxe())
@@ -111,7 +113,8 @@ func (d duel) byRxe() Case {
 		Figure: func(_, client []byte) (float64, error) { return perftestColumn(client, d.column) }}, "rxe")
 }
 
-// inGuest makes the wire for a stack before each play, and gives each end its processor and its namespace.
+// inGuest makes the wire for a stack before each play, and gives each end its processor and its
+// namespace.
 func (d duel) inGuest(c Case, stack string) Case {
 	play := c.Play
 	c.Play = func(s Setting) Play {

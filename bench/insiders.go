@@ -1,7 +1,7 @@
 package main
 
-// What is measured from inside a process, as cases: this program runs itself with the words "inside NAME", alone, at the
-// client's end.
+// What is measured from inside a process, as cases: this program runs itself with the words "inside
+// NAME", alone, at the client's end.
 
 import (
 	"encoding/json"
@@ -12,9 +12,9 @@ import (
 	"github.com/goroce/goroce/transport"
 )
 
-// insideCases begin with what leaves the machine a gigabyte of memory to take back, which stalls programs for a few seconds where a host
-// wants it returned: queues of 1 MB were seen in a case of fair/ right behind. Those that follow here can stand it; scale/ and lanes/
-// come last.
+// insideCases begin with what leaves the machine a gigabyte of memory to take back, which stalls
+// programs for a few seconds where a host wants it returned: queues of 1 MB were seen in a case of
+// fair/ right behind. Those that follow here can stand it; scale/ and lanes/ come last.
 func insideCases() (cases []Case) {
 	cases = []Case{
 		insideCase("pinned", "pinned", 1, usOnce),

@@ -33,12 +33,12 @@ type Verdict struct {
 	Case      string     `json:"case"`
 	Unit      Unit       `json:"unit"`
 	Reference bool       `json:"reference,omitempty"`
-	Best      string     `json:"best,omitempty"` // the rivals that were the best of a round, and how often
+	Best      string     `json:"best,omitempty"` // the best rivals of the rounds, and how often
 	Figure    Held       `json:"figure"`
 	CostUnit  Unit       `json:"cost_unit,omitzero"`
 	Cost      Held       `json:"cost,omitzero"`
 	P99       [2]float64 `json:"p99,omitzero"`   // medians, of ours and of the best
-	Note      string     `json:"note,omitempty"` // why it was not measured, or what stands beside the rivals' figures
+	Note      string     `json:"note,omitempty"` // why it was not measured, or the rivals' notes
 }
 
 // Held is one figure held against a demand.

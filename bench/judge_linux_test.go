@@ -60,15 +60,18 @@ func TestJudge(t *testing.T) {
 		{"ours", "fast", atLeast, 0.9, undecided, 0.9, 0.8, 1, undecided, "fast"},
 		{"ours", "fast", atLeast, 1.1, failed, 0.9, 0.8, 1, undecided, "fast"},
 		{"ours", "fast", atMost, 0.7, failed, 0.9, 0.8, 1, undecided, "fast"},
-		{"ours", "slow|fast", atLeast, 0.8, passed, 0.9, 0.8, 1, undecided, "fast"}, // the best one counts
-		{"ours", "slow|fast|broken", atLeast, 0.8, notMeasured, 0, 0, 0, "", ""},    // it may not be there
+		// Of several the best one counts, which one that did not run may have been.
+		{"ours", "slow|fast", atLeast, 0.8, passed, 0.9, 0.8, 1, undecided, "fast"},
+		{"ours", "slow|fast|broken", atLeast, 0.8, notMeasured, 0, 0, 0, "", ""},
 		{"ours", "fast|turns", "", 0, "", 0.8, 0.5111, 0.9, "slower", "fast (4), turns (3)"},
 		{"steady", "fast", atLeast, 1, failed, 0.9, 0.9, 0.9, "at par", "fast"}, // within a tenth
 		{"steady", "slow", atLeast, 4, passed, 4.5, 4.5, 4.5, "faster", "slow"},
 		{"slow", "steady", atLeast, 4, failed, 0.2222, 0.2222, 0.2222, "slower", "steady"},
-		{"few", "fast", atLeast, 0.1, undecided, 0.8, 0.8, 0.8, "", "fast"}, // too few rounds for an interval
+		// There are too few rounds for an interval.
+		{"few", "fast", atLeast, 0.1, undecided, 0.8, 0.8, 0.8, "", "fast"},
 		{"ours", "lame", atLeast, 0.1, notMeasured, 0.9, 0.84, 0.96, "", "lame"},
-		{"ours", "slow|lame", atLeast, 0.1, notMeasured, 0.9, 0.84, 0.96, "", "lame"}, // it failed where it may have been the best
+		// It failed where it may have been the best.
+		{"ours", "slow|lame", atLeast, 0.1, notMeasured, 0.9, 0.84, 0.96, "", "lame"},
 		{"ours", "limp", atLeast, 0.8, passed, 0.91, 0.84, 1, undecided, "limp"},
 		{"lat", "near|far", atMost, 1, passed, 0.8, 0.8, 0.8, "faster", "near"},
 		{"far", "near", atMost, 1, failed, 3.6, 3.6, 3.6, "slower", "near"},
@@ -143,12 +146,13 @@ func TestBarsNameCases(t *testing.T) {
 	}
 }
 
-// The best and the worst case are those that are furthest from their bars, whichever way a bar goes.
+// The best and the worst case are those that are furthest from their bars, whichever way a bar
+// goes.
 func TestExtremes(t *testing.T) {
 	r, bout := fixed(gbps, map[string][]float64{"1500/ours/a": seven(20), "theirs": seven(10)})
 	addFixed(r, bout, usec, map[string][]float64{"1500/ours/b": seven(1), "1500/ours/c": seven(5), "lat": seven(4), "inside/d": seven(1000)})
 	bout.Bars = []Bar{
-		{Ours: "1500/ours/a", Against: "theirs", Rule: atLeast, Factor: 1},  // twice as good as wanted
+		{Ours: "1500/ours/a", Against: "theirs", Rule: atLeast, Factor: 1},  // it is twice as good
 		{Ours: "1500/ours/b", Against: "lat", Rule: atMost, Factor: 1},      // four times
 		{Ours: "1500/ours/c", Against: "lat", Rule: atMost, Factor: 1},      // a little worse
 		{Ours: "1500/ours/c", Against: "inside/d"},                          // demands nothing

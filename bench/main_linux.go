@@ -1,10 +1,13 @@
 // Command bench measures goroce against what the machine can do and against its rivals, in one run.
 //
-//	go run ./bench               what most users ask; writes bench/RESULTS.md, results.json, plots/ and profiles/
-//	go run ./bench -full         everything: more ports, guests, loss, many connections, from inside
+//	go run ./bench               what most users ask
+//	go run ./bench -full         more ports, guests, loss, many connections, from inside
 //	go run ./bench -quick        one short round
-//	go run ./bench -list         what there is, and how long it takes; -only and -skip choose by regular expression
-//	go run ./bench -old COMMIT   our own cases of COMMIT and of the working tree in pairs: is anything slower?
+//	go run ./bench -list         what there is, and how long it takes
+//	go run ./bench -old COMMIT   our own cases of COMMIT and of the working tree in pairs
+//
+// The first two write bench/RESULTS.md, results.json, plots/ and profiles/; the last one says
+// whether anything has become slower. -only and -skip choose cases by regular expressions.
 //
 // The stages of a run (measure_linux.go): fetch the rivals' packages and build the roce command;
 // the stage (two network namespaces and a veth pair, package stage) with its bouts (bouts.go) in a
@@ -13,8 +16,8 @@
 // (bars.go, judge.go) and the report (report.go).
 //
 // The same program is both ends of the references, of the measurements from inside, of the
-// bottlenecks and of what TCP has no program for: "bench raw", "bench inside", "bench fair",
-// "bench short", "bench loaded", "bench many".
+// bottlenecks and of what TCP has no program for: "bench raw", "bench inside", "bench fair", "bench
+// short", "bench loaded", "bench many".
 package main
 
 import (

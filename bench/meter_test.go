@@ -35,7 +35,8 @@ func TestLoadOf(t *testing.T) {
 	began := time.Now()
 	var readings []reading
 	idle, steal, self := time.Hour, time.Minute, time.Second
-	for at := -200; at <= 1200; at += 100 { // ms; of two processors 0.45 are idle, 0.1 stolen and 0.05 ours in the middle, all idle outside
+	// In the middle 0.45 of two processors are idle, 0.1 stolen and 0.05 ours; outside all is idle.
+	for at := -200; at <= 1200; at += 100 { // ms
 		readings = append(readings, reading{began.Add(time.Duration(at) * time.Millisecond), 2, idle, steal, self})
 		if at >= 200 && at < 800 {
 			idle, steal, self = idle+45*time.Millisecond, steal+10*time.Millisecond, self+5*time.Millisecond

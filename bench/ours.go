@@ -116,7 +116,8 @@ func (c perfCase) on(prefix, port string) Case {
 				return 0, fmt.Errorf("client: %w", err)
 			}
 			atServer, err := parsePerf(server)
-			if err != nil && strings.Contains(c.options, "send-bw") { // others need not say anything there
+			// The servers of other tests need not say anything.
+			if err != nil && strings.Contains(c.options, "send-bw") {
 				return 0, fmt.Errorf("server: %w", err)
 			}
 			return c.figure(atServer, atClient), nil

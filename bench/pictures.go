@@ -120,7 +120,8 @@ func (r *Results) curves(wanted []curve) (all []plot.Series) {
 				points = append(points, point{x, f.median()})
 			}
 		}
-		slices.SortFunc(points, func(a, b point) int { return cmp.Compare(a.x, b.x) }) // they were played in any order
+		// They were played in any order.
+		slices.SortFunc(points, func(a, b point) int { return cmp.Compare(a.x, b.x) })
 		s := plot.Series{Name: c.name}
 		for _, p := range points {
 			s.X, s.Y = append(s.X, p.x), append(s.Y, p.y)

@@ -1,7 +1,8 @@
 package main
 
-// Profiles of our own cases, played once more with a CPU profile of each end. What they are for: to tell where the time goes in the
-// cases that are furthest above and furthest below their bars, and to build the command by (cmd/roce/default.pgo, `make pgo`).
+// Profiles of our own cases, played once more with a CPU profile of each end. What they are for: to
+// tell where the time goes in the cases that are furthest above and furthest below their bars, and
+// to build the command by (cmd/roce/default.pgo, `make pgo`).
 
 import (
 	"context"
@@ -17,7 +18,8 @@ import (
 // profileLines is how many functions of a profile are told.
 const profileLines = "40"
 
-// profileExtremes adds the profiles of the best and the worst case to the results. It judges what has been measured so far.
+// profileExtremes adds the profiles of the best and the worst case to the results. It judges what
+// has been measured so far.
 func profileExtremes(ctx context.Context, t theatre, set Setting, bouts []Bout, r *Results, progress io.Writer) {
 	best, worst := r.extremes(bouts)
 	for _, p := range []Profile{{Name: "worst", Case: worst}, {Name: "best", Case: best}} {
@@ -50,7 +52,8 @@ func caseNamed(bouts []Bout, name string) *Case {
 	return nil
 }
 
-// profile plays a case of roce perf and returns the functions that take most of the time at both ends.
+// profile plays a case of roce perf and returns the functions that take most of the time at both
+// ends.
 func (c *Case) profile(ctx context.Context, t theatre, set Setting) (text string, err error) {
 	dir, err := os.MkdirTemp("", "goroce-profile-")
 	if err != nil {
@@ -88,7 +91,8 @@ func (c *Case) record(ctx context.Context, t theatre, set Setting, dir string) (
 	return ends, err
 }
 
-// profileAll plays all cases of ours and merges their profiles into one file, by which the compiler arranges the command.
+// profileAll plays all cases of ours and merges their profiles into one file, by which the compiler
+// arranges the command.
 func profileAll(ctx context.Context, t theatre, set Setting, bouts []Bout, file string, progress io.Writer) error {
 	dir, err := os.MkdirTemp("", "goroce-profile-")
 	if err != nil {

@@ -30,10 +30,10 @@ const (
 	isSame      = "no difference shown"
 	isUndecided = "undecided"
 	onlyOld     = "only old"         // the new commit does not have the case, or not its port
-	onlyNew     = "only new"         // the old one does not, or failed each time and the new one never
+	onlyNew     = "only new"         // the same of the old one; or it alone failed, each time
 	failsNow    = "fails now"        // the new one failed each time, the old one never
 	failsMore   = "fails more often" // the new one alone in aloneEnough pairs, the old one in none
-	isFailed    = "failed"           // in more than half of the pairs, and the rest does not say worse
+	isFailed    = "failed"           // in more than half of the pairs; the rest does not say worse
 )
 
 // Ratio of new to old, turned so that more than 1 is better; infinite if something became nothing.

@@ -54,64 +54,74 @@ func samplesOf(u Unit, values ...float64) *Figure {
 	return r.figure("case")
 }
 
-func TestDifference(t *testing.T) {
-	ten := []float64{10, 10, 10, 10, 10, 10, 10, 10, 10, 10}
-	scaled := func(by ...float64) (v []float64) {
-		for i := range ten {
-			v = append(v, 10*by[i%len(by)])
-		}
-		return v
+// ten is what most pairs of TestDifference have on the old side; failed rounds are below zero.
+var ten, zeros, broken = scaled(1), make([]float64, 10), scaled(-1)
+
+// scaled is ten times 10, multiplied by the given factors in turn.
+func scaled(by ...float64) (v []float64) {
+	for i := range 10 {
+		v = append(v, 10*by[i%len(by)])
 	}
-	zeros, broken := make([]float64, 10), scaled(-1)
-	failing := func(n int, values []float64) []float64 { return append(slices.Clone(broken[:n]), values[n:]...) }
-	twice := func(values []float64) []float64 { return append(slices.Clone(values), values...) }
-	for _, c := range []struct {
-		name     string
-		unit     Unit
-		old, new []float64
-		state    string
-		ratio    float64 // NaN: none
-		pairs    int
-	}{
-		{"the same", gbps, ten, ten, isSame, 1, 10},
-		{"less bandwidth", gbps, ten, scaled(0.9, 0.94), isWorse, 0.92, 10},
-		{"more bandwidth", gbps, ten, scaled(1.1, 1.2), isBetter, 1.15, 10},
-		{"a longer time", usec, ten, scaled(1.25), isWorse, 0.8, 10},
-		{"a shorter time", usec, ten, scaled(0.8), isBetter, 1.25, 10},
-		{"slower, but not by enough", gbps, ten, scaled(0.98), isSame, 0.98, 10},
-		{"noise", gbps, ten, scaled(0.8, 1.25), isUndecided, 1.025, 10},
-		{"one bad pair of ten", gbps, ten, append(scaled(1)[:9], 1), isSame, 1, 10},
-		{"too few pairs", gbps, ten[:5], scaled(0.5)[:5], isUndecided, 0.5, 5},
-		{"rounds that failed", gbps, ten, failing(2, scaled(0.5)), isWorse, 0.5, 8},
-		{"more bandwidth, one failure", gbps, ten, failing(1, scaled(1.1)), isBetter, 1.1, 9},
-		{"more bandwidth, four failures", gbps, ten, failing(4, scaled(1.1)), isUndecided, 1.1, 6},
-		{"more bandwidth, four failures of the old one", gbps, failing(4, ten), scaled(1.1), isBetter, 1.1, 6},
-		{"as much bandwidth, four failures", gbps, ten, failing(4, ten), isUndecided, 1, 6},
-		{"half of the pairs are whole", gbps, ten, failing(5, ten), isUndecided, 1, 5},
-		{"six failures", gbps, ten, failing(6, scaled(1.1)), failsMore, 1.1, 4},
-		{"six failures of many pairs", gbps, twice(ten), append(failing(6, scaled(1.1)), scaled(1.1)...), failsMore, 1.1, 14},
-		{"nine failures", gbps, ten, failing(9, ten), failsMore, 1, 1},
-		{"nine failures, and one of the old one", gbps, append(scaled(1)[:9], -1), failing(9, ten), isFailed, math.NaN(), 0},
-		{"six failures of the old one", gbps, failing(6, ten), scaled(1.1), isFailed, 1.1, 4},
-		{"six failures of both", gbps, failing(6, ten), failing(6, ten), isFailed, 1, 4},
-		{"six failures of both, and no allocations", allocs, failing(6, zeros), failing(6, zeros), isFailed, 1, 4},
-		{"eleven failures of both, and less bandwidth", gbps, append(failing(1, ten), broken...), append(failing(1, scaled(0.5)), broken...), isWorse, 0.5, 9},
-		{"no pair is whole", gbps, []float64{10, -1}, []float64{-1, 10}, isFailed, math.NaN(), 0},
-		{"the new one fails, the old one mostly", gbps, failing(9, ten), broken, isFailed, math.NaN(), 0},
-		{"the new one fails, the old one once", gbps, failing(1, ten), broken, failsMore, math.NaN(), 0},
-		{"the new one fails in its only pair", gbps, ten[:1], broken[:1], failsNow, math.NaN(), 0},
-		{"the old one failed, the new one once", gbps, broken, failing(1, ten), isFailed, math.NaN(), 0},
-		{"the new one fails", gbps, ten, broken, failsNow, math.NaN(), 0},
-		{"the old one failed", gbps, broken, ten, onlyNew, math.NaN(), 0},
-		{"both fail", gbps, broken, broken, isFailed, math.NaN(), 0},
-		{"no allocations", allocs, zeros, zeros, isSame, 1, 10},
-		{"allocations are new", allocs, zeros, ten, isWorse, 0, 10},
-		{"a few are new, even in two pairs", allocs, zeros[:2], []float64{0, 0.01}, isWorse, 0.5, 2},
-		{"one allocation in ten pairs", allocs, zeros, append(make([]float64, 9), 1), isSame, 1, 10},
-		{"allocations are gone", allocs, ten, zeros, isBetter, math.Inf(1), 10},
-		{"as many allocations", allocs, ten, ten, isSame, 1, 10},
-		{"more allocations", allocs, ten, scaled(1.1), isWorse, 1 / 1.1, 10},
-	} {
+	return v
+}
+
+// failing is values of which the first n failed.
+func failing(n int, values []float64) []float64 {
+	return append(slices.Clone(broken[:n]), values[n:]...)
+}
+
+func twice(values []float64) []float64 { return append(slices.Clone(values), values...) }
+
+var differences = []struct {
+	name     string
+	unit     Unit
+	old, new []float64
+	state    string
+	ratio    float64 // NaN: none
+	pairs    int
+}{
+	{"the same", gbps, ten, ten, isSame, 1, 10},
+	{"less bandwidth", gbps, ten, scaled(0.9, 0.94), isWorse, 0.92, 10},
+	{"more bandwidth", gbps, ten, scaled(1.1, 1.2), isBetter, 1.15, 10},
+	{"a longer time", usec, ten, scaled(1.25), isWorse, 0.8, 10},
+	{"a shorter time", usec, ten, scaled(0.8), isBetter, 1.25, 10},
+	{"slower, but not by enough", gbps, ten, scaled(0.98), isSame, 0.98, 10},
+	{"noise", gbps, ten, scaled(0.8, 1.25), isUndecided, 1.025, 10},
+	{"one bad pair of ten", gbps, ten, append(scaled(1)[:9], 1), isSame, 1, 10},
+	{"too few pairs", gbps, ten[:5], scaled(0.5)[:5], isUndecided, 0.5, 5},
+	{"rounds that failed", gbps, ten, failing(2, scaled(0.5)), isWorse, 0.5, 8},
+	{"more bandwidth, one failure", gbps, ten, failing(1, scaled(1.1)), isBetter, 1.1, 9},
+	{"more bandwidth, four failures", gbps, ten, failing(4, scaled(1.1)), isUndecided, 1.1, 6},
+	{"more bandwidth, four failures of the old one", gbps, failing(4, ten), scaled(1.1), isBetter, 1.1, 6},
+	{"as much bandwidth, four failures", gbps, ten, failing(4, ten), isUndecided, 1, 6},
+	{"half of the pairs are whole", gbps, ten, failing(5, ten), isUndecided, 1, 5},
+	{"six failures", gbps, ten, failing(6, scaled(1.1)), failsMore, 1.1, 4},
+	{"six failures of many pairs", gbps, twice(ten), append(failing(6, scaled(1.1)), scaled(1.1)...), failsMore, 1.1, 14},
+	{"nine failures", gbps, ten, failing(9, ten), failsMore, 1, 1},
+	{"nine failures, and one of the old one", gbps, append(scaled(1)[:9], -1), failing(9, ten), isFailed, math.NaN(), 0},
+	{"six failures of the old one", gbps, failing(6, ten), scaled(1.1), isFailed, 1.1, 4},
+	{"six failures of both", gbps, failing(6, ten), failing(6, ten), isFailed, 1, 4},
+	{"six failures of both, and no allocations", allocs, failing(6, zeros), failing(6, zeros), isFailed, 1, 4},
+	{"eleven failures of both, and less bandwidth", gbps, append(failing(1, ten), broken...), append(failing(1, scaled(0.5)), broken...), isWorse, 0.5, 9},
+	{"no pair is whole", gbps, []float64{10, -1}, []float64{-1, 10}, isFailed, math.NaN(), 0},
+	{"the new one fails, the old one mostly", gbps, failing(9, ten), broken, isFailed, math.NaN(), 0},
+	{"the new one fails, the old one once", gbps, failing(1, ten), broken, failsMore, math.NaN(), 0},
+	{"the new one fails in its only pair", gbps, ten[:1], broken[:1], failsNow, math.NaN(), 0},
+	{"the old one failed, the new one once", gbps, broken, failing(1, ten), isFailed, math.NaN(), 0},
+	{"the new one fails", gbps, ten, broken, failsNow, math.NaN(), 0},
+	{"the old one failed", gbps, broken, ten, onlyNew, math.NaN(), 0},
+	{"both fail", gbps, broken, broken, isFailed, math.NaN(), 0},
+	{"no allocations", allocs, zeros, zeros, isSame, 1, 10},
+	{"allocations are new", allocs, zeros, ten, isWorse, 0, 10},
+	{"a few are new, even in two pairs", allocs, zeros[:2], []float64{0, 0.01}, isWorse, 0.5, 2},
+	{"one allocation in ten pairs", allocs, zeros, append(make([]float64, 9), 1), isSame, 1, 10},
+	{"allocations are gone", allocs, ten, zeros, isBetter, math.Inf(1), 10},
+	{"as many allocations", allocs, ten, ten, isSame, 1, 10},
+	{"more allocations", allocs, ten, scaled(1.1), isWorse, 1 / 1.1, 10},
+}
+
+func TestDifference(t *testing.T) {
+	for _, c := range differences {
 		d := newDifference(samplesOf(c.unit, c.old...), samplesOf(c.unit, c.new...))
 		near := math.Abs(float64(d.Ratio)-c.ratio) < 1e-9 || float64(d.Ratio) == c.ratio || math.IsNaN(float64(d.Ratio)) && math.IsNaN(c.ratio)
 		if d.State != c.state || !near || d.Pairs != c.pairs {

@@ -54,7 +54,8 @@ var (
 	// exchange has the mean, as the latency tests of others do.
 	exchange = &rawKind{unit: usec, figure: func(_, client raw.Result) float64 { return client.OneWay },
 		cost: perExchange, work: exchangeRate, p99: tailOf}
-	// sparseExchange has the median: of few exchanges, one that something else held up decides the mean.
+	// sparseExchange has the median: of few exchanges, one that something else held up decides the
+	// mean.
 	sparseExchange = &rawKind{unit: usec, figure: func(_, client raw.Result) float64 { return client.Typical },
 		cost: perExchange, work: exchangeRate, p99: tailOf}
 )

@@ -237,7 +237,8 @@ func (r *Results) writeProfiles(b *bytes.Buffer, dir string) error {
 func (r *Results) writeFigures(b *bytes.Buffer) {
 	b.WriteString("## All figures\n\n| case | what | median | from–to | unit | cost | unit | rounds |\n|---|---|---|---|---|---|---|---|\n")
 	byName := func(a, b *Figure) int { return cmp.Compare(a.Case, b.Case) }
-	for _, f := range slices.SortedFunc(slices.Values(r.Figures), byName) { // they were played in any order
+	// They were played in any order.
+	for _, f := range slices.SortedFunc(slices.Values(r.Figures), byName) {
 		if !f.measured() {
 			fmt.Fprintf(b, "| %s | %s | failed | | %s | | | 0 |\n", f.Case, f.Brief, f.Unit.Name)
 			continue

@@ -163,7 +163,8 @@ func (f *Figure) at(round int) (s Sample, ok bool) {
 	return s, false
 }
 
-// notes are what stands beside the figures of the rounds, each once, with how often there is no cost.
+// notes are what stands beside the figures of the rounds, each once, with how often there is no
+// cost.
 func (f *Figure) notes() string {
 	var all []string
 	costless := map[string]int{}

@@ -27,12 +27,12 @@ var rivalPackages = map[string]string{
 //
 // Tried with iperf3 and left out, because they were the best nowhere: -Z and -P 2 (0.63 and 0.94 of
 // -l 1M on a quiet machine; the rest was tried on a busy one), -l 64K and -l 256K, -w of 400K, 1M
-// and 4M, -N, reno; long runs without order, which are as good with it; short writes on other links.
-// bbr takes packets out of order for a slow path: it has half of what cubic has, and is slower still
-// where they stay in order. It is for a full run.
+// and 4M, -N, reno; long runs without order, which are as good with it; short writes on other
+// links. bbr takes packets out of order for a slow path: it has half of what cubic has, and is
+// slower still where they stay in order. It is for a full run.
 //
-// Tried with UCX and left out: large segments without large socket buffers, and -O with put, tag and
-// am (both at par with what is here), streams with the defaults, get with one outstanding (a
+// Tried with UCX and left out: large segments without large socket buffers, and -O with put, tag
+// and am (both at par with what is here), streams with the defaults, get with one outstanding (a
 // twentieth of 32) and with 128 (at par with 32), UCX_TCP_MAX_POLL, large segments and -O for small
 // messages (at par). With libfabric: tcp with ofi_rxm (at par with net), sockets (it failed), udp
 // (which may lose messages). With sockperf: busy polling of its TCP sockets (--lls).

@@ -96,8 +96,10 @@ func shortPlay(s Setting, packets int, flows []string) Play {
 }
 
 const (
-	shortWindows = 2           // a case's duration is not much to look at a control loop
-	shortStart   = time.Second // for the flows to find their rates, and at the end so that none has left
+	// shortWindows is how many durations a case lasts: one is not much to look at a control loop.
+	shortWindows = 2
+	// shortStart is for the flows to find their rates, and at the end so that none has left.
+	shortStart = time.Second
 )
 
 func shortTakes(d time.Duration) time.Duration { return shortWindows*d + 2*shortStart + time.Second }

@@ -6,11 +6,11 @@ package main
 // programs use a network most of the time. Both ends sleep until something comes; what counts is
 // how long an exchange takes and how much processor time both ends and the kernel need for it.
 //
-// Beside ours, which is event-driven, stand UDP sockets that sleep at once, by raw system calls and as
-// Go programs have them, and such that spin for 50 us, as we do at most, and then sleep; where ours
-// has slept long it no longer spins. UDP sends no acknowledgements; RC sends one for each message, which wakes up the server once more. The programs
-// of others that have gaps do not sleep in them: sockperf's --mps watches the clock, at the price of
-// a whole processor.
+// Beside ours, which is event-driven, stand UDP sockets that sleep at once, by raw system calls and
+// as Go programs have them, and such that spin for 50 us, as we do at most, and then sleep; where
+// ours has slept long it no longer spins. UDP sends no acknowledgements; RC sends one for each
+// message, which wakes up the server once more. The programs of others that have gaps do not sleep
+// in them: sockperf's --mps watches the clock, at the price of a whole processor.
 
 import (
 	"encoding/json"

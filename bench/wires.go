@@ -1,8 +1,9 @@
 package main
 
-// The cases on a wire between two drivers: what each port costs behind virtio_net, which does zero-copy AF_XDP and has no UDP
-// segmentation of its own. They are what auto's choice of a port rests on. The guest has one processor for both ends, so bandwidth
-// and rate tell what a message costs, and no end polls where latency is asked for.
+// The cases on a wire between two drivers: what each port costs behind virtio_net, which does
+// zero-copy AF_XDP and has no UDP segmentation of its own. They are what auto's choice of a port
+// rests on. The guest has one processor for both ends, so bandwidth and rate tell what a message
+// costs, and no end polls where latency is asked for.
 
 import (
 	"net"
@@ -10,7 +11,8 @@ import (
 	"time"
 )
 
-// Both ends of the wire. Its MTU is the longest with which virtio_net does zero-copy: a path MTU of 2048.
+// Both ends of the wire. Its MTU is the longest with which virtio_net does zero-copy: a path MTU of
+// 2048.
 var (
 	wireA = Side{Interface: "eth1", Addr: netip.MustParseAddr("198.51.100.1"), MAC: net.HardwareAddr{2, 0, 0x5e, 0, 3, 1}}
 	wireB = Side{Interface: "eth2", Addr: netip.MustParseAddr("198.51.100.2"), MAC: net.HardwareAddr{2, 0, 0x5e, 0, 3, 2}}

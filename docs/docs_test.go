@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// citation is "section 4.6", alone or in a row: "sections 4.6 and 1.7". Sections of RFCs are named with
-// theirs.
+// citation is "section 4.6", alone or in a row: "sections 4.6 and 1.7". Sections of RFCs are named
+// with theirs.
 var (
 	citation = regexp.MustCompile(`\bsections? (\d+(?:\.\d+)?)(?:(?:,| and|, and) (\d+(?:\.\d+)?))*`)
 	number   = regexp.MustCompile(`\d+(?:\.\d+)?`)

@@ -1,10 +1,12 @@
 package interop
 
-// Duels: a program of ours on the host against one of the verbs' in the guest with rxe0, over the lab's network.
+// Duels: a program of ours on the host against one of the verbs' in the guest with rxe0, over the
+// lab's network.
 //
-// Stages of the suite: build roce once, boot the lab once (by the first test that wants it). Stages of a duel: start the end that
-// serves, wait until it listens, start the other, wait for both, look at what they printed. When a duel is lost, both ends' output
-// is shown and the packets that the host saw are kept in a file.
+// Stages of the suite: build roce once, boot the lab once (by the first test that wants it). Stages
+// of a duel: start the end that serves, wait until it listens, start the other, wait for both, look
+// at what they printed. When a duel is lost, both ends' output is shown and the packets that the
+// host saw are kept in a file.
 
 import (
 	"bytes"
@@ -50,8 +52,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// arenaKernel is the kernel whose rxe is the peer: the lab's usual one, or what the environment says, such as GOROCE_LAB_KERNEL=newest
-// GOROCE_LAB_SUITE=trixie-backports.
+// arenaKernel is the kernel whose rxe is the peer: the lab's usual one, or what the environment
+// says, such as GOROCE_LAB_KERNEL=newest GOROCE_LAB_SUITE=trixie-backports.
 var arenaKernel = lab.Config{Kernel: os.Getenv("GOROCE_LAB_KERNEL"), Suite: os.Getenv("GOROCE_LAB_SUITE")}
 
 // theArena returns the arena of all tests, or skips.
@@ -84,10 +86,12 @@ func newArena() (*arena, error) {
 	return a, err
 }
 
-// build builds our program.
+// build builds our program, without its profile: with it all packages would be compiled anew.
 func (a *arena) build() error {
 	a.roce = filepath.Join(a.dir, "roce")
-	if out, err := exec.Command("go", "build", "-o", a.roce, "github.com/goroce/goroce/cmd/roce").CombinedOutput(); err != nil {
+	const program = "github.com/goroce/goroce/cmd/roce"
+	out, err := exec.Command("go", "build", "-pgo=off", "-o", a.roce, program).CombinedOutput()
+	if err != nil {
 		return fmt.Errorf("build roce: %w: %s", err, out)
 	}
 	return nil
@@ -112,8 +116,8 @@ type duel struct {
 // duelLimit only ends what would hang: an emulated processor on a busy machine may be very slow.
 const duelLimit = 2 * time.Minute
 
-// patience is the code of our ack timeout, 0.5 s. The guest's processor is emulated and may stand still for longer than the usual
-// eight times 67 ms when its host is busy.
+// patience is the code of our ack timeout, 0.5 s. The guest's processor is emulated and may stand
+// still for longer than the usual eight times 67 ms when its host is busy.
 const patience = "17"
 
 // result is what both ends printed.
@@ -221,7 +225,8 @@ func (a *arena) ends(ctx context.Context, d duel, port int, pcap string) (guest,
 	}
 	g := a.Command(ctx, there[0], there[1:]...)
 	h := a.Host(ctx, a.roce, here...)
-	h.Cancel = func() error { return h.Process.Signal(syscall.SIGTERM) } // so that the capture is written to its end
+	// The program ends by itself, so that the capture is written to its end.
+	h.Cancel = func() error { return h.Process.Signal(syscall.SIGTERM) }
 	h.WaitDelay = leaveTime
 	guest, host = &end{process: g, name: "guest", out: &output{}}, &end{process: h, name: "host", out: &output{}}
 	g.Stdout, g.Stderr = guest.out, guest.out

@@ -15,8 +15,9 @@ import (
 	"github.com/goroce/goroce/interop/lab"
 )
 
-// departures are long games, of which the guest's end is killed. A client of ours has requests under way and fails for lack of
-// acknowledgements; the others notice that the TCP connection ends, or that nothing comes.
+// departures are long games, of which the guest's end is killed. A client of ours has requests
+// under way and fails for lack of acknowledgements; the others notice that the TCP connection ends,
+// or that nothing comes.
 var departures = []struct {
 	guest   []string
 	host    []string
@@ -31,8 +32,8 @@ var departures = []struct {
 	{[]string{"ibv_uc_pingpong", "-n", "1000000"}, []string{"pingpong", "-t", "uc", "-n", "1000000", "--stall", "3s"}, false, "nothing arrived"},
 }
 
-// departed is within what time the end must be seen: retries take 0.6 s, a silent peer 3 s; on a busy machine longer, but the games
-// take hours.
+// departed is within what time the end must be seen: retries take 0.6 s, a silent peer 3 s; on a
+// busy machine longer, but the games take hours.
 const departed = time.Minute
 
 func TestPeerIsKilled(t *testing.T) {

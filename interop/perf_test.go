@@ -77,7 +77,8 @@ func TestPerfVariants(t *testing.T) {
 
 func tool(test string) string { return "ib_" + strings.ReplaceAll(test, "-", "_") }
 
-// perf runs one test and looks for the row of its size at the ends that print one. Size 0 is left to the options.
+// perf runs one test and looks for the row of its size at the ends that print one. Size 0 is left
+// to the options.
 func (a *arena) perf(t *testing.T, test string, serving bool, size int, options ...string) {
 	n := rounds
 	if size > 8192 {

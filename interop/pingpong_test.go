@@ -1,6 +1,7 @@
 package interop
 
-// Pingpong against ibv_rc_pingpong, ibv_uc_pingpong and ibv_ud_pingpong. With -c ours compares every byte of every message.
+// Pingpong against ibv_rc_pingpong, ibv_uc_pingpong and ibv_ud_pingpong. With -c ours compares
+// every byte of every message.
 
 import (
 	"fmt"
@@ -25,8 +26,8 @@ var modes = []struct {
 	options []string
 }{{"poll", nil}, {"event", []string{"-e"}}}
 
-// games are the three programs. Sizes are such that a burst fits the queue of the lab's tap device, of 1000 packets: UC and UD
-// have nothing that would slow a sender down or repeat what was lost.
+// games are the three programs. Sizes are such that a burst fits the queue of the lab's tap device,
+// of 1000 packets: UC and UD have nothing that would slow a sender down or repeat what was lost.
 var games = []struct {
 	kind  string
 	sizes []int
@@ -38,7 +39,8 @@ var games = []struct {
 	{"ud", []int{1, 1024, 4096}, []int{0}},
 }
 
-// messages is how many a game of a size has: a guest under software emulation needs 66 us for each packet.
+// messages is how many a game of a size has: a guest under software emulation needs 66 us for each
+// packet.
 func messages(size int) int {
 	if size > 64<<10 {
 		return 4
@@ -62,7 +64,8 @@ func TestPingpong(t *testing.T) {
 	}
 }
 
-// GIDs that are IPv6 addresses, whose packets have another header in front; the two ends still meet over IPv4.
+// GIDs that are IPv6 addresses, whose packets have another header in front; the two ends still meet
+// over IPv4.
 func TestPingpongIPv6(t *testing.T) {
 	a := theArena(t)
 	for _, kind := range []string{"rc", "uc", "ud"} {
@@ -78,8 +81,8 @@ func TestPingpongIPv6(t *testing.T) {
 	}
 }
 
-// The other ports, which see and send whole packets. RC only: until the neighbour's Ethernet address is known they drop packets,
-// which nobody would repeat for UC.
+// The other ports, which see and send whole packets. RC only: until the neighbour's Ethernet
+// address is known they drop packets, which nobody would repeat for UC.
 func TestPingpongPorts(t *testing.T) {
 	a := theArena(t)
 	for _, port := range []string{"packet", "xdp"} {

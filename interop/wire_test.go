@@ -1,10 +1,12 @@
 package interop
 
-// A wire between two real drivers: two virtio_net cards in a guest with a kernel as new as Debian has. What no veth pair shows is there:
-// zero-copy AF_XDP (virtio_net has it since Linux 6.13), an interface without UDP segmentation of its own behind a queueing
-// discipline, and a receiving side that merges packets.
+// A wire between two real drivers: two virtio_net cards in a guest with a kernel as new as Debian
+// has. What no veth pair shows is there: zero-copy AF_XDP (virtio_net has it since Linux 6.13), an
+// interface without UDP segmentation of its own behind a queueing discipline, and a receiving side
+// that merges packets.
 //
-// Stages: boot, a namespace for each end, then games between our own programs, each a script in the guest.
+// Stages: boot, a namespace for each end, then games between our own programs, each a script in the
+// guest.
 
 import (
 	"context"
@@ -25,7 +27,8 @@ var wireKernel = lab.Config{Suite: "trixie-backports", Kernel: "7.3," + lab.Newe
 const (
 	wireRoce = "/root/roce"
 
-	// zeroCopyMTU is the longest with which virtio_net does zero-copy: it takes no packets in pieces there.
+	// zeroCopyMTU is the longest with which virtio_net does zero-copy: it takes no packets in
+	// pieces there.
 	zeroCopyMTU = 3814
 )
 
@@ -99,8 +102,8 @@ func packetPortOf(t *testing.T, l *lab.Lab, device string) packetPort {
 	return infos[0].Packet
 }
 
-// wireGames are of all services and of all that RC does, with runs and single packets. -c compares every byte. UC neither repeats
-// nor sorts: packets that overtake others end its game.
+// wireGames are of all services and of all that RC does, with runs and single packets. -c compares
+// every byte. UC neither repeats nor sorts: packets that overtake others end its game.
 var wireGames = []string{
 	"pingpong -c -s 64K -n 100 -m %d --stall 30s",
 	"pingpong -c -s 64K -n 100 -m %d --stall 30s -t uc",
@@ -127,7 +130,8 @@ func TestWire(t *testing.T) {
 	}
 }
 
-// A card with several queues: zero-copy sockets on all of them share the memory, for one lane or divided among lanes.
+// A card with several queues: zero-copy sockets on all of them share the memory, for one lane or
+// divided among lanes.
 func TestWireQueues(t *testing.T) {
 	l := theWire(t, 2)
 	setMTU(t, l, zeroCopyMTU)
@@ -149,7 +153,8 @@ func TestWireQueues(t *testing.T) {
 	}
 }
 
-// checkWireDevices: auto takes xdp where that is zero-copy, and says so. Otherwise xdp says what would help.
+// checkWireDevices: auto takes xdp where that is zero-copy, and says so. Otherwise xdp says what
+// would help.
 func checkWireDevices(t *testing.T, l *lab.Lab, zeroCopy bool) {
 	auto, xdp := packetPortOf(t, l, "auto:eth1"), packetPortOf(t, l, "xdp:eth1")
 	if zeroCopy {

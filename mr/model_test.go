@@ -54,112 +54,138 @@ func inside(va uint64, n uint32, start *big.Int, size uint64) bool {
 	return first.Cmp(start) >= 0 && beyond.Cmp(end) <= 0
 }
 
-// TestAgainstModel drives table and model with the same random operations and asks both about random accesses.
+// TestAgainstModel drives table and model with the same random operations and asks both about
+// random accesses.
 func TestAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
-		tab := NewTable(rand.New(rand.NewPCG(seed, 0)).Uint64)
-		m := &model{}
-		access := rapid.Custom(func(t *rapid.T) Access { return Access(rapid.Uint32Range(0, 63).Draw(t, "access")) })
-		pick := func(t *rapid.T, n int) int {
-			if n == 0 {
-				t.Skip("nothing there")
-			}
-			return rapid.IntRange(0, n-1).Draw(t, "which")
-		}
-		qpn := rapid.Uint32Range(1, 3)
-
+		d := &drive{NewTable(rand.New(rand.NewPCG(seed, 0)).Uint64), &model{}}
 		t.Repeat(map[string]func(*rapid.T){
-			"allocPD": func(t *rapid.T) {
-				pd, err := tab.AllocPD()
-				if err != nil {
-					t.Fatal(err)
-				}
-				m.pds = append(m.pds, pd)
-			},
-			"register": func(t *rapid.T) {
-				pd := m.pds[pick(t, len(m.pds))]
-				buf := make([]byte, rapid.IntRange(0, 40).Draw(t, "len"))
-				iova := rapid.SampledFrom([]uint64{0, 8, 1000, AddrOf(buf), math.MaxUint64 - 20, math.MaxUint64 - 40}).Draw(t, "iova")
-				a := access.Draw(t, "rights")
-				r, err := tab.Register(pd, buf, iova, a)
-				if refused := checkRegister(buf, iova, a) != nil; refused != (err != nil) {
-					t.Fatalf("Register: %v", err)
-				}
-				if err == nil {
-					m.regions = append(m.regions, &modelRegion{r, pd})
-				}
-			},
-			"deregister": func(t *rapid.T) {
-				i := pick(t, len(m.regions))
-				busy := false
-				for _, w := range m.windows {
-					busy = busy || w.to == m.regions[i]
-				}
-				if err := tab.Deregister(m.regions[i].r); (err != nil) != busy {
-					t.Fatalf("Deregister, window bound %v: %v", busy, err)
-				}
-				if !busy {
-					m.dead = append(m.dead, m.regions[i].r.RKey())
-					m.regions = append(m.regions[:i], m.regions[i+1:]...)
-				}
-			},
-			"allocWindow": func(t *rapid.T) {
-				pd := m.pds[pick(t, len(m.pds))]
-				w, err := tab.AllocWindow(pd)
-				if err != nil {
-					t.Fatal(err)
-				}
-				m.windows = append(m.windows, &modelWindow{w: w, pd: pd, key: w.RKey()})
-			},
-			"deallocWindow": func(t *rapid.T) {
-				i := pick(t, len(m.windows))
-				if err := tab.DeallocWindow(m.windows[i].w); err != nil {
-					t.Fatal(err)
-				}
-				m.dead = append(m.dead, m.windows[i].key)
-				m.windows = append(m.windows[:i], m.windows[i+1:]...)
-			},
-			"bind": func(t *rapid.T) {
-				w, r := m.windows[pick(t, len(m.windows))], m.regions[pick(t, len(m.regions))]
-				pd, q := m.pds[pick(t, len(m.pds))], qpn.Draw(t, "qpn")
-				key := w.key&^0xff | rapid.Uint32Range(0, 255).Draw(t, "key byte")
-				addr := r.r.IOVA() + rapid.Uint64Range(0, 40).Draw(t, "offset")
-				n, a := rapid.Uint64Range(0, 40).Draw(t, "n"), access.Draw(t, "rights")
-				s := tab.BindWindow(pd, q, w.key, key, r.r.LKey(), addr, n, a)
-
-				ra := r.r.Access()
-				allowed := w.to == nil && w.pd == pd && r.pd == pd && n > 0 && ra&MWBind != 0 && ra&ZeroBased == 0 &&
-					a&(LocalWrite|MWBind) == 0 && (a&(RemoteWrite|RemoteAtomic) == 0 || ra&LocalWrite != 0) &&
-					n <= math.MaxUint32 && inside(addr, uint32(n), new(big.Int).SetUint64(r.r.IOVA()), r.r.Len())
-				if s != Misaligned && (s == OK) != allowed {
-					t.Fatalf("BindWindow: %v, allowed %v", s, allowed)
-				}
-				if s != OK {
-					return
-				}
-				if key != w.key {
-					m.dead = append(m.dead, w.key)
-				}
-				start := new(big.Int).SetUint64(addr)
-				if a&ZeroBased != 0 {
-					start = new(big.Int)
-				}
-				w.key, w.to, w.qpn, w.start, w.n, w.a = key, r, q, start, n, a
-			},
-			"invalidate": func(t *rapid.T) {
-				w, q := m.windows[pick(t, len(m.windows))], qpn.Draw(t, "qpn")
-				s := tab.Invalidate(w.pd, q, w.key)
-				if allowed := w.to == nil || w.qpn == q; (s == OK) != allowed {
-					t.Fatalf("Invalidate: %v, allowed %v", s, allowed)
-				}
-				if s == OK {
-					w.to = nil
-				}
-			},
-			"": func(t *rapid.T) { checkAgainstModel(t, tab, m) },
+			"allocPD":       d.allocPD,
+			"register":      d.register,
+			"deregister":    d.deregister,
+			"allocWindow":   d.allocWindow,
+			"deallocWindow": d.deallocWindow,
+			"bind":          d.bind,
+			"invalidate":    d.invalidate,
+			"":              func(t *rapid.T) { checkAgainstModel(t, d.tab, d.m) },
 		})
 	})
+}
+
+// drive is a table and its model, which are told the same.
+type drive struct {
+	tab *Table
+	m   *model
+}
+
+// pick chooses one of n; of nothing, the operation does not take place.
+func pick(t *rapid.T, n int) int {
+	if n == 0 {
+		t.Skip("nothing there")
+	}
+	return rapid.IntRange(0, n-1).Draw(t, "which")
+}
+
+func rights(t *rapid.T) Access { return Access(rapid.Uint32Range(0, 63).Draw(t, "rights")) }
+
+func qpn(t *rapid.T) uint32 { return rapid.Uint32Range(1, 3).Draw(t, "qpn") }
+
+func (d *drive) allocPD(t *rapid.T) {
+	pd, err := d.tab.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.m.pds = append(d.m.pds, pd)
+}
+
+func (d *drive) register(t *rapid.T) {
+	pd := d.m.pds[pick(t, len(d.m.pds))]
+	buf := make([]byte, rapid.IntRange(0, 40).Draw(t, "len"))
+	iova := rapid.SampledFrom([]uint64{0, 8, 1000, AddrOf(buf), math.MaxUint64 - 20, math.MaxUint64 - 40}).Draw(t, "iova")
+	a := rights(t)
+	r, err := d.tab.Register(pd, buf, iova, a)
+	if refused := checkRegister(buf, iova, a) != nil; refused != (err != nil) {
+		t.Fatalf("Register: %v", err)
+	}
+	if err == nil {
+		d.m.regions = append(d.m.regions, &modelRegion{r, pd})
+	}
+}
+
+func (d *drive) deregister(t *rapid.T) {
+	m := d.m
+	i := pick(t, len(m.regions))
+	busy := false
+	for _, w := range m.windows {
+		busy = busy || w.to == m.regions[i]
+	}
+	if err := d.tab.Deregister(m.regions[i].r); (err != nil) != busy {
+		t.Fatalf("Deregister, window bound %v: %v", busy, err)
+	}
+	if !busy {
+		m.dead = append(m.dead, m.regions[i].r.RKey())
+		m.regions = append(m.regions[:i], m.regions[i+1:]...)
+	}
+}
+
+func (d *drive) allocWindow(t *rapid.T) {
+	pd := d.m.pds[pick(t, len(d.m.pds))]
+	w, err := d.tab.AllocWindow(pd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.m.windows = append(d.m.windows, &modelWindow{w: w, pd: pd, key: w.RKey()})
+}
+
+func (d *drive) deallocWindow(t *rapid.T) {
+	m := d.m
+	i := pick(t, len(m.windows))
+	if err := d.tab.DeallocWindow(m.windows[i].w); err != nil {
+		t.Fatal(err)
+	}
+	m.dead = append(m.dead, m.windows[i].key)
+	m.windows = append(m.windows[:i], m.windows[i+1:]...)
+}
+
+func (d *drive) bind(t *rapid.T) {
+	m := d.m
+	w, r := m.windows[pick(t, len(m.windows))], m.regions[pick(t, len(m.regions))]
+	pd, q := m.pds[pick(t, len(m.pds))], qpn(t)
+	key := w.key&^0xff | rapid.Uint32Range(0, 255).Draw(t, "key byte")
+	addr := r.r.IOVA() + rapid.Uint64Range(0, 40).Draw(t, "offset")
+	n, a := rapid.Uint64Range(0, 40).Draw(t, "n"), rights(t)
+	s := d.tab.BindWindow(pd, q, w.key, key, r.r.LKey(), addr, n, a)
+
+	ra := r.r.Access()
+	allowed := w.to == nil && w.pd == pd && r.pd == pd && n > 0 && ra&MWBind != 0 && ra&ZeroBased == 0 &&
+		a&(LocalWrite|MWBind) == 0 && (a&(RemoteWrite|RemoteAtomic) == 0 || ra&LocalWrite != 0) &&
+		n <= math.MaxUint32 && inside(addr, uint32(n), new(big.Int).SetUint64(r.r.IOVA()), r.r.Len())
+	if s != Misaligned && (s == OK) != allowed {
+		t.Fatalf("BindWindow: %v, allowed %v", s, allowed)
+	}
+	if s != OK {
+		return
+	}
+	if key != w.key {
+		m.dead = append(m.dead, w.key)
+	}
+	start := new(big.Int).SetUint64(addr)
+	if a&ZeroBased != 0 {
+		start = new(big.Int)
+	}
+	w.key, w.to, w.qpn, w.start, w.n, w.a = key, r, q, start, n, a
+}
+
+func (d *drive) invalidate(t *rapid.T) {
+	w, q := d.m.windows[pick(t, len(d.m.windows))], qpn(t)
+	s := d.tab.Invalidate(w.pd, q, w.key)
+	if allowed := w.to == nil || w.qpn == q; (s == OK) != allowed {
+		t.Fatalf("Invalidate: %v, allowed %v", s, allowed)
+	}
+	if s == OK {
+		w.to = nil
+	}
 }
 
 func checkAgainstModel(t *rapid.T, tab *Table, m *model) {

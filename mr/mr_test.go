@@ -113,7 +113,7 @@ func TestRegisterRules(t *testing.T) {
 }
 
 // Rights, ranges and overflow, one row each.
-func TestAccess(t *testing.T) {
+func TestRemoteAccess(t *testing.T) {
 	tab, pd := newTestTable(t)
 	other, _ := tab.AllocPD()
 	const base = 0x7f00_0000_1000
@@ -160,10 +160,17 @@ func TestAccess(t *testing.T) {
 		{"empty region, a byte", pd, empty.RKey(), base, 1, RemoteRead, BadRange},
 	} {
 		if s, got := tab.Remote(c.pd, 7, c.key, c.va, c.n, c.need); got != c.want || got == OK && s.Len() != c.n {
-			t.Errorf("remote, %s: %v with %d bytes, want %v", c.name, got, s.Len(), c.want)
+			t.Errorf("%s: %v with %d bytes, want %v", c.name, got, s.Len(), c.want)
 		}
 	}
+}
 
+func TestLocalAccess(t *testing.T) {
+	tab, pd := newTestTable(t)
+	other, _ := tab.AllocPD()
+	const base = 0x7f00_0000_1000
+	full := mustRegister(t, tab, pd, make([]byte, 100), base, LocalWrite|RemoteWrite|RemoteRead)
+	ro := mustRegister(t, tab, pd, make([]byte, 100), base, 0)
 	for _, c := range []struct {
 		name string
 		key  uint32
@@ -176,11 +183,11 @@ func TestAccess(t *testing.T) {
 		{"wrong key", full.LKey() + 1, 0, BadKey},
 	} {
 		if _, got := tab.Local(pd, c.key, base, 100, c.need); got != c.want {
-			t.Errorf("local, %s: %v, want %v", c.name, got, c.want)
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
 	if _, got := tab.Local(other, full.LKey(), base, 1, 0); got != BadPD {
-		t.Errorf("local, other domain: %v", got)
+		t.Errorf("other domain: %v", got)
 	}
 }
 

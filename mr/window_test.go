@@ -10,28 +10,48 @@ const testQPN = 17
 // incRKey is ib_inc_rkey: the next key of the same window.
 func incRKey(k uint32) uint32 { return k&^0xff | (k+1)&0xff }
 
-func TestWindowLifeCycle(t *testing.T) {
+// room is a region of 256 bytes and a window of the same domain.
+type room struct {
+	t    *testing.T
+	tab  *Table
+	pd   PD
+	r    *Region
+	base uint64
+	w    *Window
+}
+
+func newRoom(t *testing.T) *room {
 	tab, pd := newTestTable(t)
 	buf := make([]byte, 256)
-	base := AddrOf(buf)
-	r := mustRegister(t, tab, pd, buf, base, LocalWrite|MWBind)
 	w, err := tab.AllocWindow(pd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := w.RKey()
-	remote := func(qpn, key uint32, va uint64, n uint32, need Access, want Status) {
-		t.Helper()
-		if _, s := tab.Remote(pd, qpn, key, va, n, need); s != want {
-			t.Errorf("Remote(qpn %d, %#x, %d bytes, %v) = %v, want %v", qpn, key, n, need, s, want)
-		}
-	}
+	return &room{t, tab, pd, mustRegister(t, tab, pd, buf, AddrOf(buf), LocalWrite|MWBind), AddrOf(buf), w}
+}
 
+func (x *room) remote(qpn, key uint32, va uint64, n uint32, need Access, want Status) {
+	x.t.Helper()
+	if _, s := x.tab.Remote(x.pd, qpn, key, va, n, need); s != want {
+		x.t.Errorf("Remote(qpn %d, %#x, %d bytes, %v) = %v, want %v", qpn, key, n, need, s, want)
+	}
+}
+
+func (x *room) bind(qpn, old, key uint32, addr, n uint64, a Access, want Status) {
+	x.t.Helper()
+	if s := x.tab.BindWindow(x.pd, qpn, old, key, x.r.LKey(), addr, n, a); s != want {
+		x.t.Fatalf("BindWindow(qpn %d, %#x, %#x, %d bytes, %v) = %v, want %v", qpn, old, key, n, a, s, want)
+	}
+}
+
+// A window is free, bound, and free again; what can be done with it then is up to its state.
+func TestWindowIsBoundAndInvalidated(t *testing.T) {
+	x := newRoom(t)
+	tab, pd, r, base, w, remote := x.tab, x.pd, x.r, x.base, x.w, x.remote
+	first := w.RKey()
 	remote(testQPN, first, base, 1, RemoteRead, BadState) // free
 	key := incRKey(first)
-	if s := tab.BindWindow(pd, testQPN, first, key, r.LKey(), base+64, 64, RemoteWrite|RemoteRead); s != OK {
-		t.Fatal(s)
-	}
+	x.bind(testQPN, first, key, base+64, 64, RemoteWrite|RemoteRead, OK)
 	if w.RKey() != key || !w.Bound() {
 		t.Fatalf("bound window has key %#x, want %#x", w.RKey(), key)
 	}
@@ -45,9 +65,7 @@ func TestWindowLifeCycle(t *testing.T) {
 	if _, s := tab.Local(pd, key, base+64, 1, 0); s != BadKey {
 		t.Errorf("local use of a window: %v", s)
 	}
-	if s := tab.BindWindow(pd, testQPN, key, incRKey(key), r.LKey(), base, 8, 0); s != BadState {
-		t.Errorf("binding a bound window: %v", s)
-	}
+	x.bind(testQPN, key, incRKey(key), base, 8, 0, BadState) // it is bound
 	if err := tab.Deregister(r); !errors.Is(err, ErrBusy) {
 		t.Errorf("Deregister with a window bound: %v", err)
 	}
@@ -73,25 +91,32 @@ func TestWindowLifeCycle(t *testing.T) {
 	if w.Bound() {
 		t.Error("invalidated window says it is bound")
 	}
+}
 
-	// Bind again, for another QP, and take the window away with the binding in place.
-	if s := tab.BindWindow(pd, testQPN+1, key, incRKey(key), r.LKey(), base, 8, RemoteRead); s != OK {
+// A window that was bound and invalidated is bound again, for another QP, and taken away with the
+// binding in place.
+func TestBoundWindowIsTakenAway(t *testing.T) {
+	x := newRoom(t)
+	key := incRKey(x.w.RKey())
+	x.bind(testQPN, x.w.RKey(), key, x.base+64, 64, RemoteRead, OK)
+	if s := x.tab.Invalidate(x.pd, testQPN, key); s != OK {
 		t.Fatal(s)
 	}
-	remote(testQPN+1, incRKey(key), base, 8, RemoteRead, OK)
-	if err := tab.DeallocWindow(w); err != nil {
+	x.bind(testQPN+1, key, incRKey(key), x.base, 8, RemoteRead, OK)
+	x.remote(testQPN+1, incRKey(key), x.base, 8, RemoteRead, OK)
+	if err := x.tab.DeallocWindow(x.w); err != nil {
 		t.Fatal(err)
 	}
-	remote(testQPN+1, incRKey(key), base, 8, RemoteRead, BadKey)
-	if err := tab.DeallocWindow(w); !errors.Is(err, ErrInvalid) {
+	x.remote(testQPN+1, incRKey(key), x.base, 8, RemoteRead, BadKey)
+	if err := x.tab.DeallocWindow(x.w); !errors.Is(err, ErrInvalid) {
 		t.Errorf("second DeallocWindow: %v", err)
 	}
-	if err := errors.Join(tab.Deregister(r), tab.FreePD(pd)); err != nil {
+	if err := errors.Join(x.tab.Deregister(x.r), x.tab.FreePD(x.pd)); err != nil {
 		t.Error(err)
 	}
 }
 
-// Every rule of reference 7.5 about binding, one row each.
+// Every rule of section 7.5 about binding, one row each.
 func TestBindRules(t *testing.T) {
 	tab, pd := newTestTable(t)
 	otherPD, _ := tab.AllocPD()
@@ -144,14 +169,19 @@ func TestBindRules(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.name, s, c.want)
 		}
 		if s == OK { // back to the start: free, with the first key
-			if s := tab.Invalidate(pd, testQPN, c.newRKey); s != OK {
-				t.Fatal(s)
-			}
+			free(t, tab, pd, c.newRKey)
 			if rkey != c.newRKey {
 				tab.BindWindow(pd, testQPN, c.newRKey, rkey, good.LKey(), base, 1, 0)
-				tab.Invalidate(pd, testQPN, rkey)
+				free(t, tab, pd, rkey)
 			}
 		}
+	}
+}
+
+func free(t *testing.T, tab *Table, pd PD, rkey uint32) {
+	t.Helper()
+	if s := tab.Invalidate(pd, testQPN, rkey); s != OK {
+		t.Fatal(s)
 	}
 }
 

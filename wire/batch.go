@@ -1,3 +1,5 @@
+package wire
+
 // A batch of packets to send: where the engine writes them and a port finds them.
 //
 //	arena  │ body 0 │ body 1 │ body 2 │ …        back to back, no padding: a run is one contiguous piece
@@ -7,8 +9,6 @@
 // A run is a row of frames to one peer that a port may hand to the kernel as one message for it to cut up (UDP_SEGMENT,
 // or a GSO packet): one path, one body length, only the last may be shorter. The kernel numbers the pieces, so frame i of
 // a run carries IPv4 Identification i, and its ICRC is made for that.
-
-package wire
 
 // maxRunBytes bounds the bodies of one run: together with a head they are one IP packet.
 const maxRunBytes = 65535 - Head4Len

@@ -1,3 +1,5 @@
+package wire
+
 // The connection manager's messages (section 9.2).
 //
 // A message is a struct; where its fields lie in the MAD is said once, in its walk method: a table of rows "name, offset,
@@ -5,8 +7,6 @@
 // the fields into a MAD, gets them out of one, or prints them. Reserved bits are put as 0 and not looked at.
 //
 // REQ, the large one, is in cmreq.go.
-
-package wire
 
 import (
 	"errors"

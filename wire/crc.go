@@ -1,11 +1,11 @@
+package wire
+
 // CRC-32 (IEEE, reflected) of a few dozen bytes.
 //
 // Where there is nothing better (icrc_amd64.go), hash/crc32 is used for payloads, or crc_shifts.go where the processor has
 // no instructions for it. For headers hash/crc32 has two drawbacks: what it is given escapes to the heap, and its call
 // costs more than the work. So headers go through the table routine below, eight bytes a step: T[k][b] is what byte b
 // contributes to the register after k more bytes have passed.
-
-package wire
 
 import (
 	"encoding/binary"

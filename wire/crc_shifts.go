@@ -1,3 +1,5 @@
+package wire
+
 // CRC-32 of a payload with shifts instead of tables, for processors on which hash/crc32 has no instructions to use.
 //
 // Tables cost a load per byte and more; in an emulator, where each load is looked up in software, that is most of the
@@ -13,8 +15,6 @@
 // that it touches. The first delay passes 128 bits, so two words at a time do not wait for each other.
 //
 // What remains is the last five words with what was moved into them, and up to 15 bytes: for the tables of crc.go.
-
-package wire
 
 import "golang.org/x/sys/cpu"
 

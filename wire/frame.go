@@ -1,6 +1,6 @@
-// From bytes to a Frame: one packet as the ports lend it, cut in two between UDP and BTH.
-
 package wire
+
+// From bytes to a Frame: one packet as the ports lend it, cut in two between UDP and BTH.
 
 // Frame is one packet, lent for the duration of a call: nobody keeps it or its slices. Head is the IP and UDP header,
 // Head4Len or Head6Len bytes; Body is BTH to ICRC. They are two slices so that the bodies of many packets can lie back to

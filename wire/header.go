@@ -1,10 +1,10 @@
+package wire
+
 // The base transport header, laid over the first bytes of a packet's body.
 //
 // Every header of this package is a view: an array type whose pointer is a conversion of a slice, (*BTH)(body), with one
 // bounds check; its methods read and write fields in place and cannot panic. Put writes all fields of a header at once,
 // reserved bits zero; a Set method changes one field and leaves the rest.
-
-package wire
 
 import "encoding/binary"
 

@@ -1,3 +1,5 @@
+package wire
+
 // The invariant CRC (section 3): the last four bytes of a packet, over everything that no router may change.
 //
 //	8 x FF │ IP, masked │ UDP, masked │ BTH, masked │ extension headers, payload, pad
@@ -8,8 +10,6 @@
 // Masked bytes count as FF. Where the processor has the instructions, icrc_amd64.go takes the packet as one piece.
 // Elsewhere the headers are folded in eight bytes at a time straight from where they lie, the masks or'ed into the words;
 // the rest goes to crcUpdate. Least significant byte first on the wire.
-
-package wire
 
 // afterFF is the CRC register after the eight FF bytes in front.
 const afterFF = 0xdebb20e3

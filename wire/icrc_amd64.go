@@ -1,3 +1,7 @@
+//go:build !purego
+
+package wire
+
 // The ICRC of a whole packet, head and body, in words of 64 bytes, where the processor has AVX-512 with GFNI and VPCLMULQDQ
 // (AMD from Zen 4, Intel from Ice Lake). On Zen 5 it takes about a quarter of the portable routine's time, for a payload of
 // 4 KiB as for one of 64 bytes; BenchmarkICRC has both.
@@ -20,10 +24,6 @@
 //
 // Registers hold polynomials as the packet does, lowest bit first: 64 bits from x^63, a multiplier from x^32 (powers, P)
 // or from x^62 (mu), so that products of 127 bits start from x^95 and x^125 and no result has to be shifted.
-
-//go:build !purego
-
-package wire
 
 import "golang.org/x/sys/cpu"
 

@@ -1,10 +1,10 @@
+package wire
+
 // The opcode table: what each of the 256 BTH opcodes is.
 //
 // An opcode is a service (upper three bits) and an operation (lower five). The operations of RC are written out in
 // opcodes.go; the other services are the same operations with a header or two put in front. Opcodes holds the product,
 // one row per opcode, computed once: everything else in the stack looks rows up and decides by flags and offsets.
-
-package wire
 
 import "strconv"
 

@@ -1,6 +1,6 @@
-// From a Frame to a Packet: which opcode it is, where its headers are, where the payload starts and ends.
-
 package wire
+
+// From a Frame to a Packet: which opcode it is, where its headers are, where the payload starts and ends.
 
 // Packet is a parsed frame: views into it, valid as long as the frame is. One Packet is used for many frames.
 type Packet struct {

@@ -1,6 +1,6 @@
-// From an address vector to the head of a packet: everything constant is written once, PutHead adds what varies.
-
 package wire
+
+// From an address vector to the head of a packet: everything constant is written once, PutHead adds what varies.
 
 import "errors"
 

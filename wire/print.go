@@ -1,3 +1,5 @@
+package wire
+
 // One line of text per packet.
 //
 //	127.0.0.1 > 127.0.0.2 RC RDMA_WRITE_FIRST qp 0x000012 psn 5 va 0x7f0000001000 rkey 0x00001234 dmalen 65536 | 4096 B |
@@ -6,8 +8,6 @@
 // From left to right: addresses, opcode, BTH, extension headers in wire order, payload, what IP and UDP say, and last
 // what is wrong. Left out are fields that have the value they nearly always have: P_Key 0xffff, pad 0, TVer 0, TOS 0, TTL 64,
 // Identification 0 with DF set, flow label 0, UDP checksum 0, flags that are not set, and an ICRC that is right.
-
-package wire
 
 import (
 	"net/netip"

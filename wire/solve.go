@@ -1,3 +1,5 @@
+package wire
+
 // Solving for what a UDP socket hides.
 //
 // The ICRC covers the IPv4 Identification and flags, bytes 4..7 of the header, but a socket does not show them. The CRC
@@ -13,8 +15,6 @@
 //
 // The power of x is the product of two table entries; a product of two polynomials is a carry-less multiplication made of
 // integer ones, and a reduction with the CRC tables. About 20 ns in all, whatever the packet.
-
-package wire
 
 // xInverse holds x^(-8·i) and x^(-8·256·i) mod P, reflected: bit 31 is the coefficient of x^0.
 var xInverse = func() (t [2][256]uint32) {

@@ -1,8 +1,8 @@
+package wire
+
 // Acknowledge syndromes: the first byte of an AETH, and the tables of timers and credits it refers to.
 //
 //	bits 7:5   kind: ACK, RNR NAK, (reserved), NAK        bits 4:0   credit code, timer code, NAK code
-
-package wire
 
 import "strconv"
 

@@ -9,8 +9,8 @@ import (
 	"github.com/goroce/goroce/roce"
 )
 
-// idle opens a device with a queue pair that is connected to another one of its own, exchanges something, and then counts
-// what processor time the whole process takes while nothing happens.
+// idle opens a device with a queue pair that is connected to another one of its own, exchanges
+// something, and then counts what processor time the whole process takes while nothing happens.
 func idle(t Task) (float64, error) {
 	var s side
 	defer s.close()

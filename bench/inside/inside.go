@@ -1,6 +1,6 @@
-// Package inside measures what only a program can that holds both ends: two devices on a wire in memory, driven by one
-// goroutine, so that what is counted is the stack and nothing else; or lanes, by a goroutine each, over real sockets. Each
-// measurement is one line of Measurements.
+// Package inside measures what only a program can that holds both ends: two devices on a wire in
+// memory, driven by one goroutine, so that what is counted is the stack and nothing else; or lanes,
+// by a goroutine each, over real sockets. Each measurement is one line of Measurements.
 package inside
 
 import (
@@ -61,7 +61,8 @@ func scale(t Task) (float64, error) {
 		return 0, err
 	}
 	defer w.close()
-	if err := w.write(2 * max(t.QPs, 1000)); err != nil { // every queue pair once or twice before it counts
+	// Every queue pair sends once or twice before it counts.
+	if err := w.write(2 * max(t.QPs, 1000)); err != nil {
 		return 0, err
 	}
 	messages, start := 0, time.Now()

@@ -1,8 +1,9 @@
 package inside
 
-// Whether lanes get in each other's way: two devices with lanes, and for each lane a thread on a processor of its own that posts at
-// one end and runs both, so that no processor waits for another. What is left to share are the devices, and the kernel's network. The
-// lanes have their backgrounds: without, each poller would look after all lanes.
+// Whether lanes get in each other's way: two devices with lanes, and for each lane a thread on a
+// processor of its own that posts at one end and runs both, so that no processor waits for another.
+// What is left to share are the devices, and the kernel's network. The lanes have their
+// backgrounds: without, each poller would look after all lanes.
 
 import (
 	"errors"
@@ -57,7 +58,8 @@ func lanes(t Task) (rate float64, err error) {
 	return rate, errors.Join(errs...)
 }
 
-// openLanes opens the devices and connects a queue pair of each lane with one of the same lane at the other end, as worlds.
+// openLanes opens the devices and connects a queue pair of each lane with one of the same lane at
+// the other end, as worlds.
 func openLanes(n int) (worlds []*world, err error) {
 	var devs [2]*roce.Device
 	for i, name := range []string{"udp:127.0.0.1", "udp:127.0.0.2"} {
@@ -78,7 +80,8 @@ func openLanes(n int) (worlds []*world, err error) {
 	return worlds, err
 }
 
-// closeLanes closes what openLanes made, as far as it came; the devices last, which the worlds share.
+// closeLanes closes what openLanes made, as far as it came; the devices last, which the worlds
+// share.
 func closeLanes(worlds []*world) {
 	for _, w := range worlds {
 		w.a.clear()

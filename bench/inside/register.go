@@ -1,6 +1,7 @@
 package inside
 
-// What registering a gigabyte costs: alone, with its pages pinned, and what the system takes for pinning them.
+// What registering a gigabyte costs: alone, with its pages pinned, and what the system takes for
+// pinning them.
 
 import (
 	"slices"
@@ -49,7 +50,8 @@ func registerOnce(pd *roce.PD, buf []byte) (float64, error) {
 	return float64(took.Nanoseconds()) / 1e3, m.Close()
 }
 
-// median is the middle of five results of f, each with a fresh gigabyte: how fast the system finds pages varies.
+// median is the middle of five results of f, each with a fresh gigabyte: how fast the system finds
+// pages varies.
 func median(f func(buf []byte) (float64, error)) (float64, error) {
 	var all []float64
 	for range 5 {

@@ -1,7 +1,8 @@
 package inside
 
-// Two devices on a wire in memory and connected queue pairs between them. Nothing runs in the background: write posts a
-// burst to one queue pair after the other and polls both ends until all is complete.
+// Two devices on a wire in memory and connected queue pairs between them. Nothing runs in the
+// background: write posts a burst to one queue pair after the other and polls both ends until all
+// is complete.
 
 import (
 	"context"

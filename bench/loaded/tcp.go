@@ -81,7 +81,8 @@ func tcpClient(t Task) (*gauge, error) {
 		written += n
 		if !underWay {
 			g.leaves()
-			if _, err := unix.Write(s.small, message); err != nil { // a single one always finds room
+			// There is always room for a single message.
+			if _, err := unix.Write(s.small, message); err != nil {
 				return nil, err
 			}
 			underWay = true
@@ -124,7 +125,8 @@ func tcpServer(t Task) (*gauge, error) {
 		if err == nil {
 			_, err = moved(unix.Read(s.bulk, chunk))
 		}
-		if err == io.EOF || err == unix.ECONNRESET || err == unix.EPIPE { // it stops amid the stream
+		// The peer stops amid the stream.
+		if err == io.EOF || err == unix.ECONNRESET || err == unix.EPIPE {
 			return nil, nil
 		}
 		if err != nil {

@@ -1,6 +1,6 @@
-// Package plot draws the pictures of the benchmark and of roce perf as SVG: bars with their spread, and lines over a logarithmic or
-// plain axis.
-// Pictures are read on light and dark pages, so they bring their own background.
+// Package plot draws the pictures of the benchmark and of roce perf as SVG: bars with their spread,
+// and lines over a logarithmic or plain axis. Pictures are read on light and dark pages, so they
+// bring their own background.
 package plot
 
 import (
@@ -67,8 +67,10 @@ type Series struct {
 type Axes struct {
 	X, Y       string
 	LogX, LogY bool
-	BaseX      float64              // of a logarithmic X axis, which has a tick at each power; 0: 10
-	TickX      func(float64) string // what stands below a tick of the X axis; nil: the number
+	// BaseX is that of a logarithmic X axis, which has a tick at each of its powers; 0 means 10.
+	BaseX float64
+	// TickX gives what stands below a tick of the X axis; without it that is the number.
+	TickX func(float64) string
 }
 
 // dotted is up to how many points of a line have a dot each.
@@ -155,7 +157,8 @@ func base(log bool, want float64) float64 {
 	return want
 }
 
-// axis makes a scale over low..high. A logarithmic one has a tick at each power of its base; zero lies at its very start.
+// axis makes a scale over low..high. A logarithmic one has a tick at each power of its base; zero
+// lies at its very start.
 func axis(low, high, base float64) scaleOf {
 	if high <= low {
 		high = low + 1

@@ -37,8 +37,8 @@ func (l *netLink) send(n, size int) (bool, error) {
 	return err == nil, err
 }
 
-// recv waits. The deadline is moved when it has come only, as a program that waits for ever would not
-// have one.
+// recv waits. It moves the deadline only when that has come: a program that waits for ever would
+// have none.
 func (l *netLink) recv() ([]byte, int, error) {
 	n, _, err := l.conn.ReadFromUDPAddrPort(l.in[:])
 	if errors.Is(err, os.ErrDeadlineExceeded) {

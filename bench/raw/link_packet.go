@@ -2,9 +2,9 @@
 
 package raw
 
-// AF_PACKET sockets: frames with a virtio_net header out, so that the kernel takes many segments as one (GSO), and a
-// TPACKET_V2 ring in, which is read without system calls. Runs of 128 packets of 40 bytes take 0.72
-// of the processor time that runs of 64 take.
+// AF_PACKET sockets: frames with a virtio_net header out, so that the kernel takes many segments as
+// one (GSO), and a TPACKET_V2 ring in, which is read without system calls. Runs of 128 packets of
+// 40 bytes take 0.72 of the processor time that runs of 64 take.
 
 import (
 	"encoding/binary"
@@ -30,7 +30,8 @@ const (
 	gsoUDPL4      = 5 // virtio_net_hdr gso_type: VIRTIO_NET_HDR_GSO_UDP_L4
 )
 
-// ring is the geometry of a receive ring. Strides are no powers of two: frame headers would share a few cache sets.
+// ring is the geometry of a receive ring. Strides are no powers of two: frame headers would share a
+// few cache sets.
 type ring struct{ frame, perBlock, blocks int }
 
 var (
@@ -93,8 +94,8 @@ func (l *packetLink) open(e End) error {
 	if err != nil {
 		return err
 	}
-	// Sockets for all protocols get a packet before the IP stack works on it, those for one protocol after that; but they also
-	// see what leaves.
+	// Sockets for all protocols get a packet before the IP stack works on it, those for one
+	// protocol after that; but they also see what leaves.
 	if err := setFilter(l.fd, incoming); err != nil {
 		return os.NewSyscallError("SO_ATTACH_FILTER", err)
 	}
@@ -106,8 +107,8 @@ func (l *packetLink) open(e End) error {
 	return err
 }
 
-// park binds the UDP port, so that the kernel does not answer "port unreachable", and drops what comes to it. UDP_GRO spares
-// the kernel cutting super-frames up before.
+// park binds the UDP port, so that the kernel does not answer "port unreachable", and drops what
+// comes to it. With UDP_GRO the kernel need not cut super-frames up before it drops them.
 func park(e End) (fd int, err error) {
 	if fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
 		return -1, err
@@ -159,7 +160,8 @@ func header(e End, mac net.HardwareAddr) []byte {
 	copy(eth[6:], mac)
 	binary.BigEndian.PutUint16(eth[12:], unix.ETH_P_IP)
 	ip := eth[ethLen:]
-	ip[0], ip[6], ip[8], ip[9] = 0x45, 0x40, 64, unix.IPPROTO_UDP // version, don't fragment, TTL, protocol
+	// Version, don't fragment, TTL and protocol.
+	ip[0], ip[6], ip[8], ip[9] = 0x45, 0x40, 64, unix.IPPROTO_UDP
 	local, peer := e.Local.As4(), e.Peer.As4()
 	copy(ip[12:], local[:])
 	copy(ip[16:], peer[:])

@@ -6,11 +6,12 @@ package raw
 // sendmmsg and recvmmsg take several such runs at once. The sender's socket is connected.
 //
 // That is the best of the forms that were tried. The processor time of a packet at the sender, who
-// is the slower end, in a run of 128 packets of 40 bytes with copy and ICRC: unconnected, one run
-// a call 1; connected 0.84 to 0.95; eight runs a call 0.76 to 0.85, sixteen no better; both 0.71 to
+// is the slower end, in a run of 128 packets of 40 bytes with copy and ICRC: unconnected, one run a
+// call 1; connected 0.84 to 0.95; eight runs a call 0.76 to 0.85, sixteen no better; both 0.71 to
 // 0.81; runs of 64 1.5. Of a packet of 4096 bytes: connected 0.8 to 1; four runs a call 0.5 to 0.9.
 // MSG_ZEROCOPY is 1.0 to 1.25 for both: a packet that stays on the machine is copied all the same,
-// and the notices have to be fetched. SO_BUSY_POLL changes nothing: a veth pair has no queue to poll.
+// and the notices have to be fetched. SO_BUSY_POLL changes nothing: a veth pair has no queue to
+// poll.
 
 import (
 	"encoding/binary"

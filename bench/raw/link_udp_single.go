@@ -3,13 +3,14 @@
 package raw
 
 // UDP sockets for single packets, with three ways to wait for one: to spin, to sleep, and to spin
-// for a while before going to sleep. They are connected: an exchange of two that spin takes
-// 0.76 to 0.94 of the time of two that are not.
+// for a while before going to sleep. They are connected: an exchange of two that spin takes 0.76 to
+// 0.94 of the time of two that are not.
 //
 // To sleep is a raw system call too. When the Go runtime watches over a thread that sleeps, an
-// exchange without a gap takes 1.1 to 1.4 times as long, which UDP sockets do not need; with gaps of
-// 1 ms there is no clear difference. In return the runtime takes the thread for one that computes,
-// and would wake it with SIGURG now and then: so this signal is blocked while such a link is open.
+// exchange without a gap takes 1.1 to 1.4 times as long, which UDP sockets do not need; with gaps
+// of 1 ms there is no clear difference. In return the runtime takes the thread for one that
+// computes, and would wake it with SIGURG now and then: so this signal is blocked while such a link
+// is open.
 
 import (
 	"fmt"
@@ -84,8 +85,8 @@ func (l *singleLink) room(int) bool { return true }
 
 func (l *singleLink) segment(i, size int) []byte { return l.out[i*size:][:size] }
 
-// send connects the socket first if it is not: the answering end learns by its first packet that the
-// client is there, and who starts the two looks for a socket that has no peer yet.
+// send connects the socket first if it is not: the answering end learns by its first packet that
+// the client is there, and who starts the two looks for a socket that has no peer yet.
 func (l *singleLink) send(n, _ int) (bool, error) {
 	if !l.connected {
 		if err := unix.Connect(l.fd, l.peer); err != nil {
@@ -97,7 +98,8 @@ func (l *singleLink) send(n, _ int) (bool, error) {
 	switch errno {
 	case 0:
 		return true, nil
-	case syscall.EAGAIN, syscall.ENOBUFS, syscall.EINTR, syscall.ECONNREFUSED: // the last: it has heard a farewell
+	// ECONNREFUSED comes when the peer has heard a farewell.
+	case syscall.EAGAIN, syscall.ENOBUFS, syscall.EINTR, syscall.ECONNREFUSED:
 		return false, nil
 	}
 	return false, fmt.Errorf("send of %d bytes: %w", n, errno)

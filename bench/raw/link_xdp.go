@@ -2,9 +2,9 @@
 
 package raw
 
-// AF_XDP sockets in copy mode, as on veth: a program that hands over every packet, memory shared with the kernel, and four
-// rings of it. There is no segmentation here: each segment is a packet in a chunk of memory of its own. Packets that fit a
-// chunk allow a path MTU of 2048.
+// AF_XDP sockets in copy mode, as on veth: a program that hands over every packet, memory shared
+// with the kernel, and four rings of it. There is no segmentation here: each segment is a packet in
+// a chunk of memory of its own. Packets that fit a chunk allow a path MTU of 2048.
 
 import (
 	"encoding/binary"
@@ -202,8 +202,8 @@ func (l *xdpLink) room(segments int) bool {
 	return l.busy+uint32(segments) <= chunks
 }
 
-// place of the packet with a number: the kernel takes and gives back in order, so packet i is in the i-th chunk of the
-// sending half.
+// place of the packet with a number: the kernel takes and gives back in order, so packet i is in
+// the i-th chunk of the sending half.
 func place(i uint32) uint64 { return uint64(chunks+i%chunks) * chunk }
 
 func (l *xdpLink) segment(i, size int) []byte {
@@ -222,7 +222,8 @@ func (l *xdpLink) send(n, size int) (bool, error) {
 		l.busy++
 	}
 	atomic.StoreUint32(l.tx.producer, l.tx.at)
-	l.collect() // also where nobody asks for room: the kernel stops when the ring of what was sent is full
+	// Also where nobody asks for room: the kernel stops when the ring of what was sent is full.
+	l.collect()
 	return true, l.kick()
 }
 

@@ -13,8 +13,8 @@ import (
 
 const (
 	reportSize = 8
-	// Without a report for so long, all that is on its way counts as lost. Less would take a receiver
-	// that has no processor for a while for one that lost everything, and overrun it.
+	// Without a report for so long, all that is on its way counts as lost. Less would take a
+	// receiver that has no processor for a while for one that lost everything, and overrun it.
 	stuck = 200 * time.Millisecond
 )
 

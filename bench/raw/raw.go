@@ -6,9 +6,9 @@
 // A stream (stream.go) sends super-frames of equal segments as fast as the receiver takes them: the
 // receiver reports how far it is (pace.go), so that next to nothing is lost. A ping-pong
 // (pingpong.go) sends one packet to and fro, with a gap between two exchanges if that is wanted.
-// With work (work.go), both ends of a stream do what no RoCE stack can avoid, with the routines that
-// ours has: one copy of the payload from or to the application's memory, and the ICRC, which the
-// receiver checks. Each path here is one line of Paths: a link (link_*.go) under a stream or a
+// With work (work.go), both ends of a stream do what no RoCE stack can avoid, with the routines
+// that ours has: one copy of the payload from or to the application's memory, and the ICRC, which
+// the receiver checks. Each path here is one line of Paths: a link (link_*.go) under a stream or a
 // ping-pong.
 //
 // System calls that do not block, or not for long, are raw ones (syscall.RawSyscall): the Go
@@ -39,7 +39,8 @@ type End struct {
 	Spin        time.Duration // of a ping-pong that spins before it sleeps: for how long
 }
 
-// Result is what an end saw. The receiver of a stream and the client of a ping-pong know the figure.
+// Result is what an end saw. The receiver of a stream and the client of a ping-pong know the
+// figure.
 type Result struct {
 	Gbps    float64 `json:"gbps,omitempty"`    // of payload that arrived
 	Mpps    float64 `json:"mpps,omitempty"`    // packets that arrived
@@ -101,12 +102,15 @@ const Port = 4791
 type link interface {
 	// room says whether a super-frame of so many segments can be laid out now.
 	room(segments int) bool
-	// segment is where segment i of the next super-frame is laid out, if its segments have the given size.
+	// segment is where segment i of the next super-frame is laid out, if its segments have the
+	// given size.
 	segment(i, size int) []byte
-	// send sends a super-frame of n bytes that was laid out in segments of the given size; false: not now.
+	// send sends a super-frame of n bytes that was laid out in segments of the given size. It
+	// returns false if there is no room for it now.
 	send(n, size int) (bool, error)
-	// recv returns the next super-frame and the size of its segments; none when nothing is there (a link that blocks waits,
-	// but not for ever). The bytes are valid until the next recv.
+	// recv returns the next super-frame and the size of its segments, or none when nothing is
+	// there; a link that blocks waits first, but not for ever. The bytes are valid until the next
+	// recv.
 	recv() (frame []byte, segment int, err error)
 	close()
 }

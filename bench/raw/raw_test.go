@@ -24,12 +24,12 @@ func TestPaths(t *testing.T) {
 }
 
 func testPaths(t *testing.T, mtu int) {
-	if os.Geteuid() != 0 {
-		t.Skip("network namespaces need root")
-	}
 	s, err := stage.New(mtu)
+	if err != nil && os.Getenv("GOROCE_REQUIRE_LAB") != "" {
+		t.Fatal("GOROCE_REQUIRE_LAB is set, but ", err)
+	}
 	if err != nil {
-		t.Skip(err)
+		t.Skip(err) // a user who is not root, or root in a container that may not
 	}
 	defer s.Close()
 	for _, p := range raw.Paths {
@@ -64,7 +64,8 @@ func testPaths(t *testing.T, mtu int) {
 	}
 }
 
-// waitOpen waits until a UDP socket in the namespace of a thread has the paths' port: the last that a server opens.
+// waitOpen waits until a UDP socket in the namespace of a thread has the paths' port: the last that
+// a server opens.
 func waitOpen(t *testing.T, tid int, ended chan error) {
 	t.Helper()
 	for {

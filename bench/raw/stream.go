@@ -15,9 +15,9 @@ import (
 
 const (
 	farewellSize = 16
-	settling     = 5 * time.Millisecond  // before the first farewell: the receiver empties its queue
+	settling     = 5 * time.Millisecond  // before the first farewell: the queue empties
 	again        = 20 * time.Millisecond // before the next one
-	goodbyes     = 3                     // answers to a farewell: reports that everything has passed
+	goodbyes     = 3                     // reports that all has passed, which answer a farewell
 	silence      = 3 * time.Second       // a receiver that hears nothing for so long gives up
 )
 
@@ -126,7 +126,8 @@ func receive(l link, w *worker, work bool) (Result, error) {
 		segments := uint64((len(frame) + segment - 1) / segment)
 		passed := binary.LittleEndian.Uint64(frame[numberAt:]) + segments
 		if first.IsZero() {
-			first, uncounted = last, segments // time starts with the first super-frame, which does not count
+			// Time starts with the first super-frame, which does not count.
+			first, uncounted = last, segments
 		} else {
 			r.Packets += segments
 			if work {

@@ -26,7 +26,8 @@ const (
 
 // longestRun is how many segments go to the kernel as one packet, by its rules.
 func longestRun(size int) int {
-	const mostSegments, mostDatagram = 128, 1<<16 - 1 - ipLen - udpLen // the former before Linux 6.9: 64
+	// Before Linux 6.9 a run had 64 segments at most.
+	const mostSegments, mostDatagram = 128, 1<<16 - 1 - ipLen - udpLen
 	return min(mostSegments, mostDatagram/size)
 }
 

@@ -2,12 +2,14 @@
 
 package stage
 
-// A bottleneck: senders, a switch and a receiver, each in a namespace of its own. The link from the switch to the receiver is
-// slower than what the senders can send; its queue is Queue.
+// A bottleneck: senders, a switch and a receiver, each in a namespace of its own. The link from the
+// switch to the receiver is slower than what the senders can send; its queue is Queue.
 //
 //	sender0 ── \
-//	            switch ── token bucket of Rate, marker if it marks ── receiver, with an address for each sender
+//	            switch ── token bucket of Rate, marker if it marks ── receiver
 //	sender1 ── /
+//
+// The receiver has an address for each sender.
 
 import (
 	"context"
@@ -100,8 +102,8 @@ func (b *Bottleneck) join(mtu int) error {
 	return b.hub.Do(func() error { return b.narrow(bridge.Index) })
 }
 
-// plug makes the cable between an end and the switch. The kernel cuts up runs of packets in front of it: on a wire each packet
-// is by itself.
+// plug makes the cable between an end and the switch. The kernel cuts up runs of packets in front
+// of it: on a wire each packet is by itself.
 func (b *Bottleneck) plug(i int, e *End, mtu int) error {
 	var there *os.File
 	err := b.hub.Do(func() (err error) {
@@ -158,7 +160,8 @@ func (b *Bottleneck) configure(e *End) error {
 	return nil
 }
 
-// narrow connects the switch's interfaces and makes the last of them, the receiver's, slow. It runs in the switch's namespace.
+// narrow connects the switch's interfaces and makes the last of them, the receiver's, slow. It runs
+// in the switch's namespace.
 func (b *Bottleneck) narrow(bridge int) (err error) {
 	for i := range b.ends() {
 		port, err := netlink.LinkByName(hubPort(i))
@@ -279,8 +282,9 @@ func (c *contest) stop() {
 	}
 }
 
-// Compete performs a play for each sender, all at the same time, with the servers at the receiver, and reads the switch's counters:
-// when all have started, every so often, and when the time is up. Then everything is stopped. A client that ends earlier is an error.
+// Compete performs a play for each sender, all at the same time, with the servers at the receiver,
+// and reads the switch's counters: when all have started, every so often, and when the time is up.
+// Then everything is stopped. A client that ends earlier is an error.
 func (b *Bottleneck) Compete(ctx context.Context, plays []Play, every, length time.Duration) (readings []Reading, err error) {
 	ctx, cancel := context.WithTimeout(ctx, plays[0].Limit)
 	defer cancel()

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -15,17 +14,16 @@ import (
 	"time"
 )
 
-// slowQueue is left by a byte a millisecond: what a test has sent waits there, however long the test takes.
+// slowQueue is left by a byte a millisecond: what a test has sent waits there, however long the
+// test takes.
 var slowQueue = Queue{Rate: 8e3, MarkFrom: 20 << 10, MarkAll: 40 << 10, MarkMost: 0.1, Limit: 150 << 10}
 
 func newBottleneck(t *testing.T, q Queue) *Bottleneck {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("network namespaces need root")
-	}
 	b, err := NewBottleneck(2, 9000, q)
 	if err != nil {
-		t.Skip(err) // a container, or a kernel without bridge, token bucket or eBPF classifier
+		// Not root, a container, or a kernel without bridge, token bucket or eBPF classifier.
+		lacks(t, err)
 	}
 	t.Cleanup(b.Close)
 	return b
@@ -80,9 +78,10 @@ func TestBottleneck(t *testing.T) {
 	}
 	b.send(t, 1, 100, 2)
 	long := b.read(t)
-	// With those before, 110 datagrams of 1042 bytes are in a queue that marks all from the 40th on: 71, and a few less if the test was
-	// interrupted for seconds. Before the 40th, this queue is too slow for the marker's arithmetic to mark any. A few small packets may
-	// be the kernel's own: it looks for neighbours and routers by IPv6.
+	// With those before, 110 datagrams of 1042 bytes are in a queue that marks all from the 40th
+	// on: 71, and a few less if the test was interrupted for seconds. Before the 40th, this queue
+	// is too slow for the marker's arithmetic to mark any. A few small packets may be the kernel's
+	// own: it looks for neighbours and routers by IPv6.
 	if n := long.Marked; n < 60 || n > 75 || long.Drops != 0 || long.Unmarkable > 10 || long.Backlog < slowQueue.MarkAll {
 		t.Errorf("a long queue: %+v", long)
 	}

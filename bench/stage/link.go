@@ -2,8 +2,9 @@
 
 package stage
 
-// What the link between the ends is like, which a play may choose: how long its packets are, whether
-// they stay in order, how long the runs are that the kernel takes them in, and what TCP does on it.
+// What the link between the ends is like, which a play may choose: how long its packets are,
+// whether they stay in order, how long the runs are that the kernel takes them in, and what TCP
+// does on it.
 
 import (
 	"fmt"
@@ -61,7 +62,8 @@ func (e *End) setLink(l Link) error {
 	if l.Big {
 		run = bigRun
 	}
-	if attrs := link.Attrs(); attrs.GSOIPv4MaxSize != 0 || l.Big { // 0: the kernel has no such thing
+	// Without such runs the kernel says 0.
+	if attrs := link.Attrs(); attrs.GSOIPv4MaxSize != 0 || l.Big {
 		if err := netlink.LinkSetGSOIPv4MaxSize(link, run); err != nil {
 			return fmt.Errorf("runs of %d bytes: %w", run, err)
 		}

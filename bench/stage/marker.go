@@ -2,13 +2,15 @@
 
 package stage
 
-// The marks of a switch: a program on the way out of an interface that sets "congestion experienced" on packets of ECN-capable
-// transports, as switches of RoCE networks do (RED on the instantaneous queue): never below a length of the queue, always above
-// another, and between the two with a probability that grows to a greatest value.
+// The marks of a switch: a program on the way out of an interface that sets "congestion
+// experienced" on packets of ECN-capable transports, as switches of RoCE networks do (RED on the
+// instantaneous queue): never below a length of the queue, always above another, and between the
+// two with a probability that grows to a greatest value.
 //
-// There are qdiscs that mark (red, codel), but kernels of small virtual machines often lack them, and have the token bucket and
-// eBPF. The program keeps account of the queue in front of the bucket: the same packets go in, and they go out at the same rate,
-// so that it knows when the last of them will have left. It needs no look at the queue itself, which the kernel would not allow.
+// There are qdiscs that mark (red, codel), but kernels of small virtual machines often lack them,
+// and have the token bucket and eBPF. The program keeps account of the queue in front of the
+// bucket: the same packets go in, and they go out at the same rate, so that it knows when the last
+// of them will have left. It needs no look at the queue itself, which the kernel would not allow.
 
 import (
 	"fmt"
@@ -48,7 +50,8 @@ const (
 	memorySize = 24
 )
 
-// attachMarker puts a marker on the interface, in the calling thread's namespace. It is gone with the interface.
+// attachMarker puts a marker on the interface, in the calling thread's namespace. It is gone with
+// the interface.
 func attachMarker(iface int, q Queue) (m *marker, err error) {
 	m = &marker{}
 	if m.memory, err = ebpf.NewMap(&ebpf.MapSpec{Name: "bench_queue", Type: ebpf.Array, KeySize: 4, ValueSize: memorySize, MaxEntries: 1}); err != nil {
@@ -79,11 +82,13 @@ func (m *marker) close() {
 	m.memory.Close()
 }
 
-// instructions of the marker. R6 is the packet, R7 now, R8 the memory, R9 how long the queue is, in nanoseconds.
+// instructions of the marker. R6 is the packet, R7 now, R8 the memory, R9 how long the queue is, in
+// nanoseconds.
 func (q *Queue) instructions(memory int) asm.Instructions {
 	from, all := q.wait(q.MarkFrom).Nanoseconds(), q.wait(q.MarkAll).Nanoseconds()
-	slope := int64(q.MarkMost * (1 << 32) / float64(all-from)) // of the probability, in 2^-32 a nanosecond
-	const lengthOfPacket = 0                                   // in struct __sk_buff
+	// slope is that of the probability, in 2^-32 a nanosecond.
+	slope := int64(q.MarkMost * (1 << 32) / float64(all-from))
+	const lengthOfPacket = 0 // in struct __sk_buff
 	return asm.Instructions{
 		asm.Mov.Reg(asm.R6, asm.R1),
 		asm.FnKtimeGetNs.Call(),

@@ -1,7 +1,8 @@
 //go:build linux
 
-// Programs on the stage. Stages of one play of two: the server starts at B, is waited for until its port is open, the client
-// runs at A until it ends or its time is up; then the server may finish, and is killed if it does not.
+// Programs on the stage. Stages of one play of two: the server starts at B and opens its port; the
+// client runs at A until it ends or its time is up; then the server may finish, and is killed if it
+// does not.
 package stage
 
 import (
@@ -27,9 +28,9 @@ type Program struct {
 // Play is a server and its client.
 type Play struct {
 	Server, Client Program
-	Ready          Port          // what the server opens when it is ready; the zero value: do not wait
+	Ready          Port          // that the server opens when it is ready; zero: do not wait
 	Limit          time.Duration // for the client, and for what the server still does after it
-	Stays          bool          // the server never ends by itself: it is killed when the client has ended
+	Stays          bool          // the server never ends by itself: it is killed after the client
 }
 
 // Port is a port that a server opens.
@@ -38,7 +39,8 @@ type Port struct {
 	Number int
 }
 
-// finishing is how long a server may live on after its client: most end by themselves, some wait for ever.
+// finishing is how long a server may live on after its client: most end by themselves, some wait
+// for ever.
 const finishing = time.Second
 
 // Outcome is what came of a play.

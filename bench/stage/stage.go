@@ -1,11 +1,13 @@
 //go:build linux
 
-// Package stage is where the benchmark plays: two network namespaces joined by a veth pair, each with a processor of its own.
-// Stages: a thread for each end pins itself and unshares its network; a veth pair is made between the two; programs are
-// started from the thread of their end and so are born in its namespace, on its processor.
+// Package stage is where the benchmark plays: two network namespaces joined by a veth pair, each
+// with a processor of its own. Stages: a thread for each end pins itself and unshares its network;
+// a veth pair is made between the two; programs are started from the thread of their end and so are
+// born in its namespace, on its processor.
 //
-// Nothing is left behind. The namespaces have no names: they end with the last process or thread in them, and every program
-// dies with the thread that started it (Pdeathsig), however this process ends.
+// Nothing is left behind. The namespaces have no names: they end with the last process or thread in
+// them, and every program dies with the thread that started it (Pdeathsig), however this process
+// ends.
 package stage
 
 import (
@@ -110,7 +112,8 @@ func (e *End) isolate() error {
 	if err := unix.Unshare(unix.CLONE_NEWNET | unix.CLONE_NEWNS); err != nil {
 		return err
 	}
-	// Some programs look interfaces up in sysfs, which shows those of the namespace that it was mounted in.
+	// Some programs look interfaces up in sysfs, which shows those of the namespace that it was
+	// mounted in.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return err
 	}
@@ -155,9 +158,11 @@ func (s *Stage) join(mtu int) error {
 	return nil
 }
 
-// up has the end's interfaces up, and returns the one that leads to the others. It runs in the end's namespace.
+// up has the end's interfaces up, and returns the one that leads to the others. It runs in the
+// end's namespace.
 func (e *End) up() (link netlink.Link, err error) {
-	os.WriteFile("/proc/sys/net/ipv6/conf/"+e.Interface+"/disable_ipv6", []byte("1"), 0) // no router solicitations during a run
+	// No router solicitations during a run.
+	os.WriteFile("/proc/sys/net/ipv6/conf/"+e.Interface+"/disable_ipv6", []byte("1"), 0)
 	for _, name := range []string{"lo", e.Interface} {
 		if link, err = netlink.LinkByName(name); err == nil {
 			err = netlink.LinkSetUp(link)

@@ -15,17 +15,30 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
+// lacks ends a test that this machine can not run: it skips, or fails where the environment says
+// that nothing may be missing, as in CI.
+func lacks(t *testing.T, err error) {
+	t.Helper()
+	if os.Getenv("GOROCE_REQUIRE_LAB") != "" {
+		t.Fatal("GOROCE_REQUIRE_LAB is set, but ", err)
+	}
+	t.Skip(err)
+}
+
+// needs is lacks for a program.
+func needs(t *testing.T, program string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		lacks(t, err)
+	}
+}
+
 func newStage(t *testing.T) *Stage {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("network namespaces need root")
-	}
-	if _, err := exec.LookPath("sh"); err != nil {
-		t.Skip(err) // the plays of these tests are shell scripts
-	}
+	needs(t, "sh") // the plays of these tests are shell scripts
 	s, err := New(9000)
 	if err != nil {
-		t.Skip(err) // root in a container may lack the right too
+		lacks(t, err) // a user who is not root, or root in a container that may not
 	}
 	t.Cleanup(s.Close)
 	return s
@@ -95,9 +108,7 @@ func (e *End) setting(name string) string {
 // kinds of it resend thousands of packets a second.
 func TestTCPResendsNothingInOrder(t *testing.T) {
 	s := newStage(t)
-	if _, err := exec.LookPath("iperf3"); err != nil {
-		t.Skip(err)
-	}
+	needs(t, "iperf3")
 	if err := s.SetLink(Link{MTU: 1500, InOrder: true}); err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ package stage
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -13,9 +12,7 @@ import (
 
 func TestTogether(t *testing.T) {
 	s := newStage(t)
-	if _, err := exec.LookPath("taskset"); err != nil {
-		t.Skip(err)
-	}
+	needs(t, "taskset")
 	where := Program{Args: []string{"sh", "-c", "ls /sys/class/net; grep Cpus_allowed_list /proc/self/status"}}
 	o, err := s.RunTogether(context.Background(), Play{Server: where, Client: where, Limit: time.Minute})
 	if err != nil {

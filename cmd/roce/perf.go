@@ -70,13 +70,31 @@ func perfTestCommand(g *global, t *perf.Test) *cobra.Command {
 	f := c.Flags()
 	f.SortFlags = false
 	f.SetNormalizeFunc(perftestNames)
+	testFlags(f, t, &o, &size, &kind)
+	if t.Lat {
+		latencyFlags(f, &o)
+	} else {
+		bandwidthFlags(f, t, &o)
+	}
+	kindFlags(f, t, &o)
+	atomicType = "FETCH_AND_ADD"
+	if t.Title == "Atomic" {
+		f.StringVarP(&atomicType, "atomic-type", "A", atomicType, "FETCH_AND_ADD or CMP_AND_SWAP")
+	}
+	reportFlags(f, &o)
+	f.BoolP("cpu-freq", "F", false, "accepted, since perftest wants it on many machines")
+	return c
+}
+
+// testFlags are those of all tests.
+func testFlags(f *pflag.FlagSet, t *perf.Test, o *perf.Options, size *perf.Size, kind *string) {
 	f.IntVarP(&o.Port, "port", "p", oobPort, "TCP `port` on which the two ends meet")
 	f.StringVarP(&o.Dev, "dev", "d", "", "device `name`, see \"roce devices\"")
-	f.VarP(&size, "size", "s", fmt.Sprintf("message size, such as 8, 64K, 1M (default %d)", t.Size))
+	f.VarP(size, "size", "s", fmt.Sprintf("message size, such as 8, 64K, 1M (default %d)", t.Size))
 	f.IntVarP(&o.Iters, "iters", "n", 0, fmt.Sprintf("messages of each queue pair (default %d)", t.Iters))
 	f.VarP((*perf.Seconds)(&o.Duration), "duration", "D", "run for so long instead, such as 5; SENDs and latency: on both ends")
 	f.IntVarP(&o.MTU, "mtu", "m", 0, "path MTU in bytes (default the port's); the smaller of both ends counts")
-	f.StringVarP(&kind, "connection", "c", "RC", "transport service: RC, UC or UD")
+	f.StringVarP(kind, "connection", "c", "RC", "transport service: RC, UC or UD")
 	f.IntVarP(&o.GIDIndex, "gid-index", "x", 0, "row of the device's GID table")
 	f.BoolVarP(&o.AllSizes, "all", "a", false, "all sizes from 2 to 8M; on both ends")
 	f.BoolVarP(&o.Events, "events", "e", false, "sleep until a completion comes instead of polling")
@@ -85,12 +103,16 @@ func perfTestCommand(g *global, t *perf.Test) *cobra.Command {
 	f.BoolVar(&o.GoBackN, "go-back-n", false,
 		"RC: repair losses as the InfiniBand standard has it even if the peer is roce perf too, not by selective repeat")
 	f.IntVarP(&o.QPTimeout, "qp-timeout", "u", 14, "code of the ack timeout: 4.096 us * 2^n")
-	if t.Lat {
-		f.DurationVar(&o.Gap, "gap", 0, "the client sleeps so long before each message, such as 1ms; no part of the latency")
-		f.BoolVarP(&o.Histogram, "report-histogram", "H", false, "print how many messages took how long")
-	} else {
-		bandwidthFlags(f, t, &o)
-	}
+}
+
+// latencyFlags are those of tests that have one message under way.
+func latencyFlags(f *pflag.FlagSet, o *perf.Options) {
+	f.DurationVar(&o.Gap, "gap", 0, "the client sleeps so long before each message, such as 1ms; no part of the latency")
+	f.BoolVarP(&o.Histogram, "report-histogram", "H", false, "print how many messages took how long")
+}
+
+// kindFlags are those of one kind of operation.
+func kindFlags(f *pflag.FlagSet, t *perf.Test, o *perf.Options) {
 	if t.Title == "Send" || t.Title == "RDMA_Write" {
 		f.IntVarP(&o.Inline, "inline", "I", t.Inline, "messages of up to so many bytes are copied while posting")
 	}
@@ -100,13 +122,6 @@ func perfTestCommand(g *global, t *perf.Test) *cobra.Command {
 	if t.Title == "RDMA_Read" || t.Title == "Atomic" {
 		f.IntVarP(&o.Outs, "outs", "o", 0, "requests of the peer that are answered at a time (default 128 if the peer is roce perf, else 16)")
 	}
-	atomicType = "FETCH_AND_ADD"
-	if t.Title == "Atomic" {
-		f.StringVarP(&atomicType, "atomic-type", "A", atomicType, "FETCH_AND_ADD or CMP_AND_SWAP")
-	}
-	reportFlags(f, &o)
-	f.BoolP("cpu-freq", "F", false, "accepted, since perftest wants it on many machines")
-	return c
 }
 
 // bandwidthFlags are those of tests that have many messages under way.

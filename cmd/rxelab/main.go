@@ -1,9 +1,12 @@
-// Command rxelab boots the rxe lab by hand: a small Linux guest with a real Soft-RoCE device, on a machine without RDMA.
+// Command rxelab boots the rxe lab by hand: a small Linux guest with a real Soft-RoCE device, on a
+// machine without RDMA.
 //
-//	sudo go run ./cmd/rxelab run -- ibv_devinfo        boot, run one command in the guest, exit with its status
-//	sudo go run ./cmd/rxelab shell                     boot, give a shell in the guest
-//	sudo go run ./cmd/rxelab image                     build the guest's image, print where it is
-//	sudo go run ./cmd/rxelab clean                     remove all images
+//	sudo go run ./cmd/rxelab run -- ibv_devinfo   boot, run one command in the guest
+//	sudo go run ./cmd/rxelab shell                boot, give a shell in the guest
+//	sudo go run ./cmd/rxelab image                build the guest's image, print where it is
+//	sudo go run ./cmd/rxelab clean                remove all images
+//
+// The first exits with the command's status.
 package main
 
 import (
@@ -29,7 +32,8 @@ func main() {
 	if err == nil {
 		return
 	}
-	if exit, ok := err.(*lab.ExitError); ok { // unwrapped: the user's command, which has spoken for itself
+	// An error that nothing wraps is that of the user's command, which has spoken for itself.
+	if exit, ok := err.(*lab.ExitError); ok {
 		if exit.Signal != 0 {
 			os.Exit(128 + int(exit.Signal))
 		}

@@ -1,8 +1,9 @@
-// Getting Debian packages without installing anything. Stages: add the suite that is asked for to the host's sources, choose the
-// kernel's package by pattern, let apt resolve the others as for an empty system, download, verified by apt, into a folder of ours.
-// The host's own state is only read.
-
 package lab
+
+// Getting Debian packages without installing anything. Stages: add the suite that is asked for to
+// the host's sources, choose the kernel's package by pattern, let apt resolve the others as for an
+// empty system, download, verified by apt, into a folder of ours. The host's own state is only
+// read.
 
 import (
 	"bytes"
@@ -86,7 +87,8 @@ func (a *apt) addSuite(ctx context.Context, suite string) error {
 		return err
 	}
 	_, name, _ = strings.Cut(strings.TrimSpace(name), "=")
-	list, _ := os.ReadFile(strings.Trim(name, "'")) // absent where all sources are in sources.list.d
+	// It is absent where all sources are in sources.list.d.
+	list, _ := os.ReadFile(strings.Trim(name, "'"))
 	a.ownLists, a.sources = true, filepath.Join(a.dir, "sources.list")
 	list = fmt.Appendf(list, "\ndeb %s %s main\n", mirror, suite)
 	if err := os.WriteFile(a.sources, list, 0o644); err != nil {
@@ -96,8 +98,9 @@ func (a *apt) addSuite(ctx context.Context, suite string) error {
 	return err
 }
 
-// fetch downloads the kernel's packages and the packages with their dependencies, and returns the paths of the .deb files.
-// The host's package lists serve when they can; when they are absent or stale, it fetches lists of its own.
+// fetch downloads the kernel's packages and the packages with their dependencies, and returns the
+// paths of the .deb files. The host's package lists serve when they can; when they are absent or
+// stale, it fetches lists of its own.
 func (a *apt) fetch(ctx context.Context, series []string, packages []string) (kernel, debs []string, err error) {
 	kernel, debs, err = a.download(ctx, series, packages)
 	if err == nil || ctx.Err() != nil || a.ownLists {
@@ -151,8 +154,8 @@ func (a *apt) download(ctx context.Context, series, packages []string) (kernel, 
 
 var kernelPart = regexp.MustCompile(`(?m)^\s*(?:Pre)?Depends: (linux-(?:base|binary|modules)-[0-9]\S*)$`)
 
-// kernelParts finds in what `apt-cache depends` prints the packages that hold the parts of a kernel: since Debian's 7.x, its file, its
-// modules and their lists come in one each.
+// kernelParts finds in what `apt-cache depends` prints the packages that hold the parts of a
+// kernel: since Debian's 7.x, its file, its modules and their lists come in one each.
 func kernelParts(depends string) (names []string) {
 	for _, m := range kernelPart.FindAllStringSubmatch(depends, -1) {
 		names = append(names, m[1])
@@ -162,12 +165,13 @@ func kernelParts(depends string) (names []string) {
 
 var kernelPackage = regexp.MustCompile(`^linux-image-(\d+)\.(\d+)\.(\d+)(?:-(\d+))?\S*?-amd64(-unsigned)?$`)
 
-// chooseKernel picks from apt-cache's listing the newest kernel of the first series that is there. The variants "cloud"
-// (it has no rdma_rxe) and "rt" are passed over.
+// chooseKernel picks from apt-cache's listing the newest kernel of the first series that is there.
+// The variants "cloud" (it has no rdma_rxe) and "rt" are passed over.
 func chooseKernel(listing string, series []string) (string, error) {
 	type candidate struct {
-		name    string
-		version [5]int // the last number prefers the package without signature, which is in more archives
+		name string
+		// The last number prefers the package without signature, which is in more archives.
+		version [5]int
 	}
 	var all []candidate
 	for _, line := range strings.Split(listing, "\n") {

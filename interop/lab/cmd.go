@@ -1,8 +1,9 @@
-// Commands in the guest, with the manners of os/exec. Stages of one command: Start sends it and starts the pump of its
-// input; frames from the agent queue up in deliver and are written out by one goroutine; Wait returns when the exit
-// message was reached in that queue, so that all output is there.
-
 package lab
+
+// Commands in the guest, with the manners of os/exec. Stages of one command: Start sends it and
+// starts the pump of its input; frames from the agent queue up in deliver and are written out by
+// one goroutine; Wait returns when the exit message was reached in that queue, so that all output
+// is there.
 
 import (
 	"bytes"
@@ -60,7 +61,8 @@ func (e *ExitError) Error() string {
 	return text
 }
 
-// Command prepares a command in the guest. When ctx is done before it ends, it gets SIGKILL, with its process group.
+// Command prepares a command in the guest. When ctx is done before it ends, it gets SIGKILL, with
+// its process group.
 func (l *Lab) Command(ctx context.Context, name string, args ...string) *Cmd {
 	return &Cmd{Args: append([]string{name}, args...), lab: l, ctx: ctx}
 }
@@ -203,7 +205,8 @@ func (c *Cmd) watch() {
 	}
 }
 
-// defaultKillGrace is how long the guest may take to kill a command before Wait gives up on it: a crashed kernel never does.
+// defaultKillGrace is how long the guest may take to kill a command before Wait gives up on it: a
+// crashed kernel never does.
 const defaultKillGrace = 20 * time.Second
 
 // Signal sends a signal to the command and its process group. A command that has ended ignores it.
@@ -217,7 +220,8 @@ func (c *Cmd) Signal(sig syscall.Signal) error {
 // Done is closed when the command has ended and all its output was written. It is nil before Start.
 func (c *Cmd) Done() <-chan struct{} { return c.done }
 
-// Wait waits until the command has ended and all its output was written. An exit status other than 0 gives an *ExitError.
+// Wait waits until the command has ended and all its output was written. An exit status other than
+// 0 gives an *ExitError.
 func (c *Cmd) Wait() error {
 	if !c.started {
 		return fmt.Errorf("guest: %s was not started", c.Args[0])
@@ -234,7 +238,8 @@ func (c *Cmd) Run() error {
 	return c.Wait()
 }
 
-// Output runs the command and returns its standard output; the end of its standard error is in the *ExitError.
+// Output runs the command and returns its standard output; the end of its standard error is in the
+// *ExitError.
 func (c *Cmd) Output() ([]byte, error) {
 	var out bytes.Buffer
 	complaint := &tailWriter{to: c.Stderr}
@@ -247,7 +252,8 @@ func (c *Cmd) Output() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// CombinedOutput runs the command and returns its standard output and standard error, in the order in which they came.
+// CombinedOutput runs the command and returns its standard output and standard error, in the order
+// in which they came.
 func (c *Cmd) CombinedOutput() ([]byte, error) {
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
@@ -285,7 +291,8 @@ func (l *Lab) ReadFile(ctx context.Context, there string) ([]byte, error) {
 	return l.Command(ctx, "cat", "--", there).Output()
 }
 
-// WaitListening waits until a TCP socket in the guest listens on port: most RDMA test programs say by this that they are ready.
+// WaitListening waits until a TCP socket in the guest listens on port: most RDMA test programs say
+// by this that they are ready.
 func (l *Lab) WaitListening(ctx context.Context, port int) error {
 	_, err := l.Command(ctx, "/init", "wait-tcp", strconv.Itoa(port)).Output()
 	return err

@@ -1,6 +1,6 @@
-// What a lab is told at its start, and the constants of its network.
-
 package lab
+
+// What a lab is told at its start, and the constants of its network.
 
 import (
 	"fmt"
@@ -35,32 +35,41 @@ const (
 
 // Config describes a guest. The zero value is a good one.
 type Config struct {
-	Kernel string // series of the guest's kernel, such as "6.1", or NewestKernel; empty: 6.12, or 6.1 where the apt sources have no 6.12
-	Suite  string // a suite of Debian to look for kernels in too, such as "trixie-backports"; empty: only what the apt sources name
-	Wire   bool   // two more network cards in the guest, WireA and WireB, joined, with a queue for each processor; they are down and have no addresses
-	Python bool   // add python3 with pyverbs (42 MB more to load)
-	MTU    int    // of both ends; 0: 9000
-	CPUs   int    // 0: 2, or 1 with NewestKernel
-	Memory int    // MiB; 0: 1024, or 3072 with Wire
+	// Kernel is the series of the guest's kernel, such as "6.1", or NewestKernel. Empty, it is
+	// 6.12, or 6.1 where the apt sources have no 6.12.
+	Kernel string
+	// Suite is a suite of Debian to look for kernels in too, such as "trixie-backports". Empty,
+	// only what the apt sources name counts.
+	Suite string
+	// Wire puts two more network cards into the guest, WireA and WireB, which are joined and have a
+	// queue for each processor. They are down and have no addresses.
+	Wire   bool
+	Python bool // add python3 with pyverbs (42 MB more to load)
+	MTU    int  // of both ends; 0: 9000
+	CPUs   int  // 0: 2, or 1 with NewestKernel
+	Memory int  // MiB; 0: 1024, or 3072 with Wire
 
 	Files       map[string]string // files for the guest: path there to path here; modes are kept
 	BootTimeout time.Duration     // 0: 3 minutes
 	Log         io.Writer         // progress of building and booting; nil: none
-	Console     io.Writer         // copy of the guest's console; nil: only its end is kept, for error messages
+	Console     io.Writer         // a copy of the guest's console; nil: only error messages
 }
 
-// NewestKernel as Config.Kernel is the newest that the apt sources have; several kernels may be named, as "7.3,newest", of which the first that
-// is there is taken. With it there is one processor unless CPUs says otherwise, and those that it asks for take turns on one of the host's:
-// Linux 7.3 does not survive how QEMU 7.2 (Debian 12) emulates several at once.
+// NewestKernel as Config.Kernel is the newest that the apt sources have; several kernels may be
+// named, as "7.3,newest", of which the first that is there is taken. With it there is one processor
+// unless CPUs says otherwise, and those that it asks for take turns on one of the host's: Linux 7.3
+// does not survive how QEMU 7.2 (Debian 12) emulates several at once.
 const NewestKernel = "newest"
 
-// accelEnv chooses QEMU's accelerator. Emulation is the default because it works everywhere: inside a virtual machine
-// /dev/kvm may exist and yet not boot a kernel.
+// accelEnv chooses QEMU's accelerator. Emulation is the default because it works everywhere: inside
+// a virtual machine /dev/kvm may exist and yet not boot a kernel.
 const accelEnv = "GOROCE_LAB_ACCEL"
 
-// wireMemory is that of guests with a Wire, in MiB. virtio_net of Linux 7.3, if it is a module, tells the card for every packet that AF_XDP
-// sends without a copy that its header is at an address which the guest has no memory at, unless it has as much as this. QEMU mostly
-// makes do, as it ignores that header here, but now and then it declares the card broken ("bogus descriptor or out of resources").
+// wireMemory is that of guests with a Wire, in MiB. virtio_net of Linux 7.3, if it is a module,
+// tells the card for every packet that AF_XDP sends without a copy that its header is at an address
+// which the guest has no memory at, unless it has as much as this. QEMU mostly makes do, as it
+// ignores that header here, but now and then it declares the card broken ("bogus descriptor or out
+// of resources").
 const wireMemory = 3072
 
 func (c Config) withDefaults() (Config, error) {

@@ -1,8 +1,8 @@
-// Writing cpio archives in the "newc" format, which is what the Linux kernel unpacks at boot: one header of
-// hexadecimal digits for each file, its name, its bytes, each padded to four. The kernel accepts several archives
-// one after another.
-
 package lab
+
+// Writing cpio archives in the "newc" format, which is what the Linux kernel unpacks at boot: one
+// header of hexadecimal digits for each file, its name, its bytes, each padded to four. The kernel
+// accepts several archives one after another.
 
 import (
 	"bufio"
@@ -68,7 +68,8 @@ func (c *cpioWriter) pad() {
 	}
 }
 
-// close writes the last entry, pads the archive so that another may follow, and returns the first error of all.
+// close writes the last entry, pads the archive so that another may follow, and returns the first
+// error of all.
 func (c *cpioWriter) close() error {
 	c.inode = 0
 	c.entry("TRAILER!!!", 0, nil)

@@ -1,8 +1,9 @@
-// From Debian packages to the files of the guest. Stages: unpack packages into a tree in memory (with /bin, /sbin, /lib
-// merged into /usr), pick files by pattern with everything that they need (targets of links, ELF interpreters, shared
-// objects), and write the picked ones as a cpio archive.
-
 package lab
+
+// From Debian packages to the files of the guest. Stages: unpack packages into a tree in memory
+// (with /bin, /sbin, /lib merged into /usr), pick files by pattern with everything that they need
+// (targets of links, ELF interpreters, shared objects), and write the picked ones as a cpio
+// archive.
 
 import (
 	"archive/tar"
@@ -89,7 +90,8 @@ func (t tree) read(r *tar.Reader, wanted func(string) bool) error {
 			if !path.IsAbs(h.Linkname) {
 				target = merged(path.Join(path.Dir(name), h.Linkname))
 			}
-			if target != name { // sbin/ip -> /bin/ip and its like stay, bin/x -> /usr/bin/x is itself
+			// sbin/ip -> /bin/ip and its like stay; bin/x -> /usr/bin/x is itself.
+			if target != name {
 				t[name] = node{mode: modeSymlink | 0o777, data: []byte("/" + target)}
 			}
 		}
@@ -107,7 +109,8 @@ func newSelection(from tree, below map[string]bool) *selection {
 	return &selection{from: from, taken: map[string]bool{}, below: below}
 }
 
-// takeAll applies an archive's patterns; one that matches nothing is an error, because it is a program missing later.
+// takeAll applies an archive's patterns; one that matches nothing is an error, because it is a
+// program missing later.
 func (s *selection) takeAll(a archive) error {
 	for _, pattern := range a.Take {
 		if err := s.takeMatching(pattern, func(name string) string { return name }); err != nil {
@@ -203,7 +206,8 @@ func (s *selection) locate(object string) (string, error) {
 	return "", fmt.Errorf("shared object %s is in none of %v", object, libraryFolders)
 }
 
-// sharedObjects lists what an ELF file asks for: its interpreter as a path, its libraries as names. Other files ask nothing.
+// sharedObjects lists what an ELF file asks for: its interpreter as a path, its libraries as names.
+// Other files ask nothing.
 func sharedObjects(data []byte) ([]string, error) {
 	if !bytes.HasPrefix(data, []byte(elf.ELFMAG)) {
 		return nil, nil
@@ -229,7 +233,8 @@ func sharedObjects(data []byte) ([]string, error) {
 	return append(needed, libraries...), nil
 }
 
-// write adds the taken files to an archive in the order of their names, so that equal inputs give equal archives.
+// write adds the taken files to an archive in the order of their names, so that equal inputs give
+// equal archives.
 func (s *selection) write(c *cpioWriter) {
 	names := make([]string, 0, len(s.taken))
 	for name := range s.taken {

@@ -1,7 +1,7 @@
-// What the lab asks of a Linux host beside the namespace: the lock of the image cache, a file in memory for the initramfs,
-// the socket of the agent.
-
 package lab
+
+// What the lab asks of a Linux host beside the namespace: the lock of the image cache, a file in
+// memory for the initramfs, the socket of the agent.
 
 import (
 	"context"
@@ -27,7 +27,8 @@ func lockCache(ctx context.Context, dir string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	tick := time.NewTicker(50 * time.Millisecond) // flock cannot be waited for together with a context
+	// flock cannot be waited for together with a context.
+	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

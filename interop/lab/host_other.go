@@ -1,9 +1,9 @@
 //go:build !linux
 
-// The lab needs Linux: a network namespace, a tap device, QEMU as a child that dies with its thread. On other systems every
-// attempt says so; interop tests skip with this reason.
-
 package lab
+
+// The lab needs Linux: a network namespace, a tap device, QEMU as a child that dies with its
+// thread. On other systems every attempt says so; interop tests skip with this reason.
 
 import (
 	"context"

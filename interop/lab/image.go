@@ -1,9 +1,10 @@
-// The guest's image and its cache. Stages: look for an image of this recipe, else take the lock, build in a temporary
-// folder (download, unpack, select, write) and rename it into place: an interrupted build never looks like an image.
+package lab
+
+// The guest's image and its cache. Stages: look for an image of this recipe, else take the lock,
+// build in a temporary folder (download, unpack, select, write) and rename it into place: an
+// interrupted build never looks like an image.
 //
 // An image lies in <user cache>/goroce/rxelab/<hash of the recipe>-<hash of the package versions>.
-
-package lab
 
 import (
 	"context"
@@ -51,7 +52,7 @@ const (
 
 // ImageOptions choose and build an image.
 type ImageOptions struct {
-	Kernel  string    // series of the kernel, such as "6.12", or as Config.Kernel; empty: the first of 6.12 and 6.1 that the apt sources have
+	Kernel  string    // Config.Kernel
 	Suite   string    // Config.Suite
 	Refresh bool      // resolve the packages again and build anew even if an image is there
 	Log     io.Writer // progress; nil: none
@@ -223,7 +224,8 @@ func (im *Image) finish(place string) error {
 	if err := os.WriteFile(im.file(manifestFile), data, 0o644); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(place); err != nil { // a refresh that found the same versions, or a damaged image
+	// One is there after a refresh that found the same versions, or if it is damaged.
+	if err := os.RemoveAll(place); err != nil {
 		return err
 	}
 	if err := os.Rename(im.Dir, place); err != nil {
@@ -276,7 +278,8 @@ func (im *Image) addKernel(ctx context.Context, debs []string) error {
 	})
 }
 
-// addArchives writes one cpio archive for each row of the recipe; files that an earlier archive has are not repeated.
+// addArchives writes one cpio archive for each row of the recipe; files that an earlier archive has
+// are not repeated.
 func (im *Image) addArchives(ctx context.Context, debs []string) error {
 	files := tree{}
 	for _, deb := range debs {

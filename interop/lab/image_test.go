@@ -1,6 +1,6 @@
-// Tests of the image's parts that need neither root nor QEMU.
-
 package lab
+
+// Tests of the image's parts that need neither root nor QEMU.
 
 import (
 	"archive/tar"
@@ -70,7 +70,8 @@ func testTree(t *testing.T) tree {
 	for _, h := range []tar.Header{
 		{Name: "./bin/ip", Typeflag: tar.TypeReg, Mode: 0o755},
 		{Name: "./sbin/ip", Typeflag: tar.TypeSymlink, Linkname: "/bin/ip"},
-		{Name: "./usr/bin/ip", Typeflag: tar.TypeSymlink, Linkname: "/bin/ip"}, // itself, once /bin is /usr/bin
+		// Once /bin is /usr/bin, this one is itself.
+		{Name: "./usr/bin/ip", Typeflag: tar.TypeSymlink, Linkname: "/bin/ip"},
 		{Name: "./lib/a/one.so.1", Typeflag: tar.TypeSymlink, Linkname: "../b/one.so.1.2"},
 		{Name: "./lib/b/one.so.1.2", Typeflag: tar.TypeReg, Mode: 0o644},
 		{Name: "./usr/bin/same", Typeflag: tar.TypeLink, Linkname: "./bin/ip"},
@@ -116,15 +117,13 @@ func TestSelectionTakesWhatIsNeeded(t *testing.T) {
 	require.ErrorContains(t, s.takeAll(archive{Take: []string{"usr/bin/forgotten"}}), "usr/bin/forgotten")
 }
 
-// An ELF file's shared objects are found: this test's own interpreter or libraries, when it has any, else go's.
+// An ELF file's shared objects are found: this test's own interpreter or libraries, when it has
+// any, else go's.
 func TestSharedObjects(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the programs of " + runtime.GOOS + " are not ELF files")
 	}
-	sh, err := exec.LookPath("sh")
-	if err != nil {
-		t.Skip("no sh in PATH")
-	}
+	sh := program(t, "sh")
 	data, err := os.ReadFile(sh)
 	require.NoError(t, err)
 	needed, err := sharedObjects(data)
@@ -135,7 +134,22 @@ func TestSharedObjects(t *testing.T) {
 	require.Empty(t, needed)
 }
 
-// The archive must be what cpio(1) understands; where that is not installed, its layout is checked alone.
+// program returns the path of a program that a test needs. Without it the test skips; with
+// GOROCE_REQUIRE_TOOLS, as in CI, it fails.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil && os.Getenv("GOROCE_REQUIRE_TOOLS") != "" {
+		t.Fatal("GOROCE_REQUIRE_TOOLS is set, but ", err)
+	}
+	if err != nil {
+		t.Skip(err)
+	}
+	return path
+}
+
+// The archive must be what cpio(1) understands; where that is not installed, its layout is checked
+// alone.
 func TestCPIO(t *testing.T) {
 	var buf bytes.Buffer
 	c := newCPIO(&buf)
@@ -145,11 +159,8 @@ func TestCPIO(t *testing.T) {
 	require.NoError(t, c.close())
 	require.Zero(t, buf.Len()%512)
 	require.Equal(t, 1, bytes.Count(buf.Bytes(), []byte("a/b\x00")))
-	if _, err := exec.LookPath("cpio"); err != nil {
-		t.Skip("no cpio in PATH")
-	}
 	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "cpio", "-id", "--quiet")
+	cmd := exec.CommandContext(t.Context(), program(t, "cpio"), "-id", "--quiet")
 	cmd.Dir, cmd.Stdin = dir, &buf
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -174,7 +185,8 @@ func fakeImage(t *testing.T, dir, name string, when time.Time, m Manifest, files
 	require.NoError(t, os.Chtimes(filepath.Join(place, manifestFile), when, when))
 }
 
-// Only a whole image of the right recipe is used: not a damaged one, not a temporary folder, not another recipe's.
+// Only a whole image of the right recipe is used: not a damaged one, not a temporary folder, not
+// another recipe's.
 func TestCacheIgnoresWhatIsNotWhole(t *testing.T) {
 	dir := t.TempDir()
 	require.Nil(t, cachedImage(dir, "abc"))

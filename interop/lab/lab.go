@@ -1,7 +1,7 @@
-// Lab: one guest and its network. Stages of Start: image, agent, namespace with tap device, QEMU, the agent's hello.
-// Whatever fails, what was made so far is taken down again.
-
 package lab
+
+// Lab: one guest and its network. Stages of Start: image, agent, namespace with tap device, QEMU,
+// the agent's hello. Whatever fails, what was made so far is taken down again.
 
 import (
 	"bytes"
@@ -19,8 +19,8 @@ import (
 	"github.com/goroce/goroce/interop/lab/link"
 )
 
-// A Lab is a running guest with rxe0 ACTIVE, and the network namespace that holds the host's end of its wire.
-// Its methods may be called by many goroutines at once.
+// A Lab is a running guest with rxe0 ACTIVE, and the network namespace that holds the host's end of
+// its wire. Its methods may be called by many goroutines at once.
 type Lab struct {
 	ns     *netns
 	vm     *machine
@@ -51,7 +51,8 @@ type Timing struct {
 
 var labNumber atomic.Int64
 
-// Start boots a guest and returns when its rxe0 is ACTIVE with its addresses in the GID table. The caller must Close it.
+// Start boots a guest and returns when its rxe0 is ACTIVE with its addresses in the GID table. The
+// caller must Close it.
 func Start(ctx context.Context, cfg Config) (*Lab, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -221,7 +222,8 @@ func (l *Lab) consoleTail() string {
 	return ""
 }
 
-// Close switches the guest off, kills the host-side processes, and returns when the guest is gone. Calling it again is harmless.
+// Close switches the guest off, kills the host-side processes, and returns when the guest is gone.
+// Calling it again is harmless.
 func (l *Lab) Close() error {
 	l.closing.Do(func() {
 		l.fail(errClosed)
@@ -242,7 +244,8 @@ func (l *Lab) Close() error {
 // Down is closed when the guest is gone, be it by Close or by a crash.
 func (l *Lab) Down() <-chan struct{} { return l.vm.exited }
 
-// PID returns QEMU's process ID: "nsenter --net=/proc/PID/ns/net" joins the host's end of the network.
+// PID returns QEMU's process ID: "nsenter --net=/proc/PID/ns/net" joins the host's end of the
+// network.
 func (l *Lab) PID() int { return l.vm.cmd.Process.Pid }
 
 // Kernel returns the release of the guest's kernel, such as "6.12.100+deb12-amd64".
@@ -277,13 +280,15 @@ func (l *Lab) GIDIndex(addr netip.Addr) (int, error) {
 	return 0, fmt.Errorf("%s has no GID %s: its table is %v", Device, addr, l.GIDs())
 }
 
-// Do runs f on a thread that is in the lab's network namespace, and waits for it. Sockets that f opens itself belong
-// to the namespace for as long as they live; those that other goroutines open on its behalf do not. f should be short:
-// processes start on the same thread. It must not call t.FailNow, which would end the thread and with it the lab.
+// Do runs f on a thread that is in the lab's network namespace, and waits for it. Sockets that f
+// opens itself belong to the namespace for as long as they live; those that other goroutines open
+// on its behalf do not. f should be short: processes start on the same thread. It must not call
+// t.FailNow, which would end the thread and with it the lab.
 func (l *Lab) Do(f func() error) error { return l.ns.do(f) }
 
-// A HostCmd is a process on the host's end of the lab's network: an exec.Cmd that is started in the lab's namespace and that the
-// kernel kills when the Lab ends. Use Start, Run, Output and CombinedOutput of this type, and everything else of exec.Cmd.
+// A HostCmd is a process on the host's end of the lab's network: an exec.Cmd that is started in the
+// lab's namespace and that the kernel kills when the Lab ends. Use Start, Run, Output and
+// CombinedOutput of this type, and everything else of exec.Cmd.
 type HostCmd struct {
 	*exec.Cmd
 	ns *netns
@@ -305,8 +310,8 @@ func (c *HostCmd) Run() error {
 	return c.Wait()
 }
 
-// Output runs the process and returns what it wrote to its standard output; the end of its standard error is in the
-// *exec.ExitError.
+// Output runs the process and returns what it wrote to its standard output; the end of its standard
+// error is in the *exec.ExitError.
 func (c *HostCmd) Output() ([]byte, error) {
 	var out bytes.Buffer
 	complaint := &tailWriter{to: c.Stderr}
@@ -319,7 +324,8 @@ func (c *HostCmd) Output() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// CombinedOutput runs the process and returns what it wrote to its standard output and standard error.
+// CombinedOutput runs the process and returns what it wrote to its standard output and standard
+// error.
 func (c *HostCmd) CombinedOutput() ([]byte, error) {
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out

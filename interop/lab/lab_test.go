@@ -1,6 +1,6 @@
-// Tests that boot the lab. One guest serves them all; it is booted by the first test that wants it.
-
 package lab
+
+// Tests that boot the lab. One guest serves them all; it is booted by the first test that wants it.
 
 import (
 	"bytes"
@@ -131,7 +131,8 @@ func TestLargeInputAndOutput(t *testing.T) {
 	require.True(t, bytes.Equal(data, out), "%d bytes went in, %d came out", len(data), len(out))
 }
 
-// A command that does not read its input, and a reader that does not read a command's output, must not stop others.
+// A command that does not read its input, and a reader that does not read a command's output, must
+// not stop others.
 func TestSlowReadersDoNotStopOthers(t *testing.T) {
 	l := testLab(t)
 	ctx, cancel := context.WithCancel(limited(t))
@@ -262,7 +263,9 @@ func TestNetem(t *testing.T) {
 	pings := func(seconds string) (ok bool) {
 		return l.Command(ctx, "timeout", seconds, "ping", "-c", "1", HostIPv4).Run() == nil
 	}
-	const soon, atLast = "1", "60" // where nothing may come back, and where something must, however busy the machine is
+	// Nothing may come back soon where all is lost; something must at last, however busy the
+	// machine is.
+	const soon, atLast = "1", "60"
 	require.True(t, pings(atLast))
 	for _, dir := range []Direction{ToGuest, FromGuest, Both} {
 		require.NoError(t, l.Netem(ctx, dir, "loss 100%"))

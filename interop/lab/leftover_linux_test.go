@@ -1,7 +1,8 @@
-// Nothing is left behind: not after Close, not after a panic, not after SIGKILL. The test runs itself again as a victim,
-// which boots a lab of its own with a process on the host's end, tells about it, and then dies in the way it was told.
-
 package lab
+
+// Nothing is left behind: not after Close, not after a panic, not after SIGKILL. The test runs
+// itself again as a victim, which boots a lab of its own with a process on the host's end, tells
+// about it, and then dies in the way it was told.
 
 import (
 	"bufio"
@@ -96,8 +97,8 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			}
 			awaitEnd(t, qemu)
 			awaitEnd(t, host)
-			// Without a process the namespace is gone, and with it the tap device. The last to leave it is a thread of the victim,
-			// whose end nobody tells.
+			// Without a process the namespace is gone, and with it the tap device. The last to
+			// leave it is a thread of the victim, whose end nobody tells.
 			require.Eventually(t, func() bool { return len(inNamespace(has.Namespace)) == 0 }, time.Minute, 10*time.Millisecond)
 		})
 	}
@@ -135,7 +136,8 @@ func inNamespace(name string) (threads []string) {
 	return threads
 }
 
-// A guest that says nothing must not hold a cancelled command; one that dies must fail its commands at once.
+// A guest that says nothing must not hold a cancelled command; one that dies must fail its commands
+// at once.
 func TestGuestDies(t *testing.T) {
 	Require(t)
 	l, err := Start(limited(t), Config{})

@@ -1,7 +1,8 @@
-// Kernel modules: which files, and in which order. The .deb carries no modules.dep (depmod writes it at installation), so
-// the order comes from the modules themselves: section .modinfo lists "depends=". Modules are stored uncompressed.
-
 package lab
+
+// Kernel modules: which files, and in which order. The .deb carries no modules.dep (depmod writes
+// it at installation), so the order comes from the modules themselves: section .modinfo lists
+// "depends=". Modules are stored uncompressed.
 
 import (
 	"bytes"

@@ -1,8 +1,9 @@
-// Spoiling the network: loss, delay, reordering, duplication, corruption, by the kernel's netem. Both directions are
-// shaped in the guest, because the host's kernel often has no sch_netem: packets to the host meet it on eth0's way out;
-// packets to the guest are led from eth0's ingress through ifb0, whose way out they meet.
-
 package lab
+
+// Spoiling the network: loss, delay, reordering, duplication, corruption, by the kernel's netem.
+// Both directions are shaped in the guest, because the host's kernel often has no sch_netem:
+// packets to the host meet it on eth0's way out; packets to the guest are led from eth0's ingress
+// through ifb0, whose way out they meet.
 
 import (
 	"context"
@@ -20,8 +21,8 @@ const (
 	Both      = ToGuest | FromGuest
 )
 
-// Netem spoils a direction of the wire until it is called again. Words are those of tc-netem(8), such as "loss 1% delay 1ms reorder 2%";
-// an empty string makes the wire whole again.
+// Netem spoils a direction of the wire until it is called again. Words are those of tc-netem(8),
+// such as "loss 1% delay 1ms reorder 2%"; an empty string makes the wire whole again.
 func (l *Lab) Netem(ctx context.Context, dir Direction, words string) error {
 	if dir&^Both != 0 || dir == 0 {
 		return fmt.Errorf("netem direction %d: ToGuest, FromGuest or Both is right", dir)
@@ -38,7 +39,8 @@ func (l *Lab) Netem(ctx context.Context, dir Direction, words string) error {
 	return nil
 }
 
-// netemScript first clears the direction, so that nothing of an earlier call stays, and then sets the words.
+// netemScript first clears the direction, so that nothing of an earlier call stays, and then sets
+// the words.
 func netemScript(dir Direction, words string) string {
 	words = strings.TrimSpace(words)
 	if words != "" && !strings.Contains(" "+words+" ", " limit ") {

@@ -1,8 +1,9 @@
-// A network namespace without a name, and the thread that owns it. Stages: a goroutine locks itself to an operating system
-// thread and unshares the network; from then on it runs what it is given. Sockets opened there stay in the namespace, and
-// children started there are born into it and die with the thread (Pdeathsig is bound to the thread that forked).
-
 package lab
+
+// A network namespace without a name, and the thread that owns it. Stages: a goroutine locks itself
+// to an operating system thread and unshares the network; from then on it runs what it is given.
+// Sockets opened there stay in the namespace, and children started there are born into it and die
+// with the thread (Pdeathsig is bound to the thread that forked).
 
 import (
 	"errors"
@@ -38,10 +39,12 @@ func newNetns() (*netns, error) {
 
 // live is the goroutine that owns the thread.
 func (ns *netns) live(started chan<- error) {
-	runtime.LockOSThread() // never unlocked: the thread must not serve other goroutines, and ends with this one
+	// It is never unlocked: the thread must not serve other goroutines, and ends with this one.
+	runtime.LockOSThread()
 	if unix.Gettid() == unix.Getpid() {
-		// The main thread does not end with its goroutine, and /proc/self/ns shows its namespace as the process's. Another
-		// goroutine gets another thread, because this one is taken until that one runs.
+		// The main thread does not end with its goroutine, and /proc/self/ns shows its namespace as
+		// the process's. Another goroutine gets another thread, because this one is taken until
+		// that one runs.
 		inner := make(chan error)
 		go ns.live(inner)
 		started <- <-inner
@@ -51,7 +54,8 @@ func (ns *netns) live(started chan<- error) {
 	err := unix.Unshare(unix.CLONE_NEWNET)
 	started <- err
 	if err == nil {
-		defer ns.close() // also when a function that it runs calls runtime.Goexit, as t.FailNow does
+		// Also when a function that it runs calls runtime.Goexit, as t.FailNow does.
+		defer ns.close()
 		ns.serve()
 	}
 }
@@ -91,7 +95,8 @@ func (ns *netns) do(f func() error) error {
 // close ends the thread; the kernel kills its children.
 func (ns *netns) close() { ns.once.Do(func() { close(ns.ended) }) }
 
-// startApart starts cmd in a process group of its own, so that Ctrl-C in a terminal does not reach it.
+// startApart starts cmd in a process group of its own, so that Ctrl-C in a terminal does not reach
+// it.
 func (ns *netns) startApart(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return ns.start(cmd)
@@ -106,7 +111,8 @@ func (ns *netns) start(cmd *exec.Cmd) error {
 	return ns.do(cmd.Start)
 }
 
-// addTap creates the tap device and configures it. The device exists while the returned file, or QEMU's copy, is open.
+// addTap creates the tap device and configures it. The device exists while the returned file, or
+// QEMU's copy, is open.
 func (ns *netns) addTap(mtu int) (tap *os.File, err error) {
 	err = ns.do(func() error {
 		tap, err = openTap()
@@ -130,7 +136,8 @@ func (ns *netns) addTap(mtu int) (tap *os.File, err error) {
 	return tap, nil
 }
 
-// addWire joins two tap devices in a bridge. QEMU opens them by their names, each as often as the cards have queues.
+// addWire joins two tap devices in a bridge. QEMU opens them by their names, each as often as the
+// cards have queues.
 func (ns *netns) addWire(mtu, queues int) error {
 	kind := "tap"
 	if queues > 1 {
@@ -162,7 +169,8 @@ func (ns *netns) ip(batch string) error {
 	return nil
 }
 
-// openTap makes a tap device in the calling thread's namespace, without offloads: what crosses it are wire frames.
+// openTap makes a tap device in the calling thread's namespace, without offloads: what crosses it
+// are wire frames.
 func openTap() (*os.File, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {

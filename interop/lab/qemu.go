@@ -1,7 +1,8 @@
-// The virtual machine. Stages: put the initramfs together in memory (image archives, then the agent with its setup file),
-// build QEMU's command line, start it as a child of the namespace's thread with three inherited descriptors.
-
 package lab
+
+// The virtual machine. Stages: put the initramfs together in memory (image archives, then the agent
+// with its setup file), build QEMU's command line, start it as a child of the namespace's thread
+// with three inherited descriptors.
 
 import (
 	"bytes"
@@ -75,8 +76,8 @@ func startMachine(ns *netns, cfg Config, im *Image, initrd, tap, agent *os.File,
 // wireTaps are the devices on the host under the ends of the wire.
 var wireTaps = [2]string{"wire1", "wire2"}
 
-// wireDevices are two cards with some queues. A driver does zero-copy AF_XDP on those that access memory as the guest's platform has
-// them do, and cards of the old kind can not.
+// wireDevices are two cards with some queues. A driver does zero-copy AF_XDP on those that access
+// memory as the guest's platform has them do, and cards of the old kind can not.
 func wireDevices(queues int) (args []string) {
 	for i, name := range wireTaps {
 		args = append(args, "-netdev", fmt.Sprintf("tap,id=%[1]s,ifname=%[1]s,queues=%[2]d,script=no,downscript=no,vnet_hdr=off", name, queues),
@@ -86,9 +87,10 @@ func wireDevices(queues int) (args []string) {
 	return args
 }
 
-// processor is the guest's. Two features that make real ones faster make an emulated one slower, so it has neither: the kernel
-// would copy between itself and programs with REP MOVSB, byte by byte, at a quarter of the speed, and both stacks would compute
-// CRCs by carry-less multiplication, which is emulated bit by bit and loses to tables.
+// processor is the guest's. Two features that make real ones faster make an emulated one slower, so
+// it has neither: the kernel would copy between itself and programs with REP MOVSB, byte by byte,
+// at a quarter of the speed, and both stacks would compute CRCs by carry-less multiplication, which
+// is emulated bit by bit and loses to tables.
 func processor(accel string) string {
 	if strings.HasPrefix(accel, "tcg") {
 		return "max,-erms,-pclmulqdq"

@@ -1,21 +1,25 @@
-// The guest's recipe as tables: what goes into its image. To add a program, add its package and its name here;
-// shared libraries are found by themselves. A change of any table gives the image a new key, so it is built anew.
-
 package lab
 
-// recipeVersion changes when the code that turns the tables into an image changes what comes out of them.
+// The guest's recipe as tables: what goes into its image. To add a program, add its package and its
+// name here; shared libraries are found by themselves. A change of any table gives the image a new
+// key, so it is built anew.
+
+// recipeVersion changes when the code that turns the tables into an image changes what comes out of
+// them.
 const recipeVersion = 1
 
-// An archive is one cpio archive of the guest's initramfs: Debian packages and what is taken from them.
+// An archive is one cpio archive of the guest's initramfs: Debian packages and what is taken from
+// them.
 type archive struct {
 	Name     string   // file name in the cache
 	Packages []string // Debian packages; what they depend on comes by itself
-	Take     []string // patterns of files (path.Match); ELF files bring the shared objects that they need
+	Take     []string // patterns of files (path.Match); ELF files bring their shared objects
 	Whole    []string // patterns of folders taken with all below
 	Drop     []string // names of folders inside Whole that are left out
 }
 
-// baseArchive holds the RDMA programs. Paths are those after the merge of /bin, /sbin, /lib into /usr.
+// baseArchive holds the RDMA programs. Paths are those after the merge of /bin, /sbin, /lib into
+// /usr.
 var baseArchive = archive{
 	Name: "base.cpio",
 	Packages: []string{
@@ -37,16 +41,17 @@ var baseArchive = archive{
 		"usr/bin/cmtime", "usr/bin/mckey", "usr/bin/rcopy", "usr/bin/rping", "usr/bin/rdma_*",
 		"usr/bin/riostream", "usr/bin/rstream", "usr/bin/ucmatose", "usr/bin/udaddy", "usr/bin/udpong",
 		"usr/bin/ip", "usr/bin/ss", "usr/bin/rdma", "usr/sbin/tc",
-		"usr/lib/x86_64-linux-gnu/libgcc_s.so.1", // glibc opens it by name when a thread is cancelled or exits
-		"usr/lib/x86_64-linux-gnu/tc/*.dist",     // delay distributions of netem
+		// glibc opens it by name when a thread is cancelled or exits.
+		"usr/lib/x86_64-linux-gnu/libgcc_s.so.1",
+		"usr/lib/x86_64-linux-gnu/tc/*.dist", // delay distributions of netem
 		"usr/lib/x86_64-linux-gnu/libibverbs/librxe-*.so",
 		"usr/lib/x86_64-linux-gnu/rsocket/*",
 		"etc/libibverbs.d/rxe.driver",
 	},
 }
 
-// pythonArchive holds python3 with pyverbs. It is a second archive because it is several times the first one's size
-// and most guests do without: see Config.Python.
+// pythonArchive holds python3 with pyverbs. It is a second archive because it is several times the
+// first one's size and most guests do without: see Config.Python.
 var pythonArchive = archive{
 	Name:     "python.cpio",
 	Packages: []string{"python3-pyverbs", "python3-minimal"},
@@ -68,8 +73,9 @@ var modules = []module{
 	{Name: "virtio_pci"},
 	{Name: "virtio_net"},
 	{Name: "virtio_console"},
-	{Name: "crc32_generic", Optional: true}, // rdma_rxe asks for "crc32" by name: no dependency says so
-	{Name: "crc32_pclmul", Optional: true},  // the same, fast
+	// rdma_rxe asks for "crc32" by name: no dependency says so.
+	{Name: "crc32_generic", Optional: true},
+	{Name: "crc32_pclmul", Optional: true}, // the same, fast
 	{Name: "ib_uverbs"},
 	{Name: "rdma_ucm"},
 	{Name: "rdma_rxe"},
@@ -83,8 +89,8 @@ var modules = []module{
 
 // links are the names that stand for other programs, made at boot: {program, names}.
 //
-// Busybox runs its own ip, tc and others in preference to the real ones when it starts a program, so nothing that starts
-// programs (sh, env, find, nice, timeout, xargs) may be busybox.
+// Busybox runs its own ip, tc and others in preference to the real ones when it starts a program,
+// so nothing that starts programs (sh, env, find, nice, timeout, xargs) may be busybox.
 var links = map[string][]string{
 	"/usr/bin/dash": {"sh"},
 	"/usr/bin/busybox": {

@@ -1,7 +1,7 @@
-// What the lab needs of its host, saying exactly what is missing, and for tests: skip with the reason where the lab cannot
-// run, or fail where it must.
-
 package lab
+
+// What the lab needs of its host, saying exactly what is missing, and for tests: skip with the
+// reason where the lab cannot run, or fail where it must.
 
 import (
 	"fmt"
@@ -66,8 +66,9 @@ type TB interface {
 	Skip(args ...any)
 }
 
-// Require skips the test, with the reason, on a machine that cannot run a lab. Where GOROCE_REQUIRE_LAB is 1, as in CI,
-// it fails the test instead: a machine set up to run the lab must run it.
+// Require skips the test, with the reason, on a machine that cannot run a lab. Where
+// GOROCE_REQUIRE_LAB is 1, as in CI, it fails the test instead: a machine set up to run the lab
+// must run it.
 func Require(t TB) {
 	t.Helper()
 	missing := Missing()

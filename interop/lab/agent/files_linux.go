@@ -1,6 +1,7 @@
-// The agent's small tools, run as commands like any other: put writes a file, wait-tcp waits for a listening socket.
-
 package main
+
+// The agent's small tools, run as commands like any other: put writes a file, wait-tcp waits for a
+// listening socket.
 
 import (
 	"bufio"
@@ -13,7 +14,8 @@ import (
 	"time"
 )
 
-// put writes standard input to a new file and renames it into place, so that a running program may be replaced.
+// put writes standard input to a new file and renames it into place, so that a running program may
+// be replaced.
 func put(args []string) error {
 	if len(args) != 2 {
 		return fmt.Errorf("put %q: want PATH and MODE (octal)", args)
@@ -43,8 +45,8 @@ func put(args []string) error {
 	return os.Rename(f.Name(), path)
 }
 
-// waitTCP returns when some socket listens on the port. The kernel has no event for that, so it asks every 5 ms;
-// the host ends the wait by killing this process.
+// waitTCP returns when some socket listens on the port. The kernel has no event for that, so it
+// asks every 5 ms; the host ends the wait by killing this process.
 func waitTCP(args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("wait-tcp %q: want PORT", args)

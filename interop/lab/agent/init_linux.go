@@ -1,7 +1,8 @@
-// Process 1 of the guest. Stages: mount the kernel's file systems, start the server, reap whatever dies, and switch
-// the machine off when the server ends: a guest without its server is of no use, and the host sees QEMU exit.
-
 package main
+
+// Process 1 of the guest. Stages: mount the kernel's file systems, start the server, reap whatever
+// dies, and switch the machine off when the server ends: a guest without its server is of no use,
+// and the host sees QEMU exit.
 
 import (
 	"fmt"

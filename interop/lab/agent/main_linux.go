@@ -1,12 +1,16 @@
-// The agent is the whole system of the rxe lab's guest: process 1, the set-up of rxe0 and the server that runs
-// commands for the host. It uses the standard library only, so that it builds static and starts fast.
+// The agent is the whole system of the rxe lab's guest: process 1, the set-up of rxe0 and the
+// server that runs commands for the host. It uses the standard library only, so that it builds
+// static and starts fast.
 //
 // One binary, told apart by its first argument:
 //
-//	(none)            process 1: mount the kernel's file systems, start "serve", reap orphans (init_linux.go)
-//	serve             set up modules, addresses and rxe0, then run commands for the host (setup_linux.go, serve_linux.go)
-//	put PATH MODE     write standard input to PATH (files_linux.go)
-//	wait-tcp PORT     return when a TCP socket listens on PORT (files_linux.go)
+//	(none)            process 1: mount the kernel's file systems, start "serve", reap orphans
+//	serve             set up modules, addresses and rxe0, then run commands for the host
+//	put PATH MODE     write standard input to PATH
+//	wait-tcp PORT     return when a TCP socket listens on PORT
+//
+// The first is in init_linux.go, the second in setup_linux.go and serve_linux.go, the others in
+// files_linux.go.
 package main
 
 import (

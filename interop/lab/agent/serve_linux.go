@@ -1,7 +1,8 @@
-// The server: it runs commands for the host. Stages: find the virtio port, say hello, then for every command a
-// process with four pumps (input, two outputs, exit), each under a window so that none can stop the others.
-
 package main
+
+// The server: it runs commands for the host. Stages: find the virtio port, say hello, then for
+// every command a process with four pumps (input, two outputs, exit), each under a window so that
+// none can stop the others.
 
 import (
 	"encoding/json"
@@ -36,7 +37,8 @@ func serve() error {
 	}
 }
 
-// openPort opens the virtio-serial port with our name. It stays a blocking descriptor outside Go's poller.
+// openPort opens the virtio-serial port with our name. It stays a blocking descriptor outside Go's
+// poller.
 func openPort() (*os.File, error) {
 	names, _ := filepath.Glob("/sys/class/virtio-ports/*/name")
 	for _, name := range names {
@@ -158,8 +160,8 @@ func (ps *pipes) closeOurEnds() {
 	}
 }
 
-// outputGrace is how long a command's outputs are still read after it ended, when a process that it left behind
-// holds them open.
+// outputGrace is how long a command's outputs are still read after it ended, when a process that it
+// left behind holds them open.
 const outputGrace = 500 * time.Millisecond
 
 func (s *server) run(id uint32, p *proc, ps *pipes) {
@@ -224,7 +226,8 @@ func (s *server) pumpOut(id uint32, kind link.Kind, p *proc, from *os.File, done
 	}
 }
 
-// pumpIn keeps consuming after the command closed its input, so that the host is never left waiting for credit.
+// pumpIn keeps consuming after the command closed its input, so that the host is never left waiting
+// for credit.
 func (s *server) pumpIn(id uint32, p *proc, to *os.File) {
 	defer to.Close()
 	var broken error

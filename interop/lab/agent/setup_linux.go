@@ -1,7 +1,7 @@
-// What the server does before it answers the host. Stages: links to programs, kernel modules, addresses, rxe0, and the
-// wait until rxe0 is ACTIVE and its GID table holds the guest's addresses.
-
 package main
+
+// What the server does before it answers the host. Stages: links to programs, kernel modules,
+// addresses, rxe0, and the wait until rxe0 is ACTIVE and its GID table holds the guest's addresses.
 
 import (
 	"bytes"
@@ -94,8 +94,8 @@ func loadModule(path string) error {
 	return errno
 }
 
-// addAddresses configures lo and eth0. The host is a permanent neighbour: loss that a test asks for then hits
-// RoCE packets, and not the address resolution in front of them.
+// addAddresses configures lo and eth0. The host is a permanent neighbour: loss that a test asks for
+// then hits RoCE packets, and not the address resolution in front of them.
 func addAddresses(want link.GuestSetup) error {
 	var batch strings.Builder
 	batch.WriteString("link set lo up\n")
@@ -127,7 +127,8 @@ func runWith(input string, argv ...string) error {
 	return nil
 }
 
-// awaitActive asks sysfs until the port is ACTIVE and all wanted GIDs are there: sysfs offers no event to wait for.
+// awaitActive asks sysfs until the port is ACTIVE and all wanted GIDs are there: sysfs offers no
+// event to wait for.
 func awaitActive(want link.GuestSetup) error {
 	deadline := time.Now().Add(90 * time.Second)
 	for {

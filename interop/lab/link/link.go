@@ -1,11 +1,11 @@
 // Package link is the protocol between the lab on the host and its agent in the guest.
 //
-// It carries many commands at once over one byte stream (a virtio-serial port), so that a server can run
-// in the background while a client runs. Stages of this file:
+// It carries many commands at once over one byte stream (a virtio-serial port), so that a server
+// can run in the background while a client runs. Stages of this file:
 //
 //  1. the kinds of message and the structures that travel in them,
 //  2. Conn: framing over a byte stream,
-//  3. Window: how many bytes of one stream may be under way, so that one slow reader cannot stop the others,
+//  3. Window: how many bytes of one stream may be under way, so that a slow reader stops no other,
 //  4. Queue: messages that arrived for one command and wait to be used.
 package link
 
@@ -24,11 +24,12 @@ const PortName = "org.goroce.agent"
 // MaxData is the largest payload of one message of a stream.
 const MaxData = 16 << 10
 
-// StreamWindow is how many bytes of one command's input, or of its two outputs together, may be under way unread.
+// StreamWindow is how many bytes of one command's input, or of its two outputs together, may be
+// under way unread.
 const StreamWindow = 256 << 10
 
-// Kind says what a message means. Host to guest: Start, Stdin, StdinEnd, Signal, Credit (output was read).
-// Guest to host: Hello, Stdout, Stderr, Exit, Credit (input was read).
+// Kind says what a message means. Host to guest: Start, Stdin, StdinEnd, Signal, Credit (output was
+// read). Guest to host: Hello, Stdout, Stderr, Exit, Credit (input was read).
 type Kind uint8
 
 // The kinds of message.
@@ -101,7 +102,8 @@ type Frame struct {
 	Data []byte
 }
 
-// Conn sends and receives frames over a byte stream. Send may be called by many goroutines at once, Recv by one.
+// Conn sends and receives frames over a byte stream. Send may be called by many goroutines at once,
+// Recv by one.
 type Conn struct {
 	r   *bufio.Reader
 	mu  sync.Mutex

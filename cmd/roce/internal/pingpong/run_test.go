@@ -123,7 +123,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"--iters 0":                       func(o *Options) { o.Iters = 0 },
 		"--rx-depth -1":                   func(o *Options) { o.RxDepth = -1 },
 		"--sl 8":                          func(o *Options) { o.SL = 8 },
-		"--size 2147483648: want 1 to 1G": func(o *Options) { o.Size = 2 << 30 },
+		"--size 1073741825: want 1 to 1G": func(o *Options) { o.Size = 1<<30 + 1 },
 	} {
 		require.ErrorContains(t, Run(t.Context(), &bytes.Buffer{}, base(change)), want)
 	}

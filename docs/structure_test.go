@@ -1,0 +1,317 @@
+package docs
+
+// The structure of the repository, held by tests, for all systems at once: the files are read, not
+// built. Stages: read every Go file; look at who imports whom and at what the engine may not know;
+// measure packages, files, functions and comments, and hold them against their limits. What was
+// over a limit when the tests were written is owed: a table has it, which only gets shorter.
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"unicode/utf8"
+)
+
+const module = "github.com/goroce/goroce/"
+
+// source is a Go file. Names are relative to the module, with slashes.
+type source struct {
+	name, folder string
+	test         bool
+	lines        []string
+	file         *ast.File
+	fset         *token.FileSet
+}
+
+var sources = sync.OnceValues(func() (all []*source, err error) {
+	err = filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
+		if base := d.Name(); err == nil && d.IsDir() && base != ".." && (base[0] == '.' || base == "testdata") {
+			return fs.SkipDir
+		}
+		if err != nil || d.IsDir() || filepath.Ext(name) != ".go" {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		name = strings.TrimPrefix(filepath.ToSlash(name), "../")
+		s := &source{name: name, folder: path.Dir(name), test: strings.HasSuffix(name, "_test.go"),
+			lines: strings.Split(strings.TrimSuffix(string(text), "\n"), "\n"), fset: token.NewFileSet()}
+		s.file, err = parser.ParseFile(s.fset, name, text, parser.ParseComments|parser.SkipObjectResolution)
+		all = append(all, s)
+		return err
+	})
+	return all, err
+})
+
+// each calls f with every file.
+func each(t *testing.T, f func(s *source)) {
+	t.Helper()
+	all, err := sources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 100 {
+		t.Fatalf("only %d Go files were found", len(all))
+	}
+	for _, s := range all {
+		f(s)
+	}
+}
+
+// imports are the packages that the file names, those of this module without its path.
+func (s *source) imports() (paths []string) {
+	for _, spec := range s.file.Imports {
+		paths = append(paths, strings.TrimPrefix(strings.Trim(spec.Path.Value, `"`), module))
+	}
+	return paths
+}
+
+func (s *source) line(p token.Pos) int { return s.fset.Position(p).Line }
+
+// mayImport says for the packages of the stack, and for what only tests use of it, which others of
+// this module they may import. A name with /... stands for the packages below it too. Of several
+// rows for a package the first counts.
+var mayImport = []struct{ importer, imported string }{
+	{"wire", ""},
+	{"wire/layers", "wire"},
+	{"mr", ""},
+	{"qp", "wire mr"},
+	{"qp/qptest/...", "wire mr qp qp/qptest/..."},
+	{"transport", "wire"},
+	{"transport/internal/porttest", "wire transport/... internal/netns"}, // the rooms' tests
+	{"transport/...", "wire transport/..."},
+	{"roce/internal/...", "wire mr qp transport/... roce/internal/..."},
+	{"roce", "wire mr qp transport/... roce/internal/..."},
+}
+
+// within says whether a package is in a list of names as mayImport has them.
+func within(names, pkg string) bool {
+	for _, name := range strings.Fields(names) {
+		tree, below := strings.CutSuffix(name, "/...")
+		if pkg == tree || below && strings.HasPrefix(pkg, tree+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// TestImportsRunOneWay: facade, engine room, then protocol, memory and ports, then wire. Tests may
+// import what they like.
+func TestImportsRunOneWay(t *testing.T) {
+	each(t, func(s *source) {
+		for _, rule := range mayImport {
+			if s.test || !within(rule.importer, s.folder) {
+				continue
+			}
+			for i, imported := range s.imports() {
+				ours := strings.Contains(s.file.Imports[i].Path.Value, module)
+				if ours && imported != s.folder && !within(rule.imported, imported) {
+					t.Errorf("%s imports %s; it may import: %s", s.name, imported, rule.imported)
+				}
+			}
+			return
+		}
+		if !s.test && within("wire/... mr/... qp/... transport/... roce/...", s.folder) {
+			t.Errorf("%s: mayImport has no row for its package", s.name)
+		}
+	})
+}
+
+// TestEngineIsPure: the protocol reads no clock, does no I/O and starts nothing, so that a test can
+// be its whole world.
+func TestEngineIsPure(t *testing.T) {
+	const forbidden = "net os/... syscall time context log/... sync golang.org/x/... runtime io/..."
+	each(t, func(s *source) {
+		if s.folder != "qp" || s.test {
+			return
+		}
+		for _, imported := range s.imports() {
+			if within(forbidden, imported) {
+				t.Errorf("%s: the engine imports %s", s.name, imported)
+			}
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			switch n.(type) {
+			case *ast.GoStmt, *ast.ChanType, *ast.SelectStmt, *ast.SendStmt:
+				t.Errorf("%s:%d: the engine has a goroutine, channel or select", s.name, s.line(n.Pos()))
+			}
+			return true
+		})
+	})
+}
+
+// A measure is something that is counted in a package, file or function.
+type measure struct{ what, where string }
+
+// What is measured.
+const (
+	files     = "files that are no tests"
+	lines     = "lines of a file"
+	body      = "lines of a function"
+	wide      = "lines with comments that end beyond column 100"
+	misplaced = "comments about a file above its package clause"
+)
+
+const widest = 100 // columns of a comment; a tab is four
+
+var limits = map[string]int{files: 20, lines: 500, body: 60, wide: 0, misplaced: 0}
+
+// roomy packages are one thing each, which would be harder to follow in two.
+var roomy = map[measure]int{{files, "wire"}: 32, {files, "qp"}: 32}
+
+// owed is what is over its limit still. It may not grow, and a row that is too high is wrong: who
+// makes something smaller makes its row smaller too, or takes it away.
+var owed = map[measure]int{
+	{files, "bench"}:                  39,
+	{files, "cmd/roce/internal/perf"}: 22,
+	{files, "roce"}:                   31,
+	{files, "transport"}:              52,
+
+	{lines, "transport/watched_linux_test.go"}: 504,
+
+	{body, "qp/qptest/refusal_test.go TestOpcodeOrder"}:            62,
+	{body, "qp/qptest/refusal_test.go TestRefusals"}:               68,
+	{body, "roce/lanes_test.go TestOneQueueManyLanes"}:             66,
+	{body, "roce/lifecycle_test.go TestWrongInput"}:                72,
+	{body, "transport/fault_test.go TestFaults"}:                   65,
+	{body, "transport/packet_port_linux_test.go TestPacketFilter"}: 62,
+	{body, "transport/pipe_test.go TestMulticast"}:                 90,
+	{body, "transport/xdp_port_linux_test.go TestXDPProgram"}:      65,
+	{body, "transport/xdp_program_linux.go xdpInstructions"}:       68,
+
+	{wide, "cmd/roce"}:                      10,
+	{wide, "cmd/roce/internal/demo"}:        12,
+	{wide, "cmd/roce/internal/oob"}:         10,
+	{wide, "cmd/roce/internal/oob/oobtest"}: 1,
+	{wide, "cmd/roce/internal/perf"}:        82,
+	{wide, "cmd/roce/internal/pingpong"}:    17,
+	{wide, "cmd/roce/internal/session"}:     13,
+	{wide, "mr"}:                            90,
+	{wide, "qp"}:                            277,
+	{wide, "qp/qptest"}:                     211,
+	{wide, "qp/qptest/lives"}:               4,
+	{wide, "qp/qptest/mutants"}:             3,
+	{wide, "roce"}:                          302,
+	{wide, "transport"}:                     394,
+	{wide, "wire"}:                          201,
+	{wide, "wire/layers"}:                   12,
+
+	{misplaced, "mr"}:        6,
+	{misplaced, "transport"}: 39,
+}
+
+// TestSizes holds every measure against its limit, or against what is owed.
+func TestSizes(t *testing.T) {
+	sum, where := map[measure]int{}, map[measure][]string{}
+	add := func(m measure, n int, at string) {
+		sum[m] += n
+		where[m] = append(where[m], at)
+	}
+	each(t, func(s *source) { s.measure(add) })
+	for m, n := range sum {
+		if limit := max(limits[m.what], roomy[m], owed[m]); n > limit {
+			places := strings.Join(where[m][:min(len(where[m]), 40)], "\n\t")
+			t.Errorf("%s: %d %s; the limit is %d\n\t%s", m.where, n, m.what, limit, places)
+		}
+	}
+	for m, debt := range owed {
+		if n := sum[m]; n < debt {
+			t.Errorf("%s: %d %s are owed, and there are %d: lower the row, or delete it", m.where, debt, m.what, n)
+		}
+	}
+}
+
+// measure reports the measures of a file, and where each was taken.
+func (s *source) measure(add func(m measure, n int, at string)) {
+	if !s.test {
+		add(measure{files, s.folder}, 1, s.name)
+	}
+	add(measure{lines, s.name}, len(s.lines), s.name)
+	for _, d := range s.file.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok {
+			first, last := s.line(f.Pos()), s.line(f.End())
+			add(measure{body, s.name + " " + funcName(f)}, last-first+1, fmt.Sprintf("%s:%d", s.name, first))
+		}
+	}
+	for _, n := range s.wideComments() {
+		add(measure{wide, s.folder}, 1, fmt.Sprintf("%s:%d", s.name, n))
+	}
+	for _, g := range s.file.Comments {
+		if g.End() < s.file.Package && g != s.file.Doc && !directive.MatchString(g.List[0].Text) {
+			add(measure{misplaced, s.folder}, 1, s.name)
+		}
+	}
+}
+
+// funcName is a function's name, behind that of its receiver's type if it is a method.
+func funcName(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return f.Name.Name
+	}
+	return types.ExprString(f.Recv.List[0].Type) + "." + f.Name.Name
+}
+
+// directive is a comment for programs.
+var directive = regexp.MustCompile(`^//(go:|nolint|line )`)
+
+// wideComments returns the lines on which a comment ends too far to the right.
+func (s *source) wideComments() (at []int) {
+	for _, g := range s.file.Comments {
+		for _, c := range g.List {
+			for n := s.line(c.Pos()); n <= s.line(c.End()); n++ {
+				columns := utf8.RuneCountInString(strings.ReplaceAll(s.lines[n-1], "\t", "    "))
+				if columns > widest && !directive.MatchString(c.Text) {
+					at = append(at, n)
+				}
+			}
+		}
+	}
+	return at
+}
+
+// TestModuleCanBeInstalled: go install refuses a program whose go.mod replaces or excludes modules,
+// and a module cannot be packed if the name of a file has odd characters, or if two names are one
+// where case does not count.
+func TestModuleCanBeInstalled(t *testing.T) {
+	text, err := os.ReadFile("../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(string(text), "module "+strings.TrimSuffix(module, "/")+"\n") {
+		t.Errorf("go.mod does not begin with the module's path: %.60s", text)
+	}
+	if found := regexp.MustCompile(`(?m)^\s*(replace|exclude)\b.*`).Find(text); found != nil {
+		t.Errorf("go.mod: %s", found)
+	}
+	names := map[string]string{}
+	err = filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.Name() == ".git" && d.IsDir() {
+			return fs.SkipDir
+		}
+		if other, taken := names[strings.ToLower(name)]; taken {
+			t.Errorf("%s and %s", other, name)
+		}
+		names[strings.ToLower(name)] = name
+		if !plain.MatchString(d.Name()) {
+			t.Errorf("%q has characters that not every file system takes", name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+var plain = regexp.MustCompile(`^[A-Za-z0-9._=+-]+$`)
