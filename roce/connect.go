@@ -73,18 +73,21 @@ func (q *QP) Endpoint() Endpoint {
 // ConnectOptions are the attributes of a connection. Connect takes them literally, so start from
 // DefaultConnectOptions and change what should differ.
 type ConnectOptions struct {
-	MTU         MTU   // path MTU, the same on both sides; 0 is the port's active MTU, more is refused
-	Timeout     uint8 // 0..31: the ack timeout is 4.096 us * 2^Timeout; 0 waits for ever
-	RetryCnt    uint8 // 0..7 retries after a timeout or a sequence error
-	RNRRetry    uint8 // 0..7 retries when the peer has no receive posted; 7 is for ever
-	MinRNRTimer uint8 // 0..31: code for how long the peer waits when this side has no receive posted
+	// path MTU, the same on both sides; 0 is the port's active MTU, more is refused
+	MTU      MTU
+	Timeout  uint8 // 0..31: the ack timeout is 4.096 us * 2^Timeout; 0 waits for ever
+	RetryCnt uint8 // 0..7 retries after a timeout or a sequence error
+	RNRRetry uint8 // 0..7 retries when the peer has no receive posted; 7 is for ever
+	// 0..31: code for how long the peer waits when this side has no receive posted
+	MinRNRTimer uint8
 	// MaxRdAtomic is how many READs and atomics this side may have outstanding, MaxDestRdAtomic how
 	// many of the peer's it remembers, 0..128 each; from 64 on long READs are a third faster.
 	MaxRdAtomic, MaxDestRdAtomic uint8
 
-	Access       Access // what the peer may do: RemoteRead, RemoteWrite, RemoteAtomic; 0 is nothing
-	SGIDIndex    uint8  // row of the device's GID table to send from
-	TrafficClass uint8  // IPv4 TOS / IPv6 traffic class; without ECN bits it gets ECT(0), see Config.NoECN
+	Access    Access // what the peer may do: RemoteRead, RemoteWrite, RemoteAtomic; 0 is nothing
+	SGIDIndex uint8  // row of the device's GID table to send from
+	// IPv4 TOS / IPv6 traffic class; without ECN bits it gets ECT(0), see Config.NoECN
+	TrafficClass uint8
 	HopLimit     uint8  // 0 is 64
 	FlowLabel    uint32 // 20 bits
 	SL           uint8  // carried for the API, as AHAttr.SL

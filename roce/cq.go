@@ -18,9 +18,10 @@ type CQInitAttr struct {
 	// complete there.
 	CQE int
 
-	Context any          // the application's own, returned by CQ.Context
-	Channel *CompChannel // where ReqNotify has completions told; nil: nowhere, for Poll and Wait only
-	Vector  int          // completion vector, 0 to DeviceAttr.NumCompVectors-1
+	Context any // the application's own, returned by CQ.Context
+	// where ReqNotify has completions told; nil: nowhere, for Poll and Wait only
+	Channel *CompChannel
+	Vector  int // completion vector, 0 to DeviceAttr.NumCompVectors-1
 }
 
 // CQ is a completion queue (ibv_cq). All methods may be called from any goroutine.

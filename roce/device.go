@@ -73,11 +73,14 @@ type Device struct {
 
 // Open opens a device by name (ibv_open_device). cfg may be nil.
 //
-//	udp:ADDRESS      UDP sockets on a local address, "udp:127.0.0.1", "udp:fe80::1%eth0": no privilege needed, any OS
+//	udp:ADDRESS      UDP sockets on a local address, "udp:127.0.0.1", "udp:fe80::1%eth0":
+//	                 no privilege needed, any OS
 //	packet:ADDRESS   AF_PACKET sockets: faster, Linux, needs CAP_NET_RAW
 //	xdp:ADDRESS      AF_XDP sockets: Linux, needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
-//	auto:ADDRESS     xdp if the driver does it without copies, else packet if that works here, else udp: see PortInfo().Why
-//	pipe:NAME        a wire inside this process that all devices opened with this name are plugged into
+//	auto:ADDRESS     xdp if the driver does it without copies, else packet if that works here,
+//	                 else udp: see PortInfo().Why
+//	pipe:NAME        a wire inside this process that all devices opened with this name are
+//	                 plugged into
 //
 // In place of the address, the name of an interface stands for its first address: "udp:eth0".
 //

@@ -2,13 +2,13 @@
 // memory as libibverbs has them, on a network interface without RDMA hardware, kernel module or
 // privilege.
 //
-//	app ── PostSend / PostRecv ──▶ [send, receive rings] ─┐                  ┌─▶ [completion rings] ── Poll / Wait ──▶ app
-//	                                                      ▼                  │
-//	app ── CreateQP, Modify, ... ───────▶  lane: one turn = receive → handle → send → publish
-//	                                                      │   ▲
-//	                                frames, lent for a call   │   qp.Engine: the protocol;  mr.Table: keys → memory
+//	app ── PostSend / PostRecv ──▶ [send, receive rings] ─┐   ┌─▶ [completions] ── Poll ──▶ app
 //	                                                      ▼   │
-//	                                     transport.Port (UDP socket, pipe in memory, ...)
+//	app ── CreateQP, Modify ... ──▶  lane: one turn = receive → handle → send → publish
+//	                                                      │   ▲
+//	                               frames, lent for a call│   │qp.Engine: the protocol
+//	                                                      ▼   │mr.Table: keys → memory
+//	                                       transport.Port (UDP socket, pipe in memory ...)
 //
 // A [Device] is one IP address. On it a [PD] groups what may work together, an [MR] makes bytes
 // reachable under keys, a [CQ] collects completions, and a [QP] is one end of a connection (RC, UC)

@@ -179,6 +179,19 @@ func TestSeam(t *testing.T) {
 		t.Errorf("%v, %v", q.State(), q.Endpoint())
 	}
 
+	throughSeam(t, ch, cq, q, mr)
+	refused(t, cq.Close(), ErrBusy, "1 QP (0x000011)")
+	refused(t, ch.Close(), ErrBusy, "1 CQ")
+	for _, c := range []interface{ Close() error }{q, mr, pd, cq, ch, d, q, cq, d} {
+		must(t, c.Close())
+	}
+	if got := strings.Join(below.closed, " "); got != "QP MR PD CQ device" {
+		t.Errorf("closed %s", got)
+	}
+}
+
+// throughSeam posts and polls, which goes to the concrete types.
+func throughSeam(t *testing.T, ch *CompChannel, cq *CQ, q *QP, mr *MR) {
 	must(t, cq.ReqNotify(false))
 	must(t, q.PostSend(SendWR{WRID: 3}, SendWR{WRID: 4}))
 	if got := next(t, &ch.EventQueue); got != cq {
@@ -199,14 +212,5 @@ func TestSeam(t *testing.T) {
 		cq.Poll(wcs[:])
 	}); n != 0 {
 		t.Errorf("%v allocations a message", n)
-	}
-
-	refused(t, cq.Close(), ErrBusy, "1 QP (0x000011)")
-	refused(t, ch.Close(), ErrBusy, "1 CQ")
-	for _, c := range []interface{ Close() error }{q, mr, pd, cq, ch, d, q, cq, d} {
-		must(t, c.Close())
-	}
-	if got := strings.Join(below.closed, " "); got != "QP MR PD CQ device" {
-		t.Errorf("closed %s", got)
 	}
 }

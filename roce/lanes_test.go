@@ -194,7 +194,8 @@ func TestGroupAcrossLanes(t *testing.T) {
 			must(t, err)
 			defer func() { must(t, from.pd.DestroyAH(ah)) }()
 			var members []*end
-			for i := range 6 { // lanes 2 and 3 have one queue pair, 0 and 1 two; that of lane 2 is no member
+			// lanes 2 and 3 have one queue pair, 0 and 1 two; that of lane 2 is no member
+			for i := range 6 {
 				e := newEnd(t, b, UD, 4096)
 				must(t, e.qp.Activate(9))
 				if e.qp.Lane() != i%4 {

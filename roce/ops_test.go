@@ -95,7 +95,9 @@ func TestWritePlain(t *testing.T) {
 func TestRead(t *testing.T) {
 	overWires(t, func(t *testing.T, w wire2) {
 		a, b := connected(t, w, RC, largest)
-		fill(b.buf, 3) // once: a READ that was repeated for nothing may still be answered while the next one begins
+		// once: a READ that was repeated for nothing may still be answered while the next one
+		// begins
+		fill(b.buf, 3)
 		eachSize(t, largest, func(size int) {
 			clear(a.buf)
 			a.post(SendWR{Opcode: WRRead, SGL: []SGE{a.mr.SGE(0, size)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})

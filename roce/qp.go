@@ -11,11 +11,12 @@ import (
 
 // QPInitAttr says what queue pair to make (ibv_qp_init_attr).
 type QPInitAttr struct {
-	Type     QPType // 0 is RC
-	SendCQ   *CQ    // where send work requests complete
-	RecvCQ   *CQ    // where receive work requests complete; nil is SendCQ
-	Cap      QPCap  // sizes; the zero QPCap is DefaultQPCap. Queues are rounded up to powers of two: Query tells
-	SQSigAll bool   // every send work request yields a completion, as if it had SendSignaled
+	Type   QPType // 0 is RC
+	SendCQ *CQ    // where send work requests complete
+	RecvCQ *CQ    // where receive work requests complete; nil is SendCQ
+	// sizes; the zero QPCap is DefaultQPCap. Queues are rounded up to powers of two: Query tells
+	Cap      QPCap
+	SQSigAll bool // every send work request yields a completion, as if it had SendSignaled
 
 	// WholeMessages sends a WRITE as FIRST, MIDDLE and LAST packets and asks for a READ with one
 	// request, as the standard has it. Otherwise, on a port that carries runs of packets as one

@@ -29,8 +29,9 @@ const (
 
 // DeviceAttr is what a device can do (ibv_device_attr).
 type DeviceAttr struct {
-	FWVer           string
-	NodeGUID        uint64 // EUI-64 of the interface's MAC address; without one, the lower half of the GID
+	FWVer string
+	// EUI-64 of the interface's MAC address; without one, the lower half of the GID
+	NodeGUID        uint64
 	SysImageGUID    uint64
 	MaxMRSize       uint64 // bytes
 	PageSizeCap     uint64 // bit mask of page sizes; nothing is paged, so all work
@@ -93,9 +94,10 @@ const (
 
 // PortAttr describes the device's one port (ibv_port_attr).
 type PortAttr struct {
-	State        PortState
-	MaxMTU       MTU // the largest path MTU of the stack
-	ActiveMTU    MTU // the largest path MTU that fits the interface, now and when the device was opened
+	State  PortState
+	MaxMTU MTU // the largest path MTU of the stack
+	// the largest path MTU that fits the interface, now and when the device was opened
+	ActiveMTU    MTU
 	GIDTblLen    int
 	PortCaps     uint32 // PortCMSup | PortIPBasedGIDs
 	MaxMsgSz     uint64 // bytes

@@ -30,7 +30,8 @@ func newNetns(t *testing.T) *netns {
 	ns := &netns{work: make(chan func())}
 	ready := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine, and the namespace with it
+		// and never unlocked: the thread ends with the goroutine, and the namespace with it
+		runtime.LockOSThread()
 		ns.tid = unix.Gettid()
 		err := unix.Unshare(unix.CLONE_NEWNET)
 		ready <- err

@@ -93,11 +93,13 @@ func TestNothingToResolve(t *testing.T) {
 	e := newEnd(t, d, RC, 64)
 	port.answer = func(dst GID) error { return errors.New("asked for " + dst.String()) }
 	to := QPAttr{State: StateRTR, AV: AHAttr{DGID: d.GIDs()[0]}, PathMTU: MTU1024}
-	if err := e.qp.Modify(bg, &to, AttrState|AttrAV); !errors.Is(err, ErrInvalid) { // RESET does not go to RTR
+	// RESET does not go to RTR
+	if err := e.qp.Modify(bg, &to, AttrState|AttrAV); !errors.Is(err, ErrInvalid) {
 		t.Error(err)
 	}
 	must(t, e.qp.Init(nil))
-	if err := e.qp.Modify(bg, &QPAttr{State: StateRTR}, AttrState|AttrAV); !errors.Is(err, ErrInvalid) { // no destination
+	// no destination
+	if err := e.qp.Modify(bg, &QPAttr{State: StateRTR}, AttrState|AttrAV); !errors.Is(err, ErrInvalid) {
 		t.Error(err)
 	}
 	if err := e.qp.Modify(bg, &QPAttr{State: StateErr}, AttrState); err != nil {

@@ -23,7 +23,8 @@ func (d softDevice) attr() DeviceAttr {
 	guid := d.guid()
 	return DeviceAttr{
 		FWVer: "goroce", NodeGUID: guid, SysImageGUID: guid,
-		MaxMRSize: math.MaxInt64, PageSizeCap: 0xfffff000, VendorID: 0xffffff, // no IEEE number, as rxe
+		// no IEEE number, as rxe
+		MaxMRSize: math.MaxInt64, PageSizeCap: 0xfffff000, VendorID: 0xffffff,
 		MaxQP: qp.MaxQP, MaxQPWR: qp.MaxQPWR,
 		DeviceCaps: CapCurrQPStateMod | CapPortActiveEvent | CapRCRNRNakGen | CapMemWindow | CapMemWindow2B,
 		MaxSGE:     qp.MaxSGE, MaxSGERd: qp.MaxSGE, MaxInline: qp.MaxInline, MaxCQ: qp.MaxCQ, MaxCQE: qp.MaxCQE,

@@ -162,7 +162,8 @@ func TestStaleRequests(t *testing.T) {
 func TestStaleAck(t *testing.T) {
 	overOneLane(t, func(t *testing.T, w wire2) {
 		for _, o := range staleOptions() {
-			o.Timeout, o.RetryCnt = 10, 0 // 4 ms: then the new WRITE fails, if it does not succeed by mistake
+			// 4 ms: then the new WRITE fails, if it does not succeed by mistake
+			o.Timeout, o.RetryCnt = 10, 0
 			a, b, ahead, back := slowPair(t, w, &o)
 			back.set(func(op wire.Opcode) bool { return op == wire.RCAcknowledge }, false)
 			writeTo(a, b, 0)

@@ -11,10 +11,11 @@ import (
 
 // Stats is a snapshot of counters since the device was opened, of all lanes together or of one.
 type Stats struct {
-	Engine     qp.Stats
-	Port       transport.Stats
-	Lane       LaneStats
-	EventsLost uint64 // asynchronous events that nobody received in time; of the device, not of a lane
+	Engine qp.Stats
+	Port   transport.Stats
+	Lane   LaneStats
+	// asynchronous events that nobody received in time; of the device, not of a lane
+	EventsLost uint64
 }
 
 // LaneStats counts what lanes do.

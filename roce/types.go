@@ -38,7 +38,8 @@ type Access = mr.Access
 // Rights. Local reading needs none; RemoteWrite and RemoteAtomic on a region need LocalWrite as
 // well.
 const (
-	LocalWrite      = mr.LocalWrite      // receives, READ replies and atomic results may be written here
+	// receives, READ replies and atomic results may be written here
+	LocalWrite      = mr.LocalWrite
 	RemoteWrite     = mr.RemoteWrite     // peers may RDMA WRITE
 	RemoteRead      = mr.RemoteRead      // peers may RDMA READ
 	RemoteAtomic    = mr.RemoteAtomic    // peers may compare-and-swap and fetch-and-add
@@ -144,7 +145,8 @@ const (
 
 // Send flags.
 const (
-	SendFence     = qp.SendFence     // wait until all earlier READs and atomics of this queue are complete
+	// wait until all earlier READs and atomics of this queue are complete
+	SendFence     = qp.SendFence
 	SendSignaled  = qp.SendSignaled  // yield a completion on success also
 	SendSolicited = qp.SendSolicited // wake a peer that waits for solicited completions only
 	SendInline    = qp.SendInline    // the data is SendWR.Inline, copied while posting

@@ -2,7 +2,8 @@ package wire
 
 import "testing"
 
-// TestNoAllocation holds the promise of the data path, for both IP versions and with an Identification to solve for.
+// TestNoAllocation holds the promise of the data path, for both IP versions and with an
+// Identification to solve for.
 func TestNoAllocation(t *testing.T) { everyWay(t, testNoAllocation) }
 
 func testNoAllocation(t *testing.T) {
@@ -57,7 +58,8 @@ func mustVerify(t *testing.T, f *Frame) {
 	}
 }
 
-// TestNoAllocationOnStack: frames whose bytes are on the stack stay there as far as HeadCRC is concerned.
+// TestNoAllocationOnStack: frames whose bytes are on the stack stay there as far as HeadCRC is
+// concerned.
 func TestNoAllocationOnStack(t *testing.T) {
 	p := testPath(t, false)
 	if n := testing.AllocsPerRun(200, func() {

@@ -20,7 +20,8 @@ func reserve(t *testing.T, b *Batch, p *Path, bodies ...int) {
 	}
 }
 
-// runs returns the lengths of a batch's runs, and checks that the bodies of each are contiguous, numbered from first on and sealed.
+// runs returns the lengths of a batch's runs, and checks that the bodies of each are contiguous,
+// numbered from first on and sealed.
 func runs(t *testing.T, b *Batch) (lengths []int) {
 	t.Helper()
 	frames := b.Frames()
@@ -166,8 +167,8 @@ func TestBatchAppend(t *testing.T) {
 	}
 }
 
-// noWholeRun says whether the last run has bodies of n bytes, and there is no room for another one like
-// it.
+// noWholeRun says whether the last run has bodies of n bytes, and there is no room for another one
+// like it.
 func noWholeRun(b *Batch, n int) bool {
 	i := len(b.frames) - 1
 	count := int(b.index[i]) + 1
@@ -175,8 +176,8 @@ func noWholeRun(b *Batch, n int) bool {
 		(cap(b.frames)-i-1 < count || len(b.arena)-b.used < count*n)
 }
 
-// TestWholeRuns: a stream fills a batch with whole runs, and leaves what would be a piece of one to the
-// next batch; what is not of the stream still goes in.
+// TestWholeRuns: a stream fills a batch with whole runs, and leaves what would be a piece of one to
+// the next batch; what is not of the stream still goes in.
 func TestWholeRuns(t *testing.T) {
 	p, other := testPath(t, false), testPath(t, true)
 	b := NewBatch(10, 100)

@@ -23,8 +23,8 @@ type built struct {
 // extFields holds the values of any extension header, in the order of its Put.
 type extFields [4]uint64
 
-// extHeaders says for each extension header how to make, put and get its fields. Setters write over noise, so that both
-// they and Put are checked.
+// extHeaders says for each extension header how to make, put and get its fields. Setters write over
+// noise, so that both they and Put are checked.
 var extHeaders = [NumHeaders]struct {
 	width [4]int // bits of each field
 	put   func(p *Packet, v extFields)
@@ -136,7 +136,8 @@ var extHeaders = [NumHeaders]struct {
 		func(p *Packet) (v extFields, ok bool) { return v, p.Opcode == CNP }},
 }
 
-// build makes a sealed packet of an opcode from random fields. useSet builds with setters over noise in place of Put.
+// build makes a sealed packet of an opcode from random fields. useSet builds with setters over
+// noise in place of Put.
 func build(t testing.TB, rnd *rand.Rand, op Opcode, path *Path, payload int, useSet bool) built {
 	t.Helper()
 	b := built{op: op, flags: BTHFlags(rnd.Uint32()) & 0xf1, pkey: uint16(rnd.Uint32()), destQP: rnd.Uint32() & QPNMask,
@@ -215,8 +216,8 @@ func (b *built) check(t testing.TB, f *Frame) {
 	}
 }
 
-// TestBuildParseIdentity: for every opcode, over IPv4 and IPv6, what is built is what is parsed, from the frame and from
-// the bytes of the IP packet with Ethernet padding behind.
+// TestBuildParseIdentity: for every opcode, over IPv4 and IPv6, what is built is what is parsed,
+// from the frame and from the bytes of the IP packet with Ethernet padding behind.
 func TestBuildParseIdentity(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(11, 12))
 	for op := range Opcodes {
@@ -436,7 +437,8 @@ func TestFrameWithoutHead(t *testing.T) {
 	}
 }
 
-// TestIPv4Checksum holds the header's checksum against RFC 1071 word by word, for headers of which some have many words of all ones.
+// TestIPv4Checksum holds the header's checksum against RFC 1071 word by word, for headers of which
+// some have many words of all ones.
 func TestIPv4Checksum(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1071, 4))
 	for range 10_000 {

@@ -2,9 +2,10 @@ package wire
 
 // The connection manager's messages (section 9.2).
 //
-// A message is a struct; where its fields lie in the MAD is said once, in its walk method: a table of rows "name, offset,
-// width, field" as the specification prints it. A walker goes down the table and, depending on what it was made for, puts
-// the fields into a MAD, gets them out of one, or prints them. Reserved bits are put as 0 and not looked at.
+// A message is a struct; where its fields lie in the MAD is said once, in its walk method: a table
+// of rows "name, offset, width, field" as the specification prints it. A walker goes down the table
+// and, depending on what it was made for, puts the fields into a MAD, gets them out of one, or
+// prints them. Reserved bits are put as 0 and not looked at.
 //
 // REQ, the large one, is in cmreq.go.
 
@@ -13,7 +14,8 @@ import (
 	"strconv"
 )
 
-// CMMessage is one of *CMReq *CMMra *CMRej *CMRep *CMRtu *CMDreq *CMDrep *CMLap *CMApr *CMSidrReq *CMSidrRep.
+// CMMessage is one of *CMReq *CMMra *CMRej *CMRep *CMRtu *CMDreq *CMDrep *CMLap *CMApr *CMSidrReq
+// *CMSidrRep.
 type CMMessage interface {
 	Attribute() CMAttribute
 	walk(*cmWalker)
@@ -25,7 +27,8 @@ func PutCM(m *MAD, tid uint64, msg CMMessage) {
 	msg.walk(&cmWalker{mode: cmPut, body: m.body()})
 }
 
-// GetCM fills a message from a MAD whose header is that of such a message; an error says what it is instead.
+// GetCM fills a message from a MAD whose header is that of such a message; an error says what it is
+// instead.
 func GetCM(m *MAD, msg CMMessage) error {
 	switch {
 	case !m.IsCM():
@@ -118,15 +121,16 @@ type CMRep struct {
 	VendorID                  uint32 // 24 bits, for enhanced connection establishment
 	LocalEECN                 uint32 // 24 bits, RD only
 	StartingPSN               PSN    // what the active side sends first
-	ResponderResources        uint8  // READs and ATOMICs the sender of this message serves at a time
-	InitiatorDepth            uint8  // READs and ATOMICs it has outstanding at most
-	TargetAckDelay            uint8  // 4.096 us * 2^n; 5 bits
-	FailoverAccepted          uint8  // 2 bits
-	EndToEndFlowControl       bool
-	RNRRetryCount             uint8 // 3 bits
-	SRQ                       bool
-	LocalCAGUID               uint64
-	PrivateData               [196]byte
+	// READs and ATOMICs the sender of this message serves at a time
+	ResponderResources  uint8
+	InitiatorDepth      uint8 // READs and ATOMICs it has outstanding at most
+	TargetAckDelay      uint8 // 4.096 us * 2^n; 5 bits
+	FailoverAccepted    uint8 // 2 bits
+	EndToEndFlowControl bool
+	RNRRetryCount       uint8 // 3 bits
+	SRQ                 bool
+	LocalCAGUID         uint64
+	PrivateData         [196]byte
 }
 
 // Attribute returns CMAttrREP.
@@ -256,7 +260,8 @@ const (
 // String prints the message's name.
 func (x CMWhich) String() string { return name([]string{"REQ", "REP", "other"}, uint64(x)) }
 
-// CMRejReason says why a connection was refused (section 9.3). The ones that Linux sends have constants.
+// CMRejReason says why a connection was refused (section 9.3). The ones that Linux sends have
+// constants.
 type CMRejReason uint16
 
 const (

@@ -63,7 +63,8 @@ func TestCMVectorsRebuild(t *testing.T) {
 	}
 }
 
-// TestCMLayout puts each field at its place by hand, from the tables of section 9.2, for what the vectors leave 0.
+// TestCMLayout puts each field at its place by hand, from the tables of section 9.2, for what the
+// vectors leave 0.
 func TestCMLayout(t *testing.T) {
 	for _, c := range []struct {
 		msg  CMMessage

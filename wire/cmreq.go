@@ -2,7 +2,8 @@ package wire
 
 import "errors"
 
-// CMReq asks for a connection. GIDs, QPN and PSN are the sender's ("local") and the receiver's ("remote").
+// CMReq asks for a connection. GIDs, QPN and PSN are the sender's ("local") and the receiver's
+// ("remote").
 type CMReq struct {
 	LocalCommID             uint32 // not 0
 	VendorID                uint32 // 24 bits, for enhanced connection establishment
@@ -174,13 +175,15 @@ func CMServicePort(id uint64) (ps CMPortSpace, port uint16, ok bool) {
 	return CMPortSpace(id >> 16), uint16(id), id&0xffffffffff000000 == 0x0000000001000000
 }
 
-// CMFlowLabel returns the flow label that the kernel gives a connection between two RDMA ports (section 1.2).
+// CMFlowLabel returns the flow label that the kernel gives a connection between two RDMA ports
+// (section 1.2).
 func CMFlowLabel(sport, dport uint16) uint32 { return (uint32(sport)*31 + uint32(dport)) & 0xfffff }
 
 // CMIPHeaderLen is how much of a REQ's or SIDR_REQ's private data the RDMA IP CM takes.
 const CMIPHeaderLen = 36
 
-// CMIPHeader is what RDMA IP CM puts in front of the private data of REQ and SIDR_REQ: who calls whom (section 9.5).
+// CMIPHeader is what RDMA IP CM puts in front of the private data of REQ and SIDR_REQ: who calls
+// whom (section 9.5).
 type CMIPHeader struct {
 	SrcPort  uint16 // the active side's RDMA port
 	Src, Dst GID    // both IPv4 or both IPv6

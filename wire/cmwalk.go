@@ -84,7 +84,8 @@ func (w *cmWalker) gid(name string, off int, field *GID) {
 	}
 }
 
-// bytes is a row for an array of bytes. Printing shows how many of them there are up to the last that is not 0.
+// bytes is a row for an array of bytes. Printing shows how many of them there are up to the last
+// that is not 0.
 func (w *cmWalker) bytes(name string, off int, field []byte) {
 	switch w.mode {
 	case cmPut:
@@ -119,8 +120,8 @@ func (w *cmWalker) or(off, size int, v uint64) {
 	}
 }
 
-// appendField prints a number: by name if its type has names, otherwise, unless it is 0, decimal up to 8 bits wide and
-// hexadecimal beyond.
+// appendField prints a number: by name if its type has names, otherwise, unless it is 0, decimal up
+// to 8 bits wide and hexadecimal beyond.
 func appendField(dst []byte, label string, typed any, v uint64, width int) []byte {
 	named, isNamed := typed.(interface{ String() string })
 	if v == 0 && !isNamed {

@@ -2,10 +2,11 @@ package wire
 
 // CRC-32 (IEEE, reflected) of a few dozen bytes.
 //
-// Where there is nothing better (icrc_amd64.go), hash/crc32 is used for payloads, or crc_shifts.go where the processor has
-// no instructions for it. For headers hash/crc32 has two drawbacks: what it is given escapes to the heap, and its call
-// costs more than the work. So headers go through the table routine below, eight bytes a step: T[k][b] is what byte b
-// contributes to the register after k more bytes have passed.
+// Where there is nothing better (icrc_amd64.go), hash/crc32 is used for payloads, or crc_shifts.go
+// where the processor has no instructions for it. For headers hash/crc32 has two drawbacks: what it
+// is given escapes to the heap, and its call costs more than the work. So headers go through the
+// table routine below, eight bytes a step: T[k][b] is what byte b contributes to the register after
+// k more bytes have passed.
 
 import (
 	"encoding/binary"
@@ -40,7 +41,8 @@ func crc4(r, w uint32) uint32 {
 	return slices[3][byte(w)] ^ slices[2][byte(w>>8)] ^ slices[1][byte(w>>16)] ^ slices[0][byte(w>>24)]
 }
 
-// shortCRC is the length from which hash/crc32 is worth its call, and crcShifts worth its beginning and its end.
+// shortCRC is the length from which hash/crc32 is worth its call, and crcShifts worth its beginning
+// and its end.
 const shortCRC = 64
 
 // useShifts chooses crcShifts over hash/crc32; tests try both ways.

@@ -1,5 +1,5 @@
-// Package wire is RoCEv2 as bytes: packet formats and nothing else. It keeps no state, does no I/O, starts nothing, and
-// on the data path allocates nothing and calls no interface.
+// Package wire is RoCEv2 as bytes: packet formats and nothing else. It keeps no state, does no I/O,
+// starts nothing, and on the data path allocates nothing and calls no interface.
 //
 // A packet as the rest of the stack sees it:
 //
@@ -8,17 +8,17 @@
 //
 // How to read the package, in the order a packet meets it:
 //
-//	gid.go psn.go mtu.go syndrome.go   the small numbers: addresses, sequence numbers, sizes, acknowledge codes
-//	opcode.go opcodes.go               one row per opcode: its name, its headers in order, what it does
-//	header.go ext.go ip.go             headers as views: a *[N]byte laid over the packet, one method per field
+//	gid.go psn.go mtu.go syndrome.go   addresses, sequence numbers, sizes, acknowledge codes
+//	opcode.go opcodes.go               one row per opcode: name, headers in order, what it does
+//	header.go ext.go ip.go             headers as views: a *[N]byte, a method for each field
 //	frame.go drop.go packet.go         bytes → Frame → Packet, and the reasons why not
 //	path.go batch.go                   an address vector → Head; a batch of packets to send
-//	crc.go crc_shifts.go               CRC-32: of headers, and of payloads where no instruction does it
-//	icrc.go icrc_amd64.*               the invariant CRC: Seal and Verify, portable and in 64-byte words
-//	solve.go                           what to do when a socket hides a field that the ICRC covers
-//	mad.go cm.go cmreq.go cmwalk.go    management datagrams and the connection manager's messages
+//	crc.go crc_shifts.go               CRC-32 of headers, and of payloads without instructions
+//	icrc.go icrc_amd64.*               the invariant CRC: Seal and Verify
+//	solve.go                           what to do when a socket hides what the ICRC covers
+//	mad.go cm.go cmreq.go cmwalk.go    management datagrams and messages of the CM
 //	print.go                           one line of text per packet
 //
-// Field names are those of the InfiniBand Architecture Specification. "Section n" in a comment means the protocol
-// reference that this project was written from; "IBTA C9-n" is a numbered rule of the specification.
+// Field names are those of the InfiniBand Architecture Specification. "Section n" in a comment
+// means docs/rocev2.md; "IBTA C9-n" is a numbered rule of the specification.
 package wire

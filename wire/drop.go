@@ -2,8 +2,9 @@ package wire
 
 import "strconv"
 
-// DropReason says why a packet went no further. The first ones are found out by this package, the others by the queue
-// pairs above it; all are listed here so that a counter has one name wherever it is shown.
+// DropReason says why a packet went no further. The first ones are found out by this package, the
+// others by the queue pairs above it; all are listed here so that a counter has one name wherever
+// it is shown.
 type DropReason uint8
 
 const (

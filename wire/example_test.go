@@ -7,7 +7,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// A packet is reserved in a batch, laid out, filled, sealed; on the other side it is split, verified and parsed.
+// A packet is reserved in a batch, laid out, filled, sealed; on the other side it is split,
+// verified and parsed.
 func Example() {
 	src, dst := wire.GIDFrom(netip.MustParseAddr("192.0.2.1")), wire.GIDFrom(netip.MustParseAddr("192.0.2.2"))
 	path, err := wire.NewPath(src, dst, wire.SrcPortFor(0x11, 0x12, 0), 0, 64, 0)
@@ -31,8 +32,6 @@ func Example() {
 	fmt.Println(drop, wire.Verify(&got), wire.Parse(&got, &p))
 	fmt.Printf("%s\n", wire.AppendPacket(nil, &got))
 	fmt.Printf("%s\n", p.Payload)
-	// Output:
-	// none true none
-	// 192.0.2.1 > 192.0.2.2 RC RDMA_WRITE_ONLY qp 0x000012 psn 5 ackreq va 0x7f0000001000 rkey 0x00001234 dmalen 13 | 13 B pad 3 | sport 49458
-	// Hello, RoCEv2
+	// Output: none true none 192.0.2.1 > 192.0.2.2 RC RDMA_WRITE_ONLY qp 0x000012 psn 5 ackreq va
+	// 0x7f0000001000 rkey 0x00001234 dmalen 13 | 13 B pad 3 | sport 49458 Hello, RoCEv2
 }

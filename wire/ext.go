@@ -1,6 +1,7 @@
 package wire
 
-// The extension headers (section 1.5): which of them follow the BTH, and in what order, is the opcode's business.
+// The extension headers (section 1.5): which of them follow the BTH, and in what order, is the
+// opcode's business.
 
 // RETH is the RDMA extended transport header of RDMA WRITE and READ, FLUSH and ATOMIC_WRITE.
 type RETH [16]byte
@@ -95,8 +96,8 @@ func (h *AtomicAckETH) Orig() uint64 { return be.Uint64(h[0:]) }
 // SetOrig changes the value.
 func (h *AtomicAckETH) SetOrig(v uint64) { be.PutUint64(h[0:], v) }
 
-// ImmDt is immediate data: four bytes that the receiver's completion carries. The verbs field imm_data holds these bytes
-// in network order; Imm is their big-endian value.
+// ImmDt is immediate data: four bytes that the receiver's completion carries. The verbs field
+// imm_data holds these bytes in network order; Imm is their big-endian value.
 type ImmDt [4]byte
 
 // Put writes the only field.
@@ -141,7 +142,8 @@ func (h *DETH) SrcQP() uint32 { return be.Uint32(h[4:]) & QPNMask }
 // SetSrcQP changes the sender's queue pair.
 func (h *DETH) SetSrcQP(qpn uint32) { put24(h[5:8], qpn) }
 
-// RDETH is the reliable datagram extended transport header. Nobody sends it; it is decoded for completeness.
+// RDETH is the reliable datagram extended transport header. Nobody sends it; it is decoded for
+// completeness.
 type RDETH [4]byte
 
 // Put writes the only field, 24 bits.
@@ -176,7 +178,8 @@ const (
 	SelectivityMR       uint8 = 1 // the whole memory region
 )
 
-// Put writes all fields: placement is a set of Placement bits (4 bits), selectivity 0 or 1 (2 bits).
+// Put writes all fields: placement is a set of Placement bits (4 bits), selectivity 0 or 1 (2
+// bits).
 func (h *FETH) Put(placement, selectivity uint8) {
 	be.PutUint32(h[0:], uint32(placement&0xf)|uint32(selectivity&3)<<4)
 }

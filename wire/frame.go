@@ -2,9 +2,9 @@ package wire
 
 // From bytes to a Frame: one packet as the ports lend it, cut in two between UDP and BTH.
 
-// Frame is one packet, lent for the duration of a call: nobody keeps it or its slices. Head is the IP and UDP header,
-// Head4Len or Head6Len bytes; Body is BTH to ICRC. They are two slices so that the bodies of many packets can lie back to
-// back in one buffer and leave with one system call.
+// Frame is one packet, lent for the duration of a call: nobody keeps it or its slices. Head is the
+// IP and UDP header, Head4Len or Head6Len bytes; Body is BTH to ICRC. They are two slices so that
+// the bodies of many packets can lie back to back in one buffer and leave with one system call.
 type Frame struct {
 	Head  []byte
 	Body  []byte
@@ -14,8 +14,9 @@ type Frame struct {
 // FrameFlags says how a frame came to be.
 type FrameFlags uint32
 
-// FrameSynthHead marks a Head that a UDP port made up from what the kernel told it: addresses, ports, lengths, TOS and
-// TTL are right, Identification and flags of an IPv4 header are a guess. Verify tries the guess and then solves for it.
+// FrameSynthHead marks a Head that a UDP port made up from what the kernel told it: addresses,
+// ports, lengths, TOS and TTL are right, Identification and flags of an IPv4 header are a guess.
+// Verify tries the guess and then solves for it.
 const FrameSynthHead FrameFlags = 1 << 0
 
 // IPv4 returns the IP header if the frame has an IPv4 one, otherwise nil.
@@ -82,7 +83,8 @@ func (f *Frame) address(at4, at6 int, g *GID) bool {
 	return false
 }
 
-// TOS is the IPv4 type of service or IPv6 traffic class: DSCP in the upper six bits, ECN in the lower two.
+// TOS is the IPv4 type of service or IPv6 traffic class: DSCP in the upper six bits, ECN in the
+// lower two.
 func (f *Frame) TOS() uint8 {
 	if h := f.IPv4(); h != nil {
 		return h.TOS()
@@ -131,12 +133,13 @@ func AppendFrame(dst []byte, f *Frame) []byte {
 	return append(append(dst, f.Head...), f.Body...)
 }
 
-// SplitFrame finds the frame in bytes that start at an IP header. What follows the UDP datagram (Ethernet padding) is
-// left out. The slices of the frame have no spare capacity.
+// SplitFrame finds the frame in bytes that start at an IP header. What follows the UDP datagram
+// (Ethernet padding) is left out. The slices of the frame have no spare capacity.
 //
-// Refused are: IP versions other than 4 and 6, IPv4 options, fragments and wrong header checksums, IPv6 extension
-// headers, protocols other than UDP, other destination ports than 4791, lengths that exceed the bytes that are there.
-// The UDP checksum is not looked at: the ICRC is the stronger check. On refusal the frame is zero.
+// Refused are: IP versions other than 4 and 6, IPv4 options, fragments and wrong header checksums,
+// IPv6 extension headers, protocols other than UDP, other destination ports than 4791, lengths that
+// exceed the bytes that are there. The UDP checksum is not looked at: the ICRC is the stronger
+// check. On refusal the frame is zero.
 func SplitFrame(pkt []byte) (Frame, DropReason) {
 	if len(pkt) < 1 {
 		return Frame{}, DropShort
@@ -157,7 +160,8 @@ func split4(pkt []byte) (Frame, DropReason) {
 	h := (*IPv4)(pkt)
 	total := int(h.TotalLength())
 	switch {
-	case h.IHL() != 5, h.Fragment()&0x3fff != 0, !h.checksumOK(): // 3fff: more fragments, and the offset
+	// 3fff: more fragments, and the offset
+	case h.IHL() != 5, h.Fragment()&0x3fff != 0, !h.checksumOK():
 		return Frame{}, DropIPHeader
 	case h.Protocol() != protoUDP:
 		return Frame{}, DropNotUDP

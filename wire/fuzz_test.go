@@ -60,7 +60,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// checkAnyFrame calls everything that reads a frame, and checks that a parsed packet lies inside it.
+// checkAnyFrame calls everything that reads a frame, and checks that a parsed packet lies inside
+// it.
 func checkAnyFrame(t *testing.T, f *Frame) {
 	if len(AppendPacket(nil, f)) == 0 {
 		t.Fatal("AppendPacket printed nothing")
@@ -83,7 +84,8 @@ func checkAnyFrame(t *testing.T, f *Frame) {
 	MADOf(&p)
 }
 
-// rebuild makes the packet anew from the fields that were parsed; except for reserved bits the bytes are the same.
+// rebuild makes the packet anew from the fields that were parsed; except for reserved bits the
+// bytes are the same.
 func rebuild(t *testing.T, p *Packet) {
 	n := len(p.Payload)
 	f := Frame{Head: append([]byte(nil), p.Frame.Head...), Body: make([]byte, BodyLen(p.Opcode, n))}

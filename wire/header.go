@@ -2,9 +2,10 @@ package wire
 
 // The base transport header, laid over the first bytes of a packet's body.
 //
-// Every header of this package is a view: an array type whose pointer is a conversion of a slice, (*BTH)(body), with one
-// bounds check; its methods read and write fields in place and cannot panic. Put writes all fields of a header at once,
-// reserved bits zero; a Set method changes one field and leaves the rest.
+// Every header of this package is a view: an array type whose pointer is a conversion of a slice,
+// (*BTH)(body), with one bounds check; its methods read and write fields in place and cannot panic.
+// Put writes all fields of a header at once, reserved bits zero; a Set method changes one field and
+// leaves the rest.
 
 import "encoding/binary"
 
@@ -92,7 +93,8 @@ func (h *BTH) PKey() uint16 { return be.Uint16(h[2:]) }
 // SetPKey changes the partition key.
 func (h *BTH) SetPKey(k uint16) { be.PutUint16(h[2:], k) }
 
-// FECN is forward explicit congestion notification; not used by RoCEv2, which has the ECN bits of IP.
+// FECN is forward explicit congestion notification; not used by RoCEv2, which has the ECN bits of
+// IP.
 func (h *BTH) FECN() bool { return h[4]&0x80 != 0 }
 
 // SetFECN changes FECN. It is not covered by the ICRC.

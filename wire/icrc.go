@@ -1,15 +1,17 @@
 package wire
 
-// The invariant CRC (section 3): the last four bytes of a packet, over everything that no router may change.
+// The invariant CRC (section 3): the last four bytes of a packet, over everything that no router
+// may change.
 //
 //	8 x FF │ IP, masked │ UDP, masked │ BTH, masked │ extension headers, payload, pad
 //	         TOS/class    checksum      byte 4
 //	         TTL/hops                   (FECN, BECN)
 //	         checksum/flow label
 //
-// Masked bytes count as FF. Where the processor has the instructions, icrc_amd64.go takes the packet as one piece.
-// Elsewhere the headers are folded in eight bytes at a time straight from where they lie, the masks or'ed into the words;
-// the rest goes to crcUpdate. Least significant byte first on the wire.
+// Masked bytes count as FF. Where the processor has the instructions, icrc_amd64.go takes the
+// packet as one piece. Elsewhere the headers are folded in eight bytes at a time straight from
+// where they lie, the masks or'ed into the words; the rest goes to crcUpdate. Least significant
+// byte first on the wire.
 
 // afterFF is the CRC register after the eight FF bytes in front.
 const afterFF = 0xdebb20e3
@@ -23,8 +25,9 @@ const (
 	maskBTH    = 0xff         // of bytes 4..11: FECN, BECN, reserved
 )
 
-// HeadCRC returns the CRC, in the form of hash/crc32, of the eight FF bytes, the masked IP and UDP header and the masked
-// BTH. crc32.Update continues it over the rest of the body. A head of a length other than Head4Len and Head6Len gives 0.
+// HeadCRC returns the CRC, in the form of hash/crc32, of the eight FF bytes, the masked IP and UDP
+// header and the masked BTH. crc32.Update continues it over the rest of the body. A head of a
+// length other than Head4Len and Head6Len gives 0.
 func HeadCRC(head []byte, bth *BTH) uint32 {
 	switch len(head) {
 	case Head4Len:
@@ -68,15 +71,16 @@ func icrc(f *Frame) uint32 {
 	return crcUpdate(HeadCRC(f.Head, (*BTH)(f.Body)), f.Body[BTHLen:len(f.Body)-ICRCLen])
 }
 
-// Seal computes the ICRC and writes it into the last four bytes of the body. The head must be as it will be sent. It
-// panics if the body is shorter than MinBody.
+// Seal computes the ICRC and writes it into the last four bytes of the body. The head must be as it
+// will be sent. It panics if the body is shorter than MinBody.
 func Seal(f *Frame) {
 	le.PutUint32(f.Body[len(f.Body)-ICRCLen:], icrc(f))
 }
 
-// SealPayload copies the payload to offset at of the body and seals the frame, in one pass over the bytes where the
-// processor can. Everything else, the pad too, must be there already. What is sealed is what was copied, even if somebody
-// changes the payload meanwhile. It panics if the payload does not fit before the ICRC; it must not overlap the body.
+// SealPayload copies the payload to offset at of the body and seals the frame, in one pass over the
+// bytes where the processor can. Everything else, the pad too, must be there already. What is
+// sealed is what was copied, even if somebody changes the payload meanwhile. It panics if the
+// payload does not fit before the ICRC; it must not overlap the body.
 func SealPayload(f *Frame, at int, payload []byte) {
 	end := len(f.Body) - ICRCLen
 	dst := f.Body[at:end:end][:len(payload)]
@@ -90,8 +94,8 @@ func SealPayload(f *Frame, at int, payload []byte) {
 	Seal(f)
 }
 
-// Verify says whether the ICRC is right. Where a UDP port made the IPv4 header up (FrameSynthHead), it is right if some
-// Identification, with DF set, explains it: 16 of the 32 check bits remain.
+// Verify says whether the ICRC is right. Where a UDP port made the IPv4 header up (FrameSynthHead),
+// it is right if some Identification, with DF set, explains it: 16 of the 32 check bits remain.
 func Verify(f *Frame) bool {
 	if len(f.Body) < MinBody {
 		return false

@@ -2,28 +2,33 @@
 
 package wire
 
-// The ICRC of a whole packet, head and body, in words of 64 bytes, where the processor has AVX-512 with GFNI and VPCLMULQDQ
-// (AMD from Zen 4, Intel from Ice Lake). On Zen 5 it takes about a quarter of the portable routine's time, for a payload of
-// 4 KiB as for one of 64 bytes; BenchmarkICRC has both.
+// The ICRC of a whole packet, head and body, in words of 64 bytes, where the processor has AVX-512
+// with GFNI and VPCLMULQDQ (AMD from Zen 4, Intel from Ice Lake). On Zen 5 it takes about a quarter
+// of the portable routine's time, for a payload of 4 KiB as for one of 64 bytes; BenchmarkICRC has
+// both.
 //
-// A packet is a polynomial over GF(2), first bit highest, and the ICRC is that times x^32 modulo P: so whatever may be
-// done to the packet without changing it modulo P may be done. Zeros in front change nothing: they fill the first word.
+// A packet is a polynomial over GF(2), first bit highest, and the ICRC is that times x^32 modulo P:
+// so whatever may be done to the packet without changing it modulo P may be done. Zeros in front
+// change nothing: they fill the first word.
 //
-// Folding. Call y = x^512, a shift by one word. Each byte b of a word is replaced by four bytes in the same place of the
-// words 4, 5, 7 and 8 further on:
+// Folding. Call y = x^512, a shift by one word. Each byte b of a word is replaced by four bytes in
+// the same place of the words 4, 5, 7 and 8 further on:
 //
 //	b · y^8  =  b0 · y^4 + b1 · y^3 + b2 · y + b3    (mod P)
 //
-// The right side has 32 unknown bits for the 32 bits of a remainder, and these four distances give exactly one solution
-// (4, 5, 6 and 7 for one do not). It is linear in b: four 8×8 bit matrices, the same for all bytes, and multiplying 64
-// bytes by such a matrix is one GF2P8AFFINEQB. The usual way, carry-less multiplication, takes two per word instead of four,
-// but on Zen 5 each of them keeps its unit busy for two cycles, and a matrix half a cycle (measured).
+// The right side has 32 unknown bits for the 32 bits of a remainder, and these four distances give
+// exactly one solution (4, 5, 6 and 7 for one do not). It is linear in b: four 8×8 bit matrices,
+// the same for all bytes, and multiplying 64 bytes by such a matrix is one GF2P8AFFINEQB. The usual
+// way, carry-less multiplication, takes two per word instead of four, but on Zen 5 each of them
+// keeps its unit busy for two cycles, and a matrix half a cycle (measured).
 //
-// The last eight words are multiplied, in pieces of 64 bits, by the power of x that stands at their place. The sum S has
-// 95 bits; with mu = floor(x^94 / P) its quotient by P is floor(floor(S/x^32)·mu / x^62) and the remainder is the ICRC.
+// The last eight words are multiplied, in pieces of 64 bits, by the power of x that stands at their
+// place. The sum S has 95 bits; with mu = floor(x^94 / P) its quotient by P is
+// floor(floor(S/x^32)·mu / x^62) and the remainder is the ICRC.
 //
-// Registers hold polynomials as the packet does, lowest bit first: 64 bits from x^63, a multiplier from x^32 (powers, P)
-// or from x^62 (mu), so that products of 127 bits start from x^95 and x^125 and no result has to be shifted.
+// Registers hold polynomials as the packet does, lowest bit first: 64 bits from x^63, a multiplier
+// from x^32 (powers, P) or from x^62 (mu), so that products of 127 bits start from x^95 and x^125
+// and no result has to be shifted.
 
 import "golang.org/x/sys/cpu"
 
@@ -31,14 +36,16 @@ import "golang.org/x/sys/cpu"
 var haveWords = cpu.X86.HasAVX512F && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512GFNI && cpu.X86.HasAVX512VPCLMULQDQ &&
 	cpu.X86.HasBMI2
 
-// cover4 and cover6 hold the masks of icrc.go: of the head in units of four bytes, then of the BTH. The last unit is what
-// is in front of the head: eight bytes FF, of which the register's initial value cancels four.
+// cover4 and cover6 hold the masks of icrc.go: of the head in units of four bytes, then of the BTH.
+// The last unit is what is in front of the head: eight bytes FF, of which the register's initial
+// value cancels four.
 var (
 	cover4 = [16]uint32{0: 0xff << 8, 2: 0xff | 0xffff<<16, 6: 0xffff << 16, 8: 0xff, 15: 0xffffffff}
 	cover6 = [16]uint32{0: 0xffffff0f, 1: 0xff << 24, 11: 0xffff << 16, 13: 0xff, 15: 0xffffffff}
 )
 
-// icrcWords is icrc for a frame whose body is a multiple of four bytes long, as a pad makes it; otherwise it is not ok.
+// icrcWords is icrc for a frame whose body is a multiple of four bytes long, as a pad makes it;
+// otherwise it is not ok.
 func icrcWords(f *Frame) (crc uint32, ok bool) {
 	n := len(f.Body) - ICRCLen
 	if n < BTHLen || n%4 != 0 {
@@ -53,15 +60,17 @@ func icrcWords(f *Frame) (crc uint32, ok bool) {
 	return 0, false
 }
 
-// Copying. The payload on its way into the body passes through registers, so its ICRC costs little more than the copy. The
-// words in front, where headers and payload meet, are taken from the body: the payload's start is copied there first.
+// Copying. The payload on its way into the body passes through registers, so its ICRC costs little
+// more than the copy. The words in front, where headers and payload meet, are taken from the body:
+// the payload's start is copied there first.
 const (
-	copiedFirst = 352  // bytes of a body: no word is copied that starts before 80, and all are that start after this
+	// bytes of a body: no word is copied that starts before 80, and all are that start after this
+	copiedFirst = 352
 	copyWords   = 1024 // length of a payload from which it is faster
 )
 
-// icrcPayload is icrcWords with the payload, which goes to offset at of the body up to its end, copied there. If it is not
-// ok, nothing has been copied.
+// icrcPayload is icrcWords with the payload, which goes to offset at of the body up to its end,
+// copied there. If it is not ok, nothing has been copied.
 func icrcPayload(f *Frame, at int, payload []byte) (crc uint32, ok bool) {
 	if len(payload) < copyWords || at > 80 || at+len(payload) != len(f.Body)-ICRCLen {
 		return 0, false
@@ -79,8 +88,9 @@ func icrcPayload(f *Frame, at int, payload []byte) (crc uint32, ok bool) {
 	return 0, false
 }
 
-// icrcAVX512 computes an ICRC; n is the length of the body without it. Unless payload is nil, it is what belongs from
-// offset at to n; it is copied except for the first copiedFirst-at bytes, which are there already.
+// icrcAVX512 computes an ICRC; n is the length of the body without it. Unless payload is nil, it is
+// what belongs from offset at to n; it is copied except for the first copiedFirst-at bytes, which
+// are there already.
 //
 //go:noescape
 func icrcAVX512(cover *[16]uint32, head *byte, headLen int, body *byte, n int, payload *byte, at int) uint32
@@ -119,7 +129,8 @@ func powX(n int) uint32 {
 	return r
 }
 
-// quotientX94 returns floor(x^94 / P), reflected: bit 0 is the coefficient of x^62. It is the division as done by hand.
+// quotientX94 returns floor(x^94 / P), reflected: bit 0 is the coefficient of x^62. It is the
+// division as done by hand.
 func quotientX94() (q uint64) {
 	const p = 0x104c11db7
 	rem := uint64(1) << 32 // the first 33 bits of x^94
@@ -133,8 +144,8 @@ func quotientX94() (q uint64) {
 	return q
 }
 
-// foldMatrices solves the equation above for each bit of b. Bit k of a byte is x^(7-k); the unknowns are numbered 8 per
-// distance.
+// foldMatrices solves the equation above for each bit of b. Bit k of a byte is x^(7-k); the
+// unknowns are numbered 8 per distance.
 func foldMatrices() (m [4]uint64) {
 	far := foldDistance[3]
 	at := func(bit, words int) uint32 { return powX(7 - bit + 512*words) }

@@ -11,7 +11,8 @@ import (
 // register is the CRC register that started as 0 and has seen b.
 func register(b []byte) uint32 { return ^crc32.Update(^uint32(0), crc32.IEEETable, b) }
 
-// TestFoldMatrices: a byte in a word is worth what the four bytes are that the matrices make of it, whatever the CRC of it.
+// TestFoldMatrices: a byte in a word is worth what the four bytes are that the matrices make of it,
+// whatever the CRC of it.
 func TestFoldMatrices(t *testing.T) {
 	const word = 64
 	for v := range 256 {
@@ -27,7 +28,8 @@ func TestFoldMatrices(t *testing.T) {
 	}
 }
 
-// product is what GF2P8AFFINEQB makes of one byte: bit k is the parity of byte 7-k of the matrix, and v.
+// product is what GF2P8AFFINEQB makes of one byte: bit k is the parity of byte 7-k of the matrix,
+// and v.
 func product(m uint64, v byte) (p byte) {
 	for k := range 8 {
 		p |= byte(mathbits.OnesCount8(byte(m>>(8*(7-k)))&v)&1) << k

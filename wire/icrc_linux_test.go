@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestICRCReadsNothingElse puts heads and bodies against pages that must not be read, before and behind.
+// TestICRCReadsNothingElse puts heads and bodies against pages that must not be read, before and
+// behind.
 func TestICRCReadsNothingElse(t *testing.T) {
 	everyWay(t, func(t *testing.T) {
 		page := syscall.Getpagesize()

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// plainICRC is section 3.1 word for word: copy, overwrite what is masked with FF, and let hash/crc32 do it.
+// plainICRC is section 3.1 word for word: copy, overwrite what is masked with FF, and let
+// hash/crc32 do it.
 func plainICRC(f *Frame) uint32 {
 	return crc32.ChecksumIEEE(plainInput(f))
 }
@@ -107,7 +108,8 @@ func TestShiftDelays(t *testing.T) {
 	}
 }
 
-// TestICRCCoversWhatItShould flips every bit of every vector: Verify notices unless the bit is masked.
+// TestICRCCoversWhatItShould flips every bit of every vector: Verify notices unless the bit is
+// masked.
 func TestICRCCoversWhatItShould(t *testing.T) { everyWay(t, testICRCCoversWhatItShould) }
 
 func testICRCCoversWhatItShould(t *testing.T) {
@@ -233,7 +235,8 @@ func testSolveEveryLength(t *testing.T) {
 	}
 }
 
-// TestSolveDontFragment: a packet sent without DF is refused by Verify, and explained by SolveIdentification.
+// TestSolveDontFragment: a packet sent without DF is refused by Verify, and explained by
+// SolveIdentification.
 func TestSolveDontFragment(t *testing.T) {
 	for _, v := range loadVectors(t) {
 		f := v.frame(t)
@@ -254,7 +257,8 @@ func TestSolveDontFragment(t *testing.T) {
 	}
 }
 
-// TestSolveStillProtects damages two bytes of a packet at a time: of 2^16 damaged ones about one may pass.
+// TestSolveStillProtects damages two bytes of a packet at a time: of 2^16 damaged ones about one
+// may pass.
 func TestSolveStillProtects(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(9, 10))
 	f := sealed(t, false, 256, 0)

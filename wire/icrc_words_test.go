@@ -11,7 +11,8 @@ import (
 
 func addrOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// icrcWays are the ways to compute an ICRC: with hash/crc32, with shifts, with the routine of the processor.
+// icrcWays are the ways to compute an ICRC: with hash/crc32, with shifts, with the routine of the
+// processor.
 var icrcWays = []icrcWay{{"portable", false, false}, {"shifts", true, false}, {"words", false, true}}
 
 type icrcWay struct {
@@ -91,7 +92,8 @@ func TestICRCEveryAlignment(t *testing.T) {
 	})
 }
 
-// TestICRCOfHeadsWithoutALength: other lengths of head than the two have always counted for nothing.
+// TestICRCOfHeadsWithoutALength: other lengths of head than the two have always counted for
+// nothing.
 func TestICRCOfHeadsWithoutALength(t *testing.T) {
 	everyWay(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(15, 16))
@@ -145,7 +147,8 @@ func TestSealPayloadThatDoesNotFit(t *testing.T) {
 	})
 }
 
-// TestICRCWordsTakesPaddedBodies: the fast way is taken by everything that a pad makes, or it would be fast for nothing.
+// TestICRCWordsTakesPaddedBodies: the fast way is taken by everything that a pad makes, or it would
+// be fast for nothing.
 func TestICRCWordsTakesPaddedBodies(t *testing.T) {
 	for n := range 200 {
 		f := Frame{Head: make([]byte, Head4Len), Body: make([]byte, n)}
@@ -198,7 +201,8 @@ func BenchmarkICRC(b *testing.B) {
 	}
 }
 
-// BenchmarkSealPayload compares copy and Seal with SealPayload, payloads and bodies one after the other in 64 KiB each.
+// BenchmarkSealPayload compares copy and Seal with SealPayload, payloads and bodies one after the
+// other in 64 KiB each.
 func BenchmarkSealPayload(b *testing.B) {
 	const total = 64 << 10
 	for _, n := range []int{256, 512, 1024, 2048, 4096} {

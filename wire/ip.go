@@ -1,6 +1,7 @@
 package wire
 
-// The headers below the transport: IPv4 without options, IPv6 without extension headers, UDP (section 1.1).
+// The headers below the transport: IPv4 without options, IPv6 without extension headers, UDP
+// (section 1.1).
 
 // UDPPort is the UDP destination port of RoCEv2.
 const UDPPort = 4791
@@ -84,7 +85,8 @@ func (h *IPv4) UpdateChecksum() {
 // checksumOK says whether the header, its checksum included, adds up.
 func (h *IPv4) checksumOK() bool { return fold(h.sum()) == 0xffff }
 
-// sum is a sum of the header's 16-bit words in ones' complement arithmetic, in which it is all the same to add two at a time.
+// sum is a sum of the header's 16-bit words in ones' complement arithmetic, in which it is all the
+// same to add two at a time.
 func (h *IPv4) sum() uint32 {
 	s := uint64(be.Uint32(h[0:])) + uint64(be.Uint32(h[4:])) + uint64(be.Uint32(h[8:])) + uint64(be.Uint32(h[12:])) + uint64(be.Uint32(h[16:]))
 	return uint32(s>>32 + s>>16&0xffff + s&0xffff)
@@ -97,7 +99,8 @@ func fold(s uint32) uint16 {
 	return uint16(s)
 }
 
-// IPv6 is an IPv6 header of 40 bytes. Its ICRC-masked fields are TrafficClass, FlowLabel and HopLimit.
+// IPv6 is an IPv6 header of 40 bytes. Its ICRC-masked fields are TrafficClass, FlowLabel and
+// HopLimit.
 type IPv6 [ipv6Len]byte
 
 // Version is 6.

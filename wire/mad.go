@@ -5,8 +5,9 @@ import "strconv"
 // MADLen is the length of every management datagram.
 const MADLen = 256
 
-// MAD is a management datagram: a header of 24 bytes and a body of 232 (section 9.1). It travels as the payload of a UD
-// SEND_ONLY between queue pairs 1. The connection manager's messages are its only use over RoCEv2.
+// MAD is a management datagram: a header of 24 bytes and a body of 232 (section 9.1). It travels as
+// the payload of a UD SEND_ONLY between queue pairs 1. The connection manager's messages are its
+// only use over RoCEv2.
 type MAD [MADLen]byte
 
 // What the header of a connection manager's MAD says.
@@ -19,8 +20,8 @@ const (
 	cmBodyLen             = MADLen - madHeaderLen
 )
 
-// MADOf returns the MAD that a packet carries, nil if it carries none: only a UD SEND_ONLY to queue pair 1 with the
-// right Q_Key and exactly 256 bytes does.
+// MADOf returns the MAD that a packet carries, nil if it carries none: only a UD SEND_ONLY to queue
+// pair 1 with the right Q_Key and exactly 256 bytes does.
 func MADOf(p *Packet) *MAD {
 	if p.Opcode != UDSendOnly || p.BTH.DestQP() != GSIQPN || p.DETH().QKey() != GSIQKey || len(p.Payload) != MADLen {
 		return nil

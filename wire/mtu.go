@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// MTU is a path MTU as ibv_mtu numbers it: 1..5 for 256..4096 bytes of payload a packet. 0 is no MTU.
+// MTU is a path MTU as ibv_mtu numbers it: 1..5 for 256..4096 bytes of payload a packet. 0 is no
+// MTU.
 type MTU uint8
 
 const (
@@ -16,8 +17,9 @@ const (
 	MTU4096 MTU = 5 // 4096 bytes: needs jumbo frames
 )
 
-// RoCEOverhead is what a RoCEv2 packet may need beside a full payload: IPv6, UDP, BTH, RETH, ImmDt and ICRC of a
-// WRITE_ONLY_IMM (section 11; rxe reckons with 80 and loses that packet on an interface of just that size).
+// RoCEOverhead is what a RoCEv2 packet may need beside a full payload: IPv6, UDP, BTH, RETH, ImmDt
+// and ICRC of a WRITE_ONLY_IMM (section 11; rxe reckons with 80 and loses that packet on an
+// interface of just that size).
 const RoCEOverhead = 84
 
 // Valid says whether m is one of the five.
@@ -57,8 +59,8 @@ func MTUFromBytes(n int) (MTU, error) {
 	return 0, errors.New("wire: path MTU of " + strconv.Itoa(n) + " bytes is not 256, 512, 1024, 2048 or 4096")
 }
 
-// MTUForNet returns the largest MTU whose packets fit a network interface that carries netMTU bytes of IP packet:
-// 1500 gives 1024, 4180 and more gives 4096. 0 means that not even 256 fits.
+// MTUForNet returns the largest MTU whose packets fit a network interface that carries netMTU bytes
+// of IP packet: 1500 gives 1024, 4180 and more gives 4096. 0 means that not even 256 fits.
 func MTUForNet(netMTU int) MTU {
 	for m := MTU4096; m > 0; m-- {
 		if m.Bytes()+RoCEOverhead <= netMTU {

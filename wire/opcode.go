@@ -2,9 +2,10 @@ package wire
 
 // The opcode table: what each of the 256 BTH opcodes is.
 //
-// An opcode is a service (upper three bits) and an operation (lower five). The operations of RC are written out in
-// opcodes.go; the other services are the same operations with a header or two put in front. Opcodes holds the product,
-// one row per opcode, computed once: everything else in the stack looks rows up and decides by flags and offsets.
+// An opcode is a service (upper three bits) and an operation (lower five). The operations of RC are
+// written out in opcodes.go; the other services are the same operations with a header or two put in
+// front. Opcodes holds the product, one row per opcode, computed once: everything else in the stack
+// looks rows up and decides by flags and offsets.
 
 import "strconv"
 
@@ -23,7 +24,8 @@ const (
 	ServiceXRC Service = 5 // extended reliable connection
 )
 
-// services holds what precedes an operation's own headers in each service, and which operations it has.
+// services holds what precedes an operation's own headers in each service, and which operations it
+// has.
 var services = [8]struct {
 	name     string
 	request  []Header // in front of the headers of a request
@@ -160,12 +162,13 @@ func (r PayloadRule) Allows(n, pmtu int) bool {
 
 // OpInfo is one row of the opcode table.
 type OpInfo struct {
-	Name    string            // of the operation, without the service: "RDMA_WRITE_FIRST"
-	Flags   OpFlags           // 0: not assigned
-	HdrLen  uint8             // bytes of BTH and extension headers
-	Payload PayloadRule       // how much payload it carries
-	Off     [NumHeaders]uint8 // where each extension header starts, counted from the BTH; 0 = absent
-	Headers []Header          // the extension headers in wire order
+	Name    string      // of the operation, without the service: "RDMA_WRITE_FIRST"
+	Flags   OpFlags     // 0: not assigned
+	HdrLen  uint8       // bytes of BTH and extension headers
+	Payload PayloadRule // how much payload it carries
+	// where each extension header starts, counted from the BTH; 0 = absent
+	Off     [NumHeaders]uint8
+	Headers []Header // the extension headers in wire order
 }
 
 // Has says whether all of the flags are set.

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// The reference's tables of sections 2.1 to 2.6, row by row: opcode, operation, headers after the BTH, payload, S, M, E.
+// The reference's tables of sections 2.1 to 2.6, row by row: opcode, operation, headers after the
+// BTH, payload, S, M, E.
 const referenceRC = `
 00 SEND_FIRST                – full S..
 01 SEND_MIDDLE               – full .M.

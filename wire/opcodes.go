@@ -1,7 +1,7 @@
 package wire
 
-// operations is the reference's table of RC operations (section 2.1), indexed by the lower five bits of the opcode.
-// Flags that follow from a header or from the payload are added by row.
+// operations is the reference's table of RC operations (section 2.1), indexed by the lower five
+// bits of the opcode. Flags that follow from a header or from the payload are added by row.
 var operations = [32]operation{
 	0x00: {"SEND_FIRST", OpRequest | OpSend | OpStart | OpConsumesRecv, PayloadFull, nil},
 	0x01: {"SEND_MIDDLE", OpRequest | OpSend | OpMiddle, PayloadFull, nil},
@@ -24,7 +24,8 @@ var operations = [32]operation{
 	0x12: {"ATOMIC_ACKNOWLEDGE", OpResponse | OpAck | OpAtomic | OpStart | OpEnd, PayloadNone, []Header{HdrAETH, HdrAtomicAckETH}},
 	0x13: {"COMPARE_SWAP", OpRequest | OpAtomic | OpStart | OpEnd, PayloadNone, []Header{HdrAtomicETH}},
 	0x14: {"FETCH_ADD", OpRequest | OpAtomic | OpStart | OpEnd, PayloadNone, []Header{HdrAtomicETH}},
-	0x15: {"RESYNC", OpRequest | OpResync | OpStart | OpEnd, PayloadNone, nil}, // RD only (section 2.3)
+	// RD only (section 2.3)
+	0x15: {"RESYNC", OpRequest | OpResync | OpStart | OpEnd, PayloadNone, nil},
 	0x16: {"SEND_LAST_INVALIDATE", OpRequest | OpSend | OpEnd, PayloadSome, []Header{HdrIETH}},
 	0x17: {"SEND_ONLY_INVALIDATE", OpRequest | OpSend | OpStart | OpEnd | OpConsumesRecv, PayloadAny, []Header{HdrIETH}},
 	0x1c: {"FLUSH", OpRequest | OpFlush | OpStart | OpEnd, PayloadNone, []Header{HdrFETH, HdrRETH}},

@@ -1,8 +1,10 @@
 package wire
 
-// From a Frame to a Packet: which opcode it is, where its headers are, where the payload starts and ends.
+// From a Frame to a Packet: which opcode it is, where its headers are, where the payload starts and
+// ends.
 
-// Packet is a parsed frame: views into it, valid as long as the frame is. One Packet is used for many frames.
+// Packet is a parsed frame: views into it, valid as long as the frame is. One Packet is used for
+// many frames.
 type Packet struct {
 	Op      *OpInfo // the opcode's row
 	Opcode  Opcode
@@ -12,10 +14,11 @@ type Packet struct {
 	Frame   *Frame
 }
 
-// Parse fills p from a frame and returns DropNone, or says what is wrong with the frame. It checks that the opcode is
-// assigned, that TVer is 0, that the body has room for the opcode's headers and ICRC, and that the pad is not longer than
-// what follows the headers. It does not check the ICRC (Verify does), nor whether the payload's length suits the
-// opcode (PayloadRule), which takes a path MTU. It never panics and never allocates.
+// Parse fills p from a frame and returns DropNone, or says what is wrong with the frame. It checks
+// that the opcode is assigned, that TVer is 0, that the body has room for the opcode's headers and
+// ICRC, and that the pad is not longer than what follows the headers. It does not check the ICRC
+// (Verify does), nor whether the payload's length suits the opcode (PayloadRule), which takes a
+// path MTU. It never panics and never allocates.
 func Parse(f *Frame, p *Packet) DropReason {
 	body := f.Body
 	if len(body) < MinBody {
@@ -41,8 +44,8 @@ func Parse(f *Frame, p *Packet) DropReason {
 	return DropNone
 }
 
-// at returns the body from where an extension header starts, nil if the packet has none. The header's length was
-// checked by Parse.
+// at returns the body from where an extension header starts, nil if the packet has none. The
+// header's length was checked by Parse.
 func (p *Packet) at(h Header) []byte {
 	if off := p.Op.Off[h]; off != 0 {
 		return p.Body[off:]
@@ -133,9 +136,10 @@ func (p *Packet) FETH() *FETH {
 // ICRC returns the invariant CRC as it stands in the packet, unchecked.
 func (p *Packet) ICRC() uint32 { return le.Uint32(p.Body[len(p.Body)-ICRCLen:]) }
 
-// Lay is Parse for building: it points p into the still empty body of a frame that is to become this opcode with n bytes
-// of payload, and zeroes the pad. The caller fills BTH, extension headers and payload through p, then seals the frame. It
-// returns false if the opcode is not assigned or the body's length is not BodyLen(op, n).
+// Lay is Parse for building: it points p into the still empty body of a frame that is to become
+// this opcode with n bytes of payload, and zeroes the pad. The caller fills BTH, extension headers
+// and payload through p, then seals the frame. It returns false if the opcode is not assigned or
+// the body's length is not BodyLen(op, n).
 func (p *Packet) Lay(f *Frame, op Opcode, n int) bool {
 	info := op.Info()
 	start := int(info.HdrLen)
@@ -149,7 +153,8 @@ func (p *Packet) Lay(f *Frame, op Opcode, n int) bool {
 	return true
 }
 
-// BodyLen returns the length of a body with this opcode and n bytes of payload: headers, payload, pad and ICRC.
+// BodyLen returns the length of a body with this opcode and n bytes of payload: headers, payload,
+// pad and ICRC.
 func BodyLen(op Opcode, n int) int {
 	return int(Opcodes[op].HdrLen) + n + Pad(n) + ICRCLen
 }

@@ -1,11 +1,13 @@
 package wire
 
-// From an address vector to the head of a packet: everything constant is written once, PutHead adds what varies.
+// From an address vector to the head of a packet: everything constant is written once, PutHead adds
+// what varies.
 
 import "errors"
 
-// Path is an address vector as bytes: where packets of one connection go, as a ready IP and UDP header. Make one with
-// NewPath; the exported fields say what it was made of and are not read again. Paths are comparable.
+// Path is an address vector as bytes: where packets of one connection go, as a ready IP and UDP
+// header. Make one with NewPath; the exported fields say what it was made of and are not read
+// again. Paths are comparable.
 type Path struct {
 	Src, Dst     GID
 	SrcPort      uint16 // UDP source port: constant per queue pair, or the network reorders packets
@@ -18,8 +20,8 @@ type Path struct {
 	sum     uint32 // sum of the 16-bit words of the IPv4 header in head
 }
 
-// NewPath returns the path from src to dst, both IPv4 or both IPv6. flow is the 20-bit flow label of IPv6; over IPv4 it
-// is kept but not sent.
+// NewPath returns the path from src to dst, both IPv4 or both IPv6. flow is the 20-bit flow label
+// of IPv6; over IPv4 it is kept but not sent.
 func NewPath(src, dst GID, srcPort uint16, tclass, hop uint8, flow uint32) (Path, error) {
 	p := Path{Src: src, Dst: dst, SrcPort: srcPort, TrafficClass: tclass, HopLimit: hop, FlowLabel: flow}
 	switch {
@@ -66,7 +68,8 @@ func (p *Path) make6() {
 	copy(h[24:40], p.Dst[:])
 }
 
-// sameHead says whether packets of two paths have the same head but for lengths, Identification and checksum.
+// sameHead says whether packets of two paths have the same head but for lengths, Identification and
+// checksum.
 func (p *Path) sameHead(o *Path) bool {
 	if p.headLen == Head4Len && o.headLen == Head4Len {
 		a, b := p.head[:Head4Len], o.head[:Head4Len]
@@ -76,11 +79,13 @@ func (p *Path) sameHead(o *Path) bool {
 	return p.headLen == o.headLen && p.head == o.head
 }
 
-// HeadLen is the length of the path's heads: Head4Len or Head6Len; 0 for a Path that NewPath did not make.
+// HeadLen is the length of the path's heads: Head4Len or Head6Len; 0 for a Path that NewPath did
+// not make.
 func (p *Path) HeadLen() int { return int(p.headLen) }
 
-// PutHead writes the IP and UDP header of a packet with a body of bodyLen bytes (at most MaxBody) into dst, which has room for HeadLen
-// bytes, and returns HeadLen. DF is set, the UDP checksum is 0. id is the IPv4 Identification; IPv6 has none.
+// PutHead writes the IP and UDP header of a packet with a body of bodyLen bytes (at most MaxBody)
+// into dst, which has room for HeadLen bytes, and returns HeadLen. DF is set, the UDP checksum is
+// 0. id is the IPv4 Identification; IPv6 has none.
 func (p *Path) PutHead(dst []byte, bodyLen int, id uint16) (n int) {
 	if p.headLen == Head4Len {
 		h := (*[Head4Len]byte)(dst)
@@ -101,8 +106,9 @@ func (p *Path) PutHead(dst []byte, bodyLen int, id uint16) (n int) {
 	return 0
 }
 
-// SrcPortFor returns the UDP source port that the kernel's verbs give a connection (section 1.2): the flow label folded
-// to 14 bits, or if it is 0 a hash of the two queue pair numbers; always 0xc000 or more.
+// SrcPortFor returns the UDP source port that the kernel's verbs give a connection (section 1.2):
+// the flow label folded to 14 bits, or if it is 0 a hash of the two queue pair numbers; always
+// 0xc000 or more.
 func SrcPortFor(lqpn, rqpn, flowLabel uint32) uint16 {
 	f := flowLabel & 0xfffff
 	if f == 0 {

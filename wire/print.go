@@ -2,20 +2,22 @@ package wire
 
 // One line of text per packet.
 //
-//	127.0.0.1 > 127.0.0.2 RC RDMA_WRITE_FIRST qp 0x000012 psn 5 va 0x7f0000001000 rkey 0x00001234 dmalen 65536 | 4096 B |
+//	127.0.0.1 > 127.0.0.2 RC RDMA_WRITE_FIRST qp 0x000012 psn 5 va 0x7f0000001000
+//	rkey 0x00001234 dmalen 65536 | 4096 B |
 //	    sport 49443        (in one line)
 //
-// From left to right: addresses, opcode, BTH, extension headers in wire order, payload, what IP and UDP say, and last
-// what is wrong. Left out are fields that have the value they nearly always have: P_Key 0xffff, pad 0, TVer 0, TOS 0, TTL 64,
-// Identification 0 with DF set, flow label 0, UDP checksum 0, flags that are not set, and an ICRC that is right.
+// From left to right: addresses, opcode, BTH, extension headers in wire order, payload, what IP and
+// UDP say, and last what is wrong. Left out are fields that have the value they nearly always have:
+// P_Key 0xffff, pad 0, TVer 0, TOS 0, TTL 64, Identification 0 with DF set, flow label 0, UDP
+// checksum 0, flags that are not set, and an ICRC that is right.
 
 import (
 	"net/netip"
 	"strconv"
 )
 
-// AppendPacket appends a line, without a newline, that shows every field of every header of the packet and what is wrong
-// with it. It accepts any frame.
+// AppendPacket appends a line, without a newline, that shows every field of every header of the
+// packet and what is wrong with it. It accepts any frame.
 func AppendPacket(dst []byte, f *Frame) []byte {
 	dst = appendGID(dst, f.Src())
 	dst = append(dst, " > "...)
@@ -167,7 +169,8 @@ func appendMAD(dst []byte, p *Packet) []byte {
 	return AppendMAD(append(dst, " | "...), m)
 }
 
-// AppendMAD appends what a management datagram says: "CM REQ tid 0x… local id 0x…", without fields that are 0.
+// AppendMAD appends what a management datagram says: "CM REQ tid 0x… local id 0x…", without fields
+// that are 0.
 func AppendMAD(dst []byte, m *MAD) []byte {
 	msg, err := ParseCM(m)
 	if err != nil {
@@ -248,8 +251,8 @@ func appendLower(dst []byte, f *Frame) []byte {
 	return dst
 }
 
-// appendBadICRC shows the wrong ICRC and the right one, and says when only the IPv4 Identification is to blame: something
-// on the sender's side changed it after the ICRC was made.
+// appendBadICRC shows the wrong ICRC and the right one, and says when only the IPv4 Identification
+// is to blame: something on the sender's side changed it after the ICRC was made.
 func appendBadICRC(dst []byte, f *Frame) []byte {
 	dst = appendHex(append(dst, " | BAD ICRC 0x"...), uint64(le.Uint32(f.Body[len(f.Body)-ICRCLen:])), 8)
 	dst = appendHex(append(dst, ", computed 0x"...), uint64(icrc(f)), 8)

@@ -10,7 +10,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-// TestPrint compares one line per vector, per opcode and per kind of damage with testdata/print.golden.
+// TestPrint compares one line per vector, per opcode and per kind of damage with
+// testdata/print.golden.
 func TestPrint(t *testing.T) {
 	var out strings.Builder
 	show := func(label string, f *Frame) {

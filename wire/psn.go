@@ -2,8 +2,9 @@ package wire
 
 import "strconv"
 
-// PSN is a packet sequence number: 24 bits, arithmetic modulo 2^24 (section 4.1). Values above PSNMask do not occur on
-// the wire; Add and Next never produce one. The message sequence number (MSN) of an AETH has the same arithmetic.
+// PSN is a packet sequence number: 24 bits, arithmetic modulo 2^24 (section 4.1). Values above
+// PSNMask do not occur on the wire; Add and Next never produce one. The message sequence number
+// (MSN) of an AETH has the same arithmetic.
 type PSN uint32
 
 const (

@@ -2,19 +2,22 @@ package wire
 
 // Solving for what a UDP socket hides.
 //
-// The ICRC covers the IPv4 Identification and flags, bytes 4..7 of the header, but a socket does not show them. The CRC
-// is linear over GF(2): if the head is guessed, the computed ICRC and the received one differ by the CRC of the error in
-// the guess alone. That error is four bytes e, of which n bytes of packet follow. A register to which e was added and
-// which n+4 zero bytes then passed through holds
+// The ICRC covers the IPv4 Identification and flags, bytes 4..7 of the header, but a socket does
+// not show them. The CRC is linear over GF(2): if the head is guessed, the computed ICRC and the
+// received one differ by the CRC of the error in the guess alone. That error is four bytes e, of
+// which n bytes of packet follow. A register to which e was added and which n+4 zero bytes then
+// passed through holds
 //
 //	diff = e · x^(8(n+4))  mod P          (e as a polynomial, first byte lowest in the register)
 //
-// so e = diff · x^(-8(n+4)) mod P, exactly: P has a constant term, hence x an inverse. One of the 2^32 values of e fits
-// any diff, and the packet is good if the e that fits changes nothing but the Identification: two of its four bytes are
-// zero, which a damaged packet passes with a chance of 2^-16.
+// so e = diff · x^(-8(n+4)) mod P, exactly: P has a constant term, hence x an inverse. One of the
+// 2^32 values of e fits any diff, and the packet is good if the e that fits changes nothing but the
+// Identification: two of its four bytes are zero, which a damaged packet passes with a chance of
+// 2^-16.
 //
-// The power of x is the product of two table entries; a product of two polynomials is a carry-less multiplication made of
-// integer ones, and a reduction with the CRC tables. About 20 ns in all, whatever the packet.
+// The power of x is the product of two table entries; a product of two polynomials is a carry-less
+// multiplication made of integer ones, and a reduction with the CRC tables. About 20 ns in all,
+// whatever the packet.
 
 // xInverse holds x^(-8·i) and x^(-8·256·i) mod P, reflected: bit 31 is the coefficient of x^0.
 var xInverse = func() (t [2][256]uint32) {
@@ -47,8 +50,9 @@ func mulmod(a, b uint32) uint32 {
 	return crc4(uint32(v), 0) ^ uint32(v>>32)
 }
 
-// clmul multiplies without carries. Of each factor four words are made that hold every fourth bit: in a product of two
-// such words at most eight ones add up in one place, which its own bit and the three empty ones above it can hold.
+// clmul multiplies without carries. Of each factor four words are made that hold every fourth bit:
+// in a product of two such words at most eight ones add up in one place, which its own bit and the
+// three empty ones above it can hold.
 func clmul(a, b uint32) uint64 {
 	const m = 0x1111111111111111
 	a0, a1, a2, a3 := uint64(a)&m, uint64(a)&(m<<1), uint64(a)&(m<<2), uint64(a)&(m<<3)
@@ -60,10 +64,12 @@ func clmul(a, b uint32) uint64 {
 	return p0&m | p1&(m<<1) | p2&(m<<2) | p3&(m<<3)
 }
 
-// solve returns the Identification and the flags-and-offset word that explain a difference between computed and received
-// ICRC of an IPv4 frame. It is not ok if the word it takes is impossible in a packet that is no fragment.
+// solve returns the Identification and the flags-and-offset word that explain a difference between
+// computed and received ICRC of an IPv4 frame. It is not ok if the word it takes is impossible in a
+// packet that is no fragment.
 func solve(f *Frame, diff uint32) (id, fragment uint16, ok bool) {
-	back := ipv4Len - 4 + udpLen + len(f.Body) - ICRCLen // n+4: from Identification to the end of what is covered
+	// n+4: from Identification to the end of what is covered
+	back := ipv4Len - 4 + udpLen + len(f.Body) - ICRCLen
 	if back > 0xffff {
 		return 0, 0, false
 	}
@@ -75,8 +81,9 @@ func solve(f *Frame, diff uint32) (id, fragment uint16, ok bool) {
 	return id, fragment, fragment&^DontFragment == 0
 }
 
-// SolveIdentification finds the IPv4 Identification and the DF flag with which the frame's ICRC is right, whatever its
-// header says of them. It is for tools that explain packets; ok with DF clear leaves 15 check bits.
+// SolveIdentification finds the IPv4 Identification and the DF flag with which the frame's ICRC is
+// right, whatever its header says of them. It is for tools that explain packets; ok with DF clear
+// leaves 15 check bits.
 func SolveIdentification(f *Frame) (id uint16, df, ok bool) {
 	if len(f.Head) != Head4Len || len(f.Body) < MinBody {
 		return 0, false, false

@@ -1,8 +1,9 @@
 package wire
 
-// Acknowledge syndromes: the first byte of an AETH, and the tables of timers and credits it refers to.
+// Acknowledge syndromes: the first byte of an AETH, and the tables of timers and credits it refers
+// to.
 //
-//	bits 7:5   kind: ACK, RNR NAK, (reserved), NAK        bits 4:0   credit code, timer code, NAK code
+//	bits 7:5   kind: ACK, RNR NAK, (reserved), NAK; bits 4:0   credit code, timer code, NAK code
 
 import "strconv"
 
@@ -32,7 +33,8 @@ const (
 // syndromeKinds is indexed by bits 7:5.
 var syndromeKinds = [8]SyndromeKind{KindACK, KindRNR, KindReserved, KindNAK, KindReserved, KindReserved, KindReserved, KindReserved}
 
-// AckSyndrome returns the syndrome of an ACK with a credit code 0..31; 31 says nothing about credits.
+// AckSyndrome returns the syndrome of an ACK with a credit code 0..31; 31 says nothing about
+// credits.
 func AckSyndrome(credits uint8) Syndrome { return Syndrome(credits & 0x1f) }
 
 // RNRSyndrome returns the syndrome of an RNR NAK with a timer code 0..31.
@@ -47,7 +49,8 @@ func (s Syndrome) Code() uint8 { return uint8(s & 0x1f) }
 // nakNames is indexed by NAK code.
 var nakNames = [...]string{"PSN sequence error", "invalid request", "remote access error", "remote operational error", "invalid RD request"}
 
-// String prints what the syndrome says: "ACK", "ACK credits 16", "RNR NAK 0.64 ms", "NAK remote access error".
+// String prints what the syndrome says: "ACK", "ACK credits 16", "RNR NAK 0.64 ms", "NAK remote
+// access error".
 func (s Syndrome) String() string { return string(s.append(nil)) }
 
 func (s Syndrome) append(dst []byte) []byte {
@@ -77,7 +80,8 @@ func (s Syndrome) append(dst []byte) []byte {
 var creditCounts = [31]uint16{0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192,
 	256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768}
 
-// Credits returns how many receive work requests the peer says it has, for a credit code 0..30. Code 31 has no limit.
+// Credits returns how many receive work requests the peer says it has, for a credit code 0..30.
+// Code 31 has no limit.
 func Credits(code uint8) (n uint32, limited bool) {
 	if code &= 0x1f; int(code) < len(creditCounts) {
 		return uint32(creditCounts[code]), true
@@ -85,14 +89,17 @@ func Credits(code uint8) (n uint32, limited bool) {
 	return 0, false
 }
 
-// rnrTimers is indexed by timer code, in units of 10 microseconds (section 1.6). Code 0 is the longest.
+// rnrTimers is indexed by timer code, in units of 10 microseconds (section 1.6). Code 0 is the
+// longest.
 var rnrTimers = [32]uint32{65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192,
 	256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152}
 
-// RNRTimeout returns the nanoseconds that an RNR NAK with this timer code (0..31) asks the requester to wait.
+// RNRTimeout returns the nanoseconds that an RNR NAK with this timer code (0..31) asks the
+// requester to wait.
 func RNRTimeout(code uint8) int64 { return int64(rnrTimers[code&0x1f]) * 10_000 }
 
-// RNRCode returns the smallest timer code that waits at least ns nanoseconds. More than 491.52 ms gives 0, 655.36 ms.
+// RNRCode returns the smallest timer code that waits at least ns nanoseconds. More than 491.52 ms
+// gives 0, 655.36 ms.
 func RNRCode(ns int64) uint8 {
 	for code := uint8(1); code < 32; code++ {
 		if RNRTimeout(code) >= ns {
@@ -102,8 +109,8 @@ func RNRCode(ns int64) uint8 {
 	return 0
 }
 
-// AckTimeout returns the local ACK timeout in nanoseconds for the 5-bit attribute n: 4.096 us * 2^n. 0 disables the
-// timer and gives 0 (section 4.7).
+// AckTimeout returns the local ACK timeout in nanoseconds for the 5-bit attribute n: 4.096 us *
+// 2^n. 0 disables the timer and gives 0 (section 4.7).
 func AckTimeout(n uint8) int64 {
 	if n &= 0x1f; n == 0 {
 		return 0

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// tshark returns the path of the program, or skips the test with the reason. GOROCE_REQUIRE_TOOLS=1 makes that a failure.
+// tshark returns the path of the program, or skips the test with the reason. GOROCE_REQUIRE_TOOLS=1
+// makes that a failure.
 func tshark(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("tshark")
@@ -25,7 +26,8 @@ func tshark(t *testing.T) string {
 	return path
 }
 
-// writePcapng writes IP packets as a capture file: a section header, one interface of raw IP packets, a block per packet.
+// writePcapng writes IP packets as a capture file: a section header, one interface of raw IP
+// packets, a block per packet.
 func writePcapng(t *testing.T, name string, packets [][]byte) {
 	t.Helper()
 	const rawIP = 101
@@ -77,13 +79,14 @@ func dissect(t *testing.T, packets [][]byte, fields []string) (rows [][]string) 
 	return rows
 }
 
-// tsharkGap says of which opcodes tshark 4.0.17 does not know the extension headers; their BTH is checked all the same.
-// Of RD it shows the layout of another transport that uses the same opcodes.
+// tsharkGap says of which opcodes tshark 4.0.17 does not know the extension headers; their BTH is
+// checked all the same. Of RD it shows the layout of another transport that uses the same opcodes.
 func tsharkGap(op Opcode) bool {
 	return op == RCFlush || op == RCAtomicWrite || op == CNP || op.Service() == ServiceXRC || op.Service() == ServiceRD
 }
 
-// shownField is a field that tshark shows: its name, the header it belongs to (NumHeaders: BTH), and what we say it is.
+// shownField is a field that tshark shows: its name, the header it belongs to (NumHeaders: BTH),
+// and what we say it is.
 type shownField struct {
 	name   string
 	header Header

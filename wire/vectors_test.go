@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// vector is one packet of testdata/icrc_vectors.json. The file was computed with zlib, recomputed with scapy and decoded
-// with tshark.
+// vector is one packet of testdata/icrc_vectors.json. The file was computed with zlib, recomputed
+// with scapy and decoded with tshark.
 type vector struct {
 	Name       string
 	FrameHex   string `json:"frame_hex"`

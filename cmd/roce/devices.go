@@ -47,8 +47,8 @@ type listed struct {
 	Missing   string `json:"missing,omitempty"`
 }
 
-// listDevices asks what there is. Only UDP sockets are opened, for a moment, to know the GUID: an AF_XDP port would put a program
-// on the interface, which interrupts the traffic of some.
+// listDevices asks what there is. Only UDP sockets are opened, for a moment, to know the GUID: an
+// AF_XDP port would put a program on the interface, which interrupts the traffic of some.
 func listDevices() ([]listed, error) {
 	infos, err := roce.Devices()
 	if err != nil {

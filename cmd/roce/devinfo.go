@@ -69,8 +69,8 @@ func packetPortOf(i transport.Info) packetPort {
 	return p
 }
 
-// describeDevices asks the named device, or one for each address: the UDP socket, which leaves no trace. Other ports of the address
-// have the same attributes.
+// describeDevices asks the named device, or one for each address: the UDP socket, which leaves no
+// trace. Other ports of the address have the same attributes.
 func describeDevices(name string) ([]devinfo, error) {
 	if name != "" {
 		i, err := describe(name)
@@ -108,7 +108,8 @@ func describe(name string) (devinfo, error) {
 	return i, nil
 }
 
-// attribute is one line, or with no name a further value of the one before: ibv_devinfo aligns its values by tabs, at columns that differ between device and port.
+// attribute is one line, or with no name a further value of the one before: ibv_devinfo aligns its
+// values by tabs, at columns that differ between device and port.
 type attribute struct {
 	name  string
 	value string
@@ -116,7 +117,8 @@ type attribute struct {
 
 func attr(name, format string, a ...any) attribute { return attribute{name, fmt.Sprintf(format, a...)} }
 
-// print prints what ibv_devinfo prints for such a device; what RoCE does not have is the 0 that it is there.
+// print prints what ibv_devinfo prints for such a device; what RoCE does not have is the 0 that it
+// is there.
 func (i *devinfo) print(w io.Writer, verbose bool) {
 	fmt.Fprintf(w, "hca_id:\t%s\n", i.Name)
 	i.lines(w, 1, 40, i.identity())
@@ -213,7 +215,8 @@ func (i *devinfo) portDetails() []attribute {
 	return list
 }
 
-// attributes follow those of ibv_devinfo: the kind of packet port, how it works, and what it does without.
+// attributes follow those of ibv_devinfo: the kind of packet port, how it works, and what it does
+// without.
 func (p *packetPort) attributes() []attribute {
 	kind := p.Kind
 	if p.Mode != "" {

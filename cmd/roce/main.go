@@ -1,7 +1,9 @@
-// Command roce shows and uses software RoCEv2 devices: a demonstration that needs nothing, the device lists that verbs users know,
-// and the pingpong and perftest programs, with which it can be paired.
+// Command roce shows and uses software RoCEv2 devices: a demonstration that needs nothing, the
+// device lists that verbs users know, and the pingpong and perftest programs, with which it can be
+// paired.
 //
-// One file per subcommand translates flags to the options of a package under internal/; everything else is there.
+// One file per subcommand translates flags to the options of a package under internal/; everything
+// else is there.
 package main
 
 import (
@@ -27,14 +29,16 @@ func main() {
 	if err == nil {
 		return
 	}
-	fmt.Fprintln(os.Stderr, "roce: "+strings.TrimPrefix(err.Error(), "roce: ")) // the library's errors have the prefix
+	// the library's errors have the prefix
+	fmt.Fprintln(os.Stderr, "roce: "+strings.TrimPrefix(err.Error(), "roce: "))
 	if errors.Is(err, errInterrupted) {
 		os.Exit(130)
 	}
 	os.Exit(1)
 }
 
-// interruptible returns a context that the first Ctrl-C ends, with errInterrupted as its cause; a second Ctrl-C kills.
+// interruptible returns a context that the first Ctrl-C ends, with errInterrupted as its cause; a
+// second Ctrl-C kills.
 func interruptible() (context.Context, func()) {
 	signaled, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ctx, cancel := context.WithCancelCause(context.Background())

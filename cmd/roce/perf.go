@@ -155,7 +155,8 @@ func reportFlags(f *pflag.FlagSet, o *perf.Options) {
 	f.StringVar(&o.Profile, "cpuprofile", "", "`file` for a CPU profile of the measured phase, for go tool pprof")
 }
 
-// perftestNames lets perftest's long options be used as they are: its underscores, and the names that differ.
+// perftestNames lets perftest's long options be used as they are: its underscores, and the names
+// that differ.
 func perftestNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	name = strings.ToLower(strings.ReplaceAll(name, "_", "-"))
 	if ours, ok := map[string]string{"ib-dev": "dev", "qp": "qps", "inline-size": "inline", "nopeak": "no-peak",

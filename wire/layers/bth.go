@@ -31,7 +31,8 @@ var (
 const firstLayerType = 1791
 
 func register(n int, name string, decoder gopacket.Decoder) gopacket.LayerType {
-	if decoder == nil { // what follows the BTH depends on its opcode: these cannot be decoded on their own
+	// what follows the BTH depends on its opcode: these cannot be decoded on their own
+	if decoder == nil {
 		decoder = gopacket.DecodeUnknown
 	}
 	return gopacket.RegisterLayerType(firstLayerType+n, gopacket.LayerTypeMetadata{Name: name, Decoder: decoder})
@@ -63,7 +64,8 @@ func (*BTH) LayerType() gopacket.LayerType { return LayerTypeBTH }
 // CanDecode returns LayerTypeBTH.
 func (*BTH) CanDecode() gopacket.LayerClass { return LayerTypeBTH }
 
-// NextLayerType returns LayerTypePayload: a gopacket.DecodingLayerParser sees what follows the BTH as bytes.
+// NextLayerType returns LayerTypePayload: a gopacket.DecodingLayerParser sees what follows the BTH
+// as bytes.
 func (*BTH) NextLayerType() gopacket.LayerType { return gopacket.LayerTypePayload }
 
 var errShort = errors.New("RoCEv2: too short for the headers of its opcode")
@@ -105,8 +107,9 @@ func (l *BTH) flags() (f wire.BTHFlags) {
 	return f
 }
 
-// SerializeTo puts the header in front of what is in the buffer: extension headers, payload and ICRC. With FixLengths the
-// pad is inserted before the ICRC, if it is not there yet, and PadCount set.
+// SerializeTo puts the header in front of what is in the buffer: extension headers, payload and
+// ICRC. With FixLengths the pad is inserted before the ICRC, if it is not there yet, and PadCount
+// set.
 func (l *BTH) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
 	if n := wire.Pad(len(b.Bytes())); opts.FixLengths && n != 0 {
 		if len(b.Bytes()) < wire.ICRCLen {

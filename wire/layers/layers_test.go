@@ -94,7 +94,8 @@ func TestPlainProgram(t *testing.T) {
 	}
 }
 
-// reserialize turns a frame's layers into bytes again, computing nothing: they are the bytes the frame had.
+// reserialize turns a frame's layers into bytes again, computing nothing: they are the bytes the
+// frame had.
 func reserialize(t *testing.T, name string, frame []byte) {
 	t.Helper()
 	p := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
@@ -157,8 +158,8 @@ var fresh = map[wire.Header]func() gopacket.SerializableLayer{
 	wire.HdrCNPReserved:  func() gopacket.SerializableLayer { return &roce.CNPReserved{} },
 }
 
-// TestBuildEveryOpcode serializes each opcode with lengths, checksums and pad computed, seals it, and reads it back, both
-// by gopacket and by package wire.
+// TestBuildEveryOpcode serializes each opcode with lengths, checksums and pad computed, seals it,
+// and reads it back, both by gopacket and by package wire.
 func TestBuildEveryOpcode(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	src, dst := netip.MustParseAddr("192.0.2.1").AsSlice(), netip.MustParseAddr("192.0.2.2").AsSlice()

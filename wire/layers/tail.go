@@ -44,8 +44,8 @@ func (l *MAD) SerializeTo(b gopacket.SerializeBuffer, _ gopacket.SerializeOption
 	return err
 }
 
-// ICRC is the end of a packet: the pad and the invariant CRC. Its value is only checked by Verify: a layer does not see
-// the IP header.
+// ICRC is the end of a packet: the pad and the invariant CRC. Its value is only checked by Verify:
+// a layer does not see the IP header.
 type ICRC struct {
 	layers.BaseLayer
 	Pad   uint8 // bytes of pad
@@ -61,7 +61,8 @@ func newICRC(b []byte) *ICRC {
 // LayerType returns LayerTypeICRC.
 func (*ICRC) LayerType() gopacket.LayerType { return LayerTypeICRC }
 
-// SerializeTo puts pad and value in front of what is in the buffer, which is nothing. Seal computes the value later.
+// SerializeTo puts pad and value in front of what is in the buffer, which is nothing. Seal computes
+// the value later.
 func (l *ICRC) SerializeTo(b gopacket.SerializeBuffer, _ gopacket.SerializeOptions) error {
 	n := int(l.Pad)
 	if n > wire.PadMax {
@@ -75,8 +76,9 @@ func (l *ICRC) SerializeTo(b gopacket.SerializeBuffer, _ gopacket.SerializeOptio
 	return err
 }
 
-// Seal computes the ICRC of a packet whose bytes start at the IP header and writes it into the last four bytes. The UDP
-// checksum becomes 0, as RoCEv2 senders have it: one that was computed before would now be wrong.
+// Seal computes the ICRC of a packet whose bytes start at the IP header and writes it into the last
+// four bytes. The UDP checksum becomes 0, as RoCEv2 senders have it: one that was computed before
+// would now be wrong.
 func Seal(ipPacket []byte) error {
 	f, err := frame(ipPacket)
 	if err != nil {

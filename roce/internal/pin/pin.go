@@ -37,7 +37,8 @@ func Lock(buf []byte) error {
 	}
 	p := pagesOf(buf)
 	pinned.Lock()
-	pinned.all = append(pinned.all, p) // before its pages are locked: nobody may unlock them from now on
+	// before its pages are locked: nobody may unlock them from now on
+	pinned.all = append(pinned.all, p)
 	pinned.Unlock()
 	if err := lockPages(p); err != nil {
 		Unlock(buf)

@@ -54,7 +54,9 @@ func (a *timerFD) read(fd uintptr) bool {
 // ring ends the present sleep or makes the next one return at once. Any goroutine.
 func (a *timerFD) ring() {
 	a.early.Store(true)
-	a.set(1) // a sleeper that has set its time before now is woken by this; one that sets it later sees early
+	// a sleeper that has set its time before now is woken by this; one that sets it later sees
+	// early
+	a.set(1)
 }
 
 func (a *timerFD) set(d time.Duration) {

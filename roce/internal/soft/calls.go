@@ -99,7 +99,8 @@ func (l *lane) serve(c *CQ, t qp.Time, frames int, claim bool) {
 	postponed := claim && (found || frames > 0) && l.attended && l.trusting() && l.postpone(t)
 	l.finish(t, postponed || l.output(t) || frames >= rxBatch)
 	end := t
-	if !postponed || frames >= severalPackets { // the application is not late for what took us long, nor gone
+	// the application is not late for what took us long, nor gone
+	if !postponed || frames >= severalPackets {
 		end = l.clock.read()
 	}
 	if found {
@@ -156,7 +157,9 @@ func (l *lane) posted(q *qp.QP, n int) {
 		l.engine.Posted(q)
 	}
 	t := l.clock.read()
-	if l.back(t) { // it polls, but it never lacks completions: then its turns are here, or nothing would be received
+	// it polls, but it never lacks completions: then its turns are here, or nothing would be
+	// received
+	if l.back(t) {
 		l.claimed.Store(int64(t))
 		l.turn(t)
 	} else {

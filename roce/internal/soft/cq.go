@@ -23,19 +23,25 @@ type CQ struct {
 
 	woken chan struct{} // holds a token when an armed queue got a completion: it wakes who waits
 
-	drives  atomic.Pointer[[]*lane] // the lanes that a poller of this queue runs: where its queue pairs are
-	waiters atomic.Int32            // goroutines in Wait
-	armed   atomic.Bool             // between arm and token: the application is asleep or about to be
-	wanted  atomic.Bool             // by ReqNotify: the token is also for notify
-	spin    atomic.Int64            // ns that Wait polls before it sleeps; adapts
-	relief  atomic.Pointer[lane]    // the lane that a goroutine in Wait watches itself, while it sleeps
-	pairs   []int                   // [i]: how many queue pairs of dev.lanes[i] complete here; under dev.mu
+	// the lanes that a poller of this queue runs: where its queue pairs are
+	drives  atomic.Pointer[[]*lane]
+	waiters atomic.Int32 // goroutines in Wait
+	// between arm and token: the application is asleep or about to be
+	armed  atomic.Bool
+	wanted atomic.Bool  // by ReqNotify: the token is also for notify
+	spin   atomic.Int64 // ns that Wait polls before it sleeps; adapts
+	// the lane that a goroutine in Wait watches itself, while it sleeps
+	relief atomic.Pointer[lane]
+	// [i]: how many queue pairs of dev.lanes[i] complete here; under dev.mu
+	pairs []int
 
-	other atomic.Bool // a poller has to look beyond the rings: kept is not empty, or the queue is closed
+	// a poller has to look beyond the rings: kept is not empty, or the queue is closed
+	other atomic.Bool
 
-	mu     sync.Mutex // the consumer side: one poller at a time
-	first  int        // the ring that the next poll looks at first
-	kept   []qp.WC    // taken out of the rings when a queue pair was closed: older than what is in the rings
+	mu    sync.Mutex // the consumer side: one poller at a time
+	first int        // the ring that the next poll looks at first
+	// taken out of the rings when a queue pair was closed: older than what is in the rings
+	kept   []qp.WC
 	closed bool
 }
 
@@ -81,7 +87,8 @@ func (c *CQ) count(l *lane, n int) {
 			lanes = append(lanes, l)
 		}
 	}
-	if len(lanes) == 0 || c.dev.cfg.NoBackground { // then nobody else would look for strays on the other lanes
+	// then nobody else would look for strays on the other lanes
+	if len(lanes) == 0 || c.dev.cfg.NoBackground {
 		lanes = c.dev.lanes
 	}
 	c.drives.Store(&lanes)
@@ -299,7 +306,8 @@ func (c *CQ) Wait(ctx context.Context, wcs []qp.WC) (int, error) {
 			}
 		}
 		c.adapt(time.Duration(now() - asleep))
-		select { // the token of what the relief has found; leave passes on what was for another goroutine
+		// the token of what the relief has found; leave passes on what was for another goroutine
+		select {
 		case <-c.woken:
 		default:
 		}

@@ -5,14 +5,14 @@ package soft
 // way, while somebody sleeps, and a random bit with each look at the clock, so that a seed
 // interleaves the steps of whoever is at it. The rules, for every world:
 //
-//	wake   nothing that happens is slept through: every request completes, and if a wake-up is lost
-//	       nobody is left to run, which synctest reports
-//	soon   what a peer waits for, though the application may have gone without a word, is done within
-//	       maxStandby and some more: one-sided requests, and ACKs that were asked for
+//	wake   nothing that happens is slept through: every request completes, and if a wake-up is
+//	       lost nobody is left to run, which synctest reports
+//	soon   what a peer waits for, though the application may have gone without a word, is done
+//	       within maxStandby and some more: one-sided requests, and ACKs that were asked for
 //	fair   of several applications on a lane each gets what it waits for, within the same time
 //	idle   a device whose applications have gone does nothing at all, not a turn, for ten seconds
-//	once   an exchange of messages between two that sleep in Wait wakes no background, and each of the
-//	       two as often as packets come
+//	once   an exchange of messages between two that sleep in Wait wakes no background, and each of
+//	       the two as often as packets come
 
 import (
 	"context"

@@ -21,15 +21,17 @@ package soft
 // A lease is what an application has that polls: it lasts claimLife from its last poll. From the
 // two answers follows who runs the stack next, and what wakes that one:
 //
-//	place     seat         a packet arrives                  something is due at a time          something is due now
-//	standsBy  background   the application's next poll, or   the same                            the same
-//	                       the background's look at the
-//	                       lease, within maxStandby
-//	onDuty    background   the background's next turn        the same                            the same
-//	parked    background   the port wakes the background     its alarm, set by whoever made it   whoever made it due does it,
-//	                                                         due (wakeBefore)                    or wakes the background
-//	parked    relief       the port wakes the relief         the same alarm                      the same, or wakes the relief
-//	other     relief       the same; the background parks, or stands by, behind it
+//	place     seat         a packet arrives             due later               due now
+//	standsBy  background   the application's next       the same                the same
+//	                       poll; or the background,
+//	                       when it looks at the lease
+//	                       (within maxStandby)
+//	onDuty    background   the background's next turn   the same                the same
+//	parked    background   the port wakes the           its alarm, set by       who made it due
+//	                       background                   who made it due         does it, or wakes
+//	                                                    (wakeBefore)            the background
+//	parked    relief       the port wakes the relief    the same                the same
+//	other     relief       the same: the background parks, or stands by, behind it
 //
 // Who sleeps on the port says so first, under the turn lock (announce): whoever then has the turn
 // finds until when, and what it must be woken for. So no wake-up is lost.
@@ -53,9 +55,11 @@ const claimLife = 50 * time.Microsecond
 type place int32
 
 const (
-	standsBy place = iota // it sleeps on an alarm of its own, and does not touch the port; or there is none
-	onDuty                // it takes turns, or is about to
-	parked                // it sleeps on the port; changes to and from it are made under the turn lock
+	// it sleeps on an alarm of its own, and does not touch the port; or there is none
+	standsBy place = iota
+	onDuty         // it takes turns, or is about to
+	// it sleeps on the port; changes to and from it are made under the turn lock
+	parked
 )
 
 // seat is who watches the port. It changes under the turn lock.
@@ -73,13 +77,17 @@ type driver struct {
 	claimed atomic.Int64 // the lease: when an application last polled; 0 says that none does
 	visited atomic.Bool  // it has polled since the last turn, and found what it wanted without one
 
-	asleep  atomic.Int64 // who watches the port sleeps until then at the latest; 0: it is awake, or nobody watches
-	alarm   qp.Time      // that is set for the port's watcher; under the turn lock
-	horizon qp.Time      // the latest deadline that a background without alarms has slept for; under the turn lock
+	// who watches the port sleeps until then at the latest; 0: it is awake, or nobody watches
+	asleep atomic.Int64
+	alarm  qp.Time // that is set for the port's watcher; under the turn lock
+	// the latest deadline that a background without alarms has slept for; under the turn lock
+	horizon qp.Time
 
-	watched  transport.Watched // the port, if two can watch it in turn; nil: the background alone does
-	attended bool              // there is a background, which sends what an application leaves behind; or a test plays it
-	standby  alarm             // what a background that stands by sleeps on
+	// the port, if two can watch it in turn; nil: the background alone does
+	watched transport.Watched
+	// there is a background, which sends what an application leaves behind; or a test plays it
+	attended bool
+	standby  alarm // what a background that stands by sleeps on
 	closing  atomic.Bool
 	done     chan struct{} // closed when the background has ended; nil: there was none
 

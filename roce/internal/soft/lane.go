@@ -239,10 +239,11 @@ func (l *lane) do(f func(e *qp.Engine, now qp.Time) error) error {
 }
 
 // release gives the turn lock back, and it is here that nothing may be forgotten:
-//   - A turn can leave a deadline that is earlier than the one the background went to sleep with: wake it.
-//   - Who rang the doorbell and failed to get the lock relies on us. Its ring came before its attempt, and its attempt came
-//     before our unlock, so looking at the doorbells after the unlock finds it. If we then fail to get the lock ourselves,
-//     the same holds for whoever has it now.
+//   - A turn can leave a deadline that is earlier than the one the background went to sleep with:
+//     wake it.
+//   - Who rang the doorbell and failed to get the lock relies on us. Its ring came before its
+//     attempt, and its attempt came before our unlock, so looking at the doorbells after the unlock
+//     finds it. If we then fail to get the lock ourselves, the same holds for whoever has it now.
 func (l *lane) release() {
 	for {
 		l.wakeBefore(l.deadline)

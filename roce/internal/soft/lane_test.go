@@ -27,7 +27,8 @@ func TestAckWaitsForTheAnswer(t *testing.T) {
 	a, b := open(), open()
 	connect(t, a, b)
 	b.dev.lanes[0].clock.now = func() qp.Time { return 1 << 40 } // the polls below take no time
-	b.dev.lanes[0].attended = true                               // there could be a background; none comes in between
+	// there could be a background; none comes in between
+	b.dev.lanes[0].attended = true
 	write := func(from, to *end) {
 		from.post(SendWR{Opcode: WRWrite, SGL: []SGE{from.mr.SGE(0, 8)}, RemoteAddr: to.mr.Addr() + 8, RKey: to.mr.RKey()})
 	}
@@ -98,7 +99,8 @@ func TestHeldDatagramsAreSent(t *testing.T) {
 			must(t, postSend(a.qp, send, send, send))
 			posted += 3
 			l := a.dev.lanes[0]
-			for sent := uint64(0); sent != posted; runtime.Gosched() { // without a poll, and without Device.Stats, which would send
+			// without a poll, and without Device.Stats, which would send
+			for sent := uint64(0); sent != posted; runtime.Gosched() {
 				l.turns.lock()
 				sent = l.port.Stats().SendFrames
 				l.turns.unlock()

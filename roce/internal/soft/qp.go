@@ -101,7 +101,8 @@ func (q *QP) PostRecv(wrs []qp.RecvWR) (n int, err error) {
 	}
 	n, err = q.q.PostRecv(wrs)
 	q.rq.Unlock()
-	if n > 0 && q.q.State() == qp.StateErr { // only a flush looks at the receive queue without a packet
+	// only a flush looks at the receive queue without a packet
+	if n > 0 && q.q.State() == qp.StateErr {
 		q.lane.posted(q.q, n)
 	}
 	return n, err

@@ -64,7 +64,8 @@ func (l *lane) takeSeat() {
 	l.turns.lock()
 	l.sits(reliefSeat)
 	l.watched.Take()
-	l.trust.holds(false) // nobody would send what is held; what was posted before is seen by the next turn
+	// nobody would send what is held; what was posted before is seen by the next turn
+	l.trust.holds(false)
 }
 
 // watchOn takes turns and sleeps in between. The caller has the turn lock, before and after. If

@@ -5,10 +5,12 @@ package soft
 //	one      a packet wakes one thread: the background sleeps on through exchanges
 //	ACK      what is received is acknowledged with the post of an application that always posts at
 //	         once; if that does not come, by the alarm, within postponedTime; for others, at once
-//	alarm    while the relief sleeps the alarm is set to the engine's next deadline, and to none if
-//	         nothing is unacknowledged; what is due then is done
-//	wake     what ends a Wait does so whoever brings it: the context, Close, another goroutine's turn
-//	others   who waits on another queue of the lane misses nothing; who polls one takes the lane over
+//	alarm    while the relief sleeps the alarm is set to the engine's next deadline, and to none
+//	         if nothing is unacknowledged; what is due then is done
+//	wake     what ends a Wait does so whoever brings it: the context, Close, another goroutine's
+//	         turn
+//	others   who waits on another queue of the lane misses nothing; who polls one takes the lane
+//	         over
 //	end      a device is closed after its queues, and so after every relief has gone
 //
 // No test has a time limit: what is forgotten hangs.

@@ -18,7 +18,8 @@ func TestTimerWhileAsleep(t *testing.T) {
 		must(t, a.qp.Connect(b.qp.Endpoint(), &o))
 		for range 20 {
 			for !a.qp.lane.sleeping() {
-				time.Sleep(time.Millisecond) // not to synchronise: to let the background come to rest
+				// not to synchronise: to let the background come to rest
+				time.Sleep(time.Millisecond)
 			}
 			must(t, a.cq.ReqNotify(false))
 			a.post(SendWR{Opcode: WRSend})

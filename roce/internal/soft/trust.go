@@ -6,13 +6,13 @@ package soft
 // A loop that polls completions and posts the next requests calls the stack every microsecond or
 // so. For such a one it is better to wait for its next call in two places:
 //
-//   - Debts. Completions that a poll finds, and what a peer's WRITE has brought, are handed over before
-//     their acknowledgements are sent, which takes a system call; the next call sends them, in one batch
-//     with what was posted meanwhile.
-//   - Held posts. Requests that are posted while others are unacknowledged, or in a stream, when several
-//     packets left together last time, are left to the next poll, or until there are maxHeld, so that
-//     many small packets leave in one system call. The first request after a poll is held in a stream
-//     only: in a ping-pong it goes at once.
+//   - Debts. Completions that a poll finds, and what a peer's WRITE has brought, are handed over
+//     before their acknowledgements are sent, which takes a system call; the next call sends them,
+//     in one batch with what was posted meanwhile.
+//   - Held posts. Requests that are posted while others are unacknowledged, or in a stream, when
+//     several packets left together last time, are left to the next poll, or until there are
+//     maxHeld, so that many small packets leave in one system call. The first request after a poll
+//     is held in a stream only: in a ping-pong it goes at once.
 //
 // An application earns this by coming back promptly many times in a row, and loses it by being late
 // once; the time that the stack itself takes does not count. What it has left behind then is sent
@@ -62,7 +62,8 @@ type trust struct {
 	streak int     // how many times in a row it came back promptly
 
 	// under the turn lock, but read by polls that need no turn
-	owedSince atomic.Int64 // when sending was first left to the application's next calls; 0: nothing is owed
+	// when sending was first left to the application's next calls; 0: nothing is owed
+	owedSince atomic.Int64
 	owedPolls atomic.Int32 // polls that have left it unsent since
 
 	// any goroutine

@@ -7,13 +7,14 @@ package soft
 //
 //	ACK    what a peer asks to be acknowledged is: by the poll after maxPostponed others, by the
 //	       first poll after postponedTime, and by any turn of the background
-//	NAK    of a lost packet, or of a missing receive request, leaves with the call that has received
-//	       the reason
+//	NAK    of a lost packet, or of a missing receive request, leaves with the call that has
+//	       received the reason
 //	CNP    the same
-//	post   a request leaves before PostSend returns, and an ACK with it, unless a background stands
-//	       by and the lane holds requests
+//	post   a request leaves before PostSend returns, and an ACK with it, unless a background
+//	       stands by and the lane holds requests
 //	end    when the application has stopped, a turn of the background sends everything that is due
-//	       or was posted; without one, so do as many polls as an ACK may wait for; and so does closing
+//	       or was posted; without one, so do as many polls as an ACK may wait for; and so does
+//	       closing
 //
 // While the port has no room nothing can leave; afterwards the lane tries again within retryFull,
 // and the rules count from there.

@@ -1,8 +1,10 @@
-// Package demo shows what RDMA is: two devices on two addresses of this machine, every kind of operation between them, every
-// packet explained as it passes, every byte of both memories compared with what it should be.
+// Package demo shows what RDMA is: two devices on two addresses of this machine, every kind of
+// operation between them, every packet explained as it passes, every byte of both memories compared
+// with what it should be.
 //
-// Stages of a run: two hosts (host.go), the lessons one after the other (lessons.go), each of which says what it does, does it,
-// and checks all memory of both hosts against a model of it (this file), then a table of what happened.
+// Stages of a run: two hosts (host.go), the lessons one after the other (lessons.go), each of which
+// says what it does, does it, and checks all memory of both hosts against a model of it (this
+// file), then a table of what happened.
 package demo
 
 import (
@@ -26,7 +28,8 @@ type Options struct {
 	Pcap  string // file for a capture
 }
 
-// patience is how long a lesson may take. It takes milliseconds; more means that something is wrong.
+// patience is how long a lesson may take. It takes milliseconds; more means that something is
+// wrong.
 const patience = 2 * time.Second
 
 // demo is one run.

@@ -1,6 +1,7 @@
 package demo
 
-// A host: a device, one region of memory with the model of what it should hold, a queue pair of each type, a completion queue.
+// A host: a device, one region of memory with the model of what it should hold, a queue pair of
+// each type, a completion queue.
 
 import (
 	"context"
@@ -25,7 +26,8 @@ type host struct {
 	toUD  *roce.AH // the other host's address
 }
 
-// The memory of each host: a place that messages leave from, one where they arrive, one for atomics.
+// The memory of each host: a place that messages leave from, one where they arrive, one for
+// atomics.
 const (
 	source   = 0
 	arrival  = 16 << 10
@@ -45,7 +47,8 @@ func newHost(name string, o session.Options, addr netip.Addr) (h *host, err erro
 			h = nil
 		}
 	}()
-	o.Transport.MaxRun = 1 // packets one by one: WRITEs are FIRST, MIDDLE and LAST then, as everybody else sends them
+	// packets one by one: WRITEs are FIRST, MIDDLE and LAST then, as everybody else sends them
+	o.Transport.MaxRun = 1
 	if h.s, err = session.Open(o, addr); err != nil {
 		return h, err
 	}
@@ -74,7 +77,8 @@ func newHost(name string, o session.Options, addr netip.Addr) (h *host, err erro
 	return h, nil
 }
 
-// connect tells each host the other's queue pair numbers. In a real program a TCP connection or a connection manager does it.
+// connect tells each host the other's queue pair numbers. In a real program a TCP connection or a
+// connection manager does it.
 func connect(ctx context.Context, a, b *host) (err error) {
 	o := roce.DefaultConnectOptions()
 	for _, pair := range [][2]*host{{a, b}, {b, a}} {
@@ -94,7 +98,8 @@ func connect(ctx context.Context, a, b *host) (err error) {
 	return nil
 }
 
-// fill puts a pattern into memory and model: every byte says where it is and which lesson it belongs to.
+// fill puts a pattern into memory and model: every byte says where it is and which lesson it
+// belongs to.
 func (h *host) fill(off, n int, salt byte) {
 	for i := range n {
 		h.mem[off+i] = byte(i) ^ byte(i>>8)*7 ^ salt

@@ -23,7 +23,8 @@ type lesson struct {
 	run   func(context.Context, *demo) error
 }
 
-// long is a message of three packets at an MTU of 4096, the last of them not full; brief is one of a single packet.
+// long is a message of three packets at an MTU of 4096, the last of them not full; brief is one of
+// a single packet.
 const (
 	long  = 10000
 	brief = 1000
@@ -79,7 +80,8 @@ func message(t roce.QPType, op roce.WROpcode, n int) func(context.Context, *demo
 	}
 }
 
-// write is an operation that B's program has no part in. Without acknowledgements it has to watch its memory.
+// write is an operation that B's program has no part in. Without acknowledgements it has to watch
+// its memory.
 func write(t roce.QPType, n int) func(context.Context, *demo) error {
 	return func(ctx context.Context, d *demo) error {
 		salt := byte(t) << 4
@@ -96,7 +98,8 @@ func write(t roce.QPType, n int) func(context.Context, *demo) error {
 	}
 }
 
-// watch waits until 8 bytes of memory are as the model says. A message's last aligned word is written last, and in one go.
+// watch waits until 8 bytes of memory are as the model says. A message's last aligned word is
+// written last, and in one go.
 func (h *host) watch(ctx context.Context, off int) error {
 	word := (*uint64)(unsafe.Pointer(&h.mem[off]))
 	want := binary.NativeEndian.Uint64(h.model[off:])

@@ -1,9 +1,10 @@
-// Package oob is the out-of-band connection of the test programs: the one TCP connection over which two ends tell each other
-// their queue pair numbers before the first RoCE packet flows.
+// Package oob is the out-of-band connection of the test programs: the one TCP connection over which
+// two ends tell each other their queue pair numbers before the first RoCE packet flows.
 //
-// Stages: meet (Accept one peer or Dial it), exchange (Send and Recv of whole messages), watch (a context that ends when the
-// peer leaves). The C programs read each message with a single read(2) and insist on its exact length, hence one Write per
-// message, no Nagle delay, and never two messages in a row before the peer has answered.
+// Stages: meet (Accept one peer or Dial it), exchange (Send and Recv of whole messages), watch (a
+// context that ends when the peer leaves). The C programs read each message with a single read(2)
+// and insist on its exact length, hence one Write per message, no Nagle delay, and never two
+// messages in a row before the peer has answered.
 package oob
 
 import (
@@ -21,8 +22,8 @@ import (
 	"time"
 )
 
-// ErrClosed means that the peer's end of the connection is closed: by itself (FIN), or by its kernel when it was killed before it had
-// read all that was sent (RST).
+// ErrClosed means that the peer's end of the connection is closed: by itself (FIN), or by its
+// kernel when it was killed before it had read all that was sent (RST).
 var ErrClosed = errors.New("the peer closed the out-of-band connection")
 
 // ErrPeerLeft is the cause of a Watch context that ended because the peer closed the connection.
@@ -80,7 +81,8 @@ func newConn(ctx context.Context, tcp *net.TCPConn) *Conn {
 	return c
 }
 
-// pump reads all the time, so that the end of the connection is seen while a test runs and nobody is in Recv.
+// pump reads all the time, so that the end of the connection is seen while a test runs and nobody
+// is in Recv.
 func (c *Conn) pump(ctx context.Context) {
 	defer close(c.gone)
 	buf := make([]byte, 4096)
@@ -117,7 +119,8 @@ func (c *Conn) Send(msg []byte) error {
 	return nil
 }
 
-// Recv waits for a message of exactly len(msg) bytes, however long that takes. The error is ErrClosed if the peer's end closes before.
+// Recv waits for a message of exactly len(msg) bytes, however long that takes. The error is
+// ErrClosed if the peer's end closes before.
 func (c *Conn) Recv(msg []byte) error { return c.RecvWithin(0, msg) }
 
 // RecvWithin waits for a message of exactly len(msg) bytes, for no longer than limit (0: no limit).
@@ -158,11 +161,12 @@ func (c *Conn) Pending() int {
 	return c.in.Len()
 }
 
-// grace is what an end has to finish in when the other has left: a program that is done closes at once, and its last packets
-// may still be on their way.
+// grace is what an end has to finish in when the other has left: a program that is done closes at
+// once, and its last packets may still be on their way.
 const grace = time.Second
 
-// Watch returns a context that ends, with ErrPeerLeft as its cause, soon after the peer has closed the connection.
+// Watch returns a context that ends, with ErrPeerLeft as its cause, soon after the peer has closed
+// the connection.
 func (c *Conn) Watch(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	go func() {
@@ -188,8 +192,9 @@ func (c *Conn) Remote() netip.Addr { return addrOf(c.tcp.RemoteAddr()) }
 
 func addrOf(a net.Addr) netip.Addr { return a.(*net.TCPAddr).AddrPort().Addr().Unmap() }
 
-// Finish says that this end is done and waits until the peer is too, or for the limit; then it closes the connection. Until then
-// this end's device stays open and repeats acknowledgements that the peer may have lost.
+// Finish says that this end is done and waits until the peer is too, or for the limit; then it
+// closes the connection. Until then this end's device stays open and repeats acknowledgements that
+// the peer may have lost.
 func (c *Conn) Finish(limit time.Duration) error {
 	c.tcp.CloseWrite()
 	select {

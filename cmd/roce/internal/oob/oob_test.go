@@ -11,7 +11,8 @@ import (
 	"github.com/goroce/goroce/cmd/roce/internal/oob/oobtest"
 )
 
-// pair returns both ends of a connection. Dial is repeated because Accept says nothing when it starts to listen.
+// pair returns both ends of a connection. Dial is repeated because Accept says nothing when it
+// starts to listen.
 func pair(t *testing.T, ctx context.Context) (server, client *Conn) {
 	port := oobtest.FreePort(t)
 	got := make(chan *Conn, 1)

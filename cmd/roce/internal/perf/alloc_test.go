@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A message must not cost an allocation, in any loop. What opening devices and meeting the peer cost depends on what else goes on
-// on the machine (addresses that are taken, attempts to connect), so a long run is compared with a short one, and the best of
-// some tries counts.
+// A message must not cost an allocation, in any loop. What opening devices and meeting the peer
+// cost depends on what else goes on on the machine (addresses that are taken, attempts to connect),
+// so a long run is compared with a short one, and the best of some tries counts.
 func TestLoopsDoNotAllocate(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector allocates")

@@ -1,6 +1,7 @@
 package perf
 
-// The banner of perftest: the set-up of a run and the addresses of both ends. Scripts read it, so it is theirs to the byte.
+// The banner of perftest: the set-up of a run and the addresses of both ends. Scripts read it, so
+// it is theirs to the byte.
 
 import (
 	"fmt"
@@ -69,7 +70,8 @@ func (r *rig) addresses(whose string, keys []key) {
 	}
 }
 
-// line prints a key as perftest does. C's %#06x counts the "0x" and leaves it off a zero; the GID is decimal there.
+// line prints a key as perftest does. C's %#06x counts the "0x" and leaves it off a zero; the GID
+// is decimal there.
 func (k key) line(whose string, t *Test) string {
 	s := fmt.Sprintf(" %s address: LID %s QPN %s PSN %s", whose, cHex(uint64(k.LID), 4), cHex(uint64(k.QPN), 6), cHex(uint64(k.PSN), 6))
 	if t.Op == roce.WRRead {

@@ -1,7 +1,8 @@
 package perf
 
-// What a test costs the processors: CPU time of the process over the measured phase, at this end and, if the peer is one of ours,
-// at the other. perftest has no such round, so two ends of ours know each other by a mark (messages.go) and have it in addition.
+// What a test costs the processors: CPU time of the process over the measured phase, at this end
+// and, if the peer is one of ours, at the other. perftest has no such round, so two ends of ours
+// know each other by a mark (messages.go) and have it in addition.
 
 import (
 	"encoding/binary"
@@ -9,8 +10,8 @@ import (
 	"time"
 )
 
-// cost is what an end spent on a phase. A polling end burns a core whatever it carries: cores shows that, and the times for each
-// message and byte are to be read with it.
+// cost is what an end spent on a phase. A polling end burns a core whatever it carries: cores shows
+// that, and the times for each message and byte are to be read with it.
 type cost struct {
 	CPU, Elapsed    time.Duration
 	Messages, Bytes uint64 // moved meanwhile, both directions together

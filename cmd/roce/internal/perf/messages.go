@@ -1,9 +1,10 @@
 package perf
 
-// The out-of-band messages of perftest 4.5 (it calls itself 6.06) and the lock-step rounds that carry them: in every round the
-// TCP client writes first and the server answers.
+// The out-of-band messages of perftest 4.5 (it calls itself 6.06) and the lock-step rounds that
+// carry them: in every round the TCP client writes first and the server answers.
 //
-// Stages: the preamble (version, buffer cycle, cache line, MTU), the key of a queue pair, the bandwidth report, the close.
+// Stages: the preamble (version, buffer cycle, cache line, MTU), the key of a queue pair, the
+// bandwidth report, the close.
 
 import (
 	"bytes"
@@ -26,14 +27,17 @@ const (
 	minVersion = 5.70 // older ones exchange reports of another size
 	versionLen = 16
 
-	answerTime = 60 * time.Second // an emulated guest needs seconds between two messages, a stuck one for ever
+	// an emulated guest needs seconds between two messages, a stuck one for ever
+	answerTime = 60 * time.Second
 )
 
-// mark follows the version of our own ends, where perftest has zeros and does not look: two such ends have rounds of their own.
-// Behind it stand letters, one for each thing that the end is ready for; what both are ready for is done.
+// mark follows the version of our own ends, where perftest has zeros and does not look: two such
+// ends have rounds of their own. Behind it stand letters, one for each thing that the end is ready
+// for; what both are ready for is done.
 const (
-	mark           = "goroce2"
-	readySelective = 'g' // selective repeat; 's' was its first form, whose NAKs named gaps in another way
+	mark = "goroce2"
+	// selective repeat; 's' was its first form, whose NAKs named gaps in another way
+	readySelective = 'g'
 )
 
 // link is the out-of-band connection with its rule of who writes first.
@@ -43,8 +47,8 @@ type link struct {
 	ours   bool // the peer is this program too
 }
 
-// swap is one round: it sends mine and fills theirs, waiting for no longer than limit. Rounds that wait for the end of a test have
-// no limit (0).
+// swap is one round: it sends mine and fills theirs, waiting for no longer than limit. Rounds that
+// wait for the end of a test have no limit (0).
 func (l *link) swap(mine, theirs []byte, limit time.Duration) error {
 	if l.client {
 		if err := l.Send(mine); err != nil {
@@ -65,13 +69,16 @@ func (l *link) swap(mine, theirs []byte, limit time.Duration) error {
 
 // terms are what both ends agree on before the first key.
 type terms struct {
-	cycle     int // addresses of small messages wander through this many bytes: the larger page size
+	// addresses of small messages wander through this many bytes: the larger page size
+	cycle     int
 	cacheLine int // small messages lie this far apart: the larger cache line
 	mtu       wire.MTU
-	selective bool // losses are repaired by selective repeat: both ends are this program and want it
+	// losses are repaired by selective repeat: both ends are this program and want it
+	selective bool
 }
 
-// preamble agrees on the terms: versions must be compatible, then the larger cycle and cache line and the smaller MTU win.
+// preamble agrees on the terms: versions must be compatible, then the larger cycle and cache line
+// and the smaller MTU win.
 func (l *link) preamble(mine terms) (terms, error) {
 	theirs := make([]byte, versionLen)
 	own := make([]byte, versionLen)
@@ -112,8 +119,9 @@ func (l *link) preamble(mine terms) (terms, error) {
 
 // key says where a queue pair is and what of its memory the peer may use.
 type key struct {
-	LID   uint16 // 0 in RoCE
-	Outs  uint16 // READs and atomics that this end answers at once; the peer has no more of them outstanding
+	LID uint16 // 0 in RoCE
+	// READs and atomics that this end answers at once; the peer has no more of them outstanding
+	Outs  uint16
 	QPN   uint32
 	PSN   wire.PSN
 	RKey  uint32

@@ -62,10 +62,12 @@ type Options struct {
 const (
 	defaultTx, defaultRx = 128, 512
 	maxOuts              = 128
-	safeOuts             = 16 // default with another program: perftest announces all that the device has; hardware refuses more than it has itself
-	maxAllSizes          = 8 << 20
-	maxGap               = 10 * time.Second // nothing ends a gap before its time
-	smallMessage         = 8192             // larger ones are signaled one by one
+	// default with another program: perftest announces all that the device has; hardware refuses
+	// more than it has itself
+	safeOuts     = 16
+	maxAllSizes  = 8 << 20
+	maxGap       = 10 * time.Second // nothing ends a gap before its time
+	smallMessage = 8192             // larger ones are signaled one by one
 )
 
 // complete fills in the defaults and holds the options against the rules of the test.
@@ -153,7 +155,8 @@ func (o *Options) check(t *Test) error {
 	return nil
 }
 
-// sizes are the message sizes of the run: one, or with --all the powers of two from 2 to 8 MiB (UD: to the MTU).
+// sizes are the message sizes of the run: one, or with --all the powers of two from 2 to 8 MiB (UD:
+// to the MTU).
 func (o *Options) sizes(mtu int) []int {
 	if !o.AllSizes {
 		return []int{o.Size}

@@ -4,12 +4,13 @@ package perf
 
 import "time"
 
-// catchUp is how much lost time a sender that comes late makes good, sending faster than its rate: an operating system takes the
-// processor away for many milliseconds, and the average should be the rate nevertheless. What is later than this is forgotten.
+// catchUp is how much lost time a sender that comes late makes good, sending faster than its rate:
+// an operating system takes the processor away for many milliseconds, and the average should be the
+// rate nevertheless. What is later than this is forgotten.
 const catchUp = 100 * time.Millisecond
 
-// pacer is the schedule. Bursts leave at fixed times, counted from the start and not from the burst before: what comes late shifts
-// nothing that follows, so errors do not add up. It reads no clock.
+// pacer is the schedule. Bursts leave at fixed times, counted from the start and not from the burst
+// before: what comes late shifts nothing that follows, so errors do not add up. It reads no clock.
 type pacer struct {
 	gap   float64 // nanoseconds from a burst to the next; a fraction matters at millions a second
 	burst int     // messages
@@ -17,7 +18,8 @@ type pacer struct {
 	sent  int     // or forgotten
 }
 
-// newPacer makes a schedule of so many messages a second, which leave in bursts of a number of messages.
+// newPacer makes a schedule of so many messages a second, which leave in bursts of a number of
+// messages.
 func newPacer(rate float64, burst int) *pacer {
 	gap := 1e9 / rate * float64(burst)
 	return &pacer{gap: gap, burst: burst, slack: burst * (1 + int(float64(catchUp)/gap))}

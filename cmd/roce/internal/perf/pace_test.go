@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pace plays a sender for a second of a clock that it turns itself: it looks at the schedule at times that delay chooses.
+// pace plays a sender for a second of a clock that it turns itself: it looks at the schedule at
+// times that delay chooses.
 func pace(p *pacer, most int, delay func() time.Duration) (sent int) {
 	for now := time.Duration(0); now < time.Second; now += delay() {
 		n := min(p.due(now), most)

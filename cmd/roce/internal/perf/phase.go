@@ -2,7 +2,8 @@ package perf
 
 // The measured phase of a run, and what surrounds it.
 //
-// Stages: start the clock, the watch and the profile; the test; the peer is done too; stop; swap the costs; print, draw, judge; part.
+// Stages: start the clock, the watch and the profile; the test; the peer is done too; stop; swap
+// the costs; print, draw, judge; part.
 
 import (
 	"context"
@@ -42,8 +43,8 @@ func (r *rig) measure(ctx context.Context) error {
 	return errors.Join(left, drawn, r.verdict())
 }
 
-// settle swaps the costs with a peer of our own kind. An end that measured no size itself has spent the whole phase on answering the
-// peer, and what it moved is known there.
+// settle swaps the costs with a peer of our own kind. An end that measured no size itself has spent
+// the whole phase on answering the peer, and what it moved is known there.
 func (r *rig) settle(phase cost) (map[string]*costResult, error) {
 	mine, theirs := r.spent, cost{}
 	if mine.Elapsed == 0 {

@@ -1,7 +1,8 @@
 package perf
 
-// --plot: the run as a picture. Over all sizes, bandwidth or latency against the size; of one latency run, how long the slowest part
-// of all messages took; of one bandwidth run, the rate over time.
+// --plot: the run as a picture. Over all sizes, bandwidth or latency against the size; of one
+// latency run, how long the slowest part of all messages took; of one bandwidth run, the rate over
+// time.
 
 import (
 	"fmt"
@@ -80,11 +81,13 @@ func (r *rig) latencyBySize(title string) []byte {
 	return plot.Lines(title, bySize("usec", true), lines)
 }
 
-// tailPicture draws the time that a part of all messages did not exceed, over that part: each step to the right is ten times rarer.
+// tailPicture draws the time that a part of all messages did not exceed, over that part: each step
+// to the right is ten times rarer.
 func tailPicture(title string, l *latResult) []byte {
 	s := plot.Series{Name: fmt.Sprintf("%d messages, the longest took %.4g usec", l.Iters, l.Max)}
 	bars := l.tally.bars()
-	for _, b := range bars[:max(len(bars)-1, 0)] { // the last is that of 100 %, which is nowhere on such an axis
+	// the last is that of 100 %, which is nowhere on such an axis
+	for _, b := range bars[:max(len(bars)-1, 0)] {
 		s.X, s.Y = append(s.X, 100/(100-b.Percent)), append(s.Y, b.Upto)
 	}
 	if len(s.X) == 0 {

@@ -1,6 +1,7 @@
 package perf
 
-// What a run prints of its results: perftest's lines and columns, or with --json one object at the end (README has its fields).
+// What a run prints of its results: perftest's lines and columns, or with --json one object at the
+// end (README has its fields).
 
 import (
 	"encoding/json"
@@ -72,7 +73,8 @@ type latResult struct {
 	tally tally
 }
 
-// bar is a part of a histogram: so many messages took up to so long, which is longer than a part of all.
+// bar is a part of a histogram: so many messages took up to so long, which is longer than a part of
+// all.
 type bar struct {
 	Upto    float64 `json:"usec"`
 	Count   int64   `json:"count"`
@@ -214,7 +216,8 @@ func eachBar(h *hdrhistogram.Histogram, f func(upto, count int64)) {
 	}
 }
 
-// histogramText is -H: each time with how often it was measured, and what part of all took no longer.
+// histogramText is -H: each time with how often it was measured, and what part of all took no
+// longer.
 func histogramText(bars []bar) string {
 	w := &strings.Builder{}
 	w.WriteString(" #up to[usec]   #messages   #percentile\n")

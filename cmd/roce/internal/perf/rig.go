@@ -1,8 +1,10 @@
 package perf
 
-// What a test runs on: the device, one region of memory, one completion queue and the queue pairs, connected to the peer's.
+// What a test runs on: the device, one region of memory, one completion queue and the queue pairs,
+// connected to the peer's.
 //
-// Stages: build (device, memory, queue pairs in INIT), rounds (terms, keys, the checks between them), connect.
+// Stages: build (device, memory, queue pairs in INIT), rounds (terms, keys, the checks between
+// them), connect.
 
 import (
 	"context"
@@ -66,7 +68,8 @@ const page = 4096
 // atOnce is how many requests a list has and how many completions a poll takes, at most.
 const atOnce = 64
 
-// receive marks the WRID of a receive; the low bits of any WRID are the index of the queue pair, those above it count.
+// receive marks the WRID of a receive; the low bits of any WRID are the index of the queue pair,
+// those above it count.
 const (
 	receive    = 1 << 63
 	indexBits  = 16
@@ -156,7 +159,8 @@ func (r *rig) own() []key {
 	return k
 }
 
-// meetPeer goes through all rounds before the test and leaves the queue pairs connected. Their number and order is perftest's.
+// meetPeer goes through all rounds before the test and leaves the queue pairs connected. Their
+// number and order is perftest's.
 func (r *rig) meetPeer(ctx context.Context) (err error) {
 	if r.terms, err = r.link.preamble(r.terms); err != nil {
 		return err
@@ -217,7 +221,8 @@ func (r *rig) barrier() error {
 	return err
 }
 
-// fitDatagram holds the message size against the MTU, now that it is agreed on. A size nobody asked for is lowered.
+// fitDatagram holds the message size against the MTU, now that it is agreed on. A size nobody asked
+// for is lowered.
 func (r *rig) fitDatagram() error {
 	mtu := r.mtu.Bytes()
 	if r.o.Size > mtu && r.o.Size == r.t.Size {
@@ -289,7 +294,8 @@ func (r *rig) size(n int) {
 	}
 }
 
-// refill keeps the receive queue as full as it may be: no more receives in all than messages will come.
+// refill keeps the receive queue as full as it may be: no more receives in all than messages will
+// come.
 func (r *rig) refill(q *queue) error {
 	for {
 		n := min(r.o.RxDepth-(q.asked-q.got), len(q.rwrs))
@@ -306,9 +312,9 @@ func (r *rig) refill(q *queue) error {
 	}
 }
 
-// attend waits for what the peer says out of band. Meanwhile the device's background goroutine serves the peer's requests. In a
-// latency test we poll as well, which answers sooner, unless the user prefers sleep to speed; in a bandwidth test that would
-// only cut the batches small.
+// attend waits for what the peer says out of band. Meanwhile the device's background goroutine
+// serves the peer's requests. In a latency test we poll as well, which answers sooner, unless the
+// user prefers sleep to speed; in a bandwidth test that would only cut the batches small.
 func (r *rig) attend(said func() error) error {
 	if r.o.Events || !r.t.Lat {
 		return said()

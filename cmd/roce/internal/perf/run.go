@@ -1,8 +1,9 @@
-// Package perf measures bandwidth and latency as the programs of perftest 4.5 do, with either of which it can be paired: each end
-// may be this one or ib_write_bw, ib_send_lat and so on.
+// Package perf measures bandwidth and latency as the programs of perftest 4.5 do, with either of
+// which it can be paired: each end may be this one or ib_write_bw, ib_send_lat and so on.
 //
-// Stages of a run: meet the peer on TCP, agree on terms and swap keys (messages.go, rig.go), move messages (stream.go for
-// bandwidth, volley.go for latency) while the costs are measured (phase.go), compare notes, part (this file), print (report.go).
+// Stages of a run: meet the peer on TCP, agree on terms and swap keys (messages.go, rig.go), move
+// messages (stream.go for bandwidth, volley.go for latency) while the costs are measured
+// (phase.go), compare notes, part (this file), print (report.go).
 package perf
 
 import (
@@ -58,8 +59,8 @@ func (r *rig) test(ctx context.Context) error {
 	return kind(ctx, r.o.sizes(r.mtu.Bytes()))
 }
 
-// oneSided is a WRITE, READ or atomic bandwidth test: the client works through all sizes, the server's part is to wait for the
-// client to come back and tell.
+// oneSided is a WRITE, READ or atomic bandwidth test: the client works through all sizes, the
+// server's part is to wait for the client to come back and tell.
 func (r *rig) oneSided(ctx context.Context, sizes []int) (err error) {
 	var last figures
 	if r.link.client {
@@ -109,7 +110,8 @@ func (r *rig) bothWays(ctx context.Context, sizes []int) error {
 	return nil
 }
 
-// compare swaps what both ends measured and prints the sum. With --all there is one more round to wait for each other.
+// compare swaps what both ends measured and prints the sum. With --all there is one more round to
+// wait for each other.
 func (r *rig) compare(mine figures) error {
 	if r.o.AllSizes && !r.t.sends() {
 		if _, err := r.link.key(r.queues[0].own, 0); err != nil {
@@ -215,8 +217,9 @@ func (r *rig) ready(size int) error {
 	return nil
 }
 
-// part ends the conversation as the test wants it. WRITE latency ends without a word: the device stays open until the peer has left,
-// since our acknowledgement of its last message may have been lost.
+// part ends the conversation as the test wants it. WRITE latency ends without a word: the device
+// stays open until the peer has left, since our acknowledgement of its last message may have been
+// lost.
 func (r *rig) part() error {
 	if r.t.untimely {
 		return r.link.Finish(linger)

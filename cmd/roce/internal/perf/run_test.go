@@ -48,7 +48,8 @@ func contest(t *testing.T, test string, server, client Options) (s, c *outcome) 
 	return s, c
 }
 
-// slow is the code of an ack timeout of a second: the machine that runs the tests may be busy with others.
+// slow is the code of an ack timeout of a second: the machine that runs the tests may be busy with
+// others.
 const slow = 18
 
 // base are the options that every end needs.
@@ -149,8 +150,8 @@ func TestRunAgainstItself(t *testing.T) {
 	}
 }
 
-// A limited sender keeps its rate: that it does so exactly is for the pacer's tests, with a clock of their own. What a
-// run reports is not above its rate, however busy the machine is.
+// A limited sender keeps its rate: that it does so exactly is for the pacer's tests, with a clock
+// of their own. What a run reports is not above its rate, however busy the machine is.
 func TestLimitedRunsKeepTheirRate(t *testing.T) {
 	for _, rate := range []Rate{{Messages: 5000}, {Bits: 5000 * 8 * 1024}} {
 		server, client := base(nil), base(func(o *Options) { o.Size = 1024; o.Iters = 1000; o.Rate = rate })
@@ -163,8 +164,8 @@ func TestLimitedRunsKeepTheirRate(t *testing.T) {
 	}
 }
 
-// A gap takes time between the exchanges and none of theirs: the client sleeps for all gaps, and the mean of what it recorded is
-// the rest of the time at most.
+// A gap takes time between the exchanges and none of theirs: the client sleeps for all gaps, and
+// the mean of what it recorded is the rest of the time at most.
 func TestGapsAreNotRecorded(t *testing.T) {
 	const gap, iters = 5 * time.Millisecond, 50
 	for _, test := range []string{"send-lat", "write-lat", "read-lat"} {

@@ -2,11 +2,13 @@ package perf
 
 // What of a bandwidth run counts: averages over its measured part, and the best part of all.
 //
-// Stages: move the ends of the measured part with each batch of completions, then make figures of it.
+// Stages: move the ends of the measured part with each batch of completions, then make figures of
+// it.
 
 import "time"
 
-// sample counts the messages of the measured part of a run. With a duration its ends are cut off, without it is all of it.
+// sample counts the messages of the measured part of a run. With a duration its ends are cut off,
+// without it is all of it.
 type sample struct {
 	from, to    time.Duration // wanted
 	first, last time.Duration // found
@@ -23,7 +25,8 @@ func (o *Options) window() (from, to time.Duration) {
 	return margin, o.Duration - margin
 }
 
-// peakLimit is up to how many messages the times of all are kept, to look for the best part of the run.
+// peakLimit is up to how many messages the times of all are kept, to look for the best part of the
+// run.
 const peakLimit = 20000
 
 // mark counts what the last batch moved, and moves the ends of the measured part.
@@ -40,7 +43,8 @@ func (s *stream) mark() {
 		return
 	}
 	if !m.open && (m.to > 0 || !s.sends) {
-		m.first, m.base = s.now, done // a sender's clock starts with its first post, which is time 0
+		// a sender's clock starts with its first post, which is time 0
+		m.first, m.base = s.now, done
 	}
 	m.open = true
 	m.last, m.count = s.now, done
@@ -60,7 +64,8 @@ func (s *stream) figures() figures {
 	m := &s.sample
 	n := m.count - m.base
 	if s.takes && !s.sends && m.base > 0 && s.o.Duration == 0 {
-		n = m.count // the first batch counts: perftest's clock starts when it is here, and it counts it
+		// the first batch counts: perftest's clock starts when it is here, and it counts it
+		n = m.count
 	}
 	seconds := (m.last - m.first).Seconds()
 	f := figures{Size: uint64(s.size), Iters: uint64(n)}
@@ -81,8 +86,8 @@ func (r *rig) unit() float64 {
 	return 1 << 20
 }
 
-// inOurUnit turns the peer's figures into the unit of this end's report. Which unit the peer has does not go over the wire, but its
-// message rate, which has no unit, says it.
+// inOurUnit turns the peer's figures into the unit of this end's report. Which unit the peer has
+// does not go over the wire, but its message rate, which has no unit, says it.
 func (r *rig) inOurUnit(f figures) figures {
 	if f.Avg > 0 && f.Rate > 0 {
 		avg := f.Rate * 1e6 * float64(f.Size) / r.unit()
@@ -92,7 +97,8 @@ func (r *rig) inOurUnit(f figures) figures {
 	return f
 }
 
-// peak is the highest rate, in messages a second, of any part of the run that starts with a post and ends with a completion.
+// peak is the highest rate, in messages a second, of any part of the run that starts with a post
+// and ends with a completion.
 func (s *stream) peak() float64 {
 	best := 0.0
 	for j, done := range s.dones {

@@ -1,9 +1,11 @@
 package perf
 
-// The bandwidth tests: every queue pair has as many messages under way as its depth allows, in one loop for all of them.
+// The bandwidth tests: every queue pair has as many messages under way as its depth allows, in one
+// loop for all of them.
 //
-// Stages of one turn of the loop: post what there is room for, take completions, note the time. Times are taken once for each
-// list of requests and each batch of completions, so the clock costs nothing even with small messages.
+// Stages of one turn of the loop: post what there is room for, take completions, note the time.
+// Times are taken once for each list of requests and each batch of completions, so the clock costs
+// nothing even with small messages.
 
 import (
 	"context"
@@ -35,7 +37,8 @@ type stream struct {
 	counted int // messages that progress knows of
 }
 
-// quiet is for how long a message of an unreliable transport may be missing after the peer has sent them all.
+// quiet is for how long a message of an unreliable transport may be missing after the peer has sent
+// them all.
 const quiet = 500 * time.Millisecond
 
 // errTimeUp ends a run that has a duration.
@@ -99,7 +102,8 @@ func (s *stream) loop(ctx context.Context) error {
 			return err
 		}
 		if s.o.Duration > 0 && s.now >= s.o.Duration && s.t.sends() {
-			return errTimeUp // the peer may have stopped receiving: what is under way will not complete
+			// the peer may have stopped receiving: what is under way will not complete
+			return errTimeUp
 		}
 	}
 	return nil
@@ -108,7 +112,8 @@ func (s *stream) loop(ctx context.Context) error {
 // lookUp is how many turns pass between looks at the context.
 const lookUp = 256
 
-// some waits for completions, if the pacer holds messages back for no longer than until the next is due.
+// some waits for completions, if the pacer holds messages back for no longer than until the next is
+// due.
 func (s *stream) some(ctx context.Context, wait *session.Waiter) (n int, err error) {
 	if !s.held {
 		return wait.Wait(ctx, s.wcs)
@@ -201,8 +206,8 @@ func (s *stream) send(q *queue, n int) error {
 	return q.PostSend(q.wrs[:n]...)
 }
 
-// address completes the next n requests: which are signaled, and where in the peer's memory they go. Small ones wander over one
-// cycle, each on a cache line of its own, as perftest's do.
+// address completes the next n requests: which are signaled, and where in the peer's memory they
+// go. Small ones wander over one cycle, each on a cache line of its own, as perftest's do.
 func (s *stream) address(q *queue, n int) {
 	step := s.cacheLine
 	if s.size > step {
@@ -267,8 +272,8 @@ func (s *stream) take(wcs []roce.WC) error {
 	return nil
 }
 
-// silence says whether nothing will come any more: the time is up, or the peer has gone on to its next round and what is missing
-// is lost.
+// silence says whether nothing will come any more: the time is up, or the peer has gone on to its
+// next round and what is missing is lost.
 func (s *stream) silence() bool {
 	if s.o.Duration > 0 && s.now > 0 {
 		s.now = time.Since(s.start)

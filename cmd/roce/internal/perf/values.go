@@ -69,7 +69,8 @@ type Rate struct {
 	bare     bool // a number without a unit: Bits holds Gbit/s until --rate-units says otherwise
 }
 
-// rateUnits are what may follow the number: perftest's three and the usual multiples. Bits count in powers of 1000.
+// rateUnits are what may follow the number: perftest's three and the usual multiples. Bits count in
+// powers of 1000.
 var rateUnits = []struct {
 	suffix string
 	rate   Rate // of 1
@@ -113,7 +114,8 @@ func (r *Rate) Set(text string) error {
 		"a number alone is Gbit/s", text)
 }
 
-// unit gives a bare number the unit of perftest's --rate_units: g (Gbit/s, the default), M (MiB/s) or p (messages a second).
+// unit gives a bare number the unit of perftest's --rate_units: g (Gbit/s, the default), M (MiB/s)
+// or p (messages a second).
 func (r *Rate) unit(name string) error {
 	of, ok := map[string]Rate{"": {Bits: 1e9}, "g": {Bits: 1e9}, "M": {Bits: 8 << 20}, "p": {Messages: 1}}[name]
 	switch {

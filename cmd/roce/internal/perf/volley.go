@@ -1,13 +1,14 @@
 package perf
 
-// The latency tests: one message under way. READ and atomics are asked and answered; SENDs and WRITEs fly back and forth, and
-// what is recorded is half of a round trip.
+// The latency tests: one message under way. READ and atomics are asked and answered; SENDs and
+// WRITEs fly back and forth, and what is recorded is half of a round trip.
 //
-// Stages of one exchange: wait for the peer's message (at the end that answers), let the gap go by, post, record the exchange
-// before, wait for the answer (at the end that moves first).
+// Stages of one exchange: wait for the peer's message (at the end that answers), let the gap go by,
+// post, record the exchange before, wait for the answer (at the end that moves first).
 //
-// Without a gap an answer is followed by the next post at once, and both ends see the same exchanges. With one, the end that has
-// it records from its post to the answer. Its peer, which knows nothing of it, sees exchanges with the gap in them.
+// Without a gap an answer is followed by the next post at once, and both ends see the same
+// exchanges. With one, the end that has it records from its post to the answer. Its peer, which
+// knows nothing of it, sees exchanges with the gap in them.
 
 import (
 	"cmp"
@@ -50,15 +51,17 @@ type tally struct {
 	spent       cost
 }
 
-// In an exchange of messages each answer proves that the question arrived, so only every signalEvery-th has a completion, and
-// unacked may be without at a time. perftest waits for the completion of each, which adds the way of an acknowledgement
-// wherever that is slower than the answer.
+// In an exchange of messages each answer proves that the question arrived, so only every
+// signalEvery-th has a completion, and unacked may be without at a time. perftest waits for the
+// completion of each, which adds the way of an acknowledgement wherever that is slower than the
+// answer.
 const (
 	signalEvery = 256
 	unacked     = 2 * signalEvery
 )
 
-// longest is the longest time that is told apart; above it counts as equal. Three digits are kept of each.
+// longest is the longest time that is told apart; above it counts as equal. Three digits are kept
+// of each.
 const longest = int64(time.Minute)
 
 func (r *rig) newVolley(size int) *volley {
@@ -77,14 +80,15 @@ func (r *rig) newVolley(size int) *volley {
 	default:
 		v.arrived = func(i int) bool { return v.done > i }
 	}
-	// The answer is here: nobody waits for the acknowledgement of what it answers, but now and then for all of them.
+	// The answer is here: nobody waits for the acknowledgement of what it answers, but now and then
+	// for all of them.
 	v.ready = func() bool { return v.arrived(v.round) && v.posted-v.done < unacked }
 	v.eat = v.take
 	return v
 }
 
-// byteWatch returns a function that loads byte i of memory that a peer writes: as part of an aligned word, so that the load is
-// atomic and the compiler does not keep it.
+// byteWatch returns a function that loads byte i of memory that a peer writes: as part of an
+// aligned word, so that the load is atomic and the compiler does not keep it.
 func byteWatch(mem []byte, i int) func() byte {
 	word := (*uint64)(unsafe.Pointer(&mem[i&^7]))
 	return func() byte {
@@ -154,7 +158,8 @@ func (v *volley) play(ctx context.Context) (n int, err error) {
 	return v.o.Iters, nil
 }
 
-// excuse forgives a last message whose acknowledgement did not come: the peer has all it waits for and may be gone.
+// excuse forgives a last message whose acknowledgement did not come: the peer has all it waits for
+// and may be gone.
 func (v *volley) excuse(err error) error {
 	if v.o.Duration == 0 && v.posted == v.o.Iters && v.arrived(v.o.Iters-1) && !errors.Is(err, context.Canceled) {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/goroce/goroce/roce"
 )
 
-// warmUp fills the send queues once and waits until all is done, so that the measured part finds warm caches and an open window. It is
-// for one-sided operations: SENDs would need receives.
+// warmUp fills the send queues once and waits until all is done, so that the measured part finds
+// warm caches and an open window. It is for one-sided operations: SENDs would need receives.
 func (s *stream) warmUp(ctx context.Context) error {
 	for _, q := range s.queues {
 		for q.posted < s.o.TxDepth {

@@ -1,7 +1,8 @@
 package perf
 
-// What can be seen of a run while it goes on: the live line on a terminal, and the readings of which --plot draws the rate over time.
-// The loops count what they moved once for each batch of completions; somebody else looks now and then.
+// What can be seen of a run while it goes on: the live line on a terminal, and the readings of
+// which --plot draws the rate over time. The loops count what they moved once for each batch of
+// completions; somebody else looks now and then.
 
 import (
 	"fmt"
@@ -41,7 +42,8 @@ const (
 	lookPeriod = 5 * time.Millisecond // grows with the run, see history
 )
 
-// history keeps readings evenly over a run of any length: when it is full every other one goes, and from then on half as many come.
+// history keeps readings evenly over a run of any length: when it is full every other one goes, and
+// from then on half as many come.
 type history struct {
 	readings []reading
 	every    time.Duration
@@ -150,7 +152,8 @@ func (w *watch) show(line string) {
 	w.dirt = true
 }
 
-// clear takes the line away before something else is printed, which may be on the same terminal. The nil watch has no line.
+// clear takes the line away before something else is printed, which may be on the same terminal.
+// The nil watch has no line.
 func (w *watch) clear() {
 	if w == nil {
 		return

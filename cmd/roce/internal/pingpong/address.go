@@ -1,6 +1,7 @@
 package pingpong
 
-// The two out-of-band messages of ibv_{rc,uc,ud}_pingpong: the address, 52 bytes that both ends send, and "done".
+// The two out-of-band messages of ibv_{rc,uc,ud}_pingpong: the address, 52 bytes that both ends
+// send, and "done".
 
 import (
 	"encoding/hex"
@@ -20,7 +21,8 @@ type address struct {
 
 const addressLen = 4 + 1 + 6 + 1 + 6 + 1 + 32 + 1 // "lid:qpn:psn:gid" in hexadecimal and a NUL
 
-// done is the client's last word: it has the server's address, and the server may stop listening to TCP.
+// done is the client's last word: it has the server's address, and the server may stop listening to
+// TCP.
 var done = []byte("done\x00")
 
 // append appends the message.

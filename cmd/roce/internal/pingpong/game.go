@@ -1,10 +1,11 @@
 package pingpong
 
-// The game itself: the client sends, and from then on each end sends when its last message is complete and the peer's next one
-// has come.
+// The game itself: the client sends, and from then on each end sends when its last message is
+// complete and the peer's next one has come.
 //
-// Without --chk both directions use one buffer, so that what comes is what goes back, as in the C programs. With --chk what is
-// sent is a pattern, and what comes lands elsewhere, is compared byte for byte, and is wiped before the next.
+// Without --chk both directions use one buffer, so that what comes is what goes back, as in the C
+// programs. With --chk what is sent is a pattern, and what comes lands elsewhere, is compared byte
+// for byte, and is wiped before the next.
 
 import (
 	"bytes"
@@ -50,7 +51,8 @@ const (
 	sendWRID = 2
 )
 
-// The content of a message: one character, and with --chk on the client a 0 at the start of each page.
+// The content of a message: one character, and with --chk on the client a 0 at the start of each
+// page.
 const (
 	filler = '{'
 	page   = 4096
@@ -152,8 +154,8 @@ func (g *game) refill() error {
 	return g.qp.PostRecv(list...)
 }
 
-// play sends and receives Iters messages each. The client has the first move: it may send one more than it has received, the
-// server as many.
+// play sends and receives Iters messages each. The client has the first move: it may send one more
+// than it has received, the server as many.
 func (g *game) play(ctx context.Context) error {
 	lead := 0
 	if g.o.Host != "" {
@@ -199,8 +201,9 @@ func (g *game) took(wc *roce.WC) error {
 	return g.refill()
 }
 
-// forgiven says whether the failure is only that the acknowledgement of our last message got lost and the peer, which had all it
-// wanted, has left: a server has answered that message, and a client has no more to say.
+// forgiven says whether the failure is only that the acknowledgement of our last message got lost
+// and the peer, which had all it wanted, has left: a server has answered that message, and a client
+// has no more to say.
 func (g *game) forgiven(err error) bool {
 	var f *session.FailedError
 	return g.received == g.o.Iters && g.sentOK == g.o.Iters-1 && errors.As(err, &f) && f.WC.Status == roce.WCRetryExcErr

@@ -1,8 +1,9 @@
-// Package pingpong bounces messages between two queue pairs as ibv_rc_pingpong, ibv_uc_pingpong and ibv_ud_pingpong do; either
-// end may be one of those.
+// Package pingpong bounces messages between two queue pairs as ibv_rc_pingpong, ibv_uc_pingpong and
+// ibv_ud_pingpong do; either end may be one of those.
 //
-// Stages of a run: meet the peer on TCP, open the device that leads to it, swap addresses (address.go), play (game.go), report.
-// The TCP connection ends before the first message flies: from then on only the messages themselves tell how the peer is.
+// Stages of a run: meet the peer on TCP, open the device that leads to it, swap addresses
+// (address.go), play (game.go), report. The TCP connection ends before the first message flies:
+// from then on only the messages themselves tell how the peer is.
 package pingpong
 
 import (
@@ -18,7 +19,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// Options are those of the C programs. MTU, Size and Iters are not exchanged: both ends need the same.
+// Options are those of the C programs. MTU, Size and Iters are not exchanged: both ends need the
+// same.
 type Options struct {
 	session.Options
 	Host string // "" makes this end the server
@@ -43,7 +45,8 @@ const (
 	defaultUDSize = 1024
 )
 
-// linger is how long a client that has all it wants repeats acknowledgements that the server may have missed: three of its timeouts.
+// linger is how long a client that has all it wants repeats acknowledgements that the server may
+// have missed: three of its timeouts.
 const linger = 200 * time.Millisecond
 
 // answerTime is how long a peer may take for its part of the exchange.
@@ -122,8 +125,8 @@ func meet(ctx context.Context, o Options) (*oob.Conn, error) {
 	return oob.Dial(ctx, o.Host, o.Port)
 }
 
-// swap exchanges addresses and connects. The client speaks first, and says "done" before it is ready to receive: the server will
-// not send before it has received.
+// swap exchanges addresses and connects. The client speaks first, and says "done" before it is
+// ready to receive: the server will not send before it has received.
 func (g *game) swap(ctx context.Context, conn *oob.Conn, p printer) error {
 	g.own = address{QPN: g.qp.QPN(), PSN: g.qp.Endpoint().PSN, GID: g.s.GID}
 	p.address("local", g.own)

@@ -18,7 +18,8 @@ type printer struct {
 	o Options
 }
 
-// address prints an end's address. The UD program has a colon where the others have a comma, in the local line only.
+// address prints an end's address. The UD program has a colon where the others have a comma, in the
+// local line only.
 func (p printer) address(whose string, a address) {
 	if p.o.JSON {
 		return

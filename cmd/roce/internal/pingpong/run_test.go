@@ -16,7 +16,8 @@ import (
 	"github.com/goroce/goroce/roce"
 )
 
-// slow is the code of an ack timeout of a second: the machine that runs the tests may be busy with others.
+// slow is the code of an ack timeout of a second: the machine that runs the tests may be busy with
+// others.
 const slow = 18
 
 func base(change func(*Options)) Options {
@@ -129,7 +130,8 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// TestPeerLeavesUnheard: only the very last acknowledgement may be missing, at either end, and only because the peer is silent.
+// TestPeerLeavesUnheard: only the very last acknowledgement may be missing, at either end, and only
+// because the peer is silent.
 func TestPeerLeavesUnheard(t *testing.T) {
 	for _, c := range []struct {
 		received, sentOK int

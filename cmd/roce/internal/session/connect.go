@@ -9,9 +9,9 @@ import (
 // QKey is the queue key of the test programs' datagrams.
 const QKey = 0x11111111
 
-// Path are the attributes that the C programs give their connections: NAKs of a receiver that is not
-// ready ask for 0.64 ms, seven retries after timeouts, receiver-not-ready retries for ever. The peer
-// may do what access says.
+// Path are the attributes that the C programs give their connections: NAKs of a receiver that is
+// not ready ask for 0.64 ms, seven retries after timeouts, receiver-not-ready retries for ever. The
+// peer may do what access says.
 func Path(access roce.Access) roce.ConnectOptions {
 	return roce.ConnectOptions{MinRNRTimer: 12, RetryCnt: 7, RNRRetry: 7, HopLimit: 64, Access: access, QKey: QKey}
 }

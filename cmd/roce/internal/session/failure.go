@@ -37,7 +37,8 @@ func (e *FailedError) Error() string {
 	return s
 }
 
-// Counters are what the device counted, by the names that IB devices and rxe use; those that are zero are left out.
+// Counters are what the device counted, by the names that IB devices and rxe use; those that are
+// zero are left out.
 func (s *Session) Counters() map[string]uint64 {
 	counts := map[string]uint64{}
 	stats := s.Stats()
@@ -49,8 +50,8 @@ func (s *Session) Counters() map[string]uint64 {
 	return counts
 }
 
-// Explain adds to the error of a test what the device counted of packets that were lost, refused or sent again: where a mute
-// peer's packets went.
+// Explain adds to the error of a test what the device counted of packets that were lost, refused or
+// sent again: where a mute peer's packets went.
 func (s *Session) Explain(err error) error {
 	if s == nil || s.Device == nil || err == nil {
 		return err

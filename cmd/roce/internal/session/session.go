@@ -1,7 +1,9 @@
-// Package session is what every test program of this command does around its test: open the right device, wait for completions
-// without waiting for ever, and explain a failure to the person at the terminal.
+// Package session is what every test program of this command does around its test: open the right
+// device, wait for completions without waiting for ever, and explain a failure to the person at the
+// terminal.
 //
-// Stages: open a device by name or by the address that leads to the peer (this file), wait (wait.go), explain (failure.go).
+// Stages: open a device by name or by the address that leads to the peer (this file), wait
+// (wait.go), explain (failure.go).
 package session
 
 import (
@@ -40,7 +42,8 @@ type Session struct {
 // loopbacks is how many addresses of 127.0.0.0/8 are tried: two ends on one machine need one each.
 const loopbacks = 32
 
-// Open opens the device that the options name, or the one with the local address over which the peer was met.
+// Open opens the device that the options name, or the one with the local address over which the
+// peer was met.
 func Open(opt Options, local netip.Addr) (*Session, error) {
 	if opt.Dev != "" {
 		return open(opt.Dev, opt)
@@ -106,7 +109,8 @@ func (s *Session) record(file string, next PortMiddleware) (PortMiddleware, erro
 	}, nil
 }
 
-// Notes say which kind of port the device has, if it had the choice, and which features it does without.
+// Notes say which kind of port the device has, if it had the choice, and which features it does
+// without.
 func (s *Session) Notes() (notes []string) {
 	info := s.PortInfo()
 	if info.Why != "" {

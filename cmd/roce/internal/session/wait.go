@@ -14,10 +14,12 @@ type Waiter struct {
 	CQ     *roce.CQ
 	Events bool          // sleep until something happens instead of polling
 	Stall  time.Duration // nothing for so long is an error; 0 waits for ever
-	Nap    time.Duration // Events: ask ready again after so long, though nothing has come; 0: no limit
+	// Events: ask ready again after so long, though nothing has come; 0: no limit
+	Nap time.Duration
 }
 
-// spins is how many empty polls pass between looks at the clock and the context: some 100 us, so that neither costs anything.
+// spins is how many empty polls pass between looks at the clock and the context: some 100 us, so
+// that neither costs anything.
 const spins = 256
 
 // Wait waits for at least one completion.
@@ -26,8 +28,9 @@ func (w *Waiter) Wait(ctx context.Context, wcs []roce.WC) (n int, err error) {
 	return n, err
 }
 
-// Until waits until ready says so and hands on the completions that come meanwhile; ready is asked after each poll, so it may also
-// watch memory that a peer writes. The context's cause and a stall are errors, and so is what take returns.
+// Until waits until ready says so and hands on the completions that come meanwhile; ready is asked
+// after each poll, so it may also watch memory that a peer writes. The context's cause and a stall
+// are errors, and so is what take returns.
 func (w *Waiter) Until(ctx context.Context, wcs []roce.WC, ready func() bool, take func([]roce.WC) error) error {
 	var idle time.Time // when the last look at the clock found nothing new
 	empty := 0

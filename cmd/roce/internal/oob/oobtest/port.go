@@ -10,8 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FreePort is a TCP port that nobody listens on. It is none of those that the kernel gives to sockets which ask for none (32768 and
-// up): one of another process would take it before somebody listens here.
+// FreePort is a TCP port that nobody listens on. It is none of those that the kernel gives to
+// sockets which ask for none (32768 and up): one of another process would take it before somebody
+// listens here.
 func FreePort(t testing.TB) (port int) {
 	t.Helper()
 	var err error
