@@ -237,6 +237,7 @@ func (w *World) leave(n *Node, f *wire.Frame) {
 	if w.Capture != nil {
 		w.Capture.add(w.Now, n, f)
 	}
+	w.Digest.packet(w.Now, n, f)
 	if w.Trace != nil {
 		w.trace("%s ▶ %s", n, wire.AppendPacket(nil, f))
 	}
@@ -288,6 +289,7 @@ func (n *Node) harvest() {
 }
 
 func (n *Node) completed(cq *qp.CQ, wc *qp.WC) {
+	n.W.Digest.Completion(n.W.Now, n, wc)
 	n.W.trace("%s completion of QP%06x: %#x %v %v", n, wc.QPN, wc.WRID, wc.Opcode, wc.Status)
 	q := n.qps[wc.QPN]
 	if q == nil {

@@ -30,10 +30,11 @@ type player struct {
 	gone    bool
 }
 
-// Play runs the plan and returns the first violation. What is not nil records the packets or tells the story.
-func (p *Plan) Play(capture *Capture, trace io.Writer) (err error) {
+// Play runs the plan and returns the first violation. What is not nil records the packets, tells
+// the story, or gets the digest of what the engines do.
+func (p *Plan) Play(capture *Capture, trace io.Writer, digest *Digest) (err error) {
 	w := NewWorld(p.Seed)
-	w.Trace = trace
+	w.Trace, w.Digest = trace, digest
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("at %s: panic: %v\n%s", stamp(w.Now), r, debug.Stack())

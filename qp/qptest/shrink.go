@@ -46,7 +46,7 @@ func (s *shrinker) try(change func(p *Plan)) bool {
 	}
 	p := s.best.clone()
 	change(p)
-	err := p.Play(nil, nil)
+	err := p.Play(nil, nil, nil)
 	if err == nil || Kind(err) != s.kind {
 		return false
 	}

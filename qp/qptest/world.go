@@ -19,7 +19,7 @@
 //	packet.go   packet templates: expected ones and crafted ones
 //	script.go   scripted tests: post, expect, drop, advance, expect; work.go their work requests in short
 //	plan.go     a random world as data; play.go runs it, shrink.go makes it smaller
-//	capture.go  what happened, as a file that Wireshark opens
+//	capture.go  what happened, as a file that Wireshark opens; digest.go the same as one number
 //
 // The oracle does not look into the engine. It knows what was posted, sees each packet leave and arrive, and derives from
 // the protocol's rules alone what memory and completions must be. It is slow and obvious; packets are numbered from 0 with
@@ -63,6 +63,8 @@ type World struct {
 	Hold bool
 	// Capture records every packet that is sent, if not nil.
 	Capture *Capture
+	// Digest gets every packet that is sent and every completion, if not nil.
+	Digest *Digest
 	// Trace gets a line for every packet that leaves or arrives and for every completion, if not nil.
 	Trace io.Writer
 	// MaxEvents ends a world that does not come to rest.

@@ -85,10 +85,12 @@ func (b *bond) excuse(statuses ...qp.WCStatus) {
 	}
 }
 
-// Play runs the plan and returns the first violation. trace, if not nil, gets the story.
-func (p *Plan) Play(trace io.Writer) (err error) {
+// Play runs the plan and returns the first violation. trace, if not nil, gets the story, and digest
+// what the engines do.
+func (p *Plan) Play(trace io.Writer, digest *qptest.Digest) (err error) {
 	w := &world{World: qptest.NewWorld(p.Seed), plan: p, works: map[uint64]*work{}}
 	w.Trace, w.OneByOne, w.Faults, w.Applications = trace, true, p.Faults, w
+	w.Digest = digest
 	w.MaxEvents = 60_000
 	defer func() {
 		if r := recover(); r != nil {
