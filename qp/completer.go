@@ -18,49 +18,49 @@ type completer struct {
 
 // completeRC handles one response packet of an RC queue pair, and then lets fail what cannot be
 // sent and has nothing before it any more.
-func (e *Engine) completeRC(now Time, q *QP, p *wire.Packet) wire.DropReason {
-	reason := e.response(now, q, p)
+func (e *Engine) completeRC(q *QP, p *wire.Packet) wire.DropReason {
+	reason := e.response(q, p)
 	e.failDoomed(q)
 	return reason
 }
 
 // response does what one response packet says.
-func (e *Engine) response(now Time, q *QP, p *wire.Packet) wire.DropReason {
+func (e *Engine) response(q *QP, p *wire.Packet) wire.DropReason {
 	psn := p.BTH.PSN()
 	if from, to, ok := q.reportedGap(p); ok {
-		return e.gapReported(now, q, from, to)
+		return e.gapReported(q, from, to)
 	}
 	if psn.Sub(q.comp.una) < 0 || psn.Sub(q.req.top) >= 0 {
-		if psn.Next() == q.comp.una && p.Opcode == wire.RCAcknowledge && !e.stillMissing(now, q, p) {
-			e.probeAnswered(now, q)
+		if psn.Next() == q.comp.una && p.Opcode == wire.RCAcknowledge && !e.stillMissing(q, p) {
+			e.probeAnswered(q)
 		}
 		return wire.DropGhost // of something complete, or never sent
 	}
 	if p.Op.Flags&wire.OpRead != 0 && p.AETH() == nil { // READ_RESPONSE_MIDDLE
-		return e.readResponse(now, q, p, psn)
+		return e.readResponse(q, p, psn)
 	}
 	syn := p.AETH().Syndrome()
 	switch {
 	case p.Opcode == wire.RCAcknowledge && syn.Kind() == wire.KindACK:
-		e.ackThrough(now, q, psn)
-		e.stillMissing(now, q, p)
+		e.ackThrough(q, psn)
+		e.stillMissing(q, p)
 	case p.Opcode == wire.RCAcknowledge && syn.Kind() == wire.KindRNR:
-		e.rnrNAK(now, q, psn, syn)
+		e.rnrNAK(q, psn, syn)
 	case p.Opcode == wire.RCAcknowledge && syn.Kind() == wire.KindNAK:
-		return e.nakReceived(now, q, psn, syn)
+		return e.nakReceived(q, psn, syn)
 	case syn.Kind() != wire.KindACK:
 		return wire.DropMalformed // reserved syndromes are ignored (section 4.4, as hfi1)
 	case p.Opcode == wire.RCAtomicAcknowledge:
-		e.atomicResponse(now, q, p, psn)
+		e.atomicResponse(q, p, psn)
 	default:
-		return e.readResponse(now, q, p, psn)
+		return e.readResponse(q, p, psn)
 	}
 	return wire.DropNone
 }
 
 // ackThrough completes everything up to and including psn. A READ or atomic without its response on the way is an implied
 // NAK: false, and a retry from there has begun.
-func (e *Engine) ackThrough(now Time, q *QP, psn wire.PSN) bool {
+func (e *Engine) ackThrough(q *QP, psn wire.PSN) bool {
 	c, before := &q.comp, q.comp.una
 	for q.sq.head.Load() != q.req.started {
 		i := q.sq.head.Load()
@@ -76,8 +76,8 @@ func (e *Engine) ackThrough(now Time, q *QP, psn wire.PSN) bool {
 			if c.una.Sub(w.first) < 0 {
 				c.una = w.first
 			}
-			e.progress(now, q, before)
-			e.impliedNAK(now, q, psn)
+			e.progress(q, before)
+			e.impliedNAK(q, psn)
 			return false
 		}
 		if w.last.Sub(psn) > 0 { // in the middle of a message
@@ -89,17 +89,17 @@ func (e *Engine) ackThrough(now Time, q *QP, psn wire.PSN) bool {
 	if psn.Next().Sub(c.una) > 0 {
 		c.una = psn.Next()
 	}
-	e.progress(now, q, before)
+	e.progress(q, before)
 	return true
 }
 
 // ackBefore completes everything before psn, which responses of psn imply.
-func (e *Engine) ackBefore(now Time, q *QP, psn wire.PSN) bool {
+func (e *Engine) ackBefore(q *QP, psn wire.PSN) bool {
 	if psn == q.comp.una {
 		e.completeLocal(q)
 		return true
 	}
-	return e.ackThrough(now, q, psn.Prev())
+	return e.ackThrough(q, psn.Prev())
 }
 
 // completeLocal completes local operations that have reached the head.
@@ -110,7 +110,7 @@ func (e *Engine) completeLocal(q *QP) {
 }
 
 // progress is called when the oldest unacknowledged PSN may have moved on from before.
-func (e *Engine) progress(now Time, q *QP, before wire.PSN) {
+func (e *Engine) progress(q *QP, before wire.PSN) {
 	una := q.comp.una
 	if una == before {
 		return
@@ -120,15 +120,15 @@ func (e *Engine) progress(now Time, q *QP, before wire.PSN) {
 	}
 	q.window.clean += int64(una.Sub(before))
 	e.completeLocal(q)
-	e.recovered(now, q)
+	e.recovered(q)
 	e.schedule(q, dueRequest)
 	e.checkDrained(q)
 }
 
 // readResponse takes the data of one READ response packet. They are told apart by PSN and length: after a restart a peer may
 // continue with MIDDLE and LAST or begin again with FIRST or ONLY (section 4.4). Every piece that was asked for has its own LAST.
-func (e *Engine) readResponse(now Time, q *QP, p *wire.Packet, psn wire.PSN) wire.DropReason {
-	if !e.ackBefore(now, q, psn) {
+func (e *Engine) readResponse(q *QP, p *wire.Packet, psn wire.PSN) wire.DropReason {
+	if !e.ackBefore(q, psn) {
 		return wire.DropOutOfSequence
 	}
 	i := q.sq.head.Load()
@@ -149,13 +149,13 @@ func (e *Engine) readResponse(now Time, q *QP, p *wire.Packet, psn wire.PSN) wir
 		e.failHead(q, WCLocProtErr)
 		return wire.DropNone
 	}
-	e.answered(now, q, psn, end, last)
+	e.answered(q, psn, end, last)
 	return wire.DropNone
 }
 
 // atomicResponse stores the value that an atomic found at the peer.
-func (e *Engine) atomicResponse(now Time, q *QP, p *wire.Packet, psn wire.PSN) {
-	if !e.ackBefore(now, q, psn) {
+func (e *Engine) atomicResponse(q *QP, p *wire.Packet, psn wire.PSN) {
+	if !e.ackBefore(q, psn) {
 		return
 	}
 	i := q.sq.head.Load()
@@ -169,11 +169,11 @@ func (e *Engine) atomicResponse(now Time, q *QP, p *wire.Packet, psn wire.PSN) {
 		e.failHead(q, WCLocProtErr)
 		return
 	}
-	e.answered(now, q, psn, true, true)
+	e.answered(q, psn, true, true)
 }
 
 // answered moves past a response of the READ or atomic at the head: of a request's end, and of the last one's.
-func (e *Engine) answered(now Time, q *QP, psn wire.PSN, end, last bool) {
+func (e *Engine) answered(q *QP, psn wire.PSN, end, last bool) {
 	before := q.comp.una
 	q.comp.una = psn.Next()
 	if end {
@@ -182,11 +182,11 @@ func (e *Engine) answered(now Time, q *QP, psn wire.PSN, end, last bool) {
 	if last {
 		e.completeHead(q)
 	}
-	e.progress(now, q, before)
+	e.progress(q, before)
 }
 
 // nakReceived handles a NAK: everything before psn is acknowledged; psn itself is sent again or fails (section 4.4).
-func (e *Engine) nakReceived(now Time, q *QP, psn wire.PSN, syn wire.Syndrome) wire.DropReason {
+func (e *Engine) nakReceived(q *QP, psn wire.PSN, syn wire.Syndrome) wire.DropReason {
 	status := WCSuccess
 	switch syn {
 	case wire.SynNAKSeq:
@@ -199,12 +199,12 @@ func (e *Engine) nakReceived(now Time, q *QP, psn wire.PSN, syn wire.Syndrome) w
 	default:
 		return wire.DropMalformed
 	}
-	if !e.ackBefore(now, q, psn) {
+	if !e.ackBefore(q, psn) {
 		return wire.DropNone
 	}
 	if status == WCSuccess {
 		e.stats.RcvdSeqErr++
-		e.sequenceNAK(now, q)
+		e.sequenceNAK(q)
 		return wire.DropNone
 	}
 	e.failHead(q, status)

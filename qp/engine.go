@@ -40,6 +40,7 @@ type Config struct {
 type Engine struct {
 	cfg      Config
 	cc       CongestionParams
+	now      Time // as the last caller that told the time has it
 	qps      qpnTable
 	cqs      map[*CQ]struct{}
 	ahs      []*AH
@@ -111,9 +112,10 @@ func (e *Engine) owns(c *CQ) bool { _, ok := e.cqs[c]; return ok }
 // HandleFrames takes frames from the network. Their payload is in its memory region before it returns; nothing of a frame is
 // kept. Every frame that goes no further is counted under its reason.
 func (e *Engine) HandleFrames(now Time, in []wire.Frame) {
+	e.now = now
 	for i := range in {
 		e.stats.RcvdPkts++
-		if reason := e.handleFrame(now, &in[i]); reason != wire.DropNone {
+		if reason := e.handleFrame(&in[i]); reason != wire.DropNone {
 			e.stats.Drops[reason]++
 		}
 	}
@@ -121,7 +123,7 @@ func (e *Engine) HandleFrames(now Time, in []wire.Frame) {
 
 // handleFrame finds the queue pair and checks, in the order of section 1.13, what must hold before a packet has any effect;
 // the ICRC comes last because it reads every byte.
-func (e *Engine) handleFrame(now Time, f *wire.Frame) wire.DropReason {
+func (e *Engine) handleFrame(f *wire.Frame) wire.DropReason {
 	p := &e.packet
 	if reason := wire.Parse(f, p); reason != wire.DropNone {
 		return reason
@@ -137,7 +139,7 @@ func (e *Engine) handleFrame(now Time, f *wire.Frame) wire.DropReason {
 		return wire.DropUnknownQPN
 	}
 	if p.Op.Flags&wire.OpCNP != 0 {
-		return e.cnp(now, q, p)
+		return e.cnp(q, p)
 	}
 	if reason := e.admit(q, p); reason != wire.DropNone {
 		return reason
@@ -149,11 +151,11 @@ func (e *Engine) handleFrame(now Time, f *wire.Frame) wire.DropReason {
 		return e.deliver(q, p)
 	}
 	if f.ECN() == wire.ECNCongestion {
-		e.congested(now, q)
+		e.congested(q)
 	}
 	switch {
 	case p.Op.Flags&wire.OpResponse != 0:
-		return e.completeRC(now, q, p)
+		return e.completeRC(q, p)
 	}
 	if !q.resp.met {
 		q.resp.met = true
@@ -209,7 +211,7 @@ func (e *Engine) isLocal(g wire.GID) bool {
 }
 
 // cnp lets a congestion notification from the peer slow q down.
-func (e *Engine) cnp(now Time, q *QP, p *wire.Packet) wire.DropReason {
+func (e *Engine) cnp(q *QP, p *wire.Packet) wire.DropReason {
 	switch {
 	case q.datagram():
 		return wire.DropQPType
@@ -221,12 +223,13 @@ func (e *Engine) cnp(now Time, q *QP, p *wire.Packet) wire.DropReason {
 		return wire.DropICRC
 	}
 	e.stats.RcvdCNP++
-	q.rate.cut(now, q.rec.srtt, &e.cc)
+	q.rate.cut(e.now, q.rec.srtt, &e.cc)
 	return wire.DropNone
 }
 
 // HandlePosted looks at the queue pairs whose doorbells rang.
 func (e *Engine) HandlePosted(now Time) {
+	e.now = now
 	for q := e.bells.take(); q != nil; {
 		next := q.rungNext
 		q.rungNext = nil
@@ -258,8 +261,9 @@ func (e *Engine) DoorbellPending() bool { return e.bells.pending() }
 
 // HandleTimeout lets pass what is due at now. A call too early or too often is harmless.
 func (e *Engine) HandleTimeout(now Time) {
+	e.now = now
 	for q := e.timers.expired(now); q != nil; q = e.timers.expired(now) {
-		e.timeout(now, q)
+		e.timeout(q)
 	}
 }
 
@@ -276,10 +280,11 @@ func (e *Engine) NextTimeout() Time {
 // PollTransmit appends packets to b and returns how many. If it filled b, there may be more: send and call again. Queue pairs
 // take turns of quantum packets.
 func (e *Engine) PollTransmit(now Time, b *wire.Batch) (n int) {
+	e.now = now
 	before := b.Len()
 	for e.readyHead != nil {
 		q := e.readyHead
-		if !e.serve(now, q, b) {
+		if !e.serve(q, b) {
 			break
 		}
 		e.readyHead = q.readyNext
@@ -298,7 +303,7 @@ func (e *Engine) PollTransmit(now Time, b *wire.Batch) (n int) {
 }
 
 // serve gives q its turn; false: the batch is full and q keeps its place.
-func (e *Engine) serve(now Time, q *QP, b *wire.Batch) bool {
+func (e *Engine) serve(q *QP, b *wire.Batch) bool {
 	for n := range quantum {
 		switch {
 		case q.due&dueCNP != 0:
@@ -309,14 +314,14 @@ func (e *Engine) serve(now Time, q *QP, b *wire.Batch) bool {
 		case q.due&dueReply != 0 && !(n < quantum-1 && q.due&dueRequest != 0 && q.resp.onlyAck()):
 			// An ACK lets requests go first: the answer of a ping-pong waits for nothing, and the ACK, being short, leaves in one
 			// run with the answer's last packets instead of cutting it in two.
-			switch e.reply(now, q, b) {
+			switch e.reply(q, b) {
 			case full:
 				return false
 			case blocked:
 				q.due &^= dueReply
 			}
 		case q.due&dueRequest != 0:
-			switch e.request(now, q, b) {
+			switch e.request(q, b) {
 			case full:
 				return false
 			case blocked:

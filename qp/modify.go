@@ -75,6 +75,7 @@ func (q *QP) column() int {
 // ModifyQP sets the attributes that mask names and moves the queue pair to attr.State if AttrState is among them
 // (ibv_modify_qp). An error names the attribute, its value and the rule, and nothing has changed.
 func (e *Engine) ModifyQP(now Time, q *QP, attr *QPAttr, mask AttrMask) error {
+	e.now = now
 	if e.qps.find(q.qpn) != q {
 		return fmt.Errorf("QP 0x%06x: %w", q.qpn, ErrUnknown)
 	}
@@ -97,7 +98,7 @@ func (e *Engine) ModifyQP(now Time, q *QP, attr *QPAttr, mask AttrMask) error {
 		q.path, q.cnpPath = path, cnpPath
 	}
 	if mask&AttrState != 0 {
-		e.enter(now, q, from, to)
+		e.enter(q, from, to)
 	}
 	return nil
 }
@@ -212,7 +213,7 @@ func (q *QP) apply(a *QPAttr, mask AttrMask) {
 }
 
 // enter does what the new state asks for.
-func (e *Engine) enter(now Time, q *QP, from, to QPState) {
+func (e *Engine) enter(q *QP, from, to QPState) {
 	switch to {
 	case StateReset:
 		e.reset(q)

@@ -88,13 +88,13 @@ type rate struct {
 }
 
 // congested owes the peer a CNP for a marked packet.
-func (e *Engine) congested(now Time, q *QP) {
+func (e *Engine) congested(q *QP) {
 	e.stats.RcvdECN++
 	r := &q.rate
-	if r.cnpAt != 0 && now-r.cnpAt < e.cc.CNPInterval {
+	if r.cnpAt != 0 && e.now-r.cnpAt < e.cc.CNPInterval {
 		return
 	}
-	r.cnpAt = max(now, 1)
+	r.cnpAt = max(e.now, 1)
 	e.urge(q, dueCNP)
 }
 
@@ -166,9 +166,9 @@ func (r *rate) raise(p *CongestionParams) {
 }
 
 // mayPace says whether a data packet may leave now; if not, the queue pair wakes up when it may.
-func (e *Engine) mayPace(now Time, q *QP) bool {
+func (e *Engine) mayPace(q *QP) bool {
 	r := &q.rate
-	if !r.limited || r.sendAt <= now {
+	if !r.limited || r.sendAt <= e.now {
 		return true
 	}
 	q.paused, r.waited = true, true
@@ -184,20 +184,20 @@ func (r *rate) window(base Time, mtu uint32) int32 {
 }
 
 // spend accounts for a data packet of n bytes.
-func (e *Engine) spend(now Time, q *QP, n int) {
+func (e *Engine) spend(q *QP, n int) {
 	r := &q.rate
 	if !r.limited {
 		return
 	}
-	r.catchUp(now, &e.cc)
+	r.catchUp(e.now, &e.cc)
 	for r.bytes += uint64(n); r.bytes >= e.cc.RaiseBytes; r.bytes -= e.cc.RaiseBytes {
 		r.byByte++
 		r.raise(&e.cc)
 	}
-	from := max(r.sendAt, now)
+	from := max(r.sendAt, e.now)
 	if r.waited { // and was woken up late: those behind make up for it, or the rate would depend on how well we are woken
-		from = max(r.sendAt, now-maxLate)
+		from = max(r.sendAt, e.now-maxLate)
 	}
 	r.sendAt = from + Time(float64(n)/r.current*1e9)
-	r.waited = r.waited && r.sendAt <= now
+	r.waited = r.waited && r.sendAt <= e.now
 }

@@ -25,11 +25,12 @@ func TestLateness(t *testing.T) {
 		{450 * us, true, 550 * us},
 		{900 * us, true, 1000 * us}, // nobody has waited
 	} {
-		if may := e.mayPace(step.at, q); may != step.may {
+		e.now = step.at
+		if may := e.mayPace(q); may != step.may {
 			t.Fatalf("at %d: may %v", step.at, may)
 		}
 		if step.may {
-			e.spend(step.at, q, 1000)
+			e.spend(q, 1000)
 		}
 		if r.sendAt != step.next {
 			t.Fatalf("at %d: the next at %d, want %d", step.at, r.sendAt, step.next)

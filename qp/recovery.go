@@ -94,35 +94,35 @@ func (q *QP) pausedUntil() Time {
 func (q *QP) heldByRate() bool { return q.paused && q.req.next != q.sq.tail.Load() && q.windowOpen() }
 
 // sentRequest is called after request packet psn, fresh if it was the first time: from now on something is unacknowledged.
-func (e *Engine) sentRequest(now Time, q *QP, psn wire.PSN, fresh bool) {
+func (e *Engine) sentRequest(q *QP, psn wire.PSN, fresh bool) {
 	r := &q.rec
-	r.sentAt = now
+	r.sentAt = e.now
 	if q.req.unasked == 0 {
 		r.asked = q.req.psn.Prev() // of a READ, its last response
 		if r.timed == noPSN && fresh && len(q.repeats.gaps) == 0 {
-			r.timed, r.timedAt, r.timedUna = psn, now, q.comp.una
+			r.timed, r.timedAt, r.timedUna = psn, e.now, q.comp.una
 		}
 	}
 	if r.ackAt == Never && r.probeAt == Never {
-		e.restartTimers(now, q)
+		e.restartTimers(q)
 	}
 }
 
 // restartTimers starts ack timeout and probe if something is unacknowledged, else stops them (section 4.7).
-func (e *Engine) restartTimers(now Time, q *QP) {
+func (e *Engine) restartTimers(q *QP) {
 	r := &q.rec
 	r.ackAt, r.probeAt, r.askBy = Never, Never, Never
 	if q.req.top != q.comp.una && !r.waiting() {
 		if t := Time(wire.AckTimeout(q.attr.Timeout)); t != 0 {
-			r.ackAt, r.askBy = now+t, now+t/4
+			r.ackAt, r.askBy = e.now+t, e.now+t/4
 		}
-		e.armProbe(now, q)
+		e.armProbe(q)
 	}
 	e.setDeadline(q)
 }
 
 // armProbe sets the next probe, or the end of waiting for more answers to one, if it comes before the ack timeout.
-func (e *Engine) armProbe(now Time, q *QP) {
+func (e *Engine) armProbe(q *QP) {
 	r := &q.rec
 	r.probeAt = Never
 	if r.srtt == 0 || r.backoff > maxProbes {
@@ -132,7 +132,7 @@ func (e *Engine) armProbe(now Time, q *QP) {
 	if r.probe == probeHeard { // a peer that is awake is prompt
 		wait = r.late()
 	}
-	if t := now + wait; t < r.ackAt {
+	if t := e.now + wait; t < r.ackAt {
 		r.probeAt = t
 	}
 }
@@ -148,7 +148,7 @@ func (r *recovery) late() Time { return r.srtt + 4*r.rttvar }
 func (r *recovery) patience() Time { return max(r.late(), minProbe) }
 
 // recovered notes progress: limits are reloaded, the round trip is measured, the timers start anew.
-func (e *Engine) recovered(now Time, q *QP) {
+func (e *Engine) recovered(q *QP) {
 	r := &q.rec
 	r.reload(&q.attr)
 	r.lost, r.alone, r.readyAt, r.backoff = noPSN, false, Never, 0
@@ -156,7 +156,7 @@ func (e *Engine) recovered(now Time, q *QP) {
 		q.repeats.acknowledged(q.comp.una)
 	}
 	if r.timed != noPSN && q.comp.una.Sub(r.timed) > 0 {
-		e.measure(now, q)
+		e.measure(q)
 	}
 	switch {
 	case r.probe < probeSent || q.comp.una.Sub(r.probeTop) >= 0: // none, or all is there
@@ -164,27 +164,27 @@ func (e *Engine) recovered(now Time, q *QP) {
 	default:
 		r.probe = probeHeard
 	}
-	e.restartTimers(now, q)
+	e.restartTimers(q)
 }
 
 // probeAnswered is called for an ACK that repeats the last one: that is how a duplicate is answered. What was sent before the
 // probe and is missing is lost.
-func (e *Engine) probeAnswered(now Time, q *QP) {
+func (e *Engine) probeAnswered(q *QP) {
 	r := &q.rec
 	if r.probe < probeSent {
 		return
 	}
 	if q.comp.una.Sub(r.probeTop) < 0 && !r.waiting() {
-		e.rewind(now, q)
-		e.restartTimers(now, q)
+		e.rewind(q)
+		e.restartTimers(q)
 	}
 	r.probe = noProbe
 }
 
 // measure smooths the round trip that has ended (RFC 6298) and tells the window.
-func (e *Engine) measure(now Time, q *QP) {
+func (e *Engine) measure(q *QP) {
 	r := &q.rec
-	rtt := max(now-r.timedAt, minRTT)
+	rtt := max(e.now-r.timedAt, minRTT)
 	if r.base == 0 || rtt < r.base {
 		r.base = rtt
 	}
@@ -205,55 +205,55 @@ func (e *Engine) measure(now Time, q *QP) {
 }
 
 // sequenceNAK is a retry because the peer says what it misses.
-func (e *Engine) sequenceNAK(now Time, q *QP) {
-	e.measureFirst(now, q)
-	e.retry(now, q)
+func (e *Engine) sequenceNAK(q *QP) {
+	e.measureFirst(q)
+	e.retry(q)
 }
 
 // measureFirst takes a NAK for the end of a round trip if there was none before: it bounds it.
-func (e *Engine) measureFirst(now Time, q *QP) {
+func (e *Engine) measureFirst(q *QP) {
 	if q.rec.srtt == 0 && q.rec.timed != noPSN {
-		e.measure(now, q)
+		e.measure(q)
 	}
 }
 
 // impliedNAK is a retry because response psn overtook what is missing. What was on its way before that retry goes on reporting
 // the same loss, ever newer; when the report that started it is there again, or an older one, the peer has started over and it was lost
 // once more. (A responder knows a repeated loss by the same sign: responder.passed.)
-func (e *Engine) impliedNAK(now Time, q *QP, psn wire.PSN) {
+func (e *Engine) impliedNAK(q *QP, psn wire.PSN) {
 	r := &q.rec
 	e.stats.ImpliedNAK++
 	if r.lost == q.comp.una && psn.Sub(r.overtook) > 0 {
 		if r.probeAt != Never { // it is not silent
-			e.armProbe(now, q)
+			e.armProbe(q)
 			e.setDeadline(q)
 		}
 		return
 	}
 	r.overtook = psn
-	e.retry(now, q)
+	e.retry(q)
 }
 
 // retry answers a report that the oldest unacknowledged packet is lost: it goes back there, if a retry is left. Reports that left
 // the peer before the last retry got there are absorbed, else a burst of them would become a storm of retries: nothing can be
 // new within the least round trip. Reports within the time that a silent peer is given use up one retry together: the peer lives.
-func (e *Engine) retry(now Time, q *QP) {
+func (e *Engine) retry(q *QP) {
 	r := &q.rec
 	again := r.lost == q.comp.una
-	if r.waiting() || again && (r.base == 0 || now-r.lostAt < r.base) {
+	if r.waiting() || again && (r.base == 0 || e.now-r.lostAt < r.base) {
 		return
 	}
-	if !again || now-r.chargedAt >= r.patience() {
+	if !again || e.now-r.chargedAt >= r.patience() {
 		if !e.useRetry(q) {
 			return
 		}
-		r.chargedAt = now
+		r.chargedAt = e.now
 	}
 	if size := q.window.size; q.window.loss() < size {
 		e.stats.WindowCut++
 	}
-	e.rewind(now, q)
-	e.restartTimers(now, q)
+	e.rewind(q)
+	e.restartTimers(q)
 }
 
 // useRetry counts a retry; false: there was none left and the queue pair has failed.
@@ -269,20 +269,20 @@ func (e *Engine) useRetry(q *QP) bool {
 
 // rewind moves the position back to the oldest unacknowledged packet. If that was lost again, whatever follows it may be what
 // overflows the path, over and over: the replies of a READ need room.
-func (e *Engine) rewind(now Time, q *QP) {
+func (e *Engine) rewind(q *QP) {
 	r := &q.rec
 	r.alone = r.lost == q.comp.una
-	r.lost, r.lostAt, r.timed, r.probe = q.comp.una, now, noPSN, noProbe // an ACK of a packet sent twice measures nothing
+	r.lost, r.lostAt, r.timed, r.probe = q.comp.una, e.now, noPSN, noProbe // an ACK of a packet sent twice measures nothing
 	q.seek(q.comp.una)
 	q.repeats.init()
 	e.schedule(q, dueRequest)
 }
 
 // rnrNAK waits as long as the peer asks before psn is sent again.
-func (e *Engine) rnrNAK(now Time, q *QP, psn wire.PSN, syn wire.Syndrome) {
+func (e *Engine) rnrNAK(q *QP, psn wire.PSN, syn wire.Syndrome) {
 	e.stats.RcvdRNR++
 	r := &q.rec
-	if !e.ackBefore(now, q, psn) || r.waiting() {
+	if !e.ackBefore(q, psn) || r.waiting() {
 		return
 	}
 	if r.rnrRetries == 0 {
@@ -299,40 +299,40 @@ func (e *Engine) rnrNAK(now Time, q *QP, psn wire.PSN, syn wire.Syndrome) {
 		q.seek(q.comp.una)
 	}
 	r.timed, r.probe = noPSN, noProbe
-	r.ackAt, r.probeAt, r.readyAt = Never, Never, now+Time(wire.RNRTimeout(syn.Code()))
+	r.ackAt, r.probeAt, r.readyAt = Never, Never, e.now+Time(wire.RNRTimeout(syn.Code()))
 	e.setDeadline(q)
 }
 
 // timeout handles the deadlines that have come.
-func (e *Engine) timeout(now Time, q *QP) {
+func (e *Engine) timeout(q *QP) {
 	r := &q.rec
-	if q.paused && q.rate.sendAt <= now {
+	if q.paused && q.rate.sendAt <= e.now {
 		q.paused = false
 		e.schedule(q, dueRequest|dueReply)
 	}
 	switch {
 	case q.State() != StateRTS && q.State() != StateSQD:
-	case r.readyAt <= now:
+	case r.readyAt <= e.now:
 		r.readyAt = Never
-		e.restartTimers(now, q)
+		e.restartTimers(q)
 		e.schedule(q, dueRequest)
-	case r.ackAt <= now:
+	case r.ackAt <= e.now:
 		e.stats.AckTimeouts++
 		if e.useRetry(q) {
-			e.askAgain(now, q)
-			e.restartTimers(now, q)
+			e.askAgain(q)
+			e.restartTimers(q)
 		}
-	case r.probeAt <= now:
-		if quiet := r.sentAt + r.patience(); quiet > now && now < r.askBy && !q.awaitsACK() {
+	case r.probeAt <= e.now:
+		if quiet := r.sentAt + r.patience(); quiet > e.now && e.now < r.askBy && !q.awaitsACK() {
 			r.probeAt = quiet
 			e.setDeadline(q)
 			return
 		}
 		if !q.heldByRate() { // else no answer is due: the packet that asks for it may not have left
 			r.backoff++
-			e.askAgain(now, q)
+			e.askAgain(q)
 		}
-		e.armProbe(now, q)
+		e.armProbe(q)
 		e.setDeadline(q)
 	default:
 		e.setDeadline(q)
@@ -341,10 +341,10 @@ func (e *Engine) timeout(now Time, q *QP) {
 
 // askAgain makes a probe due, unless one has been answered and answers have stopped, or packets are about to leave anyway. A peer that
 // has acknowledged more than the probe is at what was sent before it, and sleeps now and then: it is asked once more.
-func (e *Engine) askAgain(now Time, q *QP) {
+func (e *Engine) askAgain(q *QP) {
 	switch r := &q.rec; {
 	case r.probe == probeHeard && q.comp.una.Sub(r.probePSN) <= 1:
-		e.rewind(now, q)
+		e.rewind(q)
 	case q.req.psn == q.req.top || !q.windowOpen() || q.stopped():
 		q.rec.probe = probeDue
 	}
@@ -352,11 +352,11 @@ func (e *Engine) askAgain(now Time, q *QP) {
 }
 
 // sendProbe sends the oldest unacknowledged packet once more, with AckReq, and returns to where the position was.
-func (e *Engine) sendProbe(now Time, q *QP, b *wire.Batch) verdict {
+func (e *Engine) sendProbe(q *QP, b *wire.Batch) verdict {
 	r, at := &q.rec, q.req.psn
 	q.seek(q.comp.una)
 	q.req.unasked = q.window.every
-	v := e.emit(now, q, b)
+	v := e.emit(q, b)
 	if q.State() == StateErr { // its memory is gone
 		return v
 	}

@@ -51,7 +51,7 @@ func (q *QP) reportedGap(p *wire.Packet) (from, to wire.PSN, ok bool) {
 
 // gapReported takes a NAK: packets from to to-1 are missing, to has arrived. It acknowledges
 // nothing: it may overtake the replies to READs.
-func (e *Engine) gapReported(now Time, q *QP, from, to wire.PSN) wire.DropReason {
+func (e *Engine) gapReported(q *QP, from, to wire.PSN) wire.DropReason {
 	r := &q.repeats
 	if from.Sub(q.comp.una) < 0 { // a part of it has arrived since
 		from = q.comp.una
@@ -64,7 +64,7 @@ func (e *Engine) gapReported(now Time, q *QP, from, to wire.PSN) wire.DropReason
 	}
 	arrived := to
 	e.stats.RcvdSeqErr++
-	e.measureFirst(now, q)
+	e.measureFirst(q)
 	q.rec.timed = noPSN // ACKs of what is behind the gap come late
 	if to.Sub(q.req.psn) > 0 {
 		to = q.req.psn // the rest is about to be sent anyway
@@ -83,16 +83,16 @@ func (e *Engine) gapReported(now Time, q *QP, from, to wire.PSN) wire.DropReason
 	r.due++
 	e.schedule(q, dueRequest)
 	if from == q.comp.una {
-		e.repeatOldest(now, q)
+		e.repeatOldest(q)
 	} else {
-		e.notSilent(now, q)
+		e.notSilent(q)
 	}
 	return wire.DropNone
 }
 
 // stillMissing looks for a report in an ACK: false if there is none. The ACK is of all that was executed, and something newer than
 // that has arrived.
-func (e *Engine) stillMissing(now Time, q *QP, p *wire.Packet) bool {
+func (e *Engine) stillMissing(q *QP, p *wire.Packet) bool {
 	if !q.attr.SelectiveRepeat || q.State() == StateErr {
 		return false
 	}
@@ -115,13 +115,13 @@ func (e *Engine) stillMissing(now Time, q *QP, p *wire.Packet) bool {
 		}
 		r.insertOldest(una)
 	case g.next != g.to || newest.Sub(g.top) < 0: // not sent yet, or still on its way
-		e.notSilent(now, q)
+		e.notSilent(q)
 		return true
 	default: // lost again, so what else there is of the gap may be too
 		g.next = una
 		r.due++
 	}
-	e.repeatOldest(now, q)
+	e.repeatOldest(q)
 	return true
 }
 
@@ -212,34 +212,34 @@ func (q *QP) again() {
 
 // repeatOldest accounts for the loss of the oldest unacknowledged packet: losses of one packet in a row use up the retries, as
 // without selective repeat.
-func (e *Engine) repeatOldest(now Time, q *QP) {
+func (e *Engine) repeatOldest(q *QP) {
 	r := &q.rec
 	if r.waiting() {
 		return
 	}
-	if r.lost != q.comp.una || now-r.chargedAt >= r.patience() {
+	if r.lost != q.comp.una || e.now-r.chargedAt >= r.patience() {
 		if !e.useRetry(q) {
 			return
 		}
-		r.chargedAt = now
+		r.chargedAt = e.now
 	}
-	r.lost, r.lostAt, r.timed, r.probe = q.comp.una, now, noPSN, noProbe
-	e.restartTimers(now, q)
+	r.lost, r.lostAt, r.timed, r.probe = q.comp.una, e.now, noPSN, noProbe
+	e.restartTimers(q)
 	e.schedule(q, dueRequest)
 }
 
 // notSilent puts the next probe off: the peer has just been heard of.
-func (e *Engine) notSilent(now Time, q *QP) {
+func (e *Engine) notSilent(q *QP) {
 	if q.rec.probeAt != Never {
-		e.armProbe(now, q)
+		e.armProbe(q)
 		e.setDeadline(q)
 	}
 }
 
 // sendRepeat sends the next packet of the oldest gap that is due, and returns to where the position was. The last of a gap asks
 // for an ACK, and so does the new packet after it, which tells whether the gap has been filled.
-func (e *Engine) sendRepeat(now Time, q *QP, b *wire.Batch) verdict {
-	if !e.mayPace(now, q) {
+func (e *Engine) sendRepeat(q *QP, b *wire.Batch) verdict {
+	if !e.mayPace(q) {
 		return blocked
 	}
 	r, at := &q.repeats, q.req.psn
@@ -256,7 +256,7 @@ func (e *Engine) sendRepeat(now Time, q *QP, b *wire.Batch) verdict {
 		if g.next.Next() == g.to {
 			q.req.unasked = q.window.every
 		}
-		v = e.emit(now, q, b)
+		v = e.emit(q, b)
 		if q.State() == StateErr { // its memory is gone
 			return v
 		}

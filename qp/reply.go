@@ -195,7 +195,7 @@ func (e *Engine) oweAgain(q *QP, j job) {
 func (r *responder) onlyAck() bool { return r.ack && r.nak == 0 && r.jobLen == 0 }
 
 // reply sends the next packet that q owes.
-func (e *Engine) reply(now Time, q *QP, b *wire.Batch) verdict {
+func (e *Engine) reply(q *QP, b *wire.Batch) verdict {
 	r := &q.resp
 	if from, to, ok := r.nextGap(); ok { // for the peer it acknowledges nothing, so it overtakes nothing
 		if !e.putAck(q, b, wire.SynNAKSeq, r.epsn, gapCode(from.Sub(r.epsn), to.Sub(from))) {
@@ -208,10 +208,10 @@ func (e *Engine) reply(now Time, q *QP, b *wire.Batch) verdict {
 	case r.jobLen > 0 && r.jobAt(0).atomic:
 		return e.replyAtomic(q, b)
 	case r.jobLen > 0:
-		if !e.mayPace(now, q) {
+		if !e.mayPace(q) {
 			return blocked
 		}
-		return e.replyRead(now, q, b)
+		return e.replyRead(q, b)
 	case r.nak != 0:
 		if !e.putAck(q, b, r.nak, r.nakPSN, q.nakMSN()) {
 			return full
@@ -270,7 +270,7 @@ func (e *Engine) replyAtomic(q *QP, b *wire.Batch) verdict {
 }
 
 // replyRead makes the next response packet of a READ. The key is checked again: the memory may be gone by now.
-func (e *Engine) replyRead(now Time, q *QP, b *wire.Batch) verdict {
+func (e *Engine) replyRead(q *QP, b *wire.Batch) verdict {
 	r := &q.resp
 	j := r.jobAt(0)
 	n := min(j.left, q.mtu)
@@ -297,7 +297,7 @@ func (e *Engine) replyRead(now Time, q *QP, b *wire.Batch) verdict {
 	frames := b.Frames()
 	wire.SealPayload(&frames[len(frames)-1], int(op.Info().HdrLen), payload)
 	e.stats.SentPkts++
-	e.spend(now, q, int(n))
+	e.spend(q, int(n))
 	j.next, j.va, j.left = j.next.Next(), j.va+uint64(n), j.left-n
 	if last {
 		r.popJob()

@@ -47,17 +47,17 @@ const (
 )
 
 // request sends the next request packet of q.
-func (e *Engine) request(now Time, q *QP, b *wire.Batch) verdict {
+func (e *Engine) request(q *QP, b *wire.Batch) verdict {
 	for {
 		r := &q.req
 		if s := q.State(); s != StateRTS && s != StateSQD || q.rec.waiting() {
 			return blocked
 		}
 		if q.repeats.due > 0 {
-			return e.sendRepeat(now, q, b)
+			return e.sendRepeat(q, b)
 		}
 		if q.rec.probe == probeDue {
-			return e.sendProbe(now, q, b)
+			return e.sendProbe(q, b)
 		}
 		if q.stopped() {
 			return blocked
@@ -77,10 +77,10 @@ func (e *Engine) request(now Time, q *QP, b *wire.Batch) verdict {
 			r.next++
 			continue
 		}
-		if !q.windowOpen() || !q.mayAsk() || !e.mayPace(now, q) {
+		if !q.windowOpen() || !q.mayAsk() || !e.mayPace(q) {
 			return blocked
 		}
-		return e.emit(now, q, b)
+		return e.emit(q, b)
 	}
 }
 
@@ -213,11 +213,11 @@ func (q *QP) windowOpen() bool {
 }
 
 // emit makes the packet at the present position.
-func (e *Engine) emit(now Time, q *QP, b *wire.Batch) verdict {
+func (e *Engine) emit(q *QP, b *wire.Batch) verdict {
 	r := &q.req
 	s := q.sq.at(r.next)
 	if s.opcode == WRRead || wrTable[s.opcode].atomic {
-		return e.emitRead(now, q, b, s)
+		return e.emitRead(q, b, s)
 	}
 	n := min(q.mtu, s.length-r.off)
 	last := r.off+n == s.length
@@ -248,7 +248,7 @@ func (e *Engine) emit(now Time, q *QP, b *wire.Batch) verdict {
 	if pad > 0 {
 		clear(f.Body[uint32(info.HdrLen)+n:][:pad])
 	}
-	q.putRequestHeaders(now, f.Body, op, info, s, uint8(pad), last)
+	q.putRequestHeaders(e.now, f.Body, op, info, s, uint8(pad), last)
 	if at := info.Off[wire.HdrRETH]; at != 0 {
 		va, length := s.remoteAddr, s.length
 		if alone {
@@ -258,8 +258,8 @@ func (e *Engine) emit(now Time, q *QP, b *wire.Batch) verdict {
 	}
 	wire.SealPayload(f, int(uint32(info.HdrLen)+n)-len(rest), rest)
 	e.stats.SentPkts++
-	e.spend(now, q, int(body))
-	e.advance(now, q, r.psn, n, last)
+	e.spend(q, int(body))
+	e.advance(q, r.psn, n, last)
 	return sent
 }
 
@@ -331,7 +331,7 @@ func (q *QP) piece() uint32 {
 }
 
 // emitRead makes a READ or atomic request. Of a piece that was partly answered it asks for the rest only (section 4.4).
-func (e *Engine) emitRead(now Time, q *QP, b *wire.Batch, s *sendSlot) verdict {
+func (e *Engine) emitRead(q *QP, b *wire.Batch, s *sendSlot) verdict {
 	r := &q.req
 	op := readOpcode[s.opcode]
 	info := op.Info()
@@ -360,12 +360,12 @@ func (e *Engine) emitRead(now Time, q *QP, b *wire.Batch, s *sendSlot) verdict {
 		r.readsOut++
 	}
 	r.psn = psn.Add(packets - 1)
-	e.advance(now, q, psn, n, r.off+n == s.length)
+	e.advance(q, psn, n, r.off+n == s.length)
 	return sent
 }
 
 // advance moves past the packet that was just made with this PSN: n bytes of the request, the last of them if last.
-func (e *Engine) advance(now Time, q *QP, psn wire.PSN, n uint32, last bool) {
+func (e *Engine) advance(q *QP, psn wire.PSN, n uint32, last bool) {
 	r := &q.req
 	r.psn = r.psn.Next()
 	fresh := r.psn.Sub(r.top) > 0
@@ -380,7 +380,7 @@ func (e *Engine) advance(now Time, q *QP, psn wire.PSN, n uint32, last bool) {
 		r.off = 0
 	}
 	if q.typ == RC {
-		e.sentRequest(now, q, psn, fresh)
+		e.sentRequest(q, psn, fresh)
 		return
 	}
 	if last { // UC and UD: complete when handed to the network (section 6.1)

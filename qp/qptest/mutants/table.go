@@ -26,7 +26,7 @@ var mutants = []mutant{
 		{"qp/requester.go", "	if r.doomed == 0 {\n		return false\n	}\n	for i", "	if r.doomed > 0 {\n		return true\n	}\n	for i"},
 		{"qp/completer.go", "		q.req.doomed--\n", ""}}},
 	{"memory gone: the request fails in the middle of what a response does", []string{lifeWorlds, "qp/qptest TestGoneAndAnswered"}, []edit{
-		{"qp/completer.go", "	e.recovered(now, q)\n", "	e.recovered(now, q)\n	e.failDoomed(q)\n"}}},
+		{"qp/completer.go", "	e.recovered(q)\n", "	e.recovered(q)\n	e.failDoomed(q)\n"}}},
 	{"selective repeat: a NAK's PSN is that of its gap", []string{lifeWorlds, "qp/qptest TestSelectiveResponderAlone"}, []edit{
 		{"qp/reply.go", "wire.SynNAKSeq, r.epsn, gapCode", "wire.SynNAKSeq, from, gapCode"}}},
 	{"max_dest_rd_atomic changed in SQD forgets what is owed", []string{lifeWorlds, "qp/qptest TestDepthChangesWhileOwed"}, []edit{
