@@ -116,7 +116,7 @@ func TestAsksInTime(t *testing.T) {
 			}
 			s := x.a.e.Stats()
 			require.Zero(t, s.AckTimeouts)
-			if often := Time(x.a.q.window.every) * minProbe; often < quarter {
+			if often := Time(x.a.q.rec.window.every) * minProbe; often < quarter {
 				require.Zero(t, s.Probes)
 			} else if often > 4*quarter {
 				require.NotZero(t, seldom, "the clock was never asked")

@@ -1,8 +1,8 @@
 package qp
 
-// The completer: responses of the peer become completions, or retries.
-// Stages: which response (completeRC) → what it acknowledges (ackThrough) → its own effect (READ data, atomic value, NAK, RNR)
-// → completions in posting order. Retries are in recovery.go. Rules: section 4.4.
+// The completer: responses of the peer become completions, or reports of losses (recovery.go).
+// Stages: which response (response) → what it acknowledges (ackThrough) → its own effect (READ data,
+// atomic value, NAK, RNR) → completions in the order of posting. Rules: section 4.4.
 
 import (
 	"encoding/binary"
@@ -10,11 +10,6 @@ import (
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/wire"
 )
-
-// completer is the part of a queue pair that handles responses.
-type completer struct {
-	una wire.PSN // oldest unacknowledged; inside a READ, of the response that is missing first
-}
 
 // completeRC handles one response packet of an RC queue pair, and then lets fail what cannot be
 // sent and has nothing before it any more.
@@ -24,44 +19,63 @@ func (e *Engine) completeRC(q *QP, p *wire.Packet) wire.DropReason {
 	return reason
 }
 
+// isAck tells ACK, NAK and RNR NAK from the responses that carry data.
+func isAck(p *wire.Packet) bool { return p.Op.Flags&(wire.OpAck|wire.OpAtomic) == wire.OpAck }
+
 // response does what one response packet says.
 func (e *Engine) response(q *QP, p *wire.Packet) wire.DropReason {
-	psn := p.BTH.PSN()
+	r, psn := &q.rec, p.BTH.PSN()
 	if from, to, ok := q.reportedGap(p); ok {
-		return e.gapReported(q, from, to)
+		d, reason := r.gapReported(e.now, from, to)
+		e.carryOut(q, d)
+		return reason
 	}
-	if psn.Sub(q.comp.una) < 0 || psn.Sub(q.req.top) >= 0 {
-		if psn.Next() == q.comp.una && p.Opcode == wire.RCAcknowledge && !e.stillMissing(q, p) {
-			e.probeAnswered(q)
+	if psn.Sub(r.una) < 0 || psn.Sub(r.top) >= 0 {
+		if psn.Next() == r.una && isAck(p) {
+			e.carryOut(q, r.acknowledgedAgain(e.now, psn, p.AETH()))
 		}
 		return wire.DropGhost // of something complete, or never sent
 	}
 	if p.Op.Flags&wire.OpRead != 0 && p.AETH() == nil { // READ_RESPONSE_MIDDLE
 		return e.readResponse(q, p, psn)
 	}
-	syn := p.AETH().Syndrome()
-	switch {
-	case p.Opcode == wire.RCAcknowledge && syn.Kind() == wire.KindACK:
-		e.ackThrough(q, psn)
-		e.stillMissing(q, p)
-	case p.Opcode == wire.RCAcknowledge && syn.Kind() == wire.KindRNR:
-		e.rnrNAK(q, psn, syn)
-	case p.Opcode == wire.RCAcknowledge && syn.Kind() == wire.KindNAK:
-		return e.nakReceived(q, psn, syn)
+	switch syn := p.AETH().Syndrome(); {
+	case isAck(p):
+		return e.acknowledge(q, psn, syn, p.AETH().MSN())
 	case syn.Kind() != wire.KindACK:
 		return wire.DropMalformed // reserved syndromes are ignored (section 4.4, as hfi1)
-	case p.Opcode == wire.RCAtomicAcknowledge:
+	case p.Op.Flags&wire.OpAtomic != 0:
 		e.atomicResponse(q, p, psn)
+		return wire.DropNone
+	}
+	return e.readResponse(q, p, psn)
+}
+
+// acknowledge handles an ACKNOWLEDGE packet: an ACK, a NAK or an RNR NAK of psn.
+func (e *Engine) acknowledge(q *QP, psn wire.PSN, syn wire.Syndrome, msn wire.PSN) wire.DropReason {
+	switch syn.Kind() {
+	case wire.KindACK:
+		e.ackThrough(q, psn)
+		if q.State() != StateErr {
+			e.carryOut(q, q.rec.arrivedBeyond(e.now, psn, msn))
+		}
+	case wire.KindRNR:
+		e.stats.RcvdRNR++
+		if e.ackBefore(q, psn) {
+			e.carryOut(q, q.rec.notReady(e.now, Time(wire.RNRTimeout(syn.Code()))))
+		}
+	case wire.KindNAK:
+		return e.nakReceived(q, psn, syn)
 	default:
-		return e.readResponse(q, p, psn)
+		return wire.DropMalformed
 	}
 	return wire.DropNone
 }
 
-// ackThrough completes everything up to and including psn. A READ or atomic without its response on the way is an implied
-// NAK: false, and a retry from there has begun.
+// ackThrough completes everything up to and including psn. If the response of a READ or an atomic on
+// the way is missing, that is an implied NAK: ackThrough returns false.
 func (e *Engine) ackThrough(q *QP, psn wire.PSN) bool {
-	c, before := &q.comp, q.comp.una
+	una := q.rec.una
 	for q.sq.head.Load() != q.req.started {
 		i := q.sq.head.Load()
 		s, w := q.sq.at(i), q.req.at(i)
@@ -73,29 +87,29 @@ func (e *Engine) ackThrough(q *QP, psn wire.PSN) bool {
 			break
 		}
 		if s.opcode == WRRead || wrTable[s.opcode].atomic {
-			if c.una.Sub(w.first) < 0 {
-				c.una = w.first
+			if una.Sub(w.first) < 0 {
+				una = w.first
 			}
-			e.progress(q, before)
-			e.impliedNAK(q, psn)
+			e.progress(q, una)
+			e.carryOut(q, q.rec.impliedNAK(e.now, psn))
 			return false
 		}
 		if w.last.Sub(psn) > 0 { // in the middle of a message
 			break
 		}
-		c.una = w.last.Next()
+		una = w.last.Next()
 		e.completeHead(q)
 	}
-	if psn.Next().Sub(c.una) > 0 {
-		c.una = psn.Next()
+	if psn.Next().Sub(una) > 0 {
+		una = psn.Next()
 	}
-	e.progress(q, before)
+	e.progress(q, una)
 	return true
 }
 
 // ackBefore completes everything before psn, which responses of psn imply.
 func (e *Engine) ackBefore(q *QP, psn wire.PSN) bool {
-	if psn == q.comp.una {
+	if psn == q.rec.una {
 		e.completeLocal(q)
 		return true
 	}
@@ -104,24 +118,22 @@ func (e *Engine) ackBefore(q *QP, psn wire.PSN) bool {
 
 // completeLocal completes local operations that have reached the head.
 func (e *Engine) completeLocal(q *QP) {
-	for i := q.sq.head.Load(); i != q.req.started && wrTable[q.sq.at(i).opcode].local && q.req.at(i).status == WCSuccess; i = q.sq.head.Load() {
+	for i := q.sq.head.Load(); i != q.req.started; i = q.sq.head.Load() {
+		if !wrTable[q.sq.at(i).opcode].local || q.req.at(i).status != WCSuccess {
+			return
+		}
 		e.completeHead(q)
 	}
 }
 
-// progress is called when the oldest unacknowledged PSN may have moved on from before.
-func (e *Engine) progress(q *QP, before wire.PSN) {
-	una := q.comp.una
-	if una == before {
+// progress is called when una may be the oldest unacknowledged PSN from now on.
+func (e *Engine) progress(q *QP, una wire.PSN) {
+	if una == q.rec.una {
 		return
 	}
-	if una.Sub(q.req.psn) > 0 { // the peer had got what a retry was about to repeat
-		q.seek(una)
-	}
-	q.window.clean += int64(una.Sub(before))
+	d := q.rec.acknowledged(e.now, una)
 	e.completeLocal(q)
-	e.recovered(q)
-	e.schedule(q, dueRequest)
+	e.carryOut(q, d)
 	e.checkDrained(q)
 }
 
@@ -174,15 +186,13 @@ func (e *Engine) atomicResponse(q *QP, p *wire.Packet, psn wire.PSN) {
 
 // answered moves past a response of the READ or atomic at the head: of a request's end, and of the last one's.
 func (e *Engine) answered(q *QP, psn wire.PSN, end, last bool) {
-	before := q.comp.una
-	q.comp.una = psn.Next()
 	if end {
 		q.req.readsOut--
 	}
 	if last {
 		e.completeHead(q)
 	}
-	e.progress(q, before)
+	e.progress(q, psn.Next())
 }
 
 // nakReceived handles a NAK: everything before psn is acknowledged; psn itself is sent again or fails (section 4.4).
@@ -203,8 +213,7 @@ func (e *Engine) nakReceived(q *QP, psn wire.PSN, syn wire.Syndrome) wire.DropRe
 		return wire.DropNone
 	}
 	if status == WCSuccess {
-		e.stats.RcvdSeqErr++
-		e.sequenceNAK(q)
+		e.carryOut(q, q.rec.sequenceNAK(e.now))
 		return wire.DropNone
 	}
 	e.failHead(q, status)

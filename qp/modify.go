@@ -203,13 +203,14 @@ func (q *QP) apply(a *QPAttr, mask AttrMask) {
 	set(AttrPKeyIndex, func() { d.PKeyIndex = a.PKeyIndex })
 	set(AttrPort, func() { d.Port = a.Port })
 	set(AttrTimeout, func() { d.Timeout = a.Timeout })
-	set(AttrRetryCnt, func() { d.RetryCnt = a.RetryCnt; q.rec.retries = a.RetryCnt })
-	set(AttrRNRRetry, func() { d.RNRRetry = a.RNRRetry; q.rec.rnrRetries = a.RNRRetry })
+	set(AttrRetryCnt, func() { d.RetryCnt = a.RetryCnt })
+	set(AttrRNRRetry, func() { d.RNRRetry = a.RNRRetry })
 	set(AttrMaxRdAtomic, func() { d.MaxRdAtomic = a.MaxRdAtomic })
 	set(AttrMaxDestRdAtomic, func() { d.MaxDestRdAtomic = a.MaxDestRdAtomic; q.resp.resize(int(a.MaxDestRdAtomic)) })
 	set(AttrMinRNRTimer, func() { d.MinRNRTimer = a.MinRNRTimer })
 	set(AttrSelectiveRepeat, func() { d.SelectiveRepeat = a.SelectiveRepeat })
 	set(AttrEnSQDAsyncNotify, func() { d.EnSQDAsyncNotify = a.EnSQDAsyncNotify })
+	q.rec.configured(mask)
 }
 
 // enter does what the new state asks for.
@@ -227,7 +228,7 @@ func (e *Engine) enter(q *QP, from, to QPState) {
 		}
 	case StateRTS:
 		if from == StateRTR {
-			q.startRequester()
+			q.rec.begin(q.attr.SQPSN)
 		}
 	case StateSQD:
 		q.attr.SQDraining = true

@@ -43,18 +43,15 @@ type QP struct {
 	ready     bool
 	readyNext *QP
 
-	deadline Time // the earliest of the recovery's
+	deadline Time // see setDeadline
 	timerAt  Time // where the timer heap has it
 	timerPos int  // 1 + index there; 0: not in the heap
 
-	req     requester
-	comp    completer
-	rec     recovery
-	repeats repeats
-	window  window
-	rate    rate
-	paused  bool // a packet waits for rate.sendAt
-	resp    responder
+	req    requester
+	rec    recovery
+	rate   rate
+	paused bool // a packet waits for rate.sendAt
+	resp   responder
 }
 
 // due is the set of things a queue pair wants to send. A queue pair that has something due is on
@@ -110,8 +107,7 @@ func (e *Engine) CreateQP(init QPInit) (*QP, error) {
 	init.Cap = Cap{uint32(len(q.sq.slots)), uint32(len(q.rq.slots)), q.sq.maxSGE, q.rq.maxSGE, q.sq.maxInline}
 	q.init, q.attr.Cap = init, init.Cap
 	q.req.wqes = make([]wqe, len(q.sq.slots))
-	q.rec.init()
-	q.window.start(e.cfg.Window)
+	q.rec.start(&q.attr, &e.stats, e.cfg.Window)
 	q.qpn = e.pickQPN(init.Type)
 	e.drawStart(q)
 	if q.datagram() {
@@ -205,7 +201,7 @@ func (q *QP) endLife() {
 	if len(q.ended) == maxEnded {
 		q.ended = append(q.ended[:0], q.ended[1:]...)
 	}
-	q.ended = append(q.ended, q.req.top)
+	q.ended = append(q.ended, q.rec.top)
 }
 
 // DestroyQP ends the queue pair. Outstanding work requests yield no completions; completions in the queues stay.
@@ -229,7 +225,7 @@ func (e *Engine) QueryQP(q *QP) (QPAttr, QPInit) {
 	a := q.attr
 	a.State, a.CurState = q.State(), q.State()
 	if q.State() >= StateRTS && !q.datagram() {
-		a.SQPSN = q.req.psn
+		a.SQPSN = q.rec.psn
 	}
 	if q.State() >= StateRTR && !q.datagram() {
 		a.RQPSN = q.resp.epsn
@@ -245,8 +241,7 @@ func (e *Engine) fail(q *QP) {
 	}
 	q.setState(StateErr)
 	q.attr.SQDraining, q.paused = false, false
-	q.rec.init()
-	q.repeats.init()
+	q.rec.clear()
 	e.timers.disarm(q)
 	e.dropKept(q)
 	if !q.resp.parting {
@@ -297,10 +292,8 @@ func (e *Engine) reset(q *QP) {
 	q.rq.reset()
 	wqes := q.req.wqes
 	q.req = requester{wqes: wqes, next: q.sq.tail.Load(), started: q.sq.tail.Load()}
-	q.comp = completer{}
-	q.rec.init()
-	q.repeats.init()
-	q.window.start(e.cfg.Window)
+	q.rec.sequence = sequence{}
+	q.rec.start(&q.attr, &e.stats, e.cfg.Window)
 	e.dropKept(q)
 	q.rate, q.paused = rate{}, false
 	q.resp = responder{}

@@ -5,7 +5,7 @@ package qp
 // Stages: the receiver of a packet marked "congestion experienced" owes its sender a CNP, at most one per interval
 // (congested) → the sender of the data cuts its rate (cut) → time and bytes without another CNP raise it again (raise), in
 // three phases: back towards the rate before the cut, then by steps, then by big steps → a queue pair below the line rate
-// spaces its packets (pace), and has no more of them unacknowledged than its rate sends in a little while (window).
+// spaces its packets (mayPace), and has no more of them unacknowledged than its rate sends in a little while (bound).
 //
 // A queue pair that never got a CNP is not limited and pays one comparison a packet.
 
@@ -165,6 +165,17 @@ func (r *rate) raise(p *CongestionParams) {
 	}
 }
 
+// pausedUntil is when a packet held back by the rate may leave; Never: there is none.
+func (q *QP) pausedUntil() Time {
+	if !q.paused {
+		return Never
+	}
+	return q.rate.sendAt
+}
+
+// heldByRate says whether a request packet would leave now, were it not for the rate.
+func (q *QP) heldByRate() bool { return q.paused && q.req.next != q.sq.tail.Load() && q.windowOpen() }
+
 // mayPace says whether a data packet may leave now; if not, the queue pair wakes up when it may.
 func (e *Engine) mayPace(q *QP) bool {
 	r := &q.rate
@@ -176,10 +187,10 @@ func (e *Engine) mayPace(q *QP) bool {
 	return false
 }
 
-// window is how many packets may be unacknowledged at a limited rate: those of the least round trip there was, and of rateQueue, which
+// bound is how many packets may be unacknowledged at a limited rate: those of the least round trip there was, and of rateQueue, which
 // stand in the queue that marked them. Without a bound a sender that hears of the marks late, because somebody sleeps or the machine
 // is busy, fills that queue with its whole window.
-func (r *rate) window(base Time, mtu uint32) int32 {
+func (r *rate) bound(base Time, mtu uint32) int32 {
 	return int32(min(max(r.current*float64(base+rateQueue)/1e9/float64(mtu), minWindow), psnSpan))
 }
 

@@ -59,14 +59,14 @@ func TestRateBoundsWindow(t *testing.T) {
 		{true, 1e12, 1000 * ms, psnSpan, psnSpan, maxUnasked},
 	} {
 		q := &QP{typ: RC, mtu: 4096}
-		q.window.resize(row.window)
+		q.rec.window.resize(row.window)
 		q.rec.srtt, q.rec.base, q.rec.timed = 1, row.base, noPSN
 		q.rate.limited, q.rate.current = row.limited, row.mbits*1e6/8
 		if got := q.limit(); got != row.limit {
 			t.Errorf("%+v: %d packets", row, got)
 		}
 		asked := 1
-		for ; !q.askAck(false); asked++ {
+		for ; !q.asksACK(false); asked++ {
 		}
 		if asked != row.every {
 			t.Errorf("%+v: an ACK asked for after %d packets", row, asked)

@@ -14,12 +14,12 @@ import "github.com/goroce/goroce/wire"
 
 // reorder holds packets of one queue pair that came too early. A queue pair has one only while it has a gap.
 type reorder struct {
-	slots [MaxWindow]kept // by PSN
-	n     int             // of them, in use
-	from  wire.PSN        // what was expected when slots were last given up
-	asked wire.PSN        // gaps before this one have been reported
-	high  wire.PSN        // one past the newest
-	short bool            // something was dropped for lack of room
+	slots    [MaxWindow]kept // by PSN
+	n        int             // of them, in use
+	from     wire.PSN        // what was expected when slots were last given up
+	reported wire.PSN        // gaps before this one have been reported
+	high     wire.PSN        // one past the newest
+	short    bool            // something was dropped for lack of room
 }
 
 // kept is one packet, BTH to ICRC, and how many PSNs it takes: a READ those of its responses.
@@ -62,7 +62,7 @@ func (e *Engine) keep(q *QP, p *wire.Packet) wire.DropReason {
 	if end := psn.Add(k.psns); end.Sub(s.high) > 0 {
 		s.high = end
 	}
-	if psn.Sub(s.asked) >= 0 {
+	if psn.Sub(s.reported) >= 0 {
 		e.urge(q, dueReply)
 	}
 	return wire.DropNone
@@ -91,13 +91,13 @@ func (r *responder) nextGap() (from, to wire.PSN, ok bool) {
 	if s == nil {
 		return 0, 0, false
 	}
-	if r.silent && s.asked == r.epsn { // the expected packet came, but found no receive request
-		s.asked = r.epsn.Next()
+	if r.silent && s.reported == r.epsn { // the expected packet came, but found no receive request
+		s.reported = r.epsn.Next()
 	}
-	for p := s.asked; p.Sub(s.high) < 0; {
+	for p := s.reported; p.Sub(s.high) < 0; {
 		if k := s.at(p); k.body != nil {
 			p = p.Add(k.psns)
-			s.asked = p
+			s.reported = p
 			continue
 		}
 		for from, to = p, p; to.Sub(s.high) < 0 && s.at(to).body == nil; to = to.Next() {
@@ -180,8 +180,8 @@ func (e *Engine) passTo(s *reorder, psn wire.PSN) {
 		s.from = s.from.Next()
 	}
 	s.from = psn
-	if s.asked.Sub(psn) < 0 {
-		s.asked = psn
+	if s.reported.Sub(psn) < 0 {
+		s.reported = psn
 	}
 	if s.high.Sub(psn) < 0 {
 		s.high = psn
@@ -217,7 +217,7 @@ func (e *Engine) takeStore(psn wire.PSN) *reorder {
 	if n := len(e.spareStores); n > 0 {
 		s, e.spareStores = e.spareStores[n-1], e.spareStores[:n-1]
 	}
-	s.n, s.short, s.from, s.asked, s.high = 0, false, psn, psn, psn
+	s.n, s.short, s.from, s.reported, s.high = 0, false, psn, psn, psn
 	return s
 }
 

@@ -201,7 +201,7 @@ func (e *Engine) reply(q *QP, b *wire.Batch) verdict {
 		if !e.putAck(q, b, wire.SynNAKSeq, r.epsn, gapCode(from.Sub(r.epsn), to.Sub(from))) {
 			return full
 		}
-		r.kept.asked = to
+		r.kept.reported = to
 		return sent
 	}
 	switch {

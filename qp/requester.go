@@ -18,24 +18,17 @@ type wqe struct {
 // requester is the sending role of a queue pair. Indices run freely, as the ring's do.
 type requester struct {
 	wqes     []wqe
-	psn      wire.PSN // of the next packet
-	top      wire.PSN // one past the newest PSN ever sent
-	next     uint32   // request that the next packet belongs to
-	started  uint32   // one past the newest request that has PSNs
-	off      uint32   // bytes of request next that were sent; for a READ, that need not be asked for again
-	readsOut int      // READ requests and atomics sent and not answered in full
-	unasked  int      // packets since the last with AckReq
-	lone     bool     // the present message began after a silence
-	asked    uint32   // request whose last packet had it
-	doomed   int      // started requests whose wqe.status is not WCSuccess
+	next     uint32 // request that the packet at recovery.psn belongs to
+	started  uint32 // one past the newest request that has PSNs
+	off      uint32 // bytes of request next before that packet; of a READ, what need not be asked for again
+	readsOut int    // READ requests and atomics sent and not answered in full
+	unasked  int    // packets since the last with AckReq
+	lone     bool   // the present message began after a silence
+	awaited  uint32 // newest request whose last packet had AckReq because its ACK was awaited
+	doomed   int    // started requests whose wqe.status is not WCSuccess
 }
 
 func (r *requester) at(i uint32) *wqe { return &r.wqes[i&uint32(len(r.wqes)-1)] }
-
-func (q *QP) startRequester() {
-	q.req.psn, q.req.top, q.comp.una = q.attr.SQPSN, q.attr.SQPSN, q.attr.SQPSN
-	q.rec.reload(&q.attr)
-}
 
 // verdict is what came of trying to send a packet.
 type verdict uint8
@@ -50,13 +43,15 @@ const (
 func (e *Engine) request(q *QP, b *wire.Batch) verdict {
 	for {
 		r := &q.req
-		if s := q.State(); s != StateRTS && s != StateSQD || q.rec.waiting() {
+		if s := q.State(); s != StateRTS && s != StateSQD {
 			return blocked
 		}
-		if q.repeats.due > 0 {
-			return e.sendRepeat(q, b)
-		}
-		if q.rec.probe == probeDue {
+		switch q.rec.next() {
+		case sendNothing:
+			return blocked
+		case sendGap:
+			return e.sendGap(q, b)
+		case sendProbe:
 			return e.sendProbe(q, b)
 		}
 		if q.stopped() {
@@ -101,7 +96,7 @@ func (q *QP) mayStart(i uint32) bool {
 func (q *QP) mayAsk() bool {
 	r := &q.req
 	s := q.sq.at(r.next)
-	return s.opcode != WRRead && !wrTable[s.opcode].atomic || r.psn != r.top || r.readsOut < int(q.attr.MaxRdAtomic)
+	return s.opcode != WRRead && !wrTable[s.opcode].atomic || q.rec.psn != q.rec.top || r.readsOut < int(q.attr.MaxRdAtomic)
 }
 
 // start gives request next its PSNs, or lets it fail: false.
@@ -110,7 +105,7 @@ func (e *Engine) start(q *QP) bool {
 	s := q.sq.at(r.next)
 	if status := e.checkSend(q, s); status != WCSuccess {
 		r.started++
-		*r.at(r.next) = wqe{first: r.psn, last: r.psn.Prev()}
+		*r.at(r.next) = wqe{first: q.rec.psn, last: q.rec.psn.Prev()}
 		e.doom(q, status)
 		return false
 	}
@@ -118,10 +113,10 @@ func (e *Engine) start(q *QP) bool {
 	if !wrTable[s.opcode].atomic && s.length > 0 {
 		packets = (s.length-1)/q.mtu + 1
 	}
-	*r.at(r.next) = wqe{first: r.psn, last: r.psn.Add(packets - 1)}
+	*r.at(r.next) = wqe{first: q.rec.psn, last: q.rec.psn.Add(packets - 1)}
 	r.started++
 	r.off = 0
-	q.window.small = s.length <= smallMessage
+	q.rec.window.small = s.length <= smallMessage
 	return true
 }
 
@@ -189,13 +184,11 @@ func (e *Engine) failDoomed(q *QP) {
 
 // limit is how many packets may be unacknowledged now.
 func (q *QP) limit() int32 {
-	if q.rec.alone {
-		return 1
-	}
+	n := q.rec.limit()
 	if q.rate.limited {
-		return min(q.window.size, q.rate.window(q.rec.base, q.mtu))
+		n = min(n, q.rate.bound(q.rec.base, q.mtu))
 	}
-	return q.window.size
+	return n
 }
 
 // windowOpen says whether one more packet may be unacknowledged. UC and UD have no acknowledgements and no window.
@@ -203,13 +196,12 @@ func (q *QP) windowOpen() bool {
 	if q.typ != RC {
 		return true
 	}
-	r := &q.req
-	if q.inFlight() >= q.limit() {
-		q.window.limited = !q.rec.alone && !q.rate.limited
+	if q.rec.inFlight() >= q.limit() {
+		q.rec.window.limited = q.rec.oldest != alone && !q.rate.limited
 		return false
 	}
-	w := r.at(r.next)
-	return int32(w.last.Sub(q.comp.una)) >= 0 // a READ longer than half the PSN circle would look old
+	w := q.req.at(q.req.next)
+	return w.last.Sub(q.rec.una) >= 0 // a READ longer than half the PSN circle would look old
 }
 
 // emit makes the packet at the present position.
@@ -221,8 +213,8 @@ func (e *Engine) emit(q *QP, b *wire.Batch) verdict {
 	}
 	n := min(q.mtu, s.length-r.off)
 	last := r.off+n == s.length
-	alone := q.even && s.opcode == WRWrite
-	op := segmentOpcode(q.typ, s.opcode, r.off == 0 || alone, last || alone)
+	whole := q.even && s.opcode == WRWrite // each packet is a message
+	op := segmentOpcode(q.typ, s.opcode, r.off == 0 || whole, last || whole)
 	path, ah := &q.path, (*AH)(nil)
 	if q.datagram() {
 		if ah = e.ah(s.ah); ah == nil {
@@ -251,7 +243,7 @@ func (e *Engine) emit(q *QP, b *wire.Batch) verdict {
 	q.putRequestHeaders(e.now, f.Body, op, info, s, uint8(pad), last)
 	if at := info.Off[wire.HdrRETH]; at != 0 {
 		va, length := s.remoteAddr, s.length
-		if alone {
+		if whole {
 			va, length = va+uint64(r.off), n
 		}
 		(*wire.RETH)(f.Body[at:]).Put(va, s.rkey, length)
@@ -259,7 +251,7 @@ func (e *Engine) emit(q *QP, b *wire.Batch) verdict {
 	wire.SealPayload(f, int(uint32(info.HdrLen)+n)-len(rest), rest)
 	e.stats.SentPkts++
 	e.spend(q, int(body))
-	e.advance(q, r.psn, n, last)
+	e.advance(q, q.rec.psn, n, last)
 	return sent
 }
 
@@ -275,7 +267,7 @@ func (q *QP) putRequestHeaders(now Time, body []byte, op wire.Opcode, info *wire
 	}
 	dest := q.attr.DestQPN
 	switch {
-	case q.typ == RC && q.askAck(last && q.awaited(now, s)):
+	case q.typ == RC && q.asksACK(last && q.awaits(now, s)):
 		flags |= wire.BTHAckReq
 	case q.datagram():
 		dest = s.remoteQPN
@@ -285,41 +277,13 @@ func (q *QP) putRequestHeaders(now Time, body []byte, op wire.Opcode, info *wire
 		}
 		(*wire.DETH)(body[info.Off[wire.HdrDETH]:]).Put(qkey, q.qpn)
 	}
-	(*wire.BTH)(body).Put(op, flags, pad, wire.DefaultPKey, dest, r.psn)
+	(*wire.BTH)(body).Put(op, flags, pad, wire.DefaultPKey, dest, q.rec.psn)
 	if at := info.Off[wire.HdrImmDt]; at != 0 {
 		(*wire.ImmDt)(body[at:]).Put(s.imm)
 	}
 	if at := info.Off[wire.HdrIETH]; at != 0 {
 		(*wire.IETH)(body[at:]).Put(s.imm)
 	}
-}
-
-// awaited says whether somebody waits for the ACK of request s, the next one: the application, or the clock that has not
-// measured the path yet. An ACK costs the peer as much as a message, so of requests without a completion only every so many
-// ask for one, to get their slots back; the last of them are found out about by a probe. One that
-// leaves after a silence is likely to be the last for a while, and asks: a probe wakes both ends. And
-// one does when nobody has asked for a good part of the ack timeout, which is for peers that are gone.
-func (q *QP) awaited(now Time, s *sendSlot) bool {
-	r := &q.req
-	if q.sigAll || s.flags&SendSignaled != 0 || q.rec.srtt == 0 || r.next-r.asked >= uint32(len(r.wqes))/4 ||
-		r.lone || now >= q.rec.askBy && !q.awaitsACK() {
-		r.asked = r.next
-		return true
-	}
-	return false
-}
-
-// askAck says whether the packet asks for an ACK: at the end of a message that is awaited, several times a window, and whenever the
-// window closes behind it, else both sides would wait (section 4.3). And the first of a connection does, so that the round trip is known
-// before anything is lost.
-func (q *QP) askAck(awaited bool) bool {
-	r := &q.req
-	r.unasked++
-	if limit := q.limit(); awaited || r.unasked >= min(q.window.every, int(limit/4)) || q.inFlight()+1 >= limit || q.rec.unmeasured() {
-		r.unasked = 0
-		return true
-	}
-	return false
 }
 
 // piece is how many bytes of a READ each request asks for, counted from the READ's beginning.
@@ -339,7 +303,7 @@ func (e *Engine) emitRead(q *QP, b *wire.Batch, s *sendSlot) verdict {
 	if f == nil {
 		return full
 	}
-	(*wire.BTH)(f.Body).Put(op, wire.BTHAckReq, 0, wire.DefaultPKey, q.attr.DestQPN, r.psn)
+	(*wire.BTH)(f.Body).Put(op, wire.BTHAckReq, 0, wire.DefaultPKey, q.attr.DestQPN, q.rec.psn)
 	n, packets := s.length, uint32(1)
 	switch s.opcode {
 	case WRRead:
@@ -355,22 +319,22 @@ func (e *Engine) emitRead(q *QP, b *wire.Batch, s *sendSlot) verdict {
 	wire.Seal(f)
 	e.stats.SentPkts++
 	r.unasked = 0
-	psn := r.psn
-	if psn == r.top {
+	psn := q.rec.psn
+	if psn == q.rec.top {
 		r.readsOut++
 	}
-	r.psn = psn.Add(packets - 1)
+	q.rec.psn = psn.Add(packets - 1)
 	e.advance(q, psn, n, r.off+n == s.length)
 	return sent
 }
 
 // advance moves past the packet that was just made with this PSN: n bytes of the request, the last of them if last.
 func (e *Engine) advance(q *QP, psn wire.PSN, n uint32, last bool) {
-	r := &q.req
-	r.psn = r.psn.Next()
-	fresh := r.psn.Sub(r.top) > 0
+	r, rec := &q.req, &q.rec
+	rec.psn = rec.psn.Next()
+	fresh := rec.psn.Sub(rec.top) > 0
 	if fresh {
-		r.top = r.psn
+		rec.top = rec.psn
 	} else {
 		e.stats.Retransmitted++
 	}
@@ -380,7 +344,9 @@ func (e *Engine) advance(q *QP, psn wire.PSN, n uint32, last bool) {
 		r.off = 0
 	}
 	if q.typ == RC {
-		e.sentRequest(q, psn, fresh)
+		if rec.sent(e.now, psn, fresh, r.unasked == 0) == wake {
+			e.setDeadline(q)
+		}
 		return
 	}
 	if last { // UC and UD: complete when handed to the network (section 6.1)
@@ -394,7 +360,7 @@ func (e *Engine) advance(q *QP, psn wire.PSN, n uint32, last bool) {
 // no PSNs; stopped sees it all the same.
 func (q *QP) seek(psn wire.PSN) {
 	r := &q.req
-	r.psn, r.off, r.unasked = psn, 0, 0
+	q.rec.psn, r.off, r.unasked = psn, 0, 0
 	r.next = q.sq.head.Load()
 	for r.next != r.started {
 		w := r.at(r.next)

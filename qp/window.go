@@ -10,10 +10,10 @@ package qp
 //
 // Stages: about once a round trip the requester learns how long it took and how much arrived meanwhile (round): what of that fits
 // into the least round trip ever is what the path holds, the rest stood in queues → if the window was what held the requester back
-// and nothing queues, it grows → a loss (loss) takes it down to what the path holds, or to the share of the distance between
+// and nothing queues, it grows → a loss (wentBack) takes it down to what the path holds, or to the share of the distance between
 // losses that may be lost.
 //
-// With selective repeat a loss costs a packet, and what is known to have arrived behind it does not count (QP.inFlight). So the
+// With selective repeat a loss costs a packet, and what is known to have arrived behind it does not count (recovery.inFlight). So the
 // window is not cut until so much is lost that a queue must be overflowing, and then to two round trips of the path.
 //
 // Rates are DCQCN's affair (rate.go). A queue pair that is held back by its rate is not held back by its window, so the window
@@ -53,14 +53,14 @@ func (w *window) resize(n int32) {
 	w.size, w.every = n, int(min(max(n/parts, 1), maxUnasked))
 }
 
-// round ends a round trip: it took rtt, the least one ever was base, and so many packets were acknowledged meanwhile. It returns the
-// window from now on, as loss does.
-func (w *window) round(rtt, base Time, delivered int32) int32 {
+// round ends a round trip: it took rtt, the least one ever was base, and so many packets were
+// acknowledged meanwhile.
+func (w *window) round(rtt, base Time, delivered int32) {
 	limited := w.limited
 	w.limited = false
 	w.path = max(int32(Time(delivered)*base/rtt), w.path-w.path/16)
 	if !w.adaptive || !limited {
-		return w.size
+		return
 	}
 	switch {
 	case rtt <= base+base/4: // nothing queues: the path holds more
@@ -70,13 +70,12 @@ func (w *window) round(rtt, base Time, delivered int32) int32 {
 	case rtt > 2*base: // half of it queues
 		w.resize(max(w.size-w.size/16, w.least()))
 	}
-	return w.size
 }
 
-// loss takes notice that packets were lost and all behind them will be repeated.
-func (w *window) loss() int32 {
+// wentBack takes notice that a packet was lost and will be sent again with all behind it.
+func (w *window) wentBack() {
 	if w.clean == 0 { // the same one
-		return w.size
+		return
 	}
 	if w.between == 0 {
 		w.between = w.clean
@@ -86,11 +85,11 @@ func (w *window) loss() int32 {
 	if n := w.bearable(); w.adaptive && n < w.size {
 		w.resize(n)
 	}
-	return w.size
 }
 
-// lost takes notice that n packets were lost, which will be repeated without what is behind them. It returns the window from now on.
-func (w *window) lost(n int32) int32 {
+// repeats takes notice that n packets were lost, which will be sent again without what is behind
+// them.
+func (w *window) repeats(n int32) {
 	w.single = true
 	if w.spacing == 0 {
 		w.spacing = lossShare * max(w.clean, DefaultWindow)
@@ -102,7 +101,6 @@ func (w *window) lost(n int32) int32 {
 	if n := w.bearable(); w.adaptive && n < w.size {
 		w.resize(n)
 	}
-	return w.size
 }
 
 // bearable is the window for a path with losses: what it holds and a little more, since it is never known exactly; or more than

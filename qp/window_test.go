@@ -30,7 +30,7 @@ func TestFixedWindowStays(t *testing.T) {
 		for range 100 {
 			w.full(hop, 1)
 			w.full(10*hop, int32(n))
-			w.loss()
+			w.wentBack()
 		}
 		require.EqualValues(t, n, w.size)
 		require.Equal(t, min(max(n/4, 1), 64), w.every)
@@ -82,11 +82,11 @@ func TestWindowOfSmallMessages(t *testing.T) {
 		w.full(50*hop, w.size)
 	}
 	require.EqualValues(t, smallWindow, w.size, "slow processors are no reason for less")
-	w.loss()
+	w.wentBack()
 	require.EqualValues(t, smallWindow, w.size, "one loss in so many packets costs little")
 	for range 100 {
 		w.full(3*hop, 300)
-		w.loss()
+		w.wentBack()
 	}
 	require.Less(t, w.size, int32(DefaultWindow))
 
@@ -110,7 +110,7 @@ func TestWindowAfterLosses(t *testing.T) {
 				w.full(2*hop, 80) // half of which queued
 				w.clean += 50 - 80
 			}
-			w.loss()
+			w.wentBack()
 		}
 	}
 	lose(100)
@@ -133,7 +133,7 @@ func TestWindowLongPath(t *testing.T) {
 		w.full(hop, 400)
 	}
 	for range 20 {
-		w.loss()
+		w.wentBack()
 		w.full(hop+hop/2, 600)
 		w.full(hop+hop/2, 600)
 	}
@@ -146,7 +146,7 @@ func TestWindowRareLoss(t *testing.T) {
 	for range 100 {
 		w.full(20*hop, 128)
 	}
-	w.loss()
+	w.wentBack()
 	require.EqualValues(t, 128, w.size)
 }
 
@@ -157,10 +157,10 @@ func TestWindowSameLoss(t *testing.T) {
 		w.full(hop, 40)
 		v.full(hop, 40)
 	}
-	w.loss()
-	v.loss()
-	v.loss()
-	v.loss()
+	w.wentBack()
+	v.wentBack()
+	v.wentBack()
+	v.wentBack()
 	require.Equal(t, w, v)
 }
 
@@ -169,7 +169,7 @@ func TestWindowFloor(t *testing.T) {
 	w := adaptive()
 	for range 100 {
 		w.clean++
-		w.loss()
+		w.wentBack()
 	}
 	require.EqualValues(t, minWindow, w.size)
 	require.Equal(t, 2, w.every)
@@ -199,22 +199,22 @@ func TestWindowSelective(t *testing.T) {
 	w.resize(200)
 	for range 100 {
 		w.clean += 20
-		w.lost(1)
+		w.repeats(1)
 		w.clean += 100
-		w.lost(5)
+		w.repeats(5)
 	}
 	require.EqualValues(t, 200, w.size)
 	for range 100 {
 		w.clean += 100
-		w.lost(60)
+		w.repeats(60)
 	}
 	require.EqualValues(t, 2*w.path, w.size)
 	for range 30 {
 		w.clean += 1000
-		w.lost(1)
+		w.repeats(1)
 	}
 	w.full(2*hop, 40)
 	require.EqualValues(t, DefaultWindow, w.size)
-	w.loss()
+	w.wentBack()
 	require.Less(t, w.size, int32(DefaultWindow), "go-back-N, as for READs, costs a window again")
 }
