@@ -15,24 +15,24 @@ func (e *Engine) deliver(q *QP, p *wire.Packet) wire.DropReason {
 	switch {
 	case n > q.mtu:
 		return wire.DropTooLong
-	case q.rq.empty():
+	case !q.claim():
 		return wire.DropNoRecv
 	}
-	i := q.rq.head.Load()
-	slot, sgl := q.rq.at(i), q.rq.sgl(i)
-	if uint64(n)+GRHSize > uint64(slot.length) {
+	recv := &q.resp.recv
+	if uint64(n)+GRHSize > uint64(recv.length) {
+		q.putBack()
 		return wire.DropTooLong
 	}
-	wc := WC{WRID: slot.wrid, Opcode: WCRecv, QPN: q.qpn, SrcQP: p.DETH().SrcQP(), ByteLen: n + GRHSize, Flags: WCGRH}
+	wc := WC{Opcode: WCRecv, SrcQP: p.DETH().SrcQP(), ByteLen: n + GRHSize, Flags: WCGRH}
 	if p.Op.Flags&wire.OpImm != 0 {
 		wc.Flags |= WCWithImm
 		wc.Imm = p.ImmDt().Imm()
 	}
-	if e.scatter(q.pd, sgl, 0, e.grh(p.Frame)) != mr.OK || e.scatter(q.pd, sgl, GRHSize, p.Payload) != mr.OK {
+	if e.scatter(q.pd, recv.sgl, 0, e.grh(p.Frame)) != mr.OK ||
+		e.scatter(q.pd, recv.sgl, GRHSize, p.Payload) != mr.OK {
 		wc.Status = WCLocProtErr
 	}
-	e.complete(q.recvCQ, &wc, p.BTH.Solicited())
-	q.rq.head.Store(i + 1)
+	e.endReceive(q, &wc, p.BTH.Solicited())
 	return wire.DropNone
 }
 

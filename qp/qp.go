@@ -262,16 +262,6 @@ func (e *Engine) flushSends(q *QP) {
 	q.req.readsOut, q.req.doomed = 0, 0
 }
 
-// flushRecvs completes every receive work request there is with WCWRFlushErr, the one in use included.
-func (e *Engine) flushRecvs(q *QP) {
-	tail := q.rq.tail.Load()
-	for i := q.rq.head.Load(); i != tail; i++ {
-		e.complete(q.recvCQ, &WC{WRID: q.rq.at(i).wrid, Status: WCWRFlushErr, Opcode: WCRecv, QPN: q.qpn}, false)
-	}
-	q.rq.head.Store(tail)
-	q.resp.message = noMessage
-}
-
 // sendError is the end of a UC or UD request that failed locally: SQE flushes the send queue, the receive queue works on.
 func (e *Engine) sendError(q *QP) {
 	q.setState(StateSQE)

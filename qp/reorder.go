@@ -1,7 +1,7 @@
 package qp
 
 // Selective repeat, the responder's side: what comes after a gap is kept until the gap is filled, instead of being sent again.
-// QPAttr.SelectiveRepeat says who agrees to it and what changes on the wire; the requester's side is in repeat.go.
+// QPAttr.SelectiveRepeat says who agrees to it and what changes on the wire; the requester's side is in selective.go.
 //
 // Stages: a packet after a gap is copied into the store (keep), which asks for what is missing (nextGap; reply.go sends the NAK)
 // → the missing packet arrives and is executed → what follows it in the store goes through the same walk, in order of PSN

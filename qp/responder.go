@@ -14,6 +14,7 @@ type responder struct {
 	epsn    wire.PSN // expected
 	msn     wire.PSN // messages completed
 	message message  // in progress
+	recv    receive  // of it, if it needs one: a SEND has it throughout
 	got     uint32   // bytes of it
 	va      uint64   // of a WRITE in progress
 	rkey    uint32
@@ -70,7 +71,7 @@ const (
 // faults is the table of sections 6.3 and 6.4.
 var faults = [...]struct {
 	nak    wire.Syndrome   // RC: to the requester; 0: none
-	recv   WCStatus        // RC: how the receive request in use ends
+	recv   WCStatus        // RC: how the receive request that is claimed ends
 	event  EventType       // RC: raised if there is no such request
 	reason wire.DropReason // counted; UC: the message is dropped and nothing else happens
 }{
@@ -126,7 +127,7 @@ func (e *Engine) checkPSN(q *QP, p *wire.Packet) (drop wire.DropReason, stop boo
 		return wire.DropNone, false
 	case q.typ == UC:
 		e.stats.OutOfSequence++
-		r.message = noMessage
+		q.abandon()
 		r.epsn = p.BTH.PSN()
 		if p.Op.Flags&wire.OpStart == 0 {
 			r.epsn = r.epsn.Next()
@@ -153,7 +154,7 @@ func (e *Engine) checkPSN(q *QP, p *wire.Packet) (drop wire.DropReason, stop boo
 func (q *QP) checkOrder(p *wire.Packet) fault {
 	want := noMessage
 	if p.Op.Flags&wire.OpStart != 0 && q.typ == UC {
-		q.resp.message = noMessage // a new message ends one that was cut off
+		q.abandon() // a new message ends one that was cut off
 	}
 	if p.Op.Flags&wire.OpStart == 0 {
 		want = writeMessage
@@ -186,9 +187,9 @@ func (q *QP) checkAccess(p *wire.Packet) fault {
 	return noFault
 }
 
-// checkResources asks for a receive request, or for room to remember a READ or atomic (sections 2.8, 4.6).
+// checkResources claims a receive request, or asks for room to remember a READ or atomic (sections 2.8, 4.6).
 func (q *QP) checkResources(p *wire.Packet) fault {
-	if p.Op.Flags&wire.OpConsumesRecv != 0 && q.rq.empty() {
+	if p.Op.Flags&wire.OpConsumesRecv != 0 && !q.claim() {
 		return faultNoRecv
 	}
 	if p.Op.Flags&(wire.OpRead|wire.OpAtomic) != 0 && q.resp.newJobs >= q.resp.depth {
@@ -212,7 +213,7 @@ func (q *QP) checkLength(p *wire.Packet) fault {
 	}
 	switch {
 	case p.Op.Flags&wire.OpSend != 0:
-		if uint64(r.got)+uint64(n) > uint64(q.rq.at(q.rq.head.Load()).length) {
+		if uint64(r.got)+uint64(n) > uint64(r.recv.length) {
 			return faultTooLong
 		}
 	case p.Op.Flags&wire.OpWrite != 0:
@@ -263,7 +264,7 @@ func (e *Engine) execute(q *QP, p *wire.Packet) fault {
 	r := &q.resp
 	switch {
 	case p.Op.Flags&wire.OpSend != 0:
-		if e.scatter(q.pd, q.rq.sgl(q.rq.head.Load()), r.got, p.Payload) != mr.OK {
+		if e.scatter(q.pd, r.recv.sgl, r.got, p.Payload) != mr.OK {
 			return faultMemory
 		}
 		if p.Op.Flags&wire.OpInv != 0 && e.cfg.Memory.Invalidate(q.pd, q.qpn, p.IETH().RKey()) != mr.OK {
@@ -342,19 +343,18 @@ func (e *Engine) receive(q *QP, p *wire.Packet) {
 	e.endReceive(q, &wc, p.BTH.Solicited())
 }
 
-// endReceive completes the receive request at the head of the queue.
-func (e *Engine) endReceive(q *QP, wc *WC, solicited bool) {
-	i := q.rq.head.Load()
-	wc.WRID, wc.QPN = q.rq.at(i).wrid, q.qpn
-	e.complete(q.recvCQ, wc, solicited)
-	q.rq.head.Store(i + 1)
+// abandon forgets the message in progress, if there is one. Its receive request is used for the next
+// (section 6.4).
+func (q *QP) abandon() {
+	q.resp.message = noMessage
+	q.putBack()
 }
 
 // object does what the table says about a fault.
 func (e *Engine) object(q *QP, p *wire.Packet, f fault) wire.DropReason {
 	r, row := &q.resp, &faults[f]
-	if q.typ == UC { // the receive request is used for the next message (section 6.4)
-		r.message = noMessage
+	if q.typ == UC {
+		q.abandon()
 		r.epsn = r.epsn.Next()
 		return row.reason
 	}
@@ -364,8 +364,10 @@ func (e *Engine) object(q *QP, p *wire.Packet, f fault) wire.DropReason {
 		e.oweNAK(q, wire.RNRSyndrome(q.attr.MinRNRTimer))
 		return wire.DropNoRecv
 	}
-	inUse := r.message == sendMessage || p.Op.Flags&(wire.OpSend|wire.OpConsumesRecv) != 0 && !q.rq.empty() && f != faultOrder
-	if inUse {
+	if f == faultAccess && p.Op.Flags&wire.OpConsumesRecv != 0 { // it was not its turn to claim one yet
+		q.claim()
+	}
+	if r.recv.claimed {
 		e.endReceive(q, &WC{Status: row.recv, Opcode: WCRecv}, true)
 	} else {
 		e.raise(Event{Type: row.event, QP: q})
