@@ -11,9 +11,9 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// completeRC handles one response packet of an RC queue pair, and then lets fail what cannot be
+// handleResponse handles one response packet of a reliable queue pair, and then lets fail what cannot be
 // sent and has nothing before it any more.
-func (e *Engine) completeRC(q *QP, p *wire.Packet) wire.DropReason {
+func (e *Engine) handleResponse(q *QP, p *wire.Packet) wire.DropReason {
 	reason := e.response(q, p)
 	e.failDoomed(q)
 	return reason
@@ -86,7 +86,7 @@ func (e *Engine) ackThrough(q *QP, psn wire.PSN) bool {
 		if psn.Sub(w.first) < 0 || wrTable[s.opcode].local {
 			break
 		}
-		if s.opcode == WRRead || wrTable[s.opcode].atomic {
+		if wrTable[s.opcode].answer != noAnswer {
 			if una.Sub(w.first) < 0 {
 				una = w.first
 			}
@@ -145,7 +145,7 @@ func (e *Engine) readResponse(q *QP, p *wire.Packet, psn wire.PSN) wire.DropReas
 	}
 	i := q.sq.head.Load()
 	s, w := q.sq.at(i), q.req.at(i)
-	if i == q.req.started || s.opcode != WRRead {
+	if i == q.req.started || wrTable[s.opcode].answer != dataAnswer {
 		e.failHead(q, WCBadRespErr)
 		return wire.DropNone
 	}
@@ -172,7 +172,7 @@ func (e *Engine) atomicResponse(q *QP, p *wire.Packet, psn wire.PSN) {
 	}
 	i := q.sq.head.Load()
 	s := q.sq.at(i)
-	if i == q.req.started || !wrTable[s.opcode].atomic {
+	if i == q.req.started || wrTable[s.opcode].answer != valueAnswer {
 		e.failHead(q, WCBadRespErr)
 		return
 	}
@@ -241,7 +241,7 @@ func (e *Engine) failHead(q *QP, status WCStatus) {
 	e.stats.SendErrors++
 	e.complete(q.sendCQ, &WC{WRID: s.wrid, Status: status, Opcode: wrTable[s.opcode].wc, QPN: q.qpn}, false)
 	q.sq.head.Store(i + 1)
-	if q.typ == RC {
+	if q.reliable {
 		e.fail(q)
 		return
 	}

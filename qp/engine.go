@@ -128,7 +128,7 @@ func (e *Engine) handleFrame(f *wire.Frame) wire.DropReason {
 	if reason := wire.Parse(f, p); reason != wire.DropNone {
 		return reason
 	}
-	if k := p.BTH.PKey(); k&0x7fff != wire.DefaultPKey&0x7fff { // ours has the membership bit, so theirs need not (section 1.10)
+	if k := p.BTH.PKey(); k&wire.PKeyNumber != wire.DefaultPKey&wire.PKeyNumber { // ours is of a full member, so theirs need not be (section 1.10)
 		return wire.DropPKey
 	}
 	if p.BTH.DestQP() == wire.MulticastQPN {
@@ -147,15 +147,14 @@ func (e *Engine) handleFrame(f *wire.Frame) wire.DropReason {
 	if !wire.Verify(f) {
 		return wire.DropICRC
 	}
-	if q.datagram() {
+	if q.datagram {
 		return e.deliver(q, p)
 	}
 	if f.ECN() == wire.ECNCongestion {
 		e.congested(q)
 	}
-	switch {
-	case p.Op.Flags&wire.OpResponse != 0:
-		return e.completeRC(q, p)
+	if p.Op.Flags&wire.OpResponse != 0 {
+		return e.handleResponse(q, p)
 	}
 	if !q.resp.met {
 		q.resp.met = true
@@ -170,12 +169,9 @@ func (e *Engine) handleFrame(f *wire.Frame) wire.DropReason {
 	return reason
 }
 
-// services is the opcode class that each queue pair type speaks.
-var services = [...]wire.Service{GSI: wire.ServiceUD, RC: wire.ServiceRC, UC: wire.ServiceUC, UD: wire.ServiceUD}
-
 // admit says whether the packet may be for q at all: type, state, addresses, Q_Key.
 func (e *Engine) admit(q *QP, p *wire.Packet) wire.DropReason {
-	if services[q.typ] != p.Opcode.Service() {
+	if q.opcodes != p.Opcode.Service() {
 		return wire.DropQPType
 	}
 	least := StateRTR
@@ -185,7 +181,7 @@ func (e *Engine) admit(q *QP, p *wire.Packet) wire.DropReason {
 	if s := q.State(); s < least || s == StateErr {
 		return wire.DropQPState
 	}
-	if q.datagram() {
+	if q.datagram {
 		switch {
 		case p.DETH().QKey() != q.attr.QKey:
 			return wire.DropQKey
@@ -213,7 +209,7 @@ func (e *Engine) isLocal(g wire.GID) bool {
 // cnp lets a congestion notification from the peer slow q down.
 func (e *Engine) cnp(q *QP, p *wire.Packet) wire.DropReason {
 	switch {
-	case q.datagram():
+	case q.datagram:
 		return wire.DropQPType
 	case q.State() < StateRTR || q.State() == StateErr:
 		return wire.DropQPState

@@ -61,17 +61,6 @@ func findTransition(from, to QPState) *transition {
 	return nil
 }
 
-// column is the service's place in a transition.
-func (q *QP) column() int {
-	switch q.typ {
-	case RC:
-		return 0
-	case UC:
-		return 1
-	}
-	return 2
-}
-
 // ModifyQP sets the attributes that mask names and moves the queue pair to attr.State if AttrState is among them
 // (ibv_modify_qp). An error names the attribute, its value and the rule, and nothing has changed.
 func (e *Engine) ModifyQP(now Time, q *QP, attr *QPAttr, mask AttrMask) error {
@@ -112,7 +101,7 @@ func (q *QP) checkMask(from, to QPState, mask AttrMask) error {
 	if from == StateSQD && q.attr.SQDraining && to != StateErr && to != StateReset {
 		return invalid("QP 0x%06x is still draining: only RESET and ERR are allowed", q.qpn)
 	}
-	need, may := t.need[q.column()], t.may[q.column()]
+	need, may := t.need[q.column], t.may[q.column]
 	if q.typ == GSI { // section 5.1: GSI has no port attribute
 		need &^= AttrPort
 		may |= AttrPort
@@ -136,7 +125,7 @@ func (e *Engine) checkAttr(q *QP, a *QPAttr, mask AttrMask) (path, cnpPath wire.
 		value, max uint32
 	}{
 		{AttrPKeyIndex, uint32(a.PKeyIndex), MaxPKeys - 1},
-		{AttrDestQPN, a.DestQPN, 0xffffff},
+		{AttrDestQPN, a.DestQPN, wire.QPNMask},
 		{AttrMaxRdAtomic, uint32(a.MaxRdAtomic), MaxRdAtomic},
 		{AttrMaxDestRdAtomic, uint32(a.MaxDestRdAtomic), MaxRdAtomic},
 		{AttrMinRNRTimer, uint32(a.MinRNRTimer), 31},

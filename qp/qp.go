@@ -16,6 +16,7 @@ type QP struct {
 	// fixed at creation
 	qpn            uint32
 	typ            QPType
+	service                  // of typ
 	mem            *mr.Table // the device's, and so what tells its objects from those of other devices
 	pd             mr.PD
 	sigAll         bool
@@ -78,9 +79,6 @@ func (q *QP) State() QPState { return QPState(q.state.Load()) }
 
 func (q *QP) setState(s QPState) { q.state.Store(uint32(s)) }
 
-// datagram tells UD from the connected services.
-func (q *QP) datagram() bool { return q.typ == UD || q.typ == GSI }
-
 func (q *QP) setMTU(m wire.MTU) {
 	q.mtu = uint32(m.Bytes())
 	q.maxMessage.Store(maxMessageFor(m))
@@ -92,8 +90,8 @@ func (e *Engine) CreateQP(init QPInit) (*QP, error) {
 	if err := e.checkInit(&init); err != nil {
 		return nil, err
 	}
-	q := &QP{typ: init.Type, mem: e.cfg.Memory, pd: init.PD, sigAll: init.SQSigAll,
-		even:   e.cfg.EvenPackets && init.Type == RC && !init.WholeMessages,
+	q := &QP{typ: init.Type, service: services[init.Type], mem: e.cfg.Memory, pd: init.PD, sigAll: init.SQSigAll,
+		even:   e.cfg.EvenPackets && services[init.Type].reliable && !init.WholeMessages,
 		sendCQ: init.SendCQ, recvCQ: init.RecvCQ, deadline: Never}
 	c := init.Cap
 	q.sq = newSendQueue(c.MaxSendWR, max(c.MaxSendSGE, 1), c.MaxInlineData)
@@ -110,7 +108,7 @@ func (e *Engine) CreateQP(init QPInit) (*QP, error) {
 	q.rec.start(&q.attr, &e.stats, e.cfg.Window)
 	q.qpn = e.pickQPN(init.Type)
 	e.drawStart(q)
-	if q.datagram() {
+	if q.datagram {
 		q.attr.PathMTU = e.cfg.MaxMTU
 		q.setMTU(e.cfg.MaxMTU)
 		q.maxMessage.Store(MaxMessage) // too long for one packet: WCLocLenErr, as hardware does (section 6.1)
@@ -127,7 +125,7 @@ func (e *Engine) CreateQP(init QPInit) (*QP, error) {
 func (e *Engine) checkInit(init *QPInit) error {
 	c := &init.Cap
 	switch {
-	case init.Type != RC && init.Type != UC && init.Type != UD && init.Type != GSI:
+	case !init.Type.exists():
 		return invalid("qp_type %d: this stack has RC (2), UC (3), UD (4) and GSI (1)", init.Type)
 	case init.PD == 0:
 		return invalid("no protection domain")
@@ -155,7 +153,7 @@ func (e *Engine) pickQPN(t QPType) uint32 {
 		return wire.GSIQPN
 	}
 	for {
-		qpn := uint32(e.cfg.Rand()) & 0xffffff
+		qpn := uint32(e.cfg.Rand()) & wire.QPNMask
 		qpn = qpn&^(1<<e.cfg.LaneBits-1) | uint32(e.cfg.Lane)
 		if qpn >= firstQPN && qpn != wire.MulticastQPN && e.qps.find(qpn) == nil {
 			return qpn
@@ -224,10 +222,10 @@ func (e *Engine) DestroyQP(q *QP) error {
 func (e *Engine) QueryQP(q *QP) (QPAttr, QPInit) {
 	a := q.attr
 	a.State, a.CurState = q.State(), q.State()
-	if q.State() >= StateRTS && !q.datagram() {
+	if q.State() >= StateRTS && !q.datagram {
 		a.SQPSN = q.rec.psn
 	}
-	if q.State() >= StateRTR && !q.datagram() {
+	if q.State() >= StateRTR && !q.datagram {
 		a.RQPSN = q.resp.epsn
 	}
 	return a, q.init
@@ -288,7 +286,7 @@ func (e *Engine) reset(q *QP) {
 	q.rate, q.paused = rate{}, false
 	q.resp = responder{}
 	keep := QPAttr{Cap: q.attr.Cap}
-	if q.datagram() {
+	if q.datagram {
 		keep.PathMTU = e.cfg.MaxMTU
 	}
 	q.attr = keep

@@ -1,6 +1,6 @@
 package qp
 
-// Loss recovery: which request packets of an RC queue pair are sent again, and when.
+// Loss recovery: which request packets of a reliable queue pair are sent again, and when.
 //
 // The type recovery owns it all. Events go in, each of them one method; a decision comes out, which
 // carryOut puts into effect. Besides, the requester asks what to send next (next), and the timers
@@ -32,15 +32,15 @@ package qp
 //	flowing    nothing is suspected, or what is lost is being sent again
 //	probeDue   the peer is silent: una is to be sent once more, to find out where it is
 //	probeSent  that has been done, and there was no answer yet
-//	answered   the peer answers, but has not acknowledged all that was sent before the probe
+//	alive      the peer answers, but has not acknowledged all that was sent before the probe
 //	resting    RNR: the peer gets nothing until readyAt
 //
 //	event                     in                   to
 //	acknowledged              flowing, probeDue    flowing
-//	acknowledged              probeSent, answered  flowing if all from before the probe is there,
-//	                                               else answered
+//	acknowledged              probeSent, alive     flowing if all from before the probe is there,
+//	                                               else alive
 //	acknowledged              resting              flowing
-//	acknowledgedAgain         probeSent, answered  flowing; if something from before the probe is
+//	acknowledgedAgain         probeSent, alive     flowing; if something from before the probe is
 //	                                               missing, it goes back
 //	a loss is repaired        all but resting      flowing (goBack, repeatOldest)
 //	notReady                  all but resting      resting
@@ -84,7 +84,7 @@ const (
 	flowing phase = iota
 	probeDue
 	probeSent
-	answered
+	alive
 	resting
 )
 
@@ -275,8 +275,8 @@ func (r *recovery) acknowledged(now Time, una wire.PSN) decision {
 	if r.timed != noPSN && una.Sub(r.timed) > 0 {
 		r.measure(now)
 	}
-	if (r.phase == probeSent || r.phase == answered) && una.Sub(r.probeTop) < 0 {
-		r.phase = answered
+	if (r.phase == probeSent || r.phase == alive) && una.Sub(r.probeTop) < 0 {
+		r.phase = alive
 	} else {
 		r.phase = flowing
 	}

@@ -149,7 +149,7 @@ func (e *Engine) catchUp(q *QP) {
 		reason := wire.Parse(&e.keptFrame, &e.packet)
 		if reason == wire.DropNone {
 			reason = e.respond(q, &e.packet) // one that has no receive request comes again
-			acks = e.packet.Op.Flags&(wire.OpRead|wire.OpAtomic) == 0
+			acks = e.packet.Op.Flags&hasAnswer == 0
 		}
 		if reason != wire.DropNone {
 			e.stats.Drops[reason]++

@@ -12,8 +12,8 @@ import (
 // resource is a READ or atomic that can be replayed (section 4.6).
 type resource struct {
 	valid       bool
-	atomic      bool
 	owed        bool // a job for it is queued
+	answer      answer
 	first, last wire.PSN
 	va          uint64
 	rkey        uint32
@@ -23,8 +23,8 @@ type resource struct {
 
 // job is a reply of one or more packets. A READ's data is read from memory packet by packet, as late as possible.
 type job struct {
-	res         int      // the resource it answers; noResource once that is taken for another request
-	atomic      bool     //
+	res         int // the resource it answers; noResource once that is taken for another request
+	answer      answer
 	again       bool     // a replay
 	start, next wire.PSN // first response, and the one to send next
 	va          uint64   // READ: of response next
@@ -81,15 +81,15 @@ func (r *responder) remember(packets uint32) (*resource, int) {
 func (e *Engine) acceptRead(q *QP) {
 	r := &q.resp
 	res, i := r.remember(max(1, (r.length+q.mtu-1)/q.mtu))
-	res.va, res.rkey, res.length = r.va, r.rkey, r.length
-	e.owe(q, job{res: i, start: res.first, next: res.first, va: res.va, left: res.length, rkey: res.rkey})
+	res.answer, res.va, res.rkey, res.length = dataAnswer, r.va, r.rkey, r.length
+	e.owe(q, job{res: i, answer: dataAnswer, start: res.first, next: res.first, va: res.va, left: res.length, rkey: res.rkey})
 }
 
 // acceptAtomic remembers an atomic, which was executed, and owes its response.
 func (e *Engine) acceptAtomic(q *QP, orig uint64) {
 	res, i := q.resp.remember(1)
-	res.atomic, res.orig = true, orig
-	e.owe(q, job{res: i, atomic: true, start: res.first, next: res.first, orig: orig})
+	res.answer, res.orig = valueAnswer, orig
+	e.owe(q, job{res: i, answer: valueAnswer, start: res.first, next: res.first, orig: orig})
 }
 
 // owe queues a job. It acknowledges whatever is before it.
@@ -131,7 +131,7 @@ func (r *responder) cancelNAK() {
 // atomic answers with the value it found then, everything else with an ACK.
 func (e *Engine) duplicate(q *QP, p *wire.Packet) wire.DropReason {
 	r, psn := &q.resp, p.BTH.PSN()
-	if p.Op.Flags&(wire.OpRead|wire.OpAtomic) != 0 {
+	if p.Op.Flags&hasAnswer != 0 {
 		return e.replay(q, p, psn)
 	}
 	if !r.ack {
@@ -158,11 +158,11 @@ func (e *Engine) replay(q *QP, p *wire.Packet, psn wire.PSN) wire.DropReason {
 	r := &q.resp
 	for i := range r.res {
 		res := &r.res[i]
-		if !res.valid || psn.Sub(res.first) < 0 || psn.Sub(res.last) > 0 || res.atomic != (p.Op.Flags&wire.OpAtomic != 0) {
+		if !res.valid || psn.Sub(res.first) < 0 || psn.Sub(res.last) > 0 || res.answer != answerTo(p) {
 			continue
 		}
-		j := job{res: i, again: true, atomic: res.atomic, start: psn, next: psn, orig: res.orig, rkey: res.rkey}
-		if !res.atomic {
+		j := job{res: i, again: true, answer: res.answer, start: psn, next: psn, orig: res.orig, rkey: res.rkey}
+		if res.answer == dataAnswer {
 			skip := uint32(psn.Sub(res.first)) * q.mtu
 			h := p.RETH()
 			if h.RKey() != res.rkey || h.VA() != res.va+uint64(skip) || uint64(h.DMALen())+uint64(skip) > uint64(res.length) {
@@ -205,7 +205,7 @@ func (e *Engine) reply(q *QP, b *wire.Batch) verdict {
 		return sent
 	}
 	switch {
-	case r.jobLen > 0 && r.jobAt(0).atomic:
+	case r.jobLen > 0 && r.jobAt(0).answer == valueAnswer:
 		return e.replyAtomic(q, b)
 	case r.jobLen > 0:
 		if !e.mayPace(q) {
@@ -230,7 +230,7 @@ func (e *Engine) reply(q *QP, b *wire.Batch) verdict {
 
 // putAck makes an ACK, NAK or RNR NAK.
 func (e *Engine) putAck(q *QP, b *wire.Batch, syn wire.Syndrome, psn, msn wire.PSN) bool {
-	body := e.putReply(q, b, wire.RCAcknowledge, syn, psn, msn, 0)
+	body := e.putReply(q, b, wire.RCAcknowledge.Of(q.opcodes), syn, psn, msn, 0)
 	if body == nil {
 		return false
 	}
@@ -257,7 +257,7 @@ func (e *Engine) putReply(q *QP, b *wire.Batch, op wire.Opcode, syn wire.Syndrom
 func (e *Engine) replyAtomic(q *QP, b *wire.Batch) verdict {
 	r := &q.resp
 	j := r.jobAt(0)
-	op := wire.RCAtomicAcknowledge
+	op := wire.RCAtomicAcknowledge.Of(q.opcodes)
 	body := e.putReply(q, b, op, wire.SynACK, j.next, r.msn, 0)
 	if body == nil {
 		return full
@@ -275,7 +275,7 @@ func (e *Engine) replyRead(q *QP, b *wire.Batch) verdict {
 	j := r.jobAt(0)
 	n := min(j.left, q.mtu)
 	first, last := j.next == j.start, n == j.left
-	op := readResponseOpcode(first, last)
+	op := readReplies.at(first, last, q.opcodes)
 	if e.putReply(q, b, op, wire.SynACK, j.next, r.msn, n) == nil {
 		return full
 	}
@@ -315,18 +315,6 @@ func (r *responder) popJob() {
 	}
 	r.jobHead = (r.jobHead + 1) % len(r.jobs)
 	r.jobLen--
-}
-
-func readResponseOpcode(first, last bool) wire.Opcode {
-	switch {
-	case first && last:
-		return wire.RCReadResponseOnly
-	case first:
-		return wire.RCReadResponseFirst
-	case last:
-		return wire.RCReadResponseLast
-	}
-	return wire.RCReadResponseMiddle
 }
 
 // seal finishes the newest packet of the batch.

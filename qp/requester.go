@@ -95,8 +95,8 @@ func (q *QP) mayStart(i uint32) bool {
 // already (section 4.6).
 func (q *QP) mayAsk() bool {
 	r := &q.req
-	s := q.sq.at(r.next)
-	return s.opcode != WRRead && !wrTable[s.opcode].atomic || q.rec.psn != q.rec.top || r.readsOut < int(q.attr.MaxRdAtomic)
+	rule := &wrTable[q.sq.at(r.next).opcode]
+	return rule.answer == noAnswer || q.rec.psn != q.rec.top || r.readsOut < int(q.attr.MaxRdAtomic)
 }
 
 // start gives request next its PSNs, or lets it fail: false.
@@ -123,18 +123,18 @@ func (e *Engine) start(q *QP) bool {
 // checkSend checks what can be known before the first packet: local memory and rights. Nothing of a request with a bad key
 // reaches the peer.
 func (e *Engine) checkSend(q *QP, s *sendSlot) WCStatus {
-	if q.datagram() && s.length > q.mtu {
+	if q.datagram && s.length > q.mtu {
 		return WCLocLenErr
 	}
-	reads := s.opcode == WRRead || wrTable[s.opcode].atomic
-	if reads && q.attr.MaxRdAtomic == 0 {
+	fetches := wrTable[s.opcode].answer != noAnswer
+	if fetches && q.attr.MaxRdAtomic == 0 {
 		return WCLocQPOpErr
 	}
-	if s.flags&SendInline != 0 || !reads && s.length <= q.mtu { // what is one packet is checked while it is made
+	if s.flags&SendInline != 0 || !fetches && s.length <= q.mtu { // what is one packet is checked while it is made
 		return WCSuccess
 	}
 	need := mr.Access(0)
-	if reads {
+	if fetches {
 		need = mr.LocalWrite
 	}
 	if st := e.checkSGL(q.pd, q.sq.sgl(q.req.next), need); st != mr.OK {
@@ -193,7 +193,7 @@ func (q *QP) limit() int32 {
 
 // windowOpen says whether one more packet may be unacknowledged. UC and UD have no acknowledgements and no window.
 func (q *QP) windowOpen() bool {
-	if q.typ != RC {
+	if !q.reliable {
 		return true
 	}
 	if q.rec.inFlight() >= q.limit() {
@@ -208,15 +208,16 @@ func (q *QP) windowOpen() bool {
 func (e *Engine) emit(q *QP, b *wire.Batch) verdict {
 	r := &q.req
 	s := q.sq.at(r.next)
-	if s.opcode == WRRead || wrTable[s.opcode].atomic {
+	rule := &wrTable[s.opcode]
+	if rule.answer != noAnswer {
 		return e.emitRead(q, b, s)
 	}
 	n := min(q.mtu, s.length-r.off)
 	last := r.off+n == s.length
 	whole := q.even && s.opcode == WRWrite // each packet is a message
-	op := segmentOpcode(q.typ, s.opcode, r.off == 0 || whole, last || whole)
+	op := rule.opcodes.at(r.off == 0 || whole, last || whole, q.opcodes)
 	path, ah := &q.path, (*AH)(nil)
-	if q.datagram() {
+	if q.datagram {
 		if ah = e.ah(s.ah); ah == nil {
 			e.doom(q, WCLocQPOpErr)
 			return sent
@@ -267,12 +268,12 @@ func (q *QP) putRequestHeaders(now Time, body []byte, op wire.Opcode, info *wire
 	}
 	dest := q.attr.DestQPN
 	switch {
-	case q.typ == RC && q.asksACK(last && q.awaits(now, s)):
+	case q.reliable && q.asksACK(last && q.awaits(now, s)):
 		flags |= wire.BTHAckReq
-	case q.datagram():
+	case q.datagram:
 		dest = s.remoteQPN
 		qkey := s.remoteQKey
-		if qkey&(1<<31) != 0 { // section 1.11: a privileged key means "mine"
+		if qkey&wire.PrivilegedQKey != 0 { // section 1.11: it means "mine"
 			qkey = q.attr.QKey
 		}
 		(*wire.DETH)(body[info.Off[wire.HdrDETH]:]).Put(qkey, q.qpn)
@@ -297,7 +298,7 @@ func (q *QP) piece() uint32 {
 // emitRead makes a READ or atomic request. Of a piece that was partly answered it asks for the rest only (section 4.4).
 func (e *Engine) emitRead(q *QP, b *wire.Batch, s *sendSlot) verdict {
 	r := &q.req
-	op := readOpcode[s.opcode]
+	op := wrTable[s.opcode].opcodes.at(true, true, q.opcodes)
 	info := op.Info()
 	f := b.Reserve(&q.path, int(info.HdrLen)+wire.ICRCLen)
 	if f == nil {
@@ -343,7 +344,7 @@ func (e *Engine) advance(q *QP, psn wire.PSN, n uint32, last bool) {
 		r.next++
 		r.off = 0
 	}
-	if q.typ == RC {
+	if q.reliable {
 		if rec.sent(e.now, psn, fresh, r.unasked == 0) == wake {
 			e.setDeadline(q)
 		}
@@ -378,39 +379,4 @@ func (e *Engine) payload(q *QP, s *sendSlot, dst []byte) (rest []byte, st mr.Sta
 		return q.sq.inlineRoom(q.req.next)[q.req.off:][:len(dst)], mr.OK
 	}
 	return e.gather(q.pd, q.sq.sgl(q.req.next), q.req.off, dst)
-}
-
-// segment holds the operations of one kind of message by the packet's place in it.
-type segment struct{ first, middle, last, only wire.Opcode }
-
-// segments gives the RC opcode of a packet; UC's are the same operations of another service.
-var segments = [numWROpcodes]segment{
-	WRSend:         {wire.RCSendFirst, wire.RCSendMiddle, wire.RCSendLast, wire.RCSendOnly},
-	WRSendWithImm:  {wire.RCSendFirst, wire.RCSendMiddle, wire.RCSendLastImm, wire.RCSendOnlyImm},
-	WRSendWithInv:  {wire.RCSendFirst, wire.RCSendMiddle, wire.RCSendLastInv, wire.RCSendOnlyInv},
-	WRWrite:        {wire.RCWriteFirst, wire.RCWriteMiddle, wire.RCWriteLast, wire.RCWriteOnly},
-	WRWriteWithImm: {wire.RCWriteFirst, wire.RCWriteMiddle, wire.RCWriteLastImm, wire.RCWriteOnlyImm},
-}
-
-var readOpcode = [numWROpcodes]wire.Opcode{WRRead: wire.RCReadRequest, WRAtomicCmpAndSwp: wire.RCCompareSwap, WRAtomicFetchAndAdd: wire.RCFetchAdd}
-
-// segmentOpcode is the opcode of a SEND or WRITE packet.
-func segmentOpcode(t QPType, wr WROpcode, first, last bool) wire.Opcode {
-	s := &segments[wr]
-	op := s.middle
-	switch {
-	case first && last:
-		op = s.only
-	case first:
-		op = s.first
-	case last:
-		op = s.last
-	}
-	switch t {
-	case UC:
-		return op + 0x20
-	case UD, GSI:
-		return op + 0x60
-	}
-	return op
 }

@@ -125,7 +125,7 @@ func (e *Engine) checkPSN(q *QP, p *wire.Packet) (drop wire.DropReason, stop boo
 		r.silent = false
 		r.cancelNAK()
 		return wire.DropNone, false
-	case q.typ == UC:
+	case !q.reliable:
 		e.stats.OutOfSequence++
 		q.abandon()
 		r.epsn = p.BTH.PSN()
@@ -153,7 +153,7 @@ func (e *Engine) checkPSN(q *QP, p *wire.Packet) (drop wire.DropReason, stop boo
 // checkOrder holds the opcode against the message in progress (section 2.7).
 func (q *QP) checkOrder(p *wire.Packet) fault {
 	want := noMessage
-	if p.Op.Flags&wire.OpStart != 0 && q.typ == UC {
+	if p.Op.Flags&wire.OpStart != 0 && !q.reliable {
 		q.abandon() // a new message ends one that was cut off
 	}
 	if p.Op.Flags&wire.OpStart == 0 {
@@ -192,7 +192,7 @@ func (q *QP) checkResources(p *wire.Packet) fault {
 	if p.Op.Flags&wire.OpConsumesRecv != 0 && !q.claim() {
 		return faultNoRecv
 	}
-	if p.Op.Flags&(wire.OpRead|wire.OpAtomic) != 0 && q.resp.newJobs >= q.resp.depth {
+	if p.Op.Flags&hasAnswer != 0 && q.resp.newJobs >= q.resp.depth {
 		return faultDepth
 	}
 	return noFault
@@ -287,7 +287,7 @@ func (e *Engine) execute(q *QP, p *wire.Packet) fault {
 			return faultKey
 		}
 		orig := uint64(0)
-		if p.Opcode == wire.RCCompareSwap {
+		if p.Opcode.Operation() == wire.RCCompareSwap {
 			orig = span.CompareSwap(a.Compare(), a.SwapAdd())
 		} else {
 			orig = span.FetchAdd(a.SwapAdd())
@@ -301,7 +301,7 @@ func (e *Engine) execute(q *QP, p *wire.Packet) fault {
 // SEND is acknowledged, then the queue pair fails.
 func (e *Engine) finish(q *QP, p *wire.Packet, f fault) {
 	r := &q.resp
-	if p.Op.Flags&(wire.OpRead|wire.OpAtomic) == 0 { // those have moved epsn and msn themselves
+	if p.Op.Flags&hasAnswer == 0 { // those have moved epsn and msn themselves
 		r.got += uint32(len(p.Payload))
 		r.epsn = r.epsn.Next()
 		if p.Op.Flags&wire.OpEnd == 0 {
@@ -313,7 +313,7 @@ func (e *Engine) finish(q *QP, p *wire.Packet, f fault) {
 			r.message = noMessage
 			r.msn = r.msn.Next()
 		}
-		if q.typ == RC && p.BTH.AckReq() {
+		if q.reliable && p.BTH.AckReq() {
 			r.ack, r.ackPSN = true, r.epsn.Prev()
 			e.schedule(q, dueReply)
 		}
@@ -353,7 +353,7 @@ func (q *QP) abandon() {
 // object does what the table says about a fault.
 func (e *Engine) object(q *QP, p *wire.Packet, f fault) wire.DropReason {
 	r, row := &q.resp, &faults[f]
-	if q.typ == UC {
+	if !q.reliable {
 		q.abandon()
 		r.epsn = r.epsn.Next()
 		return row.reason

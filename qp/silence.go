@@ -36,7 +36,7 @@ func (r *recovery) armProbe(now Time) {
 		return
 	}
 	wait := r.patience() << r.backoff
-	if r.phase == answered { // a peer that is awake is prompt
+	if r.phase == alive { // a peer that is awake is prompt
 		wait = r.late()
 	}
 	if t := now + wait; t < r.ackAt {
@@ -102,7 +102,7 @@ func (r *recovery) silence(now Time, q *QP) decision {
 // what was sent before it, and sleeps now and then: it is asked once more.
 func (r *recovery) ask(now Time, q *QP) decision {
 	switch {
-	case r.phase == answered && r.una.Sub(r.probePSN) <= 1:
+	case r.phase == alive && r.una.Sub(r.probePSN) <= 1:
 		r.goBack(now)
 		return move
 	case r.psn == r.top || !q.windowOpen() || q.stopped():
@@ -121,7 +121,7 @@ func (r *recovery) probed(psn wire.PSN) {
 // probeAnswered is reached when the peer answers a duplicate. What was sent before the probe and is
 // missing is lost.
 func (r *recovery) probeAnswered(now Time) decision {
-	if r.phase != probeSent && r.phase != answered {
+	if r.phase != probeSent && r.phase != alive {
 		return stay
 	}
 	r.phase = flowing

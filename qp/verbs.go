@@ -308,9 +308,8 @@ type Event struct {
 }
 
 var (
-	qpTypeNames = [...]string{GSI: "GSI", RC: "RC", UC: "UC", UD: "UD"}
-	stateNames  = [...]string{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"}
-	wrNames     = [numWROpcodes]string{"RDMA_WRITE", "RDMA_WRITE_WITH_IMM", "SEND", "SEND_WITH_IMM", "RDMA_READ", "ATOMIC_CMP_AND_SWP",
+	stateNames = [...]string{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"}
+	wrNames    = [numWROpcodes]string{"RDMA_WRITE", "RDMA_WRITE_WITH_IMM", "SEND", "SEND_WITH_IMM", "RDMA_READ", "ATOMIC_CMP_AND_SWP",
 		"ATOMIC_FETCH_AND_ADD", "LOCAL_INV", "BIND_MW", "SEND_WITH_INV"}
 	statusNames = [...]string{WCSuccess: "success", WCLocLenErr: "local length error", WCLocQPOpErr: "local QP operation error",
 		WCLocProtErr: "local protection error", WCWRFlushErr: "Work Request Flushed Error", WCMWBindErr: "memory bind operation error",
@@ -331,9 +330,6 @@ func name[T ~uint8](names []string, v T, kind string) string {
 	}
 	return fmt.Sprintf("%s(%d)", kind, v)
 }
-
-// String names the type as the verbs do, "RC".
-func (t QPType) String() string { return name(qpTypeNames[:], t, "QPType") }
 
 // String names the state as the verbs do, "RTS".
 func (s QPState) String() string { return name(stateNames[:], s, "QPState") }
