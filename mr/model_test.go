@@ -54,7 +54,8 @@ func inside(va uint64, n uint32, start *big.Int, size uint64) bool {
 	return first.Cmp(start) >= 0 && beyond.Cmp(end) <= 0
 }
 
-// TestAgainstModel drives table and model with the same random operations and asks both about random accesses.
+// TestAgainstModel drives table and model with the same random operations and asks both about
+// random accesses.
 func TestAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64().Draw(t, "seed")

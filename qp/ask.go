@@ -28,8 +28,8 @@ func (q *QP) awaits(now Time, s *sendSlot) bool {
 
 // asksACK says whether the next packet asks for an ACK: at the end of a message that is awaited,
 // several times a window, and whenever the window closes behind it, else both sides would wait
-// (section 4.3). And the first of a connection does, so that the round trip is known before anything
-// is lost.
+// (section 4.3). And the first of a connection does, so that the round trip is known before
+// anything is lost.
 func (q *QP) asksACK(awaited bool) bool {
 	r := &q.req
 	r.unasked++

@@ -1,8 +1,8 @@
 package qp
 
 // The completer: responses of the peer become completions, or reports of losses (recovery.go).
-// Stages: which response (response) → what it acknowledges (ackThrough) → its own effect (READ data,
-// atomic value, NAK, RNR) → completions in the order of posting. Rules: section 4.4.
+// Stages: which response (response) → what it acknowledges (ackThrough) → its own effect (READ
+// data, atomic value, NAK, RNR) → completions in the order of posting. Rules: section 4.4.
 
 import (
 	"encoding/binary"
@@ -11,8 +11,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// handleResponse handles one response packet of a reliable queue pair, and then lets fail what cannot be
-// sent and has nothing before it any more.
+// handleResponse handles one response packet of a reliable queue pair, and then lets fail what
+// cannot be sent and has nothing before it any more.
 func (e *Engine) handleResponse(q *QP, p *wire.Packet) wire.DropReason {
 	reason := e.response(q, p)
 	e.failDoomed(q)
@@ -72,8 +72,8 @@ func (e *Engine) acknowledge(q *QP, psn wire.PSN, syn wire.Syndrome, msn wire.PS
 	return wire.DropNone
 }
 
-// ackThrough completes everything up to and including psn. If the response of a READ or an atomic on
-// the way is missing, that is an implied NAK: ackThrough returns false.
+// ackThrough completes everything up to and including psn. If the response of a READ or an atomic
+// on the way is missing, that is an implied NAK: ackThrough returns false.
 func (e *Engine) ackThrough(q *QP, psn wire.PSN) bool {
 	una := q.rec.una
 	for q.sq.head.Load() != q.req.started {
@@ -137,8 +137,9 @@ func (e *Engine) progress(q *QP, una wire.PSN) {
 	e.checkDrained(q)
 }
 
-// readResponse takes the data of one READ response packet. They are told apart by PSN and length: after a restart a peer may
-// continue with MIDDLE and LAST or begin again with FIRST or ONLY (section 4.4). Every piece that was asked for has its own LAST.
+// readResponse takes the data of one READ response packet. They are told apart by PSN and length:
+// after a restart a peer may continue with MIDDLE and LAST or begin again with FIRST or ONLY
+// (section 4.4). Every piece that was asked for has its own LAST.
 func (e *Engine) readResponse(q *QP, p *wire.Packet, psn wire.PSN) wire.DropReason {
 	if !e.ackBefore(q, psn) {
 		return wire.DropOutOfSequence
@@ -184,7 +185,8 @@ func (e *Engine) atomicResponse(q *QP, p *wire.Packet, psn wire.PSN) {
 	e.answered(q, psn, true, true)
 }
 
-// answered moves past a response of the READ or atomic at the head: of a request's end, and of the last one's.
+// answered moves past a response of the READ or atomic at the head: of a request's end, and of the
+// last one's.
 func (e *Engine) answered(q *QP, psn wire.PSN, end, last bool) {
 	if end {
 		q.req.readsOut--
@@ -195,7 +197,8 @@ func (e *Engine) answered(q *QP, psn wire.PSN, end, last bool) {
 	e.progress(q, psn.Next())
 }
 
-// nakReceived handles a NAK: everything before psn is acknowledged; psn itself is sent again or fails (section 4.4).
+// nakReceived handles a NAK: everything before psn is acknowledged; psn itself is sent again or
+// fails (section 4.4).
 func (e *Engine) nakReceived(q *QP, psn wire.PSN, syn wire.Syndrome) wire.DropReason {
 	status := WCSuccess
 	switch syn {
@@ -220,7 +223,8 @@ func (e *Engine) nakReceived(q *QP, psn wire.PSN, syn wire.Syndrome) wire.DropRe
 	return wire.DropNone
 }
 
-// completeHead retires the oldest send work request with success, with a completion if it was asked for.
+// completeHead retires the oldest send work request with success, with a completion if it was asked
+// for.
 func (e *Engine) completeHead(q *QP) {
 	i := q.sq.head.Load()
 	s := q.sq.at(i)
@@ -234,7 +238,8 @@ func (e *Engine) completeHead(q *QP) {
 	q.sq.head.Store(i + 1)
 }
 
-// failHead completes the oldest send work request with an error and stops the queue: RC goes to ERR, UC and UD to SQE.
+// failHead completes the oldest send work request with an error and stops the queue: RC goes to
+// ERR, UC and UD to SQE.
 func (e *Engine) failHead(q *QP, status WCStatus) {
 	i := q.sq.head.Load()
 	s := q.sq.at(i)

@@ -1,6 +1,7 @@
 package qp
 
-// The responder of UD queue pairs and of QP 1: one packet, one receive request, no state (section 6.4).
+// The responder of UD queue pairs and of QP 1: one packet, one receive request, no state
+// (section 6.4).
 
 import (
 	"encoding/binary"
@@ -36,8 +37,8 @@ func (e *Engine) deliver(q *QP, p *wire.Packet) wire.DropReason {
 	return wire.DropNone
 }
 
-// grh is what stands before the payload in the buffer: an IPv6 header, or 20 zero bytes and the IPv4 header, by whose checksum
-// consumers tell the two apart (section 1.8).
+// grh is what stands before the payload in the buffer: an IPv6 header, or 20 zero bytes and the
+// IPv4 header, by whose checksum consumers tell the two apart (section 1.8).
 func (e *Engine) grh(f *wire.Frame) []byte {
 	g := &e.grhBytes
 	if f.IPv4() != nil {
@@ -49,7 +50,8 @@ func (e *Engine) grh(f *wire.Frame) []byte {
 	return g[:]
 }
 
-// sourceGID reads the sender's address out of a received GRH, as ibv_init_ah_from_wc does; false: not a GRH of RoCEv2.
+// sourceGID reads the sender's address out of a received GRH, as ibv_init_ah_from_wc does; false:
+// not a GRH of RoCEv2.
 func sourceGID(grh []byte) (src wire.GID, ok bool) {
 	switch {
 	case len(grh) < GRHSize:
@@ -65,8 +67,8 @@ func sourceGID(grh []byte) (src wire.GID, ok bool) {
 	return src, false
 }
 
-// AHFromGRH returns the address vector that answers a received datagram: grh is the first 40 bytes of its buffer. ErrInvalid
-// if they are no GRH of RoCEv2.
+// AHFromGRH returns the address vector that answers a received datagram: grh is the first 40 bytes
+// of its buffer. ErrInvalid if they are no GRH of RoCEv2.
 func AHFromGRH(grh []byte) (AHAttr, error) {
 	src, ok := sourceGID(grh)
 	if !ok {

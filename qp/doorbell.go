@@ -2,14 +2,15 @@ package qp
 
 import "sync/atomic"
 
-// doorbells is the list of queue pairs that were posted to since the lane last looked: pushed by any goroutine, taken whole
-// by the lane.
+// doorbells is the list of queue pairs that were posted to since the lane last looked: pushed by
+// any goroutine, taken whole by the lane.
 type doorbells struct {
 	top atomic.Pointer[QP]
 }
 
-// ring lists q unless it is listed already. The order of the two steps pairs with take: a post that finds its queue pair still
-// listed is seen by the lane, which clears the mark before it reads the ring.
+// ring lists q unless it is listed already. The order of the two steps pairs with take: a post that
+// finds its queue pair still listed is seen by the lane, which clears the mark before it reads the
+// ring.
 func (d *doorbells) ring(q *QP) {
 	if !q.rung.CompareAndSwap(false, true) {
 		return

@@ -1,8 +1,8 @@
 package qp
 
 // The engine: one lane's queue pairs behind the contract of doc.go.
-// Stages: configuration → completion queues → input (frames, doorbells, time) → output (frames, deadline, events, completions)
-// → the ready list that connects them.
+// Stages: configuration → completion queues → input (frames, doorbells, time) → output (frames,
+// deadline, events, completions) → the ready list that connects them.
 
 import (
 	"fmt"
@@ -36,7 +36,8 @@ type Config struct {
 	EvenPackets bool
 }
 
-// Engine is the protocol state of one lane. One caller at a time drives it; doc.go has the contract.
+// Engine is the protocol state of one lane. One caller at a time drives it; doc.go has the
+// contract.
 type Engine struct {
 	cfg      Config
 	cc       CongestionParams
@@ -109,8 +110,9 @@ func (e *Engine) DestroyCQ(c *CQ) error {
 
 func (e *Engine) owns(c *CQ) bool { _, ok := e.cqs[c]; return ok }
 
-// HandleFrames takes frames from the network. Their payload is in its memory region before it returns; nothing of a frame is
-// kept. Every frame that goes no further is counted under its reason.
+// HandleFrames takes frames from the network. Their payload is in its memory region before it
+// returns; nothing of a frame is kept. Every frame that goes no further is counted under its
+// reason.
 func (e *Engine) HandleFrames(now Time, in []wire.Frame) {
 	e.now = now
 	for i := range in {
@@ -121,8 +123,8 @@ func (e *Engine) HandleFrames(now Time, in []wire.Frame) {
 	}
 }
 
-// handleFrame finds the queue pair and checks, in the order of section 1.13, what must hold before a packet has any effect;
-// the ICRC comes last because it reads every byte.
+// handleFrame finds the queue pair and checks, in the order of section 1.13, what must hold before
+// a packet has any effect; the ICRC comes last because it reads every byte.
 func (e *Engine) handleFrame(f *wire.Frame) wire.DropReason {
 	p := &e.packet
 	if reason := wire.Parse(f, p); reason != wire.DropNone {
@@ -235,7 +237,8 @@ func (e *Engine) HandlePosted(now Time) {
 	}
 }
 
-// Posted looks at one queue pair that was posted to: for a caller that posts while it drives the engine, and needs no doorbell.
+// Posted looks at one queue pair that was posted to: for a caller that posts while it drives the
+// engine, and needs no doorbell.
 func (e *Engine) Posted(q *QP) {
 	switch q.State() {
 	case StateRTS, StateSQD:
@@ -251,8 +254,8 @@ func (e *Engine) Posted(q *QP) {
 // Ring tells the lane that q was posted to. Any goroutine; never blocks.
 func (e *Engine) Ring(q *QP) { e.bells.ring(q) }
 
-// DoorbellPending says whether a doorbell has rung that HandlePosted has not seen. Any goroutine: whoever goes to sleep asks
-// after announcing it.
+// DoorbellPending says whether a doorbell has rung that HandlePosted has not seen. Any goroutine:
+// whoever goes to sleep asks after announcing it.
 func (e *Engine) DoorbellPending() bool { return e.bells.pending() }
 
 // HandleTimeout lets pass what is due at now. A call too early or too often is harmless.
@@ -263,7 +266,8 @@ func (e *Engine) HandleTimeout(now Time) {
 	}
 }
 
-// PollTimeout returns when HandleTimeout is to be called next, at the latest; Never if nothing waits.
+// PollTimeout returns when HandleTimeout is to be called next, at the latest; Never if nothing
+// waits.
 func (e *Engine) PollTimeout() Time { return e.timers.next() }
 
 // NextTimeout is PollTimeout without deadlines that are no more, for who is about to sleep and does
@@ -273,8 +277,8 @@ func (e *Engine) NextTimeout() Time {
 	return e.timers.next()
 }
 
-// PollTransmit appends packets to b and returns how many. If it filled b, there may be more: send and call again. Queue pairs
-// take turns of quantum packets.
+// PollTransmit appends packets to b and returns how many. If it filled b, there may be more: send
+// and call again. Queue pairs take turns of quantum packets.
 func (e *Engine) PollTransmit(now Time, b *wire.Batch) (n int) {
 	e.now = now
 	before := b.Len()
@@ -308,8 +312,9 @@ func (e *Engine) serve(q *QP, b *wire.Batch) bool {
 			}
 			q.due &^= dueCNP
 		case q.due&dueReply != 0 && !(n < quantum-1 && q.due&dueRequest != 0 && q.resp.onlyAck()):
-			// An ACK lets requests go first: the answer of a ping-pong waits for nothing, and the ACK, being short, leaves in one
-			// run with the answer's last packets instead of cutting it in two.
+			// An ACK lets requests go first: the answer of a ping-pong waits for nothing, and the
+			// ACK, being short, leaves in one run with the answer's last packets instead of cutting
+			// it in two.
 			switch e.reply(q, b) {
 			case full:
 				return false
@@ -380,8 +385,8 @@ func (e *Engine) complete(c *CQ, wc *WC, solicited bool) {
 	}
 }
 
-// Flush publishes the completions staged since the last call. Queue pairs of an overrun queue fail here (class G of section
-// 6.3): their completions cannot be reported any more.
+// Flush publishes the completions staged since the last call. Queue pairs of an overrun queue fail
+// here (class G of section 6.3): their completions cannot be reported any more.
 func (e *Engine) Flush() {
 	for len(e.overrunCQs) > 0 {
 		c := e.overrunCQs[len(e.overrunCQs)-1]
@@ -402,7 +407,8 @@ func (e *Engine) Flush() {
 	e.freshCQs = e.freshCQs[:0]
 }
 
-// PollNotify returns a completion queue that was armed and has a completion since; ask after Flush until false.
+// PollNotify returns a completion queue that was armed and has a completion since; ask after Flush
+// until false.
 func (e *Engine) PollNotify() (*CQ, bool) {
 	n := len(e.notifyCQs)
 	if n == 0 {

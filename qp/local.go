@@ -1,11 +1,12 @@
 package qp
 
-// Local operations: send work requests that put nothing on the wire, executed when their turn to be sent comes.
+// Local operations: send work requests that put nothing on the wire, executed when their turn to be
+// sent comes.
 
 import "github.com/goroce/goroce/mr"
 
-// local executes request next. It completes in order: at once if nothing before it is incomplete, else when it reaches the
-// head of the queue.
+// local executes request next. It completes in order: at once if nothing before it is incomplete,
+// else when it reaches the head of the queue.
 func (e *Engine) local(q *QP) {
 	r := &q.req
 	s := q.sq.at(r.next)

@@ -1,7 +1,9 @@
 package qp
 
-// The queue pair state machine: which transitions exist and which attributes each needs and allows (section 5.1).
-// Stages of ModifyQP: find the row → check the mask → check the values → apply them → enter the state.
+// The queue pair state machine: which transitions exist and which attributes each needs and allows
+// (section 5.1).
+// Stages of ModifyQP: find the row → check the mask → check the values → apply them → enter the
+// state.
 
 import (
 	"fmt"
@@ -11,7 +13,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// transition is one row of the table: attributes required and allowed, per service. IBV_QP_STATE is always allowed.
+// transition is one row of the table: attributes required and allowed, per service. IBV_QP_STATE is
+// always allowed.
 type transition struct {
 	from, to QPState
 	need     [3]AttrMask // RC, UC, UD
@@ -48,7 +51,8 @@ var transitions = []transition{
 	{from: StateSQE, to: StateRTS, may: [3]AttrMask{0, AttrCurState | AttrAccessFlags, liveUD}},
 }
 
-// findTransition returns the row of from → to, nil if there is none. Every state but RESET goes to RESET and ERR.
+// findTransition returns the row of from → to, nil if there is none. Every state but RESET goes to
+// RESET and ERR.
 func findTransition(from, to QPState) *transition {
 	if from != StateReset && (to == StateReset || to == StateErr) {
 		return &transition{from: from, to: to}
@@ -61,8 +65,9 @@ func findTransition(from, to QPState) *transition {
 	return nil
 }
 
-// ModifyQP sets the attributes that mask names and moves the queue pair to attr.State if AttrState is among them
-// (ibv_modify_qp). An error names the attribute, its value and the rule, and nothing has changed.
+// ModifyQP sets the attributes that mask names and moves the queue pair to attr.State if AttrState
+// is among them (ibv_modify_qp). An error names the attribute, its value and the rule, and nothing
+// has changed.
 func (e *Engine) ModifyQP(now Time, q *QP, attr *QPAttr, mask AttrMask) error {
 	e.now = now
 	if e.qps.find(q.qpn) != q {
@@ -118,7 +123,8 @@ func (q *QP) checkMask(from, to QPState, mask AttrMask) error {
 	return nil
 }
 
-// checkAttr checks the values that mask names and returns the headers of a new address vector: of packets and of CNPs.
+// checkAttr checks the values that mask names and returns the headers of a new address vector: of
+// packets and of CNPs.
 func (e *Engine) checkAttr(q *QP, a *QPAttr, mask AttrMask) (path, cnpPath wire.Path, err error) {
 	limits := []struct {
 		bit        AttrMask

@@ -1,7 +1,8 @@
 package qp
 
 // The queue pair: two rings, the attributes, and one part for each role of the protocol.
-// Stages: the object, creation and destruction, then the states that every role shares: error, reset, drained.
+// Stages: the object, creation and destruction, then the states that every role shares: error,
+// reset, drained.
 
 import (
 	"fmt"
@@ -84,8 +85,9 @@ func (q *QP) setMTU(m wire.MTU) {
 	q.maxMessage.Store(maxMessageFor(m))
 }
 
-// CreateQP makes a queue pair in RESET (ibv_create_qp). Queue sizes are rounded up to powers of two; QueryQP tells. The type
-// GSI makes queue pair 1, once per engine. ErrInvalid, ErrLimit and ErrBusy say which value or object is wrong.
+// CreateQP makes a queue pair in RESET (ibv_create_qp). Queue sizes are rounded up to powers of
+// two; QueryQP tells. The type GSI makes queue pair 1, once per engine. ErrInvalid, ErrLimit and
+// ErrBusy say which value or object is wrong.
 func (e *Engine) CreateQP(init QPInit) (*QP, error) {
 	if err := e.checkInit(&init); err != nil {
 		return nil, err
@@ -182,8 +184,9 @@ func (e *Engine) drawStart(q *QP) {
 
 // isPast says whether what may be on its way from earlier lives is old to one that begins with psn.
 // The start must lie behind the end of the last life, by less than maxAhead: then that life's PSNs
-// are old to the new one even beside a READ that takes half the PSN circle. PSNs of the lives before
-// it may lie ahead, but the new life must have staleSpan packets to send before it gets there.
+// are old to the new one even beside a READ that takes half the PSN circle. PSNs of the lives
+// before it may lie ahead, but the new life must have staleSpan packets to send before it gets
+// there.
 func (q *QP) isPast(psn wire.PSN) bool {
 	for i, end := range q.ended {
 		ahead := end.Sub(psn)
@@ -202,7 +205,8 @@ func (q *QP) endLife() {
 	q.ended = append(q.ended, q.rec.top)
 }
 
-// DestroyQP ends the queue pair. Outstanding work requests yield no completions; completions in the queues stay.
+// DestroyQP ends the queue pair. Outstanding work requests yield no completions; completions in the
+// queues stay.
 func (e *Engine) DestroyQP(q *QP) error {
 	if e.qps.find(q.qpn) != q {
 		return fmt.Errorf("QP 0x%06x: %w", q.qpn, ErrUnknown)
@@ -218,7 +222,8 @@ func (e *Engine) DestroyQP(q *QP) error {
 	return nil
 }
 
-// QueryQP returns the present attributes and what the queue pair was made from, with its real sizes.
+// QueryQP returns the present attributes and what the queue pair was made from, with its real
+// sizes.
 func (e *Engine) QueryQP(q *QP) (QPAttr, QPInit) {
 	a := q.attr
 	a.State, a.CurState = q.State(), q.State()
@@ -231,8 +236,8 @@ func (e *Engine) QueryQP(q *QP) (QPAttr, QPInit) {
 	return a, q.init
 }
 
-// fail moves the queue pair to ERR and flushes both queues (section 5.3). Replies that wait are dropped unless the
-// failure is the responder's and ends with a NAK to the peer.
+// fail moves the queue pair to ERR and flushes both queues (section 5.3). Replies that wait are
+// dropped unless the failure is the responder's and ends with a NAK to the peer.
 func (e *Engine) fail(q *QP) {
 	if q.State() == StateErr {
 		return
@@ -260,7 +265,8 @@ func (e *Engine) flushSends(q *QP) {
 	q.req.readsOut, q.req.doomed = 0, 0
 }
 
-// sendError is the end of a UC or UD request that failed locally: SQE flushes the send queue, the receive queue works on.
+// sendError is the end of a UC or UD request that failed locally: SQE flushes the send queue, the
+// receive queue works on.
 func (e *Engine) sendError(q *QP) {
 	q.setState(StateSQE)
 	q.due &^= dueRequest

@@ -1,7 +1,8 @@
 package qp
 
-// qpnTable finds queue pairs by number: open addressing with linear probing, because the numbers are random (predictable ones
-// invite spoofing) and a lookup happens for every packet. At most half full; deletion moves the rest of the run back.
+// qpnTable finds queue pairs by number: open addressing with linear probing, because the numbers
+// are random (predictable ones invite spoofing) and a lookup happens for every packet. At most half
+// full; deletion moves the rest of the run back.
 type qpnTable struct {
 	cells []*QP
 	n     int

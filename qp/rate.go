@@ -2,10 +2,11 @@ package qp
 
 // Congestion: DCQCN, as RoCE NICs speak it (section 10).
 //
-// Stages: the receiver of a packet marked "congestion experienced" owes its sender a CNP, at most one per interval
-// (congested) → the sender of the data cuts its rate (cut) → time and bytes without another CNP raise it again (raise), in
-// three phases: back towards the rate before the cut, then by steps, then by big steps → a queue pair below the line rate
-// spaces its packets (mayPace), and has no more of them unacknowledged than its rate sends in a little while (bound).
+// Stages: the receiver of a packet marked "congestion experienced" owes its sender a CNP, at most
+// one per interval (congested) → the sender of the data cuts its rate (cut) → time and bytes
+// without another CNP raise it again (raise), in three phases: back towards the rate before the
+// cut, then by steps, then by big steps → a queue pair below the line rate spaces its packets
+// (mayPace), and has no more of them unacknowledged than its rate sends in a little while (bound).
 //
 // A queue pair that never got a CNP is not limited and pays one comparison a packet.
 
@@ -30,14 +31,17 @@ type CongestionParams struct {
 	CNPInterval    Time    // at most one CNP per queue pair in this time
 }
 
-// DefaultCongestion holds the constants of the SIGCOMM 2015 paper, as section 10.3 lists them, with two differences.
+// DefaultCongestion holds the constants of the SIGCOMM 2015 paper, as section 10.3 lists them, with
+// two differences.
 //
-// The paper's senders hear of a mark within 55 us, and raise their rates as often. Here marks and CNPs may come milliseconds late,
-// from the queues of slower links and to a thread that must wake up; in that time a sender raised its rate by more than a cut took
-// away: two flows through 1 Gbit/s filled the queue with both their windows and shared 64:100. So raises wait for the round
+// The paper's senders hear of a mark within 55 us, and raise their rates as often. Here marks and
+// CNPs may come milliseconds late, from the queues of slower links and to a thread that must wake
+// up; in that time a sender raised its rate by more than a cut took away: two flows through 1
+// Gbit/s filled the queue with both their windows and shared 64:100. So raises wait for the round
 // trip that is measured, and the steps are a share of the line rate, the paper's at 100 Gbit/s.
 //
-// The least rate, a tenth of that of the ns-3 model, is low enough for a hundred flows through 1 Gbit/s.
+// The least rate, a tenth of that of the ns-3 model, is low enough for a hundred flows through 1
+// Gbit/s.
 var DefaultCongestion = CongestionParams{
 	LineRate: 100e9, MinRate: 10e6, G: 1.0 / 256, AlphaTimer: 55_000, CutInterval: 50_000, RaiseTimer: 55_000, RaiseBytes: 10e6,
 	FastRecoveries: 5, CNPInterval: 50_000,
@@ -60,10 +64,11 @@ func (p CongestionParams) withDefaults() CongestionParams {
 	return p
 }
 
-// ECT is a traffic class with ECT(0), "ECN-capable transport", in its ECN field, unless the field says something already. A
-// switch marks only such packets when it is congested, and drops the others; without marks there are no CNPs and rates know no
-// bound. RoCE NICs set it for every address vector (section 13, row 37). We do it for connected queue pairs, replies
-// included: no rate is kept for datagrams, so they must not claim to slow down.
+// ECT is a traffic class with ECT(0), "ECN-capable transport", in its ECN field, unless the field
+// says something already. A switch marks only such packets when it is congested, and drops the
+// others; without marks there are no CNPs and rates know no bound. RoCE NICs set it for every
+// address vector (section 13, row 37). We do it for connected queue pairs, replies included: no
+// rate is kept for datagrams, so they must not claim to slow down.
 func ECT(trafficClass uint8) uint8 {
 	if trafficClass&3 == 0 {
 		trafficClass |= wire.ECNCapable0
@@ -98,7 +103,8 @@ func (e *Engine) congested(q *QP) {
 	e.urge(q, dueCNP)
 }
 
-// putCNP makes a congestion notification: 16 zero bytes behind a BTH with BECN, outside the PSN sequence (section 1.7).
+// putCNP makes a congestion notification: 16 zero bytes behind a BTH with BECN, outside the PSN
+// sequence (section 1.7).
 func (e *Engine) putCNP(q *QP, b *wire.Batch) verdict {
 	info := wire.CNP.Info()
 	f := b.Reserve(&q.cnpPath, int(info.HdrLen)+wire.ICRCLen)
@@ -113,8 +119,8 @@ func (e *Engine) putCNP(q *QP, b *wire.Batch) verdict {
 	return sent
 }
 
-// cut answers a CNP. The rate before it is what fast recovery goes back to. Raises wait for the round trip: what one of them
-// does is heard of no sooner.
+// cut answers a CNP. The rate before it is what fast recovery goes back to. Raises wait for the
+// round trip: what one of them does is heard of no sooner.
 func (r *rate) cut(now, srtt Time, p *CongestionParams) {
 	switch {
 	case !r.limited:
@@ -187,9 +193,10 @@ func (e *Engine) mayPace(q *QP) bool {
 	return false
 }
 
-// bound is how many packets may be unacknowledged at a limited rate: those of the least round trip there was, and of rateQueue, which
-// stand in the queue that marked them. Without a bound a sender that hears of the marks late, because somebody sleeps or the machine
-// is busy, fills that queue with its whole window.
+// bound is how many packets may be unacknowledged at a limited rate: those of the least round trip
+// there was, and of rateQueue, which stand in the queue that marked them. Without a bound a sender
+// that hears of the marks late, because somebody sleeps or the machine is busy, fills that queue
+// with its whole window.
 func (r *rate) bound(base Time, mtu uint32) int32 {
 	return int32(min(max(r.current*float64(base+rateQueue)/1e9/float64(mtu), minWindow), psnSpan))
 }

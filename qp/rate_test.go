@@ -2,8 +2,8 @@ package qp
 
 import "testing"
 
-// Packets that wait for their time are woken up for late. Those behind make up for it, to a limit; those that come after a pause
-// do not.
+// Packets that wait for their time are woken up for late. Those behind make up for it, to a limit;
+// those that come after a pause do not.
 func TestLateness(t *testing.T) {
 	e := NewEngine(Config{})
 	q := &QP{}
@@ -38,8 +38,8 @@ func TestLateness(t *testing.T) {
 	}
 }
 
-// A congested queue pair has no more unacknowledged than its rate sends in the round trip and a little, and asks for ACKs several
-// times in that; one that is not goes by its window alone.
+// A congested queue pair has no more unacknowledged than its rate sends in the round trip and a
+// little, and asks for ACKs several times in that; one that is not goes by its window alone.
 func TestRateBoundsWindow(t *testing.T) {
 	const ms = Time(1_000_000)
 	for _, row := range []struct {

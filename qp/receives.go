@@ -81,8 +81,8 @@ func (e *Engine) endReceive(q *QP, wc *WC, solicited bool) {
 	q.rq.head.Store(q.rq.head.Load() + 1)
 }
 
-// flushRecvs completes every receive work request there is with WCWRFlushErr, the one that is claimed
-// included.
+// flushRecvs completes every receive work request there is with WCWRFlushErr, the one that is
+// claimed included.
 func (e *Engine) flushRecvs(q *QP) {
 	q.abandon()
 	tail := q.rq.tail.Load()

@@ -62,8 +62,8 @@ package qp
 //
 // # Retries
 //
-// They count against retry_cnt and rnr_retry (section 4.7), which reload with every progress. Probes
-// are free, and change nothing about when the ack timeout ends the connection.
+// They count against retry_cnt and rnr_retry (section 4.7), which reload with every progress.
+// Probes are free, and change nothing about when the ack timeout ends the connection.
 
 import "github.com/goroce/goroce/wire"
 

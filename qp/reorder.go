@@ -1,18 +1,22 @@
 package qp
 
-// Selective repeat, the responder's side: what comes after a gap is kept until the gap is filled, instead of being sent again.
-// QPAttr.SelectiveRepeat says who agrees to it and what changes on the wire; the requester's side is in selective.go.
+// Selective repeat, the responder's side: what comes after a gap is kept until the gap is filled,
+// instead of being sent again. QPAttr.SelectiveRepeat says who agrees to it and what changes on the
+// wire; the requester's side is in selective.go.
 //
-// Stages: a packet after a gap is copied into the store (keep), which asks for what is missing (nextGap; reply.go sends the NAK)
-// → the missing packet arrives and is executed → what follows it in the store goes through the same walk, in order of PSN
-// (catchUp): so nothing is ever executed out of order → the store is empty and goes back to the engine.
+// Stages: a packet after a gap is copied into the store (keep), which asks for what is missing
+// (nextGap; reply.go sends the NAK) → the missing packet arrives and is executed → what follows it
+// in the store goes through the same walk, in order of PSN (catchUp): so nothing is ever executed
+// out of order → the store is empty and goes back to the engine.
 //
-// A store takes MaxWindow PSNs from the expected one on, and an engine keeps maxKept packets. What finds no room is dropped as
-// it is without selective repeat, and asked for with a NAK of the standard as soon as everything before it is there.
+// A store takes MaxWindow PSNs from the expected one on, and an engine keeps maxKept packets. What
+// finds no room is dropped as it is without selective repeat, and asked for with a NAK of the
+// standard as soon as everything before it is there.
 
 import "github.com/goroce/goroce/wire"
 
-// reorder holds packets of one queue pair that came too early. A queue pair has one only while it has a gap.
+// reorder holds packets of one queue pair that came too early. A queue pair has one only while it
+// has a gap.
 type reorder struct {
 	slots    [MaxWindow]kept // by PSN
 	n        int             // of them, in use
@@ -85,7 +89,8 @@ func (e *Engine) goBack(q *QP) wire.DropReason {
 	return wire.DropOutOfSequence
 }
 
-// nextGap returns the oldest gap that has not been reported: packets from to to-1 are missing, to is there.
+// nextGap returns the oldest gap that has not been reported: packets from to to-1 are missing, to
+// is there.
 func (r *responder) nextGap() (from, to wire.PSN, ok bool) {
 	s := r.kept
 	if s == nil {
@@ -107,8 +112,8 @@ func (r *responder) nextGap() (from, to wire.PSN, ok bool) {
 	return 0, 0, false
 }
 
-// ackMSN is what the MSN field of the ACK that is due says: with selective repeat the newest packet that is there, if the ACK is
-// of all that was executed.
+// ackMSN is what the MSN field of the ACK that is due says: with selective repeat the newest packet
+// that is there, if the ACK is of all that was executed.
 func (q *QP) ackMSN() wire.PSN {
 	r := &q.resp
 	switch {
@@ -129,7 +134,8 @@ func (q *QP) nakMSN() wire.PSN {
 	return q.resp.msn
 }
 
-// catchUp executes what was kept, as far as the sequence is whole, after a packet that may have filled a gap.
+// catchUp executes what was kept, as far as the sequence is whole, after a packet that may have
+// filled a gap.
 func (e *Engine) catchUp(q *QP) {
 	r := &q.resp
 	s := r.kept
@@ -173,7 +179,8 @@ func (e *Engine) catchUp(q *QP) {
 	}
 }
 
-// passTo gives up the slots before psn: what is in them has been executed as part of something longer.
+// passTo gives up the slots before psn: what is in them has been executed as part of something
+// longer.
 func (e *Engine) passTo(s *reorder, psn wire.PSN) {
 	for n := min(psn.Sub(s.from), MaxWindow); n > 0; n-- {
 		s.discard(e, s.from)

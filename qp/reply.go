@@ -1,8 +1,9 @@
 package qp
 
 // Replies: what a responder owes its peer, made when there is room to send it.
-// Stages: remember (acceptRead, acceptAtomic) → owe (job, NAK, ACK) → send in order: READ and atomic responses first, since an
-// ACK or NAK of a later request must not overtake them (section 4.6) → replay for duplicates.
+// Stages: remember (acceptRead, acceptAtomic) → owe (job, NAK, ACK) → send in order: READ and
+// atomic responses first, since an ACK or NAK of a later request must not overtake them
+// (section 4.6) → replay for duplicates.
 
 import (
 	"github.com/goroce/goroce/mr"
@@ -21,7 +22,8 @@ type resource struct {
 	orig        uint64 // atomics: the value before
 }
 
-// job is a reply of one or more packets. A READ's data is read from memory packet by packet, as late as possible.
+// job is a reply of one or more packets. A READ's data is read from memory packet by packet, as
+// late as possible.
 type job struct {
 	res         int // the resource it answers; noResource once that is taken for another request
 	answer      answer
@@ -57,8 +59,8 @@ func (r *responder) resize(depth int) {
 	r.res, r.resNext, r.jobs, r.jobHead = res, old, jobs, 0
 }
 
-// remember takes the oldest resource for a new request of the given number of PSNs. Memory comes with the first request: most
-// queue pairs of a server never see any.
+// remember takes the oldest resource for a new request of the given number of PSNs. Memory comes
+// with the first request: most queue pairs of a server never see any.
 func (r *responder) remember(packets uint32) (*resource, int) {
 	if r.res == nil {
 		r.res, r.jobs = make([]resource, r.depth), make([]job, 2*r.depth)
@@ -120,15 +122,16 @@ func (e *Engine) oweNAK(q *QP, syn wire.Syndrome) {
 // dropReplies forgets everything that is owed.
 func (r *responder) dropReplies() { r.jobHead, r.jobLen, r.newJobs, r.ack, r.nak = 0, 0, 0, false, 0 }
 
-// cancelNAK takes back a NAK that was not sent before what it asks for arrived. It would have acknowledged what is before.
+// cancelNAK takes back a NAK that was not sent before what it asks for arrived. It would have
+// acknowledged what is before.
 func (r *responder) cancelNAK() {
 	if r.nak != 0 {
 		r.nak, r.ack, r.ackPSN = 0, true, r.epsn.Prev()
 	}
 }
 
-// duplicate answers a request that was executed before (section 4.5). Nothing is executed twice: a READ is read again, an
-// atomic answers with the value it found then, everything else with an ACK.
+// duplicate answers a request that was executed before (section 4.5). Nothing is executed twice: a
+// READ is read again, an atomic answers with the value it found then, everything else with an ACK.
 func (e *Engine) duplicate(q *QP, p *wire.Packet) wire.DropReason {
 	r, psn := &q.resp, p.BTH.PSN()
 	if p.Op.Flags&hasAnswer != 0 {
@@ -141,8 +144,9 @@ func (e *Engine) duplicate(q *QP, p *wire.Packet) wire.DropReason {
 	return wire.DropNone
 }
 
-// ackLimit is the newest PSN that an ACK in answer to a duplicate of psn may name: it must not overtake a READ or atomic whose
-// responses the peer may have lost, for that would be an implied NAK.
+// ackLimit is the newest PSN that an ACK in answer to a duplicate of psn may name: it must not
+// overtake a READ or atomic whose responses the peer may have lost, for that would be an implied
+// NAK.
 func (r *responder) ackLimit(psn wire.PSN) wire.PSN {
 	limit := r.epsn.Prev()
 	for i := range r.res {
@@ -269,7 +273,8 @@ func (e *Engine) replyAtomic(q *QP, b *wire.Batch) verdict {
 	return sent
 }
 
-// replyRead makes the next response packet of a READ. The key is checked again: the memory may be gone by now.
+// replyRead makes the next response packet of a READ. The key is checked again: the memory may be
+// gone by now.
 func (e *Engine) replyRead(q *QP, b *wire.Batch) verdict {
 	r := &q.resp
 	j := r.jobAt(0)

@@ -1,8 +1,9 @@
 package qp
 
 // The requester: work requests become packets.
-// Stages of one packet: which request (start) → may it go (gate) → how much of it (segment) → headers and payload (emit) →
-// what follows (advance). A retry only moves the position back (seek): the packet is made again from registered memory.
+// Stages of one packet: which request (start) → may it go (gate) → how much of it (segment) →
+// headers and payload (emit) → what follows (advance). A retry only moves the position back (seek):
+// the packet is made again from registered memory.
 
 import (
 	"github.com/goroce/goroce/mr"
@@ -79,7 +80,8 @@ func (e *Engine) request(q *QP, b *wire.Batch) verdict {
 	}
 }
 
-// mayStart says whether request i, which has no PSNs yet, may begin now: fences and local invalidations (section 6.1).
+// mayStart says whether request i, which has no PSNs yet, may begin now: fences and local
+// invalidations (section 6.1).
 func (q *QP) mayStart(i uint32) bool {
 	s := q.sq.at(i)
 	switch {
@@ -91,8 +93,8 @@ func (q *QP) mayStart(i uint32) bool {
 	return true
 }
 
-// mayAsk says whether the peer can remember one more READ or atomic, if the next packet is one that it does not remember
-// already (section 4.6).
+// mayAsk says whether the peer can remember one more READ or atomic, if the next packet is one that
+// it does not remember already (section 4.6).
 func (q *QP) mayAsk() bool {
 	r := &q.req
 	rule := &wrTable[q.sq.at(r.next).opcode]
@@ -120,8 +122,8 @@ func (e *Engine) start(q *QP) bool {
 	return true
 }
 
-// checkSend checks what can be known before the first packet: local memory and rights. Nothing of a request with a bad key
-// reaches the peer.
+// checkSend checks what can be known before the first packet: local memory and rights. Nothing of a
+// request with a bad key reaches the peer.
 func (e *Engine) checkSend(q *QP, s *sendSlot) WCStatus {
 	if q.datagram && s.length > q.mtu {
 		return WCLocLenErr
@@ -191,7 +193,8 @@ func (q *QP) limit() int32 {
 	return n
 }
 
-// windowOpen says whether one more packet may be unacknowledged. UC and UD have no acknowledgements and no window.
+// windowOpen says whether one more packet may be unacknowledged. UC and UD have no acknowledgements
+// and no window.
 func (q *QP) windowOpen() bool {
 	if !q.reliable {
 		return true
@@ -295,7 +298,8 @@ func (q *QP) piece() uint32 {
 	return MaxMessage
 }
 
-// emitRead makes a READ or atomic request. Of a piece that was partly answered it asks for the rest only (section 4.4).
+// emitRead makes a READ or atomic request. Of a piece that was partly answered it asks for the rest
+// only (section 4.4).
 func (e *Engine) emitRead(q *QP, b *wire.Batch, s *sendSlot) verdict {
 	r := &q.req
 	op := wrTable[s.opcode].opcodes.at(true, true, q.opcodes)
@@ -329,7 +333,8 @@ func (e *Engine) emitRead(q *QP, b *wire.Batch, s *sendSlot) verdict {
 	return sent
 }
 
-// advance moves past the packet that was just made with this PSN: n bytes of the request, the last of them if last.
+// advance moves past the packet that was just made with this PSN: n bytes of the request, the last
+// of them if last.
 func (e *Engine) advance(q *QP, psn wire.PSN, n uint32, last bool) {
 	r, rec := &q.req, &q.rec
 	rec.psn = rec.psn.Next()
@@ -373,7 +378,8 @@ func (q *QP) seek(psn wire.PSN) {
 	}
 }
 
-// payload copies what belongs at the present offset of request s into a packet, except for the last piece, which it returns.
+// payload copies what belongs at the present offset of request s into a packet, except for the last
+// piece, which it returns.
 func (e *Engine) payload(q *QP, s *sendSlot, dst []byte) (rest []byte, st mr.Status) {
 	if s.flags&SendInline != 0 {
 		return q.sq.inlineRoom(q.req.next)[q.req.off:][:len(dst)], mr.OK

@@ -21,8 +21,8 @@ func (e *Engine) sendProbe(q *QP, b *wire.Batch) verdict {
 	return v
 }
 
-// sendGap sends the next packet of the oldest gap that is due. The last of a gap asks for an ACK, and
-// so does the new packet after it, which tells whether the gap has been filled.
+// sendGap sends the next packet of the oldest gap that is due. The last of a gap asks for an ACK,
+// and so does the new packet after it, which tells whether the gap has been filled.
 func (e *Engine) sendGap(q *QP, b *wire.Batch) verdict {
 	if !e.mayPace(q) {
 		return blocked

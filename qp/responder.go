@@ -1,8 +1,10 @@
 package qp
 
-// The responder of the connected services: requests of the peer become memory accesses, completions and replies.
-// The walk of a packet: PSN → order → access → receive → length → key → execute → finish. A step that objects names a fault;
-// what a fault means on the wire, for the receive request and for the queue pair stands in one table (section 6.3).
+// The responder of the connected services: requests of the peer become memory accesses, completions
+// and replies.
+// The walk of a packet: PSN → order → access → receive → length → key → execute → finish. A step
+// that objects names a fault; what a fault means on the wire, for the receive request and for the
+// queue pair stands in one table (section 6.3).
 
 import (
 	"github.com/goroce/goroce/mr"
@@ -115,8 +117,9 @@ func (e *Engine) respond(q *QP, p *wire.Packet) wire.DropReason {
 	return e.object(q, p, f)
 }
 
-// checkPSN lets the expected packet pass. RC answers a gap with one NAK and a duplicate with what it answered before; UC gives
-// up the message and goes on with the packet at hand (sections 4.5, 6.4).
+// checkPSN lets the expected packet pass. RC answers a gap with one NAK and a duplicate with what
+// it answered before; UC gives up the message and goes on with the packet at hand (sections 4.5,
+// 6.4).
 func (e *Engine) checkPSN(q *QP, p *wire.Packet) (drop wire.DropReason, stop bool) {
 	r := &q.resp
 	d := p.BTH.PSN().Sub(r.epsn)
@@ -187,7 +190,8 @@ func (q *QP) checkAccess(p *wire.Packet) fault {
 	return noFault
 }
 
-// checkResources claims a receive request, or asks for room to remember a READ or atomic (sections 2.8, 4.6).
+// checkResources claims a receive request, or asks for room to remember a READ or atomic
+// (sections 2.8, 4.6).
 func (q *QP) checkResources(p *wire.Packet) fault {
 	if p.Op.Flags&wire.OpConsumesRecv != 0 && !q.claim() {
 		return faultNoRecv
@@ -198,7 +202,8 @@ func (q *QP) checkResources(p *wire.Packet) fault {
 	return noFault
 }
 
-// checkLength holds packet and message lengths against path MTU, receive request and RETH (sections 2.1, 6.3).
+// checkLength holds packet and message lengths against path MTU, receive request and RETH
+// (sections 2.1, 6.3).
 func (q *QP) checkLength(p *wire.Packet) fault {
 	r := &q.resp
 	n := uint32(len(p.Payload))
@@ -229,8 +234,9 @@ func (q *QP) checkLength(p *wire.Packet) fault {
 	return noFault
 }
 
-// checkKey checks the whole range when a WRITE begins, and the range of a READ or atomic. With length 0 neither key nor
-// address is looked at (C9-88). Of a WRITE that is one packet, execute checks the same range before it touches memory.
+// checkKey checks the whole range when a WRITE begins, and the range of a READ or atomic. With
+// length 0 neither key nor address is looked at (C9-88). Of a WRITE that is one packet, execute
+// checks the same range before it touches memory.
 func (e *Engine) checkKey(q *QP, p *wire.Packet) fault {
 	r := &q.resp
 	switch {
@@ -297,8 +303,8 @@ func (e *Engine) execute(q *QP, p *wire.Packet) fault {
 	return noFault
 }
 
-// finish counts the packet, completes the message and owes the acknowledgement. An invalidation that failed is class J: the
-// SEND is acknowledged, then the queue pair fails.
+// finish counts the packet, completes the message and owes the acknowledgement. An invalidation
+// that failed is class J: the SEND is acknowledged, then the queue pair fails.
 func (e *Engine) finish(q *QP, p *wire.Packet, f fault) {
 	r := &q.resp
 	if p.Op.Flags&hasAnswer == 0 { // those have moved epsn and msn themselves
@@ -328,7 +334,8 @@ func (e *Engine) finish(q *QP, p *wire.Packet, f fault) {
 	}
 }
 
-// receive completes the receive request of a SEND, or the one that a WRITE with immediate took (section 6.5).
+// receive completes the receive request of a SEND, or the one that a WRITE with immediate took
+// (section 6.5).
 func (e *Engine) receive(q *QP, p *wire.Packet) {
 	wc := WC{Opcode: WCRecv, ByteLen: q.resp.got}
 	if p.Op.Flags&wire.OpWrite != 0 {
@@ -343,8 +350,8 @@ func (e *Engine) receive(q *QP, p *wire.Packet) {
 	e.endReceive(q, &wc, p.BTH.Solicited())
 }
 
-// abandon forgets the message in progress, if there is one. Its receive request is used for the next
-// (section 6.4).
+// abandon forgets the message in progress, if there is one. Its receive request is used for the
+// next (section 6.4).
 func (q *QP) abandon() {
 	q.resp.message = noMessage
 	q.putBack()

@@ -1,8 +1,9 @@
 package qp
 
 // The round trip of a path, measured by one packet at a time.
-// Stages: a packet that asks for an ACK and has never been sent before leaves (time) → its ACK comes
-// (took), unless a loss has made it mean nothing → the measurement is smoothed as RFC 6298 has it.
+// Stages: a packet that asks for an ACK and has never been sent before leaves (time) → its ACK
+// comes (took), unless a loss has made it mean nothing → the measurement is smoothed as RFC 6298
+// has it.
 
 import "github.com/goroce/goroce/wire"
 

@@ -4,9 +4,9 @@ package qp
 // responder's side is in reorder.go.
 //
 // Stages: a NAK names a gap (reportedGap, gapReported) → its packets go out again, before any new
-// one → an ACK that acknowledges nothing new but names a newer packet says that una is still missing
-// (stillMissing). Whether it was lost again or is still on its way shows in that newer packet: one
-// that left after the repeated one has overtaken it only if that was lost.
+// one → an ACK that acknowledges nothing new but names a newer packet says that una is still
+// missing (stillMissing). Whether it was lost again or is still on its way shows in that newer
+// packet: one that left after the repeated one has overtaken it only if that was lost.
 //
 // What this does not see, the end of a burst above all, is found out as ever: by probes and the ack
 // timeout (silence.go). They go back as go-back-N does, and so does what is done about lost
@@ -83,8 +83,8 @@ func (r *recovery) gapReported(now Time, from, to wire.PSN) (decision, wire.Drop
 	return resume, wire.DropNone
 }
 
-// beyond says whether an ACK of all up to psn, with newest in its MSN field, says that una is missing
-// and newest is there.
+// beyond says whether an ACK of all up to psn, with newest in its MSN field, says that una is
+// missing and newest is there.
 func (r *recovery) beyond(psn, newest wire.PSN) bool {
 	return psn.Next() == r.una && newest.Sub(r.una) > 0 && newest.Sub(r.top) < 0
 }
@@ -119,8 +119,8 @@ func (r *recovery) lost(n int32) {
 	r.countCut(before)
 }
 
-// repeatOldest accounts for the loss of una, which is due to be sent again: losses of one packet in a
-// row use up the retries, as with go-back-N.
+// repeatOldest accounts for the loss of una, which is due to be sent again: losses of one packet in
+// a row use up the retries, as with go-back-N.
 func (r *recovery) repeatOldest(now Time) decision {
 	if r.phase == resting {
 		return resume

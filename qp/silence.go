@@ -3,14 +3,14 @@ package qp
 // Silence: what a requester does when it hears nothing of what it has sent.
 //
 // Stages: a packet leaves, or something is acknowledged, and the clocks start (restartTimers) →
-// nothing has come back for a few round trips (probeAt), or for 4.096 us * 2^timeout (ackAt) → una is
-// sent once more (ask), with less and less hurry → the answer says where the peer is
+// nothing has come back for a few round trips (probeAt), or for 4.096 us * 2^timeout (ackAt) → una
+// is sent once more (ask), with less and less hurry → the answer says where the peer is
 // (probeAnswered, acknowledged) → without an answer each ack timeout uses up a retry, and the last
 // one ends the connection.
 //
 // Probes exist because the common timeout code 14 is 67 ms, an eternity for a path of 50 us. One
-// packet is enough to ask: a peer that is merely slow would only choke on the whole window. Even its
-// answer proves no loss while more answers come: the peer may just have woken up. What was sent
+// packet is enough to ask: a peer that is merely slow would only choke on the whole window. Even
+// its answer proves no loss while more answers come: the peer may just have woken up. What was sent
 // before the probe and is not there when answers stop is lost.
 
 import "github.com/goroce/goroce/wire"
@@ -58,8 +58,8 @@ func (r *recovery) notSilent(now Time) decision {
 // than its own.
 func (r *recovery) awaitsACK() bool { return r.asked != noPSN && r.asked.Sub(r.una) >= 0 }
 
-// timer is the event that a deadline may have come. q knows whether packets are about to leave: that
-// is asked only if it matters.
+// timer is the event that a deadline may have come. q knows whether packets are about to leave:
+// that is asked only if it matters.
 func (r *recovery) timer(now Time, q *QP) decision {
 	switch {
 	case r.readyAt <= now:
@@ -81,8 +81,8 @@ func (r *recovery) timer(now Time, q *QP) decision {
 }
 
 // silence is reached when nothing has been heard for long enough to probe. But while packets leave
-// of which none has asked for an ACK, that is as it should be; and while a packet waits for its rate
-// no answer is due, as it may be the one that asks.
+// of which none has asked for an ACK, that is as it should be; and while a packet waits for its
+// rate no answer is due, as it may be the one that asks.
 func (r *recovery) silence(now Time, q *QP) decision {
 	if quiet := r.sentAt + r.patience(); quiet > now && now < r.askBy && !r.awaitsACK() {
 		r.probeAt = quiet

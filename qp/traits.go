@@ -61,8 +61,8 @@ func answerTo(p *wire.Packet) answer {
 	return noAnswer
 }
 
-// segments holds the opcodes of one operation by the packet's place in the message: those of RC. The
-// other services have the same operations.
+// segments holds the opcodes of one operation by the packet's place in the message: those of RC.
+// The other services have the same operations.
 type segments struct{ first, middle, last, only wire.Opcode }
 
 // at returns the opcode of a packet in a service.

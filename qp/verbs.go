@@ -1,8 +1,10 @@
 package qp
 
-// The vocabulary of the verbs: enumerations with the numeric values of ibv_* and the work request and completion records.
-// Stages: queue pair (type, state, attributes), work requests, completions, events. Values: section 12.1 of the protocol
-// reference; they equal libibverbs' so that a C library can share the rings.
+// The vocabulary of the verbs: enumerations with the numeric values of ibv_* and the work request
+// and completion records.
+// Stages: queue pair (type, state, attributes), work requests, completions, events. Values:
+// section 12.1 of the protocol reference; they equal libibverbs' so that a C library can share the
+// rings.
 
 import (
 	"fmt"
@@ -71,14 +73,16 @@ const (
 	AttrSelectiveRepeat  AttrMask = 1 << 31 // this stack's own; ibv_qp_attr_mask ends at bit 25
 )
 
-// Cap is a queue pair's size (ibv_qp_cap): work requests, scatter/gather elements per request, bytes of inline data.
+// Cap is a queue pair's size (ibv_qp_cap): work requests, scatter/gather elements per request,
+// bytes of inline data.
 type Cap struct {
 	MaxSendWR, MaxRecvWR   uint32
 	MaxSendSGE, MaxRecvSGE uint32
 	MaxInlineData          uint32
 }
 
-// AHAttr is an address vector (ibv_ah_attr with its GRH): where packets go and what their IP header says.
+// AHAttr is an address vector (ibv_ah_attr with its GRH): where packets go and what their IP header
+// says.
 type AHAttr struct {
 	DGID         wire.GID // destination: an IPv6 address or ::ffff:a.b.c.d
 	SGIDIndex    uint8    // row of the device's GID table: the source address
@@ -88,7 +92,8 @@ type AHAttr struct {
 	SL           uint8    // carried for the API; RoCEv2 has no field for it without a VLAN
 }
 
-// QPAttr holds the attributes of a queue pair (ibv_qp_attr). Modify reads the fields its mask names; Query fills all.
+// QPAttr holds the attributes of a queue pair (ibv_qp_attr). Modify reads the fields its mask
+// names; Query fills all.
 type QPAttr struct {
 	State            QPState
 	CurState         QPState
@@ -110,17 +115,20 @@ type QPAttr struct {
 	RetryCnt         uint8 // 0..7 retries after a timeout or a sequence NAK
 	RNRRetry         uint8 // 0..7 retries after RNR NAKs, 7 is for ever
 
-	// SelectiveRepeat lets an RC queue pair repair the loss of a packet by repeating that packet, instead of everything behind it
-	// (go-back-N). It is no feature of the InfiniBand architecture: both ends must be of this stack and must have agreed to it
-	// before RTR, out of band, as they agree on the path MTU. Off, nothing of it is on the wire. On, the responder keeps what
-	// comes after a gap, up to MaxWindow packets, and executes it in order when the gap is filled; and the MSN field of an
-	// ACKNOWLEDGE packet has another meaning:
-	//   - in a NAK "PSN sequence error" it names a gap: the upper 12 bits say how far behind the NAK's PSN it begins, the lower
-	//     12 bits how many packets are missing; the one after them has arrived. 0 is the NAK of the standard: all from its PSN
-	//     on. The NAK's PSN is the expected one, as in the standard, so a requester that did not agree goes back there and takes
-	//     nothing for acknowledged that was not executed. One that agreed takes nothing for acknowledged at all.
-	//   - in an ACK it is the PSN of the newest packet that has arrived; if it is newer than the ACK's, what follows the ACK's is
-	//     still missing.
+	// SelectiveRepeat lets an RC queue pair repair the loss of a packet by repeating that packet,
+	// instead of everything behind it (go-back-N). It is no feature of the InfiniBand architecture:
+	// both ends must be of this stack and must have agreed to it before RTR, out of band, as they
+	// agree on the path MTU. Off, nothing of it is on the wire. On, the responder keeps what comes
+	// after a gap, up to MaxWindow packets, and executes it in order when the gap is filled; and
+	// the MSN field of an ACKNOWLEDGE packet has another meaning:
+	//   - in a NAK "PSN sequence error" it names a gap: the upper 12 bits say how far behind the
+	//     NAK's PSN it begins, the lower 12 bits how many packets are missing; the one after them
+	//     has arrived. 0 is the NAK of the standard: all from its PSN on. The NAK's PSN is the
+	//     expected one, as in the standard, so a requester that did not agree goes back there and
+	//     takes nothing for acknowledged that was not executed. One that agreed takes nothing for
+	//     acknowledged at all.
+	//   - in an ACK it is the PSN of the newest packet that has arrived; if it is newer than the
+	//     ACK's, what follows the ACK's is still missing.
 	// Set with AttrSelectiveRepeat on the way from INIT to RTR; RESET clears it. Where only one end
 	// has it nothing is lost, but losses are repaired slowly; the same is true of an end from
 	// before November 2026, which named gaps in another way. A requester that did not agree goes
@@ -179,8 +187,8 @@ type SGE struct {
 	LKey   uint32
 }
 
-// SendWR is a send work request (ibv_send_wr). The slices are read during PostSend only; the memory that SGL names belongs
-// to the queue pair until the request completes.
+// SendWR is a send work request (ibv_send_wr). The slices are read during PostSend only; the memory
+// that SGL names belongs to the queue pair until the request completes.
 type SendWR struct {
 	WRID   uint64
 	Opcode WROpcode
@@ -203,7 +211,8 @@ type SendWR struct {
 	Bind *BindInfo // BIND_MW
 }
 
-// BindInfo binds a type 2 memory window (ibv_mw_bind_info): RKey's low byte is the caller's to choose, the rest is the window's.
+// BindInfo binds a type 2 memory window (ibv_mw_bind_info): RKey's low byte is the caller's to
+// choose, the rest is the window's.
 type BindInfo struct {
 	WindowKey uint32 // the window's present rkey
 	NewKey    uint32 // the rkey it gets: same upper 24 bits
@@ -213,7 +222,8 @@ type BindInfo struct {
 	Access    mr.Access
 }
 
-// RecvWR is a receive work request (ibv_recv_wr). On UD queue pairs the first 40 bytes of the buffer take the GRH.
+// RecvWR is a receive work request (ibv_recv_wr). On UD queue pairs the first 40 bytes of the
+// buffer take the GRH.
 type RecvWR struct {
 	WRID uint64
 	SGL  []SGE
@@ -267,7 +277,8 @@ const (
 	WCWithInv WCFlags = 8
 )
 
-// WC is a work completion (ibv_wc). Unless Status is WCSuccess only WRID, Status, QPN and VendorErr mean anything.
+// WC is a work completion (ibv_wc). Unless Status is WCSuccess only WRID, Status, QPN and VendorErr
+// mean anything.
 type WC struct {
 	WRID       uint64
 	ByteLen    uint32

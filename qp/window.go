@@ -2,22 +2,27 @@ package qp
 
 // The window: how many packets of an RC queue pair may be unacknowledged.
 //
-// Go-back-N repeats everything in flight behind a loss. So the right window is what the path holds, bandwidth times round trip:
-// below it the path idles, above it every loss costs more and nothing is gained. But without losses a window that is too large
-// costs nothing that matters here, and where the round trip is made of two busy processors instead of a wire, the product says
-// little. So the window is never below DefaultWindow without a reason, and losses are the reason. Of small messages it is smallWindow:
-// their packets travel in runs of up to 128, and with one run on its way at a time each end would wait for the other.
+// Go-back-N repeats everything in flight behind a loss. So the right window is what the path holds,
+// bandwidth times round trip: below it the path idles, above it every loss costs more and nothing
+// is gained. But without losses a window that is too large costs nothing that matters here, and
+// where the round trip is made of two busy processors instead of a wire, the product says little.
+// So the window is never below DefaultWindow without a reason, and losses are the reason. Of small
+// messages it is smallWindow: their packets travel in runs of up to 128, and with one run on its
+// way at a time each end would wait for the other.
 //
-// Stages: about once a round trip the requester learns how long it took and how much arrived meanwhile (round): what of that fits
-// into the least round trip ever is what the path holds, the rest stood in queues → if the window was what held the requester back
-// and nothing queues, it grows → a loss (wentBack) takes it down to what the path holds, or to the share of the distance between
-// losses that may be lost.
+// Stages: about once a round trip the requester learns how long it took and how much arrived
+// meanwhile (round): what of that fits into the least round trip ever is what the path holds, the
+// rest stood in queues → if the window was what held the requester back and nothing queues, it
+// grows → a loss (wentBack) takes it down to what the path holds, or to the share of the distance
+// between losses that may be lost.
 //
-// With selective repeat a loss costs a packet, and what is known to have arrived behind it does not count (recovery.inFlight). So the
-// window is not cut until so much is lost that a queue must be overflowing, and then to two round trips of the path.
+// With selective repeat a loss costs a packet, and what is known to have arrived behind it does not
+// count (recovery.inFlight). So the window is not cut until so much is lost that a queue must be
+// overflowing, and then to two round trips of the path.
 //
-// Rates are DCQCN's affair (rate.go). A queue pair that is held back by its rate is not held back by its window, so the window
-// rests; and marks come before losses, so the window is not what slows down a path that marks.
+// Rates are DCQCN's affair (rate.go). A queue pair that is held back by its rate is not held back
+// by its window, so the window rests; and marks come before losses, so the window is not what slows
+// down a path that marks.
 
 // window is the controller of one queue pair.
 type window struct {
@@ -43,8 +48,8 @@ func (w *window) start(n int) {
 	w.resize(int32(n))
 }
 
-// resize sets the window. ACKs are asked for four times a window; after losses twice as often, since a window that is just what
-// the path holds must not wait for them.
+// resize sets the window. ACKs are asked for four times a window; after losses twice as often,
+// since a window that is just what the path holds must not wait for them.
 func (w *window) resize(n int32) {
 	parts := int32(4)
 	if w.adaptive && n < DefaultWindow {
@@ -103,8 +108,8 @@ func (w *window) repeats(n int32) {
 	}
 }
 
-// bearable is the window for a path with losses: what it holds and a little more, since it is never known exactly; or more than
-// that as long as repeating a whole window each time costs little.
+// bearable is the window for a path with losses: what it holds and a little more, since it is never
+// known exactly; or more than that as long as repeating a whole window each time costs little.
 func (w *window) bearable() int32 {
 	cheap := max(w.clean, w.between) / lossShare
 	switch {

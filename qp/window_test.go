@@ -55,8 +55,8 @@ func TestWindowGrows(t *testing.T) {
 	require.Equal(t, 64, w.every)
 }
 
-// TestWindowYields: what it has grown by, it gives up when as much stands in queues as on the path; but a round trip that is
-// long because processors are busy never takes it below where it began.
+// TestWindowYields: what it has grown by, it gives up when as much stands in queues as on the path;
+// but a round trip that is long because processors are busy never takes it below where it began.
 func TestWindowYields(t *testing.T) {
 	w := adaptive()
 	w.resize(1000)
@@ -72,7 +72,8 @@ func TestWindowYields(t *testing.T) {
 	require.EqualValues(t, DefaultWindow, w.size)
 }
 
-// TestWindowOfSmallMessages: many of them may be on their way from the first round trip on, unless packets get lost.
+// TestWindowOfSmallMessages: many of them may be on their way from the first round trip on, unless
+// packets get lost.
 func TestWindowOfSmallMessages(t *testing.T) {
 	w := adaptive()
 	w.small = true
@@ -100,8 +101,8 @@ func TestWindowOfSmallMessages(t *testing.T) {
 	require.EqualValues(t, DefaultWindow, w.size, "large ones again")
 }
 
-// TestWindowAfterLosses: every 100 packets one is lost on a path of 40: the window becomes that and a little more; every 1000: a
-// 16th of the distance; without losses it comes back.
+// TestWindowAfterLosses: every 100 packets one is lost on a path of 40: the window becomes that and
+// a little more; every 1000: a 16th of the distance; without losses it comes back.
 func TestWindowAfterLosses(t *testing.T) {
 	w := adaptive()
 	lose := func(every int32) {
@@ -126,7 +127,8 @@ func TestWindowAfterLosses(t *testing.T) {
 	require.InDelta(t, DefaultWindow, w.size, 3)
 }
 
-// TestWindowLongPath: losses do not take it below what the path holds, which may be more than where it began.
+// TestWindowLongPath: losses do not take it below what the path holds, which may be more than where
+// it began.
 func TestWindowLongPath(t *testing.T) {
 	w := adaptive()
 	for range 20 {
@@ -140,7 +142,8 @@ func TestWindowLongPath(t *testing.T) {
 	require.EqualValues(t, 500, w.size)
 }
 
-// TestWindowRareLoss: a loss after long without one does not shrink the window, however little the path seems to hold.
+// TestWindowRareLoss: a loss after long without one does not shrink the window, however little the
+// path seems to hold.
 func TestWindowRareLoss(t *testing.T) {
 	w := adaptive()
 	for range 100 {
@@ -177,7 +180,8 @@ func TestWindowFloor(t *testing.T) {
 	require.Greater(t, w.size, int32(minWindow))
 }
 
-// TestPathForgets: the estimate of what the path holds follows it down as well, over some tens of rounds.
+// TestPathForgets: the estimate of what the path holds follows it down as well, over some tens of
+// rounds.
 func TestPathForgets(t *testing.T) {
 	w := adaptive()
 	w.full(hop, 100)
@@ -191,8 +195,9 @@ func TestPathForgets(t *testing.T) {
 	require.EqualValues(t, 400, w.path)
 }
 
-// TestWindowSelective: losses of single packets leave the window alone, however they are spread, unless so many are lost that a
-// queue must be overflowing; then it is two round trips of the path, and comes back when losses are rare again.
+// TestWindowSelective: losses of single packets leave the window alone, however they are spread,
+// unless so many are lost that a queue must be overflowing; then it is two round trips of the path,
+// and comes back when losses are rare again.
 func TestWindowSelective(t *testing.T) {
 	w := adaptive()
 	w.full(hop, 40)

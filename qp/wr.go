@@ -1,7 +1,8 @@
 package qp
 
 // Posting: work requests are checked against the table of operations and written into the ring.
-// Stages of PostSend: state → room → operation and flags (wrTable) → elements and length → slot → publish once.
+// Stages of PostSend: state → room → operation and flags (wrTable) → elements and length → slot →
+// publish once.
 
 import (
 	"fmt"
@@ -10,9 +11,10 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// PostSend writes wrs into the send queue and returns how many were accepted; err is about wrs[n]. The lane sees them after
-// Engine.Ring. ErrState below RTS; ErrFull when the queue has no slot; ErrInvalid names the value and the rule. One caller at
-// a time; concurrent with PostRecv and with the engine.
+// PostSend writes wrs into the send queue and returns how many were accepted; err is about wrs[n].
+// The lane sees them after Engine.Ring. ErrState below RTS; ErrFull when the queue has no slot;
+// ErrInvalid names the value and the rule. One caller at a time; concurrent with PostRecv and with
+// the engine.
 func (q *QP) PostSend(wrs []SendWR) (n int, err error) {
 	if s := q.State(); s < StateRTS {
 		return 0, fmt.Errorf("%w: PostSend needs RTS, QP 0x%06x is in %v", ErrState, q.qpn, s)
@@ -148,9 +150,10 @@ func (q *QP) writeDatagram(s *sendSlot, wr *SendWR) error {
 	return nil
 }
 
-// PostRecv writes wrs into the receive queue and returns how many were accepted; err is about wrs[n]. ErrState in RESET,
-// ErrFull, ErrInvalid as PostSend. A queue pair in the error state flushes them after Engine.Ring; otherwise no doorbell is
-// needed. One caller at a time; concurrent with PostSend and with the engine.
+// PostRecv writes wrs into the receive queue and returns how many were accepted; err is about
+// wrs[n]. ErrState in RESET, ErrFull, ErrInvalid as PostSend. A queue pair in the error state
+// flushes them after Engine.Ring; otherwise no doorbell is needed. One caller at a time; concurrent
+// with PostSend and with the engine.
 func (q *QP) PostRecv(wrs []RecvWR) (n int, err error) {
 	if s := q.State(); s < StateInit {
 		return 0, fmt.Errorf("%w: PostRecv needs INIT, QP 0x%06x is in %v", ErrState, q.qpn, s)
@@ -180,7 +183,8 @@ func (q *QP) PostRecv(wrs []RecvWR) (n int, err error) {
 	return n, err
 }
 
-// maxMessageFor is the longest message at a path MTU: its packets must not span half the PSN circle.
+// maxMessageFor is the longest message at a path MTU: its packets must not span half the PSN
+// circle.
 func maxMessageFor(mtu wire.MTU) uint32 {
 	return uint32(min(uint64(MaxMessage), uint64(mtu.Bytes())*psnSpan, math.MaxUint32))
 }

@@ -36,7 +36,8 @@ func (d *Digest) begin(kind byte, now qp.Time, n *Node) {
 	d.buf = binary.LittleEndian.AppendUint64(d.buf, uint64(now))
 }
 
-// packet records a frame that node n sends, from its IP header on. Source and destination are in it.
+// packet records a frame that node n sends, from its IP header on. Source and destination are in
+// it.
 func (d *Digest) packet(now qp.Time, n *Node, f *wire.Frame) {
 	if d == nil {
 		return

@@ -1,7 +1,7 @@
 package qptest
 
-// What can happen to a packet on its way. Stages of send: partition, scripted drop, loss, burst loss, the queue in front of
-// the link's rate, ECN mark, corruption, delay, duplication.
+// What can happen to a packet on its way. Stages of send: partition, scripted drop, loss, burst
+// loss, the queue in front of the link's rate, ECN mark, corruption, delay, duplication.
 
 import (
 	"math/rand/v2"
@@ -10,7 +10,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// Faults describes a link in one direction. The zero value is perfect and takes no time. Probabilities are per packet.
+// Faults describes a link in one direction. The zero value is perfect and takes no time.
+// Probabilities are per packet.
 type Faults struct {
 	Loss      float64
 	Burst     Burst
@@ -29,7 +30,8 @@ type Faults struct {
 	Drop func(p *wire.Packet) bool
 }
 
-// Burst is the Gilbert–Elliott model: a good state without loss and a bad state that loses packets with probability Loss.
+// Burst is the Gilbert–Elliott model: a good state without loss and a bad state that loses packets
+// with probability Loss.
 type Burst struct{ Enter, Leave, Loss float64 }
 
 // Interval is a span of time, To excluded.
@@ -145,7 +147,8 @@ func (l *Link) loses(f *Flight) bool {
 	return l.chance(l.Loss)
 }
 
-// enqueue puts the packet behind the others that wait for the link; false means that the queue is full.
+// enqueue puts the packet behind the others that wait for the link; false means that the queue is
+// full.
 func (l *Link) enqueue(f *Flight) bool {
 	l.busy = max(l.busy, l.w.Now)
 	if l.Rate == 0 {
@@ -212,7 +215,8 @@ func (f *Flight) corrupt(rnd *rand.Rand) {
 	}
 }
 
-// covered says whether the ICRC covers a bit of a packet: everything but the fields that routers change (section 3).
+// covered says whether the ICRC covers a bit of a packet: everything but the fields that routers
+// change (section 3).
 func covered(head, bit int) bool {
 	at := bit / 8
 	switch {

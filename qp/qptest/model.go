@@ -1,7 +1,8 @@
 package qptest
 
-// The oracle's picture of traffic: an operation is a send work request with the packets it becomes; a stream is all
-// operations from one queue pair to its peer, with what each side has done about them. Packets are numbered from 0.
+// The oracle's picture of traffic: an operation is a send work request with the packets it becomes;
+// a stream is all operations from one queue pair to its peer, with what each side has done about
+// them. Packets are numbered from 0.
 
 import (
 	"slices"
@@ -39,7 +40,8 @@ func (o *op) fetches() bool                { return o.read() || o.atomic() }
 func (o *op) local() bool                  { return o.is(qp.WRLocalInv, qp.WRBindMW) }
 func (o *op) end() uint64                  { return o.first + o.packets }
 
-// piece is how many packets of the operation are a message of their own on the wire: all, or what keeps packets even.
+// piece is how many packets of the operation are a message of their own on the wire: all, or what
+// keeps packets even.
 func (s *stream) piece(o *op) uint64 {
 	switch {
 	case !s.from.Node.cfg.Engine.EvenPackets || s.from.Cfg.WholeMessages || s.from.Type() != qp.RC:
@@ -75,7 +77,8 @@ type want struct {
 	statuses uint32 // set of 1<<WCStatus
 }
 
-// owed is what the responder replies to one request: up to reply number end of a READ, or the value of an atomic.
+// owed is what the responder replies to one request: up to reply number end of a READ, or the value
+// of an atomic.
 type owed struct {
 	*op
 	from, end uint64
@@ -140,7 +143,8 @@ func (s *stream) locate(n uint64) (*op, uint64) {
 	return ops[i], n - ops[i].first
 }
 
-// modelled says whether the oracle follows this queue pair: its peer is in the world, or it sends datagrams.
+// modelled says whether the oracle follows this queue pair: its peer is in the world, or it sends
+// datagrams.
 func (q *QP) modelled() bool { return q.out != nil || q.gram != nil }
 
 // posted takes note of a send work request.
@@ -221,7 +225,8 @@ func (q *QP) flushRecv(r *recvOp) {
 	q.wantRecv = append(q.wantRecv, want{qp.WC{WRID: r.wr.WRID}, 1 << qp.WCWRFlushErr})
 }
 
-// fail is the oracle's ERR state: whatever is outstanding must be flushed, and the peer will hear no more.
+// fail is the oracle's ERR state: whatever is outstanding must be flushed, and the peer will hear
+// no more.
 func (q *QP) fail(why string) { q.failWith(why, 0) }
 
 // failWith is fail for a receive in use that may end with a status of its own.

@@ -1,7 +1,7 @@
 package qptest
 
-// Running a plan: the applications of the random world. Each posts its work when the time has come and there is room, keeps
-// receives coming, and at the end everything must have come to rest.
+// Running a plan: the applications of the random world. Each posts its work when the time has come
+// and there is room, keeps receives coming, and at the end everything must have come to rest.
 
 import (
 	"errors"
@@ -40,7 +40,8 @@ func (p *Plan) Play(capture *Capture, trace io.Writer, digest *Digest) (err erro
 			err = fmt.Errorf("at %s: panic: %v\n%s", stamp(w.Now), r, debug.Stack())
 		}
 	}()
-	// A request with a bad local key fails at some moment within a turn; what the queue pair still executes depends on which.
+	// A request with a bad local key fails at some moment within a turn; what the queue pair still
+	// executes depends on which.
 	w.OneByOne = p.has(FaultLKey)
 	w.Faults, w.Hopeless, w.Capture = p.Faults, p.Hopeless, capture
 	for _, n := range p.Nodes {
@@ -132,7 +133,8 @@ func (p *player) start() {
 	p.work()
 }
 
-// receive posts one receive and comes back for the next: after a while, or when the queue has room again.
+// receive posts one receive and comes back for the next: after a while, or when the queue has room
+// again.
 func (p *player) receive() {
 	if p.postRecv() {
 		p.w.After(p.plan.RecvEvery, p.receive)

@@ -1,7 +1,7 @@
 package qptest
 
-// Which test holds which rule of the protocol reference. A rule without a test is a gap; the compiler sees to it that the tests
-// exist.
+// Which test holds which rule of the protocol reference. A rule without a test is a gap; the
+// compiler sees to it that the tests exist.
 
 import "testing"
 

@@ -27,7 +27,8 @@ func defaultWorlds() int {
 	return 300
 }
 
-// TestWorlds runs random worlds on all cores. A world that fails is made smaller, printed, and written as pcapng.
+// TestWorlds runs random worlds on all cores. A world that fails is made smaller, printed, and
+// written as pcapng.
 func TestWorlds(t *testing.T) {
 	if *seedFlag != 0 {
 		if err := NewPlan(*seedFlag).Play(nil, nil, nil); err != nil {
@@ -69,7 +70,8 @@ func TestWorlds(t *testing.T) {
 	}
 }
 
-// report prints what a person needs to find the bug: the smallest world that still fails, and the end of its story.
+// report prints what a person needs to find the bug: the smallest world that still fails, and the
+// end of its story.
 func report(t *testing.T, seed uint64, err error) {
 	t.Helper()
 	small, smallErr := Shrink(NewPlan(seed), err)

@@ -17,8 +17,8 @@
 //   - No error without a reason, no hang.
 //
 // Two worlds in five are calm: no deed of theirs makes requests fail, so nothing may fail but what
-// waits for an end that has left the connection. In the others an application that gives a reason excuses the status for the rest of the connection
-// (bond.excuse).
+// waits for an end that has left the connection. In the others an application that gives a reason
+// excuses the status for the rest of the connection (bond.excuse).
 //
 // How to read it: plan.go draws a world as data, a list of deeds; deeds.go is the table of what a
 // deed can be, and posts; control.go is the other deeds; app.go is an application with its memory,
