@@ -93,7 +93,7 @@ type Status uint8
 // The verdicts, in the order in which the checks are made.
 const (
 	OK         Status = iota
-	BadKey            // no region or window has this key: never issued, no longer valid, or wrong key byte
+	BadKey            // no region or window has this key, or not any longer
 	BadPD             // the key belongs to another protection domain
 	BadState          // the key names an object that is not in the state the operation needs
 	BadAccess         // the right was not granted, or the window belongs to another QP
@@ -115,7 +115,7 @@ func (s Status) String() string {
 
 // Classes of error, for errors.Is. The errors themselves say which value broke which rule.
 var (
-	ErrInvalid = errors.New("invalid argument")            // EINVAL: the call can never succeed like this
+	ErrInvalid = errors.New("invalid argument")            // EINVAL: such a call never succeeds
 	ErrBusy    = errors.New("still in use")                // EBUSY: something depends on the object
 	ErrFull    = errors.New("no room in the memory table") // ENOMEM: a limit below has been reached
 )

@@ -114,7 +114,7 @@ type Region struct {
 	access   Access
 	iova     uint64
 	length   uint64
-	entry    *entry // what the table holds, under Table.mu; nil once deregistered, which lets go of the buffer
+	entry    *entry // under Table.mu; nil once deregistered, which lets go of the buffer
 	bindings int    // windows bound to it, under Table.mu
 }
 
@@ -254,14 +254,17 @@ func (t *Table) lookup(key uint32) *entry {
 	return nil
 }
 
+// maxIndex is an index of which all bits are ones.
+const maxIndex = 1<<24 - 1
+
 // insert draws a key for e and publishes it. With at most half of the slots taken, two draws are
 // enough on average.
 func (t *Table) insert(e *entry) {
 	s := t.roomy()
 	for {
 		key := uint32(t.rnd())
-		if index := key >> 8; index == 0 || index == 0xffffff {
-			continue // key 0 is the kernel's reserved lkey, and all ones is what uninitialised fields look like
+		if index := key >> 8; index == 0 || index == maxIndex {
+			continue // 0 is the kernel's reserved lkey; fields that nobody has set may be all ones
 		}
 		if slot := s.slot(key); slot.Load() == nil {
 			e.key = key

@@ -1,7 +1,9 @@
 // Memory windows of type 2B: a second key to a part of a region, made and taken back through a
 // queue pair.
 //
-//	AllocWindow ──▶ free ── BindWindow (BIND_MW) ──▶ bound ── Invalidate (LOCAL_INV, SEND_WITH_INV) ──▶ free
+//	AllocWindow ──▶ free ── BindWindow (BIND_MW) ──▶ bound
+//	                ▲                                  │
+//	                └── Invalidate (LOCAL_INV, SEND_WITH_INV)
 //
 // A window's index stays the same for life; the low byte of its rkey is chosen by the consumer at
 // each bind, so that a key handed out earlier does not fit the next binding. Only the QP that bound

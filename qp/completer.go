@@ -11,8 +11,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// handleResponse handles one response packet of a reliable queue pair, and then lets fail what
-// cannot be sent and has nothing before it any more.
+// handleResponse handles one response packet of a reliable queue pair. Then a request that cannot
+// be sent fails, if everything before it is complete now.
 func (e *Engine) handleResponse(q *QP, p *wire.Packet) wire.DropReason {
 	reason := e.response(q, p)
 	e.failDoomed(q)
@@ -72,8 +72,8 @@ func (e *Engine) acknowledge(q *QP, psn wire.PSN, syn wire.Syndrome, msn wire.PS
 	return wire.DropNone
 }
 
-// ackThrough completes everything up to and including psn. If the response of a READ or an atomic
-// on the way is missing, that is an implied NAK: ackThrough returns false.
+// ackThrough completes everything up to and including psn. It returns false if the response of a
+// READ or an atomic among it is missing: that is an implied NAK.
 func (e *Engine) ackThrough(q *QP, psn wire.PSN) bool {
 	una := q.rec.una
 	for q.sq.head.Load() != q.req.started {
@@ -137,9 +137,10 @@ func (e *Engine) progress(q *QP, una wire.PSN) {
 	e.checkDrained(q)
 }
 
-// readResponse takes the data of one READ response packet. They are told apart by PSN and length:
-// after a restart a peer may continue with MIDDLE and LAST or begin again with FIRST or ONLY
-// (section 4.4). Every piece that was asked for has its own LAST.
+// readResponse takes the data of one READ response packet. Where the data belongs follows from its
+// PSN, and whether it is whole from its length, not from the opcode: after a restart a peer may
+// continue with MIDDLE and LAST, or begin again with FIRST or ONLY (section 4.4). Every piece that
+// was asked for has a LAST of its own.
 func (e *Engine) readResponse(q *QP, p *wire.Packet, psn wire.PSN) wire.DropReason {
 	if !e.ackBefore(q, psn) {
 		return wire.DropOutOfSequence
@@ -185,8 +186,9 @@ func (e *Engine) atomicResponse(q *QP, p *wire.Packet, psn wire.PSN) {
 	e.answered(q, psn, true, true)
 }
 
-// answered moves past a response of the READ or atomic at the head: of a request's end, and of the
-// last one's.
+// answered moves past one response of the READ or atomic at the head of the queue. end says that
+// the response was the last to a request packet; last says that it was the last of the whole work
+// request.
 func (e *Engine) answered(q *QP, psn wire.PSN, end, last bool) {
 	if end {
 		q.req.readsOut--
@@ -197,7 +199,7 @@ func (e *Engine) answered(q *QP, psn wire.PSN, end, last bool) {
 	e.progress(q, psn.Next())
 }
 
-// nakReceived handles a NAK: everything before psn is acknowledged; psn itself is sent again or
+// nakReceived handles a NAK. Everything before psn is acknowledged; psn itself is sent again, or
 // fails (section 4.4).
 func (e *Engine) nakReceived(q *QP, psn wire.PSN, syn wire.Syndrome) wire.DropReason {
 	status := WCSuccess
@@ -223,12 +225,11 @@ func (e *Engine) nakReceived(q *QP, psn wire.PSN, syn wire.Syndrome) wire.DropRe
 	return wire.DropNone
 }
 
-// completeHead retires the oldest send work request with success, with a completion if it was asked
-// for.
+// completeHead ends the oldest send work request with success. It completes if that was asked for.
 func (e *Engine) completeHead(q *QP) {
 	i := q.sq.head.Load()
 	s := q.sq.at(i)
-	if q.req.doomed > 0 && q.req.at(i).status != WCSuccess { // it could not be sent again, but need not be
+	if q.req.doomed > 0 && q.req.at(i).status != WCSuccess { // nor need it be sent again
 		q.req.at(i).status = WCSuccess
 		q.req.doomed--
 	}
@@ -238,8 +239,8 @@ func (e *Engine) completeHead(q *QP) {
 	q.sq.head.Store(i + 1)
 }
 
-// failHead completes the oldest send work request with an error and stops the queue: RC goes to
-// ERR, UC and UD to SQE.
+// failHead completes the oldest send work request with an error and stops the queue: a reliable
+// queue pair goes to ERR, another to SQE.
 func (e *Engine) failHead(q *QP, status WCStatus) {
 	i := q.sq.head.Load()
 	s := q.sq.at(i)

@@ -37,8 +37,8 @@ func (e *Engine) deliver(q *QP, p *wire.Packet) wire.DropReason {
 	return wire.DropNone
 }
 
-// grh is what stands before the payload in the buffer: an IPv6 header, or 20 zero bytes and the
-// IPv4 header, by whose checksum consumers tell the two apart (section 1.8).
+// grh is what stands before the payload in the buffer: an IPv6 header, or 20 zero bytes and an IPv4
+// header. Consumers tell the two apart by the checksum of the latter (section 1.8).
 func (e *Engine) grh(f *wire.Frame) []byte {
 	g := &e.grhBytes
 	if f.IPv4() != nil {
@@ -50,8 +50,8 @@ func (e *Engine) grh(f *wire.Frame) []byte {
 	return g[:]
 }
 
-// sourceGID reads the sender's address out of a received GRH, as ibv_init_ah_from_wc does; false:
-// not a GRH of RoCEv2.
+// sourceGID reads the sender's address out of a received GRH, as ibv_init_ah_from_wc does. It
+// returns false if that is no GRH of RoCEv2.
 func sourceGID(grh []byte) (src wire.GID, ok bool) {
 	switch {
 	case len(grh) < GRHSize:

@@ -21,7 +21,7 @@
 //	PollTransmit    fills a batch with packets to send; a full batch means: send it and call again
 //	PollTimeout     the next deadline, or Never
 //	PollEvent       asynchronous events
-//	Flush           publishes the completions of this turn; then PollNotify names the completion queues to wake
+//	Flush           publishes the completions of this turn; PollNotify then names who is to wake
 //
 // It reads no clock (time is an argument), never blocks and starts nothing. What carries data
 // allocates nothing; what few queue pairs ever need is allocated when they first do: places for

@@ -5,7 +5,7 @@ package qp
 
 import "github.com/goroce/goroce/mr"
 
-// local executes request next. It completes in order: at once if nothing before it is incomplete,
+// local executes request next. It completes in its turn: now if everything before it is complete,
 // else when it reaches the head of the queue.
 func (e *Engine) local(q *QP) {
 	r := &q.req

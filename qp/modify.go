@@ -13,8 +13,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// transition is one row of the table: attributes required and allowed, per service. IBV_QP_STATE is
-// always allowed.
+// transition is one row of the table: the attributes that it needs and those that it allows, for
+// each column of service. IBV_QP_STATE is always allowed.
 type transition struct {
 	from, to QPState
 	need     [3]AttrMask // RC, UC, UD
@@ -65,8 +65,8 @@ func findTransition(from, to QPState) *transition {
 	return nil
 }
 
-// ModifyQP sets the attributes that mask names and moves the queue pair to attr.State if AttrState
-// is among them (ibv_modify_qp). An error names the attribute, its value and the rule, and nothing
+// ModifyQP sets the attributes that mask names, and moves the queue pair to attr.State if AttrState
+// is among them (ibv_modify_qp). An error names the attribute, its value and the rule; then nothing
 // has changed.
 func (e *Engine) ModifyQP(now Time, q *QP, attr *QPAttr, mask AttrMask) error {
 	e.now = now
@@ -123,8 +123,8 @@ func (q *QP) checkMask(from, to QPState, mask AttrMask) error {
 	return nil
 }
 
-// checkAttr checks the values that mask names and returns the headers of a new address vector: of
-// packets and of CNPs.
+// checkAttr checks the values that mask names, and returns the headers that a new address vector
+// gives: those of packets and those of CNPs.
 func (e *Engine) checkAttr(q *QP, a *QPAttr, mask AttrMask) (path, cnpPath wire.Path, err error) {
 	limits := []struct {
 		bit        AttrMask
@@ -180,31 +180,44 @@ func (e *Engine) checkAttr(q *QP, a *QPAttr, mask AttrMask) (path, cnpPath wire.
 	return path, cnpPath, err
 }
 
-// apply copies the fields that mask names.
+// attributes says how the field of each bit is copied. Those of the state have their own ways.
+var attributes = [...]struct {
+	bit  AttrMask
+	copy func(to, from *QPAttr)
+}{
+	{AttrPathMTU, func(to, from *QPAttr) { to.PathMTU = from.PathMTU }},
+	{AttrQKey, func(to, from *QPAttr) { to.QKey = from.QKey }},
+	{AttrRQPSN, func(to, from *QPAttr) { to.RQPSN = from.RQPSN & wire.PSNMask }},
+	{AttrSQPSN, func(to, from *QPAttr) { to.SQPSN = from.SQPSN & wire.PSNMask }},
+	{AttrDestQPN, func(to, from *QPAttr) { to.DestQPN = from.DestQPN }},
+	{AttrAccessFlags, func(to, from *QPAttr) { to.AccessFlags = from.AccessFlags }},
+	{AttrAV, func(to, from *QPAttr) { to.AV = from.AV }},
+	{AttrPKeyIndex, func(to, from *QPAttr) { to.PKeyIndex = from.PKeyIndex }},
+	{AttrPort, func(to, from *QPAttr) { to.Port = from.Port }},
+	{AttrTimeout, func(to, from *QPAttr) { to.Timeout = from.Timeout }},
+	{AttrRetryCnt, func(to, from *QPAttr) { to.RetryCnt = from.RetryCnt }},
+	{AttrRNRRetry, func(to, from *QPAttr) { to.RNRRetry = from.RNRRetry }},
+	{AttrMaxRdAtomic, func(to, from *QPAttr) { to.MaxRdAtomic = from.MaxRdAtomic }},
+	{AttrMaxDestRdAtomic, func(to, from *QPAttr) { to.MaxDestRdAtomic = from.MaxDestRdAtomic }},
+	{AttrMinRNRTimer, func(to, from *QPAttr) { to.MinRNRTimer = from.MinRNRTimer }},
+	{AttrSelectiveRepeat, func(to, from *QPAttr) { to.SelectiveRepeat = from.SelectiveRepeat }},
+	{AttrEnSQDAsyncNotify, func(to, from *QPAttr) { to.EnSQDAsyncNotify = from.EnSQDAsyncNotify }},
+}
+
+// apply copies the fields that mask names, and tells those who keep something that follows from
+// them.
 func (q *QP) apply(a *QPAttr, mask AttrMask) {
-	d := &q.attr
-	set := func(bit AttrMask, f func()) {
-		if mask&bit != 0 {
-			f()
+	for i := range attributes {
+		if mask&attributes[i].bit != 0 {
+			attributes[i].copy(&q.attr, a)
 		}
 	}
-	set(AttrPathMTU, func() { d.PathMTU = a.PathMTU; q.setMTU(a.PathMTU) })
-	set(AttrQKey, func() { d.QKey = a.QKey })
-	set(AttrRQPSN, func() { d.RQPSN = a.RQPSN & wire.PSNMask })
-	set(AttrSQPSN, func() { d.SQPSN = a.SQPSN & wire.PSNMask })
-	set(AttrDestQPN, func() { d.DestQPN = a.DestQPN })
-	set(AttrAccessFlags, func() { d.AccessFlags = a.AccessFlags })
-	set(AttrAV, func() { d.AV = a.AV })
-	set(AttrPKeyIndex, func() { d.PKeyIndex = a.PKeyIndex })
-	set(AttrPort, func() { d.Port = a.Port })
-	set(AttrTimeout, func() { d.Timeout = a.Timeout })
-	set(AttrRetryCnt, func() { d.RetryCnt = a.RetryCnt })
-	set(AttrRNRRetry, func() { d.RNRRetry = a.RNRRetry })
-	set(AttrMaxRdAtomic, func() { d.MaxRdAtomic = a.MaxRdAtomic })
-	set(AttrMaxDestRdAtomic, func() { d.MaxDestRdAtomic = a.MaxDestRdAtomic; q.resp.resize(int(a.MaxDestRdAtomic)) })
-	set(AttrMinRNRTimer, func() { d.MinRNRTimer = a.MinRNRTimer })
-	set(AttrSelectiveRepeat, func() { d.SelectiveRepeat = a.SelectiveRepeat })
-	set(AttrEnSQDAsyncNotify, func() { d.EnSQDAsyncNotify = a.EnSQDAsyncNotify })
+	if mask&AttrPathMTU != 0 {
+		q.setMTU(q.attr.PathMTU)
+	}
+	if mask&AttrMaxDestRdAtomic != 0 {
+		q.resp.resize(int(q.attr.MaxDestRdAtomic))
+	}
 	q.rec.configured(mask)
 }
 

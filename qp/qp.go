@@ -18,7 +18,7 @@ type QP struct {
 	qpn            uint32
 	typ            QPType
 	service                  // of typ
-	mem            *mr.Table // the device's, and so what tells its objects from those of other devices
+	mem            *mr.Table // of the device, which it tells from other devices
 	pd             mr.PD
 	sigAll         bool
 	even           bool // Config.EvenPackets applies
@@ -35,7 +35,7 @@ type QP struct {
 	rungNext   *QP           // next on it; written by who lists, read by who takes
 
 	// lane only
-	ended   []wire.PSN // where the last lives ended: one past the newest packet sent; the latest last
+	ended   []wire.PSN // one past the newest packet of each earlier life; the latest last
 	attr    QPAttr
 	mtu     uint32 // path MTU in bytes
 	path    wire.Path
@@ -56,8 +56,8 @@ type QP struct {
 	resp   responder
 }
 
-// due is the set of things a queue pair wants to send. A queue pair that has something due is on
-// the ready list; one whose due things were taken back stays there until its turn comes.
+// due is the set of things that a queue pair wants to send. A queue pair that has something due is
+// on the ready list. One whose due things were taken back stays on it until its turn comes.
 type due uint8
 
 const (
@@ -86,8 +86,8 @@ func (q *QP) setMTU(m wire.MTU) {
 }
 
 // CreateQP makes a queue pair in RESET (ibv_create_qp). Queue sizes are rounded up to powers of
-// two; QueryQP tells. The type GSI makes queue pair 1, once per engine. ErrInvalid, ErrLimit and
-// ErrBusy say which value or object is wrong.
+// two; QueryQP tells them. The type GSI makes queue pair 1, once per engine. ErrInvalid, ErrLimit
+// and ErrBusy say which value or object is wrong.
 func (e *Engine) CreateQP(init QPInit) (*QP, error) {
 	if err := e.checkInit(&init); err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (e *Engine) CreateQP(init QPInit) (*QP, error) {
 	if q.datagram {
 		q.attr.PathMTU = e.cfg.MaxMTU
 		q.setMTU(e.cfg.MaxMTU)
-		q.maxMessage.Store(MaxMessage) // too long for one packet: WCLocLenErr, as hardware does (section 6.1)
+		q.maxMessage.Store(MaxMessage) // longer ones fail later, as in hardware (section 6.1)
 	}
 	e.qps.insert(q)
 	if cap(e.timers) < e.qps.n { // so that arming never allocates
@@ -149,7 +149,7 @@ func (e *Engine) checkInit(init *QPInit) error {
 	return nil
 }
 
-// pickQPN chooses a free number that nobody can predict (design: spoofed packets must guess it).
+// pickQPN chooses a free number that nobody can predict: who spoofs packets must guess it.
 func (e *Engine) pickQPN(t QPType) uint32 {
 	if t == GSI {
 		return wire.GSIQPN
@@ -165,10 +165,11 @@ func (e *Engine) pickQPN(t QPType) uint32 {
 
 // StartPSN is where this side should start counting (IBV_QP_SQ_PSN) in the queue pair's present
 // life. The RESET that ends a life in which something could be sent draws another. It is
-// unpredictable, and past all that earlier lives have used: after RESET and a new connection
+// unpredictable, and lies past all that earlier lives have used: after RESET and a new connection
 // between the same two queue pairs, a request or an acknowledgement that is still on its way from
-// before means nothing, because its PSN is an old one to the new connection. Of UC that is not
-// true: a UC responder takes the first packet of a message whatever its PSN is. Any goroutine.
+// before means nothing, because its PSN is an old one to the new connection. That is not true of
+// UC, whose responder takes the first packet of a message whatever its PSN is. Any goroutine may
+// call it.
 func (q *QP) StartPSN() wire.PSN { return wire.PSN(q.start.Load()) }
 
 // drawStart draws StartPSN for the life that begins.
@@ -205,8 +206,8 @@ func (q *QP) endLife() {
 	q.ended = append(q.ended, q.rec.top)
 }
 
-// DestroyQP ends the queue pair. Outstanding work requests yield no completions; completions in the
-// queues stay.
+// DestroyQP ends the queue pair. Outstanding work requests yield no completions; completions that
+// are in their queues already stay there.
 func (e *Engine) DestroyQP(q *QP) error {
 	if e.qps.find(q.qpn) != q {
 		return fmt.Errorf("QP 0x%06x: %w", q.qpn, ErrUnknown)
@@ -236,8 +237,8 @@ func (e *Engine) QueryQP(q *QP) (QPAttr, QPInit) {
 	return a, q.init
 }
 
-// fail moves the queue pair to ERR and flushes both queues (section 5.3). Replies that wait are
-// dropped unless the failure is the responder's and ends with a NAK to the peer.
+// fail moves the queue pair to ERR and flushes both queues (section 5.3). It drops the replies that
+// wait, unless the failure is the responder's own: that ends with a NAK to the peer.
 func (e *Engine) fail(q *QP) {
 	if q.State() == StateErr {
 		return
@@ -265,8 +266,8 @@ func (e *Engine) flushSends(q *QP) {
 	q.req.readsOut, q.req.doomed = 0, 0
 }
 
-// sendError is the end of a UC or UD request that failed locally: SQE flushes the send queue, the
-// receive queue works on.
+// sendError is what happens when a UC or UD request has failed locally: in SQE the send queue is
+// flushed, while the receive queue works on.
 func (e *Engine) sendError(q *QP) {
 	q.setState(StateSQE)
 	q.due &^= dueRequest
@@ -275,7 +276,7 @@ func (e *Engine) sendError(q *QP) {
 
 // reset empties the queue pair without completions (section 5.3), and begins another life.
 func (e *Engine) reset(q *QP) {
-	if q.State() >= StateRTS { // otherwise it has sent nothing, and its peer may have been told the PSN
+	if q.State() >= StateRTS { // else it has sent nothing, and its peer may know the PSN already
 		q.endLife()
 		e.drawStart(q)
 	}
@@ -298,7 +299,8 @@ func (e *Engine) reset(q *QP) {
 	q.attr = keep
 }
 
-// checkDrained reports the end of draining: in SQD nothing that was started is incomplete any more.
+// checkDrained ends the draining, and raises the event, when nothing that was started in SQD is
+// incomplete any more.
 func (e *Engine) checkDrained(q *QP) {
 	if q.State() != StateSQD || !q.attr.SQDraining || q.sq.head.Load() != q.req.started {
 		return

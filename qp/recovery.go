@@ -44,9 +44,9 @@ package qp
 //	                                               missing, it goes back
 //	a loss is repaired        all but resting      flowing (goBack, repeatOldest)
 //	notReady                  all but resting      resting
-//	timer: nothing was heard  all but resting      probeDue, unless packets are about to leave anyway;
-//	                                               or flowing, and it goes back, if answers have
-//	                                               stopped after the probe's
+//	timer: nothing was heard  all but resting      probeDue, unless packets are about to leave
+//	                                               anyway; or flowing, and it goes back, if answers
+//	                                               have stopped after that of the probe
 //	timer: readyAt            resting              flowing
 //	the probe has left        probeDue             probeSent
 //

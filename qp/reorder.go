@@ -26,7 +26,8 @@ type reorder struct {
 	short    bool            // something was dropped for lack of room
 }
 
-// kept is one packet, BTH to ICRC, and how many PSNs it takes: a READ those of its responses.
+// kept is one packet, from BTH to ICRC, and how many PSNs it takes: a READ takes those of its
+// responses.
 type kept struct {
 	body []byte // nil: none
 	psns uint32
@@ -38,10 +39,10 @@ func (s *reorder) at(psn wire.PSN) *kept { return &s.slots[psn%MaxWindow] }
 func (e *Engine) keep(q *QP, p *wire.Packet) wire.DropReason {
 	r, psn := &q.resp, p.BTH.PSN()
 	e.stats.OutOfSequence++
-	if len(p.Payload) > int(q.mtu) { // no honest packet, and maxKept counts on the path MTU; in its turn it is objected to
+	if len(p.Payload) > int(q.mtu) { // it is not honest, and maxKept counts on the path MTU
 		return wire.DropTooLong
 	}
-	if p.BTH.AckReq() && r.nak == 0 { // it wants to know what is there
+	if p.BTH.AckReq() && r.nak == 0 { // the peer wants to know what is there
 		r.ack, r.ackPSN = true, r.epsn.Prev()
 		e.schedule(q, dueReply)
 	}
@@ -80,10 +81,11 @@ func (q *QP) psns(p *wire.Packet) uint32 {
 	return uint32(max(1, (uint64(p.RETH().DMALen())+uint64(q.mtu)-1)/uint64(q.mtu)))
 }
 
-// goBack asks for everything from the expected packet on, once, as without selective repeat.
+// goBack asks once for everything from the expected packet on, as a responder without selective
+// repeat does.
 func (e *Engine) goBack(q *QP) wire.DropReason {
-	if r := &q.resp; !r.silent {
-		r.silent, r.passed = true, false
+	if r := &q.resp; !r.complained {
+		r.complained, r.passed = true, false
 		e.oweNAK(q, wire.SynNAKSeq)
 	}
 	return wire.DropOutOfSequence
@@ -96,7 +98,7 @@ func (r *responder) nextGap() (from, to wire.PSN, ok bool) {
 	if s == nil {
 		return 0, 0, false
 	}
-	if r.silent && s.reported == r.epsn { // the expected packet came, but found no receive request
+	if r.complained && s.reported == r.epsn { // what was expected found no receive request
 		s.reported = r.epsn.Next()
 	}
 	for p := s.reported; p.Sub(s.high) < 0; {
@@ -112,8 +114,8 @@ func (r *responder) nextGap() (from, to wire.PSN, ok bool) {
 	return 0, 0, false
 }
 
-// ackMSN is what the MSN field of the ACK that is due says: with selective repeat the newest packet
-// that is there, if the ACK is of all that was executed.
+// ackMSN is what the ACK that is due says in its MSN field. With selective repeat that is the
+// newest packet that is there, if the ACK is of all that was executed.
 func (q *QP) ackMSN() wire.PSN {
 	r := &q.resp
 	switch {
@@ -125,8 +127,8 @@ func (q *QP) ackMSN() wire.PSN {
 	return r.kept.high.Prev()
 }
 
-// nakMSN is the same for the NAK that is due: with selective repeat a sequence NAK that names no
-// gap asks for all from its PSN on.
+// nakMSN is the same for the NAK that is due. With selective repeat a sequence NAK names no gap
+// here: it asks for all from its PSN on.
 func (q *QP) nakMSN() wire.PSN {
 	if q.attr.SelectiveRepeat && q.resp.nak == wire.SynNAKSeq {
 		return gapCode(0, 0)
@@ -134,8 +136,8 @@ func (q *QP) nakMSN() wire.PSN {
 	return q.resp.msn
 }
 
-// catchUp executes what was kept, as far as the sequence is whole, after a packet that may have
-// filled a gap.
+// catchUp is called after a packet that may have filled a gap. It executes what was kept, as far as
+// nothing is missing.
 func (e *Engine) catchUp(q *QP) {
 	r := &q.resp
 	s := r.kept
@@ -173,14 +175,14 @@ func (e *Engine) catchUp(q *QP) {
 		short := s.short
 		e.dropKept(q)
 		if short {
-			r.silent = false
+			r.complained = false
 			e.goBack(q)
 		}
 	}
 }
 
-// passTo gives up the slots before psn: what is in them has been executed as part of something
-// longer.
+// passTo gives up the slots before psn. If one is in use, its packet has been executed as a part of
+// something longer.
 func (e *Engine) passTo(s *reorder, psn wire.PSN) {
 	for n := min(psn.Sub(s.from), MaxWindow); n > 0; n-- {
 		s.discard(e, s.from)

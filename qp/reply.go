@@ -22,8 +22,8 @@ type resource struct {
 	orig        uint64 // atomics: the value before
 }
 
-// job is a reply of one or more packets. A READ's data is read from memory packet by packet, as
-// late as possible.
+// job is a reply of one or more packets. The data of a READ is taken from memory packet by packet,
+// as late as possible.
 type job struct {
 	res         int // the resource it answers; noResource once that is taken for another request
 	answer      answer
@@ -59,8 +59,8 @@ func (r *responder) resize(depth int) {
 	r.res, r.resNext, r.jobs, r.jobHead = res, old, jobs, 0
 }
 
-// remember takes the oldest resource for a new request of the given number of PSNs. Memory comes
-// with the first request: most queue pairs of a server never see any.
+// remember takes the oldest resource for a new request that takes this many PSNs. The rings are
+// made for the first request, because most queue pairs of a server never see one.
 func (r *responder) remember(packets uint32) (*resource, int) {
 	if r.res == nil {
 		r.res, r.jobs = make([]resource, r.depth), make([]job, 2*r.depth)
@@ -122,8 +122,8 @@ func (e *Engine) oweNAK(q *QP, syn wire.Syndrome) {
 // dropReplies forgets everything that is owed.
 func (r *responder) dropReplies() { r.jobHead, r.jobLen, r.newJobs, r.ack, r.nak = 0, 0, 0, false, 0 }
 
-// cancelNAK takes back a NAK that was not sent before what it asks for arrived. It would have
-// acknowledged what is before.
+// cancelNAK takes back a NAK if what it asks for arrives before it was sent. An ACK takes its
+// place, as the NAK would have acknowledged what is before it.
 func (r *responder) cancelNAK() {
 	if r.nak != 0 {
 		r.nak, r.ack, r.ackPSN = 0, true, r.epsn.Prev()
@@ -144,9 +144,8 @@ func (e *Engine) duplicate(q *QP, p *wire.Packet) wire.DropReason {
 	return wire.DropNone
 }
 
-// ackLimit is the newest PSN that an ACK in answer to a duplicate of psn may name: it must not
-// overtake a READ or atomic whose responses the peer may have lost, for that would be an implied
-// NAK.
+// ackLimit is the newest PSN that an ACK may name in answer to a duplicate of psn. The ACK must not
+// overtake a READ or atomic whose responses the peer may have lost: that would be an implied NAK.
 func (r *responder) ackLimit(psn wire.PSN) wire.PSN {
 	limit := r.epsn.Prev()
 	for i := range r.res {
@@ -201,7 +200,7 @@ func (r *responder) onlyAck() bool { return r.ack && r.nak == 0 && r.jobLen == 0
 // reply sends the next packet that q owes.
 func (e *Engine) reply(q *QP, b *wire.Batch) verdict {
 	r := &q.resp
-	if from, to, ok := r.nextGap(); ok { // for the peer it acknowledges nothing, so it overtakes nothing
+	if from, to, ok := r.nextGap(); ok { // its NAK acknowledges nothing, so it overtakes nothing
 		if !e.putAck(q, b, wire.SynNAKSeq, r.epsn, gapCode(from.Sub(r.epsn), to.Sub(from))) {
 			return full
 		}

@@ -1,9 +1,10 @@
 package qp
 
 // The requester: work requests become packets.
-// Stages of one packet: which request (start) → may it go (gate) → how much of it (segment) →
-// headers and payload (emit) → what follows (advance). A retry only moves the position back (seek):
-// the packet is made again from registered memory.
+// Stages of one packet: which request (start) → may it go (windowOpen, mayAsk, mayPace) → how much
+// of it, headers and payload (emit) → what follows (advance). A retry only moves the position back
+// (seek): the packet is made again from registered memory. What is sent out of turn is in
+// resend.go, and which packets ask for an ACK in ask.go.
 
 import (
 	"github.com/goroce/goroce/mr"
@@ -13,7 +14,7 @@ import (
 // wqe is what the lane remembers of a started send work request, beside its slot.
 type wqe struct {
 	first, last wire.PSN // PSNs it occupies; a READ's are those of its responses
-	status      WCStatus // not WCSuccess: it cannot be sent, and ends so once all before it is complete
+	status      WCStatus // not WCSuccess: it cannot be sent, and will fail with this in its turn
 }
 
 // requester is the sending role of a queue pair. Indices run freely, as the ring's do.
@@ -21,8 +22,8 @@ type requester struct {
 	wqes     []wqe
 	next     uint32 // request that the packet at recovery.psn belongs to
 	started  uint32 // one past the newest request that has PSNs
-	off      uint32 // bytes of request next before that packet; of a READ, what need not be asked for again
-	readsOut int    // READ requests and atomics sent and not answered in full
+	off      uint32 // bytes of request next that lie before that packet
+	readsOut int    // READ requests and atomics that were sent and not answered in full
 	unasked  int    // packets since the last with AckReq
 	lone     bool   // the present message began after a silence
 	awaited  uint32 // newest request whose last packet had AckReq because its ACK was awaited
@@ -80,8 +81,8 @@ func (e *Engine) request(q *QP, b *wire.Batch) verdict {
 	}
 }
 
-// mayStart says whether request i, which has no PSNs yet, may begin now: fences and local
-// invalidations (section 6.1).
+// mayStart says whether request i, which has no PSNs yet, may begin now. Fences and local
+// invalidations may have to wait (section 6.1).
 func (q *QP) mayStart(i uint32) bool {
 	s := q.sq.at(i)
 	switch {
@@ -93,15 +94,16 @@ func (q *QP) mayStart(i uint32) bool {
 	return true
 }
 
-// mayAsk says whether the peer can remember one more READ or atomic, if the next packet is one that
-// it does not remember already (section 4.6).
+// mayAsk says whether the next packet may leave as far as READs and atomics are limited: a new one
+// may only if the peer can remember one more; one that was sent before is remembered already
+// (section 4.6).
 func (q *QP) mayAsk() bool {
 	r := &q.req
 	rule := &wrTable[q.sq.at(r.next).opcode]
 	return rule.answer == noAnswer || q.rec.psn != q.rec.top || r.readsOut < int(q.attr.MaxRdAtomic)
 }
 
-// start gives request next its PSNs, or lets it fail: false.
+// start gives request next its PSNs. It returns false if the request fails instead.
 func (e *Engine) start(q *QP) bool {
 	r := &q.req
 	s := q.sq.at(r.next)
@@ -122,8 +124,8 @@ func (e *Engine) start(q *QP) bool {
 	return true
 }
 
-// checkSend checks what can be known before the first packet: local memory and rights. Nothing of a
-// request with a bad key reaches the peer.
+// checkSend checks what can be known before the first packet: local memory and its rights. So
+// nothing of a request with a bad key reaches the peer.
 func (e *Engine) checkSend(q *QP, s *sendSlot) WCStatus {
 	if q.datagram && s.length > q.mtu {
 		return WCLocLenErr
@@ -132,8 +134,8 @@ func (e *Engine) checkSend(q *QP, s *sendSlot) WCStatus {
 	if fetches && q.attr.MaxRdAtomic == 0 {
 		return WCLocQPOpErr
 	}
-	if s.flags&SendInline != 0 || !fetches && s.length <= q.mtu { // what is one packet is checked while it is made
-		return WCSuccess
+	if s.flags&SendInline != 0 || !fetches && s.length <= q.mtu {
+		return WCSuccess // a single packet is checked while it is made
 	}
 	need := mr.Access(0)
 	if fetches {
@@ -145,9 +147,10 @@ func (e *Engine) checkSend(q *QP, s *sendSlot) WCStatus {
 	return WCSuccess
 }
 
-// doom lets request next fail once everything before it is complete: completions keep their order.
-// If the request was sent before and its memory went away since, the peer may have executed it all
-// the same: then an ACK that is still on its way completes it with success, which is the truth.
+// doom lets request next fail once everything before it is complete, because completions keep their
+// order. If the request was sent before, and its memory went away since, the peer may have executed
+// it all the same: then an ACK that is still on its way completes it with success, which is the
+// truth.
 func (e *Engine) doom(q *QP, status WCStatus) {
 	w := q.req.at(q.req.next)
 	if w.status == WCSuccess {
@@ -298,8 +301,8 @@ func (q *QP) piece() uint32 {
 	return MaxMessage
 }
 
-// emitRead makes a READ or atomic request. Of a piece that was partly answered it asks for the rest
-// only (section 4.4).
+// emitRead makes a READ or atomic request. If a piece of a READ was answered in part, it asks for
+// the rest of it only (section 4.4).
 func (e *Engine) emitRead(q *QP, b *wire.Batch, s *sendSlot) verdict {
 	r := &q.req
 	op := wrTable[s.opcode].opcodes.at(true, true, q.opcodes)
@@ -333,8 +336,8 @@ func (e *Engine) emitRead(q *QP, b *wire.Batch, s *sendSlot) verdict {
 	return sent
 }
 
-// advance moves past the packet that was just made with this PSN: n bytes of the request, the last
-// of them if last.
+// advance moves past the packet that was just made with this PSN. It held n bytes of the request;
+// last says that they were the last.
 func (e *Engine) advance(q *QP, psn wire.PSN, n uint32, last bool) {
 	r, rec := &q.req, &q.rec
 	rec.psn = rec.psn.Next()
@@ -378,8 +381,8 @@ func (q *QP) seek(psn wire.PSN) {
 	}
 }
 
-// payload copies what belongs at the present offset of request s into a packet, except for the last
-// piece, which it returns.
+// payload copies the data that belongs at the present offset of request s into a packet, except for
+// its last piece: that it returns.
 func (e *Engine) payload(q *QP, s *sendSlot, dst []byte) (rest []byte, st mr.Status) {
 	if s.flags&SendInline != 0 {
 		return q.sq.inlineRoom(q.req.next)[q.req.off:][:len(dst)], mr.OK

@@ -23,14 +23,17 @@ type responder struct {
 	length  uint32 // its RETH.DMALen
 	met     bool   // a packet has arrived: IBV_EVENT_COMM_EST
 
-	parting bool          // the queue pair is in ERR but still sends what it owes, a NAK at the end
-	silent  bool          // a NAK for epsn is out; say nothing until epsn arrives (section 4.5) ...
-	passed  bool          // ... or the packet after it, seen out of sequence already, comes again: the peer started over
-	ack     bool          // an ACK through ackPSN is due
-	ackPSN  wire.PSN      //
-	nak     wire.Syndrome // a NAK of nakPSN is due; 0: none
-	nakPSN  wire.PSN
-	kept    *reorder // selective repeat: what came after a gap; nil: no gap
+	parting bool // the queue pair is in ERR but still sends what it owes, a NAK at the end
+	// complained says that the peer gets or has got a NAK for epsn, and no other one until epsn
+	// arrives (section 4.5), or it has started over: then the packet after epsn, which has passed
+	// by once, comes again.
+	complained bool
+	passed     bool
+	ack        bool          // an ACK through ackPSN is due
+	ackPSN     wire.PSN      //
+	nak        wire.Syndrome // a NAK of nakPSN is due; 0: none
+	nakPSN     wire.PSN
+	kept       *reorder // selective repeat: what came after a gap; nil: no gap
 
 	depth   int        // max_dest_rd_atomic
 	res     []resource // READs and atomics remembered for replay, a ring
@@ -117,15 +120,15 @@ func (e *Engine) respond(q *QP, p *wire.Packet) wire.DropReason {
 	return e.object(q, p, f)
 }
 
-// checkPSN lets the expected packet pass. RC answers a gap with one NAK and a duplicate with what
-// it answered before; UC gives up the message and goes on with the packet at hand (sections 4.5,
-// 6.4).
+// checkPSN lets the expected packet pass. A reliable queue pair answers a gap with one NAK, and a
+// duplicate with what it answered before. UC gives up the message and goes on with the packet at
+// hand (sections 4.5, 6.4).
 func (e *Engine) checkPSN(q *QP, p *wire.Packet) (drop wire.DropReason, stop bool) {
 	r := &q.resp
 	d := p.BTH.PSN().Sub(r.epsn)
 	switch {
 	case d == 0:
-		r.silent = false
+		r.complained = false
 		r.cancelNAK()
 		return wire.DropNone, false
 	case !q.reliable:
@@ -145,8 +148,8 @@ func (e *Engine) checkPSN(q *QP, p *wire.Packet) (drop wire.DropReason, stop boo
 		return e.keep(q, p), true
 	}
 	e.stats.OutOfSequence++
-	if !r.silent || d == 1 && r.passed { // lost, or lost again the second time round
-		r.silent, r.passed = true, false
+	if !r.complained || d == 1 && r.passed { // lost, or lost again the second time round
+		r.complained, r.passed = true, false
 		e.oweNAK(q, wire.SynNAKSeq)
 	}
 	r.passed = r.passed || d == 1
@@ -235,8 +238,8 @@ func (q *QP) checkLength(p *wire.Packet) fault {
 }
 
 // checkKey checks the whole range when a WRITE begins, and the range of a READ or atomic. With
-// length 0 neither key nor address is looked at (C9-88). Of a WRITE that is one packet, execute
-// checks the same range before it touches memory.
+// length 0 neither key nor address is looked at (C9-88). If a WRITE is one packet, execute checks
+// the same range before it touches memory.
 func (e *Engine) checkKey(q *QP, p *wire.Packet) fault {
 	r := &q.resp
 	switch {
@@ -277,7 +280,7 @@ func (e *Engine) execute(q *QP, p *wire.Packet) fault {
 			return faultInvalidate
 		}
 	case p.Op.Flags&wire.OpWrite != 0:
-		if n := uint32(len(p.Payload)); n > 0 { // the right may have been withdrawn since the first packet
+		if n := uint32(len(p.Payload)); n > 0 { // the right may be gone since the first packet
 			span, st := e.cfg.Memory.Remote(q.pd, q.qpn, r.rkey, r.va+uint64(r.got), n, mr.RemoteWrite)
 			if st != mr.OK {
 				return faultKey
@@ -304,7 +307,7 @@ func (e *Engine) execute(q *QP, p *wire.Packet) fault {
 }
 
 // finish counts the packet, completes the message and owes the acknowledgement. An invalidation
-// that failed is class J: the SEND is acknowledged, then the queue pair fails.
+// that failed is class J: the SEND is acknowledged, and then the queue pair fails.
 func (e *Engine) finish(q *QP, p *wire.Packet, f fault) {
 	r := &q.resp
 	if p.Op.Flags&hasAnswer == 0 { // those have moved epsn and msn themselves
@@ -367,12 +370,12 @@ func (e *Engine) object(q *QP, p *wire.Packet, f fault) wire.DropReason {
 	}
 	if f == faultNoRecv {
 		e.stats.SentRNR++
-		r.silent, r.passed = true, false
+		r.complained, r.passed = true, false
 		e.oweNAK(q, wire.RNRSyndrome(q.attr.MinRNRTimer))
 		return wire.DropNoRecv
 	}
-	if f == faultAccess && p.Op.Flags&wire.OpConsumesRecv != 0 { // it was not its turn to claim one yet
-		q.claim()
+	if f == faultAccess && p.Op.Flags&wire.OpConsumesRecv != 0 {
+		q.claim() // the walk had not come to that
 	}
 	if r.recv.claimed {
 		e.endReceive(q, &WC{Status: row.recv, Opcode: WCRecv}, true)
@@ -384,7 +387,8 @@ func (e *Engine) object(q *QP, p *wire.Packet, f fault) wire.DropReason {
 	return row.reason
 }
 
-// failAfterReplies fails the queue pair, but lets it say what it owes: the reason above all.
+// failAfterReplies fails the queue pair, but lets it send what it owes: above all the NAK that says
+// why.
 func (e *Engine) failAfterReplies(q *QP) {
 	q.resp.parting = true
 	e.fail(q)

@@ -97,9 +97,10 @@ func (r *recovery) silence(now Time, q *QP) decision {
 	return d
 }
 
-// ask makes a probe due, unless packets are about to leave anyway, or a probe has been answered and
-// answers have stopped: then it goes back. A peer that has acknowledged more than the probe is at
-// what was sent before it, and sleeps now and then: it is asked once more.
+// ask is what breaks the silence. A probe becomes due, unless packets are about to leave anyway.
+// But if a probe was answered, and no other answer has come since, what was sent before it is lost,
+// and the position goes back. A peer that has acknowledged more than the probe has got some of
+// that, and may sleep now and then: it is probed once more.
 func (r *recovery) ask(now Time, q *QP) decision {
 	switch {
 	case r.phase == alive && r.una.Sub(r.probePSN) <= 1:

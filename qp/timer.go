@@ -1,9 +1,9 @@
 package qp
 
 // Deadlines of the queue pairs: a binary heap of wake-up times. A queue pair only stores its new
-// deadline (restarting the ack timer on every ACK costs one store); its heap entry re-inserts
-// itself when it fires too early. So the heap is touched about once per timeout period, and its top
-// is the engine's next deadline.
+// deadline, so that to restart the ack timer at every ACK costs one store; if its heap entry fires
+// too early, it is inserted again. So the heap is touched about once per timeout, and its top is
+// the engine's next deadline.
 
 // setDeadline tells the timers when q must be looked at: by recovery, or because a packet that was
 // held back by the rate may leave.

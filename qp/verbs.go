@@ -81,8 +81,8 @@ type Cap struct {
 	MaxInlineData          uint32
 }
 
-// AHAttr is an address vector (ibv_ah_attr with its GRH): where packets go and what their IP header
-// says.
+// AHAttr is an address vector (ibv_ah_attr with its GRH): where packets go and what their IP
+// headers say.
 type AHAttr struct {
 	DGID         wire.GID // destination: an IPv6 address or ::ffff:a.b.c.d
 	SGIDIndex    uint8    // row of the device's GID table: the source address
@@ -97,7 +97,7 @@ type AHAttr struct {
 type QPAttr struct {
 	State            QPState
 	CurState         QPState
-	PathMTU          wire.MTU  // 1..5 for 256..4096 bytes, at most the port's active MTU; of UD it is that
+	PathMTU          wire.MTU  // 1..5 for 256..4096 bytes, at most the port's active MTU (UD: that)
 	QKey             uint32    // UD
 	RQPSN, SQPSN     wire.PSN  // 24 bits
 	DestQPN          uint32    // 24 bits
@@ -174,7 +174,7 @@ type SendFlags uint8
 
 // Send flags.
 const (
-	SendFence     SendFlags = 1 << 0 // wait until all earlier READs and atomics of this queue are complete
+	SendFence     SendFlags = 1 << 0 // wait until all earlier READs and atomics are complete
 	SendSignaled  SendFlags = 1 << 1 // yield a completion on success also
 	SendSolicited SendFlags = 1 << 2 // wake a peer that waits for solicited completions only
 	SendInline    SendFlags = 1 << 3 // the data is SendWR.Inline, copied while posting
@@ -194,9 +194,11 @@ type SendWR struct {
 	Opcode WROpcode
 	Flags  SendFlags
 	SGL    []SGE
-	Inline []byte // the data, with SendInline (Go has no raw pointers to pass through SGL); SGL must be empty then
+	// Inline is the data, with SendInline; SGL must be empty then. (Go has no raw pointers that
+	// could go through SGL.)
+	Inline []byte
 
-	Imm           uint32 // WITH_IMM: the peer's WC.Imm. On the wire big-endian: htonl(Imm) is C's imm_data
+	Imm           uint32 // WITH_IMM: the peer's WC.Imm; C's imm_data is htonl(Imm)
 	InvalidateKey uint32 // SEND_WITH_INV: the peer's rkey; LOCAL_INV: our own
 
 	RemoteAddr uint64 // WRITE, READ, atomics
@@ -282,7 +284,7 @@ const (
 type WC struct {
 	WRID       uint64
 	ByteLen    uint32
-	Imm        uint32 // WCWithImm: host order, equals the sender's SendWR.Imm. WCWithInv: the invalidated rkey
+	Imm        uint32 // WCWithImm: the sender's SendWR.Imm. WCWithInv: the invalidated rkey
 	QPN        uint32
 	SrcQP      uint32 // UD
 	PKeyIndex  uint16 // 0: a device has one P_Key

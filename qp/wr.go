@@ -12,9 +12,9 @@ import (
 )
 
 // PostSend writes wrs into the send queue and returns how many were accepted; err is about wrs[n].
-// The lane sees them after Engine.Ring. ErrState below RTS; ErrFull when the queue has no slot;
-// ErrInvalid names the value and the rule. One caller at a time; concurrent with PostRecv and with
-// the engine.
+// The lane sees them after Engine.Ring. The error is ErrState below RTS, ErrFull when the queue has
+// no slot; ErrInvalid names the value and the rule. One caller at a time; concurrent with PostRecv
+// and with the engine.
 func (q *QP) PostSend(wrs []SendWR) (n int, err error) {
 	if s := q.State(); s < StateRTS {
 		return 0, fmt.Errorf("%w: PostSend needs RTS, QP 0x%06x is in %v", ErrState, q.qpn, s)
@@ -139,7 +139,7 @@ func (q *QP) writeDatagram(s *sendSlot, wr *SendWR) error {
 		return invalid("datagram without address handle (SendWR.AH)")
 	case wr.AH.dead.Load():
 		return invalid("address handle to %v was destroyed", wr.AH.attr.DGID)
-	case wr.AH.mem != q.mem: // PDs and rows of handles are small numbers, which other devices have too
+	case wr.AH.mem != q.mem: // other devices have the same numbers of PDs and rows
 		return invalid("address handle to %v of another device than QP 0x%06x", wr.AH.attr.DGID, q.qpn)
 	case wr.AH.pd != q.pd:
 		return invalid("address handle of PD %d on QP 0x%06x of PD %d", wr.AH.pd, q.qpn, q.pd)
@@ -151,9 +151,9 @@ func (q *QP) writeDatagram(s *sendSlot, wr *SendWR) error {
 }
 
 // PostRecv writes wrs into the receive queue and returns how many were accepted; err is about
-// wrs[n]. ErrState in RESET, ErrFull, ErrInvalid as PostSend. A queue pair in the error state
-// flushes them after Engine.Ring; otherwise no doorbell is needed. One caller at a time; concurrent
-// with PostSend and with the engine.
+// wrs[n]. The error is ErrState in RESET; ErrFull and ErrInvalid are as with PostSend. A queue pair
+// in ERR flushes them after Engine.Ring; otherwise no doorbell is needed. One caller at a time;
+// concurrent with PostSend and with the engine.
 func (q *QP) PostRecv(wrs []RecvWR) (n int, err error) {
 	if s := q.State(); s < StateInit {
 		return 0, fmt.Errorf("%w: PostRecv needs INIT, QP 0x%06x is in %v", ErrState, q.qpn, s)
