@@ -10,7 +10,8 @@ func TestLateness(t *testing.T) {
 	q.rec.ackAt, q.rec.probeAt, q.rec.readyAt = Never, Never, Never
 	r := &q.rate
 	const us = Time(1000)
-	*r = rate{limited: true, current: 10e6, target: 10e6, alphaAt: Never, raiseAt: Never} // 1000 bytes take 100 us
+	// 1000 bytes take 100 us.
+	*r = rate{limited: true, current: 10e6, target: 10e6, alphaAt: Never, raiseAt: Never}
 	for _, step := range []struct {
 		at   Time
 		may  bool
@@ -51,7 +52,8 @@ func TestRateBoundsWindow(t *testing.T) {
 		every   int // packets after which an ACK is asked for
 	}{
 		{false, 500, ms / 10, 128, 128, 32},
-		{true, 500, ms / 10, 128, 32, 8},            // 62.5 MB/s for 2.1 ms, in packets of 4096 bytes
+		// 62.5 MB/s for 2.1 ms, in packets of 4096 bytes.
+		{true, 500, ms / 10, 128, 32, 8},
 		{true, 500, 20 * ms, 128, 128, 32},          // a long path: the window is less
 		{true, 500, 20 * ms, 1024, 335, maxUnasked}, // and here it is not
 		{true, 10, ms / 10, 128, minWindow, 4},      // a batch is always allowed

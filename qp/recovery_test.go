@@ -93,8 +93,8 @@ func TestRecoveryPhases(t *testing.T) {
 	}
 }
 
-// TestRecoveryStanding holds what is known of the oldest packet against the table, and that only one
-// that was lost again goes alone.
+// TestRecoveryStanding holds what is known of the oldest packet against the table, and that only
+// one that was lost again goes alone.
 func TestRecoveryStanding(t *testing.T) {
 	for _, event := range []struct {
 		name string

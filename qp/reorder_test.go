@@ -67,7 +67,8 @@ func TestKeptIsBounded(t *testing.T) {
 	b.e.keptBodies = maxKept
 	before := b.q.resp.kept.n
 	f := missing
-	f.Body = slices.Delete(slices.Clone(missing.Body), wire.BTHLen, wire.BTHLen+len(wire.RETH{})) // a MIDDLE has no RETH
+	// A MIDDLE has no RETH.
+	f.Body = slices.Delete(slices.Clone(missing.Body), wire.BTHLen, wire.BTHLen+len(wire.RETH{}))
 	bth := (*wire.BTH)(f.Body)
 	bth.Put(wire.RCWriteMiddle, 0, 0, wire.DefaultPKey, b.q.QPN(), bth.PSN().Add(9))
 	wire.Seal(&f)

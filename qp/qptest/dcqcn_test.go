@@ -121,7 +121,8 @@ func TestBottleneck(t *testing.T) {
 				t.Errorf("window %d, %s: %.3f of the link used, want %.2f; %d bytes queued at most, %d packets lost",
 					window, what, sum, least, peak, lost)
 			}
-			if p := n.a.Engine.Stats().Probes; p > 5 { // when the second joins, a queue of a millisecond builds up
+			// When the second joins, a queue of a millisecond builds up.
+			if p := n.a.Engine.Stats().Probes; p > 5 {
 				t.Errorf("window %d, %s: %d probes, as if slow were lost", window, what, p)
 			}
 			t.Logf("window %d, %s: shares %.3f, %d bytes queued", window, what, shares, peak)

@@ -56,7 +56,8 @@ func TestCNP(t *testing.T) {
 	u, q := s.Against(QPConfig{Type: qp.UC}, 0)
 	q.Inject(marked(Craft{Op: wire.UCSendOnly, PSN: 0}))
 	s.Drop(u, cnp)
-	g := s.gram(NodeConfig{}, QPConfig{}) // a datagram says nothing about where its sender's rate is kept
+	// A datagram says nothing about where its sender's rate is kept.
+	g := s.gram(NodeConfig{}, QPConfig{})
 	s.Receive(g, 100)
 	r := s.rawPeer(g, NodeConfig{Raw: true}, 0)
 	r.Inject(marked(Craft{Op: wire.UDSendOnly, QKey: g.Cfg.QKey}))

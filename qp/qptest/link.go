@@ -16,14 +16,16 @@ type Faults struct {
 	Loss      float64
 	Burst     Burst
 	Duplicate float64
-	Reorder   float64 // the packet is held back by up to ReorderBy; otherwise the link keeps the order
+	// Reorder holds a packet back by up to ReorderBy; all others keep their order.
+	Reorder   float64
 	Corrupt   float64 // one to three bits flip
 	ReorderBy qp.Time
 	Delay     qp.Time
 	Jitter    qp.Time
 	Rate      int64 // bits per second; 0 is unlimited
 	Queue     int   // bytes that may wait for the link, more are dropped; 0 is unlimited
-	MarkAt    int   // waiting bytes from which packets of ECN-capable transports are marked; 0 marks none
+	// MarkAt is how many bytes wait when packets of ECN-capable transports are marked; 0 marks none.
+	MarkAt    int
 	Partition []Interval
 
 	// Drop loses the packets for which it returns true.
@@ -40,7 +42,8 @@ type Interval struct{ From, To qp.Time }
 // LinkStats counts what a link did.
 type LinkStats struct {
 	Sent, Lost, Duplicated, Reordered, Corrupted, Marked, Bytes uint64
-	Peak                                                        int // most bytes that waited for the link
+	// Peak is the most bytes that waited for the link.
+	Peak int
 }
 
 // Link is one direction between two nodes.
@@ -162,7 +165,8 @@ func (l *Link) enqueue(f *Flight) bool {
 	if l.MarkAt > 0 && waiting >= l.MarkAt && f.mark() {
 		l.Stats.Marked++
 	}
-	l.busy += qp.Time(int64(len(f.pkt)+24) * 8 * int64(Second) / l.Rate) // preamble, FCS and gap take their time too
+	// Preamble, FCS and gap take their time too.
+	l.busy += qp.Time(int64(len(f.pkt)+24) * 8 * int64(Second) / l.Rate)
 	return true
 }
 

@@ -27,7 +27,9 @@ type Region struct {
 
 	arena []byte // guard, Bytes, guard
 	want  []byte // arena as it should be
-	loose bool   // the oracle does not know the contents: a raw peer's, or after errors that may have left a part
+	// loose says that the oracle does not know the contents: they are a raw peer's, or an error may
+	// have left a part of a message.
+	loose bool
 }
 
 // NewRegion registers n random bytes. The remote address of the first one is iova.

@@ -19,9 +19,10 @@ type op struct {
 	signaled bool
 	length   int
 	first    uint64 // number of its first packet
-	packets  uint64 // how many numbers it takes: a READ as many as its replies; none if it stays local
-	data     []byte // SEND, WRITE: the message
-	good     bool   // the local elements are what they must be
+	// packets is how many numbers it takes: a READ as many as its replies; none if it stays local.
+	packets uint64
+	data    []byte // SEND, WRITE: the message
+	good    bool   // the local elements are what they must be
 
 	executed bool   // the responder has done it
 	asked    uint64 // READ, atomic: replies that the responder knows it has to send
@@ -242,7 +243,8 @@ func (q *QP) failWith(why string, statuses uint32) {
 		if s.slot != nil {
 			q.wantRecv = append(q.wantRecv, want{qp.WC{WRID: s.slot.wr.WRID}, 1<<qp.WCWRFlushErr | statuses})
 			s.slot = nil
-		} else if statuses != 0 && q.taken < len(q.recvs) { // the message would have taken the next one
+		} else if statuses != 0 && q.taken < len(q.recvs) {
+			// The message would have taken the next one.
 			q.wantRecv = append(q.wantRecv, want{qp.WC{WRID: q.recvs[q.taken].wr.WRID}, 1<<qp.WCWRFlushErr | statuses})
 			q.taken++
 		}

@@ -210,7 +210,8 @@ func TestOldReplies(t *testing.T) {
 	reply(2) // 0 and 1 are lost
 	again()
 	s.Advance(trip)
-	for _, k := range []int{3, 30, 4, 5, 29, 6, 20, 7} { // ever newer, but for some that are older or late
+	// Ever newer, but for some that are older or late.
+	for _, k := range []int{3, 30, 4, 5, 29, 6, 20, 7} {
 		reply(k)
 		s.Advance(Microsecond)
 	}

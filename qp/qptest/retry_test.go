@@ -296,7 +296,8 @@ func TestFatalNAKs(t *testing.T) {
 			a, p := s.Against(QPConfig{}, 0)
 			first := s.Post(a, a.Send(0, 10))
 			second := s.Post(a, a.Send(0, 2*1024+1))
-			third := s.Post(a, With(a.Send(0, 10), Unsignaled)) // flushed with a completion all the same
+			// Flushed with a completion all the same.
+			third := s.Post(a, With(a.Send(0, 10), Unsignaled))
 			recv := s.Receive(a, 10)
 			s.Clear()
 			p.ack(syn, psn)

@@ -395,8 +395,9 @@ func TestSelectiveBadReports(t *testing.T) {
 	p.Inject(Craft{Op: wire.RCAcknowledge, PSN: 1, MSN: 3}) // a good one
 	s.Drop(a, Pkt(wire.RCSendOnly, 2))
 	s.Quiet()
-	p.Inject(Craft{Op: wire.RCAcknowledge, Syn: wire.SynNAKSeq, PSN: 0, MSN: gapMSN(0, 2, 3)}) // late, but of what is missing
-	s.Quiet()                                                                                  // which has been repeated
+	// This NAK is late, and of what has been repeated already.
+	p.Inject(Craft{Op: wire.RCAcknowledge, Syn: wire.SynNAKSeq, PSN: 0, MSN: gapMSN(0, 2, 3)})
+	s.Quiet()
 }
 
 // TestSelectiveMemoryGone: a packet that cannot be made again, because its memory is gone, fails

@@ -145,7 +145,8 @@ func (s *stream) first(o *op, k, n uint64, bad func(string, ...any)) {
 	if window == 0 {
 		window = qp.MaxWindow
 	}
-	if s.early != nil && s.heard > s.ackable && n-s.ackable < qp.MaxWindow { // what has arrived is not on its way
+	// What has arrived is not on its way.
+	if s.early != nil && s.heard > s.ackable && n-s.ackable < qp.MaxWindow {
 		window += int(s.heard + 1 - s.ackable)
 	}
 	if n-s.ackable >= uint64(window) {

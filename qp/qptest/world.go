@@ -17,7 +17,7 @@
 //	complete.go what an engine may put into completion queues
 //	datagram.go the same for UD
 //	packet.go   packet templates: expected ones and crafted ones
-//	script.go   scripted tests: post, expect, drop, advance, expect; work.go their work requests in short
+//	script.go   scripted tests: post, expect, drop, advance, expect; work.go: their work requests
 //	plan.go     a random world as data; play.go runs it, shrink.go makes it smaller
 //	capture.go  what happened, as a file that Wireshark opens; digest.go the same as one number
 //

@@ -1,9 +1,9 @@
 // Command mutants asks whether the worlds can find defects: it puts known ones back, one at a time,
 // and runs them.
 //
-//	go run ./qp/qptest/mutants            every mutant against as many worlds as make worlds plays; a table
+//	go run ./qp/qptest/mutants            every mutant against as many worlds as make worlds plays
 //	go run ./qp/qptest/mutants -only PSN  those whose name matches
-//	go run ./qp/qptest/mutants -check     only asks whether all of them still have their place in the code
+//	go run ./qp/qptest/mutants -check     only asks whether all still have their place in the code
 //
 // Stages: the tests pass without a defect → the change is made in a copy of the file (table.go) →
 // go test -overlay builds with the copy → each test that must find it runs until its first failure.
@@ -123,7 +123,8 @@ func (m *mutant) run(tests string, worlds int) (found bool, says string, err err
 	}
 	pkg, run, _ := strings.Cut(tests, " ")
 	args := []string{"test", "-overlay=" + overlay, "-count=1", "./" + pkg, "-run=" + run}
-	if filepath.Base(pkg) == "lives" { // as many as make worlds plays, not the few that go test alone does
+	// As many as make worlds plays, not the few that go test alone does.
+	if filepath.Base(pkg) == "lives" {
 		args = append(args, "-lives="+strconv.Itoa(worlds))
 	} else { // a test that hangs has found a wake-up that was lost
 		args = append(args, "-timeout="+hang.String())
