@@ -15,14 +15,15 @@ package qp
 //	gapReported        the peer misses some packets, but has what follows     selective.go
 //	notReady           RNR NAK: the peer has no receive request for una
 //	timer              a deadline may have come                               silence.go
-//	configured         the limits have been modified
+//	configured         limits, ack timeout or path have been modified
 //
 // # Two policies
 //
 // Go-back-N (goback.go) sends again the packet that is lost and all behind it. It is what the
 // standard knows, and the last resort of the other. Selective repeat (selective.go), if both ends
-// have agreed to it, sends again only what the peer reports missing. Both find out in the same way
-// about what nobody reports (silence.go). How many packets may be under way is the window's affair
+// have agreed to it, sends again only what the peer reports missing. QPAttr.SelectiveRepeat says
+// which, and the few places where they differ ask it. Both find out in the same way about what
+// nobody reports (silence.go). How many packets may be under way is the window's affair
 // (window.go), how fast they go that of the rate (rate.go); this is where they hear of losses.
 //
 // # State machine
@@ -50,7 +51,8 @@ package qp
 //	timer: readyAt            resting              flowing
 //	the probe has left        probeDue             probeSent
 //
-// In resting all other reports of losses are ignored.
+// In resting, gaps are noted, and all other reports of losses are ignored: nothing is sent, and no
+// retry is used up.
 //
 // Beside it stands what is known of una: it was sent once; or it was lost and repeated; or it was
 // lost again, and goes alone. An acknowledgement begins anew with the next packet.
@@ -153,7 +155,9 @@ func (r *recovery) clear() {
 
 func (r *recovery) reload() { r.retries, r.rnrRetries = r.attr.RetryCnt, r.attr.RNRRetry }
 
-// configured makes limits that have been modified count at once.
+// configured is the event that the attributes of mask have been modified. Limits count at once. A
+// new ack timeout counts when the clocks start anew. Of a new path nothing is known yet, and what
+// was measured of the old one is corrected by the next round trips.
 func (r *recovery) configured(mask AttrMask) {
 	if mask&AttrRetryCnt != 0 {
 		r.retries = r.attr.RetryCnt
