@@ -1,12 +1,13 @@
-// The check of one access, as the engine makes it for each packet and each scatter/gather entry: key, domain, state,
-// right, range (reference 7.1 to 7.3). All of it is for use inside Reader.Enter/Exit, takes no lock and allocates
-// nothing.
+// The check of one access, as the engine makes it for each packet and each scatter/gather entry:
+// key, domain, state, right, range (reference 7.1 to 7.3). All of it is for use inside
+// Reader.Enter/Exit, takes no lock and allocates nothing.
 
 package mr
 
-// Local checks n bytes at addr under the lkey of a scatter/gather entry: need is LocalWrite when bytes will be written
-// there, 0 when they will be read. Windows can not be used locally. n 0 is checked like any other length; verbs wants no
-// check at all for empty entries, and it is the engine that leaves it out.
+// Local checks n bytes at addr under the lkey of a scatter/gather entry: need is LocalWrite when
+// bytes will be written there, 0 when they will be read. Windows can not be used locally. n 0 is
+// checked like any other length; verbs wants no check at all for empty entries, and it is the
+// engine that leaves it out.
 func (t *Table) Local(pd PD, lkey uint32, addr uint64, n uint32, need Access) (Span, Status) {
 	e := t.lookup(lkey)
 	if e == nil || e.kind != kindRegion {
@@ -15,9 +16,10 @@ func (t *Table) Local(pd PD, lkey uint32, addr uint64, n uint32, need Access) (S
 	return e.span(pd, addr, n, need)
 }
 
-// Remote checks n bytes at va under an rkey from a packet that arrived for the QP qpn of domain pd; need is the right
-// that the operation asks for (RemoteWrite, RemoteRead, RemoteAtomic, FlushGlobal). The key may be a region's or a
-// window's; a window obeys only the QP it was bound through (type 2B).
+// Remote checks n bytes at va under an rkey from a packet that arrived for the QP qpn of domain pd;
+// need is the right that the operation asks for (RemoteWrite, RemoteRead, RemoteAtomic,
+// FlushGlobal). The key may be a region's or a window's; a window obeys only the QP it was bound
+// through (type 2B).
 func (t *Table) Remote(pd PD, qpn uint32, rkey uint32, va uint64, n uint32, need Access) (Span, Status) {
 	e := t.lookup(rkey)
 	if e == nil {
@@ -39,8 +41,8 @@ func (e *entry) span(pd PD, addr uint64, n uint32, need Access) (Span, Status) {
 	if e.access&need != need {
 		return Span{}, BadAccess
 	}
-	// An address below base wraps to an offset that is larger than any length: registration saw to it that base+length
-	// does not wrap. So these two comparisons also cover overflow of addr+n.
+	// An address below base wraps to an offset that is larger than any length: registration saw to
+	// it that base+length does not wrap. So these two comparisons also cover overflow of addr+n.
 	offset, size := addr-e.base, uint64(len(e.mem))
 	if offset > size || uint64(n) > size-offset {
 		return Span{}, BadRange

@@ -1,4 +1,5 @@
-// The only unsafe code of the package: seeing bytes as the words that sync/atomic works on, and as an address.
+// The only unsafe code of the package: seeing bytes as the words that sync/atomic works on, and as
+// an address.
 
 package mr
 
@@ -7,9 +8,9 @@ import (
 	"unsafe"
 )
 
-// AddrOf is the address of buf[0], the iova that verbs gives a region by default. It is stable for as long as the
-// memory is registered: the table's reference keeps buf on the heap, and heap objects do not move. It is a number, and
-// keeps nothing alive by itself.
+// AddrOf is the address of buf[0], the iova that verbs gives a region by default. It is stable for
+// as long as the memory is registered: the table's reference keeps buf on the heap, and heap
+// objects do not move. It is a number, and keeps nothing alive by itself.
 func AddrOf(buf []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(buf)))) }
 
 // word64 is the word at b[0:8]; the caller has checked that it is aligned.

@@ -1,17 +1,19 @@
-// Package mr holds registered memory: protection domains, memory regions, memory windows, and the table that turns the
-// 32-bit keys of packets and scatter/gather entries into bytes that may be touched.
+// Package mr holds registered memory: protection domains, memory regions, memory windows, and the
+// table that turns the 32-bit keys of packets and scatter/gather entries into bytes that may be
+// touched.
 //
 // Every read and every write of registered memory goes through this package, in four steps:
 //
-//  1. an application registers a slice in a protection domain and is given a key ([Table.Register], table.go);
+//  1. an application registers a slice in a protection domain and is given a key ([Table.Register],
+//     table.go);
 //  2. a lane brackets each of its turns with [Reader.Enter] and [Reader.Exit] (reader.go);
-//  3. within the turn it asks [Table.Local] or [Table.Remote] for a number of bytes under a key; the answer is a
-//     checked [Span] or a [Status] that says which rule was broken (access.go);
+//  3. within the turn it asks [Table.Local] or [Table.Remote] for a number of bytes under a key;
+//     the answer is a checked [Span] or a [Status] that says which rule was broken (access.go);
 //  4. the span copies bytes in or out, or executes an atomic (span.go).
 //
-// Looking up takes no lock and allocates nothing. Registering, binding and deregistering take one mutex; deregistering
-// then waits until every lane that could still hold the memory has left its turn, so that no byte of the buffer changes
-// after [Table.Deregister] has returned.
+// Looking up takes no lock and allocates nothing. Registering, binding and deregistering take one
+// mutex; deregistering then waits until every lane that could still hold the memory has left its
+// turn, so that no byte of the buffer changes after [Table.Deregister] has returned.
 //
 // Keys are 32 random bits as far as a peer can tell (see keys in table.go): guessing one takes 2^31
 // tries on average. Over RC each of them costs the attacker its connection. Over UC a wrong key
@@ -28,8 +30,8 @@ import (
 	"strings"
 )
 
-// PD is the handle of a protection domain. A key works only for queue pairs of the same domain. 0 is never valid, and
-// the handle of a freed domain is not given out again.
+// PD is the handle of a protection domain. A key works only for queue pairs of the same domain. 0
+// is never valid, and the handle of a freed domain is not given out again.
 type PD uint32
 
 // Access is a set of rights, with the values of ibv_access_flags.
@@ -65,7 +67,8 @@ var accessNames = [...]string{
 	"OnDemand", "HugeTLB", "FlushGlobal", "FlushPersistent", 20: "RelaxedOrdering",
 }
 
-// String lists the rights by name, joined with "|"; "0" when there are none. Bits without a name are printed as bitN.
+// String lists the rights by name, joined with "|"; "0" when there are none. Bits without a name
+// are printed as bitN.
 func (a Access) String() string {
 	if a == 0 {
 		return "0"
@@ -83,14 +86,14 @@ func (a Access) String() string {
 	return strings.Join(names, "|")
 }
 
-// Status is the verdict on one access by key. It is a small integer rather than an error because it is made per packet;
-// what a peer is told about it (NAK 61H, 62H, ...) is the engine's decision.
+// Status is the verdict on one access by key. It is a small integer rather than an error because it
+// is made per packet; what a peer is told about it (NAK 61H, 62H, ...) is the engine's decision.
 type Status uint8
 
 // The verdicts, in the order in which the checks are made.
 const (
 	OK         Status = iota
-	BadKey            // no region or window has this key: never issued, no longer valid, or wrong key byte
+	BadKey            // no region or window has this key, or not any longer
 	BadPD             // the key belongs to another protection domain
 	BadState          // the key names an object that is not in the state the operation needs
 	BadAccess         // the right was not granted, or the window belongs to another QP
@@ -112,7 +115,7 @@ func (s Status) String() string {
 
 // Classes of error, for errors.Is. The errors themselves say which value broke which rule.
 var (
-	ErrInvalid = errors.New("invalid argument")            // EINVAL: the call can never succeed like this
+	ErrInvalid = errors.New("invalid argument")            // EINVAL: such a call never succeeds
 	ErrBusy    = errors.New("still in use")                // EBUSY: something depends on the object
 	ErrFull    = errors.New("no room in the memory table") // ENOMEM: a limit below has been reached
 )

@@ -213,7 +213,8 @@ func TestStaleKey(t *testing.T) {
 	}
 }
 
-// The table holds as many regions as promised, finds every one of them, and says so when it is full.
+// The table holds as many regions as promised, finds every one of them, and says so when it is
+// full.
 func TestMaxRegions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("half a million regions")
@@ -233,9 +234,9 @@ func TestMaxRegions(t *testing.T) {
 	}
 }
 
-// Keys must not tell where the next one will be. This is a sanity check of how the random bits are used, not of rnd:
-// each of the 32 bits is set about half of the time, differences do not repeat, and the order of slots is not that of
-// allocation.
+// Keys must not tell where the next one will be. This is a sanity check of how the random bits are
+// used, not of rnd: each of the 32 bits is set about half of the time, differences do not repeat,
+// and the order of slots is not that of allocation.
 func TestKeysAreUnpredictable(t *testing.T) {
 	const n = 4096
 	tab, pd := newTestTable(t)

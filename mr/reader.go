@@ -1,9 +1,10 @@
 // Quiescence: how Deregister knows that nobody touches the memory any more.
 //
-// Each lane has a Reader, whose turn count is odd while the lane is inside a turn. A writer first takes the entry out of
-// the table and then looks at every reader: one that is outside, or that has left since, can only find the new state of
-// the table when it enters again. Go's atomics are sequentially consistent, so it can not happen that a reader finds the
-// old entry while the writer still sees it outside.
+// Each lane has a Reader, whose turn count is odd while the lane is inside a turn. A writer first
+// takes the entry out of the table and then looks at every reader: one that is outside, or that has
+// left since, can only find the new state of the table when it enters again. Go's atomics are
+// sequentially consistent, so it can not happen that a reader finds the old entry while the writer
+// still sees it outside.
 
 package mr
 
@@ -14,8 +15,9 @@ import (
 	"time"
 )
 
-// Reader marks the turns of one lane. Since turns exclude each other, it can be the lock that they are taken under, too:
-// TryEnter. That saves each turn a lock of its own, two locked instructions of some 5 ns each.
+// Reader marks the turns of one lane. Since turns exclude each other, it can be the lock that they
+// are taken under, too: TryEnter. That saves each turn a lock of its own, two locked instructions
+// of some 5 ns each.
 type Reader struct {
 	_     [64]byte // a cache line of its own: every turn writes here
 	turns atomic.Uint64
@@ -32,12 +34,14 @@ func (t *Table) NewReader() *Reader {
 	return r
 }
 
-// Enter begins a turn: until Exit, spans that the table hands out stay valid. Turns do not nest and should be short,
-// since Deregister waits for them. It is for a lane that one goroutine at a time drives anyway.
+// Enter begins a turn: until Exit, spans that the table hands out stay valid. Turns do not nest and
+// should be short, since Deregister waits for them. It is for a lane that one goroutine at a time
+// drives anyway.
 func (r *Reader) Enter() { r.turns.Add(1) }
 
-// TryEnter begins a turn unless one is in progress: then it returns false. Any goroutine may call it. Whoever gets false can
-// rely on an Exit to come, after which everything is seen that the caller had stored before, if it is loaded by sync/atomic.
+// TryEnter begins a turn unless one is in progress: then it returns false. Any goroutine may call
+// it. Whoever gets false can rely on an Exit to come, after which everything is seen that the
+// caller had stored before, if it is loaded by sync/atomic.
 func (r *Reader) TryEnter() bool {
 	n := r.turns.Load()
 	return n%2 == 0 && r.turns.CompareAndSwap(n, n+1)
@@ -58,8 +62,8 @@ func (r *Reader) Close() {
 	}
 }
 
-// quiesce returns once every reader that is inside a turn now has left it. It holds no lock while it waits: a lane may
-// need the mutex (BindWindow) to end its turn.
+// quiesce returns once every reader that is inside a turn now has left it. It holds no lock while
+// it waits: a lane may need the mutex (BindWindow) to end its turn.
 func (t *Table) quiesce() {
 	t.mu.Lock()
 	readers := slices.Clone(t.readers)
@@ -69,7 +73,8 @@ func (t *Table) quiesce() {
 	}
 }
 
-// awaitExit yields first, as turns take microseconds, and sleeps when the lane's thread seems not to be running at all.
+// awaitExit yields first, as turns take microseconds, and sleeps when the lane's thread seems not
+// to be running at all.
 func (r *Reader) awaitExit() {
 	seen := r.turns.Load()
 	if seen%2 == 0 {

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// Lanes write through a key while it is deregistered: once Deregister has returned, the buffer belongs to the caller.
-// The race detector is the judge (a late write races with the plain writes below), the comparison is for runs without.
+// Lanes write through a key while it is deregistered: once Deregister has returned, the buffer
+// belongs to the caller. The race detector is the judge (a late write races with the plain writes
+// below), the comparison is for runs without.
 func TestDeregisterAgainstReaders(t *testing.T) {
 	const lanes, rounds = 3, 400
 	tab, pd := newTestTable(t)
@@ -24,7 +25,8 @@ func TestDeregisterAgainstReaders(t *testing.T) {
 				reader.Enter()
 				if r := current.Load(); r != nil {
 					for i := range 8 {
-						// Lanes write different bytes: the memory of one QP, not a race among peers.
+						// Lanes write different bytes: the memory of one QP, not a race among
+						// peers.
 						if s, st := tab.Remote(pd, 0, r.RKey(), uint64(64*lane+i), 1, RemoteWrite); st == OK {
 							s.Write([]byte{0xaa}, 0)
 							hits.Add(1)
@@ -63,7 +65,8 @@ func TestDeregisterAgainstReaders(t *testing.T) {
 	}
 }
 
-// Readers look keys up while the slot array is exchanged for larger ones: a valid key is found at any moment.
+// Readers look keys up while the slot array is exchanged for larger ones: a valid key is found at
+// any moment.
 func TestGrowthAgainstReaders(t *testing.T) {
 	tab, pd := newTestTable(t)
 	fixed := mustRegister(t, tab, pd, make([]byte, 8), 0, RemoteRead)
@@ -88,8 +91,8 @@ func TestGrowthAgainstReaders(t *testing.T) {
 	wg.Wait()
 }
 
-// Deregister waits for a turn that began before it, also when that turn itself needs the table's mutex to end, and does
-// not wait for turns that began after.
+// Deregister waits for a turn that began before it, also when that turn itself needs the table's
+// mutex to end, and does not wait for turns that began after.
 func TestDeregisterWaitsForTheTurn(t *testing.T) {
 	tab, pd := newTestTable(t)
 	r := mustRegister(t, tab, pd, make([]byte, 8), 0, LocalWrite|RemoteWrite)

@@ -4,10 +4,11 @@ package mr
 
 import "sync/atomic"
 
-// Span is a checked range of registered memory, valid until the lane's Exit. It is a small value to be passed by copy.
-// The zero Span is empty.
+// Span is a checked range of registered memory, valid until the lane's Exit. It is a small value to
+// be passed by copy. The zero Span is empty.
 //
-// Arguments outside the span panic: the check was for those bytes, so that is a mistake of the caller and not of a peer.
+// Arguments outside the span panic: the check was for those bytes, so that is a mistake of the
+// caller and not of a peer.
 type Span struct{ mem []byte }
 
 // Len is the number of bytes that were checked.
@@ -23,11 +24,13 @@ func (s Span) Read(dst []byte, off uint32) {
 
 // Write copies src to offset off of the span.
 //
-// The last bytes are stored last, in a store of their own, since applications wait for an RDMA WRITE by polling its last
-// byte: memmove promises no order, and for larger sizes does store the tail early. If the range ends on a multiple of 8
-// (4), the last 8 (4) bytes are one atomic store; an application that polls exactly that word with sync/atomic is
-// well-defined by the Go memory model, and finds every other byte of the write in place. A range that ends elsewhere has
-// no such word; its last 1 to 3 bytes are plain stores, ordered on machines that keep stores in order (amd64).
+// The last bytes are stored last, in a store of their own, since applications wait for an RDMA
+// WRITE by polling its last byte: memmove promises no order, and for larger sizes does store the
+// tail early. If the range ends on a multiple of 8 (4), the last 8 (4) bytes are one atomic store;
+// an application that polls exactly that word with sync/atomic is well-defined by the Go memory
+// model, and finds every other byte of the write in place. A range that ends elsewhere has no such
+// word; its last 1 to 3 bytes are plain stores, ordered on machines that keep stores in order
+// (amd64).
 func (s Span) Write(src []byte, off uint32) {
 	dst := s.mem[off : uint64(off)+uint64(len(src))]
 	if len(dst) == 0 {
@@ -52,14 +55,15 @@ func (s Span) Write(src []byte, off uint32) {
 	}
 }
 
-// Aligned8 tells whether the span's memory is 8 bytes or more on a multiple of 8, as CompareSwap, FetchAdd and Store8
-// need it. In a region with RemoteAtomic it follows from an aligned address; with ATOMIC WRITE, which needs only
-// RemoteWrite, it must be asked.
+// Aligned8 tells whether the span's memory is 8 bytes or more on a multiple of 8, as CompareSwap,
+// FetchAdd and Store8 need it. In a region with RemoteAtomic it follows from an aligned address;
+// with ATOMIC WRITE, which needs only RemoteWrite, it must be asked.
 func (s Span) Aligned8() bool { return len(s.mem) >= 8 && AddrOf(s.mem)%8 == 0 }
 
-// CompareSwap stores swap if the first 8 bytes, as a native-endian integer, equal compare; it returns what they were
-// before. Like FetchAdd and Store8 it is atomic against other lanes and against sync/atomic in the application, which is
-// more than verbs promises (IBV_ATOMIC_GLOB). The span must be Aligned8.
+// CompareSwap stores swap if the first 8 bytes, as a native-endian integer, equal compare; it
+// returns what they were before. Like FetchAdd and Store8 it is atomic against other lanes and
+// against sync/atomic in the application, which is more than verbs promises (IBV_ATOMIC_GLOB). The
+// span must be Aligned8.
 func (s Span) CompareSwap(compare, swap uint64) (orig uint64) {
 	word := word64(s.mem)
 	for {
@@ -69,12 +73,14 @@ func (s Span) CompareSwap(compare, swap uint64) (orig uint64) {
 	}
 }
 
-// FetchAdd adds to the first 8 bytes, modulo 2^64, and returns what they were before. The span must be Aligned8.
+// FetchAdd adds to the first 8 bytes, modulo 2^64, and returns what they were before. The span must
+// be Aligned8.
 func (s Span) FetchAdd(add uint64) (orig uint64) {
 	return atomic.AddUint64(word64(s.mem), add) - add
 }
 
-// Store8 stores 8 bytes as given, with no change of byte order, in one store (ATOMIC WRITE). The span must be Aligned8.
+// Store8 stores 8 bytes as given, with no change of byte order, in one store (ATOMIC WRITE). The
+// span must be Aligned8.
 func (s Span) Store8(b [8]byte) {
 	atomic.StoreUint64(word64(s.mem), native64(b[:]))
 }

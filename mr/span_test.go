@@ -135,8 +135,8 @@ func TestAtomicsAgainstCPU(t *testing.T) {
 	}
 }
 
-// An application that polls the last word with an atomic load finds the rest of the write in place. Under -race this
-// also shows that the pair is synchronised as the Go memory model asks.
+// An application that polls the last word with an atomic load finds the rest of the write in place.
+// Under -race this also shows that the pair is synchronised as the Go memory model asks.
 func TestPollLastWord(t *testing.T) {
 	tab, pd := newTestTable(t)
 	buf := make([]byte, 4096)

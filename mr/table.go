@@ -1,10 +1,11 @@
 // The table: who owns which key.
 //
-// Stages of this file: the protection domains; registering and deregistering a region; how keys are drawn; how the slot
-// array is published and grows.
+// Stages of this file: the protection domains; registering and deregistering a region; how keys are
+// drawn; how the slot array is published and grows.
 //
-// One mutex orders all writers. Readers never take it: they load the current slot array, then the slot, then compare all
-// 32 bits of the key. What a slot points to is immutable, so a reader sees an old or a new entry and never half of one.
+// One mutex orders all writers. Readers never take it: they load the current slot array, then the
+// slot, then compare all 32 bits of the key. What a slot points to is immutable, so a reader sees
+// an old or a new entry and never half of one.
 
 package mr
 
@@ -15,8 +16,8 @@ import (
 	"sync/atomic"
 )
 
-// Table maps keys to memory for one device. All methods may be called concurrently, except that Local, Remote,
-// BindWindow and Invalidate belong inside a lane's Enter/Exit.
+// Table maps keys to memory for one device. All methods may be called concurrently, except that
+// Local, Remote, BindWindow and Invalidate belong inside a lane's Enter/Exit.
 type Table struct {
 	slots atomic.Pointer[slotArray]
 
@@ -32,7 +33,8 @@ type Table struct {
 // pdUse counts what keeps a domain from being freed.
 type pdUse struct{ regions, windows int }
 
-// entry is what a key means. It is immutable once published; a change of meaning publishes another entry.
+// entry is what a key means. It is immutable once published; a change of meaning publishes another
+// entry.
 type entry struct {
 	key    uint32
 	qpn    uint32 // bound window: the only QP that may use it
@@ -54,8 +56,8 @@ const (
 	kindBoundWindow
 )
 
-// NewTable returns an empty table. rnd supplies the bits that make keys unpredictable; it is called with the table's
-// mutex held, and must be cryptographically strong wherever peers are not trusted.
+// NewTable returns an empty table. rnd supplies the bits that make keys unpredictable; it is called
+// with the table's mutex held, and must be cryptographically strong wherever peers are not trusted.
 func NewTable(rnd func() uint64) *Table {
 	t := &Table{rnd: rnd, pds: make(map[PD]*pdUse)}
 	t.slots.Store(newSlotArray(minSlots))
@@ -70,7 +72,8 @@ func (t *Table) AllocPD() (PD, error) {
 		return 0, fmt.Errorf("mr: allocate protection domain: %d exist, the most a table holds: %w", len(t.pds), ErrFull)
 	}
 	for {
-		// Counting on instead of reusing means that a stale handle stays invalid for four billion allocations.
+		// Counting on instead of reusing means that a stale handle stays invalid for four billion
+		// allocations.
 		t.lastPD++
 		if _, used := t.pds[t.lastPD]; t.lastPD != 0 && !used {
 			t.pds[t.lastPD] = new(pdUse)
@@ -79,8 +82,8 @@ func (t *Table) AllocPD() (PD, error) {
 	}
 }
 
-// FreePD frees a protection domain. The error is ErrBusy while regions or windows of it exist, ErrInvalid when there is
-// no such domain.
+// FreePD frees a protection domain. The error is ErrBusy while regions or windows of it exist,
+// ErrInvalid when there is no such domain.
 func (t *Table) FreePD(pd PD) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -103,14 +106,15 @@ func (t *Table) use(pd PD) (*pdUse, error) {
 	return nil, fmt.Errorf("protection domain %d does not exist (never allocated, or freed): %w", pd, ErrInvalid)
 }
 
-// Region is registered memory. Its methods may be called from any goroutine, also after deregistration.
+// Region is registered memory. Its methods may be called from any goroutine, also after
+// deregistration.
 type Region struct {
 	key      uint32
 	pd       PD
 	access   Access
 	iova     uint64
 	length   uint64
-	entry    *entry // what the table holds, under Table.mu; nil once deregistered, which lets go of the buffer
+	entry    *entry // under Table.mu; nil once deregistered, which lets go of the buffer
 	bindings int    // windows bound to it, under Table.mu
 }
 
@@ -132,11 +136,13 @@ func (r *Region) IOVA() uint64 { return r.iova }
 // Access is the set of rights given at registration.
 func (r *Region) Access() Access { return r.access }
 
-// Register makes buf reachable under a key, for the holders of pd and with rights a. The first byte has address iova in
-// the key's address space; use [AddrOf](buf) for the verbs default, 0 with ZeroBased. The table keeps buf alive until
-// Deregister. buf may be empty, and the same bytes may be registered any number of times.
+// Register makes buf reachable under a key, for the holders of pd and with rights a. The first byte
+// has address iova in the key's address space; use [AddrOf](buf) for the verbs default, 0 with
+// ZeroBased. The table keeps buf alive until Deregister. buf may be empty, and the same bytes may
+// be registered any number of times.
 //
-// The error is ErrInvalid for a broken rule (it names value and rule), ErrFull when MaxRegions exist.
+// The error is ErrInvalid for a broken rule (it names value and rule), ErrFull when MaxRegions
+// exist.
 func (t *Table) Register(pd PD, buf []byte, iova uint64, a Access) (*Region, error) {
 	if err := checkRegister(buf, iova, a); err != nil {
 		return nil, fmt.Errorf("mr: register %d bytes: %w", len(buf), err)
@@ -173,16 +179,18 @@ func checkRegister(buf []byte, iova uint64, a Access) error {
 	case uint64(len(buf)) > math.MaxUint64-iova:
 		return fmt.Errorf("iova %#x: the end of the region would be beyond 2^64-1: %w", iova, ErrInvalid)
 	case a&RemoteAtomic != 0 && len(buf) > 0 && AddrOf(buf)%8 != iova%8:
-		// Atomics check the remote address; it must imply that the memory is aligned for the CPU too.
+		// Atomics check the remote address; it must imply that the memory is aligned for the CPU
+		// too.
 		return fmt.Errorf("iova %#x and buffer address %#x differ modulo 8, so RemoteAtomic could not be atomic: %w",
 			iova, AddrOf(buf), ErrInvalid)
 	}
 	return nil
 }
 
-// Deregister ends the validity of the region's key and returns once no lane can be touching the memory any more: from
-// then on the buffer belongs to the caller alone. It must not be called from inside a lane's turn, which it would wait
-// for. The error is ErrBusy while windows are bound to the region, ErrInvalid when it was deregistered before.
+// Deregister ends the validity of the region's key and returns once no lane can be touching the
+// memory any more: from then on the buffer belongs to the caller alone. It must not be called from
+// inside a lane's turn, which it would wait for. The error is ErrBusy while windows are bound to
+// the region, ErrInvalid when it was deregistered before.
 func (t *Table) Deregister(r *Region) error {
 	if err := t.unpublish(r); err != nil {
 		return fmt.Errorf("mr: deregister key %#08x: %w", r.key, err)
@@ -216,9 +224,10 @@ func (t *Table) Len() (regions, windows int) {
 
 // Keys.
 //
-// A key is index<<8 | key byte. The slot of an entry is given by the low bits of the index, as many as the slot array
-// has; the high bits of the index are as random as the key byte. So a key is 32 random bits under the one condition that
-// its slot was free, and yet finding it costs one array access and one comparison.
+// A key is index<<8 | key byte. The slot of an entry is given by the low bits of the index, as many
+// as the slot array has; the high bits of the index are as random as the key byte. So a key is 32
+// random bits under the one condition that its slot was free, and yet finding it costs one array
+// access and one comparison.
 const (
 	minSlots = 1 << 10
 	maxSlots = 1 << 21 // at most half full with MaxRegions and MaxWindows
@@ -245,13 +254,17 @@ func (t *Table) lookup(key uint32) *entry {
 	return nil
 }
 
-// insert draws a key for e and publishes it. With at most half of the slots taken, two draws are enough on average.
+// maxIndex is an index of which all bits are ones.
+const maxIndex = 1<<24 - 1
+
+// insert draws a key for e and publishes it. With at most half of the slots taken, two draws are
+// enough on average.
 func (t *Table) insert(e *entry) {
 	s := t.roomy()
 	for {
 		key := uint32(t.rnd())
-		if index := key >> 8; index == 0 || index == 0xffffff {
-			continue // key 0 is the kernel's reserved lkey, and all ones is what uninitialised fields look like
+		if index := key >> 8; index == 0 || index == maxIndex {
+			continue // 0 is the kernel's reserved lkey; fields that nobody has set may be all ones
 		}
 		if slot := s.slot(key); slot.Load() == nil {
 			e.key = key
@@ -263,9 +276,10 @@ func (t *Table) insert(e *entry) {
 
 func (t *Table) remove(e *entry) { t.slots.Load().slot(e.key).Store(nil) }
 
-// roomy returns the slot array, doubled first if one more entry would fill more than half of it. Entries keep their
-// keys: their indices were different in the bits used so far, so they are different in one bit more. A reader that still
-// looks at the old array finds what was valid when its turn began, which is all that quiescence promises.
+// roomy returns the slot array, doubled first if one more entry would fill more than half of it.
+// Entries keep their keys: their indices were different in the bits used so far, so they are
+// different in one bit more. A reader that still looks at the old array finds what was valid when
+// its turn began, which is all that quiescence promises.
 func (t *Table) roomy() *slotArray {
 	old := t.slots.Load()
 	n := len(old.entries)

@@ -1,10 +1,14 @@
-// Memory windows of type 2B: a second key to a part of a region, made and taken back through a queue pair.
+// Memory windows of type 2B: a second key to a part of a region, made and taken back through a
+// queue pair.
 //
-//	AllocWindow ──▶ free ── BindWindow (BIND_MW) ──▶ bound ── Invalidate (LOCAL_INV, SEND_WITH_INV) ──▶ free
+//	AllocWindow ──▶ free ── BindWindow (BIND_MW) ──▶ bound
+//	                ▲                                  │
+//	                └── Invalidate (LOCAL_INV, SEND_WITH_INV)
 //
-// A window's index stays the same for life; the low byte of its rkey is chosen by the consumer at each bind, so that a
-// key handed out earlier does not fit the next binding. Only the QP that bound a window can use and invalidate it. As a
-// QP lives on one lane, an invalidation can not race with an access through the same window.
+// A window's index stays the same for life; the low byte of its rkey is chosen by the consumer at
+// each bind, so that a key handed out earlier does not fit the next binding. Only the QP that bound
+// a window can use and invalidate it. As a QP lives on one lane, an invalidation can not race with
+// an access through the same window.
 
 package mr
 
@@ -20,7 +24,8 @@ type Window struct {
 	gone   bool                  // deallocated, under Table.mu
 }
 
-// RKey is the present key: the one from allocation until the first bind, then that of the last bind.
+// RKey is the present key: the one from allocation until the first bind, then that of the last
+// bind.
 func (w *Window) RKey() uint32 { return w.entry.Load().key }
 
 // PD is the protection domain of the window.
@@ -29,8 +34,8 @@ func (w *Window) PD() PD { return w.entry.Load().pd }
 // Bound tells whether the window is bound to a region now.
 func (w *Window) Bound() bool { return w.entry.Load().kind == kindBoundWindow }
 
-// AllocWindow makes a free window of type 2B. The error is ErrInvalid if pd does not exist, ErrFull when MaxWindows
-// exist.
+// AllocWindow makes a free window of type 2B. The error is ErrInvalid if pd does not exist, ErrFull
+// when MaxWindows exist.
 func (t *Table) AllocWindow(pd PD) (*Window, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -50,8 +55,9 @@ func (t *Table) AllocWindow(pd PD) (*Window, error) {
 	return w, nil
 }
 
-// DeallocWindow ends the window, bound or not, and returns once no lane can be using it. Like Deregister it must not be
-// called from inside a turn. The error is ErrInvalid when it was deallocated before.
+// DeallocWindow ends the window, bound or not, and returns once no lane can be using it. Like
+// Deregister it must not be called from inside a turn. The error is ErrInvalid when it was
+// deallocated before.
 func (t *Table) DeallocWindow(w *Window) error {
 	if err := t.unpublishWindow(w); err != nil {
 		return fmt.Errorf("mr: deallocate window %#08x: %w", w.RKey(), err)
@@ -76,12 +82,13 @@ func (t *Table) unpublishWindow(w *Window) error {
 	return nil
 }
 
-// BindWindow executes a BIND_MW work request of QP qpn in domain pd: the free window whose present key is rkey opens n
-// bytes at addr of the region lkey with rights a (RemoteWrite, RemoteRead, RemoteAtomic, FlushGlobal, ZeroBased), from
-// now on under newRKey, which may differ from rkey in the low byte only.
+// BindWindow executes a BIND_MW work request of QP qpn in domain pd: the free window whose present
+// key is rkey opens n bytes at addr of the region lkey with rights a (RemoteWrite, RemoteRead,
+// RemoteAtomic, FlushGlobal, ZeroBased), from now on under newRKey, which may differ from rkey in
+// the low byte only.
 //
-// BadState: the window is bound already, or the region is zero-based. BadAccess: n is 0, the region has no MWBind, or
-// the window asks for more than the region can give. The caller is inside a turn.
+// BadState: the window is bound already, or the region is zero-based. BadAccess: n is 0, the region
+// has no MWBind, or the window asks for more than the region can give. The caller is inside a turn.
 func (t *Table) BindWindow(pd PD, qpn, rkey, newRKey, lkey uint32, addr, n uint64, a Access) Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -145,9 +152,9 @@ func atomicBase(mr *entry, addr uint64, a Access) bool {
 	return (AddrOf(mr.mem)+addr-mr.base)%8 == base%8
 }
 
-// Invalidate executes a LOCAL_INV, or the invalidation of an arrived SEND_WITH_INV, on QP qpn of domain pd: the bound
-// window rkey becomes free and its key stops working. A free window stays free. Regions made by Register can not be
-// invalidated: BadState. The caller is inside a turn.
+// Invalidate executes a LOCAL_INV, or the invalidation of an arrived SEND_WITH_INV, on QP qpn of
+// domain pd: the bound window rkey becomes free and its key stops working. A free window stays
+// free. Regions made by Register can not be invalidated: BadState. The caller is inside a turn.
 func (t *Table) Invalidate(pd PD, qpn uint32, rkey uint32) Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -190,7 +197,8 @@ func (w *Window) unbind() {
 	}
 }
 
-// republish gives a window's slot a new meaning. The index, and with it the slot, stays. The caller holds Table.mu.
+// republish gives a window's slot a new meaning. The index, and with it the slot, stays. The caller
+// holds Table.mu.
 func (t *Table) republish(w *Window, e *entry) {
 	t.slots.Load().slot(e.key).Store(e)
 	w.entry.Store(e)

@@ -55,9 +55,11 @@ func TestWindowIsBoundAndInvalidated(t *testing.T) {
 	if w.RKey() != key || !w.Bound() {
 		t.Fatalf("bound window has key %#x, want %#x", w.RKey(), key)
 	}
-	remote(testQPN, first, base+64, 1, RemoteRead, BadKey)       // the key before the bind
-	remote(testQPN, key, base+64, 64, RemoteWrite, OK)           // the region itself grants no remote right
-	remote(testQPN, key, base+63, 1, RemoteRead, BadRange)       // inside the region, outside the window
+	remote(testQPN, first, base+64, 1, RemoteRead, BadKey) // the key before the bind
+	// The region itself grants no remote right.
+	remote(testQPN, key, base+64, 64, RemoteWrite, OK)
+	// This is inside the region, but outside the window.
+	remote(testQPN, key, base+63, 1, RemoteRead, BadRange)
 	remote(testQPN, key, base+128, 1, RemoteRead, BadRange)      //
 	remote(testQPN, key, base+64, 8, RemoteAtomic, BadAccess)    // right not granted
 	remote(testQPN+1, key, base+64, 1, RemoteRead, BadAccess)    // 2B: another QP

@@ -9,11 +9,14 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// AH is an address handle: where a datagram goes. Immutable; usable by any goroutine until destroyed.
+// AH is an address handle: where a datagram goes. It is immutable. Any goroutine may use it until
+// it is destroyed.
 type AH struct {
-	mem  *mr.Table // of the device that it was made on
-	pd   mr.PD
-	row  uint32 // place in the engine's table, and in the upper bits a serial number: a slot that names a destroyed handle finds none
+	mem *mr.Table // of the device that it was made on
+	pd  mr.PD
+	// row is the place in the engine's table, and in the upper bits a serial number: so a slot that
+	// names a destroyed handle finds none.
+	row  uint32
 	attr AHAttr
 	path wire.Path
 	dead atomic.Bool
@@ -23,7 +26,8 @@ type AH struct {
 // Attr returns what the handle was made from.
 func (a *AH) Attr() AHAttr { return a.attr }
 
-// CreateAH makes an address handle of a protection domain. ErrInvalid names the attribute that is wrong.
+// CreateAH makes an address handle of a protection domain. ErrInvalid names the attribute that is
+// wrong.
 func (e *Engine) CreateAH(pd mr.PD, attr AHAttr) (*AH, error) {
 	path, err := e.path(&attr, e.ahPort(&attr))
 	if err != nil {
@@ -41,9 +45,9 @@ func (e *Engine) CreateAH(pd mr.PD, attr AHAttr) (*AH, error) {
 	return e.ahs[i], nil
 }
 
-// AdoptAH makes a handle that another engine has made usable here, under the row that posted requests name it by. The engines
-// of a device's lanes have the same handles: those of the first lane, which alone makes them. They may send from different UDP
-// ports.
+// AdoptAH makes a handle that another engine has made usable here, under the row that posted
+// requests name it by. The engines of a device's lanes all have the handles that the first lane has
+// made; but they may send from different UDP ports.
 func (e *Engine) AdoptAH(a *AH) error {
 	path, err := e.path(&a.attr, e.ahPort(&a.attr))
 	if err != nil {
@@ -57,7 +61,8 @@ func (e *Engine) AdoptAH(a *AH) error {
 	return nil
 }
 
-// ahPort is the UDP source port of datagrams: by the flow label, or 0xc000, as no queue pair is known here (section 1.2).
+// ahPort is the UDP source port of datagrams. It follows from the flow label, or it is 0xc000,
+// because no queue pair is known here (section 1.2).
 func (e *Engine) ahPort(attr *AHAttr) uint16 {
 	if e.cfg.SrcPort != 0 {
 		return e.cfg.SrcPort
@@ -65,7 +70,8 @@ func (e *Engine) ahPort(attr *AHAttr) uint16 {
 	return wire.SrcPortFor(0, 0, attr.FlowLabel)
 }
 
-// DestroyAH ends the handle, or what was adopted of it. Requests posted with it that have not been sent yet fail with WCLocQPOpErr.
+// DestroyAH ends a handle that CreateAH or AdoptAH has made here. A request that was posted with it
+// and has not been sent yet fails with WCLocQPOpErr.
 func (e *Engine) DestroyAH(a *AH) error {
 	if have := e.ah(a.row); have == nil || have != a && have.of != a {
 		return fmt.Errorf("address handle: %w", ErrUnknown)

@@ -90,10 +90,10 @@ func TestAsksAfterSilence(t *testing.T) {
 	require.Zero(t, x.a.e.Stats().AckTimeouts)
 }
 
-// TestAsksInTime: an exchange that is never silent asks for an ACK when a quarter of the ack timeout
-// has passed without one, by its next message or by a probe, so that the timeout, which is for peers
-// that are gone, never comes. Where it asks more often than that anyway, every so many packets,
-// there is no probe.
+// TestAsksInTime: an exchange that is never silent asks for an ACK when a quarter of the ack
+// timeout has passed without one, by its next message or by a probe, so that the timeout, which is
+// for peers that are gone, never comes. Where it asks more often than that anyway, every so many
+// packets, there is no probe.
 func TestAsksInTime(t *testing.T) {
 	for timeout := uint8(6); timeout <= 14; timeout++ {
 		t.Run(fmt.Sprintf("timeout %d", timeout), func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestAsksInTime(t *testing.T) {
 			}
 			s := x.a.e.Stats()
 			require.Zero(t, s.AckTimeouts)
-			if often := Time(x.a.q.window.every) * minProbe; often < quarter {
+			if often := Time(x.a.q.rec.window.every) * minProbe; often < quarter {
 				require.Zero(t, s.Probes)
 			} else if often > 4*quarter {
 				require.NotZero(t, seldom, "the clock was never asked")

@@ -1,8 +1,8 @@
 package qp
 
-// The completer: responses of the peer become completions, or retries.
-// Stages: which response (completeRC) → what it acknowledges (ackThrough) → its own effect (READ data, atomic value, NAK, RNR)
-// → completions in posting order. Retries are in recovery.go. Rules: section 4.4.
+// The completer: responses of the peer become completions, or reports of losses (recovery.go).
+// Stages: which response (response) → what it acknowledges (ackThrough) → its own effect (READ
+// data, atomic value, NAK, RNR) → completions in the order of posting. Rules: section 4.4.
 
 import (
 	"encoding/binary"
@@ -11,57 +11,71 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// completer is the part of a queue pair that handles responses.
-type completer struct {
-	una wire.PSN // oldest unacknowledged; inside a READ, of the response that is missing first
-}
-
-// completeRC handles one response packet of an RC queue pair, and then lets fail what cannot be
-// sent and has nothing before it any more.
-func (e *Engine) completeRC(now Time, q *QP, p *wire.Packet) wire.DropReason {
-	reason := e.response(now, q, p)
+// handleResponse handles one response packet of a reliable queue pair. Then a request that cannot
+// be sent fails, if everything before it is complete now.
+func (e *Engine) handleResponse(q *QP, p *wire.Packet) wire.DropReason {
+	reason := e.response(q, p)
 	e.failDoomed(q)
 	return reason
 }
 
+// isAck tells ACK, NAK and RNR NAK from the responses that carry data.
+func isAck(p *wire.Packet) bool { return p.Op.Flags&(wire.OpAck|wire.OpAtomic) == wire.OpAck }
+
 // response does what one response packet says.
-func (e *Engine) response(now Time, q *QP, p *wire.Packet) wire.DropReason {
-	psn := p.BTH.PSN()
+func (e *Engine) response(q *QP, p *wire.Packet) wire.DropReason {
+	r, psn := &q.rec, p.BTH.PSN()
 	if from, to, ok := q.reportedGap(p); ok {
-		return e.gapReported(now, q, from, to)
+		d, reason := r.gapReported(e.now, from, to)
+		e.carryOut(q, d)
+		return reason
 	}
-	if psn.Sub(q.comp.una) < 0 || psn.Sub(q.req.top) >= 0 {
-		if psn.Next() == q.comp.una && p.Opcode == wire.RCAcknowledge && !e.stillMissing(now, q, p) {
-			e.probeAnswered(now, q)
+	if psn.Sub(r.una) < 0 || psn.Sub(r.top) >= 0 {
+		if psn.Next() == r.una && isAck(p) {
+			e.carryOut(q, r.acknowledgedAgain(e.now, psn, p.AETH()))
 		}
 		return wire.DropGhost // of something complete, or never sent
 	}
 	if p.Op.Flags&wire.OpRead != 0 && p.AETH() == nil { // READ_RESPONSE_MIDDLE
-		return e.readResponse(now, q, p, psn)
+		return e.readResponse(q, p, psn)
 	}
-	syn := p.AETH().Syndrome()
-	switch {
-	case p.Opcode == wire.RCAcknowledge && syn.Kind() == wire.KindACK:
-		e.ackThrough(now, q, psn)
-		e.stillMissing(now, q, p)
-	case p.Opcode == wire.RCAcknowledge && syn.Kind() == wire.KindRNR:
-		e.rnrNAK(now, q, psn, syn)
-	case p.Opcode == wire.RCAcknowledge && syn.Kind() == wire.KindNAK:
-		return e.nakReceived(now, q, psn, syn)
+	switch syn := p.AETH().Syndrome(); {
+	case isAck(p):
+		return e.acknowledge(q, psn, syn, p.AETH().MSN())
 	case syn.Kind() != wire.KindACK:
 		return wire.DropMalformed // reserved syndromes are ignored (section 4.4, as hfi1)
-	case p.Opcode == wire.RCAtomicAcknowledge:
-		e.atomicResponse(now, q, p, psn)
+	case p.Op.Flags&wire.OpAtomic != 0:
+		e.atomicResponse(q, p, psn)
+		return wire.DropNone
+	}
+	return e.readResponse(q, p, psn)
+}
+
+// acknowledge handles an ACKNOWLEDGE packet: an ACK, a NAK or an RNR NAK of psn.
+func (e *Engine) acknowledge(q *QP, psn wire.PSN, syn wire.Syndrome, msn wire.PSN) wire.DropReason {
+	switch syn.Kind() {
+	case wire.KindACK:
+		e.ackThrough(q, psn)
+		if q.State() != StateErr {
+			e.carryOut(q, q.rec.arrivedBeyond(e.now, psn, msn))
+		}
+	case wire.KindRNR:
+		e.stats.RcvdRNR++
+		if e.ackBefore(q, psn) {
+			e.carryOut(q, q.rec.notReady(e.now, Time(wire.RNRTimeout(syn.Code()))))
+		}
+	case wire.KindNAK:
+		return e.nakReceived(q, psn, syn)
 	default:
-		return e.readResponse(now, q, p, psn)
+		return wire.DropMalformed
 	}
 	return wire.DropNone
 }
 
-// ackThrough completes everything up to and including psn. A READ or atomic without its response on the way is an implied
-// NAK: false, and a retry from there has begun.
-func (e *Engine) ackThrough(now Time, q *QP, psn wire.PSN) bool {
-	c, before := &q.comp, q.comp.una
+// ackThrough completes everything up to and including psn. It returns false if the response of a
+// READ or an atomic among it is missing: that is an implied NAK.
+func (e *Engine) ackThrough(q *QP, psn wire.PSN) bool {
+	una := q.rec.una
 	for q.sq.head.Load() != q.req.started {
 		i := q.sq.head.Load()
 		s, w := q.sq.at(i), q.req.at(i)
@@ -72,68 +86,68 @@ func (e *Engine) ackThrough(now Time, q *QP, psn wire.PSN) bool {
 		if psn.Sub(w.first) < 0 || wrTable[s.opcode].local {
 			break
 		}
-		if s.opcode == WRRead || wrTable[s.opcode].atomic {
-			if c.una.Sub(w.first) < 0 {
-				c.una = w.first
+		if wrTable[s.opcode].answer != noAnswer {
+			if una.Sub(w.first) < 0 {
+				una = w.first
 			}
-			e.progress(now, q, before)
-			e.impliedNAK(now, q, psn)
+			e.progress(q, una)
+			e.carryOut(q, q.rec.impliedNAK(e.now, psn))
 			return false
 		}
 		if w.last.Sub(psn) > 0 { // in the middle of a message
 			break
 		}
-		c.una = w.last.Next()
+		una = w.last.Next()
 		e.completeHead(q)
 	}
-	if psn.Next().Sub(c.una) > 0 {
-		c.una = psn.Next()
+	if psn.Next().Sub(una) > 0 {
+		una = psn.Next()
 	}
-	e.progress(now, q, before)
+	e.progress(q, una)
 	return true
 }
 
 // ackBefore completes everything before psn, which responses of psn imply.
-func (e *Engine) ackBefore(now Time, q *QP, psn wire.PSN) bool {
-	if psn == q.comp.una {
+func (e *Engine) ackBefore(q *QP, psn wire.PSN) bool {
+	if psn == q.rec.una {
 		e.completeLocal(q)
 		return true
 	}
-	return e.ackThrough(now, q, psn.Prev())
+	return e.ackThrough(q, psn.Prev())
 }
 
 // completeLocal completes local operations that have reached the head.
 func (e *Engine) completeLocal(q *QP) {
-	for i := q.sq.head.Load(); i != q.req.started && wrTable[q.sq.at(i).opcode].local && q.req.at(i).status == WCSuccess; i = q.sq.head.Load() {
+	for i := q.sq.head.Load(); i != q.req.started; i = q.sq.head.Load() {
+		if !wrTable[q.sq.at(i).opcode].local || q.req.at(i).status != WCSuccess {
+			return
+		}
 		e.completeHead(q)
 	}
 }
 
-// progress is called when the oldest unacknowledged PSN may have moved on from before.
-func (e *Engine) progress(now Time, q *QP, before wire.PSN) {
-	una := q.comp.una
-	if una == before {
+// progress is called when una may be the oldest unacknowledged PSN from now on.
+func (e *Engine) progress(q *QP, una wire.PSN) {
+	if una == q.rec.una {
 		return
 	}
-	if una.Sub(q.req.psn) > 0 { // the peer had got what a retry was about to repeat
-		q.seek(una)
-	}
-	q.window.clean += int64(una.Sub(before))
+	d := q.rec.acknowledged(e.now, una)
 	e.completeLocal(q)
-	e.recovered(now, q)
-	e.schedule(q, dueRequest)
+	e.carryOut(q, d)
 	e.checkDrained(q)
 }
 
-// readResponse takes the data of one READ response packet. They are told apart by PSN and length: after a restart a peer may
-// continue with MIDDLE and LAST or begin again with FIRST or ONLY (section 4.4). Every piece that was asked for has its own LAST.
-func (e *Engine) readResponse(now Time, q *QP, p *wire.Packet, psn wire.PSN) wire.DropReason {
-	if !e.ackBefore(now, q, psn) {
+// readResponse takes the data of one READ response packet. Where the data belongs follows from its
+// PSN, and whether it is whole from its length, not from the opcode: after a restart a peer may
+// continue with MIDDLE and LAST, or begin again with FIRST or ONLY (section 4.4). Every piece that
+// was asked for has a LAST of its own.
+func (e *Engine) readResponse(q *QP, p *wire.Packet, psn wire.PSN) wire.DropReason {
+	if !e.ackBefore(q, psn) {
 		return wire.DropOutOfSequence
 	}
 	i := q.sq.head.Load()
 	s, w := q.sq.at(i), q.req.at(i)
-	if i == q.req.started || s.opcode != WRRead {
+	if i == q.req.started || wrTable[s.opcode].answer != dataAnswer {
 		e.failHead(q, WCBadRespErr)
 		return wire.DropNone
 	}
@@ -149,18 +163,18 @@ func (e *Engine) readResponse(now Time, q *QP, p *wire.Packet, psn wire.PSN) wir
 		e.failHead(q, WCLocProtErr)
 		return wire.DropNone
 	}
-	e.answered(now, q, psn, end, last)
+	e.answered(q, psn, end, last)
 	return wire.DropNone
 }
 
 // atomicResponse stores the value that an atomic found at the peer.
-func (e *Engine) atomicResponse(now Time, q *QP, p *wire.Packet, psn wire.PSN) {
-	if !e.ackBefore(now, q, psn) {
+func (e *Engine) atomicResponse(q *QP, p *wire.Packet, psn wire.PSN) {
+	if !e.ackBefore(q, psn) {
 		return
 	}
 	i := q.sq.head.Load()
 	s := q.sq.at(i)
-	if i == q.req.started || !wrTable[s.opcode].atomic {
+	if i == q.req.started || wrTable[s.opcode].answer != valueAnswer {
 		e.failHead(q, WCBadRespErr)
 		return
 	}
@@ -169,24 +183,25 @@ func (e *Engine) atomicResponse(now Time, q *QP, p *wire.Packet, psn wire.PSN) {
 		e.failHead(q, WCLocProtErr)
 		return
 	}
-	e.answered(now, q, psn, true, true)
+	e.answered(q, psn, true, true)
 }
 
-// answered moves past a response of the READ or atomic at the head: of a request's end, and of the last one's.
-func (e *Engine) answered(now Time, q *QP, psn wire.PSN, end, last bool) {
-	before := q.comp.una
-	q.comp.una = psn.Next()
+// answered moves past one response of the READ or atomic at the head of the queue. end says that
+// the response was the last to a request packet; last says that it was the last of the whole work
+// request.
+func (e *Engine) answered(q *QP, psn wire.PSN, end, last bool) {
 	if end {
 		q.req.readsOut--
 	}
 	if last {
 		e.completeHead(q)
 	}
-	e.progress(now, q, before)
+	e.progress(q, psn.Next())
 }
 
-// nakReceived handles a NAK: everything before psn is acknowledged; psn itself is sent again or fails (section 4.4).
-func (e *Engine) nakReceived(now Time, q *QP, psn wire.PSN, syn wire.Syndrome) wire.DropReason {
+// nakReceived handles a NAK. Everything before psn is acknowledged; psn itself is sent again, or
+// fails (section 4.4).
+func (e *Engine) nakReceived(q *QP, psn wire.PSN, syn wire.Syndrome) wire.DropReason {
 	status := WCSuccess
 	switch syn {
 	case wire.SynNAKSeq:
@@ -199,23 +214,22 @@ func (e *Engine) nakReceived(now Time, q *QP, psn wire.PSN, syn wire.Syndrome) w
 	default:
 		return wire.DropMalformed
 	}
-	if !e.ackBefore(now, q, psn) {
+	if !e.ackBefore(q, psn) {
 		return wire.DropNone
 	}
 	if status == WCSuccess {
-		e.stats.RcvdSeqErr++
-		e.sequenceNAK(now, q)
+		e.carryOut(q, q.rec.sequenceNAK(e.now))
 		return wire.DropNone
 	}
 	e.failHead(q, status)
 	return wire.DropNone
 }
 
-// completeHead retires the oldest send work request with success, with a completion if it was asked for.
+// completeHead ends the oldest send work request with success. It completes if that was asked for.
 func (e *Engine) completeHead(q *QP) {
 	i := q.sq.head.Load()
 	s := q.sq.at(i)
-	if q.req.doomed > 0 && q.req.at(i).status != WCSuccess { // it could not be sent again, but need not be
+	if q.req.doomed > 0 && q.req.at(i).status != WCSuccess { // nor need it be sent again
 		q.req.at(i).status = WCSuccess
 		q.req.doomed--
 	}
@@ -225,14 +239,15 @@ func (e *Engine) completeHead(q *QP) {
 	q.sq.head.Store(i + 1)
 }
 
-// failHead completes the oldest send work request with an error and stops the queue: RC goes to ERR, UC and UD to SQE.
+// failHead completes the oldest send work request with an error and stops the queue: a reliable
+// queue pair goes to ERR, another to SQE.
 func (e *Engine) failHead(q *QP, status WCStatus) {
 	i := q.sq.head.Load()
 	s := q.sq.at(i)
 	e.stats.SendErrors++
 	e.complete(q.sendCQ, &WC{WRID: s.wrid, Status: status, Opcode: wrTable[s.opcode].wc, QPN: q.qpn}, false)
 	q.sq.head.Store(i + 1)
-	if q.typ == RC {
+	if q.reliable {
 		e.fail(q)
 		return
 	}

@@ -1,12 +1,13 @@
 package qp
 
 // Completion queues: a ring that one lane fills and one application thread at a time empties.
-// Stages: the lane stages completions (push), publishes them once per turn (flush) and reports armed queues; the application
-// polls and arms. A completion is visible only after its flush.
+// Stages: the lane stages completions (push), publishes them once per turn (flush) and reports
+// armed queues; the application polls and arms. A completion is visible only after its flush.
 
 import "sync/atomic"
 
-// CQ is a completion queue of one engine. Poll and Arm may be called by one goroutine at a time, concurrently with the engine.
+// CQ is a completion queue of one engine. Poll and Arm may be called by one goroutine at a time,
+// concurrently with the engine.
 type CQ struct {
 	Context any // the owner's own value; the engine never reads it
 
@@ -45,7 +46,8 @@ func (c *CQ) Cap() int { return len(c.ring) }
 // Len returns how many completions wait to be polled.
 func (c *CQ) Len() int { return int(c.published.Load() - c.consumed.Load()) }
 
-// Err returns ErrOverrun after the queue was overrun: completions were lost and its queue pairs are in the error state.
+// Err returns ErrOverrun after the queue was overrun: completions were lost and its queue pairs are
+// in the error state.
 func (c *CQ) Err() error {
 	if c.overrun.Load() {
 		return ErrOverrun
@@ -66,9 +68,10 @@ func (c *CQ) Poll(dst []WC) int {
 	return n
 }
 
-// Arm asks for one notification at the next completion, or with solicitedOnly at the next one whose sender asked for it or
-// that is an error (ibv_req_notify_cq). Completions already in the queue do not count: arm, then poll, then sleep. A request
-// for any completion is not weakened by a later one for solicited only.
+// Arm asks for one notification at the next completion, or with solicitedOnly at the next one whose
+// sender asked for it or that is an error (ibv_req_notify_cq). Completions already in the queue do
+// not count: arm, then poll, then sleep. A request for any completion is not weakened by a later
+// one for solicited only.
 func (c *CQ) Arm(solicitedOnly bool) {
 	if !solicitedOnly {
 		c.armed.Store(armAny)

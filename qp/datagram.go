@@ -1,6 +1,7 @@
 package qp
 
-// The responder of UD queue pairs and of QP 1: one packet, one receive request, no state (section 6.4).
+// The responder of UD queue pairs and of QP 1: one packet, one receive request, no state
+// (section 6.4).
 
 import (
 	"encoding/binary"
@@ -15,29 +16,29 @@ func (e *Engine) deliver(q *QP, p *wire.Packet) wire.DropReason {
 	switch {
 	case n > q.mtu:
 		return wire.DropTooLong
-	case q.rq.empty():
+	case !q.claim():
 		return wire.DropNoRecv
 	}
-	i := q.rq.head.Load()
-	slot, sgl := q.rq.at(i), q.rq.sgl(i)
-	if uint64(n)+GRHSize > uint64(slot.length) {
+	recv := &q.resp.recv
+	if uint64(n)+GRHSize > uint64(recv.length) {
+		q.putBack()
 		return wire.DropTooLong
 	}
-	wc := WC{WRID: slot.wrid, Opcode: WCRecv, QPN: q.qpn, SrcQP: p.DETH().SrcQP(), ByteLen: n + GRHSize, Flags: WCGRH}
+	wc := WC{Opcode: WCRecv, SrcQP: p.DETH().SrcQP(), ByteLen: n + GRHSize, Flags: WCGRH}
 	if p.Op.Flags&wire.OpImm != 0 {
 		wc.Flags |= WCWithImm
 		wc.Imm = p.ImmDt().Imm()
 	}
-	if e.scatter(q.pd, sgl, 0, e.grh(p.Frame)) != mr.OK || e.scatter(q.pd, sgl, GRHSize, p.Payload) != mr.OK {
+	if e.scatter(q.pd, recv.sgl, 0, e.grh(p.Frame)) != mr.OK ||
+		e.scatter(q.pd, recv.sgl, GRHSize, p.Payload) != mr.OK {
 		wc.Status = WCLocProtErr
 	}
-	e.complete(q.recvCQ, &wc, p.BTH.Solicited())
-	q.rq.head.Store(i + 1)
+	e.endReceive(q, &wc, p.BTH.Solicited())
 	return wire.DropNone
 }
 
-// grh is what stands before the payload in the buffer: an IPv6 header, or 20 zero bytes and the IPv4 header, by whose checksum
-// consumers tell the two apart (section 1.8).
+// grh is what stands before the payload in the buffer: an IPv6 header, or 20 zero bytes and an IPv4
+// header. Consumers tell the two apart by the checksum of the latter (section 1.8).
 func (e *Engine) grh(f *wire.Frame) []byte {
 	g := &e.grhBytes
 	if f.IPv4() != nil {
@@ -49,7 +50,8 @@ func (e *Engine) grh(f *wire.Frame) []byte {
 	return g[:]
 }
 
-// sourceGID reads the sender's address out of a received GRH, as ibv_init_ah_from_wc does; false: not a GRH of RoCEv2.
+// sourceGID reads the sender's address out of a received GRH, as ibv_init_ah_from_wc does. It
+// returns false if that is no GRH of RoCEv2.
 func sourceGID(grh []byte) (src wire.GID, ok bool) {
 	switch {
 	case len(grh) < GRHSize:
@@ -65,8 +67,8 @@ func sourceGID(grh []byte) (src wire.GID, ok bool) {
 	return src, false
 }
 
-// AHFromGRH returns the address vector that answers a received datagram: grh is the first 40 bytes of its buffer. ErrInvalid
-// if they are no GRH of RoCEv2.
+// AHFromGRH returns the address vector that answers a received datagram: grh is the first 40 bytes
+// of its buffer. ErrInvalid if they are no GRH of RoCEv2.
 func AHFromGRH(grh []byte) (AHAttr, error) {
 	src, ok := sourceGID(grh)
 	if !ok {

@@ -2,14 +2,15 @@ package qp
 
 import "sync/atomic"
 
-// doorbells is the list of queue pairs that were posted to since the lane last looked: pushed by any goroutine, taken whole
-// by the lane.
+// doorbells is the list of queue pairs that were posted to since the lane last looked. Any
+// goroutine adds to it; the lane takes it as a whole.
 type doorbells struct {
 	top atomic.Pointer[QP]
 }
 
-// ring lists q unless it is listed already. The order of the two steps pairs with take: a post that finds its queue pair still
-// listed is seen by the lane, which clears the mark before it reads the ring.
+// ring lists q unless it is listed already. It marks q first and lists it then, while the lane
+// clears the mark before it reads the ring of requests: so a post that finds the mark set is seen
+// by the lane.
 func (d *doorbells) ring(q *QP) {
 	if !q.rung.CompareAndSwap(false, true) {
 		return

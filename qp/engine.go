@@ -1,8 +1,8 @@
 package qp
 
 // The engine: one lane's queue pairs behind the contract of doc.go.
-// Stages: configuration → completion queues → input (frames, doorbells, time) → output (frames, deadline, events, completions)
-// → the ready list that connects them.
+// Stages: configuration → completion queues → input (frames, doorbells, time) → output (frames,
+// deadline, events, completions) → the ready list that connects them.
 
 import (
 	"fmt"
@@ -13,16 +13,21 @@ import (
 
 // Config is what an engine is made from.
 type Config struct {
-	Memory  *mr.Table     // keys of registered memory; shared by the lanes of a device
-	Rand    func() uint64 // unpredictable numbers: queue pair numbers are drawn from it
-	GIDs    []wire.GID    // the device's addresses; AHAttr.SGIDIndex counts them. Frames to others are dropped
-	SrcPort uint16        // UDP source port of everything sent; 0: the port can send any, so each connection gets its own
-	MaxMTU  wire.MTU      // largest path MTU; 0 means 4096 bytes
+	Memory *mr.Table     // keys of registered memory; shared by the lanes of a device
+	Rand   func() uint64 // unpredictable numbers: queue pair numbers are drawn from it
+	// GIDs are the device's addresses. AHAttr.SGIDIndex counts them; frames to others are dropped.
+	GIDs []wire.GID
+	// SrcPort is the UDP source port of everything that is sent. 0 says that the port can send from
+	// any, so that each connection gets one of its own.
+	SrcPort uint16
+	MaxMTU  wire.MTU // largest path MTU; 0 means 4096 bytes
 
 	Lane, LaneBits uint8 // the low LaneBits bits of every queue pair number are Lane
 	Congestion     CongestionParams
-	ECN            bool // tell switches that they may mark the packets of connected queue pairs: see ECT
-	Window         int  // packets of an RC queue pair that may be unacknowledged, 1..2^22; 0: as many as suit the path (window.go)
+	ECN            bool // switches may mark the packets of connected queue pairs: see ECT
+	// Window is how many packets of an RC queue pair may be unacknowledged, 1..2^22. 0 stands for
+	// as many as suit the path (window.go).
+	Window int
 
 	// EvenPackets gives the packets of a long RC WRITE or READ one size, which is what a port needs
 	// to carry them as one run: a FIRST is longer by its RETH, a READ's FIRST and LAST by their
@@ -36,10 +41,12 @@ type Config struct {
 	EvenPackets bool
 }
 
-// Engine is the protocol state of one lane. One caller at a time drives it; doc.go has the contract.
+// Engine is the protocol state of one lane. One caller at a time drives it; doc.go has the
+// contract.
 type Engine struct {
 	cfg      Config
 	cc       CongestionParams
+	now      Time // as the last caller that told the time has it
 	qps      qpnTable
 	cqs      map[*CQ]struct{}
 	ahs      []*AH
@@ -108,26 +115,28 @@ func (e *Engine) DestroyCQ(c *CQ) error {
 
 func (e *Engine) owns(c *CQ) bool { _, ok := e.cqs[c]; return ok }
 
-// HandleFrames takes frames from the network. Their payload is in its memory region before it returns; nothing of a frame is
-// kept. Every frame that goes no further is counted under its reason.
+// HandleFrames takes frames from the network. Their payload is in its memory region before it
+// returns, and no reference to a frame is kept. Every frame that goes no further is counted under
+// its reason.
 func (e *Engine) HandleFrames(now Time, in []wire.Frame) {
+	e.now = now
 	for i := range in {
 		e.stats.RcvdPkts++
-		if reason := e.handleFrame(now, &in[i]); reason != wire.DropNone {
+		if reason := e.handleFrame(&in[i]); reason != wire.DropNone {
 			e.stats.Drops[reason]++
 		}
 	}
 }
 
-// handleFrame finds the queue pair and checks, in the order of section 1.13, what must hold before a packet has any effect;
-// the ICRC comes last because it reads every byte.
-func (e *Engine) handleFrame(now Time, f *wire.Frame) wire.DropReason {
+// handleFrame finds the queue pair and checks, in the order of section 1.13, what must hold before
+// a packet has any effect. The ICRC comes last, because it reads every byte.
+func (e *Engine) handleFrame(f *wire.Frame) wire.DropReason {
 	p := &e.packet
 	if reason := wire.Parse(f, p); reason != wire.DropNone {
 		return reason
 	}
-	if k := p.BTH.PKey(); k&0x7fff != wire.DefaultPKey&0x7fff { // ours has the membership bit, so theirs need not (section 1.10)
-		return wire.DropPKey
+	if p.BTH.PKey()&wire.PKeyNumber != wire.DefaultPKey&wire.PKeyNumber {
+		return wire.DropPKey // ours is that of a full member, so theirs need not be (section 1.10)
 	}
 	if p.BTH.DestQP() == wire.MulticastQPN {
 		return e.multicast(p)
@@ -137,7 +146,7 @@ func (e *Engine) handleFrame(now Time, f *wire.Frame) wire.DropReason {
 		return wire.DropUnknownQPN
 	}
 	if p.Op.Flags&wire.OpCNP != 0 {
-		return e.cnp(now, q, p)
+		return e.cnp(q, p)
 	}
 	if reason := e.admit(q, p); reason != wire.DropNone {
 		return reason
@@ -145,15 +154,14 @@ func (e *Engine) handleFrame(now Time, f *wire.Frame) wire.DropReason {
 	if !wire.Verify(f) {
 		return wire.DropICRC
 	}
-	if q.datagram() {
+	if q.datagram {
 		return e.deliver(q, p)
 	}
 	if f.ECN() == wire.ECNCongestion {
-		e.congested(now, q)
+		e.congested(q)
 	}
-	switch {
-	case p.Op.Flags&wire.OpResponse != 0:
-		return e.completeRC(now, q, p)
+	if p.Op.Flags&wire.OpResponse != 0 {
+		return e.handleResponse(q, p)
 	}
 	if !q.resp.met {
 		q.resp.met = true
@@ -168,12 +176,9 @@ func (e *Engine) handleFrame(now Time, f *wire.Frame) wire.DropReason {
 	return reason
 }
 
-// services is the opcode class that each queue pair type speaks.
-var services = [...]wire.Service{GSI: wire.ServiceUD, RC: wire.ServiceRC, UC: wire.ServiceUC, UD: wire.ServiceUD}
-
-// admit says whether the packet may be for q at all: type, state, addresses, Q_Key.
+// admit says whether the packet may be for q at all, by type, state, addresses and Q_Key.
 func (e *Engine) admit(q *QP, p *wire.Packet) wire.DropReason {
-	if services[q.typ] != p.Opcode.Service() {
+	if q.opcodes != p.Opcode.Service() {
 		return wire.DropQPType
 	}
 	least := StateRTR
@@ -183,7 +188,7 @@ func (e *Engine) admit(q *QP, p *wire.Packet) wire.DropReason {
 	if s := q.State(); s < least || s == StateErr {
 		return wire.DropQPState
 	}
-	if q.datagram() {
+	if q.datagram {
 		switch {
 		case p.DETH().QKey() != q.attr.QKey:
 			return wire.DropQKey
@@ -209,9 +214,9 @@ func (e *Engine) isLocal(g wire.GID) bool {
 }
 
 // cnp lets a congestion notification from the peer slow q down.
-func (e *Engine) cnp(now Time, q *QP, p *wire.Packet) wire.DropReason {
+func (e *Engine) cnp(q *QP, p *wire.Packet) wire.DropReason {
 	switch {
-	case q.datagram():
+	case q.datagram:
 		return wire.DropQPType
 	case q.State() < StateRTR || q.State() == StateErr:
 		return wire.DropQPState
@@ -221,12 +226,13 @@ func (e *Engine) cnp(now Time, q *QP, p *wire.Packet) wire.DropReason {
 		return wire.DropICRC
 	}
 	e.stats.RcvdCNP++
-	q.rate.cut(now, q.rec.srtt, &e.cc)
+	q.rate.cut(e.now, q.rec.srtt, &e.cc)
 	return wire.DropNone
 }
 
 // HandlePosted looks at the queue pairs whose doorbells rang.
 func (e *Engine) HandlePosted(now Time) {
+	e.now = now
 	for q := e.bells.take(); q != nil; {
 		next := q.rungNext
 		q.rungNext = nil
@@ -236,7 +242,8 @@ func (e *Engine) HandlePosted(now Time) {
 	}
 }
 
-// Posted looks at one queue pair that was posted to: for a caller that posts while it drives the engine, and needs no doorbell.
+// Posted looks at one queue pair that was posted to. It is for a caller that posts while it drives
+// the engine, and so needs no doorbell.
 func (e *Engine) Posted(q *QP) {
 	switch q.State() {
 	case StateRTS, StateSQD:
@@ -249,37 +256,41 @@ func (e *Engine) Posted(q *QP) {
 	}
 }
 
-// Ring tells the lane that q was posted to. Any goroutine; never blocks.
+// Ring tells the lane that q was posted to. Any goroutine may call it; it never blocks.
 func (e *Engine) Ring(q *QP) { e.bells.ring(q) }
 
-// DoorbellPending says whether a doorbell has rung that HandlePosted has not seen. Any goroutine: whoever goes to sleep asks
-// after announcing it.
+// DoorbellPending says whether a doorbell has rung that HandlePosted has not seen. Any goroutine
+// may call it. A lane that goes to sleep first announces that, and then asks.
 func (e *Engine) DoorbellPending() bool { return e.bells.pending() }
 
-// HandleTimeout lets pass what is due at now. A call too early or too often is harmless.
+// HandleTimeout handles the deadlines that have come. To call it too early or too often is
+// harmless.
 func (e *Engine) HandleTimeout(now Time) {
+	e.now = now
 	for q := e.timers.expired(now); q != nil; q = e.timers.expired(now) {
-		e.timeout(now, q)
+		e.timeout(q)
 	}
 }
 
-// PollTimeout returns when HandleTimeout is to be called next, at the latest; Never if nothing waits.
+// PollTimeout returns when HandleTimeout must be called next, at the latest; Never if nothing
+// waits.
 func (e *Engine) PollTimeout() Time { return e.timers.next() }
 
-// NextTimeout is PollTimeout without deadlines that are no more, for who is about to sleep and does
-// not want to wake up in vain. It costs a little more.
+// NextTimeout is PollTimeout without the deadlines that no longer exist, for a caller that is about
+// to sleep and does not want to wake up in vain. It costs a little more.
 func (e *Engine) NextTimeout() Time {
 	e.timers.settle()
 	return e.timers.next()
 }
 
-// PollTransmit appends packets to b and returns how many. If it filled b, there may be more: send and call again. Queue pairs
-// take turns of quantum packets.
+// PollTransmit appends packets to b and returns how many. If it has filled b, there may be more:
+// send it and call again. Queue pairs take turns of quantum packets.
 func (e *Engine) PollTransmit(now Time, b *wire.Batch) (n int) {
+	e.now = now
 	before := b.Len()
 	for e.readyHead != nil {
 		q := e.readyHead
-		if !e.serve(now, q, b) {
+		if !e.serve(q, b) {
 			break
 		}
 		e.readyHead = q.readyNext
@@ -298,7 +309,7 @@ func (e *Engine) PollTransmit(now Time, b *wire.Batch) (n int) {
 }
 
 // serve gives q its turn; false: the batch is full and q keeps its place.
-func (e *Engine) serve(now Time, q *QP, b *wire.Batch) bool {
+func (e *Engine) serve(q *QP, b *wire.Batch) bool {
 	for n := range quantum {
 		switch {
 		case q.due&dueCNP != 0:
@@ -307,16 +318,17 @@ func (e *Engine) serve(now Time, q *QP, b *wire.Batch) bool {
 			}
 			q.due &^= dueCNP
 		case q.due&dueReply != 0 && !(n < quantum-1 && q.due&dueRequest != 0 && q.resp.onlyAck()):
-			// An ACK lets requests go first: the answer of a ping-pong waits for nothing, and the ACK, being short, leaves in one
-			// run with the answer's last packets instead of cutting it in two.
-			switch e.reply(now, q, b) {
+			// Requests go before an ACK. So the answer of a ping-pong waits for nothing; and as the
+			// ACK is short, it leaves in one run with the last packets of the answer, instead of
+			// cutting it in two.
+			switch e.reply(q, b) {
 			case full:
 				return false
 			case blocked:
 				q.due &^= dueReply
 			}
 		case q.due&dueRequest != 0:
-			switch e.request(now, q, b) {
+			switch e.request(q, b) {
 			case full:
 				return false
 			case blocked:
@@ -344,21 +356,21 @@ func (e *Engine) schedule(q *QP, d due) {
 	e.readyTail = q
 }
 
-// urge is schedule for what a peer must hear of at once.
+// urge is schedule for what a peer must hear at once.
 func (e *Engine) urge(q *QP, d due) {
 	e.urgent = true
 	e.schedule(q, d)
 }
 
-// unschedule forgets what q wanted to send; the list drops it when its turn comes.
+// unschedule forgets what q wanted to send. The list drops q when its turn comes.
 func (e *Engine) unschedule(q *QP) { q.due = 0 }
 
 // Idle says that the engine has nothing to send and no doorbell to look at.
 func (e *Engine) Idle() bool { return e.readyHead == nil && !e.bells.pending() }
 
-// Urgent says that among what waits to be sent is a NAK or a CNP. An ACK may wait for what its
-// application does next; a peer that hears late of a loss or of congestion goes on sending what
-// must be sent again, or what fills the queue.
+// Urgent says that a NAK or a CNP is among what waits to be sent. An ACK may wait for what its
+// application does next. But a peer that hears late of a loss, or of congestion, goes on sending
+// what it must send again, or what fills the queue.
 func (e *Engine) Urgent() bool { return e.urgent }
 
 // complete stages a completion.
@@ -379,8 +391,8 @@ func (e *Engine) complete(c *CQ, wc *WC, solicited bool) {
 	}
 }
 
-// Flush publishes the completions staged since the last call. Queue pairs of an overrun queue fail here (class G of section
-// 6.3): their completions cannot be reported any more.
+// Flush publishes the completions staged since the last call. The queue pairs of an overrun queue
+// fail here, because their completions cannot be reported any more (class G of section 6.3).
 func (e *Engine) Flush() {
 	for len(e.overrunCQs) > 0 {
 		c := e.overrunCQs[len(e.overrunCQs)-1]
@@ -401,7 +413,8 @@ func (e *Engine) Flush() {
 	e.freshCQs = e.freshCQs[:0]
 }
 
-// PollNotify returns a completion queue that was armed and has a completion since; ask after Flush until false.
+// PollNotify returns a completion queue that was armed and has got a completion since. Ask after
+// Flush, until it returns false.
 func (e *Engine) PollNotify() (*CQ, bool) {
 	n := len(e.notifyCQs)
 	if n == 0 {
@@ -414,7 +427,7 @@ func (e *Engine) PollNotify() (*CQ, bool) {
 
 func (e *Engine) raise(ev Event) { e.events = append(e.events, ev) }
 
-// PollEvent returns the oldest asynchronous event; ask until false.
+// PollEvent returns the oldest asynchronous event. Ask until it returns false.
 func (e *Engine) PollEvent() (Event, bool) {
 	if len(e.events) == 0 {
 		return Event{}, false

@@ -1,6 +1,7 @@
 package qp
 
-// Two engines back to back: the shortest path from PostSend to a completion at each end. The rules have their tests in qptest.
+// Two engines back to back: the shortest path from PostSend to a completion at each end. The rules
+// have their tests in qptest.
 
 import (
 	"bytes"

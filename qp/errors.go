@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// The kinds of errors of this package; the errors returned wrap one of them and name the value and the rule. The verbs' errno
-// is in brackets.
+// The kinds of errors of this package; the errors returned wrap one of them and name the value and
+// the rule. The verbs' errno is in brackets.
 var (
 	ErrInvalid = errors.New("invalid argument")                               // [EINVAL]
 	ErrState   = errors.New("not allowed in this state")                      // [EINVAL]

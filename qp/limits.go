@@ -7,22 +7,26 @@ import "github.com/goroce/goroce/wire"
 const (
 	// MaxQP is how many queue pairs an engine holds. rxe: 2^20 - 16.
 	MaxQP = 1<<20 - 16
-	// MaxQPWR is the most work requests a queue takes. rxe: 2^20; ours is lower because rings are allocated whole.
+	// MaxQPWR is the most work requests a queue takes. rxe: 2^20; ours is lower because rings are
+	// allocated whole.
 	MaxQPWR = 1 << 16
 	// MaxSGE is the most scatter/gather elements of a work request. rxe: 32.
 	MaxSGE = 32
 	// MaxInline is the most inline bytes of a send work request. rxe: 512.
 	MaxInline = 512
-	// MaxCQE is the most entries of a completion queue. rxe: 32767; ours covers 64 full send queues.
+	// MaxCQE is the most entries of a completion queue. rxe: 32767; ours covers 64 full send
+	// queues.
 	MaxCQE = 1 << 22
 	// MaxCQ is how many completion queues an engine holds. rxe: 2^20.
 	MaxCQ = 1 << 20
 	// MaxAH is how many address handles an engine holds. rxe: 32767.
 	MaxAH     = 1 << ahRowBits
 	ahRowBits = 20
-	// MaxRdAtomic is the most READs and atomics outstanding on a queue pair, as initiator and as responder. rxe: 128.
+	// MaxRdAtomic is the most READs and atomics outstanding on a queue pair, as initiator and as
+	// responder. rxe: 128.
 	MaxRdAtomic = 128
-	// MaxMessage is the longest message in bytes: RETH.DMALen and the port's max_msg_sz (section 11).
+	// MaxMessage is the longest message in bytes: that of RETH.DMALen and of the port's max_msg_sz
+	// (section 11).
 	MaxMessage = 1 << 31
 	// MaxPKeys is the size of the P_Key table: the default partition only, as rxe.
 	MaxPKeys = 1
@@ -30,53 +34,67 @@ const (
 	// GRHSize is what a UD receive buffer holds before the payload (section 1.8).
 	GRHSize = 40
 
-	// DefaultWindow is how many packets of an RC queue pair may be unacknowledged at first, and as long as nothing says that
-	// fewer or more are better. rxe: always 128.
+	// DefaultWindow is how many packets of an RC queue pair may be unacknowledged at first, and as
+	// long as nothing says that fewer or more are better. rxe: always 128.
 	DefaultWindow = 128
-	// smallWindow takes its place for messages of up to smallMessage bytes: four of the longest runs that a kernel takes in one piece, so
-	// that both ends are at it, and no more bytes than DefaultWindow packets of path MTU 1024.
+	// smallWindow takes its place for messages of up to smallMessage bytes. It is four of the
+	// longest runs that a kernel takes in one piece, so that both ends are at work, and no more
+	// bytes than DefaultWindow packets of path MTU 1024.
 	smallWindow  = 512
 	smallMessage = 256
-	// MaxWindow is as far as an adaptive window grows: 4 MiB in flight at path MTU 4096, which fills 40 Gbit/s at 800 us.
+	// MaxWindow is as far as an adaptive window grows: 4 MiB in flight at path MTU 4096, which
+	// fills 40 Gbit/s at 800 us.
 	MaxWindow = 1024
-	// minWindow is as far as it shrinks: below a batch of segments, sending costs more than repeating.
+	// minWindow is as far as it shrinks: with less than a batch of segments, sending costs more
+	// than repeating.
 	minWindow = 16
-	// maxGaps is how many gaps in the sequence a requester with selective repeat keeps in mind: as many as fit into MaxWindow.
+	// maxGaps is how many gaps a requester with selective repeat keeps in mind: as many as fit into
+	// MaxWindow.
 	maxGaps = MaxWindow / 2
-	// maxKept is how many packets an engine's responders keep behind gaps, all together: 64 MiB at path MTU 4096.
+	// maxKept is how many packets the responders of an engine keep behind gaps, all together: 64
+	// MiB at path MTU 4096.
 	maxKept = 1 << 14
-	// spareStores is how many stores for them (32 KiB each, without the packets) an engine keeps ready; of packets it is MaxWindow.
+	// spareStores is how many stores for them an engine keeps ready; each takes 32 KiB without the
+	// packets. Of buffers for packets it keeps MaxWindow.
 	spareStores = 8
 	// maxUnasked is the most packets inside a message of which none asks for an ACK. rxe: 64.
 	maxUnasked = 64
-	// lossShare bounds what too large a window costs on a path with losses: one part in so many.
+	// lossShare bounds what a window that is too large costs on a path with losses: one part in
+	// lossShare.
 	lossShare = 16
-	// evenDepth is the least max_rd_atomic with which a READ is asked for in pieces of two packets: fewer of them outstanding
-	// would not fill the first window.
+	// evenDepth is the least max_rd_atomic with which a READ is asked for in pieces of two packets:
+	// fewer of them outstanding would not fill the first window.
 	evenDepth = DefaultWindow / 2
-	// crowded is the mean distance of losses in packets below which, with selective repeat, a window is taken to be too large for a
-	// queue on the path. At random a path loses no such share.
+	// crowded is a mean distance of losses in packets. With selective repeat, if losses are closer
+	// than that, the window is taken to be too large for a queue on the path: no path loses such a
+	// share at random.
 	crowded = 4
-	// quantum is how many packets a queue pair sends before the next one's turn: 64 KiB of path MTU 4096 and an ACK, and some.
+	// quantum is how many packets a queue pair sends before it is the next one's turn: 64 KiB at
+	// path MTU 4096, an ACK, and some.
 	quantum = 20
 	// firstQPN is the lowest number given to a queue pair; rxe starts there too (section 1.12).
 	firstQPN = 16
-	// minRTT is the least round trip that is believed: callers may give a time that is up to half of it old.
+	// minRTT is the least round trip that is believed: callers may give a time that is up to half
+	// of it old.
 	minRTT = Time(1_000)
-	// minProbe is the least time without an answer before a packet is sent again to find out: a few round trips of a fast path,
-	// far below the usual ack timeout of 67 ms. A busy machine may take longer to schedule the peer; then it costs a packet.
+	// minProbe is the least time without an answer before a packet is sent again to find out. It is
+	// a few round trips of a fast path, far below the usual ack timeout of 67 ms. If a busy machine
+	// takes longer to schedule the peer, that costs a packet.
 	minProbe = Time(100_000)
-	// maxProbes is how many probes without an answer are sent, each after twice the time of the one before.
+	// maxProbes is how many probes are sent without an answer, each after twice the time of the one
+	// before.
 	maxProbes = 5
-	// rateQueue is for how long a congested queue pair may send without hearing anything, beyond the round trip: as long as a busy
-	// machine may let either end sleep.
+	// rateQueue is how long, beyond the round trip, a congested queue pair may send without hearing
+	// anything: as long as a busy machine may let either end sleep.
 	rateQueue = Time(2_000_000)
-	// maxLate is how much of a paced packet's delay those behind it make up for: what it takes a sleeping thread to wake up, a
-	// few times over. At 10 Gbit/s it is 60 packets of 4 KiB, which leave at once.
+	// maxLate is how much of the delay of a paced packet those behind it make up for: a few times
+	// what it takes a sleeping thread to wake up. At 10 Gbit/s it is 60 packets of 4 KiB, which
+	// leave at once.
 	maxLate = Time(200_000)
 	// cnpTrafficClass is DSCP 48, ECT(0): what hardware gives CNPs (section 1.7).
 	cnpTrafficClass = 0xc2
-	// psnSpan bounds the PSNs outstanding: half the circle less one, so that old and new stay distinct (section 4.1).
+	// psnSpan bounds the PSNs outstanding: half the circle less one, so that old and new stay
+	// distinct (section 4.1).
 	psnSpan = 1<<23 - 1
 	// maxAhead is how far after the end of the last life a new one may begin: half of the half
 	// circle in which the old PSNs are behind the new ones.

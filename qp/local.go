@@ -1,15 +1,16 @@
 package qp
 
-// Local operations: send work requests that put nothing on the wire, executed when their turn to be sent comes.
+// Local operations: send work requests that put nothing on the wire, executed when their turn to be
+// sent comes.
 
 import "github.com/goroce/goroce/mr"
 
-// local executes request next. It completes in order: at once if nothing before it is incomplete, else when it reaches the
-// head of the queue.
+// local executes request next. It completes in its turn: now if everything before it is complete,
+// else when it reaches the head of the queue.
 func (e *Engine) local(q *QP) {
 	r := &q.req
 	s := q.sq.at(r.next)
-	*r.at(r.next) = wqe{first: r.psn, last: r.psn.Prev()}
+	*r.at(r.next) = wqe{first: q.rec.psn, last: q.rec.psn.Prev()}
 	r.started++
 	status := WCSuccess
 	switch s.opcode {
@@ -18,8 +19,8 @@ func (e *Engine) local(q *QP) {
 			status = WCLocQPOpErr
 		}
 	case WRBindMW:
-		window, key := uint32(s.swap>>32), uint32(s.swap)
-		if e.cfg.Memory.BindWindow(q.pd, q.qpn, window, key, s.rkey, s.remoteAddr, s.compareAdd, mr.Access(s.imm)) != mr.OK {
+		mw, key := uint32(s.swap>>32), uint32(s.swap)
+		if e.cfg.Memory.BindWindow(q.pd, q.qpn, mw, key, s.rkey, s.remoteAddr, s.compareAdd, mr.Access(s.imm)) != mr.OK {
 			status = WCMWBindErr
 		}
 	}

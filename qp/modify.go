@@ -1,7 +1,9 @@
 package qp
 
-// The queue pair state machine: which transitions exist and which attributes each needs and allows (section 5.1).
-// Stages of ModifyQP: find the row → check the mask → check the values → apply them → enter the state.
+// The queue pair state machine: which transitions exist and which attributes each needs and allows
+// (section 5.1).
+// Stages of ModifyQP: find the row → check the mask → check the values → apply them → enter the
+// state.
 
 import (
 	"fmt"
@@ -11,7 +13,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// transition is one row of the table: attributes required and allowed, per service. IBV_QP_STATE is always allowed.
+// transition is one row of the table: the attributes that it needs and those that it allows, for
+// each column of service. IBV_QP_STATE is always allowed.
 type transition struct {
 	from, to QPState
 	need     [3]AttrMask // RC, UC, UD
@@ -48,7 +51,8 @@ var transitions = []transition{
 	{from: StateSQE, to: StateRTS, may: [3]AttrMask{0, AttrCurState | AttrAccessFlags, liveUD}},
 }
 
-// findTransition returns the row of from → to, nil if there is none. Every state but RESET goes to RESET and ERR.
+// findTransition returns the row of from → to, nil if there is none. Every state but RESET goes to
+// RESET and ERR.
 func findTransition(from, to QPState) *transition {
 	if from != StateReset && (to == StateReset || to == StateErr) {
 		return &transition{from: from, to: to}
@@ -61,20 +65,11 @@ func findTransition(from, to QPState) *transition {
 	return nil
 }
 
-// column is the service's place in a transition.
-func (q *QP) column() int {
-	switch q.typ {
-	case RC:
-		return 0
-	case UC:
-		return 1
-	}
-	return 2
-}
-
-// ModifyQP sets the attributes that mask names and moves the queue pair to attr.State if AttrState is among them
-// (ibv_modify_qp). An error names the attribute, its value and the rule, and nothing has changed.
+// ModifyQP sets the attributes that mask names, and moves the queue pair to attr.State if AttrState
+// is among them (ibv_modify_qp). An error names the attribute, its value and the rule; then nothing
+// has changed.
 func (e *Engine) ModifyQP(now Time, q *QP, attr *QPAttr, mask AttrMask) error {
+	e.now = now
 	if e.qps.find(q.qpn) != q {
 		return fmt.Errorf("QP 0x%06x: %w", q.qpn, ErrUnknown)
 	}
@@ -97,7 +92,7 @@ func (e *Engine) ModifyQP(now Time, q *QP, attr *QPAttr, mask AttrMask) error {
 		q.path, q.cnpPath = path, cnpPath
 	}
 	if mask&AttrState != 0 {
-		e.enter(now, q, from, to)
+		e.enter(q, from, to)
 	}
 	return nil
 }
@@ -111,7 +106,7 @@ func (q *QP) checkMask(from, to QPState, mask AttrMask) error {
 	if from == StateSQD && q.attr.SQDraining && to != StateErr && to != StateReset {
 		return invalid("QP 0x%06x is still draining: only RESET and ERR are allowed", q.qpn)
 	}
-	need, may := t.need[q.column()], t.may[q.column()]
+	need, may := t.need[q.column], t.may[q.column]
 	if q.typ == GSI { // section 5.1: GSI has no port attribute
 		need &^= AttrPort
 		may |= AttrPort
@@ -128,14 +123,15 @@ func (q *QP) checkMask(from, to QPState, mask AttrMask) error {
 	return nil
 }
 
-// checkAttr checks the values that mask names and returns the headers of a new address vector: of packets and of CNPs.
+// checkAttr checks the values that mask names, and returns the headers that a new address vector
+// gives: those of packets and those of CNPs.
 func (e *Engine) checkAttr(q *QP, a *QPAttr, mask AttrMask) (path, cnpPath wire.Path, err error) {
 	limits := []struct {
 		bit        AttrMask
 		value, max uint32
 	}{
 		{AttrPKeyIndex, uint32(a.PKeyIndex), MaxPKeys - 1},
-		{AttrDestQPN, a.DestQPN, 0xffffff},
+		{AttrDestQPN, a.DestQPN, wire.QPNMask},
 		{AttrMaxRdAtomic, uint32(a.MaxRdAtomic), MaxRdAtomic},
 		{AttrMaxDestRdAtomic, uint32(a.MaxDestRdAtomic), MaxRdAtomic},
 		{AttrMinRNRTimer, uint32(a.MinRNRTimer), 31},
@@ -184,35 +180,49 @@ func (e *Engine) checkAttr(q *QP, a *QPAttr, mask AttrMask) (path, cnpPath wire.
 	return path, cnpPath, err
 }
 
-// apply copies the fields that mask names.
+// attributes says how the field of each bit is copied. Those of the state have their own ways.
+var attributes = [...]struct {
+	bit  AttrMask
+	copy func(to, from *QPAttr)
+}{
+	{AttrPathMTU, func(to, from *QPAttr) { to.PathMTU = from.PathMTU }},
+	{AttrQKey, func(to, from *QPAttr) { to.QKey = from.QKey }},
+	{AttrRQPSN, func(to, from *QPAttr) { to.RQPSN = from.RQPSN & wire.PSNMask }},
+	{AttrSQPSN, func(to, from *QPAttr) { to.SQPSN = from.SQPSN & wire.PSNMask }},
+	{AttrDestQPN, func(to, from *QPAttr) { to.DestQPN = from.DestQPN }},
+	{AttrAccessFlags, func(to, from *QPAttr) { to.AccessFlags = from.AccessFlags }},
+	{AttrAV, func(to, from *QPAttr) { to.AV = from.AV }},
+	{AttrPKeyIndex, func(to, from *QPAttr) { to.PKeyIndex = from.PKeyIndex }},
+	{AttrPort, func(to, from *QPAttr) { to.Port = from.Port }},
+	{AttrTimeout, func(to, from *QPAttr) { to.Timeout = from.Timeout }},
+	{AttrRetryCnt, func(to, from *QPAttr) { to.RetryCnt = from.RetryCnt }},
+	{AttrRNRRetry, func(to, from *QPAttr) { to.RNRRetry = from.RNRRetry }},
+	{AttrMaxRdAtomic, func(to, from *QPAttr) { to.MaxRdAtomic = from.MaxRdAtomic }},
+	{AttrMaxDestRdAtomic, func(to, from *QPAttr) { to.MaxDestRdAtomic = from.MaxDestRdAtomic }},
+	{AttrMinRNRTimer, func(to, from *QPAttr) { to.MinRNRTimer = from.MinRNRTimer }},
+	{AttrSelectiveRepeat, func(to, from *QPAttr) { to.SelectiveRepeat = from.SelectiveRepeat }},
+	{AttrEnSQDAsyncNotify, func(to, from *QPAttr) { to.EnSQDAsyncNotify = from.EnSQDAsyncNotify }},
+}
+
+// apply copies the fields that mask names, and tells those who keep something that follows from
+// them.
 func (q *QP) apply(a *QPAttr, mask AttrMask) {
-	d := &q.attr
-	set := func(bit AttrMask, f func()) {
-		if mask&bit != 0 {
-			f()
+	for i := range attributes {
+		if mask&attributes[i].bit != 0 {
+			attributes[i].copy(&q.attr, a)
 		}
 	}
-	set(AttrPathMTU, func() { d.PathMTU = a.PathMTU; q.setMTU(a.PathMTU) })
-	set(AttrQKey, func() { d.QKey = a.QKey })
-	set(AttrRQPSN, func() { d.RQPSN = a.RQPSN & wire.PSNMask })
-	set(AttrSQPSN, func() { d.SQPSN = a.SQPSN & wire.PSNMask })
-	set(AttrDestQPN, func() { d.DestQPN = a.DestQPN })
-	set(AttrAccessFlags, func() { d.AccessFlags = a.AccessFlags })
-	set(AttrAV, func() { d.AV = a.AV })
-	set(AttrPKeyIndex, func() { d.PKeyIndex = a.PKeyIndex })
-	set(AttrPort, func() { d.Port = a.Port })
-	set(AttrTimeout, func() { d.Timeout = a.Timeout })
-	set(AttrRetryCnt, func() { d.RetryCnt = a.RetryCnt; q.rec.retries = a.RetryCnt })
-	set(AttrRNRRetry, func() { d.RNRRetry = a.RNRRetry; q.rec.rnrRetries = a.RNRRetry })
-	set(AttrMaxRdAtomic, func() { d.MaxRdAtomic = a.MaxRdAtomic })
-	set(AttrMaxDestRdAtomic, func() { d.MaxDestRdAtomic = a.MaxDestRdAtomic; q.resp.resize(int(a.MaxDestRdAtomic)) })
-	set(AttrMinRNRTimer, func() { d.MinRNRTimer = a.MinRNRTimer })
-	set(AttrSelectiveRepeat, func() { d.SelectiveRepeat = a.SelectiveRepeat })
-	set(AttrEnSQDAsyncNotify, func() { d.EnSQDAsyncNotify = a.EnSQDAsyncNotify })
+	if mask&AttrPathMTU != 0 {
+		q.setMTU(q.attr.PathMTU)
+	}
+	if mask&AttrMaxDestRdAtomic != 0 {
+		q.resp.resize(int(q.attr.MaxDestRdAtomic))
+	}
+	q.rec.configured(mask)
 }
 
 // enter does what the new state asks for.
-func (e *Engine) enter(now Time, q *QP, from, to QPState) {
+func (e *Engine) enter(q *QP, from, to QPState) {
 	switch to {
 	case StateReset:
 		e.reset(q)
@@ -226,7 +236,7 @@ func (e *Engine) enter(now Time, q *QP, from, to QPState) {
 		}
 	case StateRTS:
 		if from == StateRTR {
-			q.startRequester()
+			q.rec.begin(q.attr.SQPSN)
 		}
 	case StateSQD:
 		q.attr.SQDraining = true

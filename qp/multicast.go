@@ -9,7 +9,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// AttachMulticast lets q receive datagrams to group g, once however often it is attached. The port must join the group too.
+// AttachMulticast lets q receive datagrams to group g, one copy of each however often it is
+// attached. The port must join the group too.
 func (e *Engine) AttachMulticast(q *QP, g wire.GID) error {
 	switch {
 	case e.qps.find(q.qpn) != q:
@@ -45,7 +46,8 @@ func (e *Engine) detachAll(q *QP) {
 	}
 }
 
-// multicast gives the packet to every attached queue pair that may have it; a failing one is skipped.
+// multicast gives the packet to every attached queue pair that may have it, and passes over the
+// others.
 func (e *Engine) multicast(p *wire.Packet) wire.DropReason {
 	members := e.groups[p.Frame.Dst()]
 	switch {

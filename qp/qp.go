@@ -1,7 +1,8 @@
 package qp
 
 // The queue pair: two rings, the attributes, and one part for each role of the protocol.
-// Stages: the object, creation and destruction, then the states that every role shares: error, reset, drained.
+// Stages: the object, creation and destruction, then the states that every role shares: error,
+// reset, drained.
 
 import (
 	"fmt"
@@ -16,7 +17,8 @@ type QP struct {
 	// fixed at creation
 	qpn            uint32
 	typ            QPType
-	mem            *mr.Table // the device's, and so what tells its objects from those of other devices
+	service                  // of typ
+	mem            *mr.Table // of the device, which it tells from other devices
 	pd             mr.PD
 	sigAll         bool
 	even           bool // Config.EvenPackets applies
@@ -33,7 +35,7 @@ type QP struct {
 	rungNext   *QP           // next on it; written by who lists, read by who takes
 
 	// lane only
-	ended   []wire.PSN // where the last lives ended: one past the newest packet sent; the latest last
+	ended   []wire.PSN // one past the newest packet of each earlier life; the latest last
 	attr    QPAttr
 	mtu     uint32 // path MTU in bytes
 	path    wire.Path
@@ -43,22 +45,19 @@ type QP struct {
 	ready     bool
 	readyNext *QP
 
-	deadline Time // the earliest of the recovery's
+	deadline Time // see setDeadline
 	timerAt  Time // where the timer heap has it
 	timerPos int  // 1 + index there; 0: not in the heap
 
-	req     requester
-	comp    completer
-	rec     recovery
-	repeats repeats
-	window  window
-	rate    rate
-	paused  bool // a packet waits for rate.sendAt
-	resp    responder
+	req    requester
+	rec    recovery
+	rate   rate
+	paused bool // a packet waits for rate.sendAt
+	resp   responder
 }
 
-// due is the set of things a queue pair wants to send. A queue pair that has something due is on
-// the ready list; one whose due things were taken back stays there until its turn comes.
+// due is the set of things that a queue pair wants to send. A queue pair that has something due is
+// on the ready list. One whose due things were taken back stays on it until its turn comes.
 type due uint8
 
 const (
@@ -81,22 +80,20 @@ func (q *QP) State() QPState { return QPState(q.state.Load()) }
 
 func (q *QP) setState(s QPState) { q.state.Store(uint32(s)) }
 
-// datagram tells UD from the connected services.
-func (q *QP) datagram() bool { return q.typ == UD || q.typ == GSI }
-
 func (q *QP) setMTU(m wire.MTU) {
 	q.mtu = uint32(m.Bytes())
 	q.maxMessage.Store(maxMessageFor(m))
 }
 
-// CreateQP makes a queue pair in RESET (ibv_create_qp). Queue sizes are rounded up to powers of two; QueryQP tells. The type
-// GSI makes queue pair 1, once per engine. ErrInvalid, ErrLimit and ErrBusy say which value or object is wrong.
+// CreateQP makes a queue pair in RESET (ibv_create_qp). Queue sizes are rounded up to powers of
+// two; QueryQP tells them. The type GSI makes queue pair 1, once per engine. ErrInvalid, ErrLimit
+// and ErrBusy say which value or object is wrong.
 func (e *Engine) CreateQP(init QPInit) (*QP, error) {
 	if err := e.checkInit(&init); err != nil {
 		return nil, err
 	}
-	q := &QP{typ: init.Type, mem: e.cfg.Memory, pd: init.PD, sigAll: init.SQSigAll,
-		even:   e.cfg.EvenPackets && init.Type == RC && !init.WholeMessages,
+	q := &QP{typ: init.Type, service: services[init.Type], mem: e.cfg.Memory, pd: init.PD, sigAll: init.SQSigAll,
+		even:   e.cfg.EvenPackets && services[init.Type].reliable && !init.WholeMessages,
 		sendCQ: init.SendCQ, recvCQ: init.RecvCQ, deadline: Never}
 	c := init.Cap
 	q.sq = newSendQueue(c.MaxSendWR, max(c.MaxSendSGE, 1), c.MaxInlineData)
@@ -110,14 +107,13 @@ func (e *Engine) CreateQP(init QPInit) (*QP, error) {
 	init.Cap = Cap{uint32(len(q.sq.slots)), uint32(len(q.rq.slots)), q.sq.maxSGE, q.rq.maxSGE, q.sq.maxInline}
 	q.init, q.attr.Cap = init, init.Cap
 	q.req.wqes = make([]wqe, len(q.sq.slots))
-	q.rec.init()
-	q.window.start(e.cfg.Window)
+	q.rec.start(&q.attr, &e.stats, e.cfg.Window)
 	q.qpn = e.pickQPN(init.Type)
 	e.drawStart(q)
-	if q.datagram() {
+	if q.datagram {
 		q.attr.PathMTU = e.cfg.MaxMTU
 		q.setMTU(e.cfg.MaxMTU)
-		q.maxMessage.Store(MaxMessage) // too long for one packet: WCLocLenErr, as hardware does (section 6.1)
+		q.maxMessage.Store(MaxMessage) // longer ones fail later, as in hardware (section 6.1)
 	}
 	e.qps.insert(q)
 	if cap(e.timers) < e.qps.n { // so that arming never allocates
@@ -131,7 +127,7 @@ func (e *Engine) CreateQP(init QPInit) (*QP, error) {
 func (e *Engine) checkInit(init *QPInit) error {
 	c := &init.Cap
 	switch {
-	case init.Type != RC && init.Type != UC && init.Type != UD && init.Type != GSI:
+	case !init.Type.exists():
 		return invalid("qp_type %d: this stack has RC (2), UC (3), UD (4) and GSI (1)", init.Type)
 	case init.PD == 0:
 		return invalid("no protection domain")
@@ -153,13 +149,13 @@ func (e *Engine) checkInit(init *QPInit) error {
 	return nil
 }
 
-// pickQPN chooses a free number that nobody can predict (design: spoofed packets must guess it).
+// pickQPN chooses a free number that nobody can predict: who spoofs packets must guess it.
 func (e *Engine) pickQPN(t QPType) uint32 {
 	if t == GSI {
 		return wire.GSIQPN
 	}
 	for {
-		qpn := uint32(e.cfg.Rand()) & 0xffffff
+		qpn := uint32(e.cfg.Rand()) & wire.QPNMask
 		qpn = qpn&^(1<<e.cfg.LaneBits-1) | uint32(e.cfg.Lane)
 		if qpn >= firstQPN && qpn != wire.MulticastQPN && e.qps.find(qpn) == nil {
 			return qpn
@@ -169,10 +165,11 @@ func (e *Engine) pickQPN(t QPType) uint32 {
 
 // StartPSN is where this side should start counting (IBV_QP_SQ_PSN) in the queue pair's present
 // life. The RESET that ends a life in which something could be sent draws another. It is
-// unpredictable, and past all that earlier lives have used: after RESET and a new connection
+// unpredictable, and lies past all that earlier lives have used: after RESET and a new connection
 // between the same two queue pairs, a request or an acknowledgement that is still on its way from
-// before means nothing, because its PSN is an old one to the new connection. Of UC that is not
-// true: a UC responder takes the first packet of a message whatever its PSN is. Any goroutine.
+// before means nothing, because its PSN is an old one to the new connection. That is not true of
+// UC, whose responder takes the first packet of a message whatever its PSN is. Any goroutine may
+// call it.
 func (q *QP) StartPSN() wire.PSN { return wire.PSN(q.start.Load()) }
 
 // drawStart draws StartPSN for the life that begins.
@@ -188,8 +185,9 @@ func (e *Engine) drawStart(q *QP) {
 
 // isPast says whether what may be on its way from earlier lives is old to one that begins with psn.
 // The start must lie behind the end of the last life, by less than maxAhead: then that life's PSNs
-// are old to the new one even beside a READ that takes half the PSN circle. PSNs of the lives before
-// it may lie ahead, but the new life must have staleSpan packets to send before it gets there.
+// are old to the new one even beside a READ that takes half the PSN circle. PSNs of the lives
+// before it may lie ahead, but the new life must have staleSpan packets to send before it gets
+// there.
 func (q *QP) isPast(psn wire.PSN) bool {
 	for i, end := range q.ended {
 		ahead := end.Sub(psn)
@@ -205,10 +203,11 @@ func (q *QP) endLife() {
 	if len(q.ended) == maxEnded {
 		q.ended = append(q.ended[:0], q.ended[1:]...)
 	}
-	q.ended = append(q.ended, q.req.top)
+	q.ended = append(q.ended, q.rec.top)
 }
 
-// DestroyQP ends the queue pair. Outstanding work requests yield no completions; completions in the queues stay.
+// DestroyQP ends the queue pair. Outstanding work requests yield no completions; completions that
+// are in their queues already stay there.
 func (e *Engine) DestroyQP(q *QP) error {
 	if e.qps.find(q.qpn) != q {
 		return fmt.Errorf("QP 0x%06x: %w", q.qpn, ErrUnknown)
@@ -224,29 +223,29 @@ func (e *Engine) DestroyQP(q *QP) error {
 	return nil
 }
 
-// QueryQP returns the present attributes and what the queue pair was made from, with its real sizes.
+// QueryQP returns the present attributes and what the queue pair was made from, with its real
+// sizes.
 func (e *Engine) QueryQP(q *QP) (QPAttr, QPInit) {
 	a := q.attr
 	a.State, a.CurState = q.State(), q.State()
-	if q.State() >= StateRTS && !q.datagram() {
-		a.SQPSN = q.req.psn
+	if q.State() >= StateRTS && !q.datagram {
+		a.SQPSN = q.rec.psn
 	}
-	if q.State() >= StateRTR && !q.datagram() {
+	if q.State() >= StateRTR && !q.datagram {
 		a.RQPSN = q.resp.epsn
 	}
 	return a, q.init
 }
 
-// fail moves the queue pair to ERR and flushes both queues (section 5.3). Replies that wait are dropped unless the
-// failure is the responder's and ends with a NAK to the peer.
+// fail moves the queue pair to ERR and flushes both queues (section 5.3). It drops the replies that
+// wait, unless the failure is the responder's own: that ends with a NAK to the peer.
 func (e *Engine) fail(q *QP) {
 	if q.State() == StateErr {
 		return
 	}
 	q.setState(StateErr)
 	q.attr.SQDraining, q.paused = false, false
-	q.rec.init()
-	q.repeats.init()
+	q.rec.clear()
 	e.timers.disarm(q)
 	e.dropKept(q)
 	if !q.resp.parting {
@@ -267,17 +266,8 @@ func (e *Engine) flushSends(q *QP) {
 	q.req.readsOut, q.req.doomed = 0, 0
 }
 
-// flushRecvs completes every receive work request there is with WCWRFlushErr, the one in use included.
-func (e *Engine) flushRecvs(q *QP) {
-	tail := q.rq.tail.Load()
-	for i := q.rq.head.Load(); i != tail; i++ {
-		e.complete(q.recvCQ, &WC{WRID: q.rq.at(i).wrid, Status: WCWRFlushErr, Opcode: WCRecv, QPN: q.qpn}, false)
-	}
-	q.rq.head.Store(tail)
-	q.resp.message = noMessage
-}
-
-// sendError is the end of a UC or UD request that failed locally: SQE flushes the send queue, the receive queue works on.
+// sendError is what happens when a UC or UD request has failed locally: in SQE the send queue is
+// flushed, while the receive queue works on.
 func (e *Engine) sendError(q *QP) {
 	q.setState(StateSQE)
 	q.due &^= dueRequest
@@ -286,7 +276,7 @@ func (e *Engine) sendError(q *QP) {
 
 // reset empties the queue pair without completions (section 5.3), and begins another life.
 func (e *Engine) reset(q *QP) {
-	if q.State() >= StateRTS { // otherwise it has sent nothing, and its peer may have been told the PSN
+	if q.State() >= StateRTS { // else it has sent nothing, and its peer may know the PSN already
 		q.endLife()
 		e.drawStart(q)
 	}
@@ -297,21 +287,20 @@ func (e *Engine) reset(q *QP) {
 	q.rq.reset()
 	wqes := q.req.wqes
 	q.req = requester{wqes: wqes, next: q.sq.tail.Load(), started: q.sq.tail.Load()}
-	q.comp = completer{}
-	q.rec.init()
-	q.repeats.init()
-	q.window.start(e.cfg.Window)
+	q.rec.sequence = sequence{}
+	q.rec.start(&q.attr, &e.stats, e.cfg.Window)
 	e.dropKept(q)
 	q.rate, q.paused = rate{}, false
 	q.resp = responder{}
 	keep := QPAttr{Cap: q.attr.Cap}
-	if q.datagram() {
+	if q.datagram {
 		keep.PathMTU = e.cfg.MaxMTU
 	}
 	q.attr = keep
 }
 
-// checkDrained reports the end of draining: in SQD nothing that was started is incomplete any more.
+// checkDrained ends the draining, and raises the event, when nothing that was started in SQD is
+// incomplete any more.
 func (e *Engine) checkDrained(q *QP) {
 	if q.State() != StateSQD || !q.attr.SQDraining || q.sq.head.Load() != q.req.started {
 		return

@@ -1,14 +1,19 @@
 package qp
 
-// qpnTable finds queue pairs by number: open addressing with linear probing, because the numbers are random (predictable ones
-// invite spoofing) and a lookup happens for every packet. At most half full; deletion moves the rest of the run back.
+// qpnTable finds queue pairs by number. It uses open addressing with linear probing, because the
+// numbers are random (predictable ones invite spoofing) and a lookup happens for every packet. It
+// is at most half full. Deletion moves the rest of the run back.
 type qpnTable struct {
 	cells []*QP
 	n     int
 }
 
+// goldenRatio is the prime next to 2^32 divided by the golden ratio.
+const goldenRatio = 0x9e3779b1
+
 func (t *qpnTable) slot(qpn uint32) int {
-	return int((qpn*0x9e3779b1)>>8) & (len(t.cells) - 1) // Fibonacci hashing: spreads numbers that share low bits
+	// Fibonacci hashing spreads numbers whose low bits are the same.
+	return int((qpn*goldenRatio)>>8) & (len(t.cells) - 1)
 }
 
 func (t *qpnTable) find(qpn uint32) *QP {

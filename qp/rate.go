@@ -2,10 +2,11 @@ package qp
 
 // Congestion: DCQCN, as RoCE NICs speak it (section 10).
 //
-// Stages: the receiver of a packet marked "congestion experienced" owes its sender a CNP, at most one per interval
-// (congested) → the sender of the data cuts its rate (cut) → time and bytes without another CNP raise it again (raise), in
-// three phases: back towards the rate before the cut, then by steps, then by big steps → a queue pair below the line rate
-// spaces its packets (pace), and has no more of them unacknowledged than its rate sends in a little while (window).
+// Stages: the receiver of a packet marked "congestion experienced" owes its sender a CNP, at most
+// one per interval (congested) → the sender of the data cuts its rate (cut) → time and bytes
+// without another CNP raise it again (raise), in three phases: back towards the rate before the
+// cut, then by steps, then by big steps → a queue pair below the line rate spaces its packets
+// (mayPace), and has no more of them unacknowledged than its rate sends in a little while (bound).
 //
 // A queue pair that never got a CNP is not limited and pays one comparison a packet.
 
@@ -30,20 +31,23 @@ type CongestionParams struct {
 	CNPInterval    Time    // at most one CNP per queue pair in this time
 }
 
-// DefaultCongestion holds the constants of the SIGCOMM 2015 paper, as section 10.3 lists them, with two differences.
+// DefaultCongestion holds the constants of the SIGCOMM 2015 paper, as section 10.3 lists them, with
+// two differences.
 //
-// The paper's senders hear of a mark within 55 us, and raise their rates as often. Here marks and CNPs may come milliseconds late,
-// from the queues of slower links and to a thread that must wake up; in that time a sender raised its rate by more than a cut took
-// away: two flows through 1 Gbit/s filled the queue with both their windows and shared 64:100. So raises wait for the round
-// trip that is measured, and the steps are a share of the line rate, the paper's at 100 Gbit/s.
+// The paper's senders hear of a mark within 55 us, and raise their rates as often. Here marks and
+// CNPs may come milliseconds late, from the queues of slower links and to a thread that must wake
+// up. In that time a sender raised its rate by more than a cut took away: two flows through 1
+// Gbit/s filled the queue with both their windows and shared 64:100. So raises wait for the round
+// trip that is measured, and the steps are a share of the line rate: that which the paper's are of
+// 100 Gbit/s.
 //
-// The least rate, a tenth of that of the ns-3 model, is low enough for a hundred flows through 1 Gbit/s.
+// The least rate is a tenth of that of the ns-3 model, so that a hundred flows fit into 1 Gbit/s.
 var DefaultCongestion = CongestionParams{
 	LineRate: 100e9, MinRate: 10e6, G: 1.0 / 256, AlphaTimer: 55_000, CutInterval: 50_000, RaiseTimer: 55_000, RaiseBytes: 10e6,
 	FastRecoveries: 5, CNPInterval: 50_000,
 }
 
-// withDefaults fills in what is zero: with an interval of zero, time would never catch up.
+// withDefaults fills in what is zero. With an interval of zero catchUp would never end.
 func (p CongestionParams) withDefaults() CongestionParams {
 	d := &DefaultCongestion
 	p.LineRate = cmp.Or(p.LineRate, d.LineRate)
@@ -60,10 +64,11 @@ func (p CongestionParams) withDefaults() CongestionParams {
 	return p
 }
 
-// ECT is a traffic class with ECT(0), "ECN-capable transport", in its ECN field, unless the field says something already. A
-// switch marks only such packets when it is congested, and drops the others; without marks there are no CNPs and rates know no
-// bound. RoCE NICs set it for every address vector (section 13, row 37). We do it for connected queue pairs, replies
-// included: no rate is kept for datagrams, so they must not claim to slow down.
+// ECT is a traffic class with ECT(0), "ECN-capable transport", in its ECN field, unless that field
+// says something already. When a switch is congested, it marks only such packets and drops the
+// others; without marks there are no CNPs, and nothing bounds the rates. RoCE NICs set it for every
+// address vector (section 13, row 37). We set it for connected queue pairs and their replies only:
+// no rate is kept for datagrams, so they must not claim to slow down.
 func ECT(trafficClass uint8) uint8 {
 	if trafficClass&3 == 0 {
 		trafficClass |= wire.ECNCapable0
@@ -88,17 +93,18 @@ type rate struct {
 }
 
 // congested owes the peer a CNP for a marked packet.
-func (e *Engine) congested(now Time, q *QP) {
+func (e *Engine) congested(q *QP) {
 	e.stats.RcvdECN++
 	r := &q.rate
-	if r.cnpAt != 0 && now-r.cnpAt < e.cc.CNPInterval {
+	if r.cnpAt != 0 && e.now-r.cnpAt < e.cc.CNPInterval {
 		return
 	}
-	r.cnpAt = max(now, 1)
+	r.cnpAt = max(e.now, 1)
 	e.urge(q, dueCNP)
 }
 
-// putCNP makes a congestion notification: 16 zero bytes behind a BTH with BECN, outside the PSN sequence (section 1.7).
+// putCNP makes a congestion notification: 16 zero bytes behind a BTH with BECN, outside the PSN
+// sequence (section 1.7).
 func (e *Engine) putCNP(q *QP, b *wire.Batch) verdict {
 	info := wire.CNP.Info()
 	f := b.Reserve(&q.cnpPath, int(info.HdrLen)+wire.ICRCLen)
@@ -113,8 +119,8 @@ func (e *Engine) putCNP(q *QP, b *wire.Batch) verdict {
 	return sent
 }
 
-// cut answers a CNP. The rate before it is what fast recovery goes back to. Raises wait for the round trip: what one of them
-// does is heard of no sooner.
+// cut answers a CNP. The rate before it is the one that fast recovery goes back to. The rate is
+// raised at most once a round trip, because what a raise does is not heard of sooner.
 func (r *rate) cut(now, srtt Time, p *CongestionParams) {
 	switch {
 	case !r.limited:
@@ -134,7 +140,7 @@ func (r *rate) cut(now, srtt Time, p *CongestionParams) {
 	r.bytes, r.byTimer, r.byByte = 0, 0, 0
 }
 
-// catchUp lets the timers that ran out up to now have their effect: nobody woke up for them.
+// catchUp lets the timers that have run out have their effect. Nobody wakes up for them.
 func (r *rate) catchUp(now Time, p *CongestionParams) {
 	for ; r.alphaAt <= now; r.alphaAt += p.AlphaTimer {
 		r.alpha *= 1 - p.G
@@ -165,10 +171,21 @@ func (r *rate) raise(p *CongestionParams) {
 	}
 }
 
+// pausedUntil is when a packet held back by the rate may leave; Never: there is none.
+func (q *QP) pausedUntil() Time {
+	if !q.paused {
+		return Never
+	}
+	return q.rate.sendAt
+}
+
+// heldByRate says whether a request packet would leave now, were it not for the rate.
+func (q *QP) heldByRate() bool { return q.paused && q.req.next != q.sq.tail.Load() && q.windowOpen() }
+
 // mayPace says whether a data packet may leave now; if not, the queue pair wakes up when it may.
-func (e *Engine) mayPace(now Time, q *QP) bool {
+func (e *Engine) mayPace(q *QP) bool {
 	r := &q.rate
-	if !r.limited || r.sendAt <= now {
+	if !r.limited || r.sendAt <= e.now {
 		return true
 	}
 	q.paused, r.waited = true, true
@@ -176,28 +193,29 @@ func (e *Engine) mayPace(now Time, q *QP) bool {
 	return false
 }
 
-// window is how many packets may be unacknowledged at a limited rate: those of the least round trip there was, and of rateQueue, which
-// stand in the queue that marked them. Without a bound a sender that hears of the marks late, because somebody sleeps or the machine
-// is busy, fills that queue with its whole window.
-func (r *rate) window(base Time, mtu uint32) int32 {
+// bound is how many packets may be unacknowledged at a limited rate: those of the least round trip,
+// and those of rateQueue, which stand in the queue that marked them. A sender may hear of the marks
+// late, because somebody sleeps or the machine is busy; without a bound it would fill that queue
+// with its whole window.
+func (r *rate) bound(base Time, mtu uint32) int32 {
 	return int32(min(max(r.current*float64(base+rateQueue)/1e9/float64(mtu), minWindow), psnSpan))
 }
 
 // spend accounts for a data packet of n bytes.
-func (e *Engine) spend(now Time, q *QP, n int) {
+func (e *Engine) spend(q *QP, n int) {
 	r := &q.rate
 	if !r.limited {
 		return
 	}
-	r.catchUp(now, &e.cc)
+	r.catchUp(e.now, &e.cc)
 	for r.bytes += uint64(n); r.bytes >= e.cc.RaiseBytes; r.bytes -= e.cc.RaiseBytes {
 		r.byByte++
 		r.raise(&e.cc)
 	}
-	from := max(r.sendAt, now)
-	if r.waited { // and was woken up late: those behind make up for it, or the rate would depend on how well we are woken
-		from = max(r.sendAt, now-maxLate)
+	from := max(r.sendAt, e.now)
+	if r.waited { // it was woken up late, which may not lower the rate: those behind make up for it
+		from = max(r.sendAt, e.now-maxLate)
 	}
 	r.sendAt = from + Time(float64(n)/r.current*1e9)
-	r.waited = r.waited && r.sendAt <= now
+	r.waited = r.waited && r.sendAt <= e.now
 }

@@ -2,15 +2,16 @@ package qp
 
 import "testing"
 
-// Packets that wait for their time are woken up for late. Those behind make up for it, to a limit; those that come after a pause
-// do not.
+// Packets that wait for their time are woken up for late. Those behind make up for it, to a limit;
+// those that come after a pause do not.
 func TestLateness(t *testing.T) {
 	e := NewEngine(Config{})
 	q := &QP{}
 	q.rec.ackAt, q.rec.probeAt, q.rec.readyAt = Never, Never, Never
 	r := &q.rate
 	const us = Time(1000)
-	*r = rate{limited: true, current: 10e6, target: 10e6, alphaAt: Never, raiseAt: Never} // 1000 bytes take 100 us
+	// 1000 bytes take 100 us.
+	*r = rate{limited: true, current: 10e6, target: 10e6, alphaAt: Never, raiseAt: Never}
 	for _, step := range []struct {
 		at   Time
 		may  bool
@@ -25,11 +26,12 @@ func TestLateness(t *testing.T) {
 		{450 * us, true, 550 * us},
 		{900 * us, true, 1000 * us}, // nobody has waited
 	} {
-		if may := e.mayPace(step.at, q); may != step.may {
+		e.now = step.at
+		if may := e.mayPace(q); may != step.may {
 			t.Fatalf("at %d: may %v", step.at, may)
 		}
 		if step.may {
-			e.spend(step.at, q, 1000)
+			e.spend(q, 1000)
 		}
 		if r.sendAt != step.next {
 			t.Fatalf("at %d: the next at %d, want %d", step.at, r.sendAt, step.next)
@@ -37,8 +39,8 @@ func TestLateness(t *testing.T) {
 	}
 }
 
-// A congested queue pair has no more unacknowledged than its rate sends in the round trip and a little, and asks for ACKs several
-// times in that; one that is not goes by its window alone.
+// A congested queue pair has no more unacknowledged than its rate sends in the round trip and a
+// little, and asks for ACKs several times in that; one that is not goes by its window alone.
 func TestRateBoundsWindow(t *testing.T) {
 	const ms = Time(1_000_000)
 	for _, row := range []struct {
@@ -50,22 +52,23 @@ func TestRateBoundsWindow(t *testing.T) {
 		every   int // packets after which an ACK is asked for
 	}{
 		{false, 500, ms / 10, 128, 128, 32},
-		{true, 500, ms / 10, 128, 32, 8},            // 62.5 MB/s for 2.1 ms, in packets of 4096 bytes
+		// 62.5 MB/s for 2.1 ms, in packets of 4096 bytes.
+		{true, 500, ms / 10, 128, 32, 8},
 		{true, 500, 20 * ms, 128, 128, 32},          // a long path: the window is less
 		{true, 500, 20 * ms, 1024, 335, maxUnasked}, // and here it is not
 		{true, 10, ms / 10, 128, minWindow, 4},      // a batch is always allowed
 		{true, 100e3, 0, 128, 128, 32},
 		{true, 1e12, 1000 * ms, psnSpan, psnSpan, maxUnasked},
 	} {
-		q := &QP{typ: RC, mtu: 4096}
-		q.window.resize(row.window)
+		q := &QP{typ: RC, service: services[RC], mtu: 4096}
+		q.rec.window.resize(row.window)
 		q.rec.srtt, q.rec.base, q.rec.timed = 1, row.base, noPSN
 		q.rate.limited, q.rate.current = row.limited, row.mbits*1e6/8
 		if got := q.limit(); got != row.limit {
 			t.Errorf("%+v: %d packets", row, got)
 		}
 		asked := 1
-		for ; !q.askAck(false); asked++ {
+		for ; !q.asksACK(false); asked++ {
 		}
 		if asked != row.every {
 			t.Errorf("%+v: an ACK asked for after %d packets", row, asked)

@@ -1,369 +1,369 @@
 package qp
 
-// Recovery: what a requester does about losses, and its deadlines.
+// Loss recovery: which request packets of a reliable queue pair are sent again, and when.
 //
-// Stages: how a loss shows itself, from the fastest to the slowest
+// The type recovery owns it all. Events go in, each of them one method; a decision comes out, which
+// carryOut puts into effect. Besides, the requester asks what to send next (next), and the timers
+// ask when to wake (deadline). Nothing here sends or completes anything.
 //
-//	NAK, implied NAK   the peer saw a gap                      → retry, at once
-//	probe              nothing came back for a few round trips → one packet again; the answer says where the peer is
-//	ack timeout        nothing came back for 4.096 us * 2^n    → the same, until retry_cnt is used up
-//	RNR NAK            the peer has no receive request         → wait as long as it says
+//	sent               a request packet has left
+//	acknowledged       the oldest unacknowledged packet (una) has moved on
+//	acknowledgedAgain  an ACK has acknowledged nothing new
+//	arrivedBeyond      an ACK names a packet that has arrived after what it acknowledges
+//	sequenceNAK        the peer misses una                                    goback.go
+//	impliedNAK         a response has come, but not the one of una before it  goback.go
+//	gapReported        the peer misses some packets, but has what follows     selective.go
+//	notReady           RNR NAK: the peer has no receive request for una
+//	timer              a deadline may have come                               silence.go
+//	configured         limits, ack timeout or path have been modified
 //
-// A retry goes back: the lost packet is sent again and all behind it. With selective repeat NAKs are for repeat.go.
+// # Two policies
 //
-// Retries count against retry_cnt (section 4.7) and reload with progress; probes are free and change nothing about when the ack
-// timeout ends the connection. They exist because the common timeout code 14 is 67 ms, an eternity for a path of 50 us. One packet is
-// enough to ask: a peer that is merely slow would only choke on the whole window. Even its answer proves no loss while more answers
-// come: the peer may just have woken up. What was sent before the probe and is not there when answers stop is lost.
+// Go-back-N (goback.go) sends again the packet that is lost and all behind it. It is what the
+// standard knows, and the last resort of the other. Selective repeat (selective.go), if both ends
+// have agreed to it, sends again only what the peer reports missing. QPAttr.SelectiveRepeat says
+// which, and the few places where they differ ask it. Both find out in the same way about what
+// nobody reports (silence.go). How many packets may be under way is the window's affair
+// (window.go), how fast they go that of the rate (rate.go); this is where they hear of losses.
+//
+// # State machine
+//
+// The phase says what the requester knows of its peer:
+//
+//	flowing    nothing is suspected, or what is lost is being sent again
+//	probeDue   the peer is silent: una is to be sent once more, to find out where it is
+//	probeSent  that has been done, and there was no answer yet
+//	alive      the peer answers, but has not acknowledged all that was sent before the probe
+//	resting    RNR: the peer gets nothing until readyAt
+//
+//	event                     in                   to
+//	acknowledged              flowing, probeDue    flowing
+//	acknowledged              probeSent, alive     flowing if all from before the probe is there,
+//	                                               else alive
+//	acknowledged              resting              flowing
+//	acknowledgedAgain         probeSent, alive     flowing; if something from before the probe is
+//	                                               missing, it goes back
+//	a loss is repaired        all but resting      flowing (goBack, repeatOldest)
+//	notReady                  all but resting      resting
+//	timer: nothing was heard  all but resting      probeDue, unless packets are about to leave
+//	                                               anyway; or flowing, and it goes back, if answers
+//	                                               have stopped after that of the probe
+//	timer: readyAt            resting              flowing
+//	the probe has left        probeDue             probeSent
+//
+// In resting, gaps are noted, and all other reports of losses are ignored: nothing is sent, and no
+// retry is used up.
+//
+// Beside it stands what is known of una: it was sent once; or it was lost and repeated; or it was
+// lost again, and goes alone. An acknowledgement begins anew with the next packet.
+//
+//	event         sentOnce  repeated  alone
+//	goBack        repeated  alone     alone
+//	repeatOldest  repeated  repeated  alone
+//	acknowledged  sentOnce  sentOnce  sentOnce
+//
+// # Retries
+//
+// They count against retry_cnt and rnr_retry (section 4.7), which reload with every progress.
+// Probes are free, and change nothing about when the ack timeout ends the connection.
 
 import "github.com/goroce/goroce/wire"
 
-// recovery is a requester's knowledge of losses and of time on its path.
-type recovery struct {
-	retries    uint8 // left
-	rnrRetries uint8 // left
-
-	lost      wire.PSN // where the last retry began, without progress since; noPSN: none
-	lostAt    Time     // when
-	chargedAt Time     // when a retry was last counted
-	overtook  wire.PSN // the response that reported it by coming too early
-	alone     bool     // lost twice: the packet goes without others behind it until it is there
-
-	ackAt   Time // ack timeout; Never: nothing is unacknowledged, or code 0
-	probeAt Time // probe; Never: none
-	askBy   Time // from when on the next message asks for an ACK; Never: that can wait
-	readyAt Time // end of the RNR wait; Never: none
-
-	sentAt   Time     // of the newest packet
-	asked    wire.PSN // the newest packet that asked for an ACK; noPSN: none
-	backoff  uint8    // probes without an answer
-	probe    probeState
-	probePSN wire.PSN // of the probe
-	probeTop wire.PSN // one past what had been sent before the probe, in this run
-
-	srtt, rttvar Time     // smoothed round trip and its deviation (RFC 6298); srtt 0: not measured yet
-	base         Time     // the least round trip ever measured
-	timed        wire.PSN // packet whose ACK will measure it; noPSN: none
-	timedAt      Time
-	timedUna     wire.PSN // the oldest unacknowledged packet at that time
+// sequence is where the request packets of a queue pair stand: una ≤ psn ≤ top.
+type sequence struct {
+	una wire.PSN // oldest unacknowledged; inside a READ, of the response that is missing first
+	psn wire.PSN // of the next packet
+	top wire.PSN // one past the newest that was ever sent
 }
-
-type probeState uint8
-
-const (
-	noProbe    probeState = iota
-	probeDue              // to be sent
-	probeSent             // its ACK is awaited
-	probeHeard            // the peer answers, but not all of what was sent before the probe
-)
 
 // noPSN is no sequence number.
 const noPSN wire.PSN = 1 << 24
 
-func (r *recovery) init() {
-	*r = recovery{lost: noPSN, timed: noPSN, asked: noPSN, ackAt: Never, probeAt: Never, askBy: Never, readyAt: Never}
+// phase is what the requester knows of its peer.
+type phase uint8
+
+const (
+	flowing phase = iota
+	probeDue
+	probeSent
+	alive
+	resting
+)
+
+// standing is what is known of the oldest unacknowledged packet.
+type standing uint8
+
+const (
+	sentOnce standing = iota
+	repeated
+	alone // no other packet goes out behind it until it is there
+)
+
+// recovery is a requester's knowledge of losses and of time on its path.
+type recovery struct {
+	sequence
+	roundTrip
+	attr  *QPAttr // of the queue pair: limits, ack timeout, policy
+	stats *Stats  // of the engine
+
+	phase      phase
+	oldest     standing
+	retries    uint8 // left
+	rnrRetries uint8 // left
+	backoff    uint8 // probes without an answer
+
+	ackAt   Time // ack timeout; Never: nothing is unacknowledged, or code 0
+	probeAt Time // when the peer has been silent for so long that it is probed; Never: not at all
+	askBy   Time // from when on the next message asks for an ACK; Never: that can wait
+	readyAt Time // the end of resting; Never: in any other phase
+
+	sentAt   Time     // when the newest packet left
+	asked    wire.PSN // the newest packet that asked for an ACK; noPSN: none
+	probePSN wire.PSN // of the last probe
+	probeTop wire.PSN // one past what had been sent before it since the position last went back
+
+	repeatedAt Time     // when una was last sent again because it was reported lost
+	chargedAt  Time     // when a retry was last counted for it
+	overtook   wire.PSN // the response that reported it lost by coming too early
+
+	gaps   gaps
+	window window
 }
 
-func (r *recovery) reload(a *QPAttr) { r.retries, r.rnrRetries = a.RetryCnt, a.RNRRetry }
+// start makes a recovery for a new queue pair. The window is of n packets; 0 stands for an adaptive
+// one.
+func (r *recovery) start(attr *QPAttr, stats *Stats, n int) {
+	r.attr, r.stats = attr, stats
+	r.clear()
+	r.window.start(n)
+}
 
-// waiting says that an RNR NAK's time has to pass first.
-func (r *recovery) waiting() bool { return r.readyAt != Never }
+// begin is the way from RTR to RTS.
+func (r *recovery) begin(psn wire.PSN) {
+	r.sequence = sequence{una: psn, psn: psn, top: psn}
+	r.reload()
+}
 
-// unmeasured says that no round trip is known nor will be.
-func (r *recovery) unmeasured() bool { return r.srtt == 0 && r.timed == noPSN }
+// clear forgets all losses and measurements and stops all clocks. What has been sent and what has
+// been acknowledged stays known.
+func (r *recovery) clear() {
+	*r = recovery{attr: r.attr, stats: r.stats, sequence: r.sequence, window: r.window,
+		roundTrip: roundTrip{timed: noPSN}, asked: noPSN,
+		ackAt: Never, probeAt: Never, askBy: Never, readyAt: Never,
+		gaps: gaps{list: r.gaps.list[:0]}}
+}
 
-// setDeadline tells the timers the earliest deadline.
-func (e *Engine) setDeadline(q *QP) {
-	r := &q.rec
-	if t := min(r.ackAt, r.probeAt, r.readyAt, q.pausedUntil()); t != Never {
-		e.timers.arm(q, t)
-	} else {
-		e.timers.disarm(q)
+func (r *recovery) reload() { r.retries, r.rnrRetries = r.attr.RetryCnt, r.attr.RNRRetry }
+
+// configured is the event that the attributes of mask have been modified. Limits count at once. A
+// new ack timeout counts when the clocks start anew. Of a new path nothing is known yet, and what
+// was measured of the old one is corrected by the next round trips.
+func (r *recovery) configured(mask AttrMask) {
+	if mask&AttrRetryCnt != 0 {
+		r.retries = r.attr.RetryCnt
+	}
+	if mask&AttrRNRRetry != 0 {
+		r.rnrRetries = r.attr.RNRRetry
 	}
 }
 
-// pausedUntil is when a packet held back by the rate may leave.
-func (q *QP) pausedUntil() Time {
-	if !q.paused {
-		return Never
-	}
-	return q.rate.sendAt
-}
+// decision is what comes of an event.
+type decision uint8
 
-// heldByRate says whether a request packet would leave now, were it not for the rate.
-func (q *QP) heldByRate() bool { return q.paused && q.req.next != q.sq.tail.Load() && q.windowOpen() }
+const (
+	stay      decision = iota // nothing has changed
+	wake                      // the time to wake has changed
+	resume                    // besides, there may be something to send
+	move                      // besides, it begins at another packet: psn has changed
+	rest                      // psn has changed, but there is nothing to send before readyAt
+	giveUp                    // no retry is left: the oldest request fails
+	giveUpRNR                 // the same after RNR NAKs
+)
 
-// sentRequest is called after request packet psn, fresh if it was the first time: from now on something is unacknowledged.
-func (e *Engine) sentRequest(now Time, q *QP, psn wire.PSN, fresh bool) {
-	r := &q.rec
-	r.sentAt = now
-	if q.req.unasked == 0 {
-		r.asked = q.req.psn.Prev() // of a READ, its last response
-		if r.timed == noPSN && fresh && len(q.repeats.gaps) == 0 {
-			r.timed, r.timedAt, r.timedUna = psn, now, q.comp.una
-		}
-	}
-	if r.ackAt == Never && r.probeAt == Never {
-		e.restartTimers(now, q)
-	}
-}
-
-// restartTimers starts ack timeout and probe if something is unacknowledged, else stops them (section 4.7).
-func (e *Engine) restartTimers(now Time, q *QP) {
-	r := &q.rec
-	r.ackAt, r.probeAt, r.askBy = Never, Never, Never
-	if q.req.top != q.comp.una && !r.waiting() {
-		if t := Time(wire.AckTimeout(q.attr.Timeout)); t != 0 {
-			r.ackAt, r.askBy = now+t, now+t/4
-		}
-		e.armProbe(now, q)
+// carryOut puts a decision into effect.
+func (e *Engine) carryOut(q *QP, d decision) {
+	switch d {
+	case stay:
+		return
+	case giveUp:
+		e.stats.RetryExceeded++
+		e.failHead(q, WCRetryExcErr)
+		return
+	case giveUpRNR:
+		e.stats.RNRRetryExceeded++
+		e.failHead(q, WCRNRRetryExcErr)
+		return
+	case resume:
+		e.schedule(q, dueRequest)
+	case move:
+		q.seek(q.rec.psn)
+		e.schedule(q, dueRequest)
+	case rest:
+		q.seek(q.rec.psn)
 	}
 	e.setDeadline(q)
 }
 
-// armProbe sets the next probe, or the end of waiting for more answers to one, if it comes before the ack timeout.
-func (e *Engine) armProbe(now Time, q *QP) {
-	r := &q.rec
-	r.probeAt = Never
-	if r.srtt == 0 || r.backoff > maxProbes {
-		return
-	}
-	wait := r.patience() << r.backoff
-	if r.probe == probeHeard { // a peer that is awake is prompt
-		wait = r.late()
-	}
-	if t := now + wait; t < r.ackAt {
-		r.probeAt = t
-	}
-}
+// step is what the requester sends next.
+type step uint8
 
-// awaitsACK says whether an unacknowledged packet has asked for an ACK. If none has, silence means nothing as long as packets leave:
-// the peer of an exchange of messages has no reason to say more than its own.
-func (q *QP) awaitsACK() bool { return q.rec.asked != noPSN && q.rec.asked.Sub(q.comp.una) >= 0 }
+const (
+	sendNothing step = iota
+	sendGap          // a packet of the oldest gap that is due
+	sendProbe        // una, to find out where the peer is
+	sendOn           // the packet at psn, as far as window and rate allow
+)
 
-// late is how long an answer takes that is late, but not too late.
-func (r *recovery) late() Time { return r.srtt + 4*r.rttvar }
-
-// patience is the time without an answer after which it is worth a packet to ask.
-func (r *recovery) patience() Time { return max(r.late(), minProbe) }
-
-// recovered notes progress: limits are reloaded, the round trip is measured, the timers start anew.
-func (e *Engine) recovered(now Time, q *QP) {
-	r := &q.rec
-	r.reload(&q.attr)
-	r.lost, r.alone, r.readyAt, r.backoff = noPSN, false, Never, 0
-	if len(q.repeats.gaps) > 0 {
-		q.repeats.acknowledged(q.comp.una)
-	}
-	if r.timed != noPSN && q.comp.una.Sub(r.timed) > 0 {
-		e.measure(now, q)
-	}
+// next decides what is sent next.
+func (r *recovery) next() step {
 	switch {
-	case r.probe < probeSent || q.comp.una.Sub(r.probeTop) >= 0: // none, or all is there
-		r.probe = noProbe
-	default:
-		r.probe = probeHeard
+	case r.phase == resting:
+		return sendNothing
+	case r.gaps.due > 0:
+		return sendGap
+	case r.phase == probeDue:
+		return sendProbe
 	}
-	e.restartTimers(now, q)
+	return sendOn
 }
 
-// probeAnswered is called for an ACK that repeats the last one: that is how a duplicate is answered. What was sent before the
-// probe and is missing is lost.
-func (e *Engine) probeAnswered(now Time, q *QP) {
-	r := &q.rec
-	if r.probe < probeSent {
-		return
+// deadline is when timer is to be called.
+func (r *recovery) deadline() Time { return min(r.ackAt, r.probeAt, r.readyAt) }
+
+// limit is how many packets may be unacknowledged.
+func (r *recovery) limit() int32 {
+	if r.oldest == alone {
+		return 1
 	}
-	if q.comp.una.Sub(r.probeTop) < 0 && !r.waiting() {
-		e.rewind(now, q)
-		e.restartTimers(now, q)
-	}
-	r.probe = noProbe
+	return r.window.size
 }
 
-// measure smooths the round trip that has ended (RFC 6298) and tells the window.
-func (e *Engine) measure(now Time, q *QP) {
-	r := &q.rec
-	rtt := max(now-r.timedAt, minRTT)
-	if r.base == 0 || rtt < r.base {
-		r.base = rtt
+// inFlight is how many packets before psn are on their way, as far as is known: all that are
+// unacknowledged, but with gaps only what is missing and what is newer than anything that has
+// arrived. So a gap does not hold up what comes after it, as long as the peer can keep that.
+func (r *recovery) inFlight() int32 {
+	n := r.psn.Sub(r.una)
+	if len(r.gaps.list) == 0 || n < r.window.size || n >= MaxWindow {
+		return n
 	}
-	if size := q.window.size; q.window.round(rtt, r.base, q.comp.una.Sub(r.timedUna)) > max(size, DefaultWindow) {
-		e.stats.WindowGrown++
-	}
-	r.timed = noPSN
-	if r.srtt == 0 {
-		r.srtt, r.rttvar = rtt, rtt/2
-		return
-	}
-	d := r.srtt - rtt
-	if d < 0 {
-		d = -d
-	}
-	r.rttvar += (d - r.rttvar) / 4
-	r.srtt = max(r.srtt+(rtt-r.srtt)/8, 1)
+	return r.gaps.inFlight(r.psn)
 }
 
-// sequenceNAK is a retry because the peer says what it misses.
-func (e *Engine) sequenceNAK(now Time, q *QP) {
-	e.measureFirst(now, q)
-	e.retry(now, q)
-}
-
-// measureFirst takes a NAK for the end of a round trip if there was none before: it bounds it.
-func (e *Engine) measureFirst(now Time, q *QP) {
-	if q.rec.srtt == 0 && q.rec.timed != noPSN {
-		e.measure(now, q)
-	}
-}
-
-// impliedNAK is a retry because response psn overtook what is missing. What was on its way before that retry goes on reporting
-// the same loss, ever newer; when the report that started it is there again, or an older one, the peer has started over and it was lost
-// once more. (A responder knows a repeated loss by the same sign: responder.passed.)
-func (e *Engine) impliedNAK(now Time, q *QP, psn wire.PSN) {
-	r := &q.rec
-	e.stats.ImpliedNAK++
-	if r.lost == q.comp.una && psn.Sub(r.overtook) > 0 {
-		if r.probeAt != Never { // it is not silent
-			e.armProbe(now, q)
-			e.setDeadline(q)
+// sent is the event that request packet psn has left: for the first time if it is fresh, and with
+// the AckReq bit if it asks. From now on something is unacknowledged.
+func (r *recovery) sent(now Time, psn wire.PSN, fresh, asks bool) decision {
+	r.sentAt = now
+	if asks {
+		r.asked = r.psn.Prev() // of a READ, its last response
+		if fresh && r.timed == noPSN && len(r.gaps.list) == 0 {
+			r.time(now, psn, r.una)
 		}
-		return
 	}
-	r.overtook = psn
-	e.retry(now, q)
+	if r.ackAt == Never && r.probeAt == Never {
+		r.restartTimers(now)
+		return wake
+	}
+	return stay
 }
 
-// retry answers a report that the oldest unacknowledged packet is lost: it goes back there, if a retry is left. Reports that left
-// the peer before the last retry got there are absorbed, else a burst of them would become a storm of retries: nothing can be
-// new within the least round trip. Reports within the time that a silent peer is given use up one retry together: the peer lives.
-func (e *Engine) retry(now Time, q *QP) {
-	r := &q.rec
-	again := r.lost == q.comp.una
-	if r.waiting() || again && (r.base == 0 || now-r.lostAt < r.base) {
-		return
+// acknowledged is the event that the oldest unacknowledged packet is now una: limits are reloaded,
+// the round trip is measured, the clocks start anew.
+func (r *recovery) acknowledged(now Time, una wire.PSN) decision {
+	r.window.clean += int64(una.Sub(r.una))
+	r.una = una
+	r.reload()
+	r.oldest, r.backoff, r.readyAt = sentOnce, 0, Never
+	if len(r.gaps.list) > 0 {
+		r.gaps.acknowledged(una)
 	}
-	if !again || now-r.chargedAt >= r.patience() {
-		if !e.useRetry(q) {
-			return
+	if r.timed != noPSN && una.Sub(r.timed) > 0 {
+		r.measure(now)
+	}
+	if (r.phase == probeSent || r.phase == alive) && una.Sub(r.probeTop) < 0 {
+		r.phase = alive
+	} else {
+		r.phase = flowing
+	}
+	r.restartTimers(now)
+	if una.Sub(r.psn) > 0 { // the peer had got what was about to be sent again
+		r.psn = una
+		return move
+	}
+	return resume
+}
+
+// acknowledgedAgain is the event that the peer has sent once more what it last acknowledged, with
+// this AETH: that is how it answers a duplicate, a probe among others.
+func (r *recovery) acknowledgedAgain(now Time, psn wire.PSN, aeth *wire.AETH) decision {
+	if r.attr.SelectiveRepeat {
+		if aeth.Syndrome().Kind() != wire.KindACK { // an old NAK
+			return stay
 		}
-		r.chargedAt = now
+		if r.beyond(psn, aeth.MSN()) {
+			return r.stillMissing(now, aeth.MSN())
+		}
 	}
-	if size := q.window.size; q.window.loss() < size {
-		e.stats.WindowCut++
-	}
-	e.rewind(now, q)
-	e.restartTimers(now, q)
+	return r.probeAnswered(now)
 }
 
-// useRetry counts a retry; false: there was none left and the queue pair has failed.
-func (e *Engine) useRetry(q *QP) bool {
-	if q.rec.retries == 0 {
-		e.stats.RetryExceeded++
-		e.failHead(q, WCRetryExcErr)
-		return false
+// arrivedBeyond is the event that an ACK of all up to psn says that the packet newest has arrived
+// too, which only selective repeat knows.
+func (r *recovery) arrivedBeyond(now Time, psn, newest wire.PSN) decision {
+	if !r.attr.SelectiveRepeat || !r.beyond(psn, newest) {
+		return stay
 	}
-	q.rec.retries--
-	return true
+	return r.stillMissing(now, newest)
 }
 
-// rewind moves the position back to the oldest unacknowledged packet. If that was lost again, whatever follows it may be what
-// overflows the path, over and over: the replies of a READ need room.
-func (e *Engine) rewind(now Time, q *QP) {
-	r := &q.rec
-	r.alone = r.lost == q.comp.una
-	r.lost, r.lostAt, r.timed, r.probe = q.comp.una, now, noPSN, noProbe // an ACK of a packet sent twice measures nothing
-	q.seek(q.comp.una)
-	q.repeats.init()
-	e.schedule(q, dueRequest)
-}
-
-// rnrNAK waits as long as the peer asks before psn is sent again.
-func (e *Engine) rnrNAK(now Time, q *QP, psn wire.PSN, syn wire.Syndrome) {
-	e.stats.RcvdRNR++
-	r := &q.rec
-	if !e.ackBefore(now, q, psn) || r.waiting() {
-		return
+// notReady is the event that the peer has no receive request for una, and asks to wait this long.
+func (r *recovery) notReady(now, wait Time) decision {
+	if r.phase == resting {
+		return stay
 	}
 	if r.rnrRetries == 0 {
-		e.stats.RNRRetryExceeded++
-		e.failHead(q, WCRNRRetryExcErr)
-		return
+		return giveUpRNR
 	}
 	if r.rnrRetries != rnrForever {
 		r.rnrRetries--
 	}
-	if q.attr.SelectiveRepeat { // what has been sent behind it stays there
-		q.again()
-	} else {
-		q.seek(q.comp.una)
+	r.timed, r.phase = noPSN, resting
+	r.ackAt, r.probeAt, r.readyAt = Never, Never, now+wait
+	if r.attr.SelectiveRepeat { // what has been sent behind it stays there
+		r.repeatAlone()
+		return wake
 	}
-	r.timed, r.probe = noPSN, noProbe
-	r.ackAt, r.probeAt, r.readyAt = Never, Never, now+Time(wire.RNRTimeout(syn.Code()))
-	e.setDeadline(q)
+	r.psn = r.una
+	return rest
 }
 
-// timeout handles the deadlines that have come.
-func (e *Engine) timeout(now Time, q *QP) {
-	r := &q.rec
-	if q.paused && q.rate.sendAt <= now {
-		q.paused = false
-		e.schedule(q, dueRequest|dueReply)
+// useRetry counts a retry; false: there is none left.
+func (r *recovery) useRetry() bool {
+	if r.retries == 0 {
+		return false
 	}
-	switch {
-	case q.State() != StateRTS && q.State() != StateSQD:
-	case r.readyAt <= now:
-		r.readyAt = Never
-		e.restartTimers(now, q)
-		e.schedule(q, dueRequest)
-	case r.ackAt <= now:
-		e.stats.AckTimeouts++
-		if e.useRetry(q) {
-			e.askAgain(now, q)
-			e.restartTimers(now, q)
-		}
-	case r.probeAt <= now:
-		if quiet := r.sentAt + r.patience(); quiet > now && now < r.askBy && !q.awaitsACK() {
-			r.probeAt = quiet
-			e.setDeadline(q)
-			return
-		}
-		if !q.heldByRate() { // else no answer is due: the packet that asks for it may not have left
-			r.backoff++
-			e.askAgain(now, q)
-		}
-		e.armProbe(now, q)
-		e.setDeadline(q)
-	default:
-		e.setDeadline(q)
+	r.retries--
+	return true
+}
+
+// countCut counts a loss that has made the window smaller than it was.
+func (r *recovery) countCut(before int32) {
+	if r.window.size < before {
+		r.stats.WindowCut++
 	}
 }
 
-// askAgain makes a probe due, unless one has been answered and answers have stopped, or packets are about to leave anyway. A peer that
-// has acknowledged more than the probe is at what was sent before it, and sleeps now and then: it is asked once more.
-func (e *Engine) askAgain(now Time, q *QP) {
-	switch r := &q.rec; {
-	case r.probe == probeHeard && q.comp.una.Sub(r.probePSN) <= 1:
-		e.rewind(now, q)
-	case q.req.psn == q.req.top || !q.windowOpen() || q.stopped():
-		q.rec.probe = probeDue
+// measure ends the round trip that is being measured, and tells the window.
+func (r *recovery) measure(now Time) {
+	before := max(r.window.size, DefaultWindow)
+	rtt := r.took(now)
+	if r.window.round(rtt, r.base, r.una.Sub(r.timedUna)); r.window.size > before {
+		r.stats.WindowGrown++
 	}
-	e.schedule(q, dueRequest)
 }
 
-// sendProbe sends the oldest unacknowledged packet once more, with AckReq, and returns to where the position was.
-func (e *Engine) sendProbe(now Time, q *QP, b *wire.Batch) verdict {
-	r, at := &q.rec, q.req.psn
-	q.seek(q.comp.una)
-	q.req.unasked = q.window.every
-	v := e.emit(now, q, b)
-	if q.State() == StateErr { // its memory is gone
-		return v
+// measureFirst takes a NAK for the end of a round trip if there was none before: it bounds it.
+func (r *recovery) measureFirst(now Time) {
+	if r.srtt == 0 && r.timed != noPSN {
+		r.measure(now)
 	}
-	if v == sent {
-		e.stats.Probes++
-		r.probe, r.probePSN, r.probeTop, r.timed = probeSent, q.comp.una, at, noPSN
-	}
-	q.seek(at)
-	return v
 }

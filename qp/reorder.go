@@ -1,28 +1,33 @@
 package qp
 
-// Selective repeat, the responder's side: what comes after a gap is kept until the gap is filled, instead of being sent again.
-// QPAttr.SelectiveRepeat says who agrees to it and what changes on the wire; the requester's side is in repeat.go.
+// Selective repeat, the responder's side: what comes after a gap is kept until the gap is filled,
+// instead of being sent again. QPAttr.SelectiveRepeat says who agrees to it and what changes on the
+// wire; the requester's side is in selective.go.
 //
-// Stages: a packet after a gap is copied into the store (keep), which asks for what is missing (nextGap; reply.go sends the NAK)
-// → the missing packet arrives and is executed → what follows it in the store goes through the same walk, in order of PSN
-// (catchUp): so nothing is ever executed out of order → the store is empty and goes back to the engine.
+// Stages: a packet after a gap is copied into the store (keep), which asks for what is missing
+// (nextGap; reply.go sends the NAK) → the missing packet arrives and is executed → what follows it
+// in the store goes through the same walk, in order of PSN (catchUp): so nothing is ever executed
+// out of order → the store is empty and goes back to the engine.
 //
-// A store takes MaxWindow PSNs from the expected one on, and an engine keeps maxKept packets. What finds no room is dropped as
-// it is without selective repeat, and asked for with a NAK of the standard as soon as everything before it is there.
+// A store takes MaxWindow PSNs from the expected one on, and an engine keeps maxKept packets. What
+// finds no room is dropped as it is without selective repeat, and asked for with a NAK of the
+// standard as soon as everything before it is there.
 
 import "github.com/goroce/goroce/wire"
 
-// reorder holds packets of one queue pair that came too early. A queue pair has one only while it has a gap.
+// reorder holds packets of one queue pair that came too early. A queue pair has one only while it
+// has a gap.
 type reorder struct {
-	slots [MaxWindow]kept // by PSN
-	n     int             // of them, in use
-	from  wire.PSN        // what was expected when slots were last given up
-	asked wire.PSN        // gaps before this one have been reported
-	high  wire.PSN        // one past the newest
-	short bool            // something was dropped for lack of room
+	slots    [MaxWindow]kept // by PSN
+	n        int             // of them, in use
+	from     wire.PSN        // what was expected when slots were last given up
+	reported wire.PSN        // gaps before this one have been reported
+	high     wire.PSN        // one past the newest
+	short    bool            // something was dropped for lack of room
 }
 
-// kept is one packet, BTH to ICRC, and how many PSNs it takes: a READ those of its responses.
+// kept is one packet, from BTH to ICRC, and how many PSNs it takes: a READ takes those of its
+// responses.
 type kept struct {
 	body []byte // nil: none
 	psns uint32
@@ -34,10 +39,10 @@ func (s *reorder) at(psn wire.PSN) *kept { return &s.slots[psn%MaxWindow] }
 func (e *Engine) keep(q *QP, p *wire.Packet) wire.DropReason {
 	r, psn := &q.resp, p.BTH.PSN()
 	e.stats.OutOfSequence++
-	if len(p.Payload) > int(q.mtu) { // no honest packet, and maxKept counts on the path MTU; in its turn it is objected to
+	if len(p.Payload) > int(q.mtu) { // it is not honest, and maxKept counts on the path MTU
 		return wire.DropTooLong
 	}
-	if p.BTH.AckReq() && r.nak == 0 { // it wants to know what is there
+	if p.BTH.AckReq() && r.nak == 0 { // the peer wants to know what is there
 		r.ack, r.ackPSN = true, r.epsn.Prev()
 		e.schedule(q, dueReply)
 	}
@@ -62,7 +67,7 @@ func (e *Engine) keep(q *QP, p *wire.Packet) wire.DropReason {
 	if end := psn.Add(k.psns); end.Sub(s.high) > 0 {
 		s.high = end
 	}
-	if psn.Sub(s.asked) >= 0 {
+	if psn.Sub(s.reported) >= 0 {
 		e.urge(q, dueReply)
 	}
 	return wire.DropNone
@@ -76,28 +81,30 @@ func (q *QP) psns(p *wire.Packet) uint32 {
 	return uint32(max(1, (uint64(p.RETH().DMALen())+uint64(q.mtu)-1)/uint64(q.mtu)))
 }
 
-// goBack asks for everything from the expected packet on, once, as without selective repeat.
+// goBack asks once for everything from the expected packet on, as a responder without selective
+// repeat does.
 func (e *Engine) goBack(q *QP) wire.DropReason {
-	if r := &q.resp; !r.silent {
-		r.silent, r.passed = true, false
+	if r := &q.resp; !r.complained {
+		r.complained, r.passed = true, false
 		e.oweNAK(q, wire.SynNAKSeq)
 	}
 	return wire.DropOutOfSequence
 }
 
-// nextGap returns the oldest gap that has not been reported: packets from to to-1 are missing, to is there.
+// nextGap returns the oldest gap that has not been reported: packets from to to-1 are missing, to
+// is there.
 func (r *responder) nextGap() (from, to wire.PSN, ok bool) {
 	s := r.kept
 	if s == nil {
 		return 0, 0, false
 	}
-	if r.silent && s.asked == r.epsn { // the expected packet came, but found no receive request
-		s.asked = r.epsn.Next()
+	if r.complained && s.reported == r.epsn { // what was expected found no receive request
+		s.reported = r.epsn.Next()
 	}
-	for p := s.asked; p.Sub(s.high) < 0; {
+	for p := s.reported; p.Sub(s.high) < 0; {
 		if k := s.at(p); k.body != nil {
 			p = p.Add(k.psns)
-			s.asked = p
+			s.reported = p
 			continue
 		}
 		for from, to = p, p; to.Sub(s.high) < 0 && s.at(to).body == nil; to = to.Next() {
@@ -107,8 +114,8 @@ func (r *responder) nextGap() (from, to wire.PSN, ok bool) {
 	return 0, 0, false
 }
 
-// ackMSN is what the MSN field of the ACK that is due says: with selective repeat the newest packet that is there, if the ACK is
-// of all that was executed.
+// ackMSN is what the ACK that is due says in its MSN field. With selective repeat that is the
+// newest packet that is there, if the ACK is of all that was executed.
 func (q *QP) ackMSN() wire.PSN {
 	r := &q.resp
 	switch {
@@ -120,8 +127,8 @@ func (q *QP) ackMSN() wire.PSN {
 	return r.kept.high.Prev()
 }
 
-// nakMSN is the same for the NAK that is due: with selective repeat a sequence NAK that names no
-// gap asks for all from its PSN on.
+// nakMSN is the same for the NAK that is due. With selective repeat a sequence NAK names no gap
+// here: it asks for all from its PSN on.
 func (q *QP) nakMSN() wire.PSN {
 	if q.attr.SelectiveRepeat && q.resp.nak == wire.SynNAKSeq {
 		return gapCode(0, 0)
@@ -129,7 +136,8 @@ func (q *QP) nakMSN() wire.PSN {
 	return q.resp.msn
 }
 
-// catchUp executes what was kept, as far as the sequence is whole, after a packet that may have filled a gap.
+// catchUp is called after a packet that may have filled a gap. It executes what was kept, as far as
+// nothing is missing.
 func (e *Engine) catchUp(q *QP) {
 	r := &q.resp
 	s := r.kept
@@ -149,7 +157,7 @@ func (e *Engine) catchUp(q *QP) {
 		reason := wire.Parse(&e.keptFrame, &e.packet)
 		if reason == wire.DropNone {
 			reason = e.respond(q, &e.packet) // one that has no receive request comes again
-			acks = e.packet.Op.Flags&(wire.OpRead|wire.OpAtomic) == 0
+			acks = e.packet.Op.Flags&hasAnswer == 0
 		}
 		if reason != wire.DropNone {
 			e.stats.Drops[reason]++
@@ -167,21 +175,22 @@ func (e *Engine) catchUp(q *QP) {
 		short := s.short
 		e.dropKept(q)
 		if short {
-			r.silent = false
+			r.complained = false
 			e.goBack(q)
 		}
 	}
 }
 
-// passTo gives up the slots before psn: what is in them has been executed as part of something longer.
+// passTo gives up the slots before psn. If one is in use, its packet has been executed as a part of
+// something longer.
 func (e *Engine) passTo(s *reorder, psn wire.PSN) {
 	for n := min(psn.Sub(s.from), MaxWindow); n > 0; n-- {
 		s.discard(e, s.from)
 		s.from = s.from.Next()
 	}
 	s.from = psn
-	if s.asked.Sub(psn) < 0 {
-		s.asked = psn
+	if s.reported.Sub(psn) < 0 {
+		s.reported = psn
 	}
 	if s.high.Sub(psn) < 0 {
 		s.high = psn
@@ -217,7 +226,7 @@ func (e *Engine) takeStore(psn wire.PSN) *reorder {
 	if n := len(e.spareStores); n > 0 {
 		s, e.spareStores = e.spareStores[n-1], e.spareStores[:n-1]
 	}
-	s.n, s.short, s.from, s.asked, s.high = 0, false, psn, psn, psn
+	s.n, s.short, s.from, s.reported, s.high = 0, false, psn, psn, psn
 	return s
 }
 

@@ -11,7 +11,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// gapped is two connected ends of which b, the responder, has n packets behind a gap; and the packet that fills it.
+// gapped is two connected ends of which b, the responder, has n packets behind a gap; and the
+// packet that fills it.
 func gapped(t *testing.T, n int) (a, b *end, missing wire.Frame) {
 	a, b = newEnd(t, "10.0.0.1", 1, 1<<16), newEnd(t, "10.0.0.2", 2, 1<<16)
 	a.selective, b.selective = true, true
@@ -59,13 +60,15 @@ func TestKeptIsGivenBack(t *testing.T) {
 	}
 }
 
-// TestKeptIsBounded: an engine that keeps as many packets as it may drops what comes after gaps, and asks for it as go-back-N does.
+// TestKeptIsBounded: an engine that keeps as many packets as it may drops what comes after gaps,
+// and asks for it as go-back-N does.
 func TestKeptIsBounded(t *testing.T) {
 	_, b, missing := gapped(t, 5)
 	b.e.keptBodies = maxKept
 	before := b.q.resp.kept.n
 	f := missing
-	f.Body = slices.Delete(slices.Clone(missing.Body), wire.BTHLen, wire.BTHLen+len(wire.RETH{})) // a MIDDLE has no RETH
+	// A MIDDLE has no RETH.
+	f.Body = slices.Delete(slices.Clone(missing.Body), wire.BTHLen, wire.BTHLen+len(wire.RETH{}))
 	bth := (*wire.BTH)(f.Body)
 	bth.Put(wire.RCWriteMiddle, 0, 0, wire.DefaultPKey, b.q.QPN(), bth.PSN().Add(9))
 	wire.Seal(&f)

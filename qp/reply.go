@@ -1,8 +1,9 @@
 package qp
 
 // Replies: what a responder owes its peer, made when there is room to send it.
-// Stages: remember (acceptRead, acceptAtomic) → owe (job, NAK, ACK) → send in order: READ and atomic responses first, since an
-// ACK or NAK of a later request must not overtake them (section 4.6) → replay for duplicates.
+// Stages: remember (acceptRead, acceptAtomic) → owe (job, NAK, ACK) → send in order: READ and
+// atomic responses first, since an ACK or NAK of a later request must not overtake them
+// (section 4.6) → replay for duplicates.
 
 import (
 	"github.com/goroce/goroce/mr"
@@ -12,8 +13,8 @@ import (
 // resource is a READ or atomic that can be replayed (section 4.6).
 type resource struct {
 	valid       bool
-	atomic      bool
 	owed        bool // a job for it is queued
+	answer      answer
 	first, last wire.PSN
 	va          uint64
 	rkey        uint32
@@ -21,10 +22,11 @@ type resource struct {
 	orig        uint64 // atomics: the value before
 }
 
-// job is a reply of one or more packets. A READ's data is read from memory packet by packet, as late as possible.
+// job is a reply of one or more packets. The data of a READ is taken from memory packet by packet,
+// as late as possible.
 type job struct {
-	res         int      // the resource it answers; noResource once that is taken for another request
-	atomic      bool     //
+	res         int // the resource it answers; noResource once that is taken for another request
+	answer      answer
 	again       bool     // a replay
 	start, next wire.PSN // first response, and the one to send next
 	va          uint64   // READ: of response next
@@ -57,8 +59,8 @@ func (r *responder) resize(depth int) {
 	r.res, r.resNext, r.jobs, r.jobHead = res, old, jobs, 0
 }
 
-// remember takes the oldest resource for a new request of the given number of PSNs. Memory comes with the first request: most
-// queue pairs of a server never see any.
+// remember takes the oldest resource for a new request that takes this many PSNs. The rings are
+// made for the first request, because most queue pairs of a server never see one.
 func (r *responder) remember(packets uint32) (*resource, int) {
 	if r.res == nil {
 		r.res, r.jobs = make([]resource, r.depth), make([]job, 2*r.depth)
@@ -81,15 +83,15 @@ func (r *responder) remember(packets uint32) (*resource, int) {
 func (e *Engine) acceptRead(q *QP) {
 	r := &q.resp
 	res, i := r.remember(max(1, (r.length+q.mtu-1)/q.mtu))
-	res.va, res.rkey, res.length = r.va, r.rkey, r.length
-	e.owe(q, job{res: i, start: res.first, next: res.first, va: res.va, left: res.length, rkey: res.rkey})
+	res.answer, res.va, res.rkey, res.length = dataAnswer, r.va, r.rkey, r.length
+	e.owe(q, job{res: i, answer: dataAnswer, start: res.first, next: res.first, va: res.va, left: res.length, rkey: res.rkey})
 }
 
 // acceptAtomic remembers an atomic, which was executed, and owes its response.
 func (e *Engine) acceptAtomic(q *QP, orig uint64) {
 	res, i := q.resp.remember(1)
-	res.atomic, res.orig = true, orig
-	e.owe(q, job{res: i, atomic: true, start: res.first, next: res.first, orig: orig})
+	res.answer, res.orig = valueAnswer, orig
+	e.owe(q, job{res: i, answer: valueAnswer, start: res.first, next: res.first, orig: orig})
 }
 
 // owe queues a job. It acknowledges whatever is before it.
@@ -120,18 +122,19 @@ func (e *Engine) oweNAK(q *QP, syn wire.Syndrome) {
 // dropReplies forgets everything that is owed.
 func (r *responder) dropReplies() { r.jobHead, r.jobLen, r.newJobs, r.ack, r.nak = 0, 0, 0, false, 0 }
 
-// cancelNAK takes back a NAK that was not sent before what it asks for arrived. It would have acknowledged what is before.
+// cancelNAK takes back a NAK if what it asks for arrives before it was sent. An ACK takes its
+// place, as the NAK would have acknowledged what is before it.
 func (r *responder) cancelNAK() {
 	if r.nak != 0 {
 		r.nak, r.ack, r.ackPSN = 0, true, r.epsn.Prev()
 	}
 }
 
-// duplicate answers a request that was executed before (section 4.5). Nothing is executed twice: a READ is read again, an
-// atomic answers with the value it found then, everything else with an ACK.
+// duplicate answers a request that was executed before (section 4.5). Nothing is executed twice: a
+// READ is read again, an atomic answers with the value it found then, everything else with an ACK.
 func (e *Engine) duplicate(q *QP, p *wire.Packet) wire.DropReason {
 	r, psn := &q.resp, p.BTH.PSN()
-	if p.Op.Flags&(wire.OpRead|wire.OpAtomic) != 0 {
+	if p.Op.Flags&hasAnswer != 0 {
 		return e.replay(q, p, psn)
 	}
 	if !r.ack {
@@ -141,8 +144,8 @@ func (e *Engine) duplicate(q *QP, p *wire.Packet) wire.DropReason {
 	return wire.DropNone
 }
 
-// ackLimit is the newest PSN that an ACK in answer to a duplicate of psn may name: it must not overtake a READ or atomic whose
-// responses the peer may have lost, for that would be an implied NAK.
+// ackLimit is the newest PSN that an ACK may name in answer to a duplicate of psn. The ACK must not
+// overtake a READ or atomic whose responses the peer may have lost: that would be an implied NAK.
 func (r *responder) ackLimit(psn wire.PSN) wire.PSN {
 	limit := r.epsn.Prev()
 	for i := range r.res {
@@ -158,11 +161,11 @@ func (e *Engine) replay(q *QP, p *wire.Packet, psn wire.PSN) wire.DropReason {
 	r := &q.resp
 	for i := range r.res {
 		res := &r.res[i]
-		if !res.valid || psn.Sub(res.first) < 0 || psn.Sub(res.last) > 0 || res.atomic != (p.Op.Flags&wire.OpAtomic != 0) {
+		if !res.valid || psn.Sub(res.first) < 0 || psn.Sub(res.last) > 0 || res.answer != answerTo(p) {
 			continue
 		}
-		j := job{res: i, again: true, atomic: res.atomic, start: psn, next: psn, orig: res.orig, rkey: res.rkey}
-		if !res.atomic {
+		j := job{res: i, again: true, answer: res.answer, start: psn, next: psn, orig: res.orig, rkey: res.rkey}
+		if res.answer == dataAnswer {
 			skip := uint32(psn.Sub(res.first)) * q.mtu
 			h := p.RETH()
 			if h.RKey() != res.rkey || h.VA() != res.va+uint64(skip) || uint64(h.DMALen())+uint64(skip) > uint64(res.length) {
@@ -195,23 +198,23 @@ func (e *Engine) oweAgain(q *QP, j job) {
 func (r *responder) onlyAck() bool { return r.ack && r.nak == 0 && r.jobLen == 0 }
 
 // reply sends the next packet that q owes.
-func (e *Engine) reply(now Time, q *QP, b *wire.Batch) verdict {
+func (e *Engine) reply(q *QP, b *wire.Batch) verdict {
 	r := &q.resp
-	if from, to, ok := r.nextGap(); ok { // for the peer it acknowledges nothing, so it overtakes nothing
+	if from, to, ok := r.nextGap(); ok { // its NAK acknowledges nothing, so it overtakes nothing
 		if !e.putAck(q, b, wire.SynNAKSeq, r.epsn, gapCode(from.Sub(r.epsn), to.Sub(from))) {
 			return full
 		}
-		r.kept.asked = to
+		r.kept.reported = to
 		return sent
 	}
 	switch {
-	case r.jobLen > 0 && r.jobAt(0).atomic:
+	case r.jobLen > 0 && r.jobAt(0).answer == valueAnswer:
 		return e.replyAtomic(q, b)
 	case r.jobLen > 0:
-		if !e.mayPace(now, q) {
+		if !e.mayPace(q) {
 			return blocked
 		}
-		return e.replyRead(now, q, b)
+		return e.replyRead(q, b)
 	case r.nak != 0:
 		if !e.putAck(q, b, r.nak, r.nakPSN, q.nakMSN()) {
 			return full
@@ -230,7 +233,7 @@ func (e *Engine) reply(now Time, q *QP, b *wire.Batch) verdict {
 
 // putAck makes an ACK, NAK or RNR NAK.
 func (e *Engine) putAck(q *QP, b *wire.Batch, syn wire.Syndrome, psn, msn wire.PSN) bool {
-	body := e.putReply(q, b, wire.RCAcknowledge, syn, psn, msn, 0)
+	body := e.putReply(q, b, wire.RCAcknowledge.Of(q.opcodes), syn, psn, msn, 0)
 	if body == nil {
 		return false
 	}
@@ -257,7 +260,7 @@ func (e *Engine) putReply(q *QP, b *wire.Batch, op wire.Opcode, syn wire.Syndrom
 func (e *Engine) replyAtomic(q *QP, b *wire.Batch) verdict {
 	r := &q.resp
 	j := r.jobAt(0)
-	op := wire.RCAtomicAcknowledge
+	op := wire.RCAtomicAcknowledge.Of(q.opcodes)
 	body := e.putReply(q, b, op, wire.SynACK, j.next, r.msn, 0)
 	if body == nil {
 		return full
@@ -269,13 +272,14 @@ func (e *Engine) replyAtomic(q *QP, b *wire.Batch) verdict {
 	return sent
 }
 
-// replyRead makes the next response packet of a READ. The key is checked again: the memory may be gone by now.
-func (e *Engine) replyRead(now Time, q *QP, b *wire.Batch) verdict {
+// replyRead makes the next response packet of a READ. The key is checked again: the memory may be
+// gone by now.
+func (e *Engine) replyRead(q *QP, b *wire.Batch) verdict {
 	r := &q.resp
 	j := r.jobAt(0)
 	n := min(j.left, q.mtu)
 	first, last := j.next == j.start, n == j.left
-	op := readResponseOpcode(first, last)
+	op := readReplies.at(first, last, q.opcodes)
 	if e.putReply(q, b, op, wire.SynACK, j.next, r.msn, n) == nil {
 		return full
 	}
@@ -297,7 +301,7 @@ func (e *Engine) replyRead(now Time, q *QP, b *wire.Batch) verdict {
 	frames := b.Frames()
 	wire.SealPayload(&frames[len(frames)-1], int(op.Info().HdrLen), payload)
 	e.stats.SentPkts++
-	e.spend(now, q, int(n))
+	e.spend(q, int(n))
 	j.next, j.va, j.left = j.next.Next(), j.va+uint64(n), j.left-n
 	if last {
 		r.popJob()
@@ -315,18 +319,6 @@ func (r *responder) popJob() {
 	}
 	r.jobHead = (r.jobHead + 1) % len(r.jobs)
 	r.jobLen--
-}
-
-func readResponseOpcode(first, last bool) wire.Opcode {
-	switch {
-	case first && last:
-		return wire.RCReadResponseOnly
-	case first:
-		return wire.RCReadResponseFirst
-	case last:
-		return wire.RCReadResponseLast
-	}
-	return wire.RCReadResponseMiddle
 }
 
 // seal finishes the newest packet of the batch.

@@ -1,8 +1,10 @@
 package qp
 
 // The requester: work requests become packets.
-// Stages of one packet: which request (start) → may it go (gate) → how much of it (segment) → headers and payload (emit) →
-// what follows (advance). A retry only moves the position back (seek): the packet is made again from registered memory.
+// Stages of one packet: which request (start) → may it go (windowOpen, mayAsk, mayPace) → how much
+// of it, headers and payload (emit) → what follows (advance). A retry only moves the position back
+// (seek): the packet is made again from registered memory. What is sent out of turn is in
+// resend.go, and which packets ask for an ACK in ask.go.
 
 import (
 	"github.com/goroce/goroce/mr"
@@ -12,30 +14,23 @@ import (
 // wqe is what the lane remembers of a started send work request, beside its slot.
 type wqe struct {
 	first, last wire.PSN // PSNs it occupies; a READ's are those of its responses
-	status      WCStatus // not WCSuccess: it cannot be sent, and ends so once all before it is complete
+	status      WCStatus // not WCSuccess: it cannot be sent, and will fail with this in its turn
 }
 
 // requester is the sending role of a queue pair. Indices run freely, as the ring's do.
 type requester struct {
 	wqes     []wqe
-	psn      wire.PSN // of the next packet
-	top      wire.PSN // one past the newest PSN ever sent
-	next     uint32   // request that the next packet belongs to
-	started  uint32   // one past the newest request that has PSNs
-	off      uint32   // bytes of request next that were sent; for a READ, that need not be asked for again
-	readsOut int      // READ requests and atomics sent and not answered in full
-	unasked  int      // packets since the last with AckReq
-	lone     bool     // the present message began after a silence
-	asked    uint32   // request whose last packet had it
-	doomed   int      // started requests whose wqe.status is not WCSuccess
+	next     uint32 // request that the packet at recovery.psn belongs to
+	started  uint32 // one past the newest request that has PSNs
+	off      uint32 // bytes of request next that lie before that packet
+	readsOut int    // READ requests and atomics that were sent and not answered in full
+	unasked  int    // packets since the last with AckReq
+	lone     bool   // the present message began after a silence
+	awaited  uint32 // newest request whose last packet had AckReq because its ACK was awaited
+	doomed   int    // started requests whose wqe.status is not WCSuccess
 }
 
 func (r *requester) at(i uint32) *wqe { return &r.wqes[i&uint32(len(r.wqes)-1)] }
-
-func (q *QP) startRequester() {
-	q.req.psn, q.req.top, q.comp.una = q.attr.SQPSN, q.attr.SQPSN, q.attr.SQPSN
-	q.rec.reload(&q.attr)
-}
 
 // verdict is what came of trying to send a packet.
 type verdict uint8
@@ -47,17 +42,19 @@ const (
 )
 
 // request sends the next request packet of q.
-func (e *Engine) request(now Time, q *QP, b *wire.Batch) verdict {
+func (e *Engine) request(q *QP, b *wire.Batch) verdict {
 	for {
 		r := &q.req
-		if s := q.State(); s != StateRTS && s != StateSQD || q.rec.waiting() {
+		if s := q.State(); s != StateRTS && s != StateSQD {
 			return blocked
 		}
-		if q.repeats.due > 0 {
-			return e.sendRepeat(now, q, b)
-		}
-		if q.rec.probe == probeDue {
-			return e.sendProbe(now, q, b)
+		switch q.rec.next() {
+		case sendNothing:
+			return blocked
+		case sendGap:
+			return e.sendGap(q, b)
+		case sendProbe:
+			return e.sendProbe(q, b)
 		}
 		if q.stopped() {
 			return blocked
@@ -77,14 +74,15 @@ func (e *Engine) request(now Time, q *QP, b *wire.Batch) verdict {
 			r.next++
 			continue
 		}
-		if !q.windowOpen() || !q.mayAsk() || !e.mayPace(now, q) {
+		if !q.windowOpen() || !q.mayAsk() || !e.mayPace(q) {
 			return blocked
 		}
-		return e.emit(now, q, b)
+		return e.emit(q, b)
 	}
 }
 
-// mayStart says whether request i, which has no PSNs yet, may begin now: fences and local invalidations (section 6.1).
+// mayStart says whether request i, which has no PSNs yet, may begin now. Fences and local
+// invalidations may have to wait (section 6.1).
 func (q *QP) mayStart(i uint32) bool {
 	s := q.sq.at(i)
 	switch {
@@ -96,21 +94,22 @@ func (q *QP) mayStart(i uint32) bool {
 	return true
 }
 
-// mayAsk says whether the peer can remember one more READ or atomic, if the next packet is one that it does not remember
-// already (section 4.6).
+// mayAsk says whether the next packet may leave as far as READs and atomics are limited: a new one
+// may only if the peer can remember one more; one that was sent before is remembered already
+// (section 4.6).
 func (q *QP) mayAsk() bool {
 	r := &q.req
-	s := q.sq.at(r.next)
-	return s.opcode != WRRead && !wrTable[s.opcode].atomic || r.psn != r.top || r.readsOut < int(q.attr.MaxRdAtomic)
+	rule := &wrTable[q.sq.at(r.next).opcode]
+	return rule.answer == noAnswer || q.rec.psn != q.rec.top || r.readsOut < int(q.attr.MaxRdAtomic)
 }
 
-// start gives request next its PSNs, or lets it fail: false.
+// start gives request next its PSNs. It returns false if the request fails instead.
 func (e *Engine) start(q *QP) bool {
 	r := &q.req
 	s := q.sq.at(r.next)
 	if status := e.checkSend(q, s); status != WCSuccess {
 		r.started++
-		*r.at(r.next) = wqe{first: r.psn, last: r.psn.Prev()}
+		*r.at(r.next) = wqe{first: q.rec.psn, last: q.rec.psn.Prev()}
 		e.doom(q, status)
 		return false
 	}
@@ -118,28 +117,28 @@ func (e *Engine) start(q *QP) bool {
 	if !wrTable[s.opcode].atomic && s.length > 0 {
 		packets = (s.length-1)/q.mtu + 1
 	}
-	*r.at(r.next) = wqe{first: r.psn, last: r.psn.Add(packets - 1)}
+	*r.at(r.next) = wqe{first: q.rec.psn, last: q.rec.psn.Add(packets - 1)}
 	r.started++
 	r.off = 0
-	q.window.small = s.length <= smallMessage
+	q.rec.window.small = s.length <= smallMessage
 	return true
 }
 
-// checkSend checks what can be known before the first packet: local memory and rights. Nothing of a request with a bad key
-// reaches the peer.
+// checkSend checks what can be known before the first packet: local memory and its rights. So
+// nothing of a request with a bad key reaches the peer.
 func (e *Engine) checkSend(q *QP, s *sendSlot) WCStatus {
-	if q.datagram() && s.length > q.mtu {
+	if q.datagram && s.length > q.mtu {
 		return WCLocLenErr
 	}
-	reads := s.opcode == WRRead || wrTable[s.opcode].atomic
-	if reads && q.attr.MaxRdAtomic == 0 {
+	fetches := wrTable[s.opcode].answer != noAnswer
+	if fetches && q.attr.MaxRdAtomic == 0 {
 		return WCLocQPOpErr
 	}
-	if s.flags&SendInline != 0 || !reads && s.length <= q.mtu { // what is one packet is checked while it is made
-		return WCSuccess
+	if s.flags&SendInline != 0 || !fetches && s.length <= q.mtu {
+		return WCSuccess // a single packet is checked while it is made
 	}
 	need := mr.Access(0)
-	if reads {
+	if fetches {
 		need = mr.LocalWrite
 	}
 	if st := e.checkSGL(q.pd, q.sq.sgl(q.req.next), need); st != mr.OK {
@@ -148,9 +147,10 @@ func (e *Engine) checkSend(q *QP, s *sendSlot) WCStatus {
 	return WCSuccess
 }
 
-// doom lets request next fail once everything before it is complete: completions keep their order.
-// If the request was sent before and its memory went away since, the peer may have executed it all
-// the same: then an ACK that is still on its way completes it with success, which is the truth.
+// doom lets request next fail once everything before it is complete, because completions keep their
+// order. If the request was sent before, and its memory went away since, the peer may have executed
+// it all the same: then an ACK that is still on its way completes it with success, which is the
+// truth.
 func (e *Engine) doom(q *QP, status WCStatus) {
 	w := q.req.at(q.req.next)
 	if w.status == WCSuccess {
@@ -189,42 +189,41 @@ func (e *Engine) failDoomed(q *QP) {
 
 // limit is how many packets may be unacknowledged now.
 func (q *QP) limit() int32 {
-	if q.rec.alone {
-		return 1
-	}
+	n := q.rec.limit()
 	if q.rate.limited {
-		return min(q.window.size, q.rate.window(q.rec.base, q.mtu))
+		n = min(n, q.rate.bound(q.rec.base, q.mtu))
 	}
-	return q.window.size
+	return n
 }
 
-// windowOpen says whether one more packet may be unacknowledged. UC and UD have no acknowledgements and no window.
+// windowOpen says whether one more packet may be unacknowledged. UC and UD have no acknowledgements
+// and no window.
 func (q *QP) windowOpen() bool {
-	if q.typ != RC {
+	if !q.reliable {
 		return true
 	}
-	r := &q.req
-	if q.inFlight() >= q.limit() {
-		q.window.limited = !q.rec.alone && !q.rate.limited
+	if q.rec.inFlight() >= q.limit() {
+		q.rec.window.limited = q.rec.oldest != alone && !q.rate.limited
 		return false
 	}
-	w := r.at(r.next)
-	return int32(w.last.Sub(q.comp.una)) >= 0 // a READ longer than half the PSN circle would look old
+	w := q.req.at(q.req.next)
+	return w.last.Sub(q.rec.una) >= 0 // a READ longer than half the PSN circle would look old
 }
 
 // emit makes the packet at the present position.
-func (e *Engine) emit(now Time, q *QP, b *wire.Batch) verdict {
+func (e *Engine) emit(q *QP, b *wire.Batch) verdict {
 	r := &q.req
 	s := q.sq.at(r.next)
-	if s.opcode == WRRead || wrTable[s.opcode].atomic {
-		return e.emitRead(now, q, b, s)
+	rule := &wrTable[s.opcode]
+	if rule.answer != noAnswer {
+		return e.emitRead(q, b, s)
 	}
 	n := min(q.mtu, s.length-r.off)
 	last := r.off+n == s.length
-	alone := q.even && s.opcode == WRWrite
-	op := segmentOpcode(q.typ, s.opcode, r.off == 0 || alone, last || alone)
+	whole := q.even && s.opcode == WRWrite // each packet is a message
+	op := rule.opcodes.at(r.off == 0 || whole, last || whole, q.opcodes)
 	path, ah := &q.path, (*AH)(nil)
-	if q.datagram() {
+	if q.datagram {
 		if ah = e.ah(s.ah); ah == nil {
 			e.doom(q, WCLocQPOpErr)
 			return sent
@@ -248,18 +247,18 @@ func (e *Engine) emit(now Time, q *QP, b *wire.Batch) verdict {
 	if pad > 0 {
 		clear(f.Body[uint32(info.HdrLen)+n:][:pad])
 	}
-	q.putRequestHeaders(now, f.Body, op, info, s, uint8(pad), last)
+	q.putRequestHeaders(e.now, f.Body, op, info, s, uint8(pad), last)
 	if at := info.Off[wire.HdrRETH]; at != 0 {
 		va, length := s.remoteAddr, s.length
-		if alone {
+		if whole {
 			va, length = va+uint64(r.off), n
 		}
 		(*wire.RETH)(f.Body[at:]).Put(va, s.rkey, length)
 	}
 	wire.SealPayload(f, int(uint32(info.HdrLen)+n)-len(rest), rest)
 	e.stats.SentPkts++
-	e.spend(now, q, int(body))
-	e.advance(now, q, r.psn, n, last)
+	e.spend(q, int(body))
+	e.advance(q, q.rec.psn, n, last)
 	return sent
 }
 
@@ -275,51 +274,23 @@ func (q *QP) putRequestHeaders(now Time, body []byte, op wire.Opcode, info *wire
 	}
 	dest := q.attr.DestQPN
 	switch {
-	case q.typ == RC && q.askAck(last && q.awaited(now, s)):
+	case q.reliable && q.asksACK(last && q.awaits(now, s)):
 		flags |= wire.BTHAckReq
-	case q.datagram():
+	case q.datagram:
 		dest = s.remoteQPN
 		qkey := s.remoteQKey
-		if qkey&(1<<31) != 0 { // section 1.11: a privileged key means "mine"
+		if qkey&wire.PrivilegedQKey != 0 { // section 1.11: it means "mine"
 			qkey = q.attr.QKey
 		}
 		(*wire.DETH)(body[info.Off[wire.HdrDETH]:]).Put(qkey, q.qpn)
 	}
-	(*wire.BTH)(body).Put(op, flags, pad, wire.DefaultPKey, dest, r.psn)
+	(*wire.BTH)(body).Put(op, flags, pad, wire.DefaultPKey, dest, q.rec.psn)
 	if at := info.Off[wire.HdrImmDt]; at != 0 {
 		(*wire.ImmDt)(body[at:]).Put(s.imm)
 	}
 	if at := info.Off[wire.HdrIETH]; at != 0 {
 		(*wire.IETH)(body[at:]).Put(s.imm)
 	}
-}
-
-// awaited says whether somebody waits for the ACK of request s, the next one: the application, or the clock that has not
-// measured the path yet. An ACK costs the peer as much as a message, so of requests without a completion only every so many
-// ask for one, to get their slots back; the last of them are found out about by a probe. One that
-// leaves after a silence is likely to be the last for a while, and asks: a probe wakes both ends. And
-// one does when nobody has asked for a good part of the ack timeout, which is for peers that are gone.
-func (q *QP) awaited(now Time, s *sendSlot) bool {
-	r := &q.req
-	if q.sigAll || s.flags&SendSignaled != 0 || q.rec.srtt == 0 || r.next-r.asked >= uint32(len(r.wqes))/4 ||
-		r.lone || now >= q.rec.askBy && !q.awaitsACK() {
-		r.asked = r.next
-		return true
-	}
-	return false
-}
-
-// askAck says whether the packet asks for an ACK: at the end of a message that is awaited, several times a window, and whenever the
-// window closes behind it, else both sides would wait (section 4.3). And the first of a connection does, so that the round trip is known
-// before anything is lost.
-func (q *QP) askAck(awaited bool) bool {
-	r := &q.req
-	r.unasked++
-	if limit := q.limit(); awaited || r.unasked >= min(q.window.every, int(limit/4)) || q.inFlight()+1 >= limit || q.rec.unmeasured() {
-		r.unasked = 0
-		return true
-	}
-	return false
 }
 
 // piece is how many bytes of a READ each request asks for, counted from the READ's beginning.
@@ -330,16 +301,17 @@ func (q *QP) piece() uint32 {
 	return MaxMessage
 }
 
-// emitRead makes a READ or atomic request. Of a piece that was partly answered it asks for the rest only (section 4.4).
-func (e *Engine) emitRead(now Time, q *QP, b *wire.Batch, s *sendSlot) verdict {
+// emitRead makes a READ or atomic request. If a piece of a READ was answered in part, it asks for
+// the rest of it only (section 4.4).
+func (e *Engine) emitRead(q *QP, b *wire.Batch, s *sendSlot) verdict {
 	r := &q.req
-	op := readOpcode[s.opcode]
+	op := wrTable[s.opcode].opcodes.at(true, true, q.opcodes)
 	info := op.Info()
 	f := b.Reserve(&q.path, int(info.HdrLen)+wire.ICRCLen)
 	if f == nil {
 		return full
 	}
-	(*wire.BTH)(f.Body).Put(op, wire.BTHAckReq, 0, wire.DefaultPKey, q.attr.DestQPN, r.psn)
+	(*wire.BTH)(f.Body).Put(op, wire.BTHAckReq, 0, wire.DefaultPKey, q.attr.DestQPN, q.rec.psn)
 	n, packets := s.length, uint32(1)
 	switch s.opcode {
 	case WRRead:
@@ -355,22 +327,23 @@ func (e *Engine) emitRead(now Time, q *QP, b *wire.Batch, s *sendSlot) verdict {
 	wire.Seal(f)
 	e.stats.SentPkts++
 	r.unasked = 0
-	psn := r.psn
-	if psn == r.top {
+	psn := q.rec.psn
+	if psn == q.rec.top {
 		r.readsOut++
 	}
-	r.psn = psn.Add(packets - 1)
-	e.advance(now, q, psn, n, r.off+n == s.length)
+	q.rec.psn = psn.Add(packets - 1)
+	e.advance(q, psn, n, r.off+n == s.length)
 	return sent
 }
 
-// advance moves past the packet that was just made with this PSN: n bytes of the request, the last of them if last.
-func (e *Engine) advance(now Time, q *QP, psn wire.PSN, n uint32, last bool) {
-	r := &q.req
-	r.psn = r.psn.Next()
-	fresh := r.psn.Sub(r.top) > 0
+// advance moves past the packet that was just made with this PSN. It held n bytes of the request;
+// last says that they were the last.
+func (e *Engine) advance(q *QP, psn wire.PSN, n uint32, last bool) {
+	r, rec := &q.req, &q.rec
+	rec.psn = rec.psn.Next()
+	fresh := rec.psn.Sub(rec.top) > 0
 	if fresh {
-		r.top = r.psn
+		rec.top = rec.psn
 	} else {
 		e.stats.Retransmitted++
 	}
@@ -379,8 +352,10 @@ func (e *Engine) advance(now Time, q *QP, psn wire.PSN, n uint32, last bool) {
 		r.next++
 		r.off = 0
 	}
-	if q.typ == RC {
-		e.sentRequest(now, q, psn, fresh)
+	if q.reliable {
+		if rec.sent(e.now, psn, fresh, r.unasked == 0) == wake {
+			e.setDeadline(q)
+		}
 		return
 	}
 	if last { // UC and UD: complete when handed to the network (section 6.1)
@@ -394,7 +369,7 @@ func (e *Engine) advance(now Time, q *QP, psn wire.PSN, n uint32, last bool) {
 // no PSNs; stopped sees it all the same.
 func (q *QP) seek(psn wire.PSN) {
 	r := &q.req
-	r.psn, r.off, r.unasked = psn, 0, 0
+	q.rec.psn, r.off, r.unasked = psn, 0, 0
 	r.next = q.sq.head.Load()
 	for r.next != r.started {
 		w := r.at(r.next)
@@ -406,45 +381,11 @@ func (q *QP) seek(psn wire.PSN) {
 	}
 }
 
-// payload copies what belongs at the present offset of request s into a packet, except for the last piece, which it returns.
+// payload copies the data that belongs at the present offset of request s into a packet, except for
+// its last piece: that it returns.
 func (e *Engine) payload(q *QP, s *sendSlot, dst []byte) (rest []byte, st mr.Status) {
 	if s.flags&SendInline != 0 {
 		return q.sq.inlineRoom(q.req.next)[q.req.off:][:len(dst)], mr.OK
 	}
 	return e.gather(q.pd, q.sq.sgl(q.req.next), q.req.off, dst)
-}
-
-// segment holds the operations of one kind of message by the packet's place in it.
-type segment struct{ first, middle, last, only wire.Opcode }
-
-// segments gives the RC opcode of a packet; UC's are the same operations of another service.
-var segments = [numWROpcodes]segment{
-	WRSend:         {wire.RCSendFirst, wire.RCSendMiddle, wire.RCSendLast, wire.RCSendOnly},
-	WRSendWithImm:  {wire.RCSendFirst, wire.RCSendMiddle, wire.RCSendLastImm, wire.RCSendOnlyImm},
-	WRSendWithInv:  {wire.RCSendFirst, wire.RCSendMiddle, wire.RCSendLastInv, wire.RCSendOnlyInv},
-	WRWrite:        {wire.RCWriteFirst, wire.RCWriteMiddle, wire.RCWriteLast, wire.RCWriteOnly},
-	WRWriteWithImm: {wire.RCWriteFirst, wire.RCWriteMiddle, wire.RCWriteLastImm, wire.RCWriteOnlyImm},
-}
-
-var readOpcode = [numWROpcodes]wire.Opcode{WRRead: wire.RCReadRequest, WRAtomicCmpAndSwp: wire.RCCompareSwap, WRAtomicFetchAndAdd: wire.RCFetchAdd}
-
-// segmentOpcode is the opcode of a SEND or WRITE packet.
-func segmentOpcode(t QPType, wr WROpcode, first, last bool) wire.Opcode {
-	s := &segments[wr]
-	op := s.middle
-	switch {
-	case first && last:
-		op = s.only
-	case first:
-		op = s.first
-	case last:
-		op = s.last
-	}
-	switch t {
-	case UC:
-		return op + 0x20
-	case UD, GSI:
-		return op + 0x60
-	}
-	return op
 }

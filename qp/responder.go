@@ -1,8 +1,10 @@
 package qp
 
-// The responder of the connected services: requests of the peer become memory accesses, completions and replies.
-// The walk of a packet: PSN → order → access → receive → length → key → execute → finish. A step that objects names a fault;
-// what a fault means on the wire, for the receive request and for the queue pair stands in one table (section 6.3).
+// The responder of the connected services: requests of the peer become memory accesses, completions
+// and replies.
+// The walk of a packet: PSN → order → access → receive → length → key → execute → finish. A step
+// that objects names a fault; what a fault means on the wire, for the receive request and for the
+// queue pair stands in one table (section 6.3).
 
 import (
 	"github.com/goroce/goroce/mr"
@@ -14,20 +16,24 @@ type responder struct {
 	epsn    wire.PSN // expected
 	msn     wire.PSN // messages completed
 	message message  // in progress
+	recv    receive  // of it, if it needs one: a SEND has it throughout
 	got     uint32   // bytes of it
 	va      uint64   // of a WRITE in progress
 	rkey    uint32
 	length  uint32 // its RETH.DMALen
 	met     bool   // a packet has arrived: IBV_EVENT_COMM_EST
 
-	parting bool          // the queue pair is in ERR but still sends what it owes, a NAK at the end
-	silent  bool          // a NAK for epsn is out; say nothing until epsn arrives (section 4.5) ...
-	passed  bool          // ... or the packet after it, seen out of sequence already, comes again: the peer started over
-	ack     bool          // an ACK through ackPSN is due
-	ackPSN  wire.PSN      //
-	nak     wire.Syndrome // a NAK of nakPSN is due; 0: none
-	nakPSN  wire.PSN
-	kept    *reorder // selective repeat: what came after a gap; nil: no gap
+	parting bool // the queue pair is in ERR but still sends what it owes, a NAK at the end
+	// complained says that the peer gets or has got a NAK for epsn, and no other one until epsn
+	// arrives (section 4.5), or it has started over: then the packet after epsn, which has passed
+	// by once, comes again.
+	complained bool
+	passed     bool
+	ack        bool          // an ACK through ackPSN is due
+	ackPSN     wire.PSN      //
+	nak        wire.Syndrome // a NAK of nakPSN is due; 0: none
+	nakPSN     wire.PSN
+	kept       *reorder // selective repeat: what came after a gap; nil: no gap
 
 	depth   int        // max_dest_rd_atomic
 	res     []resource // READs and atomics remembered for replay, a ring
@@ -70,7 +76,7 @@ const (
 // faults is the table of sections 6.3 and 6.4.
 var faults = [...]struct {
 	nak    wire.Syndrome   // RC: to the requester; 0: none
-	recv   WCStatus        // RC: how the receive request in use ends
+	recv   WCStatus        // RC: how the receive request that is claimed ends
 	event  EventType       // RC: raised if there is no such request
 	reason wire.DropReason // counted; UC: the message is dropped and nothing else happens
 }{
@@ -114,19 +120,20 @@ func (e *Engine) respond(q *QP, p *wire.Packet) wire.DropReason {
 	return e.object(q, p, f)
 }
 
-// checkPSN lets the expected packet pass. RC answers a gap with one NAK and a duplicate with what it answered before; UC gives
-// up the message and goes on with the packet at hand (sections 4.5, 6.4).
+// checkPSN lets the expected packet pass. A reliable queue pair answers a gap with one NAK, and a
+// duplicate with what it answered before. UC gives up the message and goes on with the packet at
+// hand (sections 4.5, 6.4).
 func (e *Engine) checkPSN(q *QP, p *wire.Packet) (drop wire.DropReason, stop bool) {
 	r := &q.resp
 	d := p.BTH.PSN().Sub(r.epsn)
 	switch {
 	case d == 0:
-		r.silent = false
+		r.complained = false
 		r.cancelNAK()
 		return wire.DropNone, false
-	case q.typ == UC:
+	case !q.reliable:
 		e.stats.OutOfSequence++
-		r.message = noMessage
+		q.abandon()
 		r.epsn = p.BTH.PSN()
 		if p.Op.Flags&wire.OpStart == 0 {
 			r.epsn = r.epsn.Next()
@@ -141,8 +148,8 @@ func (e *Engine) checkPSN(q *QP, p *wire.Packet) (drop wire.DropReason, stop boo
 		return e.keep(q, p), true
 	}
 	e.stats.OutOfSequence++
-	if !r.silent || d == 1 && r.passed { // lost, or lost again the second time round
-		r.silent, r.passed = true, false
+	if !r.complained || d == 1 && r.passed { // lost, or lost again the second time round
+		r.complained, r.passed = true, false
 		e.oweNAK(q, wire.SynNAKSeq)
 	}
 	r.passed = r.passed || d == 1
@@ -152,8 +159,8 @@ func (e *Engine) checkPSN(q *QP, p *wire.Packet) (drop wire.DropReason, stop boo
 // checkOrder holds the opcode against the message in progress (section 2.7).
 func (q *QP) checkOrder(p *wire.Packet) fault {
 	want := noMessage
-	if p.Op.Flags&wire.OpStart != 0 && q.typ == UC {
-		q.resp.message = noMessage // a new message ends one that was cut off
+	if p.Op.Flags&wire.OpStart != 0 && !q.reliable {
+		q.abandon() // a new message ends one that was cut off
 	}
 	if p.Op.Flags&wire.OpStart == 0 {
 		want = writeMessage
@@ -186,18 +193,20 @@ func (q *QP) checkAccess(p *wire.Packet) fault {
 	return noFault
 }
 
-// checkResources asks for a receive request, or for room to remember a READ or atomic (sections 2.8, 4.6).
+// checkResources claims a receive request, or asks for room to remember a READ or atomic
+// (sections 2.8, 4.6).
 func (q *QP) checkResources(p *wire.Packet) fault {
-	if p.Op.Flags&wire.OpConsumesRecv != 0 && q.rq.empty() {
+	if p.Op.Flags&wire.OpConsumesRecv != 0 && !q.claim() {
 		return faultNoRecv
 	}
-	if p.Op.Flags&(wire.OpRead|wire.OpAtomic) != 0 && q.resp.newJobs >= q.resp.depth {
+	if p.Op.Flags&hasAnswer != 0 && q.resp.newJobs >= q.resp.depth {
 		return faultDepth
 	}
 	return noFault
 }
 
-// checkLength holds packet and message lengths against path MTU, receive request and RETH (sections 2.1, 6.3).
+// checkLength holds packet and message lengths against path MTU, receive request and RETH
+// (sections 2.1, 6.3).
 func (q *QP) checkLength(p *wire.Packet) fault {
 	r := &q.resp
 	n := uint32(len(p.Payload))
@@ -212,7 +221,7 @@ func (q *QP) checkLength(p *wire.Packet) fault {
 	}
 	switch {
 	case p.Op.Flags&wire.OpSend != 0:
-		if uint64(r.got)+uint64(n) > uint64(q.rq.at(q.rq.head.Load()).length) {
+		if uint64(r.got)+uint64(n) > uint64(r.recv.length) {
 			return faultTooLong
 		}
 	case p.Op.Flags&wire.OpWrite != 0:
@@ -228,8 +237,9 @@ func (q *QP) checkLength(p *wire.Packet) fault {
 	return noFault
 }
 
-// checkKey checks the whole range when a WRITE begins, and the range of a READ or atomic. With length 0 neither key nor
-// address is looked at (C9-88). Of a WRITE that is one packet, execute checks the same range before it touches memory.
+// checkKey checks the whole range when a WRITE begins, and the range of a READ or atomic. With
+// length 0 neither key nor address is looked at (C9-88). If a WRITE is one packet, execute checks
+// the same range before it touches memory.
 func (e *Engine) checkKey(q *QP, p *wire.Packet) fault {
 	r := &q.resp
 	switch {
@@ -263,14 +273,14 @@ func (e *Engine) execute(q *QP, p *wire.Packet) fault {
 	r := &q.resp
 	switch {
 	case p.Op.Flags&wire.OpSend != 0:
-		if e.scatter(q.pd, q.rq.sgl(q.rq.head.Load()), r.got, p.Payload) != mr.OK {
+		if e.scatter(q.pd, r.recv.sgl, r.got, p.Payload) != mr.OK {
 			return faultMemory
 		}
 		if p.Op.Flags&wire.OpInv != 0 && e.cfg.Memory.Invalidate(q.pd, q.qpn, p.IETH().RKey()) != mr.OK {
 			return faultInvalidate
 		}
 	case p.Op.Flags&wire.OpWrite != 0:
-		if n := uint32(len(p.Payload)); n > 0 { // the right may have been withdrawn since the first packet
+		if n := uint32(len(p.Payload)); n > 0 { // the right may be gone since the first packet
 			span, st := e.cfg.Memory.Remote(q.pd, q.qpn, r.rkey, r.va+uint64(r.got), n, mr.RemoteWrite)
 			if st != mr.OK {
 				return faultKey
@@ -286,7 +296,7 @@ func (e *Engine) execute(q *QP, p *wire.Packet) fault {
 			return faultKey
 		}
 		orig := uint64(0)
-		if p.Opcode == wire.RCCompareSwap {
+		if p.Opcode.Operation() == wire.RCCompareSwap {
 			orig = span.CompareSwap(a.Compare(), a.SwapAdd())
 		} else {
 			orig = span.FetchAdd(a.SwapAdd())
@@ -296,11 +306,11 @@ func (e *Engine) execute(q *QP, p *wire.Packet) fault {
 	return noFault
 }
 
-// finish counts the packet, completes the message and owes the acknowledgement. An invalidation that failed is class J: the
-// SEND is acknowledged, then the queue pair fails.
+// finish counts the packet, completes the message and owes the acknowledgement. An invalidation
+// that failed is class J: the SEND is acknowledged, and then the queue pair fails.
 func (e *Engine) finish(q *QP, p *wire.Packet, f fault) {
 	r := &q.resp
-	if p.Op.Flags&(wire.OpRead|wire.OpAtomic) == 0 { // those have moved epsn and msn themselves
+	if p.Op.Flags&hasAnswer == 0 { // those have moved epsn and msn themselves
 		r.got += uint32(len(p.Payload))
 		r.epsn = r.epsn.Next()
 		if p.Op.Flags&wire.OpEnd == 0 {
@@ -312,7 +322,7 @@ func (e *Engine) finish(q *QP, p *wire.Packet, f fault) {
 			r.message = noMessage
 			r.msn = r.msn.Next()
 		}
-		if q.typ == RC && p.BTH.AckReq() {
+		if q.reliable && p.BTH.AckReq() {
 			r.ack, r.ackPSN = true, r.epsn.Prev()
 			e.schedule(q, dueReply)
 		}
@@ -327,7 +337,8 @@ func (e *Engine) finish(q *QP, p *wire.Packet, f fault) {
 	}
 }
 
-// receive completes the receive request of a SEND, or the one that a WRITE with immediate took (section 6.5).
+// receive completes the receive request of a SEND, or the one that a WRITE with immediate took
+// (section 6.5).
 func (e *Engine) receive(q *QP, p *wire.Packet) {
 	wc := WC{Opcode: WCRecv, ByteLen: q.resp.got}
 	if p.Op.Flags&wire.OpWrite != 0 {
@@ -342,30 +353,31 @@ func (e *Engine) receive(q *QP, p *wire.Packet) {
 	e.endReceive(q, &wc, p.BTH.Solicited())
 }
 
-// endReceive completes the receive request at the head of the queue.
-func (e *Engine) endReceive(q *QP, wc *WC, solicited bool) {
-	i := q.rq.head.Load()
-	wc.WRID, wc.QPN = q.rq.at(i).wrid, q.qpn
-	e.complete(q.recvCQ, wc, solicited)
-	q.rq.head.Store(i + 1)
+// abandon forgets the message in progress, if there is one. Its receive request is used for the
+// next (section 6.4).
+func (q *QP) abandon() {
+	q.resp.message = noMessage
+	q.putBack()
 }
 
 // object does what the table says about a fault.
 func (e *Engine) object(q *QP, p *wire.Packet, f fault) wire.DropReason {
 	r, row := &q.resp, &faults[f]
-	if q.typ == UC { // the receive request is used for the next message (section 6.4)
-		r.message = noMessage
+	if !q.reliable {
+		q.abandon()
 		r.epsn = r.epsn.Next()
 		return row.reason
 	}
 	if f == faultNoRecv {
 		e.stats.SentRNR++
-		r.silent, r.passed = true, false
+		r.complained, r.passed = true, false
 		e.oweNAK(q, wire.RNRSyndrome(q.attr.MinRNRTimer))
 		return wire.DropNoRecv
 	}
-	inUse := r.message == sendMessage || p.Op.Flags&(wire.OpSend|wire.OpConsumesRecv) != 0 && !q.rq.empty() && f != faultOrder
-	if inUse {
+	if f == faultAccess && p.Op.Flags&wire.OpConsumesRecv != 0 {
+		q.claim() // the walk had not come to that
+	}
+	if r.recv.claimed {
 		e.endReceive(q, &WC{Status: row.recv, Opcode: WCRecv}, true)
 	} else {
 		e.raise(Event{Type: row.event, QP: q})
@@ -375,7 +387,8 @@ func (e *Engine) object(q *QP, p *wire.Packet, f fault) wire.DropReason {
 	return row.reason
 }
 
-// failAfterReplies fails the queue pair, but lets it say what it owes: the reason above all.
+// failAfterReplies fails the queue pair, but lets it send what it owes: above all the NAK that says
+// why.
 func (e *Engine) failAfterReplies(q *QP) {
 	q.resp.parting = true
 	e.fail(q)

@@ -1,8 +1,11 @@
 package qp
 
-// Send and receive queues: rings that an application fills and a lane empties. Slots have a fixed layout without pointers and
-// both indices run freely (slot = index & mask), so the same rings can live in memory shared with another process.
-// Stages: send queue, receive queue. The application owns slots [tail, head+size), the lane owns [head, tail).
+// The send queue: a ring that an application fills and a lane empties. The receive queue
+// (receives.go) is built like it.
+//
+// The application owns the slots [tail, head+size), the lane owns [head, tail). Slots have a fixed
+// layout without pointers, and both indices run freely (slot = index & mask), so the same rings can
+// live in memory that is shared with another process.
 
 import "sync/atomic"
 
@@ -64,43 +67,6 @@ func (s *sendQueue) inlineRoom(i uint32) []byte {
 
 // reset empties the queue; the lane calls it when the queue pair is reset and nobody posts.
 func (s *sendQueue) reset() { s.head.Store(s.tail.Load()) }
-
-// recvSlot is a receive work request in its ring. 16 bytes.
-type recvSlot struct {
-	wrid   uint64
-	length uint32 // room in bytes
-	numSGE uint8
-	_      [3]byte
-}
-
-// recvQueue is the ring of a queue pair's receive work requests.
-type recvQueue struct {
-	slots  []recvSlot
-	sges   []SGE
-	mask   uint32
-	maxSGE uint32
-
-	_    [cacheLine]byte
-	tail atomic.Uint32
-	_    [cacheLine]byte
-	head atomic.Uint32
-}
-
-func newRecvQueue(wr, sge uint32) *recvQueue {
-	n := ringSize(wr)
-	return &recvQueue{slots: make([]recvSlot, n), sges: make([]SGE, n*sge), mask: n - 1, maxSGE: sge}
-}
-
-func (r *recvQueue) at(i uint32) *recvSlot { return &r.slots[i&r.mask] }
-
-// sgl returns the elements of slot i.
-func (r *recvQueue) sgl(i uint32) []SGE {
-	at := (i & r.mask) * r.maxSGE
-	return r.sges[at : at+uint32(r.at(i).numSGE)]
-}
-
-func (r *recvQueue) empty() bool { return r.head.Load() == r.tail.Load() }
-func (r *recvQueue) reset()      { r.head.Store(r.tail.Load()) }
 
 // ringSize is the smallest power of two that holds n entries, at least 1.
 func ringSize(n uint32) uint32 {

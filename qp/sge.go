@@ -1,7 +1,7 @@
 package qp
 
-// Scatter and gather: the elements of a work request as one message. Every access goes through the memory table, which checks
-// key, protection domain, range and rights of each piece.
+// Scatter and gather: the elements of a work request as one message. Every access goes through the
+// memory table, which checks key, protection domain, range and rights of each piece.
 
 import "github.com/goroce/goroce/mr"
 
@@ -17,8 +17,9 @@ func (e *Engine) checkSGL(pd mr.PD, sgl []SGE, need mr.Access) mr.Status {
 	return mr.OK
 }
 
-// gather copies len(dst) bytes of the message at off out of registered memory, except for the last piece of them: it returns
-// where that lies, for wire.SealPayload to copy. The engine's turn keeps it valid.
+// gather copies len(dst) bytes of the message at off out of registered memory, except for the last
+// piece of them: it returns where that lies, for wire.SealPayload to copy. The engine's turn keeps
+// it valid.
 func (e *Engine) gather(pd mr.PD, sgl []SGE, off uint32, dst []byte) (rest []byte, st mr.Status) {
 	for i := 0; len(dst) > 0; i++ {
 		s := &sgl[i]

@@ -35,9 +35,9 @@ func TestStartPSN(t *testing.T) {
 			}
 		}
 		a.connect(t, b, wire.MTU256)
-		a.q.req.top = start.Add(uint32(rnd.IntN(1 << uint(rnd.IntN(24)))))
-		near = a.q.req.top
-		ends = append(ends, a.q.req.top)
+		a.q.rec.top = start.Add(uint32(rnd.IntN(1 << uint(rnd.IntN(24)))))
+		near = a.q.rec.top
+		ends = append(ends, a.q.rec.top)
 		require.NoError(t, a.e.ModifyQP(0, a.q, &QPAttr{State: StateReset}, AttrState))
 		before := a.q.StartPSN()
 		require.NoError(t, a.e.ModifyQP(0, a.q, &QPAttr{State: StateReset}, AttrState))

@@ -2,8 +2,8 @@ package qp
 
 import "github.com/goroce/goroce/wire"
 
-// Stats counts what an engine did, under the names that IB devices and rxe use. Plain integers of one lane: read them where
-// the engine is driven.
+// Stats counts what an engine did, under the names that IB devices and rxe use. Whoever drives the
+// engine may read them, nobody else: they are plain integers.
 type Stats struct {
 	SentPkts         uint64
 	RcvdPkts         uint64

@@ -1,8 +1,30 @@
 package qp
 
-// Deadlines of the queue pairs: a binary heap of wake-up times. A queue pair only stores its new deadline (restarting the ack
-// timer on every ACK costs one store); its heap entry re-inserts itself when it fires too early. So the heap is touched about
-// once per timeout period, and its top is the engine's next deadline.
+// Deadlines of the queue pairs: a binary heap of wake-up times. A queue pair only stores its new
+// deadline, so that to restart the ack timer at every ACK costs one store; if its heap entry fires
+// too early, it is inserted again. So the heap is touched about once per timeout, and its top is
+// the engine's next deadline.
+
+// setDeadline tells the timers when q must be looked at: by recovery, or because a packet that was
+// held back by the rate may leave.
+func (e *Engine) setDeadline(q *QP) {
+	if t := min(q.rec.deadline(), q.pausedUntil()); t != Never {
+		e.timers.arm(q, t)
+	} else {
+		e.timers.disarm(q)
+	}
+}
+
+// timeout handles the deadline of q.
+func (e *Engine) timeout(q *QP) {
+	if q.paused && q.rate.sendAt <= e.now {
+		q.paused = false
+		e.schedule(q, dueRequest|dueReply)
+	}
+	if s := q.State(); s == StateRTS || s == StateSQD {
+		e.carryOut(q, q.rec.timer(e.now, q))
+	}
+}
 
 // timers is the heap; each queue pair stands in it at most once, at q.timerPos-1.
 type timers []*QP

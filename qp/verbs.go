@@ -1,8 +1,10 @@
 package qp
 
-// The vocabulary of the verbs: enumerations with the numeric values of ibv_* and the work request and completion records.
-// Stages: queue pair (type, state, attributes), work requests, completions, events. Values: section 12.1 of the protocol
-// reference; they equal libibverbs' so that a C library can share the rings.
+// The vocabulary of the verbs: enumerations with the numeric values of ibv_* and the work request
+// and completion records.
+// Stages: queue pair (type, state, attributes), work requests, completions, events. Values:
+// section 12.1 of the protocol reference; they equal libibverbs' so that a C library can share the
+// rings.
 
 import (
 	"fmt"
@@ -71,14 +73,16 @@ const (
 	AttrSelectiveRepeat  AttrMask = 1 << 31 // this stack's own; ibv_qp_attr_mask ends at bit 25
 )
 
-// Cap is a queue pair's size (ibv_qp_cap): work requests, scatter/gather elements per request, bytes of inline data.
+// Cap is a queue pair's size (ibv_qp_cap): work requests, scatter/gather elements per request,
+// bytes of inline data.
 type Cap struct {
 	MaxSendWR, MaxRecvWR   uint32
 	MaxSendSGE, MaxRecvSGE uint32
 	MaxInlineData          uint32
 }
 
-// AHAttr is an address vector (ibv_ah_attr with its GRH): where packets go and what their IP header says.
+// AHAttr is an address vector (ibv_ah_attr with its GRH): where packets go and what their IP
+// headers say.
 type AHAttr struct {
 	DGID         wire.GID // destination: an IPv6 address or ::ffff:a.b.c.d
 	SGIDIndex    uint8    // row of the device's GID table: the source address
@@ -88,11 +92,12 @@ type AHAttr struct {
 	SL           uint8    // carried for the API; RoCEv2 has no field for it without a VLAN
 }
 
-// QPAttr holds the attributes of a queue pair (ibv_qp_attr). Modify reads the fields its mask names; Query fills all.
+// QPAttr holds the attributes of a queue pair (ibv_qp_attr). Modify reads the fields its mask
+// names; Query fills all.
 type QPAttr struct {
 	State            QPState
 	CurState         QPState
-	PathMTU          wire.MTU  // 1..5 for 256..4096 bytes, at most the port's active MTU; of UD it is that
+	PathMTU          wire.MTU  // 1..5 for 256..4096 bytes, at most the port's active MTU (UD: that)
 	QKey             uint32    // UD
 	RQPSN, SQPSN     wire.PSN  // 24 bits
 	DestQPN          uint32    // 24 bits
@@ -110,17 +115,20 @@ type QPAttr struct {
 	RetryCnt         uint8 // 0..7 retries after a timeout or a sequence NAK
 	RNRRetry         uint8 // 0..7 retries after RNR NAKs, 7 is for ever
 
-	// SelectiveRepeat lets an RC queue pair repair the loss of a packet by repeating that packet, instead of everything behind it
-	// (go-back-N). It is no feature of the InfiniBand architecture: both ends must be of this stack and must have agreed to it
-	// before RTR, out of band, as they agree on the path MTU. Off, nothing of it is on the wire. On, the responder keeps what
-	// comes after a gap, up to MaxWindow packets, and executes it in order when the gap is filled; and the MSN field of an
-	// ACKNOWLEDGE packet has another meaning:
-	//   - in a NAK "PSN sequence error" it names a gap: the upper 12 bits say how far behind the NAK's PSN it begins, the lower
-	//     12 bits how many packets are missing; the one after them has arrived. 0 is the NAK of the standard: all from its PSN
-	//     on. The NAK's PSN is the expected one, as in the standard, so a requester that did not agree goes back there and takes
-	//     nothing for acknowledged that was not executed. One that agreed takes nothing for acknowledged at all.
-	//   - in an ACK it is the PSN of the newest packet that has arrived; if it is newer than the ACK's, what follows the ACK's is
-	//     still missing.
+	// SelectiveRepeat lets an RC queue pair repair the loss of a packet by repeating that packet,
+	// instead of everything behind it (go-back-N). It is no feature of the InfiniBand architecture:
+	// both ends must be of this stack and must have agreed to it before RTR, out of band, as they
+	// agree on the path MTU. Off, nothing of it is on the wire. On, the responder keeps what comes
+	// after a gap, up to MaxWindow packets, and executes it in order when the gap is filled; and
+	// the MSN field of an ACKNOWLEDGE packet has another meaning:
+	//   - in a NAK "PSN sequence error" it names a gap: the upper 12 bits say how far behind the
+	//     NAK's PSN it begins, the lower 12 bits how many packets are missing; the one after them
+	//     has arrived. 0 is the NAK of the standard: all from its PSN on. The NAK's PSN is the
+	//     expected one, as in the standard, so a requester that did not agree goes back there and
+	//     takes nothing for acknowledged that was not executed. One that agreed takes nothing for
+	//     acknowledged at all.
+	//   - in an ACK it is the PSN of the newest packet that has arrived; if it is newer than the
+	//     ACK's, what follows the ACK's is still missing.
 	// Set with AttrSelectiveRepeat on the way from INIT to RTR; RESET clears it. Where only one end
 	// has it nothing is lost, but losses are repaired slowly; the same is true of an end from
 	// before November 2026, which named gaps in another way. A requester that did not agree goes
@@ -166,7 +174,7 @@ type SendFlags uint8
 
 // Send flags.
 const (
-	SendFence     SendFlags = 1 << 0 // wait until all earlier READs and atomics of this queue are complete
+	SendFence     SendFlags = 1 << 0 // wait until all earlier READs and atomics are complete
 	SendSignaled  SendFlags = 1 << 1 // yield a completion on success also
 	SendSolicited SendFlags = 1 << 2 // wake a peer that waits for solicited completions only
 	SendInline    SendFlags = 1 << 3 // the data is SendWR.Inline, copied while posting
@@ -179,16 +187,18 @@ type SGE struct {
 	LKey   uint32
 }
 
-// SendWR is a send work request (ibv_send_wr). The slices are read during PostSend only; the memory that SGL names belongs
-// to the queue pair until the request completes.
+// SendWR is a send work request (ibv_send_wr). The slices are read during PostSend only; the memory
+// that SGL names belongs to the queue pair until the request completes.
 type SendWR struct {
 	WRID   uint64
 	Opcode WROpcode
 	Flags  SendFlags
 	SGL    []SGE
-	Inline []byte // the data, with SendInline (Go has no raw pointers to pass through SGL); SGL must be empty then
+	// Inline is the data, with SendInline; SGL must be empty then. (Go has no raw pointers that
+	// could go through SGL.)
+	Inline []byte
 
-	Imm           uint32 // WITH_IMM: the peer's WC.Imm. On the wire big-endian: htonl(Imm) is C's imm_data
+	Imm           uint32 // WITH_IMM: the peer's WC.Imm; C's imm_data is htonl(Imm)
 	InvalidateKey uint32 // SEND_WITH_INV: the peer's rkey; LOCAL_INV: our own
 
 	RemoteAddr uint64 // WRITE, READ, atomics
@@ -203,7 +213,8 @@ type SendWR struct {
 	Bind *BindInfo // BIND_MW
 }
 
-// BindInfo binds a type 2 memory window (ibv_mw_bind_info): RKey's low byte is the caller's to choose, the rest is the window's.
+// BindInfo binds a type 2 memory window (ibv_mw_bind_info): RKey's low byte is the caller's to
+// choose, the rest is the window's.
 type BindInfo struct {
 	WindowKey uint32 // the window's present rkey
 	NewKey    uint32 // the rkey it gets: same upper 24 bits
@@ -213,7 +224,8 @@ type BindInfo struct {
 	Access    mr.Access
 }
 
-// RecvWR is a receive work request (ibv_recv_wr). On UD queue pairs the first 40 bytes of the buffer take the GRH.
+// RecvWR is a receive work request (ibv_recv_wr). On UD queue pairs the first 40 bytes of the
+// buffer take the GRH.
 type RecvWR struct {
 	WRID uint64
 	SGL  []SGE
@@ -267,11 +279,12 @@ const (
 	WCWithInv WCFlags = 8
 )
 
-// WC is a work completion (ibv_wc). Unless Status is WCSuccess only WRID, Status, QPN and VendorErr mean anything.
+// WC is a work completion (ibv_wc). Unless Status is WCSuccess only WRID, Status, QPN and VendorErr
+// mean anything.
 type WC struct {
 	WRID       uint64
 	ByteLen    uint32
-	Imm        uint32 // WCWithImm: host order, equals the sender's SendWR.Imm. WCWithInv: the invalidated rkey
+	Imm        uint32 // WCWithImm: the sender's SendWR.Imm. WCWithInv: the invalidated rkey
 	QPN        uint32
 	SrcQP      uint32 // UD
 	PKeyIndex  uint16 // 0: a device has one P_Key
@@ -308,9 +321,8 @@ type Event struct {
 }
 
 var (
-	qpTypeNames = [...]string{GSI: "GSI", RC: "RC", UC: "UC", UD: "UD"}
-	stateNames  = [...]string{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"}
-	wrNames     = [numWROpcodes]string{"RDMA_WRITE", "RDMA_WRITE_WITH_IMM", "SEND", "SEND_WITH_IMM", "RDMA_READ", "ATOMIC_CMP_AND_SWP",
+	stateNames = [...]string{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"}
+	wrNames    = [numWROpcodes]string{"RDMA_WRITE", "RDMA_WRITE_WITH_IMM", "SEND", "SEND_WITH_IMM", "RDMA_READ", "ATOMIC_CMP_AND_SWP",
 		"ATOMIC_FETCH_AND_ADD", "LOCAL_INV", "BIND_MW", "SEND_WITH_INV"}
 	statusNames = [...]string{WCSuccess: "success", WCLocLenErr: "local length error", WCLocQPOpErr: "local QP operation error",
 		WCLocProtErr: "local protection error", WCWRFlushErr: "Work Request Flushed Error", WCMWBindErr: "memory bind operation error",
@@ -331,9 +343,6 @@ func name[T ~uint8](names []string, v T, kind string) string {
 	}
 	return fmt.Sprintf("%s(%d)", kind, v)
 }
-
-// String names the type as the verbs do, "RC".
-func (t QPType) String() string { return name(qpTypeNames[:], t, "QPType") }
 
 // String names the state as the verbs do, "RTS".
 func (s QPState) String() string { return name(stateNames[:], s, "QPState") }

@@ -2,22 +2,27 @@ package qp
 
 // The window: how many packets of an RC queue pair may be unacknowledged.
 //
-// Go-back-N repeats everything in flight behind a loss. So the right window is what the path holds, bandwidth times round trip:
-// below it the path idles, above it every loss costs more and nothing is gained. But without losses a window that is too large
-// costs nothing that matters here, and where the round trip is made of two busy processors instead of a wire, the product says
-// little. So the window is never below DefaultWindow without a reason, and losses are the reason. Of small messages it is smallWindow:
-// their packets travel in runs of up to 128, and with one run on its way at a time each end would wait for the other.
+// Go-back-N repeats everything in flight behind a loss. So the right window is what the path holds,
+// bandwidth times round trip: with less the path idles, with more every loss costs more and nothing
+// is gained. But without losses a window that is too large costs nothing that matters here; and
+// where two busy processors make the round trip, instead of a wire, the product says little. So the
+// window never goes below DefaultWindow without a reason, and losses are the reason. For small
+// messages that is smallWindow: their packets travel in runs of up to 128, and with one run on its
+// way at a time each end would wait for the other.
 //
-// Stages: about once a round trip the requester learns how long it took and how much arrived meanwhile (round): what of that fits
-// into the least round trip ever is what the path holds, the rest stood in queues → if the window was what held the requester back
-// and nothing queues, it grows → a loss (loss) takes it down to what the path holds, or to the share of the distance between
-// losses that may be lost.
+// Stages: about once a round trip the requester learns how long it took and how much arrived
+// meanwhile (round). The part of that which fits into the least round trip ever is what the path
+// holds; the rest stood in queues → if the window was what held the requester back, and nothing
+// queues, it grows → a loss (wentBack) takes it down to what the path holds, or to the share of the
+// distance between losses that may be lost.
 //
-// With selective repeat a loss costs a packet, and what is known to have arrived behind it does not count (QP.inFlight). So the
-// window is not cut until so much is lost that a queue must be overflowing, and then to two round trips of the path.
+// With selective repeat a loss costs a packet, and what is known to have arrived behind it does not
+// count (recovery.inFlight). So the window is not cut before so much is lost that a queue must be
+// overflowing, and then to two round trips of the path.
 //
-// Rates are DCQCN's affair (rate.go). A queue pair that is held back by its rate is not held back by its window, so the window
-// rests; and marks come before losses, so the window is not what slows down a path that marks.
+// Rates are DCQCN's affair (rate.go). A queue pair that is held back by its rate is not held back
+// by its window, so the window rests. And marks come before losses, so it is not the window that
+// slows down on a path that marks.
 
 // window is the controller of one queue pair.
 type window struct {
@@ -25,7 +30,7 @@ type window struct {
 	every    int   // packets after which an ACK is asked for inside a message
 	adaptive bool
 	small    bool  // the newest message is at most smallMessage bytes long
-	spacing  int64 // packets from one that was lost alone to the next, smoothed, times lossShare
+	spacing  int64 // from one lost packet to the next, smoothed, times lossShare
 	single   bool  // the last loss cost one packet, not a window
 
 	limited bool  // a packet had to wait for the window in this round
@@ -43,8 +48,8 @@ func (w *window) start(n int) {
 	w.resize(int32(n))
 }
 
-// resize sets the window. ACKs are asked for four times a window; after losses twice as often, since a window that is just what
-// the path holds must not wait for them.
+// resize sets the window. ACKs are asked for four times a window. After losses it is twice as
+// often: a window that is just what the path holds must not wait for them.
 func (w *window) resize(n int32) {
 	parts := int32(4)
 	if w.adaptive && n < DefaultWindow {
@@ -53,14 +58,14 @@ func (w *window) resize(n int32) {
 	w.size, w.every = n, int(min(max(n/parts, 1), maxUnasked))
 }
 
-// round ends a round trip: it took rtt, the least one ever was base, and so many packets were acknowledged meanwhile. It returns the
-// window from now on, as loss does.
-func (w *window) round(rtt, base Time, delivered int32) int32 {
+// round ends a round trip. It took rtt, the least one ever took base, and so many packets were
+// acknowledged meanwhile.
+func (w *window) round(rtt, base Time, delivered int32) {
 	limited := w.limited
 	w.limited = false
 	w.path = max(int32(Time(delivered)*base/rtt), w.path-w.path/16)
 	if !w.adaptive || !limited {
-		return w.size
+		return
 	}
 	switch {
 	case rtt <= base+base/4: // nothing queues: the path holds more
@@ -70,13 +75,12 @@ func (w *window) round(rtt, base Time, delivered int32) int32 {
 	case rtt > 2*base: // half of it queues
 		w.resize(max(w.size-w.size/16, w.least()))
 	}
-	return w.size
 }
 
-// loss takes notice that packets were lost and all behind them will be repeated.
-func (w *window) loss() int32 {
+// wentBack takes notice that a packet was lost and will be sent again with all behind it.
+func (w *window) wentBack() {
 	if w.clean == 0 { // the same one
-		return w.size
+		return
 	}
 	if w.between == 0 {
 		w.between = w.clean
@@ -86,11 +90,11 @@ func (w *window) loss() int32 {
 	if n := w.bearable(); w.adaptive && n < w.size {
 		w.resize(n)
 	}
-	return w.size
 }
 
-// lost takes notice that n packets were lost, which will be repeated without what is behind them. It returns the window from now on.
-func (w *window) lost(n int32) int32 {
+// repeats takes notice that n packets were lost, which will be sent again without what is behind
+// them.
+func (w *window) repeats(n int32) {
 	w.single = true
 	if w.spacing == 0 {
 		w.spacing = lossShare * max(w.clean, DefaultWindow)
@@ -102,11 +106,11 @@ func (w *window) lost(n int32) int32 {
 	if n := w.bearable(); w.adaptive && n < w.size {
 		w.resize(n)
 	}
-	return w.size
 }
 
-// bearable is the window for a path with losses: what it holds and a little more, since it is never known exactly; or more than
-// that as long as repeating a whole window each time costs little.
+// bearable is the window for a path with losses: what the path holds, and a little more since that
+// is never known exactly. It may be larger as long as it costs little to repeat a whole window each
+// time.
 func (w *window) bearable() int32 {
 	cheap := max(w.clean, w.between) / lossShare
 	switch {

@@ -30,7 +30,7 @@ func TestFixedWindowStays(t *testing.T) {
 		for range 100 {
 			w.full(hop, 1)
 			w.full(10*hop, int32(n))
-			w.loss()
+			w.wentBack()
 		}
 		require.EqualValues(t, n, w.size)
 		require.Equal(t, min(max(n/4, 1), 64), w.every)
@@ -55,8 +55,8 @@ func TestWindowGrows(t *testing.T) {
 	require.Equal(t, 64, w.every)
 }
 
-// TestWindowYields: what it has grown by, it gives up when as much stands in queues as on the path; but a round trip that is
-// long because processors are busy never takes it below where it began.
+// TestWindowYields: what it has grown by, it gives up when as much stands in queues as on the path;
+// but a round trip that is long because processors are busy never takes it below where it began.
 func TestWindowYields(t *testing.T) {
 	w := adaptive()
 	w.resize(1000)
@@ -72,7 +72,8 @@ func TestWindowYields(t *testing.T) {
 	require.EqualValues(t, DefaultWindow, w.size)
 }
 
-// TestWindowOfSmallMessages: many of them may be on their way from the first round trip on, unless packets get lost.
+// TestWindowOfSmallMessages: many of them may be on their way from the first round trip on, unless
+// packets get lost.
 func TestWindowOfSmallMessages(t *testing.T) {
 	w := adaptive()
 	w.small = true
@@ -82,11 +83,11 @@ func TestWindowOfSmallMessages(t *testing.T) {
 		w.full(50*hop, w.size)
 	}
 	require.EqualValues(t, smallWindow, w.size, "slow processors are no reason for less")
-	w.loss()
+	w.wentBack()
 	require.EqualValues(t, smallWindow, w.size, "one loss in so many packets costs little")
 	for range 100 {
 		w.full(3*hop, 300)
-		w.loss()
+		w.wentBack()
 	}
 	require.Less(t, w.size, int32(DefaultWindow))
 
@@ -100,8 +101,8 @@ func TestWindowOfSmallMessages(t *testing.T) {
 	require.EqualValues(t, DefaultWindow, w.size, "large ones again")
 }
 
-// TestWindowAfterLosses: every 100 packets one is lost on a path of 40: the window becomes that and a little more; every 1000: a
-// 16th of the distance; without losses it comes back.
+// TestWindowAfterLosses: every 100 packets one is lost on a path of 40: the window becomes that and
+// a little more; every 1000: a 16th of the distance; without losses it comes back.
 func TestWindowAfterLosses(t *testing.T) {
 	w := adaptive()
 	lose := func(every int32) {
@@ -110,7 +111,7 @@ func TestWindowAfterLosses(t *testing.T) {
 				w.full(2*hop, 80) // half of which queued
 				w.clean += 50 - 80
 			}
-			w.loss()
+			w.wentBack()
 		}
 	}
 	lose(100)
@@ -126,27 +127,29 @@ func TestWindowAfterLosses(t *testing.T) {
 	require.InDelta(t, DefaultWindow, w.size, 3)
 }
 
-// TestWindowLongPath: losses do not take it below what the path holds, which may be more than where it began.
+// TestWindowLongPath: losses do not take it below what the path holds, which may be more than where
+// it began.
 func TestWindowLongPath(t *testing.T) {
 	w := adaptive()
 	for range 20 {
 		w.full(hop, 400)
 	}
 	for range 20 {
-		w.loss()
+		w.wentBack()
 		w.full(hop+hop/2, 600)
 		w.full(hop+hop/2, 600)
 	}
 	require.EqualValues(t, 500, w.size)
 }
 
-// TestWindowRareLoss: a loss after long without one does not shrink the window, however little the path seems to hold.
+// TestWindowRareLoss: a loss after long without one does not shrink the window, however little the
+// path seems to hold.
 func TestWindowRareLoss(t *testing.T) {
 	w := adaptive()
 	for range 100 {
 		w.full(20*hop, 128)
 	}
-	w.loss()
+	w.wentBack()
 	require.EqualValues(t, 128, w.size)
 }
 
@@ -157,10 +160,10 @@ func TestWindowSameLoss(t *testing.T) {
 		w.full(hop, 40)
 		v.full(hop, 40)
 	}
-	w.loss()
-	v.loss()
-	v.loss()
-	v.loss()
+	w.wentBack()
+	v.wentBack()
+	v.wentBack()
+	v.wentBack()
 	require.Equal(t, w, v)
 }
 
@@ -169,7 +172,7 @@ func TestWindowFloor(t *testing.T) {
 	w := adaptive()
 	for range 100 {
 		w.clean++
-		w.loss()
+		w.wentBack()
 	}
 	require.EqualValues(t, minWindow, w.size)
 	require.Equal(t, 2, w.every)
@@ -177,7 +180,8 @@ func TestWindowFloor(t *testing.T) {
 	require.Greater(t, w.size, int32(minWindow))
 }
 
-// TestPathForgets: the estimate of what the path holds follows it down as well, over some tens of rounds.
+// TestPathForgets: the estimate of what the path holds follows it down as well, over some tens of
+// rounds.
 func TestPathForgets(t *testing.T) {
 	w := adaptive()
 	w.full(hop, 100)
@@ -191,30 +195,31 @@ func TestPathForgets(t *testing.T) {
 	require.EqualValues(t, 400, w.path)
 }
 
-// TestWindowSelective: losses of single packets leave the window alone, however they are spread, unless so many are lost that a
-// queue must be overflowing; then it is two round trips of the path, and comes back when losses are rare again.
+// TestWindowSelective: losses of single packets leave the window alone, however they are spread,
+// unless so many are lost that a queue must be overflowing; then it is two round trips of the path,
+// and comes back when losses are rare again.
 func TestWindowSelective(t *testing.T) {
 	w := adaptive()
 	w.full(hop, 40)
 	w.resize(200)
 	for range 100 {
 		w.clean += 20
-		w.lost(1)
+		w.repeats(1)
 		w.clean += 100
-		w.lost(5)
+		w.repeats(5)
 	}
 	require.EqualValues(t, 200, w.size)
 	for range 100 {
 		w.clean += 100
-		w.lost(60)
+		w.repeats(60)
 	}
 	require.EqualValues(t, 2*w.path, w.size)
 	for range 30 {
 		w.clean += 1000
-		w.lost(1)
+		w.repeats(1)
 	}
 	w.full(2*hop, 40)
 	require.EqualValues(t, DefaultWindow, w.size)
-	w.loss()
+	w.wentBack()
 	require.Less(t, w.size, int32(DefaultWindow), "go-back-N, as for READs, costs a window again")
 }

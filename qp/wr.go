@@ -1,7 +1,8 @@
 package qp
 
-// Posting: work requests are checked against one table of operations and written into the ring.
-// Stages of PostSend: state → room → operation and flags (wrTable) → elements and length → slot → publish once.
+// Posting: work requests are checked against the table of operations and written into the ring.
+// Stages of PostSend: state → room → operation and flags (wrTable) → elements and length → slot →
+// publish once.
 
 import (
 	"fmt"
@@ -10,38 +11,10 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// wrRule is what an operation may do and be.
-type wrRule struct {
-	types  uint8 // bit set of 1<<QPType
-	inline bool  // IBV_SEND_INLINE is allowed (section 6.1)
-	atomic bool  // 8 aligned remote bytes, 8 local bytes
-	local  bool  // no packet, no elements
-	wc     WCOpcode
-}
-
-const (
-	onRC   = 1 << RC
-	onRCUC = 1<<RC | 1<<UC
-	onAll  = 1<<RC | 1<<UC | 1<<UD | 1<<GSI
-)
-
-// wrTable says which operations exist on which queue pairs (section 6.1). A row without types is no operation.
-var wrTable = [numWROpcodes]wrRule{
-	WRWrite:             {types: onRCUC, inline: true, wc: WCRDMAWrite},
-	WRWriteWithImm:      {types: onRCUC, inline: true, wc: WCRDMAWrite},
-	WRSend:              {types: onAll, inline: true, wc: WCSend},
-	WRSendWithImm:       {types: onAll, inline: true, wc: WCSend},
-	WRRead:              {types: onRC, wc: WCRDMARead},
-	WRAtomicCmpAndSwp:   {types: onRC, atomic: true, wc: WCCompSwap},
-	WRAtomicFetchAndAdd: {types: onRC, atomic: true, wc: WCFetchAdd},
-	WRLocalInv:          {types: onRCUC, local: true, wc: WCLocalInv},
-	WRBindMW:            {types: onRCUC, local: true, wc: WCBindMW},
-	WRSendWithInv:       {types: onRC, inline: true, wc: WCSend},
-}
-
-// PostSend writes wrs into the send queue and returns how many were accepted; err is about wrs[n]. The lane sees them after
-// Engine.Ring. ErrState below RTS; ErrFull when the queue has no slot; ErrInvalid names the value and the rule. One caller at
-// a time; concurrent with PostRecv and with the engine.
+// PostSend writes wrs into the send queue and returns how many were accepted; err is about wrs[n].
+// The lane sees them after Engine.Ring. The error is ErrState below RTS, ErrFull when the queue has
+// no slot; ErrInvalid names the value and the rule. One caller at a time; concurrent with PostRecv
+// and with the engine.
 func (q *QP) PostSend(wrs []SendWR) (n int, err error) {
 	if s := q.State(); s < StateRTS {
 		return 0, fmt.Errorf("%w: PostSend needs RTS, QP 0x%06x is in %v", ErrState, q.qpn, s)
@@ -86,7 +59,7 @@ func (q *QP) writeSend(i uint32, wr *SendWR) error {
 		if err := writeBind(s, wr.Bind); err != nil {
 			return err
 		}
-	case q.datagram():
+	case q.datagram:
 		if err := q.writeDatagram(s, wr); err != nil {
 			return err
 		}
@@ -166,20 +139,21 @@ func (q *QP) writeDatagram(s *sendSlot, wr *SendWR) error {
 		return invalid("datagram without address handle (SendWR.AH)")
 	case wr.AH.dead.Load():
 		return invalid("address handle to %v was destroyed", wr.AH.attr.DGID)
-	case wr.AH.mem != q.mem: // PDs and rows of handles are small numbers, which other devices have too
+	case wr.AH.mem != q.mem: // other devices have the same numbers of PDs and rows
 		return invalid("address handle to %v of another device than QP 0x%06x", wr.AH.attr.DGID, q.qpn)
 	case wr.AH.pd != q.pd:
 		return invalid("address handle of PD %d on QP 0x%06x of PD %d", wr.AH.pd, q.qpn, q.pd)
-	case wr.RemoteQPN > 0xffffff:
+	case wr.RemoteQPN > wire.QPNMask:
 		return invalid("remote QPN 0x%x is wider than 24 bits", wr.RemoteQPN)
 	}
 	s.ah, s.remoteQPN, s.remoteQKey = wr.AH.row, wr.RemoteQPN, wr.RemoteQKey
 	return nil
 }
 
-// PostRecv writes wrs into the receive queue and returns how many were accepted; err is about wrs[n]. ErrState in RESET,
-// ErrFull, ErrInvalid as PostSend. A queue pair in the error state flushes them after Engine.Ring; otherwise no doorbell is
-// needed. One caller at a time; concurrent with PostSend and with the engine.
+// PostRecv writes wrs into the receive queue and returns how many were accepted; err is about
+// wrs[n]. The error is ErrState in RESET; ErrFull and ErrInvalid are as with PostSend. A queue pair
+// in ERR flushes them after Engine.Ring; otherwise no doorbell is needed. One caller at a time;
+// concurrent with PostSend and with the engine.
 func (q *QP) PostRecv(wrs []RecvWR) (n int, err error) {
 	if s := q.State(); s < StateInit {
 		return 0, fmt.Errorf("%w: PostRecv needs INIT, QP 0x%06x is in %v", ErrState, q.qpn, s)
@@ -209,7 +183,8 @@ func (q *QP) PostRecv(wrs []RecvWR) (n int, err error) {
 	return n, err
 }
 
-// maxMessageFor is the longest message at a path MTU: its packets must not span half the PSN circle.
+// maxMessageFor is the longest message at a path MTU: its packets must not span half the PSN
+// circle.
 func maxMessageFor(mtu wire.MTU) uint32 {
 	return uint32(min(uint64(MaxMessage), uint64(mtu.Bytes())*psnSpan, math.MaxUint32))
 }

@@ -183,6 +183,13 @@ func (o Opcode) Info() *OpInfo { return &Opcodes[o] }
 // Service returns the transport service of the opcode.
 func (o Opcode) Service() Service { return Service(o >> 5) }
 
+// Operation returns what the opcode does, whatever its service: the RC opcode of the same operation.
+func (o Opcode) Operation() Opcode { return o & 0x1f }
+
+// Of returns the opcode of the same operation in another service. Not every service has every
+// operation: see Info.
+func (o Opcode) Of(s Service) Opcode { return o.Operation() | Opcode(s)<<5 }
+
 // String prints service and operation: "RC RDMA_WRITE_FIRST", "CNP", "opcode 0x1f".
 func (o Opcode) String() string {
 	switch i := o.Info(); {

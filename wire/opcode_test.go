@@ -200,3 +200,21 @@ func TestPayloadRules(t *testing.T) {
 		}
 	}
 }
+
+// TestOpcodeOf: an operation is the same in every service, and RC's opcodes name it.
+func TestOpcodeOf(t *testing.T) {
+	for o := range Opcodes {
+		op := Opcode(o)
+		rc := op.Operation()
+		if rc.Service() != ServiceRC || rc.Of(op.Service()) != op || op.Of(ServiceRC) != rc {
+			t.Errorf("opcode %#x: operation %#x", o, uint8(rc))
+		}
+		resync := op.Info().Has(OpResync) // of RD alone
+		if op.Info().Flags&(OpRequest|OpResponse) != 0 && !resync && op.Info().Name != rc.Info().Name {
+			t.Errorf("%v is operation %v", op, rc)
+		}
+	}
+	if UDSendOnly.Operation() != RCSendOnly || RCFetchAdd.Of(ServiceXRC) != XRCFetchAdd || RCWriteLast.Of(ServiceUC) != UCWriteLast {
+		t.Error("the names of the opcodes disagree")
+	}
+}

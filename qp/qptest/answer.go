@@ -1,7 +1,8 @@
 package qptest
 
-// The oracle as requester: what an arriving response completes (section 4.4). Where implementations differ about what a
-// response acknowledges beside its own operation, acked is the least and ackable the most.
+// The oracle as requester: what an arriving response completes (section 4.4). Where implementations
+// differ about what a response acknowledges beside its own operation, acked is the least and
+// ackable the most.
 
 import (
 	"github.com/goroce/goroce/qp"
@@ -52,7 +53,8 @@ func (s *stream) responded(p *wire.Packet) {
 	}
 }
 
-// barrier returns the first packet number whose reply must come itself: that of the oldest incomplete READ or atomic.
+// barrier returns the first packet number whose reply must come itself: that of the oldest
+// incomplete READ or atomic.
 func (s *stream) barrier() uint64 {
 	for _, o := range s.from.fetching {
 		if o.progress < o.packets {

@@ -1,6 +1,7 @@
 package qptest
 
-// What happened, as a pcapng file of raw IP packets: one interface per node, nanoseconds of virtual time.
+// What happened, as a pcapng file of raw IP packets: one interface per node, nanoseconds of virtual
+// time.
 
 import (
 	"encoding/binary"

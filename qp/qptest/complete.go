@@ -1,7 +1,8 @@
 package qptest
 
-// What an engine may put into completion queues: sends in posting order and only when they are done, receives as the oracle
-// as responder has foretold, after an error one completion with the reason and flushes for the rest.
+// What an engine may put into completion queues: sends in posting order and only when they are
+// done, receives as the oracle as responder has foretold, after an error one completion with the
+// reason and flushes for the rest.
 
 import (
 	"github.com/goroce/goroce/qp"
@@ -169,7 +170,8 @@ func (q *QP) heardNothing() bool {
 	return q.out != nil && t > 0 && q.Node.W.Now-q.out.spoken >= t*qp.Time(q.Cfg.RetryCnt+1)
 }
 
-// checkCompleted is called after every turn when all queues have been emptied: what must have completed has.
+// checkCompleted is called after every turn when all queues have been emptied: what must have
+// completed has.
 func (q *QP) checkCompleted() {
 	w := q.Node.W
 	if !q.modelled() || w.err != nil {
@@ -211,7 +213,8 @@ func (q *QP) checkCompleted() {
 	}
 }
 
-// AtRest checks a world that has come to rest: everything that was posted is over, but for receives nobody sent to.
+// AtRest checks a world that has come to rest: everything that was posted is over, but for receives
+// nobody sent to.
 func (w *World) AtRest() error {
 	for _, n := range w.Nodes {
 		n.unchecked = n.memory

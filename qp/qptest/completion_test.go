@@ -37,7 +37,8 @@ func TestReceiveCompletions(t *testing.T) {
 	}
 }
 
-// TestArming: one notification for the next completion after arming; solicited-only waits for SE or an error.
+// TestArming: one notification for the next completion after arming; solicited-only waits for SE or
+// an error.
 func TestArming(t *testing.T) {
 	s := NewScript(t)
 	a, b := s.Pair(QPConfig{}, QPConfig{})
@@ -86,8 +87,9 @@ func TestArming(t *testing.T) {
 	notified(true, "an error wakes solicited waiters too")
 }
 
-// TestOverrun: a completion that does not fit overruns the queue: CQ_ERR, every queue pair that completes there goes to ERR
-// (class G of section 6.3), and what had been completed can still be polled.
+// TestOverrun: a completion that does not fit overruns the queue: CQ_ERR, every queue pair that
+// completes there goes to ERR (class G of section 6.3), and what had been completed can still be
+// polled.
 func TestOverrun(t *testing.T) {
 	s := NewScript(t)
 	a, b := s.Pair(QPConfig{CQE: 4}, QPConfig{})
@@ -135,7 +137,8 @@ func TestFullQueueIsNoOverrun(t *testing.T) {
 	s.InState(a, qp.StateRTS)
 }
 
-// TestCommEst: the first packet for a queue pair in RTR says that the connection lives; none in RTS does, nor the second.
+// TestCommEst: the first packet for a queue pair in RTR says that the connection lives; none in RTS
+// does, nor the second.
 func TestCommEst(t *testing.T) {
 	for _, typ := range []qp.QPType{qp.RC, qp.UC} {
 		for _, passive := range []bool{true, false} {
@@ -157,7 +160,8 @@ func TestCommEst(t *testing.T) {
 	}
 }
 
-// TestSharedQueue: completions of both directions and of several queue pairs in one queue, each in its order.
+// TestSharedQueue: completions of both directions and of several queue pairs in one queue, each in
+// its order.
 func TestSharedQueue(t *testing.T) {
 	s := NewScript(t)
 	n, m := s.AddNode(NodeConfig{}), s.AddNode(NodeConfig{})

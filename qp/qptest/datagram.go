@@ -1,7 +1,7 @@
 package qptest
 
-// The oracle for UD: datagrams leave in posting order and arrive or do not; a receive takes 40 bytes of GRH and the payload
-// (sections 1.8, 6.4, 8.2).
+// The oracle for UD: datagrams leave in posting order and arrive or do not; a receive takes 40
+// bytes of GRH and the payload (sections 1.8, 6.4, 8.2).
 
 import (
 	"bytes"
@@ -69,7 +69,8 @@ func (q *QP) datagramSent(p *wire.Packet, bad func(string, ...any)) {
 	q.gram.nxt++
 }
 
-// datagramArrived is a datagram at a node: for one queue pair, or for all that are attached to its group.
+// datagramArrived is a datagram at a node: for one queue pair, or for all that are attached to its
+// group.
 func (n *Node) datagramArrived(p *wire.Packet) {
 	if p.BTH.DestQP() != wire.MulticastQPN {
 		if q := n.qps[p.BTH.DestQP()]; q != nil {

@@ -83,7 +83,8 @@ func (f *flow) post() {
 	}
 }
 
-// measure lets time pass and returns each flow's goodput as a share of the link's rate, the most that queued, and what was lost.
+// measure lets time pass and returns each flow's goodput as a share of the link's rate, the most
+// that queued, and what was lost.
 func (n *bottleneck) measure(d qp.Time, flows ...*flow) (shares []float64, peak int, lost uint64) {
 	before := make([]int, len(flows))
 	for i, f := range flows {
@@ -99,9 +100,10 @@ func (n *bottleneck) measure(d qp.Time, flows ...*flow) (shares []float64, peak 
 	return shares, n.link.Stats.Peak, n.link.Stats.Lost
 }
 
-// TestBottleneck: one flow finds the rate of the bottleneck, a second one joins, both get the same, it leaves. Once converged nothing
-// is lost and the queue stays below twice the mark: beyond the mark, it holds what the flows send too much until CNPs have effect.
-// Fixed or adaptive, the window does not interfere: the result is the same.
+// TestBottleneck: one flow finds the rate of the bottleneck, a second one joins, both get the same,
+// it leaves. Once converged nothing is lost and the queue stays below twice the mark: beyond the
+// mark, it holds what the flows send too much until CNPs have effect. Fixed or adaptive, the window
+// does not interfere: the result is the same.
 func TestBottleneck(t *testing.T) {
 	for _, window := range []int{qp.DefaultWindow, 0} {
 		n := newBottleneck(t, window)
@@ -119,7 +121,8 @@ func TestBottleneck(t *testing.T) {
 				t.Errorf("window %d, %s: %.3f of the link used, want %.2f; %d bytes queued at most, %d packets lost",
 					window, what, sum, least, peak, lost)
 			}
-			if p := n.a.Engine.Stats().Probes; p > 5 { // when the second joins, a queue of a millisecond builds up
+			// When the second joins, a queue of a millisecond builds up.
+			if p := n.a.Engine.Stats().Probes; p > 5 {
 				t.Errorf("window %d, %s: %d probes, as if slow were lost", window, what, p)
 			}
 			t.Logf("window %d, %s: shares %.3f, %d bytes queued", window, what, shares, peak)

@@ -1,6 +1,7 @@
 package qptest
 
-// Two engines on one core with nothing between them: what the protocol itself costs, in allocations and in time.
+// Two engines on one core with nothing between them: what the protocol itself costs, in allocations
+// and in time.
 
 import (
 	"fmt"
@@ -176,7 +177,8 @@ func (d *duel) batch(op qp.WROpcode, n, size int) (wrs []qp.SendWR, recvs []qp.R
 	return wrs, recvs
 }
 
-// TestNoAllocations: nothing on the data path allocates: posting, the turn with frames in and out, retries, polling.
+// TestNoAllocations: nothing on the data path allocates: posting, the turn with frames in and out,
+// retries, polling.
 func TestNoAllocations(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -199,7 +201,8 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkEngine is the cost of one packet of payload, both ends and their share of ACKs on one core, without any I/O.
+// BenchmarkEngine is the cost of one packet of payload, both ends and their share of ACKs on one
+// core, without any I/O.
 func BenchmarkEngine(b *testing.B) {
 	for _, op := range []qp.WROpcode{qp.WRWrite, qp.WRSend, qp.WRRead} {
 		for _, size := range []int{64, 1024, 4096} {

@@ -1,7 +1,8 @@
 package qptest
 
-// The oracle as responder with selective repeat: what comes after a gap is kept and executed when the gap has been filled, and what
-// the responder says about that must be so. (qp.QPAttr.SelectiveRepeat has the agreement.)
+// The oracle as responder with selective repeat: what comes after a gap is kept and executed when
+// the gap has been filled, and what the responder says about that must be so.
+// (qp.QPAttr.SelectiveRepeat has the agreement.)
 
 import (
 	"github.com/goroce/goroce/qp"
@@ -83,7 +84,8 @@ func newestNamed(p *wire.Packet) (psn wire.PSN, ok bool) {
 	return p.AETH().MSN(), true
 }
 
-// selectiveAck checks an ACK: everything up to n, and the newest packet that is there if there is a gap behind n.
+// selectiveAck checks an ACK: everything up to n, and the newest packet that is there if there is a
+// gap behind n.
 func (s *stream) selectiveAck(n int64, p *wire.Packet, bad func(string, ...any)) {
 	newest := p.BTH.PSN()
 	if uint64(n+1) == s.epsn && len(s.early.kept) > 0 {

@@ -1,6 +1,7 @@
 package qptest
 
-// Congestion (sections 1.7, 10): marks become CNPs, CNPs make the sender slower, silence makes it faster again.
+// Congestion (sections 1.7, 10): marks become CNPs, CNPs make the sender slower, silence makes it
+// faster again.
 
 import (
 	"testing"
@@ -30,8 +31,8 @@ func cnp(p *wire.Packet) string {
 		[7]uint32{0x777, 0, uint32(wire.BTHBECN), 0xffff, 0, 32, 0})
 }
 
-// TestCNP: a marked packet is answered with a CNP to the peer's queue pair, at most one in 50 us, whatever kind of packet it was;
-// a marked CNP is not.
+// TestCNP: a marked packet is answered with a CNP to the peer's queue pair, at most one in 50 us,
+// whatever kind of packet it was; a marked CNP is not.
 func TestCNP(t *testing.T) {
 	s := NewScript(t)
 	a, p := s.Against(QPConfig{}, 0)
@@ -55,15 +56,16 @@ func TestCNP(t *testing.T) {
 	u, q := s.Against(QPConfig{Type: qp.UC}, 0)
 	q.Inject(marked(Craft{Op: wire.UCSendOnly, PSN: 0}))
 	s.Drop(u, cnp)
-	g := s.gram(NodeConfig{}, QPConfig{}) // a datagram says nothing about where its sender's rate is kept
+	// A datagram says nothing about where its sender's rate is kept.
+	g := s.gram(NodeConfig{}, QPConfig{})
 	s.Receive(g, 100)
 	r := s.rawPeer(g, NodeConfig{Raw: true}, 0)
 	r.Inject(marked(Craft{Op: wire.UDSendOnly, QKey: g.Cfg.QKey}))
 	s.Quiet()
 }
 
-// TestRate: before the first CNP nothing is limited; one halves the rate, each further one after 50 us cuts again; without CNPs
-// it comes back.
+// TestRate: before the first CNP nothing is limited; one halves the rate, each further one after 50
+// us cuts again; without CNPs it comes back.
 func TestRate(t *testing.T) {
 	s := NewScript(t)
 	nc := NodeConfig{}
@@ -109,7 +111,8 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestPartialCongestion: a program that sets one constant has the default of the others, and a CNP does not hang it.
+// TestPartialCongestion: a program that sets one constant has the default of the others, and a CNP
+// does not hang it.
 func TestPartialCongestion(t *testing.T) {
 	s := NewScript(t)
 	nc := NodeConfig{}
@@ -145,7 +148,8 @@ func TestRateOfReplies(t *testing.T) {
 	s.Quiet()
 }
 
-// TestMarks: the simulated switch marks what is capable of it, and the streams of two senders through it both get there.
+// TestMarks: the simulated switch marks what is capable of it, and the streams of two senders
+// through it both get there.
 func TestMarks(t *testing.T) {
 	w := NewWorld(3)
 	w.Faults = Faults{Rate: 10e9, Delay: 5 * Microsecond, MarkAt: 20 << 10}
@@ -170,8 +174,9 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// TestECT: a connected queue pair's packets, answers included, may be marked if the engine is told so, and say what the user
-// wants said otherwise. Datagrams and the attributes are as the user gave them; CNPs are of a class of their own.
+// TestECT: a connected queue pair's packets, answers included, may be marked if the engine is told
+// so, and say what the user wants said otherwise. Datagrams and the attributes are as the user gave
+// them; CNPs are of a class of their own.
 func TestECT(t *testing.T) {
 	nc := NodeConfig{}
 	nc.Engine.ECN = true

@@ -1,7 +1,8 @@
 package qptest
 
-// The oracle as responder: what an arriving request does (sections 4.5, 6.2, 6.4). RC executes a packet if and only if it is
-// the expected one and nothing is wrong with it; UC drops the message that a packet is missing from.
+// The oracle as responder: what an arriving request does (sections 4.5, 6.2, 6.4). RC executes a
+// packet if and only if it is the expected one and nothing is wrong with it; UC drops the message
+// that a packet is missing from.
 
 import (
 	"encoding/binary"
@@ -52,7 +53,8 @@ func (s *stream) arrive(p *wire.Packet) {
 	case uint64(n) > s.epsn && s.early != nil:
 		s.keep(uint64(n))
 	case uint64(n) > s.epsn:
-		// One NAK for each gap; but when the packet behind the gap comes round again, what fills it has been lost once more.
+		// One NAK for each gap; but when the packet behind the gap comes round again, what fills it
+		// has been lost once more.
 		if uint64(n) == s.epsn+1 {
 			s.naked = s.naked && !s.behind
 			s.behind = true
@@ -232,7 +234,8 @@ func (s *stream) receive(o *op, wc qp.WC) {
 	s.slot = nil
 }
 
-// refuse ends an RC connection with a NAK. statuses are what the receive in use may end with besides a flush.
+// refuse ends an RC connection with a NAK. statuses are what the receive in use may end with
+// besides a flush.
 func (s *stream) refuse(syn wire.Syndrome, statuses uint32) bool {
 	if s.to.Type() == qp.RC {
 		s.refused = syn

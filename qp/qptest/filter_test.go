@@ -1,7 +1,8 @@
 package qptest
 
-// What never reaches a queue pair (section 1.13): each reason has a counter and no effect. The packets are right but for one
-// thing, and the ICRC is made after the change unless that is the point.
+// What never reaches a queue pair (section 1.13): each reason has a counter and no effect. The
+// packets are right but for one thing, and the ICRC is made after the change unless that is the
+// point.
 
 import (
 	"testing"
@@ -104,7 +105,8 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
-// TestAddresses: a connection hears its peer only: not another host, and not under another address of ours.
+// TestAddresses: a connection hears its peer only: not another host, and not under another address
+// of ours.
 func TestAddresses(t *testing.T) {
 	s := NewScript(t)
 	a, p := s.Against(QPConfig{}, 0)
@@ -161,7 +163,8 @@ func TestStateFilter(t *testing.T) {
 	}
 }
 
-// TestSynthesisedHead: a port that cannot see Identification still gets packets in, and broken ones not.
+// TestSynthesisedHead: a port that cannot see Identification still gets packets in, and broken ones
+// not.
 func TestSynthesisedHead(t *testing.T) {
 	s := NewScript(t)
 	a := s.newEnd(NodeConfig{SynthHead: true}, QPConfig{})

@@ -1,8 +1,9 @@
 package qptest
 
-// FuzzEngine: any bytes become a story for two engines and a hostile peer: posts, honest packets that arrive, are lost, doubled
-// or changed, invented packets, time, state changes. ICRCs are made anew after every change, so that mutants get as far as the
-// state machine. Nothing may panic, write beside its memory, complete twice, send what is malformed, or spin.
+// FuzzEngine: any bytes become a story for two engines and a hostile peer: posts, honest packets
+// that arrive, are lost, doubled or changed, invented packets, time, state changes. ICRCs are made
+// anew after every change, so that mutants get as far as the state machine. Nothing may panic,
+// write beside its memory, complete twice, send what is malformed, or spin.
 
 import (
 	"math/rand/v2"
@@ -140,7 +141,8 @@ func (y *story) recv(e *End) {
 	e.posted += n
 }
 
-// deliver lets a waiting packet arrive: the first or a later one, changed or not, and perhaps once more later.
+// deliver lets a waiting packet arrive: the first or a later one, changed or not, and perhaps once
+// more later.
 func (y *story) deliver(change bool) {
 	if len(y.s.held) == 0 {
 		return
@@ -221,7 +223,8 @@ func (y *story) modify(e, peer *End) {
 	_ = e.Node.Control(func() error { return e.Node.Engine.ModifyQP(y.s.Now, e.QP.QP, &a, mask) })
 }
 
-// finish moves everything to ERR: every receive that was posted has completed, and the engines are at rest.
+// finish moves everything to ERR: every receive that was posted has completed, and the engines are
+// at rest.
 func (y *story) finish() {
 	for _, e := range y.ends {
 		if e.State() != qp.StateReset {

@@ -1,16 +1,19 @@
 package qptest
 
-// The goodput table: how much of a link's rate arrives, by operation, loss, message size and window, in virtual time. It is kept
-// in testdata/goodput.txt, so that a change of the algorithm is seen as a change of the table:
+// The goodput table: how much of a link's rate arrives, by operation, loss, message size and
+// window, in virtual time. It is kept in testdata/goodput.txt, so that a change of the algorithm is
+// seen as a change of the table:
 //
 //	go test ./qp/qptest -run TestGoodput -update && git diff qp/qptest/testdata
 //
-// What to look for: the adaptive window should be about as good as the best fixed one in each row. It is not
-//   - at 5 % loss, up to a fifth slower than window 32 with WRITE and SEND: it begins with 128, and round trips without a loss, from
-//     which it learns what the path holds, are rare. With 256 B it costs the same against 128: there a loss costs a round trip,
-//     however many packets were behind it, since 64 of them do not fill the link;
-//   - for long READs with losses: one request brings all its replies, and what is behind the first missing one of them is lost
-//     whatever the window is.
+// What to look for: the adaptive window should be about as good as the best fixed one in each row.
+// It is not
+//   - at 5 % loss, up to a fifth slower than window 32 with WRITE and SEND: it begins with 128, and
+//     round trips without a loss, from which it learns what the path holds, are rare. With 256 B it
+//     costs the same against 128: there a loss costs a round trip, however many packets were behind
+//     it, since 64 of them do not fill the link;
+//   - for long READs with losses: one request brings all its replies, and what is behind the first
+//     missing one of them is lost whatever the window is.
 
 import (
 	"errors"
@@ -74,7 +77,8 @@ func TestGoodput(t *testing.T) {
 	}
 }
 
-// goodput runs one stream and returns Gbit/s of payload and the percentage of request packets sent more than once.
+// goodput runs one stream and returns Gbit/s of payload and the percentage of request packets sent
+// more than once.
 func goodput(t *testing.T, op qp.WROpcode, size int, loss float64, window int, selective bool) (rate, again float64) {
 	t.Helper()
 	w := NewWorld(12)

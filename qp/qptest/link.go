@@ -1,7 +1,7 @@
 package qptest
 
-// What can happen to a packet on its way. Stages of send: partition, scripted drop, loss, burst loss, the queue in front of
-// the link's rate, ECN mark, corruption, delay, duplication.
+// What can happen to a packet on its way. Stages of send: partition, scripted drop, loss, burst
+// loss, the queue in front of the link's rate, ECN mark, corruption, delay, duplication.
 
 import (
 	"math/rand/v2"
@@ -10,26 +10,30 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// Faults describes a link in one direction. The zero value is perfect and takes no time. Probabilities are per packet.
+// Faults describes a link in one direction. The zero value is perfect and takes no time.
+// Probabilities are per packet.
 type Faults struct {
 	Loss      float64
 	Burst     Burst
 	Duplicate float64
-	Reorder   float64 // the packet is held back by up to ReorderBy; otherwise the link keeps the order
+	// Reorder holds a packet back by up to ReorderBy; all others keep their order.
+	Reorder   float64
 	Corrupt   float64 // one to three bits flip
 	ReorderBy qp.Time
 	Delay     qp.Time
 	Jitter    qp.Time
 	Rate      int64 // bits per second; 0 is unlimited
 	Queue     int   // bytes that may wait for the link, more are dropped; 0 is unlimited
-	MarkAt    int   // waiting bytes from which packets of ECN-capable transports are marked; 0 marks none
+	// MarkAt is how many bytes wait when packets of ECN-capable transports are marked; 0 marks none.
+	MarkAt    int
 	Partition []Interval
 
 	// Drop loses the packets for which it returns true.
 	Drop func(p *wire.Packet) bool
 }
 
-// Burst is the Gilbert–Elliott model: a good state without loss and a bad state that loses packets with probability Loss.
+// Burst is the Gilbert–Elliott model: a good state without loss and a bad state that loses packets
+// with probability Loss.
 type Burst struct{ Enter, Leave, Loss float64 }
 
 // Interval is a span of time, To excluded.
@@ -38,7 +42,8 @@ type Interval struct{ From, To qp.Time }
 // LinkStats counts what a link did.
 type LinkStats struct {
 	Sent, Lost, Duplicated, Reordered, Corrupted, Marked, Bytes uint64
-	Peak                                                        int // most bytes that waited for the link
+	// Peak is the most bytes that waited for the link.
+	Peak int
 }
 
 // Link is one direction between two nodes.
@@ -145,7 +150,8 @@ func (l *Link) loses(f *Flight) bool {
 	return l.chance(l.Loss)
 }
 
-// enqueue puts the packet behind the others that wait for the link; false means that the queue is full.
+// enqueue puts the packet behind the others that wait for the link; false means that the queue is
+// full.
 func (l *Link) enqueue(f *Flight) bool {
 	l.busy = max(l.busy, l.w.Now)
 	if l.Rate == 0 {
@@ -159,7 +165,8 @@ func (l *Link) enqueue(f *Flight) bool {
 	if l.MarkAt > 0 && waiting >= l.MarkAt && f.mark() {
 		l.Stats.Marked++
 	}
-	l.busy += qp.Time(int64(len(f.pkt)+24) * 8 * int64(Second) / l.Rate) // preamble, FCS and gap take their time too
+	// Preamble, FCS and gap take their time too.
+	l.busy += qp.Time(int64(len(f.pkt)+24) * 8 * int64(Second) / l.Rate)
 	return true
 }
 
@@ -212,7 +219,8 @@ func (f *Flight) corrupt(rnd *rand.Rand) {
 	}
 }
 
-// covered says whether the ICRC covers a bit of a packet: everything but the fields that routers change (section 3).
+// covered says whether the ICRC covers a bit of a packet: everything but the fields that routers
+// change (section 3).
 func covered(head, bit int) bool {
 	at := bit / 8
 	switch {

@@ -1,7 +1,8 @@
 package qptest
 
-// Registered memory. Every region lies between canaries, and beside it lies the memory as it should be: only the oracle
-// writes there, and after every event both must be equal, but for READ replies that are arriving.
+// Registered memory. Every region lies between canaries, and beside it lies the memory as it should
+// be: only the oracle writes there, and after every event both must be equal, but for READ replies
+// that are arriving.
 
 import (
 	"bytes"
@@ -26,7 +27,9 @@ type Region struct {
 
 	arena []byte // guard, Bytes, guard
 	want  []byte // arena as it should be
-	loose bool   // the oracle does not know the contents: a raw peer's, or after errors that may have left a part
+	// loose says that the oracle does not know the contents: they are a raw peer's, or an error may
+	// have left a part of a message.
+	loose bool
 }
 
 // NewRegion registers n random bytes. The remote address of the first one is iova.
@@ -74,7 +77,8 @@ func (n *Node) find(key uint32) *Region {
 	return nil
 }
 
-// span returns the memory as it should be under a key, if the range is inside and the rights suffice.
+// span returns the memory as it should be under a key, if the range is inside and the rights
+// suffice.
 func (n *Node) span(pd mr.PD, key uint32, addr uint64, size int, need mr.Access) []byte {
 	r := n.find(key)
 	if r == nil || r.PD() != pd || r.Access()&need != need || addr < r.IOVA() {
@@ -87,7 +91,8 @@ func (n *Node) span(pd mr.PD, key uint32, addr uint64, size int, need mr.Access)
 	return r.want[guard+off : guard+off+uint64(size) : guard+off+uint64(size)]
 }
 
-// checkMemory compares every region with what it should be: after every event, in worlds of large memory after every few.
+// checkMemory compares every region with what it should be: after every event, in worlds of large
+// memory after every few.
 func (n *Node) checkMemory() {
 	if n.W.Unchecked {
 		n.checkCanaries()
@@ -124,7 +129,8 @@ func (n *Node) checkCanaries() {
 	}
 }
 
-// explain takes over what READ replies and atomic results may have changed and returns the first byte they do not explain.
+// explain takes over what READ replies and atomic results may have changed and returns the first
+// byte they do not explain.
 func (r *Region) explain() int {
 	for _, q := range r.Node.order() {
 		for _, o := range q.fetching {
@@ -139,7 +145,8 @@ func (r *Region) explain() int {
 	return -1
 }
 
-// landed takes over bytes of r that a READ or atomic has brought, where they are what it had to bring.
+// landed takes over bytes of r that a READ or atomic has brought, where they are what it had to
+// bring.
 func (o *op) landed(r *Region) {
 	done := 0
 	for _, s := range o.wr.SGL {
@@ -180,7 +187,8 @@ func (o *op) fetched(n *Node) bool {
 	return true
 }
 
-// gather reads what a scatter/gather list names, as it should be; good is how much of it is readable.
+// gather reads what a scatter/gather list names, as it should be; good is how much of it is
+// readable.
 func (n *Node) gather(pd mr.PD, sgl []qp.SGE) (data []byte, good bool) {
 	good = true
 	for _, s := range sgl {
@@ -194,7 +202,8 @@ func (n *Node) gather(pd mr.PD, sgl []qp.SGE) (data []byte, good bool) {
 	return data, good
 }
 
-// scatter writes data behind the first skip bytes of a scatter/gather list; false if some of it cannot be written.
+// scatter writes data behind the first skip bytes of a scatter/gather list; false if some of it
+// cannot be written.
 func (n *Node) scatter(pd mr.PD, sgl []qp.SGE, skip int, data []byte) bool {
 	for _, s := range sgl {
 		size := int(s.Length)

@@ -1,7 +1,8 @@
 package qptest
 
-// The oracle's picture of traffic: an operation is a send work request with the packets it becomes; a stream is all
-// operations from one queue pair to its peer, with what each side has done about them. Packets are numbered from 0.
+// The oracle's picture of traffic: an operation is a send work request with the packets it becomes;
+// a stream is all operations from one queue pair to its peer, with what each side has done about
+// them. Packets are numbered from 0.
 
 import (
 	"slices"
@@ -18,9 +19,10 @@ type op struct {
 	signaled bool
 	length   int
 	first    uint64 // number of its first packet
-	packets  uint64 // how many numbers it takes: a READ as many as its replies; none if it stays local
-	data     []byte // SEND, WRITE: the message
-	good     bool   // the local elements are what they must be
+	// packets is how many numbers it takes: a READ as many as its replies; none if it stays local.
+	packets uint64
+	data    []byte // SEND, WRITE: the message
+	good    bool   // the local elements are what they must be
 
 	executed bool   // the responder has done it
 	asked    uint64 // READ, atomic: replies that the responder knows it has to send
@@ -39,7 +41,8 @@ func (o *op) fetches() bool                { return o.read() || o.atomic() }
 func (o *op) local() bool                  { return o.is(qp.WRLocalInv, qp.WRBindMW) }
 func (o *op) end() uint64                  { return o.first + o.packets }
 
-// piece is how many packets of the operation are a message of their own on the wire: all, or what keeps packets even.
+// piece is how many packets of the operation are a message of their own on the wire: all, or what
+// keeps packets even.
 func (s *stream) piece(o *op) uint64 {
 	switch {
 	case !s.from.Node.cfg.Engine.EvenPackets || s.from.Cfg.WholeMessages || s.from.Type() != qp.RC:
@@ -75,7 +78,8 @@ type want struct {
 	statuses uint32 // set of 1<<WCStatus
 }
 
-// owed is what the responder replies to one request: up to reply number end of a READ, or the value of an atomic.
+// owed is what the responder replies to one request: up to reply number end of a READ, or the value
+// of an atomic.
 type owed struct {
 	*op
 	from, end uint64
@@ -140,7 +144,8 @@ func (s *stream) locate(n uint64) (*op, uint64) {
 	return ops[i], n - ops[i].first
 }
 
-// modelled says whether the oracle follows this queue pair: its peer is in the world, or it sends datagrams.
+// modelled says whether the oracle follows this queue pair: its peer is in the world, or it sends
+// datagrams.
 func (q *QP) modelled() bool { return q.out != nil || q.gram != nil }
 
 // posted takes note of a send work request.
@@ -221,7 +226,8 @@ func (q *QP) flushRecv(r *recvOp) {
 	q.wantRecv = append(q.wantRecv, want{qp.WC{WRID: r.wr.WRID}, 1 << qp.WCWRFlushErr})
 }
 
-// fail is the oracle's ERR state: whatever is outstanding must be flushed, and the peer will hear no more.
+// fail is the oracle's ERR state: whatever is outstanding must be flushed, and the peer will hear
+// no more.
 func (q *QP) fail(why string) { q.failWith(why, 0) }
 
 // failWith is fail for a receive in use that may end with a status of its own.
@@ -237,7 +243,8 @@ func (q *QP) failWith(why string, statuses uint32) {
 		if s.slot != nil {
 			q.wantRecv = append(q.wantRecv, want{qp.WC{WRID: s.slot.wr.WRID}, 1<<qp.WCWRFlushErr | statuses})
 			s.slot = nil
-		} else if statuses != 0 && q.taken < len(q.recvs) { // the message would have taken the next one
+		} else if statuses != 0 && q.taken < len(q.recvs) {
+			// The message would have taken the next one.
 			q.wantRecv = append(q.wantRecv, want{qp.WC{WRID: q.recvs[q.taken].wr.WRID}, 1<<qp.WCWRFlushErr | statuses})
 			q.taken++
 		}

@@ -1,8 +1,8 @@
 package qptest
 
-// A node: an engine with its memory, and the turn that a lane of the stack would take. Stages of a turn: one input (frames,
-// posted work, time) → packets into links → completions published → events → everything checked.
-// A node without an engine is a raw peer: its packets are written by hand.
+// A node: an engine with its memory, and the turn that a lane of the stack would take. Stages of a
+// turn: one input (frames, posted work, time) → packets into links → completions published → events
+// → everything checked. A node without an engine is a raw peer: its packets are written by hand.
 
 import (
 	"fmt"
@@ -19,7 +19,8 @@ type NodeConfig struct {
 	Addr   string // 10.0.0.1, 10.0.0.2, ... if empty
 	Raw    bool   // no engine
 	Engine qp.Config
-	// Batch is how many frames a call of PollTransmit may fill (default 64); Body their average size.
+	// Batch is how many frames a call of PollTransmit may fill (default 64); Body their average
+	// size.
 	Batch, Body int
 	// Budget is how many frames the port takes in one turn (0: all); the next turn is Pace later.
 	Budget int
@@ -111,7 +112,8 @@ func (n *Node) Even() bool { return n.cfg.Engine.EvenPackets }
 // String returns the node's name.
 func (n *Node) String() string { return n.Name }
 
-// deliver hands arrived packets to the engine, then to the oracle, and then ruins their bytes: they were only lent.
+// deliver hands arrived packets to the engine, then to the oracle, and then ruins their bytes: they
+// were only lent.
 func (n *Node) deliver(batch []*Flight) {
 	if n.Engine == nil {
 		return
@@ -232,11 +234,13 @@ func (n *Node) transmit() {
 	}
 }
 
-// leave checks a frame that an engine sends and puts a copy of it on the link, or for a multicast group on several.
+// leave checks a frame that an engine sends and puts a copy of it on the link, or for a multicast
+// group on several.
 func (w *World) leave(n *Node, f *wire.Frame) {
 	if w.Capture != nil {
 		w.Capture.add(w.Now, n, f)
 	}
+	w.Digest.packet(w.Now, n, f)
 	if w.Trace != nil {
 		w.trace("%s ▶ %s", n, wire.AppendPacket(nil, f))
 	}
@@ -288,6 +292,7 @@ func (n *Node) harvest() {
 }
 
 func (n *Node) completed(cq *qp.CQ, wc *qp.WC) {
+	n.W.Digest.Completion(n.W.Now, n, wc)
 	n.W.trace("%s completion of QP%06x: %#x %v %v", n, wc.QPN, wc.WRID, wc.Opcode, wc.Status)
 	q := n.qps[wc.QPN]
 	if q == nil {

@@ -1,7 +1,7 @@
 package qptest
 
-// A random world as data, so that it can be printed, run again and made smaller. NewPlan draws everything from the seed;
-// nothing about a plan depends on how it runs.
+// A random world as data, so that it can be printed, run again and made smaller. NewPlan draws
+// everything from the seed; nothing about a plan depends on how it runs.
 
 import (
 	"fmt"
@@ -13,7 +13,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// Plan is a random world: nodes, one kind of link between all of them, connections with their work, interventions.
+// Plan is a random world: nodes, one kind of link between all of them, connections with their work,
+// interventions.
 type Plan struct {
 	Seed     uint64
 	Nodes    []NodeConfig
@@ -23,7 +24,8 @@ type Plan struct {
 	Acts     []Act
 }
 
-// ConnPlan is a connection and what is done on it, or for UD two queue pairs that send to each other.
+// ConnPlan is a connection and what is done on it, or for UD two queue pairs that send to each
+// other.
 type ConnPlan struct {
 	Ends [2]EndPlan
 }
@@ -321,7 +323,8 @@ func (e *EndPlan) drawOps(d Dice, limit int) {
 		if o.Flags&qp.SendFence != 0 {
 			reads = nil
 		}
-		// What a READ reads may be changed by a later request unless that is fenced: READs are executed again after losses.
+		// What a READ reads may be changed by a later request unless that is fenced: READs are
+		// executed again after losses.
 		if o.Kind == qp.WRRead {
 			reads = append(reads, [2]int{o.Remote, o.Remote + o.Len})
 		} else if o.Kind != qp.WRSend && o.Kind != qp.WRSendWithImm {

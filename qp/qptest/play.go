@@ -1,7 +1,7 @@
 package qptest
 
-// Running a plan: the applications of the random world. Each posts its work when the time has come and there is room, keeps
-// receives coming, and at the end everything must have come to rest.
+// Running a plan: the applications of the random world. Each posts its work when the time has come
+// and there is room, keeps receives coming, and at the end everything must have come to rest.
 
 import (
 	"errors"
@@ -30,16 +30,18 @@ type player struct {
 	gone    bool
 }
 
-// Play runs the plan and returns the first violation. What is not nil records the packets or tells the story.
-func (p *Plan) Play(capture *Capture, trace io.Writer) (err error) {
+// Play runs the plan and returns the first violation. What is not nil records the packets, tells
+// the story, or gets the digest of what the engines do.
+func (p *Plan) Play(capture *Capture, trace io.Writer, digest *Digest) (err error) {
 	w := NewWorld(p.Seed)
-	w.Trace = trace
+	w.Trace, w.Digest = trace, digest
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("at %s: panic: %v\n%s", stamp(w.Now), r, debug.Stack())
 		}
 	}()
-	// A request with a bad local key fails at some moment within a turn; what the queue pair still executes depends on which.
+	// A request with a bad local key fails at some moment within a turn; what the queue pair still
+	// executes depends on which.
 	w.OneByOne = p.has(FaultLKey)
 	w.Faults, w.Hopeless, w.Capture = p.Faults, p.Hopeless, capture
 	for _, n := range p.Nodes {
@@ -131,7 +133,8 @@ func (p *player) start() {
 	p.work()
 }
 
-// receive posts one receive and comes back for the next: after a while, or when the queue has room again.
+// receive posts one receive and comes back for the next: after a while, or when the queue has room
+// again.
 func (p *player) receive() {
 	if p.postRecv() {
 		p.w.After(p.plan.RecvEvery, p.receive)

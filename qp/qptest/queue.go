@@ -1,7 +1,7 @@
 package qptest
 
-// Queue pairs of the world: creation, the verbs' state walk, connecting two of them, posting. A post goes to the oracle and
-// to the engine, and the node takes a turn at once.
+// Queue pairs of the world: creation, the verbs' state walk, connecting two of them, posting. A
+// post goes to the oracle and to the engine, and the node takes a turn at once.
 
 import (
 	"fmt"
@@ -15,7 +15,8 @@ import (
 // recvBit marks the WRIDs of receives, as one completion queue may serve both directions.
 const recvBit = 1 << 63
 
-// QPConfig describes a queue pair and its connection. Zero values are replaced by those of DefaultQP.
+// QPConfig describes a queue pair and its connection. Zero values are replaced by those of
+// DefaultQP.
 type QPConfig struct {
 	Type          qp.QPType
 	MTU           wire.MTU
@@ -315,7 +316,8 @@ func (q *QP) Activate() {
 	q.walk(qp.StateRTS, q.attr(wire.GID{}, 0, 0))
 }
 
-// PostSend posts one send work request, rings the doorbell, and returns the WRID, which is the world's choice if it was 0.
+// PostSend posts one send work request, rings the doorbell, and returns the WRID, which is the
+// world's choice if it was 0.
 func (q *QP) PostSend(wr qp.SendWR) (uint64, error) {
 	err := q.Stage(&wr)
 	if err == nil {

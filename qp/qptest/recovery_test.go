@@ -1,7 +1,7 @@
 package qptest
 
-// What a requester concludes from answers that are missing, late, or old (section 4.7 and the head of qp/recovery.go). The peer is
-// raw: the script plays it.
+// What a requester concludes from answers that are missing, late, or old (section 4.7 and the head
+// of qp/recovery.go). The peer is raw: the script plays it.
 
 import (
 	"testing"
@@ -30,7 +30,8 @@ func measured(t *testing.T, cfg QPConfig) (*Script, *End, *Raw) {
 	return s, a, p
 }
 
-// TestFirstAsks: the round trip is measured with the first packet of a connection, even inside a long message.
+// TestFirstAsks: the round trip is measured with the first packet of a connection, even inside a
+// long message.
 func TestFirstAsks(t *testing.T) {
 	s := NewScript(t)
 	a, p := s.Against(QPConfig{Timeout: 14}, 0)
@@ -59,8 +60,8 @@ func TestFirstLost(t *testing.T) {
 	}
 }
 
-// TestSlowPeer: a peer that was asleep costs one probe. When it works off what had come, nothing is repeated, however many steps
-// it takes.
+// TestSlowPeer: a peer that was asleep costs one probe. When it works off what had come, nothing is
+// repeated, however many steps it takes.
 func TestSlowPeer(t *testing.T) {
 	s, a, p := measured(t, QPConfig{})
 	id := s.Post(a, a.Send(0, 8*1024))
@@ -82,8 +83,9 @@ func TestSlowPeer(t *testing.T) {
 	}
 }
 
-// TestPeerSleepsAgain: one that falls asleep once more, while it works off what had come, costs one more probe and not the window; but
-// when it has acknowledged nothing behind the probe, what was sent before that is lost and sent again.
+// TestPeerSleepsAgain: one that falls asleep once more, while it works off what had come, costs one
+// more probe and not the window; but when it has acknowledged nothing behind the probe, what was
+// sent before that is lost and sent again.
 func TestPeerSleepsAgain(t *testing.T) {
 	s, a, p := measured(t, QPConfig{})
 	id := s.Post(a, a.Send(0, 8*1024))
@@ -107,8 +109,9 @@ func TestPeerSleepsAgain(t *testing.T) {
 	}
 }
 
-// TestProbeAnswered: an ACK without news answers the probe, which the peer had got before: all that was sent before it and is not
-// acknowledged is lost, and needs no waiting. What was sent behind the probe may still come.
+// TestProbeAnswered: an ACK without news answers the probe, which the peer had got before: all that
+// was sent before it and is not acknowledged is lost, and needs no waiting. What was sent behind
+// the probe may still come.
 func TestProbeAnswered(t *testing.T) {
 	s, a, p := measured(t, QPConfig{})
 	s.Post(a, a.Send(0, 3*1024))
@@ -135,8 +138,8 @@ func TestProbeAnswered(t *testing.T) {
 	s.Quiet()
 }
 
-// TestLostTwice: a NAK again for what was sent again is a new loss as soon as it can be, and then the packet goes alone: what
-// follows it may be what drowns it.
+// TestLostTwice: a NAK again for what was sent again is a new loss as soon as it can be, and then
+// the packet goes alone: what follows it may be what drowns it.
 func TestLostTwice(t *testing.T) {
 	s, a, p := measured(t, QPConfig{})
 	id := s.Post(a, a.Send(0, 3*1024))
@@ -161,8 +164,8 @@ func TestLostTwice(t *testing.T) {
 	s.Sent(a, id, qp.WCSuccess)
 }
 
-// TestReportsAreOneRetry: a peer that reports a loss lives. Its reports use up a retry only once in the time after which a silent
-// peer would be asked, but they do use them up.
+// TestReportsAreOneRetry: a peer that reports a loss lives. Its reports use up a retry only once in
+// the time after which a silent peer would be asked, but they do use them up.
 func TestReportsAreOneRetry(t *testing.T) {
 	s, a, p := measured(t, QPConfig{RetryCnt: 2})
 	id := s.Post(a, a.Send(0, 10))
@@ -182,8 +185,8 @@ func TestReportsAreOneRetry(t *testing.T) {
 	}
 }
 
-// TestOldReplies: replies of a READ behind one that is missing report that once; when they begin again, it was lost again. Those of
-// before that come late change nothing.
+// TestOldReplies: replies of a READ behind one that is missing report that once; when they begin
+// again, it was lost again. Those of before that come late change nothing.
 func TestOldReplies(t *testing.T) {
 	s, a, p := measured(t, QPConfig{MTU: wire.MTU256, RetryCnt: 2})
 	const n = 40
@@ -207,7 +210,8 @@ func TestOldReplies(t *testing.T) {
 	reply(2) // 0 and 1 are lost
 	again()
 	s.Advance(trip)
-	for _, k := range []int{3, 30, 4, 5, 29, 6, 20, 7} { // ever newer, but for some that are older or late
+	// Ever newer, but for some that are older or late.
+	for _, k := range []int{3, 30, 4, 5, 29, 6, 20, 7} {
 		reply(k)
 		s.Advance(Microsecond)
 	}
@@ -227,8 +231,8 @@ func TestOldReplies(t *testing.T) {
 	s.Sent(a, id, qp.WCSuccess)
 }
 
-// TestProbeBehind: when a window has become smaller than what is in flight, a requester that went back must not wait for what it
-// may not send.
+// TestProbeBehind: when a window has become smaller than what is in flight, a requester that went
+// back must not wait for what it may not send.
 func TestProbeBehind(t *testing.T) {
 	s, a, p := measured(t, QPConfig{MTU: wire.MTU256})
 	s.Post(a, a.Write(0, 100*256, a.Remote, 0))
@@ -244,8 +248,8 @@ func TestProbeBehind(t *testing.T) {
 	s.Quiet()
 }
 
-// TestLongPath: a path that holds more than the window it begins with is filled; a receiver whose buffer holds less than the path is
-// not overrun all the time.
+// TestLongPath: a path that holds more than the window it begins with is filled; a receiver whose
+// buffer holds less than the path is not overrun all the time.
 func TestLongPath(t *testing.T) {
 	const size, count = 1 << 20, 64
 	stream := func(window int, f Faults) (*World, *Node, float64) {

@@ -1,7 +1,7 @@
 package qptest
 
-// What the responder refuses: the tables of sections 2.7, 6.2, 6.3. Each row says what arrives, what goes back, and how the
-// receive and the queue pair end.
+// What the responder refuses: the tables of sections 2.7, 6.2, 6.3. Each row says what arrives,
+// what goes back, and how the receive and the queue pair end.
 
 import (
 	"fmt"
@@ -17,8 +17,8 @@ func (e *End) sendPart(op wire.Opcode, psn wire.PSN, n int) Craft {
 	return Craft{Op: op, PSN: psn, AckReq: true, Payload: make([]byte, n), VA: e.Remote.Addr(0), RKey: e.Remote.RKey(), Len: 4096}
 }
 
-// TestOpcodeOrder walks every pair of a message in progress and a next packet (section 2.7): legal ones are executed, all others
-// get 61H and end the connection; for UC they drop the message.
+// TestOpcodeOrder walks every pair of a message in progress and a next packet (section 2.7): legal
+// ones are executed, all others get 61H and end the connection; for UC they drop the message.
 func TestOpcodeOrder(t *testing.T) {
 	const (
 		none = iota
@@ -101,7 +101,8 @@ func TestRefusals(t *testing.T) {
 	data := []byte("12345678")
 	no := func(a mr.Access) QPConfig { return QPConfig{Access: 0xe &^ a, NoAccess: true} }
 	for _, r := range []refusal{
-		// The queue pair does not allow the operation: 61H. Access comes before the key and before the receive.
+		// The queue pair does not allow the operation: 61H. Access comes before the key and before
+		// the receive.
 		{name: "WRITE not allowed", cfg: no(mr.RemoteWrite), in: one(func(a *End) Craft { return a.write(0, 0, data) }), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
 		{name: "WRITE of nothing not allowed", cfg: no(mr.RemoteWrite), in: one(func(a *End) Craft { return a.write(0, 0, nil) }), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
 		{name: "READ not allowed", cfg: no(mr.RemoteRead), in: one(func(a *End) Craft { return a.read(0, 0, 8) }), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
@@ -247,7 +248,8 @@ func TestBothSidesOfRefusal(t *testing.T) {
 	}
 }
 
-// TestZeroLength: an empty WRITE or READ does not look at key or address (C9-88), an empty SEND needs no buffer.
+// TestZeroLength: an empty WRITE or READ does not look at key or address (C9-88), an empty SEND
+// needs no buffer.
 func TestZeroLength(t *testing.T) {
 	s := NewScript(t)
 	a, p := s.Against(QPConfig{}, 0)

@@ -1,7 +1,7 @@
 package qptest
 
-// The requester: work requests become packets (sections 4.1, 4.3, 6.1). Peers are engines watched by the oracle, or raw ones
-// when the point is what the requester does by itself.
+// The requester: work requests become packets (sections 4.1, 4.3, 6.1). Peers are engines watched
+// by the oracle, or raw ones when the point is what the requester does by itself.
 
 import (
 	"bytes"
@@ -14,8 +14,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// TestSegmentation walks every operation with data through every path MTU and every length around its boundaries, with WRITEs
-// and READs whole and in pieces.
+// TestSegmentation walks every operation with data through every path MTU and every length around
+// its boundaries, with WRITEs and READs whole and in pieces.
 func TestSegmentation(t *testing.T) {
 	for mtu := wire.MTU256; mtu <= wire.MTU4096; mtu++ {
 		for i := range 4 {
@@ -50,7 +50,8 @@ func addr(v6 bool, i int) NodeConfig {
 	return NodeConfig{Addr: fmt.Sprintf("10.0.0.%d", i)}
 }
 
-// TestScatterGather sends a message from many pieces into many pieces, empty ones among them, across packet boundaries.
+// TestScatterGather sends a message from many pieces into many pieces, empty ones among them,
+// across packet boundaries.
 func TestScatterGather(t *testing.T) {
 	s := NewScript(t)
 	c := qp.Cap{MaxSendWR: 8, MaxRecvWR: 8, MaxSendSGE: qp.MaxSGE, MaxRecvSGE: qp.MaxSGE}
@@ -147,7 +148,8 @@ func TestInline(t *testing.T) {
 	}
 }
 
-// TestPostErrors: what can be known while posting is refused there, and nothing of it is queued (section 6.1).
+// TestPostErrors: what can be known while posting is refused there, and nothing of it is queued
+// (section 6.1).
 func TestPostErrors(t *testing.T) {
 	s := NewScript(t)
 	a, b := s.Pair(QPConfig{}, QPConfig{})
@@ -218,7 +220,8 @@ func TestPostMany(t *testing.T) {
 	}
 }
 
-// TestUnsignaled: no completion for them, but their slots come free with the next one that has one, or earlier.
+// TestUnsignaled: no completion for them, but their slots come free with the next one that has one,
+// or earlier.
 func TestUnsignaled(t *testing.T) {
 	s := NewScript(t)
 	a, b := s.Pair(QPConfig{Cap: qp.Cap{MaxSendWR: 4, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}}, QPConfig{})
@@ -241,7 +244,8 @@ func TestSQSigAll(t *testing.T) {
 	s.Sent(a, id, qp.WCSuccess)
 }
 
-// TestSolicited: SE is on the last packet of SENDs and of WRITEs with immediate, and on nothing else.
+// TestSolicited: SE is on the last packet of SENDs and of WRITEs with immediate, and on nothing
+// else.
 func TestSolicited(t *testing.T) {
 	s := NewScript(t)
 	a, b := s.Pair(QPConfig{}, QPConfig{})
@@ -260,7 +264,8 @@ func TestSolicited(t *testing.T) {
 	s.Settle()
 }
 
-// TestAckReq: the last packet of a message asks for an ACK, and so does the one behind which the window closes.
+// TestAckReq: the last packet of a message asks for an ACK, and so does the one behind which the
+// window closes.
 func TestAckReq(t *testing.T) {
 	s := NewScript(t)
 	nc := NodeConfig{}
@@ -280,8 +285,8 @@ func TestAckReq(t *testing.T) {
 	s.Sent(a, id, qp.WCSuccess)
 }
 
-// TestAckReqUnsignaled: once the path has been measured, a message without a completion asks for no ACK, but every so many do;
-// and the last of them, or its loss, is found out about by a probe.
+// TestAckReqUnsignaled: once the path has been measured, a message without a completion asks for no
+// ACK, but every so many do; and the last of them, or its loss, is found out about by a probe.
 func TestAckReqUnsignaled(t *testing.T) {
 	s := NewScript(t)
 	a := s.newEnd(NodeConfig{}, QPConfig{Cap: qp.Cap{MaxSendWR: 16, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}})
@@ -307,8 +312,8 @@ func TestAckReqUnsignaled(t *testing.T) {
 	s.Sent(a, id, qp.WCSuccess)
 }
 
-// TestWindow holds the number of unacknowledged packets to what the engine was configured for; 0 is an adaptive window, which begins
-// with DefaultWindow.
+// TestWindow holds the number of unacknowledged packets to what the engine was configured for; 0 is
+// an adaptive window, which begins with DefaultWindow.
 func TestWindow(t *testing.T) {
 	for _, window := range []int{1, 2, 7, 0} {
 		s := NewScript(t)
@@ -350,8 +355,8 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// TestRdAtomicLimit: no more READs and atomics are outstanding than max_rd_atomic; other requests behind wait with them, as
-// requests go in order.
+// TestRdAtomicLimit: no more READs and atomics are outstanding than max_rd_atomic; other requests
+// behind wait with them, as requests go in order.
 func TestRdAtomicLimit(t *testing.T) {
 	s := NewScript(t)
 	a, b := s.Pair(QPConfig{RdAtomic: 2}, QPConfig{DestRdAtomic: 2})
@@ -370,8 +375,8 @@ func TestRdAtomicLimit(t *testing.T) {
 	}
 }
 
-// TestLocalErrors: bad elements are found when the request is sent: LOC_PROT_ERR, RC goes to ERR and the rest is flushed; what
-// came before completes first (sections 5.3, 6.1).
+// TestLocalErrors: bad elements are found when the request is sent: LOC_PROT_ERR, RC goes to ERR
+// and the rest is flushed; what came before completes first (sections 5.3, 6.1).
 func TestLocalErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(a *End, wr *qp.SendWR)

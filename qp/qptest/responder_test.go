@@ -1,7 +1,7 @@
 package qptest
 
-// The responder in sequence: what arrives is executed once, duplicates get their old answers, gaps get one NAK (sections 4.2,
-// 4.5, 4.6). The peer is raw.
+// The responder in sequence: what arrives is executed once, duplicates get their old answers, gaps
+// get one NAK (sections 4.2, 4.5, 4.6). The peer is raw.
 
 import (
 	"encoding/binary"
@@ -29,8 +29,8 @@ func (e *End) add(psn wire.PSN, at int, v uint64) Craft {
 // word is the 8 bytes at offset at of the end's remote memory as atomics see them.
 func (e *End) word(at int) uint64 { return binary.NativeEndian.Uint64(e.Remote.Bytes[at:]) }
 
-// TestNAKOnce: a gap is answered with one NAK 60H that names the expected PSN; more packets of the same run are silent; the
-// expected packet ends that, and the next gap is answered again.
+// TestNAKOnce: a gap is answered with one NAK 60H that names the expected PSN; more packets of the
+// same run are silent; the expected packet ends that, and the next gap is answered again.
 func TestNAKOnce(t *testing.T) {
 	s := NewScript(t)
 	a, p := s.Against(QPConfig{}, 0xfffffe)
@@ -52,8 +52,9 @@ func TestNAKOnce(t *testing.T) {
 	}
 }
 
-// TestNAKAgain: when the packet behind the gap comes round a second time, the requester has gone back and what it sent again was
-// lost again: then, and only then, there is another NAK for the same gap.
+// TestNAKAgain: when the packet behind the gap comes round a second time, the requester has gone
+// back and what it sent again was lost again: then, and only then, there is another NAK for the
+// same gap.
 func TestNAKAgain(t *testing.T) {
 	s := NewScript(t)
 	a, p := s.Against(QPConfig{}, 0)
@@ -92,7 +93,8 @@ func TestPSNRegions(t *testing.T) {
 	}
 }
 
-// TestDuplicateSend: executed once, acknowledged again with the newest PSN and MSN, also while a NAK is out.
+// TestDuplicateSend: executed once, acknowledged again with the newest PSN and MSN, also while a
+// NAK is out.
 func TestDuplicateSend(t *testing.T) {
 	s := NewScript(t)
 	a, p := s.Against(QPConfig{}, 0)
@@ -136,8 +138,9 @@ func TestDuplicateWrite(t *testing.T) {
 	s.Quiet()
 }
 
-// TestDuplicateRead: a remembered READ is executed again, from memory as it is now: whole, from a later packet on, or a range
-// inside it. What does not fit what was asked the first time is dropped.
+// TestDuplicateRead: a remembered READ is executed again, from memory as it is now: whole, from a
+// later packet on, or a range inside it. What does not fit what was asked the first time is
+// dropped.
 func TestDuplicateRead(t *testing.T) {
 	s := NewScript(t)
 	a, p := s.Against(QPConfig{}, 0)
@@ -179,7 +182,8 @@ func TestDuplicateRead(t *testing.T) {
 	s.InState(a, qp.StateRTS)
 }
 
-// TestDuplicateAtomic: never executed twice; the first result is repeated. One that is not remembered is dropped.
+// TestDuplicateAtomic: never executed twice; the first result is repeated. One that is not
+// remembered is dropped.
 func TestDuplicateAtomic(t *testing.T) {
 	s := NewScript(t)
 	a, p := s.Against(QPConfig{DestRdAtomic: 2}, 0)
@@ -245,7 +249,8 @@ func TestMSN(t *testing.T) {
 	s.Drop(a, Nak(wire.SynNAKSeq, 7, MSN(3)))
 }
 
-// TestReadThenSend: answers go in the order of the requests; an ACK does not overtake a READ's replies (section 4.6).
+// TestReadThenSend: answers go in the order of the requests; an ACK does not overtake a READ's
+// replies (section 4.6).
 func TestReadThenSend(t *testing.T) {
 	s := NewScript(t)
 	a := s.newEnd(NodeConfig{Batch: 1, Budget: 1, Pace: Microsecond}, QPConfig{})
@@ -266,8 +271,8 @@ func TestReadThenSend(t *testing.T) {
 	s.Quiet()
 }
 
-// TestDepth: as many READs and atomics as max_dest_rd_atomic may wait for their answers; one more is refused with 61H, whoever
-// sends it does not keep to what was agreed.
+// TestDepth: as many READs and atomics as max_dest_rd_atomic may wait for their answers; one more
+// is refused with 61H, whoever sends it does not keep to what was agreed.
 func TestDepth(t *testing.T) {
 	s := NewScript(t)
 	a, p := s.Against(QPConfig{DestRdAtomic: 3}, 0)
@@ -302,7 +307,8 @@ func (r *Raw) injectAll(cs ...Craft) {
 	r.to.Node.deliver(batch)
 }
 
-// TestBatchedGap: a gap that is filled within one batch needs no NAK, or at least none that names an executed PSN.
+// TestBatchedGap: a gap that is filled within one batch needs no NAK, or at least none that names
+// an executed PSN.
 func TestBatchedGap(t *testing.T) {
 	s := NewScript(t)
 	a, p := s.Against(QPConfig{}, 0)

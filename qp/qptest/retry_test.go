@@ -1,6 +1,7 @@
 package qptest
 
-// The requester hears answers, or none (sections 4.4, 4.7). The peer is raw unless said otherwise: the script plays it.
+// The requester hears answers, or none (sections 4.4, 4.7). The peer is raw unless said otherwise:
+// the script plays it.
 
 import (
 	"fmt"
@@ -15,8 +16,9 @@ func (r *Raw) ack(s wire.Syndrome, psn wire.PSN) {
 	r.Inject(Craft{Op: wire.RCAcknowledge, Syn: s, PSN: psn})
 }
 
-// TestTimeoutRetries: after 4.096 us * 2^n without an answer the oldest unacknowledged packet is sent again, retry_cnt times, and
-// then its request fails. The times are exact. (No round trip has been measured, so nothing is sent before.)
+// TestTimeoutRetries: after 4.096 us * 2^n without an answer the oldest unacknowledged packet is
+// sent again, retry_cnt times, and then its request fails. The times are exact. (No round trip has
+// been measured, so nothing is sent before.)
 func TestTimeoutRetries(t *testing.T) {
 	for _, timeout := range []uint8{1, 4, 8, 14, 20, 31} {
 		for retries := range uint8(8) {
@@ -56,8 +58,9 @@ func TestTimeoutZero(t *testing.T) {
 	s.NoCompletions(a)
 }
 
-// TestProbe: when round trips are known, the loss of the last packets is noticed within a few of them, not only after the ack
-// timeout; and however many probes go unanswered, they cost no retry and do not move the end.
+// TestProbe: when round trips are known, the loss of the last packets is noticed within a few of
+// them, not only after the ack timeout; and however many probes go unanswered, they cost no retry
+// and do not move the end.
 func TestProbe(t *testing.T) {
 	const rtt = 50 * Microsecond
 	s := NewScript(t)
@@ -134,7 +137,8 @@ func TestManyTimers(t *testing.T) {
 	}
 }
 
-// TestTimerRestarts: whatever makes progress starts the timer anew, and nothing outstanding stops it.
+// TestTimerRestarts: whatever makes progress starts the timer anew, and nothing outstanding stops
+// it.
 func TestTimerRestarts(t *testing.T) {
 	s := NewScript(t)
 	a, p := s.Against(QPConfig{Timeout: 8}, 0)
@@ -155,7 +159,8 @@ func TestTimerRestarts(t *testing.T) {
 	s.NotBefore(T)
 }
 
-// TestRetryCounterReloads: progress gives all retries back; without it timeouts and sequence NAKs share one counter.
+// TestRetryCounterReloads: progress gives all retries back; without it timeouts and sequence NAKs
+// share one counter.
 func TestRetryCounterReloads(t *testing.T) {
 	s := NewScript(t)
 	a, p := s.Against(QPConfig{Timeout: 8, RetryCnt: 2}, 0)
@@ -179,8 +184,8 @@ func TestRetryCounterReloads(t *testing.T) {
 	s.Sent(a, id, qp.WCRetryExcErr)
 }
 
-// TestSequenceNAK: NAK 60H with PSN p acknowledges everything before p and p is sent again at once, in the middle of a message
-// too: with the same opcode and the same bytes (section 4.4).
+// TestSequenceNAK: NAK 60H with PSN p acknowledges everything before p and p is sent again at once,
+// in the middle of a message too: with the same opcode and the same bytes (section 4.4).
 func TestSequenceNAK(t *testing.T) {
 	for from := range wire.PSN(5) {
 		s := NewScript(t)
@@ -213,7 +218,8 @@ func TestSequenceNAK(t *testing.T) {
 	}
 }
 
-// withoutAckReq is a packet's body without the A bit, which a retry may set differently, and the ICRC over it.
+// withoutAckReq is a packet's body without the A bit, which a retry may set differently, and the
+// ICRC over it.
 func withoutAckReq(f *Flight) string {
 	b := append([]byte(nil), f.pkt[f.head:len(f.pkt)-wire.ICRCLen]...)
 	(*wire.BTH)(b).SetAckReq(false)
@@ -263,7 +269,8 @@ func TestGhosts(t *testing.T) {
 	s.Sent(a, id, qp.WCSuccess)
 }
 
-// TestReservedSyndromes: what no standard gives a meaning to is ignored, as hfi1 does and rxe does not (table 13, row 39).
+// TestReservedSyndromes: what no standard gives a meaning to is ignored, as hfi1 does and rxe does
+// not (table 13, row 39).
 func TestReservedSyndromes(t *testing.T) {
 	s := NewScript(t)
 	a, p := s.Against(QPConfig{}, 0)
@@ -280,7 +287,8 @@ func TestReservedSyndromes(t *testing.T) {
 	s.Sent(a, id, qp.WCSuccess)
 }
 
-// TestFatalNAKs: 61H, 62H, 63H fail the request that holds their PSN; before it all is done, behind it all is flushed.
+// TestFatalNAKs: 61H, 62H, 63H fail the request that holds their PSN; before it all is done, behind
+// it all is flushed.
 func TestFatalNAKs(t *testing.T) {
 	for syn, status := range map[wire.Syndrome]qp.WCStatus{wire.SynNAKInvReq: qp.WCRemInvReqErr, wire.SynNAKAccess: qp.WCRemAccessErr, wire.SynNAKOp: qp.WCRemOpErr} {
 		for psn := wire.PSN(1); psn < 4; psn++ {
@@ -288,7 +296,8 @@ func TestFatalNAKs(t *testing.T) {
 			a, p := s.Against(QPConfig{}, 0)
 			first := s.Post(a, a.Send(0, 10))
 			second := s.Post(a, a.Send(0, 2*1024+1))
-			third := s.Post(a, With(a.Send(0, 10), Unsignaled)) // flushed with a completion all the same
+			// Flushed with a completion all the same.
+			third := s.Post(a, With(a.Send(0, 10), Unsignaled))
 			recv := s.Receive(a, 10)
 			s.Clear()
 			p.ack(syn, psn)
@@ -302,7 +311,8 @@ func TestFatalNAKs(t *testing.T) {
 	}
 }
 
-// TestAckCoalesced: one ACK completes all requests up to its PSN, in order, and may end inside a message.
+// TestAckCoalesced: one ACK completes all requests up to its PSN, in order, and may end inside a
+// message.
 func TestAckCoalesced(t *testing.T) {
 	s := NewScript(t)
 	a, p := s.Against(QPConfig{}, 0)
@@ -322,8 +332,9 @@ func TestAckCoalesced(t *testing.T) {
 	s.Sent(a, ids[3], qp.WCSuccess)
 }
 
-// TestReadImpliesAck: a READ reply acknowledges what is before the READ; a SEND's ACK beyond a READ without replies is an
-// implied NAK: the READ is asked for again, and the SEND is not complete before it (section 4.4).
+// TestReadImpliesAck: a READ reply acknowledges what is before the READ; a SEND's ACK beyond a READ
+// without replies is an implied NAK: the READ is asked for again, and the SEND is not complete
+// before it (section 4.4).
 func TestReadImpliesAck(t *testing.T) {
 	s := NewScript(t)
 	a, p := s.Against(QPConfig{}, 0)
@@ -354,8 +365,9 @@ func TestReadImpliesAck(t *testing.T) {
 	}
 }
 
-// TestReadRestart: a READ whose replies stop coming is asked for from the first missing one: VA + k*MTU, the rest of the length,
-// that PSN, the same key. The answer may start over with FIRST or ONLY, or go on with MIDDLE or LAST (section 4.4).
+// TestReadRestart: a READ whose replies stop coming is asked for from the first missing one: VA +
+// k*MTU, the rest of the length, that PSN, the same key. The answer may start over with FIRST or
+// ONLY, or go on with MIDDLE or LAST (section 4.4).
 func TestReadRestart(t *testing.T) {
 	const n = 4*1024 + 100
 	reply := func(k int, fresh bool) Craft {
@@ -411,7 +423,8 @@ func TestReadRestart(t *testing.T) {
 	}
 }
 
-// TestReadReplyErrors: replies of the wrong length end the connection; those that fit no READ too (sections 4.4, 6.1).
+// TestReadReplyErrors: replies of the wrong length end the connection; those that fit no READ too
+// (sections 4.4, 6.1).
 func TestReadReplyErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		reply  Craft

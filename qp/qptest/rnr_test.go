@@ -9,7 +9,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// TestRNRTimers: after an RNR NAK the request waits exactly as long as its code says, for all 32 codes.
+// TestRNRTimers: after an RNR NAK the request waits exactly as long as its code says, for all 32
+// codes.
 func TestRNRTimers(t *testing.T) {
 	hundredths := [32]int64{65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192,
 		12288, 16384, 24576, 32768, 49152}
@@ -27,7 +28,8 @@ func TestRNRTimers(t *testing.T) {
 	}
 }
 
-// TestRNRRetries: rnr_retry waits and then RNR_RETRY_EXC_ERR; 7 is for ever; progress gives them back.
+// TestRNRRetries: rnr_retry waits and then RNR_RETRY_EXC_ERR; 7 is for ever; progress gives them
+// back.
 func TestRNRRetries(t *testing.T) {
 	for retries := range uint8(8) {
 		s := NewScript(t)
@@ -60,8 +62,9 @@ func TestRNRRetries(t *testing.T) {
 	}
 }
 
-// TestRNRWaits: while it waits the requester sends nothing, new requests neither, and the ack timer does not run; duplicates of
-// the RNR NAK neither prolong the wait nor cost a retry; what is acknowledged meanwhile completes.
+// TestRNRWaits: while it waits the requester sends nothing, new requests neither, and the ack timer
+// does not run; duplicates of the RNR NAK neither prolong the wait nor cost a retry; what is
+// acknowledged meanwhile completes.
 func TestRNRWaits(t *testing.T) {
 	s := NewScript(t)
 	a, p := s.Against(QPConfig{Timeout: 1, RNRRetry: 1}, 0) // 8 us
@@ -80,8 +83,9 @@ func TestRNRWaits(t *testing.T) {
 	s.NotBefore(qp.Time(wire.AckTimeout(1)))
 }
 
-// TestRNRResponder: a message without a receive is answered with RNR, its min_rnr_timer and the expected PSN, as often as it
-// comes; what follows it is not answered; with a receive it goes on, in the middle of a WRITE with immediate too.
+// TestRNRResponder: a message without a receive is answered with RNR, its min_rnr_timer and the
+// expected PSN, as often as it comes; what follows it is not answered; with a receive it goes on,
+// in the middle of a WRITE with immediate too.
 func TestRNRResponder(t *testing.T) {
 	for code := range uint8(32) {
 		s := NewScript(t)

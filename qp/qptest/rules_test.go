@@ -1,7 +1,7 @@
 package qptest
 
-// Which test holds which rule of the protocol reference. A rule without a test is a gap; the compiler sees to it that the tests
-// exist.
+// Which test holds which rule of the protocol reference. A rule without a test is a gap; the
+// compiler sees to it that the tests exist.
 
 import "testing"
 
@@ -10,7 +10,8 @@ var rules = []struct {
 	rule    string
 	tests   []func(*testing.T)
 }{
-	{"1.2", "source ports 0xc000 and above, one per connection", tests(TestWorlds)}, // the oracle looks at every packet
+	// The oracle looks at every packet.
+	{"1.2", "source ports 0xc000 and above, one per connection", tests(TestWorlds)},
 	{"1.6", "RNR timer codes", tests(TestRNRTimers, TestRNRTimerZero)},
 	{"1.6", "reserved syndromes are ignored", tests(TestReservedSyndromes)},
 	{"1.8", "GRH of IPv4 and IPv6", tests(TestDatagram)},

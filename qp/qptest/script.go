@@ -1,7 +1,8 @@
 package qptest
 
-// Scripted tests. In a Script no packet moves by itself: what a node sends waits until the script expects it, and then
-// arrives at once, is dropped, or is kept for later. Time moves only by Advance. A script reads like the story it tells:
+// Scripted tests. In a Script no packet moves by itself: what a node sends waits until the script
+// expects it, and then arrives at once, is dropped, or is kept for later. Time moves only by
+// Advance. A script reads like the story it tells:
 //
 //	s.Post(a, s.Write(0, 3000))
 //	s.Expect(a, Pkt(wire.RCWriteFirst, 0))
@@ -10,7 +11,8 @@ package qptest
 //	s.Expect(b, Nak(wire.SynNAKSeq, 1))
 //	s.Expect(a, Pkt(wire.RCWriteMiddle, 1))
 //
-// The peer of a queue pair is another engine's, watched by the oracle, or a raw one whose packets the script writes itself.
+// The peer of a queue pair is another engine's, watched by the oracle, or a raw one whose packets
+// the script writes itself.
 
 import (
 	"strings"
@@ -183,7 +185,8 @@ func (s *Script) Drop(from *End, m Match) {
 	s.check()
 }
 
-// Keep takes the next packet of an end, which must match, and returns it, to Arrive when the script likes, or twice.
+// Keep takes the next packet of an end, which must match, and returns it, to Arrive when the script
+// likes, or twice.
 func (s *Script) Keep(from *End, m Match) *Flight {
 	s.T.Helper()
 	f := s.next(from.Node, m)
@@ -207,7 +210,8 @@ func (s *Script) Quiet() {
 	}
 }
 
-// Settle lets all waiting packets arrive, and those they cause, until the air is empty. Time does not move.
+// Settle lets all waiting packets arrive, and those they cause, until the air is empty. Time does
+// not move.
 func (s *Script) Settle() {
 	s.T.Helper()
 	for n := 0; len(s.held) > 0; n++ {
@@ -239,7 +243,8 @@ func (s *Script) NotBefore(d qp.Time) {
 	}
 }
 
-// Await lets time pass until something is sent, which must happen within d, and returns how long it took.
+// Await lets time pass until something is sent, which must happen within d, and returns how long it
+// took.
 func (s *Script) Await(d qp.Time) qp.Time {
 	s.T.Helper()
 	start := s.Now

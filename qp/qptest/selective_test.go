@@ -1,7 +1,7 @@
 package qptest
 
-// Selective repeat, rule by rule (qp.QPAttr.SelectiveRepeat). Both ends are engines, watched by the oracle, unless a test needs a
-// peer that misbehaves.
+// Selective repeat, rule by rule (qp.QPAttr.SelectiveRepeat). Both ends are engines, watched by the
+// oracle, unless a test needs a peer that misbehaves.
 
 import (
 	"testing"
@@ -24,7 +24,8 @@ func missing(at, from, to wire.PSN) Match {
 // ackAnd matches an ACK that also says what the newest packet is.
 func ackAnd(psn, newest wire.PSN) Match { return Ack(psn&wire.PSNMask, MSN(uint32(newest))) }
 
-// selectivePair is two ends that know the round trip, so that not each packet asks for an ACK. One packet, PSN 0, has been sent.
+// selectivePair is two ends that know the round trip, so that not each packet asks for an ACK. One
+// packet, PSN 0, has been sent.
 func selectivePair(t *testing.T) (s *Script, a, b *End) {
 	s = NewScript(t)
 	a, b = s.Pair(QPConfig{Selective: true}, QPConfig{Selective: true})
@@ -37,7 +38,8 @@ func selectivePair(t *testing.T) (s *Script, a, b *End) {
 	return s, a, b
 }
 
-// writes posts n messages of one packet each, of which only the last is signaled, and so asks for an ACK.
+// writes posts n messages of one packet each, of which only the last is signaled, and so asks for
+// an ACK.
 func (s *Script) writes(a, b *End, n int) {
 	s.T.Helper()
 	for i := range n {
@@ -74,7 +76,8 @@ func TestSelectiveOne(t *testing.T) {
 	}
 }
 
-// TestSelectiveAck: the packet that fills a gap has all that is executed with it acknowledged, though nothing else asks.
+// TestSelectiveAck: the packet that fills a gap has all that is executed with it acknowledged,
+// though nothing else asks.
 func TestSelectiveAck(t *testing.T) {
 	s, a, b := selectivePair(t)
 	s.Post(a, a.Write(0, 20*1024, b.Remote, 0))
@@ -93,7 +96,8 @@ func TestSelectiveAck(t *testing.T) {
 	s.Quiet()
 }
 
-// TestSelectiveTwoHoles: gaps are asked for one by one, and a NAK acknowledges nothing, since an older gap may be open.
+// TestSelectiveTwoHoles: gaps are asked for one by one, and a NAK acknowledges nothing, since an
+// older gap may be open.
 func TestSelectiveTwoHoles(t *testing.T) {
 	s, a, b := selectivePair(t)
 	for i := range 8 {
@@ -128,8 +132,8 @@ func TestSelectiveTwoHoles(t *testing.T) {
 	s.Quiet()
 }
 
-// TestSelectiveLostAgain: a repeated packet that is lost is repeated once more as soon as something that left after it has arrived,
-// not because of what left before.
+// TestSelectiveLostAgain: a repeated packet that is lost is repeated once more as soon as something
+// that left after it has arrived, not because of what left before.
 func TestSelectiveLostAgain(t *testing.T) {
 	s, a, b := selectivePair(t)
 	s.writes(a, b, 4)
@@ -167,8 +171,8 @@ func TestSelectiveLostNAK(t *testing.T) {
 	s.Quiet()
 }
 
-// TestSelectiveWindow: what is known to have arrived behind a gap is not in flight, so that the gap does not hold up new packets; but
-// never more is sent than the peer can keep.
+// TestSelectiveWindow: what is known to have arrived behind a gap is not in flight, so that the gap
+// does not hold up new packets; but never more is sent than the peer can keep.
 func TestSelectiveWindow(t *testing.T) {
 	s := NewScript(t)
 	nc := NodeConfig{}
@@ -216,7 +220,8 @@ func TestSelectiveWindow(t *testing.T) {
 	}
 }
 
-// TestSelectiveTail: the end of a burst is found out about by a probe, and then only what is missing in front of what has arrived.
+// TestSelectiveTail: the end of a burst is found out about by a probe, and then only what is
+// missing in front of what has arrived.
 func TestSelectiveTail(t *testing.T) {
 	s, a, b := selectivePair(t)
 	s.writes(a, b, 3)
@@ -261,7 +266,8 @@ func TestSelectiveDuplicates(t *testing.T) {
 	}
 }
 
-// TestSelectiveRNR: a message without a receive request is sent again alone; what is behind it waits at the responder.
+// TestSelectiveRNR: a message without a receive request is sent again alone; what is behind it
+// waits at the responder.
 func TestSelectiveRNR(t *testing.T) {
 	s, a, b := selectivePair(t)
 	for range 3 {
@@ -292,7 +298,8 @@ func TestSelectiveRNR(t *testing.T) {
 	}
 }
 
-// TestSelectiveReads: a READ takes the numbers of its replies, so what follows it is no gap; and replies keep their order.
+// TestSelectiveReads: a READ takes the numbers of its replies, so what follows it is no gap; and
+// replies keep their order.
 func TestSelectiveReads(t *testing.T) {
 	s, a, b := selectivePair(t)
 	s.Post(a, a.Write(0, 8, b.Remote, 0))
@@ -324,7 +331,8 @@ func TestSelectiveReads(t *testing.T) {
 	}
 }
 
-// TestSelectiveTooFar: what is too far ahead to be kept is dropped, and asked for as the standard has it: all from there on, once.
+// TestSelectiveTooFar: what is too far ahead to be kept is dropped, and asked for as the standard
+// has it: all from there on, once.
 func TestSelectiveTooFar(t *testing.T) {
 	s := NewScript(t)
 	s.Unchecked = true
@@ -387,12 +395,13 @@ func TestSelectiveBadReports(t *testing.T) {
 	p.Inject(Craft{Op: wire.RCAcknowledge, PSN: 1, MSN: 3}) // a good one
 	s.Drop(a, Pkt(wire.RCSendOnly, 2))
 	s.Quiet()
-	p.Inject(Craft{Op: wire.RCAcknowledge, Syn: wire.SynNAKSeq, PSN: 0, MSN: gapMSN(0, 2, 3)}) // late, but of what is missing
-	s.Quiet()                                                                                  // which has been repeated
+	// This NAK is late, and of what has been repeated already.
+	p.Inject(Craft{Op: wire.RCAcknowledge, Syn: wire.SynNAKSeq, PSN: 0, MSN: gapMSN(0, 2, 3)})
+	s.Quiet()
 }
 
-// TestSelectiveMemoryGone: a packet that cannot be made again, because its memory is gone, fails when its turn comes; what is missing
-// before it is repeated, once.
+// TestSelectiveMemoryGone: a packet that cannot be made again, because its memory is gone, fails
+// when its turn comes; what is missing before it is repeated, once.
 func TestSelectiveMemoryGone(t *testing.T) {
 	s := NewScript(t)
 	s.Unchecked = true
@@ -416,7 +425,8 @@ func TestSelectiveMemoryGone(t *testing.T) {
 	s.Sent(a, three, qp.WCWRFlushErr)
 }
 
-// TestSelectiveRetries: losses of the same packet use up the retries, if they are as far apart as a peer's silence may be.
+// TestSelectiveRetries: losses of the same packet use up the retries, if they are as far apart as a
+// peer's silence may be.
 func TestSelectiveRetries(t *testing.T) {
 	s := NewScript(t)
 	a, p := s.Against(QPConfig{Selective: true, RetryCnt: 2, Timeout: 20}, 0)

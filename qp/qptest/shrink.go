@@ -46,7 +46,7 @@ func (s *shrinker) try(change func(p *Plan)) bool {
 	}
 	p := s.best.clone()
 	change(p)
-	err := p.Play(nil, nil)
+	err := p.Play(nil, nil, nil)
 	if err == nil || Kind(err) != s.kind {
 		return false
 	}
@@ -111,7 +111,8 @@ func (s *shrinker) fewerThings() {
 	}
 }
 
-// fewer leaves out operations: halves first, then smaller runs. Receives that were drawn for them stay, as spare ones.
+// fewer leaves out operations: halves first, then smaller runs. Receives that were drawn for them
+// stay, as spare ones.
 func (s *shrinker) fewer(list func(*Plan) *[]OpPlan) {
 	for n := len(*list(s.best)); n >= 1; n /= 2 {
 		for i := 0; i < len(*list(s.best)); {

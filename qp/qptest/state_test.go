@@ -1,6 +1,7 @@
 package qptest
 
-// The state machine: every transition with every attribute, as section 5.1 has it, and what each state accepts (5.2, 5.3).
+// The state machine: every transition with every attribute, as section 5.1 has it, and what each
+// state accepts (5.2, 5.3).
 
 import (
 	"errors"
@@ -61,7 +62,8 @@ var allAttrs = []qp.AttrMask{qp.AttrCurState, qp.AttrEnSQDAsyncNotify, qp.AttrAc
 	qp.AttrTimeout, qp.AttrRetryCnt, qp.AttrRNRRetry, qp.AttrRQPSN, qp.AttrMaxRdAtomic, qp.AttrAltPath, qp.AttrMinRNRTimer, qp.AttrSQPSN, qp.AttrMaxDestRdAtomic,
 	qp.AttrPathMigState, qp.AttrCap, qp.AttrDestQPN, qp.AttrSelectiveRepeat}
 
-// TestTransitions tries every from, to, type: with what is required, without each required attribute, with each other one.
+// TestTransitions tries every from, to, type: with what is required, without each required
+// attribute, with each other one.
 func TestTransitions(t *testing.T) {
 	tried := 0
 	for column, typ := range []qp.QPType{qp.RC, qp.UC, qp.UD} {
@@ -252,7 +254,8 @@ func count(wcs []qp.WC, status qp.WCStatus) (n int) {
 	return n
 }
 
-// TestFlushOrder: ERR flushes sends and receives in posting order, signaled or not; ones posted later too.
+// TestFlushOrder: ERR flushes sends and receives in posting order, signaled or not; ones posted
+// later too.
 func TestFlushOrder(t *testing.T) {
 	s := NewScript(t)
 	a, _ := s.Against(QPConfig{RdAtomic: 2, SharedCQ: true}, 0)
@@ -283,7 +286,8 @@ func TestFlushOrder(t *testing.T) {
 	s.NoCompletions(a)
 }
 
-// TestReset: what was outstanding is forgotten without completions, and the queue pair can be connected anew with other PSNs.
+// TestReset: what was outstanding is forgotten without completions, and the queue pair can be
+// connected anew with other PSNs.
 func TestReset(t *testing.T) {
 	s := NewScript(t)
 	a, b := s.Pair(QPConfig{PSN: 100}, QPConfig{PSN: 200})
@@ -311,7 +315,8 @@ func TestReset(t *testing.T) {
 	s.NoCompletions(a, b)
 }
 
-// TestDrain: in SQD what was started ends, the rest waits; SQ_DRAINED comes when asked for and when all is done; RTS goes on.
+// TestDrain: in SQD what was started ends, the rest waits; SQ_DRAINED comes when asked for and when
+// all is done; RTS goes on.
 func TestDrain(t *testing.T) {
 	for _, notify := range []bool{true, false} {
 		s := NewScript(t)
@@ -389,7 +394,8 @@ func TestDrainUnreliable(t *testing.T) {
 	s.Sent(a, held, qp.WCSuccess)
 }
 
-// TestEndMidway: what a queue pair still had to send is not sent after ERR, RESET or its end, and no deadline of it stays.
+// TestEndMidway: what a queue pair still had to send is not sent after ERR, RESET or its end, and
+// no deadline of it stays.
 func TestEndMidway(t *testing.T) {
 	for _, end := range []string{"ERR", "RESET", "destroy"} {
 		s := NewScript(t)

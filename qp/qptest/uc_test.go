@@ -1,7 +1,8 @@
 package qptest
 
-// Unreliable connections (section 6.4): a gap drops the rest of the message, the next FIRST or ONLY begins anew, the receive of
-// a message that was cut off serves the next one. Nothing is answered and nothing ends the connection.
+// Unreliable connections (section 6.4): a gap drops the rest of the message, the next FIRST or ONLY
+// begins anew, the receive of a message that was cut off serves the next one. Nothing is answered
+// and nothing ends the connection.
 
 import (
 	"testing"
@@ -11,7 +12,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// TestUCMessages: every operation, at every length around packet boundaries; complete when the last packet has left.
+// TestUCMessages: every operation, at every length around packet boundaries; complete when the last
+// packet has left.
 func TestUCMessages(t *testing.T) {
 	for mtu := wire.MTU256; mtu <= wire.MTU4096; mtu++ {
 		s := NewScript(t)
@@ -31,7 +33,8 @@ func TestUCMessages(t *testing.T) {
 	}
 }
 
-// TestUCGap: losing any one packet of a message loses the message and no more; its receive is used again.
+// TestUCGap: losing any one packet of a message loses the message and no more; its receive is used
+// again.
 func TestUCGap(t *testing.T) {
 	for lost := range 4 {
 		s := NewScript(t)
@@ -75,7 +78,8 @@ func TestUCGapInWrite(t *testing.T) {
 	}
 }
 
-// TestUCCutOff: a new message may begin although the last one has not ended, if packets are missing between them or not.
+// TestUCCutOff: a new message may begin although the last one has not ended, if packets are missing
+// between them or not.
 func TestUCCutOff(t *testing.T) {
 	s := NewScript(t)
 	a, p := s.Against(QPConfig{Type: qp.UC}, 10)
@@ -141,7 +145,8 @@ func TestUCDrops(t *testing.T) {
 	}
 }
 
-// TestUCLocalError: SQE: the send queue is flushed, receiving goes on, RTS opens it again (sections 5.1, 5.2).
+// TestUCLocalError: SQE: the send queue is flushed, receiving goes on, RTS opens it again
+// (sections 5.1, 5.2).
 func TestUCLocalError(t *testing.T) {
 	s := NewScript(t)
 	a, b := s.Pair(QPConfig{Type: qp.UC}, QPConfig{Type: qp.UC})

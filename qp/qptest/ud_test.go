@@ -36,8 +36,8 @@ func (e *End) datagramTo(to *End, ah *qp.AH, n int) qp.SendWR {
 	return wr
 }
 
-// TestDatagram: payload behind 40 bytes of GRH, for IPv4 20 zeros and the IPv4 header with a right checksum, for IPv6 its
-// header; length, source, immediate data.
+// TestDatagram: payload behind 40 bytes of GRH, for IPv4 20 zeros and the IPv4 header with a right
+// checksum, for IPv6 its header; length, source, immediate data.
 func TestDatagram(t *testing.T) {
 	for _, v6 := range []bool{false, true} {
 		s := NewScript(t)
@@ -111,7 +111,8 @@ func TestQKey(t *testing.T) {
 	s.Received(b, id, qp.WCSuccess)
 }
 
-// TestDatagramTooLong for the path: LOC_LEN_ERR and SQE; for the receive: dropped and counted, the receive stays.
+// TestDatagramTooLong for the path: LOC_LEN_ERR and SQE; for the receive: dropped and counted, the
+// receive stays.
 func TestDatagramTooLong(t *testing.T) {
 	s := NewScript(t)
 	nc := NodeConfig{}

@@ -1,7 +1,8 @@
 package qptest
 
-// What an engine may put on the wire. Stages: the frame is well-formed → it belongs to a queue pair → as a request it is the
-// next packet or an identical old one, inside window, rd_atomic limit and fence → as a response it says what is so.
+// What an engine may put on the wire. Stages: the frame is well-formed → it belongs to a queue pair
+// → as a request it is the next packet or an identical old one, inside window, rd_atomic limit and
+// fence → as a response it says what is so.
 
 import (
 	"bytes"
@@ -144,7 +145,8 @@ func (s *stream) first(o *op, k, n uint64, bad func(string, ...any)) {
 	if window == 0 {
 		window = qp.MaxWindow
 	}
-	if s.early != nil && s.heard > s.ackable && n-s.ackable < qp.MaxWindow { // what has arrived is not on its way
+	// What has arrived is not on its way.
+	if s.early != nil && s.heard > s.ackable && n-s.ackable < qp.MaxWindow {
 		window += int(s.heard + 1 - s.ackable)
 	}
 	if n-s.ackable >= uint64(window) {
@@ -303,7 +305,8 @@ func (s *stream) nakSent(syn wire.Syndrome, bad func(string, ...any)) {
 	}
 }
 
-// reply returns the executed operation that a READ or atomic reply is for, and the number of the reply.
+// reply returns the executed operation that a READ or atomic reply is for, and the number of the
+// reply.
 func (s *stream) reply(n uint64, bad func(string, ...any)) (o *op, k uint64) {
 	o, k = s.locate(n)
 	switch {

@@ -1,7 +1,7 @@
 package qptest
 
-// Memory windows of type 2, LOCAL_INV and SEND_WITH_INV (section 7.5). The oracle does not model windows, so these scripts run
-// without it and look for themselves.
+// Memory windows of type 2, LOCAL_INV and SEND_WITH_INV (section 7.5). The oracle does not model
+// windows, so these scripts run without it and look for themselves.
 
 import (
 	"testing"
@@ -11,7 +11,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// bound returns an end with a raw peer and a window of 100 bytes at offset 1000 of its remote memory.
+// bound returns an end with a raw peer and a window of 100 bytes at offset 1000 of its remote
+// memory.
 func bound(t *testing.T, s *Script, access mr.Access) (a *End, p *Raw, w *mr.Window) {
 	a, p = s.Against(QPConfig{}, 0)
 	w, err := a.Node.Memory.AllocWindow(a.Node.PD)
@@ -108,8 +109,8 @@ func TestBindErrors(t *testing.T) {
 	s.Sent(a, s.Post(a, bind(a, w, w.RKey(), 0, 10, mr.RemoteRead)), qp.WCMWBindErr)
 }
 
-// TestLocalInvalidate waits for everything posted before it, then the key is dead and can be bound again; what follows it waits
-// for it.
+// TestLocalInvalidate waits for everything posted before it, then the key is dead and can be bound
+// again; what follows it waits for it.
 func TestLocalInvalidate(t *testing.T) {
 	s := NewScript(t)
 	a, p, w := bound(t, s, mr.RemoteWrite)
@@ -141,8 +142,8 @@ func TestLocalInvalidate(t *testing.T) {
 	s.Drop(a, Nak(wire.SynNAKAccess, 1))
 }
 
-// TestLocalAmongRetries: a local operation between requests is done once and completes in its place, however often what is
-// around it is sent again.
+// TestLocalAmongRetries: a local operation between requests is done once and completes in its
+// place, however often what is around it is sent again.
 func TestLocalAmongRetries(t *testing.T) {
 	s := NewScript(t)
 	a, p := s.Against(QPConfig{}, 0)
@@ -185,7 +186,8 @@ func TestLocalInvalidateErrors(t *testing.T) {
 	}
 }
 
-// TestRemoteInvalidate: SEND_WITH_INV takes the window away with the last packet, and the receive says which.
+// TestRemoteInvalidate: SEND_WITH_INV takes the window away with the last packet, and the receive
+// says which.
 func TestRemoteInvalidate(t *testing.T) {
 	s := NewScript(t)
 	a, p, w := bound(t, s, mr.RemoteWrite)
@@ -206,8 +208,8 @@ func TestRemoteInvalidate(t *testing.T) {
 	s.Drop(a, Nak(wire.SynNAKAccess, 2))
 }
 
-// TestRemoteInvalidateErrors: class J: the SEND is acknowledged, then its receive fails and so does the queue pair (table 13,
-// row 12).
+// TestRemoteInvalidateErrors: class J: the SEND is acknowledged, then its receive fails and so does
+// the queue pair (table 13, row 12).
 func TestRemoteInvalidateErrors(t *testing.T) {
 	for name, key := range map[string]func(a *End) uint32{
 		"a region":   func(a *End) uint32 { return a.Remote.RKey() },
@@ -243,8 +245,8 @@ func TestSendWithInvOnWire(t *testing.T) {
 	}
 }
 
-// TestDeregisteredUnderRead: memory that goes away while its READ is being answered: the requester is told, nobody reads freed
-// memory, the connection is over.
+// TestDeregisteredUnderRead: memory that goes away while its READ is being answered: the requester
+// is told, nobody reads freed memory, the connection is over.
 func TestDeregisteredUnderRead(t *testing.T) {
 	s := NewScript(t)
 	a := s.newEnd(NodeConfig{Batch: 1, Budget: 1, Pace: Microsecond}, QPConfig{})
@@ -260,7 +262,8 @@ func TestDeregisteredUnderRead(t *testing.T) {
 	s.InState(a, qp.StateErr)
 }
 
-// TestDeregisteredUnderWrite: memory that goes away while it is being sent: LOC_PROT_ERR, and no packet with what was not read.
+// TestDeregisteredUnderWrite: memory that goes away while it is being sent: LOC_PROT_ERR, and no
+// packet with what was not read.
 func TestDeregisteredUnderWrite(t *testing.T) {
 	s := NewScript(t)
 	a := s.newEnd(NodeConfig{Batch: 1, Budget: 1, Pace: Microsecond}, QPConfig{})

@@ -13,14 +13,16 @@ func (e *End) Send(off, n int) qp.SendWR {
 	return wr
 }
 
-// Write is a signaled WRITE of n bytes from offset off of the end's local memory to offset at of the peer's remote memory.
+// Write is a signaled WRITE of n bytes from offset off of the end's local memory to offset at of
+// the peer's remote memory.
 func (e *End) Write(off, n int, to *Region, at int) qp.SendWR {
 	wr := e.Send(off, n)
 	wr.Opcode, wr.RKey, wr.RemoteAddr = qp.WRWrite, to.RKey(), to.Addr(at)
 	return wr
 }
 
-// Read is a signaled READ of n bytes at offset at of the peer's remote memory to offset off of the end's local memory.
+// Read is a signaled READ of n bytes at offset at of the peer's remote memory to offset off of the
+// end's local memory.
 func (e *End) Read(off, n int, from *Region, at int) qp.SendWR {
 	wr := e.Write(off, n, from, at)
 	wr.Opcode = qp.WRRead

@@ -1,6 +1,6 @@
-// Package qptest is a simulated world for the protocol engine of package qp: virtual time, any number of nodes, seeded
-// links that lose, duplicate, reorder and corrupt, and an oracle that says after every event whether what the engines did
-// was right.
+// Package qptest is a simulated world for the protocol engine of package qp: virtual time, any
+// number of nodes, seeded links that lose, duplicate, reorder and corrupt, and an oracle that says
+// after every event whether what the engines did was right.
 //
 // How to read the package:
 //
@@ -17,13 +17,13 @@
 //	complete.go what an engine may put into completion queues
 //	datagram.go the same for UD
 //	packet.go   packet templates: expected ones and crafted ones
-//	script.go   scripted tests: post, expect, drop, advance, expect; work.go their work requests in short
+//	script.go   scripted tests: post, expect, drop, advance, expect; work.go: their work requests
 //	plan.go     a random world as data; play.go runs it, shrink.go makes it smaller
-//	capture.go  what happened, as a file that Wireshark opens
+//	capture.go  what happened, as a file that Wireshark opens; digest.go the same as one number
 //
-// The oracle does not look into the engine. It knows what was posted, sees each packet leave and arrive, and derives from
-// the protocol's rules alone what memory and completions must be. It is slow and obvious; packets are numbered from 0 with
-// 64 bits, so that nothing wraps.
+// The oracle does not look into the engine. It knows what was posted, sees each packet leave and
+// arrive, and derives from the protocol's rules alone what memory and completions must be. It is
+// slow and obvious; packets are numbered from 0 with 64 bits, so that nothing wraps.
 package qptest
 
 import (
@@ -50,9 +50,11 @@ type World struct {
 	Nodes []*Node
 	// Faults is what a link does unless it is given faults of its own.
 	Faults Faults
-	// Unchecked turns the oracle off: crafted packets and hostile peers have no honest history to compare with.
+	// Unchecked turns the oracle off: crafted packets and hostile peers have no honest history to
+	// compare with.
 	Unchecked bool
-	// Hopeless allows requests to fail for lack of answers: the links are worse than the retry counters can bear.
+	// Hopeless allows requests to fail for lack of answers: the links are worse than the retry
+	// counters can bear.
 	Hopeless bool
 	// Applications, if not nil, drive the engines themselves and judge what comes of it: package
 	// lives. The oracle of this package then only looks at whether packets are well-formed.
@@ -63,7 +65,10 @@ type World struct {
 	Hold bool
 	// Capture records every packet that is sent, if not nil.
 	Capture *Capture
-	// Trace gets a line for every packet that leaves or arrives and for every completion, if not nil.
+	// Digest gets every packet that is sent and every completion, if not nil.
+	Digest *Digest
+	// Trace gets a line for every packet that leaves or arrives and for every completion, if not
+	// nil.
 	Trace io.Writer
 	// MaxEvents ends a world that does not come to rest.
 	MaxEvents int
@@ -100,7 +105,8 @@ func NewWorld(seed uint64) *World {
 		byGID: map[wire.GID]*Node{}, groups: map[wire.GID][]*Node{}}
 }
 
-// rand returns a stream of random numbers of its own for each purpose, so that one more link or node shifts nothing.
+// rand returns a stream of random numbers of its own for each purpose, so that one more link or
+// node shifts nothing.
 func (w *World) rand(purpose string, a, b int) *rand.Rand {
 	h := w.Seed
 	for _, c := range purpose {
@@ -161,8 +167,8 @@ func (w *World) next() (at qp.Time, node *Node) {
 	return at, node
 }
 
-// Step makes the next thing happen and checks everything. It returns false when there is nothing to come or the world is
-// in violation (Err).
+// Step makes the next thing happen and checks everything. It returns false when there is nothing to
+// come or the world is in violation (Err).
 func (w *World) Step() bool {
 	at, node := w.next()
 	if w.err != nil || at == qp.Never {
@@ -192,7 +198,8 @@ func (w *World) Step() bool {
 	return w.err == nil
 }
 
-// arrive delivers a packet together with those that arrive at the same node at the same time: engines get batches.
+// arrive delivers a packet together with those that arrive at the same node at the same time:
+// engines get batches.
 func (w *World) arrive(f *Flight) {
 	batch := append(f.to.arrivals[:0], f)
 	for len(w.events) > 0 && len(batch) < 64 && !w.OneByOne {

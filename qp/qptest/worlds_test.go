@@ -17,6 +17,7 @@ var (
 	worldsFlag = flag.Int("worlds", defaultWorlds(), "how many random worlds TestWorlds runs (or the environment's GOROCE_WORLDS)")
 	firstFlag  = flag.Uint64("first", 1, "the seed of the first of them")
 	seedFlag   = flag.Uint64("seed", 0, "run the one world of this seed")
+	digestFlag = flag.Bool("digest", false, "log one hash over all packets and completions of all worlds (with -v)")
 )
 
 func defaultWorlds() int {
@@ -26,14 +27,16 @@ func defaultWorlds() int {
 	return 300
 }
 
-// TestWorlds runs random worlds on all cores. A world that fails is made smaller, printed, and written as pcapng.
+// TestWorlds runs random worlds on all cores. A world that fails is made smaller, printed, and
+// written as pcapng.
 func TestWorlds(t *testing.T) {
 	if *seedFlag != 0 {
-		if err := NewPlan(*seedFlag).Play(nil, nil); err != nil {
+		if err := NewPlan(*seedFlag).Play(nil, nil, nil); err != nil {
 			report(t, *seedFlag, err)
 		}
 		return
 	}
+	digests := make(Digests, *worldsFlag)
 	var next atomic.Uint64
 	var failed atomic.Bool
 	var mu sync.Mutex
@@ -46,23 +49,34 @@ func TestWorlds(t *testing.T) {
 					return
 				}
 				seed := *firstFlag + n - 1
-				if err := NewPlan(seed).Play(nil, nil); err != nil && !failed.Swap(true) {
+				var digest *Digest
+				if *digestFlag {
+					digest = NewDigest()
+				}
+				if err := NewPlan(seed).Play(nil, nil, digest); err != nil && !failed.Swap(true) {
 					mu.Lock()
 					report(t, seed, err)
 					mu.Unlock()
+				}
+				if *digestFlag {
+					digests.Set(int(n-1), digest)
 				}
 			}
 		})
 	}
 	wg.Wait()
+	if *digestFlag {
+		t.Logf("seeds %d to %d: %v", *firstFlag, *firstFlag+uint64(*worldsFlag)-1, digests)
+	}
 }
 
-// report prints what a person needs to find the bug: the smallest world that still fails, and the end of its story.
+// report prints what a person needs to find the bug: the smallest world that still fails, and the
+// end of its story.
 func report(t *testing.T, seed uint64, err error) {
 	t.Helper()
 	small, smallErr := Shrink(NewPlan(seed), err)
 	capture, story := &Capture{}, &bytes.Buffer{}
-	_ = small.Play(capture, story)
+	_ = small.Play(capture, story, nil)
 	path, werr := capture.WriteFile(artifacts(t), fmt.Sprintf("goroce-world-%d", seed))
 	if werr != nil {
 		path = werr.Error()

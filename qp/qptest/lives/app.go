@@ -15,7 +15,8 @@ import (
 
 // The memory of an application by purpose.
 const (
-	sourceSize = 1 << 10 // what peers may READ; its bytes tell which generation of the memory they are of
+	// sourceSize is what peers may READ; its bytes tell which generation of the memory they are of.
+	sourceSize = 1 << 10
 	targetSize = 5 << 10 // where peers may WRITE and do atomics; 0 until then
 	ownSize    = 8 << 10 // data to send, receive buffers, results
 	targetAt   = sourceSize

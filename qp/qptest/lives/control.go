@@ -62,7 +62,8 @@ func (a *app) invalidate(d *Deed) bool {
 	}
 	k := a.newWork(qp.WRLocalInv)
 	k.after = func() { g.dead = true }
-	a.life.bond.excuse(qp.WCLocQPOpErr, qp.WCRemAccessErr) // the peer may have invalidated it, or may be using it
+	// The peer may have invalidated it, or may be using it.
+	a.life.bond.excuse(qp.WCLocQPOpErr, qp.WCRemAccessErr)
 	return a.post(k, qp.SendWR{Flags: qp.SendSignaled, InvalidateKey: g.key})
 }
 

@@ -263,7 +263,8 @@ func (a *app) postSend(d *Deed) bool {
 			return false
 		}
 		k.kind, wr.InvalidateKey = qp.WRSendWithInv, g.key
-		a.life.bond.excuse(qp.WCRemAccessErr, qp.WCRemInvReqErr) // it may be invalid when it arrives, and the peer's queue pair fails
+		// The key may be invalid when it arrives; then the peer's queue pair fails.
+		a.life.bond.excuse(qp.WCRemAccessErr, qp.WCRemInvReqErr)
 	}
 	var ok bool
 	if wr.SGL, ok = a.elements(k, n, d.R[2], pattern(k, n), ownAt, ownSize); !ok {

@@ -17,8 +17,8 @@
 //   - No error without a reason, no hang.
 //
 // Two worlds in five are calm: no deed of theirs makes requests fail, so nothing may fail but what
-// waits for an end that has left the connection. In the others an application that gives a reason excuses the status for the rest of the connection
-// (bond.excuse).
+// waits for an end that has left the connection. In the others an application that gives a reason
+// excuses the status for the rest of the connection (bond.excuse).
 //
 // How to read it: plan.go draws a world as data, a list of deeds; deeds.go is the table of what a
 // deed can be, and posts; control.go is the other deeds; app.go is an application with its memory,
@@ -85,10 +85,12 @@ func (b *bond) excuse(statuses ...qp.WCStatus) {
 	}
 }
 
-// Play runs the plan and returns the first violation. trace, if not nil, gets the story.
-func (p *Plan) Play(trace io.Writer) (err error) {
+// Play runs the plan and returns the first violation. trace, if not nil, gets the story, and digest
+// what the engines do.
+func (p *Plan) Play(trace io.Writer, digest *qptest.Digest) (err error) {
 	w := &world{World: qptest.NewWorld(p.Seed), plan: p, works: map[uint64]*work{}}
 	w.Trace, w.OneByOne, w.Faults, w.Applications = trace, true, p.Faults, w
+	w.Digest = digest
 	w.MaxEvents = 60_000
 	defer func() {
 		if r := recover(); r != nil {

@@ -169,7 +169,7 @@ func Shrink(p *Plan, err error) (*Plan, error) {
 		c := *p
 		c.Deeds = slices.Clone(p.Deeds)
 		change(&c)
-		e := c.Play(nil)
+		e := c.Play(nil, nil)
 		if e == nil || qptest.Kind(e) != same {
 			return false
 		}

@@ -143,6 +143,7 @@ func (l *life) overrun() bool { return l.cqs[0].Err() != nil || l.cqs[1].Err() !
 
 // completed holds a completion against the request that it is for.
 func (a *app) completed(wc *qp.WC) {
+	a.w.Digest.Completion(a.w.Now, a.node, wc)
 	k := a.w.works[wc.WRID]
 	a.w.tell("%s: %#x %v", a, wc.WRID, wc.Status)
 	switch {

@@ -1,17 +1,18 @@
 // Command mutants asks whether the worlds can find defects: it puts known ones back, one at a time,
 // and runs them.
 //
-//	go run ./qp/qptest/mutants            every mutant against as many worlds as make worlds plays; a table
+//	go run ./qp/qptest/mutants            every mutant against as many worlds as make worlds plays
 //	go run ./qp/qptest/mutants -only PSN  those whose name matches
+//	go run ./qp/qptest/mutants -check     only asks whether all still have their place in the code
 //
 // Stages: the tests pass without a defect → the change is made in a copy of the file (table.go) →
-// go test
-// -overlay builds with the copy → each test that must find it runs until its first failure. A mutant that
-// one of its tests misses, or whose place in the code is gone, is a failure.
+// go test -overlay builds with the copy → each test that must find it runs until its first failure.
+// A mutant that one of its tests misses, or whose place in the code is gone, is a failure.
 package main
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -26,10 +27,17 @@ import (
 func main() {
 	only := flag.String("only", "", "run only mutants whose name matches this `regexp`")
 	worlds := flag.Int("worlds", 10000, "how many random worlds may be needed")
+	check := flag.Bool("check", false, "run no tests")
 	flag.Parse()
 	keep, err := regexp.Compile(*only)
 	if err != nil {
 		fatal(err)
+	}
+	if *check {
+		if err := placed(keep); err != nil {
+			fatal(err)
+		}
+		return
 	}
 	if err := sound(keep, *worlds); err != nil {
 		fatal(err)
@@ -56,6 +64,24 @@ func main() {
 	if survivors > 0 {
 		fatal(fmt.Errorf("%d times a mutant survived", survivors))
 	}
+}
+
+// placed asks whether every mutant can be made: it names all of those that cannot.
+func placed(keep *regexp.Regexp) error {
+	dir, err := os.MkdirTemp("", "goroce-mutant-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	var gone []error
+	for i := range mutants {
+		if m := &mutants[i]; keep.MatchString(m.name) {
+			if _, err := m.overlay(dir); err != nil {
+				gone = append(gone, fmt.Errorf("%s: %w", m.name, err))
+			}
+		}
+	}
+	return errors.Join(gone...)
 }
 
 // sound asks whether the tests pass without a defect: ones that fail anyway find everything.
@@ -97,7 +123,8 @@ func (m *mutant) run(tests string, worlds int) (found bool, says string, err err
 	}
 	pkg, run, _ := strings.Cut(tests, " ")
 	args := []string{"test", "-overlay=" + overlay, "-count=1", "./" + pkg, "-run=" + run}
-	if filepath.Base(pkg) == "lives" { // as many as make worlds plays, not the few that go test alone does
+	// As many as make worlds plays, not the few that go test alone does.
+	if filepath.Base(pkg) == "lives" {
 		args = append(args, "-lives="+strconv.Itoa(worlds))
 	} else { // a test that hangs has found a wake-up that was lost
 		args = append(args, "-timeout="+hang.String())

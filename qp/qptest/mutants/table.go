@@ -21,12 +21,12 @@ var mutants = []mutant{
 	{"a new life begins anywhere", []string{"qp TestStartPSN"}, []edit{
 		{"qp/qp.go", "		if q.isPast(psn) {", "		if true {"}}},
 	{"memory gone: no probe for what is before a request that cannot be sent", []string{lifeWorlds, "qp/qptest TestGoneBehind"}, []edit{
-		{"qp/recovery.go", " || q.stopped():", ":"}}},
+		{"qp/silence.go", " || q.stopped():", ":"}}},
 	{"memory gone: a late ACK completes the request, the queue pair stays stopped", []string{lifeWorlds, "qp/qptest TestGoneButArrived"}, []edit{
 		{"qp/requester.go", "	if r.doomed == 0 {\n		return false\n	}\n	for i", "	if r.doomed > 0 {\n		return true\n	}\n	for i"},
 		{"qp/completer.go", "		q.req.doomed--\n", ""}}},
 	{"memory gone: the request fails in the middle of what a response does", []string{lifeWorlds, "qp/qptest TestGoneAndAnswered"}, []edit{
-		{"qp/completer.go", "	e.recovered(now, q)\n", "	e.recovered(now, q)\n	e.failDoomed(q)\n"}}},
+		{"qp/completer.go", "	e.carryOut(q, d)\n	e.checkDrained(q)\n", "	e.carryOut(q, d)\n	e.failDoomed(q)\n	e.checkDrained(q)\n"}}},
 	{"selective repeat: a NAK's PSN is that of its gap", []string{lifeWorlds, "qp/qptest TestSelectiveResponderAlone"}, []edit{
 		{"qp/reply.go", "wire.SynNAKSeq, r.epsn, gapCode", "wire.SynNAKSeq, from, gapCode"}}},
 	{"max_dest_rd_atomic changed in SQD forgets what is owed", []string{lifeWorlds, "qp/qptest TestDepthChangesWhileOwed"}, []edit{
@@ -48,7 +48,7 @@ var mutants = []mutant{
 	{"a busy poller leaves NAKs and CNPs", []string{"roce TestTurns"}, []edit{
 		{"roce/lane.go", "l.engine.Idle() || l.engine.Urgent()", "l.engine.Idle()"}}},
 	{"posts are held without a background", []string{"roce TestTurns"}, []edit{
-		{"roce/lane.go", "l.trust.holds(yes && l.attended && l.trusting())", "l.trust.holds(yes && l.trusting())"}}},
+		{"roce/lane.go", "l.trust.holds(yes && l.attended && ", "l.trust.holds(yes && "}}},
 	{"ACKs are left without a background", []string{"roce TestTurns"}, []edit{
 		{"roce/lane.go", " && l.attended && l.trusting() && l.postpone(t)", " && l.trusting() && l.postpone(t)"}}},
 	{"Connect ignores the rights after Init", []string{"roce TestConnectGrants"}, []edit{

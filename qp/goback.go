@@ -1,0 +1,69 @@
+package qp
+
+// Go-back-N: the packet that is lost is sent again, and all behind it.
+//
+// Stages: a report that una is lost (sequenceNAK, impliedNAK) → is it news? (retry) → a retry is
+// counted and the window hears of it → the position goes back to una (goBack).
+//
+// One loss is reported by many packets, and all of them left the peer before it could know of the
+// retry. To take each for another loss would turn a burst of reports into a storm of retries.
+
+import "github.com/goroce/goroce/wire"
+
+// sequenceNAK is the event that the peer misses una, has thrown away what came behind it, and says
+// so.
+func (r *recovery) sequenceNAK(now Time) decision {
+	r.stats.RcvdSeqErr++
+	r.measureFirst(now)
+	return r.retry(now)
+}
+
+// impliedNAK is the event that response psn has overtaken that of una, a READ or an atomic. What
+// was on its way before the retry goes on reporting the same loss, with ever newer responses. If
+// the response that started the retry is there again, or an older one, the peer has started over,
+// and una was lost once more. (A responder knows a repeated loss by the same sign:
+// responder.passed.)
+func (r *recovery) impliedNAK(now Time, psn wire.PSN) decision {
+	r.stats.ImpliedNAK++
+	if r.oldest != sentOnce && psn.Sub(r.overtook) > 0 {
+		return r.notSilent(now)
+	}
+	r.overtook = psn
+	return r.retry(now)
+}
+
+// retry answers a report that una is lost, if a retry is left. A report is absorbed if it can have
+// left the peer before the last retry got there: nothing can be new within the least round trip.
+// Reports within the time that a silent peer is given use up one retry together: the peer lives.
+func (r *recovery) retry(now Time) decision {
+	again := r.oldest != sentOnce
+	if r.phase == resting || again && (r.base == 0 || now-r.repeatedAt < r.base) {
+		return stay
+	}
+	if !again || now-r.chargedAt >= r.patience() {
+		if !r.useRetry() {
+			return giveUp
+		}
+		r.chargedAt = now
+	}
+	before := r.window.size
+	r.window.wentBack()
+	r.countCut(before)
+	r.goBack(now)
+	r.restartTimers(now)
+	return move
+}
+
+// goBack moves the position back to una. If una was lost again, it goes alone: whatever follows it
+// may be what overflows the path, over and over, as the replies of a READ need room.
+func (r *recovery) goBack(now Time) {
+	if r.oldest == sentOnce {
+		r.oldest = repeated
+	} else {
+		r.oldest = alone
+	}
+	r.phase, r.repeatedAt = flowing, now
+	r.timed = noPSN // an ACK of a packet that was sent twice measures nothing
+	r.psn = r.una
+	r.gaps.clear()
+}

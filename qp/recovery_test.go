@@ -1,0 +1,188 @@
+package qp
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/wire"
+)
+
+// The state machine of recovery.go, event by event, against the tables in its head. What it does on
+// the wire has its tests in qptest.
+
+const (
+	recoveryNow = Time(50_000_000)
+	readyIn     = Time(1_000_000)
+)
+
+var phaseNames = [...]string{flowing: "flowing", probeDue: "probeDue", probeSent: "probeSent", alive: "alive",
+	resting: "resting"}
+
+// underWay is the recovery of a queue pair on a path of 10 us that has sent packets 100 to 109, of
+// which 100 to 104 before a probe of packet 100, if there was one.
+func underWay(p phase, selective bool) *recovery {
+	r := new(recovery)
+	r.start(&QPAttr{Timeout: 14, RetryCnt: 7, RNRRetry: 3, SelectiveRepeat: selective}, new(Stats), 0)
+	r.begin(100)
+	r.psn, r.top = 110, 110
+	r.srtt, r.base = 10_000, 10_000
+	r.phase, r.probePSN, r.probeTop = p, 100, 105
+	if p == resting {
+		r.readyAt = recoveryNow + readyIn
+	} else {
+		r.restartTimers(recoveryNow)
+	}
+	return r
+}
+
+// TestRecoveryPhases holds what each event leads to in each phase against the table.
+func TestRecoveryPhases(t *testing.T) {
+	now := recoveryNow + 20_000
+	var q QP // it has nothing to send
+	for _, event := range []struct {
+		name string
+		do   func(r *recovery) decision
+		to   [5]phase // from flowing, probeDue, probeSent, alive, resting
+		what [5]decision
+	}{
+		{"acknowledged, a part of what was sent before the probe",
+			func(r *recovery) decision { return r.acknowledged(now, 102) },
+			[5]phase{flowing, flowing, alive, alive, flowing}, [5]decision{resume, resume, resume, resume, resume}},
+		{"acknowledged, all that was sent before the probe",
+			func(r *recovery) decision { return r.acknowledged(now, 105) },
+			[5]phase{flowing, flowing, flowing, flowing, flowing}, [5]decision{resume, resume, resume, resume, resume}},
+		{"acknowledged again, something from before the probe is missing",
+			func(r *recovery) decision { return r.probeAnswered(now) },
+			[5]phase{flowing, probeDue, flowing, flowing, resting}, [5]decision{stay, stay, move, move, stay}},
+		{"acknowledged again, nothing from before the probe is missing",
+			func(r *recovery) decision { r.probeTop = 100; return r.probeAnswered(now) },
+			[5]phase{flowing, probeDue, flowing, flowing, resting}, [5]decision{stay, stay, stay, stay, stay}},
+		{"sequence NAK",
+			func(r *recovery) decision { return r.sequenceNAK(now) },
+			[5]phase{flowing, flowing, flowing, flowing, resting}, [5]decision{move, move, move, move, stay}},
+		{"implied NAK",
+			func(r *recovery) decision { return r.impliedNAK(now, 104) },
+			[5]phase{flowing, flowing, flowing, flowing, resting}, [5]decision{move, move, move, move, stay}},
+		{"una is to be repeated",
+			func(r *recovery) decision { return r.repeatOldest(now) },
+			[5]phase{flowing, flowing, flowing, flowing, resting}, [5]decision{resume, resume, resume, resume, resume}},
+		{"RNR NAK",
+			func(r *recovery) decision { return r.notReady(now, readyIn) },
+			[5]phase{resting, resting, resting, resting, resting}, [5]decision{rest, rest, rest, rest, stay}},
+		{"the time of the RNR NAK has passed, or it was time for a probe",
+			func(r *recovery) decision { return r.timer(r.deadline(), &q) },
+			[5]phase{probeDue, probeDue, probeDue, flowing, flowing}, [5]decision{resume, resume, resume, move, resume}},
+		{"it was time for a probe, and the peer is past the last one",
+			func(r *recovery) decision { r.probePSN = 98; return r.timer(r.deadline(), &q) },
+			[5]phase{probeDue, probeDue, probeDue, probeDue, flowing}, [5]decision{resume, resume, resume, resume, resume}},
+		{"ack timeout",
+			func(r *recovery) decision { r.probeAt = Never; return r.timer(r.deadline(), &q) },
+			[5]phase{probeDue, probeDue, probeDue, flowing, flowing}, [5]decision{resume, resume, resume, move, resume}},
+	} {
+		for p := range phaseNames {
+			r := underWay(phase(p), false)
+			what := event.do(r)
+			require.Equal(t, event.what[p], what, "%s, in %s", event.name, phaseNames[p])
+			require.Equal(t, phaseNames[event.to[p]], phaseNames[r.phase], "%s, in %s", event.name, phaseNames[p])
+			require.Equal(t, r.phase == resting, r.readyAt != Never, "%s, in %s", event.name, phaseNames[p])
+			if what == move || what == rest {
+				require.Equal(t, r.una, r.psn, "%s, in %s", event.name, phaseNames[p])
+			}
+		}
+	}
+}
+
+// TestRecoveryStanding holds what is known of the oldest packet against the table, and that only
+// one that was lost again goes alone.
+func TestRecoveryStanding(t *testing.T) {
+	for _, event := range []struct {
+		name string
+		do   func(r *recovery)
+		to   [3]standing // from sentOnce, repeated, alone
+	}{
+		{"goBack", func(r *recovery) { r.goBack(recoveryNow) }, [3]standing{repeated, alone, alone}},
+		{"repeatOldest", func(r *recovery) { r.repeatOldest(recoveryNow) }, [3]standing{repeated, repeated, alone}},
+		{"acknowledged", func(r *recovery) { r.acknowledged(recoveryNow, 101) }, [3]standing{sentOnce, sentOnce, sentOnce}},
+	} {
+		for from, to := range event.to {
+			r := underWay(flowing, false)
+			r.oldest = standing(from)
+			event.do(r)
+			require.Equal(t, to, r.oldest, "%s from %d", event.name, from)
+			require.Equal(t, to == alone, r.limit() == 1)
+		}
+	}
+}
+
+// TestRecoveryGivesUp: without a retry left, what would use one up ends the connection, whatever
+// reports the loss; progress brings all retries back, and a modified limit counts at once.
+func TestRecoveryGivesUp(t *testing.T) {
+	var q QP
+	spent := func() *recovery {
+		r := underWay(flowing, true)
+		r.retries, r.rnrRetries = 0, 0
+		return r
+	}
+	require.Equal(t, giveUp, spent().sequenceNAK(recoveryNow))
+	require.Equal(t, giveUp, spent().impliedNAK(recoveryNow, 105))
+	require.Equal(t, giveUpRNR, spent().notReady(recoveryNow, readyIn))
+	d, reason := spent().gapReported(recoveryNow, 100, 102)
+	require.Equal(t, giveUp, d)
+	require.Equal(t, wire.DropNone, reason)
+	r := spent()
+	require.Equal(t, giveUp, r.timer(r.ackAt, &q))
+
+	r = spent()
+	r.acknowledged(recoveryNow, 101)
+	require.Equal(t, [2]uint8{7, 3}, [2]uint8{r.retries, r.rnrRetries})
+	r.attr.RetryCnt, r.attr.RNRRetry = 2, rnrForever
+	r.configured(AttrRetryCnt)
+	require.Equal(t, [2]uint8{2, 3}, [2]uint8{r.retries, r.rnrRetries})
+	r.configured(AttrRNRRetry)
+	for range 100 {
+		require.NotEqual(t, giveUpRNR, r.notReady(recoveryNow, readyIn))
+		r.timer(r.readyAt, &q)
+	}
+}
+
+// TestRecoveryNext: what goes first, of all that could be sent.
+func TestRecoveryNext(t *testing.T) {
+	r := underWay(flowing, true)
+	require.Equal(t, sendOn, r.next())
+	r.phase = probeDue
+	require.Equal(t, sendProbe, r.next())
+	d, reason := r.gapReported(recoveryNow, 102, 104)
+	require.Equal(t, resume, d)
+	require.Equal(t, wire.DropNone, reason)
+	require.Equal(t, sendGap, r.next(), "what is known to be lost, before a probe")
+	require.Equal(t, wake, r.notReady(recoveryNow, readyIn))
+	require.Equal(t, sendNothing, r.next())
+	require.EqualValues(t, 110, r.psn, "selective repeat does not go back")
+}
+
+// TestOperationsExist: each operation has an opcode for every place in a message of each service
+// that it is allowed on, and only reliable services answer.
+func TestOperationsExist(t *testing.T) {
+	for wr := range wrTable {
+		rule := &wrTable[wr]
+		for typ := range services {
+			s := &services[typ]
+			if s.name == "" || rule.types&(1<<typ) == 0 || rule.local {
+				continue
+			}
+			require.True(t, s.reliable || rule.answer == noAnswer, "%v on %v", WROpcode(wr), QPType(typ))
+			for place := range 4 {
+				first, last := place&1 != 0, place&2 != 0
+				if (s.datagram || rule.answer != noAnswer) && !(first && last) {
+					continue // it is one packet
+				}
+				op := rule.opcodes.at(first, last, s.opcodes)
+				require.NotZero(t, op.Info().Flags, "%v on %v", WROpcode(wr), QPType(typ))
+				require.Equal(t, s.opcodes, op.Service())
+				require.Equal(t, first, op.Info().Has(wire.OpStart))
+				require.Equal(t, last, op.Info().Has(wire.OpEnd))
+			}
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package qp
+
+// The round trip of a path, measured by one packet at a time.
+// Stages: a packet that asks for an ACK and has never been sent before leaves (time) → its ACK
+// comes (took), unless a loss has made it mean nothing → the measurement is smoothed as RFC 6298
+// has it.
+
+import "github.com/goroce/goroce/wire"
+
+// roundTrip is what is known of the time on a path.
+type roundTrip struct {
+	srtt, rttvar Time     // smoothed, and its deviation; srtt 0: not measured yet
+	base         Time     // the least ever measured
+	timed        wire.PSN // packet whose ACK ends the present measurement; noPSN: none
+	timedAt      Time     // when it left
+	timedUna     wire.PSN // the oldest unacknowledged packet at that time
+}
+
+// unmeasured says that no round trip is known, nor will be by what is under way.
+func (t *roundTrip) unmeasured() bool { return t.srtt == 0 && t.timed == noPSN }
+
+// late is how long an answer takes that is late, but not too late.
+func (t *roundTrip) late() Time { return t.srtt + 4*t.rttvar }
+
+// patience is the time without an answer after which it is worth a packet to ask.
+func (t *roundTrip) patience() Time { return max(t.late(), minProbe) }
+
+// time begins a measurement.
+func (t *roundTrip) time(now Time, psn, una wire.PSN) {
+	t.timed, t.timedAt, t.timedUna = psn, now, una
+}
+
+// took ends a measurement, smooths it, and returns it.
+func (t *roundTrip) took(now Time) (rtt Time) {
+	rtt = max(now-t.timedAt, minRTT)
+	if t.base == 0 || rtt < t.base {
+		t.base = rtt
+	}
+	t.timed = noPSN
+	if t.srtt == 0 {
+		t.srtt, t.rttvar = rtt, rtt/2
+		return rtt
+	}
+	d := t.srtt - rtt
+	if d < 0 {
+		d = -d
+	}
+	t.rttvar += (d - t.rttvar) / 4
+	t.srtt = max(t.srtt+(rtt-t.srtt)/8, 1)
+	return rtt
+}

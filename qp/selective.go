@@ -1,0 +1,249 @@
+package qp
+
+// Selective repeat, the requester's side: only what the peer reports missing is sent again. The
+// responder's side is in reorder.go.
+//
+// Stages: a NAK names a gap (reportedGap, gapReported) → its packets go out again, before any new
+// one → an ACK that acknowledges nothing new but names a newer packet says that una is still
+// missing (stillMissing). Whether it was lost again or is still on its way shows in that newer
+// packet: one that left after the repeated one has overtaken it only if that was lost.
+//
+// What this does not see, the end of a burst above all, is found out as ever: by probes and the ack
+// timeout (silence.go). They go back as go-back-N does, and so does what is done about lost
+// responses of READs.
+
+import "github.com/goroce/goroce/wire"
+
+// gap is packets that the peer has reported missing.
+type gap struct {
+	from, to wire.PSN // from to to-1
+	next     wire.PSN // the one to be sent again next; to: all have been
+	top      wire.PSN // then: one past the newest packet sent before
+}
+
+// gaps is what is to be sent again: by PSN, and none of it acknowledged.
+type gaps struct {
+	list  []gap
+	due   int      // how many of them have something to be sent
+	heard wire.PSN // while there are gaps: the newest packet that is known to have arrived
+}
+
+// gapBits is how many bits of a NAK's MSN field hold the length of a gap; the rest holds how far
+// behind the NAK's PSN it begins. Both are below MaxWindow.
+const gapBits = 12
+
+// gapCode is what the MSN field of a NAK says of a gap. 0 is the NAK of the standard: all from its
+// PSN on.
+func gapCode(offset, length int32) wire.PSN { return wire.PSN(offset<<gapBits | length) }
+
+// reportedGap reads a NAK that names a gap: packets from to to-1 are missing.
+func (q *QP) reportedGap(p *wire.Packet) (from, to wire.PSN, ok bool) {
+	if !q.attr.SelectiveRepeat || !isAck(p) || p.AETH().Syndrome() != wire.SynNAKSeq {
+		return 0, 0, false
+	}
+	code := uint32(p.AETH().MSN())
+	from = p.BTH.PSN().Add(code >> gapBits)
+	length := code & (1<<gapBits - 1)
+	return from, from.Add(length), length > 0
+}
+
+// gapReported is the event that packets from to to-1 are missing, and to has arrived. It
+// acknowledges nothing: the NAK may have overtaken the replies to READs.
+func (r *recovery) gapReported(now Time, from, to wire.PSN) (decision, wire.DropReason) {
+	if from.Sub(r.una) < 0 { // a part of it has arrived since
+		from = r.una
+	}
+	switch {
+	case to.Sub(from) <= 0 || from.Sub(r.top) >= 0:
+		return stay, wire.DropGhost
+	case to.Sub(r.top) >= 0:
+		return stay, wire.DropMalformed
+	}
+	arrived := to
+	r.stats.RcvdSeqErr++
+	r.measureFirst(now)
+	r.timed = noPSN        // ACKs of what is behind the gap come late
+	if to.Sub(r.psn) > 0 { // the rest is about to be sent anyway
+		to = r.psn
+	}
+	if newest := r.gaps.newest(); newest != nil && newest.to.Sub(from) > 0 {
+		from = newest.to
+	}
+	if to.Sub(from) <= 0 || len(r.gaps.list) == maxGaps {
+		return stay, wire.DropNone
+	}
+	r.lost(to.Sub(from))
+	r.gaps.hear(arrived)
+	r.gaps.list = append(r.gaps.list, gap{from: from, to: to, next: from})
+	r.gaps.due++
+	if from == r.una {
+		return r.repeatOldest(now), wire.DropNone
+	}
+	r.notSilent(now)
+	return resume, wire.DropNone
+}
+
+// beyond says whether an ACK of all up to psn, with newest in its MSN field, says that una is
+// missing and newest is there.
+func (r *recovery) beyond(psn, newest wire.PSN) bool {
+	return psn.Next() == r.una && newest.Sub(r.una) > 0 && newest.Sub(r.top) < 0
+}
+
+// stillMissing takes notice that una is missing while newest has arrived.
+func (r *recovery) stillMissing(now Time, newest wire.PSN) decision {
+	r.gaps.hear(newest)
+	heard := stay
+	if len(r.gaps.list) > 0 { // the window may have opened
+		heard = resume
+	}
+	switch g := r.gaps.oldest(r.una); {
+	case r.phase == resting || r.una.Sub(r.psn) >= 0: // it will be sent anyway
+		return heard
+	case g == nil: // the NAK was lost
+		r.lost(1)
+		r.gaps.insertOldest(r.una)
+	case g.next != g.to || newest.Sub(g.top) < 0: // not sent yet, or still on its way
+		r.notSilent(now)
+		return heard
+	default: // lost again, so what else there is of the gap may be too
+		g.next = r.una
+		r.gaps.due++
+	}
+	return r.repeatOldest(now)
+}
+
+// lost tells the window of n packets that were lost and will be sent again by themselves.
+func (r *recovery) lost(n int32) {
+	before := r.window.size
+	r.window.repeats(n)
+	r.countCut(before)
+}
+
+// repeatOldest accounts for the loss of una, which is due to be sent again: losses of one packet in
+// a row use up the retries, as with go-back-N.
+func (r *recovery) repeatOldest(now Time) decision {
+	if r.phase == resting {
+		return resume
+	}
+	if r.oldest == sentOnce || now-r.chargedAt >= r.patience() {
+		if !r.useRetry() {
+			return giveUp
+		}
+		r.chargedAt = now
+	}
+	if r.oldest == sentOnce {
+		r.oldest = repeated
+	}
+	r.phase, r.repeatedAt, r.timed = flowing, now, noPSN
+	r.restartTimers(now)
+	return resume
+}
+
+// repeatAlone has una sent once more, without what else there may be of its gap: the peer could not
+// take it.
+func (r *recovery) repeatAlone() {
+	if r.una.Sub(r.psn) >= 0 {
+		return
+	}
+	r.gaps.hear(r.una)
+	g := r.gaps.oldest(r.una)
+	if g == nil {
+		r.gaps.insertOldest(r.una)
+		return
+	}
+	r.gaps.settle(g)
+	g.to, g.next = r.una.Next(), r.una
+	r.gaps.due++
+}
+
+// clear forgets all gaps and keeps the room for them.
+func (s *gaps) clear() { s.list, s.due = s.list[:0], 0 }
+
+// hear notes a packet that has arrived behind a gap.
+func (s *gaps) hear(psn wire.PSN) {
+	if len(s.list) == 0 || psn.Sub(s.heard) > 0 {
+		s.heard = psn
+	}
+}
+
+// first returns the oldest gap that has something to be sent. There is one.
+func (s *gaps) first() *gap {
+	i := 0
+	for s.list[i].next == s.list[i].to {
+		i++
+	}
+	return &s.list[i]
+}
+
+// sent takes notice that the packets of g before next have been sent again, with top one past the
+// newest packet that was ever sent.
+func (s *gaps) sent(g *gap, next, top wire.PSN) {
+	g.next = next
+	if next.Sub(g.to) >= 0 {
+		g.next, g.top = g.to, top
+		s.due--
+	}
+}
+
+// inFlight is how many packets before psn are missing, or newer than anything that has arrived.
+func (s *gaps) inFlight(psn wire.PSN) int32 {
+	n := max(psn.Sub(s.heard)-1, 0)
+	for i := range s.list {
+		n += s.list[i].to.Sub(s.list[i].from)
+	}
+	return n
+}
+
+// oldest returns the gap that una belongs to, nil if there is none.
+func (s *gaps) oldest(una wire.PSN) *gap {
+	if len(s.list) > 0 && s.list[0].from.Sub(una) <= 0 {
+		return &s.list[0]
+	}
+	return nil
+}
+
+// newest returns the last gap, nil if there is none.
+func (s *gaps) newest() *gap {
+	if len(s.list) == 0 {
+		return nil
+	}
+	return &s.list[len(s.list)-1]
+}
+
+// insertOldest makes the oldest unacknowledged packet a gap of its own. There is room, at the cost
+// of the newest gap.
+func (s *gaps) insertOldest(una wire.PSN) {
+	if n := len(s.list); n == maxGaps {
+		s.settle(&s.list[n-1])
+		s.list = s.list[:n-1]
+	}
+	s.list = append(s.list, gap{})
+	copy(s.list[1:], s.list)
+	s.list[0] = gap{from: una, to: una.Next(), next: una}
+	s.due++
+}
+
+// settle takes a gap out of the account of what is due.
+func (s *gaps) settle(g *gap) {
+	if g.next != g.to {
+		s.due--
+	}
+}
+
+// acknowledged forgets what lies before una.
+func (s *gaps) acknowledged(una wire.PSN) {
+	n := 0
+	for n < len(s.list) && s.list[n].to.Sub(una) <= 0 {
+		s.settle(&s.list[n])
+		n++
+	}
+	if n > 0 {
+		s.list = append(s.list[:0], s.list[n:]...)
+	}
+	if g := s.oldest(una); g != nil {
+		g.from = una
+		if g.next.Sub(una) < 0 {
+			g.next = una
+		}
+	}
+}
