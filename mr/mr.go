@@ -99,10 +99,12 @@ const (
 	BadAccess         // the right was not granted, or the window belongs to another QP
 	BadRange          // the range is not inside the region
 	Misaligned        // an atomic's address is not a multiple of 8
+	Faulted           // the memory is not there any more, or may not be accessed so (Span)
 )
 
 var statusNames = [...]string{
 	"OK", "bad key", "wrong protection domain", "wrong state", "access not granted", "range not inside the region", "misaligned",
+	"memory is gone or protected",
 }
 
 // String says the verdict in words.

@@ -1,11 +1,19 @@
-// Reading and writing memory that has been checked.
-
 package mr
+
+// Reading and writing memory that has been checked.
+//
+// Stages: the range → what becomes of an access that faults → bytes → atomics.
 
 import "sync/atomic"
 
 // Span is a checked range of registered memory, valid until the lane's Exit. It is a small value to
 // be passed by copy. The zero Span is empty.
+//
+// The application may have unmapped the memory since it was registered, or made it read-only. Then
+// an access faults: it returns Faulted if the goroutine has asked for panics instead of crashes
+// (runtime/debug.SetPanicOnFault), as whoever drives a lane does. Bytes before those that faulted may
+// have been written. Memory that was unmapped and then mapped by others cannot be told from the
+// application's: it is accessed.
 //
 // Arguments outside the span panic: the check was for those bytes, so that is a mistake of the
 // caller and not of a peer.
@@ -14,15 +22,38 @@ type Span struct{ mem []byte }
 // Len is the number of bytes that were checked.
 func (s Span) Len() uint32 { return uint32(len(s.mem)) }
 
-// Bytes is the span's memory, to be read only.
+// Bytes is the span's memory, to be read only, by a function that defers Catch.
 func (s Span) Bytes() []byte { return s.mem }
 
-// Read copies len(dst) bytes at offset off of the span to dst.
-func (s Span) Read(dst []byte, off uint32) {
-	copy(dst, s.mem[off:uint64(off)+uint64(len(dst))])
+// near is how far from the memory a fault may be said to have happened: some processors name a page.
+const near = 1 << 16
+
+// Catch is to be deferred by a function that accesses registered memory: if that faults, st becomes
+// Faulted and the panic ends. Other panics go on.
+func Catch(mem []byte, st *Status) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if fault, ok := p.(interface{ Addr() uintptr }); ok {
+		at, from := uint64(fault.Addr()), AddrOf(mem)
+		if at+near >= from && at < from+uint64(len(mem))+near {
+			*st = Faulted
+			return
+		}
+	}
+	panic(p)
 }
 
-// Write copies src to offset off of the span.
+// Read copies len(dst) bytes at offset off of the span to dst. It returns OK or Faulted.
+func (s Span) Read(dst []byte, off uint32) (st Status) {
+	src := s.mem[off : uint64(off)+uint64(len(dst))]
+	defer Catch(src, &st)
+	copy(dst, src)
+	return OK
+}
+
+// Write copies src to offset off of the span. It returns OK or Faulted.
 //
 // The last bytes are stored last, in a store of their own, since applications wait for an RDMA
 // WRITE by polling its last byte: memmove promises no order, and for larger sizes does store the
@@ -31,11 +62,12 @@ func (s Span) Read(dst []byte, off uint32) {
 // model, and finds every other byte of the write in place. A range that ends elsewhere has no such
 // word; its last 1 to 3 bytes are plain stores, ordered on machines that keep stores in order
 // (amd64).
-func (s Span) Write(src []byte, off uint32) {
+func (s Span) Write(src []byte, off uint32) (st Status) {
 	dst := s.mem[off : uint64(off)+uint64(len(src))]
 	if len(dst) == 0 {
-		return
+		return OK
 	}
+	defer Catch(dst, &st)
 	end := AddrOf(dst) + uint64(len(dst))
 	switch {
 	case end%8 == 0 && len(dst) >= 8:
@@ -53,6 +85,7 @@ func (s Span) Write(src []byte, off uint32) {
 			dst[i] = src[i]
 		}
 	}
+	return OK
 }
 
 // Aligned8 tells whether the span's memory is 8 bytes or more on a multiple of 8, as CompareSwap,
@@ -61,26 +94,30 @@ func (s Span) Write(src []byte, off uint32) {
 func (s Span) Aligned8() bool { return len(s.mem) >= 8 && AddrOf(s.mem)%8 == 0 }
 
 // CompareSwap stores swap if the first 8 bytes, as a native-endian integer, equal compare; it
-// returns what they were before. Like FetchAdd and Store8 it is atomic against other lanes and
-// against sync/atomic in the application, which is more than verbs promises (IBV_ATOMIC_GLOB). The
-// span must be Aligned8.
-func (s Span) CompareSwap(compare, swap uint64) (orig uint64) {
+// returns what they were before, and OK or Faulted. Like FetchAdd and Store8 it is atomic against
+// other lanes and against sync/atomic in the application, which is more than verbs promises
+// (IBV_ATOMIC_GLOB). The span must be Aligned8.
+func (s Span) CompareSwap(compare, swap uint64) (orig uint64, st Status) {
+	defer Catch(s.mem, &st)
 	word := word64(s.mem)
 	for {
 		if orig = atomic.LoadUint64(word); orig != compare || atomic.CompareAndSwapUint64(word, compare, swap) {
-			return orig
+			return orig, OK
 		}
 	}
 }
 
-// FetchAdd adds to the first 8 bytes, modulo 2^64, and returns what they were before. The span must
-// be Aligned8.
-func (s Span) FetchAdd(add uint64) (orig uint64) {
-	return atomic.AddUint64(word64(s.mem), add) - add
+// FetchAdd adds to the first 8 bytes, modulo 2^64, and returns what they were before, and OK or
+// Faulted. The span must be Aligned8.
+func (s Span) FetchAdd(add uint64) (orig uint64, st Status) {
+	defer Catch(s.mem, &st)
+	return atomic.AddUint64(word64(s.mem), add) - add, OK
 }
 
-// Store8 stores 8 bytes as given, with no change of byte order, in one store (ATOMIC WRITE). The
-// span must be Aligned8.
-func (s Span) Store8(b [8]byte) {
+// Store8 stores 8 bytes as given, with no change of byte order, in one store (ATOMIC WRITE). It
+// returns OK or Faulted. The span must be Aligned8.
+func (s Span) Store8(b [8]byte) (st Status) {
+	defer Catch(s.mem, &st)
 	atomic.StoreUint64(word64(s.mem), native64(b[:]))
+	return OK
 }

@@ -72,16 +72,16 @@ func TestAtomics(t *testing.T) {
 		t.Fatal(s, span.Aligned8())
 	}
 	word := func() uint64 { return binary.NativeEndian.Uint64(buf[8:]) }
-	if orig := span.FetchAdd(5); orig != 0 || word() != 5 {
+	if orig, _ := span.FetchAdd(5); orig != 0 || word() != 5 {
 		t.Fatal(orig, word())
 	}
-	if orig := span.FetchAdd(^uint64(0)); orig != 5 || word() != 4 { // wraps modulo 2^64
+	if orig, _ := span.FetchAdd(^uint64(0)); orig != 5 || word() != 4 { // wraps modulo 2^64
 		t.Fatal(orig, word())
 	}
-	if orig := span.CompareSwap(3, 9); orig != 4 || word() != 4 {
+	if orig, _ := span.CompareSwap(3, 9); orig != 4 || word() != 4 {
 		t.Fatal(orig, word())
 	}
-	if orig := span.CompareSwap(4, 9); orig != 4 || word() != 9 {
+	if orig, _ := span.CompareSwap(4, 9); orig != 4 || word() != 9 {
 		t.Fatal(orig, word())
 	}
 	span.Store8([8]byte{1, 2, 3, 4, 5, 6, 7, 8})
@@ -121,7 +121,7 @@ func TestAtomicsAgainstCPU(t *testing.T) {
 		span, _ := tab.Remote(pd, 0, r.RKey(), 0, 8, RemoteAtomic)
 		for range rounds {
 			for old := uint64(0); ; {
-				orig := span.CompareSwap(old, old+1)
+				orig, _ := span.CompareSwap(old, old+1)
 				if orig == old {
 					break
 				}

@@ -284,22 +284,26 @@ func (e *Engine) replyRead(q *QP, b *wire.Batch) verdict {
 		return full
 	}
 	var payload []byte
+	st := mr.OK
 	if n > 0 {
-		span, st := e.cfg.Memory.Remote(q.pd, q.qpn, j.rkey, j.va, n, mr.RemoteRead)
-		if st != mr.OK {
-			b.Undo()
-			psn := j.next
-			r.dropReplies()
-			e.raise(Event{Type: EventQPAccessErr, QP: q})
-			e.oweNAK(q, wire.SynNAKAccess)
-			r.nakPSN = psn
-			e.failAfterReplies(q)
-			return sent
-		}
+		var span mr.Span
+		span, st = e.cfg.Memory.Remote(q.pd, q.qpn, j.rkey, j.va, n, mr.RemoteRead)
 		payload = span.Bytes()
 	}
-	frames := b.Frames()
-	wire.SealPayload(&frames[len(frames)-1], int(op.Info().HdrLen), payload)
+	if st == mr.OK {
+		frames := b.Frames()
+		st = e.noted(e.sealPayload(&frames[len(frames)-1], int(op.Info().HdrLen), payload))
+	}
+	if st != mr.OK {
+		b.Undo()
+		psn := j.next
+		r.dropReplies()
+		e.raise(Event{Type: EventQPAccessErr, QP: q})
+		e.oweNAK(q, wire.SynNAKAccess)
+		r.nakPSN = psn
+		e.failAfterReplies(q)
+		return sent
+	}
 	e.stats.SentPkts++
 	e.spend(q, int(n))
 	j.next, j.va, j.left = j.next.Next(), j.va+uint64(n), j.left-n

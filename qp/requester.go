@@ -255,7 +255,11 @@ func (e *Engine) emit(q *QP, b *wire.Batch) verdict {
 		}
 		(*wire.RETH)(f.Body[at:]).Put(va, s.rkey, length)
 	}
-	wire.SealPayload(f, int(uint32(info.HdrLen)+n)-len(rest), rest)
+	if st := e.noted(e.sealPayload(f, int(uint32(info.HdrLen)+n)-len(rest), rest)); st != mr.OK {
+		b.Undo()
+		e.doom(q, WCLocProtErr)
+		return sent
+	}
 	e.stats.SentPkts++
 	e.spend(q, int(body))
 	e.advance(q, q.rec.psn, n, last)

@@ -285,7 +285,9 @@ func (e *Engine) execute(q *QP, p *wire.Packet) fault {
 			if st != mr.OK {
 				return faultKey
 			}
-			span.Write(p.Payload, 0)
+			if e.noted(span.Write(p.Payload, 0)) != mr.OK {
+				return faultKey
+			}
 		}
 	case p.Op.Flags&wire.OpRead != 0:
 		e.acceptRead(q)
@@ -297,9 +299,12 @@ func (e *Engine) execute(q *QP, p *wire.Packet) fault {
 		}
 		orig := uint64(0)
 		if p.Opcode.Operation() == wire.RCCompareSwap {
-			orig = span.CompareSwap(a.Compare(), a.SwapAdd())
+			orig, st = span.CompareSwap(a.Compare(), a.SwapAdd())
 		} else {
-			orig = span.FetchAdd(a.SwapAdd())
+			orig, st = span.FetchAdd(a.SwapAdd())
+		}
+		if e.noted(st) != mr.OK {
+			return faultKey
 		}
 		e.acceptAtomic(q, orig)
 	}

@@ -3,7 +3,10 @@ package qp
 // Scatter and gather: the elements of a work request as one message. Every access goes through the
 // memory table, which checks key, protection domain, range and rights of each piece.
 
-import "github.com/goroce/goroce/mr"
+import (
+	"github.com/goroce/goroce/mr"
+	"github.com/goroce/goroce/wire"
+)
 
 // checkSGL says whether every element may be accessed as need demands.
 func (e *Engine) checkSGL(pd mr.PD, sgl []SGE, need mr.Access) mr.Status {
@@ -35,7 +38,9 @@ func (e *Engine) gather(pd mr.PD, sgl []SGE, off uint32, dst []byte) (rest []byt
 		if n == uint32(len(dst)) {
 			return span.Bytes(), mr.OK
 		}
-		span.Read(dst[:n], 0)
+		if st := e.noted(span.Read(dst[:n], 0)); st != mr.OK {
+			return nil, st
+		}
 		dst, off = dst[n:], 0
 	}
 	return nil, mr.OK
@@ -54,8 +59,26 @@ func (e *Engine) scatter(pd mr.PD, sgl []SGE, off uint32, src []byte) mr.Status 
 		if st != mr.OK {
 			return st
 		}
-		span.Write(src[:n], 0)
+		if st := e.noted(span.Write(src[:n], 0)); st != mr.OK {
+			return st
+		}
 		src, off = src[n:], 0
 	}
 	return mr.OK
+}
+
+// sealPayload copies payload, registered memory, to offset at of the frame's body and seals the
+// frame.
+func (e *Engine) sealPayload(f *wire.Frame, at int, payload []byte) (st mr.Status) {
+	defer mr.Catch(payload, &st)
+	wire.SealPayload(f, at, payload)
+	return mr.OK
+}
+
+// noted counts an access that has faulted.
+func (e *Engine) noted(st mr.Status) mr.Status {
+	if st == mr.Faulted {
+		e.stats.MemoryFaults++
+	}
+	return st
 }

@@ -26,6 +26,7 @@ type Stats struct {
 	RcvdCNP          uint64
 	SentCNP          uint64
 	RcvdECN          uint64
+	MemoryFaults     uint64 // accesses to registered memory that was gone or protected
 	Drops            [wire.NumDropReasons]uint64
 }
 
@@ -56,6 +57,7 @@ func (s *Stats) Each(f func(name string, value uint64)) {
 		{"rp_cnp_handled", s.RcvdCNP},
 		{"np_cnp_sent", s.SentCNP},
 		{"np_ecn_marked_roce_packets", s.RcvdECN},
+		{"memory_faults", s.MemoryFaults},
 	} {
 		f(c.name, c.value)
 	}

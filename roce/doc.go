@@ -36,6 +36,11 @@
 // read after a completion that comes later, or when polled with sync/atomic (the last bytes of a
 // message are written last). Nothing is copied in between: a retransmission reads the memory again.
 //
+// Close a region before its memory goes. If the application unmaps or protects it sooner, whoever
+// accesses it by its keys gets an error (WCLocProtErr, or WCRemAccessErr at the peer), the counter
+// memory_faults says so, and the process goes on. Memory that was unmapped and then mapped by others
+// cannot be told from the application's: it is read and written.
+//
 // # Errors
 //
 // Calls return an [*Error] or a [*PostError] that names the value and the rule and matches one of

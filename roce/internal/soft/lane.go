@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -100,6 +101,7 @@ func (l *lane) turn(t qp.Time) (busy bool) {
 // input handles the frames received and what time has brought, and publishes the completions that
 // come of it. It returns how many frames there were, those from other lanes among them.
 func (l *lane) input(t qp.Time, received int) (frames int) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // memory may be gone: mr.Span
 	frames = received
 	own := l.rx[:received]
 	if l.mail != nil {
@@ -114,6 +116,7 @@ func (l *lane) input(t qp.Time, received int) (frames int) {
 
 // output handles what was posted, sends what is due, and publishes the completions that come of it.
 func (l *lane) output(t qp.Time) (more bool) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // the same
 	l.engine.HandlePosted(t)
 	more = l.transmit(t)
 	l.engine.Flush()
