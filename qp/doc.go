@@ -2,7 +2,7 @@
 //
 // # Where to start
 //
-// A send work request goes PostSend (wr.go) → ring (ring.go) → doorbell (doorbell.go) → requester
+// A send work request goes PostSend (wr.go) → ring and doorbell (ring.go) → requester
 // (requester.go) → packet. At the peer: handleFrame (engine.go) → responder (responder.go) →
 // memory, completion, and a reply (reply.go). Back again: handleFrame → completer (completer.go) →
 // completion queue (cq.go) → Poll. What happens when packets are lost is in recovery.go, which has

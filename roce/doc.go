@@ -38,8 +38,8 @@
 //
 // Close a region before its memory goes. If the application unmaps or protects it sooner, whoever
 // accesses it by its keys gets an error (WCLocProtErr, or WCRemAccessErr at the peer), the counter
-// memory_faults says so, and the process goes on. Memory that was unmapped and then mapped by others
-// cannot be told from the application's: it is read and written.
+// memory_faults says so, and the process goes on. Memory that was unmapped and then mapped by
+// others cannot be told from the application's: it is read and written.
 //
 // # Errors
 //

@@ -56,7 +56,8 @@ var goneCases = []goneCase{
 	}, none, WCRemAccessErr, true},
 	{"compare and swap", func(a, b *end, gone *MR) {
 		b.post(SendWR{Opcode: WRAtomicCmpAndSwp, CompareAdd: binary.NativeEndian.Uint64([]byte{0, 1, 2, 3, 4, 5, 6, 7}),
-			SGL: []SGE{b.mr.SGE(0, 8)}, RemoteAddr: gone.Addr(), RKey: gone.RKey()}) // it would swap
+			// it would swap
+			SGL: []SGE{b.mr.SGE(0, 8)}, RemoteAddr: gone.Addr(), RKey: gone.RKey()})
 	}, none, WCRemAccessErr, true},
 	{"SEND into it", func(a, b *end, gone *MR) {
 		a.recv(1, gone.SGE(0, 64))
