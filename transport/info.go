@@ -5,16 +5,15 @@ package transport
 import (
 	"net"
 	"net/netip"
-	"sync/atomic"
 
 	"github.com/goroce/goroce/wire"
 )
 
 // Info describes a port.
 type Info struct {
-	Name string // as given to Open
+	Name string // as given to whoever opened it
 	Kind string // "udp", "packet", "xdp" or "pipe"
-	Why  string // it was chosen, if Open had the choice ("auto:"): begins with the kind
+	Why  string // it was chosen, if there was a choice ("auto:"): begins with the kind
 
 	// GIDs are the addresses that the port receives on; the first is the one it sends from.
 	GIDs []wire.GID
@@ -97,52 +96,4 @@ type Stats struct {
 	SendRefused           uint64 // frames that the system did not take for any other reason
 	LastSendError         string // the reason of the last of the three above
 	Wakes                 uint64 // system calls made to wake a sleeper
-}
-
-// counters is Stats as the port counts. What is counted with every packet is the turn's own, without the 5 ns of a locked
-// instruction each; the rest may be added to from anywhere.
-type counters struct {
-	recvFrames, recvBytes, recvBatches, recvRuns, recvCopied      uint64
-	sendFrames, sendBytes, sendBatches, sendRuns, sendResealed    uint64
-	recvOverflow, recvBad, recvForged                             atomic.Uint64
-	sendBlocked, sendTooLong, sendUnreachable, sendRefused, wakes atomic.Uint64
-	lastSendError                                                 atomic.Pointer[error]
-}
-
-func (c *counters) stats() Stats {
-	s := Stats{
-		RecvFrames: c.recvFrames, RecvBytes: c.recvBytes, RecvBatches: c.recvBatches, RecvRuns: c.recvRuns, RecvCopied: c.recvCopied,
-		RecvOverflow: c.recvOverflow.Load(), RecvBad: c.recvBad.Load(), RecvForged: c.recvForged.Load(),
-		SendFrames: c.sendFrames, SendBytes: c.sendBytes, SendBatches: c.sendBatches, SendRuns: c.sendRuns, SendResealed: c.sendResealed,
-		SendBlocked: c.sendBlocked.Load(), SendTooLong: c.sendTooLong.Load(), SendUnreachable: c.sendUnreachable.Load(),
-		SendRefused: c.sendRefused.Load(), Wakes: c.wakes.Load(),
-	}
-	if err := c.lastSendError.Load(); err != nil {
-		s.LastSendError = (*err).Error()
-	}
-	return s
-}
-
-// received counts what one Recv returns.
-func (c *counters) received(frames []wire.Frame) {
-	if len(frames) == 0 {
-		return
-	}
-	bytes := 0
-	for i := range frames {
-		bytes += len(frames[i].Body)
-	}
-	c.recvBatches++
-	c.recvFrames += uint64(len(frames))
-	c.recvBytes += uint64(bytes)
-}
-
-// sent counts what one Send handed over.
-func (c *counters) sent(frames, bytes int) {
-	if frames == 0 {
-		return
-	}
-	c.sendBatches++
-	c.sendFrames += uint64(frames)
-	c.sendBytes += uint64(bytes)
 }

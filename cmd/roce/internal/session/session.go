@@ -13,6 +13,7 @@ import (
 
 	"github.com/goroce/goroce/roce"
 	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/transport/capture"
 )
 
 // Options choose a device and what is recorded of it.
@@ -93,7 +94,7 @@ func (s *Session) record(file string, next PortMiddleware) (PortMiddleware, erro
 	if err != nil {
 		return nil, fmt.Errorf("--pcap: %w", err)
 	}
-	sink, err := transport.NewPcapng(f)
+	sink, err := capture.NewPcapng(f)
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("--pcap %s: %w", file, err)
@@ -103,7 +104,7 @@ func (s *Session) record(file string, next PortMiddleware) (PortMiddleware, erro
 		if next != nil {
 			p = next(p)
 		}
-		return transport.Capture(p, sink)
+		return capture.Wrap(p, sink)
 	}, nil
 }
 
