@@ -11,12 +11,13 @@ import (
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/transport/ports"
 )
 
 // Config changes how a device works. The zero value is right for most uses.
 type Config struct {
-	// Wrap, if not nil, is given the port of each lane and returns the one to use: the place for transport.Fault and
-	// transport.Capture.
+	// Wrap, if not nil, is given the port of each lane and returns the one to use: the place for fault.Wrap and
+	// capture.Wrap (packages transport/fault and transport/capture).
 	Wrap func(transport.Port) transport.Port
 
 	// Port, if not nil, is used instead of opening the name, which then is only what the device is called. The device closes it.
@@ -137,26 +138,26 @@ func (d *Device) congestion() qp.CongestionParams {
 }
 
 // openPorts opens a port for each lane.
-func (d *Device) openPorts() (ports []transport.Port, err error) {
+func (d *Device) openPorts() (list []transport.Port, err error) {
 	lanes := max(d.cfg.Lanes, 1)
 	switch {
 	case d.cfg.Lanes < 0:
 		return nil, fmt.Errorf("%w: Config.Lanes is %d, want a power of two from 1 to %d, or 0", ErrInvalid, d.cfg.Lanes, transport.MaxLanes)
 	case d.cfg.Port == nil:
-		if ports, err = transport.OpenLanes(d.name, lanes, d.cfg.Transport); err != nil {
+		if list, err = ports.OpenLanes(d.name, lanes, d.cfg.Transport); err != nil {
 			return nil, err
 		}
 	case lanes > 1:
 		return nil, fmt.Errorf("%w: Config.Lanes is %d, but Config.Port is one lane", ErrInvalid, lanes)
 	default:
-		ports = []transport.Port{d.cfg.Port}
+		list = []transport.Port{d.cfg.Port}
 	}
-	for i := range ports {
+	for i := range list {
 		if d.cfg.Wrap != nil {
-			ports[i] = d.cfg.Wrap(ports[i])
+			list[i] = d.cfg.Wrap(list[i])
 		}
 	}
-	return ports, nil
+	return list, nil
 }
 
 // emptiestLane is where the next queue pair goes.

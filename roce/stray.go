@@ -1,7 +1,7 @@
 package roce
 
 // Strays: frames that arrive on another lane than that of their queue pair. Ports steer most frames to the right lane, not all
-// (transport.OpenLanes says why), and datagrams to a group are for all lanes with a member.
+// (package transport says why), and datagrams to a group are for all lanes with a member.
 //
 // Stages: which lane a frame is for → the lane that received it hands a copy over and wakes → the other lane handles what is
 // in its mailbox with its next turn.
