@@ -19,10 +19,10 @@ type Config struct {
 	SrcPort uint16        // UDP source port of everything sent; 0: the port can send any, so each connection gets its own
 	MaxMTU  wire.MTU      // largest path MTU; 0 means 4096 bytes
 
-	Lane, LaneBits uint8 // the low LaneBits bits of every queue pair number are Lane
-	Congestion     CongestionParams
-	ECN            bool // tell switches that they may mark the packets of connected queue pairs: see ECT
-	Window         int  // packets of an RC queue pair that may be unacknowledged, 1..2^22; 0: as many as suit the path (window.go)
+	QPNs       wire.QPNSpace // queue pair numbers are drawn from it
+	Congestion CongestionParams
+	ECN        bool // tell switches that they may mark the packets of connected queue pairs: see ECT
+	Window     int  // packets of an RC queue pair that may be unacknowledged, 1..2^22; 0: as many as suit the path (window.go)
 
 	// EvenPackets gives the packets of a long RC WRITE or READ one size, which is what a port needs
 	// to carry them as one run: a FIRST is longer by its RETH, a READ's FIRST and LAST by their

@@ -36,6 +36,10 @@ type Info struct {
 	// it, so the engine must make its paths with it; lanes of one device may have different ones. 0: any source port can be sent.
 	SrcPort uint16
 
+	// QPNs are the queue pair numbers that are this port's: those who make queue pairs on it take numbers from there. Packets for
+	// others may come too, where nobody can steer.
+	QPNs wire.QPNSpace
+
 	ICRC ICRCCheck // how much of the check is possible on receive
 
 	RecvBuffer int    // bytes that the system holds for us between two turns; 0: not known

@@ -55,7 +55,7 @@ func LaneOf(f *wire.Frame, lanes int) int {
 	if len(f.Body) <= DestQPLow {
 		return 0
 	}
-	return int(f.Body[DestQPLow]) & (lanes - 1)
+	return wire.LaneOf(uint32(f.Body[DestQPLow]), lanes)
 }
 
 // Ports is a list of ports of one kind as an Opener returns it.

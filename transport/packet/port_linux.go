@@ -45,6 +45,9 @@ func open(name, where string, lanes int, o transport.Options) ([]transport.Port,
 		ports = append(ports, p)
 		err = p.setUp(first)
 	}
+	for i, p := range ports {
+		p.QPNs = p.QPNs.Lane(i, lanes)
+	}
 	if first.lanes = ports; err == nil && lanes > 1 {
 		err = first.steer()
 	}

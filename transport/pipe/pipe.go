@@ -46,6 +46,7 @@ type Port struct {
 	segName  string
 	seg      *segment
 	gid      wire.GID
+	qpns     wire.QPNSpace
 	lanes    []*Port // of the same address, this one among them; nil if it is the only one
 	parker   park.Parker
 	closed   atomic.Bool
@@ -94,7 +95,7 @@ func Open(name string, lanes int, o transport.Options) ([]transport.Port, error)
 	}
 	ports := make([]*Port, lanes)
 	for i := range ports {
-		ports[i] = &Port{name: name, segName: segName, seg: seg, gid: gid, ring: make([]slot, o.QueueLen)}
+		ports[i] = &Port{name: name, segName: segName, seg: seg, gid: gid, qpns: wire.QPNSpace{}.Lane(i, lanes), ring: make([]slot, o.QueueLen)}
 		ports[i].parker = park.New()
 		if lanes > 1 {
 			ports[i].lanes = ports
@@ -292,7 +293,7 @@ func (p *Port) Wake() { p.parker.Unpark() }
 
 // Info describes the port; there is no interface below it.
 func (p *Port) Info() transport.Info {
-	return transport.Info{Name: p.name, Kind: "pipe", GIDs: []wire.GID{p.gid}, Up: true, NetMTU: netMTU, MaxRun: 1, ICRC: transport.ICRCFull}
+	return transport.Info{Name: p.name, Kind: "pipe", GIDs: []wire.GID{p.gid}, QPNs: p.qpns, Up: true, NetMTU: netMTU, MaxRun: 1, ICRC: transport.ICRCFull}
 }
 
 // Stats returns the counters.

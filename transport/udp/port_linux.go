@@ -28,6 +28,7 @@ type port struct {
 	addr netip.Addr
 	gid  wire.GID
 	opt  transport.Options
+	qpns wire.QPNSpace
 	lane int
 
 	fd   int
@@ -60,7 +61,7 @@ func open(name, where string, lanes int, o transport.Options) ([]transport.Port,
 	}
 	var ports []*port
 	for lane := range lanes {
-		p := &port{name: name, addr: addr, gid: wire.GIDFrom(addr), opt: o, lane: lane, fd: -1}
+		p := &port{name: name, addr: addr, gid: wire.GIDFrom(addr), opt: o, qpns: wire.QPNSpace{}.Lane(lane, lanes), lane: lane, fd: -1}
 		if err := p.open(); err != nil {
 			transport.CloseAll(ports)
 			return nil, err
@@ -212,7 +213,7 @@ func (p *port) probeRuns() (gro bool) {
 
 // Info describes the port.
 func (p *port) Info() transport.Info {
-	info := transport.Info{Name: p.name, Kind: "udp", Why: p.opt.Why, GIDs: []wire.GID{p.gid}, SrcPort: p.from, MaxRun: p.send.runLimit(),
+	info := transport.Info{Name: p.name, Kind: "udp", Why: p.opt.Why, GIDs: []wire.GID{p.gid}, QPNs: p.qpns, SrcPort: p.from, MaxRun: p.send.runLimit(),
 		RecvBuffer: p.recvBuffer, Degraded: p.Degraded()}
 	if p.addr.Is4() {
 		info.ICRC = transport.ICRCSolved

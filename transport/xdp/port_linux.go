@@ -83,6 +83,7 @@ func openMode(name, where string, lanes int, o transport.Options, mode mode) ([]
 		if lane > 0 {
 			p.InitLane(&first.Port)
 		}
+		p.QPNs = p.QPNs.Lane(lane, lanes)
 		if err := p.setUp(); err != nil {
 			transport.CloseAll(ports[:lane+1])
 			return nil, err

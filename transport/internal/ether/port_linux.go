@@ -37,6 +37,7 @@ type Port struct {
 	Name    string // as given to Open
 	Addr    netip.Addr
 	GID     wire.GID
+	QPNs    wire.QPNSpace
 	Options transport.Options
 
 	*Station
@@ -213,7 +214,7 @@ func (p *Port) Resolve(dst wire.GID, timeout time.Duration) error {
 
 // Describe is what Info says about every such port.
 func (p *Port) Describe() transport.Info {
-	info := transport.Info{Name: p.Name, Kind: p.Kind, Why: p.Options.Why, GIDs: []wire.GID{p.GID}, Degraded: p.Degraded()}
+	info := transport.Info{Name: p.Name, Kind: p.Kind, Why: p.Options.Why, GIDs: []wire.GID{p.GID}, QPNs: p.QPNs, Degraded: p.Degraded()}
 	p.Peers.describe(&info)
 	return info
 }

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/wire"
 )
 
 // LaneProgram chooses one of the lanes, a power of two, by the low bits of BTH.DestQP; bth is where the BTH begins. A packet
@@ -13,7 +14,7 @@ import (
 func LaneProgram(bth, lanes int) []unix.SockFilter {
 	return []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: uint32(bth + transport.DestQPLow)},
-		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: uint32(lanes - 1)},
+		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: wire.QPNSpace{}.Lane(0, lanes).Mask},
 		{Code: unix.BPF_RET | unix.BPF_A},
 	}
 }

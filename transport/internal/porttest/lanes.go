@@ -153,9 +153,12 @@ func testLanesGroup(t *testing.T, k Lanes, lanes int) {
 func testLanesClose(t *testing.T, k Lanes, lanes int) {
 	for range 3 {
 		ports := k.open(t, 0, lanes)
-		for _, p := range ports {
+		for i, p := range ports {
 			if p.Info().GIDs[0] != ports[0].Info().GIDs[0] {
 				t.Fatal("lanes have different addresses")
+			}
+			if s := p.Info().QPNs; s != (wire.QPNSpace{}).Lane(i, lanes) {
+				t.Errorf("lane %d of %d has the numbers %+v", i, lanes, s)
 			}
 		}
 		transport.CloseAll(ports)
