@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 
 	"github.com/goroce/goroce/qp"
-	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -67,13 +66,14 @@ func laneOf(f *wire.Frame, here, lanes int) int {
 	if len(f.Body) < wire.BTHLen {
 		return here
 	}
-	switch qpn := (*wire.BTH)(f.Body).DestQP(); {
+	qpn := (*wire.BTH)(f.Body).DestQP()
+	switch {
 	case qpn == wire.MulticastQPN:
 		return everyLane
 	case qpn <= wire.GSIQPN:
 		return 0
 	}
-	return transport.LaneOf(f, lanes)
+	return wire.LaneOf(qpn, lanes)
 }
 
 // keepOwn hands over what is for other lanes and returns the rest, in its order.
