@@ -4,6 +4,7 @@
 // How to read it:
 //
 //	port.go                   what a port is, and what it may be beside: watched, multicast, in need of a neighbour
+//	event.go                  what happens below one
 //	options.go                how one is opened
 //	info.go                   what it says about itself: facts and counters
 //	lanes.go                  several ports with one address
@@ -27,6 +28,7 @@
 package transport
 
 import (
+	"context"
 	"time"
 
 	"github.com/goroce/goroce/wire"
@@ -113,15 +115,15 @@ type Multicaster interface {
 // Resolver is a port that must find out a neighbour's link address before it can send to it. Send does so by itself, but
 // drops frames until the answer has come; with Resolve a connection starts without that loss.
 type Resolver interface {
-	// Resolve waits until frames to dst can be sent, at most for the timeout. The error says why they can not. It may
-	// be called from any goroutine.
-	Resolve(dst wire.GID, timeout time.Duration) error
+	// Resolve waits until frames to dst can be sent, at most for the timeout or until ctx ends. The
+	// error says why they can not, or is ctx's. It may be called from any goroutine.
+	Resolve(ctx context.Context, dst wire.GID, timeout time.Duration) error
 }
 
 // Resolve resolves dst if p is a Resolver. Other ports are ready to send at once.
-func Resolve(p Port, dst wire.GID, timeout time.Duration) error {
+func Resolve(ctx context.Context, p Port, dst wire.GID, timeout time.Duration) error {
 	if r, ok := p.(Resolver); ok {
-		return r.Resolve(dst, timeout)
+		return r.Resolve(ctx, dst, timeout)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@
 package capture
 
 import (
+	"context"
 	"time"
 
 	"github.com/goroce/goroce/transport"
@@ -76,9 +77,12 @@ func (c *Port) show(dir Direction, at time.Time, frames []wire.Frame) {
 func (c *Port) JoinGroup(group wire.GID) error { return transport.JoinGroup(c.Port, group) }
 
 // Resolve implements Resolver: it asks the inner port.
-func (c *Port) Resolve(dst wire.GID, timeout time.Duration) error {
-	return transport.Resolve(c.Port, dst, timeout)
+func (c *Port) Resolve(ctx context.Context, dst wire.GID, timeout time.Duration) error {
+	return transport.Resolve(ctx, c.Port, dst, timeout)
 }
+
+// Events implements Notifier: they are the inner port's.
+func (c *Port) Events() <-chan transport.Event { return transport.Events(c.Port) }
 
 // LeaveGroup implements Multicaster if the inner port does.
 func (c *Port) LeaveGroup(group wire.GID) error { return transport.LeaveGroup(c.Port, group) }

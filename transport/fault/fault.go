@@ -5,6 +5,7 @@
 package fault
 
 import (
+	"context"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -149,9 +150,12 @@ func (f *Port) Wait(timeout time.Duration) error {
 func (f *Port) JoinGroup(group wire.GID) error { return transport.JoinGroup(f.Port, group) }
 
 // Resolve implements Resolver: it asks the inner port.
-func (f *Port) Resolve(dst wire.GID, timeout time.Duration) error {
-	return transport.Resolve(f.Port, dst, timeout)
+func (f *Port) Resolve(ctx context.Context, dst wire.GID, timeout time.Duration) error {
+	return transport.Resolve(ctx, f.Port, dst, timeout)
 }
+
+// Events implements Notifier: they are the inner port's.
+func (f *Port) Events() <-chan transport.Event { return transport.Events(f.Port) }
 
 // LeaveGroup implements Multicaster if the inner port does.
 func (f *Port) LeaveGroup(group wire.GID) error { return transport.LeaveGroup(f.Port, group) }

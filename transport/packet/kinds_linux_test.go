@@ -66,3 +66,9 @@ func TestForged(t *testing.T) {
 		return porttest.OpenIn(t, ns, Open, "packet:"+address, transport.Options{})
 	})
 }
+
+func TestEvents(t *testing.T) {
+	porttest.TestEvents(t, func(t testing.TB, ns *netns.Namespace) transport.Port {
+		return porttest.OpenIn(t, ns, Open, "packet:10.77.0.2", transport.Options{})
+	})
+}

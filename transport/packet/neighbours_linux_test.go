@@ -1,6 +1,7 @@
 package packet
 
 import (
+	"context"
 	"errors"
 	"net"
 	"strings"
@@ -75,7 +76,7 @@ func TestNeighbourBehindGateway(t *testing.T) {
 	for format, far := range map[string]string{"packet:10.77.0.%d": "10.99.0.1", "packet:fd78::%d": "fd99::1"} {
 		a, b := openOn(t, w, format, 0, transport.Options{}), openOn(t, w, format, 1, transport.Options{})
 		gid, _ := wire.ParseGID(far)
-		if err := transport.Resolve(a, gid, porttest.Patience); err != nil {
+		if err := transport.Resolve(context.Background(), a, gid, porttest.Patience); err != nil {
 			t.Fatal(err)
 		}
 		if h := headerOf(a, far); string(h[:6]) != string(b.Info().MAC) {
@@ -84,7 +85,7 @@ func TestNeighbourBehindGateway(t *testing.T) {
 	}
 	a := openOn(t, w, "packet:10.77.0.%d", 2, transport.Options{}) // on the right, which has no such route
 	gid, _ := wire.ParseGID("10.99.0.1")
-	if err := transport.Resolve(a, gid, 100*time.Millisecond); !errors.Is(err, unix.ENETUNREACH) {
+	if err := transport.Resolve(context.Background(), a, gid, 100*time.Millisecond); !errors.Is(err, unix.ENETUNREACH) {
 		t.Errorf("10.99.0.1 from the right: %v", err)
 	}
 }
@@ -104,7 +105,7 @@ func TestNeighbourUnreachable(t *testing.T) {
 		{"fd78::2", "fd78::2 can not be reached from 10.77.0.1, an address of the other IP version", time.Hour},
 	} {
 		gid, _ := wire.ParseGID(c.addr)
-		if err := transport.Resolve(a, gid, c.wait); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := transport.Resolve(context.Background(), a, gid, c.wait); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v (want %q)", c.addr, err, c.want)
 		}
 	}
@@ -116,7 +117,7 @@ func TestNeighbourUnreachable(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	self := a.Info().GIDs[0]
-	if err := transport.Resolve(a, self, 0); err != nil {
+	if err := transport.Resolve(context.Background(), a, self, 0); err != nil {
 		t.Errorf("our own address: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package packet
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -140,7 +141,7 @@ func TestNoICMP(t *testing.T) {
 	batch := wire.NewBatch(4, 200)
 	porttest.Put(t, batch, porttest.PathBetween(t, a, b, 0, 64), 0, 64)
 	nobody, _ := wire.ParseGID("10.77.0.3")
-	if err := transport.Resolve(a, nobody, porttest.Patience); err != nil {
+	if err := transport.Resolve(context.Background(), a, nobody, porttest.Patience); err != nil {
 		t.Fatal(err)
 	}
 	porttest.Put(t, batch, porttest.PathTo(t, a, nobody, 0, 64), 1, 64)

@@ -1,6 +1,7 @@
 package packet
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -49,7 +50,7 @@ func TestBackPressure(t *testing.T) {
 	tap := newTap(t, ns, "tap0", queue, "10.79.0.1", "10.79.0.2")
 	p := porttest.OpenIn(t, ns, Open, "packet:10.79.0.1", transport.Options{MaxRun: 1})
 	to, _ := wire.ParseGID("10.79.0.2")
-	if err := transport.Resolve(p, to, porttest.Patience); err != nil {
+	if err := transport.Resolve(context.Background(), p, to, porttest.Patience); err != nil {
 		t.Fatal(err)
 	}
 	batch := wire.NewBatch(total, 200)

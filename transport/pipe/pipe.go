@@ -21,6 +21,7 @@ import (
 
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/transport/internal/count"
+	"github.com/goroce/goroce/transport/internal/event"
 	"github.com/goroce/goroce/transport/internal/park"
 	"github.com/goroce/goroce/wire"
 )
@@ -47,7 +48,8 @@ type Port struct {
 	seg      *segment
 	gid      wire.GID
 	qpns     wire.QPNSpace
-	lanes    []*Port // of the same address, this one among them; nil if it is the only one
+	below    *event.Output // what Info says of the link, one for all lanes
+	lanes    []*Port       // of the same address, this one among them; nil if it is the only one
 	parker   park.Parker
 	closed   atomic.Bool
 	counters count.Counters
@@ -93,9 +95,10 @@ func Open(name string, lanes int, o transport.Options) ([]transport.Port, error)
 	if seg.ports[gid] != nil {
 		return nil, &transport.OpenError{Name: name, Reason: fmt.Sprintf("another port of this process has the address %v on pipe %q", gid.Addr(), segName)}
 	}
+	below := event.New(event.Facts{Up: true, Address: true, MTU: netMTU})
 	ports := make([]*Port, lanes)
 	for i := range ports {
-		ports[i] = &Port{name: name, segName: segName, seg: seg, gid: gid, qpns: wire.QPNSpace{}.Lane(i, lanes), ring: make([]slot, o.QueueLen)}
+		ports[i] = &Port{name: name, segName: segName, seg: seg, gid: gid, qpns: wire.QPNSpace{}.Lane(i, lanes), below: below, ring: make([]slot, o.QueueLen)}
 		ports[i].parker = park.New()
 		if lanes > 1 {
 			ports[i].lanes = ports
@@ -162,6 +165,9 @@ func (p *Port) Close() error {
 	}
 	p.seg.mu.Unlock()
 	segments.Unlock()
+	if p.first() {
+		p.below.Close()
+	}
 
 	p.mu.Lock()
 	p.releaseStarved()
@@ -293,7 +299,43 @@ func (p *Port) Wake() { p.parker.Unpark() }
 
 // Info describes the port; there is no interface below it.
 func (p *Port) Info() transport.Info {
-	return transport.Info{Name: p.name, Kind: "pipe", GIDs: []wire.GID{p.gid}, QPNs: p.qpns, Up: true, NetMTU: netMTU, MaxRun: 1, ICRC: transport.ICRCFull}
+	f := p.below.Facts()
+	return transport.Info{Name: p.name, Kind: "pipe", GIDs: []wire.GID{p.gid}, QPNs: p.qpns, Up: f.Up, NetMTU: f.MTU, MaxRun: 1, ICRC: transport.ICRCFull}
+}
+
+// Events implements transport.Notifier. Nothing happens below a pipe but by SetLink, SetMTU and
+// SetAddress.
+func (p *Port) Events() <-chan transport.Event {
+	if !p.first() {
+		return nil
+	}
+	return p.below.Events()
+}
+
+// first tells whether the port is the first of its lanes.
+func (p *Port) first() bool { return p.lanes == nil || p.lanes[0] == p }
+
+// SetLink has Info and Events tell that the link is up, or down. For tests of those who listen:
+// packets pass as before. It may be called from any goroutine, like SetMTU and SetAddress, but the
+// three not at once.
+func (p *Port) SetLink(up bool) {
+	f := p.below.Facts()
+	f.Up = up
+	p.below.Note(f)
+}
+
+// SetMTU has Info and Events tell another MTU, in bytes of an IP packet.
+func (p *Port) SetMTU(mtu int) {
+	f := p.below.Facts()
+	f.MTU = mtu
+	p.below.Note(f)
+}
+
+// SetAddress has Events tell that the address is there, or gone.
+func (p *Port) SetAddress(there bool) {
+	f := p.below.Facts()
+	f.Address = there
+	p.below.Note(f)
 }
 
 // Stats returns the counters.

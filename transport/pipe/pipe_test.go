@@ -10,6 +10,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/transport/capture"
+	"github.com/goroce/goroce/transport/fault"
 	"github.com/goroce/goroce/transport/internal/porttest"
 	"github.com/goroce/goroce/wire"
 )
@@ -121,5 +123,38 @@ func TestCloseReleasesSenders(t *testing.T) {
 	porttest.SendAll(t, a, batch)
 	if s := a.Stats(); s.SendUnreachable != 1 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// A test has a pipe tell what happens below, which Info has too; wrappers pass it on.
+func TestEvents(t *testing.T) {
+	lanes := porttest.OpenLanes(t, Open, "pipe:TestEvents", 2, transport.Options{})
+	p := lanes[0].(*Port)
+	if transport.Events(lanes[1]) != nil {
+		t.Error("the second lane has events")
+	}
+	events := transport.Events(fault.Wrap(capture.Wrap(p, nil), fault.Config{}))
+	up := func(i transport.Info) bool { return i.Up }
+	for _, c := range []struct {
+		change func()
+		want   transport.Event
+		so     func(i transport.Info) bool
+	}{
+		{func() { p.SetLink(false) }, transport.LinkDown, func(i transport.Info) bool { return !i.Up }},
+		{func() { p.SetLink(true) }, transport.LinkUp, up},
+		{func() { p.SetMTU(1500) }, transport.MTUChanged, func(i transport.Info) bool { return i.NetMTU == 1500 }},
+		{func() { p.SetAddress(false) }, transport.AddressGone, up},
+		{func() { p.SetAddress(true) }, transport.AddressBack, up},
+	} {
+		c.change()
+		if got := <-events; got != c.want || !c.so(p.Info()) || !c.so(lanes[1].Info()) {
+			t.Errorf("%v instead of %v, %+v", got, c.want, p.Info())
+		}
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	if got, open := <-events; open {
+		t.Errorf("%v after Close", got)
 	}
 }

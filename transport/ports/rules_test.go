@@ -15,15 +15,19 @@ var rooms = map[string]string{
 	"transport":                "wire",
 	"transport/internal/count": "transport wire",
 	"transport/internal/park":  "",
-	"transport/internal/host":  "transport wire",
-	"transport/internal/ether": "transport transport/internal/count transport/internal/host wire",
-	"transport/pipe":           "transport transport/internal/count transport/internal/park wire",
+	"transport/internal/event": "transport wire",
+	"transport/internal/host":  "transport transport/internal/event wire",
+	"transport/internal/ether": "transport transport/internal/count transport/internal/event transport/internal/host wire",
+	"transport/pipe":           "transport transport/internal/count transport/internal/event transport/internal/park wire",
 	"transport/fault":          "transport wire",
 	"transport/capture":        "transport wire",
-	"transport/udp":            "transport transport/internal/count transport/internal/host transport/internal/park wire",
-	"transport/packet":         "transport transport/internal/count transport/internal/ether transport/internal/host wire",
-	"transport/xdp":            "transport transport/internal/count transport/internal/ether transport/internal/host wire",
-	"transport/ports": "transport transport/internal/count transport/internal/ether transport/internal/host transport/internal/park " +
+	"transport/udp": "transport transport/internal/count transport/internal/event transport/internal/host " +
+		"transport/internal/park wire",
+	"transport/packet": "transport transport/internal/count transport/internal/ether transport/internal/event " +
+		"transport/internal/host wire",
+	"transport/xdp": "transport transport/internal/count transport/internal/ether transport/internal/event " +
+		"transport/internal/host wire",
+	"transport/ports": "transport transport/internal/count transport/internal/ether transport/internal/event transport/internal/host transport/internal/park " +
 		"transport/packet transport/pipe transport/udp transport/xdp wire",
 }
 
@@ -33,7 +37,7 @@ var others = map[string]string{
 	"transport/pipe":    "",
 	"transport/fault":   "",
 	"transport/capture": "github.com/google/gopacket golang.org/x/net",
-	"transport/udp":     "",
+	"transport/udp":     "github.com/vishvananda/netlink github.com/vishvananda/netns",
 	"transport/ports":   "github.com/cilium/ebpf github.com/vishvananda/netlink github.com/vishvananda/netns",
 }
 

@@ -32,9 +32,10 @@ type port struct {
 	lane int
 
 	fd   int
-	tx   int    // to send by: fd, or another socket
-	from uint16 // UDP port of tx, as frames say it
-	zone int    // interface index: for link-local peers and multicast
+	tx   int        // to send by: fd, or another socket
+	from uint16     // UDP port of tx, as frames say it
+	zone int        // interface index: for link-local peers and multicast; 0: no interface has the address
+	link *host.Link // nil: the system does not tell of it
 	recv receiver
 	send sender
 
@@ -66,7 +67,11 @@ func open(name, where string, lanes int, o transport.Options) ([]transport.Port,
 			transport.CloseAll(ports)
 			return nil, err
 		}
-		if ports = append(ports, p); lanes > 1 && lane == 0 {
+		if ports = append(ports, p); lane > 0 {
+			p.link = ports[0].link.Share()
+			continue
+		}
+		if p.openLink(); lanes > 1 {
 			p.admitLanes()
 		}
 	}
@@ -92,6 +97,36 @@ func (p *port) open() (err error) {
 		return err
 	}
 	return nil
+}
+
+// openLink opens the tables of the interface. A system that has none to ask can live without.
+func (p *port) openLink() {
+	if p.zone == 0 {
+		return
+	}
+	var err error
+	if p.link, err = host.OpenLink(p.zone, p.addr, 0); err != nil {
+		p.link = nil
+		p.Degrade("netlink", "nobody tells when link, address or MTU change", err)
+	}
+}
+
+func (p *port) closeLink() {
+	if p.link == nil {
+		return
+	}
+	if p.lane == 0 {
+		p.link.Output.Close()
+	}
+	p.link.Close()
+}
+
+// Events implements transport.Notifier.
+func (p *port) Events() <-chan transport.Event {
+	if p.lane > 0 || p.link == nil {
+		return nil
+	}
+	return p.link.Watch()
 }
 
 func (p *port) closeSockets() error {
@@ -218,7 +253,11 @@ func (p *port) Info() transport.Info {
 	if p.addr.Is4() {
 		info.ICRC = transport.ICRCSolved
 	}
-	host.DescribeLink(&info, p.addr)
+	if p.link != nil {
+		p.link.Describe(&info)
+	} else {
+		host.DescribeLink(&info, p.addr)
+	}
 	return info
 }
 
@@ -239,5 +278,6 @@ func (p *port) Close() error {
 	}
 	p.closeGroups()
 	p.Waiter.Close()
+	p.closeLink()
 	return p.closeSockets()
 }

@@ -37,12 +37,6 @@ func (s sniffer) next(t *testing.T) []byte {
 	}
 }
 
-// infoIn is what Info says in the port's namespace.
-func infoIn(ns *netns.Namespace, p transport.Port) (i transport.Info) {
-	ns.Do(func() { i = p.Info() })
-	return i
-}
-
 // On a veth whose peer can not take super-frames, the kernel itself cuts runs up: each packet must carry the
 // Identification that its ICRC was made for, and DF. Strict verification, as hardware and rxe do it.
 func TestIdentificationOnTheWire(t *testing.T) {
@@ -120,7 +114,7 @@ func TestOpenByInterfaceRanks(t *testing.T) {
 		"-6 addr add fe80::a/64 dev v0 nodad", "-6 addr add fe80::b/64 dev v1 nodad",
 		"-6 neigh add fe80::b lladdr 02:00:00:00:00:0b dev v0 nud permanent")
 	a, b := porttest.OpenIn(t, ns, Open, "udp:v0", transport.Options{}), porttest.OpenIn(t, ns, Open, "udp:v1", transport.Options{})
-	if got := infoIn(ns, a); got.GIDs[0].String() != "fe80::a" || got.Interface != "v0" || got.NetMTU != 1500 || len(got.MAC) != 6 {
+	if got := a.Info(); got.GIDs[0].String() != "fe80::a" || got.Interface != "v0" || got.NetMTU != 1500 || len(got.MAC) != 6 {
 		t.Errorf("%+v", got)
 	}
 	batch := wire.NewBatch(1, 200)
@@ -134,7 +128,7 @@ func TestOpenByInterfaceRanks(t *testing.T) {
 		exec.Command("ip", "addr", "add", "10.9.1.1/24", "dev", "v0").Run()
 		exec.Command("ip", "-6", "addr", "add", "fd79::1/64", "dev", "v0", "nodad").Run()
 	})
-	if got := infoIn(ns, porttest.OpenIn(t, ns, Open, "udp:v0", transport.Options{})); got.GIDs[0].String() != "::ffff:10.9.1.1" || len(got.Addresses) != 3 {
+	if got := porttest.OpenIn(t, ns, Open, "udp:v0", transport.Options{}).Info(); got.GIDs[0].String() != "::ffff:10.9.1.1" || len(got.Addresses) != 3 {
 		t.Errorf("%+v", got)
 	}
 }

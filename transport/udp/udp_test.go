@@ -44,11 +44,7 @@ func TestPort(t *testing.T) { porttest.Test(t, kindsUnderTest(t)...) }
 // What only UDP ports say of themselves.
 func TestInfo(t *testing.T) {
 	for _, k := range kindsUnderTest(t) {
-		p := k.Open(t, 0, transport.Options{})
-		i := p.Info()
-		if k.Within != nil {
-			k.Within(func() { i = p.Info() })
-		}
+		i := k.Open(t, 0, transport.Options{}).Info()
 		if i.Interface == "" || i.SrcPort != wire.UDPPort || !i.Loopback || (i.ICRC == transport.ICRCSolved) != i.GIDs[0].Is4() {
 			t.Errorf("%s: %+v", k.Name, i)
 		}

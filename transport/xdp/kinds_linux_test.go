@@ -88,3 +88,9 @@ func TestForged(t *testing.T) {
 		return openOn(t, ns, address, transport.Options{}, native)
 	})
 }
+
+func TestEvents(t *testing.T) {
+	porttest.TestEvents(t, func(t testing.TB, ns *netns.Namespace) transport.Port {
+		return openOn(t, ns, "10.77.0.2", transport.Options{}, native)
+	})
+}

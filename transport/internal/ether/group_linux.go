@@ -48,7 +48,7 @@ func (p *Port) JoinGroup(group wire.GID) error {
 	if p.groups.joined[group]++; p.groups.joined[group] > 1 {
 		return nil
 	}
-	p.Peers.setSelf(group, p.Peers.encap != "loopback")
+	p.Peers.setSelf(group, p.Peers.link.Encap != "loopback")
 	if err := p.Admit(group, true); err != nil {
 		return fail(err)
 	}
@@ -86,14 +86,14 @@ func (p *Port) member(group wire.GID, join bool) (err error) {
 			what = unix.IP_ADD_MEMBERSHIP
 		}
 		err = unix.SetsockoptIPMreqn(p.holder, unix.IPPROTO_IP, what,
-			&unix.IPMreqn{Multiaddr: group.Addr().As4(), Address: p.Addr.As4(), Ifindex: int32(p.Peers.index)})
+			&unix.IPMreqn{Multiaddr: group.Addr().As4(), Address: p.Addr.As4(), Ifindex: int32(p.Peers.link.Index)})
 	} else {
 		what := unix.IPV6_LEAVE_GROUP
 		if join {
 			what = unix.IPV6_JOIN_GROUP
 		}
 		err = unix.SetsockoptIPv6Mreq(p.holder, unix.IPPROTO_IPV6, what,
-			&unix.IPv6Mreq{Multiaddr: group, Interface: uint32(p.Peers.index)})
+			&unix.IPv6Mreq{Multiaddr: group, Interface: uint32(p.Peers.link.Index)})
 	}
 	if errors.Is(err, unix.ENOBUFS) {
 		return fmt.Errorf("the port is in %d groups, which is as many as net.ipv4.igmp_max_memberships allows: %w", len(p.groups.joined), err)

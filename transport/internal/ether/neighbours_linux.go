@@ -12,9 +12,9 @@
 package ether
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -35,8 +35,6 @@ const (
 	// neighbourRetry is how often an unknown neighbour that frames are sent to is looked at again. The kernel repeats its
 	// question every second.
 	neighbourRetry = time.Second
-	// neighbourSettle is the pause after a change before the next one is looked at: they come in swarms.
-	neighbourSettle = 5 * time.Millisecond
 	// neighbourPoll is how often resolve looks for the answer, which takes 0.1 ms on a quiet network.
 	neighbourPoll = time.Millisecond
 	// maxNextHops bounds what datagrams to many addresses make us remember.
@@ -79,63 +77,32 @@ func (h *NextHop) reason() error {
 
 // Neighbours is the table of one address.
 type Neighbours struct {
-	index  int // of the interface
-	encap  string
+	link   *host.Link // its lock is for questions: one at a time
 	addr   netip.Addr
 	gid    wire.GID
 	nudger int // UDP socket with our address, not ours to close
 
-	mtu  atomic.Int32
-	mac  atomic.Pointer[[6]byte] // our own
-	gone atomic.Bool             // the interface was removed
-
 	mu   sync.Mutex // guards hops
 	hops map[wire.GID]*NextHop
 
-	asking sync.Mutex // guards handle: one question at a time
-	handle *netlink.Handle
-
-	changes int // netlink socket that tells of changes
-	sleep   host.Waiter
-	closed  atomic.Bool
-	done    chan struct{}
+	sleep  host.Waiter
+	closed atomic.Bool
+	done   chan struct{}
 }
 
 // openNeighbours starts the table for an interface and one of its addresses. nudger is a UDP socket bound to that.
 func openNeighbours(index int, addr netip.Addr, nudger int) (t *Neighbours, err error) {
-	t = &Neighbours{index: index, addr: addr, gid: wire.GIDFrom(addr), nudger: nudger, changes: -1,
-		hops: map[wire.GID]*NextHop{}, done: make(chan struct{})}
-	if t.handle, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
-		return nil, fmt.Errorf("netlink: %w", err)
-	}
-	if err := t.start(); err != nil {
-		t.handle.Close()
+	t = &Neighbours{addr: addr, gid: wire.GIDFrom(addr), nudger: nudger, hops: map[wire.GID]*NextHop{}, done: make(chan struct{})}
+	t.link, err = host.OpenLink(index, addr, unix.RTMGRP_NEIGH|unix.RTMGRP_IPV4_ROUTE|unix.RTMGRP_IPV6_ROUTE)
+	if err != nil {
 		return nil, err
 	}
-	return t, nil
-}
-
-func (t *Neighbours) start() error {
-	link, err := t.handle.LinkByIndex(t.index)
-	if err != nil {
-		return err
-	}
-	t.encap = link.Attrs().EncapType
-	t.noteLink(link)
-	if t.changes, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE); err != nil {
-		return fmt.Errorf("netlink: %w", err)
-	}
-	if err := unix.Bind(t.changes, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: unix.RTMGRP_LINK | unix.RTMGRP_NEIGH |
-		unix.RTMGRP_IPV4_ROUTE | unix.RTMGRP_IPV6_ROUTE}); err != nil {
-		unix.Close(t.changes)
-		return fmt.Errorf("netlink: %w", err)
-	}
-	if err := t.sleep.Open(-1, t.changes); err != nil {
-		unix.Close(t.changes)
-		return err
+	if err := t.sleep.Open(-1, t.link.Changes()); err != nil {
+		t.link.Close()
+		return nil, err
 	}
 	go t.watch()
-	return nil
+	return t, nil
 }
 
 func (t *Neighbours) close() {
@@ -143,17 +110,14 @@ func (t *Neighbours) close() {
 	t.sleep.Wake()
 	<-t.done
 	t.sleep.Close()
-	unix.Close(t.changes)
-	t.asking.Lock()
-	defer t.asking.Unlock()
-	t.handle.Close()
+	t.link.Close()
 }
 
 // MTU is the longest IP packet that the interface takes, in bytes.
-func (t *Neighbours) MTU() int { return int(t.mtu.Load()) }
+func (t *Neighbours) MTU() int { return t.link.MTU() }
 
 // Gone tells whether the interface was removed.
-func (t *Neighbours) Gone() bool { return t.gone.Load() }
+func (t *Neighbours) Gone() bool { return t.link.Gone() }
 
 // Hop returns the entry for a destination, a new one if need be.
 func (t *Neighbours) Hop(dst wire.GID) *NextHop {
@@ -168,7 +132,7 @@ func (t *Neighbours) Hop(dst wire.GID) *NextHop {
 	}
 	h = &NextHop{dst: dst}
 	h.self.Store(dst == t.gid)
-	if dst.IsMulticast() || t.encap == "loopback" {
+	if dst.IsMulticast() || t.link.Encap == "loopback" {
 		h.header.Store(t.headerTo(groupMAC(dst)))
 	}
 	t.hops[dst] = h
@@ -215,9 +179,10 @@ func groupMAC(group wire.GID) [6]byte {
 // headerTo returns the header for frames to an Ethernet address. On loopback all addresses are zero.
 func (t *Neighbours) headerTo(mac [6]byte) *Header {
 	h := new(Header)
-	if t.encap != "loopback" {
+	if t.link.Encap != "loopback" {
 		copy(h[0:], mac[:])
-		copy(h[6:], t.mac.Load()[:])
+		own := t.link.MAC()
+		copy(h[6:], own[:])
 	}
 	h[12], h[13] = unix.ETH_P_IP>>8, unix.ETH_P_IP&0xff
 	if t.addr.Is6() {
@@ -235,11 +200,11 @@ func (t *Neighbours) watch() {
 		if t.closed.Load() {
 			return
 		}
-		changed := t.drain()
+		changed := t.link.Drain()
 		if changed {
-			time.Sleep(neighbourSettle)
-			t.drain()
-			t.readLink()
+			time.Sleep(host.Settle)
+			t.link.Drain()
+			t.link.Read()
 		}
 		refresh := time.Since(refreshed) >= neighbourRefresh
 		if refresh {
@@ -252,21 +217,6 @@ func (t *Neighbours) watch() {
 	}
 }
 
-// drain empties the netlink socket. What the messages say is not read: what counts is what the tables say now.
-func (t *Neighbours) drain() (any bool) {
-	var buf [64]byte
-	for {
-		_, _, err := unix.Recvfrom(t.changes, buf[:], unix.MSG_DONTWAIT|unix.MSG_TRUNC)
-		switch err {
-		case nil, unix.ENOBUFS: // some were lost: a change too
-			any = true
-		case unix.EINTR:
-		default:
-			return any
-		}
-	}
-}
-
 // lookAll brings entries up to date: all after a change, those in use for a refresh, and unknown ones that are wanted.
 func (t *Neighbours) lookAll(changed, refresh bool) (unknown bool) {
 	t.mu.Lock()
@@ -275,13 +225,13 @@ func (t *Neighbours) lookAll(changed, refresh bool) (unknown bool) {
 		all = append(all, h)
 	}
 	t.mu.Unlock()
-	t.asking.Lock()
-	defer t.asking.Unlock()
+	t.link.Lock()
+	defer t.link.Unlock()
 	table := t.table()
 	for _, h := range all {
 		known, used := h.header.Load() != nil, h.wanted.Load()
 		switch {
-		case h.dst.IsMulticast() || h.self.Load() || t.encap == "loopback":
+		case h.dst.IsMulticast() || h.self.Load() || t.link.Encap == "loopback":
 			if changed && known {
 				h.header.Store(t.headerTo(groupMAC(h.dst))) // our own Ethernet address may be another
 			}
@@ -298,38 +248,42 @@ func (t *Neighbours) lookAll(changed, refresh bool) (unknown bool) {
 	return unknown
 }
 
-// resolve looks for a neighbour until it is known, at most for the timeout.
-func (t *Neighbours) resolve(dst wire.GID, timeout time.Duration) error {
+// resolve looks for a neighbour until it is known, at most for the timeout or until ctx ends.
+func (t *Neighbours) resolve(ctx context.Context, dst wire.GID, timeout time.Duration) error {
 	if dst.Is4() != t.gid.Is4() {
 		return fmt.Errorf("%v can not be reached from %v, an address of the other IP version", dst.Addr(), t.addr)
 	}
 	h := t.Hop(dst)
 	for end, first := time.Now().Add(timeout), true; h.header.Load() == nil && !h.self.Load(); first = false {
-		t.asking.Lock()
+		t.link.Lock()
 		if t.closed.Load() { // under the lock: the sockets are closed under it
-			t.asking.Unlock()
+			t.link.Unlock()
 			return transport.ErrClosed
 		}
 		lasting := t.look(h, t.table(), first)
-		t.asking.Unlock()
+		t.link.Unlock()
 		if h.header.Load() != nil {
 			break
 		}
 		if lasting || time.Now().After(end) {
 			return h.reason()
 		}
-		time.Sleep(neighbourPoll)
+		select {
+		case <-time.After(neighbourPoll):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	return nil
 }
 
-// table reads the interface's neighbours. The caller holds asking.
+// table reads the interface's neighbours. The caller holds the link.
 func (t *Neighbours) table() map[netip.Addr]netlink.Neigh {
 	family := netlink.FAMILY_V4
 	if t.addr.Is6() {
 		family = netlink.FAMILY_V6
 	}
-	list, _ := t.handle.NeighList(t.index, family) // a list with holes is good enough: we look again
+	list, _ := t.link.Handle.NeighList(t.link.Index, family) // a list with holes is good enough: we look again
 	table := make(map[netip.Addr]netlink.Neigh, len(list))
 	for _, n := range list {
 		if a, ok := netip.AddrFromSlice(n.IP); ok {
@@ -342,7 +296,7 @@ func (t *Neighbours) table() map[netip.Addr]netlink.Neigh {
 const neighbourValid = netlink.NUD_REACHABLE | netlink.NUD_STALE | netlink.NUD_DELAY | netlink.NUD_PROBE | netlink.NUD_PERMANENT | netlink.NUD_NOARP
 
 // look brings one entry up to date. With nudge the kernel is made to look too, if it knows nothing or nothing fresh.
-// lasting says that there is no point in waiting. The caller holds asking.
+// lasting says that there is no point in waiting. The caller holds the link.
 func (t *Neighbours) look(h *NextHop, table map[netip.Addr]netlink.Neigh, nudge bool) (lasting bool) {
 	via, err := t.route(h.dst)
 	if err != nil {
@@ -385,52 +339,4 @@ func (t *Neighbours) question() string {
 		return "ARP"
 	}
 	return "neighbour solicitations"
-}
-
-// readLink reads again what may change about the interface.
-func (t *Neighbours) readLink() {
-	t.asking.Lock()
-	link, err := t.handle.LinkByIndex(t.index)
-	t.asking.Unlock()
-	var missing netlink.LinkNotFoundError
-	switch {
-	case err == nil:
-		t.noteLink(link)
-	case errors.As(err, &missing):
-		t.gone.Store(true)
-	}
-}
-
-func (t *Neighbours) noteLink(link netlink.Link) {
-	a := link.Attrs()
-	t.mtu.Store(int32(a.MTU))
-	var mac [6]byte
-	copy(mac[:], a.HardwareAddr)
-	t.mac.Store(&mac)
-}
-
-// describe fills in what Info says about the interface. Other than package net it asks in the port's own network
-// namespace, whichever thread calls.
-func (t *Neighbours) describe(info *transport.Info) {
-	t.asking.Lock()
-	defer t.asking.Unlock()
-	link, err := t.handle.LinkByIndex(t.index)
-	if err != nil {
-		return
-	}
-	a := link.Attrs()
-	info.Interface, info.Index, info.NetMTU = a.Name, a.Index, a.MTU
-	info.Loopback = a.Flags&net.FlagLoopback != 0
-	info.Up = a.Flags&net.FlagUp != 0 && a.Flags&net.FlagRunning != 0
-	if !info.Loopback {
-		info.MAC = a.HardwareAddr
-	}
-	info.SpeedMbps = host.LinkSpeed(a.Name)
-	addrs, _ := t.handle.AddrList(link, netlink.FAMILY_ALL)
-	for _, addr := range addrs {
-		if ip, ok := netip.AddrFromSlice(addr.IP); ok {
-			bits, _ := addr.Mask.Size()
-			info.Addresses = append(info.Addresses, netip.PrefixFrom(ip.Unmap(), bits))
-		}
-	}
 }

@@ -30,7 +30,7 @@ func TestNeighbourTableIsBounded(t *testing.T) {
 	defer peers.close()
 	used := peers.Hop(wire.GID{10: 0xff, 11: 0xff, 12: 10, 13: 77, 15: 2})
 	idle := peers.Hop(wire.GID{10: 0xff, 11: 0xff, 12: 10, 13: 77, 15: 3})
-	peers.asking.Lock() // the goroutine that looks at all neighbours, and ends their being in use, waits for this
+	peers.link.Lock() // the goroutine that looks at all neighbours, and ends their being in use, waits for this
 	used.wanted.Store(true)
 	most := 0
 	for i := range 2 * maxNextHops {
@@ -39,7 +39,7 @@ func TestNeighbourTableIsBounded(t *testing.T) {
 		most = max(most, len(peers.hops))
 		peers.mu.Unlock()
 	}
-	peers.asking.Unlock()
+	peers.link.Unlock()
 	if most != maxNextHops {
 		t.Errorf("%d entries, want at most %d, and all of them used", most, maxNextHops)
 	}

@@ -10,6 +10,7 @@
 package ether
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/netip"
@@ -41,6 +42,7 @@ type Port struct {
 	Options transport.Options
 
 	*Station
+	first  bool     // of the lanes: it tells of events
 	Hop    *NextHop // where the last frame went
 	self   selfQueue
 	groups groups
@@ -63,7 +65,7 @@ type Station struct {
 
 // Init makes p the first lane of an address, or of that which an interface has: where is what follows the kind in the name.
 func (p *Port) Init(kind, name, where string, o transport.Options) (err error) {
-	p.Kind, p.Name, p.Options, p.Station = kind, name, o, &Station{holder: -1}
+	p.Kind, p.Name, p.Options, p.Station, p.first = kind, name, o, &Station{holder: -1}, true
 	p.users.Store(1)
 	if p.Addr, err = host.Address(name, where); err != nil {
 		return err
@@ -109,7 +111,7 @@ func (p *Port) Hold(iface *net.Interface, how Holding) (err error) {
 	if p.Peers, err = openNeighbours(iface.Index, p.Addr, p.holder); err != nil {
 		return p.Fail("interface "+iface.Name+" has no routes and neighbours to ask for", err)
 	}
-	if kind := p.Peers.encap; kind != "ether" && kind != "loopback" {
+	if kind := p.Peers.link.Encap; kind != "ether" && kind != "loopback" {
 		return p.Fail(fmt.Sprintf("interface %s is not Ethernet (%s): use udp:%v", iface.Name, kind, p.Addr), nil)
 	}
 	p.Hop = p.Peers.Hop(p.GID)
@@ -147,6 +149,9 @@ func (p *Port) holdPort(iface int, how Holding) (err error) {
 // LetGo undoes Hold, with the last lane.
 func (p *Port) LetGo() error {
 	p.Waiter.Close()
+	if p.first && p.Peers != nil {
+		p.Peers.link.Output.Close()
+	}
 	if p.users.Add(-1) > 0 {
 		return nil
 	}
@@ -202,20 +207,28 @@ func (p *Port) Unreachable() {
 }
 
 // Resolve implements Resolver.
-func (p *Port) Resolve(dst wire.GID, timeout time.Duration) error {
+func (p *Port) Resolve(ctx context.Context, dst wire.GID, timeout time.Duration) error {
 	if p.Closed.Load() {
 		return fmt.Errorf("transport: %s: resolve %v: %w", p.Name, dst.Addr(), transport.ErrClosed)
 	}
-	if err := p.Peers.resolve(dst, timeout); err != nil {
+	if err := p.Peers.resolve(ctx, dst, timeout); err != nil {
 		return fmt.Errorf("transport: %s: %w", p.Name, err)
 	}
 	return nil
 }
 
+// Events implements transport.Notifier.
+func (p *Port) Events() <-chan transport.Event {
+	if !p.first {
+		return nil
+	}
+	return p.Peers.link.Events()
+}
+
 // Describe is what Info says about every such port.
 func (p *Port) Describe() transport.Info {
 	info := transport.Info{Name: p.Name, Kind: p.Kind, Why: p.Options.Why, GIDs: []wire.GID{p.GID}, QPNs: p.QPNs, Degraded: p.Degraded()}
-	p.Peers.describe(&info)
+	p.Peers.link.Describe(&info)
 	return info
 }
 

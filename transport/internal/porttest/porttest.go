@@ -11,6 +11,7 @@ package porttest
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"os"
 	"testing"
@@ -33,8 +34,6 @@ type Kind struct {
 	Name string
 	// Open opens port i of a network of the kind: 0 to 2. It is closed with the test.
 	Open func(t testing.TB, i int, o transport.Options) transport.Port
-	// Within, if not nil, runs f where Info finds the interfaces of the test's network.
-	Within func(f func())
 	// Portable are ports by means of package net alone, which shows no traffic class, has no groups, and allocates.
 	Portable bool
 	// IPv6 says that its addresses are.
@@ -174,7 +173,7 @@ func RecvSome(t testing.TB, p transport.Port, frames []wire.Frame) []wire.Frame 
 // Reach has a port find out the Ethernet address of another one, if it needs to.
 func Reach(t testing.TB, from, to transport.Port) {
 	t.Helper()
-	if err := transport.Resolve(from, to.Info().GIDs[0], Patience); err != nil {
+	if err := transport.Resolve(context.Background(), from, to.Info().GIDs[0], Patience); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -204,7 +203,7 @@ func Resolve(t testing.TB, p transport.Port, addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := transport.Resolve(p, gid, Patience); err != nil {
+	if err := transport.Resolve(context.Background(), p, gid, Patience); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -46,14 +46,6 @@ func Test(t *testing.T, kinds ...Kind) {
 	}
 }
 
-func (k *Kind) within(f func()) {
-	if k.Within == nil {
-		f()
-	} else {
-		k.Within(f)
-	}
-}
-
 func testRoundTrip(t *testing.T, k Kind) {
 	a, b := k.Open(t, 0, transport.Options{}), k.Open(t, 1, transport.Options{})
 	batch := wire.NewBatch(64, 4200)
@@ -134,8 +126,7 @@ func testBigBatches(t *testing.T, k Kind) {
 
 func testInfo(t *testing.T, k Kind) {
 	p := k.Open(t, 0, transport.Options{})
-	var i transport.Info
-	k.within(func() { i = p.Info() })
+	i := p.Info()
 	if len(i.GIDs) != 1 || i.NetMTU < 1400 || i.MaxRun < 1 || !i.Up || i.Name == "" {
 		t.Errorf("%+v", i)
 	}

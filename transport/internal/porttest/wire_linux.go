@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -166,4 +168,54 @@ func Forged(t *testing.T, open func(t testing.TB, ns *netns.Namespace, address s
 			Drain(t, p, 4, 1)
 		})
 	}
+}
+
+// TestEvents: a port tells of its cable, its MTU and its address, Info has each change, and the
+// channel ends with the port. open opens a port on 10.77.0.2 in a namespace.
+func TestEvents(t *testing.T, open func(t testing.TB, ns *netns.Namespace) transport.Port) {
+	w := netns.NewWire(t, 1500)
+	p := open(t, w.Right)
+	events := transport.Events(p)
+	down := func(i transport.Info) bool { return !i.Up }
+	up := func(i transport.Info) bool { return i.Up }
+	for _, c := range []struct {
+		ns      *netns.Namespace
+		command string
+		want    transport.Event
+		so      func(i transport.Info) bool
+	}{
+		{w.Left, "link set wire down", transport.LinkDown, down},
+		{w.Left, "link set wire up", transport.LinkUp, up},
+		{w.Right, "link set wire down", transport.LinkDown, down},
+		{w.Right, "link set wire up", transport.LinkUp, up},
+		{w.Right, "link set wire mtu 1400", transport.MTUChanged, func(i transport.Info) bool { return i.NetMTU == 1400 }},
+		{w.Right, "addr add 10.77.0.9/24 dev wire", 0, nil}, // of others, which nobody tells
+		{w.Right, "addr add 10.77.0.8/32 dev wire", 0, nil},
+		{w.Right, "addr del 10.77.0.2/24 dev wire", transport.AddressGone, gone},
+		{w.Right, "addr add 10.77.0.2/24 dev wire", transport.AddressBack, func(i transport.Info) bool { return !gone(i) }},
+		{w.Right, "link del wire", transport.LinkDown, down},
+	} {
+		c.ns.IP(t, c.command)
+		if c.want == 0 {
+			continue
+		}
+		if got := <-events; got != c.want || !c.so(p.Info()) { // for ever, if nobody tells
+			t.Fatalf("%s: %v, %+v", c.command, got, p.Info())
+		}
+	}
+	if got := <-events; got != transport.AddressGone {
+		t.Errorf("the interface has gone: %v", got)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	if got, open := <-events; open {
+		t.Errorf("%v after Close", got)
+	}
+}
+
+// gone tells whether the interface no longer has 10.77.0.2.
+func gone(i transport.Info) bool {
+	address := netip.MustParseAddr("10.77.0.2")
+	return !slices.ContainsFunc(i.Addresses, func(p netip.Prefix) bool { return p.Addr() == address })
 }
