@@ -12,6 +12,7 @@ package roce
 // one-sided requests of peers while the application does something else.
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -448,7 +449,7 @@ func (l *lane) reach(dst GID) error {
 	if dst.IsZero() || dst.Is4() != l.dev.info.GIDs[0].Is4() {
 		return nil
 	}
-	err := transport.Resolve(l.port, dst, resolveTime)
+	err := transport.Resolve(context.Background(), l.port, dst, resolveTime)
 	switch {
 	case errors.Is(err, transport.ErrClosed):
 		return ErrClosed

@@ -3,6 +3,7 @@ package roce
 // Destinations that the port must find first.
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ type askingPort struct {
 	answer func(dst GID) error
 }
 
-func (p *askingPort) Resolve(dst GID, _ time.Duration) error {
+func (p *askingPort) Resolve(_ context.Context, dst GID, _ time.Duration) error {
 	p.asked = append(p.asked, dst)
 	return p.answer(dst)
 }
