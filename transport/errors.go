@@ -1,14 +1,15 @@
-// What goes wrong with ports.
-
 package transport
+
+// What goes wrong with ports.
 
 import "errors"
 
 // OpenError says why a port could not be opened, and what can be done about it.
 type OpenError struct {
-	Name   string // as given to whoever opened it
-	Reason string // the rule that was broken, with the value that broke it, and the choices there are
-	Err    error  // the system's error, if one caused it
+	Name string // as given to whoever opened it
+	// Reason is the rule that was broken, with the value that broke it, and the choices there are.
+	Reason string
+	Err    error // the system's error, if one caused it
 }
 
 // Error is one sentence for people.

@@ -1,6 +1,6 @@
-// What a port says about itself: facts (Info) and counters (Stats).
-
 package transport
+
+// What a port says about itself: facts (Info) and counters (Stats).
 
 import (
 	"net"
@@ -28,23 +28,25 @@ type Info struct {
 	NetMTU    int  // longest IP packet in bytes; 65536 on lo
 	SpeedMbps int  // 0: unknown
 
-	// MaxRun is how many frames a run may have (wire.Batch.MaxRun). More than the kernel takes are sent all the same,
-	// but sealed anew one by one.
+	// MaxRun is how many frames a run may have (wire.Batch.MaxRun). More than the kernel takes are
+	// sent all the same, but sealed anew one by one.
 	MaxRun int
 
-	// SrcPort, if not 0, is the UDP source port that leaves the machine whatever a frame's Head says. The ICRC covers
-	// it, so the engine must make its paths with it; lanes of one device may have different ones. 0: any source port can be sent.
+	// SrcPort, if not 0, is the UDP source port that leaves the machine whatever a frame's Head
+	// says. The ICRC covers it, so the engine must make its paths with it; lanes of one device may
+	// have different ones. 0: any source port can be sent.
 	SrcPort uint16
 
-	// QPNs are the queue pair numbers that are this port's: those who make queue pairs on it take numbers from there. Packets for
-	// others may come too, where nobody can steer.
+	// QPNs are the queue pair numbers that are this port's: those who make queue pairs on it take
+	// numbers from there. Packets for others may come too, where nobody can steer.
 	QPNs wire.QPNSpace
 
 	ICRC ICRCCheck // how much of the check is possible on receive
 
-	RecvBuffer int    // bytes that the system holds for us between two turns; 0: not known
-	Mode       string // how the port works where there are several ways, in words: "native, zero-copy"
-	Degraded   []Degradation
+	RecvBuffer int // bytes that the system holds for us between two turns; 0: not known
+	// Mode is how the port works where there are several ways, in words: "native, zero-copy".
+	Mode     string
+	Degraded []Degradation
 }
 
 // ICRCCheck tells how well wire.Verify can check what a port receives.
@@ -53,7 +55,8 @@ type ICRCCheck uint8
 const (
 	// ICRCFull is the check of all 32 bits: the port sees the whole header.
 	ICRCFull ICRCCheck = iota
-	// ICRCSolved is what a UDP socket over IPv4 allows: Identification is hidden and solved for, 16 bits of check stay.
+	// ICRCSolved is what a UDP socket over IPv4 allows: Identification is hidden and solved for, 16
+	// bits of check stay.
 	ICRCSolved
 )
 
@@ -72,7 +75,8 @@ type Degradation struct {
 	Err     error
 }
 
-// String says it in a line: "without zero-copy: the kernel copies each packet (operation not supported)".
+// String says it in a line: "without zero-copy: the kernel copies each packet (operation not
+// supported)".
 func (d Degradation) String() string {
 	s := "without " + d.Feature + ": " + d.Effect
 	if d.Err != nil {
@@ -88,7 +92,8 @@ type Stats struct {
 	RecvRuns              uint64 // messages of the kernel that held more than one frame
 	RecvOverflow          uint64 // lost because nobody received them in time
 	RecvBad               uint64 // cut off, or not from an IP address
-	RecvForged            uint64 // from a source that nobody outside has; with udp the kernel drops them
+	// RecvForged came from a source that nobody outside has; with udp the kernel drops them.
+	RecvForged            uint64
 	RecvCopied            uint64 // frames that came in pieces and were copied together
 	SendFrames, SendBytes uint64 // handed over to the network
 	SendBatches           uint64 // calls of Send that sent something

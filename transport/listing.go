@@ -1,6 +1,6 @@
-// What a machine has to offer: for `roce devices`.
-
 package transport
+
+// What a machine has to offer: for `roce devices`.
 
 import (
 	"net/netip"
@@ -8,8 +8,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// Listing is one port of this machine that could be opened, or that could if something were different: package ports lists
-// them.
+// Listing is one port of this machine that could be opened, or that could if something were
+// different: package ports lists them.
 type Listing struct {
 	Name      string     `json:"name"` // to open it by: "udp:127.0.0.1"
 	Kind      string     `json:"kind"` // "udp", "packet", "xdp"
@@ -21,6 +21,7 @@ type Listing struct {
 	PathMTU   int        `json:"path_mtu"` // the largest RoCE path MTU that fits, 0 if none does
 	SpeedMbps int        `json:"speed_mbps,omitempty"`
 	Up        bool       `json:"up"`
-	Err       error      `json:"-"`                 // nil: it can be opened now; otherwise what is missing
-	Problem   string     `json:"problem,omitempty"` // Err in words
+	// Err is what is missing; nil: the port can be opened now.
+	Err     error  `json:"-"`
+	Problem string `json:"problem,omitempty"` // Err in words
 }

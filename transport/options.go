@@ -1,6 +1,6 @@
-// How a port is opened.
-
 package transport
+
+// How a port is opened.
 
 import "github.com/goroce/goroce/wire"
 
@@ -9,19 +9,20 @@ const MaxRun = 128
 
 // Options say how a port is opened. The zero value is right for nearly everybody.
 type Options struct {
-	// UDPPort is the UDP port to bind and to send to; 0 means 4791. With any other one, only devices that use the same
-	// one can talk to each other: the frames still say 4791, and so does what their ICRC covers.
+	// UDPPort is the UDP port to bind and to send to; 0 means 4791. With any other one, only
+	// devices that use the same one can talk to each other: the frames still say 4791, and so does
+	// what their ICRC covers.
 	UDPPort int
 
-	// RecvBuffer is how many bytes the kernel should hold for us between two turns; 0 means 64 MiB, of which packet and
-	// xdp ports take 16 at most. Info.RecvBuffer tells what was granted: without CAP_NET_ADMIN udp ports are limited
-	// by net.core.rmem_max.
+	// RecvBuffer is how many bytes the kernel should hold for us between two turns; 0 means 64 MiB,
+	// of which packet and xdp ports take 16 at most. Info.RecvBuffer tells what was granted:
+	// without CAP_NET_ADMIN udp ports are limited by net.core.rmem_max.
 	RecvBuffer int
 	// SendBuffer is the same for sending; 0 means 4 MiB.
 	SendBuffer int
 
-	// MaxRun limits how many packets may travel through the kernel as one message (UDP_SEGMENT and UDP_GRO); 0 means as
-	// many as the kernel takes, 1 turns both off.
+	// MaxRun limits how many packets may travel through the kernel as one message (UDP_SEGMENT and
+	// UDP_GRO); 0 means as many as the kernel takes, 1 turns both off.
 	//
 	// Over IPv4 a run needs whoever cuts it up, the kernel or the NIC, to count the Identification
 	// up from packet to packet, as the ICRC covers it. The kernel does. Whether a NIC that cuts
@@ -33,18 +34,20 @@ type Options struct {
 	// tx-udp-segmentation off.
 	MaxRun int
 
-	// ZeroChecksum sends UDP checksum 0 as RoCE hardware does. The kernel can not do that to runs, so it implies
-	// MaxRun 1 for sending. Otherwise the kernel fills in a correct checksum, which every receiver must accept.
+	// ZeroChecksum sends UDP checksum 0 as RoCE hardware does. The kernel can not do that to runs,
+	// so it implies MaxRun 1 for sending. Otherwise the kernel fills in a correct checksum, which
+	// every receiver must accept.
 	ZeroChecksum bool
 
-	// TrafficClass and HopLimit are those that most packets will have: any other value costs a little per message.
-	// HopLimit 0 means 64.
+	// TrafficClass and HopLimit are those that most packets will have: any other value costs a
+	// little per message. HopLimit 0 means 64.
 	TrafficClass, HopLimit uint8
 
 	// QueueLen is how many packets a pipe holds for its receiver; 0 means 1024.
 	QueueLen int
 
-	// Why is why this kind of port was chosen, for Info.Why. It is for whoever chooses: Open of package ports sets it.
+	// Why is why this kind of port was chosen, for Info.Why. It is for whoever chooses: Open of
+	// package ports sets it.
 	Why string
 }
 

@@ -9,8 +9,8 @@ package wire
 // and who steers packets goes by BTH.DestQP. Lanes of one device are told apart by the lowest bits,
 // because a filter in the kernel reads a byte of the number.
 
-// QPNSpace is the queue pair numbers whose bits under Mask are those of Value. The zero value is all
-// numbers. QP 0 and 1 and MulticastQPN are nobody's, whatever a space says.
+// QPNSpace is the queue pair numbers whose bits under Mask are those of Value. The zero value is
+// all numbers. QP 0 and 1 and MulticastQPN are nobody's, whatever a space says.
 type QPNSpace struct {
 	Mask  uint32 // within QPNMask; leaves some bits free
 	Value uint32 // within Mask

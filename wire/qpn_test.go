@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Each number has one lane, which its space says too, and numbers that are drawn are the space's own.
+// Each number has one lane, which its space says too, and numbers that are drawn are the space's
+// own.
 func TestQPNSpace(t *testing.T) {
 	random := rand.New(rand.NewPCG(24, 1))
 	for _, whole := range []QPNSpace{{}, {Mask: 0xff0000, Value: 0x120000}, {Mask: 0x000f00, Value: 0x000500}} {

@@ -1,10 +1,11 @@
-// Package netns gives tests network namespaces of their own, in which they may do with interfaces and addresses as they like, and
-// UDP port 4791 is free.
+// Package netns gives tests network namespaces of their own, in which they may do with interfaces
+// and addresses as they like, and UDP port 4791 is free.
 //
 //	netns_linux.go   a namespace (this file)
 //	wires_linux.go   namespaces that are joined: by a cable, or by a switch
 //
-// A namespace takes root. Where GOROCE_REQUIRE_LAB is 1, as in CI, what can not be had fails the test; otherwise it skips.
+// A namespace takes root. Where GOROCE_REQUIRE_LAB is set, as in CI, what can not be had fails the
+// test; otherwise it skips.
 package netns
 
 import (
@@ -20,20 +21,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RequireEnv is the environment variable that turns skips into failures when it is 1.
+// RequireEnv is the environment variable that turns skips into failures when it is set.
 const RequireEnv = "GOROCE_REQUIRE_LAB"
 
-// Lacks ends the test for want of what format and args say: it fails where GOROCE_REQUIRE_LAB is 1, and skips otherwise.
+// Lacks ends the test for want of what format and args say: it fails where GOROCE_REQUIRE_LAB is
+// set, and skips otherwise.
 func Lacks(t testing.TB, format string, args ...any) {
 	t.Helper()
-	if os.Getenv(RequireEnv) == "1" {
-		t.Fatalf(RequireEnv+"=1, but "+format, args...)
+	if os.Getenv(RequireEnv) != "" {
+		t.Fatalf(RequireEnv+" is set, but "+format, args...)
 	}
 	t.Skipf(format+" ("+RequireEnv+"=1 makes this a failure)", args...)
 }
 
-// Namespace is a network namespace of the test's own. It exists as long as its thread: functions are run on that, and sockets
-// opened there belong to it for good.
+// Namespace is a network namespace of the test's own. It exists as long as its thread: functions
+// are run on that, and sockets opened there belong to it for good.
 type Namespace struct{ work chan func() }
 
 // New makes a namespace whose lo is up, and runs ip(8) commands in it. It ends with the test.
@@ -56,9 +58,11 @@ func New(t testing.TB, commands ...string) *Namespace {
 
 // live is the goroutine of the namespace's thread.
 func (ns *Namespace) live(ready chan error) {
-	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine, and the namespace with it
+	// It is never unlocked: the thread ends with the goroutine, and the namespace with it.
+	runtime.LockOSThread()
 	if unix.Gettid() == unix.Getpid() {
-		// The main thread can not end, and /proc/self is its view. While it is taken, another goroutine gets another one.
+		// The main thread can not end, and /proc/self is its view. While it is taken, another
+		// goroutine gets another one.
 		inner := make(chan error)
 		go ns.live(inner)
 		ready <- <-inner
@@ -75,7 +79,8 @@ func (ns *Namespace) live(ready chan error) {
 	}
 }
 
-// Do runs f in the namespace. f does not fail or skip the test: that is for the test's own goroutine.
+// Do runs f in the namespace. f does not fail or skip the test: that is for the test's own
+// goroutine.
 func (ns *Namespace) Do(f func()) {
 	done := make(chan struct{})
 	ns.work <- func() {
@@ -106,8 +111,8 @@ func (ns *Namespace) Thread() (tid int) {
 	return tid
 }
 
-// Settle waits until the kernel has noticed what was set up: an interface whose cable is plugged in (LOWER_UP) drops what it
-// is given until a worker of the kernel has taken it up.
+// Settle waits until the kernel has noticed what was set up: an interface whose cable is plugged in
+// (LOWER_UP) drops what it is given until a worker of the kernel has taken it up.
 func (ns *Namespace) Settle() {
 	const plugged = unix.IFF_UP | unix.IFF_LOWER_UP
 	waits := func(l netlink.Link) bool {
@@ -119,7 +124,8 @@ func (ns *Namespace) Settle() {
 			settled = err == nil && !slices.ContainsFunc(links, waits)
 		})
 		if !settled {
-			time.Sleep(time.Millisecond) // the worker wants the processor, and the lock that a look takes
+			// The worker wants the processor, and the lock that a look takes.
+			time.Sleep(time.Millisecond)
 		}
 	}
 }

@@ -1,5 +1,8 @@
 package netns
 
+// Namespaces that are joined: by a cable, by a switch, or that are alone with their lo. A test asks
+// for one as often as it likes, and gets the same.
+
 import (
 	"fmt"
 	"os/exec"
@@ -10,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Wire is two namespaces joined by a veth pair, called wire in both. The left one has 10.77.0.1 and fd78::1, the right one
-// 10.77.0.2 to .4 and fd78::2 to ::4.
+// Wire is two namespaces joined by a veth pair, called wire in both. The left one has 10.77.0.1 and
+// fd78::1, the right one 10.77.0.2 to .4 and fd78::2 to ::4.
 type Wire struct{ Left, Right *Namespace }
 
 var wires = map[testing.TB]*Wire{}
 
-// NewWire returns the wire of the test, whose interfaces have an MTU: it makes one for each test, the first time. args are more
-// arguments for ip link add.
+// NewWire returns the wire of the test, whose interfaces have an MTU: it makes one for each test,
+// the first time. args are more arguments for ip link add.
 func NewWire(t testing.TB, mtu int, args ...string) *Wire {
 	t.Helper()
 	if w := wires[t]; w != nil {
@@ -52,8 +55,8 @@ func NewWireWithQueues(t testing.TB, n int) *Wire {
 
 var switches = map[testing.TB][]*Namespace{}
 
-// NewSwitch returns the n hosts of the test: namespaces with an interface each, called wire, all on one switch. Host i has
-// 10.78.0.(i+1) and fd79::(i+1).
+// NewSwitch returns the n hosts of the test: namespaces with an interface each, called wire, all on
+// one switch. Host i has 10.78.0.(i+1) and fd79::(i+1).
 func NewSwitch(t testing.TB, n, mtu int) []*Namespace {
 	t.Helper()
 	if hosts := switches[t]; hosts != nil {
@@ -84,7 +87,8 @@ func NewLoopback(t testing.TB) *Namespace {
 		return ns
 	}
 	ns := New(t, "-6 addr add fd77::1/64 dev lo nodad", "-6 addr add fd77::2/64 dev lo nodad", "-6 addr add fd77::3/64 dev lo nodad")
-	for routes := ""; strings.Count(routes, "local fd77::") < 3; { // the kernel adds them in its own time
+	// The kernel adds the routes in its own time.
+	for routes := ""; strings.Count(routes, "local fd77::") < 3; {
 		ns.Do(func() {
 			out, _ := exec.Command("ip", "-6", "route", "show", "table", "local").Output()
 			routes = string(out)
@@ -95,8 +99,8 @@ func NewLoopback(t testing.TB) *Namespace {
 	return ns
 }
 
-// SegmentationOff has the kernel cut up large packets before they reach the interface, as ethtool -K does with tso, gso
-// and tx-udp-segmentation.
+// SegmentationOff has the kernel cut up large packets before they reach the interface, as ethtool
+// -K does with tso, gso and tx-udp-segmentation.
 func (ns *Namespace) SegmentationOff(t testing.TB, iface string) {
 	t.Helper()
 	const (

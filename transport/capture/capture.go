@@ -1,4 +1,5 @@
-// Package capture is a port around a port that shows every frame to a sink. A sink is a function, or a file for Wireshark.
+// Package capture is a port around a port that shows every frame to a sink. A sink is a function,
+// or a file for Wireshark.
 package capture
 
 import (
@@ -26,8 +27,9 @@ func (d Direction) String() string {
 	return "<"
 }
 
-// Sink is shown the frames of one port, by the goroutine that has the lane's turn. The frame is lent for the call.
-// The time is that of the batch: just after receiving it, just before sending it.
+// Sink is shown the frames of one port, by the goroutine that has the lane's turn. The frame is
+// lent for the call. The time is that of the batch: just after receiving it, just before sending
+// it.
 type Sink interface {
 	Capture(dir Direction, at time.Time, f *wire.Frame)
 }
@@ -44,8 +46,8 @@ type Port struct {
 	sink Sink
 }
 
-// Wrap shows sink what p receives and sends. Around the port of package fault it shows what the engine sees, inside of it what
-// the network sees.
+// Wrap shows sink what p receives and sends. Around the port of package fault it shows what the
+// engine sees, inside of it what the network sees.
 func Wrap(p transport.Port, sink Sink) *Port { return &Port{p, sink} }
 
 // Recv receives, then shows.

@@ -25,7 +25,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// captureConversation lets two UDP ports exchange packets 0..n-1, back and forth, all of them captured at the first.
+// captureConversation lets two UDP ports exchange packets 0..n-1, back and forth, all of them
+// captured at the first.
 func captureConversation(t *testing.T, sink Sink, n int) {
 	t.Helper()
 	open := func(name string) transport.Port {

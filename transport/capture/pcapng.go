@@ -1,6 +1,6 @@
-// Capture files, as Wireshark reads them.
-
 package capture
+
+// Capture files, as Wireshark reads them.
 
 import (
 	"fmt"
@@ -16,9 +16,10 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// Pcapng is a sink that writes a capture file for Wireshark: link type RAW (packets start at the IP header), nanosecond
-// timestamps, and two interfaces named after the directions: "received" and "sent". It may serve several ports at once. An error of the writer ends the capture,
-// not the traffic; Close returns it.
+// Pcapng is a sink that writes a capture file for Wireshark: link type RAW (packets start at the IP
+// header), nanosecond timestamps, and two interfaces named after the directions: "received" and
+// "sent". It may serve several ports at once. An error of the writer ends the capture, not the
+// traffic; Close returns it.
 type Pcapng struct {
 	mu     sync.Mutex
 	w      *pcapgo.NgWriter
@@ -39,7 +40,8 @@ func NewPcapng(w io.Writer) (*Pcapng, error) {
 	return &Pcapng{w: ng}, nil
 }
 
-// ngInterface describes what a direction's packets arrived on; its number in the file is the Direction's.
+// ngInterface describes what a direction's packets arrived on; its number in the file is the
+// Direction's.
 func ngInterface(dir Direction) pcapgo.NgInterface {
 	return pcapgo.NgInterface{
 		Name:                [...]string{Received: "received", Sent: "sent"}[dir],
@@ -49,8 +51,9 @@ func ngInterface(dir Direction) pcapgo.NgInterface {
 	}
 }
 
-// Capture writes one packet. The Identification of a head that a UDP port made up is replaced by the one that explains
-// the ICRC, so that the file can be checked by programs that know nothing of that.
+// Capture writes one packet. The Identification of a head that a UDP port made up is replaced by
+// the one that explains the ICRC, so that the file can be checked by programs that know nothing of
+// that.
 func (p *Pcapng) Capture(dir Direction, at time.Time, f *wire.Frame) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

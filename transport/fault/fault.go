@@ -1,7 +1,9 @@
-// Package fault is a port around a port that loses, repeats, reorders and damages packets, the same way in every run.
+// Package fault is a port around a port that loses, repeats, reorders and damages packets, the same
+// way in every run.
 //
-// Each direction has a line of its own: frames go in, and what comes out at the other end is copied to a batch. What
-// happens to a frame depends only on the seed and on how many frames went before it on the line, not on time.
+// Each direction has a line of its own: frames go in, and what comes out at the other end is copied
+// to a batch. What happens to a frame depends only on the seed and on how many frames went before
+// it on the line, not on time.
 package fault
 
 import (
@@ -24,7 +26,8 @@ type Config struct {
 	Duplicate float64 // the frame comes twice
 	Corrupt   float64 // one bit between BTH and ICRC is flipped
 	Reorder   float64 // the frame comes later than ReorderBy frames that were sent after it
-	ReorderBy int     // 0 means 3. A frame after which nothing is sent stays held back, like a lost one
+	// ReorderBy 0 means 3. A frame after which nothing is sent stays held back, like a lost one.
+	ReorderBy int
 }
 
 // Side chooses directions.
@@ -67,7 +70,8 @@ func Wrap(p transport.Port, cfg Config) *Port {
 	return f
 }
 
-// Counts tells what was done so far, for frames sent and received. It may be called from any goroutine.
+// Counts tells what was done so far, for frames sent and received. It may be called from any
+// goroutine.
 func (f *Port) Counts() (send, recv Counts) {
 	return f.send.snapshot(), f.recv.snapshot()
 }
@@ -79,8 +83,8 @@ func (f *Port) Info() transport.Info {
 	return i
 }
 
-// Send passes frames down the line and sends what comes out. Frames that the inner port has no room for stay in the line,
-// for the next Send or Recv.
+// Send passes frames down the line and sends what comes out. Frames that the inner port has no room
+// for stay in the line, for the next Send or Recv.
 func (f *Port) Send(b *wire.Batch) (sent int, err error) {
 	if f.send == nil {
 		return f.Port.Send(b)
@@ -164,7 +168,8 @@ const (
 	lineInput  = 64                       // frames passed before out is emptied
 	lineHeld   = 32                       // frames held back at most
 	lineOutput = 2*lineInput + 2*lineHeld // all of them twice
-	lineBody   = 9216                     // average length for which out has memory; RoCE packets are shorter
+	// lineBody is the average length for which out has memory; RoCE packets are shorter.
+	lineBody = 9216
 )
 
 // line is one direction.
@@ -193,8 +198,8 @@ func newLine(cfg Config, direction uint64) *line {
 	return &line{cfg: cfg, rnd: rand.New(rand.NewPCG(cfg.Seed, direction)), out: wire.NewBatch(lineOutput, lineBody)}
 }
 
-// pass decides the fate of one frame. All dice are thrown for each frame, so that changing one rate leaves the others'
-// results as they were.
+// pass decides the fate of one frame. All dice are thrown for each frame, so that changing one rate
+// leaves the others' results as they were.
 func (l *line) pass(f *wire.Frame) {
 	lose, twice := l.rnd.Float64() < l.cfg.Loss, l.rnd.Float64() < l.cfg.Duplicate
 	damage, late := l.rnd.Float64() < l.cfg.Corrupt, l.rnd.Float64() < l.cfg.Reorder

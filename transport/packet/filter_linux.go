@@ -1,15 +1,16 @@
-// The filter of a packet port: a classic BPF program that the kernel runs on every packet of the interface, so that only
-// ours are copied into the ring.
+package packet
+
+// The filter of a packet port: a classic BPF program that the kernel runs on every packet of the
+// interface, so that only ours are copied into the ring.
 //
 //	to this host, or multicast        not what we sent ourselves, nor what a switch flooded
 //	no VLAN, or VLAN 0                a VLAN is an interface of its own; 0 only carries a priority
 //	IP, UDP, port 4791, no fragment   (and IHL 5: RoCEv2 has no IP options)
 //	our address, or a group joined
 //
-// Offsets count from the Ethernet header, which a packet socket is shown: counted from the IP header (SKF_NET_OFF) each load would
-// be a call of a function. The kernel has taken a VLAN tag out by then, so the IP header has one place.
-
-package packet
+// Offsets count from the Ethernet header, which a packet socket is shown: counted from the IP
+// header (SKF_NET_OFF) each load would be a call of a function. The kernel has taken a VLAN tag out
+// by then, so the IP header has one place.
 
 import (
 	"encoding/binary"
@@ -29,8 +30,8 @@ const (
 	skfVLANThere = skfAD + 48
 )
 
-// maxFilterGroups is how many groups the filter tells apart; with more it lets all multicast to our port through. Jumps
-// of classic BPF reach 255 instructions, an IPv6 address takes 8.
+// maxFilterGroups is how many groups the filter tells apart; with more it lets all multicast to our
+// port through. Jumps of classic BPF reach 255 instructions, an IPv6 address takes 8.
 const maxFilterGroups = 16
 
 // bpf is a program in the making. Its jumps to the end are set when the end is known.

@@ -1,15 +1,17 @@
-// What a packet port has received need not go on to the kernel's own stack, where nobody wants it: a program at the
-// interface's ingress, behind the packet sockets, ends it there. On a veth pair the sender runs the receiver's kernel on its
-// own time, so this is up to a fifth of what a packet costs it.
+package packet
+
+// What a packet port has received need not go on to the kernel's own stack, where nobody wants it:
+// a program at the interface's ingress, behind the packet sockets, ends it there. On a veth pair
+// the sender runs the receiver's kernel on its own time, so this is up to a fifth of what a packet
+// costs it.
 //
 //	to this host, no VLAN
 //	IPv4 without options, no fragment, or IPv6 without extension headers
 //	UDP, port 4791, our address
 //
-// Anything else passes. Each port has a program of its own; an interface takes several (TCX, Linux 6.6). It is attached by a
-// bpf_link, which ends with the file descriptor, so with the process, however that ends.
-
-package packet
+// Anything else passes. Each port has a program of its own; an interface takes several (TCX, Linux
+// 6.6). It is attached by a bpf_link, which ends with the file descriptor, so with the process,
+// however that ends.
 
 import (
 	"encoding/binary"
@@ -67,8 +69,9 @@ func (s *ingressStop) close() {
 	*s = ingressStop{}
 }
 
-// ingressInstructions reads the headers where they lie: a load by offset would be a call of a function. The kernel keeps headers in
-// one piece; of a packet that has them otherwise nothing is known, and it passes.
+// ingressInstructions reads the headers where they lie: a load by offset would be a call of a
+// function. The kernel keeps headers in one piece; of a packet that has them otherwise nothing is
+// known, and it passes.
 func ingressInstructions(addr wire.GID) asm.Instructions {
 	headers := ether.HeaderLen + wire.Head6Len
 	if addr.Is4() {
@@ -100,7 +103,8 @@ func ingressInstructions(addr wire.GID) asm.Instructions {
 		half(12, unix.ETH_P_IP)
 		octet(ether.HeaderLen, 0x45)
 		octet(ether.HeaderLen+9, unix.IPPROTO_UDP)
-		code = append(code, asm.LoadMem(asm.R0, asm.R2, ether.HeaderLen+6, asm.Half), asm.And.Imm(asm.R0, int32(host.Htons(0x3fff))), asm.JNE.Imm(asm.R0, 0, "pass")) // fragments
+		// Fragments pass.
+		code = append(code, asm.LoadMem(asm.R0, asm.R2, ether.HeaderLen+6, asm.Half), asm.And.Imm(asm.R0, int32(host.Htons(0x3fff))), asm.JNE.Imm(asm.R0, 0, "pass"))
 		half(ether.HeaderLen+22, wire.UDPPort)
 		words(ether.HeaderLen+16, addr[12:])
 	} else {

@@ -15,8 +15,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// What a packet port has received is not seen by the kernel's own stack; what is for another address or UDP port is, and
-// everything is again when the port is closed.
+// What a packet port has received is not seen by the kernel's own stack; what is for another
+// address or UDP port is, and everything is again when the port is closed.
 func TestIngress(t *testing.T) {
 	for _, format := range []string{"packet:10.77.0.%d", "packet:fd78::%d"} {
 		t.Run(format, func(t *testing.T) {

@@ -14,13 +14,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// openOn opens port i of a wire: 0 on the left, the others on the right. format is as "packet:10.77.0.%d".
+// openOn opens port i of a wire: 0 on the left, the others on the right. format is as
+// "packet:10.77.0.%d".
 func openOn(t testing.TB, w *netns.Wire, format string, i int, o transport.Options) transport.Port {
 	t.Helper()
 	return porttest.OpenIn(t, w.End(i), Open, fmt.Sprintf(format, i+1), o)
 }
 
-// kindsUnderTest are packet ports between two namespaces, and on loopback. The namespaces last as long as the test.
+// kindsUnderTest are packet ports between two namespaces, and on loopback. The namespaces last as
+// long as the test.
 func kindsUnderTest(test testing.TB) []porttest.Kind {
 	onWire := func(format string) func(testing.TB, int, transport.Options) transport.Port {
 		return func(t testing.TB, i int, o transport.Options) transport.Port {
@@ -54,7 +56,7 @@ func TestPort(t *testing.T) { porttest.Test(t, kindsUnderTest(t)...) }
 func TestWatched(t *testing.T) { porttest.TestWatched(t, kindsUnderTest(t)...) }
 
 func TestLanes(t *testing.T) {
-	onWire := func(t testing.TB, i int, f func()) { netns.NewWireWithQueues(t, 4).End(i).Do(f) }
+	onWire := func(i int, f func()) { netns.NewWireWithQueues(t, 4).End(i).Do(f) }
 	porttest.TestLanes(t,
 		porttest.Lanes{Name: "packet4", Open: Open, Address: "packet:10.77.0.%d", Group: "239.1.2.3", Within: onWire},
 		porttest.Lanes{Name: "packet6", Open: Open, Address: "packet:fd78::%d", Group: "ff15::77", Within: onWire})

@@ -1,7 +1,8 @@
-// Several rings for one address: the packet sockets form a fanout group, in which a classic BPF program chooses the one that
-// gets a packet, before the filter of that one decides whether it is ours at all.
-
 package packet
+
+// Several rings for one address: the packet sockets form a fanout group, in which a classic BPF
+// program chooses the one that gets a packet, before the filter of that one decides whether it is
+// ours at all.
 
 import (
 	"fmt"
@@ -12,10 +13,12 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// steer makes the lanes' sockets a fanout group; p is the first. They are numbered in the order in which they join.
+// steer makes the lanes' sockets a fanout group; p is the first. They are numbered in the order in
+// which they join.
 func (p *port) steer() error {
 	const how = unix.PACKET_FANOUT_CBPF | unix.PACKET_FANOUT_FLAG_IGNORE_OUTGOING
-	arg := (how | unix.PACKET_FANOUT_FLAG_UNIQUEID) << 16 // the kernel chooses a number that nobody has
+	// The kernel chooses a number that nobody has.
+	arg := (how | unix.PACKET_FANOUT_FLAG_UNIQUEID) << 16
 	for _, lane := range p.lanes {
 		if err := unix.SetsockoptInt(lane.rx, unix.SOL_PACKET, unix.PACKET_FANOUT, arg); err != nil {
 			return p.noFanout(err)
@@ -35,8 +38,9 @@ func (p *port) steer() error {
 	return nil
 }
 
-// bth is where the program finds the BTH of any packet of the interface, as an offset from the IP header: steering comes before the
-// Ethernet header is put back in front. What is too short to have one is not ours, and lane 0 refuses it.
+// bth is where the program finds the BTH of any packet of the interface, as an offset from the IP
+// header: steering comes before the Ethernet header is put back in front. What is too short to have
+// one is not ours, and lane 0 refuses it.
 func (p *port) bth() int {
 	const ipHeader = -0x100000 // SKF_NET_OFF in linux/filter.h
 	if p.Addr.Is4() {

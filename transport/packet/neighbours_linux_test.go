@@ -83,7 +83,8 @@ func TestNeighbourBehindGateway(t *testing.T) {
 			t.Errorf("%s: %x, want %v", far, h[:6], b.Info().MAC)
 		}
 	}
-	a := openOn(t, w, "packet:10.77.0.%d", 2, transport.Options{}) // on the right, which has no such route
+	// Port 2 is on the right, which has no such route.
+	a := openOn(t, w, "packet:10.77.0.%d", 2, transport.Options{})
 	gid, _ := wire.ParseGID("10.99.0.1")
 	if err := transport.Resolve(context.Background(), a, gid, 100*time.Millisecond); !errors.Is(err, unix.ENETUNREACH) {
 		t.Errorf("10.99.0.1 from the right: %v", err)
@@ -122,7 +123,8 @@ func TestNeighbourUnreachable(t *testing.T) {
 	}
 }
 
-// While the interface is down nothing goes and the port lives on; when it is gone, the port is broken.
+// While the interface is down nothing goes and the port lives on; when it is gone, the port is
+// broken.
 func TestInterfaceDown(t *testing.T) {
 	w := netns.NewWire(t, 1500)
 	a, b := openOn(t, w, "packet:10.77.0.%d", 0, transport.Options{}), openOn(t, w, "packet:10.77.0.%d", 1, transport.Options{})

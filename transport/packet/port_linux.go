@@ -1,11 +1,11 @@
+package packet
+
 // Opening, describing, closing.
 //
-// Four descriptors: a packet socket that only receives (it sees all EtherTypes, because those sockets come before the IP
-// stack and the others after it); one that only sends, so that its completions disturb nobody; a UDP socket that holds
-// address and port and receives nothing, as the kernel would answer every packet with ICMP port unreachable otherwise; and
-// netlink.
-
-package packet
+// Four descriptors: a packet socket that only receives (it sees all EtherTypes, because those
+// sockets come before the IP stack and the others after it); one that only sends, so that its
+// completions disturb nobody; a UDP socket that holds address and port and receives nothing, as the
+// kernel would answer every packet with ICMP port unreachable otherwise; and netlink.
 
 import (
 	"errors"
@@ -109,7 +109,8 @@ func (p *port) noPacketSocket(err error) error {
 	return e
 }
 
-// openReceive binds the receiving socket last: before that, nothing arrives that the filter has not seen.
+// openReceive binds the receiving socket last: before that, nothing arrives that the filter has not
+// seen.
 func (p *port) openReceive(iface int) error {
 	if err := p.recv.open(p.rx, p.Options.RecvBuffer, &p.Martians); err != nil {
 		return err
@@ -121,7 +122,8 @@ func (p *port) openReceive(iface int) error {
 	if err := host.AttachFilter(p.rx, filter(p.GID, nil)); err != nil {
 		return fmt.Errorf("SO_ATTACH_FILTER: %w", err)
 	}
-	// The filter refuses outgoing packets too; where the kernel knows this option (4.20), it does not even ask.
+	// The filter refuses outgoing packets too; where the kernel knows this option (4.20), it does
+	// not even ask.
 	unix.SetsockoptInt(p.rx, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1)
 	return bind(p.rx, iface, unix.ETH_P_ALL)
 }
@@ -134,13 +136,15 @@ func (p *port) openSend(iface int) error {
 		p.Degrade("PACKET_QDISC_BYPASS", "packets pass the interface's queue", err)
 	}
 	if unix.SetsockoptInt(p.tx, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, p.Options.SendBuffer) != nil {
-		unix.SetsockoptInt(p.tx, unix.SOL_SOCKET, unix.SO_SNDBUF, p.Options.SendBuffer) // takes what the limit allows
+		// The kernel takes what the limit allows.
+		unix.SetsockoptInt(p.tx, unix.SOL_SOCKET, unix.SO_SNDBUF, p.Options.SendBuffer)
 	}
 	p.send.init(p)
 	return bind(p.tx, iface, 0)
 }
 
-// bindPacket ties a packet socket to an interface, to receive one EtherType, ETH_P_ALL, or with 0 nothing.
+// bindPacket ties a packet socket to an interface, to receive one EtherType, ETH_P_ALL, or with 0
+// nothing.
 func bind(fd, iface int, etherType uint16) error {
 	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: host.Htons(etherType), Ifindex: iface}); err != nil {
 		return fmt.Errorf("bind to interface %d: %w", iface, err)

@@ -20,7 +20,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// A run leaves as one packet, arrives as one, and is lent as the frames that it was made of, also over several Recvs.
+// A run leaves as one packet, arrives as one, and is lent as the frames that it was made of, also
+// over several Recvs.
 func TestRuns(t *testing.T) {
 	for _, format := range []string{"packet:10.77.0.%d", "packet:fd78::%d"} {
 		for _, mtu := range []int{9000, 1500} {
@@ -52,8 +53,9 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// Single packets have UDP checksum 0 as from hardware, until a run has left: a receiver that merges packets would let them pass by those of
-// runs, which have one. (Linux 7.3 does so behind virtio_net: interop/wire_test.go.)
+// Single packets have UDP checksum 0 as from hardware, until a run has left: a receiver that merges
+// packets would let them pass by those of runs, which have one. (Linux 7.3 does so behind
+// virtio_net: interop/wire_test.go.)
 func TestSinglesAfterARunHaveChecksums(t *testing.T) {
 	for _, format := range []string{"packet:10.77.0.%d", "packet:fd78::%d"} {
 		w := netns.NewWire(t, 9000)
@@ -128,7 +130,8 @@ func TestAndUDP(t *testing.T) {
 	}
 }
 
-// The kernel says nothing to the senders of our packets, because the port holds the UDP port; without a port it does.
+// The kernel says nothing to the senders of our packets, because the port holds the UDP port;
+// without a port it does.
 func TestNoICMP(t *testing.T) {
 	w := netns.NewWire(t, 1500)
 	a, b := openOn(t, w, "packet:10.77.0.%d", 0, transport.Options{}), openOn(t, w, "packet:10.77.0.%d", 1, transport.Options{})
@@ -147,12 +150,15 @@ func TestNoICMP(t *testing.T) {
 	porttest.Put(t, batch, porttest.PathTo(t, a, nobody, 0, 64), 1, 64)
 	porttest.SendAll(t, a, batch)
 	porttest.Drain(t, b, 4, 1)
-	for about := ""; about != "10.77.0.3"; { // an answer about the first would come before that about the second
+	// An answer about the first would come before that about the second.
+	for about := ""; about != "10.77.0.3"; {
 		buf := make([]byte, 1500)
 		n, _, err := unix.Recvfrom(icmp, buf, 0)
 		switch err {
 		case nil:
-		case unix.EAGAIN, unix.EINTR: // the kernel sends only so many a second: nobody holds the port of 10.77.0.3, so it will say so one day
+		// The kernel sends only so many a second: nobody holds the port of 10.77.0.3, so it will
+		// say so one day.
+		case unix.EAGAIN, unix.EINTR:
 			porttest.Put(t, batch, porttest.PathTo(t, a, nobody, 0, 64), 2, 64)
 			porttest.SendAll(t, a, batch)
 			continue
@@ -168,27 +174,33 @@ func TestNoICMP(t *testing.T) {
 	}
 }
 
+// roceFrame is an Ethernet frame from 10.77.0.1 to 10.77.0.2, with a change to its IP packet.
+func roceFrame(t *testing.T, mac []byte, number int, change func(ip []byte)) []byte {
+	t.Helper()
+	batch := wire.NewBatch(1, 200)
+	porttest.Put(t, batch, porttest.PathByHand("10.77.0.1", "10.77.0.2", 0xc000), number, 64)
+	ip := wire.AppendFrame(nil, &batch.Frames()[0])
+	if change != nil {
+		change(ip)
+		(*wire.IPv4)(ip).UpdateChecksum()
+	}
+	eth := append(append([]byte(nil), mac...), 2, 0, 0, 0, 0, 1, 8, 0)
+	return append(eth, ip...)
+}
+
+// tagged puts a VLAN tag into a frame.
+func tagged(f []byte, tci uint16) []byte {
+	tag := []byte{0x81, 0, byte(tci >> 8), byte(tci)}
+	return append(append(append([]byte(nil), f[:12]...), tag...), f[12:]...)
+}
+
 // What the filter lets pass, and what not: one change at a time to a frame that is right.
 func TestFilter(t *testing.T) {
 	w := netns.NewWire(t, 1500)
 	b := openOn(t, w, "packet:10.77.0.%d", 1, transport.Options{})
 	send := porttest.RawSender(t, w.Left, "wire")
 	mac := b.Info().MAC
-	frame := func(number int, change func(ip []byte)) []byte {
-		batch := wire.NewBatch(1, 200)
-		porttest.Put(t, batch, porttest.PathByHand("10.77.0.1", "10.77.0.2", 0xc000), number, 64)
-		ip := wire.AppendFrame(nil, &batch.Frames()[0])
-		if change != nil {
-			change(ip)
-			(*wire.IPv4)(ip).UpdateChecksum()
-		}
-		eth := append(append([]byte(nil), mac...), 2, 0, 0, 0, 0, 1, 8, 0)
-		return append(eth, ip...)
-	}
-	tagged := func(f []byte, tci uint16) []byte {
-		tag := []byte{0x81, 0, byte(tci >> 8), byte(tci)}
-		return append(append(append([]byte(nil), f[:12]...), tag...), f[12:]...)
-	}
+	frame := func(number int, change func(ip []byte)) []byte { return roceFrame(t, mac, number, change) }
 	stranger := func(f []byte) []byte {
 		f[5] ^= 1
 		return f
@@ -214,8 +226,12 @@ func TestFilter(t *testing.T) {
 			t.Errorf("%s was let through", c.name)
 		}
 	}
-	for i, f := range [][]byte{frame(0, nil), tagged(frame(1, nil), 0x6000), append(frame(2, nil), make([]byte, 30)...),
-		frame(3, func(ip []byte) { ip[1] = 0xff })} { // plain, VLAN 0 with priority 3, padded, marked by a switch
+	for i, f := range [][]byte{
+		frame(0, nil),
+		tagged(frame(1, nil), 0x6000),              // VLAN 0, with priority 3
+		append(frame(2, nil), make([]byte, 30)...), // padded
+		frame(3, func(ip []byte) { ip[1] = 0xff }), // marked by a switch
+	} {
 		send(f)
 		frames := make([]wire.Frame, 4)
 		if got := porttest.RecvSome(t, b, frames); len(got) != 1 || porttest.Number(t, &got[0]) != i {

@@ -1,10 +1,12 @@
-// Receiving: frames are lent straight from the ring. A slot holds one packet, or a super-frame: several packets of one
-// flow and one size that the sender made as one (UDP_SEGMENT, or our own runs) or that the driver has merged. That has one
-// IP header for all; each of its frames gets a header of its own, made from it.
-//
-// Slots go back to the kernel with the next Recv. A super-frame of which there are frames left stays until they are gone.
-
 package packet
+
+// Receiving: frames are lent straight from the ring. A slot holds one packet, or a super-frame:
+// several packets of one flow and one size that the sender made as one (UDP_SEGMENT, or our own
+// runs) or that the driver has merged. That has one IP header for all; each of its frames gets a
+// header of its own, made from it.
+//
+// Slots go back to the kernel with the next Recv. A super-frame of which there are frames left
+// stays until they are gone.
 
 import (
 	"encoding/binary"
@@ -33,8 +35,8 @@ func (r *receiver) open(fd, size int, not *ether.Martians) error {
 	return r.ring.open(fd, size)
 }
 
-// Recv lends what is in the ring, and what this port has sent to itself. When nothing is there, it is one load from
-// memory.
+// Recv lends what is in the ring, and what this port has sent to itself. When nothing is there, it
+// is one load from memory.
 func (p *port) Recv(frames []wire.Frame) (n int, err error) {
 	if p.Closed.Load() {
 		return 0, transport.ErrClosed
@@ -80,8 +82,8 @@ func (r *receiver) take(frames []wire.Frame) (n int) {
 	return n
 }
 
-// look looks into a new slot: 1 if it holds a packet, which is then in f; 0 if it was none of ours, or is a super-frame,
-// which is then in r.super.
+// look looks into a new slot: 1 if it holds a packet, which is then in f; 0 if it was none of ours,
+// or is a super-frame, which is then in r.super.
 func (r *receiver) look(slot []byte, f *wire.Frame) int {
 	ip, vnet, cut := slotPacket(slot)
 	if cut {
@@ -103,7 +105,8 @@ func (r *receiver) look(slot []byte, f *wire.Frame) int {
 		return 0
 	}
 	if vnet.flags&unix.VIRTIO_NET_HDR_F_NEEDS_CSUM != 0 {
-		frame.UDP().SetChecksum(0) // a sender on this machine left it to hardware that the packet never came by
+		// A sender on this machine left it to hardware that the packet never came by.
+		frame.UDP().SetChecksum(0)
 	}
 	*f = frame
 	return 1
@@ -130,9 +133,10 @@ func (s *superFrame) open(f *wire.Frame, size int) {
 	}
 }
 
-// next cuts off a frame, whose head it writes to dst. Identifications count on from the first one: that is how Linux cuts
-// up what was sent as one. For packets that a driver has merged it is a guess if they all had the same one, hence the
-// flag: then Verify finds out, and otherwise it costs nothing.
+// next cuts off a frame, whose head it writes to dst. Identifications count on from the first one:
+// that is how Linux cuts up what was sent as one. For packets that a driver has merged it is a
+// guess if they all had the same one, hence the flag: then Verify finds out, and otherwise it costs
+// nothing.
 func (s *superFrame) next(dst *[wire.HeadMax]byte) wire.Frame {
 	n := min(s.size, len(s.body))
 	f := wire.Frame{Head: dst[:len(s.head):len(s.head)], Body: s.body[:n:n]}
@@ -157,8 +161,8 @@ func (s *superFrame) next(dst *[wire.HeadMax]byte) wire.Frame {
 
 const udpLen = 8
 
-// sum16 is a sum of the 16-bit words of b in ones' complement arithmetic, in which it is all the same to add two at a time. b is at
-// most 64 KiB, an even number of bytes.
+// sum16 is a sum of the 16-bit words of b in ones' complement arithmetic, in which it is all the
+// same to add two at a time. b is at most 64 KiB, an even number of bytes.
 func sum16(b []byte) uint32 {
 	var sum uint64
 	for ; len(b) >= 4; b = b[4:] {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestSum16 holds the sum against RFC 1071 word by word, for all lengths that checksums here are made of and more.
+// TestSum16 holds the sum against RFC 1071 word by word, for all lengths that checksums here are
+// made of and more.
 func TestSum16(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1071, 16))
 	b := make([]byte, 64<<10)

@@ -1,17 +1,17 @@
-// The receive ring of a packet port (TPACKET_V2): memory that the kernel and we share, cut into slots. This file and the
-// message headers of send_linux.go are the only places with unsafe.
+package packet
+
+// The receive ring of a packet port (TPACKET_V2): memory that the kernel and we share, cut into
+// slots. This file and the message headers of send_linux.go are the only places with unsafe.
 //
 //	slot │ tpacket2_hdr │ … │ virtio_net_hdr │ Ethernet │ IP … │
 //	      status          ^ tp_mac-10         ^ tp_mac   ^ tp_net
 //
-// A slot has one owner, whom its first word names: the kernel fills a slot and sets TP_STATUS_USER; we read it and set
-// TP_STATUS_KERNEL. To look whether a packet is there is one load from memory, no system call: that is what makes a
-// spinning round trip of 2 us possible.
+// A slot has one owner, whom its first word names: the kernel fills a slot and sets TP_STATUS_USER;
+// we read it and set TP_STATUS_KERNEL. To look whether a packet is there is one load from memory,
+// no system call: that is what makes a spinning round trip of 2 us possible.
 //
-// A slot must hold a super-frame of 64 KiB, whatever the packet: version 3 of the ring packs better, but hands over whole
-// blocks after a timeout.
-
-package packet
+// A slot must hold a super-frame of 64 KiB, whatever the packet: version 3 of the ring packs
+// better, but hands over whole blocks after a timeout.
 
 import (
 	"fmt"
@@ -26,21 +26,25 @@ import (
 const (
 	ringBlock     = 1 << 20 // the kernel allocates blocks, each in one piece if it can
 	slotsPerBlock = 15
-	ringSlot      = 69_824 // an odd number of cache lines, so that the slots of a block begin in different cache sets
+	// ringSlot is an odd number of cache lines, so that the slots of a block begin in different
+	// cache sets.
+	ringSlot = 69_824
 
-	// maxRing bounds the ring, whatever Options.RecvBuffer says: 240 slots. The kernel goes round in it, so all of it passes
-	// through the cache: a stream of super-frames with copy and ICRC ran at 58 Gbit/s with 16 MiB, 56 with 32, 54 with 64.
+	// maxRing bounds the ring, whatever Options.RecvBuffer says: 240 slots. The kernel goes round
+	// in it, so all of it passes through the cache: a stream of super-frames with copy and ICRC ran
+	// at 58 Gbit/s with 16 MiB, 56 with 32, 54 with 64.
 	maxRing = 16 << 20
 
 	vnetHdrLen = 10 // struct virtio_net_hdr
 
-	// ringReserve shifts what the kernel writes so that BTH of an IPv4 packet starts a cache line: without it the IP header
-	// is at 90 (32 bytes of tpacket2_hdr, 20 of sockaddr_ll, 16 for a link header, rounded up to 80; 10 of virtio_net_hdr).
+	// ringReserve shifts what the kernel writes so that BTH of an IPv4 packet starts a cache line:
+	// without it the IP header is at 90 (32 bytes of tpacket2_hdr, 20 of sockaddr_ll, 16 for a link
+	// header, rounded up to 80; 10 of virtio_net_hdr).
 	ringReserve = 10
 )
 
-// packetRing is the memory and whose turn it is. Slots from first to head were taken from the kernel and are lent out;
-// head is the next to be looked at.
+// packetRing is the memory and whose turn it is. Slots from first to head were taken from the
+// kernel and are lent out; head is the next to be looked at.
 type ring struct {
 	mem   []byte
 	slots [][]byte
@@ -49,7 +53,8 @@ type ring struct {
 	lent  int // how many slots lie from first to head
 }
 
-// open asks the kernel for a ring of about size bytes on fd, for less if there is no memory for that.
+// open asks the kernel for a ring of about size bytes on fd, for less if there is no memory for
+// that.
 func (r *ring) open(fd, size int) (err error) {
 	for _, o := range []struct {
 		name              string
@@ -124,15 +129,15 @@ func (r *ring) giveBack() {
 	}
 }
 
-// vnetHdr is what a packet socket says about a packet besides its bytes (struct virtio_net_hdr, in the machine's byte
-// order): on receive, whether it is several in one; on send, how to cut it.
+// vnetHdr is what a packet socket says about a packet besides its bytes (struct virtio_net_hdr, in
+// the machine's byte order): on receive, whether it is several in one; on send, how to cut it.
 type vnetHdr struct {
 	flags, gsoType                         uint8
 	hdrLen, gsoSize, csumStart, csumOffset uint16
 }
 
-// slotPacket finds the parts of a filled slot: the IP packet, which may be padded, and how it was merged. cut says that
-// the packet did not fit.
+// slotPacket finds the parts of a filled slot: the IP packet, which may be padded, and how it was
+// merged. cut says that the packet did not fit.
 func slotPacket(slot []byte) (ip []byte, h vnetHdr, cut bool) {
 	t := (*unix.Tpacket2Hdr)(unsafe.Pointer(unsafe.SliceData(slot)))
 	mac, network, end := int(t.Mac), int(t.Net), int(t.Mac)+int(t.Snaplen)

@@ -18,7 +18,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// newTap adds an Ethernet interface whose other end is a file: what is sent stays in its queue until it is read.
+// newTap adds an Ethernet interface whose other end is a file: what is sent stays in its queue
+// until it is read.
 func newTap(t *testing.T, ns *netns.Namespace, name string, queue int, addr, peer string) (file int) {
 	t.Helper()
 	var err error
@@ -43,7 +44,8 @@ func newTap(t *testing.T, ns *netns.Namespace, name string, queue int, addr, pee
 	return file
 }
 
-// When the interface takes no more, Send says so, Wait gives it time, and nothing is lost or doubled.
+// When the interface takes no more, Send says so, Wait gives it time, and nothing is lost or
+// doubled.
 func TestBackPressure(t *testing.T) {
 	const total, queue = 300, 16
 	ns := netns.New(t)

@@ -1,19 +1,22 @@
-// Sending: a run of frames becomes one packet with one header and a virtio_net_hdr that says how to cut it; up to
-// sendSlots packets leave with one sendmmsg, a single small one with sendto, which is cheaper.
+package packet
+
+// Sending: a run of frames becomes one packet with one header and a virtio_net_hdr that says how to
+// cut it; up to sendSlots packets leave with one sendmmsg, a single small one with sendto, which is
+// cheaper.
 //
-//	message │ prefix: virtio_net_hdr, Ethernet, IP, UDP │ bodies of the run, where the batch has them │
+//	message │ virtio_net_hdr, Ethernet, IP, UDP │ bodies of the run, where the batch has them │
 //
-// The kernel, or the interface, numbers the segments: the IPv4 Identification counts on from the first one's, which is how
-// the batch has numbered and sealed them. It also fills in their UDP checksums and wants the sum of the pseudo-header in
-// place for that. Single packets have UDP checksum 0, as from RoCE hardware, until the first run has left. After that they have one
-// too: a receiving Linux that merges packets (UDP_GRO) lets those without pass by those that it is merging, which to RC and UC is loss.
+// The kernel, or the interface, numbers the segments: the IPv4 Identification counts on from the
+// first one's, which is how the batch has numbered and sealed them. It also fills in their UDP
+// checksums and wants the sum of the pseudo-header in place for that. Single packets have UDP
+// checksum 0, as from RoCE hardware, until the first run has left. After that they have one too: a
+// receiving Linux that merges packets (UDP_GRO) lets those without pass by those that it is
+// merging, which to RC and UC is loss.
 //
-// A transmit ring (PACKET_TX_RING) does not pay: measured beside this, it took a quarter more time for a small packet, and
-// for runs the copy into the ring cost what it saved.
+// A transmit ring (PACKET_TX_RING) does not pay: measured beside this, it took a quarter more time
+// for a small packet, and for runs the copy into the ring cost what it saved.
 //
 // Frames that go nowhere, or to ourselves, are taken out one by one between two system calls.
-
-package packet
 
 import (
 	"encoding/binary"
@@ -33,7 +36,8 @@ import (
 const (
 	sendSlots = 64 // messages of one system call
 	prefixMax = vnetHdrLen + ether.HeaderLen + wire.HeadMax
-	// copyMax is up to which length a body is copied behind its prefix, which is cheaper than a second piece of memory.
+	// copyMax is up to which length a body is copied behind its prefix, which is cheaper than a
+	// second piece of memory.
 	copyMax = 256
 )
 
@@ -90,7 +94,8 @@ func (p *port) Send(b *wire.Batch) (sent int, err error) {
 	return sent, err
 }
 
-// send goes through the batch: messages as many as fit one system call, or one frame that is not for the interface alone.
+// send goes through the batch: messages as many as fit one system call, or one frame that is not
+// for the interface alone.
 func (s *sender) send(b *wire.Batch, went *count.Tally) (sent int, short host.Shortage, err error) {
 	frames := b.Frames()
 	for sent < len(frames) {
@@ -118,7 +123,8 @@ func (s *sender) send(b *wire.Batch, went *count.Tally) (sent int, short host.Sh
 	return sent, host.Nothing, nil
 }
 
-// lay prepares messages for frames[at:], up to the first frame that is not for the interface alone, and returns how many.
+// lay prepares messages for frames[at:], up to the first frame that is not for the interface alone,
+// and returns how many.
 func (s *sender) lay(b *wire.Batch, frames []wire.Frame, at int) (n int) {
 	limit, mtu := s.runLimit(), s.port.Peers.MTU()
 	for n < len(s.msgs) && at < len(frames) {
@@ -173,7 +179,8 @@ func (s *sender) layMessage(i int, run []wire.Frame, header *ether.Header) {
 	iov[0].SetLen(n)
 }
 
-// layRun gives the head of the first frame, copied to head, the lengths of the whole run. vnet says where to cut.
+// layRun gives the head of the first frame, copied to head, the lengths of the whole run. vnet says
+// where to cut.
 func (s *sender) layRun(head []byte, vnet *vnetHdr, size, segment int) {
 	if len(head) == wire.Head4Len {
 		h := (*wire.IPv4)(head)
@@ -218,8 +225,8 @@ func (s *sender) sendMessages(n int) (done int, errno syscall.Errno) {
 	return done, 0
 }
 
-// refused deals with the first message of what could not be sent: wait, try another way, or skip its frames. The error is
-// one of the socket as a whole.
+// refused deals with the first message of what could not be sent: wait, try another way, or skip
+// its frames. The error is one of the socket as a whole.
 func (s *sender) refused(errno syscall.Errno, run int) (skip int, short host.Shortage, err error) {
 	switch errno {
 	case syscall.EAGAIN, syscall.ENOMEM:
@@ -229,7 +236,8 @@ func (s *sender) refused(errno syscall.Errno, run int) (skip int, short host.Sho
 			return 0, host.Nothing, nil
 		}
 		return 0, host.DriverQueue, nil
-	case syscall.EBADF, syscall.ENOTSOCK, syscall.EFAULT, syscall.ENXIO, syscall.ENODEV: // ENXIO: the interface is gone
+	// ENXIO says that the interface is gone.
+	case syscall.EBADF, syscall.ENOTSOCK, syscall.EFAULT, syscall.ENXIO, syscall.ENODEV:
 		return 0, host.Nothing, errno
 	case syscall.EINVAL, syscall.EIO, syscall.EOPNOTSUPP:
 		if run > 1 {
@@ -242,9 +250,10 @@ func (s *sender) refused(errno syscall.Errno, run int) (skip int, short host.Sho
 	return run, host.Nothing, nil
 }
 
-// throughQueue turns PACKET_QDISC_BYPASS off. What bypasses the queue must be such that the driver takes it as it is; runs
-// that it can not cut itself are dropped, with the same error as when it has no room. So the first run that is refused
-// decides: from then on the queue's side of the kernel cuts them.
+// throughQueue turns PACKET_QDISC_BYPASS off. What bypasses the queue must be such that the driver
+// takes it as it is; runs that it can not cut itself are dropped, with the same error as when it
+// has no room. So the first run that is refused decides: from then on the queue's side of the
+// kernel cuts them.
 func (s *sender) throughQueue() bool {
 	if s.queued || s.cut {
 		return false

@@ -1,11 +1,13 @@
-// Package pipe is an IP network in memory. Ports that open the same NAME are on one segment, each with an address of its own.
+// Package pipe is an IP network in memory. Ports that open the same NAME are on one segment, each
+// with an address of its own.
 //
-// Stages of this file: the segments of the process; opening and closing; Send, which copies each frame into the queue of
-// its receiver; Recv, which lends what is in the queue; groups.
+// Stages of this file: the segments of the process; opening and closing; Send, which copies each
+// frame into the queue of its receiver; Recv, which lends what is in the queue; groups.
 //
-// A queue is a ring of slots whose buffers are used again and again. A slot that Recv has lent is free again with the
-// next Recv. When the queue of a receiver is full, Send stops there and returns, as on a network with flow control; the
-// receiver wakes those that it kept waiting. Frames to an address that nobody has are dropped and counted.
+// A queue is a ring of slots whose buffers are used again and again. A slot that Recv has lent is
+// free again with the next Recv. When the queue of a receiver is full, Send stops there and
+// returns, as on a network with flow control; the receiver wakes those that it kept waiting. Frames
+// to an address that nobody has are dropped and counted.
 package pipe
 
 import (
@@ -54,7 +56,8 @@ type Port struct {
 	closed   atomic.Bool
 	counters count.Counters
 
-	mu     sync.Mutex // guards the ring; taken by senders for one frame, by the receiver for one batch
+	// mu guards the ring: senders take it for one frame, the receiver for one batch.
+	mu     sync.Mutex
 	ring   []slot
 	head   uint64  // slots before this one are free
 	lent   uint64  // slots from head to here are lent to the receiver
@@ -69,8 +72,9 @@ type slot struct {
 	flags   wire.FrameFlags
 }
 
-// Open joins the segment of "pipe:NAME" at the lowest address from 10.0.0.1 on that is free, or that of "pipe:NAME/ADDRESS" at the
-// address, with a port for each lane. It is a transport.Opener; the ports are *Port.
+// Open joins the segment of "pipe:NAME" at the lowest address from 10.0.0.1 on that is free, or
+// that of "pipe:NAME/ADDRESS" at the address, with a port for each lane. It is a transport.Opener;
+// the ports are *Port.
 func Open(name string, lanes int, o transport.Options) ([]transport.Port, error) {
 	where, err := transport.Where(name, lanes)
 	if err != nil {
@@ -117,7 +121,8 @@ func (p *Port) laneOf(f *wire.Frame) *Port {
 	return p.lanes[transport.LaneOf(f, len(p.lanes))]
 }
 
-// parse reads NAME or NAME/ADDRESS; a NAME with a slash in it needs an ADDRESS. The GID is zero without one.
+// parse reads NAME or NAME/ADDRESS; a NAME with a slash in it needs an ADDRESS. The GID is zero
+// without one.
 func parse(where string) (segName string, gid wire.GID, err error) {
 	segName = where
 	if i := strings.LastIndexByte(where, '/'); i >= 0 {
@@ -146,8 +151,8 @@ func (s *segment) freeAddress() wire.GID {
 	}
 }
 
-// Close takes the port off its segment, and with the first of several lanes the address. What is queued for it is lost;
-// whoever waits for room in it goes on.
+// Close takes the port off its segment, and with the first of several lanes the address. What is
+// queued for it is lost; whoever waits for room in it goes on.
 func (p *Port) Close() error {
 	if p.closed.Swap(true) {
 		return transport.ErrClosed
@@ -214,8 +219,8 @@ func (p *Port) countSent(frames, bytes, dropped int) {
 
 var errNobody = errors.New("no port of the pipe has the address")
 
-// multicast copies a frame to every member of a group, the sender's own port included. There is no flow control to a
-// group: a member whose queue is full misses the frame.
+// multicast copies a frame to every member of a group, the sender's own port included. There is no
+// flow control to a group: a member whose queue is full misses the frame.
 func (s *segment) multicast(group wire.GID, f *wire.Frame) {
 	members := s.groups[group]
 	for i, m := range members {
@@ -225,7 +230,8 @@ func (s *segment) multicast(group wire.GID, f *wire.Frame) {
 	}
 }
 
-// enqueue copies a frame into p's queue. If there is no room it returns false and notes that from waits for it.
+// enqueue copies a frame into p's queue. If there is no room it returns false and notes that from
+// waits for it.
 func (p *Port) enqueue(f *wire.Frame, from *Port) bool {
 	p.mu.Lock()
 	if p.tail-p.head == uint64(len(p.ring)) {
@@ -238,14 +244,16 @@ func (p *Port) enqueue(f *wire.Frame, from *Port) bool {
 	s := &p.ring[p.tail%uint64(len(p.ring))]
 	s.headLen = copy(s.head[:], f.Head)
 	if cap(s.body) < len(f.Body) {
-		s.body = make([]byte, max(256, 1<<bits.Len(uint(len(f.Body))))) // few sizes, so that it ends soon
+		// There are few sizes, so that growing ends soon.
+		s.body = make([]byte, max(256, 1<<bits.Len(uint(len(f.Body)))))
 	}
 	s.body = s.body[:copy(s.body[:cap(s.body)], f.Body)]
 	s.flags = f.Flags
 	first := p.tail == p.lent
 	p.tail++
 	p.mu.Unlock()
-	if first { // otherwise a wake-up is under way already, or the receiver has not come back for the rest yet
+	// Otherwise a wake-up is under way already, or the receiver has not come back for the rest yet.
+	if first {
 		p.Wake()
 	}
 	return true
@@ -280,7 +288,8 @@ func (p *Port) releaseStarved() {
 	p.starve = p.starve[:0]
 }
 
-// Wait returns at once if something is queued, or if senders wait for the slots that the next Recv will take back.
+// Wait returns at once if something is queued, or if senders wait for the slots that the next Recv
+// will take back.
 func (p *Port) Wait(timeout time.Duration) error {
 	if p.closed.Load() {
 		return transport.ErrClosed

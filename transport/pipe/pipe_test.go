@@ -33,7 +33,7 @@ func TestPort(t *testing.T) { porttest.Test(t, kind) }
 
 func TestLanes(t *testing.T) {
 	porttest.TestLanes(t, porttest.Lanes{Name: "pipe", Open: Open, Address: "pipe:TestLanes/10.1.0.%d", Group: "239.1.2.3",
-		Within: func(_ testing.TB, _ int, f func()) { f() }})
+		Within: func(_ int, f func()) { f() }})
 }
 
 func TestAddresses(t *testing.T) {
@@ -69,8 +69,8 @@ func TestUnknownAddress(t *testing.T) {
 	}
 }
 
-// A full queue stops the sender, and the receiver's next Recv lets it go on: all arrives, in order, through a queue much
-// smaller than the traffic.
+// A full queue stops the sender, and the receiver's next Recv lets it go on: all arrives, in order,
+// through a queue much smaller than the traffic.
 func TestBackPressure(t *testing.T) {
 	const packets, queue = 2000, 7
 	a := open(t, "pipe:TestBackPressure", transport.Options{})
@@ -86,7 +86,8 @@ func TestBackPressure(t *testing.T) {
 			porttest.SendAll(t, a, batch)
 		}
 	})
-	for blocked := &a.(*Port).counters.SendBlocked; blocked.Load() == 0; { // also with a receiver that is not fast
+	// The queue fills also with a receiver that is not fast.
+	for blocked := &a.(*Port).counters.SendBlocked; blocked.Load() == 0; {
 		runtime.Gosched()
 	}
 	frames := make([]wire.Frame, queue)

@@ -1,15 +1,17 @@
+package ports
+
 // auto: the best port of those that work on an address.
 //
-//	xdp      where the driver receives into our memory and sends from it: the kernel copies nothing. Behind virtio_net it moves 1.2 to
-//	         2.1 times what packet does, and as many small messages (bench, cases wire/)
-//	packet   answers in half the time of udp, checks all 32 bits of the ICRC and can send from any UDP port, but needs a privilege
+//	xdp      where the driver receives into our memory and sends from it: the kernel copies
+//	         nothing. Behind virtio_net it moves 1.2 to 2.1 times what packet does, and as many
+//	         small messages (bench, cases wire/)
+//	packet   answers in half the time of udp, checks all 32 bits of the ICRC and can send from any
+//	         UDP port, but needs a privilege
 //	udp      always
 //
-// AF_XDP that copies is never the best: packet has runs of packets, and memory of its own that the kernel copies to. On loopback
-// packet would reach only other packet ports: the kernel takes no packets there that claim to come from this machine but did not come
-// from its own sockets.
-
-package ports
+// AF_XDP that copies is never the best: packet has runs of packets, and memory of its own that the
+// kernel copies to. On loopback packet would reach only other packet ports: the kernel takes no
+// packets there that claim to come from this machine but did not come from its own sockets.
 
 import (
 	"errors"

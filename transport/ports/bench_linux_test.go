@@ -18,9 +18,10 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// The ceilings of the kinds of port that have sockets, between two namespaces on a veth pair of MTU 9000, with sender and
-// receiver on a processor each. "copied" adds on each side what no protocol above can avoid: a copy of the payload between
-// application memory and frame, and the ICRC. Compare within one run: machines differ, ratios do not.
+// The ceilings of the kinds of port that have sockets, between two namespaces on a veth pair of MTU
+// 9000, with sender and receiver on a processor each. "copied" adds on each side what no protocol
+// above can avoid: a copy of the payload between application memory and frame, and the ICRC.
+// Compare within one run: machines differ, ratios do not.
 //
 //	go test -bench 'Stream|Latency' -run - ./transport/ports
 
@@ -57,8 +58,8 @@ func openPair(b *testing.B, format string) (left, right transport.Port) {
 	return left, right
 }
 
-// blocks takes the time of every so many packets. Their median, and the tenth that was fastest, say more on a machine
-// with other work than the mean does.
+// blocks takes the time of every so many packets. Their median, and the tenth that was fastest, say
+// more on a machine with other work than the mean does.
 type blocks struct {
 	size  int
 	items int
@@ -146,7 +147,8 @@ type flow struct {
 	stop     atomic.Bool
 }
 
-// wait returns when few enough packets are under way, and how many were sent; what does not arrive in time is given up.
+// wait returns when few enough packets are under way, and how many were sent; what does not arrive
+// in time is given up.
 func (f *flow) wait(sent int64) int64 {
 	for spins := 0; sent-f.received.Load() > window && !f.stop.Load(); spins++ {
 		if spins > 1e7 {

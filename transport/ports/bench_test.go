@@ -25,8 +25,8 @@ func benchKinds() []porttest.Kind {
 		moreBenchKinds()...)
 }
 
-// One turn of a sender and one of a receiver on one thread: 60 packets sealed, sent, received and not verified. ns/op is
-// per packet for both ends together.
+// One turn of a sender and one of a receiver on one thread: 60 packets sealed, sent, received and
+// not verified. ns/op is per packet for both ends together.
 func BenchmarkBothEnds(b *testing.B) {
 	for _, k := range benchKinds() {
 		for _, size := range []int{64, 1024, 4096} {

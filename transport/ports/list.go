@@ -1,6 +1,6 @@
-// Which ports this machine has: for `roce devices`.
-
 package ports
+
+// Which ports this machine has: for `roce devices`.
 
 import (
 	"net"
@@ -12,8 +12,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// List tries every kind of port on every address of every interface. It opens and closes each, so it finds out what Open
-// would; but AF_XDP only as far as that does not touch the interface.
+// List tries every kind of port on every address of every interface. It opens and closes each, so
+// it finds out what Open would; but AF_XDP only as far as that does not touch the interface.
 func List() ([]transport.Listing, error) {
 	interfaces, err := net.Interfaces()
 	if err != nil {
@@ -74,5 +74,6 @@ func openAndClose(open transport.Opener) func(name string) error {
 	}
 }
 
-// probeXDP leaves the interface alone: a driver may take the link down for a second when a program is attached.
+// probeXDP leaves the interface alone: a driver may take the link down for a second when a program
+// is attached.
 func probeXDP(name string) error { return xdp.Probe(name, transport.Options{}) }

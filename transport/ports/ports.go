@@ -4,7 +4,8 @@
 //	auto.go    the best port of those that work on an address
 //	list.go    which ports this machine has, and what is missing for those that do not work
 //
-// A program that needs one kind only can open it in that kind's package, and then links none of the others.
+// A program that needs one kind only can open it in that kind's package, and then links none of the
+// others.
 package ports
 
 import (
@@ -20,10 +21,11 @@ import (
 
 // kind is a kind of port.
 type kind struct {
-	name  string // what its names begin with
-	open  transport.Opener
-	probe func(name string) error // finds out whether a port could be opened; nil: List leaves the kind out
-	needs string                  // beside the address
+	name string // what its names begin with
+	open transport.Opener
+	// probe finds out whether a port could be opened; nil: List leaves the kind out.
+	probe func(name string) error
+	needs string // beside the address
 }
 
 // kinds are those that there are; List has them in this order, the one that needs least first.
@@ -37,17 +39,22 @@ var kinds = []kind{
 
 // Open opens a port by name:
 //
-//	udp:ADDRESS        a UDP socket on an address of this machine: "udp:127.0.0.1", "udp:::1", "udp:fe80::1%eth0"
-//	udp:INTERFACE      the same on the first address of an interface (IPv4 before IPv6, link-local last)
-//	packet:ADDRESS     AF_PACKET sockets on the interface that has the address; also packet:INTERFACE. Needs CAP_NET_RAW
-//	xdp:ADDRESS        AF_XDP sockets on all queues of the interface that has the address; also xdp:INTERFACE.
-//	                   Needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
+//	udp:ADDRESS        a UDP socket on an address of this machine: "udp:127.0.0.1", "udp:::1",
+//	                   "udp:fe80::1%eth0"
+//	udp:INTERFACE      the same on the first address of an interface (IPv4 before IPv6, link-local
+//	                   last)
+//	packet:ADDRESS     AF_PACKET sockets on the interface that has the address; also
+//	                   packet:INTERFACE. Needs CAP_NET_RAW
+//	xdp:ADDRESS        AF_XDP sockets on all queues of the interface that has the address; also
+//	                   xdp:INTERFACE. Needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
 //	xdp:ADDRESS/QUEUE  the same on one queue: a port for each lane
-//	auto:ADDRESS       the best of those that work here: Info.Why says which, and why; also auto:INTERFACE
+//	auto:ADDRESS       the best of those that work here: Info.Why says which, and why; also
+//	                   auto:INTERFACE
 //	pipe:NAME          joins the in-memory segment NAME of this process at a free address 10.0.0.N
 //	pipe:NAME/ADDRESS  the same at ADDRESS
 //
-// Errors are *transport.OpenError. It may be called from any goroutine, and in any network namespace: the port stays there.
+// Errors are *transport.OpenError. It may be called from any goroutine, and in any network
+// namespace: the port stays there.
 func Open(name string, o transport.Options) (transport.Port, error) {
 	list, err := OpenLanes(name, 1, o)
 	if err != nil {
@@ -56,7 +63,8 @@ func Open(name string, o transport.Options) (transport.Port, error) {
 	return list[0], nil
 }
 
-// OpenLanes opens the ports of a device with several lanes. It is a transport.Opener, which says how they share the address.
+// OpenLanes opens the ports of a device with several lanes. It is a transport.Opener, which says
+// how they share the address.
 func OpenLanes(name string, lanes int, o transport.Options) ([]transport.Port, error) {
 	first, _, _ := strings.Cut(name, ":")
 	for _, k := range kinds {

@@ -43,11 +43,11 @@ func TestAuto(t *testing.T) {
 // The lanes of a port that auto has chosen.
 func TestAutoLanes(t *testing.T) {
 	porttest.TestLanes(t, porttest.Lanes{Name: "auto", Open: OpenLanes, Address: "auto:10.77.0.%d", Group: "239.1.2.3",
-		Within: func(t testing.TB, i int, f func()) { netns.NewWireWithQueues(t, 4).End(i).Do(f) }})
+		Within: func(i int, f func()) { netns.NewWireWithQueues(t, 4).End(i).Do(f) }})
 }
 
-// Nobody shares the address of a device with lanes: no device of this process, with lanes or without, and none of another
-// process of the same user. They are told who has it.
+// Nobody shares the address of a device with lanes: no device of this process, with lanes or
+// without, and none of another process of the same user. They are told who has it.
 func TestLanesAreNotShared(t *testing.T) {
 	if name := os.Getenv("GOROCE_TEST_OPEN"); name != "" { // the other process
 		for _, lanes := range []int{1, 2} {

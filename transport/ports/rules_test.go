@@ -10,7 +10,8 @@ import (
 
 const module = "github.com/goroce/goroce/"
 
-// rooms are the packages under transport, with what each may import of this module, directly or not.
+// rooms are the packages under transport, with what each may import of this module, directly or
+// not.
 var rooms = map[string]string{
 	"transport":                "wire",
 	"transport/internal/count": "transport wire",
@@ -31,7 +32,8 @@ var rooms = map[string]string{
 		"transport/packet transport/pipe transport/udp transport/xdp wire",
 }
 
-// others are the modules of others that a room may link, beside golang.org/x/sys and those of the rooms it imports.
+// others are the modules of others that a room may link, beside golang.org/x/sys and those of the
+// rooms it imports.
 var others = map[string]string{
 	"transport":         "",
 	"transport/pipe":    "",
@@ -41,7 +43,8 @@ var others = map[string]string{
 	"transport/ports":   "github.com/cilium/ebpf github.com/vishvananda/netlink github.com/vishvananda/netns",
 }
 
-// TestRooms: each room imports what it may. So a program that does not capture links no gopacket, one with pipes no netlink.
+// TestRooms: each room imports what it may. So a program that does not capture links no gopacket,
+// one with pipes no netlink.
 func TestRooms(t *testing.T) {
 	for room, allowed := range rooms {
 		out, err := exec.Command("go", "list", "-deps", module+room).Output()

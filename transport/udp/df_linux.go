@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dontFragment sets DF on what the socket sends over IPv4. With an unconnected socket this also makes the Identification
-// 0, which is what the ICRC was made for (see port_linux.go).
+// dontFragment sets DF on what the socket sends over IPv4. With an unconnected socket this also
+// makes the Identification 0, which is what the ICRC was made for (see port_linux.go).
 func dontFragment(conn *net.UDPConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {

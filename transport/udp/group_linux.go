@@ -1,8 +1,9 @@
-// Multicast: a socket bound to the group itself, next to the device's own, for each group joined. So the destination of
-// what arrives is known, and nobody else's groups do. Several devices may join one group (SO_REUSEADDR): each receives a
-// copy of every packet, those of its own machine and its own included (IP_MULTICAST_LOOP is on by default).
-
 package udp
+
+// Multicast: a socket bound to the group itself, next to the device's own, for each group joined.
+// So the destination of what arrives is known, and nobody else's groups do. Several devices may
+// join one group (SO_REUSEADDR): each receives a copy of every packet, those of its own machine and
+// its own included (IP_MULTICAST_LOOP is on by default).
 
 import (
 	"fmt"
@@ -88,7 +89,8 @@ func (p *port) setUpGroup(fd int, group wire.GID) error {
 	return p.WatchSocket(fd)
 }
 
-// LeaveGroup implements Multicaster. Packets of the group that have arrived already may still be received.
+// LeaveGroup implements Multicaster. Packets of the group that have arrived already may still be
+// received.
 func (p *port) LeaveGroup(group wire.GID) error {
 	p.groups.Lock()
 	defer p.groups.Unlock()
@@ -139,8 +141,8 @@ func (p *port) recvGroups(groups []*groupSocket, frames []wire.Frame, n int) (in
 	return n, nil
 }
 
-// closeLeft closes the sockets of groups that were left. Only Recv and Close do, so that no socket is closed under a
-// Recv in progress.
+// closeLeft closes the sockets of groups that were left. Only Recv and Close do, so that no socket
+// is closed under a Recv in progress.
 func (p *port) closeLeft() {
 	p.groups.Lock()
 	defer p.groups.Unlock()
@@ -167,8 +169,8 @@ func (p *port) closeGroup(g *groupSocket) {
 	unix.Close(g.recv.fd)
 }
 
-// multicastOut sends multicast by the port's own interface instead of by the default route. Where it fails there is no
-// multicast, which the counters show when somebody tries.
+// multicastOut sends multicast by the port's own interface instead of by the default route. Where
+// it fails there is no multicast, which the counters show when somebody tries.
 func (p *port) multicastOut() {
 	if p.addr.Is4() {
 		unix.SetsockoptIPMreqn(p.tx, unix.IPPROTO_IP, unix.IP_MULTICAST_IF, &unix.IPMreqn{Address: p.addr.As4(), Ifindex: int32(p.zone)})

@@ -25,9 +25,9 @@ func TestWatched(t *testing.T) {
 func TestLanes(t *testing.T) {
 	porttest.TestLanes(t,
 		porttest.Lanes{Name: "udp4", Open: Open, Address: "udp:127.77.0.%d", Group: "239.1.2.3",
-			Within: func(t testing.TB, _ int, f func()) { netns.NewLoopback(t).Do(f) }},
+			Within: func(_ int, f func()) { netns.NewLoopback(t).Do(f) }},
 		porttest.Lanes{Name: "udp6", Open: Open, Address: "udp:fd78::%d", Group: "ff15::77",
-			Within: func(t testing.TB, i int, f func()) { netns.NewWireWithQueues(t, 4).End(i).Do(f) }})
+			Within: func(i int, f func()) { netns.NewWireWithQueues(t, 4).End(i).Do(f) }})
 }
 
 func TestEvents(t *testing.T) {

@@ -1,13 +1,14 @@
+package udp
+
 // The UDP port on Linux: opening, options, closing.
 //
-// The socket is not connected and has IP_MTU_DISCOVER = IP_PMTUDISC_DO: only such a socket sends an IPv4 Identification
-// that is known in advance, 0 and DF, or i for the segment i of a run; and the ICRC covers it. It is bound to the address
-// of the device, so the destination of what arrives is known.
+// The socket is not connected and has IP_MTU_DISCOVER = IP_PMTUDISC_DO: only such a socket sends an
+// IPv4 Identification that is known in advance, 0 and DF, or i for the segment i of a run; and the
+// ICRC covers it. It is bound to the address of the device, so the destination of what arrives is
+// known.
 //
-// System calls on the data path are made with RawSyscall, which does not tell the Go scheduler: that is worth a third of
-// the throughput, and allowed as none of them blocks (MSG_DONTWAIT).
-
-package udp
+// System calls on the data path are made with RawSyscall, which does not tell the Go scheduler:
+// that is worth a third of the throughput, and allowed as none of them blocks (MSG_DONTWAIT).
 
 import (
 	"fmt"
@@ -32,9 +33,11 @@ type port struct {
 	lane int
 
 	fd   int
-	tx   int        // to send by: fd, or another socket
-	from uint16     // UDP port of tx, as frames say it
-	zone int        // interface index: for link-local peers and multicast; 0: no interface has the address
+	tx   int    // to send by: fd, or another socket
+	from uint16 // UDP port of tx, as frames say it
+	// zone is the interface index, for link-local peers and multicast; 0: no interface has the
+	// address.
+	zone int
 	link *host.Link // nil: the system does not tell of it
 	recv receiver
 	send sender
@@ -42,9 +45,11 @@ type port struct {
 	groups struct {
 		sync.Mutex
 		joined map[wire.GID]*groupSocket
-		left   []*groupSocket                 // to be closed by the next Recv, which may be using them now
-		list   atomic.Pointer[[]*groupSocket] // joined and left, for Recv; replaced as a whole, nil if there are none
-		next   int                            // where Recv begins, so that no group starves
+		// left is what the next Recv closes, which may be using them now.
+		left []*groupSocket
+		// list is joined and left, for Recv: it is replaced as a whole, and nil if there are none.
+		list atomic.Pointer[[]*groupSocket]
+		next int // where Recv begins, so that no group starves
 	}
 
 	recvBuffer int // bytes that were granted
@@ -192,7 +197,8 @@ func (p *port) setOptions(fd int) error {
 			{"IPV6_TCLASS", unix.IPPROTO_IPV6, unix.IPV6_TCLASS, int(p.opt.TrafficClass)},
 			{"IPV6_UNICAST_HOPS", unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS, int(p.opt.HopLimit)},
 			{"UDP_NO_CHECK6_TX", unix.IPPROTO_UDP, host.UDPNoCheck6TX, host.BoolInt(p.opt.ZeroChecksum)},
-			{"UDP_NO_CHECK6_RX", unix.IPPROTO_UDP, host.UDPNoCheck6RX, 1}, // RoCE peers send checksum 0
+			// RoCE peers send checksum 0.
+			{"UDP_NO_CHECK6_RX", unix.IPPROTO_UDP, host.UDPNoCheck6RX, 1},
 		}
 	}
 	for _, o := range opts {
@@ -203,15 +209,16 @@ func (p *port) setOptions(fd int) error {
 	return nil
 }
 
-// growBuffers asks for large buffers, with the privilege first, and notes when less was granted. At 50 Gbit/s the usual
-// 208 KiB hold 30 us.
+// growBuffers asks for large buffers, with the privilege first, and notes when less was granted. At
+// 50 Gbit/s the usual 208 KiB hold 30 us.
 func (p *port) growBuffers() {
 	for _, b := range []struct{ fd, force, plain, want int }{
 		{p.fd, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, p.opt.RecvBuffer},
 		{p.tx, unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, p.opt.SendBuffer},
 	} {
 		if unix.SetsockoptInt(b.fd, unix.SOL_SOCKET, b.force, b.want) != nil {
-			unix.SetsockoptInt(b.fd, unix.SOL_SOCKET, b.plain, b.want) // takes what the limit allows
+			// The kernel takes what the limit allows.
+			unix.SetsockoptInt(b.fd, unix.SOL_SOCKET, b.plain, b.want)
 		}
 	}
 	granted, err := unix.GetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)

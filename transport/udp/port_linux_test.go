@@ -37,8 +37,9 @@ func (s sniffer) next(t *testing.T) []byte {
 	}
 }
 
-// On a veth whose peer can not take super-frames, the kernel itself cuts runs up: each packet must carry the
-// Identification that its ICRC was made for, and DF. Strict verification, as hardware and rxe do it.
+// On a veth whose peer can not take super-frames, the kernel itself cuts runs up: each packet must
+// carry the Identification that its ICRC was made for, and DF. Strict verification, as hardware and
+// rxe do it.
 func TestIdentificationOnTheWire(t *testing.T) {
 	for _, ip := range []struct {
 		name, src, dst string
@@ -92,8 +93,8 @@ func TestIdentificationOnTheWire(t *testing.T) {
 	}
 }
 
-// vethPair is a namespace with two ends of a cable, segmentation offload off. Only v0 has addresses; its neighbours are
-// written down, so that nobody needs to answer for them.
+// vethPair is a namespace with two ends of a cable, segmentation offload off. Only v0 has
+// addresses; its neighbours are written down, so that nobody needs to answer for them.
 func vethPair(t testing.TB) *netns.Namespace {
 	t.Helper()
 	ns := netns.New(t,
@@ -106,8 +107,8 @@ func vethPair(t testing.TB) *netns.Namespace {
 	return ns
 }
 
-// An interface stands for its IPv4 address if it has one, even after IPv6 ones; a link-local address is better than none,
-// and reaches link-local peers.
+// An interface stands for its IPv4 address if it has one, even after IPv6 ones; a link-local
+// address is better than none, and reaches link-local peers.
 func TestOpenByInterfaceRanks(t *testing.T) {
 	ns := netns.New(t, "link add v0 type veth peer name v1 address 02:00:00:00:00:0b",
 		"link set v0 addrgenmode none", "link set v1 addrgenmode none", "link set v0 up", "link set v1 up",
@@ -133,13 +134,15 @@ func TestOpenByInterfaceRanks(t *testing.T) {
 	}
 }
 
-// A run that the kernel refuses, once or always, arrives all the same: packet by packet, sealed again.
+// A run that the kernel refuses, once or always, arrives all the same: packet by packet, sealed
+// again.
 func TestRefusedRuns(t *testing.T) {
 	ns := vethPair(t)
 	wireTap := sniffer{porttest.Sniffer(t, ns, "v1")}
 	a := porttest.OpenIn(t, ns, Open, "udp:10.9.0.1", transport.Options{})
 	p := a.(*port)
-	// SO_NO_CHECK makes every UDP_SEGMENT send fail with EINVAL, as a device without checksums does with EIO.
+	// SO_NO_CHECK makes every UDP_SEGMENT send fail with EINVAL, as a device without checksums does
+	// with EIO.
 	if err := unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, host.SoNoCheck, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -191,8 +194,9 @@ func TestUnsendable(t *testing.T) {
 	}
 }
 
-// With a neighbour that does not answer, packets pile up in the kernel until the socket's send buffer is full: Send says
-// so, and Wait returns when there is room, after the neighbour has been found.
+// With a neighbour that does not answer, packets pile up in the kernel until the socket's send
+// buffer is full: Send says so, and Wait returns when there is room, after the neighbour has been
+// found.
 func TestSendBackPressure(t *testing.T) {
 	ns := vethPair(t)
 	a := porttest.OpenIn(t, ns, Open, "udp:10.9.0.1", transport.Options{SendBuffer: 4096})
@@ -252,7 +256,8 @@ func openAt(t testing.TB, addr string, o transport.Options) transport.Port {
 	return porttest.Open(t, Open, "udp:"+addr, o)
 }
 
-// Merged runs with fewer frames asked for than they hold: nothing is lost, and what was lent does not change.
+// Merged runs with fewer frames asked for than they hold: nothing is lost, and what was lent does
+// not change.
 func TestRecvFewerThanARun(t *testing.T) {
 	a, b := openAt(t, "127.77.1.1", transport.Options{}), openAt(t, "127.77.1.2", transport.Options{})
 	batch := wire.NewBatch(64, 200)
@@ -334,7 +339,8 @@ func TestWatchedRoom(t *testing.T) {
 	})
 }
 
-// A socket of the same user that shares ports by itself can have the address, and gets nothing of what is ours.
+// A socket of the same user that shares ports by itself can have the address, and gets nothing of
+// what is ours.
 func TestLanesKeepTheirPackets(t *testing.T) {
 	ns := netns.NewLoopback(t)
 	open := func(name string, lanes int) []transport.Port {

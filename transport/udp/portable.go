@@ -1,9 +1,10 @@
-// The UDP port by means of package net alone, for systems without recvmmsg. One goroutine reads the socket into a bounded
-// queue; TOS and TTL of what arrives are not known. It works, and is not made for speed.
+package udp
+
+// The UDP port by means of package net alone, for systems without recvmmsg. One goroutine reads the
+// socket into a bounded queue; TOS and TTL of what arrives are not known. It works, and is not made
+// for speed.
 //
 // Stages of this file: opening; the reader; Recv, which lends what the reader has queued; Send.
-
-package udp
 
 import (
 	"errors"
@@ -85,7 +86,8 @@ func (p *portable) read() {
 			return
 		}
 		if err != nil {
-			p.RecvBad.Add(1) // an ICMP message that some packet of ours has caused, or a datagram too long
+			// This is an ICMP message that some packet of ours has caused, or a datagram too long.
+			p.RecvBad.Add(1)
 			continue
 		}
 		d.n, d.from = n, from
@@ -98,7 +100,8 @@ func (p *portable) read() {
 	}
 }
 
-// buffer takes a used buffer, or makes one until there are as many as the queue and a Recv can hold.
+// buffer takes a used buffer, or makes one until there are as many as the queue and a Recv can
+// hold.
 func (p *portable) buffer() *datagram {
 	select {
 	case d := <-p.free:
@@ -150,7 +153,8 @@ func (p *portable) frame(f *wire.Frame, d *datagram) bool {
 	return true
 }
 
-// Send sends one datagram per frame. Package net blocks where others find no room, so it always has.
+// Send sends one datagram per frame. Package net blocks where others find no room, so it always
+// has.
 func (p *portable) Send(b *wire.Batch) (sent int, err error) {
 	if p.closed.Load() {
 		return 0, transport.ErrClosed

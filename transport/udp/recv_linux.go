@@ -1,8 +1,9 @@
-// Receiving: one recvmmsg fills up to recvSlots messages; each is a packet, or with UDP_GRO a row of packets of one size
-// that the kernel has merged. They are given out frame by frame, with a head made up for each; only when all of them are
-// gone is there a next recvmmsg, so that what was lent stays untouched.
-
 package udp
+
+// Receiving: one recvmmsg fills up to recvSlots messages; each is a packet, or with UDP_GRO a row
+// of packets of one size that the kernel has merged. They are given out frame by frame, with a head
+// made up for each; only when all of them are gone is there a next recvmmsg, so that what was lent
+// stays untouched.
 
 import (
 	"encoding/binary"
@@ -147,15 +148,17 @@ func (r *receiver) fill(limit int) error {
 		case syscall.EBADF, syscall.ENOTSOCK, syscall.EFAULT, syscall.EINVAL:
 			return errno
 		default:
-			// EAGAIN; or an ICMP message that some earlier packet of ours has caused, which the system reports once
-			// and which is no reason to stop: the protocol's timers notice a peer that is not there.
+			// EAGAIN; or an ICMP message that some earlier packet of ours has caused, which the
+			// system reports once and which is no reason to stop: the protocol's timers notice a
+			// peer that is not there.
 			r.limit = 1
 			return nil
 		}
 	}
 }
 
-// receive is recvmmsg, or for one message the cheaper recvmsg: that is what a poller calls most, to find nothing.
+// receive is recvmmsg, or for one message the cheaper recvmsg: that is what a poller calls most, to
+// find nothing.
 func (r *receiver) receive(limit int) (n int, errno syscall.Errno) {
 	m := &r.msgs[0]
 	if limit > 1 {
@@ -167,8 +170,9 @@ func (r *receiver) receive(limit int) (n int, errno syscall.Errno) {
 	return 1, errno
 }
 
-// adapt sets how many messages to ask for next. The kernel looks once more than it finds packets, unless it has found as
-// many as it was asked for: with single packets, as in a ping-pong, that second look is 5 % of the round trip.
+// adapt sets how many messages to ask for next. The kernel looks once more than it finds packets,
+// unless it has found as many as it was asked for: with single packets, as in a ping-pong, that
+// second look is 5 % of the round trip.
 func (r *receiver) adapt(asked int) {
 	switch {
 	case r.got == asked:
@@ -217,7 +221,8 @@ func (r *receiver) open(m *host.Message, size int) {
 	var ok bool
 	c.src, c.port, ok = source(m)
 	if c.port == r.udpPort {
-		c.port = wire.UDPPort // on any other port the frames say 4791 nevertheless, see Options.UDPPort
+		// On any other port the frames say 4791 nevertheless, see Options.UDPPort.
+		c.port = wire.UDPPort
 	}
 	c.bad = !ok || m.Hdr.Flags&unix.MSG_TRUNC != 0
 }

@@ -1,10 +1,11 @@
-// Sending: a run of frames becomes one message with a UDP_SEGMENT size, and up to sendSlots messages leave with one
-// sendmmsg.
-//
-// The kernel numbers the segments of a message 0, 1, 2, … and the ICRC of each frame covers its number. A frame that must
-// leave alone although it was sealed as a later part of a run (the kernel refused the run) is sealed again with 0.
-
 package udp
+
+// Sending: a run of frames becomes one message with a UDP_SEGMENT size, and up to sendSlots
+// messages leave with one sendmmsg.
+//
+// The kernel numbers the segments of a message 0, 1, 2, … and the ICRC of each frame covers its
+// number. A frame that must leave alone although it was sealed as a later part of a run (the kernel
+// refused the run) is sealed again with 0.
 
 import (
 	"encoding/binary"
@@ -127,8 +128,8 @@ func (s *sender) lay(b *wire.Batch, frames []wire.Frame, at int) (n int) {
 	return n
 }
 
-// layMessage prepares message i for a run. The bodies of a run are contiguous: one piece of memory, as the kernel likes
-// it best.
+// layMessage prepares message i for a run. The bodies of a run are contiguous: one piece of memory,
+// as the kernel likes it best.
 func (s *sender) layMessage(i int, run []wire.Frame) {
 	first := &run[0]
 	size := 0
@@ -198,7 +199,8 @@ func (s *sender) sendmmsg(n int) (done int, errno syscall.Errno) {
 	return done, 0
 }
 
-// sendSome is sendmmsg, or for one message the cheaper sendmsg; without ancillary data sendto is cheaper still.
+// sendSome is sendmmsg, or for one message the cheaper sendmsg; without ancillary data sendto is
+// cheaper still.
 func (s *sender) sendSome(msgs []host.Message) (n int, errno syscall.Errno) {
 	if len(msgs) > 1 {
 		sent, _, errno := syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&msgs[0])), uintptr(len(msgs)), unix.MSG_DONTWAIT, 0, 0)
@@ -218,8 +220,8 @@ func roomless(errno syscall.Errno) bool {
 	return errno == syscall.EAGAIN || errno == syscall.ENOBUFS || errno == syscall.ENOMEM
 }
 
-// refused deals with the first message of what could not be sent: a run is tried again packet by packet, a packet is
-// counted and skipped. The error is one of the socket as a whole.
+// refused deals with the first message of what could not be sent: a run is tried again packet by
+// packet, a packet is counted and skipped. The error is one of the socket as a whole.
 func (s *sender) refused(errno syscall.Errno, run []wire.Frame) (skip int, err error) {
 	if len(run) > 1 {
 		switch errno {
@@ -245,7 +247,8 @@ func (s *sender) refused(errno syscall.Errno, run []wire.Frame) (skip int, err e
 	return len(run), nil
 }
 
-// renumber seals a frame again for Identification 0 if it has another one, which the kernel would not send.
+// renumber seals a frame again for Identification 0 if it has another one, which the kernel would
+// not send.
 func (s *sender) renumber(f *wire.Frame) {
 	if h := f.IPv4(); h != nil && h.Identification() != 0 {
 		h.SetIdentification(0)
@@ -255,7 +258,8 @@ func (s *sender) renumber(f *wire.Frame) {
 	}
 }
 
-// identification is the number of a frame within its run; over IPv6 there is none, and none is covered by the ICRC.
+// identification is the number of a frame within its run; over IPv6 there is none, and none is
+// covered by the ICRC.
 func identification(f *wire.Frame) uint16 {
 	if h := f.IPv4(); h != nil {
 		return h.Identification()

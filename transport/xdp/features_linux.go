@@ -1,7 +1,7 @@
-// What a driver says of itself before anybody binds a socket: the attributes that generic netlink's family "netdev" has of a
-// device since Linux 6.3.
-
 package xdp
+
+// What a driver says of itself before anybody binds a socket: the attributes that generic netlink's
+// family "netdev" has of a device since Linux 6.3.
 
 import (
 	"encoding/binary"
@@ -29,14 +29,16 @@ type driver struct {
 	pieces   bool // zero-copy, also of packets longer than a chunk
 }
 
-// askDriver asks for the driver of an interface. Before Linux 6.3 nobody knows, and it says neither.
+// askDriver asks for the driver of an interface. Before Linux 6.3 nobody knows, and it says
+// neither.
 func askDriver(index int) (d driver) {
 	family, err := netlink.GenlFamilyGet("netdev")
 	if err != nil {
 		return d
 	}
 	request := nl.NewNetlinkRequest(int(family.ID), 0)
-	header := []byte{netdevGet, uint8(family.Version), 0, 0} // nl.Genlmsg leaves its reserved bytes to chance, which this family refuses
+	// nl.Genlmsg leaves its reserved bytes to chance, which this family refuses.
+	header := []byte{netdevGet, uint8(family.Version), 0, 0}
 	request.AddRawData(append(header, nl.NewRtAttr(netdevIndex, nl.Uint32Attr(uint32(index))).Serialize()...))
 	answers, err := request.Execute(unix.NETLINK_GENERIC, 0)
 	if err != nil || len(answers) == 0 || len(answers[0]) < nl.SizeofGenlmsg {
@@ -57,11 +59,13 @@ func askDriver(index int) (d driver) {
 	return d
 }
 
-// maxZeroCopyMTU is the longest MTU with which a driver that takes no pieces may write into our chunks: the kernel wants room for two VLAN
-// tags and the frame's checksum (tried with Linux 7.3: 3814, and 3815 is refused).
+// maxZeroCopyMTU is the longest MTU with which a driver that takes no pieces may write into our
+// chunks: the kernel wants room for two VLAN tags and the frame's checksum (tried with Linux 7.3:
+// 3814, and 3815 is refused).
 const maxZeroCopyMTU = largeChunk - headroom - ether.HeaderLen - 2*ether.VLANLen - 4
 
-// zeroCopies says whether the driver of an interface with this MTU is likely to receive into our memory.
+// zeroCopies says whether the driver of an interface with this MTU is likely to receive into our
+// memory.
 func (d driver) zeroCopies(mtu int) bool {
 	return d.zeroCopy && (d.pieces || mtu <= maxZeroCopyMTU)
 }

@@ -36,8 +36,8 @@ func opener(mode mode) transport.Opener {
 	}
 }
 
-// kindsUnderTest are ports of hosts on one switch: an interface takes only one port for all its queues, so there must be several. They last as
-// long as the test.
+// kindsUnderTest are ports of hosts on one switch: an interface takes only one port for all its
+// queues, so there must be several. They last as long as the test.
 func kindsUnderTest(test testing.TB) []porttest.Kind {
 	onSwitch := func(format string, mode mode) func(testing.TB, int, transport.Options) transport.Port {
 		return func(t testing.TB, i int, o transport.Options) transport.Port {
@@ -62,7 +62,7 @@ func TestWatched(t *testing.T) { porttest.TestWatched(t, kindsUnderTest(t)...) }
 
 func TestLanes(t *testing.T) {
 	porttest.TestLanes(t, porttest.Lanes{Name: "xdp4", Open: Open, Address: "xdp:10.77.0.%d", Group: "239.1.2.3", Spread: true,
-		Within: func(t testing.TB, i int, f func()) { netns.NewWireWithQueues(t, 4).End(i).Do(f) }})
+		Within: func(i int, f func()) { netns.NewWireWithQueues(t, 4).End(i).Do(f) }})
 }
 
 // What can not be several lanes says so.

@@ -1,6 +1,6 @@
-// Opening, describing, closing.
-
 package xdp
+
+// Opening, describing, closing.
 
 import (
 	"errors"
@@ -16,9 +16,9 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// maxReceive bounds the memory to receive into, whatever Options.RecvBuffer says. The kernel goes round in it, so every
-// packet meets memory that is not in the cache any more: a stream of 4 KiB packets loses 10 to 15 % with 64 MiB. 16 MiB hold
-// 3 ms of 20 Gbit/s in packets of 4 KiB.
+// maxReceive bounds the memory to receive into, whatever Options.RecvBuffer says. The kernel goes
+// round in it, so every packet meets memory that is not in the cache any more: a stream of 4 KiB
+// packets loses 10 to 15 % with 64 MiB. 16 MiB hold 3 ms of 20 Gbit/s in packets of 4 KiB.
 const maxReceive = 16 << 20
 
 type port struct {
@@ -155,7 +155,8 @@ func (p *port) prepare() (*net.Interface, error) {
 	return iface, p.Hold(iface, ether.Holding{Shared: p.queue >= 0})
 }
 
-// start makes packets come. The address is last: what comes before everything is ready is the kernel's.
+// start makes packets come. The address is last: what comes before everything is ready is the
+// kernel's.
 func (p *port) start() error {
 	p.send.init(p, p.queues[0])
 	p.recv.martians = &p.Martians
@@ -243,7 +244,8 @@ func (p *port) Close() error {
 	return p.release()
 }
 
-// release closes what is open. The program comes first, so that the kernel's own stack has the packets again at once.
+// release closes what is open. The program comes first, so that the kernel's own stack has the
+// packets again at once.
 func (p *port) release() error {
 	if p.hook != nil {
 		p.hook.release(p)

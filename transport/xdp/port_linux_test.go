@@ -15,9 +15,11 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
+// Results of the program.
+const pass, redirect = 2, 4
+
 // The kernel runs the program on packets that differ from ours in one thing each.
 func TestProgram(t *testing.T) {
-	const pass, redirect = 2, 4
 	w := netns.NewWire(t, 9000)
 	p := openOn(t, w.Left, "10.77.0.1/0", transport.Options{}, native).(*port)
 	gid6, _ := wire.ParseGID("fd78::1")
@@ -30,7 +32,6 @@ func TestProgram(t *testing.T) {
 		copy(b[at:], to)
 		return b
 	}
-	group, _ := wire.ParseGID("239.1.2.3")
 	for _, c := range []struct {
 		name   string
 		packet []byte
@@ -61,24 +62,29 @@ func TestProgram(t *testing.T) {
 			t.Errorf("%s: result %d, %v, want %d", c.name, got, err, c.want)
 		}
 	}
-	packet := porttest.Ether(rocePacket(t, "10.77.0.9", "239.1.2.3"))
-	for _, want := range []uint32{redirect, pass} {
-		change := p.JoinGroup
-		if want == pass {
-			change = p.LeaveGroup
-		}
-		if err := change(group); err != nil {
-			t.Fatal(err)
-		}
-		if got, _, err := p.hook.program.Test(packet); err != nil || got != want {
-			t.Errorf("group: result %d, %v, want %d", got, err, want)
-		}
-	}
 	if err := p.hook.admit(gid6, p, false); err != nil {
 		t.Fatal(err)
 	}
 	if got, _, err := p.hook.program.Test(porttest.Ether(v6)); err != nil || got != pass {
 		t.Errorf("no longer ours: result %d, %v", got, err)
+	}
+}
+
+// A group's packets are redirected as long as it is joined.
+func TestProgramGroup(t *testing.T) {
+	p := openOn(t, netns.NewWire(t, 9000).Left, "10.77.0.1/0", transport.Options{}, native).(*port)
+	group, _ := wire.ParseGID("239.1.2.3")
+	packet := porttest.Ether(rocePacket(t, "10.77.0.9", "239.1.2.3"))
+	for _, c := range []struct {
+		change func(wire.GID) error
+		want   uint32
+	}{{p.JoinGroup, redirect}, {p.LeaveGroup, pass}} {
+		if err := c.change(group); err != nil {
+			t.Fatal(err)
+		}
+		if got, _, err := p.hook.program.Test(packet); err != nil || got != c.want {
+			t.Errorf("result %d, %v, want %d", got, err, c.want)
+		}
 	}
 }
 
@@ -151,7 +157,8 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-// withoutCapabilities runs f where some are missing: on the thread of a namespace of its own, which ends with the test.
+// withoutCapabilities runs f where some are missing: on the thread of a namespace of its own, which
+// ends with the test.
 func withoutCapabilities(t *testing.T, without []int, f func() error) (err error) {
 	t.Helper()
 	netns.New(t, "link add lone type bridge", "addr add 10.99.0.1/24 dev lone", "link set lone up").Do(func() {
@@ -204,7 +211,8 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
-// Frames that can not go are skipped and counted, also all of them while the interface is down; later ones go.
+// Frames that can not go are skipped and counted, also all of them while the interface is down;
+// later ones go.
 func TestUnsendable(t *testing.T) {
 	w := netns.NewWire(t, 9000)
 	a, b := openOn(t, w.Left, "10.77.0.1", transport.Options{SendBuffer: 1}, native), openOn(t, w.Right, "10.77.0.2", transport.Options{}, native)

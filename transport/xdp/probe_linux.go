@@ -1,14 +1,15 @@
-// Why AF_XDP does not work here: every step of opening a port can fail for reasons that people can do something about.
+package xdp
+
+// Why AF_XDP does not work here: every step of opening a port can fail for reasons that people can
+// do something about.
 //
 //	capabilities       asked for beforehand, so that all that are missing are named at once
 //	kernel             no AF_XDP at all, no bpf_link for XDP
 //	interface          another program is attached, another process has the queue
 //	memory             RLIMIT_MEMLOCK
 //
-// probe goes as far as is possible without touching the interface: attaching a program makes some drivers take the link
-// down for a second.
-
-package xdp
+// probe goes as far as is possible without touching the interface: attaching a program makes some
+// drivers take the link down for a second.
 
 import (
 	"errors"
@@ -108,8 +109,8 @@ func (p *port) noQueues(iface string, err error) error {
 	return p.Fail("AF_XDP sockets can not be bound to interface "+iface, err)
 }
 
-// probe finds out whether a port could be opened, as far as is possible without touching the interface. nil: nothing is
-// known to be in the way.
+// probe finds out whether a port could be opened, as far as is possible without touching the
+// interface. nil: nothing is known to be in the way.
 func probe(name, where string, o transport.Options) error {
 	p := &port{queue: -1}
 	if err := p.Init("xdp", name, where, o); err != nil {

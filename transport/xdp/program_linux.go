@@ -1,17 +1,19 @@
-// The XDP program of an interface: it runs on every packet before the IP stack sees it, hands ours to the AF_XDP socket of
-// the queue that they came by, and lets everything else pass.
+package xdp
+
+// The XDP program of an interface: it runs on every packet before the IP stack sees it, hands ours
+// to the AF_XDP socket of the queue that they came by, and lets everything else pass.
 //
 //	Ethernet, no VLAN or VLAN 0      a VLAN is an interface of its own; 0 only carries a priority
 //	IPv4 without options, no fragment, or IPv6 without extension headers
 //	UDP, port 4791
-//	to one of our addresses          a map from GID, with the queues whose port it is; groups that are joined are in it too
+//	to one of our addresses          a map from GID, with the queues whose port it is; groups
+//	                                 that are joined are in it too
 //
-// One instance serves all ports of this process on the interface: a port takes some queues, all or one, and adds its
-// address. A second process can not attach another one.
+// One instance serves all ports of this process on the interface: a port takes some queues, all or
+// one, and adds its address. A second process can not attach another one.
 //
-// It is attached by a bpf_link. That ends with the file descriptor, so with the process, however the process ends.
-
-package xdp
+// It is attached by a bpf_link. That ends with the file descriptor, so with the process, however
+// the process ends.
 
 import (
 	"errors"
@@ -62,8 +64,8 @@ var hooks = struct {
 	of map[hookKey]*hook
 }{of: map[hookKey]*hook{}}
 
-// mode says where a program may be attached, and whether the port has to be zero-copy. plain is for tests: the layout of memory
-// that only zero-copy needs.
+// mode says where a program may be attached, and whether the port has to be zero-copy. plain is for
+// tests: the layout of memory that only zero-copy needs.
 type mode struct{ native, generic, zeroCopy, plain bool }
 
 // useHook returns the hook of an interface, a new one if there is none. Every user calls leave.
@@ -191,8 +193,8 @@ func (h *hook) claim(queues []int, owner *port) error {
 // addSocket has our packets of a queue go to a bound socket.
 func (h *hook) addSocket(queue, fd int) error { return h.sockets.Put(uint32(queue), uint32(fd)) }
 
-// release gives up the queues of a port and its addresses. It comes before the sockets are closed: until then packets go to
-// them, afterwards they pass.
+// release gives up the queues of a port and its addresses. It comes before the sockets are closed:
+// until then packets go to them, afterwards they pass.
 func (h *hook) release(owner *port) {
 	hooks.Lock()
 	defer hooks.Unlock()
@@ -247,9 +249,14 @@ const (
 // gidOnStack is where the program builds the key of the address map.
 const gidOnStack = -16
 
-// instructions is the program. Fields are loaded in the byte order of the network and compared with constants in that
-// order: htons. A label names what has been proven when a jump arrives there.
+// instructions is the program. Fields are loaded in the byte order of the network and compared with
+// constants in that order: htons. A label names what has been proven when a jump arrives there.
 func instructions(wanted, sockets int) asm.Instructions {
+	return concat(frameHeader(), ipv4Header(), ipv6Header(), lookup(wanted, sockets))
+}
+
+// frameHeader goes on behind the Ethernet header, to "ipv6" for that.
+func frameHeader() asm.Instructions {
 	return concat(
 		asm.Instructions{
 			asm.Mov.Reg(rContext, asm.R1),
@@ -272,6 +279,12 @@ func instructions(wanted, sockets int) asm.Instructions {
 			asm.JEq.Imm(rField, int32(host.Htons(unix.ETH_P_IPV6)), "ipv6").WithSymbol("untagged"),
 			asm.JNE.Imm(rField, int32(host.Htons(unix.ETH_P_IP)), "pass"),
 		},
+	)
+}
+
+// ipv4Header leaves the destination on the stack, as a GID.
+func ipv4Header() asm.Instructions {
+	return concat(
 		within(ether.HeaderLen+wire.Head4Len),
 		require(ether.HeaderLen, asm.Byte, 0x45),
 		asm.Instructions{
@@ -290,35 +303,46 @@ func instructions(wanted, sockets int) asm.Instructions {
 			asm.StoreMem(asm.RFP, gidOnStack+12, rField, asm.Word),
 			asm.Ja.Label("lookup"),
 		},
+	)
+}
+
+// ipv6Header does the same.
+func ipv6Header() asm.Instructions {
+	return concat(
 		labelled("ipv6", within(ether.HeaderLen+wire.Head6Len)),
 		require(ether.HeaderLen+6, asm.Byte, unix.IPPROTO_UDP),
 		require(ether.HeaderLen+42, asm.Half, int32(host.Htons(wire.UDPPort))),
 		copyToStack(ether.HeaderLen+24, gidOnStack, 16),
-		asm.Instructions{
-			asm.LoadMapPtr(asm.R1, wanted).WithSymbol("lookup"),
-			asm.Mov.Reg(asm.R2, asm.RFP),
-			asm.Add.Imm(asm.R2, gidOnStack),
-			asm.FnMapLookupElem.Call(),
-			asm.JEq.Imm(asm.R0, 0, "pass"),
-			asm.LoadMem(rField, asm.R0, 0, asm.DWord),
-			asm.LoadMem(asm.R2, rContext, mdQueue, asm.Word),
-			asm.JGE.Imm(asm.R2, maxQueues, "pass"),
-			asm.RSh.Reg(rField, asm.R2),
-			asm.And.Imm(rField, 1),
-			asm.JEq.Imm(rField, 0, "pass"),
-
-			asm.LoadMapPtr(asm.R1, sockets),
-			asm.Mov.Imm(asm.R3, actionPass), // for a queue without a socket
-			asm.FnRedirectMap.Call(),
-			asm.Return(),
-
-			asm.Mov.Imm(asm.R0, actionPass).WithSymbol("pass"),
-			asm.Return(),
-		},
 	)
 }
 
-// within passes packets of less than n bytes. The kernel's verifier wants to see it before any load.
+// lookup redirects the packet if its destination is wanted of the queue that it came by.
+func lookup(wanted, sockets int) asm.Instructions {
+	return asm.Instructions{
+		asm.LoadMapPtr(asm.R1, wanted).WithSymbol("lookup"),
+		asm.Mov.Reg(asm.R2, asm.RFP),
+		asm.Add.Imm(asm.R2, gidOnStack),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, "pass"),
+		asm.LoadMem(rField, asm.R0, 0, asm.DWord),
+		asm.LoadMem(asm.R2, rContext, mdQueue, asm.Word),
+		asm.JGE.Imm(asm.R2, maxQueues, "pass"),
+		asm.RSh.Reg(rField, asm.R2),
+		asm.And.Imm(rField, 1),
+		asm.JEq.Imm(rField, 0, "pass"),
+
+		asm.LoadMapPtr(asm.R1, sockets),
+		asm.Mov.Imm(asm.R3, actionPass), // for a queue without a socket
+		asm.FnRedirectMap.Call(),
+		asm.Return(),
+
+		asm.Mov.Imm(asm.R0, actionPass).WithSymbol("pass"),
+		asm.Return(),
+	}
+}
+
+// within passes packets of less than n bytes. The kernel's verifier wants to see it before any
+// load.
 func within(n int32) asm.Instructions {
 	return asm.Instructions{
 		asm.Mov.Reg(rProbe, rPacket),

@@ -1,13 +1,16 @@
-// The AF_XDP sockets of a port: one for each queue of the interface, as packets of a queue can only go to a socket of the
-// same queue. The first one also sends. They share the packet memory; each has a fill ring of its own, so chunks that one
-// queue has run out of do not make another one lose packets.
+package xdp
+
+// The AF_XDP sockets of a port: one for each queue of the interface, as packets of a queue can only
+// go to a socket of the same queue. The first one also sends. They share the packet memory; each
+// has a fill ring of its own, so chunks that one queue has run out of do not make another one lose
+// packets.
 //
 // What a driver is able to do shows when a socket is bound. The best comes first:
 //
-//	zero-copy        the driver receives into our memory and sends from it; tiled chunks, then one a page
-//	copy             the kernel copies; with packets of several chunks (6.6), then without, which limits the path MTU
-
-package xdp
+//	zero-copy        the driver receives into our memory and sends from it; tiled chunks,
+//	                 then one a page
+//	copy             the kernel copies; with packets of several chunks (6.6), then without,
+//	                 which limits the path MTU
 
 import (
 	"errors"
@@ -21,9 +24,10 @@ import (
 	"github.com/goroce/goroce/transport/internal/ether"
 )
 
-// releaseTime is how long the kernel may take to free a queue after its socket was closed. It does that in the background, in
-// milliseconds, but on a machine with three busy loops for two processors it has taken more than half a second. Whose queue
-// really belongs to another program waits for nothing; those have an XDP program nearly always, which is seen before.
+// releaseTime is how long the kernel may take to free a queue after its socket was closed. It does
+// that in the background, in milliseconds, but on a machine with three busy loops for two
+// processors it has taken more than half a second. Whose queue really belongs to another program
+// waits for nothing; those have an XDP program nearly always, which is seen before.
 const releaseTime = 5 * time.Second
 
 // queue is the socket of one queue.
@@ -39,7 +43,8 @@ type queue struct {
 	lent []uint64 // chunks that the last Recv gave out, in the order they came
 }
 
-// errNoZeroCopy is what has to be zero-copy behind a program that another port had attached in generic mode.
+// errNoZeroCopy is what has to be zero-copy behind a program that another port had attached in
+// generic mode.
 var errNoZeroCopy = errors.New("the interface's XDP program is in generic mode, which has no zero-copy")
 
 // binding is one way to bind.
@@ -53,7 +58,8 @@ func (b binding) String() string {
 	return "copy"
 }
 
-// bindings lists the ways that are worth trying. pieces are needed when packets are longer than a chunk.
+// bindings lists the ways that are worth trying. pieces are needed when packets are longer than a
+// chunk.
 func (p *port) bindings() (list []binding) {
 	pieces := p.packet > p.memory.usable() && p.hook.frags
 	if p.want.plain {
@@ -96,7 +102,8 @@ func (p *port) openQueues(queues []int) error {
 	return last
 }
 
-// noteBinding says what better ways would have been, and why the first and the last of them did not work.
+// noteBinding says what better ways would have been, and why the first and the last of them did not
+// work.
 func (p *port) noteBinding(first, last error) {
 	if p.hook.generic {
 		p.Degrade("native XDP", "the program runs behind the driver, after a socket buffer was made for each packet; from a sender on "+

@@ -1,10 +1,11 @@
-// Receiving: frames are lent straight from the packet memory, and their chunks go back to the fill ring with the next Recv,
-// in the order in which they came: that keeps neighbours neighbours (see memory_linux.go).
-//
-// A packet of more than one descriptor lies in one piece if each chunk continues the one before; otherwise its pieces are
-// copied together.
-
 package xdp
+
+// Receiving: frames are lent straight from the packet memory, and their chunks go back to the fill
+// ring with the next Recv, in the order in which they came: that keeps neighbours neighbours (see
+// memory_linux.go).
+//
+// A packet of more than one descriptor lies in one piece if each chunk continues the one before;
+// otherwise its pieces are copied together.
 
 import (
 	"encoding/binary"
@@ -33,8 +34,9 @@ const (
 	joinedMax     = 9216 // longest of them: jumbo frames
 )
 
-// Recv lends what is in the rings, and what this port has sent to itself. When nothing is there, it is one or two loads from
-// memory for each queue, and no system call unless the driver wants to be woken.
+// Recv lends what is in the rings, and what this port has sent to itself. When nothing is there, it
+// is one or two loads from memory for each queue, and no system call unless the driver wants to be
+// woken.
 func (p *port) Recv(frames []wire.Frame) (n int, err error) {
 	if p.Closed.Load() {
 		return 0, transport.ErrClosed
@@ -47,7 +49,8 @@ func (p *port) Recv(frames []wire.Frame) (n int, err error) {
 		q := p.queues[(r.next+i)%len(p.queues)]
 		q.giveBack()
 		got := q.take(p.memory, r, frames[n:], longest)
-		// A driver that has run out of chunks says so, but maybe just after we had given it some and looked.
+		// A driver that has run out of chunks says so, but maybe just after we had given it some
+		// and looked.
 		if n += got; got == 0 && p.binding.zeroCopy && q.fill.needsWakeup() {
 			kickReceive(q.fd)
 		}
@@ -119,8 +122,8 @@ func (q *queue) take(m *memory, r *receiver, frames []wire.Frame, longest int) (
 	return n
 }
 
-// packet returns the next packet and how many descriptors it has; 0 if it is not there as a whole, or if there is no room
-// to copy it together before the next Recv.
+// packet returns the next packet and how many descriptors it has; 0 if it is not there as a whole,
+// or if there is no room to copy it together before the next Recv.
 func (q *queue) packet(m *memory, r *receiver, there uint32) (packet []byte, pieces uint32) {
 	d := q.rx.peek(0)
 	start, end, _ := m.locate(d)

@@ -1,17 +1,19 @@
-// The four rings of an AF_XDP socket: memory that the kernel and we share, one writes and the other reads.
+package xdp
+
+// The four rings of an AF_XDP socket: memory that the kernel and we share, one writes and the other
+// reads.
 //
 //	fill        we → kernel   chunks to receive into
 //	rx          kernel → we   packets received
 //	tx          we → kernel   packets to send
 //	completion  kernel → we   chunks that have been sent from
 //
-// Each side counts the entries that it has put in or taken out, modulo 2³²; entry i is in slot i modulo the length, a
-// power of two. We keep our own count and the last one that we have seen of the kernel's, so that a batch costs one load
-// and one store which other processors see, however long it is; and looking into an empty ring is one load.
+// Each side counts the entries that it has put in or taken out, modulo 2³²; entry i is in slot i
+// modulo the length, a power of two. We keep our own count and the last one that we have seen of
+// the kernel's, so that a batch costs one load and one store which other processors see, however
+// long it is; and looking into an empty ring is one load.
 //
 // This file is the only one of the port that knows where things lie in memory.
-
-package xdp
 
 import (
 	"fmt"
@@ -63,7 +65,8 @@ func (r *ring[Entry]) close() error {
 // slot is the entry with a number.
 func (r *ring[Entry]) slot(i uint32) *Entry { return &r.entries[i&uint32(len(r.entries)-1)] }
 
-// put adds an entry. The caller knows that there is room: no ring is shorter than what there is to put in.
+// put adds an entry. The caller knows that there is room: no ring is shorter than what there is to
+// put in.
 func (r *ring[Entry]) put(e Entry) {
 	*r.slot(r.ours) = e
 	r.ours++
@@ -85,7 +88,8 @@ func (r *ring[Entry]) needsWakeup() bool {
 	return atomic.LoadUint32(r.flags)&unix.XDP_RING_NEED_WAKEUP != 0
 }
 
-// there returns how many entries we can take. It does not look again if those it knows of are enough.
+// there returns how many entries we can take. It does not look again if those it knows of are
+// enough.
 func (r *ring[Entry]) there(enough uint32) uint32 {
 	if r.theirs-r.ours < enough {
 		r.theirs = atomic.LoadUint32(r.producer)

@@ -1,12 +1,13 @@
-// Sending: each frame is copied, with its Ethernet header in front, into chunks of the packet memory; their descriptors go
-// into the tx ring, all frames of a batch at once; one system call has the kernel look there, unless a driver does so by
-// itself. Chunks come back by the completion ring when what was in them has left.
+package xdp
+
+// Sending: each frame is copied, with its Ethernet header in front, into chunks of the packet
+// memory; their descriptors go into the tx ring, all frames of a batch at once; one system call has
+// the kernel look there, unless a driver does so by itself. Chunks come back by the completion ring
+// when what was in them has left.
 //
 //	free chunks ──▶ tx ring ──▶ kernel ──▶ completion ring ──▶ free chunks
 //
 // The chunk that came back last is used first: it is in the cache.
-
-package xdp
 
 import (
 	"syscall"
@@ -20,8 +21,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// sendBudget is how many packets the kernel may send in one system call, where it lets us choose (6.17). It is 32
-// otherwise, and a batch takes several calls.
+// sendBudget is how many packets the kernel may send in one system call, where it lets us choose
+// (6.17). It is 32 otherwise, and a batch takes several calls.
 const sendBudget = 256
 
 type sender struct {
@@ -39,7 +40,8 @@ func (s *sender) init(p *port, q *queue) {
 	unix.SetsockoptInt(q.fd, unix.SOL_XDP, unix.XDP_MAX_TX_SKB_BUDGET, sendBudget)
 	// Copies of packets under way are charged to the socket, with about twice their size.
 	if want := 2 * p.Options.SendBuffer; unix.SetsockoptInt(q.fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, want) != nil {
-		unix.SetsockoptInt(q.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, want) // takes what the limit allows
+		// The kernel takes what the limit allows.
+		unix.SetsockoptInt(q.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, want)
 	}
 }
 
@@ -63,7 +65,9 @@ func (p *port) Send(b *wire.Batch) (sent int, err error) {
 	if s.short = short; short != host.Nothing {
 		p.SendBlocked.Add(1)
 	} else if s.stuck && s.down == 0 {
-		short = host.DriverQueue // nobody tells when the kernel would take it; a Wait must end soon, for the next Recv to offer it again
+		// Nobody tells when the kernel would take it; a Wait must end soon, for the next Recv to
+		// offer it again.
+		short = host.DriverQueue
 	}
 	p.Lack(short)
 	return sent, err
@@ -149,14 +153,15 @@ func (s *sender) reap() {
 	c.publishTaken()
 }
 
-// kick has the kernel send what is in the tx ring, and notes whether all of it was taken; Recv will look again if not. The
-// error is one of the socket as a whole.
+// kick has the kernel send what is in the tx ring, and notes whether all of it was taken; Recv will
+// look again if not. The error is one of the socket as a whole.
 func (s *sender) kick() error {
 	left := s.q.tx.pending()
 	for before := uint32(0); left > 0 && left != before && s.q.tx.needsWakeup(); {
 		before = left
 		switch errno := kickSend(s.q.fd); errno {
-		case 0, syscall.EINTR, syscall.EAGAIN: // EAGAIN: the budget of a call is used up, or that of the socket
+		// EAGAIN says that the budget of a call is used up, or that of the socket.
+		case 0, syscall.EINTR, syscall.EAGAIN:
 			s.down = 0
 		case syscall.ENOBUFS, syscall.EBUSY, syscall.ENOMEM:
 		case syscall.ENETDOWN:
@@ -170,7 +175,8 @@ func (s *sender) kick() error {
 	return nil
 }
 
-// again looks after what the kernel had not taken. It is called by Recv, as whoever has sent all goes on to receive.
+// again looks after what the kernel had not taken. It is called by Recv, as whoever has sent all
+// goes on to receive.
 func (p *port) again() {
 	s := &p.send
 	s.kick() // an error will come back to the next Send

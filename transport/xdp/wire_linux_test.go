@@ -41,8 +41,9 @@ var peers = []struct {
 	}},
 }
 
-// Packets of all sizes, alone and in batches, both ways between each mode and each kind of port. Those with native XDP may
-// be sent runs: the kernel cuts them up before, as native XDP takes no others.
+// Packets of all sizes, alone and in batches, both ways between each mode and each kind of port.
+// Those with native XDP may be sent runs: the kernel cuts them up before, as native XDP takes no
+// others.
 func TestToEveryPort(t *testing.T) {
 	for _, mtu := range []int{1500, 9000} {
 		t.Run(fmt.Sprint(mtu), func(t *testing.T) {
@@ -71,8 +72,8 @@ func TestToEveryPort(t *testing.T) {
 	}
 }
 
-// checkExchange looks for losses, and for copies. In tiled memory, what must be copied together is what comes at the end of
-// a block: 1 packet of 270.
+// checkExchange looks for losses, and for copies. In tiled memory, what must be copied together is
+// what comes at the end of a block: 1 packet of 270.
 func checkExchange(t *testing.T, s transport.Stats, mtu int, mode mode) {
 	t.Helper()
 	if s.RecvBad != 0 || s.RecvOverflow != 0 {
@@ -132,7 +133,8 @@ func exchange(t *testing.T, a, b transport.Port, mtu, run int) {
 	}
 }
 
-// With two queues an xdp port has two sockets that share its memory; or there are two ports, one for each queue.
+// With two queues an xdp port has two sockets that share its memory; or there are two ports, one
+// for each queue.
 func TestQueues(t *testing.T) {
 	w := netns.NewWireWithQueues(t, 2)
 	left := []transport.Port{openOn(t, w.Left, "10.77.0.1/0", transport.Options{}, native), openOn(t, w.Left, "10.77.0.1/1", transport.Options{}, native)}
@@ -167,7 +169,8 @@ func TestQueues(t *testing.T) {
 	porttest.Put(t, batch, porttest.PathTo(t, left[1], right.Info().GIDs[0], 0, 64), 8, 100)
 	woken := make(chan error)
 	go func() { woken <- right.Wait(-1) }() // for ever, if the second queue is not seen
-	time.Sleep(10 * time.Millisecond)       // most probably it sleeps by then; if not, it is to see what is there already
+	// Most probably it sleeps by then; if not, it is to see what is there already.
+	time.Sleep(10 * time.Millisecond)
 	porttest.SendAll(t, left[1], batch)
 	if err := <-woken; err != nil {
 		t.Fatal(err)
@@ -177,7 +180,8 @@ func TestQueues(t *testing.T) {
 	}
 }
 
-// Everything that is not ours passes while a port is open: TCP, UDP to other ports, UDP 4791 to other addresses, ICMP.
+// Everything that is not ours passes while a port is open: TCP, UDP to other ports, UDP 4791 to
+// other addresses, ICMP.
 func TestLeavesTheRestAlone(t *testing.T) {
 	for _, mode := range []mode{native, generic} {
 		t.Run(fmt.Sprintf("native=%v", mode.native), func(t *testing.T) {
@@ -318,7 +322,8 @@ func TestDetaches(t *testing.T) {
 	if attached(t, w.Right, "wire") {
 		t.Fatal("a program after the process was killed")
 	}
-	p := openOn(t, w.Right, "10.77.0.2", transport.Options{}, native) // queue, address and port are free again
+	// Queue, address and port are free again.
+	p := openOn(t, w.Right, "10.77.0.2", transport.Options{}, native)
 	exchange(t, openOn(t, w.Left, "10.77.0.1", transport.Options{}, native), p, 9000, 1)
 }
 

@@ -1,6 +1,7 @@
 // Package count counts what ports do.
 //
-// Stages: the counters of a port, what one Recv and one Send add to them, and what one Send has handed over so far.
+// Stages: the counters of a port, what one Recv and one Send add to them, and what one Send has
+// handed over so far.
 package count
 
 import (
@@ -10,8 +11,9 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// Counters is transport.Stats as the port counts. What is counted with every packet is the turn's own, without the 5 ns of a locked
-// instruction each; the rest may be added to from anywhere. Ports embed it.
+// Counters is transport.Stats as the port counts. What is counted with every packet is the turn's
+// own, without the 5 ns of a locked instruction each; the rest may be added to from anywhere. Ports
+// embed it.
 type Counters struct {
 	RecvFrames, RecvBytes, RecvBatches, RecvRuns, RecvCopied   uint64
 	SendFrames, SendBytes, SendBatches, SendRuns, SendResealed uint64
@@ -59,7 +61,8 @@ func (c *Counters) Sent(frames, bytes int) {
 	c.SendBytes += uint64(bytes)
 }
 
-// LastError keeps why something was not sent. It allocates only when the reason is another one than before.
+// LastError keeps why something was not sent. It allocates only when the reason is another one than
+// before.
 func (c *Counters) LastError(err error) {
 	if last := c.LastSendError.Load(); last == nil || *last != err {
 		reason := err // a copy that may go to the heap

@@ -1,11 +1,11 @@
-// Multicast: the UDP socket that holds our port joins the group, which makes the kernel report the membership (IGMP, MLD)
-// and open the interface's filter for the group's Ethernet address. The packets come like all others, when the port's
-// own filter admits them.
-//
-// Frames that we send to a group that we have joined are for ourselves too (see self_linux.go); only lo brings them
-// back by itself.
-
 package ether
+
+// Multicast: the UDP socket that holds our port joins the group, which makes the kernel report the
+// membership (IGMP, MLD) and open the interface's filter for the group's Ethernet address. The
+// packets come like all others, when the port's own filter admits them.
+//
+// Frames that we send to a group that we have joined are for ourselves too (see self_linux.go);
+// only lo brings them back by itself.
 
 import (
 	"errors"
@@ -55,7 +55,8 @@ func (p *Port) JoinGroup(group wire.GID) error {
 	return nil
 }
 
-// LeaveGroup implements Multicaster. Packets of the group that have arrived already may still be received.
+// LeaveGroup implements Multicaster. Packets of the group that have arrived already may still be
+// received.
 func (p *Port) LeaveGroup(group wire.GID) error {
 	p.groups.Lock()
 	defer p.groups.Unlock()

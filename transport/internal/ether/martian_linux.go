@@ -1,3 +1,5 @@
+package ether
+
 // Martians: packets whose source nobody outside can have. The kernel's own stack drops them, but
 // packet and xdp ports take packets before it looks. A packet from outside that says it is from our
 // own address would otherwise reach queue pairs which are connected to queue pairs of the same
@@ -8,8 +10,6 @@
 //	loopback                    except on lo, where only this machine can put anything
 //	a group, broadcast, none    nobody can be answered there
 //	IPv4 in an IPv6 header      which would pass for a peer with that IPv4 address
-
-package ether
 
 import (
 	"net"

@@ -1,15 +1,18 @@
-// Routes and neighbours: the only place where Ethernet addresses come from. The kernel keeps both tables; we ask it by
-// netlink, remember the answer for each destination, and ask again when it says that something has changed.
+package ether
+
+// Routes and neighbours: the only place where Ethernet addresses come from. The kernel keeps both
+// tables; we ask it by netlink, remember the answer for each destination, and ask again when it
+// says that something has changed.
 //
 //	destination ── route ──▶ next hop ── neighbour table ──▶ Ethernet header
-//	                                     nothing there: a datagram to the discard port makes the kernel send ARP or ND
+//	                                     nothing there: a datagram to the discard port
+//	                                     makes the kernel send ARP or ND
 //
-// Send never waits for that: it finds the header in a nextHop with one load, and drops the frame if it is not there yet,
-// which a reliable connection repeats. resolve is for those who would rather wait beforehand.
+// Send never waits for that: it finds the header in a nextHop with one load, and drops the frame if
+// it is not there yet, which a reliable connection repeats. resolve is for those who would rather
+// wait beforehand.
 //
 // One goroutine per port does the asking. It sleeps on the netlink socket and on requests.
-
-package ether
 
 import (
 	"context"
@@ -29,13 +32,15 @@ import (
 )
 
 const (
-	// neighbourRefresh is how often the neighbours in use are looked at without a reason. The kernel trusts an entry for
-	// 15 to 45 s after it was confirmed, and only we know that it is in use.
+	// neighbourRefresh is how often the neighbours in use are looked at without a reason. The
+	// kernel trusts an entry for 15 to 45 s after it was confirmed, and only we know that it is in
+	// use.
 	neighbourRefresh = 10 * time.Second
-	// neighbourRetry is how often an unknown neighbour that frames are sent to is looked at again. The kernel repeats its
-	// question every second.
+	// neighbourRetry is how often an unknown neighbour that frames are sent to is looked at again.
+	// The kernel repeats its question every second.
 	neighbourRetry = time.Second
-	// neighbourPoll is how often resolve looks for the answer, which takes 0.1 ms on a quiet network.
+	// neighbourPoll is how often resolve looks for the answer, which takes 0.1 ms on a quiet
+	// network.
 	neighbourPoll = time.Millisecond
 	// maxNextHops bounds what datagrams to many addresses make us remember.
 	maxNextHops = 16384
@@ -90,7 +95,8 @@ type Neighbours struct {
 	done   chan struct{}
 }
 
-// openNeighbours starts the table for an interface and one of its addresses. nudger is a UDP socket bound to that.
+// openNeighbours starts the table for an interface and one of its addresses. nudger is a UDP socket
+// bound to that.
 func openNeighbours(index int, addr netip.Addr, nudger int) (t *Neighbours, err error) {
 	t = &Neighbours{addr: addr, gid: wire.GIDFrom(addr), nudger: nudger, hops: map[wire.GID]*NextHop{}, done: make(chan struct{})}
 	t.link, err = host.OpenLink(index, addr, unix.RTMGRP_NEIGH|unix.RTMGRP_IPV4_ROUTE|unix.RTMGRP_IPV6_ROUTE)
@@ -153,8 +159,8 @@ func (t *Neighbours) forget() {
 	}
 }
 
-// want notes that an entry is in use, also one that was forgotten meanwhile. If it is unknown, that wakes the goroutine,
-// once.
+// want notes that an entry is in use, also one that was forgotten meanwhile. If it is unknown, that
+// wakes the goroutine, once.
 func (t *Neighbours) want(h *NextHop) {
 	h.wanted.Store(true)
 	t.mu.Lock()
@@ -176,7 +182,8 @@ func groupMAC(group wire.GID) [6]byte {
 	return [6]byte{0x33, 0x33, group[12], group[13], group[14], group[15]}
 }
 
-// headerTo returns the header for frames to an Ethernet address. On loopback all addresses are zero.
+// headerTo returns the header for frames to an Ethernet address. On loopback all addresses are
+// zero.
 func (t *Neighbours) headerTo(mac [6]byte) *Header {
 	h := new(Header)
 	if t.link.Encap != "loopback" {
@@ -217,7 +224,8 @@ func (t *Neighbours) watch() {
 	}
 }
 
-// lookAll brings entries up to date: all after a change, those in use for a refresh, and unknown ones that are wanted.
+// lookAll brings entries up to date: all after a change, those in use for a refresh, and unknown
+// ones that are wanted.
 func (t *Neighbours) lookAll(changed, refresh bool) (unknown bool) {
 	t.mu.Lock()
 	all := make([]*NextHop, 0, len(t.hops))
@@ -233,7 +241,8 @@ func (t *Neighbours) lookAll(changed, refresh bool) (unknown bool) {
 		switch {
 		case h.dst.IsMulticast() || h.self.Load() || t.link.Encap == "loopback":
 			if changed && known {
-				h.header.Store(t.headerTo(groupMAC(h.dst))) // our own Ethernet address may be another
+				// Our own Ethernet address may be another.
+				h.header.Store(t.headerTo(groupMAC(h.dst)))
 			}
 		case known && (changed || refresh && used), !known && (changed || used):
 			if refresh || !known {
@@ -283,7 +292,8 @@ func (t *Neighbours) table() map[netip.Addr]netlink.Neigh {
 	if t.addr.Is6() {
 		family = netlink.FAMILY_V6
 	}
-	list, _ := t.link.Handle.NeighList(t.link.Index, family) // a list with holes is good enough: we look again
+	// A list with holes is good enough: we look again.
+	list, _ := t.link.Handle.NeighList(t.link.Index, family)
 	table := make(map[netip.Addr]netlink.Neigh, len(list))
 	for _, n := range list {
 		if a, ok := netip.AddrFromSlice(n.IP); ok {
@@ -295,8 +305,8 @@ func (t *Neighbours) table() map[netip.Addr]netlink.Neigh {
 
 const neighbourValid = netlink.NUD_REACHABLE | netlink.NUD_STALE | netlink.NUD_DELAY | netlink.NUD_PROBE | netlink.NUD_PERMANENT | netlink.NUD_NOARP
 
-// look brings one entry up to date. With nudge the kernel is made to look too, if it knows nothing or nothing fresh.
-// lasting says that there is no point in waiting. The caller holds the link.
+// look brings one entry up to date. With nudge the kernel is made to look too, if it knows nothing
+// or nothing fresh. lasting says that there is no point in waiting. The caller holds the link.
 func (t *Neighbours) look(h *NextHop, table map[netip.Addr]netlink.Neigh, nudge bool) (lasting bool) {
 	via, err := t.route(h.dst)
 	if err != nil {
@@ -314,7 +324,9 @@ func (t *Neighbours) look(h *NextHop, table map[netip.Addr]netlink.Neigh, nudge 
 		h.know(t.headerTo([6]byte(n.HardwareAddr)))
 	case old == nil || listed && n.State == netlink.NUD_FAILED:
 		h.unknown(fmt.Errorf("no route to %v: %v has not answered %s: %w", h.dst.Addr(), via, t.question(), unix.EHOSTUNREACH))
-	default: // that the kernel has dropped an entry is no reason to stop; but our own Ethernet address may be another
+	// That the kernel has dropped an entry is no reason to stop; but our own Ethernet address may
+	// be another.
+	default:
 		h.know(t.headerTo([6]byte(old[:6])))
 	}
 	return false

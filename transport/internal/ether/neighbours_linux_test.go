@@ -13,8 +13,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The table does not grow without bound, and what is in use stays. What was forgotten although somebody holds it comes
-// back with the next frame.
+// The table does not grow without bound, and what is in use stays. What was forgotten although
+// somebody holds it comes back with the next frame.
 func TestNeighbourTableIsBounded(t *testing.T) {
 	var peers *Neighbours
 	var err error
@@ -30,7 +30,8 @@ func TestNeighbourTableIsBounded(t *testing.T) {
 	defer peers.close()
 	used := peers.Hop(wire.GID{10: 0xff, 11: 0xff, 12: 10, 13: 77, 15: 2})
 	idle := peers.Hop(wire.GID{10: 0xff, 11: 0xff, 12: 10, 13: 77, 15: 3})
-	peers.link.Lock() // the goroutine that looks at all neighbours, and ends their being in use, waits for this
+	// The goroutine that looks at all neighbours, and ends their being in use, waits for this.
+	peers.link.Lock()
 	used.wanted.Store(true)
 	most := 0
 	for i := range 2 * maxNextHops {

@@ -1,5 +1,5 @@
-// Package ether is what the ports that make Ethernet packets themselves have in common, AF_PACKET and AF_XDP: one address on
-// one interface.
+// Package ether is what the ports that make Ethernet packets themselves have in common, AF_PACKET
+// and AF_XDP: one address on one interface.
 //
 //	port_linux.go         opening on an interface, Ethernet headers (this file)
 //	group_linux.go        multicast
@@ -63,7 +63,8 @@ type Station struct {
 	users    atomic.Int32
 }
 
-// Init makes p the first lane of an address, or of that which an interface has: where is what follows the kind in the name.
+// Init makes p the first lane of an address, or of that which an interface has: where is what
+// follows the kind in the name.
 func (p *Port) Init(kind, name, where string, o transport.Options) (err error) {
 	p.Kind, p.Name, p.Options, p.Station, p.first = kind, name, o, &Station{holder: -1}, true
 	p.users.Store(1)
@@ -119,9 +120,10 @@ func (p *Port) Hold(iface *net.Interface, how Holding) (err error) {
 	return nil
 }
 
-// holdPort binds the UDP socket that keeps the kernel from answering our packets. If we take merged packets, so must it:
-// otherwise the kernel would cut up every one only to drop the pieces. Its other uses are to be a member of groups, and the
-// datagram that makes the kernel look for a neighbour, which shall go no further than that (TTL 1).
+// holdPort binds the UDP socket that keeps the kernel from answering our packets. If we take merged
+// packets, so must it: otherwise the kernel would cut up every one only to drop the pieces. Its
+// other uses are to be a member of groups, and the datagram that makes the kernel look for a
+// neighbour, which shall go no further than that (TTL 1).
 func (p *Port) holdPort(iface int, how Holding) (err error) {
 	family, ip, ttl := unix.AF_INET, unix.IPPROTO_IP, unix.IP_TTL
 	if p.Addr.Is6() {
@@ -164,7 +166,8 @@ func (p *Port) LetGo() error {
 	return unix.Close(p.holder)
 }
 
-// HeaderFor returns the Ethernet header for a frame; nil if it is not known. p.Hop is then where the frame goes.
+// HeaderFor returns the Ethernet header for a frame; nil if it is not known. p.Hop is then where
+// the frame goes.
 func (p *Port) HeaderFor(f *wire.Frame) *Header {
 	if !f.To(&p.Hop.dst) {
 		p.Hop = p.Peers.Hop(f.Dst())

@@ -1,6 +1,6 @@
-// Which neighbour leads to an address, and how the kernel is made to look for it.
-
 package ether
+
+// Which neighbour leads to an address, and how the kernel is made to look for it.
 
 import (
 	"fmt"
@@ -15,8 +15,8 @@ import (
 
 // route asks the kernel which neighbour on our interface leads to dst.
 func (t *Neighbours) route(dst wire.GID) (via netip.Addr, err error) {
-	// The question is asked without naming our interface at first: when it is named and no route leads there, the kernel
-	// assumes that dst is on the link, whatever the routes say.
+	// The question is asked without naming our interface at first: when it is named and no route
+	// leads there, the kernel assumes that dst is on the link, whatever the routes say.
 	r, err := t.askRoute(dst, 0)
 	if err == nil && r.LinkIndex != t.link.Index && r.Type != unix.RTN_LOCAL || dst.Addr().IsLinkLocalUnicast() {
 		r, err = t.askRoute(dst, t.link.Index)
@@ -51,7 +51,8 @@ func (t *Neighbours) askRoute(dst wire.GID, oif int) (r netlink.Route, err error
 	return routes[0], nil
 }
 
-// nudge sends an empty datagram, which makes the kernel look for the neighbour. Our own sending is invisible to it.
+// nudge sends an empty datagram, which makes the kernel look for the neighbour. Our own sending is
+// invisible to it.
 func (t *Neighbours) nudge(dst wire.GID) {
 	control := unix.PktInfo4(&unix.Inet4Pktinfo{Ifindex: int32(t.link.Index)})
 	if t.addr.Is6() {

@@ -1,7 +1,8 @@
-// Frames to ourselves. An interface does not bring back what it sends, and the kernel would take such packets another way
-// (over lo, where this port does not listen). So they stay in the port: copied by Send, lent by the next Recv.
-
 package ether
+
+// Frames to ourselves. An interface does not bring back what it sends, and the kernel would take
+// such packets another way (over lo, where this port does not listen). So they stay in the port:
+// copied by Send, lent by the next Recv.
 
 import "github.com/goroce/goroce/wire"
 

@@ -1,6 +1,6 @@
-// Which address of this machine a port has, and why it can not have it.
-
 package host
+
+// Which address of this machine a port has, and why it can not have it.
 
 import (
 	"errors"
@@ -13,8 +13,8 @@ import (
 	"github.com/goroce/goroce/transport"
 )
 
-// Address resolves what follows the kind in the name of a port: an address of this machine, or an interface, of which the
-// best address is taken. Errors are *transport.OpenError.
+// Address resolves what follows the kind in the name of a port: an address of this machine, or an
+// interface, of which the best address is taken. Errors are *transport.OpenError.
 func Address(name, where string) (netip.Addr, error) {
 	if addr, err := netip.ParseAddr(where); err == nil {
 		return checkAddress(name, addr.Unmap())
@@ -41,7 +41,8 @@ func Address(name, where string) (netip.Addr, error) {
 	return best, nil
 }
 
-// addressRank orders the addresses of an interface by how likely a peer can use them: IPv4, IPv6, link-local.
+// addressRank orders the addresses of an interface by how likely a peer can use them: IPv4, IPv6,
+// link-local.
 func addressRank(a netip.Addr) int {
 	switch {
 	case a.Is4():

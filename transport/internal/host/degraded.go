@@ -7,7 +7,8 @@ import (
 	"github.com/goroce/goroce/transport"
 )
 
-// Degradations is what the system has refused. Ports embed it. Its methods may be called from any goroutine.
+// Degradations is what the system has refused. Ports embed it. Its methods may be called from any
+// goroutine.
 type Degradations struct {
 	mu   sync.Mutex
 	list []transport.Degradation

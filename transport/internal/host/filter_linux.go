@@ -1,6 +1,6 @@
-// Classic BPF: the program that chooses a lane, and how sockets get programs.
-
 package host
+
+// Classic BPF: the program that chooses a lane, and how sockets get programs.
 
 import (
 	"golang.org/x/sys/unix"
@@ -9,8 +9,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// LaneProgram chooses one of the lanes, a power of two, by the low bits of BTH.DestQP; bth is where the BTH begins. A packet
-// that is too short for that is for lane 0.
+// LaneProgram chooses one of the lanes, a power of two, by the low bits of BTH.DestQP; bth is where
+// the BTH begins. A packet that is too short for that is for lane 0.
 func LaneProgram(bth, lanes int) []unix.SockFilter {
 	return []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: uint32(bth + transport.DestQPLow)},

@@ -1,6 +1,6 @@
-// Who holds a UDP port: for the error message of a bind that failed.
-
 package host
+
+// Who holds a UDP port: for the error message of a bind that failed.
 
 import (
 	"bufio"
@@ -14,7 +14,8 @@ import (
 	"strings"
 )
 
-// portHolder describes the socket that keeps us from binding, as far as this process may know; "" if it finds none.
+// portHolder describes the socket that keeps us from binding, as far as this process may know; ""
+// if it finds none.
 func portHolder(addr netip.Addr, port int) string {
 	for _, s := range udpSockets() {
 		if s.port != port || s.addr != addr.WithZone("") && !s.addr.IsUnspecified() {

@@ -1,6 +1,6 @@
-// The interface below a port: which one an address belongs to, and what is known about it.
-
 package host
+
+// The interface below a port: which one an address belongs to, and what is known about it.
 
 import (
 	"net"
@@ -32,8 +32,8 @@ func PrefixesOf(i *net.Interface) []netip.Prefix {
 	return list
 }
 
-// InterfaceOf finds the interface that has the address. On loopback the whole of 127.0.0.0/8 is local although only
-// 127.0.0.1 is listed.
+// InterfaceOf finds the interface that has the address. On loopback the whole of 127.0.0.0/8 is
+// local although only 127.0.0.1 is listed.
 func InterfaceOf(addr netip.Addr) (*net.Interface, bool) {
 	all, _ := net.Interfaces()
 	for i := range all {

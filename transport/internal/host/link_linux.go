@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// LinkSpeed is the speed of an interface, 0 if it is not known. It asks sysfs; interfaces without a speed (lo, bridges, links that are down) say -1 or nothing.
+// LinkSpeed is the speed of an interface, 0 if it is not known. It asks sysfs; interfaces without a
+// speed (lo, bridges, links that are down) say -1 or nothing.
 func LinkSpeed(iface string) (mbps int) {
 	b, err := os.ReadFile("/sys/class/net/" + iface + "/speed")
 	if err != nil {

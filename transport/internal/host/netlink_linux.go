@@ -82,7 +82,8 @@ func (l *Link) Share() *Link {
 	return l
 }
 
-// Close ends the goroutine, if there is one, and frees the descriptors, when the last lane calls it.
+// Close ends the goroutine, if there is one, and frees the descriptors, when the last lane calls
+// it.
 func (l *Link) Close() {
 	if l.users.Add(-1) > 0 {
 		return
@@ -161,7 +162,8 @@ func (l *Link) read() (facts event.Facts, err error) {
 		l.Encap = a.EncapType
 	}
 	facts = event.Facts{Up: up(a), MTU: a.MTU}
-	addrs, err := l.Handle.AddrList(link, netlink.FAMILY_ALL) // fails if it changes meanwhile: we hear of that
+	// This fails if the list changes meanwhile, of which we hear.
+	addrs, err := l.Handle.AddrList(link, netlink.FAMILY_ALL)
 	for _, addr := range addrs {
 		p, ok := prefixOf(addr)
 		if ok && (p.Addr() == l.addr || a.Flags&net.FlagLoopback != 0 && p.Contains(l.addr)) {

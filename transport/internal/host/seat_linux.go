@@ -1,8 +1,8 @@
+package host
+
 // A seat: where one goroutine sleeps, parked in the Go runtime's poller.
 //
 // Stages: opening and closing; whether who sleeps here hears of the sockets; looking.
-
-package host
 
 import (
 	"os"
@@ -100,7 +100,8 @@ func (e *seat) hear(yes bool) error {
 	return os.NewSyscallError("epoll_ctl", err)
 }
 
-// poll looks, without waiting, whether there is something; if not, the runtime parks the goroutine and calls again.
+// poll looks, without waiting, whether there is something; if not, the runtime parks the goroutine
+// and calls again.
 func (e *seat) poll(epfd uintptr) bool {
 	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, epfd, uintptr(unsafe.Pointer(&e.events)), uintptr(len(e.events)), 0, 0, 0)
 	if errno == syscall.EINTR {

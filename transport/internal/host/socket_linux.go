@@ -1,6 +1,6 @@
-// What system calls on sockets are given: options, addresses, messages.
-
 package host
+
+// What system calls on sockets are given: options, addresses, messages.
 
 import (
 	"encoding/binary"
@@ -36,7 +36,8 @@ func BoolInt(b bool) int {
 	return 0
 }
 
-// Sockaddr is an address as system calls want it. iface is for those that only mean something together with it.
+// Sockaddr is an address as system calls want it. iface is for those that only mean something
+// together with it.
 func Sockaddr(a netip.Addr, port, iface int) unix.Sockaddr {
 	if a.Is4() {
 		return &unix.SockaddrInet4{Addr: a.As4(), Port: port}

@@ -1,24 +1,28 @@
+package host
+
 // Sleeping on sockets: packets, room to send, a deadline, and Wake.
 //
 // Stages: a waiter and what it watches → the alarm → watching: announce, sit down, park, look, rise
 // (seat_linux.go has the places) → who has the sockets → waking.
 //
-// A sleeping goroutine is parked in the Go runtime's poller, which watches an epoll of ours. A blocking system call would hold one
-// of GOMAXPROCS processors until the runtime notices, which takes it up to 20 ms: with one processor, all other goroutines,
-// the polling application first, would stand still.
+// A sleeping goroutine is parked in the Go runtime's poller, which watches an epoll of ours. A
+// blocking system call would hold one of GOMAXPROCS processors until the runtime notices, which
+// takes it up to 20 ms: with one processor, all other goroutines, the polling application first,
+// would stand still.
 //
 // Two goroutines can sleep, each in a seat of its own, and one of them watches: the relief if there
 // is one, else the background. A seat is an epoll with an eventfd, to wake who sleeps there, and
-// with the epoll that has the sockets and the alarm, to which the background is deaf while the relief
-// has the port. Telling an epoll so takes a microsecond, waking a thread to tell it so takes thirty.
+// with the epoll that has the sockets and the alarm, to which the background is deaf while the
+// relief has the port. Telling an epoll so takes a microsecond, waking a thread to tell it so takes
+// thirty.
 //
-// Sockets are in their epoll only during a sleep. An entry stays in its socket's list of sleepers also when nobody sleeps, and
-// whoever sends a packet to us on this machine runs the kernel's receive path on its own time, that list included.
+// Sockets are in their epoll only during a sleep. An entry stays in its socket's list of sleepers
+// also when nobody sleeps, and whoever sends a packet to us on this machine runs the kernel's
+// receive path on its own time, that list included.
 //
-// The order that loses no wake-up is: announce that we will sleep, then sleep; the waker changes the same word and, if it
-// found the announcement, writes the eventfd, which epoll sees also when the sleep has not begun yet.
-
-package host
+// The order that loses no wake-up is: announce that we will sleep, then sleep; the waker changes
+// the same word and, if it found the announcement, writes the eventfd, which epoll sees also when
+// the sleep has not begun yet.
 
 import (
 	"os"
@@ -34,8 +38,8 @@ import (
 	"github.com/goroce/goroce/transport"
 )
 
-// DriverRetry is how long to sleep when the driver's queue was full, as nobody tells when it no longer is. At 10 Gbit/s
-// that is 60 KB, a small part of any driver's queue.
+// DriverRetry is how long to sleep when the driver's queue was full, as nobody tells when it no
+// longer is. At 10 Gbit/s that is 60 KB, a small part of any driver's queue.
 const DriverRetry = 50 * time.Microsecond
 
 // Shortage is what the last Send had too little of.
@@ -48,10 +52,13 @@ const (
 	DriverQueue          // the interface takes no more at present
 )
 
-// Waiter is what the goroutines that wait for a port share. Ports embed it, and are transport.Watched by it.
+// Waiter is what the goroutines that wait for a port share. Ports embed it, and are
+// transport.Watched by it.
 type Waiter struct {
-	tx    int           // socket to send to, or -1
-	timer int           // timerfd: the runtime's own timers are no finer than a millisecond; 0: not open
+	tx int // socket to send to, or -1
+	// timer is a timerfd, 0 until it is open: the runtime's own timers are no finer than a
+	// millisecond.
+	timer int
 	short atomic.Uint32 // shortage
 	epfd  int           // of the sockets and the timer; it is in the seats' epolls
 	seats [2]seat       // by Watcher
@@ -74,8 +81,8 @@ const never = time.Duration(1<<63 - 1)
 
 var start = time.Now()
 
-// maxVain is how many sleeps in a row may end without anything to receive; after more of them errors
-// of sockets are looked at. Other reasons for such a sleep are the alarm and room to send.
+// maxVain is how many sleeps in a row may end without anything to receive; after more of them
+// errors of sockets are looked at. Other reasons for such a sleep are the alarm and room to send.
 const maxVain = 1
 
 // Open takes the socket to send to, or -1, and those to receive from.
@@ -156,8 +163,8 @@ func (w *Waiter) SetAlarm(d time.Duration) {
 	w.setTimer()
 }
 
-// setTimer sets the timer to the alarm, or to the next look at a driver's queue that was full, which
-// every sleep has while it is. The caller holds w.mu.
+// setTimer sets the timer to the alarm, or to the next look at a driver's queue that was full,
+// which every sleep has while it is. The caller holds w.mu.
 func (w *Waiter) setTimer() {
 	now, at := time.Since(start), w.alarm
 	if Shortage(w.short.Load()) == DriverQueue {
@@ -316,7 +323,8 @@ func (w *Waiter) clear(e *seat) {
 	for _, ev := range e.events[:e.found] {
 		switch {
 		case int(ev.Fd) == e.evfd:
-			// A waker may write after we have gone on for another reason; the token then ends the next wait early.
+			// A waker may write after we have gone on for another reason; the token then ends the
+			// next wait early.
 			var token [8]byte
 			syscall.RawSyscall(unix.SYS_READ, uintptr(e.evfd), uintptr(unsafe.Pointer(&token)), uintptr(len(token)))
 		case w.vain.Add(1) > maxVain:
@@ -396,7 +404,8 @@ func (w *Waiter) Close() {
 	}
 }
 
-// Asleep tells whether a watcher sleeps, and hears of packets unless the relief has them. It is for tests.
+// Asleep tells whether a watcher sleeps, and hears of packets unless the relief has them. It is for
+// tests.
 func (w *Waiter) Asleep(who transport.Watcher) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -3,8 +3,9 @@ package park
 
 import "time"
 
-// Parker lets one goroutine sleep until another one wakes it, for ports without a file descriptor. A token that is
-// already there stands for "woken": so a wake-up before the sleep is not lost, and any number of them are one.
+// Parker lets one goroutine sleep until another one wakes it, for ports without a file descriptor.
+// A token that is already there stands for "woken": so a wake-up before the sleep is not lost, and
+// any number of them are one.
 type Parker struct {
 	token chan struct{}
 }

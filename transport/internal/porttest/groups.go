@@ -1,6 +1,6 @@
-// Multicast: joins are counted, and each member gets one copy.
-
 package porttest
+
+// Multicast: joins are counted, and each member gets one copy.
 
 import (
 	"errors"
@@ -11,86 +11,100 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
+// groupTest is three ports, of which the first sends to groups.
+type groupTest struct {
+	t      *testing.T
+	ports  []transport.Port
+	batch  *wire.Batch
+	frames []wire.Frame
+}
+
 func testMulticast(t *testing.T, k Kind) {
-	ports := []transport.Port{k.Open(t, 0, transport.Options{}), k.Open(t, 1, transport.Options{}), k.Open(t, 2, transport.Options{})}
+	g := groupTest{t: t, batch: wire.NewBatch(4, 200), frames: make([]wire.Frame, 8)}
+	for i := range 3 {
+		g.ports = append(g.ports, k.Open(t, i, transport.Options{}))
+	}
 	group, _ := wire.ParseGID("239.77.1.2")
 	other, _ := wire.ParseGID("239.77.1.3")
-	join := func(p transport.Port, g wire.GID) {
-		t.Helper()
-		if err := p.(transport.Multicaster).JoinGroup(g); err != nil {
-			t.Fatal(err)
+	g.join(0, group)
+	g.join(1, group)
+	g.join(1, group) // counted, and one copy all the same
+	g.join(1, other)
+	g.join(2, other)
+	g.send(group, 1)
+	g.send(other, 2)
+	g.want([][]int{{1}, {1, 2}, {2}})
+
+	leave := func(i int, group wire.GID) error { return transport.LeaveGroup(g.ports[i], group) }
+	if err := errors.Join(leave(1, group), leave(2, other)); err != nil {
+		t.Fatal(err)
+	}
+	g.send(group, 3)
+	g.send(other, 4)
+	g.want([][]int{{3}, {3, 4}, nil})
+	if err := leave(1, group); err != nil {
+		t.Fatal(err)
+	}
+	if err := leave(1, group); !errors.Is(err, transport.ErrNotJoined) {
+		t.Errorf("one too many: %v", err)
+	}
+	self := g.ports[0].Info().GIDs[0]
+	if err := transport.JoinGroup(g.ports[0], self); !errors.Is(err, transport.ErrNotMulticast) {
+		t.Errorf("unicast group: %v", err)
+	}
+}
+
+func (g *groupTest) join(i int, group wire.GID) {
+	g.t.Helper()
+	if err := transport.JoinGroup(g.ports[i], group); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// send sends a packet with a number to a group.
+func (g *groupTest) send(group wire.GID, number int) {
+	g.t.Helper()
+	Put(g.t, g.batch, PathTo(g.t, g.ports[0], group, 0, 7), number, 40)
+	SendAll(g.t, g.ports[0], g.batch)
+}
+
+// want holds what the ports have received against lists of numbers.
+func (g *groupTest) want(lists [][]int) {
+	g.t.Helper()
+	for i, want := range lists {
+		if got := g.received(g.ports[i], len(want)); !slices.Equal(got, want) {
+			g.t.Errorf("port %d received %v, want %v", i, got, want)
 		}
 	}
-	join(ports[0], group)
-	join(ports[1], group)
-	join(ports[1], group) // counted, and one copy all the same
-	join(ports[1], other)
-	join(ports[2], other)
+}
 
-	batch := wire.NewBatch(4, 200)
-	frames := make([]wire.Frame, 8)
-	send := func(g wire.GID, n int) {
-		t.Helper()
-		Put(t, batch, PathTo(t, ports[0], g, 0, 7), n, 40)
-		SendAll(t, ports[0], batch)
-	}
-	// Afterwards each port gets a packet of its own, so that what it did not get is known without waiting. What it must
-	// get is waited for: the packet of its own may overtake it.
-	received := func(p transport.Port, count int) (list []int) {
-		t.Helper()
-		Put(t, batch, PathBetween(t, ports[0], p, 0, 64), 1000, 0)
-		SendAll(t, ports[0], batch)
-		for last := false; !last || len(list) < count; {
-			got := RecvSome(t, p, frames)
-			for i := range got {
-				f := &got[i]
-				if n := Number(t, f); n == 1000 {
-					last = true
-				} else {
-					list = append(list, n)
-					if !f.Dst().IsMulticast() || f.TTL() != 7 || f.Src() != ports[0].Info().GIDs[0] {
-						t.Errorf("packet from %v to %v, TTL %d", f.Src(), f.Dst(), f.TTL())
-					}
+// received lists what a port has received since the last call: count packets that it must get, and
+// what else there is. Each port gets a packet of its own afterwards, so that what it did not get is
+// known without waiting. What it must get is waited for: the packet of its own may overtake it.
+func (g *groupTest) received(p transport.Port, count int) (list []int) {
+	const own = 1000
+	g.t.Helper()
+	Put(g.t, g.batch, PathBetween(g.t, g.ports[0], p, 0, 64), own, 0)
+	SendAll(g.t, g.ports[0], g.batch)
+	for last := false; !last || len(list) < count; {
+		for _, f := range RecvSome(g.t, p, g.frames) {
+			if n := Number(g.t, &f); n == own {
+				last = true
+			} else {
+				list = append(list, n)
+				if !f.Dst().IsMulticast() || f.TTL() != 7 || f.Src() != g.ports[0].Info().GIDs[0] {
+					g.t.Errorf("packet from %v to %v, TTL %d", f.Src(), f.Dst(), f.TTL())
 				}
 			}
 		}
-		// And one more look for what must not come.
-		n, err := p.Recv(frames)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range n {
-			list = append(list, Number(t, &frames[i]))
-		}
-		slices.Sort(list)
-		return list
 	}
-	send(group, 1)
-	send(other, 2)
-	for i, want := range [][]int{{1}, {1, 2}, {2}} {
-		if got := received(ports[i], len(want)); !slices.Equal(got, want) {
-			t.Errorf("port %d received %v, want %v", i, got, want)
-		}
+	n, err := p.Recv(g.frames) // one more look for what must not come
+	if err != nil {
+		g.t.Fatal(err)
 	}
-
-	leave := func(p transport.Port, g wire.GID) error { return p.(transport.Multicaster).LeaveGroup(g) }
-	if err := errors.Join(leave(ports[1], group), leave(ports[2], other)); err != nil {
-		t.Fatal(err)
+	for i := range n {
+		list = append(list, Number(g.t, &g.frames[i]))
 	}
-	send(group, 3)
-	send(other, 4)
-	for i, want := range [][]int{{3}, {3, 4}, nil} {
-		if got := received(ports[i], len(want)); !slices.Equal(got, want) {
-			t.Errorf("after leaving, port %d received %v, want %v", i, got, want)
-		}
-	}
-	if err := leave(ports[1], group); err != nil {
-		t.Fatal(err)
-	}
-	if err := leave(ports[1], group); !errors.Is(err, transport.ErrNotJoined) {
-		t.Errorf("one too many: %v", err)
-	}
-	if err := ports[0].(transport.Multicaster).JoinGroup(ports[0].Info().GIDs[0]); !errors.Is(err, transport.ErrNotMulticast) {
-		t.Errorf("unicast group: %v", err)
-	}
+	slices.Sort(list)
+	return list
 }

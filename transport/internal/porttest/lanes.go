@@ -1,6 +1,6 @@
-// Several ports with one address.
-
 package porttest
+
+// Several ports with one address.
 
 import (
 	"context"
@@ -12,14 +12,17 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// Lanes is a kind of port that can have several lanes. Devices 0 and 1 can reach each other without loss.
+// Lanes is a kind of port that can have several lanes. Devices 0 and 1 can reach each other without
+// loss.
 type Lanes struct {
 	Name    string
 	Open    transport.Opener
-	Address string                                   // of device i, "udp:127.0.0.%d", i+1
-	Group   string                                   // that the devices can join
-	Within  func(t testing.TB, device int, f func()) // runs f where the device is
-	Spread  bool                                     // the network spreads packets over the lanes as it likes: it does not read BTH
+	Address string                     // of device i, "udp:127.0.0.%d", i+1
+	Group   string                     // that the devices can join
+	Within  func(device int, f func()) // runs f where the device is
+	// Spread says that the network spreads packets over the lanes as it likes: it does not read
+	// BTH.
+	Spread bool
 }
 
 // laneRules is a test for each.
@@ -47,7 +50,7 @@ func TestLanes(t *testing.T, kinds ...Lanes) {
 func (k *Lanes) open(t testing.TB, i, lanes int) (ports []transport.Port) {
 	t.Helper()
 	var err error
-	k.Within(t, i, func() { ports, err = k.Open(fmt.Sprintf(k.Address, i+1), lanes, transport.Options{}) })
+	k.Within(i, func() { ports, err = k.Open(fmt.Sprintf(k.Address, i+1), lanes, transport.Options{}) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +70,8 @@ func (k *Lanes) openBoth(t testing.TB, lanes int) (a, b []transport.Port) {
 	return a, b
 }
 
-// Collect receives at several ports until count frames have come, and returns at which port each was by its number.
+// Collect receives at several ports until count frames have come, and returns at which port each
+// was by its number.
 func Collect(t testing.TB, ports []transport.Port, count int) map[int]int {
 	t.Helper()
 	at := map[int]int{}
@@ -125,14 +129,15 @@ func testLanesSteer(t *testing.T, k Lanes, lanes int) {
 	}
 }
 
-// A group that the first port has joined comes to one of the lanes, from other devices and from the own one.
+// A group that the first port has joined comes to one of the lanes, from other devices and from the
+// own one.
 func testLanesGroup(t *testing.T, k Lanes, lanes int) {
 	from, to := k.openBoth(t, lanes)
 	group, err := wire.ParseGID(k.Group)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.Within(t, 1, func() { err = to[0].(transport.Multicaster).JoinGroup(group) })
+	k.Within(1, func() { err = to[0].(transport.Multicaster).JoinGroup(group) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
-// Package porttest holds what every kind of port must do, as tests, and the packets that tests send. Each kind's own tests call
-// Test with a way to open it.
+// Package porttest holds what every kind of port must do, as tests, and the packets that tests
+// send. Each kind's own tests call Test with a way to open it.
 //
 //	porttest.go              opening, sending and receiving (this file)
 //	rules.go                 what every port keeps
@@ -21,9 +21,10 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// UDPPort is the UDP port of these tests, so that they run beside a device on 4791, and beside themselves. Tests that
-// look at real packets use 4791 in a network namespace of their own.
-// It is below those that the kernel gives to sockets which ask for none (32768 and up): nobody else has one by chance.
+// UDPPort is the UDP port of these tests, so that they run beside a device on 4791, and beside
+// themselves. Tests that look at real packets use 4791 in a network namespace of their own. It is
+// below those that the kernel gives to sockets which ask for none (32768 and up): nobody else has
+// one by chance.
 var UDPPort = 10000 + os.Getpid()%20000
 
 // Patience is for how long a test waits for what must come. It only ends what would hang.
@@ -34,7 +35,8 @@ type Kind struct {
 	Name string
 	// Open opens port i of a network of the kind: 0 to 2. It is closed with the test.
 	Open func(t testing.TB, i int, o transport.Options) transport.Port
-	// Portable are ports by means of package net alone, which shows no traffic class, has no groups, and allocates.
+	// Portable are ports by means of package net alone, which shows no traffic class, has no
+	// groups, and allocates.
 	Portable bool
 	// IPv6 says that its addresses are.
 	IPv6 bool
@@ -86,7 +88,8 @@ func PathTo(t testing.TB, a transport.Port, dst wire.GID, tos, ttl uint8) *wire.
 	return &p
 }
 
-// Put adds a sealed packet with n bytes of payload to b: UC SEND_ONLY, PSN = number, payload derived from number.
+// Put adds a sealed packet with n bytes of payload to b: UC SEND_ONLY, PSN = number, payload
+// derived from number.
 func Put(t testing.TB, b *wire.Batch, p *wire.Path, number, n int) {
 	t.Helper()
 	f := b.Reserve(p, wire.BodyLen(wire.UCSendOnly, n))
@@ -178,7 +181,8 @@ func Reach(t testing.TB, from, to transport.Port) {
 	}
 }
 
-// Drain receives until count frames have come, with slices of n, checks them, and returns copies of their heads.
+// Drain receives until count frames have come, with slices of n, checks them, and returns copies of
+// their heads.
 func Drain(t *testing.T, p transport.Port, n, count int) (heads [][]byte) {
 	t.Helper()
 	frames := make([]wire.Frame, n)

@@ -1,6 +1,6 @@
-// What every port keeps.
-
 package porttest
+
+// What every port keeps.
 
 import (
 	"errors"
@@ -76,7 +76,8 @@ func testRoundTrip(t *testing.T, k Kind) {
 	}
 }
 
-// Many packets of changing sizes, in large batches with runs, to two receivers: each gets all of its own in order.
+// Many packets of changing sizes, in large batches with runs, to two receivers: each gets all of
+// its own in order.
 func testBigBatches(t *testing.T, k Kind) {
 	const rounds, each = 40, transport.MaxRun + 22 // the longest run, and a rest
 	a := k.Open(t, 0, transport.Options{})
@@ -229,8 +230,9 @@ func testTrafficClassAndHopLimit(t *testing.T, k Kind) {
 	}
 }
 
-// LeastAllocs is how many allocations f makes, in the best of some series: a goroutine that looks at neighbours makes some now and
-// then, above all in the beginning, and more of them fall into a series the slower the machine is.
+// LeastAllocs is how many allocations f makes, in the best of some series: a goroutine that looks
+// at neighbours makes some now and then, above all in the beginning, and more of them fall into a
+// series the slower the machine is.
 func LeastAllocs(runs int, f func()) (least float64) {
 	for i := range 10 {
 		if n := testing.AllocsPerRun(runs, f); i == 0 || n < least {

@@ -1,7 +1,10 @@
+package porttest
+
 // Two goroutines wait for one port, and one of them watches it. Every kind of port that is Watched
 // keeps these rules:
 //
-//	watch    a packet, the alarm and room to send end the Watch of the watcher, and not the other's
+//	watch    a packet, the alarm and room to send end the Watch of the watcher, and not the
+//	         other's
 //	own      Rouse ends the Watch that it names, the present one or the next, and not the other's
 //	leave    after Leave the background watches: what comes, and what has come already
 //	alarm    the alarm goes on when the port changes hands, and the last SetAlarm counts
@@ -9,8 +12,6 @@
 //
 // No test has a time limit: a wake-up that is lost hangs. One too many is seen by a flag that is
 // raised before the cause is given.
-
-package porttest
 
 import (
 	"os"
@@ -202,8 +203,8 @@ func testWatchedLeft(w *watchedPort) {
 	}
 }
 
-// testWatchedTake: from Take on only a Rouse ends the Watch of the background (take), before the relief
-// has ever slept, and though a packet has come and the alarm has rung.
+// testWatchedTake: from Take on only a Rouse ends the Watch of the background (take), before the
+// relief has ever slept, and though a packet has come and the alarm has rung.
 func testWatchedTake(w *watchedPort) {
 	for i := range 20 {
 		w.Take()
@@ -216,8 +217,8 @@ func testWatchedTake(w *watchedPort) {
 	}
 }
 
-// testWatchedRouse: Rouse ends the Watch that it names (own), with the relief there and without, the
-// present Watch or the next one; any number of Rouses are one.
+// testWatchedRouse: Rouse ends the Watch that it names (own), with the relief there and without,
+// the present Watch or the next one; any number of Rouses are one.
 func testWatchedRouse(w *watchedPort) {
 	watch := func(who transport.Watcher) {
 		if err := w.Watch(who); err != nil { // hangs if the wake-up was lost
@@ -276,7 +277,8 @@ func testWatchedAlarm(w *watchedPort) {
 			w.SetAlarm(short)
 			w.SetAlarm(stop)
 			n := w.nap(who)
-			if err := w.peer.Wait(3 * short); err != nil { // not to synchronise: for the alarm to come if it does
+			// This does not synchronise: it lets the alarm come if it does.
+			if err := w.peer.Wait(3 * short); err != nil {
 				w.t.Fatal(err)
 			}
 			n.by(w.rouse(who))
@@ -288,15 +290,16 @@ func testWatchedAlarm(w *watchedPort) {
 	}
 }
 
-// testWatchedAlarmHandedOver: the alarm goes on when the port changes hands, in both directions, and
-// ends the Watch of who has it then (alarm).
+// testWatchedAlarmHandedOver: the alarm goes on when the port changes hands, in both directions,
+// and ends the Watch of who has it then (alarm).
 func testWatchedAlarmHandedOver(w *watchedPort) {
 	for i := range 10 {
 		d := short / time.Duration(1+i%3)
 		back := w.nap(transport.Background)
 		w.SetAlarm(long)
 		relief := w.nap(transport.Relief)
-		relief.by(func() { w.SetAlarm(d) }) // set by the background's turn or the relief's: there is one
+		// The background's turn or the relief's sets it: there is one alarm.
+		relief.by(func() { w.SetAlarm(d) })
 		w.SetAlarm(-1)
 		relief = w.nap(transport.Relief)
 		relief.by(w.rouse(transport.Relief))
@@ -403,13 +406,14 @@ func WatchedRoom(t *testing.T, p transport.Port, batch *wire.Batch, makeRoom fun
 			t.Fatal(err)
 		}
 	}
-	w.nap(transport.Relief).by(w.rouse(transport.Relief)) // there is room, which is no news any more
+	// There is room, which is no news any more.
+	w.nap(transport.Relief).by(w.rouse(transport.Relief))
 	back.by(w.rouse(transport.Background))
 	w.Leave()
 }
 
-// testWatchedDescriptors: a port whose relief was used gives back every descriptor (free), and Rouse
-// after that does nothing.
+// testWatchedDescriptors: a port whose relief was used gives back every descriptor (free), and
+// Rouse after that does nothing.
 func testWatchedDescriptors(t *testing.T, k Kind) {
 	k.Open(t, 1, transport.Options{}) // whatever is opened once for all ports is open now
 	use := func() {

@@ -1,6 +1,6 @@
-// Ports in network namespaces, and what they are sent there.
-
 package porttest
+
+// Ports in network namespaces, and what they are sent there.
 
 import (
 	"encoding/binary"
@@ -19,7 +19,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// OpenIn opens one port in a namespace, whose interfaces work when it returns, and closes it with the test.
+// OpenIn opens one port in a namespace, whose interfaces work when it returns, and closes it with
+// the test.
 func OpenIn(t testing.TB, ns *netns.Namespace, open transport.Opener, name string, o transport.Options) transport.Port {
 	t.Helper()
 	return OpenLanesIn(t, ns, open, name, 1, o)[0]
@@ -63,8 +64,8 @@ func RawSender(t testing.TB, ns *netns.Namespace, iface string) (send func(frame
 	}
 }
 
-// Sniffer is a socket that receives all that passes an interface of a namespace, as IP packets: the rules that ICRCs rely on are
-// checked against the kernel, and not against our own idea of it.
+// Sniffer is a socket that receives all that passes an interface of a namespace, as IP packets: the
+// rules that ICRCs rely on are checked against the kernel, and not against our own idea of it.
 func Sniffer(t testing.TB, ns *netns.Namespace, iface string) (fd int) {
 	t.Helper()
 	fd, err := -1, error(nil)
@@ -137,8 +138,8 @@ func Forge(t testing.TB, src, dst string, number int) []byte {
 	return ip
 }
 
-// Forged: what comes by the wire from a source that nobody there has is dropped and counted. What a port sends to itself
-// arrives as before. open opens a port on an address of a namespace.
+// Forged: what comes by the wire from a source that nobody there has is dropped and counted. What a
+// port sends to itself arrives as before. open opens a port on an address of a namespace.
 func Forged(t *testing.T, open func(t testing.TB, ns *netns.Namespace, address string) transport.Port) {
 	for _, format := range []string{"10.77.0.%d", "fd78::%d"} {
 		t.Run(fmt.Sprintf(format, 2), func(t *testing.T) {
