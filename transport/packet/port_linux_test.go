@@ -98,7 +98,7 @@ func nextChecksum(t *testing.T, fd int) uint16 {
 }
 
 // Packet and UDP ports reach each other, with runs, in both directions.
-func TestAndUDP(t *testing.T) {
+func TestReachesUDP(t *testing.T) {
 	for _, format := range []string{"10.77.0.%d", "fd78::%d"} {
 		for _, kinds := range [][2]string{{"packet:", "udp:"}, {"udp:", "packet:"}} {
 			t.Run(kinds[0]+fmt.Sprintf(format, 1), func(t *testing.T) {
