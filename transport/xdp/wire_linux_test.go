@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -167,10 +168,11 @@ func TestQueues(t *testing.T) {
 	}
 	// Waiting sees every queue.
 	porttest.Put(t, batch, porttest.PathTo(t, left[1], right.Info().GIDs[0], 0, 64), 8, 100)
-	woken := make(chan error)
+	woken := make(chan error, 1)
 	go func() { woken <- right.Wait(-1) }() // for ever, if the second queue is not seen
-	// Most probably it sleeps by then; if not, it is to see what is there already.
-	time.Sleep(10 * time.Millisecond)
+	for !right.(*port).Asleep(transport.Background) && len(woken) == 0 {
+		runtime.Gosched()
+	}
 	porttest.SendAll(t, left[1], batch)
 	if err := <-woken; err != nil {
 		t.Fatal(err)
