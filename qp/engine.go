@@ -22,9 +22,9 @@ type Config struct {
 	SrcPort uint16
 	MaxMTU  wire.MTU // largest path MTU; 0 means 4096 bytes
 
-	Lane, LaneBits uint8 // the low LaneBits bits of every queue pair number are Lane
-	Congestion     CongestionParams
-	ECN            bool // switches may mark the packets of connected queue pairs: see ECT
+	QPNs       wire.QPNSpace // queue pair numbers are drawn from it
+	Congestion CongestionParams
+	ECN        bool // switches may mark the packets of connected queue pairs: see ECT
 	// Window is how many packets of an RC queue pair may be unacknowledged, 1..2^22. 0 stands for
 	// as many as suit the path (window.go).
 	Window int

@@ -155,8 +155,7 @@ func (e *Engine) pickQPN(t QPType) uint32 {
 		return wire.GSIQPN
 	}
 	for {
-		qpn := uint32(e.cfg.Rand()) & wire.QPNMask
-		qpn = qpn&^(1<<e.cfg.LaneBits-1) | uint32(e.cfg.Lane)
+		qpn := e.cfg.QPNs.Draw(uint32(e.cfg.Rand()))
 		if qpn >= firstQPN && qpn != wire.MulticastQPN && e.qps.find(qpn) == nil {
 			return qpn
 		}

@@ -13,7 +13,7 @@ import (
 // Config changes how a device works. The zero value is right for most uses.
 type Config struct {
 	// Wrap, if not nil, is given the port of each lane and returns the one to use: the place for
-	// ports around a port, which inject faults or capture packets.
+	// fault.Wrap and capture.Wrap (packages transport/fault and transport/capture).
 	Wrap func(transport.Port) transport.Port
 
 	// Port, if not nil, is used instead of opening the name, which then is only what the device is

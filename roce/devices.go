@@ -3,7 +3,7 @@ package roce
 // What can be opened on this machine.
 
 import (
-	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/transport/ports"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -23,7 +23,7 @@ type DeviceInfo struct {
 // Devices lists the devices of this machine, one for each address of each interface, usable or not.
 // It opens and closes each, so that what it says is what Open does.
 func Devices() ([]DeviceInfo, error) {
-	list, err := transport.List()
+	list, err := ports.List()
 	if err != nil {
 		return nil, &Error{Op: "Devices", Device: "this machine", Err: err}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/transport/capture"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -19,7 +20,7 @@ type classes struct {
 }
 
 func (c *classes) wrap(p transport.Port) transport.Port {
-	return transport.Capture(p, transport.CaptureFunc(func(_ transport.Direction, _ time.Time, f *wire.Frame) {
+	return capture.Wrap(p, capture.Func(func(_ capture.Direction, _ time.Time, f *wire.Frame) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		qpn := (*wire.BTH)(f.Body).DestQP()

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/transport/fault"
 )
 
 // TestLossyNetwork runs the streams of TestManyQueuePairs and one-sided operations over a port that
@@ -14,7 +15,7 @@ func TestLossyNetwork(t *testing.T) {
 	seed := uint64(0)
 	faulty := func(p transport.Port) transport.Port {
 		seed++
-		return transport.Fault(p, transport.FaultConfig{Seed: seed, Loss: 0.02, Duplicate: 0.02, Reorder: 0.02, Corrupt: 0.02})
+		return fault.Wrap(p, fault.Config{Seed: seed, Loss: 0.02, Duplicate: 0.02, Reorder: 0.02, Corrupt: 0.02})
 	}
 	overWires(t, func(t *testing.T, w wire2) {
 		t.Run("send", func(t *testing.T) { manyQueuePairs(t, w, faulty, 3, 200) })
@@ -50,7 +51,7 @@ func TestLossyNetwork(t *testing.T) {
 // and keep what comes after a gap.
 func TestSelectiveRepeat(t *testing.T) {
 	faulty := func(p transport.Port) transport.Port {
-		return transport.Fault(p, transport.FaultConfig{Seed: 7, Loss: 0.03, Duplicate: 0.02, Reorder: 0.02, Corrupt: 0.02})
+		return fault.Wrap(p, fault.Config{Seed: 7, Loss: 0.03, Duplicate: 0.02, Reorder: 0.02, Corrupt: 0.02})
 	}
 	overWires(t, func(t *testing.T, w wire2) {
 		const size, messages = 32 << 10, 32

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/transport/ports"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -381,7 +382,7 @@ func TestOneQueueManyLanes(t *testing.T) {
 
 // TestLanesRefused: what is asked for and can not be is an error that says what can.
 func TestLanesRefused(t *testing.T) {
-	port, err := transport.Open("pipe:refused", transport.Options{})
+	port, err := ports.Open("pipe:refused", transport.Options{})
 	must(t, err)
 	defer port.Close()
 	for _, c := range []struct {

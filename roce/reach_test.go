@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/transport/capture"
+	"github.com/goroce/goroce/transport/fault"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -28,7 +30,7 @@ func openAsking(t *testing.T) (d *Device, p *askingPort) {
 	p = &askingPort{answer: func(GID) error { return nil }}
 	d = openDevice(t, "pipe:asking", func(inner transport.Port) transport.Port {
 		p.Port = inner
-		return transport.Capture(transport.Fault(p, transport.FaultConfig{}), transport.CaptureFunc(func(transport.Direction, time.Time, *wire.Frame) {}))
+		return capture.Wrap(fault.Wrap(p, fault.Config{}), capture.Func(func(capture.Direction, time.Time, *wire.Frame) {}))
 	})
 	return d, p
 }

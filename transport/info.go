@@ -1,20 +1,19 @@
-// What a port says about itself: facts (Info) and counters (Stats).
-
 package transport
+
+// What a port says about itself: facts (Info) and counters (Stats).
 
 import (
 	"net"
 	"net/netip"
-	"sync/atomic"
 
 	"github.com/goroce/goroce/wire"
 )
 
 // Info describes a port.
 type Info struct {
-	Name string // as given to Open
+	Name string // as given to whoever opened it
 	Kind string // "udp", "packet", "xdp" or "pipe"
-	Why  string // it was chosen, if Open had the choice ("auto:"): begins with the kind
+	Why  string // it was chosen, if there was a choice ("auto:"): begins with the kind
 
 	// GIDs are the addresses that the port receives on; the first is the one it sends from.
 	GIDs []wire.GID
@@ -29,19 +28,25 @@ type Info struct {
 	NetMTU    int  // longest IP packet in bytes; 65536 on lo
 	SpeedMbps int  // 0: unknown
 
-	// MaxRun is how many frames a run may have (wire.Batch.MaxRun). More than the kernel takes are sent all the same,
-	// but sealed anew one by one.
+	// MaxRun is how many frames a run may have (wire.Batch.MaxRun). More than the kernel takes are
+	// sent all the same, but sealed anew one by one.
 	MaxRun int
 
-	// SrcPort, if not 0, is the UDP source port that leaves the machine whatever a frame's Head says. The ICRC covers
-	// it, so the engine must make its paths with it; lanes of one device may have different ones. 0: any source port can be sent.
+	// SrcPort, if not 0, is the UDP source port that leaves the machine whatever a frame's Head
+	// says. The ICRC covers it, so the engine must make its paths with it; lanes of one device may
+	// have different ones. 0: any source port can be sent.
 	SrcPort uint16
+
+	// QPNs are the queue pair numbers that are this port's: those who make queue pairs on it take
+	// numbers from there. Packets for others may come too, where nobody can steer.
+	QPNs wire.QPNSpace
 
 	ICRC ICRCCheck // how much of the check is possible on receive
 
-	RecvBuffer int    // bytes that the system holds for us between two turns; 0: not known
-	Mode       string // how the port works where there are several ways, in words: "native, zero-copy"
-	Degraded   []Degradation
+	RecvBuffer int // bytes that the system holds for us between two turns; 0: not known
+	// Mode is how the port works where there are several ways, in words: "native, zero-copy".
+	Mode     string
+	Degraded []Degradation
 }
 
 // ICRCCheck tells how well wire.Verify can check what a port receives.
@@ -50,7 +55,8 @@ type ICRCCheck uint8
 const (
 	// ICRCFull is the check of all 32 bits: the port sees the whole header.
 	ICRCFull ICRCCheck = iota
-	// ICRCSolved is what a UDP socket over IPv4 allows: Identification is hidden and solved for, 16 bits of check stay.
+	// ICRCSolved is what a UDP socket over IPv4 allows: Identification is hidden and solved for, 16
+	// bits of check stay.
 	ICRCSolved
 )
 
@@ -69,7 +75,8 @@ type Degradation struct {
 	Err     error
 }
 
-// String says it in a line: "without zero-copy: the kernel copies each packet (operation not supported)".
+// String says it in a line: "without zero-copy: the kernel copies each packet (operation not
+// supported)".
 func (d Degradation) String() string {
 	s := "without " + d.Feature + ": " + d.Effect
 	if d.Err != nil {
@@ -85,7 +92,8 @@ type Stats struct {
 	RecvRuns              uint64 // messages of the kernel that held more than one frame
 	RecvOverflow          uint64 // lost because nobody received them in time
 	RecvBad               uint64 // cut off, or not from an IP address
-	RecvForged            uint64 // from a source that nobody outside has; with udp the kernel drops them
+	// RecvForged came from a source that nobody outside has; with udp the kernel drops them.
+	RecvForged            uint64
 	RecvCopied            uint64 // frames that came in pieces and were copied together
 	SendFrames, SendBytes uint64 // handed over to the network
 	SendBatches           uint64 // calls of Send that sent something
@@ -97,52 +105,4 @@ type Stats struct {
 	SendRefused           uint64 // frames that the system did not take for any other reason
 	LastSendError         string // the reason of the last of the three above
 	Wakes                 uint64 // system calls made to wake a sleeper
-}
-
-// counters is Stats as the port counts. What is counted with every packet is the turn's own, without the 5 ns of a locked
-// instruction each; the rest may be added to from anywhere.
-type counters struct {
-	recvFrames, recvBytes, recvBatches, recvRuns, recvCopied      uint64
-	sendFrames, sendBytes, sendBatches, sendRuns, sendResealed    uint64
-	recvOverflow, recvBad, recvForged                             atomic.Uint64
-	sendBlocked, sendTooLong, sendUnreachable, sendRefused, wakes atomic.Uint64
-	lastSendError                                                 atomic.Pointer[error]
-}
-
-func (c *counters) stats() Stats {
-	s := Stats{
-		RecvFrames: c.recvFrames, RecvBytes: c.recvBytes, RecvBatches: c.recvBatches, RecvRuns: c.recvRuns, RecvCopied: c.recvCopied,
-		RecvOverflow: c.recvOverflow.Load(), RecvBad: c.recvBad.Load(), RecvForged: c.recvForged.Load(),
-		SendFrames: c.sendFrames, SendBytes: c.sendBytes, SendBatches: c.sendBatches, SendRuns: c.sendRuns, SendResealed: c.sendResealed,
-		SendBlocked: c.sendBlocked.Load(), SendTooLong: c.sendTooLong.Load(), SendUnreachable: c.sendUnreachable.Load(),
-		SendRefused: c.sendRefused.Load(), Wakes: c.wakes.Load(),
-	}
-	if err := c.lastSendError.Load(); err != nil {
-		s.LastSendError = (*err).Error()
-	}
-	return s
-}
-
-// received counts what one Recv returns.
-func (c *counters) received(frames []wire.Frame) {
-	if len(frames) == 0 {
-		return
-	}
-	bytes := 0
-	for i := range frames {
-		bytes += len(frames[i].Body)
-	}
-	c.recvBatches++
-	c.recvFrames += uint64(len(frames))
-	c.recvBytes += uint64(bytes)
-}
-
-// sent counts what one Send handed over.
-func (c *counters) sent(frames, bytes int) {
-	if frames == 0 {
-		return
-	}
-	c.sendBatches++
-	c.sendFrames += uint64(frames)
-	c.sendBytes += uint64(bytes)
 }

@@ -59,10 +59,10 @@ var mutants = []mutant{
 		{"qp/wr.go", "wr.AH.mem != q.mem", "false"}}},
 	{"completions of before RESET are seen after it", []string{"roce TestStaleCompletions"}, []edit{
 		{"roce/qp.go", "		q.sendCQ.purge(q.QPN())\n		q.recvCQ.purge(q.QPN())\n	})", "	})"}}},
-	{"relief: the background hears what the relief is woken by", []string{"transport TestWatchedPacket"}, []edit{
-		{"transport/wait_linux.go", "		s.seats[Background].hear(false)\n", ""}}},
-	{"relief: it leaves and keeps the port", []string{"transport TestWatchedLeave"}, []edit{
-		{"transport/wait_linux.go", "		s.relieved = false\n", ""}}},
+	{"relief: the background hears what the relief is woken by", []string{"transport/udp TestWatched/udp4/Packet"}, []edit{
+		{"transport/internal/host/wait_linux.go", "		w.seats[transport.Background].hear(false)\n", ""}}},
+	{"relief: it leaves and keeps the port", []string{"transport/udp TestWatched/udp4/Leave"}, []edit{
+		{"transport/internal/host/wait_linux.go", "		w.relieved = false\n", ""}}},
 	{"relief: the port changes hands without an alarm", []string{"roce TestReliefLeavesACK"}, []edit{
 		{"roce/relief.go", "	if parked {\n		t := l.clock.read()\n		l.announce(l.bedtime(t), t)\n", "	if parked {\n"}}},
 	{"relief: it leaves without a look into the mailbox", []string{"roce TestReliefLeavesMail"}, []edit{

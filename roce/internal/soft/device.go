@@ -12,6 +12,7 @@ import (
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/transport/ports"
 )
 
 // The kinds of errors that are not the engine's or the memory table's.
@@ -64,20 +65,20 @@ func Open(name string, cfg Config) (*Device, error) {
 	if !d.cfg.NoECN { // a socket's packets have its own traffic class for free
 		d.cfg.Transport.TrafficClass = qp.ECT(d.cfg.Transport.TrafficClass)
 	}
-	ports, err := d.openPorts()
+	list, err := d.openPorts()
 	if err != nil {
 		return nil, err
 	}
-	d.info = ports[0].Info()
+	d.info = list[0].Info()
 	if len(d.info.GIDs) == 0 {
-		for _, p := range ports {
+		for _, p := range list {
 			p.Close()
 		}
 		return nil, fmt.Errorf("%w: the port has no address", qp.ErrInvalid)
 	}
 	d.mem = mr.NewTable(random.Uint64)
-	for i, p := range ports {
-		d.lanes = append(d.lanes, newLane(d, i, len(ports), p))
+	for i, p := range list {
+		d.lanes = append(d.lanes, newLane(d, i, len(list), p))
 	}
 	for _, l := range d.lanes {
 		if d.cfg.NoBackground {
@@ -92,27 +93,27 @@ func Open(name string, cfg Config) (*Device, error) {
 }
 
 // openPorts opens a port for each lane.
-func (d *Device) openPorts() (ports []transport.Port, err error) {
+func (d *Device) openPorts() (list []transport.Port, err error) {
 	lanes := max(d.cfg.Lanes, 1)
 	switch {
 	case d.cfg.Lanes < 0:
 		return nil, fmt.Errorf("%w: Config.Lanes is %d, want a power of two from 1 to %d, or 0",
 			qp.ErrInvalid, d.cfg.Lanes, transport.MaxLanes)
 	case d.cfg.Port == nil:
-		if ports, err = transport.OpenLanes(d.name, lanes, d.cfg.Transport); err != nil {
+		if list, err = ports.OpenLanes(d.name, lanes, d.cfg.Transport); err != nil {
 			return nil, err
 		}
 	case lanes > 1:
 		return nil, fmt.Errorf("%w: Config.Lanes is %d, but Config.Port is one lane", qp.ErrInvalid, lanes)
 	default:
-		ports = []transport.Port{d.cfg.Port}
+		list = []transport.Port{d.cfg.Port}
 	}
-	for i := range ports {
+	for i := range list {
 		if d.cfg.Wrap != nil {
-			ports[i] = d.cfg.Wrap(ports[i])
+			list[i] = d.cfg.Wrap(list[i])
 		}
 	}
-	return ports, nil
+	return list, nil
 }
 
 // congestion returns the constants of the congestion control. Virtual interfaces may claim speeds

@@ -78,7 +78,7 @@ func newLane(d *Device, index, lanes int, port transport.Port) *lane {
 	l.watched, _ = port.(transport.Watched)
 	info := port.Info()
 	l.engine = qp.NewEngine(qp.Config{Memory: d.mem, Rand: random.Uint64, GIDs: d.info.GIDs, SrcPort: info.SrcPort,
-		MaxMTU: max(wire.MTUForNet(info.NetMTU), wire.MTU256), Lane: uint8(index), LaneBits: laneBits(lanes),
+		MaxMTU: max(wire.MTUForNet(info.NetMTU), wire.MTU256), QPNs: info.QPNs.Lane(index, lanes),
 		EvenPackets: info.MaxRun > 1, Window: d.cfg.Window, Congestion: d.congestion(), ECN: !d.cfg.NoECN})
 	l.turns.reader = d.mem.NewReader()
 	l.tx = wire.NewBatch(txBatch, txSpace/txBatch)
@@ -312,12 +312,4 @@ func (l *lane) leaveGroup(g wire.GID) error {
 		return m.LeaveGroup(g)
 	}
 	return transport.ErrNoMulticast
-}
-
-// laneBits is how many low bits of a queue pair's number name its lane.
-func laneBits(lanes int) (bits uint8) {
-	for 1<<bits < lanes {
-		bits++
-	}
-	return bits
 }

@@ -1,7 +1,7 @@
 package soft
 
 // Strays: frames that arrive on another lane than that of their queue pair. Ports steer most frames
-// to the right lane, not all (transport.OpenLanes says why), and datagrams to a group are for all
+// to the right lane, not all (package transport says why), and datagrams to a group are for all
 // lanes with a member.
 //
 // Stages: which lane a frame is for → the lane that received it hands a copy over and wakes → the
@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 
 	"github.com/goroce/goroce/qp"
-	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -68,13 +67,14 @@ func laneOf(f *wire.Frame, here, lanes int) int {
 	if len(f.Body) < wire.BTHLen {
 		return here
 	}
-	switch qpn := (*wire.BTH)(f.Body).DestQP(); {
+	qpn := (*wire.BTH)(f.Body).DestQP()
+	switch {
 	case qpn == wire.MulticastQPN:
 		return everyLane
 	case qpn <= wire.GSIQPN:
 		return 0
 	}
-	return transport.LaneOf(f, lanes)
+	return wire.LaneOf(qpn, lanes)
 }
 
 // keepOwn hands over what is for other lanes and returns the rest, in its order.

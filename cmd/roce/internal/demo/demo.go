@@ -19,6 +19,7 @@ import (
 
 	"github.com/goroce/goroce/cmd/roce/internal/session"
 	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/transport/capture"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -88,7 +89,7 @@ func (d *demo) open(ctx context.Context, o Options) (err error) {
 
 // watch sees A's packets.
 func (d *demo) watch(p transport.Port) transport.Port {
-	return transport.Capture(p, transport.CaptureFunc(func(dir transport.Direction, _ time.Time, f *wire.Frame) {
+	return capture.Wrap(p, capture.Func(func(dir capture.Direction, _ time.Time, f *wire.Frame) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.packets++
@@ -96,7 +97,7 @@ func (d *demo) watch(p transport.Port) transport.Port {
 			return
 		}
 		arrow := "   A > B  "
-		if dir == transport.Received {
+		if dir == capture.Received {
 			arrow = "   A < B  "
 		}
 		d.line = append(wire.AppendPacket(append(d.line[:0], arrow...), f), '\n')

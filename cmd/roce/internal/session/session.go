@@ -14,6 +14,7 @@ import (
 
 	"github.com/goroce/goroce/roce"
 	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/transport/capture"
 )
 
 // Options choose a device and what is recorded of it.
@@ -95,7 +96,7 @@ func (s *Session) record(file string, next PortMiddleware) (PortMiddleware, erro
 	if err != nil {
 		return nil, fmt.Errorf("--pcap: %w", err)
 	}
-	sink, err := transport.NewPcapng(f)
+	sink, err := capture.NewPcapng(f)
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("--pcap %s: %w", file, err)
@@ -105,7 +106,7 @@ func (s *Session) record(file string, next PortMiddleware) (PortMiddleware, erro
 		if next != nil {
 			p = next(p)
 		}
-		return transport.Capture(p, sink)
+		return capture.Wrap(p, sink)
 	}, nil
 }
 

@@ -1,0 +1,131 @@
+// Package netns gives tests network namespaces of their own, in which they may do with interfaces
+// and addresses as they like, and UDP port 4791 is free.
+//
+//	netns_linux.go   a namespace (this file)
+//	wires_linux.go   namespaces that are joined: by a cable, or by a switch
+//
+// A namespace takes root. Where GOROCE_REQUIRE_LAB is set, as in CI, what can not be had fails the
+// test; otherwise it skips.
+package netns
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// RequireEnv is the environment variable that turns skips into failures when it is set.
+const RequireEnv = "GOROCE_REQUIRE_LAB"
+
+// Lacks ends the test for want of what format and args say: it fails where GOROCE_REQUIRE_LAB is
+// set, and skips otherwise.
+func Lacks(t testing.TB, format string, args ...any) {
+	t.Helper()
+	if os.Getenv(RequireEnv) != "" {
+		t.Fatalf(RequireEnv+" is set, but "+format, args...)
+	}
+	t.Skipf(format+" ("+RequireEnv+"=1 makes this a failure)", args...)
+}
+
+// Namespace is a network namespace of the test's own. It exists as long as its thread: functions
+// are run on that, and sockets opened there belong to it for good.
+type Namespace struct{ work chan func() }
+
+// New makes a namespace whose lo is up, and runs ip(8) commands in it. It ends with the test.
+func New(t testing.TB, commands ...string) *Namespace {
+	t.Helper()
+	ns := &Namespace{work: make(chan func())}
+	ready := make(chan error)
+	go ns.live(ready)
+	if err := <-ready; err != nil {
+		Lacks(t, "there is no network namespace of our own, which takes root: %v", err)
+	}
+	t.Cleanup(func() { close(ns.work) })
+	for _, c := range append([]string{"link set lo up"}, commands...) {
+		if out, err := ns.run(c); err != nil {
+			Lacks(t, "ip %s: %v: %s", c, err, out)
+		}
+	}
+	return ns
+}
+
+// live is the goroutine of the namespace's thread.
+func (ns *Namespace) live(ready chan error) {
+	// It is never unlocked: the thread ends with the goroutine, and the namespace with it.
+	runtime.LockOSThread()
+	if unix.Gettid() == unix.Getpid() {
+		// The main thread can not end, and /proc/self is its view. While it is taken, another
+		// goroutine gets another one.
+		inner := make(chan error)
+		go ns.live(inner)
+		ready <- <-inner
+		runtime.UnlockOSThread()
+		return
+	}
+	err := unix.Unshare(unix.CLONE_NEWNET)
+	ready <- err
+	if err != nil {
+		return
+	}
+	for f := range ns.work {
+		f()
+	}
+}
+
+// Do runs f in the namespace. f does not fail or skip the test: that is for the test's own
+// goroutine.
+func (ns *Namespace) Do(f func()) {
+	done := make(chan struct{})
+	ns.work <- func() {
+		defer close(done)
+		f()
+	}
+	<-done
+}
+
+func (ns *Namespace) run(command string) (out []byte, err error) {
+	ns.Do(func() { out, err = exec.Command("ip", strings.Fields(command)...).CombinedOutput() })
+	return out, err
+}
+
+// IP runs ip(8) commands in the namespace, which must work.
+func (ns *Namespace) IP(t testing.TB, commands ...string) {
+	t.Helper()
+	for _, c := range commands {
+		if out, err := ns.run(c); err != nil {
+			t.Fatalf("ip %s: %v: %s", c, err, out)
+		}
+	}
+}
+
+// Thread is the thread whose network namespace this is, which is how ip(8) can name it.
+func (ns *Namespace) Thread() (tid int) {
+	ns.Do(func() { tid = unix.Gettid() })
+	return tid
+}
+
+// Settle waits until the kernel has noticed what was set up: an interface whose cable is plugged in
+// (LOWER_UP) drops what it is given until a worker of the kernel has taken it up.
+func (ns *Namespace) Settle() {
+	const plugged = unix.IFF_UP | unix.IFF_LOWER_UP
+	waits := func(l netlink.Link) bool {
+		return l.Attrs().RawFlags&plugged == plugged && l.Attrs().OperState == netlink.OperDown
+	}
+	for settled := false; !settled; {
+		ns.Do(func() {
+			links, err := netlink.LinkList()
+			settled = err == nil && !slices.ContainsFunc(links, waits)
+		})
+		if !settled {
+			// The worker wants the processor, and the lock that a look takes.
+			time.Sleep(time.Millisecond)
+		}
+	}
+}

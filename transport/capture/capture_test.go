@@ -1,0 +1,189 @@
+package capture
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/gopacket/layers"
+	"github.com/google/gopacket/pcapgo"
+	"go.uber.org/goleak"
+
+	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/transport/fault"
+	"github.com/goroce/goroce/transport/internal/porttest"
+	"github.com/goroce/goroce/transport/pipe"
+	"github.com/goroce/goroce/transport/udp"
+	"github.com/goroce/goroce/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// captureConversation lets two UDP ports exchange packets 0..n-1, back and forth, all of them
+// captured at the first.
+func captureConversation(t *testing.T, sink Sink, n int) {
+	t.Helper()
+	open := func(name string) transport.Port {
+		ports, err := udp.Open(name, 1, transport.Options{UDPPort: porttest.UDPPort})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ports[0]
+	}
+	a, b := transport.Port(Wrap(open("udp:127.77.2.1"), sink)), open("udp:127.77.2.2")
+	defer a.Close()
+	defer b.Close()
+	batch := wire.NewBatch(4, 1100)
+	frames := make([]wire.Frame, 4)
+	for i := range n {
+		from, to := a, b
+		if i%2 == 1 {
+			from, to = b, a
+		}
+		porttest.Put(t, batch, porttest.PathBetween(t, from, to, 0, 64), i, 10*i)
+		porttest.SendAll(t, from, batch)
+		if got := porttest.RecvSome(t, to, frames); porttest.Number(t, &got[0]) != i {
+			t.Fatal("wrong packet")
+		}
+	}
+}
+
+func TestFunc(t *testing.T) {
+	var log []string
+	start := time.Now()
+	captureConversation(t, Func(func(dir Direction, at time.Time, f *wire.Frame) {
+		if at.Before(start) || at.After(time.Now()) {
+			t.Errorf("time %v", at)
+		}
+		log = append(log, dir.String()+f.Dst().Addr().String())
+		porttest.Number(t, f)
+	}), 4)
+	if got := strings.Join(log, " "); got != ">127.77.2.2 <127.77.2.1 >127.77.2.2 <127.77.2.1" {
+		t.Errorf("captured %s", got)
+	}
+}
+
+// What is written can be read back: whole packets with a right ICRC, directions, nanoseconds.
+func TestPcapng(t *testing.T) {
+	var file bytes.Buffer
+	sink, err := NewPcapng(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	captureConversation(t, sink, 5)
+	if err := sink.Close(); err != nil {
+		t.Fatal(err)
+	}
+	size := file.Len()
+	captureConversation(t, sink, 2) // after Close: nothing
+	sink.Flush()
+	if file.Len() != size {
+		t.Error("captured after Close")
+	}
+	r, err := pcapgo.NewNgReader(&file, pcapgo.DefaultNgReaderOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.LinkType() != layers.LinkTypeRaw {
+		t.Errorf("link type %v", r.LinkType())
+	}
+	var last time.Time
+	for i := 0; ; i++ {
+		data, ci, err := r.ReadPacketData()
+		if err == io.EOF {
+			if i != 5 {
+				t.Errorf("%d packets", i)
+			}
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, why := wire.SplitFrame(data)
+		if why != wire.DropNone || porttest.Number(t, &f) != i {
+			t.Fatalf("packet %d: %v", i, why)
+		}
+		if ci.Timestamp.Before(last) {
+			t.Errorf("packet %d is older than the one before", i)
+		}
+		last = ci.Timestamp
+		if want := Direction((i + 1) % 2); ci.InterfaceIndex != int(want) {
+			t.Errorf("packet %d: interface %d, want %d", i, ci.InterfaceIndex, want)
+		}
+	}
+}
+
+// Wireshark's own opinion of the file.
+func TestPcapngInTshark(t *testing.T) {
+	tshark, err := exec.LookPath("tshark")
+	if err != nil {
+		if os.Getenv("GOROCE_REQUIRE_TOOLS") != "" {
+			t.Fatal(err)
+		}
+		t.Skip("tshark is not installed (GOROCE_REQUIRE_TOOLS=1 makes this a failure)")
+	}
+	path := filepath.Join(t.TempDir(), "capture.pcapng")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink, err := NewPcapng(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	captureConversation(t, sink, 3)
+	if err := errors.Join(sink.Close(), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(tshark, "-r", path, "-T", "fields", "-e", "ip.dst", "-e", "infiniband.bth.opcode", "-e", "infiniband.bth.psn").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for i, want := range []string{"127.77.2.2\t36\t0", "127.77.2.1\t36\t1", "127.77.2.2\t36\t2"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("packet %d: want %q in\n%s", i, want, out)
+		}
+	}
+}
+
+// A writer that fails ends the capture and not the traffic.
+func TestPcapngWriterFails(t *testing.T) {
+	sink, err := NewPcapng(failingWriter{})
+	if err == nil {
+		captureConversation(t, sink, 4)
+		err = sink.Close()
+	}
+	if !errors.Is(err, errWriter) {
+		t.Errorf("%v", err)
+	}
+}
+
+var errWriter = errors.New("disk full")
+
+type failingWriter struct{}
+
+func (failingWriter) Write([]byte) (int, error) { return 0, errWriter }
+
+func TestWrappersForwardGroups(t *testing.T) {
+	group, _ := wire.ParseGID("239.1.1.1")
+	inner := porttest.Open(t, pipe.Open, "pipe:TestWrappersForwardGroups", transport.Options{})
+	bad := fault.Wrap(inner, fault.Config{})
+	for _, m := range []transport.Multicaster{bad, Wrap(inner, Func(nil)), Wrap(bad, nil)} {
+		if err := errors.Join(m.JoinGroup(group), m.LeaveGroup(group)); err != nil {
+			t.Error(err)
+		}
+	}
+	without := Wrap(struct{ transport.Port }{inner}, nil)
+	if err := without.JoinGroup(group); !errors.Is(err, transport.ErrNoMulticast) {
+		t.Error(err)
+	}
+	if err := without.LeaveGroup(group); !errors.Is(err, transport.ErrNoMulticast) {
+		t.Error(err)
+	}
+}

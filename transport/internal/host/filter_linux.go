@@ -1,0 +1,33 @@
+package host
+
+// Classic BPF: the program that chooses a lane, and how sockets get programs.
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/wire"
+)
+
+// LaneProgram chooses one of the lanes, a power of two, by the low bits of BTH.DestQP; bth is where
+// the BTH begins. A packet that is too short for that is for lane 0.
+func LaneProgram(bth, lanes int) []unix.SockFilter {
+	return []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: uint32(bth + transport.DestQPLow)},
+		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: wire.QPNSpace{}.Lane(0, lanes).Mask},
+		{Code: unix.BPF_RET | unix.BPF_A},
+	}
+}
+
+// DropAll is the program of a socket that shall receive nothing.
+var DropAll = []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
+
+// AttachFilter has a program decide what a socket receives; an earlier one is replaced.
+func AttachFilter(fd int, program []unix.SockFilter) error {
+	return SetProgram(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, program)
+}
+
+// SetProgram sets an option of a socket that is a program.
+func SetProgram(fd, level, opt int, program []unix.SockFilter) error {
+	return unix.SetsockoptSockFprog(fd, level, opt, &unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
+}

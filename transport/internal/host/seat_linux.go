@@ -1,0 +1,112 @@
+package host
+
+// A seat: where one goroutine sleeps, parked in the Go runtime's poller.
+//
+// Stages: opening and closing; whether who sleeps here hears of the sockets; looking.
+
+import (
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// States of seat.state.
+const (
+	awake    = 0 // nobody sleeps, nothing to report
+	sleeping = 1 // in watch, or about to be
+	woken    = 2 // wake was called since the last watch
+)
+
+// seat is where one goroutine sleeps.
+type seat struct {
+	ep    *os.File // an epoll, of which the runtime's poller tells when it has something
+	park  syscall.RawConn
+	epfd  int
+	evfd  int // readable after a wake that found us sleeping
+	state atomic.Uint32
+	inner int  // the sockets' epoll
+	taken bool // somebody sleeps here, or is about to; under Waiter.mu
+	hears bool // of what happens in the sockets' epoll; under Waiter.mu
+
+	// Of a wait in progress; in the heap, so that a call does not allocate them.
+	events [4]unix.EpollEvent
+	found  int
+	errno  syscall.Errno
+	look   func(epfd uintptr) bool // for park
+}
+
+// open makes a seat, which has the sockets' epoll in its own.
+func (e *seat) open(inner int) (err error) {
+	e.inner, e.evfd = inner, -1
+	if e.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return os.NewSyscallError("epoll_create1", err)
+	}
+	unix.SetNonblock(e.epfd, true) // else the runtime's poller does not take it
+	e.ep = os.NewFile(uintptr(e.epfd), "epoll")
+	e.look = e.poll
+	if e.park, err = e.ep.SyscallConn(); err == nil {
+		err = e.ep.SetReadDeadline(time.Time{}) // fails if the poller did not
+	}
+	if err == nil {
+		e.evfd, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	}
+	if err == nil {
+		err = add(e.epfd, e.evfd, unix.EPOLLIN)
+	}
+	if err == nil {
+		err = add(e.epfd, inner, 0)
+	}
+	if err != nil { // it can be tried again
+		e.close()
+	}
+	return err
+}
+
+// add has an epoll tell of events of fd.
+func add(epfd, fd int, events uint32) error {
+	ev := unix.EpollEvent{Events: events, Fd: int32(fd)}
+	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(epfd, unix.EPOLL_CTL_ADD, fd, &ev))
+}
+
+// close frees the descriptors that there are.
+func (e *seat) close() {
+	if e.ep == nil {
+		return
+	}
+	e.ep.Close()
+	if e.evfd >= 0 {
+		unix.Close(e.evfd)
+	}
+	e.ep, e.evfd = nil, -1
+}
+
+// hear says whether who sleeps here hears of the sockets and the alarm. The caller holds Waiter.mu.
+func (e *seat) hear(yes bool) error {
+	if e.hears == yes {
+		return nil
+	}
+	ev := unix.EpollEvent{Fd: int32(e.inner)}
+	if yes {
+		ev.Events = unix.EPOLLIN
+	}
+	err := unix.EpollCtl(e.epfd, unix.EPOLL_CTL_MOD, e.inner, &ev)
+	if err == nil {
+		e.hears = yes
+	}
+	return os.NewSyscallError("epoll_ctl", err)
+}
+
+// poll looks, without waiting, whether there is something; if not, the runtime parks the goroutine
+// and calls again.
+func (e *seat) poll(epfd uintptr) bool {
+	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, epfd, uintptr(unsafe.Pointer(&e.events)), uintptr(len(e.events)), 0, 0, 0)
+	if errno == syscall.EINTR {
+		n, errno = 0, 0
+	}
+	e.found, e.errno = int(n), errno
+	return n != 0
+}

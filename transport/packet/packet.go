@@ -1,0 +1,29 @@
+// Package packet is the port of AF_PACKET sockets on one interface, for one address, on Linux. It
+// sees and makes whole IP packets, so ICRCs are checked in full and any UDP source port can be
+// sent. It needs CAP_NET_RAW.
+//
+//	packet.go          opening (this file)
+//	port_linux.go      its sockets
+//	filter_linux.go    which packets the kernel copies for us
+//	ingress_linux.go   and which it then need not look at any more
+//	ring_linux.go      the memory that we share with the kernel
+//	recv_linux.go      frames lent from it
+//	send_linux.go      runs of frames as one packet each
+//	lanes_linux.go     several rings for one address
+//
+// What it shares with the port of AF_XDP is in transport/internal/ether: neighbours, multicast,
+// frames to ourselves.
+package packet
+
+import "github.com/goroce/goroce/transport"
+
+// Open opens packet sockets for each lane on the interface that has the address of
+// "packet:ADDRESS", or on "packet:INTERFACE" for its first address. It is a transport.Opener. The
+// ports are transport.Watched, transport.Multicasters and transport.Resolvers.
+func Open(name string, lanes int, o transport.Options) ([]transport.Port, error) {
+	where, err := transport.Where(name, lanes)
+	if err != nil {
+		return nil, err
+	}
+	return open(name, where, lanes, o.WithDefaults())
+}

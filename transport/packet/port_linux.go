@@ -1,0 +1,207 @@
+package packet
+
+// Opening, describing, closing.
+//
+// Four descriptors: a packet socket that only receives (it sees all EtherTypes, because those
+// sockets come before the IP stack and the others after it); one that only sends, so that its
+// completions disturb nobody; a UDP socket that holds address and port and receives nothing, as the
+// kernel would answer every packet with ICMP port unreachable otherwise; and netlink.
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/transport/internal/ether"
+	"github.com/goroce/goroce/transport/internal/host"
+	"github.com/goroce/goroce/wire"
+)
+
+type port struct {
+	ether.Port
+	lanes  []*port // of the first port: all ports of the address, it among them
+	rx, tx int     // packet sockets
+	recv   receiver
+	send   sender
+	stop   ingressStop
+	mu     sync.Mutex // Stats against Close
+	drops  uint64     // of the ring; the kernel's count starts anew when it is read. Under mu
+}
+
+func open(name, where string, lanes int, o transport.Options) ([]transport.Port, error) {
+	first := &port{rx: -1, tx: -1}
+	if err := first.Init("packet", name, where, o); err != nil {
+		return nil, err
+	}
+	first.Admit = first.admitGroups
+	ports := []*port{first}
+	err := first.setUp(nil)
+	for err == nil && len(ports) < lanes {
+		p := &port{rx: -1, tx: -1}
+		p.InitLane(&first.Port)
+		ports = append(ports, p)
+		err = p.setUp(first)
+	}
+	for i, p := range ports {
+		p.QPNs = p.QPNs.Lane(i, lanes)
+	}
+	if first.lanes = ports; err == nil && lanes > 1 {
+		err = first.steer()
+	}
+	if err != nil {
+		transport.CloseAll(ports)
+		return nil, err
+	}
+	return transport.Ports(ports), nil
+}
+
+// setUp opens the sockets. first is another lane of the same address, nil if there is none yet.
+func (p *port) setUp(first *port) error {
+	iface, err := p.Interface()
+	if err != nil {
+		return err
+	}
+	if p.rx, err = newSocket(); err != nil {
+		return p.noPacketSocket(err)
+	}
+	if p.tx, err = newSocket(); err != nil {
+		return p.noPacketSocket(err)
+	}
+	if first == nil {
+		if err := p.Hold(iface, ether.Holding{Merged: true}); err != nil {
+			return err
+		}
+	}
+	if err := p.openReceive(iface.Index); err != nil {
+		return p.Fail("receiving from interface "+iface.Name+" can not be set up", err)
+	}
+	if first == nil {
+		if err := p.stop.open(iface.Index, p.GID); err != nil {
+			p.Degrade("ingress program", "the kernel's own stack looks at every packet too. It takes Linux 6.6, CAP_BPF and CAP_NET_ADMIN", err)
+		}
+	}
+	if err := p.openSend(iface.Index); err != nil {
+		return p.Fail("sending by interface "+iface.Name+" can not be set up", err)
+	}
+	if err := p.Waiter.Open(p.tx, p.rx); err != nil {
+		return p.Fail("the system gives nothing to sleep on", err)
+	}
+	return nil
+}
+
+// packetSocket makes a packet socket that receives nothing yet.
+func newSocket() (fd int, err error) {
+	return unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+}
+
+func (p *port) noPacketSocket(err error) error {
+	e := &transport.OpenError{Name: p.Name, Err: err, Reason: "the system gives no packet socket"}
+	switch {
+	case errors.Is(err, unix.EPERM):
+		e.Reason = fmt.Sprintf("packet sockets need the capability CAP_NET_RAW: run as root, or do `setcap cap_net_raw+ep` to the program, "+
+			"or use udp:%v, which needs nothing", p.Addr)
+	case errors.Is(err, unix.EAFNOSUPPORT):
+		e.Reason = fmt.Sprintf("this kernel has no packet sockets (CONFIG_PACKET): use udp:%v", p.Addr)
+	}
+	return e
+}
+
+// openReceive binds the receiving socket last: before that, nothing arrives that the filter has not
+// seen.
+func (p *port) openReceive(iface int) error {
+	if err := p.recv.open(p.rx, p.Options.RecvBuffer, &p.Martians); err != nil {
+		return err
+	}
+	if got := len(p.recv.ring.mem); got < min(p.Options.RecvBuffer, maxRing)&^(ringBlock-1) {
+		p.Degrade("receive ring", fmt.Sprintf("%d MiB instead of %d: bursts may be lost. There is no memory for more",
+			got>>20, min(p.Options.RecvBuffer, maxRing)>>20), unix.ENOMEM)
+	}
+	if err := host.AttachFilter(p.rx, filter(p.GID, nil)); err != nil {
+		return fmt.Errorf("SO_ATTACH_FILTER: %w", err)
+	}
+	// The filter refuses outgoing packets too; where the kernel knows this option (4.20), it does
+	// not even ask.
+	unix.SetsockoptInt(p.rx, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1)
+	return bind(p.rx, iface, unix.ETH_P_ALL)
+}
+
+func (p *port) openSend(iface int) error {
+	if err := unix.SetsockoptInt(p.tx, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1); err != nil {
+		return fmt.Errorf("PACKET_VNET_HDR: %w", err)
+	}
+	if err := unix.SetsockoptInt(p.tx, unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1); err != nil {
+		p.Degrade("PACKET_QDISC_BYPASS", "packets pass the interface's queue", err)
+	}
+	if unix.SetsockoptInt(p.tx, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, p.Options.SendBuffer) != nil {
+		// The kernel takes what the limit allows.
+		unix.SetsockoptInt(p.tx, unix.SOL_SOCKET, unix.SO_SNDBUF, p.Options.SendBuffer)
+	}
+	p.send.init(p)
+	return bind(p.tx, iface, 0)
+}
+
+// bindPacket ties a packet socket to an interface, to receive one EtherType, ETH_P_ALL, or with 0
+// nothing.
+func bind(fd, iface int, etherType uint16) error {
+	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: host.Htons(etherType), Ifindex: iface}); err != nil {
+		return fmt.Errorf("bind to interface %d: %w", iface, err)
+	}
+	return nil
+}
+
+// admitGroups gives the rings a filter for the groups that are joined now.
+func (p *port) admitGroups(wire.GID, bool) error {
+	list := p.Groups()
+	var err error
+	for _, lane := range p.lanes {
+		err = errors.Join(err, host.AttachFilter(lane.rx, filter(p.GID, list)))
+	}
+	return err
+}
+
+// Info describes the port.
+func (p *port) Info() transport.Info {
+	info := p.Describe()
+	info.MaxRun, info.RecvBuffer = p.send.runLimit(), len(p.recv.ring.mem)
+	return info
+}
+
+// Stats returns the counters, the kernel's drops among them.
+func (p *port) Stats() transport.Stats {
+	s := p.Port.Stats()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.Closed.Load() {
+		if k, err := unix.GetsockoptTpacketStats(p.rx, unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
+			p.drops += uint64(k.Drops)
+		}
+	}
+	s.RecvOverflow += p.drops
+	return s
+}
+
+// Close frees address and port.
+func (p *port) Close() error {
+	if p.Closed.Swap(true) {
+		return transport.ErrClosed
+	}
+	return p.release()
+}
+
+// release closes what is open.
+func (p *port) release() error {
+	err := p.LetGo()
+	p.mu.Lock() // against Stats
+	defer p.mu.Unlock()
+	p.stop.close()
+	err = errors.Join(err, p.recv.ring.close())
+	for _, fd := range []int{p.rx, p.tx} {
+		if fd >= 0 {
+			err = errors.Join(err, unix.Close(fd))
+		}
+	}
+	return err
+}

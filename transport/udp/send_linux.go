@@ -1,0 +1,292 @@
+package udp
+
+// Sending: a run of frames becomes one message with a UDP_SEGMENT size, and up to sendSlots
+// messages leave with one sendmmsg.
+//
+// The kernel numbers the segments of a message 0, 1, 2, … and the ICRC of each frame covers its
+// number. A frame that must leave alone although it was sealed as a later part of a run (the kernel
+// refused the run) is sealed again with 0.
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/transport/internal/host"
+	"github.com/goroce/goroce/wire"
+)
+
+const sendSlots = 64
+
+type sender struct {
+	port   *port
+	fd     int
+	maxRun int         // as found out when opening
+	single atomic.Bool // the kernel has refused runs since
+
+	msgs  []host.Message
+	iovs  []unix.Iovec
+	names []unix.RawSockaddrInet6
+	dsts  []wire.GID // what is in names
+	ctl   [][controlSpace]byte
+	runs  []int // how many frames each message holds
+	bytes []int // and how many bytes
+}
+
+func (s *sender) init(p *port) {
+	s.port, s.fd = p, p.tx
+	s.msgs = make([]host.Message, sendSlots)
+	s.iovs = make([]unix.Iovec, sendSlots)
+	s.names = make([]unix.RawSockaddrInet6, sendSlots)
+	s.dsts = make([]wire.GID, sendSlots)
+	s.ctl = make([][controlSpace]byte, sendSlots)
+	s.runs = make([]int, sendSlots)
+	s.bytes = make([]int, sendSlots)
+	for i := range s.msgs {
+		h := &s.msgs[i].Hdr
+		h.Name = (*byte)(unsafe.Pointer(&s.names[i]))
+		h.Iov = &s.iovs[i]
+		h.SetIovlen(1)
+		if p.addr.Is4() {
+			h.Namelen = unix.SizeofSockaddrInet4
+		} else {
+			h.Namelen = unix.SizeofSockaddrInet6
+		}
+	}
+}
+
+// runLimit is the longest run that leaves as one message.
+func (s *sender) runLimit() int {
+	if s.single.Load() {
+		return 1
+	}
+	return s.maxRun
+}
+
+// Send hands the frames of b to the kernel.
+func (p *port) Send(b *wire.Batch) (sent int, err error) {
+	if p.closed.Load() {
+		return 0, transport.ErrClosed
+	}
+	s := &p.send
+	frames := b.Frames()
+	okFrames, okBytes, okRuns := 0, 0, 0
+	defer func() { p.countSent(okFrames, okBytes, okRuns) }()
+	for sent < len(frames) {
+		n := s.lay(b, frames, sent)
+		done, errno := s.sendmmsg(n)
+		for i := range done {
+			sent += s.runs[i]
+			okFrames += s.runs[i]
+			okBytes += s.bytes[i]
+			if s.runs[i] > 1 {
+				okRuns++
+			}
+		}
+		if done == n {
+			continue
+		}
+		if roomless(errno) {
+			p.SendBlocked.Add(1)
+			p.Lack(host.SendBuffer)
+			return sent, nil
+		}
+		skip, err := s.refused(errno, frames[sent:sent+s.runs[done]])
+		if err != nil {
+			return sent, err
+		}
+		sent += skip
+	}
+	p.Lack(host.Nothing)
+	return sent, nil
+}
+
+func (p *port) countSent(frames, bytes, runs int) {
+	p.Sent(frames, bytes)
+	p.SendRuns += uint64(runs)
+}
+
+// lay prepares messages for frames[at:] and returns how many.
+func (s *sender) lay(b *wire.Batch, frames []wire.Frame, at int) (n int) {
+	limit := s.runLimit()
+	for n < len(s.msgs) && at < len(frames) {
+		run := 1
+		if limit > 1 && identification(&frames[at]) == 0 {
+			run = min(b.Run(at), limit)
+		}
+		if run == 1 {
+			s.renumber(&frames[at])
+		}
+		s.layMessage(n, frames[at:at+run])
+		at += run
+		n++
+	}
+	return n
+}
+
+// layMessage prepares message i for a run. The bodies of a run are contiguous: one piece of memory,
+// as the kernel likes it best.
+func (s *sender) layMessage(i int, run []wire.Frame) {
+	first := &run[0]
+	size := 0
+	for j := range run {
+		size += len(run[j].Body)
+	}
+	s.runs[i], s.bytes[i] = len(run), size
+	s.iovs[i].Base = unsafe.SliceData(first.Body)
+	s.iovs[i].SetLen(size)
+	s.address(i, first)
+
+	ctl := controlWriter{buf: &s.ctl[i]}
+	if len(run) > 1 {
+		ctl.put16(unix.IPPROTO_UDP, host.UDPSegment, uint16(len(first.Body)))
+	}
+	level, tosType, ttlType := int32(unix.IPPROTO_IP), int32(unix.IP_TOS), int32(unix.IP_TTL)
+	if first.IPv6() != nil {
+		level, tosType, ttlType = unix.IPPROTO_IPV6, unix.IPV6_TCLASS, unix.IPV6_HOPLIMIT
+	}
+	if tos := first.TOS(); tos != s.port.opt.TrafficClass {
+		ctl.put32(level, tosType, uint32(tos))
+	}
+	if ttl := first.TTL(); ttl != s.port.opt.HopLimit || s.dsts[i].IsMulticast() {
+		ctl.put32(level, ttlType, uint32(ttl)) // a group has another default, 1
+	}
+	h := &s.msgs[i].Hdr
+	h.Control = nil
+	if ctl.n > 0 {
+		h.Control = &s.ctl[i][0]
+	}
+	h.SetControllen(ctl.n)
+}
+
+// address writes the receiver's sockaddr for message i, unless it was the same the last time.
+func (s *sender) address(i int, f *wire.Frame) {
+	if f.To(&s.dsts[i]) {
+		return
+	}
+	dst := f.Dst()
+	s.dsts[i] = dst
+	port := host.Htons(uint16(s.port.opt.UDPPort))
+	if dst.Is4() {
+		sa := (*unix.RawSockaddrInet4)(unsafe.Pointer(&s.names[i]))
+		sa.Family, sa.Port = unix.AF_INET, port
+		copy(sa.Addr[:], dst[12:])
+		return
+	}
+	sa := &s.names[i]
+	*sa = unix.RawSockaddrInet6{Family: unix.AF_INET6, Port: port, Addr: dst}
+	if linkLocal := dst[0] == 0xfe && dst[1]&0xc0 == 0x80; linkLocal || dst.IsMulticast() {
+		sa.Scope_id = uint32(s.port.zone)
+	}
+}
+
+// sendmmsg sends n messages and returns how many went; errno is why the next one did not.
+func (s *sender) sendmmsg(n int) (done int, errno syscall.Errno) {
+	for done < n {
+		r, e := s.sendSome(s.msgs[done:n])
+		if e == syscall.EINTR {
+			continue
+		}
+		if e != 0 {
+			return done, e
+		}
+		done += r
+	}
+	return done, 0
+}
+
+// sendSome is sendmmsg, or for one message the cheaper sendmsg; without ancillary data sendto is
+// cheaper still.
+func (s *sender) sendSome(msgs []host.Message) (n int, errno syscall.Errno) {
+	if len(msgs) > 1 {
+		sent, _, errno := syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&msgs[0])), uintptr(len(msgs)), unix.MSG_DONTWAIT, 0, 0)
+		return int(sent), errno
+	}
+	if h := &msgs[0].Hdr; h.Controllen == 0 {
+		_, _, errno = syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(h.Iov.Base)), uintptr(h.Iov.Len), unix.MSG_DONTWAIT,
+			uintptr(unsafe.Pointer(h.Name)), uintptr(h.Namelen))
+		return 1, errno
+	}
+	_, _, errno = syscall.RawSyscall(unix.SYS_SENDMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&msgs[0].Hdr)), unix.MSG_DONTWAIT)
+	return 1, errno
+}
+
+// roomless tells errors that pass by themselves.
+func roomless(errno syscall.Errno) bool {
+	return errno == syscall.EAGAIN || errno == syscall.ENOBUFS || errno == syscall.ENOMEM
+}
+
+// refused deals with the first message of what could not be sent: a run is tried again packet by
+// packet, a packet is counted and skipped. The error is one of the socket as a whole.
+func (s *sender) refused(errno syscall.Errno, run []wire.Frame) (skip int, err error) {
+	if len(run) > 1 {
+		switch errno {
+		case syscall.EIO, syscall.EINVAL, syscall.EOPNOTSUPP, syscall.ENOPROTOOPT:
+			s.single.Store(true)
+			s.port.Degrade("UDP_SEGMENT", "packets are sent one by one", errno)
+			return 0, nil
+		}
+	}
+	c := &s.port.Counters
+	n := uint64(len(run))
+	switch errno {
+	case syscall.EBADF, syscall.ENOTSOCK, syscall.EFAULT:
+		return 0, errno
+	case syscall.EMSGSIZE:
+		c.SendTooLong.Add(n)
+	case syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ENETDOWN, syscall.EADDRNOTAVAIL:
+		c.SendUnreachable.Add(n)
+	default:
+		c.SendRefused.Add(n)
+	}
+	c.LastError(errno)
+	return len(run), nil
+}
+
+// renumber seals a frame again for Identification 0 if it has another one, which the kernel would
+// not send.
+func (s *sender) renumber(f *wire.Frame) {
+	if h := f.IPv4(); h != nil && h.Identification() != 0 {
+		h.SetIdentification(0)
+		h.UpdateChecksum()
+		wire.Seal(f)
+		s.port.SendResealed++
+	}
+}
+
+// identification is the number of a frame within its run; over IPv6 there is none, and none is
+// covered by the ICRC.
+func identification(f *wire.Frame) uint16 {
+	if h := f.IPv4(); h != nil {
+		return h.Identification()
+	}
+	return 0
+}
+
+// controlWriter lays ancillary data into a message's buffer.
+type controlWriter struct {
+	buf *[controlSpace]byte
+	n   int
+}
+
+func (w *controlWriter) put16(level, typ int32, v uint16) {
+	binary.NativeEndian.PutUint16(w.header(level, typ, 2), v)
+}
+
+func (w *controlWriter) put32(level, typ int32, v uint32) {
+	binary.NativeEndian.PutUint32(w.header(level, typ, 4), v)
+}
+
+// header appends a header for size bytes of data and returns the place for them.
+func (w *controlWriter) header(level, typ int32, size int) []byte {
+	b := w.buf[w.n:]
+	c := (*unix.Cmsghdr)(unsafe.Pointer(unsafe.SliceData(b)))
+	c.Level, c.Type = level, typ
+	c.SetLen(unix.CmsgLen(size))
+	w.n += unix.CmsgSpace(size)
+	return b[unix.CmsgLen(0):]
+}

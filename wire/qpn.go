@@ -1,0 +1,33 @@
+package wire
+
+// Which queue pair numbers are whose.
+//
+//	23                    0
+//	│ free │ owner │ … lane │    Mask has the bits of owner and lane, Value what they are
+//
+// One rule for all who share an address: who makes queue pairs takes numbers from its own space,
+// and who steers packets goes by BTH.DestQP. Lanes of one device are told apart by the lowest bits,
+// because a filter in the kernel reads a byte of the number.
+
+// QPNSpace is the queue pair numbers whose bits under Mask are those of Value. The zero value is
+// all numbers. QP 0 and 1 and MulticastQPN are nobody's, whatever a space says.
+type QPNSpace struct {
+	Mask  uint32 // within QPNMask; leaves some bits free
+	Value uint32 // within Mask
+}
+
+// Owns tells whether the number is one of the space.
+func (s QPNSpace) Owns(qpn uint32) bool { return qpn&s.Mask == s.Value }
+
+// Draw makes a number of the space from random bits.
+func (s QPNSpace) Draw(random uint32) uint32 { return random&QPNMask&^s.Mask | s.Value }
+
+// Lane is the share of lane i of some lanes, a power of two. The share of a share is that of the
+// whole, if the lanes are as many.
+func (s QPNSpace) Lane(i, lanes int) QPNSpace {
+	low := uint32(lanes - 1)
+	return QPNSpace{Mask: s.Mask | low, Value: s.Value&^low | uint32(i)}
+}
+
+// LaneOf is which of some lanes, a power of two, has the number.
+func LaneOf(qpn uint32, lanes int) int { return int(qpn) & (lanes - 1) }
