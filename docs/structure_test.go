@@ -176,29 +176,6 @@ var roomy = map[measure]int{{files, "wire"}: 32, {files, "qp"}: 32}
 var owed = map[measure]int{
 	{files, "bench"}:                  39,
 	{files, "cmd/roce/internal/perf"}: 22,
-	{files, "transport"}:              52,
-
-	{lines, "transport/watched_linux_test.go"}: 504,
-
-	{body, "qp/qptest/refusal_test.go TestOpcodeOrder"}:            62,
-	{body, "qp/qptest/refusal_test.go TestRefusals"}:               68,
-	{body, "roce/lanes_test.go TestOneQueueManyLanes"}:             66,
-	{body, "roce/lifecycle_test.go TestWrongInput"}:                72,
-	{body, "transport/fault_test.go TestFaults"}:                   65,
-	{body, "transport/packet_port_linux_test.go TestPacketFilter"}: 62,
-	{body, "transport/pipe_test.go TestMulticast"}:                 90,
-	{body, "transport/xdp_port_linux_test.go TestXDPProgram"}:      65,
-	{body, "transport/xdp_program_linux.go xdpInstructions"}:       68,
-
-	{wide, "mr"}:                90,
-	{wide, "qp"}:                277,
-	{wide, "qp/qptest"}:         211,
-	{wide, "qp/qptest/lives"}:   4,
-	{wide, "qp/qptest/mutants"}: 3,
-	{wide, "transport"}:         393,
-
-	{misplaced, "mr"}:        6,
-	{misplaced, "transport"}: 39,
 }
 
 // TestSizes holds every measure against its limit, or against what is owed.

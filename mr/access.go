@@ -1,8 +1,8 @@
+package mr
+
 // The check of one access, as the engine makes it for each packet and each scatter/gather entry:
 // key, domain, state, right, range (reference 7.1 to 7.3). All of it is for use inside
 // Reader.Enter/Exit, takes no lock and allocates nothing.
-
-package mr
 
 // Local checks n bytes at addr under the lkey of a scatter/gather entry: need is LocalWrite when
 // bytes will be written there, 0 when they will be read. Windows can not be used locally. n 0 is

@@ -1,7 +1,7 @@
+package mr
+
 // The only unsafe code of the package: seeing bytes as the words that sync/atomic works on, and as
 // an address.
-
-package mr
 
 import (
 	"encoding/binary"

@@ -1,3 +1,5 @@
+package mr
+
 // Quiescence: how Deregister knows that nobody touches the memory any more.
 //
 // Each lane has a Reader, whose turn count is odd while the lane is inside a turn. A writer first
@@ -5,8 +7,6 @@
 // left since, can only find the new state of the table when it enters again. Go's atomics are
 // sequentially consistent, so it can not happen that a reader finds the old entry while the writer
 // still sees it outside.
-
-package mr
 
 import (
 	"runtime"

@@ -11,8 +11,8 @@ import "sync/atomic"
 //
 // The application may have unmapped the memory since it was registered, or made it read-only. Then
 // an access faults: it returns Faulted if the goroutine has asked for panics instead of crashes
-// (runtime/debug.SetPanicOnFault), as whoever drives a lane does. Bytes before those that faulted may
-// have been written. Memory that was unmapped and then mapped by others cannot be told from the
+// (runtime/debug.SetPanicOnFault), as whoever drives a lane does. Bytes before those that faulted
+// may have been written. Memory that was unmapped and then mapped by others cannot be told from the
 // application's: it is accessed.
 //
 // Arguments outside the span panic: the check was for those bytes, so that is a mistake of the
@@ -25,7 +25,8 @@ func (s Span) Len() uint32 { return uint32(len(s.mem)) }
 // Bytes is the span's memory, to be read only, by a function that defers Catch.
 func (s Span) Bytes() []byte { return s.mem }
 
-// near is how far from the memory a fault may be said to have happened: some processors name a page.
+// near is how far from the memory a fault may be said to have happened: some processors name a
+// page.
 const near = 1 << 16
 
 // Catch is to be deferred by a function that accesses registered memory: if that faults, st becomes

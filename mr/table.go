@@ -1,3 +1,5 @@
+package mr
+
 // The table: who owns which key.
 //
 // Stages of this file: the protection domains; registering and deregistering a region; how keys are
@@ -6,8 +8,6 @@
 // One mutex orders all writers. Readers never take it: they load the current slot array, then the
 // slot, then compare all 32 bits of the key. What a slot points to is immutable, so a reader sees
 // an old or a new entry and never half of one.
-
-package mr
 
 import (
 	"fmt"

@@ -1,3 +1,5 @@
+package mr
+
 // Memory windows of type 2B: a second key to a part of a region, made and taken back through a
 // queue pair.
 //
@@ -9,8 +11,6 @@
 // each bind, so that a key handed out earlier does not fit the next binding. Only the QP that bound
 // a window can use and invalidate it. As a QP lives on one lane, an invalidation can not race with
 // an access through the same window.
-
-package mr
 
 import (
 	"fmt"

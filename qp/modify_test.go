@@ -9,8 +9,8 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// TestAttributes: each row of the table copies the field of its bit and no other, and there is a row
-// for every bit that some transition takes, but for the states themselves.
+// TestAttributes: each row of the table copies the field of its bit and no other, and there is a
+// row for every bit that some transition takes, but for the states themselves.
 func TestAttributes(t *testing.T) {
 	from := QPAttr{State: StateRTS, CurState: StateRTS, PathMTU: wire.MTU1024, QKey: 1, RQPSN: 2, SQPSN: 3, DestQPN: 4,
 		AccessFlags: 5, Cap: Cap{MaxSendWR: 6}, AV: AHAttr{FlowLabel: 7}, PKeyIndex: 8, EnSQDAsyncNotify: true,

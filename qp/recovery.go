@@ -46,7 +46,7 @@ package qp
 //	a loss is repaired        all but resting      flowing (goBack, repeatOldest)
 //	notReady                  all but resting      resting
 //	timer: nothing was heard  all but resting      probeDue, unless packets are about to leave
-//	                                               anyway; or flowing, and it goes back, if answers
+//	                                               anyway; or flowing, and back, if answers
 //	                                               have stopped after that of the probe
 //	timer: readyAt            resting              flowing
 //	the probe has left        probeDue             probeSent

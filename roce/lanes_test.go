@@ -316,18 +316,13 @@ func TestAtomicsOfManyLanes(t *testing.T) {
 func TestOneQueueManyLanes(t *testing.T) {
 	for _, background := range []bool{true, false} {
 		t.Run(fmt.Sprintf("background=%v", background), func(t *testing.T) {
-			var devices [2]*Device
+			var cqs [2]*CQ
+			var pds [2]*PD
 			name := udpNames()
-			for i := range devices {
+			for i := range 2 {
 				d, err := Open(name(i), &Config{Lanes: 4, NoBackground: !background})
 				must(t, err)
 				t.Cleanup(func() { must(t, d.Close()) })
-				devices[i] = d
-			}
-			var cqs [2]*CQ
-			var pds [2]*PD
-			for i, d := range devices {
-				var err error
 				pds[i], err = d.AllocPD()
 				must(t, err)
 				cqs[i], err = d.CreateCQ(CQInitAttr{CQE: 1024})
@@ -343,32 +338,7 @@ func TestOneQueueManyLanes(t *testing.T) {
 				must(t, pairs[i][0].Connect(bg, pairs[i][1].Endpoint(), nil))
 				must(t, pairs[i][1].Connect(bg, pairs[i][0].Endpoint(), nil))
 			}
-			const each = 64
-			for i, p := range pairs {
-				for n := range each {
-					must(t, p[1].PostRecv(RecvWR{WRID: uint64(i<<8 | n)}))
-				}
-				for n := range each {
-					must(t, p[0].PostSend(SendWR{WRID: uint64(i<<8 | n), Opcode: WRSend}))
-				}
-			}
-			var next [2][4]uint64
-			for got := 0; got < 2*4*each; {
-				for side := range 2 {
-					var wc [1]WC
-					n, err := cqs[side].Poll(wc[:])
-					must(t, err)
-					if n == 0 {
-						continue
-					}
-					got++
-					i := wc[0].WRID >> 8
-					if wc[0].Status != WCSuccess || wc[0].WRID&0xff != next[side][i] {
-						t.Fatalf("%+v after %d", wc[0], next[side][i])
-					}
-					next[side][i]++
-				}
-			}
+			exchangeNumbered(t, cqs, pairs)
 			for side := range 2 {
 				for _, p := range pairs {
 					must(t, p[side].Close())
@@ -377,6 +347,37 @@ func TestOneQueueManyLanes(t *testing.T) {
 				must(t, pds[side].Close())
 			}
 		})
+	}
+}
+
+// exchangeNumbered sends messages from the first to the second of each pair, and takes both ends'
+// completions one by one: those of each queue pair come in order.
+func exchangeNumbered(t *testing.T, cqs [2]*CQ, pairs [4][2]*QP) {
+	const each = 64
+	for i, p := range pairs {
+		for n := range each {
+			must(t, p[1].PostRecv(RecvWR{WRID: uint64(i<<8 | n)}))
+		}
+		for n := range each {
+			must(t, p[0].PostSend(SendWR{WRID: uint64(i<<8 | n), Opcode: WRSend}))
+		}
+	}
+	var next [2][4]uint64
+	for got := 0; got < 2*4*each; {
+		for side := range 2 {
+			var wc [1]WC
+			n, err := cqs[side].Poll(wc[:])
+			must(t, err)
+			if n == 0 {
+				continue
+			}
+			got++
+			i := wc[0].WRID >> 8
+			if wc[0].Status != WCSuccess || wc[0].WRID&0xff != next[side][i] {
+				t.Fatalf("%+v after %d", wc[0], next[side][i])
+			}
+			next[side][i]++
+		}
 	}
 }
 

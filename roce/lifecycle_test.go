@@ -169,7 +169,13 @@ func TestWrongInput(t *testing.T) {
 	refused(t, err, ErrInvalid, "77")
 	_, err = e.pd.CreateQP(QPInitAttr{SendCQ: e.cq, Cap: QPCap{MaxSendWR: 1 << 30}})
 	refused(t, err, ErrInvalid, "1073741824")
+}
 
+// TestWrongRequests: work requests and changes of state that break a rule are refused by name, and
+// those before them are posted.
+func TestWrongRequests(t *testing.T) {
+	d := openDevice(t, "pipe:wrong", nil)
+	e := newEnd(t, d, RC, 64)
 	refused(t, e.qp.PostSend(SendWR{}), ErrState, "RTS", "RESET")
 	refused(t, e.qp.PostRecv(RecvWR{}), ErrState, "INIT", "RESET")
 	refused(t, e.qp.Modify(bg, &QPAttr{State: StateRTS}, AttrState), ErrInvalid)
@@ -200,7 +206,7 @@ func TestWrongInput(t *testing.T) {
 	refused(t, ud.qp.PostSend(SendWR{Opcode: WRSend, RemoteQPN: 5}), ErrInvalid, "request 0")
 	refused(t, ud.qp.PostSend(SendWR{Opcode: WRWrite}), ErrInvalid, "UD")
 	refused(t, e.qp.Modify(bg, nil, AttrState), ErrInvalid)
-	err = nil
+	var err error
 	for i := 0; err == nil; i++ {
 		err = e.qp.PostSend(SendWR{Opcode: WRWrite})
 	}

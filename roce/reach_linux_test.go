@@ -1,6 +1,7 @@
 package roce
 
-// First messages to neighbours that the kernel does not know yet, on a real Ethernet: two network namespaces and a veth pair.
+// First messages to neighbours that the kernel does not know yet, on a real Ethernet: two network
+// namespaces and a veth pair.
 
 import (
 	"errors"
@@ -71,7 +72,8 @@ func TestFirstMessage(t *testing.T) {
 	})
 }
 
-// A neighbour that is not there is an error of Connect and CreateAH, which names it; so is a destination without a route.
+// A neighbour that is not there is an error of Connect and CreateAH, which names it; so is a
+// destination without a route.
 func TestUnreachableNeighbour(t *testing.T) {
 	d := openIn(t, netns.NewWire(t, 9000).Left, "packet:10.77.0.1")
 	a, u := newEnd(t, d, RC, 64), newEnd(t, d, UD, 64)

@@ -27,7 +27,8 @@ const (
 	MulticastQPN   uint32 = 0xffffff   // DestQP of a datagram to a multicast group
 	GSIQPN         uint32 = 1          // the queue pair of the connection manager
 	GSIQKey        uint32 = 0x80010000 // its Q_Key
-	PrivilegedQKey uint32 = 1 << 31    // bit of Q_Keys that only the owner of a queue pair may send (section 1.11)
+	// bit of Q_Keys that only the owner of a queue pair may send (section 1.11)
+	PrivilegedQKey uint32 = 1 << 31
 	QPNMask        uint32 = 0xffffff   // queue pair numbers have 24 bits
 )
 

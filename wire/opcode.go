@@ -183,7 +183,8 @@ func (o Opcode) Info() *OpInfo { return &Opcodes[o] }
 // Service returns the transport service of the opcode.
 func (o Opcode) Service() Service { return Service(o >> 5) }
 
-// Operation returns what the opcode does, whatever its service: the RC opcode of the same operation.
+// Operation returns what the opcode does, whatever its service: the RC opcode of the same
+// operation.
 func (o Opcode) Operation() Opcode { return o & 0x1f }
 
 // Of returns the opcode of the same operation in another service. Not every service has every

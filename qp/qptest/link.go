@@ -24,7 +24,8 @@ type Faults struct {
 	Jitter    qp.Time
 	Rate      int64 // bits per second; 0 is unlimited
 	Queue     int   // bytes that may wait for the link, more are dropped; 0 is unlimited
-	// MarkAt is how many bytes wait when packets of ECN-capable transports are marked; 0 marks none.
+	// MarkAt is how many bytes wait when packets of ECN-capable transports are marked; 0 marks
+	// none.
 	MarkAt    int
 	Partition []Interval
 
