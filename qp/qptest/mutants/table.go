@@ -43,32 +43,36 @@ var mutants = []mutant{
 		{"qp/engine.go", "			e.overrunCQs = append(e.overrunCQs, c)\n", ""}}},
 	{"DestroyQP flushes", []string{lifeWorlds}, []edit{
 		{"qp/qp.go", "	e.detachAll(q)\n	e.dropKept(q)\n	e.unschedule(q)\n", "	e.flushSends(q)\n	e.detachAll(q)\n	e.dropKept(q)\n	e.unschedule(q)\n"}}},
-	{"a busy poller leaves ACKs for ever", []string{"roce TestTurns"}, []edit{
-		{"roce/lane.go", " || at != 0 && l.overdue(at, t):", ":"}}},
-	{"a busy poller leaves NAKs and CNPs", []string{"roce TestTurns"}, []edit{
-		{"roce/lane.go", "l.engine.Idle() || l.engine.Urgent()", "l.engine.Idle()"}}},
-	{"posts are held without a background", []string{"roce TestTurns"}, []edit{
-		{"roce/lane.go", "l.trust.holds(yes && l.attended && ", "l.trust.holds(yes && "}}},
-	{"ACKs are left without a background", []string{"roce TestTurns"}, []edit{
-		{"roce/lane.go", " && l.attended && l.trusting() && l.postpone(t)", " && l.trusting() && l.postpone(t)"}}},
+	{"a busy poller leaves ACKs for ever", []string{"roce/internal/soft TestTurns"}, []edit{
+		{"roce/internal/soft/calls.go", " || l.trust.overdue(t):", ":"}}},
+	{"a busy poller leaves NAKs and CNPs", []string{"roce/internal/soft TestTurns"}, []edit{
+		{"roce/internal/soft/calls.go", "l.engine.Idle() || l.engine.Urgent()", "l.engine.Idle()"}}},
+	{"posts are held without a background", []string{"roce/internal/soft TestTurns"}, []edit{
+		{"roce/internal/soft/calls.go", "l.trust.holds(yes && l.attended && ", "l.trust.holds(yes && "}}},
+	{"ACKs are left without a background", []string{"roce/internal/soft TestTurns"}, []edit{
+		{"roce/internal/soft/calls.go", " && l.attended && l.trusting() && l.postpone(t)", " && l.trusting() && l.postpone(t)"}}},
 	{"Connect ignores the rights after Init", []string{"roce TestConnectGrants"}, []edit{
 		{"roce/connect.go", "		toRTR |= AttrAccessFlags\n", ""}}},
 	{"a datagram may be longer than the port's MTU", []string{"roce TestPortMTU"}, []edit{
-		{"roce/lane.go", "max(wire.MTUForNet(info.NetMTU), MTU256)", "MTU4096"}}},
+		{"roce/internal/soft/lane.go", "max(wire.MTUForNet(info.NetMTU), wire.MTU256)", "wire.MTU4096"}}},
 	{"an address handle of another device will do", []string{"roce TestForeignHandle"}, []edit{
 		{"qp/wr.go", "wr.AH.mem != q.mem", "false"}}},
 	{"completions of before RESET are seen after it", []string{"roce TestStaleCompletions"}, []edit{
-		{"roce/qp.go", "		q.sendCQ.purge(q.QPN())\n		q.recvCQ.purge(q.QPN())\n	})", "	})"}}},
+		{"roce/internal/soft/qp.go", "			q.sendCQ.purge(q.QPN())\n			q.recvCQ.purge(q.QPN())\n", ""}}},
 	{"relief: the background hears what the relief is woken by", []string{"transport/udp TestWatched/udp4/Packet"}, []edit{
 		{"transport/internal/host/wait_linux.go", "		w.seats[transport.Background].hear(false)\n", ""}}},
 	{"relief: it leaves and keeps the port", []string{"transport/udp TestWatched/udp4/Leave"}, []edit{
 		{"transport/internal/host/wait_linux.go", "		w.relieved = false\n", ""}}},
-	{"relief: the port changes hands without an alarm", []string{"roce TestReliefLeavesACK"}, []edit{
-		{"roce/relief.go", "	if parked {\n		t := l.clock.read()\n		l.announce(l.bedtime(t), t)\n", "	if parked {\n"}}},
-	{"relief: it leaves without a look into the mailbox", []string{"roce TestReliefLeavesMail"}, []edit{
-		{"roce/relief.go", "		if l.mail.waiting() {", "		if false {"}}},
-	{"relief: a completion that another turn makes wakes nobody", []string{"roce TestReliefWakes", "roce TestReliefTurnOfAnother"}, []edit{
-		{"roce/cq.go", "	default:\n	}\n	c.rouse()\n", "	default:\n	}\n"}}},
-	{"relief: a post sets no alarm for who sleeps", []string{"roce TestReliefIsTold"}, []edit{
-		{"roce/background.go", "		if l.asleep.CompareAndSwap(until, int64(t)) {\n			l.setAlarm(t, now)\n		}\n", "		l.asleep.CompareAndSwap(until, int64(t))\n"}}},
+	{"relief: the port changes hands without an alarm", []string{"roce/internal/soft TestReliefLeavesACK"}, []edit{
+		{"roce/internal/soft/relief.go", "		t := l.clock.read()\n		l.announce(l.bedtime(t), t)\n		if l.mail", "		if l.mail"}}},
+	{"relief: it leaves without a look into the mailbox", []string{"roce/internal/soft TestReliefLeavesMail"}, []edit{
+		{"roce/internal/soft/relief.go", "		if l.mail.waiting() {", "		if false {"}}},
+	{"relief: a completion that another turn makes wakes nobody", []string{"roce/internal/soft TestReliefWakes", "roce/internal/soft TestReliefTurnOfAnother"}, []edit{
+		{"roce/internal/soft/cq.go", "	default:\n	}\n	c.rouse()\n", "	default:\n	}\n"}}},
+	{"relief: a post sets no alarm for who sleeps", []string{"roce/internal/soft TestReliefIsTold"}, []edit{
+		{"roce/internal/soft/driver.go", "		if l.asleep.CompareAndSwap(until, int64(t)) {\n			l.setAlarm(t, now)\n		}\n", "		l.asleep.CompareAndSwap(until, int64(t))\n"}}},
+	{"a post that meets somebody else's turn is forgotten", []string{"roce/internal/soft TestDrive$"}, []edit{
+		{"roce/internal/soft/lane.go", "!l.engine.DoorbellPending() || ", "true || "}}},
+	{"the background parks although an application's post is due", []string{"roce/internal/soft TestDrive$"}, []edit{
+		{"roce/internal/soft/driver.go", "	if int64(t) >= until {\n		return\n	}\n", "	if until != 0 {\n		return\n	}\n"}}},
 }
