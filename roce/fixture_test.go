@@ -12,7 +12,10 @@ import (
 	"github.com/goroce/goroce/transport"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// leaks are goroutines that may be left at the end.
+var leaks []goleak.Option
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, leaks...) }
 
 // A wire is a way to connect two devices in a test.
 type wire2 struct {
