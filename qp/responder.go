@@ -353,7 +353,7 @@ func (e *Engine) receive(q *QP, p *wire.Packet) {
 		wc.Flags, wc.Imm = WCWithImm, p.ImmDt().Imm()
 	}
 	if p.Op.Flags&wire.OpInv != 0 {
-		wc.Flags, wc.Imm = WCWithInv, p.IETH().RKey()
+		wc.Flags, wc.InvalidatedRKey = WCWithInv, p.IETH().RKey()
 	}
 	e.endReceive(q, &wc, p.BTH.Solicited())
 }

@@ -283,18 +283,19 @@ const (
 // WC is a work completion (ibv_wc). Unless Status is WCSuccess only WRID, Status, QPN and VendorErr
 // mean anything.
 type WC struct {
-	WRID       uint64
-	ByteLen    uint32
-	Imm        uint32 // WCWithImm: the sender's SendWR.Imm. WCWithInv: the invalidated rkey
-	QPN        uint32
-	SrcQP      uint32 // UD
-	PKeyIndex  uint16 // 0: a device has one P_Key
-	Status     WCStatus
-	Opcode     WCOpcode
-	Flags      WCFlags
-	VendorErr  uint8 // always 0
-	_          [2]byte
-	reservedTo uint32 // keeps the slot at 40 bytes, free for a timestamp later
+	WRID      uint64
+	ByteLen   uint32
+	Imm       uint32 // WCWithImm: the sender's SendWR.Imm
+	QPN       uint32
+	SrcQP     uint32 // UD
+	PKeyIndex uint16 // 0: a device has one P_Key
+	Status    WCStatus
+	Opcode    WCOpcode
+	Flags     WCFlags
+	VendorErr uint8 // always 0
+	_         [2]byte
+	// InvalidatedRKey is, with WCWithInv, the rkey that the sender has invalidated.
+	InvalidatedRKey uint32
 }
 
 // EventType is an asynchronous event (ibv_event_type).

@@ -287,7 +287,7 @@ func TestWindow(t *testing.T) {
 		b.recv(1)
 		a.post(SendWR{Opcode: WRSendWithInv, InvalidateKey: key})
 		a.wait()
-		if wc := b.wait(); wc.Flags&WCWithInv == 0 || wc.Imm != key {
+		if wc := b.wait(); wc.Flags&WCWithInv == 0 || wc.InvalidatedRKey != key {
 			t.Errorf("completion of the invalidation: %+v", wc)
 		}
 		same(t, b.buf[100:150], a.buf[:50])

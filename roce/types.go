@@ -200,7 +200,7 @@ const (
 const (
 	WCGRH     = qp.WCGRH     // UD: the first 40 bytes of the receive buffer hold the GRH
 	WCWithImm = qp.WCWithImm // Imm is the sender's SendWR.Imm
-	WCWithInv = qp.WCWithInv // Imm is the rkey that the sender invalidated
+	WCWithInv = qp.WCWithInv // InvalidatedRKey is the rkey that the sender invalidated
 )
 
 // GRHSize is how many bytes a UD receive buffer holds in front of the payload.

@@ -55,7 +55,7 @@ func (d *Digest) Completion(now qp.Time, n *Node, wc *qp.WC) {
 	d.begin('c', now, n)
 	le := binary.LittleEndian
 	d.buf = le.AppendUint64(d.buf, wc.WRID)
-	for _, field := range [...]uint32{wc.ByteLen, wc.Imm, wc.QPN, wc.SrcQP} {
+	for _, field := range [...]uint32{wc.ByteLen, wc.Imm | wc.InvalidatedRKey, wc.QPN, wc.SrcQP} {
 		d.buf = le.AppendUint32(d.buf, field)
 	}
 	d.hash.Write(append(d.buf, byte(wc.Status), byte(wc.Opcode), byte(wc.Flags)))

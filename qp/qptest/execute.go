@@ -228,7 +228,7 @@ func (s *stream) receive(o *op, wc qp.WC) {
 	case qp.WRSendWithImm, qp.WRWriteWithImm:
 		wc.Flags, wc.Imm = qp.WCWithImm, o.wr.Imm
 	case qp.WRSendWithInv:
-		wc.Flags, wc.Imm = qp.WCWithInv, o.wr.InvalidateKey
+		wc.Flags, wc.InvalidatedRKey = qp.WCWithInv, o.wr.InvalidateKey
 	}
 	s.to.wantRecv = append(s.to.wantRecv, want{wc, 1 << qp.WCSuccess})
 	s.slot = nil

@@ -198,7 +198,7 @@ func TestRemoteInvalidate(t *testing.T) {
 	}
 	p.Inject(Craft{Op: wire.RCSendLastInv, PSN: 1, AckReq: true, RKey: w.RKey(), Payload: make([]byte, 6)})
 	s.Drop(a, Ack(1, MSN(1)))
-	if wc := s.Received(a, id, qp.WCSuccess); wc.Flags != qp.WCWithInv || wc.Imm != w.RKey() || wc.ByteLen != 1030 {
+	if wc := s.Received(a, id, qp.WCSuccess); wc.Flags != qp.WCWithInv || wc.InvalidatedRKey != w.RKey() || wc.ByteLen != 1030 {
 		t.Errorf("completion %+v", wc)
 	}
 	if w.Bound() {

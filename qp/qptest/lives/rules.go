@@ -308,7 +308,7 @@ func (a *app) received(k *work, wc *qp.WC) {
 	s.arrived, k.life.newest = true, s.id
 	if wc.Flags&qp.WCWithInv != 0 {
 		for _, g := range a.grants {
-			g.dead = g.dead || g.key == wc.Imm
+			g.dead = g.dead || g.key == wc.InvalidatedRKey
 		}
 	}
 }
