@@ -15,7 +15,8 @@ GO ?= go
 # that mostly wait, for a virtual machine, run beside them. Each check is in one part only:
 #   vet       gofmt; go vet: everything on this system, and on darwin and windows the packages with
 #             files of their own for these; types: everything, tests too, on all SYSTEMS
-#   unit      every test but the worlds, and those of wire once more without assembler
+#   unit      every test but the worlds; those of wire once more without assembler; the facade over
+#             another kind of device; whether the texts of the mutants are still there
 #   race      packages that know goroutines, and pure ones only as far as memory is shared
 #   worlds    WORLDS simulated worlds of each of the two kinds
 #   fuzz      every fuzz target, for seconds
@@ -108,6 +109,8 @@ platforms:
 unit:
 	$(TEST) -skip '^(TestWorlds|TestLives)$$' $$($(GO) list ./... | grep -v /interop)
 	$(TEST) -tags purego ./wire
+	$(TEST) -tags double -run '^TestSeam$$' ./roce
+	$(GO) run ./qp/qptest/mutants -check
 
 # A few worlds are enough: each is played by one goroutine, and what they share is little. The
 # goodput table is one goroutine in virtual time, and would take a minute.
