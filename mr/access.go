@@ -1,7 +1,7 @@
 package mr
 
 // The check of one access, as the engine makes it for each packet and each scatter/gather entry:
-// key, domain, state, right, range (reference 7.1 to 7.3). All of it is for use inside
+// key, domain, state, right, range (sections 7.1 to 7.3). All of it is for use inside
 // Reader.Enter/Exit, takes no lock and allocates nothing.
 
 // Local checks n bytes at addr under the lkey of a scatter/gather entry: need is LocalWrite when
@@ -17,9 +17,8 @@ func (t *Table) Local(pd PD, lkey uint32, addr uint64, n uint32, need Access) (S
 }
 
 // Remote checks n bytes at va under an rkey from a packet that arrived for the QP qpn of domain pd;
-// need is the right that the operation asks for (RemoteWrite, RemoteRead, RemoteAtomic,
-// FlushGlobal). The key may be a region's or a window's; a window obeys only the QP it was bound
-// through (type 2B).
+// need is the right that the operation asks for (RemoteWrite, RemoteRead, RemoteAtomic). The key
+// may be a region's or a window's; a window obeys only the QP it was bound through (type 2B).
 func (t *Table) Remote(pd PD, qpn uint32, rkey uint32, va uint64, n uint32, need Access) (Span, Status) {
 	e := t.lookup(rkey)
 	if e == nil {

@@ -48,8 +48,8 @@ const (
 
 	OnDemand        Access = 1 << 6 // accepted and without effect: a table pins nothing
 	HugeTLB         Access = 1 << 7 // accepted and without effect: a hint about page sizes
-	FlushGlobal     Access = 1 << 8 // peers may FLUSH with global visibility
-	FlushPersistent Access = 1 << 9 // refused: a Go slice is not persistent memory
+	FlushGlobal     Access = 1 << 8 // refused: this stack has no FLUSH
+	FlushPersistent Access = 1 << 9 // refused, too
 
 	RelaxedOrdering Access = 1 << 20 // accepted and without effect, like all of OptionalAccess
 
@@ -122,7 +122,7 @@ var (
 	ErrFull    = errors.New("no room in the memory table") // ENOMEM: a limit below has been reached
 )
 
-// Limits of one table, those that the Linux soft-RoCE driver reports for a device (reference 12.3).
+// Limits of one table, those that the Linux soft-RoCE driver reports for a device (section 12.3).
 const (
 	MaxRegions = 1<<19 - 1
 	MaxWindows = 1<<19 - 1

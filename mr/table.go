@@ -165,15 +165,15 @@ func (t *Table) Register(pd PD, buf []byte, iova uint64, a Access) (*Region, err
 	return r, nil
 }
 
-// checkRegister holds the rules of reference 7.2 and 7.3 that concern a registration alone.
+// checkRegister holds the rules of sections 7.2 and 7.3 that concern a registration alone.
 func checkRegister(buf []byte, iova uint64, a Access) error {
 	switch {
 	case a&^knownAccess != 0:
 		return fmt.Errorf("access %v has bits that mean nothing (%v): %w", a, a&^knownAccess, ErrInvalid)
 	case a&(RemoteWrite|RemoteAtomic) != 0 && a&LocalWrite == 0:
 		return fmt.Errorf("access %v: RemoteWrite and RemoteAtomic need LocalWrite: %w", a, ErrInvalid)
-	case a&FlushPersistent != 0:
-		return fmt.Errorf("access %v: FlushPersistent needs persistent memory, a Go slice is not: %w", a, ErrInvalid)
+	case a&(FlushGlobal|FlushPersistent) != 0:
+		return fmt.Errorf("access %v: this stack has no FLUSH: %w", a, ErrInvalid)
 	case a&ZeroBased != 0 && iova != 0:
 		return fmt.Errorf("iova %#x: the addresses of a ZeroBased region start at 0: %w", iova, ErrInvalid)
 	case uint64(len(buf)) > math.MaxUint64-iova:

@@ -84,7 +84,7 @@ func (t *Table) unpublishWindow(w *Window) error {
 
 // BindWindow executes a BIND_MW work request of QP qpn in domain pd: the free window whose present
 // key is rkey opens n bytes at addr of the region lkey with rights a (RemoteWrite, RemoteRead,
-// RemoteAtomic, FlushGlobal, ZeroBased), from now on under newRKey, which may differ from rkey in
+// RemoteAtomic, ZeroBased), from now on under newRKey, which may differ from rkey in
 // the low byte only.
 //
 // BadState: the window is bound already, or the region is zero-based. BadAccess: n is 0, the region
@@ -110,9 +110,9 @@ func (t *Table) BindWindow(pd PD, qpn, rkey, newRKey, lkey uint32, addr, n uint6
 	return OK
 }
 
-// checkBind holds the rules of reference 7.5, with the compliance statements they come from.
+// checkBind holds the rules of section 7.5, with the compliance statements they come from.
 func checkBind(pd PD, w *entry, newRKey uint32, mr *entry, addr, n uint64, a Access) Status {
-	const grantable = RemoteWrite | RemoteRead | RemoteAtomic | FlushGlobal | ZeroBased | OptionalAccess
+	const grantable = RemoteWrite | RemoteRead | RemoteAtomic | ZeroBased | OptionalAccess
 	switch {
 	case w == nil || w.kind == kindRegion || newRKey>>8 != w.key>>8:
 		return BadKey

@@ -183,9 +183,9 @@ const (
 
 // SGE is a piece of registered memory (ibv_sge). Length 0 is zero bytes.
 type SGE struct {
-	Addr   uint64
-	Length uint32
-	LKey   uint32
+	Addr   uint64 // as the region's keys count addresses
+	Length uint32 // bytes
+	LKey   uint32 // of the region
 }
 
 // SendWR is a send work request (ibv_send_wr). The slices are read during PostSend only; the memory

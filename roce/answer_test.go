@@ -34,7 +34,9 @@ func TestAnswerADatagram(t *testing.T) {
 		same(t, a.buf[GRHSize:GRHSize+3], []byte("yes"))
 
 		_, err = b.pd.CreateAHFromWC(bg, &WC{Opcode: WCSend}, b.buf[:GRHSize])
-		refused(t, err, ErrInvalid, "without a GRH")
+		refused(t, err, ErrInvalid, "without WCGRH")
+		_, err = AHAttrFromWC(nil, nil)
+		refused(t, err, ErrInvalid)
 		_, err = b.pd.CreateAHFromWC(bg, &question, make([]byte, GRHSize-1))
 		refused(t, err, ErrInvalid, "neither")
 	})

@@ -107,7 +107,7 @@ func DefaultConnectOptions() ConnectOptions {
 }
 
 // Init moves a queue pair from RESET to INIT, where receives can be posted. Connect and Activate do
-// it if it was not done. opts may be nil.
+// it if it was not done. opts may be nil. The errors are those of Modify.
 func (q *QP) Init(opts *ConnectOptions) error {
 	o := optionsOr(opts)
 	attr := QPAttr{State: StateInit, Port: 1, AccessFlags: o.Access, QKey: o.QKey}
@@ -121,8 +121,12 @@ func (q *QP) Init(opts *ConnectOptions) error {
 // Connect brings an RC or UC queue pair from RESET or INIT to RTS, connected to remote. opts may be
 // nil; a queue pair in INIT then keeps the rights that it has. The peer must do the same with this
 // side's Endpoint; what is sent before it has is lost, which RC repairs and UC does not. As Modify
-// it may wait for a neighbour's answer, until ctx ends.
+// it may wait for a neighbour's answer, until ctx ends. Its errors are those of Modify; the state
+// is then that which was reached.
 func (q *QP) Connect(ctx context.Context, remote Endpoint, opts *ConnectOptions) error {
+	if t := q.Type(); t != RC && t != UC {
+		return q.pd.dev.fail("Connect", fmt.Errorf("%w: a queue pair of type %v has no peer: Activate it", ErrInvalid, t))
+	}
 	o := optionsOr(opts)
 	if o.MTU == 0 {
 		o.MTU = q.pd.dev.QueryPort().ActiveMTU
@@ -157,6 +161,7 @@ func (q *QP) Connect(ctx context.Context, remote Endpoint, opts *ConnectOptions)
 }
 
 // Activate brings a UD queue pair from RESET or INIT to RTS. Peers must send with the Q_Key qkey.
+// Its errors are those of Modify.
 func (q *QP) Activate(qkey uint32) error {
 	if q.State() == StateReset {
 		if err := q.Init(&ConnectOptions{QKey: qkey}); err != nil {

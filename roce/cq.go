@@ -40,7 +40,7 @@ func (c *CQ) label() string    { return "" }
 func (c *CQ) needs(x any) bool { return c.channel != nil && x == any(c.channel) }
 
 // CreateCQ makes a completion queue (ibv_create_cq_ex). ErrInvalid names the attribute that is
-// wrong.
+// wrong, ErrLimit is a device that is full, ErrClosed a device or channel that is closed.
 func (d *Device) CreateCQ(attr CQInitAttr) (c *CQ, err error) {
 	err = d.create("CreateCQ", func() error {
 		if vectors := d.provider.attr().NumCompVectors; attr.Vector < 0 || attr.Vector >= vectors {
@@ -116,8 +116,8 @@ func (c *CQ) ReqNotify(solicitedOnly bool) error {
 
 // Wait takes up to len(wcs) completions, at least one, and waits for it if need be: it polls for
 // some microseconds, as Poll does, then arms the queue and sleeps. When ctx ends first it returns
-// ctx.Err(). Several goroutines may wait on one queue, also on one that has a channel, which hears
-// nothing of it.
+// ctx.Err(), with wcs of no length at once 0. The errors of Poll are its errors too. Several
+// goroutines may wait on one queue, also on one that has a channel, which hears nothing of it.
 //
 // Where sleeps have been long lately it sleeps at once. If all that completes here comes from one
 // lane and nobody else watches its port, the goroutine that waits does, so that a packet wakes one

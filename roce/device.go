@@ -31,7 +31,7 @@ type Config struct {
 
 	// Window is how many packets an RC queue pair may have unacknowledged; 0 means as many as suit
 	// the path: qp.DefaultWindow at first, up to qp.MaxWindow while nothing queues, after losses as
-	// few as the path holds.
+	// few as the path holds. 1 to 2^22; what is outside is taken for the nearest.
 	Window int
 
 	// Congestion are the constants of the congestion control, DCQCN; zero is
@@ -48,7 +48,8 @@ type Config struct {
 	// PinMemory keeps registered memory from being paged out, as a NIC's driver does: RegMR locks
 	// its pages (mlock), Close unlocks those that no other region has, also if the application had
 	// locked them itself. RegMR then takes the time that the system needs to find the pages, and
-	// fails with ErrLimit beyond RLIMIT_MEMLOCK, and where the system is not Linux. Without it
+	// fails with ErrLimit beyond
+	// RLIMIT_MEMLOCK, and with ErrNotSupported where the system is not Linux. Without it
 	// memory is paged as any other, which is only a matter of time: nothing here depends on where
 	// pages are.
 	PinMemory bool
@@ -130,7 +131,7 @@ func (d *Device) destroy(x object, f func() error) error {
 	return nil
 }
 
-// AllocPD makes a protection domain (ibv_alloc_pd).
+// AllocPD makes a protection domain (ibv_alloc_pd). ErrLimit if the device has no more, ErrClosed.
 func (d *Device) AllocPD() (p *PD, err error) {
 	err = d.create("AllocPD", func() error {
 		below, err := d.provider.allocPD()

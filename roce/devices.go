@@ -21,7 +21,8 @@ type DeviceInfo struct {
 }
 
 // Devices lists the devices of this machine, one for each address of each interface, usable or not.
-// It opens and closes each, so that what it says is what Open does.
+// It opens and closes each, so that what it says is what Open does; of xdp, which would take links
+// down, it asks what is needed instead. Any goroutine.
 func Devices() ([]DeviceInfo, error) {
 	list, err := ports.List()
 	if err != nil {

@@ -44,7 +44,8 @@
 // # Errors
 //
 // Calls return an [*Error] or a [*PostError] that names the value and the rule and matches one of
-// the Err variables. What a peer or the network does wrong is the [WCStatus] of a completion, an
+// the Err variables, but for what the system says of a port when it is opened; a context that ends
+// is its own error. What a peer or the network does wrong is the [WCStatus] of a completion, an
 // [AsyncEvent], or a counter in [Stats].
 //
 // # Waiting
@@ -55,7 +56,7 @@
 //
 // # Where to read on
 //
-// qp.go PostSend → internal/soft/qp.go PostSend → lane.go posted, turn, transmit →
+// qp.go PostSend → internal/soft/qp.go PostSend → calls.go posted → lane.go transmit →
 // qp.Engine.PollTransmit → transport.Port.Send; and back: lane.go receive → qp.Engine.HandleFrames
 // → Flush → internal/soft/cq.go Poll.
 package roce

@@ -30,8 +30,10 @@ func (e AsyncEvent) String() string {
 // maxEvents is how many events wait for the application.
 const maxEvents = 256
 
-// Events is where asynchronous events arrive (ibv_get_async_event). The queue holds 256; if nobody
-// takes them, the oldest go and are counted in Stats.EventsLost. Device.Close ends it.
+// Events is where asynchronous events arrive (ibv_get_async_event). EventPortErr and
+// EventPortActive are about a port whose calls fail and work again; what happens to its link
+// QueryPort tells. The queue holds 256; if nobody takes them, the oldest go and are counted in
+// Stats.EventsLost. Device.Close ends it.
 func (d *Device) Events() *EventQueue[AsyncEvent] { return &d.events }
 
 // CompChannel is a completion channel (ibv_comp_channel): several completion queues share it, and
@@ -49,7 +51,7 @@ func (ch *CompChannel) label() string  { return "" }
 func (ch *CompChannel) needs(any) bool { return false }
 
 // CreateCompChannel makes a completion channel (ibv_create_comp_channel); CQInitAttr.Channel gives
-// it to queues.
+// it to queues. ErrClosed.
 func (d *Device) CreateCompChannel() (ch *CompChannel, err error) {
 	err = d.create("CreateCompChannel", func() error {
 		ch = &CompChannel{dev: d}

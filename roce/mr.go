@@ -56,7 +56,7 @@ func (p *PD) RegMRIOVA(buf []byte, iova uint64, access Access) (m *MR, err error
 // must stay until Close; if it goes sooner, see the package comment on memory. ErrInvalid if addr
 // is nil and length is not 0, or the range is longer than an address space.
 func (p *PD) RegMRAt(addr unsafe.Pointer, length, iova uint64, access Access) (*MR, error) {
-	if length > math.MaxInt || addr == nil && length > 0 || uint64(uintptr(addr))+length < length {
+	if length > math.MaxInt || addr == nil && length > 0 || uintptr(addr)+uintptr(length) < uintptr(addr) {
 		return nil, p.dev.fail("RegMR", fmt.Errorf("%w: %d bytes at address %p", ErrInvalid, length, addr))
 	}
 	return p.RegMRIOVA(unsafe.Slice((*byte)(addr), int(length)), iova, access)
@@ -101,7 +101,8 @@ func (w *MW) kind() string     { return "MW" }
 func (w *MW) label() string    { return fmt.Sprintf("0x%08x", w.mw.RKey()) }
 func (w *MW) needs(x any) bool { return x == any(w.pd) }
 
-// AllocMW makes a window (ibv_alloc_mw of type 2).
+// AllocMW makes a window (ibv_alloc_mw of type 2). ErrLimit if the device has no more, ErrClosed,
+// ErrNotSupported of a device without windows.
 func (p *PD) AllocMW() (w *MW, err error) {
 	err = p.create("AllocMW", func() error {
 		below, err := p.pd.allocMW()

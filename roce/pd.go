@@ -72,10 +72,10 @@ func (p *PD) CreateAHFromWC(ctx context.Context, wc *WC, grh []byte) (*AH, error
 
 // AHAttrFromWC returns the address vector that answers a datagram (ibv_init_ah_from_wc), as
 // CreateAHFromWC uses it. ErrInvalid if wc is no completion of a received datagram, or grh holds no
-// header of RoCEv2.
+// header of RoCEv2. SGIDIndex is 0: a device receives on one address.
 func AHAttrFromWC(wc *WC, grh []byte) (AHAttr, error) {
-	if wc.Flags&WCGRH == 0 {
-		return AHAttr{}, fmt.Errorf("%w: a completion of %v without a GRH says nothing of its sender", ErrInvalid, wc.Opcode)
+	if wc == nil || wc.Flags&WCGRH == 0 {
+		return AHAttr{}, fmt.Errorf("%w: a completion without WCGRH says nothing of its sender", ErrInvalid)
 	}
 	return qp.AHFromGRH(grh)
 }

@@ -56,7 +56,8 @@ func (q *QP) needs(x any) bool {
 
 // CreateQP makes a queue pair in RESET (ibv_create_qp). Its number and starting PSN are
 // unpredictable. Connect or Activate make it ready; Modify does so step by step. ErrInvalid names
-// the attribute that is wrong, ErrLimit is a device that is full.
+// the attribute that is wrong, or a missing SendCQ; ErrLimit is a device that is full, ErrBusy a
+// second QP of type GSI, ErrClosed a domain or queue that is closed.
 func (p *PD) CreateQP(attr QPInitAttr) (q *QP, err error) {
 	if attr.Type == 0 {
 		attr.Type = RC
@@ -112,7 +113,7 @@ func (q *QP) Lane() int { return q.qp.Lane() }
 // Type is the transport service.
 func (q *QP) Type() QPType { return q.qp.Type() }
 
-// State is the present state.
+// State is the present state; after Close the last one.
 func (q *QP) State() QPState { return q.qp.State() }
 
 // Context is QPInitAttr.Context.
@@ -188,7 +189,7 @@ func (q *QP) Modify(ctx context.Context, attr *QPAttr, mask AttrMask) error {
 	return nil
 }
 
-// Query returns the present attributes (ibv_query_qp), with the real sizes in Cap.
+// Query returns the present attributes (ibv_query_qp), with the real sizes in Cap. ErrClosed.
 func (q *QP) Query() (QPAttr, error) {
 	attr, err := q.qp.Query()
 	return attr, q.pd.dev.fail("Query", err)

@@ -31,10 +31,11 @@ const (
 type DeviceAttr struct {
 	FWVer string
 	// EUI-64 of the interface's MAC address; without one, the lower half of the GID
-	NodeGUID        uint64
-	SysImageGUID    uint64
-	MaxMRSize       uint64 // bytes
-	PageSizeCap     uint64 // bit mask of page sizes; nothing is paged, so all work
+	NodeGUID     uint64
+	SysImageGUID uint64
+	MaxMRSize    uint64 // bytes
+	// bit mask of page sizes; any will do: what is registered need not be whole pages
+	PageSizeCap     uint64
 	VendorID        uint32
 	VendorPartID    uint32
 	HWVer           uint32
@@ -99,10 +100,10 @@ type PortAttr struct {
 	// the largest path MTU that fits the interface, now and when the device was opened
 	ActiveMTU    MTU
 	GIDTblLen    int
-	PortCaps     uint32 // PortCMSup | PortIPBasedGIDs
+	PortCaps     uint32 // PortIPBasedGIDs
 	MaxMsgSz     uint64 // bytes
-	BadPKeyCntr  uint64
-	QKeyViolCntr uint64
+	BadPKeyCntr  uint64 // packets
+	QKeyViolCntr uint64 // packets
 	PKeyTblLen   int
 	ActiveWidth  uint8 // 1: 1x, 2: 4x
 	ActiveSpeed  uint8 // a lane's: 1 SDR, 2 DDR, 4 QDR, 8 FDR10, 16 FDR, 32 EDR, 64 HDR

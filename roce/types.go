@@ -29,7 +29,7 @@ const (
 	MTU4096 = wire.MTU4096
 )
 
-// ParseGID reads an IPv4 or IPv6 address, or a GID as verbs tools print it.
+// ParseGID reads an IPv4 or IPv6 address, or a GID as verbs tools print it. The error quotes s.
 func ParseGID(s string) (GID, error) { return wire.ParseGID(s) }
 
 // Access is a set of rights on memory (ibv_access_flags); see PD.RegMR and QPAttr.AccessFlags.
@@ -54,15 +54,16 @@ type (
 	QPType = qp.QPType
 	// QPState is a queue pair's state (ibv_qp_state).
 	QPState = qp.QPState
-	// QPAttr holds the attributes of a queue pair (ibv_qp_attr).
+	// QPAttr holds the attributes of a queue pair (ibv_qp_attr); its fields: go doc qp.QPAttr.
 	QPAttr = qp.QPAttr
 	// AttrMask says which fields of a QPAttr a Modify sets (ibv_qp_attr_mask).
 	AttrMask = qp.AttrMask
-	// CongestionParams are the constants of the congestion control; see Config.Congestion.
+	// CongestionParams are the constants of the congestion control (go doc qp.CongestionParams);
+	// see Config.Congestion.
 	CongestionParams = qp.CongestionParams
-	// QPCap is a queue pair's size (ibv_qp_cap).
+	// QPCap is a queue pair's size (ibv_qp_cap); its fields: go doc qp.Cap.
 	QPCap = qp.Cap
-	// AHAttr is an address vector (ibv_ah_attr).
+	// AHAttr is an address vector (ibv_ah_attr); its fields: go doc qp.AHAttr.
 	AHAttr = qp.AHAttr
 	// AH is an address handle: where a datagram goes. It is immutable; see PD.CreateAH.
 	AH = qp.AH
@@ -78,16 +79,17 @@ const (
 
 // Queue pair states.
 const (
-	StateReset = qp.StateReset
-	StateInit  = qp.StateInit
-	StateRTR   = qp.StateRTR
-	StateRTS   = qp.StateRTS
-	StateSQD   = qp.StateSQD
-	StateSQE   = qp.StateSQE
-	StateErr   = qp.StateErr
+	StateReset = qp.StateReset // new, or nothing of before counts
+	StateInit  = qp.StateInit  // receives can be posted
+	StateRTR   = qp.StateRTR   // ready to receive: it knows its peer
+	StateRTS   = qp.StateRTS   // ready to send
+	StateSQD   = qp.StateSQD   // the send queue is drained: new requests wait
+	StateSQE   = qp.StateSQE   // UC, UD: a send request failed, receiving goes on
+	StateErr   = qp.StateErr   // every request is flushed
 )
 
-// Attribute mask bits (IBV_QP_*).
+// Attribute mask bits (IBV_QP_*), each for the fields of its name. AttrAltPath, AttrPathMigState
+// and AttrCap are refused.
 const (
 	AttrState            = qp.AttrState
 	AttrCurState         = qp.AttrCurState
@@ -115,32 +117,36 @@ const (
 
 // Work requests.
 type (
-	// SendWR is a send work request (ibv_send_wr).
+	// SendWR is a send work request (ibv_send_wr); its fields: go doc qp.SendWR.
 	SendWR = qp.SendWR
-	// RecvWR is a receive work request (ibv_recv_wr).
+	// RecvWR is a receive work request (ibv_recv_wr); its fields: go doc qp.RecvWR.
 	RecvWR = qp.RecvWR
-	// SGE is a piece of registered memory (ibv_sge); MR.SGE makes one.
+	// SGE is a piece of registered memory (ibv_sge): address, bytes, lkey. MR.SGE makes one.
 	SGE = qp.SGE
 	// WROpcode is the operation of a send work request (ibv_wr_opcode).
 	WROpcode = qp.WROpcode
 	// SendFlags modify a send work request (ibv_send_flags).
 	SendFlags = qp.SendFlags
-	// BindInfo says what a BIND_MW request binds (ibv_mw_bind_info).
+	// BindInfo says what a BIND_MW request binds (ibv_mw_bind_info); its fields: go doc
+	// qp.BindInfo.
 	BindInfo = qp.BindInfo
 )
 
 // Work request opcodes.
 const (
-	WRWrite             = qp.WRWrite
+	// RDMA WRITE: the peer's memory, not its application
+	WRWrite = qp.WRWrite
+	// the same, and a receive request of the peer completes
 	WRWriteWithImm      = qp.WRWriteWithImm
-	WRSend              = qp.WRSend
-	WRSendWithImm       = qp.WRSendWithImm
-	WRRead              = qp.WRRead
-	WRAtomicCmpAndSwp   = qp.WRAtomicCmpAndSwp
-	WRAtomicFetchAndAdd = qp.WRAtomicFetchAndAdd
-	WRLocalInv          = qp.WRLocalInv
-	WRBindMW            = qp.WRBindMW
-	WRSendWithInv       = qp.WRSendWithInv
+	WRSend              = qp.WRSend              // a message into a receive request of the peer
+	WRSendWithImm       = qp.WRSendWithImm       // the same, with 32 bits for its completion
+	WRRead              = qp.WRRead              // RDMA READ of the peer's memory
+	WRAtomicCmpAndSwp   = qp.WRAtomicCmpAndSwp   // compare and swap 8 bytes of the peer's memory
+	WRAtomicFetchAndAdd = qp.WRAtomicFetchAndAdd // add to 8 bytes of the peer's memory
+	WRLocalInv          = qp.WRLocalInv          // take a window's key back
+	WRBindMW            = qp.WRBindMW            // bind a window to a part of a region
+	// a SEND that takes a window's key of the peer back
+	WRSendWithInv = qp.WRSendWithInv
 )
 
 // Send flags.
@@ -154,7 +160,7 @@ const (
 
 // Completions.
 type (
-	// WC is a work completion (ibv_wc).
+	// WC is a work completion (ibv_wc); its fields: go doc qp.WC.
 	WC = qp.WC
 	// WCStatus says how a work request ended (ibv_wc_status).
 	WCStatus = qp.WCStatus
@@ -166,34 +172,35 @@ type (
 
 // Completion statuses.
 const (
-	WCSuccess        = qp.WCSuccess
+	WCSuccess = qp.WCSuccess
+	// a message was too long, for the receive request or at all
 	WCLocLenErr      = qp.WCLocLenErr
-	WCLocQPOpErr     = qp.WCLocQPOpErr
-	WCLocProtErr     = qp.WCLocProtErr
-	WCWRFlushErr     = qp.WCWRFlushErr
-	WCMWBindErr      = qp.WCMWBindErr
-	WCBadRespErr     = qp.WCBadRespErr
-	WCLocAccessErr   = qp.WCLocAccessErr
-	WCRemInvReqErr   = qp.WCRemInvReqErr
-	WCRemAccessErr   = qp.WCRemAccessErr
-	WCRemOpErr       = qp.WCRemOpErr
-	WCRetryExcErr    = qp.WCRetryExcErr
-	WCRNRRetryExcErr = qp.WCRNRRetryExcErr
-	WCFatalErr       = qp.WCFatalErr
-	WCGeneralErr     = qp.WCGeneralErr
+	WCLocQPOpErr     = qp.WCLocQPOpErr     // this side could not do the request, as with a dead AH
+	WCLocProtErr     = qp.WCLocProtErr     // an SGE names memory that it may not use
+	WCWRFlushErr     = qp.WCWRFlushErr     // the queue pair failed before its turn
+	WCMWBindErr      = qp.WCMWBindErr      // a window cannot be bound so
+	WCBadRespErr     = qp.WCBadRespErr     // the peer's answer is none to the request
+	WCLocAccessErr   = qp.WCLocAccessErr   // never by this stack
+	WCRemInvReqErr   = qp.WCRemInvReqErr   // the peer says: the request breaks a rule
+	WCRemAccessErr   = qp.WCRemAccessErr   // the peer says: that key does not open this
+	WCRemOpErr       = qp.WCRemOpErr       // the peer could not do it
+	WCRetryExcErr    = qp.WCRetryExcErr    // the peer does not answer
+	WCRNRRetryExcErr = qp.WCRNRRetryExcErr // the peer never had a receive request
+	WCFatalErr       = qp.WCFatalErr       // never by this stack
+	WCGeneralErr     = qp.WCGeneralErr     // never by this stack
 )
 
 // Completion opcodes.
 const (
-	WCSend            = qp.WCSend
-	WCRDMAWrite       = qp.WCRDMAWrite
-	WCRDMARead        = qp.WCRDMARead
-	WCCompSwap        = qp.WCCompSwap
-	WCFetchAdd        = qp.WCFetchAdd
-	WCBindMW          = qp.WCBindMW
-	WCLocalInv        = qp.WCLocalInv
-	WCRecv            = qp.WCRecv
-	WCRecvRDMAWithImm = qp.WCRecvRDMAWithImm
+	WCSend            = qp.WCSend            // of WRSend and its kin
+	WCRDMAWrite       = qp.WCRDMAWrite       // of WRWrite and its kin
+	WCRDMARead        = qp.WCRDMARead        // of WRRead
+	WCCompSwap        = qp.WCCompSwap        // of WRAtomicCmpAndSwp
+	WCFetchAdd        = qp.WCFetchAdd        // of WRAtomicFetchAndAdd
+	WCBindMW          = qp.WCBindMW          // of WRBindMW
+	WCLocalInv        = qp.WCLocalInv        // of WRLocalInv
+	WCRecv            = qp.WCRecv            // of a receive request that took a SEND
+	WCRecvRDMAWithImm = qp.WCRecvRDMAWithImm // of one that the peer's WRWriteWithImm took
 )
 
 // Completion flags.
@@ -211,13 +218,13 @@ type EventType = qp.EventType
 
 // Asynchronous events.
 const (
-	EventCQErr       = qp.EventCQErr
-	EventQPFatal     = qp.EventQPFatal
-	EventQPReqErr    = qp.EventQPReqErr
-	EventQPAccessErr = qp.EventQPAccessErr
-	EventCommEst     = qp.EventCommEst
-	EventSQDrained   = qp.EventSQDrained
-	EventPortActive  = qp.EventPortActive
-	EventPortErr     = qp.EventPortErr
-	EventQPLastWQE   = qp.EventQPLastWQE
+	EventCQErr       = qp.EventCQErr       // the completion queue was overrun
+	EventQPFatal     = qp.EventQPFatal     // the queue pair failed for want of a completion queue
+	EventQPReqErr    = qp.EventQPReqErr    // the peer's request broke a rule
+	EventQPAccessErr = qp.EventQPAccessErr // the peer's request had no right to what it named
+	EventCommEst     = qp.EventCommEst     // the first packet came before RTS
+	EventSQDrained   = qp.EventSQDrained   // what had left before StateSQD is done
+	EventPortActive  = qp.EventPortActive  // the port works again
+	EventPortErr     = qp.EventPortErr     // the port's calls fail
+	EventQPLastWQE   = qp.EventQPLastWQE   // never by this stack: it has no shared receive queue
 )

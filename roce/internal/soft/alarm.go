@@ -5,10 +5,10 @@ import "time"
 // alarm is a sleep of tens of microseconds, or what the system makes of it, that another goroutine
 // can end.
 type alarm interface {
-	// sleep returns after d, or when ring is called, or was since the last sleep.
+	// sleep returns after d, or when end is called, or was since the last sleep.
 	sleep(d time.Duration)
-	// ring ends the present sleep or makes the next one return at once. Any goroutine.
-	ring()
+	// end ends the present sleep or makes the next one return at once. Any goroutine.
+	end()
 	// close ends the alarm: nobody sleeps or rings any more.
 	close()
 }
@@ -31,7 +31,7 @@ func (a *timerAlarm) sleep(d time.Duration) {
 	}
 }
 
-func (a *timerAlarm) ring() {
+func (a *timerAlarm) end() {
 	select {
 	case a.early <- struct{}{}:
 	default:

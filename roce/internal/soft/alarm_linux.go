@@ -36,7 +36,7 @@ func newTimerFD() (alarm, error) {
 	return a, err
 }
 
-// sleep returns after d, or when ring is called, or was since the last sleep.
+// sleep returns after d, or when end is called, or was since the last sleep.
 func (a *timerFD) sleep(d time.Duration) {
 	a.set(d)
 	if !a.early.Swap(false) {
@@ -51,8 +51,8 @@ func (a *timerFD) read(fd uintptr) bool {
 	return errno != syscall.EAGAIN && errno != syscall.EINTR
 }
 
-// ring ends the present sleep or makes the next one return at once. Any goroutine.
-func (a *timerFD) ring() {
+// end ends the present sleep or makes the next one return at once. Any goroutine.
+func (a *timerFD) end() {
 	a.early.Store(true)
 	// a sleeper that has set its time before now is woken by this; one that sets it later sees
 	// early

@@ -87,16 +87,16 @@ func (l *lane) watch() {
 // takeOver gets the turn lock for the background, which no longer relies on the application.
 func (l *lane) takeOver() qp.Time {
 	l.turns.lock()
-	l.trust.lost()
+	l.trust.forget()
 	return l.clock.read()
 }
 
 // pause gives the turn back. Whom it has woken can go on right here.
 func (l *lane) pause() {
-	rang := l.rang
-	l.rang = false
+	told := l.told
+	l.told = false
 	l.release()
-	if rang {
+	if told {
 		yield()
 	}
 }

@@ -35,13 +35,13 @@ type CQ struct {
 	// [i]: how many queue pairs of dev.lanes[i] complete here; under dev.mu
 	pairs []int
 
-	// a poller has to look beyond the rings: kept is not empty, or the queue is closed
+	// a poller has to look beyond the rings: purged is not empty, or the queue is closed
 	other atomic.Bool
 
 	mu    sync.Mutex // the consumer side: one poller at a time
 	first int        // the ring that the next poll looks at first
-	// taken out of the rings when a queue pair was closed: older than what is in the rings
-	kept   []qp.WC
+	// what a purge took out of the rings and put back: older than what is in them
+	purged []qp.WC
 	closed bool
 }
 
@@ -108,7 +108,7 @@ func (c *CQ) Cap() int { return c.lanes[0].Cap() }
 func (c *CQ) Len() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := len(c.kept)
+	n := len(c.purged)
 	for _, q := range c.lanes {
 		n += q.Len()
 	}
@@ -162,10 +162,10 @@ func (c *CQ) visit(n int) {
 // take moves published completions to the application.
 func (c *CQ) take(wcs []qp.WC) (n int, err error) {
 	c.mu.Lock()
-	if len(c.kept) > 0 {
-		n = copy(wcs, c.kept)
-		c.kept = c.kept[n:]
-		c.other.Store(len(c.kept) > 0 || c.closed)
+	if len(c.purged) > 0 {
+		n = copy(wcs, c.purged)
+		c.purged = c.purged[n:]
+		c.other.Store(len(c.purged) > 0 || c.closed)
 	}
 	for i := range c.lanes {
 		n += c.ringAt(c.first + i).Poll(wcs[n:])
@@ -242,12 +242,17 @@ func (c *CQ) unclaim() {
 	}
 }
 
-// ring tells who has armed the queue; the lane calls it when an armed queue got a completion.
-func (c *CQ) ring() {
+// tell tells who has armed the queue; the lane calls it when an armed queue got a completion.
+func (c *CQ) tell() {
 	c.armed.Store(false)
 	if c.wanted.Load() && c.wanted.Swap(false) {
 		c.notify()
 	}
+	c.wake()
+}
+
+// wake has a goroutine in Wait look again.
+func (c *CQ) wake() {
 	select {
 	case c.woken <- struct{}{}:
 	default:
@@ -321,7 +326,8 @@ func (c *CQ) Wait(ctx context.Context, wcs []qp.WC) (int, error) {
 // queue is not armed any more.
 func (c *CQ) leave() {
 	if c.waiters.Add(-1) > 0 {
-		c.ring()
+		c.armed.Store(false)
+		c.wake()
 	}
 }
 
@@ -358,10 +364,10 @@ func (c *CQ) Close() error {
 	if err := c.destroy(); err != nil {
 		return err
 	}
-	c.closed, c.kept = true, nil
+	c.closed, c.purged = true, nil
 	c.other.Store(true)
 	c.wanted.Store(false)
-	c.ring()
+	c.tell()
 	return nil
 }
 
@@ -384,18 +390,18 @@ func (c *CQ) destroy() error {
 func (c *CQ) purge(qpn uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := c.kept
+	all := c.purged
 	var wcs [64]qp.WC
 	for _, q := range c.lanes {
 		for n := q.Poll(wcs[:]); n > 0; n = q.Poll(wcs[:]) {
 			all = append(all, wcs[:n]...)
 		}
 	}
-	c.kept = nil
+	c.purged = nil
 	for _, wc := range all {
 		if wc.QPN != qpn {
-			c.kept = append(c.kept, wc)
+			c.purged = append(c.purged, wc)
 		}
 	}
-	c.other.Store(len(c.kept) > 0 || c.closed)
+	c.other.Store(len(c.purged) > 0 || c.closed)
 }

@@ -1,40 +1,6 @@
 package soft
 
-// Who runs a lane now, and who wakes that.
-//
-// A turn runs on the goroutine of whoever is there: a call of the application that polls, posts or
-// controls takes one if nobody else has it (turnlock.go). Between such calls two questions have one
-// answer each. Who watches the port?
-//
-//	              an application goes to sleep in Wait: takeSeat
-//	background ─────────────────────────────────────────────────▶ relief
-//	background ◀───────────────────────────────────────────────── relief
-//	              it has its completion, or cannot watch on: giveBack
-//
-// Where is the background?
-//
-//	            no lease                  nothing to do for a while
-//	standsBy ─────────────▶ onDuty ─────────────────────────────▶ parked
-//	standsBy ◀───────────── onDuty ◀───────────────────────────── parked
-//	            a lease                   woken
-//
-// A lease is what an application has that polls: it lasts claimLife from its last poll. From the
-// two answers follows who runs the stack next, and what wakes that one:
-//
-//	place     seat         a packet arrives             due later               due now
-//	standsBy  background   the application's next       the same                the same
-//	                       poll; or the background,
-//	                       when it looks at the lease
-//	                       (within maxStandby)
-//	onDuty    background   the background's next turn   the same                the same
-//	parked    background   the port wakes the           its alarm, set by       who made it due
-//	                       background                   who made it due         does it, or wakes
-//	                                                    (wakeBefore)            the background
-//	parked    relief       the port wakes the relief    the same                the same
-//	other     relief       the same: the background parks, or stands by, behind it
-//
-// Who sleeps on the port says so first, under the turn lock (announce): whoever then has the turn
-// finds until when, and what it must be woken for. So no wake-up is lost.
+// Who runs a lane now, and who wakes that: the states of the package comment (doc.go).
 //
 // Stages: the states → the lease → sleeping, and waking who sleeps.
 
@@ -78,8 +44,8 @@ type driver struct {
 	visited atomic.Bool  // it has polled since the last turn, and found what it wanted without one
 
 	// who watches the port sleeps until then at the latest; 0: it is awake, or nobody watches
-	asleep atomic.Int64
-	alarm  qp.Time // that is set for the port's watcher; under the turn lock
+	asleep  atomic.Int64
+	alarmAt qp.Time // that is set for the port's watcher; under the turn lock
 	// the latest deadline that a background without alarms has slept for; under the turn lock
 	horizon qp.Time
 
@@ -131,7 +97,7 @@ func (l *lane) inUse() bool {
 func (l *lane) unclaim() {
 	l.claimed.Store(0)
 	if l.done != nil && l.standsBy() {
-		l.standby.ring()
+		l.standby.end()
 	}
 }
 
@@ -144,10 +110,10 @@ func (l *lane) announce(until, t qp.Time) {
 
 // setAlarm says when who watches wakes up if nothing happens. One that is set already stays.
 func (l *lane) setAlarm(at, t qp.Time) {
-	if !l.canBeWatched() || at == l.alarm && t < at {
+	if !l.canBeWatched() || at == l.alarmAt && t < at {
 		return
 	}
-	l.alarm = at
+	l.alarmAt = at
 	l.watched.SetAlarm(waitFor(at, t))
 }
 

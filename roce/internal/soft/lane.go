@@ -61,7 +61,7 @@ type lane struct {
 	rx       [rxBatch]wire.Frame
 	tx       *wire.Batch // sealed frames that the port has not taken yet
 	deadline qp.Time     // when the next turn is due if nothing happens before
-	rang     bool        // the turn woke somebody
+	told     bool        // the turn woke somebody
 	burst    int         // frames of the first send of the last turn that had any
 	failed   bool        // the port's last call returned an error
 	closed   bool
@@ -74,7 +74,7 @@ type lane struct {
 
 func newLane(d *Device, index, lanes int, port transport.Port) *lane {
 	l := &lane{dev: d, index: index, port: port, deadline: qp.Never, clock: clock{now: now}}
-	l.alarm = qp.Never
+	l.alarmAt = qp.Never
 	l.watched, _ = port.(transport.Watched)
 	info := port.Info()
 	l.engine = qp.NewEngine(qp.Config{Memory: d.mem, Rand: random.Uint64, GIDs: d.info.GIDs, SrcPort: info.SrcPort,
@@ -196,8 +196,8 @@ func (l *lane) portState(err error) {
 // and asynchronous events.
 func (l *lane) publish() {
 	for q, ok := l.engine.PollNotify(); ok; q, ok = l.engine.PollNotify() {
-		q.Context.(*CQ).ring()
-		l.rang = true
+		q.Context.(*CQ).tell()
+		l.told = true
 	}
 	for e, ok := l.engine.PollEvent(); ok; e, ok = l.engine.PollEvent() {
 		l.dev.tell(eventOf(e))
@@ -293,7 +293,7 @@ func (l *lane) reach(ctx context.Context, dst wire.GID) error {
 	case errors.Is(err, transport.ErrClosed):
 		return ErrClosed
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
+		return ctx.Err()
 	}
 	return fmt.Errorf("%w: %w", ErrUnreachable, err)
 }
@@ -303,7 +303,7 @@ func (l *lane) joinGroup(g wire.GID) error {
 	if m, ok := l.port.(transport.Multicaster); ok {
 		return m.JoinGroup(g)
 	}
-	return transport.ErrNoMulticast
+	return fmt.Errorf("%w: %w", qp.ErrInvalid, transport.ErrNoMulticast)
 }
 
 // leaveGroup undoes one joinGroup.

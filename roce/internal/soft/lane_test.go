@@ -35,7 +35,7 @@ func TestAckWaitsForTheAnswer(t *testing.T) {
 	poll := func() (batches, frames uint64) {
 		before := b.dev.Stats().Port
 		trust := &b.dev.lanes[0].trust
-		trust.lost()
+		trust.forget()
 		trust.streak = promptEnough // earned by time, which a test must not depend on
 		_, err := b.cq.Poll(make([]WC, 1))
 		must(t, err)
@@ -146,7 +146,7 @@ func TestTrust(t *testing.T) {
 	if r.earned() {
 		t.Error("trust survives being late")
 	}
-	r.lost()
+	r.forget()
 	if r.postHeld(1, now) {
 		t.Error("a post is held without trust")
 	}

@@ -4,6 +4,7 @@ package soft
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/goroce/goroce/mr"
@@ -41,6 +42,9 @@ func (p *PD) RegMR(buf []byte, iova uint64, access mr.Access) (*MR, error) {
 	d := p.dev
 	if d.cfg.PinMemory {
 		if err := pin.Lock(buf); err != nil {
+			if errors.Is(err, errors.ErrUnsupported) {
+				return nil, err
+			}
 			return nil, fmt.Errorf("%w: %w", qp.ErrLimit, err)
 		}
 	}

@@ -152,8 +152,8 @@ func (r *trust) postHeld(n int, now func() qp.Time) bool {
 	return all < maxHeld
 }
 
-// lost forgets all trust. What is owed stays so.
-func (r *trust) lost() {
+// forget forgets all trust. What is owed stays so.
+func (r *trust) forget() {
 	r.left, r.streak = 0, 0
 	r.hold.Store(false)
 	r.held.Store(0)
