@@ -26,8 +26,12 @@ func (s Span) Len() uint32 { return uint32(len(s.mem)) }
 func (s Span) Bytes() []byte { return s.mem }
 
 // near is how far from the memory a fault may be said to have happened: some processors name a
-// page.
-const near = 1 << 16
+// page. Of an address that is none to the processor, as those from noAddress on are, amd64 says
+// that it is 0.
+const (
+	near      = 1 << 16
+	noAddress = 1 << 47
+)
 
 // Catch is to be deferred by a function that accesses registered memory: if that faults, st becomes
 // Faulted and the panic ends. Other panics go on.
@@ -38,7 +42,7 @@ func Catch(mem []byte, st *Status) {
 	}
 	if fault, ok := p.(interface{ Addr() uintptr }); ok {
 		at, from := uint64(fault.Addr()), AddrOf(mem)
-		if at+near >= from && at < from+uint64(len(mem))+near {
+		if at+near >= from && at < from+uint64(len(mem))+near || at == 0 && from+uint64(len(mem)) >= noAddress {
 			*st = Faulted
 			return
 		}

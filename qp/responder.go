@@ -369,6 +369,9 @@ func (q *QP) abandon() {
 func (e *Engine) object(q *QP, p *wire.Packet, f fault) wire.DropReason {
 	r, row := &q.resp, &faults[f]
 	if !q.reliable {
+		if f == faultMemory { // kept for the next message, it would fail that too
+			e.endReceive(q, &WC{Status: row.recv, Opcode: WCRecv}, true)
+		}
 		q.abandon()
 		r.epsn = r.epsn.Next()
 		return row.reason

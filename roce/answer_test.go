@@ -4,6 +4,7 @@ package roce
 
 import (
 	"math"
+	"runtime"
 	"testing"
 	"unsafe"
 )
@@ -46,7 +47,8 @@ func TestAnswerADatagram(t *testing.T) {
 func TestRegMRAt(t *testing.T) {
 	a, b := connected(t, wires[0], RC, 64)
 	mem := make([]byte, 4096)
-	mr, err := b.pd.RegMRAt(unsafe.Pointer(&mem[0]), 4096, 0x1000, LocalWrite|RemoteWrite)
+	defer runtime.KeepAlive(mem)
+	mr, err := b.pd.RegMRAt(uintptr(unsafe.Pointer(&mem[0])), 4096, 0x1000, LocalWrite|RemoteWrite)
 	must(t, err)
 	defer func() { must(t, mr.Close()) }()
 	if mr.Addr() != 0x1000 || mr.Len() != 4096 {
@@ -57,11 +59,11 @@ func TestRegMRAt(t *testing.T) {
 	a.wait()
 	same(t, mem[4032:], a.buf)
 
-	none, err := b.pd.RegMRAt(nil, 0, 0, LocalWrite)
+	none, err := b.pd.RegMRAt(0, 0, 0, LocalWrite)
 	must(t, err)
 	must(t, none.Close())
-	_, err = b.pd.RegMRAt(nil, 1, 0, LocalWrite)
+	_, err = b.pd.RegMRAt(0, 1, 0, LocalWrite)
 	refused(t, err, ErrInvalid, "1 bytes at address")
-	_, err = b.pd.RegMRAt(unsafe.Pointer(&mem[0]), math.MaxInt+1, 0, LocalWrite)
+	_, err = b.pd.RegMRAt(uintptr(unsafe.Pointer(&mem[0])), math.MaxInt+1, 0, LocalWrite)
 	refused(t, err, ErrInvalid)
 }

@@ -117,7 +117,8 @@ func (c *CQ) ReqNotify(solicitedOnly bool) error {
 // Wait takes up to len(wcs) completions, at least one, and waits for it if need be: it polls for
 // some microseconds, as Poll does, then arms the queue and sleeps. When ctx ends first it returns
 // ctx.Err(), with wcs of no length at once 0. The errors of Poll are its errors too. Several
-// goroutines may wait on one queue, also on one that has a channel, which hears nothing of it.
+// goroutines may wait on one queue, also on one that has a channel. That hears nothing of it, but a
+// ReqNotify(true) may be answered by a completion that is not solicited.
 //
 // Where sleeps have been long lately it sleeps at once. If all that completes here comes from one
 // lane and nobody else watches its port, the goroutine that waits does, so that a packet wakes one

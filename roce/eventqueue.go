@@ -118,8 +118,8 @@ func (q *EventQueue[E]) Ready() <-chan struct{} { return q.ready }
 
 // FD is a file descriptor that is readable as long as there are events, for poll and epoll. Only
 // ask whether it is readable: it is an eventfd that TryGet and Get keep up to date. It is made by
-// the first call and stays valid until the queue's owner is closed. ErrNotSupported where the
-// system is not Linux.
+// the first call and stays valid until the queue's owner is closed, of which a sleeping poll hears,
+// and an epoll does not. ErrNotSupported where the system is not Linux.
 func (q *EventQueue[E]) FD() (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -163,6 +163,7 @@ func (q *EventQueue[E]) close() {
 	q.closed = true
 	close(q.ready)
 	if q.fd != noEventFD {
+		q.fd.raise() // for who sleeps in poll
 		q.fd.close()
 		q.fd = noEventFD
 	}

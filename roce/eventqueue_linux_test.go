@@ -1,6 +1,10 @@
 package roce
 
 import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -70,5 +74,33 @@ func TestCompletionsByFD(t *testing.T) {
 			t.Fatalf("message %d: %d completions, %+v, %v", i, n, wcs[0], err)
 		}
 		a.wait()
+	}
+}
+
+// TestCloseWakesPoll: who sleeps in poll(2) hears of the end.
+func TestCloseWakesPoll(t *testing.T) {
+	d := openDevice(t, "pipe:closepoll", nil)
+	ch, err := d.CreateCompChannel()
+	must(t, err)
+	fd, err := ch.FD()
+	must(t, err)
+	asleep, woke := make(chan int), make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		asleep <- unix.Gettid()
+		_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
+		woke <- err
+	}()
+	for tid := <-asleep; ; runtime.Gosched() { // until the thread sleeps
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/stat", tid))
+		must(t, err)
+		if _, state, _ := strings.Cut(string(stat), ") "); strings.HasPrefix(state, "S") {
+			break
+		}
+	}
+	must(t, ch.Close())
+	if err := <-woke; err != nil && err != unix.EINTR {
+		t.Error(err)
 	}
 }

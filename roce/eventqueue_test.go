@@ -175,3 +175,39 @@ func TestCQInitAttr(t *testing.T) {
 	must(t, cq.Close())
 	refused(t, cq.ReqNotify(false), ErrClosed)
 }
+
+// TestChannelHearsNothingOfWaiters: of two goroutines in Wait one gives up; the channel, which has
+// been asked to tell of a completion, does not tell of that, and does tell of the completion.
+func TestChannelHearsNothingOfWaiters(t *testing.T) {
+	overWires(t, func(t *testing.T, w wire2) {
+		a, b := connected(t, w, RC, 64)
+		var ends [2]context.CancelFunc
+		ended := make(chan error, 2)
+		for i := range ends {
+			var ctx context.Context
+			ctx, ends[i] = context.WithCancel(bg)
+			go func() {
+				var wcs [1]WC
+				_, err := b.cq.Wait(ctx, wcs[:])
+				ended <- err
+			}()
+		}
+		must(t, b.cq.ReqNotify(false))
+		ends[0]()
+		<-ended
+		if _, told := b.ch.TryGet(); told {
+			t.Error("told of nothing")
+		}
+		b.recv(1)
+		a.post(SendWR{Opcode: WRSend})
+		if got := next(t, &b.ch.EventQueue); got != b.cq {
+			t.Error("another queue")
+		}
+		ends[1]()
+		<-ended
+		a.wait()
+		for b.cq.Len() > 0 {
+			b.waitAny()
+		}
+	})
+}

@@ -6,6 +6,7 @@ package roce
 import (
 	"encoding/binary"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -158,4 +159,47 @@ func TestMemoryGoneDatagram(t *testing.T) {
 		}
 		must(t, gone.Close())
 	})
+}
+
+// TestMemoryGoneUC: a receive request whose memory is gone ends in its error, and gives way to the
+// next one.
+func TestMemoryGoneUC(t *testing.T) {
+	overWires(t, func(t *testing.T, w wire2) {
+		da, db := w.open(t, nil)
+		a, b := newEnd(t, da, UC, 64), newEnd(t, db, UC, 64)
+		connect(t, a, b)
+		gone, mem := mapping(t, a.pd)
+		must(t, unix.Munmap(mem))
+		a.recv(1, gone.SGE(0, 64))
+		a.recv(2, a.mr.SGE(0, 64))
+		for i, want := range []WCStatus{WCLocProtErr, WCSuccess} {
+			b.post(SendWR{Opcode: WRSend, SGL: []SGE{b.mr.SGE(0, 8)}})
+			b.wait()
+			if wc := a.waitAny(); wc.WRID != uint64(i+1) || wc.Status != want {
+				t.Errorf("%+v, want %v", wc, want)
+			}
+		}
+		must(t, gone.Close())
+	})
+}
+
+// TestNoMemory: what can be no memory is refused, or costs the access its error as memory that has
+// gone does.
+func TestNoMemory(t *testing.T) {
+	a, b := connected(t, wires[0], RC, 64)
+	for _, at := range []uintptr{1, 8, 4095, ^uintptr(0) - 7} {
+		_, err := a.pd.RegMRAt(at, 64, 0, LocalWrite|RemoteRead)
+		refused(t, err, ErrInvalid, "64 bytes at address")
+	}
+	if unsafe.Sizeof(uintptr(0)) == 4 {
+		return
+	}
+	far := uint64(1) << 62 // no address of any process
+	mr, err := a.pd.RegMRAt(uintptr(far), 64, 0, LocalWrite|RemoteRead)
+	must(t, err)
+	b.post(SendWR{Opcode: WRRead, SGL: []SGE{b.mr.SGE(0, 8)}, RemoteAddr: mr.Addr(), RKey: mr.RKey()})
+	if wc := b.waitAny(); wc.Status != WCRemAccessErr {
+		t.Errorf("%v", wc.Status)
+	}
+	must(t, mr.Close())
 }

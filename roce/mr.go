@@ -40,26 +40,37 @@ func (p *PD) RegMR(buf []byte, access Access) (*MR, error) {
 // RegMRIOVA registers buf so that keys use the address iova for its first byte (ibv_reg_mr_iova).
 // Peers then learn nothing about where the buffer is.
 func (p *PD) RegMRIOVA(buf []byte, iova uint64, access Access) (m *MR, err error) {
+	// It may take long, to pin memory, so it does without the lock, and is undone if the domain is
+	// closed meanwhile.
+	below, err := p.pd.regMR(buf, iova, access)
+	if err != nil {
+		return nil, p.refuse("RegMR", err)
+	}
+	m = &MR{pd: p, buf: buf, mr: below}
 	err = p.create("RegMR", func() error {
-		below, err := p.pd.regMR(buf, iova, access)
-		if err == nil {
-			m = &MR{pd: p, buf: buf, mr: below}
-			p.dev.objects.add(m)
-		}
-		return err
+		p.dev.objects.add(m)
+		return nil
 	})
-	return m, err
+	if err != nil {
+		below.Close()
+		return nil, err
+	}
+	return m, nil
 }
 
 // RegMRAt registers length bytes at an address that the Go runtime need not know: of a mapping, or
-// of a C program that this stack serves. Keys use the address iova for the first byte. The memory
-// must stay until Close; if it goes sooner, see the package comment on memory. ErrInvalid if addr
-// is nil and length is not 0, or the range is longer than an address space.
-func (p *PD) RegMRAt(addr unsafe.Pointer, length, iova uint64, access Access) (*MR, error) {
-	if length > math.MaxInt || addr == nil && length > 0 || uintptr(addr)+uintptr(length) < uintptr(addr) {
-		return nil, p.dev.fail("RegMR", fmt.Errorf("%w: %d bytes at address %p", ErrInvalid, length, addr))
+// of a C program that this stack serves. (The address of Go memory keeps nothing alive: that is for
+// RegMR.) Keys use the address iova for the first byte. The memory must stay until Close; if it
+// goes sooner, see the package comment on memory. ErrInvalid of a range that begins below 4096 or
+// ends beyond the address space.
+func (p *PD) RegMRAt(addr uintptr, length, iova uint64, access Access) (*MR, error) {
+	const lowest = 4096 // nothing is mapped below it
+	n := uintptr(length)
+	if length > math.MaxInt || n > 0 && addr < lowest || addr+n < addr {
+		return nil, p.dev.fail("RegMR", fmt.Errorf("%w: %d bytes at address %#x", ErrInvalid, length, addr))
 	}
-	return p.RegMRIOVA(unsafe.Slice((*byte)(addr), int(length)), iova, access)
+	at := *(*unsafe.Pointer)(unsafe.Pointer(&addr))
+	return p.RegMRIOVA(unsafe.Slice((*byte)(at), int(length)), iova, access)
 }
 
 // LKey is the key for local scatter/gather elements.

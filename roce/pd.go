@@ -34,6 +34,11 @@ func (p *PD) create(op string, f func() error) error {
 	return d.fail(op, f())
 }
 
+// refuse is the error of a call that failed without the lock: if the domain is closed, that is why.
+func (p *PD) refuse(op string, err error) error {
+	return p.create(op, func() error { return err })
+}
+
 // Close frees the domain (ibv_dealloc_pd). While queue pairs, regions, windows or address handles
 // of it exist the error is ErrBusy and says which. A second Close does nothing.
 func (p *PD) Close() error { return p.dev.destroy(p, p.pd.close) }
@@ -46,7 +51,7 @@ func (p *PD) CreateAH(ctx context.Context, attr AHAttr) (*AH, error) {
 	// It may wait, so it does without the lock, and is undone if the domain is closed meanwhile.
 	ah, err := p.pd.createAH(ctx, attr)
 	if err != nil {
-		return nil, p.create("CreateAH", func() error { return err })
+		return nil, p.refuse("CreateAH", err)
 	}
 	err = p.create("CreateAH", func() error {
 		p.dev.objects.add(handle{ah, p})

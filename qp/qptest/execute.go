@@ -145,6 +145,11 @@ func (s *stream) executeSend(o *op, k uint64, last bool) bool {
 	}
 	if !s.to.Node.scatter(s.to.Cfg.PD, s.slot.wr.SGL, s.got, part) {
 		s.to.loosen(s.slot.wr.SGL)
+		if s.to.Type() == qp.UC { // the receive ends, and the queue pair goes on
+			wc := qp.WC{WRID: s.slot.wr.WRID, QPN: s.to.QPN(), Opcode: qp.WCRecv}
+			s.to.wantRecv = append(s.to.wantRecv, want{wc, 1 << qp.WCLocProtErr})
+			s.slot = nil
+		}
 		return s.refuse(wire.SynNAKOp, 1<<qp.WCLocQPOpErr|1<<qp.WCLocProtErr)
 	}
 	s.got += len(part)

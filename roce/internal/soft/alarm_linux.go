@@ -20,9 +20,10 @@ type timerFD struct {
 	file  *os.File
 	park  syscall.RawConn
 	fd    int
-	early atomic.Bool // ring was called since the last sleep
+	early atomic.Bool // end was called since the last sleep
+	ended atomic.Bool // the alarm is closed
 	count [8]byte
-	rang  func(fd uintptr) bool // for park
+	gone  func(fd uintptr) bool // for park: it has gone off
 }
 
 func newTimerFD() (alarm, error) {
@@ -32,7 +33,7 @@ func newTimerFD() (alarm, error) {
 	}
 	a := &timerFD{file: os.NewFile(uintptr(fd), "timerfd"), fd: fd}
 	a.park, err = a.file.SyscallConn()
-	a.rang = a.read
+	a.gone = a.read
 	return a, err
 }
 
@@ -40,7 +41,7 @@ func newTimerFD() (alarm, error) {
 func (a *timerFD) sleep(d time.Duration) {
 	a.set(d)
 	if !a.early.Swap(false) {
-		a.park.Read(a.rang)
+		a.park.Read(a.gone)
 	}
 }
 
@@ -60,9 +61,15 @@ func (a *timerFD) end() {
 }
 
 func (a *timerFD) set(d time.Duration) {
+	if a.ended.Load() { // the number may be another file's by now
+		return
+	}
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}
 	unix.TimerfdSettime(a.fd, 0, &spec, nil)
 }
 
-// close ends the alarm: nobody sleeps or rings any more.
-func (a *timerFD) close() { a.file.Close() }
+// close ends the alarm: nobody sleeps any more, and who ends a sleep late does nothing.
+func (a *timerFD) close() {
+	a.ended.Store(true)
+	a.file.Close()
+}
