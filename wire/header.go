@@ -22,14 +22,14 @@ const (
 
 // Numbers with a meaning in a BTH or DETH.
 const (
-	DefaultPKey    uint16 = 0xffff     // full member of the default partition (section 1.10)
-	PKeyNumber     uint16 = 0x7fff     // of a P_Key, without the bit of full membership
-	MulticastQPN   uint32 = 0xffffff   // DestQP of a datagram to a multicast group
-	GSIQPN         uint32 = 1          // the queue pair of the connection manager
-	GSIQKey        uint32 = 0x80010000 // its Q_Key
+	DefaultPKey  uint16 = 0xffff     // full member of the default partition (section 1.10)
+	PKeyNumber   uint16 = 0x7fff     // of a P_Key, without the bit of full membership
+	MulticastQPN uint32 = 0xffffff   // DestQP of a datagram to a multicast group
+	GSIQPN       uint32 = 1          // the queue pair of the connection manager
+	GSIQKey      uint32 = 0x80010000 // its Q_Key
 	// bit of Q_Keys that only the owner of a queue pair may send (section 1.11)
 	PrivilegedQKey uint32 = 1 << 31
-	QPNMask        uint32 = 0xffffff   // queue pair numbers have 24 bits
+	QPNMask        uint32 = 0xffffff // queue pair numbers have 24 bits
 )
 
 // BTH is the base transport header (section 1.4).
