@@ -19,8 +19,7 @@ func (e *Engine) deliver(q *QP, p *wire.Packet) wire.DropReason {
 	case !q.claim():
 		return wire.DropNoRecv
 	}
-	recv := &q.resp.recv
-	if uint64(n)+GRHSize > uint64(recv.length) {
+	if uint64(n)+GRHSize > uint64(q.recvRoom()) {
 		q.putBack()
 		return wire.DropTooLong
 	}
@@ -29,8 +28,8 @@ func (e *Engine) deliver(q *QP, p *wire.Packet) wire.DropReason {
 		wc.Flags |= WCWithImm
 		wc.Imm = p.ImmDt().Imm()
 	}
-	if e.scatter(q.pd, recv.sgl, 0, e.grh(p.Frame)) != mr.OK ||
-		e.scatter(q.pd, recv.sgl, GRHSize, p.Payload) != mr.OK {
+	sgl := q.recvSGL()
+	if e.scatter(q.pd, sgl, 0, e.grh(p.Frame)) != mr.OK || e.scatter(q.pd, sgl, GRHSize, p.Payload) != mr.OK {
 		wc.Status = WCLocProtErr
 	}
 	e.endReceive(q, &wc, p.BTH.Solicited())

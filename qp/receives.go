@@ -9,8 +9,8 @@ package qp
 // left when the queue pair fails is flushed (flushRecvs).
 //
 // Where requests come from is known in this file alone. A queue shared by several queue pairs would
-// be another source of claim; it could not keep the slot of a claimed request, as the present one
-// does, because others go on taking from it.
+// be another place where slots are: claim takes one from there, and endReceive gives it back, in
+// whatever order messages end.
 
 import "sync/atomic"
 
@@ -51,13 +51,18 @@ func (r *recvQueue) sgl(i uint32) []SGE {
 // reset empties the queue; the lane calls it when the queue pair is reset and nobody posts.
 func (r *recvQueue) reset() { r.head.Store(r.tail.Load()) }
 
-// receive is the receive request of the message in progress.
+// receive is the receive request of the message in progress. It is not copied: its slot in the ring
+// is not given back before the request completes.
 type receive struct {
-	claimed bool // there is one
-	wrid    uint64
-	length  uint32 // room in bytes
-	sgl     []SGE  // in the ring: its slot is not given back before the request completes
+	claimed bool   // there is one
+	at      uint32 // its slot
 }
+
+// recvRoom is how many bytes the receive request that is claimed has room for.
+func (q *QP) recvRoom() uint32 { return q.rq.at(q.resp.recv.at).length }
+
+// recvSGL returns the elements of the receive request that is claimed.
+func (q *QP) recvSGL() []SGE { return q.rq.sgl(q.resp.recv.at) }
 
 // claim takes the oldest receive request for the message that begins; false: there is none.
 func (q *QP) claim() bool {
@@ -65,8 +70,7 @@ func (q *QP) claim() bool {
 	if i == q.rq.tail.Load() {
 		return false
 	}
-	s := q.rq.at(i)
-	q.resp.recv = receive{claimed: true, wrid: s.wrid, length: s.length, sgl: q.rq.sgl(i)}
+	q.resp.recv = receive{claimed: true, at: i}
 	return true
 }
 
@@ -75,10 +79,11 @@ func (q *QP) putBack() { q.resp.recv.claimed = false }
 
 // endReceive completes the receive request that is claimed.
 func (e *Engine) endReceive(q *QP, wc *WC, solicited bool) {
-	wc.WRID, wc.QPN = q.resp.recv.wrid, q.qpn
+	i := q.resp.recv.at
+	wc.WRID, wc.QPN = q.rq.at(i).wrid, q.qpn
 	e.complete(q.recvCQ, wc, solicited)
 	q.resp.recv.claimed = false
-	q.rq.head.Store(q.rq.head.Load() + 1)
+	q.rq.head.Store(i + 1)
 }
 
 // flushRecvs completes every receive work request there is with WCWRFlushErr, the one that is

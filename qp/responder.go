@@ -221,7 +221,7 @@ func (q *QP) checkLength(p *wire.Packet) fault {
 	}
 	switch {
 	case p.Op.Flags&wire.OpSend != 0:
-		if uint64(r.got)+uint64(n) > uint64(r.recv.length) {
+		if uint64(r.got)+uint64(n) > uint64(q.recvRoom()) {
 			return faultTooLong
 		}
 	case p.Op.Flags&wire.OpWrite != 0:
@@ -273,7 +273,7 @@ func (e *Engine) execute(q *QP, p *wire.Packet) fault {
 	r := &q.resp
 	switch {
 	case p.Op.Flags&wire.OpSend != 0:
-		if e.scatter(q.pd, r.recv.sgl, r.got, p.Payload) != mr.OK {
+		if e.scatter(q.pd, q.recvSGL(), r.got, p.Payload) != mr.OK {
 			return faultMemory
 		}
 		if p.Op.Flags&wire.OpInv != 0 && e.cfg.Memory.Invalidate(q.pd, q.qpn, p.IETH().RKey()) != mr.OK {
