@@ -3,6 +3,7 @@ package wire_test
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/goroce/goroce/wire"
 )
@@ -30,8 +31,12 @@ func Example() {
 
 	got, drop := wire.SplitFrame(onTheWire)
 	fmt.Println(drop, wire.Verify(&got), wire.Parse(&got, &p))
-	fmt.Printf("%s\n", wire.AppendPacket(nil, &got))
+	line := string(wire.AppendPacket(nil, &got))
+	fmt.Println(strings.Replace(line, " va ", "\nva ", 1))
 	fmt.Printf("%s\n", p.Payload)
-	// Output: none true none 192.0.2.1 > 192.0.2.2 RC RDMA_WRITE_ONLY qp 0x000012 psn 5 ackreq va
-	// 0x7f0000001000 rkey 0x00001234 dmalen 13 | 13 B pad 3 | sport 49458 Hello, RoCEv2
+	// Output:
+	// none true none
+	// 192.0.2.1 > 192.0.2.2 RC RDMA_WRITE_ONLY qp 0x000012 psn 5 ackreq
+	// va 0x7f0000001000 rkey 0x00001234 dmalen 13 | 13 B pad 3 | sport 49458
+	// Hello, RoCEv2
 }
