@@ -91,6 +91,10 @@ func TestMemoryGone(t *testing.T) {
 		{"no access", func(mem []byte) error { return unix.Mprotect(mem, unix.PROT_NONE) }, false},
 		{"read-only", func(mem []byte) error { return unix.Mprotect(mem, unix.PROT_READ) }, true},
 	} {
+		// The race detector's own atomics write in C, where a fault ends the process.
+		if way.readable && raced {
+			continue
+		}
 		t.Run(way.name, func(t *testing.T) {
 			overWires(t, func(t *testing.T, w wire2) {
 				da, db := w.open(t, nil)
