@@ -31,19 +31,20 @@ const (
 type DeviceAttr struct {
 	FWVer string
 	// EUI-64 of the interface's MAC address; without one, the lower half of the GID
-	NodeGUID        uint64
-	SysImageGUID    uint64
-	MaxMRSize       uint64 // bytes
-	PageSizeCap     uint64 // bit mask of page sizes; nothing is paged, so all work
-	VendorID        uint32
-	VendorPartID    uint32
-	HWVer           uint32
-	MaxQP           int
-	MaxQPWR         int // work requests of a queue
-	DeviceCaps      DeviceCaps
-	MaxSGE          int // elements of a work request
-	MaxSGERd        int // elements of a READ
-	MaxInline       int // bytes of inline data (verbs learn it from ibv_create_qp)
+	NodeGUID     uint64
+	SysImageGUID uint64
+	MaxMRSize    uint64 // bytes
+	PageSizeCap  uint64 // bit mask of page sizes; nothing is paged, so all work
+	VendorID     uint32
+	VendorPartID uint32
+	HWVer        uint32
+	MaxQP        int
+	MaxQPWR      int // work requests of a queue
+	DeviceCaps   DeviceCaps
+	MaxSGE       int // elements of a work request
+	MaxSGERd     int // elements of a READ
+	// bytes of inline data; 0: not known, as verbs learn it from ibv_create_qp
+	MaxInline       int
 	MaxCQ           int
 	MaxCQE          int
 	MaxMR           int
@@ -58,6 +59,7 @@ type DeviceAttr struct {
 	LocalCAAckDelay uint8 // this side answers within 4.096 us * 2^n
 	PhysPortCnt     uint8 // 1
 	NumCompVectors  int   // CQInitAttr.Vector is below it
+	SelectiveRepeat bool  // AttrSelectiveRepeat: this stack's own
 }
 
 // Query returns the device's limits and abilities (ibv_query_device).

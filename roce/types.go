@@ -217,7 +217,9 @@ const (
 	EventQPAccessErr = qp.EventQPAccessErr
 	EventCommEst     = qp.EventCommEst
 	EventSQDrained   = qp.EventSQDrained
+	EventDeviceFatal = qp.EventDeviceFatal
 	EventPortActive  = qp.EventPortActive
 	EventPortErr     = qp.EventPortErr
 	EventQPLastWQE   = qp.EventQPLastWQE
+	EventGIDChange   = qp.EventGIDChange
 )
