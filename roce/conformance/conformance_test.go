@@ -49,11 +49,11 @@ func TestDevice(t *testing.T) {
 		defer l.Close()
 		conn, err := l.Accept()
 		must(t, err)
-		apart(t, conn, false)
+		remote(t, conn, false)
 	case *dial != "":
 		conn, err := net.Dial("tcp", *dial)
 		must(t, err)
-		apart(t, conn, true)
+		remote(t, conn, true)
 	case *peer == "":
 		within(t, open(t, *device), open(t, *device), true)
 	default:
@@ -92,8 +92,8 @@ func within(t *testing.T, first, second *roce.Device, once bool) {
 	}
 }
 
-// apart plays one end, the other is in another process.
-func apart(t *testing.T, conn net.Conn, second bool) {
+// remote plays one end, the other is in another process.
+func remote(t *testing.T, conn net.Conn, second bool) {
 	d := open(t, *device)
 	o := playing(false)
 	o.Second = second

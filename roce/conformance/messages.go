@@ -29,6 +29,7 @@ func messages() []Case {
 		{"unsignaled requests", unsignaledActs, batchServes},
 		{"a batch in order", batchActs, batchServes},
 		{"memory that the program forgot", forgottenActs, forgottenServes},
+		{"messages that allocate nothing", thriftyActs, thriftyServes},
 		{"several queue pairs of a completion queue", severalAct, severalServe},
 	}
 	for _, typ := range []roce.QPType{roce.RC, roce.UC} {
@@ -334,6 +335,35 @@ func forgottenServes(e *End) {
 		e.Check(atomic.LoadUint32((*uint32)(unsafe.Pointer(&others[i][0]))) == 0, "new memory was written")
 	}
 }
+
+// thriftyActs posts and polls many messages. Others in the process may allocate a little meanwhile.
+func thriftyActs(e *End) {
+	e.Join(roce.RC, 64)
+	const many = 1000
+	var wcs [4]roce.WC
+	var before, after runtime.MemStats
+	for i := range many + 10 {
+		if i == 10 {
+			runtime.ReadMemStats(&before)
+		}
+		err := e.QP.PostSend(roce.SendWR{Opcode: roce.WRWrite, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(0, 8)},
+			RemoteAddr: e.Peer.Addr, RKey: e.Peer.RKey})
+		for n := 0; n == 0 && err == nil; {
+			if n, err = e.CQ.Poll(wcs[:]); n == 0 && err == nil {
+				err = e.ctx.Err()
+			}
+		}
+		e.Must(err)
+		if wcs[0].Status != roce.WCSuccess { // Check would allocate
+			e.Fail("%+v", wcs[0])
+		}
+	}
+	runtime.ReadMemStats(&after)
+	n := after.Mallocs - before.Mallocs
+	e.Check(n < many/4, "%d messages made %d allocations", many, n)
+}
+
+func thriftyServes(e *End) { e.Join(roce.RC, 64) }
 
 const queues = 8
 

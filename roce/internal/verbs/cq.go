@@ -35,8 +35,11 @@ type CQ struct {
 	channel *C.struct_ibv_comp_channel
 	events  *descriptor
 	cap     int
-	context any    // the owner's, for events
-	notify  func() // called when a completion comes that ReqNotify asked for; nil: nobody can ask
+	context any // the owner's, for events
+	// completions have the flags by the kernel's numbers: see kernelWithInv
+	kernelFlags bool
+	// called when a completion comes that ReqNotify asked for; nil: nobody can ask
+	notify func()
 
 	woken    chan struct{} // holds a token when an armed queue got a completion
 	waiters  atomic.Int32  // goroutines in Wait
@@ -57,6 +60,13 @@ const (
 	// maxSpin is how long Wait polls at most before it arms and sleeps: about what going to sleep
 	// and waking up costs.
 	maxSpin = 20 * time.Microsecond
+
+	// kernelWithInv is how rxe, which writes completions of user space itself, says that a key was
+	// invalidated: by the number that the flag has inside the kernel. To libibverbs it means that a
+	// checksum was right, which rxe never says.
+	kernelWithInv = 4
+	// noVendor is the vendor_id of rxe.
+	noVendor = 0xffffff
 )
 
 // CreateCQ makes a completion queue for at least cqe completions on one of the completion vectors.
@@ -66,7 +76,7 @@ func (d *Device) CreateCQ(cqe, vector int, context any, notify func()) (*CQ, err
 	if cqe < 1 || cqe > int(d.attr.max_cqe) {
 		return nil, invalid("a completion queue of %d, want 1 to %d (max_cqe)", cqe, d.attr.max_cqe)
 	}
-	c := &CQ{dev: d, context: context, notify: notify, woken: make(chan struct{}, 1)}
+	c := &CQ{dev: d, context: context, notify: notify, woken: make(chan struct{}, 1), kernelFlags: d.attr.vendor_id == noVendor}
 	c.spin.Store(int64(maxSpin))
 	var errno error
 	if c.channel, errno = C.ibv_create_comp_channel(d.context); c.channel == nil {
@@ -125,7 +135,7 @@ func (c *CQ) take(wcs []qp.WC) (int, error) {
 	}
 	n := int(C.goroce_poll_cq(c.cq, C.int(min(len(wcs), len(c.raw))), unsafe.SliceData(c.raw)))
 	for i := range n {
-		read(&wcs[i], &c.raw[i])
+		c.read(&wcs[i], &c.raw[i])
 	}
 	switch {
 	case n > 0:
@@ -139,10 +149,13 @@ func (c *CQ) take(wcs []qp.WC) (int, error) {
 }
 
 // read makes a completion of this module out of one of the library. The numbers are the same.
-func read(to *qp.WC, from *C.struct_ibv_wc) {
+func (c *CQ) read(to *qp.WC, from *C.struct_ibv_wc) {
 	*to = qp.WC{WRID: uint64(from.wr_id), ByteLen: uint32(from.byte_len), QPN: uint32(from.qp_num), SrcQP: uint32(from.src_qp),
 		PKeyIndex: uint16(from.pkey_index), Status: qp.WCStatus(from.status), Opcode: qp.WCOpcode(from.opcode),
 		Flags: qp.WCFlags(from.wc_flags) & (qp.WCGRH | qp.WCWithImm | qp.WCWithInv), VendorErr: uint8(from.vendor_err)}
+	if from.wc_flags&kernelWithInv != 0 && c.kernelFlags {
+		to.Flags |= qp.WCWithInv
+	}
 	switch {
 	case to.Status != qp.WCSuccess:
 		to.Flags = 0
@@ -162,7 +175,7 @@ func (c *CQ) keep() {
 		n := int(C.goroce_poll_cq(c.cq, C.int(len(c.raw)), unsafe.SliceData(c.raw)))
 		for i := range n {
 			var wc qp.WC
-			read(&wc, &c.raw[i])
+			c.read(&wc, &c.raw[i])
 			c.kept = append(c.kept, wc)
 		}
 		if n < len(c.raw) {

@@ -12,9 +12,12 @@ import "C"
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"os"
 	"sync"
 	"sync/atomic"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/wire"
@@ -44,8 +47,10 @@ type QP struct {
 	state atomic.Uint32
 	start atomic.Uint32 // StartPSN
 
-	control sync.Mutex // Modify, Query, Close
+	control sync.Mutex // Modify, Query, multicast, Close
 	closed  bool       // under all three locks
+	// sockets that are members of the groups that the queue pair is attached to
+	groups map[wire.GID]int
 
 	send sendQueue
 	recv recvQueue
@@ -67,7 +72,8 @@ func (p *PD) CreateQP(init QPInit) (*QP, error) {
 	if ibv == nil {
 		return nil, refused("ibv_create_qp", errno)
 	}
-	q := &QP{pd: p, qp: ibv, qpn: uint32(ibv.qp_num), typ: init.Type, sendCQ: init.SendCQ, recvCQ: init.RecvCQ, context: init.Context}
+	q := &QP{pd: p, qp: ibv, qpn: uint32(ibv.qp_num), typ: init.Type, sendCQ: init.SendCQ, recvCQ: init.RecvCQ, context: init.Context,
+		groups: make(map[wire.GID]int)}
 	q.cap = qp.Cap{MaxSendWR: uint32(attr.cap.max_send_wr), MaxRecvWR: uint32(attr.cap.max_recv_wr),
 		MaxSendSGE: uint32(attr.cap.max_send_sge), MaxRecvSGE: uint32(attr.cap.max_recv_sge),
 		MaxInlineData: uint32(attr.cap.max_inline_data)}
@@ -121,7 +127,9 @@ func (q *QP) StartPSN() wire.PSN { return wire.PSN(q.start.Load()) }
 // Lane is always 0.
 func (q *QP) Lane() int { return 0 }
 
-// AttachMcast lets a UD queue pair receive datagrams to a group.
+// AttachMcast lets a UD queue pair receive datagrams to a group. The verb tells the device alone.
+// The host's IP stack, through which packets come to rxe, and the switches hear of the group by a
+// socket that is a member of it.
 func (q *QP) AttachMcast(group wire.GID) error {
 	q.control.Lock()
 	defer q.control.Unlock()
@@ -133,7 +141,42 @@ func (q *QP) AttachMcast(group wire.GID) error {
 	case !group.IsMulticast():
 		return invalid("%v is no multicast group: ff00::/8 or ::ffff:224.0.0.0/100", group)
 	}
-	return answered("ibv_attach_mcast", int(C.ibv_attach_mcast(q.qp, gidFor(group), 0)))
+	if _, again := q.groups[group]; again {
+		return nil
+	}
+	member, err := q.pd.dev.join(group)
+	if err != nil {
+		return err
+	}
+	if err := answered("ibv_attach_mcast", int(C.ibv_attach_mcast(q.qp, gidFor(group), 0))); err != nil {
+		unix.Close(member)
+		return err
+	}
+	q.groups[group] = member
+	return nil
+}
+
+// join returns a socket that is a member of a group on the device's interface, until it is closed.
+func (d *Device) join(group wire.GID) (fd int, err error) {
+	if d.link == nil {
+		return -1, unsupported("multicast on %s: its interface is in another network namespace", d.device)
+	}
+	if group.Is4() {
+		if fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err == nil {
+			err = unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP,
+				&unix.IPMreqn{Multiaddr: [4]byte(group[12:]), Ifindex: int32(d.link.Index)})
+		}
+	} else if fd, err = unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err == nil {
+		err = unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP,
+			&unix.IPv6Mreq{Multiaddr: group, Interface: uint32(d.link.Index)})
+	}
+	if err != nil {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+		return -1, os.NewSyscallError("join "+group.String(), err)
+	}
+	return fd, nil
 }
 
 // DetachMcast undoes AttachMcast.
@@ -143,7 +186,16 @@ func (q *QP) DetachMcast(group wire.GID) error {
 	if q.closed {
 		return closed("QP")
 	}
-	return answered("ibv_detach_mcast", int(C.ibv_detach_mcast(q.qp, gidFor(group), 0)))
+	member, attached := q.groups[group]
+	if !attached {
+		return invalid("QP 0x%06x is not attached to %v", q.qpn, group)
+	}
+	if err := answered("ibv_detach_mcast", int(C.ibv_detach_mcast(q.qp, gidFor(group), 0))); err != nil {
+		return err
+	}
+	unix.Close(member)
+	delete(q.groups, group)
+	return nil
 }
 
 // gidFor is a copy of a GID that is aligned as C has it.
@@ -166,6 +218,11 @@ func (q *QP) Close() error {
 		return nil
 	}
 	d := q.pd.dev
+	for group, member := range q.groups { // drivers keep a queue pair that is attached
+		C.ibv_detach_mcast(q.qp, gidFor(group), 0)
+		unix.Close(member)
+		delete(q.groups, group)
+	}
 	d.strike(unsafe.Pointer(q.qp))
 	if err := answered("ibv_destroy_qp", int(C.ibv_destroy_qp(q.qp))); err != nil {
 		d.enlist(unsafe.Pointer(q.qp), q)

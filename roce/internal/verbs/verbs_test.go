@@ -184,21 +184,29 @@ func TestCompletions(t *testing.T) {
 	raw.wr_id, raw.opcode, raw.byte_len, raw.qp_num, raw.src_qp = 5, uint32(qp.WCRecv), 64, 0x1a, 0x1b
 	raw.anon0, raw.wc_flags, raw.vendor_err = [4]byte{1, 2, 3, 4}, 1|2|4, 0x101
 	var wc qp.WC
-	read(&wc, raw)
+	c.read(&wc, raw)
 	want := qp.WC{WRID: 5, Opcode: qp.WCRecv, ByteLen: 64, QPN: 0x1a, SrcQP: 0x1b, Imm: 0x01020304, Flags: qp.WCGRH | qp.WCWithImm, VendorErr: 1}
 	if wc != want {
 		t.Errorf("%+v", wc)
 	}
 	raw.wc_flags = 8
 	binary.NativeEndian.PutUint32(raw.anon0[:], 0xdeadbeef)
-	if read(&wc, raw); wc.InvalidatedRKey != 0xdeadbeef || wc.Imm != 0 || wc.Flags != qp.WCWithInv {
+	if c.read(&wc, raw); wc.InvalidatedRKey != 0xdeadbeef || wc.Imm != 0 || wc.Flags != qp.WCWithInv {
+		t.Errorf("%+v", wc)
+	}
+	raw.wc_flags = kernelWithInv
+	if c.read(&wc, raw); wc.Flags != 0 {
+		t.Errorf("%+v", wc)
+	}
+	c.kernelFlags = true
+	if c.read(&wc, raw); wc.InvalidatedRKey != 0xdeadbeef || wc.Flags != qp.WCWithInv {
 		t.Errorf("%+v", wc)
 	}
 	raw.status = uint32(qp.WCWRFlushErr)
-	if read(&wc, raw); wc.Status != qp.WCWRFlushErr || wc.Flags != 0 || wc.WRID != 5 {
+	if c.read(&wc, raw); wc.Status != qp.WCWRFlushErr || wc.Flags != 0 || wc.WRID != 5 {
 		t.Errorf("%+v", wc)
 	}
-	if n := testing.AllocsPerRun(100, func() { read(&wc, raw) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { c.read(&wc, raw) }); n != 0 {
 		t.Errorf("%v allocations a completion", n)
 	}
 }
