@@ -16,7 +16,8 @@ GO ?= go
 #   vet       gofmt; go vet: everything on this system, and on darwin and windows the packages with
 #             files of their own for these; types: everything, tests too, on all SYSTEMS
 #   unit      every test but the worlds; those of wire once more without assembler; the facade over
-#             another kind of device; whether the texts of the mutants are still there
+#             another kind of device; what is built with the tag verbs, as far as no device is needed;
+#             whether the texts of the mutants are still there
 #   race      packages that know goroutines, and pure ones only as far as memory is shared
 #   worlds    WORLDS simulated worlds of each of the two kinds
 #   fuzz      every fuzz target, for seconds
@@ -38,8 +39,9 @@ RACED := ./mr ./qp/qptest/... ./transport/... ./roce/... ./cmd/... ./bench/... .
 EMULATED := arm64:qemu-aarch64-static s390x:qemu-s390x-static
 
 # Debian packages of the full test: the virtual machine with a real rxe0, the tools that check our
-# packets and archives, the rival of a test of the benchmark's network, and the emulators.
-PACKAGES := qemu-system-x86 iproute2 xz-utils tshark cpio iperf3 qemu-user-static
+# packets and archives, the rival of a test of the benchmark's network, the emulators, and what the
+# tag verbs needs.
+PACKAGES := qemu-system-x86 iproute2 xz-utils tshark cpio iperf3 qemu-user-static libibverbs-dev gcc libc6-dev
 WORLDS ?= 10000
 # How often fuzzing runs a target of each package, a few seconds: not for how long, as Go before
 # 1.27 now and then fails a run that the clock ends (go.dev/issue/75804), above all on a busy machine.
@@ -110,6 +112,11 @@ unit:
 	$(TEST) -skip '^(TestWorlds|TestLives)$$' $$($(GO) list ./... | grep -v /interop)
 	$(TEST) -tags purego ./wire
 	$(TEST) -tags double -run '^TestSeam$$' ./roce
+	@if [ -e /usr/include/infiniband/verbs.h ]; then \
+		$(GO) vet -pgo=off -tags verbs ./roce/... && $(TEST) -tags verbs ./roce/internal/verbs; \
+	else \
+		echo "libibverbs-dev is missing: nothing with the tag verbs is tested"; [ -z "$(REQUIRE)" ]; \
+	fi
 	$(GO) run ./qp/qptest/mutants -check
 
 # A few worlds are enough: each is played by one goroutine, and what they share is little. The

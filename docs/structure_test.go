@@ -94,6 +94,7 @@ var mayImport = []struct{ importer, imported string }{
 	{"transport/...", "wire transport/..."},
 	{"roce/internal/...", "wire mr qp transport/... roce/internal/..."},
 	{"roce", "wire mr qp transport/... roce/internal/..."},
+	{"roce/conformance", "roce"},
 }
 
 // within says whether a package is in a list of names as mayImport has them.
@@ -150,6 +151,25 @@ func TestEngineIsPure(t *testing.T) {
 			return true
 		})
 	})
+}
+
+// TestOnlyVerbsIsC: a build without the tag verbs has none of our cgo.
+func TestOnlyVerbsIsC(t *testing.T) {
+	found := 0
+	each(t, func(s *source) {
+		for _, imported := range s.imports() {
+			if imported != "C" {
+				continue
+			}
+			found++
+			if s.lines[0] != "//go:build verbs" || s.folder != "roce/internal/verbs" {
+				t.Errorf("%s uses cgo: that is for roce/internal/verbs, behind the tag verbs", s.name)
+			}
+		}
+	})
+	if found == 0 {
+		t.Error("no file uses cgo: the test looks at the wrong thing")
+	}
 }
 
 // A measure is something that is counted in a package, file or function.

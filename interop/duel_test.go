@@ -33,8 +33,9 @@ import (
 type arena struct {
 	*lab.Lab
 	dir  string
-	roce string // our program
-	gid  string // row of rxe0's GID table with the guest's IPv4 address
+	roce string   // our program
+	more []string // others, in dir
+	gid  string   // row of rxe0's GID table with the guest's IPv4 address
 	port atomic.Int32
 }
 
@@ -101,7 +102,9 @@ func (a *arena) close() {
 	if a.Lab != nil {
 		a.Lab.Close()
 	}
-	os.Remove(a.roce)
+	for _, file := range append(a.more, a.roce) {
+		os.Remove(file)
+	}
 	os.Remove(a.dir) // stays if packets of a lost duel are in it
 }
 

@@ -21,7 +21,17 @@ type AH struct {
 	path wire.Path
 	dead atomic.Bool
 	of   *AH // what was adopted; nil if it was made here
+
+	foreign any // the handle of another kind of device; nil if an engine made it
 }
+
+// ForeignAH makes an address handle that stands for one of another kind of device than this stack.
+// It has no engine: queue pairs of this package refuse it as one of another device. Whoever made it
+// gets handle back by [AH.Foreign] and says when it is dead.
+func ForeignAH(attr AHAttr, handle any) *AH { return &AH{attr: attr, foreign: handle} }
+
+// Foreign returns what ForeignAH was given; nil if an engine made the handle.
+func (a *AH) Foreign() any { return a.foreign }
 
 // Attr returns what the handle was made from.
 func (a *AH) Attr() AHAttr { return a.attr }

@@ -99,23 +99,36 @@ func (e *Engine) ModifyQP(now Time, q *QP, attr *QPAttr, mask AttrMask) error {
 
 // checkMask holds the mask against the row of the transition.
 func (q *QP) checkMask(from, to QPState, mask AttrMask) error {
-	t := findTransition(from, to)
-	if t == nil || to == StateSQE {
-		return invalid("a queue pair cannot go from %v to %v", from, to)
+	if err := CheckModify(q.typ, from, to, mask); err != nil {
+		return err
 	}
 	if from == StateSQD && q.attr.SQDraining && to != StateErr && to != StateReset {
 		return invalid("QP 0x%06x is still draining: only RESET and ERR are allowed", q.qpn)
 	}
-	need, may := t.need[q.column], t.may[q.column]
-	if q.typ == GSI { // section 5.1: GSI has no port attribute
+	return nil
+}
+
+// CheckModify says whether a queue pair of type t may go from one state to another, or stay in it,
+// with the attributes of mask: ErrInvalid names those that are missing or too many. The rules are
+// those of the verbs, for any device.
+func CheckModify(t QPType, from, to QPState, mask AttrMask) error {
+	if !t.exists() {
+		return invalid("qp_type %d", t)
+	}
+	row := findTransition(from, to)
+	if row == nil || to == StateSQE {
+		return invalid("a queue pair cannot go from %v to %v", from, to)
+	}
+	need, may := row.need[services[t].column], row.may[services[t].column]
+	if t == GSI { // section 5.1: GSI has no port attribute
 		need &^= AttrPort
 		may |= AttrPort
 	}
 	if missing := need &^ mask; missing != 0 {
-		return invalid("%v → %v of a %v queue pair needs %v", from, to, q.typ, missing)
+		return invalid("%v → %v of a %v queue pair needs %v", from, to, t, missing)
 	}
 	if extra := mask &^ (need | may | AttrState | AttrCurState); extra != 0 {
-		return invalid("%v → %v of a %v queue pair does not take %v", from, to, q.typ, extra)
+		return invalid("%v → %v of a %v queue pair does not take %v", from, to, t, extra)
 	}
 	if mask&AttrCurState != 0 && may&AttrCurState == 0 {
 		return invalid("%v → %v does not take %v", from, to, AttrCurState)

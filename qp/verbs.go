@@ -292,7 +292,7 @@ type WC struct {
 	Status    WCStatus
 	Opcode    WCOpcode
 	Flags     WCFlags
-	VendorErr uint8 // always 0
+	VendorErr uint8 // of other devices than this stack: what the driver says of the failure
 	_         [2]byte
 	// InvalidatedRKey is, with WCWithInv, the rkey that the sender has invalidated.
 	InvalidatedRKey uint32
@@ -309,9 +309,11 @@ const (
 	EventQPAccessErr EventType = 3
 	EventCommEst     EventType = 4
 	EventSQDrained   EventType = 5
+	EventDeviceFatal EventType = 8 // of other devices than this stack
 	EventPortActive  EventType = 9
 	EventPortErr     EventType = 10
 	EventQPLastWQE   EventType = 16 // not raised: there is no shared receive queue
+	EventGIDChange   EventType = 18 // of other devices than this stack
 	numEventTypes              = 21
 )
 
@@ -336,7 +338,8 @@ var (
 	eventNames = [numEventTypes]string{EventCQErr: "CQ error", EventQPFatal: "local work queue catastrophic error",
 		EventQPReqErr: "invalid request local work queue error", EventQPAccessErr: "local access violation work queue error",
 		EventCommEst: "communication established", EventSQDrained: "send queue drained", EventPortActive: "port active",
-		EventPortErr: "port error", EventQPLastWQE: "last WQE reached"}
+		EventPortErr: "port error", EventQPLastWQE: "last WQE reached", EventDeviceFatal: "local catastrophic error",
+		EventGIDChange: "GID table change"}
 )
 
 func name[T ~uint8](names []string, v T, kind string) string {

@@ -1,14 +1,46 @@
 package roce
 
 // The device: what applications open, and make everything else on.
-// Stages: configuration, Open, what is made on a device, Close.
+// Stages: which there are, configuration, Open, what is made on a device, Close.
 
 import (
 	"fmt"
 	"sync"
 
 	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/transport/ports"
+	"github.com/goroce/goroce/wire"
 )
+
+// DeviceInfo is a device that exists on this machine and whether it can be opened.
+type DeviceInfo struct {
+	Name      string // for Open: "udp:192.168.1.5"
+	Interface string // "eth0"
+	GID       GID
+	MTU       MTU    // the largest path MTU that fits the interface; 0: not even the smallest does
+	NetMTU    int    // of the interface: bytes of an IP packet
+	MAC       string // "" if the interface has none
+	SpeedMbps int    // 0: unknown
+	Up        bool   // administratively up, with a carrier
+	Err       error  // nil if Open works now; otherwise what is missing
+}
+
+// Devices lists the devices of this machine, usable or not: one for each kind of port and address
+// of each interface; and in a build with the tag verbs those of the kernel, or, under the name
+// "verbs:", what is missing if there are none. It opens and closes each, so that what it says is
+// what Open does.
+func Devices() ([]DeviceInfo, error) {
+	list, err := ports.List()
+	if err != nil {
+		return nil, &Error{Op: "Devices", Device: "this machine", Err: err}
+	}
+	var devices []DeviceInfo
+	for _, l := range list {
+		devices = append(devices, DeviceInfo{Name: l.Name, Interface: l.Interface, GID: l.GID, MTU: wire.MTUForNet(l.NetMTU),
+			NetMTU: l.NetMTU, MAC: l.MAC, SpeedMbps: l.SpeedMbps, Up: l.Up, Err: l.Err})
+	}
+	return append(devices, hwDevices()...), nil
+}
 
 // Config changes how a device works. The zero value is right for most uses.
 type Config struct {
@@ -82,8 +114,15 @@ type Device struct {
 //	                 else udp: see PortInfo().Why
 //	pipe:NAME        a wire inside this process that all devices opened with this name are
 //	                 plugged into
+//	verbs:DEVICE     an RDMA device of the kernel, "verbs:mlx5_0", by way of libibverbs;
+//	                 "verbs:mlx4_0/2" is the second port of one. The program must be built with
+//	                 the tag verbs, else the error is ErrNotSupported
 //
 // In place of the address, the name of an interface stands for its first address: "udp:eth0".
+//
+// The rows of the GID table of a verbs device are those of RoCE v2 as they are when it is opened,
+// IPv4 addresses first, link-local ones last: not the indexes that ibv_devinfo prints. What it
+// does not have of Config is ErrNotSupported.
 //
 // The error says what is missing: no such address, the port is in use by another process, and so
 // on. Devices lists what can be opened here.

@@ -16,9 +16,10 @@
 // post work requests and poll completions. Package example: Example.
 //
 // This package is the verbs and no more: what is made, what belongs to what, who may be closed
-// when. The device below is internal/soft, which is this stack; a build may add another kind
-// (provider.go). The records that are posted and polled are those of packages qp and mr under their
-// verbs names, so nothing is copied: go doc qp.SendWR, qp.WC, qp.QPAttr.
+// when. The device below is internal/soft, which is this stack; a build with the tag verbs adds the
+// RDMA devices of the kernel, by way of libibverbs (provider.go). The records that are posted and
+// polled are those of packages qp and mr under their verbs names, so nothing is copied: go doc
+// qp.SendWR, qp.WC, qp.QPAttr.
 //
 // # Who runs the stack
 //

@@ -20,6 +20,8 @@ const withHW = true
 
 func isHW(name string) bool { return strings.HasPrefix(name, "double:") }
 
+func hwDevices() []DeviceInfo { return nil }
+
 func openHW(d *Device, cfg *Config) (provider, error) {
 	if d.name == "double:none" {
 		return nil, ErrNotSupported

@@ -1,11 +1,15 @@
-//go:build !double
+//go:build !double && !verbs
 
 package roce
 
 // The second kind of device of a build that has none: withHW is false, and the compiler leaves out
-// every branch that asks for it.
+// every branch of posting and polling that asks for it.
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
 
 const withHW = false
 
@@ -15,9 +19,15 @@ type (
 	hwCQ struct{}
 )
 
-func isHW(string) bool { return false }
+func isHW(name string) bool { return strings.HasPrefix(name, "verbs:") }
 
-func openHW(*Device, *Config) (provider, error) { return nil, errors.ErrUnsupported }
+func hwDevices() []DeviceInfo { return nil }
+
+// openHW says what a build needs for the devices of the kernel.
+func openHW(*Device, *Config) (provider, error) {
+	return nil, fmt.Errorf("%w: this program was built without libibverbs: go build -tags verbs, with libibverbs-dev and a C compiler",
+		ErrNotSupported)
+}
 
 func (*hwQP) PostSend([]SendWR) (int, error) { return 0, errors.ErrUnsupported }
 func (*hwQP) PostRecv([]RecvWR) (int, error) { return 0, errors.ErrUnsupported }

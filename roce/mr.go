@@ -38,7 +38,8 @@ func (p *PD) RegMR(buf []byte, access Access) (*MR, error) {
 }
 
 // RegMRIOVA registers buf so that keys use the address iova for its first byte (ibv_reg_mr_iova).
-// Peers then learn nothing about where the buffer is.
+// Peers then learn nothing about where the buffer is. A verbs device takes only an iova that is as
+// far into its page as buf, and no empty buf: ErrNotSupported.
 func (p *PD) RegMRIOVA(buf []byte, iova uint64, access Access) (m *MR, err error) {
 	// It may take long, to pin memory, so it does without the lock, and is undone if the domain is
 	// closed meanwhile.
@@ -130,7 +131,8 @@ func (p *PD) AllocMW() (w *MW, err error) {
 // BindInfo.NewKey must share its upper 24 bits; IncRKey makes a fresh one.
 func (w *MW) RKey() uint32 { return w.mw.RKey() }
 
-// Bound tells whether the window is bound to a region now.
+// Bound tells whether the window is bound to a region now; of a verbs device, which does not say,
+// whether the last request that was posted for it was a bind.
 func (w *MW) Bound() bool { return w.mw.Bound() }
 
 // Close frees the window, bound or not (ibv_dealloc_mw). A second Close does nothing.

@@ -72,7 +72,25 @@ func (p *PD) CreateAHFromWC(ctx context.Context, wc *WC, grh []byte) (*AH, error
 	if err != nil {
 		return nil, p.dev.fail("CreateAHFromWC", err)
 	}
+	attr.SGIDIndex = p.dev.rowFor(attr.DGID)
 	return p.CreateAH(ctx, attr)
+}
+
+// rowFor is the first row of the GID table from where an address can be reached, as far as can be
+// known from the two: of the same version, and link-local if the other is.
+func (d *Device) rowFor(dst GID) uint8 {
+	gids := d.provider.gids()
+	for i, g := range gids {
+		if g.Is4() == dst.Is4() && g.Addr().IsLinkLocalUnicast() == dst.Addr().IsLinkLocalUnicast() {
+			return uint8(i)
+		}
+	}
+	for i, g := range gids {
+		if g.Is4() == dst.Is4() {
+			return uint8(i)
+		}
+	}
+	return 0
 }
 
 // AHAttrFromWC returns the address vector that answers a datagram (ibv_init_ah_from_wc), as

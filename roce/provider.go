@@ -1,7 +1,8 @@
 package roce
 
 // The seam between the verbs and the kinds of devices below them. There are two: the software RNIC
-// of this module (internal/soft), and one that a build adds by a tag (hw_none.go stands for none).
+// of this module (internal/soft), and one that a build adds by a tag: the devices of the kernel
+// (hw_verbs.go, internal/verbs). hw_none.go stands for none.
 //
 // What is not called per message goes through the interfaces of this file: one for a device, one
 // for each thing that is made on it. Posting and polling do not: QP and CQ know the concrete type
@@ -85,7 +86,7 @@ type qpProvider interface {
 
 // openProvider opens the kind of device that a name asks for.
 func openProvider(d *Device, cfg *Config) (provider, error) {
-	if withHW && isHW(d.name) {
+	if cfg.Port == nil && isHW(d.name) {
 		return openHW(d, cfg)
 	}
 	s, err := soft.Open(d.name, soft.Config{Wrap: cfg.Wrap, Port: cfg.Port, Lanes: cfg.Lanes,

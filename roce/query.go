@@ -35,16 +35,17 @@ type DeviceAttr struct {
 	SysImageGUID uint64
 	MaxMRSize    uint64 // bytes
 	// bit mask of page sizes; any will do: what is registered need not be whole pages
-	PageSizeCap     uint64
-	VendorID        uint32
-	VendorPartID    uint32
-	HWVer           uint32
-	MaxQP           int
-	MaxQPWR         int // work requests of a queue
-	DeviceCaps      DeviceCaps
-	MaxSGE          int // elements of a work request
-	MaxSGERd        int // elements of a READ
-	MaxInline       int // bytes of inline data (verbs learn it from ibv_create_qp)
+	PageSizeCap  uint64
+	VendorID     uint32
+	VendorPartID uint32
+	HWVer        uint32
+	MaxQP        int
+	MaxQPWR      int // work requests of a queue
+	DeviceCaps   DeviceCaps
+	MaxSGE       int // elements of a work request
+	MaxSGERd     int // elements of a READ
+	// bytes of inline data; 0: not known, as verbs learn it from ibv_create_qp
+	MaxInline       int
 	MaxCQ           int
 	MaxCQE          int
 	MaxMR           int
@@ -59,6 +60,7 @@ type DeviceAttr struct {
 	LocalCAAckDelay uint8 // this side answers within 4.096 us * 2^n
 	PhysPortCnt     uint8 // 1
 	NumCompVectors  int   // CQInitAttr.Vector is below it
+	SelectiveRepeat bool  // AttrSelectiveRepeat: this stack's own
 }
 
 // Query returns the device's limits and abilities (ibv_query_device).

@@ -47,20 +47,27 @@ type listed struct {
 	Missing   string `json:"missing,omitempty"`
 }
 
-// listDevices asks what there is. Only UDP sockets are opened, for a moment, to know the GUID: an
-// AF_XDP port would put a program on the interface, which interrupts the traffic of some.
+// listDevices asks what there is. Only UDP sockets and devices of the kernel are opened, for a
+// moment, to know the GUID: an AF_XDP port would put a program on the interface, which interrupts
+// the traffic of some.
 func listDevices() ([]listed, error) {
 	infos, err := roce.Devices()
 	if err != nil {
 		return nil, err
 	}
 	all := make([]listed, 0, len(infos))
-	guids := map[roce.GID]string{}
+	guids := map[roce.GID]string{} // of software devices: the same on each kind of port
 	for _, i := range infos {
-		if guids[i.GID] == "" && i.Err == nil && harmless(i.Name) {
-			guids[i.GID], i.Err = peekGUID(i.Name)
+		guid := guids[i.GID]
+		if own := ofKernel(i.Name); i.Err == nil && (own || guid == "" && harmless(i.Name)) {
+			if guid, i.Err = peekGUID(i.Name); !own {
+				guids[i.GID] = guid
+			}
 		}
-		l := listed{Name: i.Name, Interface: i.Interface, GID: i.GID.String(), GUID: guids[i.GID], MTU: i.MTU.Bytes(), NetMTU: i.NetMTU, Works: i.Err == nil}
+		l := listed{Name: i.Name, Interface: i.Interface, GUID: guid, MTU: i.MTU.Bytes(), NetMTU: i.NetMTU, Works: i.Err == nil}
+		if !i.GID.IsZero() {
+			l.GID = i.GID.String()
+		}
 		if !l.Works {
 			l.Missing = i.Err.Error()
 		}
@@ -70,7 +77,10 @@ func listDevices() ([]listed, error) {
 }
 
 // harmless says whether a device can be opened without a trace.
-func harmless(name string) bool { return strings.HasPrefix(name, "udp:") }
+func harmless(name string) bool { return strings.HasPrefix(name, "udp:") || ofKernel(name) }
+
+// ofKernel says whether a device is one of the kernel's, by way of libibverbs.
+func ofKernel(name string) bool { return strings.HasPrefix(name, "verbs:") }
 
 func peekGUID(name string) (string, error) {
 	d, err := roce.Open(name, &roce.Config{NoBackground: true})

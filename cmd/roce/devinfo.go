@@ -35,7 +35,7 @@ func devinfoCommand() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVarP(&dev, "dev", "d", "", "only the device of this `name` (default the UDP devices that work)")
+	c.Flags().StringVarP(&dev, "dev", "d", "", "only the device of this `name` (default the UDP devices that work, and those of the kernel)")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "print all attributes")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
@@ -69,8 +69,8 @@ func packetPortOf(i transport.Info) packetPort {
 	return p
 }
 
-// describeDevices asks the named device, or one for each address: the UDP socket, which leaves no
-// trace. Other ports of the address have the same attributes.
+// describeDevices asks the named device, or those of the kernel and one for each address: the UDP
+// socket, which leaves no trace. Other ports of the address have the same attributes.
 func describeDevices(name string) ([]devinfo, error) {
 	if name != "" {
 		i, err := describe(name)
@@ -206,7 +206,7 @@ func (i *devinfo) portDetails() []attribute {
 		attr("max_msg_sz", "0x%x", p.MaxMsgSz), attr("port_cap_flags", "0x%08x", p.PortCaps), attr("port_cap_flags2", "0x0000"),
 		attr("bad_pkey_cntr", "0x%x", p.BadPKeyCntr), attr("qkey_viol_cntr", "0x%x", p.QKeyViolCntr), attr("sm_sl", "0"),
 		attr("pkey_tbl_len", "%d", p.PKeyTblLen), attr("gid_tbl_len", "%d", p.GIDTblLen), attr("subnet_timeout", "0"),
-		attr("init_type_reply", "0"), attr("active_width", "%dX (%d)", map[uint8]int{1: 1, 2: 4}[p.ActiveWidth], p.ActiveWidth),
+		attr("init_type_reply", "0"), attr("active_width", "%dX (%d)", map[uint8]int{1: 1, 2: 4, 4: 8, 8: 12, 16: 2}[p.ActiveWidth], p.ActiveWidth),
 		attr("active_speed", "%s (%d)", speeds[p.ActiveSpeed], p.ActiveSpeed), attr("phys_state", "%s (%d)", physStates[p.PhysState], p.PhysState),
 	}
 	for n, g := range i.GIDs {
@@ -226,6 +226,9 @@ func (p *packetPort) attributes() []attribute {
 	if p.Why != "" {
 		list = append(list, attr("chosen", "%s", p.Why))
 	}
+	if ofKernel(p.Kind + ":") {
+		return list // it does the rest itself
+	}
 	list = append(list, attr("max_run", "%d packets", p.MaxRun), attr("icrc_check", "%s", p.ICRC), attr("recv_buffer", "%d bytes", p.RecvBuffer))
 	for _, w := range p.Without {
 		list = append(list, attr("without", "%s", w))
@@ -234,7 +237,7 @@ func (p *packetPort) attributes() []attribute {
 }
 
 var (
-	speeds     = map[uint8]string{1: "2.5 Gbps", 2: "5.0 Gbps", 4: "10.0 Gbps", 8: "10.0 Gbps", 16: "14.0 Gbps", 32: "25.0 Gbps", 64: "50.0 Gbps"}
+	speeds     = map[uint8]string{1: "2.5 Gbps", 2: "5.0 Gbps", 4: "10.0 Gbps", 8: "10.0 Gbps", 16: "14.0 Gbps", 32: "25.0 Gbps", 64: "50.0 Gbps", 128: "100.0 Gbps"}
 	physStates = map[uint8]string{roce.PhysDisabled: "DISABLED", roce.PhysLinkUp: "LINK_UP"}
 )
 

@@ -28,6 +28,8 @@ var expected = [...]struct{ reason, why string }{
 	{"to watch 2 bytes of memory", "this is what the race detector looks for; the unit run has it"},
 	{"half a million regions", "slow when raced or emulated; the unit run has it"},
 	{"only for Test", "it is the other process of that test, which starts it"},
+	{"no device is named by -device", "interop's TestVerbs... run it on a device"},
+	{"rxe0 lacks something", "the suite knows more than rxe can"},
 }
 
 // event is a line of go test -json.

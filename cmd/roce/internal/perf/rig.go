@@ -24,8 +24,9 @@ type rig struct {
 	o   Options
 	out io.Writer
 
-	link *link
-	s    *session.Session
+	link   *link
+	s      *session.Session
+	limits roce.DeviceAttr
 	terms
 	wait session.Waiter
 	wcs  []roce.WC
@@ -89,7 +90,9 @@ func (r *rig) build() (err error) {
 		}
 		mtu = min(mtu, r.s.Port.ActiveMTU)
 	}
-	r.terms = terms{cycle: os.Getpagesize(), cacheLine: 64, mtu: mtu, selective: r.o.Type == roce.RC && !r.o.GoBackN}
+	r.limits = r.s.Query()
+	selective := r.limits.SelectiveRepeat && r.o.Type == roce.RC && !r.o.GoBackN
+	r.terms = terms{cycle: os.Getpagesize(), cacheLine: 64, mtu: mtu, selective: selective}
 	return nil
 }
 
@@ -170,6 +173,7 @@ func (r *rig) meetPeer(ctx context.Context) (err error) {
 		if r.link.ours {
 			r.o.Outs = maxOuts
 		}
+		r.o.Outs = min(r.o.Outs, r.limits.MaxQPRdAtom)
 	}
 	if r.o.Type == roce.UD {
 		if err := r.fitDatagram(); err != nil {
@@ -239,7 +243,7 @@ func (r *rig) connect(ctx context.Context, q *queue) (err error) {
 	p := session.Path(r.t.qpAccess)
 	p.MTU, p.SGIDIndex, p.SL, p.TrafficClass = r.mtu, uint8(r.o.GIDIndex), uint8(r.o.SL), uint8(r.o.TClass)
 	p.Timeout, p.SelectiveRepeat = uint8(r.o.QPTimeout), r.selective
-	p.MaxDestRdAtomic, p.MaxRdAtomic = uint8(q.own.Outs), uint8(min(int(q.peer.Outs), maxOuts))
+	p.MaxDestRdAtomic, p.MaxRdAtomic = uint8(q.own.Outs), uint8(min(int(q.peer.Outs), maxOuts, r.limits.MaxQPInitRdAtom))
 	peer := roce.Endpoint{GID: q.peer.GID, QPN: q.peer.QPN, PSN: q.peer.PSN}
 	if err := session.Connect(ctx, q.QP, peer, &p); err != nil {
 		return err

@@ -1,0 +1,132 @@
+package conformance
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/goroce/goroce/roce"
+)
+
+var (
+	device = flag.String("device", "", "TestDevice: the `name` of the device to test")
+	peer   = flag.String("peer", "", "TestDevice: `name` of the other end's device, if that is in this process (default the same)")
+	listen = flag.String("listen", "", "TestDevice: wait at this TCP `address` for the other end, in another process")
+	dial   = flag.String("dial", "", "TestDevice: meet the other end, which waits at this TCP `address`")
+	cases  = flag.String("cases", "", "TestDevice: only cases that match the `expression`; the same at both ends")
+	report = flag.String("report", "", "TestDevice: write the results into a `file`")
+)
+
+// TestPipe plays the suite on two software devices in memory.
+func TestPipe(t *testing.T) {
+	within(t, open(t, "pipe:conformance"), open(t, "pipe:conformance"), true)
+}
+
+// TestUDP plays it over sockets.
+func TestUDP(t *testing.T) {
+	here := fmt.Sprintf("udp:127.77.%d.", os.Getpid()%256)
+	within(t, open(t, here+"1"), open(t, here+"2"), true)
+}
+
+// TestBothWays plays it so that each device acts once, as two kinds do.
+func TestBothWays(t *testing.T) {
+	within(t, open(t, "pipe:both-ways"), open(t, "pipe:both-ways"), false)
+}
+
+// TestDevice plays it on the device of the -device option.
+func TestDevice(t *testing.T) {
+	switch {
+	case *device == "":
+		t.Skip("no device is named by -device")
+	case *listen != "":
+		l, err := net.Listen("tcp", *listen)
+		must(t, err)
+		defer l.Close()
+		conn, err := l.Accept()
+		must(t, err)
+		remote(t, conn, false)
+	case *dial != "":
+		conn, err := net.Dial("tcp", *dial)
+		must(t, err)
+		remote(t, conn, true)
+	case *peer == "":
+		within(t, open(t, *device), open(t, *device), true)
+	default:
+		within(t, open(t, *device), open(t, *peer), false)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// open opens a device for the time of a test.
+func open(t *testing.T, name string) *roce.Device {
+	t.Helper()
+	d, err := roce.Open(name, nil)
+	must(t, err)
+	t.Cleanup(func() { must(t, d.Close()) })
+	return d
+}
+
+// within plays both ends in this process.
+func within(t *testing.T, first, second *roce.Device, once bool) {
+	here, there := net.Pipe()
+	other := make(chan error)
+	go func() {
+		o := playing(once)
+		o.Second = true
+		other <- Play(context.Background(), second, there, o, func(Result) {})
+	}()
+	tell(t, first.Name()+" and "+second.Name(), func(each func(Result)) error { return Play(context.Background(), first, here, playing(once), each) })
+	if err := <-other; err != nil {
+		t.Error(err)
+	}
+}
+
+// remote plays one end, the other is in another process.
+func remote(t *testing.T, conn net.Conn, second bool) {
+	d := open(t, *device)
+	o := playing(false)
+	o.Second = second
+	tell(t, *device, func(each func(Result)) error { return Play(t.Context(), d, conn, o, each) })
+}
+
+func playing(once bool) Options {
+	return Options{Once: once, Match: regexp.MustCompile(*cases).MatchString}
+}
+
+// tell makes results into subtests, and the report.
+func tell(t *testing.T, title string, play func(func(Result)) error) {
+	var text strings.Builder
+	count := map[string]int{}
+	err := play(func(r Result) {
+		fmt.Fprintln(&text, r)
+		count[r.String()[:4]]++
+		t.Run(r.Case, func(t *testing.T) {
+			switch {
+			case r.Failed != "":
+				t.Error(r.Failed)
+			case r.Skip != "":
+				t.Skip(r.Skip)
+			}
+		})
+	})
+	if err != nil {
+		fmt.Fprintln(&text, "ended early:", err)
+		t.Error(err)
+	}
+	summary := fmt.Sprintf("%s: %d ok, %d failed, %d skipped", title, count["ok  "], count["FAIL"], count["skip"])
+	t.Log(summary)
+	if *report != "" {
+		must(t, os.WriteFile(*report, []byte(summary+"\n\n"+text.String()), 0o644))
+	}
+}

@@ -1,0 +1,177 @@
+package conformance
+
+// Attributes, states, and the ends of things.
+
+import (
+	"context"
+	"errors"
+
+	"github.com/goroce/goroce/roce"
+)
+
+func lives() []Case {
+	return []Case{
+		{"attributes of device and port", attributesAct, nil},
+		{"a queue pair's states", statesAct, nil},
+		{"attributes that were set", queryActs, queryServes},
+		{"RESET and a second life", secondLife, secondLife},
+		{"the send queue drains", drainActs, drainServes},
+		{"closing in the wrong order", closingActs, nil},
+		{"use after Close", closedActs, nil},
+	}
+}
+
+func attributesAct(e *End) {
+	a, p, gids := e.Query(), e.QueryPort(), e.GIDs()
+	e.Check(a.MaxQP > 0 && a.MaxQPWR > 0 && a.MaxSGE > 0 && a.MaxCQE > 0 && a.MaxMR > 0 && a.NumCompVectors > 0, "%+v", a)
+	e.Check(a.NodeGUID != 0 && a.PhysPortCnt == 1, "%+v", a)
+	e.Check(p.State == roce.PortActive && p.LinkLayer == roce.LinkLayerEthernet && p.MaxMsgSz > 0, "%+v", p)
+	e.Check(p.ActiveMTU >= roce.MTU256 && p.ActiveMTU <= p.MaxMTU, "active MTU %v, at most %v", p.ActiveMTU, p.MaxMTU)
+	e.Check(len(gids) > 0 && len(gids) == p.GIDTblLen, "%d GIDs, gid_tbl_len %d", len(gids), p.GIDTblLen)
+	for i, g := range gids {
+		got, err := e.QueryGID(i)
+		e.Must(err)
+		e.Check(got == g && !g.IsZero(), "GID %d is %v and %v", i, got, g)
+	}
+	_, err := e.QueryGID(len(gids))
+	e.Refused("a row behind the end", err, roce.ErrInvalid)
+	info := e.PortInfo()
+	e.Check(info.Kind != "" && info.Up == (p.State == roce.PortActive) || info.Interface == "", "%+v", info)
+}
+
+func statesAct(e *End) {
+	e.Make(roce.RC, 64)
+	e.Check(e.QP.State() == roce.StateReset, "born in %v", e.QP.State())
+	e.Refused("a send in RESET", e.QP.PostSend(small(e, 1)), roce.ErrState)
+	e.Refused("a receive in RESET", e.QP.PostRecv(roce.RecvWR{}), roce.ErrState)
+	modify := func(a roce.QPAttr, mask roce.AttrMask) error { return e.QP.Modify(e.ctx, &a, mask) }
+	e.Refused("RESET to RTS", modify(roce.QPAttr{State: roce.StateRTS}, roce.AttrState), roce.ErrInvalid)
+	e.Refused("INIT without attributes", modify(roce.QPAttr{State: roce.StateInit}, roce.AttrState), roce.ErrInvalid)
+	e.Refused("INIT on port 2", modify(roce.QPAttr{State: roce.StateInit, Port: 2},
+		roce.AttrState|roce.AttrPort|roce.AttrPKeyIndex|roce.AttrAccessFlags), roce.ErrInvalid)
+	e.Must(e.QP.Init(nil))
+	e.Check(e.QP.State() == roce.StateInit, "in %v, want INIT", e.QP.State())
+	e.Refused("a send in INIT", e.QP.PostSend(small(e, 1)), roce.ErrState)
+	e.Recv(1, 0, 8)
+	o := options()
+	o.MinRNRTimer = 32
+	self := e.QP.Endpoint()
+	e.Refused("an RNR timer of 32", e.QP.Connect(e.ctx, self, &o), roce.ErrInvalid)
+	e.Must(modify(roce.QPAttr{State: roce.StateErr}, roce.AttrState))
+	wc := e.Bad(roce.WCWRFlushErr)
+	e.Check(wc.WRID == 1, "%+v", wc)
+	e.Must(modify(roce.QPAttr{State: roce.StateReset}, roce.AttrState))
+	e.Check(e.QP.State() == roce.StateReset, "in %v, want RESET", e.QP.State())
+}
+
+func queryActs(e *End) {
+	e.Make(roce.RC, 64)
+	o := options()
+	o.Timeout, o.RetryCnt, o.RNRRetry, o.MinRNRTimer, o.MaxRdAtomic, o.MaxDestRdAtomic = 15, 3, 4, 5, 6, 7
+	o.Access = roce.RemoteRead | roce.RemoteWrite
+	e.Connect(o)
+	a, err := e.QP.Query()
+	e.Must(err)
+	e.Check(a.State == roce.StateRTS && a.DestQPN == e.Peer.Endpoint.QPN && a.AV.DGID == e.Peer.Endpoint.GID, "%+v", a)
+	e.Check(a.Timeout == 15 && a.RetryCnt == 3 && a.RNRRetry == 4 && a.MinRNRTimer == 5, "%+v", a)
+	e.Check(a.MaxRdAtomic >= 6 && a.MaxDestRdAtomic >= 7 && a.Port == 1, "%+v", a)
+	e.Check(a.Cap.MaxSendWR >= Depth && a.Cap.MaxRecvSGE >= 3 && a.Cap.MaxInlineData >= 64, "%+v", a.Cap)
+	const rights = roce.RemoteRead | roce.RemoteWrite | roce.RemoteAtomic
+	e.Check(a.AccessFlags&rights == o.Access, "access %v, want %v", a.AccessFlags, o.Access)
+}
+
+func queryServes(e *End) {
+	e.Make(roce.RC, 64)
+	e.Connect(options())
+}
+
+// secondLife is both ends': they send, are reset, and connect again.
+func secondLife(e *End) {
+	e.Make(roce.RC, 64)
+	for life := range 2 {
+		e.Connect(options())
+		if e.Acts {
+			e.Sync()
+			e.Send(small(e, uint64(life)))
+			e.Good(roce.WCSend)
+			e.Send(roce.SendWR{WRID: 99, Opcode: roce.WRWrite, Flags: roce.SendSignaled, RemoteAddr: e.Peer.Addr, RKey: e.Peer.RKey})
+		} else {
+			e.Recv(uint64(life), 0, 8)
+			e.Recv(99, 0, 8)
+			e.Sync()
+			wc := e.Good(roce.WCRecv)
+			e.Check(wc.WRID == uint64(life), "a completion of an earlier life: %+v", wc)
+		}
+		e.Sync()
+		e.Must(e.QP.Modify(e.ctx, &roce.QPAttr{State: roce.StateReset}, roce.AttrState))
+		var wcs [1]roce.WC
+		n, err := e.CQ.Poll(wcs[:])
+		e.Must(err)
+		e.Check(n == 0, "a completion after RESET: %+v", wcs[0])
+		e.Sync()
+	}
+}
+
+func drainActs(e *End) {
+	e.Join(roce.RC, 64)
+	e.Sync()
+	e.Send(small(e, 1))
+	err := e.QP.Modify(e.ctx, &roce.QPAttr{State: roce.StateSQD, EnSQDAsyncNotify: true}, roce.AttrState|roce.AttrEnSQDAsyncNotify)
+	if errors.Is(err, roce.ErrNotSupported) {
+		e.Skip("%v", err)
+	}
+	e.Must(err)
+	e.Good(roce.WCSend)
+	for {
+		ev, err := e.Events().Get(e.ctx)
+		e.Must(err)
+		if ev.Type == roce.EventSQDrained && ev.QP == e.QP {
+			break
+		}
+	}
+	e.Send(small(e, 2)) // waits
+	e.Must(e.QP.Modify(e.ctx, &roce.QPAttr{State: roce.StateRTS}, roce.AttrState))
+	e.Good(roce.WCSend)
+}
+
+func drainServes(e *End) {
+	e.Join(roce.RC, 64)
+	e.Recv(1, 0, 8)
+	e.Recv(2, 0, 8)
+	e.Sync()
+	e.Good(roce.WCRecv)
+	e.Good(roce.WCRecv)
+}
+
+func closingActs(e *End) {
+	e.Make(roce.RC, 64)
+	e.Refused("a domain with a queue pair", e.PD.Close(), roce.ErrBusy)
+	e.Refused("a completion queue with a queue pair", e.CQ.Close(), roce.ErrBusy)
+	e.Refused("a channel with a completion queue", e.Ch.Close(), roce.ErrBusy)
+	e.Refused("a device with a domain", e.Device.Close(), roce.ErrBusy)
+	for range 2 {
+		e.Must(e.QP.Close())
+		e.Must(e.MR.Close())
+		e.Must(e.CQ.Close())
+		e.Must(e.Ch.Close())
+		e.Must(e.PD.Close())
+	}
+}
+
+func closedActs(e *End) {
+	e.Make(roce.RC, 64)
+	e.Must(e.QP.Init(nil))
+	e.Recv(1, 0, 8)
+	e.Must(e.QP.Close())
+	e.Refused("PostRecv", e.QP.PostRecv(roce.RecvWR{}), roce.ErrClosed)
+	e.Check(e.QP.Modify(e.ctx, &roce.QPAttr{State: roce.StateReset}, roce.AttrState) != nil, "Modify of a closed queue pair")
+	_, err := e.QP.Query()
+	e.Check(err != nil, "Query of a closed queue pair")
+	e.Must(e.CQ.Close())
+	var wcs [1]roce.WC
+	_, err = e.CQ.Poll(wcs[:])
+	e.Refused("Poll", err, roce.ErrClosed)
+	_, err = e.CQ.Wait(context.Background(), wcs[:])
+	e.Refused("Wait", err, roce.ErrClosed)
+	e.Refused("ReqNotify", e.CQ.ReqNotify(false), roce.ErrClosed)
+}

@@ -1,0 +1,155 @@
+package conformance
+
+// Who may touch which memory: regions, rights, windows.
+
+import (
+	"os"
+
+	"github.com/goroce/goroce/roce"
+)
+
+func rights() []Case {
+	cases := []Case{
+		{"regions", regionsAct, nil},
+		{"a window is bound, used and invalidated", windowActs, windowServes},
+		{"SEND with invalidate", invalidateActs, invalidateServes},
+	}
+	for i := range refusals {
+		r := &refusals[i]
+		cases = append(cases, Case{"a peer refuses " + r.name, r.act, r.serve})
+	}
+	return cases
+}
+
+func regionsAct(e *End) {
+	e.Furnish(4096)
+	again := e.Region(e.Buf, roce.LocalWrite)
+	e.Check(again.LKey() != e.MR.LKey(), "two regions have the lkey 0x%x", again.LKey())
+	e.Check(again.Addr() == e.MR.Addr() && again.Len() == 4096, "region at 0x%x of %d", again.Addr(), again.Len())
+	_, err := e.PD.RegMR(e.Buf, roce.RemoteWrite)
+	e.Refused("RemoteWrite without LocalWrite", err, roce.ErrInvalid)
+	e.Refused("closing the domain of a region", e.PD.Close(), roce.ErrBusy)
+	_, err = e.PD.RegMRAt(0, 5, 0, roce.LocalWrite)
+	e.Refused("a region at nil", err, roce.ErrInvalid)
+
+	// as far into its page as the memory, which is what devices of the kernel want
+	page := uint64(os.Getpagesize())
+	iova := page<<20 + e.MR.Addr()%page
+	elsewhere, err := e.PD.RegMRIOVA(e.Buf, iova, roce.LocalWrite)
+	e.Must(err)
+	e.Check(elsewhere.Addr() == iova && elsewhere.SGE(5, 6).Addr == iova+5, "region at 0x%x, want 0x%x", elsewhere.Addr(), iova)
+	e.Must(elsewhere.Close())
+	e.Must(elsewhere.Close())
+}
+
+// refusal is a request for memory that a peer does not give.
+type refusal struct {
+	name   string
+	access roce.Access // of the region
+	wr     roce.SendWR // Addr and RKey are added
+	n      int
+	key    uint32 // xor
+	off    uint64
+}
+
+const regionSize = 4096
+
+var refusals = []refusal{
+	{"a WRITE without the right", roce.LocalWrite | roce.RemoteRead, roce.SendWR{Opcode: roce.WRWrite}, 8, 0, 0},
+	{"a READ without the right", roce.LocalWrite | roce.RemoteWrite, roce.SendWR{Opcode: roce.WRRead}, 8, 0, 0},
+	{"an atomic without the right", roce.LocalWrite | roce.RemoteWrite, roce.SendWR{Opcode: roce.WRAtomicFetchAndAdd}, 8, 0, 0},
+	{"a key that does not exist", roce.LocalWrite | roce.RemoteWrite, roce.SendWR{Opcode: roce.WRWrite}, 8, 0x00ffff00, 0},
+	{"a WRITE past the end", roce.LocalWrite | roce.RemoteWrite, roce.SendWR{Opcode: roce.WRWrite}, 16, 0, regionSize - 8},
+	{"a READ before the beginning", roce.LocalWrite | roce.RemoteRead, roce.SendWR{Opcode: roce.WRRead}, 8, 0, 1<<64 - 4},
+}
+
+func (r *refusal) act(e *End) {
+	e.Join(roce.RC, 64)
+	var c Card
+	e.Hear(&c)
+	wr := r.wr
+	wr.WRID, wr.SGL, wr.RemoteAddr, wr.RKey = 1, []roce.SGE{e.MR.SGE(0, r.n)}, c.Addr+r.off, c.RKey^r.key
+	e.Send(wr, roce.SendWR{WRID: 2, Opcode: roce.WRSend, SGL: []roce.SGE{e.MR.SGE(0, 8)}})
+	wc := e.Bad(roce.WCRemAccessErr)
+	e.Check(wc.WRID == 1, "request %d failed first", wc.WRID)
+	wc = e.Bad(roce.WCWRFlushErr)
+	e.Check(wc.WRID == 2, "request %d was flushed", wc.WRID)
+	e.Check(e.QP.State() == roce.StateErr, "the queue pair is in %v", e.QP.State())
+}
+
+func (r *refusal) serve(e *End) {
+	e.Join(roce.RC, 64)
+	m := e.Region(make([]byte, regionSize), r.access)
+	e.Tell(Card{Addr: m.Addr(), RKey: m.RKey()})
+}
+
+// windows skips where there are none.
+func windows(e *End) {
+	if a := e.Query(); a.MaxMW == 0 || a.DeviceCaps&roce.CapMemWindow2B == 0 {
+		e.Skip("%s has no memory windows of type 2B", e.Name())
+	}
+}
+
+// bind makes a window of 64 bytes at 128 of the memory, and returns it and its key.
+func bind(e *End) (*roce.MW, uint32) {
+	region := e.Region(e.Buf, roce.LocalWrite|roce.MWBind)
+	w, err := e.PD.AllocMW()
+	e.Must(err)
+	e.later(w.Close)
+	key := roce.IncRKey(w.RKey())
+	e.Send(roce.SendWR{Opcode: roce.WRBindMW, Flags: roce.SendSignaled, Bind: &roce.BindInfo{WindowKey: w.RKey(), NewKey: key,
+		LKey: region.LKey(), Addr: region.Addr() + 128, Length: 64, Access: roce.RemoteWrite | roce.RemoteRead}})
+	e.Good(roce.WCBindMW)
+	e.Check(w.RKey() == key && w.Bound(), "key 0x%x, bound %v", w.RKey(), w.Bound())
+	return w, key
+}
+
+func windowServes(e *End) {
+	windows(e)
+	e.Join(roce.RC, 4096)
+	w, key := bind(e)
+	e.Tell(Card{Addr: e.MR.Addr() + 128, RKey: key})
+	e.Sync()
+	e.Same(e.Buf[128:][:64], 2)
+	e.Send(roce.SendWR{Opcode: roce.WRLocalInv, Flags: roce.SendSignaled, InvalidateKey: key})
+	e.Good(roce.WCLocalInv)
+	e.Check(!w.Bound(), "the window is still bound")
+	e.Sync()
+}
+
+func windowActs(e *End) {
+	windows(e)
+	e.Join(roce.RC, 4096)
+	var c Card
+	e.Hear(&c)
+	copy(e.Buf, pattern(64, 2))
+	write := roce.SendWR{Opcode: roce.WRWrite, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(0, 64)}, RemoteAddr: c.Addr, RKey: c.RKey}
+	e.Send(write)
+	e.Good(roce.WCRDMAWrite)
+	e.Sync()
+	e.Sync() // it is invalid now
+	e.Send(write)
+	e.Bad(roce.WCRemAccessErr)
+}
+
+func invalidateServes(e *End) {
+	windows(e)
+	e.Join(roce.RC, 4096)
+	_, key := bind(e)
+	e.Recv(1, 0, 64)
+	e.Recv(2, 0, 64)
+	e.Tell(Card{Addr: e.MR.Addr() + 128, RKey: key})
+	wc := e.Good(roce.WCRecv)
+	e.Check(wc.Flags&roce.WCWithInv != 0 && wc.InvalidatedRKey == key, "invalidates 0x%x of 0x%x, flags %d", wc.InvalidatedRKey, key, wc.Flags)
+}
+
+func invalidateActs(e *End) {
+	windows(e)
+	e.Join(roce.RC, 4096)
+	var c Card
+	e.Hear(&c)
+	e.Send(roce.SendWR{Opcode: roce.WRSendWithInv, Flags: roce.SendSignaled, InvalidateKey: c.RKey, SGL: []roce.SGE{e.MR.SGE(0, 8)}})
+	e.Good(roce.WCSend)
+	e.Send(roce.SendWR{Opcode: roce.WRWrite, SGL: []roce.SGE{e.MR.SGE(0, 8)}, RemoteAddr: c.Addr, RKey: c.RKey})
+	e.Bad(roce.WCRemAccessErr)
+}

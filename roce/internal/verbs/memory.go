@@ -1,0 +1,267 @@
+//go:build verbs
+
+package verbs
+
+// What a protection domain holds beside queue pairs: regions, windows and address handles.
+//
+// A post reads windows, regions and address handles under the send lock of its queue pair. Whoever
+// destroys one first makes it impossible to find, then waits until every queue pair of the domain
+// has been out of its lock once (quiesce).
+
+/*
+#include "glue.h"
+*/
+import "C"
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"github.com/goroce/goroce/mr"
+	"github.com/goroce/goroce/qp"
+)
+
+// PD is a protection domain.
+type PD struct {
+	dev *Device
+	pd  *C.struct_ibv_pd
+
+	mu      sync.Mutex
+	queues  map[*QP]struct{}
+	regions map[uint32]*MR // by lkey
+	windows map[uint32]*MW // by the part of the rkey that never changes
+}
+
+// AllocPD makes a protection domain.
+func (d *Device) AllocPD() (*PD, error) {
+	pd, errno := C.ibv_alloc_pd(d.context)
+	if pd == nil {
+		return nil, refused("ibv_alloc_pd", errno)
+	}
+	return &PD{dev: d, pd: pd, queues: map[*QP]struct{}{}, regions: map[uint32]*MR{}, windows: map[uint32]*MW{}}, nil
+}
+
+// Close frees the domain.
+func (p *PD) Close() error { return answered("ibv_dealloc_pd", int(C.ibv_dealloc_pd(p.pd))) }
+
+// quiesce waits until no post is under way that began before.
+func (p *PD) quiesce() {
+	p.mu.Lock()
+	queues := make([]*QP, 0, len(p.queues))
+	for q := range p.queues {
+		queues = append(queues, q)
+	}
+	p.mu.Unlock()
+	for _, q := range queues {
+		q.send.mu.Lock()
+		q.send.mu.Unlock()
+	}
+}
+
+// MR is a memory region.
+type MR struct {
+	pd   *PD
+	mr   *C.struct_ibv_mr
+	iova uint64
+	buf  []byte
+	pins runtime.Pinner
+	lkey uint32
+	rkey uint32
+}
+
+// registered are all regions of the process. The device writes into their memory whether or not the
+// application still knows of it, so it must not be collected.
+var registered sync.Map // of *MR
+
+// RegMR registers buf under the address iova, which must lie as far into a page as buf does.
+func (p *PD) RegMR(buf []byte, iova uint64, access mr.Access) (*MR, error) {
+	at, page := mr.AddrOf(buf), uint64(os.Getpagesize())
+	switch {
+	case len(buf) == 0:
+		return nil, unsupported("a region without bytes, on a device of the kernel")
+	case iova%page != at%page:
+		return nil, unsupported("address 0x%x for memory at 0x%x: the kernel wants both equally far into a page of %d bytes", iova, at, page)
+	case access&(mr.RemoteWrite|mr.RemoteAtomic) != 0 && access&mr.LocalWrite == 0:
+		return nil, invalid("access %v: RemoteWrite and RemoteAtomic need LocalWrite", access)
+	}
+	m := &MR{pd: p, iova: iova, buf: buf}
+	start := unsafe.Pointer(unsafe.SliceData(buf))
+	m.pins.Pin(start) // memory that is not Go's is left alone
+	// The address says by itself where the region begins.
+	flags := C.uint(access &^ mr.ZeroBased)
+	ibv, errno := C.goroce_reg_mr(p.pd, start, C.size_t(len(buf)), C.uint64_t(iova), flags)
+	if ibv == nil {
+		m.pins.Unpin()
+		return nil, refused("ibv_reg_mr_iova", errno)
+	}
+	m.mr, m.lkey, m.rkey = ibv, uint32(ibv.lkey), uint32(ibv.rkey)
+	registered.Store(m, nil)
+	p.mu.Lock()
+	p.regions[m.lkey] = m
+	p.mu.Unlock()
+	return m, nil
+}
+
+// LKey is the key for local elements.
+func (m *MR) LKey() uint32 { return m.lkey }
+
+// RKey is the key for peers.
+func (m *MR) RKey() uint32 { return m.rkey }
+
+// IOVA is the address that keys use for the first byte.
+func (m *MR) IOVA() uint64 { return m.iova }
+
+// Close deregisters the region. The error is ErrBusy while windows are bound to it.
+func (m *MR) Close() error {
+	p := m.pd
+	p.mu.Lock()
+	delete(p.regions, m.lkey)
+	p.mu.Unlock()
+	p.quiesce()
+	if err := answeredAs("ibv_dereg_mr", int(C.ibv_dereg_mr(m.mr)), boundErrnos); err != nil {
+		p.mu.Lock()
+		p.regions[m.lkey] = m
+		p.mu.Unlock()
+		return err
+	}
+	m.pins.Unpin()
+	registered.Delete(m)
+	return nil
+}
+
+// boundErrnos are how drivers say that windows are bound to a region.
+var boundErrnos = map[syscall.Errno]error{syscall.EINVAL: qp.ErrBusy}
+
+// MW is a memory window of type 2.
+type MW struct {
+	pd    *PD
+	mw    *C.struct_ibv_mw // its rkey is written under the send lock of the queue pair that binds
+	rkey  atomic.Uint32
+	bound atomic.Bool
+}
+
+// windowKey is the part of a window's rkey that never changes.
+func windowKey(rkey uint32) uint32 { return rkey >> 8 }
+
+// AllocMW makes a window. ErrUnsupported if the device has none.
+func (p *PD) AllocMW() (*MW, error) {
+	if p.dev.attr.max_mw == 0 {
+		return nil, unsupported("%s has no memory windows", p.dev.device)
+	}
+	mw, errno := C.goroce_alloc_mw(p.pd)
+	if mw == nil {
+		return nil, refused("ibv_alloc_mw", errno)
+	}
+	w := &MW{pd: p, mw: mw}
+	w.rkey.Store(uint32(mw.rkey))
+	p.mu.Lock()
+	p.windows[windowKey(uint32(mw.rkey))] = w
+	p.mu.Unlock()
+	return w, nil
+}
+
+// RKey is the key of the last bind that was posted, or the one that the window was born with.
+func (w *MW) RKey() uint32 { return w.rkey.Load() }
+
+// Bound tells whether the last that was posted for the window was a bind. Devices do not say what
+// has become of it, nor what peers have invalidated.
+func (w *MW) Bound() bool { return w.bound.Load() }
+
+// Close frees the window.
+func (w *MW) Close() error {
+	p, key := w.pd, windowKey(w.RKey())
+	p.mu.Lock()
+	delete(p.windows, key)
+	p.mu.Unlock()
+	p.quiesce()
+	err := answered("ibv_dealloc_mw", int(C.goroce_dealloc_mw(w.mw)))
+	if err != nil {
+		p.mu.Lock()
+		p.windows[key] = w
+		p.mu.Unlock()
+	}
+	return err
+}
+
+// window and region find what a bind names.
+func (p *PD) window(rkey uint32) *MW {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.windows[windowKey(rkey)]
+}
+
+func (p *PD) region(lkey uint32) *MR {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.regions[lkey]
+}
+
+// AH is what a qp.AH of such a device carries.
+type AH struct {
+	pd   *PD
+	ah   *C.struct_ibv_ah
+	dead atomic.Bool
+}
+
+// CreateAH makes an address handle. The driver may have to find the neighbour's Ethernet address,
+// which takes a second or two if there is none; ctx is looked at before that only.
+func (p *PD) CreateAH(ctx context.Context, attr qp.AHAttr) (*qp.AH, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var a C.struct_ibv_ah_attr
+	if err := p.dev.writeAV(&a, &attr); err != nil {
+		return nil, err
+	}
+	ah, errno := C.ibv_create_ah(p.pd, &a)
+	if ah == nil {
+		return nil, refused("ibv_create_ah", errno)
+	}
+	return qp.ForeignAH(attr, &AH{pd: p, ah: ah}), nil
+}
+
+// DestroyAH ends an address handle.
+func (p *PD) DestroyAH(handle *qp.AH) error {
+	a, ok := handle.Foreign().(*AH)
+	if !ok || a.pd != p || a.dead.Swap(true) {
+		return invalid("the address handle is not of this PD, or destroyed")
+	}
+	p.quiesce()
+	return answered("ibv_destroy_ah", int(C.ibv_destroy_ah(a.ah)))
+}
+
+// writeAV writes an address vector as the library wants it.
+func (d *Device) writeAV(to *C.struct_ibv_ah_attr, a *qp.AHAttr) error {
+	switch {
+	case int(a.SGIDIndex) >= len(d.rows):
+		return invalid("sgid_index %d, the device has %d GIDs", a.SGIDIndex, len(d.rows))
+	case a.FlowLabel >= 1<<20:
+		return invalid("flow label 0x%x is wider than 20 bits", a.FlowLabel)
+	case a.DGID.IsZero():
+		return invalid("no destination GID: RoCE needs the peer's address (a GRH)")
+	}
+	from := &d.rows[a.SGIDIndex]
+	if from.gid.Is4() != a.DGID.Is4() {
+		return invalid("destination %v and source GID[%d] %v are of different IP versions", a.DGID, a.SGIDIndex, from.gid)
+	}
+	hops := a.HopLimit
+	if hops == 0 {
+		hops = 64
+	}
+	to.is_global, to.port_num, to.sl = 1, C.uint8_t(d.port), C.uint8_t(a.SL)
+	to.grh.dgid = C.union_ibv_gid(a.DGID)
+	to.grh.flow_label, to.grh.sgid_index = C.uint32_t(a.FlowLabel), C.uint8_t(from.index)
+	to.grh.hop_limit, to.grh.traffic_class = C.uint8_t(hops), C.uint8_t(a.TrafficClass)
+	return nil
+}
+
+// readAV reads one back.
+func (d *Device) readAV(a *C.struct_ibv_ah_attr) qp.AHAttr {
+	return qp.AHAttr{DGID: [16]byte(a.grh.dgid), SGIDIndex: d.rowOf(uint8(a.grh.sgid_index)), TrafficClass: uint8(a.grh.traffic_class),
+		HopLimit: uint8(a.grh.hop_limit), FlowLabel: uint32(a.grh.flow_label), SL: uint8(a.sl)}
+}
