@@ -76,7 +76,7 @@ const (
 // faults is the table of sections 6.3 and 6.4.
 var faults = [...]struct {
 	nak    wire.Syndrome   // RC: to the requester; 0: none
-	recv   WCStatus        // RC: how the receive request that is claimed ends
+	recv   WCStatus        // RC: how the receive request that is claimed ends; UC: of faultMemory
 	event  EventType       // RC: raised if there is no such request
 	reason wire.DropReason // counted; UC: the message is dropped and nothing else happens
 }{

@@ -80,10 +80,9 @@ type Config struct {
 	// PinMemory keeps registered memory from being paged out, as a NIC's driver does: RegMR locks
 	// its pages (mlock), Close unlocks those that no other region has, also if the application had
 	// locked them itself. RegMR then takes the time that the system needs to find the pages, and
-	// fails with ErrLimit beyond
-	// RLIMIT_MEMLOCK, and with ErrNotSupported where the system is not Linux. Without it
-	// memory is paged as any other, which is only a matter of time: nothing here depends on where
-	// pages are.
+	// fails with ErrLimit beyond RLIMIT_MEMLOCK, and with ErrNotSupported where the system is not
+	// Linux. Without it memory is paged as any other, which is only a matter of time: nothing here
+	// depends on where pages are.
 	PinMemory bool
 
 	// NoBackground starts no goroutine. Then nothing at all happens between the application's own

@@ -94,21 +94,18 @@ func (q *EventQueue[E]) Get(ctx context.Context) (E, error) {
 		}
 		select {
 		case _, open := <-q.ready:
-			if e, ok := q.TryGet(); ok || !open {
-				return e, errIf(!ok, ErrClosed)
+			e, ok := q.TryGet()
+			switch {
+			case ok:
+				return e, nil
+			case !open:
+				return e, ErrClosed
 			}
 		case <-ctx.Done():
 			var none E
 			return none, ctx.Err()
 		}
 	}
-}
-
-func errIf(yes bool, err error) error {
-	if yes {
-		return err
-	}
-	return nil
 }
 
 // Ready is a channel from which a token can be received when there may be events; it is closed with

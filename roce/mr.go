@@ -41,19 +41,12 @@ func (p *PD) RegMR(buf []byte, access Access) (*MR, error) {
 // Peers then learn nothing about where the buffer is. A verbs device takes only an iova that is as
 // far into its page as buf, and no empty buf: ErrNotSupported.
 func (p *PD) RegMRIOVA(buf []byte, iova uint64, access Access) (m *MR, err error) {
-	// It may take long, to pin memory, so it does without the lock, and is undone if the domain is
-	// closed meanwhile.
-	below, err := p.pd.regMR(buf, iova, access)
-	if err != nil {
-		return nil, p.refuse("RegMR", err)
-	}
-	m = &MR{pd: p, buf: buf, mr: below}
-	err = p.create("RegMR", func() error {
-		p.dev.objects.add(m)
-		return nil
+	err = p.createSlowly("RegMR", "MR", func() (object, error) {
+		below, err := p.pd.regMR(buf, iova, access)
+		m = &MR{pd: p, buf: buf, mr: below}
+		return m, err
 	})
 	if err != nil {
-		below.Close()
 		return nil, err
 	}
 	return m, nil

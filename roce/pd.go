@@ -34,10 +34,32 @@ func (p *PD) create(op string, f func() error) error {
 	return d.fail(op, f())
 }
 
-// refuse is the error of a call that failed without the lock: if the domain is closed, that is why.
-func (p *PD) refuse(op string, err error) error {
-	return p.create(op, func() error { return err })
+// createSlowly is create for what may take long: f runs without the lock, while something of its
+// kind keeps the domain and the device from being closed.
+func (p *PD) createSlowly(op, kind string, f func() (object, error)) error {
+	objects, now := p.dev.objects, &underway{what: kind, pd: p}
+	if err := p.create(op, func() error { objects.add(now); return nil }); err != nil {
+		return err
+	}
+	x, err := f()
+	return p.create(op, func() error {
+		objects.remove(now)
+		if err == nil {
+			objects.add(x)
+		}
+		return err
+	})
 }
+
+// underway stands in the list of objects for what is being made.
+type underway struct {
+	what string
+	pd   *PD
+}
+
+func (u *underway) kind() string     { return u.what }
+func (u *underway) label() string    { return "" }
+func (u *underway) needs(x any) bool { return x == any(u.pd) }
 
 // Close frees the domain (ibv_dealloc_pd). While queue pairs, regions, windows or address handles
 // of it exist the error is ErrBusy and says which. A second Close does nothing.
@@ -47,18 +69,12 @@ func (p *PD) Close() error { return p.dev.destroy(p, p.pd.close) }
 // pairs of this domain. ErrInvalid names the attribute that is wrong. As QP.Modify it waits until
 // the port can send to the destination, at most 2 s or until ctx ends; ErrUnreachable if it can
 // not.
-func (p *PD) CreateAH(ctx context.Context, attr AHAttr) (*AH, error) {
-	// It may wait, so it does without the lock, and is undone if the domain is closed meanwhile.
-	ah, err := p.pd.createAH(ctx, attr)
-	if err != nil {
-		return nil, p.refuse("CreateAH", err)
-	}
-	err = p.create("CreateAH", func() error {
-		p.dev.objects.add(handle{ah, p})
-		return nil
+func (p *PD) CreateAH(ctx context.Context, attr AHAttr) (ah *AH, err error) {
+	err = p.createSlowly("CreateAH", "AH", func() (object, error) {
+		ah, err = p.pd.createAH(ctx, attr)
+		return handle{ah, p}, err
 	})
 	if err != nil {
-		p.pd.destroyAH(ah)
 		return nil, err
 	}
 	return ah, nil

@@ -134,3 +134,44 @@ func (silentPort) Resolve(ctx context.Context, _ GID, _ time.Duration) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
+
+// TestCloseWhileUnderWay: while a call waits for a neighbour's answer its domain and device cannot
+// be closed under it, and afterwards they can.
+func TestCloseWhileUnderWay(t *testing.T) {
+	asked := make(chan struct{})
+	d, err := Open("pipe:underway", &Config{Wrap: func(p transport.Port) transport.Port { return waitingPort{p, asked} }})
+	must(t, err)
+	pd, err := d.AllocPD()
+	must(t, err)
+	ctx, cancel := context.WithCancel(bg)
+	ended := make(chan error)
+	go func() {
+		_, err := pd.CreateAH(ctx, AHAttr{DGID: d.GIDs()[0]})
+		ended <- err
+	}()
+	<-asked
+	refused(t, pd.Close(), ErrBusy, "1 AH")
+	refused(t, d.Close(), ErrBusy, "1 AH, 1 PD")
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("CreateAH: %v", err)
+	}
+	must(t, pd.Close())
+	must(t, d.Close())
+	_, err = pd.CreateAH(bg, AHAttr{})
+	refused(t, err, ErrClosed)
+	_, err = pd.RegMR(nil, LocalWrite)
+	refused(t, err, ErrClosed)
+}
+
+// waitingPort says that it is asked, and waits.
+type waitingPort struct {
+	transport.Port
+	asked chan struct{}
+}
+
+func (p waitingPort) Resolve(ctx context.Context, _ GID, _ time.Duration) error {
+	close(p.asked)
+	<-ctx.Done()
+	return ctx.Err()
+}

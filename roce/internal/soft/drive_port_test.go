@@ -5,10 +5,8 @@ package soft
 
 import (
 	"sync"
-	"testing"
 	"time"
 
-	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/wire"
 )
@@ -163,19 +161,4 @@ func (p *drivePort) Close() error {
 }
 func (p *drivePort) Info() transport.Info {
 	return transport.Info{Name: "drive", Kind: "pipe", GIDs: []wire.GID{p.gid}, Up: true, NetMTU: 65536, MaxRun: 1}
-}
-
-// TestDrivePort: an alarm that was set again goes off once, at the later time.
-func TestDrivePort(t *testing.T) {
-	w := &driveWorld{T: t}
-	p := newDrivePort(w, "10.0.0.1")
-	p.SetAlarm(time.Hour)
-	p.SetAlarm(0)
-	if !p.gone {
-		t.Error("an alarm for now has not gone off")
-	}
-	p.SetAlarm(-1)
-	if p.gone || qp.Never < 0 {
-		t.Error("an alarm that was taken back has gone off")
-	}
 }
