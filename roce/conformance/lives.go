@@ -112,12 +112,14 @@ func secondLife(e *End) {
 	}
 }
 
-// drainActs: a request that had not begun when the queue is told to drain waits for RTS, one that had
-// begun is completed before the event; which of them the first one is, is the device's to say.
+// drainActs drains a queue of which everything is done. What of a request that is under way when the
+// queue is told to drain has begun is the device's to say; and rxe now and then forgets the event if
+// the last acknowledgement comes in that moment (docs/rocev2.md, section 5.4).
 func drainActs(e *End) {
 	e.Join(roce.RC, 64)
 	e.Sync()
 	e.Send(small(e, 1))
+	e.Good(roce.WCSend)
 	err := e.QP.Modify(e.ctx, &roce.QPAttr{State: roce.StateSQD, EnSQDAsyncNotify: true}, roce.AttrState|roce.AttrEnSQDAsyncNotify)
 	if errors.Is(err, roce.ErrNotSupported) {
 		e.Skip("%v", err)
@@ -131,12 +133,9 @@ func drainActs(e *End) {
 		}
 	}
 	e.Send(small(e, 2)) // waits
-	e.Check(e.CQ.Len() <= 1, "a request that was posted while the queue drained has been executed")
+	e.Check(e.CQ.Len() == 0, "a request that was posted to a drained queue has been executed")
 	e.Must(e.QP.Modify(e.ctx, &roce.QPAttr{State: roce.StateRTS}, roce.AttrState))
-	for id := range uint64(2) {
-		wc := e.Good(roce.WCSend)
-		e.Check(wc.WRID == id+1, "request %d completed, want %d", wc.WRID, id+1)
-	}
+	e.Good(roce.WCSend)
 }
 
 func drainServes(e *End) {
