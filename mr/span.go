@@ -62,11 +62,12 @@ func (s Span) Read(dst []byte, off uint32) (st Status) {
 //
 // The last bytes are stored last, in a store of their own, since applications wait for an RDMA
 // WRITE by polling its last byte: memmove promises no order, and for larger sizes does store the
-// tail early. If the range ends on a multiple of 8 (4), the last 8 (4) bytes are one atomic store;
-// an application that polls exactly that word with sync/atomic is well-defined by the Go memory
-// model, and finds every other byte of the write in place. A range that ends elsewhere has no such
-// word; its last 1 to 3 bytes are plain stores, ordered on machines that keep stores in order
-// (amd64).
+// tail early. If the range ends on a multiple of 8 (4), the last 8 (4) bytes are one store that
+// comes after all others: an application that polls exactly that word with sync/atomic finds every
+// other byte of the write in place. (On amd64 it is a plain store, as that is all it takes there;
+// elsewhere, and for the race detector, it is one of sync/atomic.) A range that ends elsewhere has
+// no such word; its last 1 to 3 bytes are plain stores, ordered on machines that keep stores in
+// order.
 func (s Span) Write(src []byte, off uint32) (st Status) {
 	dst := s.mem[off : uint64(off)+uint64(len(src))]
 	if len(dst) == 0 {
@@ -78,11 +79,11 @@ func (s Span) Write(src []byte, off uint32) (st Status) {
 	case end%8 == 0 && len(dst) >= 8:
 		last := len(dst) - 8
 		copy(dst[:last], src)
-		atomic.StoreUint64(word64(dst[last:]), native64(src[last:]))
+		storeLast64(dst[last:], native64(src[last:]))
 	case end%4 == 0 && len(dst) >= 4:
 		last := len(dst) - 4
 		copy(dst[:last], src)
-		atomic.StoreUint32(word32(dst[last:]), native32(src[last:]))
+		storeLast32(dst[last:], native32(src[last:]))
 	default:
 		last := len(dst) - min(len(dst), max(1, int(end%4)))
 		copy(dst[:last], src)

@@ -292,7 +292,7 @@ func (e *Engine) replyRead(q *QP, b *wire.Batch) verdict {
 	}
 	if st == mr.OK {
 		frames := b.Frames()
-		st = e.noted(e.sealPayload(&frames[len(frames)-1], int(op.Info().HdrLen), payload))
+		st = e.noted(e.sealPayload(&frames[len(frames)-1], int(op.Info().HdrLen), payload, true))
 	}
 	if st != mr.OK {
 		b.Undo()

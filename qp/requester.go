@@ -255,7 +255,7 @@ func (e *Engine) emit(q *QP, b *wire.Batch) verdict {
 		}
 		(*wire.RETH)(f.Body[at:]).Put(va, s.rkey, length)
 	}
-	if st := e.noted(e.sealPayload(f, int(uint32(info.HdrLen)+n)-len(rest), rest)); st != mr.OK {
+	if st := e.noted(e.sealPayload(f, int(uint32(info.HdrLen)+n)-len(rest), rest, s.flags&SendInline == 0)); st != mr.OK {
 		b.Undo()
 		e.doom(q, WCLocProtErr)
 		return sent

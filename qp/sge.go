@@ -67,9 +67,13 @@ func (e *Engine) scatter(pd mr.PD, sgl []SGE, off uint32, src []byte) mr.Status 
 	return mr.OK
 }
 
-// sealPayload copies payload, registered memory, to offset at of the frame's body and seals the
-// frame.
-func (e *Engine) sealPayload(f *wire.Frame, at int, payload []byte) (st mr.Status) {
+// sealPayload copies payload to offset at of the frame's body and seals the frame. Only registered
+// memory may be gone and needs a guard, which costs a small packet some 4 ns.
+func (e *Engine) sealPayload(f *wire.Frame, at int, payload []byte, registered bool) (st mr.Status) {
+	if !registered {
+		wire.SealPayload(f, at, payload)
+		return mr.OK
+	}
 	defer mr.Catch(payload, &st)
 	wire.SealPayload(f, at, payload)
 	return mr.OK
