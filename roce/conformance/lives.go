@@ -112,9 +112,9 @@ func secondLife(e *End) {
 	}
 }
 
-// drainActs drains a queue of which everything is done. What of a request that is under way when the
-// queue is told to drain has begun is the device's to say; and rxe now and then forgets the event if
-// the last acknowledgement comes in that moment (docs/rocev2.md, section 5.4).
+// drainActs drains a queue of which everything is done. What of a request that is under way when
+// the queue is told to drain has begun is the device's to say; and rxe now and then forgets the
+// event if the last acknowledgement comes in that moment (docs/rocev2.md, section 5.4).
 func drainActs(e *End) {
 	e.Join(roce.RC, 64)
 	e.Sync()
