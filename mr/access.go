@@ -17,8 +17,8 @@ func (t *Table) Local(pd PD, lkey uint32, addr uint64, n uint32, need Access) (S
 }
 
 // Remote checks n bytes at va under an rkey from a packet that arrived for the QP qpn of domain pd;
-// need is the right that the operation asks for (RemoteWrite, RemoteRead, RemoteAtomic). The key
-// may be a region's or a window's; a window obeys only the QP it was bound through (type 2B).
+// need is the right that the operation asks for (RemoteWrite, RemoteRead and so on). The key
+// may be a region's or a window's; a window of type 2B obeys only the QP it was bound through.
 func (t *Table) Remote(pd PD, qpn uint32, rkey uint32, va uint64, n uint32, need Access) (Span, Status) {
 	e := t.lookup(rkey)
 	if e == nil {

@@ -41,7 +41,7 @@ func (m *model) remote(pd PD, qpn, key uint32, va uint64, n uint32, need Access)
 	}
 	for _, w := range m.windows {
 		if w.key == key {
-			return w.pd == pd && w.to != nil && w.qpn == qpn && w.a&need == need && inside(va, n, w.start, w.n)
+			return w.pd == pd && w.to != nil && (w.qpn == qpn || w.w.Type() == Window1) && w.a&need == need && inside(va, n, w.start, w.n)
 		}
 	}
 	return false
@@ -87,7 +87,7 @@ func pick(t *rapid.T, n int) int {
 	return rapid.IntRange(0, n-1).Draw(t, "which")
 }
 
-func rights(t *rapid.T) Access { return Access(rapid.Uint32Range(0, 63).Draw(t, "rights")) }
+func rights(t *rapid.T) Access { return Access(rapid.Uint32Range(0, 1023).Draw(t, "rights")) }
 
 func qpn(t *rapid.T) uint32 { return rapid.Uint32Range(1, 3).Draw(t, "qpn") }
 
@@ -131,7 +131,7 @@ func (d *drive) deregister(t *rapid.T) {
 
 func (d *drive) allocWindow(t *rapid.T) {
 	pd := d.m.pds[pick(t, len(d.m.pds))]
-	w, err := d.tab.AllocWindow(pd)
+	w, err := d.tab.AllocWindow(pd, rapid.SampledFrom([]WindowType{Window1, Window2}).Draw(t, "type"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,11 +155,22 @@ func (d *drive) bind(t *rapid.T) {
 	key := w.key&^0xff | rapid.Uint32Range(0, 255).Draw(t, "key byte")
 	addr := r.r.IOVA() + rapid.Uint64Range(0, 40).Draw(t, "offset")
 	n, a := rapid.Uint64Range(0, 40).Draw(t, "n"), rights(t)
-	s := d.tab.BindWindow(pd, q, w.key, key, r.r.LKey(), addr, n, a)
+	s := d.tab.BindWindow(pd, &Bind{w.w.Type(), q, w.key, key, r.r.LKey(), addr, n, a})
+	type1 := w.w.Type() == Window1
+	if type1 && n == 0 && w.pd == pd {
+		if s != OK {
+			t.Fatalf("unbound: %v", s)
+		}
+		if key != w.key {
+			m.dead = append(m.dead, w.key)
+		}
+		w.key, w.to = key, nil
+		return
+	}
 
 	ra := r.r.Access()
-	allowed := w.to == nil && w.pd == pd && r.pd == pd && n > 0 && ra&MWBind != 0 && ra&ZeroBased == 0 &&
-		a&(LocalWrite|MWBind) == 0 && (a&(RemoteWrite|RemoteAtomic) == 0 || ra&LocalWrite != 0) &&
+	allowed := (type1 && a&ZeroBased == 0 || !type1 && w.to == nil) && w.pd == pd && r.pd == pd && n > 0 && ra&MWBind != 0 && ra&ZeroBased == 0 &&
+		a&(LocalWrite|MWBind) == 0 && (a&^ra)&(FlushGlobal|FlushPersistent) == 0 && (a&(RemoteWrite|RemoteAtomic) == 0 || ra&LocalWrite != 0) &&
 		n <= math.MaxUint32 && inside(addr, uint32(n), new(big.Int).SetUint64(r.r.IOVA()), r.r.Len())
 	if s != Misaligned && (s == OK) != allowed {
 		t.Fatalf("BindWindow: %v, allowed %v", s, allowed)
@@ -180,7 +191,7 @@ func (d *drive) bind(t *rapid.T) {
 func (d *drive) invalidate(t *rapid.T) {
 	w, q := d.m.windows[pick(t, len(d.m.windows))], qpn(t)
 	s := d.tab.Invalidate(w.pd, q, w.key)
-	if allowed := w.to == nil || w.qpn == q; (s == OK) != allowed {
+	if allowed := w.w.Type() == Window2 && (w.to == nil || w.qpn == q); (s == OK) != allowed {
 		t.Fatalf("Invalidate: %v, allowed %v", s, allowed)
 	}
 	if s == OK {

@@ -48,8 +48,8 @@ const (
 
 	OnDemand        Access = 1 << 6 // accepted and without effect: a table pins nothing
 	HugeTLB         Access = 1 << 7 // accepted and without effect: a hint about page sizes
-	FlushGlobal     Access = 1 << 8 // refused: this stack has no FLUSH
-	FlushPersistent Access = 1 << 9 // refused, too
+	FlushGlobal     Access = 1 << 8 // peers may FLUSH for global visibility
+	FlushPersistent Access = 1 << 9 // peers may FLUSH to persistent storage: of a file mapping
 
 	RelaxedOrdering Access = 1 << 20 // accepted and without effect, like all of OptionalAccess
 

@@ -31,7 +31,7 @@ func mustRegister(t testing.TB, tab *Table, pd PD, buf []byte, iova uint64, a Ac
 func TestPDLifeCycle(t *testing.T) {
 	tab, pd := newTestTable(t)
 	r := mustRegister(t, tab, pd, make([]byte, 8), 0, 0)
-	w, err := tab.AllocWindow(pd)
+	w, err := tab.AllocWindow(pd, Window2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestPDLifeCycle(t *testing.T) {
 	if _, err := tab.Register(pd, nil, 0, 0); !errors.Is(err, ErrInvalid) {
 		t.Fatalf("Register in a freed domain: %v", err)
 	}
-	if _, err := tab.AllocWindow(pd); !errors.Is(err, ErrInvalid) {
+	if _, err := tab.AllocWindow(pd, Window2); !errors.Is(err, ErrInvalid) {
 		t.Fatalf("AllocWindow in a freed domain: %v", err)
 	}
 	if next, _ := tab.AllocPD(); next == pd || next == 0 {
@@ -70,12 +70,12 @@ func TestRegisterRules(t *testing.T) {
 	}{
 		{"no rights", words, base, 0, true},
 		{"everything", words, base, LocalWrite | RemoteWrite | RemoteRead | RemoteAtomic | MWBind, true},
-		{"flush", words, base, LocalWrite | FlushGlobal, false},
+		{"flush", words, base, FlushGlobal, true},
 		{"remote read alone", words, base, RemoteRead, true},
 		{"remote write alone", words, base, RemoteWrite, false},
 		{"remote atomic alone", words, base, RemoteAtomic, false},
 		{"remote write with local write", words, base, LocalWrite | RemoteWrite, true},
-		{"flush persistent", words, base, LocalWrite | FlushPersistent, false},
+		{"flush persistent", words, base, LocalWrite | FlushPersistent, true},
 		{"hints", words, base, OnDemand | HugeTLB | RelaxedOrdering, true},
 		{"any optional bit", words, base, 1 << 29, true},
 		{"unknown bit 10", words, base, 1 << 10, false},

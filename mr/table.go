@@ -43,6 +43,7 @@ type entry struct {
 	access Access
 	base   uint64 // the address of mem[0] in the key's address space
 	mem    []byte
+	whole  bool // region: all of the address space; mem is empty
 
 	region *Region
 	window *Window
@@ -172,8 +173,6 @@ func checkRegister(buf []byte, iova uint64, a Access) error {
 		return fmt.Errorf("access %v has bits that mean nothing (%v): %w", a, a&^knownAccess, ErrInvalid)
 	case a&(RemoteWrite|RemoteAtomic) != 0 && a&LocalWrite == 0:
 		return fmt.Errorf("access %v: RemoteWrite and RemoteAtomic need LocalWrite: %w", a, ErrInvalid)
-	case a&(FlushGlobal|FlushPersistent) != 0:
-		return fmt.Errorf("access %v: this stack has no FLUSH: %w", a, ErrInvalid)
 	case a&ZeroBased != 0 && iova != 0:
 		return fmt.Errorf("iova %#x: the addresses of a ZeroBased region start at 0: %w", iova, ErrInvalid)
 	case uint64(len(buf)) > math.MaxUint64-iova:

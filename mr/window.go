@@ -1,24 +1,39 @@
 package mr
 
-// Memory windows of type 2B: a second key to a part of a region, made and taken back through a
-// queue pair.
+// Memory windows: a second key to a part of a region, made and taken back through a queue pair.
 //
-//	AllocWindow ──▶ free ── BindWindow (BIND_MW) ──▶ bound
-//	                ▲                                  │
-//	                └── Invalidate (LOCAL_INV, SEND_WITH_INV)
+//	type 2B   AllocWindow ──▶ free ── BindWindow (BIND_MW) ──▶ bound
+//	                          ▲                                  │
+//	                          └── Invalidate (LOCAL_INV, SEND_WITH_INV)
 //
-// A window's index stays the same for life; the low byte of its rkey is chosen by the consumer at
-// each bind, so that a key handed out earlier does not fit the next binding. Only the QP that bound
-// a window can use and invalidate it. As a QP lives on one lane, an invalidation can not race with
-// an access through the same window.
+//	type 1    AllocWindow ──▶ free ── BindWindow (ibv_bind_mw) ──▶ bound ──┐ BindWindow:
+//	                          ▲                                     │ ▲    │ elsewhere
+//	                          └─────── BindWindow of 0 bytes ───────┘ └────┘
+//
+// A window's index stays the same for life; the low byte of its rkey changes with each bind, so
+// that a key handed out earlier does not fit the next binding. With type 2B the consumer chooses
+// it, and only the QP that bound the window can use and invalidate it. As a QP lives on one lane,
+// an invalidation can not race with an access through the same window. A window of type 1 is for
+// all QPs of its domain: an access by another lane that was found right just before the window was
+// bound elsewhere may end just after. It is still to memory that is registered.
 
 import (
 	"fmt"
 	"sync/atomic"
 )
 
+// WindowType is a window's type (ibv_mw_type).
+type WindowType uint8
+
+// The types of windows. 2 is what the architecture calls 2B.
+const (
+	Window1 WindowType = 1
+	Window2 WindowType = 2
+)
+
 // Window is a memory window. Its methods may be called from any goroutine.
 type Window struct {
+	typ    WindowType
 	entry  atomic.Pointer[entry] // what its slot in the table points to
 	region *Region               // what it is bound to, under Table.mu
 	gone   bool                  // deallocated, under Table.mu
@@ -31,12 +46,18 @@ func (w *Window) RKey() uint32 { return w.entry.Load().key }
 // PD is the protection domain of the window.
 func (w *Window) PD() PD { return w.entry.Load().pd }
 
+// Type is the type that the window was allocated with.
+func (w *Window) Type() WindowType { return w.typ }
+
 // Bound tells whether the window is bound to a region now.
 func (w *Window) Bound() bool { return w.entry.Load().kind == kindBoundWindow }
 
-// AllocWindow makes a free window of type 2B. The error is ErrInvalid if pd does not exist, ErrFull
-// when MaxWindows exist.
-func (t *Table) AllocWindow(pd PD) (*Window, error) {
+// AllocWindow makes a free window. The error is ErrInvalid if pd does not exist or typ is none,
+// ErrFull when MaxWindows exist.
+func (t *Table) AllocWindow(pd PD, typ WindowType) (*Window, error) {
+	if typ != Window1 && typ != Window2 {
+		return nil, fmt.Errorf("mr: allocate window of type %d: there are 1 and 2: %w", typ, ErrInvalid)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	use, err := t.use(pd)
@@ -46,7 +67,7 @@ func (t *Table) AllocWindow(pd PD) (*Window, error) {
 	if t.windows >= MaxWindows {
 		return nil, fmt.Errorf("mr: allocate window: %d windows exist, the most a table holds: %w", t.windows, ErrFull)
 	}
-	w := new(Window)
+	w := &Window{typ: typ}
 	e := &entry{pd: pd, kind: kindFreeWindow, window: w}
 	t.insert(e)
 	w.entry.Store(e)
@@ -82,62 +103,116 @@ func (t *Table) unpublishWindow(w *Window) error {
 	return nil
 }
 
-// BindWindow executes a BIND_MW work request of QP qpn in domain pd: the free window whose present
-// key is rkey opens n bytes at addr of the region lkey with rights a (RemoteWrite, RemoteRead,
-// RemoteAtomic, ZeroBased), from now on under newRKey, which may differ from rkey in
-// the low byte only.
+// Bind is what a bind asks for (ibv_mw_bind_info and what goes with it).
+type Bind struct {
+	Type   WindowType // that the window must be of
+	QPN    uint32     // through which it is bound
+	Key    uint32     // the window's present rkey; of type 1 the upper 24 bits count
+	NewKey uint32     // the rkey that it gets: the same upper 24 bits
+	LKey   uint32     // the region
+	Addr   uint64     // the first byte, in the region's address space
+	Length uint64     // bytes; 0 unbinds type 1
+	// RemoteWrite, RemoteRead, RemoteAtomic, FlushGlobal, FlushPersistent, and for type 2 ZeroBased
+	Access Access
+}
+
+// BindWindow executes a bind of a QP of domain pd: from now on the window opens a part of a region
+// under the new key.
 //
-// BadState: the window is bound already, or the region is zero-based. BadAccess: n is 0, the region
-// has no MWBind, or the window asks for more than the region can give. The caller is inside a turn.
-func (t *Table) BindWindow(pd PD, qpn, rkey, newRKey, lkey uint32, addr, n uint64, a Access) Status {
+// BadKey: no such window or region. BadState: the window is not of the type, or of type 2 and bound
+// already, or the region is zero-based. BadAccess: type 2 and 0 bytes, the region has no MWBind, or
+// the window asks for more than the region can give. The caller is inside a turn.
+func (t *Table) BindWindow(pd PD, b *Bind) Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	free, e := t.lookup(rkey), t.lookup(lkey)
-	if s := checkBind(pd, free, newRKey, e, addr, n, a); s != OK {
+	old, e := t.lookupWindow(b), t.lookup(b.LKey)
+	if s := checkWindowOf(pd, old, b); s != OK {
 		return s
 	}
-	w, offset := free.window, addr-e.base
-	bound := &entry{
-		key: newRKey, qpn: qpn, pd: pd, kind: kindBoundWindow, access: a,
-		base: addr, mem: e.mem[offset : offset+n : offset+n], window: w,
+	w := old.window
+	if b.Length == 0 && w.typ == Window1 {
+		w.unbind()
+		t.republish(w, &entry{key: b.NewKey, pd: pd, kind: kindFreeWindow, window: w})
+		return OK
 	}
-	if a&ZeroBased != 0 {
+	if s := checkBind(pd, e, b); s != OK {
+		return s
+	}
+	offset := b.Addr - e.base
+	bound := &entry{
+		key: b.NewKey, pd: pd, kind: kindBoundWindow, access: b.Access,
+		base: b.Addr, mem: e.mem[offset : offset+b.Length : offset+b.Length], window: w,
+	}
+	if w.typ == Window2 {
+		bound.qpn = b.QPN
+	}
+	if b.Access&ZeroBased != 0 {
 		bound.base = 0
 	}
+	w.unbind()
 	w.region = e.region
 	w.region.bindings++
 	t.republish(w, bound)
 	return OK
 }
 
-// checkBind holds the rules of section 7.5, with the compliance statements they come from.
-func checkBind(pd PD, w *entry, newRKey uint32, mr *entry, addr, n uint64, a Access) Status {
-	const grantable = RemoteWrite | RemoteRead | RemoteAtomic | ZeroBased | OptionalAccess
+// lookupWindow finds the window that a bind names. Binds of type 1 through several QPs may be
+// executed in another order than that in which their keys were chosen, so of the key only the part
+// counts that never changes.
+func (t *Table) lookupWindow(b *Bind) *entry {
+	if b.Type == Window1 {
+		e := t.slots.Load().slot(b.Key).Load()
+		if e == nil || e.key>>8 != b.Key>>8 {
+			return nil
+		}
+		return e
+	}
+	return t.lookup(b.Key)
+}
+
+// checkWindowOf holds the rules of section 7.5 about the window itself, with the compliance
+// statements they come from.
+func checkWindowOf(pd PD, w *entry, b *Bind) Status {
 	switch {
-	case w == nil || w.kind == kindRegion || newRKey>>8 != w.key>>8:
+	case w == nil || w.kind == kindRegion || b.NewKey>>8 != w.key>>8:
 		return BadKey
+	case w.pd != pd: // C10-72
+		return BadPD
+	case w.window.typ != b.Type:
+		return BadState
+	case b.Type == Window2 && w.kind != kindFreeWindow:
+		return BadState
+	}
+	return OK
+}
+
+// checkBind holds those about the region and the range of it.
+func checkBind(pd PD, mr *entry, b *Bind) Status {
+	const flush = FlushGlobal | FlushPersistent
+	const grantable = RemoteAny | ZeroBased | OptionalAccess
+	switch {
 	case mr == nil || mr.kind != kindRegion:
 		return BadKey
-	case w.pd != pd || mr.pd != pd: // C10-72
+	case mr.pd != pd: // C10-72
 		return BadPD
-	case w.kind != kindFreeWindow:
+	case mr.access&ZeroBased != 0 || mr.whole:
 		return BadState
-	case mr.access&ZeroBased != 0:
-		return BadState
-	case n == 0: // o10-37.2.40: length 0 is how type 1 unbinds
+	case b.Length == 0: // o10-37.2.40: length 0 is how type 1 unbinds
 		return BadAccess
 	case mr.access&MWBind == 0: // C10-73
 		return BadAccess
-	case a&^grantable != 0:
+	case b.Access&^grantable != 0 || b.Access&ZeroBased != 0 && b.Type == Window1:
 		return BadAccess
-	case a&(RemoteWrite|RemoteAtomic) != 0 && mr.access&LocalWrite == 0: // C10-74
+	case b.Access&(RemoteWrite|RemoteAtomic) != 0 && mr.access&LocalWrite == 0: // C10-74
+		return BadAccess
+	case b.Access&flush&^mr.access != 0: // what a region is made of is not for a window to say
 		return BadAccess
 	}
-	offset, size := addr-mr.base, uint64(len(mr.mem)) // C10-75; see entry.span about overflow
-	if offset > size || n > size-offset {
+	offset, size := b.Addr-mr.base, uint64(len(mr.mem)) // C10-75; see entry.span about overflow
+	if offset > size || b.Length > size-offset {
 		return BadRange
 	}
-	if a&RemoteAtomic != 0 && !atomicBase(mr, addr, a) {
+	if b.Access&RemoteAtomic != 0 && !atomicBase(mr, b.Addr, b.Access) {
 		return Misaligned
 	}
 	return OK
@@ -154,7 +229,8 @@ func atomicBase(mr *entry, addr uint64, a Access) bool {
 
 // Invalidate executes a LOCAL_INV, or the invalidation of an arrived SEND_WITH_INV, on QP qpn of
 // domain pd: the bound window rkey becomes free and its key stops working. A free window stays
-// free. Regions made by Register can not be invalidated: BadState. The caller is inside a turn.
+// free. Regions made by Register can not be invalidated, nor windows of type 1: BadState. The caller
+// is inside a turn.
 func (t *Table) Invalidate(pd PD, qpn uint32, rkey uint32) Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -164,7 +240,7 @@ func (t *Table) Invalidate(pd PD, qpn uint32, rkey uint32) Status {
 		return BadKey
 	case e.pd != pd:
 		return BadPD
-	case e.kind == kindRegion:
+	case e.kind == kindRegion || e.window.typ == Window1:
 		return BadState
 	case e.kind == kindFreeWindow:
 		return OK
@@ -183,6 +259,8 @@ func (e *entry) checkWindow(pd PD, qpn uint32) Status {
 		return BadPD
 	case e.kind != kindBoundWindow:
 		return BadState
+	case e.window.typ == Window1: // for the whole domain
+		return OK
 	case e.qpn != qpn:
 		return BadAccess
 	}

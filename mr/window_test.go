@@ -20,10 +20,10 @@ type room struct {
 	w    *Window
 }
 
-func newRoom(t *testing.T) *room {
+func newRoom(t *testing.T, typ WindowType) *room {
 	tab, pd := newTestTable(t)
 	buf := make([]byte, 256)
-	w, err := tab.AllocWindow(pd)
+	w, err := tab.AllocWindow(pd, typ)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,14 +39,14 @@ func (x *room) remote(qpn, key uint32, va uint64, n uint32, need Access, want St
 
 func (x *room) bind(qpn, old, key uint32, addr, n uint64, a Access, want Status) {
 	x.t.Helper()
-	if s := x.tab.BindWindow(x.pd, qpn, old, key, x.r.LKey(), addr, n, a); s != want {
+	if s := x.tab.BindWindow(x.pd, &Bind{x.w.Type(), qpn, old, key, x.r.LKey(), addr, n, a}); s != want {
 		x.t.Fatalf("BindWindow(qpn %d, %#x, %#x, %d bytes, %v) = %v, want %v", qpn, old, key, n, a, s, want)
 	}
 }
 
 // A window is free, bound, and free again; what can be done with it then is up to its state.
 func TestWindowIsBoundAndInvalidated(t *testing.T) {
-	x := newRoom(t)
+	x := newRoom(t, Window2)
 	tab, pd, r, base, w, remote := x.tab, x.pd, x.r, x.base, x.w, x.remote
 	first := w.RKey()
 	remote(testQPN, first, base, 1, RemoteRead, BadState) // free
@@ -98,7 +98,7 @@ func TestWindowIsBoundAndInvalidated(t *testing.T) {
 // A window that was bound and invalidated is bound again, for another QP, and taken away with the
 // binding in place.
 func TestBoundWindowIsTakenAway(t *testing.T) {
-	x := newRoom(t)
+	x := newRoom(t, Window2)
 	key := incRKey(x.w.RKey())
 	x.bind(testQPN, x.w.RKey(), key, x.base+64, 64, RemoteRead, OK)
 	if s := x.tab.Invalidate(x.pd, testQPN, key); s != OK {
@@ -130,8 +130,8 @@ func TestBindRules(t *testing.T) {
 	zero := mustRegister(t, tab, pd, buf, 0, LocalWrite|MWBind|ZeroBased)
 	foreign := mustRegister(t, tab, otherPD, buf, base, LocalWrite|MWBind)
 	shifted := mustRegister(t, tab, pd, buf, 4, LocalWrite|MWBind)
-	w, _ := tab.AllocWindow(pd)
-	other, _ := tab.AllocWindow(pd)
+	w, _ := tab.AllocWindow(pd, Window2)
+	other, _ := tab.AllocWindow(pd, Window2)
 	rkey := w.RKey()
 
 	for _, c := range []struct {
@@ -166,14 +166,14 @@ func TestBindRules(t *testing.T) {
 		{"zero-based atomic, not aligned as memory", pd, rkey, rkey, good.LKey(), base + 4, 8, RemoteAtomic | ZeroBased, Misaligned},
 		{"zero-based atomic", pd, rkey, rkey, good.LKey(), base + 8, 8, RemoteAtomic | ZeroBased, OK},
 	} {
-		s := tab.BindWindow(c.pd, testQPN, c.rkey, c.newRKey, c.lkey, c.addr, c.n, c.a)
+		s := tab.BindWindow(c.pd, &Bind{Window2, testQPN, c.rkey, c.newRKey, c.lkey, c.addr, c.n, c.a})
 		if s != c.want {
 			t.Errorf("%s: %v, want %v", c.name, s, c.want)
 		}
 		if s == OK { // back to the start: free, with the first key
 			free(t, tab, pd, c.newRKey)
 			if rkey != c.newRKey {
-				tab.BindWindow(pd, testQPN, c.newRKey, rkey, good.LKey(), base, 1, 0)
+				tab.BindWindow(pd, &Bind{Window2, testQPN, c.newRKey, rkey, good.LKey(), base, 1, 0})
 				free(t, tab, pd, rkey)
 			}
 		}
@@ -191,8 +191,8 @@ func TestZeroBasedWindow(t *testing.T) {
 	tab, pd := newTestTable(t)
 	buf := make([]byte, 64)
 	r := mustRegister(t, tab, pd, buf, AddrOf(buf), LocalWrite|MWBind)
-	w, _ := tab.AllocWindow(pd)
-	if s := tab.BindWindow(pd, testQPN, w.RKey(), w.RKey(), r.LKey(), AddrOf(buf)+16, 8, RemoteWrite|ZeroBased); s != OK {
+	w, _ := tab.AllocWindow(pd, Window2)
+	if s := tab.BindWindow(pd, &Bind{Window2, testQPN, w.RKey(), w.RKey(), r.LKey(), AddrOf(buf) + 16, 8, RemoteWrite | ZeroBased}); s != OK {
 		t.Fatal(s)
 	}
 	span, s := tab.Remote(pd, testQPN, w.RKey(), 2, 6, RemoteWrite)
@@ -202,5 +202,51 @@ func TestZeroBasedWindow(t *testing.T) {
 	span.Write([]byte{1, 2, 3, 4, 5, 6}, 0)
 	if buf[17] != 0 || buf[18] != 1 || buf[23] != 6 || buf[24] != 0 {
 		t.Fatalf("written at the wrong place: %v", buf[16:32])
+	}
+}
+
+// A window of type 1 is for every QP of its domain, is bound again while it is bound, unbound by a
+// bind of nothing, and invalidated by nobody.
+func TestWindowOfType1(t *testing.T) {
+	x := newRoom(t, Window1)
+	tab, pd, base, w, remote := x.tab, x.pd, x.base, x.w, x.remote
+	first := w.RKey()
+	remote(testQPN, first, base, 1, RemoteRead, BadState)
+	key := incRKey(first)
+	x.bind(testQPN, first, key, base+64, 64, RemoteRead, OK)
+	remote(testQPN, key, base+64, 64, RemoteRead, OK)
+	remote(testQPN+1, key, base+64, 64, RemoteRead, OK)
+	if _, s := tab.Remote(pd+1, testQPN, key, base+64, 1, RemoteRead); s != BadPD {
+		t.Errorf("from another domain: %v", s)
+	}
+	if s := tab.Invalidate(pd, testQPN, key); s != BadState {
+		t.Errorf("Invalidate = %v, want %v", s, BadState)
+	}
+	// Another QP binds it elsewhere, and knows an older key.
+	again := incRKey(key)
+	x.bind(testQPN+1, first, again, base, 8, RemoteWrite, OK)
+	remote(testQPN, key, base+64, 1, RemoteRead, BadKey)
+	remote(testQPN, again, base, 8, RemoteWrite, OK)
+	if err := tab.Deregister(x.r); !errors.Is(err, ErrBusy) {
+		t.Errorf("Deregister with a window bound: %v", err)
+	}
+	last := incRKey(again)
+	x.bind(testQPN, again, last, 0, 0, 0, OK)
+	remote(testQPN, again, base, 8, RemoteWrite, BadKey)
+	remote(testQPN, last, base, 8, RemoteWrite, BadState)
+	if w.Bound() || w.RKey() != last {
+		t.Errorf("key %#x, bound %v", w.RKey(), w.Bound())
+	}
+	x.bind(testQPN, last, last^0x100, base, 8, RemoteWrite, BadKey)
+	x.bind(testQPN, last^0x100, last, base, 8, RemoteWrite, BadKey)
+	x.bind(testQPN, last, last, base, 8, RemoteWrite|ZeroBased, BadAccess)
+	if s := tab.BindWindow(pd, &Bind{Window2, testQPN, last, key, x.r.LKey(), base, 8, 0}); s != BadState {
+		t.Errorf("bound as type 2: %v", s)
+	}
+	if err := tab.Deregister(x.r); err != nil {
+		t.Error(err)
+	}
+	if _, err := tab.AllocWindow(pd, 3); !errors.Is(err, ErrInvalid) {
+		t.Errorf("type 3: %v", err)
 	}
 }

@@ -409,8 +409,8 @@ func (e *Engine) local(q *QP) {
 			status = WCLocQPOpErr
 		}
 	case WRBindMW:
-		mw, key := uint32(s.swap>>32), uint32(s.swap)
-		if e.cfg.Memory.BindWindow(q.pd, q.qpn, mw, key, s.rkey, s.remoteAddr, s.compareAdd, mr.Access(s.imm)) != mr.OK {
+		b := s.bind(q.qpn)
+		if e.cfg.Memory.BindWindow(q.pd, &b) != mr.OK {
 			status = WCMWBindErr
 		}
 	}

@@ -7,7 +7,11 @@ package qp
 // layout without pointers, and both indices run freely (slot = index & mask), so the same rings can
 // live in memory that is shared with another process.
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/goroce/goroce/mr"
+)
 
 // cacheLine keeps the indices of the two sides from sharing one.
 const cacheLine = 64
@@ -27,7 +31,14 @@ type sendSlot struct {
 	opcode     WROpcode
 	flags      SendFlags
 	numSGE     uint8
-	_          [5]byte
+	mwType     mr.WindowType // BIND_MW
+	_          [4]byte
+}
+
+// bind is the slot of a BIND_MW of queue pair qpn as the memory table wants it.
+func (s *sendSlot) bind(qpn uint32) mr.Bind {
+	return mr.Bind{Type: s.mwType, QPN: qpn, Key: uint32(s.swap >> 32), NewKey: uint32(s.swap), LKey: s.rkey,
+		Addr: s.remoteAddr, Length: s.compareAdd, Access: mr.Access(s.imm)}
 }
 
 // sendQueue is the ring of a queue pair's send work requests.

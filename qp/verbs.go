@@ -214,15 +214,17 @@ type SendWR struct {
 	Bind *BindInfo // BIND_MW
 }
 
-// BindInfo binds a type 2 memory window (ibv_mw_bind_info): RKey's low byte is the caller's to
-// choose, the rest is the window's.
+// BindInfo binds a memory window (ibv_mw_bind_info); a BIND_MW request is for windows of type 2,
+// QP.BindMW for those of type 1. The new key's low byte is the caller's to choose, the rest is the
+// window's.
 type BindInfo struct {
 	WindowKey uint32 // the window's present rkey
 	NewKey    uint32 // the rkey it gets: same upper 24 bits
 	LKey      uint32 // the region
 	Addr      uint64
-	Length    uint64
+	Length    uint64 // bytes; type 1: 0 unbinds
 	Access    mr.Access
+	type1     bool
 }
 
 // RecvWR is a receive work request (ibv_recv_wr). On UD queue pairs the first 40 bytes of the

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -129,8 +130,19 @@ func writeBind(s *sendSlot, b *BindInfo) error {
 		return invalid("BIND_MW from key 0x%08x to 0x%08x: only the low byte may change", b.WindowKey, b.NewKey)
 	}
 	s.remoteAddr, s.compareAdd, s.swap = b.Addr, b.Length, uint64(b.WindowKey)<<32|uint64(b.NewKey)
-	s.rkey, s.imm = b.LKey, uint32(b.Access)
+	s.rkey, s.imm, s.mwType = b.LKey, uint32(b.Access), mr.Window2
+	if b.type1 {
+		s.mwType = mr.Window1
+	}
 	return nil
+}
+
+// BindMW posts the bind of a window of type 1 (ibv_bind_mw), which is a work request like others.
+// Rules and errors are those of PostSend.
+func (q *QP) BindMW(wrid uint64, flags SendFlags, b BindInfo) error {
+	b.type1 = true
+	_, err := q.PostSend([]SendWR{{WRID: wrid, Opcode: WRBindMW, Flags: flags, Bind: &b}})
+	return err
 }
 
 func (q *QP) writeDatagram(s *sendSlot, wr *SendWR) error {

@@ -61,7 +61,7 @@ func (p *doublePD) regMR(buf []byte, iova uint64, _ Access) (mrProvider, error) 
 	}
 	return &doubleMR{p.double, iova}, nil
 }
-func (p *doublePD) allocMW() (mwProvider, error) { return nil, ErrNotSupported }
+func (p *doublePD) allocMW(MWType) (mwProvider, error) { return nil, ErrNotSupported }
 func (p *doublePD) createAH(ctx context.Context, _ AHAttr) (*AH, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
@@ -167,7 +167,7 @@ func TestSeam(t *testing.T) {
 	must(t, err)
 	_, err = pd.RegMR(make([]byte, 13), LocalWrite)
 	refused(t, err, ErrLimit, "RegMR on double:0")
-	_, err = pd.AllocMW()
+	_, err = pd.AllocMW(MWType2)
 	refused(t, err, ErrNotSupported, "AllocMW")
 	ended, cancel := context.WithCancel(bg)
 	cancel()

@@ -130,12 +130,18 @@ func (p verbsPD) regMR(buf []byte, iova uint64, access Access) (mrProvider, erro
 	return m, nil
 }
 
-func (p verbsPD) allocMW() (mwProvider, error) {
-	w, err := p.AllocMW()
+func (p verbsPD) allocMW(typ MWType) (mwProvider, error) {
+	w, err := p.AllocMW(typ)
 	if err != nil {
 		return nil, err
 	}
-	return w, nil
+	return verbsMW{w}, nil
+}
+
+type verbsMW struct{ *verbs.MW }
+
+func (w verbsMW) bind(q *QP, wrid uint64, flags SendFlags, b BindInfo) error {
+	return w.Bind(q.hw, wrid, flags, b)
 }
 
 func (p verbsPD) createAH(ctx context.Context, attr AHAttr) (*AH, error) {

@@ -35,7 +35,7 @@ func TestCloseInAnyOrder(t *testing.T) {
 	must(t, err)
 	mr, err := pd.RegMR(make([]byte, 64), LocalWrite|MWBind)
 	must(t, err)
-	mw, err := pd.AllocMW()
+	mw, err := pd.AllocMW(MWType2)
 	must(t, err)
 	ah, err := pd.CreateAH(bg, AHAttr{DGID: d.GIDs()[0]})
 	must(t, err)

@@ -94,25 +94,33 @@ func (m *MR) SGE(off, n int) SGE {
 // nothing.
 func (m *MR) Close() error { return m.pd.dev.destroy(m, m.mr.Close) }
 
-// MW is a memory window of type 2 (ibv_mw): a second key to a part of a region, made by a WRBindMW
-// request and taken back by WRLocalInv or by the peer's WRSendWithInv. All methods may be called
-// from any goroutine.
+// MW is a memory window (ibv_mw): a second key to a part of a region. All methods may be called from
+// any goroutine.
+//
+// One of type 1 is bound by QP.BindMW, as often as one likes, and opens its range to the peers of
+// every queue pair of the domain. One of type 2 is bound by a WRBindMW request and taken back by
+// WRLocalInv or by the peer's WRSendWithInv, and opens its range to the peer of the queue pair that
+// has bound it.
 type MW struct {
-	pd *PD
-	mw mwProvider
+	pd  *PD
+	typ MWType
+	mw  mwProvider
 }
 
 func (w *MW) kind() string     { return "MW" }
 func (w *MW) label() string    { return fmt.Sprintf("0x%08x", w.mw.RKey()) }
 func (w *MW) needs(x any) bool { return x == any(w.pd) }
 
-// AllocMW makes a window (ibv_alloc_mw of type 2). ErrLimit if the device has no more, ErrClosed,
-// ErrNotSupported of a device without windows.
-func (p *PD) AllocMW() (w *MW, err error) {
+// AllocMW makes a window of type MWType1 or MWType2 (ibv_alloc_mw), else ErrInvalid. ErrLimit if the
+// device has no more, ErrClosed, ErrNotSupported of a device without windows.
+func (p *PD) AllocMW(typ MWType) (w *MW, err error) {
 	err = p.create("AllocMW", func() error {
-		below, err := p.pd.allocMW()
+		if typ != MWType1 && typ != MWType2 {
+			return fmt.Errorf("%w: a window of type %d: there are 1 and 2", ErrInvalid, typ)
+		}
+		below, err := p.pd.allocMW(typ)
 		if err == nil {
-			w = &MW{pd: p, mw: below}
+			w = &MW{pd: p, typ: typ, mw: below}
 			p.dev.objects.add(w)
 		}
 		return err
@@ -120,13 +128,56 @@ func (p *PD) AllocMW() (w *MW, err error) {
 	return w, err
 }
 
-// RKey is the present key: that of the last bind, or the one the window was born with.
+// Type is the type that the window was made with.
+func (w *MW) Type() MWType { return w.typ }
+
+// RKey is the present key: that of the last bind, or the one the window was born with. A bind
+// counts when QP.BindMW returns (type 1), or when its request has been executed (type 2).
 // BindInfo.NewKey must share its upper 24 bits; IncRKey makes a fresh one.
 func (w *MW) RKey() uint32 { return w.mw.RKey() }
 
 // Bound tells whether the window is bound to a region now; of a verbs device, which does not say,
 // whether the last request that was posted for it was a bind.
 func (w *MW) Bound() bool { return w.mw.Bound() }
+
+// MWBindAttr says what QP.BindMW binds (ibv_mw_bind).
+type MWBindAttr struct {
+	WRID  uint64
+	Flags SendFlags
+	// the region, which needs the right MWBind and must not be ZeroBased; nil if Length is 0
+	MR     *MR
+	Addr   uint64 // the first byte, as the region's keys count addresses
+	Length uint64 // bytes; 0 unbinds the window
+	// RemoteWrite, RemoteRead, RemoteAtomic, and of the region's rights to FLUSH
+	Access Access
+}
+
+// BindMW binds a window of type 1 (ibv_bind_mw): it posts that to the send queue, where it takes a
+// slot and completes with WCBindMW in its turn. When BindMW returns, RKey is the window's new key,
+// which a later request of the queue may tell the peer. What the window was bound to before is
+// closed when the bind is executed; an access of another queue pair that has just been let in may
+// end after that.
+//
+// The error is that of PostSend, or ErrInvalid of a window of type 2, or of an object of another
+// protection domain. What is wrong with the range or the rights is said by the completion,
+// WCMWBindErr; then the key opens nothing and the queue pair has failed.
+func (q *QP) BindMW(w *MW, b MWBindAttr) error {
+	info := BindInfo{Addr: b.Addr, Length: b.Length, Access: b.Access}
+	err := func() error {
+		switch {
+		case w == nil || w.pd != q.pd:
+			return fmt.Errorf("%w: the window is not of the PD of QP 0x%06x", ErrInvalid, q.QPN())
+		case b.MR == nil && b.Length != 0:
+			return fmt.Errorf("%w: %d bytes of no region", ErrInvalid, b.Length)
+		case b.MR != nil && b.MR.pd != q.pd:
+			return fmt.Errorf("%w: the region is not of the PD of QP 0x%06x", ErrInvalid, q.QPN())
+		case b.MR != nil:
+			info.LKey = b.MR.LKey()
+		}
+		return w.mw.bind(q, b.WRID, b.Flags, info)
+	}()
+	return q.pd.dev.fail("BindMW", err)
+}
 
 // Close frees the window, bound or not (ibv_dealloc_mw). A second Close does nothing.
 func (w *MW) Close() error { return w.pd.dev.destroy(w, w.mw.Close) }

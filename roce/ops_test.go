@@ -271,7 +271,7 @@ func TestWindow(t *testing.T) {
 		a, b := connected(t, w, RC, 4096)
 		region, err := b.pd.RegMR(b.buf, LocalWrite|MWBind)
 		must(t, err)
-		window, err := b.pd.AllocMW()
+		window, err := b.pd.AllocMW(MWType2)
 		must(t, err)
 		defer func() {
 			must(t, window.Close())

@@ -38,7 +38,7 @@ type provider interface {
 // pdProvider is a protection domain.
 type pdProvider interface {
 	regMR(buf []byte, iova uint64, access Access) (mrProvider, error)
-	allocMW() (mwProvider, error)
+	allocMW(typ MWType) (mwProvider, error)
 	createAH(ctx context.Context, attr AHAttr) (*AH, error)
 	destroyAH(ah *AH) error
 	// createQP makes what q stands for.
@@ -58,6 +58,8 @@ type mrProvider interface {
 type mwProvider interface {
 	RKey() uint32
 	Bound() bool
+	// bind posts a bind of a window of type 1 to q. The keys in b are its own affair.
+	bind(q *QP, wrid uint64, flags SendFlags, b BindInfo) error
 	Close() error
 }
 

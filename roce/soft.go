@@ -119,12 +119,18 @@ func (p softPD) regMR(buf []byte, iova uint64, access Access) (mrProvider, error
 	return m, nil
 }
 
-func (p softPD) allocMW() (mwProvider, error) {
-	w, err := p.AllocMW()
+func (p softPD) allocMW(typ MWType) (mwProvider, error) {
+	w, err := p.AllocMW(typ)
 	if err != nil {
 		return nil, err
 	}
-	return w, nil
+	return softMW{w}, nil
+}
+
+type softMW struct{ *soft.MW }
+
+func (w softMW) bind(q *QP, wrid uint64, flags SendFlags, b BindInfo) error {
+	return w.Bind(q.soft, wrid, flags, b)
 }
 
 func (p softPD) createAH(ctx context.Context, attr AHAttr) (*AH, error) { return p.CreateAH(ctx, attr) }

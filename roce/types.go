@@ -48,6 +48,15 @@ const (
 	RelaxedOrdering = mr.RelaxedOrdering // accepted and without effect
 )
 
+// MWType is the type of a memory window (ibv_mw_type).
+type MWType = mr.WindowType
+
+// Types of memory windows; see MW.
+const (
+	MWType1 = mr.Window1
+	MWType2 = mr.Window2 // what the architecture calls 2B
+)
+
 // Queue pairs.
 type (
 	// QPType is a transport service (ibv_qp_type).
@@ -144,7 +153,7 @@ const (
 	WRAtomicCmpAndSwp   = qp.WRAtomicCmpAndSwp   // compare and swap 8 bytes of the peer's memory
 	WRAtomicFetchAndAdd = qp.WRAtomicFetchAndAdd // add to 8 bytes of the peer's memory
 	WRLocalInv          = qp.WRLocalInv          // take a window's key back
-	WRBindMW            = qp.WRBindMW            // bind a window to a part of a region
+	WRBindMW            = qp.WRBindMW            // bind a window of type 2 to a part of a region
 	// a SEND that takes a window's key of the peer back
 	WRSendWithInv = qp.WRSendWithInv
 )

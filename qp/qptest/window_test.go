@@ -15,7 +15,7 @@ import (
 // memory.
 func bound(t *testing.T, s *Script, access mr.Access) (a *End, p *Raw, w *mr.Window) {
 	a, p = s.Against(QPConfig{}, 0)
-	w, err := a.Node.Memory.AllocWindow(a.Node.PD)
+	w, err := a.Node.Memory.AllocWindow(a.Node.PD, mr.Window2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestBindErrors(t *testing.T) {
 	} {
 		s := NewScript(t)
 		a, _ := s.Against(QPConfig{}, 0)
-		w, err := a.Node.Memory.AllocWindow(a.Node.PD)
+		w, err := a.Node.Memory.AllocWindow(a.Node.PD, mr.Window2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +147,7 @@ func TestLocalInvalidate(t *testing.T) {
 func TestLocalAmongRetries(t *testing.T) {
 	s := NewScript(t)
 	a, p := s.Against(QPConfig{}, 0)
-	w, err := a.Node.Memory.AllocWindow(a.Node.PD)
+	w, err := a.Node.Memory.AllocWindow(a.Node.PD, mr.Window2)
 	if err != nil {
 		t.Fatal(err)
 	}

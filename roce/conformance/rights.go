@@ -13,6 +13,9 @@ func rights() []Case {
 		{"regions", regionsAct, nil},
 		{"a window is bound, used and invalidated", windowActs, windowServes},
 		{"SEND with invalidate", invalidateActs, invalidateServes},
+		{"a window of type 1 is bound, bound elsewhere and unbound", window1Acts, window1Serves},
+		{"binds that are refused", bindsAct, connectedServes},
+		{"a bind that goes too far", badBindActs, connectedServes},
 	}
 	for i := range refusals {
 		r := &refusals[i]
@@ -93,7 +96,7 @@ func windows(e *End) {
 // bind makes a window of 64 bytes at 128 of the memory, and returns it and its key.
 func bind(e *End) (*roce.MW, uint32) {
 	region := e.Region(e.Buf, roce.LocalWrite|roce.MWBind)
-	w, err := e.PD.AllocMW()
+	w, err := e.PD.AllocMW(roce.MWType2)
 	e.Must(err)
 	e.later(w.Close)
 	key := roce.IncRKey(w.RKey())
@@ -102,6 +105,127 @@ func bind(e *End) (*roce.MW, uint32) {
 	e.Good(roce.WCBindMW)
 	e.Check(w.RKey() == key && w.Bound(), "key 0x%x, bound %v", w.RKey(), w.Bound())
 	return w, key
+}
+
+// windows1 skips where there are none of type 1.
+func windows1(e *End) {
+	if a := e.Query(); a.MaxMW == 0 || a.DeviceCaps&roce.CapMemWindow == 0 {
+		e.Skip("%s has no memory windows", e.Name())
+	}
+}
+
+// window makes a window and closes it in the end.
+func window(e *End, typ roce.MWType) *roce.MW {
+	w, err := e.PD.AllocMW(typ)
+	e.Must(err)
+	e.later(w.Close)
+	return w
+}
+
+// window1Serves binds a window through one queue pair for the peer of another, thrice.
+func window1Serves(e *End) {
+	windows1(e)
+	e.Join(roce.RC, 4096)
+	other := e.Queue(roce.RC)
+	region := e.Region(e.Buf, roce.LocalWrite|roce.MWBind)
+	w := window(e, roce.MWType1)
+	e.Check(!w.Bound() && w.Type() == roce.MWType1, "a new window: bound %v, type %d", w.Bound(), w.Type())
+	keys := map[uint32]bool{w.RKey(): true}
+	bind := func(off, n uint64) {
+		b := roce.MWBindAttr{WRID: 7, Flags: roce.SendSignaled, MR: region, Addr: region.Addr() + off, Length: n, Access: roce.RemoteWrite}
+		if n == 0 {
+			b = roce.MWBindAttr{WRID: 7, Flags: roce.SendSignaled}
+		}
+		e.Must(e.QP.BindMW(w, b))
+		key := w.RKey()
+		e.Check(!keys[key], "the key 0x%x was used before", key)
+		keys[key] = true
+		wc := e.Good(roce.WCBindMW)
+		e.Check(wc.WRID == 7 && w.RKey() == key && w.Bound() == (n > 0), "completion %+v, key 0x%x, bound %v", wc, w.RKey(), w.Bound())
+	}
+	e.Tell(other.Endpoint())
+	var peer roce.Endpoint
+	e.Hear(&peer)
+	o := options()
+	e.Must(other.Connect(e.ctx, peer, &o))
+	bind(128, 64)
+	e.Tell(Card{Addr: region.Addr() + 128, RKey: w.RKey()})
+	e.Sync() // written, through the other queue pair
+	e.Same(e.Buf[128:][:64], 2)
+	bind(512, 64)
+	e.Tell(Card{Addr: region.Addr() + 512, RKey: w.RKey()})
+	e.Sync()
+	e.Same(e.Buf[512:][:64], 2)
+	e.Refused("closing the region of a window", region.Close(), roce.ErrBusy)
+	bind(0, 0)
+	e.Sync()
+	e.Sync() // refused
+}
+
+func window1Acts(e *End) {
+	windows1(e)
+	e.Join(roce.RC, 4096)
+	other := e.Queue(roce.RC)
+	var peer roce.Endpoint
+	e.Hear(&peer)
+	e.Tell(other.Endpoint())
+	o := options()
+	e.Must(other.Connect(e.ctx, peer, &o))
+	copy(e.Buf, pattern(64, 2))
+	var write roce.SendWR
+	for range 2 {
+		var c Card
+		e.Hear(&c)
+		write = roce.SendWR{Opcode: roce.WRWrite, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(0, 64)}, RemoteAddr: c.Addr, RKey: c.RKey}
+		e.Must(other.PostSend(write))
+		e.Good(roce.WCRDMAWrite)
+		e.Sync()
+	}
+	e.Sync() // it is unbound
+	e.Must(other.PostSend(write))
+	e.Bad(roce.WCRemAccessErr)
+	e.Sync()
+}
+
+func bindsAct(e *End) {
+	windows1(e)
+	e.Join(roce.RC, 4096)
+	_, err := e.PD.AllocMW(3)
+	e.Refused("a window of type 3", err, roce.ErrInvalid)
+	region := e.Region(e.Buf, roce.LocalWrite|roce.MWBind)
+	elsewhere, err := e.AllocPD()
+	e.Must(err)
+	e.later(elsewhere.Close)
+	far, err := elsewhere.AllocMW(roce.MWType1)
+	e.Must(err)
+	e.later(far.Close)
+	one := window(e, roce.MWType1)
+	b := roce.MWBindAttr{MR: region, Addr: region.Addr(), Length: 8, Access: roce.RemoteRead}
+	e.Refused("no window", e.QP.BindMW(nil, b), roce.ErrInvalid)
+	e.Refused("a window of another domain", e.QP.BindMW(far, b), roce.ErrInvalid)
+	b.MR = nil
+	e.Refused("bytes of no region", e.QP.BindMW(one, b), roce.ErrInvalid)
+	b.MR = region
+	fresh := e.Queue(roce.RC)
+	e.Refused("through a queue pair in RESET", fresh.BindMW(one, b), roce.ErrState)
+	key := one.RKey()
+	e.Check(!one.Bound(), "a bind that was refused has bound the window")
+	e.Must(e.QP.BindMW(one, b))
+	e.Check(one.RKey() != key, "the key has not changed")
+	if a := e.Query(); a.DeviceCaps&roce.CapMemWindow2B != 0 {
+		e.Refused("a window of type 2", e.QP.BindMW(window(e, roce.MWType2), b), roce.ErrInvalid)
+	}
+}
+
+// badBindActs binds one byte more than there is.
+func badBindActs(e *End) {
+	windows1(e)
+	e.Join(roce.RC, 64)
+	region := e.Region(e.Buf, roce.LocalWrite|roce.MWBind)
+	w := window(e, roce.MWType1)
+	e.Must(e.QP.BindMW(w, roce.MWBindAttr{MR: region, Addr: region.Addr(), Length: 65, Access: roce.RemoteRead}))
+	e.Bad(roce.WCMWBindErr)
+	e.Check(e.QP.State() == roce.StateErr, "the queue pair is in %v", e.QP.State())
 }
 
 func windowServes(e *End) {

@@ -33,7 +33,7 @@ func (a *app) bind(d *Deed) bool {
 	}
 	if a.window == nil {
 		var err error
-		a.window, err = a.node.Memory.AllocWindow(a.node.PD)
+		a.window, err = a.node.Memory.AllocWindow(a.node.PD, mr.Window2)
 		a.must(err, "AllocWindow")
 	}
 	key := a.window.RKey()&^0xff | uint32(byte(d.R[0]))
@@ -86,7 +86,7 @@ func (a *app) badBind(d *Deed) bool {
 	}
 	if a.window == nil {
 		var err error
-		a.window, err = a.node.Memory.AllocWindow(a.node.PD)
+		a.window, err = a.node.Memory.AllocWindow(a.node.PD, mr.Window2)
 		a.must(err, "AllocWindow")
 	}
 	k := a.newWork(qp.WRBindMW)

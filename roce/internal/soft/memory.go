@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
@@ -69,19 +71,49 @@ func (m *MR) Close() error {
 	return nil
 }
 
-// MW is a memory window of type 2.
+// MW is a memory window.
 type MW struct {
 	*mr.Window
 	dev *Device
+
+	binds  sync.Mutex    // of type 1: one at a time chooses a key
+	posted atomic.Uint32 // type 1: the key of the last bind
 }
 
 // AllocMW makes a window.
-func (p *PD) AllocMW() (*MW, error) {
-	w, err := p.dev.mem.AllocWindow(p.handle)
+func (p *PD) AllocMW(typ mr.WindowType) (*MW, error) {
+	w, err := p.dev.mem.AllocWindow(p.handle, typ)
 	if err != nil {
 		return nil, err
 	}
-	return &MW{Window: w, dev: p.dev}, nil
+	mw := &MW{Window: w, dev: p.dev}
+	mw.posted.Store(w.RKey())
+	return mw, nil
+}
+
+// RKey is the present key: of type 1 that of the last bind that was posted, of type 2 that of the
+// last one that was executed.
+func (w *MW) RKey() uint32 {
+	if w.Type() == mr.Window1 {
+		return w.posted.Load()
+	}
+	return w.Window.RKey()
+}
+
+// Bind posts a bind of a window of type 1 to a queue pair of its domain, under the next key.
+func (w *MW) Bind(q *QP, wrid uint64, flags qp.SendFlags, b qp.BindInfo) error {
+	if w.Type() != mr.Window1 {
+		return fmt.Errorf("%w: the window is of type 2, which WRBindMW binds", qp.ErrInvalid)
+	}
+	w.binds.Lock()
+	defer w.binds.Unlock()
+	b.WindowKey = w.posted.Load()
+	b.NewKey = b.WindowKey&^0xff | (b.WindowKey+1)&0xff
+	if err := q.bindMW(wrid, flags, b); err != nil {
+		return err
+	}
+	w.posted.Store(b.NewKey)
+	return nil
 }
 
 // Close frees the window, bound or not.

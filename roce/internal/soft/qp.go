@@ -92,6 +92,21 @@ func (q *QP) PostSend(wrs []qp.SendWR) (n int, err error) {
 	return n, err
 }
 
+// bindMW posts the bind of a window of type 1.
+func (q *QP) bindMW(wrid uint64, flags qp.SendFlags, b qp.BindInfo) error {
+	q.sq.Lock()
+	if q.closed {
+		q.sq.Unlock()
+		return ErrClosed
+	}
+	err := q.q.BindMW(wrid, flags, b)
+	q.sq.Unlock()
+	if err == nil {
+		q.lane.posted(q.q, 1)
+	}
+	return err
+}
+
 // PostRecv appends work requests to the receive queue, as PostSend does.
 func (q *QP) PostRecv(wrs []qp.RecvWR) (n int, err error) {
 	q.rq.Lock()

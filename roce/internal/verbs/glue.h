@@ -89,9 +89,14 @@ static inline struct ibv_mr *goroce_reg_mr(struct ibv_pd *pd, void *addr, size_t
 	return ibv_reg_mr_iova(pd, addr, length, iova, access);
 }
 
-static inline struct ibv_mw *goroce_alloc_mw(struct ibv_pd *pd)
+static inline struct ibv_mw *goroce_alloc_mw(struct ibv_pd *pd, int type)
 {
-	return ibv_alloc_mw(pd, IBV_MW_TYPE_2);
+	return ibv_alloc_mw(pd, type);
+}
+
+static inline int goroce_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	return ibv_bind_mw(qp, mw, bind);
 }
 
 static inline int goroce_dealloc_mw(struct ibv_mw *mw)

@@ -15,6 +15,7 @@ import "C"
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"runtime"
 	"sync"
@@ -137,10 +138,12 @@ func (m *MR) Close() error {
 // boundErrnos are how drivers say that windows are bound to a region.
 var boundErrnos = map[syscall.Errno]error{syscall.EINVAL: qp.ErrBusy}
 
-// MW is a memory window of type 2.
+// MW is a memory window.
 type MW struct {
 	pd    *PD
+	typ   mr.WindowType
 	mw    *C.struct_ibv_mw // its rkey is written under the send lock of the queue pair that binds
+	binds sync.Mutex       // of type 1, which may come through several queue pairs
 	rkey  atomic.Uint32
 	bound atomic.Bool
 }
@@ -149,15 +152,15 @@ type MW struct {
 func windowKey(rkey uint32) uint32 { return rkey >> 8 }
 
 // AllocMW makes a window. ErrUnsupported if the device has none.
-func (p *PD) AllocMW() (*MW, error) {
+func (p *PD) AllocMW(typ mr.WindowType) (*MW, error) {
 	if p.dev.attr.max_mw == 0 {
 		return nil, unsupported("%s has no memory windows", p.dev.device)
 	}
-	mw, errno := C.goroce_alloc_mw(p.pd)
+	mw, errno := C.goroce_alloc_mw(p.pd, C.int(typ))
 	if mw == nil {
 		return nil, refused("ibv_alloc_mw", errno)
 	}
-	w := &MW{pd: p, mw: mw}
+	w := &MW{pd: p, typ: typ, mw: mw}
 	w.rkey.Store(uint32(mw.rkey))
 	p.mu.Lock()
 	p.windows[windowKey(uint32(mw.rkey))] = w
@@ -171,6 +174,39 @@ func (w *MW) RKey() uint32 { return w.rkey.Load() }
 // Bound tells whether the last that was posted for the window was a bind. Devices do not say what
 // has become of it, nor what peers have invalidated.
 func (w *MW) Bound() bool { return w.bound.Load() }
+
+// Bind posts a bind of a window of type 1 to a queue pair of its domain. The library chooses the key.
+func (w *MW) Bind(q *QP, wrid uint64, flags qp.SendFlags, b qp.BindInfo) error {
+	if w.typ != mr.Window1 {
+		return invalid("the window is of type 2, which WRBindMW binds")
+	}
+	w.binds.Lock()
+	defer w.binds.Unlock()
+	q.send.mu.Lock()
+	defer q.send.mu.Unlock()
+	if q.closed {
+		return closed("QP")
+	}
+	if state := qp.QPState(q.state.Load()); state < qp.StateRTS {
+		return fmt.Errorf("%w: BindMW needs RTS, QP 0x%06x is in %v", qp.ErrState, q.qpn, state)
+	}
+	bind := C.struct_ibv_mw_bind{wr_id: C.uint64_t(wrid), send_flags: C.uint(flags & allFlags)}
+	bind.bind_info.addr, bind.bind_info.length = C.uint64_t(b.Addr), C.uint64_t(b.Length)
+	bind.bind_info.mw_access_flags = C.uint(b.Access)
+	if b.Length > 0 {
+		m := w.pd.region(b.LKey)
+		if m == nil {
+			return invalid("region 0x%08x: it is closed, or not of the PD", b.LKey)
+		}
+		bind.bind_info.mr = m.mr
+	}
+	if err := q.full("ibv_bind_mw", int(C.goroce_bind_mw(q.qp, w.mw, &bind)), q.cap.MaxSendWR); err != nil {
+		return err
+	}
+	w.rkey.Store(uint32(w.mw.rkey))
+	w.bound.Store(b.Length > 0)
+	return nil
+}
 
 // Close frees the window.
 func (w *MW) Close() error {

@@ -28,6 +28,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/wire"
 )
@@ -319,8 +320,8 @@ func (q *QP) writeBind(c *C.struct_ibv_send_wr, b *qp.BindInfo) error {
 		return invalid("BIND_MW from key 0x%08x to 0x%08x: only the low byte may change", b.WindowKey, b.NewKey)
 	}
 	w, m := q.pd.window(b.WindowKey), q.pd.region(b.LKey)
-	if w == nil || m == nil {
-		return invalid("BIND_MW of window 0x%08x to region 0x%08x: the PD of QP 0x%06x lacks one of them", b.WindowKey, b.LKey, q.qpn)
+	if w == nil || m == nil || w.typ != mr.Window2 {
+		return invalid("BIND_MW of window 0x%08x to region 0x%08x: the PD of QP 0x%06x lacks one of them, or the window is of type 1", b.WindowKey, b.LKey, q.qpn)
 	}
 	// The library takes the present key from its object, and leaves it to the application to keep
 	// it up to date.
