@@ -229,8 +229,8 @@ func atomicBase(mr *entry, addr uint64, a Access) bool {
 
 // Invalidate executes a LOCAL_INV, or the invalidation of an arrived SEND_WITH_INV, on QP qpn of
 // domain pd: the bound window rkey becomes free and its key stops working. A free window stays
-// free. Regions made by Register can not be invalidated, nor windows of type 1: BadState. The caller
-// is inside a turn.
+// free. Regions made by Register can not be invalidated, nor windows of type 1: BadState. The
+// caller is inside a turn.
 func (t *Table) Invalidate(pd PD, qpn uint32, rkey uint32) Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -94,8 +94,8 @@ func (m *MR) SGE(off, n int) SGE {
 // nothing.
 func (m *MR) Close() error { return m.pd.dev.destroy(m, m.mr.Close) }
 
-// MW is a memory window (ibv_mw): a second key to a part of a region. All methods may be called from
-// any goroutine.
+// MW is a memory window (ibv_mw): a second key to a part of a region. All methods may be called
+// from any goroutine.
 //
 // One of type 1 is bound by QP.BindMW, as often as one likes, and opens its range to the peers of
 // every queue pair of the domain. One of type 2 is bound by a WRBindMW request and taken back by
@@ -111,8 +111,8 @@ func (w *MW) kind() string     { return "MW" }
 func (w *MW) label() string    { return fmt.Sprintf("0x%08x", w.mw.RKey()) }
 func (w *MW) needs(x any) bool { return x == any(w.pd) }
 
-// AllocMW makes a window of type MWType1 or MWType2 (ibv_alloc_mw), else ErrInvalid. ErrLimit if the
-// device has no more, ErrClosed, ErrNotSupported of a device without windows.
+// AllocMW makes a window of type MWType1 or MWType2 (ibv_alloc_mw), else ErrInvalid. ErrLimit if
+// the device has no more, ErrClosed, ErrNotSupported of a device without windows.
 func (p *PD) AllocMW(typ MWType) (w *MW, err error) {
 	err = p.create("AllocMW", func() error {
 		if typ != MWType1 && typ != MWType2 {

@@ -43,9 +43,10 @@ type app struct {
 	generation byte // of the source area
 	claims     []*claim
 
-	locals [3]*grant // keys of its own requests, each for all of its memory
-	grants []*grant  // keys for peers that are or may be valid
-	window *mr.Window
+	locals [3]*grant  // keys of its own requests, each for all of its memory
+	grants []*grant   // keys for peers that are or may be valid
+	window *mr.Window // of type 2
+	common *mr.Window // of type 1, from the first bind on
 	ah     *qp.AH
 
 	life     *life // of its queue pair at present; nil only before the first
@@ -93,8 +94,11 @@ type grant struct {
 	rights     mr.Access
 	generation byte
 	dead       bool
-	by         *life // a window obeys this life's queue pair only
+	by         *life // a window of type 2 obeys this life's queue pair only
 }
+
+// isWindow says whether the key is a window's of a type.
+func (g *grant) isWindow(typ mr.WindowType) bool { return g.window != nil && g.window.Type() == typ }
 
 // work is a work request.
 type work struct {
@@ -276,7 +280,7 @@ func (a *app) end(reset bool) {
 		a.must(a.node.Memory.DeallocWindow(a.window), "DeallocWindow")
 		a.window = nil
 		for _, g := range a.grants {
-			g.dead = g.dead || g.window != nil
+			g.dead = g.dead || g.isWindow(mr.Window2)
 		}
 	}
 	l.over, l.mute = true, !a.deaf

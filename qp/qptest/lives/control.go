@@ -12,10 +12,10 @@ import (
 	"github.com/goroce/goroce/qp/qptest"
 )
 
-// windowGrant is the key of the application's window, nil if it has none.
+// windowGrant is the key of the application's window of type 2, nil if it has none.
 func (a *app) windowGrant() *grant {
 	for _, g := range a.grants {
-		if g.window != nil && !g.dead {
+		if g.isWindow(mr.Window2) && !g.dead {
 			return g
 		}
 	}
@@ -52,6 +52,54 @@ func (a *app) bind(d *Deed) bool {
 		return true
 	}
 	return false
+}
+
+// bindCommon binds the window of type 1 to a part of the region, or to nothing, whatever it was
+// bound to. The key from before may be valid until that has completed; the new one for longer than
+// this life.
+func (a *app) bindCommon(d *Deed) bool {
+	if !a.ready() || a.cfg.Type == qp.UD || len(a.grants) == 0 {
+		return false
+	}
+	region := a.grants[0]
+	if region.dead || region.to <= targetAt {
+		return false
+	}
+	if a.common == nil {
+		var err error
+		a.common, err = a.node.Memory.AllocWindow(a.node.PD, mr.Window1)
+		a.must(err, "AllocWindow")
+	}
+	w := a.common
+	key := w.RKey()&^0xff | uint32(byte(d.R[0]))
+	from := int(d.R[1]) % region.to &^ 7
+	n := int(d.R[2]) % (region.to - from)
+	if d.R[2]>>24%4 == 0 {
+		n = 0
+	}
+	g := &grant{app: a, window: w, key: key, from: from, to: from + n, rights: mr.RemoteWrite | mr.RemoteRead, generation: region.generation}
+	k := a.newWork(qp.WRBindMW)
+	k.after = func() {
+		for _, old := range a.grants {
+			old.dead = old.dead || old.window == w && old != g
+		}
+	}
+	if n > 0 && (region.rights&mr.MWBind == 0 || region.rights&mr.LocalWrite == 0) {
+		a.excuseBoth(qp.WCMWBindErr)
+	}
+	a.life.bond.excuse() // of the peer, should it fail
+	b := qp.BindInfo{WindowKey: w.RKey(), NewKey: key, LKey: region.key, Addr: a.base + uint64(from), Length: uint64(n), Access: g.rights}
+	flags := a.flags(d.R[0] >> 10)
+	if !a.postBy(k, flags, func() (int, error) {
+		if err := a.life.q.BindMW(k.id, flags, b); err != nil {
+			return 0, err
+		}
+		return 1, nil
+	}) {
+		return false
+	}
+	a.grants = append(a.grants, g)
+	return true
 }
 
 // invalidate takes the window back.
@@ -217,13 +265,15 @@ func (a *app) closeRemote(d *Deed) bool {
 	if len(a.grants) == 0 || a.w.coda {
 		return false
 	}
-	if a.window != nil && d.R[0]%2 == 0 {
-		a.must(a.node.Memory.DeallocWindow(a.window), "DeallocWindow")
-		a.window = nil
+	for _, w := range []**mr.Window{&a.window, &a.common} {
+		if *w != nil && d.R[0]%2 == 0 {
+			a.must(a.node.Memory.DeallocWindow(*w), "DeallocWindow")
+			*w = nil
+		}
 	}
 	region := a.grants[0]
 	err := a.node.Memory.Deregister(region.region)
-	if errors.Is(err, mr.ErrBusy) && a.window != nil {
+	if errors.Is(err, mr.ErrBusy) && (a.window != nil || a.common != nil) {
 		return false
 	}
 	a.must(err, "Deregister")

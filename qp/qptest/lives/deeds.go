@@ -31,6 +31,7 @@ var deeds = []row{
 	{"send with invalidate", 12, true, func(a *app, d *Deed) bool { return a.postSend(d) }},
 	{"receives", 150, false, (*app).receives},
 	{"bind", 20, true, (*app).bind},
+	{"bind type 1", 20, true, (*app).bindCommon},
 	{"invalidate", 10, true, (*app).invalidate},
 	{"bad local key", 4, true, (*app).badLocal},
 	{"bad bind", 3, true, (*app).badBind},
@@ -120,10 +121,15 @@ func (a *app) newWork(kind qp.WROpcode) *work {
 
 // post gives a request to the queue pair.
 func (a *app) post(k *work, wr qp.SendWR) bool {
-	l := a.life
 	wr.WRID, wr.Opcode = k.id, k.kind
-	k.signaled = a.cfg.SQSigAll || wr.Flags&qp.SendSignaled != 0
-	n, err := l.q.PostSend([]qp.SendWR{wr})
+	return a.postBy(k, wr.Flags, func() (int, error) { return a.life.q.PostSend([]qp.SendWR{wr}) })
+}
+
+// postBy is post by another call.
+func (a *app) postBy(k *work, flags qp.SendFlags, call func() (int, error)) bool {
+	l := a.life
+	k.signaled = a.cfg.SQSigAll || flags&qp.SendSignaled != 0
+	n, err := call()
 	switch {
 	case errors.Is(err, qp.ErrFull), errors.Is(err, qp.ErrState) && l.q.State() < qp.StateRTS:
 		return false

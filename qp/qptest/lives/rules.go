@@ -102,7 +102,7 @@ func (a *app) grantsByte(k *work, i int, need mr.Access) bool {
 		from, to = i, i+1
 	}
 	for _, g := range a.grants {
-		if g.key == k.target.key && !g.dead && g.rights&need != 0 && from >= g.from && to <= g.to && (g.window == nil || g.by == a.life) {
+		if g.key == k.target.key && !g.dead && g.rights&need != 0 && from >= g.from && to <= g.to && (!g.isWindow(mr.Window2) || g.by == a.life) {
 			return true
 		}
 	}

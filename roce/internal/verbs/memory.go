@@ -144,6 +144,7 @@ type MW struct {
 	typ   mr.WindowType
 	mw    *C.struct_ibv_mw // its rkey is written under the send lock of the queue pair that binds
 	binds sync.Mutex       // of type 1, which may come through several queue pairs
+	last  *MR              // type 1: of the last bind; under binds
 	rkey  atomic.Uint32
 	bound atomic.Bool
 }
@@ -175,7 +176,8 @@ func (w *MW) RKey() uint32 { return w.rkey.Load() }
 // has become of it, nor what peers have invalidated.
 func (w *MW) Bound() bool { return w.bound.Load() }
 
-// Bind posts a bind of a window of type 1 to a queue pair of its domain. The library chooses the key.
+// Bind posts a bind of a window of type 1 to a queue pair of its domain. The library chooses the
+// key.
 func (w *MW) Bind(q *QP, wrid uint64, flags qp.SendFlags, b qp.BindInfo) error {
 	if w.typ != mr.Window1 {
 		return invalid("the window is of type 2, which WRBindMW binds")
@@ -193,18 +195,22 @@ func (w *MW) Bind(q *QP, wrid uint64, flags qp.SendFlags, b qp.BindInfo) error {
 	bind := C.struct_ibv_mw_bind{wr_id: C.uint64_t(wrid), send_flags: C.uint(flags & allFlags)}
 	bind.bind_info.addr, bind.bind_info.length = C.uint64_t(b.Addr), C.uint64_t(b.Length)
 	bind.bind_info.mw_access_flags = C.uint(b.Access)
+	m := w.last // librxe of rdma-core 44 looks into the region also where there are no bytes of it
 	if b.Length > 0 {
-		m := w.pd.region(b.LKey)
-		if m == nil {
+		if m = w.pd.region(b.LKey); m == nil {
 			return invalid("region 0x%08x: it is closed, or not of the PD", b.LKey)
 		}
-		bind.bind_info.mr = m.mr
 	}
+	if m == nil || w.pd.region(m.lkey) != m {
+		return unsupported("unbinding a window that is bound to nothing, on a device of the kernel")
+	}
+	bind.bind_info.mr = m.mr
 	if err := q.full("ibv_bind_mw", int(C.goroce_bind_mw(q.qp, w.mw, &bind)), q.cap.MaxSendWR); err != nil {
 		return err
 	}
 	w.rkey.Store(uint32(w.mw.rkey))
 	w.bound.Store(b.Length > 0)
+	w.last = m
 	return nil
 }
 
