@@ -100,11 +100,29 @@ func (e *Engine) ah(row uint32) *AH {
 	return e.ahs[i]
 }
 
+// SetGIDs replaces the GID table, which the caller does not modify from now on. Queue pairs and
+// address handles keep the source address that they have, also if its row is another's now or
+// empty: what they send then goes nowhere, until the address is back, and a datagram to it is
+// dropped.
+func (e *Engine) SetGIDs(gids []wire.GID) { e.cfg.GIDs = gids }
+
+// isLocal says whether g is one of the device's addresses.
+func (e *Engine) isLocal(g wire.GID) bool {
+	for i := range e.cfg.GIDs {
+		if e.cfg.GIDs[i] == g {
+			return true
+		}
+	}
+	return false
+}
+
 // path checks an address vector and makes its packet header.
 func (e *Engine) path(a *AHAttr, srcPort uint16) (wire.Path, error) {
 	switch {
 	case int(a.SGIDIndex) >= len(e.cfg.GIDs):
 		return wire.Path{}, invalid("sgid_index %d, the device has %d GIDs", a.SGIDIndex, len(e.cfg.GIDs))
+	case e.cfg.GIDs[a.SGIDIndex].IsZero():
+		return wire.Path{}, invalid("sgid_index %d: the row of the GID table is empty", a.SGIDIndex)
 	case a.FlowLabel >= 1<<20:
 		return wire.Path{}, invalid("flow label 0x%x is wider than 20 bits", a.FlowLabel)
 	case a.DGID == wire.GID{}:

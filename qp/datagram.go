@@ -49,27 +49,36 @@ func (e *Engine) grh(f *wire.Frame) []byte {
 	return g[:]
 }
 
-// sourceGID reads the sender's address out of a received GRH, as ibv_init_ah_from_wc does. It
-// returns false if that is no GRH of RoCEv2.
-func sourceGID(grh []byte) (src wire.GID, ok bool) {
+// grhGIDs reads the sender's address and that of the destination out of a received GRH, as
+// ibv_init_ah_from_wc does. It returns false if that is no GRH of RoCEv2.
+func grhGIDs(grh []byte) (src, dst wire.GID, ok bool) {
 	switch {
 	case len(grh) < GRHSize:
-		return src, false
+		return src, dst, false
 	case grh[20] == 0x45 && binary.BigEndian.Uint64(grh) == 0:
-		src[10], src[11] = 0xff, 0xff
+		src[10], src[11], dst[10], dst[11] = 0xff, 0xff, 0xff, 0xff
 		copy(src[12:], grh[32:36])
-		return src, true
+		copy(dst[12:], grh[36:40])
+		return src, dst, true
 	case grh[0]>>4 == 6:
 		copy(src[:], grh[8:24])
-		return src, true
+		copy(dst[:], grh[24:40])
+		return src, dst, true
 	}
-	return src, false
+	return src, dst, false
+}
+
+// GRHDestination returns the address to which a received datagram was sent: grh is the first 40
+// bytes of its buffer. false: they are no GRH of RoCEv2.
+func GRHDestination(grh []byte) (dst wire.GID, ok bool) {
+	_, dst, ok = grhGIDs(grh)
+	return dst, ok
 }
 
 // AHFromGRH returns the address vector that answers a received datagram: grh is the first 40 bytes
 // of its buffer. ErrInvalid if they are no GRH of RoCEv2.
 func AHFromGRH(grh []byte) (AHAttr, error) {
-	src, ok := sourceGID(grh)
+	src, _, ok := grhGIDs(grh)
 	if !ok {
 		return AHAttr{}, invalid("the first 40 bytes of the buffer are neither an IPv6 header nor 20 zeros and an IPv4 header")
 	}

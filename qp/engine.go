@@ -15,7 +15,8 @@ import (
 type Config struct {
 	Memory *mr.Table     // keys of registered memory; shared by the lanes of a device
 	Rand   func() uint64 // unpredictable numbers: queue pair numbers are drawn from it
-	// GIDs are the device's addresses. AHAttr.SGIDIndex counts them; frames to others are dropped.
+	// GIDs are the device's addresses, the rows of its GID table. AHAttr.SGIDIndex counts them;
+	// frames to others are dropped. A zero GID is an empty row. SetGIDs changes them.
 	GIDs []wire.GID
 	// SrcPort is the UDP source port of everything that is sent. 0 says that the port can send from
 	// any, so that each connection gets one of its own.
@@ -201,16 +202,6 @@ func (e *Engine) admit(q *QP, p *wire.Packet) wire.DropReason {
 		return wire.DropAddress
 	}
 	return wire.DropNone
-}
-
-// isLocal says whether g is one of the device's addresses.
-func (e *Engine) isLocal(g wire.GID) bool {
-	for i := range e.cfg.GIDs {
-		if e.cfg.GIDs[i] == g {
-			return true
-		}
-	}
-	return false
 }
 
 // cnp lets a congestion notification from the peer slow q down.

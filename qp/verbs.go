@@ -311,11 +311,11 @@ const (
 	EventQPAccessErr EventType = 3
 	EventCommEst     EventType = 4
 	EventSQDrained   EventType = 5
-	EventDeviceFatal EventType = 8 // of other devices than this stack
+	EventDeviceFatal EventType = 8 // of the device below: not raised by an engine, as the next
 	EventPortActive  EventType = 9
 	EventPortErr     EventType = 10
 	EventQPLastWQE   EventType = 16 // not raised: there is no shared receive queue
-	EventGIDChange   EventType = 18 // of other devices than this stack
+	EventGIDChange   EventType = 18 // of the device below
 	numEventTypes              = 21
 )
 

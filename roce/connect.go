@@ -67,7 +67,7 @@ func (e *Endpoint) UnmarshalText(text []byte) (err error) {
 // one. For UC a new PSN does not help at all, as a UC responder takes the first packet of a message
 // whatever its PSN is: always close and create.
 func (q *QP) Endpoint() Endpoint {
-	return Endpoint{GID: q.pd.dev.provider.gids()[0], QPN: q.QPN(), PSN: q.qp.StartPSN()}
+	return Endpoint{GID: q.pd.dev.firstGID(), QPN: q.QPN(), PSN: q.qp.StartPSN()}
 }
 
 // ConnectOptions are the attributes of a connection. Connect takes them literally, so start from

@@ -85,7 +85,7 @@ type Config struct {
 	// depends on where pages are.
 	PinMemory bool
 
-	// NoBackground starts no goroutine. Then nothing at all happens between the application's own
+	// NoBackground starts no goroutine (ports may have one that watches their interface). Then nothing at all happens between the application's own
 	// calls: no timer fires and no peer is answered unless somebody polls a completion queue of the
 	// device. CQ.Wait polls without sleeping. PostSend sends before it returns, as far as the
 	// peer's and the port's room allows.

@@ -12,7 +12,7 @@ type AsyncEvent struct {
 	Device *Device
 	QP     *QP
 	CQ     *CQ
-	Err    error // EventPortErr: what the port reported
+	Err    error // EventPortErr: that the link is down, or what the port reported
 }
 
 // String prints "CQ error on udp:127.0.0.1", "send queue drained on udp:127.0.0.1, QP 0x00001a".
@@ -30,10 +30,13 @@ func (e AsyncEvent) String() string {
 // maxEvents is how many events wait for the application.
 const maxEvents = 256
 
-// Events is where asynchronous events arrive (ibv_get_async_event). EventPortErr and
-// EventPortActive are about a port whose calls fail and work again; what happens to its link
-// QueryPort tells. The queue holds 256; if nobody takes them, the oldest go and are counted in
-// Stats.EventsLost. Device.Close ends it.
+// Events is where asynchronous events arrive (ibv_get_async_event). Those of the port are told
+// when QueryPort and GIDs show what has happened: EventPortErr when the link goes down, and
+// EventPortActive when it is up again (both also of a port whose calls fail and work again) or has
+// another MTU; EventGIDChange when an address comes or goes, EventDeviceFatal when the interface
+// was removed. Changes within some milliseconds are told as one: a link that was down for less may
+// have no event. Without netlink nobody tells; PortInfo().Degraded says so. The queue holds 256; if
+// nobody takes them, the oldest go and are counted in Stats.EventsLost. Device.Close ends it.
 func (d *Device) Events() *EventQueue[AsyncEvent] { return &d.events }
 
 // CompChannel is a completion channel (ibv_comp_channel): several completion queues share it, and

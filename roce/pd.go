@@ -6,6 +6,7 @@ package roce
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/goroce/goroce/qp"
 )
@@ -88,22 +89,26 @@ func (p *PD) CreateAHFromWC(ctx context.Context, wc *WC, grh []byte) (*AH, error
 	if err != nil {
 		return nil, p.dev.fail("CreateAHFromWC", err)
 	}
-	attr.SGIDIndex = p.dev.rowFor(attr.DGID)
+	attr.SGIDIndex = p.dev.rowFor(attr.DGID, grh)
 	return p.CreateAH(ctx, attr)
 }
 
-// rowFor is the first row of the GID table from where an address can be reached, as far as can be
-// known from the two: of the same version, and link-local if the other is.
-func (d *Device) rowFor(dst GID) uint8 {
+// rowFor is the row of the GID table to answer a datagram from: that of the address to which it was
+// sent; or, if that is a group's, the first from where dst can be reached, as far as can be known
+// from the two: of the same version, and link-local if the other is.
+func (d *Device) rowFor(dst GID, grh []byte) uint8 {
 	gids := d.provider.gids()
-	for i, g := range gids {
-		if g.Is4() == dst.Is4() && g.Addr().IsLinkLocalUnicast() == dst.Addr().IsLinkLocalUnicast() {
+	if to, ok := qp.GRHDestination(grh); ok && !to.IsZero() {
+		if i := slices.Index(gids, to); i >= 0 {
 			return uint8(i)
 		}
 	}
-	for i, g := range gids {
-		if g.Is4() == dst.Is4() {
-			return uint8(i)
+	for _, exact := range []bool{true, false} {
+		for i, g := range gids {
+			alike := g.Addr().IsLinkLocalUnicast() == dst.Addr().IsLinkLocalUnicast()
+			if !g.IsZero() && g.Is4() == dst.Is4() && (alike || !exact) {
+				return uint8(i)
+			}
 		}
 	}
 	return 0
@@ -111,7 +116,8 @@ func (d *Device) rowFor(dst GID) uint8 {
 
 // AHAttrFromWC returns the address vector that answers a datagram (ibv_init_ah_from_wc), as
 // CreateAHFromWC uses it. ErrInvalid if wc is no completion of a received datagram, or grh holds no
-// header of RoCEv2. SGIDIndex is 0: a device receives on one address.
+// header of RoCEv2. SGIDIndex is 0: the row of the address to which it was sent only CreateAHFromWC
+// knows.
 func AHAttrFromWC(wc *WC, grh []byte) (AHAttr, error) {
 	if wc == nil || wc.Flags&WCGRH == 0 {
 		return AHAttr{}, fmt.Errorf("%w: a completion without WCGRH says nothing of its sender", ErrInvalid)

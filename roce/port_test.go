@@ -4,10 +4,13 @@ package roce
 
 import (
 	"errors"
+	"fmt"
+	"net/netip"
 	"sync/atomic"
 	"testing"
 
 	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/transport/pipe"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -60,6 +63,63 @@ func TestBrokenPort(t *testing.T) {
 	port.broken.Store(false)
 	if ev := next(t, d.Events()); ev.Type != EventPortActive {
 		t.Errorf("event %v", ev)
+	}
+}
+
+// TestPipeEvents: a device hears of what happens to its port also when nobody runs it but polls in
+// vain, and a datagram goes to the rows that there are.
+func TestPipeEvents(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		var port *pipe.Port
+		d, err := Open(fmt.Sprintf("pipe:events-%v", alone), &Config{NoBackground: alone, Lanes: 2, Wrap: func(p transport.Port) transport.Port {
+			if port == nil {
+				port = p.(*pipe.Port)
+			}
+			return p
+		}})
+		must(t, err)
+		t.Cleanup(func() { must(t, d.Close()) })
+		e := newEnd(t, d, UD, 64)
+		second := netip.MustParseAddr("fd00::5")
+		for _, c := range []struct {
+			change func() error
+			want   EventType
+			so     func() bool
+		}{
+			{func() error { port.SetLink(false); return nil }, EventPortErr, func() bool { return d.QueryPort().State == PortDown }},
+			{func() error { port.SetLink(true); return nil }, EventPortActive, func() bool { return d.QueryPort().State == PortActive }},
+			{func() error { port.SetMTU(1500); return nil }, EventPortActive, func() bool { return d.QueryPort().ActiveMTU == MTU1024 }},
+			{func() error { return port.SetAddress(second, true) }, EventGIDChange, func() bool { return len(d.GIDs()) == 2 && d.GIDs()[1].Addr() == second }},
+			{func() error { return port.SetAddress(d.GIDs()[0].Addr(), false) }, EventGIDChange, func() bool { return d.GIDs()[0].IsZero() }},
+		} {
+			must(t, c.change())
+			ev, ok := d.Events().TryGet()
+			for ; !ok; ev, ok = d.Events().TryGet() {
+				_, err := e.cq.Poll(make([]WC, 1))
+				must(t, err)
+			}
+			if ev.Type != c.want || !c.so() {
+				t.Errorf("%v, want %v: %+v, GIDs %v", ev, c.want, d.QueryPort(), d.GIDs())
+			}
+		}
+		must(t, e.qp.Activate(7))
+		_, err = e.pd.CreateAH(bg, AHAttr{DGID: d.GIDs()[1]})
+		refused(t, err, ErrInvalid, "row of the GID table is empty")
+		ah, err := e.pd.CreateAH(bg, AHAttr{DGID: d.GIDs()[1], SGIDIndex: 1})
+		must(t, err)
+		e.recv(1, e.mr.SGE(0, 64))
+		e.post(SendWR{Opcode: WRSend, SGL: []SGE{e.mr.SGE(0, 8)}, AH: ah, RemoteQPN: e.qp.QPN(), RemoteQKey: 7})
+		for got := 0; got < 2; {
+			var wcs [2]WC
+			n, err := e.cq.Poll(wcs[:])
+			must(t, err)
+			for _, wc := range wcs[:n] {
+				if got++; wc.Status != WCSuccess {
+					t.Errorf("%+v", wc)
+				}
+			}
+		}
+		must(t, e.pd.DestroyAH(ah))
 	}
 }
 

@@ -145,6 +145,16 @@ func (d *Device) QueryGID(i int) (GID, error) {
 	return gids[i], nil
 }
 
+// firstGID is the first address in the GID table; zero if there is none.
+func (d *Device) firstGID() (first GID) {
+	for _, g := range d.provider.gids() {
+		if !g.IsZero() {
+			return g
+		}
+	}
+	return first
+}
+
 // GIDs returns the GID table: row i is QueryGID(i) and AHAttr.SGIDIndex i.
 func (d *Device) GIDs() []GID { return append([]GID(nil), d.provider.gids()...) }
 

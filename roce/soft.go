@@ -49,7 +49,7 @@ func (d softDevice) portAttr() PortAttr {
 	a := PortAttr{
 		State: PortDown, PhysState: PhysDisabled, LinkLayer: LinkLayerEthernet, PortCaps: PortIPBasedGIDs,
 		MaxMTU: MTU4096, ActiveMTU: wire.MTUForNet(d.netMTU(info)), NetMTU: info.NetMTU,
-		MaxMsgSz: qp.MaxMessage, GIDTblLen: len(info.GIDs), PKeyTblLen: qp.MaxPKeys,
+		MaxMsgSz: qp.MaxMessage, GIDTblLen: len(d.GIDs()), PKeyTblLen: qp.MaxPKeys,
 		SpeedMbps: info.SpeedMbps, Interface: info.Interface,
 	}
 	if open {
@@ -80,7 +80,7 @@ func (d softDevice) portInfo() transport.Info {
 	return info
 }
 
-func (d softDevice) gids() []GID { return d.Opened().GIDs }
+func (d softDevice) gids() []GID { return d.GIDs() }
 
 func (d softDevice) stats() []Stats {
 	var list []Stats

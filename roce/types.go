@@ -233,10 +233,10 @@ const (
 	EventQPAccessErr = qp.EventQPAccessErr // the peer's request had no right to what it named
 	EventCommEst     = qp.EventCommEst     // the first packet came before RTS
 	EventSQDrained   = qp.EventSQDrained   // what had left before StateSQD is done
-	EventDeviceFatal = qp.EventDeviceFatal // the device is gone; never by this stack
-	EventPortActive  = qp.EventPortActive  // the port works again
-	EventPortErr     = qp.EventPortErr     // the port's calls fail
-	EventQPLastWQE   = qp.EventQPLastWQE   // never by this stack: it has no shared receive queue
-	// a row of the GID table is another; never by this stack yet
-	EventGIDChange = qp.EventGIDChange
+	EventDeviceFatal = qp.EventDeviceFatal // the interface was removed: nothing comes back
+	// the link is up, the port's calls work again, or the MTU is another: ask QueryPort
+	EventPortActive = qp.EventPortActive
+	EventPortErr    = qp.EventPortErr   // the link is down, or the port's calls fail
+	EventQPLastWQE  = qp.EventQPLastWQE // never by this stack: it has no shared receive queue
+	EventGIDChange  = qp.EventGIDChange // a row of the GID table is empty now, or another
 )

@@ -7,16 +7,17 @@ type Event uint8
 
 // The events.
 const (
-	LinkUp      Event = iota + 1 // Info.Up: packets can come and go
-	LinkDown                     // no longer
-	AddressGone                  // the interface has the port's address no more, or has gone itself
-	AddressBack                  // the interface has it again
-	MTUChanged                   // Info.NetMTU
+	LinkUp        Event = iota + 1 // Info.Up: packets can come and go
+	LinkDown                       // no longer
+	AddressGone                    // Info.GIDs: a row is empty now, or has another address
+	AddressBack                    // Info.GIDs: a row has an address that it had not
+	MTUChanged                     // Info.NetMTU
+	InterfaceGone                  // the interface was removed: nothing comes back
 )
 
 // eventNames are for String.
 var eventNames = [...]string{LinkUp: "link up", LinkDown: "link down", AddressGone: "address gone",
-	AddressBack: "address back", MTUChanged: "MTU changed"}
+	AddressBack: "address back", MTUChanged: "MTU changed", InterfaceGone: "interface gone"}
 
 // String says it in words.
 func (e Event) String() string {

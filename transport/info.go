@@ -9,13 +9,21 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
+// MaxGIDs is how many rows Info.GIDs has at most: AHAttr.SGIDIndex is a byte.
+const MaxGIDs = 256
+
 // Info describes a port.
 type Info struct {
 	Name string // as given to whoever opened it
 	Kind string // "udp", "packet", "xdp" or "pipe"
 	Why  string // it was chosen, if there was a choice ("auto:"): begins with the kind
 
-	// GIDs are the addresses that the port receives on; the first is the one it sends from.
+	// GIDs are the addresses that the port receives on and sends from, the rows of a device's GID
+	// table. Each stays in its row: when the interface loses it, the row is empty (the zero GID),
+	// and has it again when it is back. A new address takes a new row, or beyond MaxGIDs of them
+	// the one that has been empty for longest. A port opened by an address has one row, a port
+	// opened by an interface those of all its addresses, in the beginning IPv4 before IPv6 and
+	// link-local last. The slice is not modified: a change makes another one.
 	GIDs []wire.GID
 
 	// Interface and the rest describe what is below the port; zero for a pipe.

@@ -1,5 +1,5 @@
 // Package pipe is an IP network in memory. Ports that open the same NAME are on one segment, each
-// with an address of its own.
+// with addresses of its own.
 //
 // Stages of this file: the segments of the process; opening and closing; Send, which copies each
 // frame into the queue of its receiver; Recv, which lends what is in the queue; groups.
@@ -24,6 +24,7 @@ import (
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/transport/internal/count"
 	"github.com/goroce/goroce/transport/internal/event"
+	"github.com/goroce/goroce/transport/internal/gid"
 	"github.com/goroce/goroce/transport/internal/park"
 	"github.com/goroce/goroce/wire"
 )
@@ -39,19 +40,18 @@ var segments = struct {
 
 type segment struct {
 	mu     sync.RWMutex
-	ports  map[wire.GID]*Port   // the first lane of each address
+	ports  map[wire.GID]*Port   // by address: the first lane of the port that has it
 	groups map[wire.GID][]*Port // a port is listed once per join
 }
 
 // Port is a port of a segment.
 type Port struct {
-	name     string
-	segName  string
-	seg      *segment
-	gid      wire.GID
+	name    string
+	segName string
+	seg     *segment
+	*station
 	qpns     wire.QPNSpace
-	below    *event.Output // what Info says of the link, one for all lanes
-	lanes    []*Port       // of the same address, this one among them; nil if it is the only one
+	lanes    []*Port // of the same addresses, this one among them; nil if it is the only one
 	parker   park.Parker
 	closed   atomic.Bool
 	counters count.Counters
@@ -65,6 +65,13 @@ type Port struct {
 	starve []*Port // senders that found the ring full
 }
 
+// station is what the lanes of a port share.
+type station struct {
+	below *event.Output // what Info says of the link
+	table gid.Table     // under seg.mu
+	gone  []wire.GID    // what SetAddress has taken away; under seg.mu
+}
+
 type slot struct {
 	head    [wire.HeadMax]byte
 	headLen int
@@ -73,15 +80,15 @@ type slot struct {
 }
 
 // Open joins the segment of "pipe:NAME" at the lowest address from 10.0.0.1 on that is free, or
-// that of "pipe:NAME/ADDRESS" at the address, with a port for each lane. It is a transport.Opener;
-// the ports are *Port.
+// that of "pipe:NAME/ADDRESS,ADDRESS..." at these addresses, with a port for each lane. It is a
+// transport.Opener; the ports are *Port.
 func Open(name string, lanes int, o transport.Options) ([]transport.Port, error) {
 	where, err := transport.Where(name, lanes)
 	if err != nil {
 		return nil, err
 	}
 	o = o.WithDefaults()
-	segName, gid, err := parse(where)
+	segName, gids, err := parse(where)
 	if err != nil {
 		return nil, &transport.OpenError{Name: name, Reason: err.Error()}
 	}
@@ -93,24 +100,37 @@ func Open(name string, lanes int, o transport.Options) ([]transport.Port, error)
 	}
 	seg.mu.Lock()
 	defer seg.mu.Unlock()
-	if gid.IsZero() {
-		gid = seg.freeAddress()
+	if len(gids) == 0 {
+		gids = []wire.GID{seg.freeAddress()}
 	}
-	if seg.ports[gid] != nil {
-		return nil, &transport.OpenError{Name: name, Reason: fmt.Sprintf("another port of this process has the address %v on pipe %q", gid.Addr(), segName)}
+	st := &station{}
+	if err := seg.free(gids, nil); err != nil {
+		return nil, &transport.OpenError{Name: name, Reason: fmt.Sprintf("%v on pipe %q", err, segName)}
 	}
-	below := event.New(event.Facts{Up: true, Address: true, MTU: netMTU})
+	st.below = event.New(event.Facts{Up: true, GIDs: st.table.Set(gids), MTU: netMTU})
 	ports := make([]*Port, lanes)
 	for i := range ports {
-		ports[i] = &Port{name: name, segName: segName, seg: seg, gid: gid, qpns: wire.QPNSpace{}.Lane(i, lanes), below: below, ring: make([]slot, o.QueueLen)}
+		ports[i] = &Port{name: name, segName: segName, seg: seg, station: st, qpns: wire.QPNSpace{}.Lane(i, lanes), ring: make([]slot, o.QueueLen)}
 		ports[i].parker = park.New()
 		if lanes > 1 {
 			ports[i].lanes = ports
 		}
 	}
-	seg.ports[gid] = ports[0]
+	for _, g := range gids {
+		seg.ports[g] = ports[0]
+	}
 	segments.byName[segName] = seg
 	return transport.Ports(ports), nil
+}
+
+// free is an error if a port other than except has one of the addresses.
+func (s *segment) free(gids []wire.GID, except *Port) error {
+	for _, g := range gids {
+		if p := s.ports[g]; p != nil && p != except {
+			return fmt.Errorf("another port of this process has the address %v", g.Addr())
+		}
+	}
+	return nil
 }
 
 // laneOf is which port of p's address a frame is for.
@@ -121,24 +141,27 @@ func (p *Port) laneOf(f *wire.Frame) *Port {
 	return p.lanes[transport.LaneOf(f, len(p.lanes))]
 }
 
-// parse reads NAME or NAME/ADDRESS; a NAME with a slash in it needs an ADDRESS. The GID is zero
-// without one.
-func parse(where string) (segName string, gid wire.GID, err error) {
+// parse reads NAME or NAME/ADDRESS,ADDRESS...; a NAME with a slash in it needs an ADDRESS.
+func parse(where string) (segName string, gids []wire.GID, err error) {
 	segName = where
 	if i := strings.LastIndexByte(where, '/'); i >= 0 {
-		addr, err := netip.ParseAddr(where[i+1:])
-		if err != nil {
-			return "", gid, fmt.Errorf("%q is not an IP address; want pipe:NAME/ADDRESS", where[i+1:])
-		}
-		if gid = wire.GIDFrom(addr); gid.IsMulticast() || addr.IsUnspecified() {
-			return "", gid, fmt.Errorf("%v can not be the address of a port", addr)
+		for text := range strings.SplitSeq(where[i+1:], ",") {
+			addr, err := netip.ParseAddr(text)
+			if err != nil {
+				return "", nil, fmt.Errorf("%q is not an IP address; want pipe:NAME/ADDRESS,ADDRESS", text)
+			}
+			g := wire.GIDFrom(addr)
+			if g.IsMulticast() || addr.IsUnspecified() {
+				return "", nil, fmt.Errorf("%v can not be the address of a port", addr)
+			}
+			gids = append(gids, g)
 		}
 		segName = where[:i]
 	}
 	if segName == "" {
-		return "", gid, errors.New("the pipe has no name; want pipe:NAME or pipe:NAME/ADDRESS")
+		return "", nil, errors.New("the pipe has no name; want pipe:NAME or pipe:NAME/ADDRESS")
 	}
-	return segName, gid, nil
+	return segName, gids, nil
 }
 
 // freeAddress is the lowest 10.0.x.y, from 10.0.0.1 on, that no port has.
@@ -151,7 +174,7 @@ func (s *segment) freeAddress() wire.GID {
 	}
 }
 
-// Close takes the port off its segment, and with the first of several lanes the address. What is
+// Close takes the port off its segment, and with the first of several lanes the addresses. What is
 // queued for it is lost; whoever waits for room in it goes on.
 func (p *Port) Close() error {
 	if p.closed.Swap(true) {
@@ -159,8 +182,10 @@ func (p *Port) Close() error {
 	}
 	segments.Lock()
 	p.seg.mu.Lock()
-	if p.seg.ports[p.gid] == p { // the first of several lanes stands for all
-		delete(p.seg.ports, p.gid)
+	for g, of := range p.seg.ports {
+		if of == p { // the first of several lanes stands for all
+			delete(p.seg.ports, g)
+		}
 	}
 	for g, members := range p.seg.groups {
 		p.seg.groups[g] = slices.DeleteFunc(members, func(m *Port) bool { return m == p })
@@ -194,6 +219,8 @@ func (p *Port) Send(b *wire.Batch) (sent int, err error) {
 		f := &frames[i]
 		dst := f.Dst()
 		switch to := p.seg.ports[dst]; {
+		case len(p.gone) > 0 && slices.Contains(p.gone, f.Src()):
+			dropped++
 		case dst.IsMulticast():
 			p.seg.multicast(dst, f)
 		case to == nil:
@@ -217,7 +244,7 @@ func (p *Port) countSent(frames, bytes, dropped int) {
 	}
 }
 
-var errNobody = errors.New("no port of the pipe has the address")
+var errNobody = errors.New("no port of the pipe has the address, or this one no longer has its own")
 
 // multicast copies a frame to every member of a group, the sender's own port included. There is no
 // flow control to a group: a member whose queue is full misses the frame.
@@ -309,7 +336,7 @@ func (p *Port) Wake() { p.parker.Unpark() }
 // Info describes the port; there is no interface below it.
 func (p *Port) Info() transport.Info {
 	f := p.below.Facts()
-	return transport.Info{Name: p.name, Kind: "pipe", GIDs: []wire.GID{p.gid}, QPNs: p.qpns, Up: f.Up, NetMTU: f.MTU, MaxRun: 1, ICRC: transport.ICRCFull}
+	return transport.Info{Name: p.name, Kind: "pipe", GIDs: f.GIDs, QPNs: p.qpns, Up: f.Up, NetMTU: f.MTU, MaxRun: 1, ICRC: transport.ICRCFull}
 }
 
 // Events implements transport.Notifier. Nothing happens below a pipe but by SetLink, SetMTU and
@@ -340,11 +367,31 @@ func (p *Port) SetMTU(mtu int) {
 	p.below.Note(f)
 }
 
-// SetAddress has Events tell that the address is there, or gone.
-func (p *Port) SetAddress(there bool) {
+// SetAddress gives the port an address, or takes it away: what is sent from it or to it then is
+// lost. The error is that another port has it.
+func (p *Port) SetAddress(addr netip.Addr, there bool) error {
+	p.seg.mu.Lock()
+	defer p.seg.mu.Unlock()
+	g, first := wire.GIDFrom(addr), p
+	if p.lanes != nil {
+		first = p.lanes[0]
+	}
+	if err := p.seg.free([]wire.GID{g}, first); err != nil {
+		return err
+	}
+	is := func(other wire.GID) bool { return other == g || other.IsZero() }
+	now := slices.DeleteFunc(p.table.GIDs(), is)
+	p.gone = slices.DeleteFunc(p.gone, is)
+	if there {
+		now, p.seg.ports[g] = append(now, g), first
+	} else {
+		p.gone = append(p.gone, g)
+		delete(p.seg.ports, g)
+	}
 	f := p.below.Facts()
-	f.Address = there
+	f.GIDs = p.table.Set(now)
 	p.below.Note(f)
+	return nil
 }
 
 // Stats returns the counters.

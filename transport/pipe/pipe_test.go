@@ -2,6 +2,7 @@ package pipe
 
 import (
 	"fmt"
+	"net/netip"
 	"runtime"
 	"slices"
 	"sync"
@@ -136,6 +137,7 @@ func TestEvents(t *testing.T) {
 	}
 	events := transport.Events(fault.Wrap(capture.Wrap(p, nil), fault.Config{}))
 	up := func(i transport.Info) bool { return i.Up }
+	own, more := p.Info().GIDs[0].Addr(), netip.MustParseAddr("fd00::7")
 	for _, c := range []struct {
 		change func()
 		want   transport.Event
@@ -144,8 +146,9 @@ func TestEvents(t *testing.T) {
 		{func() { p.SetLink(false) }, transport.LinkDown, func(i transport.Info) bool { return !i.Up }},
 		{func() { p.SetLink(true) }, transport.LinkUp, up},
 		{func() { p.SetMTU(1500) }, transport.MTUChanged, func(i transport.Info) bool { return i.NetMTU == 1500 }},
-		{func() { p.SetAddress(false) }, transport.AddressGone, up},
-		{func() { p.SetAddress(true) }, transport.AddressBack, up},
+		{func() { p.SetAddress(own, false) }, transport.AddressGone, func(i transport.Info) bool { return i.GIDs[0].IsZero() }},
+		{func() { p.SetAddress(own, true) }, transport.AddressBack, func(i transport.Info) bool { return i.GIDs[0].Addr() == own }},
+		{func() { p.SetAddress(more, true) }, transport.AddressBack, func(i transport.Info) bool { return i.GIDs[1].Addr() == more }},
 	} {
 		c.change()
 		if got := <-events; got != c.want || !c.so(p.Info()) || !c.so(lanes[1].Info()) {

@@ -29,7 +29,7 @@ func openAuto(name string, lanes int, o transport.Options) ([]transport.Port, er
 	if err != nil {
 		return nil, err
 	}
-	addr, err := host.Address(name, where)
+	addr, _, err := host.Address(name, where)
 	if err != nil {
 		return nil, err
 	}

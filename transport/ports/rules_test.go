@@ -17,18 +17,19 @@ var rooms = map[string]string{
 	"transport/internal/count": "transport wire",
 	"transport/internal/park":  "",
 	"transport/internal/event": "transport wire",
-	"transport/internal/host":  "transport transport/internal/event wire",
-	"transport/internal/ether": "transport transport/internal/count transport/internal/event transport/internal/host wire",
-	"transport/pipe":           "transport transport/internal/count transport/internal/event transport/internal/park wire",
+	"transport/internal/gid":   "transport wire",
+	"transport/internal/host":  "transport transport/internal/event transport/internal/gid wire",
+	"transport/internal/ether": "transport transport/internal/count transport/internal/event transport/internal/gid transport/internal/host wire",
+	"transport/pipe":           "transport transport/internal/count transport/internal/event transport/internal/gid transport/internal/park wire",
 	"transport/fault":          "transport wire",
 	"transport/capture":        "transport wire",
-	"transport/udp": "transport transport/internal/count transport/internal/event transport/internal/host " +
+	"transport/udp": "transport transport/internal/count transport/internal/event transport/internal/gid transport/internal/host " +
 		"transport/internal/park wire",
-	"transport/packet": "transport transport/internal/count transport/internal/ether transport/internal/event " +
+	"transport/packet": "transport transport/internal/count transport/internal/ether transport/internal/event transport/internal/gid " +
 		"transport/internal/host wire",
-	"transport/xdp": "transport transport/internal/count transport/internal/ether transport/internal/event " +
+	"transport/xdp": "transport transport/internal/count transport/internal/ether transport/internal/event transport/internal/gid " +
 		"transport/internal/host wire",
-	"transport/ports": "transport transport/internal/count transport/internal/ether transport/internal/event transport/internal/host transport/internal/park " +
+	"transport/ports": "transport transport/internal/count transport/internal/ether transport/internal/event transport/internal/gid transport/internal/host transport/internal/park " +
 		"transport/packet transport/pipe transport/udp transport/xdp wire",
 }
 

@@ -61,7 +61,7 @@ type port struct {
 }
 
 func open(name, where string, lanes int, o transport.Options) ([]transport.Port, error) {
-	addr, err := host.Address(name, where)
+	addr, _, err := host.Address(name, where)
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func openPortable(name, where string, lanes int, o transport.Options) ([]transpo
 	if lanes > 1 {
 		return nil, &transport.OpenError{Name: name, Reason: fmt.Sprintf("%d lanes: on %s a udp port has one, as nothing steers packets there", lanes, runtime.GOOS)}
 	}
-	addr, err := host.Address(name, where)
+	addr, _, err := host.Address(name, where)
 	if err != nil {
 		return nil, err
 	}

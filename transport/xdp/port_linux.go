@@ -45,7 +45,7 @@ func open(name, where string, lanes int, o transport.Options) ([]transport.Port,
 }
 
 func openZeroCopy(name, where string, lanes int, o transport.Options) (ports []transport.Port, tried bool, err error) {
-	addr, err := host.Address(name, where)
+	addr, _, err := host.Address(name, where)
 	if err != nil {
 		return nil, false, err
 	}

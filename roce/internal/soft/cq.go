@@ -205,6 +205,7 @@ func (c *CQ) overrun() error {
 // there, and their background may be waiting for a processor.
 func (c *CQ) rest() {
 	c.dev.helpLanes()
+	c.dev.hear()
 	yield()
 }
 

@@ -1,6 +1,6 @@
 package soft
 
-// The device: one address on one port, its memory table and its lanes.
+// The device: the addresses of one port, its memory table and its lanes.
 // Stages: configuration, what it tells its owner, Open, what it is, Close.
 
 import (
@@ -33,8 +33,9 @@ type Config struct {
 	PinMemory    bool
 	NoBackground bool
 
-	// Event is told of asynchronous events, on a goroutine that has a lane's turn: it must not
-	// wait, nor call the device. nil: nobody is interested.
+	// Event is told of asynchronous events, on a goroutine that has a lane's turn, or on that which
+	// listens to the port, also at once: it must not wait, nor call the device. nil: nobody is
+	// interested.
 	Event func(Event)
 }
 
@@ -54,6 +55,7 @@ type Device struct {
 	lanes []*lane
 
 	failing atomic.Int32 // lanes whose port reports an error
+	listener
 
 	mu     sync.Mutex // calls that control the device or what was made on it
 	closed bool
@@ -70,7 +72,7 @@ func Open(name string, cfg Config) (*Device, error) {
 		return nil, err
 	}
 	d.info = list[0].Info()
-	if len(d.info.GIDs) == 0 {
+	if d.gids.Store(&d.info.GIDs); len(d.info.GIDs) == 0 {
 		for _, p := range list {
 			p.Close()
 		}
@@ -89,6 +91,7 @@ func Open(name string, cfg Config) (*Device, error) {
 			return nil, err
 		}
 	}
+	d.listen()
 	return d, nil
 }
 
@@ -192,6 +195,7 @@ func (d *Device) Close() error {
 		return nil
 	}
 	d.closed = true
+	d.deafen()
 	return d.closeLanes()
 }
 

@@ -11,6 +11,7 @@
 //	background.go  who takes turns when no application does
 //	relief.go      an application that sleeps in Wait watches the port itself
 //	trust.go       when an application that always comes back at once may be waited for
+//	changes.go     what changes below the ports: events, the GID table
 //	stray.go       packets that arrive on another lane than that of their queue pair
 //	turnlock.go clock.go alarm.go   what these are built on
 //

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -283,7 +284,7 @@ func (l *lane) close() error {
 // It takes no lock: the lane goes on meanwhile. That a destination is none, or of the other IP
 // version, is for the engine to say.
 func (l *lane) reach(ctx context.Context, dst wire.GID) error {
-	if dst.IsZero() || dst.Is4() != l.dev.info.GIDs[0].Is4() {
+	if dst.IsZero() || !slices.ContainsFunc(l.dev.GIDs(), func(g wire.GID) bool { return !g.IsZero() && g.Is4() == dst.Is4() }) {
 		return nil
 	}
 	err := transport.Resolve(ctx, l.port, dst, resolveTime)

@@ -68,7 +68,7 @@ type Station struct {
 func (p *Port) Init(kind, name, where string, o transport.Options) (err error) {
 	p.Kind, p.Name, p.Options, p.Station, p.first = kind, name, o, &Station{holder: -1}, true
 	p.users.Store(1)
-	if p.Addr, err = host.Address(name, where); err != nil {
+	if p.Addr, _, err = host.Address(name, where); err != nil {
 		return err
 	}
 	p.GID = wire.GIDFrom(p.Addr)

@@ -7,31 +7,44 @@ import (
 	"sync"
 
 	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/wire"
 )
 
 // Facts are what events are about.
 type Facts struct {
-	Up      bool // transport.Info.Up
-	Address bool // the interface has the port's address
-	MTU     int  // transport.Info.NetMTU; 0: there is no interface any more
+	Up   bool       // transport.Info.Up
+	GIDs []wire.GID // transport.Info.GIDs; nobody modifies it
+	MTU  int        // transport.Info.NetMTU; 0: there is no interface any more
 }
 
 // since lists what has changed from before to f, at most one event of each kind.
 func (f Facts) since(before Facts) (list []transport.Event) {
-	pick := func(changed, now bool, yes, no transport.Event) {
-		switch {
-		case changed && now:
-			list = append(list, yes)
-		case changed:
-			list = append(list, no)
+	for _, row := range []struct {
+		happened bool
+		event    transport.Event
+	}{
+		{f.Up && !before.Up, transport.LinkUp},
+		{before.Up && !f.Up, transport.LinkDown},
+		{lacks(f.GIDs, before.GIDs), transport.AddressGone},
+		{lacks(before.GIDs, f.GIDs), transport.AddressBack},
+		{f.MTU != before.MTU && f.MTU != 0, transport.MTUChanged},
+		{f.MTU == 0 && before.MTU != 0, transport.InterfaceGone},
+	} {
+		if row.happened {
+			list = append(list, row.event)
 		}
 	}
-	pick(f.Up != before.Up, f.Up, transport.LinkUp, transport.LinkDown)
-	pick(f.Address != before.Address, f.Address, transport.AddressBack, transport.AddressGone)
-	if f.MTU != before.MTU && f.MTU != 0 {
-		list = append(list, transport.MTUChanged)
-	}
 	return list
+}
+
+// lacks tells whether a row of other has an address that it does not have in rows.
+func lacks(rows, other []wire.GID) bool {
+	for i, gid := range other {
+		if !gid.IsZero() && (i >= len(rows) || rows[i] != gid) {
+			return true
+		}
+	}
+	return false
 }
 
 // room is how many events wait for their reader: a link that flaps makes two each time.

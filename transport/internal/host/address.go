@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -14,31 +15,35 @@ import (
 )
 
 // Address resolves what follows the kind in the name of a port: an address of this machine, or an
-// interface, of which the best address is taken. Errors are *transport.OpenError.
-func Address(name, where string) (netip.Addr, error) {
+// interface, of which the best address is returned, and its name. Errors are *transport.OpenError.
+func Address(name, where string) (addr netip.Addr, iface string, err error) {
 	if addr, err := netip.ParseAddr(where); err == nil {
-		return checkAddress(name, addr.Unmap())
+		addr, err = checkAddress(name, addr.Unmap())
+		return addr, "", err
 	}
-	iface, err := net.InterfaceByName(where)
+	i, err := net.InterfaceByName(where)
 	if err != nil {
-		return netip.Addr{}, &transport.OpenError{Name: name, Err: err, Reason: fmt.Sprintf(
+		return addr, "", &transport.OpenError{Name: name, Err: err, Reason: fmt.Sprintf(
 			"%q is neither an IP address nor an interface; interfaces are %s", where, interfaceNames())}
 	}
-	prefixes := PrefixesOf(iface)
-	if len(prefixes) == 0 {
-		return netip.Addr{}, &transport.OpenError{Name: name, Reason: fmt.Sprintf("interface %s has no IP address: give it one, or name another interface of %s",
+	var all []netip.Addr
+	for _, p := range PrefixesOf(i) {
+		all = append(all, p.Addr())
+	}
+	if len(all) == 0 {
+		return addr, "", &transport.OpenError{Name: name, Reason: fmt.Sprintf("interface %s has no IP address: give it one, or name another interface of %s",
 			where, interfaceNames())}
 	}
-	best := prefixes[0].Addr()
-	for _, p := range prefixes[1:] {
-		if addressRank(p.Addr()) < addressRank(best) {
-			best = p.Addr()
-		}
+	if addr = rank(all)[0]; addr.Is6() && addr.IsLinkLocalUnicast() {
+		addr = addr.WithZone(where)
 	}
-	if best.Is6() && best.IsLinkLocalUnicast() {
-		best = best.WithZone(where)
-	}
-	return best, nil
+	return addr, where, nil
+}
+
+// rank sorts addresses by how likely a peer can use them.
+func rank(all []netip.Addr) []netip.Addr {
+	slices.SortStableFunc(all, func(a, b netip.Addr) int { return addressRank(a) - addressRank(b) })
+	return all
 }
 
 // addressRank orders the addresses of an interface by how likely a peer can use them: IPv4, IPv6,
@@ -58,7 +63,7 @@ func checkAddress(name string, a netip.Addr) (netip.Addr, error) {
 	why := ""
 	switch {
 	case a.IsUnspecified():
-		why = "stands for all addresses, but the ICRC of each packet covers its source address, so a device has exactly one"
+		why = "stands for all addresses of the machine: name an interface, as in udp:eth0, for all of its own"
 	case a.IsMulticast():
 		why = "is a multicast group, not an address of this machine"
 	case a.Is6() && a.IsLinkLocalUnicast() && a.Zone() == "":

@@ -20,21 +20,27 @@ import (
 
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/transport/internal/event"
+	"github.com/goroce/goroce/transport/internal/gid"
+	"github.com/goroce/goroce/wire"
 )
 
 // Settle is how long to wait after a change before the tables are read: changes come in swarms.
 const Settle = 5 * time.Millisecond
 
-// Link is an interface and one of its addresses.
+// Link is an interface and its addresses, or one of them.
 type Link struct {
 	Index int
 	Encap string // "ether", "loopback", ...
 	*event.Output
-	addr  netip.Addr
+	only  netip.Addr   // the address that counts; zero: all of the interface
 	users atomic.Int32 // lanes
+	// Serve, if not nil, is told the rows of addresses that the interface has now, before anybody
+	// hears of them, and returns those that the port serves. It is set before the first Read.
+	Serve func(rows []wire.GID) []wire.GID
 
 	sync.Mutex // guards Handle: one question at a time
 	Handle     *netlink.Handle
+	table      gid.Table
 
 	changes int // netlink socket that tells of changes
 	mtu     atomic.Int32
@@ -47,10 +53,11 @@ type Link struct {
 	done     chan struct{} // closed when the goroutine has ended; nil: it was not started
 }
 
-// OpenLink opens the tables. The kernel tells of changes of the interface and its addresses, and of
-// what more names (RTMGRP_NEIGH, ...).
-func OpenLink(index int, addr netip.Addr, more uint32) (l *Link, err error) {
-	l = &Link{Index: index, addr: addr.WithZone(""), changes: -1}
+// OpenLink opens the tables of an interface, for one of its addresses or, with none, for all. The
+// kernel tells of changes of the interface and its addresses, and of what more names (RTMGRP_NEIGH,
+// ...).
+func OpenLink(index int, only netip.Addr, more uint32) (l *Link, err error) {
+	l = &Link{Index: index, only: only.WithZone(""), changes: -1}
 	l.users.Store(1)
 	if l.Handle, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
 		return nil, fmt.Errorf("netlink: %w", err)
@@ -134,12 +141,21 @@ func (l *Link) Drain() (any bool) {
 	}
 }
 
-// Read reads the tables again, and tells what has changed.
+// Read reads the tables again, and tells what has changed. One goroutine at a time.
 func (l *Link) Read() {
-	if facts, err := l.read(); err == nil {
-		l.Note(facts)
+	facts, err := l.read()
+	if err != nil {
+		return
 	}
+	if l.Serve != nil {
+		facts.GIDs = l.Serve(facts.GIDs)
+	}
+	l.Note(facts)
 }
+
+// GIDs are the rows of addresses that the port serves, as they were last read. Nobody modifies
+// them.
+func (l *Link) GIDs() []wire.GID { return l.Facts().GIDs }
 
 // read reads the tables. An interface that has gone has neither carrier nor address.
 func (l *Link) read() (facts event.Facts, err error) {
@@ -148,6 +164,7 @@ func (l *Link) read() (facts event.Facts, err error) {
 	link, err := l.Handle.LinkByIndex(l.Index)
 	if missing := (netlink.LinkNotFoundError{}); errors.As(err, &missing) && l.Output != nil {
 		l.gone.Store(true)
+		facts.GIDs = l.table.Set(nil)
 		return facts, nil
 	}
 	if err != nil {
@@ -161,16 +178,35 @@ func (l *Link) read() (facts event.Facts, err error) {
 	if l.Output == nil {
 		l.Encap = a.EncapType
 	}
-	facts = event.Facts{Up: up(a), MTU: a.MTU}
 	// This fails if the list changes meanwhile, of which we hear.
 	addrs, err := l.Handle.AddrList(link, netlink.FAMILY_ALL)
-	for _, addr := range addrs {
-		p, ok := prefixOf(addr)
-		if ok && (p.Addr() == l.addr || a.Flags&net.FlagLoopback != 0 && p.Contains(l.addr)) {
-			facts.Address = true
+	if err != nil {
+		return facts, err
+	}
+	gids := l.table.Set(l.own(addrs, a.Flags&net.FlagLoopback != 0))
+	return event.Facts{Up: up(a), MTU: a.MTU, GIDs: gids}, nil
+}
+
+// own lists those of the interface's addresses that are the port's, the best first. One that the
+// kernel still looks for at others (duplicate address detection) can not be used yet. On lo the
+// whole of 127.0.0.0/8 is local although only 127.0.0.1 is listed.
+func (l *Link) own(addrs []netlink.Addr, loopback bool) (list []wire.GID) {
+	const unusable = unix.IFA_F_TENTATIVE | unix.IFA_F_DADFAILED
+	var all []netip.Addr
+	for _, a := range addrs {
+		p, ok := prefixOf(a)
+		switch {
+		case !ok || l.only.IsValid() && p.Addr() != l.only && !(loopback && p.Contains(l.only)):
+		case l.only.IsValid():
+			return []wire.GID{wire.GIDFrom(l.only)}
+		case a.Flags&unusable == 0 || a.Flags&unix.IFA_F_OPTIMISTIC != 0:
+			all = append(all, p.Addr())
 		}
 	}
-	return facts, err
+	for _, a := range rank(all) {
+		list = append(list, wire.GIDFrom(a))
+	}
+	return list
 }
 
 // up tells whether packets can come and go.
@@ -192,6 +228,7 @@ func (l *Link) Describe(info *transport.Info) {
 	l.Lock()
 	defer l.Unlock()
 	link, err := l.Handle.LinkByIndex(l.Index)
+	info.GIDs = l.GIDs()
 	if err != nil {
 		return
 	}

@@ -192,8 +192,8 @@ func TestEvents(t *testing.T, open func(t testing.TB, ns *netns.Namespace) trans
 		{w.Right, "link set wire mtu 1400", transport.MTUChanged, func(i transport.Info) bool { return i.NetMTU == 1400 }},
 		{w.Right, "addr add 10.77.0.9/24 dev wire", 0, nil}, // of others, which nobody tells
 		{w.Right, "addr add 10.77.0.8/32 dev wire", 0, nil},
-		{w.Right, "addr del 10.77.0.2/24 dev wire", transport.AddressGone, gone},
-		{w.Right, "addr add 10.77.0.2/24 dev wire", transport.AddressBack, func(i transport.Info) bool { return !gone(i) }},
+		{w.Right, "addr del 10.77.0.2/24 dev wire", transport.AddressGone, func(i transport.Info) bool { return gone(i) && i.GIDs[0].IsZero() }},
+		{w.Right, "addr add 10.77.0.2/24 dev wire", transport.AddressBack, func(i transport.Info) bool { return !gone(i) && !i.GIDs[0].IsZero() }},
 		{w.Right, "link del wire", transport.LinkDown, down},
 	} {
 		c.ns.IP(t, c.command)
@@ -204,8 +204,10 @@ func TestEvents(t *testing.T, open func(t testing.TB, ns *netns.Namespace) trans
 			t.Fatalf("%s: %v, %+v", c.command, got, p.Info())
 		}
 	}
-	if got := <-events; got != transport.AddressGone {
-		t.Errorf("the interface has gone: %v", got)
+	for _, want := range []transport.Event{transport.AddressGone, transport.InterfaceGone} {
+		if got := <-events; got != want {
+			t.Errorf("the interface has gone: %v, want %v", got, want)
+		}
 	}
 	if err := p.Close(); err != nil {
 		t.Error(err)
