@@ -85,10 +85,10 @@ type Config struct {
 	// depends on where pages are.
 	PinMemory bool
 
-	// NoBackground starts no goroutine (ports may have one that watches their interface). Then nothing at all happens between the application's own
-	// calls: no timer fires and no peer is answered unless somebody polls a completion queue of the
-	// device. CQ.Wait polls without sleeping. PostSend sends before it returns, as far as the
-	// peer's and the port's room allows.
+	// NoBackground starts no goroutine (but a port may have one that watches its interface). Then
+	// nothing at all happens between the application's own calls: no timer fires and no peer is
+	// answered unless somebody polls a completion queue of the device. CQ.Wait polls without
+	// sleeping. PostSend sends before it returns, as far as the peer's and the port's room allows.
 	NoBackground bool
 }
 

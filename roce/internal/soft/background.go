@@ -1,7 +1,8 @@
 package soft
 
 // The background of a lane: a goroutine that takes the turns which no application takes. This file
-// and changes.go, which listens to the port, are all of the package that starts goroutines. driver.go has its states.
+// and changes.go, which listens to the port, are all of the package that starts goroutines.
+// driver.go has its states.
 //
 // Stages: start → stand by while an application polls → watch the port while none does: take turns,
 // linger, park.
