@@ -9,6 +9,7 @@ package qp
 // awaits says whether somebody waits for the ACK of request s, the next one:
 //   - the application, for its completion;
 //   - the clock that has not measured the path yet;
+//   - later messages, if the peer's credits end with this one;
 //   - the ring, if a quarter of it has been sent since an ACK was last awaited: requests without a
 //     completion must give their slots back too. The last of them are found out about by a probe;
 //   - nobody else, but the request leaves after a silence: it is likely to be the last for a while,
@@ -18,7 +19,7 @@ package qp
 func (q *QP) awaits(now Time, s *sendSlot) bool {
 	r := &q.req
 	if q.sigAll || s.flags&SendSignaled != 0 || q.rec.srtt == 0 ||
-		r.next-r.awaited >= uint32(len(r.wqes))/4 || r.lone ||
+		r.next-r.awaited >= uint32(len(r.wqes))/4 || r.lone || q.creditEnds() ||
 		now >= q.rec.askBy && !q.rec.awaitsACK() {
 		r.awaited = r.next
 		return true

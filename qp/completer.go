@@ -25,6 +25,9 @@ func isAck(p *wire.Packet) bool { return p.Op.Flags&(wire.OpAck|wire.OpAtomic) =
 // response does what one response packet says.
 func (e *Engine) response(q *QP, p *wire.Packet) wire.DropReason {
 	r, psn := &q.rec, p.BTH.PSN()
+	if a := p.AETH(); a != nil && a.Syndrome().Kind() == wire.KindACK {
+		e.credited(q, a)
+	}
 	if from, to, ok := q.reportedGap(p); ok {
 		d, reason := r.gapReported(e.now, from, to)
 		e.carryOut(q, d)

@@ -42,7 +42,7 @@ var transitions = []transition{
 	{from: StateReset, to: StateInit, need: [3]AttrMask{inUse, inUse, inUseUD}},
 	{from: StateInit, to: StateInit, may: [3]AttrMask{inUse, inUse, inUseUD}},
 	{from: StateInit, to: StateRTR, need: [3]AttrMask{rtrRC, rtrUC, 0},
-		may: [3]AttrMask{rtrMay | AttrSelectiveRepeat, rtrMay, AttrPKeyIndex | AttrQKey}},
+		may: [3]AttrMask{rtrMay | AttrSelectiveRepeat | AttrFlowControl, rtrMay, AttrPKeyIndex | AttrQKey}},
 	{from: StateRTR, to: StateRTS, need: [3]AttrMask{rtsRC, AttrSQPSN, AttrSQPSN}, may: [3]AttrMask{liveRC, liveUC, liveUD}},
 	{from: StateRTS, to: StateRTS, may: [3]AttrMask{liveRC, liveUC, liveUD}},
 	{from: StateRTS, to: StateSQD, may: [3]AttrMask{notify, notify, notify}},
@@ -214,6 +214,7 @@ var attributes = [...]struct {
 	{AttrMaxDestRdAtomic, func(to, from *QPAttr) { to.MaxDestRdAtomic = from.MaxDestRdAtomic }},
 	{AttrMinRNRTimer, func(to, from *QPAttr) { to.MinRNRTimer = from.MinRNRTimer }},
 	{AttrSelectiveRepeat, func(to, from *QPAttr) { to.SelectiveRepeat = from.SelectiveRepeat }},
+	{AttrFlowControl, func(to, from *QPAttr) { to.FlowControl = from.FlowControl }},
 	{AttrEnSQDAsyncNotify, func(to, from *QPAttr) { to.EnSQDAsyncNotify = from.EnSQDAsyncNotify }},
 }
 
@@ -281,6 +282,8 @@ func (m AttrMask) String() string {
 			s += attrNames[i]
 		case AttrMask(1)<<i == AttrSelectiveRepeat:
 			s += "selective repeat"
+		case AttrMask(1)<<i == AttrFlowControl:
+			s += "flow control"
 		default:
 			s += fmt.Sprintf("bit %d", i)
 		}

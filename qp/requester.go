@@ -1,10 +1,10 @@
 package qp
 
 // The requester: work requests become packets.
-// Stages of one packet: which request (start) → may it go (windowOpen, mayAsk, mayPace) → how much
-// of it, headers and payload (emit) → what follows (advance). A retry only moves the position back
-// (seek): the packet is made again from registered memory. What is sent out of turn is in
-// resend.go, and which packets ask for an ACK in ask.go.
+// Stages of one packet: which request (start) → may it go (windowOpen, mayAsk, outOfCredit,
+// mayPace) → how much of it, headers and payload (emit) → what follows (advance). A retry only
+// moves the position back (seek): the packet is made again from registered memory. What is sent out
+// of turn is in resend.go, and which packets ask for an ACK in ask.go.
 
 import (
 	"github.com/goroce/goroce/mr"
@@ -14,6 +14,7 @@ import (
 // wqe is what the lane remembers of a started send work request, beside its slot.
 type wqe struct {
 	first, last wire.PSN // PSNs it occupies; a READ's are those of its responses
+	ssn         wire.PSN // send sequence number: of its last message, see credits
 	status      WCStatus // not WCSuccess: it cannot be sent, and will fail with this in its turn
 }
 
@@ -28,6 +29,7 @@ type requester struct {
 	lone     bool   // the present message began after a silence
 	awaited  uint32 // newest request whose last packet had AckReq because its ACK was awaited
 	doomed   int    // started requests whose wqe.status is not WCSuccess
+	credits  credits
 }
 
 func (r *requester) at(i uint32) *wqe { return &r.wqes[i&uint32(len(r.wqes)-1)] }
@@ -74,7 +76,7 @@ func (e *Engine) request(q *QP, b *wire.Batch) verdict {
 			r.next++
 			continue
 		}
-		if !q.windowOpen() || !q.mayAsk() || !e.mayPace(q) {
+		if !q.windowOpen() || !q.mayAsk() || q.outOfCredit() || !e.mayPace(q) {
 			return blocked
 		}
 		return e.emit(q, b)
@@ -120,6 +122,7 @@ func (e *Engine) start(q *QP) bool {
 	*r.at(r.next) = wqe{first: q.rec.psn, last: q.rec.psn.Add(packets - 1)}
 	r.started++
 	r.off = 0
+	q.number(s, packets)
 	q.rec.window.small = s.length <= smallMessage
 	return true
 }

@@ -106,7 +106,7 @@ func (r *recovery) ask(now Time, q *QP) decision {
 	case r.phase == alive && r.una.Sub(r.probePSN) <= 1:
 		r.goBack(now)
 		return move
-	case r.psn == r.top || !q.windowOpen() || q.stopped():
+	case r.psn == r.top || !q.windowOpen() || q.outOfCredit() || q.stopped():
 		r.phase = probeDue
 	}
 	return resume

@@ -14,6 +14,8 @@ type Stats struct {
 	SentRNR          uint64
 	RcvdRNR          uint64
 	RNRRetryExceeded uint64
+	RcvdCredits      uint64 // acknowledgements that said how many receives the peer has
+	CreditWaits      uint64 // times that messages waited for receives, with QPAttr.FlowControl
 	RcvdSeqErr       uint64
 	ImpliedNAK       uint64
 	AckTimeouts      uint64
@@ -45,6 +47,8 @@ func (s *Stats) Each(f func(name string, value uint64)) {
 		{"out_of_buffer", s.SentRNR},
 		{"rcvd_rnr_nak", s.RcvdRNR},
 		{"rnr_nak_retry_err", s.RNRRetryExceeded},
+		{"rcvd_credits", s.RcvdCredits},
+		{"credit_waits", s.CreditWaits},
 		{"packet_seq_err", s.RcvdSeqErr},
 		{"implied_nak_seq_err", s.ImpliedNAK},
 		{"local_ack_timeout_err", s.AckTimeouts},

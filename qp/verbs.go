@@ -71,7 +71,8 @@ const (
 	AttrPathMigState     AttrMask = 1 << 18
 	AttrCap              AttrMask = 1 << 19
 	AttrDestQPN          AttrMask = 1 << 20
-	AttrSelectiveRepeat  AttrMask = 1 << 31 // this stack's own; ibv_qp_attr_mask ends at bit 25
+	AttrFlowControl      AttrMask = 1 << 30 // these two are this stack's own; ...
+	AttrSelectiveRepeat  AttrMask = 1 << 31 // ... ibv_qp_attr_mask ends at bit 25
 )
 
 // Cap is a queue pair's size (ibv_qp_cap): work requests, scatter/gather elements per request,
@@ -136,6 +137,15 @@ type QPAttr struct {
 	// back for each gap it is told of, and for one that alone agreed each lost packet waits for the
 	// ack timeout or a probe.
 	SelectiveRepeat bool
+
+	// FlowControl lets the requester of an RC queue pair obey the credits in the peer's ACKs
+	// (section 4.8, end-to-end flow control): a SEND or WRITE with immediate data waits while the
+	// peer has said that it has no receive for it, instead of being sent and refused by an RNR NAK.
+	// One at a time goes all the same, to ask. The peer need not agree: credits of hardware are
+	// obeyed; rxe and this stack send none, which is no limit. Off, credits are counted, as
+	// rcvd_credits, and no more. With SelectiveRepeat it has no effect. Set with AttrFlowControl on
+	// the way from INIT to RTR; RESET clears it.
+	FlowControl bool
 }
 
 // QPInit is what CreateQP needs (ibv_qp_init_attr).

@@ -97,6 +97,9 @@ type ConnectOptions struct {
 	// this stack's own, not of the InfiniBand standard: the peer must be of this stack and connect
 	// with it too. See QPAttr.SelectiveRepeat.
 	SelectiveRepeat bool
+	// FlowControl lets RC wait for the credits that hardware puts into its ACKs, instead of being
+	// refused where the peer has no receive. See QPAttr.FlowControl.
+	FlowControl bool
 }
 
 // DefaultConnectOptions are the active MTU, 67 ms of ack timeout, 7 retries, for ever after RNR, 16
@@ -150,6 +153,9 @@ func (q *QP) Connect(ctx context.Context, remote Endpoint, opts *ConnectOptions)
 		toRTR |= AttrMaxDestRdAtomic | AttrMinRNRTimer
 		if rtr.SelectiveRepeat = o.SelectiveRepeat; o.SelectiveRepeat {
 			toRTR |= AttrSelectiveRepeat
+		}
+		if rtr.FlowControl = o.FlowControl; o.FlowControl {
+			toRTR |= AttrFlowControl
 		}
 		rts.Timeout, rts.RetryCnt, rts.RNRRetry, rts.MaxRdAtomic = o.Timeout, o.RetryCnt, o.RNRRetry, o.MaxRdAtomic
 		toRTS |= AttrTimeout | AttrRetryCnt | AttrRNRRetry | AttrMaxRdAtomic

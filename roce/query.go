@@ -61,6 +61,7 @@ type DeviceAttr struct {
 	PhysPortCnt     uint8 // 1
 	NumCompVectors  int   // CQInitAttr.Vector is below it
 	SelectiveRepeat bool  // AttrSelectiveRepeat: this stack's own
+	FlowControl     bool  // AttrFlowControl: this stack's own
 }
 
 // Query returns the device's limits and abilities (ibv_query_device).

@@ -31,7 +31,7 @@ func (d softDevice) attr() DeviceAttr {
 		MaxMR: mr.MaxRegions, MaxPD: mr.MaxPDs, MaxMW: mr.MaxWindows, MaxAH: qp.MaxAH, MaxPKeys: qp.MaxPKeys,
 		MaxQPRdAtom: qp.MaxRdAtomic, MaxQPInitRdAtom: qp.MaxRdAtomic, MaxResRdAtom: qp.MaxRdAtomic * qp.MaxQP,
 		AtomicCap: AtomicHCA, LocalCAAckDelay: 15, PhysPortCnt: 1, NumCompVectors: 1,
-		SelectiveRepeat: true,
+		SelectiveRepeat: true, FlowControl: true,
 	}
 }
 

@@ -122,6 +122,7 @@ const (
 	AttrCap              = qp.AttrCap
 	AttrDestQPN          = qp.AttrDestQPN
 	AttrSelectiveRepeat  = qp.AttrSelectiveRepeat // this stack's own, see QPAttr.SelectiveRepeat
+	AttrFlowControl      = qp.AttrFlowControl     // this stack's own, see QPAttr.FlowControl
 )
 
 // Work requests.

@@ -22,6 +22,7 @@ func (s *stream) responded(p *wire.Packet) {
 		return
 	}
 	s.spoken = s.from.Node.W.Now
+	s.credited(p)
 	_, _, named := namedGap(p)
 	if s.early != nil {
 		if psn, ok := newestNamed(p); ok {
@@ -50,6 +51,22 @@ func (s *stream) responded(p *wire.Packet) {
 		s.acknowledge(n)
 	default:
 		s.nakked(n, nakStatus[p.AETH().Syndrome()])
+	}
+}
+
+// credited takes note of credits: the limit only grows, and who says once that it does not count
+// them never does (section 4.8).
+func (s *stream) credited(p *wire.Packet) {
+	a := p.AETH()
+	if a == nil || a.Syndrome().Kind() != wire.KindACK || !s.from.Cfg.FlowControl || s.from.Cfg.Selective {
+		return
+	}
+	n, limited := wire.Credits(a.Syndrome().Code())
+	switch {
+	case !limited:
+		s.counts = countsNothing
+	case s.counts != countsNothing:
+		s.counts, s.lsn = countsCredits, max(s.lsn, int(a.MSN())+int(n))
 	}
 }
 

@@ -31,6 +31,9 @@ func (w *World) arrived(n *Node, f *Flight) {
 	case p.Opcode == wire.CNP:
 	case p.Op.Has(wire.OpResponse):
 		q.out.responded(&p)
+		if n.habits != nil {
+			w.askAgain(q, &p)
+		}
 	default:
 		q.in.arrive(&p)
 	}

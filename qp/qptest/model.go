@@ -21,6 +21,7 @@ type op struct {
 	first    uint64 // number of its first packet
 	// packets is how many numbers it takes: a READ as many as its replies; none if it stays local.
 	packets uint64
+	ssn     int    // number of its (last) message
 	data    []byte // SEND, WRITE: the message
 	good    bool   // the local elements are what they must be
 
@@ -37,6 +38,7 @@ func (o *op) send() bool                   { return o.is(qp.WRSend, qp.WRSendWit
 func (o *op) write() bool                  { return o.is(qp.WRWrite, qp.WRWriteWithImm) }
 func (o *op) read() bool                   { return o.is(qp.WRRead) }
 func (o *op) atomic() bool                 { return o.is(qp.WRAtomicCmpAndSwp, qp.WRAtomicFetchAndAdd) }
+func (o *op) takes() bool                  { return o.send() || o.is(qp.WRWriteWithImm) } // a receive
 func (o *op) fetches() bool                { return o.read() || o.atomic() }
 func (o *op) local() bool                  { return o.is(qp.WRLocalInv, qp.WRBindMW) }
 func (o *op) end() uint64                  { return o.first + o.packets }
@@ -78,6 +80,15 @@ type want struct {
 	statuses uint32 // set of 1<<WCStatus
 }
 
+// counts says what the peer has said of its credits.
+type counts uint8
+
+const (
+	countsUnknown counts = iota
+	countsCredits
+	countsNothing // it has said that it does not count them
+)
+
 // owed is what the responder replies to one request: up to reply number end of a READ, or the value
 // of an atomic.
 type owed struct {
@@ -100,6 +111,9 @@ type stream struct {
 	heard   uint64 // selective repeat: the newest packet that responses have named
 	rnrs    int    // RNR NAKs since the last progress
 	failing bool   // a fatal NAK has arrived
+	ssn     int    // messages posted
+	lsn     int    // flow control: those that the credits of the peer are for
+	counts  counts // whether they are
 	// spoken is when a response came last or, if later, when the oldest unacknowledged packet was
 	// first sent.
 	spoken qp.Time
@@ -178,6 +192,11 @@ func (q *QP) posted(wr qp.SendWR) {
 		if !o.local() {
 			o.packets = uint64(max(1, (o.length+q.out.mtu-1)/q.out.mtu))
 		}
+		if o.packets > 0 {
+			n := q.out.piece(o)
+			q.out.ssn += int((o.packets + n - 1) / n)
+		}
+		o.ssn = q.out.ssn
 		q.out.end = o.end()
 		q.out.ops = append(q.out.ops, o)
 	}

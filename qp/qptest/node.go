@@ -29,6 +29,8 @@ type NodeConfig struct {
 	MaxRun int
 	// SynthHead makes the port one that does not see IPv4 Identification (UDP socket).
 	SynthHead bool
+	// Hardware are habits of NICs, which change what the engine sends.
+	Hardware Hardware
 }
 
 // Node is a host in the world.
@@ -63,6 +65,7 @@ type Node struct {
 	memory    int             // bytes registered
 	unchecked int             // events since memory was compared
 	over      map[uint64]bool // WRIDs that have completed, where the oracle is off
+	habits    *habits         // nil: none
 }
 
 // remote names a connected queue pair by where its packets go.
@@ -92,6 +95,9 @@ func (w *World) AddNode(cfg NodeConfig) *Node {
 	w.byGID[n.GID] = n
 	if cfg.Raw {
 		return n
+	}
+	if cfg.Hardware != (Hardware{}) {
+		n.habits = &habits{rnd: w.rand("hardware", i, 0), held: map[*QP]*heldAck{}}
 	}
 	n.Memory = mr.NewTable(w.rand("keys", i, 0).Uint64)
 	n.reader = n.Memory.NewReader()
@@ -248,11 +254,20 @@ func (w *World) leave(n *Node, f *wire.Frame) {
 	dst := f.Dst()
 	if dst.IsMulticast() {
 		for _, to := range w.groups[dst] {
-			w.dispatch(w.flight(n, to, f))
+			w.sendOn(n, w.flight(n, to, f))
 		}
 	} else if to := w.byGID[dst]; to != nil {
-		w.dispatch(w.flight(n, to, f))
+		w.sendOn(n, w.flight(n, to, f))
 	}
+}
+
+// sendOn lets a packet of node n go as it is, or as a NIC would have made it.
+func (w *World) sendOn(n *Node, f *Flight) {
+	if n.habits != nil {
+		w.disguise(n, f)
+		return
+	}
+	w.dispatch(f)
 }
 
 func (w *World) dispatch(f *Flight) {

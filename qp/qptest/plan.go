@@ -152,6 +152,7 @@ func NewPlan(seed uint64) *Plan {
 	if d.Chance(0.2) {
 		p.drawFault(d)
 	}
+	p.drawHardware(Dice{rand.New(rand.NewPCG(seed, 0x4e4943))})
 	for d.Chance(0.15) {
 		c := d.IntN(len(p.Conns))
 		p.Acts = append(p.Acts, Act{At: qp.Time(d.IntN(int(2 * Millisecond))), Conn: c, Side: d.IntN(2), Kind: ActKind(d.IntN(4))})
@@ -215,6 +216,43 @@ func (p *Plan) drawFaults(d Dice) {
 			f.Partition = []Interval{{worldStart + 100*Microsecond, worldStart + qp.Time(d.IntN(int(100*Millisecond)))}}
 		}
 	}
+}
+
+// drawHardware gives some nodes of some worlds the habits of NICs, which know no selective repeat.
+// It has dice of its own.
+func (p *Plan) drawHardware(d Dice) {
+	if d.Chance(0.6) {
+		return
+	}
+	for i := range p.Nodes {
+		if n := &p.Nodes[i]; d.Chance(0.6) {
+			n.Hardware = NewHardware(d)
+		}
+		p.Nodes[i].SynthHead = d.Chance(0.2)
+	}
+	for i := range p.Conns {
+		ends := &p.Conns[i].Ends
+		for j := range ends {
+			cfg := &ends[j].Cfg
+			cfg.FlowControl = cfg.Type == qp.RC && d.Chance(0.6)
+			if p.Nodes[ends[j].Node].Hardware == (Hardware{}) {
+				continue
+			}
+			ends[0].Cfg.Selective, ends[1].Cfg.Selective = false, false
+			if d.Chance(0.3) {
+				cfg.MinRNRTimer = uint8(d.between(1, 31))
+			}
+		}
+	}
+}
+
+// NewHardware draws habits.
+func NewHardware(d Dice) Hardware {
+	return Hardware{MigReq: d.Chance(0.8), Port: Pick[uint16](d, 0, 1, 69, 72, 1023, 4791, 49152), CNP: d.Chance(0.7),
+		Identification: Pick(d, IDOwn, IDZero, IDCounting, IDRandom), Marks: d.Chance(0.3), DSCP: Pick[uint8](d, 0, 0, 26, 48),
+		Credits:   Pick(d, CreditsNone, CreditsHonest, CreditsHonest, CreditsZero, CreditsRandom),
+		AskAlways: d.Chance(0.2), AckEvery: Pick(d, 0, 2, 4, 100), AckDelay: qp.Time(d.between(1, 20)) * Microsecond,
+		AckFirst: d.Chance(0.3), RepeatNAK: Pick(d, 0, 0, 1, 9), Continues: d.Chance(0.3), Rereads: Pick(d, 0, 0, 0.05, 0.3)}
 }
 
 // worldStart is the time at which every world begins.
@@ -399,12 +437,12 @@ func (p *Plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "world of seed %d: links %+v hopeless %v\n", p.Seed, p.Faults, p.Hopeless)
 	for i, n := range p.Nodes {
-		fmt.Fprintf(&b, "  node %d %s window %d budget %d batch %d run %d\n", i, n.Addr, n.Engine.Window, n.Budget, n.Batch, n.MaxRun)
+		fmt.Fprintf(&b, "  node %d %s window %d budget %d batch %d run %d synth %v hardware %+v\n", i, n.Addr, n.Engine.Window, n.Budget, n.Batch, n.MaxRun, n.SynthHead, n.Hardware)
 	}
 	for i, c := range p.Conns {
 		for j, e := range c.Ends {
-			fmt.Fprintf(&b, "  conn %d end %d: node %d %v MTU %v PSN %d rd_atomic %d/%d retry %d rnr %d selective %v sigall %v cap %v recv %d then every %d ns rights %v access %v\n", i, j, e.Node,
-				e.Cfg.Type, e.Cfg.MTU, e.Cfg.PSN, e.Cfg.RdAtomic, e.Cfg.DestRdAtomic, e.Cfg.RetryCnt, e.Cfg.RNRRetry, e.Cfg.Selective, e.Cfg.SQSigAll, e.Cfg.Cap, e.RecvFirst, e.RecvEvery, !e.NoRights, e.Cfg.Access)
+			fmt.Fprintf(&b, "  conn %d end %d: node %d %v MTU %v PSN %d rd_atomic %d/%d retry %d rnr %d selective %v credits %v sigall %v cap %v recv %d then every %d ns rights %v access %v\n", i, j, e.Node,
+				e.Cfg.Type, e.Cfg.MTU, e.Cfg.PSN, e.Cfg.RdAtomic, e.Cfg.DestRdAtomic, e.Cfg.RetryCnt, e.Cfg.RNRRetry, e.Cfg.Selective, e.Cfg.FlowControl, e.Cfg.SQSigAll, e.Cfg.Cap, e.RecvFirst, e.RecvEvery, !e.NoRights, e.Cfg.Access)
 			for _, o := range e.Ops {
 				fmt.Fprintf(&b, "    %6d ns %v len %d %v remote %d flags %x fault %d\n", o.At, o.Kind, o.Len, o.Pieces, o.Remote, o.Flags, o.Fault)
 			}

@@ -35,6 +35,7 @@ type QPConfig struct {
 	Cap           qp.Cap
 	SQSigAll      bool
 	Selective     bool // RC: selective repeat; both ends must agree
+	FlowControl   bool // RC: credits are obeyed
 	CQE           int
 	SharedCQ      bool // send and receive completions in one queue
 	QKey          uint32
@@ -234,7 +235,7 @@ func (q *QP) attr(peer wire.GID, qpn uint32, psn wire.PSN) qp.QPAttr {
 	return qp.QPAttr{PathMTU: c.MTU, QKey: c.QKey, RQPSN: psn, SQPSN: c.PSN, DestQPN: qpn, AccessFlags: c.Access, Port: 1,
 		AV:          qp.AHAttr{DGID: peer, TrafficClass: c.TrafficClass, HopLimit: c.HopLimit, FlowLabel: c.FlowLabel},
 		MaxRdAtomic: uint8(c.RdAtomic), MaxDestRdAtomic: uint8(c.DestRdAtomic), MinRNRTimer: c.MinRNRTimer,
-		Timeout: c.Timeout, RetryCnt: c.RetryCnt, RNRRetry: c.RNRRetry, SelectiveRepeat: c.Selective}
+		Timeout: c.Timeout, RetryCnt: c.RetryCnt, RNRRetry: c.RNRRetry, SelectiveRepeat: c.Selective, FlowControl: c.FlowControl}
 }
 
 // Masks of the ordinary walk through the states, by type.
@@ -264,6 +265,9 @@ func (q *QP) walk(to qp.QPState, a qp.QPAttr) {
 		mask := step.mask[q.Type()]
 		if q.Cfg.Selective && step.state == qp.StateRTR {
 			mask |= qp.AttrSelectiveRepeat
+		}
+		if q.Cfg.FlowControl && step.state == qp.StateRTR {
+			mask |= qp.AttrFlowControl
 		}
 		if err := q.Modify(a, mask); err != nil {
 			panic(fmt.Sprintf("qptest: %v to %v: %v", q, step.state, err))

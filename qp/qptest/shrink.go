@@ -139,8 +139,35 @@ func (s *shrinker) simplerEnds() {
 		}
 	}
 	for i := range s.best.Nodes {
+		s.simplerHardware(i)
 		if n := s.best.Nodes[i]; n.Budget+n.Batch+n.MaxRun > 0 {
 			s.try(func(p *Plan) { n := &p.Nodes[i]; n.Budget, n.Batch, n.MaxRun = 0, 0, 0 })
+		}
+	}
+}
+
+// simplerHardware takes habits from node i: all, or each that it can do without.
+func (s *shrinker) simplerHardware(i int) {
+	for _, change := range []func(n *NodeConfig){
+		func(n *NodeConfig) { n.Hardware = Hardware{} },
+		func(n *NodeConfig) { n.Hardware.MigReq = false },
+		func(n *NodeConfig) { n.Hardware.Port = 0 },
+		func(n *NodeConfig) { n.Hardware.CNP = false },
+		func(n *NodeConfig) { n.Hardware.Identification = IDOwn },
+		func(n *NodeConfig) { n.Hardware.Marks = false },
+		func(n *NodeConfig) { n.Hardware.DSCP = 0 },
+		func(n *NodeConfig) { n.Hardware.Credits = CreditsNone },
+		func(n *NodeConfig) { n.Hardware.AskAlways = false },
+		func(n *NodeConfig) { n.Hardware.AckEvery = 0 },
+		func(n *NodeConfig) { n.Hardware.AckFirst = false },
+		func(n *NodeConfig) { n.Hardware.RepeatNAK = 0 },
+		func(n *NodeConfig) { n.Hardware.Continues = false },
+		func(n *NodeConfig) { n.Hardware.Rereads = 0 },
+		func(n *NodeConfig) { n.SynthHead = false },
+	} {
+		after := s.best.Nodes[i]
+		if change(&after); after.Hardware != s.best.Nodes[i].Hardware || after.SynthHead != s.best.Nodes[i].SynthHead {
+			s.try(func(p *Plan) { change(&p.Nodes[i]) })
 		}
 	}
 }

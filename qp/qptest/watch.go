@@ -120,6 +120,8 @@ func (s *stream) sent(p *wire.Packet, bad func(string, ...any)) {
 		bad("it repeats what has been acknowledged (up to PSN %d)", s.psn(s.acked-1))
 	case n < s.nxt && q.Type() != qp.RC:
 		bad("UC does not retransmit")
+	case s.counts == countsCredits && o.takes() && k == 0 && o.ssn > s.lsn+1 && n > s.ackable:
+		bad("it is message %d, and the peer's credits are for %d", o.ssn, s.lsn)
 	default:
 		s.content(o, k, p, bad)
 		if n == s.nxt {

@@ -6,6 +6,7 @@
 //
 //	world.go    time: the heap of events, Step, Run, RunUntil; the first violation ends the world
 //	link.go     what can happen to a packet on its way
+//	hardware.go what a NIC would have sent instead of an engine's packet
 //	node.go     one engine and its turn: frames in, frames out, completions
 //	memory.go   registered memory with canaries, and beside it the memory as it should be
 //	queue.go    queue pairs: create, connect, post
@@ -17,7 +18,7 @@
 //	complete.go what an engine may put into completion queues
 //	datagram.go the same for UD
 //	packet.go   packet templates: expected ones and crafted ones
-//	script.go   scripted tests: post, expect, drop, advance, expect; work.go: their work requests
+//	script.go   scripted tests: post, expect, drop, advance, expect
 //	plan.go     a random world as data; play.go runs it, shrink.go makes it smaller
 //	capture.go  what happened, as a file that Wireshark opens; digest.go the same as one number
 //

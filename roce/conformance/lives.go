@@ -57,6 +57,11 @@ func statesAct(e *End) {
 	o.MinRNRTimer = 32
 	self := e.QP.Endpoint()
 	e.Refused("an RNR timer of 32", e.QP.Connect(e.ctx, self, &o), roce.ErrInvalid)
+	if !e.Query().FlowControl {
+		o = options()
+		o.FlowControl = true
+		e.Refused("flow control where it is the device's affair", e.QP.Connect(e.ctx, self, &o), roce.ErrNotSupported)
+	}
 	e.Must(modify(roce.QPAttr{State: roce.StateErr}, roce.AttrState))
 	wc := e.Bad(roce.WCWRFlushErr)
 	e.Check(wc.WRID == 1, "%+v", wc)
@@ -68,12 +73,13 @@ func queryActs(e *End) {
 	e.Make(roce.RC, 64)
 	o := options()
 	o.Timeout, o.RetryCnt, o.RNRRetry, o.MinRNRTimer, o.MaxRdAtomic, o.MaxDestRdAtomic = 15, 3, 4, 5, 6, 7
-	o.Access = roce.RemoteRead | roce.RemoteWrite
+	o.Access, o.FlowControl = roce.RemoteRead|roce.RemoteWrite, e.Query().FlowControl
 	e.Connect(o)
 	a, err := e.QP.Query()
 	e.Must(err)
 	e.Check(a.State == roce.StateRTS && a.DestQPN == e.Peer.Endpoint.QPN && a.AV.DGID == e.Peer.Endpoint.GID, "%+v", a)
 	e.Check(a.Timeout == 15 && a.RetryCnt == 3 && a.RNRRetry == 4 && a.MinRNRTimer == 5, "%+v", a)
+	e.Check(a.FlowControl == o.FlowControl, "%+v", a)
 	e.Check(a.MaxRdAtomic >= 6 && a.MaxDestRdAtomic >= 7 && a.Port == 1, "%+v", a)
 	e.Check(a.Cap.MaxSendWR >= Depth && a.Cap.MaxRecvSGE >= 3 && a.Cap.MaxInlineData >= 64, "%+v", a.Cap)
 	const rights = roce.RemoteRead | roce.RemoteWrite | roce.RemoteAtomic

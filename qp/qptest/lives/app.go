@@ -347,7 +347,8 @@ func (a *app) connect(b *bond) {
 	told := b.told[b.side(peer)]
 	l.bond = b
 	attr := qp.QPAttr{State: qp.StateRTR, PathMTU: c.MTU, DestQPN: told.qpn, RQPSN: told.psn,
-		AV: qp.AHAttr{DGID: peer.node.GID}, MaxDestRdAtomic: uint8(c.DestRdAtomic), MinRNRTimer: c.MinRNRTimer, SelectiveRepeat: c.Selective}
+		AV: qp.AHAttr{DGID: peer.node.GID}, MaxDestRdAtomic: uint8(c.DestRdAtomic), MinRNRTimer: c.MinRNRTimer, SelectiveRepeat: c.Selective,
+		FlowControl: c.FlowControl}
 	rts := qp.QPAttr{State: qp.StateRTS, SQPSN: l.q.StartPSN(), Timeout: c.Timeout, RetryCnt: 7, RNRRetry: c.RNRRetry, MaxRdAtomic: uint8(c.RdAtomic)}
 	if rts.RNRRetry == 0 {
 		rts.RNRRetry = 7
@@ -360,6 +361,9 @@ func (a *app) connect(b *bond) {
 		toRTR |= qp.AttrMaxDestRdAtomic | qp.AttrMinRNRTimer
 		if c.Selective {
 			toRTR |= qp.AttrSelectiveRepeat
+		}
+		if c.FlowControl {
+			toRTR |= qp.AttrFlowControl
 		}
 		toRTS |= qp.AttrTimeout | qp.AttrRetryCnt | qp.AttrRNRRetry | qp.AttrMaxRdAtomic
 	}

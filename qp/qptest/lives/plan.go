@@ -63,8 +63,18 @@ func NewPlan(seed uint64) *Plan {
 		p.Nodes = append(p.Nodes, n)
 	}
 	p.drawFaults(d)
+	h := qptest.Dice{Rand: rand.New(rand.NewPCG(seed, 0x4e4943))} // of their own
+	nics := h.Chance(0.3)
+	for i := range p.Nodes {
+		if nics && h.Chance(0.7) {
+			p.Nodes[i].Hardware = qptest.NewHardware(h)
+		}
+	}
 	for range 1 + d.IntN(3) {
 		p.drawPair(d)
+	}
+	for i := range p.Apps {
+		p.Apps[i].Cfg.FlowControl = nics && p.Apps[i].Cfg.Type == qp.RC && h.Chance(0.7)
 	}
 	at := qp.Time(0)
 	for range 20 + d.IntN(80) {
@@ -149,11 +159,11 @@ func (p *Plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "lives of seed %d: calm %v links %+v\n", p.Seed, p.Calm, p.Faults)
 	for i, n := range p.Nodes {
-		fmt.Fprintf(&b, "  node %d %s window %d budget %d batch %d run %d\n", i, n.Addr, n.Engine.Window, n.Budget, n.Batch, n.MaxRun)
+		fmt.Fprintf(&b, "  node %d %s window %d budget %d batch %d run %d hardware %+v\n", i, n.Addr, n.Engine.Window, n.Budget, n.Batch, n.MaxRun, n.Hardware)
 	}
 	for i, a := range p.Apps {
-		fmt.Fprintf(&b, "  app %d: node %d %v MTU %v rd_atomic %d/%d rnr %d selective %v whole %v sigall %v cqe %d cap %v\n", i, a.Node, a.Cfg.Type, a.Cfg.MTU,
-			a.Cfg.RdAtomic, a.Cfg.DestRdAtomic, a.Cfg.RNRRetry, a.Cfg.Selective, a.Cfg.WholeMessages, a.Cfg.SQSigAll, a.Cfg.CQE, a.Cfg.Cap)
+		fmt.Fprintf(&b, "  app %d: node %d %v MTU %v rd_atomic %d/%d rnr %d selective %v credits %v whole %v sigall %v cqe %d cap %v\n", i, a.Node, a.Cfg.Type, a.Cfg.MTU,
+			a.Cfg.RdAtomic, a.Cfg.DestRdAtomic, a.Cfg.RNRRetry, a.Cfg.Selective, a.Cfg.FlowControl, a.Cfg.WholeMessages, a.Cfg.SQSigAll, a.Cfg.CQE, a.Cfg.Cap)
 	}
 	for _, x := range p.Deeds {
 		fmt.Fprintf(&b, "    %7d ns: app %d: %s %#x\n", x.At, x.App, x.Kind, x.R)
@@ -167,7 +177,7 @@ func Shrink(p *Plan, err error) (*Plan, error) {
 	same := qptest.Kind(err)
 	try := func(change func(*Plan)) bool {
 		c := *p
-		c.Deeds = slices.Clone(p.Deeds)
+		c.Deeds, c.Nodes = slices.Clone(p.Deeds), slices.Clone(p.Nodes)
 		change(&c)
 		e := c.Play(nil, nil)
 		if e == nil || qptest.Kind(e) != same {
@@ -190,6 +200,9 @@ func Shrink(p *Plan, err error) (*Plan, error) {
 			func(f *qptest.Faults) { f.Reorder = 0 }, func(f *qptest.Faults) { f.Jitter = 0 }, func(f *qptest.Faults) { f.Rate = 0 },
 		} {
 			try(func(c *Plan) { change(&c.Faults) })
+		}
+		for i := range p.Nodes {
+			try(func(c *Plan) { c.Nodes[i].Hardware = qptest.Hardware{} })
 		}
 	}
 	return p, err

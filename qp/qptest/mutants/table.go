@@ -12,8 +12,11 @@ type mutant struct {
 // edit replaces a piece of a file that occurs there once.
 type edit struct{ file, old, new string }
 
-// lifeWorlds are the random worlds of package lives.
-const lifeWorlds = "qp/qptest/lives TestLives"
+// lifeWorlds are the random worlds of package lives, and worlds those of package qptest.
+const (
+	lifeWorlds = "qp/qptest/lives TestLives"
+	worlds     = "qp/qptest TestWorlds"
+)
 
 var mutants = []mutant{
 	{"RESET keeps the starting PSN", []string{lifeWorlds, "roce TestStale"}, []edit{
@@ -43,6 +46,27 @@ var mutants = []mutant{
 		{"qp/engine.go", "			e.overrunCQs = append(e.overrunCQs, c)\n", ""}}},
 	{"DestroyQP flushes", []string{lifeWorlds}, []edit{
 		{"qp/qp.go", "	e.detachAll(q)\n	e.dropKept(q)\n	e.unschedule(q)\n", "	e.flushSends(q)\n	e.detachAll(q)\n	e.dropKept(q)\n	e.unschedule(q)\n"}}},
+	{"NICs: M must be 0", []string{worlds}, []edit{
+		{"qp/engine.go", "		return e.cnp(q, p)\n	}\n", "		return e.cnp(q, p)\n	}\n	if p.BTH.MigReq() {\n		return wire.DropMalformed\n	}\n"}}},
+	{"NICs: source ports are 1024 or more", []string{worlds}, []edit{
+		{"qp/engine.go", "		return e.cnp(q, p)\n	}\n", "		return e.cnp(q, p)\n	}\n	if f.SrcPort() < 1024 {\n		return wire.DropMalformed\n	}\n"}}},
+	{"NICs: reserved bits must be 0", []string{worlds}, []edit{
+		{"qp/engine.go", "		return e.cnp(q, p)\n	}\n", "		return e.cnp(q, p)\n	}\n	if p.Body[8]&0x7f != 0 {\n		return wire.DropMalformed\n	}\n"}}},
+	{"NICs: an ACK with credits is none", []string{worlds}, []edit{
+		{"qp/completer.go", "	case wire.KindACK:\n		e.ackThrough(q, psn)\n", "	case wire.KindACK:\n		if syn != wire.SynACK {\n			return wire.DropMalformed\n		}\n		e.ackThrough(q, psn)\n"}}},
+	{"NICs: a socket's packets have the Identification 0", []string{worlds}, []edit{
+		{"wire/icrc.go", "	return ok && fragment == DontFragment\n", "	return false && ok && fragment == DontFragment\n"}}},
+	{"NICs: every repeated NAK uses up a retry", []string{worlds}, []edit{
+		{"qp/goback.go", " again && (r.base == 0 ||", " false && (r.base == 0 ||"},
+		{"qp/goback.go", "	if !again || now", "	if true || !again || now"}}},
+	{"credits are not obeyed", []string{worlds, "qp/qptest TestCredits$"}, []edit{
+		{"qp/credits.go", "	if c.stage != limited || r.off", "	if true || r.off"}}},
+	{"credits: no message goes to ask for more", []string{worlds, "qp/qptest TestCredits$"}, []edit{
+		{"qp/credits.go", " || q.rec.psn == q.rec.una || r.at(r.next).ssn.Sub(c.lsn) <= 1 ||", " || r.at(r.next).ssn.Sub(c.lsn) <= 0 ||"}}},
+	{"credits: a READ in pieces counts as one message", []string{"qp/qptest TestCreditsCountMessages"}, []edit{
+		{"qp/credits.go", "		n = (s.length-1)/q.piece() + 1\n", ""}}},
+	{"credits: a late ACK takes some back", []string{"qp/qptest TestCredits$"}, []edit{
+		{"qp/credits.go", " && lsn.Sub(c.lsn) > 0:", ":"}}},
 	{"a busy poller leaves ACKs for ever", []string{"roce/internal/soft TestTurns"}, []edit{
 		{"roce/internal/soft/calls.go", " || l.trust.overdue(t):", ":"}}},
 	{"a busy poller leaves NAKs and CNPs", []string{"roce/internal/soft TestTurns"}, []edit{
