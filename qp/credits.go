@@ -29,8 +29,8 @@ const (
 	unlimited                    // an ACK has said that the peer does not count: for good
 )
 
-// number counts request next, which starts. Each message on the wire is one: of a WRITE that is sent
-// in even packets each packet, of such a READ each piece.
+// number counts request next, which starts. Each message on the wire is one: of a WRITE that is
+// sent in even packets each packet, of such a READ each piece.
 func (q *QP) number(s *sendSlot, packets uint32) {
 	n := uint32(1)
 	switch {

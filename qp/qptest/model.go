@@ -38,7 +38,7 @@ func (o *op) send() bool                   { return o.is(qp.WRSend, qp.WRSendWit
 func (o *op) write() bool                  { return o.is(qp.WRWrite, qp.WRWriteWithImm) }
 func (o *op) read() bool                   { return o.is(qp.WRRead) }
 func (o *op) atomic() bool                 { return o.is(qp.WRAtomicCmpAndSwp, qp.WRAtomicFetchAndAdd) }
-func (o *op) takes() bool                  { return o.send() || o.is(qp.WRWriteWithImm) } // a receive
+func (o *op) takes() bool                  { return o.send() || o.is(qp.WRWriteWithImm) }
 func (o *op) fetches() bool                { return o.read() || o.atomic() }
 func (o *op) local() bool                  { return o.is(qp.WRLocalInv, qp.WRBindMW) }
 func (o *op) end() uint64                  { return o.first + o.packets }
