@@ -16,7 +16,7 @@ func (e *Engine) deliver(q *QP, p *wire.Packet) wire.DropReason {
 	switch {
 	case n > q.mtu:
 		return wire.DropTooLong
-	case !q.claim():
+	case !e.claim(q):
 		return wire.DropNoRecv
 	}
 	if uint64(n)+GRHSize > uint64(q.recvRoom()) {
@@ -28,8 +28,8 @@ func (e *Engine) deliver(q *QP, p *wire.Packet) wire.DropReason {
 		wc.Flags |= WCWithImm
 		wc.Imm = p.ImmDt().Imm()
 	}
-	sgl := q.recvSGL()
-	if e.scatter(q.pd, sgl, 0, e.grh(p.Frame)) != mr.OK || e.scatter(q.pd, sgl, GRHSize, p.Payload) != mr.OK {
+	sgl, pd := q.recvSGL()
+	if e.scatter(pd, sgl, 0, e.grh(p.Frame)) != mr.OK || e.scatter(pd, sgl, GRHSize, p.Payload) != mr.OK {
 		wc.Status = WCLocProtErr
 	}
 	e.endReceive(q, &wc, p.BTH.Solicited())

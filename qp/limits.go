@@ -22,6 +22,10 @@ const (
 	// MaxAH is how many address handles an engine holds. rxe: 32767.
 	MaxAH     = 1 << ahRowBits
 	ahRowBits = 20
+	// MaxSRQ is how many shared receive queues a device holds. rxe: 2^20 less some.
+	MaxSRQ = 1 << 20
+	// MaxSRQWR is the most work requests a shared receive queue takes, and rxe's.
+	MaxSRQWR = 1 << 20
 	// MaxRdAtomic is the most READs and atomics outstanding on a queue pair, as initiator and as
 	// responder. rxe: 128.
 	MaxRdAtomic = 128

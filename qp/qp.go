@@ -24,7 +24,8 @@ type QP struct {
 	even           bool // Config.EvenPackets applies
 	sendCQ, recvCQ *CQ
 	sq             *sendQueue
-	rq             *recvQueue
+	rq             *recvQueue // nil if there is
+	srq            *SRQ       // another queue
 	init           QPInit
 
 	// shared
@@ -97,14 +98,17 @@ func (e *Engine) CreateQP(init QPInit) (*QP, error) {
 		sendCQ: init.SendCQ, recvCQ: init.RecvCQ, deadline: Never}
 	c := init.Cap
 	q.sq = newSendQueue(c.MaxSendWR, max(c.MaxSendSGE, 1), c.MaxInlineData)
-	q.rq = newRecvQueue(c.MaxRecvWR, max(c.MaxRecvSGE, 1))
 	if c.MaxSendWR == 0 {
 		q.sq.slots = q.sq.slots[:0]
 	}
-	if c.MaxRecvWR == 0 {
-		q.rq.slots = q.rq.slots[:0]
+	init.Cap = Cap{MaxSendWR: uint32(len(q.sq.slots)), MaxSendSGE: q.sq.maxSGE, MaxInlineData: q.sq.maxInline}
+	if q.srq = init.SRQ; q.srq == nil {
+		q.rq = newRecvQueue(c.MaxRecvWR, max(c.MaxRecvSGE, 1))
+		if c.MaxRecvWR == 0 {
+			q.rq.slots = q.rq.slots[:0]
+		}
+		init.Cap.MaxRecvWR, init.Cap.MaxRecvSGE = uint32(len(q.rq.slots)), q.rq.maxSGE
 	}
-	init.Cap = Cap{uint32(len(q.sq.slots)), uint32(len(q.rq.slots)), q.sq.maxSGE, q.rq.maxSGE, q.sq.maxInline}
 	q.init, q.attr.Cap = init, init.Cap
 	q.req.wqes = make([]wqe, len(q.sq.slots))
 	q.rec.start(&q.attr, &e.stats, e.cfg.Window)
@@ -121,6 +125,9 @@ func (e *Engine) CreateQP(init QPInit) (*QP, error) {
 	}
 	q.sendCQ.users++
 	q.recvCQ.users++
+	if q.srq != nil {
+		q.srq.users.Add(1)
+	}
 	return q, nil
 }
 
@@ -135,6 +142,8 @@ func (e *Engine) checkInit(init *QPInit) error {
 		return invalid("a queue pair needs a send and a receive completion queue")
 	case !e.owns(init.SendCQ) || !e.owns(init.RecvCQ):
 		return fmt.Errorf("completion queue: %w", ErrUnknown)
+	case init.SRQ != nil && init.SRQ.mem != e.cfg.Memory:
+		return invalid("the shared receive queue is of another device")
 	case c.MaxSendWR > MaxQPWR || c.MaxRecvWR > MaxQPWR:
 		return invalid("%d send and %d receive work requests, at most %d each", c.MaxSendWR, c.MaxRecvWR, MaxQPWR)
 	case c.MaxSendSGE > MaxSGE || c.MaxRecvSGE > MaxSGE:
@@ -213,11 +222,15 @@ func (e *Engine) DestroyQP(q *QP) error {
 	}
 	e.detachAll(q)
 	e.dropKept(q)
+	q.putBack()
 	e.unschedule(q)
 	e.timers.remove(q)
 	e.qps.remove(q.qpn)
 	q.sendCQ.users--
 	q.recvCQ.users--
+	if q.srq != nil {
+		q.srq.users.Add(-1)
+	}
 	q.setState(StateReset)
 	return nil
 }
@@ -252,6 +265,9 @@ func (e *Engine) fail(q *QP) {
 	}
 	e.flushSends(q)
 	e.flushRecvs(q)
+	if q.srq != nil { // nothing of the queue completes here any more (section 5.3)
+		e.raise(Event{Type: EventQPLastWQE, QP: q})
+	}
 }
 
 // flushSends completes every send work request there is with WCWRFlushErr, signaled or not.
@@ -283,7 +299,10 @@ func (e *Engine) reset(q *QP) {
 	e.unschedule(q)
 	e.timers.remove(q)
 	q.sq.reset()
-	q.rq.reset()
+	q.putBack()
+	if q.rq != nil {
+		q.rq.reset()
+	}
 	wqes := q.req.wqes
 	q.req = requester{wqes: wqes, next: q.sq.tail.Load(), started: q.sq.tail.Load()}
 	q.rec.sequence = sequence{}

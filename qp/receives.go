@@ -8,11 +8,17 @@ package qp
 // came to nothing without a failure, and the request waits for the next one (putBack) → what is
 // left when the queue pair fails is flushed (flushRecvs).
 //
-// Where requests come from is known in this file alone. A queue shared by several queue pairs would
-// be another place where slots are: claim takes one from there, and endReceive gives it back, in
-// whatever order messages end.
+// Where requests come from is known in this file alone: from the queue pair's own ring, or from a
+// queue that it shares with others (srq.go). There claim takes one out, and endReceive gives its
+// slot back, in whatever order messages end. What no message of a queue pair has claimed is not the
+// queue pair's: RESET and the end of a queue pair put a claimed request back, so that nothing that
+// was posted is lost, and ERR flushes the claimed one alone (section 8.1).
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/goroce/goroce/mr"
+)
 
 // recvSlot is a receive work request in its ring. 16 bytes.
 type recvSlot struct {
@@ -54,31 +60,64 @@ func (r *recvQueue) reset() { r.head.Store(r.tail.Load()) }
 // receive is the receive request of the message in progress. It is not copied: its slot in the ring
 // is not given back before the request completes.
 type receive struct {
-	claimed bool   // there is one
-	at      uint32 // its slot
+	claimed bool        // there is one
+	at      uint32      // its slot in the queue pair's ring
+	shared  *sharedSlot // its slot, if it is from a shared queue
 }
 
 // recvRoom is how many bytes the receive request that is claimed has room for.
-func (q *QP) recvRoom() uint32 { return q.rq.at(q.resp.recv.at).length }
+func (q *QP) recvRoom() uint32 {
+	if s := q.resp.recv.shared; s != nil {
+		return s.length
+	}
+	return q.rq.at(q.resp.recv.at).length
+}
 
-// recvSGL returns the elements of the receive request that is claimed.
-func (q *QP) recvSGL() []SGE { return q.rq.sgl(q.resp.recv.at) }
+// recvSGL returns the elements of the receive request that is claimed, and the protection domain
+// that their keys are of.
+func (q *QP) recvSGL() ([]SGE, mr.PD) {
+	if s := q.resp.recv.shared; s != nil {
+		return s.sges[:s.numSGE], q.srq.pd
+	}
+	return q.rq.sgl(q.resp.recv.at), q.pd
+}
 
 // claim takes the oldest receive request for the message that begins; false: there is none.
-func (q *QP) claim() bool {
+func (e *Engine) claim(q *QP) bool {
+	if s := q.srq; s != nil {
+		slot, low := s.claim()
+		if low {
+			e.raise(Event{Type: EventSRQLimit, SRQ: s})
+		}
+		q.resp.recv = receive{claimed: slot != nil, shared: slot}
+		return slot != nil
+	}
 	i := q.rq.head.Load()
 	if i == q.rq.tail.Load() {
 		return false
 	}
-	q.resp.recv = receive{claimed: true, at: i}
+	q.resp.recv.claimed, q.resp.recv.at = true, i
 	return true
 }
 
 // putBack lets the next message have the receive request, if one is claimed.
-func (q *QP) putBack() { q.resp.recv.claimed = false }
+func (q *QP) putBack() {
+	if r := &q.resp.recv; r.shared != nil {
+		q.srq.putBack(r.shared)
+		r.shared = nil
+	}
+	q.resp.recv.claimed = false
+}
 
 // endReceive completes the receive request that is claimed.
 func (e *Engine) endReceive(q *QP, wc *WC, solicited bool) {
+	if s := q.resp.recv.shared; s != nil {
+		wc.WRID, wc.QPN = s.wrid, q.qpn
+		e.complete(q.recvCQ, wc, solicited)
+		q.resp.recv = receive{}
+		q.srq.release(s)
+		return
+	}
 	i := q.resp.recv.at
 	wc.WRID, wc.QPN = q.rq.at(i).wrid, q.qpn
 	e.complete(q.recvCQ, wc, solicited)
@@ -87,8 +126,15 @@ func (e *Engine) endReceive(q *QP, wc *WC, solicited bool) {
 }
 
 // flushRecvs completes every receive work request there is with WCWRFlushErr, the one that is
-// claimed included.
+// claimed included. Of a shared queue it is the only one.
 func (e *Engine) flushRecvs(q *QP) {
+	if q.srq != nil {
+		if q.resp.recv.claimed {
+			e.endReceive(q, &WC{Status: WCWRFlushErr, Opcode: WCRecv}, false)
+		}
+		q.abandon()
+		return
+	}
 	q.abandon()
 	tail := q.rq.tail.Load()
 	for i := q.rq.head.Load(); i != tail; i++ {

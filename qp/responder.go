@@ -102,7 +102,7 @@ func (e *Engine) respond(q *QP, p *wire.Packet) wire.DropReason {
 		f = q.checkAccess(p)
 	}
 	if f == noFault {
-		f = q.checkResources(p)
+		f = e.checkResources(q, p)
 	}
 	if f == noFault {
 		f = q.checkLength(p)
@@ -195,8 +195,8 @@ func (q *QP) checkAccess(p *wire.Packet) fault {
 
 // checkResources claims a receive request, or asks for room to remember a READ or atomic
 // (sections 2.8, 4.6).
-func (q *QP) checkResources(p *wire.Packet) fault {
-	if p.Op.Flags&wire.OpConsumesRecv != 0 && !q.claim() {
+func (e *Engine) checkResources(q *QP, p *wire.Packet) fault {
+	if p.Op.Flags&wire.OpConsumesRecv != 0 && !e.claim(q) {
 		return faultNoRecv
 	}
 	if p.Op.Flags&hasAnswer != 0 && q.resp.newJobs >= q.resp.depth {
@@ -273,7 +273,7 @@ func (e *Engine) execute(q *QP, p *wire.Packet) fault {
 	r := &q.resp
 	switch {
 	case p.Op.Flags&wire.OpSend != 0:
-		if e.scatter(q.pd, q.recvSGL(), r.got, p.Payload) != mr.OK {
+		if sgl, pd := q.recvSGL(); e.scatter(pd, sgl, r.got, p.Payload) != mr.OK {
 			return faultMemory
 		}
 		if p.Op.Flags&wire.OpInv != 0 && e.cfg.Memory.Invalidate(q.pd, q.qpn, p.IETH().RKey()) != mr.OK {
@@ -383,7 +383,7 @@ func (e *Engine) object(q *QP, p *wire.Packet, f fault) wire.DropReason {
 		return wire.DropNoRecv
 	}
 	if f == faultAccess && p.Op.Flags&wire.OpConsumesRecv != 0 {
-		q.claim() // the walk had not come to that
+		e.claim(q) // the walk had not come to that
 	}
 	if r.recv.claimed {
 		e.endReceive(q, &WC{Status: row.recv, Opcode: WCRecv}, true)

@@ -154,6 +154,7 @@ type QPInit struct {
 	PD             mr.PD
 	SendCQ, RecvCQ *CQ
 	Cap            Cap
+	SRQ            *SRQ // where receive requests come from; nil: from a queue of its own, of Cap's size
 	SQSigAll       bool // every send work request yields a completion
 	Context        any  // the owner's own value, returned by QP.Context
 
@@ -324,16 +325,19 @@ const (
 	EventDeviceFatal EventType = 8 // of the device below: not raised by an engine, as the next
 	EventPortActive  EventType = 9
 	EventPortErr     EventType = 10
-	EventQPLastWQE   EventType = 16 // not raised: there is no shared receive queue
+	EventSRQErr      EventType = 14 // of other devices than this stack
+	EventSRQLimit    EventType = 15
+	EventQPLastWQE   EventType = 16
 	EventGIDChange   EventType = 18 // of the device below
 	numEventTypes              = 21
 )
 
-// Event is an asynchronous event and the object it concerns; the other object is nil.
+// Event is an asynchronous event and the object it concerns; the others are nil.
 type Event struct {
 	Type EventType
 	QP   *QP
 	CQ   *CQ
+	SRQ  *SRQ
 }
 
 var (
@@ -351,7 +355,7 @@ var (
 		EventQPReqErr: "invalid request local work queue error", EventQPAccessErr: "local access violation work queue error",
 		EventCommEst: "communication established", EventSQDrained: "send queue drained", EventPortActive: "port active",
 		EventPortErr: "port error", EventQPLastWQE: "last WQE reached", EventDeviceFatal: "local catastrophic error",
-		EventGIDChange: "GID table change"}
+		EventGIDChange: "GID table change", EventSRQErr: "SRQ catastrophic error", EventSRQLimit: "SRQ limit reached"}
 )
 
 func name[T ~uint8](names []string, v T, kind string) string {

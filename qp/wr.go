@@ -163,12 +163,16 @@ func (q *QP) writeDatagram(s *sendSlot, wr *SendWR) error {
 }
 
 // PostRecv writes wrs into the receive queue and returns how many were accepted; err is about
-// wrs[n]. The error is ErrState in RESET; ErrFull and ErrInvalid are as with PostSend. A queue pair
-// in ERR flushes them after Engine.Ring; otherwise no doorbell is needed. One caller at a time;
-// concurrent with PostSend and with the engine.
+// wrs[n]. The error is ErrState in RESET; ErrFull and ErrInvalid are as with PostSend. ErrInvalid
+// is also that the queue is a shared one (QPInit.SRQ). A queue pair in ERR flushes them after
+// Engine.Ring; otherwise no doorbell is needed. One caller at a time; concurrent with PostSend and
+// with the engine.
 func (q *QP) PostRecv(wrs []RecvWR) (n int, err error) {
 	if s := q.State(); s < StateInit {
 		return 0, fmt.Errorf("%w: PostRecv needs INIT, QP 0x%06x is in %v", ErrState, q.qpn, s)
+	}
+	if q.srq != nil {
+		return 0, invalid("QP 0x%06x takes its receive requests from a shared receive queue: post them there", q.qpn)
 	}
 	tail := q.rq.tail.Load()
 	free := uint32(len(q.rq.slots)) - (tail - q.rq.head.Load())

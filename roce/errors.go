@@ -64,13 +64,16 @@ func (e *Error) Is(target error) bool {
 // posted, those after it were not looked at (ibv_post_send's bad_wr).
 type PostError struct {
 	Op    string // "PostSend" or "PostRecv"
-	QPN   uint32
-	Index int   // of the refused work request
-	Err   error // why
+	QPN   uint32 // 0: on a shared receive queue
+	Index int    // of the refused work request
+	Err   error  // why
 }
 
 // Error prints "roce: PostSend on QP 0x00001a, request 2: <why>".
 func (e *PostError) Error() string {
+	if e.QPN == 0 {
+		return fmt.Sprintf("roce: %s on an SRQ, request %d: %v", e.Op, e.Index, e.Err)
+	}
 	return fmt.Sprintf("roce: %s on QP 0x%06x, request %d: %v", e.Op, e.QPN, e.Index, e.Err)
 }
 

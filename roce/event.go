@@ -12,6 +12,7 @@ type AsyncEvent struct {
 	Device *Device
 	QP     *QP
 	CQ     *CQ
+	SRQ    *SRQ
 	Err    error // EventPortErr: that the link is down, or what the port reported
 }
 

@@ -71,6 +71,10 @@ func (p *doublePD) createQP(q *QP, attr *QPInitAttr) (qpProvider, error) {
 	q.hw = &hwQP{d: p.double, typ: attr.Type, cq: attr.SendCQ.hw}
 	return q.hw, nil
 }
+func (p *doublePD) createSRQ(s *SRQ, attr *SRQInitAttr) (srqProvider, error) {
+	s.hw = &hwSRQ{d: p.double, attr: SRQAttr{MaxWR: uint32(attr.MaxWR), MaxSGE: uint32(attr.MaxSGE)}}
+	return s.hw, nil
+}
 func (p *doublePD) close() error { return p.ended("PD") }
 
 type doubleMR struct {
@@ -148,6 +152,30 @@ func (q *hwQP) PostSend(wrs []SendWR) (int, error) {
 	return len(wrs), nil
 }
 
+// hwSRQ counts what is posted.
+type hwSRQ struct {
+	d      *double
+	attr   SRQAttr
+	posted uint32
+}
+
+func (s *hwSRQ) Modify(a SRQAttr, mask SRQAttrMask) error {
+	if mask != SRQLimit {
+		return ErrNotSupported
+	}
+	s.attr.Limit = a.Limit
+	return nil
+}
+func (s *hwSRQ) Query() (SRQAttr, error) { return s.attr, nil }
+func (s *hwSRQ) Close() error            { return s.d.ended("SRQ") }
+func (s *hwSRQ) PostRecv(wrs []RecvWR) (int, error) {
+	n := min(len(wrs), int(s.attr.MaxWR-s.posted))
+	if s.posted += uint32(n); n < len(wrs) {
+		return n, ErrFull
+	}
+	return n, nil
+}
+
 func TestSeam(t *testing.T) {
 	_, err := Open("double:none", nil)
 	refused(t, err, ErrNotSupported, "roce: Open on double:none")
@@ -174,7 +202,9 @@ func TestSeam(t *testing.T) {
 	if _, err = pd.CreateAH(ended, AHAttr{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("CreateAH: %v", err)
 	}
-	q, err := pd.CreateQP(QPInitAttr{SendCQ: cq})
+	srq, err := pd.CreateSRQ(SRQInitAttr{MaxWR: 3, MaxSGE: 2})
+	must(t, err)
+	q, err := pd.CreateQP(QPInitAttr{SendCQ: cq, SRQ: srq})
 	must(t, err)
 	must(t, q.Connect(bg, q.Endpoint(), nil))
 	if q.State() != StateRTS || q.Endpoint().PSN != 5 {
@@ -182,12 +212,20 @@ func TestSeam(t *testing.T) {
 	}
 
 	throughSeam(t, ch, cq, q, mr)
+	must(t, srq.PostRecv(RecvWR{}))
+	refused(t, srq.PostRecv(make([]RecvWR, 3)...), ErrFull, "PostRecv on an SRQ, request 2")
+	must(t, srq.Modify(SRQAttr{Limit: 2}, SRQLimit))
+	refused(t, srq.Modify(SRQAttr{MaxWR: 9}, SRQMaxWR), ErrNotSupported, "Modify on double:0")
+	if a, err := srq.Query(); a != (SRQAttr{MaxWR: 3, MaxSGE: 2, Limit: 2}) {
+		t.Errorf("%+v, %v", a, err)
+	}
+	refused(t, srq.Close(), ErrBusy, "SRQ still has 1 QP (0x000011)")
 	refused(t, cq.Close(), ErrBusy, "1 QP (0x000011)")
 	refused(t, ch.Close(), ErrBusy, "1 CQ")
-	for _, c := range []interface{ Close() error }{q, mr, pd, cq, ch, d, q, cq, d} {
+	for _, c := range []interface{ Close() error }{q, srq, mr, pd, cq, ch, d, q, srq, cq, d} {
 		must(t, c.Close())
 	}
-	if got := strings.Join(below.closed, " "); got != "QP MR PD CQ device" {
+	if got := strings.Join(below.closed, " "); got != "QP SRQ MR PD CQ device" {
 		t.Errorf("closed %s", got)
 	}
 }

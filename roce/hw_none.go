@@ -13,10 +13,11 @@ import (
 
 const withHW = false
 
-// hwQP and hwCQ are the concrete types that posts and polls go to.
+// hwQP, hwCQ and hwSRQ are the concrete types that posts and polls go to.
 type (
-	hwQP struct{}
-	hwCQ struct{}
+	hwQP  struct{}
+	hwCQ  struct{}
+	hwSRQ struct{}
 )
 
 func isHW(name string) bool { return strings.HasPrefix(name, "verbs:") }
@@ -29,6 +30,7 @@ func openHW(*Device, *Config) (provider, error) {
 		ErrNotSupported)
 }
 
-func (*hwQP) PostSend([]SendWR) (int, error) { return 0, errors.ErrUnsupported }
-func (*hwQP) PostRecv([]RecvWR) (int, error) { return 0, errors.ErrUnsupported }
-func (*hwCQ) Poll([]WC) (int, error)         { return 0, errors.ErrUnsupported }
+func (*hwQP) PostSend([]SendWR) (int, error)  { return 0, errors.ErrUnsupported }
+func (*hwQP) PostRecv([]RecvWR) (int, error)  { return 0, errors.ErrUnsupported }
+func (*hwSRQ) PostRecv([]RecvWR) (int, error) { return 0, errors.ErrUnsupported }
+func (*hwCQ) Poll([]WC) (int, error)          { return 0, errors.ErrUnsupported }

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/roce/internal/verbs"
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/wire"
@@ -19,10 +20,11 @@ import (
 
 const withHW = true
 
-// hwQP and hwCQ are the concrete types that posts and polls go to.
+// hwQP, hwCQ and hwSRQ are the concrete types that posts and polls go to.
 type (
-	hwQP = verbs.QP
-	hwCQ = verbs.CQ
+	hwQP  = verbs.QP
+	hwCQ  = verbs.CQ
+	hwSRQ = verbs.SRQ
 )
 
 func isHW(name string) bool { return strings.HasPrefix(name, verbs.Prefix) }
@@ -83,7 +85,7 @@ func (d verbsDevice) attr() DeviceAttr {
 		DeviceCaps: DeviceCaps(a.DeviceCaps), MaxSGE: a.MaxSGE, MaxSGERd: a.MaxSGERd, MaxCQ: a.MaxCQ, MaxCQE: a.MaxCQE,
 		MaxMR: a.MaxMR, MaxPD: a.MaxPD, MaxQPRdAtom: a.MaxQPRdAtom, MaxResRdAtom: a.MaxResRdAtom,
 		MaxQPInitRdAtom: a.MaxQPInitRdAtom, AtomicCap: AtomicCap(a.AtomicCap), MaxMW: a.MaxMW, MaxAH: a.MaxAH,
-		MaxPKeys: a.MaxPKeys, LocalCAAckDelay: a.LocalCAAckDelay, PhysPortCnt: 1, NumCompVectors: a.NumCompVectors,
+		MaxPKeys: a.MaxPKeys, MaxSRQ: a.MaxSRQ, MaxSRQWR: a.MaxSRQWR, MaxSRQSGE: a.MaxSRQSGE, LocalCAAckDelay: a.LocalCAAckDelay, PhysPortCnt: 1, NumCompVectors: a.NumCompVectors,
 	}
 }
 
@@ -151,12 +153,25 @@ func (p verbsPD) createAH(ctx context.Context, attr AHAttr) (*AH, error) {
 func (p verbsPD) destroyAH(ah *AH) error { return p.DestroyAH(ah) }
 
 func (p verbsPD) createQP(q *QP, attr *QPInitAttr) (qpProvider, error) {
-	v, err := p.CreateQP(verbs.QPInit{Type: attr.Type, SendCQ: attr.SendCQ.hw, RecvCQ: attr.RecvCQ.hw, Cap: attr.Cap,
-		SQSigAll: attr.SQSigAll, Context: q})
+	init := verbs.QPInit{Type: attr.Type, SendCQ: attr.SendCQ.hw, RecvCQ: attr.RecvCQ.hw, Cap: attr.Cap,
+		SQSigAll: attr.SQSigAll, Context: q}
+	if attr.SRQ != nil {
+		init.SRQ = attr.SRQ.hw
+	}
+	v, err := p.CreateQP(init)
 	if err != nil {
 		return nil, err
 	}
 	q.hw = v
+	return v, nil
+}
+
+func (p verbsPD) createSRQ(s *SRQ, attr *SRQInitAttr) (srqProvider, error) {
+	v, err := p.CreateSRQ(qp.SRQInit{MaxWR: uint32(attr.MaxWR), MaxSGE: uint32(attr.MaxSGE), Limit: uint32(attr.Limit), Context: s})
+	if err != nil {
+		return nil, err
+	}
+	s.hw = v
 	return v, nil
 }
 

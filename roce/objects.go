@@ -40,7 +40,7 @@ func (o objects) busy(what string, x any) error {
 		return nil
 	}
 	var parts []string
-	for _, kind := range []string{"QP", "CQ", "CompChannel", "MR", "MW", "AH", "PD"} {
+	for _, kind := range []string{"QP", "SRQ", "CQ", "CompChannel", "MR", "MW", "AH", "PD"} {
 		if l := labels[kind]; len(l) > 0 {
 			parts = append(parts, countOf(kind, l))
 		}

@@ -5,9 +5,9 @@ package roce
 // (hw_verbs.go, internal/verbs). hw_none.go stands for none.
 //
 // What is not called per message goes through the interfaces of this file: one for a device, one
-// for each thing that is made on it. Posting and polling do not: QP and CQ know the concrete type
-// of each kind and branch. An interface would let the slices of work requests escape, which costs
-// an allocation and some 30 ns a post (measured with Go 1.26).
+// for each thing that is made on it. Posting and polling do not: QP, SRQ and CQ know the concrete
+// type of each kind and branch. An interface would let the slices of work requests escape, which
+// costs an allocation and some 30 ns a post (measured with Go 1.26).
 //
 // Providers check what only they can know, and return plain errors. Above the seam are what all
 // kinds have in common: who may be closed when (objects.go), what belongs to what, the call and the
@@ -43,6 +43,8 @@ type pdProvider interface {
 	destroyAH(ah *AH) error
 	// createQP makes what q stands for.
 	createQP(q *QP, attr *QPInitAttr) (qpProvider, error)
+	// createSRQ makes what s stands for.
+	createSRQ(s *SRQ, attr *SRQInitAttr) (srqProvider, error)
 	close() error
 }
 
@@ -83,6 +85,13 @@ type qpProvider interface {
 	Query() (QPAttr, error)
 	AttachMcast(group GID) error
 	DetachMcast(group GID) error
+	Close() error
+}
+
+// srqProvider is a shared receive queue, but for posting to it.
+type srqProvider interface {
+	Modify(attr SRQAttr, mask SRQAttrMask) error
+	Query() (SRQAttr, error)
 	Close() error
 }
 

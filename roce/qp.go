@@ -15,7 +15,10 @@ type QPInitAttr struct {
 	SendCQ *CQ    // where send work requests complete
 	RecvCQ *CQ    // where receive work requests complete; nil is SendCQ
 	// sizes; the zero QPCap is DefaultQPCap. Queues are rounded up to powers of two: Query tells
-	Cap      QPCap
+	Cap QPCap
+	// SRQ is where its receive requests come from; nil: from a queue of its own. With one, PostRecv
+	// is refused, and Cap.MaxRecvWR and MaxRecvSGE do not count.
+	SRQ      *SRQ
 	SQSigAll bool // every send work request yields a completion, as if it had SendSignaled
 
 	// WholeMessages sends a WRITE as FIRST, MIDDLE and LAST packets and asks for a READ with one
@@ -41,6 +44,7 @@ func DefaultQPCap() QPCap {
 type QP struct {
 	pd             *PD
 	sendCQ, recvCQ *CQ
+	srq            *SRQ // nil: its receive queue is its own
 	context        any
 
 	qp   qpProvider
@@ -51,7 +55,7 @@ type QP struct {
 func (q *QP) kind() string  { return "QP" }
 func (q *QP) label() string { return fmt.Sprintf("0x%06x", q.QPN()) }
 func (q *QP) needs(x any) bool {
-	return x == any(q.pd) || x == any(q.sendCQ) || x == any(q.recvCQ)
+	return x == any(q.pd) || x == any(q.sendCQ) || x == any(q.recvCQ) || q.srq != nil && x == any(q.srq)
 }
 
 // CreateQP makes a queue pair in RESET (ibv_create_qp). Its number and starting PSN are
@@ -74,7 +78,10 @@ func (p *PD) CreateQP(attr QPInitAttr) (q *QP, err error) {
 				return err
 			}
 		}
-		q = &QP{pd: p, sendCQ: attr.SendCQ, recvCQ: attr.RecvCQ, context: attr.Context}
+		if err := p.checkSRQ(attr.SRQ); err != nil {
+			return err
+		}
+		q = &QP{pd: p, sendCQ: attr.SendCQ, recvCQ: attr.RecvCQ, srq: attr.SRQ, context: attr.Context}
 		below, err := p.pd.createQP(q, &attr)
 		if err == nil {
 			q.qp = below
@@ -125,6 +132,9 @@ func (q *QP) PD() *PD { return q.pd }
 // SendCQ returns where send work requests complete.
 func (q *QP) SendCQ() *CQ { return q.sendCQ }
 
+// SRQ returns where its receive work requests come from, nil if it has a queue of its own.
+func (q *QP) SRQ() *SRQ { return q.srq }
+
 // RecvCQ returns where receive work requests complete.
 func (q *QP) RecvCQ() *CQ { return q.recvCQ }
 
@@ -153,7 +163,8 @@ func (q *QP) PostSend(wrs ...SendWR) error {
 }
 
 // PostRecv appends work requests to the receive queue (ibv_post_recv). Rules and errors are those
-// of PostSend, except that the state must be INIT or later.
+// of PostSend, except that the state must be INIT or later. With QPInitAttr.SRQ it is ErrInvalid:
+// post there.
 func (q *QP) PostRecv(wrs ...RecvWR) error {
 	var n int
 	var err error
@@ -173,7 +184,8 @@ func (q *QP) PostRecv(wrs ...RecvWR) error {
 // nothing has changed, and the text names the attribute, its value and the rule.
 //
 // RESET forgets all that was outstanding. As after Close, no completion of a request from before is
-// seen any more, and Endpoint is another one.
+// seen any more, and Endpoint is another one. Requests of an SRQ are not the queue pair's: the one
+// that a message was using goes back, and completions of others stay.
 //
 // A new address vector (AttrAV) waits until the port can send there, at most 2 s or until ctx ends:
 // packet and xdp ports have to find the neighbour's Ethernet address first. ErrUnreachable if they
@@ -210,5 +222,6 @@ func (q *QP) DetachMcast(group GID) error {
 
 // Close destroys the queue pair (ibv_destroy_qp), connected and with work outstanding or not.
 // Outstanding requests yield no completion, and when Close returns, completions of this queue pair
-// that were not polled are gone and none will come. A second Close does nothing.
+// that were not polled are gone and none will come, but for those of requests of an SRQ, of which
+// nothing is lost. A second Close does nothing.
 func (q *QP) Close() error { return q.pd.dev.destroy(q, q.qp.Close) }

@@ -23,6 +23,7 @@ const (
 	CapCurrQPStateMod  DeviceCaps = 1 << 7  // Modify honours AttrCurState
 	CapPortActiveEvent DeviceCaps = 1 << 10 // EventPortActive
 	CapRCRNRNakGen     DeviceCaps = 1 << 12 // RNR NAKs
+	CapSRQResize       DeviceCaps = 1 << 13 // SRQ.Modify with SRQMaxWR
 	CapMemWindow       DeviceCaps = 1 << 17
 	CapMemWindow2B     DeviceCaps = 1 << 24 // windows of type 2B
 )
@@ -56,6 +57,9 @@ type DeviceAttr struct {
 	AtomicCap       AtomicCap
 	MaxMW           int
 	MaxAH           int
+	MaxSRQ          int
+	MaxSRQWR        int // work requests of a shared receive queue
+	MaxSRQSGE       int // elements of one
 	MaxPKeys        int
 	LocalCAAckDelay uint8 // this side answers within 4.096 us * 2^n
 	PhysPortCnt     uint8 // 1

@@ -26,9 +26,10 @@ func (d softDevice) attr() DeviceAttr {
 		// no IEEE number, as rxe
 		MaxMRSize: math.MaxInt64, PageSizeCap: 0xfffff000, VendorID: 0xffffff,
 		MaxQP: qp.MaxQP, MaxQPWR: qp.MaxQPWR,
-		DeviceCaps: CapCurrQPStateMod | CapPortActiveEvent | CapRCRNRNakGen | CapMemWindow | CapMemWindow2B,
+		DeviceCaps: CapCurrQPStateMod | CapPortActiveEvent | CapRCRNRNakGen | CapSRQResize | CapMemWindow | CapMemWindow2B,
 		MaxSGE:     qp.MaxSGE, MaxSGERd: qp.MaxSGE, MaxInline: qp.MaxInline, MaxCQ: qp.MaxCQ, MaxCQE: qp.MaxCQE,
 		MaxMR: mr.MaxRegions, MaxPD: mr.MaxPDs, MaxMW: mr.MaxWindows, MaxAH: qp.MaxAH, MaxPKeys: qp.MaxPKeys,
+		MaxSRQ: qp.MaxSRQ, MaxSRQWR: qp.MaxSRQWR, MaxSRQSGE: qp.MaxSGE,
 		MaxQPRdAtom: qp.MaxRdAtomic, MaxQPInitRdAtom: qp.MaxRdAtomic, MaxResRdAtom: qp.MaxRdAtomic * qp.MaxQP,
 		AtomicCap: AtomicHCA, LocalCAAckDelay: 15, PhysPortCnt: 1, NumCompVectors: 1,
 		SelectiveRepeat: true, FlowControl: true,
@@ -138,13 +139,27 @@ func (p softPD) createAH(ctx context.Context, attr AHAttr) (*AH, error) { return
 func (p softPD) destroyAH(ah *AH) error { return p.DestroyAH(ah) }
 
 func (p softPD) createQP(q *QP, attr *QPInitAttr) (qpProvider, error) {
-	s, err := p.CreateQP(soft.QPInit{Type: attr.Type, SendCQ: attr.SendCQ.soft, RecvCQ: attr.RecvCQ.soft,
-		Cap: attr.Cap, SQSigAll: attr.SQSigAll, WholeMessages: attr.WholeMessages, Context: q})
+	init := soft.QPInit{Type: attr.Type, SendCQ: attr.SendCQ.soft, RecvCQ: attr.RecvCQ.soft,
+		Cap: attr.Cap, SQSigAll: attr.SQSigAll, WholeMessages: attr.WholeMessages, Context: q}
+	if attr.SRQ != nil {
+		init.SRQ = attr.SRQ.soft
+	}
+	s, err := p.CreateQP(init)
 	if err != nil {
 		return nil, err
 	}
 	q.soft = s
 	return s, nil
+}
+
+func (p softPD) createSRQ(s *SRQ, attr *SRQInitAttr) (srqProvider, error) {
+	below, err := p.CreateSRQ(qp.SRQInit{MaxWR: uint32(attr.MaxWR), MaxSGE: uint32(attr.MaxSGE),
+		Limit: uint32(attr.Limit), Context: s})
+	if err != nil {
+		return nil, err
+	}
+	s.soft = below
+	return below, nil
 }
 
 func (p softPD) close() error { return p.Close() }
@@ -154,5 +169,6 @@ func (d *Device) softEvent(e soft.Event) {
 	event := AsyncEvent{Type: e.Type, Device: d, Err: e.Err}
 	event.QP, _ = e.QP.(*QP)
 	event.CQ, _ = e.CQ.(*CQ)
+	event.SRQ, _ = e.SRQ.(*SRQ)
 	d.events.put(event)
 }

@@ -237,7 +237,11 @@ const (
 	EventDeviceFatal = qp.EventDeviceFatal // the interface was removed: nothing comes back
 	// the link is up, the port's calls work again, or the MTU is another: ask QueryPort
 	EventPortActive = qp.EventPortActive
-	EventPortErr    = qp.EventPortErr   // the link is down, or the port's calls fail
-	EventQPLastWQE  = qp.EventQPLastWQE // never by this stack: it has no shared receive queue
-	EventGIDChange  = qp.EventGIDChange // a row of the GID table is empty now, or another
+	EventPortErr    = qp.EventPortErr // the link is down, or the port's calls fail
+	// the shared receive queue is broken; never by this stack
+	EventSRQErr   = qp.EventSRQErr
+	EventSRQLimit = qp.EventSRQLimit // a shared receive queue has come below its limit
+	// the queue pair has failed and takes nothing more from its shared receive queue
+	EventQPLastWQE = qp.EventQPLastWQE
+	EventGIDChange = qp.EventGIDChange // a row of the GID table is empty now, or another
 )

@@ -190,6 +190,7 @@ func (q *QP) checkCompleted() {
 		w.Fail("%s is in %v; the oracle's reason for ERR: %q", q, q.State(), q.down)
 		return
 	}
+	q.checkLastWQE()
 	if q.downOrSquelched() {
 		for q.nextSend < len(q.sends) && q.mustBeDone(q.sends[q.nextSend]) && !q.sends[q.nextSend].signaled {
 			q.retire(q.sends[q.nextSend]) // it was done when the error came
@@ -219,6 +220,9 @@ func (w *World) AtRest() error {
 	for _, n := range w.Nodes {
 		n.unchecked = n.memory
 		n.checkMemory()
+		for _, s := range n.srqs {
+			s.checkKept()
+		}
 		for _, q := range n.list {
 			if q.modelled() && q.nextSend < len(q.sends) {
 				o := q.sends[q.nextSend]

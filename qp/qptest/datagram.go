@@ -86,14 +86,17 @@ func (n *Node) datagramArrived(p *wire.Packet) {
 }
 
 func (q *QP) datagramReceived(p *wire.Packet) {
-	if q.gram == nil || q.down != "" || p.DETH().QKey() != q.Cfg.QKey || q.taken == len(q.recvs) {
+	if q.gram == nil || q.down != "" || p.DETH().QKey() != q.Cfg.QKey {
 		return
 	}
-	r := q.recvs[q.taken]
+	r := q.takeRecv()
+	if r == nil {
+		return
+	}
 	if len(p.Payload)+qp.GRHSize > r.room {
+		q.returnRecv(r)
 		return
 	}
-	q.taken++
 	grh := make([]byte, qp.GRHSize)
 	if p.Frame.IPv4() != nil {
 		copy(grh[20:], p.Frame.Head[:20])

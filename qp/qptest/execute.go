@@ -79,6 +79,9 @@ func (s *stream) arriveUC(n uint64) {
 	if o == nil {
 		return
 	}
+	if n != s.epsn || k == 0 {
+		s.putBack()
+	}
 	if n != s.epsn {
 		s.skip = true
 	}
@@ -88,6 +91,7 @@ func (s *stream) arriveUC(n uint64) {
 	}
 	if s.skip || !s.execute(n) {
 		s.skip = true
+		s.putBack()
 	}
 	s.epsn = n + 1
 }
@@ -165,6 +169,9 @@ func (s *stream) executeSend(o *op, k uint64, last bool) bool {
 func (s *stream) executeWrite(o *op, k uint64, last bool) bool {
 	q, imm := s.to, o.is(qp.WRWriteWithImm)
 	if q.Cfg.Access&mr.RemoteWrite == 0 {
+		if last && imm && s.slot == nil {
+			s.slot = q.takeRecv() // it ends with the connection
+		}
 		return s.refuse(wire.SynNAKInvReq, 1<<qp.WCRemInvReqErr|1<<qp.WCLocQPOpErr)
 	}
 	if last && imm && s.head() == nil {

@@ -221,10 +221,8 @@ func (q *QP) postedRecv(wr qp.RecvWR) {
 	if !q.modelled() {
 		return
 	}
-	r := &recvOp{wr: qp.RecvWR{WRID: wr.WRID, SGL: slices.Clone(wr.SGL)}}
-	for _, s := range wr.SGL {
-		r.room += int(s.Length)
-	}
+	wr.SGL = slices.Clone(wr.SGL)
+	r := newRecvOp(wr)
 	q.recvs = append(q.recvs, r)
 	if q.down != "" {
 		q.flushRecv(r)
@@ -232,13 +230,41 @@ func (q *QP) postedRecv(wr qp.RecvWR) {
 	}
 }
 
+func newRecvOp(wr qp.RecvWR) *recvOp {
+	r := &recvOp{wr: wr}
+	for _, s := range wr.SGL {
+		r.room += int(s.Length)
+	}
+	return r
+}
+
 // takeRecv returns the oldest receive that no message has, nil if there is none.
 func (q *QP) takeRecv() *recvOp {
+	if s := q.Cfg.SRQ; s != nil {
+		return s.take()
+	}
 	if q.taken == len(q.recvs) {
 		return nil
 	}
 	q.taken++
 	return q.recvs[q.taken-1]
+}
+
+// returnRecv undoes takeRecv.
+func (q *QP) returnRecv(r *recvOp) {
+	if s := q.Cfg.SRQ; s != nil {
+		s.putBack(r)
+		return
+	}
+	q.taken--
+}
+
+// putBack gives the receive of a message that came to nothing back, if it is not the queue pair's.
+func (s *stream) putBack() {
+	if s.slot != nil && s.to.Cfg.SRQ != nil {
+		s.to.returnRecv(s.slot)
+		s.slot = nil
+	}
 }
 
 func (q *QP) flushRecv(r *recvOp) {

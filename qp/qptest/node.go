@@ -54,6 +54,7 @@ type Node struct {
 	regions   []*Region
 	cqs       []*qp.CQ
 	list      []*QP
+	srqs      []*SRQ
 	qps       map[uint32]*QP
 	remotes   map[remote]*QP
 	batch     *wire.Batch
@@ -191,6 +192,7 @@ func (n *Node) turn(input func()) {
 		if !ok {
 			break
 		}
+		n.noteEvent(&ev)
 		n.Events = append(n.Events, ev)
 	}
 	for {
@@ -316,6 +318,12 @@ func (n *Node) completed(cq *qp.CQ, wc *qp.WC) {
 	}
 	if wc.WRID&recvBit != 0 {
 		q.RecvWCs = append(q.RecvWCs, *wc)
+		if s := q.Cfg.SRQ; s != nil {
+			if s.outstanding--; s.OnReceive != nil {
+				id := wc.WRID
+				n.W.After(0, func() { s.OnReceive(id) })
+			}
+		}
 		if q.OnReceive != nil {
 			n.W.After(0, q.OnReceive)
 		}
@@ -348,6 +356,9 @@ func (n *Node) checkQueues() {
 	}
 	for _, q := range n.order() {
 		q.checkCompleted()
+	}
+	for _, s := range n.srqs {
+		s.check()
 	}
 }
 

@@ -22,6 +22,7 @@ type Plan struct {
 	Hopeless bool // requests may fail for lack of answers
 	Conns    []ConnPlan
 	Acts     []Act
+	SRQs     []SRQPlan
 }
 
 // ConnPlan is a connection and what is done on it, or for UD two queue pairs that send to each
@@ -40,6 +41,7 @@ type EndPlan struct {
 	RecvEvery qp.Time // pace of the others
 	Remote    int     // size of the region that the peer may use
 	NoRights  bool    // it may not
+	SRQ       int     // 1 + index of the shared receive queue that takes the place of Recvs; 0: none
 }
 
 // OpPlan is a send work request. Offsets are into the regions of the connection.
@@ -156,6 +158,9 @@ func NewPlan(seed uint64) *Plan {
 	for d.Chance(0.15) {
 		c := d.IntN(len(p.Conns))
 		p.Acts = append(p.Acts, Act{At: qp.Time(d.IntN(int(2 * Millisecond))), Conn: c, Side: d.IntN(2), Kind: ActKind(d.IntN(4))})
+	}
+	if limit <= 8<<10 { // with dice of its own, so that the other worlds are what they were
+		p.drawShared(Dice{rand.New(rand.NewPCG(seed, 0x737271))})
 	}
 	return p
 }
@@ -441,8 +446,8 @@ func (p *Plan) String() string {
 	}
 	for i, c := range p.Conns {
 		for j, e := range c.Ends {
-			fmt.Fprintf(&b, "  conn %d end %d: node %d %v MTU %v PSN %d rd_atomic %d/%d retry %d rnr %d selective %v credits %v sigall %v cap %v recv %d then every %d ns rights %v access %v\n", i, j, e.Node,
-				e.Cfg.Type, e.Cfg.MTU, e.Cfg.PSN, e.Cfg.RdAtomic, e.Cfg.DestRdAtomic, e.Cfg.RetryCnt, e.Cfg.RNRRetry, e.Cfg.Selective, e.Cfg.FlowControl, e.Cfg.SQSigAll, e.Cfg.Cap, e.RecvFirst, e.RecvEvery, !e.NoRights, e.Cfg.Access)
+			fmt.Fprintf(&b, "  conn %d end %d: node %d %v MTU %v PSN %d rd_atomic %d/%d retry %d rnr %d selective %v credits %v sigall %v cap %v recv %d then every %d ns rights %v access %v srq %d\n", i, j, e.Node,
+				e.Cfg.Type, e.Cfg.MTU, e.Cfg.PSN, e.Cfg.RdAtomic, e.Cfg.DestRdAtomic, e.Cfg.RetryCnt, e.Cfg.RNRRetry, e.Cfg.Selective, e.Cfg.FlowControl, e.Cfg.SQSigAll, e.Cfg.Cap, e.RecvFirst, e.RecvEvery, !e.NoRights, e.Cfg.Access, e.SRQ)
 			for _, o := range e.Ops {
 				fmt.Fprintf(&b, "    %6d ns %v len %d %v remote %d flags %x fault %d\n", o.At, o.Kind, o.Len, o.Pieces, o.Remote, o.Flags, o.Fault)
 			}
@@ -450,6 +455,9 @@ func (p *Plan) String() string {
 				fmt.Fprintf(&b, "    receive %d %v bad %v\n", r.Len, r.Pieces, r.BadKey)
 			}
 		}
+	}
+	for i, s := range p.SRQs {
+		fmt.Fprintf(&b, "  srq %d: node %d, %d requests of %v, limit %d, first %d then every %d ns, %+v\n", i+1, s.Node, s.Init.MaxWR, s.Pieces, s.Init.Limit, s.First, s.Every, s.Acts)
 	}
 	for _, a := range p.Acts {
 		fmt.Fprintf(&b, "  at %d ns: act %d on conn %d end %d\n", a.At, a.Kind, a.Conn, a.Side)

@@ -47,10 +47,14 @@ func (p *Plan) Play(capture *Capture, trace io.Writer, digest *Digest) (err erro
 	for _, n := range p.Nodes {
 		w.AddNode(n)
 	}
+	sharers := make([]*sharer, len(p.SRQs))
+	for i := range p.SRQs {
+		sharers[i] = w.newSharer(&p.SRQs[i])
+	}
 	var conns [][2]*player
 	for i := range p.Conns {
 		c := &p.Conns[i]
-		pair := [2]*player{w.newPlayer(&c.Ends[0]), w.newPlayer(&c.Ends[1])}
+		pair := [2]*player{w.newPlayer(&c.Ends[0], sharers), w.newPlayer(&c.Ends[1], sharers)}
 		pair[0].peer, pair[1].peer = pair[1], pair[0]
 		if c.Ends[0].Cfg.Type == qp.UD {
 			pair[0].datagram()
@@ -59,6 +63,9 @@ func (p *Plan) Play(capture *Capture, trace io.Writer, digest *Digest) (err erro
 			w.Connect(pair[0].q, pair[1].q)
 		}
 		conns = append(conns, pair)
+	}
+	for _, s := range sharers {
+		s.start()
 	}
 	for _, pair := range conns {
 		pair[0].start()
@@ -87,7 +94,7 @@ func (p *Plan) has(f OpFault) bool {
 	return false
 }
 
-func (w *World) newPlayer(e *EndPlan) *player {
+func (w *World) newPlayer(e *EndPlan, sharers []*sharer) *player {
 	n := w.Nodes[e.Node]
 	source, result, recv := 512, 8, 8
 	for _, o := range e.Ops {
@@ -101,7 +108,11 @@ func (w *World) newPlayer(e *EndPlan) *player {
 	if e.NoRights {
 		rights = mr.LocalWrite
 	}
-	p := &player{w: w, plan: e, q: n.CreateQP(e.Cfg)}
+	cfg := e.Cfg
+	if e.SRQ > 0 {
+		cfg.SRQ = sharers[e.SRQ-1].srq
+	}
+	p := &player{w: w, plan: e, q: n.CreateQP(cfg)}
 	base := uint64(len(n.regions)+1) << 32
 	p.source = n.NewRegion("source", source+5000, base, 0)
 	p.result = n.NewRegion("result", result, base+1<<28, mr.LocalWrite)
@@ -142,7 +153,7 @@ func (p *player) receive() {
 }
 
 func (p *player) postRecv() bool {
-	if p.gone || p.full || p.nextRcv == len(p.plan.Recvs) {
+	if p.gone || p.full || p.plan.SRQ > 0 || p.nextRcv == len(p.plan.Recvs) {
 		return false
 	}
 	r := p.plan.Recvs[p.nextRcv]

@@ -45,6 +45,7 @@ type QPConfig struct {
 	SendCQ        *qp.CQ
 	RecvCQ        *qp.CQ
 	PD            mr.PD
+	SRQ           *SRQ // where its receives come from, if not from a queue of its own
 	DontConnect   bool // stay in RESET
 	WithoutSender bool // stop in RTR
 	WholeMessages bool // see qp.QPInit
@@ -109,6 +110,7 @@ type QP struct {
 	recvs    []*recvOp
 	taken    int // receives consumed by messages
 	wantRecv []want
+	lastWQEs int // events EventQPLastWQE
 
 	down      string // why the queue pair is in ERR; empty if it is not
 	squelched bool   // SQE: the send queue is flushed, receives go on
@@ -150,8 +152,12 @@ func (n *Node) CreateQP(cfg QPConfig) *QP {
 	}
 	q.Cfg.PD = pd
 	var err error
-	q.QP, err = n.Engine.CreateQP(qp.QPInit{Type: cfg.Type, PD: pd, SendCQ: q.sendCQ, RecvCQ: q.recvCQ, Cap: cfg.Cap,
-		SQSigAll: cfg.SQSigAll, WholeMessages: cfg.WholeMessages, Context: q})
+	init := qp.QPInit{Type: cfg.Type, PD: pd, SendCQ: q.sendCQ, RecvCQ: q.recvCQ, Cap: cfg.Cap,
+		SQSigAll: cfg.SQSigAll, WholeMessages: cfg.WholeMessages, Context: q}
+	if cfg.SRQ != nil {
+		init.SRQ = cfg.SRQ.SRQ
+	}
+	q.QP, err = n.Engine.CreateQP(init)
 	if err != nil {
 		panic(fmt.Sprintf("qptest: %v", err))
 	}
@@ -208,6 +214,9 @@ func (q *QP) resume() {
 func (q *QP) forget() {
 	for _, o := range q.fetching { // a part may have arrived
 		o.landedAll(q.Node)
+	}
+	if s := q.in; s != nil {
+		s.putBack()
 	}
 	delete(q.Node.remotes, q.dest)
 	if q.Peer != nil {

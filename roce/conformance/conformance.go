@@ -13,6 +13,7 @@
 //	datagrams.go     UD, and multicast
 //	rights.go        what memory may be touched by whom; windows
 //	failures.go      requests that fail, queues that are full
+//	shared.go        shared receive queues
 //	lives.go         states, attributes, closing
 //	waits.go         notification, waiting, events
 //
@@ -42,7 +43,7 @@ type Case struct {
 
 // Cases returns all cases.
 func Cases() (all []Case) {
-	for _, list := range [][]Case{messages(), datagrams(), rights(), failures(), lives(), waits()} {
+	for _, list := range [][]Case{messages(), datagrams(), rights(), failures(), shared(), lives(), waits()} {
 		all = append(all, list...)
 	}
 	return all

@@ -45,7 +45,7 @@ var mutants = []mutant{
 	{"an overrun completion queue fails nobody", []string{lifeWorlds}, []edit{
 		{"qp/engine.go", "			e.overrunCQs = append(e.overrunCQs, c)\n", ""}}},
 	{"DestroyQP flushes", []string{lifeWorlds}, []edit{
-		{"qp/qp.go", "	e.detachAll(q)\n	e.dropKept(q)\n	e.unschedule(q)\n", "	e.flushSends(q)\n	e.detachAll(q)\n	e.dropKept(q)\n	e.unschedule(q)\n"}}},
+		{"qp/qp.go", "	e.detachAll(q)\n	e.dropKept(q)\n	q.putBack()\n", "	e.flushSends(q)\n	e.detachAll(q)\n	e.dropKept(q)\n	q.putBack()\n"}}},
 	{"NICs: M must be 0", []string{worlds}, []edit{
 		{"qp/engine.go", "		return e.cnp(q, p)\n	}\n", "		return e.cnp(q, p)\n	}\n	if p.BTH.MigReq() {\n		return wire.DropMalformed\n	}\n"}}},
 	{"NICs: source ports are 1024 or more", []string{worlds}, []edit{
@@ -82,7 +82,7 @@ var mutants = []mutant{
 	{"an address handle of another device will do", []string{"roce TestForeignHandle"}, []edit{
 		{"qp/wr.go", "wr.AH.mem != q.mem", "false"}}},
 	{"completions of before RESET are seen after it", []string{"roce TestStaleCompletions"}, []edit{
-		{"roce/internal/soft/qp.go", "			q.sendCQ.purge(q.QPN())\n			q.recvCQ.purge(q.QPN())\n", ""}}},
+		{"roce/internal/soft/qp.go", "			q.purge()\n", ""}}},
 	{"relief: the background hears what the relief is woken by", []string{"transport/udp TestWatched/udp4/Packet"}, []edit{
 		{"transport/internal/host/wait_linux.go", "		w.seats[transport.Background].hear(false)\n", ""}}},
 	{"relief: it leaves and keeps the port", []string{"transport/udp TestWatched/udp4/Leave"}, []edit{
@@ -99,4 +99,18 @@ var mutants = []mutant{
 		{"roce/internal/soft/lane.go", "!l.engine.DoorbellPending() || ", "true || "}}},
 	{"the background parks although an application's post is due", []string{"roce/internal/soft TestDrive$"}, []edit{
 		{"roce/internal/soft/driver.go", "	if int64(t) >= until {\n		return\n	}\n", "	if until != 0 {\n		return\n	}\n"}}},
+	{"SRQ: a request that came to nothing goes to the end", []string{worlds}, []edit{
+		{"qp/srq.go", "	if slot.next = s.first; s.first == nil {\n		s.last = slot\n	}\n	s.first = slot\n", "	if slot.next = nil; s.last == nil {\n		s.first = slot\n	} else {\n		s.last.next = slot\n	}\n	s.last = slot\n"}}},
+	{"SRQ: RESET takes a request with it", []string{worlds}, []edit{
+		{"qp/qp.go", "	q.putBack()\n	if q.rq != nil {\n", "	if q.rq != nil {\n"}}},
+	{"SRQ: the end of a queue pair takes a request with it", []string{worlds}, []edit{
+		{"qp/qp.go", "	q.putBack()\n	e.unschedule(q)\n", "	e.unschedule(q)\n"}}},
+	{"SRQ: the limit is reached too early", []string{worlds}, []edit{
+		{"qp/srq.go", "	low := s.posted < s.limit\n", "	low := s.posted <= s.limit && s.limit > 0\n"}}},
+	{"SRQ: the limit stays armed", []string{worlds}, []edit{
+		{"qp/srq.go", "	if low {\n		s.limit = 0\n	}\n", ""}}},
+	{"SRQ: a failed queue pair keeps its request", []string{worlds}, []edit{
+		{"qp/receives.go", "			e.endReceive(q, &WC{Status: WCWRFlushErr, Opcode: WCRecv}, false)\n		}\n		q.abandon()\n", "			q.resp.recv = receive{}\n		}\n		q.abandon()\n"}}},
+	{"SRQ: a slot is spare before its request is over", []string{worlds}, []edit{
+		{"qp/receives.go", "		q.resp.recv = receive{claimed: slot != nil, shared: slot}\n", "		q.resp.recv = receive{claimed: slot != nil, shared: slot}\n		if slot != nil {\n			copied := *slot\n			q.resp.recv.shared = &copied\n			s.release(slot)\n		}\n"}}},
 }

@@ -387,8 +387,8 @@ func (c *CQ) destroy() error {
 }
 
 // purge takes out the completions of a queue pair that is gone: after QP.Close none of it are seen
-// any more.
-func (c *CQ) purge(qpn uint32) {
+// any more. With keep those of its receives stay: they are of requests that it did not own.
+func (c *CQ) purge(qpn uint32, keep bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := c.purged
@@ -400,7 +400,7 @@ func (c *CQ) purge(qpn uint32) {
 	}
 	c.purged = nil
 	for _, wc := range all {
-		if wc.QPN != qpn {
+		if wc.QPN != qpn || keep && wc.Opcode >= qp.WCRecv {
 			c.purged = append(c.purged, wc)
 		}
 	}

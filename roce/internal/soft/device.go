@@ -39,11 +39,11 @@ type Config struct {
 	Event func(Event)
 }
 
-// Event is an asynchronous event. QP and CQ are the contexts of the objects that it concerns.
+// Event is an asynchronous event. QP, CQ and SRQ are the contexts of the objects that it concerns.
 type Event struct {
-	Type   qp.EventType
-	QP, CQ any
-	Err    error // EventPortErr: what the port reported
+	Type        qp.EventType
+	QP, CQ, SRQ any
+	Err         error // EventPortErr: what the port reported
 }
 
 // Device is a software RNIC. All methods may be called from any goroutine.
@@ -59,6 +59,7 @@ type Device struct {
 
 	mu     sync.Mutex // calls that control the device or what was made on it
 	closed bool
+	srqs   int // shared receive queues
 }
 
 // Open opens the ports of a name, or Config.Port, and starts the lanes.

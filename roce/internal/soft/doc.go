@@ -5,6 +5,7 @@
 //	device.go      the device: its ports, its memory table, its lanes
 //	memory.go      protection domains, regions, windows, address handles
 //	cq.go qp.go    completion queues and queue pairs, as applications drive them
+//	srq.go         shared receive queues
 //	lane.go        one port, one engine and the turns that move work between them
 //	calls.go       the turns that an application takes: with a poll, with a post
 //	driver.go      who runs a lane, and who wakes that: the states

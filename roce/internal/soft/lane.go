@@ -214,6 +214,9 @@ func eventOf(e qp.Event) Event {
 	if e.CQ != nil {
 		told.CQ = e.CQ.Context.(*CQ).context
 	}
+	if e.SRQ != nil {
+		told.SRQ = e.SRQ.Context()
+	}
 	return told
 }
 

@@ -18,6 +18,7 @@ type QPInit struct {
 	Type           qp.QPType
 	SendCQ, RecvCQ *CQ
 	Cap            qp.Cap
+	SRQ            *SRQ // nil: a receive queue of its own
 	SQSigAll       bool
 	WholeMessages  bool
 	Context        any // the owner's, for events
@@ -28,6 +29,7 @@ type QP struct {
 	dev            *Device
 	lane           *lane
 	sendCQ, recvCQ *CQ
+	shares         bool // its receive queue
 
 	sq     sync.Mutex // send queue
 	rq     sync.Mutex // receive queue
@@ -45,11 +47,15 @@ func (p *PD) CreateQP(init QPInit) (*QP, error) {
 	if init.Type == qp.GSI { // of which a device has one
 		l = d.lanes[0]
 	}
-	q := &QP{dev: d, lane: l, sendCQ: init.SendCQ, recvCQ: init.RecvCQ}
+	q := &QP{dev: d, lane: l, sendCQ: init.SendCQ, recvCQ: init.RecvCQ, shares: init.SRQ != nil}
+	below := qp.QPInit{Type: init.Type, PD: p.handle, SendCQ: init.SendCQ.lanes[l.index],
+		RecvCQ: init.RecvCQ.lanes[l.index], Cap: init.Cap, SQSigAll: init.SQSigAll,
+		WholeMessages: init.WholeMessages, Context: init.Context}
+	if q.shares {
+		below.SRQ = init.SRQ.s
+	}
 	err := l.do(func(e *qp.Engine, _ qp.Time) (err error) {
-		q.q, err = e.CreateQP(qp.QPInit{Type: init.Type, PD: p.handle,
-			SendCQ: init.SendCQ.lanes[l.index], RecvCQ: init.RecvCQ.lanes[l.index], Cap: init.Cap,
-			SQSigAll: init.SQSigAll, WholeMessages: init.WholeMessages, Context: init.Context})
+		q.q, err = e.CreateQP(below)
 		return err
 	})
 	if err != nil {
@@ -124,7 +130,8 @@ func (q *QP) PostRecv(wrs []qp.RecvWR) (n int, err error) {
 }
 
 // Modify sets attributes and moves the queue pair to another state. For a new address vector it
-// waits until the port can send there. After RESET no completion from before is seen.
+// waits until the port can send there. After RESET no completion from before is seen, but for those
+// of requests of a shared receive queue: nothing else says that they are over.
 func (q *QP) Modify(ctx context.Context, attr *qp.QPAttr, mask qp.AttrMask) error {
 	if q.takesAV(attr, mask) {
 		if err := q.lane.reach(ctx, attr.AV.DGID); err != nil {
@@ -135,10 +142,16 @@ func (q *QP) Modify(ctx context.Context, attr *qp.QPAttr, mask qp.AttrMask) erro
 		return e.ModifyQP(now, q.q, attr, mask)
 	}, func() {
 		if mask&qp.AttrState != 0 && attr.State == qp.StateReset {
-			q.sendCQ.purge(q.QPN())
-			q.recvCQ.purge(q.QPN())
+			q.purge()
 		}
 	})
+}
+
+// purge takes out of the completion queues what they hold of the queue pair.
+func (q *QP) purge() {
+	for _, c := range []*CQ{q.sendCQ, q.recvCQ} {
+		c.purge(q.QPN(), q.shares)
+	}
 }
 
 // takesAV tells whether Modify is going to use an address vector, as far as one can see without a
@@ -206,7 +219,8 @@ func (q *QP) control(f func(e *qp.Engine, now qp.Time) error, then func()) error
 }
 
 // Close destroys the queue pair. Outstanding requests yield no completion, and when Close returns,
-// completions that were not polled are gone. A second Close does nothing.
+// completions that were not polled are gone, but for those of requests of a shared receive queue. A
+// request of that which a message was using is back in it. A second Close does nothing.
 func (q *QP) Close() error {
 	d := q.dev
 	d.mu.Lock()
@@ -229,8 +243,8 @@ func (q *QP) Close() error {
 		return err
 	}
 	q.lane.pairs--
+	q.purge()
 	for _, c := range []*CQ{q.sendCQ, q.recvCQ} {
-		c.purge(q.QPN())
 		c.count(q.lane, -1)
 	}
 	return nil

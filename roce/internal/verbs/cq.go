@@ -185,12 +185,14 @@ func (c *CQ) keep() {
 }
 
 // purge takes out the completions of a queue pair that is gone: after QP.Close none of it are seen
-// any more.
-func (c *CQ) purge(qpn uint32) {
+// any more. With keep those of its receives stay, and failures, which do not say of what they are.
+func (c *CQ) purge(qpn uint32, keep bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.keep()
-	c.kept = slices.DeleteFunc(c.kept, func(wc qp.WC) bool { return wc.QPN == qpn })
+	c.kept = slices.DeleteFunc(c.kept, func(wc qp.WC) bool {
+		return wc.QPN == qpn && !(keep && (wc.Opcode >= qp.WCRecv || wc.Status != qp.WCSuccess))
+	})
 }
 
 // ReqNotify arms the queue: the next completion, or with solicitedOnly the next one that its sender

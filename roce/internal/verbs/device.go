@@ -39,7 +39,7 @@ type Device struct {
 	freeEvent func()
 
 	mu     sync.Mutex
-	live   map[unsafe.Pointer]any // queue pairs and completion queues, by the library's objects
+	live   map[unsafe.Pointer]any // queue pairs and their queues, by the library's objects
 	closed bool
 }
 
@@ -55,6 +55,7 @@ type Attr struct {
 	MaxQPRdAtom, MaxResRdAtom, MaxQPInitRdAtom    int
 	AtomicCap                                     uint8
 	MaxMW, MaxAH, MaxPKeys                        int
+	MaxSRQ, MaxSRQWR, MaxSRQSGE                   int
 	LocalCAAckDelay                               uint8
 	NumCompVectors                                int
 }
@@ -71,6 +72,7 @@ func (d *Device) Attr() Attr {
 		MaxMR: int(a.max_mr), MaxPD: int(a.max_pd), MaxQPRdAtom: int(a.max_qp_rd_atom),
 		MaxResRdAtom: int(a.max_res_rd_atom), MaxQPInitRdAtom: int(a.max_qp_init_rd_atom), AtomicCap: uint8(a.atomic_cap),
 		MaxMW: int(a.max_mw), MaxAH: int(a.max_ah), MaxPKeys: int(a.max_pkeys),
+		MaxSRQ: int(a.max_srq), MaxSRQWR: int(a.max_srq_wr), MaxSRQSGE: int(a.max_srq_sge),
 		LocalCAAckDelay: uint8(a.local_ca_ack_delay), NumCompVectors: int(d.context.num_comp_vectors),
 	}
 }

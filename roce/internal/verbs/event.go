@@ -93,13 +93,16 @@ func (d *Device) event(e *C.struct_ibv_async_event) happened {
 	h := happened{Event: soft.Event{Type: qp.EventType(e.event_type)}}
 	switch e.event_type {
 	case C.IBV_EVENT_CQ_ERR, C.IBV_EVENT_QP_FATAL, C.IBV_EVENT_QP_REQ_ERR, C.IBV_EVENT_QP_ACCESS_ERR, C.IBV_EVENT_COMM_EST,
-		C.IBV_EVENT_SQ_DRAINED, C.IBV_EVENT_PATH_MIG, C.IBV_EVENT_PATH_MIG_ERR, C.IBV_EVENT_QP_LAST_WQE_REACHED:
+		C.IBV_EVENT_SQ_DRAINED, C.IBV_EVENT_PATH_MIG, C.IBV_EVENT_PATH_MIG_ERR, C.IBV_EVENT_QP_LAST_WQE_REACHED,
+		C.IBV_EVENT_SRQ_ERR, C.IBV_EVENT_SRQ_LIMIT_REACHED:
 		switch x := d.find(*(*unsafe.Pointer)(unsafe.Pointer(&e.element))).(type) {
 		case *QP:
 			h.QP, h.known = x.context, true
 		case *CQ:
 			x.fail()
 			h.CQ, h.known = x.context, true
+		case *SRQ:
+			h.SRQ, h.known = x.context, true
 		}
 	case C.IBV_EVENT_DEVICE_FATAL:
 		h.known = true

@@ -52,6 +52,16 @@ static inline struct goroce_posted goroce_post_recv(struct ibv_qp *qp, struct ib
 	return p;
 }
 
+static inline struct goroce_posted goroce_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wrs, int n)
+{
+	struct ibv_recv_wr *bad = NULL;
+	struct goroce_posted p = { n, ibv_post_srq_recv(srq, wrs, &bad) };
+
+	if (p.err)
+		p.n = bad ? (int)(bad - wrs) : 0;
+	return p;
+}
+
 static inline int goroce_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wcs)
 {
 	return ibv_poll_cq(cq, n, wcs);

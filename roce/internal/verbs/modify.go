@@ -107,6 +107,9 @@ func (q *QP) Modify(ctx context.Context, attr *qp.QPAttr, mask qp.AttrMask) erro
 	if err != nil {
 		return err
 	}
+	if to == qp.StateReset {
+		q.save()
+	}
 	if err := answered("ibv_modify_qp", int(C.ibv_modify_qp(q.qp, &a, C.int(mask)))); err != nil {
 		return fmt.Errorf("%v → %v: %w", from, to, err)
 	}

@@ -71,7 +71,10 @@ var _ = []struct{}{
 	zero[C.IBV_EVENT_COMM_EST^int(qp.EventCommEst)], zero[C.IBV_EVENT_SQ_DRAINED^int(qp.EventSQDrained)],
 	zero[C.IBV_EVENT_DEVICE_FATAL^int(qp.EventDeviceFatal)], zero[C.IBV_EVENT_PORT_ACTIVE^int(qp.EventPortActive)],
 	zero[C.IBV_EVENT_PORT_ERR^int(qp.EventPortErr)], zero[C.IBV_EVENT_QP_LAST_WQE_REACHED^int(qp.EventQPLastWQE)],
-	zero[C.IBV_EVENT_GID_CHANGE^int(qp.EventGIDChange)],
+	zero[C.IBV_EVENT_GID_CHANGE^int(qp.EventGIDChange)], zero[C.IBV_EVENT_SRQ_ERR^int(qp.EventSRQErr)],
+	zero[C.IBV_EVENT_SRQ_LIMIT_REACHED^int(qp.EventSRQLimit)],
+
+	zero[C.IBV_SRQ_MAX_WR^int(qp.SRQMaxWR)], zero[C.IBV_SRQ_LIMIT^int(qp.SRQLimit)],
 
 	zero[C.IBV_MTU_256^int(wire.MTU256)], zero[C.IBV_MTU_4096^int(wire.MTU4096)],
 }

@@ -6,7 +6,7 @@ package verbs
 // next, and goes to the device with one call.
 //
 // Stages: the memory; sends: state → each request against the table of operations, into its place →
-// ibv_post_send; receives, likewise.
+// ibv_post_send; receives, likewise, and those of a shared receive queue (srq.go).
 //
 // What C would take on trust is checked here: that handles are of this device, that elements and
 // inline data fit their places. What only the device knows it says itself.
@@ -85,9 +85,9 @@ func (s *sendQueue) free() {
 	s.wrs, s.sges, s.inline = nil, nil, nil
 }
 
-func (r *recvQueue) init(c *qp.Cap) {
-	n := int(min(max(c.MaxRecvWR, 1), maxBatch))
-	r.maxSGE = int(max(c.MaxRecvSGE, 1))
+func (r *recvQueue) init(wr, sge uint32) {
+	n := int(min(max(wr, 1), maxBatch))
+	r.maxSGE = int(max(sge, 1))
 	r.wrs, r.sges = zeroed[C.struct_ibv_recv_wr](n), zeroed[C.struct_ibv_sge](n*r.maxSGE)
 	for i := range r.wrs {
 		r.wrs[i].sg_list = &r.sges[i*r.maxSGE]
@@ -358,39 +358,45 @@ func (q *QP) PostRecv(wrs []qp.RecvWR) (n int, err error) {
 	if state := qp.QPState(q.state.Load()); state < qp.StateInit {
 		return 0, fmt.Errorf("%w: PostRecv needs INIT, QP 0x%06x is in %v", qp.ErrState, q.qpn, state)
 	}
+	if q.srq != nil {
+		return 0, invalid("QP 0x%06x takes its receive requests from a shared receive queue: post them there", q.qpn)
+	}
 	for n < len(wrs) && err == nil {
-		batch := wrs[n:min(n+len(r.wrs), len(wrs))]
 		ready := 0
-		for ; ready < len(batch) && err == nil; ready++ {
-			wr, c := &batch[ready], &r.wrs[ready]
-			if len(wr.SGL) > r.maxSGE {
-				err = invalid("%d scatter/gather elements, the queue takes at most %d", len(wr.SGL), r.maxSGE)
-				break
-			}
-			c.wr_id, c.num_sge = C.uint64_t(wr.WRID), C.int(len(wr.SGL))
-			writeSGL(r.sges[ready*r.maxSGE:], wr.SGL)
+		ready, err = r.write(wrs[n:])
+		if ready == 0 {
+			break
 		}
-		posted, refusal := q.ringRecv(ready)
-		if refusal != nil {
-			err = refusal
+		r.cut(ready)
+		p := C.goroce_post_recv(q.qp, &r.wrs[0], C.int(ready))
+		r.mend(ready)
+		if p.err != 0 {
+			ready, err = int(p.n), q.full("ibv_post_recv", int(p.err), q.cap.MaxRecvWR)
 		}
-		n += posted
+		n += ready
 	}
 	return n, err
 }
 
-// ringRecv posts the first n requests.
-func (q *QP) ringRecv(n int) (posted int, err error) {
-	if n == 0 {
-		return 0, nil
+// write checks requests and writes as many as there are places for; err is about the one behind
+// them.
+func (r *recvQueue) write(wrs []qp.RecvWR) (ready int, err error) {
+	for ; ready < min(len(wrs), len(r.wrs)); ready++ {
+		wr, c := &wrs[ready], &r.wrs[ready]
+		if len(wr.SGL) > r.maxSGE {
+			return ready, invalid("%d scatter/gather elements, the queue takes at most %d", len(wr.SGL), r.maxSGE)
+		}
+		c.wr_id, c.num_sge = C.uint64_t(wr.WRID), C.int(len(wr.SGL))
+		writeSGL(r.sges[ready*r.maxSGE:], wr.SGL)
 	}
-	last := &q.recv.wrs[n-1]
-	next := last.next
-	last.next = nil
-	p := C.goroce_post_recv(q.qp, &q.recv.wrs[0], C.int(n))
-	last.next = next
-	if p.err == 0 {
-		return n, nil
+	return ready, nil
+}
+
+// cut ends the list of requests after n of them, and mend joins it again.
+func (r *recvQueue) cut(n int) { r.wrs[n-1].next = nil }
+
+func (r *recvQueue) mend(n int) {
+	if n < len(r.wrs) {
+		r.wrs[n-1].next = &r.wrs[n]
 	}
-	return int(p.n), q.full("ibv_post_recv", int(p.err), q.cap.MaxRecvWR)
 }

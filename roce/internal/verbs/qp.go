@@ -27,6 +27,7 @@ import (
 type QPInit struct {
 	Type           qp.QPType
 	SendCQ, RecvCQ *CQ
+	SRQ            *SRQ // nil: a receive queue of its own
 	Cap            qp.Cap
 	SQSigAll       bool
 	Context        any // the owner's, for events
@@ -40,6 +41,7 @@ type QP struct {
 	typ            qp.QPType
 	cap            qp.Cap
 	sendCQ, recvCQ *CQ
+	srq            *SRQ // nil: its receive queue is its own
 	context        any
 
 	// state is what Modify has led to. The device may have gone on to ERR or SQE by itself, where
@@ -65,6 +67,9 @@ func (p *PD) CreateQP(init QPInit) (*QP, error) {
 	attr.cap.max_send_wr, attr.cap.max_recv_wr = C.uint32_t(init.Cap.MaxSendWR), C.uint32_t(init.Cap.MaxRecvWR)
 	attr.cap.max_send_sge, attr.cap.max_recv_sge = C.uint32_t(max(init.Cap.MaxSendSGE, 1)), C.uint32_t(max(init.Cap.MaxRecvSGE, 1))
 	attr.cap.max_inline_data = C.uint32_t(init.Cap.MaxInlineData)
+	if init.SRQ != nil {
+		attr.srq, attr.cap.max_recv_wr, attr.cap.max_recv_sge = init.SRQ.srq, 0, 0
+	}
 	if init.SQSigAll {
 		attr.sq_sig_all = 1
 	}
@@ -72,14 +77,17 @@ func (p *PD) CreateQP(init QPInit) (*QP, error) {
 	if ibv == nil {
 		return nil, refused("ibv_create_qp", errno)
 	}
-	q := &QP{pd: p, qp: ibv, qpn: uint32(ibv.qp_num), typ: init.Type, sendCQ: init.SendCQ, recvCQ: init.RecvCQ, context: init.Context,
+	q := &QP{pd: p, qp: ibv, qpn: uint32(ibv.qp_num), typ: init.Type, sendCQ: init.SendCQ, recvCQ: init.RecvCQ, srq: init.SRQ, context: init.Context,
 		groups: make(map[wire.GID]int)}
 	q.cap = qp.Cap{MaxSendWR: uint32(attr.cap.max_send_wr), MaxRecvWR: uint32(attr.cap.max_recv_wr),
 		MaxSendSGE: uint32(attr.cap.max_send_sge), MaxRecvSGE: uint32(attr.cap.max_recv_sge),
 		MaxInlineData: uint32(attr.cap.max_inline_data)}
+	if q.srq != nil {
+		q.cap.MaxRecvWR, q.cap.MaxRecvSGE = 0, 0
+	}
 	q.drawStart()
 	q.send.init(&q.cap)
-	q.recv.init(&q.cap)
+	q.recv.init(q.cap.MaxRecvWR, q.cap.MaxRecvSGE)
 	p.dev.enlist(unsafe.Pointer(ibv), q)
 	p.mu.Lock()
 	p.queues[q] = struct{}{}
@@ -223,6 +231,7 @@ func (q *QP) Close() error {
 		unix.Close(member)
 		delete(q.groups, group)
 	}
+	q.save()
 	d.strike(unsafe.Pointer(q.qp))
 	if err := answered("ibv_destroy_qp", int(C.ibv_destroy_qp(q.qp))); err != nil {
 		d.enlist(unsafe.Pointer(q.qp), q)
@@ -238,10 +247,19 @@ func (q *QP) Close() error {
 	return nil
 }
 
-// forget takes what the queue pair has completed out of its completion queues.
+// save takes completions of requests of a shared receive queue from the device before that forgets
+// them together with the queue pair.
+func (q *QP) save() {
+	if q.srq != nil {
+		q.recvCQ.Len()
+	}
+}
+
+// forget takes what the queue pair has completed out of its completion queues, but for requests of
+// a shared receive queue: nothing else says that those are over.
 func (q *QP) forget() {
-	q.sendCQ.purge(q.qpn)
-	if q.recvCQ != q.sendCQ {
-		q.recvCQ.purge(q.qpn)
+	q.sendCQ.purge(q.qpn, q.srq != nil && q.recvCQ == q.sendCQ)
+	if q.recvCQ != q.sendCQ && q.srq == nil {
+		q.recvCQ.purge(q.qpn, false)
 	}
 }

@@ -29,7 +29,7 @@ func detached(t testing.TB, typ qp.QPType) *QP {
 	pd := &PD{dev: d, queues: map[*QP]struct{}{}, regions: map[uint32]*MR{}, windows: map[uint32]*MW{}}
 	q := &QP{pd: pd, typ: typ, qpn: 0x1a, cap: qp.Cap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 2, MaxRecvSGE: 2, MaxInlineData: 16}}
 	q.send.init(&q.cap)
-	q.recv.init(&q.cap)
+	q.recv.init(q.cap.MaxRecvWR, q.cap.MaxRecvSGE)
 	t.Cleanup(q.send.free)
 	t.Cleanup(q.recv.free)
 	return q

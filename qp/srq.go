@@ -1,0 +1,289 @@
+package qp
+
+// The shared receive queue: receive requests that belong to no queue pair until the first packet of
+// a message claims one. Queue pairs of any type and of any lane of a device may share one.
+//
+// Stages: the object and its sizes → the application posts (PostRecv) → a responder claims the
+// oldest request (claim, from receives.go) and gives its slot back when the message has ended
+// (release), in whatever order messages end, or the request itself if the message came to nothing
+// (putBack) → the application resizes the queue and arms its limit (Modify).
+//
+// A slot is in one of three places: spare, posted, or with the message that has claimed it. The
+// first two are lists, so that nothing has to move when the queue is resized. Lanes are threads of
+// their own, so both lists are under a lock: it is held for some ten instructions, once for a claim
+// and once for a release.
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/goroce/goroce/mr"
+)
+
+// SRQInit is what NewSRQ needs (ibv_srq_init_attr).
+type SRQInit struct {
+	Memory *mr.Table // of the device
+	PD     mr.PD     // whose memory the requests name; queue pairs may be of others
+	MaxWR  uint32    // work requests, 1..MaxSRQWR
+	MaxSGE uint32    // elements a request, 0..MaxSGE
+	Limit  uint32    // see SRQAttr; 0..MaxWR
+	// Yield lets others run while another lane has the queue for a moment; nil if there is one lane
+	Yield   func()
+	Context any // the owner's own value, for events
+}
+
+// SRQAttr holds the attributes of a shared receive queue (ibv_srq_attr).
+type SRQAttr struct {
+	MaxWR  uint32 // work requests that may be outstanding: posted, or in use by a message
+	MaxSGE uint32 // elements a request; fixed when the queue is made
+	// Limit arms EventSRQLimit: it is raised once when fewer than that many requests are left that
+	// no message has claimed, and is disarmed then. 0: it is not armed.
+	Limit uint32
+}
+
+// SRQAttrMask says which fields of an SRQAttr a Modify sets (ibv_srq_attr_mask).
+type SRQAttrMask uint32
+
+// Attribute mask bits.
+const (
+	SRQMaxWR SRQAttrMask = 1 << 0
+	SRQLimit SRQAttrMask = 1 << 1
+)
+
+// SRQ is a shared receive queue (ibv_srq). All methods may be called from any goroutine, while the
+// engines of the device use the queue; calls of Modify must not overlap.
+type SRQ struct {
+	context any
+	mem     *mr.Table
+	pd      mr.PD
+	maxSGE  uint32
+	yield   func()
+	users   atomic.Int32 // queue pairs
+
+	_    [cacheLine]byte
+	busy atomic.Bool // the lock of what follows
+	// posted, oldest first
+	first, last *sharedSlot
+	posted      uint32
+	spare       *sharedSlot
+	spares      uint32
+	maxWR       uint32 // slots there are
+	limit       uint32
+}
+
+// sharedSlot is the place of a receive work request.
+type sharedSlot struct {
+	recvSlot
+	sges []SGE // room for maxSGE
+	next *sharedSlot
+}
+
+// NewSRQ makes a shared receive queue (ibv_create_srq). ErrInvalid says which value is wrong.
+func NewSRQ(init SRQInit) (*SRQ, error) {
+	s := &SRQ{context: init.Context, mem: init.Memory, pd: init.PD, maxSGE: init.MaxSGE, yield: init.Yield}
+	switch {
+	case init.PD == 0:
+		return nil, invalid("no protection domain")
+	case init.MaxSGE > MaxSGE:
+		return nil, invalid("%d elements a request, at most %d", init.MaxSGE, MaxSGE)
+	}
+	attr := SRQAttr{MaxWR: init.MaxWR, Limit: init.Limit}
+	if err := s.check(&attr, SRQMaxWR|SRQLimit); err != nil {
+		return nil, err
+	}
+	s.addSlots(init.MaxWR)
+	s.limit = init.Limit
+	return s, nil
+}
+
+// Context returns SRQInit.Context.
+func (s *SRQ) Context() any { return s.context }
+
+// check holds new attributes against their ranges.
+func (s *SRQ) check(a *SRQAttr, mask SRQAttrMask) error {
+	max := s.maxWR
+	if mask&SRQMaxWR != 0 {
+		max = a.MaxWR
+	}
+	switch {
+	case mask&^(SRQMaxWR|SRQLimit) != 0:
+		return invalid("srq_attr_mask 0x%x: IBV_SRQ_MAX_WR (1) and IBV_SRQ_LIMIT (2) exist", uint32(mask))
+	case max < 1 || max > MaxSRQWR:
+		return invalid("shared receive queue of %d work requests, 1 to %d are allowed", max, MaxSRQWR)
+	case mask&SRQLimit != 0 && a.Limit > max:
+		return invalid("srq_limit %d of a queue of %d", a.Limit, max)
+	}
+	return nil
+}
+
+// lock takes the lists. Who has them gives them back after a few instructions; only a thread that
+// the system has stopped in the middle of them makes others wait longer.
+func (s *SRQ) lock() {
+	for n := 1; !s.busy.CompareAndSwap(false, true); n++ {
+		if n%64 == 0 && s.yield != nil {
+			s.yield()
+		}
+	}
+}
+
+func (s *SRQ) unlock() { s.busy.Store(false) }
+
+// addSlots makes room for n more requests. The slots lie beside each other.
+func (s *SRQ) addSlots(n uint32) {
+	slots, sges := make([]sharedSlot, n), make([]SGE, uint64(n)*uint64(s.maxSGE))
+	for i := range slots {
+		at := uint64(i) * uint64(s.maxSGE)
+		slots[i].sges = sges[at : at+uint64(s.maxSGE) : at+uint64(s.maxSGE)]
+		if i > 0 {
+			slots[i-1].next = &slots[i]
+		}
+	}
+	s.lock()
+	if n > 0 {
+		slots[n-1].next, s.spare = s.spare, &slots[0]
+	}
+	s.spares += n
+	s.maxWR += n
+	s.unlock()
+}
+
+// PostRecv appends wrs to the queue (ibv_post_srq_recv) and returns how many were accepted; err is
+// about wrs[n]: ErrFull when as many requests as the queue takes are posted or in use, ErrInvalid
+// names the value and the rule.
+func (s *SRQ) PostRecv(wrs []RecvWR) (n int, err error) {
+	for i := range wrs {
+		length, err := sglLength(wrs[i].SGL, s.maxSGE)
+		if err != nil {
+			return i, err
+		}
+		if !s.post(&wrs[i], length) {
+			return i, fmt.Errorf("%w: all %d receive work requests of the shared receive queue are outstanding", ErrFull, s.Query().MaxWR)
+		}
+	}
+	return len(wrs), nil
+}
+
+// post appends one request; false: there is no spare slot.
+func (s *SRQ) post(wr *RecvWR, length uint32) bool {
+	s.lock()
+	slot := s.spare
+	if slot == nil {
+		s.unlock()
+		return false
+	}
+	s.spare, slot.next = slot.next, nil
+	s.spares--
+	slot.recvSlot = recvSlot{wrid: wr.WRID, length: length, numSGE: uint8(len(wr.SGL))}
+	copy(slot.sges, wr.SGL)
+	if s.last == nil {
+		s.first = slot
+	} else {
+		s.last.next = slot
+	}
+	s.last = slot
+	s.posted++
+	s.unlock()
+	return true
+}
+
+// claim takes the oldest request, nil if there is none. low says that this has taken the queue
+// below its limit.
+func (s *SRQ) claim() (slot *sharedSlot, low bool) {
+	s.lock()
+	if slot = s.first; slot != nil {
+		if s.first = slot.next; s.first == nil {
+			s.last = nil
+		}
+		slot.next = nil
+		s.posted--
+		low = s.isLow()
+	}
+	s.unlock()
+	return slot, low
+}
+
+// isLow says whether fewer requests are left than the limit, and disarms it then.
+func (s *SRQ) isLow() bool {
+	low := s.posted < s.limit
+	if low {
+		s.limit = 0
+	}
+	return low
+}
+
+// putBack makes a request that was claimed the oldest again.
+func (s *SRQ) putBack(slot *sharedSlot) {
+	s.lock()
+	if slot.next = s.first; s.first == nil {
+		s.last = slot
+	}
+	s.first = slot
+	s.posted++
+	s.unlock()
+}
+
+// release makes the slot of a request that has completed spare.
+func (s *SRQ) release(slot *sharedSlot) {
+	s.lock()
+	slot.next, s.spare = s.spare, slot
+	s.spares++
+	s.unlock()
+}
+
+// Modify sets the attributes that mask names (ibv_modify_srq): the size, while messages are in
+// progress or not, and the limit. low says that there are fewer requests than the new limit
+// already: then the caller is to raise EventSRQLimit, and nothing is armed. ErrInvalid names the
+// value: a size below what is outstanding, a limit above the size. Then nothing has changed.
+func (s *SRQ) Modify(a SRQAttr, mask SRQAttrMask) (low bool, err error) {
+	if err := s.check(&a, mask); err != nil {
+		return false, err
+	}
+	if mask&SRQMaxWR != 0 {
+		if a.MaxWR > s.maxWR {
+			s.addSlots(a.MaxWR - s.maxWR)
+		} else if err := s.shrink(a.MaxWR); err != nil {
+			return false, err
+		}
+	}
+	if mask&SRQLimit != 0 {
+		s.lock()
+		s.limit = a.Limit
+		low = s.isLow()
+		s.unlock()
+	}
+	return low, nil
+}
+
+// shrink takes spare slots away until there are n. A limit that is above that stays: it is reached
+// at the next claim.
+func (s *SRQ) shrink(n uint32) error {
+	s.lock()
+	outstanding := s.maxWR - s.spares
+	for outstanding <= n && s.maxWR > n {
+		slot := s.spare
+		s.spare, slot.next = slot.next, nil
+		s.spares--
+		s.maxWR--
+	}
+	s.unlock()
+	if outstanding > n {
+		return invalid("a size of %d, but %d work requests are outstanding", n, outstanding)
+	}
+	return nil
+}
+
+// Query returns the present attributes (ibv_query_srq).
+func (s *SRQ) Query() SRQAttr {
+	s.lock()
+	defer s.unlock()
+	return SRQAttr{MaxWR: s.maxWR, MaxSGE: s.maxSGE, Limit: s.limit}
+}
+
+// InUse is ErrBusy while queue pairs take their requests from the queue. What is posted when the
+// queue goes is forgotten.
+func (s *SRQ) InUse() error {
+	if n := s.users.Load(); n > 0 {
+		return fmt.Errorf("shared receive queue: %w by %d queue pairs", ErrBusy, n)
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package roce
+
+// The shared receive queue: making one, posting to it, its size and its limit, its end.
+
+import (
+	"fmt"
+
+	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/roce/internal/soft"
+)
+
+// SRQInitAttr says what shared receive queue to make (ibv_srq_init_attr).
+type SRQInitAttr struct {
+	MaxWR  int // receive work requests, 1 to DeviceAttr.MaxSRQWR; 0 is 128
+	MaxSGE int // elements of a request, 0 to DeviceAttr.MaxSRQSGE
+	// Limit arms EventSRQLimit at once, as SRQ.Modify does, but for the event that an empty queue
+	// would be; 0: it is not armed.
+	Limit   int
+	Context any // the application's own, returned by SRQ.Context
+}
+
+// SRQAttr holds the attributes of a shared receive queue (ibv_srq_attr); its fields: go doc
+// qp.SRQAttr.
+type SRQAttr = qp.SRQAttr
+
+// SRQAttrMask says which fields of an SRQAttr SRQ.Modify sets (ibv_srq_attr_mask).
+type SRQAttrMask = qp.SRQAttrMask
+
+// Attribute mask bits (IBV_SRQ_*).
+const (
+	SRQMaxWR = qp.SRQMaxWR // the size
+	SRQLimit = qp.SRQLimit // when EventSRQLimit comes
+)
+
+// SRQ is a shared receive queue (ibv_srq, IBV_SRQT_BASIC): receive requests for many queue pairs
+// (QPInitAttr.SRQ), of any type and any protection domain of the device. The first packet of a
+// message takes the oldest request; when the message is there, the request completes in the receive
+// queue of the queue pair that it came to, and the completion has that queue pair's number.
+// Messages of different queue pairs end in any order. All methods may be called from any goroutine.
+//
+// No request is lost: a queue pair that fails flushes the one that a message was using and no
+// other, and then raises EventQPLastWQE; one that is reset or closed puts it back. Completions of
+// requests stay in their queue when the queue pair is reset or closed. While the queue is empty, an
+// RC peer is told to try again (ConnectOptions.RNRRetry), and messages of UC and UD are dropped.
+type SRQ struct {
+	pd      *PD
+	context any
+
+	srq  srqProvider
+	soft *soft.SRQ // the same, by its concrete type: one of the two
+	hw   *hwSRQ
+}
+
+func (s *SRQ) kind() string     { return "SRQ" }
+func (s *SRQ) label() string    { return "" }
+func (s *SRQ) needs(x any) bool { return x == any(s.pd) }
+
+// CreateSRQ makes a shared receive queue (ibv_create_srq). The keys of its requests are those of
+// this domain, whatever domain a queue pair is of. ErrInvalid names the value that is wrong,
+// ErrLimit is a device that is full, ErrClosed a domain that is closed.
+func (p *PD) CreateSRQ(attr SRQInitAttr) (s *SRQ, err error) {
+	if attr.MaxWR == 0 {
+		attr.MaxWR = int(DefaultQPCap().MaxRecvWR)
+	}
+	err = p.create("CreateSRQ", func() error {
+		if attr.MaxWR < 0 || attr.MaxSGE < 0 || attr.Limit < 0 || attr.MaxWR > qp.MaxSRQWR || attr.Limit > attr.MaxWR {
+			return fmt.Errorf("%w: a queue of %d requests of %d elements with the limit %d: sizes are 1 to %d, a limit is at most the size",
+				ErrInvalid, attr.MaxWR, attr.MaxSGE, attr.Limit, qp.MaxSRQWR)
+		}
+		s = &SRQ{pd: p, context: attr.Context}
+		below, err := p.pd.createSRQ(s, &attr)
+		if err == nil {
+			s.srq = below
+			p.dev.objects.add(s)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// checkSRQ is an error unless a queue pair of the domain may take its requests from s.
+func (p *PD) checkSRQ(s *SRQ) error {
+	switch {
+	case s == nil:
+		return nil
+	case s.pd.dev != p.dev:
+		return p.dev.checkOwn("SRQ", s.pd.dev)
+	case !p.dev.objects.has(s):
+		return fmt.Errorf("SRQ: %w", ErrClosed)
+	}
+	return nil
+}
+
+// Context is SRQInitAttr.Context.
+func (s *SRQ) Context() any { return s.context }
+
+// PD returns the queue's protection domain.
+func (s *SRQ) PD() *PD { return s.pd }
+
+// PostRecv appends work requests (ibv_post_srq_recv). A refused one yields a *PostError with its
+// index: ErrFull when as many requests as the queue takes are posted or in use by messages (a
+// request is out of use when its completion is in its queue), ErrInvalid for a request that breaks
+// a rule, ErrClosed. Requests before it are posted.
+func (s *SRQ) PostRecv(wrs ...RecvWR) error {
+	var n int
+	var err error
+	if withHW && s.hw != nil {
+		n, err = s.hw.PostRecv(wrs)
+	} else {
+		n, err = s.soft.PostRecv(wrs)
+	}
+	if err != nil {
+		return &PostError{"PostRecv", 0, n, err}
+	}
+	return nil
+}
+
+// Modify sets the attributes that mask names (ibv_modify_srq). SRQMaxWR is the size, which may
+// change while messages are in progress. SRQLimit arms EventSRQLimit: it comes once, when fewer
+// requests than that are posted, and is disarmed then; of this stack's own devices it comes at once
+// if there are fewer already. 0 disarms. ErrInvalid names the value: a size below what is
+// outstanding or beyond the device, a limit above the size. Then nothing has changed. ErrClosed.
+func (s *SRQ) Modify(attr SRQAttr, mask SRQAttrMask) error {
+	return s.pd.dev.fail("Modify", s.srq.Modify(attr, mask))
+}
+
+// Query returns the present attributes (ibv_query_srq), with the real sizes. ErrClosed.
+func (s *SRQ) Query() (SRQAttr, error) {
+	attr, err := s.srq.Query()
+	return attr, s.pd.dev.fail("Query", err)
+}
+
+// Close destroys the queue (ibv_destroy_srq), and with it the requests that are posted. While queue
+// pairs use it the error is ErrBusy and names them. A second Close does nothing.
+func (s *SRQ) Close() error { return s.pd.dev.destroy(s, s.srq.Close) }
