@@ -154,7 +154,7 @@ type QPInit struct {
 	PD             mr.PD
 	SendCQ, RecvCQ *CQ
 	Cap            Cap
-	SRQ            *SRQ // where receive requests come from; nil: from a queue of its own, of Cap's size
+	SRQ            *SRQ // for receives; nil: a queue of its own, of the size in Cap
 	SQSigAll       bool // every send work request yields a completion
 	Context        any  // the owner's own value, returned by QP.Context
 

@@ -165,7 +165,7 @@ func (n *Node) creditCode(q *QP, known bool) uint8 {
 	case CreditsRandom:
 		return uint8(n.habits.rnd.IntN(31))
 	case CreditsHonest:
-		if known && q.Cfg.SRQ == nil { // what is in a shared queue is promised to nobody (section 8.1)
+		if known && q.Cfg.SRQ == nil { // a shared queue promises nothing (section 8.1)
 			return creditsFor(len(q.recvs) - q.taken)
 		}
 	}

@@ -41,7 +41,7 @@ type EndPlan struct {
 	RecvEvery qp.Time // pace of the others
 	Remote    int     // size of the region that the peer may use
 	NoRights  bool    // it may not
-	SRQ       int     // 1 + index of the shared receive queue that takes the place of Recvs; 0: none
+	SRQ       int     // 1 + index of the shared queue that takes the place of Recvs; 0: none
 }
 
 // OpPlan is a send work request. Offsets are into the regions of the connection.
