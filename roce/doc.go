@@ -12,7 +12,8 @@
 //
 // A [Device] is one IP address. On it a [PD] groups what may work together, an [MR] makes bytes
 // reachable under keys, a [CQ] collects completions, and a [QP] is one end of a connection (RC, UC)
-// or sends datagrams (UD). Both ends exchange their [Endpoint] by any means, call [QP.Connect],
+// or sends datagrams (UD); an [SRQ] holds receive
+// requests for many of them. Both ends exchange their [Endpoint] by any means, call [QP.Connect],
 // post work requests and poll completions. Package example: Example.
 //
 // This package is the verbs and no more: what is made, what belongs to what, who may be closed

@@ -174,7 +174,8 @@ func (i *devinfo) limits() []attribute {
 		attr("max_ee_rd_atom", "0"), attr("max_res_rd_atom", "%d", d.MaxResRdAtom), attr("max_qp_init_rd_atom", "%d", d.MaxQPInitRdAtom),
 		attr("max_ee_init_rd_atom", "0"), attr("atomic_cap", "ATOMIC_HCA (%d)", d.AtomicCap), attr("max_ee", "0"), attr("max_rdd", "0"),
 		attr("max_mw", "%d", d.MaxMW), attr("max_raw_ipv6_qp", "0"), attr("max_raw_ethy_qp", "0"), attr("max_ah", "%d", d.MaxAH),
-		attr("max_fmr", "0"), attr("max_srq", "0"), attr("max_pkeys", "%d", d.MaxPKeys), attr("local_ca_ack_delay", "%d", d.LocalCAAckDelay),
+		attr("max_fmr", "0"), attr("max_srq", "%d", d.MaxSRQ), attr("max_srq_wr", "%d", d.MaxSRQWR), attr("max_srq_sge", "%d", d.MaxSRQSGE),
+		attr("max_pkeys", "%d", d.MaxPKeys), attr("local_ca_ack_delay", "%d", d.LocalCAAckDelay),
 		attr("max_inline_data", "%d", d.MaxInline),
 	)
 }
@@ -187,6 +188,7 @@ var deviceCaps = []struct {
 	{roce.CapCurrQPStateMod, "CURR_QP_STATE_MOD"},
 	{roce.CapPortActiveEvent, "PORT_ACTIVE_EVENT"},
 	{roce.CapRCRNRNakGen, "RC_RNR_NAK_GEN"},
+	{roce.CapSRQResize, "SRQ_RESIZE"},
 	{roce.CapMemWindow, "MEM_WINDOW"},
 	{roce.CapMemWindow2B, "MEM_WINDOW_TYPE_2B"},
 }
