@@ -1,12 +1,10 @@
 package qp
 
 // The engine: one lane's queue pairs behind the contract of doc.go.
-// Stages: configuration → completion queues → input (frames, doorbells, time) → output (frames,
-// deadline, events, completions) → the ready list that connects them.
+// Stages: configuration → input (frames, doorbells, time) → output (frames, deadline, events,
+// completions) → the ready list that connects them.
 
 import (
-	"fmt"
-
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/wire"
 )
@@ -61,6 +59,8 @@ type Engine struct {
 	urgent     bool // what the ready list owes may not wait
 	freshCQs   []*CQ
 	notifyCQs  []*CQ
+	heldCQs    []*CQ // whose notification comes later
+	tellAt     Time  // when the first of them is due; Never if there is none
 	overrunCQs []*CQ
 	events     []Event
 	stats      Stats
@@ -81,40 +81,9 @@ func NewEngine(cfg Config) *Engine {
 		cfg.MaxMTU = maxMTU
 	}
 	cfg.Window = min(max(cfg.Window, 0), psnSpan/2)
-	return &Engine{cfg: cfg, cc: cfg.Congestion.withDefaults(), cqs: map[*CQ]struct{}{}, groups: map[wire.GID][]*QP{}}
+	return &Engine{cfg: cfg, cc: cfg.Congestion.withDefaults(), cqs: map[*CQ]struct{}{}, tellAt: Never,
+		groups: map[wire.GID][]*QP{}}
 }
-
-// CreateCQ makes a completion queue for at least cqe completions, 1..MaxCQE.
-func (e *Engine) CreateCQ(cqe int) (*CQ, error) {
-	if cqe < 1 || cqe > MaxCQE {
-		return nil, invalid("completion queue of %d entries, 1 to %d are allowed", cqe, MaxCQE)
-	}
-	if len(e.cqs) >= MaxCQ {
-		return nil, fmt.Errorf("%w: %d completion queues", ErrLimit, MaxCQ)
-	}
-	c := newCQ(uint32(cqe))
-	e.cqs[c] = struct{}{}
-	for _, list := range []*[]*CQ{&e.freshCQs, &e.notifyCQs} { // so that listing never allocates
-		if cap(*list) < len(e.cqs) {
-			*list = append(make([]*CQ, 0, 2*len(e.cqs)), *list...)
-		}
-	}
-	return c, nil
-}
-
-// DestroyCQ ends a completion queue. ErrBusy while a queue pair completes there.
-func (e *Engine) DestroyCQ(c *CQ) error {
-	if !e.owns(c) {
-		return fmt.Errorf("completion queue: %w", ErrUnknown)
-	}
-	if c.users > 0 {
-		return fmt.Errorf("completion queue: %w by %d queue pair ends", ErrBusy, c.users)
-	}
-	delete(e.cqs, c)
-	return nil
-}
-
-func (e *Engine) owns(c *CQ) bool { _, ok := e.cqs[c]; return ok }
 
 // HandleFrames takes frames from the network. Their payload is in its memory region before it
 // returns, and no reference to a frame is kept. Every frame that goes no further is counted under
@@ -261,17 +230,20 @@ func (e *Engine) HandleTimeout(now Time) {
 	for q := e.timers.expired(now); q != nil; q = e.timers.expired(now) {
 		e.timeout(q)
 	}
+	if e.tellAt <= now {
+		e.tellHeld()
+	}
 }
 
 // PollTimeout returns when HandleTimeout must be called next, at the latest; Never if nothing
 // waits.
-func (e *Engine) PollTimeout() Time { return e.timers.next() }
+func (e *Engine) PollTimeout() Time { return min(e.timers.next(), e.tellAt) }
 
 // NextTimeout is PollTimeout without the deadlines that no longer exist, for a caller that is about
 // to sleep and does not want to wake up in vain. It costs a little more.
 func (e *Engine) NextTimeout() Time {
 	e.timers.settle()
-	return e.timers.next()
+	return e.PollTimeout()
 }
 
 // PollTransmit appends packets to b and returns how many. If it has filled b, there may be more:
@@ -397,8 +369,11 @@ func (e *Engine) Flush() {
 	}
 	for _, c := range e.freshCQs {
 		c.listed = false
-		if c.flush() {
+		switch {
+		case c.flush(e.now):
 			e.notifyCQs = append(e.notifyCQs, c)
+		case c.held > 0:
+			e.hold(c)
 		}
 	}
 	e.freshCQs = e.freshCQs[:0]

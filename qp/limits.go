@@ -19,6 +19,10 @@ const (
 	MaxCQE = 1 << 22
 	// MaxCQ is how many completion queues an engine holds. rxe: 2^20.
 	MaxCQ = 1 << 20
+	// MaxCQModCount and MaxCQModPeriod bound the moderation of a completion queue: what the 16 bits
+	// of ibv_modify_cq hold, in completions and in nanoseconds.
+	MaxCQModCount  = 1<<16 - 1
+	MaxCQModPeriod = Time(1<<16-1) * 1000
 	// MaxAH is how many address handles an engine holds. rxe: 32767.
 	MaxAH     = 1 << ahRowBits
 	ahRowBits = 20

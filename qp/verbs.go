@@ -311,6 +311,14 @@ type WC struct {
 	InvalidatedRKey uint32
 }
 
+// WCEx is a work completion with what a completion queue may be asked to keep beside
+// (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP and its kin); what it was not asked for is 0.
+type WCEx struct {
+	WC
+	Timestamp uint64 // of the device's clock: when the completion was published
+	Wallclock uint64 // the same in nanoseconds since 1970, UTC
+}
+
 // EventType is an asynchronous event (ibv_event_type).
 type EventType uint8
 

@@ -1,11 +1,12 @@
 package roce
 
 // The completion queue: where work requests end.
-// Stages: making one, polling, notification, waiting, closing.
+// Stages: making one, polling, notification, waiting, size and moderation, closing.
 
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/goroce/goroce/roce/internal/soft"
 )
@@ -14,17 +15,50 @@ import (
 type CQInitAttr struct {
 	// CQE is how many completions the queue holds at least, 1 to DeviceAttr.MaxCQE; it is rounded
 	// up to a power of two. A queue that overruns loses completions for good and its queue pairs go
-	// to the error state, so make it as large as the sum of the send and receive queues that
-	// complete there.
+	// to the error state (EventCQErr, and EventQPFatal of each of them; what had completed before
+	// can still be polled). So make it as large as the sum of the send and receive queues that
+	// complete there, or Resize it.
 	CQE int
 
 	Context any // the application's own, returned by CQ.Context
 	// where ReqNotify has completions told; nil: nowhere, for Poll and Wait only
 	Channel *CompChannel
 	Vector  int // completion vector, 0 to DeviceAttr.NumCompVectors-1
+
+	// WCFlags is what PollEx is to tell beside a WC's own fields.
+	WCFlags WCExFlags
+	Flags   CQFlags
 }
 
-// CQ is a completion queue (ibv_cq). All methods may be called from any goroutine.
+// WCExFlags are fields of completions (IBV_WC_EX_*), to be asked for when a queue is made.
+type WCExFlags uint32
+
+// Fields of completions. WCExStandard are the fields of ibv_wc, which need not be asked for: a WC
+// has them, but for the LIDs, service level and path bits that RoCE does not have.
+const (
+	WCExStandard                    WCExFlags = 1<<7 - 1
+	WCExWithCompletionTimestamp     WCExFlags = 1 << 7  // WCEx.Timestamp
+	WCExWithCompletionTimestampWall WCExFlags = 1 << 11 // WCEx.Wallclock
+
+	wcExKnown = WCExStandard | WCExWithCompletionTimestamp | WCExWithCompletionTimestampWall
+)
+
+// CQFlags are promises about a completion queue (IBV_CREATE_CQ_ATTR_*).
+type CQFlags uint32
+
+// What an application may promise.
+const (
+	// CQSingleThreaded: one goroutine at a time polls the queue, waits for it, resizes or closes it,
+	// and closes or resets the queue pairs that complete there. Then a poll takes no lock. What
+	// comes of breaking the promise is undefined: completions may be polled twice or be lost.
+	CQSingleThreaded CQFlags = 1 << 0
+	// CQIgnoreOverrun: the queue is never overrun. The promise is accepted, but not relied on: an
+	// overrun is told of as always, instead of being looked for in vain.
+	CQIgnoreOverrun CQFlags = 1 << 1
+)
+
+// CQ is a completion queue (ibv_cq). All methods may be called from any goroutine, unless
+// CQSingleThreaded was promised.
 type CQ struct {
 	dev     *Device
 	context any
@@ -40,11 +74,18 @@ func (c *CQ) label() string    { return "" }
 func (c *CQ) needs(x any) bool { return c.channel != nil && x == any(c.channel) }
 
 // CreateCQ makes a completion queue (ibv_create_cq_ex). ErrInvalid names the attribute that is
-// wrong, ErrLimit is a device that is full, ErrClosed a device or channel that is closed.
+// wrong, ErrLimit is a device that is full, ErrClosed a device or channel that is closed,
+// ErrNotSupported a field of completions that the device does not tell.
 func (d *Device) CreateCQ(attr CQInitAttr) (c *CQ, err error) {
 	err = d.create("CreateCQ", func() error {
 		if vectors := d.provider.attr().NumCompVectors; attr.Vector < 0 || attr.Vector >= vectors {
 			return fmt.Errorf("%w: completion vector %d, the device has %d", ErrInvalid, attr.Vector, vectors)
+		}
+		switch {
+		case attr.Flags&^(CQSingleThreaded|CQIgnoreOverrun) != 0:
+			return fmt.Errorf("%w: CQInitAttr.Flags 0x%x, known are 0x%x", ErrInvalid, attr.Flags, CQSingleThreaded|CQIgnoreOverrun)
+		case attr.WCFlags&^wcExKnown != 0:
+			return fmt.Errorf("%w: CQInitAttr.WCFlags 0x%x, only 0x%x are told", ErrNotSupported, attr.WCFlags, wcExKnown)
 		}
 		c = &CQ{dev: d, context: attr.Context, channel: attr.Channel}
 		var notify func()
@@ -107,6 +148,20 @@ func (c *CQ) Poll(wcs []WC) (n int, err error) {
 	return n, err
 }
 
+// PollEx is Poll for a queue that was asked to keep more of each completion (ibv_start_poll and
+// ibv_wc_read_*): CQInitAttr.WCFlags. A queue may be polled with both.
+func (c *CQ) PollEx(wcs []WCEx) (n int, err error) {
+	if withHW && c.hw != nil {
+		n, err = c.hw.PollEx(wcs)
+	} else {
+		n, err = c.soft.PollEx(wcs)
+	}
+	if err != nil {
+		err = c.dev.fail("PollEx", err)
+	}
+	return n, err
+}
+
 // ReqNotify arms the queue (ibv_req_notify_cq): the next completion, or with solicitedOnly the next
 // one that its sender marked SendSolicited or that is an error, is told to the queue's channel,
 // once. ErrInvalid if it has none, ErrClosed.
@@ -130,6 +185,29 @@ func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 		err = c.dev.fail("Wait", err)
 	}
 	return n, err
+}
+
+// Resize makes the queue hold at least cqe completions, 1 to DeviceAttr.MaxCQE (ibv_resize_cq); Cap
+// tells how many it then holds. Those that are in it stay, in their order, and none is lost while
+// queue pairs complete there and others poll. ErrInvalid if cqe is out of range or less than Len;
+// ErrOverrun if it is too late; ErrClosed; ErrNotSupported if the device cannot. On error the queue
+// is what it was.
+func (c *CQ) Resize(cqe int) error { return c.dev.fail("Resize", c.cq.Resize(cqe)) }
+
+// CQModeration says when the completions that ReqNotify asks for are told (ibv_moderate_cq): when
+// there are Count of them, or the first of them is Period microseconds old. A Count below 2 or a
+// Period of 0: at once.
+type CQModeration struct {
+	Count  uint16
+	Period uint16
+}
+
+// Modify sets the queue's moderation (ibv_modify_cq), so that an application which sleeps until it
+// is notified is woken less often. Poll finds completions at once nevertheless, and Wait returns
+// with the first one. While a goroutine is in Wait, the channel may be told without delay too.
+// ErrClosed, and ErrNotSupported if the device has no moderation (DeviceAttr.MaxCQCount).
+func (c *CQ) Modify(m CQModeration) error {
+	return c.dev.fail("Modify", c.cq.Moderate(int(m.Count), time.Duration(m.Period)*time.Microsecond))
 }
 
 // Close destroys the queue (ibv_destroy_cq). While queue pairs complete there the error is ErrBusy

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/transport"
@@ -46,6 +47,7 @@ func (d *double) gids() []GID              { return []GID{d.gid} }
 func (d *double) stats() []Stats {
 	return []Stats{{Engine: qp.Stats{SentPkts: 1}}, {Engine: qp.Stats{SentPkts: 2}}}
 }
+func (d *double) rawClock() (uint64, error)    { return 0, ErrNotSupported }
 func (d *double) allocPD() (pdProvider, error) { return &doublePD{d}, nil }
 func (d *double) createCQ(c *CQ, attr *CQInitAttr, notify func()) (cqProvider, error) {
 	c.hw = &hwCQ{d: d, cap: attr.CQE, notify: notify}
@@ -97,10 +99,13 @@ type hwCQ struct {
 	n      int
 }
 
-func (c *hwCQ) Cap() int             { return c.cap }
-func (c *hwCQ) Len() int             { return c.n }
-func (c *hwCQ) ReqNotify(bool) error { c.armed = true; return nil }
-func (c *hwCQ) Close() error         { return c.d.ended("CQ") }
+func (c *hwCQ) Cap() int                          { return c.cap }
+func (c *hwCQ) Len() int                          { return c.n }
+func (c *hwCQ) ReqNotify(bool) error              { c.armed = true; return nil }
+func (c *hwCQ) Resize(cqe int) error              { c.cap = cqe; return nil }
+func (c *hwCQ) Moderate(int, time.Duration) error { return ErrNotSupported }
+func (c *hwCQ) PollEx([]WCEx) (int, error)        { return 0, ErrNotSupported }
+func (c *hwCQ) Close() error                      { return c.d.ended("CQ") }
 func (c *hwCQ) Wait(_ context.Context, wcs []WC) (int, error) {
 	return c.Poll(wcs)
 }

@@ -34,3 +34,4 @@ func (*hwQP) PostSend([]SendWR) (int, error)  { return 0, errors.ErrUnsupported 
 func (*hwQP) PostRecv([]RecvWR) (int, error)  { return 0, errors.ErrUnsupported }
 func (*hwSRQ) PostRecv([]RecvWR) (int, error) { return 0, errors.ErrUnsupported }
 func (*hwCQ) Poll([]WC) (int, error)          { return 0, errors.ErrUnsupported }
+func (*hwCQ) PollEx([]WCEx) (int, error)      { return 0, errors.ErrUnsupported }

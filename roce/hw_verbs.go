@@ -86,6 +86,8 @@ func (d verbsDevice) attr() DeviceAttr {
 		MaxMR: a.MaxMR, MaxPD: a.MaxPD, MaxQPRdAtom: a.MaxQPRdAtom, MaxResRdAtom: a.MaxResRdAtom,
 		MaxQPInitRdAtom: a.MaxQPInitRdAtom, AtomicCap: AtomicCap(a.AtomicCap), MaxMW: a.MaxMW, MaxAH: a.MaxAH,
 		MaxPKeys: a.MaxPKeys, MaxSRQ: a.MaxSRQ, MaxSRQWR: a.MaxSRQWR, MaxSRQSGE: a.MaxSRQSGE, LocalCAAckDelay: a.LocalCAAckDelay, PhysPortCnt: 1, NumCompVectors: a.NumCompVectors,
+		HCACoreClock: a.HCACoreClock, CompletionTimestampMask: a.CompletionTimestampMask,
+		MaxCQCount: a.MaxCQCount, MaxCQPeriod: a.MaxCQPeriod,
 	}
 }
 
@@ -103,6 +105,8 @@ func (d verbsDevice) gids() []GID              { return d.GIDs() }
 // stats are what the driver counts, of a lane as it were.
 func (d verbsDevice) stats() []Stats { return []Stats{{Engine: d.Stats()}} }
 
+func (d verbsDevice) rawClock() (uint64, error) { return d.Clock() }
+
 func (d verbsDevice) allocPD() (pdProvider, error) {
 	pd, err := d.AllocPD()
 	if err != nil {
@@ -112,6 +116,9 @@ func (d verbsDevice) allocPD() (pdProvider, error) {
 }
 
 func (d verbsDevice) createCQ(c *CQ, attr *CQInitAttr, notify func()) (cqProvider, error) {
+	if attr.WCFlags&^WCExStandard != 0 {
+		return nil, fmt.Errorf("%w: CQInitAttr.WCFlags 0x%x: timestamps of a device of libibverbs are not read", ErrNotSupported, attr.WCFlags)
+	}
 	v, err := d.CreateCQ(attr.CQE, attr.Vector, c, notify)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ package roce
 
 import (
 	"context"
+	"time"
 
 	"github.com/goroce/goroce/roce/internal/soft"
 	"github.com/goroce/goroce/transport"
@@ -27,6 +28,8 @@ type provider interface {
 	portInfo() transport.Info
 	gids() []GID
 	stats() []Stats // of each lane
+	// rawClock reads the clock that completions are stamped with
+	rawClock() (uint64, error)
 
 	allocPD() (pdProvider, error)
 	// createCQ makes what c stands for. notify is told of what ReqNotify asked for; nil if there is
@@ -71,6 +74,8 @@ type cqProvider interface {
 	Len() int
 	ReqNotify(solicitedOnly bool) error
 	Wait(ctx context.Context, wcs []WC) (int, error)
+	Resize(cqe int) error
+	Moderate(count int, period time.Duration) error
 	Close() error
 }
 

@@ -66,10 +66,26 @@ type DeviceAttr struct {
 	NumCompVectors  int   // CQInitAttr.Vector is below it
 	SelectiveRepeat bool  // AttrSelectiveRepeat: this stack's own
 	FlowControl     bool  // AttrFlowControl: this stack's own
+	// kHz of the clock that stamps completions and that QueryRTValues reads; 0: there is none
+	HCACoreClock            uint64
+	CompletionTimestampMask uint64 // the bits of WCEx.Timestamp
+	MaxCQCount              int    // of CQModeration; 0: there is no moderation
+	MaxCQPeriod             int    // microseconds, the same
 }
 
 // Query returns the device's limits and abilities (ibv_query_device).
 func (d *Device) Query() DeviceAttr { return d.provider.attr() }
+
+// RTValues are what a device measures at the moment (ibv_values_ex).
+type RTValues struct {
+	RawClock uint64 // of the clock that stamps completions, DeviceAttr.HCACoreClock ticks a ms
+}
+
+// QueryRTValues reads the device's clock (ibv_query_rt_values_ex). ErrNotSupported if it has none.
+func (d *Device) QueryRTValues() (v RTValues, err error) {
+	v.RawClock, err = d.provider.rawClock()
+	return v, d.fail("QueryRTValues", err)
+}
 
 // PortState is a port's state (ibv_port_state).
 type PortState uint8

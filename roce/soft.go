@@ -33,6 +33,8 @@ func (d softDevice) attr() DeviceAttr {
 		MaxQPRdAtom: qp.MaxRdAtomic, MaxQPInitRdAtom: qp.MaxRdAtomic, MaxResRdAtom: qp.MaxRdAtomic * qp.MaxQP,
 		AtomicCap: AtomicHCA, LocalCAAckDelay: 15, PhysPortCnt: 1, NumCompVectors: 1,
 		SelectiveRepeat: true, FlowControl: true,
+		HCACoreClock: 1e6, CompletionTimestampMask: math.MaxUint64,
+		MaxCQCount: qp.MaxCQModCount, MaxCQPeriod: int(qp.MaxCQModPeriod / 1000),
 	}
 }
 
@@ -91,6 +93,8 @@ func (d softDevice) stats() []Stats {
 	return list
 }
 
+func (d softDevice) rawClock() (uint64, error) { return d.Clock(), nil }
+
 func (d softDevice) allocPD() (pdProvider, error) {
 	pd, err := d.AllocPD()
 	if err != nil {
@@ -100,7 +104,8 @@ func (d softDevice) allocPD() (pdProvider, error) {
 }
 
 func (d softDevice) createCQ(c *CQ, attr *CQInitAttr, notify func()) (cqProvider, error) {
-	s, err := d.CreateCQ(attr.CQE, c, notify)
+	s, err := d.CreateCQ(soft.CQInit{CQE: attr.CQE, Context: c, Notify: notify, Single: attr.Flags&CQSingleThreaded != 0,
+		KeepTimes: attr.WCFlags&WCExWithCompletionTimestamp != 0, Wallclock: attr.WCFlags&WCExWithCompletionTimestampWall != 0})
 	if err != nil {
 		return nil, err
 	}

@@ -172,6 +172,9 @@ const (
 type (
 	// WC is a work completion (ibv_wc); its fields: go doc qp.WC.
 	WC = qp.WC
+	// WCEx is a work completion with what its queue was asked to keep beside (go doc qp.WCEx); see
+	// CQInitAttr.WCFlags.
+	WCEx = qp.WCEx
 	// WCStatus says how a work request ended (ibv_wc_status).
 	WCStatus = qp.WCStatus
 	// WCOpcode says what completed (ibv_wc_opcode); receives have bit 7 set.

@@ -15,6 +15,7 @@
 //	failures.go      requests that fail, queues that are full
 //	shared.go        shared receive queues
 //	lives.go         states, attributes, closing
+//	queues.go        completion queues: size, overrun, times, moderation
 //	waits.go         notification, waiting, events
 //
 // On two machines, as on a vendor's NIC:
@@ -43,7 +44,7 @@ type Case struct {
 
 // Cases returns all cases.
 func Cases() (all []Case) {
-	for _, list := range [][]Case{messages(), datagrams(), rights(), failures(), shared(), lives(), waits()} {
+	for _, list := range [][]Case{messages(), datagrams(), rights(), failures(), shared(), lives(), completionQueues(), waits()} {
 		all = append(all, list...)
 	}
 	return all

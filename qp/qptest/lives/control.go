@@ -411,3 +411,19 @@ func (a *app) recover(*Deed) bool {
 	}
 	return false
 }
+
+// resize changes the size of a completion queue, whatever is in it and whoever completes there.
+func (a *app) resize(d *Deed, cqe int) bool {
+	c := a.life.cqs[d.R[0]%2]
+	before, there, broken := c.Cap(), c.Len(), c.Err() != nil
+	err := a.node.Control(func() error { return a.node.Engine.ResizeCQ(c, cqe) })
+	switch {
+	case broken && !errors.Is(err, qp.ErrOverrun), !broken && cqe < there && !errors.Is(err, qp.ErrInvalid):
+		a.fail("ResizeCQ(%d) with %d completions, overrun %v: %v", cqe, there, broken, err)
+	case err != nil && c.Cap() != before, err == nil && c.Cap() < cqe:
+		a.fail("ResizeCQ(%d): the queue holds %d instead of %d, %v", cqe, c.Cap(), before, err)
+	case err != nil && !broken && cqe >= there:
+		a.fail("ResizeCQ(%d) with %d completions: %v", cqe, there, err)
+	}
+	return err == nil
+}

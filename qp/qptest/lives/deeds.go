@@ -51,6 +51,8 @@ var deeds = []row{
 	{"modify in INIT", 30, false, (*app).modifyInit},
 	{"destroy handle", 10, true, (*app).destroyHandle},
 	{"recover", 10, false, (*app).recover},
+	{"larger queue", 6, false, func(a *app, d *Deed) bool { return a.resize(d, a.plan.Cfg.CQE+int(d.R[1]%600)) }},
+	{"smaller queue", 6, true, func(a *app, d *Deed) bool { return a.resize(d, 1+int(d.R[1])%a.plan.Cfg.CQE) }},
 	{"deaf", 10, false, func(a *app, _ *Deed) bool { return a.hears(false) }},
 	{"hear", 20, false, func(a *app, _ *Deed) bool { return a.hears(true) }},
 }

@@ -44,6 +44,10 @@ var mutants = []mutant{
 		{"qp/responder.go", "		return e.duplicate(q, p), true\n", "		if p.Op.Flags&wire.OpAtomic != 0 {\n			_ = e.execute(q, p)\n		}\n		return e.duplicate(q, p), true\n"}}},
 	{"an overrun completion queue fails nobody", []string{lifeWorlds}, []edit{
 		{"qp/engine.go", "			e.overrunCQs = append(e.overrunCQs, c)\n", ""}}},
+	{"a completion queue forgets where its ring begins when it is resized", []string{lifeWorlds, "qp/qptest TestResizeCQ"}, []edit{
+		{"qp/cq.go", "		c.ring[i&c.mask] = ring[i&mask]\n", "		c.ring[(i-first)&c.mask] = ring[i&mask]\n"}}},
+	{"completions go on behind one that is lost", []string{"qp/qptest TestNothingBehindOverrun"}, []edit{
+		{"qp/cq.go", " > c.mask || c.shut {", " > c.mask {"}}},
 	{"DestroyQP flushes", []string{lifeWorlds}, []edit{
 		{"qp/qp.go", "	e.detachAll(q)\n	e.dropKept(q)\n	q.putBack()\n", "	e.flushSends(q)\n	e.detachAll(q)\n	e.dropKept(q)\n	q.putBack()\n"}}},
 	{"NICs: M must be 0", []string{worlds}, []edit{
@@ -92,7 +96,7 @@ var mutants = []mutant{
 	{"relief: it leaves without a look into the mailbox", []string{"roce/internal/soft TestReliefLeavesMail"}, []edit{
 		{"roce/internal/soft/relief.go", "		if l.mail.waiting() {", "		if false {"}}},
 	{"relief: a completion that another turn makes wakes nobody", []string{"roce/internal/soft TestReliefWakes", "roce/internal/soft TestReliefTurnOfAnother"}, []edit{
-		{"roce/internal/soft/cq.go", "	default:\n	}\n	c.rouse()\n", "	default:\n	}\n"}}},
+		{"roce/internal/soft/wait.go", "	default:\n	}\n	c.rouse()\n", "	default:\n	}\n"}}},
 	{"relief: a post sets no alarm for who sleeps", []string{"roce/internal/soft TestReliefIsTold"}, []edit{
 		{"roce/internal/soft/driver.go", "		if l.asleep.CompareAndSwap(until, int64(t)) {\n			l.setAlarm(t, now)\n		}\n", "		l.asleep.CompareAndSwap(until, int64(t))\n"}}},
 	{"a post that meets somebody else's turn is forgotten", []string{"roce/internal/soft TestDrive$"}, []edit{

@@ -2,10 +2,9 @@ package soft
 
 // The completion queue. Below it is one ring per lane, since the order of completions is promised
 // within a queue pair only and a queue pair lives on one lane. Stages: the object, polling (which
-// runs the stack), notification, waiting (poll, arm, look again, sleep), closing.
+// runs the stack), size and moderation, closing. Being told of completions is in wait.go.
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -14,12 +13,25 @@ import (
 	"github.com/goroce/goroce/qp"
 )
 
-// CQ is a completion queue. All methods may be called from any goroutine.
+// CQInit says what completion queue to make.
+type CQInit struct {
+	CQE     int // completions that it holds at least
+	Context any // the owner's: events name the queue by it
+	// told of the completions that ReqNotify asks for, on a goroutine that has a lane's turn: it
+	// must not wait, nor call the device; nil: nobody can ask
+	Notify func()
+	// one goroutine at a time polls, resizes and waits, and closes or resets queue pairs that
+	// complete here
+	Single    bool
+	KeepTimes bool // PollEx tells when each completion was published
+	Wallclock bool // and also as a time of day
+}
+
+// CQ is a completion queue. All methods may be called from any goroutine, but see CQInit.Single.
 type CQ struct {
-	dev     *Device
-	lanes   []*qp.CQ // [i] is filled by dev.lanes[i]
-	context any      // the owner's, for events
-	notify  func()   // called when a completion comes that ReqNotify asked for; nil: nobody can ask
+	dev   *Device
+	lanes []*qp.CQ // [i] is filled by dev.lanes[i]
+	CQInit
 
 	woken chan struct{} // holds a token when an armed queue got a completion: it wakes who waits
 
@@ -38,30 +50,27 @@ type CQ struct {
 	// a poller has to look beyond the rings: purged is not empty, or the queue is closed
 	other atomic.Bool
 
-	mu    sync.Mutex // the consumer side: one poller at a time
+	mu    sync.Mutex // the consumer side: one poller at a time; polls of a Single queue do without
 	first int        // the ring that the next poll looks at first
 	// what a purge took out of the rings and put back: older than what is in them
-	purged []qp.WC
+	purged []qp.WCEx
 	closed bool
 }
 
-// maxSpin is how long Wait polls at most before it arms and sleeps: about what going to sleep and
-// waking up costs.
-const maxSpin = 50 * time.Microsecond
-
-// CreateCQ makes a completion queue for at least cqe completions. Events name it by context; notify
-// is told of the completions that ReqNotify asks for, on a goroutine that has a lane's turn: it
-// must not wait, nor call the device.
-func (d *Device) CreateCQ(cqe int, context any, notify func()) (*CQ, error) {
+// CreateCQ makes a completion queue.
+func (d *Device) CreateCQ(init CQInit) (*CQ, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c := &CQ{dev: d, context: context, notify: notify, woken: make(chan struct{}, 1), pairs: make([]int, len(d.lanes))}
+	c := &CQ{dev: d, CQInit: init, woken: make(chan struct{}, 1), pairs: make([]int, len(d.lanes))}
 	c.spin.Store(int64(maxSpin))
 	c.drives.Store(&d.lanes) // until it has queue pairs, whoever polls it helps all
 	err := d.eachLane(func(e *qp.Engine) error {
-		q, err := e.CreateCQ(cqe)
+		q, err := e.CreateCQ(init.CQE)
 		if err == nil {
 			q.Context = c
+			if init.KeepTimes || init.Wallclock {
+				q.KeepTimes()
+			}
 			c.lanes = append(c.lanes, q)
 		}
 		return err
@@ -102,12 +111,21 @@ func (c *CQ) drivesOnly(l *lane) bool {
 }
 
 // Cap returns how many completions the queue holds.
-func (c *CQ) Cap() int { return c.lanes[0].Cap() }
+func (c *CQ) Cap() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lanes[0].Cap()
+}
 
 // Len returns how many completions wait to be polled.
 func (c *CQ) Len() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.there()
+}
+
+// there is Len; the caller has the lock.
+func (c *CQ) there() int {
 	n := len(c.purged)
 	for _, q := range c.lanes {
 		n += q.Len()
@@ -126,17 +144,40 @@ func (c *CQ) Poll(wcs []qp.WC) (int, error) {
 			return n, err
 		}
 	}
+	if c.run() {
+		return c.take(wcs)
+	}
+	return 0, nil
+}
+
+// PollEx is Poll with what the queue was asked to keep beside.
+func (c *CQ) PollEx(wcs []qp.WCEx) (int, error) {
+	if !c.idle() || len(wcs) == 0 {
+		n, err := c.takeEx(wcs)
+		if n > 0 || err != nil || len(wcs) == 0 {
+			c.visit(n)
+			return n, err
+		}
+	}
+	if c.run() {
+		return c.takeEx(wcs)
+	}
+	return 0, nil
+}
+
+// run takes a turn of the lanes and tells whether there is something to take then.
+func (c *CQ) run() bool {
 	rest := false
 	for _, l := range *c.drives.Load() {
 		rest = l.poll(c, !c.armed.Load()) || rest
 	}
 	if !c.idle() {
-		return c.take(wcs)
+		return true
 	}
 	if rest {
 		c.rest()
 	}
-	return 0, nil
+	return false
 }
 
 // idle says, without the lock, that there is nothing to take and nothing to report.
@@ -159,29 +200,77 @@ func (c *CQ) visit(n int) {
 	}
 }
 
+// lock lets one poller in at a time, where there may be several.
+func (c *CQ) lock() {
+	if !c.Single {
+		c.mu.Lock()
+	}
+}
+
+func (c *CQ) unlock() {
+	if !c.Single {
+		c.mu.Unlock()
+	}
+}
+
 // take moves published completions to the application.
 func (c *CQ) take(wcs []qp.WC) (n int, err error) {
-	c.mu.Lock()
+	c.lock()
 	if len(c.purged) > 0 {
-		n = copy(wcs, c.purged)
-		c.purged = c.purged[n:]
-		c.other.Store(len(c.purged) > 0 || c.closed)
+		for n < min(len(wcs), len(c.purged)) {
+			wcs[n] = c.purged[n].WC
+			n++
+		}
+		c.takePurged(n)
 	}
 	for i := range c.lanes {
 		n += c.ringAt(c.first + i).Poll(wcs[n:])
 	}
-	if n == len(wcs) && len(c.lanes) > 1 { // so that no lane starves
+	err = c.taken(n, len(wcs))
+	c.unlock()
+	return n, err
+}
+
+// takeEx is take for PollEx.
+func (c *CQ) takeEx(wcs []qp.WCEx) (n int, err error) {
+	c.lock()
+	if len(c.purged) > 0 {
+		n = copy(wcs, c.purged)
+		c.takePurged(n)
+	}
+	for i := range c.lanes {
+		n += c.ringAt(c.first + i).PollEx(wcs[n:])
+	}
+	err = c.taken(n, len(wcs))
+	c.unlock()
+	if c.Wallclock && n > 0 {
+		wall := uint64(time.Now().UnixNano()) - uint64(now())
+		for i := range wcs[:n] {
+			wcs[i].Wallclock = wcs[i].Timestamp + wall
+		}
+	}
+	return n, err
+}
+
+// takePurged notes that n of what a purge had put back are taken.
+func (c *CQ) takePurged(n int) {
+	c.purged = c.purged[n:]
+	c.other.Store(len(c.purged) > 0 || c.closed)
+}
+
+// taken is what a poll does that found n completions of at most so many: the error if there are
+// none.
+func (c *CQ) taken(n, most int) error {
+	if n == most && len(c.lanes) > 1 { // so that no lane starves
 		c.first = (c.first + 1) % len(c.lanes)
 	}
 	switch {
 	case n > 0:
+		return nil
 	case c.closed:
-		err = fmt.Errorf("CQ: %w", ErrClosed)
-	default:
-		err = c.overrun()
+		return fmt.Errorf("CQ: %w", ErrClosed)
 	}
-	c.mu.Unlock()
-	return n, err
+	return c.overrun()
 }
 
 // ringAt is the ring of lane i modulo the number of lanes.
@@ -209,146 +298,48 @@ func (c *CQ) rest() {
 	yield()
 }
 
-// ReqNotify arms the queue: the next completion, or with solicitedOnly the next one that its sender
-// marked SendSolicited or that is an error, is told to notify, once. Completions that are in the
-// queue already do not count.
-func (c *CQ) ReqNotify(solicitedOnly bool) error {
+// Resize makes the queue hold at least cqe completions, and keeps those that are in it. With several
+// lanes each has a ring of that size.
+func (c *CQ) Resize(cqe int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
+	switch n := c.there(); {
 	case c.closed:
 		return ErrClosed
-	case c.notify == nil:
-		return fmt.Errorf("%w: the completion queue has no channel: use Wait, or create it with one", qp.ErrInvalid)
+	case cqe > 0 && cqe < n:
+		return fmt.Errorf("%w: %d entries, %d completions are in the queue", qp.ErrInvalid, cqe, n)
 	}
-	c.wanted.Store(true)
-	c.arm(solicitedOnly)
-	c.unclaim()
+	before := c.lanes[0].Cap()
+	for i := range c.lanes {
+		if err := c.resizeRing(i, cqe); err != nil {
+			for j := range i { // to what it was, which it can hold
+				c.resizeRing(j, before)
+			}
+			return err
+		}
+	}
 	return nil
 }
 
-// arm makes the next completion ring. A Poll that follows does not mean that the application goes
-// on polling.
-func (c *CQ) arm(solicitedOnly bool) {
-	for _, q := range c.lanes {
-		q.Arm(solicitedOnly)
-	}
-	c.armed.Store(true)
+func (c *CQ) resizeRing(i, cqe int) error {
+	return c.dev.lanes[i].do(func(e *qp.Engine, _ qp.Time) error { return e.ResizeCQ(c.lanes[i], cqe) })
 }
 
-// unclaim leaves the lanes to their background: the application is going to sleep.
-func (c *CQ) unclaim() {
-	for _, l := range *c.drives.Load() {
-		l.unclaim()
+// Moderate has notifications wait for count completions, or until the first of them is period old.
+// Each lane counts for itself. Wait is not affected.
+func (c *CQ) Moderate(count int, period time.Duration) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return ErrClosed
 	}
-}
-
-// tell tells who has armed the queue; the lane calls it when an armed queue got a completion.
-func (c *CQ) tell() {
-	c.armed.Store(false)
-	if c.wanted.Load() && c.wanted.Swap(false) {
-		c.notify()
-	}
-	c.wake()
-}
-
-// wake has a goroutine in Wait look again.
-func (c *CQ) wake() {
-	select {
-	case c.woken <- struct{}{}:
-	default:
-	}
-	c.rouse()
-}
-
-// rouse has a goroutine in Wait that sleeps on the port look again.
-func (c *CQ) rouse() {
-	if l := c.relief.Load(); l != nil {
-		l.rouseRelief()
-	}
-}
-
-// Wait takes up to len(wcs) completions, at least one, and waits for it if need be: it polls for
-// some microseconds, as Poll does, then arms the queue and sleeps.
-//
-// Where sleeps have been long lately it sleeps at once. If all that completes here comes from one
-// lane and nobody else watches its port, the goroutine that waits does, so that a packet wakes one
-// thread (Linux sockets, without Config.Wrap); otherwise the background is woken and wakes the
-// goroutine.
-func (c *CQ) Wait(ctx context.Context, wcs []qp.WC) (int, error) {
-	if len(wcs) == 0 {
-		return 0, nil
-	}
-	c.waiters.Add(1)
-	defer c.leave()
-	for {
-		if spin := time.Duration(c.spin.Load()); spin > 0 || c.dev.cfg.NoBackground {
-			if n, err := c.pollFor(spin, wcs); n > 0 || err != nil {
-				return n, err
-			}
-		} else if !c.idle() {
-			if n, err := c.take(wcs); n > 0 || err != nil {
-				return n, err
-			}
-		}
-		if c.dev.cfg.NoBackground { // who sleeps would not be woken
-			if err := ctx.Err(); err != nil {
-				return 0, err
-			}
-			continue
-		}
-		c.mu.Lock()
-		c.arm(false)
-		c.mu.Unlock()
-		asleep := now()
-		if lanes := *c.drives.Load(); len(lanes) > 1 || !lanes[0].watchFor(ctx, c) {
-			c.unclaim()
-			if n, err := c.Poll(wcs); n > 0 || err != nil {
-				return n, err
-			}
-			select {
-			case <-c.woken:
-			case <-ctx.Done():
-			}
-		}
-		c.adapt(time.Duration(now() - asleep))
-		// the token of what the relief has found; leave passes on what was for another goroutine
-		select {
-		case <-c.woken:
-		default:
-		}
-		if c.idle() && ctx.Err() != nil {
-			return 0, ctx.Err()
+	for i, q := range c.lanes {
+		err := c.dev.lanes[i].do(func(e *qp.Engine, t qp.Time) error { return e.ModerateCQ(t, q, count, qp.Time(period)) })
+		if err != nil {
+			return err
 		}
 	}
-}
-
-// leave passes the token on: it was for one waiter, there may be completions for more, and the
-// queue is not armed any more.
-func (c *CQ) leave() {
-	if c.waiters.Add(-1) > 0 {
-		c.armed.Store(false)
-		c.wake()
-	}
-}
-
-// pollFor polls for a while.
-func (c *CQ) pollFor(d time.Duration, wcs []qp.WC) (int, error) {
-	for end := now() + qp.Time(d); ; {
-		n, err := c.Poll(wcs)
-		if n > 0 || err != nil || now() >= end {
-			return n, err
-		}
-	}
-}
-
-// adapt learns from how long a sleep took whether polling for longer would have saved it.
-func (c *CQ) adapt(slept time.Duration) {
-	if slept < maxSpin {
-		c.spin.Store(int64(maxSpin))
-		return
-	}
-	c.spin.Store(c.spin.Load() / 2)
+	return nil
 }
 
 // Close destroys the queue, where no queue pair completes any more. Waiters return with ErrClosed.
@@ -392,9 +383,9 @@ func (c *CQ) purge(qpn uint32, keep bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := c.purged
-	var wcs [64]qp.WC
+	var wcs [64]qp.WCEx
 	for _, q := range c.lanes {
-		for n := q.Poll(wcs[:]); n > 0; n = q.Poll(wcs[:]) {
+		for n := q.PollEx(wcs[:]); n > 0; n = q.PollEx(wcs[:]) {
 			all = append(all, wcs[:n]...)
 		}
 	}

@@ -176,6 +176,9 @@ func (d *Device) Info() (info transport.Info, open bool) {
 	return d.lanes[0].port.Info(), true
 }
 
+// Clock reads the device's clock, which stamps completions: nanoseconds since the process started.
+func (d *Device) Clock() uint64 { return uint64(now()) }
+
 // LaneStats are the counters of each lane. They wait for the end of a turn.
 func (d *Device) LaneStats() []Stats {
 	d.mu.Lock()

@@ -6,6 +6,7 @@
 //	memory.go      protection domains, regions, windows, address handles
 //	cq.go qp.go    completion queues and queue pairs, as applications drive them
 //	srq.go         shared receive queues
+//	wait.go        how an application is told of completions
 //	lane.go        one port, one engine and the turns that move work between them
 //	calls.go       the turns that an application takes: with a poll, with a post
 //	driver.go      who runs a lane, and who wakes that: the states

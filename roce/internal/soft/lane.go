@@ -212,7 +212,7 @@ func eventOf(e qp.Event) Event {
 		told.QP = e.QP.Context()
 	}
 	if e.CQ != nil {
-		told.CQ = e.CQ.Context.(*CQ).context
+		told.CQ = e.CQ.Context.(*CQ).Context
 	}
 	if e.SRQ != nil {
 		told.SRQ = e.SRQ.Context()

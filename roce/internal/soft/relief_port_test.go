@@ -301,7 +301,7 @@ type talk struct {
 func (w *reliefWorld) talk(typ QPType, peer uint32) *talk {
 	c := &talk{w: w, peer: peer, next: 7}
 	var err error
-	c.cq, err = w.d.CreateCQ(256, nil, nil)
+	c.cq, err = w.d.CreateCQ(CQInit{CQE: 256})
 	must(w.t, err)
 	c.qp, err = createQP(w.pd, QPInit{Type: typ, SendCQ: c.cq})
 	must(w.t, err)

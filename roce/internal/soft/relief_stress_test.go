@@ -83,12 +83,12 @@ func newFlow(t *testing.T, a, b *Device, typ QPType, seed uint64) *flow {
 		e.pd, err = d.AllocPD()
 		must(t, err)
 		e.told = make(chan struct{}, 1)
-		e.cq, err = d.CreateCQ(64, nil, func() {
+		e.cq, err = d.CreateCQ(CQInit{CQE: 64, Notify: func() {
 			select {
 			case e.told <- struct{}{}:
 			default:
 			}
-		})
+		}})
 		must(t, err)
 		t.Cleanup(func() {
 			must(t, e.cq.Close())

@@ -227,7 +227,7 @@ func TestReliefTurnOfAnother(t *testing.T) {
 // (wake, end).
 func TestReliefClosed(t *testing.T) {
 	w := newReliefWorld(t)
-	cq, err := w.d.CreateCQ(1, nil, nil)
+	cq, err := w.d.CreateCQ(CQInit{CQE: 1})
 	must(t, err)
 	result := (&talk{w: w, cq: cq}).relieves(context.Background())
 	must(t, cq.Close())

@@ -95,7 +95,7 @@ func newTurnWorld(t *testing.T, seed uint64) *turnWorld {
 	w.e = &end{t: t, dev: d, buf: make([]byte, 64)}
 	w.e.pd, err = d.AllocPD()
 	must(t, err)
-	w.e.cq, err = d.CreateCQ(256, nil, nil)
+	w.e.cq, err = d.CreateCQ(CQInit{CQE: 256})
 	must(t, err)
 	w.e.mr, err = regMR(w.e.pd, w.e.buf, LocalWrite|RemoteWrite)
 	must(t, err)

@@ -205,12 +205,12 @@ func newEnd(t testing.TB, d *Device, typ QPType, size int) *end {
 	var err error
 	e.pd, err = d.AllocPD()
 	must(t, err)
-	e.cq, err = d.CreateCQ(4096, nil, func() {
+	e.cq, err = d.CreateCQ(CQInit{CQE: 4096, Notify: func() {
 		select {
 		case e.told <- struct{}{}:
 		default:
 		}
-	})
+	}})
 	must(t, err)
 	e.mr, err = regMR(e.pd, e.buf, LocalWrite|RemoteRead|RemoteWrite|RemoteAtomic)
 	must(t, err)

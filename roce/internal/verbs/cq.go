@@ -6,7 +6,7 @@ package verbs
 // watches in Go's poller: it tells those who sleep in Wait, and whoever ReqNotify is for.
 //
 // Stages: the object; polling, one call of C; notification; waiting (poll, arm, look again, sleep);
-// closing.
+// size and moderation; closing.
 
 /*
 #cgo noescape goroce_poll_cq
@@ -101,7 +101,11 @@ func (d *Device) CreateCQ(cqe, vector int, context any, notify func()) (*CQ, err
 }
 
 // Cap returns how many completions the queue holds.
-func (c *CQ) Cap() int { return c.cap }
+func (c *CQ) Cap() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cap
+}
 
 // Len returns how many completions wait to be polled. A device does not say so: they are taken from
 // it, and kept for the next polls.
@@ -118,6 +122,23 @@ func (c *CQ) Poll(wcs []qp.WC) (int, error) {
 	c.mu.Lock()
 	n, err := c.take(wcs)
 	c.mu.Unlock()
+	return n, err
+}
+
+// PollEx is Poll: nothing is kept beside.
+func (c *CQ) PollEx(wcs []qp.WCEx) (n int, err error) {
+	var one [1]qp.WC
+	for n < len(wcs) {
+		var got int
+		if got, err = c.Poll(one[:]); got == 0 {
+			break
+		}
+		wcs[n] = qp.WCEx{WC: one[0]}
+		n++
+	}
+	if n > 0 {
+		err = nil
+	}
 	return n, err
 }
 
@@ -301,6 +322,37 @@ func (c *CQ) adapt(slept time.Duration) {
 		return
 	}
 	c.spin.Store(c.spin.Load() / 2)
+}
+
+// Resize makes the queue hold at least cqe completions.
+func (c *CQ) Resize(cqe int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return closed("CQ")
+	case c.overrun.Load():
+		return qp.ErrOverrun
+	case cqe < 1 || cqe > int(c.dev.attr.max_cqe):
+		return invalid("a completion queue of %d, want 1 to %d (max_cqe)", cqe, c.dev.attr.max_cqe)
+	case cqe < len(c.kept):
+		return invalid("a completion queue of %d, %d completions are in it", cqe, len(c.kept))
+	}
+	err := answered("ibv_resize_cq", int(C.ibv_resize_cq(c.cq, C.int(cqe))))
+	c.cap = int(c.cq.cqe)
+	return err
+}
+
+// Moderate has notifications wait for count completions, or until the first of them is period old.
+func (c *CQ) Moderate(count int, period time.Duration) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return closed("CQ")
+	}
+	attr := C.struct_ibv_modify_cq_attr{attr_mask: C.IBV_CQ_ATTR_MODERATE}
+	attr.moderate.cq_count, attr.moderate.cq_period = C.uint16_t(count), C.uint16_t(period/time.Microsecond)
+	return answered("ibv_modify_cq", int(C.goroce_modify_cq(c.cq, &attr)))
 }
 
 // Close destroys the queue, where no queue pair completes any more. Waiters return with ErrClosed.

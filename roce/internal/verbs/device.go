@@ -29,6 +29,7 @@ type Device struct {
 
 	context    *C.struct_ibv_context
 	attr       C.struct_ibv_device_attr
+	ex         C.struct_ibv_device_attr_ex // zero if the driver does not say
 	rows       []row
 	link       *net.Interface // of the addresses; nil: not in this network namespace
 	maxMessage uint32
@@ -58,6 +59,8 @@ type Attr struct {
 	MaxSRQ, MaxSRQWR, MaxSRQSGE                   int
 	LocalCAAckDelay                               uint8
 	NumCompVectors                                int
+	HCACoreClock, CompletionTimestampMask         uint64
+	MaxCQCount, MaxCQPeriod                       int
 }
 
 // Attr returns what the device can do.
@@ -74,7 +77,16 @@ func (d *Device) Attr() Attr {
 		MaxMW: int(a.max_mw), MaxAH: int(a.max_ah), MaxPKeys: int(a.max_pkeys),
 		MaxSRQ: int(a.max_srq), MaxSRQWR: int(a.max_srq_wr), MaxSRQSGE: int(a.max_srq_sge),
 		LocalCAAckDelay: uint8(a.local_ca_ack_delay), NumCompVectors: int(d.context.num_comp_vectors),
+		HCACoreClock: uint64(d.ex.hca_core_clock), CompletionTimestampMask: uint64(d.ex.completion_timestamp_mask),
+		MaxCQCount: int(d.ex.cq_mod_caps.max_cq_count), MaxCQPeriod: int(d.ex.cq_mod_caps.max_cq_period),
 	}
+}
+
+// Clock reads the device's clock.
+func (d *Device) Clock() (uint64, error) {
+	var ticks C.uint64_t
+	err := answered("ibv_query_rt_values_ex", int(C.goroce_read_clock(d.context, &ticks)))
+	return uint64(ticks), err
 }
 
 // guid reads what the library keeps in network order.

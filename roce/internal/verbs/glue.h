@@ -72,6 +72,11 @@ static inline int goroce_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	return ibv_req_notify_cq(cq, solicited_only);
 }
 
+static inline int goroce_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
+{
+	return ibv_modify_cq(cq, attr);
+}
+
 // goroce_take_cq_event takes an event of a channel that has one completion queue, if there is one.
 static inline int goroce_take_cq_event(struct ibv_comp_channel *channel)
 {
@@ -87,6 +92,21 @@ static inline int goroce_take_cq_event(struct ibv_comp_channel *channel)
 static inline int goroce_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr)
 {
 	return ibv_query_port(context, port, attr);
+}
+
+static inline int goroce_query_device_ex(struct ibv_context *context, struct ibv_device_attr_ex *attr)
+{
+	return ibv_query_device_ex(context, NULL, attr);
+}
+
+// goroce_read_clock reads the clock of a device, which comes as if it were a time.
+static inline int goroce_read_clock(struct ibv_context *context, uint64_t *ticks)
+{
+	struct ibv_values_ex values = { .comp_mask = IBV_VALUES_MASK_RAW_CLOCK };
+	int err = ibv_query_rt_values_ex(context, &values);
+
+	*ticks = (uint64_t)values.raw_clock.tv_sec * 1000000000 + values.raw_clock.tv_nsec;
+	return err;
 }
 
 static inline ssize_t goroce_query_gids(struct ibv_context *context, struct ibv_gid_entry *gids, size_t max)

@@ -129,6 +129,9 @@ func (d *Device) learn() error {
 	if err := answered("ibv_query_device", int(C.ibv_query_device(d.context, &d.attr))); err != nil {
 		return err
 	}
+	if C.goroce_query_device_ex(d.context, &d.ex) != 0 {
+		d.ex = C.struct_ibv_device_attr_ex{}
+	}
 	if d.port > uint8(d.attr.phys_port_cnt) {
 		return invalid("%s has %d ports, there is no port %d", d.device, d.attr.phys_port_cnt, d.port)
 	}
