@@ -29,8 +29,8 @@
 // for the call; nothing keeps a reference. The turn runs inside Enter and Exit of an [mr.Reader],
 // so that memory can be deregistered safely.
 //
-// The application's side, [QP.PostSend], [QP.PostRecv], [CQ.Poll], [CQ.PollEx] and [CQ.Arm], runs on
-// other goroutines at the same time, one caller per queue.
+// The application's side, [QP.PostSend], [QP.PostRecv], [CQ.Poll], [CQ.PollEx] and [CQ.Arm], runs
+// on other goroutines at the same time, one caller per queue.
 //
 // # What makes it small
 //

@@ -48,8 +48,8 @@ type CQFlags uint32
 
 // What an application may promise.
 const (
-	// CQSingleThreaded: one goroutine at a time polls the queue, waits for it, resizes or closes it,
-	// and closes or resets the queue pairs that complete there. Then a poll takes no lock. What
+	// CQSingleThreaded: one goroutine at a time polls the queue, waits for it, resizes or closes
+	// it, and closes or resets the queue pairs that complete there. Then a poll takes no lock. What
 	// comes of breaking the promise is undefined: completions may be polled twice or be lost.
 	CQSingleThreaded CQFlags = 1 << 0
 	// CQIgnoreOverrun: the queue is never overrun. The promise is accepted, but not relied on: an

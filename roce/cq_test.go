@@ -32,6 +32,32 @@ func TestResizeManyLanes(t *testing.T) {
 		must(t, pairs[i][0].Connect(bg, pairs[i][1].Endpoint(), nil))
 		must(t, pairs[i][1].Connect(bg, pairs[i][0].Endpoint(), nil))
 	}
+	resizeUnderLoad(t, cq, pairs)
+
+	// what is in the rings of all lanes together is too much
+	for i, p := range pairs {
+		for n := range 2 + i {
+			must(t, p[1].PostRecv(RecvWR{WRID: uint64(n)}))
+		}
+		must(t, p[1].Modify(bg, &QPAttr{State: StateErr}, AttrState))
+	}
+	before := cq.Cap()
+	for n := range cq.Len() {
+		refused(t, cq.Resize(n), ErrInvalid)
+	}
+	if cq.Cap() != before || cq.Len() != 2+3+4+5 {
+		t.Errorf("%d of %d completions, want 14 of %d", cq.Len(), cq.Cap(), before)
+	}
+	must(t, cq.Resize(14))
+	refused(t, cq.Resize(qp.MaxCQE+1), ErrInvalid)
+	if cq.Cap() != 16 || cq.Len() != 14 {
+		t.Errorf("%d of %d completions, want 14 of 16", cq.Len(), cq.Cap())
+	}
+}
+
+// resizeUnderLoad exchanges messages while another goroutine changes the size of the queue: all
+// complete, those of each queue pair in order.
+func resizeUnderLoad(t *testing.T, cq *CQ, pairs [4][2]*QP) {
 	stop := make(chan bool)
 	var resizing sync.WaitGroup
 	resizing.Go(func() {
@@ -71,26 +97,6 @@ func TestResizeManyLanes(t *testing.T) {
 	}
 	close(stop)
 	resizing.Wait()
-
-	// what is in the rings of all lanes together is too much
-	for i, p := range pairs {
-		for n := range 2 + i {
-			must(t, p[1].PostRecv(RecvWR{WRID: uint64(n)}))
-		}
-		must(t, p[1].Modify(bg, &QPAttr{State: StateErr}, AttrState))
-	}
-	before := cq.Cap()
-	for n := range cq.Len() {
-		refused(t, cq.Resize(n), ErrInvalid)
-	}
-	if cq.Cap() != before || cq.Len() != 2+3+4+5 {
-		t.Errorf("%d of %d completions, want 14 of %d", cq.Len(), cq.Cap(), before)
-	}
-	must(t, cq.Resize(14))
-	refused(t, cq.Resize(qp.MaxCQE+1), ErrInvalid)
-	if cq.Cap() != 16 || cq.Len() != 14 {
-		t.Errorf("%d of %d completions, want 14 of 16", cq.Len(), cq.Cap())
-	}
 }
 
 // BenchmarkPollFull is what it costs to take completions that are there, one by one, with and

@@ -102,87 +102,111 @@ func TestNothingBehindOverrun(t *testing.T) {
 	}
 }
 
-// TestModeration: an armed queue tells with so many completions, or when the first of them has been
-// there for the period; of solicited ones only, that one is the first. Who waits hears at once.
-func TestModeration(t *testing.T) {
+// moderated is a script of a queue of receives.
+type moderated struct {
+	*Script
+	t    *testing.T
+	a, b *End
+}
+
+func newModerated(t *testing.T) *moderated {
 	s := NewScript(t)
 	a, b := s.Pair(QPConfig{}, QPConfig{})
-	c, e := b.RecvCQ(), b.Node.Engine
+	return &moderated{s, t, a, b}
+}
+
+func (m *moderated) moderate(count int, period qp.Time) {
+	m.t.Helper()
+	err := m.b.Node.Control(func() error { return m.b.Node.Engine.ModerateCQ(m.Now, m.b.RecvCQ(), count, period) })
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// send has a receive complete.
+func (m *moderated) send(change ...func(*qp.SendWR)) {
+	m.Receive(m.b, 1)
+	m.Post(m.a, With(m.a.Send(0, 1), change...))
+	m.Settle()
+}
+
+func (m *moderated) told(want bool, what string) {
+	m.t.Helper()
+	if got := len(m.b.Node.Notified); got > 1 || got == 1 != want {
+		m.t.Errorf("%s: %d notifications", what, got)
+	}
+	m.b.Node.Notified = nil
+}
+
+// TestModeration: an armed queue tells with so many completions, or when the first of them has been
+// there for the period; of solicited ones only, that one is the first.
+func TestModeration(t *testing.T) {
+	m := newModerated(t)
+	c := m.b.RecvCQ()
 	const period = 100 * Microsecond
-	moderate := func(count int, period qp.Time) {
-		t.Helper()
-		if err := b.Node.Control(func() error { return e.ModerateCQ(s.Now, c, count, period) }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	send := func(change ...func(*qp.SendWR)) {
-		s.Receive(b, 1)
-		s.Post(a, With(a.Send(0, 1), change...))
-		s.Settle()
-	}
-	told := func(want bool, what string) {
-		t.Helper()
-		if got := len(b.Node.Notified); got > 1 || got == 1 != want {
-			t.Errorf("%s: %d notifications", what, got)
-		}
-		b.Node.Notified = nil
-	}
-	moderate(3, period)
+	m.moderate(3, period)
 	c.Arm(false)
-	send()
-	send()
-	told(false, "two of three")
-	send()
-	told(true, "three")
-	s.Advance(2 * period)
-	told(false, "its period passes later")
+	m.send()
+	m.send()
+	m.told(false, "two of three")
+	m.send()
+	m.told(true, "three")
+	m.Advance(2 * period)
+	m.told(false, "its period passes later")
 
 	c.Arm(false)
-	send()
-	s.Advance(period - Microsecond)
-	told(false, "one, not yet")
-	send()
-	s.Advance(Microsecond)
-	told(true, "the first one's period is over")
-	s.Advance(2 * period)
-	told(false, "and that of the second is none")
+	m.send()
+	m.Advance(period - Microsecond)
+	m.told(false, "one, not yet")
+	m.send()
+	m.Advance(Microsecond)
+	m.told(true, "the first one's period is over")
+	m.Advance(2 * period)
+	m.told(false, "and that of the second is none")
 
 	c.Arm(true)
-	send()
-	s.Advance(2 * period)
-	told(false, "not solicited")
-	send(SolicitedEvent)
-	told(false, "solicited, not yet")
-	s.Advance(period)
-	told(true, "solicited, later")
+	m.send()
+	m.Advance(2 * period)
+	m.told(false, "not solicited")
+	m.send(SolicitedEvent)
+	m.told(false, "solicited, not yet")
+	m.Advance(period)
+	m.told(true, "solicited, later")
+}
 
+// TestUnmoderated: who waits hears at once, and so does everybody when moderation ends.
+func TestUnmoderated(t *testing.T) {
+	m := newModerated(t)
+	c := m.b.RecvCQ()
+	const period = 100 * Microsecond
+	m.moderate(3, period)
 	c.Arm(false)
-	send()
+	m.send()
 	c.ArmNow()
 	c.Arm(true)
-	send()
-	told(true, "somebody waits")
-	s.Advance(2 * period)
-	told(false, "who has been told")
+	m.send()
+	m.told(true, "somebody waits")
+	m.Advance(2 * period)
+	m.told(false, "who has been told")
 
 	c.Arm(false)
-	send()
-	moderate(0, 0)
-	s.Advance(1)
-	told(true, "the end of moderation")
+	m.send()
+	m.moderate(0, 0)
+	m.Advance(1)
+	m.told(true, "the end of moderation")
 	c.Arm(false)
-	send()
-	told(true, "none")
-	moderate(3, 0)
+	m.send()
+	m.told(true, "none")
+	m.moderate(3, 0)
 	c.Arm(false)
-	send()
-	told(true, "without a period nobody is kept waiting for ever")
+	m.send()
+	m.told(true, "without a period nobody is kept waiting for ever")
 
 	for _, bad := range []struct {
 		count  int
 		period qp.Time
 	}{{-1, 1}, {1 << 16, 1}, {2, -1}, {2, qp.MaxCQModPeriod + 1}} {
-		if err := e.ModerateCQ(s.Now, c, bad.count, bad.period); !errors.Is(err, qp.ErrInvalid) {
+		if err := m.b.Node.Engine.ModerateCQ(m.Now, c, bad.count, bad.period); !errors.Is(err, qp.ErrInvalid) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}

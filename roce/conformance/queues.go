@@ -1,6 +1,7 @@
 package conformance
 
-// Completion queues: their size, what becomes of one that is too small, and when and what they tell.
+// Completion queues: their size, what becomes of one that is too small, and when and what they
+// tell.
 
 import (
 	"errors"

@@ -298,8 +298,8 @@ func (c *CQ) rest() {
 	yield()
 }
 
-// Resize makes the queue hold at least cqe completions, and keeps those that are in it. With several
-// lanes each has a ring of that size.
+// Resize makes the queue hold at least cqe completions, and keeps those that are in it. With
+// several lanes each has a ring of that size.
 func (c *CQ) Resize(cqe int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
