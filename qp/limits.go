@@ -95,6 +95,10 @@ const (
 	// rateQueue is how long, beyond the round trip, a congested queue pair may send without hearing
 	// anything: as long as a busy machine may let either end sleep.
 	rateQueue = Time(2_000_000)
+	// MinRateLimit and MaxRateLimit bound QPAttr.RateLimit, in kbit/s. At the least of them a
+	// packet of 4 KiB takes 33 ms, half of the usual ack timeout.
+	MinRateLimit = 1_000
+	MaxRateLimit = 400_000_000
 	// maxLate is how much of the delay of a paced packet those behind it make up for: a few times
 	// what it takes a sleeping thread to wake up. At 10 Gbit/s it is 60 packets of 4 KiB, which
 	// leave at once.

@@ -28,15 +28,16 @@ const (
 	rtrRC     = rtrUC | AttrMaxDestRdAtomic | AttrMinRNRTimer
 	rtrMay    = AttrAltPath | AttrAccessFlags | AttrPKeyIndex
 	rtsRC     = AttrSQPSN | AttrTimeout | AttrRetryCnt | AttrRNRRetry | AttrMaxRdAtomic
-	liveUC    = AttrCurState | AttrAccessFlags | AttrAltPath | AttrPathMigState
+	liveUC    = AttrCurState | AttrAccessFlags | AttrAltPath | AttrPathMigState | AttrRateLimit
 	liveRC    = liveUC | AttrMinRNRTimer
-	liveUD    = AttrCurState | AttrQKey
-	drained   = AttrAV | AttrAltPath | AttrAccessFlags | AttrPKeyIndex | AttrPathMigState
+	liveUD    = AttrCurState | AttrQKey | AttrRateLimit
+	drained   = AttrAV | AttrAltPath | AttrAccessFlags | AttrPKeyIndex | AttrPathMigState | AttrRateLimit
 	drainedRC = drained | AttrPort | AttrTimeout | AttrRetryCnt | AttrRNRRetry | AttrMaxRdAtomic | AttrMaxDestRdAtomic | AttrMinRNRTimer
 	notify    = AttrEnSQDAsyncNotify
 )
 
-// transitions is the table of section 5.1. What is missing is invalid.
+// transitions is the table of section 5.1. What is missing is invalid. Rate limits, which the
+// kernel knows for raw packets only, are taken wherever what they hold up may be sent.
 var transitions = []transition{
 	{from: StateReset, to: StateReset},
 	{from: StateReset, to: StateInit, need: [3]AttrMask{inUse, inUse, inUseUD}},
@@ -47,8 +48,8 @@ var transitions = []transition{
 	{from: StateRTS, to: StateRTS, may: [3]AttrMask{liveRC, liveUC, liveUD}},
 	{from: StateRTS, to: StateSQD, may: [3]AttrMask{notify, notify, notify}},
 	{from: StateSQD, to: StateRTS, may: [3]AttrMask{liveRC, liveUC, liveUD}},
-	{from: StateSQD, to: StateSQD, may: [3]AttrMask{drainedRC, drained, AttrPKeyIndex | AttrQKey}},
-	{from: StateSQE, to: StateRTS, may: [3]AttrMask{0, AttrCurState | AttrAccessFlags, liveUD}},
+	{from: StateSQD, to: StateSQD, may: [3]AttrMask{drainedRC, drained, AttrPKeyIndex | AttrQKey | AttrRateLimit}},
+	{from: StateSQE, to: StateRTS, may: [3]AttrMask{0, AttrCurState | AttrAccessFlags | AttrRateLimit, liveUD}},
 }
 
 // findTransition returns the row of from → to, nil if there is none. Every state but RESET goes to
@@ -90,6 +91,9 @@ func (e *Engine) ModifyQP(now Time, q *QP, attr *QPAttr, mask AttrMask) error {
 	q.apply(attr, mask)
 	if mask&AttrAV != 0 {
 		q.path, q.cnpPath = path, cnpPath
+	}
+	if mask&AttrRateLimit != 0 {
+		e.limitRate(q)
 	}
 	if mask&AttrState != 0 {
 		e.enter(q, from, to)
@@ -151,6 +155,7 @@ func (e *Engine) checkAttr(q *QP, a *QPAttr, mask AttrMask) (path, cnpPath wire.
 		{AttrTimeout, uint32(a.Timeout), 31},
 		{AttrRetryCnt, uint32(a.RetryCnt), 7},
 		{AttrRNRRetry, uint32(a.RNRRetry), 7},
+		{AttrRateLimit, a.RateLimit, MaxRateLimit},
 	}
 	for _, l := range limits {
 		if mask&l.bit != 0 && l.value > l.max {
@@ -161,6 +166,8 @@ func (e *Engine) checkAttr(q *QP, a *QPAttr, mask AttrMask) (path, cnpPath wire.
 	switch {
 	case mask&AttrAltPath != 0 || mask&AttrPathMigState != 0:
 		return path, path, invalid("%v: RoCE has no path migration", mask&(AttrAltPath|AttrPathMigState))
+	case mask&AttrRateLimit != 0 && a.RateLimit != 0 && a.RateLimit < MinRateLimit:
+		return path, path, invalid("rate_limit %d kbit/s, want 0 for none, or %d to %d", a.RateLimit, MinRateLimit, MaxRateLimit)
 	case mask&AttrPort != 0 && a.Port != 1:
 		return path, path, invalid("port_num %d, the device has port 1 only", a.Port)
 	case mask&AttrAccessFlags != 0 && a.AccessFlags&^peerRights != 0:
@@ -215,6 +222,7 @@ var attributes = [...]struct {
 	{AttrMinRNRTimer, func(to, from *QPAttr) { to.MinRNRTimer = from.MinRNRTimer }},
 	{AttrSelectiveRepeat, func(to, from *QPAttr) { to.SelectiveRepeat = from.SelectiveRepeat }},
 	{AttrFlowControl, func(to, from *QPAttr) { to.FlowControl = from.FlowControl }},
+	{AttrRateLimit, func(to, from *QPAttr) { to.RateLimit = from.RateLimit }},
 	{AttrEnSQDAsyncNotify, func(to, from *QPAttr) { to.EnSQDAsyncNotify = from.EnSQDAsyncNotify }},
 }
 
@@ -280,6 +288,8 @@ func (m AttrMask) String() string {
 		switch i := bits.TrailingZeros32(uint32(m)); {
 		case i < len(attrNames):
 			s += attrNames[i]
+		case AttrMask(1)<<i == AttrRateLimit:
+			s += "IBV_QP_RATE_LIMIT"
 		case AttrMask(1)<<i == AttrSelectiveRepeat:
 			s += "selective repeat"
 		case AttrMask(1)<<i == AttrFlowControl:

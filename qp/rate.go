@@ -8,7 +8,9 @@ package qp
 // cut, then by steps, then by big steps → a queue pair below the line rate spaces its packets
 // (mayPace), and has no more of them unacknowledged than its rate sends in a little while (bound).
 //
-// A queue pair that never got a CNP is not limited and pays one comparison a packet.
+// A queue pair that never got a CNP is not limited. Its user may set a limit of his own
+// (QPAttr.RateLimit): then that is its line rate, limited or not. One that has neither is not paced
+// and pays one comparison a packet.
 
 import (
 	"cmp"
@@ -78,7 +80,9 @@ func ECT(trafficClass uint8) uint8 {
 
 // rate is the sending rate of one queue pair and what it knows about congestion.
 type rate struct {
-	limited         bool
+	paced           bool    // limited, or there is a ceiling: each packet has its time
+	ceiling         float64 // bytes per second: QPAttr.RateLimit; 0: none
+	limited         bool    // by congestion
 	current, target float64 // bytes per second
 	alpha           float64 // estimate of congestion, 0..1
 	alphaAt         Time    // when it shrinks next
@@ -122,10 +126,11 @@ func (e *Engine) putCNP(q *QP, b *wire.Batch) verdict {
 // cut answers a CNP. The rate before it is the one that fast recovery goes back to. The rate is
 // raised at most once a round trip, because what a raise does is not heard of sooner.
 func (r *rate) cut(now, srtt Time, p *CongestionParams) {
+	line := r.line(p)
 	switch {
 	case !r.limited:
-		line := float64(p.LineRate) / 8
-		*r = rate{limited: true, current: line, target: line, alpha: 1, cnpAt: r.cnpAt}
+		*r = rate{paced: true, ceiling: r.ceiling, limited: true, current: line, target: line, alpha: 1,
+			sendAt: r.sendAt, waited: r.waited, cnpAt: r.cnpAt}
 	default:
 		r.catchUp(now, p)
 		if now-r.cutAt < p.CutInterval {
@@ -133,7 +138,7 @@ func (r *rate) cut(now, srtt Time, p *CongestionParams) {
 		}
 	}
 	r.target = r.current
-	r.current = max(r.current*(1-r.alpha/2), float64(p.MinRate)/8)
+	r.current = max(r.current*(1-r.alpha/2), min(float64(p.MinRate)/8, line))
 	r.alpha = (1-p.G)*r.alpha + p.G
 	r.raiseEvery = max(p.RaiseTimer, srtt)
 	r.cutAt, r.alphaAt, r.raiseAt = now, now+p.AlphaTimer, now+r.raiseEvery
@@ -163,11 +168,33 @@ func (r *rate) raise(p *CongestionParams) {
 	default:
 		r.target += float64(p.StepRate) / 8
 	}
-	line := float64(p.LineRate) / 8
+	line := r.line(p)
 	r.target = min(r.target, line)
 	r.current = (r.target + r.current) / 2
 	if r.current > 0.999*line {
-		r.limited = false
+		r.limited, r.paced = false, r.ceiling != 0
+	}
+}
+
+// line is where rates begin and end, in bytes per second.
+func (r *rate) line(p *CongestionParams) float64 {
+	if line := float64(p.LineRate) / 8; r.ceiling == 0 || line < r.ceiling {
+		return line
+	}
+	return r.ceiling
+}
+
+// limitRate puts QPAttr.RateLimit into effect, from the next packet on.
+func (e *Engine) limitRate(q *QP) {
+	r := &q.rate
+	r.ceiling = float64(q.attr.RateLimit) * 1000 / 8
+	r.paced = r.limited || r.ceiling != 0
+	r.current, r.target = min(r.current, r.line(&e.cc)), min(r.target, r.line(&e.cc))
+	r.sendAt, r.waited = 0, false
+	if q.paused {
+		q.paused = false
+		e.schedule(q, dueRequest|dueReply)
+		e.setDeadline(q)
 	}
 }
 
@@ -185,7 +212,7 @@ func (q *QP) heldByRate() bool { return q.paused && q.req.next != q.sq.tail.Load
 // mayPace says whether a data packet may leave now; if not, the queue pair wakes up when it may.
 func (e *Engine) mayPace(q *QP) bool {
 	r := &q.rate
-	if !r.limited || r.sendAt <= e.now {
+	if !r.paced || r.sendAt <= e.now {
 		return true
 	}
 	q.paused, r.waited = true, true
@@ -204,18 +231,22 @@ func (r *rate) bound(base Time, mtu uint32) int32 {
 // spend accounts for a data packet of n bytes.
 func (e *Engine) spend(q *QP, n int) {
 	r := &q.rate
-	if !r.limited {
+	if !r.paced {
 		return
 	}
-	r.catchUp(e.now, &e.cc)
-	for r.bytes += uint64(n); r.bytes >= e.cc.RaiseBytes; r.bytes -= e.cc.RaiseBytes {
-		r.byByte++
-		r.raise(&e.cc)
+	speed := r.ceiling
+	if r.limited {
+		r.catchUp(e.now, &e.cc)
+		for r.bytes += uint64(n); r.bytes >= e.cc.RaiseBytes; r.bytes -= e.cc.RaiseBytes {
+			r.byByte++
+			r.raise(&e.cc)
+		}
+		speed = r.current
 	}
 	from := max(r.sendAt, e.now)
 	if r.waited { // it was woken up late, which may not lower the rate: those behind make up for it
 		from = max(r.sendAt, e.now-maxLate)
 	}
-	r.sendAt = from + Time(float64(n)/r.current*1e9)
+	r.sendAt = from + Time(float64(n)/speed*1e9)
 	r.waited = r.waited && r.sendAt <= e.now
 }

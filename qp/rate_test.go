@@ -1,6 +1,10 @@
 package qp
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
 
 // Packets that wait for their time are woken up for late. Those behind make up for it, to a limit;
 // those that come after a pause do not.
@@ -11,7 +15,7 @@ func TestLateness(t *testing.T) {
 	r := &q.rate
 	const us = Time(1000)
 	// 1000 bytes take 100 us.
-	*r = rate{limited: true, current: 10e6, target: 10e6, alphaAt: Never, raiseAt: Never}
+	*r = rate{paced: true, limited: true, current: 10e6, target: 10e6, alphaAt: Never, raiseAt: Never}
 	for _, step := range []struct {
 		at   Time
 		may  bool
@@ -74,4 +78,52 @@ func TestRateBoundsWindow(t *testing.T) {
 			t.Errorf("%+v: an ACK asked for after %d packets", row, asked)
 		}
 	}
+}
+
+// A user's limit and congestion: the lesser one counts, at any time, and what is lower than the
+// least rate of the congestion control stays so.
+func TestCeiling(t *testing.T) {
+	e := NewEngine(Config{Congestion: CongestionParams{LineRate: 10e9}})
+	q := &QP{}
+	r := &q.rate
+	q.rec.ackAt, q.rec.probeAt, q.rec.readyAt = Never, Never, Never
+	took := func(n int) Time { // a packet of so many bytes
+		e.now += Time(1e9)
+		r.waited = false
+		e.spend(q, n)
+		return max(r.sendAt, e.now) - e.now
+	}
+	limit := func(kbps uint32) {
+		q.attr.RateLimit = kbps
+		e.limitRate(q)
+	}
+	require.Zero(t, took(1000))
+	limit(8000) // 1000 bytes a ms
+	require.Equal(t, Time(1_000_000), took(1000))
+	limit(80_000_000) // more than the line, which nobody has said is full
+	require.Equal(t, Time(100), took(1000))
+	limit(0)
+	require.Zero(t, took(1000))
+
+	limit(800_000)
+	r.cut(e.now, 0, &e.cc)
+	require.Equal(t, 50e6, r.current, "half of what the user allows")
+	limit(80_000)
+	require.Equal(t, 10e6, r.current, "the user's limit has become the lesser one")
+	limit(8)
+	r.cut(e.now+Time(1e6), 0, &e.cc)
+	require.Equal(t, 1e3, r.current, "the least rate of congestion control is more")
+	require.Equal(t, Time(1e9), took(1000))
+	require.False(t, r.limited, "congestion is over")
+	require.True(t, r.paced, "the limit is not")
+	limit(0)
+	require.False(t, r.paced)
+
+	limit(8000)
+	took(1000)
+	require.False(t, e.mayPace(q))
+	require.True(t, q.paused)
+	limit(0)
+	require.False(t, q.paused, "it need not wait any more")
+	require.True(t, e.mayPace(q))
 }

@@ -71,6 +71,7 @@ const (
 	AttrPathMigState     AttrMask = 1 << 18
 	AttrCap              AttrMask = 1 << 19
 	AttrDestQPN          AttrMask = 1 << 20
+	AttrRateLimit        AttrMask = 1 << 25
 	AttrFlowControl      AttrMask = 1 << 30 // these two are this stack's own; ...
 	AttrSelectiveRepeat  AttrMask = 1 << 31 // ... ibv_qp_attr_mask ends at bit 25
 )
@@ -116,6 +117,12 @@ type QPAttr struct {
 	Timeout          uint8 // code 0..31: 4.096 us * 2^n, 0 waits for ever
 	RetryCnt         uint8 // 0..7 retries after a timeout or a sequence NAK
 	RNRRetry         uint8 // 0..7 retries after RNR NAKs, 7 is for ever
+
+	// RateLimit bounds what is sent with a payload, READ responses included, in kbit/s:
+	// MinRateLimit..MaxRateLimit, 0 for no limit. Congestion may slow it down further. It can be
+	// changed at any time from RTR on, and counts from the next packet on; RESET clears it. Packets
+	// that were late by up to 200 us are made up for, with a burst of that length.
+	RateLimit uint32
 
 	// SelectiveRepeat lets an RC queue pair repair the loss of a packet by repeating that packet,
 	// instead of everything behind it (go-back-N). It is no feature of the InfiniBand architecture:

@@ -71,6 +71,8 @@ type DeviceAttr struct {
 	CompletionTimestampMask uint64 // the bits of WCEx.Timestamp
 	MaxCQCount              int    // of CQModeration; 0: there is no moderation
 	MaxCQPeriod             int    // microseconds, the same
+	// bounds of QPAttr.RateLimit in kbit/s (ibv_packet_pacing_caps); 0: there is no AttrRateLimit
+	RateLimitMin, RateLimitMax uint32
 }
 
 // Query returns the device's limits and abilities (ibv_query_device).

@@ -35,6 +35,7 @@ func (d softDevice) attr() DeviceAttr {
 		SelectiveRepeat: true, FlowControl: true,
 		HCACoreClock: 1e6, CompletionTimestampMask: math.MaxUint64,
 		MaxCQCount: qp.MaxCQModCount, MaxCQPeriod: int(qp.MaxCQModPeriod / 1000),
+		RateLimitMin: qp.MinRateLimit, RateLimitMax: qp.MaxRateLimit,
 	}
 }
 

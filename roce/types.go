@@ -121,6 +121,7 @@ const (
 	AttrPathMigState     = qp.AttrPathMigState
 	AttrCap              = qp.AttrCap
 	AttrDestQPN          = qp.AttrDestQPN
+	AttrRateLimit        = qp.AttrRateLimit
 	AttrSelectiveRepeat  = qp.AttrSelectiveRepeat // this stack's own, see QPAttr.SelectiveRepeat
 	AttrFlowControl      = qp.AttrFlowControl     // this stack's own, see QPAttr.FlowControl
 )

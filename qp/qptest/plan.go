@@ -263,12 +263,15 @@ func NewHardware(d Dice) Hardware {
 // worldStart is the time at which every world begins.
 const worldStart = 1_000_000 * Second
 
-// timeout is a timer code that is long enough for the links: several round trips with full queues.
-func (p *Plan) timeout() uint8 {
+// timeout is a timer code that is long enough for the links: several round trips with full queues,
+// at the rate of the links or that of a queue pair, in bits per second.
+func (p *Plan) timeout(limit int64) uint8 {
 	f := &p.Faults
 	t := 4*(2*(f.Delay+f.Jitter+f.ReorderBy)) + 500*Microsecond
-	if f.Rate > 0 {
-		t += qp.Time(int64(3*500*4200) * 8 * int64(Second) / f.Rate)
+	for _, rate := range []int64{f.Rate, limit} {
+		if rate > 0 {
+			t += qp.Time(int64(3*500*4200) * 8 * int64(Second) / rate)
+		}
 	}
 	for code := uint8(1); ; code++ {
 		if qp.Time(wire.AckTimeout(code)) >= t {
@@ -291,12 +294,15 @@ func (p *Plan) drawConn(d Dice, limit int) {
 	for i := range c.Ends {
 		e := &c.Ends[i]
 		e.Node = d.IntN(len(p.Nodes))
-		e.Cfg = QPConfig{Type: typ, MTU: mtu, PSN: wire.PSN(d.Uint32()) & wire.PSNMask, Timeout: p.timeout(), MinRNRTimer: uint8(d.between(1, 8)),
+		e.Cfg = QPConfig{Type: typ, MTU: mtu, PSN: wire.PSN(d.Uint32()) & wire.PSNMask, Timeout: p.timeout(0), MinRNRTimer: uint8(d.between(1, 8)),
 			RdAtomic: depth[i], DestRdAtomic: depth[1-i], SQSigAll: d.Chance(0.3), WholeMessages: d.Chance(0.2), SharedCQ: d.Chance(0.3), CQE: 512,
 			TrafficClass: Pick[uint8](d, 0, 0, 2, 0x69), Cap: qp.Cap{MaxSendWR: uint32(d.between(1, 32)), MaxRecvWR: uint32(d.between(1, 32)),
 				MaxSendSGE: uint32(d.between(1, 5)), MaxRecvSGE: uint32(d.between(1, 5)), MaxInlineData: 128}}
 		if d.Chance(0.2) { // around the wrap
 			e.Cfg.PSN = wire.PSN(0).Add(uint32(1<<24 - d.IntN(40)))
+		}
+		if d.Chance(0.15) {
+			e.Cfg.RateLimit = Pick[uint32](d, 200_000, 1_000_000, 10_000_000)
 		}
 		if d.Chance(0.1) {
 			e.Cfg.RNRRetry = uint8(d.between(1, 6))
@@ -309,6 +315,11 @@ func (p *Plan) drawConn(d Dice, limit int) {
 	}
 	if typ == qp.UD {
 		limit = 4096
+	}
+	if slowest := min(c.Ends[0].Cfg.RateLimit-1, c.Ends[1].Cfg.RateLimit-1) + 1; slowest != 0 {
+		for i := range c.Ends { // of no limit, 0-1 is the largest
+			c.Ends[i].Cfg.Timeout = p.timeout(int64(slowest) * 1000)
+		}
 	}
 	for i := range c.Ends {
 		c.Ends[i].drawOps(d, limit)
@@ -446,8 +457,8 @@ func (p *Plan) String() string {
 	}
 	for i, c := range p.Conns {
 		for j, e := range c.Ends {
-			fmt.Fprintf(&b, "  conn %d end %d: node %d %v MTU %v PSN %d rd_atomic %d/%d retry %d rnr %d selective %v credits %v sigall %v cap %v recv %d then every %d ns rights %v access %v srq %d\n", i, j, e.Node,
-				e.Cfg.Type, e.Cfg.MTU, e.Cfg.PSN, e.Cfg.RdAtomic, e.Cfg.DestRdAtomic, e.Cfg.RetryCnt, e.Cfg.RNRRetry, e.Cfg.Selective, e.Cfg.FlowControl, e.Cfg.SQSigAll, e.Cfg.Cap, e.RecvFirst, e.RecvEvery, !e.NoRights, e.Cfg.Access, e.SRQ)
+			fmt.Fprintf(&b, "  conn %d end %d: node %d %v MTU %v PSN %d rd_atomic %d/%d retry %d rnr %d selective %v credits %v kbps %d sigall %v cap %v recv %d then every %d ns rights %v access %v srq %d\n", i, j, e.Node,
+				e.Cfg.Type, e.Cfg.MTU, e.Cfg.PSN, e.Cfg.RdAtomic, e.Cfg.DestRdAtomic, e.Cfg.RetryCnt, e.Cfg.RNRRetry, e.Cfg.Selective, e.Cfg.FlowControl, e.Cfg.RateLimit, e.Cfg.SQSigAll, e.Cfg.Cap, e.RecvFirst, e.RecvEvery, !e.NoRights, e.Cfg.Access, e.SRQ)
 			for _, o := range e.Ops {
 				fmt.Fprintf(&b, "    %6d ns %v len %d %v remote %d flags %x fault %d\n", o.At, o.Kind, o.Len, o.Pieces, o.Remote, o.Flags, o.Fault)
 			}

@@ -36,6 +36,7 @@ type QPConfig struct {
 	SQSigAll      bool
 	Selective     bool // RC: selective repeat; both ends must agree
 	FlowControl   bool // RC: credits are obeyed
+	RateLimit     uint32
 	CQE           int
 	SharedCQ      bool // send and receive completions in one queue
 	QKey          uint32
@@ -111,6 +112,8 @@ type QP struct {
 	taken    int // receives consumed by messages
 	wantRecv []want
 	lastWQEs int // events EventQPLastWQE
+
+	mayAt qp.Time // rate limit: when the next payload may leave that is in time
 
 	down      string // why the queue pair is in ERR; empty if it is not
 	squelched bool   // SQE: the send queue is flushed, receives go on
@@ -244,7 +247,8 @@ func (q *QP) attr(peer wire.GID, qpn uint32, psn wire.PSN) qp.QPAttr {
 	return qp.QPAttr{PathMTU: c.MTU, QKey: c.QKey, RQPSN: psn, SQPSN: c.PSN, DestQPN: qpn, AccessFlags: c.Access, Port: 1,
 		AV:          qp.AHAttr{DGID: peer, TrafficClass: c.TrafficClass, HopLimit: c.HopLimit, FlowLabel: c.FlowLabel},
 		MaxRdAtomic: uint8(c.RdAtomic), MaxDestRdAtomic: uint8(c.DestRdAtomic), MinRNRTimer: c.MinRNRTimer,
-		Timeout: c.Timeout, RetryCnt: c.RetryCnt, RNRRetry: c.RNRRetry, SelectiveRepeat: c.Selective, FlowControl: c.FlowControl}
+		Timeout: c.Timeout, RetryCnt: c.RetryCnt, RNRRetry: c.RNRRetry, SelectiveRepeat: c.Selective, FlowControl: c.FlowControl,
+		RateLimit: c.RateLimit}
 }
 
 // Masks of the ordinary walk through the states, by type.
@@ -277,6 +281,9 @@ func (q *QP) walk(to qp.QPState, a qp.QPAttr) {
 		}
 		if q.Cfg.FlowControl && step.state == qp.StateRTR {
 			mask |= qp.AttrFlowControl
+		}
+		if q.Cfg.RateLimit != 0 && step.state == qp.StateRTS {
+			mask |= qp.AttrRateLimit
 		}
 		if err := q.Modify(a, mask); err != nil {
 			panic(fmt.Sprintf("qptest: %v to %v: %v", q, step.state, err))

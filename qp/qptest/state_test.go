@@ -23,10 +23,11 @@ const (
 	pkPortAccess = qp.AttrPKeyIndex | qp.AttrPort | qp.AttrAccessFlags
 	pkPortQKey   = qp.AttrPKeyIndex | qp.AttrPort | qp.AttrQKey
 	rtrBoth      = qp.AttrAV | qp.AttrPathMTU | qp.AttrDestQPN | qp.AttrRQPSN
-	liveBoth     = qp.AttrCurState | qp.AttrAccessFlags
+	liveBoth     = qp.AttrCurState | qp.AttrAccessFlags | qp.AttrRateLimit
 )
 
-// stateTable is section 5.1 without ALT_PATH and PATH_MIG_STATE, which RoCE does not have.
+// stateTable is section 5.1 without ALT_PATH and PATH_MIG_STATE, which RoCE does not have, and
+// with the rate limit of this stack.
 var stateTable = []stateRow{
 	{qp.StateReset, qp.StateReset, [3]qp.AttrMask{}, [3]qp.AttrMask{}},
 	{qp.StateReset, qp.StateInit, [3]qp.AttrMask{pkPortAccess, pkPortAccess, pkPortQKey}, [3]qp.AttrMask{}},
@@ -34,14 +35,14 @@ var stateTable = []stateRow{
 	{qp.StateInit, qp.StateRTR, [3]qp.AttrMask{rtrBoth | qp.AttrMaxDestRdAtomic | qp.AttrMinRNRTimer, rtrBoth, 0},
 		[3]qp.AttrMask{qp.AttrAccessFlags | qp.AttrPKeyIndex | qp.AttrSelectiveRepeat, qp.AttrAccessFlags | qp.AttrPKeyIndex, qp.AttrPKeyIndex | qp.AttrQKey}},
 	{qp.StateRTR, qp.StateRTS, [3]qp.AttrMask{qp.AttrSQPSN | qp.AttrTimeout | qp.AttrRetryCnt | qp.AttrRNRRetry | qp.AttrMaxRdAtomic, qp.AttrSQPSN, qp.AttrSQPSN},
-		[3]qp.AttrMask{liveBoth | qp.AttrMinRNRTimer, liveBoth, qp.AttrCurState | qp.AttrQKey}},
-	{qp.StateRTS, qp.StateRTS, [3]qp.AttrMask{}, [3]qp.AttrMask{liveBoth | qp.AttrMinRNRTimer, liveBoth, qp.AttrCurState | qp.AttrQKey}},
+		[3]qp.AttrMask{liveBoth | qp.AttrMinRNRTimer, liveBoth, qp.AttrCurState | qp.AttrQKey | qp.AttrRateLimit}},
+	{qp.StateRTS, qp.StateRTS, [3]qp.AttrMask{}, [3]qp.AttrMask{liveBoth | qp.AttrMinRNRTimer, liveBoth, qp.AttrCurState | qp.AttrQKey | qp.AttrRateLimit}},
 	{qp.StateRTS, qp.StateSQD, [3]qp.AttrMask{}, [3]qp.AttrMask{qp.AttrEnSQDAsyncNotify, qp.AttrEnSQDAsyncNotify, qp.AttrEnSQDAsyncNotify}},
-	{qp.StateSQD, qp.StateRTS, [3]qp.AttrMask{}, [3]qp.AttrMask{liveBoth | qp.AttrMinRNRTimer, liveBoth, qp.AttrCurState | qp.AttrQKey}},
+	{qp.StateSQD, qp.StateRTS, [3]qp.AttrMask{}, [3]qp.AttrMask{liveBoth | qp.AttrMinRNRTimer, liveBoth, qp.AttrCurState | qp.AttrQKey | qp.AttrRateLimit}},
 	{qp.StateSQD, qp.StateSQD, [3]qp.AttrMask{}, [3]qp.AttrMask{qp.AttrPort | qp.AttrAV | qp.AttrTimeout | qp.AttrRetryCnt | qp.AttrRNRRetry | qp.AttrMaxRdAtomic |
-		qp.AttrMaxDestRdAtomic | qp.AttrAccessFlags | qp.AttrPKeyIndex | qp.AttrMinRNRTimer, qp.AttrAV | qp.AttrAccessFlags | qp.AttrPKeyIndex,
-		qp.AttrPKeyIndex | qp.AttrQKey}},
-	{qp.StateSQE, qp.StateRTS, [3]qp.AttrMask{}, [3]qp.AttrMask{0, liveBoth, qp.AttrCurState | qp.AttrQKey}},
+		qp.AttrMaxDestRdAtomic | qp.AttrAccessFlags | qp.AttrPKeyIndex | qp.AttrMinRNRTimer | qp.AttrRateLimit, qp.AttrAV | qp.AttrAccessFlags | qp.AttrPKeyIndex | qp.AttrRateLimit,
+		qp.AttrPKeyIndex | qp.AttrQKey | qp.AttrRateLimit}},
+	{qp.StateSQE, qp.StateRTS, [3]qp.AttrMask{}, [3]qp.AttrMask{0, liveBoth, qp.AttrCurState | qp.AttrQKey | qp.AttrRateLimit}},
 }
 
 // lookup returns the row of a transition; the ones to RESET and ERR are the same from everywhere.
@@ -60,7 +61,7 @@ func lookup(from, to qp.QPState) *stateRow {
 // allAttrs are the attributes that a modify can name, but for the state.
 var allAttrs = []qp.AttrMask{qp.AttrCurState, qp.AttrEnSQDAsyncNotify, qp.AttrAccessFlags, qp.AttrPKeyIndex, qp.AttrPort, qp.AttrQKey, qp.AttrAV, qp.AttrPathMTU,
 	qp.AttrTimeout, qp.AttrRetryCnt, qp.AttrRNRRetry, qp.AttrRQPSN, qp.AttrMaxRdAtomic, qp.AttrAltPath, qp.AttrMinRNRTimer, qp.AttrSQPSN, qp.AttrMaxDestRdAtomic,
-	qp.AttrPathMigState, qp.AttrCap, qp.AttrDestQPN, qp.AttrSelectiveRepeat}
+	qp.AttrPathMigState, qp.AttrCap, qp.AttrDestQPN, qp.AttrSelectiveRepeat, qp.AttrRateLimit}
 
 // TestTransitions tries every from, to, type: with what is required, without each required
 // attribute, with each other one.

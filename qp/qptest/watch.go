@@ -48,7 +48,27 @@ func (w *World) departed(n *Node, f *wire.Frame) {
 	}
 	if p.Opcode != wire.CNP && w.err == nil && w.Applications == nil {
 		w.attribute(n, &p, bad)
+		w.inTime(n, &p, bad)
 	}
+}
+
+// late is how much of a delay the packets behind it may make up for.
+const late = 200 * Microsecond
+
+// inTime holds a queue pair to its rate limit. One packet may leave before its time: a probe.
+func (w *World) inTime(n *Node, p *wire.Packet, bad func(string, ...any)) {
+	q := n.remotes[remote{p.Frame.Dst(), p.BTH.DestQP()}]
+	if p.Opcode.Service() == wire.ServiceUD {
+		q = n.qps[p.DETH().SrcQP()]
+	}
+	if q == nil || q.Cfg.RateLimit == 0 || len(p.Payload) == 0 {
+		return
+	}
+	took := func(bytes int) qp.Time { return qp.Time(bytes) * 8 * 1_000_000 / qp.Time(q.Cfg.RateLimit) }
+	if q.mayAt > w.Now+took(4096) {
+		bad("it is %d ns too early for a limit of %d kbit/s", q.mayAt-w.Now, q.Cfg.RateLimit)
+	}
+	q.mayAt = max(q.mayAt, w.Now-late) + took(len(p.Payload))
 }
 
 func zero(b []byte) bool {

@@ -48,6 +48,8 @@ var mutants = []mutant{
 		{"qp/cq.go", "		c.ring[i&c.mask] = ring[i&mask]\n", "		c.ring[(i-first)&c.mask] = ring[i&mask]\n"}}},
 	{"completions go on behind one that is lost", []string{"qp/qptest TestNothingBehindOverrun"}, []edit{
 		{"qp/cq.go", " > c.mask || c.shut {", " > c.mask {"}}},
+	{"a user's rate limit is heard of, not obeyed", []string{"qp/qptest TestWorlds", "qp TestCeiling"}, []edit{
+		{"qp/rate.go", "	if !r.paced || r.sendAt <= e.now {", "	if !r.limited || r.sendAt <= e.now {"}}},
 	{"DestroyQP flushes", []string{lifeWorlds}, []edit{
 		{"qp/qp.go", "	e.detachAll(q)\n	e.dropKept(q)\n	q.putBack()\n", "	e.flushSends(q)\n	e.detachAll(q)\n	e.dropKept(q)\n	q.putBack()\n"}}},
 	{"NICs: M must be 0", []string{worlds}, []edit{

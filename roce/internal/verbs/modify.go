@@ -91,6 +91,9 @@ func (q *QP) Modify(ctx context.Context, attr *qp.QPAttr, mask qp.AttrMask) erro
 	if mask&qp.AttrFlowControl != 0 {
 		return unsupported("flow control: what %s does with credits is its own affair", q.pd.dev.device)
 	}
+	if mask&qp.AttrRateLimit != 0 {
+		return unsupported("rate limits: the kernel has them for queue pairs of raw packets only")
+	}
 	if mask&qp.AttrCurState != 0 && attr.CurState != from {
 		return invalid("cur_qp_state %v, QP 0x%06x is in %v", attr.CurState, q.qpn, from)
 	}

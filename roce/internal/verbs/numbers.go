@@ -34,7 +34,7 @@ var _ = []struct{}{
 	zero[C.IBV_QP_RQ_PSN^int(qp.AttrRQPSN)], zero[C.IBV_QP_MAX_QP_RD_ATOMIC^int(qp.AttrMaxRdAtomic)],
 	zero[C.IBV_QP_MIN_RNR_TIMER^int(qp.AttrMinRNRTimer)], zero[C.IBV_QP_SQ_PSN^int(qp.AttrSQPSN)],
 	zero[C.IBV_QP_MAX_DEST_RD_ATOMIC^int(qp.AttrMaxDestRdAtomic)], zero[C.IBV_QP_CAP^int(qp.AttrCap)],
-	zero[C.IBV_QP_DEST_QPN^int(qp.AttrDestQPN)],
+	zero[C.IBV_QP_DEST_QPN^int(qp.AttrDestQPN)], zero[C.IBV_QP_RATE_LIMIT^int(qp.AttrRateLimit)],
 
 	zero[C.IBV_WR_RDMA_WRITE^int(qp.WRWrite)], zero[C.IBV_WR_RDMA_WRITE_WITH_IMM^int(qp.WRWriteWithImm)],
 	zero[C.IBV_WR_SEND^int(qp.WRSend)], zero[C.IBV_WR_SEND_WITH_IMM^int(qp.WRSendWithImm)],
