@@ -35,7 +35,7 @@ var deeds = []row{
 	{"invalidate", 10, true, (*app).invalidate},
 	{"bad local key", 4, true, (*app).badLocal},
 	{"bad bind", 3, true, (*app).badBind},
-	{"foreign window", 5, true, (*app).foreignWindow},
+	{"foreign window", 9, true, (*app).foreignWindow},
 	{"RESET", 14, false, func(a *app, d *Deed) bool { return a.rejoin(d, true) }},
 	{"close", 14, false, func(a *app, d *Deed) bool { return a.rejoin(d, false) }},
 	{"other peer", 8, false, (*app).swap},
