@@ -43,6 +43,28 @@
 // memory_faults says so, and the process goes on. Memory that was unmapped and then mapped by
 // others cannot be told from the application's: it is read and written.
 //
+// Any bytes can be registered. Those of Go's heap stay where they are and are not collected until
+// the region is closed, whatever the application forgets; a device of the kernel pins them besides
+// (runtime.Pinner), as a driver pins all memory that a NIC is to write. [AllocBuffer] gives memory
+// from outside the heap: pages of its own, huge ones if wanted, and nothing for the collector to
+// look at.
+//
+// # Wrong use
+//
+// What is closed twice stays closed: the second Close does nothing. What is used after its Close
+// answers ErrClosed; what is closed while others need it, a [Buffer] below a region among them,
+// answers ErrBusy and says what needs it. Nothing is closed by the collector: a device remembers
+// all that was made on it, so what the application forgets works on and costs its memory until the
+// process ends. Two things nobody can catch: the address of Go memory given to [PD.RegMRAt] keeps
+// it neither alive nor, on a stack, in its place, and slices of a Buffer that was closed are of
+// memory that is gone.
+//
+// Programs may be started (os/exec): they inherit nothing. A process that C code forks, and that
+// goes on without executing a program, must use nothing of this package. Its parent is not
+// disturbed: the memory of a Buffer stays the parent's alone; other memory that a device of the
+// kernel writes is shared until one of both writes to it, see ibv_fork_init, which Linux before
+// 5.12 needs.
+//
 // # Errors
 //
 // Calls return an [*Error] or a [*PostError] that names the value and the rule and matches one of

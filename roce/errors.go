@@ -36,12 +36,17 @@ var (
 // Error says which call on which device failed and why. errors.Is and errors.As look through it.
 type Error struct {
 	Op     string // the call, "CreateQP"
-	Device string // the device's name, "udp:127.0.0.1"
+	Device string // the device's name, "udp:127.0.0.1"; empty: the call concerns none
 	Err    error  // why
 }
 
 // Error prints "roce: CreateQP on udp:127.0.0.1: <why>".
-func (e *Error) Error() string { return fmt.Sprintf("roce: %s on %s: %v", e.Op, e.Device, e.Err) }
+func (e *Error) Error() string {
+	if e.Device == "" {
+		return fmt.Sprintf("roce: %s: %v", e.Op, e.Err)
+	}
+	return fmt.Sprintf("roce: %s on %s: %v", e.Op, e.Device, e.Err)
+}
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }

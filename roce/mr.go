@@ -19,6 +19,8 @@ type MR struct {
 	pd  *PD
 	buf []byte
 	mr  mrProvider
+
+	held []*Buffer // that buf is of
 }
 
 func (m *MR) kind() string     { return "MR" }
@@ -41,12 +43,14 @@ func (p *PD) RegMR(buf []byte, access Access) (*MR, error) {
 // Peers then learn nothing about where the buffer is. A verbs device takes only an iova that is as
 // far into its page as buf, and no empty buf: ErrNotSupported.
 func (p *PD) RegMRIOVA(buf []byte, iova uint64, access Access) (m *MR, err error) {
+	held := holdBuffers(buf)
 	err = p.createSlowly("RegMR", "MR", func() (object, error) {
 		below, err := p.pd.regMR(buf, iova, access)
-		m = &MR{pd: p, buf: buf, mr: below}
+		m = &MR{pd: p, buf: buf, mr: below, held: held}
 		return m, err
 	})
 	if err != nil {
+		releaseBuffers(held)
 		return nil, err
 	}
 	return m, nil
@@ -92,7 +96,15 @@ func (m *MR) SGE(off, n int) SGE {
 // memory; requests that still name it complete with WCLocProtErr, and a peer that does loses its
 // connection. While windows are bound to the region the error is ErrBusy. A second Close does
 // nothing.
-func (m *MR) Close() error { return m.pd.dev.destroy(m, m.mr.Close) }
+func (m *MR) Close() error {
+	return m.pd.dev.destroy(m, func() error {
+		err := m.mr.Close()
+		if err == nil {
+			releaseBuffers(m.held)
+		}
+		return err
+	})
+}
 
 // MW is a memory window (ibv_mw): a second key to a part of a region. All methods may be called
 // from any goroutine.

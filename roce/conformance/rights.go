@@ -11,6 +11,7 @@ import (
 func rights() []Case {
 	cases := []Case{
 		{"regions", regionsAct, nil},
+		{"a region of a Buffer", bufferActs, bufferServes},
 		{"a window is bound, used and invalidated", windowActs, windowServes},
 		{"SEND with invalidate", invalidateActs, invalidateServes},
 		{"a window of type 1 is bound, bound elsewhere and unbound", window1Acts, window1Serves},
@@ -43,6 +44,43 @@ func regionsAct(e *End) {
 	e.Check(elsewhere.Addr() == iova && elsewhere.SGE(5, 6).Addr == iova+5, "region at 0x%x, want 0x%x", elsewhere.Addr(), iova)
 	e.Must(elsewhere.Close())
 	e.Must(elsewhere.Close())
+}
+
+// buffer makes a region of memory that is not Go's, of huge pages if there are any.
+func buffer(e *End, size int) (*roce.Buffer, *roce.MR) {
+	b, err := roce.AllocBuffer(size, &roce.BufferOptions{HugePages: true})
+	e.Must(err)
+	e.later(b.Close)
+	return b, e.Region(b.Bytes(), roce.LocalWrite|roce.RemoteWrite|roce.RemoteRead)
+}
+
+const bufferSize = 3 << 20
+
+func bufferActs(e *End) {
+	e.Join(roce.RC, 64)
+	b, m := buffer(e, bufferSize)
+	var c Card
+	e.Hear(&c)
+	copy(b.Bytes(), pattern(bufferSize, 3))
+	e.Send(roce.SendWR{Opcode: roce.WRWrite, Flags: roce.SendSignaled, SGL: []roce.SGE{m.SGE(0, bufferSize)}, RemoteAddr: c.Addr, RKey: c.RKey})
+	e.Good(roce.WCRDMAWrite)
+	clear(b.Bytes())
+	e.Send(roce.SendWR{Opcode: roce.WRRead, Flags: roce.SendSignaled, SGL: []roce.SGE{m.SGE(0, bufferSize)}, RemoteAddr: c.Addr, RKey: c.RKey})
+	e.Good(roce.WCRDMARead)
+	e.Same(b.Bytes(), 3)
+	e.Sync()
+	e.Refused("closing a buffer that a region is made of", b.Close(), roce.ErrBusy)
+	e.Must(m.Close())
+	e.Must(b.Close())
+	e.Check(b.Bytes() == nil, "a closed buffer has bytes")
+}
+
+func bufferServes(e *End) {
+	e.Join(roce.RC, 64)
+	b, m := buffer(e, bufferSize)
+	e.Tell(Card{Addr: m.Addr(), RKey: m.RKey()})
+	e.Sync()
+	e.Same(b.Bytes(), 3)
 }
 
 // refusal is a request for memory that a peer does not give.

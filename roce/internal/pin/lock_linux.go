@@ -18,8 +18,8 @@ func lockPages(p pages) error {
 // unlockPages cannot fail for pages that were locked and are still mapped.
 func unlockPages(p pages) { unix.Syscall(unix.SYS_MUNLOCK, p.lo, p.hi-p.lo, 0) }
 
-// limit says how much the process may lock.
-func limit() string {
+// Limit says how much the process may lock.
+func Limit() string {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil {
 		return "see ulimit -l"

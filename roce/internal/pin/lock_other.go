@@ -7,5 +7,5 @@ import "errors"
 func lockPages(pages) error { return errors.ErrUnsupported }
 func unlockPages(pages)     {}
 
-// limit says how much the process may lock.
-func limit() string { return "it takes Linux" }
+// Limit says how much the process may lock.
+func Limit() string { return "it takes Linux" }

@@ -42,7 +42,7 @@ func Lock(buf []byte) error {
 	pinned.Unlock()
 	if err := lockPages(p); err != nil {
 		Unlock(buf)
-		return fmt.Errorf("pinning %d bytes: %w (%s)", len(buf), err, limit())
+		return fmt.Errorf("pinning %d bytes: %w (%s)", len(buf), err, Limit())
 	}
 	return nil
 }

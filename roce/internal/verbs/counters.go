@@ -9,16 +9,18 @@ import (
 	"strings"
 
 	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/wire"
 )
 
-// counters are the fields of qp.Stats with the files that have them. Names that differ are those of
-// mlx5 and of rxe.
+// counters are the fields of qp.Stats with the files that may have them, the best one first. Names
+// that differ are those of mlx5 and of rxe; packets that no driver's own file has are those of the
+// port, as InfiniBand counts them.
 var counters = []struct {
 	files string
 	field func(*qp.Stats) *uint64
 }{
-	{"sent_pkts", func(s *qp.Stats) *uint64 { return &s.SentPkts }},
-	{"rcvd_pkts", func(s *qp.Stats) *uint64 { return &s.RcvdPkts }},
+	{"sent_pkts ../counters/port_xmit_packets", func(s *qp.Stats) *uint64 { return &s.SentPkts }},
+	{"rcvd_pkts ../counters/port_rcv_packets", func(s *qp.Stats) *uint64 { return &s.RcvdPkts }},
 	{"out_of_sequence out_of_seq_request", func(s *qp.Stats) *uint64 { return &s.OutOfSequence }},
 	{"duplicate_request", func(s *qp.Stats) *uint64 { return &s.DuplicateRequest }},
 	{"out_of_buffer send_rnr_err", func(s *qp.Stats) *uint64 { return &s.SentRNR }},
@@ -33,6 +35,7 @@ var counters = []struct {
 	{"rp_cnp_handled", func(s *qp.Stats) *uint64 { return &s.RcvdCNP }},
 	{"np_cnp_sent", func(s *qp.Stats) *uint64 { return &s.SentCNP }},
 	{"np_ecn_marked_roce_packets", func(s *qp.Stats) *uint64 { return &s.RcvdECN }},
+	{"rx_icrc_encapsulated", func(s *qp.Stats) *uint64 { return &s.Drops[wire.DropICRC] }},
 }
 
 // readCounters reads the counters of a port. What the driver does not count stays 0.
@@ -45,6 +48,7 @@ func readCounters(folder string) (s qp.Stats) {
 			}
 			if n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64); err == nil {
 				*c.field(&s) = n
+				break
 			}
 		}
 	}

@@ -19,19 +19,28 @@ type verbError struct {
 	kind  error // the kind, if it is not the usual one
 }
 
-// kinds are what an errno means, usually.
+// kinds are what an errno means, usually. Others, such as ENODEV of a device that was taken out, are
+// errors by themselves, and EPERM and EACCES are os.ErrPermission.
 var kinds = map[syscall.Errno]error{
-	syscall.EINVAL:        qp.ErrInvalid,
-	syscall.ENOMEM:        qp.ErrLimit,
-	syscall.ENOSPC:        qp.ErrLimit,
-	syscall.EMFILE:        qp.ErrLimit,
-	syscall.EBUSY:         qp.ErrBusy,
-	syscall.ENOSYS:        errors.ErrUnsupported,
-	syscall.EOPNOTSUPP:    errors.ErrUnsupported,
-	syscall.ENETUNREACH:   soft.ErrUnreachable,
-	syscall.EHOSTUNREACH:  soft.ErrUnreachable,
-	syscall.ETIMEDOUT:     soft.ErrUnreachable, // the neighbour does not answer
-	syscall.EADDRNOTAVAIL: soft.ErrUnreachable,
+	syscall.EINVAL:          qp.ErrInvalid,
+	syscall.EFAULT:          qp.ErrInvalid, // memory that is not there, or may not be written
+	syscall.EMSGSIZE:        qp.ErrInvalid,
+	syscall.ENOENT:          qp.ErrInvalid, // a group that the queue pair is not attached to
+	syscall.ENOMEM:          qp.ErrLimit,
+	syscall.ENOSPC:          qp.ErrLimit,
+	syscall.EMFILE:          qp.ErrLimit,
+	syscall.ENFILE:          qp.ErrLimit,
+	syscall.EBUSY:           qp.ErrBusy,
+	syscall.ENOSYS:          errors.ErrUnsupported,
+	syscall.EOPNOTSUPP:      errors.ErrUnsupported,
+	syscall.EPROTONOSUPPORT: errors.ErrUnsupported,
+	syscall.ENOTTY:          errors.ErrUnsupported, // the kernel is older than the library
+	syscall.ENETUNREACH:     soft.ErrUnreachable,
+	syscall.EHOSTUNREACH:    soft.ErrUnreachable,
+	syscall.ENETDOWN:        soft.ErrUnreachable,
+	syscall.EHOSTDOWN:       soft.ErrUnreachable,
+	syscall.ETIMEDOUT:       soft.ErrUnreachable, // the neighbour does not answer
+	syscall.EADDRNOTAVAIL:   soft.ErrUnreachable,
 }
 
 // Error prints "ibv_create_qp: cannot allocate memory".

@@ -4,32 +4,47 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/roce/internal/soft"
+	"github.com/goroce/goroce/wire"
 )
 
 func TestAnswers(t *testing.T) {
 	if err := answered("ibv_modify_qp", 0); err != nil {
 		t.Error(err)
 	}
-	for _, c := range []struct {
-		errno syscall.Errno
-		kind  error
-	}{
-		{syscall.EINVAL, qp.ErrInvalid}, {syscall.ENOMEM, qp.ErrLimit}, {syscall.EBUSY, qp.ErrBusy},
-		{syscall.EOPNOTSUPP, errors.ErrUnsupported}, {syscall.ENOSYS, errors.ErrUnsupported},
-		{syscall.EHOSTUNREACH, soft.ErrUnreachable}, {syscall.ETIMEDOUT, soft.ErrUnreachable},
+	want := map[syscall.Errno]error{}
+	for kind, errnos := range map[error][]syscall.Errno{
+		qp.ErrInvalid:         {syscall.EINVAL, syscall.EFAULT, syscall.EMSGSIZE, syscall.ENOENT},
+		qp.ErrLimit:           {syscall.ENOMEM, syscall.ENOSPC, syscall.EMFILE, syscall.ENFILE},
+		qp.ErrBusy:            {syscall.EBUSY},
+		errors.ErrUnsupported: {syscall.ENOSYS, syscall.EOPNOTSUPP, syscall.EPROTONOSUPPORT, syscall.ENOTTY},
+		soft.ErrUnreachable: {syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ENETDOWN, syscall.EHOSTDOWN, syscall.ETIMEDOUT,
+			syscall.EADDRNOTAVAIL},
+		os.ErrPermission: {syscall.EPERM, syscall.EACCES}, // by themselves
 	} {
-		for _, result := range []int{int(c.errno), -int(c.errno)} {
+		for _, errno := range errnos {
+			want[errno] = kind
+		}
+	}
+	for errno := range kinds {
+		if want[errno] == nil {
+			t.Errorf("%v is not tested", errno)
+		}
+	}
+	for errno, kind := range want {
+		for _, result := range []int{int(errno), -int(errno)} {
 			err := answered("ibv_modify_qp", result)
-			if !errors.Is(err, c.kind) || !errors.Is(err, c.errno) || err.Error() != "ibv_modify_qp: "+c.errno.Error() {
+			if !errors.Is(err, kind) || !errors.Is(err, errno) || err.Error() != "ibv_modify_qp: "+errno.Error() {
 				t.Errorf("%d: %v", result, err)
 			}
 		}
-		if err := refused("ibv_create_qp", c.errno); !errors.Is(err, c.kind) {
+		if err := refused("ibv_create_qp", errno); !errors.Is(err, kind) {
 			t.Errorf("%v", err)
 		}
 	}
@@ -42,15 +57,65 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestVerbsAreNamed: whatever C function can fail, the text of its error names the verb.
+func TestVerbsAreNamed(t *testing.T) {
+	calls, texts := map[string]bool{}, ""
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		texts += string(text)
+		for _, m := range regexp.MustCompile(`C\.(?:ibv|goroce)_(\w+)\(`).FindAllStringSubmatch(string(text), -1) {
+			calls[m[1]] = true
+		}
+	}
+	if len(calls) < 25 {
+		t.Fatalf("only %d calls were found", len(calls))
+	}
+	// what cannot fail, or has another name in the library
+	for _, quiet := range []string{"get_device_name", "free_device_list", "ack_async_event", "get_async_event", "take_cq_event"} {
+		if !calls[quiet] {
+			t.Errorf("%s is not called", quiet)
+		}
+		delete(calls, quiet)
+	}
+	for call := range calls {
+		switch call {
+		case "query_gids":
+			call = "query_gid_table"
+		case "reg_mr":
+			call = "reg_mr_iova"
+		}
+		if !strings.Contains(texts, `"ibv_`+call+`"`) {
+			t.Errorf("no error names ibv_%s", call)
+		}
+	}
+}
+
 func TestCounters(t *testing.T) {
 	folder := t.TempDir()
 	for name, text := range map[string]string{"sent_pkts": "12\n", "out_of_seq_request": "3\n", "np_cnp_sent": "-1\n", "rcvd_pkts": ""} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(folder, name), text)
 	}
 	s := readCounters(folder)
 	if s != (qp.Stats{SentPkts: 12, OutOfSequence: 3}) {
+		t.Errorf("%+v", s)
+	}
+	port := t.TempDir() // of a driver whose packets are counted by the port
+	write(t, filepath.Join(port, "counters", "port_xmit_packets"), "7\n")
+	write(t, filepath.Join(port, "hw_counters", "rx_icrc_encapsulated"), "8\n")
+	write(t, filepath.Join(port, "hw_counters", "out_of_sequence"), "9\n")
+	other := qp.Stats{SentPkts: 7, OutOfSequence: 9}
+	other.Drops[wire.DropICRC] = 8
+	if s := readCounters(filepath.Join(port, "hw_counters")); s != other {
 		t.Errorf("%+v", s)
 	}
 	if d := since(s, qp.Stats{SentPkts: 2}); d != (qp.Stats{SentPkts: 10, OutOfSequence: 3}) {
@@ -58,5 +123,15 @@ func TestCounters(t *testing.T) {
 	}
 	if s := readCounters(filepath.Join(folder, "none")); s != (qp.Stats{}) {
 		t.Errorf("%+v", s)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -15,6 +15,7 @@ import "C"
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/roce/internal/pin"
 )
 
 // PD is a protection domain.
@@ -98,7 +100,11 @@ func (p *PD) RegMR(buf []byte, iova uint64, access mr.Access) (*MR, error) {
 	ibv, errno := C.goroce_reg_mr(p.pd, start, C.size_t(len(buf)), C.uint64_t(iova), flags)
 	if ibv == nil {
 		m.pins.Unpin()
-		return nil, refused("ibv_reg_mr_iova", errno)
+		err := refused("ibv_reg_mr_iova", errno)
+		if errors.Is(err, qp.ErrLimit) {
+			err = fmt.Errorf("%w: %d bytes are pinned (%s)", err, len(buf), pin.Limit())
+		}
+		return nil, err
 	}
 	m.mr, m.lkey, m.rkey = ibv, uint32(ibv.lkey), uint32(ibv.rkey)
 	registered.Store(m, nil)
