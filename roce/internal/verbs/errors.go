@@ -23,9 +23,9 @@ type verbError struct {
 // errors by themselves, and EPERM and EACCES are os.ErrPermission.
 var kinds = map[syscall.Errno]error{
 	syscall.EINVAL:          qp.ErrInvalid,
-	syscall.EFAULT:          qp.ErrInvalid, // memory that is not there, or may not be written
+	syscall.EFAULT:          qp.ErrInvalid, // memory that is not there, or read-only
 	syscall.EMSGSIZE:        qp.ErrInvalid,
-	syscall.ENOENT:          qp.ErrInvalid, // a group that the queue pair is not attached to
+	syscall.ENOENT:          qp.ErrInvalid, // e.g. a group that was not joined
 	syscall.ENOMEM:          qp.ErrLimit,
 	syscall.ENOSPC:          qp.ErrLimit,
 	syscall.EMFILE:          qp.ErrLimit,
