@@ -19,8 +19,8 @@ type verbError struct {
 	kind  error // the kind, if it is not the usual one
 }
 
-// kinds are what an errno means, usually. Others, such as ENODEV of a device that was taken out, are
-// errors by themselves, and EPERM and EACCES are os.ErrPermission.
+// kinds are what an errno means, usually. Others, such as ENODEV of a device that was taken out,
+// are errors by themselves, and EPERM and EACCES are os.ErrPermission.
 var kinds = map[syscall.Errno]error{
 	syscall.EINVAL:          qp.ErrInvalid,
 	syscall.EFAULT:          qp.ErrInvalid, // memory that is not there, or read-only
