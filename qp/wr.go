@@ -16,7 +16,13 @@ import (
 // The lane sees them after Engine.Ring. The error is ErrState below RTS, ErrFull when the queue has
 // no slot; ErrInvalid names the value and the rule. One caller at a time; concurrent with PostRecv
 // and with the engine.
-func (q *QP) PostSend(wrs []SendWR) (n int, err error) {
+func (q *QP) PostSend(wrs []SendWR) (n int, err error) { return q.post(wrs, false) }
+
+// PostSendAll is PostSend of all or nothing: if one of wrs is refused, n says which, and none is
+// accepted.
+func (q *QP) PostSendAll(wrs []SendWR) (n int, err error) { return q.post(wrs, true) }
+
+func (q *QP) post(wrs []SendWR, all bool) (n int, err error) {
 	if s := q.State(); s < StateRTS {
 		return 0, fmt.Errorf("%w: PostSend needs RTS, QP 0x%06x is in %v", ErrState, q.qpn, s)
 	}
@@ -34,7 +40,7 @@ func (q *QP) PostSend(wrs []SendWR) (n int, err error) {
 	if err == nil {
 		n = len(wrs)
 	}
-	if n > 0 {
+	if n > 0 && (err == nil || !all) {
 		q.sq.tail.Store(tail + uint32(n))
 	}
 	return n, err

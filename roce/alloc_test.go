@@ -4,6 +4,41 @@ package roce
 
 import "testing"
 
+// TestBuildingAllocatesNothing: nor do requests that are built piece by piece.
+func TestBuildingAllocatesNothing(t *testing.T) {
+	a, b := connected(t, wires[1], RC, 64)
+	x := a.qp.Ex()
+	data, pieces := make([]byte, 20), []SGE{a.mr.SGE(0, 8), a.mr.SGE(8, 8)}
+	var wcs [8]WC
+	var none [1]WC
+	list := func() {
+		x.WRStart()
+		for range 4 {
+			x.WRRDMAWrite(b.mr.RKey(), b.mr.Addr())
+			x.WRSetInlineData(data)
+			x.WRRDMAWrite(b.mr.RKey(), b.mr.Addr())
+			x.WRSetSGEList(pieces)
+		}
+		if err := x.WRComplete(); err != nil {
+			t.Error(err)
+		}
+		for got := 0; got < 8; {
+			n, err := a.cq.Poll(wcs[:])
+			_, err2 := b.cq.Poll(none[:])
+			if err != nil || err2 != nil {
+				t.Error(err, err2)
+			}
+			got += n
+		}
+	}
+	for range 100 {
+		list()
+	}
+	if n := testing.AllocsPerRun(500, list); n != 0 {
+		t.Errorf("%v allocations a list", n)
+	}
+}
+
 // TestNoAllocation: in the steady state a message costs no garbage, from post to completion, sent
 // and received.
 func TestNoAllocation(t *testing.T) {

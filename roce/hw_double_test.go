@@ -137,11 +137,12 @@ func (q *hwQP) Modify(_ context.Context, a *QPAttr, mask AttrMask) error {
 	}
 	return nil
 }
-func (q *hwQP) Query() (QPAttr, error)         { return QPAttr{State: q.state}, nil }
-func (q *hwQP) AttachMcast(GID) error          { return ErrNotSupported }
-func (q *hwQP) DetachMcast(GID) error          { return ErrNotSupported }
-func (q *hwQP) Close() error                   { return q.d.ended("QP") }
-func (q *hwQP) PostRecv([]RecvWR) (int, error) { return 0, ErrFull }
+func (q *hwQP) Query() (QPAttr, error)                { return QPAttr{State: q.state}, nil }
+func (q *hwQP) AttachMcast(GID) error                 { return ErrNotSupported }
+func (q *hwQP) DetachMcast(GID) error                 { return ErrNotSupported }
+func (q *hwQP) Close() error                          { return q.d.ended("QP") }
+func (q *hwQP) PostRecv([]RecvWR) (int, error)        { return 0, ErrFull }
+func (q *hwQP) PostSendAll(wrs []SendWR) (int, error) { return q.PostSend(wrs) }
 func (q *hwQP) PostSend(wrs []SendWR) (int, error) {
 	for i := range wrs {
 		if q.cq.n == len(q.cq.ring) {

@@ -30,8 +30,9 @@ func openHW(*Device, *Config) (provider, error) {
 		ErrNotSupported)
 }
 
-func (*hwQP) PostSend([]SendWR) (int, error)  { return 0, errors.ErrUnsupported }
-func (*hwQP) PostRecv([]RecvWR) (int, error)  { return 0, errors.ErrUnsupported }
-func (*hwSRQ) PostRecv([]RecvWR) (int, error) { return 0, errors.ErrUnsupported }
-func (*hwCQ) Poll([]WC) (int, error)          { return 0, errors.ErrUnsupported }
-func (*hwCQ) PollEx([]WCEx) (int, error)      { return 0, errors.ErrUnsupported }
+func (*hwQP) PostSend([]SendWR) (int, error)    { return 0, errors.ErrUnsupported }
+func (*hwQP) PostSendAll([]SendWR) (int, error) { return 0, errors.ErrUnsupported }
+func (*hwQP) PostRecv([]RecvWR) (int, error)    { return 0, errors.ErrUnsupported }
+func (*hwSRQ) PostRecv([]RecvWR) (int, error)   { return 0, errors.ErrUnsupported }
+func (*hwCQ) Poll([]WC) (int, error)            { return 0, errors.ErrUnsupported }
+func (*hwCQ) PollEx([]WCEx) (int, error)        { return 0, errors.ErrUnsupported }

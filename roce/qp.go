@@ -47,6 +47,9 @@ type QP struct {
 	srq            *SRQ // nil: its receive queue is its own
 	context        any
 
+	init QPInitAttr // but for the sizes, which Query knows
+	ex   QPEx
+
 	qp   qpProvider
 	soft *soft.QP // the same, by its concrete type: one of the two
 	hw   *hwQP
@@ -81,7 +84,8 @@ func (p *PD) CreateQP(attr QPInitAttr) (q *QP, err error) {
 		if err := p.checkSRQ(attr.SRQ); err != nil {
 			return err
 		}
-		q = &QP{pd: p, sendCQ: attr.SendCQ, recvCQ: attr.RecvCQ, srq: attr.SRQ, context: attr.Context}
+		q = &QP{pd: p, sendCQ: attr.SendCQ, recvCQ: attr.RecvCQ, srq: attr.SRQ, context: attr.Context, init: attr}
+		q.ex.qp = q
 		below, err := p.pd.createQP(q, &attr)
 		if err == nil {
 			q.qp = below
@@ -205,6 +209,18 @@ func (q *QP) Modify(ctx context.Context, attr *QPAttr, mask AttrMask) error {
 func (q *QP) Query() (QPAttr, error) {
 	attr, err := q.qp.Query()
 	return attr, q.pd.dev.fail("Query", err)
+}
+
+// QueryInit returns what the queue pair was made from (the other half of ibv_query_qp), with the
+// real sizes in Cap and the defaults filled in. ErrClosed.
+func (q *QP) QueryInit() (QPInitAttr, error) {
+	attr, err := q.Query()
+	if err != nil {
+		return QPInitAttr{}, err
+	}
+	init := q.init
+	init.Cap = attr.Cap
+	return init, nil
 }
 
 // AttachMcast lets a UD queue pair receive datagrams that are sent to a multicast group, until

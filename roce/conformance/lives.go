@@ -5,6 +5,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/goroce/goroce/roce"
 )
@@ -14,6 +15,8 @@ func lives() []Case {
 		{"attributes of device and port", attributesAct, nil},
 		{"a queue pair's states", statesAct, nil},
 		{"attributes that were set", queryActs, queryServes},
+		{"what a queue pair was made from", queryInitAct, nil},
+		{"a rate limit", rateLimitActs, rateLimitServes},
 		{"RESET and a second life", secondLife, secondLife},
 		{"the send queue drains", drainActs, drainServes},
 		{"closing in the wrong order", closingActs, nil},
@@ -85,6 +88,46 @@ func queryActs(e *End) {
 	const rights = roce.RemoteRead | roce.RemoteWrite | roce.RemoteAtomic
 	e.Check(a.AccessFlags&rights == o.Access, "access %v, want %v", a.AccessFlags, o.Access)
 }
+
+func queryInitAct(e *End) {
+	e.Make(roce.UC, 64)
+	init, err := e.QP.QueryInit()
+	e.Must(err)
+	e.Check(init.Type == roce.UC && init.SendCQ == e.CQ && init.RecvCQ == e.CQ && !init.SQSigAll, "%+v", init)
+	e.Check(init.Cap.MaxSendWR >= Depth && init.Cap.MaxRecvWR >= Depth && init.Cap.MaxSendSGE >= 3, "%+v", init.Cap)
+}
+
+// rateLimitActs sends with a limit, and then faster: the time is for the simulated worlds to judge,
+// but not that of a limit which means seconds.
+func rateLimitActs(e *End) {
+	e.Join(roce.RC, 64<<10)
+	a := e.Query()
+	limit := func(kbps uint32) error {
+		return e.QP.Modify(e.ctx, &roce.QPAttr{RateLimit: kbps}, roce.AttrRateLimit)
+	}
+	if a.RateLimitMax == 0 {
+		e.Refused("a rate limit", limit(1_000_000), roce.ErrNotSupported)
+		e.Skip("%s has no rate limits", e.Name())
+	}
+	e.Refused("a limit that is too low", limit(a.RateLimitMin-1), roce.ErrInvalid)
+	e.Refused("a limit that is too high", limit(a.RateLimitMax+1), roce.ErrInvalid)
+	write := func() time.Duration {
+		start := time.Now()
+		e.Send(roce.SendWR{Opcode: roce.WRWrite, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(0, len(e.Buf))}, RemoteAddr: e.Peer.Addr, RKey: e.Peer.RKey})
+		e.Good(roce.WCRDMAWrite)
+		return time.Since(start)
+	}
+	e.Must(limit(5_000)) // 64 KiB take 105 ms, but for the last packet and what may be made up for
+	took := write()
+	e.Check(took > 80*time.Millisecond, "%d bytes took %v at 5 Mbit/s", len(e.Buf), took)
+	attr, err := e.QP.Query()
+	e.Must(err)
+	e.Check(attr.RateLimit == 5_000, "a limit of %d kbit/s", attr.RateLimit)
+	e.Must(limit(0))
+	write()
+}
+
+func rateLimitServes(e *End) { e.Join(roce.RC, 64<<10) }
 
 func queryServes(e *End) {
 	e.Make(roce.RC, 64)

@@ -29,6 +29,7 @@ func messages() []Case {
 		{"scatter and gather", scatterActs, scatterServes},
 		{"unsignaled requests", unsignaledActs, batchServes},
 		{"a batch in order", batchActs, batchServes},
+		{"requests built piece by piece", builtActs, builtServes},
 		{"memory that the program forgot", forgottenActs, forgottenServes},
 		{"messages that allocate nothing", thriftyActs, thriftyServes},
 		{"several queue pairs of a completion queue", severalAct, severalServe},
@@ -414,4 +415,65 @@ func severalServe(e *End) {
 		wc := e.Good(roce.WCRecv)
 		e.Check(wc.QPN == all[wc.WRID].QPN() && e.Buf[64*wc.WRID] == byte(wc.WRID), "%+v", wc)
 	}
+}
+
+// builtActs posts lists that it builds piece by piece: one that is refused as a whole, one of all
+// that an RC queue pair does.
+func builtActs(e *End) {
+	e.Join(roce.RC, 1024)
+	x := e.QP.Ex()
+	copy(e.Buf, pattern(100, 5))
+	e.Sync()
+	x.WRStart()
+	x.WRID, x.WRFlags = 99, roce.SendSignaled
+	x.WRSend()
+	x.WRSetSGE(e.MR.SGE(0, 8))
+	x.WRAtomicFetchAdd(e.Peer.RKey, e.Peer.Addr, 1)
+	x.WRSetSGE(e.MR.SGE(0, 4))
+	e.Refused("an atomic of 4 bytes", x.WRComplete(), roce.ErrInvalid)
+
+	rkey, addr := e.Peer.RKey, e.Peer.Addr
+	builds := []struct {
+		wc    roce.WCOpcode
+		build func()
+	}{
+		{roce.WCSend, func() { x.WRSendImm(immediate); x.WRSetInlineData(e.Buf[:20]) }},
+		{roce.WCRDMAWrite, func() {
+			x.WRRDMAWrite(rkey, addr+200)
+			x.WRSetSGEList([]roce.SGE{e.MR.SGE(0, 60), e.MR.SGE(60, 40)})
+		}},
+		{roce.WCRDMARead, func() { x.WRRDMARead(rkey, addr+200); x.WRSetSGE(e.MR.SGE(200, 100)) }},
+		{roce.WCFetchAdd, func() { x.WRAtomicFetchAdd(rkey, addr+504, 7); x.WRSetSGE(e.MR.SGE(504, 8)) }},
+		{roce.WCCompSwap, func() { x.WRAtomicCmpSwp(rkey, addr+504, 7, 9); x.WRSetSGE(e.MR.SGE(512, 8)) }},
+		{roce.WCRDMAWrite, func() { x.WRRDMAWriteImm(rkey, addr, immediate); x.WRSetInlineDataList([][]byte{{1, 2}, {3}}) }},
+	}
+	x.WRStart()
+	for i, b := range builds {
+		x.WRID = uint64(i)
+		b.build()
+	}
+	e.Must(x.WRComplete())
+	for i, b := range builds {
+		wc := e.Good(b.wc)
+		e.Check(wc.WRID == uint64(i), "request %d in place %d", wc.WRID, i)
+	}
+	e.Same(e.Buf[200:300], 5)
+	e.Check(binary.NativeEndian.Uint64(e.Buf[512:]) == 7, "the swap found %d, want 7", binary.NativeEndian.Uint64(e.Buf[512:]))
+	e.Sync()
+}
+
+func builtServes(e *End) {
+	e.Join(roce.RC, 1024)
+	e.Recv(1, 600, 100)
+	e.Recv(2, 700, 100)
+	e.Sync()
+	wc := e.Good(roce.WCRecv)
+	e.Check(wc.WRID == 1 && wc.ByteLen == 20 && wc.Imm == immediate, "%+v", wc)
+	e.Same(e.Buf[600:620], 5)
+	wc = e.Good(roce.WCRecvRDMAWithImm)
+	e.Check(wc.WRID == 2 && wc.ByteLen == 3 && wc.Imm == immediate, "%+v", wc)
+	e.Sync()
+	e.Check(e.Buf[0] == 1 && e.Buf[2] == 3, "written %d", e.Buf[:3])
+	e.Same(e.Buf[200:300], 5)
+	e.Check(binary.NativeEndian.Uint64(e.Buf[504:]) == 9, "%d, want 9", binary.NativeEndian.Uint64(e.Buf[504:]))
 }

@@ -113,6 +113,21 @@ func (q *QP) bindMW(wrid uint64, flags qp.SendFlags, b qp.BindInfo) error {
 	return err
 }
 
+// PostSendAll is PostSend of all or nothing.
+func (q *QP) PostSendAll(wrs []qp.SendWR) (n int, err error) {
+	q.sq.Lock()
+	if q.closed {
+		q.sq.Unlock()
+		return 0, ErrClosed
+	}
+	n, err = q.q.PostSendAll(wrs)
+	q.sq.Unlock()
+	if err == nil && n > 0 {
+		q.lane.posted(q.q, n)
+	}
+	return n, err
+}
+
 // PostRecv appends work requests to the receive queue, as PostSend does.
 func (q *QP) PostRecv(wrs []qp.RecvWR) (n int, err error) {
 	q.rq.Lock()

@@ -155,15 +155,43 @@ var operations = [...]operation{
 
 // PostSend posts wrs and returns how many were accepted; err is about wrs[n].
 func (q *QP) PostSend(wrs []qp.SendWR) (n int, err error) {
-	s := &q.send
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	q.send.mu.Lock()
+	defer q.send.mu.Unlock()
+	if err := q.maySend(); err != nil {
+		return 0, err
+	}
+	return q.post(wrs)
+}
+
+// PostSendAll is PostSend of all or nothing, as far as it is known here what will be refused: what
+// the device refuses, for want of a slot above all, leaves those before it posted.
+func (q *QP) PostSendAll(wrs []qp.SendWR) (n int, err error) {
+	q.send.mu.Lock()
+	defer q.send.mu.Unlock()
+	if err := q.maySend(); err != nil {
+		return 0, err
+	}
+	for i := range wrs {
+		if err := q.writeSend(i%len(q.send.wrs), &wrs[i]); err != nil {
+			return i, err
+		}
+	}
+	return q.post(wrs)
+}
+
+func (q *QP) maySend() error {
 	if q.closed {
-		return 0, closed("QP")
+		return closed("QP")
 	}
 	if state := qp.QPState(q.state.Load()); state < qp.StateRTS {
-		return 0, fmt.Errorf("%w: PostSend needs RTS, QP 0x%06x is in %v", qp.ErrState, q.qpn, state)
+		return fmt.Errorf("%w: PostSend needs RTS, QP 0x%06x is in %v", qp.ErrState, q.qpn, state)
 	}
+	return nil
+}
+
+// post is PostSend. The caller has the lock.
+func (q *QP) post(wrs []qp.SendWR) (n int, err error) {
+	s := &q.send
 	for n < len(wrs) && err == nil {
 		batch := wrs[n:min(n+len(s.wrs), len(wrs))]
 		ready := 0
