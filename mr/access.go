@@ -32,13 +32,41 @@ func (t *Table) Remote(pd PD, qpn uint32, rkey uint32, va uint64, n uint32, need
 	return e.span(pd, va, n, need)
 }
 
-// span is the part of the check that regions and windows share.
-func (e *entry) span(pd PD, addr uint64, n uint32, need Access) (Span, Status) {
+// RemoteAll is Remote for all bytes that a key opens.
+func (t *Table) RemoteAll(pd PD, qpn uint32, rkey uint32, need Access) (Span, Status) {
+	all := t.lookup(rkey)
+	if all == nil {
+		return Span{}, BadKey
+	}
+	if all.kind != kindRegion {
+		if s := all.checkWindow(pd, qpn); s != OK {
+			return Span{}, s
+		}
+	}
+	if s := all.allows(pd, need); s != OK {
+		return Span{}, s
+	}
+	if all.whole { // nobody can mean that
+		return Span{}, BadRange
+	}
+	return Span{all.mem}, OK
+}
+
+// allows holds domain and rights, which regions and windows have alike, against an access.
+func (e *entry) allows(pd PD, need Access) Status {
 	if e.pd != pd {
-		return Span{}, BadPD
+		return BadPD
 	}
 	if e.access&need != need {
-		return Span{}, BadAccess
+		return BadAccess
+	}
+	return OK
+}
+
+// span is the part of the check that regions and windows share.
+func (e *entry) span(pd PD, addr uint64, n uint32, need Access) (Span, Status) {
+	if s := e.allows(pd, need); s != OK {
+		return Span{}, s
 	}
 	// An address below base wraps to an offset that is larger than any length: registration saw to
 	// it that base+length does not wrap. So these two comparisons also cover overflow of addr+n.

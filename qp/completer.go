@@ -143,14 +143,15 @@ func (e *Engine) progress(q *QP, una wire.PSN) {
 // readResponse takes the data of one READ response packet. Where the data belongs follows from its
 // PSN, and whether it is whole from its length, not from the opcode: after a restart a peer may
 // continue with MIDDLE and LAST, or begin again with FIRST or ONLY (section 4.4). Every piece that
-// was asked for has a LAST of its own.
+// was asked for has a LAST of its own. The answer to a FLUSH or ATOMIC WRITE is that to a READ of
+// nothing.
 func (e *Engine) readResponse(q *QP, p *wire.Packet, psn wire.PSN) wire.DropReason {
 	if !e.ackBefore(q, psn) {
 		return wire.DropOutOfSequence
 	}
 	i := q.sq.head.Load()
 	s, w := q.sq.at(i), q.req.at(i)
-	if i == q.req.started || wrTable[s.opcode].answer != dataAnswer {
+	if kind := wrTable[s.opcode].answer; i == q.req.started || kind != dataAnswer && kind != doneAnswer {
 		e.failHead(q, WCBadRespErr)
 		return wire.DropNone
 	}

@@ -8,7 +8,7 @@
 // completion queue (cq.go) → Poll. What happens when packets are lost is in recovery.go, which has
 // the state machine, with a file for each policy: go-back-N (goback.go), or, if both ends agree,
 // selective repeat (selective.go; its responder is reorder.go). silence.go is about losses that
-// nobody reports. How much may be under way is in window.go, how fast it goes in rate.go.
+// nobody reports. What a FLUSH asks of storage is in flush.go. How much may be under way is in window.go, how fast it goes in rate.go.
 //
 // # The contract
 //
@@ -21,6 +21,7 @@
 //	PollTransmit    fills a batch with packets to send; a full batch means: send it and call again
 //	PollTimeout     the next deadline, or Never
 //	PollEvent       asynchronous events
+//	PollSync        memory that is to reach storage, by another goroutine; Synced says that it has
 //	Flush           publishes the completions of this turn; PollNotify then names who is to wake
 //
 // It reads no clock (time is an argument), never blocks and starts nothing. What carries data

@@ -63,6 +63,8 @@ type Engine struct {
 	tellAt     Time  // when the first of them is due; Never if there is none
 	overrunCQs []*CQ
 	events     []Event
+	syncs      []Sync
+	tickets    uint64 // syncs so far
 	stats      Stats
 
 	keptFrame   wire.Frame // of the kept packet at hand

@@ -162,7 +162,7 @@ func (e *Engine) checkAttr(q *QP, a *QPAttr, mask AttrMask) (path, cnpPath wire.
 			return path, path, invalid("%v is %d, at most %d is allowed", l.bit, l.value, l.max)
 		}
 	}
-	const peerRights = mr.LocalWrite | mr.RemoteWrite | mr.RemoteRead | mr.RemoteAtomic
+	const peerRights = mr.LocalWrite | mr.RemoteWrite | mr.RemoteRead | mr.RemoteAtomic | mr.FlushGlobal | mr.FlushPersistent
 	switch {
 	case mask&AttrAltPath != 0 || mask&AttrPathMigState != 0:
 		return path, path, invalid("%v: RoCE has no path migration", mask&(AttrAltPath|AttrPathMigState))

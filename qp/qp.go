@@ -225,6 +225,7 @@ func (e *Engine) DestroyQP(q *QP) error {
 	q.putBack()
 	e.unschedule(q)
 	e.timers.remove(q)
+	q.resp.dropReplies() // one may still wait for storage
 	e.qps.remove(q.qpn)
 	q.sendCQ.users--
 	q.recvCQ.users--

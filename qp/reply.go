@@ -1,7 +1,7 @@
 package qp
 
 // Replies: what a responder owes its peer, made when there is room to send it.
-// Stages: remember (acceptRead, acceptAtomic) → owe (job, NAK, ACK) → send in order: READ and
+// Stages: remember (acceptRead, acceptAtomic, acceptDone) → owe (job, NAK, ACK) → send in order: READ and
 // atomic responses first, since an ACK or NAK of a later request must not overtake them
 // (section 4.6) → replay for duplicates.
 
@@ -33,6 +33,7 @@ type job struct {
 	left        uint32   // READ: bytes from there
 	rkey        uint32   // READ
 	orig        uint64   // atomic: the value before
+	sync        uint64   // FLUSH: the sync that it waits for; 0: none
 }
 
 const noResource = -1
@@ -94,19 +95,28 @@ func (e *Engine) acceptAtomic(q *QP, orig uint64) {
 	e.owe(q, job{res: i, answer: valueAnswer, start: res.first, next: res.first, orig: orig})
 }
 
+// acceptDone remembers a request that is answered without data, and owes that answer.
+func (e *Engine) acceptDone(q *QP) *job {
+	res, i := q.resp.remember(1)
+	res.answer = doneAnswer
+	return e.owe(q, job{res: i, answer: doneAnswer, start: res.first, next: res.first})
+}
+
 // owe queues a job. It acknowledges whatever is before it.
-func (e *Engine) owe(q *QP, j job) {
+func (e *Engine) owe(q *QP, j job) *job {
 	r := &q.resp
 	if r.ack && r.ackPSN.Sub(j.start) < 0 {
 		r.ack = false
 	}
-	*r.jobAt(r.jobLen) = j
+	place := r.jobAt(r.jobLen)
+	*place = j
 	r.jobLen++
 	r.res[j.res].owed = true
 	if !j.again {
 		r.newJobs++
 	}
 	e.schedule(q, dueReply)
+	return place
 }
 
 // jobAt returns the n-th queued job.
@@ -120,7 +130,10 @@ func (e *Engine) oweNAK(q *QP, syn wire.Syndrome) {
 }
 
 // dropReplies forgets everything that is owed.
-func (r *responder) dropReplies() { r.jobHead, r.jobLen, r.newJobs, r.ack, r.nak = 0, 0, 0, false, 0 }
+func (r *responder) dropReplies() {
+	r.jobHead, r.jobLen, r.newJobs, r.ack, r.nak = 0, 0, 0, false, 0
+	r.syncing, r.turnedAway = 0, false
+}
 
 // cancelNAK takes back a NAK if what it asks for arrives before it was sent. An ACK takes its
 // place, as the NAK would have acknowledged what is before it.
@@ -184,8 +197,10 @@ func (e *Engine) oweAgain(q *QP, j job) {
 	r := &q.resp
 	for n := range r.jobLen {
 		if old := r.jobAt(n); old.res == j.res {
-			j.again = old.again
-			*old = j
+			if old.sync == 0 { // else it is answered when that is done
+				j.again = old.again
+				*old = j
+			}
 			return
 		}
 	}
@@ -208,8 +223,12 @@ func (e *Engine) reply(q *QP, b *wire.Batch) verdict {
 		return sent
 	}
 	switch {
+	case r.jobLen > 0 && r.jobAt(0).sync != 0:
+		return blocked
 	case r.jobLen > 0 && r.jobAt(0).answer == valueAnswer:
 		return e.replyAtomic(q, b)
+	case r.jobLen > 0 && r.jobAt(0).answer == doneAnswer:
+		return e.replyDone(q, b)
 	case r.jobLen > 0:
 		if !e.mayPace(q) {
 			return blocked
@@ -268,7 +287,18 @@ func (e *Engine) replyAtomic(q *QP, b *wire.Batch) verdict {
 	frames := b.Frames()
 	(*wire.AtomicAckETH)(frames[len(frames)-1].Body[op.Info().Off[wire.HdrAtomicAckETH]:]).Put(j.orig)
 	e.seal(b)
-	r.popJob()
+	e.popJob(q)
+	return sent
+}
+
+// replyDone makes the answer to a FLUSH or an ATOMIC WRITE.
+func (e *Engine) replyDone(q *QP, b *wire.Batch) verdict {
+	r := &q.resp
+	if e.putReply(q, b, readReplies.only.Of(q.opcodes), wire.SynACK, r.jobAt(0).next, r.msn, 0) == nil {
+		return full
+	}
+	e.seal(b)
+	e.popJob(q)
 	return sent
 }
 
@@ -308,20 +338,33 @@ func (e *Engine) replyRead(q *QP, b *wire.Batch) verdict {
 	e.spend(q, int(n))
 	j.next, j.va, j.left = j.next.Next(), j.va+uint64(n), j.left-n
 	if last {
-		r.popJob()
+		e.popJob(q)
 	}
 	return sent
 }
 
-func (r *responder) popJob() {
-	j := r.jobAt(0)
+// popJob ends the oldest job, which has been answered.
+func (e *Engine) popJob(q *QP) {
+	r := &q.resp
+	r.leave(r.jobAt(0))
+	r.jobHead = (r.jobHead + 1) % len(r.jobs)
+	e.readmit(q)
+}
+
+// forgetLast takes back the newest job.
+func (r *responder) forgetLast() { r.leave(r.jobAt(r.jobLen - 1)) }
+
+// leave counts a job that is queued no more.
+func (r *responder) leave(j *job) {
 	if !j.again {
 		r.newJobs--
 	}
 	if j.res != noResource {
 		r.res[j.res].owed = false
 	}
-	r.jobHead = (r.jobHead + 1) % len(r.jobs)
+	if j.sync != 0 {
+		r.syncing--
+	}
 	r.jobLen--
 }
 

@@ -7,6 +7,8 @@ package qp
 // of turn is in resend.go, and which packets ask for an ACK in ask.go.
 
 import (
+	"encoding/binary"
+
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/wire"
 )
@@ -308,13 +310,17 @@ func (q *QP) piece() uint32 {
 	return MaxMessage
 }
 
-// emitRead makes a READ or atomic request. If a piece of a READ was answered in part, it asks for
+// emitRead makes a READ or atomic request, or another one that has an answer. If a piece of a READ was answered in part, it asks for
 // the rest of it only (section 4.4).
 func (e *Engine) emitRead(q *QP, b *wire.Batch, s *sendSlot) verdict {
 	r := &q.req
 	op := wrTable[s.opcode].opcodes.at(true, true, q.opcodes)
 	info := op.Info()
-	f := b.Reserve(&q.path, int(info.HdrLen)+wire.ICRCLen)
+	carried := 0
+	if s.opcode == WRAtomicWrite {
+		carried = 8
+	}
+	f := b.Reserve(&q.path, int(info.HdrLen)+carried+wire.ICRCLen)
 	if f == nil {
 		return full
 	}
@@ -330,6 +336,12 @@ func (e *Engine) emitRead(q *QP, b *wire.Batch, s *sendSlot) verdict {
 		(*wire.AtomicETH)(f.Body[info.Off[wire.HdrAtomicETH]:]).Put(s.remoteAddr, s.rkey, s.swap, s.compareAdd)
 	case WRAtomicFetchAndAdd:
 		(*wire.AtomicETH)(f.Body[info.Off[wire.HdrAtomicETH]:]).Put(s.remoteAddr, s.rkey, s.compareAdd, 0)
+	case WRAtomicWrite:
+		(*wire.RETH)(f.Body[info.Off[wire.HdrRETH]:]).Put(s.remoteAddr, s.rkey, 8)
+		binary.NativeEndian.PutUint64(f.Body[info.HdrLen:], s.swap)
+	case WRFlush:
+		(*wire.FETH)(f.Body[info.Off[wire.HdrFETH]:]).Put(uint8(s.imm), uint8(s.imm>>8))
+		(*wire.RETH)(f.Body[info.Off[wire.HdrRETH]:]).Put(s.remoteAddr, s.rkey, uint32(s.compareAdd))
 	}
 	wire.Seal(f)
 	e.stats.SentPkts++

@@ -42,6 +42,9 @@ type responder struct {
 	jobHead int
 	jobLen  int
 	newJobs int // of them, those that are no replay: the peer must keep to the depth with these
+	syncing int // of them, FLUSHes that wait for storage
+	// turnedAway says that the expected request has come and was dropped, to be asked for later
+	turnedAway bool
 }
 
 // message is what kind of message is in progress.
@@ -97,6 +100,9 @@ func (e *Engine) respond(q *QP, p *wire.Packet) wire.DropReason {
 	if drop, stop := e.checkPSN(q, p); stop {
 		return drop
 	}
+	if q.mustWait(p) {
+		return q.turnAway()
+	}
 	f := q.checkOrder(p)
 	if f == noFault {
 		f = q.checkAccess(p)
@@ -128,7 +134,7 @@ func (e *Engine) checkPSN(q *QP, p *wire.Packet) (drop wire.DropReason, stop boo
 	d := p.BTH.PSN().Sub(r.epsn)
 	switch {
 	case d == 0:
-		r.complained = false
+		r.complained, r.turnedAway = false, false
 		r.cancelNAK()
 		return wire.DropNone, false
 	case !q.reliable:
@@ -148,6 +154,9 @@ func (e *Engine) checkPSN(q *QP, p *wire.Packet) (drop wire.DropReason, stop boo
 		return e.keep(q, p), true
 	}
 	e.stats.OutOfSequence++
+	if r.turnedAway {
+		return wire.DropOutOfSequence, true
+	}
 	if !r.complained || d == 1 && r.passed { // lost, or lost again the second time round
 		r.complained, r.passed = true, false
 		e.oweNAK(q, wire.SynNAKSeq)
@@ -178,14 +187,19 @@ func (q *QP) checkOrder(p *wire.Packet) fault {
 func (q *QP) checkAccess(p *wire.Packet) fault {
 	var need mr.Access
 	switch {
-	case p.Op.Flags&wire.OpWrite != 0:
+	case p.Op.Flags&(wire.OpWrite|wire.OpAtomicWrite) != 0:
 		need = mr.RemoteWrite
 	case p.Op.Flags&wire.OpRead != 0:
 		need = mr.RemoteRead
 	case p.Op.Flags&wire.OpAtomic != 0:
 		need = mr.RemoteAtomic
+	case p.Op.Flags&wire.OpFlush != 0:
+		var ok bool
+		if need, ok = flushNeeds(p.FETH()); !ok {
+			return faultAccess
+		}
 	case p.Op.Flags&wire.OpSend == 0:
-		return faultAccess // FLUSH and ATOMIC WRITE: not granted by this device
+		return faultAccess // RESYNC
 	}
 	if q.attr.AccessFlags&need != need {
 		return faultAccess
@@ -233,6 +247,10 @@ func (q *QP) checkLength(p *wire.Packet) fault {
 		if r.length > maxMessageFor(q.attr.PathMTU) {
 			return faultLength
 		}
+	case p.Op.Flags&wire.OpAtomicWrite != 0:
+		if r.length != n {
+			return faultLength
+		}
 	}
 	return noFault
 }
@@ -246,14 +264,11 @@ func (e *Engine) checkKey(q *QP, p *wire.Packet) fault {
 	case p.Op.Flags&(wire.OpWrite|wire.OpEnd) == wire.OpWrite|wire.OpEnd:
 	case p.Op.Flags&wire.OpAtomic != 0:
 		a := p.AtomicETH()
-		if a.VA()%8 != 0 {
-			return faultMisaligned
-		}
-		span, st := e.cfg.Memory.Remote(q.pd, q.qpn, a.RKey(), a.VA(), 8, mr.RemoteAtomic)
-		if st == mr.Misaligned || st == mr.OK && !span.Aligned8() {
-			return faultMisaligned
-		}
-		if st != mr.OK {
+		return e.checkWord(q, a.RKey(), a.VA(), mr.RemoteAtomic)
+	case p.Op.Flags&wire.OpAtomicWrite != 0:
+		return e.checkWord(q, r.rkey, r.va, mr.RemoteWrite)
+	case p.Op.Flags&wire.OpFlush != 0:
+		if _, st := e.flushed(q, p); st != mr.OK {
 			return faultKey
 		}
 	case p.Op.Flags&wire.OpRETH != 0 && r.length != 0:
@@ -264,6 +279,21 @@ func (e *Engine) checkKey(q *QP, p *wire.Packet) fault {
 		if _, st := e.cfg.Memory.Remote(q.pd, q.qpn, r.rkey, r.va, r.length, need); st != mr.OK {
 			return faultKey
 		}
+	}
+	return noFault
+}
+
+// checkWord checks the 8 bytes of an atomic or ATOMIC WRITE.
+func (e *Engine) checkWord(q *QP, rkey uint32, va uint64, need mr.Access) fault {
+	if va%8 != 0 {
+		return faultMisaligned
+	}
+	span, st := e.cfg.Memory.Remote(q.pd, q.qpn, rkey, va, 8, need)
+	switch {
+	case st != mr.OK:
+		return faultKey
+	case !span.Aligned8():
+		return faultMisaligned
 	}
 	return noFault
 }
@@ -307,6 +337,14 @@ func (e *Engine) execute(q *QP, p *wire.Packet) fault {
 			return faultKey
 		}
 		e.acceptAtomic(q, orig)
+	case p.Op.Flags&wire.OpAtomicWrite != 0:
+		span, st := e.cfg.Memory.Remote(q.pd, q.qpn, r.rkey, r.va, 8, mr.RemoteWrite)
+		if st != mr.OK || e.noted(span.Store8([8]byte(p.Payload))) != mr.OK {
+			return faultKey
+		}
+		e.acceptDone(q)
+	case p.Op.Flags&wire.OpFlush != 0:
+		return e.flush(q, p)
 	}
 	return noFault
 }

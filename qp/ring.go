@@ -20,10 +20,10 @@ const cacheLine = 64
 type sendSlot struct {
 	wrid       uint64
 	remoteAddr uint64 // BIND_MW: address in the region
-	compareAdd uint64 // BIND_MW: length
+	compareAdd uint64 // BIND_MW, FLUSH: length
 	swap       uint64 // BIND_MW: window key << 32 | new key
 	length     uint32 // bytes of the message
-	imm        uint32 // immediate data, key to invalidate, or BIND_MW: access
+	imm        uint32 // immediate data, key to invalidate, BIND_MW: access, FLUSH: selectivity << 8 | placement
 	rkey       uint32 // BIND_MW: lkey of the region
 	ah         uint32 // row of the address handle table
 	remoteQPN  uint32

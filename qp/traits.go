@@ -45,10 +45,11 @@ const (
 	noAnswer    answer = iota
 	dataAnswer         // what memory holds, in as many packets as it takes
 	valueAnswer        // 8 bytes
+	doneAnswer         // that it is done: a READ response without data
 )
 
 // hasAnswer are the flags of requests whose answer is remembered, to be sent again (section 4.6).
-const hasAnswer = wire.OpRead | wire.OpAtomic
+const hasAnswer = wire.OpRead | wire.OpAtomic | wire.OpFlush | wire.OpAtomicWrite
 
 // answerTo is what a request packet is answered with.
 func answerTo(p *wire.Packet) answer {
@@ -57,6 +58,8 @@ func answerTo(p *wire.Packet) answer {
 		return dataAnswer
 	case p.Op.Flags&wire.OpAtomic != 0:
 		return valueAnswer
+	case p.Op.Flags&hasAnswer != 0:
+		return doneAnswer
 	}
 	return noAnswer
 }
@@ -84,7 +87,8 @@ type wrRule struct {
 	types   uint16 // bit set of 1<<QPType; 0: there is no such operation
 	inline  bool   // IBV_SEND_INLINE is allowed (section 6.1)
 	atomic  bool   // 8 aligned remote bytes, 8 local bytes
-	local   bool   // no packet, no elements
+	local   bool   // no packet
+	bare    bool   // no elements
 	answer  answer
 	wc      WCOpcode
 	opcodes segments
@@ -114,8 +118,12 @@ var wrTable = [numWROpcodes]wrRule{
 		opcodes: segments{only: wire.RCCompareSwap}},
 	WRAtomicFetchAndAdd: {types: onReliable, atomic: true, answer: valueAnswer, wc: WCFetchAdd,
 		opcodes: segments{only: wire.RCFetchAdd}},
-	WRLocalInv: {types: onConnected, local: true, wc: WCLocalInv},
-	WRBindMW:   {types: onConnected, local: true, wc: WCBindMW},
+	WRLocalInv: {types: onConnected, local: true, bare: true, wc: WCLocalInv},
+	WRBindMW:   {types: onConnected, local: true, bare: true, wc: WCBindMW},
+	WRFlush: {types: onReliable, bare: true, answer: doneAnswer, wc: WCFlush,
+		opcodes: segments{only: wire.RCFlush}},
+	WRAtomicWrite: {types: onReliable, bare: true, answer: doneAnswer, wc: WCAtomicWrite,
+		opcodes: segments{only: wire.RCAtomicWrite}},
 }
 
 // readReplies holds the opcodes of the answer to a READ.

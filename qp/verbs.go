@@ -98,13 +98,14 @@ type AHAttr struct {
 // QPAttr holds the attributes of a queue pair (ibv_qp_attr). Modify reads the fields its mask
 // names; Query fills all.
 type QPAttr struct {
-	State            QPState
-	CurState         QPState
-	PathMTU          wire.MTU  // 1..5 for 256..4096 bytes, at most the port's active MTU (UD: that)
-	QKey             uint32    // UD
-	RQPSN, SQPSN     wire.PSN  // 24 bits
-	DestQPN          uint32    // 24 bits
-	AccessFlags      mr.Access // what the peer may do: RemoteRead, RemoteWrite, RemoteAtomic
+	State        QPState
+	CurState     QPState
+	PathMTU      wire.MTU // 1..5 for 256..4096 bytes, at most the port's active MTU (UD: that)
+	QKey         uint32   // UD
+	RQPSN, SQPSN wire.PSN // 24 bits
+	DestQPN      uint32   // 24 bits
+	// what the peer may do: RemoteRead, RemoteWrite, RemoteAtomic, FlushGlobal, FlushPersistent
+	AccessFlags      mr.Access
 	Cap              Cap
 	AV               AHAttr
 	PKeyIndex        uint16
@@ -185,6 +186,8 @@ const (
 	WRLocalInv          WROpcode = 7
 	WRBindMW            WROpcode = 8
 	WRSendWithInv       WROpcode = 9
+	WRFlush             WROpcode = 14
+	WRAtomicWrite       WROpcode = 15
 	numWROpcodes                 = 16
 )
 
@@ -193,7 +196,8 @@ type SendFlags uint8
 
 // Send flags.
 const (
-	SendFence     SendFlags = 1 << 0 // wait until all earlier READs and atomics are complete
+	// wait until all earlier READs, atomics, FLUSHes and ATOMIC WRITEs are complete
+	SendFence     SendFlags = 1 << 0
 	SendSignaled  SendFlags = 1 << 1 // yield a completion on success also
 	SendSolicited SendFlags = 1 << 2 // wake a peer that waits for solicited completions only
 	SendInline    SendFlags = 1 << 3 // the data is SendWR.Inline, copied while posting
@@ -220,10 +224,12 @@ type SendWR struct {
 	Imm           uint32 // WITH_IMM: the peer's WC.Imm; C's imm_data is htonl(Imm)
 	InvalidateKey uint32 // SEND_WITH_INV: the peer's rkey; LOCAL_INV: our own
 
-	RemoteAddr uint64 // WRITE, READ, atomics
+	RemoteAddr uint64 // WRITE, READ, atomics, FLUSH, ATOMIC WRITE
 	RKey       uint32
 	CompareAdd uint64 // CAS: the expected value; FAA: the addend
-	Swap       uint64 // CAS: the new value
+	Swap       uint64 // CAS, ATOMIC WRITE: the new value; the latter in this machine's byte order
+
+	Flush FlushInfo // FLUSH
 
 	AH         *AH // UD
 	RemoteQPN  uint32
@@ -243,6 +249,31 @@ type BindInfo struct {
 	Length    uint64 // bytes; type 1: 0 unbinds
 	Access    mr.Access
 	type1     bool
+}
+
+// Placement says how far a FLUSH brings data (ibv_placement_type), a set of the two.
+type Placement uint8
+
+// Placements.
+const (
+	PlacementGlobal     Placement = 1 // visible to all of the peer's processors and devices
+	PlacementPersistent Placement = 2 // on storage that outlives a power failure
+)
+
+// Selectivity says what a FLUSH is about (ibv_selectivity_level).
+type Selectivity uint8
+
+// Selectivities.
+const (
+	SelectivityRange Selectivity = 0 // FlushInfo.Length bytes from SendWR.RemoteAddr
+	SelectivityMR    Selectivity = 1 // all that SendWR.RKey opens
+)
+
+// FlushInfo says what a FLUSH request flushes, beside SendWR.RemoteAddr and RKey (ibv_wr_flush).
+type FlushInfo struct {
+	Length      uint32 // bytes, with SelectivityRange
+	Placement   Placement
+	Selectivity Selectivity
 }
 
 // RecvWR is a receive work request (ibv_recv_wr). On UD queue pairs the first 40 bytes of the
@@ -286,6 +317,8 @@ const (
 	WCFetchAdd        WCOpcode = 4
 	WCBindMW          WCOpcode = 5
 	WCLocalInv        WCOpcode = 6
+	WCFlush           WCOpcode = 8
+	WCAtomicWrite     WCOpcode = 9
 	WCRecv            WCOpcode = 128
 	WCRecvRDMAWithImm WCOpcode = 129
 )
@@ -358,14 +391,15 @@ type Event struct {
 var (
 	stateNames = [...]string{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"}
 	wrNames    = [numWROpcodes]string{"RDMA_WRITE", "RDMA_WRITE_WITH_IMM", "SEND", "SEND_WITH_IMM", "RDMA_READ", "ATOMIC_CMP_AND_SWP",
-		"ATOMIC_FETCH_AND_ADD", "LOCAL_INV", "BIND_MW", "SEND_WITH_INV"}
+		"ATOMIC_FETCH_AND_ADD", "LOCAL_INV", "BIND_MW", "SEND_WITH_INV", WRFlush: "FLUSH", WRAtomicWrite: "ATOMIC_WRITE"}
 	statusNames = [...]string{WCSuccess: "success", WCLocLenErr: "local length error", WCLocQPOpErr: "local QP operation error",
 		WCLocProtErr: "local protection error", WCWRFlushErr: "Work Request Flushed Error", WCMWBindErr: "memory bind operation error",
 		WCBadRespErr: "bad response error", WCLocAccessErr: "local access error", WCRemInvReqErr: "remote invalid request error",
 		WCRemAccessErr: "remote access error", WCRemOpErr: "remote operation error", WCRetryExcErr: "transport retry counter exceeded",
 		WCRNRRetryExcErr: "RNR retry counter exceeded", WCFatalErr: "fatal error", WCGeneralErr: "general error"}
 	wcNames = map[WCOpcode]string{WCSend: "SEND", WCRDMAWrite: "RDMA_WRITE", WCRDMARead: "RDMA_READ", WCCompSwap: "COMP_SWAP",
-		WCFetchAdd: "FETCH_ADD", WCBindMW: "BIND_MW", WCLocalInv: "LOCAL_INV", WCRecv: "RECV", WCRecvRDMAWithImm: "RECV_RDMA_WITH_IMM"}
+		WCFetchAdd: "FETCH_ADD", WCBindMW: "BIND_MW", WCLocalInv: "LOCAL_INV",
+		WCFlush: "FLUSH", WCAtomicWrite: "ATOMIC_WRITE", WCRecv: "RECV", WCRecvRDMAWithImm: "RECV_RDMA_WITH_IMM"}
 	eventNames = [numEventTypes]string{EventCQErr: "CQ error", EventQPFatal: "local work queue catastrophic error",
 		EventQPReqErr: "invalid request local work queue error", EventQPAccessErr: "local access violation work queue error",
 		EventCommEst: "communication established", EventSQDrained: "send queue drained", EventPortActive: "port active",

@@ -66,6 +66,10 @@ func (q *QP) writeSend(i uint32, wr *SendWR) error {
 		if err := writeBind(s, wr.Bind); err != nil {
 			return err
 		}
+	case wr.Opcode == WRFlush:
+		if err := writeFlush(s, &wr.Flush); err != nil {
+			return err
+		}
 	case q.datagram:
 		if err := q.writeDatagram(s, wr); err != nil {
 			return err
@@ -95,7 +99,7 @@ func (q *QP) checkData(wr *SendWR, rule *wrRule) (uint32, error) {
 	if len(wr.Inline) != 0 {
 		return 0, invalid("SendWR.Inline holds %d bytes but SendFlags lacks SendInline", len(wr.Inline))
 	}
-	if rule.local && len(wr.SGL) != 0 {
+	if rule.bare && len(wr.SGL) != 0 {
 		return 0, invalid("%v takes no elements, got %d", wr.Opcode, len(wr.SGL))
 	}
 	length, err := sglLength(wr.SGL, q.sq.maxSGE)
@@ -105,7 +109,7 @@ func (q *QP) checkData(wr *SendWR, rule *wrRule) (uint32, error) {
 	switch {
 	case rule.atomic && length != 8:
 		return 0, invalid("%v needs 8 local bytes for the original value, got %d", wr.Opcode, length)
-	case rule.atomic && wr.RemoteAddr%8 != 0:
+	case (rule.atomic || wr.Opcode == WRAtomicWrite) && wr.RemoteAddr%8 != 0:
 		return 0, invalid("%v at remote address 0x%x: not aligned to 8 bytes", wr.Opcode, wr.RemoteAddr)
 	case length > q.maxMessage.Load():
 		return 0, invalid("message of %d bytes, this path carries at most %d", length, q.maxMessage.Load())
@@ -140,6 +144,17 @@ func writeBind(s *sendSlot, b *BindInfo) error {
 	if b.type1 {
 		s.mwType = mr.Window1
 	}
+	return nil
+}
+
+func writeFlush(s *sendSlot, f *FlushInfo) error {
+	switch {
+	case f.Placement == 0 || f.Placement&^(PlacementGlobal|PlacementPersistent) != 0:
+		return invalid("FLUSH with placement %d: want PlacementGlobal (1), PlacementPersistent (2) or both", f.Placement)
+	case f.Selectivity > SelectivityMR:
+		return invalid("FLUSH with selectivity %d: want SelectivityRange (0) or SelectivityMR (1)", f.Selectivity)
+	}
+	s.compareAdd, s.imm = uint64(f.Length), uint32(f.Placement)|uint32(f.Selectivity)<<8
 	return nil
 }
 

@@ -84,8 +84,10 @@ type ConnectOptions struct {
 	// many of the peer's it remembers, 0..128 each; from 64 on long READs are a third faster.
 	MaxRdAtomic, MaxDestRdAtomic uint8
 
-	Access    Access // what the peer may do: RemoteRead, RemoteWrite, RemoteAtomic; 0 is nothing
-	SGIDIndex uint8  // row of the device's GID table to send from
+	// what the peer may do: RemoteRead, RemoteWrite, RemoteAtomic, FlushGlobal, FlushPersistent; 0
+	// is nothing
+	Access    Access
+	SGIDIndex uint8 // row of the device's GID table to send from
 	// IPv4 TOS / IPv6 traffic class; without ECN bits it gets ECT(0), see Config.NoECN
 	TrafficClass uint8
 	HopLimit     uint8  // 0 is 64
@@ -106,7 +108,7 @@ type ConnectOptions struct {
 // READs and atomics, and all remote rights (which the regions must grant as well).
 func DefaultConnectOptions() ConnectOptions {
 	return ConnectOptions{Timeout: 14, RetryCnt: 7, RNRRetry: 7, MinRNRTimer: 12, MaxRdAtomic: 16, MaxDestRdAtomic: 16,
-		Access: RemoteRead | RemoteWrite | RemoteAtomic}
+		Access: RemoteRead | RemoteWrite | RemoteAtomic | FlushGlobal | FlushPersistent}
 }
 
 // Init moves a queue pair from RESET to INIT, where receives can be posted. Connect and Activate do

@@ -15,8 +15,9 @@ type AtomicCap uint8
 // sync/atomic of its process too.
 const AtomicHCA AtomicCap = 1
 
-// DeviceCaps are the optional abilities of a device (ibv_device_cap_flags).
-type DeviceCaps uint32
+// DeviceCaps are the optional abilities of a device (ibv_device_cap_flags, and from bit 32 on
+// device_cap_flags_ex).
+type DeviceCaps uint64
 
 // The abilities that this stack has.
 const (
@@ -26,6 +27,9 @@ const (
 	CapSRQResize       DeviceCaps = 1 << 13 // SRQ.Modify with SRQMaxWR
 	CapMemWindow       DeviceCaps = 1 << 17
 	CapMemWindow2B     DeviceCaps = 1 << 24 // windows of type 2B
+	CapFlushGlobal     DeviceCaps = 1 << 38 // it serves FLUSH for visibility
+	CapFlushPersistent DeviceCaps = 1 << 39 // and to storage
+	CapAtomicWrite     DeviceCaps = 1 << 40 // it serves ATOMIC WRITE
 )
 
 // DeviceAttr is what a device can do (ibv_device_attr).

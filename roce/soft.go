@@ -11,6 +11,7 @@ import (
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/roce/internal/soft"
+	"github.com/goroce/goroce/roce/internal/storage"
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/wire"
 )
@@ -21,12 +22,16 @@ type softDevice struct{ *soft.Device }
 // answer is what the code below really does.
 func (d softDevice) attr() DeviceAttr {
 	guid := d.guid()
+	caps := CapCurrQPStateMod | CapPortActiveEvent | CapRCRNRNakGen | CapSRQResize | CapMemWindow | CapMemWindow2B | CapFlushGlobal | CapAtomicWrite
+	if storage.Works {
+		caps |= CapFlushPersistent
+	}
 	return DeviceAttr{
 		FWVer: "goroce", NodeGUID: guid, SysImageGUID: guid,
 		// no IEEE number, as rxe
 		MaxMRSize: math.MaxInt64, PageSizeCap: 0xfffff000, VendorID: 0xffffff,
 		MaxQP: qp.MaxQP, MaxQPWR: qp.MaxQPWR,
-		DeviceCaps: CapCurrQPStateMod | CapPortActiveEvent | CapRCRNRNakGen | CapSRQResize | CapMemWindow | CapMemWindow2B,
+		DeviceCaps: caps,
 		MaxSGE:     qp.MaxSGE, MaxSGERd: qp.MaxSGE, MaxInline: qp.MaxInline, MaxCQ: qp.MaxCQ, MaxCQE: qp.MaxCQE,
 		MaxMR: mr.MaxRegions, MaxPD: mr.MaxPDs, MaxMW: mr.MaxWindows, MaxAH: qp.MaxAH, MaxPKeys: qp.MaxPKeys,
 		MaxSRQ: qp.MaxSRQ, MaxSRQWR: qp.MaxSRQWR, MaxSRQSGE: qp.MaxSGE,

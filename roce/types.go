@@ -45,6 +45,10 @@ const (
 	RemoteAtomic    = mr.RemoteAtomic    // peers may compare-and-swap and fetch-and-add
 	MWBind          = mr.MWBind          // memory windows may be bound to the region
 	ZeroBased       = mr.ZeroBased       // addresses count from 0
+	OnDemand        = mr.OnDemand        // see PD.RegMRAt; beside that accepted and without effect
+	HugeTLB         = mr.HugeTLB         // accepted and without effect
+	FlushGlobal     = mr.FlushGlobal     // peers may FLUSH, so that all see what was written
+	FlushPersistent = mr.FlushPersistent // peers may FLUSH to storage: see PD.RegMR
 	RelaxedOrdering = mr.RelaxedOrdering // accepted and without effect
 )
 
@@ -158,11 +162,32 @@ const (
 	WRBindMW            = qp.WRBindMW            // bind a window of type 2 to a part of a region
 	// a SEND that takes a window's key of the peer back
 	WRSendWithInv = qp.WRSendWithInv
+	// RC: what was written before is visible, or on storage; see SendWR.Flush
+	WRFlush = qp.WRFlush
+	// RC: SendWR.Swap becomes 8 aligned bytes of the peer's memory, in one store
+	WRAtomicWrite = qp.WRAtomicWrite
+)
+
+// Placement says how far a FLUSH brings data (ibv_placement_type), a set.
+type Placement = qp.Placement
+
+// Selectivity says what a FLUSH is about (ibv_selectivity_level).
+type Selectivity = qp.Selectivity
+
+// FlushInfo says what a FLUSH flushes; its fields: go doc qp.FlushInfo.
+type FlushInfo = qp.FlushInfo
+
+// What FLUSH does, and to what.
+const (
+	PlacementGlobal     = qp.PlacementGlobal     // visible to all of the peer's machine
+	PlacementPersistent = qp.PlacementPersistent // on the storage behind the peer's memory
+	SelectivityRange    = qp.SelectivityRange    // a range of bytes
+	SelectivityMR       = qp.SelectivityMR       // all that the key opens
 )
 
 // Send flags.
 const (
-	// wait until all earlier READs and atomics of this queue are complete
+	// wait until all earlier READs, atomics, FLUSHes and ATOMIC WRITEs of this queue are complete
 	SendFence     = qp.SendFence
 	SendSignaled  = qp.SendSignaled  // yield a completion on success also
 	SendSolicited = qp.SendSolicited // wake a peer that waits for solicited completions only
@@ -213,6 +238,8 @@ const (
 	WCFetchAdd        = qp.WCFetchAdd        // of WRAtomicFetchAndAdd
 	WCBindMW          = qp.WCBindMW          // of WRBindMW
 	WCLocalInv        = qp.WCLocalInv        // of WRLocalInv
+	WCFlush           = qp.WCFlush           // of WRFlush
+	WCAtomicWrite     = qp.WCAtomicWrite     // of WRAtomicWrite
 	WCRecv            = qp.WCRecv            // of a receive request that took a SEND
 	WCRecvRDMAWithImm = qp.WCRecvRDMAWithImm // of one that the peer's WRWriteWithImm took
 )

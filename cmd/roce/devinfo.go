@@ -161,7 +161,7 @@ func (i *devinfo) limits() []attribute {
 	d := &i.Device
 	list := []attribute{
 		attr("max_mr_size", "0x%x", d.MaxMRSize), attr("page_size_cap", "0x%x", d.PageSizeCap),
-		attr("max_qp", "%d", d.MaxQP), attr("max_qp_wr", "%d", d.MaxQPWR), attr("device_cap_flags", "0x%08x", uint32(d.DeviceCaps)),
+		attr("max_qp", "%d", d.MaxQP), attr("max_qp_wr", "%d", d.MaxQPWR), attr("device_cap_flags", "0x%08x", uint64(d.DeviceCaps)),
 	}
 	for _, c := range deviceCaps {
 		if d.DeviceCaps&c.bit != 0 {
@@ -191,6 +191,9 @@ var deviceCaps = []struct {
 	{roce.CapSRQResize, "SRQ_RESIZE"},
 	{roce.CapMemWindow, "MEM_WINDOW"},
 	{roce.CapMemWindow2B, "MEM_WINDOW_TYPE_2B"},
+	{roce.CapFlushGlobal, "FLUSH_GLOBAL"},
+	{roce.CapFlushPersistent, "FLUSH_PERSISTENT"},
+	{roce.CapAtomicWrite, "ATOMIC_WRITE"},
 }
 
 func (i *devinfo) port() []attribute {

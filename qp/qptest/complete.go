@@ -108,7 +108,8 @@ func (q *QP) succeeded(o *op, wc *qp.WC) {
 	w := q.Node.W
 	code := map[qp.WROpcode]qp.WCOpcode{qp.WRWrite: qp.WCRDMAWrite, qp.WRWriteWithImm: qp.WCRDMAWrite, qp.WRSend: qp.WCSend,
 		qp.WRSendWithImm: qp.WCSend, qp.WRSendWithInv: qp.WCSend, qp.WRRead: qp.WCRDMARead, qp.WRAtomicCmpAndSwp: qp.WCCompSwap,
-		qp.WRAtomicFetchAndAdd: qp.WCFetchAdd, qp.WRLocalInv: qp.WCLocalInv, qp.WRBindMW: qp.WCBindMW}[o.wr.Opcode]
+		qp.WRAtomicFetchAndAdd: qp.WCFetchAdd, qp.WRFlush: qp.WCFlush, qp.WRAtomicWrite: qp.WCAtomicWrite,
+		qp.WRLocalInv: qp.WCLocalInv, qp.WRBindMW: qp.WCBindMW}[o.wr.Opcode]
 	switch {
 	case !q.done(o):
 		w.Fail("%s: %v %#x completed before it was done", q, o.wr.Opcode, o.wr.WRID)

@@ -113,11 +113,16 @@ func (s *stream) execute(n uint64) bool {
 		ok, last = s.executeRead(o, k), s.pieceEnd(o, k) == o.packets
 	case o.atomic():
 		ok = s.executeAtomic(o)
+	case o.atomicWrite():
+		ok = s.executeAtomicWrite(o)
+	case o.flush():
+		ok = s.executeFlush(o)
 	}
 	if !ok {
 		return false
 	}
 	s.epsn++
+	s.away = false
 	if o.read() {
 		s.epsn = o.first + s.pieceEnd(o, k)
 	}
@@ -214,7 +219,108 @@ func (s *stream) executeRead(o *op, k uint64) bool {
 	return true
 }
 
+// behindFlush says that an atomic or ATOMIC WRITE has to come again when storage is done with a
+// FLUSH before it. The responder may say when.
+func (s *stream) behindFlush() bool {
+	if len(s.syncing) == 0 {
+		return false
+	}
+	s.away = true
+	return true
+}
+
+func (s *stream) executeAtomicWrite(o *op) bool {
+	if s.behindFlush() {
+		return false
+	}
+	q := s.to
+	if q.Cfg.Access&mr.RemoteWrite == 0 || q.Cfg.DestRdAtomic == 0 {
+		return s.refuse(wire.SynNAKInvReq, 0)
+	}
+	mem := q.Node.span(q.Cfg.PD, o.wr.RKey, o.wr.RemoteAddr, 8, mr.RemoteWrite)
+	if mem == nil {
+		return s.refuse(wire.SynNAKAccess, 0)
+	}
+	binary.NativeEndian.PutUint64(mem, o.wr.Swap)
+	o.asked = 1
+	s.owed = append(s.owed, owed{o, 0, 1})
+	return true
+}
+
+// flushes returns the memory that a FLUSH is about, nil if it is refused.
+func (s *stream) flushes(o *op) []byte {
+	var need mr.Access
+	if o.wr.Flush.Placement&qp.PlacementGlobal != 0 {
+		need |= mr.FlushGlobal
+	}
+	if o.wr.Flush.Placement&qp.PlacementPersistent != 0 {
+		need |= mr.FlushPersistent
+	}
+	at, n := o.wr.RemoteAddr, int(o.wr.Flush.Length)
+	if o.wr.Flush.Selectivity == qp.SelectivityMR {
+		r := s.to.Node.find(o.wr.RKey)
+		if r == nil {
+			return nil
+		}
+		at, n = r.IOVA(), len(r.Bytes)
+	}
+	return s.to.Node.span(s.to.Cfg.PD, o.wr.RKey, at, n, need)
+}
+
+func (s *stream) executeFlush(o *op) bool {
+	q, f := s.to, &o.wr.Flush
+	if f.Placement&qp.PlacementGlobal != 0 && q.Cfg.Access&mr.FlushGlobal == 0 ||
+		f.Placement&qp.PlacementPersistent != 0 && q.Cfg.Access&mr.FlushPersistent == 0 || q.Cfg.DestRdAtomic == 0 {
+		return s.refuse(wire.SynNAKInvReq, 0)
+	}
+	mem := s.flushes(o)
+	if mem == nil {
+		return s.refuse(wire.SynNAKAccess, 0)
+	}
+	if f.Placement&qp.PlacementPersistent != 0 && len(mem) > 0 {
+		o.syncing = true
+		s.syncing = append(s.syncing, o)
+	}
+	o.asked = 1
+	s.owed = append(s.owed, owed{o, 0, 1})
+	return true
+}
+
+// syncs holds memory that the responder wants on storage against the FLUSHes that wait for it.
+func (s *stream) syncs(mem []byte) {
+	for _, o := range s.syncing {
+		if want := s.flushes(o); len(want) == len(mem) && o.at(s.to.Node, mem) && !o.begun {
+			o.begun = true
+			return
+		}
+	}
+	s.to.Node.W.Fail("%s: %d bytes are to be synced, which no FLUSH asks for", s.to, len(mem))
+}
+
+// at says whether a FLUSH is about this memory.
+func (o *op) at(n *Node, mem []byte) bool {
+	r, off := n.find(o.wr.RKey), 0
+	if o.wr.Flush.Selectivity == qp.SelectivityRange {
+		off = int(o.wr.RemoteAddr - r.IOVA())
+	}
+	return &mem[0] == &r.Bytes[off]
+}
+
+// synced is the end of a sync of that memory: the oldest FLUSH that has begun it is done.
+func (s *stream) synced(mem []byte) {
+	for i, o := range s.syncing {
+		if o.begun && o.at(s.to.Node, mem) && len(s.flushes(o)) == len(mem) {
+			o.syncing = false
+			s.syncing = append(s.syncing[:i:i], s.syncing[i+1:]...)
+			return
+		}
+	}
+}
+
 func (s *stream) executeAtomic(o *op) bool {
+	if s.behindFlush() {
+		return false
+	}
 	q := s.to
 	if q.Cfg.Access&mr.RemoteAtomic == 0 || q.Cfg.DestRdAtomic == 0 || o.wr.RemoteAddr%8 != 0 {
 		return s.refuse(wire.SynNAKInvReq, 0)

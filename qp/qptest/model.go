@@ -31,6 +31,8 @@ type op struct {
 	progress uint64 // READ, atomic: replies that the requester has taken
 	msn      uint32 // the responder's MSN when it had been executed
 	answered uint64 // READ, atomic: replies that the responder has sent
+	syncing  bool   // FLUSH: its responder waits for storage,
+	begun    bool   // and has said so
 }
 
 func (o *op) is(kinds ...qp.WROpcode) bool { return slices.Contains(kinds, o.wr.Opcode) }
@@ -39,7 +41,9 @@ func (o *op) write() bool                  { return o.is(qp.WRWrite, qp.WRWriteW
 func (o *op) read() bool                   { return o.is(qp.WRRead) }
 func (o *op) atomic() bool                 { return o.is(qp.WRAtomicCmpAndSwp, qp.WRAtomicFetchAndAdd) }
 func (o *op) takes() bool                  { return o.send() || o.is(qp.WRWriteWithImm) }
-func (o *op) fetches() bool                { return o.read() || o.atomic() }
+func (o *op) atomicWrite() bool            { return o.is(qp.WRAtomicWrite) }
+func (o *op) flush() bool                  { return o.is(qp.WRFlush) }
+func (o *op) fetches() bool                { return o.read() || o.atomic() || o.atomicWrite() || o.flush() }
 func (o *op) local() bool                  { return o.is(qp.WRLocalInv, qp.WRBindMW) }
 func (o *op) end() uint64                  { return o.first + o.packets }
 
@@ -127,9 +131,11 @@ type stream struct {
 	gap     bool    // RC: a packet from the future has arrived since the last progress
 	behind  bool    // the very next packet has
 	naked   bool    // and has been NAKed
+	away    bool    // the expected packet has to come again, and may be asked for once
 	starved bool    // a packet found no receive
 	refused wire.Syndrome
 	owed    []owed // replies that the responder has not sent in full
+	syncing []*op  // FLUSHes that wait for storage, in their order
 	early   *early // selective repeat: what came after a gap
 }
 

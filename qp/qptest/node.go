@@ -6,6 +6,7 @@ package qptest
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 
 	"github.com/goroce/goroce/mr"
@@ -48,6 +49,10 @@ type Node struct {
 
 	// NoPoll leaves completions in their queues.
 	NoPoll bool
+	// Syncs, if not nil, gets what FLUSHes want on storage, for a script to sync.
+	Syncs *[]qp.Sync
+	// Synced counts those that the node has synced itself.
+	Synced int
 
 	cfg       NodeConfig
 	reader    *mr.Reader
@@ -65,6 +70,7 @@ type Node struct {
 	kicked    bool
 	memory    int             // bytes registered
 	unchecked int             // events since memory was compared
+	slow      *rand.Rand      // how long storage takes
 	over      map[uint64]bool // WRIDs that have completed, where the oracle is off
 	habits    *habits         // nil: none
 }
@@ -195,6 +201,7 @@ func (n *Node) turn(input func()) {
 		n.noteEvent(&ev)
 		n.Events = append(n.Events, ev)
 	}
+	n.storage()
 	for {
 		cq, ok := n.Engine.PollNotify()
 		if !ok {
@@ -210,6 +217,35 @@ func (n *Node) turn(input func()) {
 		n.checkQueues()
 	}
 	n.deadline = n.Engine.PollTimeout()
+}
+
+// storage takes what FLUSHes want to have synced, and has it done after a while.
+func (n *Node) storage() {
+	for {
+		s, ok := n.Engine.PollSync()
+		if !ok {
+			return
+		}
+		var stream *stream
+		if q, ok := s.QP().Context().(*QP); ok && n.W.judges() && q.modelled() {
+			stream = q.in
+			stream.syncs(s.Mem)
+		}
+		if n.Syncs != nil {
+			*n.Syncs = append(*n.Syncs, s)
+			continue
+		}
+		if n.slow == nil {
+			n.slow = n.W.rand("storage", n.Index, 0)
+		}
+		n.W.After(qp.Time(1+n.slow.IntN(int(100*Microsecond))), func() {
+			if stream != nil {
+				stream.synced(s.Mem)
+			}
+			n.Synced++
+			n.turn(func() { n.Engine.Synced(n.W.Now, s, true) })
+		})
+	}
 }
 
 // transmit empties the engine into the links as far as the port takes frames.

@@ -58,6 +58,9 @@ type OpPlan struct {
 	Fault  OpFault
 }
 
+// bare says that the request has no local elements.
+func (o *OpPlan) bare() bool { return o.Kind == qp.WRFlush || o.Kind == qp.WRAtomicWrite }
+
 // OpFault is a mistake in a work request.
 type OpFault uint8
 
@@ -332,7 +335,8 @@ func (p *Plan) drawConn(d Dice, limit int) {
 
 // Operations by queue pair type.
 var kinds = map[qp.QPType][]qp.WROpcode{
-	qp.RC: {qp.WRSend, qp.WRSendWithImm, qp.WRWrite, qp.WRWrite, qp.WRWriteWithImm, qp.WRRead, qp.WRRead, qp.WRAtomicCmpAndSwp, qp.WRAtomicFetchAndAdd},
+	qp.RC: {qp.WRSend, qp.WRSendWithImm, qp.WRWrite, qp.WRWrite, qp.WRWriteWithImm, qp.WRRead, qp.WRRead, qp.WRAtomicCmpAndSwp, qp.WRAtomicFetchAndAdd,
+		qp.WRAtomicWrite, qp.WRFlush},
 	qp.UC: {qp.WRSend, qp.WRSendWithImm, qp.WRWrite, qp.WRWriteWithImm},
 	qp.UD: {qp.WRSend, qp.WRSendWithImm},
 }
@@ -355,14 +359,14 @@ func (e *EndPlan) drawOps(d Dice, limit int) {
 		o.Len = d.size(e.Cfg.MTU.Bytes(), limit)
 		o.Remote = d.IntN(remoteSize(limit) - o.Len + 1)
 		atomic := o.Kind == qp.WRAtomicCmpAndSwp || o.Kind == qp.WRAtomicFetchAndAdd
-		if atomic {
+		if atomic || o.Kind == qp.WRAtomicWrite {
 			o.Len, o.Remote = 8, 8*d.IntN(16)
 		}
 		o.Pieces = d.pieces(o.Len, int(e.Cfg.Cap.MaxSendSGE))
 		if o.Kind == qp.WRRead || atomic { // every result has a place of its own
 			o.Local = local
 			local += o.Len
-		} else if o.Local = d.IntN(256); o.Len <= 128 && d.Chance(0.2) {
+		} else if o.Local = d.IntN(256); !o.bare() && o.Len <= 128 && d.Chance(0.2) {
 			o.Flags, o.Pieces = qp.SendInline, nil
 		}
 		if d.Chance(0.7) {
@@ -432,7 +436,7 @@ func (p *Plan) drawFault(d Dice) {
 	case kind == 0 && !ud:
 		b.NoRights = true
 	case kind == 1 && !ud:
-		b.Cfg.Access, b.Cfg.NoAccess = Pick(d, 0, mr.RemoteRead, mr.RemoteWrite, mr.RemoteAtomic), true
+		b.Cfg.Access, b.Cfg.NoAccess = Pick(d, 0, mr.RemoteRead, mr.RemoteWrite, mr.RemoteAtomic, mr.RemoteAny&^mr.FlushPersistent), true
 	case kind == 2 && len(b.Recvs) > 0:
 		r := &b.Recvs[d.IntN(len(b.Recvs))]
 		r.Len /= 2

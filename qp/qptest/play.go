@@ -104,7 +104,7 @@ func (w *World) newPlayer(e *EndPlan, sharers []*sharer) *player {
 	for _, r := range e.Recvs {
 		recv = max(recv, r.Off+r.Len)
 	}
-	rights := mr.LocalWrite | mr.RemoteWrite | mr.RemoteRead | mr.RemoteAtomic
+	rights := mr.LocalWrite | mr.RemoteAny
 	if e.NoRights {
 		rights = mr.LocalWrite
 	}
@@ -223,6 +223,10 @@ func (p *player) request(o *OpPlan) qp.SendWR {
 		region = p.result
 	case qp.WRAtomicCmpAndSwp, qp.WRAtomicFetchAndAdd:
 		region, wr.CompareAdd, wr.Swap = p.result, o.Swap>>32, o.Swap
+	case qp.WRAtomicWrite:
+		wr.Swap = o.Swap
+	case qp.WRFlush:
+		wr.Flush = qp.FlushInfo{Length: uint32(o.Len), Placement: qp.Placement(1 + o.Swap%3), Selectivity: qp.Selectivity(o.Swap >> 8 % 2)}
 	}
 	pieces := o.Pieces
 	if o.Fault == FaultTooBig {
@@ -231,11 +235,19 @@ func (p *player) request(o *OpPlan) qp.SendWR {
 	}
 	wr.RKey, wr.RemoteAddr = peer.remote.RKey(), peer.remote.Addr(o.Remote)
 	wr.RemoteQPN, wr.RemoteQKey = peer.q.QPN(), peer.q.Cfg.QKey
+	if o.bare() {
+		return o.spoil(wr, peer)
+	}
 	if pieces == nil {
 		wr.Inline = region.Bytes[o.Local : o.Local+o.Len]
 	} else {
 		wr.SGL = region.cut(o.Local, pieces)
 	}
+	return o.spoil(wr, peer)
+}
+
+// spoil makes the mistake of an operation.
+func (o *OpPlan) spoil(wr qp.SendWR, peer *player) qp.SendWR {
 	switch o.Fault {
 	case FaultLKey:
 		for i := range wr.SGL {

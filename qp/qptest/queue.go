@@ -65,7 +65,7 @@ func (c QPConfig) withDefaults() QPConfig {
 	or(&c.RNRRetry, c.NoRNRRetry, 7)
 	or(&c.MinRNRTimer, false, 1) // 10 us
 	if c.Access == 0 && !c.NoAccess {
-		c.Access = mr.RemoteWrite | mr.RemoteRead | mr.RemoteAtomic
+		c.Access = mr.RemoteAny
 	}
 	if c.RdAtomic == 0 {
 		c.RdAtomic = 16

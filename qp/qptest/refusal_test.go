@@ -120,11 +120,8 @@ var refusals = []refusal{
 		syn: wire.SynNAKInvReq, status: qp.WCRemInvReqErr},
 	{name: "depth 0", cfg: QPConfig{DestRdAtomic: -1}, in: one(func(a *End) Craft { return a.read(0, 0, 8) }), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
 	{name: "depth 0, atomic", cfg: QPConfig{DestRdAtomic: -1}, in: one(func(a *End) Craft { return a.add(0, 0, 8) }), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
-	// Operations this device does not have.
-	{name: "FLUSH", in: one(func(a *End) Craft {
-		return Craft{Op: wire.RCFlush, VA: a.Remote.Addr(0), RKey: a.Remote.RKey(), Len: 8}
-	}), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
-	{name: "ATOMIC_WRITE", in: one(func(a *End) Craft { return with(a.write(0, 0, data), func(c *Craft) { c.Op = wire.RCAtomicWrite }) }), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
+	{name: "depth 0, ATOMIC WRITE", cfg: QPConfig{DestRdAtomic: -1}, in: one(func(a *End) Craft { return a.store(0, 0, 8) }), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
+	{name: "depth 0, FLUSH", cfg: QPConfig{DestRdAtomic: -1}, in: one(func(a *End) Craft { return a.flush(0, 0, 8, 1, 0) }), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
 	// Lengths: 61H.
 	{name: "FIRST shorter than MTU", before: recv(4096), in: one(func(a *End) Craft { return a.sendPart(wire.RCSendFirst, 0, 1020) }), syn: wire.SynNAKInvReq, status: qp.WCRemInvReqErr},
 	{name: "FIRST longer than MTU", before: recv(4096), in: one(func(a *End) Craft { return a.sendPart(wire.RCSendFirst, 0, 2048) }), syn: wire.SynNAKInvReq, status: qp.WCRemInvReqErr},

@@ -62,7 +62,7 @@ func (s *Script) newEnd(nc NodeConfig, cfg QPConfig) *End {
 	n := s.AddNode(nc)
 	e := &End{}
 	e.Local = n.NewRegion("local", s.Memory, 0x10000, mr.LocalWrite)
-	e.Remote = n.NewRegion("remote", s.Memory, 0x7f0000100000, mr.LocalWrite|mr.RemoteWrite|mr.RemoteRead|mr.RemoteAtomic|mr.MWBind)
+	e.Remote = n.NewRegion("remote", s.Memory, 0x7f0000100000, mr.LocalWrite|mr.RemoteAny|mr.MWBind)
 	e.Recv = n.NewRegion("recv", s.Memory, 0x900000, mr.LocalWrite)
 	e.QP = n.CreateQP(cfg)
 	return e

@@ -209,6 +209,10 @@ func (s *stream) content(o *op, k uint64, p *wire.Packet, bad func(string, ...an
 	if h := p.RETH(); h != nil {
 		skip, n := uint64(0), uint64(o.length)
 		switch {
+		case o.flush():
+			n = uint64(o.wr.Flush.Length)
+		case o.atomicWrite():
+			n = 8
 		case o.read():
 			skip = k * uint64(s.mtu)
 			n = min(s.pieceEnd(o, k)*uint64(s.mtu), n) - skip
@@ -227,6 +231,12 @@ func (s *stream) content(o *op, k uint64, p *wire.Packet, bad func(string, ...an
 		if h.VA() != o.wr.RemoteAddr || h.RKey() != o.wr.RKey || h.SwapAdd() != swapAdd || h.Compare() != compare {
 			bad("AtomicETH is not what was posted")
 		}
+	}
+	if h := p.FETH(); h != nil && (qp.Placement(h.Placement()) != o.wr.Flush.Placement || qp.Selectivity(h.Selectivity()) != o.wr.Flush.Selectivity) {
+		bad("FETH should be of %+v", o.wr.Flush)
+	}
+	if o.atomicWrite() && !bytes.Equal(p.Payload, binary.NativeEndian.AppendUint64(nil, o.wr.Swap)) {
+		bad("payload should be %#x", o.wr.Swap)
 	}
 	if h := p.ImmDt(); h != nil && h.Imm() != o.wr.Imm {
 		bad("immediate data should be %#x", o.wr.Imm)
@@ -259,6 +269,8 @@ func requestOpcode(t qp.QPType, o *op, first, last bool) wire.Opcode {
 		qp.WRRead:              {3: wire.RCReadRequest},
 		qp.WRAtomicCmpAndSwp:   {3: wire.RCCompareSwap},
 		qp.WRAtomicFetchAndAdd: {3: wire.RCFetchAdd},
+		qp.WRFlush:             {3: wire.RCFlush},
+		qp.WRAtomicWrite:       {3: wire.RCAtomicWrite},
 	}[o.wr.Opcode]
 	if t == qp.UC {
 		return row[at] + wire.UCSendFirst
@@ -315,10 +327,10 @@ func (s *stream) nakSent(syn wire.Syndrome, bad func(string, ...any)) {
 			bad("RNR timer code should be %d", s.to.Cfg.MinRNRTimer)
 		}
 	case syn == wire.SynNAKSeq:
-		if !s.gap || s.naked {
+		if !s.away && (!s.gap || s.naked) {
 			bad("a sequence error NAK needs a gap, and there is one NAK for each gap only")
 		}
-		s.naked = true
+		s.naked, s.away = true, false
 	default:
 		if syn != s.refused {
 			bad("the NAK should be %v", s.refused)
@@ -354,15 +366,19 @@ func (s *stream) readReply(n uint64, p *wire.Packet, bad func(string, ...any)) {
 	if o == nil {
 		return
 	}
-	if !o.read() {
+	switch {
+	case o.atomic():
 		bad("the request was an atomic")
+		return
+	case o.syncing:
+		bad("storage has not got what the FLUSH is about")
 		return
 	}
 	from := min(int(k)*s.mtu, o.length)
 	to := min(from+s.mtu, o.length)
 	if len(p.Payload) != to-from {
 		bad("payload should be %d bytes", to-from)
-	} else if o.length > 0 && !bytes.Equal(p.Payload, s.to.Node.span(s.to.Cfg.PD, o.wr.RKey, o.wr.RemoteAddr+uint64(from), to-from, 0)) {
+	} else if o.read() && o.length > 0 && !bytes.Equal(p.Payload, s.to.Node.span(s.to.Cfg.PD, o.wr.RKey, o.wr.RemoteAddr+uint64(from), to-from, 0)) {
 		bad("payload is not what memory holds")
 	}
 	if p.Op.Has(wire.OpEnd) != (k+1 == s.pieceEnd(o, k)) {

@@ -12,6 +12,7 @@
 //	messages.go      SEND, WRITE, READ, atomics, of RC and UC
 //	datagrams.go     UD, and multicast
 //	rights.go        what memory may be touched by whom; windows
+//	placement.go     FLUSH and ATOMIC WRITE
 //	failures.go      requests that fail, queues that are full
 //	shared.go        shared receive queues
 //	lives.go         states, attributes, closing
@@ -44,7 +45,7 @@ type Case struct {
 
 // Cases returns all cases.
 func Cases() (all []Case) {
-	for _, list := range [][]Case{messages(), datagrams(), rights(), failures(), shared(), lives(), completionQueues(), waits()} {
+	for _, list := range [][]Case{messages(), datagrams(), rights(), placement(), failures(), shared(), lives(), completionQueues(), waits()} {
 		all = append(all, list...)
 	}
 	return all

@@ -115,6 +115,8 @@ type work struct {
 	to       *app   // the application that it was meant for
 	after    func() // what its success means
 
+	flushed   int  // FLUSH: what storage of the peer's node had done when it was posted
+	durable   bool // FLUSH: it is for storage
 	landed    int  // WRITE, atomic: bytes of the peer's memory that it has changed
 	arrived   bool // SEND, WRITE with immediate: the receive that took it has completed
 	completed bool
@@ -125,7 +127,7 @@ type work struct {
 func (w *world) newApp(i int, plan *AppPlan) *app {
 	a := &app{w: w, name: fmt.Sprintf("app%d", i), plan: plan, cfg: plan.Cfg, node: w.Nodes[plan.Node], base: uint64(i+1) << 32,
 		mem: make([]byte, memorySize), want: make([]byte, memorySize)}
-	a.access = mr.RemoteWrite | mr.RemoteRead | mr.RemoteAtomic
+	a.access = mr.RemoteAny
 	a.renewSource()
 	for i := range a.locals {
 		a.openLocal(i)
@@ -256,7 +258,7 @@ func (a *app) begin(l *life) {
 	a.life = l
 	a.lives = append(a.lives, l)
 	a.cfg = a.plan.Cfg
-	a.access = mr.RemoteWrite | mr.RemoteRead | mr.RemoteAtomic
+	a.access = mr.RemoteAny
 	mask := qp.AttrState | qp.AttrPKeyIndex | qp.AttrPort | qp.AttrAccessFlags
 	if a.cfg.Type == qp.UD {
 		mask = mask&^qp.AttrAccessFlags | qp.AttrQKey

@@ -327,7 +327,7 @@ func (a *app) modifyLive(d *Deed) bool {
 		return false
 	}
 	mask := qp.AttrAccessFlags
-	attr := qp.QPAttr{AccessFlags: mr.RemoteWrite | mr.RemoteRead | mr.RemoteAtomic, MinRNRTimer: uint8(1 + d.R[1]%6)}
+	attr := qp.QPAttr{AccessFlags: mr.RemoteAny, MinRNRTimer: uint8(1 + d.R[1]%6)}
 	if d.R[0]%4 == 0 && !a.w.plan.Calm {
 		attr.AccessFlags = []mr.Access{0, mr.RemoteWrite, mr.RemoteRead}[d.R[1]%3]
 		a.excuseBoth(qp.WCRemInvReqErr, qp.WCRemAccessErr)
@@ -345,7 +345,7 @@ func (a *app) modifyInit(d *Deed) bool {
 	if a.life.q.State() != qp.StateInit || a.cfg.Type == qp.UD {
 		return false
 	}
-	access := mr.RemoteWrite | mr.RemoteRead | mr.RemoteAtomic
+	access := mr.RemoteAny
 	if d.R[0]%2 == 0 && !a.w.plan.Calm {
 		access = mr.RemoteRead
 		a.excuseBoth(qp.WCRemInvReqErr, qp.WCRemAccessErr)

@@ -4,6 +4,7 @@ package lives
 // present state does nothing.
 
 import (
+	"encoding/binary"
 	"errors"
 	"slices"
 
@@ -27,6 +28,8 @@ var deeds = []row{
 	{"write with immediate", 30, false, func(a *app, d *Deed) bool { return a.postRDMA(qp.WRWriteWithImm, d) }},
 	{"read", 80, false, func(a *app, d *Deed) bool { return a.postRDMA(qp.WRRead, d) }},
 	{"fetch and add", 50, false, func(a *app, d *Deed) bool { return a.postRDMA(qp.WRAtomicFetchAndAdd, d) }},
+	{"atomic write", 40, false, func(a *app, d *Deed) bool { return a.postRDMA(qp.WRAtomicWrite, d) }},
+	{"flush", 30, false, (*app).flush},
 	{"send", 100, false, func(a *app, d *Deed) bool { return a.postSend(d) }},
 	{"send with invalidate", 12, true, func(a *app, d *Deed) bool { return a.postSend(d) }},
 	{"receives", 150, false, (*app).receives},
@@ -189,7 +192,7 @@ func (a *app) elements(k *work, n int, r uint32, data []byte, from, size int) (s
 
 // postRDMA posts a WRITE, a READ or an atomic under one of the keys that the peer has given out.
 func (a *app) postRDMA(kind qp.WROpcode, d *Deed) bool {
-	if !a.ready() || a.cfg.Type == qp.UD || a.cfg.Type == qp.UC && (kind == qp.WRRead || kind == qp.WRAtomicFetchAndAdd) {
+	if !a.ready() || a.cfg.Type == qp.UD || a.cfg.Type == qp.UC && kind != qp.WRWrite && kind != qp.WRWriteWithImm {
 		return false
 	}
 	k := a.newWork(kind)
@@ -210,6 +213,10 @@ func (a *app) postRDMA(kind qp.WROpcode, d *Deed) bool {
 		need = mr.RemoteAtomic
 		n, wr.CompareAdd = 8, 1
 		k.at = k.to.claim(k, targetAt, targetSize, 8, r, k.overAtPeer)
+	case qp.WRAtomicWrite:
+		n = 8
+		k.at = k.to.claim(k, targetAt, targetSize, 8, r, k.overAtPeer)
+		wr.Swap = binary.NativeEndian.Uint64(pattern(k, 8))
 	default:
 		data = pattern(k, n)
 		wr.Imm = uint32(k.id)
@@ -221,11 +228,13 @@ func (a *app) postRDMA(kind qp.WROpcode, d *Deed) bool {
 	if kind != qp.WRRead {
 		k.to.set(k.at, make([]byte, n))
 	}
-	if wr.SGL, ok = a.elements(k, n, d.R[1]>>9, data, ownAt, ownSize); !ok {
+	if kind == qp.WRAtomicWrite {
+		k.len, k.local = n, nil
+	} else if wr.SGL, ok = a.elements(k, n, d.R[1]>>9, data, ownAt, ownSize); !ok {
 		k.neverPosted()
 		return false
 	}
-	if len(wr.SGL) > int(a.cfg.Cap.MaxSendSGE) || kind == qp.WRAtomicFetchAndAdd {
+	if len(wr.SGL) > 0 && len(wr.SGL) > int(a.cfg.Cap.MaxSendSGE) || kind == qp.WRAtomicFetchAndAdd {
 		wr.SGL = []qp.SGE{{Addr: a.base + uint64(k.own), Length: uint32(n), LKey: k.local.key}}
 	}
 	wr.RemoteAddr = k.to.base + uint64(k.at)
@@ -237,6 +246,27 @@ func (a *app) postRDMA(kind qp.WROpcode, d *Deed) bool {
 		return false
 	}
 	return true
+}
+
+// flush posts a FLUSH of what peers may write.
+func (a *app) flush(d *Deed) bool {
+	if !a.ready() || a.cfg.Type != qp.RC {
+		return false
+	}
+	k := a.newWork(qp.WRFlush)
+	if len(k.to.grants) == 0 {
+		return false
+	}
+	k.target, k.local = k.to.grants[int(d.R[0])%len(k.to.grants)], nil
+	k.at = k.target.from
+	k.flushed = k.to.node.Synced
+	f := qp.FlushInfo{Length: d.R[2] % uint32(k.target.to-k.target.from+1), Placement: qp.Placement(1 + d.R[1]>>10%3), Selectivity: qp.Selectivity(d.R[1] >> 12 % 2)}
+	need := []mr.Access{1: mr.FlushGlobal, 2: mr.FlushPersistent, 3: mr.FlushGlobal | mr.FlushPersistent}[f.Placement]
+	if k.target.doubtful(k.at, 0, need, k.to) {
+		a.life.bond.excuse(qp.WCRemAccessErr, qp.WCRemInvReqErr)
+	}
+	k.durable = need&mr.FlushPersistent != 0 && f.Length > 0
+	return a.post(k, qp.SendWR{Flags: a.flags(d.R[1]), RKey: k.target.key, RemoteAddr: k.to.base + uint64(k.at), Flush: f})
 }
 
 // overAtPeer says that the request is over for its responder too: nothing of it can be executed any
@@ -251,7 +281,7 @@ func (k *work) overAtPeer() bool {
 
 // doubtful says whether a request with this key may be refused.
 func (g *grant) doubtful(at, n int, need mr.Access, to *app) bool {
-	return g.dead || g.window != nil || at < g.from || at+n > g.to || g.rights&need == 0 || to.access&need == 0
+	return g.dead || g.window != nil || at < g.from || at+n > g.to || g.rights&need != need || to.access&need != need
 }
 
 // postSend posts a SEND.

@@ -235,12 +235,16 @@ func (a *app) succeeded(k *work) {
 	k.ok = true
 	rc := a.cfg.Type == qp.RC
 	switch k.kind {
-	case qp.WRWrite, qp.WRWriteWithImm:
+	case qp.WRFlush:
+		if k.durable && k.to.node.Synced == k.flushed {
+			a.fail("FLUSH %#x succeeded, and storage has done nothing since", k.id)
+		}
+	case qp.WRWrite, qp.WRWriteWithImm, qp.WRAtomicWrite:
 		if !rc {
 			return
 		}
 		if k.landed != k.len {
-			a.fail("WRITE %#x succeeded, but %d of its %d bytes were written", k.id, k.landed, k.len)
+			a.fail("%v %#x succeeded, but %d of its %d bytes were written", k.kind, k.id, k.landed, k.len)
 		}
 		k.clear()
 	case qp.WRRead:

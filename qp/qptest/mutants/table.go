@@ -42,6 +42,14 @@ var mutants = []mutant{
 		{"mr/window.go", "	case e.qpn != qpn:\n		return BadAccess\n	}\n	return OK\n", "	}\n	return OK\n"}}},
 	{"a duplicate atomic is executed again", []string{lifeWorlds}, []edit{
 		{"qp/responder.go", "		return e.duplicate(q, p), true\n", "		if p.Op.Flags&wire.OpAtomic != 0 {\n			_ = e.execute(q, p)\n		}\n		return e.duplicate(q, p), true\n"}}},
+	{"a FLUSH is answered before storage has the data", []string{"qp/qptest TestWorlds", "qp/qptest TestFlushWaits"}, []edit{
+		{"qp/reply.go", "	case r.jobLen > 0 && r.jobAt(0).sync != 0:\n		return blocked\n", ""}}},
+	{"an ATOMIC WRITE passes a FLUSH", []string{"qp/qptest TestWorlds", "qp/qptest TestAtomicWriteBehindFlush"}, []edit{
+		{"qp/flush.go", "		return r.syncing > 0\n", "		return false\n"}}},
+	{"a queue pair that is destroyed answers a FLUSH", []string{"qp/qptest TestFlushOutlived"}, []edit{
+		{"qp/qp.go", "	q.resp.dropReplies() // one may still wait for storage\n", ""}}},
+	{"a window of type 1 is the region's for ever", []string{"mr TestWindowOfType1"}, []edit{
+		{"mr/window.go", "	w.unbind()\n	w.region = e.region\n", "	w.region = e.region\n"}}},
 	{"an overrun completion queue fails nobody", []string{lifeWorlds}, []edit{
 		{"qp/engine.go", "			e.overrunCQs = append(e.overrunCQs, c)\n", ""}}},
 	{"a completion queue forgets where its ring begins when it is resized", []string{lifeWorlds, "qp/qptest TestResizeCQ"}, []edit{

@@ -57,6 +57,9 @@ type Device struct {
 	failing atomic.Int32 // lanes whose port reports an error
 	listener
 
+	syncs   sync.WaitGroup // FLUSHes that wait for storage
+	syncing chan struct{}  // holds one for each that storage is at
+
 	mu     sync.Mutex // calls that control the device or what was made on it
 	closed bool
 	srqs   int // shared receive queues
@@ -64,7 +67,7 @@ type Device struct {
 
 // Open opens the ports of a name, or Config.Port, and starts the lanes.
 func Open(name string, cfg Config) (*Device, error) {
-	d := &Device{name: name, cfg: cfg}
+	d := &Device{name: name, cfg: cfg, syncing: make(chan struct{}, maxSyncs)}
 	if !d.cfg.NoECN { // a socket's packets have its own traffic class for free
 		d.cfg.Transport.TrafficClass = qp.ECT(d.cfg.Transport.TrafficClass)
 	}
@@ -200,6 +203,7 @@ func (d *Device) Close() error {
 	}
 	d.closed = true
 	d.deafen()
+	d.syncs.Wait() // no queue pair is left: none can be added
 	return d.closeLanes()
 }
 

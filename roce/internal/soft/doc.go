@@ -14,6 +14,7 @@
 //	relief.go      an application that sleeps in Wait watches the port itself
 //	trust.go       when an application that always comes back at once may be waited for
 //	changes.go     what changes below the ports: events, the GID table
+//	storage.go     FLUSH to storage, beside the lanes
 //	stray.go       packets that arrive on another lane than that of their queue pair
 //	turnlock.go clock.go alarm.go   what these are built on
 //

@@ -110,6 +110,7 @@ func (l *lane) input(t qp.Time, received int) (frames int) {
 		frames += l.openMail(t)
 	}
 	l.engine.HandleFrames(t, own)
+	l.sync(t)
 	l.engine.HandleTimeout(t)
 	l.engine.Flush()
 	return frames

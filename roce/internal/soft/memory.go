@@ -12,6 +12,7 @@ import (
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/roce/internal/pin"
+	"github.com/goroce/goroce/roce/internal/storage"
 )
 
 // PD is a protection domain. All methods may be called from any goroutine.
@@ -42,6 +43,9 @@ type MR struct {
 // RegMR registers buf under the address iova with the given rights.
 func (p *PD) RegMR(buf []byte, iova uint64, access mr.Access) (*MR, error) {
 	d := p.dev
+	if access&mr.FlushPersistent != 0 && !storage.Works {
+		return nil, fmt.Errorf("FLUSH to storage: %w on this system", errors.ErrUnsupported)
+	}
 	if d.cfg.PinMemory {
 		if err := pin.Lock(buf); err != nil {
 			if errors.Is(err, errors.ErrUnsupported) {

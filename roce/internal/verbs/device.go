@@ -51,7 +51,7 @@ type Attr struct {
 	MaxMRSize, PageSizeCap                        uint64
 	VendorID, VendorPartID, HWVer                 uint32
 	MaxQP, MaxQPWR                                int
-	DeviceCaps                                    uint32
+	DeviceCaps                                    uint64 // also those of device_cap_flags_ex
 	MaxSGE, MaxSGERd, MaxCQ, MaxCQE, MaxMR, MaxPD int
 	MaxQPRdAtom, MaxResRdAtom, MaxQPInitRdAtom    int
 	AtomicCap                                     uint8
@@ -70,7 +70,7 @@ func (d *Device) Attr() Attr {
 		FWVer: C.GoString(&a.fw_ver[0]), NodeGUID: guid(a.node_guid), SysImageGUID: guid(a.sys_image_guid),
 		MaxMRSize: uint64(a.max_mr_size), PageSizeCap: uint64(a.page_size_cap),
 		VendorID: uint32(a.vendor_id), VendorPartID: uint32(a.vendor_part_id), HWVer: uint32(a.hw_ver),
-		MaxQP: int(a.max_qp), MaxQPWR: int(a.max_qp_wr), DeviceCaps: uint32(a.device_cap_flags),
+		MaxQP: int(a.max_qp), MaxQPWR: int(a.max_qp_wr), DeviceCaps: uint64(a.device_cap_flags) | uint64(d.ex.device_cap_flags_ex),
 		MaxSGE: int(a.max_sge), MaxSGERd: int(a.max_sge_rd), MaxCQ: int(a.max_cq), MaxCQE: int(a.max_cqe),
 		MaxMR: int(a.max_mr), MaxPD: int(a.max_pd), MaxQPRdAtom: int(a.max_qp_rd_atom),
 		MaxResRdAtom: int(a.max_res_rd_atom), MaxQPInitRdAtom: int(a.max_qp_init_rd_atom), AtomicCap: uint8(a.atomic_cap),

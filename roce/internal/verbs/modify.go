@@ -147,7 +147,7 @@ func (q *QP) checkValues(a *qp.QPAttr, mask qp.AttrMask) error {
 			return invalid("%v is %d, %s allows at most %d", l.bit, l.value, d.device, l.max)
 		}
 	}
-	const peerRights = mr.LocalWrite | mr.RemoteWrite | mr.RemoteRead | mr.RemoteAtomic | mr.FlushGlobal
+	const peerRights = mr.LocalWrite | mr.RemoteWrite | mr.RemoteRead | mr.RemoteAtomic | mr.FlushGlobal | mr.FlushPersistent
 	switch {
 	case mask&(qp.AttrAltPath|qp.AttrPathMigState) != 0:
 		return invalid("%v: RoCE has no path migration", mask&(qp.AttrAltPath|qp.AttrPathMigState))
