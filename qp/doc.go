@@ -8,7 +8,8 @@
 // completion queue (cq.go) → Poll. What happens when packets are lost is in recovery.go, which has
 // the state machine, with a file for each policy: go-back-N (goback.go), or, if both ends agree,
 // selective repeat (selective.go; its responder is reorder.go). silence.go is about losses that
-// nobody reports. What a FLUSH asks of storage is in flush.go. How much may be under way is in window.go, how fast it goes in rate.go.
+// nobody reports. What a FLUSH asks of storage is in flush.go. How much may be under way is in
+// window.go, how fast it goes in rate.go.
 //
 // # The contract
 //

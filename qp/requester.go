@@ -310,8 +310,8 @@ func (q *QP) piece() uint32 {
 	return MaxMessage
 }
 
-// emitRead makes a READ or atomic request, or another one that has an answer. If a piece of a READ was answered in part, it asks for
-// the rest of it only (section 4.4).
+// emitRead makes a READ or atomic request, or another one that has an answer. If a piece of a READ
+// was answered in part, it asks for the rest of it only (section 4.4).
 func (e *Engine) emitRead(q *QP, b *wire.Batch, s *sendSlot) verdict {
 	r := &q.req
 	op := wrTable[s.opcode].opcodes.at(true, true, q.opcodes)

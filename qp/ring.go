@@ -23,7 +23,7 @@ type sendSlot struct {
 	compareAdd uint64 // BIND_MW, FLUSH: length
 	swap       uint64 // BIND_MW: window key << 32 | new key
 	length     uint32 // bytes of the message
-	imm        uint32 // immediate data, key to invalidate, BIND_MW: access, FLUSH: selectivity << 8 | placement
+	imm        uint32 // immediate data, key to invalidate, or see bind and writeFlush
 	rkey       uint32 // BIND_MW: lkey of the region
 	ah         uint32 // row of the address handle table
 	remoteQPN  uint32

@@ -111,13 +111,14 @@ type QPAttr struct {
 	PKeyIndex        uint16
 	EnSQDAsyncNotify bool
 	SQDraining       bool
-	MaxRdAtomic      uint8 // READs and atomics this side may have outstanding, 0..128
-	MaxDestRdAtomic  uint8 // READs and atomics of the peer this side remembers, 0..128
-	MinRNRTimer      uint8 // code 0..31 written into RNR NAKs (section 1.6)
-	Port             uint8 // 1
-	Timeout          uint8 // code 0..31: 4.096 us * 2^n, 0 waits for ever
-	RetryCnt         uint8 // 0..7 retries after a timeout or a sequence NAK
-	RNRRetry         uint8 // 0..7 retries after RNR NAKs, 7 is for ever
+	// READs and atomics this side may have outstanding, 0..128; FLUSHes and ATOMIC WRITEs count too
+	MaxRdAtomic     uint8
+	MaxDestRdAtomic uint8 // such requests of the peer that this side remembers, 0..128
+	MinRNRTimer     uint8 // code 0..31 written into RNR NAKs (section 1.6)
+	Port            uint8 // 1
+	Timeout         uint8 // code 0..31: 4.096 us * 2^n, 0 waits for ever
+	RetryCnt        uint8 // 0..7 retries after a timeout or a sequence NAK
+	RNRRetry        uint8 // 0..7 retries after RNR NAKs, 7 is for ever
 
 	// RateLimit bounds what is sent with a payload, READ responses included, in kbit/s:
 	// MinRateLimit..MaxRateLimit, 0 for no limit. Congestion may slow it down further. It can be

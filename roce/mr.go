@@ -30,9 +30,10 @@ func (m *MR) needs(x any) bool { return x == any(m.pd) }
 // RegMR registers buf with the given rights (ibv_reg_mr); keys then use its real addresses. The
 // same bytes may be registered any number of times, buf may be empty, and it stays alive until
 // Close. RemoteWrite and RemoteAtomic need LocalWrite; RemoteAtomic needs memory aligned to 8 bytes
-// at addresses that are. FlushPersistent is for a mapping of a file: a peer's FLUSH then returns when
-// the bytes are on its storage (msync); of other memory it says no more than a FLUSH for visibility.
-// ErrNotSupported of it where the system or the device cannot. ErrInvalid names the rule, ErrLimit is a device without a free region.
+// at addresses that are. FlushPersistent is for a mapping of a file: a peer's FLUSH then returns
+// when the bytes are on its storage (msync); of other memory it says no more than a FLUSH for
+// visibility. ErrNotSupported of it where the system or the device cannot. ErrInvalid names the
+// rule, ErrLimit is a device without a free region.
 func (p *PD) RegMR(buf []byte, access Access) (*MR, error) {
 	iova := mr.AddrOf(buf)
 	if access&ZeroBased != 0 {

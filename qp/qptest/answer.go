@@ -38,7 +38,7 @@ func (s *stream) responded(p *wire.Packet) {
 	n := uint64(at)
 	switch {
 	case s.early != nil && named: // acknowledges nothing
-	case p.Op.Has(wire.OpRead), p.Op.Has(wire.OpAtomic): // FLUSH and ATOMIC WRITE have a READ response
+	case p.Op.Has(wire.OpRead), p.Op.Has(wire.OpAtomic):
 		s.fetched(n)
 	case p.AETH().Syndrome().Kind() == wire.KindACK:
 		s.acknowledge(n + 1)

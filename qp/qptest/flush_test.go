@@ -1,7 +1,7 @@
 package qptest
 
-// FLUSH and ATOMIC WRITE: what is on the wire, what is executed when, what is refused (sections 4.5,
-// 6.2, 6.6, 7.2, 7.4). Storage is the script's.
+// FLUSH and ATOMIC WRITE: what is on the wire, what is executed when, what is refused (sections
+// 4.5, 6.2, 6.6, 7.2, 7.4). Storage is the script's.
 
 import (
 	"encoding/binary"
@@ -131,8 +131,8 @@ func TestFlushPosted(t *testing.T) {
 	}
 }
 
-// TestFlushWaits: the answer comes when storage has the memory, and a duplicate is not synced again,
-// neither before nor after. What follows is executed and answered behind it.
+// TestFlushWaits: the answer comes when storage has the memory, and a duplicate is not synced
+// again, neither before nor after. What follows is executed and answered behind it.
 func TestFlushWaits(t *testing.T) {
 	s := NewScript(t)
 	a, p := s.Against(QPConfig{}, 0)
@@ -144,7 +144,8 @@ func TestFlushWaits(t *testing.T) {
 	if len(*syncs) != 1 || &(*syncs)[0].Mem[0] != &a.Remote.Bytes[0] || len((*syncs)[0].Mem) != 100 || (*syncs)[0].QP() != a.QP.QP {
 		t.Fatalf("%d syncs", len(*syncs))
 	}
-	p.Inject(a.flush(1, 0, 100, wire.PlacementPersistent, wire.SelectivityRange)) // the peer is impatient
+	// the peer is impatient
+	p.Inject(a.flush(1, 0, 100, wire.PlacementPersistent, wire.SelectivityRange))
 	p.Inject(a.flush(2, 0, 100, wire.PlacementGlobal, wire.SelectivityRange))
 	p.Inject(a.write(3, 0, []byte("next")))
 	p.Inject(a.read(4, 0, 4))

@@ -242,8 +242,8 @@ func (q *QP) full(verb string, result int, slots uint32) error {
 	return err
 }
 
-// writeSend checks wr and writes it into place i. (ibv_post_send has no FLUSH, nor ATOMIC WRITE: they
-// came with ibv_qp_ex.)
+// writeSend checks wr and writes it into place i. (ibv_post_send has no FLUSH, nor ATOMIC WRITE:
+// they came with ibv_qp_ex.)
 func (q *QP) writeSend(i int, wr *qp.SendWR) error {
 	if wr.Opcode == qp.WRFlush || wr.Opcode == qp.WRAtomicWrite {
 		return unsupported("%v, on a device of the kernel: it serves it", wr.Opcode)

@@ -1,0 +1,147 @@
+package roce
+
+// Mappings of files: what peers write is in the file, a FLUSH says that it is on storage, and pages
+// that may only be read are read.
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// mapFile maps a file of some pages.
+func mapFile(t *testing.T, prot int) (mem []byte, name string) {
+	t.Helper()
+	name = filepath.Join(t.TempDir(), "file")
+	data := make([]byte, gonePages*unix.Getpagesize())
+	fill(data, 9)
+	must(t, os.WriteFile(name, data, 0o600))
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	must(t, err)
+	defer f.Close()
+	mem, err = unix.Mmap(int(f.Fd()), 0, len(data), prot, unix.MAP_SHARED)
+	must(t, err)
+	return mem, name
+}
+
+// flushOf is a FLUSH of a whole region to storage.
+func flushOf(m *MR) SendWR {
+	return SendWR{Opcode: WRFlush, RemoteAddr: m.Addr(), RKey: m.RKey(), Flush: FlushInfo{Placement: PlacementPersistent, Selectivity: SelectivityMR}}
+}
+
+// TestFlushFile: data and FLUSH, and the file has it.
+func TestFlushFile(t *testing.T) {
+	overWires(t, func(t *testing.T, w wire2) {
+		a, b := connected(t, w, RC, 4096)
+		mem, name := mapFile(t, unix.PROT_READ|unix.PROT_WRITE)
+		region, err := b.pd.RegMR(mem, LocalWrite|RemoteWrite|FlushPersistent|FlushGlobal)
+		must(t, err)
+		fill(a.buf, 4)
+		a.post(SendWR{Opcode: WRWrite, SGL: []SGE{a.mr.SGE(0, 4096)}, RemoteAddr: region.Addr() + 100, RKey: region.RKey()})
+		a.post(flushOf(region))
+		a.wait()
+		if wc := a.wait(); wc.Opcode != WCFlush {
+			t.Errorf("%+v", wc)
+		}
+		must(t, region.Close())
+		must(t, unix.Munmap(mem))
+		got, err := os.ReadFile(name)
+		must(t, err)
+		if !bytes.Equal(got[100:4196], a.buf) {
+			t.Error("the file has something else")
+		}
+	})
+}
+
+// TestFlushGone: storage cannot be asked for memory that is gone, and the peer hears of it.
+func TestFlushGone(t *testing.T) {
+	overWires(t, func(t *testing.T, w wire2) {
+		a, b := connected(t, w, RC, 64)
+		mem, _ := mapFile(t, unix.PROT_READ|unix.PROT_WRITE)
+		region, err := b.pd.RegMR(mem, LocalWrite|RemoteWrite|FlushPersistent)
+		must(t, err)
+		must(t, unix.Munmap(mem))
+		a.post(flushOf(region))
+		if wc := a.waitAny(); wc.Status != WCRemOpErr {
+			t.Errorf("%+v", wc)
+		}
+		must(t, region.Close())
+	})
+}
+
+// TestFlushWithoutBackground: the sync is made by the application's own call.
+func TestFlushWithoutBackground(t *testing.T) {
+	open := func() *Device {
+		d, err := Open("pipe:flush-without-background", &Config{NoBackground: true})
+		must(t, err)
+		t.Cleanup(func() { must(t, d.Close()) })
+		return d
+	}
+	a, b := newEnd(t, open(), RC, 64), newEnd(t, open(), RC, 64)
+	connect(t, a, b)
+	mem, _ := mapFile(t, unix.PROT_READ|unix.PROT_WRITE)
+	region, err := b.pd.RegMR(mem, LocalWrite|RemoteWrite|FlushPersistent)
+	must(t, err)
+	a.post(flushOf(region))
+	var wcs, others [1]WC
+	for n := 0; n == 0; {
+		_, err := b.cq.Poll(others[:])
+		must(t, err)
+		n, err = a.cq.Poll(wcs[:])
+		must(t, err)
+	}
+	if wcs[0].Status != WCSuccess || wcs[0].Opcode != WCFlush {
+		t.Errorf("%+v", wcs[0])
+	}
+	must(t, region.Close())
+	must(t, unix.Munmap(mem))
+}
+
+// TestReadOnlyMapping: it can be read by peers, and one that was registered with more rights than
+// its pages have refuses what they do not allow.
+func TestReadOnlyMapping(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		rights Access
+		op     WROpcode
+		want   WCStatus
+		faults bool
+	}{
+		{"READ", RemoteRead, WRRead, WCSuccess, false},
+		{"WRITE without the right", RemoteRead, WRWrite, WCRemAccessErr, false},
+		{"WRITE with a right that the pages do not have", LocalWrite | RemoteRead | RemoteWrite, WRWrite, WCRemAccessErr, true},
+		{"READ with that right", LocalWrite | RemoteRead | RemoteWrite, WRRead, WCSuccess, false},
+		{"FLUSH", RemoteRead | FlushPersistent, WRFlush, WCSuccess, false},
+	} {
+		if c.faults && raced { // its own atomics would end the process
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			overWires(t, func(t *testing.T, w wire2) {
+				a, b := connected(t, w, RC, 4096)
+				mem, _ := mapFile(t, unix.PROT_READ)
+				region, err := b.pd.RegMR(mem, c.rights)
+				must(t, err)
+				wr := SendWR{Opcode: c.op, RemoteAddr: region.Addr(), RKey: region.RKey(), SGL: []SGE{a.mr.SGE(0, 4096)}}
+				if c.op == WRFlush {
+					wr = flushOf(region)
+				}
+				a.post(wr)
+				if wc := a.waitAny(); wc.Status != c.want {
+					t.Errorf("%v, want %v", wc.Status, c.want)
+				}
+				if c.op == WRRead {
+					same(t, a.buf, mem[:4096])
+				}
+				if faults := b.dev.Stats().Engine.MemoryFaults; (faults > 0) != c.faults {
+					t.Errorf("%d memory faults", faults)
+				}
+				must(t, region.Close())
+				must(t, unix.Munmap(mem))
+			})
+		})
+	}
+}
