@@ -174,7 +174,7 @@ func (s *stream) executeSend(o *op, k uint64, last bool) bool {
 func (s *stream) executeWrite(o *op, k uint64, last bool) bool {
 	q, imm := s.to, o.is(qp.WRWriteWithImm)
 	if q.Cfg.Access&mr.RemoteWrite == 0 {
-		if last && imm && s.slot == nil {
+		if last && imm && s.slot == nil && q.Type() == qp.RC {
 			s.slot = q.takeRecv() // it ends with the connection
 		}
 		return s.refuse(wire.SynNAKInvReq, 1<<qp.WCRemInvReqErr|1<<qp.WCLocQPOpErr)

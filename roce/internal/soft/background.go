@@ -5,12 +5,13 @@ package soft
 // package that starts goroutines. driver.go has its states.
 //
 // Stages: start → stand by while an application polls → watch the port while none does: take turns,
-// linger, park.
+// linger, park. And what is done beside it: FLUSHes to storage.
 
 import (
 	"time"
 
 	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/roce/internal/storage"
 	"github.com/goroce/goroce/transport"
 )
 
@@ -138,4 +139,37 @@ func (l *lane) sleep(until, t qp.Time) error {
 		return l.watched.Watch(transport.Background)
 	}
 	return l.port.Wait(waitFor(until, t))
+}
+
+// FLUSHes to storage: what the engine wants synced is synced on a goroutine of its own, as that
+// takes milliseconds, while the lane goes on; or, where there are none, on the spot. The memory may
+// have been deregistered by then, and unmapped: a sync touches no byte of it, and fails if it is
+// gone.
+
+// maxSyncs is how many syncs of a device are under way at the same time, each on a thread. The
+// others wait, on none.
+const maxSyncs = 8
+
+// sync does what peers have asked for since the last time. The caller has the turn lock.
+func (l *lane) sync(t qp.Time) {
+	for s, ok := l.engine.PollSync(); ok; s, ok = l.engine.PollSync() {
+		if l.dev.cfg.NoBackground {
+			l.engine.Synced(t, s, storage.Sync(s.Mem) == nil)
+			continue
+		}
+		l.dev.syncs.Add(1)
+		go l.syncBeside(s)
+	}
+}
+
+// syncBeside is sync beside the lane.
+func (l *lane) syncBeside(s qp.Sync) {
+	defer l.dev.syncs.Done()
+	l.dev.syncing <- struct{}{}
+	err := storage.Sync(s.Mem)
+	<-l.dev.syncing
+	l.do(func(e *qp.Engine, now qp.Time) error {
+		e.Synced(now, s, err == nil)
+		return nil
+	})
 }

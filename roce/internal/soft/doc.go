@@ -10,11 +10,10 @@
 //	lane.go        one port, one engine and the turns that move work between them
 //	calls.go       the turns that an application takes: with a poll, with a post
 //	driver.go      who runs a lane, and who wakes that: the states
-//	background.go  who takes turns when no application does
+//	background.go  who takes turns when no application does; FLUSHes to storage
 //	relief.go      an application that sleeps in Wait watches the port itself
 //	trust.go       when an application that always comes back at once may be waited for
 //	changes.go     what changes below the ports: events, the GID table
-//	storage.go     FLUSH to storage, beside the lanes
 //	stray.go       packets that arrive on another lane than that of their queue pair
 //	turnlock.go clock.go alarm.go   what these are built on
 //
