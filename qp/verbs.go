@@ -88,7 +88,7 @@ type Cap struct {
 // headers say.
 type AHAttr struct {
 	DGID         wire.GID // destination: an IPv6 address or ::ffff:a.b.c.d
-	SGIDIndex    uint8    // row of the device's GID table: the source address
+	SGIDIndex    uint8    // row of the device's GID table, not an empty one: the source address
 	TrafficClass uint8    // IPv4 TOS / IPv6 traffic class, ECN bits included; but see Config.ECN
 	HopLimit     uint8    // TTL; 0 means 64
 	FlowLabel    uint32   // 20 bits; chooses the UDP source port where the port can

@@ -10,11 +10,11 @@
 //	                                                      ▼   │mr.Table: keys → memory
 //	                                       transport.Port (UDP socket, pipe in memory ...)
 //
-// A [Device] is one IP address. On it a [PD] groups what may work together, an [MR] makes bytes
-// reachable under keys, a [CQ] collects completions, and a [QP] is one end of a connection (RC, UC)
-// or sends datagrams (UD); an [SRQ] holds receive
-// requests for many of them. Both ends exchange their [Endpoint] by any means, call [QP.Connect],
-// post work requests and poll completions. Package example: Example.
+// A [Device] is one IP address, or all of an interface: the rows of its GID table. On it a [PD]
+// groups what may work together, an [MR] makes bytes reachable under keys, a [CQ] collects
+// completions, and a [QP] is one end of a connection (RC, UC) or sends datagrams (UD); an [SRQ]
+// holds receive requests for many of them. Both ends exchange their [Endpoint] by any means, call
+// [QP.Connect], post work requests and poll completions. Package example: Example.
 //
 // This package is the verbs and no more: what is made, what belongs to what, who may be closed
 // when. The device below is internal/soft, which is this stack; a build with the tag verbs adds the

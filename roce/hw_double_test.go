@@ -44,6 +44,7 @@ func (d *double) attr() DeviceAttr         { return DeviceAttr{FWVer: "double", 
 func (d *double) portAttr() PortAttr       { return PortAttr{State: PortActive, ActiveMTU: MTU2048} }
 func (d *double) portInfo() transport.Info { return transport.Info{Kind: "double"} }
 func (d *double) gids() []GID              { return []GID{d.gid} }
+func (d *double) gidLink(int) int          { return 0 }
 func (d *double) stats() []Stats {
 	return []Stats{{Engine: qp.Stats{SentPkts: 1}}, {Engine: qp.Stats{SentPkts: 2}}}
 }

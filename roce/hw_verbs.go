@@ -101,6 +101,7 @@ func (d verbsDevice) portAttr() PortAttr {
 
 func (d verbsDevice) portInfo() transport.Info { return d.Info() }
 func (d verbsDevice) gids() []GID              { return d.GIDs() }
+func (d verbsDevice) gidLink(row int) int      { return d.GIDLink(row) }
 
 // stats are what the driver counts, of a lane as it were.
 func (d verbsDevice) stats() []Stats { return []Stats{{Engine: d.Stats()}} }

@@ -27,6 +27,8 @@ type provider interface {
 	portAttr() PortAttr
 	portInfo() transport.Info
 	gids() []GID
+	// gidLink is the index of the interface that has the address of a row; 0: not known
+	gidLink(row int) int
 	stats() []Stats // of each lane
 	// rawClock reads the clock that completions are stamped with
 	rawClock() (uint64, error)

@@ -163,13 +163,51 @@ func speedCode(mbps int) (width, speed uint8) {
 	return x4, 64
 }
 
-// QueryGID returns row i of the GID table (ibv_query_gid). All rows are of type RoCE v2.
+// QueryGID returns row i of the GID table as it is now (ibv_query_gid); an empty row is the zero
+// GID. ErrInvalid if there is no such row.
 func (d *Device) QueryGID(i int) (GID, error) {
 	gids := d.provider.gids()
 	if i < 0 || i >= len(gids) {
 		return GID{}, d.fail("QueryGID", fmt.Errorf("%w: index %d, the device has %d GIDs", ErrInvalid, i, len(gids)))
 	}
 	return gids[i], nil
+}
+
+// GIDType is the protocol of a row of the GID table (ibv_gid_type).
+type GIDType uint8
+
+// GIDTypeRoCEv2 is the type of every row that a device of this package has
+// (IBV_GID_TYPE_ROCE_V2).
+const GIDTypeRoCEv2 GIDType = 2
+
+// String prints "RoCE v2".
+func (t GIDType) String() string {
+	if t == GIDTypeRoCEv2 {
+		return "RoCE v2"
+	}
+	return fmt.Sprintf("GIDType(%d)", uint8(t))
+}
+
+// GIDEntry is a row of the GID table (ibv_gid_entry).
+type GIDEntry struct {
+	GID     GID
+	Index   int // the row
+	Port    uint8
+	Type    GIDType
+	IfIndex int // of the network interface that has the address; 0: none is known
+}
+
+// QueryGIDEx returns row i of the GID table with what belongs to it (ibv_query_gid_ex). ErrInvalid
+// if there is no such row, or it is empty.
+func (d *Device) QueryGIDEx(i int) (GIDEntry, error) {
+	gid, err := d.QueryGID(i)
+	if err != nil {
+		return GIDEntry{}, err
+	}
+	if gid.IsZero() {
+		return GIDEntry{}, d.fail("QueryGIDEx", fmt.Errorf("%w: row %d of the GID table is empty", ErrInvalid, i))
+	}
+	return GIDEntry{GID: gid, Index: i, Port: 1, Type: GIDTypeRoCEv2, IfIndex: d.provider.gidLink(i)}, nil
 }
 
 // firstGID is the first address in the GID table; zero if there is none.
@@ -182,7 +220,8 @@ func (d *Device) firstGID() (first GID) {
 	return first
 }
 
-// GIDs returns the GID table: row i is QueryGID(i) and AHAttr.SGIDIndex i.
+// GIDs returns the GID table as it is now: row i is QueryGID(i) and AHAttr.SGIDIndex i. An empty
+// row is the zero GID.
 func (d *Device) GIDs() []GID { return append([]GID(nil), d.provider.gids()...) }
 
 // PortInfo returns what the packet port says about itself, with the features that the system has

@@ -91,6 +91,8 @@ func (d softDevice) portInfo() transport.Info {
 
 func (d softDevice) gids() []GID { return d.GIDs() }
 
+func (d softDevice) gidLink(int) int { return d.Opened().Index }
+
 func (d softDevice) stats() []Stats {
 	var list []Stats
 	for _, l := range d.LaneStats() {

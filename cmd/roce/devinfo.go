@@ -215,6 +215,9 @@ func (i *devinfo) portDetails() []attribute {
 		attr("active_speed", "%s (%d)", speeds[p.ActiveSpeed], p.ActiveSpeed), attr("phys_state", "%s (%d)", physStates[p.PhysState], p.PhysState),
 	}
 	for n, g := range i.GIDs {
+		if g == "::" { // an empty row
+			continue
+		}
 		list = append(list, attr(fmt.Sprintf("GID[%3d]", n), "%s, RoCE v2", g))
 	}
 	return list

@@ -13,6 +13,8 @@ package udp
 // address after that; it would receive nothing, as the program chooses among our sockets only.
 
 import (
+	"fmt"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/goroce/goroce/transport/internal/host"
@@ -20,30 +22,32 @@ import (
 )
 
 // chooseSender makes a socket to send by for every lane but the first. Nothing is received by it.
-func (p *port) chooseSender() (err error) {
-	if p.from = wire.UDPPort; p.lane == 0 {
+// It sends from the same UDP port whatever the address, which the kernel chooses with the first of
+// them; it may be taken at another address, then that has no socket.
+func (p *port) chooseSender(s *socket) (err error) {
+	if p.lane == 0 {
+		p.from.Store(wire.UDPPort)
 		return nil
 	}
-	p.tx, err = unix.Socket(p.family(), unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_UDP)
+	tx, err := unix.Socket(family(s.addr), unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_UDP)
 	if err != nil {
-		p.tx = p.fd
 		return err
 	}
-	if err := p.setOptions(p.tx); err != nil {
+	s.tx = tx
+	if err := p.setOptions(tx, s.addr); err != nil {
 		return err
 	}
-	if err := host.AttachFilter(p.tx, host.DropAll); err != nil {
+	if err := host.AttachFilter(tx, host.DropAll); err != nil {
 		return err
 	}
-	// The kernel chooses a port that is free.
-	if err := unix.Bind(p.tx, host.Sockaddr(p.addr, 0, p.zone)); err != nil {
-		return err
+	if err := unix.Bind(tx, host.Sockaddr(s.addr, int(p.from.Load()), p.zone)); err != nil {
+		return fmt.Errorf("binding UDP port %d of %v: %w", p.from.Load(), s.addr, err)
 	}
-	switch sa, err := unix.Getsockname(p.tx); sa := sa.(type) {
+	switch sa, err := unix.Getsockname(tx); sa := sa.(type) {
 	case *unix.SockaddrInet4:
-		p.from = uint16(sa.Port)
+		p.from.Store(uint32(sa.Port))
 	case *unix.SockaddrInet6:
-		p.from = uint16(sa.Port)
+		p.from.Store(uint32(sa.Port))
 	default:
 		return err
 	}
@@ -52,7 +56,7 @@ func (p *port) chooseSender() (err error) {
 
 // admitLanes lets sockets of the same user share the address. An error shows when the next one is
 // bound.
-func (p *port) admitLanes() { unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) }
+func admitLanes(fd int) { unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) }
 
 // steerSockets has packets go to the lanes that their BTH.DestQP names. Sockets are numbered in the
 // order in which they were bound; the program sees a packet from BTH on.

@@ -13,7 +13,7 @@ package udp
 import (
 	"fmt"
 	"net/netip"
-	"sync"
+	"slices"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -25,34 +25,18 @@ import (
 )
 
 type port struct {
-	name string
-	addr netip.Addr
-	gid  wire.GID
-	opt  transport.Options
+	*station
 	qpns wire.QPNSpace
 	lane int
+	from atomic.Uint32 // UDP port that all sockets send from, as frames say it; 0: none is open yet
 
-	fd   int
-	tx   int    // to send by: fd, or another socket
-	from uint16 // UDP port of tx, as frames say it
-	// zone is the interface index, for link-local peers and multicast; 0: no interface has the
-	// address.
-	zone int
-	link *host.Link // nil: the system does not tell of it
-	recv receiver
-	send sender
+	sockets sockets
+	hot     int // of the sockets, the one that had something last
+	streak  int // Recvs that looked at no other
+	found   [8]unix.EpollEvent
+	send    sender
 
-	groups struct {
-		sync.Mutex
-		joined map[wire.GID]*groupSocket
-		// left is what the next Recv closes, which may be using them now.
-		left []*groupSocket
-		// list is joined and left, for Recv: it is replaced as a whole, and nil if there are none.
-		list atomic.Pointer[[]*groupSocket]
-		next int // where Recv begins, so that no group starves
-	}
-
-	recvBuffer int // bytes that were granted
+	recvBuffer atomic.Int64 // bytes that were granted
 
 	closed atomic.Bool
 	host.Waiter
@@ -61,69 +45,90 @@ type port struct {
 }
 
 func open(name, where string, lanes int, o transport.Options) ([]transport.Port, error) {
-	addr, _, err := host.Address(name, where)
+	addr, iface, err := host.Address(name, where)
 	if err != nil {
 		return nil, err
 	}
-	var ports []*port
+	st := &station{name: name, opt: o, addr: addr, all: iface != "", where: host.OpenNamespace()}
+	if i, ok := host.InterfaceOf(addr); ok {
+		st.zone = i.Index
+	}
 	for lane := range lanes {
-		p := &port{name: name, addr: addr, gid: wire.GIDFrom(addr), opt: o, qpns: wire.QPNSpace{}.Lane(lane, lanes), lane: lane, fd: -1}
-		if err := p.open(); err != nil {
-			transport.CloseAll(ports)
-			return nil, err
-		}
-		if ports = append(ports, p); lane > 0 {
-			p.link = ports[0].link.Share()
-			continue
-		}
-		if p.openLink(); lanes > 1 {
-			p.admitLanes()
+		p := &port{station: st, qpns: wire.QPNSpace{}.Lane(lane, lanes), lane: lane}
+		st.lanes = append(st.lanes, p)
+		if err = p.open(); err != nil {
+			break
 		}
 	}
-	if lanes > 1 {
-		if err := steerSockets(ports[0].fd, lanes); err != nil {
-			transport.CloseAll(ports)
-			return nil, &transport.OpenError{Name: name, Reason: "this kernel can not steer packets to lanes (SO_ATTACH_REUSEPORT_CBPF): open one lane", Err: err}
-		}
+	if err == nil {
+		err = st.open(iface)
 	}
-	return transport.Ports(ports), nil
+	if err != nil {
+		transport.CloseAll(st.lanes)
+		return nil, err
+	}
+	return transport.Ports(st.lanes), nil
 }
 
-func (p *port) open() (err error) {
-	if i, ok := host.InterfaceOf(p.addr); ok {
-		p.zone = i.Index
+// open makes a lane, whose sockets come later.
+func (p *port) open() error {
+	p.sockets.epoll = -1
+	p.publish()
+	p.send.init(p)
+	if err := p.Waiter.Open(-1); err != nil {
+		return &transport.OpenError{Name: p.name, Reason: "the system gives nothing to sleep on", Err: err}
 	}
-	if p.fd, err = unix.Socket(p.family(), unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_UDP); err != nil {
-		return &transport.OpenError{Name: p.name, Reason: "the system gives no UDP socket", Err: err}
-	}
-	p.tx = p.fd
-	if err := p.setUp(); err != nil {
-		p.closeSockets()
+	return nil
+}
+
+// open opens the sockets of all lanes, and follows the interface from then on if all its addresses
+// are the device's.
+func (st *station) open(iface string) error {
+	st.openLink()
+	if err := st.openRows(iface); err != nil {
 		return err
+	}
+	if st.all && st.link != nil {
+		st.link.Serve = st.serve
+		st.link.Watch()
 	}
 	return nil
 }
 
 // openLink opens the tables of the interface. A system that has none to ask can live without.
-func (p *port) openLink() {
-	if p.zone == 0 {
+func (st *station) openLink() {
+	if st.zone == 0 {
 		return
 	}
+	only := st.addr
+	if st.all {
+		only = netip.Addr{}
+	}
 	var err error
-	if p.link, err = host.OpenLink(p.zone, p.addr, 0); err != nil {
-		p.link = nil
-		p.Degrade("netlink", "nobody tells when link, address or MTU change", err)
+	if st.link, err = host.OpenLink(st.zone, only, 0); err != nil {
+		st.link = nil
+		st.lanes[0].Degrade("netlink", "nobody tells when link, addresses or MTU change", err)
+		return
+	}
+	for range len(st.lanes) - 1 {
+		st.link.Share()
 	}
 }
 
 func (p *port) closeLink() {
-	if p.link == nil {
-		return
+	p.station.mu.Lock()
+	p.station.closed++
+	last := p.station.closed == len(p.station.lanes)
+	p.station.mu.Unlock()
+	if p.link != nil {
+		if p.lane == 0 {
+			p.link.Output.Close()
+		}
+		p.link.Close()
 	}
-	if p.lane == 0 {
-		p.link.Output.Close()
+	if last {
+		p.where.Close()
 	}
-	p.link.Close()
 }
 
 // Events implements transport.Notifier.
@@ -134,39 +139,9 @@ func (p *port) Events() <-chan transport.Event {
 	return p.link.Watch()
 }
 
-func (p *port) closeSockets() error {
-	if p.tx != p.fd {
-		unix.Close(p.tx)
-	}
-	return unix.Close(p.fd)
-}
-
-func (p *port) setUp() error {
-	if err := p.setOptions(p.fd); err != nil {
-		return &transport.OpenError{Name: p.name, Reason: "this kernel lacks a socket option that RoCE needs", Err: err}
-	}
-	if p.lane > 0 {
-		p.admitLanes()
-	}
-	if err := unix.Bind(p.fd, host.Sockaddr(p.addr, p.opt.UDPPort, p.zone)); err != nil {
-		return host.BindError(p.name, p.addr, p.opt.UDPPort, err)
-	}
-	if err := p.chooseSender(); err != nil {
-		return &transport.OpenError{Name: p.name, Reason: "the system gives no UDP socket to send by", Err: err}
-	}
-	p.multicastOut()
-	p.growBuffers()
-	gro := p.probeRuns()
-	p.recv.init(p.fd, p.gid, p.opt.UDPPort, gro)
-	p.send.init(p)
-	if err := p.Waiter.Open(p.tx, p.fd); err != nil {
-		return &transport.OpenError{Name: p.name, Reason: "the system gives nothing to sleep on", Err: err}
-	}
-	return nil
-}
-
-func (p *port) family() int {
-	if p.addr.Is4() {
+// family is that of the sockets of an address.
+func family(a netip.Addr) int {
+	if a.Is4() {
 		return unix.AF_INET
 	}
 	return unix.AF_INET6
@@ -179,7 +154,7 @@ type option struct {
 }
 
 // setOptions sets what a socket needs to carry RoCE, the same for unicast and groups.
-func (p *port) setOptions(fd int) error {
+func (p *port) setOptions(fd int, addr netip.Addr) error {
 	opts := []option{
 		{"IP_MTU_DISCOVER", unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO},
 		{"IP_RECVTOS", unix.IPPROTO_IP, unix.IP_RECVTOS, 1},
@@ -188,7 +163,7 @@ func (p *port) setOptions(fd int) error {
 		{"IP_TTL", unix.IPPROTO_IP, unix.IP_TTL, int(p.opt.HopLimit)},
 		{"SO_NO_CHECK", unix.SOL_SOCKET, host.SoNoCheck, host.BoolInt(p.opt.ZeroChecksum)},
 	}
-	if p.addr.Is6() {
+	if addr.Is6() {
 		opts = []option{
 			{"IPV6_V6ONLY", unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1},
 			{"IPV6_MTU_DISCOVER", unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO},
@@ -211,42 +186,38 @@ func (p *port) setOptions(fd int) error {
 
 // growBuffers asks for large buffers, with the privilege first, and notes when less was granted. At
 // 50 Gbit/s the usual 208 KiB hold 30 us.
-func (p *port) growBuffers() {
+func (p *port) growBuffers(s *socket) {
 	for _, b := range []struct{ fd, force, plain, want int }{
-		{p.fd, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, p.opt.RecvBuffer},
-		{p.tx, unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, p.opt.SendBuffer},
+		{s.recv.fd, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, p.opt.RecvBuffer},
+		{s.tx, unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, p.opt.SendBuffer},
 	} {
 		if unix.SetsockoptInt(b.fd, unix.SOL_SOCKET, b.force, b.want) != nil {
 			// The kernel takes what the limit allows.
 			unix.SetsockoptInt(b.fd, unix.SOL_SOCKET, b.plain, b.want)
 		}
 	}
-	granted, err := unix.GetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
+	granted, err := unix.GetsockoptInt(s.recv.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 	if err != nil {
 		return
 	}
-	p.recvBuffer = granted / 2 // the kernel counts its own overhead and doubles the figure
-	if p.recvBuffer < p.opt.RecvBuffer {
+	granted /= 2 // the kernel counts its own overhead and doubles the figure
+	p.recvBuffer.Store(int64(granted))
+	if granted < p.opt.RecvBuffer {
 		p.Degrade("receive buffer", fmt.Sprintf("%d bytes instead of %d: bursts may be lost. Raise net.core.rmem_max or give CAP_NET_ADMIN",
-			p.recvBuffer, p.opt.RecvBuffer), nil)
+			granted, p.opt.RecvBuffer), nil)
 	}
 }
 
 // probeRuns finds out whether the kernel takes and gives runs of packets as one message.
-func (p *port) probeRuns() (gro bool) {
+func (p *port) probeRuns(fd int) (gro bool) {
 	if p.opt.MaxRun <= 1 {
-		p.send.maxRun = 1
 		return false
 	}
-	p.send.maxRun = min(p.opt.MaxRun, host.LongestRun())
-	if _, err := unix.GetsockoptInt(p.fd, unix.IPPROTO_UDP, host.UDPSegment); err != nil {
-		p.send.maxRun = 1
+	if _, err := unix.GetsockoptInt(fd, unix.IPPROTO_UDP, host.UDPSegment); err != nil {
+		p.send.single.Store(true)
 		p.Degrade("UDP_SEGMENT", "packets are sent one by one", err)
 	}
-	if p.opt.ZeroChecksum {
-		p.send.maxRun = 1 // the kernel refuses the two together
-	}
-	if err := unix.SetsockoptInt(p.fd, unix.IPPROTO_UDP, host.UDPGRO, 1); err != nil {
+	if err := unix.SetsockoptInt(fd, unix.IPPROTO_UDP, host.UDPGRO, 1); err != nil {
 		p.Degrade("UDP_GRO", "packets are received one by one", err)
 		return false
 	}
@@ -255,15 +226,18 @@ func (p *port) probeRuns() (gro bool) {
 
 // Info describes the port.
 func (p *port) Info() transport.Info {
-	info := transport.Info{Name: p.name, Kind: "udp", Why: p.opt.Why, GIDs: []wire.GID{p.gid}, QPNs: p.qpns, SrcPort: p.from, MaxRun: p.send.runLimit(),
-		RecvBuffer: p.recvBuffer, Degraded: p.Degraded()}
-	if p.addr.Is4() {
-		info.ICRC = transport.ICRCSolved
-	}
+	info := transport.Info{Name: p.name, Kind: "udp", Why: p.opt.Why, QPNs: p.qpns, SrcPort: uint16(p.from.Load()),
+		MaxRun: p.send.runLimit(), RecvBuffer: int(p.recvBuffer.Load()), Degraded: p.Degraded()}
 	if p.link != nil {
 		p.link.Describe(&info)
 	} else {
+		p.station.mu.Lock()
+		info.GIDs = slices.Clone(p.station.rows)
+		p.station.mu.Unlock()
 		host.DescribeLink(&info, p.addr)
+	}
+	if slices.ContainsFunc(info.GIDs, wire.GID.Is4) {
+		info.ICRC = transport.ICRCSolved
 	}
 	return info
 }
@@ -273,7 +247,9 @@ func (p *port) Stats() transport.Stats {
 	s := p.Counters.Stats()
 	s.Wakes = p.Wakes()
 	if !p.closed.Load() {
-		s.RecvOverflow += kernelDrops(p.fd)
+		for _, row := range p.sockets.list.Load().rows {
+			s.RecvOverflow += kernelDrops(row.recv.fd)
+		}
 	}
 	return s
 }
@@ -283,8 +259,8 @@ func (p *port) Close() error {
 	if p.closed.Swap(true) {
 		return transport.ErrClosed
 	}
-	p.closeGroups()
+	p.closeLink() // first: nobody opens sockets any more
+	err := p.closeSockets()
 	p.Waiter.Close()
-	p.closeLink()
-	return p.closeSockets()
+	return err
 }

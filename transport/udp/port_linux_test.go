@@ -107,7 +107,10 @@ func vethPair(t testing.TB) *netns.Namespace {
 	return ns
 }
 
-// An interface stands for its IPv4 address if it has one, even after IPv6 ones; a link-local
+// fdOf is the socket of a port's first address.
+func fdOf(p transport.Port) int { return p.(*port).sockets.list.Load().rows[0].recv.fd }
+
+// The first row of an interface is its IPv4 address if it has one, even after IPv6 ones; a link-local
 // address is better than none, and reaches link-local peers.
 func TestOpenByInterfaceRanks(t *testing.T) {
 	ns := netns.New(t, "link add v0 type veth peer name v1 address 02:00:00:00:00:0b",
@@ -143,7 +146,7 @@ func TestRefusedRuns(t *testing.T) {
 	p := a.(*port)
 	// SO_NO_CHECK makes every UDP_SEGMENT send fail with EINVAL, as a device without checksums does
 	// with EIO.
-	if err := unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, host.SoNoCheck, 1); err != nil {
+	if err := unix.SetsockoptInt(fdOf(p), unix.SOL_SOCKET, host.SoNoCheck, 1); err != nil {
 		t.Fatal(err)
 	}
 	dst, _ := wire.ParseGID("10.9.0.2")
@@ -284,7 +287,7 @@ func TestRecvFewerThanARun(t *testing.T) {
 // Datagrams that no frame can be made of do not disturb those around them.
 func TestForeignDatagrams(t *testing.T) {
 	a, b := openAt(t, "127.77.1.1", transport.Options{}), openAt(t, "127.77.1.2", transport.Options{MaxRun: 1})
-	fd := a.(*port).fd
+	fd := fdOf(a)
 	to := &unix.SockaddrInet4{Addr: [4]byte{127, 77, 1, 2}, Port: porttest.UDPPort}
 	for _, n := range []int{0, 3, smallSlot + 1} {
 		if err := unix.Sendto(fd, make([]byte, n), 0, to); err != nil {

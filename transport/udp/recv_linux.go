@@ -89,21 +89,90 @@ func (r *receiver) prepare(i int) {
 	h.Flags = 0
 }
 
-// Recv gives out frames of messages received before, or of one recvmmsg.
+// Recv gives out frames of messages received before, or of one recvmmsg; with several sockets, see
+// recvSeveral.
 func (p *port) Recv(frames []wire.Frame) (n int, err error) {
 	if p.closed.Load() {
 		return 0, transport.ErrClosed
 	}
-	n, err = p.recv.recv(frames)
-	if groups := p.groups.list.Load(); groups != nil && n < len(frames) && err == nil {
-		n, err = p.recvGroups(*groups, frames, n)
+	l := p.sockets.list.Load()
+	if l.left {
+		p.closeLeft()
+		l = p.sockets.list.Load()
+	}
+	if len(l.all) == 1 {
+		n, err = l.all[0].receive(p, frames)
+	} else {
+		n, err = p.recvSeveral(l, frames)
 	}
 	if p.Received(frames[:n]); n > 0 {
 		p.Heard()
 	}
-	p.recv.report(&p.Counters)
 	return n, err
 }
+
+// receive receives from one socket.
+func (s *socket) receive(p *port, frames []wire.Frame) (n int, err error) {
+	n, err = s.recv.recv(frames)
+	s.recv.report(&p.Counters)
+	return n, err
+}
+
+// maxStreak is how many Recvs in a row look at one socket only, while it has something.
+const maxStreak = 8
+
+// recvSeveral receives from sockets that there are several of. The one that had something last is
+// asked first; if it has nothing, one system call looks at all others. So a Recv in vain takes two
+// system calls, one for each IP version; and with one IP version, where that would be one too many,
+// a single one, which looks at all.
+func (p *port) recvSeveral(l *socketList, frames []wire.Frame) (n int, err error) {
+	if len(l.all) == 0 {
+		return 0, nil
+	}
+	if p.hot >= len(l.all) {
+		p.hot = 0
+	}
+	first := l.all[p.hot]
+	if l.both {
+		if n, err = first.receive(p, frames); err != nil {
+			return n, err
+		}
+		if p.streak++; n == len(frames) || n > 0 && p.streak < maxStreak {
+			return n, nil
+		}
+		p.streak = 0
+	}
+	p.look(l)
+	for i, start := 0, p.hot+1; i < len(l.all); i++ {
+		at := (start + i) % len(l.all)
+		s := l.all[at]
+		if n == len(frames) || s.known && !s.ready && !s.recv.holds() || l.both && s == first {
+			continue
+		}
+		got, err := s.receive(p, frames[n:])
+		if n += got; err != nil {
+			return n, err
+		}
+		if s.ready = false; got > 0 {
+			p.hot = at
+		}
+	}
+	return n, nil
+}
+
+// look asks the kernel which sockets have something, by an epoll that they are in: what it takes
+// does not grow with their number.
+func (p *port) look(l *socketList) {
+	n, _, _ := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.sockets.epoll), uintptr(unsafe.Pointer(&p.found)), uintptr(len(p.found)), 0, 0, 0)
+	for i := range p.found[:max(int(n), 0)] {
+		for _, s := range l.all {
+			s.ready = s.ready || s.recv.fd == int(p.found[i].Fd)
+		}
+	}
+}
+
+// holds tells whether messages were received that are not given out yet.
+func (r *receiver) holds() bool { return r.next != r.got }
 
 // report moves the receiver's own counts to the port's.
 func (r *receiver) report(c *count.Counters) {
@@ -116,7 +185,7 @@ func (r *receiver) report(c *count.Counters) {
 }
 
 func (r *receiver) recv(frames []wire.Frame) (n int, err error) {
-	if r.next == r.got {
+	if !r.holds() {
 		if err := r.fill(min(len(frames), r.limit)); err != nil {
 			return 0, err
 		}

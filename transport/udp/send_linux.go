@@ -1,7 +1,7 @@
 package udp
 
 // Sending: a run of frames becomes one message with a UDP_SEGMENT size, and up to sendSlots
-// messages leave with one sendmmsg.
+// messages of one source leave with one sendmmsg, by the socket of that address.
 //
 // The kernel numbers the segments of a message 0, 1, 2, … and the ICRC of each frame covers its
 // number. A frame that must leave alone although it was sealed as a later part of a run (the kernel
@@ -9,6 +9,7 @@ package udp
 
 import (
 	"encoding/binary"
+	"fmt"
 	"sync/atomic"
 	"syscall"
 	"unsafe"
@@ -24,8 +25,8 @@ const sendSlots = 64
 
 type sender struct {
 	port   *port
-	fd     int
-	maxRun int         // as found out when opening
+	maxRun int // as the options and the kernel allow
+	from   *socket
 	single atomic.Bool // the kernel has refused runs since
 
 	msgs  []host.Message
@@ -38,7 +39,10 @@ type sender struct {
 }
 
 func (s *sender) init(p *port) {
-	s.port, s.fd = p, p.tx
+	s.port, s.maxRun = p, min(p.opt.MaxRun, host.LongestRun())
+	if p.opt.ZeroChecksum {
+		s.maxRun = 1 // the kernel refuses the two together
+	}
 	s.msgs = make([]host.Message, sendSlots)
 	s.iovs = make([]unix.Iovec, sendSlots)
 	s.names = make([]unix.RawSockaddrInet6, sendSlots)
@@ -51,11 +55,6 @@ func (s *sender) init(p *port) {
 		h.Name = (*byte)(unsafe.Pointer(&s.names[i]))
 		h.Iov = &s.iovs[i]
 		h.SetIovlen(1)
-		if p.addr.Is4() {
-			h.Namelen = unix.SizeofSockaddrInet4
-		} else {
-			h.Namelen = unix.SizeofSockaddrInet6
-		}
 	}
 }
 
@@ -76,7 +75,14 @@ func (p *port) Send(b *wire.Batch) (sent int, err error) {
 	frames := b.Frames()
 	okFrames, okBytes, okRuns := 0, 0, 0
 	defer func() { p.countSent(okFrames, okBytes, okRuns) }()
+	l := p.sockets.list.Load()
 	for sent < len(frames) {
+		if s.from = l.sender(&frames[sent], p.all); s.from == nil {
+			p.SendUnreachable.Add(1)
+			p.LastError(errNoAddress)
+			sent++
+			continue
+		}
 		n := s.lay(b, frames, sent)
 		done, errno := s.sendmmsg(n)
 		for i := range done {
@@ -92,7 +98,7 @@ func (p *port) Send(b *wire.Batch) (sent int, err error) {
 		}
 		if roomless(errno) {
 			p.SendBlocked.Add(1)
-			p.Lack(host.SendBuffer)
+			p.LackRoom(s.from.tx)
 			return sent, nil
 		}
 		skip, err := s.refused(errno, frames[sent:sent+s.runs[done]])
@@ -105,15 +111,35 @@ func (p *port) Send(b *wire.Batch) (sent int, err error) {
 	return sent, nil
 }
 
+// sender is the socket to send a frame by: that of its source address, nil if there is none any
+// more. A port that has one address all the time need not look.
+func (l *socketList) sender(f *wire.Frame, all bool) *socket {
+	if !all && len(l.rows) == 1 {
+		return l.rows[0]
+	}
+	for _, s := range l.rows {
+		if f.From(&s.recv.local) {
+			return s
+		}
+	}
+	return nil
+}
+
+// errNoAddress is what frames without a socket are counted under.
+var errNoAddress = fmt.Errorf("the source address has gone: %w", unix.EADDRNOTAVAIL)
+
 func (p *port) countSent(frames, bytes, runs int) {
 	p.Sent(frames, bytes)
 	p.SendRuns += uint64(runs)
 }
 
-// lay prepares messages for frames[at:] and returns how many.
+// lay prepares messages for frames[at:], as far as they have the same source, and returns how many.
 func (s *sender) lay(b *wire.Batch, frames []wire.Frame, at int) (n int) {
-	limit := s.runLimit()
+	limit, all := s.runLimit(), s.port.all
 	for n < len(s.msgs) && at < len(frames) {
+		if all && !frames[at].From(&s.from.recv.local) {
+			break
+		}
 		run := 1
 		if limit > 1 && identification(&frames[at]) == 0 {
 			run = min(b.Run(at), limit)
@@ -170,10 +196,12 @@ func (s *sender) address(i int, f *wire.Frame) {
 	}
 	dst := f.Dst()
 	s.dsts[i] = dst
+	s.msgs[i].Hdr.Namelen = unix.SizeofSockaddrInet6
 	port := host.Htons(uint16(s.port.opt.UDPPort))
 	if dst.Is4() {
 		sa := (*unix.RawSockaddrInet4)(unsafe.Pointer(&s.names[i]))
 		sa.Family, sa.Port = unix.AF_INET, port
+		s.msgs[i].Hdr.Namelen = unix.SizeofSockaddrInet4
 		copy(sa.Addr[:], dst[12:])
 		return
 	}
@@ -203,15 +231,15 @@ func (s *sender) sendmmsg(n int) (done int, errno syscall.Errno) {
 // cheaper still.
 func (s *sender) sendSome(msgs []host.Message) (n int, errno syscall.Errno) {
 	if len(msgs) > 1 {
-		sent, _, errno := syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&msgs[0])), uintptr(len(msgs)), unix.MSG_DONTWAIT, 0, 0)
+		sent, _, errno := syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(s.from.tx), uintptr(unsafe.Pointer(&msgs[0])), uintptr(len(msgs)), unix.MSG_DONTWAIT, 0, 0)
 		return int(sent), errno
 	}
 	if h := &msgs[0].Hdr; h.Controllen == 0 {
-		_, _, errno = syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(h.Iov.Base)), uintptr(h.Iov.Len), unix.MSG_DONTWAIT,
+		_, _, errno = syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(s.from.tx), uintptr(unsafe.Pointer(h.Iov.Base)), uintptr(h.Iov.Len), unix.MSG_DONTWAIT,
 			uintptr(unsafe.Pointer(h.Name)), uintptr(h.Namelen))
 		return 1, errno
 	}
-	_, _, errno = syscall.RawSyscall(unix.SYS_SENDMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&msgs[0].Hdr)), unix.MSG_DONTWAIT)
+	_, _, errno = syscall.RawSyscall(unix.SYS_SENDMSG, uintptr(s.from.tx), uintptr(unsafe.Pointer(&msgs[0].Hdr)), unix.MSG_DONTWAIT)
 	return 1, errno
 }
 

@@ -1,8 +1,9 @@
 // Package udp is the port that works everywhere and needs no privilege: a UDP socket on port 4791
-// of an address.
+// of an address, or of each address of an interface.
 //
 //	udp.go             opening, and the head in front of what a socket receives (this file)
-//	port_linux.go      on Linux: the socket and its options
+//	port_linux.go      on Linux: opening and closing, options
+//	rows_linux.go      a socket for each address, while it is there
 //	recv_linux.go      recvmmsg, and cutting up what UDP_GRO has merged
 //	send_linux.go      sendmmsg, and UDP_SEGMENT for runs
 //	group_linux.go     multicast
@@ -20,10 +21,12 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// Open opens a UDP socket for each lane on "udp:ADDRESS", an address of this machine
-// ("udp:127.0.0.1", "udp:fe80::1%eth0"), or on the first address of "udp:INTERFACE": IPv4 before
-// IPv6, link-local last. It is a transport.Opener. On Linux the ports are transport.Watched and
-// transport.Multicasters; elsewhere they are neither, and have one lane.
+// Open opens UDP sockets for each lane: on "udp:ADDRESS", an address of this machine
+// ("udp:127.0.0.1", "udp:fe80::1%eth0"), or on all addresses of "udp:INTERFACE", in the order of
+// transport.Info.GIDs, each of which must be free. One that comes later and is another's has an
+// empty row, and Info.Degraded says so. It is a transport.Opener. On Linux the ports are
+// transport.Watched and transport.Multicasters; elsewhere they are neither, have one lane, and of
+// an interface they have the first address.
 func Open(name string, lanes int, o transport.Options) ([]transport.Port, error) {
 	where, err := transport.Where(name, lanes)
 	if err != nil {

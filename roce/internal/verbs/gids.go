@@ -70,6 +70,10 @@ func (d *Device) GIDs() []wire.GID {
 	return gids
 }
 
+// GIDLink is the index of the interface that has the address of a row; 0: it is in another network
+// namespace.
+func (d *Device) GIDLink(row int) int { return d.rows[row].link }
+
 // rowOf returns the row that has an index of the device's own table; 0 if none has.
 func (d *Device) rowOf(index uint8) uint8 {
 	return uint8(max(slices.IndexFunc(d.rows, func(r row) bool { return r.index == index }), 0))

@@ -3,6 +3,7 @@
 //	address.go                     which address a name means, and why one can not be had
 //	link.go …                      the interface below a port
 //	netlink_linux.go               the same by netlink, which tells when something changes
+//	namespace_linux.go             the network namespace in which it is
 //	holder_linux.go …              who has a UDP port
 //	degraded.go                    what a port has to do without
 //	wait_linux.go, seat_linux.go   sleeping and waking, of every port with sockets

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/wire"
 )
 
 // PrefixesOf lists the addresses of an interface, without zones: a netip.Prefix has none.
@@ -28,6 +29,22 @@ func PrefixesOf(i *net.Interface) []netip.Prefix {
 		addr = addr.Unmap()
 		bits, _ := n.Mask.Size()
 		list = append(list, netip.PrefixFrom(addr, bits))
+	}
+	return list
+}
+
+// GIDsOf lists the addresses of an interface by its name, the best first.
+func GIDsOf(iface string) (list []wire.GID) {
+	i, err := net.InterfaceByName(iface)
+	if err != nil {
+		return nil
+	}
+	var all []netip.Addr
+	for _, p := range PrefixesOf(i) {
+		all = append(all, p.Addr())
+	}
+	for _, a := range rank(all) {
+		list = append(list, wire.GIDFrom(a))
 	}
 	return list
 }

@@ -118,10 +118,13 @@ func (w *Waiter) WatchSocket(fd int) error {
 	return nil
 }
 
-// UnwatchSocket is called before a watched fd is closed.
+// UnwatchSocket is called before a watched fd is closed, or one that was sent to.
 func (w *Waiter) UnwatchSocket(fd int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.tx == fd {
+		w.tx = -1
+	}
 	w.rx = slices.DeleteFunc(w.rx, func(have int) bool { return have == fd })
 	if w.inside {
 		unix.EpollCtl(w.epfd, unix.EPOLL_CTL_DEL, fd, nil)
@@ -141,6 +144,26 @@ func (w *Waiter) Lack(what Shortage) {
 		if w.seats[i].state.Load() == sleeping {
 			w.wake(transport.Watcher(i))
 		}
+	}
+}
+
+// LackRoom is Lack(SendBuffer), of one of several sockets to send to.
+func (w *Waiter) LackRoom(tx int) {
+	w.sendsTo(tx)
+	w.Lack(SendBuffer)
+}
+
+// sendsTo says which socket room is waited for in, also by a wait in progress.
+func (w *Waiter) sendsTo(tx int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.tx == tx {
+		return
+	}
+	inside := w.inside
+	w.takeOut()
+	if w.tx = tx; inside {
+		w.putIn()
 	}
 }
 
