@@ -71,8 +71,8 @@ func pass(t *testing.T, a, b transport.Port) {
 	}
 }
 
-// TestInterface: the rows of an interface, the best address first, each of which receives and sends;
-// they stay put while addresses come and go.
+// TestInterface: the rows of an interface, the best address first, each of which receives and
+// sends; they stay put while addresses come and go.
 func TestInterface(t *testing.T) {
 	for _, lanes := range []int{1, 2} {
 		t.Run(fmt.Sprint(lanes), func(t *testing.T) {
