@@ -110,8 +110,8 @@ func vethPair(t testing.TB) *netns.Namespace {
 // fdOf is the socket of a port's first address.
 func fdOf(p transport.Port) int { return p.(*port).sockets.list.Load().rows[0].recv.fd }
 
-// The first row of an interface is its IPv4 address if it has one, even after IPv6 ones; a link-local
-// address is better than none, and reaches link-local peers.
+// The first row of an interface is its IPv4 address if it has one, even after IPv6 ones; a
+// link-local address is better than none, and reaches link-local peers.
 func TestOpenByInterfaceRanks(t *testing.T) {
 	ns := netns.New(t, "link add v0 type veth peer name v1 address 02:00:00:00:00:0b",
 		"link set v0 addrgenmode none", "link set v1 addrgenmode none", "link set v0 up", "link set v1 up",
