@@ -118,6 +118,7 @@ func (s *SRQ) check() {
 // small the queue can be made.
 func (s *SRQ) checkKept() {
 	size := uint32(s.outstanding)
+	_ = s.Modify(qp.SRQAttr{Limit: size}, qp.SRQLimit) // low if some are with messages
 	if size > 0 {
 		_ = s.Modify(qp.SRQAttr{MaxWR: size - 1}, qp.SRQMaxWR) // which must fail
 	}

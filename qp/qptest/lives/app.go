@@ -49,6 +49,7 @@ type app struct {
 	common *mr.Window // of type 1, from the first bind on
 	ah     *qp.AH
 
+	pool     *pool // where its queue pairs receive, nil: in queues of their own
 	life     *life // of its queue pair at present; nil only before the first
 	lives    []*life
 	cqs      []*qp.CQ
@@ -82,6 +83,8 @@ type life struct {
 	sends  []*work   // without completion, oldest first
 	recvs  []*work
 	newest uint64 // SEND or WRITE with immediate that has arrived
+
+	lastWQEs int // events EventQPLastWQE
 }
 
 // grant is a key: a region or a bound window.
@@ -106,6 +109,7 @@ type work struct {
 	life     *life
 	kind     qp.WROpcode
 	recv     bool
+	pool     *pool // a receive of a shared queue: life is nil
 	signaled bool
 	local    *grant // of its elements; nil: inline or none
 	own      int    // where they begin in own memory
@@ -128,6 +132,9 @@ func (w *world) newApp(i int, plan *AppPlan) *app {
 	a := &app{w: w, name: fmt.Sprintf("app%d", i), plan: plan, cfg: plan.Cfg, node: w.Nodes[plan.Node], base: uint64(i+1) << 32,
 		mem: make([]byte, memorySize), want: make([]byte, memorySize)}
 	a.access = mr.RemoteAny
+	if plan.Shares {
+		a.pool = w.poolOf(a.node)
+	}
 	a.renewSource()
 	for i := range a.locals {
 		a.openLocal(i)
@@ -247,8 +254,12 @@ func (a *app) create() {
 		a.cqs = append(a.cqs, l.cqs[:]...)
 	}
 	var err error
-	l.q, err = n.Engine.CreateQP(qp.QPInit{Type: a.cfg.Type, PD: n.PD, SendCQ: l.cqs[0], RecvCQ: l.cqs[1], Cap: a.cfg.Cap,
-		SQSigAll: a.cfg.SQSigAll, WholeMessages: a.plan.Cfg.WholeMessages})
+	init := qp.QPInit{Type: a.cfg.Type, PD: n.PD, SendCQ: l.cqs[0], RecvCQ: l.cqs[1], Cap: a.cfg.Cap,
+		SQSigAll: a.cfg.SQSigAll, WholeMessages: a.plan.Cfg.WholeMessages}
+	if a.pool != nil {
+		init.SRQ = a.pool.srq
+	}
+	l.q, err = n.Engine.CreateQP(init)
 	a.must(err, "CreateQP")
 	a.begin(l)
 }
@@ -408,6 +419,11 @@ func (a *app) help(last bool) {
 		}
 	case qp.StateSQE:
 		a.modify(qp.QPAttr{State: qp.StateRTS}, qp.AttrState)
+	}
+	if a.pool != nil {
+		for a.pool.post() {
+		}
+		return
 	}
 	for s := l.q.State(); s >= qp.StateInit && s != qp.StateErr && a.postRecv(longest, 0, spareAt, spareSize); s = l.q.State() {
 	}

@@ -57,6 +57,8 @@ var deeds = []row{
 	{"larger queue", 6, false, func(a *app, d *Deed) bool { return a.resize(d, a.plan.Cfg.CQE+int(d.R[1]%600)) }},
 	{"smaller queue", 6, true, func(a *app, d *Deed) bool { return a.resize(d, 1+int(d.R[1])%a.plan.Cfg.CQE) }},
 	{"deaf", 10, false, func(a *app, _ *Deed) bool { return a.hears(false) }},
+	{"limit", 0, false, (*app).modifyShared}, // these two are drawn by drawShared
+	{"resize", 0, false, (*app).modifyShared},
 	{"hear", 20, false, func(a *app, _ *Deed) bool { return a.hears(true) }},
 }
 
@@ -325,6 +327,12 @@ func (a *app) receives(d *Deed) bool {
 		return false
 	}
 	posted := false
+	if a.pool != nil {
+		for range 1 + d.R[0]%4 {
+			posted = a.pool.post() || posted
+		}
+		return posted
+	}
 	for i := range 1 + d.R[0]%4 {
 		n := longest
 		if d.R[1]>>i%64 == 0 && !a.w.plan.Calm { // too short for most messages

@@ -22,7 +22,7 @@
 //
 // How to read it: plan.go draws a world as data, a list of deeds; deeds.go is the table of what a
 // deed can be, and posts; control.go is the other deeds; app.go is an application with its memory,
-// its queue pair and the lives of that; rules.go is the oracle.
+// its queue pair and the lives of that; rules.go is the oracle; shared.go is shared receive queues.
 package lives
 
 import (
@@ -40,6 +40,7 @@ type world struct {
 	*qptest.World
 	plan  *Plan
 	apps  []*app
+	pools []*pool
 	works map[uint64]*work // by WRID: every work request that was accepted
 	wrid  uint64
 	sent  []*work // SENDs that succeeded on RC
@@ -128,6 +129,9 @@ func (w *world) finish() error {
 	for _, a := range w.apps {
 		a.checkOver()
 	}
+	for _, p := range w.pools {
+		p.checkOver()
+	}
 	w.checkArrived()
 	return w.Err()
 }
@@ -180,9 +184,26 @@ func (w *world) Turned(n *qptest.Node) {
 			a.checkKept()
 		}
 	}
+	for _, p := range w.pools {
+		if p.node == n {
+			p.checkMemory()
+			p.checkEvents()
+		}
+	}
 	for _, a := range w.apps {
 		if a.node == n {
 			a.look()
 		}
 	}
+}
+
+// poolOf is the shared receive queue of a node.
+func (w *world) poolOf(n *qptest.Node) *pool {
+	for _, p := range w.pools {
+		if p.node == n {
+			return p
+		}
+	}
+	w.pools = append(w.pools, w.newPool(n, len(w.pools)))
+	return w.pools[len(w.pools)-1]
 }

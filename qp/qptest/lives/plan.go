@@ -30,6 +30,8 @@ type Plan struct {
 type AppPlan struct {
 	Node int // of Plan.Nodes
 	Cfg  qptest.QPConfig
+	// Shares says that it receives from the shared queue of its node.
+	Shares bool
 }
 
 // Deed is something that an application does.
@@ -84,7 +86,24 @@ func NewPlan(seed uint64) *Plan {
 		p.Deeds = append(p.Deeds, Deed{at, d.IntN(len(p.Apps)), drawKind(d, p.Calm), [3]uint32{d.Uint32(), d.Uint32(), d.Uint32()}})
 	}
 	p.End = at + qptest.Millisecond
+	p.drawShared(qptest.Dice{Rand: rand.New(rand.NewPCG(seed, 0x737271))}, at)
 	return p
+}
+
+// drawShared lets some applications share a receive queue, in the third part of the worlds. It has
+// dice of its own, so that the other worlds are what they were.
+func (p *Plan) drawShared(d qptest.Dice, end qp.Time) {
+	if !d.Chance(0.35) {
+		return
+	}
+	for i := range p.Apps {
+		if p.Apps[i].Shares = d.Chance(0.7); !p.Apps[i].Shares {
+			continue
+		}
+		for d.Chance(0.7) {
+			p.Deeds = append(p.Deeds, Deed{upTo(d, end+1), i, qptest.Pick(d, "limit", "resize"), [3]uint32{d.Uint32(), d.Uint32(), d.Uint32()}})
+		}
+	}
 }
 
 // drawFaults draws links that the retry counters bear; but some packets are very late.
@@ -162,8 +181,8 @@ func (p *Plan) String() string {
 		fmt.Fprintf(&b, "  node %d %s window %d budget %d batch %d run %d hardware %+v\n", i, n.Addr, n.Engine.Window, n.Budget, n.Batch, n.MaxRun, n.Hardware)
 	}
 	for i, a := range p.Apps {
-		fmt.Fprintf(&b, "  app %d: node %d %v MTU %v rd_atomic %d/%d rnr %d selective %v credits %v whole %v sigall %v cqe %d cap %v\n", i, a.Node, a.Cfg.Type, a.Cfg.MTU,
-			a.Cfg.RdAtomic, a.Cfg.DestRdAtomic, a.Cfg.RNRRetry, a.Cfg.Selective, a.Cfg.FlowControl, a.Cfg.WholeMessages, a.Cfg.SQSigAll, a.Cfg.CQE, a.Cfg.Cap)
+		fmt.Fprintf(&b, "  app %d: node %d %v MTU %v rd_atomic %d/%d rnr %d selective %v credits %v whole %v sigall %v cqe %d cap %v shares %v\n", i, a.Node, a.Cfg.Type, a.Cfg.MTU,
+			a.Cfg.RdAtomic, a.Cfg.DestRdAtomic, a.Cfg.RNRRetry, a.Cfg.Selective, a.Cfg.FlowControl, a.Cfg.WholeMessages, a.Cfg.SQSigAll, a.Cfg.CQE, a.Cfg.Cap, a.Shares)
 	}
 	for _, x := range p.Deeds {
 		fmt.Fprintf(&b, "    %7d ns: app %d: %s %#x\n", x.At, x.App, x.Kind, x.R)

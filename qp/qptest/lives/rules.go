@@ -147,6 +147,9 @@ func (a *app) completed(wc *qp.WC) {
 	k := a.w.works[wc.WRID]
 	a.w.tell("%s: %#x %v", a, wc.WRID, wc.Status)
 	switch {
+	case k != nil && k.pool != nil:
+		a.completedShared(k, wc)
+		return
 	case k == nil || k.life == nil || k.life.app != a:
 		a.fail("completion of a request that it has not posted: %+v", *wc)
 		return
@@ -336,7 +339,7 @@ func (w *world) checkArrived() {
 	for _, k := range w.sent {
 		lost := false // the completion that would say so
 		for _, l := range k.to.lives {
-			lost = lost || l.bond == k.life.bond && (l.overrun() || l.over && !l.mute)
+			lost = lost || l.bond == k.life.bond && (l.overrun() || l.over && !l.mute && k.to.pool == nil)
 		}
 		if !k.arrived && !lost {
 			k.life.app.fail("SEND %#x succeeded, but %s has not received it", k.id, k.to)

@@ -115,16 +115,20 @@ var mutants = []mutant{
 		{"roce/internal/soft/driver.go", "	if int64(t) >= until {\n		return\n	}\n", "	if until != 0 {\n		return\n	}\n"}}},
 	{"SRQ: a request that came to nothing goes to the end", []string{worlds}, []edit{
 		{"qp/srq.go", "	if slot.next = s.first; s.first == nil {\n		s.last = slot\n	}\n	s.first = slot\n", "	if slot.next = nil; s.last == nil {\n		s.first = slot\n	} else {\n		s.last.next = slot\n	}\n	s.last = slot\n"}}},
-	{"SRQ: RESET takes a request with it", []string{worlds}, []edit{
+	{"SRQ: RESET takes a request with it", []string{worlds, lifeWorlds}, []edit{
 		{"qp/qp.go", "	q.putBack()\n	if q.rq != nil {\n", "	if q.rq != nil {\n"}}},
-	{"SRQ: the end of a queue pair takes a request with it", []string{worlds}, []edit{
+	{"SRQ: the end of a queue pair takes a request with it", []string{worlds, lifeWorlds}, []edit{
 		{"qp/qp.go", "	q.putBack()\n	e.unschedule(q)\n", "	e.unschedule(q)\n"}}},
 	{"SRQ: the limit is reached too early", []string{worlds}, []edit{
 		{"qp/srq.go", "	low := s.posted < s.limit\n", "	low := s.posted <= s.limit && s.limit > 0\n"}}},
 	{"SRQ: the limit stays armed", []string{worlds}, []edit{
 		{"qp/srq.go", "	if low {\n		s.limit = 0\n	}\n", ""}}},
-	{"SRQ: a failed queue pair keeps its request", []string{worlds}, []edit{
+	{"SRQ: a failed queue pair keeps its request", []string{worlds, lifeWorlds}, []edit{
 		{"qp/receives.go", "			e.endReceive(q, &WC{Status: WCWRFlushErr, Opcode: WCRecv}, false)\n		}\n		q.abandon()\n", "			q.resp.recv = receive{}\n		}\n		q.abandon()\n"}}},
 	{"SRQ: a slot is spare before its request is over", []string{worlds}, []edit{
 		{"qp/receives.go", "		q.resp.recv = receive{claimed: slot != nil, shared: slot}\n", "		q.resp.recv = receive{claimed: slot != nil, shared: slot}\n		if slot != nil {\n			copied := *slot\n			q.resp.recv.shared = &copied\n			s.release(slot)\n		}\n"}}},
+	{"SRQ: completions go with their queue pair", []string{"roce/conformance TestPipe/a_queue_pair_with_a_shared_receive_queue_is_closed"}, []edit{
+		{"roce/internal/soft/cq.go", "wc.QPN != qpn || keep &&", "wc.QPN != qpn || false &&"}}},
+	{"SRQ: a queue pair that fails says nothing", []string{worlds, lifeWorlds}, []edit{
+		{"qp/qp.go", "		e.raise(Event{Type: EventQPLastWQE, QP: q})\n", ""}}},
 }
