@@ -19,6 +19,7 @@ func lives() []Case {
 		{"a rate limit", rateLimitActs, rateLimitServes},
 		{"RESET and a second life", secondLife, secondLife},
 		{"the send queue drains", drainActs, drainServes},
+		{"UC goes on after a local error", squelchedActs, squelchedServes},
 		{"closing in the wrong order", closingActs, nil},
 		{"use after Close", closedActs, nil},
 	}
@@ -194,6 +195,51 @@ func drainServes(e *End) {
 	e.Sync()
 	e.Good(roce.WCRecv)
 	e.Good(roce.WCRecv)
+}
+
+// squelchedActs: a request that fails at this end flushes the send queue and no more; RTS opens it
+// again.
+func squelchedActs(e *End) {
+	e.Join(roce.UC, 64)
+	e.Recv(7, 8, 8)
+	e.Sync()
+	wr := small(e, 1)
+	wr.SGL[0].LKey ^= 0x00ffff00
+	e.Send(wr)
+	e.Bad(roce.WCLocProtErr, roce.WCWRFlushErr)
+	state := e.QP.State()
+	e.Tell(state)
+	if state != roce.StateSQE {
+		e.Check(state == roce.StateErr, "in %v", state)
+		e.Skip("%s moves UC to ERR", e.Name())
+	}
+	e.Send(small(e, 2))
+	wc := e.Bad(roce.WCWRFlushErr)
+	e.Check(wc.WRID == 2, "%+v", wc)
+	e.Sync() // the other end's message comes to it all the same
+	wc = e.Good(roce.WCRecv)
+	e.Check(wc.WRID == 7, "%+v", wc)
+	e.Must(e.QP.Modify(e.ctx, &roce.QPAttr{State: roce.StateRTS, CurState: roce.StateSQE}, roce.AttrState|roce.AttrCurState))
+	e.Send(small(e, 3))
+	wc = e.Good(roce.WCSend)
+	e.Check(wc.WRID == 3, "%+v", wc)
+	e.Sync()
+}
+
+func squelchedServes(e *End) {
+	e.Join(roce.UC, 64)
+	e.Recv(1, 0, 8)
+	e.Sync()
+	var state roce.QPState
+	e.Hear(&state)
+	if state != roce.StateSQE {
+		return
+	}
+	e.Send(small(e, 1))
+	e.Good(roce.WCSend)
+	e.Sync()
+	e.Good(roce.WCRecv)
+	e.Sync()
 }
 
 func closingActs(e *End) {
