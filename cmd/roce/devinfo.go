@@ -177,6 +177,9 @@ func (i *devinfo) limits() []attribute {
 		attr("max_fmr", "0"), attr("max_srq", "%d", d.MaxSRQ), attr("max_srq_wr", "%d", d.MaxSRQWR), attr("max_srq_sge", "%d", d.MaxSRQSGE),
 		attr("max_pkeys", "%d", d.MaxPKeys), attr("local_ca_ack_delay", "%d", d.LocalCAAckDelay),
 		attr("max_inline_data", "%d", d.MaxInline),
+		attr("completion_timestamp_mask", "0x%016x", d.CompletionTimestampMask), attr("hca_core_clock", "%dkHZ", d.HCACoreClock),
+		attr("qp_rate_limit_min", "%dkbps", d.RateLimitMin), attr("qp_rate_limit_max", "%dkbps", d.RateLimitMax),
+		attr("max_cq_count", "%d", d.MaxCQCount), attr("max_cq_period", "%d us", d.MaxCQPeriod),
 	)
 }
 
