@@ -125,6 +125,18 @@ func (x *QPEx) WRAtomicFetchAdd(rkey uint32, addr, add uint64) {
 	x.addRDMA(WRAtomicFetchAndAdd, rkey, addr).CompareAdd = add
 }
 
+// WRAtomicWrite writes 8 bytes of the peer's memory at once (ibv_wr_atomic_write), in this
+// machine's byte order.
+func (x *QPEx) WRAtomicWrite(rkey uint32, addr, value uint64) {
+	x.addRDMA(WRAtomicWrite, rkey, addr).Swap = value
+}
+
+// WRFlush makes what was written to the peer's memory visible there, or puts it on storage
+// (ibv_wr_flush).
+func (x *QPEx) WRFlush(rkey uint32, addr uint64, flush FlushInfo) {
+	x.addRDMA(WRFlush, rkey, addr).Flush = flush
+}
+
 func (x *QPEx) addRDMA(op WROpcode, rkey uint32, addr uint64) *SendWR {
 	wr := x.add(op)
 	wr.RKey, wr.RemoteAddr = rkey, addr

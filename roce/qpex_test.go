@@ -45,22 +45,44 @@ func TestBuiltRequests(t *testing.T) {
 		if string(b.buf[:100]) != string(a.buf[:100]) {
 			t.Error("the WRITE wrote something else")
 		}
-
-		x.WRStart()
-		x.WRRDMARead(b.mr.RKey(), b.mr.Addr())
-		x.WRSetSGE(a.mr.SGE(200, 100))
-		x.WRAtomicFetchAdd(b.mr.RKey(), b.mr.Addr()+104, 5)
-		x.WRSetSGE(a.mr.SGE(304, 8))
-		x.WRAtomicCmpSwp(b.mr.RKey(), b.mr.Addr()+104, 5, 6)
-		x.WRSetSGE(a.mr.SGE(312, 8))
-		must(t, x.WRComplete())
-		for range 3 {
-			a.wait()
-		}
-		if string(a.buf[200:300]) != string(a.buf[:100]) || a.buf[312] != 5 || b.buf[104] != 6 {
-			t.Errorf("read %d, then %d and %d", a.buf[200:204], a.buf[312], b.buf[104])
-		}
 	})
+}
+
+// TestBuiltAnswers: those that the peer's memory answers.
+func TestBuiltAnswers(t *testing.T) {
+	const rights = LocalWrite | RemoteRead | RemoteWrite | RemoteAtomic | FlushGlobal
+	da, db := openPipes(t, nil)
+	a, b := newEnd(t, da, RC, 1024), newEnd(t, db, RC, 1024)
+	var err error
+	must(t, b.mr.Close())
+	b.mr, err = b.pd.RegMR(b.buf, rights)
+	must(t, err)
+	o := DefaultConnectOptions()
+	o.Access = rights
+	must(t, a.qp.Connect(bg, b.qp.Endpoint(), &o))
+	must(t, b.qp.Connect(bg, a.qp.Endpoint(), &o))
+	fill(b.buf[:100], 3)
+	want := string(b.buf[:100])
+	x := a.qp.Ex()
+	x.WRStart()
+	x.WRRDMARead(b.mr.RKey(), b.mr.Addr())
+	x.WRSetSGE(a.mr.SGE(200, 100))
+	x.WRAtomicFetchAdd(b.mr.RKey(), b.mr.Addr()+104, 5)
+	x.WRSetSGE(a.mr.SGE(304, 8))
+	x.WRAtomicCmpSwp(b.mr.RKey(), b.mr.Addr()+104, 5, 6)
+	x.WRSetSGE(a.mr.SGE(312, 8))
+	x.WRFlush(b.mr.RKey(), b.mr.Addr(), FlushInfo{Length: 8, Placement: PlacementGlobal})
+	x.WRAtomicWrite(b.mr.RKey(), b.mr.Addr()+112, 0x0707070707070707)
+	must(t, x.WRComplete())
+	for range 5 {
+		a.wait()
+	}
+	if b.buf[112] != 7 || b.buf[119] != 7 {
+		t.Errorf("ATOMIC WRITE wrote % x", b.buf[112:120])
+	}
+	if string(a.buf[200:300]) != want || a.buf[312] != 5 || b.buf[104] != 6 {
+		t.Errorf("read %d, then %d and %d", a.buf[200:204], a.buf[312], b.buf[104])
+	}
 }
 
 // TestBuiltWrongly: mistakes are the error of WRComplete, which names the request, and nothing of

@@ -125,19 +125,12 @@ func (c *CQ) Poll(wcs []qp.WC) (int, error) {
 	return n, err
 }
 
-// PollEx is Poll: nothing is kept beside.
-func (c *CQ) PollEx(wcs []qp.WCEx) (n int, err error) {
-	var one [1]qp.WC
-	for n < len(wcs) {
-		var got int
-		if got, err = c.Poll(one[:]); got == 0 {
-			break
-		}
-		wcs[n] = qp.WCEx{WC: one[0]}
-		n++
-	}
-	if n > 0 {
-		err = nil
+// PollEx is Poll, of at most 16 completions: nothing is kept beside.
+func (c *CQ) PollEx(wcs []qp.WCEx) (int, error) {
+	var some [16]qp.WC
+	n, err := c.Poll(some[:min(len(wcs), len(some))])
+	for i := range n {
+		wcs[i] = qp.WCEx{WC: some[i]}
 	}
 	return n, err
 }
