@@ -1,7 +1,7 @@
 package interop
 
-// Pingpong against ibv_rc_pingpong, ibv_uc_pingpong and ibv_ud_pingpong. With -c ours compares
-// every byte of every message.
+// Pingpong against ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong and ibv_srq_pingpong. With -c
+// ours compares every byte of every message.
 
 import (
 	"fmt"
@@ -26,7 +26,7 @@ var modes = []struct {
 	options []string
 }{{"poll", nil}, {"event", []string{"-e"}}}
 
-// games are the three programs. Sizes are such that a burst fits the queue of the lab's tap device,
+// games are the four programs. Sizes are such that a burst fits the queue of the lab's tap device,
 // of 1000 packets: UC and UD have nothing that would slow a sender down or repeat what was lost.
 var games = []struct {
 	kind  string
@@ -37,6 +37,7 @@ var games = []struct {
 	{"uc", []int{1, 4096, 512 << 10}, []int{1024}},
 	{"uc", []int{1, 4096, 1 << 20}, []int{4096}},
 	{"ud", []int{1, 1024, 4096}, []int{0}},
+	{"srq", []int{1, 4096, 64 << 10}, []int{1024, 4096}}, // 16 queue pairs at each end
 }
 
 // messages is how many a game of a size has: a guest under software emulation needs 66 us for each
@@ -112,9 +113,13 @@ func (a *arena) pingpong(t *testing.T, kind string, f family, serving bool, size
 	if mtu != 0 {
 		options = append(options, "-m", strconv.Itoa(mtu))
 	}
+	what := []string{"--type", kind}
+	if kind == "srq" {
+		what = []string{"--srq"}
+	}
 	r := a.fight(t, duel{serving: serving,
 		guest: append([]string{"ibv_" + kind + "_pingpong", "-d", lab.Device, "-g", strconv.Itoa(index)}, options...),
-		host:  append([]string{"pingpong", "--type", kind, "-d", f.port + ":" + f.host, "-u", patience}, options...)})
+		host:  append(append([]string{"pingpong", "-d", f.port + ":" + f.host, "-u", patience}, what...), options...)})
 	for _, out := range []string{r.guest, r.host} {
 		require.Contains(t, out, fmt.Sprintf("%d bytes in ", 2*n*size))
 		require.Contains(t, out, fmt.Sprintf("%d iters in ", n))

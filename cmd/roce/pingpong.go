@@ -32,7 +32,7 @@ func pingpongCommand(g *global) *cobra.Command {
 	var size perf.Size
 	c := &cobra.Command{
 		Use:   "pingpong [host]",
-		Short: "Bounce messages off a peer, as ibv_rc_pingpong, ibv_uc_pingpong and ibv_ud_pingpong do",
+		Short: "Bounce messages off a peer, as ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong and ibv_srq_pingpong do",
 		Long: `pingpong waits for a peer, or with a host connects to one that waits. The peer is another "roce pingpong" or one of
 the verbs' programs, which needs -g and the index of a RoCE v2 GID there. Size, iterations and path MTU are not exchanged:
 give both ends the same.
@@ -41,6 +41,7 @@ Without --dev the device is the address over which the two ends reach each other
 		Example: `  roce pingpong                              server
   roce pingpong 10.0.0.1                     client of it, or of "ibv_rc_pingpong -g 1" on 10.0.0.1
   roce pingpong --type ud -s 1024 10.0.0.1   datagrams, as ibv_ud_pingpong
+  roce pingpong --srq -q 16 10.0.0.1         16 queue pairs with one receive queue, as ibv_srq_pingpong
   roce pingpong -n 100 -s 1M -m 4096 -c      compare every byte that comes`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -57,6 +58,8 @@ Without --dev the device is the address over which the two ends reach each other
 	f := c.Flags()
 	f.SortFlags = false
 	f.StringVarP(&kind, "type", "t", "rc", "transport service: rc, uc or ud")
+	f.BoolVar(&o.SRQ, "srq", false, "many queue pairs that share a receive queue (rc)")
+	f.IntVarP(&o.QPs, "num-qp", "q", 16, "with --srq: how many; both ends need the same")
 	f.IntVarP(&o.Port, "port", "p", oobPort, "TCP `port` on which the two ends meet")
 	f.StringVarP(&o.Dev, "dev", "d", "", "device `name`, see \"roce devices\"")
 	f.VarP(&size, "size", "s", "message size, such as 4096, 64K, 1M (default 4096, ud 1024)")

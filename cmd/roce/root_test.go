@@ -47,6 +47,8 @@ func TestEveryCommandHelps(t *testing.T) {
 
 func TestMistakesAreNamed(t *testing.T) {
 	for line, want := range map[string]string{
+		"pingpong --srq --type ud":                     `--srq is for --type rc`,
+		"pingpong --srq -r 8":                          `--rx-depth 8 is too small for 16 queue pairs`,
 		"pingpong --type xrc":                          `--type "xrc": want rc, uc or ud`,
 		"pingpong -m 1000 -p 1 nowhere.invalid":        "connect to the server",
 		"perf write-bw -c XRC":                         `--connection "XRC"`,

@@ -1,7 +1,8 @@
 package pingpong
 
 // The game itself: the client sends, and from then on each end sends when its last message is
-// complete and the peer's next one has come.
+// complete and the peer's next one has come. With a shared receive queue that is so for each of the
+// queue pairs, and the messages of all count.
 //
 // Without --chk both directions use one buffer, so that what comes is what goes back, as in the C
 // programs. With --chk what is sent is a pattern, and what comes lands elsewhere, is compared byte
@@ -17,29 +18,40 @@ import (
 	"github.com/goroce/goroce/roce"
 )
 
+// rally is what goes on between two queue pairs.
+type rally struct {
+	qp           *roce.QP
+	own, peer    address
+	sent, sentOK int // sends posted, and complete
+	received     int
+}
+
 // game is one end.
 type game struct {
-	o    Options
-	mtu  roce.MTU
-	s    *session.Session
-	own  address
-	peer address
+	o       Options
+	mtu     roce.MTU
+	s       *session.Session
+	rallies []*rally
+	byQPN   map[uint32]*rally
 
 	pd   *roce.PD
 	cq   *roce.CQ
 	mr   *roce.MR
-	qp   *roce.QP
+	srq  *roce.SRQ // nil: the one queue pair has a receive queue of its own
 	ah   *roce.AH
 	wait session.Waiter
 
 	send, recv int // offsets in the region
 	grh        int // bytes in front of a received datagram
-	swr        [1]roce.SendWR
-	rwr        roce.RecvWR
-	wcs        [16]roce.WC
+	// With --chk, receives of a shared queue have places of their own, as several messages may come
+	// at a time; other receives have one.
+	places int
+	free   []int
+	swr    [1]roce.SendWR
+	wcs    [16]roce.WC
 
 	posted   int // receives in the queue
-	sent     int // sends posted, and complete
+	sent     int // of all rallies
 	sentOK   int
 	received int
 	wrong    []string // what --chk found
@@ -47,7 +59,7 @@ type game struct {
 
 // Work request numbers, as in the C programs.
 const (
-	recvWRID = 1
+	recvWRID = 1 // beside it, from bit 8 on, the place
 	sendWRID = 2
 )
 
@@ -74,8 +86,12 @@ func (g *game) furnish() (err error) {
 	one := g.o.Size + g.grh
 	g.send = g.grh
 	mem := make([]byte, one)
+	g.places = 1
 	if g.o.Check {
-		mem = make([]byte, 2*one)
+		if g.o.SRQ {
+			g.places = g.o.RxDepth
+		}
+		mem = make([]byte, (1+g.places)*one)
 		g.recv = one
 	}
 	for i := range mem {
@@ -88,24 +104,45 @@ func (g *game) furnish() (err error) {
 	if g.mr, err = g.pd.RegMR(mem, roce.LocalWrite); err != nil {
 		return err
 	}
-	if g.cq, err = g.s.CreateCQ(roce.CQInitAttr{CQE: g.o.RxDepth + 1}); err != nil {
+	if g.cq, err = g.s.CreateCQ(roce.CQInitAttr{CQE: g.o.RxDepth + g.o.QPs}); err != nil {
 		return err
 	}
 	g.wait = session.Waiter{CQ: g.cq, Events: g.o.Events, Stall: g.o.Stall}
-	g.qp, err = g.pd.CreateQP(roce.QPInitAttr{Type: g.o.Type, SendCQ: g.cq, RecvCQ: g.cq,
-		Cap: roce.QPCap{MaxSendWR: 1, MaxRecvWR: uint32(g.o.RxDepth), MaxSendSGE: 1, MaxRecvSGE: 1}})
-	if err != nil {
-		return err
+	if g.o.SRQ {
+		if g.srq, err = g.pd.CreateSRQ(roce.SRQInitAttr{MaxWR: g.o.RxDepth, MaxSGE: 1}); err != nil {
+			return err
+		}
 	}
-	path := session.Path(0)
-	if err := g.qp.Init(&path); err != nil {
-		return err
+	g.byQPN = make(map[uint32]*rally)
+	for range g.o.QPs {
+		if err := g.join(); err != nil {
+			return err
+		}
 	}
-	g.rwr = roce.RecvWR{WRID: recvWRID, SGL: []roce.SGE{g.mr.SGE(g.recv, one)}}
+	for i := range g.o.RxDepth {
+		g.free = append(g.free, i%g.places)
+	}
 	g.swr[0] = roce.SendWR{WRID: sendWRID, Opcode: roce.WRSend, Flags: roce.SendSignaled, SGL: []roce.SGE{g.mr.SGE(g.send, g.o.Size)},
 		RemoteQKey: session.QKey}
 	return g.refill()
 }
+
+// join makes a queue pair.
+func (g *game) join() (err error) {
+	r := new(rally)
+	r.qp, err = g.pd.CreateQP(roce.QPInitAttr{Type: g.o.Type, SendCQ: g.cq, RecvCQ: g.cq, SRQ: g.srq,
+		Cap: roce.QPCap{MaxSendWR: 1, MaxRecvWR: uint32(g.o.RxDepth), MaxSendSGE: 1, MaxRecvSGE: 1}})
+	if err != nil {
+		return err
+	}
+	g.rallies = append(g.rallies, r)
+	g.byQPN[r.qp.QPN()] = r
+	path := session.Path(0)
+	return r.qp.Init(&path)
+}
+
+// place is where the i-th kind of receive lies in the region, with the GRH in front.
+func (g *game) place(i int) int { return g.recv + i*(g.o.Size+g.grh) }
 
 // paint writes what a client with -c sends, or what a server with -c expects.
 func (g *game) paint(msg []byte) {
@@ -120,38 +157,50 @@ func (g *game) wipe(msg []byte) {
 	}
 }
 
-// connect takes the queue pair to where it may send.
-func (g *game) connect(ctx context.Context) (err error) {
-	if g.peer.GID.Is4() != g.own.GID.Is4() {
-		return fmt.Errorf("the peer's GID is %v and this end's %v: both must be IPv4 or both IPv6; choose with --dev here, -g there", g.peer.GID, g.own.GID)
+// connect takes the queue pairs to where they may send.
+func (g *game) connect(ctx context.Context) error {
+	for _, r := range g.rallies {
+		if err := g.connectOne(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *game) connectOne(ctx context.Context, r *rally) (err error) {
+	if r.peer.GID.Is4() != r.own.GID.Is4() {
+		return fmt.Errorf("the peer's GID is %v and this end's %v: both must be IPv4 or both IPv6; choose with --dev here, -g there", r.peer.GID, r.own.GID)
 	}
 	p := session.Path(0)
 	p.MTU, p.SGIDIndex, p.SL, p.Timeout = g.mtu, uint8(g.o.GIDIndex), uint8(g.o.SL), uint8(g.o.Timeout)
 	p.MaxDestRdAtomic, p.MaxRdAtomic = 1, 1
-	peer := roce.Endpoint{GID: g.peer.GID, QPN: g.peer.QPN, PSN: g.peer.PSN}
-	if err := session.Connect(ctx, g.qp, peer, &p); err != nil {
+	peer := roce.Endpoint{GID: r.peer.GID, QPN: r.peer.QPN, PSN: r.peer.PSN}
+	if err := session.Connect(ctx, r.qp, peer, &p); err != nil {
 		return err
 	}
 	if g.o.Type == roce.UD {
-		if g.ah, err = g.pd.CreateAH(ctx, session.AV(g.peer.GID, &p)); err != nil {
+		if g.ah, err = g.pd.CreateAH(ctx, session.AV(r.peer.GID, &p)); err != nil {
 			return err
 		}
-		g.swr[0].AH, g.swr[0].RemoteQPN = g.ah, g.peer.QPN
+		g.swr[0].AH, g.swr[0].RemoteQPN = g.ah, r.peer.QPN
 	}
 	return nil
 }
 
 // refill posts receives when nearly none are left, all in one go.
 func (g *game) refill() error {
-	if g.posted > 1 {
+	if g.posted > len(g.rallies) {
 		return nil
 	}
-	list := make([]roce.RecvWR, g.o.RxDepth-g.posted)
-	for i := range list {
-		list[i] = g.rwr
+	list := make([]roce.RecvWR, 0, len(g.free))
+	for _, i := range g.free {
+		list = append(list, roce.RecvWR{WRID: recvWRID | uint64(i)<<8, SGL: []roce.SGE{g.mr.SGE(g.place(i), g.o.Size+g.grh)}})
 	}
-	g.posted = g.o.RxDepth
-	return g.qp.PostRecv(list...)
+	g.posted, g.free = g.o.RxDepth, g.free[:0]
+	if g.srq != nil {
+		return g.srq.PostRecv(list...)
+	}
+	return g.rallies[0].qp.PostRecv(list...)
 }
 
 // play sends and receives Iters messages each. The client has the first move: it may send one more
@@ -162,9 +211,13 @@ func (g *game) play(ctx context.Context) error {
 		lead = 1
 	}
 	for g.received < g.o.Iters || g.sentOK < g.o.Iters {
-		if g.sent == g.sentOK && g.sent < min(g.received+lead, g.o.Iters) {
+		for _, r := range g.rallies {
+			if r.sent > r.sentOK || r.sent >= r.received+lead || g.sent == g.o.Iters {
+				continue
+			}
+			r.sent++
 			g.sent++
-			if err := g.qp.PostSend(g.swr[:]...); err != nil {
+			if err := r.qp.PostSend(g.swr[:]...); err != nil {
 				return err
 			}
 		}
@@ -189,12 +242,19 @@ func (g *game) took(wc *roce.WC) error {
 	if wc.Status != roce.WCSuccess {
 		return &session.FailedError{WC: *wc, What: fmt.Sprintf("wr_id %d", wc.WRID)}
 	}
+	r := g.byQPN[wc.QPN]
+	if r == nil {
+		return fmt.Errorf("a completion of QP 0x%06x, which there is not", wc.QPN)
+	}
 	if wc.WRID == sendWRID {
+		r.sentOK++
 		g.sentOK++
 		return nil
 	}
+	r.received++
 	g.received++
 	g.posted--
+	g.free = append(g.free, int(wc.WRID>>8))
 	if g.o.Check {
 		g.check(wc)
 	}
@@ -206,13 +266,14 @@ func (g *game) took(wc *roce.WC) error {
 // has no more to say.
 func (g *game) forgiven(err error) bool {
 	var f *session.FailedError
-	return g.received == g.o.Iters && g.sentOK == g.o.Iters-1 && errors.As(err, &f) && f.WC.Status == roce.WCRetryExcErr
+	return g.received >= g.o.Iters && g.sentOK >= g.o.Iters-max(len(g.rallies), 1) && errors.As(err, &f) && f.WC.Status == roce.WCRetryExcErr
 }
 
 // check compares a message with what it should be and makes the buffer ready for the next.
 func (g *game) check(wc *roce.WC) {
 	mem := g.mr.Bytes()
-	got := mem[g.recv+g.grh : g.recv+g.grh+g.o.Size]
+	at := g.place(int(wc.WRID >> 8))
+	got := mem[at+g.grh:][:g.o.Size]
 	want := mem[g.send : g.send+g.o.Size]
 	if int(wc.ByteLen) != g.o.Size+g.grh {
 		g.wrong = append(g.wrong, fmt.Sprintf("message %d has %d bytes, want %d", g.received, int(wc.ByteLen)-g.grh, g.o.Size))
@@ -223,7 +284,7 @@ func (g *game) check(wc *roce.WC) {
 		}
 		g.wrong = append(g.wrong, fmt.Sprintf("invalid data in page %d: message %d, byte %d is 0x%02x, want 0x%02x", i/page, g.received, i, got[i], want[i]))
 	}
-	g.wipe(mem[g.recv:])
+	g.wipe(mem[at:][:g.grh+g.o.Size])
 }
 
 // verdict is the error of a game whose data was wrong.
@@ -242,7 +303,10 @@ func (g *game) close() error {
 			errs = append(errs, c())
 		}
 	}
-	closing(g.qp != nil, g.qp.Close)
+	for _, r := range g.rallies {
+		closing(true, r.qp.Close)
+	}
+	closing(g.srq != nil, func() error { return g.srq.Close() })
 	closing(g.ah != nil, func() error { return g.pd.DestroyAH(g.ah) })
 	closing(g.cq != nil, g.cq.Close)
 	closing(g.mr != nil, g.mr.Close)

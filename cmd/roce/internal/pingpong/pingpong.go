@@ -1,5 +1,6 @@
 // Package pingpong bounces messages between two queue pairs as ibv_rc_pingpong, ibv_uc_pingpong and
-// ibv_ud_pingpong do; either end may be one of those.
+// ibv_ud_pingpong do, or between many that share a receive queue, as ibv_srq_pingpong does; either
+// end may be one of those.
 //
 // Stages of a run: meet the peer on TCP, open the device that leads to it, swap addresses
 // (address.go), play (game.go), report. The TCP connection ends before the first message flies:
@@ -27,8 +28,10 @@ type Options struct {
 	Port int
 
 	Type    roce.QPType
-	Size    int // 0: 4096, UD 1024
-	MTU     int // bytes; RC and UC
+	SRQ     bool // RC: many queue pairs at each end, with one receive queue
+	QPs     int  // with SRQ: how many
+	Size    int  // 0: 4096, UD 1024
+	MTU     int  // bytes; RC and UC
 	RxDepth int
 	Iters   int
 	SL      int
@@ -88,7 +91,7 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 		return g.s.Explain(err)
 	}
 	p.result(g, time.Since(start))
-	if o.Host != "" && o.Type == roce.RC {
+	if (o.Host != "" || o.SRQ) && o.Type == roce.RC {
 		pause(ctx, linger)
 	}
 	return g.verdict()
@@ -101,12 +104,18 @@ func (o *Options) complete() error {
 			o.Size = defaultUDSize
 		}
 	}
+	if !o.SRQ {
+		o.QPs = 1
+	}
 	for _, rule := range []struct {
 		broken bool
 		why    string
 	}{
 		{o.Size < 1 || o.Size > 1<<30, fmt.Sprintf("--size %d: want 1 to 1G", o.Size)},
 		{o.Iters < 1, fmt.Sprintf("--iters %d: want 1 or more", o.Iters)},
+		{o.SRQ && o.Type != roce.RC, "--srq is for --type rc, as in ibv_srq_pingpong"},
+		{o.QPs < 1 || o.QPs > 1024, fmt.Sprintf("--num-qp %d: want 1 to 1024", o.QPs)},
+		{o.SRQ && o.RxDepth < o.QPs, fmt.Sprintf("--rx-depth %d is too small for %d queue pairs", o.RxDepth, o.QPs)},
 		{o.RxDepth < 1, fmt.Sprintf("--rx-depth %d: want 1 or more", o.RxDepth)},
 		{o.Timeout < 0 || o.Timeout > 31, fmt.Sprintf("--qp-timeout %d: want 0 to 31", o.Timeout)},
 		{o.SL < 0 || o.SL > 7, fmt.Sprintf("--sl %d: want 0 to 7", o.SL)},
@@ -128,17 +137,28 @@ func meet(ctx context.Context, o Options) (*oob.Conn, error) {
 // swap exchanges addresses and connects. The client speaks first, and says "done" before it is
 // ready to receive: the server will not send before it has received.
 func (g *game) swap(ctx context.Context, conn *oob.Conn, p printer) error {
-	g.own = address{QPN: g.qp.QPN(), PSN: g.qp.Endpoint().PSN, GID: g.s.GID}
-	p.address("local", g.own)
+	say := func() error {
+		var all []byte
+		for _, r := range g.rallies {
+			all = r.own.append(all)
+		}
+		return conn.Send(all)
+	}
 	msg := make([]byte, addressLen)
 	hear := func() (err error) {
-		if err = conn.RecvWithin(answerTime, msg); err == nil {
-			g.peer, err = parseAddress(msg)
+		for i := 0; i < len(g.rallies) && err == nil; i++ {
+			if err = conn.RecvWithin(answerTime, msg); err == nil {
+				g.rallies[i].peer, err = parseAddress(msg)
+			}
 		}
 		return err
 	}
+	for _, r := range g.rallies {
+		r.own = address{QPN: r.qp.QPN(), PSN: r.qp.Endpoint().PSN, GID: g.s.GID}
+		p.address("local", r.own)
+	}
 	if g.o.Host != "" {
-		if err := conn.Send(g.own.append(nil)); err != nil {
+		if err := say(); err != nil {
 			return err
 		}
 		if err := hear(); err != nil {
@@ -147,7 +167,7 @@ func (g *game) swap(ctx context.Context, conn *oob.Conn, p printer) error {
 		if err := conn.Send(done); err != nil {
 			return err
 		}
-		p.address("remote", g.peer)
+		g.printPeers(p)
 		return g.connect(ctx)
 	}
 	if err := hear(); err != nil {
@@ -156,11 +176,17 @@ func (g *game) swap(ctx context.Context, conn *oob.Conn, p printer) error {
 	if err := g.connect(ctx); err != nil {
 		return err
 	}
-	if err := conn.Send(g.own.append(nil)); err != nil {
+	if err := say(); err != nil {
 		return err
 	}
-	p.address("remote", g.peer)
+	g.printPeers(p)
 	return conn.RecvWithin(answerTime, msg[:len(done)])
+}
+
+func (g *game) printPeers(p printer) {
+	for _, r := range g.rallies {
+		p.address("remote", r.peer)
+	}
 }
 
 // pause waits, unless the user has enough.

@@ -39,6 +39,7 @@ type result struct {
 	Type     string  `json:"type"`
 	Local    end     `json:"local"`
 	Remote   end     `json:"remote"`
+	QPs      int     `json:"qps"` // Local and Remote are the first of them
 	MTU      int     `json:"mtu"`
 	Size     int     `json:"size"`
 	Iters    int     `json:"iters"`
@@ -63,8 +64,12 @@ type end struct {
 func (p printer) result(g *game, took time.Duration) {
 	usec := max(float64(took)/1e3, 1e-3)
 	total := int64(g.o.Size) * int64(g.o.Iters) * 2
-	r := result{Program: "ibv_" + strings.ToLower(g.o.Type.String()) + "_pingpong", Role: "server", Device: g.s.Name(), Type: g.o.Type.String(),
-		Local: end{g.own.QPN, uint32(g.own.PSN), g.own.GID.String()}, Remote: end{g.peer.QPN, uint32(g.peer.PSN), g.peer.GID.String()},
+	first, name := g.rallies[0], strings.ToLower(g.o.Type.String())
+	if g.o.SRQ {
+		name = "srq"
+	}
+	r := result{Program: "ibv_" + name + "_pingpong", Role: "server", Device: g.s.Name(), Type: g.o.Type.String(),
+		Local: end{first.own.QPN, uint32(first.own.PSN), first.own.GID.String()}, Remote: end{first.peer.QPN, uint32(first.peer.PSN), first.peer.GID.String()}, QPs: g.o.QPs,
 		MTU: g.mtu.Bytes(), Size: g.o.Size, Iters: g.o.Iters, Bytes: total, Seconds: usec / 1e6, MbitSec: float64(total) * 8 / usec,
 		UsecIter: usec / float64(g.o.Iters), Checked: g.o.Check, Wrong: len(g.wrong)}
 	if g.o.Host != "" {

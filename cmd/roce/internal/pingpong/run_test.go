@@ -85,6 +85,25 @@ func TestRunAgainstItself(t *testing.T) {
 	}
 }
 
+// Queue pairs that share a receive queue: fewer requests than they could use, more messages than
+// there are queue pairs and fewer.
+func TestRunShared(t *testing.T) {
+	for _, iters := range []int{5, 200} {
+		for _, size := range []int{1, 5000} {
+			for _, events := range []bool{false, true} {
+				o := base(func(o *Options) {
+					o.SRQ, o.QPs, o.Size, o.Events, o.Check, o.RxDepth, o.Iters = true, 8, size, events, true, 10, iters
+				})
+				s, c, serr, cerr := match(t, o, o)
+				require.NoError(t, serr, "size %d, %d messages", size, iters)
+				require.NoError(t, cerr, "size %d, %d messages", size, iters)
+				require.Equal(t, 8, strings.Count(s, "remote address"))
+				require.Equal(t, 8, strings.Count(c, "local address"))
+			}
+		}
+	}
+}
+
 // Only one end checks: the other's bytes are right all the same, unless it does not mark the pages.
 func TestCheckFindsWrongBytes(t *testing.T) {
 	check := base(func(o *Options) { o.Check = true })
