@@ -13,8 +13,9 @@ GO ?= go
 
 # What make test consists of. Parts that compute keep all processors busy, one after the other; those
 # that mostly wait, for a virtual machine, run beside them. Each check is in one part only:
-#   vet       gofmt; go vet: everything on this system, and on darwin and windows the packages with
-#             files of their own for these; types: everything, tests too, on all SYSTEMS
+#   vet       gofmt; a build without cgo; go vet: everything on this system, and on darwin and
+#             windows the packages with files of their own for these; types: everything, tests too,
+#             on all SYSTEMS
 #   unit      every test but the worlds; those of wire once more without assembler; the facade over
 #             another kind of device; what is built with the tag verbs, as far as no device is needed;
 #             whether the texts of the mutants are still there
@@ -97,6 +98,7 @@ packages:
 vet:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt-ed:" $$unformatted; exit 1; fi
 	$(GO) vet -pgo=off ./...
+	CGO_ENABLED=0 $(GO) build -pgo=off ./...
 	GOOS=darwin $(GO) vet -pgo=off $(FOREIGN)
 	GOOS=windows $(GO) vet -pgo=off $(FOREIGN)
 	$(GO) run ./internal/ci/types $(SYSTEMS)
