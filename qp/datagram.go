@@ -13,10 +13,11 @@ import (
 // deliver takes a UD packet in: 40 bytes of GRH, then the payload.
 func (e *Engine) deliver(q *QP, p *wire.Packet) wire.DropReason {
 	n := uint32(len(p.Payload))
-	switch {
-	case n > q.mtu:
+	if n > q.mtu {
 		return wire.DropTooLong
-	case !e.claim(q):
+	}
+	f := e.recvOnPurpose(q, p)
+	if f == faultNoRecv || f == noFault && !e.claim(q) {
 		return wire.DropNoRecv
 	}
 	if uint64(n)+GRHSize > uint64(q.recvRoom()) {
@@ -29,7 +30,9 @@ func (e *Engine) deliver(q *QP, p *wire.Packet) wire.DropReason {
 		wc.Imm = p.ImmDt().Imm()
 	}
 	sgl, pd := q.recvSGL()
-	if e.scatter(pd, sgl, 0, e.grh(p.Frame)) != mr.OK || e.scatter(pd, sgl, GRHSize, p.Payload) != mr.OK {
+	if f != noFault {
+		wc.Status = faults[f].recv
+	} else if e.scatter(pd, sgl, 0, e.grh(p.Frame)) != mr.OK || e.scatter(pd, sgl, GRHSize, p.Payload) != mr.OK {
 		wc.Status = WCLocProtErr
 	}
 	e.endReceive(q, &wc, p.BTH.Solicited())

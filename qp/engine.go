@@ -38,6 +38,8 @@ type Config struct {
 	// written what lay inside before it is refused (with FIRST, MIDDLE and LAST the whole range is
 	// checked first). QPInit.WholeMessages turns it off for a queue pair.
 	EvenPackets bool
+
+	Purpose Purpose // what is to fail although nothing is wrong with it
 }
 
 // Engine is the protocol state of one lane. One caller at a time drives it; doc.go has the

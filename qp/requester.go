@@ -111,7 +111,11 @@ func (q *QP) mayAsk() bool {
 func (e *Engine) start(q *QP) bool {
 	r := &q.req
 	s := q.sq.at(r.next)
-	if status := e.checkSend(q, s); status != WCSuccess {
+	status := e.onPurpose(s)
+	if status == WCSuccess {
+		status = e.checkSend(q, s)
+	}
+	if status != WCSuccess {
 		r.started++
 		*r.at(r.next) = wqe{first: q.rec.psn, last: q.rec.psn.Prev()}
 		e.doom(q, status)
@@ -417,13 +421,14 @@ func (e *Engine) local(q *QP) {
 	s := q.sq.at(r.next)
 	*r.at(r.next) = wqe{first: q.rec.psn, last: q.rec.psn.Prev()}
 	r.started++
-	status := WCSuccess
-	switch s.opcode {
-	case WRLocalInv:
+	status := e.onPurpose(s)
+	switch {
+	case status != WCSuccess:
+	case s.opcode == WRLocalInv:
 		if e.cfg.Memory.Invalidate(q.pd, q.qpn, s.imm) != mr.OK {
 			status = WCLocQPOpErr
 		}
-	case WRBindMW:
+	case s.opcode == WRBindMW:
 		b := s.bind(q.qpn)
 		if e.cfg.Memory.BindWindow(q.pd, &b) != mr.OK {
 			status = WCMWBindErr

@@ -108,6 +108,9 @@ func (e *Engine) respond(q *QP, p *wire.Packet) wire.DropReason {
 		f = q.checkAccess(p)
 	}
 	if f == noFault {
+		f = e.recvOnPurpose(q, p)
+	}
+	if f == noFault {
 		f = e.checkResources(q, p)
 	}
 	if f == noFault {

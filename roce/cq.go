@@ -166,7 +166,11 @@ func (c *CQ) PollEx(wcs []WCEx) (n int, err error) {
 // one that its sender marked SendSolicited or that is an error, is told to the queue's channel,
 // once. ErrInvalid if it has none, ErrClosed.
 func (c *CQ) ReqNotify(solicitedOnly bool) error {
-	return c.dev.fail("ReqNotify", c.cq.ReqNotify(solicitedOnly))
+	err := c.dev.faults.verb("ReqNotify")
+	if err == nil {
+		err = c.cq.ReqNotify(solicitedOnly)
+	}
+	return c.dev.fail("ReqNotify", err)
 }
 
 // Wait takes up to len(wcs) completions, at least one, and waits for it if need be: it polls for

@@ -85,6 +85,13 @@ type Config struct {
 	// depends on where pages are.
 	PinMemory bool
 
+	// Faults is a list of things that go wrong on purpose, for a program that tests what it does
+	// then; "" is what the environment variable GOROCE_FAULTS says. docs/faults.md has the rules:
+	// "CreateQP:2:ENOMEM, wr.RDMA_READ:3:REM_ACCESS_ERR, recv:1-3:RNR, tx.SEND:5:drop,
+	// link:1s:down=300ms". A device with rules about packets or the link sends no runs, and is
+	// slower. Of an RDMA device of the kernel only verbs can fail so; others are ErrNotSupported.
+	Faults string
+
 	// NoBackground starts no goroutine (but a port may have one that watches its interface). Then
 	// nothing at all happens between the application's own calls: no timer fires and no peer is
 	// answered unless somebody polls a completion queue of the device. CQ.Wait polls without
@@ -97,6 +104,7 @@ type Device struct {
 	name string
 	provider
 	events EventQueue[AsyncEvent]
+	faults *faults // nil: nothing fails on purpose
 
 	mu      sync.Mutex // calls that make and close things
 	objects objects    // everything that was made on the device and is not closed
@@ -137,6 +145,11 @@ func Open(name string, cfg *Config) (*Device, error) {
 	if cfg == nil {
 		cfg = new(Config)
 	}
+	faults, err := newFaults(cfg.Faults)
+	if err != nil {
+		return nil, d.fail("Open", err)
+	}
+	d.faults = faults
 	p, err := openProvider(d, cfg)
 	if err != nil {
 		return nil, d.fail("Open", err)
@@ -154,6 +167,9 @@ func (d *Device) create(op string, f func() error) error {
 	defer d.mu.Unlock()
 	if d.closed {
 		return d.fail(op, ErrClosed)
+	}
+	if err := d.faults.verb(op); err != nil {
+		return d.fail(op, err)
 	}
 	return d.fail(op, f())
 }

@@ -26,6 +26,17 @@ func (p *PD) Device() *Device { return p.dev }
 
 // create runs f, which makes something in the domain, unless the domain is closed.
 func (p *PD) create(op string, f func() error) error {
+	return p.alone(op, func() error {
+		if err := p.dev.faults.verb(op); err != nil {
+			return err
+		}
+		return f()
+	})
+}
+
+// alone runs f, a step of creating, while nothing else is made or closed, unless the domain is
+// closed.
+func (p *PD) alone(op string, f func() error) error {
 	d := p.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -43,7 +54,7 @@ func (p *PD) createSlowly(op, kind string, f func() (object, error)) error {
 		return err
 	}
 	x, err := f()
-	return p.create(op, func() error {
+	return p.alone(op, func() error {
 		objects.remove(now)
 		if err == nil {
 			objects.add(x)

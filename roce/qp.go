@@ -46,6 +46,7 @@ type QP struct {
 	sendCQ, recvCQ *CQ
 	srq            *SRQ // nil: its receive queue is its own
 	context        any
+	faults         *faults // nil: nothing fails on purpose
 
 	init QPInitAttr // but for the sizes, which Query knows
 	ex   QPEx
@@ -84,7 +85,8 @@ func (p *PD) CreateQP(attr QPInitAttr) (q *QP, err error) {
 		if err := p.checkSRQ(attr.SRQ); err != nil {
 			return err
 		}
-		q = &QP{pd: p, sendCQ: attr.SendCQ, recvCQ: attr.RecvCQ, srq: attr.SRQ, context: attr.Context, init: attr}
+		q = &QP{pd: p, sendCQ: attr.SendCQ, recvCQ: attr.RecvCQ, srq: attr.SRQ, context: attr.Context, init: attr,
+			faults: p.dev.faults}
 		q.ex.qp = q
 		below, err := p.pd.createQP(q, &attr)
 		if err == nil {
@@ -155,6 +157,11 @@ func (q *QP) RecvCQ() *CQ { return q.recvCQ }
 func (q *QP) PostSend(wrs ...SendWR) error {
 	var n int
 	var err error
+	if q.faults != nil {
+		if err = q.faults.verb("PostSend"); err != nil {
+			return &PostError{"PostSend", q.QPN(), 0, err}
+		}
+	}
 	if withHW && q.hw != nil {
 		n, err = q.hw.PostSend(wrs)
 	} else {
@@ -172,6 +179,11 @@ func (q *QP) PostSend(wrs ...SendWR) error {
 func (q *QP) PostRecv(wrs ...RecvWR) error {
 	var n int
 	var err error
+	if q.faults != nil {
+		if err = q.faults.verb("PostRecv"); err != nil {
+			return &PostError{"PostRecv", q.QPN(), 0, err}
+		}
+	}
 	if withHW && q.hw != nil {
 		n, err = q.hw.PostRecv(wrs)
 	} else {
@@ -199,7 +211,11 @@ func (q *QP) Modify(ctx context.Context, attr *QPAttr, mask AttrMask) error {
 	if attr == nil {
 		return d.fail("Modify", fmt.Errorf("%w: no attributes", ErrInvalid))
 	}
-	if err := q.qp.Modify(ctx, attr, mask); err != nil {
+	err := q.faults.verb("Modify")
+	if err == nil {
+		err = q.qp.Modify(ctx, attr, mask)
+	}
+	if err != nil {
 		return d.fail("Modify", fmt.Errorf("QP 0x%06x: %w", q.QPN(), err))
 	}
 	return nil
@@ -207,6 +223,9 @@ func (q *QP) Modify(ctx context.Context, attr *QPAttr, mask AttrMask) error {
 
 // Query returns the present attributes (ibv_query_qp), with the real sizes in Cap. ErrClosed.
 func (q *QP) Query() (QPAttr, error) {
+	if err := q.faults.verb("Query"); err != nil {
+		return QPAttr{}, q.pd.dev.fail("Query", err)
+	}
 	attr, err := q.qp.Query()
 	return attr, q.pd.dev.fail("Query", err)
 }
@@ -227,13 +246,21 @@ func (q *QP) QueryInit() (QPInitAttr, error) {
 // DetachMcast or Close (ibv_attach_mcast). ErrInvalid if the group is none, the queue pair is not
 // UD, or the port has no multicast.
 func (q *QP) AttachMcast(group GID) error {
-	return q.pd.dev.fail("AttachMcast", q.qp.AttachMcast(group))
+	err := q.faults.verb("AttachMcast")
+	if err == nil {
+		err = q.qp.AttachMcast(group)
+	}
+	return q.pd.dev.fail("AttachMcast", err)
 }
 
 // DetachMcast undoes AttachMcast (ibv_detach_mcast). ErrInvalid if the queue pair is not attached
 // to the group.
 func (q *QP) DetachMcast(group GID) error {
-	return q.pd.dev.fail("DetachMcast", q.qp.DetachMcast(group))
+	err := q.faults.verb("DetachMcast")
+	if err == nil {
+		err = q.qp.DetachMcast(group)
+	}
+	return q.pd.dev.fail("DetachMcast", err)
 }
 
 // Close destroys the queue pair (ibv_destroy_qp), connected and with work outstanding or not.

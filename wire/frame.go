@@ -106,6 +106,16 @@ const (
 // ECN is the congestion notification field of the IP header.
 func (f *Frame) ECN() uint8 { return f.TOS() & 3 }
 
+// MarkCongestion sets the field to ECNCongestion, as a switch does; the ICRC does not cover it.
+func (f *Frame) MarkCongestion() {
+	if h := f.IPv4(); h != nil {
+		f.Head[1] |= ECNCongestion
+		h.UpdateChecksum()
+	} else if f.IPv6() != nil {
+		f.Head[1] |= ECNCongestion << 4
+	}
+}
+
 // TTL is the IPv4 time to live or IPv6 hop limit.
 func (f *Frame) TTL() uint8 {
 	if h := f.IPv4(); h != nil {

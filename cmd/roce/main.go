@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // errInterrupted is why a run ended that the user ended.
@@ -52,6 +53,11 @@ func interruptible() (context.Context, func()) {
 // global are the flags that every subcommand has.
 type global struct {
 	pcap string
+}
+
+// faultFlag lets a test program's device have faults on purpose.
+func faultFlag(f *pflag.FlagSet, rules *string) {
+	f.StringVar(rules, "fault", "", "`rules` of what goes wrong on purpose, such as tx.SEND:5:drop (docs/faults.md)")
 }
 
 func newRoot() *cobra.Command {

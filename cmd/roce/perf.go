@@ -103,6 +103,7 @@ func testFlags(f *pflag.FlagSet, t *perf.Test, o *perf.Options, size *perf.Size,
 	f.BoolVar(&o.GoBackN, "go-back-n", false,
 		"RC: repair losses as the InfiniBand standard has it even if the peer is roce perf too, not by selective repeat")
 	f.IntVarP(&o.QPTimeout, "qp-timeout", "u", 14, "code of the ack timeout: 4.096 us * 2^n")
+	faultFlag(f, &o.Faults)
 }
 
 // latencyFlags are those of tests that have one message under way.

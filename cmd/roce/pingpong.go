@@ -70,6 +70,7 @@ Without --dev the device is the address over which the two ends reach each other
 	f.BoolVarP(&o.Events, "events", "e", false, "sleep until a completion comes instead of polling")
 	f.IntVarP(&o.Timeout, "qp-timeout", "u", 14, "code of the ack timeout: 4.096 us * 2^n (rc)")
 	f.IntVarP(&o.GIDIndex, "gid-idx", "g", 0, "row of the device's GID table")
+	faultFlag(f, &o.Faults)
 	f.BoolVarP(&o.Check, "chk", "c", false, "compare every byte; both ends need it")
 	f.BoolVar(&o.JSON, "json", false, "print the result as JSON")
 	f.DurationVar(&o.Stall, "stall", 10*time.Second, "give up when nothing comes for so long")

@@ -1,15 +1,14 @@
 // Package fault is a port around a port that loses, repeats, reorders and damages packets, the same
-// way in every run.
+// way in every run: by chance at a rate (Config), or those that rules name (rules.go).
 //
 // Each direction has a line of its own: frames go in, and what comes out at the other end is copied
 // to a batch. What happens to a frame depends only on the seed and on how many frames went before
-// it on the line, not on time.
+// it on the line, not on time; but for rules that delay, or take the link down for a while.
 package fault
 
 import (
 	"context"
-	"math/rand/v2"
-	"sync/atomic"
+	"errors"
 	"time"
 
 	"github.com/goroce/goroce/transport"
@@ -28,6 +27,12 @@ type Config struct {
 	Reorder   float64 // the frame comes later than ReorderBy frames that were sent after it
 	// ReorderBy 0 means 3. A frame after which nothing is sent stays held back, like a lost one.
 	ReorderBy int
+
+	// Rules about packets and the link apply as well, to the side that each names; others are
+	// passed over.
+	Rules []Rule
+	// Now is the clock of rules that have times; nil is time.Now.
+	Now func() time.Time
 }
 
 // Side chooses directions.
@@ -42,10 +47,11 @@ const (
 // Counts tells what was done to the frames of one direction.
 type Counts struct {
 	Passed     uint64 // came out of the line, repeated and damaged ones included
-	Lost       uint64
+	Lost       uint64 // those among them that came while the link was down
 	Duplicated uint64
 	Corrupted  uint64
-	Reordered  uint64 // held back; not Passed as long as they are
+	Reordered  uint64 // held back, by order or time; not Passed as long as they are
+	Marked     uint64 // with congestion experienced
 }
 
 // Port is what Wrap returns.
@@ -53,21 +59,43 @@ type Port struct {
 	transport.Port
 	send, recv *line
 	in         []wire.Frame
+	link       *link // nil: no rule is about it
 }
 
-// Wrap puts a bad network between an engine and p.
+// Wrap puts a bad network between an engine and p. It panics if a rule cannot be played; Check says
+// so before.
 func Wrap(p transport.Port, cfg Config) *Port {
 	if cfg.On == 0 {
 		cfg.On = Send
 	}
-	f := &Port{Port: p, in: make([]wire.Frame, lineInput)}
-	if cfg.On&Send != 0 {
-		f.send = newLine(cfg, 1)
+	if cfg.Now == nil {
+		cfg.Now = time.Now
 	}
-	if cfg.On&Recv != 0 {
-		f.recv = newLine(cfg, 2)
+	f := &Port{Port: p, in: make([]wire.Frame, lineInput)}
+	sent, err1 := packetRules(cfg.Rules, Tx)
+	received, err2 := packetRules(cfg.Rules, Rx)
+	down, err3 := outages(cfg.Rules)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		panic(err)
+	}
+	if cfg.On&Send != 0 || len(sent) > 0 || len(down) > 0 {
+		f.send = newLine(cfg, Send, sent, p.Wake)
+	}
+	if cfg.On&Recv != 0 || len(received) > 0 || len(down) > 0 {
+		f.recv = newLine(cfg, Recv, received, p.Wake)
+	}
+	if len(down) > 0 {
+		f.link = newLink(down, cfg.Now, transport.Events(p))
 	}
 	return f
+}
+
+// Check says what is wrong with rules about packets and the link; others are passed over.
+func Check(rules []Rule) error {
+	_, err1 := packetRules(rules, Tx)
+	_, err2 := packetRules(rules, Rx)
+	_, err3 := outages(rules)
+	return errors.Join(err1, err2, err3)
 }
 
 // Counts tells what was done so far, for frames sent and received. It may be called from any
@@ -80,6 +108,7 @@ func (f *Port) Counts() (send, recv Counts) {
 func (f *Port) Info() transport.Info {
 	i := f.Port.Info()
 	i.MaxRun = 1
+	i.Up = i.Up && !f.link.down()
 	return i
 }
 
@@ -97,14 +126,16 @@ func (f *Port) Send(b *wire.Batch) (sent int, err error) {
 		if sent == len(frames) {
 			return sent, nil
 		}
+		down := f.link.down()
 		for range min(lineInput, len(frames)-sent) {
-			f.send.pass(&frames[sent])
+			f.send.pass(&frames[sent], down)
 			sent++
 		}
 	}
 }
 
 func (f *Port) flush() error {
+	f.send.releaseDue()
 	out := f.send.out
 	if out.Len() == 0 {
 		return nil
@@ -127,13 +158,15 @@ func (f *Port) Recv(frames []wire.Frame) (n int, err error) {
 	out := f.recv.out
 	out.Drop(f.recv.lent)
 	f.recv.lent = 0
+	f.recv.releaseDue()
 	if out.Len() == 0 {
 		got, err := f.Port.Recv(f.in)
 		if err != nil {
 			return 0, err
 		}
+		down := f.link.down()
 		for i := range got {
-			f.recv.pass(&f.in[i])
+			f.recv.pass(&f.in[i], down)
 		}
 	}
 	n = copy(frames, out.Frames())
@@ -147,7 +180,19 @@ func (f *Port) Wait(timeout time.Duration) error {
 	if f.recv != nil && f.recv.left.Load() > 0 {
 		return nil
 	}
+	for _, l := range []*line{f.send, f.recv} {
+		if d, ok := l.untilDue(); ok && (timeout < 0 || d < timeout) {
+			timeout = d
+		}
+	}
 	return f.Port.Wait(timeout)
+}
+
+// Close ends what rules about the link have going, and closes the inner port.
+func (f *Port) Close() error {
+	err := f.Port.Close()
+	f.link.close()
+	return err
 }
 
 // JoinGroup implements Multicaster if the inner port does.
@@ -158,111 +203,13 @@ func (f *Port) Resolve(ctx context.Context, dst wire.GID, timeout time.Duration)
 	return transport.Resolve(ctx, f.Port, dst, timeout)
 }
 
-// Events implements Notifier: they are the inner port's.
-func (f *Port) Events() <-chan transport.Event { return transport.Events(f.Port) }
+// Events implements Notifier: they are the inner port's, and those of rules about the link.
+func (f *Port) Events() <-chan transport.Event {
+	if f.link != nil {
+		return f.link.events
+	}
+	return transport.Events(f.Port)
+}
 
 // LeaveGroup implements Multicaster if the inner port does.
 func (f *Port) LeaveGroup(group wire.GID) error { return transport.LeaveGroup(f.Port, group) }
-
-const (
-	lineInput  = 64                       // frames passed before out is emptied
-	lineHeld   = 32                       // frames held back at most
-	lineOutput = 2*lineInput + 2*lineHeld // all of them twice
-	// lineBody is the average length for which out has memory; RoCE packets are shorter.
-	lineBody = 9216
-)
-
-// line is one direction.
-type line struct {
-	cfg   Config
-	rnd   *rand.Rand
-	out   *wire.Batch
-	lent  int          // frames at the front of out that Recv has lent
-	left  atomic.Int64 // frames behind those
-	burst int          // further frames to lose
-	held  []heldFrame
-
-	passed, lost, duplicated, corrupted, reordered atomic.Uint64
-}
-
-// heldFrame is a copy of a frame, as a batch of one, that others overtake.
-type heldFrame struct {
-	copy   *wire.Batch
-	behind int // frames still to come before it
-}
-
-func newLine(cfg Config, direction uint64) *line {
-	if cfg.ReorderBy == 0 {
-		cfg.ReorderBy = 3
-	}
-	return &line{cfg: cfg, rnd: rand.New(rand.NewPCG(cfg.Seed, direction)), out: wire.NewBatch(lineOutput, lineBody)}
-}
-
-// pass decides the fate of one frame. All dice are thrown for each frame, so that changing one rate
-// leaves the others' results as they were.
-func (l *line) pass(f *wire.Frame) {
-	lose, twice := l.rnd.Float64() < l.cfg.Loss, l.rnd.Float64() < l.cfg.Duplicate
-	damage, late := l.rnd.Float64() < l.cfg.Corrupt, l.rnd.Float64() < l.cfg.Reorder
-	bit := l.rnd.Uint32()
-	if lose && l.burst == 0 {
-		l.burst = max(1, l.cfg.BurstLen)
-	}
-	switch {
-	case l.burst > 0:
-		l.burst--
-		l.lost.Add(1)
-		return
-	case late && len(l.held) < lineHeld:
-		l.hold(f)
-		l.reordered.Add(1)
-		return
-	}
-	l.emit(f)
-	if damage {
-		frames := l.out.Frames()
-		body := frames[len(frames)-1].Body
-		bit %= uint32(8 * len(body))
-		body[bit/8] ^= 1 << (bit % 8)
-		l.corrupted.Add(1)
-	}
-	if twice {
-		l.emit(f)
-		l.duplicated.Add(1)
-	}
-	l.release()
-}
-
-func (l *line) emit(f *wire.Frame) {
-	if l.out.Append(f) == nil {
-		l.lost.Add(1) // only frames much longer than RoCE's can fill the line
-		return
-	}
-	l.passed.Add(1)
-}
-
-func (l *line) hold(f *wire.Frame) {
-	b := wire.NewBatch(1, len(f.Body))
-	b.Append(f)
-	l.held = append(l.held, heldFrame{b, l.cfg.ReorderBy})
-}
-
-// release lets go of held frames that enough others have overtaken.
-func (l *line) release() {
-	kept := l.held[:0]
-	for _, h := range l.held {
-		if h.behind--; h.behind > 0 {
-			kept = append(kept, h)
-		} else {
-			l.emit(&h.copy.Frames()[0])
-		}
-	}
-	clear(l.held[len(kept):])
-	l.held = kept
-}
-
-func (l *line) snapshot() Counts {
-	if l == nil {
-		return Counts{}
-	}
-	return Counts{l.passed.Load(), l.lost.Load(), l.duplicated.Load(), l.corrupted.Load(), l.reordered.Load()}
-}

@@ -32,6 +32,7 @@ type Config struct {
 	NoECN        bool
 	PinMemory    bool
 	NoBackground bool
+	Purpose      qp.Purpose
 
 	// Event is told of asynchronous events, on a goroutine that has a lane's turn, or on that which
 	// listens to the port, also at once: it must not wait, nor call the device. nil: nobody is

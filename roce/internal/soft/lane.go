@@ -80,7 +80,7 @@ func newLane(d *Device, index, lanes int, port transport.Port) *lane {
 	info := port.Info()
 	l.engine = qp.NewEngine(qp.Config{Memory: d.mem, Rand: random.Uint64, GIDs: d.info.GIDs, SrcPort: info.SrcPort,
 		MaxMTU: max(wire.MTUForNet(info.NetMTU), wire.MTU256), QPNs: info.QPNs.Lane(index, lanes),
-		EvenPackets: info.MaxRun > 1, Window: d.cfg.Window, Congestion: d.congestion(), ECN: !d.cfg.NoECN})
+		EvenPackets: info.MaxRun > 1, Window: d.cfg.Window, Congestion: d.congestion(), ECN: !d.cfg.NoECN, Purpose: d.cfg.Purpose})
 	l.turns.reader = d.mem.NewReader()
 	l.tx = wire.NewBatch(txBatch, txSpace/txBatch)
 	l.tx.MaxRun(info.MaxRun)

@@ -24,6 +24,7 @@ type Options struct {
 	Lanes    int            // roce.Config.Lanes
 	Pcap     string         // file for a packet capture
 	Watch    PortMiddleware // sees every packet; nil for none
+	Faults   string         // roce.Config.Faults
 
 	Transport transport.Options // for the port
 }
@@ -82,7 +83,7 @@ func (s *Session) open(name string, opt Options) (err error) {
 			return err
 		}
 	}
-	if s.Device, err = roce.Open(name, &roce.Config{Wrap: watch, Lanes: opt.Lanes, Transport: opt.Transport}); err != nil {
+	if s.Device, err = roce.Open(name, &roce.Config{Wrap: watch, Lanes: opt.Lanes, Transport: opt.Transport, Faults: opt.Faults}); err != nil {
 		return err
 	}
 	s.Port = s.QueryPort()

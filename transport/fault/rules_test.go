@@ -1,0 +1,308 @@
+package fault
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/transport/internal/porttest"
+	"github.com/goroce/goroce/transport/pipe"
+	"github.com/goroce/goroce/wire"
+)
+
+func TestParse(t *testing.T) {
+	rules, err := Parse(" seed=7, tx.SEND:3:drop,rx:*:delay=2ms ,, link:1s:down=300ms,CreateQP:2-:ENOMEM")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range rules {
+		got = append(got, r.String())
+		if r.seed != 7 {
+			t.Errorf("%v has the seed %d", r, r.seed)
+		}
+	}
+	if want := []string{"tx.SEND:3:drop", "rx:*:delay=2ms", "link:1s:down=300ms", "CreateQP:2-:ENOMEM"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if err := Check(rules); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWrongRules: each is refused, with the rule and what would be right.
+func TestWrongRules(t *testing.T) {
+	for text, want := range map[string]string{
+		"tx":                   "MATCH:NTH:ACTION",
+		"tx:1":                 "MATCH:NTH:ACTION",
+		"tx::drop":             "MATCH:NTH:ACTION",
+		"tx:1:drop:2":          "MATCH:NTH:ACTION",
+		"tx:0:drop":            `"0"; want 3, 3-5, 3-, * or 2%`,
+		"tx:5-3:drop":          "want 3, 3-5",
+		"tx:x:drop":            "want 3, 3-5",
+		"tx:-1:drop":           "want 3, 3-5",
+		"tx:101%:drop":         "want 3, 3-5",
+		"tx:NaN%:drop":         "want 3, 3-5",
+		"seed=x":               "whole number",
+		"tx:1:explode":         "no such action; there are drop",
+		"tx.FOO:1:drop":        `kind "FOO"; there are SEND, WRITE`,
+		"tx:1:drop=3":          "without a value",
+		"tx:1:delay":           "delay=2ms",
+		"tx:1:delay=-2ms":      "delay=2ms",
+		"tx:1:late=0":          "late=3",
+		"tx:1:ecn":             "want rx",
+		"link:1:down=1s":       "link:1s:down=300ms",
+		"link:1s:up=1s":        "link:1s:down=300ms",
+		"link:1s:down=0s":      "link:1s:down=300ms",
+		"rx.RC_SEND_ONL:1:ecn": `"RC_SEND_ONL"`,
+	} {
+		rules, err := Parse(text)
+		if err == nil {
+			err = Check(rules)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q in it", text, err, want)
+		}
+	}
+}
+
+func TestCounter(t *testing.T) {
+	for nth, want := range map[string][]int{"1": {1}, "3": {3}, "2-4": {2, 3, 4}, "5-": {5, 6}, "*": {1, 2, 3, 4, 5, 6}, "0%": nil, "100%": {1, 2, 3, 4, 5, 6}} {
+		c, err := Rule{Match: "tx", Nth: nth, Action: "drop"}.Count()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []int
+		for i := 1; i <= 6; i++ {
+			if c.Next() {
+				got = append(got, i)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s means %v, want %v", nth, got, want)
+		}
+	}
+}
+
+// shares returns which of 1000 a rule means.
+func shares(t *testing.T, text string) (got []int) {
+	rules, err := Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _ := rules[len(rules)-1].Count()
+	for i := range 1000 {
+		if c.Next() {
+			got = append(got, i)
+		}
+	}
+	return got
+}
+
+// TestShareIsSeeded: the same list means the same packets, another seed or place in the list others.
+func TestShareIsSeeded(t *testing.T) {
+	once, again := shares(t, "seed=3,tx:10%:drop"), shares(t, "seed=3,tx:10%:drop")
+	if !slices.Equal(once, again) || len(once) < 60 || len(once) > 140 {
+		t.Errorf("%d and %d of 1000", len(once), len(again))
+	}
+	if slices.Equal(once, shares(t, "seed=4,tx:10%:drop")) || slices.Equal(once, shares(t, "seed=3,rx:1:drop,tx:10%:drop")) {
+		t.Error("other dice show the same")
+	}
+}
+
+// TestKinds: each kind of packet is found by its name, and the rule of no kind finds all.
+func TestKinds(t *testing.T) {
+	made := map[string]wire.Opcode{"SEND": wire.RCSendOnly, "WRITE": wire.RCWriteMiddle, "READ": wire.RCReadRequest, "ATOMIC": wire.RCFetchAdd,
+		"RESPONSE": wire.RCReadResponseLast, "ACK": wire.RCAcknowledge, "NAK": wire.RCAcknowledge, "RNR": wire.RCAcknowledge,
+		"CNP": wire.CNP, "MAD": wire.UDSendOnly}
+	for _, of := range kinds {
+		op, ok := made[of.name]
+		if !ok {
+			t.Errorf("the test has no packet of kind %s", of.name)
+			continue
+		}
+		body := make([]byte, 64)
+		dest := uint32(17)
+		if of.name == "MAD" {
+			dest = 1
+		}
+		(*wire.BTH)(body).Put(op, 0, 0, wire.DefaultPKey, dest, 1)
+		if at := op.Info().Off[wire.HdrAETH]; at != 0 {
+			syndrome := map[string]wire.Syndrome{"NAK": wire.SynNAKSeq, "RNR": wire.RNRSyndrome(1)}[of.name]
+			(*wire.AETH)(body[at:]).Put(syndrome, 1)
+		}
+		var p wire.Packet
+		if reason := wire.Parse(&wire.Frame{Body: body}, &p); reason != wire.DropNone {
+			t.Fatal(reason)
+		}
+		var found []string
+		for _, k := range kinds {
+			if k.is(&p) {
+				found = append(found, k.name)
+			}
+		}
+		want := []string{of.name}
+		if of.name == "MAD" {
+			want = []string{"SEND", "MAD"}
+		}
+		if !slices.Equal(found, want) {
+			t.Errorf("a packet of kind %s is %v", of.name, found)
+		}
+	}
+}
+
+// played sends packets 0 to 5 through rules, and returns what arrives, in numbers; -1 is damaged,
+// 100 more is marked.
+func played(t *testing.T, text string) (got []int, send, recv Counts) {
+	rules, err := Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := porttest.Open(t, pipe.Open, "pipe:"+t.Name()+text+"/10.0.0.1", transport.Options{}), porttest.Open(t, pipe.Open, "pipe:"+t.Name()+text+"/10.0.0.2", transport.Options{})
+	tx, rx := Wrap(a, Config{Rules: rules}), Wrap(b, Config{Rules: rules})
+	batch, path := wire.NewBatch(40, 300), porttest.PathBetween(t, tx, rx, 0, 64)
+	for i := range 6 {
+		porttest.Put(t, batch, path, i, 40)
+	}
+	if _, err := tx.Send(batch); err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; n > 0; {
+		frames := make([]wire.Frame, 20)
+		if n, err = rx.Recv(frames); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Recv(nil); err != nil {
+			t.Fatal(err)
+		}
+		for i := range n {
+			number := -1
+			if wire.Verify(&frames[i]) {
+				number = porttest.Number(t, &frames[i])
+			}
+			if frames[i].ECN() == wire.ECNCongestion {
+				number += 100
+				if h := frames[i].IPv4(); h != nil {
+					was := h.Checksum()
+					if h.UpdateChecksum(); h.Checksum() != was {
+						t.Error("a marked packet has a wrong checksum")
+					}
+				}
+			}
+			got = append(got, number)
+		}
+	}
+	s, _ := tx.Counts()
+	_, r := rx.Counts()
+	if err := tx.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := rx.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return got, s, r
+}
+
+// TestActions: what each does to the packet that a rule names.
+func TestActions(t *testing.T) {
+	for text, want := range map[string][]int{
+		"tx:3:drop":                      {0, 1, 3, 4, 5},
+		"rx:3:drop":                      {0, 1, 3, 4, 5},
+		"tx:2-3:drop,tx:5:drop":          {0, 3, 5},
+		"tx:3:duplicate":                 {0, 1, 2, 2, 3, 4, 5},
+		"tx:3:corrupt":                   {0, 1, -1, 3, 4, 5},
+		"rx:3:ecn":                       {0, 1, 102, 3, 4, 5},
+		"tx:2:late=2":                    {0, 2, 3, 1, 4, 5},
+		"tx.SEND:1:drop":                 {1, 2, 3, 4, 5},
+		"tx.ACK:1:drop":                  {0, 1, 2, 3, 4, 5},
+		"tx:2:late=2,tx:1:drop,rx:4:ecn": {2, 3, 1, 104, 5},
+	} {
+		if got, _, _ := played(t, text); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+	if len(actions) != 6 {
+		t.Error("an action is not tested")
+	}
+}
+
+// TestDelayAndLink: a delayed packet comes when its time is over, which ends a Wait; while the link
+// is down nothing passes either way, and Info and the events say so.
+func TestDelayAndLink(t *testing.T) {
+	rules, err := Parse("tx:1:delay=2ms,link:1s:down=1s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Unix(0, 0)
+	a, b := porttest.Open(t, pipe.Open, "pipe:"+t.Name()+"/10.0.0.1", transport.Options{}), porttest.Open(t, pipe.Open, "pipe:"+t.Name()+"/10.0.0.2", transport.Options{})
+	tx := Wrap(a, Config{Rules: rules, Now: func() time.Time { return at }})
+	batch, path := wire.NewBatch(40, 300), porttest.PathBetween(t, tx, b, 0, 64)
+	number := 0
+	send := func() {
+		porttest.Put(t, batch, path, number, 40)
+		number++
+		n, err := tx.Send(batch)
+		if err != nil || n != 1 {
+			t.Fatal(n, err)
+		}
+		batch.Drop(n)
+	}
+	arrived := func() (got []int) {
+		frames := make([]wire.Frame, 20)
+		if _, err := tx.Recv(frames); err != nil {
+			t.Fatal(err)
+		}
+		n, err := b.Recv(frames)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range n {
+			got = append(got, porttest.Number(t, &frames[i]))
+		}
+		return got
+	}
+	expect := func(what string, want ...int) {
+		t.Helper()
+		if got := arrived(); !slices.Equal(got, want) {
+			t.Errorf("%s: %v has arrived, want %v", what, got, want)
+		}
+	}
+	send()
+	send()
+	expect("one is delayed", 1)
+	if d, ok := tx.send.untilDue(); !ok || d != 2*time.Millisecond {
+		t.Errorf("a Wait would last %v", d)
+	}
+	at = at.Add(2 * time.Millisecond)
+	expect("its time has come", 0)
+	if _, ok := tx.send.untilDue(); ok {
+		t.Error("something is still due")
+	}
+	at = time.Unix(1, 0)
+	send()
+	expect("down")
+	if tx.Info().Up {
+		t.Error("the link is up")
+	}
+	at = time.Unix(2, 0)
+	send()
+	expect("up again", 3)
+	if s, _ := tx.Counts(); !tx.Info().Up || s.Lost != 1 || s.Reordered != 1 {
+		t.Errorf("%+v", s)
+	}
+	tx.link.tell(transport.LinkDown) // as the timers do
+	if e := <-tx.Events(); e != transport.LinkDown {
+		t.Error(e)
+	}
+	if err := tx.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, open := <-tx.Events(); open {
+		t.Error("the events of a closed port go on")
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
