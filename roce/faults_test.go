@@ -24,58 +24,60 @@ func faulty(t *testing.T, rules string) (a, b *end) {
 	return a, b
 }
 
+// verbCalls are calls of the verbs that can be made to fail; keep is given what undoes them.
+var verbCalls = map[string]func(e *end, keep func(func() error)) error{
+	"AllocPD": func(e *end, keep func(func() error)) error {
+		x, err := e.dev.AllocPD()
+		keep(func() error { return x.Close() })
+		return err
+	},
+	"RegMR": func(e *end, keep func(func() error)) error {
+		x, err := e.pd.RegMR(make([]byte, 8), 0)
+		keep(func() error { return x.Close() })
+		return err
+	},
+	"CreateCQ": func(e *end, keep func(func() error)) error {
+		x, err := e.dev.CreateCQ(CQInitAttr{CQE: 1})
+		keep(func() error { return x.Close() })
+		return err
+	},
+	"CreateCompChannel": func(e *end, keep func(func() error)) error {
+		x, err := e.dev.CreateCompChannel()
+		keep(func() error { return x.Close() })
+		return err
+	},
+	"AllocMW": func(e *end, keep func(func() error)) error {
+		x, err := e.pd.AllocMW(MWType2)
+		keep(func() error { return x.Close() })
+		return err
+	},
+	"CreateAH": func(e *end, keep func(func() error)) error {
+		x, err := e.pd.CreateAH(bg, AHAttr{DGID: e.dev.GIDs()[0]})
+		keep(func() error { return e.pd.DestroyAH(x) })
+		return err
+	},
+	"CreateQP": func(e *end, keep func(func() error)) error {
+		x, err := e.pd.CreateQP(QPInitAttr{SendCQ: e.cq})
+		keep(func() error { return x.Close() })
+		return err
+	},
+	"Modify":   func(e *end, _ func(func() error)) error { return e.qp.Modify(bg, &QPAttr{State: StateErr}, AttrState) },
+	"Query":    func(e *end, _ func(func() error)) error { _, err := e.qp.Query(); return err },
+	"PostSend": func(e *end, _ func(func() error)) error { return e.qp.PostSend() },
+	"PostRecv": func(e *end, _ func(func() error)) error { return e.qp.PostRecv() },
+	"ReqNotify": func(e *end, _ func(func() error)) error {
+		return e.cq.ReqNotify(false)
+	},
+	"AttachMcast": func(e *end, _ func(func() error)) error { return groupError(e.qp.AttachMcast(group(e.t))) },
+	"DetachMcast": func(e *end, _ func(func() error)) error { return groupError(e.qp.DetachMcast(group(e.t))) },
+}
+
 // TestFaultyVerbs: each verb that can be made to fail fails the second time, with the error that
 // the rule names, and not the third time.
 func TestFaultyVerbs(t *testing.T) {
-	calls := map[string]func(e *end, keep func(func() error)) error{
-		"AllocPD": func(e *end, keep func(func() error)) error {
-			x, err := e.dev.AllocPD()
-			keep(func() error { return x.Close() })
-			return err
-		},
-		"RegMR": func(e *end, keep func(func() error)) error {
-			x, err := e.pd.RegMR(make([]byte, 8), 0)
-			keep(func() error { return x.Close() })
-			return err
-		},
-		"CreateCQ": func(e *end, keep func(func() error)) error {
-			x, err := e.dev.CreateCQ(CQInitAttr{CQE: 1})
-			keep(func() error { return x.Close() })
-			return err
-		},
-		"CreateCompChannel": func(e *end, keep func(func() error)) error {
-			x, err := e.dev.CreateCompChannel()
-			keep(func() error { return x.Close() })
-			return err
-		},
-		"AllocMW": func(e *end, keep func(func() error)) error {
-			x, err := e.pd.AllocMW(MWType2)
-			keep(func() error { return x.Close() })
-			return err
-		},
-		"CreateAH": func(e *end, keep func(func() error)) error {
-			x, err := e.pd.CreateAH(bg, AHAttr{DGID: e.dev.GIDs()[0]})
-			keep(func() error { return e.pd.DestroyAH(x) })
-			return err
-		},
-		"CreateQP": func(e *end, keep func(func() error)) error {
-			x, err := e.pd.CreateQP(QPInitAttr{SendCQ: e.cq})
-			keep(func() error { return x.Close() })
-			return err
-		},
-		"Modify":   func(e *end, _ func(func() error)) error { return e.qp.Modify(bg, &QPAttr{State: StateErr}, AttrState) },
-		"Query":    func(e *end, _ func(func() error)) error { _, err := e.qp.Query(); return err },
-		"PostSend": func(e *end, _ func(func() error)) error { return e.qp.PostSend() },
-		"PostRecv": func(e *end, _ func(func() error)) error { return e.qp.PostRecv() },
-		"ReqNotify": func(e *end, _ func(func() error)) error {
-			return e.cq.ReqNotify(false)
-		},
-		"AttachMcast": func(e *end, _ func(func() error)) error { return groupError(e.qp.AttachMcast(group(t))) },
-		"DetachMcast": func(e *end, _ func(func() error)) error { return groupError(e.qp.DetachMcast(group(t))) },
-	}
 	for _, verb := range faultyVerbs {
 		t.Run(verb, func(t *testing.T) {
-			call := calls[verb]
+			call := verbCalls[verb]
 			if call == nil {
 				t.Fatal("the test has no call of it")
 			}
@@ -120,7 +122,7 @@ func TestFaultyVerbs(t *testing.T) {
 // madeBefore is how often the test has called a verb before it begins.
 var madeBefore = map[string]int{"AllocPD": 1, "CreateCompChannel": 1, "CreateCQ": 1, "CreateQP": 1, "Modify": 1}
 
-func group(t *testing.T) GID {
+func group(t testing.TB) GID {
 	g, err := ParseGID("233.252.0.1")
 	must(t, err)
 	return g

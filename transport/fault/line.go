@@ -27,7 +27,7 @@ type line struct {
 	dice  bool // the rates apply
 	rules []*packetRule
 	wake  func()       // ends the port's Wait, which knows nothing of what is held since
-	due   atomic.Int64 // when the first of those is to come that are held for a time: UnixNano; notDue
+	due   atomic.Int64 // UnixNano of when the first of those held for a time is to come, or notDue
 	out   *wire.Batch
 	lent  int          // frames at the front of out that Recv has lent
 	left  atomic.Int64 // frames behind those

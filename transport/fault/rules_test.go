@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -101,7 +102,7 @@ func shares(t *testing.T, text string) (got []int) {
 	return got
 }
 
-// TestShareIsSeeded: the same list means the same packets, another seed or place in the list others.
+// TestShareIsSeeded: the same list means the same packets, another seed or place in it others.
 func TestShareIsSeeded(t *testing.T) {
 	once, again := shares(t, "seed=3,tx:10%:drop"), shares(t, "seed=3,tx:10%:drop")
 	if !slices.Equal(once, again) || len(once) < 60 || len(once) > 140 {
@@ -112,7 +113,7 @@ func TestShareIsSeeded(t *testing.T) {
 	}
 }
 
-// TestKinds: each kind of packet is found by its name, and the rule of no kind finds all.
+// TestKinds: each kind of packet is found by its name and by no other.
 func TestKinds(t *testing.T) {
 	made := map[string]wire.Opcode{"SEND": wire.RCSendOnly, "WRITE": wire.RCWriteMiddle, "READ": wire.RCReadRequest, "ATOMIC": wire.RCFetchAdd,
 		"RESPONSE": wire.RCReadResponseLast, "ACK": wire.RCAcknowledge, "NAK": wire.RCAcknowledge, "RNR": wire.RCAcknowledge,
@@ -228,81 +229,108 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// TestDelayAndLink: a delayed packet comes when its time is over, which ends a Wait; while the link
-// is down nothing passes either way, and Info and the events say so.
-func TestDelayAndLink(t *testing.T) {
-	rules, err := Parse("tx:1:delay=2ms,link:1s:down=1s")
+// scene is a port with rules, in a time of the test's own, that sends packets to another.
+type scene struct {
+	t      *testing.T
+	at     time.Time
+	tx     *Port
+	rx     transport.Port
+	path   *wire.Path
+	batch  *wire.Batch
+	number int
+}
+
+func newScene(t *testing.T, text string) *scene {
+	rules, err := Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := time.Unix(0, 0)
-	a, b := porttest.Open(t, pipe.Open, "pipe:"+t.Name()+"/10.0.0.1", transport.Options{}), porttest.Open(t, pipe.Open, "pipe:"+t.Name()+"/10.0.0.2", transport.Options{})
-	tx := Wrap(a, Config{Rules: rules, Now: func() time.Time { return at }})
-	batch, path := wire.NewBatch(40, 300), porttest.PathBetween(t, tx, b, 0, 64)
-	number := 0
-	send := func() {
-		porttest.Put(t, batch, path, number, 40)
-		number++
-		n, err := tx.Send(batch)
-		if err != nil || n != 1 {
-			t.Fatal(n, err)
-		}
-		batch.Drop(n)
+	open := func(address string) transport.Port {
+		return porttest.Open(t, pipe.Open, "pipe:"+t.Name()+"/"+address, transport.Options{})
 	}
-	arrived := func() (got []int) {
-		frames := make([]wire.Frame, 20)
-		if _, err := tx.Recv(frames); err != nil {
-			t.Fatal(err)
-		}
-		n, err := b.Recv(frames)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range n {
-			got = append(got, porttest.Number(t, &frames[i]))
-		}
-		return got
+	s := &scene{t: t, at: time.Unix(0, 0), rx: open("10.0.0.2"), batch: wire.NewBatch(40, 300)}
+	s.tx = Wrap(open("10.0.0.1"), Config{Rules: rules, Now: func() time.Time { return s.at }})
+	s.path = porttest.PathBetween(t, s.tx, s.rx, 0, 64)
+	return s
+}
+
+func (s *scene) close() {
+	s.t.Helper()
+	if err := errors.Join(s.tx.Close(), s.rx.Close()); err != nil {
+		s.t.Fatal(err)
 	}
-	expect := func(what string, want ...int) {
-		t.Helper()
-		if got := arrived(); !slices.Equal(got, want) {
-			t.Errorf("%s: %v has arrived, want %v", what, got, want)
-		}
+}
+
+// send sends one packet more; the numbers begin with 0.
+func (s *scene) send() {
+	s.t.Helper()
+	porttest.Put(s.t, s.batch, s.path, s.number, 40)
+	s.number++
+	n, err := s.tx.Send(s.batch)
+	if err != nil || n != 1 {
+		s.t.Fatal(n, err)
 	}
-	send()
-	send()
-	expect("one is delayed", 1)
-	if d, ok := tx.send.untilDue(); !ok || d != 2*time.Millisecond {
+	s.batch.Drop(n)
+}
+
+// expect is what must have arrived since the last time.
+func (s *scene) expect(what string, want ...int) {
+	s.t.Helper()
+	frames := make([]wire.Frame, 20)
+	if _, err := s.tx.Recv(frames); err != nil {
+		s.t.Fatal(err)
+	}
+	n, err := s.rx.Recv(frames)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var got []int
+	for i := range n {
+		got = append(got, porttest.Number(s.t, &frames[i]))
+	}
+	if !slices.Equal(got, want) {
+		s.t.Errorf("%s: %v has arrived, want %v", what, got, want)
+	}
+}
+
+// TestDelay: a delayed packet comes when its time is over, which ends a Wait.
+func TestDelay(t *testing.T) {
+	s := newScene(t, "tx:1:delay=2ms")
+	s.send()
+	s.send()
+	s.expect("one is delayed", 1)
+	if d, ok := s.tx.send.untilDue(); !ok || d != 2*time.Millisecond {
 		t.Errorf("a Wait would last %v", d)
 	}
-	at = at.Add(2 * time.Millisecond)
-	expect("its time has come", 0)
-	if _, ok := tx.send.untilDue(); ok {
+	s.at = s.at.Add(2 * time.Millisecond)
+	s.expect("its time has come", 0)
+	if _, ok := s.tx.send.untilDue(); ok {
 		t.Error("something is still due")
 	}
-	at = time.Unix(1, 0)
-	send()
-	expect("down")
-	if tx.Info().Up {
+	s.close()
+}
+
+// TestLink: while the link is down nothing passes, and Info and the events say so.
+func TestLink(t *testing.T) {
+	s := newScene(t, "link:1s:down=1s")
+	s.at = time.Unix(1, 0)
+	s.send()
+	s.expect("down")
+	if s.tx.Info().Up {
 		t.Error("the link is up")
 	}
-	at = time.Unix(2, 0)
-	send()
-	expect("up again", 3)
-	if s, _ := tx.Counts(); !tx.Info().Up || s.Lost != 1 || s.Reordered != 1 {
-		t.Errorf("%+v", s)
+	s.at = time.Unix(2, 0)
+	s.send()
+	s.expect("up again", 1)
+	if c, _ := s.tx.Counts(); !s.tx.Info().Up || c.Lost != 1 {
+		t.Errorf("%+v", c)
 	}
-	tx.link.tell(transport.LinkDown) // as the timers do
-	if e := <-tx.Events(); e != transport.LinkDown {
+	s.tx.link.tell(transport.LinkDown) // as the timers do
+	if e := <-s.tx.Events(); e != transport.LinkDown {
 		t.Error(e)
 	}
-	if err := tx.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, open := <-tx.Events(); open {
+	s.close()
+	if _, open := <-s.tx.Events(); open {
 		t.Error("the events of a closed port go on")
-	}
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
 	}
 }
