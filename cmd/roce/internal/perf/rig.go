@@ -118,6 +118,9 @@ func (r *rig) furnish() (err error) {
 		return err
 	}
 	r.wait = session.Waiter{CQ: cq, Events: r.o.Events}
+	if r.t.Op == roce.WRWrite && r.t.Lat && r.s.PortInfo().Kind == "verbs" {
+		r.wait.Looks = looks
+	}
 	r.wcs = make([]roce.WC, atOnce)
 	for i := range n {
 		if err := r.addQueue(i, cq); err != nil {
@@ -126,6 +129,9 @@ func (r *rig) furnish() (err error) {
 	}
 	return nil
 }
+
+// looks is how often memory is looked at between two polls of a device that needs none.
+const looks = 200
 
 func (r *rig) addQueue(i int, cq *roce.CQ) error {
 	rx, tx := uint32(1), r.o.TxDepth

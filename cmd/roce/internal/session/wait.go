@@ -16,6 +16,10 @@ type Waiter struct {
 	Stall  time.Duration // nothing for so long is an error; 0 waits for ever
 	// Events: ask ready again after so long, though nothing has come; 0: no limit
 	Nap time.Duration
+	// Looks is how often ready is asked between two polls. A software device lives on polls, so
+	// there it is 0, which is once; with one that runs by itself they only delay who watches
+	// memory.
+	Looks int
 }
 
 // spins is how many empty polls pass between looks at the clock and the context: some 100 us, so
@@ -35,6 +39,11 @@ func (w *Waiter) Until(ctx context.Context, wcs []roce.WC, ready func() bool, ta
 	var idle time.Time // when the last look at the clock found nothing new
 	empty := 0
 	for !ready() {
+		for range w.Looks {
+			if ready() {
+				return nil
+			}
+		}
 		n, err := w.some(ctx, wcs)
 		if n > 0 {
 			if err := take(wcs[:n]); err != nil {
