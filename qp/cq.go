@@ -241,6 +241,19 @@ func (e *Engine) ModerateCQ(now Time, c *CQ, count int, period Time) error {
 	return nil
 }
 
+// FailCQ ends a queue as an overrun does: nothing more goes into it, and Flush fails the queue
+// pairs that complete there.
+func (e *Engine) FailCQ(c *CQ) error {
+	if !e.owns(c) {
+		return fmt.Errorf("completion queue: %w", ErrUnknown)
+	}
+	c.shut = true
+	if !c.overrun.Swap(true) {
+		e.overrunCQs = append(e.overrunCQs, c)
+	}
+	return nil
+}
+
 // hold notes that a notification is to come later.
 func (e *Engine) hold(c *CQ) {
 	e.tellAt = min(e.tellAt, c.tellAt)

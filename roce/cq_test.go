@@ -55,6 +55,54 @@ func TestResizeManyLanes(t *testing.T) {
 	}
 }
 
+// TestOverrunManyLanes: a queue that one lane overruns is broken for all: when a poll has said so,
+// no queue pair that completes there works on.
+func TestOverrunManyLanes(t *testing.T) {
+	d, err := Open("pipe:overrun-lanes", &Config{Lanes: 2})
+	must(t, err)
+	t.Cleanup(func() { must(t, d.Close()) })
+	e := newEnd(t, d, RC, 64)
+	small, err := d.CreateCQ(CQInitAttr{CQE: 2})
+	must(t, err)
+	var qps [2]*QP
+	for i := range qps {
+		qps[i], err = e.pd.CreateQP(QPInitAttr{SendCQ: small})
+		must(t, err)
+		must(t, qps[i].Init(nil))
+	}
+	if qps[0].Lane() == qps[1].Lane() {
+		t.Fatal("both are on one lane")
+	}
+	for i := range uint64(3) {
+		must(t, qps[0].PostRecv(RecvWR{WRID: i}))
+	}
+	must(t, qps[0].Modify(bg, &QPAttr{State: StateErr}, AttrState))
+	var wcs [8]WC
+	if n, err := small.Poll(wcs[:]); n != 2 || err != nil {
+		t.Errorf("%d completions, %v", n, err)
+	}
+	_, err = small.Poll(wcs[:])
+	refused(t, err, ErrOverrun)
+	if s := qps[1].State(); s != StateErr {
+		t.Errorf("the other lane's queue pair is in %v", s)
+	}
+	told := map[EventType]any{}
+	for len(told) < 2 {
+		ev := next(t, d.Events())
+		told[ev.Type] = ev.CQ
+		if ev.Type == EventQPFatal {
+			told[ev.Type] = ev.QP
+		}
+	}
+	if told[EventCQErr] != small || told[EventQPFatal] != qps[1] {
+		t.Errorf("events %v", told)
+	}
+	for _, q := range qps {
+		must(t, q.Close())
+	}
+	must(t, small.Close())
+}
+
 // resizeUnderLoad exchanges messages while another goroutine changes the size of the queue: all
 // complete, those of each queue pair in order.
 func resizeUnderLoad(t *testing.T, cq *CQ, pairs [4][2]*QP) {

@@ -54,6 +54,7 @@ type CQ struct {
 	first int        // the ring that the next poll looks at first
 	// what a purge took out of the rings and put back: older than what is in them
 	purged []qp.WCEx
+	failed bool // a poll has told of an overrun
 	closed bool
 }
 
@@ -270,7 +271,14 @@ func (c *CQ) taken(n, most int) error {
 	case c.closed:
 		return fmt.Errorf("CQ: %w", ErrClosed)
 	}
-	return c.overrun()
+	err := c.overrun()
+	if err != nil && !c.failed { // the lanes' rings are one to the application
+		c.failed = true
+		for i, q := range c.lanes {
+			c.dev.lanes[i].do(func(e *qp.Engine, _ qp.Time) error { return e.FailCQ(q) })
+		}
+	}
+	return err
 }
 
 // ringAt is the ring of lane i modulo the number of lanes.
