@@ -201,22 +201,11 @@ func (c *CQ) visit(n int) {
 	}
 }
 
-// lock lets one poller in at a time, where there may be several.
-func (c *CQ) lock() {
+// take moves published completions to the application.
+func (c *CQ) take(wcs []qp.WC) (n int, err error) {
 	if !c.Single {
 		c.mu.Lock()
 	}
-}
-
-func (c *CQ) unlock() {
-	if !c.Single {
-		c.mu.Unlock()
-	}
-}
-
-// take moves published completions to the application.
-func (c *CQ) take(wcs []qp.WC) (n int, err error) {
-	c.lock()
 	if len(c.purged) > 0 {
 		for n < min(len(wcs), len(c.purged)) {
 			wcs[n] = c.purged[n].WC
@@ -228,13 +217,17 @@ func (c *CQ) take(wcs []qp.WC) (n int, err error) {
 		n += c.ringAt(c.first + i).Poll(wcs[n:])
 	}
 	err = c.taken(n, len(wcs))
-	c.unlock()
+	if !c.Single {
+		c.mu.Unlock()
+	}
 	return n, err
 }
 
 // takeEx is take for PollEx.
 func (c *CQ) takeEx(wcs []qp.WCEx) (n int, err error) {
-	c.lock()
+	if !c.Single {
+		c.mu.Lock()
+	}
 	if len(c.purged) > 0 {
 		n = copy(wcs, c.purged)
 		c.takePurged(n)
@@ -243,7 +236,9 @@ func (c *CQ) takeEx(wcs []qp.WCEx) (n int, err error) {
 		n += c.ringAt(c.first + i).PollEx(wcs[n:])
 	}
 	err = c.taken(n, len(wcs))
-	c.unlock()
+	if !c.Single {
+		c.mu.Unlock()
+	}
 	if c.Wallclock && n > 0 {
 		wall := uint64(time.Now().UnixNano()) - uint64(now())
 		for i := range wcs[:n] {
