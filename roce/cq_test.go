@@ -103,6 +103,39 @@ func TestOverrunManyLanes(t *testing.T) {
 	must(t, small.Close())
 }
 
+// TestTimesAskedFor: a completion has the times that its queue was asked for and no other, also
+// when it was put aside while another queue pair was closed.
+func TestTimesAskedFor(t *testing.T) {
+	d := openDevice(t, "pipe:times", nil)
+	pd, err := d.AllocPD()
+	must(t, err)
+	for _, flags := range []WCExFlags{0, WCExStandard, WCExWithCompletionTimestamp, WCExWithCompletionTimestampWall,
+		WCExWithCompletionTimestamp | WCExWithCompletionTimestampWall} {
+		cq, err := d.CreateCQ(CQInitAttr{CQE: 16, WCFlags: flags})
+		must(t, err)
+		var qps [2]*QP
+		for i := range qps {
+			qps[i], err = pd.CreateQP(QPInitAttr{SendCQ: cq})
+			must(t, err)
+			must(t, qps[i].Init(nil))
+			must(t, qps[i].PostRecv(RecvWR{WRID: uint64(i)}))
+			must(t, qps[i].Modify(bg, &QPAttr{State: StateErr}, AttrState))
+		}
+		must(t, qps[0].Close())
+		var wcs [4]WCEx
+		n, err := cq.PollEx(wcs[:])
+		must(t, err)
+		wc := &wcs[0]
+		if n != 1 || wc.WRID != 1 || wc.Status != WCWRFlushErr ||
+			(wc.Timestamp != 0) != (flags&WCExWithCompletionTimestamp != 0) || (wc.Wallclock != 0) != (flags&WCExWithCompletionTimestampWall != 0) {
+			t.Errorf("flags 0x%x: %d completions, %+v", flags, n, *wc)
+		}
+		must(t, qps[1].Close())
+		must(t, cq.Close())
+	}
+	must(t, pd.Close())
+}
+
 // resizeUnderLoad exchanges messages while another goroutine changes the size of the queue: all
 // complete, those of each queue pair in order.
 func resizeUnderLoad(t *testing.T, cq *CQ, pairs [4][2]*QP) {

@@ -243,6 +243,9 @@ func (c *CQ) takeEx(wcs []qp.WCEx) (n int, err error) {
 		wall := uint64(time.Now().UnixNano()) - uint64(now())
 		for i := range wcs[:n] {
 			wcs[i].Wallclock = wcs[i].Timestamp + wall
+			if !c.KeepTimes {
+				wcs[i].Timestamp = 0
+			}
 		}
 	}
 	return n, err
