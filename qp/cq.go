@@ -50,6 +50,7 @@ const (
 )
 
 // Cap returns how many completions the queue holds: the requested number or the next power of two.
+// Engine.ResizeCQ may not run meanwhile.
 func (c *CQ) Cap() int { return len(c.ring) }
 
 // Len returns how many completions wait to be polled.

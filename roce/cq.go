@@ -48,9 +48,9 @@ type CQFlags uint32
 
 // What an application may promise.
 const (
-	// CQSingleThreaded: one goroutine at a time polls the queue, waits for it, resizes or closes
-	// it, and closes or resets the queue pairs that complete there. Then a poll takes no lock. What
-	// comes of breaking the promise is undefined: completions may be polled twice or be lost.
+	// CQSingleThreaded: one goroutine at a time uses the queue, and closes or resets the queue
+	// pairs that complete there; others may post to these. Then a poll takes no lock. What comes of
+	// breaking the promise is undefined: completions may be polled twice or be lost.
 	CQSingleThreaded CQFlags = 1 << 0
 	// CQIgnoreOverrun: the queue is never overrun. The promise is accepted, but not relied on: an
 	// overrun is told of as always, instead of being looked for in vain.
