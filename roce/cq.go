@@ -36,11 +36,11 @@ type WCExFlags uint32
 // Fields of completions. WCExStandard are the fields of ibv_wc, which need not be asked for: a WC
 // has them, but for the LIDs, service level and path bits that RoCE does not have.
 const (
-	WCExStandard                    WCExFlags = 1<<7 - 1
-	WCExWithCompletionTimestamp     WCExFlags = 1 << 7  // WCEx.Timestamp
-	WCExWithCompletionTimestampWall WCExFlags = 1 << 11 // WCEx.Wallclock
+	WCExStandard                         WCExFlags = 1<<7 - 1
+	WCExWithCompletionTimestamp          WCExFlags = 1 << 7  // WCEx.Timestamp
+	WCExWithCompletionTimestampWallclock WCExFlags = 1 << 11 // WCEx.Wallclock
 
-	wcExKnown = WCExStandard | WCExWithCompletionTimestamp | WCExWithCompletionTimestampWall
+	wcExKnown = WCExStandard | WCExWithCompletionTimestamp | WCExWithCompletionTimestampWallclock
 )
 
 // CQFlags are promises about a completion queue (IBV_CREATE_CQ_ATTR_*).

@@ -109,8 +109,8 @@ func TestTimesAskedFor(t *testing.T) {
 	d := openDevice(t, "pipe:times", nil)
 	pd, err := d.AllocPD()
 	must(t, err)
-	for _, flags := range []WCExFlags{0, WCExStandard, WCExWithCompletionTimestamp, WCExWithCompletionTimestampWall,
-		WCExWithCompletionTimestamp | WCExWithCompletionTimestampWall} {
+	for _, flags := range []WCExFlags{0, WCExStandard, WCExWithCompletionTimestamp, WCExWithCompletionTimestampWallclock,
+		WCExWithCompletionTimestamp | WCExWithCompletionTimestampWallclock} {
 		cq, err := d.CreateCQ(CQInitAttr{CQE: 16, WCFlags: flags})
 		must(t, err)
 		var qps [2]*QP
@@ -127,7 +127,7 @@ func TestTimesAskedFor(t *testing.T) {
 		must(t, err)
 		wc := &wcs[0]
 		if n != 1 || wc.WRID != 1 || wc.Status != WCWRFlushErr ||
-			(wc.Timestamp != 0) != (flags&WCExWithCompletionTimestamp != 0) || (wc.Wallclock != 0) != (flags&WCExWithCompletionTimestampWall != 0) {
+			(wc.Timestamp != 0) != (flags&WCExWithCompletionTimestamp != 0) || (wc.Wallclock != 0) != (flags&WCExWithCompletionTimestampWallclock != 0) {
 			t.Errorf("flags 0x%x: %d completions, %+v", flags, n, *wc)
 		}
 		must(t, qps[1].Close())

@@ -113,7 +113,7 @@ func (d softDevice) allocPD() (pdProvider, error) {
 
 func (d softDevice) createCQ(c *CQ, attr *CQInitAttr, notify func()) (cqProvider, error) {
 	s, err := d.CreateCQ(soft.CQInit{CQE: attr.CQE, Context: c, Notify: notify, Single: attr.Flags&CQSingleThreaded != 0,
-		KeepTimes: attr.WCFlags&WCExWithCompletionTimestamp != 0, Wallclock: attr.WCFlags&WCExWithCompletionTimestampWall != 0})
+		KeepTimes: attr.WCFlags&WCExWithCompletionTimestamp != 0, Wallclock: attr.WCFlags&WCExWithCompletionTimestampWallclock != 0})
 	if err != nil {
 		return nil, err
 	}

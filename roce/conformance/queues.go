@@ -170,7 +170,7 @@ func singleActs(e *End) {
 // day.
 func timesActs(e *End) {
 	withQueue(e, roce.CQInitAttr{CQE: Depth,
-		WCFlags: roce.WCExStandard | roce.WCExWithCompletionTimestamp | roce.WCExWithCompletionTimestampWall})
+		WCFlags: roce.WCExStandard | roce.WCExWithCompletionTimestamp | roce.WCExWithCompletionTimestampWallclock})
 	a := e.Query()
 	e.Check(a.HCACoreClock > 0 && a.CompletionTimestampMask != 0, "a clock of %d kHz, mask 0x%x", a.HCACoreClock, a.CompletionTimestampMask)
 	slack := a.HCACoreClock / 10 // 100 us: who stamps may go by a clock that was read before
