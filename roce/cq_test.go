@@ -84,7 +84,7 @@ func TestOverrunManyLanes(t *testing.T) {
 	_, err = small.Poll(wcs[:])
 	refused(t, err, ErrOverrun)
 	if s := qps[1].State(); s != StateErr {
-		t.Errorf("the other lane's queue pair is in %v", s)
+		t.Fatalf("the other lane's queue pair is in %v", s)
 	}
 	told := map[EventType]any{}
 	for len(told) < 2 {

@@ -82,38 +82,38 @@ func resizeActs(e *End) {
 	e.Refused("a closed queue", e.CQ.Resize(Depth), roce.ErrClosed)
 }
 
-const streamed = 500
+const streamed = 200
 
 // resizeStreamActs sends messages one after the other while another goroutine changes the size of
-// the queue: each completes, in order.
+// the queue, about once a message: each completes, in order.
 func resizeStreamActs(e *End) {
 	withQueue(e, roce.CQInitAttr{CQE: Depth})
 	if err := e.CQ.Resize(Depth); errors.Is(err, roce.ErrNotSupported) {
 		e.Skip("%v", err)
 	}
-	stop, ended := make(chan bool), make(chan error)
+	again, ended := make(chan bool, 1), make(chan error, 1)
+	defer func() { // however the case ends
+		close(again)
+		e.Must(<-ended)
+	}()
 	go func() {
-		for n := 0; ; n++ {
-			select {
-			case <-stop:
-				ended <- nil
-				return
-			default:
-			}
-			if err := e.CQ.Resize(Depth << (n % 4)); err != nil {
-				<-stop
-				ended <- err
-				return
+		var err error
+		for n := 0; <-again; n++ {
+			if err == nil {
+				err = e.CQ.Resize(Depth << (n % 4))
 			}
 		}
+		ended <- err
 	}()
 	for id := range uint64(streamed) {
+		select {
+		case again <- true:
+		default: // it is still at it
+		}
 		e.Send(small(e, id))
 		wc := e.Good(roce.WCSend)
 		e.Check(wc.WRID == id, "request %d in place %d", wc.WRID, id)
 	}
-	close(stop)
-	e.Must(<-ended)
 }
 
 func resizeStreamServes(e *End) {

@@ -56,6 +56,14 @@ var mutants = []mutant{
 		{"qp/cq.go", "		c.ring[i&c.mask] = ring[i&mask]\n", "		c.ring[(i-first)&c.mask] = ring[i&mask]\n"}}},
 	{"completions go on behind one that is lost", []string{"qp/qptest TestNothingBehindOverrun"}, []edit{
 		{"qp/cq.go", " > c.mask || c.shut {", " > c.mask {"}}},
+	{"a notification that is held back is forgotten", []string{"qp/qptest TestModeration"}, []edit{
+		{"qp/engine.go", "	if e.tellAt <= now {\n		e.tellHeld()\n	}\n", ""}}},
+	{"nobody wakes up for a notification that is held back", []string{"qp/qptest TestModeration"}, []edit{
+		{"qp/engine.go", "return min(e.timers.next(), e.tellAt)", "return e.timers.next()"}}},
+	{"a list of requests that is refused is posted in part", []string{"roce TestBuiltWrongly"}, []edit{
+		{"qp/wr.go", "(err == nil || !all)", "true"}}},
+	{"the other lanes do not hear that their completion queue was overrun", []string{"roce TestOverrunManyLanes"}, []edit{
+		{"roce/internal/soft/cq.go", "	if err != nil && !c.failed {", "	if false {"}}},
 	{"a user's rate limit is heard of, not obeyed", []string{"qp/qptest TestWorlds", "qp TestCeiling"}, []edit{
 		{"qp/rate.go", "	if !r.paced || r.sendAt <= e.now {", "	if !r.limited || r.sendAt <= e.now {"}}},
 	{"DestroyQP flushes", []string{lifeWorlds}, []edit{
