@@ -130,8 +130,8 @@ type Device struct {
 // beginning IPv4 before IPv6 and link-local last. An address that goes leaves its row empty, and
 // has it again when it is back; one that comes gets a row of its own. EventGIDChange tells of it.
 // AHAttr.SGIDIndex and ConnectOptions.SGIDIndex name the row to send from; what arrives is for RC
-// and UC to be for that address, for UD for any of the rows. With packet and xdp, and outside of
-// Linux, it is the first address alone so far.
+// and UC to be for that address, for UD for any of the rows. Outside of Linux it is the first
+// address alone.
 //
 // The rows of the GID table of a verbs device are those of RoCE v2 as they are when it is opened,
 // IPv4 addresses first, link-local ones last: not the indexes that ibv_devinfo prints. What it

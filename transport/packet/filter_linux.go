@@ -30,9 +30,10 @@ const (
 	skfVLANThere = skfAD + 48
 )
 
-// maxFilterGroups is how many groups the filter tells apart; with more it lets all multicast to our
-// port through. Jumps of classic BPF reach 255 instructions, an IPv6 address takes 8.
-const maxFilterGroups = 16
+// maxFilter is how many addresses and groups of an IP version the filter tells apart; with more it
+// lets all to our port through, and the engine drops what is for others. Jumps of classic BPF reach
+// 255 instructions, an IPv6 address takes 8.
+const maxFilter = 16
 
 // bpf is a program in the making. Its jumps to the end are set when the end is known.
 type bpf struct {
@@ -94,42 +95,59 @@ func (p *bpf) finish() []unix.SockFilter {
 	return p.code
 }
 
-// filter lets RoCE packets to addr and to the groups pass.
-func filter(addr wire.GID, groups []wire.GID) []unix.SockFilter {
+// filter lets RoCE packets to our addresses and groups pass.
+func filter(addrs, groups []wire.GID) []unix.SockFilter {
 	var p bpf
 	p.require(bpfWord, skfPktType, unix.PACKET_HOST, unix.PACKET_MULTICAST)
 	p.add(bpfWord, skfVLANThere, 0, 0)
 	p.add(bpfIs, 0, 3, 0)
 	p.refuse(bpfWord, skfVLANTag, 0xfff)
-	if addr.Is4() {
-		p.require(bpfWord, skfProtocol, unix.ETH_P_IP)
-		p.require(bpfByte, ether.HeaderLen, 0x45)
-		p.require(bpfByte, ether.HeaderLen+9, unix.IPPROTO_UDP)
-		p.refuse(bpfHalf, ether.HeaderLen+6, 0x3fff) // more fragments, and the offset
-		p.require(bpfHalf, ether.HeaderLen+22, wire.UDPPort)
-	} else {
-		p.require(bpfWord, skfProtocol, unix.ETH_P_IPV6)
-		p.require(bpfByte, ether.HeaderLen+6, unix.IPPROTO_UDP)
-		p.require(bpfHalf, ether.HeaderLen+42, wire.UDPPort)
-	}
-	p.acceptDestinations(addr, groups)
+	// The part of IPv4 is a program of its own, which ends in accepting or refusing; that of IPv6
+	// is behind it, further away than a jump with a condition reaches.
+	var v4 bpf
+	v4.require(bpfByte, ether.HeaderLen, 0x45)
+	v4.require(bpfByte, ether.HeaderLen+9, unix.IPPROTO_UDP)
+	v4.refuse(bpfHalf, ether.HeaderLen+6, 0x3fff) // more fragments, and the offset
+	v4.require(bpfHalf, ether.HeaderLen+22, wire.UDPPort)
+	v4.acceptDestinations(ether.HeaderLen+16, true, addrs, groups)
+	four := v4.finish()
+	p.add(bpfWord, skfProtocol, 0, 0)
+	p.add(bpfIs, unix.ETH_P_IP, 1, 0)
+	p.add(unix.BPF_JMP|unix.BPF_JA, len(four), 0, 0)
+	p.code = append(p.code, four...)
+	p.require(bpfWord, skfProtocol, unix.ETH_P_IPV6)
+	p.require(bpfByte, ether.HeaderLen+6, unix.IPPROTO_UDP)
+	p.require(bpfHalf, ether.HeaderLen+42, wire.UDPPort)
+	p.acceptDestinations(ether.HeaderLen+24, false, addrs, groups)
 	return p.finish()
 }
 
-func (p *bpf) acceptDestinations(addr wire.GID, groups []wire.GID) {
-	at := ether.HeaderLen + 24
-	if addr.Is4() {
-		at = ether.HeaderLen + 16
+// acceptDestinations accepts our addresses, which are many rarely, and the groups, of an IP version.
+func (p *bpf) acceptDestinations(at int, four bool, addrs, groups []wire.GID) {
+	of := func(list []wire.GID) (some []wire.GID) {
+		for _, g := range list {
+			if g.Is4() == four {
+				some = append(some, g)
+			}
+		}
+		return some
 	}
-	p.acceptAddress(addr, at)
-	if len(groups) <= maxFilterGroups {
+	addrs, groups = of(addrs), of(groups)
+	if len(addrs) > maxFilter {
+		p.add(bpfRet, 1<<30, 0, 0)
+		return
+	}
+	for _, a := range addrs {
+		p.acceptAddress(a, at)
+	}
+	if len(addrs)+len(groups) <= maxFilter {
 		for _, g := range groups {
 			p.acceptAddress(g, at)
 		}
 		return
 	}
 	p.add(bpfByte, at, 0, 0)
-	if addr.Is4() {
+	if four {
 		p.add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0xf0, 0, 0)
 		p.add(bpfIs, 0xe0, 0, 1)
 	} else {

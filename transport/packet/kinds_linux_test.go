@@ -63,6 +63,12 @@ func TestLanes(t *testing.T) {
 }
 
 // TestForged: what comes by the wire from a source that nobody there has is dropped.
+func TestRows(t *testing.T) {
+	for _, lanes := range []int{1, 2} {
+		t.Run(fmt.Sprint(lanes), func(t *testing.T) { porttest.TestRows(t, Open, "packet", lanes) })
+	}
+}
+
 func TestForged(t *testing.T) {
 	porttest.Forged(t, func(t testing.TB, ns *netns.Namespace, address string) transport.Port {
 		return porttest.OpenIn(t, ns, Open, "packet:"+address, transport.Options{})

@@ -31,22 +31,26 @@ func (p *port) steer() error {
 			arg = how<<16 | id&0xffff
 		}
 	}
-	program := host.LaneProgram(p.bth(), len(p.lanes))
+	program := laneProgram(len(p.lanes))
 	if err := host.SetProgram(p.rx, unix.SOL_PACKET, unix.PACKET_FANOUT_DATA, program); err != nil {
 		return p.noFanout(err)
 	}
 	return nil
 }
 
-// bth is where the program finds the BTH of any packet of the interface, as an offset from the IP
-// header: steering comes before the Ethernet header is put back in front. What is too short to have
-// one is not ours, and lane 0 refuses it.
-func (p *port) bth() int {
+// laneProgram finds the BTH of any packet of the interface from the IP header on: steering comes
+// before the Ethernet header is put back in front. What is too short to have one is not ours, and
+// lane 0 refuses it.
+func laneProgram(lanes int) []unix.SockFilter {
 	const ipHeader = -0x100000 // SKF_NET_OFF in linux/filter.h
-	if p.Addr.Is4() {
-		return ipHeader + wire.Head4Len
+	v4, v6 := host.LaneProgram(ipHeader+wire.Head4Len, lanes), host.LaneProgram(ipHeader+wire.Head6Len, lanes)
+	start := ipHeader // its first byte begins with the IP version
+	program := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: uint32(start)},
+		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xf0},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: 0x60, Jt: uint8(len(v4))},
 	}
-	return ipHeader + wire.Head6Len
+	return append(append(program, v4...), v6...)
 }
 
 func (p *port) noFanout(err error) error {

@@ -103,7 +103,7 @@ func TestNeighbourUnreachable(t *testing.T) {
 		{"10.77.0.99", "no route to 10.77.0.99: 10.77.0.99 has not answered ARP", 50 * time.Millisecond},
 		{"10.77.0.8", "10.77.0.8 is another address of this machine", time.Hour},
 		{"10.98.0.1", "no route to 10.98.0.1", time.Hour},
-		{"fd78::2", "fd78::2 can not be reached from 10.77.0.1, an address of the other IP version", time.Hour},
+		{"fd78::2", "fd78::2 can not be reached: the port has no address of that IP version", time.Hour},
 	} {
 		gid, _ := wire.ParseGID(c.addr)
 		if err := transport.Resolve(context.Background(), a, gid, c.wait); err == nil || !strings.Contains(err.Error(), c.want) {

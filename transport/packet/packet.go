@@ -1,6 +1,6 @@
-// Package packet is the port of AF_PACKET sockets on one interface, for one address, on Linux. It
-// sees and makes whole IP packets, so ICRCs are checked in full and any UDP source port can be
-// sent. It needs CAP_NET_RAW.
+// Package packet is the port of AF_PACKET sockets on one interface, for all of its addresses or
+// one, on Linux. It sees and makes whole IP packets, so ICRCs are checked in full and any UDP
+// source port can be sent. It needs CAP_NET_RAW.
 //
 //	packet.go          opening (this file)
 //	port_linux.go      its sockets
@@ -18,7 +18,7 @@ package packet
 import "github.com/goroce/goroce/transport"
 
 // Open opens packet sockets for each lane on the interface that has the address of
-// "packet:ADDRESS", or on "packet:INTERFACE" for its first address. It is a transport.Opener. The
+// "packet:ADDRESS", or on "packet:INTERFACE" for all its addresses. It is a transport.Opener. The
 // ports are transport.Watched, transport.Multicasters and transport.Resolvers.
 func Open(name string, lanes int, o transport.Options) ([]transport.Port, error) {
 	where, err := transport.Where(name, lanes)

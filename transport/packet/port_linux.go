@@ -10,6 +10,7 @@ package packet
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -26,17 +27,17 @@ type port struct {
 	rx, tx int     // packet sockets
 	recv   receiver
 	send   sender
-	stop   ingressStop
-	mu     sync.Mutex // Stats against Close
-	drops  uint64     // of the ring; the kernel's count starts anew when it is read. Under mu
+	stops  map[wire.GID]*ingressStop // of the first port, for each address
+	mu     sync.Mutex                // Stats against Close
+	drops  uint64                    // of the ring; the kernel's count starts anew when it is read. Under mu
 }
 
 func open(name, where string, lanes int, o transport.Options) ([]transport.Port, error) {
-	first := &port{rx: -1, tx: -1}
+	first := &port{rx: -1, tx: -1, stops: map[wire.GID]*ingressStop{}}
 	if err := first.Init("packet", name, where, o); err != nil {
 		return nil, err
 	}
-	first.Admit = first.admitGroups
+	first.Admit = first.admit
 	ports := []*port{first}
 	err := first.setUp(nil)
 	for err == nil && len(ports) < lanes {
@@ -50,6 +51,9 @@ func open(name, where string, lanes int, o transport.Options) ([]transport.Port,
 	}
 	if first.lanes = ports; err == nil && lanes > 1 {
 		err = first.steer()
+	}
+	if err == nil {
+		err = first.Ready()
 	}
 	if err != nil {
 		transport.CloseAll(ports)
@@ -77,11 +81,6 @@ func (p *port) setUp(first *port) error {
 	}
 	if err := p.openReceive(iface.Index); err != nil {
 		return p.Fail("receiving from interface "+iface.Name+" can not be set up", err)
-	}
-	if first == nil {
-		if err := p.stop.open(iface.Index, p.GID); err != nil {
-			p.Degrade("ingress program", "the kernel's own stack looks at every packet too. It takes Linux 6.6, CAP_BPF and CAP_NET_ADMIN", err)
-		}
 	}
 	if err := p.openSend(iface.Index); err != nil {
 		return p.Fail("sending by interface "+iface.Name+" can not be set up", err)
@@ -112,14 +111,14 @@ func (p *port) noPacketSocket(err error) error {
 // openReceive binds the receiving socket last: before that, nothing arrives that the filter has not
 // seen.
 func (p *port) openReceive(iface int) error {
-	if err := p.recv.open(p.rx, p.Options.RecvBuffer, &p.Martians); err != nil {
+	if err := p.recv.open(p.rx, p.Options.RecvBuffer, p.Station); err != nil {
 		return err
 	}
 	if got := len(p.recv.ring.mem); got < min(p.Options.RecvBuffer, maxRing)&^(ringBlock-1) {
 		p.Degrade("receive ring", fmt.Sprintf("%d MiB instead of %d: bursts may be lost. There is no memory for more",
 			got>>20, min(p.Options.RecvBuffer, maxRing)>>20), unix.ENOMEM)
 	}
-	if err := host.AttachFilter(p.rx, filter(p.GID, nil)); err != nil {
+	if err := host.AttachFilter(p.rx, host.DropAll); err != nil {
 		return fmt.Errorf("SO_ATTACH_FILTER: %w", err)
 	}
 	// The filter refuses outgoing packets too; where the kernel knows this option (4.20), it does
@@ -152,12 +151,26 @@ func bind(fd, iface int, etherType uint16) error {
 	return nil
 }
 
-// admitGroups gives the rings a filter for the groups that are joined now.
-func (p *port) admitGroups(wire.GID, bool) error {
-	list := p.Groups()
+// admit gives the rings a filter for the addresses and the groups that there are now, and has what
+// they let pass of an address go no further.
+func (p *port) admit(dst wire.GID, in bool) error {
+	rows := slices.DeleteFunc(slices.Clone(p.Rows()), func(g wire.GID) bool { return g.IsZero() || g == dst && !in })
+	program := filter(rows, p.Groups())
 	var err error
 	for _, lane := range p.lanes {
-		err = errors.Join(err, host.AttachFilter(lane.rx, filter(p.GID, list)))
+		err = errors.Join(err, host.AttachFilter(lane.rx, program))
+	}
+	switch stop := p.stops[dst]; {
+	case dst.IsMulticast():
+	case in && stop == nil:
+		stop = new(ingressStop)
+		if err := stop.open(p.Interfaced(), dst); err != nil {
+			p.Degrade("ingress program", "the kernel's own stack looks at every packet too. It takes Linux 6.6, CAP_BPF and CAP_NET_ADMIN", err)
+		}
+		p.stops[dst] = stop
+	case !in && stop != nil:
+		stop.close()
+		delete(p.stops, dst)
 	}
 	return err
 }
@@ -196,7 +209,9 @@ func (p *port) release() error {
 	err := p.LetGo()
 	p.mu.Lock() // against Stats
 	defer p.mu.Unlock()
-	p.stop.close()
+	for _, stop := range p.stops {
+		stop.close()
+	}
 	err = errors.Join(err, p.recv.ring.close())
 	for _, fd := range []int{p.rx, p.tx} {
 		if fd >= 0 {

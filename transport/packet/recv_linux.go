@@ -21,16 +21,16 @@ import (
 const recvFrames = 512 // the most that one Recv lends
 
 type receiver struct {
-	ring     ring
-	heads    [][wire.HeadMax]byte // of the frames of super-frames
-	super    superFrame
-	martians *ether.Martians // frames from such sources are dropped and counted as forged
+	ring    ring
+	heads   [][wire.HeadMax]byte // of the frames of super-frames
+	super   superFrame
+	station *ether.Station // whose Martians are dropped and counted as forged
 
 	bad, forged, runs uint64 // counted here during a Recv, then added to the port's counters
 }
 
-func (r *receiver) open(fd, size int, not *ether.Martians) error {
-	r.martians = not
+func (r *receiver) open(fd, size int, station *ether.Station) error {
+	r.station = station
 	r.heads = make([][wire.HeadMax]byte, recvFrames)
 	return r.ring.open(fd, size)
 }
@@ -95,7 +95,7 @@ func (r *receiver) look(slot []byte, f *wire.Frame) int {
 		r.bad++
 		return 0
 	}
-	if r.martians.Has(&frame) {
+	if r.station.Martians().Has(&frame) {
 		r.forged++
 		return 0
 	}

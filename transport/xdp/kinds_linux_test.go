@@ -83,6 +83,8 @@ func TestLanesOpenErrors(t *testing.T) {
 }
 
 // TestForged: what comes by the wire from a source that nobody there has is dropped.
+func TestRows(t *testing.T) { porttest.TestRows(t, Open, "xdp", 1) }
+
 func TestForged(t *testing.T) {
 	porttest.Forged(t, func(t testing.TB, ns *netns.Namespace, address string) transport.Port {
 		return openOn(t, ns, address, transport.Options{}, native)

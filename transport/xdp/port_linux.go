@@ -78,7 +78,7 @@ func openMode(name, where string, lanes int, o transport.Options, mode mode) ([]
 	if err := first.Init("xdp", name, where, o); err != nil {
 		return nil, err
 	}
-	first.Admit = first.admitGroup
+	first.Admit = first.admit
 	for lane, p := range ports {
 		if lane > 0 {
 			p.InitLane(&first.Port)
@@ -89,13 +89,17 @@ func openMode(name, where string, lanes int, o transport.Options, mode mode) ([]
 			return nil, err
 		}
 	}
+	if err := first.Ready(); err != nil {
+		transport.CloseAll(ports)
+		return nil, first.Fail("the XDP program's map takes no address", err)
+	}
 	return transport.Ports(ports), nil
 }
 
-// admitGroup has packets of a group come to the lane whose queue they come by.
-func (p *port) admitGroup(group wire.GID, in bool) (err error) {
+// admit has packets to an address or group come to the lane whose queue they come by.
+func (p *port) admit(dst wire.GID, in bool) (err error) {
 	for _, lane := range p.lanes {
-		err = errors.Join(err, lane.hook.admit(group, lane, in))
+		err = errors.Join(err, lane.hook.admit(dst, lane, in))
 	}
 	return err
 }
@@ -159,7 +163,7 @@ func (p *port) prepare() (*net.Interface, error) {
 // kernel's.
 func (p *port) start() error {
 	p.send.init(p, p.queues[0])
-	p.recv.martians = &p.Martians
+	p.recv.station = p.Station
 	fds := make([]int, len(p.queues))
 	for i, q := range p.queues {
 		fds[i] = q.fd
@@ -171,9 +175,6 @@ func (p *port) start() error {
 		if err := p.hook.addSocket(q.number, q.fd); err != nil {
 			return p.Fail("the XDP program's map takes no socket", err)
 		}
-	}
-	if err := p.hook.admit(p.GID, p, true); err != nil {
-		return p.Fail("the XDP program's map takes no address", err)
 	}
 	return nil
 }

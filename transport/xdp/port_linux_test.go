@@ -261,7 +261,7 @@ func TestInterfaceGone(t *testing.T) {
 	a := openOn(t, w.Left, "10.77.0.1", transport.Options{}, native)
 	porttest.Resolve(t, a, "10.77.0.2")
 	w.Left.IP(t, "link del wire")
-	batch, gid := wire.NewBatch(64, 400), a.(*port).GID
+	batch, gid := wire.NewBatch(64, 400), a.(*port).Rows()[0]
 	dst, _ := wire.ParseGID("10.77.0.2")
 	path, _ := wire.NewPath(gid, dst, 0xc001, 0, 64, 0)
 	var err error

@@ -24,7 +24,7 @@ type receiver struct {
 	joined []byte // packets that were copied together by this Recv, one after the other
 	used   int
 
-	martians *ether.Martians // frames from such sources are dropped and counted as forged
+	station *ether.Station // whose Martians are dropped and counted as forged
 
 	bad, forged, copied uint64 // counted here during a Recv, then added to the port's counters
 }
@@ -111,7 +111,7 @@ func (q *queue) take(m *memory, r *receiver, frames []wire.Frame, longest int) (
 		switch frame, ok := etherFrame(packet); {
 		case !ok || len(packet) > longest:
 			r.bad++
-		case r.martians.Has(&frame):
+		case r.station.Martians().Has(&frame):
 			r.forged++
 		default:
 			frames[n] = frame

@@ -21,7 +21,7 @@ package xdp
 import "github.com/goroce/goroce/transport"
 
 // Open opens AF_XDP sockets on all queues of the interface that has the address of "xdp:ADDRESS",
-// or on "xdp:INTERFACE" for its first address; each lane takes its share of the queues.
+// or on "xdp:INTERFACE" for all its addresses; each lane takes its share of the queues.
 // "xdp:ADDRESS/QUEUE" is one queue, and one lane. It is a transport.Opener. The ports are
 // transport.Watched, transport.Multicasters and transport.Resolvers.
 func Open(name string, lanes int, o transport.Options) ([]transport.Port, error) {

@@ -1,8 +1,8 @@
 package ether
 
-// Multicast: the UDP socket that holds our port joins the group, which makes the kernel report the
-// membership (IGMP, MLD) and open the interface's filter for the group's Ethernet address. The
-// packets come like all others, when the port's own filter admits them.
+// Multicast: a UDP socket joins the group, which makes the kernel report the membership (IGMP, MLD)
+// and open the interface's filter for the group's Ethernet address. The packets come like all
+// others, when the port's own filter admits them.
 //
 // Frames that we send to a group that we have joined are for ourselves too (see self_linux.go);
 // only lo brings them back by itself.
@@ -10,6 +10,7 @@ package ether
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -29,8 +30,8 @@ func (p *Port) JoinGroup(group wire.GID) error {
 	if !group.IsMulticast() {
 		return fail(transport.ErrNotMulticast)
 	}
-	if group.Is4() != p.GID.Is4() {
-		return fail(fmt.Errorf("the port's address is %v, of the other IP version", p.Addr))
+	if !slices.ContainsFunc(p.Rows(), func(g wire.GID) bool { return !g.IsZero() && g.Is4() == group.Is4() }) {
+		return fail(errors.New("the port has no address of that IP version"))
 	}
 	p.groups.Lock()
 	defer p.groups.Unlock()
@@ -79,22 +80,34 @@ func (p *Port) Groups() (list []wire.GID) {
 	return list
 }
 
-// member has the UDP socket join the group on the interface, or leave it.
+// member has the UDP socket of an IP version join the group on the interface, or leave it.
 func (p *Port) member(group wire.GID, join bool) (err error) {
+	i, family := 0, unix.AF_INET
+	if !group.Is4() {
+		i, family = 1, unix.AF_INET6
+	}
+	if p.members[i] < 0 {
+		err := p.where.Do(func() (err error) {
+			p.members[i], err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_UDP)
+			return err
+		})
+		if err != nil {
+			p.members[i] = -1
+			return err
+		}
+	}
 	if group.Is4() {
 		what := unix.IP_DROP_MEMBERSHIP
 		if join {
 			what = unix.IP_ADD_MEMBERSHIP
 		}
-		err = unix.SetsockoptIPMreqn(p.holder, unix.IPPROTO_IP, what,
-			&unix.IPMreqn{Multiaddr: group.Addr().As4(), Address: p.Addr.As4(), Ifindex: int32(p.Peers.link.Index)})
+		err = unix.SetsockoptIPMreqn(p.members[i], unix.IPPROTO_IP, what, &unix.IPMreqn{Multiaddr: group.Addr().As4(), Ifindex: int32(p.iface)})
 	} else {
 		what := unix.IPV6_LEAVE_GROUP
 		if join {
 			what = unix.IPV6_JOIN_GROUP
 		}
-		err = unix.SetsockoptIPv6Mreq(p.holder, unix.IPPROTO_IPV6, what,
-			&unix.IPv6Mreq{Multiaddr: group, Interface: uint32(p.Peers.link.Index)})
+		err = unix.SetsockoptIPv6Mreq(p.members[i], unix.IPPROTO_IPV6, what, &unix.IPv6Mreq{Multiaddr: group, Interface: uint32(p.iface)})
 	}
 	if errors.Is(err, unix.ENOBUFS) {
 		return fmt.Errorf("the port is in %d groups, which is as many as net.ipv4.igmp_max_memberships allows: %w", len(p.groups.joined), err)

@@ -12,30 +12,47 @@ package ether
 //	IPv4 in an IPv6 header      which would pass for a peer with that IPv4 address
 
 import (
-	"net"
 	"net/netip"
+	"slices"
 
-	"github.com/goroce/goroce/transport/internal/host"
 	"github.com/goroce/goroce/wire"
 )
 
-// Martians tells them for one address on one interface.
+// Martians tells them for the addresses of a port on one interface. It is made anew when they
+// change.
 type Martians struct {
-	own       wire.GID
-	broadcast wire.GID // of its subnet; zero if there is none
-	loopback  bool     // the interface is lo
+	own       []wire.GID
+	broadcast []wire.GID // of their subnets
+	loopback  bool       // the interface is lo
 }
 
 var everybody = wire.GIDFrom(netip.AddrFrom4([4]byte{255, 255, 255, 255}))
 
-func martiansOn(iface *net.Interface, own wire.GID) Martians {
-	m := Martians{own: own, loopback: iface.Flags&net.FlagLoopback != 0}
-	for _, p := range host.PrefixesOf(iface) {
-		if p.Addr() == own.Addr() && own.Is4() && p.Bits() <= 30 { // beyond, there is no broadcast
-			m.broadcast = broadcastOf(p)
+// martiansOn returns them for those of an interface's addresses that are ours.
+func martiansOn(addresses []netip.Prefix, loopback bool, own []wire.GID) *Martians {
+	m := &Martians{loopback: loopback}
+	for _, g := range own {
+		if !g.IsZero() {
+			m.own = append(m.own, g)
+		}
+	}
+	for _, p := range addresses {
+		// beyond 30 bits, there is no broadcast
+		if p.Addr().Is4() && p.Bits() <= 30 && slices.Contains(m.own, wire.GIDFrom(p.Addr())) {
+			m.broadcast = append(m.broadcast, broadcastOf(p))
 		}
 	}
 	return m
+}
+
+// fromOne tells whether a frame is from one of some addresses.
+func fromOne(f *wire.Frame, of []wire.GID) bool {
+	for i := range of {
+		if f.From(&of[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // broadcastOf is the last address of an IPv4 subnet.
@@ -51,12 +68,12 @@ func broadcastOf(p netip.Prefix) wire.GID {
 func (m *Martians) Has(f *wire.Frame) bool {
 	if len(f.Head) == wire.Head4Len {
 		switch first := f.IPv4()[12]; {
-		case first == 0, first>>4 == 0xe, f.From(&everybody), f.From(&m.broadcast):
+		case first == 0, first>>4 == 0xe, f.From(&everybody), fromOne(f, m.broadcast):
 			return true
 		case m.loopback:
 			return false
 		default:
-			return first == 127 || f.From(&m.own)
+			return first == 127 || fromOne(f, m.own)
 		}
 	}
 	switch first := f.IPv6()[8]; {
@@ -67,5 +84,5 @@ func (m *Martians) Has(f *wire.Frame) bool {
 			return true
 		}
 	}
-	return !m.loopback && f.From(&m.own)
+	return !m.loopback && fromOne(f, m.own)
 }

@@ -18,8 +18,9 @@ func TestMartians(t *testing.T) {
 			if strings.Contains(src, ":") {
 				dst = "fd78::2"
 			}
-			m.own, _ = wire.ParseGID(dst)
-			m.broadcast, _ = wire.ParseGID("10.77.0.255")
+			own, _ := wire.ParseGID(dst)
+			broadcast, _ := wire.ParseGID("10.77.0.255")
+			m.own, m.broadcast = []wire.GID{{0: 0xfd, 15: 9}, own}, []wire.GID{broadcast}
 			frame, drop := wire.SplitFrame(porttest.Forge(t, src, dst, 1))
 			if drop != wire.DropNone {
 				t.Fatal(drop)

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,6 +62,12 @@ type NextHop struct {
 	asked  atomic.Bool            // the goroutine knows about it
 }
 
+// source is an address of ours, and a UDP socket that is bound to it, which is not ours to close.
+type source struct {
+	gid    wire.GID
+	nudger int
+}
+
 var errResolving = errors.New("the neighbour's Ethernet address is not known yet")
 
 // Header is the Ethernet header for frames to the address; nil: it is not known.
@@ -80,26 +87,26 @@ func (h *NextHop) reason() error {
 	return errResolving
 }
 
-// Neighbours is the table of one address.
+// Neighbours is the table of one interface.
 type Neighbours struct {
-	link   *host.Link // its lock is for questions: one at a time
-	addr   netip.Addr
-	gid    wire.GID
-	nudger int // UDP socket with our address, not ours to close
+	link *host.Link // its lock is for questions: one at a time
 
-	mu   sync.Mutex // guards hops
-	hops map[wire.GID]*NextHop
+	mu      sync.Mutex // guards the following
+	hops    map[wire.GID]*NextHop
+	sources []source          // our addresses
+	groups  map[wire.GID]bool // that we have joined and that do not come back by the interface
 
-	sleep  host.Waiter
-	closed atomic.Bool
-	done   chan struct{}
+	sleep   host.Waiter
+	closed  atomic.Bool
+	running bool
+	done    chan struct{}
 }
 
-// openNeighbours starts the table for an interface and one of its addresses. nudger is a UDP socket
-// bound to that.
-func openNeighbours(index int, addr netip.Addr, nudger int) (t *Neighbours, err error) {
-	t = &Neighbours{addr: addr, gid: wire.GIDFrom(addr), nudger: nudger, hops: map[wire.GID]*NextHop{}, done: make(chan struct{})}
-	t.link, err = host.OpenLink(index, addr, unix.RTMGRP_NEIGH|unix.RTMGRP_IPV4_ROUTE|unix.RTMGRP_IPV6_ROUTE)
+// openNeighbours starts the table for an interface, with one of its addresses or, with none, all.
+// addSource says which are there.
+func openNeighbours(index int, only netip.Addr) (t *Neighbours, err error) {
+	t = &Neighbours{hops: map[wire.GID]*NextHop{}, groups: map[wire.GID]bool{}, done: make(chan struct{})}
+	t.link, err = host.OpenLink(index, only, unix.RTMGRP_NEIGH|unix.RTMGRP_IPV4_ROUTE|unix.RTMGRP_IPV6_ROUTE)
 	if err != nil {
 		return nil, err
 	}
@@ -107,14 +114,21 @@ func openNeighbours(index int, addr netip.Addr, nudger int) (t *Neighbours, err 
 		t.link.Close()
 		return nil, err
 	}
-	go t.watch()
 	return t, nil
+}
+
+// start starts the goroutine.
+func (t *Neighbours) start() {
+	t.running = true
+	go t.watch()
 }
 
 func (t *Neighbours) close() {
 	t.closed.Store(true)
-	t.sleep.Wake()
-	<-t.done
+	if t.running {
+		t.sleep.Wake()
+		<-t.done
+	}
 	t.sleep.Close()
 	t.link.Close()
 }
@@ -137,9 +151,9 @@ func (t *Neighbours) Hop(dst wire.GID) *NextHop {
 		t.forget()
 	}
 	h = &NextHop{dst: dst}
-	h.self.Store(dst == t.gid)
+	h.self.Store(t.groups[dst] || slices.ContainsFunc(t.sources, func(s source) bool { return s.gid == dst }))
 	if dst.IsMulticast() || t.link.Encap == "loopback" {
-		h.header.Store(t.headerTo(groupMAC(dst)))
+		h.header.Store(t.headerTo(dst, groupMAC(dst)))
 	}
 	t.hops[dst] = h
 	return h
@@ -172,7 +186,47 @@ func (t *Neighbours) want(h *NextHop) {
 }
 
 // setSelf marks a group as joined or not.
-func (t *Neighbours) setSelf(group wire.GID, self bool) { t.Hop(group).self.Store(self) }
+func (t *Neighbours) setSelf(group wire.GID, self bool) {
+	t.mu.Lock()
+	if t.groups[group] = self; !self {
+		delete(t.groups, group)
+	}
+	t.mu.Unlock()
+	t.Hop(group).self.Store(self)
+}
+
+// addSource notes an address of ours, dropSource that it has gone, and where it leads now is not
+// known.
+func (t *Neighbours) addSource(gid wire.GID, nudger int) {
+	t.mu.Lock()
+	t.sources = append(t.sources, source{gid, nudger})
+	t.mu.Unlock()
+	t.Hop(gid).self.Store(true)
+}
+
+func (t *Neighbours) dropSource(gid wire.GID) {
+	t.mu.Lock()
+	t.sources = slices.DeleteFunc(t.sources, func(s source) bool { return s.gid == gid })
+	t.mu.Unlock()
+	t.Hop(gid).self.Store(false)
+}
+
+// sourceFor is the address of ours that a question about dst is asked from: of the same IP version,
+// and link-local if that is.
+func (t *Neighbours) sourceFor(dst wire.GID) (s source, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.sources {
+		if s.gid.Is4() == dst.Is4() && s.gid.Addr().IsLinkLocalUnicast() == dst.Addr().IsLinkLocalUnicast() {
+			return s, true
+		}
+	}
+	i := slices.IndexFunc(t.sources, func(s source) bool { return s.gid.Is4() == dst.Is4() })
+	if i < 0 {
+		return s, false
+	}
+	return t.sources[i], true
+}
 
 // groupMAC is the Ethernet address of a multicast group (RFC 1112, RFC 2464).
 func groupMAC(group wire.GID) [6]byte {
@@ -184,7 +238,7 @@ func groupMAC(group wire.GID) [6]byte {
 
 // headerTo returns the header for frames to an Ethernet address. On loopback all addresses are
 // zero.
-func (t *Neighbours) headerTo(mac [6]byte) *Header {
+func (t *Neighbours) headerTo(dst wire.GID, mac [6]byte) *Header {
 	h := new(Header)
 	if t.link.Encap != "loopback" {
 		copy(h[0:], mac[:])
@@ -192,7 +246,7 @@ func (t *Neighbours) headerTo(mac [6]byte) *Header {
 		copy(h[6:], own[:])
 	}
 	h[12], h[13] = unix.ETH_P_IP>>8, unix.ETH_P_IP&0xff
-	if t.addr.Is6() {
+	if !dst.Is4() {
 		h[12], h[13] = unix.ETH_P_IPV6>>8, unix.ETH_P_IPV6&0xff
 	}
 	return h
@@ -242,7 +296,7 @@ func (t *Neighbours) lookAll(changed, refresh bool) (unknown bool) {
 		case h.dst.IsMulticast() || h.self.Load() || t.link.Encap == "loopback":
 			if changed && known {
 				// Our own Ethernet address may be another.
-				h.header.Store(t.headerTo(groupMAC(h.dst)))
+				h.header.Store(t.headerTo(h.dst, groupMAC(h.dst)))
 			}
 		case known && (changed || refresh && used), !known && (changed || used):
 			if refresh || !known {
@@ -259,8 +313,8 @@ func (t *Neighbours) lookAll(changed, refresh bool) (unknown bool) {
 
 // resolve looks for a neighbour until it is known, at most for the timeout or until ctx ends.
 func (t *Neighbours) resolve(ctx context.Context, dst wire.GID, timeout time.Duration) error {
-	if dst.Is4() != t.gid.Is4() {
-		return fmt.Errorf("%v can not be reached from %v, an address of the other IP version", dst.Addr(), t.addr)
+	if _, ok := t.sourceFor(dst); !ok {
+		return fmt.Errorf("%v can not be reached: the port has no address of that IP version", dst.Addr())
 	}
 	h := t.Hop(dst)
 	for end, first := time.Now().Add(timeout), true; h.header.Load() == nil && !h.self.Load(); first = false {
@@ -288,12 +342,8 @@ func (t *Neighbours) resolve(ctx context.Context, dst wire.GID, timeout time.Dur
 
 // table reads the interface's neighbours. The caller holds the link.
 func (t *Neighbours) table() map[netip.Addr]netlink.Neigh {
-	family := netlink.FAMILY_V4
-	if t.addr.Is6() {
-		family = netlink.FAMILY_V6
-	}
 	// A list with holes is good enough: we look again.
-	list, _ := t.link.Handle.NeighList(t.link.Index, family)
+	list, _ := t.link.Handle.NeighList(t.link.Index, netlink.FAMILY_ALL)
 	table := make(map[netip.Addr]netlink.Neigh, len(list))
 	for _, n := range list {
 		if a, ok := netip.AddrFromSlice(n.IP); ok {
@@ -321,13 +371,13 @@ func (t *Neighbours) look(h *NextHop, table map[netip.Addr]netlink.Neigh, nudge 
 	old := h.header.Load()
 	switch {
 	case valid:
-		h.know(t.headerTo([6]byte(n.HardwareAddr)))
+		h.know(t.headerTo(h.dst, [6]byte(n.HardwareAddr)))
 	case old == nil || listed && n.State == netlink.NUD_FAILED:
-		h.unknown(fmt.Errorf("no route to %v: %v has not answered %s: %w", h.dst.Addr(), via, t.question(), unix.EHOSTUNREACH))
+		h.unknown(fmt.Errorf("no route to %v: %v has not answered %s: %w", h.dst.Addr(), via, question(h.dst), unix.EHOSTUNREACH))
 	// That the kernel has dropped an entry is no reason to stop; but our own Ethernet address may
 	// be another.
 	default:
-		h.know(t.headerTo([6]byte(old[:6])))
+		h.know(t.headerTo(h.dst, [6]byte(old[:6])))
 	}
 	return false
 }
@@ -346,8 +396,8 @@ func (h *NextHop) unknown(why error) {
 }
 
 // question is what the kernel sends to find a neighbour.
-func (t *Neighbours) question() string {
-	if t.addr.Is4() {
+func question(dst wire.GID) string {
+	if dst.Is4() {
 		return "ARP"
 	}
 	return "neighbour solicitations"

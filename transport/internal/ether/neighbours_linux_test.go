@@ -21,12 +21,13 @@ func TestNeighbourTableIsBounded(t *testing.T) {
 	netns.NewWire(t, 1500).Left.Do(func() {
 		var wire *net.Interface
 		if wire, err = net.InterfaceByName("wire"); err == nil {
-			peers, err = openNeighbours(wire.Index, netip.MustParseAddr("10.77.0.1"), -1)
+			peers, err = openNeighbours(wire.Index, netip.MustParseAddr("10.77.0.1"))
 		}
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	peers.start()
 	defer peers.close()
 	used := peers.Hop(wire.GID{10: 0xff, 11: 0xff, 12: 10, 13: 77, 15: 2})
 	idle := peers.Hop(wire.GID{10: 0xff, 11: 0xff, 12: 10, 13: 77, 15: 3})

@@ -1,7 +1,8 @@
 // Package ether is what the ports that make Ethernet packets themselves have in common, AF_PACKET
-// and AF_XDP: one address on one interface.
+// and AF_XDP: the addresses of one interface, or one of them.
 //
 //	port_linux.go         opening on an interface, Ethernet headers (this file)
+//	rows_linux.go         the addresses, while they come and go
 //	group_linux.go        multicast
 //	neighbours_linux.go   neighbours, and so Ethernet addresses
 //	route_linux.go        which neighbour leads to an address
@@ -34,10 +35,9 @@ const (
 
 // Port is embedded by these ports.
 type Port struct {
-	Kind    string // "packet", "xdp"
-	Name    string // as given to Open
-	Addr    netip.Addr
-	GID     wire.GID
+	Kind    string     // "packet", "xdp"
+	Name    string     // as given to Open
+	Addr    netip.Addr // the one of the name, or the best of the interface when it was opened
 	QPNs    wire.QPNSpace
 	Options transport.Options
 
@@ -46,8 +46,6 @@ type Port struct {
 	Hop    *NextHop // where the last frame went
 	self   selfQueue
 	groups groups
-	// Admit has the kernel give us the packets of a group, or no longer.
-	Admit func(group wire.GID, in bool) error
 
 	Closed atomic.Bool
 	host.Waiter
@@ -55,23 +53,16 @@ type Port struct {
 	count.Counters
 }
 
-// Station is what an address has once, however many lanes its device has.
-type Station struct {
-	Peers    *Neighbours
-	Martians Martians // sources of packets that nobody outside has
-	holder   int      // UDP socket
-	users    atomic.Int32
-}
-
 // Init makes p the first lane of an address, or of that which an interface has: where is what
 // follows the kind in the name.
 func (p *Port) Init(kind, name, where string, o transport.Options) (err error) {
-	p.Kind, p.Name, p.Options, p.Station, p.first = kind, name, o, &Station{holder: -1}, true
+	p.Kind, p.Name, p.Options, p.Station, p.first = kind, name, o, newStation(), true
 	p.users.Store(1)
-	if p.Addr, _, err = host.Address(name, where); err != nil {
+	iface := ""
+	if p.Addr, iface, err = host.Address(name, where); err != nil {
 		return err
 	}
-	p.GID = wire.GIDFrom(p.Addr)
+	p.All = iface != ""
 	if o.UDPPort != wire.UDPPort {
 		return p.Fail(fmt.Sprintf("%s ports send to UDP port %d only; %d is for udp ports", kind, wire.UDPPort, o.UDPPort), nil)
 	}
@@ -80,10 +71,13 @@ func (p *Port) Init(kind, name, where string, o transport.Options) (err error) {
 
 // InitLane makes p another lane of a port that is open.
 func (p *Port) InitLane(first *Port) {
-	p.Kind, p.Name, p.Options, p.Addr, p.GID, p.Station = first.Kind, first.Name, first.Options, first.Addr, first.GID, first.Station
+	p.Kind, p.Name, p.Options, p.Addr, p.Station = first.Kind, first.Name, first.Options, first.Addr, first.Station
 	p.users.Add(1)
-	p.Hop = p.Peers.Hop(p.GID)
+	p.Hop = first.Hop
 }
+
+// Interfaced is the index of the interface, once it is held.
+func (p *Port) Interfaced() int { return p.iface }
 
 // Fail is an error for people.
 func (p *Port) Fail(reason string, err error) error {
@@ -98,77 +92,28 @@ func (p *Port) Interface() (*net.Interface, error) {
 	return nil, p.Fail(fmt.Sprintf("%v is not an address of this machine; its addresses are %s", p.Addr, host.LocalAddresses()), nil)
 }
 
-// Holding says how an address and UDP port are held.
-type Holding struct {
-	Shared bool // other ports of ours may have the same address
-	Merged bool // the kernel may merge packets before we get them (UDP_GRO)
-}
-
-// Hold takes the UDP port, routes and neighbours.
-func (p *Port) Hold(iface *net.Interface, how Holding) (err error) {
-	if err := p.holdPort(iface.Index, how); err != nil {
-		return err
-	}
-	if p.Peers, err = openNeighbours(iface.Index, p.Addr, p.holder); err != nil {
-		return p.Fail("interface "+iface.Name+" has no routes and neighbours to ask for", err)
-	}
-	if kind := p.Peers.link.Encap; kind != "ether" && kind != "loopback" {
-		return p.Fail(fmt.Sprintf("interface %s is not Ethernet (%s): use udp:%v", iface.Name, kind, p.Addr), nil)
-	}
-	p.Hop = p.Peers.Hop(p.GID)
-	p.Martians = martiansOn(iface, p.GID)
-	return nil
-}
-
-// holdPort binds the UDP socket that keeps the kernel from answering our packets. If we take merged
-// packets, so must it: otherwise the kernel would cut up every one only to drop the pieces. Its
-// other uses are to be a member of groups, and the datagram that makes the kernel look for a
-// neighbour, which shall go no further than that (TTL 1).
-func (p *Port) holdPort(iface int, how Holding) (err error) {
-	family, ip, ttl := unix.AF_INET, unix.IPPROTO_IP, unix.IP_TTL
-	if p.Addr.Is6() {
-		family, ip, ttl = unix.AF_INET6, unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS
-	}
-	p.holder, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_UDP)
-	if err == nil {
-		err = host.AttachFilter(p.holder, host.DropAll)
-	}
-	if err != nil {
-		return p.Fail("the system gives no UDP socket", err)
-	}
-	unix.SetsockoptInt(p.holder, ip, ttl, 1)
-	unix.SetsockoptInt(p.holder, unix.IPPROTO_UDP, host.UDPGRO, host.BoolInt(how.Merged))
-	unix.SetsockoptInt(p.holder, unix.SOL_SOCKET, unix.SO_REUSEPORT, host.BoolInt(how.Shared))
-	if p.Addr.Is6() {
-		unix.SetsockoptInt(p.holder, unix.IPPROTO_UDP, host.UDPNoCheck6RX, 1)
-	}
-	if err := unix.Bind(p.holder, host.Sockaddr(p.Addr, p.Options.UDPPort, iface)); err != nil {
-		return host.BindError(p.Name, p.Addr, p.Options.UDPPort, err)
-	}
-	return nil
-}
-
 // LetGo undoes Hold, with the last lane.
 func (p *Port) LetGo() error {
 	p.Waiter.Close()
+	p.mu.Lock()
+	p.closing = true
+	p.mu.Unlock()
 	if p.first && p.Peers != nil {
 		p.Peers.link.Output.Close()
 	}
 	if p.users.Add(-1) > 0 {
 		return nil
 	}
-	if p.Peers != nil {
-		p.Peers.close()
-	}
-	if p.holder < 0 {
-		return nil
-	}
-	return unix.Close(p.holder)
+	return p.Station.close()
 }
 
 // HeaderFor returns the Ethernet header for a frame; nil if it is not known. p.Hop is then where
 // the frame goes.
 func (p *Port) HeaderFor(f *wire.Frame) *Header {
+	if p.All && !fromOne(f, p.Rows()) {
+		p.Hop = &p.nowhere
+		return nil
+	}
 	if !f.To(&p.Hop.dst) {
 		p.Hop = p.Peers.Hop(f.Dst())
 	}
@@ -230,7 +175,7 @@ func (p *Port) Events() <-chan transport.Event {
 
 // Describe is what Info says about every such port.
 func (p *Port) Describe() transport.Info {
-	info := transport.Info{Name: p.Name, Kind: p.Kind, Why: p.Options.Why, GIDs: []wire.GID{p.GID}, QPNs: p.QPNs, Degraded: p.Degraded()}
+	info := transport.Info{Name: p.Name, Kind: p.Kind, Why: p.Options.Why, GIDs: p.Rows(), QPNs: p.QPNs, Degraded: p.Degraded()}
 	p.Peers.link.Describe(&info)
 	return info
 }

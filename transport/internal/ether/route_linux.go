@@ -41,7 +41,11 @@ func (t *Neighbours) route(dst wire.GID) (via netip.Addr, err error) {
 
 // askRoute asks for the route from our address to dst, with oif only for routes by that interface.
 func (t *Neighbours) askRoute(dst wire.GID, oif int) (r netlink.Route, err error) {
-	routes, err := t.link.Handle.RouteGetWithOptions(dst.Addr().AsSlice(), &netlink.RouteGetOptions{OifIndex: oif, SrcAddr: t.addr.AsSlice()})
+	own, ok := t.sourceFor(dst)
+	if !ok {
+		return r, unix.EADDRNOTAVAIL
+	}
+	routes, err := t.link.Handle.RouteGetWithOptions(dst.Addr().AsSlice(), &netlink.RouteGetOptions{OifIndex: oif, SrcAddr: own.gid.Addr().AsSlice()})
 	if err != nil {
 		return r, err
 	}
@@ -54,9 +58,13 @@ func (t *Neighbours) askRoute(dst wire.GID, oif int) (r netlink.Route, err error
 // nudge sends an empty datagram, which makes the kernel look for the neighbour. Our own sending is
 // invisible to it.
 func (t *Neighbours) nudge(dst wire.GID) {
+	own, ok := t.sourceFor(dst)
+	if !ok {
+		return
+	}
 	control := unix.PktInfo4(&unix.Inet4Pktinfo{Ifindex: int32(t.link.Index)})
-	if t.addr.Is6() {
+	if !dst.Is4() {
 		control = unix.PktInfo6(&unix.Inet6Pktinfo{Ifindex: uint32(t.link.Index)})
 	}
-	unix.Sendmsg(t.nudger, nil, control, host.Sockaddr(dst.Addr(), discardPort, t.link.Index), unix.MSG_DONTWAIT)
+	unix.Sendmsg(own.nudger, nil, control, host.Sockaddr(dst.Addr(), discardPort, t.link.Index), unix.MSG_DONTWAIT)
 }
