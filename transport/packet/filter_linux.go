@@ -122,7 +122,8 @@ func filter(addrs, groups []wire.GID) []unix.SockFilter {
 	return p.finish()
 }
 
-// acceptDestinations accepts our addresses, which are many rarely, and the groups, of an IP version.
+// acceptDestinations accepts our addresses, which are rarely many, and the groups, of an IP
+// version.
 func (p *bpf) acceptDestinations(at int, four bool, addrs, groups []wire.GID) {
 	of := func(list []wire.GID) (some []wire.GID) {
 		for _, g := range list {

@@ -27,9 +27,10 @@ type port struct {
 	rx, tx int     // packet sockets
 	recv   receiver
 	send   sender
-	stops  map[wire.GID]*ingressStop // of the first port, for each address
-	mu     sync.Mutex                // Stats against Close
-	drops  uint64                    // of the ring; the kernel's count starts anew when it is read. Under mu
+	// of the first port, for each address
+	stops map[wire.GID]*ingressStop
+	mu    sync.Mutex // Stats against Close
+	drops uint64     // of the ring; the kernel's count starts anew when it is read. Under mu
 }
 
 func open(name, where string, lanes int, o transport.Options) ([]transport.Port, error) {
