@@ -51,6 +51,8 @@ func (q *QP) datagramSent(p *wire.Packet, bad func(string, ...any)) {
 		bad("opcode should be %v", op)
 	case p.Frame.Dst() != attr.DGID:
 		bad("destination should be %v", attr.DGID)
+	case p.Frame.Src() != q.Node.GIDs[attr.SGIDIndex]:
+		bad("source should be %v", q.Node.GIDs[attr.SGIDIndex])
 	case p.Frame.TOS() != attr.TrafficClass:
 		bad("traffic class should be %#x", attr.TrafficClass)
 	case p.BTH.DestQP() != o.wr.RemoteQPN:

@@ -286,7 +286,7 @@ func (w *World) askAgain(q *QP, p *wire.Packet) {
 	}
 	from := int(o.progress) * s.mtu
 	to := min(int(s.pieceEnd(o, o.progress))*s.mtu, o.length)
-	path, err := wire.NewPath(n.GID, q.dest.gid, 0xc000, 0, 64, 0)
+	path, err := wire.NewPath(q.GID(), q.dest.gid, 0xc000, 0, 64, 0)
 	if err != nil {
 		panic(err)
 	}

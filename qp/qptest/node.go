@@ -7,7 +7,7 @@ package qptest
 import (
 	"fmt"
 	"math/rand/v2"
-	"net/netip"
+	"slices"
 
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
@@ -17,8 +17,9 @@ import (
 // NodeConfig describes a node. Zero values give a node with one IPv4 address.
 type NodeConfig struct {
 	Name   string
-	Addr   string // 10.0.0.1, 10.0.0.2, ... if empty
-	Raw    bool   // no engine
+	Addr   string   // 10.0.0.1, 10.0.0.2, ... if empty
+	More   []string // further rows of the GID table; "" is an empty one
+	Raw    bool     // no engine
 	Engine qp.Config
 	// Batch is how many frames a call of PollTransmit may fill (default 64); Body their average
 	// size.
@@ -39,7 +40,8 @@ type Node struct {
 	W         *World
 	Index     int
 	Name      string
-	GID       wire.GID
+	GID       wire.GID   // its first address
+	GIDs      []wire.GID // the rows of its GID table
 	Engine    *qp.Engine // nil: raw peer
 	Memory    *mr.Table
 	PD        mr.PD
@@ -96,10 +98,15 @@ func (w *World) AddNode(cfg NodeConfig) *Node {
 	if cfg.Body == 0 {
 		cfg.Body = 4096 + 64
 	}
-	n := &Node{W: w, Index: i, Name: cfg.Name, GID: wire.GIDFrom(netip.MustParseAddr(cfg.Addr)), cfg: cfg, deadline: qp.Never,
+	n := &Node{W: w, Index: i, Name: cfg.Name, GIDs: rowsOf(cfg), cfg: cfg, deadline: qp.Never,
 		over: map[uint64]bool{}, qps: map[uint32]*QP{}, remotes: map[remote]*QP{}}
 	w.Nodes = append(w.Nodes, n)
-	w.byGID[n.GID] = n
+	n.GID = n.GIDs[0]
+	for _, g := range n.GIDs {
+		if !g.IsZero() {
+			w.byGID[g] = n
+		}
+	}
 	if cfg.Raw {
 		return n
 	}
@@ -110,7 +117,7 @@ func (w *World) AddNode(cfg NodeConfig) *Node {
 	n.reader = n.Memory.NewReader()
 	n.PD, _ = n.Memory.AllocPD()
 	e := cfg.Engine
-	e.Memory, e.Rand, e.GIDs = n.Memory, w.rand("engine", i, 0).Uint64, []wire.GID{n.GID}
+	e.Memory, e.Rand, e.GIDs = n.Memory, w.rand("engine", i, 0).Uint64, n.GIDs
 	n.Engine = qp.NewEngine(e)
 	n.batch = wire.NewBatch(cfg.Batch, cfg.Body)
 	if cfg.MaxRun > 1 {
@@ -395,6 +402,13 @@ func (n *Node) checkQueues() {
 	}
 	for _, s := range n.srqs {
 		s.check()
+	}
+}
+
+// JoinOnce is Join, unless the node has joined.
+func (n *Node) JoinOnce(group wire.GID) {
+	if !slices.Contains(n.W.groups[group], n) {
+		n.Join(group)
 	}
 }
 

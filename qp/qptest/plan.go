@@ -41,6 +41,7 @@ type EndPlan struct {
 	RecvEvery qp.Time // pace of the others
 	Remote    int     // size of the region that the peer may use
 	NoRights  bool    // it may not
+	Groups    uint8   // UD: a bit for each of groups that it is in
 	SRQ       int     // 1 + index of the shared queue that takes the place of Recvs; 0: none
 }
 
@@ -55,6 +56,7 @@ type OpPlan struct {
 	Flags  qp.SendFlags
 	Imm    uint32
 	Swap   uint64
+	Group  int // UD: 1 + index of the group that it goes to; 0: to the peer
 	Fault  OpFault
 }
 
@@ -162,6 +164,7 @@ func NewPlan(seed uint64) *Plan {
 		c := d.IntN(len(p.Conns))
 		p.Acts = append(p.Acts, Act{At: qp.Time(d.IntN(int(2 * Millisecond))), Conn: c, Side: d.IntN(2), Kind: ActKind(d.IntN(4))})
 	}
+	p.drawRows(seed)
 	if limit <= 8<<10 { // with dice of its own, so that the other worlds are what they were
 		p.drawShared(Dice{rand.New(rand.NewPCG(seed, 0x737271))})
 	}
@@ -457,14 +460,14 @@ func (p *Plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "world of seed %d: links %+v hopeless %v\n", p.Seed, p.Faults, p.Hopeless)
 	for i, n := range p.Nodes {
-		fmt.Fprintf(&b, "  node %d %s window %d budget %d batch %d run %d synth %v hardware %+v\n", i, n.Addr, n.Engine.Window, n.Budget, n.Batch, n.MaxRun, n.SynthHead, n.Hardware)
+		fmt.Fprintf(&b, "  node %d %s %v window %d budget %d batch %d run %d synth %v hardware %+v\n", i, n.Addr, n.More, n.Engine.Window, n.Budget, n.Batch, n.MaxRun, n.SynthHead, n.Hardware)
 	}
 	for i, c := range p.Conns {
 		for j, e := range c.Ends {
-			fmt.Fprintf(&b, "  conn %d end %d: node %d %v MTU %v PSN %d rd_atomic %d/%d retry %d rnr %d selective %v credits %v kbps %d sigall %v cap %v recv %d then every %d ns rights %v access %v srq %d\n", i, j, e.Node,
-				e.Cfg.Type, e.Cfg.MTU, e.Cfg.PSN, e.Cfg.RdAtomic, e.Cfg.DestRdAtomic, e.Cfg.RetryCnt, e.Cfg.RNRRetry, e.Cfg.Selective, e.Cfg.FlowControl, e.Cfg.RateLimit, e.Cfg.SQSigAll, e.Cfg.Cap, e.RecvFirst, e.RecvEvery, !e.NoRights, e.Cfg.Access, e.SRQ)
+			fmt.Fprintf(&b, "  conn %d end %d: node %d %v MTU %v PSN %d rd_atomic %d/%d retry %d rnr %d selective %v credits %v kbps %d sigall %v cap %v recv %d then every %d ns rights %v access %v srq %d row %d groups %b\n", i, j, e.Node,
+				e.Cfg.Type, e.Cfg.MTU, e.Cfg.PSN, e.Cfg.RdAtomic, e.Cfg.DestRdAtomic, e.Cfg.RetryCnt, e.Cfg.RNRRetry, e.Cfg.Selective, e.Cfg.FlowControl, e.Cfg.RateLimit, e.Cfg.SQSigAll, e.Cfg.Cap, e.RecvFirst, e.RecvEvery, !e.NoRights, e.Cfg.Access, e.SRQ, e.Cfg.Row, e.Groups)
 			for _, o := range e.Ops {
-				fmt.Fprintf(&b, "    %6d ns %v len %d %v remote %d flags %x fault %d\n", o.At, o.Kind, o.Len, o.Pieces, o.Remote, o.Flags, o.Fault)
+				fmt.Fprintf(&b, "    %6d ns %v len %d %v remote %d flags %x group %d fault %d\n", o.At, o.Kind, o.Len, o.Pieces, o.Remote, o.Flags, o.Group, o.Fault)
 			}
 			for _, r := range e.Recvs {
 				fmt.Fprintf(&b, "    receive %d %v bad %v\n", r.Len, r.Pieces, r.BadKey)

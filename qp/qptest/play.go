@@ -11,6 +11,7 @@ import (
 
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/wire"
 )
 
 // player is the application at one end.
@@ -20,6 +21,7 @@ type player struct {
 	q       *QP
 	peer    *player
 	ah      *qp.AH
+	groups  [4]*qp.AH // UD: to groups; nil: of the other IP version
 	source  *Region
 	result  *Region
 	remote  *Region
@@ -124,9 +126,10 @@ func (w *World) newPlayer(e *EndPlan, sharers []*sharer) *player {
 func (p *player) datagram() {
 	p.q.Activate()
 	p.q.Node.Control(func() (err error) {
-		p.ah, err = p.q.Node.Engine.CreateAH(p.q.Node.PD, qp.AHAttr{DGID: p.peer.q.Node.GID, TrafficClass: p.q.Cfg.TrafficClass})
+		p.ah, err = p.q.Node.Engine.CreateAH(p.q.Node.PD, qp.AHAttr{DGID: p.peer.q.GID(), SGIDIndex: p.q.Cfg.Row, TrafficClass: p.q.Cfg.TrafficClass})
 		return err
 	})
+	p.attach()
 }
 
 // start posts the first receives and schedules the rest.
@@ -235,6 +238,9 @@ func (p *player) request(o *OpPlan) qp.SendWR {
 	}
 	wr.RKey, wr.RemoteAddr = peer.remote.RKey(), peer.remote.Addr(o.Remote)
 	wr.RemoteQPN, wr.RemoteQKey = peer.q.QPN(), peer.q.Cfg.QKey
+	if o.Group > 0 {
+		wr.AH, wr.RemoteQPN = p.groups[o.Group-1], wire.MulticastQPN
+	}
 	if o.bare() {
 		return o.spoil(wr, peer)
 	}

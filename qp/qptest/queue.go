@@ -40,6 +40,7 @@ type QPConfig struct {
 	CQE           int
 	SharedCQ      bool // send and receive completions in one queue
 	QKey          uint32
+	Row           uint8 // of the GID table: where it sends from
 	TrafficClass  uint8
 	HopLimit      uint8
 	FlowLabel     uint32
@@ -245,7 +246,7 @@ func (q *QP) Destroy() error {
 func (q *QP) attr(peer wire.GID, qpn uint32, psn wire.PSN) qp.QPAttr {
 	c := &q.Cfg
 	return qp.QPAttr{PathMTU: c.MTU, QKey: c.QKey, RQPSN: psn, SQPSN: c.PSN, DestQPN: qpn, AccessFlags: c.Access, Port: 1,
-		AV:          qp.AHAttr{DGID: peer, TrafficClass: c.TrafficClass, HopLimit: c.HopLimit, FlowLabel: c.FlowLabel},
+		AV:          qp.AHAttr{DGID: peer, SGIDIndex: c.Row, TrafficClass: c.TrafficClass, HopLimit: c.HopLimit, FlowLabel: c.FlowLabel},
 		MaxRdAtomic: uint8(c.RdAtomic), MaxDestRdAtomic: uint8(c.DestRdAtomic), MinRNRTimer: c.MinRNRTimer,
 		Timeout: c.Timeout, RetryCnt: c.RetryCnt, RNRRetry: c.RNRRetry, SelectiveRepeat: c.Selective, FlowControl: c.FlowControl,
 		RateLimit: c.RateLimit}
@@ -294,7 +295,7 @@ func (q *QP) walk(to qp.QPState, a qp.QPAttr) {
 // Connect takes two queue pairs from RESET to RTS, each with the other as its peer.
 func (w *World) Connect(a, b *QP) {
 	a.Peer, b.Peer = b, a
-	a.dest, b.dest = remote{b.Node.GID, b.QPN()}, remote{a.Node.GID, a.QPN()}
+	a.dest, b.dest = remote{b.GID(), b.QPN()}, remote{a.GID(), a.QPN()}
 	a.Node.remotes[a.dest], b.Node.remotes[b.dest] = a, b
 	ab, ba := newStream(a, b), newStream(b, a)
 	a.out, b.in, b.out, a.in = ab, ab, ba, ba
@@ -303,7 +304,7 @@ func (w *World) Connect(a, b *QP) {
 		if q.Cfg.WithoutSender {
 			to = qp.StateRTR
 		}
-		q.walk(to, q.attr(q.Peer.Node.GID, q.Peer.QPN(), q.Peer.Cfg.PSN))
+		q.walk(to, q.attr(q.Peer.GID(), q.Peer.QPN(), q.Peer.Cfg.PSN))
 	}
 }
 

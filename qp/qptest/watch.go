@@ -7,6 +7,7 @@ package qptest
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/wire"
@@ -31,7 +32,7 @@ func (w *World) departed(n *Node, f *wire.Frame) {
 	switch {
 	case !wire.Verify(&fr):
 		bad("its ICRC is wrong")
-	case fr.Src() != n.GID:
+	case !slices.Contains(n.GIDs, fr.Src()):
 		bad("its source is not the node's address")
 	case fr.SrcPort() < 0xc000 && n.cfg.Engine.SrcPort == 0:
 		bad("source ports of RoCE are 0xc000 and above (section 1.2)")
@@ -101,6 +102,8 @@ func (w *World) attribute(n *Node, p *wire.Packet, bad func(string, ...any)) {
 		bad("%d bytes of payload at path MTU %d", len(p.Payload), q.Cfg.MTU.Bytes())
 	case q.port != 0 && q.port != p.Frame.SrcPort():
 		bad("the source port of a connection must not change, it was %d", q.port)
+	case p.Frame.Src() != q.GID():
+		bad("source should be %v, the queue pair's own row", q.GID())
 	case p.Frame.TOS() != q.trafficClass():
 		bad("traffic class is not that of the address vector")
 	case w.Unchecked || !q.modelled():

@@ -19,6 +19,14 @@ const (
 )
 
 var mutants = []mutant{
+	{"a datagram to a group comes to its first member only", []string{worlds, "qp/qptest TestMulticast"}, []edit{
+		{"qp/multicast.go", "range members {", "range members[:1] {"}}},
+	{"a queue pair that leaves one of its groups leaves all", []string{"roce TestGroupsOnEthernet"}, []edit{
+		{"qp/multicast.go", "	e.groups[g] = slices.Delete(e.groups[g], i, i+1)\n", "	e.groups[g] = slices.Delete(e.groups[g], i, i+1)\n	defer e.detachAll(q)\n"}}},
+	{"everything is sent from row 0 of the GID table", []string{worlds}, []edit{
+		{"qp/ah.go", "	src := e.cfg.GIDs[a.SGIDIndex]\n", "	src := e.cfg.GIDs[0]\n"}}},
+	{"a datagram to another row than the first is dropped", []string{worlds}, []edit{
+		{"qp/ah.go", "	for i := range e.cfg.GIDs {", "	for i := range e.cfg.GIDs[:1] {"}}},
 	{"RESET keeps the starting PSN", []string{lifeWorlds, "roce TestStale"}, []edit{
 		{"qp/qp.go", "		q.endLife()\n		e.drawStart(q)\n", "		q.endLife()\n"}}},
 	{"a new life begins anywhere", []string{"qp TestStartPSN"}, []edit{
