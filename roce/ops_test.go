@@ -209,6 +209,10 @@ func TestMulticast(t *testing.T) {
 				t.Errorf("%+v", wc)
 			}
 		}
+		other, err := ParseGID("239.7.7.70")
+		must(t, err)
+		must(t, b.qp.AttachMcast(other))
+		must(t, b.qp.DetachMcast(other)) // and not the first one
 		must(t, c.qp.DetachMcast(group))
 		refused(t, c.qp.DetachMcast(group), ErrInvalid)
 		send()

@@ -65,7 +65,8 @@ func (q *QP) needs(x any) bool {
 // CreateQP makes a queue pair in RESET (ibv_create_qp). Its number and starting PSN are
 // unpredictable. Connect or Activate make it ready; Modify does so step by step. ErrInvalid names
 // the attribute that is wrong, or a missing SendCQ; ErrLimit is a device that is full, ErrBusy a
-// second QP of type GSI, ErrClosed a domain or queue that is closed.
+// second QP of type GSI, ErrClosed a domain or queue that is closed, ErrNotSupported the type
+// RawPacket.
 func (p *PD) CreateQP(attr QPInitAttr) (q *QP, err error) {
 	if attr.Type == 0 {
 		attr.Type = RC
@@ -77,6 +78,10 @@ func (p *PD) CreateQP(attr QPInitAttr) (q *QP, err error) {
 		attr.Cap = DefaultQPCap()
 	}
 	err = p.create("CreateQP", func() error {
+		if attr.Type == RawPacket {
+			return fmt.Errorf("%w: qp_type 8 (IBV_QPT_RAW_PACKET): queue pairs of Ethernet frames are not for RoCE devices; "+
+				"an AF_PACKET or AF_XDP socket of your own does that", ErrNotSupported)
+		}
 		for _, c := range []*CQ{attr.SendCQ, attr.RecvCQ} {
 			if err := p.checkCQ(c); err != nil {
 				return err
@@ -243,8 +248,13 @@ func (q *QP) QueryInit() (QPInitAttr, error) {
 }
 
 // AttachMcast lets a UD queue pair receive datagrams that are sent to a multicast group, until
-// DetachMcast or Close (ibv_attach_mcast). ErrInvalid if the group is none, the queue pair is not
-// UD, or the port has no multicast.
+// DetachMcast or Close (ibv_attach_mcast). A group may have many queue pairs, and a queue pair many
+// groups. Each queue pair that is attached gets one copy of a datagram, also those of the device
+// that sends it, and the sender itself if it is attached, as with a NIC that was not told to block
+// that. Nothing tells it from what others send but its WC.SrcQP and address. Between the first
+// attachment on the device and the last the interface is a member (IGMP, MLD); switches may take a
+// while to notice, which no call waits for. ErrInvalid if the group is none, the queue pair is not
+// UD, or the port has no multicast, or no address of the group's IP version.
 func (q *QP) AttachMcast(group GID) error {
 	err := q.faults.verb("AttachMcast")
 	if err == nil {

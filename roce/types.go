@@ -88,6 +88,8 @@ const (
 	RC  = qp.RC  // reliable connection
 	UC  = qp.UC  // unreliable connection
 	UD  = qp.UD  // unreliable datagram
+	// RawPacket is the verbs' number for queue pairs of whole Ethernet frames: CreateQP refuses it
+	RawPacket QPType = 8
 )
 
 // Queue pair states.

@@ -11,6 +11,7 @@
 //	end.go           an end: what a case works with
 //	messages.go      SEND, WRITE, READ, atomics, of RC and UC
 //	datagrams.go     UD, and multicast
+//	rows.go          the rows of the GID table
 //	rights.go        what memory may be touched by whom; windows
 //	placement.go     FLUSH and ATOMIC WRITE
 //	failures.go      requests that fail, queues that are full
@@ -45,7 +46,7 @@ type Case struct {
 
 // Cases returns all cases.
 func Cases() (all []Case) {
-	for _, list := range [][]Case{messages(), datagrams(), rights(), placement(), failures(), shared(), lives(), completionQueues(), waits()} {
+	for _, list := range [][]Case{messages(), datagrams(), rows(), rights(), placement(), failures(), shared(), lives(), completionQueues(), waits()} {
 		all = append(all, list...)
 	}
 	return all

@@ -24,7 +24,7 @@ var (
 
 // TestPipe plays the suite on two software devices in memory.
 func TestPipe(t *testing.T) {
-	within(t, open(t, "pipe:conformance"), open(t, "pipe:conformance"), true)
+	within(t, open(t, "pipe:conformance"), open(t, "pipe:conformance/10.1.0.1,fd00::1,10.1.0.2"), true)
 }
 
 // TestUDP plays it over sockets.

@@ -8,21 +8,22 @@ import (
 	"github.com/goroce/goroce/roce"
 )
 
-// TestVeth plays the suite on the ports that take packets from an interface, over a veth pair
+// TestVeth plays the suite on the ports of an interface with all its addresses, over a veth pair
 // between two namespaces.
 func TestVeth(t *testing.T) {
-	for _, kind := range []string{"packet", "xdp"} {
+	for _, kind := range []string{"udp", "packet", "xdp"} {
 		t.Run(kind, func(t *testing.T) {
 			a, b := netns.New(t), netns.New(t)
 			a.IP(t, fmt.Sprintf("link add wire mtu 9000 type veth peer name wire mtu 9000 netns %d", b.Thread()))
 			var devices [2]*roce.Device
 			for i, ns := range []*netns.Namespace{a, b} {
-				ns.IP(t, fmt.Sprintf("addr add 10.77.0.%d/24 dev wire", i+1), "link set wire up")
+				ns.IP(t, "link set wire addrgenmode none", fmt.Sprintf("addr add 10.77.0.%d/24 dev wire", i+1), fmt.Sprintf("addr add 10.77.0.%d/24 dev wire", i+3),
+					fmt.Sprintf("-6 addr add fe80::%d/64 dev wire nodad", i+1), fmt.Sprintf("-6 addr add fd78::%d/64 dev wire nodad", i+1), "link set wire up")
 			}
 			for i, ns := range []*netns.Namespace{a, b} {
 				ns.Settle()
 				var err error
-				ns.Do(func() { devices[i], err = roce.Open(fmt.Sprintf("%s:10.77.0.%d", kind, i+1), nil) })
+				ns.Do(func() { devices[i], err = roce.Open(kind+":wire", nil) })
 				if err != nil {
 					netns.Lacks(t, "%v", err)
 				}
