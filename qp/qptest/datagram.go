@@ -5,6 +5,7 @@ package qptest
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/wire"
@@ -75,7 +76,7 @@ func (q *QP) datagramSent(p *wire.Packet, bad func(string, ...any)) {
 // group.
 func (n *Node) datagramArrived(p *wire.Packet) {
 	if p.BTH.DestQP() != wire.MulticastQPN {
-		if q := n.qps[p.BTH.DestQP()]; q != nil {
+		if q := n.qps[p.BTH.DestQP()]; q != nil && slices.Contains(n.GIDs, p.Frame.Dst()) {
 			q.datagramReceived(p)
 		}
 		return

@@ -26,6 +26,12 @@ func rowsOf(cfg NodeConfig) (rows []wire.GID) {
 	return rows
 }
 
+// SetGIDs gives the node another GID table.
+func (n *Node) SetGIDs(rows ...wire.GID) {
+	n.GIDs = rows
+	n.Control(func() error { n.Engine.SetGIDs(rows); return nil })
+}
+
 // GID is the address that the queue pair sends from.
 func (q *QP) GID() wire.GID { return q.Node.GIDs[q.Cfg.Row] }
 

@@ -4,7 +4,9 @@ package qptest
 
 import (
 	"bytes"
+	"errors"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/goroce/goroce/qp"
@@ -167,6 +169,41 @@ func TestAddressHandles(t *testing.T) {
 	if _, err := a.PostSend(a.datagramTo(b, ah, 1)); err == nil {
 		t.Error("a destroyed handle was accepted")
 	}
+}
+
+// TestGIDTable: a datagram comes to any row that there is, and to one that is empty it does not;
+// nothing is made that would be sent from an empty row.
+func TestGIDTable(t *testing.T) {
+	s := NewScript(t)
+	a, b := s.gram(NodeConfig{}, QPConfig{}), s.gram(NodeConfig{Addr: "10.0.0.2", More: []string{"", "10.9.0.2", "fd00::2"}}, QPConfig{})
+	rows := b.Node.GIDs
+	ah := a.handle(rows[2], qp.AHAttr{})
+	id := s.Receive(b, 100)
+	deliver := func() {
+		t.Helper()
+		s.Sent(a, s.Post(a, a.datagramTo(b, ah, 10)), qp.WCSuccess)
+		s.Settle()
+	}
+	deliver()
+	s.Received(b, id, qp.WCSuccess)
+
+	b.Node.SetGIDs(rows[0], wire.GID{}, wire.GID{}, rows[3])
+	id = s.Receive(b, 100)
+	deliver()
+	s.NoCompletions(b)
+	if n := b.Node.Engine.Stats().Drops[wire.DropAddress]; n != 1 {
+		t.Errorf("%d packets to other addresses", n)
+	}
+	for row, why := range map[uint8]string{1: "is empty", 2: "is empty", 3: "of different IP versions", 4: "the device has 4 GIDs"} {
+		_, err := b.Node.Engine.CreateAH(b.Node.PD, qp.AHAttr{DGID: a.Node.GID, SGIDIndex: row})
+		if !errors.Is(err, qp.ErrInvalid) || !strings.Contains(err.Error(), why) {
+			t.Errorf("row %d: %v, want %q", row, err, why)
+		}
+	}
+
+	b.Node.SetGIDs(rows...)
+	deliver()
+	s.Received(b, id, qp.WCSuccess)
 }
 
 // TestMulticast: every attached queue pair gets a copy, each by its own Q_Key and receives.
