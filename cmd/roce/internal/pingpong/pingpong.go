@@ -48,6 +48,10 @@ const (
 	defaultUDSize = 1024
 )
 
+// maxQPs is how many queue pairs ibv_srq_pingpong has at most. Its ends exchange as many addresses,
+// however many there are; those behind the last one are empty.
+const maxQPs = 256
+
 // linger is how long a client that has all it wants repeats acknowledgements that the server may
 // have missed: three of its timeouts.
 const linger = 200 * time.Millisecond
@@ -114,7 +118,7 @@ func (o *Options) complete() error {
 		{o.Size < 1 || o.Size > 1<<30, fmt.Sprintf("--size %d: want 1 to 1G", o.Size)},
 		{o.Iters < 1, fmt.Sprintf("--iters %d: want 1 or more", o.Iters)},
 		{o.SRQ && o.Type != roce.RC, "--srq is for --type rc, as in ibv_srq_pingpong"},
-		{o.QPs < 1 || o.QPs > 1024, fmt.Sprintf("--num-qp %d: want 1 to 1024", o.QPs)},
+		{o.QPs < 1 || o.QPs > maxQPs, fmt.Sprintf("--num-qp %d: want 1 to %d", o.QPs, maxQPs)},
 		{o.SRQ && o.RxDepth < o.QPs, fmt.Sprintf("--rx-depth %d is too small for %d queue pairs", o.RxDepth, o.QPs)},
 		{o.RxDepth < 1, fmt.Sprintf("--rx-depth %d: want 1 or more", o.RxDepth)},
 		{o.Timeout < 0 || o.Timeout > 31, fmt.Sprintf("--qp-timeout %d: want 0 to 31", o.Timeout)},
@@ -142,12 +146,15 @@ func (g *game) swap(ctx context.Context, conn *oob.Conn, p printer) error {
 		for _, r := range g.rallies {
 			all = r.own.append(all)
 		}
+		for range g.o.addresses() - len(g.rallies) {
+			all = new(address).append(all)
+		}
 		return conn.Send(all)
 	}
 	msg := make([]byte, addressLen)
 	hear := func() (err error) {
-		for i := 0; i < len(g.rallies) && err == nil; i++ {
-			if err = conn.RecvWithin(answerTime, msg); err == nil {
+		for i := 0; i < g.o.addresses() && err == nil; i++ {
+			if err = conn.RecvWithin(answerTime, msg); err == nil && i < len(g.rallies) {
 				g.rallies[i].peer, err = parseAddress(msg)
 			}
 		}
@@ -181,6 +188,14 @@ func (g *game) swap(ctx context.Context, conn *oob.Conn, p printer) error {
 	}
 	g.printPeers(p)
 	return conn.RecvWithin(answerTime, msg[:len(done)])
+}
+
+// addresses is how many each end tells the other.
+func (o *Options) addresses() int {
+	if o.SRQ {
+		return maxQPs
+	}
+	return 1
 }
 
 func (g *game) printPeers(p printer) {
