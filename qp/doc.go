@@ -1,4 +1,5 @@
-// Package qp is the protocol: queue pairs of the RC, UC and UD services as pure state machines.
+// Package qp is the protocol: queue pairs of the RC, UC, UD and XRC services as pure state
+// machines.
 //
 // # Where to start
 //

@@ -53,6 +53,7 @@ type Engine struct {
 	ahs      []*AH
 	ahSerial uint32
 	groups   map[wire.GID][]*QP
+	xrc      map[uint32]xrcTarget // by number
 
 	bells      doorbells
 	timers     timers
@@ -153,6 +154,9 @@ func (e *Engine) handleFrame(f *wire.Frame) wire.DropReason {
 // admit says whether the packet may be for q at all, by type, state, addresses and Q_Key.
 func (e *Engine) admit(q *QP, p *wire.Packet) wire.DropReason {
 	if q.opcodes != p.Opcode.Service() {
+		return wire.DropQPType
+	}
+	if q.noSends && p.Op.Flags&wire.OpResponse != 0 || q.noRecvs && p.Op.Flags&wire.OpResponse == 0 {
 		return wire.DropQPType
 	}
 	least := StateRTR

@@ -17,8 +17,8 @@ import (
 // each column of service. IBV_QP_STATE is always allowed.
 type transition struct {
 	from, to QPState
-	need     [3]AttrMask // RC, UC, UD
-	may      [3]AttrMask
+	need     [5]AttrMask // RC, UC, UD, XRC_SEND, XRC_RECV
+	may      [5]AttrMask
 }
 
 const (
@@ -33,6 +33,8 @@ const (
 	liveUD    = AttrCurState | AttrQKey | AttrRateLimit
 	drained   = AttrAV | AttrAltPath | AttrAccessFlags | AttrPKeyIndex | AttrPathMigState | AttrRateLimit
 	drainedRC = drained | AttrPort | AttrTimeout | AttrRetryCnt | AttrRNRRetry | AttrMaxRdAtomic | AttrMaxDestRdAtomic | AttrMinRNRTimer
+	drainedXS = drained | AttrPort | AttrTimeout | AttrRetryCnt | AttrRNRRetry | AttrMaxRdAtomic
+	drainedXR = drained | AttrPort | AttrTimeout | AttrMaxDestRdAtomic | AttrMinRNRTimer
 	notify    = AttrEnSQDAsyncNotify
 )
 
@@ -40,16 +42,17 @@ const (
 // kernel knows for raw packets only, are taken wherever what they hold up may be sent.
 var transitions = []transition{
 	{from: StateReset, to: StateReset},
-	{from: StateReset, to: StateInit, need: [3]AttrMask{inUse, inUse, inUseUD}},
-	{from: StateInit, to: StateInit, may: [3]AttrMask{inUse, inUse, inUseUD}},
-	{from: StateInit, to: StateRTR, need: [3]AttrMask{rtrRC, rtrUC, 0},
-		may: [3]AttrMask{rtrMay | AttrSelectiveRepeat | AttrFlowControl, rtrMay, AttrPKeyIndex | AttrQKey}},
-	{from: StateRTR, to: StateRTS, need: [3]AttrMask{rtsRC, AttrSQPSN, AttrSQPSN}, may: [3]AttrMask{liveRC, liveUC, liveUD}},
-	{from: StateRTS, to: StateRTS, may: [3]AttrMask{liveRC, liveUC, liveUD}},
-	{from: StateRTS, to: StateSQD, may: [3]AttrMask{notify, notify, notify}},
-	{from: StateSQD, to: StateRTS, may: [3]AttrMask{liveRC, liveUC, liveUD}},
-	{from: StateSQD, to: StateSQD, may: [3]AttrMask{drainedRC, drained, AttrPKeyIndex | AttrQKey | AttrRateLimit}},
-	{from: StateSQE, to: StateRTS, may: [3]AttrMask{0, AttrCurState | AttrAccessFlags | AttrRateLimit, liveUD}},
+	{from: StateReset, to: StateInit, need: [5]AttrMask{inUse, inUse, inUseUD, inUse, inUse}},
+	{from: StateInit, to: StateInit, may: [5]AttrMask{inUse, inUse, inUseUD, inUse, inUse}},
+	{from: StateInit, to: StateRTR, need: [5]AttrMask{rtrRC, rtrUC, 0, rtrUC, rtrRC},
+		may: [5]AttrMask{rtrMay | AttrSelectiveRepeat | AttrFlowControl, rtrMay, AttrPKeyIndex | AttrQKey, rtrMay, rtrMay}},
+	{from: StateRTR, to: StateRTS, need: [5]AttrMask{rtsRC, AttrSQPSN, AttrSQPSN, rtsRC, AttrSQPSN | AttrTimeout},
+		may: [5]AttrMask{liveRC, liveUC, liveUD, liveUC, liveRC}},
+	{from: StateRTS, to: StateRTS, may: [5]AttrMask{liveRC, liveUC, liveUD, liveUC, liveRC}},
+	{from: StateRTS, to: StateSQD, may: [5]AttrMask{notify, notify, notify, notify, notify}},
+	{from: StateSQD, to: StateRTS, may: [5]AttrMask{liveRC, liveUC, liveUD, liveUC, liveRC}},
+	{from: StateSQD, to: StateSQD, may: [5]AttrMask{drainedRC, drained, AttrPKeyIndex | AttrQKey | AttrRateLimit, drainedXS, drainedXR}},
+	{from: StateSQE, to: StateRTS, may: [5]AttrMask{0, AttrCurState | AttrAccessFlags | AttrRateLimit, liveUD}},
 }
 
 // findTransition returns the row of from → to, nil if there is none. Every state but RESET goes to

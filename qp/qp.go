@@ -102,7 +102,7 @@ func (e *Engine) CreateQP(init QPInit) (*QP, error) {
 		q.sq.slots = q.sq.slots[:0]
 	}
 	init.Cap = Cap{MaxSendWR: uint32(len(q.sq.slots)), MaxSendSGE: q.sq.maxSGE, MaxInlineData: q.sq.maxInline}
-	if q.srq = init.SRQ; q.srq == nil {
+	if q.srq = init.SRQ; q.srq == nil && q.column < xrcColumns {
 		q.rq = newRecvQueue(c.MaxRecvWR, max(c.MaxRecvSGE, 1))
 		if c.MaxRecvWR == 0 {
 			q.rq.slots = q.rq.slots[:0]
@@ -123,25 +123,62 @@ func (e *Engine) CreateQP(init QPInit) (*QP, error) {
 	if cap(e.timers) < e.qps.n { // so that arming never allocates
 		e.timers = append(make(timers, 0, 2*e.qps.n), e.timers...)
 	}
-	q.sendCQ.users++
-	q.recvCQ.users++
-	if q.srq != nil {
-		q.srq.users.Add(1)
-	}
+	q.use(+1)
 	return q, nil
+}
+
+// use counts the queue pair as a user of its queues.
+func (q *QP) use(n int) {
+	if c := q.init.SendCQ; c != nil {
+		c.users += n
+	}
+	if c := q.init.RecvCQ; c != nil {
+		c.users += n
+	}
+	if s := q.init.SRQ; s != nil {
+		s.users.Add(int32(n))
+	}
+}
+
+// checkQueues says whether there are the queues that a type needs, and no others.
+func (e *Engine) checkQueues(init *QPInit) error {
+	s := &services[init.Type]
+	for _, c := range []struct {
+		cq     *CQ
+		absent bool
+		name   string
+	}{{init.SendCQ, s.noSends, "send"}, {init.RecvCQ, s.noSends || s.noRecvs, "receive"}} {
+		switch {
+		case (c.cq == nil) != c.absent && c.absent:
+			return invalid("%v queue pairs have no %s completion queue", init.Type, c.name)
+		case (c.cq == nil) != c.absent:
+			return invalid("a queue pair needs a %s completion queue", c.name)
+		case c.cq != nil && !e.owns(c.cq):
+			return fmt.Errorf("completion queue: %w", ErrUnknown)
+		}
+	}
+	switch {
+	case init.SRQ != nil && (s.noSends || s.noRecvs):
+		return invalid("%v queue pairs have no receive queue", init.Type)
+	case (init.XRCD != 0) != s.noSends:
+		return invalid("XRC domain %d of a %v queue pair: XRC_RECV needs one, others have none", init.XRCD, init.Type)
+	}
+	return nil
 }
 
 func (e *Engine) checkInit(init *QPInit) error {
 	c := &init.Cap
+	if !init.Type.exists() {
+		return invalid("qp_type %d: this stack has RC (2), UC (3), UD (4), XRC_SEND (9), XRC_RECV (10) and GSI (1)", init.Type)
+	}
+	if err := e.checkQueues(init); err != nil {
+		return err
+	}
 	switch {
-	case !init.Type.exists():
-		return invalid("qp_type %d: this stack has RC (2), UC (3), UD (4) and GSI (1)", init.Type)
 	case init.PD == 0:
 		return invalid("no protection domain")
-	case init.SendCQ == nil || init.RecvCQ == nil:
-		return invalid("a queue pair needs a send and a receive completion queue")
-	case !e.owns(init.SendCQ) || !e.owns(init.RecvCQ):
-		return fmt.Errorf("completion queue: %w", ErrUnknown)
+	case init.SRQ != nil && init.SRQ.xrcd != 0:
+		return invalid("an XRC shared receive queue: XRC_RECV queue pairs find it by its number")
 	case init.SRQ != nil && init.SRQ.mem != e.cfg.Memory:
 		return invalid("the shared receive queue is of another device")
 	case c.MaxSendWR > MaxQPWR || c.MaxRecvWR > MaxQPWR:
@@ -227,11 +264,7 @@ func (e *Engine) DestroyQP(q *QP) error {
 	e.timers.remove(q)
 	q.resp.dropReplies() // one may still wait for storage
 	e.qps.remove(q.qpn)
-	q.sendCQ.users--
-	q.recvCQ.users--
-	if q.srq != nil {
-		q.srq.users.Add(-1)
-	}
+	q.use(-1)
 	q.setState(StateReset)
 	return nil
 }
@@ -266,7 +299,7 @@ func (e *Engine) fail(q *QP) {
 	}
 	e.flushSends(q)
 	e.flushRecvs(q)
-	if q.srq != nil { // nothing of the queue completes here any more (section 5.3)
+	if q.init.SRQ != nil { // nothing of the queue completes here any more (section 5.3)
 		e.raise(Event{Type: EventQPLastWQE, QP: q})
 	}
 }

@@ -135,6 +135,9 @@ func (e *Engine) flushRecvs(q *QP) {
 		q.abandon()
 		return
 	}
+	if q.rq == nil {
+		return
+	}
 	q.abandon()
 	tail := q.rq.tail.Load()
 	for i := q.rq.head.Load(); i != tail; i++ {

@@ -19,6 +19,7 @@ type resource struct {
 	va          uint64
 	rkey        uint32
 	length      uint32
+	pd          mr.PD  // READ: that of the key
 	orig        uint64 // atomics: the value before
 }
 
@@ -32,6 +33,7 @@ type job struct {
 	va          uint64   // READ: of response next
 	left        uint32   // READ: bytes from there
 	rkey        uint32   // READ
+	pd          mr.PD    // READ: that of the key; of XRC another request's may be another
 	orig        uint64   // atomic: the value before
 	sync        uint64   // FLUSH: the sync that it waits for; 0: none
 }
@@ -84,8 +86,8 @@ func (r *responder) remember(packets uint32) (*resource, int) {
 func (e *Engine) acceptRead(q *QP) {
 	r := &q.resp
 	res, i := r.remember(max(1, (r.length+q.mtu-1)/q.mtu))
-	res.answer, res.va, res.rkey, res.length = dataAnswer, r.va, r.rkey, r.length
-	e.owe(q, job{res: i, answer: dataAnswer, start: res.first, next: res.first, va: res.va, left: res.length, rkey: res.rkey})
+	res.answer, res.va, res.rkey, res.length, res.pd = dataAnswer, r.va, r.rkey, r.length, q.pd
+	e.owe(q, job{res: i, answer: dataAnswer, start: res.first, next: res.first, va: res.va, left: res.length, rkey: res.rkey, pd: res.pd})
 }
 
 // acceptAtomic remembers an atomic, which was executed, and owes its response.
@@ -177,7 +179,7 @@ func (e *Engine) replay(q *QP, p *wire.Packet, psn wire.PSN) wire.DropReason {
 		if !res.valid || psn.Sub(res.first) < 0 || psn.Sub(res.last) > 0 || res.answer != answerTo(p) {
 			continue
 		}
-		j := job{res: i, again: true, answer: res.answer, start: psn, next: psn, orig: res.orig, rkey: res.rkey}
+		j := job{res: i, again: true, answer: res.answer, start: psn, next: psn, orig: res.orig, rkey: res.rkey, pd: res.pd}
 		if res.answer == dataAnswer {
 			skip := uint32(psn.Sub(res.first)) * q.mtu
 			h := p.RETH()
@@ -317,7 +319,7 @@ func (e *Engine) replyRead(q *QP, b *wire.Batch) verdict {
 	st := mr.OK
 	if n > 0 {
 		var span mr.Span
-		span, st = e.cfg.Memory.Remote(q.pd, q.qpn, j.rkey, j.va, n, mr.RemoteRead)
+		span, st = e.cfg.Memory.Remote(j.pd, q.qpn, j.rkey, j.va, n, mr.RemoteRead)
 		payload = span.Bytes()
 	}
 	if st == mr.OK {

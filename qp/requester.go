@@ -298,6 +298,9 @@ func (q *QP) putRequestHeaders(now Time, body []byte, op wire.Opcode, info *wire
 		(*wire.DETH)(body[info.Off[wire.HdrDETH]:]).Put(qkey, q.qpn)
 	}
 	(*wire.BTH)(body).Put(op, flags, pad, wire.DefaultPKey, dest, q.rec.psn)
+	if at := info.Off[wire.HdrXRCETH]; at != 0 {
+		(*wire.XRCETH)(body[at:]).Put(s.remoteQPN)
+	}
 	if at := info.Off[wire.HdrImmDt]; at != 0 {
 		(*wire.ImmDt)(body[at:]).Put(s.imm)
 	}
@@ -329,6 +332,9 @@ func (e *Engine) emitRead(q *QP, b *wire.Batch, s *sendSlot) verdict {
 		return full
 	}
 	(*wire.BTH)(f.Body).Put(op, wire.BTHAckReq, 0, wire.DefaultPKey, q.attr.DestQPN, q.rec.psn)
+	if at := info.Off[wire.HdrXRCETH]; at != 0 {
+		(*wire.XRCETH)(f.Body[at:]).Put(s.remoteQPN)
+	}
 	n, packets := s.length, uint32(1)
 	switch s.opcode {
 	case WRRead:

@@ -74,6 +74,7 @@ const (
 	faultKey              // rkey unknown, of another domain, out of range, or without the right
 	faultMemory           // receive request names bad memory
 	faultInvalidate       // SEND_WITH_INV of what cannot be invalidated
+	faultTarget           // XRC: no such shared receive queue in the domain
 )
 
 // faults is the table of sections 6.3 and 6.4.
@@ -93,6 +94,7 @@ var faults = [...]struct {
 	faultKey:        {wire.SynNAKAccess, WCRemAccessErr, EventQPAccessErr, wire.DropMalformed},
 	faultMemory:     {wire.SynNAKOp, WCLocProtErr, EventQPReqErr, wire.DropMalformed},
 	faultInvalidate: {0, WCRemInvReqErr, EventQPAccessErr, wire.DropMalformed},
+	faultTarget:     {wire.SynNAKInvReq, WCRemInvReqErr, EventQPReqErr, wire.DropMalformed},
 }
 
 // respond walks one request packet of an RC or UC queue pair.
@@ -103,7 +105,13 @@ func (e *Engine) respond(q *QP, p *wire.Packet) wire.DropReason {
 	if q.mustWait(p) {
 		return q.turnAway()
 	}
-	f := q.checkOrder(p)
+	f := noFault
+	if q.noSends {
+		f = e.aim(q, p)
+	}
+	if f == noFault {
+		f = q.checkOrder(p)
+	}
 	if f == noFault {
 		f = q.checkAccess(p)
 	}

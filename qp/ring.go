@@ -26,7 +26,7 @@ type sendSlot struct {
 	imm        uint32 // immediate data, key to invalidate, or see bind and writeFlush
 	rkey       uint32 // BIND_MW: lkey of the region
 	ah         uint32 // row of the address handle table
-	remoteQPN  uint32
+	remoteQPN  uint32 // XRC_SEND: number of the shared receive queue
 	remoteQKey uint32
 	opcode     WROpcode
 	flags      SendFlags

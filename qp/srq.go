@@ -6,7 +6,7 @@ package qp
 // Stages: the object and its sizes → the application posts (PostRecv) → a responder claims the
 // oldest request (claim, from receives.go) and gives its slot back when the message has ended
 // (release), in whatever order messages end, or the request itself if the message came to nothing
-// (putBack) → the application resizes the queue and arms its limit (Modify).
+// (putBack) → the application resizes the queue and arms its limit (Modify) → XRC.
 //
 // A slot is in one of three places: spare, posted, or with the message that has claimed it. The
 // first two are lists, so that nothing has to move when the queue is resized. Lanes are threads of
@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 
 	"github.com/goroce/goroce/mr"
+	"github.com/goroce/goroce/wire"
 )
 
 // SRQInit is what NewSRQ needs (ibv_srq_init_attr).
@@ -30,6 +31,10 @@ type SRQInit struct {
 	// Yield lets others run while another lane has the queue for a moment; nil if there is one lane
 	Yield   func()
 	Context any // the owner's own value, for events
+
+	// XRCD makes it one of XRC (IBV_SRQT_XRC), which requests name by its Number, 24 bits
+	XRCD   XRCD
+	Number uint32
 }
 
 // SRQAttr holds the attributes of a shared receive queue (ibv_srq_attr).
@@ -54,6 +59,8 @@ const (
 // engines of the device use the queue; calls of Modify must not overlap.
 type SRQ struct {
 	context any
+	xrcd    XRCD
+	number  uint32
 	mem     *mr.Table
 	pd      mr.PD
 	maxSGE  uint32
@@ -80,10 +87,13 @@ type sharedSlot struct {
 
 // NewSRQ makes a shared receive queue (ibv_create_srq). ErrInvalid says which value is wrong.
 func NewSRQ(init SRQInit) (*SRQ, error) {
-	s := &SRQ{context: init.Context, mem: init.Memory, pd: init.PD, maxSGE: init.MaxSGE, yield: init.Yield}
+	s := &SRQ{context: init.Context, mem: init.Memory, pd: init.PD, maxSGE: init.MaxSGE, yield: init.Yield,
+		xrcd: init.XRCD, number: init.Number}
 	switch {
 	case init.PD == 0:
 		return nil, invalid("no protection domain")
+	case init.XRCD != 0 && (init.Number == 0 || init.Number > wire.QPNMask):
+		return nil, invalid("SRQ number 0x%x: 24 bits, not 0", init.Number)
 	case init.MaxSGE > MaxSGE:
 		return nil, invalid("%d elements a request, at most %d", init.MaxSGE, MaxSGE)
 	}
@@ -95,6 +105,9 @@ func NewSRQ(init SRQInit) (*SRQ, error) {
 	s.limit = init.Limit
 	return s, nil
 }
+
+// Number is what requests of XRC name the queue by; 0 if it is none of XRC.
+func (s *SRQ) Number() uint32 { return s.number }
 
 // Context returns SRQInit.Context.
 func (s *SRQ) Context() any { return s.context }
@@ -286,4 +299,74 @@ func (s *SRQ) InUse() error {
 		return fmt.Errorf("shared receive queue: %w by %d queue pairs", ErrBusy, n)
 	}
 	return nil
+}
+
+// XRC, the extended reliable connected service: an XRC_SEND queue pair names in each request which
+// shared receive queue of the peer it is for, so one connection serves all of them (sections 2.6,
+// 8.4).
+//
+// Its two ends are halves of RC. XRC_SEND only requests: its packets have an XRCETH with the number
+// of the queue. XRC_RECV only responds: it has no queue and no protection domain of its own. For
+// each request it takes those of the shared receive queue that the request names, which must be of
+// the same XRC domain (aim); completions are in the completion queue of that one too.
+
+// XRCD is an XRC domain of a device (ibv_xrcd); 0 is none.
+type XRCD uint32
+
+// xrcTarget is a shared receive queue that requests may name.
+type xrcTarget struct {
+	srq *SRQ
+	cq  *CQ
+}
+
+// AddXRC lets requests name s, an XRC shared receive queue, by its number; they complete in c. Each
+// engine of a device must know of it. ErrInvalid if it is none or the number is taken.
+func (e *Engine) AddXRC(s *SRQ, c *CQ) error {
+	switch _, taken := e.xrc[s.number]; {
+	case s.xrcd == 0 || s.mem != e.cfg.Memory:
+		return invalid("the shared receive queue is no XRC one of this device")
+	case !e.owns(c):
+		return fmt.Errorf("completion queue: %w", ErrUnknown)
+	case taken:
+		return invalid("there is a shared receive queue with the number 0x%06x", s.number)
+	}
+	if e.xrc == nil {
+		e.xrc = make(map[uint32]xrcTarget)
+	}
+	e.xrc[s.number] = xrcTarget{s, c}
+	c.users++
+	return nil
+}
+
+// RemoveXRC ends AddXRC. A message for s that is in progress comes to nothing: what follows of it
+// is refused.
+func (e *Engine) RemoveXRC(s *SRQ) {
+	t, ok := e.xrc[s.number]
+	if !ok || t.srq != s {
+		return
+	}
+	delete(e.xrc, s.number)
+	t.cq.users--
+	e.qps.each(func(q *QP) {
+		if q.noSends && q.srq == s {
+			q.putBack()
+			q.srq, q.recvCQ = nil, nil
+		}
+	})
+}
+
+// aim has an XRC_RECV queue pair receive for the shared receive queue that a request names. All
+// packets of a message must name the same one.
+func (e *Engine) aim(q *QP, p *wire.Packet) fault {
+	t, ok := e.xrc[p.XRCETH().SRQN()]
+	switch {
+	case !ok || t.srq.xrcd != q.init.XRCD:
+		return faultTarget
+	case t.srq == q.srq:
+	case q.resp.message != noMessage:
+		return faultOrder
+	default:
+		q.srq, q.recvCQ, q.pd = t.srq, t.cq, t.srq.pd
+	}
+	return noFault
 }

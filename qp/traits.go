@@ -16,6 +16,8 @@ type service struct {
 	opcodes  wire.Service // what its packets are of
 	reliable bool         // packets are acknowledged and sent again
 	datagram bool         // each work request names its destination
+	noSends  bool         // it only responds
+	noRecvs  bool         // it only requests
 	column   int          // in the table of transitions
 }
 
@@ -25,7 +27,13 @@ var services = [...]service{
 	RC:  {name: "RC", opcodes: wire.ServiceRC, reliable: true},
 	UC:  {name: "UC", opcodes: wire.ServiceUC, column: 1},
 	UD:  {name: "UD", opcodes: wire.ServiceUD, datagram: true, column: 2},
+
+	XRCSend: {name: "XRC_SEND", opcodes: wire.ServiceXRC, reliable: true, noRecvs: true, column: 3},
+	XRCRecv: {name: "XRC_RECV", opcodes: wire.ServiceXRC, reliable: true, noSends: true, column: 4},
 }
+
+// xrcColumns is where those of XRC begin: the types that have no receive queue.
+const xrcColumns = 3
 
 // exists says whether this stack has queue pairs of type t.
 func (t QPType) exists() bool { return int(t) < len(services) && services[t].name != "" }
@@ -95,7 +103,7 @@ type wrRule struct {
 }
 
 const (
-	onReliable  = 1 << RC
+	onReliable  = 1<<RC | 1<<XRCSend
 	onConnected = onReliable | 1<<UC
 	onAll       = onConnected | 1<<UD | 1<<GSI
 )
@@ -120,9 +128,9 @@ var wrTable = [numWROpcodes]wrRule{
 		opcodes: segments{only: wire.RCFetchAdd}},
 	WRLocalInv: {types: onConnected, local: true, bare: true, wc: WCLocalInv},
 	WRBindMW:   {types: onConnected, local: true, bare: true, wc: WCBindMW},
-	WRFlush: {types: onReliable, bare: true, answer: doneAnswer, wc: WCFlush,
+	WRFlush: {types: 1 << RC, bare: true, answer: doneAnswer, wc: WCFlush,
 		opcodes: segments{only: wire.RCFlush}},
-	WRAtomicWrite: {types: onReliable, bare: true, answer: doneAnswer, wc: WCAtomicWrite,
+	WRAtomicWrite: {types: 1 << RC, bare: true, answer: doneAnswer, wc: WCAtomicWrite,
 		opcodes: segments{only: wire.RCAtomicWrite}},
 }
 

@@ -29,6 +29,9 @@ const (
 	RC  QPType = 2
 	UC  QPType = 3
 	UD  QPType = 4
+	// XRCSend and XRCRecv are the two ends of an XRC connection (srq.go).
+	XRCSend QPType = 9
+	XRCRecv QPType = 10
 )
 
 // QPState is a queue pair's state (ibv_qp_state).
@@ -164,6 +167,7 @@ type QPInit struct {
 	SendCQ, RecvCQ *CQ
 	Cap            Cap
 	SRQ            *SRQ // for receives; nil: a queue of its own, of the size in Cap
+	XRCD           XRCD // XRC_RECV: of the shared receive queues that requests may name
 	SQSigAll       bool // every send work request yields a completion
 	Context        any  // the owner's own value, returned by QP.Context
 
@@ -235,6 +239,8 @@ type SendWR struct {
 	AH         *AH // UD
 	RemoteQPN  uint32
 	RemoteQKey uint32 // with bit 31 set the queue pair's own Q_Key is sent instead
+
+	RemoteSRQN uint32 // XRC_SEND: number of the peer's shared receive queue, with every operation
 
 	Bind *BindInfo // BIND_MW
 }

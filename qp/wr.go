@@ -26,6 +26,9 @@ func (q *QP) post(wrs []SendWR, all bool) (n int, err error) {
 	if s := q.State(); s < StateRTS {
 		return 0, fmt.Errorf("%w: PostSend needs RTS, QP 0x%06x is in %v", ErrState, q.qpn, s)
 	}
+	if q.noSends {
+		return 0, invalid("QP 0x%06x of type %v sends nothing", q.qpn, q.typ)
+	}
 	tail := q.sq.tail.Load()
 	free := uint32(len(q.sq.slots)) - (tail - q.sq.head.Load())
 	for n = range wrs {
@@ -74,6 +77,11 @@ func (q *QP) writeSend(i uint32, wr *SendWR) error {
 		if err := q.writeDatagram(s, wr); err != nil {
 			return err
 		}
+	case wr.RemoteSRQN > wire.QPNMask:
+		return invalid("remote SRQ number 0x%x is wider than 24 bits", wr.RemoteSRQN)
+	}
+	if q.noRecvs {
+		s.remoteQPN = wr.RemoteSRQN
 	}
 	if wr.Flags&SendInline != 0 {
 		copy(q.sq.inlineRoom(i), wr.Inline)
@@ -191,6 +199,9 @@ func (q *QP) writeDatagram(s *sendSlot, wr *SendWR) error {
 func (q *QP) PostRecv(wrs []RecvWR) (n int, err error) {
 	if s := q.State(); s < StateInit {
 		return 0, fmt.Errorf("%w: PostRecv needs INIT, QP 0x%06x is in %v", ErrState, q.qpn, s)
+	}
+	if q.noRecvs || q.noSends {
+		return 0, invalid("QP 0x%06x of type %v has no receive queue", q.qpn, q.typ)
 	}
 	if q.srq != nil {
 		return 0, invalid("QP 0x%06x takes its receive requests from a shared receive queue: post them there", q.qpn)

@@ -123,13 +123,13 @@ func (q *QP) Init(opts *ConnectOptions) error {
 	return q.Modify(context.Background(), &attr, mask|AttrAccessFlags)
 }
 
-// Connect brings an RC or UC queue pair from RESET or INIT to RTS, connected to remote. opts may be
-// nil; a queue pair in INIT then keeps the rights that it has. The peer must do the same with this
-// side's Endpoint; what is sent before it has is lost, which RC repairs and UC does not. As Modify
-// it may wait for a neighbour's answer, until ctx ends. Its errors are those of Modify; the state
-// is then that which was reached.
+// Connect brings an RC, UC or XRC queue pair from RESET or INIT to RTS, connected to remote. opts
+// may be nil; a queue pair in INIT then keeps the rights that it has. The peer must do the same
+// with this side's Endpoint; what is sent before it has is lost, which RC repairs and UC does not.
+// As Modify it may wait for a neighbour's answer, until ctx ends. Its errors are those of Modify;
+// the state is then that which was reached.
 func (q *QP) Connect(ctx context.Context, remote Endpoint, opts *ConnectOptions) error {
-	if t := q.Type(); t != RC && t != UC {
+	if t := q.Type(); t == UD || t == GSI {
 		return q.pd.dev.fail("Connect", fmt.Errorf("%w: a queue pair of type %v has no peer: Activate it", ErrInvalid, t))
 	}
 	o := optionsOr(opts)
@@ -150,7 +150,15 @@ func (q *QP) Connect(ctx context.Context, remote Endpoint, opts *ConnectOptions)
 		rtr.AccessFlags = o.Access
 		toRTR |= AttrAccessFlags
 	}
-	if q.Type() == RC {
+	switch q.Type() {
+	case XRCSend:
+		rts.Timeout, rts.RetryCnt, rts.RNRRetry, rts.MaxRdAtomic = o.Timeout, o.RetryCnt, o.RNRRetry, o.MaxRdAtomic
+		toRTS |= AttrTimeout | AttrRetryCnt | AttrRNRRetry | AttrMaxRdAtomic
+	case XRCRecv:
+		rtr.MaxDestRdAtomic, rtr.MinRNRTimer, rts.Timeout = o.MaxDestRdAtomic, o.MinRNRTimer, o.Timeout
+		toRTR |= AttrMaxDestRdAtomic | AttrMinRNRTimer
+		toRTS |= AttrTimeout
+	case RC:
 		rtr.MaxDestRdAtomic, rtr.MinRNRTimer = o.MaxDestRdAtomic, o.MinRNRTimer
 		toRTR |= AttrMaxDestRdAtomic | AttrMinRNRTimer
 		if rtr.SelectiveRepeat = o.SelectiveRepeat; o.SelectiveRepeat {

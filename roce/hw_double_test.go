@@ -48,8 +48,9 @@ func (d *double) gidLink(int) int          { return 0 }
 func (d *double) stats() []Stats {
 	return []Stats{{Engine: qp.Stats{SentPkts: 1}}, {Engine: qp.Stats{SentPkts: 2}}}
 }
-func (d *double) rawClock() (uint64, error)    { return 0, ErrNotSupported }
-func (d *double) allocPD() (pdProvider, error) { return &doublePD{d}, nil }
+func (d *double) rawClock() (uint64, error)            { return 0, ErrNotSupported }
+func (d *double) openXRCD(*XRCD) (xrcdProvider, error) { return nil, ErrNotSupported }
+func (d *double) allocPD() (pdProvider, error)         { return &doublePD{d}, nil }
 func (d *double) createCQ(c *CQ, attr *CQInitAttr, notify func()) (cqProvider, error) {
 	c.hw = &hwCQ{d: d, cap: attr.CQE, notify: notify}
 	return c.hw, nil
@@ -173,6 +174,7 @@ func (s *hwSRQ) Modify(a SRQAttr, mask SRQAttrMask) error {
 	s.attr.Limit = a.Limit
 	return nil
 }
+func (s *hwSRQ) Number() uint32          { return 0 }
 func (s *hwSRQ) Query() (SRQAttr, error) { return s.attr, nil }
 func (s *hwSRQ) Close() error            { return s.d.ended("SRQ") }
 func (s *hwSRQ) PostRecv(wrs []RecvWR) (int, error) {

@@ -116,6 +116,10 @@ func (d verbsDevice) allocPD() (pdProvider, error) {
 	return verbsPD{pd}, nil
 }
 
+func (d verbsDevice) openXRCD(*XRCD) (xrcdProvider, error) {
+	return nil, fmt.Errorf("%w: XRC over libibverbs", ErrNotSupported)
+}
+
 func (d verbsDevice) createCQ(c *CQ, attr *CQInitAttr, notify func()) (cqProvider, error) {
 	if attr.WCFlags&^WCExStandard != 0 {
 		return nil, fmt.Errorf("%w: CQInitAttr.WCFlags 0x%x: timestamps of a device of libibverbs are not read", ErrNotSupported, attr.WCFlags)

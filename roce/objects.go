@@ -30,6 +30,9 @@ func (o objects) has(x object) bool {
 // busy returns nil if nothing needs x (anything at all, if x is nil), and otherwise an ErrBusy like
 // "PD still has 2 QPs (0x00001a, 0x0003bc), 1 MR".
 func (o objects) busy(what string, x any) error {
+	if _, ok := x.(*QP); ok { // nothing needs one, and there may be very many of them
+		return nil
+	}
 	labels := make(map[string][]string)
 	for user := range o {
 		if x == nil || user.needs(x) {
@@ -40,7 +43,7 @@ func (o objects) busy(what string, x any) error {
 		return nil
 	}
 	var parts []string
-	for _, kind := range []string{"QP", "SRQ", "CQ", "CompChannel", "MR", "MW", "AH", "PD"} {
+	for _, kind := range []string{"QP", "SRQ", "XRCD", "CQ", "CompChannel", "MR", "MW", "AH", "PD"} {
 		if l := labels[kind]; len(l) > 0 {
 			parts = append(parts, countOf(kind, l))
 		}

@@ -34,6 +34,8 @@ type provider interface {
 	rawClock() (uint64, error)
 
 	allocPD() (pdProvider, error)
+	// openXRCD makes what x stands for.
+	openXRCD(x *XRCD) (xrcdProvider, error)
 	// createCQ makes what c stands for. notify is told of what ReqNotify asked for; nil if there is
 	// no channel.
 	createCQ(c *CQ, attr *CQInitAttr, notify func()) (cqProvider, error)
@@ -95,8 +97,14 @@ type qpProvider interface {
 	Close() error
 }
 
+// xrcdProvider is an XRC domain.
+type xrcdProvider interface {
+	Close() error
+}
+
 // srqProvider is a shared receive queue, but for posting to it.
 type srqProvider interface {
+	Number() uint32
 	Modify(attr SRQAttr, mask SRQAttrMask) error
 	Query() (SRQAttr, error)
 	Close() error

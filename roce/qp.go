@@ -18,7 +18,9 @@ type QPInitAttr struct {
 	Cap QPCap
 	// SRQ is where its receive requests come from; nil: from a queue of its own. With one, PostRecv
 	// is refused, and Cap.MaxRecvWR and MaxRecvSGE do not count.
-	SRQ      *SRQ
+	SRQ *SRQ
+	// XRCD is the domain of an XRCRecv queue pair, which has no completion queue; others have none.
+	XRCD     *XRCD
 	SQSigAll bool // every send work request yields a completion, as if it had SendSignaled
 
 	// WholeMessages sends a WRITE as FIRST, MIDDLE and LAST packets and asks for a READ with one
@@ -59,7 +61,8 @@ type QP struct {
 func (q *QP) kind() string  { return "QP" }
 func (q *QP) label() string { return fmt.Sprintf("0x%06x", q.QPN()) }
 func (q *QP) needs(x any) bool {
-	return x == any(q.pd) || x == any(q.sendCQ) || x == any(q.recvCQ) || q.srq != nil && x == any(q.srq)
+	return x == any(q.pd) || x == any(q.sendCQ) || x == any(q.recvCQ) || q.srq != nil && x == any(q.srq) ||
+		q.init.XRCD != nil && x == any(q.init.XRCD)
 }
 
 // CreateQP makes a queue pair in RESET (ibv_create_qp). Its number and starting PSN are
@@ -71,7 +74,7 @@ func (p *PD) CreateQP(attr QPInitAttr) (q *QP, err error) {
 	if attr.Type == 0 {
 		attr.Type = RC
 	}
-	if attr.RecvCQ == nil {
+	if attr.RecvCQ == nil && attr.Type != XRCSend {
 		attr.RecvCQ = attr.SendCQ
 	}
 	if attr.Cap == (QPCap{}) {
@@ -82,10 +85,16 @@ func (p *PD) CreateQP(attr QPInitAttr) (q *QP, err error) {
 			return fmt.Errorf("%w: qp_type 8 (IBV_QPT_RAW_PACKET): queue pairs of Ethernet frames are not for RoCE devices; "+
 				"an AF_PACKET or AF_XDP socket of your own does that", ErrNotSupported)
 		}
-		for _, c := range []*CQ{attr.SendCQ, attr.RecvCQ} {
+		for i, c := range []*CQ{attr.SendCQ, attr.RecvCQ} {
+			if c == nil && (attr.Type == XRCRecv || attr.Type == XRCSend && i == 1) {
+				continue
+			}
 			if err := p.checkCQ(c); err != nil {
 				return err
 			}
+		}
+		if attr.XRCD != nil && !p.dev.objects.has(attr.XRCD) {
+			return fmt.Errorf("%w: the XRCD is closed, or of another device", ErrInvalid)
 		}
 		if err := p.checkSRQ(attr.SRQ); err != nil {
 			return err

@@ -26,6 +26,7 @@ const (
 	CapRCRNRNakGen     DeviceCaps = 1 << 12 // RNR NAKs
 	CapSRQResize       DeviceCaps = 1 << 13 // SRQ.Modify with SRQMaxWR
 	CapMemWindow       DeviceCaps = 1 << 17
+	CapXRC             DeviceCaps = 1 << 20 // Device.OpenXRCD
 	CapMemWindow2B     DeviceCaps = 1 << 24 // windows of type 2B
 	CapFlushGlobal     DeviceCaps = 1 << 38 // it serves FLUSH for visibility
 	CapFlushPersistent DeviceCaps = 1 << 39 // and to storage

@@ -22,7 +22,7 @@ type softDevice struct{ *soft.Device }
 // answer is what the code below really does.
 func (d softDevice) attr() DeviceAttr {
 	guid := d.guid()
-	caps := CapCurrQPStateMod | CapPortActiveEvent | CapRCRNRNakGen | CapSRQResize | CapMemWindow | CapMemWindow2B | CapFlushGlobal | CapAtomicWrite
+	caps := CapCurrQPStateMod | CapPortActiveEvent | CapRCRNRNakGen | CapSRQResize | CapXRC | CapMemWindow | CapMemWindow2B | CapFlushGlobal | CapAtomicWrite
 	if storage.Works {
 		caps |= CapFlushPersistent
 	}
@@ -111,6 +111,23 @@ func (d softDevice) allocPD() (pdProvider, error) {
 	return softPD{pd}, nil
 }
 
+func (d softDevice) openXRCD(x *XRCD) (xrcdProvider, error) {
+	s, err := d.OpenXRCD()
+	if err != nil {
+		return nil, err
+	}
+	x.soft = s
+	return s, nil
+}
+
+// below is the queue by its concrete type; nil if there is none.
+func (c *CQ) below() *soft.CQ {
+	if c == nil {
+		return nil
+	}
+	return c.soft
+}
+
 func (d softDevice) createCQ(c *CQ, attr *CQInitAttr, notify func()) (cqProvider, error) {
 	s, err := d.CreateCQ(soft.CQInit{CQE: attr.CQE, Context: c, Notify: notify, Single: attr.Flags&CQSingleThreaded != 0,
 		KeepTimes: attr.WCFlags&WCExWithCompletionTimestamp != 0, Wallclock: attr.WCFlags&WCExWithCompletionTimestampWallclock != 0})
@@ -152,10 +169,12 @@ func (p softPD) createAH(ctx context.Context, attr AHAttr) (*AH, error) { return
 func (p softPD) destroyAH(ah *AH) error { return p.DestroyAH(ah) }
 
 func (p softPD) createQP(q *QP, attr *QPInitAttr) (qpProvider, error) {
-	init := soft.QPInit{Type: attr.Type, SendCQ: attr.SendCQ.soft, RecvCQ: attr.RecvCQ.soft,
-		Cap: attr.Cap, SQSigAll: attr.SQSigAll, WholeMessages: attr.WholeMessages, Context: q}
+	init := soft.QPInit{Type: attr.Type, SendCQ: attr.SendCQ.below(), RecvCQ: attr.RecvCQ.below(), Cap: attr.Cap, SQSigAll: attr.SQSigAll, WholeMessages: attr.WholeMessages, Context: q}
 	if attr.SRQ != nil {
 		init.SRQ = attr.SRQ.soft
+	}
+	if attr.XRCD != nil {
+		init.XRCD = attr.XRCD.soft
 	}
 	s, err := p.CreateQP(init)
 	if err != nil {
@@ -166,8 +185,12 @@ func (p softPD) createQP(q *QP, attr *QPInitAttr) (qpProvider, error) {
 }
 
 func (p softPD) createSRQ(s *SRQ, attr *SRQInitAttr) (srqProvider, error) {
-	below, err := p.CreateSRQ(qp.SRQInit{MaxWR: uint32(attr.MaxWR), MaxSGE: uint32(attr.MaxSGE),
-		Limit: uint32(attr.Limit), Context: s})
+	init := qp.SRQInit{MaxWR: uint32(attr.MaxWR), MaxSGE: uint32(attr.MaxSGE), Limit: uint32(attr.Limit), Context: s}
+	var x *soft.XRCD
+	if attr.XRCD != nil {
+		x = attr.XRCD.soft
+	}
+	below, err := p.CreateSRQ(init, x, attr.CQ.below())
 	if err != nil {
 		return nil, err
 	}

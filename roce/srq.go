@@ -1,6 +1,7 @@
 package roce
 
-// The shared receive queue: making one, posting to it, its size and its limit, its end.
+// The shared receive queue: making one, posting to it, its size and its limit, its end → XRC
+// domains, which those have that peers name. What XRC is, is in package qp (srq.go).
 
 import (
 	"fmt"
@@ -17,6 +18,10 @@ type SRQInitAttr struct {
 	// would be; 0: it is not armed.
 	Limit   int
 	Context any // the application's own, returned by SRQ.Context
+	// XRCD and CQ make it one of XRC (IBV_SRQT_XRC), which peers name by its Number, and whose
+	// requests complete in CQ; nil: a basic one, which QPInitAttr.SRQ gives to queue pairs
+	XRCD *XRCD
+	CQ   *CQ
 }
 
 // SRQAttr holds the attributes of a shared receive queue (ibv_srq_attr); its fields: go doc
@@ -32,7 +37,7 @@ const (
 	SRQLimit = qp.SRQLimit // when EventSRQLimit comes
 )
 
-// SRQ is a shared receive queue (ibv_srq, IBV_SRQT_BASIC): receive requests for many queue pairs
+// SRQ is a shared receive queue (ibv_srq): receive requests for many queue pairs
 // (QPInitAttr.SRQ), of any type and any protection domain of the device. The first packet of a
 // message takes the oldest request; when the message is there, the request completes in the receive
 // queue of the queue pair that it came to, and the completion has that queue pair's number.
@@ -44,6 +49,8 @@ const (
 // RC peer is told to try again (ConnectOptions.RNRRetry), and messages of UC and UD are dropped.
 type SRQ struct {
 	pd      *PD
+	xrcd    *XRCD // nil, both, of a basic one
+	cq      *CQ
 	context any
 
 	srq  srqProvider
@@ -51,9 +58,11 @@ type SRQ struct {
 	hw   *hwSRQ
 }
 
-func (s *SRQ) kind() string     { return "SRQ" }
-func (s *SRQ) label() string    { return "" }
-func (s *SRQ) needs(x any) bool { return x == any(s.pd) }
+func (s *SRQ) kind() string  { return "SRQ" }
+func (s *SRQ) label() string { return "" }
+func (s *SRQ) needs(x any) bool {
+	return x == any(s.pd) || s.xrcd != nil && (x == any(s.xrcd) || x == any(s.cq))
+}
 
 // CreateSRQ makes a shared receive queue (ibv_create_srq). The keys of its requests are those of
 // this domain, whatever domain a queue pair is of. ErrInvalid names the value that is wrong,
@@ -67,7 +76,10 @@ func (p *PD) CreateSRQ(attr SRQInitAttr) (s *SRQ, err error) {
 			return fmt.Errorf("%w: a queue of %d requests of %d elements with the limit %d: sizes are 1 to %d, a limit is at most the size",
 				ErrInvalid, attr.MaxWR, attr.MaxSGE, attr.Limit, qp.MaxSRQWR)
 		}
-		s = &SRQ{pd: p, context: attr.Context}
+		if err := p.checkXRC(&attr); err != nil {
+			return err
+		}
+		s = &SRQ{pd: p, context: attr.Context, xrcd: attr.XRCD, cq: attr.CQ}
 		below, err := p.pd.createSRQ(s, &attr)
 		if err == nil {
 			s.srq = below
@@ -79,6 +91,20 @@ func (p *PD) CreateSRQ(attr SRQInitAttr) (s *SRQ, err error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// checkXRC is an error unless the XRC domain and the completion queue are given together, or
+// neither, and are of the device.
+func (p *PD) checkXRC(attr *SRQInitAttr) error {
+	switch {
+	case attr.XRCD == nil && attr.CQ == nil:
+		return nil
+	case attr.XRCD == nil || attr.CQ == nil:
+		return fmt.Errorf("%w: a shared receive queue of XRC needs an XRCD and a CQ, a basic one neither", ErrInvalid)
+	case !p.dev.objects.has(attr.XRCD):
+		return fmt.Errorf("%w: the XRCD is closed, or of another device", ErrInvalid)
+	}
+	return p.checkCQ(attr.CQ)
 }
 
 // checkSRQ is an error unless a queue pair of the domain may take its requests from s.
@@ -93,6 +119,10 @@ func (p *PD) checkSRQ(s *SRQ) error {
 	}
 	return nil
 }
+
+// Number is what peers name an XRC one by in SendWR.RemoteSRQN (ibv_get_srq_num), 24 bits,
+// unpredictable; 0 of a basic one.
+func (s *SRQ) Number() uint32 { return s.srq.Number() }
 
 // Context is SRQInitAttr.Context.
 func (s *SRQ) Context() any { return s.context }
@@ -136,3 +166,37 @@ func (s *SRQ) Query() (SRQAttr, error) {
 // Close destroys the queue (ibv_destroy_srq), and with it the requests that are posted. While queue
 // pairs use it the error is ErrBusy and names them. A second Close does nothing.
 func (s *SRQ) Close() error { return s.pd.dev.destroy(s, s.srq.Close) }
+
+// XRCD is an XRC domain (ibv_xrcd). One connection of an XRC_SEND queue pair with an XRC_RECV one
+// serves all shared receive queues of the domain that the latter is of: each send work request says
+// which (SendWR.RemoteSRQN, the peer's SRQ.Number). READs, WRITEs and atomics name one too: keys
+// are those of its protection domain. A request that names none of the domain ends the connection
+// with WCRemInvReqErr.
+type XRCD struct {
+	dev  *Device
+	xrcd xrcdProvider
+	soft *soft.XRCD
+}
+
+func (x *XRCD) kind() string   { return "XRCD" }
+func (x *XRCD) label() string  { return "" }
+func (x *XRCD) needs(any) bool { return false }
+
+// OpenXRCD makes an XRC domain (ibv_open_xrcd), which is this process's own. ErrNotSupported if the
+// device has none, ErrClosed.
+func (d *Device) OpenXRCD() (x *XRCD, err error) {
+	err = d.create("OpenXRCD", func() error {
+		made := &XRCD{dev: d}
+		below, err := d.provider.openXRCD(made)
+		if err == nil {
+			made.xrcd, x = below, made
+			d.objects.add(x)
+		}
+		return err
+	})
+	return x, err
+}
+
+// Close ends the domain (ibv_close_xrcd). While queue pairs or shared receive queues are of it the
+// error is ErrBusy and names them. A second Close does nothing.
+func (x *XRCD) Close() error { return x.dev.destroy(x, x.xrcd.Close) }

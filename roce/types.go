@@ -90,6 +90,9 @@ const (
 	UD  = qp.UD  // unreliable datagram
 	// RawPacket is the verbs' number for queue pairs of whole Ethernet frames: CreateQP refuses it
 	RawPacket QPType = 8
+	// the two ends of an extended reliable connection: see XRCD
+	XRCSend = qp.XRCSend // it sends, names the peer's shared receive queues, and has no RecvCQ
+	XRCRecv = qp.XRCRecv // it receives for them, needs a QPInitAttr.XRCD, and has no queues
 )
 
 // Queue pair states.

@@ -193,6 +193,7 @@ var deviceCaps = []struct {
 	{roce.CapRCRNRNakGen, "RC_RNR_NAK_GEN"},
 	{roce.CapSRQResize, "SRQ_RESIZE"},
 	{roce.CapMemWindow, "MEM_WINDOW"},
+	{roce.CapXRC, "XRC"},
 	{roce.CapMemWindow2B, "MEM_WINDOW_TYPE_2B"},
 	{roce.CapFlushGlobal, "FLUSH_GLOBAL"},
 	{roce.CapFlushPersistent, "FLUSH_PERSISTENT"},

@@ -29,7 +29,7 @@ func (q *QP) mustBeDone(o *op) bool {
 	if !q.done(o) || o.local() {
 		return false
 	}
-	return q.gram != nil || q.Type() != qp.RC || o.fetches() || q.out.acked >= o.end()
+	return q.gram != nil || !q.reliable() || o.fetches() || q.out.acked >= o.end()
 }
 
 // completion checks one completion of the queue pair.
@@ -157,7 +157,7 @@ func (q *QP) failed(o *op, status qp.WCStatus) {
 		w.Fail("%s: %v %#x failed with %q, should be %#x with %q", q, o.wr.Opcode, o.wr.WRID, status, q.fatal.op.wr.WRID, q.fatal.status)
 	}
 	q.fatal = nil
-	if q.Type() == qp.RC {
+	if q.reliable() {
 		q.fail("a request failed: " + status.String())
 	} else {
 		q.squelched = true

@@ -102,6 +102,9 @@ func (s *stream) execute(n uint64) bool {
 	if o == nil {
 		return false
 	}
+	if !s.aim(o) {
+		return s.refuse(wire.SynNAKInvReq, 0)
+	}
 	last := k == o.packets-1
 	ok := false
 	switch {
@@ -174,7 +177,7 @@ func (s *stream) executeSend(o *op, k uint64, last bool) bool {
 func (s *stream) executeWrite(o *op, k uint64, last bool) bool {
 	q, imm := s.to, o.is(qp.WRWriteWithImm)
 	if q.Cfg.Access&mr.RemoteWrite == 0 {
-		if last && imm && s.slot == nil && q.Type() == qp.RC {
+		if last && imm && s.slot == nil && q.reliable() {
 			s.slot = q.takeRecv() // it ends with the connection
 		}
 		return s.refuse(wire.SynNAKInvReq, 1<<qp.WCRemInvReqErr|1<<qp.WCLocQPOpErr)
@@ -358,7 +361,7 @@ func (s *stream) receive(o *op, wc qp.WC) {
 // refuse ends an RC connection with a NAK. statuses are what the receive in use may end with
 // besides a flush.
 func (s *stream) refuse(syn wire.Syndrome, statuses uint32) bool {
-	if s.to.Type() == qp.RC {
+	if s.to.reliable() {
 		s.refused = syn
 		s.to.failWith("it answered a request with "+syn.String(), statuses)
 	}

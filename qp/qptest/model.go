@@ -51,7 +51,7 @@ func (o *op) end() uint64                  { return o.first + o.packets }
 // keeps packets even.
 func (s *stream) piece(o *op) uint64 {
 	switch {
-	case !s.from.Node.cfg.Engine.EvenPackets || s.from.Cfg.WholeMessages || s.from.Type() != qp.RC:
+	case !s.from.Node.cfg.Engine.EvenPackets || s.from.Cfg.WholeMessages || !s.from.reliable():
 	case o.is(qp.WRWrite):
 		return 1
 	case o.read() && s.from.Cfg.RdAtomic >= 64:

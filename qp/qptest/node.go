@@ -62,6 +62,7 @@ type Node struct {
 	cqs       []*qp.CQ
 	list      []*QP
 	srqs      []*SRQ
+	shared    map[uint64]*SRQ // by WRID: where it was posted
 	qps       map[uint32]*QP
 	remotes   map[remote]*QP
 	batch     *wire.Batch
@@ -99,7 +100,7 @@ func (w *World) AddNode(cfg NodeConfig) *Node {
 		cfg.Body = 4096 + 64
 	}
 	n := &Node{W: w, Index: i, Name: cfg.Name, GIDs: rowsOf(cfg), cfg: cfg, deadline: qp.Never,
-		over: map[uint64]bool{}, qps: map[uint32]*QP{}, remotes: map[remote]*QP{}}
+		over: map[uint64]bool{}, shared: map[uint64]*SRQ{}, qps: map[uint32]*QP{}, remotes: map[remote]*QP{}}
 	w.Nodes = append(w.Nodes, n)
 	n.GID = n.GIDs[0]
 	for _, g := range n.GIDs {
@@ -361,7 +362,11 @@ func (n *Node) completed(cq *qp.CQ, wc *qp.WC) {
 	}
 	if wc.WRID&recvBit != 0 {
 		q.RecvWCs = append(q.RecvWCs, *wc)
-		if s := q.Cfg.SRQ; s != nil {
+		due := q.recvCQ
+		if s := n.shared[wc.WRID]; s != nil {
+			if s.CQ != nil {
+				due = s.CQ
+			}
 			if s.outstanding--; s.OnReceive != nil {
 				id := wc.WRID
 				n.W.After(0, func() { s.OnReceive(id) })
@@ -370,7 +375,7 @@ func (n *Node) completed(cq *qp.CQ, wc *qp.WC) {
 		if q.OnReceive != nil {
 			n.W.After(0, q.OnReceive)
 		}
-		if cq != q.recvCQ {
+		if cq != due {
 			n.W.Fail("%s: receive completion in another queue than the receive queue's", q)
 		}
 	} else {

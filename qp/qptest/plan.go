@@ -57,6 +57,7 @@ type OpPlan struct {
 	Imm    uint32
 	Swap   uint64
 	Group  int // UD: 1 + index of the group that it goes to; 0: to the peer
+	SRQ    int // XRC: of Plan.SRQs, at the peer's node
 	Fault  OpFault
 }
 
@@ -74,6 +75,7 @@ const (
 	FaultRange          // beyond the end of the remote region
 	FaultQKey           // UD: not the receiver's
 	FaultTooBig         // UD: longer than the path MTU
+	FaultSRQN           // XRC: no such shared receive queue
 )
 
 // RecvPlan is a receive work request.
@@ -168,6 +170,7 @@ func NewPlan(seed uint64) *Plan {
 	if limit <= 8<<10 { // with dice of its own, so that the other worlds are what they were
 		p.drawShared(Dice{rand.New(rand.NewPCG(seed, 0x737271))})
 	}
+	p.drawXRC(seed, limit)
 	return p
 }
 
@@ -287,7 +290,10 @@ func (p *Plan) timeout(limit int64) uint8 {
 }
 
 func (p *Plan) drawConn(d Dice, limit int) {
-	typ := Pick(d, qp.RC, qp.RC, qp.RC, qp.RC, qp.UC, qp.UD)
+	p.drawConnOf(d, Pick(d, qp.RC, qp.RC, qp.RC, qp.RC, qp.UC, qp.UD), limit)
+}
+
+func (p *Plan) drawConnOf(d Dice, typ qp.QPType, limit int) {
 	mtu := wire.MTU(d.between(1, 5))
 	if limit > 64<<10 {
 		mtu = max(mtu, 2)
@@ -341,7 +347,9 @@ var kinds = map[qp.QPType][]qp.WROpcode{
 	qp.RC: {qp.WRSend, qp.WRSendWithImm, qp.WRWrite, qp.WRWrite, qp.WRWriteWithImm, qp.WRRead, qp.WRRead, qp.WRAtomicCmpAndSwp, qp.WRAtomicFetchAndAdd,
 		qp.WRAtomicWrite, qp.WRFlush},
 	qp.UC: {qp.WRSend, qp.WRSendWithImm, qp.WRWrite, qp.WRWriteWithImm},
-	qp.UD: {qp.WRSend, qp.WRSendWithImm},
+
+	qp.XRCSend: {qp.WRSend, qp.WRSend, qp.WRSendWithImm, qp.WRWrite, qp.WRWriteWithImm, qp.WRRead, qp.WRAtomicCmpAndSwp, qp.WRAtomicFetchAndAdd},
+	qp.UD:      {qp.WRSend, qp.WRSendWithImm},
 }
 
 // remoteSize is how much of the remote region operations use; beyond it is only for FaultRange.
@@ -467,7 +475,7 @@ func (p *Plan) String() string {
 			fmt.Fprintf(&b, "  conn %d end %d: node %d %v MTU %v PSN %d rd_atomic %d/%d retry %d rnr %d selective %v credits %v kbps %d sigall %v cap %v recv %d then every %d ns rights %v access %v srq %d row %d groups %b\n", i, j, e.Node,
 				e.Cfg.Type, e.Cfg.MTU, e.Cfg.PSN, e.Cfg.RdAtomic, e.Cfg.DestRdAtomic, e.Cfg.RetryCnt, e.Cfg.RNRRetry, e.Cfg.Selective, e.Cfg.FlowControl, e.Cfg.RateLimit, e.Cfg.SQSigAll, e.Cfg.Cap, e.RecvFirst, e.RecvEvery, !e.NoRights, e.Cfg.Access, e.SRQ, e.Cfg.Row, e.Groups)
 			for _, o := range e.Ops {
-				fmt.Fprintf(&b, "    %6d ns %v len %d %v remote %d flags %x group %d fault %d\n", o.At, o.Kind, o.Len, o.Pieces, o.Remote, o.Flags, o.Group, o.Fault)
+				fmt.Fprintf(&b, "    %6d ns %v len %d %v remote %d flags %x group %d fault %d srq %d\n", o.At, o.Kind, o.Len, o.Pieces, o.Remote, o.Flags, o.Group, o.Fault, o.SRQ+1)
 			}
 			for _, r := range e.Recvs {
 				fmt.Fprintf(&b, "    receive %d %v bad %v\n", r.Len, r.Pieces, r.BadKey)

@@ -20,6 +20,7 @@ type player struct {
 	plan    *EndPlan
 	q       *QP
 	peer    *player
+	sharers []*sharer // of the world
 	ah      *qp.AH
 	groups  [4]*qp.AH // UD: to groups; nil: of the other IP version
 	source  *Region
@@ -114,7 +115,7 @@ func (w *World) newPlayer(e *EndPlan, sharers []*sharer) *player {
 	if e.SRQ > 0 {
 		cfg.SRQ = sharers[e.SRQ-1].srq
 	}
-	p := &player{w: w, plan: e, q: n.CreateQP(cfg)}
+	p := &player{w: w, plan: e, sharers: sharers, q: n.CreateQP(cfg)}
 	base := uint64(len(n.regions)+1) << 32
 	p.source = n.NewRegion("source", source+5000, base, 0)
 	p.result = n.NewRegion("result", result, base+1<<28, mr.LocalWrite)
@@ -244,6 +245,9 @@ func (p *player) request(o *OpPlan) qp.SendWR {
 	if o.bare() {
 		return o.spoil(wr, peer)
 	}
+	if p.q.Type() == qp.XRCSend {
+		wr.RemoteSRQN = p.targetOf(o)
+	}
 	if pieces == nil {
 		wr.Inline = region.Bytes[o.Local : o.Local+o.Len]
 	} else {
@@ -267,6 +271,19 @@ func (o *OpPlan) spoil(wr qp.SendWR, peer *player) qp.SendWR {
 		wr.RemoteQKey++
 	}
 	return wr
+}
+
+// targetOf is the number of the shared receive queue that an operation is for. The mistake is that
+// of one of another domain, if there is one, or of none.
+func (p *player) targetOf(o *OpPlan) uint32 {
+	if o.Fault != FaultSRQN {
+		return p.sharers[o.SRQ].srq.Number()
+	}
+	last := p.sharers[len(p.sharers)-1].srq
+	if last.xrcd > xrcDomain {
+		return last.Number()
+	}
+	return last.Number() ^ 0x800001
 }
 
 // act ends this side, or drains it for a while.

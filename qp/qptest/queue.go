@@ -47,7 +47,7 @@ type QPConfig struct {
 	SendCQ        *qp.CQ
 	RecvCQ        *qp.CQ
 	PD            mr.PD
-	SRQ           *SRQ // where its receives come from, if not from a queue of its own
+	SRQ           *SRQ // where its receives come from, if shared; XRC_RECV: now
 	DontConnect   bool // stay in RESET
 	WithoutSender bool // stop in RTR
 	WholeMessages bool // see qp.QPInit
@@ -158,7 +158,12 @@ func (n *Node) CreateQP(cfg QPConfig) *QP {
 	var err error
 	init := qp.QPInit{Type: cfg.Type, PD: pd, SendCQ: q.sendCQ, RecvCQ: q.recvCQ, Cap: cfg.Cap,
 		SQSigAll: cfg.SQSigAll, WholeMessages: cfg.WholeMessages, Context: q}
-	if cfg.SRQ != nil {
+	switch {
+	case cfg.Type == qp.XRCSend:
+		init.RecvCQ = nil
+	case cfg.Type == qp.XRCRecv:
+		init.SendCQ, init.RecvCQ, init.XRCD = nil, nil, xrcDomain
+	case cfg.SRQ != nil:
 		init.SRQ = cfg.SRQ.SRQ
 	}
 	q.QP, err = n.Engine.CreateQP(init)
@@ -254,10 +259,14 @@ func (q *QP) attr(peer wire.GID, qpn uint32, psn wire.PSN) qp.QPAttr {
 
 // Masks of the ordinary walk through the states, by type.
 var (
-	toInit = map[qp.QPType]qp.AttrMask{qp.RC: maskInit, qp.UC: maskInit, qp.UD: maskInitUD, qp.GSI: maskInitUD &^ qp.AttrPort}
-	toRTR  = map[qp.QPType]qp.AttrMask{qp.RC: maskRTR | qp.AttrMaxDestRdAtomic | qp.AttrMinRNRTimer, qp.UC: maskRTR, qp.UD: qp.AttrState, qp.GSI: qp.AttrState}
-	toRTS  = map[qp.QPType]qp.AttrMask{qp.RC: qp.AttrState | qp.AttrSQPSN | qp.AttrTimeout | qp.AttrRetryCnt | qp.AttrRNRRetry | qp.AttrMaxRdAtomic,
-		qp.UC: qp.AttrState | qp.AttrSQPSN, qp.UD: qp.AttrState | qp.AttrSQPSN, qp.GSI: qp.AttrState | qp.AttrSQPSN}
+	toInit = map[qp.QPType]qp.AttrMask{qp.RC: maskInit, qp.UC: maskInit, qp.UD: maskInitUD, qp.GSI: maskInitUD &^ qp.AttrPort,
+		qp.XRCSend: maskInit, qp.XRCRecv: maskInit}
+	toRTR = map[qp.QPType]qp.AttrMask{qp.RC: maskRTR | qp.AttrMaxDestRdAtomic | qp.AttrMinRNRTimer, qp.UC: maskRTR, qp.UD: qp.AttrState, qp.GSI: qp.AttrState,
+		qp.XRCSend: maskRTR, qp.XRCRecv: maskRTR | qp.AttrMaxDestRdAtomic | qp.AttrMinRNRTimer}
+	toRTS = map[qp.QPType]qp.AttrMask{qp.RC: qp.AttrState | qp.AttrSQPSN | qp.AttrTimeout | qp.AttrRetryCnt | qp.AttrRNRRetry | qp.AttrMaxRdAtomic,
+		qp.XRCSend: qp.AttrState | qp.AttrSQPSN | qp.AttrTimeout | qp.AttrRetryCnt | qp.AttrRNRRetry | qp.AttrMaxRdAtomic,
+		qp.XRCRecv: qp.AttrState | qp.AttrSQPSN | qp.AttrTimeout,
+		qp.UC:      qp.AttrState | qp.AttrSQPSN, qp.UD: qp.AttrState | qp.AttrSQPSN, qp.GSI: qp.AttrState | qp.AttrSQPSN}
 )
 
 const (

@@ -19,9 +19,11 @@ import (
 type SRQ struct {
 	*qp.SRQ
 	Node *Node
+	CQ   *qp.CQ // of XRC: where its requests complete
 	// OnReceive runs when a request of the queue has completed.
 	OnReceive func(wrid uint64)
 
+	xrcd        qp.XRCD
 	attr        qp.SRQAttr // as it must be
 	waiting     []*recvOp  // with no message, oldest first
 	outstanding int        // without completion
@@ -35,11 +37,19 @@ func (n *Node) CreateSRQ(init qp.SRQInit) *SRQ {
 		init.PD = n.PD
 	}
 	init.Memory, init.Context = n.Memory, s
+	if init.XRCD != 0 {
+		s.enterXRC(&init, 512)
+	}
 	var err error
 	if s.SRQ, err = qp.NewSRQ(init); err != nil {
 		panic("qptest: " + err.Error())
 	}
 	n.srqs = append(n.srqs, s)
+	if s.CQ != nil {
+		if err := n.Engine.AddXRC(s.SRQ, s.CQ); err != nil {
+			panic("qptest: " + err.Error())
+		}
+	}
 	return s
 }
 
@@ -56,6 +66,7 @@ func (s *SRQ) PostRecv(sgl ...qp.SGE) (uint64, error) {
 		wr.SGL = slices.Clone(sgl)
 		s.waiting = append(s.waiting, newRecvOp(wr))
 		s.outstanding++
+		s.Node.shared[wr.WRID] = s
 	}
 	return wr.WRID, err
 }
@@ -143,7 +154,7 @@ func (n *Node) noteEvent(ev *qp.Event) {
 // has failed.
 func (q *QP) checkLastWQE() {
 	want := 0
-	if q.Cfg.SRQ != nil && q.State() == qp.StateErr {
+	if q.Cfg.SRQ != nil && q.Type() != qp.XRCRecv && q.State() == qp.StateErr {
 		want = 1
 	}
 	if q.lastWQEs != want {

@@ -141,12 +141,15 @@ func (s *stream) sent(p *wire.Packet, bad func(string, ...any)) {
 		bad("it belongs to a work request with bad elements")
 	case n < s.acked:
 		bad("it repeats what has been acknowledged (up to PSN %d)", s.psn(s.acked-1))
-	case n < s.nxt && q.Type() != qp.RC:
+	case n < s.nxt && !q.reliable():
 		bad("UC does not retransmit")
 	case s.counts == countsCredits && o.takes() && k == 0 && o.ssn > s.lsn+1 && n > s.ackable:
 		bad("it is message %d, and the peer's credits are for %d", o.ssn, s.lsn)
 	default:
 		s.content(o, k, p, bad)
+		if h := p.XRCETH(); h != nil && h.SRQN() != o.wr.RemoteSRQN {
+			bad("the shared receive queue should be 0x%06x", o.wr.RemoteSRQN)
+		}
 		if n == s.nxt {
 			s.first(o, k, n, bad)
 		}
@@ -163,7 +166,7 @@ func (s *stream) first(o *op, k, n uint64, bad func(string, ...any)) {
 	if o.read() {
 		s.nxt = o.first + s.pieceEnd(o, k)
 	}
-	if q.Type() != qp.RC {
+	if !q.reliable() {
 		return
 	}
 	window := q.Node.cfg.Engine.Window
@@ -275,8 +278,11 @@ func requestOpcode(t qp.QPType, o *op, first, last bool) wire.Opcode {
 		qp.WRFlush:             {3: wire.RCFlush},
 		qp.WRAtomicWrite:       {3: wire.RCAtomicWrite},
 	}[o.wr.Opcode]
-	if t == qp.UC {
+	switch t {
+	case qp.UC:
 		return row[at] + wire.UCSendFirst
+	case qp.XRCSend:
+		return row[at] + wire.XRCSendFirst
 	}
 	return row[at]
 }
@@ -296,7 +302,7 @@ func (s *stream) answer(p *wire.Packet, bad func(string, ...any)) {
 		s.gapReport(n, p, bad)
 	case n < 0:
 		bad("it answers a packet before the first")
-	case s.to.Type() != qp.RC:
+	case !s.to.reliable():
 		bad("only RC answers")
 	case p.Op.Has(wire.OpRead):
 		s.readReply(uint64(n), p, bad)

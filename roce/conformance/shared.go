@@ -18,6 +18,7 @@ func shared() []Case {
 		{"a queue pair with a shared receive queue fails", leftActs, leftServes},
 		{"a queue pair with a shared receive queue is closed", closedBesideActs, closedBesideServes},
 		{"what is refused of shared receive queues", sharedRefusals, nil},
+		{"XRC: one connection for several shared receive queues", xrcActs, xrcServes},
 	}
 }
 
@@ -313,4 +314,89 @@ func sharedRefusals(e *End) {
 	e.Refused("Modify of a closed queue", s.Modify(roce.SRQAttr{Limit: 1}, roce.SRQLimit), roce.ErrClosed)
 	_, err = e.PD.CreateQP(roce.QPInitAttr{SendCQ: e.CQ, SRQ: s})
 	e.Refused("a queue pair with a closed queue", err, roce.ErrClosed)
+}
+
+// xrcActs sends to three shared receive queues over one connection, and reads and writes by keys of
+// their domain.
+func xrcActs(e *End) {
+	e.Furnish(4096)
+	x := e.domain()
+	e.later(x.Close)
+	q, err := e.PD.CreateQP(roce.QPInitAttr{Type: roce.XRCSend, SendCQ: e.CQ, Cap: roce.QPCap{MaxSendWR: Depth, MaxSendSGE: 3, MaxInlineData: 64}})
+	e.Must(err)
+	e.later(q.Close)
+	e.QP = q
+	e.Connect(options())
+	e.Refused("a receive of a queue pair that only sends", q.PostRecv(roce.RecvWR{}), roce.ErrInvalid)
+	var numbers []uint32
+	e.Hear(&numbers)
+	for i := range 4 * (len(numbers) - 1) {
+		srqn := numbers[i%(len(numbers)-1)]
+		copy(e.Buf, pattern(900, i))
+		e.Send(roce.SendWR{Opcode: roce.WRSendWithImm, Imm: uint32(i), Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(0, 900)}, RemoteSRQN: srqn})
+		e.Good(roce.WCSend)
+		e.Sync()
+	}
+	copy(e.Buf, pattern(2000, 77))
+	e.Send(roce.SendWR{Opcode: roce.WRWrite, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(0, 2000)}, RemoteAddr: e.Peer.Addr, RKey: e.Peer.RKey, RemoteSRQN: numbers[0]})
+	e.Good(roce.WCRDMAWrite)
+	e.Send(roce.SendWR{Opcode: roce.WRRead, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(2000, 2000)}, RemoteAddr: e.Peer.Addr, RKey: e.Peer.RKey, RemoteSRQN: numbers[1]})
+	e.Good(roce.WCRDMARead)
+	e.Same(e.Buf[2000:4000], 77)
+	e.Refused("a number of 25 bits", q.PostSend(roce.SendWR{Opcode: roce.WRSend, RemoteSRQN: 1 << 24}), roce.ErrInvalid)
+	// the last queue is of another domain
+	e.Send(roce.SendWR{Opcode: roce.WRSend, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(0, 8)}, RemoteSRQN: numbers[len(numbers)-1]})
+	e.Bad(roce.WCRemInvReqErr)
+}
+
+// domain makes an XRC domain.
+func (e *End) domain() *roce.XRCD {
+	x, err := e.OpenXRCD()
+	if errors.Is(err, roce.ErrNotSupported) {
+		e.Skip("%v", err)
+	}
+	e.Must(err)
+	return x
+}
+
+func xrcServes(e *End) {
+	e.Furnish(3 * 4096)
+	x, other := e.domain(), e.domain()
+	e.later(x.Close)
+	e.later(other.Close)
+	var queues []*roce.SRQ
+	var numbers []uint32
+	for i := range 4 {
+		attr := roce.SRQInitAttr{MaxWR: 8, MaxSGE: 2, XRCD: x, CQ: e.CQ}
+		if i == 3 {
+			attr.XRCD = other
+		}
+		s, err := e.PD.CreateSRQ(attr)
+		e.Must(err)
+		e.later(s.Close)
+		for n := range 4 {
+			e.offer(s, i%3*4096+n*1024, 900)
+		}
+		queues, numbers = append(queues, s), append(numbers, s.Number())
+	}
+	_, err := e.PD.CreateSRQ(roce.SRQInitAttr{MaxWR: 8, XRCD: x})
+	e.Refused("XRC without a completion queue", err, roce.ErrInvalid)
+	_, err = e.PD.CreateQP(roce.QPInitAttr{SendCQ: e.CQ, SRQ: queues[0]})
+	e.Refused("an XRC queue as that of RC", err, roce.ErrInvalid)
+	q, err := e.PD.CreateQP(roce.QPInitAttr{Type: roce.XRCRecv, XRCD: x})
+	e.Must(err)
+	e.later(q.Close)
+	e.QP = q
+	e.Refused("a domain that is in use", x.Close(), roce.ErrBusy)
+	e.Connect(options())
+	e.Refused("a send of a queue pair that only receives", q.PostSend(roce.SendWR{Opcode: roce.WRSend}), roce.ErrInvalid)
+	e.Refused("a receive of a queue pair without a queue", q.PostRecv(roce.RecvWR{}), roce.ErrInvalid)
+	e.Tell(numbers)
+	for i := range 12 {
+		wc := e.Good(roce.WCRecv)
+		at := i%3*4096 + i/3*1024
+		e.Check(wc.WRID == uint64(at) && wc.QPN == q.QPN() && wc.Imm == uint32(i) && wc.ByteLen == 900, "message %d: %+v, want the request at %d", i, wc, at)
+		e.Same(e.Buf[at:][:900], i)
+		e.Sync()
+	}
 }

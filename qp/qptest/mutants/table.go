@@ -147,4 +147,8 @@ var mutants = []mutant{
 		{"roce/internal/soft/cq.go", "wc.QPN != qpn || keep &&", "wc.QPN != qpn || false &&"}}},
 	{"SRQ: a queue pair that fails says nothing", []string{worlds, lifeWorlds}, []edit{
 		{"qp/qp.go", "		e.raise(Event{Type: EventQPLastWQE, QP: q})\n", ""}}},
+	{"XRC: shared receive queues of other domains are found too", []string{worlds, "roce/conformance TestPipe/XRC"}, []edit{
+		{"qp/srq.go", "	case !ok || t.srq.xrcd != q.init.XRCD:", "	case !ok:"}}},
+	{"XRC: a queue pair stays with the first shared receive queue", []string{worlds, "roce/conformance TestPipe/XRC"}, []edit{
+		{"qp/srq.go", "	case t.srq == q.srq:", "	case q.srq != nil:"}}},
 }

@@ -83,6 +83,14 @@ func (d *Device) CreateCQ(init CQInit) (*CQ, error) {
 	return c, nil
 }
 
+// on is the queue's ring of a lane; nil if there is no queue.
+func (c *CQ) on(l *lane) *qp.CQ {
+	if c == nil {
+		return nil
+	}
+	return c.lanes[l.index]
+}
+
 // count notes that a queue pair of lane l more (+1) or less (-1) completes here, and with it which
 // lanes a poller runs. The caller has the device's control lock.
 func (c *CQ) count(l *lane, n int) {

@@ -61,14 +61,17 @@ type Device struct {
 	syncs   sync.WaitGroup // FLUSHes that wait for storage
 	syncing chan struct{}  // holds one for each that storage is at
 
-	mu     sync.Mutex // calls that control the device or what was made on it
-	closed bool
-	srqs   int // shared receive queues
+	mu      sync.Mutex // calls that control the device or what was made on it
+	closed  bool
+	srqs    int             // shared receive queues
+	xrcds   qp.XRCD         // the newest XRC domain
+	numbers map[uint32]*SRQ // shared receive queues of XRC
 }
 
 // Open opens the ports of a name, or Config.Port, and starts the lanes.
 func Open(name string, cfg Config) (*Device, error) {
-	d := &Device{name: name, cfg: cfg, syncing: make(chan struct{}, maxSyncs)}
+	d := &Device{name: name, cfg: cfg, syncing: make(chan struct{}, maxSyncs),
+		numbers: make(map[uint32]*SRQ)}
 	if !d.cfg.NoECN { // a socket's packets have its own traffic class for free
 		d.cfg.Transport.TrafficClass = qp.ECT(d.cfg.Transport.TrafficClass)
 	}

@@ -5,7 +5,7 @@
 //	device.go      the device: its ports, its memory table, its lanes
 //	memory.go      protection domains, regions, windows, address handles
 //	cq.go qp.go    completion queues and queue pairs, as applications drive them
-//	srq.go         shared receive queues
+//	srq.go         shared receive queues, XRC domains
 //	wait.go        how an application is told of completions
 //	lane.go        one port, one engine and the turns that move work between them
 //	calls.go       the turns that an application takes: with a poll, with a post

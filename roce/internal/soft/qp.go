@@ -16,7 +16,8 @@ import (
 // QPInit says what queue pair to make: as qp.QPInit, with this package's queues.
 type QPInit struct {
 	Type           qp.QPType
-	SendCQ, RecvCQ *CQ
+	SendCQ, RecvCQ *CQ   // XRC_SEND has no RecvCQ, XRC_RECV none of them
+	XRCD           *XRCD // of XRC_RECV
 	Cap            qp.Cap
 	SRQ            *SRQ // nil: a receive queue of its own
 	SQSigAll       bool
@@ -48,11 +49,13 @@ func (p *PD) CreateQP(init QPInit) (*QP, error) {
 		l = d.lanes[0]
 	}
 	q := &QP{dev: d, lane: l, sendCQ: init.SendCQ, recvCQ: init.RecvCQ, shares: init.SRQ != nil}
-	below := qp.QPInit{Type: init.Type, PD: p.handle, SendCQ: init.SendCQ.lanes[l.index],
-		RecvCQ: init.RecvCQ.lanes[l.index], Cap: init.Cap, SQSigAll: init.SQSigAll,
+	below := qp.QPInit{Type: init.Type, PD: p.handle, SendCQ: init.SendCQ.on(l), RecvCQ: init.RecvCQ.on(l), Cap: init.Cap, SQSigAll: init.SQSigAll,
 		WholeMessages: init.WholeMessages, Context: init.Context}
 	if q.shares {
 		below.SRQ = init.SRQ.s
+	}
+	if init.XRCD != nil {
+		below.XRCD = init.XRCD.id
 	}
 	err := l.do(func(e *qp.Engine, _ qp.Time) (err error) {
 		q.q, err = e.CreateQP(below)
@@ -62,9 +65,20 @@ func (p *PD) CreateQP(init QPInit) (*QP, error) {
 		return nil, err
 	}
 	l.pairs++
-	q.sendCQ.count(l, +1)
-	q.recvCQ.count(l, +1)
+	for _, c := range q.cqs() {
+		c.count(l, +1)
+	}
 	return q, nil
+}
+
+// cqs are the completion queues that there are, one twice if both are it.
+func (q *QP) cqs() (list []*CQ) {
+	for _, c := range []*CQ{q.sendCQ, q.recvCQ} {
+		if c != nil {
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 // QPN is the queue pair's number, 24 bits.
@@ -164,7 +178,7 @@ func (q *QP) Modify(ctx context.Context, attr *qp.QPAttr, mask qp.AttrMask) erro
 
 // purge takes out of the completion queues what they hold of the queue pair.
 func (q *QP) purge() {
-	for _, c := range []*CQ{q.sendCQ, q.recvCQ} {
+	for _, c := range q.cqs() {
 		c.purge(q.QPN(), q.shares)
 	}
 }
@@ -259,7 +273,7 @@ func (q *QP) Close() error {
 	}
 	q.lane.pairs--
 	q.purge()
-	for _, c := range []*CQ{q.sendCQ, q.recvCQ} {
+	for _, c := range q.cqs() {
 		c.count(q.lane, -1)
 	}
 	return nil

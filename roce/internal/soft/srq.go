@@ -1,6 +1,8 @@
 package soft
 
-// The shared receive queue: one for all lanes, whose engines claim from it.
+// The shared receive queue: one for all lanes, whose engines claim from it. Stages: making one,
+// posting, attributes, its end → XRC: domains, and shared receive queues that requests name by a
+// number. Every lane must know of those, as a queue pair of any may be asked for one.
 
 import (
 	"fmt"
@@ -13,11 +15,13 @@ import (
 type SRQ struct {
 	dev    *Device
 	s      *qp.SRQ
+	cq     *CQ // of XRC: where its requests complete
 	closed atomic.Bool
 }
 
-// CreateSRQ makes a shared receive queue. Events name it by init.Context.
-func (p *PD) CreateSRQ(init qp.SRQInit) (*SRQ, error) {
+// CreateSRQ makes a shared receive queue. Events name it by init.Context. If it is one of XRC, of
+// the domain x, its requests complete in c.
+func (p *PD) CreateSRQ(init qp.SRQInit, x *XRCD, c *CQ) (*SRQ, error) {
 	d := p.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -28,12 +32,21 @@ func (p *PD) CreateSRQ(init qp.SRQInit) (*SRQ, error) {
 	if len(d.lanes) > 1 {
 		init.Yield = func() { yield() }
 	}
-	s, err := qp.NewSRQ(init)
+	if x != nil {
+		init.XRCD, init.Number = x.id, d.drawNumber()
+	}
+	below, err := qp.NewSRQ(init)
 	if err != nil {
 		return nil, err
 	}
+	s := &SRQ{dev: d, s: below}
+	if x != nil {
+		if err := s.enter(c); err != nil {
+			return nil, err
+		}
+	}
 	d.srqs++
-	return &SRQ{dev: d, s: s}, nil
+	return s, nil
 }
 
 // PostRecv appends work requests and returns how many were posted; the error is about the one
@@ -59,6 +72,9 @@ func (s *SRQ) Modify(attr qp.SRQAttr, mask qp.SRQAttrMask) error {
 	return err
 }
 
+// Number is what peers name an XRC one by, 0 of others.
+func (s *SRQ) Number() uint32 { return s.s.Number() }
+
 // Query returns the present attributes.
 func (s *SRQ) Query() (qp.SRQAttr, error) {
 	if s.closed.Load() {
@@ -78,7 +94,61 @@ func (s *SRQ) Close() error {
 	if err := s.s.InUse(); err != nil {
 		return err
 	}
+	if s.cq != nil {
+		s.leave()
+	}
 	s.closed.Store(true)
 	s.dev.srqs--
 	return nil
+}
+
+// XRCD is an XRC domain.
+type XRCD struct{ id qp.XRCD }
+
+// OpenXRCD makes an XRC domain.
+func (d *Device) OpenXRCD() (*XRCD, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.xrcds++
+	return &XRCD{d.xrcds}, nil
+}
+
+// Close ends the domain, of which nothing is left.
+func (x *XRCD) Close() error { return nil }
+
+// drawNumber draws the number of a shared receive queue of XRC, which nobody can predict.
+func (d *Device) drawNumber() uint32 {
+	for {
+		n := uint32(random.Uint64() & 0xffffff)
+		if n != 0 && d.numbers[n] == nil {
+			return n
+		}
+	}
+}
+
+// enter makes the lanes know of a shared receive queue that completes in c.
+func (s *SRQ) enter(c *CQ) error {
+	for i, l := range s.dev.lanes {
+		if err := l.do(func(e *qp.Engine, _ qp.Time) error { return e.AddXRC(s.s, c.lanes[i]) }); err != nil {
+			s.leave()
+			return err
+		}
+	}
+	for _, l := range s.dev.lanes {
+		c.count(l, +1)
+	}
+	s.cq = c
+	s.dev.numbers[s.s.Number()] = s
+	return nil
+}
+
+// leave makes the lanes forget of it.
+func (s *SRQ) leave() {
+	for _, l := range s.dev.lanes {
+		l.do(func(e *qp.Engine, _ qp.Time) error { e.RemoveXRC(s.s); return nil })
+		if s.cq != nil {
+			s.cq.count(l, -1)
+		}
+	}
+	delete(s.dev.numbers, s.s.Number())
 }

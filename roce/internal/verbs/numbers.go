@@ -21,6 +21,7 @@ var zero [1]struct{}
 
 var _ = []struct{}{
 	zero[C.IBV_QPT_RC^int(qp.RC)], zero[C.IBV_QPT_UC^int(qp.UC)], zero[C.IBV_QPT_UD^int(qp.UD)],
+	zero[C.IBV_QPT_XRC_SEND^int(qp.XRCSend)], zero[C.IBV_QPT_XRC_RECV^int(qp.XRCRecv)],
 
 	zero[C.IBV_QPS_RESET^int(qp.StateReset)], zero[C.IBV_QPS_INIT^int(qp.StateInit)], zero[C.IBV_QPS_RTR^int(qp.StateRTR)],
 	zero[C.IBV_QPS_RTS^int(qp.StateRTS)], zero[C.IBV_QPS_SQD^int(qp.StateSQD)], zero[C.IBV_QPS_SQE^int(qp.StateSQE)],

@@ -101,6 +101,8 @@ func (d *Device) checkInit(init *QPInit) error {
 	switch {
 	case init.Type == qp.GSI:
 		return unsupported("queue pair 1 of %s is the kernel's", d.device)
+	case init.Type == qp.XRCSend || init.Type == qp.XRCRecv:
+		return unsupported("XRC over libibverbs")
 	case init.Type != qp.RC && init.Type != qp.UC && init.Type != qp.UD:
 		return invalid("qp_type %d: there are RC (2), UC (3) and UD (4)", init.Type)
 	case c.MaxSendWR > uint32(a.max_qp_wr) || c.MaxRecvWR > uint32(a.max_qp_wr):

@@ -131,6 +131,9 @@ func (s *SRQ) query() (qp.SRQAttr, error) {
 	return qp.SRQAttr{MaxWR: uint32(a.max_wr), MaxSGE: uint32(a.max_sge), Limit: uint32(a.srq_limit)}, err
 }
 
+// Number is 0: it is a basic one.
+func (s *SRQ) Number() uint32 { return 0 }
+
 // Query returns the present attributes.
 func (s *SRQ) Query() (qp.SRQAttr, error) {
 	s.control.Lock()

@@ -64,7 +64,7 @@ const (
 )
 
 // The content of a message: one character, and with --chk on the client a 0 at the start of each
-// page.
+// page. That of ibv_srq_pingpong is all 0.
 const (
 	filler = '{'
 	page   = 4096
@@ -95,7 +95,9 @@ func (g *game) furnish() (err error) {
 		g.recv = one
 	}
 	for i := range mem {
-		mem[i] = filler
+		if mem[i] = filler; g.o.SRQ {
+			mem[i] = 0
+		}
 	}
 	if g.o.Check {
 		g.paint(mem[g.send:one])
