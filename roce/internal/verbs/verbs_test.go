@@ -256,13 +256,15 @@ func TestAttributes(t *testing.T) {
 			t.Errorf("%v: %v", bit, err)
 		}
 	}
-	for _, bad := range []QPInit{{Type: 9}, {Type: qp.RC, Cap: qp.Cap{MaxSendWR: 101}}, {Type: qp.RC, Cap: qp.Cap{MaxRecvSGE: 5}}} {
+	for _, bad := range []QPInit{{Type: 11}, {Type: qp.RC, Cap: qp.Cap{MaxSendWR: 101}}, {Type: qp.RC, Cap: qp.Cap{MaxRecvSGE: 5}}} {
 		if err := q.pd.dev.checkInit(&bad); !errors.Is(err, qp.ErrInvalid) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
-	if err := q.pd.dev.checkInit(&QPInit{Type: qp.GSI}); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("GSI: %v", err)
+	for _, typ := range []qp.QPType{qp.GSI, qp.XRCSend, qp.XRCRecv} {
+		if err := q.pd.dev.checkInit(&QPInit{Type: typ}); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%v: %v", typ, err)
+		}
 	}
 }
 
