@@ -114,6 +114,8 @@ func TestVerbsMixed(t *testing.T) {
 var deviations = []struct{ name, says, why string }{
 	{"a local key that does not exist", "Flushed Error (5), want [local protection error]",
 		"rxe flushes a request whose memory it may not read, and does not say that it may not"},
+	{"a bind that goes too far", "Flushed Error (5), want [memory bind operation error]",
+		"rxe flushes a bind that it cannot execute, and does not say that it could not"},
 }
 
 // verdict reads the suite's report: each case is a subtest of ours too.

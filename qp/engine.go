@@ -126,7 +126,7 @@ func (e *Engine) handleFrame(f *wire.Frame) wire.DropReason {
 	if reason := e.admit(q, p); reason != wire.DropNone {
 		return reason
 	}
-	if !wire.Verify(f) {
+	if !wire.Verify(f) && !(p.Op.Flags&wire.OpFlush != 0 && wire.VerifyFlush(f)) {
 		return wire.DropICRC
 	}
 	if q.datagram {

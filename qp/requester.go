@@ -31,6 +31,7 @@ type requester struct {
 	lone     bool   // the present message began after a silence
 	awaited  uint32 // newest request whose last packet had AckReq because its ACK was awaited
 	doomed   int    // started requests whose wqe.status is not WCSuccess
+	rxeFlush bool   // FLUSHes are sealed as rxe wants it
 	credits  credits
 }
 
@@ -353,16 +354,30 @@ func (e *Engine) emitRead(q *QP, b *wire.Batch, s *sendSlot) verdict {
 		(*wire.FETH)(f.Body[info.Off[wire.HdrFETH]:]).Put(uint8(s.imm), uint8(s.imm>>8))
 		(*wire.RETH)(f.Body[info.Off[wire.HdrRETH]:]).Put(s.remoteAddr, s.rkey, uint32(s.compareAdd))
 	}
-	wire.Seal(f)
+	psn := q.rec.psn
+	q.sealAsked(f, s.opcode, psn == q.rec.top)
 	e.stats.SentPkts++
 	r.unasked = 0
-	psn := q.rec.psn
 	if psn == q.rec.top {
 		r.readsOut++
 	}
 	q.rec.psn = psn.Add(packets - 1)
 	e.advance(q, psn, n, r.off+n == s.length)
 	return sent
+}
+
+// sealAsked seals a request that has an answer. A FLUSH that was not answered may have gone to rxe,
+// which wants another ICRC in it (section 13) and says nothing to one that is wrong. So each time
+// that one is repeated it is the other, until there is an answer.
+func (q *QP) sealAsked(f *wire.Frame, op WROpcode, fresh bool) {
+	if op == WRFlush && !fresh {
+		q.req.rxeFlush = !q.req.rxeFlush
+	}
+	if op == WRFlush && q.req.rxeFlush {
+		wire.SealFlush(f)
+		return
+	}
+	wire.Seal(f)
 }
 
 // advance moves past the packet that was just made with this PSN. It held n bytes of the request;

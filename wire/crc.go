@@ -41,6 +41,24 @@ func crc4(r, w uint32) uint32 {
 	return slices[3][byte(w)] ^ slices[2][byte(w>>8)] ^ slices[1][byte(w>>16)] ^ slices[0][byte(w>>24)]
 }
 
+// indexOf is the index of the entry of slices[0] with this highest byte, which no other has.
+var indexOf = func() (at [256]byte) {
+	for i, r := range slices[0] {
+		at[r>>24] = byte(i)
+	}
+	return at
+}()
+
+// crcUndo returns what crcUpdate has continued over p if crc came of it.
+func crcUndo(crc uint32, p []byte) uint32 {
+	r := ^crc
+	for i := len(p) - 1; i >= 0; i-- {
+		at := indexOf[r>>24]
+		r = (r^slices[0][at])<<8 | uint32(at^p[i])
+	}
+	return ^r
+}
+
 // shortCRC is the length from which hash/crc32 is worth its call, and crcShifts worth its beginning
 // and its end.
 const shortCRC = 64

@@ -97,13 +97,31 @@ func SealPayload(f *Frame, at int, payload []byte) {
 // Verify says whether the ICRC is right. Where a UDP port made the IPv4 header up (FrameSynthHead),
 // it is right if some Identification, with DF set, explains it: 16 of the 32 check bits remain.
 func Verify(f *Frame) bool {
-	if len(f.Body) < MinBody {
-		return false
-	}
-	diff := icrc(f) ^ le.Uint32(f.Body[len(f.Body)-ICRCLen:])
+	return len(f.Body) >= MinBody && explains(f, le.Uint32(f.Body[len(f.Body)-ICRCLen:]))
+}
+
+// explains says whether the ICRC of f is crc.
+func explains(f *Frame, crc uint32) bool {
+	diff := icrc(f) ^ crc
 	if diff == 0 || f.Flags&FrameSynthHead == 0 || len(f.Head) != Head4Len {
 		return diff == 0
 	}
 	_, fragment, ok := solve(f, diff)
 	return ok && fragment == DontFragment
+}
+
+// SealFlush is Seal for a FLUSH to rxe, which covers all from the BTH on twice, the second time
+// without masks (section 13): no other implementation agrees with it.
+func SealFlush(f *Frame) {
+	end := len(f.Body) - ICRCLen
+	le.PutUint32(f.Body[end:], crcUpdate(icrc(f), f.Body[:end]))
+}
+
+// VerifyFlush is Verify for a FLUSH that rxe has sent.
+func VerifyFlush(f *Frame) bool {
+	if len(f.Body) < MinBody {
+		return false
+	}
+	end := len(f.Body) - ICRCLen
+	return explains(f, crcUndo(le.Uint32(f.Body[end:]), f.Body[:end]))
 }

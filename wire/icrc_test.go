@@ -284,3 +284,46 @@ func TestSolveStillProtects(t *testing.T) {
 	}
 	t.Logf("%d of %d damaged packets passed, %d expected", passed, tries, tries>>16)
 }
+
+// TestFlushOfRxe: what rxe covers twice is recognized, also behind a port that does not show the
+// Identification, and nothing else is.
+func TestFlushOfRxe(t *testing.T) { everyWay(t, testFlushOfRxe) }
+
+func testFlushOfRxe(t *testing.T) {
+	for _, v6 := range []bool{false, true} {
+		f := sealed(t, v6, 20, 7)
+		Seal(f)
+		body := f.Body[:len(f.Body)-ICRCLen]
+		want := crc32.ChecksumIEEE(append(plainInput(f), body...))
+		if crcUndo(want, body) != plainICRC(f) {
+			t.Error("crcUndo does not undo crcUpdate")
+		}
+		if !Verify(f) || VerifyFlush(f) {
+			t.Error("a standard one is taken for rxe's")
+		}
+		SealFlush(f)
+		if got := le.Uint32(f.Body[len(body):]); got != want {
+			t.Errorf("%08x, want %08x", got, want)
+		}
+		if Verify(f) || !VerifyFlush(f) {
+			t.Error("rxe's is not taken for its own")
+		}
+		for i := range f.Body {
+			f.Body[i] ^= 4
+			if VerifyFlush(f) {
+				t.Errorf("byte %d may change", i)
+			}
+			f.Body[i] ^= 4
+		}
+		if !v6 {
+			(*IPv4)(f.Head).SetIdentification(0)
+			f.Flags |= FrameSynthHead
+			if !VerifyFlush(f) {
+				t.Error("not recognized without the Identification")
+			}
+		}
+	}
+	if VerifyFlush(&Frame{Body: make([]byte, 3)}) {
+		t.Error("3 bytes are taken for a packet")
+	}
+}

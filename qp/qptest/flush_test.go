@@ -366,3 +366,32 @@ func TestAtomicWriteTwice(t *testing.T) {
 		t.Error("executed twice")
 	}
 }
+
+// TestFlushToRxe: a FLUSH that is repeated has the other ICRC, as rxe answers only to its own; once
+// there is an answer the next FLUSH is sealed like the one that got it. Both are taken.
+func TestFlushToRxe(t *testing.T) {
+	s := NewScript(t)
+	a, p := s.Against(QPConfig{}, 0)
+	sealing := func(rxe bool) Match {
+		return func(p *wire.Packet) string { return field("rxe's ICRC", wire.VerifyFlush(p.Frame), rxe) }
+	}
+	id := s.Post(a, a.Flush(a.Remote, 0, 8, qp.PlacementGlobal, qp.SelectivityRange))
+	for _, rxe := range []bool{false, true, false, true} {
+		s.Await(Second)
+		s.Drop(a, Pkt(wire.RCFlush, 0, sealing(rxe)))
+		s.Clear()
+	}
+	p.Inject(Craft{Op: wire.RCReadResponseOnly, PSN: 0, Syn: wire.SynACK})
+	s.Sent(a, id, qp.WCSuccess)
+	s.Post(a, a.Flush(a.Remote, 0, 8, qp.PlacementGlobal, qp.SelectivityRange))
+	s.Drop(a, Pkt(wire.RCFlush, 1, sealing(true)))
+
+	c := a.flush(0, 0, 8, wire.PlacementGlobal, wire.SelectivityRange)
+	c.Break = wire.SealFlush
+	p.Inject(c)
+	s.Drop(a, answered(0))
+	w := a.write(1, 0, []byte("no"))
+	w.Break = wire.SealFlush // of no other request
+	p.Inject(w)
+	s.Quiet()
+}

@@ -1,8 +1,8 @@
 package soft
 
-// The background of a lane: a goroutine that takes the turns which no application takes. This file,
-// changes.go, which listens to the port, and storage.go, which serves FLUSHes, are all of the
-// package that starts goroutines. driver.go has its states.
+// The background of a lane: a goroutine that takes the turns which no application takes. This file
+// and changes.go, which listens to the port, are all of the package that starts goroutines.
+// driver.go has its states.
 //
 // Stages: start → stand by while an application polls → watch the port while none does: take turns,
 // linger, park. And what is done beside it: FLUSHes to storage.
