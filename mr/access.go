@@ -72,6 +72,9 @@ func (e *entry) span(pd PD, addr uint64, n uint32, need Access) (Span, Status) {
 	// it that base+length does not wrap. So these two comparisons also cover overflow of addr+n.
 	offset, size := addr-e.base, uint64(len(e.mem))
 	if offset > size || uint64(n) > size-offset {
+		if e.whole && addr >= lowest && addr+uint64(n) >= addr && addr+uint64(n) <= highest {
+			return Span{bytesAt(addr, n)}, OK
+		}
 		return Span{}, BadRange
 	}
 	return Span{e.mem[offset : offset+uint64(n) : offset+uint64(n)]}, OK

@@ -1,6 +1,7 @@
 package mr
 
 import (
+	"errors"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -64,6 +65,7 @@ func TestAgainstModel(t *testing.T) {
 			"allocPD":       d.allocPD,
 			"register":      d.register,
 			"deregister":    d.deregister,
+			"reregister":    d.reregister,
 			"allocWindow":   d.allocWindow,
 			"deallocWindow": d.deallocWindow,
 			"bind":          d.bind,
@@ -129,6 +131,40 @@ func (d *drive) deregister(t *rapid.T) {
 	}
 }
 
+func (d *drive) reregister(t *rapid.T) {
+	m := d.m
+	r := m.regions[pick(t, len(m.regions))]
+	c := Change(rapid.IntRange(1, 7).Draw(t, "change"))
+	to := Registration{PD: m.pds[pick(t, len(m.pds))], Mem: make([]byte, rapid.IntRange(0, 64).Draw(t, "size")), Access: rights(t)}
+	to.IOVA = AddrOf(to.Mem)
+	if to.Access&ZeroBased != 0 {
+		to.IOVA = 0
+	}
+	busy := false
+	for _, w := range m.windows {
+		busy = busy || w.to == r
+	}
+	key := r.r.RKey()
+	err := d.tab.Reregister(r.r, c, to)
+	switch {
+	case errors.Is(err, ErrBusy) != busy:
+		t.Fatalf("Reregister: %v, windows bound: %v", err, busy)
+	case err != nil && r.r.RKey() != key:
+		t.Fatalf("Reregister: %v, and the key has changed", err)
+	case err != nil:
+		return
+	}
+	if c != ChangeAccess {
+		m.dead = append(m.dead, key)
+	}
+	if c&ChangePD != 0 {
+		r.pd = to.PD
+	}
+	if c&ChangeAccess != 0 && r.r.Access() != to.Access || c&ChangeTranslation != 0 && r.r.Len() != uint64(len(to.Mem)) {
+		t.Fatalf("registered again: %v, %d bytes", r.r.Access(), r.r.Len())
+	}
+}
+
 func (d *drive) allocWindow(t *rapid.T) {
 	pd := d.m.pds[pick(t, len(d.m.pds))]
 	w, err := d.tab.AllocWindow(pd, rapid.SampledFrom([]WindowType{Window1, Window2}).Draw(t, "type"))
@@ -170,7 +206,7 @@ func (d *drive) bind(t *rapid.T) {
 
 	ra := r.r.Access()
 	allowed := (type1 && a&ZeroBased == 0 || !type1 && w.to == nil) && w.pd == pd && r.pd == pd && n > 0 && ra&MWBind != 0 && ra&ZeroBased == 0 &&
-		a&(LocalWrite|MWBind) == 0 && (a&^ra)&(FlushGlobal|FlushPersistent) == 0 && (a&(RemoteWrite|RemoteAtomic) == 0 || ra&LocalWrite != 0) &&
+		a&(LocalWrite|MWBind|OnDemand|HugeTLB) == 0 && (a&^ra)&(FlushGlobal|FlushPersistent) == 0 && (a&(RemoteWrite|RemoteAtomic) == 0 || ra&LocalWrite != 0) &&
 		n <= math.MaxUint32 && inside(addr, uint32(n), new(big.Int).SetUint64(r.r.IOVA()), r.r.Len())
 	if s != Misaligned && (s == OK) != allowed {
 		t.Fatalf("BindWindow: %v, allowed %v", s, allowed)

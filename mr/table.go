@@ -110,32 +110,47 @@ func (t *Table) use(pd PD) (*pdUse, error) {
 // Region is registered memory. Its methods may be called from any goroutine, also after
 // deregistration.
 type Region struct {
-	key      uint32
-	pd       PD
-	access   Access
-	iova     uint64
-	length   uint64
+	now      atomic.Pointer[meaning]
 	entry    *entry // under Table.mu; nil once deregistered, which lets go of the buffer
 	bindings int    // windows bound to it, under Table.mu
 }
 
+// meaning is what a region says of itself. It is immutable.
+type meaning struct {
+	key    uint32
+	pd     PD
+	access Access
+	iova   uint64
+	length uint64
+}
+
+// means gives the region a published entry. The caller holds Table.mu.
+func (r *Region) means(e *entry) {
+	m := &meaning{e.key, e.pd, e.access, e.base, uint64(len(e.mem))}
+	if e.whole {
+		m.length = math.MaxUint64
+	}
+	r.entry = e
+	r.now.Store(m)
+}
+
 // LKey is the key for local scatter/gather entries.
-func (r *Region) LKey() uint32 { return r.key }
+func (r *Region) LKey() uint32 { return r.now.Load().key }
 
 // RKey is the key to give to peers. It equals LKey; without a remote right it opens nothing.
-func (r *Region) RKey() uint32 { return r.key }
+func (r *Region) RKey() uint32 { return r.now.Load().key }
 
 // PD is the protection domain of the region.
-func (r *Region) PD() PD { return r.pd }
+func (r *Region) PD() PD { return r.now.Load().pd }
 
 // Len is the length in bytes.
-func (r *Region) Len() uint64 { return r.length }
+func (r *Region) Len() uint64 { return r.now.Load().length }
 
 // IOVA is the address that keys use for the first byte.
-func (r *Region) IOVA() uint64 { return r.iova }
+func (r *Region) IOVA() uint64 { return r.now.Load().iova }
 
 // Access is the set of rights given at registration.
-func (r *Region) Access() Access { return r.access }
+func (r *Region) Access() Access { return r.now.Load().access }
 
 // Register makes buf reachable under a key, for the holders of pd and with rights a. The first byte
 // has address iova in the key's address space; use [AddrOf](buf) for the verbs default, 0 with
@@ -145,22 +160,37 @@ func (r *Region) Access() Access { return r.access }
 // The error is ErrInvalid for a broken rule (it names value and rule), ErrFull when MaxRegions
 // exist.
 func (t *Table) Register(pd PD, buf []byte, iova uint64, a Access) (*Region, error) {
-	if err := checkRegister(buf, iova, a); err != nil {
-		return nil, fmt.Errorf("mr: register %d bytes: %w", len(buf), err)
+	return t.register(&entry{pd: pd, kind: kindRegion, access: a, base: iova, mem: buf})
+}
+
+// RegisterAll makes the whole address space of the process reachable under a key, with the
+// addresses that it has (implicit on-demand registration). Nothing of it is kept alive. What is not
+// mapped faults when it is accessed (Span); the first 4096 addresses are never in range. The errors
+// are those of Register; ZeroBased and MWBind are refused, too.
+func (t *Table) RegisterAll(pd PD, a Access) (*Region, error) {
+	if a&(ZeroBased|MWBind) != 0 {
+		return nil, fmt.Errorf("mr: register all memory: access %v: neither ZeroBased nor MWBind: %w", a, ErrInvalid)
+	}
+	return t.register(&entry{pd: pd, kind: kindRegion, access: a, whole: true})
+}
+
+func (t *Table) register(e *entry) (*Region, error) {
+	if err := checkRegister(e.mem, e.base, e.access); err != nil {
+		return nil, fmt.Errorf("mr: register %d bytes: %w", len(e.mem), err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	use, err := t.use(pd)
+	use, err := t.use(e.pd)
 	if err != nil {
-		return nil, fmt.Errorf("mr: register %d bytes: %w", len(buf), err)
+		return nil, fmt.Errorf("mr: register %d bytes: %w", len(e.mem), err)
 	}
 	if t.regions >= MaxRegions {
 		return nil, fmt.Errorf("mr: register: %d regions exist, the most a table holds: %w", t.regions, ErrFull)
 	}
-	r := &Region{pd: pd, access: a, iova: iova, length: uint64(len(buf))}
-	r.entry = &entry{pd: pd, kind: kindRegion, access: a, base: iova, mem: buf, region: r}
-	t.insert(r.entry)
-	r.key = r.entry.key
+	r := new(Region)
+	e.region = r
+	t.insert(e)
+	r.means(e)
 	t.regions++
 	use.regions++
 	return r, nil
@@ -192,7 +222,7 @@ func checkRegister(buf []byte, iova uint64, a Access) error {
 // the region, ErrInvalid when it was deregistered before.
 func (t *Table) Deregister(r *Region) error {
 	if err := t.unpublish(r); err != nil {
-		return fmt.Errorf("mr: deregister key %#08x: %w", r.key, err)
+		return fmt.Errorf("mr: deregister key %#08x: %w", r.LKey(), err)
 	}
 	t.quiesce()
 	return nil
@@ -201,16 +231,25 @@ func (t *Table) Deregister(r *Region) error {
 func (t *Table) unpublish(r *Region) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if r.entry == nil || t.lookup(r.key) != r.entry {
+	if err := t.checkIdle(r); err != nil {
+		return err
+	}
+	t.remove(r.entry)
+	t.pds[r.entry.pd].regions--
+	r.entry = nil
+	t.regions--
+	return nil
+}
+
+// checkIdle is an error unless the region exists and no window is bound to it. The caller holds
+// Table.mu.
+func (t *Table) checkIdle(r *Region) error {
+	if r.entry == nil || t.lookup(r.entry.key) != r.entry {
 		return fmt.Errorf("the region is not registered in this table (any more): %w", ErrInvalid)
 	}
 	if r.bindings > 0 {
 		return fmt.Errorf("%d windows are bound to it, invalidate them first: %w", r.bindings, ErrBusy)
 	}
-	t.remove(r.entry)
-	r.entry = nil
-	t.regions--
-	t.pds[r.pd].regions--
 	return nil
 }
 

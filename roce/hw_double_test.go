@@ -86,6 +86,10 @@ type doubleMR struct {
 	iova uint64
 }
 
+func (p *doublePD) regAll(Access) (mrProvider, error) { return nil, ErrNotSupported }
+func (m *doubleMR) rereg(ReregFlags, pdProvider, []byte, uint64, Access) error {
+	return ErrNotSupported
+}
 func (m *doubleMR) LKey() uint32 { return 1 }
 func (m *doubleMR) RKey() uint32 { return 2 }
 func (m *doubleMR) IOVA() uint64 { return m.iova }

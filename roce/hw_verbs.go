@@ -141,7 +141,21 @@ func (p verbsPD) regMR(buf []byte, iova uint64, access Access) (mrProvider, erro
 	if err != nil {
 		return nil, err
 	}
-	return m, nil
+	return verbsMR{m}, nil
+}
+
+func (p verbsPD) regAll(access Access) (mrProvider, error) {
+	m, err := p.RegAll(access)
+	if err != nil {
+		return nil, err
+	}
+	return verbsMR{m}, nil
+}
+
+type verbsMR struct{ *verbs.MR }
+
+func (m verbsMR) rereg(flags ReregFlags, pd pdProvider, buf []byte, iova uint64, access Access) error {
+	return m.Rereg(flags, pd.(verbsPD).PD, buf, iova, access)
 }
 
 func (p verbsPD) allocMW(typ MWType) (mwProvider, error) {

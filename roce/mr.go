@@ -5,6 +5,8 @@ package roce
 import (
 	"fmt"
 	"math"
+	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/goroce/goroce/mr"
@@ -16,16 +18,30 @@ import (
 // which the application may look at what arrived; an application that polls the memory itself must
 // do so with sync/atomic.
 type MR struct {
-	pd  *PD
-	buf []byte
+	dev *Device
 	mr  mrProvider
 
-	held []*Buffer // that buf is of
+	changes sync.Mutex // Rereg and Close
+	now     atomic.Pointer[registration]
+}
+
+// registration is what a region is made of. It is immutable.
+type registration struct {
+	pd     *PD
+	buf    []byte
+	access Access
+	held   []*Buffer // that buf is of
+}
+
+func newMR(below mrProvider, r registration) *MR {
+	m := &MR{dev: r.pd.dev, mr: below}
+	m.now.Store(&r)
+	return m
 }
 
 func (m *MR) kind() string     { return "MR" }
 func (m *MR) label() string    { return fmt.Sprintf("0x%08x", m.mr.LKey()) }
-func (m *MR) needs(x any) bool { return x == any(m.pd) }
+func (m *MR) needs(x any) bool { return x == any(m.now.Load().pd) }
 
 // RegMR registers buf with the given rights (ibv_reg_mr); keys then use its real addresses. The
 // same bytes may be registered any number of times, buf may be empty, and it stays alive until
@@ -49,7 +65,7 @@ func (p *PD) RegMRIOVA(buf []byte, iova uint64, access Access) (m *MR, err error
 	held := holdBuffers(buf)
 	err = p.createSlowly("RegMR", "MR", func() (object, error) {
 		below, err := p.pd.regMR(buf, iova, access)
-		m = &MR{pd: p, buf: buf, mr: below, held: held}
+		m = newMR(below, registration{p, buf, access, held})
 		return m, err
 	})
 	if err != nil {
@@ -64,7 +80,16 @@ func (p *PD) RegMRIOVA(buf []byte, iova uint64, access Access) (m *MR, err error
 // RegMR.) Keys use the address iova for the first byte. The memory must stay until Close; if it
 // goes sooner, see the package comment on memory. ErrInvalid of a range that begins below 4096 or
 // ends beyond the address space.
+//
+// With OnDemand, RegMRAt(0, math.MaxUint64, 0, access) registers the whole address space of the
+// process, by the addresses that it has (implicit on-demand registration). Then nothing is kept
+// alive, Bytes is nil, and what is not mapped is an error of the request that names it. It is meant
+// for local use: with a remote right the peer can do to the process whatever it likes. It may not
+// be ZeroBased, nor have windows. ErrNotSupported of a device that has no such thing.
 func (p *PD) RegMRAt(addr uintptr, length, iova uint64, access Access) (*MR, error) {
+	if addr == 0 && length == math.MaxUint64 && access&OnDemand != 0 {
+		return p.regAll(iova, access)
+	}
 	const lowest = 4096 // nothing is mapped below it
 	n := uintptr(length)
 	if length > math.MaxInt || n > 0 && addr < lowest || addr+n < addr {
@@ -72,6 +97,96 @@ func (p *PD) RegMRAt(addr uintptr, length, iova uint64, access Access) (*MR, err
 	}
 	at := *(*unsafe.Pointer)(unsafe.Pointer(&addr))
 	return p.RegMRIOVA(unsafe.Slice((*byte)(at), int(length)), iova, access)
+}
+
+// regAll registers the whole address space.
+func (p *PD) regAll(iova uint64, access Access) (m *MR, err error) {
+	err = p.createSlowly("RegMR", "MR", func() (object, error) {
+		if iova != 0 {
+			return nil, fmt.Errorf("%w: address %#x for the whole address space, which has addresses of its own", ErrInvalid, iova)
+		}
+		below, err := p.pd.regAll(access)
+		m = newMR(below, registration{pd: p, access: access})
+		return m, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// ReregFlags say what MR.Rereg changes (ibv_rereg_mr_flags), a set.
+type ReregFlags = mr.Change
+
+// What MR.Rereg can change.
+const (
+	ReregTranslation = mr.ChangeTranslation // the memory
+	ReregPD          = mr.ChangePD          // the protection domain
+	ReregAccess      = mr.ChangeAccess      // the rights
+)
+
+// Rereg registers the region again (ibv_rereg_mr), as what flags name of a domain of the same
+// device, memory, and rights; what they do not name stays, and its argument is not looked at. Keys
+// then use the real addresses of buf, or 0 with ZeroBased. With another memory or domain LKey and
+// RKey are others: tell peers anew. When Rereg returns, the stack has stopped touching what was
+// before, as after Close, and requests that still name it complete with WCLocProtErr.
+//
+// If it fails the region is what it was: ErrBusy while windows are bound to it, ErrInvalid of a
+// broken rule of RegMR, of no flags, of ReregAccess alone that changes ZeroBased, or of a domain of
+// another device, ErrClosed, ErrNotSupported. But a device of the kernel may say in the text that
+// the region is lost: then it can only be closed (IBV_REREG_MR_ERR_CMD).
+func (m *MR) Rereg(flags ReregFlags, pd *PD, buf []byte, access Access) error {
+	m.changes.Lock()
+	defer m.changes.Unlock()
+	old := m.now.Load()
+	to := *old
+	var fresh, gone []*Buffer
+	if flags&ReregPD != 0 {
+		to.pd = pd
+	}
+	if flags&ReregAccess != 0 {
+		to.access = access
+	}
+	if flags&ReregTranslation != 0 {
+		fresh, gone = holdBuffers(buf), old.held
+		to.buf, to.held = buf, fresh
+	}
+	err := m.become(flags, &to)
+	if err != nil {
+		gone = fresh
+	}
+	releaseBuffers(gone)
+	return err
+}
+
+// become registers the region again as to says. Meanwhile its domain is kept from being closed.
+func (m *MR) become(flags ReregFlags, to *registration) error {
+	d := m.dev
+	if to.pd == nil || to.pd.dev != d {
+		return d.fail("Rereg", fmt.Errorf("%w: the PD is none of this device", ErrInvalid))
+	}
+	iova := mr.AddrOf(to.buf)
+	if to.access&ZeroBased != 0 {
+		iova = 0
+	}
+	now := &underway{what: "MR", pd: to.pd}
+	if err := to.pd.create("Rereg", func() error {
+		if !d.objects.has(m) {
+			return fmt.Errorf("MR: %w", ErrClosed)
+		}
+		d.objects.add(now)
+		return nil
+	}); err != nil {
+		return err
+	}
+	err := m.mr.rereg(flags, to.pd.pd, to.buf, iova, to.access)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.objects.remove(now)
+	if err == nil {
+		m.now.Store(to)
+	}
+	return d.fail("Rereg", err)
 }
 
 // LKey is the key for local scatter/gather elements.
@@ -84,10 +199,10 @@ func (m *MR) RKey() uint32 { return m.mr.RKey() }
 func (m *MR) Addr() uint64 { return m.mr.IOVA() }
 
 // Len is the length in bytes.
-func (m *MR) Len() int { return len(m.buf) }
+func (m *MR) Len() int { return len(m.now.Load().buf) }
 
 // Bytes is the registered memory itself.
-func (m *MR) Bytes() []byte { return m.buf }
+func (m *MR) Bytes() []byte { return m.now.Load().buf }
 
 // SGE names n bytes from offset off. It checks nothing; a range outside the region makes the work
 // request that uses it complete with WCLocProtErr. n is at most 2^32-1.
@@ -100,10 +215,12 @@ func (m *MR) SGE(off, n int) SGE {
 // connection. While windows are bound to the region the error is ErrBusy. A second Close does
 // nothing.
 func (m *MR) Close() error {
-	return m.pd.dev.destroy(m, func() error {
+	m.changes.Lock()
+	defer m.changes.Unlock()
+	return m.dev.destroy(m, func() error {
 		err := m.mr.Close()
 		if err == nil {
-			releaseBuffers(m.held)
+			releaseBuffers(m.now.Load().held)
 		}
 		return err
 	})
@@ -184,7 +301,7 @@ func (q *QP) BindMW(w *MW, b MWBindAttr) error {
 			return fmt.Errorf("%w: the window is not of the PD of QP 0x%06x", ErrInvalid, q.QPN())
 		case b.MR == nil && b.Length != 0:
 			return fmt.Errorf("%w: %d bytes of no region", ErrInvalid, b.Length)
-		case b.MR != nil && b.MR.pd != q.pd:
+		case b.MR != nil && b.MR.now.Load().pd != q.pd:
 			return fmt.Errorf("%w: the region is not of the PD of QP 0x%06x", ErrInvalid, q.QPN())
 		case b.MR != nil:
 			info.LKey = b.MR.LKey()

@@ -45,6 +45,8 @@ type provider interface {
 // pdProvider is a protection domain.
 type pdProvider interface {
 	regMR(buf []byte, iova uint64, access Access) (mrProvider, error)
+	// regAll registers the whole address space.
+	regAll(access Access) (mrProvider, error)
 	allocMW(typ MWType) (mwProvider, error)
 	createAH(ctx context.Context, attr AHAttr) (*AH, error)
 	destroyAH(ah *AH) error
@@ -60,6 +62,8 @@ type mrProvider interface {
 	LKey() uint32
 	RKey() uint32
 	IOVA() uint64
+	// rereg changes what flags name; of the others only the pd is sure to be one.
+	rereg(flags ReregFlags, pd pdProvider, buf []byte, iova uint64, access Access) error
 	Close() error
 }
 

@@ -147,7 +147,21 @@ func (p softPD) regMR(buf []byte, iova uint64, access Access) (mrProvider, error
 	if err != nil {
 		return nil, err
 	}
-	return m, nil
+	return softMR{m}, nil
+}
+
+func (p softPD) regAll(access Access) (mrProvider, error) {
+	m, err := p.RegAll(access)
+	if err != nil {
+		return nil, err
+	}
+	return softMR{m}, nil
+}
+
+type softMR struct{ *soft.MR }
+
+func (m softMR) rereg(flags ReregFlags, pd pdProvider, buf []byte, iova uint64, access Access) error {
+	return m.Rereg(flags, pd.(softPD).PD, buf, iova, access)
 }
 
 func (p softPD) allocMW(typ MWType) (mwProvider, error) {

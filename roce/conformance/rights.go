@@ -3,6 +3,7 @@ package conformance
 // Who may touch which memory: regions, rights, windows.
 
 import (
+	"errors"
 	"os"
 
 	"github.com/goroce/goroce/roce"
@@ -11,6 +12,8 @@ import (
 func rights() []Case {
 	cases := []Case{
 		{"regions", regionsAct, nil},
+		{"a region is registered again", reregActs, reregServes},
+		{"registering again, refused", reregRefused, nil},
 		{"a region of a Buffer", bufferActs, bufferServes},
 		{"a window is bound, used and invalidated", windowActs, windowServes},
 		{"SEND with invalidate", invalidateActs, invalidateServes},
@@ -81,6 +84,72 @@ func bufferServes(e *End) {
 	e.Tell(Card{Addr: m.Addr(), RKey: m.RKey()})
 	e.Sync()
 	e.Same(b.Bytes(), 3)
+}
+
+// rereg registers again, or skips where a device cannot.
+func rereg(e *End, m *roce.MR, flags roce.ReregFlags, pd *roce.PD, buf []byte, access roce.Access) {
+	err := m.Rereg(flags, pd, buf, access)
+	if errors.Is(err, roce.ErrNotSupported) {
+		e.Skip("%v", err)
+	}
+	e.Must(err)
+}
+
+// reregServes has a region that gets other memory, and then loses the right that the other end
+// uses.
+func reregServes(e *End) {
+	e.Join(roce.RC, 64)
+	const write = roce.LocalWrite | roce.RemoteWrite
+	before, after := make([]byte, 4096), make([]byte, 8192)
+	m := e.Region(before, write)
+	tell := func() {
+		e.Tell(Card{Addr: m.Addr(), RKey: m.RKey()})
+		e.Sync() // it has written
+	}
+	tell()
+	e.Same(before[:64], 7)
+	clear(before)
+	rereg(e, m, roce.ReregTranslation, nil, after, 0)
+	e.Check(m.Len() == len(after) && &m.Bytes()[0] == &after[0], "it is of %d bytes", m.Len())
+	tell()
+	e.Same(after[:64], 7)
+	e.Check(string(before) == string(make([]byte, len(before))), "the memory from before was written")
+	key := m.RKey()
+	rereg(e, m, roce.ReregAccess, nil, nil, roce.RemoteRead)
+	e.Check(m.RKey() == key && m.Len() == len(after), "with other rights the key is 0x%x, was 0x%x", m.RKey(), key)
+	tell()
+}
+
+func reregActs(e *End) {
+	e.Join(roce.RC, 64)
+	copy(e.Buf, pattern(64, 7))
+	for i := range 3 {
+		var c Card
+		e.Hear(&c)
+		e.Send(roce.SendWR{Opcode: roce.WRWrite, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(0, 64)}, RemoteAddr: c.Addr, RKey: c.RKey})
+		if i < 2 {
+			e.Good(roce.WCRDMAWrite)
+		} else {
+			e.Bad(roce.WCRemAccessErr)
+		}
+		e.Sync()
+	}
+}
+
+func reregRefused(e *End) {
+	e.Furnish(4096)
+	m := e.Region(make([]byte, 4096), roce.LocalWrite|roce.MWBind)
+	rereg(e, m, roce.ReregAccess, nil, nil, roce.LocalWrite)
+	e.Refused("nothing", m.Rereg(0, nil, nil, 0), roce.ErrInvalid)
+	e.Refused("no domain", m.Rereg(roce.ReregPD, nil, nil, 0), roce.ErrInvalid)
+	e.Refused("RemoteWrite without LocalWrite", m.Rereg(roce.ReregAccess, nil, nil, roce.RemoteWrite), roce.ErrInvalid)
+	elsewhere, err := e.AllocPD()
+	e.Must(err)
+	e.later(elsewhere.Close)
+	rereg(e, m, roce.ReregPD, elsewhere, nil, 0)
+	e.Refused("closing the domain that it is in", elsewhere.Close(), roce.ErrBusy)
+	e.Must(m.Close())
+	e.Refused("one that is closed", m.Rereg(roce.ReregAccess, nil, nil, 0), roce.ErrClosed)
 }
 
 // refusal is a request for memory that a peer does not give.

@@ -81,7 +81,10 @@ func (a *app) bindCommon(d *Deed) bool {
 	k := a.newWork(qp.WRBindMW)
 	k.after = func() {
 		for _, old := range a.grants {
-			old.dead = old.dead || old.window == w && old != g
+			if old == g { // what comes behind it was posted later
+				break
+			}
+			old.dead = old.dead || old.window == w
 		}
 	}
 	if n > 0 && (region.rights&mr.MWBind == 0 || region.rights&mr.LocalWrite == 0) {
@@ -257,6 +260,39 @@ func (a *app) postAndClose(d *Deed) bool {
 		}
 	}
 	a.w.After(qp.Time(d.R[2]%64)*500, func() { a.closeLocal(d) })
+	return true
+}
+
+// reregister gives peers' region another end, or other rights, or both. With another end its key is
+// another, and the old one is dead at once.
+func (a *app) reregister(d *Deed) bool {
+	if len(a.grants) == 0 || a.w.coda || a.grants[0].region == nil {
+		return false
+	}
+	old := a.grants[0]
+	c := mr.Change(1 | 4&(d.R[0]<<1))
+	if d.R[0]%3 == 0 {
+		c = mr.ChangeAccess
+	}
+	to := []int{memorySize - ownSize, targetAt + 1000, targetAt + 100, sourceSize}[d.R[1]%4]
+	rights := []mr.Access{a.access | mr.LocalWrite | mr.MWBind, mr.LocalWrite | mr.RemoteWrite, mr.RemoteRead | mr.FlushGlobal}[d.R[1]>>2%3]
+	err := a.node.Memory.Reregister(old.region, c, mr.Registration{Mem: a.mem[:to], IOVA: a.base, Access: rights})
+	if errors.Is(err, mr.ErrBusy) && (a.window != nil || a.common != nil) {
+		return false
+	}
+	a.must(err, "Reregister")
+	a.excuseBoth(qp.WCRemAccessErr, qp.WCMWBindErr)
+	g := &grant{app: a, region: old.region, key: old.region.RKey(), to: old.to, rights: old.rights, generation: old.generation}
+	if c&mr.ChangeTranslation != 0 {
+		g.to = to
+	}
+	if c&mr.ChangeAccess != 0 {
+		g.rights = rights
+	}
+	for _, each := range a.grants {
+		each.dead = each.dead || each.region != nil
+	}
+	a.grants[0] = g
 	return true
 }
 

@@ -47,6 +47,7 @@ var deeds = []row{
 	{"close local", 16, true, (*app).closeLocal},
 	{"post and close local", 30, true, (*app).postAndClose},
 	{"close remote", 14, true, (*app).closeRemote},
+	{"reregister", 14, true, (*app).reregister},
 	{"drain", 14, false, (*app).drain},
 	{"drain and modify", 20, false, (*app).drainAndModify},
 	{"modify", 16, false, (*app).modifyLive},

@@ -37,41 +37,106 @@ func (p *PD) Close() error { return p.dev.mem.FreePD(p.handle) }
 type MR struct {
 	*mr.Region
 	dev *Device
-	buf []byte
+
+	mu  sync.Mutex // calls that change it
+	buf []byte     // what is pinned, if the device pins
 }
 
 // RegMR registers buf under the address iova with the given rights.
 func (p *PD) RegMR(buf []byte, iova uint64, access mr.Access) (*MR, error) {
 	d := p.dev
-	if access&mr.FlushPersistent != 0 && !storage.Works {
-		return nil, fmt.Errorf("FLUSH to storage: %w on this system", errors.ErrUnsupported)
+	if err := d.supports(access); err != nil {
+		return nil, err
 	}
-	if d.cfg.PinMemory {
-		if err := pin.Lock(buf); err != nil {
-			if errors.Is(err, errors.ErrUnsupported) {
-				return nil, err
-			}
-			return nil, fmt.Errorf("%w: %w", qp.ErrLimit, err)
-		}
+	if err := d.pin(buf); err != nil {
+		return nil, err
 	}
 	region, err := d.mem.Register(p.handle, buf, iova, access)
 	if err != nil {
-		if d.cfg.PinMemory {
-			pin.Unlock(buf)
-		}
+		d.unpin(buf)
 		return nil, err
 	}
 	return &MR{Region: region, dev: d, buf: buf}, nil
 }
 
+// RegAll registers the address space of the process. Nothing of it is pinned.
+func (p *PD) RegAll(access mr.Access) (*MR, error) {
+	if err := p.dev.supports(access); err != nil {
+		return nil, err
+	}
+	region, err := p.dev.mem.RegisterAll(p.handle, access)
+	if err != nil {
+		return nil, err
+	}
+	return &MR{Region: region, dev: p.dev}, nil
+}
+
+// supports is an error if the device cannot do what a right promises.
+func (d *Device) supports(access mr.Access) error {
+	if access&mr.FlushPersistent != 0 && !storage.Works {
+		return fmt.Errorf("FLUSH to storage: %w on this system", errors.ErrUnsupported)
+	}
+	return nil
+}
+
+// pin keeps memory from being paged out, if the device does that.
+func (d *Device) pin(buf []byte) error {
+	if !d.cfg.PinMemory {
+		return nil
+	}
+	err := pin.Lock(buf)
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return fmt.Errorf("%w: %w", qp.ErrLimit, err)
+	}
+	return err
+}
+
+// unpin undoes pin.
+func (d *Device) unpin(buf []byte) {
+	if d.cfg.PinMemory {
+		pin.Unlock(buf)
+	}
+}
+
+// Rereg changes what c names; pd, buf and iova, and access mean something only then. If it fails
+// nothing has changed.
+func (m *MR) Rereg(c mr.Change, pd *PD, buf []byte, iova uint64, access mr.Access) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d, to := m.dev, mr.Registration{Mem: buf, IOVA: iova, Access: access}
+	if c&mr.ChangePD != 0 {
+		to.PD = pd.handle
+	}
+	if c&mr.ChangeAccess != 0 {
+		if err := d.supports(access); err != nil {
+			return err
+		}
+	}
+	moves := c&mr.ChangeTranslation != 0
+	if moves {
+		if err := d.pin(buf); err != nil {
+			return err
+		}
+	}
+	err := d.mem.Reregister(m.Region, c, to)
+	switch {
+	case moves && err != nil:
+		d.unpin(buf)
+	case moves:
+		d.unpin(m.buf)
+		m.buf = buf
+	}
+	return err
+}
+
 // Close deregisters the region. When it returns, no lane touches the memory any more.
 func (m *MR) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if err := m.dev.mem.Deregister(m.Region); err != nil {
 		return err
 	}
-	if m.dev.cfg.PinMemory {
-		pin.Unlock(m.buf)
-	}
+	m.dev.unpin(m.buf)
 	return nil
 }
 

@@ -68,18 +68,41 @@ func (p *PD) quiesce() {
 
 // MR is a memory region.
 type MR struct {
+	mr *C.struct_ibv_mr
+
+	mu   sync.Mutex // calls that change it
 	pd   *PD
-	mr   *C.struct_ibv_mr
-	iova uint64
 	buf  []byte
-	pins runtime.Pinner
-	lkey uint32
-	rkey uint32
+	pins *runtime.Pinner
+	now  atomic.Pointer[keys]
+}
+
+// keys are what a region goes by.
+type keys struct {
+	lkey, rkey uint32
+	iova       uint64
 }
 
 // registered are all regions of the process. The device writes into their memory whether or not the
 // application still knows of it, so it must not be collected.
 var registered sync.Map // of *MR
+
+// pinned keeps Go's memory where it is, until the pins are undone; other memory is left alone.
+func pinned(buf []byte) *runtime.Pinner {
+	pins := new(runtime.Pinner)
+	if len(buf) > 0 {
+		pins.Pin(unsafe.SliceData(buf))
+	}
+	return pins
+}
+
+// checkAccess holds rights against what the kernel wants.
+func checkAccess(access mr.Access) error {
+	if access&(mr.RemoteWrite|mr.RemoteAtomic) != 0 && access&mr.LocalWrite == 0 {
+		return invalid("access %v: RemoteWrite and RemoteAtomic need LocalWrite", access)
+	}
+	return nil
+}
 
 // RegMR registers buf under the address iova, which must lie as far into a page as buf does.
 func (p *PD) RegMR(buf []byte, iova uint64, access mr.Access) (*MR, error) {
@@ -89,15 +112,24 @@ func (p *PD) RegMR(buf []byte, iova uint64, access mr.Access) (*MR, error) {
 		return nil, unsupported("a region without bytes, on a device of the kernel")
 	case iova%page != at%page:
 		return nil, unsupported("address 0x%x for memory at 0x%x: the kernel wants both equally far into a page of %d bytes", iova, at, page)
-	case access&(mr.RemoteWrite|mr.RemoteAtomic) != 0 && access&mr.LocalWrite == 0:
-		return nil, invalid("access %v: RemoteWrite and RemoteAtomic need LocalWrite", access)
 	}
-	m := &MR{pd: p, iova: iova, buf: buf}
-	start := unsafe.Pointer(unsafe.SliceData(buf))
-	m.pins.Pin(start) // memory that is not Go's is left alone
+	return p.register(buf, unsafe.Pointer(unsafe.SliceData(buf)), C.size_t(len(buf)), iova, access)
+}
+
+// RegAll registers the address space of the process.
+func (p *PD) RegAll(access mr.Access) (*MR, error) {
+	const all = ^C.size_t(0)
+	return p.register(nil, nil, all, 0, access)
+}
+
+func (p *PD) register(buf []byte, start unsafe.Pointer, length C.size_t, iova uint64, access mr.Access) (*MR, error) {
+	if err := checkAccess(access); err != nil {
+		return nil, err
+	}
+	m := &MR{pd: p, buf: buf, pins: pinned(buf)}
 	// The address says by itself where the region begins.
 	flags := C.uint(access &^ mr.ZeroBased)
-	ibv, errno := C.goroce_reg_mr(p.pd, start, C.size_t(len(buf)), C.uint64_t(iova), flags)
+	ibv, errno := C.goroce_reg_mr(p.pd, start, length, C.uint64_t(iova), flags)
 	if ibv == nil {
 		m.pins.Unpin()
 		err := refused("ibv_reg_mr_iova", errno)
@@ -106,34 +138,92 @@ func (p *PD) RegMR(buf []byte, iova uint64, access mr.Access) (*MR, error) {
 		}
 		return nil, err
 	}
-	m.mr, m.lkey, m.rkey = ibv, uint32(ibv.lkey), uint32(ibv.rkey)
+	m.mr = ibv
 	registered.Store(m, nil)
-	p.mu.Lock()
-	p.regions[m.lkey] = m
-	p.mu.Unlock()
+	m.enlist(iova)
 	return m, nil
 }
 
+// enlist makes the region one that binds find, by its present keys.
+func (m *MR) enlist(iova uint64) {
+	m.now.Store(&keys{uint32(m.mr.lkey), uint32(m.mr.rkey), iova})
+	m.pd.mu.Lock()
+	m.pd.regions[m.LKey()] = m
+	m.pd.mu.Unlock()
+}
+
+// strike undoes it, and waits until no post is under way that has found it.
+func (m *MR) strike() {
+	m.pd.mu.Lock()
+	delete(m.pd.regions, m.LKey())
+	m.pd.mu.Unlock()
+	m.pd.quiesce()
+}
+
 // LKey is the key for local elements.
-func (m *MR) LKey() uint32 { return m.lkey }
+func (m *MR) LKey() uint32 { return m.now.Load().lkey }
 
 // RKey is the key for peers.
-func (m *MR) RKey() uint32 { return m.rkey }
+func (m *MR) RKey() uint32 { return m.now.Load().rkey }
 
 // IOVA is the address that keys use for the first byte.
-func (m *MR) IOVA() uint64 { return m.iova }
+func (m *MR) IOVA() uint64 { return m.now.Load().iova }
+
+// Rereg changes what c names; pd, buf and iova, and access mean something only then. Keys then use
+// the addresses of buf.
+func (m *MR) Rereg(c mr.Change, pd *PD, buf []byte, iova uint64, access mr.Access) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	moves := c&mr.ChangeTranslation != 0
+	switch {
+	case moves && len(buf) == 0:
+		return unsupported("a region without bytes, on a device of the kernel")
+	case moves && iova != mr.AddrOf(buf) || c&mr.ChangeAccess != 0 && access&mr.ZeroBased != 0:
+		return unsupported("to register again at addresses that are not those of the memory, on a device of the kernel")
+	}
+	if err := checkAccess(access); c&mr.ChangeAccess != 0 && err != nil {
+		return err
+	}
+	pins := m.pins
+	if moves {
+		pins = pinned(buf)
+	}
+	m.strike()
+	result, errno := C.ibv_rereg_mr(m.mr, C.int(c), pd.pd, unsafe.Pointer(unsafe.SliceData(buf)), C.size_t(len(buf)), C.int(access))
+	if result != 0 && result != C.IBV_REREG_MR_ERR_DO_FORK_OLD { // with that it is done
+		if moves {
+			pins.Unpin()
+		}
+		m.enlist(m.IOVA())
+		return reregRefused(int(result), errno)
+	}
+	if moves {
+		m.pins.Unpin()
+		m.pins, m.buf = pins, buf
+	} else {
+		iova = m.IOVA()
+	}
+	m.pd = pd
+	m.enlist(iova)
+	return nil
+}
+
+// reregRefused says what has become of a region that was not registered again.
+func reregRefused(result int, errno error) error {
+	err := refused("ibv_rereg_mr", errno)
+	if lost := result == C.IBV_REREG_MR_ERR_CMD || result == C.IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW; lost && !errors.Is(err, errors.ErrUnsupported) {
+		return fmt.Errorf("%w; the region may be lost: close it", err)
+	}
+	return err
+}
 
 // Close deregisters the region. The error is ErrBusy while windows are bound to it.
 func (m *MR) Close() error {
-	p := m.pd
-	p.mu.Lock()
-	delete(p.regions, m.lkey)
-	p.mu.Unlock()
-	p.quiesce()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.strike()
 	if err := answeredAs("ibv_dereg_mr", int(C.ibv_dereg_mr(m.mr)), boundErrnos); err != nil {
-		p.mu.Lock()
-		p.regions[m.lkey] = m
-		p.mu.Unlock()
+		m.enlist(m.IOVA())
 		return err
 	}
 	m.pins.Unpin()
@@ -207,7 +297,7 @@ func (w *MW) Bind(q *QP, wrid uint64, flags qp.SendFlags, b qp.BindInfo) error {
 			return invalid("region 0x%08x: it is closed, or not of the PD", b.LKey)
 		}
 	}
-	if m == nil || w.pd.region(m.lkey) != m {
+	if m == nil || w.pd.region(m.LKey()) != m {
 		return unsupported("unbinding a window that is bound to nothing, on a device of the kernel")
 	}
 	bind.bind_info.mr = m.mr

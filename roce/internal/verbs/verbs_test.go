@@ -100,7 +100,7 @@ func TestSendsAsTheLibrarySeesThem(t *testing.T) {
 
 func TestBindsAndDatagrams(t *testing.T) {
 	q := detached(t, qp.RC)
-	w, m := &MW{pd: q.pd, typ: mr.Window2}, &MR{pd: q.pd, lkey: 5}
+	w, m := &MW{pd: q.pd, typ: mr.Window2}, &MR{pd: q.pd}
 	w.mw, m.mr = made(w.mw), made(m.mr)
 	q.pd.windows[windowKey(0x1200)], q.pd.regions[5] = w, m
 	bind := &qp.SendWR{Opcode: qp.WRBindMW, Bind: &qp.BindInfo{WindowKey: 0x1201, NewKey: 0x1202, LKey: 5, Addr: 1, Length: 2, Access: mr.RemoteRead}}
@@ -139,7 +139,7 @@ func TestSendsThatAreRefused(t *testing.T) {
 	q := detached(t, qp.RC)
 	three := make([]qp.SGE, 3)
 	for name, wr := range map[string]qp.SendWR{
-		"no operation":        {Opcode: 12},
+		"no operation":        {Opcode: 13},
 		"far from one":        {Opcode: 255},
 		"elements":            {Opcode: qp.WRSend, SGL: three},
 		"too long":            {Opcode: qp.WRSend, SGL: []qp.SGE{{Length: 1 << 20}, {Length: 1}}},
@@ -165,7 +165,7 @@ func TestSendsThatAreRefused(t *testing.T) {
 		t.Errorf("in RESET: %v", err)
 	}
 	q.state.Store(uint32(qp.StateRTS))
-	if n, err := q.PostSend([]qp.SendWR{{Opcode: 12}, {}}); n != 0 || !errors.Is(err, qp.ErrInvalid) {
+	if n, err := q.PostSend([]qp.SendWR{{Opcode: 13}, {}}); n != 0 || !errors.Is(err, qp.ErrInvalid) {
 		t.Errorf("%d posted, %v", n, err)
 	}
 	if n, err := q.PostRecv([]qp.RecvWR{{SGL: three}}); n != 0 || !errors.Is(err, qp.ErrInvalid) {
