@@ -196,7 +196,13 @@ func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 // queue pairs complete there and others poll. ErrInvalid if cqe is out of range or less than Len;
 // ErrOverrun if it is too late; ErrClosed; ErrNotSupported if the device cannot. On error the queue
 // is what it was.
-func (c *CQ) Resize(cqe int) error { return c.dev.fail("Resize", c.cq.Resize(cqe)) }
+func (c *CQ) Resize(cqe int) error {
+	err := c.dev.faults.verb("Resize")
+	if err == nil {
+		err = c.cq.Resize(cqe)
+	}
+	return c.dev.fail("Resize", err)
+}
 
 // CQModeration says when the completions that ReqNotify asks for are told (ibv_moderate_cq): when
 // there are Count of them, or the first of them is Period microseconds old. A Count below 2 or a

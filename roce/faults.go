@@ -103,8 +103,9 @@ func (f *faults) add(r fault.Rule) error {
 }
 
 // faultyVerbs are the calls that can be made to fail: by the names that errors have.
-var faultyVerbs = []string{"AllocPD", "RegMR", "CreateCQ", "CreateCompChannel", "AllocMW", "CreateAH", "CreateQP",
-	"Modify", "Query", "AttachMcast", "DetachMcast", "ReqNotify", "PostSend", "PostRecv"}
+// PostSend is WRComplete too, PostRecv an SRQ's too; Modify and Query are a queue pair's.
+var faultyVerbs = []string{"AllocPD", "RegMR", "CreateCQ", "CreateCompChannel", "AllocMW", "CreateAH", "CreateSRQ", "OpenXRCD",
+	"CreateQP", "Modify", "Query", "AttachMcast", "DetachMcast", "BindMW", "Resize", "ReqNotify", "PostSend", "PostRecv"}
 
 // errnos are what they can fail with, and what that is among this package's errors.
 var errnos = map[string]struct {

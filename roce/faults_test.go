@@ -46,6 +46,24 @@ var verbCalls = map[string]func(e *end, keep func(func() error)) error{
 		keep(func() error { return x.Close() })
 		return err
 	},
+	"CreateSRQ": func(e *end, keep func(func() error)) error {
+		x, err := e.pd.CreateSRQ(SRQInitAttr{})
+		keep(func() error { return x.Close() })
+		return err
+	},
+	"OpenXRCD": func(e *end, keep func(func() error)) error {
+		x, err := e.dev.OpenXRCD()
+		keep(func() error { return x.Close() })
+		return err
+	},
+	"Resize": func(e *end, _ func(func() error)) error { return e.cq.Resize(16) },
+	"BindMW": func(e *end, _ func(func() error)) error {
+		err := e.qp.BindMW(nil, MWBindAttr{})
+		if errors.Is(err, ErrInvalid) {
+			return nil // there is no window
+		}
+		return err
+	},
 	"AllocMW": func(e *end, keep func(func() error)) error {
 		x, err := e.pd.AllocMW(MWType2)
 		keep(func() error { return x.Close() })

@@ -296,6 +296,9 @@ type MWBindAttr struct {
 func (q *QP) BindMW(w *MW, b MWBindAttr) error {
 	info := BindInfo{Addr: b.Addr, Length: b.Length, Access: b.Access}
 	err := func() error {
+		if err := q.faults.verb("BindMW"); err != nil {
+			return err
+		}
 		switch {
 		case w == nil || w.pd != q.pd:
 			return fmt.Errorf("%w: the window is not of the PD of QP 0x%06x", ErrInvalid, q.QPN())

@@ -61,6 +61,9 @@ func (x *QPEx) WRComplete() error {
 		x.wrong("WRComplete without WRStart")
 	}
 	n, err := x.errAt, x.err
+	if err == nil {
+		n, err = 0, q.faults.verb("PostSend")
+	}
 	switch {
 	case err != nil:
 	case withHW && q.hw != nil:

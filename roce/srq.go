@@ -135,11 +135,12 @@ func (s *SRQ) PD() *PD { return s.pd }
 // request is out of use when its completion is in its queue), ErrInvalid for a request that breaks
 // a rule, ErrClosed. Requests before it are posted.
 func (s *SRQ) PostRecv(wrs ...RecvWR) error {
-	var n int
-	var err error
-	if withHW && s.hw != nil {
+	n, err := 0, s.pd.dev.faults.verb("PostRecv")
+	switch {
+	case err != nil:
+	case withHW && s.hw != nil:
 		n, err = s.hw.PostRecv(wrs)
-	} else {
+	default:
 		n, err = s.soft.PostRecv(wrs)
 	}
 	if err != nil {
