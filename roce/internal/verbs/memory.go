@@ -184,9 +184,14 @@ func (m *MR) Rereg(c mr.Change, pd *PD, buf []byte, iova uint64, access mr.Acces
 	if err := checkAccess(access); c&mr.ChangeAccess != 0 && err != nil {
 		return err
 	}
+	if c&mr.ChangeAccess == 0 {
+		access = 0 // the library refuses what no flag names
+	}
 	pins := m.pins
 	if moves {
 		pins = pinned(buf)
+	} else {
+		buf = nil
 	}
 	m.strike()
 	result, errno := C.ibv_rereg_mr(m.mr, C.int(c), pd.pd, unsafe.Pointer(unsafe.SliceData(buf)), C.size_t(len(buf)), C.int(access))
