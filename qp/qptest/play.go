@@ -145,6 +145,11 @@ func (p *player) start() {
 			p.receive()
 		}
 	}
+	p.q.OnSend = func() {
+		if p.q.State() == qp.StateErr {
+			p.leftAlone()
+		}
+	}
 	p.work()
 }
 
@@ -310,6 +315,25 @@ func (p *player) act(kind ActKind) {
 	if err != nil {
 		p.w.Fail("%s: act %d: %v", p.q, kind, err)
 	}
+	if kind != ActDrain {
+		p.leftAlone()
+	}
+}
+
+// leftAlone ends the other side too if it receives from a shared queue: else the message that this
+// side has not finished would keep its request for ever, and others might wait for that.
+func (p *player) leftAlone() {
+	o := p.peer
+	if o.plan.SRQ == 0 && o.q.Type() != qp.XRCRecv {
+		return
+	}
+	p.w.After(Millisecond, func() {
+		if s := o.q.State(); !o.gone && s != qp.StateErr && s != qp.StateReset {
+			if err := o.q.Modify(qp.QPAttr{State: qp.StateErr}, qp.AttrState); err != nil {
+				p.w.Fail("%s: to ERR: %v", o.q, err)
+			}
+		}
+	})
 }
 
 // resume goes back to RTS as soon as the queue pair has drained.
