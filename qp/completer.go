@@ -225,6 +225,7 @@ func (e *Engine) nakReceived(q *QP, psn wire.PSN, syn wire.Syndrome) wire.DropRe
 		e.carryOut(q, q.rec.sequenceNAK(e.now))
 		return wire.DropNone
 	}
+	*e.stats.naks(syn).rcvd++
 	e.failHead(q, status)
 	return wire.DropNone
 }

@@ -240,6 +240,9 @@ func (e *Engine) reply(q *QP, b *wire.Batch) verdict {
 		if !e.putAck(q, b, r.nak, r.nakPSN, q.nakMSN()) {
 			return full
 		}
+		if n := e.stats.naks(r.nak); n.sent != nil {
+			*n.sent++
+		}
 		r.nak = 0
 	case r.ack:
 		if !e.putAck(q, b, wire.SynACK, r.ackPSN, q.ackMSN()) {

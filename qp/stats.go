@@ -17,6 +17,12 @@ type Stats struct {
 	RcvdCredits      uint64 // acknowledgements that said how many receives the peer has
 	CreditWaits      uint64 // times that messages waited for receives, with QPAttr.FlowControl
 	RcvdSeqErr       uint64
+	RcvdInvReq       uint64 // NAKs of the peer that failed a request, by what they say; ...
+	RcvdAccessErr    uint64
+	RcvdOpErr        uint64
+	SentInvReq       uint64 // ... and ours, counted when they leave
+	SentAccessErr    uint64
+	SentOpErr        uint64
 	ImpliedNAK       uint64
 	AckTimeouts      uint64
 	Probes           uint64
@@ -30,6 +36,22 @@ type Stats struct {
 	RcvdECN          uint64
 	MemoryFaults     uint64 // accesses to registered memory that was gone or protected
 	Drops            [wire.NumDropReasons]uint64
+}
+
+// nakCounters count the NAKs of one kind.
+type nakCounters struct{ rcvd, sent *uint64 }
+
+// naks are the counters of a NAK that fails a request; zero of one after which it is sent again.
+func (s *Stats) naks(syn wire.Syndrome) nakCounters {
+	switch syn {
+	case wire.SynNAKInvReq:
+		return nakCounters{&s.RcvdInvReq, &s.SentInvReq}
+	case wire.SynNAKAccess:
+		return nakCounters{&s.RcvdAccessErr, &s.SentAccessErr}
+	case wire.SynNAKOp:
+		return nakCounters{&s.RcvdOpErr, &s.SentOpErr}
+	}
+	return nakCounters{}
 }
 
 // Each calls f with every counter and its name; drops that never happened are left out.
@@ -50,6 +72,12 @@ func (s *Stats) Each(f func(name string, value uint64)) {
 		{"rcvd_credits", s.RcvdCredits},
 		{"credit_waits", s.CreditWaits},
 		{"packet_seq_err", s.RcvdSeqErr},
+		{"req_remote_invalid_request", s.RcvdInvReq},
+		{"req_remote_access_errors", s.RcvdAccessErr},
+		{"req_remote_operation_errors", s.RcvdOpErr},
+		{"resp_remote_invalid_request", s.SentInvReq},
+		{"resp_remote_access_errors", s.SentAccessErr},
+		{"resp_remote_operation_errors", s.SentOpErr},
 		{"implied_nak_seq_err", s.ImpliedNAK},
 		{"local_ack_timeout_err", s.AckTimeouts},
 		{"probes", s.Probes},

@@ -15,6 +15,7 @@
 //	rights.go        what memory may be touched by whom; windows
 //	placement.go     FLUSH and ATOMIC WRITE
 //	failures.go      requests that fail, queues that are full
+//	errors.go        the errors of the verbs, a table; outcome.go plays a row of it
 //	shared.go        shared receive queues
 //	lives.go         states, attributes, closing
 //	queues.go        completion queues: size, overrun, times, moderation
@@ -46,7 +47,8 @@ type Case struct {
 
 // Cases returns all cases.
 func Cases() (all []Case) {
-	for _, list := range [][]Case{messages(), datagrams(), rows(), rights(), placement(), failures(), shared(), lives(), completionQueues(), waits()} {
+	for _, list := range [][]Case{messages(), datagrams(), rows(), rights(), placement(), failures(), errorCases(), shared(), lives(),
+		completionQueues(), waits()} {
 		all = append(all, list...)
 	}
 	return all

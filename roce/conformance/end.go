@@ -138,8 +138,11 @@ func (e *End) Region(buf []byte, access roce.Access) *roce.MR {
 }
 
 // Queue makes a queue pair, of which all sends yield completions only if they ask for it.
-func (e *End) Queue(typ roce.QPType) *roce.QP {
-	q, err := e.PD.CreateQP(roce.QPInitAttr{Type: typ, SendCQ: e.CQ,
+func (e *End) Queue(typ roce.QPType) *roce.QP { return e.queue(typ, nil) }
+
+// queue is Queue with receives of a shared queue, unless s is nil.
+func (e *End) queue(typ roce.QPType, s *roce.SRQ) *roce.QP {
+	q, err := e.PD.CreateQP(roce.QPInitAttr{Type: typ, SendCQ: e.CQ, SRQ: s,
 		Cap: roce.QPCap{MaxSendWR: Depth, MaxRecvWR: Depth, MaxSendSGE: 3, MaxRecvSGE: 3, MaxInlineData: 64}})
 	e.Must(err)
 	e.later(q.Close)

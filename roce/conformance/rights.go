@@ -10,7 +10,7 @@ import (
 )
 
 func rights() []Case {
-	cases := []Case{
+	return []Case{
 		{"regions", regionsAct, nil},
 		{"a region is registered again", reregActs, reregServes},
 		{"registering again, refused", reregRefused, nil},
@@ -21,11 +21,6 @@ func rights() []Case {
 		{"binds that are refused", bindsAct, connectedServes},
 		{"a bind that goes too far", badBindActs, connectedServes},
 	}
-	for i := range refusals {
-		r := &refusals[i]
-		cases = append(cases, Case{"a peer refuses " + r.name, r.act, r.serve})
-	}
-	return cases
 }
 
 func regionsAct(e *End) {
@@ -150,47 +145,6 @@ func reregRefused(e *End) {
 	e.Refused("closing the domain that it is in", elsewhere.Close(), roce.ErrBusy)
 	e.Must(m.Close())
 	e.Refused("one that is closed", m.Rereg(roce.ReregAccess, nil, nil, 0), roce.ErrClosed)
-}
-
-// refusal is a request for memory that a peer does not give.
-type refusal struct {
-	name   string
-	access roce.Access // of the region
-	wr     roce.SendWR // Addr and RKey are added
-	n      int
-	key    uint32 // xor
-	off    uint64
-}
-
-const regionSize = 4096
-
-var refusals = []refusal{
-	{"a WRITE without the right", roce.LocalWrite | roce.RemoteRead, roce.SendWR{Opcode: roce.WRWrite}, 8, 0, 0},
-	{"a READ without the right", roce.LocalWrite | roce.RemoteWrite, roce.SendWR{Opcode: roce.WRRead}, 8, 0, 0},
-	{"an atomic without the right", roce.LocalWrite | roce.RemoteWrite, roce.SendWR{Opcode: roce.WRAtomicFetchAndAdd}, 8, 0, 0},
-	{"a key that does not exist", roce.LocalWrite | roce.RemoteWrite, roce.SendWR{Opcode: roce.WRWrite}, 8, 0x00ffff00, 0},
-	{"a WRITE past the end", roce.LocalWrite | roce.RemoteWrite, roce.SendWR{Opcode: roce.WRWrite}, 16, 0, regionSize - 8},
-	{"a READ before the beginning", roce.LocalWrite | roce.RemoteRead, roce.SendWR{Opcode: roce.WRRead}, 8, 0, 1<<64 - 4},
-}
-
-func (r *refusal) act(e *End) {
-	e.Join(roce.RC, 64)
-	var c Card
-	e.Hear(&c)
-	wr := r.wr
-	wr.WRID, wr.SGL, wr.RemoteAddr, wr.RKey = 1, []roce.SGE{e.MR.SGE(0, r.n)}, c.Addr+r.off, c.RKey^r.key
-	e.Send(wr, roce.SendWR{WRID: 2, Opcode: roce.WRSend, SGL: []roce.SGE{e.MR.SGE(0, 8)}})
-	wc := e.Bad(roce.WCRemAccessErr)
-	e.Check(wc.WRID == 1, "request %d failed first", wc.WRID)
-	wc = e.Bad(roce.WCWRFlushErr)
-	e.Check(wc.WRID == 2, "request %d was flushed", wc.WRID)
-	e.Check(e.QP.State() == roce.StateErr, "the queue pair is in %v", e.QP.State())
-}
-
-func (r *refusal) serve(e *End) {
-	e.Join(roce.RC, 64)
-	m := e.Region(make([]byte, regionSize), r.access)
-	e.Tell(Card{Addr: m.Addr(), RKey: m.RKey()})
 }
 
 // windows skips where there are none.

@@ -40,10 +40,7 @@ func (e *End) share(wr, limit int) *roce.SRQ {
 // where they receive, nil for queues of their own.
 func (e *End) several(types []roce.QPType, s *roce.SRQ) (qps []*roce.QP, peers []roce.Endpoint) {
 	for _, typ := range types {
-		q, err := e.PD.CreateQP(roce.QPInitAttr{Type: typ, SendCQ: e.CQ, SRQ: s,
-			Cap: roce.QPCap{MaxSendWR: Depth, MaxRecvWR: Depth, MaxSendSGE: 3, MaxRecvSGE: 3, MaxInlineData: 64}})
-		e.Must(err)
-		e.later(q.Close)
+		q := e.queue(typ, s)
 		e.QP = q
 		if typ == roce.UD {
 			e.Must(q.Activate(qkey))
