@@ -16,6 +16,7 @@
 //	placement.go     FLUSH and ATOMIC WRITE
 //	failures.go      requests that fail, queues that are full
 //	errors.go        the errors of the verbs, a table; outcome.go plays a row of it
+//	mistakes.go      what is refused at once, a table
 //	shared.go        shared receive queues
 //	lives.go         states, attributes, closing
 //	queues.go        completion queues: size, overrun, times, moderation
@@ -47,8 +48,8 @@ type Case struct {
 
 // Cases returns all cases.
 func Cases() (all []Case) {
-	for _, list := range [][]Case{messages(), datagrams(), rows(), rights(), placement(), failures(), errorCases(), shared(), lives(),
-		completionQueues(), waits()} {
+	for _, list := range [][]Case{messages(), datagrams(), rows(), rights(), placement(), failures(), errorCases(), mistakeCases(), shared(),
+		lives(), completionQueues(), waits()} {
 		all = append(all, list...)
 	}
 	return all

@@ -385,10 +385,7 @@ func (c *condition) place(w *witness, m memory, n int) place {
 	}
 	pd, e := w.PD, w.End
 	if m.key == otherDomain {
-		var err error
-		pd, err = e.AllocPD()
-		e.Must(err)
-		e.later(pd.Close)
+		pd = elsewhere(e)
 	}
 	buf := make([]byte, max(regionSize, 2*n))
 	if w.Acts {

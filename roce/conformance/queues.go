@@ -18,7 +18,6 @@ func completionQueues() []Case {
 		{"a completion queue of one goroutine", singleActs, resizeServes},
 		{"completions have times", timesActs, resizeServes},
 		{"notifications are moderated", moderationActs, moderationServes},
-		{"completion queues that are refused", refusedQueuesAct, nil},
 	}
 }
 
@@ -233,18 +232,4 @@ func moderationServes(e *End) {
 		e.Recv(id, 0, 8)
 	}
 	e.Sync()
-}
-
-func refusedQueuesAct(e *End) {
-	for name, attr := range map[string]roce.CQInitAttr{
-		"a queue of 0":      {},
-		"a queue too large": {CQE: e.Query().MaxCQE + 1},
-		"a vector":          {CQE: 1, Vector: e.Query().NumCompVectors},
-		"an unknown flag":   {CQE: 1, Flags: 1 << 7},
-	} {
-		_, err := e.CreateCQ(attr)
-		e.Refused(name, err, roce.ErrInvalid)
-	}
-	_, err := e.CreateCQ(roce.CQInitAttr{CQE: 1, WCFlags: 1 << 8})
-	e.Refused("VLAN tags", err, roce.ErrNotSupported)
 }
