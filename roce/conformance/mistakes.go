@@ -66,7 +66,7 @@ func mistakeCases() (cases []Case) {
 				e.Sync()
 				e.Good(roce.WCRecv)
 			}
-			cases = append(cases, Case{"mistake: " + m.name, act, serve})
+			cases = append(cases, Case{"mistake/" + m.name, act, serve})
 		}
 	}
 	return cases

@@ -27,7 +27,7 @@ func errorCases() (cases []Case) {
 		if c.want.servingState == 0 {
 			c.want.servingState = roce.StateRTS
 		}
-		cases = append(cases, Case{"error: " + c.name, func(e *End) { c.act(&witness{End: e}) }, func(e *End) { c.serve(&witness{End: e}) }})
+		cases = append(cases, Case{"error/" + c.name, func(e *End) { c.act(&witness{End: e}) }, func(e *End) { c.serve(&witness{End: e}) }})
 	}
 	return cases
 }
@@ -99,7 +99,11 @@ func (c *condition) act(w *witness) {
 		w.Sync()
 	}
 	for i, want := range []roce.WCStatus{c.want.status, roce.WCWRFlushErr}[:len(wrs)] {
-		wc := w.Any()
+		wc, ok := w.soon()
+		if !ok {
+			w.note("request %d has not completed, want %v", wrs[i].WRID, want)
+			break
+		}
 		if wc.WRID != wrs[i].WRID || wc.Status != want {
 			w.note("request %d: %v, want request %d: %v", wc.WRID, wc.Status, wrs[i].WRID, want)
 		}
@@ -114,7 +118,7 @@ func (c *condition) act(w *witness) {
 		next.Opcode, next.Imm = roce.WRSendWithImm, immediate
 		err := w.QP.PostSend(next)
 		if err == nil {
-			if wc := w.Any(); wc.Status != roce.WCSuccess {
+			if wc, ok := w.soon(); !ok || wc.Status != roce.WCSuccess {
 				err = fmt.Errorf("%v", wc.Status)
 			}
 		}
@@ -236,31 +240,39 @@ func (w *witness) become(s situation) {
 	}
 }
 
-// patience is how long a device that differs is waited for.
+// patience is how long a device is waited for that may differ.
 const patience = 3 * time.Second
+
+// soon waits for the next completion, but not for ever.
+func (w *witness) soon() (wc roce.WC, ok bool) {
+	ctx, stop := context.WithTimeout(w.ctx, patience)
+	defer stop()
+	var wcs [1]roce.WC
+	_, err := w.CQ.Wait(ctx, wcs[:])
+	if errors.Is(err, context.DeadlineExceeded) && w.ctx.Err() == nil {
+		return wc, false
+	}
+	w.Must(err)
+	return wcs[0], true
+}
 
 // next sees the next message arrive, and returns how many receives have completed.
 func (c *condition) next(w *witness, used []roce.WCStatus) (got int) {
 	w.post(roce.RecvWR{WRID: uint64(len(c.recvs)), SGL: []roce.SGE{w.MR.SGE(0, 64)}})
 	w.Sync()
 	var sent bool
-	if w.Hear(&sent); !sent {
+	if w.Hear(&sent); !sent || w.QP.State() != roce.StateRTS {
 		return 0
 	}
-	ctx, stop := context.WithTimeout(w.ctx, patience)
-	defer stop()
 	for {
-		var wcs [1]roce.WC
-		if _, err := w.CQ.Wait(ctx, wcs[:]); err != nil {
-			if errors.Is(err, context.DeadlineExceeded) && w.ctx.Err() == nil {
-				w.note("the next message has not come")
-				return got
-			}
-			w.Must(err)
+		wc, ok := w.soon()
+		if !ok {
+			w.note("the next message has not come")
+			return got
 		}
-		w.ended(&wcs[0], used, got)
+		w.ended(&wc, used, got)
 		got++
-		if wcs[0].Flags&roce.WCWithImm != 0 && wcs[0].Imm == immediate && wcs[0].Status == roce.WCSuccess {
+		if wc.Flags&roce.WCWithImm != 0 && wc.Imm == immediate && wc.Status == roce.WCSuccess {
 			return got
 		}
 	}
@@ -326,8 +338,14 @@ func (w *witness) happened() map[roce.EventType]int {
 	last := w.queue(roce.RC, w.share(1, 0))
 	w.Must(last.Init(nil))
 	w.Must(last.Modify(w.ctx, &roce.QPAttr{State: roce.StateErr}, roce.AttrState))
+	ctx, stop := context.WithTimeout(w.ctx, patience)
+	defer stop()
 	for {
-		ev, err := w.Events().Get(w.ctx)
+		ev, err := w.Events().Get(ctx)
+		if err != nil && w.ctx.Err() == nil {
+			w.note("no event of another queue pair that has failed: %v", err)
+			return got
+		}
 		w.Must(err)
 		if ev.QP == last {
 			return got
