@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goroce/goroce/roce"
 )
@@ -108,6 +109,7 @@ func playing(once bool) Options {
 func tell(t *testing.T, title string, play func(func(Result)) error) {
 	var text strings.Builder
 	count := map[string]int{}
+	start := time.Now()
 	err := play(func(r Result) {
 		fmt.Fprintln(&text, r)
 		count[r.String()[:4]]++
@@ -124,7 +126,7 @@ func tell(t *testing.T, title string, play func(func(Result)) error) {
 		fmt.Fprintln(&text, "ended early:", err)
 		t.Error(err)
 	}
-	summary := fmt.Sprintf("%s: %d ok, %d failed, %d skipped", title, count["ok  "], count["FAIL"], count["skip"])
+	summary := fmt.Sprintf("%s: %d ok, %d failed, %d skipped, in %.1f s", title, count["ok  "], count["FAIL"], count["skip"], time.Since(start).Seconds())
 	t.Log(summary)
 	if *report != "" {
 		must(t, os.WriteFile(*report, []byte(summary+"\n\n"+text.String()), 0o644))

@@ -39,6 +39,7 @@ type Card struct {
 	Endpoint roce.Endpoint
 	Addr     uint64 // of its memory
 	RKey     uint32
+	SRQN     uint32 // of its shared receive queue, XRC
 }
 
 // Fail ends the case.

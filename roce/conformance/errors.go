@@ -6,7 +6,8 @@ package conformance
 // and the asynchronous events. outcome.go plays a row.
 //
 // Stages: what rows are made of; outcomes that many have in common; rows that are products (what is
-// wrong with a key × operations); rows of their own, by operation; of UC, UD, shared receive queues.
+// wrong with a key, times operations); rows of their own, by operation; of UC, UD, shared receive
+// queues, XRC.
 
 import (
 	"github.com/goroce/goroce/roce"
@@ -20,7 +21,7 @@ type condition struct {
 	caps roce.DeviceCaps
 
 	// wr is what is posted. RemoteAddr counts from the serving end's memory, Bind.Addr from the
-	// acting end's; RemoteQPN and RemoteQKey are added to the peer's.
+	// acting end's; RemoteQPN, RemoteQKey and RemoteSRQN are masks over the peer's.
 	wr   roce.SendWR
 	n    int    // bytes of it, in one element
 	from memory // where they are
@@ -50,7 +51,7 @@ const (
 	nobody              // a key that nothing has
 	otherDomain         // a region of another protection domain
 	closedRegion        // one that was deregistered
-	theWindow           // a window of type 2 to the first half, for reading, which the queue pair has bound
+	theWindow           // one of type 2 to the first half, for reading, bound by the queue pair
 	otherWindow         // one that another queue pair has bound
 	freeWindow          // one that is not bound
 	reboundWindow       // a window of type 1 before it was bound anew
@@ -206,7 +207,7 @@ func conditions() (all []condition) {
 	for _, o := range append([]operation{{name: "SEND", wr: aSend, local: data}}, operations[:4]...) {
 		all = append(all, o.locally()...)
 	}
-	for _, list := range [][]condition{windowConditions, unreliable, datagramConditions, sharedConditions} {
+	for _, list := range [][]condition{windowConditions, unreliable, datagramConditions, sharedConditions, xrcConditions} {
 		all = append(all, list...)
 	}
 	return all
@@ -331,6 +332,15 @@ var sharedConditions = []condition{
 			events: []roce.EventType{roce.EventQPAccessErr, roce.EventQPLastWQE}}},
 	{name: "UC SEND to an empty SRQ", typ: roce.UC, srq: true, wr: aSend, n: data, peer: deaf},
 	{name: "UD SEND to an empty SRQ", typ: roce.UD, srq: true, wr: aSend, n: data, peer: deaf},
+}
+
+// xrcConditions are rows of XRC: a key of another domain stands for an XRC domain too.
+var xrcConditions = []condition{
+	{name: "XRC SEND to an SRQ that nobody has", typ: roce.XRCSend, wr: roce.SendWR{Opcode: roce.WRSend, RemoteSRQN: 0xffff}, n: data, recvs: room, want: againstRules},
+	{name: "XRC SEND to an SRQ of another domain", typ: roce.XRCSend, wr: aSend, n: data, to: memory{key: otherDomain}, recvs: room, want: againstRules},
+	{name: "XRC SEND to an empty SRQ", typ: roce.XRCSend, wr: aSend, n: data, acting: once, serving: quickly, want: neverReady},
+	{name: "XRC SEND that is longer than the receive", typ: roce.XRCSend, wr: aSend, n: data, recvs: tooShort, want: againstRules.with(roce.WCLocLenErr)},
+	{name: "XRC WRITE with a key that nobody has", typ: roce.XRCSend, wr: aWrite, n: data, to: memory{key: nobody}, recvs: room, want: noRight},
 }
 
 // lastWQE is the outcome where a shared queue is left.

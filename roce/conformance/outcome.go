@@ -70,7 +70,11 @@ func (c *condition) begin(w *witness, tune func(*roce.ConnectOptions)) {
 	if c.srq && !w.Acts {
 		w.srq = w.share(Depth, 0)
 	}
-	w.QP = w.queue(c.typ, w.srq)
+	if c.typ == roce.XRCSend {
+		c.makeXRC(w)
+	} else {
+		w.QP = w.queue(c.typ, w.srq)
+	}
 	if c.typ == roce.UD {
 		w.Must(w.QP.Activate(qkey))
 		w.Swap()
@@ -85,13 +89,35 @@ func (c *condition) begin(w *witness, tune func(*roce.ConnectOptions)) {
 	w.before = w.naks()
 }
 
+// makeXRC makes the queue pair of an end of XRC, and where the serving end receives.
+func (c *condition) makeXRC(w *witness) {
+	x := w.domain()
+	w.later(x.Close)
+	var err error
+	if w.Acts {
+		w.QP, err = w.PD.CreateQP(roce.QPInitAttr{Type: roce.XRCSend, SendCQ: w.CQ, Cap: roce.QPCap{MaxSendWR: Depth, MaxSendSGE: 3}})
+	} else {
+		attr := roce.SRQInitAttr{MaxWR: Depth, MaxSGE: 3, XRCD: x, CQ: w.CQ}
+		if c.to.key == otherDomain {
+			attr.XRCD = w.domain()
+			w.later(attr.XRCD.Close)
+		}
+		w.srq, err = w.PD.CreateSRQ(attr)
+		w.Must(err)
+		w.later(w.srq.Close)
+		w.QP, err = w.PD.CreateQP(roce.QPInitAttr{Type: roce.XRCRecv, XRCD: x})
+	}
+	w.Must(err)
+	w.later(w.QP.Close)
+}
+
 func (c *condition) act(w *witness) {
 	c.begin(w, c.acting)
 	var there Card
 	w.Hear(&there)
 	wrs := []roce.SendWR{c.request(w, there)}
 	if c.want.state != roce.StateRTS {
-		wrs = append(wrs, c.address(w, small(w.End, behindIt)))
+		wrs = append(wrs, c.address(w, there, small(w.End, behindIt)))
 	}
 	w.Sync() // the peer is what the row says
 	sends(w.End, wrs...)
@@ -114,7 +140,7 @@ func (c *condition) act(w *witness) {
 	}
 	if c.goesOn() {
 		w.Sync() // there is a receive
-		next := c.address(w, small(w.End, theNext))
+		next := c.address(w, there, small(w.End, theNext))
 		next.Opcode, next.Imm = roce.WRSendWithImm, immediate
 		err := w.QP.PostSend(next)
 		if err == nil {
@@ -158,15 +184,18 @@ func (c *condition) request(w *witness, there Card) roce.SendWR {
 		b.Addr += m.Addr
 		wr.Bind = &b
 	}
-	return c.address(w, wr)
+	return c.address(w, there, wr)
 }
 
-// address adds whom a datagram is for.
-func (c *condition) address(w *witness, wr roce.SendWR) roce.SendWR {
-	if c.typ == roce.UD {
+// address adds whom a datagram is for, or which queue.
+func (c *condition) address(w *witness, there Card, wr roce.SendWR) roce.SendWR {
+	switch c.typ {
+	case roce.UD:
 		wr.AH = handle(w.End, w.Peer.Endpoint.GID)
-		wr.RemoteQPN = w.Peer.Endpoint.QPN ^ wr.RemoteQPN
-		wr.RemoteQKey += qkey
+		wr.RemoteQPN ^= w.Peer.Endpoint.QPN
+		wr.RemoteQKey ^= qkey
+	case roce.XRCSend:
+		wr.RemoteSRQN ^= there.SRQN
 	}
 	return wr
 }
@@ -175,6 +204,9 @@ func (c *condition) serve(w *witness) {
 	has(w.End, c.caps, "such requests")
 	c.begin(w, c.serving)
 	m := c.place(w, c.to, 0)
+	if c.typ == roce.XRCSend {
+		m.SRQN = w.srq.Number()
+	}
 	w.Tell(m.Card)
 	if c.peer != late {
 		c.receive(w)
@@ -241,7 +273,7 @@ func (w *witness) become(s situation) {
 }
 
 // patience is how long a device is waited for that may differ.
-const patience = 3 * time.Second
+const patience = 2 * time.Second
 
 // soon waits for the next completion, but not for ever.
 func (w *witness) soon() (wc roce.WC, ok bool) {
