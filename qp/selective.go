@@ -180,8 +180,18 @@ func (s *gaps) first() *gap {
 func (s *gaps) sent(g *gap, next, top wire.PSN) {
 	g.next = next
 	if next.Sub(g.to) >= 0 {
+		s.widen(g, next)
 		g.next, g.top = g.to, top
 		s.due--
+	}
+}
+
+// widen makes a gap end at to if it ends earlier: the request of a READ stands for all of it. To
+// ask for the rest when it is reported too would have the peer drop what it has just been asked
+// for.
+func (s *gaps) widen(g *gap, to wire.PSN) {
+	if newest := s.newest(); g == newest && to.Sub(g.to) > 0 {
+		g.to = to
 	}
 }
 

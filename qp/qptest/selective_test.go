@@ -331,6 +331,27 @@ func TestSelectiveReads(t *testing.T) {
 	}
 }
 
+// TestSelectiveReadOnce: the request that repeats a READ stands for all of it, though the report
+// that has led to it has named the READ's first packet only.
+func TestSelectiveReadOnce(t *testing.T) {
+	s, a, b := selectivePair(t)
+	read := s.Post(a, a.Read(0, 4*1024, b.Remote, 0))
+	write := s.Post(a, a.Write(0, 8, b.Remote, 0))
+	s.Drop(a, Pkt(wire.RCReadRequest, 1))
+	s.Expect(a, Pkt(wire.RCWriteOnly, 5, AckReq(true)))
+	late := s.Keep(b, missing(1, 1, 5))
+	s.Expect(b, ackAnd(0, 5))
+	s.Expect(a, Pkt(wire.RCReadRequest, 1))
+	s.Arrive(late)
+	s.Expect(b, Pkt(wire.RCReadResponseFirst, 1))
+	s.Settle()
+	s.Sent(a, read, qp.WCSuccess)
+	s.Sent(a, write, qp.WCSuccess)
+	if n := a.Node.Engine.Stats().Retransmitted; n != 1 {
+		t.Errorf("%d packets were sent again, want 1", n)
+	}
+}
+
 // TestSelectiveTooFar: what is too far ahead to be kept is dropped, and asked for as the standard
 // has it: all from there on, once.
 func TestSelectiveTooFar(t *testing.T) {
