@@ -189,7 +189,7 @@ const widest = 100 // columns of a comment; a tab is four
 var limits = map[string]int{files: 20, lines: 500, body: 60, wide: 0, misplaced: 0}
 
 // roomy packages are one thing each, which would be harder to follow in two.
-var roomy = map[measure]int{{files, "wire"}: 32, {files, "qp"}: 36, {files, "qp/qptest"}: 23, {files, "roce"}: 24, {files, "roce/internal/soft"}: 22}
+var roomy = map[measure]int{{files, "wire"}: 32, {files, "qp"}: 36, {files, "qp/qptest"}: 24, {files, "roce"}: 24, {files, "roce/internal/soft"}: 22}
 
 // owed is what is over its limit still. It may not grow, and a row that is too high is wrong: who
 // makes something smaller makes its row smaller too, or takes it away.

@@ -27,6 +27,9 @@ type Config struct {
 	// Window is how many packets of an RC queue pair may be unacknowledged, 1..2^22. 0 stands for
 	// as many as suit the path (window.go).
 	Window int
+	// FirstMSN is what both sides of a connection count messages from: 0, as InfiniBand has it. It
+	// is for simulations only, of what lies beyond 16 million messages.
+	FirstMSN wire.PSN
 
 	// EvenPackets gives the packets of a long RC WRITE or READ one size, which is what a port needs
 	// to carry them as one run: a FIRST is longer by its RETH, a READ's FIRST and LAST by their

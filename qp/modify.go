@@ -257,11 +257,12 @@ func (e *Engine) enter(q *QP, from, to QPState) {
 		return
 	case StateRTR:
 		if from == StateInit {
-			q.resp.start(q.attr.RQPSN)
+			q.resp.start(q.attr.RQPSN, e.cfg.FirstMSN)
 		}
 	case StateRTS:
 		if from == StateRTR {
 			q.rec.begin(q.attr.SQPSN)
+			q.req.credits.ssn = e.cfg.FirstMSN
 		}
 	case StateSQD:
 		q.attr.SQDraining = true

@@ -56,8 +56,8 @@ const (
 	writeMessage
 )
 
-// start begins with the PSN that the peer sends first.
-func (r *responder) start(psn wire.PSN) { r.epsn = psn }
+// start begins with the PSN that the peer sends first, and the message number before its first.
+func (r *responder) start(psn, msn wire.PSN) { r.epsn, r.msn = psn, msn }
 
 // fault is an objection of the walk.
 type fault uint8

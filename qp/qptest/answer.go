@@ -21,7 +21,6 @@ func (s *stream) responded(p *wire.Packet) {
 	if s.from.down != "" || s.failing {
 		return
 	}
-	s.spoken = s.from.Node.W.Now
 	s.credited(p)
 	_, _, named := namedGap(p)
 	if s.early != nil {
@@ -36,6 +35,9 @@ func (s *stream) responded(p *wire.Packet) {
 		return // answers nothing that was sent
 	}
 	n := uint64(at)
+	if b := s.barrier(); n > b || p.Opcode == wire.RCAcknowledge && (named || s.early != nil || p.AETH().Syndrome() == wire.SynNAKSeq) {
+		defer func() { s.reports++ }() // also if it acknowledges something
+	}
 	switch {
 	case s.early != nil && named: // acknowledges nothing
 	case p.Op.Has(wire.OpRead), p.Op.Has(wire.OpAtomic):
@@ -66,7 +68,7 @@ func (s *stream) credited(p *wire.Packet) {
 	case !limited:
 		s.counts = countsNothing
 	case s.counts != countsNothing:
-		s.counts, s.lsn = countsCredits, max(s.lsn, int(a.MSN())+int(n))
+		s.counts, s.lsn = countsCredits, max(s.lsn, s.messages(a)+int(n))
 	}
 }
 
@@ -92,7 +94,7 @@ func (s *stream) acknowledge(n uint64) {
 
 func (s *stream) advance(n uint64) {
 	if n > s.acked {
-		s.acked, s.rnrs = n, 0
+		s.acked, s.rnrs, s.reports, s.since = n, 0, 0, s.from.Node.W.Now
 	}
 	s.ackable = max(s.ackable, s.acked)
 }

@@ -164,11 +164,13 @@ func (q *QP) failed(o *op, status qp.WCStatus) {
 	}
 }
 
-// heardNothing says that the links have lost every answer, or what it would have answered, for as
-// long as all retries take: that happens with burst losses, and no requester can do better.
+// heardNothing says that no answer has acknowledged anything for as long as all retries take,
+// because the links have lost it, or what it would have answered: that happens with burst losses
+// and partitions, and no requester can do better. A report that the packet is lost uses up a retry,
+// too.
 func (q *QP) heardNothing() bool {
-	t := qp.Time(wire.AckTimeout(q.Cfg.Timeout))
-	return q.out != nil && t > 0 && q.Node.W.Now-q.out.spoken >= t*qp.Time(q.Cfg.RetryCnt+1)
+	t, s := qp.Time(wire.AckTimeout(q.Cfg.Timeout)), q.out
+	return s != nil && t > 0 && q.Node.W.Now-s.since >= t*qp.Time(int(q.Cfg.RetryCnt)+1-s.reports)
 }
 
 // checkCompleted is called after every turn when all queues have been emptied: what must have

@@ -130,10 +130,10 @@ func (s *stream) execute(n uint64) bool {
 		s.epsn = o.first + s.pieceEnd(o, k)
 	}
 	if last || s.piece(o) < o.packets {
-		s.msn = (s.msn + 1) & 0xffffff
+		s.msn++
 	}
 	if last {
-		o.executed, o.msn = true, s.msn
+		o.executed = true
 	}
 	return true
 }

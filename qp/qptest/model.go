@@ -29,7 +29,6 @@ type op struct {
 	asked    uint64 // READ, atomic: replies that the responder knows it has to send
 	result   []byte // READ, atomic: what arrives in the local elements
 	progress uint64 // READ, atomic: replies that the requester has taken
-	msn      uint32 // the responder's MSN when it had been executed
 	answered uint64 // READ, atomic: replies that the responder has sent
 	syncing  bool   // FLUSH: its responder waits for storage,
 	begun    bool   // and has said so
@@ -118,13 +117,15 @@ type stream struct {
 	ssn     int    // messages posted
 	lsn     int    // flow control: those that the credits of the peer are for
 	counts  counts // whether they are
-	// spoken is when a response came last or, if later, when the oldest unacknowledged packet was
-	// first sent.
-	spoken qp.Time
+	// since is when a response acknowledged something last or, if later, when the oldest
+	// unacknowledged packet was first sent; reports how many have come from then on that can have
+	// said that this packet is lost.
+	since   qp.Time
+	reports int
 
 	// responder
 	epsn    uint64
-	msn     uint32
+	msn     int     // messages executed, counted on from Config.FirstMSN
 	slot    *recvOp // the receive in use, or kept for re-use by UC
 	got     int     // bytes of the message so far
 	skip    bool    // UC: the rest of the message is dropped
@@ -141,6 +142,7 @@ type stream struct {
 
 func newStream(from, to *QP) *stream {
 	s := &stream{from: from, to: to, psn0: from.Cfg.PSN, mtu: from.Cfg.MTU.Bytes()}
+	s.msn, s.ssn = int(to.Node.cfg.Engine.FirstMSN), int(from.Node.cfg.Engine.FirstMSN)
 	if to.Cfg.Selective {
 		s.early = &early{kept: map[uint64]uint64{}}
 	}
@@ -152,6 +154,11 @@ func (s *stream) psn(n uint64) wire.PSN { return s.psn0.Add(uint32(n)) }
 // number returns which packet a PSN means, given one nearby.
 func (s *stream) number(p wire.PSN, near uint64) int64 {
 	return int64(near) + int64(p.Sub(s.psn(near)))
+}
+
+// messages returns how many messages an MSN says were executed, in numbers that do not wrap.
+func (s *stream) messages(a *wire.AETH) int {
+	return s.msn + int(a.MSN().Sub(wire.PSN(s.msn)&wire.PSNMask))
 }
 
 // locate returns the operation that packet n belongs to, and which of its packets it is.

@@ -23,6 +23,7 @@ type Plan struct {
 	Conns    []ConnPlan
 	Acts     []Act
 	SRQs     []SRQPlan
+	Features []string // those of a swarm that it has
 }
 
 // ConnPlan is a connection and what is done on it, or for UD two queue pairs that send to each
@@ -115,24 +116,6 @@ func (d Dice) between(lo, hi int) int { return lo + d.IntN(hi-lo+1) }
 // Pick returns one of a few values.
 func Pick[T any](d Dice, v ...T) T { return v[d.IntN(len(v))] }
 
-// size returns a message length, mostly small, often at a boundary of the MTU.
-func (d Dice) size(mtu, limit int) int {
-	n := 0
-	switch d.IntN(8) {
-	case 0:
-		n = 0
-	case 1, 2:
-		n = d.IntN(64)
-	case 3, 4:
-		n = mtu*d.IntN(5) + d.between(-1, 1)
-	case 5, 6:
-		n = d.IntN(8 * mtu)
-	default:
-		n = d.IntN(limit + 1)
-	}
-	return max(0, min(n, limit))
-}
-
 // pieces cuts n bytes into up to most elements, some of them empty.
 func (d Dice) pieces(n, most int) []int {
 	k := d.between(1, most)
@@ -155,8 +138,8 @@ func NewPlan(seed uint64) *Plan {
 	if d.Chance(0.1) {
 		limit = 300 << 10
 	}
-	for range d.between(1, 4) {
-		p.drawConn(d, limit)
+	for range d.between(1, wholeMix.conns) {
+		p.drawConn(d, &wholeMix, limit)
 	}
 	if d.Chance(0.2) {
 		p.drawFault(d)
@@ -166,11 +149,15 @@ func NewPlan(seed uint64) *Plan {
 		c := d.IntN(len(p.Conns))
 		p.Acts = append(p.Acts, Act{At: qp.Time(d.IntN(int(2 * Millisecond))), Conn: c, Side: d.IntN(2), Kind: ActKind(d.IntN(4))})
 	}
-	p.drawRows(seed)
+	if d := (Dice{rand.New(rand.NewPCG(seed, 0x726f7773))}); !d.Chance(0.6) { // of its own
+		p.drawRows(d)
+	}
 	if limit <= 8<<10 { // with dice of its own, so that the other worlds are what they were
 		p.drawShared(Dice{rand.New(rand.NewPCG(seed, 0x737271))})
 	}
-	p.drawXRC(seed, limit)
+	if d := (Dice{rand.New(rand.NewPCG(seed, 0x787263))}); d.Chance(0.25) && limit <= 8<<10 {
+		p.drawXRC(d, &wholeMix, limit)
+	}
 	return p
 }
 
@@ -289,11 +276,9 @@ func (p *Plan) timeout(limit int64) uint8 {
 	}
 }
 
-func (p *Plan) drawConn(d Dice, limit int) {
-	p.drawConnOf(d, Pick(d, qp.RC, qp.RC, qp.RC, qp.RC, qp.UC, qp.UD), limit)
-}
+func (p *Plan) drawConn(d Dice, m *mix, limit int) { p.drawConnOf(d, m, Pick(d, m.types...), limit) }
 
-func (p *Plan) drawConnOf(d Dice, typ qp.QPType, limit int) {
+func (p *Plan) drawConnOf(d Dice, m *mix, typ qp.QPType, limit int) {
 	mtu := wire.MTU(d.between(1, 5))
 	if limit > 64<<10 {
 		mtu = max(mtu, 2)
@@ -334,31 +319,25 @@ func (p *Plan) drawConnOf(d Dice, typ qp.QPType, limit int) {
 		}
 	}
 	for i := range c.Ends {
-		c.Ends[i].drawOps(d, limit)
+		c.Ends[i].drawOps(d, m, limit)
 	}
 	for i := range c.Ends {
 		c.Ends[i].drawRecvs(d, c.Ends[1-i].Ops, limit)
 	}
+	if m.plain {
+		c.Ends[0].plain()
+		c.Ends[1].plain()
+	}
 	p.Conns = append(p.Conns, c)
-}
-
-// Operations by queue pair type.
-var kinds = map[qp.QPType][]qp.WROpcode{
-	qp.RC: {qp.WRSend, qp.WRSendWithImm, qp.WRWrite, qp.WRWrite, qp.WRWriteWithImm, qp.WRRead, qp.WRRead, qp.WRAtomicCmpAndSwp, qp.WRAtomicFetchAndAdd,
-		qp.WRAtomicWrite, qp.WRFlush},
-	qp.UC: {qp.WRSend, qp.WRSendWithImm, qp.WRWrite, qp.WRWriteWithImm},
-
-	qp.XRCSend: {qp.WRSend, qp.WRSend, qp.WRSendWithImm, qp.WRWrite, qp.WRWriteWithImm, qp.WRRead, qp.WRAtomicCmpAndSwp, qp.WRAtomicFetchAndAdd},
-	qp.UD:      {qp.WRSend, qp.WRSendWithImm},
 }
 
 // remoteSize is how much of the remote region operations use; beyond it is only for FaultRange.
 func remoteSize(limit int) int { return limit + 256 }
 
-func (e *EndPlan) drawOps(d Dice, limit int) {
+func (e *EndPlan) drawOps(d Dice, m *mix, limit int) {
 	at, reads := qp.Time(0), [][2]int(nil)
 	local := 0
-	most := 40
+	most := m.most
 	if limit > 64<<10 {
 		most = 12
 	}
@@ -366,8 +345,8 @@ func (e *EndPlan) drawOps(d Dice, limit int) {
 		if d.Chance(0.5) {
 			at += qp.Time(d.IntN(int(30 * Microsecond)))
 		}
-		o := OpPlan{At: at, Kind: Pick(d, kinds[e.Cfg.Type]...), Imm: d.Uint32(), Swap: d.Uint64()}
-		o.Len = d.size(e.Cfg.MTU.Bytes(), limit)
+		o := OpPlan{At: at, Kind: Pick(d, m.kinds[e.Cfg.Type]...), Imm: d.Uint32(), Swap: d.Uint64()}
+		o.Len = d.size(m, e.Cfg.MTU.Bytes(), limit)
 		o.Remote = d.IntN(remoteSize(limit) - o.Len + 1)
 		atomic := o.Kind == qp.WRAtomicCmpAndSwp || o.Kind == qp.WRAtomicFetchAndAdd
 		if atomic || o.Kind == qp.WRAtomicWrite {
@@ -466,9 +445,9 @@ func (p *Plan) drawFault(d Dice) {
 // String prints the plan for a person.
 func (p *Plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "world of seed %d: links %+v hopeless %v\n", p.Seed, p.Faults, p.Hopeless)
+	fmt.Fprintf(&b, "world of seed %d: links %+v hopeless %v features %q\n", p.Seed, p.Faults, p.Hopeless, p.Features)
 	for i, n := range p.Nodes {
-		fmt.Fprintf(&b, "  node %d %s %v window %d budget %d batch %d run %d synth %v hardware %+v\n", i, n.Addr, n.More, n.Engine.Window, n.Budget, n.Batch, n.MaxRun, n.SynthHead, n.Hardware)
+		fmt.Fprintf(&b, "  node %d %s %v window %d first MSN %d budget %d batch %d run %d synth %v hardware %+v\n", i, n.Addr, n.More, n.Engine.Window, n.Engine.FirstMSN, n.Budget, n.Batch, n.MaxRun, n.SynthHead, n.Hardware)
 	}
 	for i, c := range p.Conns {
 		for j, e := range c.Ends {

@@ -30,6 +30,7 @@ type player struct {
 	nextOp  int
 	nextRcv int
 	full    bool // the receive queue
+	tries   int  // to post what finds the send queue full
 	gone    bool
 }
 
@@ -208,14 +209,16 @@ func (p *player) work() {
 		wr := p.request(o)
 		err := p.q.Stage(&wr)
 		if errors.Is(err, qp.ErrFull) {
-			p.w.After(20*Microsecond, p.work)
+			// A partition fills it for seconds.
+			p.w.After(20*Microsecond<<min(p.tries/100, 10), p.work)
+			p.tries++
 			break
 		}
 		if err != nil {
 			p.w.Fail("%s: PostSend(%v): %v", p.q, o.Kind, err)
 			return
 		}
-		p.nextOp++
+		p.nextOp, p.tries = p.nextOp+1, 0
 		rung = true
 	}
 	if rung {

@@ -7,7 +7,6 @@ package qptest
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 
 	"github.com/goroce/goroce/qp"
@@ -43,12 +42,8 @@ var groups = func() (list []wire.GID) {
 	return list
 }()
 
-// drawRows gives some worlds more addresses, and their datagrams groups. It has dice of its own.
-func (p *Plan) drawRows(seed uint64) {
-	d := Dice{rand.New(rand.NewPCG(seed, 0x726f7773))}
-	if d.Chance(0.6) {
-		return
-	}
+// drawRows gives a world more addresses, and its datagrams groups.
+func (p *Plan) drawRows(d Dice) {
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
 		four, six := fmt.Sprintf("10.2.0.%d", i+1), fmt.Sprintf("fe80::%d", i+1)

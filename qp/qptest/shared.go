@@ -194,7 +194,7 @@ func (p *Plan) drawShared(d Dice) {
 		}
 		for i := range p.Conns {
 			for j := range p.Conns[i].Ends {
-				if e := &p.Conns[i].Ends[j]; e.Node == node && d.Chance(0.8) {
+				if e := &p.Conns[i].Ends[j]; e.Node == node && e.Cfg.Type < qp.XRCSend && d.Chance(0.8) {
 					e.SRQ, used = len(p.SRQs)+1, true
 					for _, r := range e.Recvs {
 						s.Room = max(s.Room, r.Len)

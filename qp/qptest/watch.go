@@ -161,7 +161,7 @@ func (s *stream) first(o *op, k, n uint64, bad func(string, ...any)) {
 	q := s.from
 	s.nxt = n + 1
 	if n == s.acked {
-		s.spoken = q.Node.W.Now
+		s.since = q.Node.W.Now
 	}
 	if o.read() {
 		s.nxt = o.first + s.pieceEnd(o, k)
@@ -291,8 +291,8 @@ func requestOpcode(t qp.QPType, o *op, first, last bool) wire.Opcode {
 func (s *stream) answer(p *wire.Packet, bad func(string, ...any)) {
 	n := s.number(p.BTH.PSN(), s.epsn)
 	selective := s.early != nil && p.Opcode == wire.RCAcknowledge
-	if a := p.AETH(); a != nil && s.msn < uint32(a.MSN()) && !(selective && ownMSN(a.Syndrome())) {
-		bad("MSN should be %d at most", s.msn)
+	if a := p.AETH(); a != nil && s.messages(a) > s.msn && !(selective && ownMSN(a.Syndrome())) {
+		bad("MSN should be %d at most", wire.PSN(s.msn)&wire.PSNMask)
 	}
 	_, _, named := namedGap(p)
 	switch {

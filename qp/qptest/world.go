@@ -22,6 +22,7 @@
 //	packet.go   packet templates: expected ones and crafted ones
 //	script.go   scripted tests: post, expect, drop, advance, expect
 //	plan.go     a random world as data; play.go runs it, shrink.go makes it smaller
+//	swarm.go    random worlds that have a few things only, and much of them
 //	capture.go  what happened, as a file that Wireshark opens; digest.go the same as one number
 //
 // The oracle does not look into the engine. It knows what was posted, sees each packet leave and

@@ -15,6 +15,7 @@ import (
 
 var (
 	worldsFlag = flag.Int("worlds", defaultWorlds(), "how many random worlds TestWorlds runs (or the environment's GOROCE_WORLDS)")
+	swarmFlag  = flag.Int("swarm", 300, "how many worlds of the swarm TestSwarm runs")
 	firstFlag  = flag.Uint64("first", 1, "the seed of the first of them")
 	seedFlag   = flag.Uint64("seed", 0, "run the one world of this seed")
 	digestFlag = flag.Bool("digest", false, "log one hash over all packets and completions of all worlds (with -v)")
@@ -29,14 +30,20 @@ func defaultWorlds() int {
 
 // TestWorlds runs random worlds on all cores. A world that fails is made smaller, printed, and
 // written as pcapng.
-func TestWorlds(t *testing.T) {
+func TestWorlds(t *testing.T) { play(t, NewPlan, *worldsFlag) }
+
+// TestSwarm does that with worlds that have a few things only, and much of them.
+func TestSwarm(t *testing.T) { play(t, NewSwarm, *swarmFlag) }
+
+// play runs worlds that a function draws.
+func play(t *testing.T, draw func(seed uint64) *Plan, worlds int) {
 	if *seedFlag != 0 {
-		if err := NewPlan(*seedFlag).Play(nil, nil, nil); err != nil {
-			report(t, *seedFlag, err)
+		if err := draw(*seedFlag).Play(nil, nil, nil); err != nil {
+			report(t, draw, *seedFlag, err)
 		}
 		return
 	}
-	digests := make(Digests, *worldsFlag)
+	digests := make(Digests, worlds)
 	var next atomic.Uint64
 	var failed atomic.Bool
 	var mu sync.Mutex
@@ -45,7 +52,7 @@ func TestWorlds(t *testing.T) {
 		wg.Go(func() {
 			for !failed.Load() {
 				n := next.Add(1)
-				if n > uint64(*worldsFlag) {
+				if n > uint64(worlds) {
 					return
 				}
 				seed := *firstFlag + n - 1
@@ -53,9 +60,9 @@ func TestWorlds(t *testing.T) {
 				if *digestFlag {
 					digest = NewDigest()
 				}
-				if err := NewPlan(seed).Play(nil, nil, digest); err != nil && !failed.Swap(true) {
+				if err := draw(seed).Play(nil, nil, digest); err != nil && !failed.Swap(true) {
 					mu.Lock()
-					report(t, seed, err)
+					report(t, draw, seed, err)
 					mu.Unlock()
 				}
 				if *digestFlag {
@@ -66,15 +73,15 @@ func TestWorlds(t *testing.T) {
 	}
 	wg.Wait()
 	if *digestFlag {
-		t.Logf("seeds %d to %d: %v", *firstFlag, *firstFlag+uint64(*worldsFlag)-1, digests)
+		t.Logf("seeds %d to %d: %v", *firstFlag, *firstFlag+uint64(worlds)-1, digests)
 	}
 }
 
 // report prints what a person needs to find the bug: the smallest world that still fails, and the
 // end of its story.
-func report(t *testing.T, seed uint64, err error) {
+func report(t *testing.T, draw func(seed uint64) *Plan, seed uint64, err error) {
 	t.Helper()
-	small, smallErr := Shrink(NewPlan(seed), err)
+	small, smallErr := Shrink(draw(seed), err)
 	capture, story := &Capture{}, &bytes.Buffer{}
 	_ = small.Play(capture, story, nil)
 	path, werr := capture.WriteFile(artifacts(t), fmt.Sprintf("goroce-world-%d", seed))
@@ -82,8 +89,8 @@ func report(t *testing.T, seed uint64, err error) {
 		path = werr.Error()
 	}
 	lines := strings.SplitAfter(story.String(), "\n")
-	t.Errorf("seed %d: %v\nagain: go test ./qp/qptest -run TestWorlds -seed=%d\nthe smallest world with this failure: %v\n%sits end:\n%spackets: %s",
-		seed, err, seed, smallErr, small, strings.Join(lines[max(0, len(lines)-40):], ""), path)
+	t.Errorf("seed %d: %v\nagain: go test ./qp/qptest -run %s -seed=%d\nthe smallest world with this failure: %v\n%sits end:\n%spackets: %s",
+		seed, err, t.Name(), seed, smallErr, small, strings.Join(lines[max(0, len(lines)-40):], ""), path)
 }
 
 // artifacts is where a file survives the test: the artifact directory if -artifacts asks for one.

@@ -4,11 +4,7 @@ package qptest
 // streams are those of RC in one direction; for each request the responder takes the receives of
 // the queue that it names (aim), and refuses what names none of its domain.
 
-import (
-	"math/rand/v2"
-
-	"github.com/goroce/goroce/qp"
-)
+import "github.com/goroce/goroce/qp"
 
 // reliable says whether the queue pair's packets are acknowledged.
 func (q *QP) reliable() bool { return q.Type() == qp.RC || q.Type() >= qp.XRCSend }
@@ -50,11 +46,7 @@ func (s *stream) aim(o *op) bool {
 
 // drawXRC adds a few XRC connections to one node, which has one to three shared receive queues for
 // them, and maybe one of another domain.
-func (p *Plan) drawXRC(seed uint64, limit int) {
-	d := Dice{rand.New(rand.NewPCG(seed, 0x787263))}
-	if !d.Chance(0.25) || limit > 8<<10 {
-		return
-	}
+func (p *Plan) drawXRC(d Dice, m *mix, limit int) {
 	node, first := d.IntN(len(p.Nodes)), len(p.SRQs)
 	targets := d.between(1, 3)
 	for i := range targets + d.IntN(2) {
@@ -68,7 +60,7 @@ func (p *Plan) drawXRC(seed uint64, limit int) {
 	}
 	room := 0
 	for range d.between(1, 3) {
-		p.drawConnOf(d, qp.XRCSend, limit)
+		p.drawConnOf(d, m, qp.XRCSend, limit)
 		c := len(p.Conns) - 1
 		a, b := &p.Conns[c].Ends[0], &p.Conns[c].Ends[1]
 		b.Cfg.Type, b.Node = qp.XRCRecv, node
