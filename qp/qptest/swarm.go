@@ -208,8 +208,13 @@ var features = []feature{
 			}
 		}
 	}},
-	{name: "credits", after: end(func(d Dice, e *EndPlan) { e.Cfg.FlowControl = e.Cfg.Type == qp.RC })},
 	{name: "NICs", after: (*Plan).drawNICs},
+	{name: "credits", after: func(p *Plan, d Dice) {
+		for i := range p.Nodes {
+			p.Nodes[i].Hardware.Credits = Pick(d, CreditsHonest, CreditsHonest, CreditsZero, CreditsRandom)
+		}
+		end(func(d Dice, e *EndPlan) { e.Cfg.FlowControl, e.Cfg.Selective = e.Cfg.Type == qp.RC, false })(p, d)
+	}},
 	{name: "rate limits", after: func(p *Plan, d Dice) {
 		end(func(d Dice, e *EndPlan) { e.Cfg.RateLimit = Pick[uint32](d, 200_000, 1_000_000, 10_000_000) })(p, d)
 		end(func(d Dice, e *EndPlan) { e.Cfg.Timeout = p.timeout(200_000_000) })(p, d)

@@ -43,7 +43,7 @@ var mutants = []mutant{
 	{"selective repeat: a READ is asked for again from its middle before its beginning has come", []string{"qp/qptest TestSelectiveReadOnce"}, []edit{
 		{"qp/selective.go", "		s.widen(g, next)\n", ""}}},
 	{"credits are compared as if messages were not counted anew after 2^24", []string{"qp/qptest TestSwarm"}, []edit{
-		{"qp/credits.go", "c.stage == limited && lsn.Sub(c.lsn) > 0:", "c.stage == limited && lsn > c.lsn:"}}},
+		{"qp/credits.go", "r.at(r.next).ssn.Sub(c.lsn) <= 1 ||", "r.at(r.next).ssn <= c.lsn+1 ||"}}},
 	{"max_dest_rd_atomic changed in SQD forgets what is owed", []string{lifeWorlds, "qp/qptest TestDepthChangesWhileOwed"}, []edit{
 		{"qp/reply.go", "	r.depth = depth\n	old", "	r.depth, r.res, r.jobs, r.resNext = depth, nil, nil, 0\n	r.dropReplies()\n	old"}}},
 	{"selective repeat keeps packets longer than the path MTU", []string{lifeWorlds, "qp/qptest TestKeepsNoJumbo"}, []edit{
