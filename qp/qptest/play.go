@@ -48,6 +48,19 @@ func (p *Plan) Play(capture *Capture, trace io.Writer, digest *Digest) (err erro
 	// executes depends on which.
 	w.OneByOne = p.has(FaultLKey)
 	w.Faults, w.Hopeless, w.Capture = p.Faults, p.Hopeless, capture
+	conns := p.stage(w)
+	for _, a := range p.Acts {
+		w.After(a.At, func() { conns[a.Conn][a.Side].act(a.Kind) })
+	}
+	if err := w.Run(); err != nil {
+		return err
+	}
+	return w.AtRest()
+}
+
+// stage puts the plan's nodes and applications into a world, which begin, and returns the two of
+// each connection.
+func (p *Plan) stage(w *World) (conns [][2]*player) {
 	for _, n := range p.Nodes {
 		w.AddNode(n)
 	}
@@ -55,7 +68,6 @@ func (p *Plan) Play(capture *Capture, trace io.Writer, digest *Digest) (err erro
 	for i := range p.SRQs {
 		sharers[i] = w.newSharer(&p.SRQs[i])
 	}
-	var conns [][2]*player
 	for i := range p.Conns {
 		c := &p.Conns[i]
 		pair := [2]*player{w.newPlayer(&c.Ends[0], sharers), w.newPlayer(&c.Ends[1], sharers)}
@@ -75,13 +87,7 @@ func (p *Plan) Play(capture *Capture, trace io.Writer, digest *Digest) (err erro
 		pair[0].start()
 		pair[1].start()
 	}
-	for _, a := range p.Acts {
-		w.After(a.At, func() { conns[a.Conn][a.Side].act(a.Kind) })
-	}
-	if err := w.Run(); err != nil {
-		return err
-	}
-	return w.AtRest()
+	return conns
 }
 
 // has says whether some work request has this mistake.
