@@ -20,7 +20,7 @@ GO ?= go
 #             another kind of device; what is built with the tag verbs, as far as no device is needed;
 #             whether the texts of the mutants are still there
 #   race      packages that know goroutines, and pure ones only as far as memory is shared
-#   worlds    WORLDS simulated worlds of each of the two kinds, and some of a swarm
+#   worlds    WORLDS simulated worlds of each of the two kinds, and SWARM of a swarm of each
 #   fuzz      every fuzz target, for seconds
 #   emulated  the pure packages' tests as arm64 and as big-endian s390x
 #   interop   the lab, the wire between two drivers, and all programs against a real rxe0
@@ -130,12 +130,12 @@ race:
 
 # The simulated worlds, WORLDS seeds of each kind: random operations under random faults, with every
 # packet foretold; queue pairs that live more than once, whose applications do at any moment what
-# applications do; and SWARM worlds of the first kind that have a few things only, and much of them.
+# applications do; and SWARM worlds of each kind that have a few things only, and much of them.
 SWARM ?= 500
 worlds:
 	$(TEST) -count=1 -run '^TestWorlds$$' ./qp/qptest -worlds=$(WORLDS)
 	$(TEST) -count=1 -run '^TestLives$$' ./qp/qptest/lives -lives=$(WORLDS)
-	$(TEST) -count=1 -run '^TestSwarm$$' ./qp/qptest -swarm=$(SWARM)
+	$(TEST) -count=1 -run '^TestSwarm$$' ./qp/qptest ./qp/qptest/lives -swarm=$(SWARM)
 
 # Every fuzz target of these packages; findings land in testdata/fuzz and fail the next run too.
 fuzz:
@@ -171,7 +171,7 @@ soak: platforms
 		n=$$(( $(TO) - from + 1 )); [ $$n -le $(CHUNK) ] || n=$(CHUNK); \
 		$(GO) test ./qp/qptest/lives -run TestLives -count=1 -first=$$from -lives=$$n -timeout 0 || exit 1; \
 		$(GO) test ./qp/qptest -run TestWorlds -count=1 -first=$$from -worlds=$$n -timeout 0 || exit 1; \
-		$(GO) test ./qp/qptest -run TestSwarm -count=1 -first=$$from -swarm=$$n -timeout 0 || exit 1; \
+		$(GO) test ./qp/qptest ./qp/qptest/lives -run TestSwarm -count=1 -first=$$from -swarm=$$n -timeout 0 || exit 1; \
 		$(MAKE) --no-print-directory fuzz FUZZ='./wire:4000000x ./qp/qptest:60000x' || exit 1; \
 		from=$$(( from + n )); [ -n "$(FROM)" ] || echo $$from > $(SOAKED); \
 		echo "soak: seeds up to $$(( from - 1 )) of all kinds: no rule broken"; \

@@ -1,14 +1,16 @@
 package qptest
 
-// FuzzEngine: any bytes become a story for two engines and a hostile peer: posts, honest packets
-// that arrive, are lost, doubled or changed, invented packets, time, state changes. ICRCs are made
-// anew after every change, so that mutants get as far as the state machine. Nothing may panic,
-// write beside its memory, complete twice, send what is malformed, or spin.
+// FuzzEngine: any bytes become a story for pairs of engines and a hostile peer: posts, honest
+// packets that arrive, are lost, doubled or changed, invented packets, time, state changes, shared
+// receive queues that change their size. ICRCs are made anew after every change, so that mutants
+// get as far as the state machine. Nothing may panic, write beside its memory, complete twice, send
+// what is malformed, or spin.
 
 import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/wire"
 )
@@ -17,8 +19,25 @@ import (
 type story struct {
 	s     *Script
 	data  []byte
-	ends  []*End // pairs: RC, UC, UD, RC with selective repeat
+	ends  []*End // in pairs: cast
 	recvs map[*End]int
+	// windows are of type 2, one of each end; srqs those of the ends that have one.
+	windows map[*End]*mr.Window
+	srqs    map[*End]*SRQ
+}
+
+// cast is who is in a story.
+var cast = []struct {
+	types     [2]qp.QPType
+	selective bool
+	shared    bool // the second end has a shared receive queue
+}{
+	{types: [2]qp.QPType{qp.RC, qp.RC}},
+	{types: [2]qp.QPType{qp.UC, qp.UC}},
+	{types: [2]qp.QPType{qp.UD, qp.UD}},
+	{types: [2]qp.QPType{qp.RC, qp.RC}, selective: true},
+	{types: [2]qp.QPType{qp.RC, qp.RC}, shared: true},
+	{types: [2]qp.QPType{qp.XRCSend, qp.XRCRecv}, shared: true},
 }
 
 func (y *story) byte() int {
@@ -50,19 +69,11 @@ func FuzzEngine(f *testing.F) {
 const fuzzMemory = 8 << 10
 
 func runStory(t *testing.T, data []byte) {
-	y := &story{s: NewScript(t), data: data, recvs: map[*End]int{}}
+	y := &story{s: NewScript(t), data: data, recvs: map[*End]int{}, windows: map[*End]*mr.Window{}, srqs: map[*End]*SRQ{}}
 	y.s.Unchecked, y.s.Memory = true, fuzzMemory
 	y.s.MaxEvents = 100_000
-	for i, typ := range []qp.QPType{qp.RC, qp.UC, qp.UD, qp.RC} {
-		cfg := QPConfig{Type: typ, Selective: i == 3, MTU: wire.MTU256, PSN: wire.PSN(0).Add(uint32(1<<24 - 3*i)), CQE: 4096, RdAtomic: 2, DestRdAtomic: 2, Timeout: 3}
-		a, b := y.s.newEnd(NodeConfig{}, cfg), y.s.newEnd(NodeConfig{}, cfg)
-		if typ == qp.UD {
-			a.Activate()
-			b.Activate()
-		} else {
-			y.s.Connect(a.QP, b.QP)
-		}
-		y.ends = append(y.ends, a, b)
+	for i := range cast {
+		y.enter(i)
 	}
 	for len(y.data) > 0 && y.s.Err() == nil {
 		y.act()
@@ -71,11 +82,45 @@ func runStory(t *testing.T, data []byte) {
 	y.s.check()
 }
 
+// enter makes the ends of row i of the cast, connected, each with a window.
+func (y *story) enter(i int) {
+	var pair [2]*End
+	for side, typ := range cast[i].types {
+		cfg := QPConfig{Type: typ, Selective: cast[i].selective, MTU: wire.MTU256, PSN: wire.PSN(0).Add(uint32(1<<24 - 3*i)), CQE: 4096, RdAtomic: 2, DestRdAtomic: 2,
+			Timeout: 3, DontConnect: true}
+		e := y.s.newEnd(NodeConfig{}, cfg)
+		if cast[i].shared && side == 1 {
+			init := qp.SRQInit{MaxWR: 8, MaxSGE: 1, Limit: 3}
+			if typ == qp.XRCRecv {
+				init.XRCD = xrcDomain
+			}
+			y.srqs[e] = e.Node.CreateSRQ(init)
+			if typ == qp.RC {
+				_ = e.Destroy()
+				cfg.SRQ = y.srqs[e]
+				e.QP = e.Node.CreateQP(cfg)
+			}
+		}
+		var err error
+		if y.windows[e], err = e.Node.Memory.AllocWindow(e.Node.PD, mr.Window2); err != nil {
+			panic(err)
+		}
+		pair[side] = e
+	}
+	if cast[i].types[0] == qp.UD {
+		pair[0].Activate()
+		pair[1].Activate()
+	} else {
+		y.s.Connect(pair[0].QP, pair[1].QP)
+	}
+	y.ends = append(y.ends, pair[:]...)
+}
+
 // act does one thing.
 func (y *story) act() {
 	e := y.ends[y.byte()%len(y.ends)]
 	peer := y.peer(e)
-	switch op := y.byte() % 16; op {
+	switch op := y.byte() % 17; op {
 	case 0, 1, 2:
 		y.post(e, peer)
 	case 3, 4:
@@ -92,6 +137,8 @@ func (y *story) act() {
 		y.s.RunFor(qp.Time(y.byte()) * 100 * Microsecond)
 	case 12:
 		y.modify(e, peer)
+	case 16:
+		y.resize(e)
 	default:
 		y.invent(e, peer)
 	}
@@ -110,16 +157,28 @@ func (y *story) peer(e *End) *End {
 func (y *story) post(e, peer *End) {
 	off, n := y.byte()*16, y.byte()*y.byte()%2000
 	wr := e.Send(off, n)
-	wr.Opcode = qp.WROpcode(y.byte() % 10)
+	wr.Opcode = qp.WROpcode(y.byte() % 16)
 	wr.RKey, wr.RemoteAddr = peer.Remote.RKey(), peer.Remote.Addr(y.byte()*8)
 	wr.Flags = qp.SendFlags(y.byte() & 7)
 	wr.Imm, wr.RemoteQPN, wr.RemoteQKey = 7, peer.QPN(), peer.Cfg.QKey
+	wr.InvalidateKey = y.windows[peer].RKey()
+	if y.byte()%4 == 0 {
+		wr.RKey = y.windows[peer].RKey()
+	}
+	if q := y.srqs[peer]; q != nil {
+		wr.RemoteSRQN = q.Number()
+	}
 	switch wr.Opcode {
 	case qp.WRAtomicCmpAndSwp, qp.WRAtomicFetchAndAdd:
 		wr.SGL = []qp.SGE{e.Local.SGE(off, 8)}
 	case qp.WRLocalInv, qp.WRBindMW:
-		wr.SGL, wr.InvalidateKey = nil, e.Remote.RKey()
-		wr.Bind = &qp.BindInfo{WindowKey: 5, NewKey: 6, LKey: e.Remote.LKey(), Length: 8}
+		key := y.windows[e].RKey()
+		wr.SGL, wr.InvalidateKey = nil, key
+		wr.Bind = &qp.BindInfo{WindowKey: key, NewKey: key ^ uint32(y.byte()), LKey: e.Remote.LKey(), Addr: e.Remote.Addr(y.byte() * 8),
+			Length: uint64(y.byte() * 16), Access: mr.RemoteAny &^ mr.FlushPersistent}
+	case qp.WRFlush, qp.WRAtomicWrite:
+		wr.SGL, wr.Swap = nil, uint64(n)
+		wr.Flush = qp.FlushInfo{Length: uint32(n), Placement: qp.Placement(y.byte() % 4), Selectivity: qp.Selectivity(y.byte() % 3)}
 	}
 	if e.Type() == qp.UD {
 		wr.AH = e.handle(peer.Node.GID, qp.AHAttr{})
@@ -135,10 +194,28 @@ func (y *story) recv(e *End) {
 	if e.posted+n > fuzzMemory {
 		e.posted = 0
 	}
-	if _, err := e.PostRecv(e.Recv.SGE(e.posted, n)); err == nil {
+	if q := y.srqs[e]; q != nil {
+		_, _ = q.PostRecv(e.Recv.SGE(e.posted, n))
+	} else if _, err := e.PostRecv(e.Recv.SGE(e.posted, n)); err == nil {
 		y.recvs[e]++
 	}
 	e.posted += n
+}
+
+// resize changes a shared receive queue, and holds what it says of that against what is in it.
+func (y *story) resize(e *End) {
+	q := y.srqs[e]
+	if q == nil {
+		return
+	}
+	size := uint32(y.byte() % 20)
+	_, err := q.SRQ.Modify(qp.SRQAttr{MaxWR: size, Limit: size / 2}, qp.SRQMaxWR|qp.SRQLimit)
+	if (err == nil) != (size > 0 && int(size) >= q.outstanding) {
+		y.s.Fail("%s: a shared queue with %d outstanding is made %d large: %v", e.Node, q.outstanding, size, err)
+	}
+	if err == nil {
+		q.attr.MaxWR = size
+	}
 }
 
 // deliver lets a waiting packet arrive: the first or a later one, changed or not, and perhaps once
@@ -190,6 +267,13 @@ func (y *story) invent(e, peer *End) {
 	if c.MSN = wire.PSN(c.Len); c.Len&1 != 0 { // as selective repeat has it
 		c.MSN = c.PSN.Add(c.Len >> 1)
 	}
+	if op := c.Op.Operation().Of(wire.ServiceXRC); e.Type() >= qp.XRCSend && op.Info().Flags != 0 {
+		c.Op = op
+	}
+	if q := y.srqs[e]; q != nil {
+		c.SRQN = q.Number() ^ uint32(y.byte()&1)
+	}
+	c.Placement, c.Selectivity = uint8(y.byte()%4), uint8(y.byte()%3)
 	if info := c.Op.Info(); info.Has(wire.OpPayload) {
 		n := [4]int{y.byte(), 256, 8, 256}[y.byte()%4]
 		c.Payload = make([]byte, n)
@@ -212,8 +296,13 @@ func (y *story) invent(e, peer *End) {
 func (y *story) modify(e, peer *End) {
 	to := qp.QPState(y.byte() % 8)
 	mask := qp.AttrState
-	if r := lookup(e.State(), to); r != nil {
-		mask |= r.req[map[qp.QPType]int{qp.RC: 0, qp.UC: 1, qp.UD: 2}[e.Type()]]
+	switch {
+	case to == qp.StateInit && e.State() == qp.StateReset:
+		mask |= toInit[e.Type()]
+	case to == qp.StateRTR:
+		mask |= toRTR[e.Type()]
+	case to == qp.StateRTS && e.State() == qp.StateRTR:
+		mask |= toRTS[e.Type()]
 	}
 	a := e.attr(peer.Node.GID, peer.QPN(), peer.Cfg.PSN)
 	a.State = to
@@ -223,16 +312,28 @@ func (y *story) modify(e, peer *End) {
 	_ = e.Node.Control(func() error { return e.Node.Engine.ModifyQP(y.s.Now, e.QP.QP, &a, mask) })
 }
 
-// finish moves everything to ERR: every receive that was posted has completed, and the engines are
-// at rest.
+// finish moves everything to ERR: every receive that was posted has completed, or is in its shared
+// queue still, and the engines are at rest.
 func (y *story) finish() {
 	for _, e := range y.ends {
 		if e.State() != qp.StateReset {
 			_ = e.Node.Control(func() error {
 				return e.Node.Engine.ModifyQP(y.s.Now, e.QP.QP, &qp.QPAttr{State: qp.StateErr}, qp.AttrState)
 			})
-			if len(e.RecvWCs) != y.recvs[e] {
+			if y.srqs[e] == nil && len(e.RecvWCs) != y.recvs[e] {
 				y.s.Fail("%s: %d receives posted, %d completed", e.QP, y.recvs[e], len(e.RecvWCs))
+			}
+		}
+	}
+	for _, e := range y.ends {
+		if q := y.srqs[e]; q != nil {
+			if _, err := q.SRQ.Modify(qp.SRQAttr{MaxWR: uint32(max(q.outstanding, 1))}, qp.SRQMaxWR); err != nil {
+				y.s.Fail("%s: %d requests of a shared queue have no completion, and it cannot be as small: %v", e.Node, q.outstanding, err)
+			}
+			if q.outstanding > 1 {
+				if _, err := q.SRQ.Modify(qp.SRQAttr{MaxWR: uint32(q.outstanding) - 1}, qp.SRQMaxWR); err == nil {
+					y.s.Fail("%s: %d requests of a shared queue have no completion, and it has lost some", e.Node, q.outstanding)
+				}
 			}
 		}
 	}

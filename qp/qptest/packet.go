@@ -121,7 +121,8 @@ type Craft struct {
 	MSN     wire.PSN
 	Orig    uint64
 
-	Placement, Selectivity uint8 // FETH
+	Placement, Selectivity uint8  // FETH
+	SRQN                   uint32 // XRCETH
 
 	Tamper func(f *wire.Frame) // before the ICRC is made: anything that is not honest
 	Break  func(f *wire.Frame) // after that
@@ -164,6 +165,9 @@ func (c *Craft) extend(p *wire.Packet) {
 	}
 	if h := p.AtomicETH(); h != nil {
 		h.Put(c.VA, c.RKey, c.SwapAdd, c.Compare)
+	}
+	if h := p.XRCETH(); h != nil {
+		h.Put(c.SRQN)
 	}
 	if h := p.FETH(); h != nil {
 		h.Put(c.Placement, c.Selectivity)

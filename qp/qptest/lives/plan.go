@@ -90,6 +90,31 @@ func NewPlan(seed uint64) *Plan {
 	return p
 }
 
+// NewSwarm draws a world with few kinds of deeds, and many of each: as NewPlan, but that deeds of
+// other kinds become some of these. In some, messages are counted beyond 2^24.
+func NewSwarm(seed uint64) *Plan {
+	d, p := qptest.Dice{Rand: rand.New(rand.NewPCG(seed, 0x737761726d))}, NewPlan(seed)
+	few := []string{"receives", qptest.Pick(d, "write", "read", "send", "fetch and add", "atomic write", "flush")}
+	share := d.Float64() * 0.4
+	for _, r := range deeds {
+		if r.weight > 0 && !(p.Calm && r.rough) && d.Chance(share) {
+			few = append(few, r.kind)
+		}
+	}
+	for i := range p.Deeds {
+		if k := &p.Deeds[i].Kind; !slices.Contains(few, *k) && *k != "limit" && *k != "resize" {
+			*k = qptest.Pick(d, few...)
+		}
+	}
+	if d.Chance(0.3) {
+		first := wire.PSN(0).Add(uint32(1<<24 - d.IntN(30)))
+		for i := range p.Nodes {
+			p.Nodes[i].Engine.FirstMSN = first
+		}
+	}
+	return p
+}
+
 // drawShared lets some applications share a receive queue, in the third part of the worlds. It has
 // dice of its own, so that the other worlds are what they were.
 func (p *Plan) drawShared(d qptest.Dice, end qp.Time) {
