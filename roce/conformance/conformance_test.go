@@ -109,8 +109,13 @@ func playing(once bool) Options {
 func tell(t *testing.T, title string, play func(func(Result)) error) {
 	var text strings.Builder
 	count := map[string]int{}
-	start := time.Now()
+	start, slow := time.Now(), ""
+	last := start
 	err := play(func(r Result) {
+		if took := time.Since(last); took > time.Second {
+			slow += fmt.Sprintf("\n%.1f s: %s", took.Seconds(), r.Case)
+		}
+		last = time.Now()
 		fmt.Fprintln(&text, r)
 		count[r.String()[:4]]++
 		t.Run(r.Case, func(t *testing.T) {
@@ -126,7 +131,8 @@ func tell(t *testing.T, title string, play func(func(Result)) error) {
 		fmt.Fprintln(&text, "ended early:", err)
 		t.Error(err)
 	}
-	summary := fmt.Sprintf("%s: %d ok, %d failed, %d skipped, in %.1f s", title, count["ok  "], count["FAIL"], count["skip"], time.Since(start).Seconds())
+	summary := fmt.Sprintf("%s: %d ok, %d failed, %d skipped, in %.1f s%s", title, count["ok  "], count["FAIL"], count["skip"],
+		time.Since(start).Seconds(), slow)
 	t.Log(summary)
 	if *report != "" {
 		must(t, os.WriteFile(*report, []byte(summary+"\n\n"+text.String()), 0o644))

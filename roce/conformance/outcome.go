@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -226,9 +227,7 @@ func (c *condition) serve(w *witness) {
 	}
 	w.Sync()
 	if c.peer <= deaf {
-		if state := w.QP.State(); state != c.want.servingState {
-			w.note("in %v, want %v", state, c.want.servingState)
-		}
+		w.comesTo(c.want.servingState)
 		c.compare(w, c.want.events)
 		c.rest(w, used, got)
 	}
@@ -240,6 +239,17 @@ func (c *condition) serve(w *witness) {
 	}
 	w.Sync()
 	w.said()
+}
+
+// comesTo looks at the state of the serving end. A NAK may be on its way before the queue pair that
+// sends it is in ERR.
+func (w *witness) comesTo(want roce.QPState) {
+	for start := time.Now(); w.QP.State() != want; {
+		if want == roce.StateRTS || time.Since(start) > patience {
+			w.note("in %v, want %v", w.QP.State(), want)
+			return
+		}
+	}
 }
 
 // receive posts the row's receives.
@@ -346,7 +356,7 @@ func (w *witness) ended(wc *roce.WC, used []roce.WCStatus, i int) {
 
 // compare holds events and NAKs against what they should be.
 func (c *condition) compare(w *witness, events []roce.EventType) {
-	got := w.happened()
+	got := w.happened(slices.Contains(events, roce.EventQPLastWQE))
 	for _, want := range events {
 		if got[want]--; got[want] < 0 {
 			w.note("no event: %v", want)
@@ -360,9 +370,10 @@ func (c *condition) compare(w *witness, events []roce.EventType) {
 	c.compareNAKs(w)
 }
 
-// happened returns the events of the queue pair until now. What comes in the same queue behind all
-// of them is that of a queue pair that was made to have one.
-func (w *witness) happened() map[roce.EventType]int {
+// happened returns the events of the queue pair until now, and with left until EventQPLastWQE, which
+// comes of itself. What comes in the same queue behind all others is that of a queue pair that was
+// made to have one.
+func (w *witness) happened(left bool) map[roce.EventType]int {
 	got := map[roce.EventType]int{}
 	if w.Query().MaxSRQ == 0 {
 		return got
@@ -372,20 +383,19 @@ func (w *witness) happened() map[roce.EventType]int {
 	w.Must(last.Modify(w.ctx, &roce.QPAttr{State: roce.StateErr}, roce.AttrState))
 	ctx, stop := context.WithTimeout(w.ctx, patience)
 	defer stop()
-	for {
+	for over := false; !over || left && got[roce.EventQPLastWQE] == 0; {
 		ev, err := w.Events().Get(ctx)
 		if err != nil && w.ctx.Err() == nil {
-			w.note("no event of another queue pair that has failed: %v", err)
+			w.note("the events do not end: %v", err)
 			return got
 		}
 		w.Must(err)
-		if ev.QP == last {
-			return got
-		}
+		over = over || ev.QP == last
 		if ev.QP == w.QP && ev.Type != roce.EventCommEst {
 			got[ev.Type]++
 		}
 	}
+	return got
 }
 
 var nakNames = [numNAKs]string{"no NAK", "RNR NAK", "NAK invalid request (61H)", "NAK remote access error (62H)", "NAK remote operational error (63H)"}
