@@ -212,6 +212,7 @@ func squelchedActs(e *End) {
 	wc = e.Good(roce.WCRecv)
 	e.Check(wc.WRID == 7, "%+v", wc)
 	e.Must(e.QP.Modify(e.ctx, &roce.QPAttr{State: roce.StateRTS, CurState: roce.StateSQE}, roce.AttrState|roce.AttrCurState))
+	e.Sync() // or this might come before the completion of that
 	e.Send(small(e, 3))
 	wc = e.Good(roce.WCSend)
 	e.Check(wc.WRID == 3, "%+v", wc)
@@ -230,6 +231,7 @@ func squelchedServes(e *End) {
 	e.Sync() // or our message might come before what is flushed there
 	e.Send(small(e, 1))
 	e.Good(roce.WCSend)
+	e.Sync()
 	e.Good(roce.WCRecv)
 	e.Sync()
 }
