@@ -115,6 +115,7 @@ func TestVerbsMixed(t *testing.T) {
 var deviations = []struct{ name, says, why string }{
 	{"error/", "no event: invalid request", "it has no event IBV_EVENT_QP_REQ_ERR"},
 	{"error/", "no event: local access violation", "it has no event IBV_EVENT_QP_ACCESS_ERR"},
+	{"error/queue pair whose completion queue is overrun", "", "it raises IBV_EVENT_CQ_ERR, and goes on"},
 	{"error/", "request 1: Work Request Flushed Error, want request 1: local", "it flushes a request that fails at its own end, and does not say why; no packet leaves"},
 	{"error/LOCAL_INV", "request 1: Work Request Flushed Error, want request 1: local QP operation error", "the same"},
 	{"error/BIND_MW", "request 1: Work Request Flushed Error, want request 1: memory bind operation error", "the same"},

@@ -15,7 +15,7 @@
 //	rights.go        what memory may be touched by whom; windows
 //	placement.go     FLUSH and ATOMIC WRITE
 //	failures.go      requests that fail, queues that are full
-//	errors.go        the errors of the verbs, a table; outcome.go plays a row of it
+//	errors.go        the errors of the verbs, a table; prepared.go and outcome.go play a row of it
 //	mistakes.go      what is refused at once, a table
 //	shared.go        shared receive queues
 //	lives.go         states, attributes, closing

@@ -15,6 +15,7 @@ func completionQueues() []Case {
 		{"a completion queue changes its size", resizeActs, resizeServes},
 		{"a completion queue changes its size in a stream", resizeStreamActs, resizeStreamServes},
 		{"a completion queue is overrun", overrunActs, resizeServes},
+		{"error/queue pair whose completion queue is overrun", overrunFailsActs, resizeServes},
 		{"a completion queue of one goroutine", singleActs, resizeServes},
 		{"completions have times", timesActs, resizeServes},
 		{"notifications are moderated", moderationActs, moderationServes},
@@ -130,20 +131,8 @@ func resizeStreamServes(e *End) {
 // overrunActs has more complete than the queue holds: it says so, by an event and to who polls, and
 // what had completed before is still there.
 func overrunActs(e *End) {
-	withQueue(e, roce.CQInitAttr{CQE: 2, Flags: roce.CQIgnoreOverrun})
+	overrun(e)
 	holds := e.CQ.Cap()
-	e.Check(holds < Depth, "a queue of 2 holds %d", holds)
-	for id := range uint64(holds + 1) {
-		e.Send(small(e, id))
-	}
-	for {
-		ev, err := e.Events().Get(e.ctx)
-		e.Must(err)
-		if ev.Type == roce.EventCQErr {
-			e.Check(ev.CQ == e.CQ, "the event is about another queue")
-			break
-		}
-	}
 	var wcs [1]roce.WC
 	for got := 0; ; got++ {
 		n, err := e.CQ.Poll(wcs[:])
@@ -154,6 +143,43 @@ func overrunActs(e *End) {
 		}
 		e.Check(wcs[0].WRID == uint64(got), "request %d in place %d", wcs[0].WRID, got)
 	}
+}
+
+// overrun has more complete than the queue holds, and returns when the queue has said so; fatal:
+// the queue pair has said that it failed, too.
+func overrun(e *End) (fatal bool) {
+	withQueue(e, roce.CQInitAttr{CQE: 2, Flags: roce.CQIgnoreOverrun})
+	holds := e.CQ.Cap()
+	e.Check(holds < Depth, "a queue of 2 holds %d", holds)
+	for id := range uint64(holds + 1) {
+		e.Send(small(e, id))
+	}
+	for {
+		ev, err := e.Events().Get(e.ctx)
+		e.Must(err)
+		fatal = fatal || ev.Type == roce.EventQPFatal && ev.QP == e.QP
+		if ev.Type == roce.EventCQErr {
+			e.Check(ev.CQ == e.CQ, "the event is about another queue")
+			return fatal
+		}
+	}
+}
+
+// overrunFailsActs: the queue pairs that complete there fail.
+func overrunFailsActs(e *End) {
+	fatal := overrun(e)
+	cq, err := e.CreateCQ(roce.CQInitAttr{CQE: Depth})
+	e.Must(err)
+	e.later(cq.Close)
+	e.CQ = cq // for the queue pair that ends the events
+	w := &witness{End: e}
+	if !fatal && w.happened(false)[roce.EventQPFatal] != 1 {
+		w.note("no event: %v", roce.EventQPFatal)
+	}
+	if state := e.QP.State(); state != roce.StateErr {
+		w.note("in %v, want %v", state, roce.StateErr)
+	}
+	w.said()
 }
 
 func singleActs(e *End) {
