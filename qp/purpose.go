@@ -12,7 +12,7 @@ type Purpose struct {
 	// Send is asked before each send work request is executed: a status other than WCSuccess is
 	// what it ends with. nil: none fails.
 	Send func(op WROpcode) WCStatus
-	// Recv is asked when a message needs a receive request, each time that its first packet comes.
+	// Recv is asked when a message needs a receive request, each time that the packet comes.
 	// NoRecv answers it as if there were none; a status that a receive request can fail with
 	// (RecvCanFail) ends the request so. nil: none fails.
 	Recv func() WCStatus

@@ -85,7 +85,7 @@ func Wrap(p transport.Port, cfg Config) *Port {
 		f.recv = newLine(cfg, Recv, received, p.Wake)
 	}
 	if len(down) > 0 {
-		f.link = newLink(down, cfg.Now, transport.Events(p))
+		f.link = newLink(down, cfg.Now, p)
 	}
 	return f
 }
@@ -135,7 +135,7 @@ func (f *Port) Send(b *wire.Batch) (sent int, err error) {
 }
 
 func (f *Port) flush() error {
-	f.send.releaseDue()
+	f.send.releaseDue(f.link.down())
 	out := f.send.out
 	if out.Len() == 0 {
 		return nil
@@ -158,7 +158,7 @@ func (f *Port) Recv(frames []wire.Frame) (n int, err error) {
 	out := f.recv.out
 	out.Drop(f.recv.lent)
 	f.recv.lent = 0
-	f.recv.releaseDue()
+	f.recv.releaseDue(f.link.down())
 	if out.Len() == 0 {
 		got, err := f.Port.Recv(f.in)
 		if err != nil {

@@ -13,9 +13,11 @@ import (
 )
 
 const (
-	lineInput  = 64                       // frames passed before out is emptied
-	lineHeld   = 32                       // frames held back at most
-	lineOutput = 2*lineInput + 2*lineHeld // all of them twice
+	lineInput = 64 // frames passed before out is emptied
+	// Frames that wait at a time; more go at once.
+	lineLate    = 32
+	lineDelayed = 1 << 16
+	lineOutput  = 2*lineInput + 2*lineLate // all of them twice
 	// lineBody is the average length for which out has memory; RoCE packets are shorter.
 	lineBody = 9216
 )
@@ -32,18 +34,22 @@ type line struct {
 	lent  int          // frames at the front of out that Recv has lent
 	left  atomic.Int64 // frames behind those
 	burst int          // further frames to lose
-	held  []heldFrame
+
+	late    []heldFrame // that others are to overtake
+	delayed []heldFrame // that come at a time
 
 	passed, lost, duplicated, corrupted, reordered, marked atomic.Uint64
 }
 
 const notDue = math.MaxInt64
 
-// heldFrame is a copy of a frame, as a batch of one, that others overtake.
+// heldFrame is a copy of a frame, as a batch of one, that comes later.
 type heldFrame struct {
-	copy   *wire.Batch
+	intact *wire.Batch
 	behind int       // frames still to come before it
-	until  time.Time // or it comes then
+	until  time.Time // or when it comes
+	what   fate      // that it meets then
+	bit    uint32
 }
 
 func newLine(cfg Config, side Side, rules []*packetRule, wake func()) *line {
@@ -86,27 +92,41 @@ func (l *line) pass(f *wire.Frame, down bool) {
 	switch {
 	case what.lose || down:
 		l.lost.Add(1)
-		return
-	case (what.behind > 0 || what.delay > 0) && len(l.held) < lineHeld:
-		l.hold(f, &what)
-		l.reordered.Add(1)
+	case what.delay > 0 && len(l.delayed) < lineDelayed:
+		l.hold(&l.delayed, f, &what, bit)
+		l.note()
+		l.wake()
+	case what.behind > 0 && len(l.late) < lineLate:
+		l.hold(&l.late, f, &what, bit)
+	default:
+		l.finish(l.emit(f), &what, bit)
+		if what.twice {
+			l.emit(f)
+			l.duplicated.Add(1)
+		}
+		l.overtake()
+	}
+}
+
+// finish does to a copy of the frame what does not depend on when it comes. The byte of the BTH that
+// has FECN and BECN is not damaged: the ICRC does not cover it, so nobody would see.
+func (l *line) finish(made *wire.Frame, what *fate, bit uint32) {
+	if made == nil {
 		return
 	}
-	made := l.emit(f)
-	if made != nil && what.damage {
-		bit %= uint32(8 * len(made.Body))
-		made.Body[bit/8] ^= 1 << (bit % 8)
+	if what.damage {
+		const open = 4
+		at := bit / 8 % uint32(len(made.Body)-1)
+		if at >= open {
+			at++
+		}
+		made.Body[at] ^= 1 << (bit % 8)
 		l.corrupted.Add(1)
 	}
-	if made != nil && what.mark {
+	if what.mark {
 		made.MarkCongestion()
 		l.marked.Add(1)
 	}
-	if what.twice {
-		l.emit(f)
-		l.duplicated.Add(1)
-	}
-	l.release()
 }
 
 // emit puts a copy of the frame at the line's other end, and returns it; nil if it is full.
@@ -120,55 +140,64 @@ func (l *line) emit(f *wire.Frame) *wire.Frame {
 	return made
 }
 
-func (l *line) hold(f *wire.Frame, what *fate) {
-	h := heldFrame{copy: wire.NewBatch(1, len(f.Body)), behind: what.behind}
-	h.copy.Append(f)
-	if what.delay > 0 {
-		h.behind, h.until = math.MaxInt, l.cfg.Now().Add(what.delay)
-	}
-	l.held = append(l.held, h)
-	l.note()
-	if what.delay > 0 {
-		l.wake()
+func (l *line) hold(list *[]heldFrame, f *wire.Frame, what *fate, bit uint32) {
+	h := heldFrame{intact: wire.NewBatch(1, len(f.Body)), behind: what.behind, until: l.cfg.Now().Add(what.delay), what: *what, bit: bit}
+	h.intact.Append(f)
+	*list = append(*list, h)
+	l.reordered.Add(1)
+}
+
+// comes puts a frame that was held back at the line's other end.
+func (l *line) comes(h *heldFrame) {
+	f := &h.intact.Frames()[0]
+	l.finish(l.emit(f), &h.what, h.bit)
+	if h.what.twice {
+		l.emit(f)
+		l.duplicated.Add(1)
 	}
 }
 
-// release lets go of held frames that enough others have overtaken.
-func (l *line) release() {
-	l.letGo(func(h *heldFrame) bool { h.behind--; return h.behind <= 0 })
+// overtake lets go of late frames that enough others have overtaken.
+func (l *line) overtake() {
+	kept := l.late[:0]
+	for _, h := range l.late {
+		if h.behind--; h.behind > 0 {
+			kept = append(kept, h)
+		} else {
+			l.comes(&h)
+		}
+	}
+	clear(l.late[len(kept):])
+	l.late = kept
 }
 
-// releaseDue lets go of those whose time has come, if there is room behind what has not been taken
-// yet.
-func (l *line) releaseDue() {
+// releaseDue lets go of those whose time has come, as many as there is room for. What comes while
+// the link is down is lost.
+func (l *line) releaseDue(down bool) {
 	if l.due.Load() == notDue || l.out.Len() > 0 {
 		return
 	}
-	now := l.cfg.Now()
-	l.letGo(func(h *heldFrame) bool { return !h.until.IsZero() && !now.Before(h.until) })
-	l.note()
-}
-
-func (l *line) letGo(goes func(h *heldFrame) bool) {
-	kept := l.held[:0]
-	for _, h := range l.held {
-		if goes(&h) {
-			l.emit(&h.copy.Frames()[0])
-		} else {
+	now, kept := l.cfg.Now(), l.delayed[:0]
+	for _, h := range l.delayed {
+		switch {
+		case now.Before(h.until) || l.out.Len() > lineOutput-2:
 			kept = append(kept, h)
+		case down:
+			l.lost.Add(1)
+		default:
+			l.comes(&h)
 		}
 	}
-	clear(l.held[len(kept):])
-	l.held = kept
+	clear(l.delayed[len(kept):])
+	l.delayed = kept
+	l.note()
 }
 
 // note notes when the next frame is due that is held for a time.
 func (l *line) note() {
 	due := int64(notDue)
-	for i := range l.held {
-		if until := l.held[i].until; !until.IsZero() {
-			due = min(due, until.UnixNano())
-		}
+	for i := range l.delayed {
+		due = min(due, l.delayed[i].until.UnixNano())
 	}
 	l.due.Store(due)
 }

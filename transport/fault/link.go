@@ -26,11 +26,16 @@ type link struct {
 const linkEvents = 16 // that wait for whoever reads them
 
 // newLink begins the outages, and hands on what the inner port tells.
-func newLink(list []outage, now func() time.Time, inner <-chan transport.Event) *link {
+func newLink(list []outage, now func() time.Time, p transport.Port) *link {
+	inner := transport.Events(p)
 	l := &link{now: now, opened: now(), outages: list, events: make(chan transport.Event, linkEvents), ending: make(chan struct{})}
 	for _, o := range list {
 		l.timers = append(l.timers, time.AfterFunc(o.from, func() { l.tell(transport.LinkDown) }),
-			time.AfterFunc(o.to, func() { l.tell(transport.LinkUp) }))
+			time.AfterFunc(o.to, func() {
+				if p.Info().Up {
+					l.tell(transport.LinkUp)
+				}
+			}))
 	}
 	if inner != nil {
 		l.inner.Go(func() {
@@ -40,7 +45,9 @@ func newLink(list []outage, now func() time.Time, inner <-chan transport.Event) 
 					if !ok {
 						return
 					}
-					l.tell(e)
+					if e != transport.LinkUp || !l.down() {
+						l.tell(e)
+					}
 				case <-l.ending:
 					return
 				}

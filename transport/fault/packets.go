@@ -4,6 +4,7 @@ package fault
 // Stages: kinds of packets, actions, a list made ready for a direction, the link.
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,8 +83,8 @@ var actions = map[string]func(value string) (do func(f *fate), want string){
 	},
 	"delay": func(value string) (func(f *fate), string) {
 		d, err := time.ParseDuration(value)
-		if err != nil || d <= 0 {
-			return nil, "delay=2ms"
+		if err != nil || d <= 0 || d > longest {
+			return nil, "delay=2ms, up to 24h"
 		}
 		return func(f *fate) { f.delay = d }, ""
 	},
@@ -178,7 +179,10 @@ func decide(rules []*packetRule, f *wire.Frame) (what fate) {
 // outage is a time without a link, from the opening of the port on.
 type outage struct{ from, to time.Duration }
 
-// outages are those of the rules, in their order in time.
+// longest is the longest time that a rule can have.
+const longest = 24 * time.Hour
+
+// outages are those of the rules, in their order in time; what overlaps or adjoins is one.
 func outages(rules []Rule) (list []outage, err error) {
 	for _, r := range rules {
 		if r.Match != Link {
@@ -186,11 +190,19 @@ func outages(rules []Rule) (list []outage, err error) {
 		}
 		at, e1 := time.ParseDuration(r.Nth)
 		for_, e2 := time.ParseDuration(r.Value)
-		if e1 != nil || e2 != nil || r.Action != "down" || at < 0 || for_ <= 0 {
-			return nil, r.Errorf("want link:TIME:down=TIME, as in link:1s:down=300ms")
+		if e1 != nil || e2 != nil || r.Action != "down" || at < 0 || for_ <= 0 || at > longest || for_ > longest {
+			return nil, r.Errorf("want link:TIME:down=TIME, as in link:1s:down=300ms, up to 24h each")
 		}
 		list = append(list, outage{at, at + for_})
 	}
-	slices.SortFunc(list, func(a, b outage) int { return int(a.from - b.from) })
-	return list, nil
+	slices.SortFunc(list, func(a, b outage) int { return cmp.Compare(a.from, b.from) })
+	merged := list[:0]
+	for _, o := range list {
+		if n := len(merged); n > 0 && o.from <= merged[n-1].to {
+			merged[n-1].to = max(merged[n-1].to, o.to)
+		} else {
+			merged = append(merged, o)
+		}
+	}
+	return merged, nil
 }

@@ -57,6 +57,8 @@ func TestWrongRules(t *testing.T) {
 		"link:1:down=1s":       "link:1s:down=300ms",
 		"link:1s:up=1s":        "link:1s:down=300ms",
 		"link:1s:down=0s":      "link:1s:down=300ms",
+		"link:1s:down=25h":     "up to 24h",
+		"tx:1:delay=25h":       "up to 24h",
 		"rx.RC_SEND_ONL:1:ecn": `"RC_SEND_ONL"`,
 	} {
 		rules, err := Parse(text)
@@ -219,6 +221,9 @@ func TestActions(t *testing.T) {
 		"tx.SEND:1:drop":                 {1, 2, 3, 4, 5},
 		"tx.ACK:1:drop":                  {0, 1, 2, 3, 4, 5},
 		"tx:2:late=2,tx:1:drop,rx:4:ecn": {2, 3, 1, 104, 5},
+		"tx:2:late=2,tx:2:duplicate":     {0, 2, 3, 1, 1, 4, 5},
+		"tx:2:late=2,tx:2:corrupt":       {0, 2, 3, -1, 4, 5},
+		"rx:2:late=2,rx:2:ecn":           {0, 2, 3, 101, 4, 5},
 	} {
 		if got, _, _ := played(t, text); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", text, got, want)
@@ -332,5 +337,62 @@ func TestLink(t *testing.T) {
 	s.close()
 	if _, open := <-s.tx.Events(); open {
 		t.Error("the events of a closed port go on")
+	}
+}
+
+// TestDelayOfMany: all that a rule names are delayed, and come in their order when it is time, as
+// many at once as there is room for.
+func TestDelayOfMany(t *testing.T) {
+	s := newScene(t, "tx:*:delay=1h")
+	var all []int
+	for i := range 300 {
+		s.send()
+		all = append(all, i)
+	}
+	s.expect("an hour before")
+	s.at = s.at.Add(time.Hour)
+	var got []int
+	for frames := make([]wire.Frame, 400); len(got) < len(all); {
+		if _, err := s.tx.Recv(nil); err != nil {
+			t.Fatal(err)
+		}
+		n, err := s.rx.Recv(frames)
+		if n == 0 || err != nil {
+			t.Fatal(n, err)
+		}
+		for i := range n {
+			got = append(got, porttest.Number(t, &frames[i]))
+		}
+	}
+	if !slices.Equal(got, all) {
+		t.Errorf("%v", got)
+	}
+	s.close()
+}
+
+// TestDelayOverOutage: what is due while the link is down is lost.
+func TestDelayOverOutage(t *testing.T) {
+	s := newScene(t, "tx:1:delay=500ms,link:200ms:down=1s")
+	s.send()
+	s.at = s.at.Add(600 * time.Millisecond)
+	s.expect("the link is down")
+	s.at = s.at.Add(time.Second)
+	s.expect("the link is up")
+	if c, _ := s.tx.Counts(); c.Lost != 1 {
+		t.Errorf("%+v", c)
+	}
+	s.close()
+}
+
+// TestOutages: what overlaps or adjoins is one outage, so that the link comes up once.
+func TestOutages(t *testing.T) {
+	rules, err := Parse("link:5s:down=1s,link:1s:down=3s,link:2s:down=1s,link:4s:down=500ms,link:24h:down=24h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := outages(rules)
+	want := []outage{{time.Second, 4500 * time.Millisecond}, {5 * time.Second, 6 * time.Second}, {longest, 2 * longest}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v", got, err)
 	}
 }
