@@ -108,8 +108,8 @@ func (l *line) pass(f *wire.Frame, down bool) {
 	}
 }
 
-// finish does to a copy of the frame what does not depend on when it comes. The byte of the BTH that
-// has FECN and BECN is not damaged: the ICRC does not cover it, so nobody would see.
+// finish does to a copy of the frame what does not depend on when it comes. The byte of the BTH
+// that has FECN and BECN is not damaged: the ICRC does not cover it, so nobody would see.
 func (l *line) finish(made *wire.Frame, what *fate, bit uint32) {
 	if made == nil {
 		return
