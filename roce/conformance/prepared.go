@@ -180,15 +180,15 @@ func (c *condition) place(w *witness, m memory, n int) place {
 // bindPart makes a window of type 2 to the first half of a region, and returns its key.
 func (w *witness) bindPart(region *roce.MR, key keyOf) uint32 {
 	windows(w.End)
-	mw := window(w.End, roce.MWType2)
-	if key == freeWindow {
-		return mw.RKey()
-	}
 	q := w.QP
-	if key == otherWindow {
+	if key == otherWindow { // it is closed after the window, or rxe would wait 50 s for that
 		q = w.Queue(roce.RC)
 		o := options()
 		w.Must(q.Connect(w.ctx, w.Peer.Endpoint, &o))
+	}
+	mw := window(w.End, roce.MWType2)
+	if key == freeWindow {
+		return mw.RKey()
 	}
 	fresh := roce.IncRKey(mw.RKey())
 	w.Must(q.PostSend(roce.SendWR{Opcode: roce.WRBindMW, Flags: roce.SendSignaled, Bind: &roce.BindInfo{WindowKey: mw.RKey(), NewKey: fresh,
