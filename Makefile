@@ -3,6 +3,7 @@
 # make soak      for hours: all platforms, then more worlds and more fuzzing; goes on where it was stopped
 # make platforms builds and vets everything for all SYSTEMS, by the compiler; the first time it takes minutes
 # make mutants   known defects put back, one at a time: do the tests find them?
+# make cover     how much of the pure packages the simulations and unit tests execute: 90 % at least
 # make demo      the main job
 # make bench     ours against its rivals in half an hour; writes bench/RESULTS.md
 # make bench FULL=1       everything, in an hour or two: more ports, references, guests, loss, many connections
@@ -63,7 +64,7 @@ FLAGS := -vet=off -pgo=off -timeout $(TIMEOUT)
 SKIPS := $(GO) run ./internal/ci/skips
 TEST := $(SKIPS) $(FLAGS)
 
-.PHONY: test computes waits quick demo bench pgo packages platforms mutants soak $(COMPUTES) $(WAITS)
+.PHONY: test computes waits quick demo bench pgo packages platforms cover mutants soak $(COMPUTES) $(WAITS)
 
 # Both lanes run to their ends even if one fails. A part's output appears when the part has ended.
 test: packages
@@ -176,6 +177,15 @@ soak: platforms
 		from=$$(( from + n )); [ -n "$(FROM)" ] || echo $$from > $(SOAKED); \
 		echo "soak: seeds up to $$(( from - 1 )) of all kinds: no rule broken"; \
 	done; echo "soak: done up to seed $(TO); rm $(SOAKED) begins again"
+
+# Statements of a package count as executed whichever of these tests does it.
+COVERED := ./qp ./mr ./wire
+cover:
+	@profile=$$(mktemp) && trap "rm -f $$profile" EXIT && \
+	$(GO) test $(FLAGS) -short -coverprofile=$$profile -coverpkg=$$(echo $(COVERED) | tr ' ' ,) $(COVERED) ./qp/qptest/... >/dev/null && \
+	awk 'NR > 1 { split($$1, at, ":"); n = split(at[1], part, "/"); of[$$1] = part[n-1]; size[$$1] = $$2; if ($$3 > 0) hit[$$1] = 1 } \
+		END { for (b in of) { all[of[b]] += size[b]; if (b in hit) some[of[b]] += size[b] } \
+		for (p in all) { share = 100 * some[p] / all[p]; printf "%-5s %5.1f %% of %d statements\n", p, share, all[p]; if (share < 90) bad = 1 } exit bad }' $$profile
 
 mutants:
 	$(GO) run ./qp/qptest/mutants

@@ -98,7 +98,7 @@ func (n *Node) checkMemory() {
 		n.checkCanaries()
 		return
 	}
-	if n.unchecked++; n.unchecked < n.memory>>18 {
+	if n.unchecked++; n.unchecked < n.memory>>16 {
 		return
 	}
 	n.unchecked = 0
