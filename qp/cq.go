@@ -25,6 +25,7 @@ type CQ struct {
 	fresh     bool   // staged something since the last flush
 	solicited bool   // and it wakes a solicited-only waiter
 	listed    bool   // on the engine's list of queues to flush
+	failing   bool   // on that of queues whose queue pairs are to fail
 	users     int    // queue pairs that complete here
 
 	// lane only: a notification comes with enough completions, or a while after the first of them
@@ -96,18 +97,25 @@ func (c *CQ) PollEx(dst []WCEx) int {
 
 // Arm asks for one notification at the next completion, or with solicitedOnly at the next one whose
 // sender asked for it or that is an error (ibv_req_notify_cq). Completions already in the queue do
-// not count: arm, then poll, then sleep. A request for any completion is not weakened by a later
-// one for solicited only.
+// not count: arm, then poll, then sleep. A request for more (any completion, or ArmNow) is not
+// weakened by a later one for less.
 func (c *CQ) Arm(solicitedOnly bool) {
-	if !solicitedOnly {
-		c.armed.Store(armAny)
+	if solicitedOnly {
+		c.arm(armSolicited)
 		return
 	}
-	c.armed.CompareAndSwap(armNone, armSolicited)
+	c.arm(armAny)
 }
 
 // ArmNow is Arm for somebody who is not to wait for moderation (Engine.ModerateCQ).
-func (c *CQ) ArmNow() { c.armed.Store(armNow) }
+func (c *CQ) ArmNow() { c.arm(armNow) }
+
+// arm asks for at least this much: who asked for more, and was not told yet, still waits for it.
+func (c *CQ) arm(least uint32) {
+	for was := c.armed.Load(); was < least && !c.armed.CompareAndSwap(was, least); {
+		was = c.armed.Load()
+	}
+}
 
 // push stages a completion; false means that the ring was full and the completion is lost, now or
 // before: what can be polled has no holes.
@@ -235,7 +243,10 @@ func (e *Engine) ModerateCQ(now Time, c *CQ, count int, period Time) error {
 		count, period = 0, 0
 	}
 	c.enough, c.period = uint32(count), period
-	if c.held > 0 { // the old period would be too long
+	if c.held > 0 { // for which the old count or period would be too much
+		if c.held >= c.enough {
+			period = 0
+		}
 		c.tellAt = min(c.tellAt, now+period)
 		e.tellAt = min(e.tellAt, c.tellAt)
 	}
@@ -250,7 +261,7 @@ func (e *Engine) FailCQ(c *CQ) error {
 	}
 	c.shut = true
 	if !c.overrun.Swap(true) {
-		e.overrunCQs = append(e.overrunCQs, c)
+		e.failUsers(c)
 	}
 	return nil
 }

@@ -354,14 +354,23 @@ func (e *Engine) complete(c *CQ, wc *WC, solicited bool) {
 	}
 	if !c.push(wc, solicited) {
 		if !c.overrun.Swap(true) {
-			e.overrunCQs = append(e.overrunCQs, c)
 			e.raise(Event{Type: EventCQErr, CQ: c})
 		}
+		e.failUsers(c)
 		e.stats.Drops[wire.DropCQFull]++
 	}
 	if !c.listed {
 		c.listed = true
 		e.freshCQs = append(e.freshCQs, c)
+	}
+}
+
+// failUsers has Flush fail the queue pairs that complete in c. It is asked for with each completion
+// that is lost: one that was in RESET at the first, or did not exist yet, fails with its own.
+func (e *Engine) failUsers(c *CQ) {
+	if !c.failing {
+		c.failing = true
+		e.overrunCQs = append(e.overrunCQs, c)
 	}
 }
 
@@ -371,6 +380,7 @@ func (e *Engine) Flush() {
 	for len(e.overrunCQs) > 0 {
 		c := e.overrunCQs[len(e.overrunCQs)-1]
 		e.overrunCQs = e.overrunCQs[:len(e.overrunCQs)-1]
+		c.failing = false
 		e.qps.each(func(q *QP) {
 			if (q.sendCQ == c || q.recvCQ == c) && q.State() != StateErr && q.State() != StateReset {
 				e.fail(q)

@@ -206,7 +206,8 @@ func (c *CQ) Resize(cqe int) error {
 
 // CQModeration says when the completions that ReqNotify asks for are told (ibv_moderate_cq): when
 // there are Count of them, or the first of them is Period microseconds old. A Count below 2 or a
-// Period of 0: at once.
+// Period of 0: at once. A device with several lanes (Config.Lanes) counts for each lane by itself,
+// so that Count of them from different lanes may wait for the Period.
 type CQModeration struct {
 	Count  uint16
 	Period uint16
@@ -214,7 +215,8 @@ type CQModeration struct {
 
 // Modify sets the queue's moderation (ibv_modify_cq), so that an application which sleeps until it
 // is notified is woken less often. Poll finds completions at once nevertheless, and Wait returns
-// with the first one. While a goroutine is in Wait, the channel may be told without delay too.
+// with the first one. After a goroutine was in Wait, the channel may be told once without delay.
+// What is held back already counts: a smaller Count or Period takes effect on it.
 // ErrClosed, and ErrNotSupported if the device has no moderation (DeviceAttr.MaxCQCount).
 func (c *CQ) Modify(m CQModeration) error {
 	return c.dev.fail("Modify", c.cq.Moderate(int(m.Count), time.Duration(m.Period)*time.Microsecond))

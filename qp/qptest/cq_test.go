@@ -102,6 +102,34 @@ func TestNothingBehindOverrun(t *testing.T) {
 	}
 }
 
+// TestOverrunLater: a queue pair that was in RESET when its completion queue was overrun, and one
+// that is made later, fail as soon as a completion of theirs is lost.
+func TestOverrunLater(t *testing.T) {
+	s := NewScript(t)
+	s.Unchecked = true
+	a, b := s.AddNode(NodeConfig{}), s.AddNode(NodeConfig{})
+	a.NoPoll = true
+	c := a.CreateCQ(2)
+	cfg := QPConfig{SendCQ: c, Cap: qp.Cap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1}}
+	first, reset := a.CreateQP(cfg), a.CreateQP(cfg)
+	lose := func(q *QP, what string) {
+		t.Helper()
+		s.Connect(q, b.CreateQP(QPConfig{}))
+		for range 3 {
+			if _, err := q.PostSend(qp.SendWR{Opcode: qp.WRWrite, Flags: qp.SendSignaled}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Settle()
+		if q.State() != qp.StateErr {
+			t.Errorf("%s: its completions are lost, and it is in %v", what, q.State())
+		}
+	}
+	lose(first, "the first")
+	lose(reset, "in RESET at the time")
+	lose(a.CreateQP(cfg), "made later")
+}
+
 // moderated is a script of a queue of receives.
 type moderated struct {
 	*Script
@@ -184,6 +212,7 @@ func TestUnmoderated(t *testing.T) {
 	m.send()
 	c.ArmNow()
 	c.Arm(true)
+	c.Arm(false)
 	m.send()
 	m.told(true, "somebody waits")
 	m.Advance(2 * period)
@@ -201,6 +230,17 @@ func TestUnmoderated(t *testing.T) {
 	c.Arm(false)
 	m.send()
 	m.told(true, "without a period nobody is kept waiting for ever")
+
+	m.moderate(9, period)
+	c.Arm(false)
+	m.send()
+	m.send()
+	m.moderate(3, period)
+	m.Advance(1)
+	m.told(false, "two of three now")
+	m.moderate(2, period)
+	m.Advance(1)
+	m.told(true, "two of two now")
 
 	for _, bad := range []struct {
 		count  int

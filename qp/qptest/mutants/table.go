@@ -63,7 +63,9 @@ var mutants = []mutant{
 	{"a window of type 1 is the region's for ever", []string{"mr TestWindowOfType1"}, []edit{
 		{"mr/window.go", "	w.unbind()\n	w.region = e.region\n", "	w.region = e.region\n"}}},
 	{"an overrun completion queue fails nobody", []string{lifeWorlds}, []edit{
-		{"qp/engine.go", "			e.overrunCQs = append(e.overrunCQs, c)\n", ""}}},
+		{"qp/engine.go", "		e.failUsers(c)\n", ""}}},
+	{"a queue pair that comes to an overrun completion queue later never fails", []string{"qp/qptest TestOverrunLater"}, []edit{
+		{"qp/engine.go", "			e.raise(Event{Type: EventCQErr, CQ: c})\n		}\n		e.failUsers(c)\n", "			e.raise(Event{Type: EventCQErr, CQ: c})\n			e.failUsers(c)\n		}\n"}}},
 	{"a completion queue forgets where its ring begins when it is resized", []string{lifeWorlds, "qp/qptest TestResizeCQ"}, []edit{
 		{"qp/cq.go", "		c.ring[i&c.mask] = ring[i&mask]\n", "		c.ring[(i-first)&c.mask] = ring[i&mask]\n"}}},
 	{"completions go on behind one that is lost", []string{"qp/qptest TestNothingBehindOverrun"}, []edit{
