@@ -94,7 +94,10 @@ func (s *stream) acknowledge(n uint64) {
 
 func (s *stream) advance(n uint64) {
 	if n > s.acked {
-		s.acked, s.rnrs, s.reports, s.since = n, 0, 0, s.from.Node.W.Now
+		s.acked, s.rnrs = n, 0
+		if n > s.ackable { // else the requester may have known before
+			s.reports, s.since = 0, s.from.Node.W.Now
+		}
 	}
 	s.ackable = max(s.ackable, s.acked)
 }
