@@ -29,14 +29,15 @@ func (q *QP) awaits(now Time, s *sendSlot) bool {
 
 // asksACK says whether the next packet asks for an ACK: at the end of a message that is awaited,
 // several times a window, and whenever the window closes behind it, else both sides would wait
-// (section 4.3). And the first of a connection does, so that the round trip is known before
-// anything is lost.
+// (section 4.3). The first of a connection does, so that the round trip is known before anything is
+// lost; and at a limited rate one does for each minProbe of it, because the silence while packets
+// wait for their time would look like a loss, or like a peer that is gone.
 func (q *QP) asksACK(awaited bool) bool {
 	r := &q.req
 	r.unasked++
 	limit := q.limit()
 	if awaited || r.unasked >= min(q.rec.window.every, int(limit/4)) ||
-		q.rec.inFlight()+1 >= limit || q.rec.unmeasured() {
+		q.rec.inFlight()+1 >= limit || q.rec.unmeasured() || q.rate.takes(uint32(r.unasked)*q.mtu) >= minProbe {
 		r.unasked = 0
 		return true
 	}

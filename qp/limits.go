@@ -101,8 +101,11 @@ const (
 	MaxRateLimit = 400_000_000
 	// maxLate is how much of the delay of a paced packet those behind it make up for: a few times
 	// what it takes a sleeping thread to wake up. At 10 Gbit/s it is 60 packets of 4 KiB, which
-	// leave at once.
-	maxLate = Time(200_000)
+	// leave at once, and so many (maxBurst) may at any limit that a user sets, for which the delay
+	// may be some ticks of a millisecond: no sleep of Go's runtime is shorter on an idle machine.
+	maxLate      = Time(200_000)
+	maxLateTimer = Time(4_000_000)
+	maxBurst     = 60
 	// cnpTrafficClass is DSCP 48, ECT(0): what hardware gives CNPs (section 1.7).
 	cnpTrafficClass = 0xc2
 	// psnSpan bounds the PSNs outstanding: half the circle less one, so that old and new stay

@@ -228,25 +228,42 @@ func (r *rate) bound(base Time, mtu uint32) int32 {
 	return int32(min(max(r.current*float64(base+rateQueue)/1e9/float64(mtu), minWindow), psnSpan))
 }
 
+// takes is how long n bytes take at the present rate; 0: nothing is limited.
+func (r *rate) takes(n uint32) Time {
+	switch {
+	case r.limited:
+		return Time(float64(n) / r.current * 1e9)
+	case r.ceiling != 0:
+		return Time(float64(n) / r.ceiling * 1e9)
+	}
+	return 0
+}
+
+// madeUp is how much of a delay the packets behind it make up for.
+func (r *rate) madeUp(mtu uint32) Time {
+	if r.limited { // a burst is what a queue that is full needs least
+		return maxLate
+	}
+	return max(maxLate, min(r.takes(maxBurst*mtu), maxLateTimer))
+}
+
 // spend accounts for a data packet of n bytes.
 func (e *Engine) spend(q *QP, n int) {
 	r := &q.rate
 	if !r.paced {
 		return
 	}
-	speed := r.ceiling
 	if r.limited {
 		r.catchUp(e.now, &e.cc)
 		for r.bytes += uint64(n); r.bytes >= e.cc.RaiseBytes; r.bytes -= e.cc.RaiseBytes {
 			r.byByte++
 			r.raise(&e.cc)
 		}
-		speed = r.current
 	}
 	from := max(r.sendAt, e.now)
 	if r.waited { // it was woken up late, which may not lower the rate: those behind make up for it
-		from = max(r.sendAt, e.now-maxLate)
+		from = max(r.sendAt, e.now-r.madeUp(q.mtu))
 	}
-	r.sendAt = from + Time(float64(n)/speed*1e9)
+	r.sendAt = from + r.takes(uint32(n))
 	r.waited = r.waited && r.sendAt <= e.now
 }

@@ -43,8 +43,31 @@ func TestLateness(t *testing.T) {
 	}
 }
 
+// At a user's limit the packets behind a late one make up for as much as a timer is late, but for
+// no more than a burst of packets.
+func TestLatenessAtLimit(t *testing.T) {
+	const us = Time(1000)
+	for _, row := range []struct {
+		bytes float64 // per second
+		late  Time
+	}{
+		{1e5, 4000 * us}, // a burst takes longer
+		{12.5e6, 4000 * us},
+		{125e6, 1966 * us}, // 60 packets of 4096 bytes
+		{12.5e9, 200 * us},
+	} {
+		e := NewEngine(Config{})
+		e.now = Time(1e9)
+		q := &QP{mtu: 4096}
+		q.rate = rate{paced: true, ceiling: row.bytes, sendAt: 1, waited: true}
+		e.spend(q, 0)
+		require.InDelta(t, int64(e.now-row.late), int64(q.rate.sendAt), 1e3, "%v", row)
+	}
+}
+
 // A congested queue pair has no more unacknowledged than its rate sends in the round trip and a
-// little, and asks for ACKs several times in that; one that is not goes by its window alone.
+// little, and asks for ACKs several times in that, and each 100 us of its rate; one that is not
+// goes by its window alone.
 func TestRateBoundsWindow(t *testing.T) {
 	const ms = Time(1_000_000)
 	for _, row := range []struct {
@@ -57,10 +80,10 @@ func TestRateBoundsWindow(t *testing.T) {
 	}{
 		{false, 500, ms / 10, 128, 128, 32},
 		// 62.5 MB/s for 2.1 ms, in packets of 4096 bytes.
-		{true, 500, ms / 10, 128, 32, 8},
-		{true, 500, 20 * ms, 128, 128, 32},          // a long path: the window is less
-		{true, 500, 20 * ms, 1024, 335, maxUnasked}, // and here it is not
-		{true, 10, ms / 10, 128, minWindow, 4},      // a batch is always allowed
+		{true, 500, ms / 10, 128, 32, 2},
+		{true, 500, 20 * ms, 128, 128, 2},      // a long path: the window is less
+		{true, 500, 20 * ms, 1024, 335, 2},     // and here it is not
+		{true, 10, ms / 10, 128, minWindow, 1}, // a batch is always allowed
 		{true, 100e3, 0, 128, 128, 32},
 		{true, 1e12, 1000 * ms, psnSpan, psnSpan, maxUnasked},
 	} {

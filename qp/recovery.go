@@ -148,7 +148,7 @@ func (r *recovery) begin(psn wire.PSN) {
 // been acknowledged stays known.
 func (r *recovery) clear() {
 	*r = recovery{attr: r.attr, stats: r.stats, sequence: r.sequence, window: r.window,
-		roundTrip: roundTrip{timed: noPSN}, asked: noPSN,
+		roundTrip: roundTrip{timed: noPSN, movedAt: Never}, asked: noPSN,
 		ackAt: Never, probeAt: Never, askBy: Never, readyAt: Never,
 		gaps: gaps{list: r.gaps.list[:0]}}
 }
@@ -270,6 +270,7 @@ func (r *recovery) sent(now Time, psn wire.PSN, fresh, asks bool) decision {
 // the round trip is measured, the clocks start anew.
 func (r *recovery) acknowledged(now Time, una wire.PSN) decision {
 	r.window.clean += int64(una.Sub(r.una))
+	r.moved(now, una != r.top && una.Sub(r.una) == 1)
 	r.una = una
 	r.reload()
 	r.oldest, r.backoff, r.readyAt = sentOnce, 0, Never

@@ -340,7 +340,7 @@ func (e *Engine) replyRead(q *QP, b *wire.Batch) verdict {
 		return sent
 	}
 	e.stats.SentPkts++
-	e.spend(q, int(n))
+	e.spend(q, int(uint32(op.Info().HdrLen)+n+-n&3+wire.ICRCLen))
 	j.next, j.va, j.left = j.next.Next(), j.va+uint64(n), j.left-n
 	if last {
 		e.popJob(q)

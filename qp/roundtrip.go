@@ -14,6 +14,20 @@ type roundTrip struct {
 	timed        wire.PSN // packet whose ACK ends the present measurement; noPSN: none
 	timedAt      Time     // when it left
 	timedUna     wire.PSN // the oldest unacknowledged packet at that time
+	movedAt      Time     // when una last moved by one packet with more under way, or Never
+	gap          Time     // from the move before to that one; 0: nothing was awaited
+	pace         Time     // the shorter of the last two such gaps
+}
+
+// moved takes notice that una has moved; next says whether by one packet, with more under way. Two
+// long gaps in a row are no accident: the responses of a READ may have their rate, of which nobody
+// is told.
+func (t *roundTrip) moved(now Time, next bool) {
+	gap := max(now-t.movedAt, 0)
+	t.gap, t.pace = gap, min(gap, t.gap)
+	if t.movedAt = Never; next {
+		t.movedAt = now
+	}
 }
 
 // unmeasured says that no round trip is known, nor will be by what is under way.

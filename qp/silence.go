@@ -39,6 +39,7 @@ func (r *recovery) armProbe(now Time) {
 	if r.phase == alive { // a peer that is awake is prompt
 		wait = r.late()
 	}
+	wait = max(wait, 2*r.pace) // unless it is a rate that it keeps to
 	if t := now + wait; t < r.ackAt {
 		r.probeAt = t
 	}
@@ -88,11 +89,12 @@ func (r *recovery) silence(now Time, q *QP) decision {
 		r.probeAt = quiet
 		return wake
 	}
-	d := wake
-	if !q.heldByRate() {
-		r.backoff++
-		d = r.ask(now, q)
+	if q.heldByRate() {
+		r.armProbe(max(now, q.rate.sendAt))
+		return wake
 	}
+	r.backoff++
+	d := r.ask(now, q)
 	r.armProbe(now)
 	return d
 }

@@ -17,13 +17,15 @@ func (e *Engine) setDeadline(q *QP) {
 
 // timeout handles the deadline of q.
 func (e *Engine) timeout(q *QP) {
-	if q.paused && q.rate.sendAt <= e.now {
+	d := stay
+	if s := q.State(); s == StateRTS || s == StateSQD {
+		d = q.rec.timer(e.now, q)
+	}
+	if q.paused && q.rate.sendAt <= e.now { // not before: what is about to leave breaks the silence
 		q.paused = false
 		e.schedule(q, dueRequest|dueReply)
 	}
-	if s := q.State(); s == StateRTS || s == StateSQD {
-		e.carryOut(q, q.rec.timer(e.now, q))
-	}
+	e.carryOut(q, d)
 }
 
 // timers is the heap; each queue pair stands in it at most once, at q.timerPos-1.

@@ -174,6 +174,49 @@ func TestMarks(t *testing.T) {
 	}
 }
 
+// TestRateIsNoSilence: on a path that loses nothing a rate limit repeats nothing, at any rate, and
+// uses up no retry, of which there is none; READs that the peer answers at its rate are asked for
+// again a few times at most, until that rate has shown.
+func TestRateIsNoSilence(t *testing.T) {
+	for _, kbps := range []uint32{1_000, 4_000, 100_000, 400_000, 1_000_000, 5_000_000} {
+		for _, timeout := range []uint8{14, 10} {
+			if kbps < 100_000 && timeout < 14 {
+				continue // one packet takes longer
+			}
+			w := NewWorld(1)
+			w.Faults = Faults{Delay: 5 * Microsecond}
+			cfg := QPConfig{MTU: wire.MTU4096, Timeout: timeout, NoRetry: true, RateLimit: kbps, RdAtomic: 1, DestRdAtomic: 1}
+			a, b := w.AddNode(NodeConfig{}), w.AddNode(NodeConfig{})
+			x, y := a.CreateQP(cfg), b.CreateQP(cfg)
+			w.Connect(x, y)
+			local, remote := a.NewRegion("local", 128<<10, 0x1000, 1), b.NewRegion("remote", 128<<10, 0x1000, 0xf)
+			for _, op := range []qp.WROpcode{qp.WRWrite, qp.WRRead} {
+				if op == qp.WRRead && timeout < 14 {
+					continue
+				}
+				before := a.Engine.Stats()
+				if _, err := x.PostSend(qp.SendWR{Opcode: op, Flags: qp.SendSignaled, SGL: []qp.SGE{local.SGE(0, 128<<10)},
+					RKey: remote.RKey(), RemoteAddr: remote.Addr(0)}); err != nil {
+					t.Fatal(err)
+				}
+				if err := w.Run(); err != nil {
+					t.Fatal(err)
+				}
+				if err := w.AtRest(); err != nil {
+					t.Fatal(err)
+				}
+				st, most := a.Engine.Stats(), uint64(0)
+				if op == qp.WRRead {
+					most = 20
+				}
+				if n := st.Retransmitted - before.Retransmitted; n > most || st.AckTimeouts > 0 || len(x.SendWCs) == 0 || x.SendWCs[len(x.SendWCs)-1].Status != qp.WCSuccess {
+					t.Errorf("%d kbit/s, timeout %d, %v: %d packets sent again, %d ack timeouts, %v", kbps, timeout, op, n, st.AckTimeouts, x.SendWCs)
+				}
+			}
+		}
+	}
+}
+
 // TestECT: a connected queue pair's packets, answers included, may be marked if the engine is told
 // so, and say what the user wants said otherwise. Datagrams and the attributes are as the user gave
 // them; CNPs are of a class of their own.

@@ -55,7 +55,51 @@ func (p *Plan) Play(capture *Capture, trace io.Writer, digest *Digest) (err erro
 	if err := w.Run(); err != nil {
 		return err
 	}
-	return w.AtRest()
+	if err := w.AtRest(); err != nil {
+		return err
+	}
+	return p.sentOnce(w)
+}
+
+// sentOnce holds that nothing was sent twice without a reason: links that lose something, a queue
+// pair that is failed on purpose, late answers (of storage, of a responder that keeps to a rate, of
+// a port that takes a break), or a NAK.
+func (p *Plan) sentOnce(w *World) error {
+	f := p.Faults
+	if f.Loss+f.Burst.Enter+f.Duplicate+f.Reorder+f.Corrupt > 0 || f.Rate > 0 || f.Partition != nil || f.Drop != nil || p.Acts != nil || p.late() {
+		return nil
+	}
+	var again, naks uint64
+	for _, n := range w.Nodes {
+		st := n.Engine.Stats()
+		again, naks = again+st.Retransmitted, naks+st.RcvdRNR+st.RcvdSeqErr+st.RcvdInvReq+st.RcvdAccessErr+st.RcvdOpErr
+		if n.Synced > 0 {
+			return nil
+		}
+	}
+	if again > 0 && naks == 0 {
+		return fmt.Errorf("%d packets were sent again, and nothing was lost", again)
+	}
+	return nil
+}
+
+// late says whether answers may come later than a requester can foresee.
+func (p *Plan) late() bool {
+	for _, n := range p.Nodes {
+		if n.Hardware != (Hardware{}) || n.Budget > 0 {
+			return true
+		}
+	}
+	for _, c := range p.Conns {
+		for i, e := range c.Ends {
+			for _, o := range e.Ops {
+				if o.Kind == qp.WRRead && c.Ends[1-i].Cfg.RateLimit > 0 {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // stage puts the plan's nodes and applications into a world, which begin, and returns the two of

@@ -53,8 +53,13 @@ func (w *World) departed(n *Node, f *wire.Frame) {
 	}
 }
 
-// late is how much of a delay the packets behind it may make up for.
-const late = 200 * Microsecond
+// Of a delay the packets behind it may make up for late at least, or for lateBurst packets up to
+// lateTimer.
+const (
+	late      = 200 * Microsecond
+	lateTimer = 4 * Millisecond
+	lateBurst = 60
+)
 
 // inTime holds a queue pair to its rate limit. One packet may leave before its time: a probe.
 func (w *World) inTime(n *Node, p *wire.Packet, bad func(string, ...any)) {
@@ -69,7 +74,8 @@ func (w *World) inTime(n *Node, p *wire.Packet, bad func(string, ...any)) {
 	if q.mayAt > w.Now+took(4096) {
 		bad("it is %d ns too early for a limit of %d kbit/s", q.mayAt-w.Now, q.Cfg.RateLimit)
 	}
-	q.mayAt = max(q.mayAt, w.Now-late) + took(len(p.Payload))
+	slack := max(late, min(took(lateBurst*q.Cfg.MTU.Bytes()), lateTimer))
+	q.mayAt = max(q.mayAt, w.Now-slack) + took(len(p.Payload))
 }
 
 func zero(b []byte) bool {

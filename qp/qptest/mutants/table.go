@@ -80,6 +80,8 @@ var mutants = []mutant{
 		{"roce/internal/soft/cq.go", "	if err != nil && !c.failed {", "	if false {"}}},
 	{"a user's rate limit is heard of, not obeyed", []string{"qp/qptest TestWorlds", "qp TestCeiling"}, []edit{
 		{"qp/rate.go", "	if !r.paced || r.sendAt <= e.now {", "	if !r.limited || r.sendAt <= e.now {"}}},
+	{"at a low rate nobody asks for ACKs in time", []string{"qp/qptest TestRateIsNoSilence"}, []edit{
+		{"qp/ask.go", " || q.rate.takes(uint32(r.unasked)*q.mtu) >= minProbe", ""}}},
 	{"DestroyQP flushes", []string{lifeWorlds}, []edit{
 		{"qp/qp.go", "	e.detachAll(q)\n	e.dropKept(q)\n	q.putBack()\n", "	e.flushSends(q)\n	e.detachAll(q)\n	e.dropKept(q)\n	q.putBack()\n"}}},
 	{"NICs: M must be 0", []string{worlds}, []edit{
