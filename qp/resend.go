@@ -5,8 +5,11 @@ package qp
 
 import "github.com/goroce/goroce/wire"
 
-// sendProbe sends the oldest unacknowledged packet once more, with AckReq.
+// sendProbe sends the oldest unacknowledged packet once more, with AckReq, at its time.
 func (e *Engine) sendProbe(q *QP, b *wire.Batch) verdict {
+	if !e.mayPace(q) {
+		return blocked
+	}
 	at := q.rec.psn
 	q.seek(q.rec.una)
 	q.req.unasked = q.rec.window.every

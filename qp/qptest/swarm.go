@@ -216,7 +216,7 @@ var features = []feature{
 		end(func(d Dice, e *EndPlan) { e.Cfg.FlowControl, e.Cfg.Selective = e.Cfg.Type == qp.RC, false })(p, d)
 	}},
 	{name: "rate limits", after: func(p *Plan, d Dice) {
-		end(func(d Dice, e *EndPlan) { e.Cfg.RateLimit = Pick[uint32](d, 200_000, 1_000_000, 10_000_000) })(p, d)
+		end(func(d Dice, e *EndPlan) { e.Cfg.RateLimit = Pick[uint32](d, 10_000, 200_000, 1_000_000, 10_000_000) })(p, d)
 		end(func(d Dice, e *EndPlan) { e.Cfg.Timeout = p.timeout(200_000_000) })(p, d)
 	}},
 	{name: "deep", after: func(p *Plan, d Dice) { p.depth(d, 64, qp.MaxRdAtomic) }},

@@ -61,7 +61,7 @@ const (
 	lateBurst = 60
 )
 
-// inTime holds a queue pair to its rate limit. One packet may leave before its time: a probe.
+// inTime holds a queue pair to its rate limit.
 func (w *World) inTime(n *Node, p *wire.Packet, bad func(string, ...any)) {
 	q := n.remotes[remote{p.Frame.Dst(), p.BTH.DestQP()}]
 	if p.Opcode.Service() == wire.ServiceUD {
@@ -71,7 +71,7 @@ func (w *World) inTime(n *Node, p *wire.Packet, bad func(string, ...any)) {
 		return
 	}
 	took := func(bytes int) qp.Time { return qp.Time(bytes) * 8 * 1_000_000 / qp.Time(q.Cfg.RateLimit) }
-	if q.mayAt > w.Now+took(4096) {
+	if q.mayAt > w.Now {
 		bad("it is %d ns too early for a limit of %d kbit/s", q.mayAt-w.Now, q.Cfg.RateLimit)
 	}
 	slack := max(late, min(took(lateBurst*q.Cfg.MTU.Bytes()), lateTimer))
