@@ -11,7 +11,7 @@ import (
 // TestConnectGrants: the peer has the rights that Connect was given, whatever Init has granted.
 // Without options it has those of Init, or all.
 func TestConnectGrants(t *testing.T) {
-	const all = RemoteRead | RemoteWrite | RemoteAtomic
+	const all = RemoteRead | RemoteWrite | RemoteAtomic | FlushGlobal | FlushPersistent
 	with := func(a Access) *ConnectOptions {
 		o := DefaultConnectOptions()
 		o.Access = a

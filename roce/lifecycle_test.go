@@ -186,7 +186,7 @@ func TestWrongRequests(t *testing.T) {
 		wr    SendWR
 		words string
 	}{
-		{SendWR{Opcode: 15}, "request 1"},
+		{SendWR{Opcode: 12}, "request 1"},
 		{SendWR{Opcode: WRSend, Flags: SendInline, Inline: make([]byte, 257)}, "257 bytes inline"},
 		{SendWR{Opcode: WRRead, Flags: SendInline}, "inline"},
 		{SendWR{Opcode: WRSend, SGL: make([]SGE, 5)}, "5"},
