@@ -63,7 +63,6 @@ func TestMistakesAreNamed(t *testing.T) {
 		"devinfo -d udp:203.0.113.77":                  "203.0.113.77",
 		"perf write-bw a b":                            "accepts at most 1 arg",
 		"pingpong -p 70000":                            "70000",
-		"pingpong --fault tx:1:explode --dev pipe:x":   "no such action",
 		"demo --pcap /no/such/folder/demo.pcapng":      "no such file or directory",
 	} {
 		_, err := execute(t, strings.Fields(line)...)
