@@ -102,9 +102,11 @@ func (e *Engine) ah(row uint32) *AH {
 
 // SetGIDs replaces the GID table, which the caller does not modify from now on. Queue pairs and
 // address handles keep the source address that they have, also if its row is another's now or
-// empty: what they send then goes nowhere, until the address is back, and a datagram to it is
-// dropped.
-func (e *Engine) SetGIDs(gids []wire.GID) { e.cfg.GIDs = gids }
+// empty: until the address is back what they send goes nowhere, and what comes to it is dropped.
+func (e *Engine) SetGIDs(gids []wire.GID) {
+	e.cfg.GIDs = gids
+	e.qps.each(func(q *QP) { q.away = !e.isLocal(q.path.Src) })
+}
 
 // isLocal says whether g is one of the device's addresses.
 func (e *Engine) isLocal(g wire.GID) bool {

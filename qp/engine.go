@@ -178,7 +178,7 @@ func (e *Engine) admit(q *QP, p *wire.Packet) wire.DropReason {
 		}
 		return wire.DropNone
 	}
-	if !p.Frame.From(&q.path.Dst) || !p.Frame.To(&q.path.Src) {
+	if q.away || !p.Frame.From(&q.path.Dst) || !p.Frame.To(&q.path.Src) {
 		return wire.DropAddress
 	}
 	return wire.DropNone
@@ -191,7 +191,7 @@ func (e *Engine) cnp(q *QP, p *wire.Packet) wire.DropReason {
 		return wire.DropQPType
 	case q.State() < StateRTR || q.State() == StateErr:
 		return wire.DropQPState
-	case !p.Frame.From(&q.path.Dst) || !p.Frame.To(&q.path.Src):
+	case q.away || !p.Frame.From(&q.path.Dst) || !p.Frame.To(&q.path.Src):
 		return wire.DropAddress
 	case !wire.Verify(p.Frame):
 		return wire.DropICRC

@@ -93,7 +93,7 @@ func (e *Engine) ModifyQP(now Time, q *QP, attr *QPAttr, mask AttrMask) error {
 	}
 	q.apply(attr, mask)
 	if mask&AttrAV != 0 {
-		q.path, q.cnpPath = path, cnpPath
+		q.path, q.cnpPath, q.away = path, cnpPath, false
 	}
 	if mask&AttrRateLimit != 0 {
 		e.limitRate(q)

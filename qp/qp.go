@@ -41,6 +41,7 @@ type QP struct {
 	mtu     uint32 // path MTU in bytes
 	path    wire.Path
 	cnpPath wire.Path // the same with the traffic class of CNPs
+	away    bool      // the source address has gone from the GID table (SetGIDs)
 
 	due       due // what waits to be sent
 	ready     bool

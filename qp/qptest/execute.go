@@ -6,6 +6,7 @@ package qptest
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
@@ -24,7 +25,8 @@ func (w *World) arrived(n *Node, f *Flight) {
 		return
 	}
 	q := n.qps[p.BTH.DestQP()]
-	if q == nil || !q.modelled() || q.dest.gid != fr.Src() || q.Peer.Node != f.from {
+	there := slices.Contains(n.GIDs, fr.Dst()) // else the address has gone
+	if q == nil || !there || !q.modelled() || q.dest.gid != fr.Src() || q.Peer.Node != f.from {
 		return
 	}
 	switch {

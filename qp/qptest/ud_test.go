@@ -206,6 +206,38 @@ func TestGIDTable(t *testing.T) {
 	s.Received(b, id, qp.WCSuccess)
 }
 
+// TestConnectionAddressGone: what comes to a connection's address while that is not in the GID
+// table is dropped, requests and answers alike; the connection goes on when it is back.
+func TestConnectionAddressGone(t *testing.T) {
+	s := NewScript(t)
+	a, b := s.Pair(QPConfig{}, QPConfig{})
+	rows := b.Node.GIDs
+	drops := func() uint64 { return b.Node.Engine.Stats().Drops[wire.DropAddress] }
+	b.Node.SetGIDs(wire.GID{})
+	id := s.Post(a, a.Write(0, 100, b.Remote, 0))
+	s.Expect(a, Pkt(wire.RCWriteOnly, 0))
+	s.Quiet()
+	if drops() != 1 {
+		t.Errorf("a request: %d drops", drops())
+	}
+	b.Node.SetGIDs(rows...)
+	s.Await(Second)
+	s.Settle()
+	s.Sent(a, id, qp.WCSuccess)
+
+	id = s.Post(b, b.Write(0, 100, a.Remote, 0))
+	s.Expect(b, Pkt(wire.RCWriteOnly, 0))
+	b.Node.SetGIDs(wire.GID{})
+	s.Settle()
+	if s.NoCompletions(b); drops() != 2 {
+		t.Errorf("an answer: %d drops", drops()-1)
+	}
+	b.Node.SetGIDs(rows...)
+	s.Await(Second)
+	s.Settle()
+	s.Sent(b, id, qp.WCSuccess)
+}
+
 // TestMulticast: every attached queue pair gets a copy, each by its own Q_Key and receives.
 func TestMulticast(t *testing.T) {
 	for _, group := range []string{"224.1.2.3", "ff0e::99"} {

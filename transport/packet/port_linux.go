@@ -155,7 +155,7 @@ func bind(fd, iface int, etherType uint16) error {
 // admit gives the rings a filter for the addresses and the groups that there are now, and has what
 // they let pass of an address go no further.
 func (p *port) admit(dst wire.GID, in bool) error {
-	rows := slices.DeleteFunc(slices.Clone(p.Rows()), func(g wire.GID) bool { return g.IsZero() || g == dst && !in })
+	rows := slices.DeleteFunc(slices.Clone(p.Rows()), wire.GID.IsZero)
 	program := filter(rows, p.Groups())
 	var err error
 	for _, lane := range p.lanes {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -246,6 +247,60 @@ func TestFilter(t *testing.T) {
 	for b.Stats().RecvBad == 0 {
 		b.Recv(make([]wire.Frame, 1))
 	}
+}
+
+// attached is the filter that the kernel has for a socket.
+func attached(t *testing.T, fd int) []unix.SockFilter {
+	t.Helper()
+	code := make([]unix.SockFilter, 4096)
+	n := uint32(len(code))
+	if _, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_GET_FILTER,
+		uintptr(unsafe.Pointer(&code[0])), uintptr(unsafe.Pointer(&n)), 0); errno != 0 {
+		t.Fatal(errno)
+	}
+	return code[:n]
+}
+
+// Of addresses that go at once, as those of a subnet do with its first one, the filter keeps none.
+func TestFilterOfAddressesGone(t *testing.T) {
+	w := netns.NewWire(t, 1500)
+	w.Left.IP(t, "addr add 10.77.0.5/24 dev wire", "addr add 10.77.0.6/24 dev wire")
+	p := porttest.OpenIn(t, w.Left, Open, "packet:wire", transport.Options{}).(*port)
+	events := transport.Events(p)
+	if rows := porttest.RowsOf(p); strings.Count(rows, "10.77.0.") != 3 {
+		t.Fatalf("the rows are %s", rows)
+	}
+	w.Left.IP(t, "addr del 10.77.0.1/24 dev wire")
+	for strings.Contains(porttest.RowsOf(p), "10.77.0.") {
+		<-events
+	}
+	have := slices.DeleteFunc(slices.Clone(p.Rows()), wire.GID.IsZero)
+	if got, want := attached(t, p.rx), filter(have, nil); !slices.Equal(got, want) {
+		t.Errorf("the filter has %d instructions, that of %v has %d", len(got), have, len(want))
+	}
+}
+
+// A join that fails leaves nothing behind: the next one is a first one.
+func TestJoinFails(t *testing.T) {
+	w := netns.NewWire(t, 1500)
+	a, b := openOn(t, w, "packet:10.77.0.%d", 0, transport.Options{}), openOn(t, w, "packet:10.77.0.%d", 1, transport.Options{}).(*port)
+	group, _ := wire.ParseGID("239.1.2.3")
+	admit, noRoom := b.Admit, errors.New("no room")
+	b.Admit = func(wire.GID, bool) error { return noRoom }
+	if err := b.JoinGroup(group); !errors.Is(err, noRoom) || len(b.Groups()) > 0 {
+		t.Errorf("%v, the groups are %v", err, b.Groups())
+	}
+	if err := b.LeaveGroup(group); !errors.Is(err, transport.ErrNotJoined) {
+		t.Errorf("left a group that was not joined: %v", err)
+	}
+	b.Admit = admit
+	if err := b.JoinGroup(group); err != nil {
+		t.Fatal(err)
+	}
+	batch := wire.NewBatch(4, 200)
+	porttest.Put(t, batch, porttest.PathTo(t, a, group, 0, 1), 0, 64)
+	porttest.SendAll(t, a, batch)
+	porttest.Drain(t, b, 64, 1)
 }
 
 // With more groups than the filter tells apart it lets all of them pass.

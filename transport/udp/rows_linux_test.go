@@ -4,6 +4,7 @@ package udp
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/goroce/goroce/internal/netns"
@@ -15,6 +16,38 @@ import (
 func TestRows(t *testing.T) {
 	for _, lanes := range []int{1, 2} {
 		t.Run(fmt.Sprint(lanes), func(t *testing.T) { porttest.TestRows(t, Open, "udp", lanes) })
+	}
+}
+
+// TestAddressGoesUnderSend: a run that meets the socket of an address that has gone since Send
+// looked is counted as such, and later runs still leave as runs.
+func TestAddressGoesUnderSend(t *testing.T) {
+	opened := porttest.OpenIn(t, vethPair(t), Open, "udp:v0", transport.Options{})
+	p := opened.(*port)
+	dst, _ := wire.ParseGID("10.9.0.2")
+	path := porttest.PathTo(t, p, dst, 0, 64)
+	batch, longest := wire.NewBatch(64, 1100), p.Info().MaxRun
+	batch.MaxRun(longest)
+	for i := range 8 {
+		porttest.Put(t, batch, path, i, 100)
+	}
+	s, frames := &p.send, batch.Frames()
+	s.from = p.sockets.list.Load().sender(&frames[0], true)
+	n := s.lay(batch, frames, 0)
+	p.setRow(slices.Index(p.sockets.rows, s.from), nil)
+
+	done, errno := s.sendmmsg(n)
+	if done != 0 || errno == 0 {
+		t.Fatalf("%d messages left by a socket that is blank: %v", done, errno)
+	}
+	if skip, err := s.refused(errno, frames[:s.runs[0]]); skip != s.runs[0] || skip < 2 || err != nil {
+		t.Errorf("%v: %d of %d skipped, %v", errno, skip, s.runs[0], err)
+	}
+	if got := p.Stats(); got.SendUnreachable != uint64(s.runs[0]) || got.SendRefused != 0 || got.LastSendError != errNoAddress.Error() {
+		t.Errorf("%+v", got)
+	}
+	if i := p.Info(); i.MaxRun != longest || len(i.Degraded) > 0 {
+		t.Errorf("runs of %d, before %d: %v", i.MaxRun, longest, i.Degraded)
 	}
 }
 

@@ -10,6 +10,7 @@ package udp
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"unsafe"
@@ -251,6 +252,11 @@ func roomless(errno syscall.Errno) bool {
 // refused deals with the first message of what could not be sent: a run is tried again packet by
 // packet, a packet is counted and skipped. The error is one of the socket as a whole.
 func (s *sender) refused(errno syscall.Errno, run []wire.Frame) (skip int, err error) {
+	if s.gone() { // the errno is that of the socket that blank put there
+		s.port.SendUnreachable.Add(uint64(len(run)))
+		s.port.LastError(errNoAddress)
+		return len(run), nil
+	}
 	if len(run) > 1 {
 		switch errno {
 		case syscall.EIO, syscall.EINVAL, syscall.EOPNOTSUPP, syscall.ENOPROTOOPT:
@@ -273,6 +279,15 @@ func (s *sender) refused(errno syscall.Errno, run []wire.Frame) (skip int, err e
 	}
 	c.LastError(errno)
 	return len(run), nil
+}
+
+// gone says whether the address that s sends from has gone since Send took its list. Who takes a
+// socket away holds the lock until the new list is there.
+func (s *sender) gone() bool {
+	ss := &s.port.sockets
+	ss.Lock()
+	defer ss.Unlock()
+	return !slices.Contains(ss.rows, s.from)
 }
 
 // renumber seals a frame again for Identification 0 if it has another one, which the kernel would

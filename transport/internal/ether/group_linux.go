@@ -51,6 +51,7 @@ func (p *Port) JoinGroup(group wire.GID) error {
 	}
 	p.Peers.setSelf(group, p.Peers.link.Encap != "loopback")
 	if err := p.Admit(group, true); err != nil {
+		p.leave(group) // what was not done yet can not be undone
 		return fail(err)
 	}
 	return nil
@@ -67,6 +68,11 @@ func (p *Port) LeaveGroup(group wire.GID) error {
 	if p.groups.joined[group]--; p.groups.joined[group] > 0 {
 		return nil
 	}
+	return p.leave(group)
+}
+
+// leave undoes the first JoinGroup of a group.
+func (p *Port) leave(group wire.GID) error {
 	delete(p.groups.joined, group)
 	p.Peers.setSelf(group, false)
 	return errors.Join(p.member(group, false), p.Admit(group, false))

@@ -26,8 +26,9 @@ import (
 type Station struct {
 	All   bool // the addresses of the interface, not one
 	Peers *Neighbours
-	// Admit has the kernel give us the packets to an address or group, or no longer. It is set
-	// before Hold, and called for addresses when the lanes are ready (Ready), one call at a time.
+	// Admit has the kernel give us the packets to an address or group, or no longer. Rows and
+	// Groups are as they are to be then. It is set before Hold, and called for addresses when the
+	// lanes are ready (Ready), one call at a time.
 	Admit func(dst wire.GID, in bool) error
 
 	martians atomic.Pointer[Martians] // sources of packets that nobody outside has
@@ -164,9 +165,8 @@ func (p *Port) serve(rows []wire.GID) []wire.GID {
 			continue
 		}
 		if old := have[i]; !old.IsZero() {
-			p.admit(old, false)
-			p.letGo(old)
 			have[i] = wire.GID{}
+			p.giveUp(have, old)
 		}
 		if g.IsZero() {
 			continue
@@ -191,9 +191,16 @@ func (p *Port) take(have []wire.GID, i int, g wire.GID) error {
 	p.publish(now) // Admit looks at all
 	err := p.admit(g, true)
 	if err != nil {
-		p.letGo(g)
+		p.giveUp(have, g)
 	}
 	return err
+}
+
+// giveUp has packets to an address that is not in have come no longer, and frees it.
+func (p *Port) giveUp(have []wire.GID, g wire.GID) {
+	p.publish(slices.Clone(have)) // Admit looks at all, also at those that went before
+	p.admit(g, false)
+	p.letGo(g)
 }
 
 // holdPort binds the UDP socket that keeps the kernel from answering packets to an address. If we
