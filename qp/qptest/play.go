@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"slices"
 
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
@@ -62,8 +63,8 @@ func (p *Plan) Play(capture *Capture, trace io.Writer, digest *Digest) (err erro
 }
 
 // sentOnce holds that nothing was sent twice without a reason: links that lose something, a queue
-// pair that is failed on purpose, late answers (of storage, of a responder that keeps to a rate, of
-// a port that takes a break), or a NAK.
+// pair that has failed, on purpose or by a mistake of its own, late answers (of storage, of a
+// responder that keeps to a rate, of a port that takes a break), or a NAK.
 func (p *Plan) sentOnce(w *World) error {
 	f := p.Faults
 	if f.Loss+f.Burst.Enter+f.Duplicate+f.Reorder+f.Corrupt > 0 || f.Rate > 0 || f.Partition != nil || f.Drop != nil || p.Acts != nil || p.late() {
@@ -73,7 +74,7 @@ func (p *Plan) sentOnce(w *World) error {
 	for _, n := range w.Nodes {
 		st := n.Engine.Stats()
 		again, naks = again+st.Retransmitted, naks+st.RcvdRNR+st.RcvdSeqErr+st.RcvdInvReq+st.RcvdAccessErr+st.RcvdOpErr
-		if n.Synced > 0 {
+		if n.Synced > 0 || slices.ContainsFunc(n.list, func(q *QP) bool { return q.down != "" }) {
 			return nil
 		}
 	}
