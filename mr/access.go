@@ -52,6 +52,15 @@ func (t *Table) RemoteAll(pd PD, qpn uint32, rkey uint32, need Access) (Span, St
 	return Span{all.mem}, OK
 }
 
+// MappingOf is the memory that a key opens, nil if it opens none. A Span that is checked afterwards
+// under the same key is of this mapping, or this mapping is gone.
+func (t *Table) MappingOf(key uint32) *Mapping {
+	if e := t.lookup(key); e != nil {
+		return e.mapping
+	}
+	return nil
+}
+
 // allows holds domain and rights, which regions and windows have alike, against an access.
 func (e *entry) allows(pd PD, need Access) Status {
 	if e.pd != pd {

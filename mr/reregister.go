@@ -51,12 +51,13 @@ func (t *Table) reregister(r *Region, c Change, to Registration) error {
 	if err := t.checkIdle(r); err != nil {
 		return err
 	}
-	e := &entry{key: old.key, pd: old.pd, kind: kindRegion, access: old.access, base: old.base, mem: old.mem, whole: old.whole, region: r}
+	e := &entry{key: old.key, pd: old.pd, kind: kindRegion, access: old.access, base: old.base, mem: old.mem, whole: old.whole, mapping: old.mapping, region: r}
 	if c&ChangePD != 0 {
 		e.pd = to.PD
 	}
 	if c&ChangeTranslation != 0 {
 		e.mem, e.base, e.whole = to.Mem, to.IOVA, false
+		e.mapping = new(Mapping)
 	}
 	if c&ChangeAccess != 0 {
 		e.access = to.Access
@@ -80,5 +81,8 @@ func (t *Table) reregister(r *Region, c Change, to Registration) error {
 		t.remove(old)
 	}
 	r.means(e)
+	if e.mapping != old.mapping {
+		old.mapping.gone.Store(true)
+	}
 	return nil
 }

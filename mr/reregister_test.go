@@ -15,7 +15,7 @@ func TestReregister(t *testing.T) {
 		other, _ := tab.AllocPD()
 		before, after := make([]byte, 64), make([]byte, 128)
 		r := mustRegister(t, tab, pd, before, AddrOf(before), LocalWrite|RemoteRead)
-		old := r.LKey()
+		old, mapping := r.LKey(), tab.MappingOf(r.LKey())
 		if err := tab.Reregister(r, c, Registration{other, after, AddrOf(after), LocalWrite | RemoteWrite}); err != nil {
 			t.Fatalf("%v: %v", c, err)
 		}
@@ -35,6 +35,7 @@ func TestReregister(t *testing.T) {
 		if r.PD() != domain || r.Len() != uint64(len(mem)) || r.IOVA() != AddrOf(mem) || r.Access() != LocalWrite|right {
 			t.Errorf("%v: PD %d, %d bytes at %#x, %v", c, r.PD(), r.Len(), r.IOVA(), r.Access())
 		}
+		checkMapping(t, tab, r, mapping, c)
 		span, s := tab.Remote(domain, 1, r.RKey(), AddrOf(mem), uint32(len(mem)), right)
 		if s != OK || &span.Bytes()[0] != &mem[0] {
 			t.Errorf("%v: %v", c, s)
@@ -63,6 +64,15 @@ func TestReregister(t *testing.T) {
 		if err := tab.Reregister(r, c, Registration{}); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%v, deregistered: %v", c, err)
 		}
+	}
+}
+
+// checkMapping wants the mapping of r from before c to be gone if c gave it other memory.
+func checkMapping(t *testing.T, tab *Table, r *Region, before *Mapping, c Change) {
+	t.Helper()
+	now, moved := tab.MappingOf(r.LKey()), c&ChangeTranslation != 0
+	if before.Gone() != moved || (now != before) != moved || now.Gone() {
+		t.Errorf("%v: the mapping is gone: %v", c, before.Gone())
 	}
 }
 

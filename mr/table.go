@@ -45,9 +45,18 @@ type entry struct {
 	mem    []byte
 	whole  bool // region: all of the address space; mem is empty
 
-	region *Region
-	window *Window
+	mapping *Mapping // where mem belongs to; nil: free window
+	region  *Region
+	window  *Window
 }
+
+// Mapping stands for the memory of a region from when it was registered, or given other memory,
+// until it has that no more. Keys, rights and windows come and go without it.
+type Mapping struct{ gone atomic.Bool }
+
+// Gone says whether the memory may belong to others by now. Any goroutine may ask. If the answer is
+// no, the application has not deregistered the memory before, so that it was still there.
+func (m *Mapping) Gone() bool { return m.gone.Load() }
 
 type kind uint8
 
@@ -188,7 +197,7 @@ func (t *Table) register(e *entry) (*Region, error) {
 		return nil, fmt.Errorf("mr: register: %d regions exist, the most a table holds: %w", t.regions, ErrFull)
 	}
 	r := new(Region)
-	e.region = r
+	e.region, e.mapping = r, new(Mapping)
 	t.insert(e)
 	r.means(e)
 	t.regions++
@@ -235,6 +244,7 @@ func (t *Table) unpublish(r *Region) error {
 		return err
 	}
 	t.remove(r.entry)
+	r.entry.mapping.gone.Store(true)
 	t.pds[r.entry.pd].regions--
 	r.entry = nil
 	t.regions--

@@ -141,7 +141,7 @@ func (t *Table) BindWindow(pd PD, b *Bind) Status {
 	offset := b.Addr - e.base
 	bound := &entry{
 		key: b.NewKey, pd: pd, kind: kindBoundWindow, access: b.Access,
-		base: b.Addr, mem: e.mem[offset : offset+b.Length : offset+b.Length], window: w,
+		base: b.Addr, mem: e.mem[offset : offset+b.Length : offset+b.Length], mapping: e.mapping, window: w,
 	}
 	if w.typ == Window2 {
 		bound.qpn = b.QPN

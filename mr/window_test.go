@@ -58,6 +58,9 @@ func TestWindowIsBoundAndInvalidated(t *testing.T) {
 	remote(testQPN, first, base+64, 1, RemoteRead, BadKey) // the key before the bind
 	// The region itself grants no remote right.
 	remote(testQPN, key, base+64, 64, RemoteWrite, OK)
+	if tab.MappingOf(key) != tab.MappingOf(r.LKey()) {
+		t.Error("the window's memory is not the region's")
+	}
 	// This is inside the region, but outside the window.
 	remote(testQPN, key, base+63, 1, RemoteRead, BadRange)
 	remote(testQPN, key, base+128, 1, RemoteRead, BadRange)      //

@@ -12,8 +12,12 @@ package qp
 // WRITEs are not: an application writes data, flushes, and then writes the word that says that the
 // data is there, all in one go (section 6.6). Until then they are turned away, as if they had been
 // lost, and then asked for.
+//
+// A peer that asks again meanwhile is told to wait (askedAgain, replyNotYet).
 
 import (
+	"slices"
+
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/wire"
 )
@@ -23,7 +27,14 @@ type Sync struct {
 	Mem    []byte // registered when the FLUSH arrived; it may be gone by now
 	qp     *QP
 	ticket uint64 // tells it from all others of the engine; 0 is none
+	// mapping is what Mem belonged to when the FLUSH arrived. Once it is gone, others may have
+	// memory at the same addresses, and that this was synced means nothing.
+	mapping *mr.Mapping
 }
+
+// syncShare is how many syncs of a queue pair may be under way at the same time. Its others wait in
+// the engine, so that one peer cannot keep storage from all others.
+const syncShare = 2
 
 // QP is the queue pair whose peer waits.
 func (s *Sync) QP() *QP { return s.qp }
@@ -56,37 +67,56 @@ func (e *Engine) flushed(q *QP, p *wire.Packet) (mr.Span, mr.Status) {
 
 // flush executes a FLUSH as far as that can be done at once.
 func (e *Engine) flush(q *QP, p *wire.Packet) fault {
+	r := &q.resp
+	mapping := e.cfg.Memory.MappingOf(r.rkey) // before the check, see there
 	span, st := e.flushed(q, p)
-	if st != mr.OK {
+	if st != mr.OK || mapping == nil {
 		return faultKey
 	}
 	j := e.acceptDone(q)
 	if p.FETH().Placement()&wire.PlacementPersistent != 0 && span.Len() > 0 {
 		e.tickets++
-		j.sync = e.tickets
-		q.resp.syncing++
-		e.syncs = append(e.syncs, Sync{span.Bytes(), q, j.sync})
+		j.sync, j.since = e.tickets, e.now
+		r.syncing++
+		r.syncs = append(r.syncs, Sync{span.Bytes(), q, j.sync, mapping})
+		e.nextSync(q)
 	}
 	return noFault
 }
 
+// nextSync has the oldest sync of q begun that waits, if its share allows it.
+func (e *Engine) nextSync(q *QP) {
+	r := &q.resp
+	if len(r.syncs) > 0 && q.atStorage < syncShare {
+		q.atStorage++
+		e.syncs = append(e.syncs, r.syncs[0])
+		r.syncs = slices.Delete(r.syncs, 0, 1)
+	}
+}
+
 // PollSync returns memory that is to be synced to storage, on another goroutine than the one that
-// drives the engine, which then says so with Synced. Ask after HandleFrames until it returns false.
+// drives the engine, which then says so with Synced. Ask after HandleFrames and Synced until it
+// returns false.
 func (e *Engine) PollSync() (Sync, bool) {
 	if len(e.syncs) == 0 {
 		return Sync{}, false
 	}
 	s := e.syncs[0]
-	e.syncs = append(e.syncs[:0], e.syncs[1:]...)
+	e.syncs = slices.Delete(e.syncs, 0, 1)
 	return s, true
 }
 
 // Synced takes note that memory is on storage, or that it could not be brought there: then the peer
-// is told that its request failed, and the connection is over. If the queue pair has failed or was
-// reset or destroyed meanwhile, nothing happens.
+// is told that its request failed, and the connection is over. That is so, too, if the memory was
+// deregistered meanwhile: what was synced may have been memory of others (section 6.6). If the
+// queue pair has failed or was reset or destroyed meanwhile, nothing happens. Every Sync that
+// PollSync returned must come here, once.
 func (e *Engine) Synced(now Time, s Sync, ok bool) {
 	e.now = now
 	q, r := s.qp, &s.qp.resp
+	q.atStorage--
+	e.nextSync(q)
+	ok = ok && !s.mapping.Gone()
 	for n := range r.jobLen {
 		j := r.jobAt(n)
 		if j.sync != s.ticket {
@@ -109,6 +139,51 @@ func (e *Engine) Synced(now Time, s Sync, ok bool) {
 		e.failAfterReplies(q)
 		return
 	}
+}
+
+// askedAgain takes note that the peer has repeated what comes before the FLUSH that waits for
+// storage, or the FLUSH itself: without a word its retries would run out. The answer to that
+// acknowledges what comes before.
+func (e *Engine) askedAgain(q *QP, psn wire.PSN) bool {
+	r := &q.resp
+	if r.jobLen == 0 || r.jobAt(0).sync == 0 || psn.Sub(r.jobAt(0).start) > 0 {
+		return false
+	}
+	r.jobAt(0).asked = true
+	e.schedule(q, dueReply)
+	return true
+}
+
+// passFlush moves the newest job, a replay, before the FLUSH that waits for storage and came after
+// what is replayed: the peer needs it first.
+func (r *responder) passFlush() {
+	last := r.jobLen - 1
+	for n := range last {
+		if j := r.jobAt(n); j.sync == 0 || r.jobAt(last).start.Sub(j.start) > 0 {
+			continue
+		}
+		for ; last > n; last-- {
+			a, b := r.jobAt(last-1), r.jobAt(last)
+			*a, *b = *b, *a
+		}
+		return
+	}
+}
+
+// replyNotYet asks a peer that has repeated a FLUSH to wait as long again as the sync has taken so
+// far, and thereby acknowledges what comes before it: however long storage takes, few of these are
+// sent. Others are not sent: the answer comes by itself.
+func (e *Engine) replyNotYet(q *QP, b *wire.Batch, j *job) verdict {
+	wait := max(int64(e.now-j.since), wire.RNRTimeout(q.attr.MinRNRTimer))
+	switch {
+	case !j.asked:
+		return blocked
+	case !e.putAck(q, b, wire.RNRSyndrome(wire.RNRCode(wait)), j.start, q.resp.msn):
+		return full
+	}
+	j.asked = false
+	e.stats.SentRNR++
+	return sent
 }
 
 // mustWait says whether the expected request cannot be executed now, but can later: an atomic or

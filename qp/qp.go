@@ -56,6 +56,8 @@ type QP struct {
 	rate   rate
 	paused bool // a packet waits for rate.sendAt
 	resp   responder
+
+	atStorage int // syncs under way: they outlive what a reset forgets
 }
 
 // due is the set of things that a queue pair wants to send. A queue pair that has something due is

@@ -36,6 +36,8 @@ type job struct {
 	pd          mr.PD    // READ: that of the key; of XRC another request's may be another
 	orig        uint64   // atomic: the value before
 	sync        uint64   // FLUSH: the sync that it waits for; 0: none
+	since       Time     // FLUSH: when that was asked for
+	asked       bool     // FLUSH: the peer has repeated it meanwhile
 }
 
 const noResource = -1
@@ -134,7 +136,7 @@ func (e *Engine) oweNAK(q *QP, syn wire.Syndrome) {
 // dropReplies forgets everything that is owed.
 func (r *responder) dropReplies() {
 	r.jobHead, r.jobLen, r.newJobs, r.ack, r.nak = 0, 0, 0, false, 0
-	r.syncing, r.turnedAway = 0, false
+	r.syncing, r.syncs, r.turnedAway = 0, nil, false
 }
 
 // cancelNAK takes back a NAK if what it asks for arrives before it was sent. An ACK takes its
@@ -149,10 +151,11 @@ func (r *responder) cancelNAK() {
 // READ is read again, an atomic answers with the value it found then, everything else with an ACK.
 func (e *Engine) duplicate(q *QP, p *wire.Packet) wire.DropReason {
 	r, psn := &q.resp, p.BTH.PSN()
+	waits := e.askedAgain(q, psn)
 	if p.Op.Flags&hasAnswer != 0 {
 		return e.replay(q, p, psn)
 	}
-	if !r.ack {
+	if !r.ack && !waits {
 		r.ack, r.ackPSN = true, r.ackLimit(psn)
 		e.schedule(q, dueReply)
 	}
@@ -199,7 +202,7 @@ func (e *Engine) oweAgain(q *QP, j job) {
 	r := &q.resp
 	for n := range r.jobLen {
 		if old := r.jobAt(n); old.res == j.res {
-			if old.sync == 0 { // else it is answered when that is done
+			if old.sync == 0 { // else it is answered when that is done, see askedAgain
 				j.again = old.again
 				*old = j
 			}
@@ -208,6 +211,7 @@ func (e *Engine) oweAgain(q *QP, j job) {
 	}
 	if r.jobLen-r.newJobs < len(r.res) { // else the peer will ask again
 		e.owe(q, j)
+		r.passFlush()
 	}
 }
 
@@ -226,7 +230,7 @@ func (e *Engine) reply(q *QP, b *wire.Batch) verdict {
 	}
 	switch {
 	case r.jobLen > 0 && r.jobAt(0).sync != 0:
-		return blocked
+		return e.replyNotYet(q, b, r.jobAt(0))
 	case r.jobLen > 0 && r.jobAt(0).answer == valueAnswer:
 		return e.replyAtomic(q, b)
 	case r.jobLen > 0 && r.jobAt(0).answer == doneAnswer:

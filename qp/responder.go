@@ -41,8 +41,9 @@ type responder struct {
 	jobs    []job // replies to READs and atomics not sent yet, a ring
 	jobHead int
 	jobLen  int
-	newJobs int // of them, those that are no replay: the peer must keep to the depth with these
-	syncing int // of them, FLUSHes that wait for storage
+	newJobs int    // of them, those that are no replay: the peer must keep to the depth with these
+	syncing int    // of them, FLUSHes that wait for storage
+	syncs   []Sync // of those, what storage has not been asked for yet, see syncShare
 	// turnedAway says that the expected request has come and was dropped, to be asked for later
 	turnedAway bool
 }

@@ -77,7 +77,9 @@ type ConnectOptions struct {
 	MTU      MTU
 	Timeout  uint8 // 0..31: the ack timeout is 4.096 us * 2^Timeout; 0 waits for ever
 	RetryCnt uint8 // 0..7 retries after a timeout or a sequence error
-	RNRRetry uint8 // 0..7 retries when the peer has no receive posted; 7 is for ever
+	// 0..7 retries when the peer has no receive posted, or its storage is slow (PD.RegMR); 7 is for
+	// ever
+	RNRRetry uint8
 	// 0..31: code for how long the peer waits when this side has no receive posted
 	MinRNRTimer uint8
 	// MaxRdAtomic is how many READs and atomics this side may have outstanding, MaxDestRdAtomic how

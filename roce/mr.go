@@ -48,8 +48,12 @@ func (m *MR) needs(x any) bool { return x == any(m.now.Load().pd) }
 // Close. RemoteWrite and RemoteAtomic need LocalWrite; RemoteAtomic needs memory aligned to 8 bytes
 // at addresses that are. FlushPersistent is for a mapping of a file: a peer's FLUSH then returns
 // when the bytes are on its storage (msync); of other memory it says no more than a FLUSH for
-// visibility. ErrNotSupported of it where the system or the device cannot. ErrInvalid names the
-// rule, ErrLimit is a device without a free region.
+// visibility. Keep the region until it has returned: if it is closed, or given other memory,
+// before, that FLUSH fails with WCRemOpErr. Storage works for eight FLUSHes of a device and for two
+// of a queue pair at a time. However long it takes, a peer that asks again is told to wait, by RNR
+// NAKs: it needs a RetryCnt above 0, and an RNRRetry of 7, or it may give up. ErrNotSupported of
+// FlushPersistent where the system or the device cannot. ErrInvalid names the rule, ErrLimit is a
+// device without a free region.
 func (p *PD) RegMR(buf []byte, access Access) (*MR, error) {
 	iova := mr.AddrOf(buf)
 	if access&ZeroBased != 0 {

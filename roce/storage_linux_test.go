@@ -5,9 +5,14 @@ package roce
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
+	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -69,6 +74,92 @@ func TestFlushGone(t *testing.T) {
 			t.Errorf("%+v", wc)
 		}
 		must(t, region.Close())
+	})
+}
+
+// slowStorage keeps all syncs of a device waiting until free is called.
+func slowStorage(t *testing.T, d *Device) (free func()) {
+	free = sync.OnceFunc(d.provider.(softDevice).HoldStorage())
+	t.Cleanup(free)
+	return free
+}
+
+// TestFlushOfOthers: the region is closed, or given other memory, and other memory is mapped where
+// it was, when storage gets to it.
+func TestFlushOfOthers(t *testing.T) {
+	for _, how := range []string{"closed", "rereg"} {
+		t.Run(how, func(t *testing.T) {
+			a, b := connected(t, wires[0], RC, 64)
+			mem, _ := mapFile(t, unix.PROT_READ|unix.PROT_WRITE)
+			region, err := b.pd.RegMR(mem, LocalWrite|RemoteWrite|FlushPersistent)
+			must(t, err)
+			free := slowStorage(t, b.dev)
+			a.post(flushOf(region))
+			b.recv(1)
+			a.post(SendWR{Opcode: WRSend}) // passes the FLUSH: once it is there, the FLUSH is
+			b.wait()
+			if how == "closed" {
+				must(t, region.Close())
+			} else {
+				must(t, region.Rereg(ReregTranslation, nil, make([]byte, 64), 0))
+			}
+			at, n := unsafe.Pointer(&mem[0]), uintptr(len(mem))
+			must(t, unix.Munmap(mem))
+			other, err := unix.MmapPtr(-1, 0, at, n, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED_NOREPLACE)
+			must(t, err)
+			free()
+			if wc := a.waitAny(); wc.Status != WCRemOpErr {
+				t.Errorf("FLUSH to storage: %v, but the file was never synced", wc.Status)
+			}
+			must(t, unix.MunmapPtr(other, n))
+			if how == "rereg" {
+				must(t, region.Close())
+			}
+		})
+	}
+}
+
+// TestSlowFlush: storage that takes longer than all retries does not end the connection.
+func TestSlowFlush(t *testing.T) {
+	overWires(t, func(t *testing.T, w wire2) {
+		da, db := w.open(t, nil)
+		a, b := newEnd(t, da, RC, 64), newEnd(t, db, RC, 64)
+		o := DefaultConnectOptions()
+		o.Timeout = 12 // 8 times 17 ms
+		must(t, a.qp.Connect(bg, b.qp.Endpoint(), &o))
+		must(t, b.qp.Connect(bg, a.qp.Endpoint(), &o))
+		mem, _ := mapFile(t, unix.PROT_READ|unix.PROT_WRITE)
+		region, err := b.pd.RegMR(mem, LocalWrite|RemoteWrite|FlushPersistent)
+		must(t, err)
+		free := slowStorage(t, b.dev)
+		a.post(SendWR{Opcode: WRWrite, SGL: []SGE{a.mr.SGE(0, 64)}, RemoteAddr: region.Addr(), RKey: region.RKey()})
+		a.post(flushOf(region))
+		a.post(SendWR{Opcode: WRWrite, SGL: []SGE{a.mr.SGE(0, 64)}, RemoteAddr: region.Addr(), RKey: region.RKey()})
+		// meanwhile the first WRITE may be acknowledged
+		for end := time.Now().Add(300 * time.Millisecond); ; {
+			ctx, cancel := context.WithDeadline(bg, end)
+			var wcs [1]WC
+			n, err := a.cq.Wait(ctx, wcs[:])
+			cancel()
+			if n == 0 {
+				if !errors.Is(err, context.DeadlineExceeded) {
+					t.Fatal(err)
+				}
+				break
+			}
+			if wcs[0].Status != WCSuccess || wcs[0].Opcode != WCRDMAWrite {
+				t.Fatalf("%v of %v while storage is slow", wcs[0].Status, wcs[0].Opcode)
+			}
+		}
+		if b.dev.Stats().Engine.SentRNR == 0 {
+			t.Error("the peer was not asked to wait")
+		}
+		free()
+		for a.wait().Opcode != WCFlush {
+		}
+		a.wait()
+		must(t, region.Close())
+		must(t, unix.Munmap(mem))
 	})
 }
 

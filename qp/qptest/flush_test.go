@@ -149,6 +149,7 @@ func TestFlushWaits(t *testing.T) {
 	p.Inject(a.flush(2, 0, 100, wire.PlacementGlobal, wire.SelectivityRange))
 	p.Inject(a.write(3, 0, []byte("next")))
 	p.Inject(a.read(4, 0, 4))
+	s.Drop(a, Nak(wire.RNRSyndrome(1), 1))
 	s.Quiet()
 	if string(a.Remote.Bytes[:4]) != "next" || len(*syncs) != 1 {
 		t.Errorf("memory is %q, %d syncs", a.Remote.Bytes[:4], len(*syncs))
@@ -195,7 +196,7 @@ func TestAtomicWriteBehindFlush(t *testing.T) {
 			storage(a)
 			a.Remote.Set(8, make([]byte, 8))
 			p.Inject(a.flush(0, 0, 100, wire.PlacementPersistent, wire.SelectivityRange))
-			for range 3 {
+			for range 3 { // without the FLUSH, of which the peer has no doubt
 				p.Inject(last(a))
 				for psn := range wire.PSN(3) {
 					c := a.write(2+psn, 32, []byte("behind"))
@@ -227,6 +228,62 @@ func TestAtomicWriteBehindFlush(t *testing.T) {
 	}
 }
 
+// TestFlushTakesLong: a peer that asks again is asked to wait as long again as it has taken so far,
+// also if it repeats only what comes before, and what it has lost from before is replayed.
+func TestFlushTakesLong(t *testing.T) {
+	for _, selective := range []bool{false, true} {
+		s := NewScript(t)
+		a, p := s.Against(QPConfig{Selective: selective, MinRNRTimer: 3}, 0)
+		storage(a)
+		a.Remote.Set(0, []byte("data"))
+		p.Inject(a.read(0, 0, 4))
+		s.Drop(a, Pkt(wire.RCReadResponseOnly, 0))
+		p.Inject(a.write(1, 0, []byte("data")))
+		s.Drop(a, Pkt(wire.RCAcknowledge, 1))
+		p.Inject(a.flush(2, 0, 100, wire.PlacementPersistent, wire.SelectivityRange))
+		p.Inject(a.flush(3, 0, 100, wire.PlacementPersistent, wire.SelectivityRange))
+		s.Quiet()
+		for _, wait := range []qp.Time{0, 50 * Millisecond, 400 * Millisecond, 20 * 1000 * Millisecond} {
+			s.Advance(wait)
+			p.Inject(a.flush(2, 0, 100, wire.PlacementPersistent, wire.SelectivityRange))
+			code := map[qp.Time]uint8{0: 3, 50 * Millisecond: 25, 400 * Millisecond: 31}[wait]
+			s.Drop(a, Nak(wire.RNRSyndrome(code), 2))
+		}
+		p.Inject(a.write(1, 0, []byte("data")))
+		s.Drop(a, Nak(wire.RNRSyndrome(0), 2))
+		p.Inject(a.read(0, 0, 4))
+		s.Drop(a, Pkt(wire.RCReadResponseOnly, 0))
+		s.Drop(a, Nak(wire.RNRSyndrome(0), 2))
+		// not its turn
+		p.Inject(a.flush(3, 0, 100, wire.PlacementPersistent, wire.SelectivityRange))
+		s.Quiet()
+		s.synced(a, true)
+		s.Drop(a, answered(2))
+		s.synced(a, true)
+		s.Drop(a, answered(3))
+		s.Quiet()
+	}
+}
+
+// TestFlushShare: storage is not asked for more than a share at a time.
+func TestFlushShare(t *testing.T) {
+	s := NewScript(t)
+	a, p := s.Against(QPConfig{}, 0)
+	syncs := storage(a)
+	const n = 5
+	for psn := range wire.PSN(n) {
+		p.Inject(a.flush(psn, 8*int(psn), 8, wire.PlacementPersistent, wire.SelectivityRange))
+	}
+	for psn := range wire.PSN(n) {
+		if want := min(2, n-int(psn)); len(*syncs) != want || &(*syncs)[0].Mem[0] != &a.Remote.Bytes[8*psn] {
+			t.Fatalf("%d syncs under way before PSN %d, want %d", len(*syncs), psn, want)
+		}
+		s.synced(a, true)
+		s.Drop(a, answered(psn))
+	}
+	s.Quiet()
+}
+
 // TestFlushFails: storage cannot do it. What comes before is answered, the peer is told, and the
 // connection is over.
 func TestFlushFails(t *testing.T) {
@@ -247,6 +304,41 @@ func TestFlushFails(t *testing.T) {
 	s.Drop(a, Pkt(wire.RCReadResponseOnly, 1))
 	s.Drop(a, Nak(wire.SynNAKOp, 2))
 	s.Quiet()
+}
+
+// TestFlushOfOthers: memory that was deregistered, or that the region has no more, when its sync
+// ends: others may be at its addresses. Rights do not matter any more.
+func TestFlushOfOthers(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(m *mr.Table, r *mr.Region) error
+		want   wire.Syndrome // 0: it succeeds
+	}{
+		"deregistered": {(*mr.Table).Deregister, wire.SynNAKOp},
+		"other memory": {func(m *mr.Table, r *mr.Region) error {
+			return m.Reregister(r, mr.ChangeTranslation, mr.Registration{Mem: make([]byte, 64)})
+		}, wire.SynNAKOp},
+		"fewer rights": {func(m *mr.Table, r *mr.Region) error {
+			return m.Reregister(r, mr.ChangeAccess, mr.Registration{Access: mr.RemoteRead})
+		}, 0},
+	} {
+		s := NewScript(t)
+		a, p := s.Against(QPConfig{}, 0)
+		storage(a)
+		p.Inject(a.flush(0, 0, 8, wire.PlacementPersistent, wire.SelectivityRange))
+		s.Quiet()
+		if err := c.change(a.Node.Memory, a.Remote.Region); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		s.synced(a, true)
+		if c.want == 0 {
+			s.Drop(a, answered(0))
+		} else {
+			s.Drop(a, Nak(c.want, 0))
+			s.InState(a, qp.StateErr)
+			s.Event(a, qp.EventQPReqErr)
+		}
+		s.Quiet()
+	}
 }
 
 // TestFlushOutlived: a sync that ends after RESET, or for a queue pair that is gone, means nothing.

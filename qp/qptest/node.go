@@ -246,7 +246,11 @@ func (n *Node) storage() {
 		if n.slow == nil {
 			n.slow = n.W.rand("storage", n.Index, 0)
 		}
-		n.W.After(qp.Time(1+n.slow.IntN(int(100*Microsecond))), func() {
+		takes := qp.Time(1 + n.slow.IntN(int(100*Microsecond)))
+		if n.slow.IntN(8) == 0 { // longer than some peers wait
+			takes *= 100
+		}
+		n.W.After(takes, func() {
 			if stream != nil {
 				stream.synced(s.Mem)
 			}

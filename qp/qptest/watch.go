@@ -316,11 +316,25 @@ func (s *stream) answer(p *wire.Packet, bad func(string, ...any)) {
 		s.atomicReply(uint64(n), p, bad)
 	case p.AETH().Syndrome().Kind() == wire.KindACK:
 		s.ackSent(uint64(n), bad)
+	case p.AETH().Syndrome().Kind() == wire.KindRNR && s.slowFlush(uint64(n)):
+		if code := p.AETH().Syndrome().Code(); wire.RNRTimeout(code) < wire.RNRTimeout(s.to.Cfg.MinRNRTimer) {
+			bad("RNR timer code should be %d at least", s.to.Cfg.MinRNRTimer)
+		}
 	case uint64(n) != s.epsn:
 		bad("a NAK's PSN must be the expected one, %d", s.psn(s.epsn))
 	default:
 		s.nakSent(p.AETH().Syndrome(), bad)
 	}
+}
+
+// slowFlush says that packet n is the FLUSH to storage that is to be answered next: if it is
+// repeated meanwhile, the peer may be asked to wait.
+func (s *stream) slowFlush(n uint64) bool {
+	if len(s.owed) == 0 || s.owed[0].op.first != n {
+		return false
+	}
+	o := s.owed[0].op
+	return o.is(qp.WRFlush) && o.wr.Flush.Placement&qp.PlacementPersistent != 0
 }
 
 func (s *stream) ackSent(n uint64, bad func(string, ...any)) {

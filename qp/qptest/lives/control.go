@@ -282,6 +282,9 @@ func (a *app) reregister(d *Deed) bool {
 	}
 	a.must(err, "Reregister")
 	a.excuseBoth(qp.WCRemAccessErr, qp.WCMWBindErr)
+	if c&mr.ChangeTranslation != 0 {
+		a.excuseBoth(qp.WCRemOpErr) // of a FLUSH that storage is at
+	}
 	g := &grant{app: a, region: old.region, key: old.region.RKey(), to: old.to, rights: old.rights, generation: old.generation}
 	if c&mr.ChangeTranslation != 0 {
 		g.to = to
@@ -313,7 +316,7 @@ func (a *app) closeRemote(d *Deed) bool {
 		return false
 	}
 	a.must(err, "Deregister")
-	a.excuseBoth(qp.WCRemAccessErr, qp.WCMWBindErr)
+	a.excuseBoth(qp.WCRemAccessErr, qp.WCMWBindErr, qp.WCRemOpErr) // FLUSH: the last
 	for _, g := range a.grants {
 		g.dead = true
 	}

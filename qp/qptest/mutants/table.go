@@ -55,7 +55,15 @@ var mutants = []mutant{
 	{"a duplicate atomic is executed again", []string{lifeWorlds}, []edit{
 		{"qp/responder.go", "		return e.duplicate(q, p), true\n", "		if p.Op.Flags&wire.OpAtomic != 0 {\n			_ = e.execute(q, p)\n		}\n		return e.duplicate(q, p), true\n"}}},
 	{"a FLUSH is answered before storage has the data", []string{"qp/qptest TestWorlds", "qp/qptest TestFlushWaits"}, []edit{
-		{"qp/reply.go", "	case r.jobLen > 0 && r.jobAt(0).sync != 0:\n		return blocked\n", ""}}},
+		{"qp/reply.go", "	case r.jobLen > 0 && r.jobAt(0).sync != 0:\n		return e.replyNotYet(q, b, r.jobAt(0))\n", ""}}},
+	{"a peer that repeats a FLUSH is not told to wait", []string{"qp/qptest TestFlushTakesLong"}, []edit{
+		{"qp/flush.go", "	r.jobAt(0).asked = true\n", ""}}},
+	{"a peer that repeats a FLUSH is told to wait for what comes behind", []string{"qp/qptest TestWorlds", "qp/qptest TestFlushTakesLong"}, []edit{
+		{"qp/flush.go", "j.start, q.resp.msn)", "j.start.Next(), q.resp.msn)"}}},
+	{"a FLUSH of memory that was given away succeeds", []string{"qp/qptest TestFlushOfOthers"}, []edit{
+		{"qp/flush.go", "	ok = ok && !s.mapping.Gone()\n", ""}}},
+	{"a queue pair takes all of storage", []string{"qp/qptest TestFlushShare"}, []edit{
+		{"qp/flush.go", "q.atStorage < syncShare", "true"}}},
 	{"an ATOMIC WRITE passes a FLUSH", []string{"qp/qptest TestWorlds", "qp/qptest TestAtomicWriteBehindFlush"}, []edit{
 		{"qp/flush.go", "		return r.syncing > 0\n", "		return false\n"}}},
 	{"a queue pair that is destroyed answers a FLUSH", []string{"qp/qptest TestFlushOutlived"}, []edit{

@@ -162,6 +162,19 @@ func (l *lane) sync(t qp.Time) {
 	}
 }
 
+// HoldStorage keeps all syncs that are yet to begin waiting, as slow storage would, until release
+// is called, once: for tests of what peers make of that.
+func (d *Device) HoldStorage() (release func()) {
+	for range maxSyncs {
+		d.syncing <- struct{}{}
+	}
+	return func() {
+		for range maxSyncs {
+			<-d.syncing
+		}
+	}
+}
+
 // syncBeside is sync beside the lane.
 func (l *lane) syncBeside(s qp.Sync) {
 	defer l.dev.syncs.Done()
