@@ -6,6 +6,7 @@ package qptest
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"testing"
 
 	"github.com/goroce/goroce/mr"
@@ -171,7 +172,7 @@ func TestFlushAll(t *testing.T) {
 	s := NewScript(t)
 	a, p := s.Against(QPConfig{}, 0)
 	syncs := storage(a)
-	c := a.flush(0, 0, 1<<31, wire.PlacementPersistent, wire.SelectivityMR)
+	c := a.flush(0, 0, math.MaxInt32, wire.PlacementPersistent, wire.SelectivityMR)
 	c.VA = 1
 	p.Inject(c)
 	if len(*syncs) != 1 || len((*syncs)[0].Mem) != endMemory {
