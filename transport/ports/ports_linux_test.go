@@ -28,7 +28,7 @@ func TestAuto(t *testing.T) {
 		if c.name == "auto:10.78.0.1" {
 			w.Left.IP(t, "tuntap add dev tun0 mode tun", "addr add 10.78.0.1/24 dev tun0", "link set tun0 up")
 		}
-		t.Run(c.name, func(t *testing.T) { // at its end the port is closed: auto:wire has all addresses
+		t.Run(c.name, func(t *testing.T) { // which closes the port: auto:wire has all addresses
 			p := porttest.OpenIn(t, w.Left, OpenLanes, c.name, transport.Options{})
 			if i := p.Info(); i.Name != c.name || i.Why != c.why || i.SrcPort != c.src {
 				t.Errorf("%+v", i)
