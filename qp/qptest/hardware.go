@@ -272,7 +272,7 @@ func (a *heldAck) leave(w *World) {
 // from where it stands, although nothing is lost.
 func (w *World) askAgain(q *QP, p *wire.Packet) {
 	h, n := &q.Node.cfg.Hardware, q.Node
-	if h.Rereads == 0 || !p.Op.Has(wire.OpRead) || q.down != "" || n.habits.rnd.Float64() >= h.Rereads {
+	if h.Rereads == 0 || q.Type() != qp.RC || !p.Op.Has(wire.OpRead) || q.down != "" || n.habits.rnd.Float64() >= h.Rereads {
 		return
 	}
 	s := q.out
