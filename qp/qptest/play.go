@@ -45,9 +45,9 @@ func (p *Plan) Play(capture *Capture, trace io.Writer, digest *Digest) (err erro
 			err = fmt.Errorf("at %s: panic: %v\n%s", stamp(w.Now), r, debug.Stack())
 		}
 	}()
-	// A request with a bad local key fails at some moment within a turn; what the queue pair still
-	// executes depends on which.
-	w.OneByOne = p.has(FaultLKey)
+	// A request with a bad local key, or without a retry left, fails at some moment within a turn;
+	// what the queue pair still executes depends on which.
+	w.OneByOne = p.has(FaultLKey) || p.impatient()
 	w.Faults, w.Hopeless, w.Capture = p.Faults, p.Hopeless, capture
 	conns := p.stage(w)
 	for _, a := range p.Acts {
@@ -133,6 +133,18 @@ func (p *Plan) stage(w *World) (conns [][2]*player) {
 		pair[1].start()
 	}
 	return conns
+}
+
+// impatient says whether a response may find that no retry is left.
+func (p *Plan) impatient() bool {
+	for _, c := range p.Conns {
+		for _, e := range c.Ends {
+			if e.Cfg.RNRRetry > 0 && e.Cfg.RNRRetry < 7 || e.Cfg.RetryCnt > 0 && e.Cfg.RetryCnt < 7 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // has says whether some work request has this mistake.
