@@ -269,7 +269,8 @@ func (a *heldAck) leave(w *World) {
 }
 
 // askAgain is a NIC's own short timer: the READ that a response belongs to is asked for once more
-// from where it stands, although nothing is lost.
+// from where it stands, although nothing is lost. It is asked for once from each place: each response
+// to such a request would make another, and a long READ without an end of them.
 func (w *World) askAgain(q *QP, p *wire.Packet) {
 	h, n := &q.Node.cfg.Hardware, q.Node
 	if h.Rereads == 0 || q.Type() != qp.RC || !p.Op.Has(wire.OpRead) || q.down != "" || n.habits.rnd.Float64() >= h.Rereads {
@@ -281,9 +282,10 @@ func (w *World) askAgain(q *QP, p *wire.Packet) {
 		return
 	}
 	o, _ := s.locate(uint64(at))
-	if o == nil || !o.read() || o.progress == 0 || o.progress == o.packets || o.first+o.progress >= s.nxt {
+	if o == nil || !o.read() || o.progress <= o.reread || o.progress == o.packets || o.first+o.progress >= s.nxt {
 		return
 	}
+	o.reread = o.progress
 	from := int(o.progress) * s.mtu
 	to := min(int(s.pieceEnd(o, o.progress))*s.mtu, o.length)
 	path, err := wire.NewPath(q.GID(), q.dest.gid, 0xc000, 0, 64, 0)

@@ -29,6 +29,7 @@ type op struct {
 	asked    uint64 // READ, atomic: replies that the responder knows it has to send
 	result   []byte // READ, atomic: what arrives in the local elements
 	progress uint64 // READ, atomic: replies that the requester has taken
+	reread   uint64 // the progress at which a NIC has last asked for the rest of a READ again
 	answered uint64 // READ, atomic: replies that the responder has sent
 	syncing  bool   // FLUSH: its responder waits for storage,
 	begun    bool   // and has said so
