@@ -95,6 +95,8 @@ var mayImport = []struct{ importer, imported string }{
 	{"roce/internal/...", "wire mr qp transport/... roce/internal/..."},
 	{"roce", "wire mr qp transport/... roce/internal/..."},
 	{"roce/conformance", "roce"},
+	{"roce/rdmacm", "wire cm qp roce internal/route"},
+	{"internal/route", "wire"},
 }
 
 // within says whether a package is in a list of names as mayImport has them.

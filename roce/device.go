@@ -108,6 +108,7 @@ type Device struct {
 
 	mu      sync.Mutex // calls that make and close things
 	objects objects    // everything that was made on the device and is not closed
+	atClose []func() error
 	closed  bool
 }
 
@@ -213,6 +214,9 @@ func (d *Device) AllocPD() (p *PD, err error) {
 // waits for the application's next call or the background (CQ.Poll), and its peer repeats the
 // request until it gives up.
 func (d *Device) Close() error {
+	if err := d.closeFirst(); err != nil {
+		return d.fail("Close", err)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
@@ -225,6 +229,42 @@ func (d *Device) Close() error {
 	err := d.provider.close()
 	d.events.close()
 	return d.fail("Close", err)
+}
+
+// AtClose has Close call f before it looks whether something on the device is still open: for what
+// another package keeps on a device for as long as that is there, as roce/rdmacm keeps queue pair
+// 1. f may close things of the device. If it returns an error the device stays open, Close returns
+// the error, and a later Close calls f again; otherwise f is called once. The last f comes first.
+// ErrClosed.
+func (d *Device) AtClose(f func() error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return d.fail("AtClose", ErrClosed)
+	}
+	d.atClose = append(d.atClose, f)
+	return nil
+}
+
+// closeFirst calls what AtClose was given.
+func (d *Device) closeFirst() error {
+	for {
+		d.mu.Lock()
+		n := len(d.atClose)
+		if n == 0 {
+			d.mu.Unlock()
+			return nil
+		}
+		f := d.atClose[n-1]
+		d.atClose = d.atClose[:n-1]
+		d.mu.Unlock()
+		if err := f(); err != nil {
+			d.mu.Lock()
+			d.atClose = append(d.atClose, f)
+			d.mu.Unlock()
+			return err
+		}
+	}
 }
 
 // checkOwn is an error if something that was made on a device is given to another.

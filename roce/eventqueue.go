@@ -165,3 +165,29 @@ func (q *EventQueue[E]) close() {
 		q.fd = noEventFD
 	}
 }
+
+// EventSource is an event queue and its other side, for packages that have events of their own, as
+// roce/rdmacm has. The zero value is no source: NewEventSource makes one. All methods may be called
+// from any goroutine.
+type EventSource[E any] struct{ queue EventQueue[E] }
+
+// NewEventSource makes a source with an empty queue.
+func NewEventSource[E any]() *EventSource[E] {
+	s := new(EventSource[E])
+	s.queue.init(0)
+	return s
+}
+
+// Queue is where the events are taken.
+func (s *EventSource[E]) Queue() *EventQueue[E] { return &s.queue }
+
+// Put appends an event. It never waits; after Close it does nothing.
+func (s *EventSource[E]) Put(e E) { s.queue.put(e) }
+
+// Remove takes out those events of which gone says so, in their order. gone is called with the
+// queue's lock.
+func (s *EventSource[E]) Remove(gone func(E) bool) { s.queue.remove(gone) }
+
+// Close ends the queue: who waits hears ErrClosed when nothing is left in it. A second Close does
+// nothing.
+func (s *EventSource[E]) Close() { s.queue.close() }

@@ -1,0 +1,114 @@
+// Package route finds how packets get from this machine to an IP address: the interface, the source
+// address, the next hop and the path MTU, as the kernel's routing tables have it in the network
+// namespace of the calling thread.
+//
+//	route.go        what a route is (this file)
+//	route_linux.go  by netlink
+//	route_other.go  by package net, where there is no netlink: without the next hop
+package route
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/goroce/goroce/wire"
+)
+
+// ErrNoRoute is matched by the errors of an address that cannot be reached from here.
+var ErrNoRoute = errors.New("no route")
+
+// Route is the way to a destination.
+type Route struct {
+	Interface string     // "eth0"; that of the source address if Local
+	Index     int        // of the interface
+	Source    netip.Addr // the address to send from, with a zone if it is link-local
+	// NextHop is whose Ethernet address packets are sent to: a gateway, or the destination itself.
+	// It is invalid where it is not known (other systems than Linux).
+	NextHop netip.Addr
+	NetMTU  int  // longest IP packet in bytes: of the route if that has one, or of the interface
+	Local   bool // the destination is an address of this machine
+}
+
+// MTU is the largest path MTU of RoCE that fits; 0: not even the smallest does.
+func (r Route) MTU() wire.MTU { return wire.MTUForNet(r.NetMTU) }
+
+// To finds the route to dst. src is the address to send from; if it is invalid or unspecified the
+// system chooses. A link-local dst needs a zone, its own or that of src, which is the name or the
+// index of an interface. The error matches ErrNoRoute if there is none, and says what the system
+// said.
+func To(dst, src netip.Addr) (Route, error) {
+	dst, src = dst.Unmap(), src.Unmap()
+	switch {
+	case !dst.IsValid() || dst.IsUnspecified():
+		return Route{}, fmt.Errorf("%w to %v: it is not the address of a host", ErrNoRoute, dst)
+	case src.IsUnspecified():
+		src = netip.Addr{}
+	}
+	if src.IsValid() && src.Is4() != dst.Is4() {
+		return Route{}, fmt.Errorf("%w from %v to %v: one is IPv4 and one IPv6", ErrNoRoute, src, dst)
+	}
+	zone := dst.Zone()
+	if zone == "" && dst.IsLinkLocalUnicast() {
+		zone = src.Zone()
+	}
+	if zone == "" && dst.Is6() && (dst.IsLinkLocalUnicast() || dst.IsLinkLocalMulticast()) {
+		return Route{}, fmt.Errorf("%w to %v: a link-local address needs its interface, as in %v%%eth0", ErrNoRoute, dst, dst)
+	}
+	oif := 0
+	if zone != "" {
+		i, err := net.InterfaceByName(zone)
+		if n, bad := index(zone); err != nil && bad == nil {
+			i, err = net.InterfaceByIndex(n)
+		}
+		if err != nil {
+			return Route{}, fmt.Errorf("%w to %v: no interface %q", ErrNoRoute, dst, zone)
+		}
+		oif = i.Index
+	}
+	r, err := ask(dst.WithZone(""), src.WithZone(""), oif)
+	if err != nil {
+		from := ""
+		if src.IsValid() {
+			from = fmt.Sprintf(" from %v", src)
+		}
+		return Route{}, fmt.Errorf("%w%s to %v: %w", ErrNoRoute, from, dst, err)
+	}
+	return r, nil
+}
+
+func index(zone string) (n int, err error) {
+	_, err = fmt.Sscanf(zone, "%d", &n)
+	return n, err
+}
+
+// zoned is a with the interface's name as its zone if it needs one.
+func zoned(a netip.Addr, name string) netip.Addr {
+	if a.Is6() && a.IsLinkLocalUnicast() {
+		return a.WithZone(name)
+	}
+	return a
+}
+
+// holder is the interface that has an address; of link-local ones, which several may have, the one
+// with the index among, if that is not 0.
+func holder(a netip.Addr, among int) (*net.Interface, error) {
+	list, err := net.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range list {
+		addrs, err := i.Addrs()
+		if err != nil || among != 0 && i.Index != among {
+			continue
+		}
+		for _, have := range addrs {
+			// 127.0.0.0/8 as a whole is lo's.
+			if n, ok := have.(*net.IPNet); ok && (n.IP.Equal(a.AsSlice()) || n.IP.IsLoopback() && n.Contains(a.AsSlice())) {
+				return &i, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("no interface has the address %v", a)
+}
