@@ -269,8 +269,8 @@ func (a *heldAck) leave(w *World) {
 }
 
 // askAgain is a NIC's own short timer: the READ that a response belongs to is asked for once more
-// from where it stands, although nothing is lost. It is asked for once from each place: each response
-// to such a request would make another, and a long READ without an end of them.
+// from where it stands, although nothing is lost. It is asked for once from each place: each
+// response to such a request would make another, and a long READ without an end of them.
 func (w *World) askAgain(q *QP, p *wire.Packet) {
 	h, n := &q.Node.cfg.Hardware, q.Node
 	if h.Rereads == 0 || q.Type() != qp.RC || !p.Op.Has(wire.OpRead) || q.down != "" || n.habits.rnd.Float64() >= h.Rereads {
