@@ -13,7 +13,11 @@ func (t *Table) Local(pd PD, lkey uint32, addr uint64, n uint32, need Access) (S
 	if e == nil || e.kind != kindRegion {
 		return Span{}, BadKey
 	}
-	return e.span(pd, addr, n, need)
+	span, s := e.span(pd, addr, n, need)
+	if s == BadRange && e.whole {
+		return anywhere(addr, n)
+	}
+	return span, s
 }
 
 // Remote checks n bytes at va under an rkey from a packet that arrived for the QP qpn of domain pd;
@@ -29,7 +33,11 @@ func (t *Table) Remote(pd PD, qpn uint32, rkey uint32, va uint64, n uint32, need
 			return Span{}, s
 		}
 	}
-	return e.span(pd, va, n, need)
+	span, s := e.span(pd, va, n, need)
+	if s == BadRange && e.whole {
+		return anywhere(va, n)
+	}
+	return span, s
 }
 
 // RemoteAll is Remote for all bytes that a key opens.
@@ -81,10 +89,15 @@ func (e *entry) span(pd PD, addr uint64, n uint32, need Access) (Span, Status) {
 	// it that base+length does not wrap. So these two comparisons also cover overflow of addr+n.
 	offset, size := addr-e.base, uint64(len(e.mem))
 	if offset > size || uint64(n) > size-offset {
-		if e.whole && addr >= lowest && addr+uint64(n) >= addr && addr+uint64(n) <= highest {
-			return Span{bytesAt(addr, n)}, OK
-		}
 		return Span{}, BadRange
 	}
 	return Span{e.mem[offset : offset+uint64(n) : offset+uint64(n)]}, OK
+}
+
+// anywhere is n bytes of a region that is the whole address space.
+func anywhere(addr uint64, n uint32) (Span, Status) {
+	if addr < lowest || addr+uint64(n) < addr || addr+uint64(n) > highest {
+		return Span{}, BadRange
+	}
+	return Span{bytesAt(addr, n)}, OK
 }

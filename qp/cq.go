@@ -124,7 +124,7 @@ func (c *CQ) push(wc *WC, solicited bool) bool {
 		c.shut = true
 		return false
 	}
-	c.ring[c.staged&c.mask] = *wc
+	c.ring[c.staged&c.mask].set(wc)
 	c.staged++
 	c.fresh = true
 	c.solicited = c.solicited || solicited || wc.Status != WCSuccess

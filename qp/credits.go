@@ -29,19 +29,19 @@ const (
 	unlimited                    // an ACK has said that the peer does not count: for good
 )
 
-// number counts request next, which starts. Each message on the wire is one: of a WRITE that is
-// sent in even packets each packet, of such a READ each piece.
-func (q *QP) number(s *sendSlot, packets uint32) {
+// number counts a request that starts, and returns the number of its last message. Each message on
+// the wire is one: of a WRITE that is sent in even packets each packet, of such a READ each piece.
+func (q *QP) number(s *sendSlot, packets uint32) wire.PSN {
 	n := uint32(1)
 	switch {
-	case q.even && s.opcode == WRWrite:
+	case s.opcode == WRWrite && q.even:
 		n = packets
 	case s.opcode == WRRead && s.length > 0:
 		n = (s.length-1)/q.piece() + 1
 	}
 	c := &q.req.credits
 	c.ssn, c.waiting = c.ssn.Add(n), false
-	q.req.at(q.req.next).ssn = c.ssn
+	return c.ssn
 }
 
 // credited takes note of the credits in a positive acknowledgement. The limit only grows: an ACK
@@ -74,10 +74,12 @@ func (e *Engine) credited(q *QP, a *wire.AETH) {
 // receive, for the first time or again, and that message is beyond the limit, and not the first
 // there. The oldest packet that is unacknowledged waits for none: without it, no ACK would come
 // that could change anything.
-func (q *QP) outOfCredit() bool {
+func (q *QP) outOfCredit() bool { return q.req.credits.stage == limited && q.beyondCredit() }
+
+func (q *QP) beyondCredit() bool {
 	r := &q.req
 	c := &r.credits
-	if c.stage != limited || r.off != 0 || q.rec.psn == q.rec.una || r.at(r.next).ssn.Sub(c.lsn) <= 1 ||
+	if r.off != 0 || q.rec.psn == q.rec.una || r.at(r.next).ssn.Sub(c.lsn) <= 1 ||
 		wrTable[q.sq.at(r.next).opcode].opcodes.only.Info().Flags&wire.OpConsumesRecv == 0 {
 		return false
 	}

@@ -51,7 +51,7 @@ func (r *responder) resize(depth int) {
 	if old == 0 || depth <= old {
 		return
 	}
-	res, jobs := make([]resource, depth), make([]job, 2*depth)
+	res, jobs := make([]resource, depth), jobRing(depth)
 	for i := range old { // oldest first, which is where the next one would have gone
 		res[i] = r.res[(r.resNext+i)%old]
 	}
@@ -64,11 +64,14 @@ func (r *responder) resize(depth int) {
 	r.res, r.resNext, r.jobs, r.jobHead = res, old, jobs, 0
 }
 
+// jobRing is the ring of jobs for so many READs and atomics, each of which may be replayed once.
+func jobRing(depth int) []job { return make([]job, ringSize(uint32(2*depth))) }
+
 // remember takes the oldest resource for a new request that takes this many PSNs. The rings are
 // made for the first request, because most queue pairs of a server never see one.
 func (r *responder) remember(packets uint32) (*resource, int) {
 	if r.res == nil {
-		r.res, r.jobs = make([]resource, r.depth), make([]job, 2*r.depth)
+		r.res, r.jobs = make([]resource, r.depth), jobRing(r.depth)
 	}
 	i := r.resNext
 	res := &r.res[i]
@@ -77,7 +80,9 @@ func (r *responder) remember(packets uint32) (*resource, int) {
 			old.res = noResource
 		}
 	}
-	r.resNext = (r.resNext + 1) % len(r.res)
+	if r.resNext++; r.resNext == len(r.res) {
+		r.resNext = 0
+	}
 	*res = resource{valid: true, first: r.epsn, last: r.epsn.Add(packets - 1)}
 	r.epsn = r.epsn.Add(packets)
 	r.msn = r.msn.Next()
@@ -89,42 +94,45 @@ func (e *Engine) acceptRead(q *QP) {
 	r := &q.resp
 	res, i := r.remember(max(1, (r.length+q.mtu-1)/q.mtu))
 	res.answer, res.va, res.rkey, res.length, res.pd = dataAnswer, r.va, r.rkey, r.length, q.pd
-	e.owe(q, job{res: i, answer: dataAnswer, start: res.first, next: res.first, va: res.va, left: res.length, rkey: res.rkey, pd: res.pd})
+	j := e.owe(q, i, dataAnswer, res.first, false)
+	j.va, j.left, j.rkey, j.pd = r.va, r.length, r.rkey, q.pd
 }
 
 // acceptAtomic remembers an atomic, which was executed, and owes its response.
 func (e *Engine) acceptAtomic(q *QP, orig uint64) {
 	res, i := q.resp.remember(1)
 	res.answer, res.orig = valueAnswer, orig
-	e.owe(q, job{res: i, answer: valueAnswer, start: res.first, next: res.first, orig: orig})
+	e.owe(q, i, valueAnswer, res.first, false).orig = orig
 }
 
 // acceptDone remembers a request that is answered without data, and owes that answer.
 func (e *Engine) acceptDone(q *QP) *job {
 	res, i := q.resp.remember(1)
 	res.answer = doneAnswer
-	return e.owe(q, job{res: i, answer: doneAnswer, start: res.first, next: res.first})
+	return e.owe(q, i, doneAnswer, res.first, false)
 }
 
-// owe queues a job. It acknowledges whatever is before it.
-func (e *Engine) owe(q *QP, j job) *job {
+// owe queues a job for resource i and returns it, for the caller to say what else it is. It
+// acknowledges whatever is before it.
+func (e *Engine) owe(q *QP, i int, kind answer, start wire.PSN, again bool) *job {
 	r := &q.resp
-	if r.ack && r.ackPSN.Sub(j.start) < 0 {
+	if r.ack && r.ackPSN.Sub(start) < 0 {
 		r.ack = false
 	}
-	place := r.jobAt(r.jobLen)
-	*place = j
+	j := r.jobAt(r.jobLen)
+	*j = job{}
+	j.res, j.answer, j.again, j.start, j.next = i, kind, again, start, start
 	r.jobLen++
-	r.res[j.res].owed = true
-	if !j.again {
+	r.res[i].owed = true
+	if !again {
 		r.newJobs++
 	}
 	e.schedule(q, dueReply)
-	return place
+	return j
 }
 
 // jobAt returns the n-th queued job.
-func (r *responder) jobAt(n int) *job { return &r.jobs[(r.jobHead+n)%len(r.jobs)] }
+func (r *responder) jobAt(n int) *job { return &r.jobs[(r.jobHead+n)&(len(r.jobs)-1)] }
 
 // oweNAK owes a NAK of the expected PSN. It acknowledges whatever is before it.
 func (e *Engine) oweNAK(q *QP, syn wire.Syndrome) {
@@ -210,7 +218,7 @@ func (e *Engine) oweAgain(q *QP, j job) {
 		}
 	}
 	if r.jobLen-r.newJobs < len(r.res) { // else the peer will ask again
-		e.owe(q, j)
+		*e.owe(q, j.res, j.answer, j.start, true) = j
 		r.passFlush()
 	}
 }
@@ -356,7 +364,7 @@ func (e *Engine) replyRead(q *QP, b *wire.Batch) verdict {
 func (e *Engine) popJob(q *QP) {
 	r := &q.resp
 	r.leave(r.jobAt(0))
-	r.jobHead = (r.jobHead + 1) % len(r.jobs)
+	r.jobHead++
 	e.readmit(q)
 }
 

@@ -75,14 +75,17 @@ func (e *Engine) request(q *QP, b *wire.Batch) verdict {
 			if !e.start(q) {
 				continue
 			}
-		} else if wrTable[q.sq.at(r.next).opcode].local { // passed again by a retry
+		}
+		s := q.sq.at(r.next)
+		rule := &wrTable[s.opcode]
+		if rule.local { // passed again by a retry
 			r.next++
 			continue
 		}
-		if !q.windowOpen() || !q.mayAsk() || q.outOfCredit() || !e.mayPace(q) {
+		if !q.windowOpen() || !q.mayAsk(rule) || q.outOfCredit() || !e.mayPace(q) {
 			return blocked
 		}
-		return e.emit(q, b)
+		return e.emit(q, b, s, rule)
 	}
 }
 
@@ -102,10 +105,8 @@ func (q *QP) mayStart(i uint32) bool {
 // mayAsk says whether the next packet may leave as far as READs and atomics are limited: a new one
 // may only if the peer can remember one more; one that was sent before is remembered already
 // (section 4.6).
-func (q *QP) mayAsk() bool {
-	r := &q.req
-	rule := &wrTable[q.sq.at(r.next).opcode]
-	return rule.answer == noAnswer || q.rec.psn != q.rec.top || r.readsOut < int(q.attr.MaxRdAtomic)
+func (q *QP) mayAsk(rule *wrRule) bool {
+	return rule.answer == noAnswer || q.rec.psn != q.rec.top || q.req.readsOut < int(q.attr.MaxRdAtomic)
 }
 
 // start gives request next its PSNs. It returns false if the request fails instead.
@@ -126,10 +127,9 @@ func (e *Engine) start(q *QP) bool {
 	if !wrTable[s.opcode].atomic && s.length > 0 {
 		packets = (s.length-1)/q.mtu + 1
 	}
-	*r.at(r.next) = wqe{first: q.rec.psn, last: q.rec.psn.Add(packets - 1)}
+	*r.at(r.next) = wqe{first: q.rec.psn, last: q.rec.psn.Add(packets - 1), ssn: q.number(s, packets)}
 	r.started++
 	r.off = 0
-	q.number(s, packets)
 	q.rec.window.small = s.length <= smallMessage
 	return true
 }
@@ -220,11 +220,15 @@ func (q *QP) windowOpen() bool {
 	return w.last.Sub(q.rec.una) >= 0 // a READ longer than half the PSN circle would look old
 }
 
-// emit makes the packet at the present position.
-func (e *Engine) emit(q *QP, b *wire.Batch) verdict {
+// again makes the packet at the present position, to which recovery has moved.
+func (e *Engine) again(q *QP, b *wire.Batch) verdict {
+	s := q.sq.at(q.req.next)
+	return e.emit(q, b, s, &wrTable[s.opcode])
+}
+
+// emit makes the packet at the present position, which is one of request s.
+func (e *Engine) emit(q *QP, b *wire.Batch, s *sendSlot, rule *wrRule) verdict {
 	r := &q.req
-	s := q.sq.at(r.next)
-	rule := &wrTable[s.opcode]
 	if rule.answer != noAnswer {
 		return e.emitRead(q, b, s)
 	}

@@ -13,7 +13,7 @@ func (e *Engine) sendProbe(q *QP, b *wire.Batch) verdict {
 	at := q.rec.psn
 	q.seek(q.rec.una)
 	q.req.unasked = q.rec.window.every
-	v := e.emit(q, b)
+	v := e.again(q, b)
 	if q.State() == StateErr { // its memory is gone
 		return v
 	}
@@ -40,7 +40,7 @@ func (e *Engine) sendGap(q *QP, b *wire.Batch) verdict {
 		if g.next.Next() == g.to {
 			q.req.unasked = r.window.every
 		}
-		v = e.emit(q, b)
+		v = e.again(q, b)
 		if q.State() == StateErr { // its memory is gone
 			return v
 		}

@@ -231,18 +231,17 @@ type SendWR struct {
 
 	RemoteAddr uint64 // WRITE, READ, atomics, FLUSH, ATOMIC WRITE
 	RKey       uint32
+	RemoteSRQN uint32 // XRC_SEND: number of the peer's shared receive queue, with every operation
 	CompareAdd uint64 // CAS: the expected value; FAA: the addend
 	Swap       uint64 // CAS, ATOMIC WRITE: the new value; the latter in this machine's byte order
-
-	Flush FlushInfo // FLUSH
 
 	AH         *AH // UD
 	RemoteQPN  uint32
 	RemoteQKey uint32 // with bit 31 set the queue pair's own Q_Key is sent instead
 
-	RemoteSRQN uint32 // XRC_SEND: number of the peer's shared receive queue, with every operation
-
-	Bind *BindInfo // BIND_MW
+	// What few ask for comes last: a batch of ordinary requests is two cache lines each.
+	Flush FlushInfo // FLUSH
+	Bind  *BindInfo // BIND_MW
 }
 
 // BindInfo binds a memory window (ibv_mw_bind_info); a BIND_MW request is for windows of type 2,
@@ -356,6 +355,22 @@ type WC struct {
 	_         [2]byte
 	// InvalidatedRKey is, with WCWithInv, the rkey that the sender has invalidated.
 	InvalidatedRKey uint32
+}
+
+// set is *w = *from, field by field: from was just written so, and a copy in larger units waits until
+// its stores are done.
+func (w *WC) set(from *WC) {
+	w.WRID = from.WRID
+	w.ByteLen = from.ByteLen
+	w.QPN = from.QPN
+	w.Imm = from.Imm
+	w.SrcQP = from.SrcQP
+	w.Opcode = from.Opcode
+	w.PKeyIndex = from.PKeyIndex
+	w.Status = from.Status
+	w.VendorErr = from.VendorErr
+	w.Flags = from.Flags
+	w.InvalidatedRKey = from.InvalidatedRKey
 }
 
 // WCEx is a work completion with what a completion queue may be asked to keep beside

@@ -59,9 +59,12 @@ func (q *QP) writeSend(i uint32, wr *SendWR) error {
 	if err != nil {
 		return err
 	}
+	// Field by field: a literal is built on the stack and copied, which waits for its own stores.
 	s := q.sq.at(i)
-	*s = sendSlot{wrid: wr.WRID, remoteAddr: wr.RemoteAddr, compareAdd: wr.CompareAdd, swap: wr.Swap, length: length, imm: wr.Imm,
-		rkey: wr.RKey, opcode: wr.Opcode, flags: wr.Flags, numSGE: uint8(len(wr.SGL))}
+	s.wrid, s.opcode, s.flags, s.numSGE = wr.WRID, wr.Opcode, wr.Flags, uint8(len(wr.SGL))
+	s.remoteAddr, s.rkey, s.length, s.imm = wr.RemoteAddr, wr.RKey, length, wr.Imm
+	s.compareAdd, s.swap = wr.CompareAdd, wr.Swap
+	s.ah, s.remoteQPN, s.remoteQKey, s.mwType = 0, 0, 0, 0
 	switch {
 	case wr.Opcode == WRSendWithInv || wr.Opcode == WRLocalInv:
 		s.imm = wr.InvalidateKey
@@ -83,10 +86,13 @@ func (q *QP) writeSend(i uint32, wr *SendWR) error {
 	if q.noRecvs {
 		s.remoteQPN = wr.RemoteSRQN
 	}
-	if wr.Flags&SendInline != 0 {
+	switch sgl := q.sq.sgl(i); {
+	case wr.Flags&SendInline != 0:
 		copy(q.sq.inlineRoom(i), wr.Inline)
-	} else {
-		copy(q.sq.sges[(i&q.sq.mask)*q.sq.maxSGE:], wr.SGL)
+	case len(sgl) == 1: // most have one
+		sgl[0] = wr.SGL[0]
+	default:
+		copy(sgl, wr.SGL)
 	}
 	return nil
 }

@@ -40,7 +40,9 @@ func Parse(f *Frame, p *Packet) DropReason {
 	if end -= int(bth.PadCount()); end < start {
 		return DropPad
 	}
-	*p = Packet{Op: op, Opcode: opcode, BTH: bth, Body: body, Payload: body[start:end:end], Frame: f}
+	// Field by field: a literal is built on the stack and copied, which waits for its own stores.
+	p.Op, p.Opcode, p.BTH, p.Frame = op, opcode, bth, f
+	p.Body, p.Payload = body, body[start:end:end]
 	return DropNone
 }
 
