@@ -28,6 +28,11 @@ type recvSlot struct {
 	_      [3]byte
 }
 
+// fill is what the slot holds of a request for length bytes, but for its elements.
+func (s *recvSlot) fill(wr *RecvWR, length uint32) {
+	s.wrid, s.length, s.numSGE = wr.WRID, length, uint8(len(wr.SGL))
+}
+
 // recvQueue is the ring of a queue pair's receive work requests.
 type recvQueue struct {
 	slots  []recvSlot

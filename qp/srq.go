@@ -186,8 +186,8 @@ func (s *SRQ) post(wr *RecvWR, length uint32) bool {
 	}
 	s.spare, slot.next = slot.next, nil
 	s.spares--
-	slot.recvSlot = recvSlot{wrid: wr.WRID, length: length, numSGE: uint8(len(wr.SGL))}
-	copy(slot.sges, wr.SGL)
+	slot.fill(wr, length)
+	copySGL(slot.sges[:slot.numSGE], wr.SGL)
 	if s.last == nil {
 		s.first = slot
 	} else {

@@ -357,8 +357,8 @@ type WC struct {
 	InvalidatedRKey uint32
 }
 
-// set is *w = *from, field by field: from was just written so, and a copy in larger units waits until
-// its stores are done.
+// set is *w = *from, field by field: from was just written so, and a copy in larger units waits
+// until its stores are done.
 func (w *WC) set(from *WC) {
 	w.WRID = from.WRID
 	w.ByteLen = from.ByteLen

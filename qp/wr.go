@@ -86,15 +86,21 @@ func (q *QP) writeSend(i uint32, wr *SendWR) error {
 	if q.noRecvs {
 		s.remoteQPN = wr.RemoteSRQN
 	}
-	switch sgl := q.sq.sgl(i); {
-	case wr.Flags&SendInline != 0:
+	if wr.Flags&SendInline != 0 {
 		copy(q.sq.inlineRoom(i), wr.Inline)
-	case len(sgl) == 1: // most have one
-		sgl[0] = wr.SGL[0]
-	default:
-		copy(sgl, wr.SGL)
+	} else {
+		copySGL(q.sq.sgl(i), wr.SGL)
 	}
 	return nil
+}
+
+// copySGL copies elements to as many. Most requests have one, and need no call for it.
+func copySGL(to, from []SGE) {
+	if len(to) == 1 {
+		to[0] = from[0]
+		return
+	}
+	copy(to, from)
 }
 
 // checkData returns the length of the message, or what is wrong with its elements.
@@ -224,9 +230,9 @@ func (q *QP) PostRecv(wrs []RecvWR) (n int, err error) {
 			err = lerr
 			break
 		}
-		i := (tail + uint32(n)) & q.rq.mask
-		q.rq.slots[i] = recvSlot{wrid: wrs[n].WRID, length: length, numSGE: uint8(len(wrs[n].SGL))}
-		copy(q.rq.sges[i*q.rq.maxSGE:], wrs[n].SGL)
+		i := tail + uint32(n)
+		q.rq.at(i).fill(&wrs[n], length)
+		copySGL(q.rq.sgl(i), wrs[n].SGL)
 	}
 	if err == nil {
 		n = len(wrs)
