@@ -106,7 +106,7 @@ var mutants = []mutant{
 		{"qp/goback.go", " again && (r.base == 0 ||", " false && (r.base == 0 ||"},
 		{"qp/goback.go", "	if !again || now", "	if true || !again || now"}}},
 	{"credits are not obeyed", []string{worlds, "qp/qptest TestCredits$"}, []edit{
-		{"qp/credits.go", "	if c.stage != limited || r.off", "	if true || r.off"}}},
+		{"qp/credits.go", "credits.stage == limited && q.beyondCredit()", "credits.stage > unlimited && q.beyondCredit()"}}},
 	{"credits: no message goes to ask for more", []string{worlds, "qp/qptest TestCredits$"}, []edit{
 		{"qp/credits.go", " || q.rec.psn == q.rec.una || r.at(r.next).ssn.Sub(c.lsn) <= 1 ||", " || r.at(r.next).ssn.Sub(c.lsn) <= 0 ||"}}},
 	{"credits: a READ in pieces counts as one message", []string{"qp/qptest TestCreditsCountMessages"}, []edit{
