@@ -89,10 +89,11 @@ var mayImport = []struct{ importer, imported string }{
 	{"mr", ""},
 	{"qp", "wire mr"},
 	{"qp/qptest/...", "wire mr qp qp/qptest/..."},
+	{"cm", "wire"},
 	{"transport", "wire"},
 	{"transport/internal/porttest", "wire transport/... internal/netns"}, // the rooms' tests
 	{"transport/...", "wire transport/..."},
-	{"roce/internal/...", "wire mr qp transport/... roce/internal/..."},
+	{"roce/internal/...", "wire mr qp cm transport/... roce/internal/..."},
 	{"roce", "wire mr qp transport/... roce/internal/..."},
 	{"roce/conformance", "roce"},
 	{"roce/rdmacm", "wire cm qp roce internal/route"},
@@ -126,18 +127,18 @@ func TestImportsRunOneWay(t *testing.T) {
 			}
 			return
 		}
-		if !s.test && within("wire/... mr/... qp/... transport/... roce/...", s.folder) {
+		if !s.test && within("wire/... mr/... qp/... cm/... transport/... roce/...", s.folder) {
 			t.Errorf("%s: mayImport has no row for its package", s.name)
 		}
 	})
 }
 
-// TestEngineIsPure: the protocol reads no clock, does no I/O and starts nothing, so that a test can
-// be its whole world.
+// TestEngineIsPure: the protocols read no clock, do no I/O and start nothing, so that a test can be
+// their whole world.
 func TestEngineIsPure(t *testing.T) {
 	const forbidden = "net os/... syscall time context log/... sync golang.org/x/... runtime io/..."
 	each(t, func(s *source) {
-		if s.folder != "qp" || s.test {
+		if s.folder != "qp" && s.folder != "cm" || s.test {
 			return
 		}
 		for _, imported := range s.imports() {
