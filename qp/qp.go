@@ -14,50 +14,49 @@ import (
 
 // QP is a queue pair. PostSend and PostRecv belong to the application, everything else to the lane.
 type QP struct {
-	// fixed at creation
-	qpn            uint32
-	typ            QPType
-	service                  // of typ
-	mem            *mr.Table // of the device, which it tells from other devices
-	pd             mr.PD
-	sigAll         bool
-	even           bool // Config.EvenPackets applies
-	sendCQ, recvCQ *CQ
-	sq             *sendQueue
-	rq             *recvQueue // nil if there is
-	srq            *SRQ       // another queue
-	init           QPInit
+	// Posts and packets look at these, which are together for their sake: where there are thousands
+	// of queue pairs, each cache line comes from memory.
 
-	// shared
-	state      atomic.Uint32 // a QPState; the lane writes
-	start      atomic.Uint32 // StartPSN; the lane writes
+	qpn        uint32        // fixed at creation, but for ...
+	state      atomic.Uint32 // ... a QPState; the lane writes
+	typ        QPType
+	traits     // of typ
+	sigAll     bool
+	even       bool // Config.EvenPackets applies
+	pd         mr.PD
 	maxMessage atomic.Uint32 // bytes; the lane writes
 	rung       atomic.Bool   // on the doorbell list
 	rungNext   *QP           // next on it; written by who lists, read by who takes
+	sq         sendQueue
 
 	// lane only
-	ended   []wire.PSN // one past the newest packet of each earlier life; the latest last
-	attr    QPAttr
-	mtu     uint32 // path MTU in bytes
-	path    wire.Path
-	cnpPath wire.Path // the same with the traffic class of CNPs
-	away    bool      // the source address has gone from the GID table (SetGIDs)
-
-	due       due // what waits to be sent
+	away      bool // the source address has gone from the GID table (SetGIDs)
+	due       due  // what waits to be sent
 	ready     bool
+	paused    bool   // a packet waits for rate.sendAt
+	mtu       uint32 // path MTU in bytes
 	readyNext *QP
+	path      wire.Path
+
+	resp           responder
+	srq            *SRQ       // where receives come from: this, or
+	rq             *recvQueue // a queue of its own
+	sendCQ, recvCQ *CQ
+	attr           QPAttr
 
 	deadline Time // see setDeadline
 	timerAt  Time // where the timer heap has it
 	timerPos int  // 1 + index there; 0: not in the heap
+	req      requester
+	rec      recovery
+	rate     rate
 
-	req    requester
-	rec    recovery
-	rate   rate
-	paused bool // a packet waits for rate.sendAt
-	resp   responder
-
-	atStorage int // syncs under way: they outlive what a reset forgets
+	start     atomic.Uint32 // StartPSN; the lane writes
+	mem       *mr.Table     // of the device, which it tells from other devices
+	init      QPInit
+	ended     []wire.PSN // one past the newest packet of each earlier life; the latest last
+	cnpPath   wire.Path  // path, with the traffic class of CNPs
+	atStorage int        // syncs under way: they outlive what a reset forgets
 }
 
 // due is the set of things that a queue pair wants to send. A queue pair that has something due is
@@ -93,14 +92,24 @@ func (q *QP) setMTU(m wire.MTU) {
 // two; QueryQP tells them. The type GSI makes queue pair 1, once per engine. ErrInvalid, ErrLimit
 // and ErrBusy say which value or object is wrong.
 func (e *Engine) CreateQP(init QPInit) (*QP, error) {
-	if err := e.checkInit(&init); err != nil {
+	q := new(QP)
+	if err := e.CreateQPIn(q, init); err != nil {
 		return nil, err
 	}
-	q := &QP{typ: init.Type, service: services[init.Type], mem: e.cfg.Memory, pd: init.PD, sigAll: init.SQSigAll,
+	return q, nil
+}
+
+// CreateQPIn is CreateQP in q, which is the zero value and stays where it is: for an owner that
+// looks at an object of its own with each post, and wants the queue pair to lie beside it.
+func (e *Engine) CreateQPIn(q *QP, init QPInit) error {
+	if err := e.checkInit(&init); err != nil {
+		return err
+	}
+	*q = QP{typ: init.Type, traits: services[init.Type].traits, mem: e.cfg.Memory, pd: init.PD, sigAll: init.SQSigAll,
 		even:   e.cfg.EvenPackets && services[init.Type].reliable && !init.WholeMessages,
 		sendCQ: init.SendCQ, recvCQ: init.RecvCQ, deadline: Never}
 	c := init.Cap
-	q.sq = newSendQueue(c.MaxSendWR, max(c.MaxSendSGE, 1), c.MaxInlineData)
+	q.sq.init(c.MaxSendWR, max(c.MaxSendSGE, 1), c.MaxInlineData)
 	if c.MaxSendWR == 0 {
 		q.sq.slots = q.sq.slots[:0]
 	}
@@ -127,7 +136,7 @@ func (e *Engine) CreateQP(init QPInit) (*QP, error) {
 		e.timers = append(make(timers, 0, 2*e.qps.n), e.timers...)
 	}
 	q.use(+1)
-	return q, nil
+	return nil
 }
 
 // use counts the queue pair as a user of its queues.

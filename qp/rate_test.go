@@ -87,7 +87,7 @@ func TestRateBoundsWindow(t *testing.T) {
 		{true, 100e3, 0, 128, 128, 32},
 		{true, 1e12, 1000 * ms, psnSpan, psnSpan, maxUnasked},
 	} {
-		q := &QP{typ: RC, service: services[RC], mtu: 4096}
+		q := &QP{typ: RC, traits: services[RC].traits, mtu: 4096}
 		q.rec.window.resize(row.window)
 		q.rec.srtt, q.rec.base, q.rec.timed = 1, row.base, noPSN
 		q.rate.limited, q.rate.current = row.limited, row.mbits*1e6/8

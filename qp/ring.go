@@ -44,22 +44,20 @@ func (s *sendSlot) bind(qpn uint32) mr.Bind {
 // sendQueue is the ring of a queue pair's send work requests.
 type sendQueue struct {
 	slots     []sendSlot
-	sges      []SGE  // maxSGE a slot
-	inline    []byte // maxInline a slot
+	sges      []SGE // maxSGE a slot
 	mask      uint32
 	maxSGE    uint32
 	maxInline uint32
-
-	_    [cacheLine]byte
-	tail atomic.Uint32 // first free slot; the application's
-	_    [cacheLine]byte
-	head atomic.Uint32 // oldest slot not retired; the lane's
+	tail      atomic.Uint32 // first free slot; the application's
+	_         [cacheLine]byte
+	head      atomic.Uint32 // oldest slot not retired; the lane's
+	inline    []byte        // maxInline a slot
 }
 
-func newSendQueue(wr, sge, inline uint32) *sendQueue {
+func (s *sendQueue) init(wr, sge, inline uint32) {
 	n := ringSize(wr)
-	return &sendQueue{slots: make([]sendSlot, n), sges: make([]SGE, n*sge), inline: make([]byte, n*inline),
-		mask: n - 1, maxSGE: sge, maxInline: inline}
+	s.slots, s.sges, s.inline = make([]sendSlot, n), make([]SGE, n*sge), make([]byte, n*inline)
+	s.mask, s.maxSGE, s.maxInline = n-1, sge, inline
 }
 
 func (s *sendQueue) at(i uint32) *sendSlot { return &s.slots[i&s.mask] }

@@ -26,7 +26,8 @@ func TestWriteSendFillsItsSlot(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for _, typ := range []QPType{RC, XRCSend} {
 		for op := range WROpcode(len(wrTable)) {
-			q := &QP{typ: typ, service: services[typ], sq: newSendQueue(2, 1, 16)}
+			q := &QP{typ: typ, traits: services[typ].traits}
+			q.sq.init(2, 1, 16)
 			q.maxMessage.Store(MaxMessage)
 			wr := SendWR{WRID: 1, Opcode: op, RemoteAddr: 8, RKey: 2, Imm: 3, InvalidateKey: 4, CompareAdd: 5, Swap: 6, RemoteSRQN: 7,
 				Flush: FlushInfo{Placement: PlacementGlobal}, Bind: &BindInfo{}}

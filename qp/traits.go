@@ -10,26 +10,31 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// service is the traits of a queue pair type.
+// service is a queue pair type.
 type service struct {
-	name     string
+	name string
+	traits
+}
+
+// traits is what a service is like. Queue pairs hold those of their type.
+type traits struct {
 	opcodes  wire.Service // what its packets are of
 	reliable bool         // packets are acknowledged and sent again
 	datagram bool         // each work request names its destination
 	noSends  bool         // it only responds
 	noRecvs  bool         // it only requests
-	column   int          // in the table of transitions
+	column   uint8        // in the table of transitions
 }
 
-// services holds the traits of the types; one without a name does not exist.
+// services holds the types; one without a name does not exist.
 var services = [...]service{
-	GSI: {name: "GSI", opcodes: wire.ServiceUD, datagram: true, column: 2},
-	RC:  {name: "RC", opcodes: wire.ServiceRC, reliable: true},
-	UC:  {name: "UC", opcodes: wire.ServiceUC, column: 1},
-	UD:  {name: "UD", opcodes: wire.ServiceUD, datagram: true, column: 2},
+	GSI: {"GSI", traits{opcodes: wire.ServiceUD, datagram: true, column: 2}},
+	RC:  {"RC", traits{opcodes: wire.ServiceRC, reliable: true}},
+	UC:  {"UC", traits{opcodes: wire.ServiceUC, column: 1}},
+	UD:  {"UD", traits{opcodes: wire.ServiceUD, datagram: true, column: 2}},
 
-	XRCSend: {name: "XRC_SEND", opcodes: wire.ServiceXRC, reliable: true, noRecvs: true, column: 3},
-	XRCRecv: {name: "XRC_RECV", opcodes: wire.ServiceXRC, reliable: true, noSends: true, column: 4},
+	XRCSend: {"XRC_SEND", traits{opcodes: wire.ServiceXRC, reliable: true, noRecvs: true, column: 3}},
+	XRCRecv: {"XRC_RECV", traits{opcodes: wire.ServiceXRC, reliable: true, noSends: true, column: 4}},
 }
 
 // xrcColumns is where those of XRC begin: the types that have no receive queue.

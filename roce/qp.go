@@ -44,18 +44,17 @@ func DefaultQPCap() QPCap {
 // QP is a queue pair (ibv_qp). All methods may be called from any goroutine; posts to one queue
 // take turns.
 type QP struct {
+	faults *faults    // nil: nothing fails on purpose
+	qp     qpProvider // by its concrete type it is one of the next two
+	hw     *hwQP
+	soft   soft.QP
+
 	pd             *PD
 	sendCQ, recvCQ *CQ
 	srq            *SRQ // nil: its receive queue is its own
 	context        any
-	faults         *faults // nil: nothing fails on purpose
-
-	init QPInitAttr // but for the sizes, which Query knows
-	ex   QPEx
-
-	qp   qpProvider
-	soft *soft.QP // the same, by its concrete type: one of the two
-	hw   *hwQP
+	init           QPInitAttr // but for the sizes, which Query knows
+	ex             QPEx
 }
 
 func (q *QP) kind() string  { return "QP" }

@@ -175,7 +175,7 @@ func (p softPD) allocMW(typ MWType) (mwProvider, error) {
 type softMW struct{ *soft.MW }
 
 func (w softMW) bind(q *QP, wrid uint64, flags SendFlags, b BindInfo) error {
-	return w.Bind(q.soft, wrid, flags, b)
+	return w.Bind(&q.soft, wrid, flags, b)
 }
 
 func (p softPD) createAH(ctx context.Context, attr AHAttr) (*AH, error) { return p.CreateAH(ctx, attr) }
@@ -190,12 +190,10 @@ func (p softPD) createQP(q *QP, attr *QPInitAttr) (qpProvider, error) {
 	if attr.XRCD != nil {
 		init.XRCD = attr.XRCD.soft
 	}
-	s, err := p.CreateQP(init)
-	if err != nil {
+	if err := p.CreateQP(&q.soft, init); err != nil {
 		return nil, err
 	}
-	q.soft = s
-	return s, nil
+	return &q.soft, nil
 }
 
 func (p softPD) createSRQ(s *SRQ, attr *SRQInitAttr) (srqProvider, error) {

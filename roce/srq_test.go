@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"sync"
 	"testing"
@@ -144,13 +145,20 @@ type crowd struct {
 	room  int // bytes of a request
 }
 
-// newCrowd connects n pairs. Their send queues have one place. It returns what a queue pair of the
-// receiving end takes of memory, in bytes.
+// newCrowd connects n pairs, in a random order. Their send queues have one place. It returns what a
+// queue pair of the receiving end takes of memory, in bytes. There is no background: it would wake
+// up for each end while the only goroutine is at the other, and take turns.
 func newCrowd(t testing.TB, n, size int, shares bool) (c *crowd, each int64) {
 	t.Helper()
 	const slots = 256
-	da, db := openPipes(t, nil)
-	c = &crowd{a: newEnd(t, da, RC, size), b: newEnd(t, db, RC, slots*size), room: size, recvs: map[uint32]*QP{}}
+	segment := fmt.Sprintf("pipe:test-%d", serial.Add(1))
+	open := func(n int) *end {
+		d, err := Open(segment, &Config{NoBackground: true})
+		must(t, err)
+		t.Cleanup(func() { must(t, d.Close()) })
+		return newEnd(t, d, RC, n)
+	}
+	c = &crowd{a: open(size), b: open(slots * size), room: size, recvs: map[uint32]*QP{}}
 	if shares {
 		c.srq = newShared(t, c.b, slots, size)
 	}
@@ -183,6 +191,7 @@ func newCrowd(t testing.TB, n, size int, shares bool) (c *crowd, each int64) {
 			must(t, r.PostRecv(c.request(i%slots)))
 		}
 	}
+	rand.Shuffle(n, func(i, j int) { c.sends[i], c.sends[j] = c.sends[j], c.sends[i] })
 	return c, each
 }
 

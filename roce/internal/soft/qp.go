@@ -27,20 +27,21 @@ type QPInit struct {
 
 // QP is a queue pair. All methods may be called from any goroutine; posts to one queue take turns.
 type QP struct {
-	dev            *Device
-	lane           *lane
-	sendCQ, recvCQ *CQ
-	shares         bool // its receive queue
-
+	lane   *lane
 	sq     sync.Mutex // send queue
 	rq     sync.Mutex // receive queue
-	q      *qp.QP
 	closed bool       // written under both
+	shares bool       // its receive queue
 	groups []wire.GID // multicast groups; under both
+
+	dev            *Device
+	sendCQ, recvCQ *CQ
+	q              qp.QP
 }
 
-// CreateQP makes a queue pair in RESET, on the lane that has the fewest.
-func (p *PD) CreateQP(init QPInit) (*QP, error) {
+// CreateQP makes a queue pair in RESET, on the lane that has the fewest: in q, which is the zero
+// value and part of its owner's, so that a post finds all of it in one place.
+func (p *PD) CreateQP(q *QP, init QPInit) error {
 	d := p.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -48,7 +49,7 @@ func (p *PD) CreateQP(init QPInit) (*QP, error) {
 	if init.Type == qp.GSI { // of which a device has one
 		l = d.lanes[0]
 	}
-	q := &QP{dev: d, lane: l, sendCQ: init.SendCQ, recvCQ: init.RecvCQ, shares: init.SRQ != nil}
+	q.dev, q.lane, q.sendCQ, q.recvCQ, q.shares = d, l, init.SendCQ, init.RecvCQ, init.SRQ != nil
 	below := qp.QPInit{Type: init.Type, PD: p.handle, SendCQ: init.SendCQ.on(l), RecvCQ: init.RecvCQ.on(l), Cap: init.Cap, SQSigAll: init.SQSigAll,
 		WholeMessages: init.WholeMessages, Context: init.Context}
 	if q.shares {
@@ -57,18 +58,14 @@ func (p *PD) CreateQP(init QPInit) (*QP, error) {
 	if init.XRCD != nil {
 		below.XRCD = init.XRCD.id
 	}
-	err := l.do(func(e *qp.Engine, _ qp.Time) (err error) {
-		q.q, err = e.CreateQP(below)
+	if err := l.do(func(e *qp.Engine, _ qp.Time) error { return e.CreateQPIn(&q.q, below) }); err != nil {
 		return err
-	})
-	if err != nil {
-		return nil, err
 	}
 	l.pairs++
 	for _, c := range q.cqs() {
 		c.count(l, +1)
 	}
-	return q, nil
+	return nil
 }
 
 // cqs are the completion queues that there are, one twice if both are it.
@@ -107,7 +104,7 @@ func (q *QP) PostSend(wrs []qp.SendWR) (n int, err error) {
 	n, err = q.q.PostSend(wrs)
 	q.sq.Unlock()
 	if n > 0 {
-		q.lane.posted(q.q, n)
+		q.lane.posted(&q.q, n)
 	}
 	return n, err
 }
@@ -122,7 +119,7 @@ func (q *QP) bindMW(wrid uint64, flags qp.SendFlags, b qp.BindInfo) error {
 	err := q.q.BindMW(wrid, flags, b)
 	q.sq.Unlock()
 	if err == nil {
-		q.lane.posted(q.q, 1)
+		q.lane.posted(&q.q, 1)
 	}
 	return err
 }
@@ -137,7 +134,7 @@ func (q *QP) PostSendAll(wrs []qp.SendWR) (n int, err error) {
 	n, err = q.q.PostSendAll(wrs)
 	q.sq.Unlock()
 	if err == nil && n > 0 {
-		q.lane.posted(q.q, n)
+		q.lane.posted(&q.q, n)
 	}
 	return n, err
 }
@@ -153,7 +150,7 @@ func (q *QP) PostRecv(wrs []qp.RecvWR) (n int, err error) {
 	q.rq.Unlock()
 	// only a flush looks at the receive queue without a packet
 	if n > 0 && q.q.State() == qp.StateErr {
-		q.lane.posted(q.q, n)
+		q.lane.posted(&q.q, n)
 	}
 	return n, err
 }
@@ -168,7 +165,7 @@ func (q *QP) Modify(ctx context.Context, attr *qp.QPAttr, mask qp.AttrMask) erro
 		}
 	}
 	return q.control(func(e *qp.Engine, now qp.Time) error {
-		return e.ModifyQP(now, q.q, attr, mask)
+		return e.ModifyQP(now, &q.q, attr, mask)
 	}, func() {
 		if mask&qp.AttrState != 0 && attr.State == qp.StateReset {
 			q.purge()
@@ -194,7 +191,7 @@ func (q *QP) takesAV(attr *qp.QPAttr, mask qp.AttrMask) bool {
 // Query returns the present attributes.
 func (q *QP) Query() (a qp.QPAttr, err error) {
 	err = q.control(func(e *qp.Engine, _ qp.Time) error {
-		a, _ = e.QueryQP(q.q)
+		a, _ = e.QueryQP(&q.q)
 		return nil
 	}, nil)
 	return a, err
@@ -206,11 +203,11 @@ func (q *QP) AttachMcast(group wire.GID) error {
 		if slices.Contains(q.groups, group) {
 			return nil
 		}
-		if err := e.AttachMulticast(q.q, group); err != nil {
+		if err := e.AttachMulticast(&q.q, group); err != nil {
 			return err
 		}
 		if err := q.dev.lanes[0].joinGroup(group); err != nil { // the first port joins for all
-			return errors.Join(err, e.DetachMulticast(q.q, group))
+			return errors.Join(err, e.DetachMulticast(&q.q, group))
 		}
 		q.groups = append(q.groups, group)
 		q.lane.members.Add(1)
@@ -221,7 +218,7 @@ func (q *QP) AttachMcast(group wire.GID) error {
 // DetachMcast undoes AttachMcast.
 func (q *QP) DetachMcast(group wire.GID) error {
 	return q.control(func(e *qp.Engine, _ qp.Time) error {
-		if err := e.DetachMulticast(q.q, group); err != nil {
+		if err := e.DetachMulticast(&q.q, group); err != nil {
 			return err
 		}
 		q.groups = slices.DeleteFunc(q.groups, func(g wire.GID) bool { return g == group })
@@ -258,7 +255,7 @@ func (q *QP) Close() error {
 		return nil
 	}
 	err := q.control(func(e *qp.Engine, _ qp.Time) error {
-		if err := e.DestroyQP(q.q); err != nil {
+		if err := e.DestroyQP(&q.q); err != nil {
 			return err
 		}
 		q.closed = true

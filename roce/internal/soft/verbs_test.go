@@ -90,7 +90,8 @@ func createQP(pd *PD, init QPInit) (*QP, error) {
 	if init.Cap == (QPCap{}) {
 		init.Cap = QPCap{MaxSendWR: 128, MaxRecvWR: 128, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInlineData: 256}
 	}
-	return pd.CreateQP(init)
+	q := new(QP)
+	return q, pd.CreateQP(q, init)
 }
 
 func postSend(q *QP, wrs ...SendWR) error {
