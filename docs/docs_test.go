@@ -18,9 +18,9 @@ var (
 	heading  = regexp.MustCompile(`(?m)^##+ (\d+(?:\.\d+)?)[. ]`)
 )
 
-// TestCitations: every section that a comment cites is a heading of rocev2.md.
-func TestCitations(t *testing.T) {
-	text, err := os.ReadFile("rocev2.md")
+// sections are the numbers of a document's headings.
+func sections(t *testing.T, document string) map[string]bool {
+	text, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,23 +28,40 @@ func TestCitations(t *testing.T) {
 	for _, h := range heading.FindAllStringSubmatch(string(text), -1) {
 		known[h[1]] = true
 	}
+	return known
+}
+
+// TestCitations: every section that a comment cites is a heading of rocev2.md; in roce/rsocket, of
+// rsocket.md.
+func TestCitations(t *testing.T) {
+	documents := map[string]map[string]bool{"rocev2.md": sections(t, "rocev2.md"), "rsocket.md": sections(t, "rsocket.md")}
 	cited := 0
 	check := func(path string, text []byte) {
+		document := "rocev2.md"
+		if strings.Contains(filepath.ToSlash(path), "roce/rsocket/") || path == "rsocket.md" {
+			document = "rsocket.md"
+		}
 		for i, line := range strings.Split(string(text), "\n") {
 			if strings.Contains(line, "RFC") {
 				continue
 			}
 			for _, c := range citation.FindAllString(line, -1) {
 				for _, n := range number.FindAllString(c, -1) {
-					if cited++; !known[n] {
-						t.Errorf("%s:%d cites section %s, which rocev2.md does not have", path, i+1, n)
+					if cited++; !documents[document][n] {
+						t.Errorf("%s:%d cites section %s, which %s does not have", path, i+1, n, document)
 					}
 				}
 			}
 		}
 	}
-	check("rocev2.md", text)
-	err = filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+	for document := range documents {
+		text, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(document, text)
+	}
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || filepath.Base(path) == "docs_test.go" {
 			return err
 		}

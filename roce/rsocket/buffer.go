@@ -1,0 +1,149 @@
+package rsocket
+
+// Registered memory of the application's own: written from without a copy, and exposed to the other
+// end, which writes into it directly.
+
+import (
+	"fmt"
+	"net"
+	"syscall"
+
+	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/roce/rsocket/internal/stream"
+)
+
+// ErrProtocol is what a peer has done that breaks the rules of rsockets. The text says what.
+var ErrProtocol = stream.ErrProtocol
+
+// Buffer is registered memory of a connection. Its methods may be called from any goroutine.
+type Buffer struct {
+	conn   *Conn
+	mr     *roce.MR
+	memory []byte
+}
+
+// Alloc makes n bytes of registered memory, 1 to 2^32-1. It is the connection's, and goes with it.
+func (c *Conn) Alloc(n int) (*Buffer, error) {
+	if n < 1 || int64(n) > 1<<32-1 {
+		return nil, fmt.Errorf("rsocket: Alloc(%d): %w: want 1 to 2^32-1 bytes", n, roce.ErrInvalid)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.enter(); err != nil {
+		return nil, c.opError("alloc", err)
+	}
+	defer c.leave()
+	b := &Buffer{conn: c, memory: make([]byte, n)}
+	var err error
+	if b.mr, err = c.pd.RegMR(b.memory, roce.LocalWrite|roce.RemoteWrite); err != nil {
+		return nil, c.opError("alloc", err)
+	}
+	c.allocs[b] = struct{}{}
+	return b, nil
+}
+
+// Bytes is the memory.
+func (b *Buffer) Bytes() []byte { return b.memory }
+
+// Close gives the memory up. The other end cannot write it any more, if it was exposed.
+func (b *Buffer) Close() error {
+	c := b.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.allocs, b)
+	return b.mr.Close()
+}
+
+// checked says what is wrong with n bytes from off on.
+func (b *Buffer) checked(c *Conn, off, n int) error {
+	switch {
+	case b.conn != c:
+		return fmt.Errorf("%w: a Buffer of another connection", roce.ErrInvalid)
+	case off < 0 || n < 0 || off > len(b.memory)-n:
+		return fmt.Errorf("%w: %d bytes from %d on of a Buffer of %d", roce.ErrInvalid, n, off, len(b.memory))
+	}
+	return nil
+}
+
+// WriteBuffer writes n bytes of b from off on into the stream, without copying them, and returns
+// when they are the application's again: the other end's device has them. Several at a time, from
+// several goroutines, take turns; a large one is faster than many small ones.
+func (c *Conn) WriteBuffer(b *Buffer, off, n int) (int, error) {
+	return c.own1("write", b, off, n, (*Conn).sendable, func(left int) int { return c.end.SendOwn(left, &c.req) })
+}
+
+func (c *Conn) sendable() bool { return c.end.CanSend(0) || !c.end.State().MayWrite() }
+
+// WriteAt writes n bytes of b from off on to memory that the other end's application has exposed
+// under offset at (riowrite). That application learns nothing of it; what is written to the stream
+// later arrives later. It returns as WriteBuffer does. roce.ErrInvalid: there is no such memory.
+func (c *Conn) WriteAt(b *Buffer, off, n int, at uint64) (int, error) {
+	ready := func(c *Conn) bool { return c.end.CanWriteAt() || !c.end.State().MayWrite() }
+	return c.own1("write", b, off, n, ready, func(left int) int { return c.end.WriteAt(at+uint64(n-left), left, &c.req) })
+}
+
+// own1 sends n bytes of a Buffer with the requests that next makes, and waits for their completion.
+func (c *Conn) own1(op string, b *Buffer, off, n int, ready func(*Conn) bool, next func(left int) int) (done int, err error) {
+	c.writes.Lock()
+	defer c.writes.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.enter(); err != nil {
+		return 0, c.opError(op, err)
+	}
+	defer c.leave()
+	if err = b.checked(c, off, n); err == nil {
+		err = c.stopped(writing)
+	}
+	for done < n && err == nil {
+		if err = c.toWrite(0, ready); err != nil {
+			break
+		}
+		k := next(n - done)
+		if k == 0 {
+			err = fmt.Errorf("%w: the other end has not exposed such memory", roce.ErrInvalid)
+			break
+		}
+		c.sges[0] = b.mr.SGE(off+done, k)
+		c.post(c.sges[:1])
+		done += k
+	}
+	if done > 0 {
+		upTo := c.end.Begun()
+		c.await(owning, func(c *Conn) bool { return c.end.Finished() >= upTo || c.over() })
+		if err == nil && c.end.Finished() < upTo {
+			if err = c.end.Err(); err == nil {
+				err = syscall.ECONNRESET
+			}
+		}
+	}
+	return done, c.opError(op, err)
+}
+
+// Expose lets the other end write into b, under offsets from offset on (riomap). It may be done as
+// often as the other end's Config.Maps says. Its application has to be told by other means, such as
+// the stream, which comes later.
+func (c *Conn) Expose(b *Buffer, offset uint64) error {
+	c.writes.Lock()
+	defer c.writes.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.enter(); err != nil {
+		return c.opError("expose", err)
+	}
+	defer c.leave()
+	err := b.checked(c, 0, 0)
+	if err == nil && c.end.MapsLeft() == 0 {
+		err = fmt.Errorf("%w: the other end takes no more exposed memory", roce.ErrLimit)
+	}
+	if err == nil {
+		err = c.toWrite(0, (*Conn).sendable)
+	}
+	if err == nil && c.end.Tell(stream.Map{Offset: offset, SGE: stream.SGE{Addr: b.mr.Addr(), Key: b.mr.RKey(),
+		Length: uint32(len(b.memory))}}, &c.req) {
+		c.post(nil)
+	}
+	return c.opError("expose", err)
+}
+
+var _ net.Addr = (*Addr)(nil)

@@ -1,0 +1,238 @@
+package rsocket
+
+// A connection: what it is made of, its life from the making to the end.
+// Stages: memory, queues and end are made → the other end's connection data is told (start) → calls
+// read and write (read.go, write.go) and wait (wait.go) → Close, and the last call that is still
+// inside gives all of it back.
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/roce/rsocket/internal/stream"
+)
+
+// Conn is a connection. All methods may be called from any goroutine; reads take turns, and so do
+// writes.
+type Conn struct {
+	cfg           Config
+	local, remote net.Addr
+
+	pd       *roce.PD
+	cq       *roce.CQ
+	qp       *roce.QP
+	own      *roce.MR // the send buffer
+	exposed  *roce.MR // the receive buffer and behind it the tables, which the other end writes
+	send     []byte
+	receive  []byte
+	hangUp   func() error  // ends the connection below, if a connection manager made it
+	receives []roce.RecvWR // as many as are posted at a time
+
+	reads, writes sync.Mutex // held by the call whose turn it is, before mu
+
+	mu     sync.Mutex // of all that follows
+	end    *stream.End
+	req    stream.Request
+	sges   [2]roce.SGE
+	wait   waiting
+	until  [sides]deadline
+	users  int  // calls that are inside
+	closed bool // by Close
+	failed error
+	alive  keepAlive
+	allocs map[*Buffer]struct{}
+}
+
+var _ net.Conn = (*Conn)(nil)
+
+// receiveID marks completions of receives; the others have the ID of the stream's requests.
+const receiveID = 1 << 63
+
+// newConn makes all of a connection that needs no other end, with a queue pair that createQP makes
+// in INIT.
+func newConn(dev *roce.Device, cfg Config, createQP func(*roce.PD, roce.QPInitAttr) (*roce.QP, error)) (c *Conn, err error) {
+	c = &Conn{cfg: cfg, allocs: map[*Buffer]struct{}{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.release())
+			c = nil
+		}
+	}()
+	if c.pd, err = dev.AllocPD(); err != nil {
+		return c, err
+	}
+	size := cfg.queuePair()
+	if c.cq, err = dev.CreateCQ(roce.CQInitAttr{CQE: int(size.MaxSendWR + size.MaxRecvWR)}); err != nil {
+		return c, err
+	}
+	if err = c.register(); err != nil {
+		return c, err
+	}
+	if c.qp, err = createQP(c.pd, roce.QPInitAttr{Type: roce.RC, SendCQ: c.cq, Cap: size}); err != nil {
+		return c, err
+	}
+	c.receives = make([]roce.RecvWR, min(int(size.MaxRecvWR), 128))
+	for i := range c.receives {
+		c.receives[i].WRID = receiveID
+	}
+	c.wait.init()
+	return c, c.postReceives(int(size.MaxRecvWR))
+}
+
+// register makes the connection's memory and its end.
+func (c *Conn) register() (err error) {
+	tables := stream.TablesSize(c.cfg.Maps)
+	c.send = make([]byte, c.cfg.SendBuffer)
+	memory := make([]byte, c.cfg.ReceiveBuffer+tables)
+	c.receive = memory[:c.cfg.ReceiveBuffer]
+	if c.own, err = c.pd.RegMR(c.send, 0); err != nil {
+		return err
+	}
+	if c.exposed, err = c.pd.RegMR(memory, roce.LocalWrite|roce.RemoteWrite); err != nil {
+		return err
+	}
+	at := stream.SGE{Addr: c.exposed.Addr(), Key: c.exposed.RKey()}
+	behind := stream.SGE{Addr: at.Addr + uint64(len(c.receive)), Key: at.Key}
+	c.end = stream.NewEnd(stream.Config{SendBuffer: len(c.send), ReceiveBuffer: len(c.receive),
+		SendDepth: c.cfg.Depth + stream.ControlDepth, Credits: c.cfg.Depth, Maps: c.cfg.Maps,
+		BigEndian: binary.NativeEndian.Uint16([]byte{0, 1}) == 1,
+		Tables:    memory[c.cfg.ReceiveBuffer:], TablesAt: behind, BufferAt: at})
+	return nil
+}
+
+// start begins the stream: data is what the other end has sent, and the queue pair is in RTS.
+func (c *Conn) start(data []byte) error {
+	peer, err := stream.ParseConnData(data)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.end.Start(peer)
+	c.flush()
+	c.alive.set(c, c.cfg.KeepAlive)
+	return nil
+}
+
+// LocalAddr is the address of this end.
+func (c *Conn) LocalAddr() net.Addr { return c.local }
+
+// RemoteAddr is the address of the other end.
+func (c *Conn) RemoteAddr() net.Addr { return c.remote }
+
+// enter begins a call; the caller has mu. It fails if the connection was closed.
+func (c *Conn) enter() error {
+	if c.closed {
+		return net.ErrClosed
+	}
+	c.users++
+	return nil
+}
+
+// leave ends it. The last one gives everything back.
+func (c *Conn) leave() error {
+	if c.end.Owes() {
+		c.settle()
+	}
+	if c.users--; c.users > 0 || !c.closed {
+		return nil
+	}
+	return c.release()
+}
+
+// Close ends the connection. What was written still arrives: Close waits until the other end's
+// device has it, for Config.Linger at most. The error says that this was not so; the connection is
+// gone nevertheless. Calls that are waiting return with net.ErrClosed, and so does a second Close.
+func (c *Conn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.enter(); err != nil {
+		return c.opError("close", err)
+	}
+	c.closed = true
+	c.alive.set(c, 0)
+	failedBefore := c.end.Err() != nil
+	c.end.EndBoth()
+	c.flush()
+	c.wakeAll()
+	c.until[ending].set(c, ending, time.Now().Add(c.cfg.Linger))
+	err := c.await(ending, (*Conn).over)
+	for s := range c.until {
+		c.until[s].stop()
+	}
+	switch {
+	case failedBefore:
+		err = nil // who reads or writes was told
+	case err == nil && c.end.Err() != nil:
+		err = fmt.Errorf("not all that was written has arrived: %w", c.end.Err())
+	case err != nil:
+		err = fmt.Errorf("not all that was written has arrived within %v: %w", c.cfg.Linger, err)
+	}
+	if gone := c.leave(); err == nil {
+		err = gone
+	}
+	return c.opError("close", err)
+}
+
+// over says that the other end is not talked to any more.
+func (c *Conn) over() bool { return c.end.State().Over() }
+
+// release gives everything back. Nobody is inside any more.
+func (c *Conn) release() error {
+	var errs []error
+	if c.hangUp != nil {
+		errs = append(errs, c.hangUp())
+	}
+	if c.qp != nil {
+		errs = append(errs, c.qp.Close())
+	}
+	for b := range c.allocs {
+		errs = append(errs, b.mr.Close())
+	}
+	if c.own != nil {
+		errs = append(errs, c.own.Close())
+	}
+	if c.exposed != nil {
+		errs = append(errs, c.exposed.Close())
+	}
+	if c.cq != nil {
+		errs = append(errs, c.cq.Close())
+	}
+	if c.pd != nil {
+		errs = append(errs, c.pd.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// CloseWrite ends writing: the other end reads what was written, and then an end (io.EOF). Reading
+// goes on.
+func (c *Conn) CloseWrite() error { return c.half("close", (*stream.End).EndWrite) }
+
+// CloseRead ends reading: Read returns io.EOF, and what still comes is forgotten. Writing goes on.
+func (c *Conn) CloseRead() error { return c.half("close", (*stream.End).EndRead) }
+
+func (c *Conn) half(name string, end func(*stream.End)) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := c.enter()
+	if err != nil {
+		return c.opError(name, err)
+	}
+	end(c.end)
+	c.flush()
+	c.wakeAll()
+	return c.opError(name, c.leave())
+}
+
+// opError gives an error the form that those of package net have.
+func (c *Conn) opError(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &net.OpError{Op: op, Net: network, Source: c.local, Addr: c.remote, Err: err}
+}

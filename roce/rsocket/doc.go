@@ -1,0 +1,25 @@
+// Package rsocket is a stream of bytes over RDMA: a net.Conn and a net.Listener that speak the
+// protocol of librdmacm's rsockets, so that the other end may be this package, a C program that
+// uses rsocket(7), or any program that is run with librspreload.so. The protocol is in
+// docs/rsocket.md.
+//
+//	app ── Read, Write ──▶ Conn ──▶ internal/stream: what may be sent, what has come
+//	                        │  ▲
+//	        work requests   ▼  │  completions
+//	                      roce.QP, roce.CQ
+//
+// # Who does the work
+//
+// Whoever is there, as in package roce. A call that finds what it needs does not touch the
+// completion queue. One that has to wait leads: it alone takes completions, for itself and for the
+// calls that wait beside it, which sleep until the leader tells them. A connection that nobody
+// reads or writes has no goroutine, and costs no processor time; Config.Polling says how a leader
+// waits.
+//
+// # Without copies
+//
+// Write copies to registered memory and returns; Read copies from it. [Conn.WriteTo] and
+// [Conn.ReadFrom] save one copy each. [Conn.Alloc] gives registered memory to write from without
+// any, [Conn.Peek] shows what has come where it is, and [Conn.Expose] with [Conn.WriteAt] write
+// into memory of the other application directly (riomap and riowrite of librdmacm).
+package rsocket

@@ -1,0 +1,70 @@
+package stream
+
+// Memory that is written directly: entries that this end tells the other of, and those that it was
+// told (section 4.4).
+
+import "fmt"
+
+// maps are the tables of both ends.
+type maps struct {
+	theirs   []Map // what the other end has told of
+	peerMaps int   // entries of the other end's table
+	used     int   // of them
+}
+
+// mapped is told that the other end has written an entry.
+func (e *End) mapped(index uint32) error {
+	if int(index) >= len(e.theirs) {
+		return fmt.Errorf("%w: entry %d of an iomap table of %d", ErrProtocol, index, len(e.theirs))
+	}
+	e.seq16++
+	e.theirs[index] = readMap(e.order, e.cfg.Tables[Entries*SGESize+int(index)*MapSize:])
+	return nil
+}
+
+// MapsLeft is how many more entries the other end takes.
+func (e *End) MapsLeft() int { return e.peerMaps - e.used }
+
+// Tell makes the message that tells the other end of memory of this one. false: it has to wait.
+func (e *End) Tell(m Map, r *Request) bool {
+	if !e.canSendMessage() || e.MapsLeft() == 0 {
+		return false
+	}
+	*r = Request{From: -1, HasImm: true, Imm: opIOMap.with(uint32(e.used)), RKey: e.peerSGL.Key}
+	r.To = e.peerSGL.Addr + uint64(e.peerSGL.Length)*SGESize + uint64(e.used)*MapSize
+	m.put(e.peer, r.entry[:])
+	r.Inline = r.entry[:]
+	e.used++
+	e.count()
+	r.sign(e, e.due())
+	return true
+}
+
+// Find says where the byte at an offset is, and how many follow it in the same piece of memory; 0
+// bytes if the other end has told of no such offset.
+func (e *End) Find(offset uint64) SGE {
+	for _, m := range e.theirs {
+		if offset >= m.Offset && offset-m.Offset < uint64(m.Length) {
+			into := uint32(offset - m.Offset)
+			return SGE{m.Addr + uint64(into), m.Key, m.Length - into}
+		}
+	}
+	return SGE{}
+}
+
+// CanWriteAt says whether WriteAt would write.
+func (e *End) CanWriteAt() bool { return e.state.MayWrite() && e.slots > 0 }
+
+// WriteAt makes a direct write of up to want bytes of the application's memory to an offset. It
+// returns how many: 0 if it has to wait, or the offset is not known (Find).
+func (e *End) WriteAt(offset uint64, want int, r *Request) int {
+	at := e.Find(offset)
+	if !e.CanWriteAt() || at.Length == 0 {
+		return 0
+	}
+	n := min(want, int(at.Length))
+	*r = Request{From: -1, Length: n, To: at.Addr, RKey: at.Key}
+	e.countDirect()
+	r.sign(e, true)
+	return n
+}

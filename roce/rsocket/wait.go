@@ -1,0 +1,266 @@
+package rsocket
+
+// Waiting. A call that has to wait leads if nobody does: it alone takes completions, handles them
+// for all, and tells the calls that wait beside it. A leader whose own wish is fulfilled, or whose
+// time is up, goes, and one of these leads on.
+// Stages: await (look, lead or follow) → lead (gather completions) → handle → flush (what is owed
+// to the other end).
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/goroce/goroce/roce"
+)
+
+// A side is why a call waits. At most one call waits for each reason.
+type side uint8
+
+const (
+	reading  side = iota
+	writing       // for room
+	ending        // Close, for the other end to have everything
+	owning        // for the completion of what was sent from the application's memory
+	settling      // for the completion that lets what is owed be sent
+	sides
+)
+
+// waiting is who waits.
+type waiting struct {
+	leading bool
+	beside  [sides]bool          // who waits for the leader,
+	told    [sides]chan struct{} // and hears of it here
+
+	wcs [64]roce.WC // the leader's
+
+	// ended to have the leader look up, and then replaced. up says the same to a leader that polls.
+	ctx context.Context
+	end context.CancelFunc
+	up  atomic.Bool
+
+	want     int  // bytes that the writer has to write
+	settling bool // settle has a goroutine
+}
+
+func (w *waiting) init() {
+	for s := range w.told {
+		w.told[s] = make(chan struct{}, 1)
+	}
+	w.ctx, w.end = context.WithCancel(context.Background())
+}
+
+// await waits until ready, and returns the error that comes first: net.ErrClosed, a deadline. The
+// caller has mu, which is given away meanwhile.
+func (c *Conn) await(s side, ready func(*Conn) bool) error {
+	for {
+		if err := c.stopped(s); err != nil {
+			return err
+		}
+		if ready(c) {
+			return nil
+		}
+		if !c.wait.leading {
+			c.lead()
+			continue
+		}
+		c.wait.beside[s] = true
+		c.mu.Unlock()
+		<-c.wait.told[s]
+		c.mu.Lock()
+		c.wait.beside[s] = false
+	}
+}
+
+// stopped says why a call of a side may not go on.
+func (c *Conn) stopped(s side) error {
+	switch {
+	case c.closed && (s == reading || s == writing):
+		return net.ErrClosed
+	case c.until[s].passed:
+		return os.ErrDeadlineExceeded
+	}
+	return nil
+}
+
+// lead takes completions once, waiting for the first.
+func (c *Conn) lead() {
+	c.wait.leading = true
+	c.wait.up.Store(false)
+	ctx := c.wait.ctx
+	c.mu.Unlock()
+	n, err := c.gather(ctx)
+	c.mu.Lock()
+	c.wait.leading = false
+	if err != nil && ctx.Err() == nil {
+		c.end.Fail(err)
+	}
+	c.handle(c.wait.wcs[:n])
+	c.tellBeside()
+}
+
+// gather is the leader's wait.
+func (c *Conn) gather(ctx context.Context) (n int, err error) {
+	if !c.cfg.Polling {
+		return c.cq.Wait(ctx, c.wait.wcs[:])
+	}
+	for {
+		if n, err = c.cq.Poll(c.wait.wcs[:]); n > 0 || err != nil || c.wait.up.Load() {
+			return n, err
+		}
+	}
+}
+
+// tellBeside has those who wait beside the leader look again.
+func (c *Conn) tellBeside() {
+	for s, waits := range c.wait.beside {
+		if waits {
+			select {
+			case c.wait.told[s] <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// wakeAll has everybody who waits look again.
+func (c *Conn) wakeAll() {
+	c.tellBeside()
+	if c.wait.leading {
+		c.wait.up.Store(true)
+		c.wait.end()
+		c.wait.ctx, c.wait.end = context.WithCancel(context.Background())
+	}
+}
+
+// handle tells the end of completions, and sends what is owed then.
+func (c *Conn) handle(wcs []roce.WC) {
+	for i := range wcs {
+		switch wc := &wcs[i]; {
+		case wc.Status != roce.WCSuccess:
+			c.end.Fail(failure(wc.Status))
+		case wc.WRID&receiveID == 0:
+			c.end.Sent(wc.WRID)
+		case wc.Flags&roce.WCWithImm == 0:
+			c.end.Fail(fmt.Errorf("%w: a message without immediate", ErrProtocol))
+		default:
+			c.end.Received(wc.Imm, wc.ByteLen)
+		}
+	}
+	c.flush()
+}
+
+// failure is what the status of a work request means for a stream.
+func failure(status roce.WCStatus) error {
+	errno := syscall.ECONNRESET
+	if status == roce.WCRetryExcErr {
+		errno = syscall.ETIMEDOUT
+	}
+	return fmt.Errorf("%w (%v)", errno, status)
+}
+
+// flush posts what the other end is owed, and receives.
+func (c *Conn) flush() {
+	for c.end.Control(&c.req) {
+		c.post(nil)
+	}
+	if n := c.end.Reposts(); n > 0 {
+		if err := c.postReceives(n); err != nil {
+			c.end.Fail(err)
+		}
+	}
+}
+
+// post posts c.req, whose bytes are where it says, or in sges.
+func (c *Conn) post(sges []roce.SGE) {
+	r := &c.req
+	wr := roce.SendWR{WRID: r.ID, Opcode: roce.WRWrite, SGL: sges, Inline: r.Inline, RemoteAddr: r.To, RKey: r.RKey}
+	if r.HasImm {
+		wr.Opcode, wr.Imm = roce.WRWriteWithImm, r.Imm
+	}
+	if r.Signaled {
+		wr.Flags = roce.SendSignaled
+	}
+	if r.Inline != nil {
+		wr.Flags |= roce.SendInline
+	}
+	if err := c.qp.PostSend(wr); err != nil {
+		c.end.Fail(err)
+	}
+}
+
+// postReceives posts n receives, which have no memory: all that comes is immediates (section 1).
+func (c *Conn) postReceives(n int) error {
+	for n > 0 {
+		k := min(n, len(c.receives))
+		if err := c.qp.PostRecv(c.receives[:k]...); err != nil {
+			return err
+		}
+		n -= k
+	}
+	return nil
+}
+
+// settle sends what is owed when that becomes possible, although no call waits: what the other end
+// waits for must not wait for the next call of this one. It is rare: four updates must be under
+// way.
+func (c *Conn) settle() {
+	if c.wait.leading || c.users > 1 || c.closed || c.wait.settling {
+		return // somebody is there
+	}
+	c.wait.settling = true
+	c.users++
+	go func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.await(settling, func(c *Conn) bool { return c.closed || !c.end.Owes() })
+		c.wait.settling = false
+		c.users--
+		if c.closed && c.users == 0 {
+			c.release()
+		}
+	}()
+}
+
+// deadline is when the calls of a side have to return.
+type deadline struct {
+	timer  *time.Timer
+	passed bool
+	at     int // counts settings, so that a timer that comes too late is known
+}
+
+// set sets it; the zero time is never.
+func (d *deadline) set(c *Conn, s side, t time.Time) {
+	d.stop()
+	d.passed = false
+	d.at++
+	if t.IsZero() {
+		return
+	}
+	left := time.Until(t)
+	if left <= 0 {
+		d.passed = true
+		c.wakeAll()
+		return
+	}
+	at := d.at
+	d.timer = time.AfterFunc(left, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if d.at == at {
+			d.passed = true
+			c.wakeAll()
+		}
+	})
+}
+
+func (d *deadline) stop() {
+	if d.timer != nil {
+		d.timer.Stop()
+		d.timer = nil
+	}
+}
