@@ -119,7 +119,7 @@ func (q *QP) Init(opts *ConnectOptions) error {
 	o := optionsOr(opts)
 	attr := QPAttr{State: StateInit, Port: 1, AccessFlags: o.Access, QKey: o.QKey}
 	mask := AttrState | AttrPKeyIndex | AttrPort
-	if q.Type() == UD {
+	if t := q.Type(); t == UD || t == GSI {
 		return q.Modify(context.Background(), &attr, mask|AttrQKey)
 	}
 	return q.Modify(context.Background(), &attr, mask|AttrAccessFlags)
@@ -178,7 +178,7 @@ func (q *QP) Connect(ctx context.Context, remote Endpoint, opts *ConnectOptions)
 	return q.Modify(ctx, &rts, toRTS)
 }
 
-// Activate brings a UD queue pair from RESET or INIT to RTS. Peers must send with the Q_Key qkey.
+// Activate brings a UD or GSI queue pair from RESET or INIT to RTS. Peers must send with the Q_Key qkey.
 // Its errors are those of Modify.
 func (q *QP) Activate(qkey uint32) error {
 	if q.State() == StateReset {

@@ -1,0 +1,198 @@
+package rdmacm
+
+// The agent of a device: its queue pair 1 and its machine (package cm), which all IDs on the device
+// share. A goroutine moves messages, time and events between the two; calls of IDs change the
+// machine under the agent's lock and wake that goroutine.
+//
+// Stages: beginning and end; the goroutine's round; work in the background; what the machine tells,
+// handed to the IDs.
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/goroce/goroce/cm"
+	"github.com/goroce/goroce/roce"
+)
+
+// lingerTime is how long a device that this package has opened stays open for messages that its
+// last IDs have left behind: a lost DREQ is sent again after 4.6 s.
+const lingerTime = 10 * time.Second
+
+type agent struct {
+	dev       *roce.Device
+	users     int    // IDs; under agents
+	ownedName string // the name under which this package has opened dev; "" if it has not
+	closing   atomic.Bool
+
+	ctx   context.Context // ends with the agent
+	end   context.CancelFunc
+	tasks sync.WaitGroup
+	done  chan struct{} // closed when the goroutine has ended
+	wake  chan struct{} // holds a token while the goroutine has something to do
+
+	gsi *gsi // the goroutine's
+
+	mu      sync.Mutex // taken after an ID's
+	machine *cm.Machine
+	orphan  time.Time // since when nobody uses the device; zero: somebody does, or it is not ours
+}
+
+// newAgent makes queue pair 1 of a device and starts its goroutine.
+func newAgent(dev *roce.Device) (*agent, error) {
+	g, err := openGSI(dev)
+	if err != nil {
+		return nil, fmt.Errorf("queue pair 1 of device %s: %w", dev.Name(), err)
+	}
+	attr := dev.Query()
+	a := &agent{dev: dev, gsi: g, done: make(chan struct{}), wake: make(chan struct{}, 1)}
+	a.machine = cm.New(cm.Config{Rand: rand.Uint64, CAGUID: attr.NodeGUID, MTU: dev.QueryPort().ActiveMTU, AckDelay: attr.LocalCAAckDelay,
+		RdAtomic: uint8(min(attr.MaxQPRdAtom, attr.MaxQPInitRdAtom, MaxRdAtomic-1))})
+	a.ctx, a.end = context.WithCancel(context.Background())
+	go a.run()
+	return a, nil
+}
+
+// stop ends the agent: what its machine still wants to send leaves first.
+func (a *agent) stop() error {
+	a.end()
+	<-a.done
+	a.tasks.Wait()
+	return a.gsi.close()
+}
+
+// finish closes a device that this package has opened, unless somebody uses it again.
+func (a *agent) finish() {
+	agents.Lock()
+	defer agents.Unlock()
+	if a.users > 0 || agents.owned[a.ownedName] != a {
+		return
+	}
+	delete(agents.owned, a.ownedName)
+	delete(agents.of, a.dev)
+	a.closing.Store(true)
+	a.dev.Close() // whatever is left on it is its users' fault, and stays
+}
+
+// kick wakes the goroutine.
+func (a *agent) kick() {
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run is the goroutine. It sleeps when nothing has come, nothing is due and nobody calls.
+func (a *agent) run() {
+	defer close(a.done)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		events, next, err := a.round()
+		for i := range events {
+			a.deliver(&events[i])
+		}
+		if err != nil { // queue pair 1 is gone, and nothing more will come
+			next = cm.Never
+		}
+		timer.Reset(time.Duration(min(next-now(), cm.Time(time.Hour))))
+		select {
+		case <-a.gsi.ch.Ready():
+			a.gsi.ch.TryGet()
+		case <-a.wake:
+		case f := <-a.gsi.answers:
+			a.gsi.answered(f)
+		case <-timer.C:
+		case <-a.ctx.Done():
+			a.round()
+			return
+		}
+	}
+}
+
+// round takes in what has come and what is due, sends what is to be sent, and says what happened
+// and when to come again.
+func (a *agent) round() (events []cm.Event, next cm.Time, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	err = a.gsi.receive(func(from cm.Path, mad []byte) { a.machine.HandleMAD(now(), from, mad) })
+	a.machine.HandleTimeout(now())
+	var m cm.Message
+	for a.gsi.room() && a.machine.PollTransmit(&m) {
+		a.gsi.send(m.Path, &m.MAD)
+	}
+	for {
+		e, ok := a.machine.PollEvent()
+		if !ok {
+			break
+		}
+		events = append(events, e)
+	}
+	next = a.machine.PollTimeout()
+	if !a.orphan.IsZero() {
+		over := cm.Time(a.orphan.Add(lingerTime).Sub(epoch))
+		if inUse, _ := a.machine.Len(); inUse == 0 || now() >= over {
+			go a.finish()
+		}
+		next = min(next, over)
+	}
+	return events, next, err
+}
+
+// abandoned says whether nobody uses the device, which is this package's.
+func (a *agent) abandoned(is bool) {
+	a.mu.Lock()
+	a.orphan = time.Time{}
+	if is {
+		a.orphan = time.Now()
+	}
+	a.mu.Unlock()
+	a.kick()
+}
+
+// do changes the machine, and has the goroutine see what comes of it.
+func (a *agent) do(f func(m *cm.Machine) error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	defer a.kick()
+	return f(a.machine)
+}
+
+// slow says whether the port has to find out link addresses before it can send.
+func (a *agent) slow() bool { return a.gsi.slow }
+
+// reach waits until packets can get to a neighbour.
+func (a *agent) reach(ctx context.Context, from, to roce.GID) error {
+	ah, err := a.gsi.find(ctx, cm.Path{Local: from, Remote: to})
+	if err != nil {
+		return err
+	}
+	return a.gsi.pd.DestroyAH(ah)
+}
+
+// background runs f on a goroutine that the agent's end waits for. ctx ends then.
+func (a *agent) background(f func(ctx context.Context)) {
+	a.tasks.Go(func() { f(a.ctx) })
+}
+
+// deliver hands an event of the machine to its ID. A connection whose ID has gone is let go.
+func (a *agent) deliver(e *cm.Event) {
+	switch e.Type {
+	case cm.EventConnectRequest, cm.EventSIDRRequest:
+		e.Listener.Context.(*ID).request(a, e)
+		return
+	}
+	var id *ID
+	if e.Query != nil {
+		id, _ = e.Query.Context.(*ID)
+	} else {
+		id, _ = e.Conn.Context.(*ID)
+	}
+	if id != nil {
+		id.told(e)
+	}
+}

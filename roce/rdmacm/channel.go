@@ -1,0 +1,138 @@
+package rdmacm
+
+// The event channel: which devices its IDs may be on, and the events that it hands out.
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/goroce/goroce/roce"
+)
+
+// Config says which devices are used. The zero value is right where nothing else of the process
+// uses the addresses.
+type Config struct {
+	// Devices are those that IDs may be on. An address is looked for on them, and a route must lead
+	// to one. They are open as long as IDs are on them: Device.Close answers ErrBusy. Devices
+	// without an interface (pipe) are on no route: they are taken if the route leads to none of the
+	// others.
+	Devices []*roce.Device
+
+	// Kind is the kind of devices that are opened where Devices is empty, one for each address that
+	// is used: "udp", "packet", "xdp" or "auto"; "" is "udp". They are shared by all channels of
+	// the process, and closed after their last ID.
+	Kind string
+}
+
+// EventChannel tells what happens to IDs (rdma_event_channel). All methods may be called from any
+// goroutine.
+type EventChannel struct {
+	devices []*roce.Device
+	kind    string
+	events  *roce.EventSource[*Event]
+	// sink, if not nil, is called with each event instead of queueing it: by whoever makes it, with
+	// the lock of its ID, so that it must not wait and call nothing of the ID.
+	sink func(*Event)
+
+	mu     sync.Mutex
+	ids    int
+	closed bool
+}
+
+// Event is something that happened to an ID (rdma_cm_event). It is the taker's: there is nothing to
+// acknowledge.
+type Event struct {
+	Type EventType
+	// ID is what it happened to. That of EventConnectRequest is a new one, which is to be accepted,
+	// rejected or closed.
+	ID       *ID
+	Listener *ID // EventConnectRequest: who listens; nil with others
+
+	// Status is 0; or of EventRejected the reason (section 9.3; 28: the application's); or of
+	// EventUnreachable in PSUDP the SIDR status, if positive; otherwise a negative errno.
+	Status int
+	Err    error // Status in words; nil if that is 0
+
+	// Param is what the peer says: of EventConnectRequest, EventConnectResponse, EventEstablished
+	// and EventRejected. ResponderResources and InitiatorDepth are from this side's view: as they
+	// are they can be given to Accept.
+	Param ConnParam
+	// Datagram is where datagrams go to: of EventEstablished in PSUDP and EventMulticastJoin.
+	Datagram DatagramParam
+	Context  any // of EventMulticastJoin and EventMulticastError: what JoinMulticast was given
+}
+
+// String prints "RDMA_CM_EVENT_REJECTED: <why>".
+func (e *Event) String() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%v: %v", e.Type, e.Err)
+	}
+	return e.Type.String()
+}
+
+// NewEventChannel makes a channel (rdma_create_event_channel). cfg may be nil. ErrInvalid names
+// what is wrong with it.
+func NewEventChannel(cfg *Config) (*EventChannel, error) {
+	if cfg == nil {
+		cfg = new(Config)
+	}
+	ch := &EventChannel{devices: slices.Clone(cfg.Devices), kind: cfg.Kind, events: roce.NewEventSource[*Event]()}
+	if ch.kind == "" {
+		ch.kind = "udp"
+	}
+	if kinds := []string{"udp", "packet", "xdp", "auto"}; !slices.Contains(kinds, ch.kind) {
+		return nil, fmt.Errorf("rdmacm: %w: Config.Kind %q, want one of %s", ErrInvalid, ch.kind, strings.Join(kinds, ", "))
+	}
+	if slices.Contains(ch.devices, nil) {
+		return nil, fmt.Errorf("rdmacm: %w: a device of Config.Devices is nil", ErrInvalid)
+	}
+	return ch, nil
+}
+
+// Events is where events are taken (rdma_get_cm_event): blocking, in a select statement, or by a
+// file descriptor.
+func (ch *EventChannel) Events() *roce.EventQueue[*Event] { return ch.events.Queue() }
+
+// Get is Events().Get: it takes the oldest event and waits for one if need be. The error is ctx's,
+// or ErrClosed.
+func (ch *EventChannel) Get(ctx context.Context) (*Event, error) { return ch.Events().Get(ctx) }
+
+// Close ends the channel (rdma_destroy_event_channel): who waits hears ErrClosed. While IDs are on
+// it the error is ErrBusy. A second Close does nothing.
+func (ch *EventChannel) Close() error {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if ch.ids > 0 {
+		return fmt.Errorf("rdmacm: %w: the event channel still has %d IDs", ErrBusy, ch.ids)
+	}
+	ch.closed = true
+	ch.events.Close()
+	return nil
+}
+
+// enter counts an ID. ErrClosed.
+func (ch *EventChannel) enter() error {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if ch.closed {
+		return fmt.Errorf("event channel: %w", ErrClosed)
+	}
+	ch.ids++
+	return nil
+}
+
+func (ch *EventChannel) leave() {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.ids--
+}
+
+// errno gives an event the status of an error.
+func (e *Event) errno(code syscall.Errno, err error) *Event {
+	e.Status, e.Err = -int(code), err
+	return e
+}

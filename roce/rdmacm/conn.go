@@ -1,0 +1,297 @@
+package rdmacm
+
+// Connections for Go programs: a queue pair in RTS, and what belongs to it.
+//
+// Stages: what is asked for; making the queue pair; what happens to the connection; draining and
+// closing it.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+
+	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/wire"
+)
+
+// ErrIncomplete is matched by the error of a Conn.Close that could not do all: requests that were
+// posted are not known to have been carried out, or the peer did not answer.
+var ErrIncomplete = errors.New("not everything was done before the connection was closed")
+
+// ConnConfig says what connections are made of. The zero value is right for most uses.
+type ConnConfig struct {
+	Config
+
+	// Local is the address that Dial connects from; the zero Addr: the system chooses.
+	Local netip.Addr
+
+	// Setup, if not nil, says in which protection domain and from what a connection's queue pair is
+	// made. They are the application's: it closes them after the connection, and completions are
+	// its own affair, also those of Close, which does not drain. If it is nil each connection has a
+	// domain and a completion queue of its own.
+	Setup func(dev *roce.Device) (*roce.PD, roce.QPInitAttr, error)
+	Cap   roce.QPCap // sizes if Setup is nil; zero: roce.DefaultQPCap
+
+	// Prepare, if not nil, is called when the queue pair is there and the peer cannot send yet: the
+	// place to register memory and to post receives. An error ends the attempt.
+	Prepare func(*Conn) error
+
+	// Param is what the peer is told; nil is what Connect and Accept make of it. QPN and SRQ do not
+	// count.
+	Param *ConnParam
+
+	TOS        uint8 // IPv4 TOS or IPv6 traffic class
+	AckTimeout uint8 // see ID.SetAckTimeout; 0: as the path has it
+}
+
+// Conn is a connection. All methods may be called from any goroutine.
+type Conn struct {
+	id      *ID
+	ch      *EventChannel // that is closed with it; nil: that of a listener
+	dev     *roce.Device
+	pd      *roce.PD
+	ownPD   bool
+	cq      *roce.CQ // nil if the application has made it (Setup)
+	qp      *roce.QP
+	private []byte // what the peer has said
+
+	steps chan *Event   // until the connection is established
+	done  chan struct{} // closed when it is over
+
+	mu     sync.Mutex // calls of Close
+	closed bool
+	why    error // set before done is closed
+	ended  sync.Once
+}
+
+// maxSteps is more than there are events before a connection is established, and after it.
+const maxSteps = 8
+
+func newConn() *Conn {
+	return &Conn{steps: make(chan *Event, maxSteps), done: make(chan struct{})}
+}
+
+// happens takes in an event. It is the sink of the connection's channel.
+func (c *Conn) happens(e *Event) {
+	switch e.Type {
+	case EventDisconnected, EventDeviceRemoval:
+		c.ended.Do(func() {
+			c.why = e.Err
+			close(c.done)
+		})
+	}
+	select {
+	case c.steps <- e:
+	default: // nobody waits for it any more
+	}
+}
+
+// await waits for an event of a type. Another one is the error.
+func (c *Conn) await(ctx context.Context, want EventType) (*Event, error) {
+	for {
+		select {
+		case e := <-c.steps:
+			switch {
+			case e.Type == want:
+				return e, nil
+			case e.Type == EventTimewaitExit:
+			case e.Type == EventRejected:
+				return nil, &RejectedError{Reason: e.Status, PrivateData: e.Param.PrivateData}
+			case e.Err != nil:
+				return nil, e.Err
+			default:
+				return nil, fmt.Errorf("%w: %v while waiting for %v", ErrUnreachable, e.Type, want)
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// RejectedError is the error of a Dial that the peer has refused. It matches ErrUnreachable.
+type RejectedError struct {
+	Reason      int    // section 9.3: 8 nobody listens there, 28 the application refuses, 10 stale ...
+	PrivateData []byte // what the peer's application says, MaxRejectData bytes; nil if nothing
+}
+
+// Error says the reason.
+func (e *RejectedError) Error() string {
+	return fmt.Sprintf("the peer refuses: %v", wire.CMRejReason(e.Reason))
+}
+
+// Is says that the peer cannot be reached.
+func (e *RejectedError) Is(target error) bool { return target == ErrUnreachable }
+
+// build makes the queue pair on the ID's device.
+func (c *Conn) build(cfg *ConnConfig) error {
+	c.dev = c.id.Device()
+	attr := roce.QPInitAttr{Cap: cfg.Cap}
+	var err error
+	if cfg.Setup != nil {
+		c.pd, attr, err = cfg.Setup(c.dev)
+	} else {
+		err = c.buildOwn(&attr)
+	}
+	if err != nil {
+		return err
+	}
+	if c.qp, err = c.id.CreateQP(c.pd, attr); err != nil {
+		return err
+	}
+	if cfg.Prepare != nil {
+		return cfg.Prepare(c)
+	}
+	return nil
+}
+
+// buildOwn makes a protection domain and a completion queue with room for everything.
+func (c *Conn) buildOwn(attr *roce.QPInitAttr) (err error) {
+	if attr.Cap == (roce.QPCap{}) {
+		attr.Cap = roce.DefaultQPCap()
+	}
+	if c.pd, err = c.dev.AllocPD(); err != nil {
+		return err
+	}
+	c.ownPD = true
+	const last = 1 // Close's
+	c.cq, err = c.dev.CreateCQ(roce.CQInitAttr{CQE: int(attr.Cap.MaxSendWR + attr.Cap.MaxRecvWR + last)})
+	attr.SendCQ = c.cq
+	return err
+}
+
+// QP is the queue pair, in RTS.
+func (c *Conn) QP() *roce.QP { return c.qp }
+
+// PD is the queue pair's protection domain.
+func (c *Conn) PD() *roce.PD { return c.pd }
+
+// CQ is where all of the queue pair's requests complete; nil if ConnConfig.Setup has made the queue
+// pair's own.
+func (c *Conn) CQ() *roce.CQ { return c.cq }
+
+// Device is the device that the connection is on.
+func (c *Conn) Device() *roce.Device { return c.dev }
+
+// LocalAddr is this side's address and port.
+func (c *Conn) LocalAddr() netip.AddrPort { return c.id.LocalAddr() }
+
+// RemoteAddr is the peer's address and port.
+func (c *Conn) RemoteAddr() netip.AddrPort { return c.id.PeerAddr() }
+
+// PrivateData is what the peer has said when the connection was made: MaxConnectData or
+// MaxAcceptData bytes, with zeros behind. In Prepare of Dial it is nil.
+func (c *Conn) PrivateData() []byte { return c.private }
+
+// Done is closed when the connection is over, whoever has ended it. What had completed can still be
+// polled. Close gives back what the connection has.
+func (c *Conn) Done() <-chan struct{} { return c.done }
+
+// Err says why the connection is over, when Done is closed: nil if one of the two sides has
+// disconnected.
+func (c *Conn) Err() error {
+	select {
+	case <-c.done:
+		return c.why
+	default:
+		return nil
+	}
+}
+
+// Close ends the connection. First it waits until all that was posted to the send queue has been
+// carried out, if the completion queue is the connection's own: it takes over polling that queue,
+// and throws away what it finds. Then it disconnects, and waits for the peer's answer. Whatever
+// comes of that, and when ctx ends, everything is given back, and the error matches ErrIncomplete
+// and says what is not known to have been done. What the peer has sent and nobody has received is
+// lost: programs agree on the end of their talk by messages of their own. Regions of Conn.PD must
+// be closed before, or are an ErrBusy. A second Close does nothing.
+func (c *Conn) Close(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil
+	}
+	c.closed = true
+	var errs []error
+	if err := c.drain(ctx); err != nil {
+		errs = append(errs, fmt.Errorf("rdmacm: Close: %w: %w", ErrIncomplete, err))
+	}
+	if err := c.disconnect(ctx); err != nil {
+		errs = append(errs, fmt.Errorf("rdmacm: Close: %w: %w", ErrIncomplete, err))
+	}
+	return errors.Join(append(errs, c.giveBack())...)
+}
+
+// marker is the WRID of the request that Close posts.
+const marker = uint64(0x636c6f7365)
+
+// drain posts a request behind all others, a WRITE of nothing, and waits for its end. If the peer
+// has disconnected first, its queue pair has ended, and the requests fail.
+func (c *Conn) drain(ctx context.Context) error {
+	if c.cq == nil {
+		return nil
+	}
+	posted, failed := false, 0
+	var first roce.WC
+	var wcs [16]roce.WC
+	for {
+		if !posted {
+			err := c.qp.PostSend(roce.SendWR{WRID: marker, Opcode: roce.WRWrite, Flags: roce.SendSignaled})
+			if err != nil && !errors.Is(err, roce.ErrFull) {
+				return err
+			}
+			posted = err == nil
+		}
+		n, err := c.cq.Wait(ctx, wcs[:])
+		if err != nil {
+			return err
+		}
+		for _, wc := range wcs[:n] {
+			if wc.Status != roce.WCSuccess {
+				if failed++; failed == 1 {
+					first = wc
+				}
+			}
+			switch {
+			case wc.WRID != marker || wc.Opcode != roce.WCRDMAWrite && wc.Status == roce.WCSuccess:
+			case failed > 0:
+				return fmt.Errorf("%d requests failed, the first with %v", failed, first.Status)
+			default:
+				return nil
+			}
+		}
+	}
+}
+
+// disconnect tells the peer, and waits for its answer.
+func (c *Conn) disconnect(ctx context.Context) error {
+	err := c.id.Disconnect()
+	switch {
+	case errors.Is(err, ErrState): // it is over
+		return c.Err()
+	case err != nil:
+		return err
+	}
+	select {
+	case <-c.done:
+		return c.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// giveBack closes what the connection has.
+func (c *Conn) giveBack() error {
+	err := c.id.Close()
+	if c.cq != nil {
+		err = errors.Join(err, c.cq.Close())
+	}
+	if c.ownPD {
+		err = errors.Join(err, c.pd.Close())
+	}
+	if c.ch != nil {
+		err = errors.Join(err, c.ch.Close())
+	}
+	return err
+}

@@ -1,0 +1,62 @@
+package rdmacm
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/roce"
+)
+
+// TestDial: a connection each way of closing, with private data and a message.
+func TestDial(t *testing.T) {
+	overWires(t, func(t *testing.T, a, b *host) {
+		cfg := func(h *host) ConnConfig { return ConnConfig{Config: Config{Devices: []*roce.Device{h.dev}}} }
+		l, err := Listen(bg, b.at(0).String(), &ListenConfig{ConnConfig: cfg(b),
+			Decide: func(from netip.AddrPort, says []byte) ([]byte, error) {
+				if says[0] == 'x' {
+					return []byte("go away"), errors.New("no")
+				}
+				return append([]byte("re: "), says[:5]...), nil
+			}})
+		require.NoError(t, err)
+		dial := func(says string) (*Conn, error) {
+			c := cfg(a)
+			c.Param = &ConnParam{PrivateData: []byte(says), RetryCount: 7, RNRRetryCount: 7}
+			return Dial(bg, l.Addr().String(), &c)
+		}
+		_, err = dial("x")
+		var no *RejectedError
+		require.ErrorAs(t, err, &no)
+		require.ErrorIs(t, err, ErrUnreachable)
+		require.Equal(t, 28, no.Reason)
+		require.Equal(t, "go away", string(no.PrivateData[:7]))
+
+		for _, first := range []string{"dialer", "listener"} {
+			c, err := dial("hello")
+			require.NoError(t, err)
+			s, err := l.Accept(bg)
+			require.NoError(t, err)
+			require.Equal(t, "re: hello", string(c.PrivateData()[:9]))
+			require.Equal(t, "hello", string(s.PrivateData()[:5]))
+			require.Equal(t, c.LocalAddr(), s.RemoteAddr())
+			if first == "listener" {
+				c, s = s, c
+			}
+			require.NoError(t, c.Close(bg))
+			<-s.Done()
+			require.NoError(t, s.Err())
+			s.Close(bg)
+			require.NoError(t, c.Close(bg))
+		}
+		require.NoError(t, l.Close())
+		require.NoError(t, l.Close())
+		_, err = l.Accept(bg)
+		require.ErrorIs(t, err, ErrClosed)
+		_, err = dial("again")
+		require.ErrorAs(t, err, &no)
+		require.Equal(t, 8, no.Reason)
+	})
+}

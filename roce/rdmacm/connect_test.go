@@ -1,0 +1,53 @@
+package rdmacm
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/roce"
+)
+
+// TestConnect: a connection from the first call to the last, with private data, a message each way,
+// and the active side disconnecting first.
+func TestConnect(t *testing.T) {
+	overWires(t, func(t *testing.T, a, b *host) {
+		l := b.listener(PSTCP, 7471)
+		active := a.resolved(PSTCP, b.at(7471))
+		a.pair(active)
+		require.NoError(t, active.Connect(&ConnParam{PrivateData: []byte("hello"), ResponderResources: 3, InitiatorDepth: 4, RetryCount: 5, RNRRetryCount: 6}))
+		req := b.next(EventConnectRequest)
+		require.Same(t, l, req.Listener)
+		require.Len(t, req.Param.PrivateData, MaxConnectData)
+		require.Equal(t, "hello\x00", string(req.Param.PrivateData[:6]))
+		require.Equal(t, [4]uint8{4, 3, 5, 6}, [4]uint8{req.Param.ResponderResources, req.Param.InitiatorDepth, req.Param.RetryCount, req.Param.RNRRetryCount})
+		passive := req.ID
+		require.Equal(t, b.at(7471), passive.LocalAddr())
+		require.Equal(t, active.LocalAddr(), passive.PeerAddr())
+		b.pair(passive)
+		require.NoError(t, passive.Accept(&ConnParam{PrivateData: []byte("welcome"), ResponderResources: 2, InitiatorDepth: 9, RNRRetryCount: 1}))
+		est := a.next(EventEstablished)
+		require.Len(t, est.Param.PrivateData, MaxAcceptData)
+		require.Equal(t, "welcome\x00", string(est.Param.PrivateData[:8]))
+		b.next(EventEstablished)
+
+		qa, qb := active.QP(), passive.QP()
+		attrA, err := qa.Query()
+		require.NoError(t, err)
+		attrB, err := qb.Query()
+		require.NoError(t, err)
+		require.Equal(t, [2]uint8{2, 3}, [2]uint8{attrA.MaxRdAtomic, attrA.MaxDestRdAtomic})
+		require.Equal(t, [2]uint8{3, 2}, [2]uint8{attrB.MaxRdAtomic, attrB.MaxDestRdAtomic})
+		require.Equal(t, [4]uint8{5, 5, 1, 6}, [4]uint8{attrA.RetryCnt, attrB.RetryCnt, attrA.RNRRetry, attrB.RNRRetry})
+		require.Equal(t, attrA.PathMTU, attrB.PathMTU)
+		message(t, a, b, qa, qb, "to you")
+		message(t, b, a, qb, qa, "and back")
+
+		require.NoError(t, active.Disconnect())
+		b.next(EventDisconnected)
+		require.Equal(t, roce.StateErr, qa.State())
+		require.NoError(t, passive.Disconnect())
+		a.next(EventDisconnected)
+		require.NoError(t, passive.Close())
+	})
+}

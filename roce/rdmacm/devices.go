@@ -1,0 +1,320 @@
+package rdmacm
+
+// Which device an address is of, and who uses it.
+//
+// Stages: a row of a device's GID table; the devices of a channel, which were given or are opened
+// when they are needed; the way to a destination; sharing a device's agent.
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+
+	"github.com/goroce/goroce/internal/route"
+	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/wire"
+)
+
+// rowOf is the row of a device's GID table that has an address.
+func rowOf(dev *roce.Device, gid roce.GID) (row uint8, ok bool) {
+	for i, g := range dev.GIDs() {
+		if g == gid && !g.IsZero() {
+			return uint8(i), true
+		}
+	}
+	return 0, false
+}
+
+// gidOf is the GID of an address, whatever its zone.
+func gidOf(a netip.Addr) roce.GID { return roce.GID(a.WithZone("").As16()) }
+
+// path is where an ID is, and how its peer is reached.
+type path struct {
+	agent  *agent
+	local  netip.Addr // with a zone if it is link-local
+	remote netip.Addr
+	mtu    roce.MTU
+	via    route.Route // zero on a pipe
+}
+
+// agents are those of all devices that were used; owned are those of the devices that this package
+// has opened, by name.
+var agents = struct {
+	sync.Mutex
+	of    map[*roce.Device]*agent
+	owned map[string]*agent
+}{of: make(map[*roce.Device]*agent), owned: make(map[string]*agent)}
+
+// share returns the agent of a device, for one more user.
+func share(dev *roce.Device) (*agent, error) {
+	agents.Lock()
+	defer agents.Unlock()
+	return shareLocked(dev)
+}
+
+func shareLocked(dev *roce.Device) (*agent, error) {
+	a := agents.of[dev]
+	if a == nil {
+		var err error
+		if a, err = newAgent(dev); err != nil {
+			return nil, err
+		}
+		if err := dev.AtClose(a.retire); err != nil {
+			return nil, errors.Join(err, a.stop())
+		}
+		agents.of[dev] = a
+	}
+	a.take()
+	return a, nil
+}
+
+// take counts one more user. The caller has the lock of agents.
+func (a *agent) take() {
+	if a.users++; a.users == 1 && a.ownedName != "" {
+		a.abandoned(false)
+	}
+}
+
+// open shares the agent of an address's device, which it opens if need be.
+func open(kind string, addr netip.Addr) (*agent, error) {
+	name := kind + ":" + addr.String()
+	agents.Lock()
+	defer agents.Unlock()
+	if a := agents.owned[name]; a != nil {
+		a.take()
+		return a, nil
+	}
+	dev, err := roce.Open(name, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w (a device of this process that has the address is named in Config.Devices)", err)
+	}
+	a, err := shareLocked(dev)
+	if err != nil {
+		return nil, errors.Join(err, dev.Close())
+	}
+	a.ownedName = name
+	agents.owned[name] = a
+	return a, nil
+}
+
+// release ends what share and open began. The device of the last user is closed if this package has
+// opened it.
+func (a *agent) release() {
+	agents.Lock()
+	defer agents.Unlock()
+	a.users--
+	if a.users == 0 && a.ownedName != "" {
+		a.abandoned(true)
+	}
+}
+
+// retire is what a device does first when it is closed by its owner.
+func (a *agent) retire() error {
+	if a.closing.Load() { // by finish, which has the lock
+		return a.stop()
+	}
+	agents.Lock()
+	defer agents.Unlock()
+	if a.users > 0 {
+		return fmt.Errorf("%w: device %s still has %d rdma_cm IDs", ErrBusy, a.dev.Name(), a.users)
+	}
+	delete(agents.of, a.dev)
+	return a.stop()
+}
+
+// bound finds the agent of a local address, for one more user. In a channel without devices of its
+// own one is opened. ErrInvalid if nobody has the address.
+func (ch *EventChannel) bound(addr netip.Addr) (*agent, error) {
+	if len(ch.devices) == 0 {
+		if err := isLocal(addr); err != nil {
+			return nil, err
+		}
+		return open(ch.kind, addr)
+	}
+	for _, dev := range ch.devices {
+		if _, ok := rowOf(dev, gidOf(addr)); ok && inZone(dev, addr) {
+			return share(dev)
+		}
+	}
+	return nil, fmt.Errorf("%w: address %v: none of the devices has it: %s", ErrInvalid, addr, ch.names())
+}
+
+// inZone says whether a link-local address is of the device's interface, as far as either is known.
+func inZone(dev *roce.Device, addr netip.Addr) bool {
+	info := dev.PortInfo()
+	return addr.Zone() == "" || info.Interface == "" || addr.Zone() == info.Interface || addr.Zone() == fmt.Sprint(info.Index)
+}
+
+// isLocal is an error unless an interface of this machine has the address.
+func isLocal(addr netip.Addr) error {
+	list, err := net.InterfaceAddrs()
+	if err != nil {
+		return err
+	}
+	for _, a := range list {
+		if n, ok := a.(*net.IPNet); ok && (n.IP.Equal(addr.AsSlice()) || n.IP.IsLoopback() && n.Contains(addr.AsSlice())) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: address %v: no interface of this machine has it", ErrInvalid, addr)
+}
+
+// all are the agents that a listener on all addresses of a version, or of both, is about, each for
+// one more user.
+func (ch *EventChannel) all(addr netip.Addr, v4too bool) (list []*agent, err error) {
+	defer func() {
+		if err != nil {
+			for _, a := range list {
+				a.release()
+			}
+			list = nil
+		}
+	}()
+	if len(ch.devices) > 0 {
+		for _, dev := range ch.devices {
+			a, err := share(dev)
+			if err != nil {
+				return list, err
+			}
+			list = append(list, a)
+		}
+		return list, nil
+	}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, err
+	}
+	for _, have := range addrs {
+		n, ok := have.(*net.IPNet)
+		if !ok {
+			continue
+		}
+		own, _ := netip.AddrFromSlice(n.IP)
+		if own = own.Unmap(); own.IsLinkLocalUnicast() || own.Is4() != addr.Is4() && !(own.Is4() && v4too) {
+			continue // a link-local address is listened on by naming it
+		}
+		a, err := open(ch.kind, own)
+		if err != nil {
+			return list, fmt.Errorf("listening on all addresses: %w", err)
+		}
+		list = append(list, a)
+	}
+	return list, nil
+}
+
+// way finds the way from src, which may be unspecified, to dst, for one more user of its agent.
+func (ch *EventChannel) way(src, dst netip.Addr) (path, error) {
+	if src.IsValid() && !src.IsUnspecified() {
+		a, err := ch.bound(src)
+		if err != nil {
+			return path{}, err
+		}
+		p, err := a.wayFrom(src, dst)
+		if err != nil {
+			a.release()
+		}
+		return p, err
+	}
+	r, err := route.To(dst, netip.Addr{})
+	if len(ch.devices) == 0 {
+		if err != nil {
+			return path{}, noWay(err)
+		}
+		a, err := open(ch.kind, r.Source)
+		if err != nil {
+			return path{}, err
+		}
+		return path{agent: a, local: r.Source, remote: dst, via: r, mtu: a.mtu(r.MTU())}, nil
+	}
+	return ch.among(dst, r, err)
+}
+
+// among chooses one of the channel's devices: the one that has the source address of the route; or
+// one on the same interface; or one that is on no interface, whose packets no routing table knows.
+func (ch *EventChannel) among(dst netip.Addr, r route.Route, noRoute error) (path, error) {
+	for _, fits := range []func(*roce.Device) (netip.Addr, bool){
+		func(d *roce.Device) (netip.Addr, bool) {
+			_, ok := rowOf(d, gidOf(r.Source))
+			return r.Source, ok && noRoute == nil && inZone(d, r.Source) && d.PortInfo().Interface != ""
+		},
+		func(d *roce.Device) (netip.Addr, bool) {
+			own, ok := alike(d, dst)
+			return own, ok && noRoute == nil && d.PortInfo().Index == r.Index
+		},
+		func(d *roce.Device) (netip.Addr, bool) {
+			own, ok := alike(d, dst)
+			return own, ok && d.PortInfo().Interface == ""
+		},
+	} {
+		for _, dev := range ch.devices {
+			own, ok := fits(dev)
+			if !ok {
+				continue
+			}
+			a, err := share(dev)
+			if err != nil {
+				return path{}, err
+			}
+			p, err := a.wayFrom(own, dst)
+			if err != nil {
+				a.release()
+			}
+			return p, err
+		}
+	}
+	if noRoute != nil {
+		return path{}, noWay(noRoute)
+	}
+	return path{}, fmt.Errorf("%w: the route to %v is by %s from %v, and none of the devices is there: %s",
+		ErrUnreachable, dst, r.Interface, r.Source, ch.names())
+}
+
+// wayFrom is the way from an address of the agent's device.
+func (a *agent) wayFrom(src, dst netip.Addr) (path, error) {
+	p := path{agent: a, local: src, remote: dst, mtu: a.dev.QueryPort().ActiveMTU}
+	if src.Is4() != dst.Is4() {
+		return p, fmt.Errorf("%w: from %v to %v: one is IPv4 and one IPv6", ErrInvalid, src, dst)
+	}
+	if a.dev.PortInfo().Interface == "" {
+		return p, nil
+	}
+	r, err := route.To(dst, src)
+	if err != nil {
+		return p, noWay(err)
+	}
+	p.via, p.mtu = r, a.mtu(r.MTU())
+	if p.mtu == 0 {
+		return p, fmt.Errorf("%w: the route to %v takes IP packets of %d bytes, too short for RoCE's smallest path MTU", ErrUnreachable, dst, r.NetMTU)
+	}
+	return p, nil
+}
+
+// mtu is the largest path MTU that a route and the device take.
+func (a *agent) mtu(of wire.MTU) roce.MTU { return min(of, a.dev.QueryPort().ActiveMTU) }
+
+// alike is an address of the device from where dst can be reached, as far as the two tell: of the
+// same version, and link-local if it is.
+func alike(dev *roce.Device, dst netip.Addr) (netip.Addr, bool) {
+	for _, g := range dev.GIDs() {
+		own := g.Addr()
+		if !g.IsZero() && own.Is4() == dst.Is4() && own.IsLinkLocalUnicast() == dst.IsLinkLocalUnicast() {
+			return own, true
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// names lists the channel's devices for an error.
+func (ch *EventChannel) names() string {
+	var list []string
+	for _, d := range ch.devices {
+		list = append(list, d.Name())
+	}
+	return strings.Join(list, ", ")
+}
+
+// noWay makes an error of the routes one of this package.
+func noWay(err error) error { return fmt.Errorf("%w: %w", ErrUnreachable, err) }

@@ -1,0 +1,125 @@
+package rdmacm
+
+// Dial: from a text to a connection.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"time"
+)
+
+// Dial connects to a listener: "10.0.0.2:7471", "[fe80::1%eth0]:7471", "host:7471". cfg may be nil.
+// It returns when both queue pairs are ready, or when ctx ends. The error is ctx's; or a
+// *RejectedError if the peer refuses; or matches ErrUnreachable if there is no route, or no answer
+// for a minute; or ErrInvalid, if it is the address or cfg that is wrong.
+func Dial(ctx context.Context, address string, cfg *ConnConfig) (*Conn, error) {
+	if cfg == nil {
+		cfg = new(ConnConfig)
+	}
+	addrs, err := lookup(ctx, address)
+	if err != nil {
+		return nil, fail("Dial "+address, err)
+	}
+	var errs []error
+	for _, addr := range addrs {
+		c, err := dial(ctx, addr, cfg)
+		if err == nil {
+			return c, nil
+		}
+		errs = append(errs, err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, fail("Dial "+address, errors.Join(errs...))
+}
+
+// lookup is what a host's name stands for. A host that is "" stands for all addresses.
+func lookup(ctx context.Context, address string) ([]netip.AddrPort, error) {
+	host, service, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	port, err := strconv.ParseUint(service, 10, 16)
+	if err != nil {
+		return nil, fmt.Errorf("%w: port %q, want a number of 16 bits", ErrInvalid, service)
+	}
+	addrs := []netip.Addr{netip.IPv6Unspecified()}
+	if host != "" {
+		if addrs, err = net.DefaultResolver.LookupNetIP(ctx, "ip", host); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+		}
+	}
+	var list []netip.AddrPort
+	for _, a := range addrs {
+		list = append(list, netip.AddrPortFrom(a.Unmap(), uint16(port)))
+	}
+	return list, nil
+}
+
+// dial connects to one address.
+func dial(ctx context.Context, addr netip.AddrPort, cfg *ConnConfig) (c *Conn, err error) {
+	c = newConn()
+	if c.ch, err = NewEventChannel(&cfg.Config); err != nil {
+		return nil, err
+	}
+	c.ch.sink = c.happens
+	if c.id, err = c.ch.CreateID(PSTCP); err != nil {
+		return nil, errors.Join(err, c.ch.Close())
+	}
+	c.id.parts = true
+	if err = c.connect(ctx, addr, cfg); err != nil {
+		c.closed = true
+		return nil, errors.Join(err, c.giveBack())
+	}
+	return c, nil
+}
+
+func (c *Conn) connect(ctx context.Context, addr netip.AddrPort, cfg *ConnConfig) error {
+	if err := c.id.configure(cfg); err != nil {
+		return err
+	}
+	var src netip.AddrPort
+	if cfg.Local.IsValid() {
+		src = netip.AddrPortFrom(cfg.Local, 0)
+	}
+	timeout := resolveTime
+	if end, ok := ctx.Deadline(); ok {
+		timeout = min(timeout, max(time.Until(end), time.Nanosecond))
+	}
+	if err := c.id.ResolveAddr(src, addr, timeout); err != nil {
+		return err
+	}
+	if _, err := c.await(ctx, EventAddrResolved); err != nil {
+		return err
+	}
+	if err := c.id.ResolveRoute(timeout); err != nil {
+		return err
+	}
+	if _, err := c.await(ctx, EventRouteResolved); err != nil {
+		return err
+	}
+	if err := c.build(cfg); err != nil {
+		return err
+	}
+	if err := c.id.Connect(cfg.Param); err != nil {
+		return err
+	}
+	e, err := c.await(ctx, EventEstablished)
+	if err == nil {
+		c.private = e.Param.PrivateData
+	}
+	return err
+}
+
+// configure sets the ID's options.
+func (id *ID) configure(cfg *ConnConfig) error {
+	if err := id.SetTOS(cfg.TOS); err != nil {
+		return err
+	}
+	return id.SetAckTimeout(cfg.AckTimeout)
+}

@@ -1,0 +1,277 @@
+package rdmacm
+
+// Queue pair 1 of a device, which carries the connection manager's messages: 256 bytes each, as
+// datagrams (section 9.1).
+//
+// Stages: opening it with its receives; taking in what has come; sending, for which the way to the
+// peer must be known (an address handle, of which some are kept); closing.
+//
+// One goroutine uses it, the agent's.
+
+import (
+	"context"
+	"errors"
+
+	"github.com/goroce/goroce/cm"
+	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/wire"
+)
+
+// Sizes. A message that finds no place is lost, as one that the network loses: its sender repeats.
+const (
+	gsiRecvs  = 256 // datagrams that wait to be looked at: 74 KiB
+	gsiSends  = 128 // on their way
+	gsiWays   = 256 // peers whose address handles are kept
+	gsiAsking = 16  // peers whose link address is being found out at a time
+	gsiKept   = 4   // messages for each of these that wait
+)
+
+const gsiSlot = roce.GRHSize + wire.MADLen
+
+// handle is a way's address handle, nil until it is known.
+type handle struct {
+	ah      *roce.AH
+	waiting []wire.MAD
+	used    uint64 // when, by gsi.uses
+}
+
+// found is the end of a search for a way.
+type found struct {
+	way cm.Path
+	ah  *roce.AH
+	err error
+}
+
+type gsi struct {
+	dev  *roce.Device
+	pd   *roce.PD
+	ch   *roce.CompChannel
+	cq   *roce.CQ
+	mr   *roce.MR
+	qp   *roce.QP
+	slow bool // the port must find out link addresses
+
+	sending int // requests that have not completed
+	ways    map[cm.Path]*handle
+	asking  int
+	uses    uint64
+	answers chan found
+	lost    uint64 // messages that found no place, or no way
+}
+
+// openGSI makes queue pair 1 of a device and posts its receives. The error is ErrBusy if the device
+// has one, and ErrNotSupported if it cannot have one.
+func openGSI(dev *roce.Device) (g *gsi, err error) {
+	kind := dev.PortInfo().Kind
+	g = &gsi{dev: dev, slow: kind != "udp" && kind != "pipe", ways: make(map[cm.Path]*handle), answers: make(chan found, gsiAsking)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, g.close())
+		}
+	}()
+	if g.pd, err = dev.AllocPD(); err != nil {
+		return g, err
+	}
+	if g.ch, err = dev.CreateCompChannel(); err != nil {
+		return g, err
+	}
+	if g.cq, err = dev.CreateCQ(roce.CQInitAttr{CQE: gsiRecvs + gsiSends, Channel: g.ch}); err != nil {
+		return g, err
+	}
+	if g.mr, err = g.pd.RegMR(make([]byte, gsiRecvs*gsiSlot), roce.LocalWrite); err != nil {
+		return g, err
+	}
+	g.qp, err = g.pd.CreateQP(roce.QPInitAttr{Type: roce.GSI, SendCQ: g.cq, SQSigAll: true,
+		Cap: roce.QPCap{MaxSendWR: gsiSends, MaxRecvWR: gsiRecvs, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: wire.MADLen}})
+	if err != nil {
+		return g, err
+	}
+	if err = g.qp.Activate(wire.GSIQKey); err != nil {
+		return g, err
+	}
+	for i := range gsiRecvs {
+		if err = g.postRecv(uint64(i)); err != nil {
+			return g, err
+		}
+	}
+	return g, g.cq.ReqNotify(false)
+}
+
+func (g *gsi) postRecv(slot uint64) error {
+	return g.qp.PostRecv(roce.RecvWR{WRID: slot, SGL: []roce.SGE{g.mr.SGE(int(slot)*gsiSlot, gsiSlot)}})
+}
+
+// receive gives everything that has come to take, whose bytes are lent for the call, and arms the
+// queue: the channel is told of what comes later.
+func (g *gsi) receive(take func(w cm.Path, mad []byte)) error {
+	var wcs [32]roce.WC
+	for armed := false; ; {
+		n, err := g.cq.Poll(wcs[:])
+		if err != nil {
+			return err
+		}
+		for i := range wcs[:n] {
+			if err := g.completed(&wcs[i], take); err != nil {
+				return err
+			}
+		}
+		switch {
+		case n > 0:
+			armed = false
+		case armed:
+			return nil
+		default: // what comes between a poll and the arming is not told: look once more
+			if err := g.cq.ReqNotify(false); err != nil {
+				return err
+			}
+			armed = true
+		}
+	}
+}
+
+func (g *gsi) completed(wc *roce.WC, take func(w cm.Path, mad []byte)) error {
+	if wc.Opcode != roce.WCRecv {
+		g.sending--
+		if wc.Status != roce.WCSuccess {
+			g.lost++
+		}
+		return nil
+	}
+	slot := g.mr.Bytes()[int(wc.WRID)*gsiSlot:][:gsiSlot]
+	if attr, err := roce.AHAttrFromWC(wc, slot[:roce.GRHSize]); err == nil && wc.Status == roce.WCSuccess && wc.ByteLen == gsiSlot {
+		to, _ := qp.GRHDestination(slot)
+		take(cm.Path{Local: to, Remote: attr.DGID}, slot[roce.GRHSize:])
+	}
+	return g.postRecv(wc.WRID)
+}
+
+// room says whether a message can be sent now.
+func (g *gsi) room() bool { return g.sending < gsiSends }
+
+// send sends a message to queue pair 1 of a peer; there must be room. It waits for nothing: a way
+// that is not known yet is looked for while the message waits.
+func (g *gsi) send(w cm.Path, mad *wire.MAD) {
+	h := g.ways[w]
+	switch {
+	case h != nil && h.ah != nil:
+		g.post(h, mad)
+	case h != nil:
+		if len(h.waiting) < gsiKept {
+			h.waiting = append(h.waiting, *mad)
+		} else {
+			g.lost++
+		}
+	case !g.slow:
+		ah, err := g.find(context.Background(), w)
+		if err != nil {
+			g.lost++
+			return
+		}
+		g.post(g.keep(w, &handle{ah: ah}), mad)
+	case g.asking < gsiAsking:
+		g.keep(w, &handle{waiting: []wire.MAD{*mad}})
+		g.asking++
+		go func() {
+			ah, err := g.find(context.Background(), w)
+			g.answers <- found{w, ah, err}
+		}()
+	default:
+		g.lost++
+	}
+}
+
+// find makes the address handle of a way, which may have to wait for a neighbour's answer.
+func (g *gsi) find(ctx context.Context, w cm.Path) (*roce.AH, error) {
+	return g.pd.CreateAH(ctx, addressVector(g.dev, w))
+}
+
+// answered takes in the end of a search.
+func (g *gsi) answered(f found) {
+	g.asking--
+	h := g.ways[f.way]
+	if f.err != nil {
+		g.lost += uint64(len(h.waiting))
+		delete(g.ways, f.way)
+		return
+	}
+	h.ah = f.ah
+	for i := range h.waiting {
+		if g.room() {
+			g.post(h, &h.waiting[i])
+		} else {
+			g.lost++
+		}
+	}
+	h.waiting = nil
+}
+
+// keep remembers a handle. In a full table it takes the place of the one that was not used for
+// longest.
+func (g *gsi) keep(w cm.Path, h *handle) *handle {
+	if len(g.ways) >= gsiWays {
+		var oldest cm.Path
+		age := uint64(0)
+		for w, h := range g.ways {
+			if h.ah != nil && g.uses-h.used >= age {
+				oldest, age = w, g.uses-h.used
+			}
+		}
+		g.pd.DestroyAH(g.ways[oldest].ah) // a message that is still in the queue is lost
+		delete(g.ways, oldest)
+	}
+	h.used = g.uses
+	g.ways[w] = h
+	return h
+}
+
+func (g *gsi) post(h *handle, mad *wire.MAD) {
+	g.uses++
+	h.used = g.uses
+	err := g.qp.PostSend(roce.SendWR{Opcode: roce.WRSend, Flags: roce.SendInline, Inline: mad[:], AH: h.ah,
+		RemoteQPN: wire.GSIQPN, RemoteQKey: wire.GSIQKey})
+	if err != nil {
+		g.lost++
+		return
+	}
+	g.sending++
+}
+
+// close gives everything back; searches must have ended. Also of what openGSI could not finish.
+func (g *gsi) close() (err error) {
+	for ; g.asking > 0; g.asking-- {
+		if f := <-g.answers; f.err == nil {
+			err = errors.Join(err, g.pd.DestroyAH(f.ah))
+		}
+	}
+	for w, h := range g.ways {
+		if h.ah != nil {
+			err = errors.Join(err, g.pd.DestroyAH(h.ah))
+		}
+		delete(g.ways, w)
+	}
+	if g.qp != nil {
+		err = errors.Join(err, g.qp.Close())
+	}
+	if g.mr != nil {
+		err = errors.Join(err, g.mr.Close())
+	}
+	if g.cq != nil {
+		err = errors.Join(err, g.cq.Close())
+	}
+	if g.ch != nil {
+		err = errors.Join(err, g.ch.Close())
+	}
+	if g.pd != nil {
+		err = errors.Join(err, g.pd.Close())
+	}
+	return err
+}
+
+// addressVector is that of a way: from the row of the GID table that has its source now, or row 0 if
+// none has it any more.
+func addressVector(dev *roce.Device, w cm.Path) roce.AHAttr {
+	row, _ := rowOf(dev, w.Local)
+	return roce.AHAttr{DGID: w.Remote, SGIDIndex: row, TrafficClass: w.TrafficClass, HopLimit: w.HopLimit,
+		FlowLabel: w.FlowLabel, SL: w.SL}
+}

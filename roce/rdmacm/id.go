@@ -1,0 +1,296 @@
+package rdmacm
+
+// The identifier: making one, its addresses and options, its end. How it gets a peer is in the
+// other files: resolve.go, listen.go, connect.go, datagram.go.
+
+import (
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/goroce/goroce/cm"
+	"github.com/goroce/goroce/roce"
+)
+
+// ID is one end of a connection, a listener, or one end of datagrams (rdma_cm_id). All methods may
+// be called from any goroutine. Those that have to wait for others return at once, and an event
+// says how it ended.
+type ID struct {
+	// Context is the application's own, which nothing here looks at.
+	Context any
+
+	space PortSpace
+
+	mu          sync.Mutex // taken before the agent's
+	ch          *EventChannel
+	state       state
+	local, peer netip.AddrPort
+	claim       *hold    // on the local port
+	agents      []*agent // that it uses: one, or those of a listener on several devices
+	path        cm.Path
+	mtu         roce.MTU
+	options     options
+	parts       bool // it answers a peer that disconnects by itself: nobody else does
+
+	qp     *roce.QP
+	groups map[roce.GID]bool // that the ID is a member of; true: with its queue pair
+
+	listens []*cm.Listener // one for each of agents
+	conn    *cm.Conn       // the connection as the machine has it
+	query   *cm.Query      // or the query
+	own     ConnParam      // what this side has said
+	// terms are what the queue pair must know of the connection, from EventConnectRequest or
+	// EventConnectResponse on; before, PathMTU is 0.
+	terms cm.QPParams
+}
+
+// options are what SetTOS and its kin set.
+type options struct {
+	tos        uint8
+	reuseAddr  bool
+	afOnly     bool
+	ackTimeout uint8 // 0: as the path has it
+}
+
+// CreateID makes an identifier (rdma_create_id). ErrNotSupported of PSIPoIB, ErrInvalid of what is
+// no port space, ErrClosed.
+func (ch *EventChannel) CreateID(space PortSpace) (*ID, error) {
+	switch {
+	case space == PSIPoIB:
+		return nil, fmt.Errorf("rdmacm: CreateID: %w: %v is of InfiniBand alone", ErrNotSupported, space)
+	case portSpaceNames[space] == "":
+		return nil, fmt.Errorf("rdmacm: CreateID: %w: port space 0x%04x, want PSTCP, PSUDP or PSIB", ErrInvalid, uint16(space))
+	}
+	if err := ch.enter(); err != nil {
+		return nil, fmt.Errorf("rdmacm: CreateID: %w", err)
+	}
+	return &ID{space: space, ch: ch}, nil
+}
+
+// fail gives an error the call's name; nil stays nil.
+func fail(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("rdmacm: %s: %w", op, err)
+}
+
+// PortSpace is what CreateID was given.
+func (id *ID) PortSpace() PortSpace { return id.space }
+
+// Channel is the event channel that the ID's events go to.
+func (id *ID) Channel() *EventChannel {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.ch
+}
+
+// LocalAddr is the local address and port; invalid if it has none yet (rdma_get_local_addr,
+// rdma_get_src_port).
+func (id *ID) LocalAddr() netip.AddrPort {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.local
+}
+
+// PeerAddr is the peer's address and port; invalid if there is no peer (rdma_get_peer_addr,
+// rdma_get_dst_port).
+func (id *ID) PeerAddr() netip.AddrPort {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.peer
+}
+
+// Device is the device that the ID is on; nil if that is not known yet, or if it listens on several
+// (id->verbs).
+func (id *ID) Device() *roce.Device {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if a := id.agent(); a != nil {
+		return a.dev
+	}
+	return nil
+}
+
+// agent is that of the ID's one device; nil if it has none or several. The caller has the lock.
+func (id *ID) agent() *agent {
+	if len(id.agents) != 1 {
+		return nil
+	}
+	return id.agents[0]
+}
+
+// AddressVector is how datagrams get to the peer, and the path MTU (id->route.path_rec). ErrState
+// if no address was resolved.
+func (id *ID) AddressVector() (roce.AHAttr, roce.MTU, error) {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	a := id.agent()
+	if a == nil || id.path == (cm.Path{}) {
+		return roce.AHAttr{}, 0, fail("AddressVector", fmt.Errorf("%w: the ID is in the state %v, and has no peer", ErrState, id.state))
+	}
+	return addressVector(a.dev, id.path), id.mtu, nil
+}
+
+// SetTOS sets the IPv4 TOS or IPv6 traffic class of the connection (RDMA_OPTION_ID_TOS), before
+// Connect or, on a listener, for what is accepted there. The packets of queue pairs have ECN bits
+// of their own (roce.Config.NoECN).
+func (id *ID) SetTOS(tos uint8) error {
+	return id.set("SetTOS", func() error { id.options.tos = tos; return nil })
+}
+
+// SetReuseAddr lets several IDs have a port as long as none of them listens
+// (RDMA_OPTION_ID_REUSEADDR). It comes before the ID is bound, or is ErrState.
+func (id *ID) SetReuseAddr(reuse bool) error {
+	return id.set("SetReuseAddr", func() error {
+		if id.state != idle {
+			return fmt.Errorf("%w: the ID is in the state %v, it must be %v", ErrState, id.state, idle)
+		}
+		id.options.reuseAddr = reuse
+		return nil
+	})
+}
+
+// SetAFOnly keeps an ID that is bound to all IPv6 addresses from IPv4 (RDMA_OPTION_ID_AFONLY). It
+// comes before the ID is bound, or is ErrState.
+func (id *ID) SetAFOnly(only bool) error {
+	return id.set("SetAFOnly", func() error {
+		if id.state != idle {
+			return fmt.Errorf("%w: the ID is in the state %v, it must be %v", ErrState, id.state, idle)
+		}
+		id.options.afOnly = only
+		return nil
+	})
+}
+
+// SetAckTimeout sets the ack timeout of the connection (RDMA_OPTION_ID_ACK_TIMEOUT), before
+// Connect: 4.096 us * 2^timeout, 1 to 31; 0 is what follows from the path, 17 or 18. The peer takes
+// it over.
+func (id *ID) SetAckTimeout(timeout uint8) error {
+	return id.set("SetAckTimeout", func() error {
+		if timeout > 31 {
+			return fmt.Errorf("%w: ack timeout %d, want 0 to 31", ErrInvalid, timeout)
+		}
+		id.options.ackTimeout = timeout
+		return nil
+	})
+}
+
+func (id *ID) set(op string, f func() error) error {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if id.state == closed {
+		return fail(op, ErrClosed)
+	}
+	return fail(op, f())
+}
+
+// Migrate moves the ID to another channel, and its events that nobody has taken with it
+// (rdma_migrate_id). The devices stay those of the old one as far as they are known. ErrClosed.
+func (id *ID) Migrate(to *EventChannel) error {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if id.state == closed {
+		return fail("Migrate", ErrClosed)
+	}
+	if err := to.enter(); err != nil {
+		return fail("Migrate", err)
+	}
+	from := id.ch
+	id.ch = to
+	from.leave()
+	var moved []*Event
+	from.events.Remove(func(e *Event) bool {
+		mine := e.about() == id
+		if mine {
+			moved = append(moved, e)
+		}
+		return mine
+	})
+	for _, e := range moved {
+		to.events.Put(e)
+	}
+	return nil
+}
+
+// about is the ID whose channel an event goes to.
+func (e *Event) about() *ID {
+	if e.Listener != nil {
+		return e.Listener
+	}
+	return e.ID
+}
+
+// put tells of an event. The caller has the lock.
+func (id *ID) put(e *Event) {
+	if e.ID == nil {
+		e.ID = id
+	}
+	if id.ch.sink != nil {
+		id.ch.sink(e)
+		return
+	}
+	id.ch.events.Put(e)
+}
+
+// happened moves the ID by what happened, and tells the event that the table has for it. It says
+// whether the state allowed that. The caller has the lock.
+func (id *ID) happened(on input, e *Event) bool {
+	m, ok := id.state.next(on)
+	if !ok {
+		return false
+	}
+	id.state = m.to
+	if m.event != none {
+		if e == nil {
+			e = new(Event)
+		}
+		e.Type = m.event
+		id.put(e)
+	}
+	return true
+}
+
+// Close ends the ID (rdma_destroy_id), whatever it is doing, and with it its queue pair
+// (rdma_destroy_qp). A connection that was not disconnected is: the peer is told, without waiting
+// for its answer. Requests that nobody has answered are refused. Events of the ID that were not
+// taken are gone. A second Close does nothing.
+func (id *ID) Close() error {
+	id.mu.Lock()
+	if id.state == closed {
+		id.mu.Unlock()
+		return nil
+	}
+	id.step(callClose)
+	var requests []*ID
+	id.ch.events.Remove(func(e *Event) bool {
+		if e.about() == id && e.Listener != nil {
+			requests = append(requests, e.ID)
+		}
+		return e.about() == id
+	})
+	id.unlisten()
+	id.forget()
+	err := id.destroyQP()
+	if id.claim != nil {
+		releasePort(id.space, id.local.Port(), id.claim)
+		id.claim = nil
+	}
+	agents, ch := id.agents, id.ch
+	id.agents = nil
+	id.mu.Unlock()
+	for _, r := range requests {
+		r.Close()
+	}
+	for _, a := range agents {
+		a.release()
+	}
+	ch.leave()
+	return fail("Close", err)
+}
+
+// now is the machine's time.
+func now() cm.Time { return cm.Time(time.Since(epoch)) }
+
+var epoch = time.Now()

@@ -1,0 +1,201 @@
+package rdmacm
+
+// Listen: connections as they come.
+//
+// Stages: making a listener; a request, which a goroutine of its own makes a connection of, so that
+// a slow peer delays nobody; handing connections out; the end.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+)
+
+// ListenConfig says how connections are taken. The zero value is right for most uses.
+type ListenConfig struct {
+	ConnConfig // Local does not count
+
+	// Backlog is how many connections may be there that Accept has not returned: those that are
+	// being made, and those that wait. As many requests wait on top of that; more are dropped, and
+	// repeated by their senders. 0 is 128.
+	Backlog int
+
+	// Decide, if not nil, is asked whether a request is accepted: by whom it is, and what it says
+	// (MaxConnectData bytes). reply is the private data of the answer. An error refuses the
+	// request. Several goroutines may ask at a time.
+	Decide func(from netip.AddrPort, says []byte) (reply []byte, err error)
+}
+
+const defaultBacklog = 128
+
+// Listener takes connections. All methods may be called from any goroutine.
+type Listener struct {
+	cfg ListenConfig
+	ch  *EventChannel
+	id  *ID
+
+	ctx   context.Context // ends with the listener
+	end   context.CancelFunc
+	tasks sync.WaitGroup
+	ready chan *Conn // established
+
+	mu       sync.Mutex
+	requests []*Event // that have no goroutine yet
+	making   int      // connections that are being made, or wait for Accept
+}
+
+// Listen listens on an address and port: "10.0.0.2:7471", "[::1]:7471", "localhost:0", or ":7471"
+// for all addresses (see ID.Listen). cfg may be nil. ErrInvalid, ErrBusy if the port or the address
+// is in use.
+func Listen(ctx context.Context, address string, cfg *ListenConfig) (*Listener, error) {
+	l := &Listener{}
+	if cfg != nil {
+		l.cfg = *cfg
+	}
+	if l.cfg.Backlog <= 0 {
+		l.cfg.Backlog = defaultBacklog
+	}
+	addrs, err := lookup(ctx, address)
+	if err != nil {
+		return nil, fail("Listen "+address, err)
+	}
+	if err := l.open(addrs[0]); err != nil {
+		return nil, fail("Listen "+address, err)
+	}
+	return l, nil
+}
+
+func (l *Listener) open(addr netip.AddrPort) (err error) {
+	if l.ch, err = NewEventChannel(&l.cfg.Config); err != nil {
+		return err
+	}
+	l.ch.sink = l.happens
+	l.ready = make(chan *Conn, l.cfg.Backlog)
+	l.ctx, l.end = context.WithCancel(context.Background())
+	if l.id, err = l.ch.CreateID(PSTCP); err != nil {
+		return err
+	}
+	l.id.parts = true
+	if err = l.id.configure(&l.cfg.ConnConfig); err == nil {
+		if err = l.id.BindAddr(addr); err == nil {
+			err = l.id.Listen(l.cfg.Backlog)
+		}
+	}
+	if err != nil {
+		l.end()
+		return errors.Join(err, l.id.Close(), l.ch.Close())
+	}
+	return nil
+}
+
+// Addr is the address and port.
+func (l *Listener) Addr() netip.AddrPort { return l.id.LocalAddr() }
+
+// happens is the sink of the listener's channel: requests are its own, other events are of
+// connections.
+func (l *Listener) happens(e *Event) {
+	if e.Type != EventConnectRequest {
+		if c, ok := e.ID.Context.(*Conn); ok {
+			c.happens(e)
+		}
+		return
+	}
+	e.ID.Context = newConn()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.requests = append(l.requests, e)
+	l.start()
+}
+
+// start gives requests a goroutine each, as long as there is room. The caller has the lock.
+func (l *Listener) start() {
+	for l.ctx.Err() == nil && len(l.requests) > 0 && l.making < l.cfg.Backlog {
+		e := l.requests[0]
+		l.requests = l.requests[1:]
+		l.making++
+		l.tasks.Go(func() {
+			c := e.ID.Context.(*Conn)
+			c.id, c.private = e.ID, e.Param.PrivateData
+			if err := l.accept(c); err != nil {
+				c.closed = true
+				c.giveBack()
+				l.taken()
+				return
+			}
+			l.ready <- c
+		})
+	}
+}
+
+// taken makes room for a request.
+func (l *Listener) taken() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.making--
+	l.start()
+}
+
+// accept makes a connection of a request. If it cannot be, the peer is refused.
+func (l *Listener) accept(c *Conn) error {
+	param := l.cfg.Param
+	if l.cfg.Decide != nil {
+		reply, err := l.cfg.Decide(c.id.PeerAddr(), c.private)
+		if err != nil {
+			return errors.Join(err, c.id.Reject(reply))
+		}
+		p := defaultParam(param)
+		p.PrivateData = reply
+		param = &p
+	}
+	if err := c.build(&l.cfg.ConnConfig); err != nil {
+		return errors.Join(err, c.id.Reject(nil))
+	}
+	if err := c.id.Accept(param); err != nil {
+		return err
+	}
+	_, err := c.await(l.ctx, EventEstablished)
+	return err
+}
+
+// Accept returns the next connection, and waits for one if need be. The error is ctx's, or
+// ErrClosed.
+func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
+	select {
+	case c := <-l.ready:
+		l.taken()
+		return c, nil
+	case <-ctx.Done():
+		return nil, fail("Accept", ctx.Err())
+	case <-l.ctx.Done():
+		return nil, fail("Accept", fmt.Errorf("listener: %w", ErrClosed))
+	}
+}
+
+// Close ends the listener. Connections that Accept has returned live on; others, and requests, are
+// refused or ended. A second Close does nothing.
+func (l *Listener) Close() error {
+	if l.ctx.Err() != nil {
+		return nil
+	}
+	l.end()
+	err := l.id.Close()
+	l.mu.Lock()
+	requests := l.requests
+	l.requests = nil
+	l.mu.Unlock()
+	for _, e := range requests {
+		e.ID.Close()
+	}
+	l.tasks.Wait()
+	for {
+		select {
+		case c := <-l.ready:
+			c.closed = true
+			c.giveBack()
+		default:
+			return fail("Close", err)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package rdmacm
+
+// The queue pair of an ID, and what it must know of its connection (section 9.9).
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/goroce/goroce/roce"
+)
+
+// CreateQP makes the ID's queue pair (rdma_create_qp): an RC or UC queue pair is in INIT afterwards
+// and becomes ready by itself when the ID is connected, one of UD (PSUDP) is ready. The ID must
+// have a device, and pd must be of it. attr.Type 0 is RC, or UD in PSUDP. ErrState if it has one;
+// the other errors are those of PD.CreateQP.
+func (id *ID) CreateQP(pd *roce.PD, attr roce.QPInitAttr) (*roce.QP, error) {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if attr.Type == 0 && id.space == PSUDP {
+		attr.Type = roce.UD
+	}
+	if err := id.mayCreateQP(pd, attr.Type); err != nil {
+		return nil, fail("CreateQP", err)
+	}
+	q, err := pd.CreateQP(attr)
+	if err != nil {
+		return nil, err
+	}
+	if q.Type() == roce.UD {
+		err = q.Activate(UDPQKey)
+	} else {
+		attr, mask := id.initAttr()
+		err = q.Modify(context.Background(), &attr, mask)
+	}
+	if err != nil {
+		q.Close()
+		return nil, err
+	}
+	id.qp = q
+	return q, nil
+}
+
+func (id *ID) mayCreateQP(pd *roce.PD, t roce.QPType) error {
+	a := id.agent()
+	switch {
+	case id.state == closed:
+		return ErrClosed
+	case id.qp != nil:
+		return fmt.Errorf("%w: the ID has a queue pair", ErrState)
+	case a == nil || id.state == listening:
+		return fmt.Errorf("%w: the ID is in the state %v and has no device: resolve an address first", ErrState, id.state)
+	case pd == nil || pd.Device() != a.dev:
+		return fmt.Errorf("%w: the protection domain is not of the ID's device %s", ErrInvalid, a.dev.Name())
+	case t == roce.UD != (id.space == PSUDP) && id.space != PSIB || t != 0 && t != roce.RC && t != roce.UC && t != roce.UD:
+		return fmt.Errorf("%w: a queue pair of type %v in %v", ErrInvalid, t, id.space)
+	}
+	return nil
+}
+
+// QP is the queue pair that CreateQP made; nil if there is none.
+func (id *ID) QP() *roce.QP {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.qp
+}
+
+// DestroyQP closes the ID's queue pair (rdma_destroy_qp). Without one it does nothing.
+func (id *ID) DestroyQP() error {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return fail("DestroyQP", id.destroyQP())
+}
+
+func (id *ID) destroyQP() error {
+	if id.qp == nil {
+		return nil
+	}
+	err := id.qp.Close()
+	id.qp = nil
+	return err
+}
+
+// InitQPAttr returns what the queue pair of an ID that has none of its own needs to get into a
+// state (rdma_init_qp_attr): StateInit at any time, StateRTR and StateRTS when the peer's part is
+// known, which is from EventConnectRequest or EventConnectResponse on. ErrState before, ErrInvalid
+// of another state.
+func (id *ID) InitQPAttr(to roce.QPState) (attr roce.QPAttr, mask roce.AttrMask, err error) {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	switch {
+	case id.state == closed:
+		return attr, mask, fail("InitQPAttr", ErrClosed)
+	case to == roce.StateInit:
+		attr, mask = id.initAttr()
+		return attr, mask, nil
+	case to != roce.StateRTR && to != roce.StateRTS:
+		return attr, mask, fail("InitQPAttr", fmt.Errorf("%w: state %v, want INIT, RTR or RTS", ErrInvalid, to))
+	case id.space == PSUDP:
+		if to == roce.StateRTR {
+			return roce.QPAttr{State: to}, roce.AttrState, nil
+		}
+		return roce.QPAttr{State: to}, roce.AttrState | roce.AttrSQPSN, nil
+	case id.terms.PathMTU == 0:
+		return attr, mask, fail("InitQPAttr", fmt.Errorf("%w: the ID is in the state %v, and what the peer says is not known", ErrState, id.state))
+	case to == roce.StateRTR:
+		attr, mask = id.rtrAttr(roce.RC)
+	default:
+		attr, mask = id.rtsAttr(roce.RC)
+	}
+	return attr, mask, nil
+}
+
+// initAttr is what INIT needs. The caller has the lock.
+func (id *ID) initAttr() (roce.QPAttr, roce.AttrMask) {
+	attr := roce.QPAttr{State: roce.StateInit, Port: 1, AccessFlags: id.rights(), QKey: UDPQKey}
+	mask := roce.AttrState | roce.AttrPKeyIndex | roce.AttrPort
+	if id.space == PSUDP {
+		return attr, mask | roce.AttrQKey
+	}
+	return attr, mask | roce.AttrAccessFlags
+}
+
+// rights are what the peer may do: WRITE, and if it may do one at a time or more, what is answered
+// (section 9.9).
+func (id *ID) rights() roce.Access {
+	if id.own.ResponderResources == 0 {
+		return roce.RemoteWrite
+	}
+	return roce.RemoteWrite | roce.RemoteRead | roce.RemoteAtomic | roce.FlushGlobal | roce.FlushPersistent
+}
+
+// rtrAttr is what RTR needs. The rights follow from what was said since INIT. The caller has the
+// lock.
+func (id *ID) rtrAttr(t roce.QPType) (roce.QPAttr, roce.AttrMask) {
+	n := &id.terms
+	attr := roce.QPAttr{State: roce.StateRTR, PathMTU: n.PathMTU, DestQPN: n.DestQPN, RQPSN: n.RQPSN,
+		AV: addressVector(id.agent().dev, n.Path), MaxDestRdAtomic: n.MaxDestRdAtomic, AccessFlags: id.rights()}
+	mask := roce.AttrState | roce.AttrPathMTU | roce.AttrDestQPN | roce.AttrRQPSN | roce.AttrAV | roce.AttrAccessFlags
+	if t == roce.RC {
+		mask |= roce.AttrMaxDestRdAtomic | roce.AttrMinRNRTimer
+	}
+	return attr, mask
+}
+
+// rtsAttr is what RTS needs. The caller has the lock.
+func (id *ID) rtsAttr(t roce.QPType) (roce.QPAttr, roce.AttrMask) {
+	n := &id.terms
+	attr := roce.QPAttr{State: roce.StateRTS, SQPSN: n.SQPSN, Timeout: n.Timeout, RetryCnt: n.RetryCnt, RNRRetry: n.RNRRetry,
+		MaxRdAtomic: n.MaxRdAtomic}
+	mask := roce.AttrState | roce.AttrSQPSN
+	if t == roce.RC {
+		mask |= roce.AttrTimeout | roce.AttrRetryCnt | roce.AttrRNRRetry | roce.AttrMaxRdAtomic
+	}
+	return attr, mask
+}
+
+// raise brings the ID's queue pair, if it has one, to RTS. It may wait for a neighbour, and is
+// called without the lock.
+func (id *ID) raise(ctx context.Context) error {
+	id.mu.Lock()
+	q := id.qp
+	if q == nil || id.agent() == nil {
+		id.mu.Unlock()
+		return nil
+	}
+	rtr, toRTR := id.rtrAttr(q.Type())
+	rts, toRTS := id.rtsAttr(q.Type())
+	id.mu.Unlock()
+	if err := q.Modify(ctx, &rtr, toRTR); err != nil {
+		return err
+	}
+	return q.Modify(ctx, &rts, toRTS)
+}
+
+// lower ends the queue pair: what is outstanding is flushed. The caller has the lock.
+func (id *ID) lower() error {
+	if id.qp == nil || id.qp.Type() == roce.UD {
+		return nil
+	}
+	return id.qp.Modify(context.Background(), &roce.QPAttr{State: roce.StateErr}, roce.AttrState)
+}
+
+// number is the queue pair's number for the peer. The caller has the lock.
+func (id *ID) number() (qpn uint32, srq bool) {
+	if id.qp == nil {
+		return id.own.QPN, id.own.SRQ
+	}
+	return id.qp.QPN(), id.qp.SRQ() != nil
+}

@@ -1,0 +1,192 @@
+package rdmacm
+
+// From addresses to a device and a way to the peer.
+//
+// Stages: binding to a local address and port; resolving the peer's address, which chooses device
+// and source address; resolving the route, which over IP is known by then.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/goroce/goroce/cm"
+	"github.com/goroce/goroce/roce"
+)
+
+// resolveTime is how long a neighbour may take to answer if the caller gives no time.
+const resolveTime = 2 * time.Second
+
+// BindAddr gives the ID a local address and port (rdma_bind_addr). An unspecified address is all of
+// them, 0.0.0.0 those of IPv4 and :: both; port 0 is one that is free, which LocalAddr tells. A
+// link-local address should have its zone. ErrInvalid if no device has the address, ErrBusy if the
+// port is in use, ErrState.
+func (id *ID) BindAddr(addr netip.AddrPort) error {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if _, ok := id.state.next(callBind); !ok {
+		return fail("BindAddr", id.step(callBind))
+	}
+	if err := id.bind(addr); err != nil {
+		return fail("BindAddr", err)
+	}
+	return id.step(callBind)
+}
+
+// bind claims address and port, and an address's agent. The caller has the lock.
+func (id *ID) bind(to netip.AddrPort) error {
+	addr := to.Addr().Unmap()
+	h := &hold{addr: addr.WithZone(""), devices: id.ch.devices, reuse: id.options.reuseAddr}
+	switch {
+	case !addr.IsValid() || addr.IsMulticast():
+		return fmt.Errorf("%w: local address %v", ErrInvalid, to)
+	case addr.IsUnspecified():
+		h.v4too = addr.Is6() && !id.options.afOnly
+	default:
+		a, err := id.ch.bound(addr)
+		if err != nil {
+			return err
+		}
+		id.agents, h.devices = []*agent{a}, []*roce.Device{a.dev}
+	}
+	port, err := takePort(id.space, to.Port(), h)
+	if err != nil {
+		id.unuse()
+		return err
+	}
+	id.claim, id.local = h, netip.AddrPortFrom(addr, port)
+	return nil
+}
+
+// unuse gives the agents back. The caller has the lock.
+func (id *ID) unuse() {
+	for _, a := range id.agents {
+		a.release()
+	}
+	id.agents = nil
+}
+
+// ResolveAddr finds the device and the source address by which dst can be reached
+// (rdma_resolve_addr), and whose Ethernet address that takes. src is the address to use; if the ID
+// is bound, or the system is to choose, it is the zero AddrPort. A link-local dst needs its zone.
+// timeout is how long the neighbour may take to answer; 0 is 2 s. Then comes EventAddrResolved or
+// EventAddrError, whose Err says what is missing. ErrState, and of src the errors of BindAddr.
+func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if _, ok := id.state.next(callResolveAddr); !ok {
+		return fail("ResolveAddr", id.step(callResolveAddr))
+	}
+	to := dst.Addr().Unmap()
+	if !to.IsValid() || to.IsUnspecified() || !to.IsMulticast() && dst.Port() == 0 {
+		return fail("ResolveAddr", fmt.Errorf("%w: destination %v: want an address and a port", ErrInvalid, dst))
+	}
+	if src.IsValid() && id.state == idle {
+		if err := id.bind(src); err != nil {
+			return fail("ResolveAddr", err)
+		}
+	}
+	id.step(callResolveAddr)
+	id.peer = netip.AddrPortFrom(to, dst.Port())
+	p, err := id.findWay(to)
+	if err != nil {
+		id.addrResolved(p, err)
+		return nil
+	}
+	if !p.agent.slow() || to.IsMulticast() {
+		id.addrResolved(p, nil)
+		return nil
+	}
+	if timeout <= 0 {
+		timeout = resolveTime
+	}
+	p.agent.background(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		err := p.agent.reach(ctx, gidOf(p.local), gidOf(to))
+		id.mu.Lock()
+		defer id.mu.Unlock()
+		id.addrResolved(p, err)
+	})
+	return nil
+}
+
+// findWay finds the way to dst, from the address that the ID is bound to. The ID becomes a user of
+// its agent. The caller has the lock.
+func (id *ID) findWay(dst netip.Addr) (path, error) {
+	src := id.local.Addr()
+	if a := id.agent(); a != nil {
+		return a.wayFrom(src, dst)
+	}
+	if src.IsValid() && src.Is4() != dst.Is4() && !(src.Is6() && id.claim.v4too) {
+		return path{}, fmt.Errorf("%w: from %v to %v: one is IPv4 and one IPv6", ErrInvalid, src, dst)
+	}
+	p, err := id.ch.way(netip.Addr{}, dst)
+	if err == nil {
+		id.agents = []*agent{p.agent}
+	}
+	return p, err
+}
+
+// addrResolved is the end of ResolveAddr. The caller has the lock.
+func (id *ID) addrResolved(p path, err error) {
+	if err == nil && id.state == addrQuery {
+		err = id.settle(p)
+	}
+	if err != nil {
+		id.happened(addrFailed, new(Event).errno(codeOf(err), err))
+		return
+	}
+	id.happened(addrDone, nil)
+}
+
+// settle gives the ID the local address of its way: a port if it has none, and of all addresses the
+// one. The caller has the lock.
+func (id *ID) settle(p path) error {
+	h := &hold{addr: p.local.WithZone(""), devices: []*roce.Device{p.agent.dev}, reuse: id.options.reuseAddr}
+	if id.claim == nil {
+		port, err := takePort(id.space, 0, h)
+		if err != nil {
+			return err
+		}
+		id.claim, id.local = h, netip.AddrPortFrom(p.local, port)
+	}
+	id.local = netip.AddrPortFrom(p.local, id.local.Port())
+	id.path = cm.Path{Local: gidOf(p.local), Remote: gidOf(p.remote), HopLimit: 64}
+	id.mtu = p.mtu
+	return nil
+}
+
+// codeOf is the errno of an error, for Event.Status.
+func codeOf(err error) syscall.Errno {
+	var code syscall.Errno
+	switch {
+	case errors.As(err, &code):
+		return code
+	case errors.Is(err, context.DeadlineExceeded):
+		return syscall.ETIMEDOUT
+	case errors.Is(err, ErrInvalid):
+		return syscall.EINVAL
+	case errors.Is(err, ErrBusy):
+		return syscall.EADDRINUSE
+	}
+	return syscall.EHOSTUNREACH
+}
+
+// ResolveRoute finds the route to the address that was resolved (rdma_resolve_route). Over IP it is
+// known by then, and timeout is not needed. Then comes EventRouteResolved. ErrState.
+func (id *ID) ResolveRoute(timeout time.Duration) error {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if err := id.step(callResolveRoute); err != nil {
+		return fail("ResolveRoute", err)
+	}
+	id.path.TrafficClass = id.options.tos
+	id.path.FlowLabel = uint32(id.local.Port())*31 + uint32(id.peer.Port())&0xfffff // section 9.2
+	id.path.FlowLabel &= 0xfffff
+	id.happened(routeDone, nil)
+	return nil
+}
