@@ -178,8 +178,8 @@ func (q *QP) Connect(ctx context.Context, remote Endpoint, opts *ConnectOptions)
 	return q.Modify(ctx, &rts, toRTS)
 }
 
-// Activate brings a UD or GSI queue pair from RESET or INIT to RTS. Peers must send with the Q_Key qkey.
-// Its errors are those of Modify.
+// Activate brings a UD or GSI queue pair from RESET or INIT to RTS. Peers must send with the Q_Key
+// qkey. Its errors are those of Modify.
 func (q *QP) Activate(qkey uint32) error {
 	if q.State() == StateReset {
 		if err := q.Init(&ConnectOptions{QKey: qkey}); err != nil {

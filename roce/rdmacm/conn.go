@@ -112,7 +112,8 @@ func (c *Conn) await(ctx context.Context, want EventType) (*Event, error) {
 
 // RejectedError is the error of a Dial that the peer has refused. It matches ErrUnreachable.
 type RejectedError struct {
-	Reason      int    // section 9.3: 8 nobody listens there, 28 the application refuses, 10 stale ...
+	// Reason is one of section 9.3: 8 nobody listens there, 28 the application refuses, and so on.
+	Reason      int
 	PrivateData []byte // what the peer's application says, MaxRejectData bytes; nil if nothing
 }
 

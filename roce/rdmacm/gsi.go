@@ -268,8 +268,8 @@ func (g *gsi) close() (err error) {
 	return err
 }
 
-// addressVector is that of a way: from the row of the GID table that has its source now, or row 0 if
-// none has it any more.
+// addressVector is that of a way: from the row of the GID table that has its source now, or row 0
+// if none has it any more.
 func addressVector(dev *roce.Device, w cm.Path) roce.AHAttr {
 	row, _ := rowOf(dev, w.Local)
 	return roce.AHAttr{DGID: w.Remote, SGIDIndex: row, TrafficClass: w.TrafficClass, HopLimit: w.HopLimit,

@@ -15,9 +15,9 @@ type ConnParam struct {
 	// the taker's.
 	PrivateData []byte
 	// ResponderResources is how many READs and atomics of the peer this side serves at a time,
-	// InitiatorDepth how many of its own it has outstanding; 0 to the device's DeviceAttr.MaxQPRdAtom
-	// and MaxQPInitRdAtom, or MaxRdAtomic for as many as it has. Accept takes as many as the peer
-	// wants at most.
+	// InitiatorDepth how many of its own it has outstanding; 0 to what the device has
+	// (DeviceAttr.MaxQPRdAtom, MaxQPInitRdAtom), or MaxRdAtomic for all of that. Accept takes as
+	// many as the peer wants at most.
 	ResponderResources, InitiatorDepth uint8
 	FlowControl                        bool  // accepted, told, and without effect
 	RetryCount                         uint8 // 0..7, of both sides: Accept does not look at it
