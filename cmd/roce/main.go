@@ -67,8 +67,8 @@ func newRoot() *cobra.Command {
 		Short: "RoCEv2 in user space: RDMA between ordinary machines, without RDMA hardware or kernel modules",
 		Long: `roce runs RDMA over Converged Ethernet v2 in user space, over ordinary UDP sockets.
 
-Its pingpong and perf subcommands speak the protocols of ibv_*_pingpong and of perftest 4.5: either end may
-be one of those programs on a machine with an RDMA device.`,
+Its pingpong, perf and rping subcommands speak the protocols of ibv_*_pingpong, of perftest 4.5 and of rping:
+either end may be one of those programs on a machine with an RDMA device.`,
 		Example: `  roce demo                            see every operation, packet by packet, on this machine
   roce devices                         what can be opened here
   roce pingpong                        wait for a peer ...
@@ -78,7 +78,7 @@ be one of those programs on a machine with an RDMA device.`,
 		SilenceErrors: true,
 	}
 	root.PersistentFlags().StringVar(&g.pcap, "pcap", "", "record all packets in a `file` that Wireshark opens (pcapng)")
-	root.AddCommand(demoCommand(g), devicesCommand(), devinfoCommand(), pingpongCommand(g), perfCommand(g), versionCommand())
+	root.AddCommand(demoCommand(g), devicesCommand(), devinfoCommand(), pingpongCommand(g), perfCommand(g), rpingCommand(g), versionCommand())
 	root.CompletionOptions.HiddenDefaultCmd = true
 	return root
 }

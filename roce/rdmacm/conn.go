@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"github.com/goroce/goroce/roce"
@@ -48,6 +49,10 @@ type ConnConfig struct {
 
 // Conn is a connection. All methods may be called from any goroutine.
 type Conn struct {
+	// Context is the application's own. Prepare may set it, for who gets the connection from
+	// Listener.Accept.
+	Context any
+
 	id      *ID
 	ch      *EventChannel // that is closed with it; nil: that of a listener
 	dev     *roce.Device
@@ -60,10 +65,11 @@ type Conn struct {
 	steps chan *Event   // until the connection is established
 	done  chan struct{} // closed when it is over
 
-	mu     sync.Mutex // calls of Close
-	closed bool
-	why    error // set before done is closed
-	ended  sync.Once
+	mu      sync.Mutex // calls of Close
+	closed  bool
+	atClose []func() error
+	why     error // set before done is closed
+	ended   sync.Once
 }
 
 // maxSteps is more than there are events before a connection is established, and after it.
@@ -205,8 +211,8 @@ func (c *Conn) Err() error {
 // and throws away what it finds. Then it disconnects, and waits for the peer's answer. Whatever
 // comes of that, and when ctx ends, everything is given back, and the error matches ErrIncomplete
 // and says what is not known to have been done. What the peer has sent and nobody has received is
-// lost: programs agree on the end of their talk by messages of their own. Regions of Conn.PD must
-// be closed before, or are an ErrBusy. A second Close does nothing.
+// lost: programs agree on the end of their talk by messages of their own. Regions of Conn.PD that
+// AtClose does not close must be closed before, or are an ErrBusy. A second Close does nothing.
 func (c *Conn) Close(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -222,6 +228,20 @@ func (c *Conn) Close(ctx context.Context) error {
 		errs = append(errs, fmt.Errorf("rdmacm: Close: %w: %w", ErrIncomplete, err))
 	}
 	return errors.Join(append(errs, c.giveBack())...)
+}
+
+// AtClose has Close call f when the connection has ended, before its protection domain is closed:
+// the place to close regions. The last f comes first. It is called too if the connection never
+// comes to be, so Prepare uses it for what it makes; of a connection that is closed it is called at
+// once.
+func (c *Conn) AtClose(f func() error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		f()
+		return
+	}
+	c.atClose = append(c.atClose, f)
 }
 
 // marker is the WRID of the request that Close posts.
@@ -285,6 +305,9 @@ func (c *Conn) disconnect(ctx context.Context) error {
 // giveBack closes what the connection has.
 func (c *Conn) giveBack() error {
 	err := c.id.Close()
+	for _, f := range slices.Backward(c.atClose) {
+		err = errors.Join(err, f())
+	}
 	if c.cq != nil {
 		err = errors.Join(err, c.cq.Close())
 	}
