@@ -34,8 +34,8 @@ WAITS := interop
 SYSTEMS := darwin/arm64 windows/amd64 linux/arm64 linux/riscv64 linux/s390x linux/386
 # Packages with files that are built on darwin or windows and not on Linux.
 FOREIGN := ./wire ./transport/... ./roce/...
-# Packages with goroutines, or whose memory several of them use. wire, qp and docs have neither: a
-# test of the structure holds qp to that.
+# Packages with goroutines, or whose memory several of them use. wire, qp, cm and docs have neither:
+# a test of the structure holds qp and cm to that.
 RACED := ./mr ./qp/qptest/... ./transport/... ./roce/... ./cmd/... ./bench/... ./interop/lab/link
 # Processors that the pure packages are emulated on, and Debian's names of the emulators.
 EMULATED := arm64:qemu-aarch64-static s390x:qemu-s390x-static
@@ -47,7 +47,7 @@ PACKAGES := qemu-system-x86 iproute2 xz-utils tshark cpio iperf3 qemu-user-stati
 WORLDS ?= 10000
 # How often fuzzing runs a target of each package, a few seconds: not for how long, as Go before
 # 1.27 now and then fails a run that the clock ends (go.dev/issue/75804), above all on a busy machine.
-FUZZ ?= ./wire:200000x ./qp/qptest:3000x ./roce/rsocket/internal/stream:100000x
+FUZZ ?= ./wire:200000x ./cm:20000x ./qp/qptest:3000x ./roce/rsocket/internal/stream:100000x
 # Only ends what hangs: the tests take seconds to minutes.
 TIMEOUT ?= 30m
 # With REQUIRE=1 (CI) a check that cannot run fails; without, it skips and says what is missing.
@@ -131,12 +131,14 @@ race:
 
 # The simulated worlds, WORLDS seeds of each kind: random operations under random faults, with every
 # packet foretold; queue pairs that live more than once, whose applications do at any moment what
-# applications do; and SWARM worlds of each kind that have a few things only, and much of them.
+# applications do; and SWARM worlds of each kind that have a few things only, and much of them. And
+# WORLDS worlds of the connection manager, of some three connections each.
 SWARM ?= 500
 worlds:
 	$(TEST) -count=1 -run '^TestWorlds$$' ./qp/qptest -worlds=$(WORLDS)
 	$(TEST) -count=1 -run '^TestLives$$' ./qp/qptest/lives -lives=$(WORLDS)
 	$(TEST) -count=1 -run '^TestSwarm$$' ./qp/qptest ./qp/qptest/lives -swarm=$(SWARM)
+	$(TEST) -count=1 -run '^TestSwarm$$' ./cm -swarm=$(WORLDS)
 
 # Every fuzz target of these packages; findings land in testdata/fuzz and fail the next run too.
 fuzz:
@@ -150,7 +152,7 @@ emulated:
 	@for e in $(EMULATED); do \
 		echo "as $${e%:*}:"; \
 		if command -v $${e#*:} >/dev/null; then \
-			$(SKIPS) GOARCH=$${e%:*} $(FLAGS) -short -exec $${e#*:} ./wire ./mr ./qp || exit 1; \
+			$(SKIPS) GOARCH=$${e%:*} $(FLAGS) -short -exec $${e#*:} ./wire ./mr ./qp ./cm || exit 1; \
 		else \
 			echo "$${e#*:} is missing (Debian package qemu-user-static)"; [ -z "$(REQUIRE)" ] || exit 1; \
 		fi; \
@@ -172,14 +174,14 @@ soak: platforms
 		n=$$(( $(TO) - from + 1 )); [ $$n -le $(CHUNK) ] || n=$(CHUNK); \
 		$(GO) test ./qp/qptest/lives -run TestLives -count=1 -first=$$from -lives=$$n -timeout 0 || exit 1; \
 		$(GO) test ./qp/qptest -run TestWorlds -count=1 -first=$$from -worlds=$$n -timeout 0 || exit 1; \
-		$(GO) test ./qp/qptest ./qp/qptest/lives -run TestSwarm -count=1 -first=$$from -swarm=$$n -timeout 0 || exit 1; \
-		$(MAKE) --no-print-directory fuzz FUZZ='./wire:4000000x ./qp/qptest:60000x' || exit 1; \
+		$(GO) test ./cm ./qp/qptest ./qp/qptest/lives -run TestSwarm -count=1 -first=$$from -swarm=$$n -timeout 0 || exit 1; \
+		$(MAKE) --no-print-directory fuzz FUZZ='./wire:4000000x ./cm:400000x ./qp/qptest:60000x' || exit 1; \
 		from=$$(( from + n )); [ -n "$(FROM)" ] || echo $$from > $(SOAKED); \
 		echo "soak: seeds up to $$(( from - 1 )) of all kinds: no rule broken"; \
 	done; echo "soak: done up to seed $(TO); rm $(SOAKED) begins again"
 
 # Statements of a package count as executed whichever of these tests does it.
-COVERED := ./qp ./mr ./wire
+COVERED := ./qp ./mr ./wire ./cm
 cover:
 	@profile=$$(mktemp) && trap "rm -f $$profile" EXIT && \
 	$(GO) test $(FLAGS) -short -coverprofile=$$profile -coverpkg=$$(echo $(COVERED) | tr ' ' ,) $(COVERED) ./qp/qptest/... >/dev/null && \
