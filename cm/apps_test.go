@@ -96,11 +96,11 @@ func (w *world) begun(e *end, err error) {
 
 // later does something at an end after a while, unless it has crashed.
 func (w *world) later(e *end, do func()) {
-	most := int(2 * second)
+	most := 2 * second
 	if w.lazy && w.chance(0.5) {
-		most = int(200 * second)
+		most = 200 * second
 	}
-	w.in(Time(w.rnd.IntN(most)), func() {
+	w.in(Time(w.rnd.Int64N(int64(most))), func() {
 		if !e.dead {
 			do()
 			e.d.turn()

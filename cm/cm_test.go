@@ -9,13 +9,13 @@ import (
 
 // pair is two machines whose messages reach each other at once.
 type pair struct {
-	t   *testing.T
+	t   testing.TB
 	now Time
 	m   [2]*Machine
 	gid [2]wire.GID
 }
 
-func newPair(t *testing.T) *pair {
+func newPair(t testing.TB) *pair {
 	p := &pair{t: t, now: 1 << 40}
 	for i := range p.m {
 		p.gid[i] = wire.GID{10: 0xff, 11: 0xff, 12: 10, 15: byte(i + 1)}

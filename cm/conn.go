@@ -83,16 +83,17 @@ type AcceptParams struct {
 
 // Sizes of the application's private data in bytes (section 9.5).
 const (
-	MaxPrivateREQ     = 56 // with an IP port as service ID
-	MaxPrivateREQRaw  = 92 // with another
-	MaxPrivateREP     = 196
-	MaxPrivateREJ     = 148
-	MaxPrivateRTU     = 224
-	MaxPrivateDREQ    = 220
-	MaxPrivateDREP    = 224
-	MaxPrivateSIDRREQ = 180 // with an IP port as service ID; with another 216
-	MaxPrivateSIDRREP = 136
-	MaxARI            = 72
+	MaxPrivateREQ        = 56 // with an IP port as service ID
+	MaxPrivateREQRaw     = 92 // with another
+	MaxPrivateREP        = 196
+	MaxPrivateREJ        = 148
+	MaxPrivateRTU        = 224
+	MaxPrivateDREQ       = 220
+	MaxPrivateDREP       = 224
+	MaxPrivateSIDRREQ    = 180 // with an IP port as service ID
+	MaxPrivateSIDRREQRaw = 216 // with another
+	MaxPrivateSIDRREP    = 136
+	MaxARI               = 72 // of a REJ
 )
 
 // State returns where the connection stands.

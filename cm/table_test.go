@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
@@ -38,7 +39,7 @@ var peerPath = Path{Local: wire.GID{10: 0xff, 11: 0xff, 12: 10, 15: 1}, Remote: 
 
 // newStage begins with the first state of a side: REQ_SENT, REQ_RCVD, or those of queries.
 func newStage(first State) *stage {
-	m := New(Config{Rand: dealt(0, 1, 0x4004, 0x4005, 0x4006), CAGUID: 0x55})
+	m := New(Config{Rand: rand.New(rand.NewPCG(5, 5)).Uint64, CAGUID: 0x55})
 	s := &stage{m: m, now: 1 << 40, last: map[wire.CMAttribute]wire.MAD{}}
 	if _, err := m.Listen(service, ListenOptions{}); err != nil {
 		panic(err)
