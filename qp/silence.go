@@ -82,10 +82,15 @@ func (r *recovery) timer(now Time, q *QP) decision {
 }
 
 // silence is reached when nothing has been heard for long enough to probe. But while packets leave
-// of which none has asked for an ACK, that is as it should be; and while a packet waits for its
-// rate no answer is due, as it may be the one that asks.
+// of which none has asked for an ACK, or the first has asked only now, that is as it should be; and
+// while a packet waits for its rate no answer is due, as it may be the one that asks.
 func (r *recovery) silence(now Time, q *QP) decision {
-	if quiet := r.sentAt + r.patience(); quiet > now && now < r.askBy && !r.awaitsACK() {
+	since := r.sentAt
+	if r.awaitsACK() {
+		since = r.timedAt
+	}
+	known := r.timed != noPSN || !r.awaitsACK()
+	if quiet := since + r.patience(); known && quiet > now && now < r.askBy {
 		r.probeAt = quiet
 		return wake
 	}

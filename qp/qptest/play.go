@@ -64,7 +64,8 @@ func (p *Plan) Play(capture *Capture, trace io.Writer, digest *Digest) (err erro
 
 // sentOnce holds that nothing was sent twice without a reason: links that lose something, a queue
 // pair that has failed, on purpose or by a mistake of its own, late answers (of storage, of a
-// responder that keeps to a rate, of a port that takes a break), or a NAK.
+// responder that keeps to a rate, of a port that takes a break), or a NAK. A packet of which nobody
+// awaits the acknowledgement is asked about by a probe, which is one sent again.
 func (p *Plan) sentOnce(w *World) error {
 	f := p.Faults
 	if f.Loss+f.Burst.Enter+f.Duplicate+f.Reorder+f.Corrupt > 0 || f.Rate > 0 || f.Partition != nil || f.Drop != nil || p.Acts != nil || p.late() {
@@ -74,6 +75,9 @@ func (p *Plan) sentOnce(w *World) error {
 	for _, n := range w.Nodes {
 		st := n.Engine.Stats()
 		again, naks = again+st.Retransmitted, naks+st.RcvdRNR+st.RcvdSeqErr+st.RcvdInvReq+st.RcvdAccessErr+st.RcvdOpErr
+		if p.unsignaled() {
+			again -= st.Probes
+		}
 		if n.Synced > 0 || slices.ContainsFunc(n.list, func(q *QP) bool { return q.down != "" }) {
 			return nil
 		}
@@ -82,6 +86,18 @@ func (p *Plan) sentOnce(w *World) error {
 		return fmt.Errorf("%d packets were sent again, and nothing was lost", again)
 	}
 	return nil
+}
+
+// unsignaled says whether the last request of an end tells nobody that it is done.
+func (p *Plan) unsignaled() bool {
+	for _, c := range p.Conns {
+		for _, e := range c.Ends {
+			if n := len(e.Ops); n > 0 && !e.Cfg.SQSigAll && e.Ops[n-1].Flags&qp.SendSignaled == 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // late says whether answers may come later than a requester can foresee.
