@@ -15,12 +15,15 @@ import (
 	"time"
 
 	"github.com/goroce/goroce/bench/stage"
+
+	"github.com/goroce/goroce/bench/figures"
+	"github.com/goroce/goroce/bench/repertoire"
 )
 
 // The bottleneck: 1 Gbit/s, which two processors can play three hosts and a switch at, with the
 // marks that are usual on links of 10 to 40 Gbit/s, and room for the windows of both flows several
 // times over, so that only marks keep the queue short.
-var bottleneck = stage.Queue{Rate: 1e9, MarkFrom: 40 << 10, MarkAll: fairMarkAll, MarkMost: 0.1, Limit: 4 << 20}
+var bottleneck = stage.Queue{Rate: 1e9, MarkFrom: 40 << 10, MarkAll: repertoire.FairMarkAll, MarkMost: 0.1, Limit: 4 << 20}
 
 const (
 	fairFlows = 2
@@ -37,7 +40,7 @@ func fairMain(ctx context.Context, args []string) error {
 	roce := f.String("roce", "roce", "the roce command")
 	length := f.Duration("d", 4*time.Second, "how long to look at the flows once they have converged")
 	f.Parse(args)
-	b, err := stage.NewBottleneck(fairFlows, jumboMTU, bottleneck)
+	b, err := stage.NewBottleneck(fairFlows, figures.JumboMTU, bottleneck)
 	if err != nil {
 		return err
 	}
@@ -57,7 +60,7 @@ func fairMain(ctx context.Context, args []string) error {
 // because there are more programs than processors.
 func fairPlays(b *stage.Bottleneck, roce, port string) (plays []stage.Play) {
 	for i, sender := range b.Senders {
-		meet := perfPort + i
+		meet := repertoire.PerfPort + i
 		end := func(device string, peer ...string) stage.Program {
 			line := fmt.Sprintf("%s perf write-bw -e -n 100000000 -s 65536 -m 4096 -p %d -d %s:%s", roce, meet, port, device)
 			return stage.Program{Args: append(strings.Fields(line), peer...)}
@@ -70,14 +73,14 @@ func fairPlays(b *stage.Bottleneck, roce, port string) (plays []stage.Play) {
 }
 
 // shares are the figures of the readings from a time on.
-func shares(readings []stage.Reading, from time.Time) (fairFigures, error) {
+func shares(readings []stage.Reading, from time.Time) (repertoire.FairFigures, error) {
 	first := slices.IndexFunc(readings, func(r stage.Reading) bool { return !r.At.Before(from) })
 	if first < 0 || first == len(readings)-1 {
-		return fairFigures{}, fmt.Errorf("%d readings of the switch are not enough", len(readings))
+		return repertoire.FairFigures{}, fmt.Errorf("%d readings of the switch are not enough", len(readings))
 	}
 	a, z := readings[first], readings[len(readings)-1]
 	if z.Marked == a.Marked {
-		return fairFigures{}, fmt.Errorf("the switch has marked nothing: the flows did not fill the link (%d packets were not ECN-capable)", z.Unmarkable)
+		return repertoire.FairFigures{}, fmt.Errorf("the switch has marked nothing: the flows did not fill the link (%d packets were not ECN-capable)", z.Unmarkable)
 	}
 	var each []float64
 	total := 0.0
@@ -85,7 +88,7 @@ func shares(readings []stage.Reading, from time.Time) (fairFigures, error) {
 		each = append(each, float64(z.Bytes[i]-a.Bytes[i]))
 		total += each[i]
 	}
-	f := fairFigures{Ratio: slices.Min(each) / slices.Max(each), Drops: float64(z.Drops - a.Drops),
+	f := repertoire.FairFigures{Ratio: slices.Min(each) / slices.Max(each), Drops: float64(z.Drops - a.Drops),
 		Use: 100 * total * 8 / z.At.Sub(a.At).Seconds() / float64(bottleneck.Rate)}
 	for _, r := range readings[first:] {
 		f.Backlog = max(f.Backlog, float64(r.Backlog)/1024)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/goroce/goroce/bench/stage"
+
+	"github.com/goroce/goroce/bench/repertoire"
 )
 
 // The figures are those of the time after the start, whatever came before.
@@ -22,7 +24,7 @@ func TestShares(t *testing.T) {
 		reading(4*time.Second, 250e6, 131e6, 1024, 9, 90),
 	}
 	f, err := shares(readings, start.Add(1500*time.Millisecond))
-	if err != nil || f != (fairFigures{Ratio: 0.8, Drops: 1, Backlog: 4, Use: 72}) {
+	if err != nil || f != (repertoire.FairFigures{Ratio: 0.8, Drops: 1, Backlog: 4, Use: 72}) {
 		t.Errorf("%+v, %v", f, err)
 	}
 	readings[4].Marked = 60

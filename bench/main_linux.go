@@ -9,11 +9,15 @@
 // The first two write bench/RESULTS.md, results.json, plots/ and profiles/; the last one says
 // whether anything has become slower. -only and -skip choose cases by regular expressions.
 //
-// The stages of a run (measure_linux.go): fetch the rivals' packages and build the roce command;
-// the stage (two network namespaces and a veth pair, package stage) with its bouts (bouts.go) in a
-// shuffled order, each in rounds (rounds.go), with the processor time of each play (meter.go); then
-// the bouts in the guest with rxe, and in a guest with two network cards; then the verdicts
-// (bars.go, judge.go) and the report (report.go).
+// Three packages beside the command: figures (what cases, bouts, bars, results and verdicts are,
+// and their report), repertoire (which cases there are, ours and those of the rivals, and what is
+// demanded of ours), and play (performing them on this machine).
+//
+// The stages of a run (play/measure_linux.go): fetch the rivals' packages and build the roce
+// command; the stage (two network namespaces and a veth pair, package stage) with its bouts
+// (repertoire/bouts.go) in a shuffled order, each in rounds (play/rounds.go), with the processor
+// time of each play (play/meter.go); then the bouts in the guest with rxe, and in a guest with two
+// network cards; then the verdicts (figures/judge.go) and the report (figures/report.go).
 //
 // The same program is both ends of the references, of the measurements from inside, of the
 // bottlenecks and of what TCP has no program for: "bench raw", "bench inside", "bench fair", "bench
@@ -21,7 +25,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -33,13 +36,16 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"github.com/goroce/goroce/bench/inside"
 	"github.com/goroce/goroce/bench/raw"
+
+	"github.com/goroce/goroce/bench/figures"
+	"github.com/goroce/goroce/bench/play"
+	"github.com/goroce/goroce/bench/repertoire"
 )
 
 func main() {
@@ -60,64 +66,48 @@ func main() {
 	}
 }
 
-// options of a run.
-type options struct {
-	rounds     int
-	duration   time.Duration
-	quick      bool
-	full       bool
-	list       bool
-	only, skip string
-	out, pgo   string
-	guest      bool
-
-	old, json string
-	pairs     int
-	seed      uint64
-}
-
 // readOptions reads the command line of a run.
-func readOptions(args []string) (o options, err error) {
+func readOptions(args []string) (o play.Options, err error) {
 	f := flag.NewFlagSet("bench", flag.ExitOnError)
-	f.IntVar(&o.rounds, "rounds", 10, "how often every case is played; below 6 no bar is decided")
-	f.DurationVar(&o.duration, "d", time.Second, "how long a case takes, about")
-	f.BoolVar(&o.quick, "quick", false, "one round")
-	f.BoolVar(&o.full, "full", false, "play all cases, also those that a short run leaves out (-only finds them too)")
-	f.BoolVar(&o.list, "list", false, "list the bouts with their cases and how long they take, and end")
-	f.StringVar(&o.only, "only", "", "play only cases whose name matches this `regexp`")
-	f.StringVar(&o.skip, "skip", "", "leave out cases whose name matches this `regexp`")
-	f.StringVar(&o.out, "out", "", "`folder` for RESULTS.md, results.json, plots and profiles (default bench, and none for a quick or partial run)")
-	f.StringVar(&o.pgo, "pgo", "", "measure nothing: write the profiles of our own cases as one to this `file`, a default.pgo")
-	f.BoolVar(&o.guest, "guest", true, "also play in the guests: with rxe, and with the wire between two drivers")
-	f.StringVar(&o.old, "old", "", "play our own cases of this `commit` and of the working tree in pairs, and exit with 1 if one has become worse or fails more often, or if nothing could be compared")
-	f.IntVar(&o.pairs, "pairs", 10, "with -old: how many pairs of each case; below 6 only figures of nothing are decided")
-	f.Uint64Var(&o.seed, "seed", 0, "of the order of bouts and cases; 0 chooses one")
-	f.StringVar(&o.json, "json", "", "with -old: `file` for all samples and verdicts")
+	f.IntVar(&o.Rounds, "rounds", 10, "how often every case is played; below 6 no bar is decided")
+	f.DurationVar(&o.Duration, "d", time.Second, "how long a case takes, about")
+	f.BoolVar(&o.Quick, "quick", false, "one round")
+	f.BoolVar(&o.Full, "full", false, "play all cases, also those that a short run leaves out (-only finds them too)")
+	f.BoolVar(&o.List, "list", false, "list the bouts with their cases and how long they take, and end")
+	f.StringVar(&o.Only, "only", "", "play only cases whose name matches this `regexp`")
+	f.StringVar(&o.Skip, "skip", "", "leave out cases whose name matches this `regexp`")
+	f.StringVar(&o.Out, "out", "", "`folder` for RESULTS.md, results.json, plots and profiles (default bench, and none for a quick or partial run)")
+	f.StringVar(&o.PGO, "pgo", "", "measure nothing: write the profiles of our own cases as one to this `file`, a default.pgo")
+	f.BoolVar(&o.Guest, "guest", true, "also play in the guests: with rxe, and with the wire between two drivers")
+	f.StringVar(&o.Old, "old", "", "play our own cases of this `commit` and of the working tree in pairs, and exit with 1 if one has become worse or fails more often, or if nothing could be compared")
+	f.IntVar(&o.Pairs, "pairs", 10, "with -old: how many pairs of each case; below 6 only figures of nothing are decided")
+	f.Uint64Var(&o.Seed, "seed", 0, "of the order of bouts and cases; 0 chooses one")
+	f.StringVar(&o.JSON, "json", "", "with -old: `file` for all samples and verdicts")
 	f.Parse(args)
 	f.Visit(func(set *flag.Flag) {
 		switch set.Name {
 		case "d", "only", "skip", "seed": // of both
 		case "old", "pairs", "json":
-			if o.old == "" {
+			if o.Old == "" {
 				err = fmt.Errorf("-%s needs the commit of -old", set.Name)
 			}
 		default:
-			if o.old != "" {
+			if o.Old != "" {
 				err = fmt.Errorf("-%s does not go with -old", set.Name)
 			}
 		}
 	})
-	if o.old != "" && o.pairs < 1 {
+	if o.Old != "" && o.Pairs < 1 {
 		err = errors.New("-pairs must be 1 or more")
 	}
-	if o.quick {
-		o.rounds = 1
+	if o.Quick {
+		o.Rounds = 1
 	}
-	for o.seed == 0 {
-		o.seed = rand.Uint64N(1e6)
+	for o.Seed == 0 {
+		o.Seed = rand.Uint64N(1e6)
 	}
-	if o.out == "" && !o.quick && o.only == "" && o.skip == "" {
-		o.out = "bench"
+	if o.Out == "" && !o.Quick && o.Only == "" && o.Skip == "" {
+		o.Out = "bench"
 	}
 	return o, err
 }
@@ -127,65 +117,49 @@ func benchMain(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	choice, err := o.choice()
+	choice, err := o.Choice()
 	if err != nil {
 		return err
 	}
-	if o.list {
-		return list(os.Stdout, chosen(allBouts(allPorts), choice), o)
+	if o.List {
+		return list(os.Stdout, figures.Chosen(repertoire.AllBouts(repertoire.AllPorts), choice), o)
 	}
-	if o.old != "" {
-		return compare(ctx, o, choice, os.Stdout, os.Stderr)
+	if o.Old != "" {
+		return play.Compare(ctx, o, choice, os.Stdout, os.Stderr)
 	}
-	r := &Results{Started: time.Now(), Machine: describeMachine(), Full: o.full, Rounds: o.rounds, Duration: o.duration.String(),
-		Seed: o.seed, chance: rand.New(rand.NewPCG(o.seed, 0))}
-	bouts, err := measure(ctx, o, choice, r, os.Stderr)
+	r := &figures.Results{Started: time.Now(), Machine: play.DescribeMachine(), Full: o.Full, Rounds: o.Rounds, Duration: o.Duration.String(),
+		Seed: o.Seed, Chance: rand.New(rand.NewPCG(o.Seed, 0))}
+	bouts, err := play.Measure(ctx, o, choice, r, os.Stderr)
 	if err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
 		return errors.New("interrupted: the bouts that were played to their ends are written, unless nothing was to be")
 	}
-	if o.pgo != "" {
-		fmt.Fprintf(os.Stderr, "written: %s\n", o.pgo)
+	if o.PGO != "" {
+		fmt.Fprintf(os.Stderr, "written: %s\n", o.PGO)
 		return nil
 	}
 	r.Complete = true
-	r.judge(bouts)
-	if err := r.writeSummary(os.Stdout); err != nil || o.out == "" {
+	r.Judge(bouts)
+	if err := r.WriteSummary(os.Stdout); err != nil || o.Out == "" {
 		return err
 	}
-	if err := r.write(o.out); err != nil {
+	if err := r.Write(o.Out); err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "written: %s\n", filepath.Join(o.out, "RESULTS.md"))
+	fmt.Fprintf(os.Stderr, "written: %s\n", filepath.Join(o.Out, "RESULTS.md"))
 	return nil
 }
 
-// choice returns what -only, -skip and -full leave. Who asks for cases by their names gets them
-// also if only a full run plays them.
-func (o *options) choice() (func(*Case) bool, error) {
-	keep, err := regexp.Compile(o.only)
-	if err != nil {
-		return nil, err
-	}
-	drop, err := regexp.Compile(cmp.Or(o.skip, "^$"))
-	if err != nil {
-		return nil, err
-	}
-	return func(c *Case) bool {
-		return keep.MatchString(c.Name) && !drop.MatchString(c.Name) && (!c.Full || o.full || o.only != "")
-	}, nil
-}
-
 // list says what there is and how long it takes, about.
-func list(out io.Writer, bouts []Bout, o options) error {
+func list(out io.Writer, bouts []figures.Bout, o play.Options) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	sum := time.Duration(0)
 	for _, b := range bouts {
-		takes := b.takes(o.rounds, Setting{Duration: o.duration})
+		takes := b.Takes(o.Rounds, figures.Setting{Duration: o.Duration})
 		sum += takes
-		fmt.Fprintf(w, "# %s: %d cases, %d rounds, %v\n", b.Name, len(b.Cases), b.rounds(o.rounds), takes.Round(time.Second))
+		fmt.Fprintf(w, "# %s: %d cases, %d rounds, %v\n", b.Name, len(b.Cases), b.Times(o.Rounds), takes.Round(time.Second))
 		for _, c := range b.Cases {
 			fmt.Fprintf(w, "%s\t %s\t %s\n", c.Name, c.Unit.Name, c.Brief)
 		}
@@ -204,7 +178,7 @@ func rawMain(_ context.Context, args []string) error {
 	f.TextVar(&e.Local, "local", netip.Addr{}, "own address")
 	f.TextVar(&e.Peer, "peer", netip.Addr{}, "the peer's address")
 	f.DurationVar(&e.Duration, "d", time.Second, "duration")
-	f.IntVar(&e.MTU, "mtu", jumboMTU, "MTU of the interface")
+	f.IntVar(&e.MTU, "mtu", figures.JumboMTU, "MTU of the interface")
 	f.DurationVar(&e.Gap, "gap", 0, "of a ping-pong: how long the client sleeps before each exchange")
 	f.DurationVar(&e.Spin, "spin", 50*time.Microsecond, "of udp-spin50: how long an end spins before it sleeps")
 	f.BoolVar(&e.Sends, "sends", false, "be the sender, or the client")

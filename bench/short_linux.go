@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"github.com/goroce/goroce/bench/stage"
+
+	"github.com/goroce/goroce/bench/figures"
+	"github.com/goroce/goroce/bench/repertoire"
 )
 
 // shortRate of the slow link: two processors can play three hosts and a switch at it, and fill it,
@@ -35,7 +38,7 @@ func shortMain(ctx context.Context, args []string) error {
 		return fmt.Errorf("short: %d flows: want %d at most", len(kinds), shortSenders)
 	}
 	const header = 14 // of Ethernet
-	b, err := stage.NewBottleneck(shortSenders, shortMTU, stage.Queue{Rate: shortRate, Limit: *packets * (shortMTU + header)})
+	b, err := stage.NewBottleneck(shortSenders, repertoire.ShortMTU, stage.Queue{Rate: shortRate, Limit: *packets * (repertoire.ShortMTU + header)})
 	if err != nil {
 		return err
 	}
@@ -44,7 +47,7 @@ func shortMain(ctx context.Context, args []string) error {
 	for i, kind := range kinds {
 		plays = append(plays, shortFlow(b, i, kind, *roce, *length))
 	}
-	said, first, last, err := b.Share(ctx, plays, shortStart, shortStart+*length)
+	said, first, last, err := b.Share(ctx, plays, repertoire.ShortStart, repertoire.ShortStart+*length)
 	if err != nil {
 		return err
 	}
@@ -58,23 +61,23 @@ func shortMain(ctx context.Context, args []string) error {
 // shortFlow is the play of a sender. Ours sleeps between completions, because there are more
 // programs than processors.
 func shortFlow(b *stage.Bottleneck, i int, kind, roce string, length time.Duration) stage.Play {
-	whole := length + 2*shortStart
-	p := stage.Play{Ready: stage.Port{Proto: "tcp", Number: perfPort + i}, Limit: time.Minute + whole}
+	whole := length + 2*repertoire.ShortStart
+	p := stage.Play{Ready: stage.Port{Proto: "tcp", Number: repertoire.PerfPort + i}, Limit: time.Minute + whole}
 	target := b.Targets[i].String()
 	if kind == "udp" {
-		line := fmt.Sprintf("%s perf write-bw -e -s 65536 -p %d -D %v -f %v --json -d udp:", roce, p.Ready.Number, whole, shortStart)
+		line := fmt.Sprintf("%s perf write-bw -e -s 65536 -p %d -D %v -f %v --json -d udp:", roce, p.Ready.Number, whole, repertoire.ShortStart)
 		p.Server.Args = strings.Fields(line + target)
 		p.Client.Args = strings.Fields(line + b.Senders[i].Addr.String() + " " + target)
 		return p
 	}
 	p.Server.Args = strings.Fields(fmt.Sprintf("iperf3 -s -1 -p %d -B %s", p.Ready.Number, target))
 	p.Client.Args = strings.Fields(fmt.Sprintf("iperf3 -J -C %s -p %d -c %s -O %s -t %s", kind, p.Ready.Number, target,
-		seconds(shortStart), seconds(length)))
+		figures.Seconds(repertoire.ShortStart), figures.Seconds(length)))
 	return p
 }
 
 // shortOutcome makes figures of what the clients said and the switch counted.
-func shortOutcome(kinds []string, said [][]byte, lost, passed int) (f shortFigures, err error) {
+func shortOutcome(kinds []string, said [][]byte, lost, passed int) (f repertoire.ShortFigures, err error) {
 	if lost+passed <= 0 {
 		return f, fmt.Errorf("nothing came to the switch")
 	}
@@ -84,21 +87,21 @@ func shortOutcome(kinds []string, said [][]byte, lost, passed int) (f shortFigur
 		rate := 0.0
 		if kinds[i] == "udp" {
 			var r struct {
-				perfReport
+				repertoire.PerfReport
 				Counters struct {
 					Sent   float64 `json:"sent_pkts"`
 					Resent float64 `json:"retransmitted_pkts"`
 				} `json:"counters"`
 			}
-			if r.perfReport, err = parsePerf(text); err == nil {
+			if r.PerfReport, err = repertoire.ParsePerf(text); err == nil {
 				err = json.Unmarshal(text, &r)
 			}
 			if err == nil {
-				rate = bandwidth(perfReport{}, r.perfReport)
+				rate = repertoire.Bandwidth(repertoire.PerfReport{}, r.PerfReport)
 				sent, resent = sent+r.Counters.Sent, resent+r.Counters.Resent
 			}
 		} else {
-			rate, err = iperf3("", "", "").Figure(nil, text)
+			rate, err = repertoire.Iperf3("", "", "").Figure(nil, text)
 		}
 		if err != nil {
 			return f, fmt.Errorf("%s: %w", kinds[i], err)
