@@ -8,6 +8,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"time"
+
+	"github.com/goroce/goroce/cmd/roce/internal/system"
 )
 
 // cost is what an end spent on a phase. A polling end burns a core whatever it carries: cores shows
@@ -23,11 +25,11 @@ type clock struct {
 	at  time.Time
 }
 
-func startClock() clock { return clock{processTime(), time.Now()} }
+func startClock() clock { return clock{system.ProcessTime(), time.Now()} }
 
 // stop returns what the phase has cost so far.
 func (c clock) stop(messages, size int) cost {
-	return cost{CPU: processTime() - c.cpu, Elapsed: time.Since(c.at), Messages: uint64(messages), Bytes: uint64(messages) * uint64(size)}
+	return cost{CPU: system.ProcessTime() - c.cpu, Elapsed: time.Since(c.at), Messages: uint64(messages), Bytes: uint64(messages) * uint64(size)}
 }
 
 func (c *cost) add(d cost) {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/goroce/goroce/cmd/roce/internal/system"
 	"github.com/goroce/goroce/roce"
 )
 
@@ -36,8 +37,8 @@ type volley struct {
 	last    time.Duration    // of the last post, since start
 	arrived func(i int) bool // whether message i of the peer is here
 
-	pause *pause // for gaps
-	round int    // the exchange that goes on, for ready
+	pause *system.Pause // for gaps
+	round int           // the exchange that goes on, for ready
 	ready func() bool
 	eat   func([]roce.WC) error
 }
@@ -106,11 +107,11 @@ func (v *volley) run(ctx context.Context) (tally, error) {
 	}
 	if v.o.Gap > 0 {
 		var err error
-		if v.pause, err = newPause(); err != nil {
+		if v.pause, err = system.NewPause(); err != nil {
 			return tally{}, err
 		}
-		defer v.pause.close()
-		defer context.AfterFunc(ctx, v.pause.end)()
+		defer v.pause.Close()
+		defer context.AfterFunc(ctx, v.pause.End)()
 	}
 	spent := startClock()
 	v.start = time.Now()
@@ -135,7 +136,7 @@ func (v *volley) play(ctx context.Context) (n int, err error) {
 		answered := time.Since(v.start)
 		posted := answered
 		if v.o.Gap > 0 {
-			if err := v.pause.sleep(v.o.Gap); err != nil || ctx.Err() != nil {
+			if err := v.pause.Sleep(v.o.Gap); err != nil || ctx.Err() != nil {
 				return i, cmp.Or(err, context.Cause(ctx))
 			}
 			posted = time.Since(v.start)

@@ -1,14 +1,14 @@
 //go:build unix
 
-package perf
+package system
 
 import (
 	"syscall"
 	"time"
 )
 
-// processTime is the CPU time of this process, user and system.
-func processTime() time.Duration {
+// ProcessTime is the CPU time of this process, user and system.
+func ProcessTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return 0

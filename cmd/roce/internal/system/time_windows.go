@@ -1,12 +1,12 @@
-package perf
+package system
 
 import (
 	"syscall"
 	"time"
 )
 
-// processTime is the CPU time of this process, user and kernel.
-func processTime() time.Duration {
+// ProcessTime is the CPU time of this process, user and kernel.
+func ProcessTime() time.Duration {
 	self, err := syscall.GetCurrentProcess()
 	if err != nil {
 		return 0

@@ -1,4 +1,4 @@
-package perf
+package system
 
 import (
 	"os"
@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pause is a sleep of any length that is no longer than it should be. It is a timer of the kernel
+// Pause is a sleep of any length that is no longer than it should be. It is a timer of the kernel
 // that the Go runtime's poller watches: the runtime's own timers take a millisecond more, and a
 // blocking system call wakes the thread that watches over those.
-type pause struct {
+type Pause struct {
 	timer   *os.File
 	park    syscall.RawConn
 	expired func(fd uintptr) bool
@@ -21,24 +21,26 @@ type pause struct {
 	ended   atomic.Bool // nobody is to sleep any more
 }
 
-func newPause() (*pause, error) {
+// NewPause makes a pause. The error is that of the system, which has no timer to spare.
+func NewPause() (*Pause, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	if err != nil {
 		return nil, os.NewSyscallError("timerfd_create", err)
 	}
-	p := &pause{timer: os.NewFile(uintptr(fd), "timerfd")}
+	p := &Pause{timer: os.NewFile(uintptr(fd), "timerfd")}
 	p.park, err = p.timer.SyscallConn()
 	p.expired = p.look
 	return p, err
 }
 
-func (p *pause) look(fd uintptr) bool {
+func (p *Pause) look(fd uintptr) bool {
 	_, _, errno := syscall.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(&p.count)), uintptr(len(p.count)))
 	return errno != syscall.EAGAIN
 }
 
-// sleep returns after d, which must be more than nothing, or when end is called or was.
-func (p *pause) sleep(d time.Duration) error {
+// Sleep returns after d, which must be more than nothing, or when End is called or was. One
+// goroutine at a time.
+func (p *Pause) Sleep(d time.Duration) error {
 	p.set(d)
 	if p.ended.Load() {
 		return nil
@@ -46,15 +48,16 @@ func (p *pause) sleep(d time.Duration) error {
 	return p.park.Read(p.expired)
 }
 
-// end ends the present sleep and all that come. Any goroutine.
-func (p *pause) end() {
+// End ends the present sleep and all that come. Any goroutine.
+func (p *Pause) End() {
 	p.ended.Store(true)
 	p.set(1)
 }
 
-func (p *pause) set(d time.Duration) {
+func (p *Pause) set(d time.Duration) {
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}
 	p.park.Control(func(fd uintptr) { unix.TimerfdSettime(int(fd), 0, &spec, nil) })
 }
 
-func (p *pause) close() { p.timer.Close() }
+// Close gives the timer back, when nobody sleeps any more.
+func (p *Pause) Close() { p.timer.Close() }
