@@ -2,6 +2,7 @@
 # make quick     what needs nothing but Go: vet, types, unit tests, a few simulated worlds
 # make soak      for hours: all platforms, then more worlds and more fuzzing; goes on where it was stopped
 # make platforms builds and vets everything for all SYSTEMS, by the compiler; the first time it takes minutes
+# make programs  the programs of rdma-core that connect by the RDMA CM, in all their ways
 # make mutants   known defects put back, one at a time: do the tests find them?
 # make cover     how much of the pure packages the simulations and unit tests execute: 90 % at least
 # make demo      the main job
@@ -64,7 +65,7 @@ FLAGS := -vet=off -pgo=off -timeout $(TIMEOUT)
 SKIPS := $(GO) run ./internal/ci/skips
 TEST := $(SKIPS) $(FLAGS)
 
-.PHONY: test computes waits quick demo bench pgo packages platforms cover mutants soak $(COMPUTES) $(WAITS)
+.PHONY: test computes waits quick demo bench pgo packages platforms programs cover mutants soak $(COMPUTES) $(WAITS)
 
 # Both lanes run to their ends even if one fails. A part's output appears when the part has ended.
 test: packages
@@ -161,6 +162,11 @@ emulated:
 # A real rxe0 in a virtual machine against this stack.
 interop:
 	$(TEST) -count=1 ./interop/...
+
+# The programs of rdma-core that connect by the RDMA connection manager, in all their ways, against
+# ours: some minutes. Of each make test plays one.
+programs: packages
+	GOROCE_PROGRAMS=1 $(TEST) -count=1 -run '^TestRping$$' -v ./interop
 
 # Worlds with other seeds, CHUNK by CHUNK, and with each chunk twenty times the fuzzing. Without FROM
 # the next seed is kept in a file, so that a run that was stopped goes on there, also if the code has

@@ -113,6 +113,7 @@ type duel struct {
 	guest   []string // program and options in the guest; port and server's address are added
 	host    []string // subcommand and options of roce, likewise
 	serving bool     // the host's end is the server
+	rdma    bool     // the server's port is one of RDMA_PS_TCP or UDP, and its address is among the options
 	limit   time.Duration
 }
 
@@ -202,8 +203,13 @@ func (a *arena) fight(t *testing.T, d duel) result {
 	pcap := filepath.Join(t.TempDir(), "host.pcapng")
 	guest, host := a.ends(ctx, d, port, pcap)
 	server, client, listening := guest, host, a.WaitListening
-	if d.serving {
+	switch {
+	case d.serving && d.rdma:
+		server, client, listening = host, guest, host.waitSaying("listening on")
+	case d.serving:
 		server, client, listening = host, guest, a.waitListeningHere
+	case d.rdma:
+		listening = a.waitRDMA
 	}
 	err := both(ctx, server, client, func() error { return listening(ctx, port) })
 	if err != nil {
@@ -221,9 +227,11 @@ func (a *arena) ends(ctx context.Context, d duel, port int, pcap string) (guest,
 	number := strconv.Itoa(port)
 	here := append(append([]string{}, d.host...), "--pcap", pcap, "-p", number)
 	there := append(append([]string{}, d.guest...), "-p", number)
-	if d.serving {
+	switch {
+	case d.rdma:
+	case d.serving:
 		there = append(there, lab.HostIPv4)
-	} else {
+	default:
 		here = append(here, lab.GuestIPv4)
 	}
 	g := a.Command(ctx, there[0], there[1:]...)

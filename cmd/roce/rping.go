@@ -40,7 +40,7 @@ has one for each address of this machine.`,
 	f.StringVarP(&o.Source, "source", "I", "", "the client's `address`")
 	f.IntVarP(&o.Port, "port", "p", rping.DefaultPort, "RDMA `port`")
 	f.IntVarP(&o.Count, "count", "C", 0, "pings; 0: until it is interrupted")
-	f.IntVarP(&o.Size, "size", "S", rping.DefaultSize, "bytes of text; the server takes any")
+	f.IntVarP(&o.Size, "size", "S", rping.DefaultSize, "bytes of text, 23 to 65535; the server takes any, but rdma-core's needs as much")
 	f.BoolVarP(&o.Verbose, "verbose", "v", false, "print each text")
 	f.BoolVarP(&o.Validate, "validate", "V", false, "the client compares each text")
 	f.BoolVarP(&o.Debug, "debug", "d", false, "say what happens")

@@ -24,11 +24,12 @@ import (
 	"github.com/goroce/goroce/roce/rdmacm"
 )
 
-// Sizes of the text in bytes: the smallest has room for its number, the largest is rping's.
+// Sizes of the text in bytes, with the zero at its end. They are rping's: the smallest has room for
+// its number.
 const (
-	MinSize     = len("rdma-ping-2147483647: ") + 4
-	MaxSize     = 64 << 10
-	DefaultSize = 100
+	MinSize     = len("rdma-ping-2147483647: ") + 1
+	MaxSize     = 64<<10 - 1
+	DefaultSize = 64
 	DefaultPort = 7174
 )
 
