@@ -104,8 +104,7 @@ func (c *Conn) own1(op string, b *Buffer, off, n int, ready func(*Conn) bool, ne
 			err = fmt.Errorf("%w: the other end has not exposed such memory", roce.ErrInvalid)
 			break
 		}
-		c.sges[0] = b.mr.SGE(off+done, k)
-		c.post(c.sges[:1])
+		c.post(b.mr, off+done)
 		done += k
 	}
 	if done > 0 {
@@ -141,7 +140,7 @@ func (c *Conn) Expose(b *Buffer, offset uint64) error {
 	}
 	if err == nil && c.end.Tell(stream.Map{Offset: offset, SGE: stream.SGE{Addr: b.mr.Addr(), Key: b.mr.RKey(),
 		Length: uint32(len(b.memory))}}, &c.req) {
-		c.post(nil)
+		c.post(nil, 0)
 	}
 	return c.opError("expose", err)
 }

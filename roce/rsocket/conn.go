@@ -38,7 +38,7 @@ type Conn struct {
 	mu     sync.Mutex // of all that follows
 	end    *stream.End
 	req    stream.Request
-	sges   [2]roce.SGE
+	sges   [2][2]roce.SGE
 	wait   waiting
 	until  [sides]deadline
 	users  int  // calls that are inside
@@ -53,35 +53,31 @@ var _ net.Conn = (*Conn)(nil)
 // receiveID marks completions of receives; the others have the ID of the stream's requests.
 const receiveID = 1 << 63
 
-// newConn makes all of a connection that needs no other end, with a queue pair that createQP makes
-// in INIT.
-func newConn(dev *roce.Device, cfg Config, createQP func(*roce.PD, roce.QPInitAttr) (*roce.QP, error)) (c *Conn, err error) {
+// newConn makes all of a connection but the queue pair, and says what that is to be.
+func newConn(dev *roce.Device, cfg Config) (c *Conn, attr roce.QPInitAttr, err error) {
 	c = &Conn{cfg: cfg, allocs: map[*Buffer]struct{}{}}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, c.release())
-			c = nil
-		}
-	}()
-	if c.pd, err = dev.AllocPD(); err != nil {
-		return c, err
-	}
+	c.wait.init()
 	size := cfg.queuePair()
-	if c.cq, err = dev.CreateCQ(roce.CQInitAttr{CQE: int(size.MaxSendWR + size.MaxRecvWR)}); err != nil {
-		return c, err
+	if c.pd, err = dev.AllocPD(); err == nil {
+		if c.cq, err = dev.CreateCQ(roce.CQInitAttr{CQE: int(size.MaxSendWR + size.MaxRecvWR)}); err == nil {
+			err = c.register()
+		}
 	}
-	if err = c.register(); err != nil {
-		return c, err
+	if err != nil {
+		return nil, attr, errors.Join(err, c.release())
 	}
-	if c.qp, err = createQP(c.pd, roce.QPInitAttr{Type: roce.RC, SendCQ: c.cq, Cap: size}); err != nil {
-		return c, err
-	}
-	c.receives = make([]roce.RecvWR, min(int(size.MaxRecvWR), 128))
+	return c, roce.QPInitAttr{Type: roce.RC, SendCQ: c.cq, Cap: size, Context: c}, nil
+}
+
+// take gives the connection its queue pair, which is in INIT, and posts the receives.
+func (c *Conn) take(qp *roce.QP) error {
+	c.qp = qp
+	depth := int(c.cfg.queuePair().MaxRecvWR)
+	c.receives = make([]roce.RecvWR, min(depth, 128))
 	for i := range c.receives {
 		c.receives[i].WRID = receiveID
 	}
-	c.wait.init()
-	return c, c.postReceives(int(size.MaxRecvWR))
+	return c.postReceives(depth)
 }
 
 // register makes the connection's memory and its end.
@@ -100,9 +96,18 @@ func (c *Conn) register() (err error) {
 	behind := stream.SGE{Addr: at.Addr + uint64(len(c.receive)), Key: at.Key}
 	c.end = stream.NewEnd(stream.Config{SendBuffer: len(c.send), ReceiveBuffer: len(c.receive),
 		SendDepth: c.cfg.Depth + stream.ControlDepth, Credits: c.cfg.Depth, Maps: c.cfg.Maps,
-		BigEndian: binary.NativeEndian.Uint16([]byte{0, 1}) == 1,
-		Tables:    memory[c.cfg.ReceiveBuffer:], TablesAt: behind, BufferAt: at})
+		BigEndian: binary.NativeEndian.Uint16([]byte{0, 1}) == 1, Packet: evenPacket(c.pd.Device()),
+		Tables: memory[c.cfg.ReceiveBuffer:], TablesAt: behind, BufferAt: at})
 	return nil
+}
+
+// evenPacket is stream.Config.Packet for a device. The path MTU may turn out to be smaller, which
+// costs no more than some longer messages.
+func evenPacket(dev *roce.Device) int {
+	if dev.PortInfo().MaxRun <= 1 {
+		return 0
+	}
+	return dev.QueryPort().ActiveMTU.Bytes()
 }
 
 // start begins the stream: data is what the other end has sent, and the queue pair is in RTS.

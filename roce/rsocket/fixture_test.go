@@ -52,14 +52,13 @@ func pair(t testing.TB, a, b *roce.Device, cfgs ...*Config) (*Conn, *Conn) {
 	for i, d := range []*roce.Device{a, b} {
 		cfg, err := cfgs[i%len(cfgs)].filled()
 		require.NoError(t, err)
-		conns[i], err = newConn(d, cfg, func(pd *roce.PD, attr roce.QPInitAttr) (*roce.QP, error) {
-			qp, err := pd.CreateQP(attr)
-			if err != nil {
-				return nil, err
-			}
-			return qp, qp.Init(&roce.ConnectOptions{Access: roce.RemoteWrite})
-		})
+		c, attr, err := newConn(d, cfg)
 		require.NoError(t, err)
+		qp, err := c.pd.CreateQP(attr)
+		require.NoError(t, err)
+		require.NoError(t, qp.Init(&roce.ConnectOptions{Access: roce.RemoteWrite}))
+		require.NoError(t, c.take(qp))
+		conns[i] = c
 		conns[i].local = &Addr{net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+i)), Port: 7471}}
 		conns[i].remote = &Addr{net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2-i)), Port: 7471}}
 	}

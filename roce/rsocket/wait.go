@@ -166,7 +166,7 @@ func failure(status roce.WCStatus) error {
 // flush posts what the other end is owed, and receives.
 func (c *Conn) flush() {
 	for c.end.Control(&c.req) {
-		c.post(nil)
+		c.post(nil, 0)
 	}
 	if n := c.end.Reposts(); n > 0 {
 		if err := c.postReceives(n); err != nil {
@@ -175,10 +175,13 @@ func (c *Conn) flush() {
 	}
 }
 
-// post posts c.req, whose bytes are where it says, or in sges.
-func (c *Conn) post(sges []roce.SGE) {
+// post posts c.req, whose bytes are of a region from an offset on, round its end; nil: it has none,
+// or inline ones.
+func (c *Conn) post(of *roce.MR, from int) {
 	r := &c.req
-	wr := roce.SendWR{WRID: r.ID, Opcode: roce.WRWrite, SGL: sges, Inline: r.Inline, RemoteAddr: r.To, RKey: r.RKey}
+	var wrs [2]roce.SendWR
+	wr := &wrs[1]
+	*wr = roce.SendWR{WRID: r.ID, Opcode: roce.WRWrite, Inline: r.Inline, RemoteAddr: r.To, RKey: r.RKey}
 	if r.HasImm {
 		wr.Opcode, wr.Imm = roce.WRWriteWithImm, r.Imm
 	}
@@ -188,9 +191,29 @@ func (c *Conn) post(sges []roce.SGE) {
 	if r.Inline != nil {
 		wr.Flags |= roce.SendInline
 	}
-	if err := c.qp.PostSend(wr); err != nil {
+	if of != nil {
+		wr.SGL = ring(&c.sges[1], of, from+r.Lead, r.Length-r.Lead)
+	}
+	post := wrs[1:]
+	if r.Lead > 0 {
+		wrs[0] = roce.SendWR{Opcode: roce.WRWrite, SGL: ring(&c.sges[0], of, from, r.Lead), RemoteAddr: r.To, RKey: r.RKey}
+		wr.RemoteAddr += uint64(r.Lead)
+		post = wrs[:]
+	}
+	if err := c.qp.PostSend(post...); err != nil {
 		c.end.Fail(err)
 	}
+}
+
+// ring names n bytes of a region from an offset on, round its end.
+func ring(sges *[2]roce.SGE, of *roce.MR, from, n int) []roce.SGE {
+	if from %= of.Len(); from+n > of.Len() {
+		first := of.Len() - from
+		*sges = [2]roce.SGE{of.SGE(from, first), of.SGE(0, n-first)}
+		return sges[:]
+	}
+	sges[0] = of.SGE(from, n)
+	return sges[:1]
 }
 
 // postReceives posts n receives, which have no memory: all that comes is immediates (section 1).

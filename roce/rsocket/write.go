@@ -9,7 +9,6 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/goroce/goroce/roce"
 	"github.com/goroce/goroce/roce/rsocket/internal/stream"
 )
 
@@ -64,7 +63,7 @@ func (c *Conn) writev(v [][]byte) (n int64, err error) {
 				v, into = v[1:], 0
 			}
 		}
-		c.post(c.ring(c.req.From, k))
+		c.post(c.own, c.req.From)
 		n += int64(k)
 		left -= k
 	}
@@ -82,16 +81,6 @@ func (c *Conn) fill(at int, p []byte, n int) int {
 	k := copy(c.send[at:], p)
 	copy(c.send, p[k:])
 	return len(p)
-}
-
-// ring names n bytes of the send buffer.
-func (c *Conn) ring(from, n int) []roce.SGE {
-	if first := len(c.send) - from; n > first {
-		c.sges = [2]roce.SGE{c.own.SGE(from, first), c.own.SGE(0, n-first)}
-		return c.sges[:2]
-	}
-	c.sges[0] = c.own.SGE(from, n)
-	return c.sges[:1]
 }
 
 // toWrite waits until want bytes, or many of them, may be sent; the end is an error. The caller has

@@ -33,6 +33,9 @@ type Config struct {
 	Credits       int // messages that the other end may send ahead, 4 to 65535
 	Maps          int // entries of the iomap table: 0 to 128, or a multiple of 256 below 2^15
 	BigEndian     bool
+	// Packet is the path MTU in bytes if long messages are to be of packets that a port takes
+	// together, 0 if that does not matter.
+	Packet int
 
 	// Tables is registered memory of TablesSize bytes that the other end may write; TablesAt names
 	// it.

@@ -25,10 +25,11 @@ type receiver struct {
 	forget bool // nobody reads any more
 }
 
-// arrived is told of data.
+// arrived is told of data. It may have been written in several pieces, of which the message was the
+// last.
 func (e *End) arrived(n, bytes uint32) error {
 	switch {
-	case n != bytes:
+	case bytes > n:
 		return fmt.Errorf("%w: data of %d bytes that says it is %d", ErrProtocol, bytes, n)
 	case int(n) > e.open:
 		return fmt.Errorf("%w: %d bytes where %d have room", ErrProtocol, n, e.open)

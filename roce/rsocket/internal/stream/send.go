@@ -8,6 +8,35 @@ import "fmt"
 // MaxTransfer is how many bytes one message has at most.
 const MaxTransfer = 64 << 10
 
+// What a message of more than one packet costs depends on the lengths of its packets, where a port
+// takes packets of one length as one (a run, of which only the last packet may be shorter): the
+// first packet of a WRITE WITH IMMEDIATE is longer than those behind it, and so is the last. So
+// there all but the last packet goes as a WRITE, without immediate, whose packets are as long as
+// each other; and the most that a message has are the packets of a run, less what the immediate
+// adds.
+const (
+	runBytes = 65507       // of a run: the payload of a UDP datagram over IPv4
+	perWrite = 12 + 16 + 4 // bytes of BTH, RETH and ICRC
+	immBytes = 4
+)
+
+// mostOf is how many bytes a message has at most, if packets of so many bytes come in runs; 0: they
+// do not.
+func mostOf(packet int) int {
+	if packet == 0 {
+		return MaxTransfer
+	}
+	return runBytes/(packet+perWrite)*packet - immBytes
+}
+
+// lead is how many of n bytes are written before the message, without immediate.
+func (e *End) lead(n int) int {
+	if e.cfg.Packet == 0 || n <= e.cfg.Packet || e.slots < 2 {
+		return 0
+	}
+	return (n - 1) / e.cfg.Packet * e.cfg.Packet
+}
+
 // lowWater is how many bytes of the send buffer are waited for, if more are wanted than are free.
 // It is at most half of the buffer: a quarter may be taken by messages whose completions nobody has
 // asked for yet (due).
@@ -15,7 +44,8 @@ const lowWater = 2048
 
 // A Request is a work request: an RDMA WRITE, with immediate if HasImm. The bytes are Inline, or
 // Length bytes of the send buffer from From on, which go on at its beginning if they pass its end,
-// or, if From is -1, Length bytes of the application's own.
+// or, if From is -1, Length bytes of the application's own. If Lead is not 0, it is two work
+// requests: the first Lead of the bytes are an unsignaled WRITE without immediate.
 type Request struct {
 	ID       uint64 // for Sent
 	Signaled bool
@@ -24,8 +54,8 @@ type Request struct {
 	To       uint64 // address at the other end
 	RKey     uint32
 
-	From, Length int
-	Inline       []byte
+	From, Length, Lead int
+	Inline             []byte
 
 	entry [MapSize]byte // what Inline is of
 }
@@ -91,7 +121,7 @@ func (e *End) Send(want int, r *Request) int {
 	if !e.CanSend(want) {
 		return 0
 	}
-	n := min(want, e.free, MaxTransfer)
+	n := min(want, e.free, mostOf(e.cfg.Packet))
 	n = min(n, int(e.target.Length))
 	r.From, r.Length, r.Inline = e.next, n, nil
 	e.free -= n
@@ -127,6 +157,9 @@ func (e *End) write(n int, r *Request) {
 	r.To, r.RKey = e.target.Addr, e.target.Key
 	e.target.Addr += uint64(n)
 	e.target.Length -= uint32(n)
+	if r.Lead = e.lead(n); r.Lead > 0 {
+		e.countDirect()
+	}
 	e.count()
 	if err := e.retarget(); err != nil {
 		e.Fail(err)

@@ -80,7 +80,6 @@ func TestBrokenRules(t *testing.T) {
 	for name, messages := range map[string][][2]uint32{
 		"more than there is room":       {{30, 30}, {3, 3}},
 		"bytes that do not count":       {{30, 31}},
-		"count without bytes":           {{30, 0}},
 		"reserved message 1":            {{1 << 29, 0}},
 		"reserved message 2":            {{2 << 29, 0}},
 		"reserved message 3":            {{3 << 29, 0}},

@@ -58,7 +58,8 @@ func newSide(t *testing.T, rng *rand.Rand, name string) *side {
 	s := &side{t: t, rng: rng, name: name}
 	half := 1 + rng.IntN(200)
 	s.cfg = Config{SendBuffer: 1 + rng.IntN(400), ReceiveBuffer: 2 * half, SendDepth: ControlDepth + 1 + rng.IntN(20),
-		Credits: 4 + rng.IntN(30), Maps: rng.IntN(3), BigEndian: rng.IntN(2) == 0}
+		Credits: 4 + rng.IntN(30), Maps: rng.IntN(3), BigEndian: rng.IntN(2) == 0,
+		Packet: rng.IntN(2) * (1 + rng.IntN(50))}
 	s.send, s.receive = make([]byte, s.cfg.SendBuffer), make([]byte, s.cfg.ReceiveBuffer)
 	s.tables, s.direct = make([]byte, TablesSize(s.cfg.Maps)), make([]byte, 64)
 	base := rng.Uint64() >> 8
@@ -87,6 +88,15 @@ func (s *side) start() {
 func (s *side) post(r *Request, source []byte) {
 	p := posted{Request: *r, source: source}
 	p.Inline = bytes.Clone(r.Inline)
+	if n := r.Lead; n > 0 {
+		lead := posted{Request: Request{From: r.From, Length: n, To: r.To, RKey: r.RKey}}
+		if p.To, p.Length = p.To+uint64(n), p.Length-n; p.From >= 0 {
+			p.From = (p.From + n) % len(s.send)
+		} else {
+			lead.source, p.source = p.source[:n], p.source[n:]
+		}
+		s.queue = append(s.queue, lead)
+	}
 	s.queue = append(s.queue, p)
 	if n := len(s.queue) + len(s.unacked); n > s.cfg.SendDepth && !p.Signaled {
 		unread := 0

@@ -1,0 +1,143 @@
+package rsocket
+
+import (
+	"io"
+	"net"
+	"os"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/roce"
+)
+
+// stacks are the goroutines that are in this package's connections, without those of the test.
+func stacks() (all []string) {
+	buf := make([]byte, 1<<20)
+	for _, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		if strings.Contains(g, "rsocket.(*Conn)") {
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
+var asleep = regexp.MustCompile(`^goroutine \d+ \[(select|IO wait|chan receive)`)
+
+// TestIdle: a connection that nobody uses has no goroutine, and one that a call waits for has that
+// one, which sleeps.
+func TestIdle(t *testing.T) {
+	overWires(t, func(t *testing.T, wire string) {
+		a, b := connected(t, wire)
+		require.Empty(t, stacks())
+		done := make(chan error)
+		go func() {
+			_, err := a.Read(make([]byte, 1))
+			done <- err
+		}()
+		for { // it polls for a while
+			if g := stacks(); len(g) == 1 && asleep.MatchString(g[0]) {
+				break
+			}
+			runtime.Gosched()
+		}
+		_, err := b.Write([]byte("x"))
+		require.NoError(t, err)
+		require.NoError(t, <-done)
+		require.Empty(t, stacks())
+	})
+}
+
+// TestPeerGone: who waits, and who closes, is told that the other end is not there any more.
+func TestPeerGone(t *testing.T) {
+	a, b := connected(t, "pipe", &Config{KeepAlive: time.Millisecond})
+	require.NoError(t, b.qp.Close())
+	_, err := a.Read(make([]byte, 1))
+	require.ErrorIs(t, err, syscall.ETIMEDOUT, "by the keepalive")
+	_, err = a.Write([]byte("x"))
+	require.ErrorIs(t, err, syscall.ETIMEDOUT)
+	require.NoError(t, a.Close(), "that was told before")
+
+	a, b = connected(t, "pipe")
+	_, err = a.Write([]byte("x"))
+	require.NoError(t, err)
+	require.NoError(t, b.qp.Close())
+	_, err = a.Write([]byte("y"))
+	require.NoError(t, err)
+	require.ErrorContains(t, a.Close(), "not all that was written has arrived")
+
+	a, b = connected(t, "pipe", &Config{Linger: time.Nanosecond})
+	require.NoError(t, b.qp.Close())
+	require.ErrorIs(t, a.Close(), os.ErrDeadlineExceeded)
+}
+
+// TestKeepAlive: signs of life cost the connection nothing that is not given back.
+func TestKeepAlive(t *testing.T) {
+	a, b := connected(t, "pipe", &Config{Depth: 16})
+	require.NoError(t, a.SetKeepAlive(time.Microsecond))
+	for asked := a.pd.Device().Stats().Engine.SentPkts; a.pd.Device().Stats().Engine.SentPkts < asked+100; {
+		runtime.Gosched()
+	}
+	require.NoError(t, a.SetKeepAlive(0))
+	_, err := a.Write([]byte("x"))
+	require.NoError(t, err)
+	_, err = b.Read(make([]byte, 10))
+	require.NoError(t, err)
+}
+
+// TestRudePeer: a peer that breaks the rules of the stream loses the connection, and only that.
+func TestRudePeer(t *testing.T) {
+	a, b := connected(t, "pipe")
+	require.NoError(t, b.qp.PostSend(roce.SendWR{Opcode: roce.WRWriteWithImm, Imm: 3 << 29}))
+	_, err := a.Read(make([]byte, 1))
+	require.ErrorIs(t, err, ErrProtocol)
+
+	a, b = connected(t, "pipe")
+	require.NoError(t, b.qp.PostSend(roce.SendWR{Opcode: roce.WRSend}))
+	_, err = a.Read(make([]byte, 1))
+	require.ErrorIs(t, err, ErrProtocol)
+}
+
+// TestClosed: a connection that is closed says so, whatever is called, and gives everything back.
+func TestClosed(t *testing.T) {
+	a, b := connected(t, "pipe")
+	buffer, err := a.Alloc(10)
+	require.NoError(t, err)
+	require.NoError(t, a.Close())
+	for name, call := range map[string]func() error{
+		"Close":       a.Close,
+		"CloseRead":   a.CloseRead,
+		"CloseWrite":  a.CloseWrite,
+		"Read":        func() error { _, err := a.Read(nil); return err },
+		"Peek":        func() error { _, err := a.Peek(); return err },
+		"Discard":     func() error { _, err := a.Discard(1); return err },
+		"WriteTo":     func() error { _, err := a.WriteTo(io.Discard); return err },
+		"Write":       func() error { _, err := a.Write(nil); return err },
+		"WriteBuffer": func() error { _, err := a.WriteBuffer(buffer, 0, 1); return err },
+		"Expose":      func() error { return a.Expose(buffer, 0) },
+		"Alloc":       func() error { _, err := a.Alloc(1); return err },
+		"SetDeadline": func() error { return a.SetDeadline(time.Time{}) },
+		"KeepAlive":   func() error { return a.SetKeepAlive(time.Second) },
+	} {
+		require.ErrorIs(t, call(), net.ErrClosed, name)
+	}
+	_, err = b.Read(make([]byte, 1))
+	require.Equal(t, io.EOF, err)
+	_, err = b.Write([]byte("x"))
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+	require.NoError(t, b.Close())
+}
+
+// TestWrongConfig: an error names the value and what would be right.
+func TestWrongConfig(t *testing.T) {
+	for _, cfg := range []Config{{SendBuffer: 1}, {ReceiveBuffer: 2 << 30}, {Depth: 15}, {Depth: 65535}, {Maps: 129}, {Maps: -1}} {
+		_, err := cfg.filled()
+		require.ErrorIs(t, err, roce.ErrInvalid)
+		require.ErrorContains(t, err, "want ")
+	}
+}
