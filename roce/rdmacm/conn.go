@@ -39,6 +39,12 @@ type ConnConfig struct {
 	// place to register memory and to post receives. An error ends the attempt.
 	Prepare func(*Conn) error
 
+	// Abandon, if not nil, is called when nothing comes of a connection after Setup, and the queue
+	// pair is closed: the place to close what Setup and Prepare have made.
+	Abandon func(*Conn)
+	// Ended, if not nil, is called when Done is closed, on a goroutine of its own.
+	Ended func(*Conn)
+
 	// Param is what the peer is told; nil is what Connect and Accept make of it. QPN and SRQ do not
 	// count.
 	Param *ConnParam
@@ -49,8 +55,8 @@ type ConnConfig struct {
 
 // Conn is a connection. All methods may be called from any goroutine.
 type Conn struct {
-	// Context is the application's own. Prepare may set it, for who gets the connection from
-	// Listener.Accept.
+	// Context is the application's own: at first the QPInitAttr.Context that Setup has returned.
+	// Prepare may set it, for who gets the connection from Listener.Accept.
 	Context any
 
 	id      *ID
@@ -61,6 +67,8 @@ type Conn struct {
 	cq      *roce.CQ // nil if the application has made it (Setup)
 	qp      *roce.QP
 	private []byte // what the peer has said
+	says    []byte // what it is told, if Prepare has said that
+	cfg     *ConnConfig
 
 	steps chan *Event   // until the connection is established
 	done  chan struct{} // closed when it is over
@@ -86,6 +94,9 @@ func (c *Conn) happens(e *Event) {
 		c.ended.Do(func() {
 			c.why = e.Err
 			close(c.done)
+			if c.cfg != nil && c.cfg.Ended != nil {
+				go c.cfg.Ended(c)
+			}
 		})
 	}
 	select {
@@ -144,6 +155,7 @@ func (c *Conn) build(cfg *ConnConfig) error {
 	if err != nil {
 		return err
 	}
+	c.cfg, c.Context = cfg, attr.Context
 	if c.qp, err = c.id.CreateQP(c.pd, attr); err != nil {
 		return err
 	}
@@ -167,6 +179,30 @@ func (c *Conn) buildOwn(attr *roce.QPInitAttr) (err error) {
 	attr.SendCQ = c.cq
 	return err
 }
+
+// abandon gives back a connection that nobody gets.
+func (c *Conn) abandon() error {
+	c.closed = true
+	err := c.giveBack()
+	if c.cfg != nil && c.cfg.Abandon != nil {
+		c.cfg.Abandon(c)
+	}
+	return err
+}
+
+// told is what the peer is told: what Prepare has said, or the configuration.
+func (c *Conn) told(param *ConnParam) *ConnParam {
+	if c.says == nil {
+		return param
+	}
+	p := defaultParam(param)
+	p.PrivateData = c.says
+	return &p
+}
+
+// Say is for Prepare: data is what the peer is told, in place of ConnConfig.Param's PrivateData or
+// the reply of ListenConfig.Decide.
+func (c *Conn) Say(data []byte) { c.says = data }
 
 // QP is the queue pair, in RTS.
 func (c *Conn) QP() *roce.QP { return c.qp }

@@ -73,8 +73,7 @@ func dial(ctx context.Context, addr netip.AddrPort, cfg *ConnConfig) (c *Conn, e
 	}
 	c.id.parts = true
 	if err = c.connect(ctx, addr, cfg); err != nil {
-		c.closed = true
-		return nil, errors.Join(err, c.giveBack())
+		return nil, errors.Join(err, c.abandon())
 	}
 	return c, nil
 }
@@ -106,7 +105,7 @@ func (c *Conn) connect(ctx context.Context, addr netip.AddrPort, cfg *ConnConfig
 	if err := c.build(cfg); err != nil {
 		return err
 	}
-	if err := c.id.Connect(cfg.Param); err != nil {
+	if err := c.id.Connect(c.told(cfg.Param)); err != nil {
 		return err
 	}
 	e, err := c.await(ctx, EventEstablished)

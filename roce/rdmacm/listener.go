@@ -119,8 +119,7 @@ func (l *Listener) start() {
 			c := e.ID.Context.(*Conn)
 			c.id, c.private = e.ID, e.Param.PrivateData
 			if err := l.accept(c); err != nil {
-				c.closed = true
-				c.giveBack()
+				c.abandon()
 				l.taken()
 				return
 			}
@@ -152,7 +151,7 @@ func (l *Listener) accept(c *Conn) error {
 	if err := c.build(&l.cfg.ConnConfig); err != nil {
 		return errors.Join(err, c.id.Reject(nil))
 	}
-	if err := c.id.Accept(param); err != nil {
+	if err := c.id.Accept(c.told(param)); err != nil {
 		return err
 	}
 	_, err := c.await(l.ctx, EventEstablished)
@@ -192,8 +191,7 @@ func (l *Listener) Close() error {
 	for {
 		select {
 		case c := <-l.ready:
-			c.closed = true
-			c.giveBack()
+			c.abandon()
 		default:
 			return fail("Close", err)
 		}

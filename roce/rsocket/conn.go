@@ -43,7 +43,7 @@ type Conn struct {
 	until  [sides]deadline
 	users  int  // calls that are inside
 	closed bool // by Close
-	failed error
+	gone   bool // the connection below is over
 	alive  keepAlive
 	allocs map[*Buffer]struct{}
 }

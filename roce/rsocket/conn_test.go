@@ -19,7 +19,11 @@ func TestConn(t *testing.T) {
 	overWires(t, func(t *testing.T, wire string) {
 		nameA, nameB := wires[wire]()
 		a, b := open(t, nameA), open(t, nameB)
-		for _, cfg := range []*Config{nil, {SendBuffer: 4096, ReceiveBuffer: 4096, Depth: 16}, {Polling: true}} {
+		cfgs := []*Config{{SendBuffer: 4096, ReceiveBuffer: 4096, Depth: 16}, nil, {Polling: true}}
+		if testing.Short() {
+			cfgs = cfgs[:1]
+		}
+		for _, cfg := range cfgs {
 			nettest.TestConn(t, func() (net.Conn, net.Conn, func(), error) {
 				c1, c2 := pair(t, a, b, cfg)
 				return c1, c2, func() { c1.Close(); c2.Close() }, nil

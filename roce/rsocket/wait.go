@@ -91,21 +91,27 @@ func (c *Conn) stopped(s side) error {
 func (c *Conn) lead() {
 	c.wait.leading = true
 	c.wait.up.Store(false)
-	ctx := c.wait.ctx
+	ctx, gone := c.wait.ctx, c.gone
 	c.mu.Unlock()
-	n, err := c.gather(ctx)
+	n, err := c.gather(ctx, gone)
 	c.mu.Lock()
 	c.wait.leading = false
 	if err != nil && ctx.Err() == nil {
 		c.end.Fail(err)
 	}
 	c.handle(c.wait.wcs[:n])
+	if gone && n == 0 { // what had come before is handled
+		c.end.Gone(syscall.ECONNRESET)
+	}
 	c.tellBeside()
 }
 
-// gather is the leader's wait.
-func (c *Conn) gather(ctx context.Context) (n int, err error) {
-	if !c.cfg.Polling {
+// gather is the leader's wait. Of a connection that is over, nothing is waited for.
+func (c *Conn) gather(ctx context.Context, gone bool) (n int, err error) {
+	switch {
+	case gone:
+		return c.cq.Poll(c.wait.wcs[:])
+	case !c.cfg.Polling:
 		return c.cq.Wait(ctx, c.wait.wcs[:])
 	}
 	for {

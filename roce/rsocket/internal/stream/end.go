@@ -164,6 +164,15 @@ func (e *End) Fail(err error) {
 	e.on(connectionFails)
 }
 
+// Gone is told that the other end has ended the connection below. After its own disconnect, or when
+// this end has sent one, that is how it should be; else it is a failure.
+func (e *End) Gone(err error) {
+	if e.state == Closing {
+		e.on(gotDisconnect)
+	}
+	e.Fail(err)
+}
+
 // EndWrite is half a close: what was written still arrives, and then the other end reads an end.
 func (e *End) EndWrite() { e.on(endWrite) }
 

@@ -1,0 +1,201 @@
+package rsocket
+
+// Dialing and listening: connections are made by the connection manager, and the connection data of
+// the stream are its private data (section 8).
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+
+	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/roce/rdmacm"
+	"github.com/goroce/goroce/roce/rsocket/internal/stream"
+)
+
+// Options say how connections are made, and what they are like. The zero Options are right where
+// nothing else of the process uses the addresses.
+type Options struct {
+	Config
+	// Devices and Kind are which devices are used: see rdmacm.Config.
+	Devices []*roce.Device
+	Kind    string
+	// Local is the address that Dial connects from; the zero Addr: the system chooses.
+	Local netip.Addr
+	TOS   uint8 // IPv4 TOS or IPv6 traffic class
+	// Backlog is how many connections may wait for Accept; 0 is 128.
+	Backlog int
+}
+
+// Dial connects to a listener, which may be a program that uses rsocket(7): "10.0.0.2:7471",
+// "[fe80::1%eth0]:7471", "host:7471". The errors are those of rdmacm.Dial; ErrProtocol if who
+// answers is no rsocket. Several goroutines may dial.
+func Dial(ctx context.Context, address string) (*Conn, error) {
+	return (&Dialer{}).Dial(ctx, address)
+}
+
+// Dialer is a Dial with options. It may be used by several goroutines.
+type Dialer struct{ Options }
+
+// Dial is the function Dial with the dialer's options.
+func (d *Dialer) Dial(ctx context.Context, address string) (*Conn, error) {
+	cfg, err := d.Config.filled()
+	if err != nil {
+		return nil, err
+	}
+	m := &maker{cfg: cfg}
+	below, err := rdmacm.Dial(ctx, address, m.connConfig(&d.Options))
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: network, Addr: text(address), Err: err}
+	}
+	c, err := m.finish(below)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: network, Addr: text(address), Err: err}
+	}
+	return c, nil
+}
+
+// DialContext is Dial in the form that http.Transport.DialContext has. network is not looked at.
+func (d *Dialer) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
+	c, err := d.Dial(ctx, address)
+	if err != nil {
+		return nil, err // not a nil *Conn
+	}
+	return c, nil
+}
+
+// text is an address that was not looked up.
+type text string
+
+func (text) Network() string  { return network }
+func (t text) String() string { return string(t) }
+
+// Listener takes connections. Its methods may be called from any goroutine.
+type Listener struct {
+	m     *maker
+	below *rdmacm.Listener
+	ctx   context.Context
+	end   context.CancelFunc
+	once  sync.Once
+}
+
+var _ net.Listener = (*Listener)(nil)
+
+// Listen listens on an address and port: "10.0.0.2:7471", "localhost:0", or ":7471" for all
+// addresses. options may be nil. The errors are those of rdmacm.Listen.
+func Listen(ctx context.Context, address string, options *Options) (*Listener, error) {
+	if options == nil {
+		options = &Options{}
+	}
+	cfg, err := options.Config.filled()
+	if err != nil {
+		return nil, err
+	}
+	l := &Listener{m: &maker{cfg: cfg}}
+	l.below, err = rdmacm.Listen(ctx, address, &rdmacm.ListenConfig{ConnConfig: *l.m.connConfig(options), Backlog: options.Backlog})
+	if err != nil {
+		return nil, &net.OpError{Op: "listen", Net: network, Addr: text(address), Err: err}
+	}
+	l.ctx, l.end = context.WithCancel(context.Background())
+	return l, nil
+}
+
+// Accept waits for the next connection.
+func (l *Listener) Accept() (net.Conn, error) {
+	c, err := l.AcceptContext(l.ctx)
+	if err != nil {
+		if l.ctx.Err() != nil {
+			err = net.ErrClosed
+		}
+		return nil, &net.OpError{Op: "accept", Net: network, Addr: l.Addr(), Err: err}
+	}
+	return c, nil
+}
+
+// AcceptContext is Accept until ctx ends. Whoever is no rsocket is sent away.
+func (l *Listener) AcceptContext(ctx context.Context) (*Conn, error) {
+	for {
+		below, err := l.below.Accept(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if c, err := l.m.finish(below); err == nil {
+			return c, nil
+		}
+	}
+}
+
+// Addr is the address and port.
+func (l *Listener) Addr() net.Addr { return addrOf(l.below.Addr()) }
+
+// Close ends the listener. Calls of Accept return with net.ErrClosed; connections live on.
+func (l *Listener) Close() (err error) {
+	l.once.Do(func() {
+		l.end()
+		err = l.below.Close()
+	})
+	return err
+}
+
+func addrOf(a netip.AddrPort) net.Addr { return &Addr{*net.TCPAddrFromAddrPort(a)} }
+
+// maker makes connections in the steps that the connection manager asks for: Setup before there is
+// a queue pair, Prepare with it, Abandon if nothing comes of it; finish when it is connected.
+type maker struct{ cfg Config }
+
+func (m *maker) connConfig(o *Options) *rdmacm.ConnConfig {
+	return &rdmacm.ConnConfig{Config: rdmacm.Config{Devices: o.Devices, Kind: o.Kind}, Local: o.Local, TOS: o.TOS,
+		Param: &rdmacm.ConnParam{FlowControl: true, RetryCount: 7, RNRRetryCount: 7},
+		Setup: m.setup, Prepare: prepare, Abandon: abandon, Ended: ended}
+}
+
+func (m *maker) setup(dev *roce.Device) (*roce.PD, roce.QPInitAttr, error) {
+	c, attr, err := newConn(dev, m.cfg)
+	if err != nil {
+		return nil, attr, err
+	}
+	return c.pd, attr, nil
+}
+
+// prepare posts the receives, and says what the other end is told. Who dials a listener and is no
+// rsocket is refused.
+func prepare(below *rdmacm.Conn) error {
+	c := below.Context.(*Conn)
+	if says := below.PrivateData(); says != nil {
+		if _, err := stream.ParseConnData(says); err != nil {
+			return err
+		}
+	}
+	below.Say(c.end.ConnData().Marshal())
+	return c.take(below.QP())
+}
+
+// abandon gives back what setup and prepare have made.
+func abandon(below *rdmacm.Conn) { below.Context.(*Conn).release() }
+
+// ended is told that the connection below is over.
+func ended(below *rdmacm.Conn) {
+	c := below.Context.(*Conn)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gone = true
+	c.wakeAll()
+}
+
+// finish makes of a connected queue pair a connection.
+func (m *maker) finish(below *rdmacm.Conn) (*Conn, error) {
+	c := below.Context.(*Conn)
+	c.local, c.remote = addrOf(below.LocalAddr()), addrOf(below.RemoteAddr())
+	c.hangUp = func() error {
+		ctx, end := context.WithTimeout(context.Background(), c.cfg.Linger)
+		defer end()
+		return below.Close(ctx)
+	}
+	if err := c.start(below.PrivateData()); err != nil {
+		return nil, errors.Join(fmt.Errorf("%v: %w", c.remote, err), c.release())
+	}
+	return c, nil
+}

@@ -1,0 +1,133 @@
+package rsocket
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/nettest"
+
+	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/roce/rdmacm"
+)
+
+var bg = context.Background()
+
+// listening is a listener on one device, and a dialer on another.
+func listening(t testing.TB, wire string) (*Listener, *Dialer) {
+	t.Helper()
+	nameA, nameB := wires[wire]()
+	a, b := open(t, nameA), open(t, nameB)
+	l, err := Listen(bg, netip.AddrPortFrom(b.GIDs()[0].Addr(), 0).String(), &Options{Devices: []*roce.Device{b}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	return l, &Dialer{Options{Devices: []*roce.Device{a}}}
+}
+
+// TestDial: two ends that find each other by address, and the contract of net.Conn over that.
+func TestDial(t *testing.T) {
+	overWires(t, func(t *testing.T, wire string) {
+		l, d := listening(t, wire)
+		nettest.TestConn(t, func() (net.Conn, net.Conn, func(), error) {
+			c1, err := d.Dial(bg, l.Addr().String())
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			c2, err := l.Accept()
+			require.Equal(t, c1.LocalAddr().String(), c2.RemoteAddr().String())
+			require.Equal(t, c1.RemoteAddr().String(), l.Addr().String())
+			return c1, c2, func() { c1.Close(); c2.Close() }, err
+		})
+	})
+}
+
+// TestCloseOrder: whoever closes first, and both at once: what was written arrives, and nobody
+// fails.
+func TestCloseOrder(t *testing.T) {
+	overWires(t, func(t *testing.T, wire string) {
+		l, d := listening(t, wire)
+		for i := range 30 {
+			c1, err := d.Dial(bg, l.Addr().String())
+			require.NoError(t, err)
+			conn, err := l.Accept()
+			require.NoError(t, err)
+			c2 := conn.(*Conn)
+			if i%2 == 1 {
+				c1, c2 = c2, c1
+			}
+			_, err = c1.Write([]byte("last words"))
+			require.NoError(t, err)
+			if i%3 == 0 { // at once
+				var both sync.WaitGroup
+				both.Go(func() { require.NoError(t, c1.Close()) })
+				both.Go(func() { require.NoError(t, c2.Close()) })
+				both.Wait()
+				continue
+			}
+			require.NoError(t, c1.Close())
+			words, err := io.ReadAll(c2)
+			require.NoError(t, err)
+			require.Equal(t, "last words", string(words))
+			require.NoError(t, c2.Close())
+		}
+	})
+}
+
+// TestStrangers: who is no rsocket is refused, and hears so; who does not listen is no one.
+func TestStrangers(t *testing.T) {
+	l, d := listening(t, "pipe")
+	cfg := &rdmacm.ConnConfig{Config: rdmacm.Config{Devices: d.Devices}, Param: &rdmacm.ConnParam{PrivateData: []byte("hello")}}
+	_, err := rdmacm.Dial(bg, l.Addr().String(), cfg)
+	var refused *rdmacm.RejectedError
+	require.ErrorAs(t, err, &refused)
+
+	there := l.Addr().(*Addr)
+	_, err = d.Dial(bg, fmt.Sprintf("%s:%d", there.IP, there.Port+1))
+	require.ErrorAs(t, err, &refused)
+	var op *net.OpError
+	require.ErrorAs(t, err, &op)
+	require.Equal(t, "dial", op.Op)
+
+	ctx, cancel := context.WithCancel(bg)
+	cancel()
+	_, err = d.Dial(ctx, l.Addr().String())
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// TestHangUp: who goes without a word, but takes the connection down, is noticed.
+func TestHangUp(t *testing.T) {
+	l, d := listening(t, "pipe")
+	c1, err := d.Dial(bg, l.Addr().String())
+	require.NoError(t, err)
+	c2, err := l.Accept()
+	require.NoError(t, err)
+	_, err = c1.Write([]byte("but "))
+	require.NoError(t, err)
+	go c1.hangUp()
+	all, err := io.ReadAll(c2)
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+	require.True(t, strings.HasPrefix("but ", string(all)))
+	c1.Close()
+	require.NoError(t, c2.Close())
+}
+
+// TestListenerClosed: Accept returns, and who dials is refused.
+func TestListenerClosed(t *testing.T) {
+	l, d := listening(t, "pipe")
+	done := make(chan error)
+	go func() {
+		_, err := l.Accept()
+		done <- err
+	}()
+	require.NoError(t, l.Close())
+	require.ErrorIs(t, <-done, net.ErrClosed)
+	_, err := d.Dial(bg, l.Addr().String())
+	require.Error(t, err)
+}
