@@ -10,6 +10,7 @@ package interop
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -114,6 +115,7 @@ type duel struct {
 	host    []string // subcommand and options of roce, likewise
 	serving bool     // the host's end is the server
 	rdma    bool     // the server's port is one of RDMA_PS_TCP or UDP, and its address is among the options
+	says    string   // what ours says when it listens on such a port; "" is "listening on"
 	limit   time.Duration
 }
 
@@ -205,7 +207,7 @@ func (a *arena) fight(t *testing.T, d duel) result {
 	server, client, listening := guest, host, a.WaitListening
 	switch {
 	case d.serving && d.rdma:
-		server, client, listening = host, guest, host.waitSaying("listening on")
+		server, client, listening = host, guest, host.waitSaying(cmp.Or(d.says, "listening on"))
 	case d.serving:
 		server, client, listening = host, guest, a.waitListeningHere
 	case d.rdma:

@@ -1,5 +1,5 @@
-// Package rstream is both ends of rstream: a stream over RDMA is measured by sending so many bytes to
-// and fro. The other end may be rdma-core's, which uses rsockets; with -T socket both are TCP.
+// Package rstream is both ends of rstream: a stream over RDMA is measured by sending so many bytes
+// to and fro. The other end may be rdma-core's, which uses rsockets; with -T socket both are TCP.
 //
 // Stages: options; the ends meet (meet.go); the tests, one after the other: latency on one
 // connection, throughput on a second one; a line for each.

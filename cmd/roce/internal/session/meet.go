@@ -1,7 +1,7 @@
 package session
 
-// The device for a program whose ends meet by the RDMA connection manager: there is no connection yet
-// whose address could be asked.
+// The device for a program whose ends meet by the RDMA connection manager: there is no connection
+// yet whose address could be asked.
 
 import (
 	"context"
