@@ -114,9 +114,10 @@ type duel struct {
 	guest   []string // program and options in the guest; port and server's address are added
 	host    []string // subcommand and options of roce, likewise
 	serving bool     // the host's end is the server
-	rdma    bool     // the server's port is one of RDMA_PS_TCP or UDP, and its address is among the options
-	says    string   // what ours says when it listens on such a port; "" is "listening on"
-	limit   time.Duration
+	// the server's port is one of RDMA_PS_TCP or UDP, and its address is among the options
+	rdma  bool
+	says  string // what ours says when it listens on such a port; "" is "listening on"
+	limit time.Duration
 }
 
 // duelLimit only ends what would hang: an emulated processor on a busy machine may be very slow.

@@ -135,7 +135,7 @@ func TestClosed(t *testing.T) {
 
 // TestWrongConfig: an error names the value and what would be right.
 func TestWrongConfig(t *testing.T) {
-	for _, cfg := range []Config{{SendBuffer: 1}, {ReceiveBuffer: 1<<30 + 1}, {Depth: 15}, {Depth: 65535}, {Maps: 129}, {Maps: -1}} {
+	for _, cfg := range []Config{{SendBuffer: 1}, {SendBuffer: 1<<30 + 1}, {Depth: 15}, {Depth: 65535}, {Maps: 129}, {Maps: -1}} {
 		_, err := cfg.filled()
 		require.ErrorIs(t, err, roce.ErrInvalid)
 		require.ErrorContains(t, err, "want ")
