@@ -98,7 +98,7 @@ func (h *hostStage) run(ctx context.Context, p figures.Play, limit time.Duration
 
 // ends are the two sides as command lines name them.
 func (h *hostStage) ends() (a, b figures.Side) {
-	side := func(e *stage.End) figures.Side { return figures.Side{e.Interface, e.Addr, e.MAC} }
+	side := func(e *stage.End) figures.Side { return figures.Side{Interface: e.Interface, Addr: e.Addr, MAC: e.MAC} }
 	return side(h.A), side(h.B)
 }
 
