@@ -115,6 +115,7 @@ platforms:
 unit:
 	$(TEST) -skip '^(TestWorlds|TestSwarm|TestLives)$$' $$($(GO) list ./... | grep -v /interop)
 	$(TEST) -tags purego ./wire
+	cd examples/grpc && $(GO) test $(FLAGS) ./...
 	$(TEST) -tags double -run '^TestSeam$$' ./roce
 	@if [ -e /usr/include/infiniband/verbs.h ]; then \
 		$(GO) vet -pgo=off -tags verbs ./roce/... && $(TEST) -tags verbs ./roce/internal/verbs; \
