@@ -115,9 +115,10 @@ type duel struct {
 	host    []string // subcommand and options of roce, likewise
 	serving bool     // the host's end is the server
 	// the server's port is one of RDMA_PS_TCP or UDP, and its address is among the options
-	rdma  bool
-	says  string // what ours says when it listens on such a port; "" is "listening on"
-	limit time.Duration
+	rdma    bool
+	program string // in place of roce, with all options but the port in host; "" is roce
+	says    string // what ours says when it listens on such a port; "" is "listening on"
+	limit   time.Duration
 }
 
 // duelLimit only ends what would hang: an emulated processor on a busy machine may be very slow.
@@ -229,6 +230,9 @@ func (a *arena) fight(t *testing.T, d duel) result {
 func (a *arena) ends(ctx context.Context, d duel, port int, pcap string) (guest, host *end) {
 	number := strconv.Itoa(port)
 	here := append(append([]string{}, d.host...), "--pcap", pcap, "-p", number)
+	if d.program != "" {
+		here = append([]string{"-p", number}, d.host...)
+	}
 	there := append(append([]string{}, d.guest...), "-p", number)
 	switch {
 	case d.rdma:
@@ -238,7 +242,7 @@ func (a *arena) ends(ctx context.Context, d duel, port int, pcap string) (guest,
 		here = append(here, lab.GuestIPv4)
 	}
 	g := a.Command(ctx, there[0], there[1:]...)
-	h := a.Host(ctx, a.roce, here...)
+	h := a.Host(ctx, cmp.Or(d.program, a.roce), here...)
 	// The program ends by itself, so that the capture is written to its end.
 	h.Cancel = func() error { return h.Process.Signal(syscall.SIGTERM) }
 	h.WaitDelay = leaveTime

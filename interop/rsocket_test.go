@@ -3,10 +3,19 @@ package interop
 // The stream against the kernel's device and librdmacm's rsockets: roce rstream against rstream.
 
 import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/interop/lab"
 )
 
 // TestRstream: bytes to and fro, every one compared, both programs as client and as server.
@@ -23,15 +32,33 @@ func TestRstream(t *testing.T) {
 					if os.Getenv(everyProgram) == "" && (size != "70001" || f.name != "ipv4") {
 						t.Skip("played by make programs")
 					}
-					a.rstream(t, f.family, role.serving, "-S", size, "-C", "20", "-I", "3", "-T", "v", "-T", "b")
+					a.rstream(t, f.family, role.serving, nil, "-S", size, "-C", "20", "-I", "3", "-T", "v", "-T", "b")
 				})
 			}
 		}
 	}
 }
 
-// rstream plays one game and looks at what both ends say.
-func (a *arena) rstream(t *testing.T, f family, serving bool, options ...string) {
+// preloaded runs a program that knows TCP only, and has rsockets put below it.
+var preloaded = []string{"env", "LD_PRELOAD=/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"}
+
+// TestPreload: a program that uses sockets, rstream -T socket, with librspreload.so below it, so
+// that it speaks rsockets without knowing.
+func TestPreload(t *testing.T) {
+	a := theArena(t)
+	if os.Getenv(everyProgram) == "" {
+		t.Skip("played by make programs")
+	}
+	for _, role := range roles {
+		t.Run("roce-is-"+role.name, func(t *testing.T) {
+			a.rstream(t, ipv4, role.serving, preloaded, "-S", "30000", "-C", "20", "-I", "3", "-T", "v", "-T", "b")
+		})
+	}
+}
+
+// rstream plays one game and looks at what both ends say. below is what the guest's rstream is run
+// by, with plain sockets; nil: it uses rsockets itself.
+func (a *arena) rstream(t *testing.T, f family, serving bool, below []string, options ...string) {
 	server := append([]string{"rstream", "-b", f.guest}, options...)
 	client := append([]string{"rstream", "-s", f.guest}, options...)
 	d := duel{guest: server, host: client, rdma: true}
@@ -39,10 +66,53 @@ func (a *arena) rstream(t *testing.T, f family, serving bool, options ...string)
 		server[2], client[2] = f.host, f.host
 		d = duel{guest: client, host: server, serving: true, rdma: true, says: "usec/xfer"}
 	}
+	if below != nil {
+		d.guest = append(append(append([]string{}, below...), d.guest...), "-T", "s")
+	}
 	r := a.fight(t, d)
 	for name, said := range map[string]string{"guest": r.guest, "host": r.host} {
 		if !strings.Contains(said, "\ncustom ") {
 			t.Errorf("%s has measured nothing: %s", name, said)
 		}
 	}
+}
+
+// TestRcopy: a file, from the guest to the host and the other way, by rcopy and by the example of
+// that name.
+func TestRcopy(t *testing.T) {
+	a := theArena(t)
+	if os.Getenv(everyProgram) == "" {
+		t.Skip("played by make programs")
+	}
+	rcopy := filepath.Join(a.dir, "rcopy")
+	out, err := exec.Command("go", "build", "-pgo=off", "-o", rcopy, "github.com/goroce/goroce/examples/rcopy").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	a.more = append(a.more, rcopy)
+	const size = 3_000_000
+	content := bytes.Repeat([]byte("goroce\n"), size/7+1)[:size]
+	here := filepath.Join(t.TempDir(), "file")
+
+	// The guest's server goes on for ever: it is ended when it has said that a file is done.
+	const serve = `rcopy "$@" >/tmp/rcopy.out 2>&1 & until grep -q closing /tmp/rcopy.out; do sleep 0.1; done; kill $!; sha256sum /tmp/file`
+	require.NoError(t, os.WriteFile(here, content, 0o644))
+	r := a.fight(t, duel{guest: []string{"sh", "-c", serve, "rcopy"}, host: []string{here, lab.GuestIPv4 + ":/tmp/file"}, rdma: true, program: rcopy})
+	require.Contains(t, r.guest, fmt.Sprintf("%x", sha256.Sum256(content)))
+
+	back := here + ".back"
+	server := a.Host(t.Context(), rcopy, "-b", lab.HostIPv4, "-p", "19999")
+	said, err := server.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, server.Start())
+	defer func() {
+		server.Process.Signal(os.Interrupt)
+		server.Wait()
+	}()
+	line, err := bufio.NewReader(said).ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, line, "listening on")
+	out, err = a.Command(t.Context(), "rcopy", "/tmp/file", lab.HostIPv4+":"+back, "-p", "19999").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	got, err := os.ReadFile(back)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(content, got))
 }

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestCopy: the two ends of the example, on one machine.
+func TestCopy(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	where, done := make(chan string, 1), make(chan error, 1)
+	go func() { done <- serve(ctx, "127.78.4.1:0", func(at string) { where <- at }) }()
+	at, dir := <-where, t.TempDir()
+	for i, size := range []int{0, 1, 3 << 20} {
+		content := bytes.Repeat([]byte{byte(i + 1)}, size)
+		source, copied := filepath.Join(dir, "source"), filepath.Join(dir, "copied")
+		require.NoError(t, os.WriteFile(source, content, 0o640))
+		require.NoError(t, send(t.Context(), source, at, copied, "127.78.4.2"))
+		got, err := os.ReadFile(copied)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(content, got))
+		err = send(t.Context(), source, at, filepath.Join(dir, "none", "copied"), "127.78.4.2")
+		require.ErrorIs(t, err, syscall.ENOENT)
+	}
+	stop()
+	require.True(t, errors.Is(<-done, net.ErrClosed))
+}
