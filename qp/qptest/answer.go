@@ -32,7 +32,8 @@ func (s *stream) responded(p *wire.Packet) {
 	}
 	at := s.number(p.BTH.PSN(), s.nxt)
 	if at < 0 || uint64(at) >= s.nxt {
-		if named || s.early != nil { // a report that the very first packet is lost names the one before
+		// a report that the very first packet is lost names the one before
+		if named || s.early != nil {
 			s.reports++
 		}
 		return // answers nothing that was sent
