@@ -1,8 +1,10 @@
 // Command rcopy copies files over RDMA. It speaks the protocol of rdma-core's rcopy: either end may
 // be that program.
 //
-//	rcopy                                takes files, wherever a client wants them: for a network that is trusted
-//	rcopy SOURCE SERVER[:DESTINATION]    copies a file; without a destination it has the same name there
+//	rcopy                                takes files
+//	rcopy SOURCE SERVER[:DESTINATION]    copies a file, without a destination to the same name
+//
+// The server writes wherever a client wants: that is for a network that is trusted.
 //
 // On one machine the two need an address each: rcopy -b 127.0.0.1, rcopy -b 127.0.0.2 SOURCE
 // 127.0.0.1.
