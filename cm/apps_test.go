@@ -21,6 +21,7 @@ type end struct {
 	closed   bool
 	accepted bool // passive: Accept was called; active: EventConnectResponse came
 	running  bool // established
+	heard    bool // active: the passive side's application has been asked
 	exits    int  // EventTimeWaitExit
 	terminal EventType
 	began    Time
@@ -44,6 +45,9 @@ func (e *end) expects(t EventType) bool {
 	}
 	return false
 }
+
+// kind says that every message arrives, within its time, and that everybody answers.
+func (w *world) kind() bool { return w.loss+w.damage == 0 && !w.small && !w.lazy }
 
 // connect makes an attempt, to any device and any service.
 func (w *world) connect(d *device) {
@@ -124,6 +128,8 @@ func (w *world) hear(d *device, ev *Event) {
 			w.fail("0x%x leaves the time-wait %d times after %v", e.c.localID, e.exits, e.terminal)
 		}
 		e.free()
+	case w.kind() && (ev.Type == EventUnreachable || ev.Type == EventDisconnected && ev.Reason == wire.CMRejTimeout):
+		w.fail("0x%x hears %v %v, and nothing was lost", e.c.localID, ev.Type, ev.Reason)
 	case e.terminal != 0 || !e.expects(ev.Type):
 		w.fail("0x%x in %v hears %v after %v (accepted %v, running %v)", e.c.localID, e.c.state, ev.Type, e.terminal, e.accepted, e.running)
 	default:
@@ -167,6 +173,13 @@ func (w *world) hearRequest(d *device, ev *Event) {
 	w.ends = append(w.ends, e)
 	if n := binary.BigEndian.Uint32(ev.Private); int(n) < len(w.ends) {
 		e.attempt = int(n)
+	}
+	if e.attempt >= 0 && w.kind() && !w.crash {
+		asking := w.ends[e.attempt]
+		if asking.heard && asking.d.gid == e.c.path.Remote { // and not a stranger, with a query of its own
+			w.fail("%s hears twice of attempt %d", d.name, e.attempt)
+		}
+		asking.heard = asking.heard || asking.d.gid == e.c.path.Remote
 	}
 	w.note("%s hears %v of attempt %d as 0x%x", d.name, ev.Type, e.attempt, e.c.localID)
 	w.later(e, e.answer)

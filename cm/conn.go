@@ -41,7 +41,8 @@ type Conn struct {
 	tries    uint8     // and how often it may still
 	timeout  Time      // that the peer has for an answer
 	service  Time      // that it has asked for on top
-	hold     Time      // that the connection is remembered after its end
+	hold     Time      // that the connection is remembered after its end, ...
+	linger   Time      // ... and after an attempt that came to nothing
 	deadline Time
 	timer    int           // place among the timers, from 1; 0 if none
 	held     *list.Element // of Machine.held
@@ -114,6 +115,16 @@ func (c *Conn) Path() Path { return c.path }
 // Passive says whether the peer has made the connection.
 func (c *Conn) Passive() bool { return c.passive }
 
+// memory is how long the connection is remembered in a state that it ends in. In the time-wait that
+// is until no packet is under way any more; if an attempt has come to nothing, until the peer has
+// repeated its message twice in vain.
+func (c *Conn) memory(s State) Time {
+	if s == StateRefused {
+		return c.linger
+	}
+	return c.hold
+}
+
 func (c *Conn) peerQPN() peerQPN {
 	return peerQPN{gid: c.path.Remote, guid: c.peer.guid, qpn: c.theirs.QPN}
 }
@@ -147,7 +158,7 @@ func (m *Machine) Connect(now Time, p *ConnectParams) (*Conn, error) {
 	req.Primary = wire.CMPath{LocalLID: permissiveLID, RemoteLID: permissiveLID, LocalGID: c.path.Local, RemoteGID: c.path.Remote,
 		FlowLabel: c.path.FlowLabel, TrafficClass: c.path.TrafficClass, HopLimit: c.path.HopLimit, SL: c.path.SL,
 		LocalAckTimeout: ackTimeout(m.cfg.AckDelay, lifetime)}
-	c.hold = span(req.Primary.LocalAckTimeout)
+	c.hold, c.linger = span(req.Primary.LocalAckTimeout), 2*c.timeout
 	c.tid = c.ownTID()
 	ask(m, c, mad(c.tid, &req))
 	return c, nil

@@ -23,6 +23,8 @@ func (m *Machine) check() error {
 			return fmt.Errorf("0x%x in %v has a listener", id, c.state)
 		case c.passive && m.byPeer[c.peer] != c:
 			return fmt.Errorf("0x%x in %v is not known by its peer's ID", id, c.state)
+		case c.peer != (peerID{}) && !c.query && (m.byQPN[c.peerQPN()] == c) == (c.state == StateRefused):
+			return fmt.Errorf("0x%x in %v: known by its peer's queue pair: %v", id, c.state, m.byQPN[c.peerQPN()] == c)
 		case (t.wait == waitAnswer || t.wait == waitService) && c.sent == nil:
 			return fmt.Errorf("0x%x in %v has nothing to send again", id, c.state)
 		}

@@ -202,7 +202,7 @@ func (m *Machine) welcome(l *Listener, peer peerID, req *wire.CMReq, header wire
 		theirs: ConnParam{QPN: req.LocalQPN, ResponderResources: req.ResponderResources, InitiatorDepth: req.InitiatorDepth,
 			FlowControl: req.EndToEndFlowControl, RetryCount: req.RetryCount, RNRRetryCount: req.RNRRetryCount, SRQ: req.SRQ}}
 	c.timeout, c.retries = bounded(req.LocalCMResponseTimeout), req.MaxCMRetries
-	c.hold = bounded(p.LocalAckTimeout)
+	c.hold, c.linger = bounded(p.LocalAckTimeout), 2*(2*span(DefaultPacketLifetime)+bounded(req.RemoteCMResponseTimeout))
 	m.add(c, StateReqRcvd)
 	m.byPeer[peer], m.byQPN[c.peerQPN()] = c, c
 	private := req.PrivateData[:]

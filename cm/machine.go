@@ -199,11 +199,8 @@ func (m *Machine) sendTo(path Path, mad *wire.MAD) {
 	m.out.push(message{path, mad})
 }
 
-// tell queues an event of a connection, unless the application has closed it.
+// tell queues an event of a connection.
 func (m *Machine) tell(c *Conn, e Event) {
-	if c.closed {
-		return
-	}
 	e.Conn = c
 	if c.query {
 		e.Conn, e.Query = nil, (*Query)(c)
@@ -234,7 +231,7 @@ func (m *Machine) enter(c *Conn, next State) {
 	case waitService:
 		m.timers.set(c, m.now+c.service+c.timeout)
 	case waitEnd:
-		m.timers.set(c, m.now+c.hold)
+		m.timers.set(c, m.now+c.memory(next))
 		if c.held == nil {
 			c.held = m.held.PushBack(c)
 		}

@@ -216,7 +216,7 @@ func TestNegotiation(t *testing.T) {
 		p.must(err)
 		b := p.event(1, EventConnectRequest).Conn
 		p.must(b.Accept(p.now, &AcceptParams{ConnParam: ConnParam{QPN: 2, ResponderResources: c.passiveServes, InitiatorDepth: c.passiveWants, SRQ: true}}))
-		if e := p.event(0, EventConnectResponse); !e.Param.SRQ || e.Param.QPN != 2 || e.Param.InitiatorDepth != c.toPassive {
+		if e := p.event(0, EventConnectResponse); !e.Param.SRQ || e.Param.QPN != 2 || e.Param.InitiatorDepth != c.toPassive || e.Param.ResponderResources != c.toActive {
 			t.Errorf("%+v: %+v", c, e.Param)
 		}
 		qa, qb := a.QPParams(), b.QPParams()

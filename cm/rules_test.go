@@ -346,6 +346,31 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
+// TestDREQOfNobody: who asks to part from nobody is answered, so that it ends (section 9.7).
+func TestDREQOfNobody(t *testing.T) {
+	p := newPair(t)
+	p.listen(1, ListenOptions{})
+	a, _ := p.connect(p.params(), 0x222)
+	p.m[1] = newPair(t).m[1] // it crashes
+	p.must(a.Disconnect(p.now, nil))
+	if e := p.event(0, EventDisconnected); e.Reason != 0 {
+		t.Errorf("%v", e.Reason)
+	}
+}
+
+// TestIDsAreUnique: a communication ID that is in use, or 0, is not given out.
+func TestIDsAreUnique(t *testing.T) {
+	p := newPair(t)
+	m := New(Config{Rand: dealt(0, 1, 0x77, 2, 0x77, 0, 0x78)})
+	a, err := m.Connect(p.now, p.params())
+	p.must(err)
+	b, err := m.Connect(p.now, p.params())
+	p.must(err)
+	if a.LocalID() != 0x77 || b.LocalID() != 0x78 {
+		t.Errorf("0x%x, 0x%x", a.LocalID(), b.LocalID())
+	}
+}
+
 // TestLAP: there are no alternate paths over RoCE, and who asks is told so.
 func TestLAP(t *testing.T) {
 	s := newStage(StateReqRcvd)
