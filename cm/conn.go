@@ -218,6 +218,9 @@ func (c *Conn) Accept(now Time, p *AcceptParams) error {
 	rep := wire.CMRep{LocalCommID: c.localID, RemoteCommID: c.remoteID, LocalQPN: own.QPN, StartingPSN: c.psn,
 		ResponderResources: own.ResponderResources, InitiatorDepth: own.InitiatorDepth, TargetAckDelay: m.cfg.AckDelay,
 		EndToEndFlowControl: own.FlowControl, RNRRetryCount: own.RNRRetryCount, SRQ: own.SRQ, LocalCAGUID: m.cfg.CAGUID}
+	if c.transport == XRC { // section 9.2
+		rep.LocalQPN, rep.LocalEECN, rep.SRQ = 0, own.QPN, true
+	}
 	if err := put(rep.PrivateData[:], p.Private, "REP"); err != nil {
 		return fmt.Errorf("cm: Accept: %w", err)
 	}

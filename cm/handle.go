@@ -113,6 +113,9 @@ func (m *Machine) handleREP(in *wire.MAD) {
 		m.refuse(rep.RemoteCommID, rep.LocalCommID, wire.CMWhichREP, wire.CMRejInvalidCommID)
 		return
 	}
+	if c.transport == XRC { // section 9.2
+		rep.LocalQPN = rep.LocalEECN
+	}
 	m.in.peer = peerID{gid: m.in.from.Remote, guid: rep.LocalCAGUID, id: rep.LocalCommID}
 	if c.remoteID == 0 {
 		other := m.byPeer[m.in.peer]

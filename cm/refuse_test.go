@@ -196,6 +196,21 @@ func TestArguments(t *testing.T) {
 	}
 }
 
+// TestXRC: a REP says the queue pair where others have an EE context (section 9.2).
+func TestXRC(t *testing.T) {
+	p := newPair(t)
+	p.listen(1, ListenOptions{})
+	params := p.params()
+	params.Transport = XRC
+	a, b := p.connect(params, 0x222)
+	if qa, qb := a.QPParams(), b.QPParams(); qa.Transport != XRC || qb.Transport != XRC || qa.DestQPN != 0x222 || qb.DestQPN != params.QPN || !a.theirs.SRQ {
+		t.Errorf("%+v\n%+v", qa, qb)
+	}
+	if (b.sent != nil) || a.sent.Attribute() != wire.CMAttrRTU {
+		t.Error("what is kept to be sent again")
+	}
+}
+
 // TestNegotiation: the lower of what both sides say counts, as initiator and as responder (section
 // 9.9).
 func TestNegotiation(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	swarmFlag = flag.Int("swarm", 1000, "how many worlds TestSwarm runs, with about five connections each")
+	swarmFlag = flag.Int("swarm", 3000, "how many worlds TestSwarm runs, with about three connections each")
 	firstFlag = flag.Uint64("first", 1, "the seed of the first of them")
 	seedFlag  = flag.Uint64("seed", 0, "run the one world of this seed")
 )

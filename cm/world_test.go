@@ -64,14 +64,15 @@ type world struct {
 	agenda  agenda
 	devices []*device
 	ends    []*end
-	story   io.Writer // if not nil: who did what when
+	lostREJ map[uint32]bool // by the ID of who should have heard it
+	story   io.Writer       // if not nil: who did what when
 	err     error
 }
 
 // newWorld makes two or three devices, which all listen.
 func newWorld(seed uint64, story io.Writer) *world {
 	rnd := rand.New(rand.NewPCG(seed, 17))
-	w := &world{rnd: rnd, features: draw(rnd), now: 1 << 50, story: story}
+	w := &world{rnd: rnd, features: draw(rnd), now: 1 << 50, story: story, lostREJ: map[uint32]bool{}}
 	w.note("%+v", w.features)
 	for i := range 2 + rnd.IntN(2) {
 		d := &device{w: w, name: fmt.Sprint("device ", i), gid: w.gid(i), guid: rnd.Uint64()}
@@ -269,6 +270,10 @@ func (w *world) carry(from *device, msg *Message) {
 	switch {
 	case w.chance(w.loss):
 		w.note("  it is lost")
+		var rej wire.CMRej
+		if wire.GetCM(&msg.MAD, &rej) == nil {
+			w.lostREJ[rej.RemoteCommID] = true
+		}
 		return
 	case w.chance(w.double):
 		copies = 2

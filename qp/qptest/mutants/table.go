@@ -167,4 +167,50 @@ var mutants = []mutant{
 		{"qp/srq.go", "	case !ok || t.srq.xrcd != q.init.XRCD:", "	case !ok:"}}},
 	{"XRC: a queue pair stays with the first shared receive queue", []string{worlds, "roce/conformance TestPipe/XRC"}, []edit{
 		{"qp/srq.go", "	case t.srq == q.srq:", "	case q.srq != nil:"}}},
+	{"cm: a REP that comes again gets no RTU", []string{"cm TestSwarm"}, []edit{
+		{"cm/state.go", "	{in(StateEstablished), gotREP, resend, stay},\n", ""}}},
+	{"cm: a DREQ of nobody gets no answer", []string{"cm TestSwarm", "cm TestDREQOfNobody"}, []edit{
+		{"cm/handle.go", "		m.sendTo(m.in.from, mad(m.in.tid, &wire.CMDrep{LocalCommID: dreq.RemoteCommID, RemoteCommID: dreq.LocalCommID}))\n", ""}}},
+	{"cm: DREQs that cross are no answer to each other", []string{"cm TestSwarm", "cm TestCrossingDREQs"}, []edit{
+		{"cm/state.go", "	{in(StateDReqSent), gotDREQ, crossDREQ, StateTimeWait},\n", ""}}},
+	{"cm: IDs of peers are never forgotten", []string{"cm TestSwarm"}, []edit{
+		{"cm/machine.go", "	if m.byPeer[c.peer] == c {\n		delete(m.byPeer, c.peer)\n	}\n", ""}}},
+	{"cm: a connection that is forgotten takes another's place among the peers' queue pairs", []string{"cm TestSwarm"}, []edit{
+		{"cm/machine.go", "	if q := c.peerQPN(); m.byQPN[q] == c {\n		delete(m.byQPN, q)\n	}\n", "	delete(m.byQPN, c.peerQPN())\n"}}},
+	{"cm: a MRA gives no time", []string{"cm TestMRA"}, []edit{
+		{"cm/act.go", "	c.service = span(min(m.in.service, maxServiceCode))\n", ""}}},
+	{"cm: a request that was rejected is forgotten at once", []string{"cm TestTable"}, []edit{
+		{"cm/state.go", "	{in(StateReqRcvd, StateMRAReqSent), callReject, sendOnce, StateRefused},\n", "	{in(StateReqRcvd, StateMRAReqSent), callReject, sendOnce, StateIdle},\n"}}},
+	{"cm: who has closed a connection is told of it still", []string{"cm TestSwarm", "cm TestCloseListener"}, []edit{
+		{"cm/machine.go", "!ok || !e.conn().closed", "true"}}},
+	{"cm: strangers are believed", []string{"cm TestStrangers"}, []edit{
+		{"cm/handle.go", "	case c.path.Remote != m.in.from.Remote || c.path.Local != m.in.from.Local:\n		m.drop(DropAddress)\n		return nil, true\n", ""}}},
+	{"cm: whatever ID a peer says it is, it is believed", []string{"cm TestStrangers"}, []edit{
+		{"cm/handle.go", "	case c.remoteID != 0 && local != c.remoteID:\n		return nil, false\n", ""}}},
+	{"cm: a peer that uses its queue pair anew keeps the old connection", []string{"cm TestReused"}, []edit{
+		{"cm/listen.go", "		m.refuseREQ(&req, wire.CMRejStale)\n		m.step(c, peerForgot, nil)\n		return\n	}\n	l :=", "		m.refuseREQ(&req, wire.CMRejStale)\n		return\n	}\n	l :="}}},
+	{"cm: a peer that uses its ID anew is taken for a copy", []string{"cm TestReused"}, []edit{
+		{"cm/listen.go", "c.tid == m.in.tid && c.theirs.QPN == req.LocalQPN", "true"}}},
+	{"cm: a REP from a queue pair that is in another connection is taken", []string{"cm TestStaleREP"}, []edit{
+		{"cm/handle.go", "if other != nil { // the peer", "if false { // the peer"}}},
+	{"cm: a place in the backlog is never given back", []string{"cm TestSwarm", "cm TestBacklog"}, []edit{
+		{"cm/machine.go", "	if before := traits[c.state].owes; before != owesNobody {\n		l.owed[before]--\n	}\n", ""}}},
+	{"cm: a listener takes every request", []string{"cm TestSwarm", "cm TestBacklog", "cm TestFlood"}, []edit{
+		{"cm/listen.go", "	if !l.admits() {", "	if false {"}}},
+	{"cm: all that ends is remembered", []string{"cm TestSwarm", "cm TestMaxTimeWait"}, []edit{
+		{"cm/machine.go", "		for m.held.Len() > m.cfg.MaxTimeWait {", "		for false {"}}},
+	{"cm: a message is sent fifteen times, not sixteen", []string{"cm TestRetries"}, []edit{
+		{"cm/machine.go", "c.tries > 0 {", "c.tries > 1 {"}}},
+	{"cm: a RTU of nobody is ignored", []string{"cm TestREPAfterTheEnd"}, []edit{
+		{"cm/handle.go", "		m.refuse(rtu.RemoteCommID, rtu.LocalCommID, wire.CMWhichOther, wire.CMRejInvalidCommID)\n", ""}}},
+	{"cm: a REP of nobody is ignored", []string{"cm TestSwarm", "cm TestREPAfterTheEnd"}, []edit{
+		{"cm/handle.go", "		m.refuse(rep.RemoteCommID, rep.LocalCommID, wire.CMWhichREP, wire.CMRejInvalidCommID)\n		return\n", "		return\n"}}},
+	{"cm: a REJ without our ID finds nothing", []string{"cm TestWithdrawal"}, []edit{
+		{"cm/handle.go", "rej.RemoteCommID == 0 && rej.Reason == wire.CMRejTimeout", "false"}}},
+	{"cm: READs outstanding are what was asked for, not what the peer serves", []string{"cm TestSwarm", "cm TestNegotiation"}, []edit{
+		{"cm/negotiate.go", "MaxRdAtomic: min(own.InitiatorDepth, c.theirs.ResponderResources)", "MaxRdAtomic: own.InitiatorDepth"}}},
+	{"cm: a DREP has the transaction ID of the REQ", []string{"cm TestVectors"}, []edit{
+		{"cm/conn.go", "mad(c.dreqTID, &drep)", "mad(c.tid, &drep)"}}},
+	{"cm: a REQ may name a third's address", []string{"cm TestREQIsJudged"}, []edit{
+		{"cm/listen.go", "p.LocalGID != from.Remote || p.RemoteGID != from.Local", "p == nil"}}},
 }
