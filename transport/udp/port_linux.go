@@ -244,12 +244,12 @@ func (p *port) Info() transport.Info {
 
 // Stats returns the counters, the kernel's drops among them.
 func (p *port) Stats() transport.Stats {
+	p.sockets.Lock() // none leaves meanwhile
+	defer p.sockets.Unlock()
 	s := p.Counters.Stats()
 	s.Wakes = p.Wakes()
-	if !p.closed.Load() {
-		for _, row := range p.sockets.list.Load().rows {
-			s.RecvOverflow += kernelDrops(row.recv.fd)
-		}
+	for _, receiving := range p.sockets.list.Load().all {
+		s.RecvOverflow += kernelDrops(receiving.recv.fd)
 	}
 	return s
 }

@@ -234,8 +234,9 @@ func (p *port) setRow(i int, s *socket) {
 }
 
 // leave ends a socket: its address or group is free when it returns, and who receives next closes
-// the descriptors. The caller holds p.sockets.
+// the descriptors. What the kernel has counted of it stays counted. The caller holds p.sockets.
 func (p *port) leave(s *socket) {
+	p.RecvOverflow.Add(kernelDrops(s.recv.fd))
 	s.blank()
 	p.sockets.left = append(p.sockets.left, s)
 	p.WakeAll()
@@ -308,6 +309,7 @@ func (p *port) closeLeft() (err error) {
 func (p *port) closeSockets() error {
 	p.sockets.Lock()
 	for _, s := range p.sockets.list.Load().all {
+		p.RecvOverflow.Add(kernelDrops(s.recv.fd))
 		p.sockets.left = append(p.sockets.left, s)
 	}
 	p.sockets.rows = nil

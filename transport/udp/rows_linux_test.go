@@ -51,6 +51,54 @@ func TestAddressGoesUnderSend(t *testing.T) {
 	}
 }
 
+// TestOverflowStays: what was lost at an address or in a group stays counted when that goes, and when
+// the port is closed.
+func TestOverflowStays(t *testing.T) {
+	w := netns.NewWire(t, 1500)
+	a := porttest.OpenIn(t, w.Left, Open, "udp:wire", transport.Options{})
+	b := porttest.OpenIn(t, w.Right, Open, "udp:wire", transport.Options{RecvBuffer: 4096})
+	group, _ := wire.ParseGID("239.7.7.7")
+	address, _ := wire.ParseGID("10.77.0.3")
+	if err := b.(transport.Multicaster).JoinGroup(group); err != nil {
+		t.Fatal(err)
+	}
+	lost := uint64(0)
+	flood := func(dst wire.GID) {
+		t.Helper()
+		porttest.Until(t, "an overflow", func() bool {
+			batch := wire.NewBatch(64, 1100)
+			for i := range 64 {
+				porttest.Put(t, batch, porttest.PathTo(t, a, dst, 0, 64), i, 1024)
+			}
+			porttest.SendAll(t, a, batch)
+			return b.Stats().RecvOverflow > lost
+		})
+		lost = b.Stats().RecvOverflow
+	}
+	stays := func(when string) {
+		t.Helper()
+		if n := b.Stats().RecvOverflow; n != lost {
+			t.Errorf("%s: %d packets were lost, before that %d", when, n, lost)
+		}
+	}
+	events := transport.Events(b)
+	flood(address)
+	w.Right.IP(t, "addr del 10.77.0.3/24 dev wire")
+	if e := <-events; e != transport.AddressGone {
+		t.Fatal(e)
+	}
+	stays("without the address")
+	flood(group)
+	if err := b.(transport.Multicaster).LeaveGroup(group); err != nil {
+		t.Fatal(err)
+	}
+	stays("without the group")
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	stays("closed")
+}
+
 // BenchmarkEmptyRecv is a Recv in vain: of one address, of three of one IP version (one system call
 // that looks at all), and of an interface with both versions (two).
 func BenchmarkEmptyRecv(b *testing.B) {

@@ -27,8 +27,8 @@ type Station struct {
 	All   bool // the addresses of the interface, not one
 	Peers *Neighbours
 	// Admit has the kernel give us the packets to an address or group, or no longer. Rows and
-	// Groups are as they are to be then. It is set before Hold, and called for addresses when the
-	// lanes are ready (Ready), one call at a time.
+	// Groups are as they are to be then. It is set before Hold, and called when the lanes are ready
+	// (Ready), one call at a time.
 	Admit func(dst wire.GID, in bool) error
 
 	martians atomic.Pointer[Martians] // sources of packets that nobody outside has
@@ -40,7 +40,6 @@ type Station struct {
 	iface   int
 	how     Holding
 	where   host.Namespace
-	ready   bool
 	closing bool
 	holders map[wire.GID]int // UDP sockets, one for each address
 	members [2]int           // members of groups: UDP sockets of IPv4 and IPv6
@@ -94,12 +93,12 @@ func (p *Port) Hold(iface *net.Interface, how Holding) (err error) {
 	}
 	st.publish(rows)
 	st.Peers.link.Serve = p.serve
-	st.Peers.start()
 	p.Hop = st.Peers.Hop(wire.GIDFrom(p.Addr))
 	return nil
 }
 
-// Ready has packets to our addresses come, from now on also to those that the interface gets later.
+// Ready has packets to our addresses come, and follows the interface from now on. The kernel keeps
+// what has changed since Hold.
 func (p *Port) Ready() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +107,7 @@ func (p *Port) Ready() error {
 			return err
 		}
 	}
-	p.ready = true
+	p.Peers.start()
 	return nil
 }
 
@@ -156,7 +155,7 @@ func (st *Station) publish(rows []wire.GID) {
 func (p *Port) serve(rows []wire.GID) []wire.GID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.All || !p.ready || p.closing {
+	if !p.All || p.closing {
 		return rows
 	}
 	have := append(slices.Clone(p.Rows()), make([]wire.GID, max(0, len(rows)-len(p.Rows())))...)
