@@ -107,7 +107,7 @@ func (d *drive) register(t *rapid.T) {
 	iova := rapid.SampledFrom([]uint64{0, 8, 1000, AddrOf(buf), math.MaxUint64 - 20, math.MaxUint64 - 40}).Draw(t, "iova")
 	a := rights(t)
 	r, err := d.tab.Register(pd, buf, iova, a)
-	if refused := checkRegister(buf, iova, a) != nil; refused != (err != nil) {
+	if refused := checkRegister(&entry{mem: buf, base: iova, access: a}) != nil; refused != (err != nil) {
 		t.Fatalf("Register: %v", err)
 	}
 	if err == nil {
@@ -191,7 +191,7 @@ func (d *drive) bind(t *rapid.T) {
 	key := w.key&^0xff | rapid.Uint32Range(0, 255).Draw(t, "key byte")
 	addr := r.r.IOVA() + rapid.Uint64Range(0, 40).Draw(t, "offset")
 	n, a := rapid.Uint64Range(0, 40).Draw(t, "n"), rights(t)
-	s := d.tab.BindWindow(pd, &Bind{w.w.Type(), q, w.key, key, r.r.LKey(), addr, n, a})
+	s := d.tab.BindWindow(pd, &Bind{w.w.Type(), q, w.key, key, r.r.LKey(), addr, n, a, 0})
 	type1 := w.w.Type() == Window1
 	if type1 && n == 0 && w.pd == pd {
 		if s != OK {

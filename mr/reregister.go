@@ -65,7 +65,7 @@ func (t *Table) reregister(r *Region, c Change, to Registration) error {
 	if (e.access^old.access)&ZeroBased != 0 && c&ChangeTranslation == 0 {
 		return fmt.Errorf("access %v: ZeroBased changes addresses, and only ChangeTranslation does that: %w", to.Access, ErrInvalid)
 	}
-	if err := checkRegister(e.mem, e.base, e.access); err != nil {
+	if err := checkRegister(e); err != nil {
 		return err
 	}
 	use, err := t.use(e.pd)

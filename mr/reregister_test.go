@@ -97,6 +97,13 @@ func TestReregisterRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	all, err := x.tab.RegisterAll(x.pd, LocalWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.tab.Reregister(all, ChangeAccess, Registration{Access: LocalWrite | MWBind}); !errors.Is(err, ErrInvalid) || all.Access() != LocalWrite {
+		t.Errorf("windows of the whole address space: %v, rights %v", err, all.Access())
+	}
 	x.bind(testQPN, x.w.RKey(), x.w.RKey(), x.base, 8, RemoteRead, OK)
 	if err := x.tab.Reregister(x.r, ChangeAccess, Registration{}); !errors.Is(err, ErrBusy) {
 		t.Errorf("with a window bound: %v", err)

@@ -177,14 +177,11 @@ func (t *Table) Register(pd PD, buf []byte, iova uint64, a Access) (*Region, err
 // mapped faults when it is accessed (Span); the first 4096 addresses are never in range. The errors
 // are those of Register; ZeroBased and MWBind are refused, too.
 func (t *Table) RegisterAll(pd PD, a Access) (*Region, error) {
-	if a&(ZeroBased|MWBind) != 0 {
-		return nil, fmt.Errorf("mr: register all memory: access %v: neither ZeroBased nor MWBind: %w", a, ErrInvalid)
-	}
 	return t.register(&entry{pd: pd, kind: kindRegion, access: a, whole: true})
 }
 
 func (t *Table) register(e *entry) (*Region, error) {
-	if err := checkRegister(e.mem, e.base, e.access); err != nil {
+	if err := checkRegister(e); err != nil {
 		return nil, fmt.Errorf("mr: register %d bytes: %w", len(e.mem), err)
 	}
 	t.mu.Lock()
@@ -206,8 +203,11 @@ func (t *Table) register(e *entry) (*Region, error) {
 }
 
 // checkRegister holds the rules of sections 7.2 and 7.3 that concern a registration alone.
-func checkRegister(buf []byte, iova uint64, a Access) error {
+func checkRegister(e *entry) error {
+	buf, iova, a := e.mem, e.base, e.access
 	switch {
+	case e.whole && a&(ZeroBased|MWBind) != 0:
+		return fmt.Errorf("access %v: the whole address space takes neither ZeroBased nor MWBind: %w", a, ErrInvalid)
 	case a&^knownAccess != 0:
 		return fmt.Errorf("access %v has bits that mean nothing (%v): %w", a, a&^knownAccess, ErrInvalid)
 	case a&(RemoteWrite|RemoteAtomic) != 0 && a&LocalWrite == 0:

@@ -36,6 +36,7 @@ type Window struct {
 	typ    WindowType
 	entry  atomic.Pointer[entry] // what its slot in the table points to
 	region *Region               // what it is bound to, under Table.mu
+	serial uint32                // of the bind that did that, under Table.mu
 	gone   bool                  // deallocated, under Table.mu
 }
 
@@ -114,6 +115,10 @@ type Bind struct {
 	Length uint64     // bytes; 0 unbinds type 1
 	// RemoteWrite, RemoteRead, RemoteAtomic, FlushGlobal, FlushPersistent, and for type 2 ZeroBased
 	Access Access
+	// Serial is, of type 1, which of the window's binds it is, in the order in which they were asked
+	// for. Through several QPs they may come in another: one that comes after a later one counts as
+	// executed just before that, and leaves the window as it is.
+	Serial uint32
 }
 
 // BindWindow executes a bind of a QP of domain pd: from now on the window opens a part of a region
@@ -130,13 +135,20 @@ func (t *Table) BindWindow(pd PD, b *Bind) Status {
 		return s
 	}
 	w := old.window
-	if b.Length == 0 && w.typ == Window1 {
+	frees := b.Length == 0 && w.typ == Window1
+	if !frees {
+		if s := checkBind(pd, e, b); s != OK {
+			return s
+		}
+	}
+	if w.typ == Window1 && int32(b.Serial-w.serial) < 0 {
+		return OK
+	}
+	w.serial = b.Serial
+	if frees {
 		w.unbind()
 		t.republish(w, &entry{key: b.NewKey, pd: pd, kind: kindFreeWindow, window: w})
 		return OK
-	}
-	if s := checkBind(pd, e, b); s != OK {
-		return s
 	}
 	offset := b.Addr - e.base
 	bound := &entry{
@@ -156,9 +168,9 @@ func (t *Table) BindWindow(pd PD, b *Bind) Status {
 	return OK
 }
 
-// lookupWindow finds the window that a bind names. Binds of type 1 through several QPs may be
-// executed in another order than that in which their keys were chosen, so of the key only the part
-// counts that never changes.
+// lookupWindow finds the window that a bind names. Binds of type 1 through several QPs may come in
+// another order than that in which their keys were chosen, so of the key only the part counts that
+// never changes.
 func (t *Table) lookupWindow(b *Bind) *entry {
 	if b.Type == Window1 {
 		e := t.slots.Load().slot(b.Key).Load()

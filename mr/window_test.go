@@ -39,7 +39,7 @@ func (x *room) remote(qpn, key uint32, va uint64, n uint32, need Access, want St
 
 func (x *room) bind(qpn, old, key uint32, addr, n uint64, a Access, want Status) {
 	x.t.Helper()
-	if s := x.tab.BindWindow(x.pd, &Bind{x.w.Type(), qpn, old, key, x.r.LKey(), addr, n, a}); s != want {
+	if s := x.tab.BindWindow(x.pd, &Bind{x.w.Type(), qpn, old, key, x.r.LKey(), addr, n, a, 0}); s != want {
 		x.t.Fatalf("BindWindow(qpn %d, %#x, %#x, %d bytes, %v) = %v, want %v", qpn, old, key, n, a, s, want)
 	}
 }
@@ -169,14 +169,14 @@ func TestBindRules(t *testing.T) {
 		{"zero-based atomic, not aligned as memory", pd, rkey, rkey, good.LKey(), base + 4, 8, RemoteAtomic | ZeroBased, Misaligned},
 		{"zero-based atomic", pd, rkey, rkey, good.LKey(), base + 8, 8, RemoteAtomic | ZeroBased, OK},
 	} {
-		s := tab.BindWindow(c.pd, &Bind{Window2, testQPN, c.rkey, c.newRKey, c.lkey, c.addr, c.n, c.a})
+		s := tab.BindWindow(c.pd, &Bind{Window2, testQPN, c.rkey, c.newRKey, c.lkey, c.addr, c.n, c.a, 0})
 		if s != c.want {
 			t.Errorf("%s: %v, want %v", c.name, s, c.want)
 		}
 		if s == OK { // back to the start: free, with the first key
 			free(t, tab, pd, c.newRKey)
 			if rkey != c.newRKey {
-				tab.BindWindow(pd, &Bind{Window2, testQPN, c.newRKey, rkey, good.LKey(), base, 1, 0})
+				tab.BindWindow(pd, &Bind{Window2, testQPN, c.newRKey, rkey, good.LKey(), base, 1, 0, 0})
 				free(t, tab, pd, rkey)
 			}
 		}
@@ -195,7 +195,7 @@ func TestZeroBasedWindow(t *testing.T) {
 	buf := make([]byte, 64)
 	r := mustRegister(t, tab, pd, buf, AddrOf(buf), LocalWrite|MWBind)
 	w, _ := tab.AllocWindow(pd, Window2)
-	if s := tab.BindWindow(pd, &Bind{Window2, testQPN, w.RKey(), w.RKey(), r.LKey(), AddrOf(buf) + 16, 8, RemoteWrite | ZeroBased}); s != OK {
+	if s := tab.BindWindow(pd, &Bind{Window2, testQPN, w.RKey(), w.RKey(), r.LKey(), AddrOf(buf) + 16, 8, RemoteWrite | ZeroBased, 0}); s != OK {
 		t.Fatal(s)
 	}
 	span, s := tab.Remote(pd, testQPN, w.RKey(), 2, 6, RemoteWrite)
@@ -243,7 +243,7 @@ func TestWindowOfType1(t *testing.T) {
 	x.bind(testQPN, last, last^0x100, base, 8, RemoteWrite, BadKey)
 	x.bind(testQPN, last^0x100, last, base, 8, RemoteWrite, BadKey)
 	x.bind(testQPN, last, last, base, 8, RemoteWrite|ZeroBased, BadAccess)
-	if s := tab.BindWindow(pd, &Bind{Window2, testQPN, last, key, x.r.LKey(), base, 8, 0}); s != BadState {
+	if s := tab.BindWindow(pd, &Bind{Window2, testQPN, last, key, x.r.LKey(), base, 8, 0, 0}); s != BadState {
 		t.Errorf("bound as type 2: %v", s)
 	}
 	if err := tab.Deregister(x.r); err != nil {

@@ -57,9 +57,10 @@ func (e *Engine) CreateAH(pd mr.PD, attr AHAttr) (*AH, error) {
 
 // AdoptAH makes a handle that another engine has made usable here, under the row that posted
 // requests name it by. The engines of a device's lanes all have the handles that the first lane has
-// made; but they may send from different UDP ports.
+// made, with its source address, whatever has become of the row of the GID table since; but they may
+// send from different UDP ports.
 func (e *Engine) AdoptAH(a *AH) error {
-	path, err := e.path(&a.attr, e.ahPort(&a.attr))
+	path, err := pathFrom(a.path.Src, &a.attr, e.ahPort(&a.attr))
 	if err != nil {
 		return err
 	}
@@ -134,6 +135,11 @@ func (e *Engine) path(a *AHAttr, srcPort uint16) (wire.Path, error) {
 	if src.Is4() != a.DGID.Is4() {
 		return wire.Path{}, invalid("destination %v and source GID[%d] %v are of different IP versions", a.DGID, a.SGIDIndex, src)
 	}
+	return pathFrom(src, a, srcPort)
+}
+
+// pathFrom makes the packet header of an address vector that was checked.
+func pathFrom(src wire.GID, a *AHAttr, srcPort uint16) (wire.Path, error) {
 	hop := a.HopLimit
 	if hop == 0 {
 		hop = defaultHopLimit

@@ -27,7 +27,7 @@ type sendSlot struct {
 	rkey       uint32 // BIND_MW: lkey of the region
 	ah         uint32 // row of the address handle table
 	remoteQPN  uint32 // XRC_SEND: number of the shared receive queue
-	remoteQKey uint32
+	remoteQKey uint32 // BIND_MW: serial
 	opcode     WROpcode
 	flags      SendFlags
 	numSGE     uint8
@@ -38,7 +38,7 @@ type sendSlot struct {
 // bind is the slot of a BIND_MW of queue pair qpn as the memory table wants it.
 func (s *sendSlot) bind(qpn uint32) mr.Bind {
 	return mr.Bind{Type: s.mwType, QPN: qpn, Key: uint32(s.swap >> 32), NewKey: uint32(s.swap), LKey: s.rkey,
-		Addr: s.remoteAddr, Length: s.compareAdd, Access: mr.Access(s.imm)}
+		Addr: s.remoteAddr, Length: s.compareAdd, Access: mr.Access(s.imm), Serial: s.remoteQKey}
 }
 
 // sendQueue is the ring of a queue pair's send work requests.

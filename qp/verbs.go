@@ -255,6 +255,7 @@ type BindInfo struct {
 	Length    uint64 // bytes; type 1: 0 unbinds
 	Access    mr.Access
 	type1     bool
+	serial    uint32 // type 1: see BindMW
 }
 
 // Placement says how far a FLUSH brings data (ibv_placement_type), a set of the two.

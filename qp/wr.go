@@ -160,7 +160,7 @@ func writeBind(s *sendSlot, b *BindInfo) error {
 		return invalid("BIND_MW from key 0x%08x to 0x%08x: only the low byte may change", b.WindowKey, b.NewKey)
 	}
 	s.remoteAddr, s.compareAdd, s.swap = b.Addr, b.Length, uint64(b.WindowKey)<<32|uint64(b.NewKey)
-	s.rkey, s.imm, s.mwType = b.LKey, uint32(b.Access), mr.Window2
+	s.rkey, s.imm, s.mwType, s.remoteQKey = b.LKey, uint32(b.Access), mr.Window2, b.serial
 	if b.type1 {
 		s.mwType = mr.Window1
 	}
@@ -179,9 +179,9 @@ func writeFlush(s *sendSlot, f *FlushInfo) error {
 }
 
 // BindMW posts the bind of a window of type 1 (ibv_bind_mw), which is a work request like others.
-// Rules and errors are those of PostSend.
-func (q *QP) BindMW(wrid uint64, flags SendFlags, b BindInfo) error {
-	b.type1 = true
+// serial counts the binds of the window (mr.Bind). Rules and errors are those of PostSend.
+func (q *QP) BindMW(wrid uint64, flags SendFlags, b BindInfo, serial uint32) error {
+	b.type1, b.serial = true, serial
 	_, err := q.PostSend([]SendWR{{WRID: wrid, Opcode: WRBindMW, Flags: flags, Bind: &b}})
 	return err
 }

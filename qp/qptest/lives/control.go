@@ -94,7 +94,7 @@ func (a *app) bindCommon(d *Deed) bool {
 	b := qp.BindInfo{WindowKey: w.RKey(), NewKey: key, LKey: region.key, Addr: a.base + uint64(from), Length: uint64(n), Access: g.rights}
 	flags := a.flags(d.R[0] >> 10)
 	if !a.postBy(k, flags, func() (int, error) {
-		if err := a.life.q.BindMW(k.id, flags, b); err != nil {
+		if err := a.life.q.BindMW(k.id, flags, b, 0); err != nil {
 			return 0, err
 		}
 		return 1, nil

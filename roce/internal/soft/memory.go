@@ -146,6 +146,7 @@ type MW struct {
 	dev *Device
 
 	binds  sync.Mutex    // of type 1: one at a time chooses a key
+	serial uint32        // of the last of them
 	posted atomic.Uint32 // type 1: the key of the last bind
 }
 
@@ -178,9 +179,10 @@ func (w *MW) Bind(q *QP, wrid uint64, flags qp.SendFlags, b qp.BindInfo) error {
 	defer w.binds.Unlock()
 	b.WindowKey = w.posted.Load()
 	b.NewKey = b.WindowKey&^0xff | (b.WindowKey+1)&0xff
-	if err := q.bindMW(wrid, flags, b); err != nil {
+	if err := q.bindMW(wrid, flags, b, w.serial+1); err != nil {
 		return err
 	}
+	w.serial++
 	w.posted.Store(b.NewKey)
 	return nil
 }

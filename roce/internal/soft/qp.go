@@ -110,13 +110,13 @@ func (q *QP) PostSend(wrs []qp.SendWR) (n int, err error) {
 }
 
 // bindMW posts the bind of a window of type 1.
-func (q *QP) bindMW(wrid uint64, flags qp.SendFlags, b qp.BindInfo) error {
+func (q *QP) bindMW(wrid uint64, flags qp.SendFlags, b qp.BindInfo, serial uint32) error {
 	q.sq.Lock()
 	if q.closed {
 		q.sq.Unlock()
 		return ErrClosed
 	}
-	err := q.q.BindMW(wrid, flags, b)
+	err := q.q.BindMW(wrid, flags, b, serial)
 	q.sq.Unlock()
 	if err == nil {
 		q.lane.posted(&q.q, 1)
