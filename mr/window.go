@@ -115,9 +115,9 @@ type Bind struct {
 	Length uint64     // bytes; 0 unbinds type 1
 	// RemoteWrite, RemoteRead, RemoteAtomic, FlushGlobal, FlushPersistent, and for type 2 ZeroBased
 	Access Access
-	// Serial is, of type 1, which of the window's binds it is, in the order in which they were asked
-	// for. Through several QPs they may come in another: one that comes after a later one counts as
-	// executed just before that, and leaves the window as it is.
+	// Serial is, of type 1, which of the window's binds it is, in the order in which they were
+	// asked for. Through several QPs they may come in another: one that comes after a later one
+	// counts as executed just before that, and leaves the window as it is.
 	Serial uint32
 }
 

@@ -57,8 +57,8 @@ func (e *Engine) CreateAH(pd mr.PD, attr AHAttr) (*AH, error) {
 
 // AdoptAH makes a handle that another engine has made usable here, under the row that posted
 // requests name it by. The engines of a device's lanes all have the handles that the first lane has
-// made, with its source address, whatever has become of the row of the GID table since; but they may
-// send from different UDP ports.
+// made, with its source address, whatever has become of the row of the GID table since; but they
+// may send from different UDP ports.
 func (e *Engine) AdoptAH(a *AH) error {
 	path, err := pathFrom(a.path.Src, &a.attr, e.ahPort(&a.attr))
 	if err != nil {

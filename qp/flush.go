@@ -182,7 +182,7 @@ func (e *Engine) replyNotYet(q *QP, b *wire.Batch, j *job) verdict {
 		return full
 	}
 	j.asked = false
-	e.stats.SentRNR++
+	e.stats.FlushWaits++
 	return sent
 }
 

@@ -11,7 +11,8 @@ type Stats struct {
 	OutOfSequence    uint64
 	Kept             uint64 // of those out of sequence: kept until the gap before them was filled
 	DuplicateRequest uint64
-	SentRNR          uint64
+	SentRNR          uint64 // RNR NAKs because there was no receive request
+	FlushWaits       uint64 // RNR NAKs because storage takes its time with a FLUSH
 	RcvdRNR          uint64
 	RNRRetryExceeded uint64
 	RcvdCredits      uint64 // acknowledgements that said how many receives the peer has
@@ -67,6 +68,7 @@ func (s *Stats) Each(f func(name string, value uint64)) {
 		{"kept_out_of_sequence", s.Kept},
 		{"duplicate_request", s.DuplicateRequest},
 		{"out_of_buffer", s.SentRNR},
+		{"flush_waits", s.FlushWaits},
 		{"rcvd_rnr_nak", s.RcvdRNR},
 		{"rnr_nak_retry_err", s.RNRRetryExceeded},
 		{"rcvd_credits", s.RcvdCredits},

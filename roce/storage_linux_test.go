@@ -151,7 +151,7 @@ func TestSlowFlush(t *testing.T) {
 				t.Fatalf("%v of %v while storage is slow", wcs[0].Status, wcs[0].Opcode)
 			}
 		}
-		if b.dev.Stats().Engine.SentRNR == 0 {
+		if b.dev.Stats().Engine.FlushWaits == 0 {
 			t.Error("the peer was not asked to wait")
 		}
 		free()

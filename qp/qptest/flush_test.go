@@ -263,6 +263,9 @@ func TestFlushTakesLong(t *testing.T) {
 		s.synced(a, true)
 		s.Drop(a, answered(3))
 		s.Quiet()
+		if st := a.Node.Engine.Stats(); st.FlushWaits != 6 || st.SentRNR != 0 {
+			t.Errorf("told to wait for storage %d times, for a receive %d times", st.FlushWaits, st.SentRNR)
+		}
 	}
 }
 

@@ -51,8 +51,8 @@ func TestAddressGoesUnderSend(t *testing.T) {
 	}
 }
 
-// TestOverflowStays: what was lost at an address or in a group stays counted when that goes, and when
-// the port is closed.
+// TestOverflowStays: what was lost at an address or in a group stays counted when that goes, and
+// when the port is closed.
 func TestOverflowStays(t *testing.T) {
 	w := netns.NewWire(t, 1500)
 	a := porttest.OpenIn(t, w.Left, Open, "udp:wire", transport.Options{})
