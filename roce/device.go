@@ -14,9 +14,9 @@ import (
 
 // DeviceInfo is a device that exists on this machine and whether it can be opened.
 type DeviceInfo struct {
-	Name      string // for Open: "udp:192.168.1.5"
+	Name      string // for Open: "udp:eth0", "udp:192.168.1.5"
 	Interface string // "eth0"
-	GID       GID
+	GID       GID    // the first, if the device is one of all addresses of the interface
 	MTU       MTU    // the largest path MTU that fits the interface; 0: not even the smallest does
 	NetMTU    int    // of the interface: bytes of an IP packet
 	MAC       string // "" if the interface has none
@@ -25,10 +25,10 @@ type DeviceInfo struct {
 	Err       error  // nil if Open works now; otherwise what is missing
 }
 
-// Devices lists the devices of this machine, usable or not: one for each kind of port and address
-// of each interface; and in a build with the tag verbs those of the kernel, or, under the name
-// "verbs:", what is missing if there are none. It opens and closes each, so that what it says is
-// what Open does.
+// Devices lists the devices of this machine, usable or not: for each kind of port one of each
+// interface that has addresses, followed by one of each address; and in a build with the tag verbs
+// those of the kernel, or, under the name "verbs:", what is missing if there are none. It opens and
+// closes each, so that what it says is what Open does.
 func Devices() ([]DeviceInfo, error) {
 	list, err := ports.List()
 	if err != nil {

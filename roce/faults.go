@@ -56,6 +56,14 @@ const (
 	matchRecv = "recv" // messages that need a receive request
 )
 
+// CheckFaults says what is wrong with a list of Config.Faults, or if it is "" with that of the
+// environment: ErrInvalid, with the rule and the reason. So a program can refuse a wrong list
+// before it opens a device. Which rules a kind of device can play at all, Open says.
+func CheckFaults(list string) error {
+	_, err := newFaults(list)
+	return err
+}
+
 // newFaults reads a list of rules; nil if it is empty.
 func newFaults(text string) (*faults, error) {
 	if text == "" {

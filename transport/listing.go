@@ -11,11 +11,11 @@ import (
 // Listing is one port of this machine that could be opened, or that could if something were
 // different: package ports lists them.
 type Listing struct {
-	Name      string     `json:"name"` // to open it by: "udp:127.0.0.1"
+	Name      string     `json:"name"` // to open it by: "udp:eth0", "udp:127.0.0.1"
 	Kind      string     `json:"kind"` // "udp", "packet", "xdp"
 	Interface string     `json:"interface"`
-	Address   netip.Addr `json:"address"`
-	GID       wire.GID   `json:"-"`
+	Address   netip.Addr `json:"address"` // zero, "" in JSON: all of the interface
+	GID       wire.GID   `json:"-"`       // of the address, or of the interface's first
 	MAC       string     `json:"mac,omitempty"`
 	NetMTU    int        `json:"net_mtu"`
 	PathMTU   int        `json:"path_mtu"` // the largest RoCE path MTU that fits, 0 if none does

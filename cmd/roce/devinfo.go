@@ -69,8 +69,9 @@ func packetPortOf(i transport.Info) packetPort {
 	return p
 }
 
-// describeDevices asks the named device, or those of the kernel and one for each address: the UDP
-// socket, which leaves no trace. Other ports of the address have the same attributes.
+// describeDevices asks the named device, or those of the kernel and one for each interface, or
+// where that does not work for each of its addresses: UDP sockets, which leave no trace. Other
+// ports have the same attributes.
 func describeDevices(name string) ([]devinfo, error) {
 	if name != "" {
 		i, err := describe(name)
@@ -80,13 +81,14 @@ func describeDevices(name string) ([]devinfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	infos := []devinfo{}
+	infos, described := []devinfo{}, map[string]bool{} // interfaces with all their addresses
 	for _, d := range all {
-		if d.Err != nil || !harmless(d.Name) {
+		if d.Err != nil || !harmless(d.Name) || described[d.Interface] && !ofKernel(d.Name) {
 			continue
 		}
 		if i, err := describe(d.Name); err == nil {
 			infos = append(infos, i)
+			described[d.Interface] = d.Name == "udp:"+d.Interface
 		}
 	}
 	if len(infos) == 0 {

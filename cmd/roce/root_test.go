@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,6 +62,8 @@ func TestMistakesAreNamed(t *testing.T) {
 		"perf send-bw --perform_warm_up":               "unknown flag",
 		"perf write-bw --limit-bw -1":                  "want 0 or more",
 		"devinfo -d udp:203.0.113.77":                  "203.0.113.77",
+		"pingpong --fault tx.SEND:5:explode":           `--fault: `,
+		"perf write-bw --fault CreateQP:0:ENOMEM":      `--fault: `,
 		"perf write-bw a b":                            "accepts at most 1 arg",
 		"pingpong -p 70000":                            "70000",
 		"demo --pcap /no/such/folder/demo.pcapng":      "no such file or directory",
@@ -95,6 +98,9 @@ func TestDevicesAsJSON(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(out), &list))
 	for _, l := range list {
 		require.NotEqual(t, l.Works, l.Missing != "", "%+v", l)
+		if strings.HasPrefix(l.Name, "udp:") { // of an interface, or of one of its addresses
+			require.True(t, slices.ContainsFunc(list, func(all listed) bool { return all.Name == "udp:"+l.Interface }), "%+v", l)
+		}
 	}
 }
 

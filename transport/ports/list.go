@@ -12,8 +12,9 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// List tries every kind of port on every address of every interface. It opens and closes each, so
-// it finds out what Open would; but AF_XDP only as far as that does not touch the interface.
+// List tries every kind of port on every interface that has addresses, and on each of these. It
+// opens and closes each, so it finds out what Open would; but AF_XDP only as far as that does not
+// touch the interface.
 func List() ([]transport.Listing, error) {
 	interfaces, err := net.Interfaces()
 	if err != nil {
@@ -21,10 +22,18 @@ func List() ([]transport.Listing, error) {
 	}
 	var list []transport.Listing
 	for i := range interfaces {
-		for _, p := range host.PrefixesOf(&interfaces[i]) {
+		prefixes := host.PrefixesOf(&interfaces[i])
+		if len(prefixes) == 0 {
+			continue
+		}
+		addrs := []netip.Addr{{}} // all of them
+		for _, p := range prefixes {
+			addrs = append(addrs, p.Addr())
+		}
+		for _, addr := range addrs {
 			for _, k := range kinds {
 				if k.probe != nil {
-					list = append(list, k.list(&interfaces[i], p.Addr()))
+					list = append(list, k.list(&interfaces[i], addr))
 				}
 			}
 		}
@@ -32,13 +41,19 @@ func List() ([]transport.Listing, error) {
 	return list, nil
 }
 
-// list tries the kind on an address of an interface.
+// list tries the kind on an address of an interface, or with none on the interface.
 func (k *kind) list(i *net.Interface, addr netip.Addr) transport.Listing {
-	if addr.IsLinkLocalUnicast() && addr.Is6() {
-		addr = addr.WithZone(i.Name)
+	where, gid := i.Name, wire.GID{}
+	if addr.IsValid() {
+		if addr.IsLinkLocalUnicast() && addr.Is6() {
+			addr = addr.WithZone(i.Name)
+		}
+		where, gid = addr.String(), wire.GIDFrom(addr)
+	} else if gids := host.GIDsOf(i.Name); len(gids) > 0 {
+		gid = gids[0]
 	}
 	l := transport.Listing{
-		Name: k.name + ":" + addr.String(), Kind: k.name, Interface: i.Name, Address: addr, GID: wire.GIDFrom(addr),
+		Name: k.name + ":" + where, Kind: k.name, Interface: i.Name, Address: addr, GID: gid,
 		MAC: i.HardwareAddr.String(), NetMTU: i.MTU, SpeedMbps: host.LinkSpeed(i.Name),
 		Up: i.Flags&net.FlagUp != 0 && i.Flags&net.FlagRunning != 0,
 	}

@@ -41,8 +41,8 @@ var kinds = []kind{
 //
 //	udp:ADDRESS        a UDP socket on an address of this machine: "udp:127.0.0.1", "udp:::1",
 //	                   "udp:fe80::1%eth0"
-//	udp:INTERFACE      the same on the first address of an interface (IPv4 before IPv6, link-local
-//	                   last)
+//	udp:INTERFACE      the same on all addresses of an interface, IPv4 before IPv6, link-local
+//	                   last; without Linux's netlink on the first of them
 //	packet:ADDRESS     AF_PACKET sockets on the interface that has the address; also
 //	                   packet:INTERFACE. Needs CAP_NET_RAW
 //	xdp:ADDRESS        AF_XDP sockets on all queues of the interface that has the address; also

@@ -152,7 +152,7 @@ func (o *Options) check(t *Test) error {
 			return rule.why
 		}
 	}
-	return nil
+	return o.CheckFaults()
 }
 
 // sizes are the message sizes of the run: one, or with --all the powers of two from 2 to 8 MiB (UD:

@@ -128,7 +128,7 @@ func (o *Options) complete() error {
 			return errors.New(rule.why)
 		}
 	}
-	return nil
+	return o.CheckFaults()
 }
 
 func meet(ctx context.Context, o Options) (*oob.Conn, error) {

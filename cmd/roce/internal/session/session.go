@@ -29,6 +29,14 @@ type Options struct {
 	Transport transport.Options // for the port
 }
 
+// CheckFaults says what is wrong with Faults: now, and not when the peer has come.
+func (o *Options) CheckFaults() error {
+	if err := roce.CheckFaults(o.Faults); err != nil {
+		return fmt.Errorf("--fault: %w", err)
+	}
+	return nil
+}
+
 // PortMiddleware wraps a device's port.
 type PortMiddleware func(transport.Port) transport.Port
 
