@@ -4,6 +4,8 @@ package qptest
 // loss, the queue in front of the link's rate, ECN mark, corruption, delay, duplication.
 
 import (
+	"slices"
+
 	"math/rand/v2"
 
 	"github.com/goroce/goroce/qp"
@@ -123,6 +125,15 @@ func (l *Link) send(f *Flight) {
 }
 
 func (l *Link) chance(p float64) bool { return p > 0 && l.rnd.Float64() < p }
+
+// Cut has all links lose everything from now on for some time.
+func (w *World) Cut(long qp.Time) {
+	cut := Interval{w.Now, w.Now + long}
+	w.Faults.Partition = append(slices.Clone(w.Faults.Partition), cut) // of links to come
+	for _, l := range w.links {
+		l.Partition = append(slices.Clone(l.Partition), cut)
+	}
+}
 
 func (l *Link) loses(f *Flight) bool {
 	for _, cut := range l.Partition {

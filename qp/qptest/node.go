@@ -300,6 +300,9 @@ func (w *World) leave(n *Node, f *wire.Frame) {
 	if w.Trace != nil {
 		w.trace("%s ▶ %s", n, wire.AppendPacket(nil, f))
 	}
+	if src := f.Src(); !slices.Contains(n.GIDs, src) && w.byGID[src] == n {
+		return // the address has gone: it comes no further than the port
+	}
 	w.departed(n, f)
 	dst := f.Dst()
 	if dst.IsMulticast() {

@@ -318,6 +318,9 @@ func (a *app) end(reset bool) {
 func (w *world) join(a, b *app, r uint32) {
 	bond := &bond{ends: [2]*app{a, b}}
 	bond.compare()
+	if len(w.silences) > 0 && !w.plan.Calm {
+		bond.excuse()
+	}
 	a.coming, b.coming = bond, bond
 	delay := func(shift uint) qp.Time {
 		if r == 0 {
@@ -355,6 +358,10 @@ func (b *bond) compare() {
 
 // connect takes the queue pair from INIT to RTS.
 func (a *app) connect(b *bond) {
+	if !a.there() {
+		a.w.At(a.w.back[a.node], func() { a.connect(b) })
+		return
+	}
 	a.coming = nil
 	l, peer, c := a.life, b.peer(a), &a.cfg
 	told := b.told[b.side(peer)]

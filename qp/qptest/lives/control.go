@@ -396,7 +396,7 @@ func (a *app) modifyInit(d *Deed) bool {
 
 // destroyHandle ends the handle that datagrams are posted with: those that have not left fail.
 func (a *app) destroyHandle(*Deed) bool {
-	if !a.ready() || a.cfg.Type != qp.UD {
+	if !a.ready() || !a.there() || a.cfg.Type != qp.UD {
 		return false
 	}
 	a.excuseBoth(qp.WCLocQPOpErr)
@@ -412,7 +412,7 @@ func (a *app) destroyHandle(*Deed) bool {
 
 // modifyDrained changes in SQD what can be changed there, or goes on.
 func (a *app) modifyDrained(d *Deed) bool {
-	if !a.ready() || a.life.q.State() != qp.StateSQD {
+	if !a.ready() || !a.there() || a.life.q.State() != qp.StateSQD {
 		return false
 	}
 	if attr, _ := a.node.Engine.QueryQP(a.life.q); attr.SQDraining {

@@ -58,8 +58,11 @@ var deeds = []row{
 	{"larger queue", 6, false, func(a *app, d *Deed) bool { return a.resize(d, a.plan.Cfg.CQE+int(d.R[1]%600)) }},
 	{"smaller queue", 6, true, func(a *app, d *Deed) bool { return a.resize(d, 1+int(d.R[1])%a.plan.Cfg.CQE) }},
 	{"deaf", 10, false, func(a *app, _ *Deed) bool { return a.hears(false) }},
-	{"limit", 0, false, (*app).modifyShared}, // these two are drawn by drawShared
+	{"limit", 0, false, (*app).modifyShared}, // drawn by drawShared
 	{"resize", 0, false, (*app).modifyShared},
+	{"rate", 0, false, (*app).limit}, // drawn by drawBelow
+	{"cut", 0, false, (*app).cut},
+	{"address", 0, false, (*app).loseAddress},
 	{"hear", 20, false, func(a *app, _ *Deed) bool { return a.hears(true) }},
 }
 
@@ -81,10 +84,14 @@ func drawKind(d qptest.Dice, calm bool) string {
 	}
 }
 
+// rowOf finds the row of a deed.
+func rowOf(kind string) *row {
+	return &deeds[slices.IndexFunc(deeds, func(r row) bool { return r.kind == kind })]
+}
+
 func (w *world) do(d *Deed) {
 	a := w.apps[d.App]
-	i := slices.IndexFunc(deeds, func(r row) bool { return r.kind == d.Kind })
-	if deeds[i].do(a, d) {
+	if rowOf(d.Kind).do(a, d) {
 		w.plan.done[d.Kind]++
 	}
 }

@@ -22,7 +22,8 @@
 //
 // How to read it: plan.go draws a world as data, a list of deeds; deeds.go is the table of what a
 // deed can be, and posts; control.go is the other deeds; app.go is an application with its memory,
-// its queue pair and the lives of that; rules.go is the oracle; shared.go is shared receive queues.
+// its queue pair and the lives of that; rules.go is the oracle; shared.go is shared receive queues;
+// below.go is what happens to links, addresses and rates.
 package lives
 
 import (
@@ -45,6 +46,10 @@ type world struct {
 	wrid  uint64
 	sent  []*work // SENDs that succeeded on RC
 	coda  bool    // no more deeds: what has begun must come to its end
+
+	began    qp.Time
+	silences []qptest.Interval        // in which packets got lost
+	back     map[*qptest.Node]qp.Time // when the address comes back that a node has lost last
 }
 
 // bond is one connection of two applications, from when its first end enters RTR until both have
@@ -89,7 +94,8 @@ func (b *bond) excuse(statuses ...qp.WCStatus) {
 // Play runs the plan and returns the first violation. trace, if not nil, gets the story, and digest
 // what the engines do.
 func (p *Plan) Play(trace io.Writer, digest *qptest.Digest) (err error) {
-	w := &world{World: qptest.NewWorld(p.Seed), plan: p, works: map[uint64]*work{}}
+	w := &world{World: qptest.NewWorld(p.Seed), plan: p, works: map[uint64]*work{}, back: map[*qptest.Node]qp.Time{}}
+	w.began = w.Now
 	w.Trace, w.OneByOne, w.Faults, w.Applications = trace, true, p.Faults, w
 	w.Digest = digest
 	w.MaxEvents = 60_000

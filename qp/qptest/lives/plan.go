@@ -87,6 +87,7 @@ func NewPlan(seed uint64) *Plan {
 	}
 	p.End = at + qptest.Millisecond
 	p.drawShared(qptest.Dice{Rand: rand.New(rand.NewPCG(seed, 0x737271))}, at)
+	p.drawBelow(qptest.Dice{Rand: rand.New(rand.NewPCG(seed, 0x62656c6f77))}, at)
 	return p
 }
 
@@ -102,7 +103,7 @@ func NewSwarm(seed uint64) *Plan {
 		}
 	}
 	for i := range p.Deeds {
-		if k := &p.Deeds[i].Kind; !slices.Contains(few, *k) && *k != "limit" && *k != "resize" {
+		if k := &p.Deeds[i].Kind; !slices.Contains(few, *k) && rowOf(*k).weight > 0 {
 			*k = qptest.Pick(d, few...)
 		}
 	}

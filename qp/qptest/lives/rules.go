@@ -203,7 +203,8 @@ func refused(s qp.WCStatus) bool {
 func (b *bond) answers(a *app) bool {
 	p := b.peer(a)
 	x, y, l, s := &a.plan.Cfg, &p.plan.Cfg, p.life, p.life.q.State()
-	return l.bond == b && !l.failed && !l.overrun() && (s == qp.StateRTS || s == qp.StateSQD) && x.MTU == y.MTU && x.Selective == y.Selective && !b.shallow
+	return l.bond == b && !l.failed && !l.overrun() && (s == qp.StateRTS || s == qp.StateSQD) && x.MTU == y.MTU && x.Selective == y.Selective && !b.shallow &&
+		!a.w.silentLately(2*a.retrying())
 }
 
 // inOrder takes a request off the list of those without completion. Requests before it that were
