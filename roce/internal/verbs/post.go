@@ -393,19 +393,29 @@ func (q *QP) PostRecv(wrs []qp.RecvWR) (n int, err error) {
 	if q.srq != nil {
 		return 0, invalid("QP 0x%06x takes its receive requests from a shared receive queue: post them there", q.qpn)
 	}
+	return r.post(wrs, func(n int) (posted int, err error) {
+		p := C.goroce_post_recv(q.qp, &r.wrs[0], C.int(n))
+		if p.err == 0 {
+			return n, nil
+		}
+		return int(p.n), q.full("ibv_post_recv", int(p.err), q.cap.MaxRecvWR)
+	})
+}
+
+// post posts requests, in as many calls as it takes: ring posts the first n that are written.
+func (r *recvQueue) post(wrs []qp.RecvWR, ring func(n int) (posted int, err error)) (n int, err error) {
 	for n < len(wrs) && err == nil {
 		ready := 0
-		ready, err = r.write(wrs[n:])
-		if ready == 0 {
+		if ready, err = r.write(wrs[n:]); ready == 0 {
 			break
 		}
 		r.cut(ready)
-		p := C.goroce_post_recv(q.qp, &r.wrs[0], C.int(ready))
+		posted, refusal := ring(ready)
 		r.mend(ready)
-		if p.err != 0 {
-			ready, err = int(p.n), q.full("ibv_post_recv", int(p.err), q.cap.MaxRecvWR)
+		if refusal != nil {
+			err = refusal
 		}
-		n += ready
+		n += posted
 	}
 	return n, err
 }

@@ -68,22 +68,13 @@ func (s *SRQ) PostRecv(wrs []qp.RecvWR) (n int, err error) {
 	if s.closed {
 		return 0, closed("SRQ")
 	}
-	for n < len(wrs) && err == nil {
-		ready := 0
-		ready, err = r.write(wrs[n:])
-		if ready == 0 {
-			break
+	return r.post(wrs, func(n int) (posted int, err error) {
+		p := C.goroce_post_srq_recv(s.srq, &r.wrs[0], C.int(n))
+		if p.err == 0 {
+			return n, nil
 		}
-		r.cut(ready)
-		p := C.goroce_post_srq_recv(s.srq, &r.wrs[0], C.int(ready))
-		r.mend(ready)
-		if p.err != 0 {
-			ready = int(p.n)
-			err = answeredAs("ibv_post_srq_recv", int(p.err), map[syscall.Errno]error{syscall.ENOMEM: qp.ErrFull})
-		}
-		n += ready
-	}
-	return n, err
+		return int(p.n), answeredAs("ibv_post_srq_recv", int(p.err), map[syscall.Errno]error{syscall.ENOMEM: qp.ErrFull})
+	})
 }
 
 // Modify sets the size or the limit. The device takes one of them at a time.
