@@ -104,6 +104,7 @@ func vethPair(t testing.TB) *netns.Namespace {
 		"neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev v0 nud permanent",
 		"-6 neigh add fd78::2 lladdr 02:00:00:00:00:02 dev v0 nud permanent")
 	ns.SegmentationOff(t, "v0")
+	ns.Settle()
 	return ns
 }
 
@@ -117,6 +118,7 @@ func TestOpenByInterfaceRanks(t *testing.T) {
 		"link set v0 addrgenmode none", "link set v1 addrgenmode none", "link set v0 up", "link set v1 up",
 		"-6 addr add fe80::a/64 dev v0 nodad", "-6 addr add fe80::b/64 dev v1 nodad",
 		"-6 neigh add fe80::b lladdr 02:00:00:00:00:0b dev v0 nud permanent")
+	ns.Settle()
 	a, b := porttest.OpenIn(t, ns, Open, "udp:v0", transport.Options{}), porttest.OpenIn(t, ns, Open, "udp:v1", transport.Options{})
 	if got := a.Info(); got.GIDs[0].String() != "fe80::a" || got.Interface != "v0" || got.NetMTU != 1500 || len(got.MAC) != 6 {
 		t.Errorf("%+v", got)
