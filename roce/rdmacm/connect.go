@@ -295,15 +295,15 @@ func (id *ID) response(e *cm.Event) {
 		if id.state != responded {
 			return
 		}
-		if err == nil {
-			err = a.do(func(*cm.Machine) error { return conn.Establish(now(), nil) })
-		}
 		if err != nil {
 			a.do(func(*cm.Machine) error { return conn.Reject(now(), wire.CMRejNoQP, nil, nil) })
 			id.happened(failed, new(Event).errno(codeOf(err), err))
 			return
 		}
-		id.happened(ready, ev)
+		// It fails if the peer has changed its mind, of which an event is on its way.
+		if a.do(func(*cm.Machine) error { return conn.Establish(now(), nil) }) == nil {
+			id.happened(ready, ev)
+		}
 	})
 }
 
