@@ -69,9 +69,14 @@ type CQ struct {
 	hw   *hwCQ
 }
 
-func (c *CQ) kind() string     { return "CQ" }
-func (c *CQ) label() string    { return "" }
-func (c *CQ) needs(x any) bool { return c.channel != nil && x == any(c.channel) }
+func (c *CQ) kind() string  { return "CQ" }
+func (c *CQ) label() string { return "" }
+func (c *CQ) needs() []object {
+	if c.channel == nil {
+		return nil
+	}
+	return []object{c.channel}
+}
 
 // CreateCQ makes a completion queue (ibv_create_cq_ex). ErrInvalid names the attribute that is
 // wrong, ErrLimit is a device that is full, ErrClosed a device or channel that is closed,

@@ -141,7 +141,7 @@ type Device struct {
 // The error says what is missing: no such address, the port is in use by another process, and so
 // on. Devices lists what can be opened here.
 func Open(name string, cfg *Config) (*Device, error) {
-	d := &Device{name: name, objects: make(objects)}
+	d := &Device{name: name, objects: newObjects()}
 	d.events.init(maxEvents)
 	if cfg == nil {
 		cfg = new(Config)

@@ -50,9 +50,9 @@ type CompChannel struct {
 	dev *Device
 }
 
-func (ch *CompChannel) kind() string   { return "CompChannel" }
-func (ch *CompChannel) label() string  { return "" }
-func (ch *CompChannel) needs(any) bool { return false }
+func (ch *CompChannel) kind() string    { return "CompChannel" }
+func (ch *CompChannel) label() string   { return "" }
+func (ch *CompChannel) needs() []object { return nil }
 
 // CreateCompChannel makes a completion channel (ibv_create_comp_channel); CQInitAttr.Channel gives
 // it to queues. ErrClosed.

@@ -31,7 +31,7 @@ func TestForgottenMemory(t *testing.T) {
 	default:
 	}
 	var mr *MR
-	for x := range d.objects {
+	for x := range d.objects.all {
 		if m, ok := x.(*MR); ok && m.LKey() == key {
 			mr = m
 		}

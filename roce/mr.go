@@ -39,9 +39,9 @@ func newMR(below mrProvider, r registration) *MR {
 	return m
 }
 
-func (m *MR) kind() string     { return "MR" }
-func (m *MR) label() string    { return fmt.Sprintf("0x%08x", m.mr.LKey()) }
-func (m *MR) needs(x any) bool { return x == any(m.now.Load().pd) }
+func (m *MR) kind() string    { return "MR" }
+func (m *MR) label() string   { return fmt.Sprintf("0x%08x", m.mr.LKey()) }
+func (m *MR) needs() []object { return []object{m.now.Load().pd} }
 
 // RegMR registers buf with the given rights (ibv_reg_mr); keys then use its real addresses. The
 // same bytes may be registered any number of times, buf may be empty, and it stays alive until
@@ -188,7 +188,9 @@ func (m *MR) become(flags ReregFlags, to *registration) error {
 	defer d.mu.Unlock()
 	d.objects.remove(now)
 	if err == nil {
+		d.objects.remove(m)
 		m.now.Store(to)
+		d.objects.add(m) // it needs another domain
 	}
 	return d.fail("Rereg", err)
 }
@@ -243,9 +245,9 @@ type MW struct {
 	mw  mwProvider
 }
 
-func (w *MW) kind() string     { return "MW" }
-func (w *MW) label() string    { return fmt.Sprintf("0x%08x", w.mw.RKey()) }
-func (w *MW) needs(x any) bool { return x == any(w.pd) }
+func (w *MW) kind() string    { return "MW" }
+func (w *MW) label() string   { return fmt.Sprintf("0x%08x", w.mw.RKey()) }
+func (w *MW) needs() []object { return []object{w.pd} }
 
 // AllocMW makes a window of type MWType1 or MWType2 (ibv_alloc_mw), else ErrInvalid. ErrLimit if
 // the device has no more, ErrClosed, ErrNotSupported of a device without windows.

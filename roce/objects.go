@@ -11,31 +11,54 @@ import (
 
 // object is anything made on a device. Its values are comparable.
 type object interface {
-	kind() string          // "QP"
-	label() string         // what tells it from others of its kind, "0x00001a", or ""
-	needs(needed any) bool // whether it cannot live without the other
+	kind() string    // "QP"
+	label() string   // what tells it from others of its kind, "0x00001a", or ""
+	needs() []object // what it cannot live without; one may be there twice
 }
 
-type objects map[object]struct{}
+// objects are those that exist, with what each needed when it was added; and for each how often it
+// is needed, so that closing one of very many looks at no other.
+type objects struct {
+	all   map[object][]object
+	users map[object]int
+}
 
-func (o objects) add(x object)    { o[x] = struct{}{} }
-func (o objects) remove(x object) { delete(o, x) }
+func newObjects() objects {
+	return objects{all: make(map[object][]object), users: make(map[object]int)}
+}
+
+func (o objects) add(x object) {
+	needed := x.needs()
+	o.all[x] = needed
+	for _, n := range needed {
+		o.users[n]++
+	}
+}
+
+func (o objects) remove(x object) {
+	for _, n := range o.all[x] {
+		if o.users[n]--; o.users[n] == 0 {
+			delete(o.users, n)
+		}
+	}
+	delete(o.all, x)
+}
 
 // has tells whether x exists.
 func (o objects) has(x object) bool {
-	_, ok := o[x]
+	_, ok := o.all[x]
 	return ok
 }
 
 // busy returns nil if nothing needs x (anything at all, if x is nil), and otherwise an ErrBusy like
 // "PD still has 2 QPs (0x00001a, 0x0003bc), 1 MR".
-func (o objects) busy(what string, x any) error {
-	if _, ok := x.(*QP); ok { // nothing needs one, and there may be very many of them
+func (o objects) busy(what string, x object) error {
+	if x != nil && o.users[x] == 0 {
 		return nil
 	}
 	labels := make(map[string][]string)
-	for user := range o {
-		if x == nil || user.needs(x) {
+	for user, needed := range o.all {
+		if x == nil || slices.Contains(needed, x) {
 			labels[user.kind()] = append(labels[user.kind()], user.label())
 		}
 	}

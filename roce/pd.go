@@ -17,9 +17,9 @@ type PD struct {
 	pd  pdProvider
 }
 
-func (p *PD) kind() string   { return "PD" }
-func (p *PD) label() string  { return "" }
-func (p *PD) needs(any) bool { return false }
+func (p *PD) kind() string    { return "PD" }
+func (p *PD) label() string   { return "" }
+func (p *PD) needs() []object { return nil }
 
 // Device returns the device that the domain is on.
 func (p *PD) Device() *Device { return p.dev }
@@ -69,9 +69,9 @@ type underway struct {
 	pd   *PD
 }
 
-func (u *underway) kind() string     { return u.what }
-func (u *underway) label() string    { return "" }
-func (u *underway) needs(x any) bool { return x == any(u.pd) }
+func (u *underway) kind() string    { return u.what }
+func (u *underway) label() string   { return "" }
+func (u *underway) needs() []object { return []object{u.pd} }
 
 // Close frees the domain (ibv_dealloc_pd). While queue pairs, regions, windows or address handles
 // of it exist the error is ErrBusy and says which. A second Close does nothing.
@@ -154,6 +154,6 @@ type handle struct {
 	pd *PD
 }
 
-func (h handle) kind() string     { return "AH" }
-func (h handle) label() string    { return "" }
-func (h handle) needs(x any) bool { return x == any(h.pd) }
+func (h handle) kind() string    { return "AH" }
+func (h handle) label() string   { return "" }
+func (h handle) needs() []object { return []object{h.pd} }

@@ -59,9 +59,20 @@ type QP struct {
 
 func (q *QP) kind() string  { return "QP" }
 func (q *QP) label() string { return fmt.Sprintf("0x%06x", q.QPN()) }
-func (q *QP) needs(x any) bool {
-	return x == any(q.pd) || x == any(q.sendCQ) || x == any(q.recvCQ) || q.srq != nil && x == any(q.srq) ||
-		q.init.XRCD != nil && x == any(q.init.XRCD)
+func (q *QP) needs() []object {
+	list := []object{q.pd}
+	for _, c := range []*CQ{q.sendCQ, q.recvCQ} {
+		if c != nil {
+			list = append(list, c)
+		}
+	}
+	if q.srq != nil {
+		list = append(list, q.srq)
+	}
+	if q.init.XRCD != nil {
+		list = append(list, q.init.XRCD)
+	}
+	return list
 }
 
 // CreateQP makes a queue pair in RESET (ibv_create_qp). Its number and starting PSN are

@@ -60,8 +60,11 @@ type SRQ struct {
 
 func (s *SRQ) kind() string  { return "SRQ" }
 func (s *SRQ) label() string { return "" }
-func (s *SRQ) needs(x any) bool {
-	return x == any(s.pd) || s.xrcd != nil && (x == any(s.xrcd) || x == any(s.cq))
+func (s *SRQ) needs() []object {
+	if s.xrcd == nil {
+		return []object{s.pd}
+	}
+	return []object{s.pd, s.xrcd, s.cq}
 }
 
 // CreateSRQ makes a shared receive queue (ibv_create_srq). The keys of its requests are those of
@@ -179,9 +182,9 @@ type XRCD struct {
 	soft *soft.XRCD
 }
 
-func (x *XRCD) kind() string   { return "XRCD" }
-func (x *XRCD) label() string  { return "" }
-func (x *XRCD) needs(any) bool { return false }
+func (x *XRCD) kind() string    { return "XRCD" }
+func (x *XRCD) label() string   { return "" }
+func (x *XRCD) needs() []object { return nil }
 
 // OpenXRCD makes an XRC domain (ibv_open_xrcd), which is this process's own. ErrNotSupported if the
 // device has none, ErrClosed.

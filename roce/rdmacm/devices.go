@@ -15,7 +15,6 @@ import (
 
 	"github.com/goroce/goroce/internal/route"
 	"github.com/goroce/goroce/roce"
-	"github.com/goroce/goroce/wire"
 )
 
 // rowOf is the row of a device's GID table that has an address.
@@ -37,7 +36,6 @@ type path struct {
 	local  netip.Addr // with a zone if it is link-local
 	remote netip.Addr
 	mtu    roce.MTU
-	via    route.Route // zero on a pipe
 }
 
 // agents are those of all devices that were used; owned are those of the devices that this package
@@ -212,11 +210,7 @@ func (ch *EventChannel) way(src, dst netip.Addr) (path, error) {
 		if err != nil {
 			return path{}, err
 		}
-		p, err := a.wayFrom(src, dst)
-		if err != nil {
-			a.release()
-		}
-		return p, err
+		return a.orRelease(a.wayFrom(src, dst))
 	}
 	r, err := route.To(dst, netip.Addr{})
 	if len(ch.devices) == 0 {
@@ -227,7 +221,7 @@ func (ch *EventChannel) way(src, dst netip.Addr) (path, error) {
 		if err != nil {
 			return path{}, err
 		}
-		return path{agent: a, local: r.Source, remote: dst, via: r, mtu: a.mtu(r.MTU())}, nil
+		return a.orRelease(a.by(r, dst))
 	}
 	return ch.among(dst, r, err)
 }
@@ -238,7 +232,7 @@ func (ch *EventChannel) among(dst netip.Addr, r route.Route, noRoute error) (pat
 	for _, fits := range []func(*roce.Device) (netip.Addr, bool){
 		func(d *roce.Device) (netip.Addr, bool) {
 			_, ok := rowOf(d, gidOf(r.Source))
-			return r.Source, ok && noRoute == nil && inZone(d, r.Source) && d.PortInfo().Interface != ""
+			return r.Source, ok && noRoute == nil && d.PortInfo().Interface != "" && inZone(d, r.Source)
 		},
 		func(d *roce.Device) (netip.Addr, bool) {
 			own, ok := alike(d, dst)
@@ -258,11 +252,10 @@ func (ch *EventChannel) among(dst netip.Addr, r route.Route, noRoute error) (pat
 			if err != nil {
 				return path{}, err
 			}
-			p, err := a.wayFrom(own, dst)
-			if err != nil {
-				a.release()
+			if own == r.Source && noRoute == nil {
+				return a.orRelease(a.by(r, dst))
 			}
-			return p, err
+			return a.orRelease(a.wayFrom(own, dst))
 		}
 	}
 	if noRoute != nil {
@@ -272,28 +265,36 @@ func (ch *EventChannel) among(dst netip.Addr, r route.Route, noRoute error) (pat
 		ErrUnreachable, dst, r.Interface, r.Source, ch.names())
 }
 
+// orRelease passes a way on; without one, its user is none any more.
+func (a *agent) orRelease(p path, err error) (path, error) {
+	if err != nil {
+		a.release()
+	}
+	return p, err
+}
+
 // wayFrom is the way from an address of the agent's device.
 func (a *agent) wayFrom(src, dst netip.Addr) (path, error) {
-	p := path{agent: a, local: src, remote: dst, mtu: a.dev.QueryPort().ActiveMTU}
 	if src.Is4() != dst.Is4() {
-		return p, fmt.Errorf("%w: from %v to %v: one is IPv4 and one IPv6", ErrInvalid, src, dst)
+		return path{}, fmt.Errorf("%w: from %v to %v: one is IPv4 and one IPv6", ErrInvalid, src, dst)
 	}
 	if a.dev.PortInfo().Interface == "" {
-		return p, nil
+		return path{agent: a, local: src, remote: dst, mtu: a.dev.QueryPort().ActiveMTU}, nil
 	}
 	r, err := route.To(dst, src)
 	if err != nil {
-		return p, noWay(err)
+		return path{}, noWay(err)
 	}
-	p.via, p.mtu = r, a.mtu(r.MTU())
-	if p.mtu == 0 {
-		return p, fmt.Errorf("%w: the route to %v takes IP packets of %d bytes, too short for RoCE's smallest path MTU", ErrUnreachable, dst, r.NetMTU)
-	}
-	return p, nil
+	return a.by(r, dst)
 }
 
-// mtu is the largest path MTU that a route and the device take.
-func (a *agent) mtu(of wire.MTU) roce.MTU { return min(of, a.dev.QueryPort().ActiveMTU) }
+// by is the way by a route, with the largest path MTU that it and the device take.
+func (a *agent) by(r route.Route, dst netip.Addr) (path, error) {
+	if r.MTU() == 0 {
+		return path{}, fmt.Errorf("%w: the route to %v takes IP packets of %d bytes, too short for RoCE's smallest path MTU", ErrUnreachable, dst, r.NetMTU)
+	}
+	return path{agent: a, local: r.Source, remote: dst, mtu: min(r.MTU(), a.dev.QueryPort().ActiveMTU)}, nil
+}
 
 // alike is an address of the device from where dst can be reached, as far as the two tell: of the
 // same version, and link-local if it is.

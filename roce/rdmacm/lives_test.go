@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/goroce/goroce/roce"
 	"github.com/goroce/goroce/transport"
@@ -165,20 +164,25 @@ func TestCloseAnyTime(t *testing.T) {
 		clients.Wait()
 		stop()
 		all.Wait()
-		for { // what the server still has
-			b.ch.mu.Lock()
-			n := b.ch.ids
-			b.ch.mu.Unlock()
-			if n == 1 {
-				return
-			}
-			get, cancel := context.WithTimeout(bg, time.Minute)
-			e, err := b.ch.Get(get)
-			cancel()
-			require.NoError(t, err, "%d IDs", n)
-			require.NoError(t, e.ID.Close())
-		}
+		b.closeRest(t)
 	})
+}
+
+// closeRest closes the IDs but one, as they are told of.
+func (h *host) closeRest(t *testing.T) {
+	for {
+		h.ch.mu.Lock()
+		n := h.ch.ids
+		h.ch.mu.Unlock()
+		if n == 1 {
+			return
+		}
+		ctx, cancel := context.WithTimeout(bg, time.Minute)
+		e, err := h.ch.Get(ctx)
+		cancel()
+		require.NoError(t, err, "%d IDs", n)
+		require.NoError(t, e.ID.Close())
+	}
 }
 
 // TestDisorder: copies of messages, and messages that overtake each other, change nothing.
@@ -198,25 +202,6 @@ func TestDisorder(t *testing.T) {
 		a.next(EventDisconnected)
 		require.NoError(t, active.Close())
 	}
-}
-
-// TestFD: a channel's descriptor is readable while there are events.
-func TestFD(t *testing.T) {
-	na, nb := wires["pipe"]()
-	a, b := newHost(t, na, nil), newHost(t, nb, nil)
-	fd, err := a.ch.Events().FD()
-	require.NoError(t, err)
-	readable := func() bool {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
-		require.NoError(t, err)
-		return n == 1
-	}
-	require.False(t, readable())
-	id := a.id(PSTCP)
-	require.NoError(t, id.ResolveAddr(a.at(0), b.at(1), 0))
-	require.True(t, readable())
-	a.next(EventAddrResolved)
-	require.False(t, readable())
 }
 
 // TestOpened: without devices of its own a channel opens those of the addresses that are used, once
