@@ -99,6 +99,7 @@ var mayImport = []struct{ importer, imported string }{
 	{"roce/rsocket", "roce roce/rdmacm roce/rsocket/internal/stream"},
 	{"roce/rdmacm", "wire cm qp roce internal/route"},
 	{"internal/route", "wire"},
+	{"trace/...", "wire qp trace/..."},
 }
 
 // within says whether a package is in a list of names as mayImport has them.
@@ -128,7 +129,7 @@ func TestImportsRunOneWay(t *testing.T) {
 			}
 			return
 		}
-		if !s.test && within("wire/... mr/... qp/... cm/... transport/... roce/...", s.folder) {
+		if !s.test && within("wire/... mr/... qp/... cm/... transport/... roce/... trace/...", s.folder) {
 			t.Errorf("%s: mayImport has no row for its package", s.name)
 		}
 	})
@@ -193,7 +194,7 @@ const widest = 100 // columns of a comment; a tab is four
 var limits = map[string]int{files: 20, lines: 500, body: 60, wide: 0, misplaced: 0}
 
 // roomy packages are one thing each, which would be harder to follow in two.
-var roomy = map[measure]int{{files, "wire"}: 32, {files, "qp"}: 36, {files, "qp/qptest"}: 24, {files, "roce"}: 24, {files, "roce/internal/soft"}: 22}
+var roomy = map[measure]int{{files, "wire"}: 32, {files, "qp"}: 37, {files, "qp/qptest"}: 24, {files, "roce"}: 24, {files, "roce/internal/soft"}: 22}
 
 // TestSizes holds every measure against its limit.
 func TestSizes(t *testing.T) {

@@ -43,6 +43,8 @@ type Config struct {
 	EvenPackets bool
 
 	Purpose Purpose // what is to fail although nothing is wrong with it
+
+	Recorder *Recorder // gets a record of everything that happens; nil: nothing is recorded
 }
 
 // Engine is the protocol state of one lane. One caller at a time drives it; doc.go has the
@@ -73,6 +75,8 @@ type Engine struct {
 	tickets    uint64 // syncs so far
 	stats      Stats
 
+	recorder *Recorder // nil: none
+
 	keptFrame   wire.Frame // of the kept packet at hand
 	keptBodies  int        // packets kept behind gaps
 	spareBodies [][]byte
@@ -90,7 +94,7 @@ func NewEngine(cfg Config) *Engine {
 	}
 	cfg.Window = min(max(cfg.Window, 0), psnSpan/2)
 	return &Engine{cfg: cfg, cc: cfg.Congestion.withDefaults(), cqs: map[*CQ]struct{}{}, tellAt: Never,
-		groups: map[wire.GID][]*QP{}}
+		groups: map[wire.GID][]*QP{}, recorder: cfg.Recorder}
 }
 
 // HandleFrames takes frames from the network. Their payload is in its memory region before it
@@ -103,8 +107,14 @@ func (e *Engine) HandleFrames(now Time, in []wire.Frame) {
 		pairs := e.lookUp(in[:n])
 		for i := range n {
 			e.stats.RcvdPkts++
+			if e.recorder != nil {
+				e.recordPacket(RecordReceived, &in[i], 0)
+			}
 			if reason := e.handleFrame(&in[i], pairs[i]); reason != wire.DropNone {
 				e.stats.Drops[reason]++
+				if e.recorder != nil {
+					e.recordPacket(RecordDropped, &in[i], reason)
+				}
 			}
 		}
 		in = in[n:]
@@ -231,6 +241,9 @@ func (e *Engine) cnp(q *QP, p *wire.Packet) wire.DropReason {
 	}
 	e.stats.RcvdCNP++
 	q.rate.cut(e.now, q.rec.srtt, &e.cc)
+	if e.recorder != nil {
+		e.recorder.add(Record{At: e.now, Kind: RecordSlowed, QPN: q.qpn, Value: uint64(q.rate.current)})
+	}
 	return wire.DropNone
 }
 
@@ -313,6 +326,9 @@ func (e *Engine) PollTransmit(now Time, b *wire.Batch) (n int) {
 	if e.readyHead == nil {
 		e.urgent = false
 	}
+	if e.recorder != nil {
+		e.recordSent(b.Frames()[before:])
+	}
 	return b.Len() - before
 }
 
@@ -385,6 +401,9 @@ func (e *Engine) Urgent() bool { return e.urgent }
 func (e *Engine) complete(c *CQ, wc *WC, solicited bool) {
 	if wc.Status != WCSuccess && wc.Opcode >= WCRecv {
 		e.stats.RecvErrors++
+	}
+	if e.recorder != nil {
+		e.recorder.add(Record{At: e.now, Kind: RecordCompletion, QPN: wc.QPN, Op: uint8(wc.Opcode), Value: wc.WRID, Length: uint32(wc.Status)})
 	}
 	if !c.push(wc, solicited) {
 		if !c.overrun.Swap(true) {

@@ -268,6 +268,7 @@ func (e *Engine) enter(q *QP, from, to QPState) {
 		q.attr.SQDraining = true
 	}
 	q.setState(to)
+	e.recordState(q)
 	if to == StateSQD {
 		e.checkDrained(q)
 	}

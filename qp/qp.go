@@ -302,6 +302,7 @@ func (e *Engine) fail(q *QP) {
 		return
 	}
 	q.setState(StateErr)
+	e.recordState(q)
 	q.attr.SQDraining, q.paused = false, false
 	q.rec.clear()
 	e.timers.disarm(q)
@@ -331,6 +332,7 @@ func (e *Engine) flushSends(q *QP) {
 // flushed, while the receive queue works on.
 func (e *Engine) sendError(q *QP) {
 	q.setState(StateSQE)
+	e.recordState(q)
 	q.due &^= dueRequest
 	e.flushSends(q)
 }
@@ -342,6 +344,7 @@ func (e *Engine) reset(q *QP) {
 		e.drawStart(q)
 	}
 	q.setState(StateReset)
+	e.recordState(q)
 	e.unschedule(q)
 	e.timers.remove(q)
 	q.sq.reset()

@@ -99,6 +99,7 @@ type rate struct {
 // congested owes the peer a CNP for a marked packet.
 func (e *Engine) congested(q *QP) {
 	e.stats.RcvdECN++
+	e.recordDecision(RecordMarked, q)
 	r := &q.rate
 	if r.cnpAt != 0 && e.now-r.cnpAt < e.cc.CNPInterval {
 		return

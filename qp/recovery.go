@@ -187,18 +187,22 @@ func (e *Engine) carryOut(q *QP, d decision) {
 		return
 	case giveUp:
 		e.stats.RetryExceeded++
+		e.recordDecision(RecordGiveUp, q)
 		e.failHead(q, WCRetryExcErr)
 		return
 	case giveUpRNR:
 		e.stats.RNRRetryExceeded++
+		e.recordDecision(RecordGiveUp, q)
 		e.failHead(q, WCRNRRetryExcErr)
 		return
 	case resume:
 		e.schedule(q, dueRequest)
 	case move:
+		e.recordDecision(RecordRetry, q)
 		q.seek(q.rec.psn)
 		e.schedule(q, dueRequest)
 	case rest:
+		e.recordDecision(RecordWait, q)
 		q.seek(q.rec.psn)
 	}
 	e.setDeadline(q)

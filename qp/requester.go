@@ -130,6 +130,9 @@ func (e *Engine) start(q *QP) bool {
 	*r.at(r.next) = wqe{first: q.rec.psn, last: q.rec.psn.Add(packets - 1), ssn: q.number(s, packets)}
 	r.started++
 	r.off = 0
+	if e.recorder != nil {
+		e.recorder.add(Record{At: e.now, Kind: RecordRequest, QPN: q.qpn, PSN: q.rec.psn, Op: uint8(s.opcode), Value: s.wrid, Length: s.length})
+	}
 	q.rec.window.small = s.length <= smallMessage
 	return true
 }

@@ -133,6 +133,9 @@ func (e *Engine) respond(q *QP, p *wire.Packet) wire.DropReason {
 	}
 	if f == noFault || f == faultInvalidate {
 		e.finish(q, p, f)
+		if e.recorder != nil {
+			e.recordExecuted(q, p)
+		}
 		return faults[f].reason
 	}
 	return e.object(q, p, f)

@@ -92,6 +92,11 @@ type Config struct {
 	// slower. Of an RDMA device of the kernel only verbs can fail so; others are ErrNotSupported.
 	Faults string
 
+	// Records is how many of its newest records each lane keeps for Device.Records, up to 2^24, 40
+	// bytes each: what it sends, receives, drops, executes and completes, and why it sends again. 0
+	// keeps none, and costs nothing.
+	Records int
+
 	// NoBackground starts no goroutine (but a port may have one that watches its interface). Then
 	// nothing at all happens between the application's own calls: no timer fires and no peer is
 	// answered unless somebody polls a completion queue of the device. CQ.Wait polls without

@@ -40,11 +40,13 @@ type double struct {
 
 func (d *double) ended(what string) error { d.closed = append(d.closed, what); return nil }
 
-func (d *double) attr() DeviceAttr         { return DeviceAttr{FWVer: "double", NumCompVectors: 2} }
-func (d *double) portAttr() PortAttr       { return PortAttr{State: PortActive, ActiveMTU: MTU2048} }
-func (d *double) portInfo() transport.Info { return transport.Info{Kind: "double"} }
-func (d *double) gids() []GID              { return []GID{d.gid} }
-func (d *double) gidLink(int) int          { return 0 }
+func (d *double) attr() DeviceAttr                    { return DeviceAttr{FWVer: "double", NumCompVectors: 2} }
+func (d *double) portAttr() PortAttr                  { return PortAttr{State: PortActive, ActiveMTU: MTU2048} }
+func (d *double) portInfo() transport.Info            { return transport.Info{Kind: "double"} }
+func (d *double) gids() []GID                         { return []GID{d.gid} }
+func (d *double) gidLink(int) int                     { return 0 }
+func (d *double) records(dst []qp.Record) []qp.Record { return dst }
+
 func (d *double) stats() []Stats {
 	return []Stats{{Engine: qp.Stats{SentPkts: 1}}, {Engine: qp.Stats{SentPkts: 2}}}
 }

@@ -17,6 +17,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/roce/internal/soft"
 	"github.com/goroce/goroce/transport"
 )
@@ -30,6 +31,7 @@ type provider interface {
 	// gidLink is the index of the interface that has the address of a row; 0: not known
 	gidLink(row int) int
 	stats() []Stats // of each lane
+	records(dst []qp.Record) []qp.Record
 	// rawClock reads the clock that completions are stamped with
 	rawClock() (uint64, error)
 
@@ -122,7 +124,7 @@ func openProvider(d *Device, cfg *Config) (provider, error) {
 		}
 		return openHW(d, cfg)
 	}
-	s, err := soft.Open(d.name, soft.Config{Wrap: d.faults.wrap(cfg.Wrap), Purpose: d.faults.purpose(), Port: cfg.Port, Lanes: cfg.Lanes,
+	s, err := soft.Open(d.name, soft.Config{Wrap: d.faults.wrap(cfg.Wrap), Purpose: d.faults.purpose(), Records: cfg.Records, Port: cfg.Port, Lanes: cfg.Lanes,
 		Transport: cfg.Transport, Window: cfg.Window, Congestion: cfg.Congestion, NoECN: cfg.NoECN,
 		PinMemory: cfg.PinMemory, NoBackground: cfg.NoBackground, Event: d.softEvent})
 	if err != nil {

@@ -101,6 +101,8 @@ func (d softDevice) stats() []Stats {
 	return list
 }
 
+func (d softDevice) records(dst []qp.Record) []qp.Record { return d.Records(dst) }
+
 func (d softDevice) rawClock() (uint64, error) { return d.Clock(), nil }
 
 func (d softDevice) allocPD() (pdProvider, error) {

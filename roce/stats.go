@@ -3,7 +3,9 @@ package roce
 // Counters: of the engine (the names of IB and rxe), of the port, and of the turns.
 
 import (
+	"cmp"
 	"reflect"
+	"slices"
 
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/transport"
@@ -41,6 +43,17 @@ func (d *Device) Stats() Stats {
 // StatsByLane returns the present counters of each lane (Config.Lanes): whether all of them have
 // something to do, and how many packets come to another lane than that of their queue pair.
 func (d *Device) StatsByLane() []Stats { return d.provider.stats() }
+
+// Records appends what the device has done since the last call, in the order of time, and returns
+// the extended slice: of each lane as much as Config.Records keeps; what was overwritten since is
+// lost. Times are those of the device's clock (QueryRTValues). It waits for the end of a turn.
+// Without Config.Records, and of an RDMA device of the kernel, there is nothing.
+func (d *Device) Records(dst []qp.Record) []qp.Record {
+	n := len(dst)
+	dst = d.provider.records(dst)
+	slices.SortStableFunc(dst[n:], func(a, b qp.Record) int { return cmp.Compare(a.At, b.At) })
+	return dst
+}
 
 // add adds counters, whatever there are, to others of the same type. Of texts, the last one that
 // says something stays.

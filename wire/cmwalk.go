@@ -7,6 +7,27 @@ type cmWalker struct {
 	mode cmMode
 	body *[cmBodyLen]byte // to put to or get from
 	text []byte           // to print to
+	show func(CMField)    // to show to
+}
+
+// CMField is a field of the connection manager's messages, as EachCMField shows it.
+type CMField struct {
+	Name  string
+	Bit   int    // where its most significant bit is, counted from the start of the MAD
+	Bits  int    // its width
+	Value uint64 // of a field of up to 64 bits
+	Text  string // the value in words, if it has a name
+}
+
+// EachCMField calls f with every field of the connection manager's message that m holds, in the
+// order of the table; one that lies scattered is shown piece by piece. The error says why m is no
+// such message.
+func EachCMField(m *MAD, f func(CMField)) error {
+	msg, err := ParseCM(m)
+	if err == nil {
+		msg.walk(&cmWalker{mode: cmShow, body: m.body(), show: f})
+	}
+	return err
 }
 
 type cmMode uint8
@@ -15,6 +36,7 @@ const (
 	cmPut cmMode = iota
 	cmGet
 	cmPrint // fields that have names for their values, and others that are not 0
+	cmShow
 )
 
 // num is a row for a whole number of bytes.
@@ -32,6 +54,12 @@ func bits[T ~uint8 | ~uint16 | ~uint32 | ~uint64](w *cmWalker, name string, off,
 		*field = T(w.word(off, size) >> lo & mask)
 	case cmPrint:
 		w.text = appendField(w.text, name, any(*field), uint64(*field), hi-lo+1)
+	case cmShow:
+		f := CMField{Name: name, Bit: 8*(madHeaderLen+off+size) - 1 - hi, Bits: hi - lo + 1, Value: w.word(off, size) >> lo & mask}
+		if named, ok := any(T(f.Value)).(interface{ String() string }); ok {
+			f.Text = named.String()
+		}
+		w.show(f)
 	}
 }
 
@@ -66,6 +94,8 @@ func (w *cmWalker) flag(name string, off, bit int, field *bool) {
 		if *field {
 			w.text = append(append(w.text, ' '), name...)
 		}
+	case cmShow:
+		w.show(CMField{Name: name, Bit: 8*(madHeaderLen+off) + 7 - bit, Bits: 1, Value: uint64(w.body[off] >> bit & 1)})
 	}
 }
 
@@ -81,6 +111,8 @@ func (w *cmWalker) gid(name string, off int, field *GID) {
 			w.text = append(append(append(w.text, ' '), name...), ' ')
 			w.text = appendGID(w.text, *field)
 		}
+	case cmShow:
+		w.show(CMField{Name: name, Bit: 8 * (madHeaderLen + off), Bits: 128, Text: GID(w.body[off : off+16]).String()})
 	}
 }
 
@@ -101,6 +133,8 @@ func (w *cmWalker) bytes(name string, off int, field []byte) {
 			w.text = append(append(append(w.text, ' '), name...), ' ')
 			w.text = append(strconv.AppendInt(w.text, int64(n), 10), " B"...)
 		}
+	case cmShow:
+		w.show(CMField{Name: name, Bit: 8 * (madHeaderLen + off), Bits: 8 * len(field)})
 	}
 }
 

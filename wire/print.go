@@ -27,10 +27,20 @@ func AppendPacket(dst []byte, f *Frame) []byte {
 	if drop := Parse(f, &p); drop != DropNone {
 		return appendUnparsed(dst, f, drop)
 	}
+	dst = AppendIP(AppendTransport(dst, &p), f)
+	if !Verify(f) {
+		dst = appendBadICRC(dst, f)
+	}
+	return dst
+}
+
+// AppendTransport appends the middle of such a line: what the BTH, the extension headers and a
+// management datagram say, and how long the payload is. It needs no IP header.
+func AppendTransport(dst []byte, p *Packet) []byte {
 	dst = append(dst, p.Opcode.String()...)
 	dst = appendBTH(dst, p.BTH)
 	for _, h := range p.Op.Headers {
-		dst = headerPrinters[h](dst, &p)
+		dst = headerPrinters[h](dst, p)
 	}
 	if p.Op.Flags&OpPayload != 0 || len(p.Payload) > 0 {
 		dst = appendDecimal(dst, " | ", uint64(len(p.Payload)))
@@ -39,12 +49,7 @@ func AppendPacket(dst []byte, f *Frame) []byte {
 	if n := p.BTH.PadCount(); n != 0 {
 		dst = appendDecimal(dst, " pad ", uint64(n))
 	}
-	dst = appendMAD(dst, &p)
-	dst = appendLower(dst, f)
-	if !Verify(f) {
-		dst = appendBadICRC(dst, f)
-	}
-	return dst
+	return appendMAD(dst, p)
 }
 
 // appendUnparsed says what can be said of a frame that Parse refuses.
@@ -58,7 +63,7 @@ func appendUnparsed(dst []byte, f *Frame, drop DropReason) []byte {
 	}
 	dst = appendDecimal(dst, " | body ", uint64(len(f.Body)))
 	dst = append(dst, " B"...)
-	dst = appendLower(dst, f)
+	dst = AppendIP(dst, f)
 	return append(append(dst, " | BAD: "...), drop.Explain()...)
 }
 
@@ -208,8 +213,8 @@ func appendCMIP(dst []byte, service uint64, private []byte) []byte {
 	return append(appendHex(append(dst, " space 0x"...), uint64(ps), 4), ')')
 }
 
-// appendLower prints what IP and UDP say beyond the addresses.
-func appendLower(dst []byte, f *Frame) []byte {
+// AppendIP appends the end of such a line: what IP and UDP say beyond the addresses.
+func AppendIP(dst []byte, f *Frame) []byte {
 	u := f.UDP()
 	if u == nil {
 		return append(dst, " | no IP header"...)

@@ -69,6 +69,9 @@ func (c *Capture) add(now qp.Time, n *Node, f *wire.Frame) {
 	c.block(blockPacket, wire.AppendFrame(body, f))
 }
 
+// Bytes is what was recorded, as a pcapng file.
+func (c *Capture) Bytes() []byte { return c.buf }
+
 // WriteFile writes what was recorded to dir/name.pcapng and returns the path.
 func (c *Capture) WriteFile(dir, name string) (string, error) {
 	path := filepath.Join(dir, name+".pcapng")

@@ -38,7 +38,10 @@ type duel struct {
 
 const duelMemory = 64 << 10
 
-func newDuel(t testing.TB, typ qp.QPType) *duel {
+func newDuel(t testing.TB, typ qp.QPType) *duel { return newRecordedDuel(t, typ, 0) }
+
+// newRecordedDuel makes a duel whose engines keep so many records.
+func newRecordedDuel(t testing.TB, typ qp.QPType, records int) *duel {
 	d := &duel{now: 1 << 40}
 	seed := uint64(1)
 	rnd := func() uint64 { seed = seed*6364136223846793005 + 1442695040888963407; return seed>>32 | seed<<32 }
@@ -57,7 +60,11 @@ func newDuel(t testing.TB, typ qp.QPType) *duel {
 		fail(err)
 		x.mem, err = x.table.Register(x.pd, x.bytes, 0, 0xf)
 		fail(err)
-		x.e = qp.NewEngine(qp.Config{Memory: x.table, Rand: rnd, GIDs: []wire.GID{x.gid}})
+		cfg := qp.Config{Memory: x.table, Rand: rnd, GIDs: []wire.GID{x.gid}}
+		if records > 0 {
+			cfg.Recorder = qp.NewRecorder(records)
+		}
+		x.e = qp.NewEngine(cfg)
 		x.cq, err = x.e.CreateCQ(1024)
 		fail(err)
 		x.q, err = x.e.CreateQP(qp.QPInit{Type: typ, PD: x.pd, SendCQ: x.cq, RecvCQ: x.cq, Cap: qp.Cap{MaxSendWR: 256, MaxRecvWR: 256, MaxSendSGE: 2, MaxRecvSGE: 2, MaxInlineData: 64}})
@@ -219,6 +226,23 @@ func BenchmarkEngine(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkRecorded is BenchmarkEngine with a record of everything.
+func BenchmarkRecorded(b *testing.B) {
+	for _, op := range []qp.WROpcode{qp.WRWrite, qp.WRSend, qp.WRRead} {
+		b.Run(fmt.Sprintf("%v/64", op), func(b *testing.B) {
+			d := newRecordedDuel(b, qp.RC, 1<<12)
+			const n = 64
+			wrs, recvs := d.batch(op, n, 64)
+			d.round(b, wrs, recvs)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := 0; i < b.N; i += n {
+				d.round(b, wrs, recvs)
+			}
+		})
 	}
 }
 

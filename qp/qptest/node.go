@@ -45,9 +45,10 @@ type Node struct {
 	Engine    *qp.Engine // nil: raw peer
 	Memory    *mr.Table
 	PD        mr.PD
-	Events    []qp.Event // asynchronous events not looked at yet
-	Notified  []*qp.CQ   // armed queues that got a completion
-	PortDrops int        // packets that were no frames
+	Events    []qp.Event   // asynchronous events not looked at yet
+	Notified  []*qp.CQ     // armed queues that got a completion
+	PortDrops int          // packets that were no frames
+	Recorder  *qp.Recorder // of the engine, if World.Records says so
 
 	// NoPoll leaves completions in their queues.
 	NoPoll bool
@@ -119,6 +120,10 @@ func (w *World) AddNode(cfg NodeConfig) *Node {
 	n.PD, _ = n.Memory.AllocPD()
 	e := cfg.Engine
 	e.Memory, e.Rand, e.GIDs = n.Memory, w.rand("engine", i, 0).Uint64, n.GIDs
+	if w.Records > 0 {
+		n.Recorder = qp.NewRecorder(w.Records)
+		e.Recorder = n.Recorder
+	}
 	n.Engine = qp.NewEngine(e)
 	n.batch = wire.NewBatch(cfg.Batch, cfg.Body)
 	if cfg.MaxRun > 1 {

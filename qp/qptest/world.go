@@ -69,6 +69,8 @@ type World struct {
 	Hold bool
 	// Capture records every packet that is sent, if not nil.
 	Capture *Capture
+	// Records is how many records of its engine each node keeps (Node.Recorder).
+	Records int
 	// Digest gets every packet that is sent and every completion, if not nil.
 	Digest *Digest
 	// Trace gets a line for every packet that leaves or arrives and for every completion, if not

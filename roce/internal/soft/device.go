@@ -33,6 +33,7 @@ type Config struct {
 	PinMemory    bool
 	NoBackground bool
 	Purpose      qp.Purpose
+	Records      int // that each lane keeps
 
 	// Event is told of asynchronous events, on a goroutine that has a lane's turn, or on that which
 	// listens to the port, also at once: it must not wait, nor call the device. nil: nobody is
@@ -185,6 +186,16 @@ func (d *Device) Info() (info transport.Info, open bool) {
 
 // Clock reads the device's clock, which stamps completions: nanoseconds since the process started.
 func (d *Device) Clock() uint64 { return uint64(now()) }
+
+// Records appends what each lane has recorded since the last call. It waits for the end of a turn.
+func (d *Device) Records(dst []qp.Record) []qp.Record {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range d.lanes {
+		dst = l.records(dst)
+	}
+	return dst
+}
 
 // LaneStats are the counters of each lane. They wait for the end of a turn.
 func (d *Device) LaneStats() []Stats {

@@ -67,6 +67,8 @@ type lane struct {
 	failed   bool        // the port's last call returned an error
 	closed   bool
 	count    LaneStats
+	recorder *qp.Recorder // of the engine; nil: none
+	recorded uint64       // records that were handed out
 
 	driver         // who runs the lane
 	trust  trust   // when to send
@@ -78,7 +80,10 @@ func newLane(d *Device, index, lanes int, port transport.Port) *lane {
 	l.alarmAt = qp.Never
 	l.watched, _ = port.(transport.Watched)
 	info := port.Info()
-	l.engine = qp.NewEngine(qp.Config{Memory: d.mem, Rand: random.Uint64, GIDs: d.info.GIDs, SrcPort: info.SrcPort,
+	if d.cfg.Records > 0 {
+		l.recorder = qp.NewRecorder(d.cfg.Records)
+	}
+	l.engine = qp.NewEngine(qp.Config{Recorder: l.recorder, Memory: d.mem, Rand: random.Uint64, GIDs: d.info.GIDs, SrcPort: info.SrcPort,
 		MaxMTU: max(wire.MTUForNet(info.NetMTU), wire.MTU256), QPNs: info.QPNs.Lane(index, lanes),
 		EvenPackets: info.MaxRun > 1, Window: d.cfg.Window, Congestion: d.congestion(), ECN: !d.cfg.NoECN, Purpose: d.cfg.Purpose})
 	l.turns.reader = d.mem.NewReader()

@@ -29,3 +29,14 @@ func (l *lane) stats() Stats {
 	defer l.release()
 	return Stats{Engine: l.engine.Stats(), Port: l.port.Stats(), Lane: l.count}
 }
+
+// records appends what the lane has recorded since the last call.
+func (l *lane) records(dst []qp.Record) []qp.Record {
+	if l.recorder == nil {
+		return dst
+	}
+	l.turns.lock()
+	defer l.release()
+	dst, l.recorded = l.recorder.Append(dst, l.recorded)
+	return dst
+}

@@ -1,0 +1,151 @@
+package trace
+
+// "roce trace decode" and "explain": packets as lines, as fields, as JSON, as a picture, and as a
+// file with comments.
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/goroce/goroce/trace"
+)
+
+// DecodeOptions are those of Decode.
+type DecodeOptions struct {
+	Choice
+	Verbose  bool   // every field
+	JSON     bool   // a JSON object a line
+	Annotate string // a file to write the packets to, each with its line as a comment
+}
+
+// Decode shows the packets of a capture file.
+func Decode(ctx context.Context, out io.Writer, name string, o DecodeOptions) (err error) {
+	w := bufio.NewWriterSize(out, 1<<16)
+	defer func() { err = errors.Join(err, w.Flush()) }()
+	var notes *annotator
+	if o.Annotate != "" {
+		if notes, err = annotate(o.Annotate); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, notes.close()) }()
+	}
+	var line []byte
+	var first int64
+	begun := false
+	return each(ctx, name, &o.Choice, func(p *trace.Packet) error {
+		if !begun {
+			first, begun = p.Time, true
+		}
+		switch {
+		case notes != nil:
+			return notes.add(p)
+		case o.JSON:
+			line = p.AppendJSON(line[:0])
+		default:
+			line = appendStamp(line[:0], p, first)
+			line = p.AppendLine(line)
+		}
+		line = append(line, '\n')
+		if o.Verbose && !o.JSON {
+			line = p.AppendFields(line)
+		}
+		_, err := w.Write(line)
+		return err
+	})
+}
+
+// appendStamp appends the packet's number and its time since the first, in seconds.
+func appendStamp(dst []byte, p *trace.Packet, first int64) []byte {
+	n := len(dst)
+	dst = strconv.AppendInt(dst, int64(p.Number), 10)
+	if p.Part > 0 {
+		dst = strconv.AppendInt(append(dst, '.'), int64(p.Part), 10)
+	}
+	for len(dst)-n < 7 {
+		dst = append(dst, ' ')
+	}
+	t := p.Time - first
+	if t < 0 {
+		dst, t = append(dst, '-'), -t
+	}
+	dst = append(strconv.AppendInt(dst, t/1e9, 10), '.')
+	dst = append(dst, strconv.FormatInt(1e9+t%1e9, 10)[1:]...)
+	return append(dst, "  "...)
+}
+
+// annotator writes packets with comments.
+type annotator struct {
+	file *os.File
+	w    *trace.Writer
+	last int
+}
+
+func annotate(name string) (*annotator, error) {
+	file, err := os.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	return &annotator{file: file, w: trace.NewWriter(file)}, nil
+}
+
+// add writes the packet. A comment that it had stays in its line.
+func (a *annotator) add(p *trace.Packet) error {
+	rec := p.Record
+	rec.Data = rec.Data[:len(rec.Data)-p.Cut]
+	rec.Comment = string(p.AppendLine(nil))
+	return a.w.Write(&rec)
+}
+
+func (a *annotator) close() error { return errors.Join(a.w.Flush(), a.file.Close()) }
+
+// Explain shows what HEX, FILE#N or a status means.
+func Explain(ctx context.Context, out io.Writer, what string) error {
+	if text, ok := trace.ExplainStatus(what); ok {
+		_, err := io.WriteString(out, text)
+		return err
+	}
+	if name, number, ok := cutNumber(what); ok {
+		return explainRecord(ctx, out, name, number)
+	}
+	if _, err := os.Stat(what); err == nil {
+		return fmt.Errorf("which packet of %s? write %s#3 for the third", what, what)
+	}
+	data, err := trace.ParseHex(what)
+	if err != nil {
+		return fmt.Errorf("%q is no status, no FILE#N and no packet in hexadecimal digits (%w); \"roce trace explain --list\" shows what there is", what, err)
+	}
+	_, err = out.Write(trace.Guess(data).AppendPicture(nil))
+	return err
+}
+
+// cutNumber splits FILE#N.
+func cutNumber(what string) (name string, number int, ok bool) {
+	i := strings.LastIndexByte(what, '#')
+	if i < 1 {
+		return "", 0, false
+	}
+	number, err := strconv.Atoi(what[i+1:])
+	return what[:i], number, err == nil && number > 0
+}
+
+func explainRecord(ctx context.Context, out io.Writer, name string, number int) error {
+	found := false
+	err := each(ctx, name, &Choice{From: number, To: number, Others: true}, func(p *trace.Packet) error {
+		if found {
+			fmt.Fprintln(out)
+		}
+		found = true
+		_, err := out.Write(p.AppendPicture(nil))
+		return err
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("%s has no packet %d", name, number)
+	}
+	return err
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/goroce/goroce/cmd/roce/internal/trace"
+	library "github.com/goroce/goroce/trace"
+)
+
+func traceCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "trace",
+		Short: "Read captures of RoCE: packets explained, drawn, and what became of each message",
+		Long: `trace reads capture files, pcap and pcapng, of RoCEv2, RoCEv1 and InfiniBand: taken on Ethernet, with or without VLAN
+tags, by "tcpdump -i any", of IP packets (roce --pcap), or by an Endace card. It checks the ICRC of every packet. FILE may be - for
+standard input.`,
+		Example: `  roce demo --quiet --pcap demo.pcapng && roce trace decode demo.pcapng
+  roce trace explain demo.pcapng#3        every byte of the third packet
+  roce trace explain IBV_WC_REM_INV_REQ_ERR
+  roce trace analyze demo.pcapng          what became of each message
+  roce trace ladder --html demo.html demo.pcapng`,
+	}
+	c.AddCommand(traceDecodeCommand(), traceExplainCommand(), traceAnalyzeCommand(), traceLadderCommand())
+	return c
+}
+
+// choiceFlags choose packets of a file.
+func choiceFlags(c *cobra.Command, o *trace.Choice) {
+	c.Flags().IntVar(&o.From, "from", 0, "begin with packet `N`")
+	c.Flags().IntVar(&o.To, "to", 0, "end with packet `N`")
+	c.Flags().Uint32Var(&o.QP, "qp", 0, "only packets to this queue pair `number`")
+}
+
+func traceDecodeCommand() *cobra.Command {
+	var o trace.DecodeOptions
+	c := &cobra.Command{
+		Use:   "decode FILE",
+		Short: "Show each packet in a line, or all of its fields",
+		Example: `  roce trace decode capture.pcapng
+  roce trace decode -v --from 17 --to 17 capture.pcapng
+  roce trace decode --json capture.pcapng | jq .opcode
+  roce trace decode --annotate commented.pcapng capture.pcap && wireshark commented.pcapng`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return trace.Decode(c.Context(), c.OutOrStdout(), args[0], o)
+		},
+	}
+	choiceFlags(c, &o.Choice)
+	c.Flags().BoolVarP(&o.Verbose, "verbose", "v", false, "every field of every header, with its meaning")
+	c.Flags().BoolVar(&o.JSON, "json", false, "a JSON object for each packet")
+	c.Flags().BoolVar(&o.Others, "all", false, "packets that are nothing of RoCE too")
+	c.Flags().StringVar(&o.Annotate, "annotate", "", "write the packets to a `file` for Wireshark, each with its line as a comment")
+	c.MarkFlagsMutuallyExclusive("verbose", "json", "annotate")
+	return c
+}
+
+func traceExplainCommand() *cobra.Command {
+	list := false
+	c := &cobra.Command{
+		Use:   "explain HEX | FILE#N | STATUS",
+		Short: "Explain a packet byte by byte, or what a status, syndrome, event or counter means",
+		Long: `explain shows a packet byte by byte: the N-th of a capture file, or one given in hexadecimal digits, which may begin at
+Ethernet, IP or the BTH. Of a completion status, a syndrome, an asynchronous event, a drop counter or a rejection of the connection
+manager it says what it means, what its usual causes are and where to look.`,
+		Example: `  roce trace explain demo.pcapng#3
+  roce trace explain "0a40ffff 00000012 80000005 00001000 00002000 00000033 00000000 12345678"
+  roce trace explain 9                      a completion status, as its name or its text is
+  roce trace explain 0x62                   a syndrome
+  roce trace explain "event 3"
+  roce trace explain rx_icrc_errors`,
+		Args: func(c *cobra.Command, args []string) error {
+			if list {
+				return cobra.NoArgs(c, args)
+			}
+			return cobra.ExactArgs(1)(c, args)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if !list {
+				return trace.Explain(c.Context(), c.OutOrStdout(), args[0])
+			}
+			for _, t := range library.Topics() {
+				fmt.Fprintf(c.OutOrStdout(), "%-18s %s\n", t.Kind, t.Name)
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&list, "list", false, "show all names that can be explained")
+	return c
+}
+
+func traceAnalyzeCommand() *cobra.Command {
+	var choice trace.Choice
+	c := &cobra.Command{
+		Use:   "analyze FILE",
+		Short: "Say what became of each message: times, retries, losses, refusals, and the rules behind them",
+		Long: `analyze finds the connections of a capture, by the messages of the connection manager or, if those are not in it, by
+sequence numbers, and says for each way of each: the messages and how long they took, what was sent again and why, what was lost,
+refused or put off, credits, marks and congestion notifications, and what went wrong, with the section of docs/rocev2.md that has
+the rule. It sees what the capture has seen, which is not what either end has.`,
+		Example: "  roce trace analyze capture.pcapng",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return trace.Analyze(c.Context(), c.OutOrStdout(), args[0], choice)
+		},
+	}
+	choiceFlags(c, &choice)
+	return c
+}
+
+func traceLadderCommand() *cobra.Command {
+	var o trace.LadderOptions
+	c := &cobra.Command{
+		Use:   "ladder FILE",
+		Short: "Draw the packets as a sequence diagram: in the terminal, as SVG, or as a page",
+		Long: `ladder draws a line down for each address and an arrow for each packet, with what analyze has to say of it. The page of
+--html is one file that needs nothing else; each packet in it opens to its bytes.`,
+		Example: `  roce trace ladder capture.pcapng | less -S
+  roce trace ladder --html capture.html capture.pcapng
+  roce trace ladder --svg retry.svg --from 100 --to 140 capture.pcapng`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return trace.Ladder(c.Context(), c.OutOrStdout(), args[0], o)
+		},
+	}
+	choiceFlags(c, &o.Choice)
+	c.Flags().IntVar(&o.Rows, "rows", 1000, "show so many `packets` at most")
+	c.Flags().StringVar(&o.SVG, "svg", "", "write a picture to a `file`")
+	c.Flags().StringVar(&o.HTML, "html", "", "write a page to a `file`")
+	c.MarkFlagsMutuallyExclusive("svg", "html")
+	return c
+}

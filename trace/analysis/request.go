@@ -1,0 +1,187 @@
+package analysis
+
+// A flow's requests, packet by packet. The next PSN is expected; one that is later says that
+// packets are missing here, one that is earlier that something is sent again (section 4.1). Why the
+// sender went back follows from what it was told last (section 4.4).
+
+import (
+	"fmt"
+
+	"github.com/goroce/goroce/trace"
+	"github.com/goroce/goroce/wire"
+)
+
+// Cause is why a sender went back.
+type Cause uint8
+
+// The causes.
+const (
+	AfterNAK     Cause = iota // a NAK, PSN sequence error
+	AfterRNR                  // an RNR NAK
+	AfterSilence              // nothing: a timer, or a probe
+	AfterGap                  // of a READ: a part of its answer was missing
+	numCauses
+)
+
+var causeNames = [numCauses]string{"after a NAK (PSN sequence error)", "after an RNR NAK", "after silence", "for the rest of a READ"}
+
+// String is the cause in words.
+func (c Cause) String() string { return causeNames[c] }
+
+// requester is where a flow's requests stand.
+type requester struct {
+	begun    bool
+	loose    bool     // next is not known: a READ before it had an unknown number of packets
+	una      wire.PSN // the oldest that is not acknowledged
+	next     wire.PSN // of the next new packet
+	previous wire.PSN // of the last packet
+	flight   flight
+
+	told     Cause // what the responder has said last: AfterSilence if it was no NAK
+	toldAt   wire.PSN
+	progress int64 // when something was acknowledged last, or sent first
+	again    wire.PSN
+	times    int // again was sent that often, without progress
+}
+
+// outstanding says whether a response with this PSN can be to these requests.
+func (q *requester) outstanding(psn wire.PSN) bool {
+	return q.begun && psn.Sub(q.una) >= -1 && psn.Sub(q.next) < 0
+}
+
+func (a *Analysis) request(f *Flow, p *trace.Packet) {
+	q := &f.req
+	psn := p.Wire.BTH.PSN()
+	if !q.begun {
+		q.begun, q.una, q.next, q.progress, q.told = true, psn, psn, p.Time, AfterSilence
+	}
+	if q.loose && psn.Sub(q.next) >= 0 {
+		q.next = psn
+		if m := q.flight.newest(); m != nil {
+			m.last = psn.Prev()
+		}
+	}
+	switch d := psn.Sub(q.next); {
+	case d < 0:
+		f.repeat(p, psn)
+		q.previous = psn
+		return
+	case d > 0:
+		f.Requests.Missing += uint64(d)
+		f.skipped(p, uint64(d))
+	}
+	q.loose = false
+	f.advance(p, psn)
+	q.previous = psn
+}
+
+// skipped notes packets that are not here.
+func (f *Flow) skipped(p *trace.Packet, n uint64) {
+	q := &f.req
+	if m := q.flight.newest(); m != nil && !m.whole {
+		q.flight.dropNewest()
+		f.Requests.Broken++
+	}
+	if f.Service == wire.ServiceUC {
+		f.find(p, Lost, fmt.Sprintf("%d packets before this one are missing: if they were lost, so is their message, and nobody says so", n), "section 6.4")
+		return
+	}
+	f.find(p, Noted, fmt.Sprintf("%d packets before this one are not in the capture", n), "section 4.1")
+}
+
+// advance takes a packet that is new.
+func (f *Flow) advance(p *trace.Packet, psn wire.PSN) {
+	q, op := &f.req, p.Wire.Op
+	n := uint32(1)
+	m := q.flight.newest()
+	if op.Flags&wire.OpStart != 0 {
+		if m != nil && !m.whole {
+			q.flight.dropNewest()
+			f.Requests.Broken++
+			f.find(p, Wrong, fmt.Sprintf("%s begins a message while another is unfinished: the responder answers NAK invalid request", op.Name), "section 2.7")
+		}
+		if q.flight.push(message{kind: kindOf(op), first: psn, last: psn, number: p.Number, at: p.Time}) {
+			f.Requests.Forgotten++
+		}
+		m = q.flight.newest()
+	} else if m == nil || m.whole {
+		m = nil // of a message that began before the capture
+	}
+	if m != nil {
+		m.last = psn
+		m.bytes += uint64(len(p.Wire.Payload))
+		m.whole = op.Flags&wire.OpEnd != 0
+		if m.kind == Read {
+			m.bytes = uint64(p.Wire.RETH().DMALen())
+			n, q.loose = f.readPackets(m.bytes)
+			m.last = psn.Add(n - 1)
+		}
+	} else if op.Flags&wire.OpEnd != 0 {
+		f.Requests.Broken++
+	}
+	q.next = psn.Add(n)
+	if f.Service == wire.ServiceUC && m != nil && m.whole { // nobody will acknowledge it
+		f.Requests.done(m.kind, m.bytes, -1)
+		q.flight.dropNewest()
+		q.una = q.next
+	}
+}
+
+// readPackets is how many packets the answer to a READ has; loose: that is not known.
+func (f *Flow) readPackets(bytes uint64) (n uint32, loose bool) {
+	if f.PathMTU == 0 {
+		return 1, bytes > 256
+	}
+	mtu := uint64(f.PathMTU)
+	return uint32(max(1, (bytes+mtu-1)/mtu)), false
+}
+
+// repeat takes a packet that was sent before. The first of them says that the sender went back.
+func (f *Flow) repeat(p *trace.Packet, psn wire.PSN) {
+	q := &f.req
+	f.Requests.Repeated++
+	if psn == q.previous.Next() && q.times > 0 && psn != q.again {
+		return // it goes on from where it went back to
+	}
+	cause := q.told
+	if cause != AfterSilence && psn.Sub(q.toldAt) != 0 {
+		cause = AfterSilence
+	}
+	if m := q.flight.find(psn); m != nil && m.kind == Read && psn != m.first {
+		cause = AfterGap
+	}
+	if psn == q.again {
+		q.times++
+	} else {
+		q.again, q.times = psn, 1
+	}
+	f.Requests.Retries[cause]++
+	text := fmt.Sprintf("PSN %v is sent again %v", psn, cause)
+	if cause == AfterSilence {
+		text += fmt.Sprintf(": nothing was acknowledged for %s", duration(p.Time-q.progress))
+	}
+	if q.times > 1 {
+		text += fmt.Sprintf("; for the %s time", ordinal(q.times))
+	}
+	f.find(p, Again, text, causeRules[cause])
+	q.told = AfterSilence
+}
+
+var causeRules = [numCauses]string{"section 4.4", "section 4.7", "section 4.7", "section 4.4"}
+
+// find returns the message that a PSN belongs to.
+func (q *flight) find(psn wire.PSN) *message {
+	lo, hi := 0, q.len()
+	for lo < hi { // they are in the order of their PSNs
+		mid := (lo + hi) / 2
+		if q.at(mid).last.Sub(psn) < 0 {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	if lo < q.len() && psn.Sub(q.at(lo).first) >= 0 {
+		return q.at(lo)
+	}
+	return nil
+}

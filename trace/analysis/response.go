@@ -1,0 +1,135 @@
+package analysis
+
+// What is said about requests: the other flow's responses. An ACK completes all up to its PSN, but
+// what has an answer of its own (section 4.4). NAKs that fail a request end the connection (section
+// 6.3).
+
+import (
+	"fmt"
+
+	"github.com/goroce/goroce/trace"
+	"github.com/goroce/goroce/wire"
+)
+
+// Responses is what a flow says of the other way's requests.
+type Responses struct {
+	ACKs       uint64
+	Sequence   uint64 // NAKs, PSN sequence error
+	RNR        uint64 // RNR NAKs
+	RNRWait    int64  // nanoseconds that they asked the requester to wait, in all
+	Fatal      uint64 // NAKs that fail a request
+	Ghosts     uint64 // responses to nothing that is outstanding
+	Unexpected uint64 // responses to requests that the capture does not have
+	Credits    uint64 // acknowledgements that say how many receives the responder has
+	FewCredits uint32 // the fewest of them
+}
+
+func (a *Analysis) response(g *Flow, p *trace.Packet) {
+	if g.Peer == nil {
+		if a.meet(g, p); g.Peer == nil {
+			g.Responses.Unexpected++
+			return
+		}
+	}
+	f, psn := g.Peer, p.Wire.BTH.PSN()
+	q := &f.req
+	if !q.begun {
+		g.Responses.Unexpected++
+		return
+	}
+	if q.loose && psn.Sub(q.next) >= 0 && p.Wire.Op.Flags&wire.OpRead != 0 {
+		q.next = psn.Next() // the READ has at least as many packets
+		if m := q.flight.newest(); m != nil {
+			m.last = psn
+		}
+	}
+	switch {
+	case psn.Sub(q.next) >= 0:
+		g.find(p, Noted, fmt.Sprintf("it answers PSN %v, and the newest request in the capture has %v", psn, q.next.Prev()), "section 4.4")
+		return
+	case psn.Sub(q.una) < -1:
+		g.Responses.Ghosts++
+	}
+	if h := p.Wire.AETH(); h != nil {
+		g.credits(h.Syndrome())
+		if kind := h.Syndrome().Kind(); kind == wire.KindRNR || kind == wire.KindNAK {
+			f.refused(g, p, psn, h.Syndrome())
+			return
+		}
+	}
+	f.answered(g, p, psn)
+}
+
+// credits notes what an ACK says about receives.
+func (g *Flow) credits(s wire.Syndrome) {
+	if s.Kind() != wire.KindACK {
+		return
+	}
+	if n, limited := wire.Credits(s.Code()); limited {
+		if g.Responses.Credits == 0 || n < g.Responses.FewCredits {
+			g.Responses.FewCredits = n
+		}
+		g.Responses.Credits++
+	}
+}
+
+// refused takes a NAK: it acknowledges what comes before its PSN.
+func (f *Flow) refused(g *Flow, p *trace.Packet, psn wire.PSN, s wire.Syndrome) {
+	f.acknowledge(p, psn.Prev(), false)
+	q := &f.req
+	q.toldAt = psn
+	switch {
+	case s.Kind() == wire.KindRNR:
+		g.Responses.RNR++
+		g.Responses.RNRWait += wire.RNRTimeout(s.Code())
+		q.told = AfterRNR
+		g.find(p, Again, fmt.Sprintf("no receive was posted for PSN %v: the sender is to wait %s", psn, duration(wire.RNRTimeout(s.Code()))), "section 4.7")
+	case s == wire.SynNAKSeq:
+		g.Responses.Sequence++
+		q.told = AfterNAK
+		g.find(p, Lost, fmt.Sprintf("a later packet arrived where PSN %v was expected: that one was lost, or overtaken", psn), "section 4.5")
+	default:
+		g.Responses.Fatal++
+		what := "the request with PSN " + psn.String()
+		if m := q.flight.find(psn); m != nil {
+			what = fmt.Sprintf("the %v that packet %d began", m.kind, m.number)
+		}
+		g.find(p, Failed, fmt.Sprintf("%s is refused: %v; it ends with %s, and both queue pairs with the state ERR", what, s, statusOf[s]), "section 6.3")
+	}
+}
+
+// statusOf is the completion status that a NAK leads to.
+var statusOf = map[wire.Syndrome]string{wire.SynNAKInvReq: "IBV_WC_REM_INV_REQ_ERR (9)", wire.SynNAKAccess: "IBV_WC_REM_ACCESS_ERR (10)",
+	wire.SynNAKOp: "IBV_WC_REM_OP_ERR (11)", wire.SynNAKInvRD: "IBV_WC_REM_INV_RD_REQ_ERR (15)"}
+
+// answered takes an ACK or an answer.
+func (f *Flow) answered(g *Flow, p *trace.Packet, psn wire.PSN) {
+	op := p.Wire.Op
+	if op.Flags&wire.OpAck != 0 && op.Flags&wire.OpAtomic == 0 {
+		g.Responses.ACKs++
+		f.acknowledge(p, psn, false)
+		return
+	}
+	// An answer implies that all before it was executed. It completes its own request with its last
+	// packet.
+	f.acknowledge(p, psn, op.Flags&wire.OpEnd != 0)
+}
+
+// acknowledge completes the requests up to a PSN; answer: the one with this PSN too if it has an
+// answer.
+func (f *Flow) acknowledge(p *trace.Packet, psn wire.PSN, answer bool) {
+	q := &f.req
+	for q.flight.len() > 0 {
+		m := q.flight.at(0)
+		if !m.whole || psn.Sub(m.last) < 0 || m.kind.answered() && !(answer && m.last == psn || psn.Sub(m.last) > 0 && answer) {
+			break
+		}
+		f.Requests.done(m.kind, m.bytes, p.Time-m.at)
+		q.flight.pop()
+	}
+	if psn.Sub(q.una) >= 0 {
+		q.una = psn.Next()
+		q.progress, q.times = p.Time, 0
+		q.told = AfterSilence
+	}
+}

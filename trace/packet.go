@@ -1,0 +1,157 @@
+package trace
+
+// From a record to packets. Stages: the headers below (link.go) → the transport headers, which
+// wire.Parse finds → the ICRC. One record can hold a whole run of packets: what a Linux host sends
+// with UDP_SEGMENT is captured before it is cut; Source cuts it.
+
+import (
+	"io"
+
+	"github.com/goroce/goroce/wire"
+)
+
+// Kind is what carries the transport headers.
+type Kind uint8
+
+// The kinds of packets.
+const (
+	Other      Kind = iota // nothing of RoCE
+	RoCEv2                 // IP and UDP
+	RoCEv1                 // a global route header on Ethernet
+	InfiniBand             // a local route header
+	Bare                   // nothing: bytes that begin with a BTH
+)
+
+// String is the kind's name.
+func (k Kind) String() string {
+	return [...]string{"other", "RoCEv2", "RoCEv1", "InfiniBand", "BTH"}[k]
+}
+
+// Verdict is what can be said of an ICRC.
+type Verdict uint8
+
+// The verdicts.
+const (
+	ICRCNone      Verdict = iota // there is none: the packet has no transport headers
+	ICRCRight                    // it is what it should be
+	ICRCRightRxe                 // it is right for a FLUSH as rxe computes it (section 13)
+	ICRCWrong                    // it is not
+	ICRCUnchecked                // the capture has cut bytes off, or nothing is below the BTH
+)
+
+// String is the verdict in a word or two.
+func (v Verdict) String() string {
+	return [...]string{"none", "right", "right as rxe computes it", "wrong", "unchecked"}[v]
+}
+
+// Layer is where a header below the transport lies.
+type Layer struct {
+	Name    string
+	At, Len int // in bytes, from the record's first
+}
+
+// Packet is one packet of a capture.
+type Packet struct {
+	Record
+	Part    int         // of a run that was captured as one record: 1, 2 ...; else 0
+	Kind    Kind        // Other: only Record and Why mean something
+	Why     string      // it is nothing of RoCE
+	Problem string      // what is wrong with its headers, "" if nothing is
+	Layers  []Layer     // the headers below the transport
+	Frame   wire.Frame  // of RoCEv2: both parts; of the others the body only
+	Wire    wire.Packet // the transport headers, if Opcode says that they were found
+	Parsed  bool        // Wire is filled
+	ICRC    Verdict
+	Cut     int // bytes that the capture has left out at the end; they are zeros here
+
+	head, body int // where the IP header or the GRH begins, and the BTH
+	lrh        int
+	whole      []byte // a cut packet, with zeros
+}
+
+// Decode fills the packet from its Record.
+func (p *Packet) Decode() {
+	*p = Packet{Record: p.Record, Layers: p.Layers[:0], whole: p.whole, Part: p.Part}
+	open := links[p.Link]
+	if open == nil {
+		p.Why = "a link type that is not known"
+		return
+	}
+	if p.Why = open(p); p.Kind != Other {
+		p.transport()
+	}
+}
+
+// DecodeBare fills the packet from bytes that begin with a BTH and end with an ICRC.
+func (p *Packet) DecodeBare(body []byte) {
+	*p = Packet{Record: Record{Number: 1, Length: len(body), Data: body}, Kind: Bare, Frame: wire.Frame{Body: body}}
+	p.transport()
+}
+
+// transport parses what follows the headers below.
+func (p *Packet) transport() {
+	if p.Problem != "" {
+		return
+	}
+	switch drop := wire.Parse(&p.Frame, &p.Wire); drop {
+	case wire.DropNone:
+		p.Parsed = true
+		p.ICRC = p.verdict()
+	default:
+		p.Problem = drop.Explain()
+	}
+}
+
+// verdict checks the ICRC.
+func (p *Packet) verdict() Verdict {
+	switch {
+	case p.Cut > 0 || p.Kind == Bare:
+		return ICRCUnchecked
+	case p.Kind != RoCEv2:
+		if p.invariantCRC() == p.Wire.ICRC() {
+			return ICRCRight
+		}
+	case wire.Verify(&p.Frame):
+		return ICRCRight
+	case p.Wire.Op.Flags&wire.OpFlush != 0 && wire.VerifyFlush(&p.Frame):
+		return ICRCRightRxe
+	}
+	return ICRCWrong
+}
+
+// Source reads the packets of a capture file.
+type Source struct {
+	r    *Reader
+	p    Packet
+	run  run
+	last int64
+}
+
+// NewSource begins to read a capture file.
+func NewSource(in io.Reader) (*Source, error) {
+	r, err := NewReader(in)
+	if err != nil {
+		return nil, err
+	}
+	return &Source{r: r}, nil
+}
+
+// Next returns the next packet, also one that is nothing of RoCE. It is valid until the next call.
+// At the end it returns io.EOF, and a *DamageError where the file cannot be read on.
+func (s *Source) Next() (*Packet, error) {
+	if s.run.cut(&s.p) {
+		return &s.p, nil
+	}
+	s.p.Part = 0
+	if err := s.r.Next(&s.p.Record); err != nil {
+		return nil, err
+	}
+	s.p.Decode()
+	if s.run.found(&s.p) {
+		s.run.cut(&s.p)
+	}
+	return &s.p, nil
+}
+
+// Offset is how many bytes of the file have been looked at.
+func (s *Source) Offset() int64 { return s.r.Offset() }

@@ -1,0 +1,119 @@
+package timeline
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/qp/qptest"
+	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/trace"
+	"github.com/goroce/goroce/wire"
+)
+
+// TestWorld: a lost packet in a simulated world, from the work request to the completion.
+func TestWorld(t *testing.T) {
+	s := qptest.NewScript(t)
+	s.Records, s.Capture = 1000, &qptest.Capture{}
+	a, b := s.Pair(qptest.QPConfig{}, qptest.QPConfig{})
+	s.Post(a, a.Write(0, 3000, b.Remote, 0))
+	for _, step := range []func(){
+		func() { s.Expect(a, qptest.Pkt(wire.RCWriteFirst, 0)) },
+		func() { s.Expect(b, qptest.Ack(0)) }, // the first packet of a connection asks for it
+		func() { s.Drop(a, qptest.Pkt(wire.RCWriteMiddle, 1)) },
+		func() { s.Expect(a, qptest.Pkt(wire.RCWriteLast, 2)) },
+		func() { s.Expect(b, qptest.Nak(wire.SynNAKSeq, 1)) },
+		func() { s.Expect(a, qptest.Pkt(wire.RCWriteMiddle, 1)) },
+		func() { s.Expect(a, qptest.Pkt(wire.RCWriteLast, 2)) },
+		func() { s.Expect(b, qptest.Ack(2)) },
+	} {
+		s.Advance(qptest.Microsecond)
+		step()
+	}
+	var entries []Entry
+	for _, n := range s.Nodes {
+		records, next := n.Recorder.Append(nil, 0)
+		require.Equal(t, uint64(len(records)), next)
+		entries = Entries(entries, n.Name, records, 0)
+	}
+	src, err := trace.NewSource(bytes.NewReader(s.Capture.Bytes()))
+	require.NoError(t, err)
+	var out bytes.Buffer
+	require.NoError(t, Write(&out, src, append([]Entry(nil), entries...)))
+	inOrder(t, out.String(), "A          qp", "state RTS", "request RDMA_WRITE wr", "packet 1", "RDMA_WRITE_FIRST", "executed RC RDMA_WRITE_FIRST psn 0, 1024 B at 0x7f0000100000",
+		"dropped RC RDMA_WRITE_LAST psn 2, 952 B: out of sequence", "NAK PSN sequence error", "retry from psn 1", "executed RC RDMA_WRITE_LAST psn 2, 952 B at 0x7f0000100800", "completion", "success")
+	out.Reset()
+	require.NoError(t, Write(&out, nil, entries))
+	inOrder(t, out.String(), "sent RC RDMA_WRITE_FIRST", "received RC RDMA_WRITE_FIRST", "sent RC ACKNOWLEDGE psn 1")
+}
+
+// inOrder says that the texts are there, one after the other.
+func inOrder(t *testing.T, text string, want ...string) {
+	t.Helper()
+	rest := text
+	for _, w := range want {
+		i := strings.Index(rest, w)
+		require.GreaterOrEqual(t, i, 0, "%q is not behind the others in\n%s", w, text)
+		rest = rest[i+len(w):]
+	}
+}
+
+// TestDevice: a device tells what it has done, once.
+func TestDevice(t *testing.T) {
+	dev, err := roce.Open("pipe:TestTimelineDevice", &roce.Config{Records: 100})
+	require.NoError(t, err)
+	defer dev.Close()
+	pd, err := dev.AllocPD()
+	require.NoError(t, err)
+	cq, err := dev.CreateCQ(roce.CQInitAttr{CQE: 16})
+	require.NoError(t, err)
+	q, err := pd.CreateQP(roce.QPInitAttr{SendCQ: cq})
+	require.NoError(t, err)
+	require.NoError(t, q.Connect(t.Context(), q.Endpoint(), nil)) // to itself
+	records := dev.Records(nil)
+	var states []qp.QPState
+	for _, r := range records {
+		if r.Kind == qp.RecordState && r.QPN == q.QPN() {
+			states = append(states, qp.QPState(r.Op))
+		}
+	}
+	require.Equal(t, []qp.QPState{qp.StateInit, qp.StateRTR, qp.StateRTS}, states)
+	require.Empty(t, dev.Records(nil))
+	clock, err := dev.QueryRTValues()
+	require.NoError(t, err)
+	now := time.Now()
+	for _, x := range Entries(nil, "dev", records, now.UnixNano()-int64(clock.RawClock)) {
+		require.WithinDuration(t, now, time.Unix(0, x.Time), time.Hour)
+	}
+}
+
+// TestWords: every kind of record has words, of every value.
+func TestWords(t *testing.T) {
+	for k := range 20 {
+		for _, v := range []uint64{0, 1, 255, 1 << 40} {
+			x := Entry{Record: qp.Record{Kind: qp.RecordKind(k), Op: uint8(v), Value: v, Length: uint32(v)}}
+			require.NotContains(t, string(x.AppendLine(nil)), "%!")
+		}
+	}
+}
+
+// TestRing: the newest records are kept.
+func TestRing(t *testing.T) {
+	s := qptest.NewScript(t)
+	s.Records = 8
+	a, b := s.Pair(qptest.QPConfig{}, qptest.QPConfig{})
+	records, next := a.Node.Recorder.Append(nil, 0)
+	for range 30 {
+		s.Post(a, a.Write(0, 10, b.Remote, 0))
+		s.Clear()
+		records, next = a.Node.Recorder.Append(records[:0], next)
+		require.LessOrEqual(t, len(records), 8)
+	}
+	kept, all := a.Node.Recorder.Append(nil, 0)
+	require.Len(t, kept, 8)
+	require.Equal(t, next, all)
+}

@@ -1,0 +1,344 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/qp/qptest"
+	"github.com/goroce/goroce/wire"
+)
+
+// vectors returns the Ethernet frames of testdata/, by name.
+func vectors(t testing.TB) (names []string, frames [][]byte) {
+	t.Helper()
+	var icrc struct {
+		Vectors []struct {
+			Name  string
+			Frame string `json:"frame_hex"`
+		}
+	}
+	var cm struct {
+		Messages []struct {
+			Msg   string
+			Frame string `json:"frame_hex"`
+		}
+	}
+	readJSON(t, "icrc_vectors.json", &icrc)
+	readJSON(t, "cm_vectors.json", &cm)
+	add := func(name, text string) {
+		b, err := hex.DecodeString(text)
+		require.NoError(t, err)
+		names, frames = append(names, name), append(frames, b)
+	}
+	for _, v := range icrc.Vectors {
+		add(v.Name, v.Frame)
+	}
+	for _, m := range cm.Messages {
+		add("cm "+m.Msg, m.Frame)
+	}
+	require.GreaterOrEqual(t, len(names), 17)
+	return names, frames
+}
+
+func readJSON(t testing.TB, name string, into any) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("../testdata", name))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(b, into))
+}
+
+// capture writes records as pcapng.
+func capture(t testing.TB, recs ...Record) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := NewWriter(&out)
+	for i := range recs {
+		require.NoError(t, w.Write(&recs[i]))
+	}
+	require.NoError(t, w.Flush())
+	return out.Bytes()
+}
+
+// vectorCapture is all of testdata/ as one capture.
+func vectorCapture(t testing.TB) []byte {
+	_, frames := vectors(t)
+	var recs []Record
+	for i, f := range frames {
+		recs = append(recs, Record{Time: int64(i) * 1000, Link: LinkEthernet, Data: f})
+	}
+	return capture(t, recs...)
+}
+
+// world is a capture of a simulated world.
+func world(t testing.TB, seed uint64) []byte {
+	t.Helper()
+	var c qptest.Capture
+	require.NoError(t, qptest.NewPlan(seed).Play(&c, nil, nil))
+	return c.Bytes()
+}
+
+// all calls f with every packet of a capture.
+func all(t testing.TB, file []byte, f func(p *Packet)) {
+	t.Helper()
+	src, err := NewSource(bytes.NewReader(file))
+	require.NoError(t, err)
+	for {
+		p, err := src.Next()
+		if err == io.EOF {
+			return
+		}
+		require.NoError(t, err)
+		f(p)
+	}
+}
+
+func TestVectorsDecode(t *testing.T) {
+	names, _ := vectors(t)
+	i := 0
+	all(t, vectorCapture(t), func(p *Packet) {
+		require.Equal(t, RoCEv2, p.Kind, names[i])
+		require.Equal(t, ICRCRight, p.ICRC, names[i])
+		require.Empty(t, p.Problem)
+		i++
+	})
+	require.Equal(t, len(names), i)
+}
+
+// TestRows walks every row of every table: in the order of bits, inside the header, no two of them
+// about the same bits; headers of the transport have the size that package wire gives them.
+func TestRows(t *testing.T) {
+	sizes := map[string]int{"Ethernet": 14, "VLAN": 4, "SLL": 16, "SLL2": 20, "ERF": 16, "LRH": 8, "GRH": 40, "IPv4": 20, "IPv6": 40, "UDP": 8, "BTH": 12, "MAD": 24}
+	for h := wire.Header(0); h < wire.NumHeaders; h++ {
+		sizes[h.String()] = h.Size()
+	}
+	require.Len(t, rows, len(sizes))
+	for name, table := range rows {
+		end := 0
+		for _, r := range table {
+			require.GreaterOrEqual(t, r.bit, end, "%s %s", name, r.name)
+			end = r.bit + r.bits
+			require.LessOrEqual(t, end, 8*sizes[name], "%s %s", name, r.name)
+			if r.bits > 64 {
+				require.Contains(t, []style{address, octets}, r.style, "%s %s", name, r.name)
+			}
+			if r.means != nil {
+				for v := range uint64(300) {
+					r.means(&Packet{}, v)
+				}
+			}
+		}
+	}
+}
+
+// TestFieldsCoverEverything: fields lie in the order of bytes, and a packet that is right has no
+// byte without one, reserved ones aside.
+func TestFieldsCoverEverything(t *testing.T) {
+	check := func(p *Packet) {
+		end := 0
+		p.EachField(func(f Field) {
+			require.False(t, f.Missing)
+			if !strings.HasPrefix(f.Layer, "CM ") { // whose tables go by meaning
+				require.GreaterOrEqual(t, f.Bit, end, "%s %s", f.Layer, f.Name)
+				require.LessOrEqual(t, f.Bit-end, 26, "before %s %s", f.Layer, f.Name)
+			}
+			end = f.Bit + f.Bits
+		})
+		require.Equal(t, 8*len(p.Data), end)
+	}
+	all(t, vectorCapture(t), check)
+	all(t, world(t, 3), check)
+}
+
+// wrap is an Ethernet frame's IP packet behind another header.
+type wrap struct {
+	name string
+	link LinkType
+	data []byte
+}
+
+// wrapped puts the IP packet of an Ethernet frame behind the header of each link type.
+func wrapped(t testing.TB, ether []byte) []wrap {
+	ip := ether[14:]
+	with := func(header string, packet []byte) []byte {
+		b, err := hex.DecodeString(strings.ReplaceAll(header, " ", ""))
+		require.NoError(t, err)
+		return append(b, packet...)
+	}
+	size := func(n int) string { return fmt.Sprintf("%04x", n) }
+	const addresses = "020000000002 020000000001 "
+	return []wrap{
+		{"Ethernet", LinkEthernet, ether},
+		{"raw", LinkRaw, ip},
+		{"raw, BSD", linkRawBSD, ip},
+		{"IPv4", LinkIPv4, ip},
+		{"null", LinkNull, with("02000000", ip)},
+		{"one tag", LinkEthernet, with(addresses+"8100 6064 0800", ip)},
+		{"two tags", LinkEthernet, with(addresses+"88a8 0001 8100 0002 0800", ip)},
+		{"cooked", LinkCooked, with("0000 0001 0006 0200000000010000 0800", ip)},
+		{"cooked 2", LinkCooked2, with("0800 0000 00000003 0001 00 06 0200000000010000", ip)},
+		{"ERF Ethernet", LinkERF, with("0000000000000000 02 00 "+size(18+len(ether))+" 0000 "+size(len(ether))+" 0000", ether)},
+		{"ERF with an extension", LinkERF, with("0000000000000000 82 00 "+size(26+len(ether))+" 0000 "+size(len(ether))+" 0300000000000000 0000", ether)},
+	}
+}
+
+// TestLinks finds the packet behind each of them.
+func TestLinks(t *testing.T) {
+	_, frames := vectors(t)
+	for _, c := range wrapped(t, frames[0]) {
+		all(t, capture(t, Record{Link: c.link, Data: c.data}), func(p *Packet) {
+			require.Equal(t, RoCEv2, p.Kind, "%s: %s", c.name, p.Why)
+			require.Equal(t, ICRCRight, p.ICRC, c.name)
+		})
+	}
+}
+
+// v1 makes a RoCEv1 packet, or an InfiniBand one, of a RoCEv2 one.
+func v1(body []byte, lrh bool) []byte {
+	grh := make([]byte, 40)
+	grh[0] = 0x60
+	be.PutUint16(grh[4:], uint16(len(body)))
+	grh[6], grh[7] = 0x1b, 64
+	copy(grh[8:], bytes.Repeat([]byte{0xfe, 0x80, 1, 2}, 8))
+	packet := append(grh, body...)
+	link := []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x89, 0x15}
+	kind := LinkEthernet
+	if lrh {
+		link = []byte{0x30, 0x03, 0, 7, 0, 0, 0, 9}
+		be.PutUint16(link[4:], uint16((len(packet)+8)/4))
+		kind = LinkInfiniBand
+	}
+	p := &Packet{Record: Record{Link: kind, Data: append(link, packet...)}}
+	p.Decode()
+	le.PutUint32(p.Frame.Body[len(p.Frame.Body)-4:], p.invariantCRC())
+	return p.Data
+}
+
+// TestRoCEv1 and InfiniBand: the same body behind other headers; only the fields that routers
+// change may change without the ICRC.
+func TestRoCEv1(t *testing.T) {
+	_, frames := vectors(t)
+	f, drop := wire.SplitFrame(frames[0][14:])
+	require.Equal(t, wire.DropNone, drop)
+	for _, lrh := range []bool{false, true} {
+		link, free := LinkEthernet, []int{15, 16, 17, 21, 14 + 40 + 4}
+		if lrh {
+			link, free = LinkInfiniBand, []int{9, 10, 11, 15, 8 + 40 + 4}
+		}
+		data := v1(append([]byte(nil), f.Body...), lrh)
+		verdict := func(data []byte) *Packet {
+			p := &Packet{Record: Record{Link: link, Data: data, Length: len(data)}}
+			p.Decode()
+			require.True(t, p.Parsed, "%s %s", p.Why, p.Problem)
+			return p
+		}
+		p := verdict(data)
+		require.Equal(t, ICRCRight, p.ICRC)
+		require.Contains(t, string(p.AppendLine(nil)), p.Kind.String()+" fe80:102:")
+		for _, at := range free {
+			b := append([]byte(nil), data...)
+			b[at] ^= 0xff
+			require.Equal(t, ICRCRight, verdict(b).ICRC, "byte %d", at)
+		}
+		b := append([]byte(nil), data...)
+		b[len(b)-6] ^= 1
+		require.Equal(t, ICRCWrong, verdict(b).ICRC)
+	}
+}
+
+// TestCut: what the capture has left out can still be read, and the ICRC is not.
+func TestCut(t *testing.T) {
+	_, frames := vectors(t)
+	for n := 14 + 28 + 12; n < len(frames[1]); n++ {
+		all(t, capture(t, Record{Link: LinkEthernet, Data: frames[1][:n], Length: len(frames[1])}), func(p *Packet) {
+			require.True(t, p.Parsed, p.Problem)
+			require.Equal(t, len(frames[1])-n, p.Cut)
+			require.Equal(t, ICRCUnchecked, p.ICRC)
+			require.Len(t, p.Wire.Payload, 8)
+			require.Contains(t, string(p.AppendFields(nil)), "(not captured)")
+		})
+	}
+}
+
+// TestRun: a datagram of several packets, captured before the kernel has cut it.
+func TestRun(t *testing.T) {
+	path, err := wire.NewPath(gid(t, "10.0.0.1"), gid(t, "10.0.0.2"), 0xc123, 0, 64, 0)
+	require.NoError(t, err)
+	b := wire.NewBatch(8, 1100)
+	b.MaxRun(8)
+	var whole []byte
+	for i := range 5 {
+		n := 1024
+		if i == 4 {
+			n = 100
+		}
+		f := b.Reserve(&path, wire.BodyLen(wire.RCWriteOnly, n))
+		var p wire.Packet
+		require.True(t, p.Lay(f, wire.RCWriteOnly, n))
+		p.BTH.Put(wire.RCWriteOnly, 0, 0, wire.DefaultPKey, 0x12, wire.PSN(i))
+		p.RETH().Put(0x1000, 7, uint32(n))
+		h := (*wire.IPv4)(f.Head)
+		h.SetIdentification(uint16(i))
+		h.UpdateChecksum()
+		wire.Seal(f)
+		if i == 0 {
+			whole = append(whole, f.Head...)
+		}
+		whole = append(whole, f.Body...)
+	}
+	h := (*wire.IPv4)(whole)
+	h.SetTotalLength(uint16(len(whole)))
+	h.UpdateChecksum()
+	be.PutUint16(whole[24:], uint16(len(whole)-20))
+	n := 0
+	all(t, capture(t, Record{Link: LinkRaw, Data: whole}, Record{Link: LinkRaw, Data: whole[:28+20]}), func(p *Packet) {
+		if p.Number == 1 {
+			require.Equal(t, n+1, p.Part)
+			require.Equal(t, ICRCRight, p.ICRC)
+			require.Equal(t, wire.PSN(n), p.Wire.BTH.PSN())
+			n++
+		}
+	})
+	require.Equal(t, 5, n)
+}
+
+func gid(t testing.TB, s string) wire.GID {
+	g, err := wire.ParseGID(s)
+	require.NoError(t, err)
+	return g
+}
+
+// TestStatus: everything that is listed is explained by its name and by its number.
+func TestStatus(t *testing.T) {
+	for _, topic := range Topics() {
+		names := []string{topic.Name, strings.ToLower(topic.Name)}
+		for word, kind := range topicWords {
+			if kind == topic.Kind && topic.Number >= 0 {
+				names = append(names, fmt.Sprintf("%s %d", word, topic.Number))
+			}
+		}
+		for _, name := range names {
+			text, ok := ExplainStatus(name)
+			require.True(t, ok, name)
+			require.Contains(t, text, topic.Means, name)
+		}
+	}
+	for what, want := range map[string]string{"9": "IBV_WC_REM_INV_REQ_ERR (completion status 9)", "0x62": "REMOTE_ACCESS", "0x2e": "1.28 ms", "0x1f": "nothing said",
+		"remote access error": "(completion status 10)", "REM_OP_ERR": "status 11", "event 3": "IBV_EVENT_QP_ACCESS_ERR", "0xff": "eserved", "Work Request Flushed Error": "status 5"} {
+		text, ok := ExplainStatus(what)
+		require.True(t, ok, what)
+		require.Contains(t, text, want)
+	}
+	for _, what := range []string{"", "99", "what", "event", "event x", "foo 9", "0a40ffff", "1 2 3"} {
+		_, ok := ExplainStatus(what)
+		require.False(t, ok, what)
+	}
+}

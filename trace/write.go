@@ -1,0 +1,109 @@
+package trace
+
+// Packets to a pcapng file with a comment each, which Wireshark shows at the packet's head.
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+)
+
+// Writer writes records as pcapng: one section, an interface for each name and link type that
+// occurs, nanoseconds.
+type Writer struct {
+	out   *bufio.Writer
+	block []byte
+	ifs   map[writerKey]uint32
+	err   error
+}
+
+// writerKey is what makes records share an interface.
+type writerKey struct {
+	name string
+	link LinkType
+}
+
+// NewWriter begins a file. Flush at the end.
+func NewWriter(w io.Writer) *Writer {
+	x := &Writer{out: bufio.NewWriterSize(w, 1<<16), ifs: map[writerKey]uint32{}}
+	b := le.AppendUint32(nil, ngByteOrder)
+	b = le.AppendUint64(le.AppendUint32(b, 1), ^uint64(0)) // version 1.0, of unknown length
+	b = appendOption(appendOption(b, ngOptApplication, "goroce"), ngOptEnd, "")
+	x.write(ngSectionBlock, b)
+	return x
+}
+
+// Write writes a record, its Comment too. Time must not be negative.
+func (x *Writer) Write(rec *Record) error {
+	if rec.Time < 0 || len(rec.Data) > maxRecord {
+		return fmt.Errorf("trace: a record of %d bytes at %d ns: there is room for %d bytes, and for times from 0 on", len(rec.Data), rec.Time, maxRecord)
+	}
+	id := x.iface(writerKey{rec.Name, rec.Link})
+	b := le.AppendUint32(x.block[:0], id)
+	b = le.AppendUint32(le.AppendUint32(b, uint32(uint64(rec.Time)>>32)), uint32(rec.Time))
+	b = le.AppendUint32(le.AppendUint32(b, uint32(len(rec.Data))), uint32(max(rec.Length, len(rec.Data))))
+	b = align(append(b, rec.Data...))
+	bare := len(b)
+	if rec.Comment != "" {
+		b = appendOption(b, ngOptComment, rec.Comment)
+	}
+	if d := rec.Direction; d != DirUnknown {
+		b = appendOption(b, ngOptFlags, string([]byte{byte(d), 0, 0, 0}))
+	}
+	if len(b) > bare {
+		b = appendOption(b, ngOptEnd, "")
+	}
+	x.block = b
+	x.write(ngPacketBlock, b)
+	return x.err
+}
+
+// Flush hands everything to the writer below, and returns the first error there was.
+func (x *Writer) Flush() error {
+	if err := x.out.Flush(); x.err == nil && err != nil {
+		x.err = fmt.Errorf("trace: write a capture file: %w", err)
+	}
+	return x.err
+}
+
+// iface returns the number of an interface, and describes it to the file when it is new.
+func (x *Writer) iface(k writerKey) uint32 {
+	id, known := x.ifs[k]
+	if !known {
+		id = uint32(len(x.ifs))
+		x.ifs[k] = id
+		b := le.AppendUint16(nil, uint16(k.link))
+		b = append(b, make([]byte, 6)...) // reserved; no snapshot length
+		if k.name != "" {
+			b = appendOption(b, ngOptIfName, k.name)
+		}
+		b = appendOption(appendOption(b, ngOptIfTSResol, "\x09"), ngOptEnd, "")
+		x.write(ngInterfaceBlock, b)
+	}
+	return id
+}
+
+// appendOption appends an option of at most 65535 bytes.
+func appendOption(b []byte, code uint16, value string) []byte {
+	value = value[:min(len(value), 65535)]
+	b = le.AppendUint16(le.AppendUint16(b, code), uint16(len(value)))
+	return align(append(b, value...))
+}
+
+// align fills up to a multiple of four: all that is in a block begins at one.
+func align(b []byte) []byte {
+	for len(b)%4 != 0 {
+		b = append(b, 0)
+	}
+	return b
+}
+
+// write writes a block.
+func (x *Writer) write(kind uint32, body []byte) {
+	n := uint32(len(body) + 12)
+	for _, part := range [...][]byte{le.AppendUint32(le.AppendUint32(nil, kind), n), body, le.AppendUint32(nil, n)} {
+		if _, err := x.out.Write(part); err != nil && x.err == nil {
+			x.err = fmt.Errorf("trace: write a capture file: %w", err)
+		}
+	}
+}
