@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -106,18 +107,22 @@ func (c *Conn) lead() {
 	c.tellBeside()
 }
 
-// gather is the leader's wait. Of a connection that is over, nothing is waited for.
+// looks is how often a leader looks for completions before it sleeps: some tens of microseconds.
+const looks = 64
+
+// gather is the leader's wait. Between two looks other goroutines may run: on a machine with few
+// processors it is one of them that the other end waits for, such as the handler of a request. (A
+// CQ.Wait that has to wait also polls first, but hardly lets others run. HTTP over two processors
+// took 84 us for a request, and 23 so.) Of a connection that is over, nothing is waited for.
 func (c *Conn) gather(ctx context.Context, gone bool) (n int, err error) {
-	switch {
-	case gone:
-		return c.cq.Poll(c.wait.wcs[:])
-	case !c.cfg.Polling:
-		return c.cq.Wait(ctx, c.wait.wcs[:])
-	}
-	for {
-		if n, err = c.cq.Poll(c.wait.wcs[:]); n > 0 || err != nil || c.wait.up.Load() {
+	for i := 0; ; i++ {
+		if i == looks && !c.cfg.Polling {
+			return c.cq.Wait(ctx, c.wait.wcs[:])
+		}
+		if n, err = c.cq.Poll(c.wait.wcs[:]); n > 0 || err != nil || gone || c.wait.up.Load() {
 			return n, err
 		}
+		runtime.Gosched()
 	}
 }
 
