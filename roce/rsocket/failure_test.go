@@ -1,8 +1,10 @@
 package rsocket
 
 import (
+	"bytes"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"regexp"
 	"runtime"
@@ -139,5 +141,39 @@ func TestWrongConfig(t *testing.T) {
 		_, err := cfg.filled()
 		require.ErrorIs(t, err, roce.ErrInvalid)
 		require.ErrorContains(t, err, "want ")
+	}
+}
+
+// TestLosses: packets that are lost, late and doubled cost time, and no byte.
+func TestLosses(t *testing.T) {
+	name := "pipe:rsocket-losses"
+	var devices [2]*roce.Device
+	for i := range devices {
+		d, err := roce.Open(name, &roce.Config{Faults: "tx:2%:drop, rx:2%:delay=1ms, tx:2%:duplicate"})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, d.Close()) })
+		devices[i] = d
+	}
+	l, err := Listen(bg, netip.AddrPortFrom(devices[1].GIDs()[0].Addr(), 0).String(), &Options{Devices: devices[1:]})
+	require.NoError(t, err)
+	defer l.Close()
+	for range 5 {
+		c1, err := (&Dialer{Options{Devices: devices[:1]}}).Dial(bg, l.Addr().String())
+		require.NoError(t, err)
+		c2, err := l.Accept()
+		require.NoError(t, err)
+		sent := make([]byte, 300_000)
+		for i := range sent {
+			sent[i] = byte(i * i >> 8)
+		}
+		go func() {
+			c1.Write(sent)
+			c1.CloseWrite()
+		}()
+		got, err := io.ReadAll(c2)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(sent, got))
+		require.NoError(t, c2.Close())
+		require.NoError(t, c1.Close())
 	}
 }
