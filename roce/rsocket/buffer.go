@@ -5,15 +5,11 @@ package rsocket
 
 import (
 	"fmt"
-	"net"
 	"syscall"
 
 	"github.com/goroce/goroce/roce"
 	"github.com/goroce/goroce/roce/rsocket/internal/stream"
 )
-
-// ErrProtocol is what a peer has done that breaks the rules of rsockets. The text says what.
-var ErrProtocol = stream.ErrProtocol
 
 // Buffer is registered memory of a connection. Its methods may be called from any goroutine.
 type Buffer struct {
@@ -69,7 +65,7 @@ func (b *Buffer) checked(c *Conn, off, n int) error {
 // when they are the application's again: the other end's device has them. Several at a time, from
 // several goroutines, take turns; a large one is faster than many small ones.
 func (c *Conn) WriteBuffer(b *Buffer, off, n int) (int, error) {
-	return c.own1("write", b, off, n, (*Conn).sendable, func(left int) int { return c.end.SendOwn(left, &c.req) })
+	return c.sendOwn("write", b, off, n, (*Conn).sendable, func(left int) int { return c.end.SendOwn(left, &c.req) })
 }
 
 func (c *Conn) sendable() bool { return c.end.CanSend(0) || !c.end.State().MayWrite() }
@@ -79,11 +75,12 @@ func (c *Conn) sendable() bool { return c.end.CanSend(0) || !c.end.State().MayWr
 // later arrives later. It returns as WriteBuffer does. roce.ErrInvalid: there is no such memory.
 func (c *Conn) WriteAt(b *Buffer, off, n int, at uint64) (int, error) {
 	ready := func(c *Conn) bool { return c.end.CanWriteAt() || !c.end.State().MayWrite() }
-	return c.own1("write", b, off, n, ready, func(left int) int { return c.end.WriteAt(at+uint64(n-left), left, &c.req) })
+	return c.sendOwn("write", b, off, n, ready, func(left int) int { return c.end.WriteAt(at+uint64(n-left), left, &c.req) })
 }
 
-// own1 sends n bytes of a Buffer with the requests that next makes, and waits for their completion.
-func (c *Conn) own1(op string, b *Buffer, off, n int, ready func(*Conn) bool, next func(left int) int) (done int, err error) {
+// sendOwn sends n bytes of a Buffer with the requests that next makes, and waits for their
+// completion.
+func (c *Conn) sendOwn(op string, b *Buffer, off, n int, ready func(*Conn) bool, next func(left int) int) (done int, err error) {
 	c.writes.Lock()
 	defer c.writes.Unlock()
 	c.mu.Lock()
@@ -144,5 +141,3 @@ func (c *Conn) Expose(b *Buffer, offset uint64) error {
 	}
 	return c.opError("expose", err)
 }
-
-var _ net.Addr = (*Addr)(nil)

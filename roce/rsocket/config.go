@@ -26,8 +26,8 @@ type Config struct {
 	// Polling has calls that wait poll until what they wait for is there, which takes a processor
 	// and saves some microseconds. Otherwise they poll for some microseconds and then sleep.
 	Polling bool
-	// KeepAlive is how long a connection may be silent before its other end is asked for a sign of
-	// life; 0 is never. Conn.SetKeepAlive changes it.
+	// KeepAlive is how often the other end's device is asked for a sign of life; 0 is never.
+	// Conn.SetKeepAlive changes it.
 	KeepAlive time.Duration
 	// Linger is how long Conn.Close waits at most until the other end has all that was written; 0
 	// is 5 s.

@@ -50,6 +50,9 @@ type Conn struct {
 
 var _ net.Conn = (*Conn)(nil)
 
+// ErrProtocol is what a peer has done that breaks the rules of rsockets. The text says what.
+var ErrProtocol = stream.ErrProtocol
+
 // receiveID marks completions of receives; the others have the ID of the stream's requests.
 const receiveID = 1 << 63
 

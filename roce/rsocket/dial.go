@@ -140,6 +140,16 @@ func (l *Listener) Close() (err error) {
 	return err
 }
 
+// Addr is the address of an end.
+type Addr struct{ net.TCPAddr }
+
+const network = "rsocket"
+
+// Network is "rsocket".
+func (a *Addr) Network() string { return network }
+
+var _ net.Addr = (*Addr)(nil)
+
 func addrOf(a netip.AddrPort) net.Addr { return &Addr{*net.TCPAddrFromAddrPort(a)} }
 
 // maker makes connections in the steps that the connection manager asks for: Setup before there is

@@ -16,10 +16,13 @@
 // reads or writes has no goroutine, and costs no processor time; Config.Polling says how a leader
 // waits.
 //
+// As with all that polls now and then (roce.CQ.Poll), what a call has sent may wait for the next
+// call, for up to a millisecond, if those before it have come one right after the other.
+//
 // # Without copies
 //
-// Write copies to registered memory and returns; Read copies from it. [Conn.WriteTo] and
-// [Conn.ReadFrom] save one copy each. [Conn.Alloc] gives registered memory to write from without
-// any, [Conn.Peek] shows what has come where it is, and [Conn.Expose] with [Conn.WriteAt] write
-// into memory of the other application directly (riomap and riowrite of librdmacm).
+// Write copies to registered memory and returns; Read copies from it. [Conn.WriteTo] saves that
+// copy. [Conn.Alloc] gives registered memory to write from without one, [Conn.Peek] shows what has
+// come where it is, and [Conn.Expose] with [Conn.WriteAt] write into memory of the other
+// application directly (riomap and riowrite of librdmacm).
 package rsocket

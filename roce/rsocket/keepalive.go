@@ -1,12 +1,9 @@
 package rsocket
 
-// Keepalive: a sign of life that is asked of the other end's device when nobody else has asked for
-// one (section 7). A device that does not answer fails the connection, and whoever waits is told.
+// Keepalive: a sign of life that is asked of the other end's device every so often (section 7). A
+// device that does not answer fails the connection, and whoever waits is told.
 
-import (
-	"net"
-	"time"
-)
+import "time"
 
 // keepAlive is a timer that begins anew each time.
 type keepAlive struct {
@@ -14,8 +11,7 @@ type keepAlive struct {
 	period time.Duration
 }
 
-// SetKeepAlive sets how long the connection may be silent before its other end is asked for a sign
-// of life; 0 is never.
+// SetKeepAlive sets how often the other end's device is asked for a sign of life; 0 is never.
 func (c *Conn) SetKeepAlive(d time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,11 +57,3 @@ func (c *Conn) collect() {
 	}
 	c.handle(c.wait.wcs[:n])
 }
-
-// Addr is the address of an end.
-type Addr struct{ net.TCPAddr }
-
-const network = "rsocket"
-
-// Network is "rsocket".
-func (a *Addr) Network() string { return network }
