@@ -34,7 +34,7 @@ WAITS := interop
 # Systems that the types are checked for.
 SYSTEMS := darwin/arm64 windows/amd64 linux/arm64 linux/riscv64 linux/s390x linux/386
 # Packages with files that are built on darwin or windows and not on Linux.
-FOREIGN := ./wire ./transport/... ./roce/...
+FOREIGN := ./wire ./transport/... ./roce/... ./trace/...
 # Packages with goroutines, or whose memory several of them use. wire, qp, cm and docs have neither:
 # a test of the structure holds qp and cm to that.
 RACED := ./mr ./qp/qptest/... ./transport/... ./roce/... ./cmd/... ./bench/... ./interop/lab/link

@@ -20,9 +20,10 @@ standard input.`,
   roce trace explain demo.pcapng#3        every byte of the third packet
   roce trace explain IBV_WC_REM_INV_REQ_ERR
   roce trace analyze demo.pcapng          what became of each message
-  roce trace ladder --html demo.html demo.pcapng`,
+  roce trace ladder --html demo.html demo.pcapng
+  sudo roce trace capture eth0            what other programs and machines send`,
 	}
-	c.AddCommand(traceDecodeCommand(), traceExplainCommand(), traceAnalyzeCommand(), traceLadderCommand())
+	c.AddCommand(traceDecodeCommand(), traceExplainCommand(), traceAnalyzeCommand(), traceLadderCommand(), traceCaptureCommand())
 	return c
 }
 
@@ -129,5 +130,27 @@ func traceLadderCommand() *cobra.Command {
 	c.Flags().StringVar(&o.SVG, "svg", "", "write a picture to a `file`")
 	c.Flags().StringVar(&o.HTML, "html", "", "write a page to a `file`")
 	c.MarkFlagsMutuallyExclusive("svg", "html")
+	return c
+}
+
+func traceCaptureCommand() *cobra.Command {
+	var o trace.CaptureOptions
+	c := &cobra.Command{
+		Use:   "capture INTERFACE",
+		Short: "Show or record the RoCE packets that a network interface sees",
+		Long: `capture listens on a network interface, as tcpdump does, for RoCEv2 and RoCEv1, also between other machines as far as the
+interface sees it, and answers nothing. It needs Linux and CAP_NET_RAW, and ends with Ctrl-C. What a NIC does without its kernel is
+not seen on the NIC's own host. The packets of one's own program alone are recorded without privilege by --pcap of roce perf,
+pingpong, rping and demo, and by capture.Wrap (package transport/capture).`,
+		Example: `  sudo roce trace capture eth0
+  sudo roce trace capture lo -w local.pcapng --count 1000`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return trace.Capture(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), args[0], o)
+		},
+	}
+	c.Flags().StringVarP(&o.Write, "write", "w", "", "write the packets to a `file` (pcapng) instead")
+	c.Flags().IntVar(&o.Count, "count", 0, "end after so many `packets`")
+	c.Flags().Uint32Var(&o.QP, "qp", 0, "only packets to this queue pair `number`")
 	return c
 }

@@ -1,0 +1,103 @@
+package sniff
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/goroce/goroce/trace"
+	"github.com/goroce/goroce/wire"
+)
+
+// TestLoopback: a packet to port 4791 is seen once, with a right ICRC; a packet to another port is
+// not seen. Nobody need listen.
+func TestLoopback(t *testing.T) {
+	s, err := Open("lo")
+	if errors.Is(err, os.ErrPermission) {
+		t.Skip("needs root (CAP_NET_RAW): ", err)
+	}
+	require.NoError(t, err)
+	defer s.Close()
+	from, err := net.ListenPacket("udp4", "127.91.3.1:0")
+	require.NoError(t, err)
+	defer from.Close()
+	for i, port := range []int{4790, wire.UDPPort, wire.UDPPort} {
+		_, err = from.WriteTo(body(t, wire.PSN(i)), &net.UDPAddr{IP: net.IPv4(127, 91, 3, 2), Port: port})
+		require.NoError(t, err)
+	}
+	var p trace.Packet
+	for psn := wire.PSN(1); psn <= 2; {
+		require.NoError(t, s.Next(&p.Record))
+		if p.Decode(); p.Kind != trace.RoCEv2 || p.Frame.Src().Addr().Unmap().String() != "127.91.3.1" {
+			continue // others use this machine too
+		}
+		require.True(t, p.Parsed, p.Problem)
+		require.Equal(t, psn, p.Wire.BTH.PSN())
+		require.Greater(t, p.Time, int64(1_700_000_000_000_000_000))
+		psn++
+	}
+	lost, err := s.Lost()
+	require.NoError(t, err)
+	require.Zero(t, lost)
+}
+
+// body is a datagram.
+func body(t *testing.T, psn wire.PSN) []byte {
+	f := wire.Frame{Body: make([]byte, wire.BodyLen(wire.UCSendOnly, 5))}
+	var p wire.Packet
+	require.True(t, p.Lay(&f, wire.UCSendOnly, 5))
+	p.BTH.Put(wire.UCSendOnly, 0, 3, wire.DefaultPKey, 0x4711, psn)
+	return f.Body
+}
+
+// TestCloseEndsNext: who waits is told.
+func TestCloseEndsNext(t *testing.T) {
+	s, err := Open("lo")
+	if errors.Is(err, os.ErrPermission) {
+		t.Skip("needs root (CAP_NET_RAW): ", err)
+	}
+	require.NoError(t, err)
+	ended := make(chan error)
+	go func() {
+		var rec trace.Record
+		for {
+			if err := s.Next(&rec); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	require.NoError(t, s.Close())
+	require.ErrorIs(t, <-ended, os.ErrClosed)
+}
+
+func TestNoInterface(t *testing.T) {
+	_, err := Open("no such interface")
+	require.ErrorContains(t, err, "no such interface")
+}
+
+// TestTagIsPutBack: the kernel shows a VLAN tag beside the packet.
+func TestTagIsPutBack(t *testing.T) {
+	s := &Sniffer{buf: make([]byte, 100)}
+	copy(s.buf[4:], "ddddddssssss\x08\x00payload")
+	rec := trace.Record{Link: trace.LinkEthernet, Data: s.buf[4:][:21], Length: 21}
+	m := auxData(0x6064, 0x8100)
+	s.control(&m, &rec)
+	require.Equal(t, "ddddddssssss\x81\x00\x60\x64\x08\x00payload", string(rec.Data))
+	require.Equal(t, 25, rec.Length)
+}
+
+// auxData is a control message with a tag.
+func auxData(tci, tpid uint16) (m unix.SocketControlMessage) {
+	m.Header.Level, m.Header.Type = unix.SOL_PACKET, unix.PACKET_AUXDATA
+	m.Data = make([]byte, auxDataLen)
+	binary.NativeEndian.PutUint32(m.Data, vlanValid)
+	binary.NativeEndian.PutUint16(m.Data[16:], tci)
+	binary.NativeEndian.PutUint16(m.Data[18:], tpid)
+	return m
+}
