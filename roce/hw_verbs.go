@@ -134,6 +134,14 @@ func (d verbsDevice) createCQ(c *CQ, attr *CQInitAttr, notify func()) (cqProvide
 	return v, nil
 }
 
+// byVerbs is the queue by its concrete type; nil if there is none: queue pairs of XRC lack one or both.
+func (c *CQ) byVerbs() *verbs.CQ {
+	if c == nil {
+		return nil
+	}
+	return c.hw
+}
+
 func (d verbsDevice) close() error { return d.Close() }
 
 type verbsPD struct{ *verbs.PD }
@@ -181,7 +189,7 @@ func (p verbsPD) createAH(ctx context.Context, attr AHAttr) (*AH, error) {
 func (p verbsPD) destroyAH(ah *AH) error { return p.DestroyAH(ah) }
 
 func (p verbsPD) createQP(q *QP, attr *QPInitAttr) (qpProvider, error) {
-	init := verbs.QPInit{Type: attr.Type, SendCQ: attr.SendCQ.hw, RecvCQ: attr.RecvCQ.hw, Cap: attr.Cap,
+	init := verbs.QPInit{Type: attr.Type, SendCQ: attr.SendCQ.byVerbs(), RecvCQ: attr.RecvCQ.byVerbs(), Cap: attr.Cap,
 		SQSigAll: attr.SQSigAll, Context: q}
 	if attr.SRQ != nil {
 		init.SRQ = attr.SRQ.hw

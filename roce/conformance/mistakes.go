@@ -293,6 +293,10 @@ var badObjects = []mistake{
 		_, err := e.PD.CreateQP(roce.QPInitAttr{Type: roce.RawPacket, SendCQ: e.CQ})
 		return err
 	}, roce.ErrNotSupported},
+	{"CreateQP of XRC_RECV without a domain", func(e *End) error {
+		_, err := e.PD.CreateQP(roce.QPInitAttr{Type: roce.XRCRecv})
+		return err
+	}, roce.ErrInvalid},
 	creating("CreateQP with too many requests", roce.QPInitAttr{Cap: roce.QPCap{MaxSendWR: tooMany, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}}),
 	creating("CreateQP with too many receives", roce.QPInitAttr{Cap: roce.QPCap{MaxSendWR: 1, MaxRecvWR: tooMany, MaxSendSGE: 1, MaxRecvSGE: 1}}),
 	creating("CreateQP with too many elements", roce.QPInitAttr{Cap: roce.QPCap{MaxSendWR: 1, MaxRecvWR: 1, MaxSendSGE: 10000, MaxRecvSGE: 1}}),
