@@ -134,7 +134,8 @@ func (d verbsDevice) createCQ(c *CQ, attr *CQInitAttr, notify func()) (cqProvide
 	return v, nil
 }
 
-// byVerbs is the queue by its concrete type; nil if there is none: queue pairs of XRC lack one or both.
+// byVerbs is the queue by its concrete type; nil if there is none: queue pairs of XRC lack one or
+// both.
 func (c *CQ) byVerbs() *verbs.CQ {
 	if c == nil {
 		return nil
