@@ -31,7 +31,7 @@ import (
 )
 
 // PD is the handle of a protection domain. A key works only for queue pairs of the same domain. 0
-// is never valid, and the handle of a freed domain is not given out again.
+// is never valid, and the handle of a freed domain comes again after four billion others.
 type PD uint32
 
 // Access is a set of rights, with the values of ibv_access_flags.

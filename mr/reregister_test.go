@@ -135,6 +135,9 @@ func TestReregisterWaits(t *testing.T) {
 	for r.IOVA() != AddrOf(after) { // it has got as far as to wait
 		runtime.Gosched()
 	}
+	for range 1000 { // time enough to end for one that does not
+		runtime.Gosched()
+	}
 	if over.Load() {
 		t.Error("it has not waited")
 	}
@@ -183,6 +186,14 @@ func TestRegisterAll(t *testing.T) {
 	}
 	if _, s := tab.RemoteAll(pd, 1, r.RKey(), FlushGlobal); s != BadRange {
 		t.Errorf("all of it: %v", s)
+	}
+	w, err := tab.AllocWindow(pd, Window2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := Bind{Type: Window2, QPN: testQPN, Key: w.RKey(), NewKey: w.RKey(), LKey: r.LKey(), Addr: AddrOf(mem), Length: 8}
+	if s := tab.BindWindow(pd, &b); s != BadState {
+		t.Errorf("a window of it: %v", s)
 	}
 	for _, a := range []Access{ZeroBased, MWBind, RemoteWrite} {
 		if _, err := tab.RegisterAll(pd, a); !errors.Is(err, ErrInvalid) {

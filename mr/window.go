@@ -124,9 +124,12 @@ type Bind struct {
 // BindWindow executes a bind of a QP of domain pd: from now on the window opens a part of a region
 // under the new key.
 //
-// BadKey: no such window or region. BadState: the window is not of the type, or of type 2 and bound
-// already, or the region is zero-based. BadAccess: type 2 and 0 bytes, the region has no MWBind, or
-// the window asks for more than the region can give. The caller is inside a turn.
+// BadKey: no such window or region, or NewKey is another window's. BadPD: one of them is of another
+// domain. BadState: the window is not of the type, or of type 2 and bound already, or the region is
+// zero-based or the whole address space. BadAccess: type 2 and 0 bytes, the region has no MWBind,
+// or the window asks for more than the region can give, or for ZeroBased with type 1. BadRange: not
+// inside the region. Misaligned: RemoteAtomic, and aligned addresses would not be aligned memory.
+// The caller is inside a turn.
 func (t *Table) BindWindow(pd PD, b *Bind) Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -63,7 +63,7 @@ func TestWindowIsBoundAndInvalidated(t *testing.T) {
 	}
 	// This is inside the region, but outside the window.
 	remote(testQPN, key, base+63, 1, RemoteRead, BadRange)
-	remote(testQPN, key, base+128, 1, RemoteRead, BadRange)      //
+	remote(testQPN, key, base+128, 1, RemoteRead, BadRange)
 	remote(testQPN, key, base+64, 8, RemoteAtomic, BadAccess)    // right not granted
 	remote(testQPN+1, key, base+64, 1, RemoteRead, BadAccess)    // 2B: another QP
 	remote(testQPN, r.RKey(), base+64, 1, RemoteRead, BadAccess) // by the region's key
