@@ -31,7 +31,8 @@ type Config struct {
 	// Rules about packets and the link apply as well, to the side that each names; others are
 	// passed over.
 	Rules []Rule
-	// Now is the clock of rules that have times; nil is time.Now.
+	// Now is the clock of rules that have times; nil is time.Now. What the link's rules tell
+	// (Port.Events) comes by timers of package time nevertheless.
 	Now func() time.Time
 }
 

@@ -1,6 +1,8 @@
 package fault
 
 // The link: up, but for the outages that rules have.
+// Stages: the timers that tell of its ends and returns, and what the port below tells → whether it
+// is down now, which every frame asks → the end.
 
 import (
 	"sync"

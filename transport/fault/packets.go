@@ -65,7 +65,7 @@ type packetRule struct {
 type fate struct {
 	lose, twice, damage, mark bool
 	behind                    int           // frames still to come before it
-	delay                     time.Duration //
+	delay                     time.Duration // it comes so much later
 }
 
 // actions are what can be done to a packet. The function reads the value and returns what it does.

@@ -86,7 +86,7 @@ type Counter struct {
 	n        uint64
 	from, to uint64     // which are meant, both included
 	share    float64    // or by chance, if there are dice
-	dice     *rand.Rand //
+	dice     *rand.Rand // nil: not by chance
 }
 
 // Count returns the rule's counter at its beginning.
