@@ -6,8 +6,8 @@ package qp
 //
 // Stages: a message starts and gets a number (number) → an ACK says how many messages the peer has
 // executed, and for how many more it has receives: that is the limit (credited) → a message that
-// takes a receive waits beyond the limit (outOfCredit), but for one: the probe, as the peer says
-// nothing of new receives unasked. The ACK of what reaches the limit is awaited (creditEnds).
+// takes a receive waits beyond the limit (outOfCredit), but for one, which asks: the peer says
+// nothing of new receives of itself. The ACK of what reaches the limit is awaited (creditEnds).
 
 import "github.com/goroce/goroce/wire"
 

@@ -2,9 +2,10 @@ package qp
 
 // The responder's FLUSH: what has been written becomes visible to all, or reaches storage.
 //
-// Stages: which memory, with which rights (flushed) → for persistence, whoever drives the engine is
-// asked to sync that memory, elsewhere (PollSync), while the queue pair goes on → it has been done,
-// or has failed (Synced), and the answer leaves, in its order among the others.
+// Stages: which memory, with which rights (flushed) → the answer is owed (acceptFlush) → for
+// persistence, whoever drives the engine is asked to sync that memory, elsewhere (PollSync), while
+// the queue pair goes on → it has been done, or has failed (Synced), and the answer leaves, in its
+// order among the others.
 //
 // Visibility takes nothing: what was executed before is in memory, which all processors see alike.
 //
@@ -65,8 +66,8 @@ func (e *Engine) flushed(q *QP, p *wire.Packet) (mr.Span, mr.Status) {
 	return e.cfg.Memory.Remote(q.pd, q.qpn, r.rkey, r.va, r.length, need)
 }
 
-// flush executes a FLUSH as far as that can be done at once.
-func (e *Engine) flush(q *QP, p *wire.Packet) fault {
+// acceptFlush executes a FLUSH as far as that can be done at once.
+func (e *Engine) acceptFlush(q *QP, p *wire.Packet) fault {
 	r := &q.resp
 	mapping := e.cfg.Memory.MappingOf(r.rkey) // before the check, see there
 	span, st := e.flushed(q, p)

@@ -8,11 +8,12 @@ package qp
 // came to nothing without a failure, and the request waits for the next one (putBack) → what is
 // left when the queue pair fails is flushed (flushRecvs).
 //
-// Where requests come from is known in this file alone: from the queue pair's own ring, or from a
-// queue that it shares with others (srq.go). There claim takes one out, and endReceive gives its
-// slot back, in whatever order messages end. What no message of a queue pair has claimed is not the
-// queue pair's: RESET and the end of a queue pair put a claimed request back, so that nothing that
-// was posted is lost, and ERR flushes the claimed one alone (section 8.1).
+// Whether a request is from the queue pair's own ring, or from a queue that it shares with others
+// (srq.go), no other step of the walk knows. From a shared queue claim takes one out, and
+// endReceive gives its slot back, in whatever order messages end. What no message of a queue pair
+// has claimed is not the queue pair's: RESET and the end of a queue pair put a claimed request
+// back, so that nothing that was posted is lost, and ERR flushes the claimed one alone (section
+// 8.1).
 
 import (
 	"sync/atomic"

@@ -29,8 +29,8 @@ type responder struct {
 	// by once, comes again.
 	complained bool
 	passed     bool
-	ack        bool          // an ACK through ackPSN is due
-	ackPSN     wire.PSN      //
+	ack        bool // an ACK through ackPSN is due
+	ackPSN     wire.PSN
 	nak        wire.Syndrome // a NAK of nakPSN is due; 0: none
 	nakPSN     wire.PSN
 	kept       *reorder // selective repeat: what came after a gap; nil: no gap
@@ -359,7 +359,7 @@ func (e *Engine) execute(q *QP, p *wire.Packet) fault {
 		}
 		e.acceptDone(q)
 	case p.Op.Flags&wire.OpFlush != 0:
-		return e.flush(q, p)
+		return e.acceptFlush(q, p)
 	}
 	return noFault
 }

@@ -125,8 +125,9 @@ type QPAttr struct {
 
 	// RateLimit bounds what is sent with a payload, READ responses included, in kbit/s:
 	// MinRateLimit..MaxRateLimit, 0 for no limit. Congestion may slow it down further. It can be
-	// changed at any time from RTR on, and counts from the next packet on; RESET clears it. Packets
-	// that were late by up to 200 us are made up for, with a burst of that length.
+	// changed at any time from RTR on, and counts from the next packet on; RESET clears it. For
+	// packets that leave late those behind make up with a burst: for 200 us, or as long as 60
+	// packets take, up to 4 ms, as timers may be that late.
 	RateLimit uint32
 
 	// SelectiveRepeat lets an RC queue pair repair the loss of a packet by repeating that packet,
