@@ -92,7 +92,7 @@ var mayImport = []struct{ importer, imported string }{
 	{"transport", "wire"},
 	{"transport/internal/porttest", "wire transport/... internal/netns"}, // the rooms' tests
 	{"transport/...", "wire transport/..."},
-	{"roce/internal/...", "wire mr qp cm transport/... roce/internal/..."},
+	{"roce/internal/...", "wire mr qp transport/... roce/internal/..."},
 	{"roce", "wire mr qp transport/... roce/internal/..."},
 	{"roce/conformance", "roce"},
 	{"roce/rsocket/internal/stream", ""},

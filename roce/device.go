@@ -140,8 +140,9 @@ type Device struct {
 // address alone.
 //
 // The rows of the GID table of a verbs device are those of RoCE v2 as they are when it is opened,
-// IPv4 addresses first, link-local ones last: not the indexes that ibv_devinfo prints. What it
-// does not have of Config is ErrNotSupported.
+// IPv4 addresses first, link-local ones last: not the indexes that ibv_devinfo prints. What Config
+// says of packets it does not have, which is ErrNotSupported; PinMemory, NoBackground and, but for
+// the UDP port, Transport mean nothing there.
 //
 // The error says what is missing: no such address, the port is in use by another process, and so
 // on. Devices lists what can be opened here.

@@ -15,7 +15,8 @@
 //	trust.go       when an application that always comes back at once may be waited for
 //	changes.go     what changes below the ports: events, the GID table
 //	stray.go       packets that arrive on another lane than that of their queue pair
-//	turnlock.go clock.go alarm.go   what these are built on
+//	stats.go       counters
+//	turnlock.go clock.go alarm.go entropy.go   what these are built on
 //
 // # Who runs a lane
 //
