@@ -191,14 +191,9 @@ func TestAllAddresses(t *testing.T) {
 		require.NoError(t, all.BindAddr(netip.AddrPortFrom(netip.IPv6Unspecified(), 7471)))
 		require.NoError(t, all.Listen(5))
 		for _, g := range b.dev.GIDs() {
-			if a.dev.GIDs()[0].Is4() != g.Is4() && len(a.dev.GIDs()) == 1 {
-				continue
-			}
 			id := a.id(PSTCP)
 			require.NoError(t, id.ResolveAddr(netip.AddrPort{}, netip.AddrPortFrom(g.Addr(), 7471), 0))
-			e, err := a.ch.Get(bg)
-			require.NoError(t, err)
-			require.Equal(t, EventAddrResolved, e.Type, "%v", e)
+			a.next(EventAddrResolved)
 			require.NoError(t, id.ResolveRoute(0))
 			a.next(EventRouteResolved)
 			a.pair(id)

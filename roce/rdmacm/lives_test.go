@@ -225,9 +225,10 @@ func TestOpened(t *testing.T) {
 	<-c.Done()
 	require.ErrorIs(t, c.Close(bg), ErrIncomplete) // its last request is flushed
 	require.NoError(t, l.Close())
-	for dev.AtClose(func() error { return nil }) == nil { // until it is closed
-		time.Sleep(time.Millisecond)
+	for err = nil; err == nil; { // until the device is closed
+		_, err = dev.Events().Get(bg)
 	}
+	require.ErrorIs(t, err, ErrClosed)
 	_, err = Dial(bg, l.Addr().String(), &ConnConfig{Local: netip.MustParseAddr("192.0.2.99")})
 	require.ErrorIs(t, err, ErrInvalid)
 }

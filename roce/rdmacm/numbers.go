@@ -48,10 +48,10 @@ const (
 	EventRejected        EventType = 8 // the peer refuses: Event.Status is the reason (section 9.3)
 	EventEstablished     EventType = 9 // both may send
 	EventDisconnected    EventType = 10
-	EventDeviceRemoval   EventType = 11 // the interface of the ID's device was removed
+	EventDeviceRemoval   EventType = 11 // never: roce.Device.Events tells (EventDeviceFatal)
 	EventMulticastJoin   EventType = 12 // JoinMulticast is done
 	EventMulticastError  EventType = 13 // JoinMulticast has failed
-	EventAddrChange      EventType = 14 // never
+	EventAddrChange      EventType = 14 // never: roce.Device.Events tells (EventGIDChange)
 	EventTimewaitExit    EventType = 15 // nothing of the connection is on its way any more
 )
 
