@@ -94,7 +94,7 @@ func (a *agent) run() {
 	for {
 		events, next, err := a.round()
 		for i := range events {
-			a.deliver(&events[i])
+			a.deliver(events[i].id, &events[i].Event)
 		}
 		if err != nil { // queue pair 1 is gone, and nothing more will come
 			next = cm.Never
@@ -116,7 +116,7 @@ func (a *agent) run() {
 
 // round takes in what has come and what is due, sends what is to be sent, and says what happened
 // and when to come again.
-func (a *agent) round() (events []cm.Event, next cm.Time, err error) {
+func (a *agent) round() (events []happening, next cm.Time, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	err = a.gsi.receive(func(from cm.Path, mad []byte) { a.machine.HandleMAD(now(), from, mad) })
@@ -130,7 +130,7 @@ func (a *agent) round() (events []cm.Event, next cm.Time, err error) {
 		if !ok {
 			break
 		}
-		events = append(events, e)
+		events = append(events, happening{whose(&e), e})
 	}
 	next = a.machine.PollTimeout()
 	if !a.orphan.IsZero() {
@@ -179,20 +179,32 @@ func (a *agent) background(f func(ctx context.Context)) {
 	a.tasks.Go(func() { f(a.ctx) })
 }
 
-// deliver hands an event of the machine to its ID. A connection whose ID has gone is let go.
-func (a *agent) deliver(e *cm.Event) {
-	switch e.Type {
-	case cm.EventConnectRequest, cm.EventSIDRRequest:
-		e.Listener.Context.(*ID).request(a, e)
-		return
-	}
-	var id *ID
-	if e.Query != nil {
+// happening is an event and whose it is; nil: nobody's any more.
+type happening struct {
+	id *ID
+	cm.Event
+}
+
+// whose is the ID of an event: of a request that of its listener. The caller has the lock.
+func whose(e *cm.Event) (id *ID) {
+	switch {
+	case e.Listener != nil:
+		id, _ = e.Listener.Context.(*ID)
+	case e.Query != nil:
 		id, _ = e.Query.Context.(*ID)
-	} else {
+	default:
 		id, _ = e.Conn.Context.(*ID)
 	}
-	if id != nil {
+	return id
+}
+
+// deliver hands an event of the machine to its ID.
+func (a *agent) deliver(id *ID, e *cm.Event) {
+	switch {
+	case id == nil:
+	case e.Type == cm.EventConnectRequest || e.Type == cm.EventSIDRRequest:
+		id.request(a, e)
+	default:
 		id.told(e)
 	}
 }

@@ -237,13 +237,16 @@ func (id *ID) forget() {
 	}
 }
 
+// forgetAt is forget on an agent. The machine remembers the connection for a while, but not the ID.
 func (id *ID) forgetAt(a *agent) {
 	a.do(func(*cm.Machine) error {
 		if id.conn != nil {
 			id.conn.Close(now())
+			id.conn.Context = nil
 		}
 		if id.query != nil {
 			id.query.Close(now())
+			id.query.Context = nil
 		}
 		return nil
 	})
