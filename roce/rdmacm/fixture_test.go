@@ -60,6 +60,13 @@ func newHost(t *testing.T, name string, wrap func(transport.Port) transport.Port
 	t.Helper()
 	dev, err := roce.Open(name, &roce.Config{Wrap: wrap})
 	require.NoError(t, err)
+	return hostOn(t, dev)
+}
+
+// hostOn is a host whose device is open, and is closed with the test.
+func hostOn(t *testing.T, dev *roce.Device) *host {
+	t.Helper()
+	var err error
 	h := &host{t: t, dev: dev, addr: dev.GIDs()[0].Addr()}
 	h.ch, err = NewEventChannel(&Config{Devices: []*roce.Device{dev}})
 	require.NoError(t, err)

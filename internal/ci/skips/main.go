@@ -30,6 +30,7 @@ var expected = [...]struct{ reason, why string }{
 	{"only for Test", "it is the other process of that test, which starts it"},
 	{"no device is named by -device", "interop's TestVerbs... run it on a device"},
 	{"rxe0 lacks something", "the suite knows more than rxe can"},
+	{"played by make programs", "make test plays one case of each program"},
 }
 
 // event is a line of go test -json.
