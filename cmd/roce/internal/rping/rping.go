@@ -240,13 +240,27 @@ func (r *run) ask(ctx context.Context, cfg *rdmacm.ConnConfig) error {
 		e, err = newEnd(c, r.Size, r.Stall)
 		return err
 	}
-	c, err := rdmacm.Dial(ctx, r.address(), cfg)
+	c, err := r.dial(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	r.debug("connected from %v", c.LocalAddr())
 	err = r.pings(ctx, e)
 	return errors.Join(err, e.close())
+}
+
+// dial connects, and waits no longer than for a ping.
+func (r *run) dial(ctx context.Context, cfg *rdmacm.ConnConfig) (*rdmacm.Conn, error) {
+	if r.Stall > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, r.Stall, fmt.Errorf("no answer from %s for %v: a firewall, or nobody there", r.address(), r.Stall))
+		defer cancel()
+	}
+	c, err := rdmacm.Dial(ctx, r.address(), cfg)
+	if err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return c, err
 }
 
 func (r *run) pings(ctx context.Context, e *end) error {

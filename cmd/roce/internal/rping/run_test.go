@@ -95,6 +95,7 @@ func TestMistakes(t *testing.T) {
 		"name the server with -a":              {Size: 100, Port: 1},
 		"name it with --dev, or its address":   {Size: 100, Port: 1, Server: true, Pcap: "x"},
 		"no interface of this machine has":     {Size: 100, Port: 1, Server: true, Addr: "192.0.2.77", Dev: "udp:" + sa},
+		"for 1ns: a firewall, or nobody there": {Size: 100, Port: 1, Addr: sa, Source: ca, Stall: 1},
 		"the peer refuses: invalid service ID": {Size: 100, Port: 1, Addr: ca, Source: ca},
 	} {
 		err := Run(t.Context(), newScreen(""), o)
