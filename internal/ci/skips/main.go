@@ -25,6 +25,7 @@ import (
 // expected are the reasons for which a test may be skipped although nothing is missing.
 var expected = [...]struct{ reason, why string }{
 	{"the race detector allocates", "the unit run counts allocations"},
+	{"the race detector's atomics write in C", "the unit run writes to protected pages"},
 	{"to watch 2 bytes of memory", "this is what the race detector looks for; the unit run has it"},
 	{"half a million regions", "slow when raced or emulated; the unit run has it"},
 	{"only for Test", "it is the other process of that test, which starts it"},
