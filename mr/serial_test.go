@@ -8,7 +8,7 @@ import "testing"
 func TestWindowBindsOutOfOrder(t *testing.T) {
 	x := newRoom(t, Window1)
 	first := x.w.RKey()
-	early, late := incRKey(first), incRKey(incRKey(first))
+	early, late := IncRKey(first), IncRKey(IncRKey(first))
 	bind := func(serial, key uint32, addr, n uint64, want Status) {
 		t.Helper()
 		if s := x.tab.BindWindow(x.pd, &Bind{Window1, testQPN, first, key, x.r.LKey(), addr, n, RemoteRead, serial}); s != want {

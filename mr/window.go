@@ -53,6 +53,9 @@ func (w *Window) Type() WindowType { return w.typ }
 // Bound tells whether the window is bound to a region now.
 func (w *Window) Bound() bool { return w.entry.Load().kind == kindBoundWindow }
 
+// IncRKey returns rkey with its low byte counted up: a key of the same window (ibv_inc_rkey).
+func IncRKey(rkey uint32) uint32 { return rkey&^0xff | (rkey+1)&0xff }
+
 // AllocWindow makes a free window. The error is ErrInvalid if pd does not exist or typ is none,
 // ErrFull when MaxWindows exist.
 func (t *Table) AllocWindow(pd PD, typ WindowType) (*Window, error) {

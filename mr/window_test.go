@@ -7,9 +7,6 @@ import (
 
 const testQPN = 17
 
-// incRKey is ib_inc_rkey: the next key of the same window.
-func incRKey(k uint32) uint32 { return k&^0xff | (k+1)&0xff }
-
 // room is a region of 256 bytes and a window of the same domain.
 type room struct {
 	t    *testing.T
@@ -50,7 +47,7 @@ func TestWindowIsBoundAndInvalidated(t *testing.T) {
 	tab, pd, r, base, w, remote := x.tab, x.pd, x.r, x.base, x.w, x.remote
 	first := w.RKey()
 	remote(testQPN, first, base, 1, RemoteRead, BadState) // free
-	key := incRKey(first)
+	key := IncRKey(first)
 	x.bind(testQPN, first, key, base+64, 64, RemoteWrite|RemoteRead, OK)
 	if w.RKey() != key || !w.Bound() {
 		t.Fatalf("bound window has key %#x, want %#x", w.RKey(), key)
@@ -70,7 +67,7 @@ func TestWindowIsBoundAndInvalidated(t *testing.T) {
 	if _, s := tab.Local(pd, key, base+64, 1, 0); s != BadKey {
 		t.Errorf("local use of a window: %v", s)
 	}
-	x.bind(testQPN, key, incRKey(key), base, 8, 0, BadState) // it is bound
+	x.bind(testQPN, key, IncRKey(key), base, 8, 0, BadState) // it is bound
 	if err := tab.Deregister(r); !errors.Is(err, ErrBusy) {
 		t.Errorf("Deregister with a window bound: %v", err)
 	}
@@ -81,7 +78,7 @@ func TestWindowIsBoundAndInvalidated(t *testing.T) {
 		key  uint32
 		want Status
 	}{
-		{pd, testQPN, incRKey(key), BadKey},
+		{pd, testQPN, IncRKey(key), BadKey},
 		{pd + 1, testQPN, key, BadPD},
 		{pd, testQPN + 1, key, BadAccess},
 		{pd, testQPN, r.RKey(), BadState}, // a user region can not be invalidated
@@ -102,17 +99,17 @@ func TestWindowIsBoundAndInvalidated(t *testing.T) {
 // binding in place.
 func TestBoundWindowIsTakenAway(t *testing.T) {
 	x := newRoom(t, Window2)
-	key := incRKey(x.w.RKey())
+	key := IncRKey(x.w.RKey())
 	x.bind(testQPN, x.w.RKey(), key, x.base+64, 64, RemoteRead, OK)
 	if s := x.tab.Invalidate(x.pd, testQPN, key); s != OK {
 		t.Fatal(s)
 	}
-	x.bind(testQPN+1, key, incRKey(key), x.base, 8, RemoteRead, OK)
-	x.remote(testQPN+1, incRKey(key), x.base, 8, RemoteRead, OK)
+	x.bind(testQPN+1, key, IncRKey(key), x.base, 8, RemoteRead, OK)
+	x.remote(testQPN+1, IncRKey(key), x.base, 8, RemoteRead, OK)
 	if err := x.tab.DeallocWindow(x.w); err != nil {
 		t.Fatal(err)
 	}
-	x.remote(testQPN+1, incRKey(key), x.base, 8, RemoteRead, BadKey)
+	x.remote(testQPN+1, IncRKey(key), x.base, 8, RemoteRead, BadKey)
 	if err := x.tab.DeallocWindow(x.w); !errors.Is(err, ErrInvalid) {
 		t.Errorf("second DeallocWindow: %v", err)
 	}
@@ -146,7 +143,7 @@ func TestBindRules(t *testing.T) {
 		a             Access
 		want          Status
 	}{
-		{"whole region", pd, rkey, incRKey(rkey), good.LKey(), base, 64, RemoteWrite | RemoteRead | RemoteAtomic, OK},
+		{"whole region", pd, rkey, IncRKey(rkey), good.LKey(), base, 64, RemoteWrite | RemoteRead | RemoteAtomic, OK},
 		{"same key byte", pd, rkey, rkey, good.LKey(), base, 64, RemoteRead, OK},
 		{"read-only region, read", pd, rkey, rkey, readOnly.LKey(), base, 64, RemoteRead, OK},
 		{"read-only region, write", pd, rkey, rkey, readOnly.LKey(), base, 64, RemoteWrite, BadAccess},
@@ -215,7 +212,7 @@ func TestWindowOfType1(t *testing.T) {
 	tab, pd, base, w, remote := x.tab, x.pd, x.base, x.w, x.remote
 	first := w.RKey()
 	remote(testQPN, first, base, 1, RemoteRead, BadState)
-	key := incRKey(first)
+	key := IncRKey(first)
 	x.bind(testQPN, first, key, base+64, 64, RemoteRead, OK)
 	remote(testQPN, key, base+64, 64, RemoteRead, OK)
 	remote(testQPN+1, key, base+64, 64, RemoteRead, OK)
@@ -226,14 +223,14 @@ func TestWindowOfType1(t *testing.T) {
 		t.Errorf("Invalidate = %v, want %v", s, BadState)
 	}
 	// Another QP binds it elsewhere, and knows an older key.
-	again := incRKey(key)
+	again := IncRKey(key)
 	x.bind(testQPN+1, first, again, base, 8, RemoteWrite, OK)
 	remote(testQPN, key, base+64, 1, RemoteRead, BadKey)
 	remote(testQPN, again, base, 8, RemoteWrite, OK)
 	if err := tab.Deregister(x.r); !errors.Is(err, ErrBusy) {
 		t.Errorf("Deregister with a window bound: %v", err)
 	}
-	last := incRKey(again)
+	last := IncRKey(again)
 	x.bind(testQPN, again, last, 0, 0, 0, OK)
 	remote(testQPN, again, base, 8, RemoteWrite, BadKey)
 	remote(testQPN, last, base, 8, RemoteWrite, BadState)

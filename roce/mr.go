@@ -325,4 +325,4 @@ func (w *MW) Close() error { return w.pd.dev.destroy(w, w.mw.Close) }
 
 // IncRKey returns rkey with its low byte counted up: the next key of the same window
 // (ibv_inc_rkey).
-func IncRKey(rkey uint32) uint32 { return rkey&^0xff | (rkey+1)&0xff }
+func IncRKey(rkey uint32) uint32 { return mr.IncRKey(rkey) }

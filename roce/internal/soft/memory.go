@@ -178,7 +178,7 @@ func (w *MW) Bind(q *QP, wrid uint64, flags qp.SendFlags, b qp.BindInfo) error {
 	w.binds.Lock()
 	defer w.binds.Unlock()
 	b.WindowKey = w.posted.Load()
-	b.NewKey = b.WindowKey&^0xff | (b.WindowKey+1)&0xff
+	b.NewKey = mr.IncRKey(b.WindowKey)
 	if err := q.bindMW(wrid, flags, b, w.serial+1); err != nil {
 		return err
 	}
