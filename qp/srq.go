@@ -28,7 +28,8 @@ type SRQInit struct {
 	MaxWR  uint32    // work requests, 1..MaxSRQWR
 	MaxSGE uint32    // elements a request, 0..MaxSGE
 	Limit  uint32    // see SRQAttr; 0..MaxWR
-	// Yield lets others run while another lane has the queue for a moment; nil if there is one lane
+	// Yield lets others run while another lane, or who posts, has the queue for a moment; nil if
+	// nothing runs beside the caller
 	Yield   func()
 	Context any // the owner's own value, for events
 
@@ -129,8 +130,8 @@ func (s *SRQ) check(a *SRQAttr, mask SRQAttrMask) error {
 	return nil
 }
 
-// lock takes the lists. Who has them gives them back after a few instructions; only a thread that
-// the system has stopped in the middle of them makes others wait longer.
+// lock takes the lists. Who has them gives them back after a few instructions; only a goroutine or
+// thread that was stopped in the middle of them makes others wait longer.
 func (s *SRQ) lock() {
 	for n := 1; !s.busy.CompareAndSwap(false, true); n++ {
 		if n%64 == 0 && s.yield != nil {

@@ -28,10 +28,7 @@ func (p *PD) CreateSRQ(init qp.SRQInit, x *XRCD, c *CQ) (*SRQ, error) {
 	if d.srqs == qp.MaxSRQ {
 		return nil, fmt.Errorf("%w: %d shared receive queues", qp.ErrLimit, d.srqs)
 	}
-	init.Memory, init.PD = d.mem, p.handle
-	if len(d.lanes) > 1 {
-		init.Yield = func() { yield() }
-	}
+	init.Memory, init.PD, init.Yield = d.mem, p.handle, func() { yield() }
 	if x != nil {
 		init.XRCD, init.Number = x.id, d.drawNumber()
 	}
