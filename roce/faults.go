@@ -199,7 +199,7 @@ func (f *faults) addSend(r fault.Rule, kind string, count *fault.Counter) error 
 // sendOpcode finds an operation by its verbs name.
 func sendOpcode(name string) (WROpcode, bool) {
 	for op := range WROpcode(^uint8(0)) {
-		if op.String() == name {
+		if op.String() == name && !strings.Contains(name, "(") { // WROpcode(99) is none
 			return op, true
 		}
 	}

@@ -172,14 +172,15 @@ func TestFaultErrnos(t *testing.T) {
 // TestWrongFaults: Open refuses rules that it does not understand.
 func TestWrongFaults(t *testing.T) {
 	for rules, want := range map[string]string{
-		"Frobnicate:1:ENOMEM":   "AllocPD, RegMR",
-		"AllocPD:1:drop":        "EAGAIN",
-		"AllocPD:1:ENOMEM=3":    "no value",
-		"wr.FOO:1:LOC_PROT_ERR": "SEND, RDMA_WRITE",
-		"wr:1:drop":             "LOC_PROT_ERR",
-		"recv:1:WR_FLUSH_ERR":   "RNR, LOC_LEN_ERR",
-		"tx.SEND:1:delay":       "delay=2ms",
-		"tx:1":                  "MATCH:NTH:ACTION",
+		"Frobnicate:1:ENOMEM":            "AllocPD, RegMR",
+		"AllocPD:1:drop":                 "EAGAIN",
+		"AllocPD:1:ENOMEM=3":             "no value",
+		"wr.FOO:1:LOC_PROT_ERR":          "SEND, RDMA_WRITE",
+		"wr.WROpcode(99):1:LOC_PROT_ERR": "SEND, RDMA_WRITE",
+		"wr:1:drop":                      "LOC_PROT_ERR",
+		"recv:1:WR_FLUSH_ERR":            "RNR, LOC_LEN_ERR",
+		"tx.SEND:1:delay":                "delay=2ms",
+		"tx:1":                           "MATCH:NTH:ACTION",
 	} {
 		d, err := Open("pipe:"+t.Name(), &Config{Faults: rules})
 		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) {
