@@ -9,8 +9,13 @@
 // completion queue (cq.go) → Poll. What happens when packets are lost is in recovery.go, which has
 // the state machine, with a file for each policy: go-back-N (goback.go), or, if both ends agree,
 // selective repeat (selective.go; its responder is reorder.go). silence.go is about losses that
-// nobody reports. What a FLUSH asks of storage is in flush.go. How much may be under way is in
-// window.go, how fast it goes in rate.go.
+// nobody reports. How much may be under way is in window.go, what the peer's credits allow of it in
+// credits.go, how fast it goes in rate.go, and what asks for an ACK in ask.go.
+//
+// Beside that: where a message's receive request comes from is in receives.go, with queues that are
+// shared, and XRC, in srq.go; what a FLUSH asks of storage in flush.go; the states and attributes
+// in modify.go; what types and operations are like in traits.go; what fails on purpose in
+// purpose.go; every limit in limits.go.
 //
 // # The contract
 //
