@@ -1,0 +1,101 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/cmd/roce/internal/doctor"
+	"github.com/goroce/goroce/internal/netns"
+)
+
+// asCommand is the environment variable that has the test's program be the roce command: a process
+// can be put into a network namespace as a whole, which goroutines cannot.
+const asCommand = "GOROCE_TEST_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// command is the roce command with a command line.
+func command(line string) *exec.Cmd {
+	c := exec.Command(os.Args[0], strings.Fields(line)...)
+	c.Env = append(os.Environ(), asCommand+"=1")
+	return c
+}
+
+// visit runs roce doctor in a namespace and returns the grades of its checks, and what is said.
+func visit(t *testing.T, ns *netns.Namespace, line string) (grades map[string]doctor.Grade, text string) {
+	t.Helper()
+	c := command("doctor --json " + line)
+	var out []byte
+	var err error
+	ns.Do(func() { out, err = c.Output() })
+	var list []doctor.Verdict
+	require.NoError(t, json.Unmarshal(out, &list), "%s: %v", out, err)
+	grades = map[string]doctor.Grade{}
+	wrong := false
+	for _, v := range list {
+		grades[v.Check] = v.Grade
+		wrong = wrong || v.Grade == doctor.Wrong
+	}
+	require.Equal(t, wrong, err != nil, "the exit status says whether something is wrong: %s", out)
+	return grades, string(out)
+}
+
+// TestDoctor: on a wire, with somebody who answers at the other end, nobody, and one thing wrong
+// after the other.
+func TestDoctor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes ten seconds, in which nobody answers")
+	}
+	w := netns.NewWire(t, 1500)
+	peer := command("rping -s -P -d -a 10.77.0.2")
+	said, err := peer.StdoutPipe()
+	require.NoError(t, err)
+	w.Right.Do(func() { err = peer.Start() })
+	require.NoError(t, err)
+	t.Cleanup(func() { peer.Process.Kill(); peer.Wait() })
+	_, err = said.Read(make([]byte, 1)) // it listens
+	require.NoError(t, err)
+
+	const patient = " --wait 1m" // for who will answer, on a busy machine
+	grades, text := visit(t, w.Left, "10.77.0.2"+patient)
+	require.Equal(t, map[string]doctor.Grade{"route": doctor.Right, "port here": doctor.Right, "GID": doctor.Right, "neighbour": doctor.Right,
+		"MTU": doctor.Right, "segmentation": doctor.Right, "peer": doctor.Right, "congestion": doctor.Note}, grades, text)
+	require.Contains(t, text, "invalid service ID")
+
+	const short = " --wait 1s" // for who will not
+	grades, text = visit(t, w.Left, "192.0.2.1"+short)
+	require.Equal(t, doctor.Wrong, grades["route"], text)
+	// An address there, of which nobody has the port.
+	grades, text = visit(t, w.Left, "10.77.0.3"+short)
+	require.Equal(t, doctor.Wrong, grades["peer"], text)
+	require.Contains(t, text, "nobody there has UDP port 4791")
+	// ARP is given up after three seconds.
+	grades, text = visit(t, w.Left, "10.77.0.99 --wait 5s")
+	require.Equal(t, [2]doctor.Grade{doctor.Wrong, doctor.Wrong}, [2]doctor.Grade{grades["neighbour"], grades["peer"]}, text)
+	require.Contains(t, text, "silent: a firewall, or nobody there")
+	grades, text = visit(t, w.Left, "fd78::2"+short)
+	require.Equal(t, [2]doctor.Grade{doctor.Right, doctor.Right}, [2]doctor.Grade{grades["MTU"], grades["neighbour"]}, text)
+
+	// The peer's own address is taken.
+	grades, text = visit(t, w.Right, "10.77.0.1 --dev udp:10.77.0.2"+short)
+	require.Equal(t, [2]doctor.Grade{doctor.Wrong, doctor.Unknown}, [2]doctor.Grade{grades["port here"], grades["GID"]}, text)
+	w.Right.IP(t, "link set wire mtu 1300") // a link whose ends do not agree
+	grades, text = visit(t, w.Left, "10.77.0.2"+patient)
+	require.Equal(t, [2]doctor.Grade{doctor.Wrong, doctor.Right}, [2]doctor.Grade{grades["MTU"], grades["peer"]}, text)
+	// Its answers go nowhere, as behind a firewall.
+	w.Right.IP(t, "route add blackhole 10.77.0.1/32")
+	grades, text = visit(t, w.Left, "10.77.0.2"+short)
+	require.Equal(t, doctor.Wrong, grades["peer"], text)
+	require.Contains(t, text, "silent")
+}
