@@ -4,6 +4,7 @@ package rsocket
 // end, which writes into it directly.
 
 import (
+	"context"
 	"fmt"
 	"syscall"
 
@@ -41,20 +42,27 @@ func (c *Conn) Alloc(n int) (*Buffer, error) {
 // Bytes is the memory.
 func (b *Buffer) Bytes() []byte { return b.memory }
 
-// Close gives the memory up. The other end cannot write it any more, if it was exposed.
+// Close gives the memory up. The other end cannot write it any more, if it was exposed. A second
+// Close does nothing.
 func (b *Buffer) Close() error {
 	c := b.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if _, open := c.allocs[b]; !open {
+		return nil
+	}
 	delete(c.allocs, b)
 	return b.mr.Close()
 }
 
 // checked says what is wrong with n bytes from off on.
 func (b *Buffer) checked(c *Conn, off, n int) error {
+	_, open := c.allocs[b]
 	switch {
 	case b.conn != c:
 		return fmt.Errorf("%w: a Buffer of another connection", roce.ErrInvalid)
+	case !open:
+		return fmt.Errorf("%w: a Buffer that was closed", roce.ErrInvalid)
 	case off < 0 || n < 0 || off > len(b.memory)-n:
 		return fmt.Errorf("%w: %d bytes from %d on of a Buffer of %d", roce.ErrInvalid, n, off, len(b.memory))
 	}
@@ -89,6 +97,7 @@ func (c *Conn) sendOwn(op string, b *Buffer, off, n int, ready func(*Conn) bool,
 		return 0, c.opError(op, err)
 	}
 	defer c.leave()
+	c.lookForEnd()
 	if err = b.checked(c, off, n); err == nil {
 		err = c.stopped(writing)
 	}
@@ -108,9 +117,11 @@ func (c *Conn) sendOwn(op string, b *Buffer, off, n int, ready func(*Conn) bool,
 		upTo := c.end.Begun()
 		c.await(owning, func(c *Conn) bool { return c.end.Finished() >= upTo || c.over() })
 		if err == nil && c.end.Finished() < upTo {
-			if err = c.end.Err(); err == nil {
+			if err = c.tell(); err == nil {
 				err = syscall.ECONNRESET
 			}
+			// the memory must not be read from here on
+			c.qp.Modify(context.Background(), &roce.QPAttr{State: roce.StateErr}, roce.AttrState)
 		}
 	}
 	return done, c.opError(op, err)

@@ -44,6 +44,7 @@ type Conn struct {
 	users  int  // calls that are inside
 	closed bool // by Close
 	gone   bool // the connection below is over
+	told   bool // a call has returned why the end failed
 	alive  keepAlive
 	allocs map[*Buffer]struct{}
 }
@@ -147,6 +148,9 @@ func (c *Conn) leave() error {
 	if c.end.Owes() {
 		c.settle()
 	}
+	if c.over() { // perhaps by what this call has seen, and who sleeps has not
+		c.wakeAll()
+	}
 	if c.users--; c.users > 0 || !c.closed {
 		return nil
 	}
@@ -164,7 +168,7 @@ func (c *Conn) Close() error {
 	}
 	c.closed = true
 	c.alive.set(c, 0)
-	failedBefore := c.end.Err() != nil
+	told := c.told
 	c.end.EndBoth()
 	c.flush()
 	c.wakeAll()
@@ -174,17 +178,25 @@ func (c *Conn) Close() error {
 		c.until[s].stop()
 	}
 	switch {
-	case failedBefore:
-		err = nil // who reads or writes was told
+	case told:
+		err = nil // by another call
 	case err == nil && c.end.Err() != nil:
 		err = fmt.Errorf("not all that was written has arrived: %w", c.end.Err())
 	case err != nil:
 		err = fmt.Errorf("not all that was written has arrived within %v: %w", c.cfg.Linger, err)
+		c.end.Fail(net.ErrClosed) // who waits for completions waits no more
+		c.wakeAll()
 	}
 	if gone := c.leave(); err == nil {
 		err = gone
 	}
 	return c.opError("close", err)
+}
+
+// tell is why the end failed, for a call to return.
+func (c *Conn) tell() error {
+	c.told = true
+	return c.end.Err()
 }
 
 // over says that the other end is not talked to any more.
@@ -202,6 +214,7 @@ func (c *Conn) release() error {
 	for b := range c.allocs {
 		errs = append(errs, b.mr.Close())
 	}
+	clear(c.allocs)
 	if c.own != nil {
 		errs = append(errs, c.own.Close())
 	}

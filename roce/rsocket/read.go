@@ -4,9 +4,11 @@ package rsocket
 // Discard and WriteTo use it where it is.
 
 import (
+	"fmt"
 	"io"
 	"time"
 
+	"github.com/goroce/goroce/roce"
 	"github.com/goroce/goroce/roce/rsocket/internal/stream"
 )
 
@@ -46,8 +48,8 @@ func (c *Conn) toRead(want int) error {
 	if c.end.Readable() > 0 {
 		return nil
 	}
-	if err := c.end.Err(); err != nil {
-		return err
+	if c.end.Err() != nil {
+		return c.tell()
 	}
 	return io.EOF
 }
@@ -121,16 +123,30 @@ func (c *Conn) WriteTo(w io.Writer) (n int64, err error) {
 		}
 		from, k := c.end.Pending()
 		k = min(k, stream.MaxTransfer)
-		c.end.Hold()
-		c.mu.Unlock()
-		k, err = w.Write(c.receive[from:][:k])
-		c.mu.Lock()
-		c.end.Release(k)
+		k, err = c.writeTo(w, c.receive[from:][:k])
 		c.flush()
 		if n += int64(k); err != nil {
 			return n, err
 		}
 	}
+}
+
+// writeTo is a Write of p, which is what is pending, while others may use the connection. w is not
+// trusted: it may panic, and it may return what a Writer must not.
+func (c *Conn) writeTo(w io.Writer, p []byte) (n int, err error) {
+	c.end.Hold()
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		c.end.Release(n)
+	}()
+	switch n, err = w.Write(p); {
+	case n < 0 || n > len(p):
+		return 0, fmt.Errorf("rsocket: WriteTo: %w: a Write of %d bytes returned %d", roce.ErrInvalid, len(p), n)
+	case n < len(p) && err == nil:
+		err = io.ErrShortWrite
+	}
+	return n, err
 }
 
 // SetDeadline is SetReadDeadline and SetWriteDeadline.

@@ -107,6 +107,14 @@ func (c *Conn) lead() {
 	c.tellBeside()
 }
 
+// lookForEnd takes what came before the end of the connection below, and then the end, so that
+// nothing more is sent in vain. Whoever leads does it already.
+func (c *Conn) lookForEnd() {
+	for c.gone && !c.wait.leading && !c.over() {
+		c.lead()
+	}
+}
+
 // looks is how often a leader looks for completions before it sleeps: some tens of microseconds.
 const looks = 64
 

@@ -47,6 +47,7 @@ func (c *Conn) writev(v [][]byte) (n int64, err error) {
 	if err := c.enter(); err != nil {
 		return 0, c.opError("write", err)
 	}
+	c.lookForEnd()
 	into := 0 // of v[0], what was sent
 	for err = c.stopped(writing); left > 0 && err == nil; err = c.stopped(writing) {
 		k := c.end.Send(left, &c.req)
@@ -94,7 +95,7 @@ func (c *Conn) toWrite(want int, ready func(*Conn) bool) error {
 	case state.MayWrite():
 		return nil
 	case state == stream.Failed:
-		return c.end.Err()
+		return c.tell()
 	case state == stream.Disconnected:
 		return syscall.ECONNRESET
 	}

@@ -128,6 +128,7 @@ func (e *End) Received(imm uint32, bytes uint32) {
 		switch arg {
 		case sayShutdown:
 			e.on(gotShutdown)
+			e.lookForAll()
 		case sayDisconnect:
 			e.on(gotDisconnect)
 		}
@@ -152,6 +153,15 @@ func (e *End) Sent(id uint64) {
 		e.spare++
 		e.on(toldDisconnect)
 	}
+	e.lookForAll()
+}
+
+// lookForAll ends an end that waits until all that it has sent is acknowledged: the last of it was
+// the shutdown, and completions are in order.
+func (e *End) lookForAll() {
+	if e.state == Ending && e.control.owed == nothing && e.spare == ControlDepth {
+		e.on(toldAll)
+	}
 }
 
 // Fail is told of a completion with an error, or of another end of the connection below. What comes
@@ -167,7 +177,7 @@ func (e *End) Fail(err error) {
 // Gone is told that the other end has ended the connection below. After its own disconnect, or when
 // this end has sent one, that is how it should be; else it is a failure.
 func (e *End) Gone(err error) {
-	if e.state == Closing {
+	if e.state == Closing || e.state == Ending {
 		e.on(gotDisconnect)
 	}
 	e.Fail(err)

@@ -62,7 +62,7 @@ func (e *End) WriteAt(offset uint64, want int, r *Request) int {
 	if !e.CanWriteAt() || at.Length == 0 {
 		return 0
 	}
-	n := min(want, int(at.Length))
+	n := min(want, int(min(at.Length, MaxOwn)))
 	*r = Request{From: -1, Length: n, To: at.Addr, RKey: at.Key}
 	e.countDirect()
 	r.sign(e, true)

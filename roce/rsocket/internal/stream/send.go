@@ -8,6 +8,10 @@ import "fmt"
 // MaxTransfer is how many bytes one message has at most.
 const MaxTransfer = 64 << 10
 
+// MaxOwn is how many bytes one message of the application's own memory has at most: what is behind
+// it is not delayed by more, and it is less than an immediate can say and a queue pair can send.
+const MaxOwn = 1 << 28
+
 // What a message of more than one packet costs depends on the lengths of its packets, where a port
 // takes packets of one length as one (a run, of which only the last packet may be shorter): the
 // first packet of a WRITE WITH IMMEDIATE is longer than those behind it, and so is the last. So
@@ -122,7 +126,7 @@ func (e *End) Send(want int, r *Request) int {
 		return 0
 	}
 	n := min(want, e.free, mostOf(e.cfg.Packet))
-	n = min(n, int(e.target.Length))
+	n = int(min(uint32(n), e.target.Length))
 	r.From, r.Length, r.Inline = e.next, n, nil
 	e.free -= n
 	if e.next += n; e.next >= e.cfg.SendBuffer {
@@ -139,7 +143,7 @@ func (e *End) SendOwn(want int, r *Request) int {
 	if !e.canSendMessage() || e.target.Length == 0 {
 		return 0
 	}
-	n := min(want, int(e.target.Length))
+	n := min(want, int(min(e.target.Length, MaxOwn)))
 	r.From, r.Length, r.Inline = -1, n, nil
 	e.write(n, r)
 	r.sign(e, true)

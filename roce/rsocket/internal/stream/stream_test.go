@@ -22,14 +22,15 @@ func TestMoves(t *testing.T) {
 			require.True(t, local || m.owes == nothing, "%v, event %d: an answer is owed", s, ev)
 		}
 	}
-	// the rows of section 6, in its order: open, read-only, write-only, closing
-	for ev, row := range map[event][4]State{
-		endWrite:       {ReadOnly, ReadOnly, Closing, Closing},
-		endRead:        {WriteOnly, Closing, WriteOnly, Closing},
-		endBoth:        {Closing, Closing, Closing, Closing},
-		gotShutdown:    {WriteOnly, Disconnected, WriteOnly, Closing},
-		gotDisconnect:  {Disconnected, Disconnected, Disconnected, Disconnected},
-		toldDisconnect: {Open, ReadOnly, WriteOnly, Disconnected},
+	// the rows of section 6, in its order: open, read-only, write-only, closing, ending
+	for ev, row := range map[event][5]State{
+		endWrite:       {ReadOnly, ReadOnly, Closing, Closing, Ending},
+		endRead:        {WriteOnly, Closing, WriteOnly, Closing, Ending},
+		endBoth:        {Closing, Closing, Closing, Closing, Ending},
+		gotShutdown:    {WriteOnly, Ending, WriteOnly, Closing, Ending},
+		gotDisconnect:  {Disconnected, Disconnected, Disconnected, Disconnected, Disconnected},
+		toldDisconnect: {Open, ReadOnly, WriteOnly, Disconnected, Ending},
+		toldAll:        {Open, ReadOnly, WriteOnly, Closing, Disconnected},
 	} {
 		for s, to := range row {
 			require.Equal(t, to, moves[s][ev].to, "%v, event %d", State(s), ev)
@@ -104,6 +105,18 @@ func TestBrokenRules(t *testing.T) {
 	e.Received(7<<29|9, 0)
 	require.NoError(t, e.Err())
 	require.Equal(t, Open, e.State())
+}
+
+// TestLargeRoom: a message of the application's own memory is never longer than its immediate can
+// say, however much room the other end tells of.
+func TestLargeRoom(t *testing.T) {
+	e := NewEnd(Config{SendBuffer: 100, ReceiveBuffer: 64, SendDepth: 10, Credits: 8, Tables: make([]byte, TablesSize(0))})
+	e.Start(ConnData{Credits: 5, SGL: SGE{1000, 1, 2}, Buffer: SGE{2000, 2, 1<<32 - 1}})
+	var r Request
+	n := e.SendOwn(1<<29, &r)
+	require.Equal(t, MaxOwn, n)
+	require.EqualValues(t, n, r.Imm)
+	require.Equal(t, 100, e.Send(1000, &r))
 }
 
 // FuzzReceived: whatever a peer sends, an end neither panics nor loses count of what is in its
