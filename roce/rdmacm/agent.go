@@ -40,6 +40,7 @@ type agent struct {
 	mu      sync.Mutex // taken after an ID's
 	machine *cm.Machine
 	orphan  time.Time // since when nobody uses the device; zero: somebody does, or it is not ours
+	refused bool      // the device could not be closed, for what others have on it
 }
 
 // newAgent makes queue pair 1 of a device and starts its goroutine.
@@ -75,7 +76,21 @@ func (a *agent) finish() {
 	delete(agents.owned, a.ownedName)
 	delete(agents.of, a.dev)
 	a.closing.Store(true)
-	a.dev.Close() // whatever is left on it is its users' fault, and stays
+	if a.dev.Close() == nil {
+		return
+	}
+	// Somebody has, say, a protection domain on it yet. It stays this package's, for the next who
+	// needs the address, and is tried again.
+	b, err := shareLocked(a.dev)
+	if err != nil {
+		return
+	}
+	b.users, b.ownedName = 0, a.ownedName
+	agents.owned[b.ownedName] = b
+	b.mu.Lock()
+	b.orphan, b.refused = time.Now(), true
+	b.mu.Unlock()
+	b.kick()
 }
 
 // kick wakes the goroutine.
@@ -119,7 +134,10 @@ func (a *agent) run() {
 func (a *agent) round() (events []happening, next cm.Time, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	err = a.gsi.receive(func(from cm.Path, mad []byte) { a.machine.HandleMAD(now(), from, mad) })
+	more, err := a.gsi.receive(func(from cm.Path, mad []byte) { a.machine.HandleMAD(now(), from, mad) })
+	if more {
+		a.kick()
+	}
 	a.machine.HandleTimeout(now())
 	var m cm.Message
 	for a.gsi.room() && a.machine.PollTransmit(&m) {
@@ -135,7 +153,8 @@ func (a *agent) round() (events []happening, next cm.Time, err error) {
 	next = a.machine.PollTimeout()
 	if !a.orphan.IsZero() {
 		over := cm.Time(a.orphan.Add(lingerTime).Sub(epoch))
-		if inUse, _ := a.machine.Len(); inUse == 0 || now() >= over {
+		if inUse, _ := a.machine.Len(); inUse == 0 && !a.refused || now() >= over {
+			a.orphan = time.Time{}
 			go a.finish()
 		}
 		next = min(next, over)
@@ -146,7 +165,7 @@ func (a *agent) round() (events []happening, next cm.Time, err error) {
 // abandoned says whether nobody uses the device, which is this package's.
 func (a *agent) abandoned(is bool) {
 	a.mu.Lock()
-	a.orphan = time.Time{}
+	a.orphan, a.refused = time.Time{}, false
 	if is {
 		a.orphan = time.Now()
 	}

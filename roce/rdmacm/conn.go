@@ -338,8 +338,14 @@ func (c *Conn) disconnect(ctx context.Context) error {
 	}
 }
 
-// giveBack closes what the connection has.
+// giveBack closes what the connection has. Until all of it is closed it uses the device: one that
+// this package has opened is not closed in between.
 func (c *Conn) giveBack() error {
+	if c.dev != nil {
+		if a, err := share(c.dev); err == nil {
+			defer a.release()
+		}
+	}
 	err := c.id.Close()
 	for _, f := range slices.Backward(c.atClose) {
 		err = errors.Join(err, f())

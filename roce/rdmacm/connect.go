@@ -115,6 +115,7 @@ func (id *ID) Accept(param *ConnParam) error {
 		return fail("Accept", err)
 	}
 	id.step(callAccept)
+	id.answered()
 	return fail("Accept", id.accept(p.PrivateData))
 }
 
@@ -177,11 +178,13 @@ func (id *ID) Reject(private []byte) error {
 		if err := id.refuse(private); err != nil {
 			return fail("Reject", err)
 		}
+		id.answered()
 		return id.step(callReject)
 	}
 	if len(private) > MaxRejectData {
 		return fail("Reject", fmt.Errorf("%w: %d bytes of private data, at most %d fit", ErrInvalid, len(private), MaxRejectData))
 	}
+	id.answered()
 	// That the peer is gone meanwhile will be told.
 	id.agent().do(func(*cm.Machine) error { return id.conn.Reject(now(), wire.CMRejConsumer, nil, private) })
 	return id.step(callReject)

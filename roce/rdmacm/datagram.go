@@ -54,6 +54,7 @@ func (id *ID) serve(p *ConnParam) error {
 		return err
 	}
 	id.step(callAccept)
+	id.answered()
 	id.happened(served, nil)
 	return nil
 }

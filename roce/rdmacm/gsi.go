@@ -22,6 +22,7 @@ import (
 const (
 	gsiRecvs  = 256 // datagrams that wait to be looked at: 74 KiB
 	gsiSends  = 128 // on their way
+	gsiTurn   = 256 // completions that are taken in before something else is done
 	gsiWays   = 256 // peers whose address handles are kept
 	gsiAsking = 16  // peers whose link address is being found out at a time
 	gsiKept   = 4   // messages for each of these that wait
@@ -102,32 +103,36 @@ func (g *gsi) postRecv(slot uint64) error {
 	return g.qp.PostRecv(roce.RecvWR{WRID: slot, SGL: []roce.SGE{g.mr.SGE(int(slot)*gsiSlot, gsiSlot)}})
 }
 
-// receive gives everything that has come to take, whose bytes are lent for the call, and arms the
-// queue: the channel is told of what comes later.
-func (g *gsi) receive(take func(w cm.Path, mad []byte)) error {
+// receive gives what has come to take, whose bytes are lent for the call, and arms the queue: the
+// channel is told of what comes later. It says whether there may be more: it takes in gsiTurn at a
+// time, so that peers who never pause keep nothing else from being done.
+func (g *gsi) receive(take func(w cm.Path, mad []byte)) (more bool, err error) {
 	var wcs [32]roce.WC
-	for armed := false; ; {
+	armed := false
+	for taken := 0; taken < gsiTurn; {
 		n, err := g.cq.Poll(wcs[:])
 		if err != nil {
-			return err
+			return false, err
 		}
 		for i := range wcs[:n] {
 			if err := g.completed(&wcs[i], take); err != nil {
-				return err
+				return false, err
 			}
 		}
+		taken += n
 		switch {
 		case n > 0:
 			armed = false
 		case armed:
-			return nil
+			return false, nil
 		default: // what comes between a poll and the arming is not told: look once more
 			if err := g.cq.ReqNotify(false); err != nil {
-				return err
+				return false, err
 			}
 			armed = true
 		}
 	}
+	return true, nil
 }
 
 func (g *gsi) completed(wc *roce.WC, take func(w cm.Path, mad []byte)) error {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/goroce/goroce/cm"
@@ -37,6 +38,9 @@ type ID struct {
 	groups map[roce.GID]bool // that the ID is a member of; true: with its queue pair
 
 	listens []*cm.Listener // one for each of agents
+	backlog int            // how many requests may wait to be answered
+	waiting atomic.Int32   // how many do, also of peers that have withdrawn them meanwhile
+	asker   *ID            // the listener whose request the ID is, until it is answered
 	conn    *cm.Conn       // the connection as the machine has it
 	query   *cm.Query      // or the query
 	own     ConnParam      // what this side has said
@@ -209,6 +213,11 @@ func (id *ID) Migrate(to *EventChannel) error {
 		return mine
 	})
 	for _, e := range moved {
+		if e.Listener != nil { // its new ID is of the channel where the request is taken
+			if err := e.ID.Migrate(to); err != nil {
+				continue
+			}
+		}
 		to.events.Put(e)
 	}
 	return nil
@@ -241,6 +250,9 @@ func (id *ID) happened(on input, e *Event) bool {
 	if !ok {
 		return false
 	}
+	if m.to == over && m.from != over {
+		id.lower() // of one that the application has closed already there is nothing to say
+	}
 	id.state = m.to
 	if m.event != none {
 		if e == nil {
@@ -263,6 +275,7 @@ func (id *ID) Close() error {
 		return nil
 	}
 	id.step(callClose)
+	id.answered()
 	var requests []*ID
 	id.ch.events.Remove(func(e *Event) bool {
 		if e.about() == id && e.Listener != nil {

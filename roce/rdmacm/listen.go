@@ -38,7 +38,11 @@ func (id *ID) listen(backlog int) (err error) {
 			return err
 		}
 	}
-	o := cm.ListenOptions{Backlog: max(backlog, 0), Context: id}
+	if backlog <= 0 {
+		backlog = DefaultBacklog
+	}
+	id.backlog = backlog * len(id.agents)
+	o := cm.ListenOptions{Backlog: backlog, Context: id}
 	switch {
 	case !addr.IsUnspecified():
 		o.Address = gidOf(addr)
@@ -84,15 +88,26 @@ func (id *ID) request(a *agent, e *cm.Event) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	child := &ID{space: id.space, ch: id.ch, state: requested, options: id.options, parts: id.parts, conn: e.Conn, query: e.Query}
-	if id.state != listening || id.ch.enter() != nil {
+	if id.state != listening || int(id.waiting.Load()) >= id.backlog || id.ch.enter() != nil {
 		child.forgetAt(a)
 		return
 	}
 	share(a.dev) // its agent is a, of which the listener is a user
-	child.agents = []*agent{a}
+	child.agents, child.asker = []*agent{a}, id
+	id.waiting.Add(1)
 	child.meet(a, e)
 	ev := &Event{Type: EventConnectRequest, ID: child, Listener: id, Param: paramOf(&e.Param, e.Private)}
 	id.put(ev)
+}
+
+// answered says that the application has answered the request that the ID was made for, if it was.
+// The machine's own backlog does not count those that their peers withdraw: IDs that the
+// application does not know of yet would be without number. The caller has the lock.
+func (id *ID) answered() {
+	if id.asker != nil {
+		id.asker.waiting.Add(-1)
+		id.asker = nil
+	}
 }
 
 // meet gives a new ID its addresses and what is known of its peer.

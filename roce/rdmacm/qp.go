@@ -135,6 +135,9 @@ func (id *ID) rtrAttr(t roce.QPType) (roce.QPAttr, roce.AttrMask) {
 	n := &id.terms
 	attr := roce.QPAttr{State: roce.StateRTR, PathMTU: n.PathMTU, DestQPN: n.DestQPN, RQPSN: n.RQPSN,
 		AV: addressVector(id.agent().dev, n.Path), MaxDestRdAtomic: n.MaxDestRdAtomic, AccessFlags: id.rights()}
+	if id.options.tos != 0 {
+		attr.AV.TrafficClass = id.options.tos
+	}
 	mask := roce.AttrState | roce.AttrPathMTU | roce.AttrDestQPN | roce.AttrRQPSN | roce.AttrAV | roce.AttrAccessFlags
 	if t == roce.RC {
 		mask |= roce.AttrMaxDestRdAtomic | roce.AttrMinRNRTimer

@@ -136,11 +136,18 @@ func (id *ID) addrResolved(p path, err error) {
 	if err == nil && id.state == addrQuery {
 		err = id.settle(p)
 	}
-	if err != nil {
-		id.happened(addrFailed, new(Event).errno(codeOf(err), err))
+	if err == nil {
+		id.happened(addrDone, nil)
 		return
 	}
-	id.happened(addrDone, nil)
+	on := addrFailed
+	if id.claim == nil {
+		on = addrUnbound
+	}
+	if id.claim == nil || id.claim.addr.IsUnspecified() {
+		id.unuse() // of the device that the way was by: the next way may be by another
+	}
+	id.happened(on, new(Event).errno(codeOf(err), err))
 }
 
 // settle gives the ID the local address of its way: a port if it has none, and of all addresses the

@@ -52,6 +52,7 @@ const (
 
 	addrDone
 	addrFailed
+	addrUnbound // not resolved, and the ID is bound to none
 	routeDone
 	routeFailed
 	replied     // the peer has accepted
@@ -70,7 +71,7 @@ const (
 )
 
 var inputNames = [...]string{"BindAddr", "ResolveAddr", "ResolveRoute", "Listen", "Connect", "Accept", "Reject", "Establish", "Disconnect",
-	"Close", "address resolved", "address not resolved", "route resolved", "route not resolved", "REP", "ready", "SIDR done",
+	"Close", "address resolved", "address not resolved", "no address", "route resolved", "route not resolved", "REP", "ready", "SIDR done",
 	"REP sent", "failed", "RTU", "rejected", "unreachable", "DREQ", "DREP", "broken", "timewait exit"}
 
 func (i input) String() string { return inputNames[i] }
@@ -92,6 +93,7 @@ var moves = []move{
 	{addrBound, callResolveAddr, addrQuery, none},
 	{addrQuery, addrDone, addrResolved, EventAddrResolved},
 	{addrQuery, addrFailed, addrBound, EventAddrError},
+	{addrQuery, addrUnbound, idle, EventAddrError},
 	{addrResolved, callResolveRoute, routeQuery, none},
 	{routeQuery, routeDone, routeResolved, EventRouteResolved},
 	{routeQuery, routeFailed, addrResolved, EventRouteError},

@@ -1,0 +1,240 @@
+package rdmacm
+
+// Peers that break the rules, and applications that leave things behind.
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/cm"
+	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/wire"
+)
+
+// stranger sends messages of its own making from a host's device, which has no agent.
+type stranger struct {
+	h *host
+	g *gsi
+}
+
+const strangerGUID = 7
+
+func newStranger(t *testing.T, h *host) *stranger {
+	g, err := openGSI(h.dev)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, g.close()) })
+	return &stranger{h, g}
+}
+
+func (s *stranger) send(to *host, tid uint64, msg wire.CMMessage) {
+	for !s.g.room() {
+		_, err := s.g.receive(func(cm.Path, []byte) {})
+		require.NoError(s.h.t, err)
+	}
+	m := new(wire.MAD)
+	wire.PutCM(m, tid, msg)
+	s.g.send(cm.Path{Local: gidOf(s.h.addr), Remote: gidOf(to.addr), HopLimit: 64}, m)
+}
+
+// request sends a REQ for a port with a communication ID.
+func (s *stranger) request(to *host, port uint16, id uint32) {
+	req := wire.CMReq{ServiceID: wire.CMServiceID(wire.CMPortSpaceTCP, port), LocalCommID: id, LocalQPN: id, PartitionKey: 0xffff,
+		PathMTU: wire.MTU1024, LocalCAGUID: strangerGUID, LocalCMResponseTimeout: 20, RemoteCMResponseTimeout: 20, MaxCMRetries: 15,
+		Primary: wire.CMPath{LocalGID: gidOf(s.h.addr), RemoteGID: gidOf(to.addr)}}
+	header := wire.CMIPHeader{SrcPort: 9, Src: gidOf(s.h.addr), Dst: gidOf(to.addr)}
+	header.Put(req.PrivateData[:])
+	s.send(to, uint64(id), &req)
+}
+
+// withdraw takes a REQ back.
+func (s *stranger) withdraw(to *host, id uint32) {
+	rej := wire.CMRej{LocalCommID: id, Reason: wire.CMRejTimeout, ARILen: 8}
+	rej.ARI[7] = strangerGUID
+	s.send(to, uint64(id), &rej)
+}
+
+// ids is how many IDs a channel has.
+func (ch *EventChannel) count() int {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	return ch.ids
+}
+
+// until waits until something is so.
+func until(f func() bool) {
+	for !f() {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestWithdrawn: a peer that takes its requests back makes room for more in the machine, but not
+// for more IDs than the listener's backlog, as long as the application has not looked at them.
+func TestWithdrawn(t *testing.T) {
+	const backlog = 4
+	na, nb := wires["pipe"]()
+	a, b := newHost(t, na, nil), newHost(t, nb, nil)
+	l := b.id(PSTCP)
+	require.NoError(t, l.BindAddr(b.at(99)))
+	require.NoError(t, l.Listen(backlog))
+	s := newStranger(t, a)
+	for i := range uint32(50) {
+		s.request(b, 99, 100+i)
+		s.withdraw(b, 100+i)
+		until(func() bool { return heard(b.dev, wire.CMAttrREJ) > uint64(i) })
+	}
+	require.Equal(t, 1+backlog, b.ch.count())
+	for range backlog { // looked at, they make room
+		require.NoError(t, b.next(EventConnectRequest).ID.Close())
+	}
+	s.request(b, 99, 200)
+	require.NoError(t, b.next(EventConnectRequest).ID.Close())
+}
+
+// heard is how many messages of a kind a device's machine has taken in.
+func heard(dev *roce.Device, kind wire.CMAttribute) (n uint64) {
+	agents.Lock()
+	a := agents.of[dev]
+	agents.Unlock()
+	a.do(func(m *cm.Machine) error { n = m.Stats().Received[kind-wire.CMAttrREQ]; return nil })
+	return n
+}
+
+// TestNeverPauses: who takes in messages of a peer that never pauses stops after a while.
+func TestNeverPauses(t *testing.T) {
+	na, nb := wires["pipe"]()
+	a, b := newHost(t, na, nil), newHost(t, nb, nil)
+	s, g := newStranger(t, a), newStranger(t, b).g
+	const ahead = gsiRecvs / 2
+	for range ahead {
+		s.request(b, 99, 1)
+	}
+	until(func() bool { // that the peer is slow for a moment is no proof
+		taken := 0
+		more, err := g.receive(func(cm.Path, []byte) {
+			taken++
+			s.request(b, 99, 1)
+		})
+		require.NoError(t, err)
+		require.Less(t, taken, 2*gsiTurn)
+		if taken == 0 {
+			s.request(b, 99, 1)
+		}
+		return more
+	})
+}
+
+// TestRefusedLate: a peer that changes its mind ends the queue pair that was made ready for it:
+// what waits there is flushed.
+func TestRefusedLate(t *testing.T) {
+	overWires(t, func(t *testing.T, a, b *host) {
+		l := b.listener(PSTCP, 0)
+		active := a.resolved(PSTCP, l.LocalAddr())
+		require.NoError(t, active.Connect(&ConnParam{QPN: 77}))
+		passive := b.next(EventConnectRequest).ID
+		q := b.pair(passive)
+		require.NoError(t, q.PostRecv(roce.RecvWR{WRID: 5}))
+		require.NoError(t, passive.Accept(nil))
+		a.next(EventConnectResponse)
+		require.NoError(t, active.Reject(nil))
+		b.next(EventRejected)
+		require.Equal(t, roce.StateErr, q.State())
+		var wc [1]roce.WC
+		_, err := b.cq.Wait(bg, wc[:])
+		require.NoError(t, err)
+		require.Equal(t, roce.WCWRFlushErr, wc[0].Status)
+		require.NoError(t, passive.Close())
+	})
+}
+
+// TestMigrateListener: a request that nobody has taken goes with its listener, and the ID that was
+// made of it too.
+func TestMigrateListener(t *testing.T) {
+	overWires(t, func(t *testing.T, a, b *host) {
+		l := b.listener(PSTCP, 0)
+		active := a.resolved(PSTCP, l.LocalAddr())
+		a.pair(active)
+		require.NoError(t, active.Connect(nil))
+		<-b.ch.Events().Ready()
+		other, err := NewEventChannel(&Config{Devices: []*roce.Device{b.dev}})
+		require.NoError(t, err)
+		require.NoError(t, l.Migrate(other))
+		e, err := other.Get(bg)
+		require.NoError(t, err)
+		require.Same(t, other, e.ID.Channel())
+		require.NoError(t, l.Close())
+		require.ErrorIs(t, other.Close(), ErrBusy)
+		require.NoError(t, e.ID.Close())
+		require.NoError(t, other.Close())
+		a.next(EventRejected)
+	})
+}
+
+// TestNoWayUnbound: an ID that was bound to nothing is not bound when its peer's address cannot be
+// resolved.
+func TestNoWayUnbound(t *testing.T) {
+	ch, err := NewEventChannel(nil)
+	require.NoError(t, err)
+	id, err := ch.CreateID(PSTCP)
+	require.NoError(t, err)
+	require.NoError(t, id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("[fe80::1%nosuch]:7"), 0))
+	e, err := ch.Get(bg)
+	require.NoError(t, err)
+	require.Equal(t, EventAddrError, e.Type)
+	require.ErrorIs(t, id.Listen(0), ErrState)
+	require.NoError(t, id.Close())
+	require.NoError(t, ch.Close())
+}
+
+// TestLeftBehind: a device that this package has opened, and on which the application has something
+// yet when its last ID is closed, can be used again.
+func TestLeftBehind(t *testing.T) {
+	pid := os.Getpid()
+	addr := netip.MustParseAddrPort(fmt.Sprintf("127.%d.%d.252:0", 130+pid>>8%120, pid%256))
+	ch, err := NewEventChannel(nil)
+	require.NoError(t, err)
+	bound := func() *ID {
+		id, err := ch.CreateID(PSTCP)
+		require.NoError(t, err)
+		require.NoError(t, id.BindAddr(addr))
+		return id
+	}
+	id := bound()
+	dev := id.Device()
+	pd, err := dev.AllocPD()
+	require.NoError(t, err)
+	old := id.agents[0]
+	require.NoError(t, id.Close())
+	<-old.done // it has tried to close the device
+	id = bound()
+	require.Same(t, dev, id.Device())
+	require.NoError(t, pd.Close())
+	require.NoError(t, id.Close())
+	require.NoError(t, ch.Close())
+	until(func() bool { return dev.AtClose(func() error { return nil }) != nil }) // it is closed
+}
+
+// TestTypeOfService: what is accepted at a listener has its type of service.
+func TestTypeOfService(t *testing.T) {
+	overWires(t, func(t *testing.T, a, b *host) {
+		l := b.listener(PSTCP, 0)
+		require.NoError(t, l.SetTOS(0x20))
+		active := a.resolved(PSTCP, l.LocalAddr())
+		a.pair(active)
+		require.NoError(t, active.Connect(nil))
+		passive := b.next(EventConnectRequest).ID
+		q := b.pair(passive)
+		require.NoError(t, passive.Accept(nil))
+		attr, err := q.Query()
+		require.NoError(t, err)
+		require.Equal(t, uint8(0x20), attr.AV.TrafficClass)
+		a.next(EventEstablished)
+		b.next(EventEstablished)
+		require.NoError(t, passive.Close())
+		a.next(EventDisconnected)
+	})
+}
