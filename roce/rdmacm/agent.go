@@ -9,6 +9,7 @@ package rdmacm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -173,12 +174,20 @@ func (a *agent) abandoned(is bool) {
 	a.kick()
 }
 
-// do changes the machine, and has the goroutine see what comes of it.
+// do changes the machine, and has the goroutine see what comes of it. An error is one of this
+// package's.
 func (a *agent) do(f func(m *cm.Machine) error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	defer a.kick()
-	return f(a.machine)
+	err := f(a.machine)
+	for _, e := range [...]struct{ theirs, ours error }{{cm.ErrInvalid, ErrInvalid}, {cm.ErrState, ErrState}, {cm.ErrClosed, ErrState},
+		{cm.ErrInUse, ErrBusy}, {cm.ErrLimit, roce.ErrLimit}} {
+		if errors.Is(err, e.theirs) {
+			return fmt.Errorf("%w: %w", e.ours, err)
+		}
+	}
+	return err
 }
 
 // slow says whether the port has to find out link addresses before it can send.

@@ -159,6 +159,9 @@ func (c *Conn) build(cfg *ConnConfig) error {
 	if c.qp, err = c.id.CreateQP(c.pd, attr); err != nil {
 		return err
 	}
+	if err = c.fitOwn(); err != nil {
+		return err
+	}
 	if cfg.Prepare != nil {
 		return cfg.Prepare(c)
 	}
@@ -174,10 +177,22 @@ func (c *Conn) buildOwn(attr *roce.QPInitAttr) (err error) {
 		return err
 	}
 	c.ownPD = true
-	const last = 1 // Close's
-	c.cq, err = c.dev.CreateCQ(roce.CQInitAttr{CQE: int(attr.Cap.MaxSendWR + attr.Cap.MaxRecvWR + last)})
+	c.cq, err = c.dev.CreateCQ(roce.CQInitAttr{CQE: int(max(attr.Cap.MaxSendWR+attr.Cap.MaxRecvWR, 1))})
 	attr.SendCQ = c.cq
 	return err
+}
+
+// fitOwn gives the completion queue room for all that the queue pair has room for, which may be
+// more than was asked for.
+func (c *Conn) fitOwn() error {
+	has, err := c.qp.Query()
+	if err != nil || c.cq == nil {
+		return err
+	}
+	if n := int(has.Cap.MaxSendWR + has.Cap.MaxRecvWR); n > c.cq.Cap() {
+		return c.cq.Resize(n)
+	}
+	return nil
 }
 
 // abandon gives back a connection that nobody gets.

@@ -25,7 +25,7 @@ const (
 	gsiTurn   = 256 // completions that are taken in before something else is done
 	gsiWays   = 256 // peers whose address handles are kept
 	gsiAsking = 16  // peers whose link address is being found out at a time
-	gsiKept   = 4   // messages for each of these that wait
+	gsiKept   = 64  // messages for each of these that wait: 16 KiB
 )
 
 const gsiSlot = roce.GRHSize + wire.MADLen
@@ -157,6 +157,7 @@ func (g *gsi) room() bool { return g.sending < gsiSends }
 // send sends a message to queue pair 1 of a peer; there must be room. It waits for nothing: a way
 // that is not known yet is looked for while the message waits.
 func (g *gsi) send(w cm.Path, mad *wire.MAD) {
+	w.FlowLabel = 0 // each connection has one of its own, and they all go the same way
 	h := g.ways[w]
 	switch {
 	case h != nil && h.ah != nil:

@@ -4,6 +4,7 @@ package rdmacm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/goroce/goroce/roce"
@@ -175,12 +176,17 @@ func (id *ID) raise(ctx context.Context) error {
 	return q.Modify(ctx, &rts, toRTS)
 }
 
-// lower ends the queue pair: what is outstanding is flushed. The caller has the lock.
+// lower ends the queue pair: what is outstanding is flushed. One that the application has closed
+// has ended. The caller has the lock.
 func (id *ID) lower() error {
 	if id.qp == nil || id.qp.Type() == roce.UD {
 		return nil
 	}
-	return id.qp.Modify(context.Background(), &roce.QPAttr{State: roce.StateErr}, roce.AttrState)
+	err := id.qp.Modify(context.Background(), &roce.QPAttr{State: roce.StateErr}, roce.AttrState)
+	if errors.Is(err, ErrClosed) {
+		return nil
+	}
+	return err
 }
 
 // number is the queue pair's number for the peer. The caller has the lock.

@@ -238,3 +238,79 @@ func TestTypeOfService(t *testing.T) {
 		a.next(EventDisconnected)
 	})
 }
+
+// TestMachineErrors: what the machine refuses is one of this package's errors.
+func TestMachineErrors(t *testing.T) {
+	na, _ := wires["pipe"]()
+	a := newHost(t, na, nil)
+	id := a.resolved(PSTCP, netip.MustParseAddrPort("239.1.2.3:7"))
+	a.pair(id)
+	require.ErrorIs(t, id.Connect(nil), ErrInvalid)
+}
+
+// TestManyAtOnce: connections to one peer, begun at the same time on a port that must find out link
+// addresses, have one search in common.
+func TestManyAtOnce(t *testing.T) {
+	const many = 2 * gsiAsking
+	na, nb := wires["pipe"]()
+	a, b := newHost(t, na, nil), newHost(t, nb, nil)
+	l := b.listener(PSTCP, 0)
+	paths := make(map[cm.Path]bool)
+	for range many {
+		paths[a.resolved(PSTCP, l.LocalAddr()).path] = true
+	}
+	require.Greater(t, len(paths), gsiAsking)
+	c, _ := wires["pipe"]()
+	s := newStranger(t, newHost(t, c, nil)).g
+	s.slow = true
+	for p := range paths {
+		s.send(p, new(wire.MAD))
+	}
+	require.Equal(t, 1, s.asking)
+	require.Zero(t, s.lost)
+}
+
+// TestQueuePairClosed: a queue pair that the application has closed by itself is no obstacle.
+func TestQueuePairClosed(t *testing.T) {
+	overWires(t, func(t *testing.T, a, b *host) {
+		active, passive := connected(t, a, b)
+		require.NoError(t, active.QP().Close())
+		require.NoError(t, active.Disconnect())
+		b.next(EventDisconnected)
+		require.NoError(t, passive.Disconnect())
+		a.next(EventDisconnected)
+	})
+}
+
+// TestRoom: the completion queue of a connection has room for all that can be posted, which is more
+// than was asked for.
+func TestRoom(t *testing.T) {
+	na, nb := wires["pipe"]()
+	a, b := newHost(t, na, nil), newHost(t, nb, nil)
+	cfg := func(h *host) ConnConfig {
+		return ConnConfig{Config: Config{Devices: []*roce.Device{h.dev}},
+			Cap: roce.QPCap{MaxSendWR: 5, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}}
+	}
+	l, err := Listen(bg, b.at(0).String(), &ListenConfig{ConnConfig: cfg(b)})
+	require.NoError(t, err)
+	dial := cfg(a)
+	c, err := Dial(bg, l.Addr().String(), &dial)
+	require.NoError(t, err)
+	s, err := l.Accept(bg)
+	require.NoError(t, err)
+	require.NoError(t, c.QP().PostRecv(roce.RecvWR{}))
+	posted := 0
+	for c.QP().PostSend(roce.SendWR{Opcode: roce.WRWrite, Flags: roce.SendSignaled}) == nil {
+		posted++
+	}
+	require.Equal(t, 8, posted)
+	require.NoError(t, s.QP().PostSend(roce.SendWR{Opcode: roce.WRSend, Flags: roce.SendSignaled}))
+	var wc [1]roce.WC
+	_, err = s.CQ().Wait(bg, wc[:])
+	require.NoError(t, err)
+	require.Equal(t, roce.WCSuccess, wc[0].Status)
+	require.NoError(t, c.Close(bg))
+	<-s.Done()
+	require.ErrorIs(t, s.Close(bg), ErrIncomplete)
+	require.NoError(t, l.Close())
+}
