@@ -40,6 +40,7 @@ type agent struct {
 
 	mu      sync.Mutex // taken after an ID's
 	machine *cm.Machine
+	lookAt  cm.Time   // when the port's MTU is to be looked at again
 	orphan  time.Time // since when nobody uses the device; zero: somebody does, or it is not ours
 	refused bool      // the device could not be closed, for what others have on it
 }
@@ -135,6 +136,10 @@ func (a *agent) run() {
 func (a *agent) round() (events []happening, next cm.Time, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if t := now(); t >= a.lookAt { // requests that want a larger path MTU than it are refused
+		a.lookAt = t + cm.Time(time.Second)
+		a.machine.SetMTU(a.dev.QueryPort().ActiveMTU)
+	}
 	more, err := a.gsi.receive(func(from cm.Path, mad []byte) { a.machine.HandleMAD(now(), from, mad) })
 	if more {
 		a.kick()

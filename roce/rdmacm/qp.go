@@ -167,6 +167,10 @@ func (id *ID) raise(ctx context.Context) error {
 		id.mu.Unlock()
 		return nil
 	}
+	if _, ok := rowOf(id.agent().dev, id.terms.Path.Local); !ok {
+		defer id.mu.Unlock()
+		return fmt.Errorf("%w: device %s has lost the address %v", ErrUnreachable, id.agent().dev.Name(), id.terms.Path.Local)
+	}
 	rtr, toRTR := id.rtrAttr(q.Type())
 	rts, toRTS := id.rtsAttr(q.Type())
 	id.mu.Unlock()

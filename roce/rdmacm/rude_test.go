@@ -314,3 +314,36 @@ func TestRoom(t *testing.T) {
 	require.ErrorIs(t, s.Close(bg), ErrIncomplete)
 	require.NoError(t, l.Close())
 }
+
+// TestMTU: what the port can do now counts, not what it could do when its agent was made.
+func TestMTU(t *testing.T) {
+	na, nb := wires["pipe"]()
+	a, b := newHost(t, na, nil), newHost(t, nb, nil)
+	l := b.listener(PSTCP, 0)
+	agents.Lock()
+	agent := agents.of[b.dev]
+	agents.Unlock()
+	agent.mu.Lock()
+	agent.machine.SetMTU(roce.MTU256) // as it was a second ago
+	agent.lookAt = 0
+	agent.mu.Unlock()
+	active := a.resolved(PSTCP, l.LocalAddr())
+	a.pair(active)
+	require.NoError(t, active.Connect(nil))
+	require.NoError(t, b.next(EventConnectRequest).ID.Close())
+	a.next(EventRejected)
+}
+
+// TestAddressLost: a queue pair is not made ready with another address than the peer knows.
+func TestAddressLost(t *testing.T) {
+	na, nb := wires["pipe"]()
+	a, b := newHost(t, na, nil), newHost(t, nb, nil)
+	l := b.listener(PSTCP, 0)
+	active := a.resolved(PSTCP, l.LocalAddr())
+	q := a.pair(active)
+	active.mu.Lock()
+	active.terms.Path.Local = gidOf(netip.MustParseAddr("192.0.2.1"))
+	active.mu.Unlock()
+	require.ErrorIs(t, active.raise(bg), ErrUnreachable)
+	require.Equal(t, roce.StateInit, q.State())
+}

@@ -223,7 +223,7 @@ func (r *run) answer(ctx context.Context, e *end) (err error) {
 		if err != nil {
 			return err
 		}
-		back := text[:min(len(untilZero(text))+1, int(to.Size), len(text))]
+		back := text[:min(len(untilZero(text))+1, int(min(to.Size, uint32(len(text)))))]
 		if err := e.do(ctx, roce.WRWrite, back, to); err != nil {
 			return err
 		}
