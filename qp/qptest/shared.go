@@ -188,14 +188,16 @@ func (p *Plan) drawShared(d Dice) {
 	for node := range p.Nodes {
 		s := SRQPlan{Node: node, Init: qp.SRQInit{MaxWR: uint32(d.between(1, maxShared)), MaxSGE: uint32(d.between(1, 5))}, Room: d.IntN(200)}
 		s.First, s.Every = d.IntN(maxShared+1), qp.Time(d.IntN(int(20*Microsecond))+1)
-		used := false
+		used, held := false, uint32(0) // held: what messages of UC that never end can keep for ever
 		if d.Chance(0.65) {
 			continue
 		}
 		for i := range p.Conns {
 			for j := range p.Conns[i].Ends {
 				if e := &p.Conns[i].Ends[j]; e.Node == node && e.Cfg.Type < qp.XRCSend && d.Chance(0.8) {
-					e.SRQ, used = len(p.SRQs)+1, true
+					if e.SRQ, used = len(p.SRQs)+1, true; e.Cfg.Type == qp.UC {
+						held++
+					}
 					for _, r := range e.Recvs {
 						s.Room = max(s.Room, r.Len)
 					}
@@ -207,11 +209,15 @@ func (p *Plan) drawShared(d Dice) {
 			continue
 		}
 		s.Pieces = d.pieces(s.Room, int(s.Init.MaxSGE))
+		s.Init.MaxWR = min(s.Init.MaxWR+held, maxShared) // the others must get something
 		s.Init.Limit = uint32(d.IntN(int(s.Init.MaxWR) + 1))
 		for d.Chance(0.7) {
 			a := SRQAct{At: qp.Time(d.IntN(int(Millisecond))), Mask: qp.SRQLimit}
 			if a.Attr.Limit = uint32(d.IntN(maxShared + 1)); d.Chance(0.4) {
 				a.Attr, a.Mask = qp.SRQAttr{MaxWR: uint32(d.IntN(maxShared + 1))}, qp.SRQMaxWR
+				if a.Attr.MaxWR > 0 {
+					a.Attr.MaxWR = min(a.Attr.MaxWR+held, maxShared)
+				}
 			}
 			s.Acts = append(s.Acts, a)
 		}
