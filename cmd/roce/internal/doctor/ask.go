@@ -75,17 +75,26 @@ func (f *facts) askPeer(parent context.Context, o Options, s *session.Session) {
 	ctx, cancel := context.WithTimeout(parent, o.Wait)
 	defer cancel()
 	var asking sync.WaitGroup
-	asking.Go(func() { f.host = knock(ctx, f.route, f.peer, nobodysUDP, 1) })
-	if !f.route.Local {
-		asking.Go(func() { f.full = knock(ctx, f.route, f.peer, nobodysUDP+1, f.route.NetMTU-headers(f.peer.Is4())) })
+	asking.Go(func() { f.host = knock(ctx, f.route, f.peer, nobodysUDP, make([]byte, 1)) })
+	if n := f.route.NetMTU - headers(f.peer.Is4()); !f.route.Local && n > 0 {
+		asking.Go(func() { f.full = knock(ctx, f.route, f.peer, nobodysUDP+1, make([]byte, n)) })
 	}
 	if !f.self() {
-		asking.Go(func() { f.port = knock(ctx, f.route, f.peer, wire.UDPPort, 0) })
+		asking.Go(func() { f.port = knock(ctx, f.route, f.peer, wire.UDPPort, toNobody()) })
 	}
 	if s != nil && !f.self() {
 		asking.Go(func() { f.cm = askCM(ctx, s.Device, f.peer) })
 	}
 	asking.Wait()
+}
+
+// toNobody is a packet for queue pair 0, which no RoCE device has: whoever has the port drops it. A
+// datagram that is too short to be a packet must not be sent: rxe does not live through it (section
+// 13).
+func toNobody() []byte {
+	packet := make([]byte, int(wire.UDSendOnly.Info().HdrLen)+wire.ICRCLen)
+	(*wire.BTH)(packet).Put(wire.UDSendOnly, 0, 0, wire.DefaultPKey, 0, 0)
+	return packet
 }
 
 // askCM asks for a connection to a port that nobody has: a refusal proves that the peer is there,

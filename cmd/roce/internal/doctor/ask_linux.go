@@ -77,12 +77,9 @@ const (
 	pace   = 250 * time.Millisecond
 )
 
-// knock sends a datagram of n bytes that may not be fragmented, and waits for the ICMP message that
-// says what became of it. An empty one does no harm to whoever has a port of RoCE: it is too short.
-func knock(ctx context.Context, r route.Route, peer netip.Addr, port uint16, n int) probe {
-	if n < 0 {
-		return probe{}
-	}
+// knock sends a datagram that may not be fragmented, and waits for the ICMP message that says what
+// became of it.
+func knock(ctx context.Context, r route.Route, peer netip.Addr, port uint16, datagram []byte) probe {
 	from := net.UDPAddrFromAddrPort(netip.AddrPortFrom(r.Source, 0))
 	c, err := net.DialUDP("udp", from, net.UDPAddrFromAddrPort(netip.AddrPortFrom(zonedLike(peer, r), port)))
 	if err != nil {
@@ -98,7 +95,7 @@ func knock(ctx context.Context, r route.Route, peer netip.Addr, port uint16, n i
 		if ctx.Err() != nil {
 			break
 		}
-		if _, err = c.Write(make([]byte, n)); err == nil {
+		if _, err = c.Write(datagram); err == nil {
 			c.SetReadDeadline(time.Now().Add(pace))
 			_, err = c.Read(in[:]) // who answers has the port, contrary to expectations
 		}

@@ -15,4 +15,4 @@ func neighbourOf(int, netip.Addr) neighbour { return neighbourUnknown }
 
 func cutOf(string) cut { return cutUnknown }
 
-func knock(context.Context, route.Route, netip.Addr, uint16, int) probe { return probe{} }
+func knock(context.Context, route.Route, netip.Addr, uint16, []byte) probe { return probe{} }

@@ -27,7 +27,7 @@ type facts struct {
 	// Probes by plain datagrams, which a machine refuses by ICMP when nobody has their port.
 	host probe // a small one to a port that nobody has
 	full probe // one as long as the route's MTU, likewise
-	port probe // an empty one to UDP port 4791
+	port probe // to UDP port 4791: a packet for nobody
 
 	cm cmAnswer
 }
