@@ -32,6 +32,7 @@ var expected = [...]struct{ reason, why string }{
 	{"no device is named by -device", "interop's TestVerbs... run it on a device"},
 	{"rxe0 lacks something", "the suite knows more than rxe can"},
 	{"played by make programs", "make test plays one case of each program"},
+	{"takes ten seconds, in which nobody answers", "the unit run waits for them"},
 }
 
 // event is a line of go test -json.
