@@ -136,9 +136,13 @@ func (p *contender) enter(ctx context.Context, host *hostStage, duration time.Du
 	}
 }
 
-// listedCases asks a bench program for the names of its cases.
+// listedCases asks a bench program for the names of its cases: all of them, if it knows how to tell
+// those that only a full run plays.
 func listedCases(ctx context.Context, bench string) (map[string]bool, error) {
-	out, err := exec.CommandContext(ctx, bench, "-list").Output()
+	out, err := exec.CommandContext(ctx, bench, "-full", "-list").Output()
+	if err != nil {
+		out, err = exec.CommandContext(ctx, bench, "-list").Output()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the list of its cases: %w", err)
 	}
