@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"runtime"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -58,7 +58,7 @@ func (s *stranger) withdraw(to *host, id uint32) {
 	s.send(to, uint64(id), &rej)
 }
 
-// ids is how many IDs a channel has.
+// count is how many IDs a channel has.
 func (ch *EventChannel) count() int {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
@@ -68,7 +68,7 @@ func (ch *EventChannel) count() int {
 // until waits until something is so.
 func until(f func() bool) {
 	for !f() {
-		time.Sleep(time.Millisecond)
+		runtime.Gosched()
 	}
 }
 
