@@ -87,13 +87,13 @@ func (e *Engine) ModifyQP(now Time, q *QP, attr *QPAttr, mask AttrMask) error {
 	if err := q.checkMask(from, to, mask); err != nil {
 		return err
 	}
-	path, cnpPath, err := e.checkAttr(q, attr, mask)
+	path, err := e.checkAttr(q, attr, mask)
 	if err != nil {
 		return err
 	}
 	q.apply(attr, mask)
 	if mask&AttrAV != 0 {
-		q.path, q.cnpPath, q.away = path, cnpPath, false
+		q.path, q.away = path, false
 	}
 	if mask&AttrRateLimit != 0 {
 		e.limitRate(q)
@@ -143,9 +143,9 @@ func CheckModify(t QPType, from, to QPState, mask AttrMask) error {
 	return nil
 }
 
-// checkAttr checks the values that mask names, and returns the headers that a new address vector
-// gives: those of packets and those of CNPs.
-func (e *Engine) checkAttr(q *QP, a *QPAttr, mask AttrMask) (path, cnpPath wire.Path, err error) {
+// checkAttr checks the values that mask names, and returns the header of packets that a new address
+// vector gives.
+func (e *Engine) checkAttr(q *QP, a *QPAttr, mask AttrMask) (path wire.Path, err error) {
 	limits := []struct {
 		bit        AttrMask
 		value, max uint32
@@ -162,27 +162,27 @@ func (e *Engine) checkAttr(q *QP, a *QPAttr, mask AttrMask) (path, cnpPath wire.
 	}
 	for _, l := range limits {
 		if mask&l.bit != 0 && l.value > l.max {
-			return path, path, invalid("%v is %d, at most %d is allowed", l.bit, l.value, l.max)
+			return path, invalid("%v is %d, at most %d is allowed", l.bit, l.value, l.max)
 		}
 	}
 	const peerRights = mr.LocalWrite | mr.RemoteWrite | mr.RemoteRead | mr.RemoteAtomic | mr.FlushGlobal | mr.FlushPersistent
 	switch {
 	case mask&AttrAltPath != 0 || mask&AttrPathMigState != 0:
-		return path, path, invalid("%v: RoCE has no path migration", mask&(AttrAltPath|AttrPathMigState))
+		return path, invalid("%v: RoCE has no path migration", mask&(AttrAltPath|AttrPathMigState))
 	case mask&AttrRateLimit != 0 && a.RateLimit != 0 && a.RateLimit < MinRateLimit:
-		return path, path, invalid("rate_limit %d kbit/s, want 0 for none, or %d to %d", a.RateLimit, MinRateLimit, MaxRateLimit)
+		return path, invalid("rate_limit %d kbit/s, want 0 for none, or %d to %d", a.RateLimit, MinRateLimit, MaxRateLimit)
 	case mask&AttrPort != 0 && a.Port != 1:
-		return path, path, invalid("port_num %d, the device has port 1 only", a.Port)
+		return path, invalid("port_num %d, the device has port 1 only", a.Port)
 	case mask&AttrAccessFlags != 0 && a.AccessFlags&^peerRights != 0:
-		return path, path, invalid("qp_access_flags 0x%x: unknown bits 0x%x", uint32(a.AccessFlags), uint32(a.AccessFlags&^peerRights))
+		return path, invalid("qp_access_flags 0x%x: unknown bits 0x%x", uint32(a.AccessFlags), uint32(a.AccessFlags&^peerRights))
 	case mask&AttrPathMTU != 0 && (a.PathMTU < 1 || a.PathMTU > e.cfg.MaxMTU):
-		return path, path, invalid("path_mtu %d, the port takes 1 (256 bytes) to %d (%d bytes)", a.PathMTU, e.cfg.MaxMTU, e.cfg.MaxMTU.Bytes())
+		return path, invalid("path_mtu %d, the port takes 1 (256 bytes) to %d (%d bytes)", a.PathMTU, e.cfg.MaxMTU, e.cfg.MaxMTU.Bytes())
 	}
 	if mask&AttrAV == 0 {
-		return path, path, nil
+		return path, nil
 	}
 	if a.AV.DGID.IsMulticast() {
-		return path, path, invalid("destination %v is a multicast group: only UD sends there", a.AV.DGID)
+		return path, invalid("destination %v is a multicast group: only UD sends there", a.AV.DGID)
 	}
 	port := e.cfg.SrcPort
 	if port == 0 { // one source port per connection, so that no router reorders it (section 1.2)
@@ -196,11 +196,7 @@ func (e *Engine) checkAttr(q *QP, a *QPAttr, mask AttrMask) (path, cnpPath wire.
 	if e.cfg.ECN {
 		av.TrafficClass = ECT(av.TrafficClass)
 	}
-	if path, err = e.path(&av, port); err == nil {
-		av.TrafficClass = cnpTrafficClass
-		cnpPath, err = e.path(&av, port)
-	}
-	return path, cnpPath, err
+	return e.path(&av, port)
 }
 
 // attributes says how the field of each bit is copied. Those of the state have their own ways.

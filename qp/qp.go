@@ -55,7 +55,6 @@ type QP struct {
 	mem       *mr.Table     // of the device, which it tells from other devices
 	init      QPInit
 	ended     []wire.PSN // one past the newest packet of each earlier life; the latest last
-	cnpPath   wire.Path  // path, with the traffic class of CNPs
 	atStorage int        // syncs under way: they outlive what a reset forgets
 }
 

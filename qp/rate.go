@@ -112,7 +112,8 @@ func (e *Engine) congested(q *QP) {
 // sequence (section 1.7).
 func (e *Engine) putCNP(q *QP, b *wire.Batch) verdict {
 	info := wire.CNP.Info()
-	f := b.Reserve(&q.cnpPath, int(info.HdrLen)+wire.ICRCLen)
+	path := q.path.WithTrafficClass(cnpTrafficClass)
+	f := b.Reserve(&path, int(info.HdrLen)+wire.ICRCLen)
 	if f == nil {
 		return full
 	}

@@ -11,32 +11,36 @@ import (
 
 // object is anything made on a device. Its values are comparable.
 type object interface {
-	kind() string    // "QP"
-	label() string   // what tells it from others of its kind, "0x00001a", or ""
-	needs() []object // what it cannot live without; one may be there twice
+	kind() string  // "QP"
+	label() string // what tells it from others of its kind, "0x00001a", or ""
+	// needs lists what it cannot live without; one may be there twice. It is the same from when the
+	// object is added to when it is removed.
+	needs() []object
 }
 
-// objects are those that exist, with what each needed when it was added; and for each how often it
-// is needed, so that closing one of very many looks at no other.
+// objects are those that exist; and for each how often it is needed, so that closing one of very
+// many looks at no other.
 type objects struct {
-	all   map[object][]object
+	all   map[object]struct{}
 	users map[object]int
 }
 
 func newObjects() objects {
-	return objects{all: make(map[object][]object), users: make(map[object]int)}
+	return objects{all: make(map[object]struct{}), users: make(map[object]int)}
 }
 
 func (o objects) add(x object) {
-	needed := x.needs()
-	o.all[x] = needed
-	for _, n := range needed {
+	o.all[x] = struct{}{}
+	for _, n := range x.needs() {
 		o.users[n]++
 	}
 }
 
 func (o objects) remove(x object) {
-	for _, n := range o.all[x] {
+	if !o.has(x) {
+		return
+	}
+	for _, n := range x.needs() {
 		if o.users[n]--; o.users[n] == 0 {
 			delete(o.users, n)
 		}
@@ -57,8 +61,8 @@ func (o objects) busy(what string, x object) error {
 		return nil
 	}
 	labels := make(map[string][]string)
-	for user, needed := range o.all {
-		if x == nil || slices.Contains(needed, x) {
+	for user := range o.all {
+		if x == nil || slices.Contains(user.needs(), x) {
 			labels[user.kind()] = append(labels[user.kind()], user.label())
 		}
 	}

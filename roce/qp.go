@@ -5,6 +5,7 @@ package roce
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/goroce/goroce/roce/internal/soft"
 )
@@ -49,25 +50,22 @@ type QP struct {
 	hw     *hwQP
 	soft   soft.QP
 
-	pd             *PD
-	sendCQ, recvCQ *CQ
-	srq            *SRQ // nil: its receive queue is its own
-	context        any
-	init           QPInitAttr // but for the sizes, which Query knows
-	ex             QPEx
+	pd   *PD
+	init QPInitAttr           // but for the sizes, which Query knows
+	ex   atomic.Pointer[QPEx] // nil until it is asked for
 }
 
 func (q *QP) kind() string  { return "QP" }
 func (q *QP) label() string { return fmt.Sprintf("0x%06x", q.QPN()) }
 func (q *QP) needs() []object {
 	list := []object{q.pd}
-	for _, c := range []*CQ{q.sendCQ, q.recvCQ} {
+	for _, c := range []*CQ{q.init.SendCQ, q.init.RecvCQ} {
 		if c != nil {
 			list = append(list, c)
 		}
 	}
-	if q.srq != nil {
-		list = append(list, q.srq)
+	if q.init.SRQ != nil {
+		list = append(list, q.init.SRQ)
 	}
 	if q.init.XRCD != nil {
 		list = append(list, q.init.XRCD)
@@ -109,9 +107,7 @@ func (p *PD) CreateQP(attr QPInitAttr) (q *QP, err error) {
 		if err := p.checkSRQ(attr.SRQ); err != nil {
 			return err
 		}
-		q = &QP{pd: p, sendCQ: attr.SendCQ, recvCQ: attr.RecvCQ, srq: attr.SRQ, context: attr.Context, init: attr,
-			faults: p.dev.faults}
-		q.ex.qp = q
+		q = &QP{pd: p, init: attr, faults: p.dev.faults}
 		below, err := p.pd.createQP(q, &attr)
 		if err == nil {
 			q.qp = below
@@ -154,19 +150,19 @@ func (q *QP) Type() QPType { return q.qp.Type() }
 func (q *QP) State() QPState { return q.qp.State() }
 
 // Context is QPInitAttr.Context.
-func (q *QP) Context() any { return q.context }
+func (q *QP) Context() any { return q.init.Context }
 
 // PD returns the queue pair's protection domain.
 func (q *QP) PD() *PD { return q.pd }
 
 // SendCQ returns where send work requests complete.
-func (q *QP) SendCQ() *CQ { return q.sendCQ }
+func (q *QP) SendCQ() *CQ { return q.init.SendCQ }
 
 // SRQ returns where its receive work requests come from, nil if it has a queue of its own.
-func (q *QP) SRQ() *SRQ { return q.srq }
+func (q *QP) SRQ() *SRQ { return q.init.SRQ }
 
 // RecvCQ returns where receive work requests complete.
-func (q *QP) RecvCQ() *CQ { return q.recvCQ }
+func (q *QP) RecvCQ() *CQ { return q.init.RecvCQ }
 
 // PostSend appends work requests to the send queue (ibv_post_send) and, if nobody else is running
 // the stack, sends what can be sent before it returns. The slices in wrs are read during the call

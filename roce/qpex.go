@@ -35,8 +35,14 @@ type QPEx struct {
 	errAt  int   // and which request it is about
 }
 
-// Ex returns the builder of the queue pair's requests (ibv_qp_to_qp_ex).
-func (q *QP) Ex() *QPEx { return &q.ex }
+// Ex returns the builder of the queue pair's requests (ibv_qp_to_qp_ex), always the same one.
+func (q *QP) Ex() *QPEx {
+	if x := q.ex.Load(); x != nil {
+		return x
+	}
+	q.ex.CompareAndSwap(nil, &QPEx{qp: q})
+	return q.ex.Load()
+}
 
 // WRStart begins a list (ibv_wr_start). A list that was begun and not ended is dropped.
 func (x *QPEx) WRStart() {

@@ -279,6 +279,19 @@ func checkPath(t testing.TB, p *Path, f *Frame) {
 	}
 }
 
+// TestWithTrafficClass: the same as a path that was made with that class.
+func TestWithTrafficClass(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 1))
+	for i := range 200 {
+		p := randomPath(t, rnd, i%2 == 0)
+		tclass := uint8(rnd.Uint32())
+		want, err := NewPath(p.Src, p.Dst, p.SrcPort, tclass, p.HopLimit, p.FlowLabel)
+		if got := p.WithTrafficClass(tclass); err != nil || got != want {
+			t.Fatalf("%v, %+v; want %+v", err, got, want)
+		}
+	}
+}
+
 func TestNewPathRefuses(t *testing.T) {
 	a4, a6 := GIDFrom(netip.MustParseAddr("192.0.2.1")), GIDFrom(netip.MustParseAddr("2001:db8::1"))
 	for _, c := range []struct {

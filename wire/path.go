@@ -43,6 +43,21 @@ func NewPath(src, dst GID, srcPort uint16, tclass, hop uint8, flow uint32) (Path
 	return p, nil
 }
 
+// WithTrafficClass returns the same path with another traffic class.
+func (p *Path) WithTrafficClass(tclass uint8) Path {
+	o := *p
+	o.TrafficClass = tclass
+	switch o.headLen {
+	case Head4Len:
+		h := (*IPv4)(o.head[:])
+		h.SetTOS(tclass)
+		o.sum = h.sum()
+	case Head6Len:
+		(*IPv6)(o.head[:]).SetTrafficClass(tclass)
+	}
+	return o
+}
+
 func (p *Path) make4() {
 	p.headLen = Head4Len
 	h := (*IPv4)(p.head[:])
