@@ -215,10 +215,14 @@ func (p *Port) Send(b *wire.Batch) (sent int, err error) {
 	p.seg.mu.RLock()
 	defer p.seg.mu.RUnlock()
 	frames := b.Frames()
+	var dst wire.GID // of the frame before: a batch has few
+	var to *Port
 	for i := range frames {
 		f := &frames[i]
-		dst := f.Dst()
-		switch to := p.seg.ports[dst]; {
+		if d := f.Dst(); d != dst {
+			dst, to = d, p.seg.ports[d]
+		}
+		switch {
 		case len(p.gone) > 0 && slices.Contains(p.gone, f.Src()):
 			dropped++
 		case dst.IsMulticast():
