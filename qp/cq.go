@@ -79,6 +79,16 @@ func (c *CQ) Poll(dst []WC) int {
 	return n
 }
 
+// Peek is Poll, but leaves the completions in the queue: it is for whoever shows one.
+func (c *CQ) Peek(dst []WC) int {
+	at := c.consumed.Load()
+	n := min(len(dst), int(c.published.Load()-at))
+	for i := range n {
+		dst[i] = c.ring[(at+uint32(i))&c.mask]
+	}
+	return n
+}
+
 // PollEx is Poll with what the queue knows beside: of a queue that keeps times, Timestamp.
 func (c *CQ) PollEx(dst []WCEx) int {
 	at := c.consumed.Load()

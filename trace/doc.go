@@ -18,7 +18,8 @@
 //	write.go                      packets → pcapng, with a comment each
 //	status.go                     what a status, a syndrome or an event means, and where to look
 //
-// Package trace/analysis says what became of each message, trace/ladder draws the packets.
+// Package trace/analysis says what became of each message, trace/ladder draws the packets,
+// trace/world is a simulated world for lessons, all of whose packets, queues and memory are seen.
 //
 // Everything reads as a stream: memory does not grow with the file. Nothing here is for concurrent
 // use; values of different sources are independent. Malformed and truncated input is explained, by

@@ -1,0 +1,151 @@
+package world
+
+// How a play is gathered: what engines record and programs call becomes entries; after each step a
+// moment, if queues, states or memory are not what they were.
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	"github.com/goroce/goroce/qp"
+)
+
+// note appends an entry of a program.
+func (h *Host) note(kind string, qpn uint32, text string) *Entry {
+	p := h.w.play
+	p.Entries = append(p.Entries, Entry{Time: int64(h.w.Now()), Host: h.index, Kind: kind, QPN: qpn, Text: text})
+	return &p.Entries[len(p.Entries)-1]
+}
+
+// called notes a call and its error.
+func (h *Host) called(verb, what string, err error) {
+	e := h.note("call", 0, verb+": "+what)
+	if err != nil {
+		e.Err, e.Error = err, err.Error()
+		e.Text += ": refused: " + err.Error()
+	}
+}
+
+// asyncEvent notes an asynchronous event of the device.
+func (h *Host) asyncEvent(ev *qp.Event) {
+	e := h.note("event", 0, eventWords(ev))
+	e.Event, e.Async = ev.Type, true
+	if ev.QP != nil {
+		e.QPN = ev.QP.QPN()
+	}
+}
+
+// notified notes that a program that sleeps is woken.
+func (h *Host) notified(cq *qp.CQ) {
+	for _, c := range h.cqs {
+		if c.CQ == cq {
+			h.note("event", 0, "a completion event of "+c.Name+" wakes the program")
+		}
+	}
+}
+
+// gather makes entries of what the engine has recorded in a turn, and keeps the queues as a program
+// sees them. packet is what the turn was about, 0: no packet.
+func (h *Host) gather(packet int) {
+	var records []qp.Record
+	records, h.read = h.recorder.Append(nil, h.read)
+	for _, r := range records {
+		h.account(&r)
+		if r.Kind == qp.RecordSent || r.Kind == qp.RecordReceived { // the packets say it
+			continue
+		}
+		h.w.play.Entries = append(h.w.play.Entries, Entry{Time: int64(r.At - begin), Host: h.index, Kind: r.Kind.String(), QPN: r.QPN,
+			Text: recordWords(&r), Packet: packet, Record: r})
+	}
+	for i, c := range h.cqs {
+		all := make([]qp.WC, c.Len())
+		c.Peek(all)
+		for _, wc := range all[min(len(c.shown), len(all)):] {
+			h.w.play.Completions = append(h.w.play.Completions, Completion{int64(h.w.Now()), h.index, i, wcOf(&wc), wc})
+		}
+		c.shown = all
+	}
+}
+
+// account moves work requests from state to state.
+func (h *Host) account(r *qp.Record) {
+	i := slices.IndexFunc(h.pairs, func(q *QP) bool { return q.QPN() == r.QPN })
+	if i < 0 {
+		return
+	}
+	q := h.pairs[i]
+	switch r.Kind {
+	case qp.RecordRequest:
+		if i := slices.IndexFunc(q.sq, func(w workRequest) bool { return w.State == "waiting" }); i >= 0 {
+			q.sq[i].State = "sent"
+		}
+	case qp.RecordCompletion:
+		queue := &q.sq
+		if qp.WCOpcode(r.Op) >= qp.WCRecv {
+			queue = &q.rq
+		}
+		done := slices.IndexFunc(*queue, func(w workRequest) bool { return w.WRID == r.Value })
+		*queue = slices.Delete(*queue, 0, done+1)
+	case qp.RecordState:
+		if qp.QPState(r.Op) == qp.StateReset {
+			q.sq, q.rq = nil, nil
+		}
+	}
+}
+
+// moment appends the present state if it is not that of the moment before.
+func (w *World) moment() {
+	m := Moment{Time: int64(w.Now())}
+	stored := false
+	for _, h := range w.hosts {
+		s := HostState{QPs: []QPState{}, CQs: [][]WC{}, Memory: []Stored{}}
+		for _, q := range h.pairs {
+			s.QPs = append(s.QPs, QPState{q.QPN(), q.State().String(), slices.Clone(q.sq), slices.Clone(q.rq)})
+		}
+		for _, c := range h.cqs {
+			list := []WC{}
+			for i := range c.shown {
+				list = append(list, wcOf(&c.shown[i]))
+			}
+			s.CQs = append(s.CQs, list)
+		}
+		for _, r := range h.regions {
+			s.Memory = r.changed(s.Memory)
+		}
+		stored = stored || len(s.Memory) > 0
+		m.Hosts = append(m.Hosts, s)
+	}
+	state, _ := json.Marshal(m.Hosts) // it has no value without a form
+	if !stored && bytes.Equal(state, w.state) {
+		return
+	}
+	w.state = state
+	w.play.Moments = append(w.play.Moments, m)
+}
+
+// changed appends the bytes from the first to the last that are not as they were shown.
+func (r *Region) changed(dst []Stored) []Stored {
+	first := 0
+	for first < len(r.Bytes) && r.Bytes[first] == r.shown[first] {
+		first++
+	}
+	if first == len(r.Bytes) {
+		return dst
+	}
+	last := len(r.Bytes)
+	for r.Bytes[last-1] == r.shown[last-1] {
+		last--
+	}
+	copy(r.shown, r.Bytes)
+	return append(dst, Stored{r.index, first, slices.Clone(r.Bytes[first:last])})
+}
+
+// wcOf is a completion as the JSON has it.
+func wcOf(c *qp.WC) WC {
+	op := c.Opcode.String()
+	if c.Status != qp.WCSuccess {
+		op = "" // means nothing then
+	}
+	return WC{c.WRID, StatusName(c.Status), int(c.Status), op, int(c.ByteLen), c.QPN}
+}

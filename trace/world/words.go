@@ -1,0 +1,128 @@
+package world
+
+// Entries in sentences.
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/goroce/goroce/mr"
+	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/trace"
+	"github.com/goroce/goroce/wire"
+)
+
+// statusNames are the names of completion statuses in the verbs.
+var statusNames = func() map[int]string {
+	names := map[int]string{}
+	for _, t := range trace.Topics() {
+		if t.Kind == "completion status" {
+			names[t.Number] = t.Name
+		}
+	}
+	return names
+}()
+
+// StatusName is the name of a status in the verbs: "IBV_WC_SUCCESS".
+func StatusName(s qp.WCStatus) string { return statusNames[int(s)] }
+
+// recordWords say what a device did.
+func recordWords(r *qp.Record) string {
+	if say := words[r.Kind]; say != nil {
+		return say(r)
+	}
+	return r.Kind.String()
+}
+
+var words = map[qp.RecordKind]func(r *qp.Record) string{
+	qp.RecordRequest: func(r *qp.Record) string {
+		return fmt.Sprintf("the device takes wr %d from the send queue: %v, %d bytes, first PSN %v", r.Value, qp.WROpcode(r.Op), r.Length, r.PSN)
+	},
+	qp.RecordDropped: func(r *qp.Record) string {
+		return fmt.Sprintf("the device drops %v, PSN %v: %s", wire.Opcode(r.Op), r.PSN, wire.DropReason(r.Value).Explain())
+	},
+	qp.RecordExecuted: executedWords,
+	qp.RecordRetry:    func(r *qp.Record) string { return fmt.Sprintf("the device sends again, from PSN %v on", r.PSN) },
+	qp.RecordWait: func(r *qp.Record) string {
+		return fmt.Sprintf("the device waits, as the peer is not ready, and will send again from PSN %v on", r.PSN)
+	},
+	qp.RecordGiveUp: func(r *qp.Record) string {
+		return fmt.Sprintf("no retry is left for PSN %v: the device gives up", r.PSN)
+	},
+	qp.RecordTimer: func(*qp.Record) string { return "a time is up" },
+	qp.RecordCompletion: func(r *qp.Record) string {
+		what := ""
+		if qp.WCStatus(r.Length) == qp.WCSuccess {
+			what = " of " + qp.WCOpcode(r.Op).String()
+		}
+		return fmt.Sprintf("completion%s, wr %d: %s (%d)", what, r.Value, StatusName(qp.WCStatus(r.Length)), r.Length)
+	},
+	qp.RecordState:  func(r *qp.Record) string { return fmt.Sprintf("QP 0x%06x is in %v", r.QPN, qp.QPState(r.Op)) },
+	qp.RecordMarked: func(*qp.Record) string { return "a packet came that a switch had marked: a CNP is due" },
+	qp.RecordSlowed: func(r *qp.Record) string {
+		return fmt.Sprintf("a CNP came: the device sends at %.3g Gbit/s from now on", 8*float64(r.Value)/1e9)
+	},
+}
+
+// executedWords say what a request has done to memory.
+func executedWords(r *qp.Record) string {
+	op := wire.Opcode(r.Op)
+	info := op.Info()
+	switch {
+	case info == nil:
+		return "the device executes " + op.String()
+	case info.Flags&wire.OpAtomic != 0:
+		return fmt.Sprintf("the device reads and changes the 8 bytes at 0x%x", r.Value)
+	case info.Flags&wire.OpRead != 0:
+		return fmt.Sprintf("the device will send %d bytes from 0x%x on", r.Length, r.Value)
+	case info.Flags&wire.OpWrite != 0:
+		return fmt.Sprintf("the device writes %d bytes at 0x%x", r.Length, r.Value)
+	case info.Flags&wire.OpSend != 0:
+		return fmt.Sprintf("the device writes %d bytes where the oldest receive says", r.Length)
+	}
+	return "the device executes " + op.String()
+}
+
+// sendWords say what was posted.
+func sendWords(wr *qp.SendWR) string {
+	text := fmt.Sprintf("%v, wr %d, %d bytes", wr.Opcode, wr.WRID, lengthOf(wr.SGL)+len(wr.Inline))
+	for _, f := range []struct {
+		flag qp.SendFlags
+		name string
+	}{{qp.SendSignaled, "signaled"}, {qp.SendFence, "fenced"}, {qp.SendSolicited, "solicited"}, {qp.SendInline, "inline"}} {
+		if wr.Flags&f.flag != 0 {
+			text += ", " + f.name
+		}
+	}
+	return text
+}
+
+// accessWords are the rights of a region.
+func accessWords(a mr.Access) string {
+	if a == 0 {
+		return "LocalRead" // which needs no right
+	}
+	return a.String()
+}
+
+// pollWords say what a poll has found.
+func pollWords(wcs []qp.WC) string {
+	if len(wcs) == 0 {
+		return "ibv_poll_cq: nothing"
+	}
+	var all []string
+	for i := range wcs {
+		all = append(all, fmt.Sprintf("wr %d %s (%d)", wcs[i].WRID, StatusName(wcs[i].Status), wcs[i].Status))
+	}
+	return "ibv_poll_cq: " + strings.Join(all, ", ")
+}
+
+// eventWords say what an asynchronous event is.
+func eventWords(ev *qp.Event) string {
+	for _, t := range trace.Topics() {
+		if t.Kind == "event" && t.Number == int(ev.Type) {
+			return t.Name + ": " + t.Means
+		}
+	}
+	return ev.Type.String()
+}
