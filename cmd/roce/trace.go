@@ -116,7 +116,8 @@ func traceLadderCommand() *cobra.Command {
 		Use:   "ladder FILE",
 		Short: "Draw the packets as a sequence diagram: in the terminal, as SVG, or as a page",
 		Long: `ladder draws a line down for each address and an arrow for each packet, with what analyze has to say of it. The page of
---html is one file that needs nothing else; each packet in it opens to its bytes.`,
+--html is one file that needs nothing else and opens from disk; each packet in it opens to its bytes and fields. It shows
+1000 packets unless --rows says otherwise (10000 at most), from packet --from on.`,
 		Example: `  roce trace ladder capture.pcapng | less -S
   roce trace ladder --html capture.html capture.pcapng
   roce trace ladder --svg retry.svg --from 100 --to 140 capture.pcapng`,

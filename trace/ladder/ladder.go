@@ -1,9 +1,10 @@
 package ladder
 
 // Packets to rows. Stages: the analysis, which also leaves out what was captured twice → the
-// columns of sender and receiver → a short label, the colour, and, for HTML, the picture.
+// columns of sender and receiver → a short label and the colour.
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/goroce/goroce/trace"
@@ -15,7 +16,7 @@ import (
 const maxColumns = 8
 
 // DefaultRows is how many packets a ladder shows unless Rows says otherwise: more than anybody
-// scrolls through, and an HTML file of a few MB.
+// scrolls through.
 const DefaultRows = 1000
 
 // Class is what kind of packet a row shows; each has a colour.
@@ -31,8 +32,6 @@ const (
 	Damaged // a wrong ICRC, or headers that make no sense
 )
 
-var classNames = [...]string{"request", "response", "refusal", "connect", "notice", "damaged"}
-
 // row is a packet.
 type row struct {
 	number   int
@@ -42,16 +41,14 @@ type row struct {
 	marked   bool // by a switch
 	label    string
 	note     string // of the analysis
-	picture  string
 }
 
 // Ladder collects the rows of a diagram. It is not for concurrent use.
 type Ladder struct {
-	Title    string
-	Rows     int  // how many packets are shown at most; 0: DefaultRows
-	Pictures bool // keep the bytes of each packet, for HTML
+	Title string
+	Rows  int // how many packets are shown at most; 0: DefaultRows
 
-	columns []string
+	columns Columns
 	rows    []row
 	left    int // packets that are not shown
 	study   *analysis.Analysis
@@ -73,18 +70,15 @@ func (l *Ladder) Add(p *trace.Packet) {
 	if remark.Twice {
 		return
 	}
-	r := row{number: p.Number, time: p.Time, class: classOf(p), label: label(p)}
+	r := row{number: p.Number, time: p.Time, class: ClassOf(p), label: Label(p)}
 	src, dst := p.Addresses()
-	r.from, r.to = l.column(src), l.column(dst)
+	r.from, r.to = l.columns.Of(src), l.columns.Of(dst)
 	r.marked = p.Kind == trace.RoCEv2 && p.Frame.ECN() == wire.ECNCongestion
 	if remark.Finding != nil {
 		r.note = remark.Finding.Weight.String() + ": " + remark.Finding.Text
 	}
 	if p.Comment != "" {
 		r.note += " " + trace.Printable(p.Comment)
-	}
-	if l.Pictures {
-		r.picture = string(p.AppendPicture(nil))
 	}
 	l.rows = append(l.rows, r)
 }
@@ -98,23 +92,26 @@ func (l *Ladder) Full() bool {
 	return len(l.rows) >= most
 }
 
-// column returns the column of an address.
-func (l *Ladder) column(address string) int {
-	for i, c := range l.columns {
-		if c == address {
-			return i
-		}
+// Columns are the addresses that have a line of their own, in the order of their appearance, and
+// "others" as the last one if there are more than maxColumns.
+type Columns []string
+
+// Of returns the column of an address, a new one if need be.
+func (c *Columns) Of(address string) int {
+	if i := slices.Index(*c, address); i >= 0 {
+		return i
 	}
 	switch {
-	case len(l.columns) < maxColumns-1:
-		l.columns = append(l.columns, address)
-	case len(l.columns) < maxColumns:
-		l.columns = append(l.columns, "others")
+	case len(*c) < maxColumns-1:
+		*c = append(*c, address)
+	case len(*c) < maxColumns:
+		*c = append(*c, "others")
 	}
-	return len(l.columns) - 1
+	return len(*c) - 1
 }
 
-func classOf(p *trace.Packet) Class {
+// ClassOf says what kind of packet p is.
+func ClassOf(p *trace.Packet) Class {
 	if !p.Parsed || p.ICRC == trace.ICRCWrong {
 		return Damaged
 	}
@@ -132,8 +129,8 @@ func classOf(p *trace.Packet) Class {
 	return Request
 }
 
-// label is what stands on an arrow.
-func label(p *trace.Packet) string {
+// Label is what stands on a packet's arrow.
+func Label(p *trace.Packet) string {
 	if !p.Parsed {
 		return "? " + p.Problem
 	}

@@ -22,7 +22,7 @@ func world(t *testing.T, rows int) *Ladder {
 	require.NoError(t, qptest.NewPlan(3).Play(&c, nil, nil))
 	src, err := trace.NewSource(bytes.NewReader(c.Bytes()))
 	require.NoError(t, err)
-	l := &Ladder{Title: "<world> & 3", Rows: rows, Pictures: true}
+	l := &Ladder{Title: "<world> & 3", Rows: rows}
 	for {
 		p, err := src.Next()
 		if errors.Is(err, io.EOF) {
@@ -75,25 +75,11 @@ func TestSVG(t *testing.T) {
 	require.Greater(t, texts, 500)
 }
 
-// TestHTML: no script, nothing fetched, nothing of the capture is markup.
-func TestHTML(t *testing.T) {
-	var out bytes.Buffer
-	require.NoError(t, world(t, 0).WriteHTML(&out))
-	text := out.String()
-	for _, bad := range []string{"<script", "http:", "https:", "src=", "<world>", "url(", "ZgotmplZ"} {
-		require.NotContains(t, text, bad)
-	}
-	require.Contains(t, text, "&lt;script&gt;")
-	require.Contains(t, text, "base transport header")
-	require.Equal(t, strings.Count(text, "<details"), strings.Count(text, "</details>"))
-	require.Greater(t, strings.Count(text, "<details"), 200)
-}
-
 // TestEmpty: nothing to draw is drawn.
 func TestEmpty(t *testing.T) {
 	l := &Ladder{Title: "nothing"}
 	l.Add(&trace.Packet{})
-	for _, write := range []func(io.Writer) error{l.WriteText, l.WriteSVG, l.WriteHTML} {
+	for _, write := range []func(io.Writer) error{l.WriteText, l.WriteSVG} {
 		require.NoError(t, write(io.Discard))
 	}
 }
@@ -102,7 +88,7 @@ func TestEmpty(t *testing.T) {
 func TestManyAddresses(t *testing.T) {
 	l := &Ladder{}
 	for i := range 20 {
-		require.Equal(t, min(i, maxColumns-1), l.column(string(rune('a'+i))))
+		require.Equal(t, min(i, maxColumns-1), l.columns.Of(string(rune('a'+i))))
 	}
 	require.Len(t, l.columns, maxColumns)
 	require.Equal(t, "others", l.columns[maxColumns-1])

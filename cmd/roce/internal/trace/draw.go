@@ -5,6 +5,7 @@ package trace
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/goroce/goroce/trace"
 	"github.com/goroce/goroce/trace/analysis"
 	"github.com/goroce/goroce/trace/ladder"
+	"github.com/goroce/goroce/trace/page"
 )
 
 // Analyze says what became of each message. A file that is damaged is analyzed up to there.
@@ -38,7 +40,10 @@ type LadderOptions struct {
 
 // Ladder draws a sequence diagram.
 func Ladder(ctx context.Context, out io.Writer, name string, o LadderOptions) error {
-	l := &ladder.Ladder{Title: filepath.Base(name), Rows: o.Rows, Pictures: o.HTML != ""}
+	if o.HTML != "" {
+		return writePage(ctx, name, o)
+	}
+	l := &ladder.Ladder{Title: filepath.Base(name), Rows: o.Rows}
 	err := each(ctx, name, &o.Choice, func(p *trace.Packet) error {
 		l.Add(p)
 		return nil
@@ -47,13 +52,40 @@ func Ladder(ctx context.Context, out io.Writer, name string, o LadderOptions) er
 	if err != nil && !errors.As(err, &damage) {
 		return err
 	}
-	switch {
-	case o.SVG != "":
+	if o.SVG != "" {
 		return errors.Join(toFile(o.SVG, l.WriteSVG), err)
-	case o.HTML != "":
-		return errors.Join(toFile(o.HTML, l.WriteHTML), err)
 	}
 	return errors.Join(l.WriteText(out), err)
+}
+
+// writePage writes a capture, or what is chosen of it, as a page.
+func writePage(ctx context.Context, name string, o LadderOptions) error {
+	if o.Rows > page.MaxCount {
+		return fmt.Errorf("--rows %d: a page shows up to %d packets at once; --from and --to choose which, and roce trace serve has all of them", o.Rows, page.MaxCount)
+	}
+	w := &page.Window{Title: filepath.Base(name), From: o.From, Count: o.Rows}
+	err := readWindow(ctx, name, o.Choice, w)
+	if err != nil && w.Damage == "" {
+		return err
+	}
+	return errors.Join(toFile(o.HTML, func(out io.Writer) error { return page.Write(out, w) }), err)
+}
+
+// readWindow fills a window of a capture. It reads from the first packet on, as what a packet means
+// depends on those before it.
+func readWindow(ctx context.Context, name string, c Choice, w *page.Window) error {
+	c.From = 0
+	err := each(ctx, name, &c, func(p *trace.Packet) error {
+		if !w.Add(p) {
+			return errStop
+		}
+		return nil
+	})
+	var damage *trace.DamageError
+	if errors.As(err, &damage) {
+		w.Damage = damage.Error()
+	}
+	return err
 }
 
 // toFile writes a file.

@@ -1,0 +1,95 @@
+'use strict';
+// Both ends at the slider's time: states, queues, memory, and what happens just now. Memory is told
+// by what changes from moment to moment.
+
+/** momentAt is the number of the last moment that is not after a time; -1: none yet. */
+function momentAt(play, time) {
+  const moments = play.moments || [];
+  let found = -1;
+  for (let i = 0; i < moments.length && moments[i].time <= time; i++) found = i;
+  return found;
+}
+
+/** memoryAt is what each region of a host holds, and which bytes are new since the moment before. */
+function memoryAt(play, host, moment) {
+  const regions = (play.hosts[host].regions || []).map((r) => ({ ...r, bytes: new Uint8Array(r.length), fresh: new Set(), used: new Set() }));
+  (play.moments || []).forEach((m, i) => {
+    for (const change of (m.hosts[host] || {}).memory || []) {
+      const region = regions[change.region];
+      if (!region) continue;
+      bytesOf(change.bytes).forEach((b, k) => {
+        region.used.add((change.offset + k) >> 4);
+        if (i > moment) return;
+        region.bytes[change.offset + k] = b;
+        if (i === moment || m.time === play.moments[moment].time) region.fresh.add(change.offset + k);
+      });
+    }
+  });
+  return regions;
+}
+
+/** showEnds draws all hosts of the play. */
+function showEnds() {
+  const play = app.play;
+  const box = byId('ends');
+  box.hidden = !(play.moments || []).length;
+  if (box.hidden) return;
+  const at = momentAt(play, app.now);
+  const happening = (play.entries || []).filter((e) => e.time === app.now);
+  box.replaceChildren(
+    el('h2', {}, 'Queues and memory ', el('small', { class: 'remark' }, 'at ' + timeText(app.now, Math.max(app.end, 1)))),
+    el('div', { class: 'now-list', 'aria-live': app.playing ? 'off' : 'polite' }, happening.slice(-4).map((e) => el('div', { class: failedEntry(e) ? 'wrongtext' : '' }, el('b', {}, hostName(e.host)), ' ', e.text))),
+    play.hosts.map((host, i) => showEnd(play, host, i, at)));
+}
+
+function showEnd(play, host, index, moment) {
+  const state = (at) => (at >= 0 && play.moments[at].hosts[index]) || { qps: [], cqs: [], memory: [] };
+  const now = state(moment);
+  const card = el('article', { class: 'end', 'aria-label': 'Host ' + host.name }, el('div', { class: 'head' }, el('b', {}, host.name), el('span', { class: 'remark' }, host.addr || '')));
+  for (const q of now.qps || []) {
+    const type = (host.qps || []).find((x) => x.qpn === q.qpn);
+    card.append(el('div', { class: 'head' }, el('span', {}, `${type ? type.type : 'QP'} 0x${hex(q.qpn, 6)}`), el('span', { class: 'state' + (q.state === 'ERR' ? ' wrongtext' : '') }, q.state)),
+      queueView('SQ', 'Send queue', q.sq, requestCell), queueView('RQ', 'Receive queue', q.rq, requestCell));
+  }
+  (now.cqs || []).forEach((c, i) => card.append(queueView((now.cqs.length > 1 ? 'CQ' + i : 'CQ'), 'Completion queue', c, completionCell)));
+  for (const r of memoryAt(play, index, moment)) card.append(regionView(r));
+  return card;
+}
+
+/** queueView draws a queue, its oldest entry first. */
+function queueView(name, title, list, cell) {
+  const cells = (list || []).map(cell);
+  return el('div', { class: 'queue', title }, el('span', { class: 'name' }, name), el('div', { class: 'cells', 'aria-label': title }, cells.length ? cells : el('span', { class: 'cell none' }, 'empty')));
+}
+
+const requestCell = (w) => el('span', { class: 'cell ' + w.state, title: w.signaled === false ? 'not signaled: yields no completion if all goes well' : '' },
+  `#${w.wrid} ${w.op} ${w.length} B · ${w.state}${w.signaled === false ? ' · unsignaled' : ''}`);
+
+const completionCell = (c) => {
+  const good = /SUCCESS/.test(c.status);
+  return el('span', { class: 'cell ' + (good ? 'good' : 'bad') }, `#${c.wrid} ${c.status.replace('IBV_WC_', '')}${good ? ` ${c.op} ${c.length} B` : ` (${c.number})`}`);
+};
+
+const MAX_ROWS = 12; // of a region
+
+/** regionView dumps the rows of a region that are used at any time of the play. */
+function regionView(r) {
+  const used = [...r.used].sort((a, b) => a - b);
+  const shown = used.length ? used.slice(0, MAX_ROWS) : [0];
+  const dump = el('div', { class: 'hex', 'aria-label': 'Memory ' + r.name });
+  const start = parseInt(r.addr, 16) || 0;
+  let next = 0;
+  for (const row of shown) {
+    if (row > next) dump.append(el('span', { class: 'more' }, `… ${plural((row - next) * 16, 'byte')} that stay 0`));
+    next = row + 1;
+    const bytes = [...r.bytes.slice(row * 16, row * 16 + 16)];
+    if (!bytes.length) break;
+    dump.append(el('span', { class: 'at' }, hex(start + row * 16, 6)),
+      el('span', { class: 'row' }, bytes.map((b, k) => el('span', { class: 'b' + (r.fresh.has(row * 16 + k) ? ' new' : '') }, hex(b, 2)))),
+      el('span', { class: 'text' }, bytes.map(letter).join('')));
+  }
+  const rest = r.length - next * 16;
+  if (used.length > MAX_ROWS) dump.append(el('span', { class: 'more' }, `… ${plural(rest, 'byte')} more`));
+  const key = r.rkey ? `, rkey 0x${hex(r.rkey, 8)}` : '';
+  return el('div', { class: 'region' }, el('div', { class: 'name' }, el('b', {}, r.name), ` ${plural(r.length, 'byte')} at ${r.addr}${key}`, r.access ? ` · ${r.access}` : ''), dump);
+}

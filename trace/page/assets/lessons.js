@@ -1,0 +1,141 @@
+'use strict';
+// Lessons: the list, the text, the question, and the scenario player. A student changes what
+// happens to a packet, and the world is run again at once.
+
+const ACTIONS = [
+  { action: 'drop', key: 'd', name: 'Drop', title: 'It is lost on the way' },
+  { action: 'delay', key: 'l', name: 'Delay', title: 'It comes 50 µs later, behind others' },
+  { action: 'duplicate', key: 'u', name: 'Duplicate', title: 'It comes twice' },
+  { action: 'mark', key: 'm', name: 'Mark', title: 'A switch marks it: congestion (ECN)' },
+  { action: 'corrupt', key: 'c', name: 'Corrupt', title: 'A bit of it flips on the way' },
+];
+
+/** openLesson plays a lesson from its beginning. */
+async function openLesson(name) {
+  const w = await startWorld();
+  const at = Math.max(0, w.lessons.findIndex((l) => l.name === name));
+  app.lesson = w.lessons[at];
+  app.changes = [];
+  app.answered = null;
+  location.hash = 'lesson=' + app.lesson.name;
+  showPlay(w.play(app.lesson.name, []), { title: app.lesson.title });
+  showLesson();
+}
+
+/** turnLesson goes to the next or the previous lesson. */
+function turnLesson(by) {
+  if (!app.lesson || !world) return;
+  const next = world.lessons[world.lessons.findIndex((l) => l.name === app.lesson.name) + by];
+  if (next) openLesson(next.name);
+}
+
+/** replay runs the lesson's world again with the changes. */
+function replay() {
+  pause();
+  try {
+    showPlay(world.play(app.lesson.name, app.changes), { title: app.lesson.title, keep: true });
+  } catch (e) {
+    say(String(e.message || e));
+  }
+  showLesson();
+}
+
+/** change does something to the selected packet, or undoes it. */
+function change(action) {
+  const n = app.selected;
+  if (!app.lesson || !app.play.packets.some((p) => p.n === n)) {
+    if (app.lesson) say('Choose a packet first: click an arrow, or press ↓.');
+    return;
+  }
+  const same = app.changes.some((c) => c.packet === n && c.action === action);
+  app.changes = app.changes.filter((c) => c.packet !== n);
+  if (!same) app.changes.push({ packet: n, action });
+  app.changes.sort((a, b) => a.packet - b.packet);
+  replay();
+  const done = ACTIONS.find((a) => a.action === action);
+  say(same ? `Packet ${n} as it was.` : `Packet ${n}: ${done.title.toLowerCase()}. ${plural(app.play.packets.length, 'packet')} now.`);
+}
+
+function undoChanges() {
+  if (!app.lesson || !app.changes.length) return;
+  app.changes = [];
+  replay();
+  say('Everything as it was.');
+}
+
+/** showChanges is the bar below the ladder. */
+function showChanges() {
+  const bar = byId('changes');
+  bar.hidden = !app.lesson;
+  if (bar.hidden) return;
+  const packet = app.play.packets.find((p) => p.n === app.selected);
+  const now = app.changes.find((c) => c.packet === app.selected);
+  const focused = document.activeElement && bar.contains(document.activeElement) ? document.activeElement.id : '';
+  bar.replaceChildren(
+    el('span', { class: 'which' }, packet ? `Packet ${packet.n}:` : 'Choose a packet, then:'),
+    ACTIONS.map((a) => el('button', { type: 'button', id: 'change-' + a.action, title: a.title, disabled: !packet, 'aria-pressed': now && now.action === a.action ? 'true' : 'false', 'aria-keyshortcuts': a.key, click: () => change(a.action) }, a.name, ' ', el('kbd', {}, a.key))),
+    app.changes.map((c) => el('span', { class: 'chip' }, `${c.packet}: ${c.action}`, el('button', { type: 'button', 'aria-label': `Undo: ${c.action} packet ${c.packet}`, click: () => {
+      app.changes = app.changes.filter((x) => x !== c);
+      replay();
+    } }, '×'))),
+    app.changes.length > 1 ? el('button', { type: 'button', click: undoChanges }, 'Undo all ', el('kbd', {}, 'r')) : '');
+  if (focused && byId(focused)) byId(focused).focus();
+}
+
+/** showLesson is the panel at the left. */
+function showLesson() {
+  const box = byId('lesson');
+  const l = app.lesson;
+  box.hidden = !l;
+  byId('main').classList.toggle('teaching', Boolean(l));
+  showChanges();
+  if (!l) return;
+  const open = box.querySelector('details') ? box.querySelector('details').open : false;
+  box.replaceChildren(
+    listOfLessons(l, open),
+    el('div', { class: 'chapter' }, l.chapter), el('h2', {}, l.title),
+    (l.text || []).map((paragraph) => el('p', { class: 'text' }, pieces(paragraph))),
+    app.changes.length ? el('p', { class: 'verdict ' + (app.play.check ? 'bad' : 'good') }, app.play.check ? 'With your change: ' + app.play.check : 'With your change all still ends as the lesson says.') : '',
+    question(l),
+    el('div', { class: 'steps' }, turnButton('Previous', '[', -1), turnButton('Next', ']', 1)));
+}
+
+const turnButton = (text, key, by) => {
+  const at = world.lessons.findIndex((l) => l.name === app.lesson.name) + by;
+  return el('button', { type: 'button', disabled: !world.lessons[at], title: world.lessons[at] ? world.lessons[at].title : '', click: () => turnLesson(by) }, by < 0 ? '← ' : '', text, ' ', el('kbd', {}, key), by > 0 ? ' →' : '');
+};
+
+/** listOfLessons is by chapters. */
+function listOfLessons(current, open) {
+  const list = el('details', { open }, el('summary', {}, `${plural(world.lessons.length, 'lesson')}`));
+  let chapter = null;
+  let items = null;
+  for (const l of world.lessons) {
+    if (l.chapter !== chapter) {
+      chapter = l.chapter;
+      items = el('ol');
+      list.append(el('div', { class: 'chapter' }, chapter), items);
+    }
+    items.append(el('li', {}, el('button', { type: 'button', 'aria-current': l.name === current.name ? 'true' : 'false', click: () => openLesson(l.name) }, l.title)));
+  }
+  return list;
+}
+
+/** pieces are text, and pointers to packets, which select them. */
+const pieces = (paragraph) => [paragraph].flat().map((x) => (typeof x === 'string' ? x : el('button', { type: 'button', class: 'point', click: () => {
+  select(x.packet);
+  openPacket();
+} }, x.text || 'packet ' + x.packet)));
+
+/** question asks, and says at once whether the answer is right. */
+function question(l) {
+  if (!l.question) return '';
+  const done = app.answered;
+  return el('fieldset', {}, el('legend', {}, 'Question'), el('div', {}, l.question),
+    (l.answers || []).map((answer, i) => el('label', {}, el('input', { type: 'radio', name: 'answer', value: i, checked: done === i, change: () => {
+      app.answered = i;
+      showLesson();
+      byId('lesson').querySelector(`input[value="${i}"]`)?.focus();
+    } }), ' ', answer)),
+    done === null ? '' : el('div', { class: 'verdict ' + (done === l.right ? 'good' : 'bad'), role: 'status' }, el('b', {}, done === l.right ? 'Right. ' : 'No. '), l.explanation || ''));
+}

@@ -1,0 +1,122 @@
+package page
+
+// The parts of the page put together: as one file, in which all is inline and the policy names the
+// hash of every script, or as a document whose parts are served beside it.
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/json"
+	"html/template"
+	"io"
+	"strings"
+
+	"github.com/goroce/goroce/trace"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// scripts are the player's files, in the order in which they are read.
+var scripts = []string{"dom", "layout", "ladder", "packet", "ends", "clock", "source", "lessons", "main"}
+
+// asset returns a file of the player.
+func asset(name string) string {
+	text, err := assets.ReadFile("assets/" + name)
+	if err != nil {
+		panic(err) // it is embedded, or the program is not whole
+	}
+	return string(text)
+}
+
+// player is all scripts in one.
+func player() string {
+	var all strings.Builder
+	for _, s := range scripts {
+		all.WriteString(asset(s + ".js"))
+	}
+	return all.String()
+}
+
+var document = template.Must(template.New("page").Parse(asset("index.html")))
+
+// given says to the player what there is.
+type given struct {
+	Static bool `json:"static"` // all of it is in this file
+	File   bool `json:"file"`   // a capture
+	Live   bool `json:"live"`   // packets as they come
+	World  bool `json:"world"`  // the simulated world, and lessons
+	Count  int  `json:"count"`  // packets at once
+}
+
+// parts are what the document is filled with.
+type parts struct {
+	Title               string
+	Policy              string
+	Style, Data, Script template.HTML
+}
+
+// fixed is what every policy says: nothing may come from elsewhere, nothing may be sent anywhere.
+const fixed = "; base-uri 'none'; form-action 'none'"
+
+// served is the policy of the page that a Site serves.
+const served = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; connect-src 'self'" + fixed
+
+// inline is a style or a script in the document, and the hash by which the policy knows it.
+func inline(tag, text string) (template.HTML, string) {
+	sum := sha256.Sum256([]byte(text))
+	return template.HTML("<" + tag + ">" + text + "</" + tag + ">"), " 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// data is something that is not run. Neither JSON as Go writes it nor base64 can end the element.
+func data(id, kind string, text []byte) template.HTML {
+	return template.HTML(`<script type="` + kind + `" id="` + id + `">` + string(text) + "</script>\n")
+}
+
+// Write writes the page as one file that opens from disk: with a capture, or without (nil), then it
+// has the lessons only.
+func Write(out io.Writer, w *Window) error {
+	g := given{Static: true, File: w != nil, World: hasWorld()}
+	p := parts{Title: "RoCE lessons"}
+	if w != nil {
+		p.Title, g.Count = trace.Printable(w.Title), w.room()
+		packed, err := compressed(w.play(true))
+		if err != nil {
+			return err
+		}
+		p.Data += data("capture", "text/plain", packed)
+	}
+	about, err := json.Marshal(g)
+	if err != nil {
+		return err
+	}
+	p.Data += data("given", "application/json", about)
+	style, styleHash := inline("style", asset("page.css"))
+	script, scriptHash := inline("script", player())
+	if g.World {
+		support, hash := inline("script", worldSupport())
+		script, scriptHash = support+script, hash+scriptHash
+		p.Data += data("world", "text/plain", encoded(worldProgram()))
+	}
+	p.Style, p.Script = style, script
+	p.Policy = "default-src 'none'; script-src" + scriptHash + " 'wasm-unsafe-eval'; style-src" + styleHash + fixed
+	return document.Execute(out, p)
+}
+
+// compressed is base64 of compressed JSON.
+func compressed(v any) ([]byte, error) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if err := json.NewEncoder(z).Encode(v); err != nil {
+		return nil, err
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return encoded(b.Bytes()), nil
+}
+
+func encoded(b []byte) []byte { return base64.StdEncoding.AppendEncode(nil, b) }
