@@ -70,17 +70,13 @@ func config(local netip.Addr) rdmacm.ConnConfig {
 			if m.mr, err = c.PD().RegMR(m.memory, roce.LocalWrite); err != nil {
 				return err
 			}
+			c.AtClose(m.mr.Close)
 			for i := range depth {
 				if err := m.post(i); err != nil {
 					return err
 				}
 			}
 			return nil
-		},
-		Abandon: func(c *rdmacm.Conn) {
-			if m, ok := c.Context.(*messenger); ok && m.mr != nil {
-				m.mr.Close()
-			}
 		}}
 }
 
@@ -123,7 +119,7 @@ func (m *messenger) next(ctx context.Context, f func(text []byte) error) error {
 
 // close ends the connection when what was sent has arrived.
 func (m *messenger) close() error {
-	return errors.Join(m.mr.Close(), m.conn.Close(context.Background()))
+	return m.conn.Close(context.Background())
 }
 
 // serve sends back what comes, for one client after the other.

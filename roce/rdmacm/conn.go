@@ -29,19 +29,17 @@ type ConnConfig struct {
 	Local netip.Addr
 
 	// Setup, if not nil, says in which protection domain and from what a connection's queue pair is
-	// made. They are the application's: it closes them after the connection, and completions are
+	// made; of the connection it may use Device, PrivateData and AtClose. They are the
+	// application's: what is the connection's alone it closes by Conn.AtClose, and completions are
 	// its own affair, also those of Close, which does not drain. If it is nil each connection has a
 	// domain and a completion queue of its own.
-	Setup func(dev *roce.Device) (*roce.PD, roce.QPInitAttr, error)
+	Setup func(*Conn) (*roce.PD, roce.QPInitAttr, error)
 	Cap   roce.QPCap // sizes if Setup is nil; zero: roce.DefaultQPCap
 
 	// Prepare, if not nil, is called when the queue pair is there and the peer cannot send yet: the
 	// place to register memory and to post receives. An error ends the attempt.
 	Prepare func(*Conn) error
 
-	// Abandon, if not nil, is called when nothing comes of a connection after Setup, and the queue
-	// pair is closed: the place to close what Setup and Prepare have made.
-	Abandon func(*Conn)
 	// Ended, if not nil, is called when Done is closed, on a goroutine of its own.
 	Ended func(*Conn)
 
@@ -148,7 +146,7 @@ func (c *Conn) build(cfg *ConnConfig) error {
 	attr := roce.QPInitAttr{Cap: cfg.Cap}
 	var err error
 	if cfg.Setup != nil {
-		c.pd, attr, err = cfg.Setup(c.dev)
+		c.pd, attr, err = cfg.Setup(c)
 	} else {
 		err = c.buildOwn(&attr)
 	}
@@ -198,11 +196,7 @@ func (c *Conn) fitOwn() error {
 // abandon gives back a connection that nobody gets.
 func (c *Conn) abandon() error {
 	c.closed = true
-	err := c.giveBack()
-	if c.cfg != nil && c.cfg.Abandon != nil {
-		c.cfg.Abandon(c)
-	}
-	return err
+	return c.giveBack()
 }
 
 // told is what the peer is told: what Prepare has said, or the configuration.
@@ -281,10 +275,10 @@ func (c *Conn) Close(ctx context.Context) error {
 	return errors.Join(append(errs, c.giveBack())...)
 }
 
-// AtClose has Close call f when the connection has ended, before its protection domain is closed:
-// the place to close regions. The last f comes first. It is called too if the connection never
-// comes to be, so Prepare uses it for what it makes; of a connection that is closed it is called at
-// once.
+// AtClose has Close call f when the connection has ended and its queue pair is closed, before its
+// protection domain is: the place to close regions. The last f comes first. It is called too if the
+// connection never comes to be, so Setup and Prepare use it for what they make; of a connection that
+// is closed it is called at once. f must not call Close or AtClose.
 func (c *Conn) AtClose(f func() error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -298,8 +292,10 @@ func (c *Conn) AtClose(f func() error) {
 // marker is the WRID of the request that Close posts.
 const marker = uint64(0x636c6f7365)
 
-// drain posts a request behind all others, a WRITE of nothing, and waits for its end. If the peer
-// has disconnected first, its queue pair has ended, and the requests fail.
+// drain posts a request behind all others, a WRITE of nothing, and waits for its end. What becomes
+// of that one does not matter: if the peer has disconnected first it fails, but those before it have
+// been carried out unless they fail as well. Receives that are flushed are no requests of ours; a
+// device of the kernel does not always tell them apart, and then Close errs on the safe side.
 func (c *Conn) drain(ctx context.Context) error {
 	if c.cq == nil {
 		return nil
@@ -320,17 +316,16 @@ func (c *Conn) drain(ctx context.Context) error {
 			return err
 		}
 		for _, wc := range wcs[:n] {
-			if wc.Status != roce.WCSuccess {
+			switch {
+			case posted && wc.WRID == marker && wc.Opcode&roce.WCRecv == 0:
+				if failed > 0 {
+					return fmt.Errorf("%d requests failed, the first with %v", failed, first.Status)
+				}
+				return nil
+			case wc.Status != roce.WCSuccess && wc.Opcode&roce.WCRecv == 0:
 				if failed++; failed == 1 {
 					first = wc
 				}
-			}
-			switch {
-			case wc.WRID != marker || wc.Opcode != roce.WCRDMAWrite && wc.Status == roce.WCSuccess:
-			case failed > 0:
-				return fmt.Errorf("%d requests failed, the first with %v", failed, first.Status)
-			default:
-				return nil
 			}
 		}
 	}

@@ -223,7 +223,7 @@ func TestOpened(t *testing.T) {
 	require.ErrorIs(t, dev.Close(), ErrBusy)
 	require.NoError(t, s.Close(bg))
 	<-c.Done()
-	require.ErrorIs(t, c.Close(bg), ErrIncomplete) // its last request is flushed
+	require.NoError(t, c.Close(bg)) // it had nothing to do any more
 	require.NoError(t, l.Close())
 	for err = nil; err == nil; { // until the device is closed
 		_, err = dev.Events().Get(bg)

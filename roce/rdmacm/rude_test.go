@@ -311,7 +311,7 @@ func TestRoom(t *testing.T) {
 	require.Equal(t, roce.WCSuccess, wc[0].Status)
 	require.NoError(t, c.Close(bg))
 	<-s.Done()
-	require.ErrorIs(t, s.Close(bg), ErrIncomplete)
+	require.NoError(t, s.Close(bg)) // the peer has left first, and all of ours was done
 	require.NoError(t, l.Close())
 }
 

@@ -17,6 +17,7 @@ type Buffer struct {
 	conn   *Conn
 	mr     *roce.MR
 	memory []byte
+	used   int // by calls that write from it; under conn.mu
 }
 
 // Alloc makes n bytes of registered memory, 1 to 2^32-1. It is the connection's, and goes with it.
@@ -42,7 +43,8 @@ func (c *Conn) Alloc(n int) (*Buffer, error) {
 // Bytes is the memory.
 func (b *Buffer) Bytes() []byte { return b.memory }
 
-// Close gives the memory up. The other end cannot write it any more, if it was exposed. A second
+// Close gives the memory up. The other end cannot write it any more, if it was exposed. The error
+// is roce.ErrBusy while a WriteBuffer or WriteAt writes from it, whose device reads it. A second
 // Close does nothing.
 func (b *Buffer) Close() error {
 	c := b.conn
@@ -50,6 +52,9 @@ func (b *Buffer) Close() error {
 	defer c.mu.Unlock()
 	if _, open := c.allocs[b]; !open {
 		return nil
+	}
+	if b.used > 0 {
+		return c.opError("close", fmt.Errorf("%w: a Buffer that is being written from", roce.ErrBusy))
 	}
 	delete(c.allocs, b)
 	return b.mr.Close()
@@ -99,6 +104,8 @@ func (c *Conn) sendOwn(op string, b *Buffer, off, n int, ready func(*Conn) bool,
 	defer c.leave()
 	c.lookForEnd()
 	if err = b.checked(c, off, n); err == nil {
+		b.used++
+		defer func() { b.used-- }()
 		err = c.stopped(writing)
 	}
 	for done < n && err == nil {

@@ -23,14 +23,15 @@ type Conn struct {
 	cfg           Config
 	local, remote net.Addr
 
-	pd       *roce.PD
-	cq       *roce.CQ
-	qp       *roce.QP
-	own      *roce.MR // the send buffer
-	exposed  *roce.MR // the receive buffer and behind it the tables, which the other end writes
-	send     []byte
-	receive  []byte
-	hangUp   func() error  // ends the connection below, if a connection manager made it
+	pd      *roce.PD
+	cq      *roce.CQ
+	qp      *roce.QP
+	own     *roce.MR // the send buffer
+	exposed *roce.MR // the receive buffer and behind it the tables, which the other end writes
+	send    []byte
+	receive []byte
+	// ends the connection below until then, if a connection manager made it, and gives back
+	hangUp   func(by time.Time) error
 	receives []roce.RecvWR // as many as are posted at a time
 
 	reads, writes sync.Mutex // held by the call whose turn it is, before mu
@@ -41,10 +42,11 @@ type Conn struct {
 	sges   [2][2]roce.SGE
 	wait   waiting
 	until  [sides]deadline
-	users  int  // calls that are inside
-	closed bool // by Close
-	gone   bool // the connection below is over
-	told   bool // a call has returned why the end failed
+	users  int       // calls that are inside
+	closed bool      // by Close
+	gone   bool      // the connection below is over
+	told   bool      // a call has returned why the end failed
+	by     time.Time // of Close: when all must be over; before it the zero time
 	alive  keepAlive
 	allocs map[*Buffer]struct{}
 }
@@ -68,7 +70,7 @@ func newConn(dev *roce.Device, cfg Config) (c *Conn, attr roce.QPInitAttr, err e
 		}
 	}
 	if err != nil {
-		return nil, attr, errors.Join(err, c.release())
+		return nil, attr, errors.Join(err, c.free())
 	}
 	return c, roce.QPInitAttr{Type: roce.RC, SendCQ: c.cq, Cap: size, Context: c}, nil
 }
@@ -143,7 +145,8 @@ func (c *Conn) enter() error {
 	return nil
 }
 
-// leave ends it. The last one gives everything back.
+// leave ends it. The last one gives everything back; nobody else is there then, and mu is open, for
+// the end of the connection below may wait for its peer.
 func (c *Conn) leave() error {
 	if c.end.Owes() {
 		c.settle()
@@ -151,9 +154,16 @@ func (c *Conn) leave() error {
 	if c.over() { // perhaps by what this call has seen, and who sleeps has not
 		c.wakeAll()
 	}
+	return c.left()
+}
+
+// left is leave for who leaves nothing to do.
+func (c *Conn) left() error {
 	if c.users--; c.users > 0 || !c.closed {
 		return nil
 	}
+	c.mu.Unlock()
+	defer c.mu.Lock()
 	return c.release()
 }
 
@@ -172,7 +182,8 @@ func (c *Conn) Close() error {
 	c.end.EndBoth()
 	c.flush()
 	c.wakeAll()
-	c.until[ending].set(c, ending, time.Now().Add(c.cfg.Linger))
+	c.by = time.Now().Add(c.cfg.Linger)
+	c.until[ending].set(c, ending, c.by)
 	err := c.await(ending, (*Conn).over)
 	for s := range c.until {
 		c.until[s].stop()
@@ -204,17 +215,30 @@ func (c *Conn) over() bool { return c.end.State().Over() }
 
 // release gives everything back. Nobody is inside any more.
 func (c *Conn) release() error {
-	var errs []error
 	if c.hangUp != nil {
-		errs = append(errs, c.hangUp())
+		by := c.by
+		if by.IsZero() {
+			by = time.Now().Add(c.cfg.Linger)
+		}
+		return c.hangUp(by)
 	}
+	var err error
 	if c.qp != nil {
-		errs = append(errs, c.qp.Close())
+		err = c.qp.Close()
 	}
-	for b := range c.allocs {
+	return errors.Join(err, c.free())
+}
+
+// free gives back all but the queue pair, which is closed.
+func (c *Conn) free() error {
+	c.mu.Lock()
+	allocs := c.allocs
+	c.allocs = nil
+	c.mu.Unlock()
+	var errs []error
+	for b := range allocs {
 		errs = append(errs, b.mr.Close())
 	}
-	clear(c.allocs)
 	if c.own != nil {
 		errs = append(errs, c.own.Close())
 	}
@@ -235,7 +259,17 @@ func (c *Conn) release() error {
 func (c *Conn) CloseWrite() error { return c.half("close", (*stream.End).EndWrite) }
 
 // CloseRead ends reading: Read returns io.EOF, and what still comes is forgotten. Writing goes on.
-func (c *Conn) CloseRead() error { return c.half("close", (*stream.End).EndRead) }
+// Until the connection is over a goroutine takes what comes, so that the other end never waits for
+// room.
+func (c *Conn) CloseRead() error {
+	return c.half("close", func(e *stream.End) {
+		e.EndRead()
+		if !c.wait.forgets {
+			c.wait.forgets = true
+			c.attend(forgetting, (*Conn).over)
+		}
+	})
+}
 
 func (c *Conn) half(name string, end func(*stream.End)) error {
 	c.mu.Lock()

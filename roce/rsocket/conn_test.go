@@ -94,6 +94,29 @@ func TestHalfClose(t *testing.T) {
 	}()
 	_, err = io.CopyN(io.Discard, b, 100_000)
 	require.NoError(t, err)
+	n, err := b.Write(make([]byte, 100_000)) // no call of a is inside: it is forgotten all the same
+	require.NoError(t, err)
+	require.Equal(t, 100_000, n)
+}
+
+// TestBufferInUse: memory that the device reads is not given up.
+func TestBufferInUse(t *testing.T) {
+	a, b := connected(t, "pipe", &Config{ReceiveBuffer: 4096})
+	buf, err := a.Alloc(100_000)
+	require.NoError(t, err)
+	done := make(chan error)
+	go func() {
+		_, err := a.WriteBuffer(buf, 0, 100_000)
+		done <- err
+	}()
+	_, err = b.Peek() // it has begun, and is far from its end
+	require.NoError(t, err)
+	require.ErrorIs(t, buf.Close(), roce.ErrBusy)
+	_, err = io.CopyN(io.Discard, b, 100_000)
+	require.NoError(t, err)
+	require.NoError(t, <-done)
+	require.NoError(t, buf.Close())
+	require.NoError(t, buf.Close())
 }
 
 // TestWithoutCopies: the zero-copy ways carry the same bytes.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/goroce/goroce/roce"
 	"github.com/goroce/goroce/roce/rdmacm"
@@ -153,20 +154,23 @@ var _ net.Addr = (*Addr)(nil)
 func addrOf(a netip.AddrPort) net.Addr { return &Addr{*net.TCPAddrFromAddrPort(a)} }
 
 // maker makes connections in the steps that the connection manager asks for: Setup before there is
-// a queue pair, Prepare with it, Abandon if nothing comes of it; finish when it is connected.
+// a queue pair, Prepare with it; finish when it is connected.
 type maker struct{ cfg Config }
 
 func (m *maker) connConfig(o *Options) *rdmacm.ConnConfig {
 	return &rdmacm.ConnConfig{Config: rdmacm.Config{Devices: o.Devices, Kind: o.Kind}, Local: o.Local, TOS: o.TOS,
 		Param: &rdmacm.ConnParam{FlowControl: true, RetryCount: 7, RNRRetryCount: 7},
-		Setup: m.setup, Prepare: prepare, Abandon: abandon, Ended: ended}
+		Setup: m.setup, Prepare: prepare, Ended: ended}
 }
 
-func (m *maker) setup(dev *roce.Device) (*roce.PD, roce.QPInitAttr, error) {
-	c, attr, err := newConn(dev, m.cfg)
+// setup makes all but the queue pair, which is given back when the connection below ends, or never
+// comes to be.
+func (m *maker) setup(below *rdmacm.Conn) (*roce.PD, roce.QPInitAttr, error) {
+	c, attr, err := newConn(below.Device(), m.cfg)
 	if err != nil {
 		return nil, attr, err
 	}
+	below.AtClose(c.free)
 	return c.pd, attr, nil
 }
 
@@ -183,9 +187,6 @@ func prepare(below *rdmacm.Conn) error {
 	return c.take(below.QP())
 }
 
-// abandon gives back what setup and prepare have made.
-func abandon(below *rdmacm.Conn) { below.Context.(*Conn).release() }
-
 // ended is told that the connection below is over.
 func ended(below *rdmacm.Conn) {
 	c := below.Context.(*Conn)
@@ -199,10 +200,14 @@ func ended(below *rdmacm.Conn) {
 func (m *maker) finish(below *rdmacm.Conn) (*Conn, error) {
 	c := below.Context.(*Conn)
 	c.local, c.remote = addrOf(below.LocalAddr()), addrOf(below.RemoteAddr())
-	c.hangUp = func() error {
-		ctx, end := context.WithTimeout(context.Background(), c.cfg.Linger)
+	c.hangUp = func(by time.Time) error {
+		ctx, end := context.WithDeadline(context.Background(), by)
 		defer end()
-		return below.Close(ctx)
+		// Of the stream nothing is lost if the peer's connection manager does not answer.
+		if err := below.Close(ctx); !errors.Is(err, rdmacm.ErrIncomplete) {
+			return err
+		}
+		return nil
 	}
 	if err := c.start(below.PrivateData()); err != nil {
 		return nil, errors.Join(fmt.Errorf("%v: %w", c.remote, err), c.release())

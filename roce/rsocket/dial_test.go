@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/nettest"
@@ -110,7 +111,7 @@ func TestHangUp(t *testing.T) {
 	require.NoError(t, err)
 	_, err = c1.Write([]byte("but "))
 	require.NoError(t, err)
-	go c1.hangUp()
+	go c1.hangUp(time.Now().Add(time.Minute))
 	all, err := io.ReadAll(c2)
 	require.ErrorIs(t, err, syscall.ECONNRESET)
 	require.True(t, strings.HasPrefix("but ", string(all)))

@@ -2,6 +2,7 @@ package rsocket
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -133,6 +134,23 @@ func TestClosed(t *testing.T) {
 	_, err = b.Write([]byte("x"))
 	require.ErrorIs(t, err, syscall.ECONNRESET)
 	require.NoError(t, b.Close())
+}
+
+// TestSlowEnd: while the connection below waits for its peer, other calls are answered.
+func TestSlowEnd(t *testing.T) {
+	a, _ := connected(t, "pipe")
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	a.hangUp = func(time.Time) error {
+		close(begun)
+		<-goOn
+		return errors.Join(a.qp.Close(), a.free())
+	}
+	done := make(chan error)
+	go func() { done <- a.Close() }()
+	<-begun
+	require.ErrorIs(t, a.SetDeadline(time.Time{}), net.ErrClosed)
+	close(goOn)
+	require.NoError(t, <-done)
 }
 
 // TestWrongConfig: an error names the value and what would be right.

@@ -17,8 +17,9 @@ func TestHTTP(t *testing.T) {
 	l, d := listening(t, "udp")
 	mux := http.NewServeMux()
 	mux.HandleFunc("/echo", func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) })
-	gone := make(chan struct{})
+	begun, gone := make(chan struct{}), make(chan struct{})
 	mux.HandleFunc("/wait", func(_ http.ResponseWriter, r *http.Request) {
+		close(begun)
 		<-r.Context().Done() // the server notices that the client is gone
 		close(gone)
 	})
@@ -58,14 +59,12 @@ func TestHTTP(t *testing.T) {
 		_, err := client.Do(req)
 		answered <- err
 	}()
+	<-begun
 	cancel()
 	require.ErrorIs(t, <-answered, context.Canceled)
+	<-gone
 
 	transport.CloseIdleConnections()
 	require.NoError(t, server.Shutdown(t.Context()))
 	require.ErrorIs(t, <-served, http.ErrServerClosed)
-	select {
-	case <-gone:
-	default: // the request was given up before it left
-	}
 }

@@ -23,11 +23,12 @@ import (
 type side uint8
 
 const (
-	reading  side = iota
-	writing       // for room
-	ending        // Close, for the other end to have everything
-	owning        // for the completion of what was sent from the application's memory
-	settling      // for the completion that lets what is owed be sent
+	reading    side = iota
+	writing         // for room
+	ending          // Close, for the other end to have everything
+	owning          // for the completion of what was sent from the application's memory
+	settling        // for the completion that lets what is owed be sent
+	forgetting      // for all that comes after CloseRead
 	sides
 )
 
@@ -44,8 +45,9 @@ type waiting struct {
 	end context.CancelFunc
 	up  atomic.Bool
 
-	want     int  // bytes that the writer has to write
-	settling bool // settle has a goroutine
+	want    int  // bytes that the writer has to write
+	settles bool // settle has a goroutine
+	forgets bool // and so has CloseRead
 }
 
 func (w *waiting) init() {
@@ -251,20 +253,25 @@ func (c *Conn) postReceives(n int) error {
 // waits for must not wait for the next call of this one. It is rare: four updates must be under
 // way.
 func (c *Conn) settle() {
-	if c.wait.leading || c.users > 1 || c.closed || c.wait.settling {
+	if c.wait.leading || c.users > 1 || c.closed || c.wait.settles {
 		return // somebody is there
 	}
-	c.wait.settling = true
+	c.wait.settles = true
+	c.attend(settling, func(c *Conn) bool {
+		done := !c.end.Owes()
+		c.wait.settles = !done
+		return done
+	})
+}
+
+// attend waits on a goroutine of its own, for as long as the connection is open. The caller has mu.
+func (c *Conn) attend(s side, ready func(*Conn) bool) {
 	c.users++
 	go func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.await(settling, func(c *Conn) bool { return c.closed || !c.end.Owes() })
-		c.wait.settling = false
-		c.users--
-		if c.closed && c.users == 0 {
-			c.release()
-		}
+		c.await(s, func(c *Conn) bool { return ready(c) || c.closed })
+		c.left()
 	}()
 }
 
