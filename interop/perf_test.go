@@ -4,6 +4,7 @@ package interop
 
 import (
 	"fmt"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -70,6 +71,54 @@ func TestPerfVariants(t *testing.T) {
 		for _, role := range roles {
 			t.Run(fmt.Sprintf("%s %s/roce-is-%s", tool(v.test), v.options, role.name), func(t *testing.T) {
 				a.perf(t, v.test, role.serving, 0, strings.Fields(v.options)...)
+			})
+		}
+	}
+}
+
+// meetings are tests whose ends meet by the RDMA connection manager (-R). The first is CI's.
+var meetings = []struct{ test, options string }{
+	{"write-bw", "-s 8"},
+	{"write-bw", "-q 3"},
+	{"write-bw", "-b"},
+	{"send-bw", "-s 65536 -n 20"},
+	{"send-bw", "-b"},
+	{"send-bw", "-c UD -s 1024 -n 20"},
+	{"read-bw", ""},
+	{"atomic-bw", ""},
+	{"write-lat", "-s 8"},
+	{"send-lat", "-s 8"},
+	{"send-lat", "-c UD"},
+	{"read-lat", "-s 8"},
+	{"atomic-lat", ""},
+}
+
+// TestPerfByCM: the connection manager carries the messages of both ends and connects their queue
+// pairs.
+func TestPerfByCM(t *testing.T) {
+	a := theArena(t)
+	for i, m := range meetings {
+		for _, role := range roles {
+			t.Run(fmt.Sprintf("%s %s/roce-is-%s", tool(m.test), m.options, role.name), func(t *testing.T) {
+				if i > 0 && os.Getenv(everyProgram) == "" {
+					t.Skip("played by make programs")
+				}
+				options := append([]string{"-R", "-n", strconv.Itoa(rounds)}, strings.Fields(m.options)...)
+				d := duel{serving: role.serving, rdma: true, says: "Waiting for client",
+					guest: append([]string{tool(m.test), "-d", lab.Device, "-x", a.gid, "-F"}, options...),
+					host:  append([]string{"perf", m.test, "-u", patience, "-d", "udp:" + lab.HostIPv4}, options...)}
+				if role.serving {
+					d.guest = append(d.guest, lab.HostIPv4)
+				} else {
+					d.host = append(d.host, lab.GuestIPv4)
+				}
+				r := a.fight(t, d)
+				client := r.host
+				if role.serving {
+					client = r.guest
+				}
+				require.Regexp(t, `(?m)^ \d+ +\d+ +[0-9.]+`, client)
+				require.Contains(t, client, "Data ex. method : rdma_cm")
 			})
 		}
 	}

@@ -88,12 +88,13 @@ func perfTestCommand(g *global, t *perf.Test) *cobra.Command {
 
 // testFlags are those of all tests.
 func testFlags(f *pflag.FlagSet, t *perf.Test, o *perf.Options, size *perf.Size, kind *string) {
-	f.IntVarP(&o.Port, "port", "p", oobPort, "TCP `port` on which the two ends meet")
+	f.IntVarP(&o.Port, "port", "p", oobPort, "TCP `port` on which the two ends meet, or with -R RDMA port")
 	f.StringVarP(&o.Dev, "dev", "d", "", "device `name`, see \"roce devices\"")
 	f.VarP(size, "size", "s", fmt.Sprintf("message size, such as 8, 64K, 1M (default %d)", t.Size))
 	f.IntVarP(&o.Iters, "iters", "n", 0, fmt.Sprintf("messages of each queue pair (default %d)", t.Iters))
 	f.VarP((*perf.Seconds)(&o.Duration), "duration", "D", "run for so long instead, such as 5; SENDs and latency: on both ends")
 	f.IntVarP(&o.MTU, "mtu", "m", 0, "path MTU in bytes (default the port's); the smaller of both ends counts")
+	f.BoolVarP(&o.CM, "rdma-cm", "R", false, "meet by the RDMA connection manager, which connects the queue pairs too; on both ends")
 	f.StringVarP(kind, "connection", "c", "RC", "transport service: RC, UC or UD")
 	f.IntVarP(&o.GIDIndex, "gid-index", "x", 0, "row of the device's GID table")
 	f.BoolVarP(&o.AllSizes, "all", "a", false, "all sizes from 2 to 8M; on both ends")

@@ -277,8 +277,8 @@ func (c *Conn) Close(ctx context.Context) error {
 
 // AtClose has Close call f when the connection has ended and its queue pair is closed, before its
 // protection domain is: the place to close regions. The last f comes first. It is called too if the
-// connection never comes to be, so Setup and Prepare use it for what they make; of a connection that
-// is closed it is called at once. f must not call Close or AtClose.
+// connection never comes to be, so Setup and Prepare use it for what they make; of a connection
+// that is closed it is called at once. f must not call Close or AtClose.
 func (c *Conn) AtClose(f func() error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -293,9 +293,10 @@ func (c *Conn) AtClose(f func() error) {
 const marker = uint64(0x636c6f7365)
 
 // drain posts a request behind all others, a WRITE of nothing, and waits for its end. What becomes
-// of that one does not matter: if the peer has disconnected first it fails, but those before it have
-// been carried out unless they fail as well. Receives that are flushed are no requests of ours; a
-// device of the kernel does not always tell them apart, and then Close errs on the safe side.
+// of that one does not matter: if the peer has disconnected first it fails, but those before it
+// have been carried out unless they fail as well. Receives that are flushed are no requests of
+// ours; a device of the kernel does not always tell them apart, and then Close errs on the safe
+// side.
 func (c *Conn) drain(ctx context.Context) error {
 	if c.cq == nil {
 		return nil

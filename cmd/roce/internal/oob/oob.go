@@ -168,12 +168,17 @@ const grace = time.Second
 // Watch returns a context that ends, with ErrPeerLeft as its cause, soon after the peer has closed
 // the connection.
 func (c *Conn) Watch(parent context.Context) (context.Context, context.CancelFunc) {
+	return WatchDone(parent, c.gone)
+}
+
+// WatchDone is Watch for a connection of another kind, which is over when gone is closed.
+func WatchDone(parent context.Context, gone <-chan struct{}) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	go func() {
 		select {
 		case <-ctx.Done():
 			return
-		case <-c.gone:
+		case <-gone:
 		}
 		select {
 		case <-ctx.Done():

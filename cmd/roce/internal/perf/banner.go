@@ -42,9 +42,14 @@ func (r *rig) banner() {
 	} else {
 		line(" Max inline data : %d[B]", r.o.Inline)
 	}
-	line(" rdma_cm QPs\t : OFF")
-	line(" Data ex. method : Ethernet")
+	line(" rdma_cm QPs\t : %s", map[bool]string{false: "OFF", true: "ON"}[r.o.CM])
+	line(" Data ex. method : %s", map[bool]string{false: "Ethernet", true: "rdma_cm"}[r.o.CM])
 	w.WriteString(ruler)
+	if r.o.CM && !r.link.client {
+		line(" Waiting for client rdma_cm QP to connect")
+		line(" Please run the same command with the IB/RoCE interface IP")
+		w.WriteString(ruler)
+	}
 	r.say(w.String())
 }
 

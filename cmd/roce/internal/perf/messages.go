@@ -42,9 +42,10 @@ const (
 
 // link is the out-of-band connection with its rule of who writes first.
 type link struct {
-	*oob.Conn
+	carrier
 	client bool
 	ours   bool // the peer is this program too
+	cm     bool // the carrier is a control: keys are no text
 }
 
 // swap is one round: it sends mine and fills theirs, waiting for no longer than limit. Rounds that
@@ -178,6 +179,13 @@ func (l *link) keys(mine []key) ([]key, error) {
 
 // key swaps one key. Later rounds with the first key are how perftest waits for the other end.
 func (l *link) key(mine key, limit time.Duration) (key, error) {
+	if l.cm {
+		msg := make([]byte, cmKeyLen)
+		if err := l.swap(mine.appendCM(nil), msg, limit); err != nil {
+			return key{}, err
+		}
+		return parseCM(msg)
+	}
 	msg := make([]byte, keyLen)
 	if err := l.swap(mine.append(nil), msg, limit); err != nil {
 		return key{}, err
@@ -226,8 +234,11 @@ func (l *link) finished(mine key) error {
 	return nil
 }
 
-// goodbye ends the conversation: "done" from both without an answer.
+// goodbye ends the conversation: "done" from both without an answer, which -R does without.
 func (l *link) goodbye() error {
+	if l.cm {
+		return l.Finish(linger)
+	}
 	l.Send([]byte("done\x00")) // the peer may be gone by now, and need not hear it
 	return l.Finish(time.Second)
 }
@@ -244,5 +255,5 @@ func meet(ctx context.Context, host string, port int) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &link{Conn: c, client: host != ""}, nil
+	return &link{carrier: c, client: host != ""}, nil
 }

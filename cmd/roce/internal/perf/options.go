@@ -37,6 +37,7 @@ type Options struct {
 	SL        int
 	TClass    int
 	QPTimeout int
+	CM        bool // -R: the connection manager connects, and carries the messages
 	GoBackN   bool // no selective repeat, whatever the peer is ready for
 
 	Gap time.Duration // latency, the client: sleep so long before each message
@@ -146,6 +147,10 @@ func (o *Options) check(t *Test) error {
 		{o.PostList < 1, bad("--post-list %d: want 1 or more", o.PostList)},
 		{o.Inline < 0, bad("--inline %d: want 0 or more", o.Inline)},
 		{o.QPTimeout < 0 || o.QPTimeout > 31, bad("--qp-timeout %d: want 0 to 31", o.QPTimeout)},
+		{o.CM && o.Type == roce.UC, bad("--connection UC: with --rdma-cm want RC or UD")},
+		{o.CM && o.MTU != 0 && o.Type == roce.RC, bad("--mtu: with --rdma-cm the connection manager chooses it")},
+		{o.CM && o.Host == "" && o.Dev == "" && (o.Pcap != "" || o.Faults != "" || o.Lanes > 1),
+			bad("--pcap, --fault and --lanes are of one device: with --rdma-cm a server names it with --dev")},
 		{o.CmpSwap && !atomic, bad("--atomic-type: only for atomics")},
 	} {
 		if rule.broken {

@@ -37,6 +37,8 @@ type rig struct {
 	stride int // each queue pair has this much memory to send from, and again to receive into
 	queues []*queue
 
+	pairs pairs // with -R
+
 	bandwidths []bwResult
 	latencies  []latResult
 	warn       []string  // said after the results
@@ -51,6 +53,7 @@ type queue struct {
 	index     int
 	own, peer key
 	ah        *roce.AH
+	qkey      uint32 // of the peer, UD
 	send      uint64 // addresses
 	recv      uint64
 
@@ -78,11 +81,23 @@ const (
 	countShift = indexBits
 )
 
-// build opens the device and makes everything that exists before the peer is known.
-func (r *rig) build() (err error) {
-	if r.s, err = session.Open(r.o.Options, r.link.Local()); err != nil {
+// meet connects to the peer and opens the device, in one order or the other.
+func (r *rig) meet(ctx context.Context) (err error) {
+	if r.o.CM {
+		return r.meetCM(ctx)
+	}
+	if r.o.Host == "" {
+		r.waiting()
+	}
+	if r.link, err = meet(ctx, r.o.Host, r.o.Port); err != nil {
 		return err
 	}
+	r.s, err = session.Open(r.o.Options, r.link.Local())
+	return err
+}
+
+// build says what this end wants of the test, before the peer is asked.
+func (r *rig) build() (err error) {
 	mtu := r.s.Port.ActiveMTU
 	if r.o.MTU != 0 {
 		if mtu, err = wire.MTUFromBytes(r.o.MTU); err != nil {
@@ -91,7 +106,8 @@ func (r *rig) build() (err error) {
 		mtu = min(mtu, r.s.Port.ActiveMTU)
 	}
 	r.limits = r.s.Query()
-	selective := r.limits.SelectiveRepeat && r.o.Type == roce.RC && !r.o.GoBackN
+	// the connection manager knows nothing of selective repeat
+	selective := r.limits.SelectiveRepeat && r.o.Type == roce.RC && !r.o.GoBackN && !r.o.CM
 	r.terms = terms{cycle: os.Getpagesize(), cacheLine: 64, mtu: mtu, selective: selective}
 	return nil
 }
@@ -122,8 +138,8 @@ func (r *rig) furnish() (err error) {
 		r.wait.Looks = looks
 	}
 	r.wcs = make([]roce.WC, atOnce)
-	for i := range n {
-		if err := r.addQueue(i, cq); err != nil {
+	for i := 0; i < n && !r.o.CM; i++ {
+		if err := r.addQueue(cq); err != nil {
 			return err
 		}
 	}
@@ -133,7 +149,8 @@ func (r *rig) furnish() (err error) {
 // looks is how often memory is looked at between two polls of a device that needs none.
 const looks = 200
 
-func (r *rig) addQueue(i int, cq *roce.CQ) error {
+// queueAttr is what the queue pairs are made from.
+func (r *rig) queueAttr(cq *roce.CQ) roce.QPInitAttr {
 	rx, tx := uint32(1), r.o.TxDepth
 	if r.t.Lat {
 		tx = max(tx, unacked)
@@ -141,22 +158,30 @@ func (r *rig) addQueue(i int, cq *roce.CQ) error {
 	if r.t.sends() {
 		rx = uint32(r.o.RxDepth)
 	}
-	qp, err := r.pd.CreateQP(roce.QPInitAttr{Type: r.o.Type, SendCQ: cq, RecvCQ: cq, Cap: roce.QPCap{
-		MaxSendWR: uint32(tx), MaxRecvWR: rx, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: uint32(r.o.Inline)}})
+	return roce.QPInitAttr{Type: r.o.Type, SendCQ: cq, RecvCQ: cq, Cap: roce.QPCap{
+		MaxSendWR: uint32(tx), MaxRecvWR: rx, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: uint32(r.o.Inline)}}
+}
+
+func (r *rig) addQueue(cq *roce.CQ) error {
+	qp, err := r.pd.CreateQP(r.queueAttr(cq))
 	if err != nil {
 		return err
 	}
+	r.enlist(qp)
 	path := session.Path(r.t.qpAccess)
-	if err := qp.Init(&path); err != nil {
-		return err
-	}
-	q := &queue{QP: qp, index: i, send: r.mr.Addr() + uint64(i*r.stride), recv: r.mr.Addr() + uint64((r.o.QPs+i)*r.stride)}
+	return qp.Init(&path)
+}
+
+// enlist gives a queue pair its share of the memory.
+func (r *rig) enlist(qp *roce.QP) *queue {
+	i := len(r.queues)
+	q := &queue{QP: qp, index: i, qkey: session.QKey, send: r.mr.Addr() + uint64(i*r.stride), recv: r.mr.Addr() + uint64((r.o.QPs+i)*r.stride)}
 	q.own = key{Outs: 1, QPN: qp.QPN(), PSN: qp.Endpoint().PSN, RKey: r.mr.RKey(), VAddr: q.recv, GID: r.s.GID}
 	if r.t.respOp {
 		q.own.Outs = uint16(r.o.Outs)
 	}
 	r.queues = append(r.queues, q)
-	return nil
+	return q
 }
 
 // own are the keys of this end.
@@ -189,6 +214,11 @@ func (r *rig) meetPeer(ctx context.Context) (err error) {
 	if err := r.furnish(); err != nil {
 		return err
 	}
+	if r.o.CM {
+		if err := r.pair(ctx); err != nil {
+			return err
+		}
+	}
 	r.banner()
 	r.addresses("local", r.own())
 	if r.t.extraKeys {
@@ -200,7 +230,7 @@ func (r *rig) meetPeer(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if peers[0].GID.Is4() != r.s.GID.Is4() {
+	if !r.o.CM && peers[0].GID.Is4() != r.s.GID.Is4() {
 		return fmt.Errorf("the peer's GID is %v and this end's %v: both must be IPv4 or both IPv6; choose with --dev here, -x there", peers[0].GID, r.s.GID)
 	}
 	for i, q := range r.queues {
@@ -246,6 +276,10 @@ func (r *rig) fitDatagram() error {
 }
 
 func (r *rig) connect(ctx context.Context, q *queue) (err error) {
+	if r.o.CM { // it has done so
+		r.prepare(q)
+		return nil
+	}
 	p := session.Path(r.t.qpAccess)
 	p.MTU, p.SGIDIndex, p.SL, p.TrafficClass = r.mtu, uint8(r.o.GIDIndex), uint8(r.o.SL), uint8(r.o.TClass)
 	p.Timeout, p.SelectiveRepeat = uint8(r.o.QPTimeout), r.selective
@@ -275,7 +309,7 @@ func (r *rig) prepare(q *queue) {
 	for i := range q.wrs {
 		sges[i] = roce.SGE{Addr: q.send, LKey: r.mr.LKey()}
 		q.wrs[i] = roce.SendWR{Opcode: op, SGL: sges[i : i+1], RemoteAddr: q.peer.VAddr, RKey: q.peer.RKey,
-			AH: q.ah, RemoteQPN: q.peer.QPN, RemoteQKey: session.QKey}
+			AH: q.ah, RemoteQPN: q.peer.QPN, RemoteQKey: q.qkey}
 		if op == roce.WRAtomicFetchAndAdd {
 			q.wrs[i].CompareAdd = 1
 		}
@@ -363,9 +397,6 @@ func (r *rig) check(wc *roce.WC) error {
 
 // close takes everything down. An error of the test is more interesting than one of the end.
 func (r *rig) close() error {
-	if r.s == nil {
-		return nil
-	}
 	var errs []error
 	for _, q := range r.queues {
 		errs = append(errs, q.QP.Close())
@@ -373,6 +404,7 @@ func (r *rig) close() error {
 			errs = append(errs, r.pd.DestroyAH(q.ah))
 		}
 	}
+	errs = append(errs, r.pairs.close())
 	if r.wait.CQ != nil {
 		errs = append(errs, r.wait.CQ.Close())
 	}
@@ -382,6 +414,13 @@ func (r *rig) close() error {
 	if r.pd != nil {
 		errs = append(errs, r.pd.Close())
 	}
-	errs = append(errs, r.s.Close())
+	if r.link != nil {
+		if err := r.link.Close(); r.o.CM { // it is on the device; one of TCP is closed twice
+			errs = append(errs, err)
+		}
+	}
+	if r.s != nil {
+		errs = append(errs, r.s.Close())
+	}
 	return errors.Join(errs...)
 }

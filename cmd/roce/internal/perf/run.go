@@ -1,9 +1,10 @@
 // Package perf measures bandwidth and latency as the programs of perftest 4.5 do, with either of
 // which it can be paired: each end may be this one or ib_write_bw, ib_send_lat and so on.
 //
-// Stages of a run: meet the peer on TCP, agree on terms and swap keys (messages.go, rig.go), move
-// messages (stream.go for bandwidth, volley.go for latency) while the costs are measured
-// (phase.go), compare notes, part (this file), print (report.go).
+// Stages of a run: meet the peer on TCP or by the RDMA connection manager (control.go, pairs.go),
+// agree on terms and swap keys (messages.go, rig.go), move messages (stream.go for bandwidth,
+// volley.go for latency) while the costs are measured (phase.go), compare notes, part (this file),
+// print (report.go).
 package perf
 
 import (
@@ -19,18 +20,14 @@ func Run(ctx context.Context, out io.Writer, t *Test, o Options) (err error) {
 		return err
 	}
 	r := &rig{t: t, o: o, out: out}
-	if o.Host == "" {
-		r.waiting()
-	}
-	if r.link, err = meet(ctx, o.Host, o.Port); err != nil {
-		return err
-	}
-	defer r.link.Close()
 	defer func() {
 		if e := r.close(); err == nil {
 			err = e
 		}
 	}()
+	if err := r.meet(ctx); err != nil {
+		return err
+	}
 	if err := r.build(); err != nil {
 		return err
 	}
@@ -221,6 +218,11 @@ func (r *rig) ready(size int) error {
 // stays open until the peer has left, since our acknowledgement of its last message may have been
 // lost.
 func (r *rig) part() error {
+	if r.o.CM {
+		if err := r.leave(); err != nil {
+			return err
+		}
+	}
 	if r.t.untimely {
 		return r.link.Finish(linger)
 	}

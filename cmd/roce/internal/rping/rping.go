@@ -13,13 +13,11 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/goroce/goroce/cmd/roce/internal/session"
-	"github.com/goroce/goroce/internal/route"
 	"github.com/goroce/goroce/roce"
 	"github.com/goroce/goroce/roce/rdmacm"
 )
@@ -96,44 +94,13 @@ func Run(ctx context.Context, out io.Writer, o Options) error {
 	return s.Explain(err)
 }
 
-// open opens the device of the address; nil for a server on all addresses. A client on loopback
-// takes an address that the server does not have.
+// open opens the device of the address; nil for a server on all addresses.
 func (o *Options) open(ctx context.Context) (*session.Session, error) {
 	opt := session.Options{Dev: o.Dev, Pcap: o.Pcap, Faults: o.Faults}
-	switch {
-	case o.Dev != "":
-	case o.Server && o.Addr == "":
-		return nil, nil
-	case o.Server, o.Source != "":
-		name := o.Source
-		if o.Server {
-			name = o.Addr
-		}
-		addr, err := resolve(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		opt.Dev = "udp:" + addr.String()
-	default:
-		addr, err := resolve(ctx, o.Addr)
-		if err != nil {
-			return nil, err
-		}
-		r, err := route.To(addr, netip.Addr{})
-		if err != nil {
-			return nil, err
-		}
-		return session.Open(opt, r.Source)
+	if o.Server {
+		return session.Meet(ctx, opt, o.Addr, "")
 	}
-	return session.Open(opt, netip.Addr{})
-}
-
-func resolve(ctx context.Context, host string) (netip.Addr, error) {
-	list, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	if err != nil {
-		return netip.Addr{}, err
-	}
-	return list[0].Unmap(), nil
+	return session.Meet(ctx, opt, o.Source, o.Addr)
 }
 
 // lines prints whole lines of several connections.

@@ -47,6 +47,7 @@ type Session struct {
 	Port roce.PortAttr
 
 	closers []func() error
+	lent    bool // the device is somebody else's
 }
 
 // loopbacks is how many addresses of 127.0.0.0/8 are tried: two ends on one machine need one each.
@@ -99,6 +100,13 @@ func (s *Session) open(name string, opt Options) (err error) {
 	return err
 }
 
+// On is a session on a device that somebody else has opened, and closes.
+func On(dev *roce.Device) (s *Session, err error) {
+	s = &Session{Device: dev, Port: dev.QueryPort(), lent: true}
+	s.GID, err = dev.QueryGID(0)
+	return s, err
+}
+
 // record opens the capture file and returns next with the recorder in front.
 func (s *Session) record(file string, next PortMiddleware) (PortMiddleware, error) {
 	f, err := os.Create(file)
@@ -135,7 +143,7 @@ func (s *Session) Notes() (notes []string) {
 // Close closes the device, then what listened to it.
 func (s *Session) Close() error {
 	var errs []error
-	if s.Device != nil {
+	if s.Device != nil && !s.lent {
 		errs = append(errs, s.Device.Close())
 	}
 	for _, c := range s.closers {
