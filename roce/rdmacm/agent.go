@@ -68,33 +68,6 @@ func (a *agent) stop() error {
 	return a.gsi.close()
 }
 
-// finish closes a device that this package has opened, unless somebody uses it again.
-func (a *agent) finish() {
-	agents.Lock()
-	defer agents.Unlock()
-	if a.users > 0 || agents.owned[a.ownedName] != a {
-		return
-	}
-	delete(agents.owned, a.ownedName)
-	delete(agents.of, a.dev)
-	a.closing.Store(true)
-	if a.dev.Close() == nil {
-		return
-	}
-	// Somebody has, say, a protection domain on it yet. It stays this package's, for the next who
-	// needs the address, and is tried again.
-	b, err := shareLocked(a.dev)
-	if err != nil {
-		return
-	}
-	b.users, b.ownedName = 0, a.ownedName
-	agents.owned[b.ownedName] = b
-	b.mu.Lock()
-	b.orphan, b.refused = time.Now(), true
-	b.mu.Unlock()
-	b.kick()
-}
-
 // kick wakes the goroutine.
 func (a *agent) kick() {
 	select {

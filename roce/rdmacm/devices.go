@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/goroce/goroce/internal/route"
 	"github.com/goroce/goroce/roce"
@@ -39,32 +40,68 @@ type path struct {
 }
 
 // agents are those of all devices that were used; owned are those of the devices that this package
-// has opened, by name.
+// has opened, by name. Its lock is held for moments only: a device or a name that is busy being
+// opened or closed is so by a channel that ends with that.
 var agents = struct {
 	sync.Mutex
 	of    map[*roce.Device]*agent
 	owned map[string]*agent
-}{of: make(map[*roce.Device]*agent), owned: make(map[string]*agent)}
+	busy  map[any]chan struct{} // by *roce.Device or name
+}{of: make(map[*roce.Device]*agent), owned: make(map[string]*agent), busy: make(map[any]chan struct{})}
+
+// idleLocked waits until nobody opens or closes what has the key. The caller has the lock of agents,
+// which is open meanwhile.
+func idleLocked(key any) {
+	for wait := agents.busy[key]; wait != nil; wait = agents.busy[key] {
+		agents.Unlock()
+		<-wait
+		agents.Lock()
+	}
+}
+
+// beginLocked says that the caller, who has the lock of agents, opens or closes what has the keys.
+func beginLocked(keys ...any) (end func()) {
+	wait := make(chan struct{})
+	for _, k := range keys {
+		agents.busy[k] = wait
+	}
+	return func() {
+		agents.Lock()
+		defer agents.Unlock()
+		for _, k := range keys {
+			delete(agents.busy, k)
+		}
+		close(wait)
+	}
+}
 
 // share returns the agent of a device, for one more user.
 func share(dev *roce.Device) (*agent, error) {
 	agents.Lock()
-	defer agents.Unlock()
-	return shareLocked(dev)
+	idleLocked(dev)
+	if a := agents.of[dev]; a != nil {
+		defer agents.Unlock()
+		a.take()
+		return a, nil
+	}
+	end := beginLocked(dev)
+	agents.Unlock()
+	defer end()
+	return shareNew(dev)
 }
 
-func shareLocked(dev *roce.Device) (*agent, error) {
-	a := agents.of[dev]
-	if a == nil {
-		var err error
-		if a, err = newAgent(dev); err != nil {
-			return nil, err
-		}
-		if err := dev.AtClose(a.retire); err != nil {
-			return nil, errors.Join(err, a.stop())
-		}
-		agents.of[dev] = a
+// shareNew makes the agent of a device that the caller has said is busy.
+func shareNew(dev *roce.Device) (*agent, error) {
+	a, err := newAgent(dev)
+	if err != nil {
+		return nil, err
 	}
+	if err := dev.AtClose(a.retire); err != nil {
+		return nil, errors.Join(err, a.stop())
+	}
+	agents.Lock()
+	defer agents.Unlock()
+	agents.of[dev] = a
 	a.take()
 	return a, nil
 }
@@ -80,19 +117,25 @@ func (a *agent) take() {
 func open(kind string, addr netip.Addr) (*agent, error) {
 	name := kind + ":" + addr.String()
 	agents.Lock()
-	defer agents.Unlock()
+	idleLocked(name)
 	if a := agents.owned[name]; a != nil {
+		defer agents.Unlock()
 		a.take()
 		return a, nil
 	}
+	end := beginLocked(name)
+	agents.Unlock()
+	defer end()
 	dev, err := roce.Open(name, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%w (a device of this process that has the address is named in Config.Devices)", err)
 	}
-	a, err := shareLocked(dev)
+	a, err := share(dev)
 	if err != nil {
 		return nil, errors.Join(err, dev.Close())
 	}
+	agents.Lock()
+	defer agents.Unlock()
 	a.ownedName = name
 	agents.owned[name] = a
 	return a, nil
@@ -109,17 +152,52 @@ func (a *agent) release() {
 	}
 }
 
-// retire is what a device does first when it is closed by its owner.
-func (a *agent) retire() error {
-	if a.closing.Load() { // by finish, which has the lock
-		return a.stop()
+// finish closes a device that this package has opened, unless somebody uses it again.
+func (a *agent) finish() {
+	agents.Lock()
+	if a.users > 0 || agents.owned[a.ownedName] != a {
+		agents.Unlock()
+		return
+	}
+	delete(agents.owned, a.ownedName)
+	delete(agents.of, a.dev)
+	end := beginLocked(a.dev, a.ownedName)
+	agents.Unlock()
+	defer end()
+	a.closing.Store(true)
+	if a.dev.Close() == nil {
+		return
+	}
+	// Somebody has, say, a protection domain on it yet. It stays this package's, for the next who
+	// needs the address, and is tried again.
+	b, err := shareNew(a.dev)
+	if err != nil {
+		return
 	}
 	agents.Lock()
 	defer agents.Unlock()
+	b.users, b.ownedName = 0, a.ownedName
+	agents.owned[b.ownedName] = b
+	b.mu.Lock()
+	b.orphan, b.refused = time.Now(), true
+	b.mu.Unlock()
+	b.kick()
+}
+
+// retire is what a device does first when it is closed.
+func (a *agent) retire() error {
+	if a.closing.Load() { // by finish
+		return a.stop()
+	}
+	agents.Lock()
 	if a.users > 0 {
+		defer agents.Unlock()
 		return fmt.Errorf("%w: device %s still has %d rdma_cm IDs", ErrBusy, a.dev.Name(), a.users)
 	}
 	delete(agents.of, a.dev)
+	end := beginLocked(a.dev)
+	agents.Unlock()
+	defer end()
 	return a.stop()
 }
 

@@ -41,7 +41,10 @@
 // Queue pair 1 belongs to a device. The first ID on it makes an agent (agent.go), which has that
 // queue pair (gsi.go), the protocol (package cm, which knows no clock and no socket), and a
 // goroutine that sleeps when nothing happens. It is there until the device is closed:
-// roce.Device.Close answers ErrBusy while IDs are on it, and otherwise ends it first.
+// roce.Device.Close answers ErrBusy while IDs are on it, and otherwise ends it first. A device that
+// is closed answers nothing, and Close does not wait for that: a peer that has missed our last
+// message learns of the end by asking in vain, which takes it a minute. Who wants to spare it that
+// keeps the device open for some seconds after the last connection.
 //
 // # What may be relied on
 //

@@ -3,14 +3,17 @@ package rdmacm
 // Listen: connections as they come.
 //
 // Stages: making a listener; a request, which a goroutine of its own makes a connection of, so that
-// a slow peer delays nobody; handing connections out; the end.
+// a slow peer delays nobody; peers that never say that they are ready; handing connections out; the
+// end.
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
+	"time"
 )
 
 // ListenConfig says how connections are taken. The zero value is right for most uses.
@@ -19,7 +22,8 @@ type ListenConfig struct {
 
 	// Backlog is how many connections may be there that Accept has not returned: those that are
 	// being made, and those that wait. As many requests wait on top of that; more are dropped, and
-	// repeated by their senders. 0 is 128.
+	// repeated by their senders. 0 is 128. Connections whose peer owes its last word for more than
+	// a second are ended if there is no room without that, others after 70 s.
 	Backlog int
 
 	// Decide, if not nil, is asked whether a request is accepted: by whom it is, and what it says
@@ -42,9 +46,25 @@ type Listener struct {
 	ready chan *Conn // established
 
 	mu       sync.Mutex
-	requests []*Event // that have no goroutine yet
-	making   int      // connections that are being made, or wait for Accept
+	requests []*Event    // that have no goroutine yet
+	making   int         // connections that are being made, or wait for Accept
+	halfOpen []*halfOpen // of these, those that wait for the peer's last word, the oldest first
+	leaving  int         // connections that were taken out of halfOpen and are not yet gone
+	room     *time.Timer // looks again whether there is one to take out; nil: nobody waits for that
 }
+
+// halfOpen is a connection that was accepted and whose peer has not said that it is ready (RTU).
+type halfOpen struct {
+	since time.Time
+	end   context.CancelFunc
+}
+
+// How long a peer may take for its last word. It comes at once, or the answer that it is for is
+// repeated after 4.3 s, 15 times with the usual parameters; a peer may ask for four times that.
+const (
+	halfOpenMost = 70 * time.Second
+	halfOpenFull = time.Second // when others wait
+)
 
 // Listen listens on an address and port: "10.0.0.2:7471", "[::1]:7471", "localhost:0", or ":7471"
 // for all addresses (see ID.Listen). cfg may be nil. ErrInvalid, ErrBusy if the port or the address
@@ -126,6 +146,49 @@ func (l *Listener) start() {
 			l.ready <- c
 		})
 	}
+	l.makeRoom()
+}
+
+// makeRoom ends half-open connections in favour of requests that wait, the oldest first: who sends
+// requests and nothing else does not keep a listener shut. The caller has the lock.
+func (l *Listener) makeRoom() {
+	for l.ctx.Err() == nil && len(l.requests) > l.leaving && len(l.halfOpen) > 0 {
+		oldest := l.halfOpen[0]
+		if left := halfOpenFull - time.Since(oldest.since); left > 0 {
+			if l.room == nil {
+				l.room = time.AfterFunc(left, func() {
+					l.mu.Lock()
+					defer l.mu.Unlock()
+					l.room = nil
+					l.start()
+				})
+			}
+			return
+		}
+		oldest.end()
+		l.halfOpen = l.halfOpen[1:]
+		l.leaving++
+	}
+}
+
+// lastWord waits until the peer says that it is ready.
+func (l *Listener) lastWord(c *Conn) error {
+	ctx, end := context.WithTimeout(l.ctx, halfOpenMost)
+	defer end()
+	h := &halfOpen{time.Now(), end}
+	l.mu.Lock()
+	l.halfOpen = append(l.halfOpen, h)
+	l.makeRoom()
+	l.mu.Unlock()
+	_, err := c.await(ctx, EventEstablished)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := slices.Index(l.halfOpen, h); i >= 0 {
+		l.halfOpen = slices.Delete(l.halfOpen, i, i+1)
+	} else {
+		l.leaving--
+	}
+	return err
 }
 
 // taken makes room for a request.
@@ -154,8 +217,7 @@ func (l *Listener) accept(c *Conn) error {
 	if err := c.id.Accept(c.told(param)); err != nil {
 		return err
 	}
-	_, err := c.await(l.ctx, EventEstablished)
-	return err
+	return l.lastWord(c)
 }
 
 // Accept returns the next connection, and waits for one if need be. The error is ctx's, or
@@ -181,6 +243,9 @@ func (l *Listener) Close() error {
 	l.end()
 	err := l.id.Close()
 	l.mu.Lock()
+	if l.room != nil {
+		l.room.Stop()
+	}
 	requests := l.requests
 	l.requests = nil
 	l.mu.Unlock()

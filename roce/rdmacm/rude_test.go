@@ -95,6 +95,30 @@ func TestWithdrawn(t *testing.T) {
 	require.NoError(t, b.next(EventConnectRequest).ID.Close())
 }
 
+// TestNeverReady: peers that send requests and never say that they are ready do not keep a listener
+// shut.
+func TestNeverReady(t *testing.T) {
+	const backlog = 4
+	segment := fmt.Sprintf("pipe:rdmacm-%d/10.0.0.", serial.Add(1))
+	a, b, c := newHost(t, segment+"1", nil), newHost(t, segment+"2", nil), newHost(t, segment+"3", nil)
+	on := func(h *host) ConnConfig { return ConnConfig{Config: Config{Devices: []*roce.Device{h.dev}}} }
+	l, err := Listen(bg, b.at(99).String(), &ListenConfig{ConnConfig: on(b), Backlog: backlog})
+	require.NoError(t, err)
+	s := newStranger(t, a)
+	for i := range uint32(2 * backlog) {
+		s.request(b, 99, 100+i)
+	}
+	until(func() bool { return heard(b.dev, wire.CMAttrREQ) == 2*backlog })
+	cfg := on(c)
+	conn, err := Dial(bg, l.Addr().String(), &cfg)
+	require.NoError(t, err)
+	there, err := l.Accept(bg)
+	require.NoError(t, err)
+	require.NoError(t, conn.Close(bg))
+	require.NoError(t, there.Close(bg))
+	require.NoError(t, l.Close())
+}
+
 // heard is how many messages of a kind a device's machine has taken in.
 func heard(dev *roce.Device, kind wire.CMAttribute) (n uint64) {
 	agents.Lock()
@@ -216,6 +240,44 @@ func TestLeftBehind(t *testing.T) {
 	require.NoError(t, id.Close())
 	require.NoError(t, ch.Close())
 	until(func() bool { return dev.AtClose(func() error { return nil }) != nil }) // it is closed
+}
+
+// TestSlowDevice: a device that takes its time to close keeps nobody from using others, and who
+// needs its address waits, and has a new one.
+func TestSlowDevice(t *testing.T) {
+	pid := os.Getpid()
+	addr := func(i int) netip.AddrPort {
+		return netip.MustParseAddrPort(fmt.Sprintf("127.%d.%d.%d:0", 130+pid>>8%120, pid%256, i))
+	}
+	ch, err := NewEventChannel(nil)
+	require.NoError(t, err)
+	bound := func(at netip.AddrPort) *ID {
+		id, err := ch.CreateID(PSTCP)
+		require.NoError(t, err)
+		require.NoError(t, id.BindAddr(at))
+		return id
+	}
+	first := bound(addr(253))
+	dev := first.Device()
+	closing, goOn := make(chan struct{}), make(chan struct{})
+	require.NoError(t, dev.AtClose(func() error {
+		close(closing)
+		<-goOn
+		return nil
+	}))
+	require.NoError(t, first.Close())
+	<-closing
+	other := bound(addr(254))
+	again := make(chan *ID)
+	go func() { again <- bound(addr(253)) }()
+	require.NoError(t, other.Close())
+	close(goOn)
+	second := <-again
+	next := second.Device()
+	require.NotSame(t, dev, next)
+	require.NoError(t, second.Close())
+	require.NoError(t, ch.Close())
+	until(func() bool { return next.AtClose(func() error { return nil }) != nil }) // it is closed
 }
 
 // TestTypeOfService: what is accepted at a listener has its type of service.
