@@ -49,8 +49,8 @@ var agents = struct {
 	busy  map[any]chan struct{} // by *roce.Device or name
 }{of: make(map[*roce.Device]*agent), owned: make(map[string]*agent), busy: make(map[any]chan struct{})}
 
-// idleLocked waits until nobody opens or closes what has the key. The caller has the lock of agents,
-// which is open meanwhile.
+// idleLocked waits until nobody opens or closes what has the key. The caller has the lock of
+// agents, which is open meanwhile.
 func idleLocked(key any) {
 	for wait := agents.busy[key]; wait != nil; wait = agents.busy[key] {
 		agents.Unlock()
