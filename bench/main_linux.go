@@ -21,7 +21,7 @@
 //
 // The same program is both ends of the references, of the measurements from inside, of the
 // bottlenecks and of what TCP has no program for: "bench raw", "bench inside", "bench fair", "bench
-// short", "bench loaded", "bench many".
+// short", "bench loaded", "bench many", "bench dial".
 package main
 
 import (
@@ -53,7 +53,7 @@ func main() {
 	defer stop()
 	run := benchMain
 	if len(os.Args) > 1 {
-		if end, ok := map[string]func(context.Context, []string) error{"raw": rawMain, "inside": insideMain, "fair": fairMain, "loaded": loadedMain, "many": manyMain, "short": shortMain}[os.Args[1]]; ok {
+		if end, ok := map[string]func(context.Context, []string) error{"raw": rawMain, "inside": insideMain, "fair": fairMain, "loaded": loadedMain, "many": manyMain, "short": shortMain, "dial": dialMain}[os.Args[1]]; ok {
 			run = end
 			os.Args = append(os.Args[:1], os.Args[2:]...)
 			stop() // ends of cases die when they are told to

@@ -34,8 +34,9 @@ var (
 	OfCore = Unit{Name: "% of a core", Lower: true, Zero: true}
 	Allocs = Unit{Name: "allocations a message", Lower: true, Zero: true}
 
-	// UsTrip is for round trips beside a stream, whose two ways are not alike.
+	// UsTrip is for round trips whose two ways are not alike.
 	UsTrip = Unit{Name: "us round trip", Lower: true}
+	PerSec = Unit{Name: "a second"}
 )
 
 // Side is where a program of a case runs.

@@ -25,7 +25,8 @@ func AllBouts(ports []string) (bouts []figures.Bout) {
 	for _, mtu := range figures.MTUs {
 		bouts = append(bouts, mainBouts(mtu, ports, barred)...)
 		if mtu == figures.MTUs[0] {
-			bouts = append(bouts, figures.Bout{Name: "sparse exchanges", Cases: figures.At(mtu, sparseCases(barred)), Bars: BarsAt(mtu, sparseBars, barred)})
+			bouts = append(bouts, figures.Bout{Name: "sparse exchanges", Cases: figures.At(mtu, sparseCases(barred)), Bars: BarsAt(mtu, sparseBars, barred)},
+				figures.Bout{Name: "programs that dial", Cases: figures.At(mtu, dialCases(barred)), Bars: BarsAt(mtu, dialBars, barred)})
 		}
 	}
 	for _, mtu := range figures.MTUs {
