@@ -11,6 +11,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -54,12 +55,16 @@ func openWire(ctx context.Context, roce string) (*guest, error) {
 	return g, nil
 }
 
-// bootGuest boots a guest with our command in it.
+// bootGuest boots a guest with our command and this program in it.
 func bootGuest(ctx context.Context, roce string, cfg lab.Config) (*guest, error) {
 	if missing := lab.Missing(); len(missing) > 0 {
 		return nil, errors.New(strings.Join(missing, "; "))
 	}
-	cfg.Files = map[string]string{repertoire.GuestRoce: roce}
+	this, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cfg.Files = map[string]string{repertoire.GuestRoce: roce, repertoire.GuestBench: this}
 	l, err := boot(ctx, cfg)
 	if err != nil {
 		return nil, err

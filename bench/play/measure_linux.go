@@ -155,6 +155,6 @@ func (m run) playInGuest(ctx context.Context, where figures.Place, bouts []figur
 	}
 	defer g.Close()
 	k.say(&m.results.Machine, g)
-	m.set.Roce, m.set.A, m.set.B = repertoire.GuestRoce, k.a, k.b
+	m.set.Roce, m.set.Bench, m.set.A, m.set.B = repertoire.GuestRoce, repertoire.GuestBench, k.a, k.b
 	return m.play(ctx, g, where, bouts)
 }

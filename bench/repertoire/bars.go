@@ -63,6 +63,7 @@ var guestBars = []figures.Bar{
 	{What: "WRITE 64 KiB", Ours: "guest/ours/%s/write-bw/64K", Against: "guest/rxe/write-bw/64K", Rule: figures.AtLeast, Factor: 3},
 	{What: "WRITE 8 B latency", Ours: "guest/ours/%s/write-lat/8", Against: "guest/rxe/write-lat/8", Rule: figures.AtMost, Factor: 0.5},
 	{What: "WRITE 8 B message rate", Ours: "guest/ours/%s/write-rate/8", Against: "guest/rxe/write-rate/8", Rule: figures.AtLeast, Factor: 5},
+	{What: "connections set up and closed, many at a time", Ours: "guest/ours/%s/setup", Against: "guest/rxe/setup"},
 	{What: "WRITE 64 KiB, 100 us round trip, 0.1 % loss, selective repeat", Ours: "guest/ours/%s/loss-0.1%/64K", Against: "guest/rxe/loss-0.1%/64K", Rule: figures.AtLeast, Factor: 3},
 	{What: "WRITE 64 KiB, 100 us round trip, 0.1 % loss, go-back-N", Ours: "guest/go-back-n/%s/loss-0.1%/64K", Against: "guest/rxe/loss-0.1%/64K", Rule: figures.AtLeast, Factor: 2},
 	{What: "WRITE 64 KiB, 100 us round trip, 1 % loss, selective repeat", Ours: "guest/ours/%s/loss-1%/64K", Against: "guest/rxe/loss-1%/64K", Rule: figures.AtLeast, Factor: 3},

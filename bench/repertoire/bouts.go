@@ -113,7 +113,7 @@ func machineBouts(ports []string) []figures.Bout {
 // guestBouts are those in guests.
 func guestBouts(ports []string) []figures.Bout {
 	return []figures.Bout{
-		{Name: "beside rxe", Place: figures.InGuest, Cases: figures.OnlyFull(guestCases(ports)), Bars: BarsAt(0, guestBars, ports)},
+		{Name: "beside rxe", Place: figures.InGuest, Cases: figures.OnlyFull(append(guestCases(ports), guestDials(ports)...)), Bars: BarsAt(0, guestBars, ports)},
 		{Name: "beside rxe: more losses", Place: figures.InGuest, Rounds: few, Cases: figures.OnlyFull(moreLosses(ports))},
 		{Name: "wire between two drivers", Place: figures.OnWire, Rounds: few, Cases: figures.OnlyFull(wireCases())},
 	}

@@ -7,6 +7,8 @@ package repertoire
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/goroce/goroce/bench/figures"
@@ -82,6 +84,53 @@ func dialCases(ports []string) (cases []figures.Case) {
 	}
 	return cases
 }
+
+// rxeConnections is how many connections cmtime sets up at a time.
+const rxeConnections = 200
+
+// guestDials are connections set up and closed in the guest, many at a time: by rdma-core's cmtime
+// on rxe, which does each step for all of its connections before the next step, and by ours, each
+// with the buffers of a stream.
+func guestDials(ports []string) []figures.Case {
+	rxe := figures.Case{Name: "guest/rxe/setup", Unit: figures.PerSec,
+		Brief: fmt.Sprintf("rxe, cmtime: %d connections set up and closed together", rxeConnections),
+		Play: func(s figures.Setting) figures.Play {
+			server := fmt.Sprintf(`cmtime -b %s -c %d & until rdma resource show cm_id | grep -q LISTEN; do sleep 0.05; done
+				busybox nc -l -s %[1]s -p %[3]d & wait %%1; kill %%2`, s.B.Addr, rxeConnections, dialPort)
+			return figures.Play{Port: dialPort, Server: figures.Command{Args: []string{"sh", "-c", server}},
+				Client: Words(fmt.Sprintf("cmtime -s %s -b %s -c %d", s.B.Addr, s.A.Addr, rxeConnections))}
+		},
+		Figure: func(_, client []byte) (float64, error) { return cmtimeRate(client) }}
+	cases := []figures.Case{duel{}.inGuest(rxe, "rxe")}
+	for _, port := range ports {
+		for _, c := range dialOver(port, "rsocket, "+port+" port", "-over "+port, false) {
+			if strings.HasSuffix(c.Name, "/setup-16") {
+				c.Name = "guest/ours/" + port + "/setup"
+				cases = append(cases, duel{}.inGuest(c, "ours"))
+			}
+		}
+	}
+	return cases
+}
+
+// cmtimeRate is how many connections a second all steps of cmtime together make.
+func cmtimeRate(text []byte) (float64, error) {
+	total := 0.0
+	for _, line := range cmtimeLine.FindAllSubmatch(text, -1) {
+		ms, err := strconv.ParseFloat(string(line[1]), 64)
+		if err != nil {
+			return 0, err
+		}
+		total += ms
+	}
+	if total == 0 {
+		return 0, errNoResult
+	}
+	return rxeConnections / total * 1000, nil
+}
+
+// cmtimeLine is a step with its milliseconds in total.
+var cmtimeLine = regexp.MustCompile(`(?m)^[a-z ]+: +([\d.]+) `)
 
 // dialOver are the cases of a transport, or those of them that have a form that polls.
 func dialOver(who, what, over string, polling bool) (cases []figures.Case) {

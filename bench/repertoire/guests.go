@@ -27,8 +27,9 @@ var (
 const (
 	rxeGID = 1 // row of rxe's GID table with the IPv4 address, behind the link-local one
 
-	GuestRoce = "/bench/roce"    // where a guest has the command
-	GuestWire = "/bench/wire.sh" // and the script that makes its wire
+	GuestRoce  = "/bench/roce"    // where a guest has the command,
+	GuestBench = "/bench/bench"   // this program,
+	GuestWire  = "/bench/wire.sh" // and the script that makes its wire
 )
 
 // Losses in percent, each way: those that bars are about, and those that only draw the picture.

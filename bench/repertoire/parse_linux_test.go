@@ -118,3 +118,18 @@ func TestNoFigure(t *testing.T) {
 		}
 	}
 }
+
+func TestCmtimeRate(t *testing.T) {
+	rate, err := cmtimeRate([]byte(`destroying id
+step              total ms     max ms     min us  us / conn
+create id    :        1.50       0.15       3.00       9.47
+connect      :      298.50     457.01   42032.00    2320.96
+disconnect   :      100.00     279.89    1195.00    2723.46
+`))
+	if err != nil || rate != 500 {
+		t.Errorf("%v, %v; want 200 in 400 ms", rate, err)
+	}
+	if rate, err := cmtimeRate([]byte("connecting\n")); err == nil {
+		t.Errorf("%v of no table", rate)
+	}
+}
