@@ -54,6 +54,7 @@ type Engine struct {
 	cc       CongestionParams
 	now      Time // as the last caller that told the time has it
 	qps      qpnTable
+	numbers  *qpnDeck // of queue pairs; nil until there is one
 	cqs      map[*CQ]struct{}
 	ahs      []*AH
 	ahSerial uint32

@@ -164,3 +164,29 @@ func BenchmarkWrite(b *testing.B) {
 		})
 	}
 }
+
+// TestQPNDeck: every number of a space is dealt once before one comes again, in an order that the
+// keys decide.
+func TestQPNDeck(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(9, 9))
+	for _, space := range []wire.QPNSpace{{Mask: 0xff0000, Value: 0x120000}, {Mask: 0xfff801, Value: 1}, {Mask: 0xfffffe}} {
+		a, b := newQPNDeck(space, rnd.Uint64), newQPNDeck(space, rnd.Uint64)
+		seen, same := map[uint32]bool{}, 0
+		for range 1 << space.Bits() {
+			n := a.deal()
+			if seen[n] || !space.Owns(n) {
+				t.Fatalf("%+v: 0x%06x, dealt before: %v", space, n, seen[n])
+			}
+			seen[n] = true
+			if b.deal() == n {
+				same++
+			}
+		}
+		if space.Bits() > 8 && same > 20 {
+			t.Errorf("%+v: two decks are alike in %d numbers", space, same)
+		}
+		if !seen[a.deal()] {
+			t.Errorf("%+v: it does not begin again", space)
+		}
+	}
+}

@@ -206,13 +206,16 @@ func (e *Engine) checkInit(init *QPInit) error {
 	return nil
 }
 
-// pickQPN chooses a free number that nobody can predict: who spoofs packets must guess it.
+// pickQPN takes the next number that is free.
 func (e *Engine) pickQPN(t QPType) uint32 {
 	if t == GSI {
 		return wire.GSIQPN
 	}
+	if e.numbers == nil {
+		e.numbers = newQPNDeck(e.cfg.QPNs, e.cfg.Rand)
+	}
 	for {
-		qpn := e.cfg.QPNs.Draw(uint32(e.cfg.Rand()))
+		qpn := e.numbers.deal()
 		if qpn >= firstQPN && qpn != wire.MulticastQPN && e.qps.find(qpn) == nil {
 			return qpn
 		}

@@ -1,5 +1,7 @@
 package qp
 
+import "github.com/goroce/goroce/wire"
+
 // qpnTable finds queue pairs by number. It uses open addressing with linear probing, because the
 // numbers are random (predictable ones invite spoofing) and a lookup happens for every packet. It
 // is at most half full. Deletion moves the rest of the run back.
@@ -72,4 +74,42 @@ func (t *qpnTable) each(f func(*QP)) {
 			f(q)
 		}
 	}
+}
+
+// qpnDeck deals the numbers of a space in an order that nobody can predict, as who spoofs packets
+// must guess them, and each one only after all others: a peer that still remembers a connection
+// refuses another one of the same number as stale (section 9.8).
+type qpnDeck struct {
+	space wire.QPNSpace
+	keys  [6]uint64
+	next  uint32
+}
+
+func newQPNDeck(space wire.QPNSpace, random func() uint64) *qpnDeck {
+	d := &qpnDeck{space: space}
+	for i := range d.keys {
+		d.keys[i] = random()
+	}
+	return d
+}
+
+// deal returns the next number. It is a Feistel network over the space's bits: each round changes
+// one half of them by a function of the other half and a key, so no two counts meet.
+func (d *qpnDeck) deal() uint32 {
+	low := d.space.Bits() / 2
+	left, right := d.next>>low&(1<<(d.space.Bits()-low)-1), d.next&(1<<low-1)
+	d.next++
+	for i := 0; i < len(d.keys); i += 2 {
+		left ^= mix(d.keys[i], right) & (1<<(d.space.Bits()-low) - 1)
+		right ^= mix(d.keys[i+1], left) & (1<<low - 1)
+	}
+	return d.space.Number(left<<low | right)
+}
+
+// mix is the finalizer of splitmix64.
+func mix(key uint64, half uint32) uint32 {
+	x := key + uint64(half)*0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return uint32((x ^ x>>31) >> 32)
 }

@@ -19,8 +19,24 @@ type QPNSpace struct {
 // Owns tells whether the number is one of the space.
 func (s QPNSpace) Owns(qpn uint32) bool { return qpn&s.Mask == s.Value }
 
-// Draw makes a number of the space from random bits.
-func (s QPNSpace) Draw(random uint32) uint32 { return random&QPNMask&^s.Mask | s.Value }
+// Bits is how many bits of a number the space leaves free.
+func (s QPNSpace) Bits() (n int) {
+	for free := QPNMask &^ s.Mask; free != 0; free &= free - 1 {
+		n++
+	}
+	return n
+}
+
+// Number is the space's number i, 0 to 2^Bits-1: the bits of i, the lowest first, in the places that
+// are free.
+func (s QPNSpace) Number(i uint32) uint32 {
+	n := s.Value
+	for free := QPNMask &^ s.Mask; free != 0; free &= free - 1 {
+		n |= free & -free * (i & 1)
+		i >>= 1
+	}
+	return n
+}
 
 // Lane is the share of lane i of some lanes, a power of two. The share of a share is that of the
 // whole, if the lanes are as many.

@@ -96,7 +96,7 @@ func guestDials(ports []string) []figures.Case {
 		Brief: fmt.Sprintf("rxe, cmtime: %d connections set up and closed together", rxeConnections),
 		Play: func(s figures.Setting) figures.Play {
 			server := fmt.Sprintf(`cmtime -b %s -c %d & until rdma resource show cm_id | grep -q LISTEN; do sleep 0.05; done
-				busybox nc -l -s %[1]s -p %[3]d & wait %%1; kill %%2`, s.B.Addr, rxeConnections, dialPort)
+				busybox nc -l -p %[3]d & wait %%1; kill %%2`, s.B.Addr, rxeConnections, dialPort)
 			return figures.Play{Port: dialPort, Server: figures.Command{Args: []string{"sh", "-c", server}},
 				Client: Words(fmt.Sprintf("cmtime -s %s -b %s -c %d", s.B.Addr, s.A.Addr, rxeConnections))}
 		},
