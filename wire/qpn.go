@@ -27,8 +27,8 @@ func (s QPNSpace) Bits() (n int) {
 	return n
 }
 
-// Number is the space's number i, 0 to 2^Bits-1: the bits of i, the lowest first, in the places that
-// are free.
+// Number is the space's number i, 0 to 2^Bits-1: the bits of i, the lowest first, in the places
+// that are free.
 func (s QPNSpace) Number(i uint32) uint32 {
 	n := s.Value
 	for free := QPNMask &^ s.Mask; free != 0; free &= free - 1 {
