@@ -69,6 +69,9 @@ func (e *Engine) multicast(p *wire.Packet) wire.DropReason {
 		}
 		if reason != wire.DropNone {
 			e.stats.Drops[reason]++
+			if e.recorder != nil {
+				e.recordPacket(RecordDropped, p.Frame, reason)
+			}
 		}
 	}
 	return wire.DropNone

@@ -79,7 +79,7 @@ either end may be one of those programs on a machine with an RDMA device.`,
 	}
 	root.PersistentFlags().StringVar(&g.pcap, "pcap", "", "record all packets in a `file` that Wireshark opens (pcapng)")
 	root.AddCommand(demoCommand(g), devicesCommand(), devinfoCommand(), doctorCommand(), pingpongCommand(g), perfCommand(g), rpingCommand(g), rstreamCommand(g), versionCommand())
-	root.AddCommand(traceCommand())
+	root.AddCommand(traceCommand(), learnCommand())
 	root.CompletionOptions.HiddenDefaultCmd = true
 	return root
 }

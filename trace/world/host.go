@@ -52,7 +52,7 @@ func (w *World) AddHost(name string) *Host {
 		Rand: func() uint64 { count++; return count },
 		QPNs: wire.QPNSpace{Mask: wire.QPNMask &^ 0xff, Value: uint32(i+1) << 8}})
 	w.hosts = append(w.hosts, h)
-	w.play.Hosts = append(w.play.Hosts, HostInfo{Name: name, Addr: h.GID.String()})
+	w.play.Hosts = append(w.play.Hosts, HostInfo{Name: name, Addr: h.GID.Addr().Unmap().String()})
 	return h
 }
 

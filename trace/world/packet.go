@@ -44,16 +44,25 @@ func (w *World) describe() {
 
 // Describe fills what the bytes of a decoded packet say: line, kind, numbers and fields.
 func (p *Packet) Describe(t *trace.Packet) {
-	p.Line, p.Kind, p.Op = string(t.AppendLine(nil)), "other", "?"
+	p.Line, p.Kind, p.Op, p.Label = string(t.AppendLine(nil)), "other", "?", "?"
 	if t.Parsed {
 		p.QPN, p.PSN = t.Wire.BTH.DestQP(), uint32(t.Wire.BTH.PSN())
 		p.Op, p.Kind, p.Length = t.Wire.Opcode.String(), kindOf(&t.Wire), len(t.Wire.Payload)
+		p.Label = labelOf(&t.Wire)
 	}
 	p.Fields = []Field{}
 	t.EachField(func(f trace.Field) {
 		at := f.Bit / 8
 		p.Fields = append(p.Fields, Field{f.Layer, f.Name, at, fmt.Sprintf("%d-%d", f.Bit%8, f.Bit%8+f.Bits-1), (f.Bit+f.Bits+7)/8 - at, f.Text, f.Meaning})
 	})
+}
+
+// labelOf is what stands on a packet's arrow: what an acknowledgement says, else the operation.
+func labelOf(p *wire.Packet) string {
+	if h := p.AETH(); h != nil && p.Opcode == wire.RCAcknowledge {
+		return h.Syndrome().String()
+	}
+	return p.Op.Name
 }
 
 // kindOf sorts packets by what a ladder draws them as.

@@ -81,7 +81,8 @@ type Packet struct {
 	PSN     uint32 `json:"psn"`
 	// request, response (of a READ or an atomic), ack, nak, cnp, cm, other
 	Kind   string  `json:"kind"`
-	Op     string  `json:"op"` // "RC SEND_ONLY"
+	Op     string  `json:"op"`    // "RC SEND_ONLY"
+	Label  string  `json:"label"` // for an arrow: "SEND_ONLY", "ACK"
 	Length int     `json:"length"`
 	Wrong  string  `json:"wrong,omitempty"` // why it is marked red
 	Bytes  Bytes   `json:"bytes"`           // from the IP header on, as they arrive

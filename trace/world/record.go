@@ -50,6 +50,8 @@ func (h *Host) notified(cq *qp.CQ) {
 func (h *Host) gather(packet int) {
 	var records []qp.Record
 	records, h.read = h.recorder.Append(nil, h.read)
+	// an engine notes a completion before the bytes that it is about
+	slices.SortStableFunc(records, func(a, b qp.Record) int { return order(&a) - order(&b) })
 	for _, r := range records {
 		h.account(&r)
 		if r.Kind == qp.RecordSent || r.Kind == qp.RecordReceived { // the packets say it
@@ -66,6 +68,15 @@ func (h *Host) gather(packet int) {
 		}
 		c.shown = all
 	}
+}
+
+// order puts what happened to memory before the rest of what a packet has led to.
+func order(r *qp.Record) int {
+	switch r.Kind {
+	case qp.RecordReceived, qp.RecordExecuted:
+		return 0
+	}
+	return 1
 }
 
 // account moves work requests from state to state.

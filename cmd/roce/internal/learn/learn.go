@@ -1,0 +1,177 @@
+// Package learn is "roce learn": the lessons of package trace/learn in a terminal, as JSON, and as
+// the files of docs/learn.
+package learn
+
+// Stages: the list, or one lesson: its text and its play, with what the student changes → what
+// differs then → its question, an answer, and why.
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/trace/learn"
+	"github.com/goroce/goroce/trace/world"
+)
+
+// Options say what to do with a lesson.
+type Options struct {
+	JSON    bool
+	Changes []string // "drop:3", "delay:2:100us"
+	Ask     bool     // read an answer from In
+	In      io.Reader
+}
+
+// List shows all lessons in reading order.
+func List(out io.Writer, asJSON bool) error {
+	if asJSON {
+		var pages []learn.Page
+		for _, l := range learn.All() {
+			pages = append(pages, l.Page(l.Play(nil)))
+		}
+		return encode(out, pages)
+	}
+	var b strings.Builder
+	for _, c := range learn.Chapters() {
+		fmt.Fprintf(&b, "%s\n", c.Title)
+		for _, l := range c.Lessons {
+			fmt.Fprintf(&b, "  %-18s %s\n", l.Name, l.Title)
+		}
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// Run shows a lesson, plays it and asks its question.
+func Run(out io.Writer, name string, o Options) error {
+	l := learn.Find(name)
+	if l == nil {
+		return fmt.Errorf("there is no lesson %q; \"roce learn --list\" shows all", name)
+	}
+	changes, err := parseChanges(o.Changes)
+	if err != nil {
+		return err
+	}
+	p := l.Play(changes)
+	if o.JSON {
+		return encode(out, map[string]any{"lesson": l.Page(l.Play(nil)), "play": p, "differs": l.Differs(p)})
+	}
+	if len(changes) == 0 {
+		if err := l.Show(out, p); err != nil {
+			return err
+		}
+		return ask(out, l, p, o)
+	}
+	return changed(out, l, p)
+}
+
+// changed shows a play that a student has changed: the lesson's text may not be true of it.
+func changed(out io.Writer, l *learn.Lesson, p *world.Play) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, changed\n\n", l.Title)
+	l.WritePlay(&b, p)
+	b.WriteByte('\n')
+	if p.Unfinished {
+		b.WriteString("It does not come to rest, and was ended.\n")
+	}
+	differs := l.Differs(p)
+	for _, d := range differs {
+		b.WriteString("different: " + d + "\n")
+	}
+	if len(differs) == 0 {
+		b.WriteString("All that the lesson claims is still true.\n")
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// ask asks the question. Nobody is asked where nobody can answer: the answer is shown.
+func ask(out io.Writer, l *learn.Lesson, p *world.Play, o Options) error {
+	fmt.Fprintf(out, "%s\n", learn.Wrap("Question: "+l.Question, 96))
+	for i, a := range l.Answers {
+		fmt.Fprintf(out, "  (%c) %s\n", 'a'+i, a)
+	}
+	right := string(rune('a' + l.Right))
+	if o.Ask {
+		fmt.Fprint(out, "Your answer: ")
+		line, err := bufio.NewReader(o.In).ReadString('\n')
+		if err != nil && line == "" {
+			return nil // he has gone
+		}
+		if got := strings.Trim(strings.ToLower(strings.TrimSpace(line)), "()"); got == right {
+			fmt.Fprintln(out, "Right.")
+		} else {
+			fmt.Fprintf(out, "No, it is (%s).\n", right)
+		}
+	} else {
+		fmt.Fprintf(out, "Answer: (%s)\n", right)
+	}
+	for _, passage := range learn.Passages(l.Why, p) {
+		fmt.Fprintln(out, learn.Wrap(passage.String(), 96))
+	}
+	return nil
+}
+
+// parseChanges reads "ACTION:PACKET" and "delay:PACKET:TIME".
+func parseChanges(all []string) (changes []world.Change, err error) {
+	for _, text := range all {
+		words := strings.Split(text, ":")
+		c := world.Change{Action: world.Action(words[0])}
+		if len(words) > 1 {
+			c.Packet, err = strconv.Atoi(words[1])
+		}
+		if err == nil && len(words) > 2 {
+			var us float64
+			us, err = strconv.ParseFloat(strings.TrimSuffix(words[2], "us"), 64)
+			c.For = qp.Time(us * float64(world.Microsecond))
+		}
+		if err == nil && (len(words) < 2 || len(words) > 3 || len(words) == 3 && c.Action != world.Delay) {
+			err = fmt.Errorf("want ACTION:PACKET or delay:PACKET:MICROSECONDS")
+		}
+		if err == nil {
+			err = c.Check()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--change %q: %w", text, err)
+		}
+		changes = append(changes, c)
+	}
+	return changes, nil
+}
+
+// WriteDocs writes the files of docs/learn, and removes what no lesson has any more.
+func WriteDocs(folder string) error {
+	files, err := learn.Docs()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(folder, "pictures"), 0o755); err != nil {
+		return err
+	}
+	for _, pattern := range []string{"*.md", "pictures/*.svg"} {
+		old, _ := filepath.Glob(filepath.Join(folder, filepath.FromSlash(pattern)))
+		for _, name := range old {
+			if err := os.Remove(name); err != nil {
+				return err
+			}
+		}
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(folder, filepath.FromSlash(name)), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func encode(out io.Writer, v any) error {
+	e := json.NewEncoder(out)
+	e.SetIndent("", " ")
+	return e.Encode(v)
+}

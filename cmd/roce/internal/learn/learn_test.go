@@ -1,0 +1,76 @@
+package learn
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	library "github.com/goroce/goroce/trace/learn"
+	"github.com/goroce/goroce/trace/world"
+)
+
+func TestList(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, List(&out, false))
+	for _, l := range library.All() {
+		require.Contains(t, out.String(), l.Title)
+	}
+	out.Reset()
+	require.NoError(t, List(&out, true))
+	var pages []library.Page
+	require.NoError(t, json.Unmarshal(out.Bytes(), &pages))
+	require.Len(t, pages, len(library.All()))
+}
+
+// The question is asked, and an answer, right or wrong, is explained.
+func TestQuestion(t *testing.T) {
+	for answer, want := range map[string]string{"c\n": "Right.", "(C)\n": "Right.", "a\n": "No, it is (c).", "": "Your answer: "} {
+		var out bytes.Buffer
+		require.NoError(t, Run(&out, "write", Options{Ask: true, In: strings.NewReader(answer)}))
+		require.Contains(t, out.String(), want)
+		require.Equal(t, answer != "", strings.Contains(out.String(), "Posting only puts"), answer)
+	}
+	var out bytes.Buffer
+	require.NoError(t, Run(&out, "write", Options{}))
+	require.Contains(t, out.String(), "Answer: (c)")
+}
+
+// A change is played, and what differs is said.
+func TestChanges(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, Run(&out, "write", Options{Changes: []string{"drop:1"}}))
+	require.Contains(t, out.String(), "different: ")
+	out.Reset()
+	require.NoError(t, Run(&out, "write", Options{Changes: []string{"delay:2:5us"}}))
+	require.Contains(t, out.String(), "still true")
+	for _, bad := range []string{"drop", "drop:x", "burn:1", "drop:0", "drop:1:5us", "delay:1:soon", "delay:1:2:3"} {
+		require.Error(t, Run(&out, "write", Options{Changes: []string{bad}}), bad)
+	}
+	require.ErrorContains(t, Run(&out, "nothing", Options{}), "--list")
+}
+
+func TestJSON(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, Run(&out, "write", Options{JSON: true, Changes: []string{"mark:1"}}))
+	var x struct {
+		Lesson library.Page
+		Play   world.Play
+	}
+	require.NoError(t, json.Unmarshal(out.Bytes(), &x))
+	require.Equal(t, world.Marked, x.Play.Packets[0].Fate)
+	require.Equal(t, "operations", x.Lesson.Chapter)
+}
+
+func TestWriteDocs(t *testing.T) {
+	folder := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "99-old.md"), nil, 0o600))
+	require.NoError(t, WriteDocs(folder))
+	require.NoFileExists(t, filepath.Join(folder, "99-old.md"))
+	require.FileExists(t, filepath.Join(folder, "README.md"))
+	require.FileExists(t, filepath.Join(folder, "pictures", "write.svg"))
+}

@@ -1,0 +1,160 @@
+package learn
+
+// Claims: what a play must show. They read what was recorded, never what was printed. What they
+// return is for a student who has changed something: what he sees, and what there was without it.
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/trace/world"
+	"github.com/goroce/goroce/wire"
+)
+
+// Claim is nil if the play shows what it should, and else says what it shows instead.
+type Claim func(p *world.Play) error
+
+// completes: a host has these completions, in this order.
+func completes(host string, want ...qp.WCStatus) Claim {
+	return func(p *world.Play) error {
+		got := p.CompletionsOf(host)
+		if len(got) != len(want) {
+			return fmt.Errorf("%s has %d completions (%s), without your change %d", host, len(got), statuses(got), len(want))
+		}
+		for i := range want {
+			if got[i].Status != want[i] {
+				return fmt.Errorf("completion %d of %s is %s, without your change %s", i+1, host, world.StatusName(got[i].Status), world.StatusName(want[i]))
+			}
+		}
+		return nil
+	}
+}
+
+func statuses(wcs []qp.WC) string {
+	var all []string
+	for i := range wcs {
+		all = append(all, world.StatusName(wcs[i].Status))
+	}
+	return strings.Join(all, ", ")
+}
+
+// packets: these were sent, by their labels, in this order.
+func packets(want ...string) Claim {
+	return func(p *world.Play) error {
+		var got []string
+		for i := range p.Packets {
+			got = append(got, p.Packets[i].Label)
+		}
+		for i := range min(len(got), len(want)) {
+			if got[i] != want[i] {
+				return fmt.Errorf("packet %d is %s, without your change %s", i+1, got[i], want[i])
+			}
+		}
+		if len(got) != len(want) {
+			return fmt.Errorf("there are %d packets (%s), without your change %d", len(got), strings.Join(got, ", "), len(want))
+		}
+		return nil
+	}
+}
+
+// holds: n bytes at a place of a host's region are those at a place of another's.
+func holds(host, region string, at int, from, source string, off, n int) Claim {
+	return func(p *world.Play) error {
+		got, want := p.Memory(host, region), p.Memory(from, source)
+		if len(got) < at+n || len(want) < off+n || !bytes.Equal(got[at:at+n], want[off:off+n]) {
+			return fmt.Errorf("%s's memory %q does not hold the %d bytes of %s, as it does without your change", host, region, n, from)
+		}
+		return nil
+	}
+}
+
+// has: bytes of a region.
+func has(host, region string, at int, want ...byte) Claim {
+	return func(p *world.Play) error {
+		got := p.Memory(host, region)
+		if len(got) < at+len(want) || !bytes.Equal(got[at:at+len(want)], want) {
+			return fmt.Errorf("%s's memory %q has % x at %d, without your change % x", host, region, got[min(at, len(got)):min(at+len(want), len(got))], at, want)
+		}
+		return nil
+	}
+}
+
+// state: the n-th queue pair of a host, from 0 on, ends in a state.
+func state(host string, n int, want qp.QPState) Claim {
+	return func(p *world.Play) error {
+		last := p.Moments[len(p.Moments)-1]
+		got := last.Hosts[p.Host(host)].QPs[n].State
+		if got != want.String() {
+			return fmt.Errorf("%s's queue pair is in %s at the end, without your change in %v", host, got, want)
+		}
+		return nil
+	}
+}
+
+// refused: the calls of a host that were refused, by the errors of the verbs.
+func refused(host string, want ...string) Claim {
+	return func(p *world.Play) error {
+		var got []string
+		for _, err := range p.Refusals(host) {
+			got = append(got, errno(err))
+		}
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("of %s's calls were refused: %v, without your change %v", host, got, want)
+		}
+		return nil
+	}
+}
+
+// event: a host has an asynchronous event.
+func event(host string, want qp.EventType) Claim {
+	return func(p *world.Play) error {
+		for _, e := range p.EntriesOf(host, "event") {
+			if e.Async && e.Event == want {
+				return nil
+			}
+		}
+		return fmt.Errorf("%s has no event %s, as it has without your change", host, eventName(want))
+	}
+}
+
+// drops: a host's device has dropped so many packets for a reason.
+func drops(host string, reason wire.DropReason, want int) Claim {
+	return func(p *world.Play) error {
+		got := 0
+		for _, e := range p.EntriesOf(host, qp.RecordDropped.String()) {
+			if wire.DropReason(e.Record.Value) == reason {
+				got++
+			}
+		}
+		if got != want {
+			return fmt.Errorf("%s's device drops %d packets (%s), without your change %d", host, got, reason.Explain(), want)
+		}
+		return nil
+	}
+}
+
+// records: a host's device does a thing so many times.
+func records(host string, kind qp.RecordKind, want int) Claim {
+	return func(p *world.Play) error {
+		if got := len(p.EntriesOf(host, kind.String())); got != want {
+			return fmt.Errorf("%q is recorded %d times on %s, without your change %d", kind.String(), got, host, want)
+		}
+		return nil
+	}
+}
+
+// fate: what becomes of a packet.
+func fate(n int, want world.Fate) Claim {
+	return func(p *world.Play) error {
+		if n > len(p.Packets) {
+			return fmt.Errorf("there is no packet %d, as there is without your change", n)
+		}
+		if got := p.Packets[n-1].Fate; got != want {
+			return fmt.Errorf("packet %d is %s, without your change %s", n, got, want)
+		}
+		return nil
+	}
+}
