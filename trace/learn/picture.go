@@ -132,7 +132,7 @@ func drawPacket(w io.Writer, x *world.Packet, rows map[mark]int) {
 		}
 		fmt.Fprintf(w, `<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="%s" stroke-width="1.5" stroke-dasharray="5 3"/>`, from, y, to, y+rowHeight/2, colour)
 		fmt.Fprintf(w, `<text x="%d" y="%d" text-anchor="middle" fill="#d1242f" font-size="16">✗</text>`, to, y+rowHeight/2+5)
-		label(w, x, (from+to)/2, y-2, colour)
+		label(w, x, from, to, y, colour)
 		return
 	}
 	to := leftMargin + between*x.To
@@ -151,12 +151,15 @@ func drawPacket(w io.Writer, x *world.Packet, rows map[mark]int) {
 		}
 		fmt.Fprintf(w, `<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="%s" stroke-width="1.5"%s/><path d="M%d %d l%d -4 v8 z" fill="%s"/>`, from, y, to-tip, end, colour, dash, to, end, -tip, colour)
 	}
-	quarter := from + (to-from)*3/10
-	label(w, x, quarter, y+(rows[mark{x.Arrived, nil, x, 1}]-y)*3/10-4, colour)
+	label(w, x, from, to, y, colour)
 }
 
-// label writes what a packet is.
-func label(w io.Writer, x *world.Packet, at, y int, colour string) {
+// label writes what a packet is, beside where it leaves.
+func label(w io.Writer, x *world.Packet, from, to, y int, colour string) {
+	anchor, at := "start", from+12
+	if to < from {
+		anchor, at = "end", from-12
+	}
 	text := fmt.Sprintf("%d  %s %d", x.N, x.Label, x.PSN)
 	if x.Length > 0 {
 		text += fmt.Sprintf(", %d B", x.Length)
@@ -164,5 +167,5 @@ func label(w io.Writer, x *world.Packet, at, y int, colour string) {
 	if x.Fate != world.Delivered && x.Fate != world.Lost {
 		text += " (" + string(x.Fate) + ")"
 	}
-	fmt.Fprintf(w, `<text x="%d" y="%d" text-anchor="middle" fill="%s" stroke="#fff" stroke-width="3" paint-order="stroke">%s</text>`+"\n", at, y, colour, html.EscapeString(text))
+	fmt.Fprintf(w, `<text x="%d" y="%d" text-anchor="%s" fill="%s" stroke="#fff" stroke-width="3" paint-order="stroke">%s</text>`+"\n", at, y-5, anchor, colour, html.EscapeString(text))
 }

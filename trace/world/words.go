@@ -36,7 +36,7 @@ func recordWords(r *qp.Record) string {
 
 var words = map[qp.RecordKind]func(r *qp.Record) string{
 	qp.RecordRequest: func(r *qp.Record) string {
-		return fmt.Sprintf("the device takes wr %d from the send queue: %v, %d bytes, first PSN %v", r.Value, qp.WROpcode(r.Op), r.Length, r.PSN)
+		return fmt.Sprintf("the device takes wr %d: %v, %d bytes, PSN %v", r.Value, qp.WROpcode(r.Op), r.Length, r.PSN)
 	},
 	qp.RecordDropped: func(r *qp.Record) string {
 		return fmt.Sprintf("the device drops %v, PSN %v: %s", wire.Opcode(r.Op), r.PSN, wire.DropReason(r.Value).Explain())
