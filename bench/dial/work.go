@@ -26,7 +26,7 @@ var works = map[string]work{
 	"stream": {stream, each(swallow)},
 	"trip":   {crowd(trip), each(echo)},
 	"http":   {crowd(request), serveHTTP},
-	"setup":  {crowd(setup), each(hangUp)},
+	"setup":  {setUps, each(hangUp)},
 }
 
 // warmUp is how much of its time a crowd works before it counts.
@@ -170,6 +170,17 @@ func trip(ctx context.Context, t *Task) (func() error, func(), error) {
 		}
 		return err
 	}, func() { c.Close() }, nil
+}
+
+// setUps is a crowd that sets up connections while there is another one, as in most programs:
+// without any the device would be opened and closed each time.
+func setUps(ctx context.Context, t *Task) (*Result, error) {
+	c, err := t.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return crowd(setup)(ctx, t)
 }
 
 // setup dials, and closes when the other end has.
