@@ -44,7 +44,7 @@ EMULATED := arm64:qemu-aarch64-static s390x:qemu-s390x-static
 # Debian packages of the full test: the virtual machine with a real rxe0, the tools that check our
 # packets and archives, the rival of a test of the benchmark's network, the emulators, and what the
 # tag verbs needs.
-PACKAGES := qemu-system-x86 iproute2 xz-utils tshark cpio iperf3 qemu-user-static libibverbs-dev gcc libc6-dev
+PACKAGES := qemu-system-x86 iproute2 xz-utils tshark cpio iperf3 qemu-user-static libibverbs-dev librdmacm-dev gcc libc6-dev
 WORLDS ?= 10000
 # How often fuzzing runs a target of each package, a few seconds: not for how long, as Go before
 # 1.27 now and then fails a run that the clock ends (go.dev/issue/75804), above all on a busy machine.
@@ -167,7 +167,7 @@ interop:
 # The programs of rdma-core that connect by the RDMA connection manager, in all their ways, against
 # ours: some minutes. Of each make test plays one.
 programs: packages
-	GOROCE_PROGRAMS=1 $(TEST) -count=1 -run '^Test(Rping|Rstream|Preload|Rcopy|Programs|Udaddy|Mckey)$$' -v ./interop
+	GOROCE_PROGRAMS=1 $(TEST) -count=1 -run '^Test(Rping|Rstream|Preload|Rcopy|Programs|Reject|Udaddy|Mckey|PerfByCM)$$' -v ./interop
 
 # Worlds with other seeds, CHUNK by CHUNK, and with each chunk twenty times the fuzzing. Without FROM
 # the next seed is kept in a file, so that a run that was stopped goes on there, also if the code has

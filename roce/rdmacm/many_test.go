@@ -1,6 +1,7 @@
 package rdmacm
 
 import (
+	"errors"
 	"flag"
 	"os"
 	"runtime"
@@ -16,29 +17,35 @@ import (
 	"github.com/goroce/goroce/roce"
 )
 
-// many is how many connections TestMany opens: the whole of it is 10,000.
-var many = flag.Int("many", 500, "connections of TestMany")
+// many is how many connections TestMany opens, and in a short run TestTwoProcesses.
+var many = flag.Int("many", 500, "connections of TestMany, and with -short of TestTwoProcesses")
 
 // perConnection is what both ends of a connection with small queues may cost: 32 KiB each.
 const perConnection = 2 * 32 << 10
 
 // resident is the process's anonymous memory in bytes.
 func resident(t *testing.T) int {
+	n, err := anonymous()
+	if err != nil {
+		t.Skip(err)
+	}
+	return n
+}
+
+func anonymous() (int, error) {
 	runtime.GC()
 	debug.FreeOSMemory()
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
-		t.Skipf("no /proc/self/status: %v", err)
+		return 0, err
 	}
 	for line := range strings.Lines(string(text)) {
 		if f := strings.Fields(line); f[0] == "RssAnon:" {
 			n, err := strconv.Atoi(f[1])
-			require.NoError(t, err)
-			return n << 10
+			return n << 10, err
 		}
 	}
-	t.Skip("the system does not say RssAnon")
-	return 0
+	return 0, errors.New("the system does not say RssAnon")
 }
 
 // TestMany opens connections between two devices of this process, of which each end has a queue
