@@ -2,8 +2,8 @@ package interop
 
 // Connections that do not come to be: nobody listens, or the application refuses, with private data.
 //
-// Our end is package rdmacm here, the kernel's a program of our own over librdmacm (testdata/reject.c),
-// as the tools of rdma-core neither refuse nor show what they are told.
+// Our end is package rdmacm here, the kernel's a program of our own over librdmacm
+// (testdata/reject.c), as the tools of rdma-core neither refuse nor show what they are told.
 
 import (
 	"errors"

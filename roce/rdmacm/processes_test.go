@@ -126,7 +126,7 @@ func TestTwoProcesses(t *testing.T) {
 		conns[i] = c
 	})
 	opened := time.Since(began)
-	theirs, ours = (<-opening-theirs) / many, (resident(t)-ours) / many
+	theirs, ours = (<-opening-theirs)/many, (resident(t)-ours)/many
 	began = time.Now()
 	closing := make(chan int, 1)
 	go func() { closing <- ask("closed", 1+many) }()
