@@ -1,6 +1,6 @@
 package interop
 
-// Connections that do not come to be: nobody listens, or the application refuses, with private data.
+// Connections that do not come to be: nobody listens, or the application refuses and says why.
 //
 // Our end is package rdmacm here, the kernel's a program of our own over librdmacm
 // (testdata/reject.c), as the tools of rdma-core neither refuse nor show what they are told.
