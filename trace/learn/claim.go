@@ -158,3 +158,26 @@ func fate(n int, want world.Fate) Claim {
 		return nil
 	}
 }
+
+// slowed: senders were told to be slower, and some packets were marked.
+func slowed(p *world.Play) error {
+	n, marks := 0, 0
+	for _, h := range p.Hosts {
+		n += len(p.EntriesOf(h.Name, qp.RecordSlowed.String()))
+		marks += len(p.EntriesOf(h.Name, qp.RecordMarked.String()))
+	}
+	if n == 0 || marks == 0 {
+		return fmt.Errorf("%d packets were marked, and nobody was told to be slower; without your change somebody is", marks)
+	}
+	return nil
+}
+
+// someLost: packets were lost.
+func someLost(p *world.Play) error {
+	for i := range p.Packets {
+		if p.Packets[i].Fate == world.Lost {
+			return nil
+		}
+	}
+	return fmt.Errorf("nothing is lost, as it is without your change")
+}

@@ -20,6 +20,8 @@ type end struct {
 	QP  *world.QP     // 16 work requests each way
 }
 
+const remoteAtomic = mr.RemoteAtomic
+
 // newEnd makes a host.
 func newEnd(w *world.World, name string, t qp.QPType) *end {
 	h := w.AddHost(name)

@@ -53,7 +53,7 @@ type Chapter struct {
 
 // Chapters returns all lessons in reading order.
 func Chapters() []*Chapter {
-	return []*Chapter{&operations}
+	return []*Chapter{&operations, &refusals, &setup, &loss, &myths}
 }
 
 // All returns all lessons in reading order.

@@ -18,8 +18,9 @@ import (
 const (
 	rowHeight  = 22
 	topMargin  = 48
-	leftMargin = 480 // room for what the first host does, and the times
+	leftMargin = 510 // room for what the first host does, and the times
 	between    = 380 // hosts
+	maxRows    = 100 // that a picture has at most
 )
 
 // colours of the kinds of packets, readable on white.
@@ -68,6 +69,8 @@ func (l *Lesson) marks(p *world.Play) (all []mark) {
 func (l *Lesson) WriteSVG(out io.Writer, p *world.Play) error {
 	w := bufio.NewWriter(out)
 	all := l.marks(p)
+	more := max(0, len(all)-maxRows)
+	all = all[:len(all)-more]
 	rows := map[mark]int{}
 	for i, m := range all {
 		rows[m] = topMargin + rowHeight*(i+1)
@@ -92,6 +95,9 @@ func (l *Lesson) WriteSVG(out io.Writer, p *world.Play) error {
 		case m.arrival == 0:
 			drawPacket(w, m.packet, rows)
 		}
+	}
+	if more > 0 {
+		fmt.Fprintf(w, `<text x="8" y="%d">… and %d rows more</text>`+"\n", height-rowHeight/2, more)
 	}
 	fmt.Fprintln(w, "</svg>")
 	return w.Flush()
@@ -140,7 +146,10 @@ func drawPacket(w io.Writer, x *world.Packet, rows map[mark]int) {
 		if t == 0 {
 			continue
 		}
-		end := rows[mark{t, nil, x, i + 1}]
+		end, shown := rows[mark{t, nil, x, i + 1}]
+		if !shown {
+			end = rowHeight*(len(rows)+1) + topMargin
+		}
 		tip := 8
 		if to < from {
 			tip = -8

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/trace/world"
 )
 
@@ -28,7 +29,7 @@ func (l *Lesson) steps(p *world.Play) (all []step) {
 	for i := range p.Entries {
 		e := &p.Entries[i]
 		begun = begun || strings.HasPrefix(e.Text, "ibv_post_") || e.Kind == "cpu" && e.Time > 0
-		if (begun || e.Err != nil) && e.Kind != "timer" {
+		if e.Err != nil || begun && e.Kind != "timer" && (l.SetUp || !preparing(e)) {
 			all = append(all, step{time: e.Time, entry: e})
 		}
 	}
@@ -40,6 +41,16 @@ func (l *Lesson) steps(p *world.Play) (all []step) {
 		all = withQueues(all, p)
 	}
 	return all
+}
+
+// preparing says whether an entry is about objects that are made.
+func preparing(e *world.Entry) bool {
+	for _, verb := range []string{"ibv_create_", "ibv_modify_", "ibv_reg_", "ibv_alloc_", "ibv_attach_"} {
+		if strings.HasPrefix(e.Text, verb) {
+			return true
+		}
+	}
+	return e.Kind == qp.RecordState.String() && qp.QPState(e.Record.Op) <= qp.StateRTS
 }
 
 // withQueues adds what is in the queues, after each time at which that has changed.

@@ -21,6 +21,11 @@ type Host struct {
 	PD   mr.PD     // its first protection domain, which all is in that names no other
 	Keys *mr.Table // its registered memory
 
+	// MaxRegions and MaxPages are what the table of a small device has room for: regions, and pages
+	// of 4 KiB that they touch. 0 is no limit.
+	MaxRegions, MaxPages int
+
+	gids     []wire.GID
 	w        *World
 	index    int
 	engine   *qp.Engine
@@ -38,17 +43,19 @@ type Host struct {
 	groups   []wire.GID
 }
 
-// AddHost adds a host. Numbers of its queue pairs are small and follow each other, which is easy to
-// read; a real device draws them at random, as it does with keys, here too.
+// AddHost adds a host. Numbers of its queue pairs say whose they are, 0x1.. of the first host, and
+// first PSNs are round, which is easy to read; a real device draws both at random, as it does with
+// keys, here too.
 func (w *World) AddHost(name string) *Host {
 	i := len(w.hosts)
 	h := &Host{Name: name, w: w, index: i, deadline: qp.Never, recorder: qp.NewRecorder(4096), batch: wire.NewBatch(1, 4096+128)}
 	h.GID, _ = wire.ParseGID(fmt.Sprintf("::ffff:10.0.0.%d", i+1))
+	h.gids = []wire.GID{h.GID}
 	h.Keys = mr.NewTable(rand.New(rand.NewPCG(18, uint64(i))).Uint64)
 	h.reader = h.Keys.NewReader()
 	h.PD, _ = h.Keys.AllocPD()
 	count := uint64(0)
-	h.engine = qp.NewEngine(qp.Config{Memory: h.Keys, GIDs: []wire.GID{h.GID}, ECN: true, Recorder: h.recorder,
+	h.engine = qp.NewEngine(qp.Config{Memory: h.Keys, GIDs: h.gids, ECN: true, Recorder: h.recorder,
 		Rand: func() uint64 { count++; return count },
 		QPNs: wire.QPNSpace{Mask: wire.QPNMask &^ 0xff, Value: uint32(i+1) << 8}})
 	w.hosts = append(w.hosts, h)
@@ -126,6 +133,7 @@ type Region struct {
 
 	index int
 	addr  uint64
+	gone  bool   // deregistered
 	shown []byte // as the last moment had it
 }
 
@@ -142,8 +150,10 @@ func (h *Host) RegMRIn(pd mr.PD, name string, bytes []byte, access mr.Access) *R
 	for _, x := range h.regions {
 		r.addr = (x.addr + uint64(len(x.Bytes)) + 1<<16) &^ (1<<16 - 1)
 	}
-	var err error
-	r.Region, err = h.Keys.Register(pd, bytes, r.addr, access)
+	err := h.room(r)
+	if err == nil {
+		r.Region, err = h.Keys.Register(pd, bytes, r.addr, access)
+	}
 	h.called("ibv_reg_mr", fmt.Sprintf("%q, %d bytes, %s", name, len(bytes), accessWords(access)), err)
 	if err != nil {
 		return r
@@ -155,9 +165,40 @@ func (h *Host) RegMRIn(pd mr.PD, name string, bytes []byte, access mr.Access) *R
 	return r
 }
 
+// room is an error if a small device has none for another region.
+func (h *Host) room(r *Region) error {
+	regions, pages := 0, r.pages()
+	for _, x := range h.regions {
+		if !x.gone {
+			regions++
+			pages += x.pages()
+		}
+	}
+	switch {
+	case h.MaxRegions > 0 && regions >= h.MaxRegions:
+		return fmt.Errorf("world: %d regions exist, the device has room for as many: %w", regions, mr.ErrFull)
+	case h.MaxPages > 0 && pages > h.MaxPages:
+		return fmt.Errorf("world: %d pages with this region's %d, the device's table has %d: %w", pages, r.pages(), h.MaxPages, mr.ErrFull)
+	}
+	return nil
+}
+
+// pages is how many pages of 4 KiB the region touches.
+func (r *Region) pages() int {
+	const page = 4096
+	return int((r.addr+uint64(len(r.Bytes))+page-1)/page - r.addr/page)
+}
+
+// AddGID gives the host another address: another row of its GID table.
+func (h *Host) AddGID(g wire.GID) {
+	h.gids = append(slices.Clone(h.gids), g)
+	h.engine.SetGIDs(h.gids)
+}
+
 // DeregMR ends the region's key.
 func (r *Region) DeregMR() error {
 	err := r.Host.Keys.Deregister(r.Region)
+	r.gone = err == nil
 	r.Host.called("ibv_dereg_mr", fmt.Sprintf("%q", r.Name), err)
 	return err
 }

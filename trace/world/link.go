@@ -51,6 +51,9 @@ func (w *World) Change(packet int, a Action) {
 	}
 }
 
+// Sent is how many packets were sent.
+func (w *World) Sent() int { return len(w.flights) }
+
 // flight is a packet that was sent.
 type flight struct {
 	from, to *Host // to: nil for an address that nobody has
@@ -68,7 +71,7 @@ func (w *World) leave(from *Host, f *wire.Frame) qp.Time {
 	took := w.took(len(bytes))
 	dst, reached := f.Dst(), 0
 	for _, h := range w.hosts {
-		if h.GID == dst || h != from && slices.Contains(h.groups, dst) {
+		if slices.Contains(h.gids, dst) || h != from && slices.Contains(h.groups, dst) {
 			w.send(from, h, slices.Clone(bytes))
 			reached++
 		}

@@ -33,7 +33,11 @@ func (w *World) describe() {
 	}
 	for _, e := range w.play.Entries {
 		if e.Packet > 0 && e.Record.Kind == qp.RecordDropped {
-			w.play.Packets[e.Packet-1].Wrong = "dropped by the receiver: " + wire.DropReason(e.Record.Value).Explain()
+			p := &w.play.Packets[e.Packet-1]
+			if p.Wrong = "refused by the receiver"; refused(&e.Record) {
+				continue
+			}
+			p.Wrong = "dropped by the receiver: " + wire.DropReason(e.Record.Value).Explain()
 		}
 	}
 	slices.SortStableFunc(w.play.Entries, func(a, b Entry) int { return int(a.Time - b.Time) })

@@ -52,6 +52,7 @@ func (h *Host) gather(packet int) {
 	records, h.read = h.recorder.Append(nil, h.read)
 	// an engine notes a completion before the bytes that it is about
 	slices.SortStableFunc(records, func(a, b qp.Record) int { return order(&a) - order(&b) })
+	first := len(h.w.play.Entries)
 	for _, r := range records {
 		h.account(&r)
 		if r.Kind == qp.RecordSent || r.Kind == qp.RecordReceived { // the packets say it
@@ -63,10 +64,26 @@ func (h *Host) gather(packet int) {
 	for i, c := range h.cqs {
 		all := make([]qp.WC, c.Len())
 		c.Peek(all)
-		for _, wc := range all[min(len(c.shown), len(all)):] {
+		fresh := all[min(len(c.shown), len(all)):]
+		h.lost(c, fresh, first)
+		for _, wc := range fresh {
 			h.w.play.Completions = append(h.w.play.Completions, Completion{int64(h.w.Now()), h.index, i, wcOf(&wc), wc})
 		}
 		c.shown = all
+	}
+}
+
+// lost says of completions, among the entries from number first on, that an overrun queue has lost
+// them.
+func (h *Host) lost(c *CQ, published []qp.WC, first int) {
+	all := h.w.play.Entries
+	for i := first; c.Err() != nil && i < len(all); i++ {
+		r := &all[i].Record
+		there := slices.ContainsFunc(published, func(wc qp.WC) bool { return wc.QPN == r.QPN && wc.WRID == r.Value })
+		if at := slices.IndexFunc(h.pairs, func(q *QP) bool { return q.QPN() == r.QPN }); r.Kind == qp.RecordCompletion && !there &&
+			at >= 0 && (h.pairs[at].send == c || h.pairs[at].recv == c) {
+			all[i].Text += ": lost, as the completion queue is full"
+		}
 	}
 }
 

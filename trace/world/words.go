@@ -39,6 +39,9 @@ var words = map[qp.RecordKind]func(r *qp.Record) string{
 		return fmt.Sprintf("the device takes wr %d: %v, %d bytes, PSN %v", r.Value, qp.WROpcode(r.Op), r.Length, r.PSN)
 	},
 	qp.RecordDropped: func(r *qp.Record) string {
+		if refused(r) {
+			return fmt.Sprintf("the device refuses %v, PSN %v", wire.Opcode(r.Op), r.PSN)
+		}
 		return fmt.Sprintf("the device drops %v, PSN %v: %s", wire.Opcode(r.Op), r.PSN, wire.DropReason(r.Value).Explain())
 	},
 	qp.RecordExecuted: executedWords,
@@ -46,10 +49,8 @@ var words = map[qp.RecordKind]func(r *qp.Record) string{
 	qp.RecordWait: func(r *qp.Record) string {
 		return fmt.Sprintf("the device waits, as the peer is not ready, and will send again from PSN %v on", r.PSN)
 	},
-	qp.RecordGiveUp: func(r *qp.Record) string {
-		return fmt.Sprintf("no retry is left for PSN %v: the device gives up", r.PSN)
-	},
-	qp.RecordTimer: func(*qp.Record) string { return "a time is up" },
+	qp.RecordGiveUp: func(*qp.Record) string { return "no retry is left: the device gives up" },
+	qp.RecordTimer:  func(*qp.Record) string { return "a time is up" },
 	qp.RecordCompletion: func(r *qp.Record) string {
 		what := ""
 		if qp.WCStatus(r.Length) == qp.WCSuccess {
@@ -62,6 +63,12 @@ var words = map[qp.RecordKind]func(r *qp.Record) string{
 	qp.RecordSlowed: func(r *qp.Record) string {
 		return fmt.Sprintf("a CNP came: the device sends at %.3g Gbit/s from now on", 8*float64(r.Value)/1e9)
 	},
+}
+
+// refused says of a dropped packet whether it was a request that is answered by a NAK.
+func refused(r *qp.Record) bool {
+	info := wire.Opcode(r.Op).Info()
+	return wire.DropReason(r.Value) == wire.DropMalformed && info != nil && info.Flags&wire.OpResponse == 0
 }
 
 // executedWords say what a request has done to memory.
