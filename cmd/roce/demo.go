@@ -15,6 +15,8 @@ func demoCommand(g *global) *cobra.Command {
 compare-and-swap and fetch-and-add over a reliable connection, SEND and WRITE over an unreliable one, and a datagram.
 It explains each packet in a line and compares every byte of both memories with what it should be.
 
+"roce learn" has the same operations one at a time, with what each step is for, and what goes wrong.
+
 It needs no privileges, no network set-up and no other program. The exit status is 0 only if all was right.`,
 		Example: `  roce demo
   roce demo --quiet

@@ -46,11 +46,9 @@ func connected(w *world.World, t qp.QPType) (a, b *end) {
 
 // fill puts a pattern into the buffer, without a zero.
 func (e *end) fill() {
-	pattern := make([]byte, len(e.Buf.Bytes))
-	for i := range pattern {
-		pattern[i] = byte(i%251 + 1)
+	for i := range e.Buf.Bytes {
+		e.Buf.Bytes[i] = byte(i%251 + 1)
 	}
-	e.Buf.Set(0, pattern)
 }
 
 // recv posts a receive for n bytes at a place of the buffer.

@@ -41,6 +41,7 @@ type Lesson struct {
 	Right    int    // which answer is right, from 0 on
 	Why      string // it is, with pointers as Text has them
 	Queues   bool   // the queues are worth seeing
+	Terminal bool   // a browser cannot play it
 	SetUp    bool   // what happens before the first request is worth seeing, too
 }
 
@@ -103,12 +104,13 @@ type Page struct {
 	Right        int       `json:"right"`
 	Why          []Passage `json:"why"`
 	Queues       bool      `json:"queues"`
+	Terminal     bool      `json:"terminal"` // roce learn can play it, a browser cannot
 }
 
 // Page returns the lesson with its pointers resolved against a play of it without changes.
 func (l *Lesson) Page(p *world.Play) Page {
 	x := Page{Name: l.Name, Title: l.Title, Text: Passages(l.Text, p), NIC: Passages(l.NIC, p),
-		Question: l.Question, Answers: l.Answers, Right: l.Right, Why: Passages(l.Why, p), Queues: l.Queues}
+		Question: l.Question, Answers: l.Answers, Right: l.Right, Why: Passages(l.Why, p), Queues: l.Queues, Terminal: l.Terminal}
 	for _, c := range Chapters() {
 		if slices.Contains(c.Lessons, l) {
 			x.Chapter, x.ChapterTitle = c.Name, c.Title

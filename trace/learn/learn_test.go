@@ -24,6 +24,9 @@ func TestLessons(t *testing.T) {
 	names := map[string]bool{}
 	for _, l := range All() {
 		t.Run(l.Name, func(t *testing.T) {
+			if l.Terminal && l.Claims == nil {
+				t.Skip("this system cannot show it")
+			}
 			p := l.Play(nil)
 			require.Empty(t, l.Differs(p))
 			require.False(t, p.Unfinished)
@@ -111,6 +114,9 @@ func TestPointers(t *testing.T) {
 // TestDocsAreNotStale: docs/learn is what "go generate ./trace/learn" writes.
 func TestDocsAreNotStale(t *testing.T) {
 	const folder = "../../docs/learn"
+	if unmapped.Claims == nil {
+		t.Skip("this system cannot play all lessons")
+	}
 	want, err := Docs()
 	require.NoError(t, err)
 	have := map[string]bool{}

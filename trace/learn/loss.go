@@ -105,7 +105,8 @@ How many answers it keeps is max_dest_rd_atomic: no more atomics than that can b
 		{
 			Name: "retry-exceeded", Title: "Nobody answers: retry exceeded",
 			Text: `
-A cable is pulled: all that A sends is lost. A sends {1 lost}, waits for its timeout, sends again, and so on, three times more (retry_cnt 3).
+A cable is pulled: all that A sends is lost. A sends {1 RDMA_WRITE_ONLY}, hears nothing until its timeout, sends it
+again, and so on, three times more (retry_cnt 3).
 Then it gives up: {A 1 RETRY_EXC_ERR}. The request behind it is flushed: {A 2 WR_FLUSH_ERR}.
 
 How long that takes is the timeout times the number of tries. With timeout 14 and retry_cnt 7, usual values, it is more than half a second;
@@ -156,7 +157,7 @@ standard.`,
 Ethernet has a checksum, but each switch takes it off and makes it anew: what happens inside of a switch it does not see. So every RoCE
 packet ends with one of its own, the ICRC, over all that no router may change.
 
-A bit of {1 corrupt} has flipped on the way. B's device computes another ICRC, and drops the packet without a word: it cannot even trust the
+A bit of {1 RDMA_WRITE_ONLY} has flipped on the way. B's device computes another ICRC, and drops the packet without a word: it cannot even trust the
 number of the queue pair. To A it is a loss like any other. {2 RDMA_WRITE_ONLY} shows B the gap, and everything goes again.`,
 			Scenario: func(w *world.World) {
 				w.Change(1, world.Corrupt)

@@ -71,10 +71,7 @@ ibv_dereg_mr. From its return on, no device touches the memory any more, so it c
 
 So the order is: tell the peer, wait for its answer, deregister, free.`,
 			NIC: `
-And memory that is unmapped (munmap, free) without ibv_dereg_mr? The NIC has pinned the pages: they stay, the NIC goes on writing into them,
-and nobody else sees them any more. New memory at the same address is other pages. There is no error; the data is gone. Only with
-on-demand paging the NIC notices. Our device notices, too: it touches the program's memory as the program does, meets a fault, and
-answers with a remote access error; but if something else was mapped there since, it writes into that.`,
+Memory that is unmapped without ibv_dereg_mr is another matter: see the next lesson.`,
 			Scenario: func(w *world.World) {
 				a, b := connected(w, qp.RC)
 				_ = a.QP.PostSend(a.write(1, 32, b, 0))
@@ -89,6 +86,7 @@ answers with a remote access error; but if something else was mapped there since
 			Answers:  []string{"into the new buffer", "into the old pages, which the program sees no more", "nowhere: status 10"}, Right: 1,
 			Why: "The key is still valid, and the NIC's table has the physical pages. Whether malloc has given the same pages or others is luck; if the memory went back to the system, they are others.",
 		},
+		&unmapped,
 		{
 			Name: "wrong-state", Title: "A queue pair in the wrong state", SetUp: true,
 			Text: `

@@ -29,7 +29,7 @@ func (l *Lesson) steps(p *world.Play) (all []step) {
 	for i := range p.Entries {
 		e := &p.Entries[i]
 		begun = begun || strings.HasPrefix(e.Text, "ibv_post_") || e.Kind == "cpu" && e.Time > 0
-		if e.Err != nil || begun && e.Kind != "timer" && (l.SetUp || !preparing(e)) {
+		if e.Err != nil || begun && !tells(e) && (l.SetUp || !preparing(e)) {
 			all = append(all, step{time: e.Time, entry: e})
 		}
 	}
@@ -50,7 +50,13 @@ func preparing(e *world.Entry) bool {
 			return true
 		}
 	}
-	return e.Kind == qp.RecordState.String() && qp.QPState(e.Record.Op) <= qp.StateRTS
+	return false
+}
+
+// tells says whether an entry only tells what others do, too: that a time is up, or that a queue
+// pair is in the state that its program has asked for.
+func tells(e *world.Entry) bool {
+	return e.Kind == qp.RecordTimer.String() || e.Kind == qp.RecordState.String() && qp.QPState(e.Record.Op) <= qp.StateRTS
 }
 
 // withQueues adds what is in the queues, after each time at which that has changed.

@@ -4,7 +4,7 @@ package learn
 // text that is not true:
 //
 //	{3 RDMA_WRITE_LAST}    packet 3, whose label begins so
-//	{3 lost}               packet 3, whose fate that is
+//	{3 lost}               "packet 3 is lost": its fate is that
 //	{A 1 SUCCESS}          the first completion of host A, with this status
 //	{A refuses 1 EINVAL}   the first call of A that was refused, with this kind of error
 //	{B event QP_FATAL}     an asynchronous event of B
@@ -71,7 +71,11 @@ func pieces(text string, p *world.Play) (all []Piece) {
 		if m[0] > at {
 			all = append(all, Piece{Text: text[at:m[0]]})
 		}
-		all = append(all, resolve(text[m[2]:m[3]], p))
+		x := resolve(text[m[2]:m[3]], p)
+		if before := strings.TrimSpace(text[:m[0]]); x.Packet > 0 && (before == "" || strings.HasSuffix(before, ".")) {
+			x.Text = "P" + x.Text[1:] // a sentence begins
+		}
+		all = append(all, x)
 		at = m[1]
 	}
 	if at < len(text) {
@@ -113,7 +117,9 @@ func resolvePacket(n int, label string, p *world.Play) Piece {
 	switch {
 	case n < 1 || n > len(p.Packets):
 		x.wrong = fmt.Errorf("{%d %s}: there are %d packets", n, label, len(p.Packets))
-	case !strings.HasPrefix(p.Packets[n-1].Label, label) && string(p.Packets[n-1].Fate) != label:
+	case string(p.Packets[n-1].Fate) == label:
+		x.Text = fmt.Sprintf("packet %d is %s", n, label)
+	case !strings.HasPrefix(p.Packets[n-1].Label, label):
 		x.wrong = fmt.Errorf("{%d %s}: it is %s, %s", n, label, p.Packets[n-1].Label, p.Packets[n-1].Fate)
 	}
 	return x

@@ -7,6 +7,7 @@ package world
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"slices"
 
 	"github.com/goroce/goroce/mr"
@@ -59,12 +60,13 @@ func (w *World) AddHost(name string) *Host {
 		Rand: func() uint64 { count++; return count },
 		QPNs: wire.QPNSpace{Mask: wire.QPNMask &^ 0xff, Value: uint32(i+1) << 8}})
 	w.hosts = append(w.hosts, h)
-	w.play.Hosts = append(w.play.Hosts, HostInfo{Name: name, Addr: h.GID.Addr().Unmap().String()})
+	w.play.Hosts = append(w.play.Hosts, HostInfo{name, h.GID.Addr().Unmap().String(), []QPInfo{}, []CQInfo{}, []RegionInfo{}})
 	return h
 }
 
 // turn is one step of the device. cause is the number of the packet that is handled, 0 without.
 func (h *Host) turn(cause int, input func()) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // a lesson unmaps memory
 	h.reader.Enter()
 	input()
 	h.transmit()
@@ -131,10 +133,11 @@ type Region struct {
 	Name  string
 	Bytes []byte
 
-	index int
-	addr  uint64
-	gone  bool   // deregistered
-	shown []byte // as the last moment had it
+	index    int
+	addr     uint64
+	gone     bool   // deregistered
+	unmapped bool   // its bytes cannot be looked at
+	shown    []byte // as the last moment had it
 }
 
 // RegMR allocates and registers size bytes. Addresses are such that hosts and regions can be told
@@ -200,6 +203,14 @@ func (r *Region) DeregMR() error {
 	err := r.Host.Keys.Deregister(r.Region)
 	r.gone = err == nil
 	r.Host.called("ibv_dereg_mr", fmt.Sprintf("%q", r.Name), err)
+	return err
+}
+
+// Unmap has the program give up the region's memory by a call of the system.
+func (r *Region) Unmap(verb string, call func() error) error {
+	r.unmapped = true
+	err := call()
+	r.Host.called(verb, fmt.Sprintf("%q", r.Name), err)
 	return err
 }
 

@@ -41,9 +41,6 @@ func (w *World) describe() {
 		}
 	}
 	slices.SortStableFunc(w.play.Entries, func(a, b Entry) int { return int(a.Time - b.Time) })
-	if w.play.Notes == nil {
-		w.play.Notes = []Note{}
-	}
 }
 
 // Describe fills what the bytes of a decoded packet say: line, kind, numbers and fields.

@@ -4,6 +4,7 @@ package world
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
@@ -17,7 +18,7 @@ type QP struct {
 	Attr qp.QPAttr
 
 	send, recv *CQ
-	sq, rq     []workRequest // as the moments show them
+	sq, rq     []WorkRequest // as the moments show them
 }
 
 // QPInit is what CreateQP may be told; the zero value is an RC queue pair of 16 requests.
@@ -87,10 +88,13 @@ func (q *QP) To(state qp.QPState) {
 func (q *QP) Modify(state qp.QPState, mask qp.AttrMask) error {
 	q.Attr.State = state
 	var err error
+	first := len(q.Host.w.play.Entries)
 	q.Host.turn(0, func() {
 		err = q.Host.engine.ModifyQP(q.Host.w.now, q.QP, &q.Attr, mask|qp.AttrState)
 	})
 	q.Host.called("ibv_modify_qp", fmt.Sprintf("QP 0x%06x to %v", q.QPN(), state), err)
+	all := q.Host.w.play.Entries // the call stands before what has come of it
+	copy(all[first:], slices.Insert(slices.Clone(all[first:len(all)-1]), 0, all[len(all)-1]))
 	return err
 }
 
@@ -111,7 +115,7 @@ const (
 func (q *QP) PostSend(wrs ...qp.SendWR) error {
 	n, err := q.QP.PostSend(wrs)
 	for i := range wrs[:n] {
-		q.sq = append(q.sq, workRequest{WRID: wrs[i].WRID, Op: wrs[i].Opcode.String(), Length: lengthOf(wrs[i].SGL) + len(wrs[i].Inline), State: "waiting",
+		q.sq = append(q.sq, WorkRequest{WRID: wrs[i].WRID, Op: wrs[i].Opcode.String(), Length: lengthOf(wrs[i].SGL) + len(wrs[i].Inline), State: "waiting",
 			Signaled: wrs[i].Flags&qp.SendSignaled != 0})
 		q.Host.called("ibv_post_send", sendWords(&wrs[i]), nil)
 	}
@@ -127,7 +131,7 @@ func (q *QP) PostSend(wrs ...qp.SendWR) error {
 func (q *QP) PostRecv(wrs ...qp.RecvWR) error {
 	n, err := q.QP.PostRecv(wrs)
 	for i := range wrs[:n] {
-		q.rq = append(q.rq, workRequest{WRID: wrs[i].WRID, Op: "RECV", Length: lengthOf(wrs[i].SGL), State: "waiting", Signaled: true})
+		q.rq = append(q.rq, WorkRequest{WRID: wrs[i].WRID, Op: "RECV", Length: lengthOf(wrs[i].SGL), State: "waiting", Signaled: true})
 		q.Host.called("ibv_post_recv", fmt.Sprintf("wr %d, room for %d bytes", wrs[i].WRID, lengthOf(wrs[i].SGL)), nil)
 	}
 	if err != nil {

@@ -135,12 +135,12 @@ type HostState struct {
 type QPState struct {
 	QPN   uint32        `json:"qpn"`
 	State string        `json:"state"` // "RTS"
-	SQ    []workRequest `json:"sq"`
-	RQ    []workRequest `json:"rq"`
+	SQ    []WorkRequest `json:"sq"`
+	RQ    []WorkRequest `json:"rq"`
 }
 
-// workRequest is a request in a queue.
-type workRequest struct {
+// WorkRequest is a request in a queue.
+type WorkRequest struct {
 	WRID     uint64 `json:"wrid"`
 	Op       string `json:"op"`
 	Length   int    `json:"length"`

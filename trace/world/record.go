@@ -4,8 +4,6 @@ package world
 // moment, if queues, states or memory are not what they were.
 
 import (
-	"bytes"
-	"encoding/json"
 	"slices"
 
 	"github.com/goroce/goroce/qp"
@@ -105,7 +103,7 @@ func (h *Host) account(r *qp.Record) {
 	q := h.pairs[i]
 	switch r.Kind {
 	case qp.RecordRequest:
-		if i := slices.IndexFunc(q.sq, func(w workRequest) bool { return w.State == "waiting" }); i >= 0 {
+		if i := slices.IndexFunc(q.sq, func(w WorkRequest) bool { return w.State == "waiting" }); i >= 0 {
 			q.sq[i].State = "sent"
 		}
 	case qp.RecordCompletion:
@@ -113,7 +111,7 @@ func (h *Host) account(r *qp.Record) {
 		if qp.WCOpcode(r.Op) >= qp.WCRecv {
 			queue = &q.rq
 		}
-		done := slices.IndexFunc(*queue, func(w workRequest) bool { return w.WRID == r.Value })
+		done := slices.IndexFunc(*queue, func(w WorkRequest) bool { return w.WRID == r.Value })
 		*queue = slices.Delete(*queue, 0, done+1)
 	case qp.RecordState:
 		if qp.QPState(r.Op) == qp.StateReset {
@@ -129,7 +127,7 @@ func (w *World) moment() {
 	for _, h := range w.hosts {
 		s := HostState{QPs: []QPState{}, CQs: [][]WC{}, Memory: []Stored{}}
 		for _, q := range h.pairs {
-			s.QPs = append(s.QPs, QPState{q.QPN(), q.State().String(), slices.Clone(q.sq), slices.Clone(q.rq)})
+			s.QPs = append(s.QPs, QPState{q.QPN(), q.State().String(), append([]WorkRequest{}, q.sq...), append([]WorkRequest{}, q.rq...)})
 		}
 		for _, c := range h.cqs {
 			list := []WC{}
@@ -144,16 +142,24 @@ func (w *World) moment() {
 		stored = stored || len(s.Memory) > 0
 		m.Hosts = append(m.Hosts, s)
 	}
-	state, _ := json.Marshal(m.Hosts) // it has no value without a form
-	if !stored && bytes.Equal(state, w.state) {
+	if n := len(w.play.Moments); !stored && n > 0 && slices.EqualFunc(m.Hosts, w.play.Moments[n-1].Hosts, sameQueues) {
 		return
 	}
-	w.state = state
 	w.play.Moments = append(w.play.Moments, m)
+}
+
+// sameQueues says whether queues and states are the same.
+func sameQueues(a, b HostState) bool {
+	return slices.EqualFunc(a.CQs, b.CQs, slices.Equal[[]WC]) && slices.EqualFunc(a.QPs, b.QPs, func(x, y QPState) bool {
+		return x.State == y.State && slices.Equal(x.SQ, y.SQ) && slices.Equal(x.RQ, y.RQ)
+	})
 }
 
 // changed appends the bytes from the first to the last that are not as they were shown.
 func (r *Region) changed(dst []Stored) []Stored {
+	if r.unmapped {
+		return dst
+	}
 	first := 0
 	for first < len(r.Bytes) && r.Bytes[first] == r.shown[first] {
 		first++

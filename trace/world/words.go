@@ -104,12 +104,25 @@ func sendWords(wr *qp.SendWR) string {
 	return text
 }
 
+// accessNames are the rights of a region, as IBV_ACCESS_... has them, by their bits.
+var accessNames = [...]string{"LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC", "MW_BIND", "ZERO_BASED"}
+
 // accessWords are the rights of a region.
 func accessWords(a mr.Access) string {
 	if a == 0 {
-		return "LocalRead" // which needs no right
+		return "no rights"
 	}
-	return a.String()
+	var names []string
+	for i := range 32 {
+		switch {
+		case a&(1<<i) == 0:
+		case i < len(accessNames):
+			names = append(names, accessNames[i])
+		default:
+			names = append(names, fmt.Sprintf("bit %d", i))
+		}
+	}
+	return strings.Join(names, " ")
 }
 
 // pollWords say what a poll has found.

@@ -68,7 +68,6 @@ type World struct {
 	flights []*flight      // all packets that were sent
 	psns    int            // queue pairs connected
 	play    *Play
-	state   []byte // of the last moment, to see whether something has changed
 }
 
 // Scenario makes hosts and has them do something.
@@ -77,7 +76,7 @@ type Scenario func(w *World)
 // Run plays a scenario with changes to its packets: those of the student, which count before the
 // scenario's own.
 func Run(s Scenario, changes []Change) *Play {
-	w := &World{Delay: 2 * Microsecond, Rate: 10_000_000_000, now: begin, changes: map[int]Change{}, play: &Play{}}
+	w := &World{Delay: 2 * Microsecond, Rate: 10_000_000_000, now: begin, changes: map[int]Change{}, play: &Play{Hosts: []HostInfo{}, Entries: []Entry{}, Moments: []Moment{}, Completions: []Completion{}, Notes: []Note{}}}
 	for _, c := range changes {
 		w.changes[c.Packet] = c
 	}

@@ -153,7 +153,7 @@ func (d *demo) summary(table []outcome) error {
 	if failed > 0 {
 		return fmt.Errorf("%d of %d operations went wrong", failed, len(table))
 	}
-	d.say("All %d operations right, every byte compared.\n", len(table))
+	d.say("All %d operations right, every byte compared.\nWhat each of them is, step by step: roce learn --list\n", len(table))
 	return nil
 }
 
