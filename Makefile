@@ -117,10 +117,10 @@ unit:
 	$(TEST) -tags purego ./wire
 	cd examples/grpc && $(GO) test $(FLAGS) ./...
 	$(TEST) -tags double -run '^TestSeam$$' ./roce
-	@if [ -e /usr/include/infiniband/verbs.h ]; then \
+	@if [ -e /usr/include/rdma/rdma_cma.h ]; then \
 		$(GO) vet -pgo=off -tags verbs ./roce/... && $(TEST) -tags verbs ./roce/internal/verbs; \
 	else \
-		echo "libibverbs-dev is missing: nothing with the tag verbs is tested"; [ -z "$(REQUIRE)" ]; \
+		echo "libibverbs-dev or librdmacm-dev is missing: nothing with the tag verbs is tested"; [ -z "$(REQUIRE)" ]; \
 	fi
 	$(GO) run ./qp/qptest/mutants -check
 

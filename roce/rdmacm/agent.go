@@ -1,24 +1,84 @@
 package rdmacm
 
-// The agent of a device: its queue pair 1 and its machine (package cm), which all IDs on the device
-// share. A goroutine moves messages, time and events between the two; calls of IDs change the
-// machine under the agent's lock and wake that goroutine.
+// The agent of a device: what all IDs on it share. And the seam between IDs and who speaks the
+// connection manager's protocol for them. There are two: for a software device this package itself
+// (machine.go); and in a build with the tag verbs, for a device of the kernel, the kernel
+// (kernel.go; kernel_none.go stands for none).
 //
-// Stages: beginning and end; the goroutine's round; work in the background; what the machine tells,
-// handed to the IDs.
+// Above the seam are the states of an ID and its events, its address and port, its queue pair and
+// its groups: what a call needs, which event comes of it and which error a mistake has is the same
+// for both.
+//
+// Stages: the seam; beginning and end; work in the background.
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"math/rand/v2"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/goroce/goroce/cm"
 	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/wire"
 )
+
+// speaker speaks for all IDs on a device.
+type speaker interface {
+	// newID makes what an ID has below it. The ID's agent is used by it already.
+	newID(id *ID) (cmID, error)
+	// abandoned says whether nobody uses the device, which is this package's and is to be closed by
+	// agent.finish, or by refused that this has failed and is to be tried again. The caller has the
+	// lock of agents.
+	abandoned(is, refused bool)
+	// hush ends all that goes on, close gives the rest back.
+	hush()
+	close() error
+}
+
+// cmID is what an ID has below it on one device. Its methods are called with the ID's lock, in
+// states in which the table of moves has the call. What a peer does comes to the ID by happened and
+// its kin.
+type cmID interface {
+	at() *agent
+
+	// bind gives the address a port: the one that it has, or if that is 0 a free one, or 0 if that
+	// is left to the table of ports.
+	bind(addr netip.AddrPort) (port uint16, err error)
+	// resolveAddr finds the neighbour; it ends in addrResolved, now or later.
+	resolveAddr(p path, timeout time.Duration)
+	// resolveRoute ends in routeDone or routeFailed, now or later.
+	resolveRoute(timeout time.Duration)
+	// listen listens on the ID's local address, or if that is unspecified on all of the device that
+	// the ID's claim is about.
+	listen(backlog int) error
+
+	// connect sends what id.own says.
+	connect(private []byte) error
+	// agree holds what id.own says against what the peer has said.
+	agree() error
+	// accept sends what id.own says. The queue pair is in RTS, if the ID has one and raises.
+	accept(private []byte) error
+	// establish says that the queue pair is ready, or that data has come before RTU.
+	establish() error
+	// reject refuses the peer's request or acceptance, disconnect ends the connection or answers
+	// the peer's end. That the peer is gone meanwhile is told by an event, and is no error.
+	reject(reason wire.CMRejReason, private []byte)
+	disconnect()
+
+	// ask is connect in PSUDP, and answer both accept and reject.
+	ask(private []byte) error
+	answer(a *cm.Answer) error
+
+	// raises says whether the ID brings its queue pair to RTR and RTS; otherwise the device does.
+	raises() bool
+	// attr is what a queue pair of a type needs to get to RTR or RTS. ErrState if that is not known
+	// yet; ErrUnreachable if the device does not have the local address any more.
+	attr(to roce.QPState, t roce.QPType) (roce.QPAttr, roce.AttrMask, error)
+
+	// close ends all. Nothing is told of the ID any more.
+	close()
+}
 
 // lingerTime is how long a device that this package has opened stays open for messages that its
 // last IDs have left behind: a lost DREQ is sent again after 4.6 s.
@@ -33,184 +93,35 @@ type agent struct {
 	ctx   context.Context // ends with the agent
 	end   context.CancelFunc
 	tasks sync.WaitGroup
-	done  chan struct{} // closed when the goroutine has ended
-	wake  chan struct{} // holds a token while the goroutine has something to do
 
-	gsi *gsi // the goroutine's
-
-	mu      sync.Mutex // taken after an ID's
-	machine *cm.Machine
-	lookAt  cm.Time   // when the port's MTU is to be looked at again
-	orphan  time.Time // since when nobody uses the device; zero: somebody does, or it is not ours
-	refused bool      // the device could not be closed, for what others have on it
+	speaker
 }
 
-// newAgent makes queue pair 1 of a device and starts its goroutine.
-func newAgent(dev *roce.Device) (*agent, error) {
-	g, err := openGSI(dev)
-	if err != nil {
-		return nil, fmt.Errorf("queue pair 1 of device %s: %w", dev.Name(), err)
-	}
-	attr := dev.Query()
-	a := &agent{dev: dev, gsi: g, done: make(chan struct{}), wake: make(chan struct{}, 1)}
-	a.machine = cm.New(cm.Config{Rand: rand.Uint64, CAGUID: attr.NodeGUID, MTU: dev.QueryPort().ActiveMTU, AckDelay: attr.LocalCAAckDelay,
-		RdAtomic: uint8(min(attr.MaxQPRdAtom, attr.MaxQPInitRdAtom, MaxRdAtomic-1))})
+// newAgent makes an agent and who speaks for it.
+func newAgent(dev *roce.Device) (_ *agent, err error) {
+	a := &agent{dev: dev}
 	a.ctx, a.end = context.WithCancel(context.Background())
-	go a.run()
+	if isKernel(dev) {
+		a.speaker, err = newKernel(a)
+	} else {
+		a.speaker, err = newMachine(a)
+	}
+	if err != nil {
+		a.end()
+		return nil, err
+	}
 	return a, nil
 }
 
-// stop ends the agent: what its machine still wants to send leaves first.
+// stop ends the agent: what is still to be sent leaves first.
 func (a *agent) stop() error {
 	a.end()
-	<-a.done
+	a.hush()
 	a.tasks.Wait()
-	return a.gsi.close()
-}
-
-// kick wakes the goroutine.
-func (a *agent) kick() {
-	select {
-	case a.wake <- struct{}{}:
-	default:
-	}
-}
-
-// run is the goroutine. It sleeps when nothing has come, nothing is due and nobody calls.
-func (a *agent) run() {
-	defer close(a.done)
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		events, next, err := a.round()
-		for i := range events {
-			a.deliver(events[i].id, &events[i].Event)
-		}
-		if err != nil { // queue pair 1 is gone, and nothing more will come
-			next = cm.Never
-		}
-		timer.Reset(time.Duration(min(next-now(), cm.Time(time.Hour))))
-		select {
-		case <-a.gsi.ch.Ready():
-			a.gsi.ch.TryGet()
-		case <-a.wake:
-		case f := <-a.gsi.answers:
-			a.gsi.answered(f)
-		case <-timer.C:
-		case <-a.ctx.Done():
-			a.round()
-			return
-		}
-	}
-}
-
-// round takes in what has come and what is due, sends what is to be sent, and says what happened
-// and when to come again.
-func (a *agent) round() (events []happening, next cm.Time, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if t := now(); t >= a.lookAt { // requests that want a larger path MTU than it are refused
-		a.lookAt = t + cm.Time(time.Second)
-		a.machine.SetMTU(a.dev.QueryPort().ActiveMTU)
-	}
-	more, err := a.gsi.receive(func(from cm.Path, mad []byte) { a.machine.HandleMAD(now(), from, mad) })
-	if more {
-		a.kick()
-	}
-	a.machine.HandleTimeout(now())
-	var m cm.Message
-	for a.gsi.room() && a.machine.PollTransmit(&m) {
-		a.gsi.send(m.Path, &m.MAD)
-	}
-	for {
-		e, ok := a.machine.PollEvent()
-		if !ok {
-			break
-		}
-		events = append(events, happening{whose(&e), e})
-	}
-	next = a.machine.PollTimeout()
-	if !a.orphan.IsZero() {
-		over := cm.Time(a.orphan.Add(lingerTime).Sub(epoch))
-		if inUse, _ := a.machine.Len(); inUse == 0 && !a.refused || now() >= over {
-			a.orphan = time.Time{}
-			go a.finish()
-		}
-		next = min(next, over)
-	}
-	return events, next, err
-}
-
-// abandoned says whether nobody uses the device, which is this package's.
-func (a *agent) abandoned(is bool) {
-	a.mu.Lock()
-	a.orphan, a.refused = time.Time{}, false
-	if is {
-		a.orphan = time.Now()
-	}
-	a.mu.Unlock()
-	a.kick()
-}
-
-// do changes the machine, and has the goroutine see what comes of it. An error is one of this
-// package's.
-func (a *agent) do(f func(m *cm.Machine) error) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	defer a.kick()
-	err := f(a.machine)
-	for _, e := range [...]struct{ theirs, ours error }{{cm.ErrInvalid, ErrInvalid}, {cm.ErrState, ErrState}, {cm.ErrClosed, ErrState},
-		{cm.ErrInUse, ErrBusy}, {cm.ErrLimit, roce.ErrLimit}} {
-		if errors.Is(err, e.theirs) {
-			return fmt.Errorf("%w: %w", e.ours, err)
-		}
-	}
-	return err
-}
-
-// slow says whether the port has to find out link addresses before it can send.
-func (a *agent) slow() bool { return a.gsi.slow }
-
-// reach waits until packets can get to a neighbour.
-func (a *agent) reach(ctx context.Context, from, to roce.GID) error {
-	ah, err := a.gsi.find(ctx, cm.Path{Local: from, Remote: to})
-	if err != nil {
-		return err
-	}
-	return a.gsi.pd.DestroyAH(ah)
+	return a.close()
 }
 
 // background runs f on a goroutine that the agent's end waits for. ctx ends then.
 func (a *agent) background(f func(ctx context.Context)) {
 	a.tasks.Go(func() { f(a.ctx) })
-}
-
-// happening is an event and whose it is; nil: nobody's any more.
-type happening struct {
-	id *ID
-	cm.Event
-}
-
-// whose is the ID of an event: of a request that of its listener. The caller has the lock.
-func whose(e *cm.Event) (id *ID) {
-	switch {
-	case e.Listener != nil:
-		id, _ = e.Listener.Context.(*ID)
-	case e.Query != nil:
-		id, _ = e.Query.Context.(*ID)
-	default:
-		id, _ = e.Conn.Context.(*ID)
-	}
-	return id
-}
-
-// deliver hands an event of the machine to its ID.
-func (a *agent) deliver(id *ID, e *cm.Event) {
-	switch {
-	case id == nil:
-	case e.Type == cm.EventConnectRequest || e.Type == cm.EventSIDRRequest:
-		id.request(a, e)
-	default:
-		id.told(e)
-	}
 }

@@ -23,8 +23,9 @@ type Config struct {
 	Devices []*roce.Device
 
 	// Kind is the kind of devices that are opened where Devices is empty, one for each address that
-	// is used: "udp", "packet", "xdp" or "auto"; "" is "udp". They are shared by all channels of
-	// the process, and closed after their last ID.
+	// is used: "udp", "packet", "xdp" or "auto", or "verbs", the device of the kernel that has the
+	// address, which is ErrNotSupported without the tag; "" is "udp". They are shared by all
+	// channels of the process, and closed after their last ID.
 	Kind string
 }
 
@@ -84,7 +85,7 @@ func NewEventChannel(cfg *Config) (*EventChannel, error) {
 	if ch.kind == "" {
 		ch.kind = "udp"
 	}
-	if kinds := []string{"udp", "packet", "xdp", "auto"}; !slices.Contains(kinds, ch.kind) {
+	if kinds := []string{"udp", "packet", "xdp", "auto", "verbs"}; !slices.Contains(kinds, ch.kind) {
 		return nil, fmt.Errorf("rdmacm: %w: Config.Kind %q, want one of %s", ErrInvalid, ch.kind, strings.Join(kinds, ", "))
 	}
 	if slices.Contains(ch.devices, nil) {

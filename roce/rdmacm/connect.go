@@ -2,18 +2,71 @@ package rdmacm
 
 // Connecting, and ending a connection.
 //
-// Stages: Connect on the active side; Accept and Reject; Establish; Disconnect; what the machine
-// tells of a connection.
+// Stages: what both sides tell each other; Connect on the active side; Accept and Reject;
+// Establish; Disconnect; what a peer's answer and its end lead to.
 
 import (
 	"context"
 	"fmt"
-	"syscall"
 
-	"github.com/goroce/goroce/cm"
 	"github.com/goroce/goroce/roce"
 	"github.com/goroce/goroce/wire"
 )
+
+// ConnParam are the properties of a connection (rdma_conn_param).
+type ConnParam struct {
+	// PrivateData travels with the request or the answer: at most MaxConnectData or MaxAcceptData
+	// bytes and so on. In an event it has that length, with zeros behind what the peer gave, and is
+	// the taker's.
+	PrivateData []byte
+	// ResponderResources is how many READs and atomics of the peer this side serves at a time,
+	// InitiatorDepth how many of its own it has outstanding; 0 to what the device has
+	// (DeviceAttr.MaxQPRdAtom, MaxQPInitRdAtom), or MaxRdAtomic for all of that. Accept takes as
+	// many as the peer wants at most.
+	ResponderResources, InitiatorDepth uint8
+	FlowControl                        bool  // accepted, told, and without effect
+	RetryCount                         uint8 // 0..7, of both sides: Accept does not look at it
+	RNRRetryCount                      uint8 // 0..7, of the peer when it sends; 7 is for ever
+	// The next two count if the ID has no queue pair of its own (CreateQP).
+	SRQ  bool
+	QPN  uint32 // 24 bits
+	QKey uint32 // PSUDP: what the peer must send with; 0: UDPQKey
+}
+
+// DatagramParam says where datagrams go to (rdma_ud_param).
+type DatagramParam struct {
+	AH          roce.AHAttr // for PD.CreateAH
+	QPN         uint32
+	QKey        uint32
+	PrivateData []byte // of the peer's Accept: MaxResolvedData bytes
+}
+
+// check holds the caller's values against their limits.
+func (p *ConnParam) check(maxData int) error {
+	switch {
+	case len(p.PrivateData) > maxData:
+		return fmt.Errorf("%w: %d bytes of private data, at most %d fit", ErrInvalid, len(p.PrivateData), maxData)
+	case p.RetryCount > 7:
+		return fmt.Errorf("%w: retry_count %d, want 0 to 7", ErrInvalid, p.RetryCount)
+	case p.RNRRetryCount > 7:
+		return fmt.Errorf("%w: rnr_retry_count %d, want 0 to 7", ErrInvalid, p.RNRRetryCount)
+	case p.QPN >= 1<<24:
+		return fmt.Errorf("%w: qp_num 0x%x, which has 24 bits", ErrInvalid, p.QPN)
+	}
+	return nil
+}
+
+// depth is a number of READs and atomics as the device has them.
+func depth(name string, wanted uint8, has int) (uint8, error) {
+	has = min(has, MaxRdAtomic-1)
+	if wanted == MaxRdAtomic {
+		return uint8(has), nil
+	}
+	if int(wanted) > has {
+		return 0, fmt.Errorf("%w: %s %d, the device has %d", ErrInvalid, name, wanted, has)
+	}
+	return wanted, nil
+}
 
 // Connect asks the peer for a connection (rdma_connect), or in PSUDP for the number of its queue
 // pair. What comes of it is told by EventEstablished, when the ID's queue pair is in RTS;
@@ -34,19 +87,7 @@ func (id *ID) Connect(param *ConnParam) error {
 	if err := id.say(&p, MaxConnectData); err != nil {
 		return fail("Connect", err)
 	}
-	c := cm.ConnectParams{ServiceID: id.service(id.peer.Port()), Path: id.path, SrcPort: id.local.Port(), MTU: id.mtu,
-		ConnParam: id.machineParam(), Private: p.PrivateData, Context: id}
-	if id.qp != nil && id.qp.Type() == roce.UC {
-		c.Transport = cm.UC
-	}
-	if id.options.ackTimeout > 1 {
-		c.PacketLifetime = id.options.ackTimeout - 1 // section 9.9
-	}
-	err := id.agent().do(func(m *cm.Machine) (err error) {
-		id.conn, err = m.Connect(now(), &c)
-		return err
-	})
-	if err != nil {
+	if err := id.one().connect(p.PrivateData); err != nil {
 		return fail("Connect", err)
 	}
 	return id.step(callConnect)
@@ -84,13 +125,6 @@ func (id *ID) say(p *ConnParam, maxData int) (err error) {
 	return nil
 }
 
-// machineParam is what this side says, in the machine's words. The caller has the lock.
-func (id *ID) machineParam() cm.ConnParam {
-	p := &id.own
-	return cm.ConnParam{QPN: p.QPN, ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
-		FlowControl: p.FlowControl, RetryCount: p.RetryCount, RNRRetryCount: p.RNRRetryCount, SRQ: p.SRQ}
-}
-
 // Accept accepts the request that the ID was made for (rdma_accept). The ID's queue pair is in RTS
 // when it returns, and EventEstablished comes when the peer is ready too. An ID without one names
 // it in param, and it must be in RTS before. In PSUDP the peer is told the number of the queue
@@ -105,13 +139,13 @@ func (id *ID) Accept(param *ConnParam) error {
 		return fail("Accept", id.step(callAccept))
 	}
 	p := defaultParam(param)
-	if id.query != nil {
+	if id.sidr {
 		return fail("Accept", id.serve(&p))
 	}
 	if err := id.say(&p, MaxAcceptData); err != nil {
 		return fail("Accept", err)
 	}
-	if err := id.agree(); err != nil {
+	if err := id.one().agree(); err != nil {
 		return fail("Accept", err)
 	}
 	id.step(callAccept)
@@ -119,31 +153,12 @@ func (id *ID) Accept(param *ConnParam) error {
 	return fail("Accept", id.accept(p.PrivateData))
 }
 
-// agree learns from the machine what both sides have said comes to. The caller has the lock.
-func (id *ID) agree() error {
-	err := id.agent().do(func(*cm.Machine) (err error) {
-		id.terms, err = id.conn.Negotiate(id.machineParam())
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	want := roce.RC
-	if id.terms.Transport == cm.UC {
-		want = roce.UC
-	}
-	if id.qp != nil && id.qp.Type() != want {
-		return fmt.Errorf("%w: the peer's queue pair is of type %v, and the ID's of %v", ErrInvalid, want, id.qp.Type())
-	}
-	return nil
-}
-
 // accept makes the queue pair ready, then sends the answer. The caller has the lock, which is open
 // in between.
 func (id *ID) accept(private []byte) error {
-	a, conn := id.agent(), id.conn
+	c := id.one()
 	id.mu.Unlock()
-	err := id.raise(a.ctx)
+	err := id.raise(c.at().ctx)
 	id.mu.Lock()
 	switch {
 	case id.state == closed:
@@ -152,12 +167,10 @@ func (id *ID) accept(private []byte) error {
 		return fmt.Errorf("%w: the peer has withdrawn its request", ErrState)
 	}
 	if err == nil {
-		err = a.do(func(*cm.Machine) error {
-			return conn.Accept(now(), &cm.AcceptParams{ConnParam: id.machineParam(), Private: private})
-		})
+		err = c.accept(private)
 	}
 	if err != nil {
-		a.do(func(*cm.Machine) error { return conn.Reject(now(), wire.CMRejNoQP, nil, nil) })
+		c.reject(wire.CMRejNoQP, nil)
 		id.happened(failed, nil)
 		return err
 	}
@@ -174,7 +187,7 @@ func (id *ID) Reject(private []byte) error {
 	if _, ok := id.state.next(callReject); !ok {
 		return fail("Reject", id.step(callReject))
 	}
-	if id.query != nil {
+	if id.sidr {
 		if err := id.refuse(private); err != nil {
 			return fail("Reject", err)
 		}
@@ -185,8 +198,7 @@ func (id *ID) Reject(private []byte) error {
 		return fail("Reject", fmt.Errorf("%w: %d bytes of private data, at most %d fit", ErrInvalid, len(private), MaxRejectData))
 	}
 	id.answered()
-	// That the peer is gone meanwhile will be told.
-	id.agent().do(func(*cm.Machine) error { return id.conn.Reject(now(), wire.CMRejConsumer, nil, private) })
+	id.one().reject(wire.CMRejConsumer, private)
 	return id.step(callReject)
 }
 
@@ -202,8 +214,7 @@ func (id *ID) Establish() error {
 	if id.state == responded && id.qp != nil {
 		return fail("Establish", fmt.Errorf("%w: the ID has a queue pair, and establishes by itself", ErrState))
 	}
-	err := id.agent().do(func(*cm.Machine) error { return id.conn.Establish(now(), nil) })
-	if err != nil {
+	if err := id.one().establish(); err != nil {
 		return fail("Establish", fmt.Errorf("%w: %w", ErrState, err))
 	}
 	return id.step(callEstablish)
@@ -228,73 +239,24 @@ func (id *ID) Disconnect() error {
 // part ends the queue pair, then tells the peer. The caller has the lock.
 func (id *ID) part() error {
 	err := id.lower()
-	// That the connection has ended meanwhile will be told.
-	id.agent().do(func(*cm.Machine) error { return id.conn.Disconnect(now(), nil) })
+	id.one().disconnect()
 	return err
 }
 
-// forget lets the connection or query go. The caller has the lock.
-func (id *ID) forget() {
-	if a := id.agent(); a != nil {
-		id.forgetAt(a)
-	}
-}
-
-// forgetAt is forget on an agent. The machine remembers the connection for a while, but not the ID.
-func (id *ID) forgetAt(a *agent) {
-	a.do(func(*cm.Machine) error {
-		if id.conn != nil {
-			id.conn.Close(now())
-			id.conn.Context = nil
-		}
-		if id.query != nil {
-			id.query.Close(now())
-			id.query.Context = nil
-		}
-		return nil
-	})
-}
-
-// told takes in what the machine tells of the connection. The agent's goroutine calls it.
-func (id *ID) told(e *cm.Event) {
-	id.mu.Lock()
-	defer id.mu.Unlock()
-	if id.state == closed {
-		return
-	}
-	switch e.Type {
-	case cm.EventConnectResponse:
-		id.response(e)
-	case cm.EventEstablished:
-		id.happened(rtu, &Event{Param: paramOf(&e.Param, e.Private)})
-	case cm.EventRejected:
-		id.happened(rejected, &Event{Status: int(e.Reason), Err: fmt.Errorf("the peer refuses: %v", e.Reason),
-			Param: ConnParam{PrivateData: e.Private}})
-	case cm.EventUnreachable:
-		id.happened(unreachable, new(Event).errno(syscall.ETIMEDOUT, fmt.Errorf("%w: %v does not answer", ErrUnreachable, id.peer)))
-	case cm.EventDisconnected:
-		id.disconnected(e)
-	case cm.EventTimeWaitExit:
-		id.happened(timewaitExit, nil)
-	case cm.EventResolved:
-		id.serviceResolved(e)
-	}
-}
-
-// response makes the queue pair ready, if there is one, and tells the peer.
-func (id *ID) response(e *cm.Event) {
-	a, conn := id.agent(), id.conn
-	a.do(func(*cm.Machine) error { id.terms = conn.QPParams(); return nil })
+// response makes the queue pair ready, if there is one, and tells the peer, whose acceptance says
+// param. The caller has the lock.
+func (id *ID) response(param ConnParam) {
 	if !id.happened(replied, nil) {
 		return
 	}
-	ev := &Event{Param: paramOf(&e.Param, e.Private)}
+	ev := &Event{Param: param}
 	if id.qp == nil {
 		ev.Type = EventConnectResponse
 		id.put(ev)
 		return
 	}
-	a.background(func(ctx context.Context) {
+	c := id.one()
+	c.at().background(func(ctx context.Context) {
 		err := id.raise(ctx)
 		id.mu.Lock()
 		defer id.mu.Unlock()
@@ -302,37 +264,24 @@ func (id *ID) response(e *cm.Event) {
 			return
 		}
 		if err != nil {
-			a.do(func(*cm.Machine) error { return conn.Reject(now(), wire.CMRejNoQP, nil, nil) })
+			c.reject(wire.CMRejNoQP, nil)
 			id.happened(failed, new(Event).errno(codeOf(err), err))
 			return
 		}
 		// It fails if the peer has changed its mind, of which an event is on its way.
-		if a.do(func(*cm.Machine) error { return conn.Establish(now(), nil) }) == nil {
+		if c.establish() == nil {
 			id.happened(ready, ev)
 		}
 	})
 }
 
-// disconnected takes in that the peer disconnects, that it knows that we do, or that the connection
-// broke.
-func (id *ID) disconnected(e *cm.Event) {
-	on := drep
-	if id.state != disconnecting {
-		on = broken
-		id.agent().do(func(*cm.Machine) error {
-			if id.conn.State() == cm.StateDReqRcvd {
-				on = dreq
-			}
-			return nil
-		})
-	}
-	ev := new(Event)
-	if e.Reason != 0 {
-		ev.Status, ev.Err = int(e.Reason), fmt.Errorf("the connection broke: %v", e.Reason)
-		if e.Reason == wire.CMRejTimeout {
-			ev.errno(syscall.ETIMEDOUT, fmt.Errorf("%w: %v does not answer", ErrUnreachable, id.peer))
-		}
-	}
+// refusal is the event of a peer that refuses.
+func refusal(reason int, private []byte) *Event {
+	return &Event{Status: reason, Err: fmt.Errorf("the peer refuses: %v", wire.CMRejReason(reason)), Param: ConnParam{PrivateData: private}}
+}
+
+// parted takes in that the connection has ended, by what. The caller has the lock.
+func (id *ID) parted(on input, ev *Event) {
 	if id.happened(on, ev) && id.state == peerGone && id.parts {
 		id.step(callDisconnect)
 		id.part()

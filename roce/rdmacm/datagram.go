@@ -23,12 +23,7 @@ func (id *ID) resolveService(p *ConnParam) error {
 	if err := p.check(MaxResolveData); err != nil {
 		return err
 	}
-	q := cm.ResolveParams{ServiceID: id.service(id.peer.Port()), Path: id.path, SrcPort: id.local.Port(), Private: p.PrivateData, Context: id}
-	err := id.agent().do(func(m *cm.Machine) (err error) {
-		id.query, err = m.Resolve(now(), &q)
-		return err
-	})
-	if err != nil {
+	if err := id.one().ask(p.PrivateData); err != nil {
 		return err
 	}
 	return id.step(callConnect)
@@ -49,7 +44,7 @@ func (id *ID) serve(p *ConnParam) error {
 	if qkey == 0 {
 		qkey = UDPQKey
 	}
-	err := id.answer(&cm.Answer{Status: wire.CMSidrOK, QPN: qpn, QKey: qkey, Private: p.PrivateData})
+	err := id.one().answer(&cm.Answer{Status: wire.CMSidrOK, QPN: qpn, QKey: qkey, Private: p.PrivateData})
 	if err != nil {
 		return err
 	}
@@ -64,22 +59,18 @@ func (id *ID) refuse(private []byte) error {
 	if len(private) > MaxResolvedData {
 		return fmt.Errorf("%w: %d bytes of private data, at most %d fit", ErrInvalid, len(private), MaxResolvedData)
 	}
-	return id.answer(&cm.Answer{Status: wire.CMSidrRejected, Private: private})
+	return id.one().answer(&cm.Answer{Status: wire.CMSidrRejected, Private: private})
 }
 
-func (id *ID) answer(a *cm.Answer) error {
-	return id.agent().do(func(*cm.Machine) error { return id.query.Answer(now(), a) })
-}
-
-// serviceResolved takes in the answer to our question.
-func (id *ID) serviceResolved(e *cm.Event) {
-	if e.Status != wire.CMSidrOK {
-		id.happened(unreachable, &Event{Status: int(e.Status), Err: fmt.Errorf("the peer refuses: %v", e.Status),
-			Param: ConnParam{PrivateData: e.Private}})
+// resolved takes in the answer to our question. The caller has the lock.
+func (id *ID) resolved(status wire.CMSidrStatus, qpn, qkey uint32, private []byte) {
+	if status != wire.CMSidrOK {
+		id.happened(unreachable, &Event{Status: int(status), Err: fmt.Errorf("the peer refuses: %v", status),
+			Param: ConnParam{PrivateData: private}})
 		return
 	}
-	id.happened(served, &Event{Datagram: DatagramParam{AH: addressVector(id.agent().dev, id.path), QPN: e.QPN, QKey: e.QKey,
-		PrivateData: e.Private}, Param: ConnParam{PrivateData: e.Private}})
+	id.happened(served, &Event{Datagram: DatagramParam{AH: addressVector(id.agent().dev, id.path), QPN: qpn, QKey: qkey,
+		PrivateData: private}, Param: ConnParam{PrivateData: private}})
 }
 
 // mayJoin are the states in which an ID can join groups.

@@ -10,9 +10,9 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/goroce/goroce/internal/route"
 	"github.com/goroce/goroce/roce"
@@ -36,6 +36,7 @@ type path struct {
 	agent  *agent
 	local  netip.Addr // with a zone if it is link-local
 	remote netip.Addr
+	port   uint16 // that the speaker has given local already; 0: none
 	mtu    roce.MTU
 }
 
@@ -109,13 +110,19 @@ func shareNew(dev *roce.Device) (*agent, error) {
 // take counts one more user. The caller has the lock of agents.
 func (a *agent) take() {
 	if a.users++; a.users == 1 && a.ownedName != "" {
-		a.abandoned(false)
+		a.abandoned(false, false)
 	}
 }
 
 // open shares the agent of an address's device, which it opens if need be.
 func open(kind string, addr netip.Addr) (*agent, error) {
 	name := kind + ":" + addr.String()
+	if kind == "verbs" { // one has several addresses
+		var err error
+		if name, err = kernelDevice(addr); err != nil {
+			return nil, err
+		}
+	}
 	agents.Lock()
 	idleLocked(name)
 	if a := agents.owned[name]; a != nil {
@@ -148,7 +155,7 @@ func (a *agent) release() {
 	defer agents.Unlock()
 	a.users--
 	if a.users == 0 && a.ownedName != "" {
-		a.abandoned(true)
+		a.abandoned(true, false)
 	}
 }
 
@@ -178,10 +185,7 @@ func (a *agent) finish() {
 	defer agents.Unlock()
 	b.users, b.ownedName = 0, a.ownedName
 	agents.owned[b.ownedName] = b
-	b.mu.Lock()
-	b.orphan, b.refused = time.Now(), true
-	b.mu.Unlock()
-	b.kick()
+	b.abandoned(true, true)
 }
 
 // retire is what a device does first when it is closed.
@@ -273,7 +277,13 @@ func (ch *EventChannel) all(addr netip.Addr, v4too bool) (list []*agent, err err
 			continue // a link-local address is listened on by naming it
 		}
 		a, err := open(ch.kind, own)
-		if err != nil {
+		switch {
+		case ch.kind == "verbs" && errors.Is(err, ErrInvalid): // no device of the kernel has it
+			continue
+		case err == nil && slices.Contains(list, a): // a device of several addresses
+			a.release()
+			continue
+		case err != nil:
 			return list, fmt.Errorf("listening on all addresses: %w", err)
 		}
 		list = append(list, a)

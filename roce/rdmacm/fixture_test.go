@@ -2,6 +2,7 @@ package rdmacm
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net/netip"
 	"os"
@@ -29,6 +30,10 @@ var bg = context.Background()
 
 var serial atomic.Int64
 
+// onDevice is a device of the kernel, on which tests are played with both ends instead of over
+// wires: "verbs:rxe0".
+var onDevice = flag.String("device", "", "play tests on this device of the kernel, with both ends")
+
 // wires are the ports that the tests run over; each gives the names of two devices that reach each
 // other.
 var wires = map[string]func() (a, b string){
@@ -44,6 +49,10 @@ var wires = map[string]func() (a, b string){
 }
 
 func overWires(t *testing.T, f func(t *testing.T, a, b *host)) {
+	if *onDevice != "" {
+		f(t, newHost(t, *onDevice, nil), newHost(t, *onDevice, nil))
+		return
+	}
 	for name, names := range wires {
 		t.Run(name, func(t *testing.T) {
 			na, nb := names()

@@ -27,8 +27,8 @@ type ID struct {
 	ch          *EventChannel
 	state       state
 	local, peer netip.AddrPort
-	claim       *hold    // on the local port
-	agents      []*agent // that it uses: one, or those of a listener on several devices
+	claim       *hold  // on the local port
+	below       []cmID // what it has of the devices it uses: one, or of a listener several
 	path        cm.Path
 	mtu         roce.MTU
 	options     options
@@ -37,16 +37,11 @@ type ID struct {
 	qp     *roce.QP
 	groups map[roce.GID]bool // that the ID is a member of; true: with its queue pair
 
-	listens []*cm.Listener // one for each of agents
-	backlog int            // how many requests may wait to be answered
-	waiting atomic.Int32   // how many do, also of peers that have withdrawn them meanwhile
-	asker   *ID            // the listener whose request the ID is, until it is answered
-	conn    *cm.Conn       // the connection as the machine has it
-	query   *cm.Query      // or the query
-	own     ConnParam      // what this side has said
-	// terms are what the queue pair must know of the connection, from EventConnectRequest or
-	// EventConnectResponse on; before, PathMTU is 0.
-	terms cm.QPParams
+	backlog int          // how many requests may wait to be answered
+	waiting atomic.Int32 // how many do, also of peers that have withdrawn them meanwhile
+	asker   *ID          // the listener whose request the ID is, until it is answered
+	sidr    bool         // that request is one for a queue pair's number
+	own     ConnParam    // what this side has said
 }
 
 // options are what SetTOS and its kin set.
@@ -117,12 +112,40 @@ func (id *ID) Device() *roce.Device {
 	return nil
 }
 
-// agent is that of the ID's one device; nil if it has none or several. The caller has the lock.
-func (id *ID) agent() *agent {
-	if len(id.agents) != 1 {
+// one is what the ID has of its one device; nil if it has none or several. The caller has the lock.
+func (id *ID) one() cmID {
+	if len(id.below) != 1 {
 		return nil
 	}
-	return id.agents[0]
+	return id.below[0]
+}
+
+// agent is that of the ID's one device; nil if it has none or several. The caller has the lock.
+func (id *ID) agent() *agent {
+	if c := id.one(); c != nil {
+		return c.at()
+	}
+	return nil
+}
+
+// use takes over one use of an agent. The caller has the lock.
+func (id *ID) use(a *agent) error {
+	c, err := a.newID(id)
+	if err != nil {
+		a.release()
+		return err
+	}
+	id.below = append(id.below, c)
+	return nil
+}
+
+// unuse gives the agents back. The caller has the lock.
+func (id *ID) unuse() {
+	for _, c := range id.below {
+		c.close()
+		c.at().release()
+	}
+	id.below = nil
 }
 
 // AddressVector is how datagrams get to the peer, and the path MTU (id->route.path_rec). ErrState
@@ -283,21 +306,22 @@ func (id *ID) Close() error {
 		}
 		return e.about() == id
 	})
-	id.unlisten()
-	id.forget()
+	below, ch := id.below, id.ch
+	for _, c := range below {
+		c.close()
+	}
 	err := id.destroyQP()
 	if id.claim != nil {
 		releasePort(id.space, id.local.Port(), id.claim)
 		id.claim = nil
 	}
-	agents, ch := id.agents, id.ch
-	id.agents = nil
+	id.below = nil
 	id.mu.Unlock()
 	for _, r := range requests {
 		r.Close()
 	}
-	for _, a := range agents {
-		a.release()
+	for _, c := range below {
+		c.at().release()
 	}
 	ch.leave()
 	return fail("Close", err)

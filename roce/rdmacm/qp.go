@@ -101,14 +101,9 @@ func (id *ID) InitQPAttr(to roce.QPState) (attr roce.QPAttr, mask roce.AttrMask,
 			return roce.QPAttr{State: to}, roce.AttrState, nil
 		}
 		return roce.QPAttr{State: to}, roce.AttrState | roce.AttrSQPSN, nil
-	case id.terms.PathMTU == 0:
-		return attr, mask, fail("InitQPAttr", fmt.Errorf("%w: the ID is in the state %v, and what the peer says is not known", ErrState, id.state))
-	case to == roce.StateRTR:
-		attr, mask = id.rtrAttr(roce.RC)
-	default:
-		attr, mask = id.rtsAttr(roce.RC)
 	}
-	return attr, mask, nil
+	attr, mask, err = id.attr(to, roce.RC)
+	return attr, mask, fail("InitQPAttr", err)
 }
 
 // initAttr is what INIT needs. The caller has the lock.
@@ -130,50 +125,39 @@ func (id *ID) rights() roce.Access {
 	return roce.RemoteWrite | roce.RemoteRead | roce.RemoteAtomic | roce.FlushGlobal | roce.FlushPersistent
 }
 
-// rtrAttr is what RTR needs. The rights follow from what was said since INIT. The caller has the
-// lock.
-func (id *ID) rtrAttr(t roce.QPType) (roce.QPAttr, roce.AttrMask) {
-	n := &id.terms
-	attr := roce.QPAttr{State: roce.StateRTR, PathMTU: n.PathMTU, DestQPN: n.DestQPN, RQPSN: n.RQPSN,
-		AV: addressVector(id.agent().dev, n.Path), MaxDestRdAtomic: n.MaxDestRdAtomic, AccessFlags: id.rights()}
-	if id.options.tos != 0 {
+// attr is what a queue pair of a type needs to get to RTR or RTS. The caller has the lock.
+func (id *ID) attr(to roce.QPState, t roce.QPType) (attr roce.QPAttr, mask roce.AttrMask, err error) {
+	c := id.one()
+	if c == nil {
+		return attr, mask, id.notYet()
+	}
+	attr, mask, err = c.attr(to, t)
+	if id.options.tos != 0 && mask&roce.AttrAV != 0 {
 		attr.AV.TrafficClass = id.options.tos
 	}
-	mask := roce.AttrState | roce.AttrPathMTU | roce.AttrDestQPN | roce.AttrRQPSN | roce.AttrAV | roce.AttrAccessFlags
-	if t == roce.RC {
-		mask |= roce.AttrMaxDestRdAtomic | roce.AttrMinRNRTimer
-	}
-	return attr, mask
+	return attr, mask, err
 }
 
-// rtsAttr is what RTS needs. The caller has the lock.
-func (id *ID) rtsAttr(t roce.QPType) (roce.QPAttr, roce.AttrMask) {
-	n := &id.terms
-	attr := roce.QPAttr{State: roce.StateRTS, SQPSN: n.SQPSN, Timeout: n.Timeout, RetryCnt: n.RetryCnt, RNRRetry: n.RNRRetry,
-		MaxRdAtomic: n.MaxRdAtomic}
-	mask := roce.AttrState | roce.AttrSQPSN
-	if t == roce.RC {
-		mask |= roce.AttrTimeout | roce.AttrRetryCnt | roce.AttrRNRRetry | roce.AttrMaxRdAtomic
-	}
-	return attr, mask
+// notYet is the error of who asks before the peer has answered. The caller has the lock.
+func (id *ID) notYet() error {
+	return fmt.Errorf("%w: the ID is in the state %v, and what the peer says is not known", ErrState, id.state)
 }
 
 // raise brings the ID's queue pair, if it has one, to RTS. It may wait for a neighbour, and is
 // called without the lock.
 func (id *ID) raise(ctx context.Context) error {
 	id.mu.Lock()
-	q := id.qp
-	if q == nil || id.agent() == nil {
+	q, c := id.qp, id.one()
+	if q == nil || c == nil || !c.raises() {
 		id.mu.Unlock()
 		return nil
 	}
-	if _, ok := rowOf(id.agent().dev, id.terms.Path.Local); !ok {
-		defer id.mu.Unlock()
-		return fmt.Errorf("%w: device %s has lost the address %v", ErrUnreachable, id.agent().dev.Name(), id.terms.Path.Local)
-	}
-	rtr, toRTR := id.rtrAttr(q.Type())
-	rts, toRTS := id.rtsAttr(q.Type())
+	rtr, toRTR, err := id.attr(roce.StateRTR, q.Type())
+	rts, toRTS, err2 := id.attr(roce.StateRTS, q.Type())
 	id.mu.Unlock()
+	if err := errors.Join(err, err2); err != nil {
+		return err
+	}
 	if err := q.Modify(ctx, &rtr, toRTR); err != nil {
 		return err
 	}
@@ -191,12 +175,4 @@ func (id *ID) lower() error {
 		return nil
 	}
 	return err
-}
-
-// number is the queue pair's number for the peer. The caller has the lock.
-func (id *ID) number() (qpn uint32, srq bool) {
-	if id.qp == nil {
-		return id.own.QPN, id.own.SRQ
-	}
-	return id.qp.QPN(), id.qp.SRQ() != nil
 }

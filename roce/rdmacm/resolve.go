@@ -38,7 +38,7 @@ func (id *ID) BindAddr(addr netip.AddrPort) error {
 
 // bind claims address and port, and an address's agent. The caller has the lock.
 func (id *ID) bind(to netip.AddrPort) error {
-	addr := to.Addr().Unmap()
+	addr, port := to.Addr().Unmap(), to.Port()
 	h := &hold{addr: addr.WithZone(""), devices: id.ch.devices, reuse: id.options.reuseAddr}
 	switch {
 	case !addr.IsValid() || addr.IsMulticast():
@@ -50,23 +50,22 @@ func (id *ID) bind(to netip.AddrPort) error {
 		if err != nil {
 			return err
 		}
-		id.agents, h.devices = []*agent{a}, []*roce.Device{a.dev}
+		if err := id.use(a); err != nil {
+			return err
+		}
+		h.devices = []*roce.Device{a.dev}
+		if port, err = id.one().bind(netip.AddrPortFrom(addr, port)); err != nil {
+			id.unuse()
+			return err
+		}
 	}
-	port, err := takePort(id.space, to.Port(), h)
+	port, err := takePort(id.space, port, h)
 	if err != nil {
 		id.unuse()
 		return err
 	}
 	id.claim, id.local = h, netip.AddrPortFrom(addr, port)
 	return nil
-}
-
-// unuse gives the agents back. The caller has the lock.
-func (id *ID) unuse() {
-	for _, a := range id.agents {
-		a.release()
-	}
-	id.agents = nil
 }
 
 // ResolveAddr finds the device and the source address by which dst can be reached
@@ -96,21 +95,10 @@ func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error 
 		id.addrResolved(p, err)
 		return nil
 	}
-	if !p.agent.slow() || to.IsMulticast() {
-		id.addrResolved(p, nil)
-		return nil
-	}
 	if timeout <= 0 {
 		timeout = resolveTime
 	}
-	p.agent.background(func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, timeout)
-		defer cancel()
-		err := p.agent.reach(ctx, gidOf(p.local), gidOf(to))
-		id.mu.Lock()
-		defer id.mu.Unlock()
-		id.addrResolved(p, err)
-	})
+	id.one().resolveAddr(p, timeout)
 	return nil
 }
 
@@ -126,7 +114,7 @@ func (id *ID) findWay(dst netip.Addr) (path, error) {
 	}
 	p, err := id.ch.way(netip.Addr{}, dst)
 	if err == nil {
-		id.agents = []*agent{p.agent}
+		err = id.use(p.agent)
 	}
 	return p, err
 }
@@ -155,7 +143,7 @@ func (id *ID) addrResolved(p path, err error) {
 func (id *ID) settle(p path) error {
 	h := &hold{addr: p.local.WithZone(""), devices: []*roce.Device{p.agent.dev}, reuse: id.options.reuseAddr}
 	if id.claim == nil {
-		port, err := takePort(id.space, 0, h)
+		port, err := takePort(id.space, p.port, h)
 		if err != nil {
 			return err
 		}
@@ -184,7 +172,8 @@ func codeOf(err error) syscall.Errno {
 }
 
 // ResolveRoute finds the route to the address that was resolved (rdma_resolve_route). Over IP it is
-// known by then, and timeout is not needed. Then comes EventRouteResolved. ErrState.
+// known by then, and timeout is not needed. Then comes EventRouteResolved, or of a device of the
+// kernel, which may have lost it, EventRouteError. ErrState.
 func (id *ID) ResolveRoute(timeout time.Duration) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -194,6 +183,9 @@ func (id *ID) ResolveRoute(timeout time.Duration) error {
 	id.path.TrafficClass = id.options.tos
 	id.path.FlowLabel = uint32(id.local.Port())*31 + uint32(id.peer.Port())&0xfffff // section 9.2
 	id.path.FlowLabel &= 0xfffff
-	id.happened(routeDone, nil)
+	if timeout <= 0 {
+		timeout = resolveTime
+	}
+	id.one().resolveRoute(timeout)
 	return nil
 }

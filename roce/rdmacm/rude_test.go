@@ -124,7 +124,7 @@ func heard(dev *roce.Device, kind wire.CMAttribute) (n uint64) {
 	agents.Lock()
 	a := agents.of[dev]
 	agents.Unlock()
-	a.do(func(m *cm.Machine) error { n = m.Stats().Received[kind-wire.CMAttrREQ]; return nil })
+	a.speaker.(*machine).do(func(m *cm.Machine) error { n = m.Stats().Received[kind-wire.CMAttrREQ]; return nil })
 	return n
 }
 
@@ -231,7 +231,7 @@ func TestLeftBehind(t *testing.T) {
 	dev := id.Device()
 	pd, err := dev.AllocPD()
 	require.NoError(t, err)
-	old := id.agents[0]
+	old := id.agent().speaker.(*machine)
 	require.NoError(t, id.Close())
 	<-old.done // it has tried to close the device
 	id = bound()
@@ -385,10 +385,11 @@ func TestMTU(t *testing.T) {
 	agents.Lock()
 	agent := agents.of[b.dev]
 	agents.Unlock()
-	agent.mu.Lock()
-	agent.machine.SetMTU(roce.MTU256) // as it was a second ago
-	agent.lookAt = 0
-	agent.mu.Unlock()
+	m := agent.speaker.(*machine)
+	m.mu.Lock()
+	m.cm.SetMTU(roce.MTU256) // as it was a second ago
+	m.lookAt = 0
+	m.mu.Unlock()
 	active := a.resolved(PSTCP, l.LocalAddr())
 	a.pair(active)
 	require.NoError(t, active.Connect(nil))
@@ -404,7 +405,7 @@ func TestAddressLost(t *testing.T) {
 	active := a.resolved(PSTCP, l.LocalAddr())
 	q := a.pair(active)
 	active.mu.Lock()
-	active.terms.Path.Local = gidOf(netip.MustParseAddr("192.0.2.1"))
+	active.one().(*machineID).terms = cm.QPParams{PathMTU: roce.MTU1024, Path: cm.Path{Local: gidOf(netip.MustParseAddr("192.0.2.1"))}}
 	active.mu.Unlock()
 	require.ErrorIs(t, active.raise(bg), ErrUnreachable)
 	require.Equal(t, roce.StateInit, q.State())

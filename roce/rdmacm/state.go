@@ -105,6 +105,7 @@ var moves = []move{
 	{connecting, served, established, EventEstablished},
 	{connecting, rejected, over, EventRejected},
 	{connecting, unreachable, over, EventUnreachable},
+	{connecting, failed, over, EventConnectError},
 	{connecting, broken, over, EventDisconnected},
 	{responded, callEstablish, established, none},
 	{responded, ready, established, EventEstablished},

@@ -33,7 +33,7 @@ type CQ struct {
 	dev     *Device
 	cq      *C.struct_ibv_cq
 	channel *C.struct_ibv_comp_channel
-	events  *descriptor
+	events  *Descriptor
 	cap     int
 	context any // the owner's, for events
 	// completions have the flags by the kernel's numbers: see kernelWithInv
@@ -80,16 +80,16 @@ func (d *Device) CreateCQ(cqe, vector int, context any, notify func()) (*CQ, err
 	c.spin.Store(int64(maxSpin))
 	var errno error
 	if c.channel, errno = C.ibv_create_comp_channel(d.context); c.channel == nil {
-		return nil, refused("ibv_create_comp_channel", errno)
+		return nil, Refused("ibv_create_comp_channel", errno)
 	}
 	if c.cq, errno = C.ibv_create_cq(d.context, C.int(cqe), nil, c.channel, C.int(vector)); c.cq == nil {
 		C.ibv_destroy_comp_channel(c.channel)
-		return nil, refused("ibv_create_cq", errno)
+		return nil, Refused("ibv_create_cq", errno)
 	}
 	c.cap = int(c.cq.cqe)
 	take := func() bool { return C.goroce_take_cq_event(c.channel) != 0 }
 	var err error
-	if c.events, err = watch(int(c.channel.fd), d.device+" completions", take, c.ring); err != nil {
+	if c.events, err = Watch(int(c.channel.fd), d.device+" completions", take, c.ring); err != nil {
 		C.ibv_destroy_cq(c.cq)
 		C.ibv_destroy_comp_channel(c.channel)
 		return nil, err
@@ -363,7 +363,7 @@ func (c *CQ) Close() error {
 		return err
 	}
 	c.closed = true
-	c.events.close() // takes no lock of the queue
+	c.events.Close() // takes no lock of the queue
 	C.free(unsafe.Pointer(unsafe.SliceData(c.raw)))
 	c.raw, c.kept = nil, nil
 	return answered("ibv_destroy_comp_channel", int(C.ibv_destroy_comp_channel(c.channel)))

@@ -36,7 +36,7 @@ type Device struct {
 	activeMTU  uint8
 	before     qp.Stats // what the port had counted before
 
-	events    *descriptor
+	events    *Descriptor
 	freeEvent func()
 
 	mu     sync.Mutex
@@ -142,7 +142,7 @@ func (d *Device) Close() error {
 	if again {
 		return nil
 	}
-	d.events.close()
+	d.events.Close()
 	d.freeEvent()
 	return answered("ibv_close_device", int(C.ibv_close_device(d.context)))
 }

@@ -31,6 +31,7 @@ var kinds = map[syscall.Errno]error{
 	syscall.EMFILE:          qp.ErrLimit,
 	syscall.ENFILE:          qp.ErrLimit,
 	syscall.EBUSY:           qp.ErrBusy,
+	syscall.EADDRINUSE:      qp.ErrBusy,
 	syscall.ENOSYS:          errors.ErrUnsupported,
 	syscall.EOPNOTSUPP:      errors.ErrUnsupported,
 	syscall.EPROTONOSUPPORT: errors.ErrUnsupported,
@@ -75,8 +76,8 @@ func answeredAs(verb string, result int, special map[syscall.Errno]error) error 
 	return &verbError{verb, errno, special[errno]}
 }
 
-// refused is the error of a verb that returned no object. err is the errno as cgo gives it.
-func refused(verb string, err error) error {
+// Refused is the error of a verb that returned no object. err is the errno as cgo gives it.
+func Refused(verb string, err error) error {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
 		return fmt.Errorf("%s failed and did not say why", verb)

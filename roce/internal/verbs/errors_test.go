@@ -45,7 +45,7 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("%d: %v", result, err)
 			}
 		}
-		if err := refused("ibv_create_qp", errno); !errors.Is(err, kind) {
+		if err := Refused("ibv_create_qp", errno); !errors.Is(err, kind) {
 			t.Errorf("%v", err)
 		}
 	}
@@ -53,7 +53,7 @@ func TestAnswers(t *testing.T) {
 	if !errors.Is(full, qp.ErrFull) || errors.Is(full, qp.ErrLimit) {
 		t.Errorf("%v", full)
 	}
-	if err := refused("ibv_create_qp", nil); err == nil {
+	if err := Refused("ibv_create_qp", nil); err == nil {
 		t.Error("an object that is not there is an error, whatever errno says")
 	}
 }

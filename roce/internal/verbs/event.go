@@ -21,17 +21,17 @@ import (
 	"github.com/goroce/goroce/roce/internal/soft"
 )
 
-// descriptor is one of the library's, in Go's poller. It is a duplicate, as the library closes its
+// Descriptor is one of the library's, in Go's poller. It is a duplicate, as the library closes its
 // own.
-type descriptor struct {
+type Descriptor struct {
 	file  *os.File
 	raw   syscall.RawConn
 	ended chan struct{} // closed when nobody takes anything any more
 }
 
-// watch makes the library's calls on fd return at once, and calls told, on a goroutine of its own,
+// Watch makes the library's calls on fd return at once, and calls told, on a goroutine of its own,
 // each time that take has taken something.
-func watch(fd int, name string, take func() bool, told func()) (*descriptor, error) {
+func Watch(fd int, name string, take func() bool, told func()) (*Descriptor, error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return nil, os.NewSyscallError("fcntl", err)
 	}
@@ -39,7 +39,7 @@ func watch(fd int, name string, take func() bool, told func()) (*descriptor, err
 	if err != nil {
 		return nil, os.NewSyscallError("fcntl", err)
 	}
-	d := &descriptor{file: os.NewFile(uintptr(twin), name), ended: make(chan struct{})}
+	d := &Descriptor{file: os.NewFile(uintptr(twin), name), ended: make(chan struct{})}
 	if d.raw, err = d.file.SyscallConn(); err != nil {
 		d.file.Close()
 		return nil, err
@@ -48,7 +48,7 @@ func watch(fd int, name string, take func() bool, told func()) (*descriptor, err
 	return d, nil
 }
 
-func (d *descriptor) run(take func() bool, told func()) {
+func (d *Descriptor) run(take func() bool, told func()) {
 	defer close(d.ended)
 	readable := func(uintptr) bool { return take() }
 	for d.raw.Read(readable) == nil {
@@ -56,8 +56,8 @@ func (d *descriptor) run(take func() bool, told func()) {
 	}
 }
 
-// close ends the goroutine. It must not be called by it.
-func (d *descriptor) close() {
+// Close ends the goroutine. It must not be called by it.
+func (d *Descriptor) Close() {
 	d.file.Close()
 	<-d.ended
 }
@@ -74,7 +74,7 @@ func (d *Device) listen() (err error) {
 			d.cfg.Event(e.Event)
 		}
 	}
-	d.events, err = watch(int(d.context.async_fd), d.device+" events", take, told)
+	d.events, err = Watch(int(d.context.async_fd), d.device+" events", take, told)
 	d.freeEvent = func() { C.free(unsafe.Pointer(event)) }
 	if err != nil {
 		d.freeEvent()

@@ -36,7 +36,7 @@ func (d *Device) queryGIDs(size int) ([]row, error) {
 		if err == nil {
 			return nil, answered("ibv_query_gid_table", int(n))
 		}
-		return nil, refused("ibv_query_gid_table", err)
+		return nil, Refused("ibv_query_gid_table", err)
 	}
 	var rows []row
 	for i := range all[:n] {

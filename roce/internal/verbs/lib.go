@@ -49,7 +49,7 @@ func eachDevice(f func(d *C.struct_ibv_device) bool) error {
 	var n C.int
 	list, err := C.ibv_get_device_list(&n)
 	if list == nil {
-		return fmt.Errorf("%s: %w", missing, refused("ibv_get_device_list", err))
+		return fmt.Errorf("%s: %w", missing, Refused("ibv_get_device_list", err))
 	}
 	defer C.ibv_free_device_list(list)
 	for _, d := range unsafe.Slice(list, int(n)) {
@@ -109,7 +109,7 @@ func openContext(device string) (context *C.struct_ibv_context, err error) {
 		}
 		var errno error
 		if context, errno = C.ibv_open_device(d); context == nil {
-			err = fmt.Errorf("%w (may this user use /dev/infiniband?)", refused("ibv_open_device", errno))
+			err = fmt.Errorf("%w (may this user use /dev/infiniband?)", Refused("ibv_open_device", errno))
 		}
 		return false
 	})

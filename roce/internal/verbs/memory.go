@@ -44,7 +44,7 @@ type PD struct {
 func (d *Device) AllocPD() (*PD, error) {
 	pd, errno := C.ibv_alloc_pd(d.context)
 	if pd == nil {
-		return nil, refused("ibv_alloc_pd", errno)
+		return nil, Refused("ibv_alloc_pd", errno)
 	}
 	return &PD{dev: d, pd: pd, queues: map[*QP]struct{}{}, regions: map[uint32]*MR{}, windows: map[uint32]*MW{}}, nil
 }
@@ -132,7 +132,7 @@ func (p *PD) register(buf []byte, start unsafe.Pointer, length C.size_t, iova ui
 	ibv, errno := C.goroce_reg_mr(p.pd, start, length, C.uint64_t(iova), flags)
 	if ibv == nil {
 		m.pins.Unpin()
-		err := refused("ibv_reg_mr_iova", errno)
+		err := Refused("ibv_reg_mr_iova", errno)
 		if errors.Is(err, qp.ErrLimit) {
 			err = fmt.Errorf("%w: %d bytes are pinned (%s)", err, len(buf), pin.Limit())
 		}
@@ -215,7 +215,7 @@ func (m *MR) Rereg(c mr.Change, pd *PD, buf []byte, iova uint64, access mr.Acces
 
 // reregRefused says what has become of a region that was not registered again.
 func reregRefused(result int, errno error) error {
-	err := refused("ibv_rereg_mr", errno)
+	err := Refused("ibv_rereg_mr", errno)
 	if lost := result == C.IBV_REREG_MR_ERR_CMD || result == C.IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW; lost && !errors.Is(err, errors.ErrUnsupported) {
 		return fmt.Errorf("%w; the region may be lost: close it", err)
 	}
@@ -260,7 +260,7 @@ func (p *PD) AllocMW(typ mr.WindowType) (*MW, error) {
 	}
 	mw, errno := C.goroce_alloc_mw(p.pd, C.int(typ))
 	if mw == nil {
-		return nil, refused("ibv_alloc_mw", errno)
+		return nil, Refused("ibv_alloc_mw", errno)
 	}
 	w := &MW{pd: p, typ: typ, mw: mw}
 	w.rkey.Store(uint32(mw.rkey))
@@ -363,7 +363,7 @@ func (p *PD) CreateAH(ctx context.Context, attr qp.AHAttr) (*qp.AH, error) {
 	}
 	ah, errno := C.ibv_create_ah(p.pd, &a)
 	if ah == nil {
-		return nil, refused("ibv_create_ah", errno)
+		return nil, Refused("ibv_create_ah", errno)
 	}
 	return qp.ForeignAH(attr, &AH{pd: p, ah: ah}), nil
 }

@@ -46,6 +46,7 @@ func (q *QP) State() qp.QPState {
 	case err != nil:
 		return qp.QPState(q.state.Load())
 	}
+	q.state.Store(uint32(a.qp_state)) // over iWARP the kernel brings it to RTS
 	return qp.QPState(a.qp_state)
 }
 

@@ -75,7 +75,7 @@ func (p *PD) CreateQP(init QPInit) (*QP, error) {
 	}
 	ibv, errno := C.ibv_create_qp(p.pd, &attr)
 	if ibv == nil {
-		return nil, refused("ibv_create_qp", errno)
+		return nil, Refused("ibv_create_qp", errno)
 	}
 	q := &QP{pd: p, qp: ibv, qpn: uint32(ibv.qp_num), typ: init.Type, sendCQ: init.SendCQ, recvCQ: init.RecvCQ, srq: init.SRQ, context: init.Context,
 		groups: make(map[wire.GID]int)}

@@ -47,7 +47,7 @@ func (p *PD) CreateSRQ(init qp.SRQInit) (*SRQ, error) {
 	attr.attr.max_wr, attr.attr.max_sge = C.uint32_t(init.MaxWR), C.uint32_t(max(init.MaxSGE, 1))
 	ibv, errno := C.ibv_create_srq(p.pd, &attr)
 	if ibv == nil {
-		return nil, refused("ibv_create_srq", errno)
+		return nil, Refused("ibv_create_srq", errno)
 	}
 	s := &SRQ{dev: d, srq: ibv, context: init.Context}
 	s.recv.init(uint32(attr.attr.max_wr), uint32(attr.attr.max_sge))

@@ -297,7 +297,7 @@ func TestDescriptor(t *testing.T) {
 	fd := int(r.Fd())
 	taken := make(chan byte, 8)
 	take := func() bool { n, err := readNow(fd, b[:]); return n == 1 && err == nil }
-	d, err := watch(fd, "pipe", take, func() { taken <- b[0] })
+	d, err := Watch(fd, "pipe", take, func() { taken <- b[0] })
 	must(t, err)
 	for i := range 5 {
 		w.Write([]byte{byte(i)})
@@ -305,7 +305,7 @@ func TestDescriptor(t *testing.T) {
 			t.Errorf("%d, want %d", got, i)
 		}
 	}
-	d.close()
+	d.Close()
 }
 
 func TestPostsAllocateNothing(t *testing.T) {
