@@ -23,7 +23,7 @@ func TestAnswers(t *testing.T) {
 	for kind, errnos := range map[error][]syscall.Errno{
 		qp.ErrInvalid:         {syscall.EINVAL, syscall.EFAULT, syscall.EMSGSIZE, syscall.ENOENT},
 		qp.ErrLimit:           {syscall.ENOMEM, syscall.ENOSPC, syscall.EMFILE, syscall.ENFILE},
-		qp.ErrBusy:            {syscall.EBUSY},
+		qp.ErrBusy:            {syscall.EBUSY, syscall.EADDRINUSE},
 		errors.ErrUnsupported: {syscall.ENOSYS, syscall.EOPNOTSUPP, syscall.EPROTONOSUPPORT, syscall.ENOTTY},
 		soft.ErrUnreachable: {syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ENETDOWN, syscall.EHOSTDOWN, syscall.ETIMEDOUT,
 			syscall.EADDRNOTAVAIL},
