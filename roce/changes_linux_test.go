@@ -4,6 +4,7 @@ package roce
 // attributes, the GID table.
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/goroce/goroce/internal/netns"
@@ -33,6 +34,9 @@ func TestPortEvents(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			w := netns.NewWire(t, 1500)
 			d := openIn(t, w.Right, kind+":10.77.0.2")
+			var gone, late atomic.Bool // as OnEvent tells, before Events
+			d.OnEvent(func(e AsyncEvent) { gone.CompareAndSwap(false, e.Type == EventDeviceFatal) })
+			d.OnEvent(func(AsyncEvent) { late.Store(true) })()
 			up := func() bool { return d.QueryPort().State == PortActive && d.QueryPort().PhysState == PhysLinkUp }
 			down := func() bool { return d.QueryPort().State == PortDown }
 			row := func() bool { return d.GIDs()[0] == (GID{10: 0xff, 11: 0xff, 12: 10, 13: 77, 15: 2}) }
@@ -54,6 +58,9 @@ func TestPortEvents(t *testing.T) {
 				if tells(t, d, c.want...); !c.so() {
 					t.Errorf("%s: %+v, GIDs %v", c.command, d.QueryPort(), d.GIDs())
 				}
+			}
+			if !gone.Load() || late.Load() {
+				t.Errorf("OnEvent has told that the device is gone: %v; after its end: %v", gone.Load(), late.Load())
 			}
 		})
 	}

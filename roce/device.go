@@ -111,6 +111,9 @@ type Device struct {
 	events EventQueue[AsyncEvent]
 	faults *faults // nil: nothing fails on purpose
 
+	watching sync.Mutex // calls of watchers; taken last
+	watchers map[*func(AsyncEvent)]struct{}
+
 	mu      sync.Mutex // calls that make and close things
 	objects objects    // everything that was made on the device and is not closed
 	atClose []func() error

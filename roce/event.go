@@ -1,7 +1,8 @@
 package roce
 
-// What is told beside completions. Stages: asynchronous events, of what no completion reports → the
-// completion channel, where completion queues that are armed tell of their next completion.
+// What is told beside completions. Stages: asynchronous events, of what no completion reports, and
+// who hears of them → the completion channel, where completion queues that are armed tell of their
+// next completion.
 
 import "fmt"
 
@@ -39,6 +40,35 @@ const maxEvents = 256
 // have no event. Without netlink nobody tells; PortInfo().Degraded says so. The queue holds 256; if
 // nobody takes them, the oldest go and are counted in Stats.EventsLost. Device.Close ends it.
 func (d *Device) Events() *EventQueue[AsyncEvent] { return &d.events }
+
+// OnEvent has f told of each asynchronous event before Events has it: for packages that keep
+// something on a device, as roce/rdmacm, and leave Events to the application. f is called by
+// whoever finds out, in a lane's turn, one event at a time: it must return at once and call nothing
+// of the device. When stop returns f is called no more.
+func (d *Device) OnEvent(f func(AsyncEvent)) (stop func()) {
+	d.watching.Lock()
+	defer d.watching.Unlock()
+	if d.watchers == nil {
+		d.watchers = make(map[*func(AsyncEvent)]struct{})
+	}
+	key := &f
+	d.watchers[key] = struct{}{}
+	return func() {
+		d.watching.Lock()
+		defer d.watching.Unlock()
+		delete(d.watchers, key)
+	}
+}
+
+// happened tells of an event.
+func (d *Device) happened(e AsyncEvent) {
+	d.watching.Lock()
+	for f := range d.watchers {
+		(*f)(e)
+	}
+	d.watching.Unlock()
+	d.events.put(e)
+}
 
 // CompChannel is a completion channel (ibv_comp_channel): several completion queues share it, and
 // it says which of them has a completion that [CQ.ReqNotify] asked for. Each request is told once.

@@ -220,5 +220,5 @@ func (d *Device) softEvent(e soft.Event) {
 	event.QP, _ = e.QP.(*QP)
 	event.CQ, _ = e.CQ.(*CQ)
 	event.SRQ, _ = e.SRQ.(*SRQ)
-	d.events.put(event)
+	d.happened(event)
 }

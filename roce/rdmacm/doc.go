@@ -20,8 +20,7 @@
 // Calls of rdma_cma.h whose name is another one here: rdma_create_ep is Dial and Listen;
 // rdma_get_cm_event is EventChannel.Get; rdma_ack_cm_event is nothing, as an Event is its taker's;
 // rdma_destroy_id is ID.Close; rdma_notify with COMM_EST is ID.Establish; rdma_set_option is
-// SetTOS, SetReuseAddr, SetAFOnly and SetAckTimeout. There is no ECE, no alternate path, and no
-// EventDeviceRemoval: roce.Device.Events tells that.
+// SetTOS, SetReuseAddr, SetAFOnly and SetAckTimeout. There is no ECE and no alternate path.
 //
 // In [PSUDP] there are no connections: Connect asks which queue pair, with which Q_Key, serves a
 // port, and EventEstablished says where datagrams go.

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/goroce/goroce/cm"
@@ -285,6 +286,22 @@ func (id *ID) happened(on input, e *Event) bool {
 		id.put(e)
 	}
 	return true
+}
+
+// deviceGone tells that the ID's device is gone. The caller has the lock.
+func (id *ID) deviceGone() {
+	if a := id.agent(); a != nil {
+		id.happened(removed, new(Event).errno(syscall.ENODEV, fmt.Errorf("%w: device %s is gone", ErrUnreachable, a.dev.Name())))
+	}
+}
+
+// addressGone tells that the device does not have the ID's address any more. The state is as it
+// was: the address may come back. The caller has the lock.
+func (id *ID) addressGone() {
+	if id.state != closed && id.state != over {
+		err := fmt.Errorf("%w: the device has lost the address %v", ErrUnreachable, id.local.Addr())
+		id.put((&Event{Type: EventAddrChange}).errno(syscall.EADDRNOTAVAIL, err))
+	}
 }
 
 // Close ends the ID (rdma_destroy_id), whatever it is doing, and with it its queue pair

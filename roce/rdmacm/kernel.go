@@ -393,6 +393,10 @@ func (c *kernelID) told(e *librdmacm.Event) {
 		id.parted(on, ev)
 	case EventTimewaitExit:
 		id.happened(timewaitExit, nil)
+	case EventDeviceRemoval:
+		id.deviceGone()
+	case EventAddrChange:
+		id.addressGone()
 	}
 }
 

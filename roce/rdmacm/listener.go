@@ -40,6 +40,8 @@ type Listener struct {
 	ch  *EventChannel
 	id  *ID
 
+	lost  context.Context // ends with ctx, or when the device is gone
+	lose  context.CancelCauseFunc
 	ctx   context.Context // ends with the listener
 	end   context.CancelFunc
 	tasks sync.WaitGroup
@@ -94,6 +96,7 @@ func (l *Listener) open(addr netip.AddrPort) (err error) {
 	l.ch.sink = l.happens
 	l.ready = make(chan *Conn, l.cfg.Backlog)
 	l.ctx, l.end = context.WithCancel(context.Background())
+	l.lost, l.lose = context.WithCancelCause(l.ctx)
 	if l.id, err = l.ch.CreateID(PSTCP); err != nil {
 		return err
 	}
@@ -119,6 +122,8 @@ func (l *Listener) happens(e *Event) {
 	if e.Type != EventConnectRequest {
 		if c, ok := e.ID.Context.(*Conn); ok {
 			c.happens(e)
+		} else if e.Type == EventDeviceRemoval {
+			l.lose(e.Err)
 		}
 		return
 	}
@@ -221,7 +226,7 @@ func (l *Listener) accept(c *Conn) error {
 }
 
 // Accept returns the next connection, and waits for one if need be. The error is ctx's, or
-// ErrClosed.
+// ErrClosed, or matches ErrUnreachable if the one device that it listens on is gone.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	select {
 	case c := <-l.ready:
@@ -229,7 +234,10 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 		return c, nil
 	case <-ctx.Done():
 		return nil, fail("Accept", ctx.Err())
-	case <-l.ctx.Done():
+	case <-l.lost.Done():
+		if l.ctx.Err() == nil {
+			return nil, fail("Accept", context.Cause(l.lost))
+		}
 		return nil, fail("Accept", fmt.Errorf("listener: %w", ErrClosed))
 	}
 }

@@ -4,23 +4,20 @@ package rdmacm
 // device share. A goroutine moves messages, time and events between the two; calls of IDs change
 // the machine under its lock and wake that goroutine.
 //
-// Stages: beginning and end; the goroutine's round; changing the machine; an ID in it: addresses,
-// listening, requests, connecting and ending, datagrams, what the queue pair must know (section
-// 9.9); what the machine tells.
+// Stages: beginning and end; the goroutine's round; changing the machine; what it tells, handed to
+// the IDs (machineid.go).
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/netip"
 	"sync"
-	"syscall"
+	"sync/atomic"
 	"time"
 
 	"github.com/goroce/goroce/cm"
 	"github.com/goroce/goroce/roce"
-	"github.com/goroce/goroce/wire"
 )
 
 type machine struct {
@@ -30,11 +27,17 @@ type machine struct {
 
 	gsi *gsi // the goroutine's
 
+	unwatch func()      // ends what the device tells
+	moved   atomic.Bool // an address of the device has come or gone
+	gone    atomic.Bool // the device is
+
 	mu      sync.Mutex // taken after an ID's
 	cm      *cm.Machine
 	lookAt  cm.Time   // when the port's MTU is to be looked at again
 	orphan  time.Time // since when nobody uses the device; zero: somebody does, or it is not ours
 	refused bool      // the device could not be closed, for what others have on it
+
+	ids map[*machineID]bool // all; true: it was told that its address is gone; under mu
 }
 
 // newMachine makes queue pair 1 of a device and starts its goroutine.
@@ -45,14 +48,28 @@ func newMachine(a *agent) (*machine, error) {
 		return nil, fmt.Errorf("queue pair 1 of device %s: %w", dev.Name(), err)
 	}
 	attr := dev.Query()
-	m := &machine{a: a, gsi: g, done: make(chan struct{}), wake: make(chan struct{}, 1)}
+	m := &machine{a: a, gsi: g, done: make(chan struct{}), wake: make(chan struct{}, 1), ids: make(map[*machineID]bool)}
 	m.cm = cm.New(cm.Config{Rand: rand.Uint64, CAGUID: attr.NodeGUID, MTU: dev.QueryPort().ActiveMTU, AckDelay: attr.LocalCAAckDelay,
 		RdAtomic: uint8(min(attr.MaxQPRdAtom, attr.MaxQPInitRdAtom, MaxRdAtomic-1))})
+	m.unwatch = dev.OnEvent(m.happened)
 	go m.run()
 	return m, nil
 }
 
-func (m *machine) hush()        { <-m.done }
+// happened takes in what the device tells, for the goroutine to look at.
+func (m *machine) happened(e roce.AsyncEvent) {
+	switch e.Type {
+	case roce.EventGIDChange:
+		m.moved.Store(true)
+	case roce.EventDeviceFatal:
+		m.gone.Store(true)
+	default:
+		return
+	}
+	m.kick()
+}
+
+func (m *machine) hush()        { m.unwatch(); <-m.done }
 func (m *machine) close() error { return m.gsi.close() }
 
 // kick wakes the goroutine.
@@ -73,6 +90,7 @@ func (m *machine) run() {
 		for i := range events {
 			deliver(events[i].id, &events[i].Event)
 		}
+		m.tellChanges()
 		if err != nil { // queue pair 1 is gone, and nothing more will come
 			next = cm.Never
 		}
@@ -194,278 +212,4 @@ func deliver(c *machineID, e *cm.Event) {
 	default:
 		c.told(e)
 	}
-}
-
-// machineID is what an ID has of a machine: one of the three, or none yet.
-type machineID struct {
-	*machine
-	id       *ID
-	listener *cm.Listener
-	conn     *cm.Conn
-	query    *cm.Query
-	// terms are what the queue pair must know of the connection, from EventConnectRequest or
-	// EventConnectResponse on; before, PathMTU is 0.
-	terms cm.QPParams
-}
-
-func (m *machine) newID(id *ID) (cmID, error) { return &machineID{machine: m, id: id}, nil }
-
-func (c *machineID) at() *agent { return c.a }
-
-func (c *machineID) bind(addr netip.AddrPort) (uint16, error) { return addr.Port(), nil }
-
-func (c *machineID) resolveAddr(p path, timeout time.Duration) {
-	id := c.id
-	if !c.slow() || p.remote.IsMulticast() {
-		id.addrResolved(p, nil)
-		return
-	}
-	c.a.background(func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, timeout)
-		defer cancel()
-		err := c.reach(ctx, gidOf(p.local), gidOf(p.remote))
-		id.mu.Lock()
-		defer id.mu.Unlock()
-		id.addrResolved(p, err)
-	})
-}
-
-func (c *machineID) resolveRoute(time.Duration) { c.id.happened(routeDone, nil) }
-
-func (c *machineID) listen(backlog int) error {
-	id := c.id
-	addr := id.local.Addr()
-	o := cm.ListenOptions{Backlog: backlog, Context: c}
-	switch {
-	case !addr.IsUnspecified():
-		o.Address = gidOf(addr)
-	case addr.Is4():
-		o.Only = 4
-	case !id.claim.v4too:
-		o.Only = 6
-	}
-	return c.do(func(m *cm.Machine) (err error) {
-		c.listener, err = m.Listen(id.service(id.local.Port()), o)
-		return err
-	})
-}
-
-// request makes an ID of a peer's request, and tells its listener. The machine's goroutine calls
-// it.
-func (c *machineID) request(e *cm.Event) {
-	c.id.mu.Lock()
-	defer c.id.mu.Unlock()
-	child := c.id.child(e.Query != nil)
-	asked := &machineID{machine: c.machine, id: child, conn: e.Conn, query: e.Query}
-	if child == nil {
-		asked.close()
-		return
-	}
-	asked.meet(e)
-	c.id.asked(child, asked, paramOf(&e.Param, e.Private))
-}
-
-// meet gives a new ID its addresses and what is known of its peer.
-func (c *machineID) meet(e *cm.Event) {
-	var service uint64
-	id := c.id
-	c.do(func(*cm.Machine) error {
-		if e.Query != nil {
-			service, id.path = e.Query.ServiceID(), e.Query.Path()
-			e.Query.Context = c
-			return nil
-		}
-		e.Conn.Context = c
-		service, id.path = e.Conn.ServiceID(), e.Conn.Path()
-		if n, err := e.Conn.Negotiate(e.Param); err == nil {
-			c.terms = n
-			id.mtu = n.PathMTU
-		}
-		return nil
-	})
-	_, port, _ := wire.CMServicePort(service)
-	zone := ""
-	if id.path.Local.Addr().IsLinkLocalUnicast() {
-		zone = c.a.dev.PortInfo().Interface
-	}
-	id.local = netip.AddrPortFrom(zoned(id.path.Local, zone), port)
-	id.peer = netip.AddrPortFrom(zoned(e.Header.Src, zone), e.Header.SrcPort)
-}
-
-func (c *machineID) connect(private []byte) error {
-	id := c.id
-	p := cm.ConnectParams{ServiceID: id.service(id.peer.Port()), Path: id.path, SrcPort: id.local.Port(), MTU: id.mtu,
-		ConnParam: c.own(), Private: private, Context: c}
-	if id.qp != nil && id.qp.Type() == roce.UC {
-		p.Transport = cm.UC
-	}
-	if id.options.ackTimeout > 1 {
-		p.PacketLifetime = id.options.ackTimeout - 1 // section 9.9
-	}
-	return c.do(func(m *cm.Machine) (err error) {
-		c.conn, err = m.Connect(now(), &p)
-		return err
-	})
-}
-
-// own is what this side says, in the machine's words.
-func (c *machineID) own() cm.ConnParam {
-	p := &c.id.own
-	return cm.ConnParam{QPN: p.QPN, ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
-		FlowControl: p.FlowControl, RetryCount: p.RetryCount, RNRRetryCount: p.RNRRetryCount, SRQ: p.SRQ}
-}
-
-// agree learns from the machine what both sides have said comes to.
-func (c *machineID) agree() error {
-	err := c.do(func(*cm.Machine) (err error) {
-		c.terms, err = c.conn.Negotiate(c.own())
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	want := roce.RC
-	if c.terms.Transport == cm.UC {
-		want = roce.UC
-	}
-	if q := c.id.qp; q != nil && q.Type() != want {
-		return fmt.Errorf("%w: the peer's queue pair is of type %v, and the ID's of %v", ErrInvalid, want, q.Type())
-	}
-	return nil
-}
-
-func (c *machineID) accept(private []byte) error {
-	return c.do(func(*cm.Machine) error {
-		return c.conn.Accept(now(), &cm.AcceptParams{ConnParam: c.own(), Private: private})
-	})
-}
-
-func (c *machineID) establish() error {
-	return c.do(func(*cm.Machine) error { return c.conn.Establish(now(), nil) })
-}
-
-func (c *machineID) reject(reason wire.CMRejReason, private []byte) {
-	c.do(func(*cm.Machine) error { return c.conn.Reject(now(), reason, nil, private) })
-}
-
-func (c *machineID) disconnect() {
-	c.do(func(*cm.Machine) error { return c.conn.Disconnect(now(), nil) })
-}
-
-func (c *machineID) ask(private []byte) error {
-	id := c.id
-	q := cm.ResolveParams{ServiceID: id.service(id.peer.Port()), Path: id.path, SrcPort: id.local.Port(), Private: private, Context: c}
-	return c.do(func(m *cm.Machine) (err error) {
-		c.query, err = m.Resolve(now(), &q)
-		return err
-	})
-}
-
-func (c *machineID) answer(a *cm.Answer) error {
-	return c.do(func(*cm.Machine) error { return c.query.Answer(now(), a) })
-}
-
-// close lets all go. The machine remembers the connection for a while, but not the ID.
-func (c *machineID) close() {
-	c.do(func(*cm.Machine) error {
-		if c.listener != nil {
-			c.listener.Close(now())
-			c.listener = nil
-		}
-		if c.conn != nil {
-			c.conn.Close(now())
-			c.conn.Context = nil
-		}
-		if c.query != nil {
-			c.query.Close(now())
-			c.query.Context = nil
-		}
-		return nil
-	})
-}
-
-func (c *machineID) raises() bool { return true }
-
-func (c *machineID) attr(to roce.QPState, t roce.QPType) (roce.QPAttr, roce.AttrMask, error) {
-	n := &c.terms
-	if n.PathMTU == 0 {
-		return roce.QPAttr{}, 0, c.id.notYet()
-	}
-	if to == roce.StateRTS {
-		attr := roce.QPAttr{State: roce.StateRTS, SQPSN: n.SQPSN, Timeout: n.Timeout, RetryCnt: n.RetryCnt, RNRRetry: n.RNRRetry,
-			MaxRdAtomic: n.MaxRdAtomic}
-		mask := roce.AttrState | roce.AttrSQPSN
-		if t == roce.RC {
-			mask |= roce.AttrTimeout | roce.AttrRetryCnt | roce.AttrRNRRetry | roce.AttrMaxRdAtomic
-		}
-		return attr, mask, nil
-	}
-	if _, ok := rowOf(c.a.dev, n.Path.Local); !ok {
-		return roce.QPAttr{}, 0, fmt.Errorf("%w: device %s has lost the address %v", ErrUnreachable, c.a.dev.Name(), n.Path.Local)
-	}
-	// The rights follow from what was said since INIT.
-	attr := roce.QPAttr{State: roce.StateRTR, PathMTU: n.PathMTU, DestQPN: n.DestQPN, RQPSN: n.RQPSN,
-		AV: addressVector(c.a.dev, n.Path), MaxDestRdAtomic: n.MaxDestRdAtomic, AccessFlags: c.id.rights()}
-	mask := roce.AttrState | roce.AttrPathMTU | roce.AttrDestQPN | roce.AttrRQPSN | roce.AttrAV | roce.AttrAccessFlags
-	if t == roce.RC {
-		mask |= roce.AttrMaxDestRdAtomic | roce.AttrMinRNRTimer
-	}
-	return attr, mask, nil
-}
-
-// told takes in what the machine tells of the connection. The machine's goroutine calls it.
-func (c *machineID) told(e *cm.Event) {
-	id := c.id
-	id.mu.Lock()
-	defer id.mu.Unlock()
-	if id.state == closed {
-		return
-	}
-	switch e.Type {
-	case cm.EventConnectResponse:
-		c.do(func(*cm.Machine) error { c.terms = c.conn.QPParams(); return nil })
-		id.response(paramOf(&e.Param, e.Private))
-	case cm.EventEstablished:
-		id.happened(rtu, &Event{Param: paramOf(&e.Param, e.Private)})
-	case cm.EventRejected:
-		id.happened(rejected, refusal(int(e.Reason), e.Private))
-	case cm.EventUnreachable:
-		id.happened(unreachable, new(Event).errno(syscall.ETIMEDOUT, fmt.Errorf("%w: %v does not answer", ErrUnreachable, id.peer)))
-	case cm.EventDisconnected:
-		c.disconnected(e)
-	case cm.EventTimeWaitExit:
-		id.happened(timewaitExit, nil)
-	case cm.EventResolved:
-		id.resolved(e.Status, e.QPN, e.QKey, e.Private)
-	}
-}
-
-// disconnected takes in that the peer disconnects, that it knows that we do, or that the connection
-// broke.
-func (c *machineID) disconnected(e *cm.Event) {
-	id := c.id
-	on := drep
-	if id.state != disconnecting {
-		on = broken
-		c.do(func(*cm.Machine) error {
-			if c.conn.State() == cm.StateDReqRcvd {
-				on = dreq
-			}
-			return nil
-		})
-	}
-	ev := new(Event)
-	if e.Reason != 0 {
-		ev.Status, ev.Err = int(e.Reason), fmt.Errorf("the connection broke: %v", e.Reason)
-		if e.Reason == wire.CMRejTimeout {
-			ev.errno(syscall.ETIMEDOUT, fmt.Errorf("%w: %v does not answer", ErrUnreachable, id.peer))
-		}
-	}
-	id.parted(on, ev)
-}
-
-// paramOf is what a peer says.
-func paramOf(p *cm.ConnParam, private []byte) ConnParam {
-	return ConnParam{PrivateData: private, ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
-		FlowControl: p.FlowControl, RetryCount: p.RetryCount, RNRRetryCount: p.RNRRetryCount, SRQ: p.SRQ, QPN: p.QPN}
 }

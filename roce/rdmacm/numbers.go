@@ -35,7 +35,7 @@ func (p PortSpace) String() string {
 // EventType is what happened (rdma_cm_event_type).
 type EventType uint8
 
-// What happens to an ID. Those that this package never tells are marked.
+// What happens to an ID.
 const (
 	EventAddrResolved    EventType = 0 // ResolveAddr is done: the ID has a device
 	EventAddrError       EventType = 1 // ResolveAddr has failed
@@ -48,10 +48,10 @@ const (
 	EventRejected        EventType = 8 // the peer refuses: Event.Status is the reason (section 9.3)
 	EventEstablished     EventType = 9 // both may send
 	EventDisconnected    EventType = 10
-	EventDeviceRemoval   EventType = 11 // never: roce.Device.Events tells (EventDeviceFatal)
+	EventDeviceRemoval   EventType = 11 // the device is gone: what is on it is to be closed
 	EventMulticastJoin   EventType = 12 // JoinMulticast is done
 	EventMulticastError  EventType = 13 // JoinMulticast has failed
-	EventAddrChange      EventType = 14 // never: roce.Device.Events tells (EventGIDChange)
+	EventAddrChange      EventType = 14 // the device does not have the ID's address any more
 	EventTimewaitExit    EventType = 15 // nothing of the connection is on its way any more
 )
 

@@ -67,12 +67,13 @@ const (
 	drep        // the peer knows that we do, or does not answer
 	broken      // the connection is no more, for another reason
 	timewaitExit
+	removed // the device is gone
 	inputs
 )
 
 var inputNames = [...]string{"BindAddr", "ResolveAddr", "ResolveRoute", "Listen", "Connect", "Accept", "Reject", "Establish", "Disconnect",
 	"Close", "address resolved", "address not resolved", "no address", "route resolved", "route not resolved", "REP", "ready", "SIDR done",
-	"REP sent", "failed", "RTU", "rejected", "unreachable", "DREQ", "DREP", "broken", "timewait exit"}
+	"REP sent", "failed", "RTU", "rejected", "unreachable", "DREQ", "DREP", "broken", "timewait exit", "device gone"}
 
 func (i input) String() string { return inputNames[i] }
 
@@ -146,8 +147,11 @@ var moves = []move{
 
 // next is where an input leads from a state; false if nowhere.
 func (s state) next(on input) (move, bool) {
-	if on == callClose {
+	switch on {
+	case callClose:
 		return move{s, on, closed, none}, s != closed
+	case removed:
+		return move{s, on, over, EventDeviceRemoval}, s != closed
 	}
 	for _, m := range moves {
 		if m.from == s && m.on == on {

@@ -32,10 +32,13 @@ func TestMoves(t *testing.T) {
 		m, ok := s.next(callClose)
 		require.Equal(t, s != closed, ok)
 		require.Equal(t, closed, m.to)
+		m, ok = s.next(removed)
+		require.Equal(t, s != closed, ok)
+		require.Equal(t, [2]any{over, EventDeviceRemoval}, [2]any{m.to, m.event})
 	}
 	for i := range inputs {
 		require.NotEmpty(t, inputNames[i])
-		require.True(t, used[i] || i == callClose, "%v", i)
+		require.True(t, used[i] || i == callClose || i == removed, "%v", i)
 	}
 	// Whatever a connection waits for, the peer can disappear.
 	for _, s := range []state{connecting, responded, requested, accepting, accepted} {

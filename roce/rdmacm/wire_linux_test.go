@@ -70,3 +70,65 @@ func newHostIn(t *testing.T, ns *netns.Namespace, name string) *host {
 	require.NoError(t, err)
 	return hostOn(t, dev)
 }
+
+// TestGone: IDs hear that their address is gone, once, and that the device is; what was made on it
+// can be closed.
+func TestGone(t *testing.T) {
+	for _, kind := range []string{"udp", "packet"} {
+		t.Run(kind, func(t *testing.T) {
+			w := netns.NewWire(t, 1500)
+			a, b := newHostIn(t, w.Left, kind+":wire"), newHostIn(t, w.Right, kind+":wire")
+			l := b.id(PSTCP)
+			require.NoError(t, l.BindAddr(netip.MustParseAddrPort("10.77.0.2:7471")))
+			require.NoError(t, l.Listen(0))
+			other := b.id(PSTCP)
+			require.NoError(t, other.BindAddr(netip.MustParseAddrPort("[fd78::2]:7471")))
+			id := a.id(PSTCP)
+			w.Left.Do(func() { require.NoError(t, id.ResolveAddr(netip.AddrPort{}, l.LocalAddr(), 0)) })
+			a.next(EventAddrResolved)
+			require.NoError(t, id.ResolveRoute(0))
+			a.next(EventRouteResolved)
+			a.pair(id)
+			require.NoError(t, id.Connect(nil))
+			passive := b.next(EventConnectRequest).ID
+			q := b.pair(passive)
+			require.NoError(t, passive.Accept(nil))
+			a.next(EventEstablished)
+			b.next(EventEstablished)
+
+			w.Right.IP(t, "addr del 10.77.0.2/24 dev wire")
+			told := map[*ID]bool{}
+			for range 2 {
+				e := b.next(EventAddrChange)
+				require.ErrorIs(t, e.Err, ErrUnreachable)
+				require.ErrorContains(t, e.Err, "10.77.0.2")
+				told[e.ID] = true
+			}
+			require.Equal(t, map[*ID]bool{l: true, passive: true}, told)
+			require.Equal(t, roce.StateRTS, q.State())
+
+			cfg := &ListenConfig{ConnConfig: ConnConfig{Config: Config{Devices: []*roce.Device{b.dev}}}}
+			listener, err := Listen(bg, "[fd78::2]:7472", cfg)
+			require.NoError(t, err)
+			w.Right.IP(t, "link del wire")
+			gone := map[*ID]bool{}
+			for len(gone) < 3 {
+				e, err := b.ch.Get(bg)
+				require.NoError(t, err)
+				if e.Type == EventDeviceRemoval {
+					gone[e.ID] = true
+					continue
+				}
+				require.Equal(t, EventAddrChange, e.Type) // the address goes first
+			}
+			require.Equal(t, map[*ID]bool{l: true, other: true, passive: true}, gone)
+			_, err = listener.Accept(bg)
+			require.ErrorIs(t, err, ErrUnreachable)
+			require.ErrorContains(t, err, "is gone")
+			require.NoError(t, listener.Close())
+			require.Equal(t, roce.StateErr, q.State())
+			require.ErrorIs(t, passive.Disconnect(), ErrState)
+			require.NoError(t, passive.Close())
+		})
+	}
+}
