@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/roce/rdmacm"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -31,7 +33,7 @@ var overCM = []struct {
 	{"send-bw", "", nil},
 	{"send-bw", "UD", func(o *Options) { o.Type = roce.UD }},
 	{"send-bw", "UD, both ways, 2 QPs", func(o *Options) { o.Type = roce.UD; o.Bidi = true; o.QPs = 2; o.Iters = 50 }},
-	{"send-bw", "all sizes", func(o *Options) { o.AllSizes = true; o.Iters = 20 }},
+	{"send-bw", "all sizes", func(o *Options) { o.AllSizes = true; o.Iters = 5 }},
 	{"atomic-bw", "", nil},
 	{"write-lat", "", nil},
 	{"read-lat", "", nil},
@@ -134,4 +136,53 @@ func TestKeyByCM(t *testing.T) {
 	require.ErrorContains(t, err, "0x1123456 at byte 8, want 24 bits")
 	_, err = parseCM(msg[1:])
 	require.ErrorContains(t, err, "55 bytes, want 56")
+}
+
+// TestPeerByCMLeaves: a peer that goes away, or says what no program of perftest says, ends the
+// server.
+func TestPeerByCMLeaves(t *testing.T) {
+	for name, act := range map[string]func(t *testing.T, c *rdmacm.Conn){
+		"leaves":         func(*testing.T, *rdmacm.Conn) {},
+		"speaks briefly": func(t *testing.T, c *rdmacm.Conn) { speak(t, c, 3) },
+		"never ends":     func(t *testing.T, c *rdmacm.Conn) { speak(t, c, controlSlot+1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt, _ := Find("send-bw")
+			at, from := twoAddresses()
+			o := base(nil)
+			o.JSON, o.CM, o.Port, o.Dev = false, true, 7000+rand.IntN(1000), "udp:"+at
+			listens, ended := &firstWord{w: io.Discard, said: make(chan struct{})}, make(chan error)
+			go func() { ended <- Run(t.Context(), listens, tt, o) }()
+			<-listens.said
+			c, err := rdmacm.Dial(t.Context(), fmt.Sprintf("%s:%d", at, o.Port), &rdmacm.ConnConfig{Local: netip.MustParseAddr(from)})
+			require.NoError(t, err)
+			act(t, c)
+			go c.Close(t.Context())
+			select {
+			case err := <-ended:
+				require.Error(t, err)
+			case <-time.After(time.Minute):
+				t.Fatal("it goes on for ever")
+			}
+		})
+	}
+}
+
+// speak sends n bytes.
+func speak(t *testing.T, c *rdmacm.Conn, n int) {
+	require.NoError(t, c.QP().PostSend(roce.SendWR{Opcode: roce.WRSend, Inline: make([]byte, n), Flags: roce.SendInline}))
+}
+
+// TestCancelByCM: a server that waits for nobody ends when it is told to.
+func TestCancelByCM(t *testing.T) {
+	tt, _ := Find("send-bw")
+	at, _ := twoAddresses()
+	o := base(nil)
+	o.JSON, o.CM, o.Port, o.Dev = false, true, 7000, "udp:"+at
+	ctx, cancel := context.WithCancel(t.Context())
+	listens, ended := &firstWord{w: io.Discard, said: make(chan struct{})}, make(chan error)
+	go func() { ended <- Run(ctx, listens, tt, o) }()
+	<-listens.said
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
 }
