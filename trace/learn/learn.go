@@ -78,6 +78,7 @@ func Find(name string) *Lesson {
 func (l *Lesson) Play(changes []world.Change) *world.Play {
 	p := world.Run(l.Scenario, changes)
 	p.Title = l.Title
+	p.Notes = append(p.Notes, notes(l.Text, p)...)
 	return p
 }
 

@@ -93,6 +93,17 @@ func TestShown(t *testing.T) {
 	}
 }
 
+// TestNotes: the sentences of a text are with their packets, and only where they are true.
+func TestNotes(t *testing.T) {
+	l := Find("lost-ack")
+	p := l.Play(nil)
+	require.Len(t, p.Notes, 2)
+	require.Equal(t, 3, p.Notes[0].Packet)
+	require.Equal(t, "Packet 3 is lost: the ACK of the first.", p.Notes[0].Text)
+	require.Contains(t, p.Notes[1].Text, "packet 4 (ACK) is about the second")
+	require.Len(t, l.Play([]world.Change{{Packet: 3, Action: world.Deliver}}).Notes, 1)
+}
+
 // TestFind: by name.
 func TestFind(t *testing.T) {
 	require.Equal(t, All()[0], Find(All()[0].Name))

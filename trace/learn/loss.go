@@ -212,20 +212,17 @@ The switch must be told to mark (its ECN threshold), and the NIC must have RoCE 
 nothing marks, queues grow until packets are lost.`,
 			Scenario: func(w *world.World) {
 				w.MarkAt = 3000
-				b := newEnd(w, "B", qp.RC)
+				a, b, c := newEnd(w, "A", qp.RC), newEnd(w, "B", qp.RC), newEnd(w, "C", qp.RC)
 				to := b.RegMR("to", 1<<16, all)
-				var senders []*end
-				for _, name := range []string{"A", "C"} {
-					e, peer := newEnd(w, name, qp.RC), b.CreateQP(b.CQ, world.QPInit{})
-					w.Connect(e.QP, peer)
-					senders = append(senders, e)
+				for _, e := range []*end{a, c} {
+					w.Connect(e.QP, b.CreateQP(b.CQ, world.QPInit{}))
 					for i := range 3 {
 						wr := e.write(uint64(i+1), 8192, b, 0)
 						wr.RemoteAddr, wr.RKey = to.Addr(8192*i), to.RKey()
 						_ = e.QP.PostSend(wr)
 					}
 				}
-				finish(w, senders...)
+				finish(w, a, c)
 			},
 			Claims:   []Claim{completes("A", qp.WCSuccess, qp.WCSuccess, qp.WCSuccess), records("A", qp.RecordRetry, 0), records("C", qp.RecordRetry, 0), slowed},
 			Question: "Who decides to send slower?", Answers: []string{"the switch", "the receiver", "the sender, told by the receiver, who was told by the switch"}, Right: 2,
@@ -248,17 +245,14 @@ Counters: rx_prio3_pause and tx_prio3_pause of ethtool -S, for instance. Nowaday
 the first ones did not.`,
 			Scenario: func(w *world.World) {
 				w.Queue = 3000
-				b := newEnd(w, "B", qp.RC)
-				var senders []*end
-				for _, name := range []string{"A", "C"} {
-					e, peer := newEnd(w, name, qp.RC), b.CreateQP(b.CQ, world.QPInit{})
-					w.Connect(e.QP, peer)
-					senders = append(senders, e)
+				a, b, c := newEnd(w, "A", qp.RC), newEnd(w, "B", qp.RC), newEnd(w, "C", qp.RC)
+				for _, e := range []*end{a, c} {
+					w.Connect(e.QP, b.CreateQP(b.CQ, world.QPInit{}))
 					for i := range 2 {
 						_ = e.QP.PostSend(e.write(uint64(i+1), 8192, b, 0))
 					}
 				}
-				finish(w, senders...)
+				finish(w, a, c)
 			},
 			Claims:   []Claim{completes("A", qp.WCSuccess, qp.WCSuccess), completes("C", qp.WCSuccess, qp.WCSuccess), someLost},
 			Question: "A server's NIC is too slow and pauses its switch all the time. Who suffers?", Answers: []string{"only those who send to that server", "in the end everybody whose traffic shares a queue with theirs"}, Right: 1,

@@ -121,7 +121,7 @@ func drawEntry(w io.Writer, e *world.Entry, hosts, y int) {
 		colour = "#d1242f"
 	}
 	text := e.Text
-	if most := 62; len([]rune(text)) > most {
+	if most := 66; len([]rune(text)) > most {
 		text = string([]rune(text)[:most]) + " …"
 	}
 	fmt.Fprintf(w, `<text x="%d" y="%d" text-anchor="%s" fill="%s">%s</text>`+"\n", x, y+4, anchor, colour, html.EscapeString(text))
@@ -132,9 +132,9 @@ func drawPacket(w io.Writer, x *world.Packet, rows map[mark]int) {
 	y := rows[mark{x.Sent, nil, x, 0}]
 	from, colour := leftMargin+between*x.From, colours[x.Kind]
 	if x.To < 0 || x.Arrived == 0 {
-		to := from + between/2
+		to := from + between*3/4
 		if x.To >= 0 && x.To < x.From {
-			to = from - between/2
+			to = from - between*3/4
 		}
 		fmt.Fprintf(w, `<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="%s" stroke-width="1.5" stroke-dasharray="5 3"/>`, from, y, to, y+rowHeight/2, colour)
 		fmt.Fprintf(w, `<text x="%d" y="%d" text-anchor="middle" fill="#d1242f" font-size="16">✗</text>`, to, y+rowHeight/2+5)

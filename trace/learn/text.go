@@ -49,6 +49,26 @@ func (p Passage) String() string {
 	return b.String()
 }
 
+// notes are the sentences of a text that point at a packet, for who looks at the packet. Of a play
+// that a student has changed there are those that are true of it.
+func notes(text string, p *world.Play) (all []world.Note) {
+	for _, passage := range Passages(text, p) {
+		whole, at := passage.String(), 0
+		for _, x := range passage.Pieces {
+			if x.Packet > 0 && x.wrong == nil {
+				begin := strings.LastIndex(whole[:at], ". ") + 1
+				end := len(whole)
+				if i := strings.Index(whole[at:], ". "); i >= 0 {
+					end = at + i + 1
+				}
+				all = append(all, world.Note{Time: p.Packets[x.Packet-1].Sent, Packet: x.Packet, Text: strings.TrimSpace(whole[begin:end])})
+			}
+			at += len(x.Text)
+		}
+	}
+	return all
+}
+
 var pointer = regexp.MustCompile(`\{([^{}]*)\}`)
 
 // Passages resolves a text against a play.

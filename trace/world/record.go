@@ -4,6 +4,7 @@ package world
 // moment, if queues, states or memory are not what they were.
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/goroce/goroce/qp"
@@ -157,15 +158,12 @@ func sameQueues(a, b HostState) bool {
 
 // changed appends the bytes from the first to the last that are not as they were shown.
 func (r *Region) changed(dst []Stored) []Stored {
-	if r.unmapped {
+	if r.unmapped || bytes.Equal(r.Bytes, r.shown) {
 		return dst
 	}
 	first := 0
-	for first < len(r.Bytes) && r.Bytes[first] == r.shown[first] {
+	for r.Bytes[first] == r.shown[first] {
 		first++
-	}
-	if first == len(r.Bytes) {
-		return dst
 	}
 	last := len(r.Bytes)
 	for r.Bytes[last-1] == r.shown[last-1] {
