@@ -70,6 +70,7 @@ func newRoot() *cobra.Command {
 Its pingpong, perf and rping subcommands speak the protocols of ibv_*_pingpong, of perftest 4.5 and of rping:
 either end may be one of those programs on a machine with an RDMA device.`,
 		Example: `  roce demo                            see every operation, packet by packet, on this machine
+  roce learn --list                    learn RDMA from nothing, lesson by lesson
   roce devices                         what can be opened here
   roce pingpong                        wait for a peer ...
   roce pingpong 10.0.0.1               ... and play with it

@@ -200,7 +200,10 @@ func (h *Host) AddGID(g wire.GID) {
 
 // DeregMR ends the region's key.
 func (r *Region) DeregMR() error {
-	err := r.Host.Keys.Deregister(r.Region)
+	err := fmt.Errorf("world: region %q was never registered: %w", r.Name, mr.ErrInvalid)
+	if r.Region != nil {
+		err = r.Host.Keys.Deregister(r.Region)
+	}
 	r.gone = err == nil
 	r.Host.called("ibv_dereg_mr", fmt.Sprintf("%q", r.Name), err)
 	return err

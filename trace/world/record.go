@@ -49,7 +49,7 @@ func (h *Host) notified(cq *qp.CQ) {
 func (h *Host) gather(packet int) {
 	var records []qp.Record
 	records, h.read = h.recorder.Append(nil, h.read)
-	// an engine notes a completion before the bytes that it is about
+	// an engine notes first what follows from a packet, such as a completion
 	slices.SortStableFunc(records, func(a, b qp.Record) int { return order(&a) - order(&b) })
 	first := len(h.w.play.Entries)
 	for _, r := range records {
@@ -86,10 +86,10 @@ func (h *Host) lost(c *CQ, published []qp.WC, first int) {
 	}
 }
 
-// order puts what happened to memory before the rest of what a packet has led to.
+// order puts what became of a packet before the rest of what it has led to.
 func order(r *qp.Record) int {
 	switch r.Kind {
-	case qp.RecordReceived, qp.RecordExecuted:
+	case qp.RecordReceived, qp.RecordExecuted, qp.RecordDropped:
 		return 0
 	}
 	return 1

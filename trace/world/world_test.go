@@ -201,3 +201,76 @@ func groupOf(t *testing.T) wire.GID {
 	require.NoError(t, err)
 	return g
 }
+
+// TestInjected: a packet that no device has made arrives as any other. A copy of an old one is a
+// duplicate, which is not executed again.
+func TestInjected(t *testing.T) {
+	p := Run(func(w *World) {
+		exchange(w)
+		a := w.hosts[0]
+		a.Inject(w.flights[3].bytes)
+		a.Inject([]byte("no packet"))
+		w.Run()
+	}, nil)
+	again := p.Packets[len(p.Packets)-2]
+	require.Equal(t, p.Packets[3].Bytes, again.Bytes)
+	require.Equal(t, "ack", p.Packets[len(p.Packets)-1].Kind)
+	require.Len(t, p.CompletionsOf("B"), 1)
+}
+
+// TestEvents: an armed queue wakes its program once; polling takes no more than it is asked for.
+func TestEvents(t *testing.T) {
+	p := Run(func(w *World) {
+		a, b := w.AddHost("A"), w.AddHost("B")
+		cq := a.CreateCQ(16)
+		qa, qb := a.CreateQP(cq, QPInit{SQSigAll: true}), b.CreateQP(b.CreateCQ(16), QPInit{})
+		w.Connect(qa, qb)
+		cq.Arm(false)
+		for i := range 3 {
+			require.NoError(t, qa.PostSend(qp.SendWR{WRID: uint64(i), Opcode: qp.WRWrite}))
+			w.Run()
+		}
+		require.Len(t, cq.PollN(2), 2)
+		require.Len(t, cq.Poll(), 1)
+		require.Empty(t, cq.Poll())
+	}, nil)
+	require.Len(t, p.EntriesOf("A", "event"), 1)
+	require.Len(t, p.EntriesOf("A", "poll"), 3)
+}
+
+// TestSmallDevice: a table that is full, and room again; a region that was refused harms nothing.
+func TestSmallDevice(t *testing.T) {
+	Run(func(w *World) {
+		a := w.AddHost("A")
+		a.MaxRegions, a.MaxPages = 2, 4
+		first := a.RegMR("first", 3*4096, 0)
+		refused := a.RegMR("too much", 2*4096, 0)
+		require.Nil(t, refused.Region)
+		require.Zero(t, refused.LKey())
+		require.ErrorIs(t, refused.DeregMR(), mr.ErrInvalid)
+		require.NotNil(t, a.RegMR("second", 4096, 0).Region)
+		require.Nil(t, a.RegMR("third", 0, 0).Region)
+		require.NoError(t, first.DeregMR())
+		require.NotNil(t, a.RegMR("third", 2*4096, 0).Region)
+	}, nil)
+}
+
+// TestAddresses: packets to any row of a host's table reach it; to an address that nobody has they
+// are lost.
+func TestAddresses(t *testing.T) {
+	second := wire.GID{10: 0xff, 11: 0xff, 12: 192, 13: 168, 15: 1}
+	p := Run(func(w *World) {
+		a, b := w.AddHost("A"), w.AddHost("B")
+		b.AddGID(second)
+		qa, qb := a.CreateQP(a.CreateCQ(16), QPInit{Type: qp.UD}), b.CreateQP(b.CreateCQ(16), QPInit{Type: qp.UD})
+		qa.Activate()
+		qb.Activate()
+		for _, to := range []wire.GID{b.GID, second, {10: 0xff, 11: 0xff, 12: 9}} {
+			require.NoError(t, qa.PostSend(qp.SendWR{Opcode: qp.WRSend, AH: a.AH(to), RemoteQPN: qb.QPN(), RemoteQKey: 0x11223344}))
+		}
+		w.Run()
+	}, nil)
+	require.Equal(t, []int{1, 1, -1}, []int{p.Packets[0].To, p.Packets[1].To, p.Packets[2].To})
+	require.Equal(t, Lost, p.Packets[2].Fate)
+	require.NotEmpty(t, p.Packets[2].Wrong)
+}

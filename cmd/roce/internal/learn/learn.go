@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -93,7 +94,7 @@ func changed(out io.Writer, l *learn.Lesson, p *world.Play) error {
 
 // ask asks the question. Nobody is asked where nobody can answer: the answer is shown.
 func ask(out io.Writer, l *learn.Lesson, p *world.Play, o Options) error {
-	fmt.Fprintf(out, "%s\n", learn.Wrap("Question: "+l.Question, 96))
+	fmt.Fprintf(out, "\n%s\n", learn.Wrap("Question: "+l.Question, 96))
 	for i, a := range l.Answers {
 		fmt.Fprintf(out, "  (%c) %s\n", 'a'+i, a)
 	}
@@ -114,6 +115,19 @@ func ask(out io.Writer, l *learn.Lesson, p *world.Play, o Options) error {
 	}
 	for _, passage := range learn.Passages(l.Why, p) {
 		fmt.Fprintln(out, learn.Wrap(passage.String(), 96))
+	}
+	return further(out, l, p)
+}
+
+// further says what to do next: lose the first packet, and the next lesson.
+func further(out io.Writer, l *learn.Lesson, p *world.Play) error {
+	fmt.Fprintln(out)
+	if len(p.Packets) > 0 {
+		fmt.Fprintf(out, "And if its first packet were lost? roce learn %s --change drop:1\n", l.Name)
+	}
+	all := learn.All()
+	if i := slices.Index(all, l); i+1 < len(all) {
+		fmt.Fprintf(out, "The next lesson: roce learn %s\n", all[i+1].Name)
 	}
 	return nil
 }

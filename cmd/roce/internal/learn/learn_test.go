@@ -38,6 +38,7 @@ func TestQuestion(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, Run(&out, "write", Options{}))
 	require.Contains(t, out.String(), "Answer: (c)")
+	require.Contains(t, out.String(), "The next lesson: roce learn packets")
 }
 
 // A change is played, and what differs is said.
