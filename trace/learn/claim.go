@@ -85,8 +85,12 @@ func has(host, region string, at int, want ...byte) Claim {
 // state: the n-th queue pair of a host, from 0 on, ends in a state.
 func state(host string, n int, want qp.QPState) Claim {
 	return func(p *world.Play) error {
-		last := p.Moments[len(p.Moments)-1]
-		got := last.Hosts[p.Host(host)].QPs[n].State
+		got := "no state"
+		if m := len(p.Moments) - 1; m >= 0 {
+			if h := p.Host(host); h >= 0 && h < len(p.Moments[m].Hosts) && n < len(p.Moments[m].Hosts[h].QPs) {
+				got = p.Moments[m].Hosts[h].QPs[n].State
+			}
+		}
 		if got != want.String() {
 			return fmt.Errorf("%s's queue pair is in %s at the end, without your change in %v", host, got, want)
 		}

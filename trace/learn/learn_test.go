@@ -71,6 +71,20 @@ func TestAnyChange(t *testing.T) {
 	}
 }
 
+// TestClaimsClaim: none is true of every play, and none minds a play that it does not expect.
+func TestClaimsClaim(t *testing.T) {
+	var plays []*world.Play
+	for _, l := range All() {
+		plays = append(plays, l.Play(nil))
+	}
+	plays = append(plays, world.Run(func(*world.World) {}, nil))
+	for _, l := range All() {
+		for i, claim := range l.Claims {
+			require.True(t, slices.ContainsFunc(plays, func(p *world.Play) bool { return claim(p) != nil }), "claim %d of %s is true of all plays", i, l.Name)
+		}
+	}
+}
+
 // TestShown: as text, as a picture that is well-formed XML, and as JSON.
 func TestShown(t *testing.T) {
 	for _, l := range All() {
