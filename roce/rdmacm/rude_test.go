@@ -377,6 +377,36 @@ func TestRoom(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
+// TestIncomplete: a message that the peer has not taken before it left was not carried out; that
+// receives of ours end with the connection is no loss.
+func TestIncomplete(t *testing.T) {
+	na, nb := wires["pipe"]()
+	a, b := newHost(t, na, nil), newHost(t, nb, nil)
+	cfg := func(h *host) ConnConfig { return ConnConfig{Config: Config{Devices: []*roce.Device{h.dev}}} }
+	l, err := Listen(bg, b.at(0).String(), &ListenConfig{ConnConfig: cfg(b)})
+	require.NoError(t, err)
+	dial := cfg(a)
+	for _, want := range []error{nil, ErrIncomplete} {
+		c, err := Dial(bg, l.Addr().String(), &dial)
+		require.NoError(t, err)
+		s, err := l.Accept(bg)
+		require.NoError(t, err)
+		require.NoError(t, c.QP().PostRecv(roce.RecvWR{WRID: marker}))
+		if want != nil { // nobody has posted a receive for it
+			require.NoError(t, c.QP().PostSend(roce.SendWR{Opcode: roce.WRSend}))
+		}
+		require.NoError(t, s.Close(bg))
+		<-c.Done()
+		err = c.Close(bg)
+		if want == nil {
+			require.NoError(t, err)
+		} else {
+			require.ErrorIs(t, err, want)
+		}
+	}
+	require.NoError(t, l.Close())
+}
+
 // TestMTU: what the port can do now counts, not what it could do when its agent was made.
 func TestMTU(t *testing.T) {
 	na, nb := wires["pipe"]()
