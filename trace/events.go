@@ -1,7 +1,7 @@
 package trace
 
-// Syndromes (section 1.6), asynchronous events (section 12.1), the connection manager's rejections
-// (section 9.3), and what leads to dropped packets (section 1.13).
+// Syndromes (section 1.6), asynchronous events (section 12.1), and what leads to dropped packets
+// (section 1.13).
 
 import "github.com/goroce/goroce/wire"
 
@@ -42,29 +42,6 @@ var events = []Topic{
 
 func asyncEvent(n int, name, means string, causes ...string) Topic {
 	return Topic{"event", "IBV_EVENT_" + name, n, means, causes, nil}
-}
-
-// rejections are those that Linux sends.
-var rejections = []Topic{
-	rejection(wire.CMRejNoQP, "no queue pair is left"),
-	rejection(wire.CMRejNoResources, "the peer has no memory or no entries left"),
-	rejection(wire.CMRejTimeout, "the peer's answer was never answered: the RTU, or all of the REPs, were lost"),
-	rejection(wire.CMRejUnsupported, "the peer does not know this kind of request"),
-	rejection(wire.CMRejInvalidCommID, "the peer does not know the connection: it has restarted, or has given up before"),
-	rejection(wire.CMRejInvalidService, "nobody listens on this port there (as \"connection refused\" of TCP)", "the program listens on another address, or in another port space (TCP, UDP, IB)"),
-	rejection(wire.CMRejInvalidType, "RC was asked for where UC is served, or the other way round"),
-	rejection(wire.CMRejStale, "the queue pair number is one of a connection that the peer still has", "it restarted a moment ago: try again"),
-	rejection(wire.CMRejInvalidGID, "the address in the request is none of the peer's"),
-	rejection(wire.CMRejInvalidMTU, "the path MTU is more than the peer's port has"),
-	rejection(wire.CMRejResources, "more READs and atomics are asked for than the peer serves"),
-	rejection(wire.CMRejConsumer, "the application said no (rdma_reject); its private data may say why"),
-	rejection(wire.CMRejInvalidRNRRetry, "the RNR retry count is not one that the peer takes"),
-	rejection(wire.CMRejDuplicateCommID, "the communication ID is in use"),
-	rejection(wire.CMRejInvalidClass, "the version of the message is not known there"),
-}
-
-func rejection(r wire.CMRejReason, causes ...string) Topic {
-	return Topic{"rejection", "REJ: " + r.String(), int(r), "The peer refuses a connection (RDMA_CM_EVENT_REJECTED).", causes, nil}
 }
 
 // dropCauses are why packets are dropped, where the reason does not say it all.

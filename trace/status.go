@@ -1,8 +1,9 @@
 package trace
 
 // What a number or a name that RDMA programs print means, its usual causes, and where to look:
-// completion statuses, syndromes, asynchronous events, reasons for which a packet is dropped, and
-// why the connection manager refuses. The tables are in statuses.go and events.go.
+// completion statuses, syndromes, asynchronous events, events of librdmacm, reasons for which a
+// packet is dropped, and why the connection manager refuses. The tables are in statuses.go,
+// events.go and connecting.go.
 
 import (
 	"fmt"
@@ -14,7 +15,7 @@ import (
 
 // Topic is something that can be explained.
 type Topic struct {
-	Kind   string   // "completion status", "syndrome", "event", "drop counter", "rejection"
+	Kind   string   // as topicWords has them, and "drop counter"
 	Name   string   // "IBV_WC_REM_ACCESS_ERR"
 	Number int      // -1: it has none
 	Means  string   // a sentence or two
@@ -25,7 +26,7 @@ type Topic struct {
 // Topics returns all that ExplainStatus knows.
 func Topics() []Topic {
 	var all []Topic
-	for _, table := range [][]Topic{statuses, syndromes, events, rejections, drops()} {
+	for _, table := range [][]Topic{statuses, syndromes, events, cmEvents, rejections(), sidrAnswers(), drops()} {
 		all = append(all, table...)
 	}
 	return all
@@ -42,11 +43,12 @@ func drops() (all []Topic) {
 
 // kinds of topics by the words that may stand before a number: "event 3".
 var topicWords = map[string]string{"status": "completion status", "wc": "completion status", "wc_status": "completion status",
-	"syndrome": "syndrome", "nak": "syndrome", "event": "event", "async": "event", "reject": "rejection", "rej": "rejection", "reason": "rejection"}
+	"syndrome": "syndrome", "nak": "syndrome", "event": "event", "async": "event",
+	"cm": "rdma_cm event", "cm_event": "rdma_cm event", "rdma_cm": "rdma_cm event", "rdma_cm_event": "rdma_cm event", "sidr": "SIDR status", "reject": "rejection", "rej": "rejection", "reason": "rejection"}
 
 // ExplainStatus explains what a program printed: "IBV_WC_REM_INV_REQ_ERR", "rem_inv_req_err", 9,
 // "syndrome 0x61", "0x61" (a syndrome), "event 3", "IBV_EVENT_QP_FATAL", "rx_icrc_errors", "rej
-// 28". A number alone is a completion status, one that begins with 0x a syndrome. It returns false
+// 28", "cm 8", "RDMA_CM_EVENT_REJECTED", "sidr 1". A number alone is a completion status, one that begins with 0x a syndrome. It returns false
 // if it knows no such thing.
 func ExplainStatus(what string) (string, bool) {
 	kind, number := topicNumber(what)
@@ -88,7 +90,7 @@ func topicNumber(what string) (kind string, number int) {
 // plainName leaves out what people leave out: prefixes, case, separators.
 func plainName(s string) string {
 	s = strings.ToLower(strings.TrimSpace(s))
-	for _, prefix := range []string{"ibv_wc_", "ibv_event_", "ib_wc_", "ib_event_", "wc"} {
+	for _, prefix := range []string{"ibv_wc_", "ibv_event_", "ib_wc_", "ib_event_", "rdma_cm_event_", "rej:", "sidr:", "wc"} {
 		s = strings.TrimPrefix(s, prefix)
 	}
 	return strings.NewReplacer("_", "", " ", "", "-", "").Replace(s)

@@ -6,7 +6,7 @@ package trace
 var statusWords = map[string]string{
 	"IBV_WC_SUCCESS": "success", "IBV_WC_LOC_LEN_ERR": "local length error", "IBV_WC_LOC_QP_OP_ERR": "local QP operation error",
 	"IBV_WC_LOC_EEC_OP_ERR": "local EE context operation error", "IBV_WC_LOC_PROT_ERR": "local protection error",
-	"IBV_WC_WR_FLUSH_ERR": "Work Request Flushed Error", "IBV_WC_MW_BIND_ERR": "memory management operation error",
+	"IBV_WC_WR_FLUSH_ERR": "Work Request Flushed Error", "IBV_WC_MW_BIND_ERR": "memory bind operation error",
 	"IBV_WC_BAD_RESP_ERR": "bad response error", "IBV_WC_LOC_ACCESS_ERR": "local access error",
 	"IBV_WC_REM_INV_REQ_ERR": "remote invalid request error", "IBV_WC_REM_ACCESS_ERR": "remote access error",
 	"IBV_WC_REM_OP_ERR": "remote operation error", "IBV_WC_RETRY_EXC_ERR": "transport retry counter exceeded",

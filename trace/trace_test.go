@@ -8,12 +8,16 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/qp/qptest"
+	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/roce/rdmacm"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -316,6 +320,52 @@ func gid(t testing.TB, s string) wire.GID {
 	return g
 }
 
+// TestStatusTables: whatever can be said by number is known, by its number and by the name that
+// programs print.
+func TestStatusTables(t *testing.T) {
+	known := func(what, name string) {
+		t.Helper()
+		text, ok := ExplainStatus(what)
+		require.True(t, ok, what)
+		require.Contains(t, strings.ToLower(text), strings.ToLower(name), what)
+	}
+	statuses := 0
+	for i := range 256 {
+		s := qp.WCStatus(i)
+		known(fmt.Sprintf("syndrome 0x%02x", i), "syndrome")
+		if strings.Contains(s.String(), "WCStatus(") {
+			continue
+		}
+		statuses++
+		known(strconv.Itoa(i), "completion status")
+		known(s.String(), fmt.Sprintf("completion status %d", i))
+	}
+	require.GreaterOrEqual(t, statuses, 14)
+	for _, c := range []struct {
+		word string
+		name func(i int) string
+		n    int // how many numbers are looked at
+		want int // how many of them are assigned
+	}{
+		{"event", func(i int) string { return roce.EventType(i).String() }, 64, 0},
+		{"cm", func(i int) string { return rdmacm.EventType(i).String() }, 64, 16},
+		{"rej", func(i int) string { return wire.CMRejReason(i).String() }, 100, 34},
+		{"sidr", func(i int) string { return wire.CMSidrStatus(i).String() }, 100, 6},
+	} {
+		found := 0
+		for i := range c.n {
+			if name := c.name(i); name != strconv.Itoa(i) && !strings.Contains(name, "EventType(") {
+				found++
+				known(fmt.Sprintf("%s %d", c.word, i), "")
+				if c.word != "event" { // whose words are longer than the names
+					known(name, fmt.Sprintf(" %d)", i))
+				}
+			}
+		}
+		require.GreaterOrEqual(t, found, c.want, c.word)
+	}
+}
+
 // TestStatus: everything that is listed is explained by its name and by its number.
 func TestStatus(t *testing.T) {
 	for _, topic := range Topics() {
@@ -332,6 +382,7 @@ func TestStatus(t *testing.T) {
 		}
 	}
 	for what, want := range map[string]string{"9": "IBV_WC_REM_INV_REQ_ERR (completion status 9)", "0x62": "REMOTE_ACCESS", "0x2e": "1.28 ms", "0x1f": "nothing said",
+		"cm 8": "RDMA_CM_EVENT_REJECTED (rdma_cm event 8)", "rej 13": "invalid LID", "sidr 1": "unsupported service ID", "consumer defined": "rejection 28",
 		"remote access error": "(completion status 10)", "REM_OP_ERR": "status 11", "event 3": "IBV_EVENT_QP_ACCESS_ERR", "0xff": "eserved", "Work Request Flushed Error": "status 5"} {
 		text, ok := ExplainStatus(what)
 		require.True(t, ok, what)

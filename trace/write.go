@@ -3,19 +3,23 @@ package trace
 // Packets to a pcapng file with a comment each, which Wireshark shows at the packet's head.
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 )
 
 // Writer writes records as pcapng: one section, an interface for each name and link type that
-// occurs, nanoseconds.
+// occurs, nanoseconds. What it hands to the writer below always ends with a whole block, so that
+// the file of a program that was killed can be read to its end.
 type Writer struct {
-	out   *bufio.Writer
+	out   io.Writer
+	ready []byte // whole blocks that are not handed on yet
 	block []byte
 	ifs   map[writerKey]uint32
 	err   error
 }
+
+// writeAhead is how many bytes of blocks are handed on at a time.
+const writeAhead = 1 << 16
 
 // writerKey is what makes records share an interface.
 type writerKey struct {
@@ -25,7 +29,7 @@ type writerKey struct {
 
 // NewWriter begins a file. Flush at the end.
 func NewWriter(w io.Writer) *Writer {
-	x := &Writer{out: bufio.NewWriterSize(w, 1<<16), ifs: map[writerKey]uint32{}}
+	x := &Writer{out: w, ifs: map[writerKey]uint32{}}
 	b := le.AppendUint32(nil, ngByteOrder)
 	b = le.AppendUint64(le.AppendUint32(b, 1), ^uint64(0)) // version 1.0, of unknown length
 	b = appendOption(appendOption(b, ngOptApplication, "goroce"), ngOptEnd, "")
@@ -60,9 +64,12 @@ func (x *Writer) Write(rec *Record) error {
 
 // Flush hands everything to the writer below, and returns the first error there was.
 func (x *Writer) Flush() error {
-	if err := x.out.Flush(); x.err == nil && err != nil {
-		x.err = fmt.Errorf("trace: write a capture file: %w", err)
+	if len(x.ready) > 0 && x.err == nil {
+		if _, err := x.out.Write(x.ready); err != nil {
+			x.err = fmt.Errorf("trace: write a capture file: %w", err)
+		}
 	}
+	x.ready = x.ready[:0]
 	return x.err
 }
 
@@ -98,12 +105,11 @@ func align(b []byte) []byte {
 	return b
 }
 
-// write writes a block.
+// write adds a block.
 func (x *Writer) write(kind uint32, body []byte) {
 	n := uint32(len(body) + 12)
-	for _, part := range [...][]byte{le.AppendUint32(le.AppendUint32(nil, kind), n), body, le.AppendUint32(nil, n)} {
-		if _, err := x.out.Write(part); err != nil && x.err == nil {
-			x.err = fmt.Errorf("trace: write a capture file: %w", err)
-		}
+	x.ready = append(le.AppendUint32(le.AppendUint32(x.ready, kind), n), body...)
+	if x.ready = le.AppendUint32(x.ready, n); len(x.ready) >= writeAhead {
+		_ = x.Flush() // it is kept, and returned by every call
 	}
 }

@@ -26,8 +26,11 @@ const (
 	arpNone     = 65534 // no header below IP
 )
 
-// Sniffer captures packets of one interface. It is for one goroutine, but for Close.
+// Sniffer captures packets of one interface. It is for one goroutine, but for End and Close.
 type Sniffer struct {
+	// Idle, if it is not nil, is called by Next before it waits: nothing else has arrived.
+	Idle func()
+
 	name  string
 	file  *os.File
 	index int
@@ -36,6 +39,7 @@ type Sniffer struct {
 	lost  uint64
 
 	closed atomic.Bool
+	end    atomic.Int64 // the time of End, 0: it was not called
 }
 
 // Open begins to capture on an interface, by its name. An error that is os.ErrPermission wants
@@ -115,7 +119,7 @@ var filter = []unix.SockFilter{
 }
 
 // Next waits for the next packet and reads it into rec, whose Data is valid until the next call. It
-// returns os.ErrClosed after Close.
+// returns os.ErrClosed after Close, and after End when all that had arrived was read.
 func (s *Sniffer) Next(rec *trace.Record) error {
 	conn, err := s.file.SyscallConn()
 	if err != nil {
@@ -125,11 +129,18 @@ func (s *Sniffer) Next(rec *trace.Record) error {
 		*rec = trace.Record{Number: number + 1, Name: s.name}
 		var taken bool
 		var failed error
-		err := conn.Read(func(fd uintptr) bool {
+		read := func(fd uintptr) bool {
 			taken, failed = s.receive(int(fd), rec)
+			if failed == unix.EAGAIN && s.Idle != nil {
+				s.Idle()
+			}
 			return failed != unix.EAGAIN
-		})
-		if s.closed.Load() {
+		}
+		err := conn.Read(read)
+		if errors.Is(err, os.ErrDeadlineExceeded) { // End: what is there, without waiting
+			err = conn.Control(func(fd uintptr) { read(fd) })
+		}
+		if end := s.end.Load(); s.closed.Load() || failed == unix.EAGAIN || taken && end > 0 && rec.Time > end {
 			return fmt.Errorf("sniff: %s: %w", s.name, os.ErrClosed)
 		}
 		if err = errors.Join(err, failed); err != nil {
@@ -200,7 +211,14 @@ func (s *Sniffer) Lost() (uint64, error) {
 	return s.lost, errors.Join(err, failed)
 }
 
-// Close ends the capture, and a Next that waits. Any goroutine may call it.
+// End ends the capture: Next does not wait any more, and gives what has arrived. Any goroutine may
+// call it.
+func (s *Sniffer) End() error {
+	s.end.CompareAndSwap(0, time.Now().UnixNano())
+	return s.file.SetReadDeadline(time.Unix(1, 0))
+}
+
+// Close ends the capture at once, and a Next that waits. Any goroutine may call it.
 func (s *Sniffer) Close() error {
 	s.closed.Store(true)
 	return s.file.Close()

@@ -76,6 +76,43 @@ func TestCloseEndsNext(t *testing.T) {
 	require.ErrorIs(t, <-ended, os.ErrClosed)
 }
 
+// TestEnd: what has arrived is still read, and what comes later is not.
+func TestEnd(t *testing.T) {
+	s, err := Open("lo")
+	if errors.Is(err, os.ErrPermission) {
+		t.Skip("needs root (CAP_NET_RAW): ", err)
+	}
+	require.NoError(t, err)
+	defer s.Close()
+	idle := 0
+	s.Idle = func() { idle++ }
+	from, err := net.ListenPacket("udp4", "127.91.3.3:0")
+	require.NoError(t, err)
+	defer from.Close()
+	to := &net.UDPAddr{IP: net.IPv4(127, 91, 3, 4), Port: wire.UDPPort}
+	for i := range 3 {
+		_, err = from.WriteTo(body(t, wire.PSN(i)), to)
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.End())
+	_, err = from.WriteTo(body(t, 99), to)
+	require.NoError(t, err)
+	var p trace.Packet
+	psn := wire.PSN(0)
+	for {
+		if err = s.Next(&p.Record); err != nil {
+			break
+		}
+		if p.Decode(); p.Kind == trace.RoCEv2 && p.Frame.Src().Addr().Unmap().String() == "127.91.3.3" {
+			require.Equal(t, psn, p.Wire.BTH.PSN())
+			psn++
+		}
+	}
+	require.ErrorIs(t, err, os.ErrClosed)
+	require.Equal(t, wire.PSN(3), psn)
+	require.LessOrEqual(t, idle, 1)
+}
+
 func TestNoInterface(t *testing.T) {
 	_, err := Open("no such interface")
 	require.ErrorContains(t, err, "no such interface")

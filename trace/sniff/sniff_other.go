@@ -10,7 +10,9 @@ import (
 )
 
 // Sniffer captures packets. On this system there is none.
-type Sniffer struct{}
+type Sniffer struct {
+	Idle func() // never called
+}
 
 // Open says that it cannot.
 func Open(string) (*Sniffer, error) {
@@ -22,6 +24,9 @@ func (*Sniffer) Next(*trace.Record) error { return errors.ErrUnsupported }
 
 // Lost is 0.
 func (*Sniffer) Lost() (uint64, error) { return 0, errors.ErrUnsupported }
+
+// End does nothing.
+func (*Sniffer) End() error { return nil }
 
 // Close does nothing.
 func (*Sniffer) Close() error { return nil }

@@ -21,18 +21,16 @@ type CaptureOptions struct {
 }
 
 // Capture shows or writes the packets that an interface sees, until ctx ends or there were enough.
-// notes gets how many there were, if they are written.
+// notes gets how many there were. The file has all of them whenever none is waiting, so that it can
+// be opened while the capture goes on, and after it was killed.
 func Capture(ctx context.Context, out, notes io.Writer, name string, o CaptureOptions) (err error) {
 	s, err := sniff.Open(name)
 	if err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { s.Close() })
-	defer func() {
-		if stop() {
-			err = errors.Join(err, s.Close())
-		}
-	}()
+	defer func() { err = errors.Join(err, s.Close()) }()
+	stop := context.AfterFunc(ctx, func() { _ = s.End() }) // what has arrived by then belongs to it
+	defer stop()
 	show := func(p *trace.Packet, first int64) error {
 		_, err := out.Write(append(p.AppendLine(appendStamp(nil, p, first)), '\n'))
 		return err
@@ -44,16 +42,16 @@ func Capture(ctx context.Context, out, notes io.Writer, name string, o CaptureOp
 		}
 		w := trace.NewWriter(file)
 		show = func(p *trace.Packet, _ int64) error { return w.Write(&p.Record) }
+		s.Idle = func() { _ = w.Flush() } // the next Write returns what is wrong
 		defer func() { err = errors.Join(err, w.Flush(), file.Close()) }()
 	}
 	n, err := follow(s, &o, show)
 	if errors.Is(err, os.ErrClosed) && ctx.Err() != nil {
 		err = nil // the user has ended it
 	}
-	if lost, lerr := s.Lost(); o.Write != "" || lerr == nil && lost > 0 {
-		fmt.Fprintf(notes, "%d packets captured, %d lost\n", n, lost)
-	}
-	return err
+	lost, lerr := s.Lost()
+	fmt.Fprintf(notes, "%d packets captured, %d lost\n", n, lost)
+	return errors.Join(err, lerr)
 }
 
 // follow calls show with each packet that is chosen.

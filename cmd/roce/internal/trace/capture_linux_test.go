@@ -1,0 +1,73 @@
+package trace
+
+// A capture of the loopback interface, which needs root.
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/trace"
+	"github.com/goroce/goroce/wire"
+)
+
+// TestCaptureIsWhole: at any moment the file can be read to its end; the header is there at once, a
+// packet when none is waiting behind it. The end says how many there were.
+func TestCaptureIsWhole(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "capture.pcapng")
+	ctx, stop := context.WithCancel(t.Context())
+	var notes bytes.Buffer
+	done := make(chan error, 1)
+	go func() { done <- Capture(ctx, io.Discard, &notes, "lo", CaptureOptions{Write: name}) }()
+	from, err := net.ListenPacket("udp4", "127.91.4.1:0")
+	require.NoError(t, err)
+	defer from.Close()
+	for want := range 4 {
+		for seen := -1; seen < want; {
+			select {
+			case err := <-done:
+				if errors.Is(err, os.ErrPermission) {
+					t.Skip("needs root (CAP_NET_RAW): ", err)
+				}
+				t.Fatal("the capture has ended: ", err)
+			case <-time.After(time.Millisecond): // between two looks
+				seen = ours(t, name)
+			}
+		}
+		data := packet(t, nil, 1, 7, wire.RCWriteOnly, wire.PSN(want), 100, 0)[wire.Head4Len:]
+		_, err = from.WriteTo(data, &net.UDPAddr{IP: net.IPv4(127, 91, 4, 2), Port: wire.UDPPort})
+		require.NoError(t, err)
+	}
+	stop()
+	require.NoError(t, <-done)
+	require.Equal(t, 4, ours(t, name))
+	require.Regexp(t, `^\d+ packets captured, 0 lost\n$`, notes.String())
+}
+
+// ours counts our packets in a file that is being written; -1: there is none yet.
+func ours(t *testing.T, name string) int {
+	file, err := os.ReadFile(name)
+	if err != nil || len(file) == 0 {
+		return -1
+	}
+	src, err := trace.NewSource(bytes.NewReader(file))
+	require.NoError(t, err)
+	for n := 0; ; {
+		p, err := src.Next()
+		if err == io.EOF {
+			return n
+		}
+		require.NoError(t, err)
+		if p.Kind == trace.RoCEv2 && p.Frame.Src().Addr().Unmap().String() == "127.91.4.1" {
+			n++
+		}
+	}
+}
