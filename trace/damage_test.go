@@ -5,6 +5,7 @@ package trace
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -188,12 +189,54 @@ func FuzzPacket(f *testing.F) {
 		p := &Packet{Record: Record{Link: LinkType(link), Data: data, Length: len(data) + more&0xffff}}
 		p.Decode()
 		for _, p := range []*Packet{p, Guess(data)} {
-			text := string(p.AppendPicture(nil))
-			if strings.Contains(text, "%!") {
-				t.Error(text)
-			}
-			p.AppendJSON(nil)
+			sane(t, p)
 		}
+	})
+}
+
+// sane looks at a packet in all ways.
+func sane(t *testing.T, p *Packet) {
+	t.Helper()
+	text := string(p.AppendPicture(nil))
+	if strings.Contains(text, "%!") && !bytes.Contains(p.Data, []byte("%!")) {
+		t.Error(text)
+	}
+	if !json.Valid(p.AppendJSON(nil)) {
+		t.Errorf("%s", p.AppendJSON(nil))
+	}
+	p.AppendFields(nil)
+	if p.Kind != Other && !p.Parsed && p.Problem == "" {
+		t.Errorf("no problem is said of\n%s", text)
+	}
+}
+
+// FuzzHeaders takes a right packet, of any opcode or encapsulation or of the connection manager,
+// changes three bytes anywhere in its headers, and cuts it off: it is explained, or said to be
+// wrong.
+func FuzzHeaders(f *testing.F) {
+	var right []Packet
+	for _, file := range [][]byte{vectorCapture(f), encapsulations(f), opcodes(f)} {
+		all(f, file, func(p *Packet) {
+			right = append(right, Packet{Record: p.Record})
+			right[len(right)-1].Data = bytes.Clone(p.Data)
+		})
+	}
+	for i := range right {
+		f.Add(uint16(i), uint16(20), byte(1), uint16(30), byte(0), uint16(50), byte(0), uint16(0))
+	}
+	f.Fuzz(func(t *testing.T, which, at1 uint16, v1 byte, at2 uint16, v2 byte, at3 uint16, v3 byte, cut uint16) {
+		p := Packet{Record: right[int(which)%len(right)].Record}
+		p.Data = bytes.Clone(p.Data)
+		headers := min(len(p.Data), 160)
+		for _, c := range []struct {
+			at uint16
+			v  byte
+		}{{at1, v1}, {at2, v2}, {at3, v3}} {
+			p.Data[int(c.at)%headers] ^= c.v
+		}
+		p.Data = p.Data[:len(p.Data)-int(cut)%len(p.Data)]
+		p.Decode()
+		sane(t, &p)
 	})
 }
 

@@ -92,7 +92,7 @@ func (p *Packet) header(name string, at, n int, f func(Field)) {
 		}
 		x := Field{Layer: name, Name: r.name, Bit: 8*at + r.bit, Bits: r.bits}
 		p.fill(&x, r.style)
-		if r.means != nil && !x.Missing {
+		if r.means != nil && !x.Missing && !p.numbers {
 			x.Meaning = r.means(p, x.Value)
 		}
 		f(x)
@@ -145,7 +145,10 @@ func (p *Packet) raw(layer, name string, at, n int, meaning string, f func(Field
 }
 
 func (p *Packet) icrcField(at int, f func(Field)) {
-	x := Field{Layer: "ICRC", Name: "icrc", Bit: 8 * at, Bits: 32, Meaning: p.ICRCMeaning()}
+	x := Field{Layer: "ICRC", Name: "icrc", Bit: 8 * at, Bits: 32}
+	if !p.numbers {
+		x.Meaning = p.ICRCMeaning()
+	}
 	if p.fill(&x, hexadecimal); !x.Missing {
 		x.Value = uint64(p.Wire.ICRC())
 		x.Text = "0x" + hexDigits(x.Value, 32)
@@ -166,6 +169,9 @@ func (p *Packet) fill(x *Field, s style) {
 			v = v<<8 | uint64(c)
 		}
 		x.Value = v >> uint(8*len(b)-x.Bit%8-x.Bits) & (1<<uint(x.Bits) - 1)
+	}
+	if p.numbers && x.Bits <= 64 {
+		return
 	}
 	switch s {
 	case decimal:

@@ -64,6 +64,10 @@ type Record struct {
 
 // Reader reads a capture file.
 type Reader struct {
+	// Notes, if it is not nil, gets the text of each block of notes (NotesBlock) that lies before
+	// the record that Next returns, or before the end. It is lent for the call.
+	Notes func(text []byte)
+
 	in     *bufio.Reader
 	offset int64 // of the next byte
 	number int   // records so far

@@ -42,6 +42,8 @@ func (p *Packet) AppendJSON(dst []byte) []byte {
 	}
 	dst = append(dst, `,"fields":{`...)
 	first := true
+	p.numbers = true
+	defer func() { p.numbers = false }()
 	p.EachField(func(f Field) {
 		if f.Missing || f.Name == "payload" || f.Name == "data" {
 			return
@@ -50,7 +52,8 @@ func (p *Packet) AppendJSON(dst []byte) []byte {
 			dst = append(dst, ',')
 		}
 		first = false
-		dst = append(appendString(dst, f.Layer+"."+f.Name), ':')
+		dst = append(append(append(append(dst, '"'), f.Layer...), '.'), f.Name...) // plain words
+		dst = append(dst, `":`...)
 		if f.Bits > 64 {
 			dst = appendString(dst, f.Text)
 		} else {
@@ -62,6 +65,11 @@ func (p *Packet) AppendJSON(dst []byte) []byte {
 
 // appendString writes s as JSON does, for HTML too.
 func appendString(dst []byte, s string) []byte {
-	b, _ := json.Marshal(s) // a string has a form in JSON, whatever is in it
-	return append(dst, b...)
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			b, _ := json.Marshal(s) // a string has a form in JSON, whatever is in it
+			return append(dst, b...)
+		}
+	}
+	return append(append(append(dst, '"'), s...), '"')
 }

@@ -67,6 +67,7 @@ type Packet struct {
 	head, body int // where the IP header or the GRH begins, and the BTH
 	lrh        int
 	whole      []byte // a cut packet, with zeros
+	numbers    bool   // fields of up to 64 bits are wanted without texts
 }
 
 // Decode fills the packet from its Record.
@@ -152,6 +153,9 @@ func (s *Source) Next() (*Packet, error) {
 	}
 	return &s.p, nil
 }
+
+// EachNotes lets f have the text of each block of notes that Next comes across (Reader.Notes).
+func (s *Source) EachNotes(f func(text []byte)) { s.r.Notes = f }
 
 // Offset is how many bytes of the file have been looked at.
 func (s *Source) Offset() int64 { return s.r.Offset() }

@@ -19,6 +19,10 @@ const (
 	ngPacketBlock    = 6
 )
 
+// NotesBlock is the type of blocks with notes between the packets: text, filled up with newlines.
+// Types with the highest bit are for everybody's own use; other programs pass them over.
+const NotesBlock = 0x80004e54
+
 // Options of blocks.
 const (
 	ngOptEnd         = 0
@@ -34,6 +38,7 @@ const (
 	ngByteOrder     = 0x1a2b3c4d
 	maxNgInterfaces = 1 << 16
 	maxNgOptions    = 1 << 18 // bytes of options of one block that are kept
+	maxNotes        = 1 << 20 // bytes of one block of notes
 )
 
 // ngSection is the section at hand.
@@ -135,8 +140,21 @@ func (r *Reader) block(rec *Record, kind uint32, n int64) (found bool, err error
 		return true, r.ngPacket(rec, kind, n)
 	case ngSimpleBlock:
 		return true, r.ngSimple(rec, n)
+	case NotesBlock:
+		if r.Notes != nil && n <= maxNotes {
+			return false, r.ngNotes(int(n))
+		}
 	}
 	return false, r.skip(n, "a block that is no packet")
+}
+
+// ngNotes hands notes on.
+func (r *Reader) ngNotes(n int) error {
+	text, err := r.take(n, "a block of notes")
+	if err == nil {
+		r.Notes(text)
+	}
+	return err
 }
 
 func (r *Reader) ngInterface(n int64) error {

@@ -62,6 +62,19 @@ func (x *Writer) Write(rec *Record) error {
 	return x.err
 }
 
+// WriteNotes writes a block of notes (NotesBlock), at most 1 MiB.
+func (x *Writer) WriteNotes(text []byte) error {
+	if len(text) > maxNotes {
+		return fmt.Errorf("trace: notes of %d bytes: %d is the most", len(text), maxNotes)
+	}
+	x.block = append(x.block[:0], text...)
+	for len(x.block)%4 != 0 {
+		x.block = append(x.block, '\n')
+	}
+	x.write(NotesBlock, x.block)
+	return x.err
+}
+
 // Flush hands everything to the writer below, and returns the first error there was.
 func (x *Writer) Flush() error {
 	if len(x.ready) > 0 && x.err == nil {

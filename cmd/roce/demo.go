@@ -23,7 +23,7 @@ It needs no privileges, no network set-up and no other program. The exit status 
   roce demo --pcap demo.pcapng && wireshark demo.pcapng`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			o.Pcap = g.pcap
+			o.Pcap, o.Records = g.pcap, g.records
 			return demo.Run(c.Context(), c.OutOrStdout(), o)
 		},
 	}

@@ -52,7 +52,8 @@ func interruptible() (context.Context, func()) {
 
 // global are the flags that every subcommand has.
 type global struct {
-	pcap string
+	pcap    string
+	records bool
 }
 
 // faultFlag lets a test program's device have faults on purpose.
@@ -75,10 +76,17 @@ either end may be one of those programs on a machine with an RDMA device.`,
   roce pingpong                        wait for a peer ...
   roce pingpong 10.0.0.1               ... and play with it
   roce perf write-bw 10.0.0.1 -s 64K   measure against "roce perf write-bw" or "ib_write_bw" there`,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if g.records && g.pcap == "" {
+				return errors.New("--records goes into the file of --pcap: name one")
+			}
+			return nil
+		},
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	root.PersistentFlags().StringVar(&g.pcap, "pcap", "", "record all packets in a `file` that Wireshark opens (pcapng)")
+	root.PersistentFlags().BoolVar(&g.records, "records", false, "record in the file of --pcap what the device does too: roce trace timeline")
 	root.AddCommand(demoCommand(g), devicesCommand(), devinfoCommand(), doctorCommand(), pingpongCommand(g), perfCommand(g), rpingCommand(g), rstreamCommand(g), versionCommand())
 	root.AddCommand(traceCommand(), learnCommand())
 	root.CompletionOptions.HiddenDefaultCmd = true

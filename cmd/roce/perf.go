@@ -60,7 +60,7 @@ func perfTestCommand(g *global, t *perf.Test) *cobra.Command {
 			if len(args) > 0 {
 				o.Host = args[0]
 			}
-			o.Size, o.Pcap = int(size), g.pcap
+			o.Size, o.Pcap, o.Records = int(size), g.pcap, g.records
 			if !o.JSON && isTerminal(os.Stderr) {
 				o.Live = os.Stderr
 			}

@@ -51,7 +51,7 @@ Without --dev the device is the address over which the two ends reach each other
 			if len(args) > 0 {
 				o.Host = args[0]
 			}
-			o.Size, o.Pcap = int(size), g.pcap
+			o.Size, o.Pcap, o.Records = int(size), g.pcap, g.records
 			return pingpong.Run(c.Context(), c.OutOrStdout(), o)
 		},
 	}

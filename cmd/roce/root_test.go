@@ -66,6 +66,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		"perf write-bw --fault CreateQP:0:ENOMEM":      `--fault: `,
 		"perf write-bw a b":                            "accepts at most 1 arg",
 		"pingpong -p 70000":                            "70000",
+		"demo --records":                               "--records goes into the file of --pcap",
 		"demo --pcap /no/such/folder/demo.pcapng":      "no such file or directory",
 	} {
 		_, err := execute(t, strings.Fields(line)...)

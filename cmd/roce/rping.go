@@ -28,7 +28,7 @@ has one for each address of this machine.`,
 			if o.Server == client {
 				return errors.New("rping: one of -s (server) and -c (client) is needed")
 			}
-			o.Pcap = g.pcap
+			o.Pcap, o.Records = g.pcap, g.records
 			return rping.Run(c.Context(), c.OutOrStdout(), o)
 		},
 	}

@@ -23,7 +23,7 @@ has one for each address of this machine.`,
   roce rstream -T socket                  the same over TCP, to compare`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			o.Pcap = g.pcap
+			o.Pcap, o.Records = g.pcap, g.records
 			return rstream.Run(c.Context(), c.OutOrStdout(), o)
 		},
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goroce/goroce/cmd/roce/internal/trace"
 	library "github.com/goroce/goroce/trace"
+	"github.com/goroce/goroce/trace/timeline"
 )
 
 func traceCommand() *cobra.Command {
@@ -20,10 +21,11 @@ standard input.`,
   roce trace explain demo.pcapng#3        every byte of the third packet
   roce trace explain IBV_WC_REM_INV_REQ_ERR
   roce trace analyze demo.pcapng          what became of each message
+  roce trace timeline demo.pcapng         what the device did beside its packets (roce demo --pcap ... --records)
   roce trace ladder --html demo.html demo.pcapng
   sudo roce trace capture eth0            what other programs and machines send`,
 	}
-	c.AddCommand(traceDecodeCommand(), traceExplainCommand(), traceAnalyzeCommand(), traceLadderCommand(), traceCaptureCommand())
+	c.AddCommand(traceDecodeCommand(), traceExplainCommand(), traceAnalyzeCommand(), traceTimelineCommand(), traceLadderCommand(), traceCaptureCommand())
 	return c
 }
 
@@ -107,6 +109,27 @@ the rule. It sees what the capture has seen, which is not what either end has.`,
 		},
 	}
 	choiceFlags(c, &choice)
+	return c
+}
+
+func traceTimelineCommand() *cobra.Command {
+	var o timeline.Options
+	c := &cobra.Command{
+		Use:   "timeline FILE",
+		Short: "Show what a device did beside its packets: requests, drops and why, retries, completions",
+		Long: `timeline shows a file that a command has written with --pcap FILE --records: each packet, and between them what the device
+did, in the order in which it happened: the work request that began, the packets that it became, what was executed where, what was
+dropped and why, why it was sent again, and the completion in which it ended. The device is one end: of the other end only the packets
+are seen.`,
+		Example: `  roce demo --quiet --pcap demo.pcapng --records && roce trace timeline demo.pcapng
+  roce perf write-bw --pcap loss.pcapng --records --fault tx:1%:drop 10.0.0.1
+  roce trace timeline --json demo.pcapng | jq 'select(.record == "completion")'`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return trace.Timeline(c.Context(), c.OutOrStdout(), args[0], o)
+		},
+	}
+	c.Flags().BoolVar(&o.JSON, "json", false, "a JSON object for each packet and each record")
 	return c
 }
 

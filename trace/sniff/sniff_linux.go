@@ -24,6 +24,7 @@ const (
 	auxDataLen  = 20       // struct tpacket_auxdata
 	arpLoopback = 772
 	arpNone     = 65534 // no header below IP
+	oddTime     = 1e11  // nanoseconds: a packet whose time is further from now has it by another clock
 )
 
 // Sniffer captures packets of one interface. It is for one goroutine, but for End and Close.
@@ -183,7 +184,7 @@ func (s *Sniffer) control(m *unix.SocketControlMessage, rec *trace.Record) {
 	ne := binary.NativeEndian
 	switch {
 	case m.Header.Level == unix.SOL_SOCKET && m.Header.Type == unix.SCM_TIMESTAMPNS && len(m.Data) == 16:
-		rec.Time = int64(ne.Uint64(m.Data))*1e9 + int64(ne.Uint64(m.Data[8:]))
+		rec.Time = sane(int64(ne.Uint64(m.Data))*1e9+int64(ne.Uint64(m.Data[8:])), rec.Time)
 	case m.Header.Level == unix.SOL_PACKET && m.Header.Type == unix.PACKET_AUXDATA && len(m.Data) >= auxDataLen:
 		if ne.Uint32(m.Data)&vlanValid == 0 || len(rec.Data) < 12 || rec.Link != trace.LinkEthernet {
 			return
@@ -193,6 +194,20 @@ func (s *Sniffer) control(m *unix.SocketControlMessage, rec *trace.Record) {
 		binary.BigEndian.PutUint16(s.buf[14:], ne.Uint16(m.Data[16:]))
 		rec.Data, rec.Length = s.buf[:len(rec.Data)+4], rec.Length+4
 	}
+}
+
+// sane returns the kernel's time of a packet, in the time of day. A packet that came through a veth
+// pair can have one by the monotonic clock, when it was sent.
+func sane(t, now int64) int64 {
+	near := func(t, now int64) bool { return now-t > -oddTime && now-t < oddTime }
+	if near(t, now) {
+		return t
+	}
+	var mono unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono) == nil && near(t, mono.Nano()) {
+		return now - (mono.Nano() - t)
+	}
+	return now
 }
 
 // Lost is how many packets were lost so far because nobody called Next in time.

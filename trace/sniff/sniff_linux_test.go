@@ -76,12 +76,27 @@ func TestCloseEndsNext(t *testing.T) {
 	require.ErrorIs(t, <-ended, os.ErrClosed)
 }
 
+// until reads the packets of an address, whose PSNs count from 0, up to a number of them or to the
+// end, and returns how many there were.
+func until(s *Sniffer, from string, n wire.PSN) (psn wire.PSN) {
+	var p trace.Packet
+	for psn < n && s.Next(&p.Record) == nil {
+		if p.Decode(); p.Kind == trace.RoCEv2 && p.Frame.Src().Addr().Unmap().String() == from && p.Wire.BTH.PSN() == psn {
+			psn++
+		}
+	}
+	return psn
+}
+
 // TestEnd: what has arrived is still read, and what comes later is not.
 func TestEnd(t *testing.T) {
-	s, err := Open("lo")
+	other, err := Open("lo") // gets each packet after s
 	if errors.Is(err, os.ErrPermission) {
 		t.Skip("needs root (CAP_NET_RAW): ", err)
 	}
+	require.NoError(t, err)
+	defer other.Close()
+	s, err := Open("lo")
 	require.NoError(t, err)
 	defer s.Close()
 	idle := 0
@@ -94,28 +109,27 @@ func TestEnd(t *testing.T) {
 		_, err = from.WriteTo(body(t, wire.PSN(i)), to)
 		require.NoError(t, err)
 	}
+	require.Equal(t, wire.PSN(3), until(other, "127.91.3.3", 3))
 	require.NoError(t, s.End())
 	_, err = from.WriteTo(body(t, 99), to)
 	require.NoError(t, err)
-	var p trace.Packet
-	psn := wire.PSN(0)
-	for {
-		if err = s.Next(&p.Record); err != nil {
-			break
-		}
-		if p.Decode(); p.Kind == trace.RoCEv2 && p.Frame.Src().Addr().Unmap().String() == "127.91.3.3" {
-			require.Equal(t, psn, p.Wire.BTH.PSN())
-			psn++
-		}
-	}
-	require.ErrorIs(t, err, os.ErrClosed)
-	require.Equal(t, wire.PSN(3), psn)
+	require.Equal(t, wire.PSN(3), until(s, "127.91.3.3", 99))
 	require.LessOrEqual(t, idle, 1)
 }
 
 func TestNoInterface(t *testing.T) {
 	_, err := Open("no such interface")
 	require.ErrorContains(t, err, "no such interface")
+}
+
+// TestSaneTime: times by either clock, and by none.
+func TestSaneTime(t *testing.T) {
+	const now = 1_700_000_000_000_000_000
+	var mono unix.Timespec
+	require.NoError(t, unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono))
+	require.Equal(t, int64(now-5e6), sane(now-5e6, now))
+	require.InDelta(t, now-5e6, sane(mono.Nano()-5e6, now), 60e9)
+	require.Equal(t, int64(now), sane(1<<62, now))
 }
 
 // TestTagIsPutBack: the kernel shows a VLAN tag beside the packet.

@@ -1,99 +1,172 @@
 // Package timeline puts together what engines say they did (qp.Record) and the packets of a
-// capture, in the order of time: what was posted, which packets it became, what was dropped and
-// why, and in which completion it ended.
+// capture: what was posted, which packets it became, what was dropped and why, and in which
+// completion it ended.
+//
+// The files, in reading order:
+//
+//	entry.go      records → entries; an entry in words
+//	notes.go      entries as lines of JSON, inside a capture file and out of it
+//	recorder.go   a device's entries into the file that its packets are captured in
+//	timeline.go   entries and packets → lines, in the order in which things happened
 package timeline
 
-// Records of nodes → entries → merged with packets → lines.
+// Entries merged with packets. An engine records each packet that it sends or takes, in the order
+// in which it did, so such an entry says where among the entries its packet belongs; times do not:
+// an engine reads its clock once in a turn, and a capture once for several packets.
+//
+// Stages: read packets ahead of the entry at hand → a packet that it names is written here, others
+// when they are too old to be named still → the entry itself, unless the packet says it all.
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"slices"
-	"strconv"
+	"iter"
+	"time"
 
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/trace"
 	"github.com/goroce/goroce/wire"
 )
 
-// Entry is a record, and whose it is.
-type Entry struct {
-	Time   int64  // nanoseconds, by the clock that the packets are stamped by
-	Node   string // whose engine
-	Record qp.Record
+// Bounds of how far packet and entry may lie apart: nanoseconds, packets.
+const (
+	apart        = int64(20 * time.Millisecond)
+	maxUnwritten = 1 << 14
+)
+
+// Options are those of Write. The zero value writes text.
+type Options struct {
+	JSON bool // a JSON object a line, of a packet as Packet.AppendJSON has it, of an entry as Entry.AppendJSON
 }
 
-// Entries makes entries of the records of a node. shift is what is added to the engine's time to
-// come to the packets': of a device, the time of day less its clock's (QueryRTValues); of a
-// simulated world, 0.
-func Entries(dst []Entry, node string, records []qp.Record, shift int64) []Entry {
-	for _, r := range records {
-		dst = append(dst, Entry{int64(r.At) + shift, node, r})
+// Write writes entries and packets in the order in which they happened, a line each. Entries are in
+// the order of time. src may be nil. With packets, entries that only say that one was sent or taken
+// are left out.
+func Write(out io.Writer, src *trace.Source, entries iter.Seq[Entry], o Options) error {
+	w := writer{out: out, src: src, json: o.JSON}
+	for x := range entries {
+		w.entry(&x)
+		if w.err != nil {
+			return w.err
+		}
 	}
-	return dst
-}
-
-// Write writes entries and packets in the order of time, a line each; of the same time an engine's
-// receiving comes after the packet, and all else before it. src may be nil. With packets, entries
-// that only say that one was sent or taken are left out.
-func Write(out io.Writer, src *trace.Source, entries []Entry) error {
-	slices.SortStableFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Time, b.Time) })
-	w := writer{out: out}
-	for src != nil {
-		p, err := src.Next()
-		if err == io.EOF {
+	for w.err == nil {
+		w.read(1<<63 - 1)
+		if len(w.packets) == 0 {
 			break
 		}
-		if err != nil {
-			return err
-		}
-		w.begin(p.Time)
-		entries = w.until(p.Time, entries)
-		w.line = fmt.Appendf(w.stamp(p.Time), "%-10s ", "packet "+strconv.Itoa(p.Number))
-		w.line = p.AppendLine(w.line)
-		w.packets = true
-		w.flush()
+		w.until(1<<63 - 1)
 	}
-	w.until(1<<63-1, entries)
 	return w.err
+}
+
+// packet is one that was read and not written.
+type packet struct {
+	key  key
+	time int64
+	text []byte
+}
+
+// key is what an entry says of a packet.
+type key struct {
+	op  uint8
+	qpn uint32
+	psn wire.PSN
 }
 
 // writer keeps the first error and the first time.
 type writer struct {
 	out     io.Writer
+	src     *trace.Source // nil: at its end
+	json    bool
+	packets []packet // not written yet, in the order of the file
+	any     bool     // there were packets
 	first   int64
 	begun   bool
-	packets bool // some were shown
 	line    []byte
 	err     error
 }
 
-// begin fixes the time that all others are counted from.
-func (w *writer) begin(t int64) {
+// entry writes an entry, and the packets that come before it.
+func (w *writer) entry(x *Entry) {
+	w.read(x.Time + apart)
+	w.until(x.Time - apart)
+	if k := x.Record.Kind; w.any && (k == qp.RecordSent || k == qp.RecordReceived) {
+		w.named(x)
+		return
+	}
+	w.stamp(x.Time)
+	if w.json {
+		w.line = x.AppendJSON(w.line)
+	} else {
+		w.line = x.AppendLine(w.line)
+	}
+	w.flush()
+}
+
+// read reads packets up to a time.
+func (w *writer) read(until int64) {
+	for w.src != nil && len(w.packets) < maxUnwritten && (len(w.packets) == 0 || w.packets[len(w.packets)-1].time <= until) {
+		p, err := w.src.Next()
+		if err == io.EOF {
+			w.src = nil
+			return
+		}
+		if err != nil {
+			w.src, w.err = nil, err
+			return
+		}
+		w.any = true
+		x := packet{time: p.Time}
+		if p.Parsed {
+			x.key = key{uint8(p.Wire.Opcode), p.Wire.BTH.DestQP(), p.Wire.BTH.PSN()}
+		}
+		if w.json {
+			x.text = p.AppendJSON(nil)
+		} else {
+			x.text = p.AppendLine(fmt.Appendf(nil, "%-10s ", fmt.Sprintf("packet %d", p.Number)))
+		}
+		w.packets = append(w.packets, x)
+	}
+}
+
+// until writes the packets that are older than a time.
+func (w *writer) until(t int64) {
+	n := 0
+	for n < len(w.packets) && (w.packets[n].time < t || len(w.packets)-n == maxUnwritten) {
+		w.write(&w.packets[n], w.packets[n].time)
+		n++
+	}
+	w.packets = w.packets[:copy(w.packets, w.packets[n:])]
+}
+
+// named writes the packet that an entry names, if it is there and was not written before.
+func (w *writer) named(x *Entry) {
+	k := key{x.Record.Op, x.Record.QPN, x.Record.PSN}
+	for i := range w.packets {
+		if w.packets[i].key == k {
+			w.write(&w.packets[i], x.Time)
+			w.packets = append(w.packets[:i], w.packets[i+1:]...)
+			return
+		}
+	}
+}
+
+func (w *writer) write(p *packet, at int64) {
+	w.stamp(at)
+	w.line = append(w.line, p.text...)
+	w.flush()
+}
+
+// stamp begins a line with the time since the beginning, in seconds. JSON has times of its own.
+func (w *writer) stamp(t int64) {
 	if !w.begun {
 		w.first, w.begun = t, true
 	}
-}
-
-// until writes the entries up to a time and returns the others.
-func (w *writer) until(t int64, entries []Entry) []Entry {
-	for len(entries) > 0 && entries[0].Time <= t {
-		x := &entries[0]
-		entries = entries[1:]
-		w.begin(x.Time)
-		if k := x.Record.Kind; w.packets && (k == qp.RecordSent || k == qp.RecordReceived) {
-			continue
-		}
-		w.line = x.AppendLine(w.stamp(x.Time))
-		w.flush()
+	w.line = w.line[:0]
+	if !w.json {
+		w.line = fmt.Appendf(w.line, "%14.9f  ", float64(t-w.first)/1e9)
 	}
-	return entries
-}
-
-// stamp begins a line with the time since the beginning, in seconds.
-func (w *writer) stamp(t int64) []byte {
-	return fmt.Appendf(w.line[:0], "%14.9f  ", float64(t-w.first)/1e9)
 }
 
 func (w *writer) flush() {
@@ -101,48 +174,3 @@ func (w *writer) flush() {
 		_, w.err = w.out.Write(append(w.line, '\n'))
 	}
 }
-
-// AppendLine appends the entry in words: "A          qp 0x000012 request SEND wr 7, 64 B, psn 5".
-func (x *Entry) AppendLine(dst []byte) []byte {
-	r := &x.Record
-	dst = fmt.Appendf(dst, "%-10s qp 0x%06x %v", x.Node, r.QPN, r.Kind)
-	if say := words[r.Kind]; say != nil {
-		dst = append(append(dst, ' '), say(r)...)
-	}
-	return dst
-}
-
-// words are what is said of each kind behind its name.
-var words = map[qp.RecordKind]func(r *qp.Record) string{
-	qp.RecordRequest: func(r *qp.Record) string {
-		return fmt.Sprintf("%v wr %d, %d B, psn %v", qp.WROpcode(r.Op), r.Value, r.Length, r.PSN)
-	},
-	qp.RecordSent:     packet,
-	qp.RecordReceived: packet,
-	qp.RecordDropped: func(r *qp.Record) string {
-		return packet(r) + ": " + wire.DropReason(r.Value).Explain()
-	},
-	qp.RecordExecuted: func(r *qp.Record) string {
-		text := packet(r)
-		if r.Value != 0 {
-			text += fmt.Sprintf(" at 0x%x", r.Value)
-		}
-		return text
-	},
-	qp.RecordRetry:  fromPSN,
-	qp.RecordWait:   fromPSN,
-	qp.RecordGiveUp: fromPSN,
-	qp.RecordCompletion: func(r *qp.Record) string {
-		return fmt.Sprintf("%v wr %d: %v", qp.WCOpcode(r.Op), r.Value, qp.WCStatus(r.Length))
-	},
-	qp.RecordState: func(r *qp.Record) string { return qp.QPState(r.Op).String() },
-	qp.RecordSlowed: func(r *qp.Record) string {
-		return fmt.Sprintf("to %.3g Gbit/s", 8*float64(r.Value)/1e9)
-	},
-}
-
-func packet(r *qp.Record) string {
-	return fmt.Sprintf("%v psn %v, %d B", wire.Opcode(r.Op), r.PSN, r.Length)
-}
-
-func fromPSN(r *qp.Record) string { return "from psn " + r.PSN.String() }

@@ -2,6 +2,8 @@ package timeline
 
 import (
 	"bytes"
+	"cmp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,11 +45,12 @@ func TestWorld(t *testing.T) {
 	src, err := trace.NewSource(bytes.NewReader(s.Capture.Bytes()))
 	require.NoError(t, err)
 	var out bytes.Buffer
-	require.NoError(t, Write(&out, src, append([]Entry(nil), entries...)))
+	slices.SortStableFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Time, b.Time) })
+	require.NoError(t, Write(&out, src, slices.Values(entries), Options{}))
 	inOrder(t, out.String(), "A          qp", "state RTS", "request RDMA_WRITE wr", "packet 1", "RDMA_WRITE_FIRST", "executed RC RDMA_WRITE_FIRST psn 0, 1024 B at 0x7f0000100000",
 		"dropped RC RDMA_WRITE_LAST psn 2, 952 B: out of sequence", "NAK PSN sequence error", "retry from psn 1", "executed RC RDMA_WRITE_LAST psn 2, 952 B at 0x7f0000100800", "completion", "success")
 	out.Reset()
-	require.NoError(t, Write(&out, nil, entries))
+	require.NoError(t, Write(&out, nil, slices.Values(entries), Options{}))
 	inOrder(t, out.String(), "sent RC RDMA_WRITE_FIRST", "received RC RDMA_WRITE_FIRST", "sent RC ACKNOWLEDGE psn 1")
 }
 
@@ -89,6 +92,60 @@ func TestDevice(t *testing.T) {
 	for _, x := range Entries(nil, "dev", records, now.UnixNano()-int64(clock.RawClock)) {
 		require.WithinDuration(t, now, time.Unix(0, x.Time), time.Hour)
 	}
+}
+
+// TestJSON: an entry of each kind comes back from JSON as it was.
+func TestJSON(t *testing.T) {
+	for k := qp.RecordKind(1); k.String() != "?"; k++ {
+		x := Entry{1_700_000_000_123_456_789, "udp:127.0.0.1", qp.Record{Kind: k, QPN: 0xabcdef, PSN: 0x123456, Op: 4, Value: 1<<63 + 1, Length: 7}}
+		got, err := ParseEntry(x.AppendJSON(nil))
+		require.NoError(t, err)
+		require.Equal(t, x, got)
+	}
+	for text, want := range map[string]string{"{": "no JSON", `{"record":"x"}`: "not known", `{"time":7}`: "no JSON"} {
+		_, err := ParseEntry([]byte(text))
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// TestNotes: what a recorder has put between the packets of a file is found there, and the packets
+// are as before.
+func TestNotes(t *testing.T) {
+	var file bytes.Buffer
+	w := trace.NewWriter(&file)
+	made := 0
+	r := Recorder{Node: "A", Shift: 5, Records: func(dst []qp.Record) []qp.Record {
+		for range 700 {
+			made++
+			dst = append(dst, qp.Record{At: qp.Time(made), Kind: qp.RecordRequest, Value: uint64(made)})
+		}
+		return dst
+	}, Block: func(kind uint32, body []byte) error {
+		require.Equal(t, uint32(trace.NotesBlock), kind)
+		return w.WriteNotes(body)
+	}}
+	for i := range 3 {
+		require.NoError(t, w.Write(&trace.Record{Time: int64(i), Link: trace.LinkRaw, Data: []byte("nothing")}))
+		require.NoError(t, r.Collect())
+	}
+	require.NoError(t, w.Flush())
+	src, err := trace.NewSource(bytes.NewReader(file.Bytes()))
+	require.NoError(t, err)
+	n := NewNotes(src)
+	seen := 0
+	for x := range n.All() {
+		seen++
+		require.Equal(t, Entry{int64(seen) + 5, "A", qp.Record{Kind: qp.RecordRequest, Value: uint64(seen)}}, x)
+	}
+	require.NoError(t, n.Err())
+	require.Equal(t, made, seen)
+	var out bytes.Buffer
+	packets, err := trace.NewSource(bytes.NewReader(file.Bytes()))
+	require.NoError(t, err)
+	again, err := trace.NewSource(bytes.NewReader(file.Bytes()))
+	require.NoError(t, err)
+	require.NoError(t, Write(&out, packets, NewNotes(again).All(), Options{JSON: true}))
+	require.Equal(t, made+3, strings.Count(out.String(), "\n"))
 }
 
 // TestWords: every kind of record has words, of every value.

@@ -3,6 +3,7 @@ package capture
 // Capture files, as Wireshark reads them.
 
 import (
+	"encoding/binary"
 	"fmt"
 	"io"
 	"sync"
@@ -22,6 +23,7 @@ import (
 // traffic; Close returns it.
 type Pcapng struct {
 	mu     sync.Mutex
+	out    io.Writer
 	w      *pcapgo.NgWriter
 	packet []byte
 	err    error
@@ -37,7 +39,7 @@ func NewPcapng(w io.Writer) (*Pcapng, error) {
 	if err != nil {
 		return nil, fmt.Errorf("transport: start capture file: %w", err)
 	}
-	return &Pcapng{w: ng}, nil
+	return &Pcapng{out: w, w: ng}, nil
 }
 
 // ngInterface describes what a direction's packets arrived on; its number in the file is the
@@ -70,6 +72,24 @@ func (p *Pcapng) Capture(dir Direction, at time.Time, f *wire.Frame) {
 	}
 	p.err = p.w.WritePacket(gopacket.CaptureInfo{Timestamp: at, CaptureLength: len(p.packet), Length: len(p.packet),
 		InterfaceIndex: int(dir)}, p.packet)
+}
+
+// Block writes a block of another type behind what was captured so far, and flushes: for types that
+// are for everybody's own use, from 0x80000000 on. body has a multiple of four bytes.
+func (p *Pcapng) Block(kind uint32, body []byte) error {
+	if kind < 1<<31 || len(body)%4 != 0 {
+		return fmt.Errorf("transport: a block of type 0x%x with %d bytes: want a type from 0x80000000 on, and a multiple of four bytes", kind, len(body))
+	}
+	if err := p.Flush(); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := uint32(len(body) + 12)
+	le := binary.LittleEndian
+	block := append(le.AppendUint32(le.AppendUint32(nil, kind), n), body...)
+	_, p.err = p.out.Write(le.AppendUint32(block, n))
+	return p.err
 }
 
 // Flush hands everything captured so far to the writer.

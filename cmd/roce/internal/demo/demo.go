@@ -25,8 +25,9 @@ import (
 
 // Options say what to show.
 type Options struct {
-	Quiet bool   // no packets
-	Pcap  string // file for a capture
+	Quiet   bool   // no packets
+	Pcap    string // file for a capture
+	Records bool   // what A does goes into it too
 }
 
 // patience is how long a lesson may take. It takes milliseconds; more means that something is
@@ -78,7 +79,7 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 // open makes both hosts. All packets pass A, so watching A is enough.
 func (d *demo) open(ctx context.Context, o Options) (err error) {
 	addr := netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	if d.a, err = newHost("A", session.Options{Pcap: o.Pcap, Watch: d.watch}, addr); err != nil {
+	if d.a, err = newHost("A", session.Options{Pcap: o.Pcap, Records: o.Records, Watch: d.watch}, addr); err != nil {
 		return err
 	}
 	if d.b, err = newHost("B", session.Options{}, d.a.s.GID.Addr().Next()); err != nil {

@@ -44,10 +44,11 @@ type Options struct {
 	Debug      bool   // -d
 	Persistent bool   // -P one client after the other, and several at a time
 
-	Dev    string        // device name; "" is that of the address
-	Pcap   string        // file for a packet capture
-	Faults string        // roce.Config.Faults
-	Stall  time.Duration // give up when nothing comes for so long; 0: never
+	Dev     string        // device name; "" is that of the address
+	Pcap    string        // file for a packet capture
+	Records bool          // session.Options.Records
+	Faults  string        // roce.Config.Faults
+	Stall   time.Duration // give up when nothing comes for so long; 0: never
 }
 
 // check names the option that is wrong.
@@ -96,7 +97,7 @@ func Run(ctx context.Context, out io.Writer, o Options) error {
 
 // open opens the device of the address; nil for a server on all addresses.
 func (o *Options) open(ctx context.Context) (*session.Session, error) {
-	opt := session.Options{Dev: o.Dev, Pcap: o.Pcap, Faults: o.Faults}
+	opt := session.Options{Dev: o.Dev, Pcap: o.Pcap, Records: o.Records, Faults: o.Faults}
 	if o.Server {
 		return session.Meet(ctx, opt, o.Addr, "")
 	}

@@ -17,7 +17,7 @@ import (
 // meet opens the device, and listens if this end is the server.
 func (r *run) meet(ctx context.Context) (s *session.Session, err error) {
 	if !r.tcp {
-		s, err = session.Meet(ctx, session.Options{Dev: r.Dev, Pcap: r.Pcap, Faults: r.Faults}, r.Bind, r.Server)
+		s, err = session.Meet(ctx, session.Options{Dev: r.Dev, Pcap: r.Pcap, Records: r.Records, Faults: r.Faults}, r.Bind, r.Server)
 		if err != nil {
 			return nil, err
 		}

@@ -34,9 +34,10 @@ type Options struct {
 	KeepAlive int      // -k seconds, 0: none
 	Tests     []string // -T: ways of testing, see tests
 
-	Dev    string // device name; "" is that of the address
-	Pcap   string // file for a packet capture
-	Faults string // roce.Config.Faults
+	Dev     string // device name; "" is that of the address
+	Pcap    string // file for a packet capture
+	Records bool   // session.Options.Records
+	Faults  string // roce.Config.Faults
 }
 
 // A way is an option of -T, by its letter.

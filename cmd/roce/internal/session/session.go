@@ -2,15 +2,14 @@
 // device, wait for completions without waiting for ever, and explain a failure to the person at the
 // terminal.
 //
-// Stages: open a device by name or by the address that leads to the peer (this file), wait
-// (wait.go), explain (failure.go).
+// Stages: open a device by name or by the address that leads to the peer (this file), record what
+// it sends, gets and does (record.go), wait (wait.go), explain (failure.go).
 package session
 
 import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 
 	"github.com/goroce/goroce/roce"
 	"github.com/goroce/goroce/transport"
@@ -23,6 +22,7 @@ type Options struct {
 	GIDIndex int
 	Lanes    int            // roce.Config.Lanes
 	Pcap     string         // file for a packet capture
+	Records  bool           // what the device does goes into that file too
 	Watch    PortMiddleware // sees every packet; nil for none
 	Faults   string         // roce.Config.Faults
 
@@ -47,6 +47,7 @@ type Session struct {
 	Port roce.PortAttr
 
 	closers []func() error
+	records *recording
 	lent    bool // the device is somebody else's
 }
 
@@ -87,13 +88,23 @@ func open(name string, opt Options) (*Session, error) {
 
 func (s *Session) open(name string, opt Options) (err error) {
 	watch := opt.Watch
+	var sink *capture.Pcapng
 	if opt.Pcap != "" {
-		if watch, err = s.record(opt.Pcap, watch); err != nil {
+		if sink, watch, err = s.capture(opt.Pcap, watch); err != nil {
 			return err
 		}
 	}
-	if s.Device, err = roce.Open(name, &roce.Config{Wrap: watch, Lanes: opt.Lanes, Transport: opt.Transport, Faults: opt.Faults}); err != nil {
+	cfg := roce.Config{Wrap: watch, Lanes: opt.Lanes, Transport: opt.Transport, Faults: opt.Faults}
+	if opt.Records {
+		cfg.Records = recordsKept
+	}
+	if s.Device, err = roce.Open(name, &cfg); err != nil {
 		return err
+	}
+	if opt.Records {
+		if err := s.record(sink); err != nil {
+			return err
+		}
 	}
 	s.Port = s.QueryPort()
 	s.GID, err = s.QueryGID(opt.GIDIndex)
@@ -105,26 +116,6 @@ func On(dev *roce.Device) (s *Session, err error) {
 	s = &Session{Device: dev, Port: dev.QueryPort(), lent: true}
 	s.GID, err = dev.QueryGID(0)
 	return s, err
-}
-
-// record opens the capture file and returns next with the recorder in front.
-func (s *Session) record(file string, next PortMiddleware) (PortMiddleware, error) {
-	f, err := os.Create(file)
-	if err != nil {
-		return nil, fmt.Errorf("--pcap: %w", err)
-	}
-	sink, err := capture.NewPcapng(f)
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("--pcap %s: %w", file, err)
-	}
-	s.closers = append(s.closers, sink.Close, f.Close)
-	return func(p transport.Port) transport.Port {
-		if next != nil {
-			p = next(p)
-		}
-		return capture.Wrap(p, sink)
-	}, nil
 }
 
 // Notes say which kind of port the device has, if it had the choice, and which features it does
@@ -143,6 +134,9 @@ func (s *Session) Notes() (notes []string) {
 // Close closes the device, then what listened to it.
 func (s *Session) Close() error {
 	var errs []error
+	if s.records != nil {
+		errs = append(errs, s.records.end())
+	}
 	if s.Device != nil && !s.lent {
 		errs = append(errs, s.Device.Close())
 	}
