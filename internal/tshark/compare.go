@@ -172,3 +172,25 @@ func same(f *trace.Field, got string) bool {
 	}
 	return got == "True" && f.Value == 1 || got == "False" && f.Value == 0
 }
+
+// Opens fails the test unless tshark reads a file to its end without a word, finds that many packets
+// in it, and none of them malformed. It does not guess what payloads are.
+func Opens(t testing.TB, name string, packets int) {
+	t.Helper()
+	args := append([]string{"-r", name, "-T", "fields", "-e", "frame.number", "-e", "_ws.malformed", "-e", "frame.protocols"}, calm...)
+	cmd := exec.Command(Path(t), args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s: %s", name, &stderr)
+	for line := range strings.Lines(stderr.String()) {
+		require.True(t, strings.HasPrefix(line, "Running as user"), "%s: tshark says: %s", name, line)
+	}
+	n := 0
+	for line := range strings.Lines(string(out)) {
+		n++
+		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		require.Empty(t, f[1], "%s: packet %s (%s)", name, f[0], f[2])
+	}
+	require.Equal(t, packets, n, "%s: packets", name)
+}
