@@ -4,7 +4,7 @@ package interop
 // guest, and rxe with ours, on the lab's network. Both are captured by roce trace capture.
 //
 // Stages of a scene: the capture begins, programs or the conformance suite play, the capture ends,
-// tshark and package trace must say the same of every field of it (docs/tshark.md has what differs).
+// tshark and package trace must say the same of every field of it, but for docs/tshark.md.
 //
 // The files in testdata/captures are made by
 //
@@ -80,7 +80,7 @@ func TestTraceOfRxe(t *testing.T) {
 	})
 	var c tshark.Comparison
 	for _, s := range scenes {
-		if *captures == "" && !s.always { // what is in testdata/captures is compared by package trace
+		if *captures == "" && !s.always { // package trace compares the others, in testdata
 			continue
 		}
 		t.Run(s.name, func(t *testing.T) {

@@ -48,8 +48,8 @@ var topicWords = map[string]string{"status": "completion status", "wc": "complet
 
 // ExplainStatus explains what a program printed: "IBV_WC_REM_INV_REQ_ERR", "rem_inv_req_err", 9,
 // "syndrome 0x61", "0x61" (a syndrome), "event 3", "IBV_EVENT_QP_FATAL", "rx_icrc_errors", "rej
-// 28", "cm 8", "RDMA_CM_EVENT_REJECTED", "sidr 1". A number alone is a completion status, one that begins with 0x a syndrome. It returns false
-// if it knows no such thing.
+// 28", "cm 8", "RDMA_CM_EVENT_REJECTED", "sidr 1". A number alone is a completion status, one that
+// begins with 0x a syndrome. It returns false if it knows no such thing.
 func ExplainStatus(what string) (string, bool) {
 	kind, number := topicNumber(what)
 	name := plainName(what)

@@ -124,8 +124,8 @@ func (c *Comparison) Unused() (rows []Difference) {
 	return rows
 }
 
-// Dissect returns tshark's values of fields in each packet of a capture; it fails the test if tshark
-// has anything to say about the file.
+// Dissect returns tshark's values of fields in each packet of a capture; it fails the test if
+// tshark has anything to say about the file.
 func Dissect(t testing.TB, file []byte, fields []string) (packets []map[string]string) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "capture.pcapng")
@@ -173,8 +173,8 @@ func same(f *trace.Field, got string) bool {
 	return got == "True" && f.Value == 1 || got == "False" && f.Value == 0
 }
 
-// Opens fails the test unless tshark reads a file to its end without a word, finds that many packets
-// in it, and none of them malformed. It does not guess what payloads are.
+// Opens fails the test unless tshark reads a file to its end without a word, finds that many
+// packets in it, and none of them malformed. It does not guess what payloads are.
 func Opens(t testing.TB, name string, packets int) {
 	t.Helper()
 	args := append([]string{"-r", name, "-T", "fields", "-e", "frame.number", "-e", "_ws.malformed", "-e", "frame.protocols"}, calm...)

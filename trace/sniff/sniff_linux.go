@@ -24,7 +24,7 @@ const (
 	auxDataLen  = 20       // struct tpacket_auxdata
 	arpLoopback = 772
 	arpNone     = 65534 // no header below IP
-	oddTime     = 1e11  // nanoseconds: a packet whose time is further from now has it by another clock
+	oddTime     = 1e11  // nanoseconds: a time further from now is by another clock
 )
 
 // Sniffer captures packets of one interface. It is for one goroutine, but for End and Close.

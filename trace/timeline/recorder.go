@@ -11,7 +11,7 @@ import (
 // that a device has overwritten before Collect are not in the file. It is for one goroutine.
 type Recorder struct {
 	Node    string                               // the device's name
-	Shift   int64                                // nanoseconds from the device's clock to the time of day
+	Shift   int64                                // from the device's clock to the time of day
 	Records func(dst []qp.Record) []qp.Record    // Device.Records
 	Block   func(kind uint32, body []byte) error // of the file: capture.Pcapng's
 

@@ -36,7 +36,7 @@ const (
 
 // Options are those of Write. The zero value writes text.
 type Options struct {
-	JSON bool // a JSON object a line, of a packet as Packet.AppendJSON has it, of an entry as Entry.AppendJSON
+	JSON bool // a JSON object a line, as Packet.AppendJSON and Entry.AppendJSON have them
 }
 
 // Write writes entries and packets in the order in which they happened, a line each. Entries are in

@@ -16,7 +16,7 @@ import (
 
 const (
 	recordsKept = 1 << 17               // of each lane, between two fetches
-	fetchEvery  = 10 * time.Millisecond // a lane that does all it can makes a few records a microsecond
+	fetchEvery  = 10 * time.Millisecond // a busy lane makes some records a microsecond
 )
 
 // capture opens the capture file and returns next with the sink in front.
