@@ -58,6 +58,7 @@ type app struct {
 	access   mr.Access
 	saidLast bool // it has posted its last request: help posts it
 
+	quit     bool      // its queue pair was closed at the end
 	oversize *oversize // the packet at hand is longer than the path MTU
 }
 
@@ -82,7 +83,9 @@ type life struct {
 	failed bool      // a request has failed: the rest is flushed
 	sends  []*work   // without completion, oldest first
 	recvs  []*work
-	newest uint64 // SEND or WRITE with immediate that has arrived
+	// newest is the latest SEND or WRITE with immediate that has arrived in a pool; nil: in the
+	// queue pair's own queue
+	newest map[*pool]uint64
 
 	lastWQEs int // events EventQPLastWQE
 }
@@ -117,6 +120,8 @@ type work struct {
 	target   *grant // RDMA: the key that was used
 	at       int    // and where in the peer's memory
 	to       *app   // the application that it was meant for
+	queue    uint32 // XRC: the number that it names
+	hopeless bool   // XRC: which is none for it
 	after    func() // what its success means
 
 	flushed   int  // FLUSH: what storage of the peer's node had done when it was posted
@@ -239,7 +244,7 @@ func (a *app) openRemote(to int, rights mr.Access) {
 
 // create makes a queue pair, and completion queues if there are none or they have overrun.
 func (a *app) create() {
-	n, l := a.node, &life{app: a}
+	n, l := a.node, &life{app: a, newest: map[*pool]uint64{}}
 	if old := a.life; old != nil && old.cqs[0].Err() == nil && old.cqs[1].Err() == nil {
 		l.cqs = old.cqs
 	} else {
@@ -256,8 +261,13 @@ func (a *app) create() {
 	var err error
 	init := qp.QPInit{Type: a.cfg.Type, PD: n.PD, SendCQ: l.cqs[0], RecvCQ: l.cqs[1], Cap: a.cfg.Cap,
 		SQSigAll: a.cfg.SQSigAll, WholeMessages: a.plan.Cfg.WholeMessages}
-	if a.pool != nil {
+	switch {
+	case a.pool != nil:
 		init.SRQ = a.pool.srq
+	case a.cfg.Type == qp.XRCSend:
+		init.RecvCQ = nil
+	case a.cfg.Type == qp.XRCRecv:
+		init.SendCQ, init.RecvCQ, init.XRCD = nil, nil, a.plan.Domain
 	}
 	l.q, err = n.Engine.CreateQP(init)
 	a.must(err, "CreateQP")
@@ -305,7 +315,7 @@ func (a *app) end(reset bool) {
 		b.excuse()
 	}
 	if reset && !l.overrun() {
-		next := &life{app: a, q: l.q, cqs: l.cqs}
+		next := &life{app: a, q: l.q, cqs: l.cqs, newest: map[*pool]uint64{}}
 		a.modify(qp.QPAttr{State: qp.StateReset}, qp.AttrState)
 		a.begin(next)
 		return
@@ -377,14 +387,17 @@ func (a *app) connect(b *bond) {
 	if c.Type != qp.UD {
 		toRTR |= qp.AttrAV | qp.AttrPathMTU | qp.AttrDestQPN | qp.AttrRQPSN
 	}
-	if c.Type == qp.RC {
+	if c.Selective {
+		toRTR |= qp.AttrSelectiveRepeat
+	}
+	if c.FlowControl {
+		toRTR |= qp.AttrFlowControl
+	}
+	if c.Type == qp.RC || c.Type == qp.XRCRecv {
 		toRTR |= qp.AttrMaxDestRdAtomic | qp.AttrMinRNRTimer
-		if c.Selective {
-			toRTR |= qp.AttrSelectiveRepeat
-		}
-		if c.FlowControl {
-			toRTR |= qp.AttrFlowControl
-		}
+		toRTS |= qp.AttrTimeout
+	}
+	if c.Type == qp.RC || c.Type == qp.XRCSend {
 		toRTS |= qp.AttrTimeout | qp.AttrRetryCnt | qp.AttrRNRRetry | qp.AttrMaxRdAtomic
 	}
 	a.modify(attr, toRTR)
@@ -413,7 +426,7 @@ func (a *app) outstanding() (n int) {
 // known to be over.
 func (a *app) help(last bool) {
 	l := a.life
-	if last && l.q.State() == qp.StateRTS && !a.saidLast {
+	if last && l.q.State() == qp.StateRTS && !a.saidLast && a.requests() {
 		k := a.newWork(qp.WRSend)
 		k.local, k.len = nil, 16
 		a.saidLast = a.post(k, qp.SendWR{Flags: qp.SendSignaled | qp.SendInline, Inline: pattern(k, k.len), AH: a.ah,
@@ -427,9 +440,11 @@ func (a *app) help(last bool) {
 	case qp.StateSQE:
 		a.modify(qp.QPAttr{State: qp.StateRTS}, qp.AttrState)
 	}
-	if a.pool != nil {
-		for a.pool.post() {
+	for _, p := range a.pools() {
+		for p.post() {
 		}
+	}
+	if a.pool != nil || a.cfg.Type >= qp.XRCSend {
 		return
 	}
 	for s := l.q.State(); s >= qp.StateInit && s != qp.StateErr && a.postRecv(longest, 0, spareAt, spareSize); s = l.q.State() {

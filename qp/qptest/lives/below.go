@@ -89,7 +89,7 @@ func (a *app) there() bool { return !a.node.GIDs[0].IsZero() }
 
 // limit gives the packets of the queue pair another rate, or none of their own.
 func (a *app) limit(d *Deed) bool {
-	if !a.ready() || a.life.q.State() != qp.StateRTS || a.cfg.Type == qp.UD {
+	if !a.connected() || a.life.q.State() != qp.StateRTS || a.cfg.Type == qp.UD {
 		return false
 	}
 	a.modify(qp.QPAttr{RateLimit: []uint32{0, 200_000, 1_000_000, 10_000_000}[d.R[0]%4]}, qp.AttrRateLimit)

@@ -186,7 +186,7 @@ func (a *app) rejoin(d *Deed, reset bool) bool {
 // meet connects two applications anew, whatever they are doing. Old packets of UC mean something to
 // a new life of the same queue pair, so there it is always another one.
 func (w *world) meet(a, b *app, r [3]uint32, reset bool) bool {
-	if a.coming != nil || b.coming != nil || a == b || a.cfg.Type != b.cfg.Type {
+	if a.coming != nil || b.coming != nil || a == b || a.cfg.Type != opposite(b.cfg.Type) {
 		return false
 	}
 	reset = reset && a.cfg.Type != qp.UC
@@ -330,7 +330,7 @@ func (a *app) closeRemote(d *Deed) bool {
 
 // drain goes to SQD.
 func (a *app) drain(*Deed) bool {
-	if a.ready() && a.life.q.State() == qp.StateRTS {
+	if a.connected() && a.life.q.State() == qp.StateRTS {
 		a.modify(qp.QPAttr{State: qp.StateSQD}, qp.AttrState)
 		return true
 	}
@@ -362,7 +362,7 @@ func (a *app) drainAndModify(d *Deed) bool {
 
 // modifyLive changes attributes in RTS.
 func (a *app) modifyLive(d *Deed) bool {
-	if !a.ready() || a.life.q.State() != qp.StateRTS || a.cfg.Type == qp.UD {
+	if !a.connected() || a.life.q.State() != qp.StateRTS || a.cfg.Type == qp.UD {
 		return false
 	}
 	mask := qp.AttrAccessFlags
@@ -371,7 +371,7 @@ func (a *app) modifyLive(d *Deed) bool {
 		attr.AccessFlags = []mr.Access{0, mr.RemoteWrite, mr.RemoteRead}[d.R[1]%3]
 		a.excuseBoth(qp.WCRemInvReqErr, qp.WCRemAccessErr)
 	}
-	if a.cfg.Type == qp.RC {
+	if a.cfg.Type == qp.RC || a.cfg.Type == qp.XRCRecv {
 		mask |= qp.AttrMinRNRTimer
 	}
 	a.modify(attr, mask)
@@ -412,7 +412,7 @@ func (a *app) destroyHandle(*Deed) bool {
 
 // modifyDrained changes in SQD what can be changed there, or goes on.
 func (a *app) modifyDrained(d *Deed) bool {
-	if !a.ready() || !a.there() || a.life.q.State() != qp.StateSQD {
+	if !a.connected() || !a.there() || a.life.q.State() != qp.StateSQD {
 		return false
 	}
 	if attr, _ := a.node.Engine.QueryQP(a.life.q); attr.SQDraining {

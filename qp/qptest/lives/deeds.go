@@ -60,6 +60,8 @@ var deeds = []row{
 	{"deaf", 10, false, func(a *app, _ *Deed) bool { return a.hears(false) }},
 	{"limit", 0, false, (*app).modifyShared}, // drawn by drawShared
 	{"resize", 0, false, (*app).modifyShared},
+	{"renew queue", 0, true, (*app).renewQueue}, // drawn by drawXRC
+	{"wrong queue", 0, true, (*app).wrongQueue},
 	{"rate", 0, false, (*app).limit}, // drawn by drawBelow
 	{"cut", 0, false, (*app).cut},
 	{"address", 0, false, (*app).loseAddress},
@@ -137,6 +139,9 @@ func (a *app) newWork(kind qp.WROpcode) *work {
 // post gives a request to the queue pair.
 func (a *app) post(k *work, wr qp.SendWR) bool {
 	wr.WRID, wr.Opcode = k.id, k.kind
+	if a.cfg.Type == qp.XRCSend && !k.hopeless {
+		k.name(&wr)
+	}
 	return a.postBy(k, wr.Flags, func() (int, error) { return a.life.q.PostSend([]qp.SendWR{wr}) })
 }
 
@@ -172,7 +177,10 @@ func (a *app) hears(yes bool) bool {
 }
 
 // ready says whether requests can be posted.
-func (a *app) ready() bool {
+func (a *app) ready() bool { return a.connected() && a.requests() }
+
+// connected says whether its queue pair is in use.
+func (a *app) connected() bool {
 	return !a.w.coda && a.coming == nil && a.life.bond != nil && a.life.q.State() >= qp.StateRTS
 }
 
@@ -202,7 +210,7 @@ func (a *app) elements(k *work, n int, r uint32, data []byte, from, size int) (s
 
 // postRDMA posts a WRITE, a READ or an atomic under one of the keys that the peer has given out.
 func (a *app) postRDMA(kind qp.WROpcode, d *Deed) bool {
-	if !a.ready() || a.cfg.Type == qp.UD || a.cfg.Type == qp.UC && kind != qp.WRWrite && kind != qp.WRWriteWithImm {
+	if !a.ready() || a.cfg.Type == qp.UD || !a.reliable() && kind != qp.WRWrite && kind != qp.WRWriteWithImm || kind == qp.WRAtomicWrite && a.cfg.Type != qp.RC {
 		return false
 	}
 	k := a.newWork(kind)
@@ -286,7 +294,7 @@ func (k *work) overAtPeer() bool {
 		return true
 	}
 	b := k.life.bond
-	return b.left[b.side(k.to)] || k.ok && k.life.app.cfg.Type == qp.RC
+	return b.left[b.side(k.to)] || k.ok && k.life.app.reliable()
 }
 
 // doubtful says whether a request with this key may be refused.
@@ -335,9 +343,9 @@ func (a *app) receives(d *Deed) bool {
 		return false
 	}
 	posted := false
-	if a.pool != nil {
+	if p := a.somePool(d.R[1]); p != nil || a.cfg.Type >= qp.XRCSend {
 		for range 1 + d.R[0]%4 {
-			posted = a.pool.post() || posted
+			posted = p != nil && p.post() || posted
 		}
 		return posted
 	}

@@ -23,7 +23,7 @@
 // How to read it: plan.go draws a world as data, a list of deeds; deeds.go is the table of what a
 // deed can be, and posts; control.go is the other deeds; app.go is an application with its memory,
 // its queue pair and the lives of that; rules.go is the oracle; shared.go is shared receive queues;
-// below.go is what happens to links, addresses and rates.
+// xrc.go is connections of XRC; below.go is what happens to links, addresses and rates.
 package lives
 
 import (
@@ -42,11 +42,13 @@ type world struct {
 	plan  *Plan
 	apps  []*app
 	pools []*pool
+	gone  []*pool          // pools of XRC that are no more
 	works map[uint64]*work // by WRID: every work request that was accepted
 	wrid  uint64
-	sent  []*work // SENDs that succeeded on RC
+	sent  []*work // SENDs that succeeded on reliable connections
 	coda  bool    // no more deeds: what has begun must come to its end
 
+	numbers  uint32 // the newest of a pool of XRC
 	began    qp.Time
 	silences []qptest.Interval        // in which packets got lost
 	back     map[*qptest.Node]qp.Time // when the address comes back that a node has lost last
@@ -107,6 +109,9 @@ func (p *Plan) Play(trace io.Writer, digest *qptest.Digest) (err error) {
 	for _, n := range p.Nodes {
 		w.AddNode(n)
 	}
+	for i := range p.Pools {
+		w.pools = append(w.pools, w.openPool(&p.Pools[i], w.nextNumber()))
+	}
 	for i := range p.Apps {
 		w.apps = append(w.apps, w.newApp(i, &p.Apps[i]))
 	}
@@ -138,6 +143,9 @@ func (w *world) finish() error {
 	for _, p := range w.pools {
 		p.checkOver()
 	}
+	for _, p := range w.gone {
+		p.checkGone()
+	}
 	w.checkArrived()
 	return w.Err()
 }
@@ -151,7 +159,7 @@ func (w *world) helpAll(last bool) (waiting bool) {
 		a.look()
 	}
 	for _, a := range w.apps {
-		if s := a.life.q.State(); a.outstanding() > 0 || s == qp.StateRTS && !a.saidLast {
+		if s := a.life.q.State(); a.outstanding() > 0 || s == qp.StateRTS && !a.saidLast && a.requests() {
 			waiting = true
 		}
 		a.help(last)
@@ -193,7 +201,11 @@ func (w *world) Turned(n *qptest.Node) {
 	for _, p := range w.pools {
 		if p.node == n {
 			p.checkMemory()
-			p.checkEvents()
+			if p.cq == nil {
+				p.checkEvents()
+			} else {
+				p.poll()
+			}
 		}
 	}
 	for _, a := range w.apps {
@@ -206,10 +218,10 @@ func (w *world) Turned(n *qptest.Node) {
 // poolOf is the shared receive queue of a node.
 func (w *world) poolOf(n *qptest.Node) *pool {
 	for _, p := range w.pools {
-		if p.node == n {
+		if p.node == n && p.plan == nil {
 			return p
 		}
 	}
-	w.pools = append(w.pools, w.newPool(n, len(w.pools)))
+	w.pools = append(w.pools, w.newPool(n, nil, 0))
 	return w.pools[len(w.pools)-1]
 }

@@ -20,7 +20,8 @@ type Plan struct {
 	Calm   bool // nothing that makes requests fail
 	Nodes  []qptest.NodeConfig
 	Faults qptest.Faults
-	Apps   []AppPlan // pairs that are connected at first
+	Apps   []AppPlan  // pairs that are connected at first
+	Pools  []PoolPlan // shared receive queues of XRC
 	Deeds  []Deed
 	done   map[string]int // how often deeds of a row have taken effect
 	End    qp.Time        // a millisecond after the last deed: from then on the world comes to rest
@@ -32,6 +33,7 @@ type AppPlan struct {
 	Cfg  qptest.QPConfig
 	// Shares says that it receives from the shared queue of its node.
 	Shares bool
+	Domain qp.XRCD // of XRC_RECV
 }
 
 // Deed is something that an application does.
@@ -73,7 +75,7 @@ func NewPlan(seed uint64) *Plan {
 		}
 	}
 	for range 1 + d.IntN(3) {
-		p.drawPair(d)
+		p.drawPair(d, qptest.Pick(d, qp.RC, qp.RC, qp.RC, qp.RC, qp.RC, qp.UC, qp.UD))
 	}
 	for i := range p.Apps {
 		p.Apps[i].Cfg.FlowControl = nics && p.Apps[i].Cfg.Type == qp.RC && h.Chance(0.7)
@@ -88,6 +90,7 @@ func NewPlan(seed uint64) *Plan {
 	p.End = at + qptest.Millisecond
 	p.drawShared(qptest.Dice{Rand: rand.New(rand.NewPCG(seed, 0x737271))}, at)
 	p.drawBelow(qptest.Dice{Rand: rand.New(rand.NewPCG(seed, 0x62656c6f77))}, at)
+	p.drawXRC(qptest.Dice{Rand: rand.New(rand.NewPCG(seed, 0x787263))}, at)
 	return p
 }
 
@@ -167,8 +170,8 @@ func (p *Plan) timeout() uint8 {
 	}
 }
 
-func (p *Plan) drawPair(d qptest.Dice) {
-	typ := qptest.Pick(d, qp.RC, qp.RC, qp.RC, qp.RC, qp.RC, qp.UC, qp.UD)
+// drawPair draws a connection.
+func (p *Plan) drawPair(d qptest.Dice, typ qp.QPType) {
 	mtu := qptest.Pick(d, wire.MTU256, wire.MTU256, wire.MTU512, wire.MTU1024)
 	cfg := qptest.QPConfig{Type: typ, MTU: mtu, Timeout: p.timeout(), MinRNRTimer: uint8(1 + d.IntN(6)), QKey: 0x1234,
 		RdAtomic: 1 + d.IntN(8), DestRdAtomic: 8, Selective: typ == qp.RC && d.Chance(0.5)}
@@ -207,8 +210,11 @@ func (p *Plan) String() string {
 		fmt.Fprintf(&b, "  node %d %s window %d budget %d batch %d run %d hardware %+v\n", i, n.Addr, n.Engine.Window, n.Budget, n.Batch, n.MaxRun, n.Hardware)
 	}
 	for i, a := range p.Apps {
-		fmt.Fprintf(&b, "  app %d: node %d %v MTU %v rd_atomic %d/%d rnr %d selective %v credits %v whole %v sigall %v cqe %d cap %v shares %v\n", i, a.Node, a.Cfg.Type, a.Cfg.MTU,
-			a.Cfg.RdAtomic, a.Cfg.DestRdAtomic, a.Cfg.RNRRetry, a.Cfg.Selective, a.Cfg.FlowControl, a.Cfg.WholeMessages, a.Cfg.SQSigAll, a.Cfg.CQE, a.Cfg.Cap, a.Shares)
+		fmt.Fprintf(&b, "  app %d: node %d %v MTU %v rd_atomic %d/%d rnr %d selective %v credits %v whole %v sigall %v cqe %d cap %v shares %v domain %d\n", i, a.Node, a.Cfg.Type, a.Cfg.MTU,
+			a.Cfg.RdAtomic, a.Cfg.DestRdAtomic, a.Cfg.RNRRetry, a.Cfg.Selective, a.Cfg.FlowControl, a.Cfg.WholeMessages, a.Cfg.SQSigAll, a.Cfg.CQE, a.Cfg.Cap, a.Shares, a.Domain)
+	}
+	for _, x := range p.Pools {
+		fmt.Fprintf(&b, "  shared receive queue of XRC: %+v\n", x)
 	}
 	for _, x := range p.Deeds {
 		fmt.Fprintf(&b, "    %7d ns: app %d: %s %#x\n", x.At, x.App, x.Kind, x.R)

@@ -73,7 +73,7 @@ func (k *work) mayExecute(i int) string {
 	switch {
 	case k.life == nil || k.life.bond != a.life.bond:
 		return "it comes from another connection than the present one"
-	case k.ok && a.cfg.Type == qp.RC:
+	case k.ok && a.reliable():
 		return "the request was executed and completed before"
 	case a.access&need == 0:
 		return "the queue pair does not grant it"
@@ -98,7 +98,7 @@ func (k *work) mayExecute(i int) string {
 // messages of their own are judged one by one, others by the whole message.
 func (a *app) grantsByte(k *work, i int, need mr.Access) bool {
 	from, to := k.at, k.at+k.len
-	if sender := k.life.app; sender.node.Even() && !sender.plan.Cfg.WholeMessages && k.kind == qp.WRWrite && a.cfg.Type == qp.RC {
+	if sender := k.life.app; sender.node.Even() && !sender.plan.Cfg.WholeMessages && k.kind == qp.WRWrite && a.reliable() {
 		from, to = i, i+1
 	}
 	for _, g := range a.grants {
@@ -186,7 +186,7 @@ func (a *app) completed(wc *qp.WC) {
 			a.fail("%v %#x failed with %q, but its peer answers", k.kind, k.id, wc.Status)
 		} else if refused(wc.Status) && !k.recv && k.to.life.bond == b && k.to.life.q.State() != qp.StateErr {
 			a.fail("%v %#x failed with %q, but who refused it is in %v", k.kind, k.id, wc.Status, k.to.life.q.State())
-		} else if k.life.failed && a.cfg.Type == qp.RC && !k.recv {
+		} else if k.life.failed && a.reliable() && !k.recv {
 			a.fail("%v %#x failed with %q: it should be flushed, as another has failed before", k.kind, k.id, wc.Status)
 		}
 		k.life.failed = k.life.failed || !k.recv
@@ -237,14 +237,16 @@ func (a *app) inOrder(k *work) bool {
 // succeeded holds a success of a send request against what has happened at the peer.
 func (a *app) succeeded(k *work) {
 	k.ok = true
-	rc := a.cfg.Type == qp.RC
+	if k.hopeless {
+		a.fail("%v %#x succeeded, though the queue 0x%06x that it names is none for it", k.kind, k.id, k.queue)
+	}
 	switch k.kind {
 	case qp.WRFlush:
 		if k.durable && k.to.node.Synced == k.flushed {
 			a.fail("FLUSH %#x succeeded, and storage has done nothing since", k.id)
 		}
 	case qp.WRWrite, qp.WRWriteWithImm, qp.WRAtomicWrite:
-		if !rc {
+		if !a.reliable() {
 			return
 		}
 		if k.landed != k.len {
@@ -266,7 +268,7 @@ func (a *app) succeeded(k *work) {
 		}
 		k.clear()
 	case qp.WRSend:
-		if rc {
+		if a.reliable() {
 			a.w.sent = append(a.w.sent, k)
 		}
 	}
@@ -306,14 +308,14 @@ func (a *app) received(k *work, wc *qp.WC) {
 		a.fail("receive %#x holds %#x, which was sent over an earlier connection", k.id, s.id)
 	case a.cfg.Type == qp.RC && s.arrived:
 		a.fail("receive %#x holds %#x, which has arrived before", k.id, s.id)
-	case a.cfg.Type == qp.RC && s.id < k.life.newest:
-		a.fail("receive %#x holds %#x, which was sent before %#x, which has arrived", k.id, s.id, k.life.newest)
+	case a.cfg.Type == qp.RC && s.id < k.life.newest[nil]:
+		a.fail("receive %#x holds %#x, which was sent before %#x, which has arrived", k.id, s.id, k.life.newest[nil])
 	case wc.Opcode == qp.WCRecv && !bytes.Equal(data[:s.len], pattern(s, s.len)):
 		a.fail("receive %#x does not hold what was sent with %#x", k.id, s.id)
 	case wc.Opcode == qp.WCRecv && a.cfg.Type == qp.RC && bytes.Count(data[s.len:], []byte{untouched}) != len(data)-s.len:
 		a.fail("receive %#x of %d bytes has brought more than that", k.id, s.len)
 	}
-	s.arrived, k.life.newest = true, s.id
+	s.arrived, k.life.newest[nil] = true, s.id
 	if wc.Flags&qp.WCWithInv != 0 {
 		for _, g := range a.grants {
 			g.dead = g.dead || g.key == wc.InvalidatedRKey
@@ -338,7 +340,8 @@ func (a *app) checkOver() {
 // checkArrived is asked at the very end: what was sent with success has been received with success.
 func (w *world) checkArrived() {
 	for _, k := range w.sent {
-		lost := false // the completion that would say so
+		// the completion that would say so
+		lost := k.to.cfg.Type == qp.XRCRecv && k.to.overran(k.queue)
 		for _, l := range k.to.lives {
 			lost = lost || l.bond == k.life.bond && (l.overrun() || l.over && !l.mute && k.to.pool == nil)
 		}

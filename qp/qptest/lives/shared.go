@@ -21,6 +21,9 @@ const poolSize = 10
 // pool is a shared receive queue.
 type pool struct {
 	w      *world
+	plan   *PoolPlan // of XRC; nil of the others
+	number uint32    // of XRC: what requests name it by
+	cq     *qp.CQ    // of XRC: where its requests complete
 	node   *qptest.Node
 	srq    *qp.SRQ
 	region *mr.Region
@@ -31,15 +34,20 @@ type pool struct {
 	seen      int             // events of the node that were looked at
 }
 
-func (w *world) newPool(node *qptest.Node, index int) *pool {
-	p := &pool{w: w, node: node, base: uint64(index+1) << 48, mem: make([]byte, poolSize*longest)}
+func (w *world) newPool(node *qptest.Node, plan *PoolPlan, number uint32) *pool {
+	index := len(w.pools) + len(w.gone)
+	p := &pool{w: w, node: node, plan: plan, number: number, base: uint64(index+1) << 48, mem: make([]byte, poolSize*longest)}
 	p.want = bytes.Clone(p.mem)
+	pd := pdOf(node, plan)
 	var err error
-	if p.region, err = node.Memory.Register(node.PD, p.mem, p.base, mr.LocalWrite); err != nil {
+	if p.region, err = node.Memory.Register(pd, p.mem, p.base, mr.LocalWrite); err != nil {
 		panic(err)
 	}
-	p.srq, err = qp.NewSRQ(qp.SRQInit{Memory: node.Memory, PD: node.PD, MaxWR: poolSize, MaxSGE: 1, Context: p})
-	if err != nil {
+	init := qp.SRQInit{Memory: node.Memory, PD: pd, MaxWR: poolSize, MaxSGE: 1, Context: p, Number: number}
+	if plan != nil {
+		init.XRCD = plan.Domain
+	}
+	if p.srq, err = qp.NewSRQ(init); err != nil {
 		panic(err)
 	}
 	return p
@@ -82,7 +90,7 @@ func (p *pool) outstanding() (n int) {
 // modifyShared changes the size or the limit. The size is refused if and only if it is less than
 // what is outstanding.
 func (a *app) modifyShared(d *Deed) bool {
-	p := a.pool
+	p := a.somePool(d.R[1])
 	if p == nil || a.w.coda {
 		return false
 	}
@@ -101,6 +109,9 @@ func (a *app) modifyShared(d *Deed) bool {
 
 // mayMiss says that there may be completions which nobody has seen, or ever will.
 func (p *pool) mayMiss() bool {
+	if p.cq != nil {
+		return p.cq.Err() != nil
+	}
 	for _, a := range p.w.apps {
 		if a.pool != p {
 			continue
@@ -164,11 +175,7 @@ func (p *pool) checkOver() {
 	if p.mayMiss() {
 		return
 	}
-	for _, a := range p.w.apps {
-		if a.pool == p {
-			a.must(a.node.Control(func() error { return a.node.Engine.DestroyQP(a.life.q) }), "DestroyQP")
-		}
-	}
+	p.quit()
 	if low, err := p.srq.Modify(qp.SRQAttr{Limit: n}, qp.SRQLimit); low || err != nil {
 		p.w.Fail("%s: %d requests were posted to the shared queue and have no completion, but fewer wait in it (%v)", p.node, n, err)
 	}
@@ -186,7 +193,7 @@ func (p *pool) checkOver() {
 // completedShared holds a completion of a shared request against what was posted and sent. The
 // life that it belongs to may be over.
 func (a *app) completedShared(k *work, wc *qp.WC) {
-	if k.pool != a.pool || k.done {
+	if !a.receivesFrom(k.pool) || k.done {
 		a.fail("completion of %#x, which is not outstanding in its shared queue: %+v", k.id, *wc)
 		return
 	}
@@ -244,15 +251,17 @@ func (a *app) receivedShared(k *work, wc *qp.WC, lives []*life) {
 	switch {
 	case a.cfg.Type != qp.UD && in == nil:
 		a.fail("the shared request %#x holds %#x, which was sent over another connection than those of QP 0x%06x", k.id, s.id, wc.QPN)
-	case a.cfg.Type == qp.RC && s.arrived:
+	case s.queue != k.pool.number:
+		a.fail("the shared request %#x of queue 0x%06x holds %#x, which is for 0x%06x", k.id, k.pool.number, s.id, s.queue)
+	case a.reliable() && s.arrived:
 		a.fail("the shared request %#x holds %#x, which has arrived before", k.id, s.id)
-	case a.cfg.Type == qp.RC && s.id < in.newest:
-		a.fail("the shared request %#x holds %#x, which was sent before %#x, which has arrived", k.id, s.id, in.newest)
+	case a.reliable() && s.id < in.newest[k.pool]:
+		a.fail("the shared request %#x holds %#x, which was sent before %#x, which has arrived", k.id, s.id, in.newest[k.pool])
 	case wc.Opcode == qp.WCRecv && !bytes.Equal(data[:s.len], pattern(s, s.len)):
 		a.fail("the shared request %#x does not hold what was sent with %#x", k.id, s.id)
 	}
 	if s.arrived = true; in != nil {
-		in.newest = s.id
+		in.newest[k.pool] = s.id
 	}
 	if wc.Flags&qp.WCWithInv != 0 {
 		for _, g := range a.grants {

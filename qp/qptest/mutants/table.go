@@ -167,6 +167,10 @@ var mutants = []mutant{
 		{"qp/srq.go", "	case !ok || t.srq.xrcd != q.init.XRCD:", "	case !ok:"}}},
 	{"XRC: a queue pair stays with the first shared receive queue", []string{worlds, "roce/conformance TestPipe/XRC"}, []edit{
 		{"qp/srq.go", "	case t.srq == q.srq:", "	case q.srq != nil:"}}},
+	{"XRC: a READ is answered from the protection domain of the request at hand", []string{lifeWorlds}, []edit{
+		{"qp/reply.go", "Remote(j.pd, q.qpn, j.rkey", "Remote(q.pd, q.qpn, j.rkey"}}},
+	{"XRC: a message goes on into a shared receive queue that is no more", []string{lifeWorlds}, []edit{
+		{"qp/srq.go", "			q.putBack()\n			q.srq, q.recvCQ = nil, nil\n", ""}}},
 	{"cm: a REP that comes again gets no RTU", []string{"cm TestSwarm"}, []edit{
 		{"cm/state.go", "	{in(StateEstablished), gotREP, resend, stay},\n", ""}}},
 	{"cm: a DREQ of nobody gets no answer", []string{"cm TestSwarm", "cm TestDREQOfNobody"}, []edit{
