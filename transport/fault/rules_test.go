@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/goroce/goroce/transport"
@@ -316,7 +317,9 @@ func TestDelay(t *testing.T) {
 }
 
 // TestLink: while the link is down nothing passes, and Info and the events say so.
-func TestLink(t *testing.T) {
+func TestLink(t *testing.T) { synctest.Test(t, playLink) }
+
+func playLink(t *testing.T) {
 	s := newScene(t, "link:1s:down=1s")
 	s.at = time.Unix(1, 0)
 	s.send()
@@ -330,9 +333,10 @@ func TestLink(t *testing.T) {
 	if c, _ := s.tx.Counts(); !s.tx.Info().Up || c.Lost != 1 {
 		t.Errorf("%+v", c)
 	}
-	s.tx.link.tell(transport.LinkDown) // as the timers do
-	if e := <-s.tx.Events(); e != transport.LinkDown {
-		t.Error(e)
+	for _, want := range []transport.Event{transport.LinkDown, transport.LinkUp} {
+		if e := <-s.tx.Events(); e != want {
+			t.Errorf("%v, want %v", e, want)
+		}
 	}
 	s.close()
 	if _, open := <-s.tx.Events(); open {
