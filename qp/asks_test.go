@@ -62,8 +62,8 @@ func (x *asker) deliver(now Time) {
 		x.a.e.HandleFrames(x.heard, x.b.out.Frames())
 		x.b.out.Reset()
 	}
-	x.a.e.Flush()
-	x.b.e.Flush()
+	x.a.e.Publish()
+	x.b.e.Publish()
 }
 
 // TestAsksAfterSilence: of messages without completions one that leaves after a silence asks for an

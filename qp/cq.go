@@ -1,9 +1,13 @@
 package qp
 
 // Completion queues: a ring that one lane fills and one application thread at a time empties.
-// Stages: the lane stages completions (push), publishes them once per turn (flush) and reports
-// armed queues, some of them later (moderation); the application polls and arms. A completion is
-// visible only after its flush. Control: making, resizing, moderating, destroying.
+// Stages: the lane stages completions (push), publishes them once per turn (publish) and reports
+// armed queues, some of them later (moderation); the application polls and arms. Control: making,
+// resizing, moderating, destroying.
+//
+// A queue is sound until it is overrun, and then it stays overrun: nothing more goes in, so that
+// what can be polled has no holes, and each completion that is lost has the queue pairs fail that
+// complete there (Engine.Publish).
 
 import (
 	"fmt"
@@ -13,19 +17,16 @@ import (
 // CQ is a completion queue of one engine. Poll and Arm may be called by one goroutine at a time,
 // concurrently with the engine.
 type CQ struct {
-	Context any // the owner's own value; the engine never reads it
-
-	ring  []WC
-	mask  uint32
-	times []Time // when those in ring were published; nil: nobody asked (KeepTimes)
+	context any
+	ring    []WC
+	mask    uint32
+	times   []Time // when those in ring were published; nil: nobody asked (KeepTimes)
 
 	// lane only
 	staged    uint32 // index after the last staged completion
-	shut      bool   // it was overrun: nothing more goes in, so that nothing is behind what is lost
-	fresh     bool   // staged something since the last flush
+	fresh     bool   // staged something since the last publish
 	solicited bool   // and it wakes a solicited-only waiter
-	listed    bool   // on the engine's list of queues to flush
-	failing   bool   // on that of queues whose queue pairs are to fail
+	listed    bool   // on the engine's list of queues to publish
 	users     int    // queue pairs that complete here
 
 	// lane only: a notification comes with enough completions, or a while after the first of them
@@ -38,7 +39,7 @@ type CQ struct {
 	_         [cacheLine]byte
 	published atomic.Uint32 // the lane's
 	armed     atomic.Uint32 // an arm* value
-	overrun   atomic.Bool
+	overrun   atomic.Bool   // the lane's
 	_         [cacheLine]byte
 	consumed  atomic.Uint32 // the application's
 }
@@ -49,6 +50,9 @@ const (
 	armAny
 	armNow
 )
+
+// Context returns what CreateCQ was given; any goroutine.
+func (c *CQ) Context() any { return c.context }
 
 // Cap returns how many completions the queue holds: the requested number or the next power of two.
 // Engine.ResizeCQ may not run meanwhile.
@@ -127,11 +131,9 @@ func (c *CQ) arm(least uint32) {
 	}
 }
 
-// push stages a completion; false means that the ring was full and the completion is lost, now or
-// before: what can be polled has no holes.
+// push stages a completion; false: the ring is full, or the queue was overrun before.
 func (c *CQ) push(wc *WC, solicited bool) bool {
-	if c.staged-c.consumed.Load() > c.mask || c.shut {
-		c.shut = true
+	if c.staged-c.consumed.Load() > c.mask || c.overrun.Load() {
 		return false
 	}
 	c.ring[c.staged&c.mask].set(wc)
@@ -141,8 +143,8 @@ func (c *CQ) push(wc *WC, solicited bool) bool {
 	return true
 }
 
-// flush publishes what was staged and reports whether a waiter is to be told.
-func (c *CQ) flush(now Time) (notify bool) {
+// publish lets the application see what was staged and reports whether a waiter is to be told.
+func (c *CQ) publish(now Time) (notify bool) {
 	before := c.published.Load()
 	if c.times != nil {
 		for i := before; i != c.staged; i++ {
@@ -176,8 +178,9 @@ func (c *CQ) told() {
 	c.held = 0
 }
 
-// CreateCQ makes a completion queue for at least cqe completions, 1..MaxCQE.
-func (e *Engine) CreateCQ(cqe int) (*CQ, error) {
+// CreateCQ makes a completion queue for at least cqe completions, 1..MaxCQE. context is the owner's
+// own value, returned by CQ.Context.
+func (e *Engine) CreateCQ(cqe int, context any) (*CQ, error) {
 	if err := checkCQE(cqe); err != nil {
 		return nil, err
 	}
@@ -185,7 +188,7 @@ func (e *Engine) CreateCQ(cqe int) (*CQ, error) {
 		return nil, fmt.Errorf("%w: %d completion queues", ErrLimit, MaxCQ)
 	}
 	n := ringSize(uint32(cqe))
-	c := &CQ{ring: make([]WC, n), mask: n - 1}
+	c := &CQ{context: context, ring: make([]WC, n), mask: n - 1}
 	e.cqs[c] = struct{}{}
 	// so that listing never allocates
 	for _, list := range []*[]*CQ{&e.freshCQs, &e.notifyCQs, &e.heldCQs} {
@@ -219,7 +222,7 @@ func (e *Engine) ResizeCQ(c *CQ, cqe int) error {
 	}
 	first := c.consumed.Load()
 	switch there := c.staged - first; {
-	case c.shut:
+	case c.overrun.Load():
 		return ErrOverrun
 	case uint32(cqe) < there:
 		return invalid("completion queue of %d entries, %d completions are in it", cqe, there)
@@ -263,13 +266,12 @@ func (e *Engine) ModerateCQ(now Time, c *CQ, count int, period Time) error {
 	return nil
 }
 
-// FailCQ ends a queue as an overrun does: nothing more goes into it, and Flush fails the queue
-// pairs that complete there.
+// FailCQ ends a queue as an overrun does: nothing more goes into it, and Publish fails the
+// queue pairs that complete there.
 func (e *Engine) FailCQ(c *CQ) error {
 	if !e.owns(c) {
 		return fmt.Errorf("completion queue: %w", ErrUnknown)
 	}
-	c.shut = true
 	if !c.overrun.Swap(true) {
 		e.failUsers(c)
 	}

@@ -13,9 +13,9 @@
 // credits.go, how fast it goes in rate.go, and what asks for an ACK in ask.go.
 //
 // Beside that: where a message's receive request comes from is in receives.go, with queues that are
-// shared, and XRC, in srq.go; what a FLUSH asks of storage in flush.go; the states and attributes
-// in modify.go; what types and operations are like in traits.go; what fails on purpose in
-// purpose.go; every limit in limits.go.
+// shared in srq.go, XRC in xrc.go; when a responder says that a packet is missing in absence.go;
+// what a FLUSH asks of storage in flush.go; the states and attributes in modify.go; what types and
+// operations are like in traits.go; what fails on purpose in purpose.go; every limit in limits.go.
 //
 // # The contract
 //
@@ -29,7 +29,7 @@
 //	PollTimeout     the next deadline, or Never
 //	PollEvent       asynchronous events
 //	PollSync        memory that is to reach storage, by another goroutine; Synced says that it has
-//	Flush           publishes the completions of this turn; PollNotify then names who is to wake
+//	Publish         shows the completions of this turn; PollNotify then names who is to wake
 //
 // It reads no clock (time is an argument), never blocks and starts nothing. What carries data
 // allocates nothing; what few queue pairs ever need is allocated when they first do: places for

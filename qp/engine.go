@@ -5,6 +5,8 @@ package qp
 // completions) → the ready list that connects them.
 
 import (
+	"slices"
+
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/wire"
 )
@@ -419,22 +421,22 @@ func (e *Engine) complete(c *CQ, wc *WC, solicited bool) {
 	}
 }
 
-// failUsers has Flush fail the queue pairs that complete in c. It is asked for with each completion
-// that is lost: one that was in RESET at the first, or did not exist yet, fails with its own.
+// failUsers has Publish fail the queue pairs that complete in c. It is asked for with each
+// completion that is lost: one that was in RESET at the first, or did not exist yet, fails with
+// its own.
 func (e *Engine) failUsers(c *CQ) {
-	if !c.failing {
-		c.failing = true
+	if !slices.Contains(e.overrunCQs, c) {
 		e.overrunCQs = append(e.overrunCQs, c)
 	}
 }
 
-// Flush publishes the completions staged since the last call. The queue pairs of an overrun queue
-// fail here, because their completions cannot be reported any more (class G of section 6.3).
-func (e *Engine) Flush() {
+// Publish shows applications the completions staged since the last call. The queue pairs of an
+// overrun queue fail here, because their completions cannot be reported any more (class G of
+// section 6.3).
+func (e *Engine) Publish() {
 	for len(e.overrunCQs) > 0 {
 		c := e.overrunCQs[len(e.overrunCQs)-1]
 		e.overrunCQs = e.overrunCQs[:len(e.overrunCQs)-1]
-		c.failing = false
 		e.qps.each(func(q *QP) {
 			if (q.sendCQ == c || q.recvCQ == c) && q.State() != StateErr && q.State() != StateReset {
 				e.fail(q)
@@ -445,7 +447,7 @@ func (e *Engine) Flush() {
 	for _, c := range e.freshCQs {
 		c.listed = false
 		switch {
-		case c.flush(e.now):
+		case c.publish(e.now):
 			e.notifyCQs = append(e.notifyCQs, c)
 		case c.held > 0:
 			e.hold(c)
@@ -455,7 +457,7 @@ func (e *Engine) Flush() {
 }
 
 // PollNotify returns a completion queue that was armed and has got a completion since. Ask after
-// Flush, until it returns false.
+// Publish, until it returns false.
 func (e *Engine) PollNotify() (*CQ, bool) {
 	n := len(e.notifyCQs)
 	if n == 0 {

@@ -38,7 +38,7 @@ func newEnd(t testing.TB, addr string, seed uint64, size int) *end {
 	var err error
 	d.pd, err = d.mem.AllocPD()
 	require.NoError(t, err)
-	d.cq, err = d.e.CreateCQ(1024)
+	d.cq, err = d.e.CreateCQ(1024, nil)
 	require.NoError(t, err)
 	d.q, err = d.e.CreateQP(QPInit{Type: RC, PD: d.pd, SendCQ: d.cq, RecvCQ: d.cq, Cap: Cap{MaxSendWR: 256, MaxRecvWR: 256, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInlineData: 64}})
 	require.NoError(t, err)
@@ -66,8 +66,8 @@ func pump(a, b *end) {
 			n += d[0].e.PollTransmit(0, d[0].out)
 			d[1].e.HandleFrames(0, d[0].out.Frames())
 			d[0].out.Reset()
-			d[0].e.Flush()
-			d[1].e.Flush()
+			d[0].e.Publish()
+			d[1].e.Publish()
 		}
 	}
 }

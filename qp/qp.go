@@ -39,8 +39,8 @@ type QP struct {
 	path      wire.Path
 
 	resp           responder
-	srq            *SRQ       // where receives come from: this, or
-	rq             *recvQueue // a queue of its own
+	srq            *SRQ       // where receives come from (XRC: for the last request), or nil:
+	rq             *recvQueue // from a queue of its own
 	sendCQ, recvCQ *CQ
 	attr           QPAttr
 

@@ -3,8 +3,9 @@ package qp
 // The requester: work requests become packets.
 // Stages of one packet: which request (start) → may it go (windowOpen, mayAsk, outOfCredit,
 // mayPace) → how much of it, headers and payload (emit) → what follows (advance). A retry only
-// moves the position back (seek): the packet is made again from registered memory. What is sent out
-// of turn is in resend.go, and which packets ask for an ACK in ask.go.
+// moves the position back (seek): the packet is made again from registered memory. What is sent
+// out of turn is in silence.go (sendProbe) and selective.go (sendGap), and which packets ask for
+// an ACK in ask.go.
 
 import (
 	"encoding/binary"

@@ -4,9 +4,9 @@ package qp
 // responder's side is in reorder.go.
 //
 // Stages: a NAK names a gap (reportedGap, gapReported) → its packets go out again, before any new
-// one → an ACK that acknowledges nothing new but names a newer packet says that una is still
-// missing (stillMissing). Whether it was lost again or is still on its way shows in that newer
-// packet: one that left after the repeated one has overtaken it only if that was lost.
+// one (sendGap) → an ACK that acknowledges nothing new but names a newer packet says that una is
+// still missing (stillMissing). Whether it was lost again or is still on its way shows in that
+// newer packet: one that left after the repeated one has overtaken it only if that was lost.
 //
 // What this does not see, the end of a burst above all, is found out as ever: by probes and the ack
 // timeout (silence.go). They go back as go-back-N does, and so does what is done about lost
@@ -256,4 +256,32 @@ func (s *gaps) acknowledged(una wire.PSN) {
 			g.next = una
 		}
 	}
+}
+
+// sendGap sends the next packet of the oldest gap that is due. The last of a gap asks for an ACK,
+// and so does the new packet after it, which tells whether the gap has been filled. As in
+// sendProbe the position goes there for one packet, and comes back.
+func (e *Engine) sendGap(q *QP, b *wire.Batch) verdict {
+	if !e.mayPace(q) {
+		return blocked
+	}
+	r, at := &q.rec, q.rec.psn
+	g := r.gaps.first()
+	q.seek(g.next)
+	v := sent
+	if q.stopped() { // it cannot be sent, and fails when its turn comes
+		r.gaps.sent(g, g.to, r.top)
+	} else {
+		if g.next.Next() == g.to {
+			q.req.unasked = r.window.every
+		}
+		v = e.again(q, b)
+		if q.State() == StateErr { // its memory is gone
+			return v
+		}
+		r.gaps.sent(g, r.psn, r.top) // the same packet if there was no room, or no memory any more
+	}
+	q.seek(at)
+	q.req.unasked = r.window.every
+	return v
 }

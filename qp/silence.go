@@ -4,7 +4,7 @@ package qp
 //
 // Stages: a packet leaves, or something is acknowledged, and the clocks start (restartTimers) →
 // nothing has come back for a few round trips (probeAt), or for 4.096 us * 2^timeout (ackAt) → una
-// is sent once more (ask), with less and less hurry → the answer says where the peer is
+// is sent once more (ask, sendProbe), with less and less hurry → the answer says where the peer is
 // (probeAnswered, acknowledged) → without an answer each ack timeout uses up a retry, and the last
 // one ends the connection.
 //
@@ -139,4 +139,24 @@ func (r *recovery) probeAnswered(now Time) decision {
 	r.goBack(now)
 	r.restartTimers(now)
 	return move
+}
+
+// sendProbe sends the oldest unacknowledged packet once more, with AckReq, at its time. Nothing of
+// a packet was kept, so the position goes there for one packet, and comes back (QP.seek).
+func (e *Engine) sendProbe(q *QP, b *wire.Batch) verdict {
+	if !e.mayPace(q) {
+		return blocked
+	}
+	at := q.rec.psn
+	q.seek(q.rec.una)
+	q.req.unasked = q.rec.window.every
+	v := e.again(q, b)
+	if q.State() == StateErr { // its memory is gone
+		return v
+	}
+	if v == sent {
+		q.rec.probed(at)
+	}
+	q.seek(at)
+	return v
 }

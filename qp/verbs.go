@@ -29,7 +29,7 @@ const (
 	RC  QPType = 2
 	UC  QPType = 3
 	UD  QPType = 4
-	// XRCSend and XRCRecv are the two ends of an XRC connection (srq.go).
+	// XRCSend and XRCRecv are the two ends of an XRC connection (xrc.go).
 	XRCSend QPType = 9
 	XRCRecv QPType = 10
 )

@@ -192,12 +192,12 @@ func TestCQSizes(t *testing.T) {
 	s := NewScript(t)
 	e := s.AddNode(NodeConfig{}).Engine
 	for _, n := range []int{1, 2, 3, 100, 4096} {
-		if cq, err := e.CreateCQ(n); err != nil || cq.Cap() < n {
+		if cq, err := e.CreateCQ(n, nil); err != nil || cq.Cap() < n {
 			t.Errorf("%d: %v", n, err)
 		}
 	}
 	for _, n := range []int{0, -1, qp.MaxCQE + 1} {
-		if _, err := e.CreateCQ(n); !errors.Is(err, qp.ErrInvalid) {
+		if _, err := e.CreateCQ(n, nil); !errors.Is(err, qp.ErrInvalid) {
 			t.Errorf("%d: %v, want ErrInvalid", n, err)
 		}
 	}

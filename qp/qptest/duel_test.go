@@ -65,7 +65,7 @@ func newRecordedDuel(t testing.TB, typ qp.QPType, records int) *duel {
 			cfg.Recorder = qp.NewRecorder(records)
 		}
 		x.e = qp.NewEngine(cfg)
-		x.cq, err = x.e.CreateCQ(1024)
+		x.cq, err = x.e.CreateCQ(1024, nil)
 		fail(err)
 		x.q, err = x.e.CreateQP(qp.QPInit{Type: typ, PD: x.pd, SendCQ: x.cq, RecvCQ: x.cq, Cap: qp.Cap{MaxSendWR: 256, MaxRecvWR: 256, MaxSendSGE: 2, MaxRecvSGE: 2, MaxInlineData: 64}})
 		fail(err)
@@ -98,7 +98,7 @@ func (d *duel) step(x, y *side) int {
 	x.reader.Enter()
 	x.out.Reset()
 	n := x.e.PollTransmit(d.now, x.out)
-	x.e.Flush()
+	x.e.Publish()
 	x.reader.Exit()
 	frames := x.out.Frames()
 	if d.lose > 0 && x == d.a {
@@ -113,7 +113,7 @@ func (d *duel) step(x, y *side) int {
 	if len(frames) > 0 {
 		y.reader.Enter()
 		y.e.HandleFrames(d.now, frames)
-		y.e.Flush()
+		y.e.Publish()
 		y.reader.Exit()
 	}
 	return n

@@ -204,7 +204,7 @@ func (n *Node) turn(input func()) {
 	n.reader.Enter()
 	input()
 	n.transmit()
-	n.Engine.Flush()
+	n.Engine.Publish()
 	n.reader.Exit()
 	for {
 		ev, ok := n.Engine.PollEvent()
@@ -338,7 +338,7 @@ func (w *World) dispatch(f *Flight) {
 
 // CreateCQ makes a completion queue that the node polls after every turn.
 func (n *Node) CreateCQ(cqe int) *qp.CQ {
-	cq, err := n.Engine.CreateCQ(cqe)
+	cq, err := n.Engine.CreateCQ(cqe, nil)
 	if err != nil {
 		panic(err)
 	}

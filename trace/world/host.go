@@ -70,7 +70,7 @@ func (h *Host) turn(cause int, input func()) {
 	h.reader.Enter()
 	input()
 	h.transmit()
-	h.engine.Flush()
+	h.engine.Publish()
 	h.reader.Exit()
 	h.gather(cause)
 	for {
@@ -254,7 +254,7 @@ type CQ struct {
 
 // CreateCQ makes a completion queue for so many completions.
 func (h *Host) CreateCQ(size int) *CQ {
-	cq, err := h.engine.CreateCQ(size)
+	cq, err := h.engine.CreateCQ(size, nil)
 	c := &CQ{CQ: cq, Host: h, Name: fmt.Sprintf("cq%d", len(h.cqs))}
 	h.called("ibv_create_cq", fmt.Sprintf("%d entries", size), err)
 	if err != nil {

@@ -250,7 +250,7 @@ func (a *app) create() {
 	} else {
 		for i := range l.cqs {
 			var err error
-			l.cqs[i], err = n.Engine.CreateCQ(a.cfg.CQE)
+			l.cqs[i], err = n.Engine.CreateCQ(a.cfg.CQE, nil)
 			a.must(err, "CreateCQ")
 		}
 		if a.plan.Cfg.SharedCQ {

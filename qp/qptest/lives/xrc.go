@@ -106,7 +106,7 @@ func (w *world) openPool(plan *PoolPlan, number uint32) *pool {
 	n := w.Nodes[plan.Node]
 	p := w.newPool(n, plan, number)
 	var err error
-	if p.cq, err = n.Engine.CreateCQ(plan.CQE); err == nil {
+	if p.cq, err = n.Engine.CreateCQ(plan.CQE, nil); err == nil {
 		err = n.Engine.AddXRC(p.srq, p.cq)
 	}
 	if err != nil {

@@ -20,9 +20,9 @@ const (
 
 var mutants = []mutant{
 	{"a datagram to a group comes to its first member only", []string{worlds, "qp/qptest TestMulticast"}, []edit{
-		{"qp/multicast.go", "range members {", "range members[:1] {"}}},
+		{"qp/datagram.go", "range members {", "range members[:1] {"}}},
 	{"a queue pair that leaves one of its groups leaves all", []string{"roce TestMulticast"}, []edit{
-		{"qp/multicast.go", "	e.groups[g] = slices.Delete(e.groups[g], i, i+1)\n", "	e.groups[g] = slices.Delete(e.groups[g], i, i+1)\n	defer e.detachAll(q)\n"}}},
+		{"qp/datagram.go", "	e.groups[g] = slices.Delete(e.groups[g], i, i+1)\n", "	e.groups[g] = slices.Delete(e.groups[g], i, i+1)\n	defer e.detachAll(q)\n"}}},
 	{"everything is sent from row 0 of the GID table", []string{worlds}, []edit{
 		{"qp/ah.go", "	src := e.cfg.GIDs[a.SGIDIndex]\n", "	src := e.cfg.GIDs[0]\n"}}},
 	{"a datagram to another row than the first is dropped", []string{worlds}, []edit{
@@ -77,7 +77,7 @@ var mutants = []mutant{
 	{"a completion queue forgets where its ring begins when it is resized", []string{lifeWorlds, "qp/qptest TestResizeCQ"}, []edit{
 		{"qp/cq.go", "		c.ring[i&c.mask] = ring[i&mask]\n", "		c.ring[(i-first)&c.mask] = ring[i&mask]\n"}}},
 	{"completions go on behind one that is lost", []string{"qp/qptest TestNothingBehindOverrun"}, []edit{
-		{"qp/cq.go", " > c.mask || c.shut {", " > c.mask {"}}},
+		{"qp/cq.go", " > c.mask || c.overrun.Load() {", " > c.mask {"}}},
 	{"a notification that is held back is forgotten", []string{"qp/qptest TestModeration"}, []edit{
 		{"qp/engine.go", "	if e.tellAt <= now {\n		e.tellHeld()\n	}\n", ""}}},
 	{"nobody wakes up for a notification that is held back", []string{"qp/qptest TestModeration"}, []edit{
@@ -85,7 +85,7 @@ var mutants = []mutant{
 	{"a list of requests that is refused is posted in part", []string{"roce TestBuiltWrongly"}, []edit{
 		{"qp/wr.go", "(err == nil || !all)", "true"}}},
 	{"the other lanes do not hear that their completion queue was overrun", []string{"roce TestOverrunManyLanes"}, []edit{
-		{"roce/internal/soft/cq.go", "	if err != nil && !c.failed {", "	if false {"}}},
+		{"roce/internal/soft/cq.go", "		if q.Err() == nil {\n", "		if false {\n"}}},
 	{"a user's rate limit is heard of, not obeyed", []string{"qp/qptest TestWorlds", "qp TestCeiling"}, []edit{
 		{"qp/rate.go", "	if !r.paced || r.sendAt <= e.now {", "	if !r.limited || r.sendAt <= e.now {"}}},
 	{"at a low rate nobody asks for ACKs in time", []string{"qp/qptest TestRateIsNoSilence"}, []edit{
@@ -164,13 +164,13 @@ var mutants = []mutant{
 	{"SRQ: a queue pair that fails says nothing", []string{worlds, lifeWorlds}, []edit{
 		{"qp/qp.go", "		e.raise(Event{Type: EventQPLastWQE, QP: q})\n", ""}}},
 	{"XRC: shared receive queues of other domains are found too", []string{worlds, "roce/conformance TestPipe/XRC"}, []edit{
-		{"qp/srq.go", "	case !ok || t.srq.xrcd != q.init.XRCD:", "	case !ok:"}}},
+		{"qp/xrc.go", "	case !ok || t.srq.xrcd != q.init.XRCD:", "	case !ok:"}}},
 	{"XRC: a queue pair stays with the first shared receive queue", []string{worlds, "roce/conformance TestPipe/XRC"}, []edit{
-		{"qp/srq.go", "	case t.srq == q.srq:", "	case q.srq != nil:"}}},
+		{"qp/xrc.go", "	case t.srq == q.srq:", "	case q.srq != nil:"}}},
 	{"XRC: a READ is answered from the protection domain of the request at hand", []string{lifeWorlds}, []edit{
 		{"qp/reply.go", "Remote(j.pd, q.qpn, j.rkey", "Remote(q.pd, q.qpn, j.rkey"}}},
 	{"XRC: a message goes on into a shared receive queue that is no more", []string{lifeWorlds}, []edit{
-		{"qp/srq.go", "			q.putBack()\n			q.srq, q.recvCQ = nil, nil\n", ""}}},
+		{"qp/xrc.go", "			q.putBack()\n			q.srq, q.recvCQ = nil, nil\n", ""}}},
 	{"cm: a REP that comes again gets no RTU", []string{"cm TestSwarm"}, []edit{
 		{"cm/state.go", "	{in(StateEstablished), gotREP, resend, stay},\n", ""}}},
 	{"cm: a DREQ of nobody gets no answer", []string{"cm TestSwarm", "cm TestDREQOfNobody"}, []edit{

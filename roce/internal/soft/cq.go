@@ -54,7 +54,6 @@ type CQ struct {
 	first int        // the ring that the next poll looks at first
 	// what a purge took out of the rings and put back: older than what is in them
 	purged []qp.WCEx
-	failed bool // a poll has told of an overrun
 	closed bool
 }
 
@@ -66,9 +65,8 @@ func (d *Device) CreateCQ(init CQInit) (*CQ, error) {
 	c.spin.Store(int64(maxSpin))
 	c.drives.Store(&d.lanes) // until it has queue pairs, whoever polls it helps all
 	err := d.eachLane(func(e *qp.Engine) error {
-		q, err := e.CreateCQ(init.CQE)
+		q, err := e.CreateCQ(init.CQE, c)
 		if err == nil {
-			q.Context = c
 			if init.KeepTimes || init.Wallclock {
 				q.KeepTimes()
 			}
@@ -278,9 +276,11 @@ func (c *CQ) taken(n, most int) error {
 		return fmt.Errorf("CQ: %w", ErrClosed)
 	}
 	err := c.overrun()
-	if err != nil && !c.failed { // the lanes' rings are one to the application
-		c.failed = true
-		for i, q := range c.lanes {
+	if err == nil {
+		return nil
+	}
+	for i, q := range c.lanes { // the lanes' rings are one to the application
+		if q.Err() == nil {
 			c.dev.lanes[i].do(func(e *qp.Engine, _ qp.Time) error { return e.FailCQ(q) })
 		}
 	}

@@ -59,7 +59,7 @@
 // [QP.PostSend] writes the send queue, rings, and takes the second half of a turn itself if it can:
 // lane.posted → output → qp.Engine.HandlePosted → transmit → qp.Engine.PollTransmit →
 // transport.Port.Send. Back: [CQ.Poll] on an empty queue takes a turn: lane.poll → receive →
-// transport.Port.Recv → input → qp.Engine.HandleFrames → Flush, which fills the rings that Poll
+// transport.Port.Recv → input → qp.Engine.HandleFrames → Publish, which fills the rings that Poll
 // then takes from.
 //
 // # Errors

@@ -117,7 +117,7 @@ func (l *lane) input(t qp.Time, received int) (frames int) {
 	l.engine.HandleFrames(t, own)
 	l.sync(t)
 	l.engine.HandleTimeout(t)
-	l.engine.Flush()
+	l.engine.Publish()
 	return frames
 }
 
@@ -126,7 +126,7 @@ func (l *lane) output(t qp.Time) (more bool) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // the same
 	l.engine.HandlePosted(t)
 	more = l.transmit(t)
-	l.engine.Flush()
+	l.engine.Publish()
 	if more || l.tx.Len() > 0 {
 		l.trust.owe(t)
 	} else {
@@ -203,7 +203,7 @@ func (l *lane) portState(err error) {
 // and asynchronous events.
 func (l *lane) publish() {
 	for q, ok := l.engine.PollNotify(); ok; q, ok = l.engine.PollNotify() {
-		q.Context.(*CQ).tell()
+		q.Context().(*CQ).tell()
 		l.told = true
 	}
 	for e, ok := l.engine.PollEvent(); ok; e, ok = l.engine.PollEvent() {
@@ -218,7 +218,7 @@ func eventOf(e qp.Event) Event {
 		told.QP = e.QP.Context()
 	}
 	if e.CQ != nil {
-		told.CQ = e.CQ.Context.(*CQ).Context
+		told.CQ = e.CQ.Context().(*CQ).Context
 	}
 	if e.SRQ != nil {
 		told.SRQ = e.SRQ.Context()
