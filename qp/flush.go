@@ -203,8 +203,7 @@ func (q *QP) mustWait(p *wire.Packet) bool {
 
 // turnAway drops the expected request until readmit.
 func (q *QP) turnAway() wire.DropReason {
-	r := &q.resp
-	r.turnedAway, r.complained, r.passed = true, true, false
+	q.resp.notice(mustStay)
 	return wire.DropNoResource
 }
 
@@ -212,8 +211,7 @@ func (q *QP) turnAway() wire.DropReason {
 // all that has come since.
 func (e *Engine) readmit(q *QP) {
 	r := &q.resp
-	if r.turnedAway && r.syncing == 0 && r.newJobs < r.depth && q.State() != StateErr {
-		r.turnedAway = false
+	if r.absent == postponed && r.syncing == 0 && r.newJobs < r.depth && q.State() != StateErr && r.notice(mayCome) {
 		e.oweNAK(q, wire.SynNAKSeq)
 	}
 }

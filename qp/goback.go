@@ -22,7 +22,7 @@ func (r *recovery) sequenceNAK(now Time) decision {
 // was on its way before the retry goes on reporting the same loss, with ever newer responses. If
 // the response that started the retry is there again, or an older one, the peer has started over,
 // and una was lost once more. (A responder knows a repeated loss by the same sign:
-// responder.passed.)
+// passed, in absence.go.)
 func (r *recovery) impliedNAK(now Time, psn wire.PSN) decision {
 	r.stats.ImpliedNAK++
 	if r.oldest != sentOnce && psn.Sub(r.overtook) > 0 {

@@ -84,8 +84,7 @@ func (q *QP) psns(p *wire.Packet) uint32 {
 // goBack asks once for everything from the expected packet on, as a responder without selective
 // repeat does.
 func (e *Engine) goBack(q *QP) wire.DropReason {
-	if r := &q.resp; !r.complained {
-		r.complained, r.passed = true, false
+	if q.resp.notice(noRoom) {
 		e.oweNAK(q, wire.SynNAKSeq)
 	}
 	return wire.DropOutOfSequence
@@ -98,7 +97,7 @@ func (r *responder) nextGap() (from, to wire.PSN, ok bool) {
 	if s == nil {
 		return 0, 0, false
 	}
-	if r.complained && s.reported == r.epsn { // what was expected found no receive request
+	if r.absent != unnoticed && s.reported == r.epsn { // what was expected found no receive request
 		s.reported = r.epsn.Next()
 	}
 	for p := s.reported; p.Sub(s.high) < 0; {
@@ -175,8 +174,8 @@ func (e *Engine) catchUp(q *QP) {
 		short := s.short
 		e.dropKept(q)
 		if short {
-			r.complained = false
-			e.goBack(q)
+			r.notice(roomAgain)
+			e.oweNAK(q, wire.SynNAKSeq)
 		}
 	}
 }

@@ -144,7 +144,7 @@ func (e *Engine) oweNAK(q *QP, syn wire.Syndrome) {
 // dropReplies forgets everything that is owed.
 func (r *responder) dropReplies() {
 	r.jobHead, r.jobLen, r.newJobs, r.ack, r.nak = 0, 0, 0, false, 0
-	r.syncing, r.syncs, r.turnedAway = 0, nil, false
+	r.syncing, r.syncs, r.absent = 0, nil, unnoticed
 }
 
 // cancelNAK takes back a NAK if what it asks for arrives before it was sent. An ACK takes its

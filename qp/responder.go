@@ -23,17 +23,13 @@ type responder struct {
 	length  uint32 // its RETH.DMALen
 	met     bool   // a packet has arrived: IBV_EVENT_COMM_EST
 
-	parting bool // the queue pair is in ERR but still sends what it owes, a NAK at the end
-	// complained says that the peer gets or has got a NAK for epsn, and no other one until epsn
-	// arrives (section 4.5), or it has started over: then the packet after epsn, which has passed
-	// by once, comes again.
-	complained bool
-	passed     bool
-	ack        bool // an ACK through ackPSN is due
-	ackPSN     wire.PSN
-	nak        wire.Syndrome // a NAK of nakPSN is due; 0: none
-	nakPSN     wire.PSN
-	kept       *reorder // selective repeat: what came after a gap; nil: no gap
+	parting bool    // the queue pair is in ERR but still sends what it owes, a NAK at the end
+	absent  absence // what the peer has been told of epsn
+	ack     bool    // an ACK through ackPSN is due
+	ackPSN  wire.PSN
+	nak     wire.Syndrome // a NAK of nakPSN is due; 0: none
+	nakPSN  wire.PSN
+	kept    *reorder // selective repeat: what came after a gap; nil: no gap
 
 	depth   int        // max_dest_rd_atomic
 	res     []resource // READs and atomics remembered for replay, a ring
@@ -44,8 +40,6 @@ type responder struct {
 	newJobs int    // of them, those that are no replay: the peer must keep to the depth with these
 	syncing int    // of them, FLUSHes that wait for storage
 	syncs   []Sync // of those, what storage has not been asked for yet, see syncShare
-	// turnedAway says that the expected request has come and was dropped, to be asked for later
-	turnedAway bool
 }
 
 // message is what kind of message is in progress.
@@ -149,7 +143,7 @@ func (e *Engine) checkPSN(q *QP, p *wire.Packet) (drop wire.DropReason, stop boo
 	d := p.BTH.PSN().Sub(r.epsn)
 	switch {
 	case d == 0:
-		r.complained, r.turnedAway = false, false
+		r.absent = unnoticed
 		r.cancelNAK()
 		return wire.DropNone, false
 	case !q.reliable:
@@ -169,14 +163,13 @@ func (e *Engine) checkPSN(q *QP, p *wire.Packet) (drop wire.DropReason, stop boo
 		return e.keep(q, p), true
 	}
 	e.stats.OutOfSequence++
-	if r.turnedAway {
-		return wire.DropOutOfSequence, true
+	came := laterCame
+	if d == 1 {
+		came = nextCame
 	}
-	if !r.complained || d == 1 && r.passed { // lost, or lost again the second time round
-		r.complained, r.passed = true, false
+	if r.notice(came) {
 		e.oweNAK(q, wire.SynNAKSeq)
 	}
-	r.passed = r.passed || d == 1
 	return wire.DropOutOfSequence, true
 }
 
@@ -431,7 +424,7 @@ func (e *Engine) object(q *QP, p *wire.Packet, f fault) wire.DropReason {
 	}
 	if f == faultNoRecv {
 		e.stats.SentRNR++
-		r.complained, r.passed = true, false
+		r.notice(noReceive)
 		e.oweNAK(q, wire.RNRSyndrome(q.attr.MinRNRTimer))
 		return wire.DropNoRecv
 	}
