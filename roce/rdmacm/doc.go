@@ -32,6 +32,10 @@
 // address and UDP port 4791 are one process's, so two processes on one machine need an address
 // each.
 //
+// On a device of the kernel ("verbs:mlx5_0", in a build with the tag verbs) all is done by the
+// kernel's connection manager, by way of librdmacm; docs/verbs.md has what is different then. The
+// device may be used by other processes too.
+//
 // # One device, one machine
 //
 //	IDs ──calls──▶ agent ──▶ cm.Machine ──messages──▶ queue pair 1 ──▶ network
