@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -43,15 +44,51 @@ func TestKernelCM(t *testing.T) {
 	require.Equal(t, strings.Count(kernelTests, "|")+1, strings.Count(string(out), "--- PASS: "), "%s", out)
 }
 
-// kernelGames are what both ends run, and what each prints how often when all is well.
-var kernelGames = []struct {
+// kernelGame is a command that both ends run, and what its client prints how often when all is
+// well.
+type kernelGame struct {
 	server, client []string
+	bind, to       string // the options that name the server's address
+	listening      string // what the server says then on the host
 	says           string
 	times          int
-}{
-	{[]string{"rping", "-s", "-v", "-C", "20", "-S", "200"}, []string{"rping", "-c", "-v", "-V", "-C", "20", "-S", "200"}, "rdma-ping-", 20},
+}
+
+var kernelGames = []kernelGame{
+	{[]string{"rping", "-s", "-d", "-v", "-C", "20", "-S", "200"}, []string{"rping", "-c", "-v", "-V", "-C", "20", "-S", "200"},
+		"-a", "-a", "", "ping data: rdma-ping-", 20},
 	{[]string{"rstream", "-S", "70001", "-C", "20", "-I", "3", "-T", "v", "-T", "b"},
-		[]string{"rstream", "-S", "70001", "-C", "20", "-I", "3", "-T", "v", "-T", "b"}, "custom ", 1},
+		[]string{"rstream", "-S", "70001", "-C", "20", "-I", "3", "-T", "v", "-T", "b"}, "-b", "-s", "usec/xfer", "custom ", 1},
+}
+
+// serve and call are the command lines of the two ends.
+func (g *kernelGame) serve(address string) []string {
+	return append(slices.Clone(g.server), g.bind, address)
+}
+
+func (g *kernelGame) call(address string) []string {
+	return append(slices.Clone(g.client), g.to, address)
+}
+
+// ours is one of ours in the guest.
+func ours(device string, args []string) []string {
+	return append(append([]string{verbsRoce}, args...), "--dev", device)
+}
+
+// pairing is a game in the guest.
+type pairing struct {
+	name        string
+	serve, call []string
+}
+
+// inGuest are the pairings of ours on a device with itself and with rdma-core's program.
+func (g *kernelGame) inGuest(device, address string) []pairing {
+	serve, call := g.serve(address), g.call(address)
+	return []pairing{
+		{"ours-to-ours", ours(device, serve), ours(device, call)},
+		{"ours-to-theirs", serve, ours(device, call)},
+		{"theirs-to-ours", ours(device, serve), call},
+	}
 }
 
 // TestKernelCMCommands: ours on rxe0 as client and as server; the other is rdma-core's program on
@@ -60,33 +97,17 @@ func TestKernelCMCommands(t *testing.T) {
 	a, _ := theVerbs(t)
 	for _, g := range kernelGames {
 		name := g.server[0]
-		bind, to := "-a", "-a"
-		if name == "rstream" {
-			bind, to = "-b", "-s"
-		}
-		ours := func(args []string) []string {
-			return append(append([]string{verbsRoce}, args...), "--dev", verbsDevice)
-		}
-		serve, call := append(g.server, bind, lab.GuestIPv4), append(g.client, to, lab.GuestIPv4)
 		check := func(t *testing.T, said string) {
 			require.Equal(t, g.times, strings.Count(said, g.says), "%s", said)
 		}
-		for _, game := range []struct {
-			name        string
-			serve, call []string
-		}{{"rxe0-to-rxe0", ours(serve), ours(call)}, {"to-theirs", serve, ours(call)}, {"from-theirs", ours(serve), call}} {
-			t.Run(name+"/"+game.name, func(t *testing.T) { check(t, a.guestMeeting(t, game.serve, game.call)) })
+		for _, p := range g.inGuest(verbsDevice, lab.GuestIPv4) {
+			t.Run(name+"/"+p.name, func(t *testing.T) { check(t, a.guestMeeting(t, p.serve, p.call)) })
 		}
 		for _, role := range roles {
 			t.Run(name+"/host-is-"+role.name, func(t *testing.T) {
-				d := duel{guest: ours(serve), host: call, rdma: true}
+				d := duel{guest: ours(verbsDevice, g.serve(lab.GuestIPv4)), host: g.call(lab.GuestIPv4), rdma: true}
 				if role.serving {
-					d = duel{guest: ours(append(g.client, to, lab.HostIPv4)), host: append(g.server, bind, lab.HostIPv4), serving: true, rdma: true}
-					if name == "rping" {
-						d.host = append(d.host, "-d")
-					} else {
-						d.says = "usec/xfer"
-					}
+					d = duel{guest: ours(verbsDevice, g.call(lab.HostIPv4)), host: g.serve(lab.HostIPv4), serving: true, rdma: true, says: g.listening}
 				}
 				check(t, a.fight(t, d).guest)
 			})

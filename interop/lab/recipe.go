@@ -27,7 +27,7 @@ var baseArchive = archive{
 		"coreutils",         // env, nice, nohup, stdbuf, timeout: see applets
 		"dash",              // sh
 		"findutils",         // find, xargs
-		"ibverbs-providers", // librxe
+		"ibverbs-providers", // librxe, libsiw
 		"ibverbs-utils",     // ibv_devinfo, ibv_*_pingpong
 		"iproute2",          // ip, rdma, tc, ss
 		"perftest",          // ib_write_bw and its family
@@ -44,9 +44,9 @@ var baseArchive = archive{
 		// glibc opens it by name when a thread is cancelled or exits.
 		"usr/lib/x86_64-linux-gnu/libgcc_s.so.1",
 		"usr/lib/x86_64-linux-gnu/tc/*.dist", // delay distributions of netem
-		"usr/lib/x86_64-linux-gnu/libibverbs/librxe-*.so",
+		"usr/lib/x86_64-linux-gnu/libibverbs/librxe-*.so", "usr/lib/x86_64-linux-gnu/libibverbs/libsiw-*.so",
 		"usr/lib/x86_64-linux-gnu/rsocket/*",
-		"etc/libibverbs.d/rxe.driver",
+		"etc/libibverbs.d/rxe.driver", "etc/libibverbs.d/siw.driver",
 	},
 }
 
@@ -79,6 +79,8 @@ var modules = []module{
 	{Name: "ib_uverbs"},
 	{Name: "rdma_ucm"},
 	{Name: "rdma_rxe"},
+	{Name: "crc32c_generic", Optional: true}, // siw asks for "crc32c" by name
+	{Name: "siw", Optional: true},            // Debian's kernels are built without it
 	{Name: "veth"},
 	{Name: "ifb"},
 	{Name: "sch_netem"},

@@ -6,6 +6,7 @@ package rdmacm
 // closing it.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -289,6 +290,9 @@ func (c *Conn) AtClose(f func() error) {
 	c.atClose = append(c.atClose, f)
 }
 
+// errEnded is what becomes of requests over iWARP when the peer leaves first: nobody says.
+var errEnded = errors.New("the connection has ended before")
+
 // marker is the WRID of the request that Close posts.
 const marker = uint64(0x636c6f7365)
 
@@ -300,6 +304,20 @@ const marker = uint64(0x636c6f7365)
 func (c *Conn) drain(ctx context.Context) error {
 	if c.cq == nil {
 		return nil
+	}
+	if !c.id.raises() { // over iWARP nothing completes that is posted after the end
+		var cancel context.CancelCauseFunc
+		ctx, cancel = context.WithCancelCause(ctx)
+		over := make(chan struct{})
+		defer close(over)
+		go func() {
+			select {
+			case <-c.done:
+				cancel(errEnded)
+			case <-over:
+				cancel(nil)
+			}
+		}()
 	}
 	posted, failed := false, 0
 	var first roce.WC
@@ -314,7 +332,7 @@ func (c *Conn) drain(ctx context.Context) error {
 		}
 		n, err := c.cq.Wait(ctx, wcs[:])
 		if err != nil {
-			return err
+			return cmp.Or(context.Cause(ctx), err)
 		}
 		for _, wc := range wcs[:n] {
 			switch {

@@ -236,10 +236,14 @@ func (id *ID) Disconnect() error {
 	return fail("Disconnect", id.part())
 }
 
-// part ends the queue pair, then tells the peer. The caller has the lock.
-func (id *ID) part() error {
-	err := id.lower()
-	id.one().disconnect()
+// part ends the queue pair, then tells the peer. Where the kernel moves the queue pair it ends with
+// the connection, after what is on its way. The caller has the lock.
+func (id *ID) part() (err error) {
+	c := id.one()
+	if c.raises() {
+		err = id.lower()
+	}
+	c.disconnect()
 	return err
 }
 

@@ -129,6 +129,14 @@ func (id *ID) agent() *agent {
 	return nil
 }
 
+// raises says whether the ID brings its queue pair to RTS itself.
+func (id *ID) raises() bool {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	c := id.one()
+	return c == nil || c.raises()
+}
+
 // use takes over one use of an agent. The caller has the lock.
 func (id *ID) use(a *agent) error {
 	c, err := a.newID(id)

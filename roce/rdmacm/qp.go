@@ -110,6 +110,9 @@ func (id *ID) InitQPAttr(to roce.QPState) (attr roce.QPAttr, mask roce.AttrMask,
 func (id *ID) initAttr() (roce.QPAttr, roce.AttrMask) {
 	attr := roce.QPAttr{State: roce.StateInit, Port: 1, AccessFlags: id.rights(), QKey: UDPQKey}
 	mask := roce.AttrState | roce.AttrPKeyIndex | roce.AttrPort
+	if c := id.one(); c != nil && !c.raises() { // INIT is the last that the ID has a say in
+		attr.AccessFlags = roce.RemoteWrite | roce.RemoteRead
+	}
 	if id.space == PSUDP {
 		return attr, mask | roce.AttrQKey
 	}

@@ -4,7 +4,7 @@ package verbs
 
 // The addresses of a device: the rows of its GID table that are of RoCE v2, in an order in which
 // the first is the one to use. The table of the device has others between them, of RoCE v1, and the
-// link-local address first.
+// link-local address first. Where iWARP is spoken they are those of the interface.
 
 /*
 #include "glue.h"
@@ -12,6 +12,7 @@ package verbs
 import "C"
 
 import (
+	"net"
 	"slices"
 
 	"github.com/goroce/goroce/wire"
@@ -38,6 +39,9 @@ func (d *Device) queryGIDs(size int) ([]row, error) {
 		}
 		return nil, Refused("ibv_query_gid_table", err)
 	}
+	if d.context.device.transport_type == C.IBV_TRANSPORT_IWARP && n > 0 {
+		return addresses(int(all[0].ndev_ifindex))
+	}
 	var rows []row
 	for i := range all[:n] {
 		e := &all[i]
@@ -46,8 +50,32 @@ func (d *Device) queryGIDs(size int) ([]row, error) {
 		}
 		rows = append(rows, row{wire.GID(e.gid), uint8(e.gid_index), int(e.ndev_ifindex)})
 	}
+	return ranked(rows), nil
+}
+
+// addresses are those of a device that speaks iWARP: its table has no addresses, and nothing needs
+// their indexes there.
+func addresses(link int) (rows []row, err error) {
+	of, err := net.InterfaceByIndex(link)
+	if err != nil {
+		return nil, err
+	}
+	list, err := of.Addrs()
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range list {
+		if n, ok := a.(*net.IPNet); ok {
+			rows = append(rows, row{gid: wire.GID(n.IP.To16()), link: link})
+		}
+	}
+	return ranked(rows), nil
+}
+
+// ranked sorts rows, the best first.
+func ranked(rows []row) []row {
 	slices.SortStableFunc(rows, func(a, b row) int { return rank(a.gid) - rank(b.gid) })
-	return rows[:min(len(rows), 256)], nil
+	return rows[:min(len(rows), 256)]
 }
 
 // rank says how good an address is to begin with.

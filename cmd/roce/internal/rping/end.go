@@ -133,6 +133,10 @@ func (e *end) wait(ctx context.Context) (sent bool, err error) {
 	return false, e.left(e.postRecv())
 }
 
+// leaveTime is how long the connection manager may take to say that the peer has left, when the
+// queue pair has ended: over iWARP the end of the queue pair is heard first.
+const leaveTime = time.Second
+
 // left is errLeft in place of an error that comes of the peer's leaving.
 func (e *end) left(err error) error {
 	if err == nil {
@@ -144,7 +148,7 @@ func (e *end) left(err error) error {
 			return errLeft
 		}
 		return e.conn.Err()
-	default:
+	case <-time.After(leaveTime):
 		return err
 	}
 }
