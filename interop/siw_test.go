@@ -1,8 +1,9 @@
 package interop
 
-// A second driver of the kernel, siw, which speaks iWARP: connecting, SEND, WRITE and READ by way of
-// libibverbs and librdmacm. Debian's kernels are built without siw. Who has built the module for the
-// lab's kernel names it, and those that it needs before it, in GOROCE_SIW, with colons between them.
+// A second driver of the kernel, siw, which speaks iWARP: connecting, SEND, WRITE and READ by way
+// of libibverbs and librdmacm. Debian's kernels are built without siw. Who has built the module for
+// the lab's kernel names it, and those that it needs before it, in GOROCE_SIW, with colons between
+// them.
 
 import (
 	"os"
@@ -38,7 +39,7 @@ func newSIW(t *testing.T, a *arena) {
 func TestSIW(t *testing.T) {
 	a, _ := theVerbs(t)
 	newSIW(t, a)
-	for _, g := range kernelGames[:1] { // iWARP has no WRITE with immediate, of which rsockets consist here
+	for _, g := range kernelGames[:1] { // rsockets need WRITE with immediate, which iWARP lacks
 		for _, game := range g.inGuest("verbs:siw0", siwAddress) {
 			t.Run(g.server[0]+"/"+game.name, func(t *testing.T) {
 				said := a.guestMeeting(t, game.serve, game.call)
