@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goroce/goroce/bench/plot"
+	"github.com/goroce/goroce/internal/plot"
 )
 
 type picture struct {
@@ -60,7 +60,7 @@ func (r *Results) barCharts() (all []picture) {
 		} {
 			title := fmt.Sprintf("%s, MTU %d", p.title, mtu)
 			if bars := r.barsOf(p.unit, mtu); len(bars) > 0 {
-				all = append(all, picture{fmt.Sprintf("%s-%d.svg", p.file, mtu), title, plot.Bars(title, p.unit.Name, kinds, bars)})
+				all = append(all, picture{fmt.Sprintf("%s-%d.svg", p.file, mtu), title, plot.Bars(title, p.unit.Name, kinds, bars).SVG()})
 			}
 		}
 	}
@@ -98,7 +98,7 @@ func (r *Results) lineCharts() (all []picture) {
 				{"goroce udp, go-back-N", "guest/go-back-n/udp/loss-", "%/64K"}, {"rxe", "guest/rxe/loss-", "%/64K"}}},
 	} {
 		if s := r.curves(p.series); len(s) > 0 {
-			all = append(all, picture{p.file, p.title, plot.Lines(p.title, p.axes, s)})
+			all = append(all, picture{p.file, p.title, plot.Lines(p.title, p.axes, s).SVG()})
 		}
 	}
 	return all

@@ -33,6 +33,7 @@ Without --dev the device is the address over which the two ends reach each other
 	for i := range perf.Tests {
 		c.AddCommand(perfTestCommand(g, &perf.Tests[i]))
 	}
+	c.AddCommand(costsCommands(g)...)
 	return c
 }
 
@@ -152,7 +153,7 @@ func bandwidthFlags(f *pflag.FlagSet, t *perf.Test, o *perf.Options) {
 // reportFlags say what is made of the results.
 func reportFlags(f *pflag.FlagSet, o *perf.Options) {
 	f.BoolVar(&o.CPUUtil, "cpu-util", false, "what each size cost this end's processors, as columns")
-	f.StringVar(&o.Plot, "plot", "", "draw the result in an SVG `file`: over all sizes, over time, or the tail of the latencies")
+	f.StringVar(&o.Plot, "plot", "", "draw the result in a `file`, PNG if its name ends in .png, else SVG: over all sizes, over time, or the tail of the latencies")
 	f.BoolVar(&o.JSON, "json", false, "print the result as JSON")
 	f.StringVar(&o.Profile, "cpuprofile", "", "`file` for a CPU profile of the measured phase, for go tool pprof")
 }

@@ -6,10 +6,8 @@ package perf
 
 import (
 	"fmt"
-	"math"
-	"os"
 
-	"github.com/goroce/goroce/bench/plot"
+	"github.com/goroce/goroce/internal/plot"
 )
 
 // draw writes the picture, if there is to be one. An end that has measured nothing says so instead.
@@ -17,52 +15,40 @@ func (r *rig) draw() error {
 	if r.o.Plot == "" {
 		return nil
 	}
-	svg := r.picture()
-	if svg == nil {
+	p := r.picture()
+	if p == nil {
 		r.warn = append(r.warn, "nothing to draw: this end has measured too little, see the other's --plot")
 		return nil
 	}
-	if err := os.WriteFile(r.o.Plot, svg, 0o644); err != nil {
+	if err := p.Write(r.o.Plot); err != nil {
 		return fmt.Errorf("--plot: %w", err)
 	}
 	return nil
 }
 
 // picture draws what there is, nil if that is nothing.
-func (r *rig) picture() []byte {
+func (r *rig) picture() *plot.Picture {
 	title := "roce perf " + r.t.Name + " " + r.o.Type.String()
 	switch {
 	case r.t.Lat && len(r.latencies) == 1:
 		l := &r.latencies[0]
-		return tailPicture(fmt.Sprintf("%s, %s bytes", title, sizeText(float64(l.Size))), l)
+		return tailPicture(fmt.Sprintf("%s, %s bytes", title, plot.SizeText(float64(l.Size))), l)
 	case r.t.Lat && len(r.latencies) > 1:
 		return r.latencyBySize(title)
 	case len(r.bandwidths) > 1:
 		return r.bandwidthBySize(title)
 	case len(r.bandwidths) == 1 && r.moves():
-		return ratePicture(fmt.Sprintf("%s, %s bytes", title, sizeText(float64(r.bandwidths[0].Size))), r.eye.history.readings)
+		return ratePicture(fmt.Sprintf("%s, %s bytes", title, plot.SizeText(float64(r.bandwidths[0].Size))), r.eye.history.readings)
 	}
 	return nil
 }
 
 // bySize are the axes of a picture over all sizes.
 func bySize(y string, logY bool) plot.Axes {
-	return plot.Axes{X: "message size, bytes", Y: y, LogX: true, BaseX: 4, TickX: sizeText, LogY: logY}
+	return plot.Axes{X: "message size, bytes", Y: y, LogX: true, BaseX: 4, TickX: plot.SizeText, LogY: logY}
 }
 
-// sizeText prints a size as people type it.
-func sizeText(v float64) string {
-	switch n := int(math.Round(v)); {
-	case n >= 1<<20 && n%(1<<20) == 0:
-		return fmt.Sprintf("%dM", n>>20)
-	case n >= 1<<10 && n%(1<<10) == 0:
-		return fmt.Sprintf("%dK", n>>10)
-	default:
-		return fmt.Sprint(n)
-	}
-}
-
-func (r *rig) bandwidthBySize(title string) []byte {
+func (r *rig) bandwidthBySize(title string) *plot.Picture {
 	s := plot.Series{Name: "average"}
 	_, unit := r.o.unitName()
 	for _, b := range r.bandwidths {
@@ -71,7 +57,7 @@ func (r *rig) bandwidthBySize(title string) []byte {
 	return plot.Lines(title, bySize(unit, false), []plot.Series{s})
 }
 
-func (r *rig) latencyBySize(title string) []byte {
+func (r *rig) latencyBySize(title string) *plot.Picture {
 	lines := []plot.Series{{Name: "typical"}, {Name: "minimum"}, {Name: "99 %"}}
 	for _, l := range r.latencies {
 		for i, y := range []float64{l.Typical, l.Min, l.Percent["99"]} {
@@ -83,7 +69,7 @@ func (r *rig) latencyBySize(title string) []byte {
 
 // tailPicture draws the time that a part of all messages did not exceed, over that part: each step
 // to the right is ten times rarer.
-func tailPicture(title string, l *latResult) []byte {
+func tailPicture(title string, l *latResult) *plot.Picture {
 	s := plot.Series{Name: fmt.Sprintf("%d messages, the longest took %.4g usec", l.Iters, l.Max)}
 	bars := l.tally.bars()
 	// the last is that of 100 %, which is nowhere on such an axis
@@ -99,7 +85,7 @@ func tailPicture(title string, l *latResult) []byte {
 }
 
 // ratePicture draws the rate between two readings each, where they lie in time.
-func ratePicture(title string, readings []reading) []byte {
+func ratePicture(title string, readings []reading) *plot.Picture {
 	s := plot.Series{Name: "Gbit/s"}
 	for i := 1; i < len(readings); i++ {
 		from, to := readings[i-1], readings[i]

@@ -26,6 +26,8 @@ func (s *Size) Set(text string) error {
 		digits, shift = text[:len(text)-1], 10
 	case strings.HasSuffix(strings.ToUpper(text), "M"):
 		digits, shift = text[:len(text)-1], 20
+	case strings.HasSuffix(strings.ToUpper(text), "G"):
+		digits, shift = text[:len(text)-1], 30
 	}
 	n, err := strconv.Atoi(digits)
 	if err != nil || n < 0 || n > 1<<30>>shift {

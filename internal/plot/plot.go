@@ -1,13 +1,14 @@
-// Package plot draws the pictures of the benchmark and of roce perf as SVG: bars with their spread,
-// and lines over a logarithmic or plain axis. Pictures are read on light and dark pages, so they
-// bring their own background.
+// Package plot draws the pictures of the benchmark and of roce perf: bars with their spread, the
+// spreads of distributions side by side, and lines over a logarithmic or plain axis. Pictures are
+// read on light and dark pages, so they bring their own background.
+//
+// Stages: lay out a kind of plot (this file, spread.go) as shapes on a Picture (picture.go), which
+// is written as SVG (svg.go) or as PNG (png.go).
 package plot
 
 import (
 	"fmt"
-	"html"
 	"math"
-	"strings"
 )
 
 // Colors by kind of series, in the order of their use; good for readers who confuse red and green.
@@ -27,7 +28,7 @@ type Bar struct {
 }
 
 // Bars draws horizontal bars from zero. Kinds names the colors, in their order.
-func Bars(title, unit string, kinds []string, bars []Bar) []byte {
+func Bars(title, unit string, kinds []string, bars []Bar) *Picture {
 	const rowHeight, barHeight, plotWide = 24, 15, 460
 	labelWide, top := 0.0, 2*margin+2.0*fontSize
 	peak := 0.0
@@ -37,13 +38,13 @@ func Bars(title, unit string, kinds []string, bars []Bar) []byte {
 	}
 	left := margin + labelWide + 8
 	wide, high := left+plotWide+90, top+float64(len(bars))*rowHeight+margin+2*fontSize
-	d := newDrawing(wide, high, title)
+	d := newPicture(wide, high, title)
 	d.legend(left, margin+2.0*fontSize, kinds)
 	scale := axis(0, peak, 0)
 	x := func(v float64) float64 { return left + scale.place(v)*plotWide }
 	bottom := top + float64(len(bars))*rowHeight
 	for _, t := range scale.ticks {
-		d.line(x(t), top, x(t), bottom, "#dddddd", 1)
+		d.line(x(t), top, x(t), bottom, grid, 1)
 		d.text(x(t), bottom+fontSize+2, "middle", short(t))
 	}
 	d.text(left+plotWide/2, bottom+2.4*fontSize, "middle", unit)
@@ -51,10 +52,10 @@ func Bars(title, unit string, kinds []string, bars []Bar) []byte {
 		y := top + float64(i)*rowHeight + rowHeight/2
 		d.text(left-8, y+4, "end", b.Label)
 		d.rect(left, y-barHeight/2, x(b.Value)-left, barHeight, colors[b.Kind%len(colors)])
-		d.line(x(b.Low), y, x(b.High), y, "#000000", 1.5)
+		d.line(x(b.Low), y, x(b.High), y, black, 1.5)
 		d.text(x(max(b.High, b.Value))+6, y+4, "start", short(b.Value))
 	}
-	return d.end()
+	return d
 }
 
 // Series is a named line.
@@ -77,7 +78,7 @@ type Axes struct {
 const dotted = 60
 
 // Lines draws series as lines with points.
-func Lines(title string, axes Axes, series []Series) []byte {
+func Lines(title string, axes Axes, series []Series) *Picture {
 	const plotWide, plotHigh, left = 560, 300, 78
 	top := 2*margin + 2.2*fontSize
 	var xs, ys []float64
@@ -85,7 +86,7 @@ func Lines(title string, axes Axes, series []Series) []byte {
 	for _, s := range series {
 		xs, ys, names = append(xs, s.X...), append(ys, s.Y...), append(names, s.Name)
 	}
-	d := newDrawing(left+plotWide+2*margin, top+plotHigh+margin+3*fontSize, title)
+	d := newPicture(left+plotWide+2*margin, top+plotHigh+margin+3*fontSize, title)
 	d.legend(left, margin+2.0*fontSize, names)
 	sx, sy := axis(low(xs, axes.LogX), high(xs), base(axes.LogX, axes.BaseX)), axis(low(ys, axes.LogY), high(ys), base(axes.LogY, 10))
 	tickX := axes.TickX
@@ -95,15 +96,15 @@ func Lines(title string, axes Axes, series []Series) []byte {
 	px := func(v float64) float64 { return left + sx.place(v)*plotWide }
 	py := func(v float64) float64 { return top + plotHigh - sy.place(v)*plotHigh }
 	for _, t := range sx.ticks {
-		d.line(px(t), top, px(t), top+plotHigh, "#dddddd", 1)
+		d.line(px(t), top, px(t), top+plotHigh, grid, 1)
 		d.text(px(t), top+plotHigh+fontSize+3, "middle", tickX(t))
 	}
 	for _, t := range sy.ticks {
-		d.line(left, py(t), left+plotWide, py(t), "#dddddd", 1)
+		d.line(left, py(t), left+plotWide, py(t), grid, 1)
 		d.text(left-6, py(t)+4, "end", short(t))
 	}
 	d.text(left+plotWide/2, top+plotHigh+2.6*fontSize, "middle", axes.X)
-	d.turned(margin, top+plotHigh/2, axes.Y)
+	d.turnedText(margin, top+plotHigh/2, axes.Y)
 	for i, s := range series {
 		color := colors[i%len(colors)]
 		for j := range s.X {
@@ -115,7 +116,7 @@ func Lines(title string, axes Axes, series []Series) []byte {
 			}
 		}
 	}
-	return d.end()
+	return d
 }
 
 // low end of an axis: zero, or on a logarithmic one the least value above it.
@@ -215,48 +216,16 @@ func short(v float64) string {
 	return fmt.Sprintf("%.3g", v)
 }
 
-// drawing collects the elements of a picture.
-type drawing struct{ strings.Builder }
-
-func newDrawing(wide, high float64, title string) *drawing {
-	d := &drawing{}
-	fmt.Fprintf(d, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f" font-family="sans-serif" font-size="%d">`+"\n",
-		wide, high, wide, high, fontSize)
-	d.rect(0, 0, wide, high, "#ffffff")
-	fmt.Fprintf(d, `<text x="%d" y="%d" font-weight="bold">%s</text>`+"\n", margin, margin+fontSize/2, html.EscapeString(title))
-	return d
-}
-
-func (d *drawing) legend(x, y float64, names []string) {
-	for i, name := range names {
-		d.rect(x, y-10, 10, 10, colors[i%len(colors)])
-		d.text(x+14, y, "start", name)
-		x += 14 + float64(len(name))*charWide + 14
+// SizeText prints a size as people type it, 4K or 1G: for Axes.TickX.
+func SizeText(v float64) string {
+	switch n := int(math.Round(v)); {
+	case n >= 1<<30 && n%(1<<30) == 0:
+		return fmt.Sprintf("%dG", n>>30)
+	case n >= 1<<20 && n%(1<<20) == 0:
+		return fmt.Sprintf("%dM", n>>20)
+	case n >= 1<<10 && n%(1<<10) == 0:
+		return fmt.Sprintf("%dK", n>>10)
+	default:
+		return fmt.Sprint(n)
 	}
-}
-
-func (d *drawing) rect(x, y, w, h float64, color string) {
-	fmt.Fprintf(d, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>`+"\n", x, y, max(w, 0), h, color)
-}
-
-func (d *drawing) line(x1, y1, x2, y2 float64, color string, wide float64) {
-	fmt.Fprintf(d, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="%.1f"/>`+"\n", x1, y1, x2, y2, color, wide)
-}
-
-func (d *drawing) dot(x, y float64, color string) {
-	fmt.Fprintf(d, `<circle cx="%.1f" cy="%.1f" r="3.5" fill="%s"/>`+"\n", x, y, color)
-}
-
-func (d *drawing) text(x, y float64, anchor, s string) {
-	fmt.Fprintf(d, `<text x="%.1f" y="%.1f" text-anchor="%s">%s</text>`+"\n", x, y, anchor, html.EscapeString(s))
-}
-
-// turned is a text that runs upwards.
-func (d *drawing) turned(x, y float64, s string) {
-	fmt.Fprintf(d, `<text transform="translate(%.1f %.1f) rotate(-90)" text-anchor="middle">%s</text>`+"\n", x, y, html.EscapeString(s))
-}
-
-func (d *drawing) end() []byte {
-	d.WriteString("</svg>\n")
-	return []byte(d.String())
 }
