@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Picture is a drawing as a list of shapes, in the order in which they cover each other. Its methods
-// SVG and PNG may be called from any goroutine, several at a time.
+// Picture is a drawing as a list of shapes, in the order in which they cover each other. Its
+// methods may be called from any goroutine, several at a time.
 type Picture struct {
 	title      string
 	wide, high float64
@@ -40,7 +40,7 @@ const (
 // shape is one element. Places are in pixels from the upper left corner.
 type shape struct {
 	what   what
-	x, y   float64 // rect: upper left corner; line: one end; dot: center; text: anchor, on the baseline
+	x, y   float64 // rect: upper left corner; line: one end; dot: center; text: its anchor
 	x2, y2 float64 // rect: lower right corner; line: the other end
 	wide   float64 // line: its width; dot: its radius
 	color  string  // "#rrggbb"

@@ -9,7 +9,7 @@ type Spread struct {
 	Kind                        int // chooses the color
 }
 
-// Spreads draws distributions below each other over one logarithmic axis: a bar from the least value
+// Spreads draws distributions below each other over a logarithmic axis: a bar from the least value
 // to that which 99 % do not exceed, a thin line on to 99.9 %, a stroke across at the median, whose
 // value stands behind the line. The maximum is a dot of its own.
 func Spreads(title, unit string, kinds []string, rows []Spread) *Picture {

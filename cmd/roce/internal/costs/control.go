@@ -1,7 +1,7 @@
 package costs
 
-// How the two ends meet and tell each other what is next: lines of JSON over TCP. The client orders,
-// the server answers each order once.
+// How the two ends meet and tell each other what is next: lines of JSON over TCP. The client
+// orders, the server answers each order once.
 //
 //	client  hello{table, size}                server  hello{process}
 //	client  order{way, place}                 server  reply{place}        the way is open

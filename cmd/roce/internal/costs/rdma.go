@@ -21,7 +21,7 @@ type notice uint8
 const (
 	byMemory    notice = iota + 1 // it looks at the last byte that a WRITE changes
 	byFlag                        // it looks at a counter that an atomic behind the WRITE raises
-	byImmediate                   // the WRITE carries an immediate: it takes a receive and completes
+	byImmediate                   // the WRITE carries an immediate, which takes a receive
 	byTrailing                    // a SEND of no bytes behind the WRITE completes
 	bySend                        // no WRITE: the message is a SEND
 )
@@ -43,7 +43,7 @@ const (
 	signalAll = 32 // every so many messages have a completion
 	inlined   = 220
 	stall     = 10 * time.Second // an answer that takes longer does not come
-	ackTime   = 16               // the ack timeout, 268 ms: the machine may be busy with other things
+	ackTime   = 16               // the ack timeout, 268 ms: the machine may be busy
 )
 
 // rdma is one end. Its region: the message to send, the one that comes, the counter that the peer

@@ -83,8 +83,8 @@ func both(ctx context.Context, out io.Writer, t *Table, o Options) error {
 	return cmp.Or(err, <-served)
 }
 
-// serveAt runs a server that dials a waiting client: the program that the options name, or for tests
-// without one, in this process.
+// serveAt runs a server that dials a waiting client: the program that the options name, or, for
+// tests, one in this process.
 func (o *Options) serveAt(ctx context.Context, client string) error {
 	if o.Program == nil {
 		return Run(ctx, io.Discard, nil, Options{Answer: client, Size: o.Size, Duration: o.Duration, Options: session.Options{Transport: o.Transport, Faults: o.Faults}})
@@ -284,8 +284,8 @@ func (s *side) try(ctx context.Context, l *link, d time.Duration, i int, w way, 
 // longest is the longest time that is told apart; three digits are kept of each.
 const longest = int64(time.Minute)
 
-// ask asks until the time is up; the first tenth is not recorded. It returns how many questions were
-// answered.
+// ask asks until the time is up; the first tenth is not recorded. It returns how many questions
+// were answered.
 func (row *Row) ask(ctx context.Context, e end, d time.Duration) (asked int, err error) {
 	runtime.GC() // not while it is measured
 	row.times = hdrhistogram.New(1, longest, 3)
