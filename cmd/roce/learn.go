@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math/rand/v2"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -43,5 +44,41 @@ real devices. The lessons with pictures are also in docs/learn of the repository
 	c.Flags().BoolVar(&o.JSON, "json", false, "the lesson and its play as JSON: packets with all fields, records, queues and memory over time")
 	c.Flags().StringSliceVar(&o.Changes, "change", nil, "do something to a packet: drop, delay, duplicate, mark, corrupt or deliver, as in drop:`N`")
 	c.Flags().StringVar(&docs, "docs", "", "write the lessons as pages to a `folder`")
+	c.AddCommand(quizCommand())
+	return c
+}
+
+func quizCommand() *cobra.Command {
+	var o learn.QuizOptions
+	var list bool
+	c := &cobra.Command{
+		Use:   "quiz [KIND]",
+		Short: "Arithmetic of RDMA with fresh numbers: tables, queues, packets, times, rates",
+		Long: `quiz asks questions with numbers of their own, such as how many pages a region has or what a window allows on a path, reads an
+answer, and explains it. An answer is a number, such as 4096, 0x1000, 4K or 1.5: whole numbers exactly, others to a percent or half
+of one. With a kind it asks only that.`,
+		Example: `  roce learn quiz
+  roce learn quiz packets --count 10
+  roce learn quiz --seed 1 --json         the questions with their answers`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if list {
+				learn.Kinds(c.OutOrStdout())
+				return nil
+			}
+			if len(args) > 0 {
+				o.Kind = args[0]
+			}
+			if !c.Flags().Changed("seed") {
+				o.Seed = uint64(rand.Uint32())
+			}
+			o.In = c.InOrStdin()
+			return learn.Quiz(c.OutOrStdout(), o)
+		},
+	}
+	c.Flags().BoolVar(&list, "list", false, "list the kinds of questions")
+	c.Flags().IntVar(&o.Count, "count", 5, "how many `questions`")
+	c.Flags().Uint64Var(&o.Seed, "seed", 0, "ask what this `number` stands for; without it something else each time")
+	c.Flags().BoolVar(&o.JSON, "json", false, "print the questions and answers as JSON")
 	return c
 }
