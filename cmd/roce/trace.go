@@ -25,7 +25,7 @@ standard input.`,
   roce trace ladder --html demo.html demo.pcapng
   sudo roce trace capture eth0            what other programs and machines send`,
 	}
-	c.AddCommand(traceDecodeCommand(), traceExplainCommand(), traceAnalyzeCommand(), traceTimelineCommand(), traceLadderCommand(), traceCaptureCommand())
+	c.AddCommand(traceDecodeCommand(), traceExplainCommand(), traceAnalyzeCommand(), traceTimelineCommand(), traceLadderCommand(), traceServeCommand(), traceCaptureCommand())
 	return c
 }
 
@@ -154,6 +154,32 @@ func traceLadderCommand() *cobra.Command {
 	c.Flags().StringVar(&o.SVG, "svg", "", "write a picture to a `file`")
 	c.Flags().StringVar(&o.HTML, "html", "", "write a page to a `file`")
 	c.MarkFlagsMutuallyExclusive("svg", "html")
+	return c
+}
+
+func traceServeCommand() *cobra.Command {
+	var o trace.ServeOptions
+	c := &cobra.Command{
+		Use:   "serve [FILE]",
+		Short: "Show a capture, a running demonstration or the lessons in a browser",
+		Long: `serve prints a URL of this machine to open in a browser. The page there is the one of "ladder --html"; of a large capture it
+has a window at a time, and shows the others as they are asked for. With --demo it shows the packets of "roce demo", which runs
+again and again, as they pass. Nobody else can open the page: it is on a loopback address, and the URL has a secret in it.
+It ends with Ctrl-C.`,
+		Example: `  roce trace serve capture.pcapng
+  roce trace serve --demo
+  ssh -L 8080:127.0.0.1:8080 HOST roce trace serve --listen 127.0.0.1:8080 capture.pcapng`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				o.File = args[0]
+			}
+			return trace.Serve(c.Context(), c.OutOrStdout(), o)
+		},
+	}
+	c.Flags().BoolVar(&o.Demo, "demo", false, "show the packets of roce demo as they pass")
+	c.Flags().StringVar(&o.Listen, "listen", "127.0.0.1:0", "loopback `address` and port; port 0: any that is free")
+	c.Flags().IntVar(&o.Rows, "rows", 1000, "show so many `packets` at once, 10000 at most")
 	return c
 }
 

@@ -70,7 +70,7 @@ func (l *Ladder) Add(p *trace.Packet) {
 	if remark.Twice {
 		return
 	}
-	r := row{number: p.Number, time: p.Time, class: ClassOf(p), label: Label(p)}
+	r := row{number: p.Number, time: p.Time, class: classOf(p), label: Label(p)}
 	src, dst := p.Addresses()
 	r.from, r.to = l.columns.Of(src), l.columns.Of(dst)
 	r.marked = p.Kind == trace.RoCEv2 && p.Frame.ECN() == wire.ECNCongestion
@@ -110,8 +110,7 @@ func (c *Columns) Of(address string) int {
 	return len(*c) - 1
 }
 
-// ClassOf says what kind of packet p is.
-func ClassOf(p *trace.Packet) Class {
+func classOf(p *trace.Packet) Class {
 	if !p.Parsed || p.ICRC == trace.ICRCWrong {
 		return Damaged
 	}

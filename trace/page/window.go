@@ -5,13 +5,13 @@ package page
 // the ladder, and what it opens to.
 
 import (
-	"encoding/hex"
-	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/goroce/goroce/trace"
 	"github.com/goroce/goroce/trace/analysis"
 	"github.com/goroce/goroce/trace/ladder"
+	"github.com/goroce/goroce/trace/world"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -29,7 +29,8 @@ type Window struct {
 	Damage string // why the capture could not be read on, "" if it could
 
 	packets []packet
-	more    bool // there are packets behind these
+	entries []world.Entry // what was said between them
+	more    bool          // there are packets behind these
 	columns ladder.Columns
 	study   *analysis.Analysis
 	first   int64 // the time of the capture's first packet
@@ -41,9 +42,7 @@ func (w *Window) Add(p *trace.Packet) bool {
 	if p.Kind == trace.Other {
 		return true
 	}
-	if w.study == nil {
-		w.study, w.first = analysis.New(), p.Time
-	}
+	w.begin(p.Time)
 	if len(w.packets) >= w.room() {
 		w.more = true
 		return false
@@ -55,6 +54,13 @@ func (w *Window) Add(p *trace.Packet) bool {
 	return true
 }
 
+// begin fixes the time that all others are counted from.
+func (w *Window) begin(t int64) {
+	if w.study == nil {
+		w.study, w.first = analysis.New(), t
+	}
+}
+
 func (w *Window) room() int {
 	if w.Count <= 0 {
 		return DefaultCount
@@ -64,12 +70,13 @@ func (w *Window) room() int {
 
 // play is what the page draws. A simulated world has more of it (world.Play).
 type play struct {
-	Title   string   `json:"title"`
-	From    int      `json:"from"`
-	Hosts   []host   `json:"hosts"`
-	Packets []packet `json:"packets"`
-	More    bool     `json:"more"`
-	Damage  string   `json:"damage,omitempty"`
+	Title   string        `json:"title"`
+	From    int           `json:"from"`
+	Hosts   []host        `json:"hosts"`
+	Packets []packet      `json:"packets"`
+	Entries []world.Entry `json:"entries,omitempty"`
+	More    bool          `json:"more"`
+	Damage  string        `json:"damage,omitempty"`
 }
 
 // host is a line down.
@@ -78,43 +85,15 @@ type host struct {
 	Addr string `json:"addr"`
 }
 
-// packet is an arrow. Times are nanoseconds since the first packet of the capture.
+// packet is an arrow, and what it opens to, as that of a simulated world. Times are nanoseconds
+// since the first packet of the capture. Without bytes and fields, the page asks for them.
 type packet struct {
-	N       int    `json:"n"`
-	Part    int    `json:"part,omitempty"`
-	From    int    `json:"from"`
-	To      int    `json:"to"`
-	Sent    int64  `json:"sent"`
-	Arrived int64  `json:"arrived"`
-	Fate    string `json:"fate"`
-	Label   string `json:"label"` // what stands on it
-	Line    string `json:"line"`  // all of it
-	QPN     uint32 `json:"qpn"`
-	PSN     uint32 `json:"psn"`
-	Kind    string `json:"kind"`
-	Op      string `json:"op"`
-	Wrong   string `json:"wrong,omitempty"`
-	Remark  string `json:"remark,omitempty"` // worth knowing, and not wrong
-	*detail        // nil: the page asks for it
-}
-
-// detail is what a packet opens to.
-type detail struct {
-	Bytes  string  `json:"bytes"`          // the first of its bytes, hexadecimal
-	Tail   string  `json:"tail,omitempty"` // the last ones, if some between are left out
-	Length int     `json:"length"`         // how many it has
-	Fields []field `json:"fields"`
-}
-
-// field is a field of a header: the bytes that it touches, and which of their bits it has.
-type field struct {
-	Layer  string `json:"layer"`
-	Name   string `json:"name"`
-	Offset int    `json:"offset"`
-	Bits   string `json:"bits"`
-	Length int    `json:"length"`
-	Value  string `json:"value"`
-	Means  string `json:"means,omitempty"`
+	world.Packet
+	Part   int         `json:"part,omitempty"`
+	Label  string      `json:"label"`            // what stands on it
+	Remark string      `json:"remark,omitempty"` // worth knowing, and not wrong
+	Whole  int         `json:"whole"`            // how many bytes it has
+	Tail   world.Bytes `json:"tail,omitempty"`   // the last ones, if some behind Bytes are left out
 }
 
 // Of a packet's bytes the page shows so many, and so many of its last ones: all headers, of a
@@ -124,26 +103,21 @@ const (
 	tailBytes = 16
 )
 
-// kinds are the ladder's classes as the page names them.
-var kinds = map[ladder.Class]string{ladder.Request: "request", ladder.Response: "ack", ladder.Refusal: "nak",
-	ladder.Connect: "cm", ladder.Notice: "cnp", ladder.Damaged: "other"}
-
 // row makes a packet's arrow.
 func (w *Window) row(p *trace.Packet, f *analysis.Finding) packet {
 	src, dst := p.Addresses()
-	at := p.Time - w.first
-	x := packet{N: p.Number, Part: p.Part, From: w.columns.Of(src), To: w.columns.Of(dst), Sent: at, Arrived: at, Fate: "delivered",
-		Label: ladder.Label(p), Line: string(p.AppendLine(nil)), Kind: kinds[ladder.ClassOf(p)], detail: detailOf(p)}
-	if p.Parsed {
-		x.QPN, x.PSN, x.Op = p.Wire.BTH.DestQP(), uint32(p.Wire.BTH.PSN()), p.Wire.Opcode.String()
-	}
+	var x packet
+	x.Describe(p)
+	x.N, x.Part, x.From, x.To, x.Label = p.Number, p.Part, w.columns.Of(src), w.columns.Of(dst), ladder.Label(p)
+	x.Sent = p.Time - w.first
+	x.Arrived, x.Fate = x.Sent, world.Delivered
 	switch {
 	case !p.Parsed:
-		x.Fate, x.Wrong = "corrupt", p.Problem
+		x.Fate, x.Wrong = world.Corrupted, p.Problem
 	case p.ICRC == trace.ICRCWrong:
-		x.Fate, x.Wrong = "corrupt", p.ICRCMeaning()
+		x.Fate, x.Wrong = world.Corrupted, p.ICRCMeaning()
 	case p.Kind == trace.RoCEv2 && p.Frame.ECN() == wire.ECNCongestion:
-		x.Fate = "marked"
+		x.Fate = world.Marked
 	}
 	if f != nil {
 		text := f.Weight.String() + ": " + f.Text
@@ -157,43 +131,39 @@ func (w *Window) row(p *trace.Packet, f *analysis.Finding) packet {
 	if p.Comment != "" {
 		x.Remark = strings.TrimPrefix(x.Remark+"; "+trace.Printable(p.Comment), "; ")
 	}
+	x.keep(p.Data[:len(p.Data)-p.Cut])
 	return x
 }
 
-func detailOf(p *trace.Packet) *detail {
-	data := p.Data[:len(p.Data)-p.Cut]
-	d := &detail{Length: len(data), Fields: []field{}}
+// keep keeps the bytes that are shown.
+func (x *packet) keep(data []byte) {
+	x.Whole = len(data)
 	if len(data) > maxBytes+tailBytes {
-		d.Tail = hex.EncodeToString(data[len(data)-tailBytes:])
+		x.Tail = slices.Clone(data[len(data)-tailBytes:])
 		data = data[:maxBytes]
 	}
-	d.Bytes = hex.EncodeToString(data)
-	p.EachField(func(f trace.Field) {
-		at := f.Bit / 8
-		d.Fields = append(d.Fields, field{f.Layer, f.Name, at, fmt.Sprintf("%d-%d", f.Bit%8, f.Bit%8+f.Bits-1), (f.Bit+f.Bits+7)/8 - at, f.Text, f.Meaning})
-	})
-	return d
+	x.Bytes = slices.Clone(data)
 }
 
 // play is the window as JSON, with what its packets open to, or without.
 func (w *Window) play(details bool) *play {
-	all := &play{Title: trace.Printable(w.Title), From: max(w.From, 1), Hosts: []host{}, Packets: append([]packet{}, w.packets...), More: w.more, Damage: w.Damage}
+	all := &play{Title: trace.Printable(w.Title), From: max(w.From, 1), Hosts: []host{}, Packets: append([]packet{}, w.packets...), Entries: slices.Clone(w.entries), More: w.more, Damage: w.Damage}
 	for _, c := range w.columns {
 		all.Hosts = append(all.Hosts, host{Name: c})
 	}
 	for i := range all.Packets {
-		if !details {
-			all.Packets[i].detail = nil
+		if p := &all.Packets[i]; !details {
+			p.Bytes, p.Tail, p.Fields = nil, nil, nil
 		}
 	}
 	return all
 }
 
-// open returns what a packet opens to, nil if it is not in the window.
-func (w *Window) open(n, part int) *detail {
+// open returns a packet with its bytes and fields, nil if it is not in the window.
+func (w *Window) open(n, part int) *packet {
 	for i := range w.packets {
 		if w.packets[i].N == n && w.packets[i].Part == part {
-			return w.packets[i].detail
+			return &w.packets[i]
 		}
 	}
 	return nil

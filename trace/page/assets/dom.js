@@ -38,5 +38,5 @@ const plural = (n, one, many) => n.toLocaleString('en') + ' ' + (n === 1 ? one :
 /** timeText writes nanoseconds in the unit that the whole span asks for. */
 function timeText(ns, span) {
   const [unit, size] = span < 2e4 ? ['ns', 1] : span < 1e8 ? ['µs', 1e3] : span < 1e11 ? ['ms', 1e6] : ['s', 1e9];
-  return (ns / size).toLocaleString('en', { maximumFractionDigits: 3, minimumFractionDigits: size === 1 ? 0 : 1 }) + ' ' + unit;
+  return (ns / size).toLocaleString('en', { maximumFractionDigits: size < 1e9 ? 3 : 6, minimumFractionDigits: size === 1 ? 0 : 1 }) + ' ' + unit;
 }

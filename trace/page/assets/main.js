@@ -164,6 +164,7 @@ async function openLive() {
   app.unfollow = liveSource.follow((more) => {
     const following = app.now >= app.end;
     app.play.hosts = more.hosts;
+    app.play.entries = more.entries || [];
     ladder.hosts = more.hosts;
     const last = app.play.packets.length ? app.play.packets[app.play.packets.length - 1].n : 0;
     app.play.packets.push(...more.packets.filter((p) => p.n > last));
@@ -230,7 +231,7 @@ const KEYS = [
 function openHelp() {
   byId('help').replaceChildren(el('h2', { id: 'help-title' }, 'Keys'),
     el('dl', {}, KEYS.map(([keys, what]) => [el('dt', {}, keys.split(' ').map((k) => (k === 'or' ? ' or ' : [el('kbd', {}, k), ' ']))), el('dd', {}, what)])),
-    el('p', { class: 'remark' }, 'Blue: requests. Green: acknowledgements and responses. Orange: NAKs. Violet: the connection manager. Dashed: lost, or marked by a switch. At the right edge is the whole of it, problems in red.'),
+    el('p', { class: 'remark' }, 'Blue: requests. Green: acknowledgements. Teal: responses of READs and atomics. Orange: NAKs. Violet: the connection manager. Dashed: lost, or marked by a switch. At the right edge is the whole of it, problems in red.'),
     el('button', { type: 'button', class: 'primary', click: () => byId('help').close() }, 'Close'));
   byId('help').showModal();
 }
@@ -293,6 +294,7 @@ function listen() {
 }
 
 listen();
+if (location.search) history.replaceState(null, '', location.pathname + location.hash); // the token is in a cookie now
 const wanted = /^#lesson=(.+)$/.exec(location.hash);
 attempt(() => {
   if (wanted && given.world) return openLessons(decodeURIComponent(wanted[1]));

@@ -37,7 +37,7 @@ function bytesView(p) {
   const head = bytesOf(p.bytes);
   const tail = bytesOf(p.tail);
   appendRows(view, head, 0, wide);
-  const length = p.length || head.length;
+  const length = p.whole || head.length;
   if (tail.length) {
     view.append(el('span', { class: 'more' }, `… ${plural(length - head.length - tail.length, 'byte')} more …`));
     appendRows(view, tail, length - tail.length, wide);

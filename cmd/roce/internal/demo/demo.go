@@ -28,6 +28,10 @@ type Options struct {
 	Quiet   bool   // no packets
 	Pcap    string // file for a capture
 	Records bool   // what A does goes into it too
+	// Before is called before each operation, with its name, and may wait; nil: nobody cares.
+	Before func(name string)
+	// Packets sees each packet that A sends or receives; nil: nobody looks.
+	Packets capture.Func
 }
 
 // patience is how long a lesson may take. It takes milliseconds; more means that something is
@@ -36,9 +40,9 @@ const patience = 2 * time.Second
 
 // demo is one run.
 type demo struct {
-	out   io.Writer
-	quiet bool
-	a, b  *host
+	out  io.Writer
+	o    Options
+	a, b *host
 
 	mu      sync.Mutex // packets pass on the goroutine that has the turn
 	packets int
@@ -55,7 +59,7 @@ type outcome struct {
 
 // Run shows everything and fails if anything was not as it should be.
 func Run(ctx context.Context, out io.Writer, o Options) (err error) {
-	d := &demo{out: out, quiet: o.Quiet}
+	d := &demo{out: out, o: o}
 	defer func() {
 		if e := d.close(); err == nil {
 			err = e
@@ -67,8 +71,10 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 	fmt.Fprintf(out, "A is %s, B is %s. What follows are real packets over real sockets.\n", d.a.s.Name(), d.b.s.Name())
 	var table []outcome
 	for _, l := range lessons {
-		o := d.teach(ctx, l)
-		table = append(table, o)
+		if o.Before != nil {
+			o.Before(l.name)
+		}
+		table = append(table, d.teach(ctx, l))
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -90,11 +96,14 @@ func (d *demo) open(ctx context.Context, o Options) (err error) {
 
 // watch sees A's packets.
 func (d *demo) watch(p transport.Port) transport.Port {
-	return capture.Wrap(p, capture.Func(func(dir capture.Direction, _ time.Time, f *wire.Frame) {
+	return capture.Wrap(p, capture.Func(func(dir capture.Direction, at time.Time, f *wire.Frame) {
+		if d.o.Packets != nil {
+			d.o.Packets(dir, at, f)
+		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.packets++
-		if d.quiet {
+		if d.o.Quiet {
 			return
 		}
 		arrow := "   A > B  "

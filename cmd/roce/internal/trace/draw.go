@@ -60,8 +60,8 @@ func Ladder(ctx context.Context, out io.Writer, name string, o LadderOptions) er
 
 // writePage writes a capture, or what is chosen of it, as a page.
 func writePage(ctx context.Context, name string, o LadderOptions) error {
-	if o.Rows > page.MaxCount {
-		return fmt.Errorf("--rows %d: a page shows up to %d packets at once; --from and --to choose which, and roce trace serve has all of them", o.Rows, page.MaxCount)
+	if err := countFits(o.Rows); err != nil {
+		return err
 	}
 	w := &page.Window{Title: filepath.Base(name), From: o.From, Count: o.Rows}
 	err := readWindow(ctx, name, o.Choice, w)
@@ -69,6 +69,14 @@ func writePage(ctx context.Context, name string, o LadderOptions) error {
 		return err
 	}
 	return errors.Join(toFile(o.HTML, func(out io.Writer) error { return page.Write(out, w) }), err)
+}
+
+// countFits says whether a page takes so many packets.
+func countFits(n int) error {
+	if n > page.MaxCount {
+		return fmt.Errorf("--rows %d: a page shows up to %d packets at once; ladder has --from to choose which, and serve has all of them", n, page.MaxCount)
+	}
+	return nil
 }
 
 // readWindow fills a window of a capture. It reads from the first packet on, as what a packet means
