@@ -71,7 +71,7 @@ func TestWrite(t *testing.T) {
 		More    bool
 		Packets []struct {
 			world.Packet
-			Label, Remark string
+			Remark string
 		}
 	}
 	require.NoError(t, json.NewDecoder(z).Decode(&p))

@@ -90,7 +90,6 @@ type host struct {
 type packet struct {
 	world.Packet
 	Part   int         `json:"part,omitempty"`
-	Label  string      `json:"label"`            // what stands on it
 	Remark string      `json:"remark,omitempty"` // worth knowing, and not wrong
 	Whole  int         `json:"whole"`            // how many bytes it has
 	Tail   world.Bytes `json:"tail,omitempty"`   // the last ones, if some behind Bytes are left out
@@ -108,8 +107,8 @@ func (w *Window) row(p *trace.Packet, f *analysis.Finding) packet {
 	src, dst := p.Addresses()
 	var x packet
 	x.Describe(p)
-	x.N, x.Part, x.From, x.To, x.Label = p.Number, p.Part, w.columns.Of(src), w.columns.Of(dst), ladder.Label(p)
-	x.Sent = p.Time - w.first
+	x.N, x.Part, x.From, x.To = p.Number, p.Part, w.columns.Of(src), w.columns.Of(dst)
+	x.Label, x.Sent = ladder.Label(p), p.Time-w.first
 	x.Arrived, x.Fate = x.Sent, world.Delivered
 	switch {
 	case !p.Parsed:
