@@ -48,7 +48,6 @@ type given struct {
 	Static bool `json:"static"` // all of it is in this file
 	File   bool `json:"file"`   // a capture
 	Live   bool `json:"live"`   // packets as they come
-	World  bool `json:"world"`  // the simulated world, and lessons
 	Count  int  `json:"count"`  // packets at once
 }
 
@@ -79,7 +78,7 @@ func data(id, kind string, text []byte) template.HTML {
 // Write writes the page as one file that opens from disk: with a capture, or without (nil), then it
 // has the lessons only.
 func Write(out io.Writer, w *Window) error {
-	g := given{Static: true, File: w != nil, World: hasWorld()}
+	g := given{Static: true, File: w != nil}
 	p := parts{Title: "RoCE lessons"}
 	if w != nil {
 		p.Title, g.Count = trace.Printable(w.Title), w.room()
@@ -96,13 +95,10 @@ func Write(out io.Writer, w *Window) error {
 	p.Data += data("given", "application/json", about)
 	style, styleHash := inline("style", asset("page.css"))
 	script, scriptHash := inline("script", player())
-	if g.World {
-		support, hash := inline("script", worldSupport())
-		script, scriptHash = support+script, hash+scriptHash
-		p.Data += data("world", "text/plain", encoded(worldProgram()))
-	}
-	p.Style, p.Script = style, script
-	p.Policy = "default-src 'none'; script-src" + scriptHash + " 'wasm-unsafe-eval'; style-src" + styleHash + fixed
+	support, supportHash := inline("script", worldSupport())
+	p.Data += data("world", "text/plain", encoded(worldProgram()))
+	p.Style, p.Script = style, support+script
+	p.Policy = "default-src 'none'; script-src" + supportHash + scriptHash + " 'wasm-unsafe-eval'; style-src" + styleHash + fixed
 	return document.Execute(out, p)
 }
 

@@ -71,14 +71,12 @@ func (s *Site) handler() http.Handler {
 	mux.HandleFunc("/{$}", s.document)
 	mux.HandleFunc("/page.css", constant("text/css; charset=utf-8", asset("page.css")))
 	mux.HandleFunc("/page.js", constant("text/javascript; charset=utf-8", player()))
-	if hasWorld() {
-		mux.HandleFunc("/world.js", constant("text/javascript; charset=utf-8", worldSupport()))
-		mux.HandleFunc("/world.wasm", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/wasm")
-			w.Header().Set("Content-Encoding", "gzip")
-			w.Write(worldProgram())
-		})
-	}
+	mux.HandleFunc("/world.js", constant("text/javascript; charset=utf-8", worldSupport()))
+	mux.HandleFunc("/world.wasm", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/wasm")
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Write(worldProgram())
+	})
 	if s.Read != nil {
 		mux.HandleFunc("/play", s.play)
 	}
@@ -145,11 +143,8 @@ func (s *Site) refuse(r *http.Request) (status int, why string) {
 func (s *Site) document(w http.ResponseWriter, _ *http.Request) {
 	http.SetCookie(w, &http.Cookie{Name: s.cookie(), Value: s.token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	g := given{File: s.Read != nil, Live: s.Live != nil, World: hasWorld(), Count: (&Window{Count: s.Count}).room()}
-	p := parts{Title: "RoCE", Policy: served, Style: `<link rel="stylesheet" href="page.css">`, Script: `<script src="page.js"></script>`}
-	if g.World {
-		p.Script = `<script src="world.js"></script>` + p.Script
-	}
+	g := given{File: s.Read != nil, Live: s.Live != nil, Count: (&Window{Count: s.Count}).room()}
+	p := parts{Title: "RoCE", Policy: served, Style: `<link rel="stylesheet" href="page.css">`, Script: `<script src="world.js"></script><script src="page.js"></script>`}
 	about, err := json.Marshal(g)
 	if err == nil {
 		p.Data = data("given", "application/json", about)

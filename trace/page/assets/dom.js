@@ -19,6 +19,12 @@ function build(node, attributes, children) {
   return node;
 }
 
+/** refill gives an element other children. */
+function refill(node, ...children) {
+  node.replaceChildren();
+  return build(node, {}, children);
+}
+
 const el = (tag, attributes, ...children) => build(document.createElement(tag), attributes, children);
 const svg = (tag, attributes, ...children) => build(document.createElementNS(SVG, tag), attributes, children);
 

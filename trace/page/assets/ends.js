@@ -2,6 +2,9 @@
 // Both ends at the slider's time: states, queues, memory, and what happens just now. Memory is told
 // by what changes from moment to moment.
 
+const ROW = 8; // bytes
+const MAX_ROWS = 64; // of a region
+
 /** momentAt is the number of the last moment that is not after a time; -1: none yet. */
 function momentAt(play, time) {
   const moments = play.moments || [];
@@ -18,7 +21,7 @@ function memoryAt(play, host, moment) {
       const region = regions[change.region];
       if (!region) continue;
       bytesOf(change.bytes).forEach((b, k) => {
-        region.used.add((change.offset + k) >> 4);
+        region.used.add(Math.floor((change.offset + k) / ROW));
         if (i > moment) return;
         region.bytes[change.offset + k] = b;
         if (i === moment || m.time === play.moments[moment].time) region.fresh.add(change.offset + k);
@@ -36,10 +39,14 @@ function showEnds() {
   if (box.hidden) return;
   const at = momentAt(play, app.now);
   const happening = (play.entries || []).filter((e) => e.time === app.now);
-  box.replaceChildren(
+  refill(box,
     el('h2', {}, 'Queues and memory ', el('small', { class: 'remark' }, 'at ' + timeText(app.now, Math.max(app.end, 1)))),
     el('div', { class: 'now-list', 'aria-live': app.playing ? 'off' : 'polite' }, happening.slice(-4).map((e) => el('div', { class: failedEntry(e) ? 'wrongtext' : '' }, el('b', {}, hostName(e.host)), ' ', e.text))),
-    play.hosts.map((host, i) => showEnd(play, host, i, at)));
+    el('div', { class: 'both' }, play.hosts.map((host, i) => showEnd(play, host, i, at))));
+  box.querySelectorAll('.hex').forEach((dump) => {
+    const fresh = dump.querySelector('.new');
+    if (fresh) dump.scrollTop = fresh.offsetTop - dump.offsetTop - 20;
+  });
 }
 
 function showEnd(play, host, index, moment) {
@@ -70,8 +77,6 @@ const completionCell = (c) => {
   return el('span', { class: 'cell ' + (good ? 'good' : 'bad') }, `#${c.wrid} ${c.status.replace('IBV_WC_', '')}${good ? ` ${c.op} ${c.length} B` : ` (${c.number})`}`);
 };
 
-const MAX_ROWS = 12; // of a region
-
 /** regionView dumps the rows of a region that are used at any time of the play. */
 function regionView(r) {
   const used = [...r.used].sort((a, b) => a - b);
@@ -80,16 +85,16 @@ function regionView(r) {
   const start = parseInt(r.addr, 16) || 0;
   let next = 0;
   for (const row of shown) {
-    if (row > next) dump.append(el('span', { class: 'more' }, `… ${plural((row - next) * 16, 'byte')} that stay 0`));
+    if (row > next) dump.append(el('span', { class: 'more' }, `… ${plural((row - next) * ROW, 'byte')} that stay 0`));
     next = row + 1;
-    const bytes = [...r.bytes.slice(row * 16, row * 16 + 16)];
+    const bytes = [...r.bytes.slice(row * ROW, row * ROW + ROW)];
     if (!bytes.length) break;
-    dump.append(el('span', { class: 'at' }, hex(start + row * 16, 6)),
-      el('span', { class: 'row' }, bytes.map((b, k) => el('span', { class: 'b' + (r.fresh.has(row * 16 + k) ? ' new' : '') }, hex(b, 2)))),
+    dump.append(el('span', { class: 'at' }, hex(start + row * ROW, 6)),
+      el('span', { class: 'row' }, bytes.map((b, k) => el('span', { class: 'b' + (r.fresh.has(row * ROW + k) ? ' new' : '') }, hex(b, 2)))),
       el('span', { class: 'text' }, bytes.map(letter).join('')));
   }
-  const rest = r.length - next * 16;
+  const rest = r.length - next * ROW;
   if (used.length > MAX_ROWS) dump.append(el('span', { class: 'more' }, `… ${plural(rest, 'byte')} more`));
   const key = r.rkey ? `, rkey 0x${hex(r.rkey, 8)}` : '';
-  return el('div', { class: 'region' }, el('div', { class: 'name' }, el('b', {}, r.name), ` ${plural(r.length, 'byte')} at ${r.addr}${key}`, r.access ? ` · ${r.access}` : ''), dump);
+  return el('div', { class: 'region' }, el('div', { class: 'name', title: r.access || '' }, el('b', {}, r.name), ` ${plural(r.length, 'byte')} at ${r.addr}${key}`), dump);
 }

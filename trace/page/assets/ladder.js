@@ -11,6 +11,7 @@ const ladder = {
   left: 0, // of the first line, in pixels
   gap: 0, // between two lines
   width: 0,
+  stamp: 80, // room for the times
 };
 
 const ladderRow = (i) => (i + 0.5) * ladder.height + 8;
@@ -22,10 +23,11 @@ function measureLadder() {
   const room = box.clientWidth;
   const many = Math.max(1, ladder.hosts.length - 1);
   const told = (app.play.entries || []).length > 0;
-  const narrow = room < 620;
-  ladder.left = narrow ? 74 : told ? Math.max(190, room * 0.27) : 128;
-  const right = narrow ? 16 : told ? Math.max(150, room * 0.22) : 60;
-  ladder.gap = ladder.hosts.length < 2 ? 120 : Math.max(narrow && many === 1 ? 120 : 170, (room - ladder.left - right) / many);
+  const narrow = room < 520;
+  ladder.stamp = 14 + 6.7 * timeText(app.end, Math.max(app.end, 1)).length;
+  ladder.left = narrow ? 74 : told ? Math.max(ladder.stamp + 110, room * 0.3) : 128;
+  const right = narrow ? 16 : told ? Math.max(140, room * 0.235) : 60;
+  ladder.gap = ladder.hosts.length < 2 ? 120 : Math.max(narrow && many === 1 ? 120 : 210, (room - ladder.left - right) / many);
   if (!told) ladder.gap = Math.min(ladder.gap, 620);
   ladder.width = Math.max(room, ladder.left + many * ladder.gap + right);
 }
@@ -63,7 +65,7 @@ function drawLadder() {
   drawStamps(picture, Math.max(0, first), Math.min(last, rows.times.length - 1));
   for (let i = firstFrom(rows.entries, first); i < rows.entries.length && rows.entries[i].row <= last; i++) picture.append(drawEntry(rows.entries[i]));
   for (let i = firstFrom(rows.arrows, first - rows.longest); i < rows.arrows.length && rows.arrows[i].row <= last; i++) {
-    if (rows.arrows[i].end >= first) picture.append(drawArrow(rows.arrows[i], i));
+    if (rows.arrows[i].end >= first - 2) picture.append(drawArrow(rows.arrows[i], i));
   }
   drawNow(picture);
   byId('drawing').style.top = top + 'px';
@@ -114,10 +116,10 @@ function drawEntry({ row, entry }) {
   const node = svg('g', { class: ['entry', entry.kind.replace(' ', '-'), failedEntry(entry) ? 'bad' : '', entry.time > app.now ? 'future' : ''].join(' ') }, svg('title', {}, entry.text), svg('circle', { cx: x, cy: y, r: 3.2 }));
   if (ladder.height < LABELS_FROM) return node;
   const first = entry.host === 0 && ladder.hosts.length > 1;
-  const outside = first ? ladder.left - 92 : ladder.width - x - 12;
+  const outside = first ? ladder.left - ladder.stamp - 12 : ladder.width - x - 12;
   const room = outside > 60 ? outside : ladder.gap - 20;
   const before = outside > 60 ? first : !first;
-  const lines = wrap(entry.text, room, 11, Math.floor(ladder.height / 13));
+  const lines = wrap(entry.text.replace(/^the device /, ''), room, 11, Math.floor(ladder.height / 13));
   lines.forEach((line, i) => node.append(svg('text', { x: before ? x - 9 : x + 9, y: y + 4 + 12.5 * (i - (lines.length - 1) / 2), 'text-anchor': before ? 'end' : 'start' }, line)));
   return node;
 }
@@ -135,7 +137,7 @@ function drawArrow(arrow, index) {
   let y2 = ladderRow(arrow.end);
   if (lost) {
     x2 = x1 + (x2 - x1) * 0.62;
-    if (arrow.end === arrow.row && app.play.entries) y2 += ladder.height * 0.5;
+    if (arrow.end === arrow.row && app.play.entries) y2 += ladder.height * 1.6;
   }
   const chosen = p.n === app.selected;
   const classes = ['packet', p.kind, p.fate, chosen ? 'selected' : '', p.sent > app.now ? 'future' : '', p.wrong ? 'bad' : ''];
@@ -182,12 +184,11 @@ function labelArrow(node, p, x1, y1, x2, y2) {
   const span = Math.max(Math.abs(hostAt(p.to) - x1), Math.abs(x2 - x1));
   let angle = (Math.atan2(y2 - y1, x2 - x1) * 180) / Math.PI;
   if (x2 < x1) angle += 180;
-  const badge = p.change ? 44 : 0;
   const [mx, my] = [(x1 + x2) / 2, (y1 + y2) / 2];
   const text = svg('text', { class: 'label', 'text-anchor': 'middle', x: 0, y: -5.5, 'font-size': size, transform: `translate(${mx} ${my}) rotate(${angle})` });
-  text.append(clip(`${p.n}  ${labelOf(p)}`, Math.min(span, Math.abs(x2 - x1) + 40) - 30 - badge, size));
+  text.append(clip(`${p.n}  ${labelOf(p)}`, Math.min(span, Math.abs(x2 - x1) + 40) - 24, size));
   node.append(text);
-  if (p.change) node.append(badgeOf(p, x1, y1, x2 > x1));
+  if (p.change) node.append(p.fate === 'lost' ? badgeOf(p, x2, y2, x2 > x1) : badgeOf(p, x1, y1 + 11, x2 > x1));
   if (p.wrong && ladder.height >= 24) {
     const under = svg('text', { class: 'why', 'text-anchor': 'middle', x: 0, y: 12, transform: `translate(${mx} ${my}) rotate(${angle})` }, clip('⚠ ' + p.wrong, span - 34, 11));
     under.append(svg('title', {}, p.wrong));
@@ -199,12 +200,12 @@ function labelArrow(node, p, x1, y1, x2, y2) {
 function badgeOf(p, x, y, right) {
   const text = String(p.change).toUpperCase().slice(0, 9);
   const wide = text.length * 6.6 + 8;
-  const at = right ? x + 6 : x - 6 - wide;
+  const at = right ? x + 8 : x - 8 - wide;
   return svg('g', { class: 'badge' }, svg('rect', { x: at, y: y - 8, width: wide, height: 15, rx: 4 }), svg('text', { x: at + wide / 2, y: y + 3.5, 'text-anchor': 'middle' }, text));
 }
 
 /** labelOf is what stands on an arrow. */
-const labelOf = (p) => p.label || p.line || '';
+const labelOf = (p) => (app.lesson ? `${p.label} psn ${p.psn}${p.length ? ` ${p.length} B` : ''}` : p.label);
 
 const hostName = (i) => (ladder.hosts[i] ? ladder.hosts[i].name : '?');
 

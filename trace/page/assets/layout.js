@@ -22,6 +22,13 @@ const filterIsEmpty = (f) => f.host === '' && f.qp === '' && f.op === '' && !f.w
 // Of the same time: what arrives comes before what it leads to, and that before what leaves.
 const ORDER = { arrived: 0, again: 0, entry: 1, sent: 2 };
 
+/** beginning is the place of the first entry that is no set-up: the first request that is posted. */
+function beginning(play) {
+  const entries = play.entries || [];
+  const first = entries.findIndex((e) => /^ibv_post/.test(e.text));
+  return first < 0 || !play.moments ? 0 : first;
+}
+
 /** arrange makes the rows of a play. */
 function arrange(play, filter) {
   const all = play.packets || [];
@@ -33,10 +40,12 @@ function arrange(play, filter) {
     if (p.again > p.sent) points.push({ time: p.again, what: 'again', packet: p });
   }
   const bare = filterIsEmpty(filter);
-  for (const e of play.entries || []) {
-    if (e.kind === 'sent' || e.kind === 'received') continue; // the arrows say so
+  const begun = beginning(play);
+  (play.entries || []).forEach((e, i) => {
+    if (i < begun && !filter.setup && !e.error) return;
+    if (e.kind === 'sent' || e.kind === 'received') return; // the arrows say so
     if (bare || (filter.host !== '' && e.host === Number(filter.host) && !filter.text && !filter.wrong)) points.push({ time: e.time, what: 'entry', entry: e });
-  }
+  });
   points.forEach((x, i) => {
     x.order = i;
   });

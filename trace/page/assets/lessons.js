@@ -13,12 +13,20 @@ const ACTIONS = [
 /** openLesson plays a lesson from its beginning. */
 async function openLesson(name) {
   const w = await startWorld();
-  const at = Math.max(0, w.lessons.findIndex((l) => l.name === name));
-  app.lesson = w.lessons[at];
   app.changes = [];
   app.answered = null;
-  location.hash = 'lesson=' + app.lesson.name;
-  showPlay(w.play(app.lesson.name, []), { title: app.lesson.title });
+  const first = w.lessons.some((l) => l.name === name) ? name : w.lessons[0].name;
+  history.replaceState(null, '', '#lesson=' + encodeURIComponent(first));
+  playLesson(first, false);
+  byId('lesson').scrollTop = 0;
+}
+
+/** playLesson runs the lesson's world with the changes. */
+function playLesson(name, keep) {
+  const { lesson, play, differs } = world.play(name, app.changes);
+  app.lesson = lesson;
+  app.differs = differs || [];
+  showPlay(play, { title: lesson.title, keep });
   showLesson();
 }
 
@@ -29,15 +37,10 @@ function turnLesson(by) {
   if (next) openLesson(next.name);
 }
 
-/** replay runs the lesson's world again with the changes. */
+/** replay runs the lesson's world again. */
 function replay() {
   pause();
-  try {
-    showPlay(world.play(app.lesson.name, app.changes), { title: app.lesson.title, keep: true });
-  } catch (e) {
-    say(String(e.message || e));
-  }
-  showLesson();
+  playLesson(app.lesson.name, true);
 }
 
 /** change does something to the selected packet, or undoes it. */
@@ -71,7 +74,7 @@ function showChanges() {
   const packet = app.play.packets.find((p) => p.n === app.selected);
   const now = app.changes.find((c) => c.packet === app.selected);
   const focused = document.activeElement && bar.contains(document.activeElement) ? document.activeElement.id : '';
-  bar.replaceChildren(
+  refill(bar,
     el('span', { class: 'which' }, packet ? `Packet ${packet.n}:` : 'Choose a packet, then:'),
     ACTIONS.map((a) => el('button', { type: 'button', id: 'change-' + a.action, title: a.title, disabled: !packet, 'aria-pressed': now && now.action === a.action ? 'true' : 'false', 'aria-keyshortcuts': a.key, click: () => change(a.action) }, a.name, ' ', el('kbd', {}, a.key))),
     app.changes.map((c) => el('span', { class: 'chip' }, `${c.packet}: ${c.action}`, el('button', { type: 'button', 'aria-label': `Undo: ${c.action} packet ${c.packet}`, click: () => {
@@ -91,13 +94,22 @@ function showLesson() {
   showChanges();
   if (!l) return;
   const open = box.querySelector('details') ? box.querySelector('details').open : false;
-  box.replaceChildren(
+  refill(box,
     listOfLessons(l, open),
-    el('div', { class: 'chapter' }, l.chapter), el('h2', {}, l.title),
-    (l.text || []).map((paragraph) => el('p', { class: 'text' }, pieces(paragraph))),
-    app.changes.length ? el('p', { class: 'verdict ' + (app.play.check ? 'bad' : 'good') }, app.play.check ? 'With your change: ' + app.play.check : 'With your change all still ends as the lesson says.') : '',
+    el('div', { class: 'chapter' }, l.chapterTitle), el('h2', {}, l.title),
+    verdict(),
+    passages(l.text),
+    (l.nic || []).length ? [el('h3', {}, 'With a NIC'), passages(l.nic)] : '',
     question(l),
     el('div', { class: 'steps' }, turnButton('Previous', '[', -1), turnButton('Next', ']', 1)));
+}
+
+/** verdict says what the student's changes have made different. */
+function verdict() {
+  if (!app.changes.length) return '';
+  const what = el('b', {}, app.changes.map((c) => `${c.packet}: ${c.action}`).join(', ') + '. ');
+  if (!app.differs.length) return el('div', { class: 'verdict good', role: 'status' }, what, 'All that the lesson claims is still so.');
+  return el('div', { class: 'verdict bad', role: 'status' }, what, 'Not as without it: ', app.differs.length === 1 ? app.differs[0] + '.' : el('ul', {}, app.differs.map((d) => el('li', {}, d))));
 }
 
 const turnButton = (text, key, by) => {
@@ -114,18 +126,20 @@ function listOfLessons(current, open) {
     if (l.chapter !== chapter) {
       chapter = l.chapter;
       items = el('ol');
-      list.append(el('div', { class: 'chapter' }, chapter), items);
+      list.append(el('div', { class: 'chapter' }, l.chapterTitle), items);
     }
     items.append(el('li', {}, el('button', { type: 'button', 'aria-current': l.name === current.name ? 'true' : 'false', click: () => openLesson(l.name) }, l.title)));
   }
   return list;
 }
 
-/** pieces are text, and pointers to packets, which select them. */
-const pieces = (paragraph) => [paragraph].flat().map((x) => (typeof x === 'string' ? x : el('button', { type: 'button', class: 'point', click: () => {
+/** passages are paragraphs; a pointer to a packet in them selects it. */
+const passages = (list) => (list || []).map((p) => (p.lines ? el('pre', {}, p.lines) : el('p', { class: 'text' }, (p.pieces || []).map(piece))));
+
+const piece = (x) => (x.packet ? el('button', { type: 'button', class: 'point', click: () => {
   select(x.packet);
   openPacket();
-} }, x.text || 'packet ' + x.packet)));
+} }, x.text) : x.host ? el('b', {}, x.text) : x.text);
 
 /** question asks, and says at once whether the answer is right. */
 function question(l) {
@@ -137,5 +151,5 @@ function question(l) {
       showLesson();
       byId('lesson').querySelector(`input[value="${i}"]`)?.focus();
     } }), ' ', answer)),
-    done === null ? '' : el('div', { class: 'verdict ' + (done === l.right ? 'good' : 'bad'), role: 'status' }, el('b', {}, done === l.right ? 'Right. ' : 'No. '), l.explanation || ''));
+    done === null ? '' : el('div', { class: 'verdict ' + (done === l.right ? 'good' : 'bad'), role: 'status' }, el('b', {}, done === l.right ? 'Right. ' : 'No. '), done === l.right || app.answered !== null ? passages(l.why) : ''));
 }

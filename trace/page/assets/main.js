@@ -9,9 +9,10 @@ const app = {
   end: 0,
   playing: 0, // the timer, 0 while nothing plays
   selected: 0, // the number of a packet, 0: none
-  filter: { host: '', qp: '', op: '', text: '', wrong: false },
+  filter: { host: '', qp: '', op: '', text: '', wrong: false, setup: false },
   lesson: null,
   changes: [],
+  differs: [], // what the changes have made different
   answered: null, // which answer was given
   unfollow: null, // stops the live view
 };
@@ -38,8 +39,10 @@ function showPlay(play, { title, keep } = {}) {
   ladder.hosts = play.hosts;
   if (!keep) {
     app.selected = 0;
-    app.filter = { host: '', qp: '', op: '', text: '', wrong: false };
+    app.filter = { host: '', qp: '', op: '', text: '', wrong: false, setup: byId('filter-setup').checked };
+    const setup = byId('filter-setup').checked;
     byId('filter').reset();
+    byId('filter-setup').checked = setup;
     byId('ladder').scrollTop = 0;
     pause();
   }
@@ -79,7 +82,7 @@ function offerFilters() {
 }
 
 function readFilter() {
-  app.filter = { host: byId('filter-host').value, qp: byId('filter-qp').value, op: byId('filter-op').value, text: byId('filter-text').value.trim(), wrong: byId('filter-wrong').checked };
+  app.filter = { host: byId('filter-host').value, qp: byId('filter-qp').value, op: byId('filter-op').value, text: byId('filter-text').value.trim(), wrong: byId('filter-wrong').checked, setup: byId('filter-setup').checked };
   refilter();
 }
 
@@ -141,7 +144,7 @@ function showPages() {
   if (bar.hidden) return;
   const last = list.length ? list[list.length - 1].n : 0;
   const first = list.length ? list[0].n : from || 1;
-  bar.replaceChildren(
+  refill(bar,
     el('span', {}, list.length ? `Packets ${first.toLocaleString('en')} to ${last.toLocaleString('en')} of the capture.` : 'No packets here.'),
     damage ? el('span', { class: 'wrongtext' }, damage) : '',
     more && given.static ? el('span', { class: 'remark' }, 'There are more: this file was written with a limit (--from, --count).') : '',
@@ -192,9 +195,8 @@ function enter(mode) {
     showLesson();
     if (location.hash) history.replaceState(null, '', location.pathname + location.search);
   }
-  const modes = [['file', 'Capture', given.file, () => openFile()], ['live', 'Live', given.live, openLive], ['lessons', 'Lessons', given.world, () => openLessons()]].filter((m) => m[2]);
-  byId('modes').hidden = modes.length < 2;
-  byId('modes').replaceChildren(...modes.map(([id, text, , open]) => el('button', { type: 'button', 'aria-pressed': id === mode ? 'true' : 'false', click: () => attempt(open) }, text)));
+  const modes = [['file', 'Capture', given.file, () => openFile()], ['live', 'Live', given.live, openLive], ['lessons', 'Lessons', true, () => openLessons()]].filter((m) => m[2]);
+    byId('modes').replaceChildren(...modes.map(([id, text, , open]) => el('button', { type: 'button', 'aria-pressed': id === mode ? 'true' : 'false', click: () => attempt(open) }, text)));
 }
 
 async function openLessons(name) {
@@ -229,7 +231,7 @@ const KEYS = [
 ];
 
 function openHelp() {
-  byId('help').replaceChildren(el('h2', { id: 'help-title' }, 'Keys'),
+  refill(byId('help'), el('h2', { id: 'help-title' }, 'Keys'),
     el('dl', {}, KEYS.map(([keys, what]) => [el('dt', {}, keys.split(' ').map((k) => (k === 'or' ? ' or ' : [el('kbd', {}, k), ' ']))), el('dd', {}, what)])),
     el('p', { class: 'remark' }, 'Blue: requests. Green: acknowledgements. Teal: responses of READs and atomics. Orange: NAKs. Violet: the connection manager. Dashed: lost, or marked by a switch. At the right edge is the whole of it, problems in red.'),
     el('button', { type: 'button', class: 'primary', click: () => byId('help').close() }, 'Close'));
@@ -297,7 +299,7 @@ listen();
 if (location.search) history.replaceState(null, '', location.pathname + location.hash); // the token is in a cookie now
 const wanted = /^#lesson=(.+)$/.exec(location.hash);
 attempt(() => {
-  if (wanted && given.world) return openLessons(decodeURIComponent(wanted[1]));
+  if (wanted) return openLessons(decodeURIComponent(wanted[1]));
   if (given.live) return openLive();
   if (given.file) return openFile();
   return openLessons();

@@ -9,7 +9,7 @@ function showPacket(p) {
     box.replaceChildren(el('h2', {}, 'A packet'), el('p', { class: 'remark' }, 'Click an arrow, or choose one with ', el('kbd', {}, '↑'), ' ', el('kbd', {}, '↓'), ' and press ', el('kbd', {}, 'Enter'), ', to see its bytes and what each of them means.'));
     return;
   }
-  box.replaceChildren(
+  refill(box,
     el('h2', { id: 'detail-title' }, `Packet ${p.n}${p.part ? '.' + p.part : ''}`),
     el('div', {}, `${hostName(p.from)} → ${hostName(p.to)}, at ${timeText(p.sent, Math.max(app.end, 1))}${fateText(p)}`),
     p.wrong ? el('p', { class: 'wrongtext' }, '⚠ ' + p.wrong) : '',

@@ -1,6 +1,6 @@
 'use strict';
 // Where plays come from: the file itself, the server, a running demonstration, or the simulated
-// world. What the page was given says which: {file, live, world}, see page.go.
+// world. What the page was given says which: {file, live}, see page.go.
 
 const given = JSON.parse(byId('given').textContent);
 
@@ -55,10 +55,13 @@ async function startWorld() {
   const { instance } = await WebAssembly.instantiate(code, go.importObject);
   await new Promise((ready) => {
     globalThis.roceReady = ready;
-    go.run(instance);
+    go.run(instance).then(() => {
+      world = null; // it has failed: the next lesson starts another
+    });
   });
   world = {
     lessons: JSON.parse(globalThis.roceLessons()),
+    /** play returns {lesson, play, differs}. */
     play(name, changes) {
       const answer = JSON.parse(globalThis.rocePlay(name, JSON.stringify(changes)));
       if (answer.error) throw new Error(answer.error);

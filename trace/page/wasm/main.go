@@ -1,0 +1,91 @@
+//go:build js && wasm
+
+// Command wasm is the simulated world with its lessons, for the page: it puts two functions into
+// JavaScript's globals and waits to be called.
+//
+//	roceLessons()             JSON: chapter, chapterTitle, name, title of each lesson
+//	rocePlay(name, changes)   plays a lesson; changes is JSON of world.Change: what happens to
+//	                          packets. JSON: lesson (learn.Page), play (world.Play), and differs:
+//	                          what the changes have made different; or error
+//
+// Package page has it compiled and compressed, in world.gz: go generate ./trace/page.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"syscall/js"
+
+	"github.com/goroce/goroce/trace/learn"
+	"github.com/goroce/goroce/trace/world"
+)
+
+// listed is a lesson in the list.
+type listed struct {
+	Chapter      string `json:"chapter"`
+	ChapterTitle string `json:"chapterTitle"`
+	Name         string `json:"name"`
+	Title        string `json:"title"`
+}
+
+// played is a lesson that was played.
+type played struct {
+	Lesson  *learn.Page `json:"lesson,omitempty"`
+	Play    *world.Play `json:"play,omitempty"`
+	Differs []string    `json:"differs"`
+	Error   string      `json:"error,omitempty"`
+}
+
+func main() {
+	global := js.Global()
+	global.Set("roceLessons", js.FuncOf(func(js.Value, []js.Value) any { return text(lessons()) }))
+	global.Set("rocePlay", js.FuncOf(func(_ js.Value, args []js.Value) any {
+		x, err := play(args[0].String(), args[1].String())
+		if err != nil {
+			x = &played{Error: err.Error()}
+		}
+		return text(x)
+	}))
+	global.Call("roceReady")
+	select {}
+}
+
+// text is JSON. What is made here has a form in it.
+func text(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		b, _ = json.Marshal(played{Error: err.Error()})
+	}
+	return string(b)
+}
+
+func lessons() (all []listed) {
+	for _, c := range learn.Chapters() {
+		for _, l := range c.Lessons {
+			all = append(all, listed{c.Name, c.Title, l.Name, l.Title})
+		}
+	}
+	return all
+}
+
+// play plays a lesson, with changes and without: its text speaks of the latter.
+func play(name, changes string) (*played, error) {
+	l := learn.Find(name)
+	if l == nil {
+		return nil, fmt.Errorf("there is no lesson %q", name)
+	}
+	var list []world.Change
+	if err := json.Unmarshal([]byte(changes), &list); err != nil {
+		return nil, fmt.Errorf("changes: %w", err)
+	}
+	for _, c := range list {
+		if err := c.Check(); err != nil {
+			return nil, err
+		}
+	}
+	x := &played{Play: l.Play(list)}
+	x.Differs = l.Differs(x.Play)
+	page := l.Page(l.Play(nil))
+	x.Lesson = &page
+	return x, nil
+}
