@@ -42,9 +42,9 @@ RACED := ./mr ./qp/qptest/... ./transport/... ./roce/... ./cmd/... ./bench/... .
 EMULATED := arm64:qemu-aarch64-static s390x:qemu-s390x-static
 
 # Debian packages of the full test: the virtual machine with a real rxe0, the tools that check our
-# packets and archives, the rival of a test of the benchmark's network, the emulators, and what the
-# tag verbs needs.
-PACKAGES := qemu-system-x86 iproute2 xz-utils tshark cpio iperf3 qemu-user-static libibverbs-dev librdmacm-dev gcc libc6-dev
+# packets and archives, the rival of a test of the benchmark's network, the emulators, what the tag
+# verbs needs, and a browser for the page of the traces, with a font.
+PACKAGES := qemu-system-x86 iproute2 xz-utils tshark cpio iperf3 qemu-user-static libibverbs-dev librdmacm-dev gcc libc6-dev chromium-headless-shell fonts-dejavu-core
 WORLDS ?= 10000
 # How often fuzzing runs a target of each package, a few seconds: not for how long, as Go before
 # 1.27 now and then fails a run that the clock ends (go.dev/issue/75804), above all on a busy machine.
@@ -116,6 +116,7 @@ unit:
 	$(TEST) -skip '^(TestWorlds|TestSwarm|TestLives)$$' $$($(GO) list ./... | grep -v /interop)
 	$(TEST) -tags purego ./wire
 	cd examples/grpc && $(GO) test $(FLAGS) ./...
+	cd trace/page/browser && $(GO) test $(FLAGS) -run '^TestPage$$' -v ./... | grep -v '^=== '
 	$(TEST) -tags double -run '^TestSeam$$' ./roce
 	@if [ -e /usr/include/rdma/rdma_cma.h ]; then \
 		$(GO) vet -pgo=off -tags verbs ./roce/... && $(TEST) -tags verbs ./roce/internal/verbs; \

@@ -4,9 +4,12 @@
 
 const LABELS_FROM = 15; // pixels of a row that has text
 
+/** usualHeight of a row: three lines where programs and devices have something to say. */
+const usualHeight = () => (app.play.moments ? 42 : 34);
+
 const ladder = {
   rows: arrange({}, { host: '', qp: '', op: '', wrong: false, text: '' }),
-  height: 30, // of a row
+  height: 34, // of a row
   hosts: [],
   left: 0, // of the first line, in pixels
   gap: 0, // between two lines
@@ -100,13 +103,17 @@ function clip(text, room, size) {
   return text.length > most ? text.slice(0, most - 1) + '…' : text;
 }
 
-/** wrap breaks a text into two lines at most. */
+/** wrap breaks a text into so many lines at most. */
 function wrap(text, room, size, lines) {
-  const most = Math.floor(room / (size * 0.605));
-  if (lines < 2 || text.length <= most) return [clip(text, room, size)];
-  let cut = text.lastIndexOf(' ', most);
-  if (cut < most / 3) cut = most;
-  return [text.slice(0, cut), clip(text.slice(cut).trim(), room, size)];
+  const most = Math.max(3, Math.floor(room / (size * 0.605)));
+  const out = [];
+  while (out.length < lines - 1 && text.length > most) {
+    let cut = text.lastIndexOf(' ', most);
+    if (cut < most / 3) cut = most;
+    out.push(text.slice(0, cut));
+    text = text.slice(cut).trim();
+  }
+  return [...out, clip(text, room, size)];
 }
 
 /** drawEntry writes what a program or a device did, outside of the lines where there is room. */
@@ -114,12 +121,12 @@ function drawEntry({ row, entry }) {
   const y = ladderRow(row);
   const x = hostAt(entry.host);
   const node = svg('g', { class: ['entry', entry.kind.replace(' ', '-'), failedEntry(entry) ? 'bad' : '', entry.time > app.now ? 'future' : ''].join(' ') }, svg('title', {}, entry.text), svg('circle', { cx: x, cy: y, r: 3.2 }));
-  if (ladder.height < LABELS_FROM) return node;
+  const outside = entry.host === 0 && ladder.hosts.length > 1 ? ladder.left - ladder.stamp - 12 : ladder.width - x - 12;
+  if (ladder.height < LABELS_FROM || (outside <= 60 && ladder.rows.crossed.has(row))) return node;
   const first = entry.host === 0 && ladder.hosts.length > 1;
-  const outside = first ? ladder.left - ladder.stamp - 12 : ladder.width - x - 12;
   const room = outside > 60 ? outside : ladder.gap - 20;
   const before = outside > 60 ? first : !first;
-  const lines = wrap(entry.text.replace(/^the device /, ''), room, 11, Math.floor(ladder.height / 13));
+  const lines = wrap(entry.text.replace(/^the device /, ''), room, 11, Math.max(1, Math.floor(ladder.height / 13)));
   lines.forEach((line, i) => node.append(svg('text', { x: before ? x - 9 : x + 9, y: y + 4 + 12.5 * (i - (lines.length - 1) / 2), 'text-anchor': before ? 'end' : 'start' }, line)));
   return node;
 }

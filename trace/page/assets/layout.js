@@ -71,8 +71,12 @@ function place(points, total) {
   }
   const list = [...arrows.values()];
   let longest = 0;
-  for (const a of list) longest = Math.max(longest, a.end - a.row, (a.again || 0) - a.row);
-  return { arrows: list, entries, times, longest, total };
+  const crossed = new Set(); // rows that an arrow passes
+  for (const a of list) {
+    for (let row = a.row; row <= a.end; row++) crossed.add(row);
+    longest = Math.max(longest, a.end - a.row, (a.again || 0) - a.row);
+  }
+  return { arrows: list, entries, times, longest, crossed, total };
 }
 
 /** stopsOf are the times at which something happens: what the slider stops at. */

@@ -44,6 +44,7 @@ function showPlay(play, { title, keep } = {}) {
     byId('filter').reset();
     byId('filter-setup').checked = setup;
     byId('ladder').scrollTop = 0;
+    ladder.height = usualHeight();
     pause();
   }
   byId('title').textContent = title || play.title || '';
@@ -72,7 +73,7 @@ function offerFilters() {
   const options = (id, first, values) => {
     const list = byId(id);
     const before = list.value;
-    list.replaceChildren(el('option', { value: '' }, first), values.map(([value, text]) => el('option', { value }, text)));
+    refill(list, el('option', { value: '' }, first), values.map(([value, text]) => el('option', { value }, text)));
     list.value = values.some(([value]) => String(value) === before) ? before : '';
   };
   const some = (name) => [...new Set(app.play.packets.map((p) => p[name]))].filter((x) => x !== '' && x !== undefined);
@@ -121,7 +122,8 @@ function walk(by) {
   const arrows = ladder.rows.arrows;
   if (!arrows.length) return;
   const at = arrows.findIndex((a) => a.packet.n === app.selected);
-  const next = at < 0 ? (by > 0 ? 0 : arrows.length - 1) : Math.min(Math.max(at + by, 0), arrows.length - 1);
+  const from = at < 0 ? (by > 0 ? -1 : arrows.length) : at;
+  const next = Math.min(Math.max(from + by, 0), arrows.length - 1);
   select(arrows[next].packet.n);
   openPacket();
 }
@@ -221,7 +223,7 @@ const KEYS = [
   ['Esc', 'back to the ladder', { Escape: () => byId('ladder').focus() }],
   ['→ ←', 'one step on, one step back in time', { ArrowRight: () => step(1), ArrowLeft: () => step(-1) }],
   ['Space', 'play, pause', { ' ': () => togglePlay() }],
-  ['+ − 0', 'zoom in, out, as it was', { '+': () => zoom(1.25), '=': () => zoom(1.25), '-': () => zoom(0.8), 0: () => zoom(30 / ladder.height) }],
+  ['+ − 0', 'zoom in, out, as it was', { '+': () => zoom(1.25), '=': () => zoom(1.25), '-': () => zoom(0.8), 0: () => zoom(usualHeight() / ladder.height) }],
   ['/', 'filter by text', { '/': () => byId('filter-text').focus() }],
   ['p', 'only problems', { p: () => byId('filter-wrong').click() }],
   ['d l u m c', 'in a lesson: drop, delay, duplicate, mark, corrupt the packet', Object.fromEntries(ACTIONS.map((a) => [a.key, () => change(a.action)]))],
@@ -286,8 +288,9 @@ function listen() {
   byId('step-on').addEventListener('click', () => step(1));
   byId('step-back').addEventListener('click', () => step(-1));
   byId('slider').addEventListener('input', (e) => {
+    const stop = Number(e.target.value);
     pause();
-    goTo(Number(e.target.value));
+    goTo(stop);
   });
   byId('help-open').addEventListener('click', openHelp);
   document.addEventListener('keydown', press);
