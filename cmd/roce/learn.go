@@ -13,7 +13,7 @@ import (
 func learnCommand() *cobra.Command {
 	var o learn.Options
 	var list bool
-	var docs string
+	var docs, html string
 	c := &cobra.Command{
 		Use:   "learn [LESSON]",
 		Short: "Learn RDMA from nothing: lessons in a simulated world, each with its packets and a question",
@@ -22,17 +22,20 @@ completions it ends in. The text points at the packets, and every claim of it is
 With --change something is done to a packet, and the lesson says what has become different.
 
 Without a lesson it lists them, in the order in which to read them. "roce demo" shows the operations of the first chapter between two
-real devices. The lessons with pictures are also in docs/learn of the repository.`,
+real devices. The lessons with pictures are also in docs/learn of the repository, and "roce trace serve" has them in a browser.`,
 		Example: `  roce learn --list
   roce learn write
   roce learn write --change drop:2         what if the ACK is lost?
   roce learn packets --change delay:1:10   packet 1 arrives 10 microseconds late
-  roce learn write --json`,
+  roce learn write --json
+  roce learn --html lessons.html           all of them, to play with in a browser`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case docs != "":
 				return learn.WriteDocs(docs)
+			case html != "":
+				return learn.WritePage(html)
 			case list || len(args) == 0:
 				return learn.List(c.OutOrStdout(), o.JSON)
 			}
@@ -43,7 +46,9 @@ real devices. The lessons with pictures are also in docs/learn of the repository
 	c.Flags().BoolVar(&list, "list", false, "list all lessons")
 	c.Flags().BoolVar(&o.JSON, "json", false, "the lesson and its play as JSON: packets with all fields, records, queues and memory over time")
 	c.Flags().StringSliceVar(&o.Changes, "change", nil, "do something to a packet: drop, delay, duplicate, mark, corrupt or deliver, as in drop:`N`")
+	c.Flags().StringVar(&html, "html", "", "write all lessons, to play with in a browser, to a `file`")
 	c.Flags().StringVar(&docs, "docs", "", "write the lessons as pages to a `folder`")
+	c.MarkFlagsMutuallyExclusive("html", "docs", "list")
 	c.AddCommand(quizCommand())
 	return c
 }

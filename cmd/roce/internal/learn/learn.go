@@ -8,6 +8,7 @@ package learn
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/trace/learn"
+	"github.com/goroce/goroce/trace/page"
 	"github.com/goroce/goroce/trace/world"
 )
 
@@ -157,6 +159,15 @@ func parseChanges(all []string) (changes []world.Change, err error) {
 		changes = append(changes, c)
 	}
 	return changes, nil
+}
+
+// WritePage writes the lessons as one file for a browser, in which a student plays with them.
+func WritePage(name string) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(page.Write(f, nil), f.Close())
 }
 
 // WriteDocs writes the files of docs/learn, and removes what no lesson has any more.
