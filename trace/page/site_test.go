@@ -165,18 +165,22 @@ func TestUnreadable(t *testing.T) {
 	require.Equal(t, "it is gone\n", text)
 }
 
-// TestLive: packets arrive at those who follow, the newest are kept, and only so many may follow.
+// some are the shorter ones of the packets of a simulated world.
+func some(t *testing.T) (all []trace.Record) {
+	for _, p := range fill(t, &Window{Count: 80}).packets {
+		if p.Whole == len(p.Bytes) {
+			all = append(all, trace.Record{Time: p.Sent, Link: trace.LinkRaw, Data: p.Bytes, Length: len(p.Bytes)})
+		}
+	}
+	require.Greater(t, len(all), 30)
+	return all
+}
+
+// TestLive: packets arrive at those who follow, and the newest are kept.
 func TestLive(t *testing.T) {
 	live := NewLive("live", 20)
 	host, token := serve(t, &Site{Live: live})
-	var records []trace.Record
-	w := fill(t, &Window{Count: 80})
-	for _, p := range w.packets {
-		if p.Whole == len(p.Bytes) {
-			records = append(records, trace.Record{Time: p.Sent, Link: trace.LinkRaw, Data: p.Bytes, Length: len(p.Bytes)})
-		}
-	}
-	require.Greater(t, len(records), 30)
+	records := some(t)
 	live.Say(records[0].Time, "begins")
 	live.Add(records[0])
 	live.Add(trace.Record{Link: trace.LinkRaw, Data: []byte{1, 2, 3}})
@@ -228,6 +232,10 @@ func TestLive(t *testing.T) {
 	require.Equal(t, 200, b.StatusCode)
 	require.Contains(t, text, `"layer":"BTH"`)
 
+}
+
+// TestFollowers: only so many may follow.
+func TestFollowers(t *testing.T) {
 	s := &Site{}
 	for range maxFollowing {
 		require.True(t, s.follow(1))
