@@ -8,6 +8,7 @@ const ACTIONS = [
   { action: 'duplicate', key: 'u', name: 'Duplicate', title: 'It comes twice' },
   { action: 'mark', key: 'm', name: 'Mark', title: 'A switch marks it: congestion (ECN)' },
   { action: 'corrupt', key: 'c', name: 'Corrupt', title: 'A bit of it flips on the way' },
+  { action: 'deliver', key: 'v', name: 'Deliver', title: 'Nothing happens to it, whatever the lesson does' },
 ];
 
 /** openLesson plays a lesson from its beginning. */
@@ -93,6 +94,7 @@ function showLesson() {
   byId('main').classList.toggle('teaching', Boolean(l));
   showChanges();
   if (!l) return;
+  const focused = box.contains(document.activeElement) ? document.activeElement.id : '';
   const open = box.querySelector('details') ? box.querySelector('details').open : false;
   refill(box,
     listOfLessons(l, open),
@@ -102,6 +104,7 @@ function showLesson() {
     (l.nic || []).length ? [el('h3', {}, 'With a NIC'), passages(l.nic)] : '',
     question(l),
     el('div', { class: 'steps' }, turnButton('Previous', '[', -1), turnButton('Next', ']', 1)));
+  if (focused) byId(focused)?.focus();
 }
 
 /** verdict says what the student's changes have made different. */
@@ -114,7 +117,7 @@ function verdict() {
 
 const turnButton = (text, key, by) => {
   const at = world.lessons.findIndex((l) => l.name === app.lesson.name) + by;
-  return el('button', { type: 'button', disabled: !world.lessons[at], title: world.lessons[at] ? world.lessons[at].title : '', click: () => turnLesson(by) }, by < 0 ? '← ' : '', text, ' ', el('kbd', {}, key), by > 0 ? ' →' : '');
+  return el('button', { type: 'button', id: 'lesson-' + text.toLowerCase(), disabled: !world.lessons[at], title: world.lessons[at] ? world.lessons[at].title : '', click: () => turnLesson(by) }, by < 0 ? '← ' : '', text, ' ', el('kbd', {}, key), by > 0 ? ' →' : '');
 };
 
 /** listOfLessons is by chapters. */
@@ -128,7 +131,7 @@ function listOfLessons(current, open) {
       items = el('ol');
       list.append(el('div', { class: 'chapter' }, l.chapterTitle), items);
     }
-    items.append(el('li', {}, el('button', { type: 'button', 'aria-current': l.name === current.name ? 'true' : 'false', click: () => openLesson(l.name) }, l.title)));
+    items.append(el('li', {}, el('button', { type: 'button', id: 'open-' + l.name, 'aria-current': l.name === current.name ? 'true' : 'false', click: () => openLesson(l.name) }, l.title)));
   }
   return list;
 }
@@ -146,10 +149,9 @@ function question(l) {
   if (!l.question) return '';
   const done = app.answered;
   return el('fieldset', {}, el('legend', {}, 'Question'), el('div', {}, l.question),
-    (l.answers || []).map((answer, i) => el('label', {}, el('input', { type: 'radio', name: 'answer', value: i, checked: done === i, change: () => {
+    (l.answers || []).map((answer, i) => el('label', {}, el('input', { type: 'radio', id: 'answer-' + i, name: 'answer', value: i, checked: done === i, change: () => {
       app.answered = i;
       showLesson();
-      byId('lesson').querySelector(`input[value="${i}"]`)?.focus();
     } }), ' ', answer)),
     done === null ? '' : el('div', { class: 'verdict ' + (done === l.right ? 'good' : 'bad'), role: 'status' }, el('b', {}, done === l.right ? 'Right. ' : 'No. '), done === l.right || app.answered !== null ? passages(l.why) : ''));
 }

@@ -226,7 +226,7 @@ const KEYS = [
   ['+ − 0', 'zoom in, out, as it was', { '+': () => zoom(1.25), '=': () => zoom(1.25), '-': () => zoom(0.8), 0: () => zoom(usualHeight() / ladder.height) }],
   ['/', 'filter by text', { '/': () => byId('filter-text').focus() }],
   ['p', 'only problems', { p: () => byId('filter-wrong').click() }],
-  ['d l u m c', 'in a lesson: drop, delay, duplicate, mark, corrupt the packet', Object.fromEntries(ACTIONS.map((a) => [a.key, () => change(a.action)]))],
+  ['d l u m c v', 'in a lesson: drop, delay, duplicate, mark, corrupt, deliver the packet', Object.fromEntries(ACTIONS.map((a) => [a.key, () => change(a.action)]))],
   ['r', 'in a lesson: everything as it was', { r: () => undoChanges() }],
   ['] [', 'in a lesson: next, previous lesson', { ']': () => turnLesson(1), '[': () => turnLesson(-1) }],
   ['?', 'these keys', { '?': () => openHelp() }],

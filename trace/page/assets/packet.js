@@ -13,6 +13,7 @@ function showPacket(p) {
     el('h2', { id: 'detail-title' }, `Packet ${p.n}${p.part ? '.' + p.part : ''}`),
     el('div', {}, `${hostName(p.from)} → ${hostName(p.to)}, at ${timeText(p.sent, Math.max(app.end, 1))}${fateText(p)}`),
     p.wrong ? el('p', { class: 'wrongtext' }, '⚠ ' + p.wrong) : '',
+    (app.play.notes || []).filter((n) => n.packet === p.n).map((n) => el('p', { class: 'note' }, n.text)),
     p.remark ? el('p', { class: 'remark' }, p.remark) : '',
     el('p', { class: 'mono line' }, p.line),
     bytesView(p), fieldsView(p));

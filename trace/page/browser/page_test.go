@@ -19,6 +19,7 @@ import (
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/trace"
+	"github.com/goroce/goroce/trace/learn"
 	"github.com/goroce/goroce/trace/page"
 	"github.com/goroce/goroce/trace/world"
 )
@@ -129,6 +130,7 @@ func TestPage(t *testing.T) {
 		{"live", live},
 		{"a lesson", lesson},
 		{"a lesson, served", lessonServed},
+		{"every lesson", everyLesson},
 		{"light and dark", lightAndDark},
 		{"phone", phone},
 	} {
@@ -340,6 +342,22 @@ func teach(t *testing.T, x *tab) {
 	x.wait(`document.querySelector('#detail-title').textContent === 'Packet 1'`)
 	value[int](x, `document.querySelector('#lesson input[value="1"]').click() || 1`)
 	x.wait(`document.querySelector('#lesson fieldset .verdict.good') !== null`)
+}
+
+// everyLesson: each can be opened, and something done to a packet.
+func everyLesson(t *testing.T, browser context.Context) {
+	x := open(t, browser, file(t, nil), 1400, 900, "light")
+	x.wait(`world !== null && document.querySelector('#lesson h2') !== null`)
+	for i, l := range learn.All() {
+		value[any](x, `openLesson('`+l.Name+`')`)
+		x.wait(`document.querySelector('#lesson h2').textContent === app.lesson.title && app.lesson.name === '` + l.Name + `'`)
+		if i%4 == 0 && value[int](x, `app.play.packets.length`) > 0 {
+			action := [...]string{"drop", "delay", "duplicate", "mark", "corrupt", "deliver"}[i/4%6]
+			value[any](x, `(select(1), change('`+action+`'))`)
+			x.wait(`app.changes.length === 1`)
+		}
+		require.NotContains(t, value[string](x, `document.body.innerText`), "[object", l.Name)
+	}
 }
 
 // contrast is that of a kind of packet, and of text, with what is behind it.
