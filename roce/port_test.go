@@ -14,9 +14,6 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// bodySize is room for the longest packet behind its IP and UDP headers.
-const bodySize = 4096 + 64
-
 // moodyPort breaks, and takes few frames at a time, when told to.
 type moodyPort struct {
 	transport.Port
@@ -42,7 +39,7 @@ func (p *moodyPort) Send(b *wire.Batch) (int, error) {
 	if p.sends.Add(1)%2 == 0 {
 		return 0, nil
 	}
-	two := wire.NewBatch(2, bodySize)
+	two := wire.NewBatch(2, wire.FullBody)
 	for i := range min(2, b.Len()) {
 		two.Append(&b.Frames()[i])
 	}

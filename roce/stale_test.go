@@ -25,7 +25,7 @@ type slowPort struct {
 }
 
 func newSlowPort(p transport.Port) *slowPort {
-	return &slowPort{Port: p, kept: wire.NewBatch(256, bodySize), all: make(chan struct{}, 256)}
+	return &slowPort{Port: p, kept: wire.NewBatch(256, wire.FullBody), all: make(chan struct{}, 256)}
 }
 
 func (p *slowPort) Send(b *wire.Batch) (int, error) {
@@ -34,7 +34,7 @@ func (p *slowPort) Send(b *wire.Batch) (int, error) {
 	if p.hold == nil {
 		return p.Port.Send(b)
 	}
-	pass := wire.NewBatch(256, bodySize)
+	pass := wire.NewBatch(256, wire.FullBody)
 	for i := range b.Frames() {
 		switch f := &b.Frames()[i]; {
 		case p.hold(wire.Opcode(f.Body[0])):

@@ -28,7 +28,7 @@ func TestICRCReadsNothingElse(t *testing.T) {
 			return inside
 		}
 		heads, bodies := fenced(), fenced()
-		for n := MinBody; n <= 4096+64; n++ {
+		for n := MinBody; n <= FullBody; n++ {
 			for _, head := range []int{Head4Len, Head6Len} {
 				first := Frame{Head: heads[:head], Body: bodies[:n]}
 				last := Frame{Head: heads[len(heads)-head:], Body: bodies[len(bodies)-n:]}

@@ -22,6 +22,10 @@ const (
 // interface of just that size).
 const RoCEOverhead = 84
 
+// FullBody is room for the body of any packet whose payload fits the largest path MTU, from BTH to
+// ICRC: 64 bytes beside the payload, of which a WRITE_ONLY_IMM of XRC takes 40 and one of RD 48.
+const FullBody = 4096 + 64
+
 // Valid says whether m is one of the five.
 func (m MTU) Valid() bool { return m >= MTU256 && m <= MTU4096 }
 

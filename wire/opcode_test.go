@@ -218,3 +218,18 @@ func TestOpcodeOf(t *testing.T) {
 		t.Error("the names of the opcodes disagree")
 	}
 }
+
+// TestFullBody: any packet of the largest path MTU fits the room that is made for one.
+func TestFullBody(t *testing.T) {
+	most, which := 0, Opcode(0)
+	for op := range Opcodes {
+		if info := Opcode(op).Info(); info.Flags != 0 && info.Payload.Allows(MTU4096.Bytes(), MTU4096.Bytes()) {
+			if n := int(info.HdrLen) + MTU4096.Bytes() + ICRCLen; n > most {
+				most, which = n, Opcode(op)
+			}
+		}
+	}
+	if most == 0 || most > FullBody {
+		t.Errorf("%v has a body of %d bytes, there is room for %d", which, most, FullBody)
+	}
+}

@@ -52,7 +52,7 @@ func newRecordedDuel(t testing.TB, typ qp.QPType, records int) *duel {
 		}
 	}
 	for i, s := range []**side{&d.a, &d.b} {
-		x := &side{gid: wire.GIDFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})), out: wire.NewBatch(256, 4096+64), bytes: make([]byte, duelMemory)}
+		x := &side{gid: wire.GIDFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})), out: wire.NewBatch(256, wire.FullBody), bytes: make([]byte, duelMemory)}
 		x.table = mr.NewTable(rnd)
 		x.reader = x.table.NewReader()
 		var err error

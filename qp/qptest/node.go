@@ -98,7 +98,7 @@ func (w *World) AddNode(cfg NodeConfig) *Node {
 		cfg.Batch = 64
 	}
 	if cfg.Body == 0 {
-		cfg.Body = 4096 + 64
+		cfg.Body = wire.FullBody
 	}
 	n := &Node{W: w, Index: i, Name: cfg.Name, GIDs: rowsOf(cfg), cfg: cfg, deadline: qp.Never,
 		over: map[uint64]bool{}, shared: map[uint64]*SRQ{}, qps: map[uint32]*QP{}, remotes: map[remote]*QP{}}

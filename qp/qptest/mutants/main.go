@@ -111,7 +111,7 @@ const hang = time.Minute
 
 // run builds with the defect and says whether tests find it, and what they say first. tests are a
 // package and what -run takes.
-func (m *mutant) run(tests string, worlds int) (found bool, says string, err error) {
+func (m *mutant) run(tests string, plays int) (found bool, says string, err error) {
 	dir, err := os.MkdirTemp("", "goroce-mutant-")
 	if err != nil {
 		return false, "", err
@@ -124,9 +124,12 @@ func (m *mutant) run(tests string, worlds int) (found bool, says string, err err
 	pkg, run, _ := strings.Cut(tests, " ")
 	args := []string{"test", "-overlay=" + overlay, "-count=1", "./" + pkg, "-run=" + run}
 	// As many as make worlds plays, not the few that go test alone does.
-	if filepath.Base(pkg) == "lives" {
-		args = append(args, "-lives="+strconv.Itoa(worlds))
-	} else { // a test that hangs has found a wake-up that was lost
+	switch n := strconv.Itoa(plays); tests {
+	case lifeWorlds:
+		args = append(args, "-lives="+n)
+	case worlds:
+		args = append(args, "-worlds="+n)
+	default: // a test that hangs has found a wake-up that was lost
 		args = append(args, "-timeout="+hang.String())
 	}
 	out, err := exec.Command("go", args...).CombinedOutput()

@@ -56,7 +56,7 @@ func (p *drivePort) wakes() [2]int {
 
 // Send puts a copy on the wire.
 func (p *drivePort) Send(b *wire.Batch) (int, error) {
-	on := wire.NewBatch(b.Len(), 4096+64)
+	on := wire.NewBatch(b.Len(), wire.FullBody)
 	p.mu.Lock()
 	for i := range b.Frames() {
 		on.Append(&b.Frames()[i])

@@ -30,7 +30,6 @@ const (
 	rxBatch  = 128 // frames a turn takes from the port
 	txBatch  = 128 // frames of one send: the longest run of small packets
 	txBudget = 256 // frames a turn sends before it looks at the port again
-	maxBody  = 4096 + 64
 	// txSpace is how many bytes of packets a send has: 60 packets of path MTU 4096, which are four
 	// runs of the 15 that the kernel takes as one. With room for 64 a fifth run would carry four,
 	// and cost nearly as much as the others.

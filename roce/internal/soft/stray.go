@@ -36,7 +36,7 @@ func (m *mailbox) put(f *wire.Frame) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.filling == nil { // most lanes never see a stray
-		m.filling, m.lent = wire.NewBatch(mailFrames, maxBody), wire.NewBatch(mailFrames, maxBody)
+		m.filling, m.lent = wire.NewBatch(mailFrames, wire.FullBody), wire.NewBatch(mailFrames, wire.FullBody)
 	}
 	m.there.Store(true)
 	return m.filling.Append(f) != nil

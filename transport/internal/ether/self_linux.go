@@ -9,8 +9,6 @@ import "github.com/goroce/goroce/wire"
 // SelfFrames is how many frames to ourselves wait for the next Recv at most.
 const SelfFrames = 256
 
-const selfBody = 4096 + 64 // a packet of the largest path MTU
-
 // selfQueue is two batches: one that Send fills while the other is lent out.
 type selfQueue struct {
 	filling, lent *wire.Batch // nil until the first frame to ourselves
@@ -20,7 +18,7 @@ type selfQueue struct {
 // put copies a frame. false: there is no room before the next take.
 func (q *selfQueue) put(f *wire.Frame) bool {
 	if q.filling == nil {
-		q.filling, q.lent = wire.NewBatch(SelfFrames, selfBody), wire.NewBatch(SelfFrames, selfBody)
+		q.filling, q.lent = wire.NewBatch(SelfFrames, wire.FullBody), wire.NewBatch(SelfFrames, wire.FullBody)
 	}
 	return q.filling.Append(f) != nil
 }
