@@ -24,7 +24,7 @@ func newSIW(t *testing.T, a *arena) {
 		"/24 dev sv0; ip link set sv0 up; ip link set sv1 up; rdma link add siw0 type siw netdev sv0"
 	modules := os.Getenv("GOROCE_SIW")
 	if modules == "" && a.Command(t.Context(), "test", "-e", "/sys/module/siw").Run() != nil {
-		t.Skip("rxe0 lacks something: the lab's kernel has no module siw; GOROCE_SIW can name one")
+		t.Skip("the lab's kernel has no module siw; GOROCE_SIW can name one")
 	}
 	var there []string
 	for _, m := range strings.FieldsFunc(modules, func(c rune) bool { return c == ':' }) {

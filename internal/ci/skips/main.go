@@ -31,6 +31,7 @@ var expected = [...]struct{ reason, why string }{
 	{"only for Test", "it is the other process of that test, which starts it"},
 	{"no device is named by -device", "interop's TestVerbs... run it on a device"},
 	{"rxe0 lacks something", "the suite knows more than rxe can"},
+	{"has no module siw", "Debian's kernels are built without it; who has built it names it"},
 	{"played by make programs", "make test plays one case of each program"},
 	{"takes ten seconds, in which nobody answers", "the unit run waits for them"},
 }

@@ -1,0 +1,49 @@
+package rdmacm
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// command runs a program of the system, as root.
+func command(t *testing.T, line string) {
+	t.Helper()
+	args := strings.Fields(line)
+	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+	require.NoError(t, err, "%s: %s", line, out)
+}
+
+// TestRemoved: IDs on a device of the kernel hear that it is gone. Another rxe is made for that,
+// and deleted while a connection is up. That ends when this process does: librdmacm keeps the
+// device open.
+func TestRemoved(t *testing.T) {
+	if *onDevice == "" {
+		t.Skip("no device is named by -device; of software devices it is TestGone")
+	}
+	n := os.Getpid() % 250
+	link, device := fmt.Sprintf("rv%d", n), fmt.Sprintf("rxe%d", 1+n)
+	command(t, "ip link add "+link+" type veth peer name "+link+"p")
+	command(t, fmt.Sprintf("ip addr add 203.0.113.%d/24 dev %s", 1+n, link))
+	command(t, "ip link set "+link+" up")
+	command(t, "ip link set "+link+"p up")
+	command(t, "rdma link add "+device+" type rxe netdev "+link)
+	a, b := newHost(t, "verbs:"+device, nil), newHost(t, "verbs:"+device, nil)
+	active, passive := connected(t, a, b)
+	require.NoError(t, exec.Command("rdma", "link", "delete", device).Start())
+	require.Same(t, active, a.next(EventDeviceRemoval).ID)
+	told := map[*ID]bool{}
+	for range 2 { // the listener too
+		e := b.next(EventDeviceRemoval)
+		require.ErrorIs(t, e.Err, ErrUnreachable)
+		told[e.ID] = true
+	}
+	require.True(t, told[passive])
+	require.ErrorIs(t, active.Disconnect(), ErrState)
+	require.NoError(t, active.Close())
+	require.NoError(t, passive.Close())
+}
