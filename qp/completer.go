@@ -29,13 +29,18 @@ func (e *Engine) response(q *QP, p *wire.Packet) wire.DropReason {
 		e.credited(q, a)
 	}
 	if from, to, ok := q.reportedGap(p); ok {
+		due := r.gaps.due
 		d, reason := r.gapReported(e.now, from, to)
+		e.recordGap(q, from, to.Sub(from), due)
 		e.carryOut(q, d)
 		return reason
 	}
 	if psn.Sub(r.una) < 0 || psn.Sub(r.top) >= 0 {
 		if psn.Next() == r.una && isAck(p) {
-			e.carryOut(q, r.acknowledgedAgain(e.now, psn, p.AETH()))
+			due := r.gaps.due
+			d := r.acknowledgedAgain(e.now, psn, p.AETH())
+			e.recordGap(q, r.una, 1, due)
+			e.carryOut(q, d)
 		}
 		return wire.DropGhost // of something complete, or never sent
 	}
@@ -60,12 +65,19 @@ func (e *Engine) acknowledge(q *QP, psn wire.PSN, syn wire.Syndrome, msn wire.PS
 	case wire.KindACK:
 		e.ackThrough(q, psn)
 		if q.State() != StateErr {
-			e.carryOut(q, q.rec.arrivedBeyond(e.now, psn, msn))
+			due := q.rec.gaps.due
+			d := q.rec.arrivedBeyond(e.now, psn, msn)
+			e.recordGap(q, q.rec.una, 1, due)
+			e.carryOut(q, d)
 		}
 	case wire.KindRNR:
 		e.stats.RcvdRNR++
 		if e.ackBefore(q, psn) {
-			e.carryOut(q, q.rec.notReady(e.now, Time(wire.RNRTimeout(syn.Code()))))
+			d := q.rec.notReady(e.now, Time(wire.RNRTimeout(syn.Code())))
+			if e.recorder != nil && q.rec.phase == resting && d != stay {
+				e.recorder.add(Record{At: e.now, Kind: RecordWait, QPN: q.qpn, PSN: q.rec.una})
+			}
+			e.carryOut(q, d)
 		}
 	case wire.KindNAK:
 		return e.nakReceived(q, psn, syn)

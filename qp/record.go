@@ -23,7 +23,7 @@ const (
 	RecordExecuted
 	// The requester goes back, to PSN.
 	RecordRetry
-	// It goes back, and waits, as the peer was not ready.
+	// It waits, as the peer was not ready, and will send again from PSN on.
 	RecordWait
 	// No retry is left.
 	RecordGiveUp
@@ -37,10 +37,13 @@ const (
 	RecordMarked
 	// A congestion notification arrived: Value is the rate from now on, in bytes a second.
 	RecordSlowed
+	// The peer says that packets are missing, Length of them from PSN on: they alone are sent
+	// again (selective repeat).
+	RecordGap
 	numRecordKinds
 )
 
-var recordNames = [numRecordKinds]string{"", "request", "sent", "received", "dropped", "executed", "retry", "wait", "give up", "timer", "completion", "state", "marked", "slowed"}
+var recordNames = [numRecordKinds]string{"", "request", "sent", "received", "dropped", "executed", "retry", "wait", "give up", "timer", "completion", "state", "marked", "slowed", "gap"}
 
 // String is the kind's name.
 func (k RecordKind) String() string {
@@ -123,6 +126,14 @@ func (e *Engine) recordState(q *QP) {
 func (e *Engine) recordDecision(kind RecordKind, q *QP) {
 	if e.recorder != nil {
 		e.recorder.add(Record{At: e.now, Kind: kind, QPN: q.qpn, PSN: q.rec.psn})
+	}
+}
+
+// recordGap records that the peer has reported n packets missing, if they are to be sent again:
+// more gaps are due than before.
+func (e *Engine) recordGap(q *QP, from wire.PSN, n int32, before int) {
+	if e.recorder != nil && q.rec.gaps.due > before {
+		e.recorder.add(Record{At: e.now, Kind: RecordGap, QPN: q.qpn, PSN: from, Length: uint32(n)})
 	}
 }
 

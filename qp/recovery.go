@@ -175,6 +175,7 @@ const (
 	wake                      // the time to wake has changed
 	resume                    // besides, there may be something to send
 	move                      // besides, it begins at another packet: psn has changed
+	skip                      // the same, without sending anything again
 	rest                      // psn has changed, but there is nothing to send before readyAt
 	giveUp                    // no retry is left: the oldest request fails
 	giveUpRNR                 // the same after RNR NAKs
@@ -197,12 +198,13 @@ func (e *Engine) carryOut(q *QP, d decision) {
 		return
 	case resume:
 		e.schedule(q, dueRequest)
-	case move:
-		e.recordDecision(RecordRetry, q)
+	case move, skip:
+		if d == move {
+			e.recordDecision(RecordRetry, q)
+		}
 		q.seek(q.rec.psn)
 		e.schedule(q, dueRequest)
 	case rest:
-		e.recordDecision(RecordWait, q)
 		q.seek(q.rec.psn)
 	}
 	e.setDeadline(q)
@@ -292,7 +294,7 @@ func (r *recovery) acknowledged(now Time, una wire.PSN) decision {
 	r.restartTimers(now)
 	if una.Sub(r.psn) > 0 { // the peer had got what was about to be sent again
 		r.psn = una
-		return move
+		return skip
 	}
 	return resume
 }

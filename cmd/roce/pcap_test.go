@@ -71,6 +71,29 @@ func demoFile(t *testing.T, dir string, more ...string) []string {
 	return []string{name}
 }
 
+// TestRecordsAreShown: what the device did is shown between its packets, from the request to the
+// completion, and analyze counts it.
+func TestRecordsAreShown(t *testing.T) {
+	name := demoFile(t, t.TempDir(), "--records")[0]
+	out, err := execute(t, "trace", "timeline", name)
+	require.NoError(t, err)
+	at := 0
+	for _, want := range []string{"state RTS", "request SEND wr 0, 10000 B", "packet 1 ", "RC SEND_FIRST", "ACK msn 1", "completion SEND wr 0: success",
+		"request RDMA_READ", "RDMA_READ_RESPONSE_LAST", "completion RDMA_READ wr 0: success"} {
+		i := strings.Index(out[at:], want)
+		require.GreaterOrEqual(t, i, 0, "%q is not behind the others in\n%s", want, out)
+		at += i
+	}
+	out, err = execute(t, "trace", "analyze", name)
+	require.NoError(t, err)
+	require.Regexp(t, `as udp:127\.0\.0\.\d+ has recorded: 6 requests began;.* 6 completions: success`, out)
+	out, err = execute(t, "trace", "timeline", "--json", name)
+	require.NoError(t, err)
+	require.Contains(t, out, `"record":"completion"`)
+	_, err = execute(t, "trace", "timeline", "-")
+	require.ErrorContains(t, err, "name a file")
+}
+
 // packetsOf counts the records of a file.
 func packetsOf(t *testing.T, name string) (n int) {
 	file, err := os.Open(name)

@@ -37,9 +37,14 @@ type player struct {
 
 // Play runs the plan and returns the first violation. What is not nil records the packets, tells
 // the story, or gets the digest of what the engines do.
-func (p *Plan) Play(capture *Capture, trace io.Writer, digest *Digest) (err error) {
+func (p *Plan) Play(capture *Capture, trace io.Writer, digest *Digest) error {
 	w := NewWorld(p.Seed)
-	w.Trace, w.Digest = trace, digest
+	w.Capture, w.Trace, w.Digest = capture, trace, digest
+	return p.PlayIn(w)
+}
+
+// PlayIn runs the plan in a new world of its seed, which may capture and record.
+func (p *Plan) PlayIn(w *World) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("at %s: panic: %v\n%s", stamp(w.Now), r, debug.Stack())
@@ -48,7 +53,7 @@ func (p *Plan) Play(capture *Capture, trace io.Writer, digest *Digest) (err erro
 	// A request with a bad local key, or without a retry left, fails at some moment within a turn;
 	// what the queue pair still executes depends on which.
 	w.OneByOne = p.has(FaultLKey) || p.impatient()
-	w.Faults, w.Hopeless, w.Capture = p.Faults, p.Hopeless, capture
+	w.Faults, w.Hopeless = p.Faults, p.Hopeless
 	conns := p.stage(w)
 	for _, a := range p.Acts {
 		w.After(a.At, func() { conns[a.Conn][a.Side].act(a.Kind) })

@@ -67,11 +67,12 @@ type Analysis struct {
 	flows       map[flowKey]*Flow
 	between     map[[2]wire.GID][]*Flow // flows that have no Peer yet
 	cm          connections
+	recorded    map[uint32]*Recorded // by queue pair
 }
 
 // New begins an analysis.
 func New() *Analysis {
-	return &Analysis{flows: map[flowKey]*Flow{}, between: map[[2]wire.GID][]*Flow{}, cm: connections{asked: map[commKey]asked{}}}
+	return &Analysis{flows: map[flowKey]*Flow{}, between: map[[2]wire.GID][]*Flow{}, cm: connections{asked: map[commKey]asked{}}, recorded: map[uint32]*Recorded{}}
 }
 
 // Remark is what Add has to say of a packet.

@@ -142,7 +142,7 @@ var shown = []struct {
 		k.now += 67_000_000
 		k.send(fromA, wire.RCSendOnly, 5, 1, nil)
 		return k.send(fromA, wire.RCSendOnly, 5, 1, nil)
-	}, "nothing was acknowledged for 67ms; for the 2nd time", "section 4.7", "went back 2 × after silence"},
+	}, "nothing was acknowledged for 67ms (a guess); for the 2nd time", "section 4.7", "went back 2 × after silence"},
 	{"retries in vain", func(k *talk) (r Remark) {
 		k.send(fromA, wire.RCSendOnly, 4, 1, nil)
 		k.ack(4)
@@ -163,7 +163,7 @@ var shown = []struct {
 		k.send(fromA, wire.RCReadRequest, 9, 0, wants(3000))
 		k.send(fromB, wire.RCReadResponseFirst, 9, 1024, nil)
 		return k.send(fromA, wire.RCReadRequest, 10, 0, wants(1976))
-	}, "PSN 10 is sent again for the rest of a READ", "section 4.4", "went back 1 × for the rest of a READ"},
+	}, "PSN 10 is sent again for an answer that was missing", "section 4.4", "went back 1 × for an answer that was missing"},
 	{"a gap", func(k *talk) Remark {
 		k.send(fromA, wire.RCSendOnly, 5, 1, nil)
 		return k.send(fromA, wire.RCSendOnly, 8, 1, nil)

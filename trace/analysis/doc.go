@@ -14,9 +14,12 @@
 //	response.go   what is said about them: acknowledged, refused, put off, answered
 //	message.go    messages in flight, and what is known of those that are done
 //	finding.go    what went wrong, with the rule that says so
+//	records.go    what the device that captured has recorded beside the packets, if it has
 //	report.go     all of it as text
 //
 // It sees what the capture has seen, which is not what either end has: a packet that is in the
-// capture may have been lost behind it, and one that is missing may only have been missed. Memory
-// is bounded: by the number of flows (maxFlows), and for each by constants.
+// capture may have been lost behind it, and one that is missing may only have been missed. Why a
+// sender went back is told by what was said to it before; of simulated worlds that is right 98
+// times of 100 where it is not called a guess and what was said has arrived (TestWorlds). Memory is
+// bounded: by the number of flows (maxFlows), and for each by constants.
 package analysis

@@ -48,6 +48,7 @@ type Requests struct {
 	Bytes     [numKinds]uint64
 	Repeated  uint64            // packets that were sent again
 	Retries   [numCauses]uint64 // times that the sender went back, by Cause
+	Guessed   uint64            // of these: the cause is a guess
 	Missing   uint64            // packets that the capture does not have
 	Broken    uint64            // messages whose beginning or whose middle it does not have
 	Forgotten uint64            // messages beyond maxFlight

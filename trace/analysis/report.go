@@ -12,7 +12,7 @@ import (
 
 // Write writes the report.
 func (a *Analysis) Write(out io.Writer) error {
-	w := &writer{out: out, first: a.first}
+	w := &writer{out: out, first: a.first, study: a}
 	w.line("%d packets of RoCE in %s%s", a.Packets, duration(a.last-a.first), others(a))
 	for _, f := range a.Flows {
 		switch {
@@ -44,6 +44,7 @@ func others(a *Analysis) string {
 type writer struct {
 	out   io.Writer
 	first int64 // the capture's beginning
+	study *Analysis
 	err   error
 }
 
@@ -95,6 +96,9 @@ func (w *writer) way(name string, f *Flow) {
 			w.line("    went back %d × %v", r.Retries[c], c)
 		}
 	}
+	if r.Guessed > 0 {
+		w.line("    of these causes %d are guesses", r.Guessed)
+	}
 	s := &f.Responses
 	if s.Credits > 0 {
 		w.line("    %d ACKs say how many receives there are, %d at the fewest (section 4.8)", s.Credits, s.FewCredits)
@@ -113,6 +117,7 @@ func (w *writer) way(name string, f *Flow) {
 			w.line("    %d %s", x.n, x.text)
 		}
 	}
+	w.recorded(w.study.RecordedOf(f))
 	w.findings(f)
 }
 
@@ -138,6 +143,7 @@ func (w *writer) datagrams(f *Flow) {
 	if f.SeenTwice > 0 {
 		w.line("    %d packets captured at a second place", f.SeenTwice)
 	}
+	w.recorded(w.study.RecordedOf(f))
 	w.findings(f)
 }
 

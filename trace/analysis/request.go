@@ -19,11 +19,13 @@ const (
 	AfterNAK     Cause = iota // a NAK, PSN sequence error
 	AfterRNR                  // an RNR NAK
 	AfterSilence              // nothing: a timer, or a probe
-	AfterGap                  // of a READ: a part of its answer was missing
+	AfterGap                  // the answer of a READ or an atomic, or a part of it, was missing
+	AfterReport               // selective repeat: the responder has said which packets it misses
+	AfterLoss                 // it was acknowledged or answered: that was lost, or came too late
 	numCauses
 )
 
-var causeNames = [numCauses]string{"after a NAK (PSN sequence error)", "after an RNR NAK", "after silence", "for the rest of a READ"}
+var causeNames = [numCauses]string{"after a NAK (PSN sequence error)", "after an RNR NAK", "after silence", "for an answer that was missing", "after a report of what is missing (selective repeat)", "though it was acknowledged, or answered: that was lost, or came too late"}
 
 // String is the cause in words.
 func (c Cause) String() string { return causeNames[c] }
@@ -39,7 +41,9 @@ type requester struct {
 
 	told     Cause // what the responder has said last: AfterSilence if it was no NAK
 	toldAt   wire.PSN
+	gaps     []gap // the newest that NAKs have named
 	progress int64 // when something was acknowledged last, or sent first
+	heard    int64 // when the responder said anything last
 	again    wire.PSN
 	times    int // again was sent that often, without progress
 }
@@ -143,13 +147,7 @@ func (f *Flow) repeat(p *trace.Packet, psn wire.PSN) {
 	if psn == q.previous.Next() && q.times > 0 && psn != q.again {
 		return // it goes on from where it went back to
 	}
-	cause := q.told
-	if cause != AfterSilence && psn.Sub(q.toldAt) != 0 {
-		cause = AfterSilence
-	}
-	if m := q.flight.find(psn); m != nil && m.kind == Read && psn != m.first {
-		cause = AfterGap
-	}
+	cause, guess := f.cause(psn)
 	if psn == q.again {
 		q.times++
 	} else {
@@ -157,8 +155,12 @@ func (f *Flow) repeat(p *trace.Packet, psn wire.PSN) {
 	}
 	f.Requests.Retries[cause]++
 	text := fmt.Sprintf("PSN %v is sent again %v", psn, cause)
-	if cause == AfterSilence {
-		text += fmt.Sprintf(": nothing was acknowledged for %s", duration(p.Time-q.progress))
+	if quiet := p.Time - q.progress; cause == AfterSilence && quiet > 0 {
+		text += fmt.Sprintf(": nothing was acknowledged for %s", duration(quiet))
+	}
+	if guess {
+		text += Guess
+		f.Requests.Guessed++
 	}
 	if q.times > 1 {
 		text += fmt.Sprintf("; for the %s time", ordinal(q.times))
@@ -167,7 +169,63 @@ func (f *Flow) repeat(p *trace.Packet, psn wire.PSN) {
 	q.told = AfterSilence
 }
 
-var causeRules = [numCauses]string{"section 4.4", "section 4.7", "section 4.7", "section 4.4"}
+// Guess stands in findings whose cause the packets do not tell for sure.
+const Guess = " (a guess)"
+
+// maxGaps is how many gaps of a flow are kept in mind.
+const maxGaps = 64
+
+// gap is packets that are missing at the other end, from next to to-1: those that were not sent
+// again since that was said. answers: what is missing is their answers.
+type gap struct {
+	next, to wire.PSN
+	answers  bool
+}
+
+// named says whether the packet is in a gap, and takes it out.
+func (q *requester) named(psn wire.PSN) (g gap, ok bool) {
+	for i, g := range q.gaps {
+		if psn.Sub(g.next) >= 0 && psn.Sub(g.to) < 0 {
+			q.gaps[i].next = psn.Next()
+			return g, true
+		}
+	}
+	return g, false
+}
+
+// remember keeps a gap in mind.
+func (q *requester) remember(x gap) {
+	if len(q.gaps) == maxGaps {
+		q.gaps = append(q.gaps[:0], q.gaps[1:]...)
+	}
+	q.gaps = append(q.gaps, x)
+}
+
+// cause says why the sender went back to a packet, and whether that is a guess: a packet that a NAK
+// has named is sent again because of it; one about which nothing at all was heard, because of the
+// silence; of others, as when a NAK was for another packet, several reasons are possible.
+func (f *Flow) cause(psn wire.PSN) (c Cause, guess bool) {
+	q := &f.req
+	m := q.flight.find(psn)
+	g, named := q.named(psn)
+	switch {
+	case psn.Sub(q.una) < 0:
+		return AfterLoss, false
+	case q.told != AfterSilence && psn == q.toldAt:
+		return q.told, false
+	case named && g.answers:
+		return AfterGap, false
+	case named:
+		return AfterReport, false
+	case m != nil && m.kind == Read && psn != m.first:
+		return AfterGap, true
+	case f.Peer == nil:
+		return AfterSilence, true // what was said about it cannot be told
+	}
+	return AfterSilence, q.heard > q.progress || psn == q.toldAt
+}
+
+var causeRules = [numCauses]string{"section 4.4", "section 4.7", "section 4.7", "section 4.4", "section 4.5", "section 4.5"}
 
 // find returns the message that a PSN belongs to.
 func (q *flight) find(psn wire.PSN) *message {

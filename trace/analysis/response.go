@@ -22,6 +22,10 @@ type Responses struct {
 	Unexpected uint64 // responses to requests that the capture does not have
 	Credits    uint64 // acknowledgements that say how many receives the responder has
 	FewCredits uint32 // the fewest of them
+	Gaps       uint64 // of Sequence: those that name a gap (selective repeat)
+
+	msn   wire.PSN // that it has said last
+	begun bool     // it has
 }
 
 func (a *Analysis) response(g *Flow, p *trace.Packet) {
@@ -50,12 +54,14 @@ func (a *Analysis) response(g *Flow, p *trace.Packet) {
 	case psn.Sub(q.una) < -1:
 		g.Responses.Ghosts++
 	}
+	q.heard = p.Time
 	if h := p.Wire.AETH(); h != nil {
 		g.credits(h.Syndrome())
 		if kind := h.Syndrome().Kind(); kind == wire.KindRNR || kind == wire.KindNAK {
 			f.refused(g, p, psn, h.Syndrome())
 			return
 		}
+		f.reported(g, p, psn, h.MSN())
 	}
 	f.answered(g, p, psn)
 }
@@ -87,6 +93,13 @@ func (f *Flow) refused(g *Flow, p *trace.Packet, psn wire.PSN, s wire.Syndrome) 
 	case s == wire.SynNAKSeq:
 		g.Responses.Sequence++
 		q.told = AfterNAK
+		if x, ok := g.gap(p, psn, q.next); ok {
+			q.told = AfterSilence // it asks for the gap, and not for the PSN
+			q.remember(x)
+			g.Responses.Gaps++
+			g.find(p, Lost, fmt.Sprintf("PSN %v to %v are missing, and what follows has arrived: selective repeat, by what looks like its NAK%s", x.next, x.to.Prev(), Guess), "section 4.5")
+			return
+		}
 		g.find(p, Lost, fmt.Sprintf("a later packet arrived where PSN %v was expected: that one was lost, or overtaken", psn), "section 4.5")
 	default:
 		g.Responses.Fatal++
@@ -96,6 +109,32 @@ func (f *Flow) refused(g *Flow, p *trace.Packet, psn wire.PSN, s wire.Syndrome) 
 		}
 		g.find(p, Failed, fmt.Sprintf("%s is refused: %v; it ends with %s, and both queue pairs with the state ERR", what, s, statusOf[s]), "section 6.3")
 	}
+}
+
+// gapBits of a NAK's MSN field are the length of a gap, the others how far behind the NAK's PSN it
+// begins (qp, selective repeat): this stack's own way, if both ends have agreed to it.
+const gapBits = 12
+
+// gap reads a NAK as one of selective repeat. Others have the responder's MSN in that field, as its
+// ACKs have, so one that says something else names a gap; of packets that were sent, that is.
+func (g *Flow) gap(p *trace.Packet, psn, next wire.PSN) (x gap, ok bool) {
+	said := p.Wire.AETH().MSN()
+	if d := said.Sub(g.Responses.msn); g.Responses.begun && d >= 0 && d < 1<<10 {
+		return x, false
+	}
+	x.next = psn.Add(uint32(said) >> gapBits)
+	x.to = x.next.Add(uint32(said) & (1<<gapBits - 1))
+	return x, x.to.Sub(x.next) > 0 && x.to.Sub(next) < 0
+}
+
+// reported takes what an ACK has in its MSN field. With selective repeat that can be the PSN of a
+// packet that has arrived after the next one, which has not.
+func (f *Flow) reported(g *Flow, p *trace.Packet, psn, said wire.PSN) {
+	if p.Wire.Op.Flags&(wire.OpAck|wire.OpAtomic) == wire.OpAck && said.Sub(psn) > 1 && said.Sub(f.req.next) < 0 {
+		f.req.remember(gap{psn.Next(), psn.Add(2), false})
+		return
+	}
+	g.Responses.msn, g.Responses.begun = said, true
 }
 
 // statusOf is the completion status that a NAK leads to.
@@ -126,6 +165,11 @@ func (f *Flow) acknowledge(p *trace.Packet, psn wire.PSN, answer bool) {
 		}
 		f.Requests.done(m.kind, m.bytes, p.Time-m.at)
 		q.flight.pop()
+	}
+	if q.flight.len() > 0 {
+		if m := q.flight.at(0); m.whole && m.kind.answered() && psn.Sub(m.last) >= 0 && !answer || m.whole && psn.Sub(m.last) > 0 {
+			q.remember(gap{m.first, m.last.Next(), true}) // its answer is lost
+		}
 	}
 	if psn.Sub(q.una) >= 0 {
 		q.una = psn.Next()

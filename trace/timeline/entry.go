@@ -60,6 +60,9 @@ var words = map[qp.RecordKind]func(r *qp.Record) string{
 		return fmt.Sprintf("%v wr %d: %v", qp.WCOpcode(r.Op), r.Value, qp.WCStatus(r.Length))
 	},
 	qp.RecordState: func(r *qp.Record) string { return qp.QPState(r.Op).String() },
+	qp.RecordGap: func(r *qp.Record) string {
+		return fmt.Sprintf("of %d packets from psn %v on", r.Length, r.PSN)
+	},
 	qp.RecordSlowed: func(r *qp.Record) string {
 		return fmt.Sprintf("to %.3g Gbit/s", 8*float64(r.Value)/1e9)
 	},

@@ -60,6 +60,9 @@ var words = map[qp.RecordKind]func(r *qp.Record) string{
 	},
 	qp.RecordState:  func(r *qp.Record) string { return fmt.Sprintf("QP 0x%06x is in %v", r.QPN, qp.QPState(r.Op)) },
 	qp.RecordMarked: func(*qp.Record) string { return "a packet came that a switch had marked: a CNP is due" },
+	qp.RecordGap: func(r *qp.Record) string {
+		return fmt.Sprintf("the peer misses %d packets from PSN %v on: they alone are sent again", r.Length, r.PSN)
+	},
 	qp.RecordSlowed: func(r *qp.Record) string {
 		return fmt.Sprintf("a CNP came: the device sends at %.3g Gbit/s from now on", 8*float64(r.Value)/1e9)
 	},

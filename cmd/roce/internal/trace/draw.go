@@ -3,6 +3,7 @@ package trace
 // "roce trace analyze" and "ladder".
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,12 +15,20 @@ import (
 	"github.com/goroce/goroce/trace/analysis"
 	"github.com/goroce/goroce/trace/ladder"
 	"github.com/goroce/goroce/trace/page"
+	"github.com/goroce/goroce/trace/timeline"
 )
 
 // Analyze says what became of each message. A file that is damaged is analyzed up to there.
 func Analyze(ctx context.Context, out io.Writer, name string, c Choice) error {
 	a := analysis.New()
 	c.Others = true
+	c.notes = func(text []byte) {
+		for line := range bytes.Lines(text) {
+			if x, err := timeline.ParseEntry(line); err == nil {
+				a.Told(&x)
+			}
+		}
+	}
 	err := each(ctx, name, &c, func(p *trace.Packet) error {
 		a.Add(p)
 		return nil

@@ -24,6 +24,8 @@ type Choice struct {
 	From, To int    // numbers of records, both included; To 0: to the end
 	QP       uint32 // destination queue pair; 0: any
 	Others   bool   // packets that are nothing of RoCE too
+
+	notes func(text []byte) // gets what lies between the packets; nil: nobody wants it
 }
 
 // has says whether p is one of them.
@@ -48,6 +50,7 @@ func each(ctx context.Context, name string, c *Choice, f func(p *trace.Packet) e
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	src.EachNotes(c.notes)
 	bar := newBar(os.Stderr, size)
 	defer bar.clear()
 	for n := 0; ; n++ {
