@@ -2,6 +2,7 @@ package rdmacm
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
@@ -46,4 +47,30 @@ func TestRemoved(t *testing.T) {
 	require.ErrorIs(t, active.Disconnect(), ErrState)
 	require.NoError(t, active.Close())
 	require.NoError(t, passive.Close())
+}
+
+// TestKindVerbs: devices of the kernel are found by their addresses, opened, shared and closed.
+func TestKindVerbs(t *testing.T) {
+	if *onDevice == "" {
+		t.Skip("no device is named by -device")
+	}
+	cfg := ConnConfig{Config: Config{Kind: "verbs"}}
+	l, err := Listen(bg, ":7499", &ListenConfig{ConnConfig: cfg})
+	require.NoError(t, err)
+	to := netip.AddrPortFrom(newHost(t, *onDevice, nil).addr, 7499)
+	c, err := Dial(bg, to.String(), &cfg)
+	require.NoError(t, err)
+	require.Equal(t, *onDevice, c.Device().Name())
+	s, err := l.Accept(bg)
+	require.NoError(t, err)
+	require.Equal(t, c.LocalAddr(), s.RemoteAddr())
+	dev := s.Device()
+	require.Same(t, dev, c.Device())
+	require.NoError(t, c.Close(bg))
+	<-s.Done()
+	s.Close(bg)
+	require.NoError(t, l.Close())
+	until(func() bool { return dev.AtClose(func() error { return nil }) != nil }) // it is closed
+	_, err = Dial(bg, "127.0.0.1:7499", &ConnConfig{Config: cfg.Config, Local: netip.MustParseAddr("127.0.0.1")})
+	require.ErrorContains(t, err, "no device of the kernel has it")
 }
