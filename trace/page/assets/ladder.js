@@ -28,7 +28,7 @@ function measureLadder() {
   const told = (app.play.entries || []).length > 0;
   const narrow = room < 520;
   ladder.stamp = 14 + 6.7 * timeText(app.end, Math.max(app.end, 1)).length;
-  ladder.left = narrow ? 74 : told ? Math.max(ladder.stamp + 110, room * 0.3) : 128;
+  ladder.left = narrow ? 74 : told ? Math.max(ladder.stamp + 110, room * 0.33) : 128;
   const right = narrow ? 16 : told ? Math.max(140, room * 0.235) : 60;
   ladder.gap = ladder.hosts.length < 2 ? 120 : Math.max(narrow && many === 1 ? 120 : 210, (room - ladder.left - right) / many);
   if (!told) ladder.gap = Math.min(ladder.gap, 620);

@@ -77,7 +77,7 @@ function showChanges() {
   const focused = document.activeElement && bar.contains(document.activeElement) ? document.activeElement.id : '';
   refill(bar,
     el('span', { class: 'which' }, packet ? `Packet ${packet.n}:` : 'Choose a packet, then:'),
-    ACTIONS.map((a) => el('button', { type: 'button', id: 'change-' + a.action, title: a.title, disabled: !packet, 'aria-pressed': now && now.action === a.action ? 'true' : 'false', 'aria-keyshortcuts': a.key, click: () => change(a.action) }, a.name, ' ', el('kbd', {}, a.key))),
+    ACTIONS.filter((a) => a.action !== 'deliver' || (packet && packet.change)).map((a) => el('button', { type: 'button', id: 'change-' + a.action, title: a.title, disabled: !packet, 'aria-pressed': now && now.action === a.action ? 'true' : 'false', 'aria-keyshortcuts': a.key, click: () => change(a.action) }, a.name, ' ', el('kbd', {}, a.key))),
     app.changes.map((c) => el('span', { class: 'chip' }, `${c.packet}: ${c.action}`, el('button', { type: 'button', 'aria-label': `Undo: ${c.action} packet ${c.packet}`, click: () => {
       app.changes = app.changes.filter((x) => x !== c);
       replay();

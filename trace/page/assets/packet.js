@@ -46,6 +46,12 @@ function bytesView(p) {
   return view;
 }
 
+/** bitsText: "bit 3", "bits 0-3". */
+const bitsText = (bits) => {
+  const [first, last] = bits.split('-');
+  return first === last ? ` bit ${first}` : ` bits ${bits}`;
+};
+
 /** partial says whether a field has not all bits of its bytes. */
 const partial = (f) => f.bits && f.bits !== `0-${8 * f.length - 1}`;
 
@@ -67,7 +73,7 @@ function fieldsView(p) {
       layer = f.layer;
       body.append(el('tr', {}, el('th', { colspan: 3, scope: 'rowgroup' }, layer)));
     }
-    const bits = partial(f) ? el('span', { class: 'bits' }, ` bits ${f.bits}`) : '';
+    const bits = partial(f) ? el('span', { class: 'bits' }, bitsText(f.bits)) : '';
     body.append(el('tr', { class: 'field', tabindex: i === 0 ? 0 : -1, 'data-field': i }, el('td', { class: 'name' }, f.name, bits), el('td', { class: 'value' }, f.value), el('td', { class: 'means' }, f.means || '')));
   });
   return el('table', { class: 'fields', 'aria-label': 'Fields of the packet' }, body);

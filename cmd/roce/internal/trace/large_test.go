@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goroce/goroce/trace"
+	"github.com/goroce/goroce/trace/page"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -81,11 +82,11 @@ func packet(t testing.TB, dst []byte, from, qp uint32, op wire.Opcode, psn wire.
 	return dst
 }
 
-// TestLarge: all of decode, analyze and ladder --html keep what memory they have.
+// TestLarge: decode, analyze, ladder --html and a window of serve keep what memory they have.
 func TestLarge(t *testing.T) {
 	name := large(t, *packets)
 	ctx := context.Background()
-	page := filepath.Join(t.TempDir(), "large.html")
+	html := filepath.Join(t.TempDir(), "large.html")
 	for _, c := range []struct {
 		what string
 		run  func(out io.Writer) error
@@ -93,7 +94,11 @@ func TestLarge(t *testing.T) {
 		{"decode", func(out io.Writer) error { return Decode(ctx, out, name, DecodeOptions{}) }},
 		{"decode --json", func(out io.Writer) error { return Decode(ctx, out, name, DecodeOptions{JSON: true}) }},
 		{"analyze", func(out io.Writer) error { return Analyze(ctx, out, name, Choice{}) }},
-		{"ladder --html", func(out io.Writer) error { return Ladder(ctx, out, name, LadderOptions{HTML: page}) }},
+		{"serve, the end", func(io.Writer) error {
+			w := &page.Window{From: *packets - 100, Count: page.MaxCount}
+			return readWindow(ctx, name, Choice{}, w)
+		}},
+		{"ladder --html", func(out io.Writer) error { return Ladder(ctx, out, name, LadderOptions{HTML: html, Rows: page.MaxCount}) }},
 	} {
 		var out counter
 		most, stop := watchHeap()
@@ -104,7 +109,7 @@ func TestLarge(t *testing.T) {
 		t.Logf("%-14s %d packets in %v, %d MB of heap at most, %d MB of output", c.what, *packets, took.Round(time.Millisecond), most()>>20, out.n>>20)
 		require.Less(t, most(), uint64(200<<20), c.what)
 	}
-	info, err := os.Stat(page)
+	info, err := os.Stat(html)
 	require.NoError(t, err)
 	require.Less(t, info.Size(), int64(16<<20))
 	var report bytes.Buffer
