@@ -103,10 +103,10 @@ func Write(out io.Writer, w *Window) error {
 }
 
 // compressed is base64 of compressed JSON.
-func compressed(v any) ([]byte, error) {
+func compressed(p *play) ([]byte, error) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	if err := json.NewEncoder(z).Encode(v); err != nil {
+	if err := p.encode(z); err != nil {
 		return nil, err
 	}
 	if err := z.Close(); err != nil {

@@ -134,6 +134,22 @@ func TestWindow(t *testing.T) {
 	require.NotEmpty(t, part.columns)
 }
 
+// TestWrong: of a window of problems, they are those of a window of everything.
+func TestWrong(t *testing.T) {
+	var want []int
+	for _, p := range fill(t, &Window{Count: MaxCount}).packets {
+		if p.Wrong != "" {
+			want = append(want, p.N)
+		}
+	}
+	var got []int
+	for _, p := range fill(t, &Window{Count: MaxCount, Wrong: true}).packets {
+		got = append(got, p.N)
+	}
+	require.Equal(t, want, got)
+	require.Greater(t, len(got), 10)
+}
+
 // TestRoom: how many packets there is room for.
 func TestRoom(t *testing.T) {
 	for count, want := range map[int]int{-1: DefaultCount, 0: DefaultCount, 7: 7, MaxCount + 1: MaxCount} {

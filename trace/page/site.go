@@ -83,7 +83,7 @@ func (s *Site) handler() http.Handler {
 	if s.Live != nil {
 		mux.HandleFunc("/live", func(w http.ResponseWriter, _ *http.Request) {
 			p, _ := s.Live.after(0)
-			answer(w, p)
+			answerPlay(w, p)
 		})
 		mux.HandleFunc("/events", s.events)
 	}
@@ -169,6 +169,11 @@ func answer(w http.ResponseWriter, v any) {
 	json.NewEncoder(w).Encode(v) // fails only if the browser has gone
 }
 
+func answerPlay(w http.ResponseWriter, p *play) {
+	w.Header().Set("Content-Type", "application/json")
+	p.encode(w) // the same
+}
+
 // number is a number of the query, 0 if it is none.
 func number(r *http.Request, name string) int {
 	n, _ := strconv.Atoi(r.URL.Query().Get(name))
@@ -179,13 +184,13 @@ func number(r *http.Request, name string) int {
 func (s *Site) play(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next := &Window{Title: s.Title, From: number(r, "from"), Count: s.Count}
+	next := &Window{Title: s.Title, From: number(r, "from"), Count: s.Count, Wrong: number(r, "wrong") > 0}
 	if err := s.Read(r.Context(), next); err != nil && next.Damage == "" {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	s.window = next
-	answer(w, next.play(false))
+	answerPlay(w, next.play(false))
 }
 
 // packet is what a packet opens to.

@@ -5,6 +5,8 @@ package page
 // the ladder, and what it opens to.
 
 import (
+	"encoding/json"
+	"io"
 	"slices"
 	"strings"
 
@@ -26,6 +28,7 @@ type Window struct {
 	Title  string
 	From   int    // the number of the first packet; 0: from the beginning
 	Count  int    // how many, up to MaxCount; 0: DefaultCount
+	Wrong  bool   // only packets with which something is wrong
 	Damage string // why the capture could not be read on, "" if it could
 
 	packets []packet
@@ -48,6 +51,9 @@ func (w *Window) Add(p *trace.Packet) bool {
 		return false
 	}
 	remark := w.study.Add(p)
+	if w.Wrong && p.Parsed && p.ICRC != trace.ICRCWrong && (remark.Finding == nil || remark.Finding.Weight == analysis.Noted) {
+		return true
+	}
 	if !remark.Twice && p.Number >= w.From {
 		w.packets = append(w.packets, w.row(p, remark.Finding))
 	}
@@ -73,10 +79,35 @@ type play struct {
 	Title   string        `json:"title"`
 	From    int           `json:"from"`
 	Hosts   []host        `json:"hosts"`
-	Packets []packet      `json:"packets"`
+	Packets []packet      `json:"packets,omitempty"` // encode writes the list if it is empty, too
 	Entries []world.Entry `json:"entries,omitempty"`
 	More    bool          `json:"more"`
+	Wrong   bool          `json:"wrong,omitempty"` // no others are in it
 	Damage  string        `json:"damage,omitempty"`
+}
+
+// encode writes the play as JSON, a packet at a time: of ten thousand it would be large.
+func (p *play) encode(out io.Writer) error {
+	rest := *p
+	rest.Packets = nil
+	head, err := json.Marshal(&rest)
+	if err != nil {
+		return err
+	}
+	head = append(head[:len(head)-1], `,"packets":[`...)
+	for i := range p.Packets {
+		if _, err := out.Write(head); err != nil {
+			return err
+		}
+		if head, err = json.Marshal(&p.Packets[i]); err != nil {
+			return err
+		}
+		if i < len(p.Packets)-1 {
+			head = append(head, ',')
+		}
+	}
+	_, err = out.Write(append(head, "]}"...))
+	return err
 }
 
 // host is a line down.
@@ -146,7 +177,7 @@ func (x *packet) keep(data []byte) {
 
 // play is the window as JSON, with what its packets open to, or without.
 func (w *Window) play(details bool) *play {
-	all := &play{Title: trace.Printable(w.Title), From: max(w.From, 1), Hosts: []host{}, Packets: append([]packet{}, w.packets...), Entries: slices.Clone(w.entries), More: w.more, Damage: w.Damage}
+	all := &play{Title: trace.Printable(w.Title), From: max(w.From, 1), Hosts: []host{}, Packets: append([]packet{}, w.packets...), Entries: slices.Clone(w.entries), More: w.more, Wrong: w.Wrong, Damage: w.Damage}
 	for _, c := range w.columns {
 		all.Hosts = append(all.Hosts, host{Name: c})
 	}

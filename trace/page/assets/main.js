@@ -82,7 +82,11 @@ function offerFilters() {
   options('filter-op', 'all', some('op').sort().map((o) => [o, o]));
 }
 
-function readFilter() {
+function readFilter(e) {
+  if (e && e.target.id === 'filter-wrong' && app.mode === 'file' && !given.static && (app.play.more || app.play.from > 1 || app.play.wrong)) {
+    attempt(() => openFile(1)); // there is more of the capture than this window
+    return;
+  }
   app.filter = { host: byId('filter-host').value, qp: byId('filter-qp').value, op: byId('filter-op').value, text: byId('filter-text').value.trim(), wrong: byId('filter-wrong').checked, setup: byId('filter-setup').checked };
   refilter();
 }
@@ -142,12 +146,12 @@ function showPages() {
   const bar = byId('pages');
   const { from, more, damage } = app.play;
   const list = app.play.packets;
-  bar.hidden = app.mode !== 'file' || !(more || damage || from > 1);
+  bar.hidden = app.mode !== 'file' || !(more || damage || from > 1 || app.play.wrong);
   if (bar.hidden) return;
   const last = list.length ? list[list.length - 1].n : 0;
   const first = list.length ? list[0].n : from || 1;
   refill(bar,
-    el('span', {}, list.length ? `Packets ${first.toLocaleString('en')} to ${last.toLocaleString('en')} of the capture.` : 'No packets here.'),
+    el('span', {}, list.length ? `${app.play.wrong ? 'Problems in packets' : 'Packets'} ${first.toLocaleString('en')} to ${last.toLocaleString('en')} of the capture.` : 'No packets here.'),
     damage ? el('span', { class: 'wrongtext' }, damage) : '',
     more && given.static ? el('span', { class: 'remark' }, 'There are more: this file was written with a limit (--from, --count).') : '',
     given.static ? '' : [
@@ -156,10 +160,14 @@ function showPages() {
       el('label', {}, 'from packet ', el('input', { type: 'number', min: 1, value: first, change: (e) => openFile(Math.max(1, Math.floor(Number(e.target.value)) || 1)) }))]);
 }
 
+/** openFile shows a window of the capture; if only problems are wanted, those of all of it. */
 async function openFile(from) {
   enter('file');
   say('Reading …');
-  showPlay(await fileSource.play(from));
+  const wrong = !given.static && byId('filter-wrong').checked;
+  showPlay(await fileSource.play(from, wrong));
+  byId('filter-wrong').checked = app.filter.wrong = wrong;
+  refilter();
 }
 
 async function openLive() {

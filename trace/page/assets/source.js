@@ -19,9 +19,9 @@ async function ask(path) {
 
 /** fileSource is a capture: inside of this file, or with the server, which has it in windows. */
 const fileSource = {
-  async play(from) {
+  async play(from, wrong) {
     if (given.static) return (await unpacked('capture')).json();
-    return ask('play?from=' + (from || 0));
+    return ask(`play?from=${from || 0}&wrong=${wrong ? 1 : 0}`);
   },
   async detail(p) {
     return p.fields ? p : { ...p, ...(await ask(`packet?of=file&n=${p.n}&part=${p.part || 0}`)) };

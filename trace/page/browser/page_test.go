@@ -19,7 +19,6 @@ import (
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/trace"
-	"github.com/goroce/goroce/trace/learn"
 	"github.com/goroce/goroce/trace/page"
 	"github.com/goroce/goroce/trace/world"
 )
@@ -275,6 +274,11 @@ func servedInWindows(t *testing.T, browser context.Context) {
 	x.do(chromedp.Click(`//button[text()='Earlier']`))
 	x.wait(`document.querySelector('#packet-1') !== null`)
 	require.Contains(t, x.text("#title"), hostile)
+	x.press("p") // of all of the capture
+	x.wait(`app.play.wrong && document.querySelectorAll('.packet').length > 5`)
+	require.True(t, value[bool](x, `app.play.packets.every((p) => p.wrong) && app.play.packets.some((p) => p.n > 200)`))
+	x.press("p")
+	x.wait(`!app.play.wrong && document.querySelector('#shown').textContent === '100 packets'`)
 }
 
 // live: packets appear as they come, and open.
@@ -348,15 +352,17 @@ func teach(t *testing.T, x *tab) {
 func everyLesson(t *testing.T, browser context.Context) {
 	x := open(t, browser, file(t, nil), 1400, 900, "light")
 	x.wait(`world !== null && document.querySelector('#lesson h2') !== null`)
-	for i, l := range learn.All() {
-		value[any](x, `openLesson('`+l.Name+`')`)
-		x.wait(`document.querySelector('#lesson h2').textContent === app.lesson.title && app.lesson.name === '` + l.Name + `'`)
+	names := value[[]string](x, `world.lessons.map((l) => l.name)`)
+	require.Greater(t, len(names), 20)
+	for i, name := range names {
+		value[any](x, `openLesson('`+name+`')`)
+		x.wait(`document.querySelector('#lesson h2').textContent === app.lesson.title && app.lesson.name === '` + name + `'`)
 		if i%4 == 0 && value[int](x, `app.play.packets.length`) > 0 {
 			action := [...]string{"drop", "delay", "duplicate", "mark", "corrupt", "deliver"}[i/4%6]
 			value[any](x, `(select(1), change('`+action+`'))`)
 			x.wait(`app.changes.length === 1`)
 		}
-		require.NotContains(t, value[string](x, `document.body.innerText`), "[object", l.Name)
+		require.NotContains(t, value[string](x, `document.body.innerText`), "[object", name)
 	}
 }
 
