@@ -126,7 +126,7 @@ function drawEntry({ row, entry }) {
   const first = entry.host === 0 && ladder.hosts.length > 1;
   const room = outside > 60 ? outside : ladder.gap - 20;
   const before = outside > 60 ? first : !first;
-  const lines = wrap(entry.text.replace(/^the device /, ''), room, 11, Math.max(1, Math.floor(ladder.height / 13)));
+  const lines = wrap(entry.text.replace(/^the device |IBV_WC_/g, ''), room, 11, Math.max(1, Math.floor(ladder.height / 13)));
   lines.forEach((line, i) => node.append(svg('text', { x: before ? x - 9 : x + 9, y: y + 4 + 12.5 * (i - (lines.length - 1) / 2), 'text-anchor': before ? 'end' : 'start' }, line)));
   return node;
 }
