@@ -98,7 +98,9 @@ func TestLarge(t *testing.T) {
 			w := &page.Window{From: *packets - 100, Count: page.MaxCount}
 			return readWindow(ctx, name, Choice{}, w)
 		}},
-		{"ladder --html", func(out io.Writer) error { return Ladder(ctx, out, name, LadderOptions{HTML: html, Rows: page.MaxCount}) }},
+		{"ladder --html", func(out io.Writer) error {
+			return Ladder(ctx, out, name, LadderOptions{HTML: html, Rows: page.MaxCount})
+		}},
 	} {
 		var out counter
 		most, stop := watchHeap()
