@@ -143,7 +143,8 @@ type Region struct {
 // RegMR allocates and registers size bytes. Addresses are such that hosts and regions can be told
 // apart: 0x1xxxxx is the first host's memory.
 func (h *Host) RegMR(name string, size int, access mr.Access) *Region {
-	return h.RegMRIn(h.PD, name, make([]byte, size), access)
+	// of whole words, which Go puts at multiples of 8, as the addresses here are
+	return h.RegMRIn(h.PD, name, make([]byte, size, (size+7)&^7), access)
 }
 
 // RegMRIn registers bytes in a protection domain.
