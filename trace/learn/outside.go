@@ -174,8 +174,8 @@ const (
 	// preamble, Ethernet, IPv4, UDP, BTH, ICRC, FCS, gap
 	aroundRoCE = 8 + 14 + 20 + 8 + 12 + 4 + 4 + 12
 	aroundIB   = 8 + 12 + 4 + 2 // LRH, BTH, ICRC, VCRC
-	// preamble, Ethernet, IPv4, TCP with timestamps, FCS, gap; MPA length and CRC, DDP and RDMAP of a
-	// tagged segment; Ethernet's 1500 bytes bound it
+	// preamble, Ethernet, IPv4, TCP with timestamps, FCS, gap; MPA length and CRC, DDP and RDMAP of
+	// a tagged segment; Ethernet's 1500 bytes bound it
 	aroundIWARP = 8 + 14 + 20 + 32 + 4 + 12 + 2 + 4 + 14
 	midIWARP    = 1500 - 20 - 32 - 2 - 4 - 14
 )
