@@ -192,8 +192,16 @@ ns after its first bit has left. {2 ACK} is short and takes little more than the
 B has the bytes half a round trip after the post; A knows it after a whole one. So latency tests of perftest halve the time of two messages,
 and a program that waits for each completion before it posts the next moves one message a round trip, however fast the line is.
 
-For your own machine: "roce perf write-lat --pcap lat.pcapng --records" writes when each request was posted, sent, acknowledged and
-completed, and "roce trace timeline lat.pcapng" prints it. "roce perf notify" has the sum.`, timelineBytes, timelineFrame, timelineFrame*8/10, 2000+timelineFrame*8/10),
+Measured, between two processes on the machine of the README: "roce perf write-bw -s 8 -t 1 -Q 1 --pcap bw.pcapng --records" writes down what the
+client's device did, and "roce trace timeline bw.pcapng" shows it. One WRITE of two hundred, in microseconds:
+
+    0.000  request RDMA_WRITE wr 12582912, 8 B      posted; a turn of the stack takes it
+    0.000  packet RC RDMA_WRITE_ONLY, ackreq, 8 B   and sends it, by the clock of that turn
+    5.718  packet RC ACKNOWLEDGE                    the wire, the other process's turn, the wire
+    5.718  completion RDMA_WRITE: success           in the same turn
+    7.166  request RDMA_WRITE wr 12648448, 8 B      polled, looked at, and the next one posted
+
+"roce perf write-lat" and "roce perf notify" have the sums for your own machine.`, timelineBytes, timelineFrame, timelineFrame*8/10, 2000+timelineFrame*8/10),
 	NIC: `
 Between post and wire a NIC fetches the request and the bytes by PCI Express, 300 to 500 ns each; at B it writes them to memory, another
 300. Two NICs on one cable need 1 to 2 us for a small WRITE one way, of which the wire is the least.`,

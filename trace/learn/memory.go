@@ -175,6 +175,7 @@ packet must bear the peer's address and fit the next PSN. One packet in 2^%d wou
 But who sees the packets sees all of it. A writes: {1 RDMA_WRITE_ONLY}, {2 ACK}. C, somewhere on the way, takes the packet it saw, counts
 the PSN up, puts in its own bytes, computes the ICRC, which guards against accidents and not against people, and sends it as if it were A:
 {3 RDMA_WRITE_ONLY}. B's device has no reason to doubt it, and writes "evil".
+Its {4 ACK} goes to A, which has sent nothing of the kind and drops it: a counter is all that tells.
 
 And A? Its next WRITE, {5 RDMA_WRITE_ONLY}, has a PSN that B has seen already. B takes it for a repetition: acknowledges it and throws it
 away. {A 2 SUCCESS}, and its bytes are not there.

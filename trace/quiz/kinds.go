@@ -39,10 +39,7 @@ func pages(d *dice) Question {
 }
 
 func table(d *dice) Question {
-	n, p := 1<<d.from(20, 36), of(d, page, 64<<10, 2<<20)
-	if p > n {
-		p = page
-	}
+	n, p := int64(1)<<d.from(21, 36), of[int64](d, page, 64<<10, 2<<20)
 	entries := n / p
 	return Question{
 		Text:  fmt.Sprintf("A NIC has an entry of 8 bytes for each page of a region. How many bytes of table does a region of %s need, in pages of %s?", size(n), size(p)),
@@ -51,7 +48,7 @@ func table(d *dice) Question {
 }
 
 func largest(d *dice) Question {
-	t, p := 1<<d.from(16, 26), of(d, page, 2<<20)
+	t, p := int64(1)<<d.from(16, 26), of[int64](d, page, 2<<20)
 	n := t / 8 * p
 	return Question{
 		Text:  fmt.Sprintf("A NIC has %s of translation table, 8 bytes for each page. How many bytes of memory can be registered in pages of %s, all regions together?", size(t), size(p)),
@@ -60,7 +57,7 @@ func largest(d *dice) Question {
 }
 
 func cached(d *dice) Question {
-	n, c := 1<<d.from(30, 38), 1<<d.from(17, 22)
+	n, c := int64(1)<<d.from(30, 38), int64(1)<<d.from(17, 22)
 	entries, known := n/page, c/8
 	share := 100 * min(float64(known)/float64(entries), 1)
 	return Question{

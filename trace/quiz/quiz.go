@@ -118,9 +118,9 @@ func of[T any](d *dice, all ...T) T { return all[d.IntN(len(all))] }
 func (d *dice) from(low, high int) int { return low + d.IntN(high-low+1) }
 
 // size prints bytes with the largest unit that they are a multiple of.
-func size(n int) string {
+func size(n int64) string {
 	for _, u := range []struct {
-		bytes int
+		bytes int64
 		name  string
 	}{{1 << 40, "TiB"}, {1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
 		if n >= u.bytes && n%u.bytes == 0 {
