@@ -2,6 +2,7 @@ package capture
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
 	"os"
@@ -115,6 +116,51 @@ func TestPcapng(t *testing.T) {
 		last = ci.Timestamp
 		if want := Direction((i + 1) % 2); ci.InterfaceIndex != int(want) {
 			t.Errorf("packet %d: interface %d, want %d", i, ci.InterfaceIndex, want)
+		}
+	}
+}
+
+// Blocks of other types stand between whole packets, whoever captures at the same time; others are
+// refused.
+func TestBlocks(t *testing.T) {
+	var file bytes.Buffer
+	sink, err := NewPcapng(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const each, kind = 3000, 0x80000000
+	frame := wire.Frame{Body: make([]byte, 1000)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range each {
+			sink.Capture(Sent, time.Unix(0, 0), &frame)
+		}
+	}()
+	for range each {
+		if err := sink.Block(kind, []byte("noteNote")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-done
+	if err := sink.Close(); err != nil {
+		t.Fatal(err)
+	}
+	count := map[uint32]int{}
+	for b := file.Bytes(); len(b) > 0; {
+		n := binary.LittleEndian.Uint32(b[4:])
+		if int(n) > len(b) || binary.LittleEndian.Uint32(b[n-4:]) != n {
+			t.Fatalf("a block of %d bytes does not end where it should", n)
+		}
+		count[binary.LittleEndian.Uint32(b)]++
+		b = b[n:]
+	}
+	if count[kind] != each || count[6] != each {
+		t.Errorf("blocks by type: %v", count)
+	}
+	for _, err := range []error{sink.Block(7, nil), sink.Block(kind, []byte("x"))} {
+		if err == nil {
+			t.Error("a block that cannot be was taken")
 		}
 	}
 }

@@ -80,11 +80,11 @@ func (p *Pcapng) Block(kind uint32, body []byte) error {
 	if kind < 1<<31 || len(body)%4 != 0 {
 		return fmt.Errorf("transport: a block of type 0x%x with %d bytes: want a type from 0x80000000 on, and a multiple of four bytes", kind, len(body))
 	}
-	if err := p.Flush(); err != nil {
-		return err
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err := p.flush(); err != nil { // and no packet comes between
+		return err
+	}
 	n := uint32(len(body) + 12)
 	le := binary.LittleEndian
 	block := append(le.AppendUint32(le.AppendUint32(nil, kind), n), body...)
@@ -96,6 +96,11 @@ func (p *Pcapng) Block(kind uint32, body []byte) error {
 func (p *Pcapng) Flush() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.flush()
+}
+
+// flush is Flush; the caller has the lock.
+func (p *Pcapng) flush() error {
 	if p.err == nil {
 		p.err = p.w.Flush()
 	}

@@ -21,8 +21,9 @@ func Timeline(ctx context.Context, out io.Writer, name string, o timeline.Option
 		return errors.New("the timeline is read at two places at a time: name a file, not standard input")
 	}
 	var sources [2]*trace.Source
+	var bar *bar
 	for i := range sources {
-		file, _, err := open(name)
+		file, size, err := open(name)
 		if err != nil {
 			return err
 		}
@@ -30,14 +31,19 @@ func Timeline(ctx context.Context, out io.Writer, name string, o timeline.Option
 		if sources[i], err = trace.NewSource(file); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+		bar = newBar(os.Stderr, size)
 	}
+	defer bar.clear()
 	w := bufio.NewWriterSize(out, 1<<16)
 	defer func() { err = errors.Join(err, w.Flush()) }()
 	notes := timeline.NewNotes(sources[1])
 	seen := 0
 	entries := func(yield func(timeline.Entry) bool) {
 		for x := range notes.All() {
-			if seen++; ctx.Err() != nil || !yield(x) {
+			if seen++; seen%1024 == 0 {
+				bar.show(sources[1].Offset())
+			}
+			if ctx.Err() != nil || !yield(x) {
 				return
 			}
 		}
