@@ -60,7 +60,6 @@ var scenes = []scene{
 	{name: "read", server: "ib_read_bw -d rxeB -s 3000 -m 1024 -n 10" + perftest, client: "ib_read_bw -d rxeA -s 3000 -m 1024 -n 10" + perftest + meet},
 	{name: "loss", lossy: "loss 20%", server: "ib_write_bw -d rxeB -s 3000 -m 1024 -n 5" + perftest, client: "ib_write_bw -d rxeA -s 3000 -m 1024 -n 5 -u 10" + perftest + meet},
 	{name: "atomics", always: true, cases: "^atomics$"},
-	{name: "placement", cases: "^(ATOMIC WRITE|data, FLUSH and flag in one post|FLUSH .*)$"},
 	{name: "invalidate", cases: "^(SEND with invalidate|a window is bound, used and invalidated)$"},
 	{name: "refused", cases: refusals},
 	{name: "ours-rping", always: true, server: "rping -s -a {b} -p {port} -C 2 -S 100", ours: "rping -c -a {b} -p {port} -C 2 -S 100"},

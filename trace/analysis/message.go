@@ -52,6 +52,8 @@ type Requests struct {
 	Missing   uint64            // packets that the capture does not have
 	Broken    uint64            // messages whose beginning or whose middle it does not have
 	Forgotten uint64            // messages beyond maxFlight
+	Refused   uint64            // messages that a NAK has failed
+	Flushed   uint64            // messages behind those: their queue pair is in ERR
 	latency   *hdrhistogram.Histogram
 }
 

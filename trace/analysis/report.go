@@ -108,6 +108,7 @@ func (w *writer) way(name string, f *Flow) {
 		text string
 	}{
 		{r.Repeated, "packets sent again"}, {r.Missing, "packets missing in the capture"}, {r.Broken, "messages seen in part only"}, {r.Forgotten, "messages too many to follow"},
+		{r.Refused, "messages refused"}, {r.Flushed, "messages behind those, which end with IBV_WC_WR_FLUSH_ERR (5)"},
 		{s.Sequence, "NAKs: PSN sequence error"}, {s.RNR, "RNR NAKs: no receive was posted"}, {s.Fatal, "NAKs that fail a request"},
 		{s.Ghosts, "responses to what was acknowledged before"}, {s.Unexpected, "responses to requests that are not in the capture"},
 		{f.Marked, "packets marked by a switch (congestion experienced)"}, {f.CNPs, "CNPs: the receiver of these is to send more slowly"},

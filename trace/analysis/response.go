@@ -106,6 +106,9 @@ func (f *Flow) refused(g *Flow, p *trace.Packet, psn wire.PSN, s wire.Syndrome) 
 		what := "the request with PSN " + psn.String()
 		if m := q.flight.find(psn); m != nil {
 			what = fmt.Sprintf("the %v that packet %d began", m.kind, m.number)
+			f.Requests.Refused++
+			f.Requests.Flushed += uint64(q.flight.len() - 1)
+			q.flight = flight{}
 		}
 		g.find(p, Failed, fmt.Sprintf("%s is refused: %v; it ends with %s, and both queue pairs with the state ERR", what, s, statusOf[s]), "section 6.3")
 	}
