@@ -45,6 +45,7 @@ func drain(file []byte) (packets int, err error) {
 		return 0, err
 	}
 	var text []byte
+	src.EachNotes(func(notes []byte) { text = append(text[:0], notes...) })
 	for {
 		p, err := src.Next()
 		if err != nil {
@@ -166,12 +167,44 @@ func TestDamagedPackets(t *testing.T) {
 	}
 }
 
+// noted is a capture with notes around a packet.
+func noted(t testing.TB, frame []byte) []byte {
+	var out bytes.Buffer
+	w := NewWriter(&out)
+	require.NoError(t, w.WriteNotes([]byte("one")))
+	require.NoError(t, w.Write(&Record{Link: LinkEthernet, Data: frame}))
+	require.NoError(t, w.WriteNotes([]byte("three")))
+	require.Error(t, w.WriteNotes(make([]byte, maxNotes+1)))
+	require.NoError(t, w.Flush())
+	return out.Bytes()
+}
+
+// TestNotes: who wants them gets them, in their places; others get the packets alone.
+func TestNotes(t *testing.T) {
+	_, frames := vectors(t)
+	file := noted(t, frames[0])
+	src, err := NewSource(bytes.NewReader(file))
+	require.NoError(t, err)
+	var got []string
+	src.EachNotes(func(text []byte) { got = append(got, string(text)) })
+	_, err = src.Next()
+	require.NoError(t, err)
+	require.Equal(t, []string{"one\n"}, got)
+	_, err = src.Next()
+	require.Equal(t, io.EOF, err)
+	require.Equal(t, []string{"one\n", "three\n\n\n"}, got)
+	n, err := drain(file)
+	require.Equal(t, io.EOF, err)
+	require.Equal(t, 1, n)
+}
+
 // FuzzFile reads anything as a capture file.
 func FuzzFile(f *testing.F) {
 	_, frames := vectors(f)
 	f.Add(vectorCapture(f))
 	f.Add(classic(binary.BigEndian, true, 113, frames[0]))
 	f.Add(encapsulations(f))
+	f.Add(noted(f, frames[0]))
 	f.Fuzz(func(t *testing.T, file []byte) {
 		if _, err := drain(file); err == nil {
 			t.Error("no end")

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/trace"
 	"github.com/goroce/goroce/trace/timeline"
 	"github.com/goroce/goroce/wire"
 )
@@ -98,6 +99,6 @@ func (w *writer) recorded(r *Recorded) {
 		}
 	}
 	if len(text) > 0 {
-		w.line("    as %s has recorded: %s", r.Node, strings.Join(text, "; "))
+		w.line("    as %s has recorded: %s", trace.Printable(r.Node), strings.Join(text, "; "))
 	}
 }

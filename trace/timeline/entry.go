@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/trace"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -29,7 +30,7 @@ func Entries(dst []Entry, node string, records []qp.Record, shift int64) []Entry
 // AppendLine appends the entry in words: "A          qp 0x000012 request SEND wr 7, 64 B, psn 5".
 func (x *Entry) AppendLine(dst []byte) []byte {
 	r := &x.Record
-	dst = fmt.Appendf(dst, "%-10s qp 0x%06x %v", x.Node, r.QPN, r.Kind)
+	dst = fmt.Appendf(dst, "%-10s qp 0x%06x %v", trace.Printable(x.Node), r.QPN, r.Kind)
 	if say := words[r.Kind]; say != nil {
 		dst = append(append(dst, ' '), say(r)...)
 	}

@@ -148,6 +148,33 @@ func TestNotes(t *testing.T) {
 	require.Equal(t, made+3, strings.Count(out.String(), "\n"))
 }
 
+// FuzzNotes reads anything as the notes of a file: lines that are no entries are an error, and what
+// is an entry is shown.
+func FuzzNotes(f *testing.F) {
+	x := Entry{1_700_000_000_000_000_000, "A", qp.Record{Kind: qp.RecordSent, QPN: 7, Op: 4}}
+	f.Add(x.AppendJSON(nil))
+	f.Add([]byte(`{"record":"timer","node":"\u001b[31m","time":"2026-01-01T00:00:00Z"}`))
+	f.Add([]byte("{}\nnull\n[]\n{\"record\":\"timer\",\"time\":\"0001-01-01T00:00:00Z\"}"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var file bytes.Buffer
+		w := trace.NewWriter(&file)
+		if w.WriteNotes(text) != nil || w.Flush() != nil {
+			return
+		}
+		var sources [2]*trace.Source
+		for i := range sources {
+			var err error
+			sources[i], err = trace.NewSource(bytes.NewReader(file.Bytes()))
+			require.NoError(t, err)
+		}
+		notes := NewNotes(sources[1])
+		var out bytes.Buffer
+		require.NoError(t, Write(&out, sources[0], notes.All(), Options{}))
+		require.NotContains(t, out.String(), "\x1b")
+		require.NotContains(t, strings.ReplaceAll(out.String(), string(text), ""), "%!(")
+	})
+}
+
 // TestWords: every kind of record has words, of every value.
 func TestWords(t *testing.T) {
 	for k := range 20 {
