@@ -19,7 +19,8 @@ GO ?= go
 #             windows the packages with files of their own for these; types: everything, tests too,
 #             on all SYSTEMS
 #   unit      every test but the worlds; those of wire once more without assembler; the facade over
-#             another kind of device; what is built with the tag verbs, as far as no device is needed;
+#             another kind of device; the page of the traces, in a headless browser;
+#             what is built with the tag verbs, as far as no device is needed;
 #             whether the texts of the mutants are still there
 #   race      packages that know goroutines, and pure ones only as far as memory is shared
 #   worlds    WORLDS simulated worlds of each of the two kinds, and SWARM of a swarm of each
