@@ -55,8 +55,9 @@ function showEnd(play, host, index, moment) {
   const card = el('article', { class: 'end', 'aria-label': 'Host ' + host.name }, el('div', { class: 'head' }, el('b', {}, host.name), el('span', { class: 'remark' }, host.addr || '')));
   for (const q of now.qps || []) {
     const type = (host.qps || []).find((x) => x.qpn === q.qpn);
-    card.append(el('div', { class: 'head' }, el('span', {}, `${type ? type.type : 'QP'} 0x${hex(q.qpn, 6)}`), el('span', { class: 'state' + (q.state === 'ERR' ? ' wrongtext' : '') }, q.state)),
-      queueView('SQ', 'Send queue', q.sq, requestCell), queueView('RQ', 'Receive queue', q.rq, requestCell));
+    card.append(el('div', { class: 'head' }, el('span', {}, `${type ? type.type : 'QP'} 0x${hex(q.qpn, 6)}`), el('span', { class: 'state' + (q.state === 'ERR' ? ' wrongtext' : '') }, q.state)));
+    const idle = now.qps.length > 1 && !(q.sq || []).length && !(q.rq || []).length;
+    if (!idle) card.append(queueView('SQ', 'Send queue', q.sq, requestCell), queueView('RQ', 'Receive queue', q.rq, requestCell));
   }
   (now.cqs || []).forEach((c, i) => card.append(queueView((now.cqs.length > 1 ? 'CQ' + i : 'CQ'), 'Completion queue', c, completionCell)));
   for (const r of memoryAt(play, index, moment)) card.append(regionView(r));

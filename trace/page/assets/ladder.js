@@ -4,8 +4,8 @@
 
 const LABELS_FROM = 15; // pixels of a row that has text
 
-/** usualHeight of a row: three lines where programs and devices have something to say. */
-const usualHeight = () => (app.play.moments ? 42 : 34);
+/** usualHeight of a row: three lines where programs and devices have something to say, if there is room. */
+const usualHeight = () => (!app.play.moments ? 34 : app.play.packets.length > 24 ? 22 : 42);
 
 const ladder = {
   rows: arrange({}, { host: '', qp: '', op: '', wrong: false, text: '' }),
@@ -28,9 +28,9 @@ function measureLadder() {
   const told = (app.play.entries || []).length > 0;
   const narrow = room < 520;
   ladder.stamp = 14 + 6.7 * timeText(app.end, Math.max(app.end, 1)).length;
-  ladder.left = narrow ? 74 : told ? Math.max(ladder.stamp + 110, room * 0.33) : 128;
-  const right = narrow ? 16 : told ? Math.max(140, room * 0.235) : 60;
-  ladder.gap = ladder.hosts.length < 2 ? 120 : Math.max(narrow && many === 1 ? 120 : 210, (room - ladder.left - right) / many);
+  ladder.left = narrow ? 74 : told ? (many > 1 ? ladder.stamp + 100 : Math.max(ladder.stamp + 110, room * 0.33)) : 128;
+  const right = narrow ? 16 : told ? (many > 1 ? 96 : Math.max(140, room * 0.235)) : 60;
+  ladder.gap = ladder.hosts.length < 2 ? 120 : Math.max(many > 1 ? 150 : narrow ? 120 : 210, (room - ladder.left - right) / many);
   if (!told) ladder.gap = Math.min(ladder.gap, 620);
   ladder.width = Math.max(room, ladder.left + many * ladder.gap + right);
 }
@@ -108,7 +108,7 @@ function wrap(text, room, size, lines) {
   const most = Math.max(3, Math.floor(room / (size * 0.605)));
   const out = [];
   while (out.length < lines - 1 && text.length > most) {
-    let cut = text.lastIndexOf(' ', most);
+    let cut = Math.max(text.lastIndexOf(' ', most), text.lastIndexOf('_', most - 1) + 1);
     if (cut < most / 3) cut = most;
     out.push(text.slice(0, cut));
     text = text.slice(cut).trim();

@@ -22,6 +22,9 @@ const filterIsEmpty = (f) => f.host === '' && f.qp === '' && f.op === '' && !f.w
 // Of the same time: what arrives comes before what it leads to, and that before what leaves.
 const ORDER = { arrived: 0, again: 0, entry: 1, sent: 2 };
 
+// SET_UP are calls, and what comes of them, before there is anything to see.
+const SET_UP = /^ibv_(alloc|attach|create|modify|reg)_|^QP 0x[0-9a-f]+ is in /;
+
 /** beginning is the place of the first entry that is no set-up: the first request that is posted. */
 function beginning(play) {
   const entries = play.entries || [];
@@ -41,8 +44,9 @@ function arrange(play, filter) {
   }
   const bare = filterIsEmpty(filter);
   const begun = beginning(play);
+  const first = begun ? play.entries[0].time : 0;
   (play.entries || []).forEach((e, i) => {
-    if (i < begun && !filter.setup && !e.error) return;
+    if (!filter.setup && !e.error && (i < begun || (begun && e.time === first && SET_UP.test(e.text)))) return;
     if (e.kind === 'sent' || e.kind === 'received') return; // the arrows say so
     if (bare || (filter.host !== '' && e.host === Number(filter.host) && !filter.text && !filter.wrong)) points.push({ time: e.time, what: 'entry', entry: e });
   });

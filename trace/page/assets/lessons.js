@@ -27,6 +27,7 @@ function playLesson(name, keep) {
   const { lesson, play, differs } = world.play(name, app.changes);
   app.lesson = lesson;
   app.differs = differs || [];
+  if (!keep) byId('filter-setup').checked = lesson.setUp;
   showPlay(play, { title: lesson.title, keep });
   showLesson();
 }
@@ -99,6 +100,7 @@ function showLesson() {
   refill(box,
     listOfLessons(l, open),
     el('div', { class: 'chapter' }, l.chapterTitle), el('h2', {}, l.title),
+    l.terminal ? el('p', { class: 'verdict' }, 'A browser cannot play this lesson: run ', el('code', {}, 'roce learn ' + l.name), ' in a terminal.') : '',
     verdict(),
     passages(l.text),
     (l.nic || []).length ? [el('h3', {}, 'With a NIC'), passages(l.nic)] : '',

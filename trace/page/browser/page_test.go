@@ -152,8 +152,8 @@ func packetOpens(t *testing.T, browser context.Context) {
 	x := static(t, browser)
 	x.click("#packet-3 .hit")
 	x.wait(`document.querySelector('#detail-title')?.textContent === 'Packet 3'`)
-	require.Equal(t, "true", value[string](x, `document.querySelector('#packet-3').getAttribute('aria-selected')`))
-	require.Equal(t, "packet-3", value[string](x, `document.querySelector('#ladder').getAttribute('aria-activedescendant')`))
+	x.wait(`document.querySelector('#packet-3').getAttribute('aria-selected') === 'true'`)
+	x.wait(`document.querySelector('#ladder').getAttribute('aria-activedescendant') === 'packet-3'`)
 	require.Greater(t, value[int](x, `document.querySelectorAll('tr.field').length`), 15)
 	require.Contains(t, x.text("table.fields"), "opcode")
 
