@@ -190,3 +190,27 @@ func TestQPNDeck(t *testing.T) {
 		}
 	}
 }
+
+// TestQPNsTaken: a space that has no number left is an error, and one that is given back is dealt
+// again.
+func TestQPNsTaken(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(9, 9))
+	mem := mr.NewTable(rnd.Uint64)
+	e := NewEngine(Config{Memory: mem, Rand: rnd.Uint64, QPNs: wire.QPNSpace{Mask: 0xfffffe, Value: 0x100}})
+	pd, err := mem.AllocPD()
+	require.NoError(t, err)
+	cq, err := e.CreateCQ(1)
+	require.NoError(t, err)
+	create := func() (*QP, error) { return e.CreateQP(QPInit{Type: UD, PD: pd, SendCQ: cq, RecvCQ: cq}) }
+	a, err := create()
+	require.NoError(t, err)
+	b, err := create()
+	require.NoError(t, err)
+	require.Equal(t, uint32(0x100+0x101), a.QPN()+b.QPN())
+	_, err = create()
+	require.ErrorIs(t, err, ErrLimit)
+	require.NoError(t, e.DestroyQP(a))
+	again, err := create()
+	require.NoError(t, err)
+	require.Equal(t, a.QPN(), again.QPN())
+}

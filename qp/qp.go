@@ -123,7 +123,10 @@ func (e *Engine) CreateQPIn(q *QP, init QPInit) error {
 	q.init, q.attr.Cap = init, init.Cap
 	q.req.wqes = make([]wqe, len(q.sq.slots))
 	q.rec.start(&q.attr, &e.stats, e.cfg.Window)
-	q.qpn = e.pickQPN(init.Type)
+	var err error
+	if q.qpn, err = e.pickQPN(init.Type); err != nil {
+		return err
+	}
 	e.drawStart(q)
 	if q.datagram {
 		q.attr.PathMTU = e.cfg.MaxMTU
@@ -206,20 +209,22 @@ func (e *Engine) checkInit(init *QPInit) error {
 	return nil
 }
 
-// pickQPN takes the next number that is free.
-func (e *Engine) pickQPN(t QPType) uint32 {
+// pickQPN takes the next number that is free. ErrLimit if none is: a space may be smaller than
+// MaxQP.
+func (e *Engine) pickQPN(t QPType) (uint32, error) {
 	if t == GSI {
-		return wire.GSIQPN
+		return wire.GSIQPN, nil
 	}
 	if e.numbers == nil {
 		e.numbers = newQPNDeck(e.cfg.QPNs, e.cfg.Rand)
 	}
-	for {
+	for range 1 << e.cfg.QPNs.Bits() {
 		qpn := e.numbers.deal()
 		if qpn >= firstQPN && qpn != wire.MulticastQPN && e.qps.find(qpn) == nil {
-			return qpn
+			return qpn, nil
 		}
 	}
+	return 0, fmt.Errorf("%w: all queue pair numbers of 0x%06x/0x%06x are taken", ErrLimit, e.cfg.QPNs.Value, e.cfg.QPNs.Mask)
 }
 
 // StartPSN is where this side should start counting (IBV_QP_SQ_PSN) in the queue pair's present
