@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/goroce/goroce/roce"
 	"github.com/goroce/goroce/wire"
@@ -65,9 +66,9 @@ type Conn struct {
 	ownPD   bool
 	cq      *roce.CQ // nil if the application has made it (Setup)
 	qp      *roce.QP
-	private []byte // what the peer has said
-	says    []byte // what it is told, if Prepare has said that
-	cfg     *ConnConfig
+	private []byte                     // what the peer has said
+	says    []byte                     // what it is told, if Prepare has said that
+	cfg     atomic.Pointer[ConnConfig] // nil until Setup has returned, as Ended needs what that has made
 
 	steps chan *Event   // until the connection is established
 	done  chan struct{} // closed when it is over
@@ -93,8 +94,8 @@ func (c *Conn) happens(e *Event) {
 		c.ended.Do(func() {
 			c.why = e.Err
 			close(c.done)
-			if c.cfg != nil && c.cfg.Ended != nil {
-				go c.cfg.Ended(c)
+			if cfg := c.cfg.Load(); cfg != nil && cfg.Ended != nil {
+				go cfg.Ended(c)
 			}
 		})
 	}
@@ -154,7 +155,8 @@ func (c *Conn) build(cfg *ConnConfig) error {
 	if err != nil {
 		return err
 	}
-	c.cfg, c.Context = cfg, attr.Context
+	c.Context = attr.Context
+	c.cfg.Store(cfg)
 	if c.qp, err = c.id.CreateQP(c.pd, attr); err != nil {
 		return err
 	}
@@ -323,14 +325,17 @@ func (c *Conn) drain(ctx context.Context) error {
 	var first roce.WC
 	var wcs [16]roce.WC
 	for {
-		if !posted {
-			err := c.qp.PostSend(roce.SendWR{WRID: marker, Opcode: roce.WRWrite, Flags: roce.SendSignaled})
-			if err != nil && !errors.Is(err, roce.ErrFull) {
-				return err
+		n, err := c.cq.Poll(wcs[:])
+		if n == 0 && err == nil {
+			if !posted { // the completion queue is empty, and has room for one more
+				err := c.qp.PostSend(roce.SendWR{WRID: marker, Opcode: roce.WRWrite, Flags: roce.SendSignaled})
+				if err != nil && !errors.Is(err, roce.ErrFull) {
+					return err
+				}
+				posted = err == nil
 			}
-			posted = err == nil
+			n, err = c.cq.Wait(ctx, wcs[:])
 		}
-		n, err := c.cq.Wait(ctx, wcs[:])
 		if err != nil {
 			return cmp.Or(context.Cause(ctx), err)
 		}

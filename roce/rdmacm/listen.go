@@ -21,17 +21,19 @@ func (id *ID) Listen(backlog int) error {
 	if _, ok := id.state.next(callListen); !ok {
 		return fail("Listen", id.step(callListen))
 	}
+	if err := listenPort(id.space, id.local.Port(), id.claim); err != nil {
+		return fail("Listen", err)
+	}
 	if err := id.listen(backlog); err != nil {
+		unlistenPort(id.claim)
 		return fail("Listen", err)
 	}
 	return id.step(callListen)
 }
 
+// listen listens on the devices that the address is about, all or none. The caller has the lock.
 func (id *ID) listen(backlog int) error {
 	addr := id.local.Addr()
-	if err := listenPort(id.space, id.local.Port(), id.claim); err != nil {
-		return err
-	}
 	if addr.IsUnspecified() {
 		all, err := id.ch.all(addr, id.claim.v4too)
 		if err != nil {

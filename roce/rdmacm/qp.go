@@ -6,14 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/goroce/goroce/roce"
 )
 
 // CreateQP makes the ID's queue pair (rdma_create_qp): an RC or UC queue pair is in INIT afterwards
 // and becomes ready by itself when the ID is connected, one of UD (PSUDP) is ready. The ID must
-// have a device, and pd must be of it. attr.Type 0 is RC, or UD in PSUDP. ErrState if it has one;
-// the other errors are those of PD.CreateQP.
+// have a device, and pd must be of it. attr.Type 0 is RC, or UD in PSUDP. ErrState if it has one, or
+// if Connect or Accept has told the peer another one; the other errors are those of PD.CreateQP.
 func (id *ID) CreateQP(pd *roce.PD, attr roce.QPInitAttr) (*roce.QP, error) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -41,6 +42,9 @@ func (id *ID) CreateQP(pd *roce.PD, attr roce.QPInitAttr) (*roce.QP, error) {
 	return q, nil
 }
 
+// said are the states in which the peer of a connection knows our queue pair, or is about to.
+var said = []state{connecting, responded, accepting, accepted, established, disconnecting, peerGone}
+
 func (id *ID) mayCreateQP(pd *roce.PD, t roce.QPType) error {
 	a := id.agent()
 	switch {
@@ -48,7 +52,9 @@ func (id *ID) mayCreateQP(pd *roce.PD, t roce.QPType) error {
 		return ErrClosed
 	case id.qp != nil:
 		return fmt.Errorf("%w: the ID has a queue pair", ErrState)
-	case a == nil || id.state == listening:
+	case id.own.QPN != 0 && slices.Contains(said, id.state):
+		return fmt.Errorf("%w: the peer was told the queue pair 0x%06x (ConnParam.QPN)", ErrState, id.own.QPN)
+	case a == nil || id.state == listening || id.state == addrQuery:
 		return fmt.Errorf("%w: the ID is in the state %v and has no device: resolve an address first", ErrState, id.state)
 	case pd == nil || pd.Device() != a.dev:
 		return fmt.Errorf("%w: the protection domain is not of the ID's device %s", ErrInvalid, a.dev.Name())

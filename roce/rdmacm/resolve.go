@@ -96,6 +96,13 @@ func listenPort(space PortSpace, port uint16, h *hold) error {
 	return nil
 }
 
+// unlistenPort makes it again one of an ID that does not listen.
+func unlistenPort(h *hold) {
+	ports.Lock()
+	defer ports.Unlock()
+	h.listening = false
+}
+
 // releasePort ends a claim.
 func releasePort(space PortSpace, port uint16, h *hold) {
 	ports.Lock()

@@ -141,6 +141,8 @@ var moves = []move{
 	{established, broken, over, EventDisconnected}, // the peer has forgotten the connection
 	{disconnecting, drep, over, EventDisconnected},
 	{disconnecting, dreq, over, EventDisconnected},
+	{disconnecting, rejected, over, EventDisconnected}, // it had refused our acceptance by then
+	{disconnecting, unreachable, over, EventDisconnected},
 	{peerGone, callDisconnect, over, none},
 	{over, timewaitExit, over, EventTimewaitExit},
 }

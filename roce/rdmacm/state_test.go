@@ -41,7 +41,7 @@ func TestMoves(t *testing.T) {
 		require.True(t, used[i] || i == callClose || i == removed, "%v", i)
 	}
 	// Whatever a connection waits for, the peer can disappear.
-	for _, s := range []state{connecting, responded, requested, accepting, accepted} {
+	for _, s := range []state{connecting, responded, requested, accepting, accepted, disconnecting} {
 		for _, on := range []input{rejected, unreachable} {
 			m, ok := s.next(on)
 			require.True(t, ok && m.to == over && m.event != none, "%v in %v", on, s)
