@@ -193,6 +193,8 @@ func leaveTimeWait(m *Machine, c *Conn, _ *wire.MAD) { m.tell(c, Event{Type: Eve
 // withdraw takes back a REQ.
 func withdraw(m *Machine, c *Conn, _ *wire.MAD) { sendOnce(m, c, c.rejTimeout()) }
 
+func beDropped(m *Machine, _ *Conn, _ *wire.MAD) { m.drop(DropBacklog) }
+
 func rejectClosed(m *Machine, c *Conn, _ *wire.MAD) {
 	rej := c.rej(wire.CMRejConsumer)
 	sendOnce(m, c, mad(c.tid, &rej))

@@ -276,6 +276,13 @@ func (e *end) call(on input) {
 		err = c.Disconnect(w.now, nil)
 	case callMRA:
 		err = c.MRA(w.now, uint8(10+w.rnd.IntN(16)))
+	case callDrop:
+		if err = c.Drop(w.now); err == nil {
+			e.free()
+			if e.attempt >= 0 { // it will be heard again
+				w.ends[e.attempt].heard = false
+			}
+		}
 	case callClose:
 		c.Close(w.now)
 		if !e.closed && e.terminal == 0 || before == StateDReqRcvd || before == StateTimeWait {
@@ -285,6 +292,7 @@ func (e *end) call(on input) {
 	}
 	w.note("%s 0x%x in %v calls %v: %v", e.d.name, c.localID, before, on, err)
 	e.judge(before, on, err)
+	e.closed = e.closed || on == callDrop && err == nil
 	e.d.turn()
 }
 

@@ -305,6 +305,18 @@ func (c *Conn) Disconnect(now Time, private []byte) error {
 	return nil
 }
 
+// Drop forgets a ConnectRequest as one that its listener has no place for: the peer hears nothing,
+// and asks again. ErrState if it is answered or withdrawn: then it is to be closed.
+func (c *Conn) Drop(now Time) error {
+	c.m.now = now
+	if err := c.may(callDrop); err != nil {
+		return err
+	}
+	c.closed = true
+	c.m.step(c, callDrop, nil)
+	return nil
+}
+
 // Close lets go of the connection, whatever its state: there will be no more events of it, and no
 // call but Close is allowed. The peer is told what it has to know, and the machine sees to the rest
 // by itself: it withdraws a REQ, rejects what is not answered, disconnects, and remembers the IDs

@@ -94,6 +94,9 @@ func (q *Query) Answer(now Time, a *Answer) error {
 	return nil
 }
 
+// Drop forgets a peer's query as one that its listener has no place for, as Conn.Drop does.
+func (q *Query) Drop(now Time) error { return (*Conn)(q).Drop(now) }
+
 // Close lets go of the query: there will be no event of it. One of a peer that has no answer yet is
 // rejected. Closing twice does no harm.
 func (q *Query) Close(now Time) { (*Conn)(q).Close(now) }

@@ -99,6 +99,7 @@ const (
 	callEstablish
 	callDisconnect
 	callMRA
+	callDrop
 	callClose
 
 	gotREQ // a copy of the one that made it
@@ -119,7 +120,7 @@ const (
 	numInputs
 )
 
-var inputNames = [numInputs]string{"Accept", "Reject", "Establish", "Disconnect", "MRA", "Close",
+var inputNames = [numInputs]string{"Accept", "Reject", "Establish", "Disconnect", "MRA", "Drop", "Close",
 	"a REQ", "a MRA", "a REJ", "a REJ (stale)", "a REP", "a RTU", "a DREQ", "a DREP", "a SIDR_REQ", "a SIDR_REP",
 	"the peer forgot", "again", "over"}
 
@@ -174,6 +175,7 @@ var rows = []row{
 	{in(StateMRAReqSent), gotREQ, resend, stay},
 	{in(StateReqRcvd, StateMRAReqSent), gotREJ, beRejected, StateRefused},
 	{in(StateReqRcvd, StateMRAReqSent), gotStale, beRejected, StateRefused},
+	{in(StateReqRcvd, StateMRAReqSent), callDrop, beDropped, StateIdle},
 	{in(StateReqRcvd, StateMRAReqSent), callClose, rejectClosed, StateRefused},
 	{in(StateReqRcvd, StateMRAReqSent), peerForgot, beForgotten, StateRefused},
 	// Passive side, until a RTU.
@@ -231,6 +233,7 @@ var rows = []row{
 	{in(StateSIDRReqSent), callClose, nothing, StateIdle},
 	{in(StateSIDRReqRcvd), gotSIDRREQ, nothing, stay},
 	{in(StateSIDRReqRcvd), callAccept, sendOnce, StateSIDRRepSent},
+	{in(StateSIDRReqRcvd), callDrop, beDropped, StateIdle},
 	{in(StateSIDRReqRcvd), callClose, answerQueryClosed, StateSIDRRepSent},
 	{in(StateSIDRRepSent), gotSIDRREQ, resend, stay},
 	{in(StateSIDRRepSent), callClose, nothing, stay},

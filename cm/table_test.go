@@ -153,6 +153,8 @@ func (s *stage) call(on input) error {
 		return c.Disconnect(s.now, nil)
 	case callMRA:
 		return c.MRA(s.now, 20)
+	case callDrop:
+		return c.Drop(s.now)
 	}
 	c.Close(s.now)
 	return nil
