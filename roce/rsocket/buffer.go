@@ -4,6 +4,7 @@ package rsocket
 // end, which writes into it directly.
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"syscall"
@@ -123,12 +124,11 @@ func (c *Conn) sendOwn(op string, b *Buffer, off, n int, ready func(*Conn) bool,
 	if done > 0 {
 		upTo := c.end.Begun()
 		c.await(owning, func(c *Conn) bool { return c.end.Finished() >= upTo || c.over() })
-		if err == nil && c.end.Finished() < upTo {
-			if err = c.tell(); err == nil {
-				err = syscall.ECONNRESET
-			}
-			// the memory must not be read from here on
+		if c.end.Finished() < upTo { // the memory must not be read from here on
 			c.qp.Modify(context.Background(), &roce.QPAttr{State: roce.StateErr}, roce.AttrState)
+			if err == nil {
+				err = cmp.Or(c.tell(), error(syscall.ECONNRESET))
+			}
 		}
 	}
 	return done, c.opError(op, err)

@@ -153,6 +153,36 @@ func TestSlowEnd(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
+// TestBufferAfterDeadline: a WriteBuffer whose deadline has passed, and whose stream fails before
+// the other end has answered, returns when the memory is not read any more.
+func TestBufferAfterDeadline(t *testing.T) {
+	name, _ := wires["pipe"]()
+	mute, err := roce.Open(name, &roce.Config{Faults: "tx:100%:drop"})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, mute.Close()) })
+	a, b := pair(t, open(t, name), mute, &Config{ReceiveBuffer: 4096, Linger: time.Millisecond})
+	t.Cleanup(func() { a.Close(); b.Close() })
+	buf, err := a.Alloc(100_000)
+	require.NoError(t, err)
+	done := make(chan error)
+	go func() {
+		_, err := a.WriteBuffer(buf, 0, 100_000)
+		done <- err
+	}()
+	for begun := false; !begun; runtime.Gosched() {
+		a.mu.Lock()
+		begun = a.end.Begun() > 0
+		a.mu.Unlock()
+	}
+	require.NoError(t, a.SetWriteDeadline(time.Unix(1, 0)))
+	a.mu.Lock()
+	a.end.Fail(ErrProtocol)
+	a.wakeAll()
+	a.mu.Unlock()
+	require.ErrorIs(t, <-done, os.ErrDeadlineExceeded)
+	require.Equal(t, roce.StateErr, a.qp.State())
+}
+
 // TestWrongConfig: an error names the value and what would be right.
 func TestWrongConfig(t *testing.T) {
 	for _, cfg := range []Config{{SendBuffer: 1}, {SendBuffer: 1<<30 + 1}, {Depth: 15}, {Depth: 65535}, {Maps: 129}, {Maps: -1}} {
