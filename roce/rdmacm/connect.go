@@ -81,7 +81,7 @@ func (id *ID) Connect(param *ConnParam) error {
 		return fail("Connect", id.step(callConnect))
 	}
 	p := defaultParam(param)
-	if id.space == PSUDP {
+	if id.datagrams() {
 		return fail("Connect", id.resolveService(&p))
 	}
 	if err := id.say(&p, MaxConnectData); err != nil {
@@ -227,8 +227,8 @@ func (id *ID) Establish() error {
 func (id *ID) Disconnect() error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	if id.space == PSUDP && id.state != closed {
-		return fail("Disconnect", fmt.Errorf("%w: %v has no connections", ErrState, id.space))
+	if id.datagrams() && id.state != closed {
+		return fail("Disconnect", fmt.Errorf("%w: datagrams have no connections", ErrState))
 	}
 	if err := id.step(callDisconnect); err != nil {
 		return fail("Disconnect", err)

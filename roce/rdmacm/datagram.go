@@ -18,6 +18,12 @@ import (
 // multicastQPN is the number that datagrams for a group are sent to (section 1.12).
 const multicastQPN = 0xffffff
 
+// datagrams says whether the ID is one end of datagrams: in PSIB that is so of a queue pair of type
+// UD, and of a peer's question for one. The caller has the lock.
+func (id *ID) datagrams() bool {
+	return id.space == PSUDP || id.sidr || id.space == PSIB && id.qp != nil && id.qp.Type() == roce.UD
+}
+
 // resolveService is Connect in PSUDP. The caller has the lock.
 func (id *ID) resolveService(p *ConnParam) error {
 	if err := p.check(MaxResolveData); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/wire"
 )
 
 // datagram sends one to a place, and takes it at the other end.
@@ -55,6 +56,60 @@ func TestDatagram(t *testing.T) {
 		b.quiet()
 		require.NoError(t, passive.Close())
 	})
+}
+
+// TestEitherSpace: in PSIB a listener hears of connections and of datagrams, as the other end's
+// queue pair has it.
+func TestEitherSpace(t *testing.T) {
+	na, nb := wires["pipe"]()
+	a, b := newHost(t, na, nil), newHost(t, nb, nil)
+	l := b.listener(PSIB, 0)
+	for _, kind := range []roce.QPType{roce.RC, roce.UD} {
+		active := a.resolved(PSIB, l.LocalAddr())
+		qa, err := active.CreateQP(a.pd, roce.QPInitAttr{Type: kind, SendCQ: a.cq, SQSigAll: true, Cap: small})
+		require.NoError(t, err)
+		require.NoError(t, active.Connect(nil))
+		passive := b.next(EventConnectRequest).ID
+		if kind == roce.UD {
+			_, err = passive.CreateQP(b.pd, roce.QPInitAttr{Type: roce.RC, SendCQ: b.cq})
+			require.ErrorIs(t, err, ErrInvalid)
+		}
+		qb := b.pair(passive)
+		require.Equal(t, kind, qb.Type())
+		require.NoError(t, passive.Accept(nil))
+		to := a.next(EventEstablished).Datagram
+		if kind == roce.UD {
+			require.Equal(t, qb.QPN(), to.QPN)
+			require.ErrorIs(t, active.Disconnect(), ErrState)
+		} else {
+			b.next(EventEstablished)
+		}
+		require.Equal(t, kind, qa.Type())
+		require.NoError(t, passive.Close())
+		if kind == roce.RC {
+			a.next(EventDisconnected)
+		}
+	}
+}
+
+// TestOtherKind: a listener for connections is not asked for datagrams, nor one for datagrams for a
+// connection.
+func TestOtherKind(t *testing.T) {
+	na, nb := wires["pipe"]()
+	a, b := newHost(t, na, nil), newHost(t, nb, nil)
+	b.listener(PSTCP, 99)
+	b.listener(PSUDP, 99)
+	s := newStranger(t, a)
+	query := wire.CMSidrReq{RequestID: 1, PartitionKey: 0xffff, ServiceID: wire.CMServiceID(wire.CMPortSpaceTCP, 99)}
+	header := wire.CMIPHeader{SrcPort: 9, Src: gidOf(a.addr), Dst: gidOf(b.addr)}
+	header.Put(query.PrivateData[:])
+	s.send(b, 1, &query)
+	s.requestOf(b, wire.CMServiceID(wire.CMPortSpaceUDP, 99), 2)
+	for _, answer := range []wire.CMAttribute{wire.CMAttrSIDRREP, wire.CMAttrREJ} {
+		until(func() bool { return statsOf(b.dev).Sent[answer-wire.CMAttrREQ] == 1 })
+	}
+	b.quiet()
+	require.Equal(t, 2, b.ch.count())
 }
 
 // TestDatagramRefused: nobody there, and an application that says no.

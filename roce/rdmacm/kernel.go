@@ -294,6 +294,9 @@ func (c *kernelID) reject(_ wire.CMRejReason, private []byte) { c.cm().Reject(pr
 func (c *kernelID) disconnect()                               { c.cm().Disconnect() }
 
 func (c *kernelID) ask(private []byte) error {
+	if c.id.space != PSUDP {
+		return fmt.Errorf("%w: librdmacm connects datagrams in %v", ErrNotSupported, PSUDP)
+	}
 	return c.cm().Connect(&librdmacm.Param{PrivateData: private})
 }
 
@@ -412,6 +415,10 @@ func (c *kernelID) established(e *librdmacm.Event, ev *Event) {
 	id := c.id
 	if id.space == PSUDP {
 		id.resolved(wire.CMSidrOK, e.Param.QPN, e.QKey, e.Param.PrivateData)
+		return
+	}
+	if id.state == disconnecting { // it said nothing to the peer, as there was no connection yet
+		c.disconnect()
 		return
 	}
 	if !c.raises() && id.qp != nil {

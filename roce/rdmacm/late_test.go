@@ -60,7 +60,7 @@ func TestDisconnectBeforeReady(t *testing.T) {
 	overWires(t, func(t *testing.T, a, b *host) {
 		l := b.listener(PSTCP, 0)
 		active := a.resolved(PSTCP, l.LocalAddr())
-		require.NoError(t, active.Connect(&ConnParam{QPN: 77}))
+		require.NoError(t, active.Connect(&ConnParam{QPN: 0x771}))
 		passive := b.next(EventConnectRequest).ID
 		b.pair(passive)
 		require.NoError(t, passive.Accept(nil))
@@ -82,17 +82,18 @@ func TestQueuePairTooLate(t *testing.T) {
 	overWires(t, func(t *testing.T, a, b *host) {
 		l := b.listener(PSTCP, 0)
 		active := a.resolved(PSTCP, l.LocalAddr())
-		require.ErrorIs(t, active.Connect(&ConnParam{QPN: 77, RetryCount: 8}), ErrInvalid)
-		require.NoError(t, active.Connect(&ConnParam{QPN: 77}))
+		require.ErrorIs(t, active.Connect(&ConnParam{QPN: 0x772, RetryCount: 8}), ErrInvalid)
+		require.NoError(t, active.Connect(&ConnParam{QPN: 0x772}))
 		_, err := active.CreateQP(a.pd, roce.QPInitAttr{SendCQ: a.cq})
 		require.ErrorIs(t, err, ErrState)
-		require.ErrorContains(t, err, "0x00004d")
+		require.ErrorContains(t, err, "0x000772")
 		passive := b.next(EventConnectRequest).ID
 		b.pair(passive)
 		require.NoError(t, passive.Accept(nil))
 		a.next(EventConnectResponse)
+		require.NoError(t, active.Reject(nil))
+		b.next(EventRejected)
 		require.NoError(t, passive.Close())
-		a.next(EventDisconnected)
 	})
 }
 

@@ -69,9 +69,16 @@ func (id *ID) service(port uint16) uint64 {
 	return wire.CMServiceID(wire.CMPortSpace(id.space), port)
 }
 
-// child makes the ID of a request; nil if there is no room for it. The caller has the lock.
+// takes says whether the ID is one that requests for a connection are for, or those for a queue
+// pair's number (sidr): in PSIB both are. The caller has the lock.
+func (id *ID) takes(sidr bool) bool {
+	return id.state == listening && (id.space == PSIB || sidr == (id.space == PSUDP))
+}
+
+// child makes the ID of a request; nil if it is not taken, or there is no room for it. The caller
+// has the lock.
 func (id *ID) child(sidr bool) *ID {
-	if id.state != listening || int(id.waiting.Load()) >= id.backlog || id.ch.enter() != nil {
+	if !id.takes(sidr) || int(id.waiting.Load()) >= id.backlog || id.ch.enter() != nil {
 		return nil
 	}
 	return &ID{space: id.space, ch: id.ch, state: requested, options: id.options, parts: id.parts, sidr: sidr}

@@ -118,12 +118,29 @@ func (c *machineID) request(e *cm.Event) {
 	defer c.id.mu.Unlock()
 	child := c.id.child(e.Query != nil)
 	asked := &machineID{machine: c.machine, id: child, conn: e.Conn, query: e.Query}
-	if child == nil {
+	switch {
+	case !c.id.takes(e.Query != nil):
 		asked.close()
+		return
+	case child == nil:
+		if !asked.drop() {
+			asked.close()
+		}
 		return
 	}
 	c.enlist(asked).meet(e)
 	c.id.asked(child, asked, paramOf(&e.Param, e.Private))
+}
+
+// drop forgets a request that there is no room for, as the machine does with those beyond a
+// listener's backlog: the peer asks again. It fails if the peer has withdrawn it.
+func (c *machineID) drop() bool {
+	return nil == c.do(func(*cm.Machine) error {
+		if c.query != nil {
+			return c.query.Drop(now())
+		}
+		return c.conn.Drop(now())
+	})
 }
 
 // meet gives a new ID its addresses and what is known of its peer.

@@ -18,7 +18,7 @@ import (
 func (id *ID) CreateQP(pd *roce.PD, attr roce.QPInitAttr) (*roce.QP, error) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	if attr.Type == 0 && id.space == PSUDP {
+	if attr.Type == 0 && id.datagrams() {
 		attr.Type = roce.UD
 	}
 	if err := id.mayCreateQP(pd, attr.Type); err != nil {
@@ -58,7 +58,7 @@ func (id *ID) mayCreateQP(pd *roce.PD, t roce.QPType) error {
 		return fmt.Errorf("%w: the ID is in the state %v and has no device: resolve an address first", ErrState, id.state)
 	case pd == nil || pd.Device() != a.dev:
 		return fmt.Errorf("%w: the protection domain is not of the ID's device %s", ErrInvalid, a.dev.Name())
-	case t == roce.UD != (id.space == PSUDP) && id.space != PSIB || t != 0 && t != roce.RC && t != roce.UC && t != roce.UD:
+	case t == roce.UD != id.datagrams() && (id.space != PSIB || id.sidr) || t != 0 && t != roce.RC && t != roce.UC && t != roce.UD:
 		return fmt.Errorf("%w: a queue pair of type %v in %v", ErrInvalid, t, id.space)
 	}
 	return nil
@@ -102,7 +102,7 @@ func (id *ID) InitQPAttr(to roce.QPState) (attr roce.QPAttr, mask roce.AttrMask,
 		return attr, mask, nil
 	case to != roce.StateRTR && to != roce.StateRTS:
 		return attr, mask, fail("InitQPAttr", fmt.Errorf("%w: state %v, want INIT, RTR or RTS", ErrInvalid, to))
-	case id.space == PSUDP:
+	case id.datagrams():
 		if to == roce.StateRTR {
 			return roce.QPAttr{State: to}, roce.AttrState, nil
 		}
@@ -119,7 +119,7 @@ func (id *ID) initAttr() (roce.QPAttr, roce.AttrMask) {
 	if c := id.one(); c != nil && !c.raises() { // INIT is the last that the ID has a say in
 		attr.AccessFlags = roce.RemoteWrite | roce.RemoteRead
 	}
-	if id.space == PSUDP {
+	if id.datagrams() {
 		return attr, mask | roce.AttrQKey
 	}
 	return attr, mask | roce.AttrAccessFlags

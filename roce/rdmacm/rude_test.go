@@ -43,7 +43,11 @@ func (s *stranger) send(to *host, tid uint64, msg wire.CMMessage) {
 
 // request sends a REQ for a port with a communication ID.
 func (s *stranger) request(to *host, port uint16, id uint32) {
-	req := wire.CMReq{ServiceID: wire.CMServiceID(wire.CMPortSpaceTCP, port), LocalCommID: id, LocalQPN: id, PartitionKey: 0xffff,
+	s.requestOf(to, wire.CMServiceID(wire.CMPortSpaceTCP, port), id)
+}
+
+func (s *stranger) requestOf(to *host, service uint64, id uint32) {
+	req := wire.CMReq{ServiceID: service, LocalCommID: id, LocalQPN: id, PartitionKey: 0xffff,
 		PathMTU: wire.MTU1024, LocalCAGUID: strangerGUID, LocalCMResponseTimeout: 20, RemoteCMResponseTimeout: 20, MaxCMRetries: 15,
 		Primary: wire.CMPath{LocalGID: gidOf(s.h.addr), RemoteGID: gidOf(to.addr)}}
 	header := wire.CMIPHeader{SrcPort: 9, Src: gidOf(s.h.addr), Dst: gidOf(to.addr)}
@@ -88,10 +92,14 @@ func TestWithdrawn(t *testing.T) {
 		until(func() bool { return heard(b.dev, wire.CMAttrREJ) > uint64(i) })
 	}
 	require.Equal(t, 1+backlog, b.ch.count())
+	dropped := statsOf(b.dev).Drops[cm.DropBacklog]
+	s.request(b, 99, 150) // it is not refused, but may come again
+	until(func() bool { return statsOf(b.dev).Drops[cm.DropBacklog] > dropped })
+	require.Zero(t, statsOf(b.dev).Sent[wire.CMAttrREJ-wire.CMAttrREQ])
 	for range backlog { // looked at, they make room
 		require.NoError(t, b.next(EventConnectRequest).ID.Close())
 	}
-	s.request(b, 99, 200)
+	s.request(b, 99, 150)
 	require.NoError(t, b.next(EventConnectRequest).ID.Close())
 }
 
@@ -119,13 +127,18 @@ func TestNeverReady(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-// heard is how many messages of a kind a device's machine has taken in.
-func heard(dev *roce.Device, kind wire.CMAttribute) (n uint64) {
+// statsOf are the counters of a device's machine.
+func statsOf(dev *roce.Device) (s cm.Stats) {
 	agents.Lock()
 	a := agents.of[dev]
 	agents.Unlock()
-	a.speaker.(*machine).do(func(m *cm.Machine) error { n = m.Stats().Received[kind-wire.CMAttrREQ]; return nil })
-	return n
+	a.speaker.(*machine).do(func(m *cm.Machine) error { s = m.Stats(); return nil })
+	return s
+}
+
+// heard is how many messages of a kind a device's machine has taken in.
+func heard(dev *roce.Device, kind wire.CMAttribute) uint64 {
+	return statsOf(dev).Received[kind-wire.CMAttrREQ]
 }
 
 // TestNeverPauses: who takes in messages of a peer that never pauses stops after a while.
