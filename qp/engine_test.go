@@ -199,7 +199,7 @@ func TestQPNsTaken(t *testing.T) {
 	e := NewEngine(Config{Memory: mem, Rand: rnd.Uint64, QPNs: wire.QPNSpace{Mask: 0xfffffe, Value: 0x100}})
 	pd, err := mem.AllocPD()
 	require.NoError(t, err)
-	cq, err := e.CreateCQ(1)
+	cq, err := e.CreateCQ(1, nil)
 	require.NoError(t, err)
 	create := func() (*QP, error) { return e.CreateQP(QPInit{Type: UD, PD: pd, SendCQ: cq, RecvCQ: cq}) }
 	a, err := create()
