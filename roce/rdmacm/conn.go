@@ -68,7 +68,7 @@ type Conn struct {
 	qp      *roce.QP
 	private []byte                     // what the peer has said
 	says    []byte                     // what it is told, if Prepare has said that
-	cfg     atomic.Pointer[ConnConfig] // nil until Setup has returned, as Ended needs what that has made
+	cfg     atomic.Pointer[ConnConfig] // nil until Setup has returned
 
 	steps chan *Event   // until the connection is established
 	done  chan struct{} // closed when it is over

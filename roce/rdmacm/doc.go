@@ -22,8 +22,8 @@
 // rdma_destroy_id is ID.Close; rdma_notify with COMM_EST is ID.Establish; rdma_set_option is
 // SetTOS, SetReuseAddr, SetAFOnly and SetAckTimeout. There is no ECE and no alternate path.
 //
-// In [PSUDP], and in PSIB with a queue pair of type UD, there are no connections: Connect asks which
-// queue pair, with which Q_Key, serves a port, and EventEstablished says where datagrams go.
+// In [PSUDP], and in PSIB with a queue pair of type UD, there are no connections: Connect asks
+// which queue pair, with which Q_Key, serves a port, and EventEstablished says where datagrams go.
 //
 // # Devices
 //

@@ -20,7 +20,8 @@ func TestListenFails(t *testing.T) {
 		require.NoError(t, id.SetReuseAddr(true))
 	}
 	require.NoError(t, first.BindAddr(a.at(99)))
-	require.NoError(t, first.agent().speaker.(*machine).do(func(m *cm.Machine) error { // somebody has it by other means
+	// somebody has it by other means
+	require.NoError(t, first.agent().speaker.(*machine).do(func(m *cm.Machine) error {
 		_, err := m.Listen(first.service(99), cm.ListenOptions{Address: gidOf(a.addr)})
 		return err
 	}))

@@ -13,8 +13,8 @@ import (
 
 // CreateQP makes the ID's queue pair (rdma_create_qp): an RC or UC queue pair is in INIT afterwards
 // and becomes ready by itself when the ID is connected, one of UD (PSUDP) is ready. The ID must
-// have a device, and pd must be of it. attr.Type 0 is RC, or UD in PSUDP. ErrState if it has one, or
-// if Connect or Accept has told the peer another one; the other errors are those of PD.CreateQP.
+// have a device, and pd must be of it. attr.Type 0 is RC, or UD in PSUDP. ErrState if it has one,
+// or if Connect or Accept has told the peer another one; the other errors are those of PD.CreateQP.
 func (id *ID) CreateQP(pd *roce.PD, attr roce.QPInitAttr) (*roce.QP, error) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
