@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -286,4 +287,38 @@ func TestRandomOptions(t *testing.T) {
 		_, err := drain(b)
 		require.Error(t, err)
 	}
+}
+
+// TestManyComments: what a packet's comments take grows with their bytes, not with its square.
+func TestManyComments(t *testing.T) {
+	var file bytes.Buffer
+	w := NewWriter(&file)
+	w.iface(writerKey{"", LinkRaw})
+	b := make([]byte, 20)
+	for range 1 << 15 {
+		b = appendOption(b, ngOptComment, "word")
+	}
+	w.write(ngPacketBlock, b[:20+maxNgOptions])
+	require.NoError(t, w.Flush())
+	src, err := NewSource(&file)
+	require.NoError(t, err)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	p, err := src.Next()
+	require.NoError(t, err)
+	runtime.ReadMemStats(&after)
+	require.Equal(t, strings.Repeat("word\n", 1<<15-1)+"word", p.Comment)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(16*maxNgOptions))
+}
+
+// TestJSONOnATerminal: JSON of a capture has nothing in it that a terminal obeys, and is still what
+// was in the capture.
+func TestJSONOnATerminal(t *testing.T) {
+	p := Packet{Record: Record{Name: "\x1b[2J\x7f", Comment: "\u009b31m ünïcode \u202e"}}
+	text := p.AppendJSON(nil)
+	require.Equal(t, Printable(string(text)), string(text))
+	var x struct{ Interface, Comment string }
+	require.NoError(t, json.Unmarshal(text, &x))
+	require.Equal(t, p.Name, x.Interface)
+	require.Equal(t, p.Comment, x.Comment)
 }

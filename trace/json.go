@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strconv"
 	"time"
+	"unicode/utf8"
 )
 
 // AppendJSON appends the packet as one JSON object, without a newline:
@@ -63,12 +64,24 @@ func (p *Packet) AppendJSON(dst []byte) []byte {
 	return append(dst, "}}"...)
 }
 
-// appendString writes s as JSON does, for HTML too.
+// appendShown appends JSON without what a terminal might obey: JSON takes it as it is from U+007F on.
+func appendShown(dst []byte, text string) []byte {
+	for _, r := range text {
+		if r > '~' && !strconv.IsPrint(r) && r <= 0xffff {
+			dst = append(append(dst, `\u`...), hexDigits(uint64(r), 16)...)
+		} else {
+			dst = utf8.AppendRune(dst, r)
+		}
+	}
+	return dst
+}
+
+// appendString writes s as JSON does, for HTML and terminals too.
 func appendString(dst []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
 			b, _ := json.Marshal(s) // a string has a form in JSON, whatever is in it
-			return append(dst, b...)
+			return appendShown(dst, string(b))
 		}
 	}
 	return append(append(append(dst, '"'), s...), '"')

@@ -224,14 +224,17 @@ func (r *Reader) ngPacket(rec *Record, kind uint32, n int64) error {
 		return err
 	}
 	rec.Time = r.ng.ifs[rec.Interface].nanoseconds(uint64(r.order.Uint32(h[4:]))<<32 | uint64(r.order.Uint32(h[8:])))
-	return r.options(n-20-(size+3)&^3, func(code uint16, v []byte) {
+	var comments []byte
+	err := r.options(n-20-(size+3)&^3, func(code uint16, v []byte) {
 		switch {
 		case code == ngOptComment:
-			rec.Comment = strings.TrimPrefix(rec.Comment+"\n"+string(v), "\n")
+			comments = append(append(comments, v...), '\n')
 		case code == ngOptFlags && len(v) >= 4:
 			rec.Direction = [4]Direction{DirUnknown, DirReceived, DirSent, DirUnknown}[r.order.Uint32(v)&3]
 		}
 	})
+	rec.Comment = strings.TrimSuffix(string(comments), "\n")
+	return err
 }
 
 // ngSimple reads a packet of the first interface without a time.

@@ -52,7 +52,7 @@ func (x *Entry) AppendJSON(dst []byte) []byte {
 	return append(dst, b...)
 }
 
-// ParseEntry reads what AppendJSON has written.
+// ParseEntry reads what AppendJSON has written. The node is made printable: a file is anybody's.
 func ParseEntry(text []byte) (x Entry, err error) {
 	var l line
 	if err := json.Unmarshal(text, &l); err != nil {
@@ -62,7 +62,7 @@ func ParseEntry(text []byte) (x Entry, err error) {
 	if !known {
 		return x, fmt.Errorf("timeline: an entry of the kind %q, which is not known", l.Record)
 	}
-	return Entry{l.Time.UnixNano(), l.Node, qp.Record{Kind: kind, QPN: l.QP, PSN: wire.PSN(l.PSN) & wire.PSNMask, Op: l.Op, Value: l.Value, Length: l.Length}}, nil
+	return Entry{l.Time.UnixNano(), trace.Printable(l.Node), qp.Record{Kind: kind, QPN: l.QP, PSN: wire.PSN(l.PSN) & wire.PSNMask, Op: l.Op, Value: l.Value, Length: l.Length}}, nil
 }
 
 // Notes reads the entries of a capture file.

@@ -102,6 +102,10 @@ func TestJSON(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, x, got)
 	}
+	hostile := Entry{Node: "\x1b]0;mine\x07\n", Record: qp.Record{Kind: qp.RecordState}}
+	got, err := ParseEntry(hostile.AppendJSON(nil))
+	require.NoError(t, err)
+	require.Equal(t, trace.Printable(got.Node), got.Node, "what a terminal obeys")
 	for text, want := range map[string]string{"{": "no JSON", `{"record":"x"}`: "not known", `{"time":7}`: "no JSON"} {
 		_, err := ParseEntry([]byte(text))
 		require.ErrorContains(t, err, want)
