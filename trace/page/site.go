@@ -17,6 +17,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -117,7 +118,7 @@ func (s *Site) gate(next http.Handler) http.Handler {
 func (s *Site) refuse(r *http.Request) (status int, why string) {
 	_, port, _ := net.SplitHostPort(s.host)
 	switch {
-	case r.Host != s.host && r.Host != "localhost:"+port:
+	case !isHost(r.Host, s.host) && !isHost(r.Host, "localhost:"+port):
 		return http.StatusMisdirectedRequest, "this server is http://" + s.host
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		return http.StatusMethodNotAllowed, "nothing can be changed here"
@@ -136,6 +137,11 @@ func (s *Site) refuse(r *http.Request) (status int, why string) {
 		return http.StatusForbidden, "open the whole URL that roce trace serve has printed, with its token"
 	}
 	return 0, ""
+}
+
+// isHost says whether a request's Host is this one. Browsers leave the port out if it is 80.
+func isHost(given, host string) bool {
+	return given == host || given == strings.TrimSuffix(host, ":80")
 }
 
 // document is the page itself. The cookie comes with it, so that its parts need no token in their
@@ -182,15 +188,23 @@ func number(r *http.Request, name string) int {
 
 // play is a window of the capture.
 func (s *Site) play(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	next := &Window{Title: s.Title, From: number(r, "from"), Count: s.Count, Wrong: number(r, "wrong") > 0}
-	if err := s.Read(r.Context(), next); err != nil && next.Damage == "" {
+	p, err := s.turn(r.Context(), &Window{Title: s.Title, From: number(r, "from"), Count: s.Count, Wrong: number(r, "wrong") > 0})
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
+	answerPlay(w, p) // without the lock: who reads slowly keeps nobody else waiting
+}
+
+// turn makes another window the latest one.
+func (s *Site) turn(ctx context.Context, next *Window) (*play, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.Read(ctx, next); err != nil && next.Damage == "" {
+		return nil, err
+	}
 	s.window = next
-	answerPlay(w, next.play(false))
+	return next.play(false), nil
 }
 
 // packet is what a packet opens to.

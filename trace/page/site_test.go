@@ -9,8 +9,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -243,4 +245,50 @@ func TestFollowers(t *testing.T) {
 	require.False(t, s.follow(1))
 	require.True(t, s.follow(-1))
 	require.True(t, s.follow(1))
+}
+
+// TestPort80: browsers leave this port out of the Host header, and no other.
+func TestPort80(t *testing.T) {
+	for _, c := range []struct {
+		given, host string
+		want        bool
+	}{
+		{"127.0.0.1", "127.0.0.1:80", true},
+		{"127.0.0.1:80", "127.0.0.1:80", true},
+		{"[::1]", "[::1]:80", true},
+		{"127.0.0.1", "127.0.0.1:8080", false},
+		{"127.0.0.1:80", "127.0.0.1:8080", false},
+		{"evil.example", "127.0.0.1:80", false},
+		{"", "127.0.0.1:80", false},
+	} {
+		require.Equal(t, c.want, isHost(c.given, c.host), c)
+	}
+}
+
+// stuck is a page that takes nothing of what it has asked for until it is let go.
+type stuck struct {
+	http.ResponseWriter
+	begun, let chan struct{}
+	once       sync.Once
+}
+
+func (s *stuck) Write(b []byte) (int, error) {
+	s.once.Do(func() { close(s.begun) })
+	<-s.let
+	return len(b), nil
+}
+
+// TestSlowPage: a page that does not take its answer keeps no other one waiting.
+func TestSlowPage(t *testing.T) {
+	s := site(t)
+	ask := func() *http.Request { return httptest.NewRequest("GET", "/play", nil) }
+	slow := &stuck{ResponseWriter: httptest.NewRecorder(), begun: make(chan struct{}), let: make(chan struct{})}
+	var all sync.WaitGroup
+	all.Go(func() { s.play(slow, ask()) })
+	<-slow.begun
+	a := httptest.NewRecorder()
+	s.play(a, ask()) // hangs if the other one holds the lock
+	require.Equal(t, 200, a.Code)
+	close(slow.let)
+	all.Wait()
 }

@@ -7,6 +7,7 @@ package learn
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -170,7 +171,8 @@ func WritePage(name string) error {
 	return errors.Join(page.Write(f, nil), f.Close())
 }
 
-// WriteDocs writes the files of docs/learn, and removes what no lesson has any more.
+// WriteDocs writes the files of docs/learn, and removes what no lesson has any more: from a folder
+// that is new, or that it has written before. In another such files are somebody's own.
 func WriteDocs(folder string) error {
 	files, err := learn.Docs()
 	if err != nil {
@@ -179,12 +181,16 @@ func WriteDocs(folder string) error {
 	if err := os.MkdirAll(filepath.Join(folder, "pictures"), 0o755); err != nil {
 		return err
 	}
-	for _, pattern := range []string{"*.md", "pictures/*.svg"} {
-		old, _ := filepath.Glob(filepath.Join(folder, filepath.FromSlash(pattern)))
-		for _, name := range old {
-			if err := os.Remove(name); err != nil {
-				return err
-			}
+	pages, _ := filepath.Glob(filepath.Join(folder, "*.md"))
+	pictures, _ := filepath.Glob(filepath.Join(folder, "pictures", "*.svg"))
+	old := append(pages, pictures...)
+	index, _ := os.ReadFile(filepath.Join(folder, "README.md"))
+	if len(old) > 0 && !bytes.Contains(index, []byte(learn.Generated)) {
+		return fmt.Errorf("%s has pages of somebody else's, such as %s: name a new folder", folder, old[0])
+	}
+	for _, name := range old {
+		if err := os.Remove(name); err != nil {
+			return err
 		}
 	}
 	for name, text := range files {

@@ -69,9 +69,24 @@ func TestJSON(t *testing.T) {
 
 func TestWriteDocs(t *testing.T) {
 	folder := t.TempDir()
+	require.NoError(t, WriteDocs(folder))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "99-old.md"), nil, 0o600))
 	require.NoError(t, WriteDocs(folder))
 	require.NoFileExists(t, filepath.Join(folder, "99-old.md"))
 	require.FileExists(t, filepath.Join(folder, "README.md"))
 	require.FileExists(t, filepath.Join(folder, "pictures", "write.svg"))
+}
+
+// A folder with pages of somebody else's is left as it is.
+func TestWriteDocsElsewhere(t *testing.T) {
+	for _, name := range []string{"README.md", "thesis.md", "pictures/own.svg"} {
+		folder := t.TempDir()
+		require.NoError(t, os.Mkdir(filepath.Join(folder, "pictures"), 0o700))
+		own := filepath.Join(folder, filepath.FromSlash(name))
+		require.NoError(t, os.WriteFile(own, []byte("mine"), 0o600))
+		require.ErrorContains(t, WriteDocs(folder), "somebody else's")
+		text, err := os.ReadFile(own)
+		require.NoError(t, err)
+		require.Equal(t, "mine", string(text))
+	}
 }

@@ -30,7 +30,7 @@ func Decode(ctx context.Context, out io.Writer, name string, o DecodeOptions) (e
 	defer func() { err = errors.Join(err, w.Flush()) }()
 	var notes *annotator
 	if o.Annotate != "" {
-		if notes, err = annotate(o.Annotate); err != nil {
+		if notes, err = annotate(o.Annotate, name); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, notes.close()) }()
@@ -83,11 +83,10 @@ func appendStamp(dst []byte, p *trace.Packet, first int64) []byte {
 type annotator struct {
 	file *os.File
 	w    *trace.Writer
-	last int
 }
 
-func annotate(name string) (*annotator, error) {
-	file, err := os.Create(name)
+func annotate(name, from string) (*annotator, error) {
+	file, err := create(name, from)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/goroce/goroce/trace"
@@ -62,7 +61,7 @@ func Ladder(ctx context.Context, out io.Writer, name string, o LadderOptions) er
 		return err
 	}
 	if o.SVG != "" {
-		return errors.Join(toFile(o.SVG, l.WriteSVG), err)
+		return errors.Join(toFile(o.SVG, name, l.WriteSVG), err)
 	}
 	return errors.Join(l.WriteText(out), err)
 }
@@ -77,7 +76,7 @@ func writePage(ctx context.Context, name string, o LadderOptions) error {
 	if err != nil && w.Damage == "" {
 		return err
 	}
-	return errors.Join(toFile(o.HTML, func(out io.Writer) error { return page.Write(out, w) }), err)
+	return errors.Join(toFile(o.HTML, name, func(out io.Writer) error { return page.Write(out, w) }), err)
 }
 
 // countFits says whether a page takes so many packets.
@@ -105,9 +104,9 @@ func readWindow(ctx context.Context, name string, c Choice, w *page.Window) erro
 	return err
 }
 
-// toFile writes a file.
-func toFile(name string, write func(io.Writer) error) error {
-	f, err := os.Create(name)
+// toFile writes a file of what was read from another.
+func toFile(name, from string, write func(io.Writer) error) error {
+	f, err := create(name, from)
 	if err != nil {
 		return err
 	}

@@ -97,6 +97,18 @@ func open(name string) (*os.File, int64, error) {
 	return file, info.Size(), nil
 }
 
+// create makes a file of what is read from another, which it may not be: it would be emptied.
+func create(name, from string) (*os.File, error) {
+	read, err := os.Stat(from)
+	if from == "-" {
+		read, err = os.Stdin.Stat()
+	}
+	if there, terr := os.Stat(name); err == nil && terr == nil && os.SameFile(there, read) {
+		return nil, fmt.Errorf("%s is the capture itself: write to another file", name)
+	}
+	return os.Create(name)
+}
+
 // bar is a line that shows how far a file has been read.
 type bar struct {
 	out   *os.File // nil: nowhere to show it
