@@ -33,6 +33,9 @@ func openPing(s *side, _ way) (end, error) {
 	if !s.client {
 		return p, nil
 	}
+	if err := s.fitsDatagram(); err != nil {
+		return nil, err
+	}
 	to, err := netip.ParseAddr(s.remote)
 	if err != nil {
 		return nil, err

@@ -65,6 +65,9 @@ func newSocket(s *side, w way) *socket {
 }
 
 func openUDP(s *side, w way) (end, error) {
+	if err := s.fitsDatagram(); err != nil {
+		return nil, err
+	}
 	k := newSocket(s, w)
 	k.datagram = true
 	addr, err := netip.ParseAddr(s.local)

@@ -42,6 +42,18 @@ type side struct {
 	apart         bool // the other end is on this machine
 }
 
+// maxDatagram is how many bytes an IPv4 packet has for those behind its own header and that of UDP
+// or ICMP. IPv6 has 20 more.
+const maxDatagram = 65535 - 20 - 8
+
+// fitsDatagram says why a message cannot be one datagram.
+func (s *side) fitsDatagram() error {
+	if s.size > maxDatagram {
+		return fmt.Errorf("a datagram has %d bytes at most", maxDatagram)
+	}
+	return nil
+}
+
 // end is one side of a way.
 type end interface {
 	// own is what the peer must know of this end.
