@@ -286,3 +286,17 @@ func TestTwoPlaces(t *testing.T) {
 	}
 	require.Zero(t, k.a.Flows[0].Requests.Repeated)
 }
+
+// TestMiddleNAK: a capture begins in the middle, and the first that the responder says in it is a
+// NAK of go-back-N. Its MSN is not known to be another than the responder's.
+func TestMiddleNAK(t *testing.T) {
+	k := newTalk(t)
+	k.send(fromA, wire.RCWriteFirst, 1000, 256, wants(100*256))
+	for psn := wire.PSN(1001); psn < 1099; psn++ {
+		k.send(fromA, wire.RCWriteMiddle, psn, 256, nil)
+	}
+	r := k.send(fromB, wire.RCAcknowledge, 1001, 0, func(p *wire.Packet) { p.AETH().Put(wire.SynNAKSeq, 37) })
+	require.Contains(t, r.Finding.Text, "a later packet arrived where PSN 1001 was expected")
+	r = k.send(fromA, wire.RCWriteMiddle, 1001, 256, nil)
+	require.Equal(t, "PSN 1001 is sent again after a NAK (PSN sequence error)", r.Finding.Text)
+}

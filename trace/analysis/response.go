@@ -119,10 +119,11 @@ func (f *Flow) refused(g *Flow, p *trace.Packet, psn wire.PSN, s wire.Syndrome) 
 const gapBits = 12
 
 // gap reads a NAK as one of selective repeat. Others have the responder's MSN in that field, as its
-// ACKs have, so one that says something else names a gap; of packets that were sent, that is.
+// ACKs have, so one that says something else names a gap; of packets that were sent, that is. Of a
+// responder whose MSN is not known yet nobody can tell; most do not have selective repeat.
 func (g *Flow) gap(p *trace.Packet, psn, next wire.PSN) (x gap, ok bool) {
 	said := p.Wire.AETH().MSN()
-	if d := said.Sub(g.Responses.msn); g.Responses.begun && d >= 0 && d < 1<<10 {
+	if d := said.Sub(g.Responses.msn); !g.Responses.begun || d >= 0 && d < 1<<10 {
 		return x, false
 	}
 	x.next = psn.Add(uint32(said) >> gapBits)

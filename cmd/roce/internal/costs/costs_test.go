@@ -105,7 +105,8 @@ func TestSockets(t *testing.T) {
 	check("TCP socket, polling", "RDMA WRITE, polling", "us of round trip")
 }
 
-// The largest message that is a datagram, and one that is none: of that the other ways are measured.
+// The largest message that is a datagram, and one that is none: of that the other ways are
+// measured.
 func TestLargeSockets(t *testing.T) {
 	missing := func(size int) (n int) {
 		for _, row := range run(t, &Sockets, Options{Size: size}).Results {
