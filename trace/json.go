@@ -64,8 +64,8 @@ func (p *Packet) AppendJSON(dst []byte) []byte {
 	return append(dst, "}}"...)
 }
 
-// appendShown appends JSON without what a terminal might obey, which JSON takes as it is from U+007F
-// on.
+// appendShown appends JSON without what a terminal might obey: JSON lets some of that stand, from
+// U+007F on.
 func appendShown(dst []byte, text string) []byte {
 	for _, r := range text {
 		if r > '~' && !strconv.IsPrint(r) && r <= 0xffff {

@@ -308,6 +308,6 @@ it is in bench/RESULTS.md.`,
 		}
 	},
 	Claims:   []Claim{refused("B", "ENOMEM"), packets()},
-	Question: "How much faster can random accesses to 16 GiB get by huge pages, if a miss costs 400 ns and a small WRITE 1.2 us otherwise?", Answers: []string{"a tenth", "a quarter", "four times"}, Right: 1,
+	Question: "How much of their time do huge pages save random accesses to 16 GiB, if a miss costs 400 ns and a small WRITE takes 1.2 us otherwise?", Answers: []string{"a tenth", "a quarter", "three quarters"}, Right: 1,
 	Why: "1.6 us with the miss, 1.2 without: a quarter off the time, if hardly any other access missed before.",
 }

@@ -67,49 +67,49 @@ func ParseEntry(text []byte) (x Entry, err error) {
 
 // Notes reads the entries of a capture file.
 type Notes struct {
-	src     *trace.Source
-	waiting []Entry
-	err     error
+	src *trace.Source
+	err error
 }
 
 // NewNotes reads the file for its entries alone: src is used up.
-func NewNotes(src *trace.Source) *Notes {
-	n := &Notes{src: src}
-	src.EachNotes(n.add)
-	return n
-}
+func NewNotes(src *trace.Source) *Notes { return &Notes{src: src} }
 
-func (n *Notes) add(text []byte) {
-	for one := range bytes.Lines(text) {
-		if one = bytes.TrimSpace(one); len(one) == 0 {
-			continue
-		}
-		x, err := ParseEntry(one)
-		if err != nil && n.err == nil {
-			n.err = err
-		}
-		if err == nil {
-			n.waiting = append(n.waiting, x)
+// All yields the entries in the order of the file, each as soon as it is read: any number of them
+// may lie between two packets. Err says afterwards what was wrong with it.
+func (n *Notes) All() iter.Seq[Entry] {
+	return func(yield func(Entry) bool) {
+		wanted := true
+		n.src.EachNotes(func(text []byte) {
+			for one := range bytes.Lines(text) {
+				if x, ok := n.entry(one); ok {
+					wanted = wanted && yield(x)
+				}
+			}
+		})
+		for wanted {
+			_, err := n.src.Next()
+			if err != nil && !errors.Is(err, io.EOF) {
+				n.note(err)
+			}
+			wanted = wanted && err == nil
 		}
 	}
 }
 
-// All yields the entries in the order of the file. Err says afterwards what was wrong with it.
-func (n *Notes) All() iter.Seq[Entry] {
-	return func(yield func(Entry) bool) {
-		for more := true; more; {
-			_, err := n.src.Next()
-			more = err == nil
-			if err != nil && !errors.Is(err, io.EOF) && n.err == nil {
-				n.err = err
-			}
-			for _, x := range n.waiting {
-				if !yield(x) {
-					return
-				}
-			}
-			n.waiting = n.waiting[:0]
-		}
+// entry reads a line.
+func (n *Notes) entry(line []byte) (x Entry, ok bool) {
+	if line = bytes.TrimSpace(line); len(line) == 0 {
+		return x, false
+	}
+	x, err := ParseEntry(line)
+	n.note(err)
+	return x, err == nil
+}
+
+// note keeps the first error.
+func (n *Notes) note(err error) {
+	if n.err == nil {
+		n.err = err
 	}
 }
 

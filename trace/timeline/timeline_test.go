@@ -205,3 +205,20 @@ func TestRing(t *testing.T) {
 	require.Len(t, kept, 8)
 	require.Equal(t, next, all)
 }
+
+// TestManyNotes: entries are not kept, however many of them lie between two packets.
+func TestManyNotes(t *testing.T) {
+	var file bytes.Buffer
+	w := trace.NewWriter(&file)
+	block := bytes.Repeat(append((&Entry{Node: "A", Record: qp.Record{Kind: qp.RecordState}}).AppendJSON(nil), '\n'), 1000)
+	for range 20 {
+		require.NoError(t, w.WriteNotes(block))
+	}
+	require.NoError(t, w.Flush())
+	src, err := trace.NewSource(bytes.NewReader(file.Bytes()))
+	require.NoError(t, err)
+	for range NewNotes(src).All() {
+		require.Less(t, src.Offset(), int64(2*len(block)))
+		break
+	}
+}
