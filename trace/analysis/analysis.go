@@ -68,6 +68,7 @@ type Analysis struct {
 	between     map[[2]wire.GID][]*Flow // flows that have no Peer yet
 	cm          connections
 	recorded    map[uint32]*Recorded // by queue pair
+	inFlight    int                  // messages of all flows
 }
 
 // New begins an analysis.
@@ -158,6 +159,7 @@ func (a *Analysis) flowOf(k flowKey) *Flow {
 	f := a.flows[k]
 	if f == nil && len(a.flows) < maxFlows {
 		f = &Flow{Src: k.src, Dst: k.dst, DestQP: k.qp, SrcQP: k.from, Service: k.service, order: len(a.Flows)}
+		f.req.flight.sum = &a.inFlight
 		a.flows[k] = f
 		a.Flows = append(a.Flows, f)
 		if k.service != wire.ServiceUD {

@@ -258,7 +258,7 @@ func TestManyFlows(t *testing.T) {
 		f.find(&trace.Packet{}, Failed, "x", "section 6.3")
 	}
 	require.Len(t, f.Findings, maxFailures)
-	var q flight
+	q := flight{sum: new(int)}
 	for i := range 3 * maxFlight {
 		require.Equal(t, i >= maxFlight, q.push(message{first: wire.PSN(i), last: wire.PSN(i), whole: true}))
 	}
@@ -299,4 +299,34 @@ func TestMiddleNAK(t *testing.T) {
 	require.Contains(t, r.Finding.Text, "a later packet arrived where PSN 1001 was expected")
 	r = k.send(fromA, wire.RCWriteMiddle, 1001, 256, nil)
 	require.Equal(t, "PSN 1001 is sent again after a NAK (PSN sequence error)", r.Finding.Text)
+}
+
+// TestAllFlights: the messages of many flows of which nothing is acknowledged, as in a capture of
+// one direction, are bounded together. A flow always has its newest.
+func TestAllFlights(t *testing.T) {
+	sum := 0
+	flows := make([]flight, 200)
+	for n := range 2 * maxFlight {
+		for i := range flows {
+			flows[i].sum = &sum
+			flows[i].push(message{number: n})
+			if flows[i].newest().number != n {
+				t.Fatalf("flow %d: message %d is not its newest", i, n)
+			}
+		}
+	}
+	held := 0
+	for i := range flows {
+		held += flows[i].len()
+	}
+	require.Equal(t, held, sum)
+	require.Equal(t, maxFlights, sum)
+	for i := range flows {
+		flows[i].dropNewest()
+		if i%2 == 0 && flows[i].len() > 0 {
+			flows[i].pop()
+		}
+		flows[i].clear()
+	}
+	require.Zero(t, sum)
 }

@@ -89,13 +89,18 @@ type message struct {
 	bytes       uint64 // seen so far; of a READ: asked for
 }
 
-// maxFlight is how many messages of a flow are followed at a time.
-const maxFlight = 1 << 14
+// How many messages are followed at a time: of a flow, and of all flows together. Of a capture with
+// one direction only none is ever done.
+const (
+	maxFlight  = 1 << 14
+	maxFlights = 1 << 20
+)
 
 // flight is the messages that are not done, the oldest first.
 type flight struct {
 	all  []message
 	head int
+	sum  *int // of all flows
 }
 
 func (q *flight) len() int          { return len(q.all) - q.head }
@@ -109,10 +114,10 @@ func (q *flight) newest() *message {
 
 // push adds a message and says whether the oldest had to go.
 func (q *flight) push(m message) (full bool) {
-	if q.len() == maxFlight {
-		q.head++
-		full = true
+	if full = q.len() == maxFlight || *q.sum >= maxFlights && q.len() > 0; full {
+		q.pop()
 	}
+	*q.sum++
 	if q.head > 64 && q.head > len(q.all)/2 {
 		q.all = q.all[:copy(q.all, q.all[q.head:])]
 		q.head = 0
@@ -124,14 +129,22 @@ func (q *flight) push(m message) (full bool) {
 // pop takes the oldest.
 func (q *flight) pop() message {
 	m := q.all[q.head]
+	*q.sum--
 	if q.head++; q.head == len(q.all) {
 		q.all, q.head = q.all[:0], 0
 	}
 	return m
 }
 
+// clear forgets all.
+func (q *flight) clear() {
+	*q.sum -= q.len()
+	q.all, q.head = nil, 0
+}
+
 // dropNewest forgets the newest.
 func (q *flight) dropNewest() {
+	*q.sum--
 	if q.all = q.all[:len(q.all)-1]; q.head == len(q.all) {
 		q.all, q.head = q.all[:0], 0
 	}

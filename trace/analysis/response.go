@@ -108,7 +108,7 @@ func (f *Flow) refused(g *Flow, p *trace.Packet, psn wire.PSN, s wire.Syndrome) 
 			what = fmt.Sprintf("the %v that packet %d began", m.kind, m.number)
 			f.Requests.Refused++
 			f.Requests.Flushed += uint64(q.flight.len() - 1)
-			q.flight = flight{}
+			q.flight.clear()
 		}
 		g.find(p, Failed, fmt.Sprintf("%s is refused: %v; it ends with %s, and both queue pairs with the state ERR", what, s, statusOf[s]), "section 6.3")
 	}

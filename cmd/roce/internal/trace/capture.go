@@ -43,7 +43,12 @@ func Capture(ctx context.Context, out, notes io.Writer, name string, o CaptureOp
 		w := trace.NewWriter(file)
 		show = func(p *trace.Packet, _ int64) error { return w.Write(&p.Record) }
 		s.Idle = func() { _ = w.Flush() } // the next Write returns what is wrong
-		defer func() { err = errors.Join(err, w.Flush(), file.Close()) }()
+		defer func() {
+			if failed := w.Flush(); !errors.Is(err, failed) { // else it has been said
+				err = errors.Join(err, failed)
+			}
+			err = errors.Join(err, file.Close())
+		}()
 	}
 	n, err := follow(s, &o, show)
 	if errors.Is(err, os.ErrClosed) && ctx.Err() != nil {

@@ -10,6 +10,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -68,6 +70,29 @@ func ours(t *testing.T, name string) int {
 		require.NoError(t, err)
 		if p.Kind == trace.RoCEv2 && p.Frame.Src().Addr().Unmap().String() == "127.91.4.1" {
 			n++
+		}
+	}
+}
+
+// TestCaptureDiskFull: a capture that cannot be written ends, and says once why.
+func TestCaptureDiskFull(t *testing.T) {
+	from, err := net.ListenPacket("udp4", "127.91.4.3:0")
+	require.NoError(t, err)
+	defer from.Close()
+	done := make(chan error, 1)
+	go func() { done <- Capture(t.Context(), io.Discard, io.Discard, "lo", CaptureOptions{Write: "/dev/full"}) }()
+	for {
+		_, err := from.WriteTo(make([]byte, 16), &net.UDPAddr{IP: net.IPv4(127, 91, 4, 4), Port: wire.UDPPort})
+		require.NoError(t, err)
+		select {
+		case err := <-done:
+			if errors.Is(err, os.ErrPermission) {
+				t.Skip("needs root (CAP_NET_RAW): ", err)
+			}
+			require.ErrorIs(t, err, syscall.ENOSPC)
+			require.Equal(t, 1, strings.Count(err.Error(), "no space left"), err)
+			return
+		case <-time.After(time.Millisecond): // between two packets
 		}
 	}
 }
