@@ -28,7 +28,7 @@ const (
 
 // kernelTests are the tests of package rdmacm that know nothing of the device below.
 const kernelTests = "^Test(Dial|Connect|Reject|OwnQueuePair|Migrate|MigrateListener|Datagram|DatagramRefused|Multicast|FD|" +
-	"CloseAtEachStep|CloseAnyTime|DisconnectBeforeReady|QueuePairTooLate|AllAddresses|DeviceBusy|Ports|KindVerbs|Removed)$"
+	"CloseAtEachStep|CloseAnyTime|DisconnectBeforeReady|QueuePairTooLate|AckTimeout|AllAddresses|DeviceBusy|Ports|KindVerbs|Removed)$"
 
 // TestKernelCM plays them, both ends in one process of the guest.
 func TestKernelCM(t *testing.T) {

@@ -329,3 +329,32 @@ func TestDeviceBusy(t *testing.T) {
 		require.NoError(t, b.id(PSTCP).BindAddr(b.at(0)))
 	})
 }
+
+// TestAckTimeout: who sets it has it, and the peer of who connects what its device can do.
+func TestAckTimeout(t *testing.T) {
+	overWires(t, func(t *testing.T, a, b *host) {
+		for _, c := range []struct{ active, passive, want uint8 }{{0, 0, 17}, {1, 0, 15}, {10, 9, 9}, {20, 0, 20}, {31, 1, 1}} {
+			l := b.listener(PSTCP, 0)
+			active := a.resolved(PSTCP, l.LocalAddr())
+			require.NoError(t, active.SetAckTimeout(c.active))
+			require.NoError(t, l.SetAckTimeout(c.passive))
+			qa := a.pair(active)
+			require.NoError(t, active.Connect(nil))
+			passive := b.next(EventConnectRequest).ID
+			qb := b.pair(passive)
+			require.NoError(t, passive.Accept(nil))
+			a.next(EventEstablished)
+			b.next(EventEstablished)
+			if c.active == 0 {
+				c.active = c.want
+			}
+			for q, want := range map[*roce.QP]uint8{qa: c.active, qb: c.want} {
+				has, err := q.Query()
+				require.NoError(t, err)
+				require.Equal(t, want, has.Timeout, "%v", c)
+			}
+			require.NoError(t, passive.Close())
+			a.next(EventDisconnected)
+		}
+	})
+}

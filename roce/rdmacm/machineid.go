@@ -177,8 +177,8 @@ func (c *machineID) connect(private []byte) error {
 	if id.qp != nil && id.qp.Type() == roce.UC {
 		p.Transport = cm.UC
 	}
-	if id.options.ackTimeout > 1 {
-		p.PacketLifetime = id.options.ackTimeout - 1 // section 9.9
+	if id.options.ackTimeout != 0 {
+		p.PacketLifetime = max(id.options.ackTimeout-1, 1) // section 9.9; 0 stands for the default
 	}
 	return c.do(func(m *cm.Machine) (err error) {
 		c.conn, err = m.Connect(now(), &p)

@@ -144,6 +144,9 @@ func (id *ID) attr(to roce.QPState, t roce.QPType) (attr roce.QPAttr, mask roce.
 	if id.options.tos != 0 && mask&roce.AttrAV != 0 {
 		attr.AV.TrafficClass = id.options.tos
 	}
+	if id.options.ackTimeout != 0 && mask&roce.AttrTimeout != 0 {
+		attr.Timeout = id.options.ackTimeout
+	}
 	return attr, mask, err
 }
 
