@@ -211,6 +211,9 @@ func (c *control) completed(wc *roce.WC) (sent bool, err error) {
 		return false, c.err
 	case wc.WRID == controlRecvs:
 		return true, nil
+	case len(c.came) == controlRecvs: // they would be without number
+		c.err = fmt.Errorf("the peer has sent %d messages without an answer: is it the same program, with the same options?", controlRecvs+1)
+		return false, c.err
 	}
 	i := int(wc.WRID)
 	c.came = append(c.came, append([]byte(nil), mr.Bytes()[i*controlSlot:][:wc.ByteLen]...))

@@ -168,6 +168,34 @@ func TestPeerByCMLeaves(t *testing.T) {
 	}
 }
 
+// TestTalksOn: a peer that sends messages without end is not listened to without end.
+func TestTalksOn(t *testing.T) {
+	at, from := twoAddresses()
+	cfg := &rdmacm.ListenConfig{ConnConfig: rdmacm.ConnConfig{Prepare: prepare}}
+	l, err := rdmacm.Listen(t.Context(), at+":0", cfg)
+	require.NoError(t, err)
+	peer, err := rdmacm.Dial(t.Context(), l.Addr().String(), &rdmacm.ConnConfig{Local: netip.MustParseAddr(from)})
+	require.NoError(t, err)
+	conn, err := l.Accept(t.Context())
+	require.NoError(t, err)
+	c := &control{conn: conn, ctx: t.Context()}
+	for i := range 2 * controlRecvs {
+		speak(t, peer, cmKeyLen)
+		for len(c.came) <= i && c.err == nil {
+			c.Pending()
+		}
+	}
+	require.LessOrEqual(t, len(c.came), controlRecvs)
+	var msg [cmKeyLen]byte
+	for range c.came {
+		require.NoError(t, c.RecvWithin(time.Minute, msg[:]))
+	}
+	require.ErrorContains(t, c.RecvWithin(time.Minute, msg[:]), "is it the same program")
+	go peer.Close(t.Context())
+	require.NoError(t, c.Close())
+	require.NoError(t, l.Close())
+}
+
 // speak sends n bytes.
 func speak(t *testing.T, c *rdmacm.Conn, n int) {
 	require.NoError(t, c.QP().PostSend(roce.SendWR{Opcode: roce.WRSend, Inline: make([]byte, n), Flags: roce.SendInline}))
