@@ -333,7 +333,7 @@ func TestDeviceBusy(t *testing.T) {
 // TestAckTimeout: who sets it has it, and the peer of who connects what its device can do.
 func TestAckTimeout(t *testing.T) {
 	overWires(t, func(t *testing.T, a, b *host) {
-		for _, c := range []struct{ active, passive, want uint8 }{{0, 0, 17}, {1, 0, 15}, {10, 9, 9}, {20, 0, 20}, {31, 1, 1}} {
+		for _, c := range []struct{ active, passive, want uint8 }{{0, 0, 17}, {1, 3, 3}, {2, 0, 15}, {10, 9, 9}, {20, 0, 20}, {31, 1, 1}} {
 			l := b.listener(PSTCP, 0)
 			active := a.resolved(PSTCP, l.LocalAddr())
 			require.NoError(t, active.SetAckTimeout(c.active))
