@@ -4,6 +4,7 @@ package browser
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"net"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/trace"
+	"github.com/goroce/goroce/trace/learn"
 	"github.com/goroce/goroce/trace/page"
 	"github.com/goroce/goroce/trace/world"
 )
@@ -348,6 +350,21 @@ func teach(t *testing.T, x *tab) {
 	x.wait(`document.querySelector('#lesson fieldset .verdict.good') !== null`)
 }
 
+// samePlay: the world in the page plays a lesson as the one that is here does, to the byte.
+func samePlay(x *tab, name string) {
+	x.Helper()
+	var there struct{ Play json.RawMessage }
+	require.NoError(x, json.Unmarshal([]byte(value[string](x, `globalThis.rocePlay('`+name+`', '[]')`)), &there))
+	l := learn.Find(name)
+	require.NotNil(x, l, "%s: go generate ./trace/page", name)
+	if l.Terminal {
+		return
+	}
+	here, err := json.Marshal(l.Play(nil))
+	require.NoError(x, err)
+	require.True(x, string(here) == string(there.Play), "%s: go generate ./trace/page", name)
+}
+
 // everyLesson: each can be opened, and something done to a packet.
 func everyLesson(t *testing.T, browser context.Context) {
 	x := open(t, browser, file(t, nil), 1400, 900, "light")
@@ -355,6 +372,7 @@ func everyLesson(t *testing.T, browser context.Context) {
 	names := value[[]string](x, `world.lessons.map((l) => l.name)`)
 	require.Greater(t, len(names), 20)
 	for i, name := range names {
+		samePlay(x, name)
 		value[any](x, `openLesson('`+name+`')`)
 		x.wait(`document.querySelector('#lesson h2').textContent === app.lesson.title && app.lesson.name === '` + name + `'`)
 		if i%4 == 0 && value[int](x, `app.play.packets.length`) > 0 {
