@@ -51,7 +51,7 @@ func tableCommand(g *global, t *costs.Table, c *cobra.Command) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		o.Size, o.Pcap, o.Program = int(size), g.pcap, []string{self, "perf", t.Name, "--answer"}
+		o.Size, o.Pcap, o.Records, o.Program = int(size), g.pcap, g.records, []string{self, "perf", t.Name, "--answer"}
 		return costs.Run(c.Context(), c.OutOrStdout(), t, o)
 	}
 	f := c.Flags()

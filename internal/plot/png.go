@@ -48,12 +48,25 @@ func (d *Picture) PNG() ([]byte, error) {
 // canvas is the bitmap while it is painted.
 type canvas struct{ *image.RGBA }
 
-// fill paints a polygon, its edges smoothed.
+// fill paints a polygon, its edges smoothed. Only the part of the canvas where it lies is touched.
 func (c *canvas) fill(color string, corners [][2]float64) {
-	size := c.Bounds().Size()
-	r := vector.NewRasterizer(size.X, size.Y)
+	if len(corners) == 0 {
+		return
+	}
+	least, most := [2]float64{math.Inf(1), math.Inf(1)}, [2]float64{math.Inf(-1), math.Inf(-1)}
+	for _, p := range corners {
+		for i := range p {
+			least[i], most[i] = min(least[i], p[i]*scale), max(most[i], p[i]*scale)
+		}
+	}
+	part := image.Rect(int(math.Floor(least[0])), int(math.Floor(least[1])), int(math.Ceil(most[0])), int(math.Ceil(most[1])))
+	part = part.Intersect(c.Bounds())
+	if part.Empty() {
+		return
+	}
+	r := vector.NewRasterizer(part.Dx(), part.Dy())
 	for i, p := range corners {
-		x, y := float32(p[0]*scale), float32(p[1]*scale)
+		x, y := float32(p[0]*scale)-float32(part.Min.X), float32(p[1]*scale)-float32(part.Min.Y)
 		if i == 0 {
 			r.MoveTo(x, y)
 		} else {
@@ -61,7 +74,7 @@ func (c *canvas) fill(color string, corners [][2]float64) {
 		}
 	}
 	r.ClosePath()
-	r.Draw(c, c.Bounds(), image.NewUniform(paint(color)), image.Point{})
+	r.Draw(c, part, image.NewUniform(paint(color)), image.Point{})
 }
 
 // paint reads "#rrggbb".

@@ -3,7 +3,7 @@ package costs
 // How the two ends meet and tell each other what is next: lines of JSON over TCP. The client
 // orders, the server answers each order once.
 //
-//	client  hello{table, size}                server  hello{process}
+//	client  hello{table, size}                server  hello{}
 //	client  order{way, place}                 server  reply{place}        the way is open
 //	client  order{stop}                       server  reply{cpu, packets} the way is closed
 //	client  closes
@@ -11,7 +11,6 @@ package costs
 import (
 	"bufio"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,7 +35,6 @@ type hello struct {
 	Program string `json:"program"`
 	Table   string `json:"table,omitempty"`
 	Size    int    `json:"size,omitempty"`
-	Process string `json:"process,omitempty"`
 }
 
 type order struct {
@@ -54,9 +52,6 @@ type reply struct {
 
 // program says who is at the other end; the number counts versions of these messages.
 const program = "goroce costs 1"
-
-// process tells whether both ends are one process, whose processor time must not count twice.
-var process = rand.Text()
 
 // link is the connection on which orders go.
 type link struct {

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"flag"
+	"fmt"
 	"image/png"
 	"io"
 	"net"
@@ -79,7 +81,21 @@ func sane(t *testing.T, r *Report) {
 	}
 }
 
-// run measures a table in this process and reads what it prints.
+// answerAt makes this program the other end, as the command is its own.
+var answerAt = flag.String("answer", "", "answer the client that waits at this TCP `address`")
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if *answerAt == "" {
+		os.Exit(m.Run())
+	}
+	if err := Run(context.Background(), io.Discard, nil, Options{Answer: *answerAt, Duration: brief}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// run measures a table and reads what it prints.
 func run(t *testing.T, table *Table, o Options) *Report {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -87,7 +103,7 @@ func run(t *testing.T, table *Table, o Options) *Report {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // only ends what would hang
 	defer cancel()
-	o.JSON, o.Duration = true, brief
+	o.JSON, o.Duration, o.Program = true, brief, []string{os.Args[0], "-answer"}
 	var out bytes.Buffer
 	require.NoError(t, Run(ctx, &out, table, o))
 	r := &Report{}
@@ -140,6 +156,9 @@ func TestNotify(t *testing.T) {
 
 // Messages that are not inline, of a size that ends in the middle of a word.
 func TestOddSizes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("sizes: not with -short")
+	}
 	for _, size := range []int{minSize, 333, 100_003} {
 		run(t, &Notify, Options{Size: size})
 	}
@@ -201,7 +220,7 @@ func TestServerSaysWhatItCannot(t *testing.T) {
 	require.NoError(t, l.send(hello{Program: program, Table: "notify", Size: 64}))
 	var h hello
 	require.NoError(t, l.receive(&h))
-	require.Equal(t, process, h.Process)
+	require.Equal(t, program, h.Program)
 	_, err := l.exchange(order{Way: 0})
 	require.ErrorContains(t, err, "which queue pair it has")
 	require.NoError(t, here.Close())

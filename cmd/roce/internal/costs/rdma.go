@@ -6,7 +6,6 @@ package costs
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -171,7 +170,14 @@ func (r *rdma) byteThatCame() byte {
 	return (*[8]byte)(unsafe.Pointer(&w))[last&7]
 }
 
-func (r *rdma) roomToPost() bool { return r.posted-r.done < depth }
+// roomToPost says whether the next message may be posted. Bytes that are not inline belong to the
+// device until their completion.
+func (r *rdma) roomToPost() bool {
+	if r.size > inlined {
+		return r.done == r.posted
+	}
+	return r.posted-r.done < depth
+}
 
 // post sends the next message. Its last byte is its number.
 func (r *rdma) post() error {
@@ -180,7 +186,7 @@ func (r *rdma) post() error {
 	last := &r.wrs[len(r.wrs)-1]
 	last.WRID = uint64(r.posted)
 	last.Flags &^= roce.SendSignaled
-	if r.posted%signalAll == 0 {
+	if r.posted%signalAll == 0 || r.size > inlined {
 		last.Flags |= roce.SendSignaled
 	}
 	return r.qp.PostSend(r.wrs...)
@@ -201,7 +207,7 @@ func (r *rdma) take(wcs []roce.WC) error {
 	for i := range wcs {
 		switch wc := &wcs[i]; {
 		case wc.Status != roce.WCSuccess:
-			return &session.FailedError{WC: *wc, What: fmt.Sprintf("message %d", wc.WRID)}
+			return &session.FailedError{WC: *wc, What: "a message"}
 		case wc.WRID == 0:
 			r.got++
 			r.free++

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 
@@ -83,13 +84,9 @@ func both(ctx context.Context, out io.Writer, t *Table, o Options) error {
 	return cmp.Or(err, <-served)
 }
 
-// serveAt runs a server that dials a waiting client: the program that the options name, or, for
-// tests, one in this process.
+// serveAt runs the program that answers a waiting client.
 func (o *Options) serveAt(ctx context.Context, client string) error {
-	if o.Program == nil {
-		return Run(ctx, io.Discard, nil, Options{Answer: client, Size: o.Size, Duration: o.Duration, Options: session.Options{Transport: o.Transport, Faults: o.Faults}})
-	}
-	p := exec.CommandContext(ctx, o.Program[0], append(o.Program[1:], client)...)
+	p := exec.CommandContext(ctx, o.Program[0], append(slices.Clone(o.Program[1:]), client)...)
 	p.Stderr = os.Stderr
 	return p.Run()
 }
@@ -112,7 +109,7 @@ func serve(ctx context.Context, l *link, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := l.send(hello{Program: program, Process: process}); err != nil {
+	if err := l.send(hello{Program: program}); err != nil {
 		return err
 	}
 	s, err := newSide(l, o, h.Size, false)
@@ -225,7 +222,7 @@ func measure(ctx context.Context, out io.Writer, t *Table, o Options, l *link) e
 	r := newReport(t, &o, s)
 	o.say(out, "%s", r.header())
 	for i, w := range t.ways {
-		row, err := s.try(ctx, l, o.Duration, i, w, h.Process == process)
+		row, err := s.try(ctx, l, o.Duration, i, w)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -243,7 +240,7 @@ func measure(ctx context.Context, out io.Writer, t *Table, o Options, l *link) e
 
 // try measures one way. That a way cannot be opened here or there is said in its row and is no
 // error.
-func (s *side) try(ctx context.Context, l *link, d time.Duration, i int, w way, oneProcess bool) (row *Row, err error) {
+func (s *side) try(ctx context.Context, l *link, d time.Duration, i int, w way) (row *Row, err error) {
 	row = &Row{way: w}
 	e, err := w.open(s, w)
 	if err != nil {
@@ -273,9 +270,6 @@ func (s *side) try(ctx context.Context, l *link, d time.Duration, i int, w way, 
 	theirs, err := l.exchange(order{Way: i, Stop: true})
 	if err != nil {
 		return nil, err
-	}
-	if oneProcess { // whose time is that of both
-		theirs.CPU = 0
 	}
 	row.spend(asked, mine.CPU+theirs.CPU, mine.Packets+theirs.Packets)
 	return row, nil
