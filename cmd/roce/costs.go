@@ -28,7 +28,8 @@ or with a host the other is "roce perf sockets --server" there.`,
 		Long: `notify measures how long it takes from the post of an RDMA WRITE until a program at the other side knows of it: by looking
 at the memory, by an atomic flag behind the WRITE, by an immediate that the WRITE carries, and by a SEND behind it; what it costs
 both ends' processors, and how many packets leave for it, acknowledgements too. Both ends take the same way, so a time is half of a
-round trip. Memory can only be polled; who sleeps needs a completion.`,
+round trip. Memory can only be polled; who sleeps needs a completion. Sleeping is CQ.Wait, which polls for some microseconds first: an
+answer that comes so soon is as quick as by polling.`,
 		Example: `  roce perf notify                        both ends on this machine
   roce perf notify --json -s 4K
   roce perf notify --server               an end for ...

@@ -70,8 +70,8 @@ The order that loses nothing: arm, then poll until the queue is empty, then slee
 event.`,
 			NIC: `
 "roce perf sockets" and "roce perf notify" show both sides. On the machine of the README a WRITE was noticed in 2.6 us by polling and in 33
-us by sleeping. A NIC can also be told to wait a little and raise one event for several completions (ibv_modify_cq, moderation): less work,
-later.`,
+us by sleeping (CQ.Wait polls for some microseconds first: on a machine that does nothing else it often need not sleep). A NIC can also be
+told to wait a little and raise one event for several completions (ibv_modify_cq, moderation): less work, later.`,
 			Scenario: func(w *world.World) {
 				a, b := connected(w, qp.RC)
 				_, _ = b.recv(1, 4096, 64), b.recv(2, 4096, 64)
@@ -192,8 +192,8 @@ ns after its first bit has left. {2 ACK} is short and takes little more than the
 B has the bytes half a round trip after the post; A knows it after a whole one. So latency tests of perftest halve the time of two messages,
 and a program that waits for each completion before it posts the next moves one message a round trip, however fast the line is.
 
-Measured, between two processes on the machine of the README: "roce perf write-bw -s 8 -t 1 -Q 1 --pcap bw.pcapng --records" writes down what the
-client's device did, and "roce trace timeline bw.pcapng" shows it. One WRITE of two hundred, in microseconds:
+Measured, between two processes on the machine of the README: "roce perf write-bw -s 8 -t 1 -Q 1 --pcap bw.pcapng --records" writes down
+what the client's device did, and "roce trace timeline bw.pcapng" shows it. One WRITE of two hundred, in microseconds:
 
     0.000  request RDMA_WRITE wr 12582912, 8 B      posted; a turn of the stack takes it
     0.000  packet RC RDMA_WRITE_ONLY, ackreq, 8 B   and sends it, by the clock of that turn
