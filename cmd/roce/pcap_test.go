@@ -31,7 +31,7 @@ var writers = []struct {
 	{"perf, both ends", func(t *testing.T, dir string) []string {
 		return bothEnds(t, dir, "perf send-lat -R -e -n 20 -p 7501 --dev udp:127.81.1.2", "perf send-lat -R -e -n 20 -p 7501 --dev udp:127.81.1.1 127.81.1.2")
 	}},
-	// the server loses packets: a client that does may leave with an ACK lost that the server waits for
+	// the server loses packets: a client that does may leave though the server lacks an ACK of it
 	{"rping with losses, both ends", func(t *testing.T, dir string) []string {
 		return bothEnds(t, dir, "rping -s -d -p 7502 -a 127.81.1.4 --fault tx:10%:drop", "rping -c -p 7502 -I 127.81.1.3 -a 127.81.1.4 -C 20")
 	}},
