@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -78,11 +79,20 @@ func (q *Question) Check(answer string) (right bool, err error) {
 // multiples are the powers of 1024 that may stand behind a number.
 var multiples = map[byte]float64{'k': 1 << 10, 'm': 1 << 20, 'g': 1 << 30, 't': 1 << 40}
 
+// thousands is a number with commas between each three digits. Others are no number: half the world
+// writes 4,5 and means 4.5.
+var thousands = regexp.MustCompile(`^[0-9]{1,3}(,[0-9]{3})+([^0-9,].*)?$`)
+
 // Parse reads a number as people type it: 4096, 0x1000, 4K, 1.5, 16M, 4,096.
 func Parse(text string) (float64, error) {
-	s := strings.ToLower(strings.ReplaceAll(strings.TrimSpace(text), ",", ""))
-	if n, err := strconv.ParseUint(s, 0, 64); err == nil {
-		return float64(n), nil
+	s := strings.ToLower(strings.TrimSpace(text))
+	if thousands.MatchString(s) {
+		s = strings.ReplaceAll(s, ",", "")
+	}
+	if strings.HasPrefix(s, "0x") {
+		if n, err := strconv.ParseUint(s, 0, 64); err == nil {
+			return float64(n), nil
+		}
 	}
 	s = strings.TrimSuffix(s, "ib")
 	times := 1.0

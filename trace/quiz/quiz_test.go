@@ -126,12 +126,13 @@ func TestAsk(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	for text, want := range map[string]float64{"4096": 4096, "0x1000": 4096, "4K": 4096, "4 KiB": 4096, "1.5": 1.5, "16M": 1 << 24, "4,096": 4096, " 2g ": 2 << 30, "1e3": 1000, "1 TiB": 1 << 40} {
+	for text, want := range map[string]float64{"4096": 4096, "0x1000": 4096, "4K": 4096, "4 KiB": 4096, "1.5": 1.5, "16M": 1 << 24, "4,096": 4096, " 2g ": 2 << 30, "1e3": 1000, "1 TiB": 1 << 40,
+		"010": 10, "1,048,576": 1 << 20, "1,024.5": 1024.5, "1,024K": 1 << 20, "18446744073709551616": 1 << 64} {
 		got, err := Parse(text)
 		require.NoError(t, err, text)
 		require.Equal(t, want, got, text)
 	}
-	for _, text := range []string{"", "K", "many", "NaN", "inf", "12 apples", "0x"} {
+	for _, text := range []string{"", "K", "many", "NaN", "inf", "12 apples", "0x", "4,5", "1,0245", "4,096,5", ",096"} {
 		_, err := Parse(text)
 		require.Error(t, err, text)
 	}
