@@ -97,6 +97,7 @@ func annotate(name, from string) (*annotator, error) {
 func (a *annotator) add(p *trace.Packet) error {
 	rec := p.Record
 	rec.Data = rec.Data[:len(rec.Data)-p.Cut]
+	rec.Time = max(rec.Time, 0) // a file cannot say when before 1970
 	rec.Comment = string(p.AppendLine(nil))
 	return a.w.Write(&rec)
 }

@@ -1,12 +1,16 @@
 package trace
 
 import (
+	"bytes"
 	"io"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/trace"
+	"github.com/goroce/goroce/wire"
 )
 
 // TestNotOntoItself: no command writes onto the capture that it reads, by whatever name.
@@ -28,4 +32,22 @@ func TestNotOntoItself(t *testing.T) {
 	after, err := os.ReadFile(name)
 	require.NoError(t, err)
 	require.Equal(t, before, after)
+}
+
+// TestAnnotateOddTimes: times that a file cannot have before 1970 do not end the annotated one.
+func TestAnnotateOddTimes(t *testing.T) {
+	var file bytes.Buffer
+	w := trace.NewWriter(&file)
+	for n := range 3 {
+		data := packet(t, nil, 1, 7, wire.RCWriteOnly, wire.PSN(n), 100, 0)
+		require.NoError(t, w.Write(&trace.Record{Time: 0x7ffffffe_00000000, Link: trace.LinkRaw, Data: data}))
+	}
+	require.NoError(t, w.Flush())
+	name, to := filepath.Join(t.TempDir(), "odd.pcapng"), filepath.Join(t.TempDir(), "to.pcapng")
+	odd := bytes.Replace(file.Bytes(), []byte{0xfe, 0xff, 0xff, 0x7f}, []byte{0xfe, 0xff, 0xff, 0xff}, 1)
+	require.NoError(t, os.WriteFile(name, odd, 0o600))
+	require.NoError(t, Decode(t.Context(), io.Discard, name, DecodeOptions{Annotate: to}))
+	var out bytes.Buffer
+	require.NoError(t, Decode(t.Context(), &out, to, DecodeOptions{}))
+	require.Equal(t, 3, bytes.Count(out.Bytes(), []byte{'\n'}))
 }
