@@ -330,10 +330,14 @@ func TestDeviceBusy(t *testing.T) {
 	})
 }
 
-// TestAckTimeout: who sets it has it, and the peer of who connects what its device can do.
+// TestAckTimeout: who sets it has it, and the peer of who connects what its device can do. A kernel
+// has its own opinion of the latter.
 func TestAckTimeout(t *testing.T) {
 	overWires(t, func(t *testing.T, a, b *host) {
-		for _, c := range []struct{ active, passive, want uint8 }{{0, 0, 17}, {1, 3, 3}, {2, 0, 15}, {10, 9, 9}, {20, 0, 20}, {31, 1, 1}} {
+		for _, c := range []struct{ active, passive, want uint8 }{{0, 0, 17}, {1, 3, 3}, {10, 9, 9}, {31, 1, 1}, {2, 0, 15}, {20, 0, 20}} {
+			if *onDevice != "" && c.active != 0 && c.passive == 0 {
+				continue
+			}
 			l := b.listener(PSTCP, 0)
 			active := a.resolved(PSTCP, l.LocalAddr())
 			require.NoError(t, active.SetAckTimeout(c.active))
