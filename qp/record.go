@@ -40,10 +40,12 @@ const (
 	// The peer says that packets are missing, Length of them from PSN on: they alone are sent
 	// again (selective repeat).
 	RecordGap
+	// Records before this one, Value of them, were overwritten before anybody fetched them.
+	RecordLost
 	numRecordKinds
 )
 
-var recordNames = [numRecordKinds]string{"", "request", "sent", "received", "dropped", "executed", "retry", "wait", "give up", "timer", "completion", "state", "marked", "slowed", "gap"}
+var recordNames = [numRecordKinds]string{"", "request", "sent", "received", "dropped", "executed", "retry", "wait", "give up", "timer", "completion", "state", "marked", "slowed", "gap", "lost"}
 
 // String is the kind's name.
 func (k RecordKind) String() string {

@@ -45,9 +45,9 @@ func (d *Device) Stats() Stats {
 func (d *Device) StatsByLane() []Stats { return d.provider.stats() }
 
 // Records appends what the device has done since the last call, in the order of time, and returns
-// the extended slice: of each lane as much as Config.Records keeps; what was overwritten since is
-// lost. Times are those of the device's clock (QueryRTValues). It waits for the end of a turn.
-// Without Config.Records, and of an RDMA device of the kernel, there is nothing.
+// the extended slice: of each lane as much as Config.Records keeps, and a qp.RecordLost for what
+// was overwritten since. Times are those of the device's clock (QueryRTValues). It waits for the
+// end of a turn. Without Config.Records, and of an RDMA device of the kernel, there is nothing.
 func (d *Device) Records(dst []qp.Record) []qp.Record {
 	n := len(dst)
 	dst = d.provider.records(dst)

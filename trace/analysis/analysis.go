@@ -61,6 +61,7 @@ type Analysis struct {
 	Packets, Others uint64  // packets of RoCE, and of anything else
 	Problems        uint64  // packets of RoCE whose headers make no sense
 	Unsorted        uint64  // packets beyond what is told apart
+	Lost            uint64  // records of the device that captured: it did more than it has recorded
 	Flows           []*Flow // in order of appearance
 
 	first, last int64

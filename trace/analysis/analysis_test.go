@@ -6,7 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/trace"
+	"github.com/goroce/goroce/trace/timeline"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -329,4 +331,11 @@ func TestAllFlights(t *testing.T) {
 		flows[i].clear()
 	}
 	require.Zero(t, sum)
+}
+
+// TestLostRecords: who has lost records does not say that it has recorded all.
+func TestLostRecords(t *testing.T) {
+	k := newTalk(t)
+	k.a.Told(&timeline.Entry{Node: "A", Record: qp.Record{Kind: qp.RecordLost, Value: 12}})
+	k.report("12 records of the device are lost")
 }

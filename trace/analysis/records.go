@@ -32,6 +32,10 @@ type Recorded struct {
 // Told takes an entry of the device that captured. The order of packets and entries does not
 // matter.
 func (a *Analysis) Told(x *timeline.Entry) {
+	if x.Record.Kind == qp.RecordLost {
+		a.Lost += x.Record.Value
+		return
+	}
 	r := a.recorded[x.Record.QPN]
 	if r == nil {
 		if len(a.recorded) == maxRecorded {

@@ -32,7 +32,8 @@ func others(a *Analysis) string {
 	for _, x := range []struct {
 		n    uint64
 		text string
-	}{{a.Others, "others"}, {a.Problems, "with headers that make no sense (roce trace decode shows them)"}, {a.Unsorted, "of more flows than are told apart"}} {
+	}{{a.Others, "others"}, {a.Problems, "with headers that make no sense (roce trace decode shows them)"}, {a.Unsorted, "of more flows than are told apart"},
+		{a.Lost, "records of the device are lost, so that it did more than is told here"}} {
 		if x.n > 0 {
 			fmt.Fprintf(&s, "; %d %s", x.n, x.text)
 		}

@@ -64,6 +64,9 @@ var words = map[qp.RecordKind]func(r *qp.Record) string{
 	qp.RecordGap: func(r *qp.Record) string {
 		return fmt.Sprintf("of %d packets from psn %v on", r.Length, r.PSN)
 	},
+	qp.RecordLost: func(r *qp.Record) string {
+		return fmt.Sprintf("%d records before this one: they came faster than they were fetched", r.Value)
+	},
 	qp.RecordSlowed: func(r *qp.Record) string {
 		return fmt.Sprintf("to %.3g Gbit/s", 8*float64(r.Value)/1e9)
 	},

@@ -7,8 +7,8 @@ import (
 	"github.com/goroce/goroce/trace"
 )
 
-// Recorder writes the records of a device as notes between the packets of a capture file. Records
-// that a device has overwritten before Collect are not in the file. It is for one goroutine.
+// Recorder writes the records of a device as notes between the packets of a capture file. For those
+// that the device has overwritten before Collect there is a qp.RecordLost. It is for one goroutine.
 type Recorder struct {
 	Node    string                               // the device's name
 	Shift   int64                                // from the device's clock to the time of day

@@ -222,3 +222,26 @@ func TestManyNotes(t *testing.T) {
 		break
 	}
 }
+
+// TestLost: a device that keeps fewer records than it makes says how many are lost.
+func TestLost(t *testing.T) {
+	records := func(name string, keep int) []qp.Record {
+		dev, err := roce.Open("pipe:"+name, &roce.Config{Records: keep})
+		require.NoError(t, err)
+		defer dev.Close()
+		pd, err := dev.AllocPD()
+		require.NoError(t, err)
+		cq, err := dev.CreateCQ(roce.CQInitAttr{CQE: 16})
+		require.NoError(t, err)
+		for range 20 {
+			q, err := pd.CreateQP(roce.QPInitAttr{SendCQ: cq})
+			require.NoError(t, err)
+			require.NoError(t, q.Connect(t.Context(), q.Endpoint(), nil))
+		}
+		return dev.Records(nil)
+	}
+	all, few := records("TestLostAll", 1000), records("TestLostFew", 8)
+	require.NotEqual(t, qp.RecordLost, all[0].Kind)
+	require.Equal(t, qp.RecordLost, few[0].Kind)
+	require.Equal(t, uint64(len(all)), few[0].Value+uint64(len(few)-1))
+}

@@ -63,6 +63,7 @@ var words = map[qp.RecordKind]func(r *qp.Record) string{
 	qp.RecordGap: func(r *qp.Record) string {
 		return fmt.Sprintf("the peer misses %d packets from PSN %v on: they alone are sent again", r.Length, r.PSN)
 	},
+	qp.RecordLost: func(r *qp.Record) string { return fmt.Sprintf("%d records are lost", r.Value) },
 	qp.RecordSlowed: func(r *qp.Record) string {
 		return fmt.Sprintf("a CNP came: the device sends at %.3g Gbit/s from now on", 8*float64(r.Value)/1e9)
 	},

@@ -3,6 +3,8 @@ package soft
 // Counters of a lane: of its engine, of its port, and of its turns.
 
 import (
+	"slices"
+
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/transport"
 )
@@ -30,13 +32,18 @@ func (l *lane) stats() Stats {
 	return Stats{Engine: l.engine.Stats(), Port: l.port.Stats(), Lane: l.count}
 }
 
-// records appends what the lane has recorded since the last call.
+// records appends what the lane has recorded since the last call, and before it how much of that is
+// lost.
 func (l *lane) records(dst []qp.Record) []qp.Record {
 	if l.recorder == nil {
 		return dst
 	}
 	l.turns.lock()
 	defer l.release()
-	dst, l.recorded = l.recorder.Append(dst, l.recorded)
+	from, n := l.recorded, len(dst)
+	dst, l.recorded = l.recorder.Append(dst, from)
+	if lost := l.recorded - from - uint64(len(dst)-n); lost > 0 {
+		dst = slices.Insert(dst, n, qp.Record{At: dst[n].At, Kind: qp.RecordLost, Value: lost})
+	}
 	return dst
 }
