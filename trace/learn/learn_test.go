@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/xml"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -159,5 +160,22 @@ func TestDocsAreNotStale(t *testing.T) {
 	}
 	for name := range have {
 		require.Contains(t, want, name, "a file that no lesson has: remove docs/learn, and go generate ./trace/learn")
+	}
+}
+
+// TestFates: what a student does to a packet is what is shown of it, also where a switch does more.
+func TestFates(t *testing.T) {
+	for _, name := range []string{"ecn", "pfc", "write"} {
+		l := Find(name)
+		for n := range 20 {
+			for _, a := range []world.Action{world.Duplicate, world.Corrupt, world.Mark} {
+				for i, x := range l.Play([]world.Change{{Packet: n + 1, Action: a}}).Packets {
+					what := fmt.Sprintf("%s %s:%d: packet %d is %s", name, a, n+1, i+1, x.Fate)
+					require.Equal(t, x.Arrived == 0, x.Fate == world.Lost, what)
+					require.Equal(t, x.Again != 0, x.Fate == world.Duplicated, what)
+					require.Equal(t, x.Change == world.Corrupt && x.Arrived != 0, x.Fate == world.Corrupted, what)
+				}
+			}
+		}
 	}
 }

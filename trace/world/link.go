@@ -58,6 +58,7 @@ func (w *World) Sent() int { return len(w.flights) }
 type flight struct {
 	from, to *Host // to: nil for an address that nobody has
 	bytes    []byte
+	copies   int // that the switch has sent on
 	info     Packet
 }
 
@@ -137,9 +138,12 @@ func (w *World) queue(f *flight, late qp.Time) {
 	begin := max(w.now, to.inbound)
 	waiting := int(int64(begin-w.now) * w.Rate / (8 * int64(Second)))
 	if w.Queue > 0 && waiting+len(f.bytes) > w.Queue {
-		f.info.Fate = Lost
+		if f.info.Fate = Lost; f.copies > 0 {
+			f.info.Fate = Delivered // the first copy of a duplicate
+		}
 		return
 	}
+	f.copies++
 	if w.MarkAt > 0 && waiting >= w.MarkAt {
 		f.mark()
 	}
@@ -151,7 +155,9 @@ func (w *World) queue(f *flight, late qp.Time) {
 func (f *flight) mark() {
 	if fr, drop := wire.SplitFrame(f.bytes); drop == wire.DropNone && fr.ECN() != 0 {
 		fr.MarkCongestion()
-		f.info.Fate = Marked
+		if f.info.Fate == Delivered { // what else has befallen it matters more
+			f.info.Fate = Marked
+		}
 	}
 }
 
