@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -97,6 +98,33 @@ func TestHalfClose(t *testing.T) {
 	n, err := b.Write(make([]byte, 100_000)) // no call of a is inside: it is forgotten all the same
 	require.NoError(t, err)
 	require.Equal(t, 100_000, n)
+}
+
+// TestHalfClosedPolling: a connection that polls does so for calls, and not for what is forgotten
+// after CloseRead.
+func TestHalfClosedPolling(t *testing.T) {
+	a, b := connected(t, "pipe", &Config{Polling: true, ReceiveBuffer: 4096, SendBuffer: 4096})
+	asleep := func(want bool) {
+		for is := !want; is != want; runtime.Gosched() {
+			a.mu.Lock()
+			is = a.wait.leading && a.wait.asleep
+			a.mu.Unlock()
+		}
+	}
+	require.NoError(t, a.CloseRead())
+	asleep(true)
+	for range 3 {
+		done := make(chan error)
+		go func() {
+			_, err := a.Write(make([]byte, 100_000)) // more than fits
+			done <- err
+		}()
+		asleep(false)
+		_, err := io.CopyN(io.Discard, b, 100_000)
+		require.NoError(t, err)
+		require.NoError(t, <-done)
+		asleep(true)
+	}
 }
 
 // TestBufferInUse: memory that the device reads is not given up.

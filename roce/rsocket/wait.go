@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -30,11 +31,14 @@ const (
 	settling        // for the completion that lets what is owed be sent
 	forgetting      // for all that comes after CloseRead
 	sides
+
+	calls = owning + 1 // the sides before are those of calls, the others of goroutines of ours
 )
 
 // waiting is who waits.
 type waiting struct {
 	leading bool
+	asleep  bool                 // the leader does not poll, whatever Config.Polling says
 	beside  [sides]bool          // who waits for the leader,
 	told    [sides]chan struct{} // and hears of it here
 
@@ -68,10 +72,14 @@ func (c *Conn) await(s side, ready func(*Conn) bool) error {
 			return nil
 		}
 		if !c.wait.leading {
-			c.lead()
+			c.lead(s)
 			continue
 		}
 		c.wait.beside[s] = true
+		if c.wait.asleep && c.polls(s) {
+			c.wait.asleep = false // once is enough
+			c.wakeAll()
+		}
 		c.mu.Unlock()
 		<-c.wait.told[s]
 		c.mu.Lock()
@@ -90,13 +98,20 @@ func (c *Conn) stopped(s side) error {
 	return nil
 }
 
+// polls says whether a leader of a side polls until something comes: if it is a call or a call
+// waits beside it.
+func (c *Conn) polls(s side) bool {
+	return c.cfg.Polling && (s < calls || slices.Contains(c.wait.beside[:calls], true))
+}
+
 // lead takes completions once, waiting for the first.
-func (c *Conn) lead() {
+func (c *Conn) lead(s side) {
 	c.wait.leading = true
 	c.wait.up.Store(false)
-	ctx, gone := c.wait.ctx, c.gone
+	ctx, gone, polls := c.wait.ctx, c.gone, c.polls(s)
+	c.wait.asleep = !polls
 	c.mu.Unlock()
-	n, err := c.gather(ctx, gone)
+	n, err := c.gather(ctx, gone, polls)
 	c.mu.Lock()
 	c.wait.leading = false
 	if err != nil && ctx.Err() == nil {
@@ -113,7 +128,7 @@ func (c *Conn) lead() {
 // nothing more is sent in vain. Whoever leads does it already.
 func (c *Conn) lookForEnd() {
 	for c.gone && !c.wait.leading && !c.over() {
-		c.lead()
+		c.lead(writing)
 	}
 }
 
@@ -124,9 +139,9 @@ const looks = 64
 // processors it is one of them that the other end waits for, such as the handler of a request. (A
 // CQ.Wait that has to wait also polls first, but hardly lets others run. HTTP over two processors
 // took 84 us for a request, and 23 so.) Of a connection that is over, nothing is waited for.
-func (c *Conn) gather(ctx context.Context, gone bool) (n int, err error) {
+func (c *Conn) gather(ctx context.Context, gone, polls bool) (n int, err error) {
 	for i := 0; ; i++ {
-		if i == looks && !c.cfg.Polling {
+		if i == looks && !polls {
 			return c.cq.Wait(ctx, c.wait.wcs[:])
 		}
 		if n, err = c.cq.Poll(c.wait.wcs[:]); n > 0 || err != nil || gone || c.wait.up.Load() {
