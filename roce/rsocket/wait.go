@@ -64,6 +64,7 @@ func (w *waiting) init() {
 // await waits until ready, and returns the error that comes first: net.ErrClosed, a deadline. The
 // caller has mu, which is given away meanwhile.
 func (c *Conn) await(s side, ready func(*Conn) bool) error {
+	defer c.wait.up.Store(true) // whether a leader polls depends on who waits beside it
 	for {
 		if err := c.stopped(s); err != nil {
 			return err
