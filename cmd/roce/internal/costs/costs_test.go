@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"image/png"
 	"io"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -290,7 +291,7 @@ func TestOptionsAreHeld(t *testing.T) {
 	} {
 		require.ErrorContains(t, Run(t.Context(), io.Discard, &Notify, o), want)
 	}
-	for _, o := range []Options{{Smallest: 1, Largest: 8192}, {Smallest: 8192, Largest: 4096}, {Smallest: 4096, Largest: 1 << 40}} {
+	for _, o := range []Options{{Smallest: 1, Largest: 8192}, {Smallest: 8192, Largest: 4096}, {Smallest: 4096, Largest: math.MaxInt}} {
 		o.Duration = brief
 		require.ErrorContains(t, Reg(t.Context(), io.Discard, o), "--smallest")
 	}
