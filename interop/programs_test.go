@@ -259,8 +259,8 @@ func TestMckey(t *testing.T) {
 	t.Run("ours-receives", func(t *testing.T) {
 		h := a.newHere(t, lab.HostIPv4)
 		join(h, false)
-		// Of mckey's ten datagrams often only the first leaves, and now and then none: it posts them
-		// without completions, and closes the queue pair at once, while rxe0 is still at work.
+		// Of mckey's ten datagrams often only the first leaves, and now and then none: it posts
+		// them without completions, and closes the queue pair at once, while rxe0 is still at work.
 		var wcs [1]roce.WC
 		for n := 0; n == 0; {
 			g := h.guest("mckey", "-C", "10", "-S", "100", "-m", group, "-s", "-b", lab.GuestIPv4)
