@@ -125,6 +125,9 @@ func TestSockets(t *testing.T) {
 // The largest message that is a datagram, and one that is none: of that the other ways are
 // measured.
 func TestLargeSockets(t *testing.T) {
+	if raceDetector {
+		t.Skip("to watch 2 bytes of memory while another goroutine writes them is what the test does, and a race")
+	}
 	missing := func(size int) (n int) {
 		for _, row := range run(t, &Sockets, Options{Size: size}).Results {
 			if row.Name == "UDP socket" && row.Missing != "" {
@@ -157,6 +160,9 @@ func TestNotify(t *testing.T) {
 
 // Messages that are not inline, of a size that ends in the middle of a word.
 func TestOddSizes(t *testing.T) {
+	if raceDetector {
+		t.Skip("to watch 2 bytes of memory while another goroutine writes them is what the test does, and a race")
+	}
 	sizes := []int{333, minSize, 100_003}
 	if testing.Short() {
 		sizes = sizes[:1]
