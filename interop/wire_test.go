@@ -79,6 +79,7 @@ func setMTU(t *testing.T, l *lab.Lab, mtu int) {
 
 // game is a command of roce that both ends run, the second one as the server.
 func game(port, command string) string {
+	command += " -u " + patience
 	return fmt.Sprintf(`ip netns exec end2 %[1]s %[3]s --dev %[2]s:eth2 >/tmp/server 2>&1 &
 		until ip netns exec end2 grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6; do kill -0 $! || { cat /tmp/server; exit 1; }; sleep 0.05; done
 		ip netns exec end1 %[1]s %[3]s --dev %[2]s:eth1 198.51.100.2 || { cat /tmp/server; exit 1; }

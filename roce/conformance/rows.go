@@ -102,6 +102,7 @@ func rowDatagramsAct(e *End) {
 		e.Sync()
 		e.Send(roce.SendWR{Opcode: roce.WRSend, Flags: roce.SendSignaled, AH: ah, RemoteQPN: e.Peer.Endpoint.QPN, RemoteQKey: qkey})
 		e.Good(roce.WCSend)
+		e.Sync() // an answer may come before the question's completion
 		wc := e.Good(roce.WCRecv)
 		back, err := roce.AHAttrFromWC(&wc, e.Buf)
 		e.Must(err)
@@ -117,6 +118,7 @@ func rowDatagramsServe(e *End) {
 		e.Recv(uint64(i), 0, roce.GRHSize+64)
 		e.Sync()
 		wc := e.Good(roce.WCRecv)
+		e.Sync()
 		ah, err := e.PD.CreateAHFromWC(e.ctx, &wc, e.Buf)
 		e.Must(err)
 		a := ah.Attr()
