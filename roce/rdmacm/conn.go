@@ -14,6 +14,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/goroce/goroce/roce"
 	"github.com/goroce/goroce/wire"
@@ -127,7 +128,8 @@ func (c *Conn) await(ctx context.Context, want EventType) (*Event, error) {
 	}
 }
 
-// RejectedError is the error of a Dial that the peer has refused. It matches ErrUnreachable.
+// RejectedError is the error of a Dial that the peer has refused. It matches ErrUnreachable, and as
+// that of librdmacm and of TCP, syscall.ECONNREFUSED.
 type RejectedError struct {
 	// Reason is one of section 9.3: 8 nobody listens there, 28 the application refuses, and so on.
 	Reason      int
@@ -139,8 +141,10 @@ func (e *RejectedError) Error() string {
 	return fmt.Sprintf("the peer refuses: %v", wire.CMRejReason(e.Reason))
 }
 
-// Is says that the peer cannot be reached.
-func (e *RejectedError) Is(target error) bool { return target == ErrUnreachable }
+// Is says that the peer cannot be reached, for it refuses.
+func (e *RejectedError) Is(target error) bool {
+	return target == ErrUnreachable || target == syscall.ECONNREFUSED
+}
 
 // build makes the queue pair on the ID's device.
 func (c *Conn) build(cfg *ConnConfig) error {

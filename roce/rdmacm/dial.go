@@ -8,14 +8,14 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"strconv"
 	"time"
 )
 
-// Dial connects to a listener: "10.0.0.2:7471", "[fe80::1%eth0]:7471", "host:7471". cfg may be nil.
-// It returns when both queue pairs are ready, or when ctx ends. The error is ctx's; or a
-// *RejectedError if the peer refuses; or matches ErrUnreachable if there is no route, or no answer
-// for a minute; or ErrInvalid, if it is the address or cfg that is wrong.
+// Dial connects to a listener: "10.0.0.2:7471", "[fe80::1%eth0]:7471", "host:7471", "host:http".
+// cfg may be nil. It returns when both queue pairs are ready, or when ctx ends. The error is ctx's;
+// or a *RejectedError if the peer refuses; or matches ErrUnreachable if there is no route, or no
+// answer for a minute (which also matches syscall.ETIMEDOUT); or ErrInvalid, if it is the address
+// or cfg that is wrong.
 func Dial(ctx context.Context, address string, cfg *ConnConfig) (*Conn, error) {
 	if cfg == nil {
 		cfg = new(ConnConfig)
@@ -44,9 +44,9 @@ func lookup(ctx context.Context, address string) ([]netip.AddrPort, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	port, err := strconv.ParseUint(service, 10, 16)
+	port, err := net.DefaultResolver.LookupPort(ctx, "tcp", service)
 	if err != nil {
-		return nil, fmt.Errorf("%w: port %q, want a number of 16 bits", ErrInvalid, service)
+		return nil, fmt.Errorf("%w: port %q, want a number of 16 bits or the name of a service: %w", ErrInvalid, service, err)
 	}
 	addrs := []netip.Addr{netip.IPv6Unspecified()}
 	if host != "" {

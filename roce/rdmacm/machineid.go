@@ -309,7 +309,7 @@ func (c *machineID) told(e *cm.Event) {
 	case cm.EventRejected:
 		id.happened(rejected, refusal(int(e.Reason), e.Private))
 	case cm.EventUnreachable:
-		id.happened(unreachable, new(Event).errno(syscall.ETIMEDOUT, fmt.Errorf("%w: %v does not answer", ErrUnreachable, id.peer)))
+		id.happened(unreachable, new(Event).errno(syscall.ETIMEDOUT, id.silent()))
 	case cm.EventDisconnected:
 		c.disconnected(e)
 	case cm.EventTimeWaitExit:
@@ -317,6 +317,11 @@ func (c *machineID) told(e *cm.Event) {
 	case cm.EventResolved:
 		id.resolved(e.Status, e.QPN, e.QKey, e.Private)
 	}
+}
+
+// silent is the error of a peer that has let all its time pass.
+func (id *ID) silent() error {
+	return fmt.Errorf("%w: %v does not answer: %w", ErrUnreachable, id.peer, syscall.ETIMEDOUT)
 }
 
 // disconnected takes in that the peer disconnects, that it knows that we do, or that the connection
@@ -337,7 +342,7 @@ func (c *machineID) disconnected(e *cm.Event) {
 	if e.Reason != 0 {
 		ev.Status, ev.Err = int(e.Reason), fmt.Errorf("the connection broke: %v", e.Reason)
 		if e.Reason == wire.CMRejTimeout {
-			ev.errno(syscall.ETIMEDOUT, fmt.Errorf("%w: %v does not answer", ErrUnreachable, id.peer))
+			ev.errno(syscall.ETIMEDOUT, id.silent())
 		}
 	}
 	id.parted(on, ev)

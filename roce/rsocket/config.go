@@ -26,8 +26,9 @@ type Config struct {
 	// Polling has calls that wait poll until what they wait for is there, which takes a processor
 	// and saves some microseconds. Otherwise they poll for some microseconds and then sleep.
 	Polling bool
-	// KeepAlive is how often the other end's device is asked for a sign of life; 0 is never.
-	// Conn.SetKeepAlive changes it.
+	// KeepAlive is how often the other end's device is asked for a sign of life: without, a call
+	// that reads waits for ever for a program that was killed. 0 is 15 s, as package net has it;
+	// less is never. Conn.SetKeepAlive changes it.
 	KeepAlive time.Duration
 	// Linger is how long Conn.Close waits at most until the other end has all that was written; 0
 	// is 5 s.
@@ -36,9 +37,10 @@ type Config struct {
 
 // What stands for 0 in a Config.
 const (
-	defaultBuffer = 256 << 10
-	defaultDepth  = 384
-	defaultLinger = 5 * time.Second
+	defaultBuffer    = 256 << 10
+	defaultDepth     = 384
+	defaultKeepAlive = 15 * time.Second
+	defaultLinger    = 5 * time.Second
 )
 
 // filled is the Config with its defaults, or what is wrong with it.
@@ -55,6 +57,9 @@ func (c *Config) filled() (Config, error) {
 	or(&f.SendBuffer, defaultBuffer)
 	or(&f.ReceiveBuffer, defaultBuffer)
 	or(&f.Depth, defaultDepth)
+	if f.KeepAlive == 0 {
+		f.KeepAlive = defaultKeepAlive
+	}
 	if f.Linger == 0 {
 		f.Linger = defaultLinger
 	}

@@ -284,10 +284,4 @@ func (c *Conn) half(name string, end func(*stream.End)) error {
 	return c.opError(name, c.leave())
 }
 
-// opError gives an error the form that those of package net have.
-func (c *Conn) opError(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &net.OpError{Op: op, Net: network, Source: c.local, Addr: c.remote, Err: err}
-}
+func (c *Conn) opError(op string, err error) error { return opError(op, c.local, c.remote, err) }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"sync"
 	"time"
 
 	"github.com/goroce/goroce/roce"
@@ -32,8 +31,9 @@ type Options struct {
 }
 
 // Dial connects to a listener, which may be a program that uses rsocket(7): "10.0.0.2:7471",
-// "[fe80::1%eth0]:7471", "host:7471". The errors are those of rdmacm.Dial; ErrProtocol if who
-// answers is no rsocket. Several goroutines may dial.
+// "[fe80::1%eth0]:7471", "host:7471". The errors are those of rdmacm.Dial, in a *net.OpError that
+// says whether it is a Timeout; ErrProtocol if who answers is no rsocket. Several goroutines may
+// dial.
 func Dial(ctx context.Context, address string) (*Conn, error) {
 	return (&Dialer{}).Dial(ctx, address)
 }
@@ -50,13 +50,10 @@ func (d *Dialer) Dial(ctx context.Context, address string) (*Conn, error) {
 	m := &maker{cfg: cfg}
 	below, err := rdmacm.Dial(ctx, address, m.connConfig(&d.Options))
 	if err != nil {
-		return nil, &net.OpError{Op: "dial", Net: network, Addr: text(address), Err: err}
+		return nil, opError("dial", nil, text(address), err)
 	}
 	c, err := m.finish(below)
-	if err != nil {
-		return nil, &net.OpError{Op: "dial", Net: network, Addr: text(address), Err: err}
-	}
-	return c, nil
+	return c, opError("dial", nil, text(address), err)
 }
 
 // DialContext is Dial in the form that http.Transport.DialContext has. network is not looked at.
@@ -78,9 +75,6 @@ func (t text) String() string { return string(t) }
 type Listener struct {
 	m     *maker
 	below *rdmacm.Listener
-	ctx   context.Context
-	end   context.CancelFunc
-	once  sync.Once
 }
 
 var _ net.Listener = (*Listener)(nil)
@@ -98,30 +92,30 @@ func Listen(ctx context.Context, address string, options *Options) (*Listener, e
 	l := &Listener{m: &maker{cfg: cfg}}
 	l.below, err = rdmacm.Listen(ctx, address, &rdmacm.ListenConfig{ConnConfig: *l.m.connConfig(options), Backlog: options.Backlog})
 	if err != nil {
-		return nil, &net.OpError{Op: "listen", Net: network, Addr: text(address), Err: err}
+		return nil, opError("listen", nil, text(address), err)
 	}
-	l.ctx, l.end = context.WithCancel(context.Background())
 	return l, nil
 }
 
-// Accept waits for the next connection.
+// Accept waits for the next connection. The error is that of AcceptContext.
 func (l *Listener) Accept() (net.Conn, error) {
-	c, err := l.AcceptContext(l.ctx)
+	c, err := l.AcceptContext(context.Background())
 	if err != nil {
-		if l.ctx.Err() != nil {
-			err = net.ErrClosed
-		}
-		return nil, &net.OpError{Op: "accept", Net: network, Addr: l.Addr(), Err: err}
+		return nil, err // not a nil *Conn
 	}
 	return c, nil
 }
 
-// AcceptContext is Accept until ctx ends. Whoever is no rsocket is sent away.
+// AcceptContext is Accept until ctx ends. Whoever is no rsocket is sent away. The error is a
+// *net.OpError of ctx's, of net.ErrClosed, or of what rdmacm.Listener.Accept says.
 func (l *Listener) AcceptContext(ctx context.Context) (*Conn, error) {
 	for {
 		below, err := l.below.Accept(ctx)
+		if errors.Is(err, rdmacm.ErrClosed) {
+			err = net.ErrClosed
+		}
 		if err != nil {
-			return nil, err
+			return nil, opError("accept", nil, l.Addr(), err)
 		}
 		if c, err := l.m.finish(below); err == nil {
 			return c, nil
@@ -132,14 +126,9 @@ func (l *Listener) AcceptContext(ctx context.Context) (*Conn, error) {
 // Addr is the address and port.
 func (l *Listener) Addr() net.Addr { return addrOf(l.below.Addr()) }
 
-// Close ends the listener. Calls of Accept return with net.ErrClosed; connections live on.
-func (l *Listener) Close() (err error) {
-	l.once.Do(func() {
-		l.end()
-		err = l.below.Close()
-	})
-	return err
-}
+// Close ends the listener. Calls of Accept return with net.ErrClosed; connections live on. A second
+// Close does nothing.
+func (l *Listener) Close() error { return l.below.Close() }
 
 // Addr is the address of an end.
 type Addr struct{ net.TCPAddr }

@@ -93,6 +93,18 @@ func TestKeepAlive(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestKeepAliveByDefault: who has said nothing hears of a peer that was killed; who wants no such
+// traffic has none.
+func TestKeepAliveByDefault(t *testing.T) {
+	for said, is := range map[time.Duration]time.Duration{0: 15 * time.Second, -1: 0, time.Minute: time.Minute} {
+		a, _ := connected(t, "pipe", &Config{KeepAlive: said})
+		a.mu.Lock()
+		require.Equal(t, is, max(a.alive.period, 0))
+		require.Equal(t, is > 0, a.alive.timer != nil)
+		a.mu.Unlock()
+	}
+}
+
 // TestRudePeer: a peer that breaks the rules of the stream loses the connection, and only that.
 func TestRudePeer(t *testing.T) {
 	a, b := connected(t, "pipe")

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/roce/rsocket/internal/stream"
 )
 
 // mute is an end whose peer is the test: a queue pair that is connected and has posted no receives,
@@ -103,6 +104,43 @@ func TestBadWriter(t *testing.T) {
 type badWriter func([]byte) (int, error)
 
 func (f badWriter) Write(p []byte) (int, error) { return f(p) }
+
+// TestWriterAway: an end of writing is told also while the only other call is in somebody's Writer,
+// which may be waiting for what the peer makes of that end.
+func TestWriterAway(t *testing.T) {
+	a, b := mute(t, nil)
+	require.NoError(t, b.qp.PostSend(roce.SendWR{Opcode: roce.WRWriteWithImm, Imm: 1, Inline: []byte("x"), Flags: roce.SendInline,
+		RemoteAddr: a.exposed.Addr(), RKey: a.exposed.RKey()}))
+	in, out := make(chan struct{}), make(chan struct{})
+	copied := make(chan error)
+	go func() {
+		_, err := a.WriteTo(badWriter(func(p []byte) (int, error) {
+			close(in)
+			<-out
+			return len(p), nil
+		}))
+		copied <- err
+	}()
+	<-in
+	a.mu.Lock()
+	for range stream.ControlDepth { // b takes nothing yet: as many are under way as may be
+		a.end.KeepAlive()
+		a.flush()
+	}
+	a.mu.Unlock()
+	require.NoError(t, a.CloseWrite())
+	require.NoError(t, b.take(b.qp))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var wcs [1]roce.WC
+	for wcs[0].Imm != 7<<29|2 {
+		_, err := b.cq.Wait(ctx, wcs[:])
+		require.NoError(t, err, "waiting for the shutdown")
+	}
+	require.NoError(t, b.qp.PostSend(roce.SendWR{Opcode: roce.WRWriteWithImm, Imm: 7<<29 | 2}))
+	close(out)
+	require.NoError(t, <-copied)
+}
 
 // TestMutePeer: a peer that takes nothing, and whose device answers, holds up no call beyond Close.
 func TestMutePeer(t *testing.T) {

@@ -11,7 +11,8 @@ type keepAlive struct {
 	period time.Duration
 }
 
-// SetKeepAlive sets how often the other end's device is asked for a sign of life; 0 is never.
+// SetKeepAlive sets how often the other end's device is asked for a sign of life; 0 or less is
+// never.
 func (c *Conn) SetKeepAlive(d time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -35,7 +36,7 @@ func (k *keepAlive) set(c *Conn, period time.Duration) {
 func (c *Conn) askForLife() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || c.alive.timer == nil {
+	if c.closed || c.over() || c.alive.timer == nil {
 		return
 	}
 	c.users++

@@ -13,7 +13,8 @@ import (
 )
 
 // Read reads up to len(p) bytes, and waits until there is at least one. The error is io.EOF when
-// the other end has ended writing, or this one reading; a *net.OpError otherwise.
+// the other end has ended writing, or this one reading, whatever becomes of the connection then; a
+// *net.OpError otherwise.
 func (c *Conn) Read(p []byte) (n int, err error) {
 	c.reads.Lock()
 	defer c.reads.Unlock()
@@ -48,8 +49,9 @@ func (c *Conn) toRead(want int) error {
 	if c.end.Readable() > 0 {
 		return nil
 	}
-	if c.end.Err() != nil {
-		return c.tell()
+	if err := c.end.Cut(); err != nil {
+		c.told = true
+		return err
 	}
 	return io.EOF
 }

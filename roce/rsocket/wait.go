@@ -266,10 +266,10 @@ func (c *Conn) postReceives(n int) error {
 }
 
 // settle sends what is owed when that becomes possible, although no call waits: what the other end
-// waits for must not wait for the next call of this one. It is rare: four updates must be under
-// way.
+// waits for must not wait for the next call of this one, nor for one that is in a Writer of the
+// application (WriteTo). It is rare: four updates must be under way.
 func (c *Conn) settle() {
-	if c.wait.leading || c.users > 1 || c.closed || c.wait.settles {
+	if c.wait.leading || c.closed || c.wait.settles {
 		return // somebody is there
 	}
 	c.wait.settles = true

@@ -44,8 +44,10 @@ func (r *run) options(s *session.Session) rsocket.Options {
 	if size == 0 {
 		size = 1 << 19
 	}
-	o := rsocket.Options{Config: rsocket.Config{SendBuffer: size, ReceiveBuffer: size, Polling: !r.sleeps,
-		KeepAlive: time.Duration(r.KeepAlive) * time.Second}}
+	o := rsocket.Options{Config: rsocket.Config{SendBuffer: size, ReceiveBuffer: size, Polling: !r.sleeps, KeepAlive: -1}}
+	if r.KeepAlive > 0 {
+		o.KeepAlive = time.Duration(r.KeepAlive) * time.Second
+	}
 	if s != nil {
 		o.Devices = []*roce.Device{s.Device}
 	}

@@ -61,6 +61,7 @@ type End struct {
 	peer  binary.ByteOrder // of the other's
 	state State
 	err   error // why it failed
+	cut   error // the same, if more could have come
 
 	sender
 	receiver
@@ -108,6 +109,10 @@ func (e *End) State() State { return e.state }
 
 // Err is why the end failed; nil if it has not.
 func (e *End) Err() error { return e.err }
+
+// Cut is why what came is not all; nil if it is: the other end had ended writing before the end
+// failed, or this one reading.
+func (e *End) Cut() error { return e.cut }
 
 // Received is told of a message: the immediate of a receive completion, and how many bytes were
 // written with it. A message that breaks a rule fails the end.
@@ -171,6 +176,9 @@ func (e *End) Fail(err error) {
 		return
 	}
 	e.err = err
+	if e.state.MayRead() {
+		e.cut = err
+	}
 	e.on(connectionFails)
 }
 
