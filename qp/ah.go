@@ -2,7 +2,6 @@ package qp
 
 import (
 	"fmt"
-	"slices"
 	"sync/atomic"
 
 	"github.com/goroce/goroce/mr"
@@ -14,9 +13,9 @@ import (
 type AH struct {
 	mem *mr.Table // of the device that it was made on
 	pd  mr.PD
-	// row is the place in the engine's table, and in the upper bits a serial number: so a slot that
-	// names a destroyed handle finds none.
-	row  uint32
+	// row is the place in the engine's table, and in the upper bits a serial number that never
+	// comes again: so a slot that names a destroyed handle finds none.
+	row  uint64
 	attr AHAttr
 	path wire.Path
 	dead atomic.Bool
@@ -43,15 +42,18 @@ func (e *Engine) CreateAH(pd mr.PD, attr AHAttr) (*AH, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := slices.Index(e.ahs, nil)
-	if i < 0 {
-		if i = len(e.ahs); i == MaxAH {
-			return nil, fmt.Errorf("%w: %d address handles", ErrLimit, MaxAH)
-		}
+	i := e.ahsUsed
+	for i < len(e.ahs) && e.ahs[i] != nil {
+		i++
+	}
+	if e.ahsUsed = i; i == MaxAH {
+		return nil, fmt.Errorf("%w: %d address handles", ErrLimit, MaxAH)
+	}
+	if i == len(e.ahs) {
 		e.ahs = append(e.ahs, nil)
 	}
 	e.ahSerial++
-	e.ahs[i] = &AH{mem: e.cfg.Memory, pd: pd, row: e.ahSerial<<ahRowBits | uint32(i), attr: attr, path: path}
+	e.ahs[i] = &AH{mem: e.cfg.Memory, pd: pd, row: e.ahSerial<<ahRowBits | uint64(i), attr: attr, path: path}
 	return e.ahs[i], nil
 }
 
@@ -88,12 +90,13 @@ func (e *Engine) DestroyAH(a *AH) error {
 		return fmt.Errorf("address handle: %w", ErrUnknown)
 	}
 	a.dead.Store(true)
-	e.ahs[a.row&(MaxAH-1)] = nil
+	i := int(a.row & (MaxAH - 1))
+	e.ahs[i], e.ahsUsed = nil, min(e.ahsUsed, i)
 	return nil
 }
 
 // ah finds the handle that a send slot names; nil if it was destroyed.
-func (e *Engine) ah(row uint32) *AH {
+func (e *Engine) ah(row uint64) *AH {
 	i := int(row & (MaxAH - 1))
 	if i >= len(e.ahs) || e.ahs[i] == nil || e.ahs[i].row != row {
 		return nil

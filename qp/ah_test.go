@@ -22,3 +22,30 @@ func TestAdoptedSource(t *testing.T) {
 		require.Equal(t, a.gid, b.e.ah(ah.row).path.Src, name)
 	}
 }
+
+// TestHandleGone: a datagram whose address handle was destroyed before it could be sent fails. It
+// does not go to where a later handle leads, however many there have been.
+func TestHandleGone(t *testing.T) {
+	d := newEnd(t, "192.0.2.1", 1, 64)
+	ud, err := d.e.CreateQP(QPInit{Type: UD, PD: d.pd, SendCQ: d.cq, RecvCQ: d.cq, Cap: Cap{MaxSendWR: 1}})
+	require.NoError(t, err)
+	require.NoError(t, d.e.ModifyQP(0, ud, &QPAttr{State: StateInit, Port: 1}, AttrState|AttrPKeyIndex|AttrPort|AttrQKey))
+	require.NoError(t, d.e.ModifyQP(0, ud, &QPAttr{State: StateRTR}, AttrState))
+	require.NoError(t, d.e.ModifyQP(0, ud, &QPAttr{State: StateRTS}, AttrState|AttrSQPSN))
+	ah, err := d.e.CreateAH(d.pd, AHAttr{DGID: wire.GIDFrom(netip.MustParseAddr("192.0.2.2"))})
+	require.NoError(t, err)
+	n, err := ud.PostSend([]SendWR{{Opcode: WRSend, AH: ah, RemoteQPN: 77}})
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.NoError(t, d.e.DestroyAH(ah))
+	for range 5000 {
+		other, err := d.e.CreateAH(d.pd, AHAttr{DGID: wire.GIDFrom(netip.MustParseAddr("192.0.2.9"))})
+		require.NoError(t, err)
+		require.Nil(t, d.e.ah(ah.row), "the row of the handle that is gone finds another")
+		require.NoError(t, d.e.DestroyAH(other))
+	}
+	d.e.Posted(ud)
+	require.Zero(t, d.e.PollTransmit(0, d.out))
+	d.e.Publish()
+	require.Equal(t, WCLocQPOpErr, d.poll(t).Status)
+}

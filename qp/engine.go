@@ -59,7 +59,8 @@ type Engine struct {
 	numbers  *qpnDeck // of queue pairs; nil until there is one
 	cqs      map[*CQ]struct{}
 	ahs      []*AH
-	ahSerial uint32
+	ahsUsed  int    // of ahs, rows below it are in use
+	ahSerial uint64 // of the newest
 	groups   map[wire.GID][]*QP
 	xrc      map[uint32]xrcTarget // by number
 
@@ -74,6 +75,7 @@ type Engine struct {
 	tellAt     Time  // when the first of them is due; Never if there is none
 	overrunCQs []*CQ
 	events     []Event
+	told       int // of events, those that were polled
 	syncs      []Sync
 	tickets    uint64 // syncs so far
 	stats      Stats
@@ -475,8 +477,11 @@ func (e *Engine) PollEvent() (Event, bool) {
 	if len(e.events) == 0 {
 		return Event{}, false
 	}
-	ev := e.events[0]
-	e.events = append(e.events[:0], e.events[1:]...)
+	ev := e.events[e.told]
+	if e.told++; e.told == len(e.events) {
+		clear(e.events) // what they refer to
+		e.events, e.told = e.events[:0], 0
+	}
 	return ev, true
 }
 

@@ -75,7 +75,7 @@ func (e *Engine) acceptFlush(q *QP, p *wire.Packet) fault {
 		return faultKey
 	}
 	j := e.acceptDone(q)
-	if p.FETH().Placement()&wire.PlacementPersistent != 0 && span.Len() > 0 {
+	if p.FETH().Placement()&wire.PlacementPersistent != 0 && len(span.Bytes()) > 0 {
 		e.tickets++
 		j.sync, j.since = e.tickets, e.now
 		r.syncing++

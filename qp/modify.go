@@ -261,7 +261,7 @@ func (e *Engine) enter(q *QP, from, to QPState) {
 			q.req.credits.ssn = e.cfg.FirstMSN
 		}
 	case StateSQD:
-		q.attr.SQDraining = true
+		q.attr.SQDraining = from == StateRTS
 	}
 	q.setState(to)
 	e.recordState(q)

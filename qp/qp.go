@@ -340,6 +340,7 @@ func (e *Engine) flushSends(q *QP) {
 func (e *Engine) sendError(q *QP) {
 	q.setState(StateSQE)
 	e.recordState(q)
+	q.attr.SQDraining = false
 	q.due &^= dueRequest
 	e.flushSends(q)
 }

@@ -182,10 +182,15 @@ func (r *responder) ackLimit(psn wire.PSN) wire.PSN {
 	return limit
 }
 
-// replay owes the responses of a remembered READ or atomic once more, from psn on.
+// replay owes the responses of a remembered READ or atomic once more, from psn on. It looks at the
+// newest first: one that is 16 million packets older may have had the same PSN.
 func (e *Engine) replay(q *QP, p *wire.Packet, psn wire.PSN) wire.DropReason {
 	r := &q.resp
-	for i := range r.res {
+	for n := range r.res {
+		i := r.resNext - 1 - n
+		if i < 0 {
+			i += len(r.res)
+		}
 		res := &r.res[i]
 		if !res.valid || psn.Sub(res.first) < 0 || psn.Sub(res.last) > 0 || res.answer != answerTo(p) {
 			continue

@@ -22,17 +22,16 @@ type sendSlot struct {
 	remoteAddr uint64 // BIND_MW: address in the region
 	compareAdd uint64 // BIND_MW, FLUSH: length
 	swap       uint64 // BIND_MW: window key << 32 | new key
+	ah         uint64 // row of the address handle table
 	length     uint32 // bytes of the message
 	imm        uint32 // immediate data, key to invalidate, or see bind and writeFlush
 	rkey       uint32 // BIND_MW: lkey of the region
-	ah         uint32 // row of the address handle table
 	remoteQPN  uint32 // XRC_SEND: number of the shared receive queue
 	remoteQKey uint32 // BIND_MW: serial
 	opcode     WROpcode
 	flags      SendFlags
 	numSGE     uint8
 	mwType     mr.WindowType // BIND_MW
-	_          [4]byte
 }
 
 // bind is the slot of a BIND_MW of queue pair qpn as the memory table wants it.

@@ -364,6 +364,9 @@ func TestDrain(t *testing.T) {
 		if err := a.Modify(qp.QPAttr{State: qp.StateSQD, Timeout: 9, AccessFlags: mr.RemoteRead}, qp.AttrState|qp.AttrTimeout|qp.AttrAccessFlags); err != nil {
 			t.Fatal(err)
 		}
+		if attr, _ := a.Node.Engine.QueryQP(a.QP.QP); attr.SQDraining || len(a.Node.Events) > 0 {
+			t.Errorf("it drains once more: sq_draining %v, events %v", attr.SQDraining, a.Node.Events)
+		}
 		if err := a.Modify(qp.QPAttr{State: qp.StateRTS}, qp.AttrState); err != nil {
 			t.Fatal(err)
 		}
@@ -393,6 +396,26 @@ func TestDrainUnreliable(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Sent(a, held, qp.WCSuccess)
+}
+
+// TestDrainFails: in SQE, where a request that fails while draining takes a UC queue pair, nothing
+// drains any more.
+func TestDrainFails(t *testing.T) {
+	s := NewScript(t)
+	a := s.newEnd(NodeConfig{Batch: 1, Budget: 1, Pace: Microsecond}, QPConfig{Type: qp.UC})
+	s.rawPeer(a, NodeConfig{Raw: true}, 0)
+	id := s.Post(a, a.Send(0, 3000))
+	s.Drop(a, Pkt(wire.UCSendFirst, 0))
+	if err := a.Modify(qp.QPAttr{State: qp.StateSQD}, qp.AttrState); err != nil {
+		t.Fatal(err)
+	}
+	s.close(a.Local)
+	s.Advance(Millisecond)
+	s.Sent(a, id, qp.WCLocProtErr)
+	s.InState(a, qp.StateSQE)
+	if attr, _ := a.Node.Engine.QueryQP(a.QP.QP); attr.SQDraining {
+		t.Error("sq_draining is still set")
+	}
 }
 
 // TestEndMidway: what a queue pair still had to send is not sent after ERR, RESET or its end, and
