@@ -3,14 +3,16 @@ package host
 // The interface below a port as the kernel's tables have it, in the network namespace in which the
 // port was opened, whichever thread asks. Lanes of one address share it.
 //
-// Stages: opening; reading, which tells what has changed; describing; the goroutine of ports that
-// have no other one to read when the kernel says that something has changed.
+// Stages: opening; reading, which tells what has changed; describing, for which the kernel is asked
+// again only when it has said that something has changed; the goroutine of ports that have no other
+// one to read when it says so.
 
 import (
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,6 +43,8 @@ type Link struct {
 	sync.Mutex // guards Handle: one question at a time
 	Handle     *netlink.Handle
 	table      gid.Table
+	described  *transport.Info // the last answer of Describe; nil: something has changed since
+	until      time.Time       // as long as described is good
 
 	changes int // netlink socket that tells of changes
 	mtu     atomic.Int32
@@ -128,6 +132,13 @@ func (l *Link) Changes() int { return l.changes }
 // Drain empties that socket. What the messages say is not read: what counts is what the tables say
 // now.
 func (l *Link) Drain() (any bool) {
+	l.Lock() // who describes sees the messages, or that they were taken
+	defer l.Unlock()
+	defer func() {
+		if any {
+			l.described = nil
+		}
+	}()
 	var buf [64]byte
 	for {
 		_, _, err := unix.Recvfrom(l.changes, buf[:], unix.MSG_DONTWAIT|unix.MSG_TRUNC)
@@ -223,28 +234,57 @@ func prefixOf(a netlink.Addr) (p netip.Prefix, ok bool) {
 	return netip.PrefixFrom(ip.Unmap(), bits), true
 }
 
+// describedFor is how long Describe's answer is good without a word of the kernel's: it says
+// nothing of a speed that was set by hand.
+const describedFor = time.Second
+
 // Describe fills in what Info says about the interface.
 func (l *Link) Describe(info *transport.Info) {
 	l.Lock()
 	defer l.Unlock()
-	link, err := l.Handle.LinkByIndex(l.Index)
+	if l.described == nil || time.Now().After(l.until) || l.waiting() {
+		l.described, l.until = l.ask(), time.Now().Add(describedFor)
+	}
 	info.GIDs = l.GIDs()
-	if err != nil {
+	d := l.described
+	if d == nil {
 		return
 	}
-	a := link.Attrs()
-	info.Interface, info.Index, info.NetMTU, info.Up = a.Name, a.Index, a.MTU, up(a)
-	info.Loopback = a.Flags&net.FlagLoopback != 0
-	if !info.Loopback && len(a.HardwareAddr) > 0 {
-		info.MAC = a.HardwareAddr
+	info.Interface, info.Index, info.NetMTU, info.Up, info.Loopback = d.Interface, d.Index, d.NetMTU, d.Up, d.Loopback
+	info.MAC, info.SpeedMbps, info.Addresses = slices.Clone(d.MAC), d.SpeedMbps, slices.Clone(d.Addresses)
+}
+
+// waiting tells whether the kernel says that something has changed. It says so before the change's
+// maker goes on, so that who asks after a change sees it. The caller has the lock.
+func (l *Link) waiting() bool {
+	for {
+		_, _, err := unix.Recvfrom(l.changes, nil, unix.MSG_DONTWAIT|unix.MSG_PEEK)
+		if err != unix.EINTR {
+			return err != unix.EAGAIN
+		}
 	}
-	info.SpeedMbps = LinkSpeed(a.Name)
+}
+
+// ask asks the kernel what Info says about the interface; nil: there is none. The caller has the
+// lock.
+func (l *Link) ask() *transport.Info {
+	link, err := l.Handle.LinkByIndex(l.Index)
+	if err != nil {
+		return nil
+	}
+	a := link.Attrs()
+	d := &transport.Info{Interface: a.Name, Index: a.Index, NetMTU: a.MTU, Up: up(a), Loopback: a.Flags&net.FlagLoopback != 0,
+		SpeedMbps: LinkSpeed(a.Name)}
+	if !d.Loopback && len(a.HardwareAddr) > 0 {
+		d.MAC = a.HardwareAddr
+	}
 	addrs, _ := l.Handle.AddrList(link, netlink.FAMILY_ALL)
 	for _, addr := range addrs {
 		if p, ok := prefixOf(addr); ok {
-			info.Addresses = append(info.Addresses, p)
+			d.Addresses = append(d.Addresses, p)
 		}
 	}
+	return d
 }
 
 // Watch returns the channel of events, and has a goroutine tell them from now on. It is for ports
