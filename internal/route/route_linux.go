@@ -1,22 +1,29 @@
 package route
 
-// The kernel's answer to "how would you send from here to there" (RTM_GETROUTE).
+// The kernel's answer to "how would you send from here to there" (RTM_GETROUTE), and what it says of
+// the interface, unless the caller knows that already. All questions go by one socket, which is
+// opened for them: the calling thread may be in another network namespace than the last.
 
 import (
-	"net"
 	"net/netip"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
-// ask asks the kernel. src may be invalid, oif 0.
-func ask(dst, src netip.Addr, oif int) (Route, error) {
+// ask asks the kernel. src may be invalid, oif 0, and known, which is the interface that has src, be
+// the zero Link.
+func ask(dst, src netip.Addr, oif int, known Link) (Route, error) {
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return Route{}, err
+	}
+	defer h.Close()
 	o := &netlink.RouteGetOptions{OifIndex: oif}
 	if src.IsValid() {
 		o.SrcAddr = src.AsSlice()
 	}
-	routes, err := netlink.RouteGetWithOptions(dst.AsSlice(), o)
+	routes, err := h.RouteGetWithOptions(dst.AsSlice(), o)
 	if err != nil {
 		return Route{}, err
 	}
@@ -24,21 +31,26 @@ func ask(dst, src netip.Addr, oif int) (Route, error) {
 		return Route{}, unix.ENETUNREACH
 	}
 	found := routes[0]
-	r := Route{Index: found.LinkIndex, Source: src, NextHop: dst, Local: found.Type == unix.RTN_LOCAL}
+	r := Route{Source: src, NextHop: dst, Local: found.Type == unix.RTN_LOCAL}
 	if from, ok := netip.AddrFromSlice(found.Src); ok && !src.IsValid() {
 		r.Source = from.Unmap()
 	}
 	if via := nextHop(&found); via.IsValid() {
 		r.NextHop = via
 	}
-	link, err := net.InterfaceByIndex(r.Index)
-	if err != nil {
-		return Route{}, err
+	index, link := found.LinkIndex, known
+	switch {
+	case r.Local && known.Index != 0:
+		index = known.Index
+	case r.Local: // the kernel says lo, whose address it is not
+		index = holder(h, r.Source, oif, index)
 	}
-	if r.Local { // the kernel says lo, whose address it is not
-		if own, err := holder(r.Source, oif); err == nil {
-			link = own
+	if index != known.Index {
+		l, err := h.LinkByIndex(index)
+		if err != nil {
+			return Route{}, err
 		}
+		link = Link{Name: l.Attrs().Name, Index: index, MTU: l.Attrs().MTU}
 	}
 	r.Interface, r.Index, r.NetMTU = link.Name, link.Index, link.MTU
 	if found.MTU > 0 {
@@ -56,4 +68,21 @@ func nextHop(r *netlink.Route) netip.Addr {
 	}
 	via, _ := netip.AddrFromSlice(gw)
 	return via.Unmap()
+}
+
+// holder is the interface that has an address; of link-local ones, which several may have, the one
+// with the index among, if that is not 0. If none has it, it is otherwise.
+func holder(h *netlink.Handle, a netip.Addr, among, otherwise int) int {
+	list, err := h.AddrList(nil, netlink.FAMILY_ALL)
+	if err != nil {
+		return otherwise
+	}
+	for _, have := range list {
+		// 127.0.0.0/8 as a whole is lo's.
+		local := have.IP.Equal(a.AsSlice()) || have.IP.IsLoopback() && have.Contains(a.AsSlice())
+		if local && (among == 0 || have.LinkIndex == among) {
+			return have.LinkIndex
+		}
+	}
+	return otherwise
 }

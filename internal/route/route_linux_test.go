@@ -48,6 +48,13 @@ func TestWire(t *testing.T) {
 		require.Equal(t, [2]string{c.source, c.nextTo}, [2]string{r.Source.String(), r.NextHop.String()}, "%+v", c)
 		require.Equal(t, c.mtu, r.MTU(), "%+v", c)
 		require.Equal(t, c.local, r.Local, "%+v", c)
+		if !src.IsValid() {
+			continue
+		}
+		var known Route
+		left.Do(func() { known, err = From(src, Link{r.Interface, r.Index, 1500}, netip.MustParseAddr(c.dst)) })
+		require.NoError(t, err, "%+v", c)
+		require.Equal(t, r, known, "%+v", c)
 	}
 	for dst, errno := range map[string]unix.Errno{"10.96.0.1": unix.EHOSTUNREACH, "192.0.2.1": unix.ENETUNREACH} {
 		var err error
@@ -55,4 +62,17 @@ func TestWire(t *testing.T) {
 		require.ErrorIs(t, err, ErrNoRoute)
 		require.ErrorIs(t, err, errno)
 	}
+}
+
+// TestFromOtherInterface: what is known of the interface of the source does not count where the
+// route is by another one.
+func TestFromOtherInterface(t *testing.T) {
+	left := netns.NewWire(t, 1500).Left
+	left.IP(t, "addr add 10.66.0.1/32 dev lo")
+	left.Do(func() {
+		r, err := From(netip.MustParseAddr("10.66.0.1"), Link{"lo", 1, 65536}, netip.MustParseAddr("10.77.0.2"))
+		require.NoError(t, err)
+		require.Equal(t, "wire", r.Interface)
+		require.Equal(t, 1500, r.NetMTU)
+	})
 }

@@ -6,11 +6,12 @@ package route
 // that the system chose, and an interface has that.
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 )
 
-func ask(dst, src netip.Addr, oif int) (Route, error) {
+func ask(dst, src netip.Addr, oif int, _ Link) (Route, error) {
 	if link, err := net.InterfaceByIndex(oif); err == nil {
 		dst = zoned(dst, link.Name)
 	}
@@ -34,4 +35,26 @@ func ask(dst, src netip.Addr, oif int) (Route, error) {
 	_, err = holder(dst.WithZone(""), oif)
 	r.Local = err == nil
 	return r, nil
+}
+
+// holder is the interface that has an address; of link-local ones, which several may have, the one
+// with the index among, if that is not 0.
+func holder(a netip.Addr, among int) (*net.Interface, error) {
+	list, err := net.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range list {
+		addrs, err := i.Addrs()
+		if err != nil || among != 0 && i.Index != among {
+			continue
+		}
+		for _, have := range addrs {
+			// 127.0.0.0/8 as a whole is lo's.
+			if n, ok := have.(*net.IPNet); ok && (n.IP.Equal(a.AsSlice()) || n.IP.IsLoopback() && n.Contains(a.AsSlice())) {
+				return &i, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("no interface has the address %v", a)
 }

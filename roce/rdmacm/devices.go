@@ -366,10 +366,11 @@ func (a *agent) wayFrom(src, dst netip.Addr) (path, error) {
 	if src.Is4() != dst.Is4() {
 		return path{}, fmt.Errorf("%w: from %v to %v: one is IPv4 and one IPv6", ErrInvalid, src, dst)
 	}
-	if a.dev.PortInfo().Interface == "" {
+	info := a.dev.PortInfo()
+	if info.Interface == "" {
 		return path{agent: a, local: src, remote: dst, mtu: a.dev.QueryPort().ActiveMTU}, nil
 	}
-	r, err := route.To(dst, src)
+	r, err := route.From(src, route.Link{Name: info.Interface, Index: info.Index, MTU: info.NetMTU}, dst)
 	if err != nil {
 		return path{}, noWay(err)
 	}
