@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -186,4 +187,35 @@ func (e *bare) receive(ctx context.Context) bool {
 		}
 	}
 	return false
+}
+
+// BenchmarkDial is a connection that is set up, and closed by the side that has taken it.
+func BenchmarkDial(b *testing.B) {
+	l, d := listening(b, "udp")
+	keep, err := d.Dial(b.Context(), l.Addr().String())
+	require.NoError(b, err)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		first, err := l.Accept()
+		for err == nil {
+			var c net.Conn
+			if c, err = l.Accept(); err == nil {
+				c.Close()
+			}
+		}
+		first.Close()
+	}()
+	b.ReportAllocs()
+	for b.Loop() {
+		c, err := d.Dial(b.Context(), l.Addr().String())
+		require.NoError(b, err)
+		_, err = c.Read(make([]byte, 1))
+		require.ErrorIs(b, err, io.EOF)
+		require.NoError(b, c.Close())
+	}
+	b.StopTimer()
+	require.NoError(b, keep.Close())
+	require.NoError(b, l.Close())
+	<-over
 }

@@ -28,6 +28,7 @@ type Conn struct {
 	qp      *roce.QP
 	own     *roce.MR // the send buffer
 	exposed *roce.MR // the receive buffer and behind it the tables, which the other end writes
+	memory  *memory
 	send    []byte
 	receive []byte
 	// ends the connection below until then, if a connection manager made it, and gives back
@@ -89,9 +90,9 @@ func (c *Conn) take(qp *roce.QP) error {
 // register makes the connection's memory and its end.
 func (c *Conn) register() (err error) {
 	tables := stream.TablesSize(c.cfg.Maps)
-	c.send = make([]byte, c.cfg.SendBuffer)
-	memory := make([]byte, c.cfg.ReceiveBuffer+tables)
-	c.receive = memory[:c.cfg.ReceiveBuffer]
+	c.memory = takeMemory(c.cfg.SendBuffer, c.cfg.ReceiveBuffer+tables)
+	memory := c.memory.exposed
+	c.send, c.receive = c.memory.own, memory[:c.cfg.ReceiveBuffer]
 	if c.own, err = c.pd.RegMR(c.send, 0); err != nil {
 		return err
 	}
@@ -239,11 +240,13 @@ func (c *Conn) free() error {
 	for b := range allocs {
 		errs = append(errs, b.mr.Close())
 	}
-	if c.own != nil {
+	if c.own != nil && c.exposed != nil {
+		err := errors.Join(c.own.Close(), c.exposed.Close())
+		if errs = append(errs, err); err == nil {
+			c.memory.giveBack()
+		}
+	} else if c.own != nil {
 		errs = append(errs, c.own.Close())
-	}
-	if c.exposed != nil {
-		errs = append(errs, c.exposed.Close())
 	}
 	if c.cq != nil {
 		errs = append(errs, c.cq.Close())

@@ -6,6 +6,7 @@ package soft
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -396,17 +397,12 @@ func (c *CQ) destroy() error {
 func (c *CQ) purge(qpn uint32, keep bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := c.purged
+	goes := func(wc qp.WCEx) bool { return wc.QPN == qpn && !(keep && wc.Opcode >= qp.WCRecv) }
+	c.purged = slices.DeleteFunc(c.purged, goes)
 	var wcs [64]qp.WCEx
 	for _, q := range c.lanes {
 		for n := q.PollEx(wcs[:]); n > 0; n = q.PollEx(wcs[:]) {
-			all = append(all, wcs[:n]...)
-		}
-	}
-	c.purged = nil
-	for _, wc := range all {
-		if wc.QPN != qpn || keep && wc.Opcode >= qp.WCRecv {
-			c.purged = append(c.purged, wc)
+			c.purged = append(c.purged, slices.DeleteFunc(wcs[:n], goes)...)
 		}
 	}
 	c.other.Store(len(c.purged) > 0 || c.closed)
