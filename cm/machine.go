@@ -181,6 +181,9 @@ func (m *Machine) PollEvent() (Event, bool) {
 	}
 }
 
+// HasEvents tells whether PollEvent may have an event.
+func (m *Machine) HasEvents() bool { return m.events.len() > 0 }
+
 // Len returns how many connections and queries the machine knows: those in use, and those that
 // have ended and are remembered.
 func (m *Machine) Len() (inUse, remembered int) {

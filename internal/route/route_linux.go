@@ -1,7 +1,7 @@
 package route
 
-// The kernel's answer to "how would you send from here to there" (RTM_GETROUTE), and what it says of
-// the interface, unless the caller knows that already. All questions go by one socket, which is
+// The kernel's answer to "how would you send from here to there" (RTM_GETROUTE), and what it says
+// of the interface, unless the caller knows that already. All questions go by one socket, which is
 // opened for them: the calling thread may be in another network namespace than the last.
 
 import (
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ask asks the kernel. src may be invalid, oif 0, and known, which is the interface that has src, be
+// ask asks the kernel. src may be invalid, oif 0, and known, which is the interface that has src,
 // the zero Link.
 func ask(dst, src netip.Addr, oif int, known Link) (Route, error) {
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)

@@ -6,7 +6,7 @@ package rdmacm
 // Stages: opening it with its receives; taking in what has come; sending, for which the way to the
 // peer must be known (an address handle, of which some are kept); closing.
 //
-// One goroutine uses it, the agent's.
+// Its users take turns by the machine's lock.
 
 import (
 	"context"
@@ -22,6 +22,7 @@ import (
 const (
 	gsiRecvs  = 256 // datagrams that wait to be looked at: 74 KiB
 	gsiSends  = 128 // on their way
+	gsiSignal = 32  // every so manieth of them completes
 	gsiTurn   = 256 // completions that are taken in before something else is done
 	gsiWays   = 256 // peers whose address handles are kept
 	gsiAsking = 16  // peers whose link address is being found out at a time
@@ -53,7 +54,7 @@ type gsi struct {
 	qp   *roce.QP
 	slow bool // the port must find out link addresses
 
-	sending int // requests that have not completed
+	posted, done uint64 // messages: all, and those that have left
 	ways    map[cm.Path]*handle
 	asking  int
 	uses    uint64
@@ -83,7 +84,7 @@ func openGSI(dev *roce.Device) (g *gsi, err error) {
 	if g.mr, err = g.pd.RegMR(make([]byte, gsiRecvs*gsiSlot), roce.LocalWrite); err != nil {
 		return g, err
 	}
-	g.qp, err = g.pd.CreateQP(roce.QPInitAttr{Type: roce.GSI, SendCQ: g.cq, SQSigAll: true,
+	g.qp, err = g.pd.CreateQP(roce.QPInitAttr{Type: roce.GSI, SendCQ: g.cq,
 		Cap: roce.QPCap{MaxSendWR: gsiSends, MaxRecvWR: gsiRecvs, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: wire.MADLen}})
 	if err != nil {
 		return g, err
@@ -137,7 +138,7 @@ func (g *gsi) receive(take func(w cm.Path, mad []byte)) (more bool, err error) {
 
 func (g *gsi) completed(wc *roce.WC, take func(w cm.Path, mad []byte)) error {
 	if wc.Opcode != roce.WCRecv {
-		g.sending--
+		g.done = wc.WRID + 1 // and so have those before it
 		if wc.Status != roce.WCSuccess {
 			g.lost++
 		}
@@ -152,7 +153,7 @@ func (g *gsi) completed(wc *roce.WC, take func(w cm.Path, mad []byte)) error {
 }
 
 // room says whether a message can be sent now.
-func (g *gsi) room() bool { return g.sending < gsiSends }
+func (g *gsi) room() bool { return g.posted-g.done < gsiSends }
 
 // send sends a message to queue pair 1 of a peer; there must be room. It waits for nothing: a way
 // that is not known yet is looked for while the message waits.
@@ -234,13 +235,16 @@ func (g *gsi) keep(w cm.Path, h *handle) *handle {
 func (g *gsi) post(h *handle, mad *wire.MAD) {
 	g.uses++
 	h.used = g.uses
-	err := g.qp.PostSend(roce.SendWR{Opcode: roce.WRSend, Flags: roce.SendInline, Inline: mad[:], AH: h.ah,
-		RemoteQPN: wire.GSIQPN, RemoteQKey: wire.GSIQKey})
-	if err != nil {
+	wr := roce.SendWR{WRID: g.posted, Opcode: roce.WRSend, Flags: roce.SendInline, Inline: mad[:], AH: h.ah,
+		RemoteQPN: wire.GSIQPN, RemoteQKey: wire.GSIQKey}
+	if wr.WRID%gsiSignal == gsiSignal-1 {
+		wr.Flags |= roce.SendSignaled
+	}
+	if g.qp.PostSend(wr) != nil {
 		g.lost++
 		return
 	}
-	g.sending++
+	g.posted++
 }
 
 // close gives everything back; searches must have ended. Also of what openGSI could not finish.

@@ -1,8 +1,9 @@
 package rdmacm
 
 // A software device: we speak, by queue pair 1 and the machine (package cm), which all IDs on the
-// device share. A goroutine moves messages, time and events between the two; calls of IDs change
-// the machine under its lock and wake that goroutine.
+// device share. A goroutine moves messages, time and events between the two. Calls of IDs change
+// the machine under its lock and send what comes of it themselves; they wake the goroutine if there
+// is something else to do.
 //
 // Stages: beginning and end; the goroutine's round; changing the machine; what it tells, handed to
 // the IDs (machineid.go).
@@ -25,14 +26,14 @@ type machine struct {
 	done chan struct{} // closed when the goroutine has ended
 	wake chan struct{} // holds a token while the goroutine has something to do
 
-	gsi *gsi // the goroutine's
-
 	unwatch func()      // ends what the device tells
 	moved   atomic.Bool // an address of the device has come or gone
 	gone    atomic.Bool // the device is
 
 	mu      sync.Mutex // taken after an ID's
 	cm      *cm.Machine
+	gsi     *gsi
+	alarm   cm.Time   // when the goroutine looks again whatever comes
 	lookAt  cm.Time   // when the port's MTU is to be looked at again
 	orphan  time.Time // since when nobody uses the device; zero: somebody does, or it is not ours
 	refused bool      // the device could not be closed, for what others have on it
@@ -100,7 +101,9 @@ func (m *machine) run() {
 			m.gsi.ch.TryGet()
 		case <-m.wake:
 		case f := <-m.gsi.answers:
+			m.mu.Lock()
 			m.gsi.answered(f)
+			m.mu.Unlock()
 		case <-timer.C:
 		case <-m.a.ctx.Done():
 			m.round()
@@ -123,10 +126,7 @@ func (m *machine) round() (events []happening, next cm.Time, err error) {
 		m.kick()
 	}
 	m.cm.HandleTimeout(now())
-	var msg cm.Message
-	for m.gsi.room() && m.cm.PollTransmit(&msg) {
-		m.gsi.send(msg.Path, &msg.MAD)
-	}
+	m.transmit()
 	for {
 		e, ok := m.cm.PollEvent()
 		if !ok {
@@ -143,7 +143,17 @@ func (m *machine) round() (events []happening, next cm.Time, err error) {
 		}
 		next = min(next, over)
 	}
+	m.alarm = next
 	return events, next, err
+}
+
+// transmit sends what is to be sent, as long as there is room: completions of what is on its way
+// wake the goroutine. The caller has the lock.
+func (m *machine) transmit() {
+	var msg cm.Message
+	for m.gsi.room() && m.cm.PollTransmit(&msg) {
+		m.gsi.send(msg.Path, &msg.MAD)
+	}
 }
 
 func (m *machine) abandoned(is, refused bool) {
@@ -156,12 +166,17 @@ func (m *machine) abandoned(is, refused bool) {
 	m.kick()
 }
 
-// do changes the machine, and has the goroutine see what comes of it. An error is one of this
-// package's.
+// do changes the machine, sends what is to be sent then, and has the goroutine see what else comes
+// of it. An error is one of this package's.
 func (m *machine) do(f func(m *cm.Machine) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	defer m.kick()
+	defer func() {
+		m.transmit()
+		if m.cm.HasEvents() || m.cm.PollTimeout() < m.alarm {
+			m.kick()
+		}
+	}()
 	err := f(m.cm)
 	for _, e := range [...]struct{ theirs, ours error }{{cm.ErrInvalid, ErrInvalid}, {cm.ErrState, ErrState}, {cm.ErrClosed, ErrState},
 		{cm.ErrInUse, ErrBusy}, {cm.ErrLimit, roce.ErrLimit}} {
