@@ -148,6 +148,23 @@ func open(kind string, addr netip.Addr) (*agent, error) {
 	return a, nil
 }
 
+// opened shares the agent of an address's device if that is open, and has the address; else it is
+// nil.
+func opened(kind string, addr netip.Addr) *agent {
+	agents.Lock()
+	defer agents.Unlock()
+	name := kind + ":" + addr.String()
+	a := agents.owned[name]
+	if a == nil || agents.busy[name] != nil {
+		return nil
+	}
+	if _, has := rowOf(a.dev, gidOf(addr)); !has {
+		return nil
+	}
+	a.take()
+	return a
+}
+
 // release ends what share and open began. The device of the last user is closed if this package has
 // opened it.
 func (a *agent) release() {
@@ -209,6 +226,9 @@ func (a *agent) retire() error {
 // own one is opened. ErrInvalid if nobody has the address.
 func (ch *EventChannel) bound(addr netip.Addr) (*agent, error) {
 	if len(ch.devices) == 0 {
+		if a := opened(ch.kind, addr); a != nil {
+			return a, nil
+		}
 		if err := isLocal(addr); err != nil {
 			return nil, err
 		}

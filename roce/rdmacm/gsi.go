@@ -55,11 +55,11 @@ type gsi struct {
 	slow bool // the port must find out link addresses
 
 	posted, done uint64 // messages: all, and those that have left
-	ways    map[cm.Path]*handle
-	asking  int
-	uses    uint64
-	answers chan found
-	lost    uint64 // messages that found no place, or no way
+	ways         map[cm.Path]*handle
+	asking       int
+	uses         uint64
+	answers      chan found
+	lost         uint64 // messages that found no place, or no way
 }
 
 // openGSI makes queue pair 1 of a device and posts its receives. The error is ErrBusy if the device
