@@ -35,7 +35,9 @@ func Docs() (map[string][]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			files["pictures/"+l.Name+".svg"] = picture
+			if picture != nil {
+				files["pictures/"+l.Name+".svg"] = picture
+			}
 		}
 		page.WriteString(around(i))
 		files[file] = []byte(page.String())
@@ -58,14 +60,16 @@ func around(i int) string {
 	return "\n---\n\n" + strings.Join(links, " · ") + "\n"
 }
 
-// page writes a lesson and returns its picture.
+// page writes a lesson and returns its picture, nil if nothing happens in it.
 func (l *Lesson) page(b *strings.Builder) ([]byte, error) {
 	p := l.Play(nil)
 	fmt.Fprintf(b, "\n<a id=\"%s\"></a>\n\n## %s\n\n`roce learn %s`\n\n", l.Name, l.Title, l.Name)
 	for _, x := range Passages(l.Text, p) {
 		b.WriteString(markdown(x))
 	}
-	fmt.Fprintf(b, "![%s](pictures/%s.svg)\n\n", escape(l.Title), l.Name)
+	if len(l.steps(p)) > 0 {
+		fmt.Fprintf(b, "![%s](pictures/%s.svg)\n\n", escape(l.Title), l.Name)
+	}
 	if l.NIC != "" {
 		b.WriteString("*With a NIC.* ")
 		for _, x := range Passages(l.NIC, p) {
@@ -81,6 +85,9 @@ func (l *Lesson) page(b *strings.Builder) ([]byte, error) {
 		b.WriteString(markdown(x))
 	}
 	b.WriteString("</details>\n")
+	if len(l.steps(p)) == 0 {
+		return nil, nil
+	}
 	var picture bytes.Buffer
 	err := l.WriteSVG(&picture, p)
 	return picture.Bytes(), err

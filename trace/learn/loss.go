@@ -137,9 +137,10 @@ comes first, B's device says {6 NAK PSN sequence error}, and A sends again from 
 that PSN already: a duplicate, which is not executed.
 
 So a network must keep the packets of a queue pair in order. Switches do it by sending all that have the same addresses and UDP ports the
-same way. That is what the source port is for: each queue pair has one of its own.`,
+same way. That is what the UDP source port is for: a device gives each connection one of its own, so that connections are spread over
+all ways, and each of them keeps to one.`,
 			NIC: `
-NICs with adaptive routing put up with WRITEs in any order: each of their packets must have its address, so they are not those of the
+NICs do so, and our packet and xdp devices; our udp device is a socket, which has one port: all that it sends comes from 4791. NICs with adaptive routing put up with WRITEs in any order: each of their packets must have its address, so they are not those of the
 standard.`,
 			Scenario: func(w *world.World) {
 				w.Change(2, world.Delay)

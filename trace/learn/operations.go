@@ -14,7 +14,7 @@ var operations = Chapter{Name: "operations", Title: "What RDMA does",
 	Text: `
 RDMA lets a program read and write the memory of a program on another machine, and send it messages, without either operating system
 having a hand in it. A device does it: a network adapter (a NIC) in hardware, or, as here, a program that speaks the same packets.
-"roce demo" shows all operations of this chapter in a minute, between two real devices on this machine. Here they come one at a time,
+"roce demo" shows all operations of this chapter at once, between two real devices on this machine. Here they come one at a time,
 slowly, in a simulated world, where you can lose a packet and see what follows.`,
 	Lessons: []*Lesson{
 		{
@@ -26,12 +26,13 @@ together with an address. Without that A could do nothing.
 
 A's program fills in a work request: what to do (WRITE), from where (address, length and lkey; together a scatter/gather element), to
 where (B's address and rkey). It posts the request to its send queue. That is an entry in a ring in memory and a knock at the device's
-door, the doorbell. No system call is made, and the program goes on at once.
+door, the doorbell. No system call is made, and the program goes on at once. (A send queue and a receive queue together are a queue
+pair. This one is connected to a queue pair of B's; how that was done is a later lesson.)
 
 The device takes the request from the queue, checks the lkey, reads the 32 bytes and makes {1 RDMA_WRITE_ONLY} of them. It says which
 queue pair of B it is for, has a sequence number, the PSN, and in its RETH header B's address, rkey and length.
 
-B's device looks the rkey up: does it exist, does it belong to this queue pair's protection domain, does it allow writing, are all 32
+B's device looks the rkey up: does it exist, does it belong to this queue pair's protection domain (a group of regions and queue pairs of one program that may work together), does it allow writing, are all 32
 bytes inside of the region? Then it writes them. It answers with {2 ACK}. B's program had no part in this. It does not even know.
 
 When the ACK arrives A's device puts a completion into A's completion queue: {A 1 SUCCESS}. A's program finds it when it polls the
@@ -118,7 +119,7 @@ the one that answers. 16 is a usual number. Further READs wait in A's send queue
 				holds("A", "buf", 4096, "B", "buf", 100, 2000)},
 			Question: "Which packet acknowledges a READ request?",
 			Answers:  []string{"an ACK that comes before the data", "the responses themselves", "none: READs are not reliable"}, Right: 1,
-			Why: "FIRST and LAST of the responses carry an AETH, as an ACK does: {3 RDMA_READ_RESPONSE_LAST} says that all is done.",
+			Why: "FIRST and LAST of the responses carry an AETH, the header that acknowledges, as an ACK does: {3 RDMA_READ_RESPONSE_LAST} says that all is done.",
 		},
 		{
 			Name: "atomics", Title: "Fetch-and-add, compare-and-swap",
@@ -189,7 +190,7 @@ An unreliable connection (UC) has SEND and WRITE, and no acknowledgements. A's c
 {A 1 SUCCESS} says nothing about B.
 
 Here {2 lost}. B's device sees at {3 RDMA_WRITE_LAST} that a PSN is missing, and throws the rest of the message away. 1024 bytes are in
-B's memory, the others are not, and nobody is told: no NAK, no event, no completion. {4 RDMA_WRITE_ONLY}, the next message, is taken as
+B's memory, the others are not, and nobody is told: no negative acknowledgement (NAK), no event, no completion. {4 RDMA_WRITE_ONLY}, the next message, is taken as
 if nothing had happened.
 
 READ and atomics do not exist over UC: they need an answer.`,

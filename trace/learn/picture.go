@@ -1,8 +1,8 @@
 package learn
 
 // A play as a picture: a line down for each host, time downwards, not to scale. Each thing that
-// happens has a row of its own; a packet goes from the row where it is sent to that where it
-// arrives, so that overtaking shows.
+// happens has a row of its own, as high as its text is long; a packet goes from the row where it is
+// sent to that where it arrives, so that overtaking shows.
 
 import (
 	"bufio"
@@ -11,12 +11,15 @@ import (
 	"html"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/goroce/goroce/trace/world"
 )
 
 const (
 	rowHeight  = 22
+	lineHeight = 15 // of a text's further lines
+	lineLength = 66 // of a text, in characters
 	topMargin  = 48
 	leftMargin = 510 // room for what the first host does, and the times
 	between    = 380 // hosts
@@ -71,12 +74,17 @@ func (l *Lesson) WriteSVG(out io.Writer, p *world.Play) error {
 	all := l.marks(p)
 	more := max(0, len(all)-maxRows)
 	all = all[:len(all)-more]
-	rows := map[mark]int{}
-	for i, m := range all {
-		rows[m] = topMargin + rowHeight*(i+1)
+	rows := map[mark]int{} // how far down
+	bottom := topMargin + rowHeight
+	for _, m := range all {
+		rows[m] = bottom
+		bottom += rowHeight
+		if m.entry != nil {
+			bottom += lineHeight * strings.Count(Wrap(m.entry.Text, lineLength), "\n")
+		}
 	}
 	width := leftMargin + between*(len(p.Hosts)-1) + leftMargin
-	height := topMargin + rowHeight*(len(all)+2)
+	height := bottom + rowHeight
 	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", width, height, width, height)
 	fmt.Fprintf(w, "<title>%s</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n", html.EscapeString(p.Title))
 	for i, h := range p.Hosts {
@@ -93,7 +101,7 @@ func (l *Lesson) WriteSVG(out io.Writer, p *world.Play) error {
 		case m.entry != nil:
 			drawEntry(w, m.entry, len(p.Hosts), rows[m])
 		case m.arrival == 0:
-			drawPacket(w, m.packet, rows)
+			drawPacket(w, m.packet, rows, bottom)
 		}
 	}
 	if more > 0 {
@@ -104,7 +112,7 @@ func (l *Lesson) WriteSVG(out io.Writer, p *world.Play) error {
 }
 
 // drawEntry writes what a host does beside its line: to the left of the first one, else to the
-// right.
+// right. What is long has several lines, downwards.
 func drawEntry(w io.Writer, e *world.Entry, hosts, y int) {
 	x, anchor := leftMargin+between*e.Host+8, "start"
 	if e.Host == 0 && hosts > 1 {
@@ -120,15 +128,14 @@ func drawEntry(w io.Writer, e *world.Entry, hosts, y int) {
 	if e.Err != nil {
 		colour = "#d1242f"
 	}
-	text := e.Text
-	if most := 66; len([]rune(text)) > most {
-		text = string([]rune(text)[:most]) + " …"
+	for i, text := range strings.Split(Wrap(e.Text, lineLength), "\n") {
+		fmt.Fprintf(w, `<text x="%d" y="%d" text-anchor="%s" fill="%s">%s</text>`+"\n", x, y+4+lineHeight*i, anchor, colour, html.EscapeString(text))
 	}
-	fmt.Fprintf(w, `<text x="%d" y="%d" text-anchor="%s" fill="%s">%s</text>`+"\n", x, y+4, anchor, colour, html.EscapeString(text))
 }
 
-// drawPacket draws a packet's arrow, or two of a duplicate, or half of one that is lost.
-func drawPacket(w io.Writer, x *world.Packet, rows map[mark]int) {
+// drawPacket draws a packet's arrow, or two of a duplicate, or half of one that is lost. One that
+// arrives behind the last row goes to the bottom.
+func drawPacket(w io.Writer, x *world.Packet, rows map[mark]int, bottom int) {
 	y := rows[mark{x.Sent, nil, x, 0}]
 	from, colour := leftMargin+between*x.From, colours[x.Kind]
 	if x.To < 0 || x.Arrived == 0 {
@@ -148,7 +155,7 @@ func drawPacket(w io.Writer, x *world.Packet, rows map[mark]int) {
 		}
 		end, shown := rows[mark{t, nil, x, i + 1}]
 		if !shown {
-			end = rowHeight*(len(rows)+1) + topMargin
+			end = bottom
 		}
 		tip := 8
 		if to < from {

@@ -82,9 +82,9 @@ Memory that is unmapped without ibv_dereg_mr is another matter: see the next les
 			},
 			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK", "RDMA_WRITE_ONLY", "NAK remote access error"), completes("A", qp.WCSuccess, qp.WCRemAccessErr),
 				holds("B", "buf", 0, "A", "buf", 0, 32), has("B", "buf", 64, make([]byte, 32)...)},
-			Question: "free() a registered buffer, malloc() gives the same address again. With a NIC, where do the peer's WRITEs go?",
+			Question: "free() gives the pages of a large registered buffer back to the system, and malloc() finds new ones for the same address. With a NIC, where do the peer's WRITEs go?",
 			Answers:  []string{"into the new buffer", "into the old pages, which the program sees no more", "nowhere: status 10"}, Right: 1,
-			Why: "The key is still valid, and the NIC's table has the physical pages. Whether malloc has given the same pages or others is luck; if the memory went back to the system, they are others.",
+			Why: "The key is still valid, and the NIC's table has the physical pages, which stay pinned. Small buffers are worse: free() keeps their pages for the next malloc(), so the WRITEs go into the new buffer.",
 		},
 		&unmapped,
 		{

@@ -103,9 +103,16 @@ func queueLine(p *world.Play, m *world.Moment) string {
 	return strings.Join(hosts, "   ")
 }
 
-// Show writes the lesson for a terminal, without its question.
+// Show writes the lesson for a terminal, without its question. The first of a chapter has what the
+// chapter is about in front.
 func (l *Lesson) Show(out io.Writer, p *world.Play) error {
 	var b strings.Builder
+	for _, c := range Chapters() {
+		if c.Lessons[0] == l {
+			fmt.Fprintf(&b, "Chapter: %s\n\n", c.Title)
+			writePassages(&b, Passages(c.Text, nil))
+		}
+	}
 	fmt.Fprintf(&b, "%s\n%s\n\n", l.Title, strings.Repeat("=", len(l.Title)))
 	writePassages(&b, Passages(l.Text, p))
 	l.WritePlay(&b, p)
@@ -113,25 +120,34 @@ func (l *Lesson) Show(out io.Writer, p *world.Play) error {
 		b.WriteString("\nWith a NIC\n")
 		writePassages(&b, Passages(l.NIC, p))
 	}
-	_, err := io.WriteString(out, b.String())
+	_, err := io.WriteString(out, strings.TrimRight(b.String(), "\n")+"\n")
 	return err
 }
 
 // WritePlay writes what happened, a line each, in columns of microseconds, hosts and words.
 func (l *Lesson) WritePlay(b *strings.Builder, p *world.Play) {
+	all := l.steps(p)
+	if len(all) == 0 {
+		return
+	}
 	b.WriteString("        us\n")
-	for _, s := range l.steps(p) {
+	for _, s := range all {
 		fmt.Fprintf(b, "%10.3f  ", float64(s.time)/1000)
 		switch {
 		case s.packet != nil:
 			b.WriteString(arrow(p, s.packet))
 		case s.entry != nil:
-			fmt.Fprintf(b, "%s: %s", p.Hosts[s.entry.Host].Name, s.entry.Text)
+			b.WriteString(indent(fmt.Sprintf("%s: %s", p.Hosts[s.entry.Host].Name, s.entry.Text), 15))
 		default:
-			b.WriteString("   queues  " + s.queues)
+			b.WriteString("   queues  " + indent(s.queues, 23))
 		}
 		b.WriteByte('\n')
 	}
+}
+
+// indent breaks a text into lines that begin at a column, but for the first.
+func indent(text string, column int) string {
+	return strings.ReplaceAll(Wrap(text, width-column), "\n", "\n"+strings.Repeat(" ", column))
 }
 
 // arrow is a packet's line.

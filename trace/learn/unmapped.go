@@ -9,7 +9,7 @@ var unmapped = Lesson{
 	Name: "unmapped", Title: "Memory that is unmapped while it is registered", Terminal: true,
 	Text: `
 B has mapped a page (mmap), registered it, and given A its key. {1 RDMA_WRITE_ONLY} goes well. Then B's program unmaps the page and forgets
-ibv_dereg_mr. (Here it takes away all access to it, which comes to the same, and keeps others from mapping something there.) {3 RDMA_WRITE_ONLY} names a key that is valid and memory that is not there.
+ibv_dereg_mr. Here it takes away all access to it, which comes to the same, and keeps others from mapping something there. {3 RDMA_WRITE_ONLY} names a key that is valid and memory that is not there.
 
 Our device touches memory as the program does, so it meets a fault. It does not crash. It answers {4 NAK remote access error}: A has
 {A 2 REM_ACCESS_ERR}, and B has {B event QP_ACCESS_ERR}.

@@ -48,6 +48,7 @@ func List(out io.Writer, asJSON bool) error {
 			fmt.Fprintf(&b, "  %-18s %s\n", l.Name, l.Title)
 		}
 	}
+	fmt.Fprintf(&b, "\nBegin with: roce learn %s\n", learn.All()[0].Name)
 	_, err := io.WriteString(out, b.String())
 	return err
 }
@@ -56,13 +57,18 @@ func List(out io.Writer, asJSON bool) error {
 func Run(out io.Writer, name string, o Options) error {
 	l := learn.Find(name)
 	if l == nil {
-		return fmt.Errorf("there is no lesson %q; \"roce learn --list\" shows all", name)
+		return unknown(name)
 	}
 	changes, err := parseChanges(o.Changes)
 	if err != nil {
 		return err
 	}
 	p := l.Play(changes)
+	for i, c := range changes {
+		if c.Packet > len(p.Packets) {
+			return fmt.Errorf("--change %q: the lesson has packets 1 to %d", o.Changes[i], len(p.Packets))
+		}
+	}
 	if o.JSON {
 		return encode(out, map[string]any{"lesson": l.Page(l.Play(nil)), "play": p, "differs": l.Differs(p)})
 	}
@@ -73,6 +79,21 @@ func Run(out io.Writer, name string, o Options) error {
 		return ask(out, l, p, o)
 	}
 	return changed(out, l, p)
+}
+
+// unknown says that there is no lesson of the name, and which ones are called something like it.
+func unknown(name string) error {
+	var similar []string
+	for _, l := range learn.All() {
+		if name != "" && (strings.Contains(l.Name, name) || strings.Contains(name, l.Name)) {
+			similar = append(similar, l.Name)
+		}
+	}
+	said := fmt.Sprintf("there is no lesson %q", name)
+	if similar != nil {
+		said += " (is it " + strings.Join(similar, " or ") + "?)"
+	}
+	return fmt.Errorf("%s; \"roce learn --list\" shows all", said)
 }
 
 // changed shows a play that a student has changed: the lesson's text may not be true of it.
@@ -149,7 +170,7 @@ func parseChanges(all []string) (changes []world.Change, err error) {
 			c.For = qp.Time(us * float64(world.Microsecond))
 		}
 		if err == nil && (len(words) < 2 || len(words) > 3 || len(words) == 3 && c.Action != world.Delay) {
-			err = fmt.Errorf("want ACTION:PACKET or delay:PACKET:MICROSECONDS")
+			err = fmt.Errorf("want ACTION:PACKET, such as drop:2, or delay:PACKET:MICROSECONDS")
 		}
 		if err == nil {
 			err = c.Check()
