@@ -8,6 +8,7 @@ package roce
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
@@ -45,7 +46,8 @@ func (e *Error) Error() string {
 	if e.Device == "" {
 		return fmt.Sprintf("roce: %s: %v", e.Op, e.Err)
 	}
-	return fmt.Sprintf("roce: %s on %s: %v", e.Op, e.Device, e.Err)
+	why := strings.TrimPrefix(e.Err.Error(), "transport: open "+e.Device+": ") // it has been said
+	return fmt.Sprintf("roce: %s on %s: %s", e.Op, e.Device, why)
 }
 
 // Unwrap returns the cause.

@@ -11,19 +11,19 @@ import (
 )
 
 // costsCommands are the subcommands of perf that perftest has not: what things cost, side by side.
-func costsCommands(g *global) []*cobra.Command {
-	return []*cobra.Command{regCommand(), tableCommand(g, &costs.Sockets, &cobra.Command{
-		Use:   "sockets [host]",
+func costsCommands() []*cobra.Command {
+	return []*cobra.Command{regCommand(), tableCommand(&costs.Sockets, &cobra.Command{
+		Use:   "sockets [HOST]",
 		Short: "A message and its answer by ping, UDP, TCP, SEND and RDMA WRITE, side by side",
 		Long: `sockets measures how long a message and its answer take over what every machine has, ping, UDP and TCP sockets, and over
 RDMA, each with ends that sleep until something comes and with ends that poll, one after the other. Both ends are this machine's,
 or with a host the other is "roce perf sockets --server" there.`,
 		Example: `  roce perf sockets                       both ends on this machine
-  roce perf sockets --svg sockets.svg     and a picture
+  roce perf sockets --plot sockets.svg    and a picture
   roce perf sockets --server              an end for ...
   roce perf sockets 10.0.0.1 -s 1K        ... this one, on another machine`,
-	}), tableCommand(g, &costs.Notify, &cobra.Command{
-		Use:   "notify [host]",
+	}), tableCommand(&costs.Notify, &cobra.Command{
+		Use:   "notify [HOST]",
 		Short: "How the other side learns of a WRITE, and what each way costs",
 		Long: `notify measures how long it takes from the post of an RDMA WRITE until a program at the other side knows of it: by looking
 at the memory, by an atomic flag behind the WRITE, by an immediate that the WRITE carries, and by a SEND behind it; what it costs
@@ -40,10 +40,10 @@ answer that comes so soon is as quick as by polling.`,
 // costsPort is where the ends of these tests meet: not where perftest's do, who speak otherwise.
 const costsPort = 18516
 
-func tableCommand(g *global, t *costs.Table, c *cobra.Command) *cobra.Command {
+func tableCommand(t *costs.Table, c *cobra.Command) *cobra.Command {
 	var o costs.Options
 	size := perf.Size(64)
-	c.Args = cobra.MaximumNArgs(1)
+	c.Args = operands(0, 1)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			o.Host = args[0]
@@ -52,7 +52,7 @@ func tableCommand(g *global, t *costs.Table, c *cobra.Command) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		o.Size, o.Pcap, o.Records, o.Program = int(size), g.pcap, g.records, []string{self, "perf", t.Name, "--answer"}
+		o.Size, o.Program = int(size), []string{self, "perf", t.Name, "--answer"}
 		return costs.Run(c.Context(), c.OutOrStdout(), t, o)
 	}
 	f := c.Flags()
@@ -65,6 +65,7 @@ func tableCommand(g *global, t *costs.Table, c *cobra.Command) *cobra.Command {
 	f.VarP(&size, "size", "s", "message size, 8 to 1M")
 	faultFlag(f, &o.Faults)
 	outputFlags(c, &o, time.Second, "each way")
+	recordFlags(c, &o.Pcap, &o.Records)
 	return c
 }
 
@@ -79,9 +80,9 @@ func regCommand() *cobra.Command {
 registers it once, or copies each message into a buffer that is registered for ever: "pays after" is from how many messages on the
 first is cheaper. Sizes that the memory of this machine does not allow are left out, and said.`,
 		Example: `  roce perf reg
-  roce perf reg --largest 16M --png reg.png
+  roce perf reg --largest 16M --plot reg.png
   sudo roce perf reg --dev verbs:rxe0       what a driver of the kernel takes (built with -tags verbs)`,
-		Args: cobra.NoArgs,
+		Args: operands(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.Smallest, o.Largest = int(smallest), int(largest)
 			return costs.Reg(c.Context(), c.OutOrStdout(), o)
@@ -102,6 +103,5 @@ func outputFlags(c *cobra.Command, o *costs.Options, d time.Duration, of string)
 	o.Duration = d
 	f.VarP((*perf.Seconds)(&o.Duration), "duration", "D", "how long to measure "+of)
 	f.BoolVar(&o.JSON, "json", false, "print the result as JSON")
-	f.StringVar(&o.SVG, "svg", "", "draw the result in an SVG `file`")
-	f.StringVar(&o.PNG, "png", "", "draw the result in a PNG `file`")
+	f.StringVar(&o.Plot, "plot", "", "draw the result in a `file`, PNG if its name ends in .png, else SVG")
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/goroce/goroce/cmd/roce/internal/demo"
 )
 
-func demoCommand(g *global) *cobra.Command {
+func demoCommand() *cobra.Command {
 	var o demo.Options
 	c := &cobra.Command{
 		Use:   "demo",
@@ -21,12 +21,12 @@ It needs no privileges, no network set-up and no other program. The exit status 
 		Example: `  roce demo
   roce demo --quiet
   roce demo --pcap demo.pcapng && wireshark demo.pcapng`,
-		Args: cobra.NoArgs,
+		Args: operands(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			o.Pcap, o.Records = g.pcap, g.records
 			return demo.Run(c.Context(), c.OutOrStdout(), o)
 		},
 	}
 	c.Flags().BoolVarP(&o.Quiet, "quiet", "q", false, "leave out the packets")
+	recordFlags(c, &o.Pcap, &o.Records)
 	return c
 }

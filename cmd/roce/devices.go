@@ -19,7 +19,7 @@ func devicesCommand() *cobra.Command {
 		Short: "List the devices of this machine, which of them work, and what the others lack",
 		Example: `  roce devices
   roce devices --json`,
-		Args: cobra.NoArgs,
+		Args: operands(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			all, err := listDevices()
 			if err != nil {

@@ -15,12 +15,12 @@ func devinfoCommand() *cobra.Command {
 	var dev string
 	var verbose, asJSON bool
 	c := &cobra.Command{
-		Use:   "devinfo",
+		Use:   "devinfo [--dev NAME]",
 		Short: "Print the attributes of devices, as ibv_devinfo does",
 		Example: `  roce devinfo
   roce devinfo -v --dev udp:eth0
   roce devinfo --json`,
-		Args: cobra.NoArgs,
+		Args: operands(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			infos, err := describeDevices(dev)
 			if err != nil {

@@ -11,7 +11,7 @@ import (
 func doctorCommand() *cobra.Command {
 	var o doctor.Options
 	c := &cobra.Command{
-		Use:   "doctor host",
+		Use:   "doctor HOST",
 		Short: "Say why this machine and another cannot connect, and what to do",
 		Long: `doctor looks at what lies between this machine and a peer: the route, the neighbour, the MTU, UDP port 4791 and who has
 it, the GID, a NIC's segmentation, and whether the peer's connection manager answers; and says of each what to do.
@@ -22,7 +22,7 @@ changes anything there. Who is silent is called silent: from here, a firewall an
 The exit status is 0 if nothing is wrong, else 1.`,
 		Example: `  roce doctor 10.0.0.2
   roce doctor 10.0.0.2 --dev packet:eth0 --json`,
-		Args: cobra.ExactArgs(1),
+		Args: operands(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.Host = args[0]
 			return doctor.Run(c.Context(), c.OutOrStdout(), o)

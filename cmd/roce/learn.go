@@ -29,7 +29,7 @@ real devices. The lessons with pictures are also in docs/learn of the repository
   roce learn packets --change delay:1:10   packet 1 arrives 10 microseconds late
   roce learn write --json
   roce learn --html lessons.html           all of them, to play with in a browser`,
-		Args: cobra.MaximumNArgs(1),
+		Args: operands(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case docs != "":
@@ -45,7 +45,7 @@ real devices. The lessons with pictures are also in docs/learn of the repository
 	}
 	c.Flags().BoolVar(&list, "list", false, "list all lessons")
 	c.Flags().BoolVar(&o.JSON, "json", false, "the lesson and its play as JSON: packets with all fields, records, queues and memory over time")
-	c.Flags().StringSliceVar(&o.Changes, "change", nil, "do something to a packet: drop, delay, duplicate, mark, corrupt or deliver, as in drop:`N`")
+	c.Flags().StringSliceVar(&o.Changes, "change", nil, "do something to a packet: drop, delay, duplicate, mark, corrupt or deliver, such as `drop:2`")
 	c.Flags().StringVar(&html, "html", "", "write all lessons, to play with in a browser, to a `file`")
 	c.Flags().StringVar(&docs, "docs", "", "write the lessons as pages to a `folder`")
 	c.MarkFlagsMutuallyExclusive("html", "docs", "list")
@@ -65,7 +65,7 @@ of one. With a kind it asks only that.`,
 		Example: `  roce learn quiz
   roce learn quiz packets --count 10
   roce learn quiz --seed 1 --json         the questions with their answers`,
-		Args: cobra.MaximumNArgs(1),
+		Args: operands(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if list {
 				learn.Kinds(c.OutOrStdout())

@@ -50,10 +50,16 @@ func interruptible() (context.Context, func()) {
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// global are the flags that every subcommand has.
-type global struct {
-	pcap    string
-	records bool
+// recordFlags let a command keep a record of what its device does.
+func recordFlags(c *cobra.Command, pcap *string, records *bool) {
+	c.Flags().StringVar(pcap, "pcap", "", "record all packets in a `file` that Wireshark opens (pcapng)")
+	c.Flags().BoolVar(records, "records", false, "record in the file of --pcap what the device does too: roce trace timeline")
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if *records && *pcap == "" {
+			return errors.New("--records goes into the file of --pcap: name one")
+		}
+		return nil
+	}
 }
 
 // faultFlag lets a test program's device have faults on purpose.
@@ -62,7 +68,6 @@ func faultFlag(f *pflag.FlagSet, rules *string) {
 }
 
 func newRoot() *cobra.Command {
-	g := &global{}
 	root := &cobra.Command{
 		Use:   "roce",
 		Short: "RoCEv2 in user space: RDMA between ordinary machines, without RDMA hardware or kernel modules",
@@ -76,19 +81,12 @@ either end may be one of those programs on a machine with an RDMA device.`,
   roce pingpong                        wait for a peer ...
   roce pingpong 10.0.0.1               ... and play with it
   roce perf write-bw 10.0.0.1 -s 64K   measure against "roce perf write-bw" or "ib_write_bw" there`,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			if g.records && g.pcap == "" {
-				return errors.New("--records goes into the file of --pcap: name one")
-			}
-			return nil
-		},
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.PersistentFlags().StringVar(&g.pcap, "pcap", "", "record all packets in a `file` that Wireshark opens (pcapng)")
-	root.PersistentFlags().BoolVar(&g.records, "records", false, "record in the file of --pcap what the device does too: roce trace timeline")
-	root.AddCommand(demoCommand(g), devicesCommand(), devinfoCommand(), doctorCommand(), pingpongCommand(g), perfCommand(g), rpingCommand(g), rstreamCommand(g), versionCommand())
+	root.SetFlagErrorFunc(badOption)
+	root.AddCommand(demoCommand(), devicesCommand(), devinfoCommand(), doctorCommand(), pingpongCommand(), perfCommand(), rpingCommand(), rstreamCommand(), versionCommand())
 	root.AddCommand(traceCommand(), learnCommand())
-	root.CompletionOptions.HiddenDefaultCmd = true
-	return root
+	helpTopics(root)
+	return group(root)
 }

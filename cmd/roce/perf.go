@@ -11,7 +11,7 @@ import (
 	"github.com/goroce/goroce/cmd/roce/internal/perf"
 )
 
-func perfCommand(g *global) *cobra.Command {
+func perfCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "perf",
 		Short: "Measure bandwidth and latency, as the programs of perftest do",
@@ -27,26 +27,24 @@ Without --dev the device is the address over which the two ends reach each other
   roce perf read-bw 10.0.0.1 -D 5 --json
   roce perf write-bw 10.0.0.1 -a --plot sizes.svg
   roce perf write-bw 10.0.0.1 -D 5 --rate-limit 10G`,
-		Args: cobra.NoArgs, // so that a test that there is not is an error
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	for i := range perf.Tests {
-		c.AddCommand(perfTestCommand(g, &perf.Tests[i]))
+		c.AddCommand(perfTestCommand(&perf.Tests[i]))
 	}
-	c.AddCommand(costsCommands(g)...)
-	return c
+	c.AddCommand(costsCommands()...)
+	return group(c)
 }
 
-func perfTestCommand(g *global, t *perf.Test) *cobra.Command {
+func perfTestCommand(t *perf.Test) *cobra.Command {
 	var o perf.Options
 	var size perf.Size
 	var kind, atomicType string
 	c := &cobra.Command{
-		Use:     t.Name + " [host]",
+		Use:     t.Name + " [HOST]",
 		Aliases: []string{t.Tool},
 		Short:   fmt.Sprintf("%s; the other end may be %s", purpose(t), t.Tool),
 		Example: fmt.Sprintf("  roce perf %[1]s\n  roce perf %[1]s 10.0.0.1 -s %[2]d -n %[3]d", t.Name, t.Size, t.Iters),
-		Args:    cobra.MaximumNArgs(1),
+		Args:    operands(0, 1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if o.Type, err = qpType("connection", kind); err != nil {
 				return err
@@ -61,7 +59,7 @@ func perfTestCommand(g *global, t *perf.Test) *cobra.Command {
 			if len(args) > 0 {
 				o.Host = args[0]
 			}
-			o.Size, o.Pcap, o.Records = int(size), g.pcap, g.records
+			o.Size = int(size)
 			if !o.JSON && isTerminal(os.Stderr) {
 				o.Live = os.Stderr
 			}
@@ -83,6 +81,7 @@ func perfTestCommand(g *global, t *perf.Test) *cobra.Command {
 		f.StringVarP(&atomicType, "atomic-type", "A", atomicType, "FETCH_AND_ADD or CMP_AND_SWAP")
 	}
 	reportFlags(f, &o)
+	recordFlags(c, &o.Pcap, &o.Records)
 	f.BoolP("cpu-freq", "F", false, "accepted, since perftest wants it on many machines")
 	return c
 }

@@ -26,12 +26,12 @@ func qpType(flag, name string) (roce.QPType, error) {
 	return t, nil
 }
 
-func pingpongCommand(g *global) *cobra.Command {
+func pingpongCommand() *cobra.Command {
 	var o pingpong.Options
 	var kind string
 	var size perf.Size
 	c := &cobra.Command{
-		Use:   "pingpong [host]",
+		Use:   "pingpong [HOST]",
 		Short: "Bounce messages off a peer, as ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong and ibv_srq_pingpong do",
 		Long: `pingpong waits for a peer, or with a host connects to one that waits. The peer is another "roce pingpong" or one of
 the verbs' programs, which needs -g and the index of a RoCE v2 GID there. Size, iterations and path MTU are not exchanged:
@@ -43,7 +43,7 @@ Without --dev the device is the address over which the two ends reach each other
   roce pingpong --type ud -s 1024 10.0.0.1   datagrams, as ibv_ud_pingpong
   roce pingpong --srq -q 16 10.0.0.1         16 queue pairs with one receive queue, as ibv_srq_pingpong
   roce pingpong -n 100 -s 1M -m 4096 -c      compare every byte that comes`,
-		Args: cobra.MaximumNArgs(1),
+		Args: operands(0, 1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if o.Type, err = qpType("type", kind); err != nil {
 				return err
@@ -51,7 +51,7 @@ Without --dev the device is the address over which the two ends reach each other
 			if len(args) > 0 {
 				o.Host = args[0]
 			}
-			o.Size, o.Pcap, o.Records = int(size), g.pcap, g.records
+			o.Size = int(size)
 			return pingpong.Run(c.Context(), c.OutOrStdout(), o)
 		},
 	}
@@ -74,5 +74,6 @@ Without --dev the device is the address over which the two ends reach each other
 	f.BoolVarP(&o.Check, "chk", "c", false, "compare every byte; both ends need it")
 	f.BoolVar(&o.JSON, "json", false, "print the result as JSON")
 	f.DurationVar(&o.Stall, "stall", 10*time.Second, "give up when nothing comes for so long")
+	recordFlags(c, &o.Pcap, &o.Records)
 	return c
 }

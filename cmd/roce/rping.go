@@ -9,11 +9,11 @@ import (
 	"github.com/goroce/goroce/cmd/roce/internal/rping"
 )
 
-func rpingCommand(g *global) *cobra.Command {
+func rpingCommand() *cobra.Command {
 	var o rping.Options
 	var client bool
 	c := &cobra.Command{
-		Use:   "rping -s | -c -a host",
+		Use:   "rping -s | -c -a HOST",
 		Short: "Ping over RDMA, connected by the RDMA connection manager, as rping does",
 		Long: `rping's client tells the server where a text is; the server reads it, and writes it back elsewhere. The two find each
 other by IP address, over the RDMA connection manager. The other end may be rdma-core's rping.
@@ -23,12 +23,11 @@ has one for each address of this machine.`,
 		Example: `  roce rping -s                                 server, on all addresses
   roce rping -c -a 10.0.0.1 -C 10 -v -V         ten pings of it, or of "rping -s", shown and compared
   roce rping -s -P -a 127.0.0.1 --dev udp:lo    for one client after the other`,
-		Args: cobra.NoArgs,
+		Args: operands(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.Server == client {
 				return errors.New("rping: one of -s (server) and -c (client) is needed")
 			}
-			o.Pcap, o.Records = g.pcap, g.records
 			return rping.Run(c.Context(), c.OutOrStdout(), o)
 		},
 	}
@@ -48,5 +47,6 @@ has one for each address of this machine.`,
 	f.StringVar(&o.Dev, "dev", "", "device `name`, see \"roce devices\"")
 	faultFlag(f, &o.Faults)
 	f.DurationVar(&o.Stall, "stall", 10*time.Second, "give up when nothing comes for so long; 0: never")
+	recordFlags(c, &o.Pcap, &o.Records)
 	return c
 }

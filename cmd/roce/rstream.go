@@ -6,10 +6,10 @@ import (
 	"github.com/goroce/goroce/cmd/roce/internal/rstream"
 )
 
-func rstreamCommand(g *global) *cobra.Command {
+func rstreamCommand() *cobra.Command {
 	var o rstream.Options
 	c := &cobra.Command{
-		Use:   "rstream [-s server]",
+		Use:   "rstream [-s HOST]",
 		Short: "Measure a stream of bytes over RDMA, as rstream does",
 		Long: `rstream sends bytes to and fro over a stream that is made of RDMA WRITEs, and says how long they take: half a round
 trip, and throughput. The two ends find each other by IP address, over the RDMA connection manager. The other end may be
@@ -21,9 +21,8 @@ has one for each address of this machine.`,
   roce rstream -s 10.0.0.1                client of it, or of "rstream" on 10.0.0.1
   roce rstream -s 10.0.0.1 -S 64 -I 1000 -C 1 -T verify   a test of one's own, every byte compared
   roce rstream -T socket                  the same over TCP, to compare`,
-		Args: cobra.NoArgs,
+		Args: operands(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			o.Pcap, o.Records = g.pcap, g.records
 			return rstream.Run(c.Context(), c.OutOrStdout(), o)
 		},
 	}
@@ -40,5 +39,6 @@ has one for each address of this machine.`,
 	f.StringSliceVarP(&o.Tests, "test", "T", nil, "`how`: socket (TCP), async or blocking (sleep), nonblocking (poll), verify (compare)")
 	f.StringVar(&o.Dev, "dev", "", "device `name`, see \"roce devices\"")
 	faultFlag(f, &o.Faults)
+	recordFlags(c, &o.Pcap, &o.Records)
 	return c
 }

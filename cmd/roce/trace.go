@@ -26,7 +26,7 @@ standard input.`,
   sudo roce trace capture eth0            what other programs and machines send`,
 	}
 	c.AddCommand(traceDecodeCommand(), traceExplainCommand(), traceAnalyzeCommand(), traceTimelineCommand(), traceLadderCommand(), traceServeCommand(), traceCaptureCommand())
-	return c
+	return group(c)
 }
 
 // choiceFlags choose packets of a file.
@@ -45,7 +45,7 @@ func traceDecodeCommand() *cobra.Command {
   roce trace decode -v --from 17 --to 17 capture.pcapng
   roce trace decode --json capture.pcapng | jq .opcode
   roce trace decode --annotate commented.pcapng capture.pcap && wireshark commented.pcapng`,
-		Args: cobra.ExactArgs(1),
+		Args: operands(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return trace.Decode(c.Context(), c.OutOrStdout(), args[0], o)
 		},
@@ -75,9 +75,9 @@ manager it says what it means, what its usual causes are and where to look.`,
   roce trace explain rx_icrc_errors`,
 		Args: func(c *cobra.Command, args []string) error {
 			if list {
-				return cobra.NoArgs(c, args)
+				return operands(0, 0)(c, args)
 			}
-			return cobra.ExactArgs(1)(c, args)
+			return operands(1, 1)(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if !list {
@@ -103,7 +103,7 @@ sequence numbers, and says for each way of each: the messages and how long they 
 refused or put off, credits, marks and congestion notifications, and what went wrong, with the section of docs/rocev2.md that has
 the rule. It sees what the capture has seen, which is not what either end has.`,
 		Example: "  roce trace analyze capture.pcapng",
-		Args:    cobra.ExactArgs(1),
+		Args:    operands(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return trace.Analyze(c.Context(), c.OutOrStdout(), args[0], choice)
 		},
@@ -124,7 +124,7 @@ are seen.`,
 		Example: `  roce demo --quiet --pcap demo.pcapng --records && roce trace timeline demo.pcapng
   roce perf write-bw --pcap loss.pcapng --records --fault tx:1%:drop 10.0.0.1
   roce trace timeline --json demo.pcapng | jq 'select(.record == "completion")'`,
-		Args: cobra.ExactArgs(1),
+		Args: operands(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return trace.Timeline(c.Context(), c.OutOrStdout(), args[0], o)
 		},
@@ -144,7 +144,7 @@ func traceLadderCommand() *cobra.Command {
 		Example: `  roce trace ladder capture.pcapng | less -S
   roce trace ladder --html capture.html capture.pcapng
   roce trace ladder --svg retry.svg --from 100 --to 140 capture.pcapng`,
-		Args: cobra.ExactArgs(1),
+		Args: operands(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return trace.Ladder(c.Context(), c.OutOrStdout(), args[0], o)
 		},
@@ -169,7 +169,7 @@ It ends with Ctrl-C.`,
 		Example: `  roce trace serve capture.pcapng
   roce trace serve --demo
   ssh -L 8080:127.0.0.1:8080 HOST roce trace serve --listen 127.0.0.1:8080 capture.pcapng`,
-		Args: cobra.MaximumNArgs(1),
+		Args: operands(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				o.File = args[0]
@@ -194,7 +194,7 @@ not seen on the NIC's own host. The packets of one's own program alone are recor
 pingpong, rping and demo, and by capture.Wrap (package transport/capture).`,
 		Example: `  sudo roce trace capture eth0
   sudo roce trace capture lo -w local.pcapng --count 1000`,
-		Args: cobra.ExactArgs(1),
+		Args: operands(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return trace.Capture(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), args[0], o)
 		},

@@ -137,8 +137,18 @@ type RejectedError struct {
 }
 
 // Error says the reason.
-func (e *RejectedError) Error() string {
-	return fmt.Sprintf("the peer refuses: %v", wire.CMRejReason(e.Reason))
+func (e *RejectedError) Error() string { return refuses(wire.CMRejReason(e.Reason)) }
+
+// refuses says the reason in the words of the specification, and the usual ones in plain words too.
+func refuses(r wire.CMRejReason) string {
+	said := fmt.Sprintf("the peer refuses: %v", r)
+	switch r {
+	case wire.CMRejInvalidService:
+		said += " (nobody listens on that port there)"
+	case wire.CMRejConsumer:
+		said += " (its program said no)"
+	}
+	return said
 }
 
 // Is says that the peer cannot be reached, for it refuses.

@@ -7,6 +7,7 @@ package rdmacm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/goroce/goroce/roce"
@@ -281,7 +282,7 @@ func (id *ID) response(param ConnParam) {
 
 // refusal is the event of a peer that refuses.
 func refusal(reason int, private []byte) *Event {
-	return &Event{Status: reason, Err: fmt.Errorf("the peer refuses: %v", wire.CMRejReason(reason)), Param: ConnParam{PrivateData: private}}
+	return &Event{Status: reason, Err: errors.New(refuses(wire.CMRejReason(reason))), Param: ConnParam{PrivateData: private}}
 }
 
 // parted takes in that the connection has ended, by what. The caller has the lock.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -48,7 +49,12 @@ type Sniffer struct {
 func Open(name string) (*Sniffer, error) {
 	ifi, err := net.InterfaceByName(name)
 	if err != nil {
-		return nil, fmt.Errorf("sniff: interface %s: %w", name, err)
+		var names []string
+		all, _ := net.Interfaces()
+		for _, i := range all {
+			names = append(names, i.Name)
+		}
+		return nil, fmt.Errorf("sniff: %q is no interface of this machine; there are %s (%w)", name, strings.Join(names, ", "), err)
 	}
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {

@@ -10,6 +10,7 @@ package ports
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 
 	"github.com/goroce/goroce/transport"
@@ -66,7 +67,7 @@ func Open(name string, o transport.Options) (transport.Port, error) {
 // OpenLanes opens the ports of a device with several lanes. It is a transport.Opener, which says
 // how they share the address.
 func OpenLanes(name string, lanes int, o transport.Options) ([]transport.Port, error) {
-	first, _, _ := strings.Cut(name, ":")
+	first, _, colon := strings.Cut(name, ":")
 	for _, k := range kinds {
 		if k.name == first {
 			return k.open(name, lanes, o)
@@ -76,5 +77,9 @@ func OpenLanes(name string, lanes int, o transport.Options) ([]transport.Port, e
 	for _, k := range kinds {
 		all = append(all, fmt.Sprintf("%s (needs %s)", k.name, k.needs))
 	}
-	return nil, &transport.OpenError{Name: name, Reason: fmt.Sprintf("%q is not a kind of port; there are %s", first, strings.Join(all, ", "))}
+	reason := fmt.Sprintf("%q is not a kind of port; there are %s", first, strings.Join(all, ", "))
+	if _, err := netip.ParseAddr(name); !colon || err == nil {
+		reason = fmt.Sprintf("the kind of port is missing: udp:%s, or in front of the colon %s", name, strings.Join(all, ", "))
+	}
+	return nil, &transport.OpenError{Name: name, Reason: reason}
 }

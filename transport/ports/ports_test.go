@@ -26,6 +26,9 @@ func TestOpenErrors(t *testing.T) {
 	self, _ := os.Executable()
 	for _, c := range []struct{ name, want string }{
 		{"token:ring", `"token" is not a kind of port; there are `},
+		{"127.0.0.1", "the kind of port is missing: udp:127.0.0.1"},
+		{"::1", "the kind of port is missing: udp:::1"},
+		{"eth0", "the kind of port is missing: udp:eth0"},
 		{"udp:", "what follows the colon is missing"},
 		{"udp", "what follows the colon is missing"},
 		{"udp:nosuch0", `"nosuch0" is neither an IP address nor an interface; interfaces are lo`},

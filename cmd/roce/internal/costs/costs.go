@@ -35,8 +35,8 @@ type Options struct {
 
 // Output is what is made of the results.
 type Output struct {
-	JSON     bool
-	SVG, PNG string // files for a picture; "" for none
+	JSON bool
+	Plot string // file for a picture, PNG if its name ends so, else SVG; "" for none
 }
 
 // the sizes that are taken

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -124,25 +123,13 @@ func writeJSON(out io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// draw writes the files that were asked for.
+// draw writes the file that was asked for.
 func (o *Output) draw(picture func() *plot.Picture) error {
-	for _, f := range []struct {
-		option, file string
-		encode       func(*plot.Picture) ([]byte, error)
-	}{
-		{"--svg", o.SVG, func(p *plot.Picture) ([]byte, error) { return p.SVG(), nil }},
-		{"--png", o.PNG, (*plot.Picture).PNG},
-	} {
-		if f.file == "" {
-			continue
-		}
-		data, err := f.encode(picture())
-		if err == nil {
-			err = os.WriteFile(f.file, data, 0o644)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", f.option, err)
-		}
+	if o.Plot == "" {
+		return nil
+	}
+	if err := picture().Write(o.Plot); err != nil {
+		return fmt.Errorf("--plot: %w", err)
 	}
 	return nil
 }

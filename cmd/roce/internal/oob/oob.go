@@ -68,6 +68,9 @@ func Dial(ctx context.Context, host string, port int) (*Conn, error) {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
+		if dns := (*net.DNSError)(nil); errors.As(err, &dns) {
+			return nil, fmt.Errorf("connect to the server: %q is neither an address nor the name of a machine: %w", host, err)
+		}
 		return nil, fmt.Errorf("connect to the server: %w; is its end running, with the same --port (%d)?", err, port)
 	}
 	return newConn(ctx, c.(*net.TCPConn)), nil

@@ -117,7 +117,7 @@ func TestWrongByCM(t *testing.T) {
 	} {
 		tt, _ := Find("send-bw")
 		o := base(c.o)
-		o.CM = true
+		o.CM, o.Port = true, 7000
 		require.ErrorContains(t, Run(t.Context(), &bytes.Buffer{}, tt, o), c.want)
 	}
 }

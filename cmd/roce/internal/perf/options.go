@@ -9,6 +9,8 @@ import (
 
 	"github.com/goroce/goroce/cmd/roce/internal/session"
 	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/wire"
 )
 
 // Options are those of one run; zero means the default of the test, which Run fills in.
@@ -122,6 +124,7 @@ func (o *Options) check(t *Test) error {
 		broken bool
 		why    error
 	}{
+		{o.Port < 1 || o.Port > 65535, bad("--port %d: want 1 to 65535", o.Port)},
 		{!typeOK, bad("--connection %v: want %s", o.Type, join(t.Types))},
 		{o.Size < 1 || o.Size > 1<<30, bad("--size %d: want 1 to 1G", o.Size)},
 		{atomic && o.Size != 8, bad("--size %d: atomics have 8 bytes", o.Size)},
@@ -146,6 +149,10 @@ func (o *Options) check(t *Test) error {
 		{o.Outs < 0 || o.Outs > maxOuts, bad("--outs %d: want 1 to 128, or 0 for the most that suits the peer", o.Outs)},
 		{o.PostList < 1, bad("--post-list %d: want 1 or more", o.PostList)},
 		{o.Inline < 0, bad("--inline %d: want 0 or more", o.Inline)},
+		{o.Lanes < 0 || o.Lanes > transport.MaxLanes || o.Lanes&(o.Lanes-1) != 0, bad("--lanes %d: want a power of two, 1 to %d", o.Lanes, transport.MaxLanes)},
+		{o.GIDIndex < 0 || o.GIDIndex > 255, bad("--gid-index %d: want 0 to 255", o.GIDIndex)},
+		{o.SL < 0 || o.SL > 7, bad("--sl %d: want 0 to 7", o.SL)},
+		{o.TClass < 0 || o.TClass > 255, bad("--tclass %d: want 0 to 255", o.TClass)},
 		{o.QPTimeout < 0 || o.QPTimeout > 31, bad("--qp-timeout %d: want 0 to 31", o.QPTimeout)},
 		{o.CM && o.Type == roce.UC, bad("--connection UC: with --rdma-cm want RC or UD")},
 		{o.CM && o.MTU != 0 && o.Type == roce.RC, bad("--mtu: with --rdma-cm the connection manager chooses it")},
@@ -155,6 +162,11 @@ func (o *Options) check(t *Test) error {
 	} {
 		if rule.broken {
 			return rule.why
+		}
+	}
+	if o.MTU != 0 {
+		if _, err := wire.MTUFromBytes(o.MTU); err != nil {
+			return fmt.Errorf("--mtu: %w", err)
 		}
 	}
 	return o.CheckFaults()

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 
 	"github.com/goroce/goroce/cmd/roce/internal/session"
@@ -81,10 +82,16 @@ const (
 	countShift = indexBits
 )
 
-// meet connects to the peer and opens the device, in one order or the other.
+// meet connects to the peer and opens the device. One that is named is opened first, so that what
+// is wrong with it is said before a peer is asked for.
 func (r *rig) meet(ctx context.Context) (err error) {
 	if r.o.CM {
 		return r.meetCM(ctx)
+	}
+	if r.o.Dev != "" {
+		if r.s, err = session.Open(r.o.Options, netip.Addr{}); err != nil {
+			return err
+		}
 	}
 	if r.o.Host == "" {
 		r.waiting()
@@ -92,7 +99,9 @@ func (r *rig) meet(ctx context.Context) (err error) {
 	if r.link, err = meet(ctx, r.o.Host, r.o.Port); err != nil {
 		return err
 	}
-	r.s, err = session.Open(r.o.Options, r.link.Local())
+	if r.s == nil {
+		r.s, err = session.Open(r.o.Options, r.link.Local())
+	}
 	return err
 }
 

@@ -263,6 +263,9 @@ func TestOptionsAreChecked(t *testing.T) {
 		{"atomic-bw", func(o *Options) { o.Size = 16 }, "atomics have 8 bytes"},
 		{"write-bw", func(o *Options) { o.Iters = 4 }, "--iters 4: want 5 or more"},
 		{"send-lat", func(o *Options) { o.QPs = 2 }, "--qps 2"},
+		{"send-lat", func(o *Options) { o.Port = 1 << 16 }, "--port 65536: want 1 to 65535"},
+		{"send-bw", func(o *Options) { o.Lanes = 3 }, "--lanes 3: want a power of two"},
+		{"send-bw", func(o *Options) { o.MTU = 1000 }, "--mtu: "},
 		{"write-lat", func(o *Options) { o.Events = true }, "watches memory"},
 		{"write-bw", func(o *Options) { o.Duration = time.Second; o.AllSizes = true }, "exclude each other"},
 		{"write-bw", func(o *Options) { o.Size = 1<<30 + 1 }, "--size 1073741825"},
@@ -276,7 +279,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		{"send-lat", func(o *Options) { o.Host, o.Gap = "127.0.0.1", time.Minute }, "--gap 1m0s: want 0 to 10s"},
 	} {
 		tt, _ := Find(c.test)
-		o := base(c.o)
+		o := base(func(o *Options) { o.Port = 1; c.o(o) })
 		require.ErrorContains(t, Run(t.Context(), &bytes.Buffer{}, tt, o), c.want)
 	}
 }

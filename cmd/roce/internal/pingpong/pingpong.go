@@ -2,7 +2,8 @@
 // ibv_ud_pingpong do, or between many that share a receive queue, as ibv_srq_pingpong does; either
 // end may be one of those.
 //
-// Stages of a run: meet the peer on TCP, open the device that leads to it, swap addresses
+// Stages of a run: meet the peer on TCP, open the device that leads to it (one that is named is
+// opened first), swap addresses
 // (address.go), play (game.go), report. The TCP connection ends before the first message flies:
 // from then on only the messages themselves tell how the peer is.
 package pingpong
@@ -12,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"time"
 
 	"github.com/goroce/goroce/cmd/roce/internal/oob"
@@ -64,11 +66,6 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 	if err := o.complete(); err != nil {
 		return err
 	}
-	conn, err := meet(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
 	g := &game{o: o, mtu: roce.MTU1024}
 	if o.Type != roce.UD {
 		if g.mtu, err = wire.MTUFromBytes(o.MTU); err != nil {
@@ -80,8 +77,20 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 			err = e
 		}
 	}()
-	if g.s, err = session.Open(o.Options, conn.Local()); err != nil {
+	if o.Dev != "" { // what is wrong with it is said before a peer is asked for
+		if g.s, err = session.Open(o.Options, netip.Addr{}); err != nil {
+			return err
+		}
+	}
+	conn, err := meet(ctx, o)
+	if err != nil {
 		return err
+	}
+	defer conn.Close()
+	if g.s == nil {
+		if g.s, err = session.Open(o.Options, conn.Local()); err != nil {
+			return err
+		}
 	}
 	if err := g.furnish(); err != nil {
 		return err
@@ -116,12 +125,14 @@ func (o *Options) complete() error {
 		why    string
 	}{
 		{o.Size < 1 || o.Size > 1<<30, fmt.Sprintf("--size %d: want 1 to 1G", o.Size)},
+		{o.Port < 1 || o.Port > 65535, fmt.Sprintf("--port %d: want 1 to 65535", o.Port)},
 		{o.Iters < 1, fmt.Sprintf("--iters %d: want 1 or more", o.Iters)},
 		{o.SRQ && o.Type != roce.RC, "--srq is for --type rc, as in ibv_srq_pingpong"},
 		{o.QPs < 1 || o.QPs > maxQPs, fmt.Sprintf("--num-qp %d: want 1 to %d", o.QPs, maxQPs)},
 		{o.SRQ && o.RxDepth < o.QPs, fmt.Sprintf("--rx-depth %d is too small for %d queue pairs", o.RxDepth, o.QPs)},
 		{o.RxDepth < 1, fmt.Sprintf("--rx-depth %d: want 1 or more", o.RxDepth)},
 		{o.Timeout < 0 || o.Timeout > 31, fmt.Sprintf("--qp-timeout %d: want 0 to 31", o.Timeout)},
+		{o.GIDIndex < 0 || o.GIDIndex > 255, fmt.Sprintf("--gid-idx %d: want 0 to 255", o.GIDIndex)},
 		{o.SL < 0 || o.SL > 7, fmt.Sprintf("--sl %d: want 0 to 7", o.SL)},
 	} {
 		if rule.broken {

@@ -19,16 +19,19 @@ const (
 	fetchEvery  = 10 * time.Millisecond // a busy lane makes some records a microsecond
 )
 
+// errFile is what is wrong with the capture file.
+var errFile = errors.New("--pcap")
+
 // capture opens the capture file and returns next with the sink in front.
 func (s *Session) capture(file string, next PortMiddleware) (*capture.Pcapng, PortMiddleware, error) {
 	f, err := os.Create(file)
 	if err != nil {
-		return nil, nil, fmt.Errorf("--pcap: %w", err)
+		return nil, nil, fmt.Errorf("%w: %w", errFile, err)
 	}
 	sink, err := capture.NewPcapng(f)
 	if err != nil {
 		f.Close()
-		return nil, nil, fmt.Errorf("--pcap %s: %w", file, err)
+		return nil, nil, fmt.Errorf("%w %s: %w", errFile, file, err)
 	}
 	s.closers = append(s.closers, sink.Close, f.Close)
 	return sink, func(p transport.Port) transport.Port {

@@ -66,8 +66,8 @@ func Open(opt Options, local netip.Addr) (*Session, error) {
 	var first error
 	for range loopbacks {
 		s, err := open("udp:"+local.String(), opt)
-		if err == nil {
-			return s, nil
+		if err == nil || errors.Is(err, errFile) {
+			return s, err
 		}
 		if first == nil {
 			first = err

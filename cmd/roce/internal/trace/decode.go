@@ -110,29 +110,27 @@ func Explain(ctx context.Context, out io.Writer, what string) error {
 		_, err := io.WriteString(out, text)
 		return err
 	}
-	if name, number, ok := cutNumber(what); ok {
-		return explainRecord(ctx, out, name, number)
+	if name, number, ok := strings.Cut(what, "#"); ok {
+		n, err := strconv.Atoi(number)
+		if err != nil || n < 1 {
+			return fmt.Errorf("%s: which packet? write %s#3 for the third", what, name)
+		}
+		return explainRecord(ctx, out, name, n)
 	}
 	if _, err := os.Stat(what); err == nil {
 		return fmt.Errorf("which packet of %s? write %s#3 for the third", what, what)
 	}
 	data, err := trace.ParseHex(what)
-	if err != nil {
-		return fmt.Errorf("%q is no status, no FILE#N and no packet in hexadecimal digits (%w); \"roce trace explain --list\" shows what there is", what, err)
+	if err != nil || len(data) < smallest {
+		return fmt.Errorf("%q is no status, no FILE#N and no packet, which has %d bytes or more in hexadecimal digits; \"roce trace explain --list\" shows what there is",
+			what, smallest)
 	}
 	_, err = out.Write(trace.Guess(data).AppendPicture(nil))
 	return err
 }
 
-// cutNumber splits FILE#N.
-func cutNumber(what string) (name string, number int, ok bool) {
-	i := strings.LastIndexByte(what, '#')
-	if i < 1 {
-		return "", 0, false
-	}
-	number, err := strconv.Atoi(what[i+1:])
-	return what[:i], number, err == nil && number > 0
-}
+// smallest is how long the smallest packet is: a BTH and an ICRC.
+const smallest = 16
 
 func explainRecord(ctx context.Context, out io.Writer, name string, number int) error {
 	found := false

@@ -36,11 +36,42 @@ func (c *Choice) has(p *trace.Packet) bool {
 	return c.QP == 0 || p.Parsed && p.Wire.BTH.DestQP() == c.QP
 }
 
+// check says what is wrong with the choice itself.
+func (c *Choice) check() error {
+	switch {
+	case c.From < 0 || c.To < 0:
+		return fmt.Errorf("--from %d, --to %d: packets are counted from 1 on", c.From, c.To)
+	case c.To > 0 && c.To < c.From:
+		return fmt.Errorf("--from %d, --to %d: the last is before the first", c.From, c.To)
+	}
+	return nil
+}
+
+// none says why nothing of a file is shown: it had so many packets up to where it was read, of
+// which so many are RoCE's.
+func (c *Choice) none(name string, packets, roce int) error {
+	switch {
+	case packets == 0:
+		return fmt.Errorf("%s has no packets", name)
+	case packets < c.From:
+		return fmt.Errorf("--from %d: %s has %d packets", c.From, name, packets)
+	case roce == 0:
+		return fmt.Errorf("none of the %d packets of %s is RoCE's (\"roce trace decode --all\" shows them): was the right interface captured? "+
+			"What a NIC does itself is not seen on its own host", packets, name)
+	case c.QP != 0:
+		return fmt.Errorf("--qp 0x%06x: none of the %d packets of RoCE in %s is to it", c.QP, roce, name)
+	}
+	return fmt.Errorf("--from %d, --to %d: no packet of RoCE in %s is among these", c.From, c.To, name)
+}
+
 // errStop ends a walk before the end of the file.
 var errStop = errors.New("stop")
 
 // each calls f with every packet of the file that is chosen.
 func each(ctx context.Context, name string, c *Choice, f func(p *trace.Packet) error) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	file, size, err := open(name)
 	if err != nil {
 		return err
@@ -53,6 +84,7 @@ func each(ctx context.Context, name string, c *Choice, f func(p *trace.Packet) e
 	src.EachNotes(c.notes)
 	bar := newBar(os.Stderr, size)
 	defer bar.clear()
+	chosen, roce := 0, 0
 	for n := 0; ; n++ {
 		if n%1024 == 0 {
 			if ctx.Err() != nil {
@@ -63,12 +95,20 @@ func each(ctx context.Context, name string, c *Choice, f func(p *trace.Packet) e
 		p, err := src.Next()
 		switch {
 		case err == io.EOF || err == nil && c.To > 0 && p.Number > c.To:
+			if chosen == 0 {
+				return c.none(name, n, roce)
+			}
 			return nil
 		case err != nil:
 			return fmt.Errorf("%s: %w", name, err)
-		case !c.has(p):
+		}
+		if p.Kind != trace.Other {
+			roce++
+		}
+		if !c.has(p) {
 			continue
 		}
+		chosen++
 		if err := f(p); err == errStop {
 			return nil
 		} else if err != nil {
