@@ -11,9 +11,21 @@ import (
 // AtomicCap says how far atomics are atomic (ibv_atomic_cap).
 type AtomicCap uint8
 
-// AtomicHCA is atomicity among all accesses through one device. This stack keeps it against
-// sync/atomic of its process too.
-const AtomicHCA AtomicCap = 1
+// The values. This stack uses the processor's atomic instructions, so it is AtomicGlob: whoever
+// else uses them, by sync/atomic, in another process or through another device, is covered.
+const (
+	AtomicNone AtomicCap = iota // no atomics
+	AtomicHCA                   // among all accesses through the device
+	AtomicGlob                  // among these and the processor's atomic instructions
+)
+
+// String is the name without IBV_: "ATOMIC_GLOB".
+func (a AtomicCap) String() string {
+	if names := [...]string{"ATOMIC_NONE", "ATOMIC_HCA", "ATOMIC_GLOB"}; int(a) < len(names) {
+		return names[a]
+	}
+	return fmt.Sprintf("AtomicCap(%d)", uint8(a))
+}
 
 // DeviceCaps are the optional abilities of a device (ibv_device_cap_flags, and from bit 32 on
 // device_cap_flags_ex).

@@ -36,7 +36,7 @@ func (d softDevice) attr() DeviceAttr {
 		MaxMR: mr.MaxRegions, MaxPD: mr.MaxPDs, MaxMW: mr.MaxWindows, MaxAH: qp.MaxAH, MaxPKeys: qp.MaxPKeys,
 		MaxSRQ: qp.MaxSRQ, MaxSRQWR: qp.MaxSRQWR, MaxSRQSGE: qp.MaxSGE,
 		MaxQPRdAtom: qp.MaxRdAtomic, MaxQPInitRdAtom: qp.MaxRdAtomic, MaxResRdAtom: qp.MaxRdAtomic * qp.MaxQP,
-		AtomicCap: AtomicHCA, LocalCAAckDelay: 15, PhysPortCnt: 1, NumCompVectors: 1,
+		AtomicCap: AtomicGlob, LocalCAAckDelay: 15, PhysPortCnt: 1, NumCompVectors: 1,
 		SelectiveRepeat: true, FlowControl: true,
 		HCACoreClock: 1e6, CompletionTimestampMask: math.MaxUint64,
 		MaxCQCount: qp.MaxCQModCount, MaxCQPeriod: int(qp.MaxCQModPeriod / 1000),

@@ -69,7 +69,7 @@ func listDevices() ([]listed, error) {
 			l.GID = i.GID.String()
 		}
 		if !l.Works {
-			l.Missing = i.Err.Error()
+			l.Missing = strings.TrimPrefix(i.Err.Error(), "transport: open "+i.Name+": ")
 		}
 		all = append(all, l)
 	}

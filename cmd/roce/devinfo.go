@@ -174,7 +174,7 @@ func (i *devinfo) limits() []attribute {
 		attr("max_sge", "%d", d.MaxSGE), attr("max_sge_rd", "%d", d.MaxSGERd), attr("max_cq", "%d", d.MaxCQ), attr("max_cqe", "%d", d.MaxCQE),
 		attr("max_mr", "%d", d.MaxMR), attr("max_pd", "%d", d.MaxPD), attr("max_qp_rd_atom", "%d", d.MaxQPRdAtom),
 		attr("max_ee_rd_atom", "0"), attr("max_res_rd_atom", "%d", d.MaxResRdAtom), attr("max_qp_init_rd_atom", "%d", d.MaxQPInitRdAtom),
-		attr("max_ee_init_rd_atom", "0"), attr("atomic_cap", "ATOMIC_HCA (%d)", d.AtomicCap), attr("max_ee", "0"), attr("max_rdd", "0"),
+		attr("max_ee_init_rd_atom", "0"), attr("atomic_cap", "%v (%[1]d)", d.AtomicCap), attr("max_ee", "0"), attr("max_rdd", "0"),
 		attr("max_mw", "%d", d.MaxMW), attr("max_raw_ipv6_qp", "0"), attr("max_raw_ethy_qp", "0"), attr("max_ah", "%d", d.MaxAH),
 		attr("max_fmr", "0"), attr("max_srq", "%d", d.MaxSRQ), attr("max_srq_wr", "%d", d.MaxSRQWR), attr("max_srq_sge", "%d", d.MaxSRQSGE),
 		attr("max_pkeys", "%d", d.MaxPKeys), attr("local_ca_ack_delay", "%d", d.LocalCAAckDelay),

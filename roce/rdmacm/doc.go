@@ -7,7 +7,7 @@
 // [Dial] and [Listen] are for Go programs: connections whose queue pair is in RTS, with contexts
 // and errors.
 //
-//	conn, err := rdmacm.Dial(ctx, "10.0.0.2:7471", &rdmacm.DialConfig{...})
+//	conn, err := rdmacm.Dial(ctx, "10.0.0.2:7471", &rdmacm.ConnConfig{...})
 //	l, err := rdmacm.Listen(ctx, ":7471", &rdmacm.ListenConfig{...}); conn, err := l.Accept(ctx)
 //
 // [EventChannel] and [ID] are rdma_cma.h's: every call returns at once, and an event says what came

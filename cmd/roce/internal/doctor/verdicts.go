@@ -5,6 +5,7 @@ package doctor
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/goroce/goroce/roce"
 	"github.com/goroce/goroce/wire"
@@ -66,8 +67,8 @@ func portVerdict(f *facts) Verdict {
 	case f.device == "":
 		return unrouted
 	case f.noOpen != nil:
-		return verdict(Wrong, "%s: %v", f.device, f.noOpen).
-			but("end who has the port, or use its device (roce devices), or another address of this machine with --dev")
+		return verdict(Wrong, "%s: %s", f.device, strings.TrimPrefix(f.noOpen.Error(), "roce: Open on "+f.device+": ")).
+			but("name a device of this machine with --dev (roce devices has those that work); if another program has the port, end it")
 	}
 	return verdict(Right, "%s has UDP port %d of its address", f.device, wire.UDPPort)
 }

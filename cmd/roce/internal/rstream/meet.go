@@ -5,6 +5,7 @@ package rstream
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strconv"
 	"time"
@@ -61,6 +62,14 @@ func (r *run) connect(ctx context.Context, s *session.Session) (net.Conn, error)
 		defer stop()
 		return r.listener.Accept()
 	}
+	c, err := r.dial(ctx, s)
+	if err != nil {
+		return nil, fmt.Errorf("%w; is its end running, with the same -p (%d)?", err, r.Port)
+	}
+	return c, nil
+}
+
+func (r *run) dial(ctx context.Context, s *session.Session) (net.Conn, error) {
 	at := net.JoinHostPort(r.Server, strconv.Itoa(r.Port))
 	if r.tcp {
 		d := net.Dialer{}

@@ -138,6 +138,8 @@ func (r *run) parse() (custom *test, err error) {
 		}
 	}
 	switch {
+	case r.Port < 1 || r.Port > 65535:
+		return nil, fmt.Errorf("-p %d: want 1 to 65535", r.Port)
 	case r.Buffer < 0 || r.KeepAlive < 0:
 		return nil, errors.New("-B and -k: want 0 or more")
 	case r.tcp && (r.Dev != "" || r.Pcap != "" || r.Faults != ""):
@@ -189,7 +191,11 @@ func (r *run) play(ctx context.Context, s *session.Session, tests []test) error 
 	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	for _, t := range tests {
-		if err := r.measure(c, t); err != nil {
+		err := r.measure(c, t)
+		if errors.Is(err, io.EOF) {
+			err = errors.New("the other end has closed the stream: are -S, -C, -I and -T the same there?")
+		}
+		if err != nil {
 			return errors.Join(fmt.Errorf("%s: %w", t.name, err), c.Close())
 		}
 	}

@@ -1,6 +1,7 @@
 package rstream
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net"
@@ -79,7 +80,9 @@ func TestOptions(t *testing.T) {
 		"-T socket is TCP":  {Tests: []string{"socket"}, Dev: "udp:lo"},
 		"Config.SendBuffer": {Buffer: 100, Bind: "127.77.1.4", Port: DefaultPort},
 		"nowhere":           {Dev: "udp:nowhere"},
+		"-p 65536":          {Port: 1 << 16},
 	} {
+		o.Port = cmp.Or(o.Port, DefaultPort)
 		err := Run(t.Context(), io.Discard, o)
 		require.ErrorContains(t, err, want)
 	}

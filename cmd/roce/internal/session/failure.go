@@ -1,12 +1,14 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/roce/rdmacm"
 )
 
 // FailedError is a completion that was no success.
@@ -51,9 +53,10 @@ func (s *Session) Counters() map[string]uint64 {
 }
 
 // Explain adds to the error of a test what the device counted of packets that were lost, refused or
-// sent again: where a mute peer's packets went.
+// sent again: where a mute peer's packets went. A peer that refuses a connection is not mute.
 func (s *Session) Explain(err error) error {
-	if s == nil || s.Device == nil || err == nil {
+	var refused *rdmacm.RejectedError
+	if s == nil || s.Device == nil || err == nil || errors.As(err, &refused) {
 		return err
 	}
 	var counts []string
