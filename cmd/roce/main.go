@@ -87,6 +87,7 @@ either end may be one of those programs on a machine with an RDMA device.`,
 	root.SetFlagErrorFunc(badOption)
 	root.AddCommand(demoCommand(), devicesCommand(), devinfoCommand(), doctorCommand(), pingpongCommand(), perfCommand(), rpingCommand(), rstreamCommand(), versionCommand())
 	root.AddCommand(traceCommand(), learnCommand())
+	complete(root)
 	helpTopics(root)
 	return group(root)
 }

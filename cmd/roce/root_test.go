@@ -93,6 +93,27 @@ func TestMistakesAreNamed(t *testing.T) {
 	}
 }
 
+// What a shell is offered: names where there are names, files where a file is wanted, else nothing.
+func TestCompletion(t *testing.T) {
+	for line, want := range map[string]string{
+		"learn ":                            "write\tAn RDMA WRITE, step by step\n",
+		"learn quiz ":                       "pages\t",
+		"learn write ":                      ":4\n",
+		"pingpong ":                         ":4\n",
+		"pingpong 192.0.2.1 --dev ":         "udp:127.0.0.1\n",
+		"perf write-bw -c ":                 "RC\nUC\nUD\n",
+		"trace decode ":                     ":0\n",
+		"trace decode --qp ":                ":4\n",
+		"perf write-bw --plot ":             ":0\n",
+		"help trace ":                       "ladder\t",
+		"perf write-bw 192.0.2.1 --ib-dev ": ":4\n",
+	} {
+		out, err := execute(t, append([]string{"__complete"}, strings.Split(line, " ")...)...)
+		require.NoError(t, err)
+		require.Contains(t, out, want, line)
+	}
+}
+
 // Long options of perftest are understood as perftest writes them.
 func TestPerftestsNames(t *testing.T) {
 	for line, want := range map[string]string{

@@ -29,7 +29,7 @@ type ServeOptions struct {
 // between is how long the demonstration waits before each operation, so that one can follow it.
 const between = 1500 * time.Millisecond
 
-// Serve serves the page until ctx ends. out gets its URL.
+// Serve serves the page until ctx ends, which is no error. out gets its URL.
 func Serve(ctx context.Context, out io.Writer, o ServeOptions) error {
 	if err := countFits(o.Rows); err != nil {
 		return err
@@ -45,7 +45,8 @@ func Serve(ctx context.Context, out io.Writer, o ServeOptions) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancelCause(ctx)
+	user := ctx
+	ctx, stop := context.WithCancelCause(user)
 	defer stop(nil)
 	gone := make(chan struct{})
 	if o.Demo {
@@ -60,7 +61,7 @@ func Serve(ctx context.Context, out io.Writer, o ServeOptions) error {
 	err = site.Serve(ctx, l, func(url string) { fmt.Fprintf(out, "open %s\nCtrl-C ends it\n", url) })
 	stop(nil)
 	<-gone
-	if why := context.Cause(ctx); why != nil && !errors.Is(why, context.Canceled) {
+	if why := context.Cause(ctx); user.Err() == nil && !errors.Is(why, context.Canceled) {
 		err = errors.Join(err, why)
 	}
 	return err
