@@ -82,7 +82,7 @@ var rows = map[string][]row{
 		{"destination", 192, 128, address, nil},
 	},
 	"UDP": {
-		{"source port", 0, 16, decimal, said("one for each queue pair, so that its packets take one way (section 1.2)")},
+		{"source port", 0, 16, decimal, said("the same for all packets of a queue pair, so that they take one way (section 1.2)")},
 		{"destination port", 16, 16, decimal, nil},
 		{"length", 32, 16, decimal, nil},
 		{"checksum", 48, 16, hexadecimal, zero("none: the ICRC is the check (section 1.3)")},

@@ -16,7 +16,7 @@ func traceCommand() *cobra.Command {
 		Short: "Read captures of RoCE: packets explained, drawn, and what became of each message",
 		Long: `trace reads capture files, pcap and pcapng, of RoCEv2, RoCEv1 and InfiniBand: taken on Ethernet, with or without VLAN
 tags, by "tcpdump -i any", of IP packets (roce --pcap), or by an Endace card. It checks the ICRC of every packet. FILE may be - for
-standard input.`,
+standard input. "Section 4.5" is one of docs/rocev2.md in the repository, which has the protocol with its sources.`,
 		Example: `  roce demo --quiet --pcap demo.pcapng && roce trace decode demo.pcapng
   roce trace explain demo.pcapng#3        every byte of the third packet
   roce trace explain IBV_WC_REM_INV_REQ_ERR
@@ -101,7 +101,7 @@ func traceAnalyzeCommand() *cobra.Command {
 		Long: `analyze finds the connections of a capture, by the messages of the connection manager or, if those are not in it, by
 sequence numbers, and says for each way of each: the messages and how long they took, what was sent again and why, what was lost,
 refused or put off, credits, marks and congestion notifications, and what went wrong, with the section of docs/rocev2.md that has
-the rule. It sees what the capture has seen, which is not what either end has.`,
+the rule. It sees what the capture has seen, which is not what either end has. "roce trace explain 12" says what a status comes of.`,
 		Example: "  roce trace analyze capture.pcapng",
 		Args:    operands(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -122,11 +123,25 @@ func Explain(ctx context.Context, out io.Writer, what string) error {
 	}
 	data, err := trace.ParseHex(what)
 	if err != nil || len(data) < smallest {
+		if similar := topicsWith(what); similar != nil {
+			return fmt.Errorf("%q is no name that can be explained; these have it in them: %s", what, strings.Join(similar, ", "))
+		}
 		return fmt.Errorf("%q is no status, no FILE#N and no packet, which has %d bytes or more in hexadecimal digits; \"roce trace explain --list\" shows what there is",
 			what, smallest)
 	}
 	_, err = out.Write(trace.Guess(data).AppendPicture(nil))
 	return err
+}
+
+// topicsWith are the names that have the text in them.
+func topicsWith(text string) (names []string) {
+	text = strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToUpper(text))
+	for _, t := range trace.Topics() {
+		if len(text) > 1 && strings.Contains(strings.ToUpper(t.Name), text) && !slices.Contains(names, t.Name) {
+			names = append(names, t.Name)
+		}
+	}
+	return names
 }
 
 // smallest is how long the smallest packet is: a BTH and an ICRC.
