@@ -2,6 +2,7 @@
 package docs
 
 import (
+	"go/ast"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -29,6 +30,31 @@ func sections(t *testing.T, document string) map[string]bool {
 		known[h[1]] = true
 	}
 	return known
+}
+
+// TestWalk: the functions that a request passes, as design.md has them, are where it says.
+func TestWalk(t *testing.T) {
+	text, err := os.ReadFile("design.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := map[string]bool{}
+	each(t, func(s *source) {
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok {
+				declared[s.name+" "+strings.TrimPrefix(funcName(f), "*")] = true
+			}
+		}
+	})
+	rows := regexp.MustCompile("(?m)^\\|.*\\| `([a-z/_]+\\.go)` \\| `([A-Za-z.]+)` \\|$").FindAllStringSubmatch(string(text), -1)
+	if len(rows) < 20 {
+		t.Fatalf("only %d rows were found", len(rows))
+	}
+	for _, r := range rows {
+		if !declared[r[1]+" "+r[2]] {
+			t.Errorf("design.md names %s in %s, which is not there", r[2], r[1])
+		}
+	}
 }
 
 // TestCitations: every section that a comment cites is a heading of rocev2.md; in roce/rsocket, of

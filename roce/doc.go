@@ -80,7 +80,8 @@
 //
 // # Where to read on
 //
-// qp.go PostSend → internal/soft/qp.go PostSend → calls.go posted → lane.go transmit →
-// qp.Engine.PollTransmit → transport.Port.Send; and back: lane.go receive → qp.Engine.HandleFrames
-// → Flush → internal/soft/cq.go Poll.
+// docs/design.md, section 6, follows a request to the wire and back, function by function: qp.go
+// PostSend → internal/soft/qp.go PostSend → calls.go posted → lane.go output →
+// qp.Engine.PollTransmit → transport.Port.Send; and back: lane.go input → qp.Engine.HandleFrames →
+// Publish → internal/soft/cq.go Poll. The examples have what programs do most.
 package roce
