@@ -115,7 +115,7 @@ call.`,
 				"RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "ACK"), completes("A", qp.WCSuccess, qp.WCSuccess, qp.WCSuccess, qp.WCSuccess)},
 			Question: "The second of four requests in a list is wrong (an opcode that there is not). What has been posted?",
 			Answers:  []string{"nothing", "the first; bad_wr names the second", "all but the second"}, Right: 1,
-			Why: "ibv_post_send stops at the first that it cannot take and says which (bad_wr). What was before it is posted. (Our own PostSend takes a list whole or not at all.)",
+			Why: "ibv_post_send stops at the first that it cannot take and says which (bad_wr). What was before it is posted. Our own PostSend does the same; its error has the index.",
 		},
 		{
 			Name: "inline", Title: "Inline: the bytes go with the request",
