@@ -3,6 +3,9 @@
 // uses rsocket(7), or any program that is run with librspreload.so. The protocol is in
 // docs/rsocket.md.
 //
+//	l, err := rsocket.Listen(ctx, ":8080", nil)             // l.Accept, or http.Serve(l, handler)
+//	c, err := rsocket.Dial(ctx, "192.0.2.1:8080")           // c.Read, c.Write, c.CloseWrite ...
+//
 //	app ── Read, Write ──▶ Conn ──▶ internal/stream: what may be sent, what has come
 //	                        │  ▲
 //	        work requests   ▼  │  completions
