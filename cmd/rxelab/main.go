@@ -57,8 +57,14 @@ type options struct {
 func newRoot() *cobra.Command {
 	var opt options
 	root := &cobra.Command{
-		Use:           "rxelab",
-		Short:         "Boot a Linux guest with a real Soft-RoCE device, rxe0",
+		Use:   "rxelab",
+		Short: "Boot a Linux guest with a real Soft-RoCE device, rxe0",
+		Long: `rxelab boots a small virtual machine (QEMU, software emulation) with Debian's kernel and a real rxe0, on a wire to a network
+namespace of this machine, and takes all of it away again at the end. It needs root. The first time it downloads packages of Debian
+and builds an image, which a cache keeps. Run it inside of this repository: it compiles what runs in the guest.`,
+		Example: `  sudo rxelab run -- ibv_devinfo
+  sudo rxelab shell
+  sudo rxelab run --netem "loss 1% delay 1ms" -- ping -c 2 192.0.2.1`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -108,8 +114,21 @@ func newRun(opt *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- COMMAND [ARGUMENT...]",
 		Short: "Boot, run a command in the guest, exit with its status",
-		Args:  cobra.MinimumNArgs(1),
+		Example: `  sudo rxelab run -- ibv_devinfo
+  sudo rxelab run --copy first -- /root/first
+  sudo rxelab run --kernel 6.1 -- uname -r`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return fmt.Errorf("the command is missing: %s", cmd.UseLine())
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, here := range copies { // before anything boots
+				if _, err := os.Stat(here); err != nil {
+					return fmt.Errorf("--copy: %w", err)
+				}
+			}
 			l, err := opt.start(cmd.Context())
 			if err != nil {
 				return err
@@ -123,7 +142,7 @@ func newRun(opt *options) *cobra.Command {
 			return runInGuest(cmd.Context(), l, args...)
 		},
 	}
-	cmd.Flags().StringArrayVar(&copies, "copy", nil, "copy this file to /root in the guest first (may be repeated)")
+	cmd.Flags().StringArrayVar(&copies, "copy", nil, "copy this `file` to /root in the guest first (may be repeated)")
 	return cmd
 }
 
