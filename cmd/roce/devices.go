@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/trace/learn"
 )
 
 func devicesCommand() *cobra.Command {
@@ -91,6 +92,7 @@ func peekGUID(name string) (string, error) {
 	return fmt.Sprintf("%016x", d.Query().NodeGUID), nil
 }
 
+// printDevices prints a table, and below it what those lack that do not work.
 func printDevices(w io.Writer, all []listed) error {
 	t := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
 	fmt.Fprintln(t, "    device\tinterface\tMTU\tnode GUID\tstatus")
@@ -98,11 +100,30 @@ func printDevices(w io.Writer, all []listed) error {
 	for _, l := range all {
 		status := "works"
 		if !l.Works {
-			status = l.Missing
+			status = "does not work"
 		}
 		fmt.Fprintf(t, "    %s\t%s\t%d\t%s\t%s\n", l.Name, l.Interface, l.MTU, l.GUID, status)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	var reasons []string
+	names := map[string]string{} // of devices, by what they lack
+	for _, l := range all {
+		switch {
+		case l.Works:
+		case names[l.Missing] == "":
+			reasons, names[l.Missing] = append(reasons, l.Missing), l.Name
+		default:
+			names[l.Missing] += ", " + l.Name
+		}
+	}
+	for _, why := range reasons {
+		if _, err := fmt.Fprintf(w, "\n%s:\n    %s\n", names[why], strings.ReplaceAll(learn.Wrap(why, 96), "\n", "\n    ")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func printJSON(w io.Writer, v any) error {

@@ -145,6 +145,19 @@ func TestDevicesAsJSON(t *testing.T) {
 	}
 }
 
+// The table has a line a device; what those lack that do not work is below it, said once.
+func TestDevicesPrinted(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, printDevices(&out, []listed{{Name: "udp:lo", Interface: "lo", MTU: 4096, GUID: "0000ffff7f000001", Works: true},
+		{Name: "xdp:lo", Interface: "lo", MTU: 4096, Missing: "no"}, {Name: "xdp:::1", Interface: "lo", MTU: 4096, Missing: "no"}}))
+	require.Equal(t, "    device    interface   MTU    node GUID          status\n"+
+		"    ------    ---------   ---    ----------------   ------\n"+
+		"    udp:lo    lo          4096   0000ffff7f000001   works\n"+
+		"    xdp:lo    lo          4096                      does not work\n"+
+		"    xdp:::1   lo          4096                      does not work\n"+
+		"\nxdp:lo, xdp:::1:\n    no\n", out.String())
+}
+
 // The layout is that of ibv_devinfo, so that scripts which read it go on working.
 func TestDevinfoIsThatOfTheVerbs(t *testing.T) {
 	i := devinfo{Name: "udp:eth0", GIDs: []string{"::ffff:10.0.0.1"},
