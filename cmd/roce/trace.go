@@ -163,7 +163,7 @@ func traceServeCommand() *cobra.Command {
 		Use:   "serve [FILE]",
 		Short: "Show a capture, a running demonstration or the lessons in a browser",
 		Long: `serve prints a URL of this machine to open in a browser. The page there is the one of "ladder --html"; of a large capture it
-has a window at a time, and shows the others as they are asked for. With --demo it shows the packets of "roce demo", which runs
+has a window at a time, and shows the others as they are asked for. Without a FILE it shows the lessons of "roce learn". With --demo it shows the packets of "roce demo", which runs
 again and again, as they pass. Nobody else can open the page: it is on a loopback address, and the URL has a secret in it.
 It ends with Ctrl-C.`,
 		Example: `  roce trace serve capture.pcapng

@@ -20,6 +20,7 @@ const (
 	rowHeight  = 22
 	lineHeight = 15 // of a text's further lines
 	lineLength = 66 // of a text, in characters
+	amidLength = 54 // of one between two hosts
 	topMargin  = 48
 	leftMargin = 510 // room for what the first host does, and the times
 	between    = 380 // hosts
@@ -80,7 +81,7 @@ func (l *Lesson) WriteSVG(out io.Writer, p *world.Play) error {
 		rows[m] = bottom
 		bottom += rowHeight
 		if m.entry != nil {
-			bottom += lineHeight * strings.Count(Wrap(m.entry.Text, lineLength), "\n")
+			bottom += lineHeight * (len(textLines(m.entry, len(p.Hosts))) - 1)
 		}
 	}
 	width := leftMargin + between*(len(p.Hosts)-1) + leftMargin
@@ -128,9 +129,18 @@ func drawEntry(w io.Writer, e *world.Entry, hosts, y int) {
 	if e.Err != nil {
 		colour = "#d1242f"
 	}
-	for i, text := range strings.Split(Wrap(e.Text, lineLength), "\n") {
+	for i, text := range textLines(e, hosts) {
 		fmt.Fprintf(w, `<text x="%d" y="%d" text-anchor="%s" fill="%s">%s</text>`+"\n", x, y+4+lineHeight*i, anchor, colour, html.EscapeString(text))
 	}
+}
+
+// textLines are the lines of an entry's text.
+func textLines(e *world.Entry, hosts int) []string {
+	length := lineLength
+	if e.Host > 0 && e.Host < hosts-1 {
+		length = amidLength
+	}
+	return strings.Split(Wrap(e.Text, length), "\n")
 }
 
 // drawPacket draws a packet's arrow, or two of a duplicate, or half of one that is lost. One that
