@@ -91,6 +91,9 @@ func (e *Engine) ModifyQP(now Time, q *QP, attr *QPAttr, mask AttrMask) error {
 	if err != nil {
 		return err
 	}
+	if from != to && to == StateSQD {
+		q.attr.EnSQDAsyncNotify = false // which is asked for each time
+	}
 	q.apply(attr, mask)
 	if mask&AttrAV != 0 {
 		q.path, q.away = path, false

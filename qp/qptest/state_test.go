@@ -373,6 +373,9 @@ func TestDrain(t *testing.T) {
 		s.Settle()
 		s.Sent(a, second, qp.WCSuccess)
 		s.Sent(a, held, qp.WCSuccess)
+		if err := a.Modify(qp.QPAttr{State: qp.StateSQD}, qp.AttrState); err != nil || len(a.Node.Events) > 0 {
+			t.Errorf("drained without having asked for the event: %v, events %v", err, a.Node.Events)
+		}
 	}
 }
 

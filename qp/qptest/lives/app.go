@@ -53,8 +53,9 @@ type app struct {
 	life     *life // of its queue pair at present; nil only before the first
 	lives    []*life
 	cqs      []*qp.CQ
-	coming   *bond // it is about to reconnect as an end of this one
-	deaf     bool  // it does not poll
+	bells    []*bell // of those that it has armed or moderated
+	coming   *bond   // it is about to reconnect as an end of this one
+	deaf     bool    // it does not poll
 	access   mr.Access
 	saidLast bool // it has posted its last request: help posts it
 
@@ -87,7 +88,8 @@ type life struct {
 	// queue pair's own queue
 	newest map[*pool]uint64
 
-	lastWQEs int // events EventQPLastWQE
+	lastWQEs int  // events EventQPLastWQE
+	awaits   bool // the event that its send queue has drained
 }
 
 // grant is a key: a region or a bound window.

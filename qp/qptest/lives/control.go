@@ -329,12 +329,19 @@ func (a *app) closeRemote(d *Deed) bool {
 }
 
 // drain goes to SQD.
-func (a *app) drain(*Deed) bool {
-	if a.connected() && a.life.q.State() == qp.StateRTS {
-		a.modify(qp.QPAttr{State: qp.StateSQD}, qp.AttrState)
-		return true
+func (a *app) drain(*Deed) bool { return a.drainTo(false) }
+
+// drainTo is drain that may ask for an event.
+func (a *app) drainTo(beTold bool) bool {
+	if !a.connected() || a.life.q.State() != qp.StateRTS {
+		return false
 	}
-	return false
+	mask := qp.AttrState
+	if a.life.awaits = beTold; beTold {
+		mask |= qp.AttrEnSQDAsyncNotify
+	}
+	a.modify(qp.QPAttr{State: qp.StateSQD, EnSQDAsyncNotify: beTold}, mask)
+	return true
 }
 
 // drainAndModify does it all: SQD, other attributes as soon as all is complete, and on.

@@ -62,6 +62,9 @@ var deeds = []row{
 	{"resize", 0, false, (*app).modifyShared},
 	{"renew queue", 0, true, (*app).renewQueue}, // drawn by drawXRC
 	{"wrong queue", 0, true, (*app).wrongQueue},
+	{"arm", 0, false, (*app).arm}, // drawn by drawTold
+	{"moderate", 0, false, (*app).moderate},
+	{"drain and be told", 0, false, (*app).drainAndBeTold},
 	{"rate", 0, false, (*app).limit}, // drawn by drawBelow
 	{"cut", 0, false, (*app).cut},
 	{"address", 0, false, (*app).loseAddress},

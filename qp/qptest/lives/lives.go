@@ -23,7 +23,8 @@
 // How to read it: plan.go draws a world as data, a list of deeds; deeds.go is the table of what a
 // deed can be, and posts; control.go is the other deeds; app.go is an application with its memory,
 // its queue pair and the lives of that; rules.go is the oracle; shared.go is shared receive queues;
-// xrc.go is connections of XRC; below.go is what happens to links, addresses and rates.
+// xrc.go is connections of XRC; told.go is notifications and the event of a drained send queue;
+// below.go is what happens to links, addresses and rates.
 package lives
 
 import (
@@ -52,6 +53,7 @@ type world struct {
 	began    qp.Time
 	silences []qptest.Interval        // in which packets got lost
 	back     map[*qptest.Node]qp.Time // when the address comes back that a node has lost last
+	heard    map[*qptest.Node]int     // events of a node that were looked at
 }
 
 // bond is one connection of two applications, from when its first end enters RTR until both have
@@ -96,7 +98,7 @@ func (b *bond) excuse(statuses ...qp.WCStatus) {
 // Play runs the plan and returns the first violation. trace, if not nil, gets the story, and digest
 // what the engines do.
 func (p *Plan) Play(trace io.Writer, digest *qptest.Digest) (err error) {
-	w := &world{World: qptest.NewWorld(p.Seed), plan: p, works: map[uint64]*work{}, back: map[*qptest.Node]qp.Time{}}
+	w := &world{World: qptest.NewWorld(p.Seed), plan: p, works: map[uint64]*work{}, back: map[*qptest.Node]qp.Time{}, heard: map[*qptest.Node]int{}}
 	w.began = w.Now
 	w.Trace, w.OneByOne, w.Faults, w.Applications = trace, true, p.Faults, w
 	w.Digest = digest
@@ -192,6 +194,8 @@ func (w *world) Arrives(n *qptest.Node, packet []byte) {
 // Turned is part of qptest.Applications: memory is looked at first, for what may change depends on
 // what has completed.
 func (w *world) Turned(n *qptest.Node) {
+	w.checkTold(n)
+	w.checkDrained(n)
 	for _, a := range w.apps {
 		if a.node == n {
 			a.checkMemory()

@@ -91,6 +91,7 @@ func NewPlan(seed uint64) *Plan {
 	p.drawShared(qptest.Dice{Rand: rand.New(rand.NewPCG(seed, 0x737271))}, at)
 	p.drawBelow(qptest.Dice{Rand: rand.New(rand.NewPCG(seed, 0x62656c6f77))}, at)
 	p.drawXRC(qptest.Dice{Rand: rand.New(rand.NewPCG(seed, 0x787263))}, at)
+	p.drawTold(qptest.Dice{Rand: rand.New(rand.NewPCG(seed, 0x746f6c64))}, at)
 	return p
 }
 

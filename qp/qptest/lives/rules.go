@@ -125,6 +125,7 @@ func (a *app) look() {
 	var wcs [16]qp.WC
 	for _, c := range a.cqs {
 		for n := c.Poll(wcs[:]); n > 0; n = c.Poll(wcs[:]) {
+			a.bellOf(c).polled += n
 			for i := range wcs[:n] {
 				a.completed(&wcs[i])
 			}
