@@ -1,10 +1,11 @@
 package qptest
 
 // FuzzEngine: any bytes become a story for pairs of engines and a hostile peer: posts, honest
-// packets that arrive, are lost, doubled or changed, invented packets, time, state changes, shared
-// receive queues that change their size. ICRCs are made anew after every change, so that mutants
-// get as far as the state machine. Nothing may panic, write beside its memory, complete twice, send
-// what is malformed, or spin.
+// packets that arrive, are lost, doubled or changed, invented packets, time, states and attributes,
+// queues that change their size, storage that takes its time, memory that is registered again,
+// addresses that go. ICRCs are made anew after every change, so that mutants get as far as the
+// state machine. Nothing may panic, write beside its memory, complete twice, send what is
+// malformed, or spin.
 
 import (
 	"math/rand/v2"
@@ -105,6 +106,7 @@ func (y *story) enter(i int) {
 		if y.windows[e], err = e.Node.Memory.AllocWindow(e.Node.PD, mr.Window2); err != nil {
 			panic(err)
 		}
+		storage(e)
 		pair[side] = e
 	}
 	if cast[i].types[0] == qp.UD {
@@ -120,7 +122,7 @@ func (y *story) enter(i int) {
 func (y *story) act() {
 	e := y.ends[y.byte()%len(y.ends)]
 	peer := y.peer(e)
-	switch op := y.byte() % 17; op {
+	switch op := y.byte() % 22; op {
 	case 0, 1, 2:
 		y.post(e, peer)
 	case 3, 4:
@@ -139,6 +141,16 @@ func (y *story) act() {
 		y.modify(e, peer)
 	case 16:
 		y.resize(e)
+	case 17:
+		y.sync(e, y.byte()%8 > 0)
+	case 18:
+		y.queue(e)
+	case 19:
+		y.address(e.Node, y.byte()%2 > 0)
+	case 20:
+		y.reregister(e)
+	case 21:
+		y.set(e)
 	default:
 		y.invent(e, peer)
 	}
@@ -181,6 +193,9 @@ func (y *story) post(e, peer *End) {
 		wr.Flush = qp.FlushInfo{Length: uint32(n), Placement: qp.Placement(y.byte() % 4), Selectivity: qp.Selectivity(y.byte() % 3)}
 	}
 	if e.Type() == qp.UD {
+		if e.Node.GIDs[0].IsZero() { // no handle can be made
+			return
+		}
 		wr.AH = e.handle(peer.Node.GID, qp.AHAttr{})
 	}
 	if y.byte() == 3 && len(wr.SGL) > 0 {
@@ -216,6 +231,61 @@ func (y *story) resize(e *End) {
 	if err == nil {
 		q.attr.MaxWR = size
 	}
+}
+
+// sync is the end of what storage does for the oldest FLUSH.
+func (y *story) sync(e *End, ok bool) {
+	if syncs := e.Node.Syncs; len(*syncs) > 0 {
+		first := (*syncs)[0]
+		*syncs = (*syncs)[1:]
+		e.Node.turn(func() { e.Node.Engine.Synced(y.s.Now, first, ok) })
+	}
+}
+
+// queue resizes a completion queue, arms or moderates it.
+func (y *story) queue(e *End) {
+	c := []*qp.CQ{e.sendCQ, e.recvCQ}[y.byte()%2]
+	if c == nil {
+		return
+	}
+	switch n := y.byte(); n % 4 {
+	case 0:
+		_ = e.Node.Control(func() error { return e.Node.Engine.ResizeCQ(c, 1024+16*n) })
+	case 1:
+		c.Arm(n&4 != 0)
+	case 2:
+		c.ArmNow()
+	default:
+		_ = e.Node.Control(func() error {
+			return e.Node.Engine.ModerateCQ(y.s.Now, c, n>>2, qp.Time(y.byte())*Microsecond)
+		})
+	}
+}
+
+// address takes the address of a node away, or gives it back.
+func (y *story) address(n *Node, back bool) {
+	if back {
+		n.SetGIDs(n.GID)
+	} else {
+		n.SetGIDs(wire.GID{})
+	}
+}
+
+// reregister changes what peers may use, or how.
+func (y *story) reregister(e *End) {
+	to := mr.Registration{Mem: e.Remote.Bytes[:fuzzMemory>>(y.byte()%3)], IOVA: e.Remote.Addr(0),
+		Access: []mr.Access{mr.LocalWrite | mr.RemoteAny | mr.MWBind, mr.RemoteRead, mr.LocalWrite | mr.RemoteWrite}[y.byte()%3]}
+	_ = e.Node.Memory.Reregister(e.Remote.Region, []mr.Change{mr.ChangeTranslation, mr.ChangeAccess, mr.ChangeTranslation | mr.ChangeAccess}[y.byte()%3], to)
+}
+
+// set changes attributes, whatever the state.
+func (y *story) set(e *End) {
+	n := y.byte()
+	a := qp.QPAttr{State: qp.StateSQD, EnSQDAsyncNotify: n&1 != 0, AccessFlags: mr.RemoteAny, RateLimit: 1000 << (n % 16), MaxDestRdAtomic: uint8(n % 9),
+		MaxRdAtomic: uint8(n % 5), MinRNRTimer: uint8(n % 32), Timeout: uint8(n % 4)}
+	mask := []qp.AttrMask{qp.AttrState | qp.AttrEnSQDAsyncNotify, qp.AttrAccessFlags, qp.AttrRateLimit, qp.AttrMaxDestRdAtomic, qp.AttrMaxRdAtomic | qp.AttrTimeout,
+		qp.AttrMinRNRTimer}[y.byte()%6]
+	_ = e.Node.Control(func() error { return e.Node.Engine.ModifyQP(y.s.Now, e.QP.QP, &a, mask) })
 }
 
 // deliver lets a waiting packet arrive: the first or a later one, changed or not, and perhaps once
@@ -335,6 +405,11 @@ func (y *story) finish() {
 					y.s.Fail("%s: %d requests of a shared queue have no completion, and it has lost some", e.Node, q.outstanding)
 				}
 			}
+		}
+	}
+	for _, e := range y.ends {
+		for len(*e.Node.Syncs) > 0 {
+			y.sync(e, true)
 		}
 	}
 	y.s.Clear()

@@ -54,6 +54,7 @@ type app struct {
 	lives    []*life
 	cqs      []*qp.CQ
 	bells    []*bell // of those that it has armed or moderated
+	list     *list   // that it builds; nil: requests are posted one by one
 	coming   *bond   // it is about to reconnect as an end of this one
 	deaf     bool    // it does not poll
 	access   mr.Access

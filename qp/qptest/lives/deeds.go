@@ -62,7 +62,8 @@ var deeds = []row{
 	{"resize", 0, false, (*app).modifyShared},
 	{"renew queue", 0, true, (*app).renewQueue}, // drawn by drawXRC
 	{"wrong queue", 0, true, (*app).wrongQueue},
-	{"arm", 0, false, (*app).arm}, // drawn by drawTold
+	{"list", 0, false, (*app).postList}, // drawn by drawLists
+	{"arm", 0, false, (*app).arm},       // drawn by drawTold
 	{"moderate", 0, false, (*app).moderate},
 	{"drain and be told", 0, false, (*app).drainAndBeTold},
 	{"rate", 0, false, (*app).limit}, // drawn by drawBelow
@@ -139,11 +140,15 @@ func (a *app) newWork(kind qp.WROpcode) *work {
 	return k
 }
 
-// post gives a request to the queue pair.
+// post gives a request to the queue pair, or to the list that is being built.
 func (a *app) post(k *work, wr qp.SendWR) bool {
 	wr.WRID, wr.Opcode = k.id, k.kind
 	if a.cfg.Type == qp.XRCSend && !k.hopeless {
 		k.name(&wr)
+	}
+	if a.list != nil {
+		a.list.works, a.list.wrs = append(a.list.works, k), append(a.list.wrs, wr)
+		return true
 	}
 	return a.postBy(k, wr.Flags, func() (int, error) { return a.life.q.PostSend([]qp.SendWR{wr}) })
 }
@@ -151,7 +156,6 @@ func (a *app) post(k *work, wr qp.SendWR) bool {
 // postBy is post by another call.
 func (a *app) postBy(k *work, flags qp.SendFlags, call func() (int, error)) bool {
 	l := a.life
-	k.signaled = a.cfg.SQSigAll || flags&qp.SendSignaled != 0
 	n, err := call()
 	switch {
 	case errors.Is(err, qp.ErrFull), errors.Is(err, qp.ErrState) && l.q.State() < qp.StateRTS:
@@ -160,12 +164,18 @@ func (a *app) postBy(k *work, flags qp.SendFlags, call func() (int, error)) bool
 		a.fail("PostSend(%v): %d accepted, %v", k.kind, n, err)
 		return false
 	}
-	a.w.tell("%s posts %v %#x, %d bytes to %v+%d", a, k.kind, k.id, k.len, k.to, k.at)
-	a.w.works[k.id] = k
-	l.sends = append(l.sends, k)
+	a.posted(k, flags)
 	a.node.Engine.Ring(l.q)
 	a.node.Kick()
 	return true
+}
+
+// posted notes a request that the queue pair has accepted.
+func (a *app) posted(k *work, flags qp.SendFlags) {
+	k.signaled = a.cfg.SQSigAll || flags&qp.SendSignaled != 0
+	a.w.tell("%s posts %v %#x, %d bytes to %v+%d", a, k.kind, k.id, k.len, k.to, k.at)
+	a.w.works[k.id] = k
+	a.life.sends = append(a.life.sends, k)
 }
 
 // neverPosted is the end of a request that its queue pair did not take: it may not touch memory.

@@ -23,8 +23,9 @@
 // How to read it: plan.go draws a world as data, a list of deeds; deeds.go is the table of what a
 // deed can be, and posts; control.go is the other deeds; app.go is an application with its memory,
 // its queue pair and the lives of that; rules.go is the oracle; shared.go is shared receive queues;
-// xrc.go is connections of XRC; told.go is notifications and the event of a drained send queue;
-// below.go is what happens to links, addresses and rates.
+// xrc.go is connections of XRC; list.go is lists of requests; told.go is notifications, and the
+// event of a drained send queue; purpose.go is requests that fail on purpose; below.go is what
+// happens to links, addresses and rates.
 package lives
 
 import (
@@ -108,7 +109,8 @@ func (p *Plan) Play(trace io.Writer, digest *qptest.Digest) (err error) {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 		}
 	}()
-	for _, n := range p.Nodes {
+	for i, n := range p.Nodes {
+		n.Engine.Purpose = w.purposes(i)
 		w.AddNode(n)
 	}
 	for i := range p.Pools {

@@ -22,9 +22,12 @@ type Plan struct {
 	Faults qptest.Faults
 	Apps   []AppPlan  // pairs that are connected at first
 	Pools  []PoolPlan // shared receive queues of XRC
-	Deeds  []Deed
-	done   map[string]int // how often deeds of a row have taken effect
-	End    qp.Time        // a millisecond after the last deed: from then on the world comes to rest
+	// Purpose is how many requests fail on purpose.
+	Purpose PurposePlan
+
+	Deeds []Deed
+	done  map[string]int // how often deeds of a row have taken effect
+	End   qp.Time        // a millisecond after the last deed: from then on the world comes to rest
 }
 
 // AppPlan is an application.
@@ -91,6 +94,8 @@ func NewPlan(seed uint64) *Plan {
 	p.drawShared(qptest.Dice{Rand: rand.New(rand.NewPCG(seed, 0x737271))}, at)
 	p.drawBelow(qptest.Dice{Rand: rand.New(rand.NewPCG(seed, 0x62656c6f77))}, at)
 	p.drawXRC(qptest.Dice{Rand: rand.New(rand.NewPCG(seed, 0x787263))}, at)
+	p.drawLists(qptest.Dice{Rand: rand.New(rand.NewPCG(seed, 0x6c697374))}, at)
+	p.drawPurpose(qptest.Dice{Rand: rand.New(rand.NewPCG(seed, 0x707572706f7365))})
 	p.drawTold(qptest.Dice{Rand: rand.New(rand.NewPCG(seed, 0x746f6c64))}, at)
 	return p
 }
@@ -206,7 +211,7 @@ func (p *Plan) drawPair(d qptest.Dice, typ qp.QPType) {
 // String prints the plan for a person.
 func (p *Plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "lives of seed %d: calm %v links %+v\n", p.Seed, p.Calm, p.Faults)
+	fmt.Fprintf(&b, "lives of seed %d: calm %v links %+v on purpose %+v\n", p.Seed, p.Calm, p.Faults, p.Purpose)
 	for i, n := range p.Nodes {
 		fmt.Fprintf(&b, "  node %d %s window %d budget %d batch %d run %d hardware %+v\n", i, n.Addr, n.Engine.Window, n.Budget, n.Batch, n.MaxRun, n.Hardware)
 	}
