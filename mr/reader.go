@@ -81,7 +81,7 @@ func (r *Reader) awaitExit() {
 		return
 	}
 	for spin := 0; r.turns.Load() == seen; spin++ {
-		if spin < 1000 {
+		if spin < 200 {
 			runtime.Gosched()
 		} else {
 			time.Sleep(20 * time.Microsecond)
