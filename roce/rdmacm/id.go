@@ -6,6 +6,7 @@ package rdmacm
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -103,7 +104,7 @@ func (id *ID) PeerAddr() netip.AddrPort {
 }
 
 // Device is the device that the ID is on; nil if that is not known yet, or if it listens on several
-// (id->verbs).
+// (id->verbs), of which one that goes away does not count any more.
 func (id *ID) Device() *roce.Device {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -297,10 +298,19 @@ func (id *ID) happened(on input, e *Event) bool {
 	return true
 }
 
-// deviceGone tells that the ID's device is gone. The caller has the lock.
-func (id *ID) deviceGone() {
-	if a := id.agent(); a != nil {
-		id.happened(removed, new(Event).errno(syscall.ENODEV, fmt.Errorf("%w: device %s is gone", ErrUnreachable, a.dev.Name())))
+// deviceGone takes in that a device of the ID is gone, c being what the ID has of it. A listener on
+// several listens on the others; the last one is told of. The caller has the lock.
+func (id *ID) deviceGone(c cmID) {
+	i := slices.Index(id.below, c)
+	switch {
+	case i < 0:
+	case len(id.below) > 1:
+		id.backlog -= id.backlog / len(id.below)
+		id.below = slices.Delete(id.below, i, i+1)
+		c.close()
+		c.at().release()
+	default:
+		id.happened(removed, new(Event).errno(syscall.ENODEV, fmt.Errorf("%w: device %s is gone", ErrUnreachable, c.at().dev.Name())))
 	}
 }
 

@@ -397,7 +397,7 @@ func (c *kernelID) told(e *librdmacm.Event) {
 	case EventTimewaitExit:
 		id.happened(timewaitExit, nil)
 	case EventDeviceRemoval:
-		id.deviceGone()
+		id.deviceGone(c)
 	case EventAddrChange:
 		id.addressGone()
 	}

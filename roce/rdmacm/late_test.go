@@ -140,7 +140,7 @@ func TestGoneInSetup(t *testing.T) {
 			defer close(told)
 			c.id.mu.Lock()
 			defer c.id.mu.Unlock()
-			c.id.deviceGone()
+			c.id.deviceGone(c.id.one())
 		}()
 		<-c.Done()
 		return a.pd, roce.QPInitAttr{SendCQ: a.cq}, nil

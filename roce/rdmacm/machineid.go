@@ -56,7 +56,7 @@ func (m *machine) tellChanges() {
 		has = has || !local.IsValid() || local.IsUnspecified()
 		switch {
 		case gone:
-			c.id.deviceGone()
+			c.id.deviceGone(c)
 		case !has && !told:
 			c.id.addressGone()
 		}

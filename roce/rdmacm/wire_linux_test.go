@@ -1,7 +1,9 @@
 package rdmacm
 
 import (
+	"errors"
 	"net/netip"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -131,4 +133,47 @@ func TestGone(t *testing.T) {
 			require.NoError(t, passive.Close())
 		})
 	}
+}
+
+// TestGoneOneByOne: a listener on several devices goes on with those that are left, and a device
+// that is gone can be closed. When all are gone Accept says so.
+func TestGoneOneByOne(t *testing.T) {
+	w := netns.NewWire(t, 1500)
+	w.Right.IP(t, "link add second type veth peer name unused", "addr add 10.79.0.1/24 dev second", "link set second up", "link set unused up")
+	a := newHostIn(t, w.Left, "udp:10.77.0.1")
+	var first, second *roce.Device
+	var err, err2 error
+	w.Right.Do(func() {
+		first, err = roce.Open("udp:10.77.0.2", nil)
+		second, err2 = roce.Open("udp:second", nil)
+	})
+	require.NoError(t, errors.Join(err, err2))
+	l, err := Listen(bg, ":7473", &ListenConfig{ConnConfig: ConnConfig{Config: Config{Devices: []*roce.Device{first, second}}}})
+	require.NoError(t, err)
+	require.ErrorIs(t, second.Close(), ErrBusy)
+	w.Right.IP(t, "link del second")
+	for errors.Is(second.Close(), ErrBusy) { // until the listener has heard
+		runtime.Gosched()
+	}
+	dialed := make(chan *Conn)
+	go func() {
+		w.Left.Do(func() {
+			c, err := Dial(bg, "10.77.0.2:7473", &ConnConfig{Config: Config{Devices: []*roce.Device{a.dev}}})
+			if err != nil {
+				t.Error(err)
+				l.Close() // nobody will come
+			}
+			dialed <- c
+		})
+	}()
+	c, err := l.Accept(bg)
+	require.NoError(t, err)
+	require.NoError(t, (<-dialed).Close(bg))
+	require.NoError(t, c.Close(bg))
+	w.Right.IP(t, "link del wire")
+	_, err = l.Accept(bg)
+	require.ErrorIs(t, err, ErrUnreachable)
+	require.ErrorContains(t, err, "device udp:10.77.0.2 is gone")
+	require.NoError(t, l.Close())
+	require.NoError(t, first.Close())
 }
