@@ -11,11 +11,14 @@ import (
 
 // Listen has the ID, which is bound, take requests (rdma_listen): an EventConnectRequest each.
 // backlog is how many of them may wait to be answered on each device, after which requests are
-// dropped, and repeated by their senders; 0 or less is DefaultBacklog. An ID that is bound to all
-// addresses listens on all devices of its channel; in a channel without devices of its own on all
-// addresses of this machine that are not link-local. A device that goes away is taken out, and with
-// the last one comes EventDeviceRemoval. ErrBusy if the port is shared or, in that
-// case, if another process uses an address; ErrState.
+// dropped, and repeated by their senders; 0 or less is DefaultBacklog. Once accepted, 4096 or
+// backlog may wait for their peers' last word. As with rdma_cm it may take 275 s until a peer is
+// given up (EventUnreachable); an application that cannot wait so long closes the ID.
+//
+// An ID that is bound to all addresses listens on all devices of its channel; in a channel without
+// devices of its own on all addresses of this machine that are not link-local. A device that goes
+// away is taken out, and with the last one comes EventDeviceRemoval. ErrBusy if the port is shared
+// or, in that case, if another process uses an address; ErrState.
 func (id *ID) Listen(backlog int) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()

@@ -226,8 +226,8 @@ func (l *Listener) accept(c *Conn) error {
 }
 
 // Accept returns the next connection, and waits for one if need be. The error is ctx's, or
-// ErrClosed, or matches ErrUnreachable if the device that it listens on is gone, of several the last
-// one.
+// ErrClosed, or matches ErrUnreachable if the device that it listens on is gone, of several the
+// last one.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	select {
 	case c := <-l.ready:

@@ -127,6 +127,42 @@ func TestNeverReady(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
+// TestAcceptedNeverReady: of requests that an application has accepted and whose peers never say
+// that they are ready a listener has so many at a time. What comes on top finds no place, until one
+// is given up.
+func TestAcceptedNeverReady(t *testing.T) {
+	const batch = 128 // queue pair 1 has room for twice as many
+	na, nb := wires["pipe"]()
+	a, b := newHost(t, na, nil), newHost(t, nb, nil)
+	l := b.id(PSTCP)
+	require.NoError(t, l.BindAddr(b.at(99)))
+	require.NoError(t, l.Listen(0))
+	s := newStranger(t, a)
+	ask := func(n uint32) {
+		for i := range uint32(batch) {
+			s.request(b, 99, 1+n+i)
+		}
+		until(func() bool { return heard(b.dev, wire.CMAttrREQ) == uint64(n+batch) })
+	}
+	var all []*ID
+	for len(all) < cm.DefaultHalfOpen {
+		ask(uint32(len(all)))
+		for range batch {
+			all = append(all, b.next(EventConnectRequest).ID)
+			require.NoError(t, all[len(all)-1].Accept(&ConnParam{QPN: uint32(len(all))}))
+		}
+	}
+	ask(uint32(len(all)))
+	require.Equal(t, uint64(batch), statsOf(b.dev).Drops[cm.DropBacklog])
+	require.Equal(t, 1+cm.DefaultHalfOpen, b.ch.count())
+	require.NoError(t, all[0].Close())
+	s.request(b, 99, uint32(1+len(all)))
+	all[0] = b.next(EventConnectRequest).ID
+	for _, id := range all {
+		require.NoError(t, id.Close())
+	}
+}
+
 // statsOf are the counters of a device's machine.
 func statsOf(dev *roce.Device) (s cm.Stats) {
 	agents.Lock()
