@@ -44,7 +44,12 @@ type Conn struct {
 	wait   waiting
 	until  [sides]deadline
 	users  int       // calls that are inside
+	away   int       // of these, those that wait for a Writer of the application's
 	closed bool      // by Close
+	freed  bool      // all is given back, with failed
+	failed error     //
+	leaves sync.Cond // for Close: users, away or freed has changed
+	peeked bool      // the application may look at the receive buffer
 	gone   bool      // the connection below is over
 	told   bool      // a call has returned why the end failed
 	by     time.Time // of Close: when all must be over; before it the zero time
@@ -64,6 +69,7 @@ const receiveID = 1 << 63
 func newConn(dev *roce.Device, cfg Config) (c *Conn, attr roce.QPInitAttr, err error) {
 	c = &Conn{cfg: cfg, allocs: map[*Buffer]struct{}{}}
 	c.wait.init()
+	c.leaves.L = &c.mu
 	size := cfg.queuePair()
 	if c.pd, err = dev.AllocPD(); err == nil {
 		if c.cq, err = dev.CreateCQ(roce.CQInitAttr{CQE: int(size.MaxSendWR + size.MaxRecvWR)}); err == nil {
@@ -160,17 +166,22 @@ func (c *Conn) leave() error {
 
 // left is leave for who leaves nothing to do.
 func (c *Conn) left() error {
+	defer c.leaves.Broadcast()
 	if c.users--; c.users > 0 || !c.closed {
 		return nil
 	}
 	c.mu.Unlock()
-	defer c.mu.Lock()
-	return c.release()
+	err := c.release()
+	c.mu.Lock()
+	c.freed, c.failed = true, err
+	return err
 }
 
 // Close ends the connection. What was written still arrives: Close waits until the other end's
 // device has it, for Config.Linger at most. The error says that this was not so; the connection is
 // gone nevertheless. Calls that are waiting return with net.ErrClosed, and so does a second Close.
+// When Close returns nothing of the connection is left on the device, unless a WriteTo waits for
+// its Writer: then that gives all back when it returns.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,8 +210,12 @@ func (c *Conn) Close() error {
 		c.end.Fail(net.ErrClosed) // who waits for completions waits no more
 		c.wakeAll()
 	}
-	if gone := c.leave(); err == nil {
-		err = gone
+	c.leave()
+	for !c.freed && (c.users == 0 || c.users > c.away) { // nobody: one who has left gives back
+		c.leaves.Wait()
+	}
+	if err == nil {
+		err = c.failed
 	}
 	return c.opError("close", err)
 }
@@ -242,7 +257,7 @@ func (c *Conn) free() error {
 	}
 	if c.own != nil && c.exposed != nil {
 		err := errors.Join(c.own.Close(), c.exposed.Close())
-		if errs = append(errs, err); err == nil {
+		if errs = append(errs, err); err == nil && !c.peeked {
 			c.memory.giveBack()
 		}
 	} else if c.own != nil {

@@ -81,6 +81,7 @@ func (c *Conn) Peek() ([]byte, error) {
 	if err != nil {
 		return nil, c.readError(err)
 	}
+	c.peeked = true
 	from, n := c.end.Pending()
 	return c.receive[from:][:n:n], nil
 }
@@ -99,6 +100,7 @@ func (c *Conn) Discard(n int) (int, error) {
 	if there := c.end.Readable(); n > there {
 		n, err = there, io.ErrShortBuffer
 	}
+	c.peeked = false
 	c.end.Consume(max(n, 0))
 	c.flush()
 	c.leave()
@@ -137,9 +139,12 @@ func (c *Conn) WriteTo(w io.Writer) (n int64, err error) {
 // trusted: it may panic, and it may return what a Writer must not.
 func (c *Conn) writeTo(w io.Writer, p []byte) (n int, err error) {
 	c.end.Hold()
+	c.away++
+	c.leaves.Broadcast()
 	c.mu.Unlock()
 	defer func() {
 		c.mu.Lock()
+		c.away--
 		c.end.Release(n)
 	}()
 	switch n, err = w.Write(p); {
