@@ -9,13 +9,17 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/goroce/goroce/internal/netns"
 	"github.com/goroce/goroce/transport"
 )
 
 // leaks are goroutines that may be left at the end.
 var leaks []goleak.Option
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, leaks...) }
+func TestMain(m *testing.M) {
+	netns.Own()
+	goleak.VerifyTestMain(m, leaks...)
+}
 
 // A wire is a way to connect two devices in a test.
 type wire2 struct {

@@ -10,7 +10,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/goroce/goroce/internal/netns"
 )
+
+func TestMain(m *testing.M) {
+	netns.Own()
+	m.Run()
+}
 
 // What comes before the warm-up is over counts neither as a trip nor as bytes.
 func TestTheWarmUpDoesNotCount(t *testing.T) {
@@ -62,11 +69,11 @@ func TestRun(t *testing.T) {
 func meet(over string, d time.Duration) (r Result, err error) {
 	server := Task{Device: "udp:127.0.4.2", Local: netip.MustParseAddr("127.0.4.2"), Peer: netip.MustParseAddr("127.0.4.1"), Depth: 4}
 	client := Task{Device: "udp:127.0.4.1", Local: server.Peer, Peer: server.Local, Depth: 4, Sends: true, Duration: d}
-	ended := make(chan error)
+	ended := make(chan error, 1)
 	go func() { ended <- Run(nil, over, server) }()
 	var out bytes.Buffer
 	err = Run(&out, over, client)
-	for err != nil && strings.Contains(err.Error(), "refused") {
+	for err != nil && strings.Contains(err.Error(), "refused") && len(ended) == 0 {
 		time.Sleep(time.Millisecond) // nothing tells when a server listens
 		err = Run(&out, over, client)
 	}

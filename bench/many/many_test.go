@@ -11,7 +11,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/goroce/goroce/internal/netns"
 )
+
+func TestMain(m *testing.M) {
+	netns.Own()
+	m.Run()
+}
 
 // Whatever the client writes to its connections arrives, and the server ends with the last of them.
 func TestRun(t *testing.T) {
@@ -19,12 +26,15 @@ func TestRun(t *testing.T) {
 	server := Task{Local: netip.MustParseAddr("127.0.4.3"), Connections: connections}
 	client := Task{Peer: server.Local, Connections: connections, Size: 100, Duration: 20 * time.Millisecond, Sends: true}
 	var out bytes.Buffer
-	ended := make(chan error)
+	ended := make(chan error, 1)
 	go func() { ended <- Run(&out, server) }()
 	err := Run(nil, client)
-	for errors.Is(err, unix.ECONNREFUSED) {
+	for errors.Is(err, unix.ECONNREFUSED) && len(ended) == 0 {
 		time.Sleep(time.Millisecond) // nothing tells when a server listens
 		err = Run(nil, client)
+	}
+	if err != nil && len(ended) > 0 {
+		t.Fatal("the server ended with: ", <-ended)
 	}
 	if err != nil {
 		t.Fatal(err)

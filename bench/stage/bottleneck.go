@@ -17,7 +17,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -41,10 +40,10 @@ func hubPort(i int) string { return fmt.Sprintf("port%d", i) }
 
 // NewBottleneck makes a bottleneck for a number of senders.
 func NewBottleneck(senders, mtu int, q Queue) (b *Bottleneck, err error) {
-	last := runtime.NumCPU() - 1
+	last := processor(senders)
 	b = &Bottleneck{queue: q, hub: &End{Name: "switch", CPU: last}}
 	for i := range senders + 1 {
-		e := &End{Name: fmt.Sprintf("sender%d", i), CPU: min(i, last), Interface: fmt.Sprintf("fair%d", i),
+		e := &End{Name: fmt.Sprintf("sender%d", i), CPU: processor(i), Interface: fmt.Sprintf("fair%d", i),
 			Addr: netip.AddrFrom4([4]byte{198, 51, 100, byte(1 + i)}), MAC: net.HardwareAddr{2, 0, 0x5e, 0, 2, byte(1 + i)}}
 		if i < senders {
 			b.Senders = append(b.Senders, e)
@@ -99,7 +98,10 @@ func (b *Bottleneck) join(mtu int) error {
 			return fmt.Errorf("%s: %w", e.Name, err)
 		}
 	}
-	return b.hub.Do(func() error { return b.narrow(bridge.Index) })
+	if err := b.hub.Do(func() error { return b.narrow(bridge.Index) }); err != nil {
+		return err
+	}
+	return settle(append(b.ends(), b.hub)...)
 }
 
 // plug makes the cable between an end and the switch. The kernel cuts up runs of packets in front

@@ -17,6 +17,9 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
+	"time"
+	"unsafe"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -39,11 +42,30 @@ type Stage struct{ A, B *End }
 // prefixBits of the network between the ends.
 const prefixBits = 24
 
+// processor is the i-th of the processors that this process may use, or the last of them.
+func processor(i int) int {
+	var may unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &may); err != nil {
+		return 0
+	}
+	last := 0
+	for cpu := range 8 * int(unsafe.Sizeof(may)) {
+		if !may.IsSet(cpu) {
+			continue
+		}
+		if last = cpu; i == 0 {
+			break
+		}
+		i--
+	}
+	return last
+}
+
 // New makes a stage whose links have the given MTU. With one processor both ends share it.
 func New(mtu int) (*Stage, error) {
 	s := &Stage{
-		A: &End{Name: "sender", CPU: 0, Interface: "bench0", Addr: netip.MustParseAddr("198.51.100.1"), MAC: net.HardwareAddr{2, 0, 0x5e, 0, 1, 1}},
-		B: &End{Name: "receiver", CPU: min(1, runtime.NumCPU()-1), Interface: "bench1", Addr: netip.MustParseAddr("198.51.100.2"), MAC: net.HardwareAddr{2, 0, 0x5e, 0, 1, 2}},
+		A: &End{Name: "sender", CPU: processor(0), Interface: "bench0", Addr: netip.MustParseAddr("198.51.100.1"), MAC: net.HardwareAddr{2, 0, 0x5e, 0, 1, 1}},
+		B: &End{Name: "receiver", CPU: processor(1), Interface: "bench1", Addr: netip.MustParseAddr("198.51.100.2"), MAC: net.HardwareAddr{2, 0, 0x5e, 0, 1, 2}},
 	}
 	for _, e := range []*End{s.A, s.B} {
 		if err := e.enter(); err != nil {
@@ -117,6 +139,10 @@ func (e *End) isolate() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return err
 	}
+	// Without IPv6 the kernel has nothing of its own to say, here and on interfaces yet to be made.
+	for _, where := range []string{"all", "default"} {
+		os.WriteFile("/proc/sys/net/ipv6/conf/"+where+"/disable_ipv6", []byte("1"), 0)
+	}
 	return unix.Mount("bench", "/sys", "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 }
 
@@ -155,14 +181,38 @@ func (s *Stage) join(mtu int) error {
 			return fmt.Errorf("%s: %w", e.Interface, err)
 		}
 	}
+	return settle(s.A, s.B)
+}
+
+// settle waits until the kernel has noticed that the cables of some ends are plugged in. Until one
+// of its workers has, which may take a second, an interface loses what it is given.
+func settle(ends ...*End) error {
+	const plugged = unix.IFF_UP | unix.IFF_LOWER_UP
+	waits := func(l netlink.Link) bool {
+		return l.Attrs().RawFlags&plugged == plugged && l.Attrs().OperState == netlink.OperDown
+	}
+	for _, e := range ends {
+		for {
+			var links []netlink.Link
+			err := e.Do(func() (err error) {
+				links, err = netlink.LinkList()
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(links, waits) {
+				break
+			}
+			time.Sleep(time.Millisecond) // the worker wants the lock that a look takes
+		}
+	}
 	return nil
 }
 
 // up has the end's interfaces up, and returns the one that leads to the others. It runs in the
 // end's namespace.
 func (e *End) up() (link netlink.Link, err error) {
-	// No router solicitations during a run.
-	os.WriteFile("/proc/sys/net/ipv6/conf/"+e.Interface+"/disable_ipv6", []byte("1"), 0)
 	for _, name := range []string{"lo", e.Interface} {
 		if link, err = netlink.LinkByName(name); err == nil {
 			err = netlink.LinkSetUp(link)

@@ -53,7 +53,7 @@ func TestEndsAreApart(t *testing.T) {
 			t.Fatal(err)
 		}
 		peer := s.Peer(e)
-		for _, want := range []string{e.Interface, e.Name, "\t" + string(rune('0'+e.CPU)) + "\n"} {
+		for _, want := range []string{e.Interface, e.Name, "\t" + strconv.Itoa(e.CPU) + "\n"} {
 			if !strings.Contains(string(out), want) {
 				t.Errorf("%s: %q is not in %q", e.Name, want, out)
 			}

@@ -22,7 +22,8 @@ func TestMain(m *testing.M) {
 		main()
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	netns.Own()
+	m.Run()
 }
 
 // command is the roce command with a command line.

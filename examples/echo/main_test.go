@@ -8,7 +8,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/internal/netns"
 )
+
+func TestMain(m *testing.M) {
+	netns.Own()
+	m.Run()
+}
 
 // TestEcho: the two ends of the example, on one machine, twice.
 func TestEcho(t *testing.T) {

@@ -4,7 +4,14 @@ import (
 	"bytes"
 	"context"
 	"testing"
+
+	"github.com/goroce/goroce/internal/netns"
 )
+
+func TestMain(m *testing.M) {
+	netns.Own()
+	m.Run()
+}
 
 // TestQuery: the two ends of the example, on one machine.
 func TestQuery(t *testing.T) {

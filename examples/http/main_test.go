@@ -8,7 +8,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/internal/netns"
 )
+
+func TestMain(m *testing.M) {
+	netns.Own()
+	m.Run()
+}
 
 // TestFetch: the two ends of the example, on one machine.
 func TestFetch(t *testing.T) {

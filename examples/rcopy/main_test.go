@@ -11,7 +11,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/internal/netns"
 )
+
+func TestMain(m *testing.M) {
+	netns.Own()
+	m.Run()
+}
 
 // TestCopy: the two ends of the example, on one machine.
 func TestCopy(t *testing.T) {

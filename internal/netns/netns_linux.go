@@ -3,6 +3,7 @@
 //
 //	netns_linux.go   a namespace (this file)
 //	wires_linux.go   namespaces that are joined: by a cable, or by a switch
+//	own_linux.go     one for a whole test program
 //
 // A namespace takes root. Where GOROCE_REQUIRE_LAB is set, as in CI, what can not be had fails the
 // test; otherwise it skips.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goroce/goroce/internal/netns"
 	"github.com/goroce/goroce/roce"
 )
 
@@ -22,6 +23,13 @@ var (
 	cases  = flag.String("cases", "", "TestDevice: only cases that match the `expression`; the same at both ends")
 	report = flag.String("report", "", "TestDevice: write the results into a `file`")
 )
+
+func TestMain(m *testing.M) {
+	if flag.Parse(); *device == "" {
+		netns.Own()
+	}
+	m.Run()
+}
 
 // TestPipe plays the suite on two software devices in memory.
 func TestPipe(t *testing.T) {

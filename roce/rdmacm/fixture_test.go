@@ -13,11 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/goroce/goroce/internal/netns"
 	"github.com/goroce/goroce/roce"
 	"github.com/goroce/goroce/transport"
 )
 
 func TestMain(m *testing.M) {
+	if flag.Parse(); *onDevice == "" {
+		netns.Own()
+	}
 	if at := os.Getenv(otherProcess); at != "" {
 		answer(at)
 		return

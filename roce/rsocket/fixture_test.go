@@ -11,10 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/goroce/goroce/internal/netns"
 	"github.com/goroce/goroce/roce"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	netns.Own()
+	goleak.VerifyTestMain(m)
+}
 
 var serial atomic.Int64
 

@@ -16,6 +16,7 @@ import (
 	"github.com/google/gopacket/pcapgo"
 	"go.uber.org/goleak"
 
+	"github.com/goroce/goroce/internal/netns"
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/transport/fault"
 	"github.com/goroce/goroce/transport/internal/porttest"
@@ -24,7 +25,10 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	netns.Own()
+	goleak.VerifyTestMain(m)
+}
 
 // captureConversation lets two UDP ports exchange packets 0..n-1, back and forth, all of them
 // captured at the first.

@@ -9,11 +9,15 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/goroce/goroce/internal/netns"
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/transport/internal/porttest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	netns.Own()
+	goleak.VerifyTestMain(m)
+}
 
 func open(t testing.TB, name string, o transport.Options) transport.Port {
 	t.Helper()

@@ -7,13 +7,17 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/goroce/goroce/internal/netns"
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/transport/internal/host"
 	"github.com/goroce/goroce/transport/internal/porttest"
 	"github.com/goroce/goroce/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	netns.Own()
+	goleak.VerifyTestMain(m)
+}
 
 // kindsUnderTest are the UDP ports of every system. Their network lasts as long as the test.
 func kindsUnderTest(test testing.TB) []porttest.Kind {

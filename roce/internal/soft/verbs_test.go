@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/goroce/goroce/internal/netns"
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/wire"
@@ -58,7 +59,10 @@ const (
 
 var bg = context.Background()
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	netns.Own()
+	goleak.VerifyTestMain(m)
+}
 
 func must(t testing.TB, err error) {
 	t.Helper()

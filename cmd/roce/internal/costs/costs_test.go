@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goroce/goroce/cmd/roce/internal/oob/oobtest"
+	"github.com/goroce/goroce/internal/netns"
 )
 
 // brief is long enough for figures.
@@ -81,6 +82,7 @@ func sane(t *testing.T, r *Report) {
 var answerAt = flag.String("answer", "", "answer the client that waits at this TCP `address`")
 
 func TestMain(m *testing.M) {
+	netns.Own()
 	flag.Parse()
 	if *answerAt == "" {
 		os.Exit(m.Run())
@@ -177,8 +179,11 @@ func TestServer(t *testing.T) {
 	o := Options{Size: 64, Duration: brief, Server: true, Port: oobtest.FreePort(t)}
 	served := make(chan error, 1)
 	go func(o Options) {
-		served <- Run(ctx, io.Discard, &Notify, o)
-		cancel() // a server that failed leaves nobody to wait for
+		err := Run(ctx, io.Discard, &Notify, o)
+		if err != nil {
+			cancel() // it leaves nobody to wait for
+		}
+		served <- err
 	}(o)
 	o.Server, o.Host = false, "127.0.0.1"
 	var out bytes.Buffer

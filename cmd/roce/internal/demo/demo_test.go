@@ -8,7 +8,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/internal/netns"
 )
+
+func TestMain(m *testing.M) {
+	netns.Own()
+	m.Run()
+}
 
 func TestDemoIsRight(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "demo.pcapng")

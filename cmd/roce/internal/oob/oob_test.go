@@ -9,7 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goroce/goroce/cmd/roce/internal/oob/oobtest"
+	"github.com/goroce/goroce/internal/netns"
 )
+
+func TestMain(m *testing.M) {
+	netns.Own()
+	m.Run()
+}
 
 // pair returns both ends of a connection. Dial is repeated because Accept says nothing when it
 // starts to listen.

@@ -65,8 +65,9 @@ func contestCM(t *testing.T, test string, both func(*Options)) (s, c *outcome) {
 	listens, ended := &firstWord{w: &s.out, said: make(chan struct{})}, make(chan struct{})
 	go func() {
 		defer close(ended)
-		s.err = Run(ctx, listens, tt, server)
-		cancel() // a server that failed early leaves nobody to wait for
+		if s.err = Run(ctx, listens, tt, server); s.err != nil {
+			cancel() // it leaves nobody to wait for
+		}
 	}()
 	select {
 	case <-listens.said:

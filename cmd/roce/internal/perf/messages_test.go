@@ -9,8 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goroce/goroce/cmd/roce/internal/oob/oobtest"
+	"github.com/goroce/goroce/internal/netns"
 	"github.com/goroce/goroce/wire"
 )
+
+func TestMain(m *testing.M) {
+	netns.Own()
+	m.Run()
+}
 
 const keyExample = "0000:0001:000011:5b3a2c:000002b4:00007f1c2a5d1000:00:00:00:00:00:00:00:00:00:00:ff:ff:0a:00:00:01:00000000:\x00"
 

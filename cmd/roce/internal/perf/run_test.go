@@ -34,15 +34,16 @@ func contest(t *testing.T, test string, server, client Options) (s, c *outcome) 
 	go func() {
 		defer close(ended)
 		s.err = Run(ctx, &s.out, tt, server)
-		cancel() // a server that failed early leaves nobody to wait for
 	}()
-	for {
+	for waits := true; waits; {
 		c.out.Reset()
 		c.err = Run(ctx, &c.out, tt, client)
-		if c.err == nil || ctx.Err() != nil || !strings.Contains(c.err.Error(), "is its end running") {
-			break
+		waits = c.err != nil && strings.Contains(c.err.Error(), "is its end running")
+		select {
+		case <-ended: // a server that failed leaves nobody to wait for
+			waits = false
+		case <-time.After(time.Millisecond): // nothing tells when a server listens
 		}
-		time.Sleep(time.Millisecond) // between two attempts: nothing tells when a server listens
 	}
 	<-ended
 	return s, c

@@ -13,8 +13,14 @@ import (
 	"github.com/goroce/goroce/cmd/roce/internal/oob"
 	"github.com/goroce/goroce/cmd/roce/internal/oob/oobtest"
 	"github.com/goroce/goroce/cmd/roce/internal/session"
+	"github.com/goroce/goroce/internal/netns"
 	"github.com/goroce/goroce/roce"
 )
+
+func TestMain(m *testing.M) {
+	netns.Own()
+	m.Run()
+}
 
 // slow is the code of an ack timeout of a second: the machine that runs the tests may be busy with
 // others.
@@ -40,13 +46,15 @@ func match(t *testing.T, server, client Options) (s, c string, serr, cerr error)
 		defer close(ended)
 		serr = Run(ctx, &sout, server)
 	}()
-	for {
+	for waits := true; waits; {
 		cout.Reset()
 		cerr = Run(ctx, &cout, client)
-		if cerr == nil || !strings.Contains(cerr.Error(), "is its end running") {
-			break
+		waits = cerr != nil && strings.Contains(cerr.Error(), "is its end running")
+		select {
+		case <-ended: // a server that failed leaves nobody to wait for
+			waits = false
+		case <-time.After(time.Millisecond): // nothing tells when a server listens
 		}
-		time.Sleep(time.Millisecond) // between two attempts: nothing tells when a server listens
 	}
 	<-ended
 	return sout.String(), cout.String(), serr, cerr

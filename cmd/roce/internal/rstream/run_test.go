@@ -10,9 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/goroce/goroce/internal/netns"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	netns.Own()
+	goleak.VerifyTestMain(m)
+}
 
 // TestRun: both programs, with every byte compared, over the stream and over TCP.
 func TestRun(t *testing.T) {
