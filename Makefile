@@ -173,7 +173,7 @@ interop:
 # The programs of rdma-core that connect by the RDMA connection manager, in all their ways, against
 # ours: some minutes. Of each make test plays one.
 programs: packages
-	GOROCE_PROGRAMS=1 $(TEST) -count=1 -run '^Test(Rping|Rstream|Preload|Rcopy|Programs|Reject|Udaddy|Mckey|PerfByCM|KernelCM|KernelCMCommands|SIW)$$' -v ./interop
+	GOROCE_PROGRAMS=1 $(TEST) -count=1 -run '^Test(Rping|Rstream|Preload|Rcopy|Programs|Reject|Udaddy|Mckey|PerfByCM|KernelCM|KernelCMCommands|KernelPerf|SIW)$$' -v ./interop
 
 # Worlds with other seeds, CHUNK by CHUNK, and with each chunk twenty times the fuzzing. Without FROM
 # the next seed is kept in a file, so that a run that was stopped goes on there, also if the code has
