@@ -11,6 +11,7 @@ package rdmacm
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/goroce/goroce/cm"
 	"github.com/goroce/goroce/qp"
@@ -26,7 +27,11 @@ const (
 	gsiTurn   = 256 // completions that are taken in before something else is done
 	gsiWays   = 256 // peers whose address handles are kept
 	gsiAsking = 16  // peers whose link address is being found out at a time
-	gsiKept   = 64  // messages for each of these that wait: 16 KiB
+	// gsiPatience is how long a search may take that another one waits for. Who is there answers
+	// within a millisecond; addresses that a forger has made up never do, and one that sends from
+	// many of them would have all searches to itself.
+	gsiPatience = 5 * time.Millisecond
+	gsiKept     = 64 // messages for each of these that wait: 16 KiB
 )
 
 const gsiSlot = roce.GRHSize + wire.MADLen
@@ -35,12 +40,16 @@ const gsiSlot = roce.GRHSize + wire.MADLen
 type handle struct {
 	ah      *roce.AH
 	waiting []wire.MAD
-	used    uint64 // when, by gsi.uses
+	used    uint64    // when, by gsi.uses
+	began   time.Time // the search for it
+	end     context.CancelFunc
+	givenUp bool // nobody waits for it any more
 }
 
 // found is the end of a search for a way.
 type found struct {
 	way cm.Path
+	of  *handle
 	ah  *roce.AH
 	err error
 }
@@ -54,9 +63,12 @@ type gsi struct {
 	qp   *roce.QP
 	slow bool // the port must find out link addresses
 
+	find func(context.Context, cm.Path) (*roce.AH, error) // search
+
 	posted, done uint64 // messages: all, and those that have left
 	ways         map[cm.Path]*handle
-	asking       int
+	asking       int // searches
+	givenUp      int // of these, those that have not ended for all that
 	uses         uint64
 	answers      chan found
 	lost         uint64 // messages that found no place, or no way
@@ -66,7 +78,8 @@ type gsi struct {
 // has one, and ErrNotSupported if it cannot have one.
 func openGSI(dev *roce.Device) (g *gsi, err error) {
 	kind := dev.PortInfo().Kind
-	g = &gsi{dev: dev, slow: kind != "udp" && kind != "pipe", ways: make(map[cm.Path]*handle), answers: make(chan found, gsiAsking)}
+	g = &gsi{dev: dev, slow: kind != "udp" && kind != "pipe", ways: make(map[cm.Path]*handle), answers: make(chan found, 2*gsiAsking)}
+	g.find = g.search
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, g.close())
@@ -176,33 +189,72 @@ func (g *gsi) send(w cm.Path, mad *wire.MAD) {
 			return
 		}
 		g.post(g.keep(w, &handle{ah: ah}), mad)
-	case g.asking < gsiAsking:
-		g.keep(w, &handle{waiting: []wire.MAD{*mad}})
+	case g.mayAsk():
+		ctx, end := context.WithCancel(context.Background())
+		h := g.keep(w, &handle{waiting: []wire.MAD{*mad}, began: time.Now(), end: end})
 		g.asking++
+		find := g.find
 		go func() {
-			ah, err := g.find(context.Background(), w)
-			g.answers <- found{w, ah, err}
+			defer end()
+			ah, err := find(ctx, w)
+			g.answers <- found{w, h, ah, err}
 		}()
 	default:
 		g.lost++
 	}
 }
 
-// find makes the address handle of a way, which may have to wait for a neighbour's answer.
-func (g *gsi) find(ctx context.Context, w cm.Path) (*roce.AH, error) {
+// mayAsk says whether there is room for another search. If not, the oldest is given up if it has
+// had its time.
+func (g *gsi) mayAsk() bool {
+	if g.asking-g.givenUp < gsiAsking {
+		return true
+	}
+	var way cm.Path
+	var oldest *handle
+	for w, h := range g.ways {
+		if h.ah == nil && (oldest == nil || h.began.Before(oldest.began)) {
+			way, oldest = w, h
+		}
+	}
+	if g.givenUp == gsiAsking || oldest == nil || time.Since(oldest.began) < gsiPatience {
+		return false
+	}
+	oldest.end()
+	oldest.givenUp = true
+	g.givenUp++
+	g.lost += uint64(len(oldest.waiting))
+	delete(g.ways, way)
+	return true
+}
+
+// search makes the address handle of a way, which may have to wait for a neighbour's answer.
+func (g *gsi) search(ctx context.Context, w cm.Path) (*roce.AH, error) {
 	return g.pd.CreateAH(ctx, addressVector(g.dev, w))
 }
 
 // answered takes in the end of a search.
 func (g *gsi) answered(f found) {
 	g.asking--
-	h := g.ways[f.way]
-	if f.err != nil {
-		g.lost += uint64(len(h.waiting))
+	switch {
+	case f.of.givenUp:
+		g.givenUp--
+	case f.of.ah != nil: // found meanwhile
+	case f.err != nil:
+		g.lost += uint64(len(f.of.waiting))
 		delete(g.ways, f.way)
+	default:
+		g.found(f.of, f.ah)
 		return
 	}
-	h.ah = f.ah
+	if f.err == nil {
+		g.pd.DestroyAH(f.ah)
+	}
+}
+
+// found sends what waits for a way.
+func (g *gsi) found(h *handle, ah *roce.AH) {
+	h.ah = ah
 	for i := range h.waiting {
 		if g.room() {
 			g.post(h, &h.waiting[i])
@@ -211,6 +263,18 @@ func (g *gsi) answered(f found) {
 		}
 	}
 	h.waiting = nil
+}
+
+// learn takes over the address handle of a way that somebody else has found.
+func (g *gsi) learn(w cm.Path, ah *roce.AH) {
+	switch h := g.ways[w]; {
+	case h == nil:
+		g.keep(w, &handle{ah: ah})
+	case h.ah == nil:
+		g.found(h, ah)
+	default:
+		g.pd.DestroyAH(ah)
+	}
 }
 
 // keep remembers a handle. In a full table it takes the place of the one that was not used for
@@ -247,8 +311,13 @@ func (g *gsi) post(h *handle, mad *wire.MAD) {
 	g.posted++
 }
 
-// close gives everything back; searches must have ended. Also of what openGSI could not finish.
+// close gives everything back, also of what openGSI could not finish.
 func (g *gsi) close() (err error) {
+	for _, h := range g.ways {
+		if h.ah == nil {
+			h.end()
+		}
+	}
 	for ; g.asking > 0; g.asking-- {
 		if f := <-g.answers; f.err == nil {
 			err = errors.Join(err, g.pd.DestroyAH(f.ah))

@@ -191,7 +191,7 @@ func (c *kernelID) resolveRoute(timeout time.Duration) {
 	if o.tos != 0 {
 		err = c.cm().SetTOS(o.tos)
 	}
-	if o.ackTimeout != 0 && !c.id.datagrams() { // of queue pairs without acknowledgements it is refused
+	if o.ackTimeout != 0 && !c.id.datagrams() { // where nothing is acknowledged it is refused
 		err = cmp.Or(err, c.cm().SetAckTimeout(o.ackTimeout))
 	}
 	if err = cmp.Or(err, c.cm().ResolveRoute(timeout)); err != nil {

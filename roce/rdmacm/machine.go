@@ -190,13 +190,17 @@ func (m *machine) do(f func(m *cm.Machine) error) error {
 // slow says whether the port has to find out link addresses before it can send.
 func (m *machine) slow() bool { return m.gsi.slow }
 
-// reach waits until packets can get to a neighbour.
-func (m *machine) reach(ctx context.Context, from, to roce.GID) error {
-	ah, err := m.gsi.find(ctx, cm.Path{Local: from, Remote: to})
+// reach waits until packets can get to a neighbour, and keeps the way for the messages to it: these
+// need no search, of which there may be none to be had.
+func (m *machine) reach(ctx context.Context, w cm.Path) error {
+	ah, err := m.gsi.find(ctx, w)
 	if err != nil {
 		return err
 	}
-	return m.gsi.pd.DestroyAH(ah)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.gsi.learn(w, ah)
+	return nil
 }
 
 // happening is an event and whose it is; nil: nobody's any more.

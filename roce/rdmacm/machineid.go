@@ -81,10 +81,11 @@ func (c *machineID) resolveAddr(p path, timeout time.Duration) {
 		id.addrResolved(p, nil)
 		return
 	}
+	w := cm.Path{Local: gidOf(p.local), Remote: gidOf(p.remote), HopLimit: 64, TrafficClass: id.options.tos}
 	c.a.background(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		err := c.reach(ctx, gidOf(p.local), gidOf(p.remote))
+		err := c.reach(ctx, w)
 		id.mu.Lock()
 		defer id.mu.Unlock()
 		id.addrResolved(p, err)

@@ -359,28 +359,6 @@ func TestMachineErrors(t *testing.T) {
 	require.ErrorIs(t, id.Connect(nil), ErrInvalid)
 }
 
-// TestManyAtOnce: connections to one peer, begun at the same time on a port that must find out link
-// addresses, have one search in common.
-func TestManyAtOnce(t *testing.T) {
-	const many = 2 * gsiAsking
-	na, nb := wires["pipe"]()
-	a, b := newHost(t, na, nil), newHost(t, nb, nil)
-	l := b.listener(PSTCP, 0)
-	paths := make(map[cm.Path]bool)
-	for range many {
-		paths[a.resolved(PSTCP, l.LocalAddr()).path] = true
-	}
-	require.Greater(t, len(paths), gsiAsking)
-	c, _ := wires["pipe"]()
-	s := newStranger(t, newHost(t, c, nil)).g
-	s.slow = true
-	for p := range paths {
-		s.send(p, new(wire.MAD))
-	}
-	require.Equal(t, 1, s.asking)
-	require.Zero(t, s.lost)
-}
-
 // TestQueuePairClosed: a queue pair that the application has closed by itself is no obstacle.
 func TestQueuePairClosed(t *testing.T) {
 	overWires(t, func(t *testing.T, a, b *host) {
