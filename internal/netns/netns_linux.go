@@ -113,11 +113,13 @@ func (ns *Namespace) Thread() (tid int) {
 }
 
 // Settle waits until the kernel has noticed what was set up: an interface whose cable is plugged in
-// (LOWER_UP) drops what it is given until a worker of the kernel has taken it up.
+// (LOWER_UP) drops what it is given until a worker of the kernel has taken it up. One that the
+// worker has not looked at yet is UNKNOWN; those without cables, such as lo, always are.
 func (ns *Namespace) Settle() {
 	const plugged = unix.IFF_UP | unix.IFF_LOWER_UP
 	waits := func(l netlink.Link) bool {
-		return l.Attrs().RawFlags&plugged == plugged && l.Attrs().OperState == netlink.OperDown
+		unseen := l.Attrs().OperState == netlink.OperUnknown && slices.Contains([]string{"veth", "bridge"}, l.Type())
+		return l.Attrs().RawFlags&plugged == plugged && (unseen || l.Attrs().OperState == netlink.OperDown)
 	}
 	for settled := false; !settled; {
 		ns.Do(func() {
