@@ -119,6 +119,7 @@ func (e *End) start(ctx context.Context, p Program) (*process, error) {
 	proc.cmd.Env = append(os.Environ(), p.Env...)
 	proc.cmd.Stdout, proc.cmd.Stderr = &proc.stdout, &proc.stderr
 	proc.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	proc.cmd.Cancel = func() error { return proc.kill() }
 	proc.cmd.WaitDelay = finishing
 	if err := e.Do(proc.cmd.Start); err != nil {
 		return nil, err
@@ -142,14 +143,18 @@ func (p *process) wait(ctx context.Context) error {
 	return nil
 }
 
-// stop kills the program with all that it started.
+// stop kills the program with all that it started, which may go on when it has ended.
 func (p *process) stop() {
-	select {
-	case <-p.ended:
-	default:
-		syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-		<-p.ended
+	_ = p.kill() // or nothing is left
+	<-p.ended
+}
+
+// kill kills the program's process group.
+func (p *process) kill() error {
+	if err := syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL); err != syscall.ESRCH {
+		return err
 	}
+	return os.ErrProcessDone
 }
 
 // explain adds what the program complained of.
