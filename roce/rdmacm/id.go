@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -74,8 +75,24 @@ func fail(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("rdmacm: %s: %w", op, err)
+	return &callError{op, err}
 }
+
+// callError is why a call failed.
+type callError struct {
+	op  string // "Listen 192.0.2.1:7471"
+	err error
+}
+
+// Error says which call failed, and why. One that another call of the same name has made is not
+// said twice.
+func (e *callError) Error() string {
+	name, _, _ := strings.Cut(e.op, " ")
+	return "rdmacm: " + e.op + ": " + strings.TrimPrefix(e.err.Error(), "rdmacm: "+name+": ")
+}
+
+// Unwrap returns the cause.
+func (e *callError) Unwrap() error { return e.err }
 
 // PortSpace is what CreateID was given.
 func (id *ID) PortSpace() PortSpace { return id.space }
