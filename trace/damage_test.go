@@ -160,7 +160,7 @@ func TestDamagedPackets(t *testing.T) {
 					require.NotContains(t, string(out), "%!")
 					if p.Kind != Other && !p.Parsed {
 						require.NotEmpty(t, p.Problem)
-						require.Contains(t, string(p.AppendLine(nil)), "BAD: "+p.Problem)
+						require.Contains(t, string(p.AppendLine(nil)), map[bool]string{false: "BAD: ", true: "CUT: "}[p.HeadCut]+p.Problem)
 					}
 				}
 			}
@@ -294,11 +294,13 @@ func TestManyComments(t *testing.T) {
 	var file bytes.Buffer
 	w := NewWriter(&file)
 	w.iface(writerKey{"", LinkRaw})
-	b := make([]byte, 20)
+	b := w.begin(ngPacketBlock)
+	room := len(b) + 20 + maxNgOptions
+	b = append(b, make([]byte, 20)...)
 	for range 1 << 15 {
 		b = appendOption(b, ngOptComment, "word")
 	}
-	w.write(ngPacketBlock, b[:20+maxNgOptions])
+	w.end(b[:room])
 	require.NoError(t, w.Flush())
 	src, err := NewSource(&file)
 	require.NoError(t, err)

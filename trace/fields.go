@@ -68,7 +68,11 @@ func (p *Packet) EachField(f func(Field)) {
 	}
 	p.icrcField(at, f)
 	if at += wire.ICRCLen; at < len(p.Data) {
-		p.raw("after", "data", at, len(p.Data)-at, "belongs to no packet: the padding of a short Ethernet frame, or a checksum of the link", f)
+		meaning := "belongs to no packet: the padding of a short Ethernet frame, or a checksum of the link"
+		if p.RunCut {
+			meaning = "the other packets of a run, which the kernel handles as one datagram"
+		}
+		p.raw("after", "data", at, len(p.Data)-at, meaning, f)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 //	number, part    of the record, from 1 on; of the packet in a run
 //	time            RFC 3339, nanoseconds
 //	interface, comment, cut, why, problem   if there is something to say
+//	run_cut         true if what is cut off is more packets of a run
 //	kind, src, dst, opcode, payload         payload in bytes
 //	icrc            "right", "wrong", "unchecked", "right as rxe computes it"
 //	fields          every field of the headers, as "header.field": a number, or a string if it has
@@ -35,6 +36,9 @@ func (p *Packet) AppendJSON(dst []byte) []byte {
 	}
 	if p.Cut > 0 {
 		dst = strconv.AppendInt(append(dst, `,"cut":`...), int64(p.Cut), 10)
+	}
+	if p.RunCut {
+		dst = append(dst, `,"run_cut":true`...)
 	}
 	if p.Parsed {
 		dst = appendString(append(dst, `,"opcode":`...), p.Wire.Opcode.String())

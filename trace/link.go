@@ -181,15 +181,3 @@ func (p *Packet) toRoCE(at int) bool {
 	}
 	return n > 0 && len(d) >= n+4 && be.Uint16(d[n+2:]) == wire.UDPPort
 }
-
-// restore gives a packet that the capture has cut its length again. It says whether it was cut.
-func (p *Packet) restore() bool {
-	if p.Length <= len(p.Data) {
-		return false
-	}
-	p.Cut = p.Length - len(p.Data)
-	p.whole = append(p.whole[:0], p.Data...)
-	p.whole = append(p.whole, make([]byte, p.Cut)...)
-	p.Data = p.whole
-	return true
-}

@@ -62,12 +62,15 @@ type Packet struct {
 	Wire    wire.Packet // the transport headers, if Opcode says that they were found
 	Parsed  bool        // Wire is filled
 	ICRC    Verdict
-	Cut     int // bytes that the capture has left out at the end; they are zeros here
+	Cut     int  // bytes that the capture has left out at the end; they are zeros here
+	HeadCut bool // among them are headers of the transport
+	RunCut  bool // among them are all other packets of a run that begins with this one
 
 	head, body int // where the IP header or the GRH begins, and the BTH
 	lrh        int
-	whole      []byte // a cut packet, with zeros
-	numbers    bool   // fields of up to 64 bits are wanted without texts
+	whole      []byte              // a cut packet, with zeros
+	made       [wire.Head6Len]byte // the head of the first packet of a run
+	numbers    bool                // fields of up to 64 bits are wanted without texts
 }
 
 // Decode fills the packet from its Record.
@@ -94,6 +97,13 @@ func (p *Packet) transport() {
 	if p.Problem != "" {
 		return
 	}
+	if p.Cut > 0 {
+		if p.Problem = p.headersCut(); p.Problem != "" {
+			p.HeadCut = true
+			return
+		}
+		p.firstOfRun()
+	}
 	switch drop := wire.Parse(&p.Frame, &p.Wire); drop {
 	case wire.DropNone:
 		p.Parsed = true
@@ -112,7 +122,7 @@ func (p *Packet) verdict() Verdict {
 		if p.invariantCRC() == p.Wire.ICRC() {
 			return ICRCRight
 		}
-	case wire.Verify(&p.Frame):
+	case p.verifies():
 		return ICRCRight
 	case p.Wire.Op.Flags&wire.OpFlush != 0 && wire.VerifyFlush(&p.Frame):
 		return ICRCRightRxe
@@ -120,12 +130,23 @@ func (p *Packet) verdict() Verdict {
 	return ICRCWrong
 }
 
-// Source reads the packets of a capture file.
+// verifies says whether the ICRC of a RoCEv2 packet is right. The header of a later packet of a run
+// is made up: the kernel will number it, and may have done so in another way before it was put
+// into the run.
+func (p *Packet) verifies() bool {
+	f := p.Frame
+	if p.Part > 1 {
+		f.Flags |= wire.FrameSynthHead
+	}
+	return wire.Verify(&f)
+}
+
+// Source is the packets of a capture file, or of an interface, one by one: it cuts runs.
 type Source struct {
-	r    *Reader
+	r    *Reader // nil: it is no file
+	next func(rec *Record) error
 	p    Packet
 	run  run
-	last int64
 }
 
 // NewSource begins to read a capture file.
@@ -134,8 +155,12 @@ func NewSource(in io.Reader) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Source{r: r}, nil
+	return &Source{r: r, next: r.Next}, nil
 }
+
+// NewSourceOf has the records from next, as from sniff.Sniffer's. What rec.Data has must stay as it
+// is until the call after.
+func NewSourceOf(next func(rec *Record) error) *Source { return &Source{next: next} }
 
 // Next returns the next packet, also one that is nothing of RoCE. It is valid until the next call.
 // At the end it returns io.EOF, and a *DamageError where the file cannot be read on.
@@ -144,7 +169,7 @@ func (s *Source) Next() (*Packet, error) {
 		return &s.p, nil
 	}
 	s.p.Part = 0
-	if err := s.r.Next(&s.p.Record); err != nil {
+	if err := s.next(&s.p.Record); err != nil {
 		return nil, err
 	}
 	s.p.Decode()
@@ -154,8 +179,13 @@ func (s *Source) Next() (*Packet, error) {
 	return &s.p, nil
 }
 
-// EachNotes lets f have the text of each block of notes that Next comes across (Reader.Notes).
+// EachNotes lets f have the text of each block of notes that Next comes across (Reader.Notes). It
+// is for files.
 func (s *Source) EachNotes(f func(text []byte)) { s.r.Notes = f }
 
-// Offset is how many bytes of the file have been looked at.
+// Ahead is how many bytes of the file were read and not looked at yet. If there are none, Next may
+// wait for whoever writes it. It is for files.
+func (s *Source) Ahead() int { return s.r.in.Buffered() }
+
+// Offset is how many bytes of the file have been looked at. It is for files.
 func (s *Source) Offset() int64 { return s.r.Offset() }

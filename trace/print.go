@@ -24,6 +24,8 @@ func (p *Packet) AppendLine(dst []byte) []byte {
 		if p.Kind == RoCEv2 {
 			dst = wire.AppendIP(dst, &p.Frame)
 		}
+	case p.HeadCut:
+		dst = append(p.appendAddresses(dst), "| CUT: "+p.Problem...)
 	default:
 		dst = append(p.appendAddresses(dst), "| BAD: "+p.Problem...)
 	}
@@ -62,6 +64,9 @@ func (p *Packet) appendRest(dst []byte) []byte {
 	if p.Cut > 0 {
 		dst = append(dst, " | "...)
 		dst = append(strconv.AppendInt(dst, int64(p.Cut), 10), " B not captured"...)
+	}
+	if p.RunCut {
+		dst = append(dst, ", with them the other packets of a run"...)
 	}
 	if p.Comment != "" {
 		dst = append(append(dst, " | "...), Printable(p.Comment)...)

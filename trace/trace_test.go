@@ -261,7 +261,7 @@ func TestRoCEv1(t *testing.T) {
 // TestCut: what the capture has left out can still be read, and the ICRC is not.
 func TestCut(t *testing.T) {
 	_, frames := vectors(t)
-	for n := 14 + 28 + 12; n < len(frames[1]); n++ {
+	for n := 14 + wire.Head4Len + int(wire.RCWriteOnlyImm.Info().HdrLen); n < len(frames[1]); n++ {
 		all(t, capture(t, Record{Link: LinkEthernet, Data: frames[1][:n], Length: len(frames[1])}), func(p *Packet) {
 			require.True(t, p.Parsed, p.Problem)
 			require.Equal(t, len(frames[1])-n, p.Cut)
@@ -272,27 +272,118 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestRun: a datagram of several packets, captured before the kernel has cut it.
+// TestHeadersCut: what is left of a packet whose headers are cut off.
+func TestHeadersCut(t *testing.T) {
+	whole := runOf(t, 1, wire.RCWriteOnly, 64, 64, 1)
+	for n, want := range map[int]string{
+		wire.Head4Len:                   "0 bytes of the BTH's 12",
+		wire.Head4Len + 11:              "11 bytes of the BTH's 12",
+		wire.Head4Len + wire.BTHLen + 3: "15 bytes of 28 are there, of RC RDMA_WRITE_ONLY qp 0x000012 psn 0",
+	} {
+		all(t, capture(t, Record{Link: LinkRaw, Data: whole[:n], Length: len(whole)}), func(p *Packet) {
+			require.False(t, p.Parsed)
+			require.Equal(t, RoCEv2, p.Kind)
+			require.Contains(t, p.Problem, want)
+			require.Contains(t, string(p.AppendLine(nil)), "| CUT: ")
+			require.NotContains(t, string(p.AppendLine(nil)), "BAD")
+		})
+	}
+}
+
+// TestRunCut: of a run that is cut the first packet can be read, as long as it was if that can be
+// told, and that there were more is said.
+func TestRunCut(t *testing.T) {
+	for _, c := range []struct {
+		op   wire.Opcode
+		n    int
+		want int // the first packet's payload; -1: that is not known
+	}{
+		{wire.RCWriteOnly, 64, 64}, {wire.RCWriteOnlyImm, 3, 3}, {wire.RCReadRequest, 0, 0}, {wire.RCAcknowledge, 0, 0}, {wire.RCAtomicWrite, 8, 8},
+		{wire.RCWriteMiddle, 256, -1}, {wire.RCWriteMiddle, 4096, -1}, {wire.RCSendOnly, 1000, -1},
+	} {
+		whole := runOf(t, 5, c.op, c.n, c.n, 1)
+		all(t, capture(t, Record{Link: LinkRaw, Data: whole[:60], Length: len(whole)}), func(p *Packet) {
+			require.True(t, p.Parsed, p.Problem)
+			require.True(t, p.RunCut, c.op)
+			require.Equal(t, ICRCUnchecked, p.ICRC)
+			if c.want >= 0 {
+				require.Len(t, p.Wire.Payload, c.want)
+			}
+			require.Contains(t, string(p.AppendLine(nil)), "the other packets of a run")
+			require.NotContains(t, string(p.AppendLine(nil)), "BAD")
+			require.Contains(t, string(p.AppendJSON(nil)), `"run_cut":true`)
+		})
+		whole = runOf(t, 1, c.op, c.n, c.n, 1)
+		all(t, capture(t, Record{Link: LinkRaw, Data: whole[:min(60, len(whole)-1)], Length: len(whole)}), func(p *Packet) {
+			require.False(t, p.RunCut, c.op)
+		})
+	}
+}
+
+// TestWriteAllocates: nothing for a packet.
+func TestWriteAllocates(t *testing.T) {
+	w := NewWriter(io.Discard)
+	rec := Record{Link: LinkEthernet, Name: "eth0", Direction: DirSent, Data: make([]byte, 1501), Length: 1501}
+	require.Zero(t, testing.AllocsPerRun(1000, func() { _ = w.Write(&rec) }))
+}
+
+// TestRun: a datagram of several packets, captured before the kernel has cut it. Where to cut it is
+// found whatever the packets are, and however the kernel has numbered them.
 func TestRun(t *testing.T) {
+	for _, c := range []struct {
+		op      wire.Opcode
+		n, last int // bytes of payload
+		step    uint16
+	}{
+		{wire.RCWriteOnly, 1024, 100, 1},
+		{wire.RCWriteMiddle, 4096, 4096, 1},
+		{wire.RCWriteMiddle, 256, 1, 1},
+		{wire.RCWriteOnly, 64, 64, 1},
+		{wire.RCSendOnly, 61, 61, 1},
+		{wire.RCSendOnly, 3000, 2999, 1},
+		{wire.RCSendLast, 700, 4, 1},
+		{wire.RCReadRequest, 0, 0, 1},
+		{wire.RCAcknowledge, 0, 0, 1},
+		{wire.RCReadResponseLast, 8, 8, 0},
+		{wire.RCWriteOnly, 64, 64, 0x1234},
+		{wire.UDSendOnly, 30, 2, 1},
+	} {
+		t.Run(fmt.Sprintf("%v of %d bytes, by %d", c.op, c.n, c.step), func(t *testing.T) {
+			whole := runOf(t, 5, c.op, c.n, c.last, c.step)
+			n := 0
+			all(t, capture(t, Record{Link: LinkRaw, Data: whole}, Record{Link: LinkRaw, Data: whole[:28+20]}), func(p *Packet) {
+				if p.Number == 1 {
+					require.Equal(t, n+1, p.Part)
+					require.Equal(t, ICRCRight, p.ICRC)
+					require.Equal(t, wire.PSN(n), p.Wire.BTH.PSN())
+					n++
+				}
+			})
+			require.Equal(t, 5, n)
+		})
+	}
+}
+
+// runOf is a datagram of packets with n bytes of payload, the last with another number of them; the
+// kernel counts their IP headers up by step.
+func runOf(t *testing.T, packets int, op wire.Opcode, n, last int, step uint16) (whole []byte) {
 	path, err := wire.NewPath(gid(t, "10.0.0.1"), gid(t, "10.0.0.2"), 0xc123, 0, 64, 0)
 	require.NoError(t, err)
-	b := wire.NewBatch(8, 1100)
-	b.MaxRun(8)
-	var whole []byte
-	for i := range 5 {
-		n := 1024
-		if i == 4 {
-			n = 100
+	for i := range packets {
+		if i == packets-1 {
+			n = last
 		}
-		f := b.Reserve(&path, wire.BodyLen(wire.RCWriteOnly, n))
+		data := make([]byte, wire.Head4Len+wire.BodyLen(op, n))
+		f := wire.Frame{Head: data[:wire.Head4Len], Body: data[wire.Head4Len:]}
+		path.PutHead(f.Head, len(f.Body), uint16(i)*step)
 		var p wire.Packet
-		require.True(t, p.Lay(f, wire.RCWriteOnly, n))
-		p.BTH.Put(wire.RCWriteOnly, 0, 0, wire.DefaultPKey, 0x12, wire.PSN(i))
-		p.RETH().Put(0x1000, 7, uint32(n))
-		h := (*wire.IPv4)(f.Head)
-		h.SetIdentification(uint16(i))
-		h.UpdateChecksum()
-		wire.Seal(f)
+		require.True(t, p.Lay(&f, op, n))
+		p.BTH.Put(op, 0, uint8(wire.Pad(n)), wire.DefaultPKey, 0x12, wire.PSN(i))
+		if h := p.RETH(); h != nil {
+			h.Put(0x1000, 7, uint32(n))
+		}
+		copy(p.Payload, bytes.Repeat([]byte{0xff, 0}, n)) // of which some could be a BTH
+		wire.Seal(&f)
 		if i == 0 {
 			whole = append(whole, f.Head...)
 		}
@@ -302,16 +393,7 @@ func TestRun(t *testing.T) {
 	h.SetTotalLength(uint16(len(whole)))
 	h.UpdateChecksum()
 	be.PutUint16(whole[24:], uint16(len(whole)-20))
-	n := 0
-	all(t, capture(t, Record{Link: LinkRaw, Data: whole}, Record{Link: LinkRaw, Data: whole[:28+20]}), func(p *Packet) {
-		if p.Number == 1 {
-			require.Equal(t, n+1, p.Part)
-			require.Equal(t, ICRCRight, p.ICRC)
-			require.Equal(t, wire.PSN(n), p.Wire.BTH.PSN())
-			n++
-		}
-	})
-	require.Equal(t, 5, n)
+	return whole
 }
 
 func gid(t testing.TB, s string) wire.GID {

@@ -13,7 +13,6 @@ import (
 type Writer struct {
 	out   io.Writer
 	ready []byte // whole blocks that are not handed on yet
-	block []byte
 	ifs   map[writerKey]uint32
 	err   error
 }
@@ -30,10 +29,9 @@ type writerKey struct {
 // NewWriter begins a file. Flush at the end.
 func NewWriter(w io.Writer) *Writer {
 	x := &Writer{out: w, ifs: map[writerKey]uint32{}}
-	b := le.AppendUint32(nil, ngByteOrder)
+	b := le.AppendUint32(x.begin(ngSectionBlock), ngByteOrder)
 	b = le.AppendUint64(le.AppendUint32(b, 1), ^uint64(0)) // version 1.0, of unknown length
-	b = appendOption(appendOption(b, ngOptApplication, "goroce"), ngOptEnd, "")
-	x.write(ngSectionBlock, b)
+	x.end(appendOption(appendOption(b, ngOptApplication, "goroce"), ngOptEnd, ""))
 	return x
 }
 
@@ -43,7 +41,7 @@ func (x *Writer) Write(rec *Record) error {
 		return fmt.Errorf("trace: a record of %d bytes at %d ns: there is room for %d bytes, and for times from 0 on", len(rec.Data), rec.Time, maxRecord)
 	}
 	id := x.iface(writerKey{rec.Name, rec.Link})
-	b := le.AppendUint32(x.block[:0], id)
+	b := le.AppendUint32(x.begin(ngPacketBlock), id)
 	b = le.AppendUint32(le.AppendUint32(b, uint32(uint64(rec.Time)>>32)), uint32(rec.Time))
 	b = le.AppendUint32(le.AppendUint32(b, uint32(len(rec.Data))), uint32(max(rec.Length, len(rec.Data))))
 	b = align(append(b, rec.Data...))
@@ -57,8 +55,7 @@ func (x *Writer) Write(rec *Record) error {
 	if len(b) > bare {
 		b = appendOption(b, ngOptEnd, "")
 	}
-	x.block = b
-	x.write(ngPacketBlock, b)
+	x.end(b)
 	return x.err
 }
 
@@ -67,11 +64,11 @@ func (x *Writer) WriteNotes(text []byte) error {
 	if len(text) > maxNotes {
 		return fmt.Errorf("trace: notes of %d bytes: %d is the most", len(text), maxNotes)
 	}
-	x.block = append(x.block[:0], text...)
-	for len(x.block)%4 != 0 {
-		x.block = append(x.block, '\n')
+	b := append(x.begin(NotesBlock), text...)
+	for len(b)%4 != 0 {
+		b = append(b, '\n')
 	}
-	x.write(NotesBlock, x.block)
+	x.end(b)
 	return x.err
 }
 
@@ -92,13 +89,12 @@ func (x *Writer) iface(k writerKey) uint32 {
 	if !known {
 		id = uint32(len(x.ifs))
 		x.ifs[k] = id
-		b := le.AppendUint16(nil, uint16(k.link))
+		b := le.AppendUint16(x.begin(ngInterfaceBlock), uint16(k.link))
 		b = append(b, make([]byte, 6)...) // reserved; no snapshot length
 		if k.name != "" {
 			b = appendOption(b, ngOptIfName, k.name)
 		}
-		b = appendOption(appendOption(b, ngOptIfTSResol, "\x09"), ngOptEnd, "")
-		x.write(ngInterfaceBlock, b)
+		x.end(appendOption(appendOption(b, ngOptIfTSResol, "\x09"), ngOptEnd, ""))
 	}
 	return id
 }
@@ -110,7 +106,7 @@ func appendOption(b []byte, code uint16, value string) []byte {
 	return align(append(b, value...))
 }
 
-// align fills up to a multiple of four: all that is in a block begins at one.
+// align fills up to a multiple of four: all that is in a block begins at one, and so do blocks.
 func align(b []byte) []byte {
 	for len(b)%4 != 0 {
 		b = append(b, 0)
@@ -118,11 +114,16 @@ func align(b []byte) []byte {
 	return b
 }
 
-// write adds a block.
-func (x *Writer) write(kind uint32, body []byte) {
-	n := uint32(len(body) + 12)
-	x.ready = append(le.AppendUint32(le.AppendUint32(x.ready, kind), n), body...)
-	if x.ready = le.AppendUint32(x.ready, n); len(x.ready) >= writeAhead {
+// begin begins a block, behind which its body is to be appended.
+func (x *Writer) begin(kind uint32) []byte {
+	return append(le.AppendUint32(x.ready, kind), 0, 0, 0, 0) // its length is not known yet
+}
+
+// end ends the block that was begun last. b is all of what is ready with it.
+func (x *Writer) end(b []byte) {
+	n := uint32(len(b) - len(x.ready) + 4)
+	le.PutUint32(b[len(x.ready)+4:], n)
+	if x.ready = le.AppendUint32(b, n); len(x.ready) >= writeAhead {
 		_ = x.Flush() // it is kept, and returned by every call
 	}
 }

@@ -61,6 +61,8 @@ type Analysis struct {
 	Packets, Others uint64  // packets of RoCE, and of anything else
 	Problems        uint64  // packets of RoCE whose headers make no sense
 	Unsorted        uint64  // packets beyond what is told apart
+	HeadersCut      uint64  // packets of RoCE whose headers the capture has cut off
+	RunsCut         uint64  // runs of packets of which the capture has the first only
 	Lost            uint64  // records of the device that captured: it did more than it has recorded
 	Flows           []*Flow // in order of appearance
 
@@ -94,8 +96,15 @@ func (a *Analysis) Add(p *trace.Packet) Remark {
 	}
 	a.Packets++
 	a.last = max(a.last, p.Time)
+	if p.RunCut {
+		a.RunsCut++
+	}
 	if !p.Parsed {
-		a.Problems++
+		if p.HeadCut {
+			a.HeadersCut++
+		} else {
+			a.Problems++
+		}
 		return Remark{}
 	}
 	f := a.flow(p)
@@ -198,7 +207,8 @@ func (a *Analysis) count(f *Flow, p *trace.Packet) {
 	if p.Kind == trace.RoCEv2 && p.Frame.ECN() == wire.ECNCongestion {
 		f.Marked++
 	}
-	if p.Wire.Op.Payload == wire.PayloadFull { // FIRST and MIDDLE are as long as the path MTU
+	// FIRST and MIDDLE are as long as the path MTU.
+	if p.Wire.Op.Payload == wire.PayloadFull && !p.RunCut {
 		f.learnMTU(len(p.Wire.Payload))
 	}
 }

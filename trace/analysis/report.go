@@ -33,6 +33,8 @@ func others(a *Analysis) string {
 		n    uint64
 		text string
 	}{{a.Others, "others"}, {a.Problems, "with headers that make no sense (roce trace decode shows them)"}, {a.Unsorted, "of more flows than are told apart"},
+		{a.HeadersCut, "whose headers the capture has cut off: a longer snapshot length shows them"},
+		{a.RunsCut, "are the first of a run, whose other packets the capture has cut off: roce trace capture --snap keeps the headers of all"},
 		{a.Lost, "records of the device are lost, so that it did more than is told here"}} {
 		if x.n > 0 {
 			fmt.Fprintf(&s, "; %d %s", x.n, x.text)
