@@ -1,7 +1,7 @@
 package sniff
 
-// A packet socket. Stages: a socket that gets nothing yet → the filter, so that only RoCE is copied
-// → promiscuous, times, VLAN tags → bound → one packet after the other.
+// A packet socket with a ring. Stages: a socket that gets nothing yet → the filter, so that only
+// RoCE is copied → the ring, promiscuous → bound → one packet after the other.
 
 import (
 	"encoding/binary"
@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,13 +20,10 @@ import (
 )
 
 const (
-	bufferSize  = 64 << 20 // of the socket, as far as the system gives it
-	longest     = 1 << 18  // of a packet; runs that the kernel has not cut have 64 KiB
-	vlanValid   = 1 << 4   // TP_STATUS_VLAN_VALID
-	auxDataLen  = 20       // struct tpacket_auxdata
 	arpLoopback = 772
 	arpNone     = 65534 // no header below IP
-	oddTime     = 1e11  // nanoseconds: a time further from now is by another clock
+	maxRing     = 1 << 30
+	oddTime     = 1e11 // nanoseconds: a time further from now is by another clock
 )
 
 // Sniffer captures packets of one interface. It is for one goroutine, but for End and Close.
@@ -33,20 +31,26 @@ type Sniffer struct {
 	// Idle, if it is not nil, is called by Next before it waits: nothing else has arrived.
 	Idle func()
 
-	name  string
-	file  *os.File
-	index int
-	buf   []byte
-	oob   [256]byte
-	lost  uint64
+	name string
+	file *os.File
+	lost uint64
+	now  clocks // when the latest block was taken
 
-	closed atomic.Bool
-	end    atomic.Int64 // the time of End, 0: it was not called
+	reading sync.Mutex // over ring
+	ring    ring
+	closed  atomic.Bool
+	end     atomic.Int64 // the time of End, 0: it was not called
 }
 
-// Open begins to capture on an interface, by its name. An error that is os.ErrPermission wants
-// CAP_NET_RAW.
-func Open(name string) (*Sniffer, error) {
+// Open begins to capture on an interface, by its name. o may be nil. An error that is
+// os.ErrPermission wants CAP_NET_RAW.
+func Open(name string, o *Options) (*Sniffer, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	if o.Snap < 0 || o.Ring < 0 || o.Ring > maxRing {
+		return nil, fmt.Errorf("sniff: Snap %d, Ring %d: neither may be negative, and a ring has at most %d bytes", o.Snap, o.Ring, maxRing)
+	}
 	ifi, err := net.InterfaceByName(name)
 	if err != nil {
 		var names []string
@@ -60,27 +64,28 @@ func Open(name string) (*Sniffer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sniff: open a packet socket (CAP_NET_RAW is needed): %w", err)
 	}
-	if err := prepare(fd, ifi); err != nil {
+	s := &Sniffer{name: name}
+	if err := s.prepare(fd, ifi, o); err != nil {
 		unix.Close(fd)
-		return nil, fmt.Errorf("sniff: interface %s: %w", name, err)
+		return nil, fmt.Errorf("sniff: interface %s: %w", name, errors.Join(err, s.ring.close()))
 	}
-	return &Sniffer{name: name, file: os.NewFile(uintptr(fd), "sniff"), index: ifi.Index, buf: make([]byte, longest+4)}, nil
+	s.file = os.NewFile(uintptr(fd), "sniff")
+	return s, nil
 }
 
 // prepare makes the socket ready and binds it.
-func prepare(fd int, ifi *net.Interface) error {
-	if len(ifi.HardwareAddr) == 6 || ifi.Flags&net.FlagLoopback != 0 {
-		prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-		if err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &prog); err != nil {
-			return fmt.Errorf("attach the filter: %w", err)
-		}
+func (s *Sniffer) prepare(fd int, ifi *net.Interface, o *Options) error {
+	if err := attach(fd, ifi, o.Snap); err != nil {
+		return fmt.Errorf("attach the filter: %w", err)
 	}
-	// Without these the capture works as well: it loses more, or sees less.
-	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, bufferSize) != nil {
-		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, bufferSize)
+	size := o.Ring
+	if size == 0 {
+		size = DefaultRing
 	}
-	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
-	_ = unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1)
+	if err := s.ring.open(fd, size); err != nil {
+		return err
+	}
+	// Without this the capture works as well, and sees less.
 	_ = unix.SetsockoptPacketMreq(fd, unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP,
 		&unix.PacketMreq{Ifindex: int32(ifi.Index), Type: unix.PACKET_MR_PROMISC})
 	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: bigEndian(unix.ETH_P_ALL), Ifindex: ifi.Index}); err != nil {
@@ -96,124 +101,127 @@ func bigEndian(v uint16) uint16 {
 	return binary.NativeEndian.Uint16(b[:])
 }
 
-const (
-	loadHalf = unix.BPF_LD | unix.BPF_H | unix.BPF_ABS
-	loadByte = unix.BPF_LD | unix.BPF_B | unix.BPF_ABS
-	jumpIs   = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
-	give     = unix.BPF_RET | unix.BPF_K
-)
-
-// filter lets RoCEv1, RoCEv2 and what still has a VLAN tag pass. Offsets count from the Ethernet
-// header. TestLoopback goes through it.
-var filter = []unix.SockFilter{
-	{Code: loadHalf, K: 12}, // EtherType
-	{Code: jumpIs, K: 0x8915, Jt: 14},
-	{Code: jumpIs, K: unix.ETH_P_8021Q, Jt: 13},
-	{Code: jumpIs, K: unix.ETH_P_8021AD, Jt: 12},
-	{Code: jumpIs, K: unix.ETH_P_IPV6, Jt: 6},
-	{Code: jumpIs, K: unix.ETH_P_IP, Jf: 9},
-	{Code: loadByte, K: 23}, // IPv4: protocol
-	{Code: jumpIs, K: unix.IPPROTO_UDP, Jf: 7},
-	{Code: unix.BPF_LDX | unix.BPF_B | unix.BPF_MSH, K: 14}, // length of the IP header
-	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_IND, K: 16},  // destination port
-	{Code: jumpIs, K: 4791, Jt: 5, Jf: 4},
-	{Code: loadByte, K: 20}, // IPv6: next header
-	{Code: jumpIs, K: unix.IPPROTO_UDP, Jf: 2},
-	{Code: loadHalf, K: 56}, // destination port
-	{Code: jumpIs, K: 4791, Jt: 1},
-	{Code: give, K: 0},
-	{Code: give, K: longest},
+// Next waits for the next packet and reads it into rec, whose Data is valid until the next call, or
+// Close. A packet is there 50 ms after it has arrived, or earlier if there are many. Next returns
+// os.ErrClosed after Close, and after End when all that had arrived was read.
+func (s *Sniffer) Next(rec *trace.Record) error {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	if s.closed.Load() {
+		return s.ended()
+	}
+	if s.ring.unread == 0 {
+		if !s.ring.take() {
+			if err := s.wait(); err != nil {
+				return err
+			}
+		}
+		s.now.read()
+	}
+	s.read(rec)
+	if end := s.end.Load(); end > 0 && rec.Time > end {
+		return s.ended()
+	}
+	return nil
 }
 
-// Next waits for the next packet and reads it into rec, whose Data is valid until the next call. It
-// returns os.ErrClosed after Close, and after End when all that had arrived was read.
-func (s *Sniffer) Next(rec *trace.Record) error {
+func (s *Sniffer) ended() error { return fmt.Errorf("sniff: %s: %w", s.name, os.ErrClosed) }
+
+// wait waits until the ring has a packet.
+func (s *Sniffer) wait() error {
 	conn, err := s.file.SyscallConn()
 	if err != nil {
 		return fmt.Errorf("sniff: %w", err)
 	}
-	for number := rec.Number; ; {
-		*rec = trace.Record{Number: number + 1, Name: s.name}
-		var taken bool
-		var failed error
-		read := func(fd uintptr) bool {
-			taken, failed = s.receive(int(fd), rec)
-			if failed == unix.EAGAIN && s.Idle != nil {
-				s.Idle()
+	var failed error
+	ready := func(fd uintptr) bool {
+		if s.ring.take() {
+			return true
+		}
+		if wrong, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR); err != nil || wrong != 0 {
+			failed = errors.Join(err, unix.Errno(wrong)) // such as ENETDOWN
+			return true
+		}
+		if s.Idle != nil && s.end.Load() == 0 {
+			s.Idle()
+		}
+		return false
+	}
+	for {
+		err := conn.Read(ready)
+		switch {
+		case s.closed.Load():
+			return s.ended()
+		case errors.Is(err, os.ErrDeadlineExceeded): // End
+			if s.ring.take() {
+				return nil
 			}
-			return failed != unix.EAGAIN
-		}
-		err := conn.Read(read)
-		if errors.Is(err, os.ErrDeadlineExceeded) { // End: what is there, without waiting
-			err = conn.Control(func(fd uintptr) { read(fd) })
-		}
-		if end := s.end.Load(); s.closed.Load() || failed == unix.EAGAIN || taken && end > 0 && rec.Time > end {
-			return fmt.Errorf("sniff: %s: %w", s.name, os.ErrClosed)
+			if s.ring.empty() {
+				return s.ended()
+			}
+			// The kernel will give us the block that the last packets are in.
+			err = s.file.SetReadDeadline(time.Now().Add(retire * time.Millisecond))
+			if err == nil {
+				continue
+			}
 		}
 		if err = errors.Join(err, failed); err != nil {
 			return fmt.Errorf("sniff: %s: %w", s.name, err)
 		}
-		if taken {
-			return nil
-		}
+		return nil
 	}
 }
 
-// receive reads a packet. It leaves out what the loopback interface shows a second time.
-func (s *Sniffer) receive(fd int, rec *trace.Record) (taken bool, err error) {
-	n, oobn, _, from, err := unix.Recvmsg(fd, s.buf[4:], s.oob[:], unix.MSG_TRUNC)
-	if err != nil {
-		return false, err
-	}
-	link, _ := from.(*unix.SockaddrLinklayer)
-	if link == nil || link.Pkttype == unix.PACKET_OUTGOING && link.Hatype == arpLoopback {
-		return false, nil
-	}
-	rec.Time, rec.Length = time.Now().UnixNano(), n
-	rec.Data = s.buf[4:][:min(n, longest)]
-	rec.Link, rec.Direction = trace.LinkEthernet, trace.DirReceived
+// read reads a packet, and puts back the VLAN tag that the kernel has taken out.
+func (s *Sniffer) read(rec *trace.Record) {
+	h, link, data := s.ring.packet()
+	*rec = trace.Record{Number: rec.Number + 1, Name: s.name, Link: trace.LinkEthernet, Direction: trace.DirReceived,
+		Time: s.now.sane(int64(h.Sec)*1e9 + int64(h.Nsec)), Length: int(h.Len), Data: data[tagLen:]}
 	if link.Hatype == arpNone {
 		rec.Link = trace.LinkRaw
 	}
 	if link.Pkttype == unix.PACKET_OUTGOING {
 		rec.Direction = trace.DirSent
 	}
-	messages, err := unix.ParseSocketControlMessage(s.oob[:oobn])
-	for i := range messages {
-		s.control(&messages[i], rec)
+	if h.Status&unix.TP_STATUS_VLAN_VALID != 0 && rec.Link == trace.LinkEthernet && len(rec.Data) >= 12 {
+		tpid := uint16(unix.ETH_P_8021Q)
+		if h.Status&unix.TP_STATUS_VLAN_TPID_VALID != 0 {
+			tpid = h.Hv1.Vlan_tpid
+		}
+		rec.Data = withTag(data, tpid, uint16(h.Hv1.Vlan_tci))
+		rec.Length += tagLen
 	}
-	return true, err
 }
 
-// control reads the time of a packet, and puts back the VLAN tag that the kernel has taken out.
-func (s *Sniffer) control(m *unix.SocketControlMessage, rec *trace.Record) {
-	ne := binary.NativeEndian
-	switch {
-	case m.Header.Level == unix.SOL_SOCKET && m.Header.Type == unix.SCM_TIMESTAMPNS && len(m.Data) == 16:
-		rec.Time = sane(int64(ne.Uint64(m.Data))*1e9+int64(ne.Uint64(m.Data[8:])), rec.Time)
-	case m.Header.Level == unix.SOL_PACKET && m.Header.Type == unix.PACKET_AUXDATA && len(m.Data) >= auxDataLen:
-		if ne.Uint32(m.Data)&vlanValid == 0 || len(rec.Data) < 12 || rec.Link != trace.LinkEthernet {
-			return
-		}
-		copy(s.buf, s.buf[4:16])
-		binary.BigEndian.PutUint16(s.buf[12:], ne.Uint16(m.Data[18:]))
-		binary.BigEndian.PutUint16(s.buf[14:], ne.Uint16(m.Data[16:]))
-		rec.Data, rec.Length = s.buf[:len(rec.Data)+4], rec.Length+4
-	}
+// withTag moves the addresses of a packet into the room in front of it, and writes the tag behind
+// them.
+func withTag(data []byte, tpid, tci uint16) []byte {
+	copy(data, data[tagLen:tagLen+12])
+	binary.BigEndian.PutUint16(data[12:], tpid)
+	binary.BigEndian.PutUint16(data[14:], tci)
+	return data
+}
+
+// clocks are one moment by two clocks, in nanoseconds.
+type clocks struct{ day, mono int64 }
+
+func (c *clocks) read() {
+	var mono unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono) // Linux has it
+	c.day, c.mono = time.Now().UnixNano(), mono.Nano()
 }
 
 // sane returns the kernel's time of a packet, in the time of day. A packet that came through a veth
 // pair can have one by the monotonic clock, when it was sent.
-func sane(t, now int64) int64 {
+func (c *clocks) sane(t int64) int64 {
 	near := func(t, now int64) bool { return now-t > -oddTime && now-t < oddTime }
-	if near(t, now) {
+	if near(t, c.day) {
 		return t
 	}
-	var mono unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono) == nil && near(t, mono.Nano()) {
-		return now - (mono.Nano() - t)
+	if near(t, c.mono) {
+		return c.day - (c.mono - t)
 	}
-	return now
+	return c.day
 }
 
 // Lost is how many packets were lost so far because nobody called Next in time.
@@ -224,8 +232,8 @@ func (s *Sniffer) Lost() (uint64, error) {
 	}
 	var failed error
 	err = conn.Control(func(fd uintptr) {
-		var st *unix.TpacketStats
-		if st, failed = unix.GetsockoptTpacketStats(int(fd), unix.SOL_PACKET, unix.PACKET_STATISTICS); failed == nil {
+		var st *unix.TpacketStatsV3
+		if st, failed = unix.GetsockoptTpacketStatsV3(int(fd), unix.SOL_PACKET, unix.PACKET_STATISTICS); failed == nil {
 			s.lost += uint64(st.Drops) // the kernel counts from 0 again
 		}
 	})
@@ -239,8 +247,12 @@ func (s *Sniffer) End() error {
 	return s.file.SetReadDeadline(time.Unix(1, 0))
 }
 
-// Close ends the capture at once, and a Next that waits. Any goroutine may call it.
+// Close ends the capture at once, and a Next that waits. Any goroutine may call it. The Data of the
+// last record is gone then.
 func (s *Sniffer) Close() error {
 	s.closed.Store(true)
-	return s.file.Close()
+	err := s.file.Close()
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	return errors.Join(err, s.ring.close())
 }

@@ -1,13 +1,12 @@
 package sniff
 
 import (
-	"encoding/binary"
 	"net"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/goroce/goroce/internal/netns"
 	"github.com/goroce/goroce/trace"
@@ -18,7 +17,7 @@ import (
 // with all the tests beside this one, something may be lost.
 func open(t *testing.T, ns *netns.Namespace) (s *Sniffer) {
 	var err error
-	ns.Do(func() { s, err = Open("lo") })
+	ns.Do(func() { s, err = Open("lo", nil) })
 	require.NoError(t, err)
 	return s
 }
@@ -122,37 +121,20 @@ func TestEnd(t *testing.T) {
 }
 
 func TestNoInterface(t *testing.T) {
-	_, err := Open("no such interface")
+	_, err := Open("no such interface", nil)
 	require.ErrorContains(t, err, "no such interface")
+	_, err = Open("lo", &Options{Snap: -1})
+	require.ErrorContains(t, err, "Snap -1")
 }
 
 // TestSaneTime: times by either clock, and by none.
 func TestSaneTime(t *testing.T) {
-	const now = 1_700_000_000_000_000_000
-	var mono unix.Timespec
-	require.NoError(t, unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono))
-	require.Equal(t, int64(now-5e6), sane(now-5e6, now))
-	require.InDelta(t, now-5e6, sane(mono.Nano()-5e6, now), 60e9)
-	require.Equal(t, int64(now), sane(1<<62, now))
-}
-
-// TestTagIsPutBack: the kernel shows a VLAN tag beside the packet.
-func TestTagIsPutBack(t *testing.T) {
-	s := &Sniffer{buf: make([]byte, 100)}
-	copy(s.buf[4:], "ddddddssssss\x08\x00payload")
-	rec := trace.Record{Link: trace.LinkEthernet, Data: s.buf[4:][:21], Length: 21}
-	m := auxData(0x6064, 0x8100)
-	s.control(&m, &rec)
-	require.Equal(t, "ddddddssssss\x81\x00\x60\x64\x08\x00payload", string(rec.Data))
-	require.Equal(t, 25, rec.Length)
-}
-
-// auxData is a control message with a tag.
-func auxData(tci, tpid uint16) (m unix.SocketControlMessage) {
-	m.Header.Level, m.Header.Type = unix.SOL_PACKET, unix.PACKET_AUXDATA
-	m.Data = make([]byte, auxDataLen)
-	binary.NativeEndian.PutUint32(m.Data, vlanValid)
-	binary.NativeEndian.PutUint16(m.Data[16:], tci)
-	binary.NativeEndian.PutUint16(m.Data[18:], tpid)
-	return m
+	now := clocks{day: 1_700_000_000_000_000_000, mono: 5_000_000_000_000}
+	require.Equal(t, now.day-5e6, now.sane(now.day-5e6))
+	require.Equal(t, now.day-5e6, now.sane(now.mono-5e6))
+	require.Equal(t, now.day, now.sane(1<<62))
+	var c clocks
+	c.read()
+	require.InDelta(t, time.Now().UnixNano(), c.day, 60e9)
+	require.Positive(t, c.mono)
 }

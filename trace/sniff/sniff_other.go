@@ -15,7 +15,7 @@ type Sniffer struct {
 }
 
 // Open says that it cannot.
-func Open(string) (*Sniffer, error) {
+func Open(string, *Options) (*Sniffer, error) {
 	return nil, errors.New("sniff: capturing needs Linux (AF_PACKET), and this is " + runtime.GOOS)
 }
 
