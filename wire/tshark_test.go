@@ -1,124 +1,83 @@
-package wire
+package wire_test
+
+// tshark is asked by way of a capture file, which package trace writes: so this test is outside of
+// wire.
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/goroce/goroce/internal/tshark"
+	"github.com/goroce/goroce/trace"
+	"github.com/goroce/goroce/wire"
 )
 
-// tshark returns the path of the program, or skips the test with the reason. GOROCE_REQUIRE_TOOLS=1
-// makes that a failure.
-func tshark(t *testing.T) string {
+// dissect returns tshark's values of fields in IP packets, and what it says is no more than that.
+func dissect(t *testing.T, packets [][]byte, fields []string) []map[string]string {
 	t.Helper()
-	path, err := exec.LookPath("tshark")
-	if err != nil {
-		if os.Getenv("GOROCE_REQUIRE_TOOLS") == "1" {
-			t.Fatal("tshark is not installed, and GOROCE_REQUIRE_TOOLS=1")
-		}
-		t.Skip("tshark is not installed (Debian package tshark)")
-	}
-	return path
-}
-
-// writePcapng writes IP packets as a capture file: a section header, one interface of raw IP
-// packets, a block per packet.
-func writePcapng(t *testing.T, name string, packets [][]byte) {
-	t.Helper()
-	const rawIP = 101
-	var out []byte
-	block := func(kind uint32, body []byte) {
-		body = append(body, make([]byte, Pad(len(body)))...)
-		n := uint32(12 + len(body))
-		out = le.AppendUint32(le.AppendUint32(out, kind), n)
-		out = le.AppendUint32(append(out, body...), n)
-	}
-	section := le.AppendUint32(nil, 0x1a2b3c4d)
-	section = le.AppendUint32(section, 1) // version 1.0
-	section = le.AppendUint64(section, ^uint64(0))
-	block(0x0a0d0d0a, section)
-	block(1, le.AppendUint32(le.AppendUint32(nil, rawIP), 0))
+	var file bytes.Buffer
+	w := trace.NewWriter(&file)
 	for i, p := range packets {
-		b := le.AppendUint32(le.AppendUint32(le.AppendUint32(nil, 0), 0), uint32(i))
-		b = le.AppendUint32(le.AppendUint32(b, uint32(len(p))), uint32(len(p)))
-		block(6, append(b, p...))
+		if err := w.Write(&trace.Record{Link: trace.LinkRaw, Time: int64(i), Data: p, Length: len(p)}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := os.WriteFile(name, out, 0o644); err != nil {
+	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// dissect returns tshark's value of each field in each packet.
-func dissect(t *testing.T, packets [][]byte, fields []string) (rows [][]string) {
-	t.Helper()
-	program := tshark(t)
-	name := filepath.Join(t.TempDir(), "opcodes.pcapng")
-	writePcapng(t, name, packets)
-	args := []string{"-r", name, "-T", "fields", "-E", "separator=|"}
-	for _, f := range fields {
-		args = append(args, "-e", f)
-	}
-	cmd := exec.Command(program, args...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("tshark: %v\n%s", err, stderr.String())
-	}
-	for l := range strings.Lines(string(out)) {
-		rows = append(rows, strings.Split(strings.TrimSuffix(l, "\n"), "|"))
-	}
+	rows := tshark.Dissect(t, file.Bytes(), fields)
 	if len(rows) != len(packets) {
-		t.Fatalf("tshark shows %d packets of %d\n%s", len(rows), len(packets), stderr.String())
+		t.Fatalf("tshark shows %d packets of %d", len(rows), len(packets))
 	}
 	return rows
 }
 
 // tsharkGap says of which opcodes tshark 4.0.17 does not know the extension headers; their BTH is
 // checked all the same. Of RD it shows the layout of another transport that uses the same opcodes.
-func tsharkGap(op Opcode) bool {
-	return op == RCFlush || op == RCAtomicWrite || op == CNP || op.Service() == ServiceXRC || op.Service() == ServiceRD
+func tsharkGap(op wire.Opcode) bool {
+	return op == wire.RCFlush || op == wire.RCAtomicWrite || op == wire.CNP || op.Service() == wire.ServiceXRC || op.Service() == wire.ServiceRD
 }
 
 // shownField is a field that tshark shows: its name, the header it belongs to (NumHeaders: BTH),
 // and what we say it is.
 type shownField struct {
 	name   string
-	header Header
-	value  func(p *Packet) uint64
+	header wire.Header
+	value  func(p *wire.Packet) uint64
 }
 
 var shownFields = []shownField{
-	{"infiniband.bth.opcode", NumHeaders, func(p *Packet) uint64 { return uint64(p.Opcode) }},
-	{"infiniband.bth.se", NumHeaders, func(p *Packet) uint64 { return bit(p.BTH.Solicited()) }},
-	{"infiniband.bth.m", NumHeaders, func(p *Packet) uint64 { return bit(p.BTH.MigReq()) }},
-	{"infiniband.bth.a", NumHeaders, func(p *Packet) uint64 { return bit(p.BTH.AckReq()) }},
-	{"infiniband.bth.padcnt", NumHeaders, func(p *Packet) uint64 { return uint64(p.BTH.PadCount()) }},
-	{"infiniband.bth.tver", NumHeaders, func(p *Packet) uint64 { return uint64(p.BTH.TVer()) }},
-	{"infiniband.bth.p_key", NumHeaders, func(p *Packet) uint64 { return uint64(p.BTH.PKey()) }},
-	{"infiniband.bth.destqp", NumHeaders, func(p *Packet) uint64 { return uint64(p.BTH.DestQP()) }},
-	{"infiniband.bth.psn", NumHeaders, func(p *Packet) uint64 { return uint64(p.BTH.PSN()) }},
-	{"infiniband.reth.va", HdrRETH, func(p *Packet) uint64 { return p.RETH().VA() }},
-	{"infiniband.reth.r_key", HdrRETH, func(p *Packet) uint64 { return uint64(p.RETH().RKey()) }},
-	{"infiniband.reth.dmalen", HdrRETH, func(p *Packet) uint64 { return uint64(p.RETH().DMALen()) }},
-	{"infiniband.aeth.syndrome", HdrAETH, func(p *Packet) uint64 { return uint64(p.AETH().Syndrome()) }},
-	{"infiniband.aeth.msn", HdrAETH, func(p *Packet) uint64 { return uint64(p.AETH().MSN()) }},
-	{"infiniband.atomiceth.swapdt", HdrAtomicETH, func(p *Packet) uint64 { return p.AtomicETH().SwapAdd() }},
-	{"infiniband.atomiceth.cmpdt", HdrAtomicETH, func(p *Packet) uint64 { return p.AtomicETH().Compare() }},
-	{"infiniband.reth.va", HdrAtomicETH, func(p *Packet) uint64 { return p.AtomicETH().VA() }},
-	{"infiniband.reth.r_key", HdrAtomicETH, func(p *Packet) uint64 { return uint64(p.AtomicETH().RKey()) }},
-	{"infiniband.atomicacketh.origremdt", HdrAtomicAckETH, func(p *Packet) uint64 { return p.AtomicAckETH().Orig() }},
-	{"infiniband.deth.q_key", HdrDETH, func(p *Packet) uint64 { return uint64(p.DETH().QKey()) }},
-	{"infiniband.deth.srcqp", HdrDETH, func(p *Packet) uint64 { return uint64(p.DETH().SrcQP()) }},
-	{"infiniband.rdeth.eecnxt", HdrRDETH, func(p *Packet) uint64 { return uint64(p.RDETH().EEContext()) }},
-	{"infiniband.immdt", HdrImmDt, func(p *Packet) uint64 { return uint64(p.ImmDt().Imm()) }},
-	{"infiniband.ieth", HdrIETH, func(p *Packet) uint64 { return uint64(p.IETH().RKey()) }},
-	{"infiniband.invariant.crc", NumHeaders, func(p *Packet) uint64 { return uint64(be.Uint32(p.Body[len(p.Body)-4:])) }},
+	{"infiniband.bth.opcode", wire.NumHeaders, func(p *wire.Packet) uint64 { return uint64(p.Opcode) }},
+	{"infiniband.bth.se", wire.NumHeaders, func(p *wire.Packet) uint64 { return bit(p.BTH.Solicited()) }},
+	{"infiniband.bth.m", wire.NumHeaders, func(p *wire.Packet) uint64 { return bit(p.BTH.MigReq()) }},
+	{"infiniband.bth.a", wire.NumHeaders, func(p *wire.Packet) uint64 { return bit(p.BTH.AckReq()) }},
+	{"infiniband.bth.padcnt", wire.NumHeaders, func(p *wire.Packet) uint64 { return uint64(p.BTH.PadCount()) }},
+	{"infiniband.bth.tver", wire.NumHeaders, func(p *wire.Packet) uint64 { return uint64(p.BTH.TVer()) }},
+	{"infiniband.bth.p_key", wire.NumHeaders, func(p *wire.Packet) uint64 { return uint64(p.BTH.PKey()) }},
+	{"infiniband.bth.destqp", wire.NumHeaders, func(p *wire.Packet) uint64 { return uint64(p.BTH.DestQP()) }},
+	{"infiniband.bth.psn", wire.NumHeaders, func(p *wire.Packet) uint64 { return uint64(p.BTH.PSN()) }},
+	{"infiniband.reth.va", wire.HdrRETH, func(p *wire.Packet) uint64 { return p.RETH().VA() }},
+	{"infiniband.reth.r_key", wire.HdrRETH, func(p *wire.Packet) uint64 { return uint64(p.RETH().RKey()) }},
+	{"infiniband.reth.dmalen", wire.HdrRETH, func(p *wire.Packet) uint64 { return uint64(p.RETH().DMALen()) }},
+	{"infiniband.aeth.syndrome", wire.HdrAETH, func(p *wire.Packet) uint64 { return uint64(p.AETH().Syndrome()) }},
+	{"infiniband.aeth.msn", wire.HdrAETH, func(p *wire.Packet) uint64 { return uint64(p.AETH().MSN()) }},
+	{"infiniband.atomiceth.swapdt", wire.HdrAtomicETH, func(p *wire.Packet) uint64 { return p.AtomicETH().SwapAdd() }},
+	{"infiniband.atomiceth.cmpdt", wire.HdrAtomicETH, func(p *wire.Packet) uint64 { return p.AtomicETH().Compare() }},
+	{"infiniband.reth.va", wire.HdrAtomicETH, func(p *wire.Packet) uint64 { return p.AtomicETH().VA() }},
+	{"infiniband.reth.r_key", wire.HdrAtomicETH, func(p *wire.Packet) uint64 { return uint64(p.AtomicETH().RKey()) }},
+	{"infiniband.atomicacketh.origremdt", wire.HdrAtomicAckETH, func(p *wire.Packet) uint64 { return p.AtomicAckETH().Orig() }},
+	{"infiniband.deth.q_key", wire.HdrDETH, func(p *wire.Packet) uint64 { return uint64(p.DETH().QKey()) }},
+	{"infiniband.deth.srcqp", wire.HdrDETH, func(p *wire.Packet) uint64 { return uint64(p.DETH().SrcQP()) }},
+	{"infiniband.rdeth.eecnxt", wire.HdrRDETH, func(p *wire.Packet) uint64 { return uint64(p.RDETH().EEContext()) }},
+	{"infiniband.immdt", wire.HdrImmDt, func(p *wire.Packet) uint64 { return uint64(p.ImmDt().Imm()) }},
+	{"infiniband.ieth", wire.HdrIETH, func(p *wire.Packet) uint64 { return uint64(p.IETH().RKey()) }},
+	{"infiniband.invariant.crc", wire.NumHeaders, func(p *wire.Packet) uint64 { return uint64(binary.BigEndian.Uint32(p.Body[len(p.Body)-4:])) }},
 }
 
 func bit(on bool) uint64 {
@@ -132,41 +91,39 @@ func bit(on bool) uint64 {
 func TestTshark(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(19, 20))
 	var packets [][]byte
-	var frames []Frame
-	for op := range Opcodes {
-		if Opcodes[op].Flags == 0 {
+	var frames []wire.Frame
+	for op := range wire.Opcodes {
+		if wire.Opcodes[op].Flags == 0 {
 			continue
 		}
 		n := 0
-		if Opcodes[op].Flags&OpPayload != 0 {
+		if wire.Opcodes[op].Flags&wire.OpPayload != 0 {
 			n = 13
 		}
 		for _, v6 := range []bool{false, true} {
-			b := build(t, rnd, Opcode(op), testPath(t, v6), n, false)
-			packets = append(packets, AppendFrame(nil, &b.frame))
-			frames = append(frames, b.frame)
+			f := wire.RandomFrame(t, rnd, wire.Opcode(op), v6, n)
+			packets = append(packets, wire.AppendFrame(nil, &f))
+			frames = append(frames, f)
 		}
 	}
 	var names []string
-	column := map[string]int{}
 	for _, s := range shownFields {
-		if _, twice := column[s.name]; !twice {
-			column[s.name] = len(names)
+		if !slices.Contains(names, s.name) {
 			names = append(names, s.name)
 		}
 	}
 	for i, row := range dissect(t, packets, names) {
-		var p Packet
-		if drop := Parse(&frames[i], &p); drop != DropNone {
+		var p wire.Packet
+		if drop := wire.Parse(&frames[i], &p); drop != wire.DropNone {
 			t.Fatal(drop)
 		}
 		for _, s := range shownFields {
-			text := row[column[s.name]]
-			if s.header != NumHeaders && !p.Op.Has(headerFlag<<s.header) || tsharkGap(p.Opcode) && !strings.HasPrefix(s.name, "infiniband.bth") {
+			text := row[s.name]
+			if s.header != wire.NumHeaders && p.Op.Off[s.header] == 0 || tsharkGap(p.Opcode) && !strings.HasPrefix(s.name, "infiniband.bth") {
 				continue
 			}
 			if got, want := shown(text), s.value(&p); got != want {
-				t.Errorf("%v: tshark shows %s = %q (%x), we %x\n%s", p.Opcode, s.name, text, got, want, AppendPacket(nil, &frames[i]))
+				t.Errorf("%v: tshark shows %s = %q (%x), we %x\n%s", p.Opcode, s.name, text, got, want, wire.AppendPacket(nil, &frames[i]))
 			}
 		}
 	}
@@ -194,18 +151,16 @@ func shown(s string) uint64 {
 
 // TestTsharkCM compares what tshark shows of a connection request.
 func TestTsharkCM(t *testing.T) {
-	req := CMReq{LocalCommID: 0x01020304, ServiceID: CMServiceID(CMPortSpaceTCP, 7471), LocalCAGUID: 0x0200_00ff_fe00_0001, LocalQPN: 0x123456,
+	req := wire.CMReq{LocalCommID: 0x01020304, ServiceID: wire.CMServiceID(wire.CMPortSpaceTCP, 7471), LocalCAGUID: 0x0200_00ff_fe00_0001, LocalQPN: 0x123456,
 		ResponderResources: 3, InitiatorDepth: 4, RemoteCMResponseTimeout: 20, StartingPSN: 0xabcdef, LocalCMResponseTimeout: 21, RetryCount: 7,
-		PartitionKey: DefaultPKey, PathMTU: MTU2048, RNRRetryCount: 6, MaxCMRetries: 15, Primary: CMPath{HopLimit: 64, LocalAckTimeout: 17}}
-	p := testPath(t, false)
-	f := Frame{Head: make([]byte, Head4Len), Body: make([]byte, BodyLen(UDSendOnly, MADLen))}
-	p.PutHead(f.Head, len(f.Body), 0)
-	var pkt Packet
-	pkt.Lay(&f, UDSendOnly, MADLen)
-	pkt.BTH.Put(UDSendOnly, 0, 0, DefaultPKey, GSIQPN, 0)
-	pkt.DETH().Put(GSIQKey, GSIQPN)
-	PutCM((*MAD)(pkt.Payload), 0x99, &req)
-	Seal(&f)
+		PartitionKey: wire.DefaultPKey, PathMTU: wire.MTU2048, RNRRetryCount: 6, MaxCMRetries: 15, Primary: wire.CMPath{HopLimit: 64, LocalAckTimeout: 17}}
+	f := wire.RandomFrame(t, rand.New(rand.NewPCG(19, 20)), wire.UDSendOnly, false, wire.MADLen)
+	var pkt wire.Packet
+	pkt.Lay(&f, wire.UDSendOnly, wire.MADLen)
+	pkt.BTH.Put(wire.UDSendOnly, 0, 0, wire.DefaultPKey, wire.GSIQPN, 0)
+	pkt.DETH().Put(wire.GSIQKey, wire.GSIQPN)
+	wire.PutCM((*wire.MAD)(pkt.Payload), 0x99, &req)
+	wire.Seal(&f)
 	want := map[string]uint64{"infiniband.mad.attributeid": 0x10, "infiniband.mad.transactionid": 0x99, "infiniband.cm.req.localqpn": 0x123456,
 		"infiniband.cm.req.responderres": 3, "infiniband.cm.req.initdepth": 4, "infiniband.cm.req.remoteresptout": 20,
 		"infiniband.cm.req.startpsn": 0xabcdef, "infiniband.cm.req.localresptout": 21, "infiniband.cm.req.retrcount": 7,
@@ -215,9 +170,9 @@ func TestTsharkCM(t *testing.T) {
 	for name := range want {
 		names = append(names, name)
 	}
-	for k, got := range dissect(t, [][]byte{AppendFrame(nil, &f)}, names)[0] {
-		if shown(got) != want[names[k]] {
-			t.Errorf("tshark shows %s = %q, we %x", names[k], got, want[names[k]])
+	for name, got := range dissect(t, [][]byte{wire.AppendFrame(nil, &f)}, names)[0] {
+		if shown(got) != want[name] {
+			t.Errorf("tshark shows %s = %q, we %x", name, got, want[name])
 		}
 	}
 }

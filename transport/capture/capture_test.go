@@ -5,9 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/goroce/goroce/internal/netns"
+	"github.com/goroce/goroce/internal/tshark"
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/transport/fault"
 	"github.com/goroce/goroce/transport/internal/porttest"
@@ -171,33 +170,24 @@ func TestBlocks(t *testing.T) {
 
 // Wireshark's own opinion of the file.
 func TestPcapngInTshark(t *testing.T) {
-	tshark, err := exec.LookPath("tshark")
-	if err != nil {
-		if os.Getenv("GOROCE_REQUIRE_TOOLS") != "" {
-			t.Fatal(err)
-		}
-		t.Skip("tshark is not installed (GOROCE_REQUIRE_TOOLS=1 makes this a failure)")
-	}
-	path := filepath.Join(t.TempDir(), "capture.pcapng")
-	file, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sink, err := NewPcapng(file)
+	tshark.Path(t)
+	var file bytes.Buffer
+	sink, err := NewPcapng(&file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	captureConversation(t, sink, 3)
-	if err := errors.Join(sink.Close(), file.Close()); err != nil {
+	if err := sink.Close(); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command(tshark, "-r", path, "-T", "fields", "-e", "ip.dst", "-e", "infiniband.bth.opcode", "-e", "infiniband.bth.psn").CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
+	fields := []string{"ip.dst", "infiniband.bth.opcode", "infiniband.bth.psn"}
+	var got []string
+	for _, p := range tshark.Dissect(t, file.Bytes(), fields) {
+		got = append(got, p[fields[0]]+" "+p[fields[1]]+" "+p[fields[2]])
 	}
-	for i, want := range []string{"127.77.2.2\t36\t0", "127.77.2.1\t36\t1", "127.77.2.2\t36\t2"} {
-		if !strings.Contains(string(out), want) {
-			t.Errorf("packet %d: want %q in\n%s", i, want, out)
+	for _, want := range []string{"127.77.2.2 36 0", "127.77.2.1 36 1", "127.77.2.2 36 2"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("want %q in %q", want, got)
 		}
 	}
 }
