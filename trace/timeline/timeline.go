@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/goroce/goroce/qp"
@@ -64,7 +65,7 @@ func Write(out io.Writer, src *trace.Source, entries iter.Seq[Entry], o Options)
 type packet struct {
 	key  key
 	time int64
-	text []byte
+	text []byte // nil: it was written
 }
 
 // key is what an entry says of a packet.
@@ -79,7 +80,8 @@ type writer struct {
 	out     io.Writer
 	src     *trace.Source // nil: at its end
 	json    bool
-	packets []packet // not written yet, in the order of the file
+	packets []packet // from the first on that is not written yet, in the order of the file
+	waiting int      // so many of them are not
 	any     bool     // there were packets
 	first   int64
 	begun   bool
@@ -106,7 +108,7 @@ func (w *writer) entry(x *Entry) {
 
 // read reads packets up to a time.
 func (w *writer) read(until int64) {
-	for w.src != nil && len(w.packets) < maxUnwritten && (len(w.packets) == 0 || w.packets[len(w.packets)-1].time <= until) {
+	for w.src != nil && w.waiting < maxUnwritten && (len(w.packets) == 0 || w.packets[len(w.packets)-1].time <= until) {
 		p, err := w.src.Next()
 		if err == io.EOF {
 			w.src = nil
@@ -126,35 +128,51 @@ func (w *writer) read(until int64) {
 		} else {
 			x.text = p.AppendLine(fmt.Appendf(nil, "%-10s ", fmt.Sprintf("packet %d", p.Number)))
 		}
+		if len(w.packets) >= 2*maxUnwritten {
+			w.packets = slices.DeleteFunc(w.packets, func(p packet) bool { return p.text == nil })
+		}
 		w.packets = append(w.packets, x)
+		w.waiting++
 	}
 }
 
 // until writes the packets that are older than a time.
 func (w *writer) until(t int64) {
 	n := 0
-	for n < len(w.packets) && (w.packets[n].time < t || len(w.packets)-n == maxUnwritten) {
+	for n < len(w.packets) && (w.packets[n].time < t || w.waiting == maxUnwritten) {
 		w.write(&w.packets[n], w.packets[n].time)
 		n++
 	}
-	w.packets = w.packets[:copy(w.packets, w.packets[n:])]
+	w.drop()
+}
+
+// drop forgets the written packets in front of others.
+func (w *writer) drop() {
+	for len(w.packets) > 0 && w.packets[0].text == nil {
+		w.packets = w.packets[1:]
+	}
 }
 
 // named writes the packet that an entry names, if it is there and was not written before.
 func (w *writer) named(x *Entry) {
 	k := key{x.Record.Op, x.Record.QPN, x.Record.PSN}
 	for i := range w.packets {
-		if w.packets[i].key == k {
+		if w.packets[i].key == k && w.packets[i].text != nil {
 			w.write(&w.packets[i], x.Time)
-			w.packets = append(w.packets[:i], w.packets[i+1:]...)
+			w.drop()
 			return
 		}
 	}
 }
 
 func (w *writer) write(p *packet, at int64) {
+	if p.text == nil {
+		return
+	}
 	w.stamp(at)
 	w.line = append(w.line, p.text...)
+	p.text = nil
+	w.waiting--
 	w.flush()
 }
 
