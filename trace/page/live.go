@@ -16,13 +16,14 @@ import (
 type Live struct {
 	mu      sync.Mutex
 	w       Window
+	queues  queues
 	number  int
 	changed chan struct{} // closed when there is something new
 }
 
 // NewLive keeps count packets, up to MaxCount; 0: DefaultCount.
 func NewLive(title string, count int) *Live {
-	return &Live{w: Window{Title: title, Count: count}, changed: make(chan struct{})}
+	return &Live{w: Window{Title: title, Count: count}, queues: queues{now: map[string][]world.QPState{}}, changed: make(chan struct{})}
 }
 
 // Add takes a record, whose Number and Direction do not matter. It keeps nothing of rec.Data.
@@ -48,11 +49,20 @@ func (l *Live) Say(at int64, text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.w.begin(at)
+	l.note(world.Entry{Time: at - l.w.first, Kind: "call", Text: text})
+	l.tell()
+}
+
+// note keeps a line among the others by its time, and the newest of them.
+func (l *Live) note(x world.Entry) {
 	if len(l.w.entries) >= l.w.room() {
 		l.w.entries = slices.Delete(l.w.entries, 0, 1)
 	}
-	l.w.entries = append(l.w.entries, world.Entry{Time: at - l.w.first, Kind: "call", Text: text})
-	l.tell()
+	i := len(l.w.entries)
+	for i > 0 && l.w.entries[i-1].Time > x.Time {
+		i--
+	}
+	l.w.entries = slices.Insert(l.w.entries, i, x)
 }
 
 // tell tells everybody.
@@ -67,6 +77,7 @@ func (l *Live) after(n int) (*play, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := l.w.play(false)
+	p.Moments = l.queues.moments(p.Hosts)
 	if len(p.Packets) > 0 {
 		oldest := p.Packets[0].Sent
 		p.Entries = slices.DeleteFunc(p.Entries, func(e world.Entry) bool { return e.Time < oldest-int64(time.Second) })

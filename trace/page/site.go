@@ -260,10 +260,13 @@ func (s *Site) events(w http.ResponseWriter, r *http.Request) {
 	if last := r.Header.Get("Last-Event-ID"); last != "" {
 		seen, _ = strconv.Atoi(last)
 	}
-	for {
+	for fresh := false; ; fresh = true {
 		p, changed := s.Live.after(seen)
-		if n := len(p.Packets); n > 0 {
+		n := len(p.Packets)
+		if n > 0 {
 			seen = p.Packets[n-1].N
+		}
+		if fresh || n > 0 {
 			text, err := json.Marshal(p)
 			if err == nil {
 				_, err = fmt.Fprintf(w, "id: %d\nevent: packets\ndata: %s\n\n", seen, text)

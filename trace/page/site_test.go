@@ -18,7 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/trace"
+	"github.com/goroce/goroce/trace/timeline"
 )
 
 // serve serves a site and returns where, and its token.
@@ -221,6 +223,11 @@ func TestLive(t *testing.T) {
 		require.Greater(t, p.Packets[0].N, last)
 		last = p.Packets[len(p.Packets)-1].N
 	}
+	live.Did([]timeline.Entry{{Time: records[0].Time + 7, Node: "198.51.100.9", Record: qp.Record{Kind: qp.RecordRequest, QPN: 9, Value: 5}}})
+	for len(p.Moments) == 0 {
+		p = next()
+	}
+	require.Equal(t, uint64(5), p.Moments[0].Hosts[len(p.Hosts)-1].QPs[0].SQ[0].WRID)
 	stop()
 
 	b, text := request(t, "GET", host, "/live", token)
@@ -233,7 +240,6 @@ func TestLive(t *testing.T) {
 	b, text = request(t, "GET", host, fmt.Sprintf("/packet?of=live&n=%d", newest), token)
 	require.Equal(t, 200, b.StatusCode)
 	require.Contains(t, text, `"layer":"BTH"`)
-
 }
 
 // TestFollowers: only so many may follow.

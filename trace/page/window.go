@@ -76,14 +76,15 @@ func (w *Window) room() int {
 
 // play is what the page draws. A simulated world has more of it (world.Play).
 type play struct {
-	Title   string        `json:"title"`
-	From    int           `json:"from"`
-	Hosts   []host        `json:"hosts"`
-	Packets []packet      `json:"packets,omitempty"` // encode writes the list if it is empty, too
-	Entries []world.Entry `json:"entries,omitempty"`
-	More    bool          `json:"more"`
-	Wrong   bool          `json:"wrong,omitempty"` // no others are in it
-	Damage  string        `json:"damage,omitempty"`
+	Title   string         `json:"title"`
+	From    int            `json:"from"`
+	Hosts   []host         `json:"hosts"`
+	Packets []packet       `json:"packets,omitempty"` // encode writes the list if it is empty, too
+	Entries []world.Entry  `json:"entries,omitempty"`
+	Moments []world.Moment `json:"moments,omitempty"` // of what runs here, as its devices tell
+	More    bool           `json:"more"`
+	Wrong   bool           `json:"wrong,omitempty"` // no others are in it
+	Damage  string         `json:"damage,omitempty"`
 }
 
 // encode writes the play as JSON, a packet at a time: of ten thousand it would be large.

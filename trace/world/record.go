@@ -50,7 +50,7 @@ func (h *Host) gather(packet int) {
 	var records []qp.Record
 	records, h.read = h.recorder.Append(nil, h.read)
 	// an engine notes first what follows from a packet, such as a completion
-	slices.SortStableFunc(records, func(a, b qp.Record) int { return order(&a) - order(&b) })
+	slices.SortStableFunc(records, func(a, b qp.Record) int { return Order(&a) - Order(&b) })
 	first := len(h.w.play.Entries)
 	for _, r := range records {
 		h.account(&r)
@@ -58,7 +58,7 @@ func (h *Host) gather(packet int) {
 			continue
 		}
 		h.w.play.Entries = append(h.w.play.Entries, Entry{Time: int64(r.At - begin), Host: h.index, Kind: r.Kind.String(), QPN: r.QPN,
-			Text: recordWords(&r), Packet: packet, Record: r})
+			Text: RecordWords(&r), Packet: packet, Record: r})
 	}
 	for i, c := range h.cqs {
 		all := make([]qp.WC, c.Len())
@@ -86,8 +86,9 @@ func (h *Host) lost(c *CQ, published []qp.WC, first int) {
 	}
 }
 
-// order puts what became of a packet before the rest of what it has led to.
-func order(r *qp.Record) int {
+// Order puts what became of a packet before the rest of what it has led to, of records of the same
+// time.
+func Order(r *qp.Record) int {
 	switch r.Kind {
 	case qp.RecordReceived, qp.RecordExecuted, qp.RecordDropped:
 		return 0

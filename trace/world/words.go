@@ -26,8 +26,8 @@ var statusNames = func() map[int]string {
 // StatusName is the name of a status in the verbs: "IBV_WC_SUCCESS".
 func StatusName(s qp.WCStatus) string { return statusNames[int(s)] }
 
-// recordWords say what a device did.
-func recordWords(r *qp.Record) string {
+// RecordWords say what a device did.
+func RecordWords(r *qp.Record) string {
 	if say := words[r.Kind]; say != nil {
 		return say(r)
 	}

@@ -1,6 +1,6 @@
 'use strict';
 // Both ends at the slider's time: states, queues, memory, and what happens just now. Memory is told
-// by what changes from moment to moment.
+// by what changes from moment to moment. Of devices that run only what they record is known.
 
 const ROW = 8; // bytes
 const MAX_ROWS = 64; // of a region
@@ -40,7 +40,7 @@ function showEnds() {
   const at = momentAt(play, app.now);
   const happening = (play.entries || []).filter((e) => e.time === app.now);
   refill(box,
-    el('h2', {}, 'Queues and memory ', el('small', { class: 'remark' }, 'at ' + timeText(app.now, Math.max(app.end, 1)))),
+    el('h2', {}, app.mode === 'live' ? 'Queue pairs, and requests under way ' : 'Queues and memory ', el('small', { class: 'remark' }, 'at ' + timeText(app.now, Math.max(app.end, 1)))),
     el('div', { class: 'now-list', 'aria-live': app.playing ? 'off' : 'polite' }, happening.slice(-4).map((e) => el('div', { class: failedEntry(e) ? 'wrongtext' : '' }, el('b', {}, hostName(e.host)), ' ', e.text))),
     el('div', { class: 'both' }, play.hosts.map((host, i) => showEnd(play, host, i, at))));
   box.querySelectorAll('.hex').forEach((dump) => {
@@ -57,7 +57,8 @@ function showEnd(play, host, index, moment) {
     const type = (host.qps || []).find((x) => x.qpn === q.qpn);
     card.append(el('div', { class: 'head' }, el('span', {}, `${type ? type.type : 'QP'} 0x${hex(q.qpn, 6)}`), el('span', { class: 'state' + (q.state === 'ERR' ? ' wrongtext' : '') }, q.state)));
     const idle = now.qps.length > 1 && !(q.sq || []).length && !(q.rq || []).length;
-    if (!idle) card.append(queueView('SQ', 'Send queue', q.sq, requestCell), queueView('RQ', 'Receive queue', q.rq, requestCell));
+    if (!idle && q.sq) card.append(queueView('SQ', 'Send queue', q.sq, requestCell));
+    if (!idle && q.rq) card.append(queueView('RQ', 'Receive queue', q.rq, requestCell));
   }
   (now.cqs || []).forEach((c, i) => card.append(queueView((now.cqs.length > 1 ? 'CQ' + i : 'CQ'), 'Completion queue', c, completionCell)));
   for (const r of memoryAt(play, index, moment)) card.append(regionView(r));

@@ -178,12 +178,14 @@ async function openLive() {
     const following = app.now >= app.end;
     app.play.hosts = more.hosts;
     app.play.entries = more.entries || [];
+    app.play.moments = more.moments;
     ladder.hosts = more.hosts;
     const last = app.play.packets.length ? app.play.packets[app.play.packets.length - 1].n : 0;
-    app.play.packets.push(...more.packets.filter((p) => p.n > last));
+    app.play.packets.push(...(more.packets || []).filter((p) => p.n > last));
     app.play.packets.splice(0, Math.max(0, app.play.packets.length - given.count));
     offerFilters();
     setClock(true);
+    showEnds();
     refilter();
     if (following) {
       drawLadder();

@@ -22,6 +22,7 @@ import (
 	"github.com/goroce/goroce/trace"
 	"github.com/goroce/goroce/trace/learn"
 	"github.com/goroce/goroce/trace/page"
+	"github.com/goroce/goroce/trace/timeline"
 	"github.com/goroce/goroce/trace/world"
 )
 
@@ -301,6 +302,15 @@ func live(t *testing.T, browser context.Context) {
 	x.wait(`document.querySelector('#packet-40') !== null`) // it follows
 	x.click("#packet-40 .hit")
 	x.wait(`document.querySelectorAll('tr.field').length > 15`)
+
+	// what the devices are at
+	require.True(t, value[bool](x, `document.querySelector('#ends').hidden`))
+	host := value[string](x, `app.play.hosts[0].name`)
+	l.Did([]timeline.Entry{{Time: all[39].Time + 9, Node: host, Record: qp.Record{Kind: qp.RecordRequest, QPN: 9, Value: 77, Length: 5, Op: uint8(qp.WRSend)}}})
+	x.wait(`/#77 SEND 5 B/.test(document.querySelector('#ends .queue')?.textContent)`)
+	require.NotContains(t, x.text("#ends"), "RQ")
+	l.Did([]timeline.Entry{{Time: all[39].Time + 19, Node: host, Record: qp.Record{Kind: qp.RecordCompletion, QPN: 9, Value: 77}}})
+	x.wait(`/empty/.test(document.querySelector('#ends .queue').textContent)`)
 }
 
 // lesson: a student drops a packet, sees the NAK and the retry, and undoes it.

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/goroce/goroce/cmd/roce/internal/session"
+	"github.com/goroce/goroce/trace/timeline"
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/transport/capture"
 	"github.com/goroce/goroce/wire"
@@ -32,6 +33,8 @@ type Options struct {
 	Before func(name string)
 	// Packets sees each packet that A sends or receives; nil: nobody looks.
 	Packets capture.Func
+	// Did is told after each operation what both devices have done; nil: nobody cares.
+	Did func(entries []timeline.Entry)
 }
 
 // patience is how long a lesson may take. It takes milliseconds; more means that something is
@@ -85,10 +88,10 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 // open makes both hosts. All packets pass A, so watching A is enough.
 func (d *demo) open(ctx context.Context, o Options) (err error) {
 	addr := netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	if d.a, err = newHost("A", session.Options{Pcap: o.Pcap, Records: o.Records, Watch: d.watch}, addr); err != nil {
+	if d.a, err = newHost("A", session.Options{Pcap: o.Pcap, Records: o.Records || o.Did != nil, Watch: d.watch}, addr); err != nil {
 		return err
 	}
-	if d.b, err = newHost("B", session.Options{}, d.a.s.GID.Addr().Next()); err != nil {
+	if d.b, err = newHost("B", session.Options{Records: o.Did != nil}, d.a.s.GID.Addr().Next()); err != nil {
 		return err
 	}
 	return connect(ctx, d.a, d.b)
@@ -123,6 +126,9 @@ func (d *demo) teach(ctx context.Context, l lesson) outcome {
 	before, start := d.seen(), time.Now()
 	err := l.run(ctx, d)
 	took := time.Since(start)
+	if err == nil {
+		err = d.tell()
+	}
 	for _, h := range []*host{d.a, d.b} {
 		if err == nil {
 			err = h.compare()
@@ -134,6 +140,21 @@ func (d *demo) teach(ctx context.Context, l lesson) outcome {
 		d.say("   right: %s\n", l.right)
 	}
 	return outcome{l, d.seen() - before, took, err}
+}
+
+// tell tells what the devices have done.
+func (d *demo) tell() error {
+	if d.o.Did == nil {
+		return nil
+	}
+	for _, h := range []*host{d.a, d.b} {
+		shift, err := h.s.Shift()
+		if err != nil {
+			return err
+		}
+		d.o.Did(timeline.Entries(nil, h.s.GID.Addr().Unmap().String(), h.s.Records(nil), shift))
+	}
+	return nil
 }
 
 func (d *demo) say(format string, a ...any) {

@@ -48,16 +48,22 @@ type recording struct {
 	done chan error
 }
 
-// record begins to fetch what the device does.
-func (s *Session) record(sink *capture.Pcapng) error {
-	if sink == nil {
-		return errors.New("--records goes into the file of --pcap: name one")
-	}
+// Shift is what is to be added to the device's time to come to the time of day, in nanoseconds.
+func (s *Session) Shift() (int64, error) {
 	clock, err := s.QueryRTValues()
 	if err != nil {
-		return fmt.Errorf("--records: %w", err)
+		return 0, fmt.Errorf("--records: %w", err)
 	}
-	r := &timeline.Recorder{Node: s.Name(), Shift: time.Now().UnixNano() - int64(clock.RawClock), Records: s.Device.Records, Block: sink.Block}
+	return time.Now().UnixNano() - int64(clock.RawClock), nil
+}
+
+// record begins to fetch what the device does.
+func (s *Session) record(sink *capture.Pcapng) error {
+	shift, err := s.Shift()
+	if err != nil {
+		return err
+	}
+	r := &timeline.Recorder{Node: s.Name(), Shift: shift, Records: s.Device.Records, Block: sink.Block}
 	s.records = &recording{make(chan struct{}), make(chan error, 1)}
 	go s.records.run(r)
 	return nil

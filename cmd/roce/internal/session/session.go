@@ -22,7 +22,7 @@ type Options struct {
 	GIDIndex int
 	Lanes    int            // roce.Config.Lanes
 	Pcap     string         // file for a packet capture
-	Records  bool           // what the device does goes into that file too
+	Records  bool           // what the device does goes into that file too, or stays in it
 	Watch    PortMiddleware // sees every packet; nil for none
 	Faults   string         // roce.Config.Faults
 
@@ -101,7 +101,7 @@ func (s *Session) open(name string, opt Options) (err error) {
 	if s.Device, err = roce.Open(name, &cfg); err != nil {
 		return err
 	}
-	if opt.Records {
+	if opt.Records && sink != nil {
 		if err := s.record(sink); err != nil {
 			return err
 		}

@@ -94,7 +94,9 @@ func perform(ctx context.Context, live *page.Live) error {
 		data = append(append(data[:0], f.Head...), f.Body...)
 		live.Add(trace.Record{Time: at.UnixNano(), Link: trace.LinkRaw, Length: len(data), Data: data})
 	}
+	o.Did = live.Did
 	for {
+		live.Restart()
 		if err := demo.Run(ctx, io.Discard, o); err != nil {
 			return err
 		}
