@@ -75,6 +75,8 @@ func TestMistakesAreNamed(t *testing.T) {
 		"perf atomic-bw -A SWAP":                       "FETCH_AND_ADD or CMP_AND_SWAP",
 		"perf write-bw -s 1T":                          "want a number of bytes",
 		"perf write-bw -D soon":                        "want a number of seconds",
+		"trace capture lo --snap 20 -w x":              "--snap 20",
+		"trace capture lo --files 3 -w x":              "--file-size or --file-time",
 		"perf write-sideways":                          `has no command "write-sideways"`,
 		"perf write-bw --rate-limit soon":              "want bits a second",
 		"perf write-bw --rate_limit 5G --rate_units p": "has its unit",

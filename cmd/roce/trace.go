@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/goroce/goroce/cmd/roce/internal/perf"
 	"github.com/goroce/goroce/cmd/roce/internal/trace"
 	library "github.com/goroce/goroce/trace"
 	"github.com/goroce/goroce/trace/timeline"
@@ -185,22 +187,39 @@ It ends with Ctrl-C.`,
 
 func traceCaptureCommand() *cobra.Command {
 	var o trace.CaptureOptions
+	var snap, buffer, size perf.Size
+	var duration, every perf.Seconds
 	c := &cobra.Command{
 		Use:   "capture INTERFACE",
 		Short: "Show or record the RoCE packets that a network interface sees",
 		Long: `capture listens on a network interface, as tcpdump does, for RoCEv2 and RoCEv1, also between other machines as far as the
 interface sees it, and answers nothing. It needs Linux and CAP_NET_RAW, and ends with Ctrl-C. What a NIC does without its kernel is
 not seen on the NIC's own host. The packets of one's own program alone are recorded without privilege by --pcap of roce perf,
-pingpong, rping and demo, and by capture.Wrap (package transport/capture).`,
+pingpong, rping and demo, and by capture.Wrap (package transport/capture).
+
+Where there is more than can be written, --snap 128 keeps the headers of each packet, which is all that analyze needs; messages of the
+connection manager are kept whole. With --file-size or --file-time the capture goes to one file after the other, called as --write
+says, with a number and the time; --files 10 keeps the newest ten, so that the capture can run until what happens once a night has
+happened.`,
 		Example: `  sudo roce trace capture eth0
-  sudo roce trace capture lo -w local.pcapng --count 1000`,
+  sudo roce trace capture lo -w local.pcapng --count 1000
+  sudo roce trace capture eth0 -w - | roce trace decode -
+  sudo roce trace capture eth0 -w night.pcapng --snap 128 --file-size 100M --files 10`,
 		Args: operands(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {
+			o.Snap, o.Ring, o.Files.Size = int(snap), int(buffer), int64(size)
+			o.Duration, o.Files.Time = time.Duration(duration), time.Duration(every)
 			return trace.Capture(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), args[0], o)
 		},
 	}
-	c.Flags().StringVarP(&o.Write, "write", "w", "", "write the packets to a `file` (pcapng) instead")
+	c.Flags().StringVarP(&o.Write, "write", "w", "", "write the packets to a `file` (pcapng) instead; -: standard output")
+	c.Flags().Var(&snap, "snap", "write so many bytes of a packet at most, such as 128")
+	c.Flags().Var(&buffer, "buffer", "memory for packets that wait to be written, such as 256M (default 64M)")
 	c.Flags().IntVar(&o.Count, "count", 0, "end after so many `packets`")
+	c.Flags().Var(&duration, "duration", "end after so many seconds, or 10m")
+	c.Flags().Var(&size, "file-size", "begin another file after so many bytes, such as 100M")
+	c.Flags().Var(&every, "file-time", "begin another file after so many seconds, or 10m")
+	c.Flags().IntVar(&o.Files.Keep, "files", 0, "keep the newest `N` files (default all)")
 	c.Flags().Uint32Var(&o.QP, "qp", 0, "only packets to this queue pair `number`")
 	return c
 }

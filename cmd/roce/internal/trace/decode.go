@@ -31,7 +31,7 @@ func Decode(ctx context.Context, out io.Writer, name string, o DecodeOptions) (e
 	defer func() { err = errors.Join(err, w.Flush()) }()
 	var notes *annotator
 	if o.Annotate != "" {
-		if notes, err = annotate(o.Annotate, name); err != nil {
+		if notes, err = annotate(o.Annotate, name, w); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, notes.close()) }()
@@ -39,6 +39,7 @@ func Decode(ctx context.Context, out io.Writer, name string, o DecodeOptions) (e
 	var line []byte
 	var first int64
 	begun := false
+	o.idle = func() { _ = w.Flush() } // the next Write returns what is wrong
 	return each(ctx, name, &o.Choice, func(p *trace.Packet) error {
 		if !begun {
 			first, begun = p.Time, true
@@ -82,12 +83,12 @@ func appendStamp(dst []byte, p *trace.Packet, first int64) []byte {
 
 // annotator writes packets with comments.
 type annotator struct {
-	file *os.File
+	file io.WriteCloser
 	w    *trace.Writer
 }
 
-func annotate(name, from string) (*annotator, error) {
-	file, err := create(name, from)
+func annotate(name, from string, out io.Writer) (*annotator, error) {
+	file, err := create(name, from, out)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +159,7 @@ func explainRecord(ctx context.Context, out io.Writer, name string, number int) 
 		return err
 	})
 	if err == nil && !found {
-		err = fmt.Errorf("%s has no packet %d", name, number)
+		err = fmt.Errorf("%s has no packet %d", shown(name), number)
 	}
 	return err
 }

@@ -49,7 +49,7 @@ type LadderOptions struct {
 // Ladder draws a sequence diagram.
 func Ladder(ctx context.Context, out io.Writer, name string, o LadderOptions) error {
 	if o.HTML != "" {
-		return writePage(ctx, name, o)
+		return writePage(ctx, out, name, o)
 	}
 	l := &ladder.Ladder{Title: filepath.Base(name), Rows: o.Rows}
 	err := each(ctx, name, &o.Choice, func(p *trace.Packet) error {
@@ -61,13 +61,13 @@ func Ladder(ctx context.Context, out io.Writer, name string, o LadderOptions) er
 		return err
 	}
 	if o.SVG != "" {
-		return errors.Join(toFile(o.SVG, name, l.WriteSVG), err)
+		return errors.Join(toFile(o.SVG, name, out, l.WriteSVG), err)
 	}
 	return errors.Join(l.WriteText(out), err)
 }
 
 // writePage writes a capture, or what is chosen of it, as a page.
-func writePage(ctx context.Context, name string, o LadderOptions) error {
+func writePage(ctx context.Context, out io.Writer, name string, o LadderOptions) error {
 	if err := countFits(o.Rows); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func writePage(ctx context.Context, name string, o LadderOptions) error {
 	if err != nil && w.Damage == "" {
 		return err
 	}
-	return errors.Join(toFile(o.HTML, name, func(out io.Writer) error { return page.Write(out, w) }), err)
+	return errors.Join(toFile(o.HTML, name, out, func(out io.Writer) error { return page.Write(out, w) }), err)
 }
 
 // countFits says whether a page takes so many packets.
@@ -104,9 +104,9 @@ func readWindow(ctx context.Context, name string, c Choice, w *page.Window) erro
 	return err
 }
 
-// toFile writes a file of what was read from another.
-func toFile(name, from string, write func(io.Writer) error) error {
-	f, err := create(name, from)
+// toFile writes a file of what was read from another; "-" is out.
+func toFile(name, from string, out io.Writer, write func(io.Writer) error) error {
+	f, err := create(name, from, out)
 	if err != nil {
 		return err
 	}

@@ -3,8 +3,8 @@
 package trace
 
 // Reading a capture file for a command. Stages: open it → show how far it is, on a terminal, if
-// that takes longer than a second → choose the packets that were asked for → say what is wrong with
-// the file only when all that could be read has been shown.
+// that takes longer than a second → choose the packets that were asked for, and say so if none is →
+// say what is wrong with the file only when all that could be read has been shown.
 
 import (
 	"context"
@@ -26,6 +26,7 @@ type Choice struct {
 	Others   bool   // packets that are nothing of RoCE too
 
 	notes func(text []byte) // gets what lies between the packets; nil: nobody wants it
+	idle  func()            // is called when the next packet may have to be waited for; nil: nobody
 }
 
 // has says whether p is one of them.
@@ -67,7 +68,8 @@ func (c *Choice) none(name string, packets, roce int) error {
 // errStop ends a walk before the end of the file.
 var errStop = errors.New("stop")
 
-// each calls f with every packet of the file that is chosen.
+// each calls f with every packet of the file that is chosen. Standard input it reads to its end
+// also when ctx ends: who writes there is ended by the same Ctrl-C, and may have more to say.
 func each(ctx context.Context, name string, c *Choice, f func(p *trace.Packet) error) error {
 	if err := c.check(); err != nil {
 		return err
@@ -79,7 +81,7 @@ func each(ctx context.Context, name string, c *Choice, f func(p *trace.Packet) e
 	defer file.Close()
 	src, err := trace.NewSource(file)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", shown(name), err)
 	}
 	src.EachNotes(c.notes)
 	bar := newBar(os.Stderr, size)
@@ -87,20 +89,23 @@ func each(ctx context.Context, name string, c *Choice, f func(p *trace.Packet) e
 	chosen, roce := 0, 0
 	for n := 0; ; n++ {
 		if n%1024 == 0 {
-			if ctx.Err() != nil {
+			if ctx.Err() != nil && name != "-" {
 				return context.Cause(ctx)
 			}
 			bar.show(src.Offset())
+		}
+		if c.idle != nil && src.Ahead() == 0 {
+			c.idle()
 		}
 		p, err := src.Next()
 		switch {
 		case err == io.EOF || err == nil && c.To > 0 && p.Number > c.To:
 			if chosen == 0 {
-				return c.none(name, n, roce)
+				return c.none(shown(name), n, roce)
 			}
 			return nil
 		case err != nil:
-			return fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%s: %w", shown(name), err)
 		}
 		if p.Kind != trace.Other {
 			roce++
@@ -117,9 +122,20 @@ func each(ctx context.Context, name string, c *Choice, f func(p *trace.Packet) e
 	}
 }
 
+// shown is the name of a file for messages.
+func shown(name string) string {
+	if name == "-" {
+		return "standard input"
+	}
+	return name
+}
+
 // open opens a file, or standard input for "-", and says how long it is if that is known.
 func open(name string) (*os.File, int64, error) {
 	if name == "-" {
+		if term.IsTerminal(int(os.Stdin.Fd())) {
+			return nil, 0, errors.New("standard input is a terminal: pipe a capture into it, or name a file")
+		}
 		return os.Stdin, 0, nil
 	}
 	file, err := os.Open(name)
@@ -137,8 +153,12 @@ func open(name string) (*os.File, int64, error) {
 	return file, info.Size(), nil
 }
 
-// create makes a file of what is read from another, which it may not be: it would be emptied.
-func create(name, from string) (*os.File, error) {
+// create makes a file of what is read from another, which it may not be: it would be emptied. "-"
+// is out.
+func create(name, from string, out io.Writer) (io.WriteCloser, error) {
+	if name == "-" {
+		return keptOpen{out}, nil
+	}
 	read, err := os.Stat(from)
 	if from == "-" {
 		read, err = os.Stdin.Stat()
@@ -148,6 +168,11 @@ func create(name, from string) (*os.File, error) {
 	}
 	return os.Create(name)
 }
+
+// keptOpen is a writer that somebody else closes.
+type keptOpen struct{ io.Writer }
+
+func (keptOpen) Close() error { return nil }
 
 // bar is a line that shows how far a file has been read.
 type bar struct {

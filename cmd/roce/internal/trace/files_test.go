@@ -51,3 +51,17 @@ func TestAnnotateOddTimes(t *testing.T) {
 	require.NoError(t, Decode(t.Context(), &out, to, DecodeOptions{}))
 	require.Equal(t, 3, bytes.Count(out.Bytes(), []byte{'\n'}))
 }
+
+// TestToStandardOutput: what makes a file writes to standard output if it is to be called "-".
+func TestToStandardOutput(t *testing.T) {
+	name := large(t, 10)
+	for begins, write := range map[string]func(out io.Writer) error{
+		"\x0a\x0d\x0d\x0a": func(out io.Writer) error { return Decode(t.Context(), out, name, DecodeOptions{Annotate: "-"}) },
+		"<svg":             func(out io.Writer) error { return Ladder(t.Context(), out, name, LadderOptions{SVG: "-"}) },
+		"<!doctype html>":  func(out io.Writer) error { return Ladder(t.Context(), out, name, LadderOptions{HTML: "-"}) },
+	} {
+		var out bytes.Buffer
+		require.NoError(t, write(&out))
+		require.True(t, bytes.HasPrefix(bytes.ToLower(out.Bytes()), []byte(begins)), "%.20q", out.String())
+	}
+}
