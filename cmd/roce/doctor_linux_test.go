@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -52,9 +53,9 @@ func visit(t *testing.T, ns *netns.Namespace, line string) (grades map[string]do
 	return grades, string(out)
 }
 
-// TestDoctor: on a wire, with somebody who answers at the other end, nobody, and one thing wrong
-// after the other.
-func TestDoctor(t *testing.T) {
+// manned is a wire with somebody who answers at its right end, 10.77.0.2.
+func manned(t *testing.T) *netns.Wire {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("takes ten seconds, in which nobody answers")
 	}
@@ -67,20 +68,29 @@ func TestDoctor(t *testing.T) {
 	t.Cleanup(func() { peer.Process.Kill(); peer.Wait() })
 	_, err = said.Read(make([]byte, 1)) // it listens
 	require.NoError(t, err)
+	return w
+}
 
-	const patient = " --wait 1m" // for who will answer, on a busy machine
+const (
+	patient = " --wait 1m" // for who will answer, on a busy machine
+	short   = " --wait 1s" // for who will not
+)
+
+// TestDoctor: on a wire, with somebody who answers at the other end, nobody, and one thing wrong
+// after the other.
+func TestDoctor(t *testing.T) {
+	w := manned(t)
 	grades, text := visit(t, w.Left, "10.77.0.2"+patient)
 	require.Equal(t, map[string]doctor.Grade{"route": doctor.Right, "port here": doctor.Right, "GID": doctor.Right, "neighbour": doctor.Right,
 		"MTU": doctor.Right, "segmentation": doctor.Right, "peer": doctor.Right, "congestion": doctor.Note}, grades, text)
 	require.Contains(t, text, "invalid service ID")
 
-	const short = " --wait 1s" // for who will not
 	grades, text = visit(t, w.Left, "192.0.2.1"+short)
 	require.Equal(t, doctor.Wrong, grades["route"], text)
 	// An address there, of which nobody has the port.
 	grades, text = visit(t, w.Left, "10.77.0.3"+short)
 	require.Equal(t, doctor.Wrong, grades["peer"], text)
-	require.Contains(t, text, "nobody there has UDP port 4791")
+	require.Contains(t, text, "nobody there has it, or a firewall there rejects it")
 	// ARP is given up after three seconds.
 	grades, text = visit(t, w.Left, "10.77.0.99 --wait 5s")
 	require.Equal(t, [2]doctor.Grade{doctor.Wrong, doctor.Wrong}, [2]doctor.Grade{grades["neighbour"], grades["peer"]}, text)
@@ -99,4 +109,33 @@ func TestDoctor(t *testing.T) {
 	grades, text = visit(t, w.Left, "10.77.0.2"+short)
 	require.Equal(t, doctor.Wrong, grades["peer"], text)
 	require.Contains(t, text, "silent")
+}
+
+// TestDoctorICMP: what firewalls and routers say is told, with who says it; and a peer that has
+// sent all the ICMP that it sends in a second gets no wrong verdict.
+func TestDoctorICMP(t *testing.T) {
+	w := manned(t)
+	w.Left.IP(t, "route add 192.0.2.1/32 via 10.77.0.2")
+	var err error
+	w.Right.Do(func() { err = os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0) })
+	require.NoError(t, err)
+	w.Right.IP(t, "route add prohibit 192.0.2.1/32")
+	grades, text := visit(t, w.Left, "192.0.2.1 --wait 3s")
+	require.Equal(t, doctor.Wrong, grades["peer"], text)
+	require.Contains(t, text, "10.77.0.2 answers administratively prohibited")
+
+	for range 3 {
+		w.Left.Do(func() {
+			var c net.Conn
+			if c, err = net.Dial("udp", "10.77.0.2:9"); err == nil {
+				for range 20 {
+					c.Write([]byte("x"))
+				}
+				err = c.Close()
+			}
+		})
+		require.NoError(t, err)
+		grades, text = visit(t, w.Left, "10.77.0.2"+patient)
+		require.NotEqual(t, doctor.Wrong, grades["MTU"], text)
+	}
 }

@@ -75,15 +75,22 @@ func (f *facts) askPeer(parent context.Context, o Options, s *session.Session) {
 	ctx, cancel := context.WithTimeout(parent, o.Wait)
 	defer cancel()
 	var asking sync.WaitGroup
-	asking.Go(func() { f.host = knock(ctx, f.route, f.peer, nobodysUDP, make([]byte, 1)) })
-	if n := f.route.NetMTU - headers(f.peer.Is4()); !f.route.Local && n > 0 {
-		asking.Go(func() { f.full = knock(ctx, f.route, f.peer, nobodysUDP+1, make([]byte, n)) })
+	n := max(f.route.NetMTU-headers(f.peer.Is4()), 0)
+	if f.route.Local {
+		n = 0
 	}
+	asking.Go(func() { f.host, f.full = compare(ctx, f.route, f.peer, n) })
+	unanswered, answered := context.WithCancel(ctx) // by the peer's connection manager: the port is open
+	defer answered()
 	if !f.self() {
-		asking.Go(func() { f.port = knock(ctx, f.route, f.peer, wire.UDPPort, toNobody()) })
+		asking.Go(func() { f.port = knock(unanswered, f.route, f.peer, wire.UDPPort, toNobody()) })
 	}
 	if s != nil && !f.self() {
-		asking.Go(func() { f.cm = askCM(ctx, s.Device, f.peer) })
+		asking.Go(func() {
+			if f.cm = askCM(ctx, s.Device, f.peer); f.cm.answer == cmRejected || f.cm.answer == cmAccepted {
+				answered()
+			}
+		})
 	}
 	asking.Wait()
 }

@@ -1,21 +1,15 @@
 package doctor
 
-// What only Linux tells: by netlink whether the next hop has answered, by ethtool whether a NIC
-// divides runs, and by ICMP, as errors of a socket, what became of a datagram.
+// What only Linux tells: by netlink whether the next hop has answered, and by ethtool whether a NIC
+// divides runs.
 
 import (
-	"context"
-	"errors"
-	"net"
 	"net/netip"
 	"os"
-	"time"
 
 	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
-
-	"github.com/goroce/goroce/internal/route"
 )
 
 // neighbourOf asks for an entry in the kernel's table.
@@ -68,70 +62,4 @@ func cutOf(iface string) cut {
 		return cutByNIC
 	}
 	return cutByKernel
-}
-
-// A datagram is sent knocks times, one a pace, until something is known: ICMP may be lost too, and
-// Linux sends few.
-const (
-	knocks = 4
-	pace   = 250 * time.Millisecond
-)
-
-// knock sends a datagram that may not be fragmented, and waits for the ICMP message that says what
-// became of it.
-func knock(ctx context.Context, r route.Route, peer netip.Addr, port uint16, datagram []byte) probe {
-	from := net.UDPAddrFromAddrPort(netip.AddrPortFrom(r.Source, 0))
-	c, err := net.DialUDP("udp", from, net.UDPAddrFromAddrPort(netip.AddrPortFrom(zonedLike(peer, r), port)))
-	if err != nil {
-		return probe{probeFailed, err}
-	}
-	defer c.Close()
-	defer context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })()
-	if err := dontFragment(c, peer.Is4()); err != nil {
-		return probe{probeFailed, err}
-	}
-	var in [1]byte
-	for range knocks {
-		if ctx.Err() != nil {
-			break
-		}
-		if _, err = c.Write(datagram); err == nil {
-			c.SetReadDeadline(time.Now().Add(pace))
-			_, err = c.Read(in[:]) // who answers has the port, contrary to expectations
-		}
-		switch {
-		case errors.Is(err, unix.ECONNREFUSED):
-			return probe{answer: probeRefused}
-		case errors.Is(err, unix.EMSGSIZE):
-			return probe{answer: probeTooLong}
-		case err == nil, errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, unix.EHOSTUNREACH):
-			// The last is the kernel's word for a silent neighbour, which another check tells.
-		default:
-			return probe{probeFailed, err}
-		}
-	}
-	return probe{answer: probeSilent}
-}
-
-// zonedLike is the peer with the route's interface as its zone if it needs one.
-func zonedLike(peer netip.Addr, r route.Route) netip.Addr {
-	if peer.IsLinkLocalUnicast() && peer.Is6() && peer.Zone() == "" {
-		return peer.WithZone(r.Interface)
-	}
-	return peer
-}
-
-// dontFragment has the kernel fragment nothing, and say where a packet is too long for the path.
-func dontFragment(c *net.UDPConn, four bool) error {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return err
-	}
-	level, option, value := unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO
-	if !four {
-		level, option, value = unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO
-	}
-	var opt error
-	err = raw.Control(func(fd uintptr) { opt = unix.SetsockoptInt(int(fd), level, option, value) })
-	return errors.Join(err, opt)
 }

@@ -16,3 +16,7 @@ func neighbourOf(int, netip.Addr) neighbour { return neighbourUnknown }
 func cutOf(string) cut { return cutUnknown }
 
 func knock(context.Context, route.Route, netip.Addr, uint16, []byte) probe { return probe{} }
+
+func compare(context.Context, route.Route, netip.Addr, int) (short, long probe) {
+	return probe{}, probe{}
+}

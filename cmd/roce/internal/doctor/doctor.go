@@ -5,8 +5,8 @@
 //	facts.go       the record of what is known
 //	verdicts.go    what each check makes of the record, and nothing else
 //	ask.go         filling the record: the route, the device, the peer's connection manager
-//	ask_linux.go   … and what only Linux tells: neighbours, segmentation, probes that may not be
-//	               fragmented
+//	ask_linux.go   … and what only Linux tells: neighbours, segmentation,
+//	knock_linux.go … and the ICMP messages that answer datagrams
 package doctor
 
 import (

@@ -26,7 +26,7 @@ type facts struct {
 
 	// Probes by plain datagrams, which a machine refuses by ICMP when nobody has their port.
 	host probe // a small one to a port that nobody has
-	full probe // one as long as the route's MTU, likewise
+	full probe // one as long as the route's MTU; silent: small ones behind it were answered
 	port probe // to UDP port 4791: a packet for nobody
 
 	cm cmAnswer
@@ -54,17 +54,27 @@ const (
 // probe is what came of a datagram.
 type probe struct {
 	answer probeAnswer
-	err    error // of probeFailed
+	by     netip.Addr // of probeBarred: who says so
+	err    error      // of probeBarred and probeFailed
+}
+
+// known says whether anything came.
+func (p probe) known() bool { return p.answer != probeNone && p.answer != probeSilent }
+
+// arrived says whether it did.
+func (p probe) arrived(peer netip.Addr) bool {
+	return p.answer == probeRefused || p.answer == probeBarred && p.by == peer.WithZone("")
 }
 
 type probeAnswer int
 
 const (
 	probeNone    probeAnswer = iota // it was not sent
-	probeRefused                    // ICMP: nobody has the port. So the packet has arrived.
+	probeRefused                    // ICMP: the peer refuses the port. So the packet has arrived.
+	probeBarred                     // ICMP: the peer, or somebody on the way, lets it not pass
 	probeSilent                     // nothing came
 	probeTooLong                    // a packet of this size does not fit the path
-	probeFailed                     // it could not be sent, or ICMP says that it did not arrive
+	probeFailed                     // it could not be sent
 )
 
 // cmAnswer is what came of a connection request for a port that nobody should have.

@@ -3,9 +3,11 @@ package doctor
 // What the facts mean. Each check is a function of the record alone.
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/goroce/goroce/roce"
 	"github.com/goroce/goroce/wire"
@@ -52,6 +54,10 @@ var unrouted = verdict(Unknown, "not looked at: there is no route")
 func routeVerdict(f *facts) Verdict {
 	r := f.route
 	switch {
+	case f.noRoute != nil && f.peer.IsLinkLocalUnicast() && f.peer.Zone() == "":
+		return verdict(Wrong, "%v", f.noRoute).but("name the interface: roce doctor %v%%INTERFACE", f.peer)
+	case f.noRoute != nil && (f.peer.IsUnspecified() || f.peer.IsMulticast()):
+		return verdict(Wrong, "%v", f.noRoute).but("name the address of a machine")
 	case f.noRoute != nil:
 		return verdict(Wrong, "%v", f.noRoute).but("give an interface an address in %v's network, or add a route: ip route add %v via GATEWAY", f.peer, f.peer)
 	case r.Local:
@@ -67,8 +73,11 @@ func portVerdict(f *facts) Verdict {
 	case f.device == "":
 		return unrouted
 	case f.noOpen != nil:
-		return verdict(Wrong, "%s: %s", f.device, strings.TrimPrefix(f.noOpen.Error(), "roce: Open on "+f.device+": ")).
-			but("name a device of this machine with --dev (roce devices has those that work); if another program has the port, end it")
+		v := verdict(Wrong, "%s: %s", f.device, strings.TrimPrefix(f.noOpen.Error(), "roce: Open on "+f.device+": "))
+		if errors.Is(f.noOpen, syscall.EADDRINUSE) {
+			return v.but("end who has the port, or use its device (roce devices), or another address of this machine with --dev")
+		}
+		return v.but("name a device of this machine with --dev: roce devices has those that work")
 	}
 	return verdict(Right, "%s has UDP port %d of its address", f.device, wire.UDPPort)
 }
@@ -142,9 +151,9 @@ func mtuVerdict(f *facts) Verdict {
 	case f.full.answer == probeTooLong:
 		return verdict(Wrong, "packets may have %d bytes here, and do not fit a link on the way", n).
 			but("the same MTU on all links, or a smaller path MTU: --mtu of roce perf, or ip route add %v mtu N", f.peer)
-	case f.full.answer == probeRefused:
+	case f.full.arrived(f.peer):
 		return verdict(Right, "packets of %d bytes arrive: path MTU up to %d", n, fits.Bytes())
-	case f.full.answer == probeSilent && f.host.answer == probeRefused:
+	case f.full.answer == probeSilent && f.host.arrived(f.peer):
 		return verdict(Wrong, "small packets are answered and those of %d bytes are not", n).
 			but("make the MTU of the switches and of the peer %d too (ping -M do -s %d %v), or ip link set %s mtu 1500", n, n-headers(f.peer.Is4()), f.peer, f.route.Interface)
 	}
@@ -189,16 +198,22 @@ func peerVerdict(f *facts) Verdict {
 	case f.cm.answer == cmAccepted:
 		return verdict(Right, "its connection manager answers, and accepts")
 	case f.port.answer == probeRefused:
-		return verdict(Wrong, "%v is there, and nobody there has UDP port %d", f.peer, wire.UDPPort).
-			but("start the program there, on this address; for Soft-RoCE: rdma link add rxe0 type rxe netdev INTERFACE")
+		return verdict(Wrong, "%v is there, and refuses UDP port %d: nobody there has it, or a firewall there rejects it", f.peer, wire.UDPPort).
+			but("start the program there, on this address (for Soft-RoCE: rdma link add rxe0 type rxe netdev INTERFACE); if it runs, allow the port in the firewall")
+	case f.port.answer == probeBarred:
+		return verdict(Wrong, "UDP port %d of %v is not let through: %v answers %v", wire.UDPPort, f.peer, f.port.by, f.port.err).
+			but("allow UDP port %d both ways in the firewall of %v, or mend its routes", wire.UDPPort, f.port.by)
+	case f.full.answer == probeBarred && !f.full.arrived(f.peer):
+		return verdict(Wrong, "nothing gets through to %v: %v answers %v", f.peer, f.full.by, f.full.err).
+			but("look at the firewall and the routes of %v", f.full.by)
 	case f.port.answer == probeFailed:
 		return verdict(Wrong, "UDP port %d of %v cannot be reached: %v", wire.UDPPort, f.peer, f.port.err).
-			but("look at the firewall of this machine (nft list ruleset) and at the routers between the two")
+			but("look at the firewall of this machine: nft list ruleset")
 	case f.cm.answer == cmFailed:
 		return verdict(Wrong, "its connection manager could not be asked: %v", f.cm.err).but("see the lines above")
 	case f.cm.answer == cmNone:
 		return verdict(Unknown, "its connection manager was not asked: %s could not be opened", f.device)
-	case f.host.answer == probeRefused:
+	case f.host.arrived(f.peer):
 		return verdict(Wrong, "%v is there, but its UDP port %d is silent: a firewall, or nobody there who answers connection requests", f.peer, wire.UDPPort).
 			but("allow UDP port %d both ways; see that the program there connects by rdma_cm (perf without -R and pingpong do not answer)", wire.UDPPort)
 	}

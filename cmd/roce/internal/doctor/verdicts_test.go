@@ -2,9 +2,11 @@ package doctor
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -46,10 +48,19 @@ var cases = []struct {
 	{"all is well", func(*facts) {}, "route", Right, "by eth0, from 10.0.0.1, next hop 10.0.0.2"},
 	{"no route", func(f *facts) { *f = facts{peer: f.peer, noRoute: errors.New("no route to 10.0.0.2")} }, "route", Wrong, "ip route add 10.0.0.2"},
 	{"no cable", func(f *facts) { f.linkUp = false }, "route", Wrong, "ip link set eth0 up"},
+	{"a link-local address", func(f *facts) {
+		*f = facts{peer: netip.MustParseAddr("fe80::1"), noRoute: errors.New("it needs its interface")}
+	}, "route", Wrong, "fe80::1%INTERFACE"},
+	{"no machine's address", func(f *facts) {
+		*f = facts{peer: netip.MustParseAddr("224.0.0.9"), noRoute: errors.New("not the address of a host")}
+	}, "route", Wrong, "the address of a machine"},
 	{"this machine", func(f *facts) { f.route.Local = true }, "route", Right, "address of this machine"},
 
 	{"the port is free", func(*facts) {}, "port here", Right, "has UDP port 4791"},
-	{"the port is taken", func(f *facts) { f.noOpen, f.gids = errors.New("in use by process 7 (x)"), nil }, "port here", Wrong, "process 7 (x)"},
+	{"the port is taken", func(f *facts) {
+		f.noOpen, f.gids = fmt.Errorf("in use by process 7 (x) (%w)", syscall.EADDRINUSE), nil
+	}, "port here", Wrong, "process 7 (x) (address already in use) -> end who has the port"},
+	{"no such device", func(f *facts) { f.noOpen, f.gids = errors.New("no eth9"), nil }, "port here", Wrong, "roce devices"},
 
 	{"the source is a row", func(*facts) {}, "GID", Right, "row 0"},
 	{"no device, no rows", func(f *facts) { f.noOpen, f.gids = errors.New("in use"), nil }, "GID", Unknown, "could not be opened"},
@@ -71,6 +82,13 @@ var cases = []struct {
 	{"long packets arrive", func(*facts) {}, "MTU", Right, "path MTU up to 1024"},
 	{"a tiny MTU", func(f *facts) { f.route.NetMTU = 280 }, "MTU", Wrong, "mtu 1500"},
 	{"a narrow link on the way", func(f *facts) { f.full.answer = probeTooLong }, "MTU", Wrong, "smaller path MTU"},
+	{"long packets arrive, and are not let in", func(f *facts) {
+		f.full = probe{probeBarred, f.peer, errors.New("prohibited")}
+	}, "MTU", Right, "path MTU up to 1024"},
+	{"long packets do not get far", func(f *facts) {
+		f.full = probe{probeBarred, f.peer.Next(), errors.New("prohibited")}
+	}, "MTU", Note, "not known"},
+	{"long packets were not answered, perhaps for too many questions", func(f *facts) { f.full = probe{} }, "MTU", Note, "not known"},
 	{"long packets vanish", func(f *facts) { f.full.answer = probeSilent }, "MTU", Wrong, "ping -M do -s 1472 10.0.0.2"},
 	{"nothing comes, long or short", func(f *facts) { *f = *silence() }, "MTU", Note, "not known"},
 	{"one machine's MTU", func(f *facts) { f.route.Local, f.full = true, probe{} }, "MTU", Right, "1500 bytes"},
@@ -82,9 +100,16 @@ var cases = []struct {
 
 	{"the CM refuses", func(*facts) {}, "peer", Right, "invalid service ID"},
 	{"the CM accepts", func(f *facts) { f.cm = cmAnswer{answer: cmAccepted} }, "peer", Right, "accepts"},
-	{"nobody has the port there", func(f *facts) { f.port.answer, f.cm.answer = probeRefused, cmSilent }, "peer", Wrong, "nobody there has UDP port 4791"},
+	{"nobody has the port there", func(f *facts) { f.port.answer, f.cm.answer = probeRefused, cmSilent }, "peer", Wrong, "nobody there has it, or a firewall"},
+	{"a firewall says no", func(f *facts) {
+		f.port, f.cm.answer = probe{probeBarred, f.peer.Next(), errors.New("prohibited")}, cmSilent
+	}, "peer", Wrong, "10.0.0.3 answers prohibited"},
+	{"a router says no, once", func(f *facts) {
+		*f = *silence()
+		f.full = probe{probeBarred, f.peer.Next(), errors.New("prohibited")}
+	}, "peer", Wrong, "nothing gets through to 10.0.0.2: 10.0.0.3 answers prohibited"},
 	{"it may not be sent", func(f *facts) {
-		f.port, f.cm.answer = probe{probeFailed, errors.New("operation not permitted")}, cmSilent
+		f.port, f.cm.answer = probe{answer: probeFailed, err: errors.New("operation not permitted")}, cmSilent
 	}, "peer", Wrong, "operation not permitted"},
 	{"it cannot be asked", func(f *facts) { f.cm = cmAnswer{cmFailed, errors.New("no device")} }, "peer", Wrong, "no device"},
 	{"nobody can ask", func(f *facts) { f.cm = cmAnswer{} }, "peer", Unknown, "was not asked"},
