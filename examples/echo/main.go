@@ -19,6 +19,7 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"time"
 
 	"github.com/goroce/goroce/roce"
 	"github.com/goroce/goroce/roce/rdmacm"
@@ -52,18 +53,27 @@ func main() {
 	}
 }
 
-// messenger is an end of a connection: memory for receives, and behind it that of a message to
-// send.
+// messenger is an end of a connection: memory in slots, one for each receive and the last for a
+// message of its own. A slot is the device's from a post to its completion, so that a message is
+// sent back from the slot that it came to, and that is posted again when it has been sent.
 type messenger struct {
 	conn   *rdmacm.Conn
 	memory []byte
 	mr     *roce.MR
 	wcs    [1]roce.WC
+	busy   bool // the last slot is the device's
 }
+
+// own is the slot of a messenger's own message. sent is added to a slot in the WRID of a message
+// that is sent; the WRID of a receive is its slot.
+const (
+	own  = depth
+	sent = 1 << 32
+)
 
 // config has a connection's memory made, and its receives posted, before the other end can send.
 func config(local netip.Addr) rdmacm.ConnConfig {
-	return rdmacm.ConnConfig{Local: local, Cap: roce.QPCap{MaxSendWR: 2, MaxRecvWR: depth, MaxSendSGE: 1, MaxRecvSGE: 1},
+	return rdmacm.ConnConfig{Local: local, Cap: roce.QPCap{MaxSendWR: depth + 1, MaxRecvWR: depth, MaxSendSGE: 1, MaxRecvSGE: 1},
 		Prepare: func(c *rdmacm.Conn) (err error) {
 			m := &messenger{conn: c, memory: make([]byte, (depth+1)*most)}
 			c.Context = m
@@ -71,8 +81,8 @@ func config(local netip.Addr) rdmacm.ConnConfig {
 				return err
 			}
 			c.AtClose(m.mr.Close)
-			for i := range depth {
-				if err := m.post(i); err != nil {
+			for slot := range depth {
+				if err := m.receive(slot); err != nil {
 					return err
 				}
 			}
@@ -80,46 +90,53 @@ func config(local netip.Addr) rdmacm.ConnConfig {
 		}}
 }
 
-// post gives receive i back to the queue.
-func (m *messenger) post(i int) error {
-	return m.conn.QP().PostRecv(roce.RecvWR{WRID: uint64(i), SGL: []roce.SGE{m.mr.SGE(i*most, most)}})
+// text is the first n bytes of a slot.
+func (m *messenger) text(slot, n int) []byte { return m.memory[slot*most:][:n] }
+
+// receive has the next message come to a slot.
+func (m *messenger) receive(slot int) error {
+	return m.conn.QP().PostRecv(roce.RecvWR{WRID: uint64(slot), SGL: []roce.SGE{m.mr.SGE(slot*most, most)}})
 }
 
-// sent is the WRID of a message that is sent.
-const sent = depth
-
-// send sends a message.
-func (m *messenger) send(text []byte) error {
-	n := copy(m.memory[depth*most:], text)
-	return m.conn.QP().PostSend(roce.SendWR{WRID: sent, Opcode: roce.WRSend, Flags: roce.SendSignaled,
-		SGL: []roce.SGE{m.mr.SGE(depth*most, n)}})
+// send sends the first n bytes of a slot.
+func (m *messenger) send(slot, n int) error {
+	m.busy = m.busy || slot == own
+	return m.conn.QP().PostSend(roce.SendWR{WRID: sent + uint64(slot), Opcode: roce.WRSend, Flags: roce.SendSignaled,
+		SGL: []roce.SGE{m.mr.SGE(slot*most, n)}})
 }
 
-// next waits for the next message, and gives it to f before its memory takes another. io.EOF: the
-// other end has left.
-func (m *messenger) next(ctx context.Context, f func(text []byte) error) error {
-	for {
-		if _, err := m.conn.CQ().Wait(ctx, m.wcs[:]); err != nil {
-			select {
-			case <-m.conn.Done():
-				return io.EOF
-			default:
-				return err
-			}
+// step waits for a completion: of a message that has come, n bytes in a slot, or of one that was
+// sent, and then came is false. io.EOF: the other end has left.
+func (m *messenger) step(ctx context.Context) (slot, n int, came bool, err error) {
+	if _, err := m.conn.CQ().Wait(ctx, m.wcs[:]); err != nil {
+		select {
+		case <-m.conn.Done():
+			return 0, 0, false, io.EOF
+		default:
+			return 0, 0, false, err
 		}
-		switch wc := m.wcs[0]; {
-		case wc.Status != roce.WCSuccess:
-			return fmt.Errorf("request %d: %v", wc.WRID, wc.Status)
-		case wc.WRID != sent:
-			i := int(wc.WRID)
-			return errors.Join(f(m.memory[i*most:][:wc.ByteLen]), m.post(i))
-		}
+	}
+	switch wc := m.wcs[0]; {
+	case wc.Status == roce.WCWRFlushErr: // nothing has failed before: the end has come
+		return 0, 0, false, io.EOF
+	case wc.Status != roce.WCSuccess:
+		return 0, 0, false, fmt.Errorf("request %d: %v", wc.WRID, wc.Status)
+	case wc.WRID == sent+own:
+		m.busy = false
+		return own, 0, false, nil
+	case wc.WRID >= sent:
+		slot = int(wc.WRID - sent)
+		return slot, 0, false, m.receive(slot)
+	default:
+		return int(wc.WRID), int(wc.ByteLen), true, nil
 	}
 }
 
 // close ends the connection when what was sent has arrived.
 func (m *messenger) close() error {
-	return m.conn.Close(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return m.conn.Close(ctx)
 }
 
 // serve sends back what comes, for one client after the other.
@@ -144,7 +161,11 @@ func serve(ctx context.Context, address string, ready func(netip.AddrPort)) erro
 			end()
 		}()
 		for err == nil {
-			err = m.next(alive, m.send)
+			var slot, n int
+			var came bool
+			if slot, n, came, err = m.step(alive); came {
+				err = m.send(slot, n)
+			}
 		}
 		stop()
 		if err = errors.Join(ignore(err, io.EOF), m.close()); err != nil {
@@ -178,12 +199,27 @@ func ask(ctx context.Context, address, from string, in io.Reader, out io.Writer)
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, most)
 	for err == nil && lines.Scan() {
-		if err = m.send(lines.Bytes()); err == nil {
-			err = m.next(ctx, func(text []byte) error {
-				_, err := fmt.Fprintf(out, "%s\n", text)
-				return err
-			})
+		if err = m.send(own, copy(m.text(own, most), lines.Bytes())); err == nil {
+			err = m.answer(ctx, out)
 		}
 	}
 	return errors.Join(err, lines.Err(), m.close())
+}
+
+// answer prints what comes back, and waits until the next line may be sent.
+func (m *messenger) answer(ctx context.Context, out io.Writer) error {
+	for answered := false; !answered || m.busy; {
+		slot, n, came, err := m.step(ctx)
+		if err != nil {
+			return err
+		}
+		if came {
+			answered = true
+			fmt.Fprintf(out, "%s\n", m.text(slot, n))
+			if err := m.receive(slot); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

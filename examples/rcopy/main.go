@@ -86,9 +86,11 @@ func serve(ctx context.Context, address string, ready func(at string)) error {
 		if err != nil {
 			return err
 		}
+		stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
 		if err := errors.Join(take(c), c.Close()); err != nil {
 			log.Printf("%v: %v", c.RemoteAddr(), err)
 		}
+		stop()
 	}
 }
 
@@ -173,6 +175,7 @@ func send(ctx context.Context, source, address, path, from string) error {
 	if err != nil {
 		return err
 	}
+	defer context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })()
 	began := time.Now()
 	err = transfer(c, file, info, path)
 	if err = errors.Join(err, c.Close()); err == nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goroce/goroce/internal/netns"
+	"github.com/goroce/goroce/roce/rsocket"
 )
 
 func TestMain(m *testing.M) {
@@ -37,6 +39,11 @@ func TestCopy(t *testing.T) {
 		err = send(t.Context(), source, at, filepath.Join(dir, "none", "copied"), "127.78.4.2")
 		require.ErrorIs(t, err, syscall.ENOENT)
 	}
+	idle, err := (&rsocket.Dialer{Options: rsocket.Options{Local: netip.MustParseAddr("127.78.4.2")}}).Dial(ctx, at)
+	require.NoError(t, err)
+	defer idle.Close()
+	_, err = idle.Write(make([]byte, 1)) // a client that says no more holds up no end
+	require.NoError(t, err)
 	stop()
 	require.True(t, errors.Is(<-done, net.ErrClosed))
 }
