@@ -130,6 +130,9 @@ func (id *ID) LeaveMulticast(group netip.Addr) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	gid := gidOf(group.Unmap())
+	if id.state == closed {
+		return fail("LeaveMulticast", ErrClosed)
+	}
 	if !id.isMember(gid) {
 		return fail("LeaveMulticast", fmt.Errorf("%w: the ID is no member of %v", ErrInvalid, group))
 	}

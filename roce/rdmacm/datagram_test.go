@@ -159,5 +159,16 @@ func TestMulticast(t *testing.T) {
 		require.ErrorIs(t, sender.LeaveMulticast(group), ErrInvalid)
 		require.NoError(t, receiver.LeaveMulticast(group))
 		require.Error(t, qb.DetachMcast(roce.GID(group.As16())))
+
+		// A queue pair that is destroyed leaves its groups, and the next one is in none of them.
+		require.NoError(t, receiver.JoinMulticast(group, false, nil))
+		b.next(EventMulticastJoin)
+		require.NoError(t, receiver.DestroyQP())
+		b.pair(receiver)
+		require.NoError(t, receiver.LeaveMulticast(group))
+		require.NoError(t, receiver.JoinMulticast(group, false, nil))
+		require.NoError(t, receiver.Close())
+		require.ErrorIs(t, receiver.LeaveMulticast(group), ErrClosed)
+		b.quiet()
 	})
 }

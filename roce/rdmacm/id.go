@@ -181,6 +181,9 @@ func (id *ID) AddressVector() (roce.AHAttr, roce.MTU, error) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	a := id.agent()
+	if id.state == closed {
+		return roce.AHAttr{}, 0, fail("AddressVector", ErrClosed)
+	}
 	if a == nil || id.path == (cm.Path{}) {
 		return roce.AHAttr{}, 0, fail("AddressVector", fmt.Errorf("%w: the ID is in the state %v, and has no peer", ErrState, id.state))
 	}

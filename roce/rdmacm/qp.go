@@ -84,6 +84,9 @@ func (id *ID) destroyQP() error {
 	}
 	err := id.qp.Close()
 	id.qp = nil
+	for g := range id.groups { // it was in them, and the next one is not
+		id.groups[g] = false
+	}
 	return err
 }
 
