@@ -246,9 +246,8 @@ func TestMistakes(t *testing.T) {
 	require.NoError(t, id.Close())
 	for _, call := range []func() error{id.Establish, id.Disconnect, func() error { return id.BindAddr(a.at(1)) }, func() error { return id.SetTOS(1) },
 		func() error { return id.ResolveAddr(a.at(0), a.at(5), 0) }, func() error { return id.JoinMulticast(netip.MustParseAddr("224.0.0.9"), false, nil) },
-		func() error { _, _, err := id.InitQPAttr(roce.StateInit); return err },
-		func() error { _, _, err := id.AddressVector(); return err }, func() error { return id.LeaveMulticast(netip.MustParseAddr("224.0.0.9")) },
-		func() error { _, err := id.CreateQP(a.pd, roce.QPInitAttr{SendCQ: a.cq}); return err }} {
+		func() error { _, _, err := id.InitQPAttr(roce.StateInit); return err }, func() error { _, _, err := id.AddressVector(); return err },
+		func() error { return id.LeaveMulticast(a.addr) }, func() error { _, err := id.CreateQP(a.pd, roce.QPInitAttr{SendCQ: a.cq}); return err }} {
 		require.ErrorIs(t, call(), ErrClosed)
 	}
 	require.NoError(t, id.Close())

@@ -181,7 +181,8 @@ func (c *Conn) left() error {
 // device has it, for Config.Linger at most. The error says that this was not so; the connection is
 // gone nevertheless. Calls that are waiting return with net.ErrClosed, and so does a second Close.
 // When Close returns nothing of the connection is left on the device, unless a WriteTo waits for
-// its Writer: then that gives all back when it returns.
+// its Writer: then that gives all back when it returns. If Linger is less than 0 Close does not
+// wait for any of it, and nobody is told.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,7 +195,29 @@ func (c *Conn) Close() error {
 	c.end.EndBoth()
 	c.flush()
 	c.wakeAll()
-	c.by = time.Now().Add(c.cfg.Linger)
+	if c.cfg.Linger >= 0 {
+		return c.opError("close", c.finish(told))
+	}
+	go func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.finish(told)
+	}()
+	return nil
+}
+
+// lingers is until when what ends now may take.
+func (c *Conn) lingers() time.Time {
+	if c.cfg.Linger < 0 {
+		return time.Now().Add(defaultLinger)
+	}
+	return time.Now().Add(c.cfg.Linger)
+}
+
+// finish is the rest of Close: it waits until the other end has everything, and leaves. told: a
+// call has returned already why the end failed.
+func (c *Conn) finish(told bool) error {
+	c.by = c.lingers()
 	c.until[ending].set(c, ending, c.by)
 	err := c.await(ending, (*Conn).over)
 	for s := range c.until {
@@ -217,7 +240,7 @@ func (c *Conn) Close() error {
 	if err == nil {
 		err = c.failed
 	}
-	return c.opError("close", err)
+	return err
 }
 
 // tell is why the end failed, for a call to return.
@@ -234,7 +257,7 @@ func (c *Conn) release() error {
 	if c.hangUp != nil {
 		by := c.by
 		if by.IsZero() {
-			by = time.Now().Add(c.cfg.Linger)
+			by = c.lingers()
 		}
 		return c.hangUp(by)
 	}

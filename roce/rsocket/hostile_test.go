@@ -5,6 +5,7 @@ package rsocket
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -159,6 +160,24 @@ func TestMutePeer(t *testing.T) {
 	}
 	require.ErrorIs(t, a.Close(), os.ErrDeadlineExceeded)
 	require.ErrorIs(t, <-done, net.ErrClosed)
+}
+
+// TestCloseInBackground: a Close that does not wait still has everything arrive, and gives back
+// what the connection had.
+func TestCloseInBackground(t *testing.T) {
+	a, b := mute(t, &Config{Linger: -1})
+	released := make(chan error)
+	a.hangUp = func(time.Time) error {
+		released <- errors.Join(a.qp.Close(), a.free())
+		return nil
+	}
+	_, err := a.Write([]byte("words"))
+	require.NoError(t, err)
+	require.NoError(t, a.Close())
+	require.ErrorIs(t, a.Close(), net.ErrClosed)
+	require.NoError(t, b.take(b.qp))
+	require.NoError(t, <-released)
+	require.Equal(t, "words", string(b.receive[:5]))
 }
 
 // TestFailureUntold: a failure that no call has returned yet is Close's to tell.

@@ -66,8 +66,8 @@ func (c *Conn) readError(err error) error {
 }
 
 // Peek waits until there is something to read, and returns what there is in a row, in place: the
-// bytes are the caller's until Discard, or until the next call that reads. It does not wait for
-// more, nor is there more than to the end of the ring. The errors are those of Read.
+// bytes are the caller's until Discard, or until the next call that reads or closes. It does not
+// wait for more, nor is there more than to the end of the ring. The errors are those of Read.
 func (c *Conn) Peek() ([]byte, error) {
 	c.reads.Lock()
 	defer c.reads.Unlock()

@@ -80,7 +80,8 @@ func (f *facts) askPeer(parent context.Context, o Options, s *session.Session) {
 		n = 0
 	}
 	asking.Go(func() { f.host, f.full = compare(ctx, f.route, f.peer, n) })
-	unanswered, answered := context.WithCancel(ctx) // by the peer's connection manager: the port is open
+	// When the peer's connection manager has answered, the port is known to be open.
+	unanswered, answered := context.WithCancel(ctx)
 	defer answered()
 	if !f.self() {
 		asking.Go(func() { f.port = knock(unanswered, f.route, f.peer, wire.UDPPort, toNobody()) })
