@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -59,4 +60,21 @@ func TestDial(t *testing.T) {
 		require.ErrorAs(t, err, &no)
 		require.Equal(t, 8, no.Reason)
 	})
+}
+
+// TestTurn: an address that is silent leaves time for the next one.
+func TestTurn(t *testing.T) {
+	for _, c := range []struct {
+		remains time.Duration
+		left    int
+		want    time.Duration
+	}{
+		{30 * time.Second, 3, 10 * time.Second},
+		{20 * time.Second, 2, 10 * time.Second},
+		{3 * time.Second, 2, 2 * time.Second},
+		{time.Second, 2, time.Second},
+		{-time.Second, 2, -time.Second},
+	} {
+		require.Equal(t, c.want, turn(c.remains, c.left))
+	}
 }

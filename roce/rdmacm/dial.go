@@ -15,7 +15,8 @@ import (
 // cfg may be nil. It returns when both queue pairs are ready, or when ctx ends. The error is ctx's;
 // or a *RejectedError if the peer refuses; or matches ErrUnreachable if there is no route, or no
 // answer for a minute (which also matches syscall.ETIMEDOUT); or ErrInvalid, if it is the address
-// or cfg that is wrong.
+// or cfg that is wrong. Of a host with several addresses one is tried after the other, each for its
+// part of the time until ctx's deadline; the error is that of all of them.
 func Dial(ctx context.Context, address string, cfg *ConnConfig) (*Conn, error) {
 	if cfg == nil {
 		cfg = new(ConnConfig)
@@ -25,8 +26,8 @@ func Dial(ctx context.Context, address string, cfg *ConnConfig) (*Conn, error) {
 		return nil, fail("Dial "+address, err)
 	}
 	var errs []error
-	for _, addr := range addrs {
-		c, err := dial(ctx, addr, cfg)
+	for i, addr := range addrs {
+		c, err := dialInTurn(ctx, addr, cfg, len(addrs)-i)
 		if err == nil {
 			return c, nil
 		}
@@ -36,6 +37,25 @@ func Dial(ctx context.Context, address string, cfg *ConnConfig) (*Conn, error) {
 		}
 	}
 	return nil, fail("Dial "+address, errors.Join(errs...))
+}
+
+// dialInTurn connects to one address, in its part of the time if others are to be tried after it.
+func dialInTurn(ctx context.Context, addr netip.AddrPort, cfg *ConnConfig, left int) (*Conn, error) {
+	if end, ok := ctx.Deadline(); ok && left > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, turn(time.Until(end), left))
+		defer cancel()
+	}
+	return dial(ctx, addr, cfg)
+}
+
+// minTurn is how long an address is tried at least, if there is so much time. Package net: 2 s.
+const minTurn = 2 * time.Second
+
+// turn is how long the next one of so many addresses is tried: a name may have one that is silent,
+// such as one of IPv6 where only IPv4 gets through.
+func turn(remains time.Duration, left int) time.Duration {
+	return min(max(remains/time.Duration(left), minTurn), remains)
 }
 
 // lookup is what a host's name stands for. A host that is "" stands for all addresses.
