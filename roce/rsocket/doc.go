@@ -22,6 +22,20 @@
 // As with all that polls now and then (roce.CQ.Poll), what a call has sent may wait for the next
 // call, for up to a millisecond, if those before it have come one right after the other.
 //
+// # What is not as with TCP
+//
+// A Conn is a net.Conn whose errors are those of TCP: net.ErrClosed, os.ErrDeadlineExceeded,
+// io.EOF, syscall.ECONNREFUSED, ECONNRESET, EPIPE and ETIMEDOUT, in a *net.OpError. But:
+//
+//   - No kernel goes on for a process. Close waits until what was written has arrived, unless
+//     Config.Linger says otherwise; and the end of a process that was killed is noticed by signs of
+//     life, every Config.KeepAlive, and the some 10 s in which they are repeated.
+//   - Addresses are of type *Addr, which has the fields and methods of *net.TCPAddr. There is no
+//     SyscallConn.
+//   - Two processes on one machine need an address each, such as 127.0.0.1 and 127.0.0.2.
+//   - A connection has half a megabyte of registered memory: Config.SendBuffer and ReceiveBuffer.
+//   - net.Buffers are written together by Conn.WriteBuffers; their own WriteTo writes one by one.
+//
 // # Without copies
 //
 // Write copies to registered memory and returns; Read copies from it. [Conn.WriteTo] saves that
