@@ -107,6 +107,26 @@ func TestBrokenRules(t *testing.T) {
 	require.Equal(t, Open, e.State())
 }
 
+// TestCut: what came before a failure is all if the stream to this end had ended by then.
+func TestCut(t *testing.T) {
+	for name, c := range map[string]struct {
+		before func(*End)
+		cut    bool
+	}{
+		"open":                        {func(*End) {}, true},
+		"this end has ended writing":  {(*End).EndWrite, true},
+		"this end has ended reading":  {(*End).EndRead, false},
+		"the other has ended writing": {func(e *End) { e.Received(7<<29|2, 0) }, false},
+		"both have ended writing":     {func(e *End) { e.EndWrite(); e.Received(7<<29|2, 0) }, false},
+	} {
+		e := lone()
+		c.before(e)
+		e.Fail(ErrProtocol)
+		require.ErrorIs(t, e.Err(), ErrProtocol, name)
+		require.Equal(t, c.cut, e.Cut() != nil, name)
+	}
+}
+
 // TestLargeRoom: a message of the application's own memory is never longer than its immediate can
 // say, however much room the other end tells of.
 func TestLargeRoom(t *testing.T) {
