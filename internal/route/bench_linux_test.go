@@ -23,3 +23,11 @@ func BenchmarkFrom(b *testing.B) {
 		require.NoError(b, err)
 	}
 }
+
+// BenchmarkSource is the source address alone.
+func BenchmarkSource(b *testing.B) {
+	for b.Loop() {
+		_, err := Source(netip.MustParseAddr("127.0.0.2"))
+		require.NoError(b, err)
+	}
+}

@@ -51,44 +51,84 @@ type Link struct {
 // which makes the answer several times faster.
 func From(src netip.Addr, on Link, dst netip.Addr) (Route, error) { return to(dst, src, on) }
 
+// Source is To's Source alone, which is as fast as From.
+func Source(dst netip.Addr) (netip.Addr, error) {
+	q, err := pose(dst, netip.Addr{})
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	own, err := source(q)
+	if err != nil {
+		return netip.Addr{}, q.fail(err)
+	}
+	if own.IsLinkLocalUnicast() { // needs its zone
+		r, err := To(dst, own)
+		return r.Source, err
+	}
+	return own, nil
+}
+
 func to(dst, src netip.Addr, known Link) (Route, error) {
+	q, err := pose(dst, src)
+	if err != nil {
+		return Route{}, err
+	}
+	if !q.src.IsValid() {
+		known = Link{}
+	}
+	r, err := ask(q, known)
+	if err != nil {
+		return Route{}, q.fail(err)
+	}
+	return r, nil
+}
+
+// question is what the system is asked: addresses without zones, src may be invalid; and the index
+// of the interface that packets must leave by, or 0.
+type question struct {
+	dst, src netip.Addr
+	oif      int
+}
+
+func (q *question) fail(err error) error {
+	from := ""
+	if q.src.IsValid() {
+		from = fmt.Sprintf(" from %v", q.src)
+	}
+	return fmt.Errorf("%w%s to %v: %w", ErrNoRoute, from, q.dst, err)
+}
+
+// pose makes the question of two addresses, or says why there can be no answer.
+func pose(dst, src netip.Addr) (q question, err error) {
 	dst, src = dst.Unmap(), src.Unmap()
 	switch {
 	case !dst.IsValid() || dst.IsUnspecified():
-		return Route{}, fmt.Errorf("%w to %v: it is not the address of a host", ErrNoRoute, dst)
+		return q, fmt.Errorf("%w to %v: it is not the address of a host", ErrNoRoute, dst)
 	case src.IsUnspecified():
-		src, known = netip.Addr{}, Link{}
+		src = netip.Addr{}
 	}
 	if src.IsValid() && src.Is4() != dst.Is4() {
-		return Route{}, fmt.Errorf("%w from %v to %v: one is IPv4 and one IPv6", ErrNoRoute, src, dst)
+		return q, fmt.Errorf("%w from %v to %v: one is IPv4 and one IPv6", ErrNoRoute, src, dst)
 	}
 	zone := dst.Zone()
 	if zone == "" && dst.IsLinkLocalUnicast() {
 		zone = src.Zone()
 	}
 	if zone == "" && dst.Is6() && (dst.IsLinkLocalUnicast() || dst.IsLinkLocalMulticast()) {
-		return Route{}, fmt.Errorf("%w to %v: a link-local address needs its interface, as in %v%%eth0", ErrNoRoute, dst, dst)
+		return q, fmt.Errorf("%w to %v: a link-local address needs its interface, as in %v%%eth0", ErrNoRoute, dst, dst)
 	}
-	oif := 0
 	if zone != "" {
 		i, err := net.InterfaceByName(zone)
 		if n, bad := index(zone); err != nil && bad == nil {
 			i, err = net.InterfaceByIndex(n)
 		}
 		if err != nil {
-			return Route{}, fmt.Errorf("%w to %v: no interface %q", ErrNoRoute, dst, zone)
+			return q, fmt.Errorf("%w to %v: no interface %q", ErrNoRoute, dst, zone)
 		}
-		oif = i.Index
+		q.oif = i.Index
 	}
-	r, err := ask(dst.WithZone(""), src.WithZone(""), oif, known)
-	if err != nil {
-		from := ""
-		if src.IsValid() {
-			from = fmt.Sprintf(" from %v", src)
-		}
-		return Route{}, fmt.Errorf("%w%s to %v: %w", ErrNoRoute, from, dst, err)
-	}
-	return r, nil
+	q.dst, q.src = dst.WithZone(""), src.WithZone("")
+	return q, nil
 }
 
 func index(zone string) (n int, err error) {

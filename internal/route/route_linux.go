@@ -11,39 +11,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ask asks the kernel. src may be invalid, oif 0, and known, which is the interface that has src,
-// the zero Link.
-func ask(dst, src netip.Addr, oif int, known Link) (Route, error) {
+// ask asks the kernel. known is the interface that has the source address, or the zero Link.
+func ask(q question, known Link) (Route, error) {
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
 		return Route{}, err
 	}
 	defer h.Close()
-	o := &netlink.RouteGetOptions{OifIndex: oif}
-	if src.IsValid() {
-		o.SrcAddr = src.AsSlice()
-	}
-	routes, err := h.RouteGetWithOptions(dst.AsSlice(), o)
+	r, found, err := lookUp(h, q)
 	if err != nil {
 		return Route{}, err
-	}
-	if len(routes) == 0 {
-		return Route{}, unix.ENETUNREACH
-	}
-	found := routes[0]
-	r := Route{Source: src, NextHop: dst, Local: found.Type == unix.RTN_LOCAL}
-	if from, ok := netip.AddrFromSlice(found.Src); ok && !src.IsValid() {
-		r.Source = from.Unmap()
-	}
-	if via := nextHop(&found); via.IsValid() {
-		r.NextHop = via
 	}
 	index, link := found.LinkIndex, known
 	switch {
 	case r.Local && known.Index != 0:
 		index = known.Index
 	case r.Local: // the kernel says lo, whose address it is not
-		index = holder(h, r.Source, oif, index)
+		index = holder(h, r.Source, q.oif, index)
 	}
 	if index != known.Index {
 		l, err := h.LinkByIndex(index)
@@ -58,6 +42,41 @@ func ask(dst, src netip.Addr, oif int, known Link) (Route, error) {
 	}
 	r.Source, r.NextHop = zoned(r.Source, link.Name), zoned(r.NextHop, link.Name)
 	return r, nil
+}
+
+// source asks for the source address alone, without its zone.
+func source(q question) (netip.Addr, error) {
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	defer h.Close()
+	r, _, err := lookUp(h, q)
+	return r.Source, err
+}
+
+// lookUp is the kernel's answer, and what it says of the addresses.
+func lookUp(h *netlink.Handle, q question) (r Route, found *netlink.Route, err error) {
+	o := &netlink.RouteGetOptions{OifIndex: q.oif}
+	if q.src.IsValid() {
+		o.SrcAddr = q.src.AsSlice()
+	}
+	routes, err := h.RouteGetWithOptions(q.dst.AsSlice(), o)
+	if err != nil {
+		return r, nil, err
+	}
+	if len(routes) == 0 {
+		return r, nil, unix.ENETUNREACH
+	}
+	found = &routes[0]
+	r = Route{Source: q.src, NextHop: q.dst, Local: found.Type == unix.RTN_LOCAL}
+	if from, ok := netip.AddrFromSlice(found.Src); ok && !q.src.IsValid() {
+		r.Source = from.Unmap()
+	}
+	if via := nextHop(found); via.IsValid() {
+		r.NextHop = via
+	}
+	return r, found, nil
 }
 
 // nextHop is the gateway; invalid if there is none.

@@ -31,6 +31,7 @@ func TestWire(t *testing.T) {
 		{"10.77.0.9", "", "10.77.0.1", "10.77.0.9", wire.MTU1024, true},
 		{"10.77.0.9", "10.77.0.1", "10.77.0.1", "10.77.0.9", wire.MTU1024, true},
 		{"fd78::2", "", "fd78::1", "fd78::2", wire.MTU1024, false},
+		{"ff02::77%wire", "", "fe80::77%wire", "ff02::77", wire.MTU1024, false},
 		{"fe80::5%wire", "fe80::77", "fe80::77%wire", "fe80::5%wire", wire.MTU1024, false},
 		{"fe80::5", "fe80::77%wire", "fe80::77%wire", "fe80::5%wire", wire.MTU1024, false},
 		{"224.0.0.77", "10.77.0.1", "10.77.0.1", "224.0.0.77", wire.MTU1024, false},
@@ -49,6 +50,10 @@ func TestWire(t *testing.T) {
 		require.Equal(t, c.mtu, r.MTU(), "%+v", c)
 		require.Equal(t, c.local, r.Local, "%+v", c)
 		if !src.IsValid() {
+			var own netip.Addr
+			left.Do(func() { own, err = Source(netip.MustParseAddr(c.dst)) })
+			require.NoError(t, err, "%+v", c)
+			require.Equal(t, r.Source, own, "%+v", c)
 			continue
 		}
 		var known Route

@@ -11,7 +11,8 @@ import (
 	"net/netip"
 )
 
-func ask(dst, src netip.Addr, oif int, _ Link) (Route, error) {
+func ask(q question, _ Link) (Route, error) {
+	dst, src, oif := q.dst, q.src, q.oif
 	if link, err := net.InterfaceByIndex(oif); err == nil {
 		dst = zoned(dst, link.Name)
 	}
@@ -57,4 +58,10 @@ func holder(a netip.Addr, among int) (*net.Interface, error) {
 		}
 	}
 	return nil, fmt.Errorf("no interface has the address %v", a)
+}
+
+// source asks for the source address alone.
+func source(q question) (netip.Addr, error) {
+	r, err := ask(q, Link{})
+	return r.Source.WithZone(""), err
 }

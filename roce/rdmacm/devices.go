@@ -320,17 +320,18 @@ func (ch *EventChannel) way(src, dst netip.Addr) (path, error) {
 		}
 		return a.orRelease(a.wayFrom(src, dst))
 	}
-	r, err := route.To(dst, netip.Addr{})
 	if len(ch.devices) == 0 {
+		own, err := route.Source(dst)
 		if err != nil {
 			return path{}, noWay(err)
 		}
-		a, err := open(ch.kind, r.Source)
+		a, err := open(ch.kind, own)
 		if err != nil {
 			return path{}, err
 		}
-		return a.orRelease(a.by(r, dst))
+		return a.orRelease(a.wayFrom(own, dst))
 	}
+	r, err := route.To(dst, netip.Addr{})
 	return ch.among(dst, r, err)
 }
 
