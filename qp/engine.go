@@ -415,6 +415,9 @@ func (e *Engine) complete(c *CQ, wc *WC, solicited bool) {
 			e.raise(Event{Type: EventCQErr, CQ: c})
 		}
 		e.failUsers(c)
+		if q := e.qps.find(wc.QPN); q != nil {
+			q.lost = true
+		}
 		e.stats.Drops[wire.DropCQFull]++
 	}
 	if !c.listed {
@@ -425,7 +428,7 @@ func (e *Engine) complete(c *CQ, wc *WC, solicited bool) {
 
 // failUsers has Publish fail the queue pairs that complete in c. It is asked for with each
 // completion that is lost: one that was in RESET at the first, or did not exist yet, fails with
-// its own.
+// its own. So does one of XRC that completes elsewhere since.
 func (e *Engine) failUsers(c *CQ) {
 	if !slices.Contains(e.overrunCQs, c) {
 		e.overrunCQs = append(e.overrunCQs, c)
@@ -440,10 +443,11 @@ func (e *Engine) Publish() {
 		c := e.overrunCQs[len(e.overrunCQs)-1]
 		e.overrunCQs = e.overrunCQs[:len(e.overrunCQs)-1]
 		e.qps.each(func(q *QP) {
-			if (q.sendCQ == c || q.recvCQ == c) && q.State() != StateErr && q.State() != StateReset {
+			if (q.sendCQ == c || q.recvCQ == c || q.lost) && q.State() != StateErr && q.State() != StateReset {
 				e.fail(q)
 				e.raise(Event{Type: EventQPFatal, QP: q})
 			}
+			q.lost = false
 		})
 	}
 	for _, c := range e.freshCQs {

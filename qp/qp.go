@@ -56,6 +56,7 @@ type QP struct {
 	init      QPInit
 	ended     []wire.PSN // one past the newest packet of each earlier life; the latest last
 	atStorage int        // syncs under way: they outlive what a reset forgets
+	lost      bool       // a completion of it found no room since Publish
 }
 
 // due is the set of things that a queue pair wants to send. A queue pair that has something due is
