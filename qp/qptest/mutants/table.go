@@ -54,6 +54,12 @@ var mutants = []mutant{
 		{"mr/window.go", "	case e.qpn != qpn:\n		return BadAccess\n	}\n	return OK\n", "	}\n	return OK\n"}}},
 	{"a duplicate atomic is executed again", []string{lifeWorlds}, []edit{
 		{"qp/responder.go", "		return e.duplicate(q, p), true\n", "		if p.Op.Flags&wire.OpAtomic != 0 {\n			_ = e.execute(q, p)\n		}\n		return e.duplicate(q, p), true\n"}}},
+	{"an atomic that is repeated is answered with the result of one with the same PSN, 16 million packets ago", []string{"qp TestReplayAfterRound"}, []edit{
+		{"qp/reply.go", "		i := r.resNext - 1 - n\n", "		i := n\n"}}},
+	{"a moderated queue waits for one completion more", []string{lifeWorlds}, []edit{
+		{"qp/cq.go", "	return c.held >= c.enough ||", "	return c.held > c.enough ||"}}},
+	{"who has asked once for the event of a drained send queue is told each time", []string{lifeWorlds}, []edit{
+		{"qp/modify.go", "		q.attr.EnSQDAsyncNotify = false", "		_ = q.attr.EnSQDAsyncNotify"}}},
 	{"a FLUSH is answered before storage has the data", []string{"qp/qptest TestWorlds", "qp/qptest TestFlushWaits"}, []edit{
 		{"qp/reply.go", "	case r.jobLen > 0 && r.jobAt(0).sync != 0:\n		return e.replyNotYet(q, b, r.jobAt(0))\n", ""}}},
 	{"a peer that repeats a FLUSH is not told to wait", []string{"qp/qptest TestFlushTakesLong"}, []edit{
@@ -82,7 +88,7 @@ var mutants = []mutant{
 		{"qp/engine.go", "	if e.tellAt <= now {\n		e.tellHeld()\n	}\n", ""}}},
 	{"nobody wakes up for a notification that is held back", []string{"qp/qptest TestModeration"}, []edit{
 		{"qp/engine.go", "return min(e.timers.next(), e.tellAt)", "return e.timers.next()"}}},
-	{"a list of requests that is refused is posted in part", []string{"roce TestBuiltWrongly"}, []edit{
+	{"a list of requests that is refused is posted in part", []string{lifeWorlds, "roce TestBuiltWrongly"}, []edit{
 		{"qp/wr.go", "(err == nil || !all)", "true"}}},
 	{"the other lanes do not hear that their completion queue was overrun", []string{"roce TestOverrunManyLanes"}, []edit{
 		{"roce/internal/soft/cq.go", "		if q.Err() == nil {\n", "		if false {\n"}}},
