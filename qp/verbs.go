@@ -112,8 +112,8 @@ type QPAttr struct {
 	Cap              Cap
 	AV               AHAttr
 	PKeyIndex        uint16
-	EnSQDAsyncNotify bool
-	SQDraining       bool
+	EnSQDAsyncNotify bool // on the way to SQD: EventSQDrained is wanted, this time
+	SQDraining       bool // SQD: something that was started is not complete yet
 	// READs and atomics this side may have outstanding, 0..128; FLUSHes and ATOMIC WRITEs count too
 	MaxRdAtomic     uint8
 	MaxDestRdAtomic uint8 // such requests of the peer that this side remembers, 0..128
