@@ -64,8 +64,10 @@ package qp
 //
 // # Retries
 //
-// They count against retry_cnt and rnr_retry (section 4.7), which reload with every progress.
-// Probes are free, and change nothing about when the ack timeout ends the connection.
+// They count against retry_cnt and rnr_retry (section 4.7), which reload with every progress;
+// retry_cnt with an RNR NAK too: it says that una has arrived, and who waits for ever for a receive
+// must bear any number of losses meanwhile. Probes are free, and change nothing about when the ack
+// timeout ends the connection.
 
 import "github.com/goroce/goroce/wire"
 
@@ -333,6 +335,7 @@ func (r *recovery) notReady(now, wait Time) decision {
 	if r.rnrRetries != rnrForever {
 		r.rnrRetries--
 	}
+	r.retries = r.attr.RetryCnt
 	r.timed, r.phase = noPSN, resting
 	r.ackAt, r.probeAt, r.readyAt = Never, Never, now+wait
 	if r.attr.SelectiveRepeat { // what has been sent behind it stays there

@@ -365,6 +365,9 @@ func (e *Engine) emitRead(q *QP, b *wire.Batch, s *sendSlot) verdict {
 	psn := q.rec.psn
 	q.sealAsked(f, s.opcode, psn == q.rec.top)
 	e.stats.SentPkts++
+	if carried > 0 {
+		e.spend(q, int(info.HdrLen)+carried+wire.ICRCLen)
+	}
 	r.unasked = 0
 	if psn == q.rec.top {
 		r.readsOut++

@@ -62,6 +62,26 @@ func TestRNRRetries(t *testing.T) {
 	}
 }
 
+// TestRNRReloads: an RNR NAK is an answer, so the losses before it do not add up with those after
+// it. Without it retry_cnt of them are too many.
+func TestRNRReloads(t *testing.T) {
+	s := NewScript(t)
+	a, p := s.Against(QPConfig{Timeout: 1, RetryCnt: 2}, 0)
+	id := s.Post(a, a.Send(0, 10))
+	for range 10 {
+		for range 2 {
+			s.Drop(a, Pkt(wire.RCSendOnly, 0))
+			s.NotBefore(qp.Time(wire.AckTimeout(1)))
+		}
+		s.Clear()
+		p.ack(wire.RNRSyndrome(1), 0)
+		s.NotBefore(10 * Microsecond)
+	}
+	s.NoCompletions(a)
+	s.Advance(3 * qp.Time(wire.AckTimeout(1)))
+	s.Sent(a, id, qp.WCRetryExcErr)
+}
+
 // TestRNRWaits: while it waits the requester sends nothing, new requests neither, and the ack timer
 // does not run; duplicates of the RNR NAK neither prolong the wait nor cost a retry; what is
 // acknowledged meanwhile completes.

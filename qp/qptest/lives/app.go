@@ -447,6 +447,10 @@ func (a *app) help(last bool) {
 		for p.post() {
 		}
 	}
+	if s := l.q.State(); last && len(a.pools()) > 0 && s >= qp.StateRTR && s != qp.StateErr && l.bond != nil && l.bond.over(a) {
+		a.excuseBoth() // half a message may hold the last request of the pool
+		a.modify(qp.QPAttr{State: qp.StateErr}, qp.AttrState)
+	}
 	if a.pool != nil || a.cfg.Type >= qp.XRCSend {
 		return
 	}

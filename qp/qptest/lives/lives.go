@@ -87,6 +87,12 @@ func (b *bond) side(a *app) int {
 // peer returns the other end.
 func (b *bond) peer(a *app) *app { return b.ends[1-b.side(a)] }
 
+// over says that the other end has failed, or has left the connection.
+func (b *bond) over(a *app) bool {
+	l := b.peer(a).life
+	return l.bond != b || l.q.State() == qp.StateErr
+}
+
 // excuse lets requests of a bond fail with a status from now on. An end that fails, or whose NAK
 // gets lost, is silent then: what the other end sees is that.
 func (b *bond) excuse(statuses ...qp.WCStatus) {
