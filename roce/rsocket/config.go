@@ -33,7 +33,8 @@ type Config struct {
 	// Linger is how long Conn.Close waits at most until the other end has all that was written; 0
 	// is 5 s. Less than 0: Close returns at once, and 5 s are spent in the background. So does TCP,
 	// and net/http counts on it: it closes connections whose peer is dead while others wait for it.
-	// But here what has not arrived when the process ends is lost.
+	// But here what has not arrived when the process ends is lost, and until then the connection is
+	// on its device, whose Close says ErrBusy.
 	Linger time.Duration
 }
 
