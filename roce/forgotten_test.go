@@ -3,7 +3,6 @@ package roce
 import (
 	"runtime"
 	"testing"
-	"time"
 )
 
 // TestForgottenMemory: a device goes on using what is registered, so the collector takes it neither
@@ -38,15 +37,12 @@ func TestForgottenMemory(t *testing.T) {
 	}
 	must(t, mr.Close())
 	mr = nil
-	deadline := time.After(time.Minute) // only ends what hangs
-	for {
+	for { // hangs if closed memory is kept
 		runtime.GC()
 		select {
 		case <-collected:
 			must(t, pd.Close())
 			return
-		case <-deadline:
-			t.Fatal("closed memory is kept")
 		default:
 			runtime.Gosched()
 		}

@@ -38,8 +38,9 @@ func (p *slowPort) Send(b *wire.Batch) (int, error) {
 	for i := range b.Frames() {
 		switch f := &b.Frames()[i]; {
 		case p.hold(wire.Opcode(f.Body[0])):
-			p.kept.Append(f)
-			p.all <- struct{}{}
+			if p.kept.Append(f) != nil { // or it has been repeated for very long
+				p.all <- struct{}{}
+			}
 		case !p.lose:
 			pass.Append(f)
 		}

@@ -110,7 +110,8 @@ func remote(t *testing.T, conn net.Conn, second bool) {
 }
 
 func playing(once bool) Options {
-	return Options{Once: once, Match: regexp.MustCompile(*cases).MatchString}
+	const patient = 5 * time.Minute // only ends what would hang
+	return Options{Once: once, Match: regexp.MustCompile(*cases).MatchString, Limit: patient}
 }
 
 // tell makes results into subtests, and the report.

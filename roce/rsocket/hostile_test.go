@@ -182,7 +182,7 @@ func TestCloseInBackground(t *testing.T) {
 
 // TestFailureUntold: a failure that no call has returned yet is Close's to tell.
 func TestFailureUntold(t *testing.T) {
-	a, b := connected(t, "pipe", &Config{KeepAlive: time.Millisecond})
+	a, b := connected(t, "pipe")
 	require.NoError(t, b.qp.Close())
 	_, err := a.Write([]byte("x"))
 	require.NoError(t, err)

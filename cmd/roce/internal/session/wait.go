@@ -20,10 +20,12 @@ type Waiter struct {
 	// there it is 0, which is once; with one that runs by itself they only delay who watches
 	// memory.
 	Looks int
+
+	turns uint // of all calls of Until
 }
 
-// spins is how many empty polls pass between looks at the clock and the context: some 100 us, so
-// that neither costs anything.
+// spins is how many turns pass between looks at the clock and the context: some 100 us of empty
+// polls, so that neither costs anything.
 const spins = 256
 
 // Wait waits for at least one completion.
@@ -33,12 +35,26 @@ func (w *Waiter) Wait(ctx context.Context, wcs []roce.WC) (n int, err error) {
 }
 
 // Until waits until ready says so and hands on the completions that come meanwhile; ready is asked
-// after each poll, so it may also watch memory that a peer writes. The context's cause and a stall
-// are errors, and so is what take returns.
+// after each poll, so it may also watch memory that a peer writes. The context's cause, which counts
+// even if all is ready, and a stall are errors, and so is what take returns.
 func (w *Waiter) Until(ctx context.Context, wcs []roce.WC, ready func() bool, take func([]roce.WC) error) error {
 	var idle time.Time // when the last look at the clock found nothing new
-	empty := 0
-	for !ready() {
+	for {
+		// A call whose answer is there at once has a turn too: otherwise nobody would look while
+		// every answer comes soon.
+		if w.turns++; w.turns%spins == 0 {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if idle.IsZero() {
+				idle = time.Now()
+			} else if w.Stall > 0 && time.Since(idle) > w.Stall {
+				return &StallError{w.Stall}
+			}
+		}
+		if ready() {
+			return nil
+		}
 		for range w.Looks {
 			if ready() {
 				return nil
@@ -49,24 +65,12 @@ func (w *Waiter) Until(ctx context.Context, wcs []roce.WC, ready func() bool, ta
 			if err := take(wcs[:n]); err != nil {
 				return err
 			}
-			idle, empty = time.Time{}, 0
+			idle = time.Time{}
 		}
 		if err != nil {
 			return err
 		}
-		if empty++; empty%spins != 0 {
-			continue
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if idle.IsZero() {
-			idle = time.Now()
-		} else if w.Stall > 0 && time.Since(idle) > w.Stall {
-			return &StallError{w.Stall}
-		}
 	}
-	return nil
 }
 
 // some polls once, or with Events sleeps for at least one completion.
