@@ -2,11 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -53,6 +55,23 @@ func visit(t *testing.T, ns *netns.Namespace, line string) (grades map[string]do
 	return grades, string(out)
 }
 
+// find runs roce doctor as visit does, with more and more time for answers, until it has found some
+// grades: on a busy machine an answer may take long, and who waits for silence waits all the time.
+func find(t *testing.T, ns *netns.Namespace, peer string, wait time.Duration, want map[string]doctor.Grade) (text string) {
+	t.Helper()
+	for ; ; wait *= 2 {
+		grades, text := visit(t, ns, fmt.Sprintf("%s --wait %v", peer, wait))
+		found := true
+		for check, grade := range want {
+			found = found && grades[check] == grade
+		}
+		if found {
+			return text
+		}
+		require.Less(t, wait, time.Minute, "want %v: %s", want, text)
+	}
+}
+
 // manned is a wire with somebody who answers at its right end, 10.77.0.2.
 func manned(t *testing.T) *netns.Wire {
 	t.Helper()
@@ -88,15 +107,12 @@ func TestDoctor(t *testing.T) {
 	grades, text = visit(t, w.Left, "192.0.2.1"+short)
 	require.Equal(t, doctor.Wrong, grades["route"], text)
 	// An address there, of which nobody has the port.
-	grades, text = visit(t, w.Left, "10.77.0.3"+short)
-	require.Equal(t, doctor.Wrong, grades["peer"], text)
+	text = find(t, w.Left, "10.77.0.3", time.Second, map[string]doctor.Grade{"peer": doctor.Wrong, "neighbour": doctor.Right})
 	require.Contains(t, text, "nobody there has it, or a firewall there rejects it")
 	// ARP is given up after three seconds.
-	grades, text = visit(t, w.Left, "10.77.0.99 --wait 5s")
-	require.Equal(t, [2]doctor.Grade{doctor.Wrong, doctor.Wrong}, [2]doctor.Grade{grades["neighbour"], grades["peer"]}, text)
+	text = find(t, w.Left, "10.77.0.99", 5*time.Second, map[string]doctor.Grade{"neighbour": doctor.Wrong, "peer": doctor.Wrong})
 	require.Contains(t, text, "silent: a firewall, or nobody there")
-	grades, text = visit(t, w.Left, "fd78::2"+short)
-	require.Equal(t, [2]doctor.Grade{doctor.Right, doctor.Right}, [2]doctor.Grade{grades["MTU"], grades["neighbour"]}, text)
+	find(t, w.Left, "fd78::2", time.Second, map[string]doctor.Grade{"MTU": doctor.Right, "neighbour": doctor.Right})
 
 	// The peer's own address is taken.
 	grades, text = visit(t, w.Right, "10.77.0.1 --dev udp:10.77.0.2"+short)
@@ -120,8 +136,7 @@ func TestDoctorICMP(t *testing.T) {
 	w.Right.Do(func() { err = os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0) })
 	require.NoError(t, err)
 	w.Right.IP(t, "route add prohibit 192.0.2.1/32")
-	grades, text := visit(t, w.Left, "192.0.2.1 --wait 3s")
-	require.Equal(t, doctor.Wrong, grades["peer"], text)
+	text := find(t, w.Left, "192.0.2.1", 3*time.Second, map[string]doctor.Grade{"peer": doctor.Wrong})
 	require.Contains(t, text, "10.77.0.2 answers administratively prohibited")
 
 	for range 3 {
@@ -135,7 +150,7 @@ func TestDoctorICMP(t *testing.T) {
 			}
 		})
 		require.NoError(t, err)
-		grades, text = visit(t, w.Left, "10.77.0.2"+patient)
+		grades, text := visit(t, w.Left, "10.77.0.2"+patient)
 		require.NotEqual(t, doctor.Wrong, grades["MTU"], text)
 	}
 }

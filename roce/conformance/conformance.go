@@ -80,6 +80,9 @@ type Options struct {
 	Match  func(c string) bool // the cases to play; nil: all
 	// Limit ends a case that hangs; 0 is a minute.
 	Limit time.Duration
+	// Patience is how long an outcome is waited for that a device which differs may never have; 0 is
+	// two seconds.
+	Patience time.Duration
 }
 
 // Play plays one end of all cases on device d. conn leads to the other end, where Play runs too,
@@ -88,6 +91,9 @@ type Options struct {
 func Play(ctx context.Context, d *roce.Device, conn net.Conn, o Options, report func(Result)) error {
 	if o.Limit == 0 {
 		o.Limit = time.Minute
+	}
+	if o.Patience == 0 {
+		o.Patience = 2 * time.Second
 	}
 	l := newLine(conn)
 	defer l.close()
@@ -106,7 +112,7 @@ func Play(ctx context.Context, d *roce.Device, conn net.Conn, o Options, report 
 				name += "/second acts"
 			}
 			number++
-			r, err := play(ctx, d, l, number, c, acts, o.Limit)
+			r, err := play(ctx, d, l, number, c, acts, &o)
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
@@ -118,13 +124,13 @@ func Play(ctx context.Context, d *roce.Device, conn net.Conn, o Options, report 
 }
 
 // play plays one end of a case, and agrees with the other end on the result.
-func play(ctx context.Context, d *roce.Device, l *line, number int, c Case, acts bool, limit time.Duration) (Result, error) {
-	during, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the case hangs: %v are over", limit))
+func play(ctx context.Context, d *roce.Device, l *line, number int, c Case, acts bool, o *Options) (Result, error) {
+	during, stop := context.WithTimeoutCause(ctx, o.Limit, fmt.Errorf("the case hangs: %v are over", o.Limit))
 	defer stop()
 	during, end := context.WithCancelCause(during)
 	defer end(nil)
 	l.begin(number, end)
-	e := &End{Device: d, Acts: acts, ctx: during, line: l}
+	e := &End{Device: d, Acts: acts, ctx: during, line: l, patience: o.Patience}
 	f := c.Serve
 	if acts {
 		f = c.Act
@@ -133,7 +139,7 @@ func play(ctx context.Context, d *roce.Device, l *line, number int, c Case, acts
 	if err := l.send(message{Case: number, End: true, Result: mine}); err != nil {
 		return Result{}, err
 	}
-	theirs, err := l.result(ctx, limit)
+	theirs, err := l.result(ctx, o.Limit)
 	if err != nil {
 		return Result{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/goroce/goroce/roce"
 )
@@ -29,9 +30,10 @@ type End struct {
 
 	Peer Card // of the other end, by Swap
 
-	ctx     context.Context
-	line    *line
-	closers []func() error
+	patience time.Duration // Options.Patience
+	ctx      context.Context
+	line     *line
+	closers  []func() error
 }
 
 // Card is what an end must know of the other.

@@ -158,19 +158,16 @@ func (c *condition) serve(w *witness) {
 // sends it is in ERR.
 func (w *witness) comesTo(want roce.QPState) {
 	for start := time.Now(); w.QP.State() != want; {
-		if want == roce.StateRTS || time.Since(start) > patience {
+		if want == roce.StateRTS || time.Since(start) > w.patience {
 			w.note("in %v, want %v", w.QP.State(), want)
 			return
 		}
 	}
 }
 
-// patience is how long a device is waited for that may differ.
-const patience = 2 * time.Second
-
 // soon waits for the next completion, but not for ever.
 func (w *witness) soon() (wc roce.WC, ok bool) {
-	ctx, stop := context.WithTimeout(w.ctx, patience)
+	ctx, stop := context.WithTimeout(w.ctx, w.patience)
 	defer stop()
 	var wcs [1]roce.WC
 	_, err := w.CQ.Wait(ctx, wcs[:])
@@ -264,7 +261,7 @@ func (w *witness) happened(left bool) map[roce.EventType]int {
 	last := w.queue(roce.RC, w.share(1, 0))
 	w.Must(last.Init(nil))
 	w.Must(last.Modify(w.ctx, &roce.QPAttr{State: roce.StateErr}, roce.AttrState))
-	ctx, stop := context.WithTimeout(w.ctx, patience)
+	ctx, stop := context.WithTimeout(w.ctx, w.patience)
 	defer stop()
 	for over := false; !over || left && got[roce.EventQPLastWQE] == 0; {
 		ev, err := w.Events().Get(ctx)
