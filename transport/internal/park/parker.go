@@ -8,10 +8,11 @@ import "time"
 // any number of them are one.
 type Parker struct {
 	token chan struct{}
+	timer *time.Timer // of the sleeper, who makes no new one for each sleep
 }
 
 // New returns a parker that nobody has woken.
-func New() Parker { return Parker{make(chan struct{}, 1)} }
+func New() Parker { return Parker{token: make(chan struct{}, 1)} }
 
 // Unpark wakes the sleeper, or the next one if nobody sleeps. It may be called from anywhere.
 func (p *Parker) Unpark() {
@@ -32,11 +33,15 @@ func (p *Parker) Park(timeout time.Duration) {
 		default:
 		}
 	default:
-		timer := time.NewTimer(timeout)
-		defer timer.Stop()
+		if p.timer == nil {
+			p.timer = time.NewTimer(timeout)
+		} else {
+			p.timer.Reset(timeout)
+		}
 		select {
 		case <-p.token:
-		case <-timer.C:
+			p.timer.Stop()
+		case <-p.timer.C:
 		}
 	}
 }
