@@ -149,6 +149,16 @@ func TestPlays(t *testing.T) {
 			t.Errorf("%q, %v", o.Client, err)
 		}
 	})
+	t.Run("what a program has started is killed with it when its time is up", func(t *testing.T) {
+		o, err := s.Run(t.Context(), Play{Server: sh("true"), Client: sh("sleep 86400 & echo $!; wait"), Limit: time.Second})
+		if err == nil || len(o.Client) == 0 {
+			t.Fatalf("%q, %v", o.Client, err)
+		}
+		for left := true; left; time.Sleep(time.Millisecond) { // for ever, if it lives on
+			line, err := os.ReadFile("/proc/" + strings.TrimSpace(string(o.Client)) + "/cmdline")
+			left = err == nil && len(line) > 0 // a zombie has none
+		}
+	})
 	for _, c := range []struct {
 		name string
 		play Play

@@ -80,8 +80,8 @@ type Options struct {
 	Match  func(c string) bool // the cases to play; nil: all
 	// Limit ends a case that hangs; 0 is a minute.
 	Limit time.Duration
-	// Patience is how long an outcome is waited for that a device which differs may never have; 0 is
-	// two seconds.
+	// Patience is how long an outcome is waited for that a device which differs may never have; 0
+	// is two seconds.
 	Patience time.Duration
 }
 

@@ -35,8 +35,8 @@ func (w *Waiter) Wait(ctx context.Context, wcs []roce.WC) (n int, err error) {
 }
 
 // Until waits until ready says so and hands on the completions that come meanwhile; ready is asked
-// after each poll, so it may also watch memory that a peer writes. The context's cause, which counts
-// even if all is ready, and a stall are errors, and so is what take returns.
+// after each poll, so it may also watch memory that a peer writes. The context's cause, which
+// counts even if all is ready, and a stall are errors, and so is what take returns.
 func (w *Waiter) Until(ctx context.Context, wcs []roce.WC, ready func() bool, take func([]roce.WC) error) error {
 	var idle time.Time // when the last look at the clock found nothing new
 	for {
