@@ -117,7 +117,7 @@ func (h *host) at(port uint16) netip.AddrPort { return netip.AddrPortFrom(h.addr
 // next takes the next event, which must be of a type.
 func (h *host) next(want EventType) *Event {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(bg, time.Minute)
+	ctx, cancel := context.WithTimeout(bg, 5*time.Minute) // only ends what would hang
 	defer cancel()
 	e, err := h.ch.Get(ctx)
 	require.NoError(h.t, err, "waiting for %v", want)
