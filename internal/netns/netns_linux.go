@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,6 +36,28 @@ func Lacks(t testing.TB, format string, args ...any) {
 	t.Skipf(format+" ("+RequireEnv+"=1 makes this a failure)", args...)
 }
 
+// Need ends the test if there are no network namespaces. A subtest calls it before it asks for
+// namespaces of the test above it, which it must not end.
+func Need(t testing.TB) {
+	t.Helper()
+	if err := allowed(); err != nil {
+		lacksNamespace(t, err)
+	}
+}
+
+// allowed tries once, on a thread that ends with that.
+var allowed = sync.OnceValue(func() error {
+	ns, ready := &Namespace{work: make(chan func())}, make(chan error)
+	go ns.live(ready)
+	defer close(ns.work)
+	return <-ready
+})
+
+func lacksNamespace(t testing.TB, err error) {
+	t.Helper()
+	Lacks(t, "there is no network namespace of our own, which takes root: %v", err)
+}
+
 // Namespace is a network namespace of the test's own. It exists as long as its thread: functions
 // are run on that, and sockets opened there belong to it for good.
 type Namespace struct{ work chan func() }
@@ -46,7 +69,7 @@ func New(t testing.TB, commands ...string) *Namespace {
 	ready := make(chan error)
 	go ns.live(ready)
 	if err := <-ready; err != nil {
-		Lacks(t, "there is no network namespace of our own, which takes root: %v", err)
+		lacksNamespace(t, err)
 	}
 	t.Cleanup(func() { close(ns.work) })
 	for _, c := range append([]string{"link set lo up"}, commands...) {

@@ -44,6 +44,7 @@ func TestAuto(t *testing.T) {
 
 // The lanes of a port that auto has chosen.
 func TestAutoLanes(t *testing.T) {
+	netns.Need(t)
 	porttest.TestLanes(t, porttest.Lanes{Name: "auto", Open: OpenLanes, Address: "auto:10.77.0.%d", Group: "239.1.2.3",
 		Within: func(i int, f func()) { netns.NewWireWithQueues(t, 4).End(i).Do(f) }})
 }

@@ -13,6 +13,7 @@ import (
 func moreKinds(test testing.TB) []porttest.Kind {
 	return []porttest.Kind{{Name: "udp6", IPv6: true, Open: func(t testing.TB, i int, o transport.Options) transport.Port {
 		t.Helper()
+		netns.Need(t)
 		return porttest.OpenIn(t, netns.NewLoopback(test), Open, fmt.Sprintf("udp:fd77::%d", i+1), o)
 	}}}
 }
@@ -23,6 +24,7 @@ func TestWatched(t *testing.T) {
 }
 
 func TestLanes(t *testing.T) {
+	netns.Need(t)
 	porttest.TestLanes(t,
 		porttest.Lanes{Name: "udp4", Open: Open, Address: "udp:127.77.0.%d", Group: "239.1.2.3",
 			Within: func(_ int, f func()) { netns.NewLoopback(t).Do(f) }},

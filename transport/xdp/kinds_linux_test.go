@@ -56,11 +56,18 @@ func kindsUnderTest(test testing.TB) []porttest.Kind {
 	}
 }
 
-func TestPort(t *testing.T) { porttest.Test(t, kindsUnderTest(t)...) }
+func TestPort(t *testing.T) {
+	netns.Need(t)
+	porttest.Test(t, kindsUnderTest(t)...)
+}
 
-func TestWatched(t *testing.T) { porttest.TestWatched(t, kindsUnderTest(t)...) }
+func TestWatched(t *testing.T) {
+	netns.Need(t)
+	porttest.TestWatched(t, kindsUnderTest(t)...)
+}
 
 func TestLanes(t *testing.T) {
+	netns.Need(t)
 	porttest.TestLanes(t, porttest.Lanes{Name: "xdp4", Open: Open, Address: "xdp:10.77.0.%d", Group: "239.1.2.3", Spread: true,
 		Within: func(i int, f func()) { netns.NewWireWithQueues(t, 4).End(i).Do(f) }})
 }
