@@ -1,7 +1,7 @@
 package fault
 
 // The link: up, but for the outages that rules have.
-// Stages: the timers that tell of its ends and returns, and what the port below tells → whether it
+// Stages: the timer that tells of its ends and returns, and what the port below tells → whether it
 // is down now, which every frame asks → the end.
 
 import (
@@ -18,11 +18,18 @@ type link struct {
 	outages []outage
 	events  chan transport.Event
 
-	timers []*time.Timer
-	mu     sync.Mutex // for telling, and against telling after close
-	closed bool
-	inner  sync.WaitGroup
-	ending chan struct{}
+	mu      sync.Mutex // for telling, and against telling after close
+	changes []change   // yet to come, the next one first
+	timer   *time.Timer
+	closed  bool
+	inner   sync.WaitGroup
+	ending  chan struct{}
+}
+
+// change is an end or a return of the link.
+type change struct {
+	at    time.Duration
+	event transport.Event
 }
 
 const linkEvents = 16 // that wait for whoever reads them
@@ -32,13 +39,12 @@ func newLink(list []outage, now func() time.Time, p transport.Port) *link {
 	inner := transport.Events(p)
 	l := &link{now: now, opened: now(), outages: list, events: make(chan transport.Event, linkEvents), ending: make(chan struct{})}
 	for _, o := range list {
-		l.timers = append(l.timers, time.AfterFunc(o.from, func() { l.tell(transport.LinkDown) }),
-			time.AfterFunc(o.to, func() {
-				if p.Info().Up {
-					l.tell(transport.LinkUp)
-				}
-			}))
+		l.changes = append(l.changes, change{o.from, transport.LinkDown}, change{o.to, transport.LinkUp})
 	}
+	l.mu.Lock()
+	began := time.Now()
+	l.timer = time.AfterFunc(l.changes[0].at, func() { l.happens(began, p) })
+	l.mu.Unlock()
 	if inner != nil {
 		l.inner.Go(func() {
 			for {
@@ -59,6 +65,23 @@ func newLink(list []outage, now func() time.Time, p transport.Port) *link {
 	return l
 }
 
+// happens tells of the next change, and waits for the one after it. There is one timer: of two that
+// ring at nearly the same time on a busy machine, either may be first.
+func (l *link) happens(began time.Time, p transport.Port) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	next := l.changes[0].event
+	if next != transport.LinkUp || p.Info().Up {
+		l.put(next)
+	}
+	if l.changes = l.changes[1:]; len(l.changes) > 0 {
+		l.timer.Reset(time.Until(began.Add(l.changes[0].at)))
+	}
+}
+
 // down says whether there is no link now. A nil link is up.
 func (l *link) down() bool {
 	if l == nil {
@@ -77,9 +100,13 @@ func (l *link) down() bool {
 func (l *link) tell(e transport.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
-		return
+	if !l.closed {
+		l.put(e)
 	}
+}
+
+// put is tell for who has the lock.
+func (l *link) put(e transport.Event) {
 	select {
 	case l.events <- e:
 	default:
@@ -90,13 +117,11 @@ func (l *link) close() {
 	if l == nil {
 		return
 	}
-	for _, t := range l.timers {
-		t.Stop()
-	}
 	close(l.ending)
 	l.inner.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.timer.Stop()
 	l.closed = true
 	close(l.events)
 }
