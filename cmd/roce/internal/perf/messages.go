@@ -3,8 +3,8 @@ package perf
 // The out-of-band messages of perftest 4.5 (it calls itself 6.06) and the lock-step rounds that
 // carry them: in every round the TCP client writes first and the server answers.
 //
-// Stages: the preamble (version, buffer cycle, cache line, MTU), the key of a queue pair, the
-// bandwidth report, the close.
+// Stages: the preamble (version, buffer cycle, cache line, MTU; among ourselves the options), the
+// key of a queue pair, the bandwidth report, the close.
 
 import (
 	"bytes"
@@ -38,7 +38,11 @@ const (
 	mark = "goroce2"
 	// selective repeat; 's' was its first form, whose NAKs named gaps in another way
 	readySelective = 'g'
+	// a round more in the preamble, in which the options are compared
+	readyGame = 'o'
 )
+
+const gameLen = 64 // of the message with the options
 
 // link is the out-of-band connection with its rule of who writes first.
 type link struct {
@@ -76,18 +80,19 @@ type terms struct {
 	mtu       wire.MTU
 	// losses are repaired by selective repeat: both ends are this program and want it
 	selective bool
+	game      string // Options.game
 }
 
 // preamble agrees on the terms: versions must be compatible, then the larger cycle and cache line
 // and the smaller MTU win.
 func (l *link) preamble(mine terms) (terms, error) {
 	theirs := make([]byte, versionLen)
-	own := make([]byte, versionLen)
-	copy(own, version+"\x00"+mark)
+	own := []byte(version + "\x00" + mark)
 	if mine.selective {
-		own[len(version)+1+len(mark)] = readySelective
+		own = append(own, readySelective)
 	}
-	if err := l.swap(own, theirs, answerTime); err != nil {
+	own = append(own, readyGame)
+	if err := l.swap(append(own, make([]byte, versionLen-len(own))...), theirs, answerTime); err != nil {
 		return mine, err
 	}
 	v, rest, _ := strings.Cut(string(theirs), "\x00")
@@ -115,7 +120,24 @@ func (l *link) preamble(mine terms) (terms, error) {
 	if m := wire.MTU(mtu[0] - '0'); m.Valid() {
 		mine.mtu = min(mine.mtu, m)
 	}
+	if strings.ContainsRune(ready, readyGame) {
+		return mine, l.sameGame(mine.game)
+	}
 	return mine, nil
+}
+
+// sameGame compares the options that must be the same: with others, an end would wait for what the
+// other never sends. perftest does not tell its own.
+func (l *link) sameGame(mine string) error {
+	var theirs [gameLen]byte
+	own := append([]byte(mine), make([]byte, gameLen)...)[:gameLen]
+	if err := l.swap(own, theirs[:], answerTime); err != nil {
+		return err
+	}
+	if !bytes.Equal(own, theirs[:]) {
+		return fmt.Errorf("the peer plays %q, this end %q: want the same at both ends", bytes.TrimRight(theirs[:], "\x00"), mine)
+	}
+	return nil
 }
 
 // key says where a queue pair is and what of its memory the peer may use.

@@ -2,6 +2,7 @@ package perf
 
 import (
 	"errors"
+	"math"
 	"net/netip"
 	"testing"
 	"time"
@@ -69,7 +70,7 @@ func play[T any](t *testing.T, script func(l *link) T) (server, client T) {
 }
 
 func TestPreambleAgrees(t *testing.T) {
-	mine := map[bool]terms{false: {4096, 64, wire.MTU4096, true}, true: {16384, 128, wire.MTU1024, true}}
+	mine := map[bool]terms{false: {4096, 64, wire.MTU4096, true, ""}, true: {16384, 128, wire.MTU1024, true, ""}}
 	s, c := play(t, func(l *link) terms {
 		got, err := l.preamble(mine[l.client])
 		if err != nil {
@@ -77,14 +78,14 @@ func TestPreambleAgrees(t *testing.T) {
 		}
 		return got
 	})
-	require.Equal(t, terms{16384, 128, wire.MTU1024, true}, s)
+	require.Equal(t, terms{16384, 128, wire.MTU1024, true, ""}, s)
 	require.Equal(t, s, c)
 }
 
 func TestSelectiveRepeatTakesBoth(t *testing.T) {
 	for _, ready := range []map[bool]bool{{true: true, false: true}, {true: true}, {false: true}, {}} {
 		s, c := play(t, func(l *link) terms {
-			got, err := l.preamble(terms{4096, 64, wire.MTU4096, ready[l.client]})
+			got, err := l.preamble(terms{4096, 64, wire.MTU4096, ready[l.client], ""})
 			if err != nil || !l.ours {
 				t.Errorf("%v, ours: %v", err, l.ours)
 			}
@@ -95,11 +96,34 @@ func TestSelectiveRepeatTakesBoth(t *testing.T) {
 	}
 }
 
+// TestGameIsCompared: both ends of ours say at once that they were asked for different things.
+func TestGameIsCompared(t *testing.T) {
+	games := map[bool]string{false: "send-bw -c RC -q 4 -n 1000", true: "send-bw -c RC -q 8 -n 1000"}
+	s, c := play(t, func(l *link) error {
+		_, err := l.preamble(terms{4096, 64, wire.MTU4096, true, games[l.client]})
+		return err
+	})
+	require.ErrorContains(t, s, `the peer plays "send-bw -c RC -q 8 -n 1000", this end "send-bw -c RC -q 4 -n 1000"`)
+	require.ErrorContains(t, c, `the peer plays "send-bw -c RC -q 4 -n 1000", this end "send-bw -c RC -q 8 -n 1000"`)
+}
+
+// TestGameFits: whatever the options, the peer gets all of the message.
+func TestGameFits(t *testing.T) {
+	for i := range Tests {
+		for _, o := range []Options{{Bidi: true, AllSizes: true, Iters: math.MaxInt}, {Bidi: true, Iters: math.MaxInt, Size: 1 << 30}} {
+			if o.QPs = 16384; Tests[i].Lat {
+				o.QPs, o.Bidi = 1, false // complete allows no more
+			}
+			require.LessOrEqual(t, len(o.game(&Tests[i])), gameLen)
+		}
+	}
+}
+
 func TestPreambleBytes(t *testing.T) {
 	s, c := links(t)
 	ended := make(chan error)
 	go func() {
-		got, err := s.preamble(terms{4096, 64, wire.MTU2048, true})
+		got, err := s.preamble(terms{4096, 64, wire.MTU2048, true, ""})
 		if got.selective {
 			t.Error("selective repeat with perftest")
 		}
@@ -107,7 +131,7 @@ func TestPreambleBytes(t *testing.T) {
 	}()
 	for _, round := range []struct{ send, want string }{
 		// After the end of perftest's text stands our mark, where perftest has zeros.
-		{"6.06\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", "6.06\x00goroce2g\x00\x00\x00"},
+		{"6.06\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", "6.06\x00goroce2go\x00\x00"},
 		{"\x00\x00\x10\x00", "\x00\x00\x10\x00"},
 		{"\x00\x00\x00\x40", "\x00\x00\x00\x40"},
 		{"3\x00", "4\x00"},
@@ -123,7 +147,7 @@ func TestPreambleBytes(t *testing.T) {
 func TestCostsAreSwappedAmongOurselves(t *testing.T) {
 	mine := map[bool]cost{false: {time.Second, 2 * time.Second, 0, 0}, true: {3 * time.Second, 2 * time.Second, 1000, 8000}}
 	s, c := play(t, func(l *link) cost {
-		if _, err := l.preamble(terms{4096, 64, wire.MTU2048, false}); err != nil || !l.ours {
+		if _, err := l.preamble(terms{4096, 64, wire.MTU2048, false, ""}); err != nil || !l.ours {
 			t.Errorf("%v, ours: %v", err, l.ours)
 		}
 		got, err := l.cost(mine[l.client])

@@ -172,6 +172,27 @@ func (o *Options) check(t *Test) error {
 	return o.CheckFaults()
 }
 
+// game is the test with those of its options that must be the same at both ends.
+func (o *Options) game(t *Test) string {
+	g := fmt.Sprintf("%s -c %v -q %d", t.Name, o.Type, o.QPs)
+	for _, also := range []struct {
+		matters bool
+		option  string
+	}{
+		{o.Bidi, " -b"},
+		{o.AllSizes, " -a"},
+		{o.Duration > 0 && (t.Lat || t.sends()), " -D"}, // both count messages, or the time
+		{o.Duration == 0 && (t.untimely || t.sends()), fmt.Sprint(" -n ", o.Iters)},
+		// the last byte tells that one is there
+		{t.untimely && !o.AllSizes, fmt.Sprint(" -s ", o.Size)},
+	} {
+		if also.matters {
+			g += also.option
+		}
+	}
+	return g
+}
+
 // sizes are the message sizes of the run: one, or with --all the powers of two from 2 to 8 MiB (UD:
 // to the MTU).
 func (o *Options) sizes(mtu int) []int {

@@ -117,7 +117,7 @@ func (r *rig) build() (err error) {
 	r.limits = r.s.Query()
 	// the connection manager knows nothing of selective repeat
 	selective := r.limits.SelectiveRepeat && r.o.Type == roce.RC && !r.o.GoBackN && !r.o.CM
-	r.terms = terms{cycle: os.Getpagesize(), cacheLine: 64, mtu: mtu, selective: selective}
+	r.terms = terms{cycle: os.Getpagesize(), cacheLine: 64, mtu: mtu, selective: selective, game: r.o.game(r.t)}
 	return nil
 }
 
