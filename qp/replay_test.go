@@ -1,6 +1,7 @@
 package qp
 
 import (
+	"encoding/binary"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -36,7 +37,7 @@ func TestReplayAfterRound(t *testing.T) {
 			b.out.Reset()
 			a.e.Publish()
 			require.Equal(t, WCSuccess, a.poll(t).Status)
-			require.Equal(t, round, uint64(a.buf[0]), "the value that the atomic found")
+			require.Equal(t, round, binary.NativeEndian.Uint64(a.buf), "the value that the atomic found")
 		}
 	}
 }
