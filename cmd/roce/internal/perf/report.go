@@ -1,7 +1,7 @@
 package perf
 
 // What a run prints of its results: perftest's lines and columns, or with --json one object at the
-// end (README has its fields).
+// end (docs/measuring.md has its fields).
 
 import (
 	"encoding/json"

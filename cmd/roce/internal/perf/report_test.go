@@ -76,13 +76,13 @@ func TestTheMarginsAreNotMeasured(t *testing.T) {
 }
 
 // Programs read --json, so every field of it is explained.
-func TestTheREADMEHasEveryField(t *testing.T) {
-	readme, err := os.ReadFile("../../../../README.md")
+func TestTheDocsHaveEveryField(t *testing.T) {
+	measuring, err := os.ReadFile("../../../../docs/measuring.md")
 	require.NoError(t, err)
 	for _, of := range []any{report{}, bwResult{}, latResult{}, costResult{}, bar{}} {
 		for _, f := range reflect.VisibleFields(reflect.TypeOf(of)) {
 			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); f.IsExported() {
-				require.Contains(t, string(readme), "`"+name+"`")
+				require.Contains(t, string(measuring), "`"+name+"`")
 			}
 		}
 	}
