@@ -124,6 +124,13 @@ func (c *CQ) Arm(solicitedOnly bool) {
 // ArmNow is Arm for somebody who is not to wait for moderation (Engine.ModerateCQ).
 func (c *CQ) ArmNow() { c.arm(armNow) }
 
+// Armed tells whether a notification was asked for and is still to come; any goroutine.
+func (c *CQ) Armed() bool { return c.armed.Load() != armNone }
+
+// ArmedNow tells whether one was asked for by ArmNow, so that the next completion brings it; any
+// goroutine.
+func (c *CQ) ArmedNow() bool { return c.armed.Load() == armNow }
+
 // arm asks for at least this much: who asked for more, and was not told yet, still waits for it.
 func (c *CQ) arm(least uint32) {
 	for was := c.armed.Load(); was < least && !c.armed.CompareAndSwap(was, least); {

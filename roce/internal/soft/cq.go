@@ -39,10 +39,8 @@ type CQ struct {
 	// the lanes that a poller of this queue runs: where its queue pairs are
 	drives  atomic.Pointer[[]*lane]
 	waiters atomic.Int32 // goroutines in Wait
-	// between arm and token: the application is asleep or about to be
-	armed  atomic.Bool
-	wanted atomic.Bool  // by ReqNotify: the token is also for notify
-	spin   atomic.Int64 // ns that Wait polls before it sleeps; adapts
+	wanted  atomic.Bool  // by ReqNotify: the token is also for notify
+	spin    atomic.Int64 // ns that Wait polls before it sleeps; adapts
 	// the lane that a goroutine in Wait watches itself, while it sleeps
 	relief atomic.Pointer[lane]
 	// [i]: how many queue pairs of dev.lanes[i] complete here; under dev.mu
@@ -175,9 +173,9 @@ func (c *CQ) PollEx(wcs []qp.WCEx) (int, error) {
 
 // run takes a turn of the lanes and tells whether there is something to take then.
 func (c *CQ) run() bool {
-	rest := false
+	claim, rest := !c.armed(), false
 	for _, l := range *c.drives.Load() {
-		rest = l.poll(c, !c.armed.Load()) || rest
+		rest = l.poll(c, claim) || rest
 	}
 	if !c.idle() {
 		return true
@@ -200,7 +198,7 @@ func (c *CQ) idle() bool {
 
 // visit tells the lanes of a poll that found n completions there already and did not run them.
 func (c *CQ) visit(n int) {
-	if n == 0 || c.armed.Load() {
+	if n == 0 || c.armed() {
 		return
 	}
 	for _, l := range *c.drives.Load() {

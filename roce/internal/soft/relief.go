@@ -77,7 +77,7 @@ func (l *lane) watchOn(ctx context.Context, c *CQ) bool {
 		t := l.clock.read()
 		switch {
 		// Who is woken has to arm the queue again, also if another goroutine was faster.
-		case !c.idle() || !c.armed.Load() || ctx.Err() != nil || l.closing.Load():
+		case !c.idle() || !c.armedNow() || ctx.Err() != nil || l.closing.Load():
 			return true
 		case l.failed || l.leased(t) || !c.drivesOnly(l):
 			return false

@@ -39,7 +39,6 @@ func (c *CQ) arm(solicitedOnly bool) {
 	for _, q := range c.lanes {
 		q.Arm(solicitedOnly)
 	}
-	c.armed.Store(true)
 }
 
 // armWait is arm for a goroutine in Wait, which moderation does not hold up.
@@ -48,8 +47,29 @@ func (c *CQ) armWait() {
 	for _, q := range c.lanes {
 		q.ArmNow()
 	}
-	c.armed.Store(true)
 	c.mu.Unlock()
+}
+
+// armed tells whether the application is asleep or about to be: whichever lane completes first is
+// to ring. The rings alone know that: what is said a second time can be said too late.
+func (c *CQ) armed() bool {
+	for _, q := range c.lanes {
+		if !q.Armed() {
+			return false
+		}
+	}
+	return true
+}
+
+// armedNow tells whether armWait still holds, for a goroutine that is about to sleep. What another
+// goroutine has asked for since by ReqNotify may be less.
+func (c *CQ) armedNow() bool {
+	for _, q := range c.lanes {
+		if !q.ArmedNow() {
+			return false
+		}
+	}
+	return true
 }
 
 // unclaim leaves the lanes to their background: the application is going to sleep.
@@ -61,7 +81,6 @@ func (c *CQ) unclaim() {
 
 // tell tells who has armed the queue; the lane calls it when an armed queue got a completion.
 func (c *CQ) tell() {
-	c.armed.Store(false)
 	if c.wanted.Load() && c.wanted.Swap(false) {
 		c.Notify()
 	}
@@ -137,11 +156,9 @@ func (c *CQ) Wait(ctx context.Context, wcs []qp.WC) (int, error) {
 	}
 }
 
-// leave passes the token on: it was for one waiter, there may be completions for more, and the
-// queue is not armed any more.
+// leave passes the token on: it was for one waiter, and there may be completions for more.
 func (c *CQ) leave() {
 	if c.waiters.Add(-1) > 0 {
-		c.armed.Store(false)
 		c.wake()
 	}
 }
