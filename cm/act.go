@@ -100,9 +100,13 @@ func giveUp(m *Machine, c *Conn, _ *wire.MAD) {
 
 func tellUnreachable(m *Machine, c *Conn, _ *wire.MAD) { m.tell(c, Event{Type: EventUnreachable}) }
 
-// beToldToWait takes a MRA: the peer gets the time that it asks for, within bounds.
+// beToldToWait takes a MRA: the peer gets the time that it asks for, as far as c.patience goes,
+// which begins with the first one.
 func beToldToWait(m *Machine, c *Conn, _ *wire.MAD) {
-	c.service = span(min(m.in.service, maxServiceCode))
+	if c.patience == 0 {
+		c.patience = m.now + maxService
+	}
+	c.service = min(span(m.in.service), c.patience-m.now)
 }
 
 // takeREP learns from a REP who the peer is.
@@ -198,6 +202,21 @@ func beDropped(m *Machine, _ *Conn, _ *wire.MAD) { m.drop(DropBacklog) }
 func rejectClosed(m *Machine, c *Conn, _ *wire.MAD) {
 	rej := c.rej(wire.CMRejConsumer)
 	sendOnce(m, c, mad(c.tid, &rej))
+}
+
+// probe asks a peer whether it knows the connection, by a DREQ for queue pair 0, which is never the
+// connection's: who knows the connection drops that, who does not answers it with a DREP (section
+// 9.7). A forger who sees no packets cannot answer for the peer, as both IDs are needed.
+func probe(m *Machine, c *Conn, _ *wire.MAD) {
+	dreq := c.dreq()
+	dreq.RemoteQPN = 0
+	m.send(c, mad(c.ownTID(), &dreq))
+}
+
+// beMissed takes the DREP of a peer that does not know the connection.
+func beMissed(m *Machine, c *Conn, _ *wire.MAD) {
+	c.sent = nil
+	m.tell(c, Event{Type: EventDisconnected, Reason: wire.CMRejStale})
 }
 
 // askDREQ disconnects without private data.

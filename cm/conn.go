@@ -41,6 +41,7 @@ type Conn struct {
 	tries    uint8     // and how often it may still
 	timeout  Time      // that the peer has for an answer
 	service  Time      // that it has asked for on top
+	patience Time      // until when it may ask for more; 0 if it has not yet
 	hold     Time      // that the connection is remembered after its end, ...
 	linger   Time      // ... and after an attempt that came to nothing
 	deadline Time

@@ -58,8 +58,9 @@
 // Linux ignores it, and the peer repeats its REP for a minute, or believes for ever that it is
 // connected. A side that leaves between its REP and the RTU sends a DREQ, which is repeated; Linux
 // sends a REJ, once. A copy of a REQ that was rejected gets the same REJ; with Linux it is a new
-// request. A peer that uses its communication ID or queue pair for a new connection ends the old
-// one as well as getting a REJ (stale connection).
+// request. A peer that uses its communication ID or queue pair for a new connection gets a REJ
+// (stale connection), as with Linux, which also disconnects the old one; here the peer is asked
+// first whether it has forgotten that (section 9.7).
 //
 // References of the form "section 9.7" are to docs/rocev2.md.
 package cm

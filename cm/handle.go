@@ -65,7 +65,7 @@ func (m *Machine) handleMRA(in *wire.MAD) {
 	case c == nil && ours:
 	case c == nil:
 		m.drop(DropUnknown)
-	case c.passive != (mra.MessageMRAed == wire.CMWhichREP):
+	case c.passive != (mra.MessageMRAed == wire.CMWhichREP), c.patience != 0 && m.now >= c.patience:
 		m.drop(DropUnexpected)
 	default:
 		m.in.service = mra.ServiceTimeout
@@ -74,7 +74,7 @@ func (m *Machine) handleMRA(in *wire.MAD) {
 }
 
 // handleREJ: the peer refuses, or has waited in vain. Then it may not know our ID, and gives its
-// CA GUID instead.
+// CA GUID instead; once it knows our ID it has to give that, which is harder to guess.
 func (m *Machine) handleREJ(in *wire.MAD) {
 	rej := &m.in.rej
 	_ = wire.GetCM(in, rej)
@@ -85,6 +85,9 @@ func (m *Machine) handleREJ(in *wire.MAD) {
 			guid = guid<<8 | uint64(b)
 		}
 		c = m.byPeer[peerID{gid: m.in.from.Remote, guid: guid, id: rej.LocalCommID}]
+		if c != nil && traits[c.state].owes == owesNobody {
+			c = nil
+		}
 	}
 	switch {
 	case c == nil && ours:

@@ -46,9 +46,9 @@ const (
 // Codes that a peer sends are taken within these bounds: a peer that wants its answer in no time is
 // not flooded, and one that is never in a hurry does not hold memory for days.
 const (
-	minCode        = 14 // 67 ms
-	maxCode        = 22 // 17 s
-	maxServiceCode = 26 // 275 s, of a MRA
+	minCode    = 14         // 67 ms
+	maxCode    = 22         // 17 s
+	maxService = 4096 << 26 // 275 s, of all MRAs about a message from the first one on
 )
 
 // span is the time that a code stands for: 4.096 us * 2^n (section 9.6).

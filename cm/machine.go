@@ -211,8 +211,9 @@ func (m *Machine) tell(c *Conn, e Event) {
 	m.events.push(e)
 }
 
-// add gives a connection an unused communication ID, drawn at random: who cannot see our packets
-// cannot speak for a peer.
+// add gives a connection an unused communication ID, drawn at random: who speaks for a peer without
+// seeing our packets has to guess it, and the peer's own as soon as that is known (find). What can
+// be said without our ID, by a REQ, ends nothing.
 func (m *Machine) add(c *Conn, s State) {
 	c.m = m
 	for c.localID == 0 || m.conns[c.localID] != nil {

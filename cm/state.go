@@ -113,7 +113,7 @@ const (
 	gotSIDRREQ // a copy
 	gotSIDRREP
 
-	peerForgot // the peer uses the connection's IDs or queue pair for another one
+	peerForgot // it seems so: the connection's IDs or queue pair are said to be another one's
 	timeAgain  // the deadline came, and what was sent may be sent again
 	timeOver   // the deadline came for good
 
@@ -144,7 +144,9 @@ const stay State = 0xff // in a row: the state and its deadline stay as they are
 func in(s ...State) []State { return s }
 
 // rows is the machine of section 9.7. What is missing is refused with ErrState if it is a call, and
-// dropped if it is a message.
+// dropped if it is a message. That a peer seems to have forgotten a connection may be a forger's
+// word, so an established one asks the peer; one that is still being made has an answer to come
+// that only the peer can give.
 var rows = []row{
 	// Active side, until a REP.
 	{in(StateReqSent, StateMRAReqRcvd), timeAgain, sendAgain, StateReqSent},
@@ -166,7 +168,7 @@ var rows = []row{
 	{in(StateRepRcvd, StateMRARepSent), gotStale, beRejected, StateTimeWait},
 	{in(StateRepRcvd, StateMRARepSent), gotDREQ, beDisconnected, StateDReqRcvd},
 	{in(StateRepRcvd, StateMRARepSent), callClose, rejectClosed, StateRefused},
-	{in(StateRepRcvd, StateMRARepSent), peerForgot, beForgotten, StateRefused},
+	{in(StateRepRcvd, StateMRARepSent), peerForgot, nothing, stay},
 	// Passive side, until the application answers.
 	{in(StateReqRcvd, StateMRAReqSent), callAccept, ask, StateRepSent},
 	{in(StateReqRcvd, StateMRAReqSent), callReject, sendOnce, StateRefused},
@@ -177,7 +179,7 @@ var rows = []row{
 	{in(StateReqRcvd, StateMRAReqSent), gotStale, beRejected, StateRefused},
 	{in(StateReqRcvd, StateMRAReqSent), callDrop, beDropped, StateIdle},
 	{in(StateReqRcvd, StateMRAReqSent), callClose, rejectClosed, StateRefused},
-	{in(StateReqRcvd, StateMRAReqSent), peerForgot, beForgotten, StateRefused},
+	{in(StateReqRcvd, StateMRAReqSent), peerForgot, nothing, stay},
 	// Passive side, until a RTU.
 	{in(StateRepSent, StateMRARepRcvd), timeAgain, sendAgain, StateRepSent},
 	{in(StateRepSent, StateMRARepRcvd), timeOver, giveUp, StateRefused},
@@ -190,7 +192,7 @@ var rows = []row{
 	{in(StateRepSent, StateMRARepRcvd), gotDREQ, beDisconnected, StateDReqRcvd},
 	{in(StateRepSent, StateMRARepRcvd), callDisconnect, ask, StateDReqSent},
 	{in(StateRepSent, StateMRARepRcvd), callClose, askDREQ, StateDReqSent},
-	{in(StateRepSent, StateMRARepRcvd), peerForgot, askDREQ, StateDReqSent},
+	{in(StateRepSent, StateMRARepRcvd), peerForgot, nothing, stay},
 	// Both sides.
 	{in(StateEstablished), gotREQ, nothing, stay},
 	{in(StateEstablished), gotRTU, nothing, stay},
@@ -200,7 +202,8 @@ var rows = []row{
 	{in(StateEstablished), gotDREQ, beDisconnected, StateDReqRcvd},
 	{in(StateEstablished), callDisconnect, ask, StateDReqSent},
 	{in(StateEstablished), callClose, askDREQ, StateDReqSent},
-	{in(StateEstablished), peerForgot, askDREQ, StateDReqSent},
+	{in(StateEstablished), peerForgot, probe, stay},
+	{in(StateEstablished), gotDREP, beMissed, StateTimeWait},
 	{in(StateDReqSent), timeAgain, sendAgain, StateDReqSent},
 	{in(StateDReqSent), timeOver, beGone, StateTimeWait},
 	{in(StateDReqSent), gotDREP, beParted, StateTimeWait},

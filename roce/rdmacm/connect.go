@@ -72,9 +72,9 @@ func depth(name string, wanted uint8, has int) (uint8, error) {
 // Connect asks the peer for a connection (rdma_connect), or in PSUDP for the number of its queue
 // pair. What comes of it is told by EventEstablished, when the ID's queue pair is in RTS;
 // EventConnectResponse if it has none, whose number param then has; EventRejected;
-// EventUnreachable, after a minute without an answer; or EventConnectError. param may be nil: as
-// many READs and atomics as the device has, and 7 for both retry counts. ErrState, and ErrInvalid
-// of a value of param.
+// EventUnreachable, after a minute without an answer, or six minutes of a peer that asks for time;
+// or EventConnectError. param may be nil: as many READs and atomics as the device has, and 7 for
+// both retry counts. ErrState, and ErrInvalid of a value of param.
 func (id *ID) Connect(param *ConnParam) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()

@@ -14,8 +14,9 @@ import (
 // Dial connects to a listener: "10.0.0.2:7471", "[fe80::1%eth0]:7471", "host:7471", "host:http".
 // cfg may be nil. It returns when both queue pairs are ready, or when ctx ends. The error is ctx's;
 // or a *RejectedError if the peer refuses; or matches ErrUnreachable if there is no route, or no
-// answer for a minute (which also matches syscall.ETIMEDOUT); or ErrInvalid, if it is the address
-// or cfg that is wrong. Of a host with several addresses one is tried after the other, each for its
+// answer for a minute, or for six from a peer whose host asks for time because its program does not
+// answer (both also match syscall.ETIMEDOUT); or ErrInvalid, if it is the address or cfg that is
+// wrong. Of a host with several addresses one is tried after the other, each for its
 // part of the time until ctx's deadline; the error is that of all of them.
 func Dial(ctx context.Context, address string, cfg *ConnConfig) (*Conn, error) {
 	if cfg == nil {

@@ -12,8 +12,9 @@ import (
 // Listen has the ID, which is bound, take requests (rdma_listen): an EventConnectRequest each.
 // backlog is how many of them may wait to be answered on each device, after which requests are
 // dropped, and repeated by their senders; 0 or less is DefaultBacklog. Once accepted, 4096 or
-// backlog may wait for their peers' last word. As with rdma_cm it may take 275 s until a peer is
-// given up (EventUnreachable); an application that cannot wait so long closes the ID.
+// backlog may wait for their peers' last word. It may take 275 s until a peer is given up
+// (EventUnreachable), as with rdma_cm, and as long again if it asks for time; an application that
+// cannot wait so long closes the ID.
 //
 // An ID that is bound to all addresses listens on all devices of its channel; in a channel without
 // devices of its own on all addresses of this machine that are not link-local. A device that goes

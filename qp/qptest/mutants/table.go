@@ -188,7 +188,18 @@ var mutants = []mutant{
 	{"cm: a connection that is forgotten takes another's place among the peers' queue pairs", []string{"cm TestSwarm"}, []edit{
 		{"cm/machine.go", "	if q := c.peerQPN(); m.byQPN[q] == c {\n		delete(m.byQPN, q)\n	}\n", "	delete(m.byQPN, c.peerQPN())\n"}}},
 	{"cm: a MRA gives no time", []string{"cm TestMRA"}, []edit{
-		{"cm/act.go", "	c.service = span(min(m.in.service, maxServiceCode))\n", ""}}},
+		{"cm/act.go", "	c.service = min(span(m.in.service), c.patience-m.now)\n", ""}}},
+	{"cm: MRAs give time for ever", []string{"cm TestMRAs"}, []edit{
+		{"cm/handle.go", ", c.patience != 0 && m.now >= c.patience:", ":"},
+		{"cm/act.go", "	if c.patience == 0 {\n", "	if true {\n"}}},
+	{"cm: a REQ with a peer's queue pair ends its connection", []string{"cm TestBlindREQ"}, []edit{
+		{"cm/state.go", "	{in(StateEstablished), peerForgot, probe, stay},\n", "	{in(StateEstablished), peerForgot, askDREQ, StateDReqSent},\n"}}},
+	{"cm: a REQ with a peer's queue pair ends an attempt", []string{"cm TestBlindWhileMade"}, []edit{
+		{"cm/state.go", "	{in(StateRepSent, StateMRARepRcvd), peerForgot, nothing, stay},\n", "	{in(StateRepSent, StateMRARepRcvd), peerForgot, askDREQ, StateDReqSent},\n"}}},
+	{"cm: a REJ with the peer's ID alone ends a connection", []string{"cm TestBlindREJ"}, []edit{
+		{"cm/handle.go", "c != nil && traits[c.state].owes == owesNobody", "false"}}},
+	{"cm: a peer that says it knows nothing of a connection is not heard", []string{"cm TestReused"}, []edit{
+		{"cm/state.go", "	{in(StateEstablished), gotDREP, beMissed, StateTimeWait},\n", ""}}},
 	{"cm: a request that was rejected is forgotten at once", []string{"cm TestTable"}, []edit{
 		{"cm/state.go", "	{in(StateReqRcvd, StateMRAReqSent), callReject, sendOnce, StateRefused},\n", "	{in(StateReqRcvd, StateMRAReqSent), callReject, sendOnce, StateIdle},\n"}}},
 	{"cm: who has closed a connection is told of it still", []string{"cm TestSwarm", "cm TestCloseListener"}, []edit{
