@@ -66,6 +66,37 @@ func TestPortEvents(t *testing.T) {
 	}
 }
 
+// TestGoneToldOnce: an application that goes on with a connection whose interface is gone hears of
+// that once, however often the port fails, and never that the port is active again.
+func TestGoneToldOnce(t *testing.T) {
+	for _, kind := range []string{"udp", "packet", "xdp"} {
+		t.Run(kind, func(t *testing.T) {
+			w := netns.NewWire(t, 1500)
+			da, db := openIn(t, w.Left, kind+":10.77.0.1"), openIn(t, w.Right, kind+":10.77.0.2")
+			a, b := newEnd(t, da, RC, 64), newEnd(t, db, RC, 64)
+			hasty := DefaultConnectOptions()
+			hasty.Timeout, hasty.RetryCnt = 8, 7
+			must(t, a.qp.Connect(bg, b.qp.Endpoint(), nil))
+			must(t, b.qp.Connect(bg, a.qp.Endpoint(), &hasty))
+			w.Right.IP(t, "link del wire")
+			tells(t, db, EventPortErr, EventGIDChange, EventDeviceFatal)
+			b.post(SendWR{Opcode: WRWrite, SGL: []SGE{b.mr.SGE(0, 8)}, RemoteAddr: a.mr.Addr(), RKey: a.mr.RKey()})
+			if wc := b.waitAny(); wc.Status != WCRetryExcErr {
+				t.Errorf("%v", wc.Status)
+			}
+			for n := 0; ; n++ {
+				ev, more := db.Events().TryGet()
+				if !more {
+					break
+				}
+				if ev.Type != EventPortErr || n > 0 {
+					t.Errorf("event %v", ev)
+				}
+			}
+		})
+	}
+}
+
 // TestRowEmpties: a connection whose source address goes repeats its request until it gives up, and
 // in the meantime nobody can connect from the row; when the address is back, all is well.
 func TestRowEmpties(t *testing.T) {

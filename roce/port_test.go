@@ -17,9 +17,10 @@ import (
 // moodyPort breaks, and takes few frames at a time, when told to.
 type moodyPort struct {
 	transport.Port
-	broken atomic.Bool
-	sends  atomic.Int64
-	slow   bool
+	broken  atomic.Bool // Recv
+	clogged atomic.Bool // Send
+	sends   atomic.Int64
+	slow    bool
 }
 
 var errBroken = errors.New("the cable is out")
@@ -33,6 +34,10 @@ func (p *moodyPort) Recv(frames []wire.Frame) (int, error) {
 
 // Send of a slow port takes two frames, and every other time none.
 func (p *moodyPort) Send(b *wire.Batch) (int, error) {
+	if p.clogged.Load() {
+		p.sends.Add(1)
+		return 0, errBroken
+	}
 	if !p.slow {
 		return p.Port.Send(b)
 	}
@@ -61,6 +66,47 @@ func TestBrokenPort(t *testing.T) {
 	if ev := next(t, d.Events()); ev.Type != EventPortActive {
 		t.Errorf("event %v", ev)
 	}
+}
+
+// TestPortFailsOneWay: while a port sends nothing but receives, as one without its interface does,
+// it has failed, and says so once. It is active again when both ways work.
+func TestPortFailsOneWay(t *testing.T) {
+	var port *moodyPort
+	da, db := openPipes(t, func(p transport.Port) transport.Port {
+		port = &moodyPort{Port: p} // b's is the later one
+		return port
+	})
+	a, b := newEnd(t, da, RC, 64), newEnd(t, db, RC, 64)
+	connect(t, a, b)
+	heard := func(want EventType) {
+		t.Helper()
+		if ev := next(t, db.Events()); ev.Type != want {
+			t.Errorf("event %v, want %v", ev, want)
+		}
+		if ev, more := db.Events().TryGet(); more {
+			t.Errorf("event %v behind that", ev)
+		}
+	}
+	turns := func() { // that receive, and would send
+		for until := port.sends.Load() + 100; port.sends.Load() < until; {
+			_, err := b.cq.Poll(nil)
+			must(t, err)
+		}
+	}
+	port.clogged.Store(true)
+	b.post(SendWR{Opcode: WRWrite, SGL: []SGE{b.mr.SGE(0, 8)}, RemoteAddr: a.mr.Addr(), RKey: a.mr.RKey()})
+	turns()
+	heard(EventPortErr)
+	port.broken.Store(true)
+	turns()
+	port.broken.Store(false)
+	turns()
+	if ev, more := db.Events().TryGet(); more {
+		t.Errorf("event %v of a port that cannot send", ev)
+	}
+	port.clogged.Store(false)
+	b.wait()
+	heard(EventPortActive)
 }
 
 // TestPipeEvents: a device hears of what happens to its port also when nobody runs it but polls in

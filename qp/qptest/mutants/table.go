@@ -139,6 +139,8 @@ var mutants = []mutant{
 		{"transport/internal/host/wait_linux.go", "		w.seats[transport.Background].hear(false)\n", ""}}},
 	{"relief: it leaves and keeps the port", []string{"transport/udp TestWatched/udp4/Leave"}, []edit{
 		{"transport/internal/host/wait_linux.go", "		w.relieved = false\n", ""}}},
+	{"a port fails both ways or none", []string{"roce TestPortFailsOneWay"}, []edit{
+		{"roce/internal/soft/lane.go", "	failed := l.failing[inward] || l.failing[outward]\n", "	failed := err != nil\n"}}},
 	{"relief: the port changes hands without an alarm", []string{"roce/internal/soft TestReliefLeavesACK"}, []edit{
 		{"roce/internal/soft/relief.go", "		t := l.clock.read()\n		l.announce(l.bedtime(t), t)\n		if l.mail", "		if l.mail"}}},
 	{"relief: it leaves without a look into the mailbox", []string{"roce/internal/soft TestReliefLeavesMail"}, []edit{

@@ -63,7 +63,8 @@ type lane struct {
 	deadline qp.Time     // when the next turn is due if nothing happens before
 	told     bool        // the turn woke somebody
 	burst    int         // frames of the first send of the last turn that had any
-	failed   bool        // the port's last call returned an error
+	failing  [ways]bool  // the port's last call that way returned an error
+	failed   bool        // one of them
 	closed   bool
 	count    LaneStats
 	recorder *qp.Recorder // of the engine; nil: none
@@ -155,7 +156,7 @@ func (l *lane) receive() int {
 	if n > 0 {
 		race.Received()
 	}
-	l.portState(err)
+	l.portState(inward, err)
 	return n
 }
 
@@ -172,7 +173,7 @@ func (l *lane) transmit(t qp.Time) (more bool) {
 		}
 		race.Sends()
 		sent, err := l.port.Send(l.tx)
-		l.portState(err)
+		l.portState(outward, err)
 		l.tx.Drop(sent)
 		if l.tx.Len() > 0 {
 			l.count.PortFull++
@@ -183,9 +184,21 @@ func (l *lane) transmit(t qp.Time) (more bool) {
 	return true
 }
 
-// portState turns a change between working and failing ports into an event.
-func (l *lane) portState(err error) {
-	failed := err != nil
+// way is a direction of a port's packets.
+type way int
+
+const (
+	inward way = iota // Recv
+	outward
+	ways
+)
+
+// portState turns a change between working and failing ports into an event. A port whose interface
+// is gone may fail one way only, and works again when both do: what a Send has not taken is tried
+// again (finish), so the port that takes it says so.
+func (l *lane) portState(w way, err error) {
+	l.failing[w] = err != nil
+	failed := l.failing[inward] || l.failing[outward]
 	if failed == l.failed {
 		return
 	}
