@@ -141,6 +141,8 @@ var mutants = []mutant{
 		{"transport/internal/host/wait_linux.go", "		w.relieved = false\n", ""}}},
 	{"a port fails both ways or none", []string{"roce TestPortFailsOneWay"}, []edit{
 		{"roce/internal/soft/lane.go", "	failed := l.failing[inward] || l.failing[outward]\n", "	failed := err != nil\n"}}},
+	{"the clock is never read again once the processor's counter stands still", []string{"roce/internal/soft TestSameTime"}, []edit{
+		{"roce/internal/soft/clock.go", "return passed-1 < age-1", "return passed < age"}}},
 	{"relief: the port changes hands without an alarm", []string{"roce/internal/soft TestReliefLeavesACK"}, []edit{
 		{"roce/internal/soft/relief.go", "		t := l.clock.read()\n		l.announce(l.bedtime(t), t)\n		if l.mail", "		if l.mail"}}},
 	{"relief: it leaves without a look into the mailbox", []string{"roce/internal/soft TestReliefLeavesMail"}, []edit{

@@ -6,7 +6,7 @@ package soft
 // what an empty poll costs. So a lane keeps what it read for as long as the processor's own counter
 // says that hardly any time has passed. That counter's rate need not be known, and nothing is made
 // of it but this: if it stood still, ran backwards or differed between processors, the clock would
-// only be read more often.
+// only be read more often (sameFor).
 
 import (
 	"runtime"
@@ -48,8 +48,12 @@ func (c *clock) read() qp.Time { return c.within(sameTime) }
 // within returns the time, at most age ticks old.
 func (c *clock) within(age uint64) qp.Time {
 	tick := ticks.Now()
-	if tick-c.tick >= age || tick == 0 || c.exact {
+	if !sameFor(tick-c.tick, age) || c.exact {
 		c.at, c.tick = c.now(), tick
 	}
 	return c.at
 }
+
+// sameFor says whether so little has passed on the counter, but something, that the time is taken
+// to be what it was. A counter that stands still, or is always 0 as there is none, tells nothing.
+func sameFor(passed, age uint64) bool { return passed-1 < age-1 }
