@@ -2,6 +2,7 @@ package roce
 
 import (
 	"errors"
+	"runtime"
 	"testing"
 )
 
@@ -30,6 +31,47 @@ func TestAtClose(t *testing.T) {
 	}
 	if err := d.AtClose(func() error { return nil }); !errors.Is(err, ErrClosed) {
 		t.Error(err)
+	}
+}
+
+// TestCloseTwice: of two Closes at once the second waits for what AtClose was given to the first,
+// and the device is closed when either returns. If the first fails, the second tries again.
+func TestCloseTwice(t *testing.T) {
+	bad := errors.New("not yet")
+	for _, fails := range []error{nil, bad} {
+		d, err := Open("pipe:closed-twice", &Config{NoBackground: true})
+		must(t, err)
+		running, second, calls := make(chan struct{}), make(chan error, 1), 0
+		must(t, d.AtClose(func() error {
+			if calls++; calls > 1 {
+				return nil
+			}
+			close(running)
+			for range 1000 { // turns of the second
+				runtime.Gosched()
+			}
+			if len(second) > 0 {
+				t.Error("the second has returned while the first was at it")
+			}
+			pd, err := d.AllocPD()
+			must(t, err)
+			must(t, pd.Close())
+			return fails
+		}))
+		go func() {
+			<-running
+			err := d.Close()
+			if d.AtClose(nil) == nil {
+				t.Error("the second has returned, and the device is open")
+			}
+			second <- err
+		}()
+		if err := d.Close(); !errors.Is(err, fails) {
+			t.Errorf("the first: %v, want %v", err, fails)
+		}
+		if err := <-second; err != nil {
+			t.Errorf("the second, after a first that returned %v: %v", fails, err)
+		}
 	}
 }
 

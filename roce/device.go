@@ -114,6 +114,8 @@ type Device struct {
 	watching sync.Mutex // calls of watchers; taken last
 	watchers map[*func(AsyncEvent)]struct{}
 
+	ending sync.Mutex // calls of Close, one at a time; taken first
+
 	mu      sync.Mutex // calls that make and close things
 	objects objects    // everything that was made on the device and is not closed
 	atClose []func() error
@@ -216,35 +218,63 @@ func (d *Device) AllocPD() (p *PD, err error) {
 
 // Close ends the device (ibv_close_device): its goroutines have ended and its port is free when it
 // returns. While anything that was made on the device is still open, Close does nothing and the
-// error (ErrBusy) says what is left. A second Close does nothing.
+// error (ErrBusy) says what is left. A second Close does nothing, but waits for the first; if that
+// could not close the device, it tries again.
 //
 // Close queue pairs and device before the process exits: what the stack owes then leaves first. A
 // process that ends right after a Poll takes with it the ACK of what that Poll has received, which
 // waits for the application's next call or the background (CQ.Poll), and its peer repeats the
 // request until it gives up.
 func (d *Device) Close() error {
-	if err := d.closeFirst(); err != nil {
+	d.ending.Lock()
+	defer d.ending.Unlock()
+	if ends, err := d.mayEnd(); !ends {
 		return d.fail("Close", err)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return nil
-	}
-	if err := d.objects.busy("device "+d.name, nil); err != nil {
-		return d.fail("Close", err)
-	}
-	d.closed = true
 	err := d.provider.close()
 	d.events.close()
 	return d.fail("Close", err)
 }
 
+// mayEnd calls what AtClose was given, and says whether the device is to be closed then, which is
+// so once. From then on nothing can be made on it.
+func (d *Device) mayEnd() (bool, error) {
+	for {
+		f, ends, err := d.nextAtClose()
+		if f == nil {
+			return ends, err
+		}
+		if err := f(); err != nil {
+			d.mu.Lock()
+			d.atClose = append(d.atClose, f)
+			d.mu.Unlock()
+			return false, err
+		}
+	}
+}
+
+// nextAtClose takes what is to be called next. If there is nothing, it closes the device to new
+// things unless something is open.
+func (d *Device) nextAtClose() (f func() error, ends bool, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n := len(d.atClose); n > 0 {
+		f, d.atClose = d.atClose[n-1], d.atClose[:n-1]
+		return f, false, nil
+	}
+	if d.closed {
+		return nil, false, nil
+	}
+	err = d.objects.busy("device "+d.name, nil)
+	d.closed = err == nil
+	return nil, d.closed, err
+}
+
 // AtClose has Close call f before it looks whether something on the device is still open: for what
 // another package keeps on a device for as long as that is there, as roce/rdmacm keeps queue pair
-// 1. f may close things of the device. If it returns an error the device stays open, Close returns
-// the error, and a later Close calls f again; otherwise f is called once. The last f comes first.
-// ErrClosed.
+// 1. f may close things of the device, but must not call Close, which waits for it. If it returns
+// an error the device stays open, Close returns the error, and a later Close calls f again;
+// otherwise f is called once. The last f comes first. ErrClosed.
 func (d *Device) AtClose(f func() error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -253,27 +283,6 @@ func (d *Device) AtClose(f func() error) error {
 	}
 	d.atClose = append(d.atClose, f)
 	return nil
-}
-
-// closeFirst calls what AtClose was given.
-func (d *Device) closeFirst() error {
-	for {
-		d.mu.Lock()
-		n := len(d.atClose)
-		if n == 0 {
-			d.mu.Unlock()
-			return nil
-		}
-		f := d.atClose[n-1]
-		d.atClose = d.atClose[:n-1]
-		d.mu.Unlock()
-		if err := f(); err != nil {
-			d.mu.Lock()
-			d.atClose = append(d.atClose, f)
-			d.mu.Unlock()
-			return err
-		}
-	}
 }
 
 // checkOwn is an error if something that was made on a device is given to another.

@@ -329,6 +329,32 @@ func TestSlowDevice(t *testing.T) {
 	until(func() bool { return next.AtClose(func() error { return nil }) != nil }) // it is closed
 }
 
+// TestDeviceClosedTwice: of two Closes of a device at once neither meets the other's half of the
+// way, on which the agent's queue pair 1 is still open.
+func TestDeviceClosedTwice(t *testing.T) {
+	name, _ := wires["pipe"]()
+	for range 20 {
+		dev, err := roce.Open(name, nil)
+		require.NoError(t, err)
+		ch, err := NewEventChannel(&Config{Devices: []*roce.Device{dev}})
+		require.NoError(t, err)
+		id, err := ch.CreateID(PSTCP)
+		require.NoError(t, err)
+		require.NoError(t, id.BindAddr(netip.AddrPortFrom(dev.GIDs()[0].Addr(), 0)))
+		require.NoError(t, id.Close())
+		require.NoError(t, ch.Close())
+		stopping, second := make(chan struct{}), make(chan error)
+		// called before the agent's own, which then stops while the second comes
+		require.NoError(t, dev.AtClose(func() error { close(stopping); return nil }))
+		go func() {
+			<-stopping
+			second <- dev.Close()
+		}()
+		require.NoError(t, dev.Close())
+		require.NoError(t, <-second)
+	}
+}
+
 // TestTypeOfService: what is accepted at a listener has its type of service.
 func TestTypeOfService(t *testing.T) {
 	overWires(t, func(t *testing.T, a, b *host) {

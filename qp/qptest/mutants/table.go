@@ -143,6 +143,8 @@ var mutants = []mutant{
 		{"roce/internal/soft/lane.go", "	failed := l.failing[inward] || l.failing[outward]\n", "	failed := err != nil\n"}}},
 	{"the clock is never read again once the processor's counter stands still", []string{"roce/internal/soft TestSameTime"}, []edit{
 		{"roce/internal/soft/clock.go", "return passed-1 < age-1", "return passed < age"}}},
+	{"a second Close of a device does not wait for the first", []string{"roce TestCloseTwice", "roce/rdmacm TestDeviceClosedTwice"}, []edit{
+		{"roce/device.go", "	d.ending.Lock()\n	defer d.ending.Unlock()\n", ""}}},
 	{"relief: the port changes hands without an alarm", []string{"roce/internal/soft TestReliefLeavesACK"}, []edit{
 		{"roce/internal/soft/relief.go", "		t := l.clock.read()\n		l.announce(l.bedtime(t), t)\n		if l.mail", "		if l.mail"}}},
 	{"relief: it leaves without a look into the mailbox", []string{"roce/internal/soft TestReliefLeavesMail"}, []edit{

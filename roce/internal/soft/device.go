@@ -212,11 +212,12 @@ func (d *Device) LaneStats() []Stats {
 // made on it must be closed already. A second Close does nothing.
 func (d *Device) Close() error {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	if d.closed {
+		d.mu.Unlock()
 		return nil
 	}
 	d.closed = true
+	d.mu.Unlock() // storage may take its time, and others may ask for counters
 	d.deafen()
 	d.syncs.Wait() // no queue pair is left: none can be added
 	return d.closeLanes()
