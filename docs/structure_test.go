@@ -194,7 +194,7 @@ const widest = 100 // columns of a comment; a tab is four
 var limits = map[string]int{files: 20, lines: 500, body: 60, wide: 0, misplaced: 0}
 
 // roomy packages are one thing each, which would be harder to follow in two.
-var roomy = map[measure]int{{files, "wire"}: 32, {files, "qp"}: 37, {files, "qp/qptest"}: 24, {files, "roce"}: 24, {files, "roce/internal/soft"}: 22}
+var roomy = map[measure]int{{files, "wire"}: 32, {files, "qp"}: 38, {files, "qp/qptest"}: 25, {files, "roce"}: 24, {files, "roce/internal/soft"}: 22}
 
 // TestSizes holds every measure against its limit.
 func TestSizes(t *testing.T) {

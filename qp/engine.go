@@ -2,7 +2,7 @@ package qp
 
 // The engine: one lane's queue pairs behind the contract of doc.go.
 // Stages: configuration → input (frames, doorbells, time) → output (frames, deadline, events,
-// completions) → the ready list that connects them.
+// completions). Whose turn it is to send is in sources.go.
 
 import (
 	"slices"
@@ -66,9 +66,10 @@ type Engine struct {
 
 	bells      doorbells
 	timers     timers
-	readyHead  *QP
-	readyTail  *QP
+	turns      turns
 	urgent     bool // what the ready list owes may not wait
+	sources    map[wire.GID]*source
+	own        source // of queue pairs without a peer: datagrams are the application's own
 	freshCQs   []*CQ
 	notifyCQs  []*CQ
 	heldCQs    []*CQ // whose notification comes later
@@ -99,7 +100,7 @@ func NewEngine(cfg Config) *Engine {
 	}
 	cfg.Window = min(max(cfg.Window, 0), psnSpan/2)
 	return &Engine{cfg: cfg, cc: cfg.Congestion.withDefaults(), cqs: map[*CQ]struct{}{}, tellAt: Never,
-		groups: map[wire.GID][]*QP{}, recorder: cfg.Recorder}
+		groups: map[wire.GID][]*QP{}, sources: map[wire.GID]*source{}, recorder: cfg.Recorder}
 }
 
 // HandleFrames takes frames from the network. Their payload is in its memory region before it
@@ -308,99 +309,6 @@ func (e *Engine) NextTimeout() Time {
 	e.timers.settle()
 	return e.PollTimeout()
 }
-
-// PollTransmit appends packets to b and returns how many. If it has filled b, there may be more:
-// send it and call again. Queue pairs take turns of quantum packets.
-func (e *Engine) PollTransmit(now Time, b *wire.Batch) (n int) {
-	e.now = now
-	before := b.Len()
-	for e.readyHead != nil {
-		q := e.readyHead
-		if !e.serve(q, b) {
-			break
-		}
-		e.readyHead = q.readyNext
-		if e.readyHead == nil {
-			e.readyTail = nil
-		}
-		q.ready, q.readyNext = false, nil
-		if q.due != 0 {
-			e.schedule(q, q.due)
-		}
-	}
-	if e.readyHead == nil {
-		e.urgent = false
-	}
-	if e.recorder != nil {
-		e.recordSent(b.Frames()[before:])
-	}
-	return b.Len() - before
-}
-
-// serve gives q its turn; false: the batch is full and q keeps its place.
-func (e *Engine) serve(q *QP, b *wire.Batch) bool {
-	for n := range quantum {
-		switch {
-		case q.due&dueCNP != 0:
-			if e.putCNP(q, b) == full {
-				return false
-			}
-			q.due &^= dueCNP
-		case q.due&dueReply != 0 && !(n < quantum-1 && q.due&dueRequest != 0 && q.resp.onlyAck()):
-			// Requests go before an ACK. So the answer of a ping-pong waits for nothing; and as the
-			// ACK is short, it leaves in one run with the last packets of the answer, instead of
-			// cutting it in two.
-			switch e.reply(q, b) {
-			case full:
-				return false
-			case blocked:
-				q.due &^= dueReply
-			}
-		case q.due&dueRequest != 0:
-			switch e.request(q, b) {
-			case full:
-				return false
-			case blocked:
-				q.due &^= dueRequest
-			}
-		default:
-			return true
-		}
-	}
-	return true
-}
-
-// schedule puts q on the ready list with something to send.
-func (e *Engine) schedule(q *QP, d due) {
-	q.due |= d
-	if q.ready {
-		return
-	}
-	q.ready = true
-	if e.readyTail == nil {
-		e.readyHead = q
-	} else {
-		e.readyTail.readyNext = q
-	}
-	e.readyTail = q
-}
-
-// urge is schedule for what a peer must hear at once.
-func (e *Engine) urge(q *QP, d due) {
-	e.urgent = true
-	e.schedule(q, d)
-}
-
-// unschedule forgets what q wanted to send. The list drops q when its turn comes.
-func (e *Engine) unschedule(q *QP) { q.due = 0 }
-
-// Idle says that the engine has nothing to send and no doorbell to look at.
-func (e *Engine) Idle() bool { return e.readyHead == nil && !e.bells.pending() }
-
-// Urgent says that a NAK or a CNP is among what waits to be sent. An ACK may wait for what its
-// application does next. But a peer that hears late of a loss, or of congestion, goes on sending
-// what it must send again, or what fills the queue.
-func (e *Engine) Urgent() bool { return e.urgent }
 
 // complete stages a completion.
 func (e *Engine) complete(c *CQ, wc *WC, solicited bool) {

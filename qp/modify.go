@@ -97,6 +97,7 @@ func (e *Engine) ModifyQP(now Time, q *QP, attr *QPAttr, mask AttrMask) error {
 	q.apply(attr, mask)
 	if mask&AttrAV != 0 {
 		q.path, q.away = path, false
+		e.belong(q, path.Dst)
 	}
 	if mask&AttrRateLimit != 0 {
 		e.limitRate(q)

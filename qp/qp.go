@@ -36,6 +36,7 @@ type QP struct {
 	paused    bool   // a packet waits for rate.sendAt
 	mtu       uint32 // path MTU in bytes
 	readyNext *QP
+	source    *source // the peer, by its address
 	path      wire.Path
 
 	resp           responder
@@ -107,7 +108,7 @@ func (e *Engine) CreateQPIn(q *QP, init QPInit) error {
 	}
 	*q = QP{typ: init.Type, traits: services[init.Type].traits, mem: e.cfg.Memory, pd: init.PD, sigAll: init.SQSigAll,
 		even:   e.cfg.EvenPackets && services[init.Type].reliable && !init.WholeMessages,
-		sendCQ: init.SendCQ, recvCQ: init.RecvCQ, deadline: Never}
+		sendCQ: init.SendCQ, recvCQ: init.RecvCQ, source: &e.own, deadline: Never}
 	c := init.Cap
 	q.sq.init(c.MaxSendWR, max(c.MaxSendSGE, 1), c.MaxInlineData)
 	if c.MaxSendWR == 0 {
@@ -281,6 +282,7 @@ func (e *Engine) DestroyQP(q *QP) error {
 	e.dropKept(q)
 	q.putBack()
 	e.unschedule(q)
+	e.belong(q, wire.GID{})
 	e.timers.remove(q)
 	q.resp.dropReplies() // one may still wait for storage
 	e.qps.remove(q.qpn)
@@ -366,6 +368,7 @@ func (e *Engine) reset(q *QP) {
 	q.rec.sequence = sequence{}
 	q.rec.start(&q.attr, &e.stats, e.cfg.Window)
 	e.dropKept(q)
+	e.belong(q, wire.GID{})
 	q.rate, q.paused = rate{}, false
 	q.resp = responder{}
 	keep := QPAttr{Cap: q.attr.Cap}

@@ -107,7 +107,7 @@ func TestRateBoundsWindow(t *testing.T) {
 // least rate of the congestion control stays so.
 func TestCeiling(t *testing.T) {
 	e := NewEngine(Config{Congestion: CongestionParams{LineRate: 10e9}})
-	q := &QP{}
+	q := &QP{source: &e.own}
 	r := &q.rate
 	q.rec.ackAt, q.rec.probeAt, q.rec.readyAt = Never, Never, Never
 	took := func(n int) Time { // a packet of so many bytes

@@ -56,6 +56,10 @@ var mutants = []mutant{
 		{"qp/responder.go", "		return e.duplicate(q, p), true\n", "		if p.Op.Flags&wire.OpAtomic != 0 {\n			_ = e.execute(q, p)\n		}\n		return e.duplicate(q, p), true\n"}}},
 	{"an atomic that is repeated is answered with the result of one with the same PSN, 16 million packets ago", []string{"qp TestReplayAfterRound"}, []edit{
 		{"qp/reply.go", "		i := r.resNext - 1 - n\n", "		i := n\n"}}},
+	{"queue pairs take turns to send, whoever they are connected to", []string{"qp/qptest TestTurnsOfSources"}, []edit{
+		{"qp/sources.go", "	if q.source.gid == gid {\n", "	if q.source != nil {\n"}}},
+	{"a turn to send begins anew with each batch", []string{"qp/qptest TestTurnsOfSources"}, []edit{
+		{"qp/sources.go", "	for ; e.turns.had < quantum;", "	for e.turns.had = 0; e.turns.had < quantum;"}}},
 	{"a moderated queue waits for one completion more", []string{lifeWorlds}, []edit{
 		{"qp/cq.go", "	return c.held >= c.enough ||", "	return c.held > c.enough ||"}}},
 	{"who has asked once for the event of a drained send queue is told each time", []string{lifeWorlds}, []edit{
