@@ -9,6 +9,8 @@
 # make bench     ours against its rivals in half an hour; writes bench/RESULTS.md
 # make bench FULL=1       everything, in an hour or two: more ports, references, guests, loss, many connections
 # make bench OLD=COMMIT   our own cases of COMMIT and of the working tree in pairs; fails if one has become slower
+# make dist      what a release consists of, in dist/: binaries, manual pages, completions, SBOMs, SHA256SUMS
+# make dist-twice    the same from two clones, and from an empty cache: are the sums equal?
 # make pgo       a new profile to build the command by, after changes to hot paths
 
 GO ?= go
@@ -66,7 +68,10 @@ FLAGS := -vet=off -pgo=off -timeout $(TIMEOUT)
 SKIPS := $(GO) run ./internal/ci/skips
 TEST := $(SKIPS) $(FLAGS)
 
-.PHONY: test computes waits quick demo bench pgo packages platforms programs cover mutants soak $(COMPUTES) $(WAITS)
+# Systems that a release has binaries for.
+RELEASED := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
+
+.PHONY: dist dist-twice test computes waits quick demo bench pgo packages platforms programs cover mutants soak $(COMPUTES) $(WAITS)
 
 # Both lanes run to their ends even if one fails. A part's output appears when the part has ended.
 test: packages
@@ -214,3 +219,28 @@ bench: $(if $(OLD),,packages)
 # The profile by which the command is built. Wants the same.
 pgo: packages
 	$(GO) run ./bench -full -pgo cmd/roce/default.pgo
+
+# A release. Nothing in it depends on the time, the folder or the machine: binaries are static and
+# without paths, pages have the commit's date, and SBOMs (CycloneDX) no serial number.
+TOOL := $(GO) tool -modfile=internal/ci/tools/go.mod
+dist: export CGO_ENABLED := 0
+dist: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct)
+dist:
+	@rm -rf dist && mkdir -p dist/man dist/completions
+	@for s in $(RELEASED); do \
+		name=roce-$$(echo $$s | tr / -); bin=dist/$$name; case $$s in windows/*) bin=$$bin.exe;; esac; \
+		echo "$$bin"; \
+		GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) build -buildvcs=true -trimpath -ldflags='-s -w -buildid=' -o $$bin ./cmd/roce || exit 1; \
+		$(TOOL) cyclonedx-gomod bin -json -noserial -notimestamp -output $$bin.cdx.json $$bin || exit 1; \
+	done
+	@$(GO) build -tags man -buildvcs=true -trimpath -pgo=off -o dist/made ./cmd/roce && dist/made man dist/man && \
+	for shell in bash zsh fish powershell; do dist/made completion $$shell >dist/completions/roce.$$shell || exit 1; done; rm dist/made
+	@cd dist && find . -type f ! -name SHA256SUMS | LC_ALL=C sort | xargs sha256sum >SHA256SUMS && ls -l
+
+# Two clones in folders of different names, the second with a cache of its own.
+dist-twice:
+	@at=$$(mktemp -d) && trap "rm -rf $$at" EXIT && \
+	git clone -q . $$at/one && git clone -q . $$at/the-other && \
+	$(MAKE) --no-print-directory -C $$at/one dist && \
+	GOCACHE=$$at/cache $(MAKE) --no-print-directory -C $$at/the-other dist && \
+	diff $$at/one/dist/SHA256SUMS $$at/the-other/dist/SHA256SUMS && echo "the sums of $$(git rev-parse --short HEAD) are equal: $$(wc -l <$$at/one/dist/SHA256SUMS) files"

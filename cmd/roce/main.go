@@ -67,6 +67,9 @@ func faultFlag(f *pflag.FlagSet, rules *string) {
 	f.StringVar(rules, "fault", "", "`rules` of what goes wrong on purpose, such as tx.SEND:5:drop (docs/faults.md)")
 }
 
+// more are commands that a build with tags has (man.go).
+var more []func() *cobra.Command
+
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "roce",
@@ -81,12 +84,17 @@ either end may be one of those programs on a machine with an RDMA device.`,
   roce pingpong                        wait for a peer ...
   roce pingpong 10.0.0.1               ... and play with it
   roce perf write-bw 10.0.0.1 -s 64K   measure against "roce perf write-bw" or "ib_write_bw" there`,
+		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	root.SetVersionTemplate("roce {{.Version}}\n")
 	root.SetFlagErrorFunc(badOption)
 	root.AddCommand(demoCommand(), devicesCommand(), devinfoCommand(), doctorCommand(), pingpongCommand(), perfCommand(), rpingCommand(), rstreamCommand(), versionCommand())
 	root.AddCommand(traceCommand(), learnCommand())
+	for _, command := range more {
+		root.AddCommand(command())
+	}
 	complete(root)
 	helpTopics(root)
 	return group(root)
