@@ -37,6 +37,9 @@ func (t *Table) Remote(pd PD, qpn uint32, rkey uint32, va uint64, n uint32, need
 	if s == BadRange && e.whole {
 		return anywhere(va, n)
 	}
+	if e.kind == kindBoundWindow && e.window.typ == Window1 {
+		span.by = e
+	}
 	return span, s
 }
 
@@ -57,7 +60,7 @@ func (t *Table) RemoteAll(pd PD, qpn uint32, rkey uint32, need Access) (Span, St
 	if all.whole { // nobody can mean that
 		return Span{}, BadRange
 	}
-	return Span{all.mem}, OK
+	return Span{mem: all.mem}, OK
 }
 
 // MappingOf is the memory that a key opens, nil if it opens none. A Span that is checked afterwards
@@ -91,7 +94,7 @@ func (e *entry) span(pd PD, addr uint64, n uint32, need Access) (Span, Status) {
 	if offset > size || uint64(n) > size-offset {
 		return Span{}, BadRange
 	}
-	return Span{e.mem[offset : offset+uint64(n) : offset+uint64(n)]}, OK
+	return Span{mem: e.mem[offset : offset+uint64(n) : offset+uint64(n)]}, OK
 }
 
 // anywhere is n bytes of a region that is the whole address space.
@@ -99,5 +102,5 @@ func anywhere(addr uint64, n uint32) (Span, Status) {
 	if addr < lowest || addr+uint64(n) < addr || addr+uint64(n) > highest {
 		return Span{}, BadRange
 	}
-	return Span{bytesAt(addr, n)}, OK
+	return Span{mem: bytesAt(addr, n)}, OK
 }

@@ -70,6 +70,7 @@ func TestAgainstModel(t *testing.T) {
 			"deallocWindow": d.deallocWindow,
 			"bind":          d.bind,
 			"invalidate":    d.invalidate,
+			"endLife":       d.endLife,
 			"":              func(t *rapid.T) { checkAgainstModel(t, d.tab, d.m) },
 		})
 	})
@@ -232,6 +233,17 @@ func (d *drive) invalidate(t *rapid.T) {
 	}
 	if s == OK {
 		w.to = nil
+	}
+}
+
+// endLife frees the windows of type 2 that are bound through a queue pair.
+func (d *drive) endLife(t *rapid.T) {
+	q := qpn(t)
+	d.tab.InvalidateAll(q)
+	for _, w := range d.m.windows {
+		if w.to != nil && w.qpn == q && w.w.Type() == Window2 {
+			w.to = nil
+		}
 	}
 }
 

@@ -17,7 +17,15 @@ import "sync/atomic"
 //
 // Arguments outside the span panic: the check was for those bytes, so that is a mistake of the
 // caller and not of a peer.
-type Span struct{ mem []byte }
+type Span struct {
+	mem []byte
+	by  *entry // the window of type 1 that it was reached by; nil: another key
+}
+
+// Still says whether what was read of the span was read before its key was taken back. Only a
+// window of type 1 may be bound elsewhere by another lane meanwhile, so ask after reading for a
+// peer. It swaps because that comes after all loads before it, which a load need not do.
+func (s Span) Still() bool { return s.by == nil || s.by.window.entry.CompareAndSwap(s.by, s.by) }
 
 // Len is the number of bytes that were checked.
 func (s Span) Len() uint32 { return uint32(len(s.mem)) }

@@ -27,6 +27,7 @@ type Table struct {
 	pds     map[PD]*pdUse
 	regions int
 	windows int
+	opened  map[uint32]*Window // type 2 and bound, by QP: the newest, then Window.next
 	readers []*Reader
 }
 
@@ -69,7 +70,7 @@ const (
 // NewTable returns an empty table. rnd supplies the bits that make keys unpredictable; it is called
 // with the table's mutex held, and must be cryptographically strong wherever peers are not trusted.
 func NewTable(rnd func() uint64) *Table {
-	t := &Table{rnd: rnd, pds: make(map[PD]*pdUse)}
+	t := &Table{rnd: rnd, pds: make(map[PD]*pdUse), opened: make(map[uint32]*Window)}
 	t.slots.Store(newSlotArray(minSlots))
 	return t
 }

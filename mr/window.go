@@ -4,7 +4,8 @@ package mr
 //
 //	type 2B   AllocWindow ──▶ free ── BindWindow (BIND_MW) ──▶ bound
 //	                          ▲                                  │
-//	                          └── Invalidate (LOCAL_INV, SEND_WITH_INV)
+//	                          ├── Invalidate (LOCAL_INV, SEND_WITH_INV)
+//	                          └── InvalidateAll (the end of a life of its QP)
 //
 //	type 1    AllocWindow ──▶ free ── BindWindow (ibv_bind_mw) ──▶ bound ──┐ BindWindow:
 //	                          ▲                                     │ ▲    │ elsewhere
@@ -15,7 +16,8 @@ package mr
 // it, and only the QP that bound the window can use and invalidate it. As a QP lives on one lane,
 // an invalidation can not race with an access through the same window. A window of type 1 is for
 // all QPs of its domain: an access by another lane that was found right just before the window was
-// bound elsewhere may end just after. It is still to memory that is registered.
+// bound elsewhere may end just after. It is still to memory that is registered, and what it has
+// read does not leave (Span.Still).
 
 import (
 	"fmt"
@@ -38,6 +40,8 @@ type Window struct {
 	region *Region               // what it is bound to, under Table.mu
 	serial uint32                // of the bind that did that, under Table.mu
 	gone   bool                  // deallocated, under Table.mu
+
+	next, last *Window // in the list of Table.opened, under Table.mu
 }
 
 // RKey is the present key: the one from allocation until the first bind, then that of the last
@@ -100,7 +104,7 @@ func (t *Table) unpublishWindow(w *Window) error {
 	}
 	t.remove(e)
 	w.entry.Store(&entry{key: e.key, pd: e.pd, kind: kindFreeWindow, window: w})
-	w.unbind()
+	t.unbind(w, e)
 	w.gone = true
 	t.windows--
 	t.pds[e.pd].windows--
@@ -152,7 +156,7 @@ func (t *Table) BindWindow(pd PD, b *Bind) Status {
 	}
 	w.serial = b.Serial
 	if frees {
-		w.unbind()
+		t.unbind(w, old)
 		t.republish(w, &entry{key: b.NewKey, pd: pd, kind: kindFreeWindow, window: w})
 		return OK
 	}
@@ -161,13 +165,14 @@ func (t *Table) BindWindow(pd PD, b *Bind) Status {
 		key: b.NewKey, pd: pd, kind: kindBoundWindow, access: b.Access,
 		base: b.Addr, mem: e.mem[offset : offset+b.Length : offset+b.Length], mapping: e.mapping, window: w,
 	}
-	if w.typ == Window2 {
-		bound.qpn = b.QPN
-	}
 	if b.Access&ZeroBased != 0 {
 		bound.base = 0
 	}
-	w.unbind()
+	t.unbind(w, old)
+	if w.typ == Window2 {
+		bound.qpn = b.QPN
+		t.open(w, b.QPN)
+	}
 	w.region = e.region
 	w.region.bindings++
 	t.republish(w, bound)
@@ -265,9 +270,25 @@ func (t *Table) Invalidate(pd PD, qpn uint32, rkey uint32) Status {
 	case e.qpn != qpn:
 		return BadAccess
 	}
-	e.window.unbind()
-	t.republish(e.window, &entry{key: e.key, pd: e.pd, kind: kindFreeWindow, window: e.window})
+	t.free(e)
 	return OK
+}
+
+// InvalidateAll does that to each window of type 2 that is bound through QP qpn, whose life ends:
+// its next peer, or another QP that gets its number, has not been given their keys. The caller is
+// inside a turn of the QP's lane.
+func (t *Table) InvalidateAll(qpn uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for w := t.opened[qpn]; w != nil; w = t.opened[qpn] {
+		t.free(w.entry.Load())
+	}
+}
+
+// free makes a bound window a free one, under its key. The caller holds Table.mu.
+func (t *Table) free(e *entry) {
+	t.unbind(e.window, e)
+	t.republish(e.window, &entry{key: e.key, pd: e.pd, kind: kindFreeWindow, window: e.window})
 }
 
 // checkWindow is the part of a remote access check that only windows have.
@@ -285,12 +306,36 @@ func (e *entry) checkWindow(pd PD, qpn uint32) Status {
 	return OK
 }
 
-// unbind lets go of the region. The caller holds Table.mu.
-func (w *Window) unbind() {
-	if w.region != nil {
-		w.region.bindings--
-		w.region = nil
+// open lists a window of type 2 with the QP that it was bound through. The caller holds Table.mu.
+func (t *Table) open(w *Window, qpn uint32) {
+	if w.next = t.opened[qpn]; w.next != nil {
+		w.next.last = w
 	}
+	t.opened[qpn] = w
+}
+
+// unbind lets a window go of what it is bound to under e, if it is. The caller holds Table.mu.
+func (t *Table) unbind(w *Window, e *entry) {
+	if w.region == nil {
+		return
+	}
+	w.region.bindings--
+	w.region = nil
+	if w.typ == Window1 {
+		return
+	}
+	switch {
+	case w.last != nil:
+		w.last.next = w.next
+	case w.next != nil:
+		t.opened[e.qpn] = w.next
+	default:
+		delete(t.opened, e.qpn)
+	}
+	if w.next != nil {
+		w.next.last = w.last
+	}
+	w.next, w.last = nil, nil
 }
 
 // republish gives a window's slot a new meaning. The index, and with it the slot, stays. The caller

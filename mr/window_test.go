@@ -222,9 +222,16 @@ func TestWindowOfType1(t *testing.T) {
 	if s := tab.Invalidate(pd, testQPN, key); s != BadState {
 		t.Errorf("Invalidate = %v, want %v", s, BadState)
 	}
+	span, _ := tab.Remote(pd, testQPN, key, base+64, 64, RemoteRead) // by another lane
+	if !span.Still() {
+		t.Error("the window has not been bound elsewhere yet")
+	}
 	// Another QP binds it elsewhere, and knows an older key.
 	again := IncRKey(key)
 	x.bind(testQPN+1, first, again, base, 8, RemoteWrite, OK)
+	if span.Still() {
+		t.Error("what is read now was not given to the peer")
+	}
 	remote(testQPN, key, base+64, 1, RemoteRead, BadKey)
 	remote(testQPN, again, base, 8, RemoteWrite, OK)
 	if err := tab.Deregister(x.r); !errors.Is(err, ErrBusy) {

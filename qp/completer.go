@@ -246,9 +246,8 @@ func (e *Engine) nakReceived(q *QP, psn wire.PSN, syn wire.Syndrome) wire.DropRe
 func (e *Engine) completeHead(q *QP) {
 	i := q.sq.head.Load()
 	s := q.sq.at(i)
-	if q.req.doomed > 0 && q.req.at(i).status != WCSuccess { // nor need it be sent again
-		q.req.at(i).status = WCSuccess
-		q.req.doomed--
+	if q.req.doomed > 0 && q.req.at(i).status != WCSuccess {
+		q.req.spare(i)
 	}
 	if q.sigAll || s.flags&SendSignaled != 0 {
 		e.complete(q.sendCQ, &WC{WRID: s.wrid, Opcode: wrTable[s.opcode].wc, ByteLen: s.length, QPN: q.qpn}, false)

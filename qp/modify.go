@@ -254,6 +254,7 @@ func (e *Engine) enter(q *QP, from, to QPState) {
 		return
 	case StateErr:
 		e.fail(q)
+		q.resp.dropReplies() // also those of one that has failed by itself (section 7.7)
 		return
 	case StateRTR:
 		if from == StateInit {

@@ -285,6 +285,7 @@ func (e *Engine) DestroyQP(q *QP) error {
 	e.belong(q, wire.GID{})
 	e.timers.remove(q)
 	q.resp.dropReplies() // one may still wait for storage
+	e.cfg.Memory.InvalidateAll(q.qpn)
 	e.qps.remove(q.qpn)
 	q.use(-1)
 	q.setState(StateReset)
@@ -356,6 +357,7 @@ func (e *Engine) reset(q *QP) {
 	}
 	q.setState(StateReset)
 	e.recordState(q)
+	e.cfg.Memory.InvalidateAll(q.qpn) // what was opened to this peer is not for the next
 	e.unschedule(q)
 	e.timers.remove(q)
 	q.sq.reset()

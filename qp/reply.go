@@ -324,8 +324,8 @@ func (e *Engine) replyDone(q *QP, b *wire.Batch) verdict {
 	return sent
 }
 
-// replyRead makes the next response packet of a READ. The key is checked again: the memory may be
-// gone by now.
+// replyRead makes the next response packet of a READ. Right and key are checked again, because the
+// application may have taken the memory back by now (section 7.7).
 func (e *Engine) replyRead(q *QP, b *wire.Batch) verdict {
 	r := &q.resp
 	j := r.jobAt(0)
@@ -337,16 +337,19 @@ func (e *Engine) replyRead(q *QP, b *wire.Batch) verdict {
 	}
 	var payload []byte
 	st := mr.OK
+	var span mr.Span
 	if n > 0 {
-		var span mr.Span
 		span, st = e.cfg.Memory.Remote(j.pd, q.qpn, j.rkey, j.va, n, mr.RemoteRead)
 		payload = span.Bytes()
+		if q.attr.AccessFlags&mr.RemoteRead == 0 {
+			st = mr.BadAccess
+		}
 	}
 	if st == mr.OK {
 		frames := b.Frames()
 		st = e.noted(e.sealPayload(&frames[len(frames)-1], int(op.Info().HdrLen), payload, true))
 	}
-	if st != mr.OK {
+	if st != mr.OK || !span.Still() {
 		b.Undo()
 		psn := j.next
 		r.dropReplies()

@@ -32,6 +32,7 @@ type requester struct {
 	lone     bool   // the present message began after a silence
 	awaited  uint32 // newest request whose last packet had AckReq because its ACK was awaited
 	doomed   int    // started requests whose wqe.status is not WCSuccess
+	stop     uint32 // the oldest of them
 	rxeFlush bool   // FLUSHes are sealed as rxe wants it
 	credits  credits
 }
@@ -166,9 +167,13 @@ func (e *Engine) checkSend(q *QP, s *sendSlot) WCStatus {
 // it all the same: then an ACK that is still on its way completes it with success, which is the
 // truth.
 func (e *Engine) doom(q *QP, status WCStatus) {
-	w := q.req.at(q.req.next)
+	r := &q.req
+	w := r.at(r.next)
+	if r.doomed == 0 || int32(r.next-r.stop) < 0 { // it was passed before, and is to be sent again
+		r.stop = r.next
+	}
 	if w.status == WCSuccess {
-		q.req.doomed++
+		r.doomed++
 	}
 	w.status = status
 	e.failDoomed(q)
@@ -176,20 +181,16 @@ func (e *Engine) doom(q *QP, status WCStatus) {
 
 // stopped says whether the position has reached or passed a request that cannot be sent: nothing
 // goes out from there on.
-func (q *QP) stopped() bool {
-	r := &q.req
-	if r.doomed == 0 {
-		return false
+func (q *QP) stopped() bool { return q.req.doomed > 0 && int32(q.req.next-q.req.stop) >= 0 }
+
+// spare takes back that request i, the oldest, cannot be sent: it need not be any more.
+func (r *requester) spare(i uint32) {
+	r.at(i).status = WCSuccess
+	if r.doomed--; r.doomed == 0 {
+		return
 	}
-	for i := q.sq.head.Load(); i != r.started; i++ {
-		if r.at(i).status != WCSuccess {
-			return true
-		}
-		if i == r.next {
-			break
-		}
+	for r.stop = i + 1; r.at(r.stop).status == WCSuccess; r.stop++ {
 	}
-	return false
 }
 
 // failDoomed fails a request that cannot be sent if its turn has come. Whoever handles a response

@@ -341,7 +341,7 @@ func (e *Engine) execute(q *QP, p *wire.Packet) fault {
 		} else {
 			orig, st = span.FetchAdd(a.SwapAdd())
 		}
-		if e.noted(st) != mr.OK {
+		if e.noted(st) != mr.OK || !span.Still() {
 			return faultKey
 		}
 		e.acceptAtomic(q, orig)

@@ -227,8 +227,9 @@ type SendWR struct {
 	// could go through SGL.)
 	Inline []byte
 
-	Imm           uint32 // WITH_IMM: the peer's WC.Imm; C's imm_data is htonl(Imm)
-	InvalidateKey uint32 // SEND_WITH_INV: the peer's rkey; LOCAL_INV: our own
+	Imm uint32 // WITH_IMM: the peer's WC.Imm; C's imm_data is htonl(Imm)
+	// SEND_WITH_INV: the peer's rkey, behind a READ by it with SendFence; LOCAL_INV: our own
+	InvalidateKey uint32
 
 	RemoteAddr uint64 // WRITE, READ, atomics, FLUSH, ATOMIC WRITE
 	RKey       uint32

@@ -238,7 +238,8 @@ func (m *MR) Close() error {
 // One of type 1 is bound by QP.BindMW, as often as one likes, and opens its range to the peers of
 // every queue pair of the domain. One of type 2 is bound by a WRBindMW request and taken back by
 // WRLocalInv or by the peer's WRSendWithInv, and opens its range to the peer of the queue pair that
-// has bound it.
+// has bound it, until that is reset or closed: then it is free again. A WRSendWithInv behind a READ
+// through the window needs SendFence, or it takes the window from under the READ's responses.
 type MW struct {
 	pd  *PD
 	typ MWType
@@ -293,8 +294,8 @@ type MWBindAttr struct {
 // BindMW binds a window of type 1 (ibv_bind_mw): it posts that to the send queue, where it takes a
 // slot and completes with WCBindMW in its turn. When BindMW returns, RKey is the window's new key,
 // which a later request of the queue may tell the peer. What the window was bound to before is
-// closed when the bind is executed; an access of another queue pair that has just been let in may
-// end after that.
+// closed when the bind is executed; a WRITE of another queue pair that has just been let in may end
+// after that.
 //
 // The error is that of PostSend, or ErrInvalid of a window of type 2, or of an object of another
 // protection domain. What is wrong with the range or the rights is said by the completion,

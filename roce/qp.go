@@ -223,6 +223,10 @@ func (q *QP) PostRecv(wrs ...RecvWR) error {
 // seen any more, and Endpoint is another one. Requests of an SRQ are not the queue pair's: the one
 // that a message was using goes back, and completions of others stay.
 //
+// When Modify to ERR or RESET, or without RemoteRead, has returned, no byte of memory is read for
+// the peer any more, whatever it had asked for before (docs/rocev2.md, section 7.7). That is so
+// also if the queue pair was in ERR already: one that has failed by itself answers until then.
+//
 // A new address vector (AttrAV) waits until the port can send there, at most 2 s or until ctx ends:
 // packet and xdp ports have to find the neighbour's Ethernet address first. ErrUnreachable if they
 // can not. Nothing else waits, or looks at ctx.
