@@ -1,10 +1,14 @@
 package page
 
-// The page served on this machine, to its user only. Stages of a request: the Host header must be
-// this server's own name, so that no name that somebody points at 127.0.0.1 gets anything; a method
-// that changes nothing; not from another site's page; the token, by the URL that was printed or by
-// the cookie that came with the page → the parts of the page, windows of the capture, packets as
-// they come. Nothing can be changed here, and no header lets another site read an answer.
+// The page served on this machine, and its packets to its user only. Stages of a request: the Host
+// header must be this server's own name, so that no name that somebody points at 127.0.0.1 gets
+// anything; a method that changes nothing; not from another site's page; the token, in a header,
+// unless what is asked for is a part of the program → windows of the capture, packets as they come.
+// Nothing can be changed here, and no header lets another site read an answer.
+//
+// The token is behind the # of the URL that was printed: no browser sends that to anybody. The page
+// keeps it for its tab and its port (assets/source.js). A cookie would go to every port of this
+// machine, so to the servers of its other users.
 
 import (
 	"context"
@@ -53,31 +57,33 @@ func (s *Site) Serve(ctx context.Context, l net.Listener, ready func(url string)
 		BaseContext: func(net.Listener) context.Context { return ctx }}
 	stop := context.AfterFunc(ctx, func() { server.Close() })
 	defer stop()
-	ready("http://" + s.host + "/?token=" + s.token)
+	ready("http://" + s.host + "/#token=" + s.token)
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("page: %w", err)
 	}
 	return nil
 }
 
-// cookie is the cookie's name: browsers share cookies between the ports of a host.
-func (s *Site) cookie() string {
-	_, port, _ := net.SplitHostPort(s.host)
-	return "roce-" + port
+// public are the parts of the program, which are the same for everybody: a browser asks for them
+// before a script of ours could give it the token.
+var public = map[string]http.HandlerFunc{
+	"/page.css": constant("text/css; charset=utf-8", func() string { return asset("page.css") }),
+	"/page.js":  constant("text/javascript; charset=utf-8", player),
+	"/world.js": constant("text/javascript; charset=utf-8", worldSupport),
+	"/world.wasm": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/wasm")
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Write(worldProgram())
+	},
 }
 
 // handler is everything behind the gate.
 func (s *Site) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/{$}", s.document)
-	mux.HandleFunc("/page.css", constant("text/css; charset=utf-8", asset("page.css")))
-	mux.HandleFunc("/page.js", constant("text/javascript; charset=utf-8", player()))
-	mux.HandleFunc("/world.js", constant("text/javascript; charset=utf-8", worldSupport()))
-	mux.HandleFunc("/world.wasm", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/wasm")
-		w.Header().Set("Content-Encoding", "gzip")
-		w.Write(worldProgram())
-	})
+	for path, part := range public {
+		mux.HandleFunc(path, part)
+	}
 	if s.Read != nil {
 		mux.HandleFunc("/play", s.play)
 	}
@@ -98,7 +104,7 @@ func (s *Site) gate(next http.Handler) http.Handler {
 		h := w.Header()
 		h.Set("Content-Security-Policy", served+"; frame-ancestors 'none'")
 		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer") // the URL has the token
+		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
@@ -126,14 +132,10 @@ func (s *Site) refuse(r *http.Request) (status int, why string) {
 	if site := r.Header.Get("Sec-Fetch-Site"); r.URL.Path != "/" && site != "" && site != "same-origin" && site != "none" {
 		return http.StatusForbidden, "another site's page may not ask"
 	}
-	given := ""
-	if c, err := r.Cookie(s.cookie()); err == nil {
-		given = c.Value
+	if r.URL.Path == "/" || public[r.URL.Path] != nil {
+		return 0, ""
 	}
-	if token := r.URL.Query().Get("token"); r.URL.Path == "/" && token != "" {
-		given = token
-	}
-	if subtle.ConstantTimeCompare([]byte(given), []byte(s.token)) != 1 {
+	if given := r.Header.Get("Authorization"); subtle.ConstantTimeCompare([]byte(given), []byte("Bearer "+s.token)) != 1 {
 		return http.StatusForbidden, "open the whole URL that roce trace serve has printed, with its token"
 	}
 	return 0, ""
@@ -144,10 +146,8 @@ func isHost(given, host string) bool {
 	return given == host || given == strings.TrimSuffix(host, ":80")
 }
 
-// document is the page itself. The cookie comes with it, so that its parts need no token in their
-// URLs; the page takes the token out of its own.
+// document is the page itself, without anything of the capture.
 func (s *Site) document(w http.ResponseWriter, _ *http.Request) {
-	http.SetCookie(w, &http.Cookie{Name: s.cookie(), Value: s.token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	g := given{File: s.Read != nil, Live: s.Live != nil, Count: (&Window{Count: s.Count}).room()}
 	p := parts{Title: "RoCE", Policy: served, Style: `<link rel="stylesheet" href="page.css">`, Script: `<script src="world.js"></script><script src="page.js"></script>`}
@@ -162,10 +162,10 @@ func (s *Site) document(w http.ResponseWriter, _ *http.Request) {
 }
 
 // constant answers with a text of the program.
-func constant(kind, text string) http.HandlerFunc {
+func constant(kind string, text func() string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", kind)
-		io.WriteString(w, text)
+		io.WriteString(w, text())
 	}
 }
 
@@ -244,39 +244,26 @@ func (s *Site) openFile(ctx context.Context, n, part int) *packet {
 // pace is how often a page is told of new packets at most.
 const pace = 100 * time.Millisecond
 
-// events are packets as they come, as server-sent events.
+// events are packets as they come: a line of JSON at once, and one whenever there is more.
 func (s *Site) events(w http.ResponseWriter, r *http.Request) {
 	if !s.follow(1) {
 		http.Error(w, fmt.Sprintf("%d pages follow already", maxFollowing), http.StatusTooManyRequests)
 		return
 	}
 	defer s.follow(-1)
-	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Content-Type", "application/x-ndjson")
 	out := http.NewResponseController(w)
-	if out.Flush() != nil { // the page is to know that it follows, before there is a packet
-		return
-	}
 	seen := number(r, "after")
-	if last := r.Header.Get("Last-Event-ID"); last != "" {
-		seen, _ = strconv.Atoi(last)
-	}
-	for fresh := false; ; fresh = true {
+	for {
 		p, changed := s.Live.after(seen)
-		n := len(p.Packets)
-		if n > 0 {
+		if n := len(p.Packets); n > 0 {
 			seen = p.Packets[n-1].N
 		}
-		if fresh || n > 0 {
-			text, err := json.Marshal(p)
-			if err == nil {
-				_, err = fmt.Fprintf(w, "id: %d\nevent: packets\ndata: %s\n\n", seen, text)
-			}
-			if err == nil {
-				err = out.Flush()
-			}
-			if err != nil {
-				return
-			}
+		if p.encode(w) != nil {
+			return
+		}
+		if _, err := io.WriteString(w, "\n"); err != nil || out.Flush() != nil {
+			return
 		}
 		for _, ready := range []<-chan struct{}{changed, after(pace)} {
 			select {

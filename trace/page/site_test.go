@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
 	"strings"
@@ -39,17 +40,18 @@ func serve(t *testing.T, s *Site) (host, token string) {
 	})
 	u, err := url.Parse(<-where)
 	require.NoError(t, err)
-	return u.Host, u.Query().Get("token")
+	token, ok := strings.CutPrefix(u.Fragment, "token=")
+	require.True(t, ok, u)
+	return u.Host, token
 }
 
-// request asks with the cookie, and returns the answer and its text.
+// request asks with the token, and returns the answer and its text.
 func request(t *testing.T, method, host, path, token string, header ...string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequest(method, "http://"+host+path, nil)
 	require.NoError(t, err)
-	_, port, _ := net.SplitHostPort(host)
 	if token != "" {
-		r.AddCookie(&http.Cookie{Name: "roce-" + port, Value: token})
+		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	for i := 0; i+1 < len(header); i += 2 {
 		if header[i] == "Host" {
@@ -82,18 +84,24 @@ func TestGate(t *testing.T) {
 		header                    []string
 		want                      int
 	}{
-		{"the page by its URL", "GET", "/?token=" + token, "", nil, 200},
-		{"the page by its cookie", "GET", "/", token, nil, 200},
-		{"by another name of this machine", "GET", "/", token, []string{"Host", "localhost:" + port}, 200},
+		{"the page", "GET", "/", "", nil, 200},
+		{"the page, from a link", "GET", "/", "", []string{"Sec-Fetch-Site", "cross-site"}, 200},
+		{"a part of the program", "GET", "/page.js", "", []string{"Sec-Fetch-Site", "same-origin"}, 200},
+		{"by another name of this machine", "GET", "/", "", []string{"Host", "localhost:" + port}, 200},
 		{"the head of it", "HEAD", "/play", token, nil, 200},
 		{"what it asks for", "GET", "/play", token, []string{"Sec-Fetch-Site", "same-origin"}, 200},
-		{"no token", "GET", "/", "", nil, 403},
-		{"a wrong token", "GET", "/?token=AAAA", "", nil, 403},
-		{"a wrong cookie", "GET", "/play", "AAAA", nil, 403},
-		{"a token is for the page only", "GET", "/play?token=" + token, "", nil, 403},
+		{"no token", "GET", "/play", "", nil, 403},
+		{"no token for a packet", "GET", "/packet?n=1", "", nil, 403},
+		{"no token for what is not there", "GET", "/live", "", nil, 403},
+		{"a wrong token", "GET", "/play", "AAAA", nil, 403},
+		{"half a token", "GET", "/play", token[:13], nil, 403},
+		{"a token without its name", "GET", "/play", "", []string{"Authorization", token}, 403},
+		{"a token in the URL", "GET", "/play?token=" + token, "", nil, 403},
+		{"a token as a cookie", "GET", "/play", "", []string{"Cookie", "roce-" + port + "=" + token}, 403},
 		{"a name that points here", "GET", "/", token, []string{"Host", "evil.example:" + port}, 421},
 		{"another port's name", "GET", "/", token, []string{"Host", "127.0.0.1:1"}, 421},
 		{"no port", "GET", "/", token, []string{"Host", "127.0.0.1"}, 421},
+		{"another site's page for a part", "GET", "/world.wasm", "", []string{"Sec-Fetch-Site", "cross-site"}, 403},
 		{"another site's page", "GET", "/play", token, []string{"Sec-Fetch-Site", "cross-site"}, 403},
 		{"another port's page", "GET", "/packet?n=1", token, []string{"Sec-Fetch-Site", "same-site"}, 403},
 		{"a form", "POST", "/play", token, nil, 405},
@@ -109,15 +117,34 @@ func TestGate(t *testing.T) {
 		require.Contains(t, a.Header.Get("Content-Security-Policy"), "default-src 'none'", c.what)
 		require.Equal(t, "no-store", a.Header.Get("Cache-Control"), c.what)
 		require.Equal(t, "nosniff", a.Header.Get("X-Content-Type-Options"), c.what)
-		if c.want != 200 {
-			require.NotContains(t, text, token, c.what)
-			require.Empty(t, a.Header.Get("Set-Cookie"), c.what)
-		}
+		require.NotContains(t, text, token, c.what)
+		require.Empty(t, a.Header.Get("Set-Cookie"), c.what)
 	}
-	a, text := request(t, "GET", host, "/?token="+token, "")
-	require.Contains(t, a.Header.Get("Set-Cookie"), "HttpOnly; SameSite=Strict")
-	require.NotContains(t, text, token, "the page has no token in it")
+	_, text := request(t, "GET", host, "/", "")
 	require.NotContains(t, text, "<script>", "nothing is inline")
+	require.NotContains(t, text, "alert", "nothing of the capture")
+}
+
+// TestOtherPorts: another user of the machine serves a page of his own, and the browser of the one
+// who looks at a capture opens it. It gets nothing with which he could ask here.
+func TestOtherPorts(t *testing.T) {
+	host, token := serve(t, site(t))
+	var got []http.Header
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = append(got, r.Header) }))
+	defer other.Close()
+	jar, err := cookiejar.New(nil)
+	require.NoError(t, err)
+	browser := &http.Client{Jar: jar}
+	defer browser.CloseIdleConnections()
+	for _, url := range []string{"http://" + host + "/#token=" + token, "http://" + host + "/page.js", other.URL} {
+		a, err := browser.Get(url)
+		require.NoError(t, err)
+		require.NoError(t, a.Body.Close())
+		require.Equal(t, 200, a.StatusCode)
+	}
+	require.Len(t, got, 1)
+	require.NotContains(t, fmt.Sprint(got), token)
+	require.Empty(t, got[0].Values("Cookie"))
 }
 
 // TestOnlyLoopback: a listener that others can reach is refused.
@@ -192,22 +219,17 @@ func TestLive(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	r, err := http.NewRequestWithContext(ctx, "GET", "http://"+host+"/events", nil)
 	require.NoError(t, err)
-	_, port, _ := net.SplitHostPort(host)
-	r.AddCookie(&http.Cookie{Name: "roce-" + port, Value: token})
+	r.Header.Set("Authorization", "Bearer "+token)
 	a, err := http.DefaultClient.Do(r)
 	require.NoError(t, err)
 	defer a.Body.Close()
-	require.Equal(t, "text/event-stream", a.Header.Get("Content-Type"))
+	require.Equal(t, "application/x-ndjson", a.Header.Get("Content-Type"))
 	lines := bufio.NewReader(a.Body)
 	next := func() (p play) {
-		for {
-			line, err := lines.ReadString('\n')
-			require.NoError(t, err)
-			if text, ok := strings.CutPrefix(line, "data: "); ok {
-				require.NoError(t, json.Unmarshal([]byte(text), &p))
-				return p
-			}
-		}
+		line, err := lines.ReadString('\n')
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal([]byte(line), &p))
+		return p
 	}
 	p := next()
 	require.Len(t, p.Packets, 1)

@@ -199,6 +199,10 @@ var mutants = []mutant{
 		{"qp/reply.go", "Remote(j.pd, q.qpn, j.rkey", "Remote(q.pd, q.qpn, j.rkey"}}},
 	{"XRC: a message goes on into a shared receive queue that is no more", []string{lifeWorlds}, []edit{
 		{"qp/xrc.go", "			q.putBack()\n			q.srq, q.recvCQ = nil, nil\n", ""}}},
+	{"trace serve: the token is a cookie, which goes to every port of this machine", []string{"trace/page TestGate|TestOtherPorts"}, []edit{
+		{"trace/page/site.go", "	w.Header().Set(\"Content-Type\", \"text/html; charset=utf-8\")\n", "	http.SetCookie(w, &http.Cookie{Name: \"roce\", Value: s.token, Path: \"/\", HttpOnly: true, SameSite: http.SameSiteStrictMode})\n	w.Header().Set(\"Content-Type\", \"text/html; charset=utf-8\")\n"}}},
+	{"trace serve: packets are for whoever asks", []string{"trace/page TestGate"}, []edit{
+		{"trace/page/site.go", "	if r.URL.Path == \"/\" || public[r.URL.Path] != nil {\n", "	if true {\n"}}},
 	{"cm: a REP that comes again gets no RTU", []string{"cm TestSwarm"}, []edit{
 		{"cm/state.go", "	{in(StateEstablished), gotREP, resend, stay},\n", ""}}},
 	{"cm: a DREQ of nobody gets no answer", []string{"cm TestSwarm", "cm TestDREQOfNobody"}, []edit{

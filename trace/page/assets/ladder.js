@@ -54,8 +54,9 @@ function drawLadder() {
   const tall = rows.times.length * ladder.height + 30;
   byId('extent').style.height = tall + 'px';
   byId('extent').style.width = ladder.width + 'px';
-  if (rows.arrows.length === 0 && rows.entries.length === 0) {
-    byId('drawing').replaceChildren(el('div', { class: 'empty' }, rows.total ? 'The filter leaves none of ' + plural(rows.total, 'packet') + '.' : 'There is no packet yet.'));
+  if (app.failed || (rows.arrows.length === 0 && rows.entries.length === 0)) {
+    const why = rows.total ? 'The filter leaves none of ' + plural(rows.total, 'packet') + '.' : 'There is no packet yet.';
+    byId('drawing').replaceChildren(el('div', { class: app.failed ? 'empty wrongtext' : 'empty' }, app.failed || why));
     box.removeAttribute('aria-activedescendant');
     return;
   }

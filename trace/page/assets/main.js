@@ -15,6 +15,7 @@ const app = {
   differs: [], // what the changes have made different
   answered: null, // which answer was given
   unfollow: null, // stops the live view
+  failed: '', // what went wrong, in place of the packets
 };
 
 /** draw draws the ladder soon, once. */
@@ -36,6 +37,7 @@ function say(text) {
 /** showPlay takes a play; keep leaves selection and filter as they are. */
 function showPlay(play, { title, keep } = {}) {
   app.play = play;
+  app.failed = '';
   ladder.hosts = play.hosts;
   if (!keep) {
     app.selected = 0;
@@ -174,13 +176,14 @@ async function openLive() {
   enter('live');
   app.unfollow?.();
   showPlay(await liveSource.play(), { title: 'A running demonstration' });
-  app.unfollow = liveSource.follow((more) => {
+  const newest = () => app.play.packets.at(-1)?.n || 0;
+  app.unfollow = liveSource.follow(newest, (more) => {
     const following = app.now >= app.end;
     app.play.hosts = more.hosts;
     app.play.entries = more.entries || [];
     app.play.moments = more.moments;
     ladder.hosts = more.hosts;
-    const last = app.play.packets.length ? app.play.packets[app.play.packets.length - 1].n : 0;
+    const last = newest();
     app.play.packets.push(...(more.packets || []).filter((p) => p.n > last));
     app.play.packets.splice(0, Math.max(0, app.play.packets.length - given.count));
     offerFilters();
@@ -217,13 +220,14 @@ async function openLessons(name) {
   await openLesson(name);
 }
 
-/** attempt shows what goes wrong. */
+/** attempt shows what goes wrong, until something else is shown. */
 async function attempt(f) {
   try {
     await f();
   } catch (e) {
     say('');
-    byId('drawing').replaceChildren(el('div', { class: 'empty wrongtext' }, 'This did not work: ' + (e.message || e)));
+    app.failed = 'This did not work: ' + (e.message || e);
+    draw();
   }
 }
 
@@ -304,15 +308,17 @@ function listen() {
   });
   byId('help-open').addEventListener('click', openHelp);
   document.addEventListener('keydown', press);
+  addEventListener('hashchange', () => { // the URL of a new server was put into the place of the old one's
+    if (keepToken()) location.reload();
+  });
   new ResizeObserver(draw).observe(box);
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);
 }
 
 listen();
-if (location.search) history.replaceState(null, '', location.pathname + location.hash); // the token is in a cookie now
-const wanted = /^#lesson=(.+)$/.exec(location.hash);
+keepToken();
 attempt(() => {
-  if (wanted) return openLessons(decodeURIComponent(wanted[1]));
+  if (wanted('lesson')) return openLessons(wanted('lesson'));
   if (given.live) return openLive();
   if (given.file) return openFile();
   return openLessons();

@@ -10,12 +10,46 @@ async function unpacked(id) {
   return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip')));
 }
 
-/** ask gets JSON of the server. */
-async function ask(path) {
-  const answer = await fetch(path, { credentials: 'same-origin' });
-  if (!answer.ok) throw new Error(`${path}: ${answer.status} ${(await answer.text()).slice(0, 200)}`);
-  return answer.json();
+/** wanted is what the URL says behind its #: a token, which the server has printed, or a lesson. */
+const wanted = (name) => new URLSearchParams(location.hash.slice(1)).get(name);
+
+/** keepToken moves a token from the URL to what is this tab's and port's only, and says if there is one. */
+function keepToken() {
+  const token = wanted('token');
+  if (given.static || !token) return false;
+  sessionStorage.setItem('token', token);
+  history.replaceState(null, '', location.pathname);
+  return true;
 }
+
+/** request asks the server for what only its user may have. */
+async function request(path, signal) {
+  const answer = await fetch(path, { headers: { Authorization: `Bearer ${sessionStorage.getItem('token')}` }, signal });
+  if (!answer.ok) throw Object.assign(new Error(`${path}: ${answer.status} ${(await answer.text()).slice(0, 200)}`), { refused: true });
+  return answer;
+}
+
+/** ask gets JSON of the server. */
+const ask = async (path) => (await request(path)).json();
+
+/** arriving yields lines of JSON until the connection ends. An EventSource would send no token. */
+async function* arriving(path, signal) {
+  try {
+    const reader = (await request(path, signal)).body.pipeThrough(new TextDecoderStream()).getReader();
+    for (let rest = ''; ;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      const lines = (rest + value).split('\n');
+      rest = lines.pop();
+      for (const line of lines) yield JSON.parse(line);
+    }
+  } catch (e) {
+    if (e.refused) throw e;
+  }
+}
+
+/** AGAIN is after how many milliseconds the page asks again for a connection that has ended. */
+const AGAIN = 1000;
 
 /** fileSource is a capture: inside of this file, or with the server, which has it in windows. */
 const fileSource = {
@@ -36,11 +70,17 @@ const liveSource = {
   async detail(p) {
     return p.fields ? p : { ...p, ...(await ask(`packet?of=live&n=${p.n}`)) };
   },
-  /** follow calls back with new packets; it returns how to stop that. */
-  follow(added) {
-    const stream = new EventSource('events');
-    stream.addEventListener('packets', (e) => added(JSON.parse(e.data)));
-    return () => stream.close();
+  /** follow calls back with what is newer than packet newest(); it returns how to stop that. */
+  follow(newest, added) {
+    const end = new AbortController();
+    const go = async () => {
+      while (!end.signal.aborted) {
+        for await (const more of arriving(`events?after=${newest()}`, end.signal)) added(more);
+        await new Promise((again) => setTimeout(again, AGAIN));
+      }
+    };
+    go().catch((e) => say('Nothing more comes: ' + (e.message || e)));
+    return () => end.abort();
   },
 };
 
@@ -51,7 +91,7 @@ let world = null;
 async function startWorld() {
   if (world) return world;
   const go = new Go();
-  const code = given.static ? await (await unpacked('world')).arrayBuffer() : await (await fetch('world.wasm', { credentials: 'same-origin' })).arrayBuffer();
+  const code = given.static ? await (await unpacked('world')).arrayBuffer() : await (await fetch('world.wasm')).arrayBuffer();
   const { instance } = await WebAssembly.instantiate(code, go.importObject);
   await new Promise((ready) => {
     globalThis.roceReady = ready;

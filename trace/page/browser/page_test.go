@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -101,21 +100,6 @@ func file(t *testing.T, w *page.Window) string {
 	return "file://" + name
 }
 
-// serve serves a site until the test ends, and returns its URL.
-func serve(t *testing.T, s *page.Site) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	ctx, stop := context.WithCancel(context.Background())
-	url, done := make(chan string, 1), make(chan error, 1)
-	go func() { done <- s.Serve(ctx, l, func(at string) { url <- at }) }()
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, <-done)
-	})
-	return <-url
-}
-
 // TestPage drives the page in all its ways, in one browser.
 func TestPage(t *testing.T) {
 	browser := start(t)
@@ -129,7 +113,9 @@ func TestPage(t *testing.T) {
 		{"slider", slider},
 		{"ten thousand packets", tenThousand},
 		{"served in windows", servedInWindows},
+		{"the token", token},
 		{"live", live},
+		{"live, cut", liveCut},
 		{"a lesson", lesson},
 		{"a lesson, served", lessonServed},
 		{"every lesson", everyLesson},
@@ -268,8 +254,7 @@ func servedInWindows(t *testing.T, browser context.Context) {
 		return nil
 	}}), 1400, 900, "light")
 	x.wait(`document.querySelector('#shown').textContent === '100 packets'`)
-	require.Empty(t, value[string](x, `location.search`))
-	require.Empty(t, value[string](x, `document.cookie`), "scripts do not see the token")
+	require.Empty(t, value[string](x, `location.hash`))
 	x.do(chromedp.Click(`//button[text()='Later']`))
 	x.wait(`document.querySelector('#packet-101') !== null`)
 	x.click("#packet-102 .hit")

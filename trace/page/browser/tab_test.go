@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -59,6 +60,8 @@ type tab struct {
 	*testing.T
 	ctx context.Context
 
+	expected string // what the browser is to complain of
+
 	mu     sync.Mutex
 	errors []string
 }
@@ -74,7 +77,9 @@ func open(t *testing.T, browser context.Context, url string, width, height int64
 		stop()
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		require.Empty(t, x.errors, "what the browser complained of")
+		for _, e := range x.errors {
+			require.True(t, x.expected != "" && strings.Contains(e, x.expected), "the browser complained: %s", e)
+		}
 	})
 	require.NoError(t, chromedp.Listen(ctx, x.listen))
 	_, err := chromedp.Call(ctx, log.Enable, cdp.Empty{})
@@ -128,13 +133,17 @@ func value[T any](x *tab, expression string) T {
 	return v
 }
 
-// wait waits, frame by frame, until an expression is true.
+// wait waits, frame by frame, until an expression is true; meanwhile the page may be loaded again.
 func (x *tab) wait(expression string) {
 	x.Helper()
 	ctx, stop := context.WithTimeout(x.ctx, patience)
 	defer stop()
 	look := `new Promise((ok) => { const look = () => ((` + expression + `) ? ok(true) : requestAnimationFrame(look)); look(); })`
-	if _, err := chromedp.Run(ctx, chromedp.Evaluate[bool](look, chromedp.EvalAwaitPromise)); err != nil {
+	_, err := chromedp.Run(ctx, chromedp.Evaluate[bool](look, chromedp.EvalAwaitPromise))
+	for err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "navigated") {
+		_, err = chromedp.Run(ctx, chromedp.Evaluate[bool](look, chromedp.EvalAwaitPromise))
+	}
+	if err != nil {
 		x.Fatalf("never true: %s: %v\nthe browser says: %q\nthe page: %.600s", expression, err, x.errors, value[string](x, "document.body.innerText"))
 	}
 }
