@@ -76,6 +76,9 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// TestShareOfRows: a flood to one address leaves the others their share.
+func TestShareOfRows(t *testing.T) { porttest.TestShareOfRows(t, Open, "packet", 16) }
+
 func TestForged(t *testing.T) {
 	porttest.Forged(t, func(t testing.TB, ns *netns.Namespace, address string) transport.Port {
 		return porttest.OpenIn(t, ns, Open, "packet:"+address, transport.Options{})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/transport/internal/ether"
+	"github.com/goroce/goroce/transport/internal/rota"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -22,6 +23,7 @@ const recvFrames = 512 // the most that one Recv lends
 
 type receiver struct {
 	ring    ring
+	order   rota.Rota            // of the ring and the frames to ourselves
 	heads   [][wire.HeadMax]byte // of the frames of super-frames
 	super   superFrame
 	station *ether.Station // whose Martians are dropped and counted as forged
@@ -43,8 +45,16 @@ func (p *port) Recv(frames []wire.Frame) (n int, err error) {
 	}
 	r := &p.recv
 	r.ring.giveBack()
-	n = r.take(frames)
-	n += p.TakeSelf(frames[n:])
+	for i, first := 0, r.order.Begin(2); i < 2; i++ {
+		source, got := (first+i)%2, 0
+		if source == 0 {
+			got = r.take(frames[n:])
+		} else {
+			got = p.TakeSelf(frames[n:])
+		}
+		r.order.Gave(source, got)
+		n += got
+	}
 	if p.Received(frames[:n]); n > 0 {
 		p.Heard()
 	}

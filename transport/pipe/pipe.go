@@ -6,8 +6,9 @@
 //
 // A queue is a ring of slots whose buffers are used again and again. A slot that Recv has lent is
 // free again with the next Recv. When the queue of a receiver is full, Send stops there and
-// returns, as on a network with flow control; the receiver wakes those that it kept waiting. Frames
-// to an address that nobody has are dropped and counted.
+// returns, as on a network with flow control; the receiver wakes those that it kept waiting. Of
+// several senders none may have more of the slots than are free, so that each finds one. Frames to
+// an address that nobody has are dropped and counted.
 package pipe
 
 import (
@@ -62,7 +63,16 @@ type Port struct {
 	head   uint64  // slots before this one are free
 	lent   uint64  // slots from head to here are lent to the receiver
 	tail   uint64  // slots from lent to here hold frames
-	starve []*Port // senders that found the ring full
+	starve []*Port // senders that found no room
+	claims []claim
+}
+
+// claim is what one sender has of a ring that others send to.
+type claim struct {
+	from *Port // nil: who sends to groups, and does not wait
+	held int   // slots
+	// waits says that it has found no room, and sent nothing since.
+	waits bool
 }
 
 // station is what the lanes of a port share.
@@ -73,6 +83,7 @@ type station struct {
 }
 
 type slot struct {
+	from    *Port // whose claim it counts for
 	head    [wire.HeadMax]byte
 	headLen int
 	body    []byte
@@ -265,7 +276,7 @@ func (s *segment) multicast(group wire.GID, f *wire.Frame) {
 // waits for it.
 func (p *Port) enqueue(f *wire.Frame, from *Port) bool {
 	p.mu.Lock()
-	if p.tail-p.head == uint64(len(p.ring)) {
+	if !p.admit(from) {
 		if from != nil && !slices.Contains(p.starve, from) {
 			p.starve = append(p.starve, from)
 		}
@@ -273,6 +284,7 @@ func (p *Port) enqueue(f *wire.Frame, from *Port) bool {
 		return false
 	}
 	s := &p.ring[p.tail%uint64(len(p.ring))]
+	s.from = from
 	s.headLen = copy(s.head[:], f.Head)
 	if cap(s.body) < len(f.Body) {
 		// There are few sizes, so that growing ends soon.
@@ -290,6 +302,41 @@ func (p *Port) enqueue(f *wire.Frame, from *Port) bool {
 	return true
 }
 
+// admit says whether a sender gets a slot, and counts it. One that is alone may have all of them;
+// of several, each as many as it leaves free. The caller holds p.mu.
+func (p *Port) admit(from *Port) bool {
+	c, free := p.claimOf(from), len(p.ring)-int(p.tail-p.head)
+	if free == 0 || len(p.claims) > 1 && c.held >= free {
+		c.waits = from != nil
+		return false
+	}
+	c.held++
+	c.waits = false
+	return true
+}
+
+// claimOf is a sender's claim, which there is from then on. The caller holds p.mu.
+func (p *Port) claimOf(from *Port) *claim {
+	for i := range p.claims {
+		if p.claims[i].from == from {
+			return &p.claims[i]
+		}
+	}
+	p.claims = append(p.claims, claim{from: from})
+	return &p.claims[len(p.claims)-1]
+}
+
+// takeBack frees the slots that were lent, and forgets the claims that have come to an end. The
+// caller holds p.mu.
+func (p *Port) takeBack() {
+	for ; p.head != p.lent; p.head++ {
+		s := &p.ring[p.head%uint64(len(p.ring))]
+		p.claimOf(s.from).held--
+		s.from = nil
+	}
+	p.claims = slices.DeleteFunc(p.claims, func(c claim) bool { return c.held == 0 && (!c.waits || c.from.closed.Load()) })
+}
+
 // Recv lends what is in the queue and takes back what it lent before.
 func (p *Port) Recv(frames []wire.Frame) (n int, err error) {
 	if p.closed.Load() {
@@ -297,7 +344,7 @@ func (p *Port) Recv(frames []wire.Frame) (n int, err error) {
 	}
 	p.mu.Lock()
 	if p.head != p.lent {
-		p.head = p.lent
+		p.takeBack()
 		p.releaseStarved()
 	}
 	for ; n < len(frames) && p.lent != p.tail; n++ {

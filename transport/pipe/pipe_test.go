@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // kind is the pipe.
-var kind = porttest.Kind{Name: "pipe", Open: func(t testing.TB, i int, o transport.Options) transport.Port {
+var kind = porttest.Kind{Name: "pipe", Held: true, Open: func(t testing.TB, i int, o transport.Options) transport.Port {
 	t.Helper()
 	return open(t, fmt.Sprintf("pipe:%s/10.1.0.%d", t.Name(), i+1), o)
 }}

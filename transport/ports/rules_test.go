@@ -18,19 +18,20 @@ var rooms = map[string]string{
 	"transport/internal/park":  "",
 	"transport/internal/event": "transport wire",
 	"transport/internal/gid":   "transport wire",
+	"transport/internal/rota":  "",
 	"transport/internal/host":  "transport transport/internal/event transport/internal/gid wire",
 	"transport/internal/ether": "transport transport/internal/count transport/internal/event transport/internal/gid transport/internal/host wire",
 	"transport/pipe":           "transport transport/internal/count transport/internal/event transport/internal/gid transport/internal/park wire",
 	"transport/fault":          "transport wire",
 	"transport/capture":        "transport wire",
 	"transport/udp": "transport transport/internal/count transport/internal/event transport/internal/gid transport/internal/host " +
-		"transport/internal/park wire",
+		"transport/internal/park transport/internal/rota wire",
 	"transport/packet": "transport transport/internal/count transport/internal/ether transport/internal/event transport/internal/gid " +
-		"transport/internal/host wire",
+		"transport/internal/host transport/internal/rota wire",
 	"transport/xdp": "transport transport/internal/count transport/internal/ether transport/internal/event transport/internal/gid " +
-		"transport/internal/host wire",
+		"transport/internal/host transport/internal/rota wire",
 	"transport/ports": "transport transport/internal/count transport/internal/ether transport/internal/event transport/internal/gid transport/internal/host transport/internal/park " +
-		"transport/packet transport/pipe transport/udp transport/xdp wire",
+		"transport/internal/rota transport/packet transport/pipe transport/udp transport/xdp wire",
 }
 
 // others are the modules of others that a room may link, beside golang.org/x/sys and those of the

@@ -32,6 +32,14 @@ func TestLanes(t *testing.T) {
 			Within: func(i int, f func()) { netns.NewWireWithQueues(t, 4).End(i).Do(f) }})
 }
 
+// TestShareOfRows: a flood to one address leaves the others their share, also those whose packets
+// come one by one, of which a Recv asks the kernel for fewer than it has places.
+func TestShareOfRows(t *testing.T) {
+	for _, places := range []int{16, 2 * recvSlots} {
+		t.Run(fmt.Sprint(places), func(t *testing.T) { porttest.TestShareOfRows(t, Open, "udp", places) })
+	}
+}
+
 func TestEvents(t *testing.T) {
 	porttest.TestEvents(t, func(t testing.TB, ns *netns.Namespace) transport.Port {
 		return porttest.OpenIn(t, ns, Open, "udp:10.77.0.2", transport.Options{})

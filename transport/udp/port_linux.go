@@ -21,6 +21,7 @@ import (
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/transport/internal/count"
 	"github.com/goroce/goroce/transport/internal/host"
+	"github.com/goroce/goroce/transport/internal/rota"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -31,8 +32,9 @@ type port struct {
 	from atomic.Uint32 // UDP port that all sockets send from, as frames say it; 0: none is open yet
 
 	sockets sockets
-	hot     int // of the sockets, the one that had something last
-	streak  int // Recvs that looked at no other
+	hot     int       // of the sockets, the one that had something last
+	streak  int       // Recvs that looked at no other
+	order   rota.Rota // of the sockets, when a Recv looks at all
 	found   [8]unix.EpollEvent
 	send    sender
 

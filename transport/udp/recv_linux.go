@@ -118,13 +118,15 @@ func (s *socket) receive(p *port, frames []wire.Frame) (n int, err error) {
 	return n, err
 }
 
-// maxStreak is how many Recvs in a row look at one socket only, while it has something.
+// maxStreak is how many Recvs in a row look at one socket only, while it has something and the
+// others had nothing.
 const maxStreak = 8
 
 // recvSeveral receives from sockets that there are several of. The one that had something last is
-// asked first; if it has nothing, one system call looks at all others. So a Recv in vain takes two
-// system calls, one for each IP version; and with one IP version, where that would be one too many,
-// a single one, which looks at all.
+// asked alone, for a streak; if it has nothing, one system call looks at all others. So a Recv in
+// vain takes two system calls, one for each IP version; and with one IP version, where that would
+// be one too many, a single one, which looks at all. Whoever floods one address may fill every
+// Recv, so a streak ends all the same, and there is none while several sockets have something.
 func (p *port) recvSeveral(l *socketList, frames []wire.Frame) (n int, err error) {
 	if len(l.all) == 0 {
 		return 0, nil
@@ -132,28 +134,34 @@ func (p *port) recvSeveral(l *socketList, frames []wire.Frame) (n int, err error
 	if p.hot >= len(l.all) {
 		p.hot = 0
 	}
-	first := l.all[p.hot]
-	if l.both {
-		if n, err = first.receive(p, frames); err != nil {
+	var asked *socket
+	if p.streak++; l.both && p.streak < maxStreak {
+		asked = l.all[p.hot]
+		if n, err = asked.receive(p, frames); n > 0 || err != nil {
 			return n, err
 		}
-		if p.streak++; n == len(frames) || n > 0 && p.streak < maxStreak {
-			return n, nil
-		}
-		p.streak = 0
 	}
 	p.look(l)
-	for i, start := 0, p.hot+1; i < len(l.all); i++ {
-		at := (start + i) % len(l.all)
+	p.streak = 0
+	for i, first := 0, p.order.Begin(len(l.all)); i < len(l.all); i++ {
+		at := (first + i) % len(l.all)
 		s := l.all[at]
-		if n == len(frames) || s.known && !s.ready && !s.recv.holds() || l.both && s == first {
+		if s.known && !s.ready && !s.recv.holds() || s == asked {
 			continue
 		}
+		if n > 0 {
+			p.streak = maxStreak // there are several: the next Recv looks at all, too
+		}
+		if n == len(frames) {
+			break
+		}
 		got, err := s.receive(p, frames[n:])
+		p.order.Gave(at, got)
+		s.ready = false
 		if n += got; err != nil {
 			return n, err
 		}
-		if s.ready = false; got > 0 {
+		if got > 0 {
 			p.hot = at
 		}
 	}

@@ -92,6 +92,12 @@ func TestLanesOpenErrors(t *testing.T) {
 // TestForged: what comes by the wire from a source that nobody there has is dropped.
 func TestRows(t *testing.T) { porttest.TestRows(t, Open, "xdp", 1) }
 
+// TestShareOfRows: a flood to one address leaves the others their share.
+func TestShareOfRows(t *testing.T) { porttest.TestShareOfRows(t, Open, "xdp", 16) }
+
+// TestShareOfQueues: the same for a flood by one queue of the card.
+func TestShareOfQueues(t *testing.T) { porttest.TestShareOfQueues(t, Open, "xdp") }
+
 func TestForged(t *testing.T) {
 	porttest.Forged(t, func(t testing.TB, ns *netns.Namespace, address string) transport.Port {
 		return openOn(t, ns, address, transport.Options{}, native)

@@ -15,11 +15,12 @@ import (
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/transport/internal/count"
 	"github.com/goroce/goroce/transport/internal/ether"
+	"github.com/goroce/goroce/transport/internal/rota"
 	"github.com/goroce/goroce/wire"
 )
 
 type receiver struct {
-	next int // the queue where Recv begins, so that none starves
+	order rota.Rota // of the queues, and last the frames to ourselves
 
 	joined []byte // packets that were copied together by this Recv, one after the other
 	used   int
@@ -45,20 +46,17 @@ func (p *port) Recv(frames []wire.Frame) (n int, err error) {
 	r.used = 0
 	// What is longer was merged by the kernel, and nothing says where to cut it.
 	longest := p.Peers.MTU() + ether.HeaderMax
-	for i := range p.queues {
-		q := p.queues[(r.next+i)%len(p.queues)]
-		q.giveBack()
-		got := q.take(p.memory, r, frames[n:], longest)
-		// A driver that has run out of chunks says so, but maybe just after we had given it some
-		// and looked.
-		if n += got; got == 0 && p.binding.zeroCopy && q.fill.needsWakeup() {
-			kickReceive(q.fd)
+	sources := len(p.queues) + 1
+	for i, first := 0, r.order.Begin(sources); i < sources; i++ {
+		source, got := (first+i)%sources, 0
+		if source == len(p.queues) {
+			got = p.TakeSelf(frames[n:])
+		} else {
+			got = p.takeQueue(p.queues[source], frames[n:], longest)
 		}
+		r.order.Gave(source, got)
+		n += got
 	}
-	if len(p.queues) > 1 {
-		r.next = (r.next + 1) % len(p.queues)
-	}
-	n += p.TakeSelf(frames[n:])
 	if p.send.stuck {
 		p.again()
 	}
@@ -67,6 +65,17 @@ func (p *port) Recv(frames []wire.Frame) (n int, err error) {
 	}
 	r.report(&p.Counters)
 	return n, nil
+}
+
+// takeQueue gives a queue the chunks that it lent, and fills frames from it.
+func (p *port) takeQueue(q *queue, frames []wire.Frame, longest int) (n int) {
+	q.giveBack()
+	// A driver that has run out of chunks says so, but maybe just after we had given it some and
+	// looked.
+	if n = q.take(p.memory, &p.recv, frames, longest); n == 0 && p.binding.zeroCopy && q.fill.needsWakeup() {
+		kickReceive(q.fd)
+	}
+	return n
 }
 
 func (r *receiver) report(c *count.Counters) {

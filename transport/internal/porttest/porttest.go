@@ -4,6 +4,7 @@
 //	porttest.go              opening, sending and receiving (this file)
 //	rules.go                 what every port keeps
 //	groups.go                multicast
+//	share.go                 neighbours that flood; share_linux.go: addresses and queues
 //	lanes.go                 several ports with one address
 //	watched_linux.go         two goroutines that wait for one port
 //	wire_linux.go            ports in network namespaces, and forged packets
@@ -40,6 +41,8 @@ type Kind struct {
 	Portable bool
 	// IPv6 says that its addresses are.
 	IPv6 bool
+	// Held says that a port which is full keeps its senders waiting.
+	Held bool
 }
 
 // Open opens one port by an opener, and closes it with the test.

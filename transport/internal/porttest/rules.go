@@ -26,6 +26,8 @@ var rules = []struct {
 	{"Wait", testWait, every},
 	{"WakeIsNeverLost", testWakeIsNeverLost, every},
 	{"NoAllocations", testNoAllocations, native},
+	{"Share", testShare, every},
+	{"ShareBehind", testShareBehind, every},
 }
 
 func every(Kind) bool     { return true }
