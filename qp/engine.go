@@ -84,7 +84,9 @@ type Engine struct {
 	recorder *Recorder // nil: none
 
 	keptFrame   wire.Frame // of the kept packet at hand
-	keptBodies  int        // packets kept behind gaps
+	keptPlaces  int        // of maxKept, those that are taken
+	holders     []*source  // who has some of it
+	hand        int        // of holders: the next to give way
 	spareBodies [][]byte
 	spareStores []*reorder
 	touched     uint32      // see touch

@@ -60,10 +60,12 @@ const (
 	// MaxWindow.
 	maxGaps = MaxWindow / 2
 	// maxKept is how many packets the responders of an engine keep behind gaps, all together: 64
-	// MiB at path MTU 4096.
-	maxKept = 1 << 14
-	// spareStores is how many stores for them an engine keeps ready; each takes 32 KiB without the
-	// packets. Of buffers for packets it keeps MaxWindow.
+	// MiB at path MTU 4096. The store of a queue pair takes the places of storePlaces of them: 32
+	// KiB.
+	maxKept     = 1 << 14
+	storePlaces = 8
+	// spareStores is how many stores an engine keeps ready. Of buffers for packets it keeps
+	// MaxWindow.
 	spareStores = 8
 	// maxUnasked is the most packets inside a message of which none asks for an ACK. rxe: 64.
 	maxUnasked = 64

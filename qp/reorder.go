@@ -12,6 +12,10 @@ package qp
 // A store takes MaxWindow PSNs from the expected one on, and an engine keeps maxKept packets. What
 // finds no room is dropped as it is without selective repeat, and asked for with a NAK of the
 // standard as soon as everything before it is there.
+//
+// Sources share that room (section 14). Nothing of it is kept free for who comes late: a packet of
+// a source that has less than its share takes the place of one of a source that has more
+// (makeRoom), which is allowed, because its peer repeats it. So no gap has to age.
 
 import "github.com/goroce/goroce/wire"
 
@@ -24,6 +28,8 @@ type reorder struct {
 	reported wire.PSN        // gaps before this one have been reported
 	high     wire.PSN        // one past the newest
 	short    bool            // something was dropped for lack of room
+	of       *source         // that the places count for
+	index    int             // in its stores
 }
 
 // kept is one packet, from BTH to ICRC, and how many PSNs it takes: a READ takes those of its
@@ -47,7 +53,10 @@ func (e *Engine) keep(q *QP, p *wire.Packet) wire.DropReason {
 		e.schedule(q, dueReply)
 	}
 	room := MaxWindow - psn.Sub(r.epsn)
-	if room <= 0 || e.keptBodies == maxKept {
+	if room > 0 && r.kept != nil && r.kept.at(psn).body != nil {
+		return wire.DropDuplicate
+	}
+	if room <= 0 || !e.makeRoom(q) {
 		if r.kept == nil {
 			return e.goBack(q)
 		}
@@ -55,13 +64,10 @@ func (e *Engine) keep(q *QP, p *wire.Packet) wire.DropReason {
 		return wire.DropOutOfSequence
 	}
 	if r.kept == nil {
-		r.kept = e.takeStore(r.epsn)
+		e.takeStore(q)
 	}
 	s, k := r.kept, r.kept.at(psn)
-	if k.body != nil {
-		return wire.DropDuplicate
-	}
-	*k = kept{e.takeBody(p.Body), min(q.psns(p), uint32(room))}
+	*k = kept{e.takeBody(p.Body, s.of), min(q.psns(p), uint32(room))}
 	s.n++
 	e.stats.Kept++
 	if end := psn.Add(k.psns); end.Sub(s.high) > 0 {
@@ -161,7 +167,7 @@ func (e *Engine) catchUp(q *QP) {
 		if reason != wire.DropNone {
 			e.stats.Drops[reason]++
 		}
-		e.giveBody(body)
+		e.giveBody(body, s.of)
 	}
 	if r.kept != s { // an error has ended the queue pair
 		return
@@ -199,7 +205,7 @@ func (e *Engine) passTo(s *reorder, psn wire.PSN) {
 // discard empties one slot.
 func (s *reorder) discard(e *Engine, psn wire.PSN) {
 	if k := s.at(psn); k.body != nil {
-		e.giveBody(k.body)
+		e.giveBody(k.body, s.of)
 		s.n, *k = s.n-1, kept{}
 	}
 }
@@ -214,24 +220,33 @@ func (e *Engine) dropKept(q *QP) {
 	for psn := s.from; s.n > 0; psn = psn.Next() {
 		s.discard(e, psn)
 	}
-	if len(e.spareStores) < spareStores {
+	last := len(s.of.stores) - 1
+	if other := s.of.stores[last]; other != q {
+		s.of.stores[s.index], other.resp.kept.index = other, s.index
+	}
+	s.of.stores = s.of.stores[:last]
+	e.count(s.of, -storePlaces)
+	if s.of = nil; len(e.spareStores) < spareStores {
 		e.spareStores = append(e.spareStores, s)
 	}
 }
 
-// takeStore returns an empty store of what follows psn, the expected packet.
-func (e *Engine) takeStore(psn wire.PSN) *reorder {
-	s := new(reorder)
+// takeStore gives q an empty store of what follows the expected packet.
+func (e *Engine) takeStore(q *QP) {
+	s, psn := new(reorder), q.resp.epsn
 	if n := len(e.spareStores); n > 0 {
 		s, e.spareStores = e.spareStores[n-1], e.spareStores[:n-1]
 	}
 	s.n, s.short, s.from, s.reported, s.high = 0, false, psn, psn, psn
-	return s
+	s.of, s.index = q.source, len(q.source.stores)
+	s.of.stores = append(s.of.stores, q)
+	e.count(s.of, storePlaces)
+	q.resp.kept = s
 }
 
-// takeBody returns a copy of a packet.
-func (e *Engine) takeBody(packet []byte) []byte {
-	e.keptBodies++
+// takeBody returns a copy of a packet, which takes a place of a source's.
+func (e *Engine) takeBody(packet []byte, s *source) []byte {
+	e.count(s, 1)
 	var b []byte
 	if n := len(e.spareBodies); n > 0 {
 		b, e.spareBodies = e.spareBodies[n-1], e.spareBodies[:n-1]
@@ -239,9 +254,74 @@ func (e *Engine) takeBody(packet []byte) []byte {
 	return append(b[:0], packet...)
 }
 
-func (e *Engine) giveBody(b []byte) {
-	e.keptBodies--
+func (e *Engine) giveBody(b []byte, s *source) {
+	e.count(s, -1)
 	if len(e.spareBodies) < MaxWindow {
 		e.spareBodies = append(e.spareBodies, b)
+	}
+}
+
+// count has a source take n places more.
+func (e *Engine) count(s *source, n int) {
+	before := s.places
+	s.places += n
+	e.keptPlaces += n
+	switch last := len(e.holders) - 1; {
+	case before == 0:
+		s.holder = len(e.holders)
+		e.holders = append(e.holders, s)
+	case s.places == 0:
+		e.holders[last].holder, e.holders[s.holder] = s.holder, e.holders[last]
+		e.holders = e.holders[:last]
+	}
+}
+
+// makeRoom says whether q may keep one packet more. Where there is no place left, sources that have
+// more than their share give way to one that has less.
+func (e *Engine) makeRoom(q *QP) bool {
+	want, sources := 1, len(e.holders)
+	if q.resp.kept == nil {
+		want += storePlaces
+	}
+	if q.source.places == 0 {
+		sources++
+	}
+	for e.keptPlaces+want > maxKept {
+		share := maxKept / sources
+		if q.source.places+want > share || !e.giveWay(share) {
+			return false
+		}
+	}
+	return true
+}
+
+// giveWay drops a packet of the next source that has more places than its share; false: none has.
+func (e *Engine) giveWay(share int) bool {
+	for range e.holders {
+		if e.hand >= len(e.holders) {
+			e.hand = 0
+		}
+		if s := e.holders[e.hand]; s.places > share {
+			e.dropNewest(s.stores[len(s.stores)-1])
+			return true
+		}
+		e.hand++
+	}
+	return false
+}
+
+// dropNewest drops the newest packet that q keeps, as if it had found no room.
+func (e *Engine) dropNewest(q *QP) {
+	s := q.resp.kept
+	for s.high = s.high.Prev(); s.at(s.high).body == nil; s.high = s.high.Prev() {
+	}
+	s.discard(e, s.high)
+	e.stats.GivenUp++
+	if s.short = true; s.reported.Sub(s.high) > 0 {
+		s.reported = s.high
+	}
+	if s.n == 0 {
+		e.dropKept(q)
+		e.goBack(q)
 	}
 }

@@ -3,6 +3,7 @@ package qp
 // What selective repeat keeps, and that it gives it back. Its rules on the wire are in qptest.
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -24,7 +25,7 @@ func gapped(t *testing.T, n int) (a, b *end, missing wire.Frame) {
 	require.Equal(t, n+1, a.e.PollTransmit(0, a.out))
 	frames := a.out.Frames()
 	b.receive(frames[1:]...)
-	require.Equal(t, n, b.e.keptBodies)
+	require.Equal(t, n+storePlaces, b.e.keptPlaces)
 	return a, b, frames[0]
 }
 
@@ -51,7 +52,8 @@ func TestKeptIsGivenBack(t *testing.T) {
 			_, b, missing := gapped(t, 20)
 			end(b, missing)
 			require.Nil(t, b.q.resp.kept)
-			require.Zero(t, b.e.keptBodies)
+			require.Zero(t, b.e.keptPlaces)
+			require.Empty(t, b.e.holders)
 			require.Len(t, b.e.spareBodies, 20)
 			for i := range b.e.spareStores[0].slots {
 				require.Nil(t, b.e.spareStores[0].slots[i].body)
@@ -64,7 +66,7 @@ func TestKeptIsGivenBack(t *testing.T) {
 // and asks for it as go-back-N does.
 func TestKeptIsBounded(t *testing.T) {
 	_, b, missing := gapped(t, 5)
-	b.e.keptBodies = maxKept
+	b.e.keptPlaces = maxKept
 	before := b.q.resp.kept.n
 	f := missing
 	// A MIDDLE has no RETH.
@@ -80,4 +82,120 @@ func TestKeptIsBounded(t *testing.T) {
 	require.Equal(t, wire.SynNAKSeq, b.q.resp.nak)
 	require.Equal(t, b.q.resp.epsn, b.q.resp.nakPSN)
 	require.Zero(t, b.q.nakMSN(), "it names no gap")
+}
+
+// TestKeptPlacesAdd: whatever is kept, dropped and given up, in whatever order, the places of the
+// sources and of the engine are those of what is kept, and none has less than it must for another.
+func TestKeptPlacesAdd(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	e, qps := NewEngine(Config{}), make([]*QP, 40)
+	for i := range qps {
+		qps[i] = &QP{source: &e.own}
+		e.belong(qps[i], wire.GID{15: byte(1 + i%5)})
+	}
+	for range 3000 {
+		q := qps[rnd.IntN(len(qps))]
+		switch s := q.resp.kept; {
+		case s == nil:
+			e.takeStore(q)
+			fallthrough
+		case rnd.IntN(3) > 0:
+			s = q.resp.kept
+			psn := s.from.Add(uint32(rnd.IntN(50)))
+			if s.at(psn).body == nil {
+				*s.at(psn) = kept{e.takeBody([]byte{1}, s.of), 1}
+				s.n++
+			}
+			if end := psn.Next(); end.Sub(s.high) > 0 {
+				s.high = end
+			}
+		case rnd.IntN(20) == 0:
+			e.dropKept(q)
+		case rnd.IntN(20) == 0:
+			e.belong(q, wire.GID{15: byte(1 + rnd.IntN(5))})
+		default:
+			e.giveWay(rnd.IntN(100))
+		}
+		places, all := map[*source]int{}, 0
+		for _, q := range qps {
+			if s := q.resp.kept; s != nil {
+				require.Same(t, q.source, s.of)
+				require.Same(t, q, s.of.stores[s.index])
+				require.NotZero(t, s.n)
+				places[s.of] += s.n + storePlaces
+				all += s.n + storePlaces
+			}
+		}
+		require.Equal(t, all, e.keptPlaces)
+		require.Len(t, e.holders, len(places))
+		for i, s := range e.holders {
+			require.Equal(t, i, s.holder)
+			require.Equal(t, places[s], s.places)
+		}
+	}
+}
+
+// TestStoresTakePlaces: what many queue pairs keep is bounded with the stores that they keep it in.
+func TestStoresTakePlaces(t *testing.T) {
+	e, stores := NewEngine(Config{}), 0
+	for {
+		q := &QP{source: &e.own}
+		if !e.makeRoom(q) {
+			break
+		}
+		e.takeStore(q)
+		e.takeBody([]byte{1}, q.source)
+		stores++
+	}
+	require.Equal(t, maxKept/(1+storePlaces), stores)
+}
+
+// TestGivenUpComesAgain: whatever gives way while packets get lost, the requester hears of it, and
+// everything arrives.
+func TestGivenUpComesAgain(t *testing.T) {
+	gaveUp := 0
+	for seed := range uint64(50) {
+		rnd := rand.New(rand.NewPCG(seed, 3))
+		a, b := newEnd(t, "10.0.0.1", 1, 1<<16), newEnd(t, "10.0.0.2", 2, 1<<16)
+		a.selective, b.selective = true, true
+		a.connect(t, b, wire.MTU256)
+		b.connect(t, a, wire.MTU256)
+		for i := range a.buf {
+			a.buf[i] = byte(rnd.Uint32())
+		}
+		a.post(t, SendWR{Opcode: WRWrite, Flags: SendSignaled, SGL: []SGE{a.sge(0, 1<<16)}, RemoteAddr: b.reg.IOVA(), RKey: b.reg.RKey()})
+		now := Time(0)
+		var wc [1]WC
+		for n := 0; a.cq.Poll(wc[:]) == 0; n++ {
+			require.Less(t, n, 10_000, "seed %d: it never completes", seed)
+			if !exchange(a, b, now, func() bool { return rnd.IntN(10) == 0 }) {
+				now += 100_000
+			}
+			for b.q.resp.kept != nil && rnd.IntN(3) == 0 {
+				b.e.dropNewest(b.q)
+				gaveUp++
+			}
+		}
+		require.Equal(t, WCSuccess, wc[0].Status, "seed %d", seed)
+		require.Equal(t, a.buf, b.buf)
+	}
+	require.Greater(t, gaveUp, 50)
+}
+
+// exchange lets both ends send what they have and hear what is not lost; false: they had nothing.
+func exchange(a, b *end, now Time, lost func() bool) (any bool) {
+	for _, d := range [2][2]*end{{a, b}, {b, a}} {
+		d[0].e.HandlePosted(now)
+		d[0].e.HandleTimeout(now)
+		any = d[0].e.PollTransmit(now, d[0].out) > 0 || any
+		for _, f := range d[0].out.Frames() {
+			if !lost() {
+				d[1].e.HandleFrames(now, []wire.Frame{f})
+			}
+		}
+		d[0].out.Reset()
+		d[0].e.Publish()
+		d[1].e.Publish()
+	}
+	return any
 }

@@ -24,6 +24,10 @@ type source struct {
 	// for no turn
 	first, last *QP
 	next        *source // that has its turn after this one
+
+	places int   // of maxKept, those that it has (reorder.go)
+	holder int   // index in Engine.holders, if it has some
+	stores []*QP // its queue pairs that keep packets
 }
 
 // belong makes q one of the queue pairs of an address. The zero GID stands for no peer: datagrams
@@ -32,6 +36,7 @@ func (e *Engine) belong(q *QP, gid wire.GID) {
 	if q.source.gid == gid {
 		return
 	}
+	e.dropKept(q) // which would count for the old one
 	if old := q.source; old != &e.own {
 		if old.pairs--; old.pairs == 0 {
 			delete(e.sources, old.gid)

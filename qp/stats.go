@@ -10,6 +10,7 @@ type Stats struct {
 	Retransmitted    uint64
 	OutOfSequence    uint64
 	Kept             uint64 // of those out of sequence: kept until the gap before them was filled
+	GivenUp          uint64 // of those kept: dropped, because another peer had less than its share
 	DuplicateRequest uint64
 	SentRNR          uint64 // RNR NAKs because there was no receive request
 	FlushWaits       uint64 // RNR NAKs because storage takes its time with a FLUSH
@@ -66,6 +67,7 @@ func (s *Stats) Each(f func(name string, value uint64)) {
 		{"retransmitted_pkts", s.Retransmitted},
 		{"out_of_sequence", s.OutOfSequence},
 		{"kept_out_of_sequence", s.Kept},
+		{"kept_given_up", s.GivenUp},
 		{"duplicate_request", s.DuplicateRequest},
 		{"out_of_buffer", s.SentRNR},
 		{"flush_waits", s.FlushWaits},

@@ -48,6 +48,14 @@ var mutants = []mutant{
 		{"qp/reply.go", "	r.depth = depth\n	old", "	r.depth, r.res, r.jobs, r.resNext = depth, nil, nil, 0\n	r.dropReplies()\n	old"}}},
 	{"selective repeat keeps packets longer than the path MTU", []string{lifeWorlds, "qp/qptest TestKeepsNoJumbo"}, []edit{
 		{"qp/reorder.go", "	if len(p.Payload) > int(q.mtu) {", "	if false {"}}},
+	{"selective repeat: who comes first has all places for kept packets", []string{"qp/qptest TestKeptOfSources"}, []edit{
+		{"qp/reorder.go", "!e.giveWay(share) {", "true {"}}},
+	{"selective repeat: a queue pair whose packets gave way is not told", []string{"qp/qptest TestKeptOfSources"}, []edit{
+		{"qp/reorder.go", "		e.dropKept(q)\n		e.goBack(q)\n", "		e.dropKept(q)\n"}}},
+	{"selective repeat: what gave way is not asked for behind what is still kept", []string{"qp/qptest TestKeptOfSources"}, []edit{
+		{"qp/reorder.go", "	if s.short = true; s.reported", "	if s.reported"}}},
+	{"selective repeat: the stores of kept packets count for nothing", []string{"qp TestStoresTakePlaces"}, []edit{
+		{"qp/reorder.go", "	e.count(s.of, storePlaces)\n", "	e.count(s.of, 0)\n"}}},
 	{"a READ's key is not checked again for each reply", []string{lifeWorlds}, []edit{
 		{"mr/access.go", "	e := t.lookup(rkey)\n	if e == nil {\n", "	e := t.lookup(rkey)\n	if e == nil && need == RemoteRead && n > 0 {\n		return Span{mem: make([]byte, n)}, OK\n	}\n	if e == nil {\n"}}},
 	{"a window obeys every queue pair", []string{lifeWorlds}, []edit{
