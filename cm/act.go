@@ -199,6 +199,16 @@ func withdraw(m *Machine, c *Conn, _ *wire.MAD) { sendOnce(m, c, c.rejTimeout())
 
 func beDropped(m *Machine, _ *Conn, _ *wire.MAD) { m.drop(DropBacklog) }
 
+// beDisplaced is beDropped for lack of a place; the application is told if it knows of the request.
+func beDisplaced(m *Machine, c *Conn, _ *wire.MAD) {
+	m.drop(DropBacklog)
+	if !c.heard {
+		c.closed = true
+		return
+	}
+	m.tell(c, Event{Type: EventRejected, Reason: wire.CMRejNoResources})
+}
+
 func rejectClosed(m *Machine, c *Conn, _ *wire.MAD) {
 	rej := c.rej(wire.CMRejConsumer)
 	sendOnce(m, c, mad(c.tid, &rej))

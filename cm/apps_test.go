@@ -21,6 +21,7 @@ type end struct {
 	closed   bool
 	accepted bool // passive: Accept was called; active: EventConnectResponse came
 	running  bool // established
+	left     bool // it has ended it by itself
 	heard    bool // active: the passive side's application has been asked
 	exits    int  // EventTimeWaitExit
 	terminal EventType
@@ -49,7 +50,7 @@ func (e *end) expects(t EventType) bool {
 // answers says that every question has an answer in the end: nobody is slow, sixteen messages in a
 // row, or their answers, are not lost, and nobody says what is not so.
 func (w *world) answers() bool {
-	return w.damage == 0 && !w.small && !w.lazy && (w.loss == 0 || !w.monkey)
+	return w.damage == 0 && !w.small && !w.lazy && !w.forge && (w.loss == 0 || !w.monkey)
 }
 
 // connect makes an attempt, to any device and any service.
@@ -134,7 +135,9 @@ func (w *world) hear(d *device, ev *Event) {
 			w.fail("0x%x leaves the time-wait %d times after %v", e.c.localID, e.exits, e.terminal)
 		}
 		e.free()
-	case w.answers() && (ev.Type == EventUnreachable || ev.Type == EventDisconnected && ev.Reason == wire.CMRejTimeout):
+	case ev.Type == EventDisconnected && w.damage == 0 && !w.crash && !w.monkey && !e.left && !w.parted(e):
+		w.fail("0x%x was disconnected by nobody", e.c.localID)
+	case w.answers() && !(w.flood && e.c.passive) && (ev.Type == EventUnreachable || ev.Type == EventDisconnected && ev.Reason == wire.CMRejTimeout):
 		w.fail("0x%x hears %v %v, and there was an answer", e.c.localID, ev.Type, ev.Reason)
 	case e.terminal != 0 || !e.expects(ev.Type):
 		w.fail("0x%x in %v hears %v after %v (accepted %v, running %v)", e.c.localID, e.c.state, ev.Type, e.terminal, e.accepted, e.running)
@@ -160,6 +163,9 @@ func (e *end) hear(ev *Event) {
 		e.running = true
 		e.mayLeave()
 	default:
+		if ev.Reason == wire.CMRejNoResources && e.attempt >= 0 { // displaced: it will be heard again
+			w.ends[e.attempt].heard = false
+		}
 		e.terminal = ev.Type
 		switch e.c.state {
 		case StateTimeWait: // then the queue pair's number must not be used yet
@@ -291,6 +297,7 @@ func (e *end) call(on input) {
 		e.closed = true
 	}
 	w.note("%s 0x%x in %v calls %v: %v", e.d.name, c.localID, before, on, err)
+	e.left = e.left || err == nil && on != callAccept && on != callEstablish && on != callMRA
 	e.judge(before, on, err)
 	e.closed = e.closed || on == callDrop && err == nil
 	e.d.turn()

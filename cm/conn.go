@@ -21,6 +21,7 @@ type Conn struct {
 	state     State
 	closed    bool // the application has gone: nobody is told of anything
 	query     bool // it is a Query
+	heard     bool // the application knows of the request
 	passive   bool
 	transport Transport
 
@@ -29,7 +30,8 @@ type Conn struct {
 	peer              peerID // as its copies are known; zero until it is
 	path              Path
 	serviceID         uint64
-	listener          *Listener // while it owes something
+	listener          *Listener // while it owes something, with its places there:
+	open, asked       *place
 
 	own, theirs ConnParam // theirs.QPN is the peer's queue pair
 	psn, dstPSN wire.PSN  // what the peer begins with when it sends to us, and we to it

@@ -17,10 +17,12 @@ const (
 	EventConnectResponse
 	// EventEstablished: passive side; the peer's RTU is here.
 	EventEstablished
-	// EventRejected: an attempt has ended by a REJ of the peer, or because it has forgotten it.
-	// Reason, ARI and Private are the REJ's.
+	// EventRejected: an attempt has ended by a REJ of the peer, or because it has forgotten it, or
+	// a request has lost its place among those of its listener. Reason, ARI and Private are the
+	// REJ's.
 	EventRejected
-	// EventUnreachable: an attempt or a query has ended without an answer of the peer.
+	// EventUnreachable: an attempt or a query has ended without an answer of the peer, or an
+	// accepted request has lost its place before the RTU came.
 	EventUnreachable
 	// EventDisconnected: the connection is over, or the peer wants it to be: then, in
 	// StateDReqRcvd, answer by Disconnect or Close. Reason is 0, or that of a REJ that broke it

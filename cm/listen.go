@@ -15,11 +15,11 @@ type Listener struct {
 	// Context is the application's own.
 	Context any
 
-	m        *Machine
-	key      serviceKey
-	backlog  int
-	halfOpen int
-	owed     [3]int // requests, by who owes the next step
+	m           *Machine
+	key         serviceKey
+	backlog     int
+	halfOpen    int
+	open, asked share // the places of requests: all, and those that wait for the application
 }
 
 // ListenOptions is what a listener is like.
@@ -30,8 +30,10 @@ type ListenOptions struct {
 	Only    IPVersion
 	// Backlog is how many requests may wait for the application's answer; 0 means DefaultBacklog.
 	// HalfOpen is how many may wait for that or, once accepted, for the peer's RTU; 0 means
-	// DefaultHalfOpen, and Backlog at least. A request beyond these is dropped, and the peer asks
-	// again.
+	// DefaultHalfOpen, and Backlog at least. Of a request beyond these either it or the oldest one
+	// of the source that has most is given up (shares.go): it is dropped, and the peer asks again,
+	// or the peer gets a REJ (timeout) if the application has accepted it. The application is told,
+	// by EventRejected (no resources) or EventUnreachable.
 	Backlog, HalfOpen int
 	Context           any
 }
@@ -102,9 +104,21 @@ func (m *Machine) listener(service uint64, at wire.GID) *Listener {
 	return nil
 }
 
-// admits says whether a listener has a place for one more request.
-func (l *Listener) admits() bool {
-	return l.owed[owesApplication] < l.backlog && l.owed[owesApplication]+l.owed[owesPeer] < l.halfOpen
+// admits says whether a listener has a place for one more request of a source, or makes one.
+func (l *Listener) admits(source wire.GID) bool {
+	full := &l.asked
+	switch {
+	case l.asked.n >= l.backlog:
+	case l.open.n >= l.halfOpen:
+		full = &l.open
+	default:
+		return true
+	}
+	gives := full.gives(source)
+	if gives != nil {
+		l.m.step(gives, displaced, nil)
+	}
+	return gives != nil
 }
 
 // handleREQ takes a REQ.
@@ -177,10 +191,10 @@ func transportOf(req *wire.CMReq) Transport {
 	return XRC + 1
 }
 
-// place says whether there is a place for a request. If not it is dropped, without a word: the peer
-// asks again, and a flood gets no answers.
+// place says whether there is a place for a request, or makes one. If not it is dropped, without a
+// word: the peer asks again, and a flood gets no answers.
 func (m *Machine) place(l *Listener) bool {
-	if !l.admits() {
+	if !l.admits(m.in.from.Remote) {
 		m.drop(DropBacklog)
 		return false
 	}

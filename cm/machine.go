@@ -176,6 +176,9 @@ func (m *Machine) PollEvent() (Event, bool) {
 	for {
 		e, ok := m.events.pop()
 		if !ok || !e.conn().closed {
+			if ok {
+				e.conn().heard = true
+			}
 			return e, ok
 		}
 	}
@@ -251,19 +254,24 @@ func (m *Machine) enter(c *Conn, next State) {
 	}
 }
 
-// oblige counts a request among those of its listener that wait for one side or the other.
+// oblige gives a request its places at its listener, and takes them back when it is answered and
+// when its peer has said the last word.
 func (m *Machine) oblige(c *Conn, next State) {
 	l := c.listener
 	if l == nil {
 		return
 	}
-	if before := traits[c.state].owes; before != owesNobody {
-		l.owed[before]--
+	after := traits[next].owes
+	if c.open == nil {
+		c.open, c.asked = l.open.take(c), l.asked.take(c)
 	}
-	if after := traits[next].owes; after != owesNobody {
-		l.owed[after]++
-	} else {
-		c.listener = nil
+	if after != owesApplication {
+		c.asked.giveBack()
+		c.asked = nil
+	}
+	if after == owesNobody {
+		c.open.giveBack()
+		c.open, c.listener = nil, nil
 	}
 }
 

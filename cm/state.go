@@ -113,6 +113,7 @@ const (
 	gotSIDRREQ // a copy
 	gotSIDRREP
 
+	displaced  // its place is given to a request of a source that has fewer
 	peerForgot // it seems so: the connection's IDs or queue pair are said to be another one's
 	timeAgain  // the deadline came, and what was sent may be sent again
 	timeOver   // the deadline came for good
@@ -122,7 +123,7 @@ const (
 
 var inputNames = [numInputs]string{"Accept", "Reject", "Establish", "Disconnect", "MRA", "Drop", "Close",
 	"a REQ", "a MRA", "a REJ", "a REJ (stale)", "a REP", "a RTU", "a DREQ", "a DREP", "a SIDR_REQ", "a SIDR_REP",
-	"the peer forgot", "again", "over"}
+	"displaced", "the peer forgot", "again", "over"}
 
 // String prints the call's or message's name.
 func (i input) String() string { return inputNames[i] }
@@ -178,11 +179,13 @@ var rows = []row{
 	{in(StateReqRcvd, StateMRAReqSent), gotREJ, beRejected, StateRefused},
 	{in(StateReqRcvd, StateMRAReqSent), gotStale, beRejected, StateRefused},
 	{in(StateReqRcvd, StateMRAReqSent), callDrop, beDropped, StateIdle},
+	{in(StateReqRcvd, StateMRAReqSent), displaced, beDisplaced, StateIdle},
 	{in(StateReqRcvd, StateMRAReqSent), callClose, rejectClosed, StateRefused},
 	{in(StateReqRcvd, StateMRAReqSent), peerForgot, nothing, stay},
 	// Passive side, until a RTU.
 	{in(StateRepSent, StateMRARepRcvd), timeAgain, sendAgain, StateRepSent},
 	{in(StateRepSent, StateMRARepRcvd), timeOver, giveUp, StateRefused},
+	{in(StateRepSent, StateMRARepRcvd), displaced, giveUp, StateRefused},
 	{in(StateRepSent, StateMRARepRcvd), gotMRA, beToldToWait, StateMRARepRcvd},
 	{in(StateRepSent, StateMRARepRcvd), gotREQ, resend, stay},
 	{in(StateRepSent, StateMRARepRcvd), gotRTU, beEstablished, StateEstablished},
@@ -237,6 +240,7 @@ var rows = []row{
 	{in(StateSIDRReqRcvd), gotSIDRREQ, nothing, stay},
 	{in(StateSIDRReqRcvd), callAccept, sendOnce, StateSIDRRepSent},
 	{in(StateSIDRReqRcvd), callDrop, beDropped, StateIdle},
+	{in(StateSIDRReqRcvd), displaced, beDisplaced, StateIdle},
 	{in(StateSIDRReqRcvd), callClose, answerQueryClosed, StateSIDRRepSent},
 	{in(StateSIDRRepSent), gotSIDRREQ, resend, stay},
 	{in(StateSIDRRepSent), callClose, nothing, stay},

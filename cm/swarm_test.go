@@ -83,6 +83,7 @@ func (w *world) play() {
 			w.in(within(10*second), func() { w.devices[w.rnd.IntN(len(w.devices))].relisten() })
 		}
 	}
+	w.bother()
 	w.run()
 	w.agree()
 	w.farewell()

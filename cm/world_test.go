@@ -32,6 +32,7 @@ type features struct {
 	strangers                  bool // who send copies of messages from addresses of their own
 	lazy                       bool // applications take minutes to answer
 	self, v6                   bool // devices call themselves; IPv6
+	flood, forge               bool // neighbours (neighbours_test.go)
 }
 
 // draw takes each feature with a probability of its own.
@@ -48,7 +49,7 @@ func draw(rnd *rand.Rand) (f features) {
 		some(&f.damage, 0.1)
 	}
 	for _, p := range []*bool{&f.crash, &f.close, &f.reject, &f.disconnect, &f.mra, &f.monkey, &f.data, &f.listeners,
-		&f.small, &f.fewQPNs, &f.queries, &f.strangers, &f.lazy, &f.self, &f.v6} {
+		&f.small, &f.fewQPNs, &f.queries, &f.strangers, &f.lazy, &f.self, &f.v6, &f.flood, &f.forge} {
 		*p = rnd.IntN(4) == 0
 	}
 	return f
@@ -65,6 +66,8 @@ type world struct {
 	devices []*device
 	ends    []*end
 	lostREJ map[uint32]bool // by the ID of who should have heard it
+	floods  []wire.GID      // addresses of neighbours
+	strikes int             // messages of neighbours
 	story   io.Writer       // if not nil: who did what when
 	err     error
 }
@@ -196,8 +199,12 @@ const nobody = uint64(0x78)
 
 func (d *device) listen(service uint64) {
 	o := ListenOptions{}
-	if d.w.small {
+	switch {
+	case d.w.small:
 		o.Backlog = 1 + d.w.rnd.IntN(3)
+	case d.w.flood:
+		o.Backlog = 4 + d.w.rnd.IntN(20)
+		o.HalfOpen = o.Backlog + d.w.rnd.IntN(20)
 	}
 	if d.w.chance(0.3) {
 		o.Address = d.gid
@@ -243,7 +250,7 @@ func (d *device) turn() {
 	}
 	// A REQ, a REP and a DREQ are sent sixteen times at most, and as often there are answers to
 	// copies, twice as many if the network doubles.
-	if d.sent > 500*(d.made+20) {
+	if d.sent > 500*(d.made+20)+100*d.w.strikes {
 		d.w.fail("%s has sent %d messages for %d ends", d.name, d.sent, d.made)
 	}
 }
@@ -300,9 +307,12 @@ func (w *world) carry(from *device, msg *Message) {
 func (w *world) arrive(path Path, mad *wire.MAD) {
 	for _, d := range w.devices {
 		if d.gid == path.Remote {
-			d.m.HandleMAD(w.now, Path{Local: path.Remote, Remote: path.Local, FlowLabel: path.FlowLabel}, mad[:])
+			w.takes(d, Path{Local: path.Remote, Remote: path.Local, FlowLabel: path.FlowLabel}, mad)
 			d.turn()
 		}
+	}
+	if w.isFlood(path.Remote) {
+		w.floodHears(path, mad)
 	}
 }
 

@@ -240,11 +240,11 @@ var mutants = []mutant{
 	{"cm: MRAs give time for ever", []string{"cm TestMRAs"}, []edit{
 		{"cm/handle.go", ", c.patience != 0 && m.now >= c.patience:", ":"},
 		{"cm/act.go", "	if c.patience == 0 {\n", "	if true {\n"}}},
-	{"cm: a REQ with a peer's queue pair ends its connection", []string{"cm TestBlindREQ"}, []edit{
+	{"cm: a REQ with a peer's queue pair ends its connection", []string{"cm TestSwarm", "cm TestBlindREQ"}, []edit{
 		{"cm/state.go", "	{in(StateEstablished), peerForgot, probe, stay},\n", "	{in(StateEstablished), peerForgot, askDREQ, StateDReqSent},\n"}}},
 	{"cm: a REQ with a peer's queue pair ends an attempt", []string{"cm TestBlindWhileMade"}, []edit{
 		{"cm/state.go", "	{in(StateRepSent, StateMRARepRcvd), peerForgot, nothing, stay},\n", "	{in(StateRepSent, StateMRARepRcvd), peerForgot, askDREQ, StateDReqSent},\n"}}},
-	{"cm: a REJ with the peer's ID alone ends a connection", []string{"cm TestBlindREJ"}, []edit{
+	{"cm: a REJ with the peer's ID alone ends a connection", []string{"cm TestSwarm", "cm TestBlindREJ"}, []edit{
 		{"cm/handle.go", "c != nil && traits[c.state].owes == owesNobody", "false"}}},
 	{"cm: a peer that says it knows nothing of a connection is not heard", []string{"cm TestReused"}, []edit{
 		{"cm/state.go", "	{in(StateEstablished), gotDREP, beMissed, StateTimeWait},\n", ""}}},
@@ -263,9 +263,19 @@ var mutants = []mutant{
 	{"cm: a REP from a queue pair that is in another connection is taken", []string{"cm TestStaleREP"}, []edit{
 		{"cm/handle.go", "if other != nil { // the peer", "if false { // the peer"}}},
 	{"cm: a place in the backlog is never given back", []string{"cm TestSwarm", "cm TestBacklog"}, []edit{
-		{"cm/machine.go", "	if before := traits[c.state].owes; before != owesNobody {\n		l.owed[before]--\n	}\n", ""}}},
+		{"cm/machine.go", "		c.asked.giveBack()\n		c.asked = nil\n", "		c.asked = nil\n"}}},
+	{"cm: who asks first has all places of a listener", []string{"cm TestSwarm", "cm TestShares"}, []edit{
+		{"cm/shares.go", "most.n > has+1", "most.n > has+1<<20"}}},
+	{"cm: whoever asks takes the place of another", []string{"cm TestSwarm", "cm TestShares"}, []edit{
+		{"cm/shares.go", "most.n > has+1", "most.n+has > 0"}}},
+	{"cm: a /64 has as many shares as addresses", []string{"cm TestSharesOfNetworks"}, []edit{
+		{"cm/shares.go", "	if address.Is4() {\n", "	if true {\n"}}},
+	{"cm: all of a /64 have one share, whoever of them asks first", []string{"cm TestSharesOfNetworks"}, []edit{
+		{"cm/shares.go", "		if s == nil {\n			break\n		}\n", "		break\n"}}},
+	{"cm: half-open places are shared by what waits for the application", []string{"cm TestShares$"}, []edit{
+		{"cm/listen.go", "		full = &l.open\n", ""}}},
 	{"cm: a listener takes every request", []string{"cm TestSwarm", "cm TestBacklog", "cm TestFlood"}, []edit{
-		{"cm/listen.go", "	if !l.admits() {", "	if false {"}}},
+		{"cm/listen.go", "	if !l.admits(m.in.from.Remote) {", "	if false {"}}},
 	{"cm: all that ends is remembered", []string{"cm TestSwarm", "cm TestMaxTimeWait"}, []edit{
 		{"cm/machine.go", "		for m.held.Len() > m.cfg.MaxTimeWait {", "		for false {"}}},
 	{"cm: a message is sent fifteen times, not sixteen", []string{"cm TestRetries"}, []edit{
