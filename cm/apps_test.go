@@ -163,7 +163,7 @@ func (e *end) hear(ev *Event) {
 		e.running = true
 		e.mayLeave()
 	default:
-		if ev.Reason == wire.CMRejNoResources && e.attempt >= 0 { // displaced: it will be heard again
+		if ev.Reason == wire.CMRejNoResources && e.attempt >= 0 { // it will be heard again
 			w.ends[e.attempt].heard = false
 		}
 		e.terminal = ev.Type

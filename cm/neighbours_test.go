@@ -197,7 +197,7 @@ func (w *world) takes(d *device, from Path, mad *wire.MAD) {
 	}
 }
 
-// fairTo says whether a source that has so many places of a listener's has its share of either kind.
+// fairTo says whether a source that has so many places of a listener has its share of either kind.
 func (l *Listener) fairTo(has [2]int, sources int) bool {
 	return has[0] >= l.backlog/(2*sources) || has[1] >= l.halfOpen/(2*sources)
 }
