@@ -156,7 +156,7 @@ func (e *Engine) catchUp(q *QP) {
 		if k.body == nil {
 			break
 		}
-		body := k.body
+		body, of := k.body, s.of
 		s.n, *k = s.n-1, kept{}
 		e.keptFrame = wire.Frame{Body: body}
 		reason := wire.Parse(&e.keptFrame, &e.packet)
@@ -167,7 +167,7 @@ func (e *Engine) catchUp(q *QP) {
 		if reason != wire.DropNone {
 			e.stats.Drops[reason]++
 		}
-		e.giveBody(body, s.of)
+		e.giveBody(body, of)
 	}
 	if r.kept != s { // an error has ended the queue pair
 		return

@@ -54,6 +54,8 @@ var mutants = []mutant{
 		{"qp/reorder.go", "		e.dropKept(q)\n		e.goBack(q)\n", "		e.dropKept(q)\n"}}},
 	{"selective repeat: what gave way is not asked for behind what is still kept", []string{"qp/qptest TestKeptOfSources"}, []edit{
 		{"qp/reorder.go", "	if s.short = true; s.reported", "	if s.reported"}}},
+	{"selective repeat: a kept packet that ends the queue pair has no source any more", []string{worlds}, []edit{
+		{"qp/reorder.go", "		e.giveBody(body, of)\n", "		e.giveBody(body, s.of)\n"}}},
 	{"selective repeat: the stores of kept packets count for nothing", []string{"qp TestStoresTakePlaces"}, []edit{
 		{"qp/reorder.go", "	e.count(s.of, storePlaces)\n", "	e.count(s.of, 0)\n"}}},
 	{"a READ's key is not checked again for each reply", []string{lifeWorlds}, []edit{
