@@ -28,7 +28,7 @@
 //	PollTransmit    fills a batch with packets to send; a full batch means: send it and call again
 //	PollTimeout     the next deadline, or Never
 //	PollEvent       asynchronous events
-//	PollSync        memory that is to reach storage, by another goroutine; Synced says that it has
+//	PollSync        memory that is to reach storage now, elsewhere; Synced says that it has
 //	Publish         shows the completions of this turn; PollNotify then names who is to wake
 //
 // It reads no clock (time is an argument), never blocks and starts nothing. What carries data

@@ -5,6 +5,7 @@ package qp
 // completions). Whose turn it is to send is in sources.go.
 
 import (
+	"math"
 	"slices"
 
 	"github.com/goroce/goroce/mr"
@@ -44,6 +45,8 @@ type Config struct {
 	// checked first). QPInit.WholeMessages turns it off for a queue pair.
 	EvenPackets bool
 
+	Storage *Storage // where FLUSHes wait; shared by the lanes of a device. nil: without bounds
+
 	Purpose Purpose // what is to fail although nothing is wrong with it
 
 	Recorder *Recorder // gets a record of everything that happens; nil: nothing is recorded
@@ -76,8 +79,7 @@ type Engine struct {
 	tellAt     Time  // when the first of them is due; Never if there is none
 	overrunCQs []*CQ
 	events     []Event
-	told       int // of events, those that were polled
-	syncs      []Sync
+	told       int    // of events, those that were polled
 	tickets    uint64 // syncs so far
 	stats      Stats
 
@@ -99,6 +101,9 @@ type Engine struct {
 func NewEngine(cfg Config) *Engine {
 	if cfg.MaxMTU == 0 {
 		cfg.MaxMTU = maxMTU
+	}
+	if cfg.Storage == nil {
+		cfg.Storage = NewStorage(math.MaxInt32, nil)
 	}
 	cfg.Window = min(max(cfg.Window, 0), psnSpan/2)
 	return &Engine{cfg: cfg, cc: cfg.Congestion.withDefaults(), cqs: map[*CQ]struct{}{}, tellAt: Never,

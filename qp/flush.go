@@ -3,9 +3,9 @@ package qp
 // The responder's FLUSH: what has been written becomes visible to all, or reaches storage.
 //
 // Stages: which memory, with which rights (flushed) → the answer is owed (acceptFlush) → for
-// persistence, whoever drives the engine is asked to sync that memory, elsewhere (PollSync), while
-// the queue pair goes on → it has been done, or has failed (Synced), and the answer leaves, in its
-// order among the others.
+// persistence, it waits for its turn at storage (Storage) → whoever drives the engine is asked to
+// sync that memory, elsewhere (PollSync), while the queue pair goes on → it has been done, or has
+// failed (Synced), and the answer leaves, in its order among the others.
 //
 // Visibility takes nothing: what was executed before is in memory, which all processors see alike.
 //
@@ -17,7 +17,9 @@ package qp
 // A peer that asks again meanwhile is told to wait (askedAgain, replyNotYet).
 
 import (
+	"container/list"
 	"slices"
+	"sync/atomic"
 
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/wire"
@@ -31,14 +33,144 @@ type Sync struct {
 	// mapping is what Mem belonged to when the FLUSH arrived. Once it is gone, others may have
 	// memory at the same addresses, and that this was synced means nothing.
 	mapping *mr.Mapping
+	source  *syncSource // who has asked for it, once it has begun
 }
-
-// syncShare is how many syncs of a queue pair may be under way at the same time. Its others wait in
-// the engine, so that one peer cannot keep storage from all others.
-const syncShare = 2
 
 // QP is the queue pair whose peer waits.
 func (s *Sync) QP() *QP { return s.qp }
+
+// Storage is where the FLUSHes of a device wait for storage, those of all engines that share it
+// (Config.Storage). A few syncs are under way at the same time, half of them of one source. For the
+// rest sources take turns, and in the turn of one its queue pairs do, so that who flushes without
+// end leaves the others their share, on however many queue pairs it does so (section 14). A FLUSH
+// whose queue pair is gone, was reset or has failed waits no more, and leaves nothing behind. All
+// methods may be called from any goroutine.
+type Storage struct {
+	most    atomic.Int32 // syncs under way
+	begun   atomic.Int32 // of these there are
+	waiting atomic.Int32 // the others
+
+	spinLock           // of what follows
+	turns    list.List // of *syncSource, of which syncs wait
+	sources  map[wire.GID]*syncSource
+}
+
+// syncSource is a peer, by its address, of whom syncs wait or are under way.
+type syncSource struct {
+	gid   wire.GID
+	begun int           // under way
+	lines list.List     // of *syncLine, which have syncs, in the order of their turns
+	turn  *list.Element // nil: there are none
+}
+
+// syncLine are the syncs of a queue pair that wait for their turn.
+type syncLine struct {
+	at     *Storage
+	syncs  []Sync
+	source *syncSource
+	turn   *list.Element // among the lines of the source; nil: there are no syncs
+}
+
+// NewStorage makes one that has up to most syncs under way. yield is as in SRQInit.
+func NewStorage(most int, yield func()) *Storage {
+	s := &Storage{sources: map[wire.GID]*syncSource{}, spinLock: spinLock{yield: yield}}
+	s.SetMost(most)
+	return s
+}
+
+// SetMost says how many syncs may be under way from now on; 0: none begins. If that is more than
+// before, ask PollSync.
+func (s *Storage) SetMost(n int) { s.most.Store(int32(n)) }
+
+// add has a sync wait for its turn.
+func (s *Storage) add(l *syncLine, y Sync) {
+	s.lock()
+	defer s.unlock()
+	l.syncs = append(l.syncs, y)
+	s.waiting.Add(1)
+	if l.turn != nil {
+		return
+	}
+	gid := y.qp.path.Dst
+	from := s.sources[gid]
+	if from == nil {
+		from = &syncSource{gid: gid}
+		s.sources[gid] = from
+	}
+	if from.turn == nil {
+		from.turn = s.turns.PushBack(from)
+	}
+	l.source, l.turn = from, from.lines.PushBack(l)
+}
+
+// next begins the sync whose turn it is, if there is one and room for it.
+func (s *Storage) next() (y Sync, ok bool) {
+	if s.waiting.Load() == 0 || s.begun.Load() >= s.most.Load() {
+		return y, false
+	}
+	s.lock()
+	defer s.unlock()
+	most := int(s.most.Load())
+	if int(s.begun.Load()) >= most {
+		return y, false
+	}
+	for turn := s.turns.Front(); turn != nil; turn = turn.Next() {
+		from := turn.Value.(*syncSource)
+		if from.begun >= most-most/2 { // so few are that these are passed quickly
+			continue
+		}
+		l := from.lines.Front().Value.(*syncLine)
+		y = l.syncs[0]
+		y.source = from
+		from.begun++
+		s.begun.Add(1)
+		s.turns.MoveToBack(turn)
+		from.lines.MoveToBack(l.turn)
+		s.remove(l, func(other *Sync) bool { return other.ticket == y.ticket })
+		return y, true
+	}
+	return y, false
+}
+
+// remove takes syncs out of the line.
+func (s *Storage) remove(l *syncLine, which func(y *Sync) bool) {
+	before := len(l.syncs)
+	l.syncs = slices.DeleteFunc(l.syncs, func(y Sync) bool { return which(&y) })
+	s.waiting.Add(int32(len(l.syncs) - before))
+	if l.turn == nil || len(l.syncs) > 0 {
+		return
+	}
+	from := l.source
+	from.lines.Remove(l.turn)
+	if l.source, l.turn = nil, nil; from.lines.Len() == 0 {
+		s.turns.Remove(from.turn)
+		from.turn = nil
+		s.settle(from)
+	}
+}
+
+// settle forgets a source that asks for nothing.
+func (s *Storage) settle(from *syncSource) {
+	if from.begun == 0 && from.turn == nil {
+		delete(s.sources, from.gid)
+	}
+}
+
+// ended says that a sync is under way no more, however it has ended.
+func (s *Storage) ended(y *Sync) {
+	s.lock()
+	defer s.unlock()
+	s.begun.Add(-1)
+	y.source.begun--
+	s.settle(y.source)
+}
+
+// withdraw takes a sync back that has not begun, or with ticket 0 all of a queue pair's.
+func (l *syncLine) withdraw(ticket uint64) {
+	l.at.lock()
+	defer l.at.unlock()
+	l.at.remove(l, func(y *Sync) bool { return ticket == 0 || y.ticket == ticket })
+}
 
 // flushRight is the right that each placement needs.
 var flushRight = [...]mr.Access{
@@ -79,33 +211,18 @@ func (e *Engine) acceptFlush(q *QP, p *wire.Packet) fault {
 		e.tickets++
 		j.sync, j.since = e.tickets, e.now
 		r.syncing++
-		r.syncs = append(r.syncs, Sync{span.Bytes(), q, j.sync, mapping})
-		e.nextSync(q)
+		if r.syncs == nil {
+			r.syncs = &syncLine{at: e.cfg.Storage}
+		}
+		r.syncs.at.add(r.syncs, Sync{Mem: span.Bytes(), qp: q, ticket: j.sync, mapping: mapping})
 	}
 	return noFault
 }
 
-// nextSync has the oldest sync of q begun that waits, if its share allows it.
-func (e *Engine) nextSync(q *QP) {
-	r := &q.resp
-	if len(r.syncs) > 0 && q.atStorage < syncShare {
-		q.atStorage++
-		e.syncs = append(e.syncs, r.syncs[0])
-		r.syncs = slices.Delete(r.syncs, 0, 1)
-	}
-}
-
 // PollSync returns memory that is to be synced to storage, on another goroutine than the one that
-// drives the engine, which then says so with Synced. Ask after HandleFrames and Synced until it
-// returns false.
-func (e *Engine) PollSync() (Sync, bool) {
-	if len(e.syncs) == 0 {
-		return Sync{}, false
-	}
-	s := e.syncs[0]
-	e.syncs = slices.Delete(e.syncs, 0, 1)
-	return s, true
-}
+// drives an engine, which then says so with Synced: the engine of the Sync's queue pair, if several
+// share a Storage. Ask after HandleFrames and Synced until it returns false. Any goroutine.
+func (e *Engine) PollSync() (Sync, bool) { return e.cfg.Storage.next() }
 
 // Synced takes note that memory is on storage, or that it could not be brought there: then the peer
 // is told that its request failed, and the connection is over. That is so, too, if the memory was
@@ -115,8 +232,7 @@ func (e *Engine) PollSync() (Sync, bool) {
 func (e *Engine) Synced(now Time, s Sync, ok bool) {
 	e.now = now
 	q, r := s.qp, &s.qp.resp
-	q.atStorage--
-	e.nextSync(q)
+	e.cfg.Storage.ended(&s)
 	ok = ok && !s.mapping.Gone()
 	for n := range r.jobLen {
 		j := r.jobAt(n)

@@ -52,12 +52,11 @@ type QP struct {
 	rec      recovery
 	rate     rate
 
-	start     atomic.Uint32 // StartPSN; the lane writes
-	mem       *mr.Table     // of the device, which it tells from other devices
-	init      QPInit
-	ended     []wire.PSN // one past the newest packet of each earlier life; the latest last
-	atStorage int        // syncs under way: they outlive what a reset forgets
-	lost      bool       // a completion of it found no room since Publish
+	start atomic.Uint32 // StartPSN; the lane writes
+	mem   *mr.Table     // of the device, which it tells from other devices
+	init  QPInit
+	ended []wire.PSN // one past the newest packet of each earlier life; the latest last
+	lost  bool       // a completion of it found no room since Publish
 }
 
 // due is the set of things that a queue pair wants to send. A queue pair that has something due is
@@ -372,7 +371,8 @@ func (e *Engine) reset(q *QP) {
 	e.dropKept(q)
 	e.belong(q, wire.GID{})
 	q.rate, q.paused = rate{}, false
-	q.resp = responder{}
+	q.resp.dropReplies()
+	q.resp = responder{syncs: q.resp.syncs}
 	keep := QPAttr{Cap: q.attr.Cap}
 	if q.datagram {
 		keep.PathMTU = e.cfg.MaxMTU

@@ -144,7 +144,10 @@ func (e *Engine) oweNAK(q *QP, syn wire.Syndrome) {
 // dropReplies forgets everything that is owed.
 func (r *responder) dropReplies() {
 	r.jobHead, r.jobLen, r.newJobs, r.ack, r.nak = 0, 0, 0, false, 0
-	r.syncing, r.syncs, r.absent = 0, nil, unnoticed
+	if r.syncing > 0 {
+		r.syncs.withdraw(0)
+	}
+	r.syncing, r.absent = 0, unnoticed
 }
 
 // cancelNAK takes back a NAK if what it asks for arrives before it was sent. An ACK takes its
@@ -388,6 +391,7 @@ func (r *responder) leave(j *job) {
 		r.res[j.res].owed = false
 	}
 	if j.sync != 0 {
+		r.syncs.withdraw(j.sync)
 		r.syncing--
 	}
 	r.jobLen--

@@ -37,9 +37,10 @@ type responder struct {
 	jobs    []job // replies to READs and atomics not sent yet, a ring
 	jobHead int
 	jobLen  int
-	newJobs int    // of them, those that are no replay: the peer must keep to the depth with these
-	syncing int    // of them, FLUSHes that wait for storage
-	syncs   []Sync // of those, what storage has not been asked for yet, see syncShare
+	newJobs int // of them, those that are no replay: the peer must keep to the depth with these
+	syncing int // of them, FLUSHes that wait for storage
+	// of those, the ones that wait for their turn there; nil: there never was one
+	syncs *syncLine
 }
 
 // message is what kind of message is in progress.

@@ -65,11 +65,10 @@ type SRQ struct {
 	mem     *mr.Table
 	pd      mr.PD
 	maxSGE  uint32
-	yield   func()
 	users   atomic.Int32 // queue pairs
 
-	_    [cacheLine]byte
-	busy atomic.Bool // the lock of what follows
+	_        [cacheLine]byte
+	spinLock // of what follows
 	// posted, oldest first
 	first, last *sharedSlot
 	posted      uint32
@@ -88,7 +87,7 @@ type sharedSlot struct {
 
 // NewSRQ makes a shared receive queue (ibv_create_srq). ErrInvalid says which value is wrong.
 func NewSRQ(init SRQInit) (*SRQ, error) {
-	s := &SRQ{context: init.Context, mem: init.Memory, pd: init.PD, maxSGE: init.MaxSGE, yield: init.Yield,
+	s := &SRQ{context: init.Context, mem: init.Memory, pd: init.PD, maxSGE: init.MaxSGE, spinLock: spinLock{yield: init.Yield},
 		xrcd: init.XRCD, number: init.Number}
 	switch {
 	case init.PD == 0:
@@ -130,17 +129,22 @@ func (s *SRQ) check(a *SRQAttr, mask SRQAttrMask) error {
 	return nil
 }
 
-// lock takes the lists. Who has them gives them back after a few instructions; only a goroutine or
-// thread that was stopped in the middle of them makes others wait longer.
-func (s *SRQ) lock() {
-	for n := 1; !s.busy.CompareAndSwap(false, true); n++ {
-		if n%64 == 0 && s.yield != nil {
-			s.yield()
+// spinLock is a lock for what lanes share. Who has it gives it back after a few instructions; only
+// a goroutine or thread that was stopped in the middle of them makes others wait longer.
+type spinLock struct {
+	busy  atomic.Bool
+	yield func() // lets others run while one waits; nil if nothing runs beside the caller
+}
+
+func (l *spinLock) lock() {
+	for n := 1; !l.busy.CompareAndSwap(false, true); n++ {
+		if n%64 == 0 && l.yield != nil {
+			l.yield()
 		}
 	}
 }
 
-func (s *SRQ) unlock() { s.busy.Store(false) }
+func (l *spinLock) unlock() { l.busy.Store(false) }
 
 // addSlots makes room for n more requests. The slots lie beside each other.
 func (s *SRQ) addSlots(n uint32) {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 	"unsafe"
+	"weak"
 
 	"golang.org/x/sys/unix"
 )
@@ -146,6 +147,51 @@ func TestSlowFlush(t *testing.T) {
 		must(t, region.Close())
 		must(t, unix.Munmap(mem))
 	})
+}
+
+// TestFlushesOfClosed: connections that were made, have flushed to slow storage and were closed
+// leave nothing behind, no goroutine and no queue pair, and the device can be closed meanwhile.
+func TestFlushesOfClosed(t *testing.T) {
+	da, db := openPipes(t, nil)
+	a, b := newEnd(t, da, RC, 64), newEnd(t, db, RC, 64)
+	mem, _ := mapFile(t, unix.PROT_READ|unix.PROT_WRITE)
+	region, err := b.pd.RegMR(mem, LocalWrite|RemoteWrite|FlushPersistent)
+	must(t, err)
+	slowStorage(t, db)
+	before := runtime.NumGoroutine()
+	const rounds = 100
+	var closed []weak.Pointer[QP]
+	for range rounds {
+		x, err := a.pd.CreateQP(QPInitAttr{SendCQ: a.cq})
+		must(t, err)
+		y, err := b.pd.CreateQP(QPInitAttr{SendCQ: b.cq})
+		must(t, err)
+		must(t, x.Connect(bg, y.Endpoint(), nil))
+		must(t, y.Connect(bg, x.Endpoint(), nil))
+		must(t, y.PostRecv(RecvWR{}))
+		must(t, x.PostSend(flushOf(region), flushOf(region), flushOf(region), SendWR{Opcode: WRSend}))
+		b.wait() // the SEND passes the FLUSHes: once it is there, they are
+		must(t, x.Close())
+		must(t, y.Close())
+		closed = append(closed, weak.Make(y))
+	}
+	if n := runtime.NumGoroutine() - before; n > 0 {
+		t.Errorf("%d goroutines wait for storage", n)
+	}
+	runtime.GC()
+	kept := 0
+	for _, y := range closed {
+		if y.Value() != nil {
+			kept++
+		}
+	}
+	if kept > 2 { // the newest may be on a stack
+		t.Errorf("%d of %d queue pairs that are closed wait for storage", kept, rounds)
+	}
+	for _, x := range []interface{ Close() error }{region, b.qp, b.mr, b.cq, b.ch, b.pd, db} {
+		must(t, x.Close())
+	}
+	must(t, unix.Munmap(mem))
 }
 
 // TestFlushWithoutBackground: the sync is made by the application's own call.

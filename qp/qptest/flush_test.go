@@ -269,7 +269,7 @@ func TestFlushTakesLong(t *testing.T) {
 	}
 }
 
-// TestFlushShare: storage is not asked for more than a share at a time.
+// TestFlushShare: storage is asked for no more of a peer than half of what it does at a time.
 func TestFlushShare(t *testing.T) {
 	s := NewScript(t)
 	a, p := s.Against(QPConfig{}, 0)

@@ -79,6 +79,9 @@ type Node struct {
 	habits    *habits         // nil: none
 }
 
+// storageMost is how many syncs a node's storage has under way, half of them of one peer.
+const storageMost = 4
+
 // remote names a connected queue pair by where its packets go.
 type remote struct {
 	gid wire.GID
@@ -120,6 +123,9 @@ func (w *World) AddNode(cfg NodeConfig) *Node {
 	n.PD, _ = n.Memory.AllocPD()
 	e := cfg.Engine
 	e.Memory, e.Rand, e.GIDs = n.Memory, w.rand("engine", i, 0).Uint64, n.GIDs
+	if e.Storage == nil {
+		e.Storage = qp.NewStorage(storageMost, nil)
+	}
 	if w.Records > 0 {
 		n.Recorder = qp.NewRecorder(w.Records)
 		e.Recorder = n.Recorder

@@ -94,8 +94,12 @@ var mutants = []mutant{
 		{"qp/flush.go", "j.start, q.resp.msn)", "j.start.Next(), q.resp.msn)"}}},
 	{"a FLUSH of memory that was given away succeeds", []string{"qp/qptest TestFlushOfOthers"}, []edit{
 		{"qp/flush.go", "	ok = ok && !s.mapping.Gone()\n", ""}}},
-	{"a queue pair takes all of storage", []string{"qp/qptest TestFlushShare"}, []edit{
-		{"qp/flush.go", "q.atStorage < syncShare", "true"}}},
+	{"a peer takes all of storage", []string{"qp/qptest TestFlushShare"}, []edit{
+		{"qp/flush.go", "from.begun >= most-most/2", "false"}}},
+	{"a peer's queue pairs each have a turn at storage before the next peer has one", []string{"qp/qptest TestStorageTurns"}, []edit{
+		{"qp/flush.go", "		s.turns.MoveToBack(turn)\n", ""}}},
+	{"what waits for its turn at storage outlives its queue pair", []string{"qp/qptest TestStorageForgets", "roce TestFlushesOfClosed"}, []edit{
+		{"qp/flush.go", "	l.at.lock()\n	defer l.at.unlock()\n", "	if true {\n		return\n	}\n	l.at.lock()\n	defer l.at.unlock()\n"}}},
 	{"an ATOMIC WRITE passes a FLUSH", []string{"qp/qptest TestWorlds", "qp/qptest TestAtomicWriteBehindFlush"}, []edit{
 		{"qp/flush.go", "		return r.syncing > 0\n", "		return false\n"}}},
 	{"a queue pair that is destroyed answers a FLUSH", []string{"qp/qptest TestFlushOutlived"}, []edit{

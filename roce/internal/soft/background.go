@@ -13,6 +13,7 @@ import (
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/roce/internal/storage"
 	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/wire"
 )
 
 const (
@@ -141,16 +142,16 @@ func (l *lane) sleep(until, t qp.Time) error {
 	return l.port.Wait(waitFor(until, t))
 }
 
-// FLUSHes to storage: what the engine wants synced is synced on a goroutine of its own, as that
-// takes milliseconds, while the lane goes on; or, where there are none, on the spot. The memory may
+// FLUSHes to storage: what the engines want synced is synced on a goroutine of its own, as that
+// takes milliseconds, while the lanes go on; or, where there are none, on the spot. The memory may
 // have been deregistered by then, and unmapped: a sync touches no byte of it, and fails if it is
 // gone.
 
-// maxSyncs is how many syncs of a device are under way at the same time, each on a thread. The
-// others wait, on none.
+// maxSyncs is how many syncs of a device are under way at the same time, each on a goroutine and a
+// thread. The others wait in qp.Storage, on none.
 const maxSyncs = 8
 
-// sync does what peers have asked for since the last time. The caller has the turn lock.
+// sync begins what peers have asked for, as far as there is room. The caller has the turn lock.
 func (l *lane) sync(t qp.Time) {
 	for s, ok := l.engine.PollSync(); ok; s, ok = l.engine.PollSync() {
 		if l.dev.cfg.NoBackground {
@@ -158,31 +159,26 @@ func (l *lane) sync(t qp.Time) {
 			continue
 		}
 		l.dev.syncs.Add(1)
-		go l.syncBeside(s)
+		go l.dev.syncBeside(s)
 	}
+}
+
+// syncBeside is sync beside the lanes. The turn in which it says how that went begins the next.
+func (d *Device) syncBeside(s qp.Sync) {
+	defer d.syncs.Done()
+	err := storage.Sync(s.Mem)
+	d.lanes[wire.LaneOf(s.QP().QPN(), len(d.lanes))].do(func(e *qp.Engine, now qp.Time) error {
+		e.Synced(now, s, err == nil)
+		return nil
+	})
 }
 
 // HoldStorage keeps all syncs that are yet to begin waiting, as slow storage would, until release
 // is called, once: for tests of what peers make of that.
 func (d *Device) HoldStorage() (release func()) {
-	for range maxSyncs {
-		d.syncing <- struct{}{}
-	}
+	d.storage.SetMost(0)
 	return func() {
-		for range maxSyncs {
-			<-d.syncing
-		}
+		d.storage.SetMost(maxSyncs)
+		d.eachLane(func(*qp.Engine) error { return nil }) // a turn
 	}
-}
-
-// syncBeside is sync beside the lane.
-func (l *lane) syncBeside(s qp.Sync) {
-	defer l.dev.syncs.Done()
-	l.dev.syncing <- struct{}{}
-	err := storage.Sync(s.Mem)
-	<-l.dev.syncing
-	l.do(func(e *qp.Engine, now qp.Time) error {
-		e.Synced(now, s, err == nil)
-		return nil
-	})
 }

@@ -59,8 +59,8 @@ type Device struct {
 	failing atomic.Int32 // lanes whose port reports an error
 	listener
 
-	syncs   sync.WaitGroup // FLUSHes that wait for storage
-	syncing chan struct{}  // holds one for each that storage is at
+	storage *qp.Storage    // where FLUSHes wait for their turn; nil: each lane has one of its own
+	syncs   sync.WaitGroup // those that storage is at
 
 	mu      sync.Mutex // calls that control the device or what was made on it
 	closed  bool
@@ -71,8 +71,10 @@ type Device struct {
 
 // Open opens the ports of a name, or Config.Port, and starts the lanes.
 func Open(name string, cfg Config) (*Device, error) {
-	d := &Device{name: name, cfg: cfg, syncing: make(chan struct{}, maxSyncs),
-		numbers: make(map[uint32]*SRQ)}
+	d := &Device{name: name, cfg: cfg, numbers: make(map[uint32]*SRQ)}
+	if !cfg.NoBackground { // else a lane may speak for no other
+		d.storage = qp.NewStorage(maxSyncs, func() { yield() })
+	}
 	if !d.cfg.NoECN { // a socket's packets have its own traffic class for free
 		d.cfg.Transport.TrafficClass = qp.ECT(d.cfg.Transport.TrafficClass)
 	}
@@ -219,7 +221,7 @@ func (d *Device) Close() error {
 	d.closed = true
 	d.mu.Unlock() // storage may take its time, and others may ask for counters
 	d.deafen()
-	d.syncs.Wait() // no queue pair is left: none can be added
+	d.syncs.Wait() // no queue pair is left: nothing waits for its turn, and none can be added
 	return d.closeLanes()
 }
 

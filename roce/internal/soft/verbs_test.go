@@ -124,7 +124,7 @@ func (q *QP) Connect(to Endpoint, o *QPAttr) error {
 		o = &QPAttr{Timeout: 14, RetryCnt: 7}
 	}
 	attr := *o
-	attr.Port, attr.AccessFlags = 1, mr.RemoteRead|mr.RemoteWrite|mr.RemoteAtomic
+	attr.Port, attr.AccessFlags = 1, mr.RemoteRead|mr.RemoteWrite|mr.RemoteAtomic|mr.FlushPersistent
 	attr.PathMTU, attr.DestQPN, attr.RQPSN, attr.SQPSN = wire.MTU4096, to.QPN, to.PSN, q.StartPSN()
 	attr.AV.DGID = to.GID
 	attr.RNRRetry, attr.MinRNRTimer, attr.MaxRdAtomic, attr.MaxDestRdAtomic = 7, 12, 16, 16
