@@ -47,7 +47,12 @@ func (w *World) departed(n *Node, f *wire.Frame) {
 	case !zero(p.Body[len(p.Body)-4-int(p.BTH.PadCount()) : len(p.Body)-4]):
 		bad("its pad is not zero")
 	}
-	if p.Opcode != wire.CNP && w.err == nil && w.Applications == nil {
+	switch {
+	case p.Opcode == wire.CNP || w.err != nil:
+	case w.Applications != nil:
+		p.Frame = &fr
+		w.Applications.Leaves(n, &p)
+	default:
 		w.attribute(n, &p, bad)
 		w.inTime(n, &p, bad)
 	}

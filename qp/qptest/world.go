@@ -98,6 +98,8 @@ type World struct {
 type Applications interface {
 	// Arrives is called before a packet, from its IP header on, goes to the engine of n.
 	Arrives(n *Node, packet []byte)
+	// Leaves is called with each packet of n that is well-formed, when it leaves.
+	Leaves(n *Node, p *wire.Packet)
 	// Turned is called after each turn of n, when its completions have been published.
 	Turned(n *Node)
 }

@@ -89,6 +89,8 @@ type life struct {
 	// queue pair's own queue
 	newest map[*pool]uint64
 
+	taken    bool // its application has ended it, see took
+	reads    []readAsked
 	lastWQEs int  // events EventQPLastWQE
 	awaits   bool // the event that its send queue has drained
 }
@@ -295,23 +297,25 @@ func (a *app) modify(attr qp.QPAttr, mask qp.AttrMask) {
 }
 
 func (a *app) tryModify(attr qp.QPAttr, mask qp.AttrMask) error {
-	return a.node.Control(func() error { return a.node.Engine.ModifyQP(a.w.Now, a.life.q, &attr, mask) })
+	return a.node.Control(func() error {
+		err := a.node.Engine.ModifyQP(a.w.Now, a.life.q, &attr, mask)
+		if err == nil && mask&qp.AttrState != 0 && (attr.State == qp.StateErr || attr.State == qp.StateReset) {
+			a.life.took()
+		}
+		if err == nil && mask&qp.AttrAccessFlags != 0 {
+			a.access = attr.AccessFlags
+		}
+		return err
+	})
 }
 
 // end ends the present life, by RESET or by closing the queue pair and making another.
 func (a *app) end(reset bool) {
 	l := a.life
 	a.look()
-	if a.window != nil { // it would obey the next life of the same queue pair
-		a.must(a.node.Memory.DeallocWindow(a.window), "DeallocWindow")
-		a.window = nil
-		for _, g := range a.grants {
-			g.dead = g.dead || g.isWindow(mr.Window2)
-		}
-	}
 	l.over, l.mute = true, !a.deaf
 	for _, r := range append(l.sends, l.recvs...) {
-		r.done = true
+		r.finish()
 	}
 	if b := l.bond; b != nil {
 		b.left[b.side(a)] = true
@@ -320,11 +324,28 @@ func (a *app) end(reset bool) {
 	if reset && !l.overrun() {
 		next := &life{app: a, q: l.q, cqs: l.cqs, newest: map[*pool]uint64{}}
 		a.modify(qp.QPAttr{State: qp.StateReset}, qp.AttrState)
+		a.windowEnds()
 		a.begin(next)
 		return
 	}
-	a.must(a.node.Control(func() error { return a.node.Engine.DestroyQP(l.q) }), "DestroyQP")
+	a.destroy()
+	a.windowEnds()
 	a.create()
+}
+
+// destroy destroys the queue pair.
+func (a *app) destroy() {
+	a.must(a.node.Control(func() error {
+		defer a.life.took()
+		return a.node.Engine.DestroyQP(a.life.q)
+	}), "DestroyQP")
+}
+
+// windowEnds takes note that the window of type 2 has ended with the life that it was bound in.
+func (a *app) windowEnds() {
+	for _, g := range a.grants {
+		g.dead = g.dead || g.isWindow(mr.Window2)
+	}
 }
 
 // join connects two applications in new lives, at moments that r says.

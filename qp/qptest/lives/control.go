@@ -238,6 +238,11 @@ func (a *app) closeLocal(d *Deed) bool {
 	i := int(d.R[0] % 3)
 	a.must(a.node.Memory.Deregister(a.locals[i].region), "Deregister")
 	a.locals[i].dead = true
+	for _, k := range a.life.sends {
+		if k.local == a.locals[i] {
+			k.reuse()
+		}
+	}
 	if len(a.life.sends)+len(a.life.recvs) > 0 {
 		a.excuseBoth(qp.WCLocProtErr, qp.WCRemOpErr)
 	}
@@ -307,6 +312,9 @@ func (a *app) closeRemote(d *Deed) bool {
 	for _, w := range []**mr.Window{&a.window, &a.common} {
 		if *w != nil && d.R[0]%2 == 0 {
 			a.must(a.node.Memory.DeallocWindow(*w), "DeallocWindow")
+			for _, g := range a.grants {
+				g.dead = g.dead || g.window == *w
+			}
 			*w = nil
 		}
 	}
@@ -382,7 +390,6 @@ func (a *app) modifyLive(d *Deed) bool {
 		mask |= qp.AttrMinRNRTimer
 	}
 	a.modify(attr, mask)
-	a.access = attr.AccessFlags
 	return true
 }
 
@@ -397,7 +404,6 @@ func (a *app) modifyInit(d *Deed) bool {
 		a.excuseBoth(qp.WCRemInvReqErr, qp.WCRemAccessErr)
 	}
 	a.modify(qp.QPAttr{AccessFlags: access}, qp.AttrAccessFlags)
-	a.access = access
 	return true
 }
 

@@ -10,6 +10,7 @@
 // them against what is promised (rules.go):
 //
 //   - No byte changes that was not granted at that moment to who changed it.
+//   - No byte leaves of what its application has taken back (taken.go).
 //   - No success of what was not executed.
 //   - Exactly one completion of each work request, in order, unless RESET or the end of its queue
 //     pair swallowed it.
@@ -185,17 +186,22 @@ func (w *world) tell(format string, args ...any) {
 }
 
 // Arrives is part of qptest.Applications: it notes packets that are longer than their queue pair's
-// path MTU.
+// path MTU, and READs.
 func (w *world) Arrives(n *qptest.Node, packet []byte) {
 	fr, why := wire.SplitFrame(packet)
 	var p wire.Packet
 	if why != wire.DropNone || wire.Parse(&fr, &p) != wire.DropNone {
 		return
 	}
+	p.Frame = &fr
 	for _, a := range w.apps {
-		if a.node == n && a.life.q.QPN() == p.BTH.DestQP() && len(p.Payload) > a.cfg.MTU.Bytes() {
+		if a.node != n || a.life.q.QPN() != p.BTH.DestQP() {
+			continue
+		}
+		if len(p.Payload) > a.cfg.MTU.Bytes() {
 			a.oversize = &oversize{n.Engine.Stats().Kept}
 		}
+		a.life.asks(&p)
 	}
 }
 

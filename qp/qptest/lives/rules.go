@@ -102,7 +102,7 @@ func (a *app) grantsByte(k *work, i int, need mr.Access) bool {
 		from, to = i, i+1
 	}
 	for _, g := range a.grants {
-		if g.key == k.target.key && !g.dead && g.rights&need != 0 && from >= g.from && to <= g.to && (!g.isWindow(mr.Window2) || g.by == a.life) {
+		if g.key == k.target.key && g.grants(a.life, need, from, to) {
 			return true
 		}
 	}
@@ -167,7 +167,7 @@ func (a *app) completed(wc *qp.WC) {
 	if !k.life.over && !a.inOrder(k) {
 		return
 	}
-	k.done = true
+	k.finish()
 	switch wc.Status {
 	case qp.WCSuccess:
 		if k.recv {
@@ -221,7 +221,7 @@ func (a *app) inOrder(k *work) bool {
 		if first == k {
 			return true
 		}
-		first.done = true
+		first.finish()
 		switch {
 		case k.life.overrun(): // its completion may have been lost
 		case first.signaled:

@@ -252,7 +252,7 @@ func (p *pool) quit() {
 	for _, a := range p.w.apps {
 		if a.receivesFrom(p) && !a.quit {
 			a.quit = true
-			a.must(a.node.Control(func() error { return a.node.Engine.DestroyQP(a.life.q) }), "DestroyQP")
+			a.destroy()
 		}
 	}
 }
