@@ -117,6 +117,7 @@ type QP struct {
 	mayAt qp.Time // rate limit: when the next payload may leave that is in time
 
 	down      string // why the queue pair is in ERR; empty if it is not
+	mute      bool   // the application has moved it there: it says nothing more
 	squelched bool   // SQE: the send queue is flushed, receives go on
 	fatal     *failure
 	silent    string // why no answer may come any more
@@ -198,6 +199,7 @@ func (q *QP) entered(s qp.QPState) {
 	switch s {
 	case qp.StateErr:
 		q.fail("the application moved it to ERR")
+		q.mute = true
 	case qp.StateReset:
 		q.forget()
 	case qp.StateRTS:

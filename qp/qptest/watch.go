@@ -307,6 +307,8 @@ func (s *stream) answer(p *wire.Packet, bad func(string, ...any)) {
 	}
 	_, _, named := namedGap(p)
 	switch {
+	case s.to.mute:
+		bad("the application has moved it to ERR, and has its memory back (section 7.7)")
 	case selective && p.AETH().Syndrome().Kind() == wire.KindACK:
 		s.selectiveAck(n, p, bad)
 	case selective && named:

@@ -1,20 +1,62 @@
 package lives
 
-// Memory that was taken back (section 7.7 of docs/rocev2.md): what leaves must not be of it. This is
-// held against each packet with data, when it leaves.
+// Memory that was taken back (section 7.7): what leaves must not be of it. This is held against
+// each packet with data, when it leaves.
 //
-// Stages: an application takes memory back, and marks what it can reuse (took, reuse) → READ
-// requests are noted when they arrive (asks) → whose packet leaves (Leaves) → a READ response must
-// be granted at that moment (mayRead), and what others carry must not be marked.
+// Stages: drawing who takes memory back from under READs (drawTaken, readAndTake) → an application
+// marks what it can reuse (took, reuse) → READ requests are noted when they arrive (asks) → whose
+// packet leaves (Leaves) → a READ response must be granted at that moment (mayRead), and what
+// others carry must not be marked.
 
 import (
 	"bytes"
+	"math/bits"
 
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/qp/qptest"
 	"github.com/goroce/goroce/wire"
 )
+
+// drawTaken has applications of some worlds take memory back from under READs. It has dice of its
+// own, so that the other worlds are what they were.
+func (p *Plan) drawTaken(d qptest.Dice, end qp.Time) {
+	if p.Calm || !d.Chance(0.25) {
+		return
+	}
+	for range 2 + d.IntN(10) {
+		p.Deeds = append(p.Deeds, Deed{upTo(d, end+1), d.IntN(len(p.Apps)), "read and take back", [3]uint32{d.Uint32(), d.Uint32(), d.Uint32()}})
+	}
+}
+
+// takings are the ways of taking memory back that a peer may READ.
+var takings = []func(a *app, d *Deed) bool{(*app).abandon, (*app).abandon, (*app).modifyLive, (*app).closeRemote, (*app).reregister,
+	(*app).invalidate, (*app).bindCommon, func(a *app, d *Deed) bool { return a.rejoin(d, true) }}
+
+// readAndTake has the peer READ, perhaps do something that it may not do behind that, and soon
+// takes the memory back.
+func (a *app) readAndTake(d *Deed) bool {
+	if !a.connected() {
+		return false
+	}
+	p := a.life.bond.peer(a)
+	if p.life.bond != a.life.bond || !p.ready() {
+		return false
+	}
+	for i := range 1 + d.R[0]%4 {
+		each := Deed{R: [3]uint32{bits.RotateLeft32(d.R[0], int(7*i)), d.R[1], bits.RotateLeft32(d.R[2], int(5*i))}}
+		p.postRDMA(qp.WRRead, &each)
+	}
+	if d.R[1]%2 == 0 && p.reliable() && len(a.grants) > 0 {
+		k := p.newWork(qp.WRWrite)
+		k.local, k.len, k.target = nil, 16, &grant{app: a, key: a.grants[0].key ^ 0x5500, dead: true}
+		k.life.bond.excuse(qp.WCRemAccessErr, qp.WCRemInvReqErr)
+		p.post(k, qp.SendWR{Flags: qp.SendSignaled | qp.SendInline, Inline: pattern(k, 16), RKey: k.target.key, RemoteAddr: a.base})
+	}
+	take := takings[d.R[1]>>4%uint32(len(takings))]
+	a.w.After(a.w.plan.Faults.Delay+qp.Time(d.R[2]%64)*300, func() { take(a, &Deed{R: [3]uint32{d.R[2] &^ 3, d.R[0], d.R[1]}}) })
+	return true
+}
 
 // reused is what memory of requests holds once its application may put something else there. No
 // data has such bytes (patternByte).

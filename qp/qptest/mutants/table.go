@@ -62,14 +62,22 @@ var mutants = []mutant{
 		{"mr/access.go", "	e := t.lookup(rkey)\n	if e == nil {\n", "	e := t.lookup(rkey)\n	if e == nil && need == RemoteRead && n > 0 {\n		return Span{mem: make([]byte, n)}, OK\n	}\n	if e == nil {\n"}}},
 	{"a window obeys every queue pair", []string{lifeWorlds}, []edit{
 		{"mr/window.go", "	case e.qpn != qpn:\n		return BadAccess\n	}\n	return OK\n", "	}\n	return OK\n"}}},
-	{"Modify(ERR) of a queue pair that has failed by itself leaves the replies that it owes", []string{"qp/qptest TestTakenBack", "roce TestTakenBack"}, []edit{
+	{"Modify(ERR) of a queue pair that has failed by itself leaves the replies that it owes", []string{lifeWorlds, "qp/qptest TestTakenBack", "roce TestTakenBack"}, []edit{
 		{"qp/modify.go", "		q.resp.dropReplies() // also those of one that has failed by itself (section 7.7)\n", ""}}},
-	{"a READ that is repeated or owed needs no right of the queue pair", []string{"qp/qptest TestTakenBack"}, []edit{
+	{"a READ that is repeated or owed needs no right of the queue pair", []string{lifeWorlds, "qp/qptest TestTakenBack"}, []edit{
 		{"qp/reply.go", "		if q.attr.AccessFlags&mr.RemoteRead == 0 {\n			st = mr.BadAccess\n		}\n", ""}}},
-	{"a window of type 2 outlives RESET", []string{"qp/qptest TestWindowEndsWithLife"}, []edit{
+	{"a window of type 2 outlives RESET", []string{lifeWorlds, "qp/qptest TestWindowEndsWithLife"}, []edit{
 		{"qp/qp.go", "	e.cfg.Memory.InvalidateAll(q.qpn) // what was opened to this peer is not for the next\n", ""}}},
-	{"a window of type 2 outlives its queue pair", []string{"qp/qptest TestWindowEndsWithLife"}, []edit{
+	{"a window of type 2 outlives its queue pair", []string{lifeWorlds, "qp/qptest TestWindowEndsWithLife"}, []edit{
 		{"qp/qp.go", "	e.cfg.Memory.InvalidateAll(q.qpn)\n	e.qps", "	e.qps"}}},
+	{"the old key of a region that was registered again still opens what it did", []string{lifeWorlds}, []edit{
+		{"mr/reregister.go", "		t.remove(old)\n", "		_ = old\n"}}},
+	{"a window that was invalidated still opens what it did", []string{lifeWorlds, "qp/qptest TestTakenBack"}, []edit{
+		{"mr/window.go", "	t.free(e)\n", "	_ = e\n"}}},
+	{"a window of type 1 that is unbound still opens what it did", []string{lifeWorlds, "qp/qptest TestTakenBack"}, []edit{
+		{"mr/window.go", "		t.republish(w, &entry{key: b.NewKey, pd: pd, kind: kindFreeWindow, window: w})\n", ""}}},
+	{"a region that was deregistered still opens what it did", []string{lifeWorlds, "qp/qptest TestTakenBack"}, []edit{
+		{"mr/table.go", "	t.remove(r.entry)\n", ""}}},
 	{"a window of type 1 that was bound elsewhere while a lane read by it", []string{"mr TestWindowOfType1"}, []edit{
 		{"mr/access.go", "		span.by = e\n", ""}}},
 	{"where a queue pair is stopped is the newest of the requests that cannot be sent", []string{"qp TestStopped"}, []edit{
