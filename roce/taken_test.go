@@ -5,7 +5,11 @@ package roce
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
+
+	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/wire"
 )
 
 // TestTakenBackAfterFailure: a queue pair that has failed because of a request goes on answering
@@ -52,5 +56,72 @@ func TestTakenBackAfterFailure(t *testing.T) {
 	}
 	if n := bytes.Count(a.buf, []byte("SECRET..")) * 8; n > 0 {
 		t.Errorf("%d bytes that were written after Modify(ERR) had returned went to the peer", n)
+	}
+}
+
+// fullPort takes no frames while it is full.
+type fullPort struct {
+	transport.Port
+	full          bool
+	refused, took int
+}
+
+func (p *fullPort) Send(b *wire.Batch) (int, error) {
+	if p.full {
+		p.refused += b.Len()
+		return 0, nil
+	}
+	n, err := p.Port.Send(b)
+	p.took += n
+	return n, err
+}
+
+// TestTakenBackBehindFullPort: packets that were made before memory was taken back, and that the
+// port had no room for, are copies. They leave later, with what memory held then.
+func TestTakenBackBehindFullPort(t *testing.T) {
+	for name, take := range map[string]func(e *end) error{
+		"Modify(ERR)": func(e *end) error { return e.qp.Modify(bg, &QPAttr{State: StateErr}, AttrState) },
+		"RESET":       func(e *end) error { return e.qp.Modify(bg, &QPAttr{State: StateReset}, AttrState) },
+		"rights":      func(e *end) error { return e.qp.Modify(bg, &QPAttr{}, AttrAccessFlags) },
+		"QP.Close":    func(e *end) error { return e.qp.Close() },
+		"MR.Close":    func(e *end) error { return e.mr.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var port *fullPort // b's is the later one
+			open := func() *Device {
+				d, err := Open(fmt.Sprintf("pipe:full-%s", name), &Config{NoBackground: true, Wrap: func(p transport.Port) transport.Port {
+					port = &fullPort{Port: p}
+					return port
+				}})
+				must(t, err)
+				t.Cleanup(func() { must(t, d.Close()) })
+				return d
+			}
+			const size = 1 << 20
+			a, b := newEnd(t, open(), RC, size), newEnd(t, open(), RC, size)
+			connect(t, a, b)
+			must(t, a.qp.PostSend(SendWR{Opcode: WRRead, SGL: []SGE{a.mr.SGE(0, size)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}))
+			var wcs [8]WC
+			poll := func(e *end) {
+				_, err := e.cq.Poll(wcs[:])
+				must(t, err)
+			}
+			for port.full = true; port.refused == 0; {
+				poll(a)
+				poll(b)
+			}
+			must(t, take(b))
+			copy(b.buf, bytes.Repeat([]byte("SECRET.."), size/8))
+			for port.full = false; port.took == 0; {
+				poll(b)
+			}
+			for range 1000 {
+				poll(b)
+				poll(a)
+			}
+			if n := bytes.Count(a.buf, []byte("SECRET..")) * 8; n > 0 {
+				t.Errorf("%d bytes went to the peer that were written after the memory had been taken back", n)
+			}
+		})
 	}
 }
