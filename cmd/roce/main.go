@@ -17,6 +17,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/goroce/goroce/trace"
 )
 
 // errInterrupted is why a run ended that the user ended.
@@ -30,12 +32,21 @@ func main() {
 	if err == nil {
 		return
 	}
-	// the library's errors have the prefix
-	fmt.Fprintln(os.Stderr, "roce: "+strings.TrimPrefix(err.Error(), "roce: "))
+	fmt.Fprintln(os.Stderr, "roce: "+said(err))
 	if errors.Is(err, errInterrupted) {
 		os.Exit(130)
 	}
 	os.Exit(1)
+}
+
+// said is an error as the terminal gets it. The library's errors have the prefix already, and text
+// in them may come from a peer or a file: a terminal would obey it.
+func said(err error) string {
+	lines := strings.Split(strings.TrimPrefix(err.Error(), "roce: "), "\n")
+	for i, line := range lines {
+		lines[i] = trace.Printable(line)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // interruptible returns a context that the first Ctrl-C ends, with errInterrupted as its cause; a

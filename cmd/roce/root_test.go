@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -44,6 +45,11 @@ func TestEveryCommandHelps(t *testing.T) {
 	root := newRoot()
 	root.InitDefaultHelpCmd()
 	walk(root)
+}
+
+// TestErrorsAreText: what an error quotes may be a peer's, and a terminal gets it as text.
+func TestErrorsAreText(t *testing.T) {
+	require.Equal(t, "the server: \ufffd]0;owned\ufffd\nand more", said(errors.New("roce: the server: \x1b]0;owned\a\nand more")))
 }
 
 func TestMistakesAreNamed(t *testing.T) {

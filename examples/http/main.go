@@ -80,7 +80,7 @@ func fetch(ctx context.Context, url, from string, out io.Writer) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", url, resp.Status)
+		return fmt.Errorf("%s: %q", url, resp.Status)
 	}
 	_, err = io.Copy(out, resp.Body)
 	return err

@@ -239,6 +239,14 @@ var mutants = []mutant{
 		{"trace/page/site.go", "	w.Header().Set(\"Content-Type\", \"text/html; charset=utf-8\")\n", "	http.SetCookie(w, &http.Cookie{Name: \"roce\", Value: s.token, Path: \"/\", HttpOnly: true, SameSite: http.SameSiteStrictMode})\n	w.Header().Set(\"Content-Type\", \"text/html; charset=utf-8\")\n"}}},
 	{"trace serve: packets are for whoever asks", []string{"trace/page TestGate"}, []edit{
 		{"trace/page/site.go", "	if r.URL.Path == \"/\" || public[r.URL.Path] != nil {\n", "	if true {\n"}}},
+	{"perf, pingpong: 64 MiB are kept of a peer that sends without being asked", []string{"cmd/roce/internal/oob TestFloodEndsTheConnection"}, []edit{
+		{"cmd/roce/internal/oob/oob.go", "const maxPending = 64 << 10\n", "const maxPending = 64 << 20\n"}}},
+	{"perf, pingpong: a peer that floods has left, says the error", []string{"cmd/roce/internal/oob TestFloodEndsTheConnection"}, []edit{
+		{"cmd/roce/internal/oob/oob.go", "		if errors.Is(c.err, ErrClosed) { // nobody", "		if true { // nobody"}}},
+	{"rping: a client's text is for the terminal to obey", []string{"cmd/roce/internal/rping TestClientsTextIsText"}, []edit{
+		{"cmd/roce/internal/rping/rping.go", "trace.Printable(fmt.Sprintf(format, args...))", "trace.Printable(\"\")+fmt.Sprintf(format, args...)"}}},
+	{"perf sockets: a server's words are for the terminal to obey", []string{"cmd/roce/internal/costs TestServersWordsAreText"}, []edit{
+		{"cmd/roce/internal/costs/control.go", "trace.Printable(r.Error)", "trace.Printable(\"\")+r.Error"}}},
 	{"cm: a REP that comes again gets no RTU", []string{"cm TestSwarm"}, []edit{
 		{"cm/state.go", "	{in(StateEstablished), gotREP, resend, stay},\n", ""}}},
 	{"cm: a DREQ of nobody gets no answer", []string{"cm TestSwarm", "cm TestDREQOfNobody"}, []edit{

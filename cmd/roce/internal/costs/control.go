@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/trace"
 )
 
 // place is where an end of a way can be reached.
@@ -125,7 +126,7 @@ func (l *link) exchange(o order) (r reply, err error) {
 		err = l.receive(&r)
 	}
 	if err == nil && r.Error != "" {
-		err = fmt.Errorf("the server: %s", r.Error)
+		err = fmt.Errorf("the server: %s", trace.Printable(r.Error))
 	}
 	return r, err
 }

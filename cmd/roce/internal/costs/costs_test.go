@@ -235,6 +235,16 @@ func TestServerSaysWhatItCannot(t *testing.T) {
 	require.NoError(t, <-served)
 }
 
+// TestServersWordsAreText: what the server says of a way stands in the table, and a terminal obeys
+// none of it.
+func TestServersWordsAreText(t *testing.T) {
+	here, there := tcpPair(t)
+	_, err := io.WriteString(there, `{"error":"no\u001b[2J\nUDP socket sleeping 0.01"}`+"\n")
+	require.NoError(t, err)
+	_, err = newLink(here).exchange(order{})
+	require.EqualError(t, err, "the server: no\ufffd[2J UDP socket sleeping 0.01")
+}
+
 func tcpPair(t *testing.T) (a, b net.Conn) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

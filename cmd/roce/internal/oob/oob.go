@@ -29,6 +29,10 @@ var ErrClosed = errors.New("the peer closed the out-of-band connection")
 // ErrPeerLeft is the cause of a Watch context that ended because the peer closed the connection.
 var ErrPeerLeft = errors.New("the peer closed the out-of-band connection before the test was over; see what its end printed")
 
+// maxPending bounds what is kept of a peer that sends without being asked. The longest exchange of
+// the programs has 13 KiB.
+const maxPending = 64 << 10
+
 // Conn is a connection to the peer. Send and Recv may be used by one goroutine each.
 type Conn struct {
 	tcp  *net.TCPConn
@@ -37,7 +41,7 @@ type Conn struct {
 
 	mu   sync.Mutex
 	came sync.Cond
-	in   bytes.Buffer // what the peer sent and Recv has not yet taken
+	in   bytes.Buffer // what the peer sent and Recv has not yet taken, at most maxPending
 	err  error        // why nothing more will come
 }
 
@@ -85,14 +89,18 @@ func newConn(ctx context.Context, tcp *net.TCPConn) *Conn {
 }
 
 // pump reads all the time, so that the end of the connection is seen while a test runs and nobody
-// is in Recv.
+// is in Recv. A peer that sends more than anybody wants is heard no longer.
 func (c *Conn) pump(ctx context.Context) {
 	defer close(c.gone)
 	buf := make([]byte, 4096)
 	for {
 		n, err := c.tcp.Read(buf)
 		c.mu.Lock()
-		c.in.Write(buf[:n])
+		if c.in.Len()+n > maxPending {
+			err = fmt.Errorf("the peer sent more than %d bytes out of band that nobody asked for: is it the same program, with the same options?", maxPending)
+		} else {
+			c.in.Write(buf[:n])
+		}
 		if err != nil {
 			c.err = err
 			switch {
@@ -168,14 +176,20 @@ func (c *Conn) Pending() int {
 // once, and its last packets may still be on their way.
 const grace = time.Second
 
-// Watch returns a context that ends, with ErrPeerLeft as its cause, soon after the peer has closed
-// the connection.
+// Watch returns a context that ends soon after the last that can come from the peer: with
+// ErrPeerLeft as its cause if the peer has closed the connection, otherwise with what is wrong.
 func (c *Conn) Watch(parent context.Context) (context.Context, context.CancelFunc) {
-	return WatchDone(parent, c.gone)
+	return WatchDone(parent, c.gone, func() error {
+		if errors.Is(c.err, ErrClosed) { // nobody writes it any more
+			return ErrPeerLeft
+		}
+		return c.err
+	})
 }
 
-// WatchDone is Watch for a connection of another kind, which is over when gone is closed.
-func WatchDone(parent context.Context, gone <-chan struct{}) (context.Context, context.CancelFunc) {
+// WatchDone is Watch for a connection of another kind, which is over when gone is closed; why says
+// then for what reason.
+func WatchDone(parent context.Context, gone <-chan struct{}, why func() error) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	go func() {
 		select {
@@ -186,7 +200,7 @@ func WatchDone(parent context.Context, gone <-chan struct{}) (context.Context, c
 		select {
 		case <-ctx.Done():
 		case <-time.After(grace):
-			cancel(ErrPeerLeft)
+			cancel(why())
 		}
 	}()
 	return ctx, func() { cancel(nil) }

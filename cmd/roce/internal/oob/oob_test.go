@@ -65,6 +65,24 @@ func TestWatchSeesThePeerLeave(t *testing.T) {
 	require.ErrorContains(t, s.Recv(make([]byte, 4)), "after 0 of the 4 bytes")
 }
 
+// A peer that writes without pause while nobody is in Recv is heard no longer, and the run ends for
+// that reason; what it may have is bounded.
+func TestFloodEndsTheConnection(t *testing.T) {
+	s, c := pair(t, t.Context())
+	ctx, cancel := s.Watch(t.Context())
+	defer cancel()
+	go func() { // until this end is closed
+		for c.Send(make([]byte, 1<<20)) == nil {
+		}
+	}()
+	<-ctx.Done()
+	require.ErrorContains(t, context.Cause(ctx), "more than 65536 bytes out of band")
+	require.LessOrEqual(t, s.in.Cap(), 2*maxPending)
+	require.NoError(t, s.Recv(make([]byte, s.Pending())), "what was heard is still there")
+	require.ErrorContains(t, s.Recv(make([]byte, 1)), "more than 65536 bytes out of band")
+	require.NoError(t, s.Close())
+}
+
 // A peer that is killed with something unread resets the connection; that is an end as good as any.
 func TestResetIsAnEnd(t *testing.T) {
 	s, c := pair(t, t.Context())

@@ -223,7 +223,7 @@ func (c *control) completed(wc *roce.WC) (sent bool, err error) {
 // Watch returns a context that ends, with oob.ErrPeerLeft as its cause, soon after the peer has
 // disconnected.
 func (c *control) Watch(parent context.Context) (context.Context, context.CancelFunc) {
-	return oob.WatchDone(parent, c.conn.Done())
+	return oob.WatchDone(parent, c.conn.Done(), func() error { return oob.ErrPeerLeft })
 }
 
 // Local is this end's IP address.

@@ -20,6 +20,7 @@ import (
 	"github.com/goroce/goroce/cmd/roce/internal/session"
 	"github.com/goroce/goroce/roce"
 	"github.com/goroce/goroce/roce/rdmacm"
+	"github.com/goroce/goroce/trace"
 )
 
 // Sizes of the text in bytes, with the zero at its end. They are rping's: the smallest has room for
@@ -104,7 +105,8 @@ func (o *Options) open(ctx context.Context) (*session.Session, error) {
 	return session.Meet(ctx, opt, o.Source, o.Addr)
 }
 
-// lines prints whole lines of several connections.
+// lines prints whole lines of several connections. Text in them may be a peer's: it makes neither
+// another line, nor does the terminal obey it.
 type lines struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -113,7 +115,7 @@ type lines struct {
 func (l *lines) printf(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	fmt.Fprintf(l.w, format+"\n", args...)
+	fmt.Fprintln(l.w, trace.Printable(fmt.Sprintf(format, args...)))
 }
 
 type run struct {

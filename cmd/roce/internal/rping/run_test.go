@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goroce/goroce/internal/netns"
+	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/roce/rdmacm"
 )
 
 func TestMain(m *testing.M) {
@@ -77,6 +82,37 @@ func TestRping(t *testing.T) {
 	stop()
 	require.ErrorIs(t, <-done, context.Canceled)
 	require.Equal(t, 12, strings.Count(out.String(), "server ping data: rdma-ping-"))
+}
+
+// TestClientsTextIsText: the terminal of the server's user does not obey what a client sends as its
+// text, and takes none of it for a line of the server.
+func TestClientsTextIsText(t *testing.T) {
+	sa, ca := names()
+	out := newScreen("listening on")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	done := make(chan error)
+	go func() {
+		done <- Run(ctx, out, Options{Server: true, Addr: sa, Port: DefaultPort, Size: DefaultSize, Verbose: true, Debug: true, Persistent: true})
+	}()
+	<-out.seen
+	var e *end
+	cfg := rdmacm.ConnConfig{Local: netip.MustParseAddr(ca), Cap: roce.QPCap{MaxSendWR: 8, MaxRecvWR: 2, MaxSendSGE: 1, MaxRecvSGE: 1},
+		Param: &rdmacm.ConnParam{ResponderResources: 1, InitiatorDepth: 1, RetryCount: 7, RNRRetryCount: 7}}
+	cfg.Prepare = func(c *rdmacm.Conn) (err error) {
+		e, err = newEnd(c, DefaultSize, 0)
+		return err
+	}
+	_, err := rdmacm.Dial(ctx, net.JoinHostPort(sa, strconv.Itoa(DefaultPort)), &cfg)
+	require.NoError(t, err)
+	copy(e.text, "\x1b]0;owned\a\x1b[2J\n127.0.0.1:1: all is well\x00")
+	require.NoError(t, e.send(ctx, e.placeOf(e.text)))
+	_, err = e.receive(ctx)
+	require.NoError(t, err)
+	stop()
+	require.ErrorIs(t, <-done, context.Canceled)
+	require.NoError(t, e.close())
+	require.Contains(t, out.String(), "\nserver ping data: \ufffd]0;owned\ufffd\ufffd[2J 127.0.0.1:1: all is well\n")
 }
 
 // TestOneClient: without -P the server ends with its client.
