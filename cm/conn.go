@@ -8,6 +8,7 @@ import (
 	"container/list"
 	"fmt"
 
+	"github.com/goroce/goroce/internal/share"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -31,7 +32,7 @@ type Conn struct {
 	path              Path
 	serviceID         uint64
 	listener          *Listener // while it owes something, with its places there:
-	open, asked       *place
+	open, asked       *share.Place[*Conn]
 
 	own, theirs ConnParam // theirs.QPN is the peer's queue pair
 	psn, dstPSN wire.PSN  // what the peer begins with when it sends to us, and we to it

@@ -54,11 +54,8 @@ func (m *Machine) check() error {
 		}
 	}
 	for l, o := range owed {
-		if err := l.checkShares(); err != nil {
-			return err
-		}
-		if o[owesApplication] != l.asked.n || o[owesApplication]+o[owesPeer] != l.open.n || o[owesApplication] > l.backlog || o[owesApplication]+o[owesPeer] > l.halfOpen {
-			return fmt.Errorf("a listener reckons with %d requests, %d for the application, and has %v", l.open.n, l.asked.n, o)
+		if o[owesApplication] != l.asked.Len() || o[owesApplication]+o[owesPeer] != l.open.Len() || o[owesApplication] > l.backlog || o[owesApplication]+o[owesPeer] > l.halfOpen {
+			return fmt.Errorf("a listener reckons with %d requests, %d for the application, and has %v", l.open.Len(), l.asked.Len(), o)
 		}
 	}
 	return m.checkIndexes()
@@ -75,52 +72,6 @@ func (m *Machine) checkIndexes() error {
 		if c.peerQPN() != q || m.conns[c.localID] != c || c.state == StateRefused {
 			return fmt.Errorf("%v finds 0x%x in %v, which is not it", q, c.localID, c.state)
 		}
-	}
-	return nil
-}
-
-// checkShares holds the shares of a listener's places against the connections that have them.
-func (l *Listener) checkShares() error {
-	if err := l.checkParts(&l.open, l.open.n, func(c *Conn) *place { return c.open }); err != nil {
-		return err
-	}
-	return l.checkParts(&l.asked, l.asked.n, func(c *Conn) *place { return c.asked })
-}
-
-// checkParts holds the parts of a share against what it has.
-func (l *Listener) checkParts(s *share, want int, of func(*Conn) *place) error {
-	n := s.conns.Len()
-	for e := s.conns.Front(); e != nil; e = e.Next() {
-		c := e.Value.(*Conn)
-		if p := of(c); p == nil || p.of != s || p.at != e || c.path.Remote != s.key || c.listener != l {
-			return fmt.Errorf("0x%x in %v has a place of %v", c.localID, c.state, s.key)
-		}
-	}
-	for key, part := range s.parts {
-		if part.of != s || part.key != key {
-			return fmt.Errorf("%v stands for %v", key, part.key)
-		}
-		if err := part.checkRank(); err != nil {
-			return fmt.Errorf("%v: %w", key, err)
-		}
-		if err := l.checkParts(part, part.n, of); err != nil {
-			return err
-		}
-		n += part.n
-	}
-	if n != want {
-		return fmt.Errorf("%v has %d places, counted as %d", s.key, n, want)
-	}
-	return nil
-}
-
-// checkRank holds what a share's whole says of it against how many places it has.
-func (s *share) checkRank() error {
-	switch {
-	case s.n == 0 || len(s.of.ranks) <= s.n || len(s.of.ranks[s.n]) <= s.rank || s.of.ranks[s.n][s.rank] != s:
-		return fmt.Errorf("with %d places it does not stand where it says", s.n)
-	case s.of.largest().n < s.n:
-		return fmt.Errorf("it has %d places, and the largest %d", s.n, s.of.largest().n)
 	}
 	return nil
 }

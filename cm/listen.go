@@ -7,6 +7,7 @@ package cm
 import (
 	"fmt"
 
+	"github.com/goroce/goroce/internal/share"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -19,7 +20,7 @@ type Listener struct {
 	key         serviceKey
 	backlog     int
 	halfOpen    int
-	open, asked share // the places of requests: all, and those that wait for the application
+	open, asked share.Places[*Conn] // of requests: all, and those that wait for the application
 }
 
 // ListenOptions is what a listener is like.
@@ -31,9 +32,9 @@ type ListenOptions struct {
 	// Backlog is how many requests may wait for the application's answer; 0 means DefaultBacklog.
 	// HalfOpen is how many may wait for that or, once accepted, for the peer's RTU; 0 means
 	// DefaultHalfOpen, and Backlog at least. Of a request beyond these either it or the oldest one
-	// of the source that has most is given up (shares.go): it is dropped, and the peer asks again,
-	// or the peer gets a REJ (timeout) if the application has accepted it. The application is told,
-	// by EventRejected (no resources) or EventUnreachable.
+	// of the source that has most is given up (package share): it is dropped, and the peer asks
+	// again, or the peer gets a REJ (timeout) if the application has accepted it. The application
+	// is told, by EventRejected (no resources) or EventUnreachable.
 	Backlog, HalfOpen int
 	Context           any
 }
@@ -108,17 +109,17 @@ func (m *Machine) listener(service uint64, at wire.GID) *Listener {
 func (l *Listener) admits(source wire.GID) bool {
 	full := &l.asked
 	switch {
-	case l.asked.n >= l.backlog:
-	case l.open.n >= l.halfOpen:
+	case l.asked.Len() >= l.backlog:
+	case l.open.Len() >= l.halfOpen:
 		full = &l.open
 	default:
 		return true
 	}
-	gives := full.gives(source)
-	if gives != nil {
+	gives, ok := full.Gives(source)
+	if ok {
 		l.m.step(gives, displaced, nil)
 	}
-	return gives != nil
+	return ok
 }
 
 // handleREQ takes a REQ.

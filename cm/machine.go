@@ -263,14 +263,14 @@ func (m *Machine) oblige(c *Conn, next State) {
 	}
 	after := traits[next].owes
 	if c.open == nil {
-		c.open, c.asked = l.open.take(c), l.asked.take(c)
+		c.open, c.asked = l.open.Take(c.path.Remote, c), l.asked.Take(c.path.Remote, c)
 	}
 	if after != owesApplication {
-		c.asked.giveBack()
+		c.asked.GiveBack()
 		c.asked = nil
 	}
 	if after == owesNobody {
-		c.open.giveBack()
+		c.open.GiveBack()
 		c.open, c.listener = nil, nil
 	}
 }

@@ -285,15 +285,15 @@ var mutants = []mutant{
 	{"cm: a REP from a queue pair that is in another connection is taken", []string{"cm TestStaleREP"}, []edit{
 		{"cm/handle.go", "if other != nil { // the peer", "if false { // the peer"}}},
 	{"cm: a place in the backlog is never given back", []string{"cm TestSwarm", "cm TestBacklog"}, []edit{
-		{"cm/machine.go", "		c.asked.giveBack()\n		c.asked = nil\n", "		c.asked = nil\n"}}},
+		{"cm/machine.go", "		c.asked.GiveBack()\n		c.asked = nil\n", "		c.asked = nil\n"}}},
 	{"cm: who asks first has all places of a listener", []string{"cm TestSwarm", "cm TestShares"}, []edit{
-		{"cm/shares.go", "most.n > has+1", "most.n > has+1<<20"}}},
-	{"cm: whoever asks takes the place of another", []string{"cm TestSwarm", "cm TestShares"}, []edit{
-		{"cm/shares.go", "most.n > has+1", "most.n+has > 0"}}},
+		{"internal/share/share.go", "most.n > has+1", "most.n > has+1<<20"}}},
+	{"cm: whoever asks takes the place of another", []string{"cm TestShares", "internal/share TestGives"}, []edit{
+		{"internal/share/share.go", "most.n > has+1", "most.n+has > 0"}}},
 	{"cm: a /64 has as many shares as addresses", []string{"cm TestSharesOfNetworks"}, []edit{
-		{"cm/shares.go", "	if address.Is4() {\n", "	if true {\n"}}},
+		{"internal/share/share.go", "	if address.Is4() {\n", "	if true {\n"}}},
 	{"cm: all of a /64 have one share, whoever of them asks first", []string{"cm TestSharesOfNetworks"}, []edit{
-		{"cm/shares.go", "		if s == nil {\n			break\n		}\n", "		break\n"}}},
+		{"internal/share/share.go", "		if s == nil {\n			break\n		}\n", "		break\n"}}},
 	{"cm: half-open places are shared by what waits for the application", []string{"cm TestShares$"}, []edit{
 		{"cm/listen.go", "		full = &l.open\n", ""}}},
 	{"cm: a listener takes every request", []string{"cm TestSwarm", "cm TestBacklog", "cm TestFlood"}, []edit{

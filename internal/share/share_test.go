@@ -1,0 +1,135 @@
+package share
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/goroce/goroce/wire"
+)
+
+// addresses are of IPv4, and of IPv6 in two networks.
+var addresses = []wire.GID{
+	{10: 0xff, 11: 0xff, 12: 10, 15: 1}, {10: 0xff, 11: 0xff, 12: 10, 15: 2},
+	{0: 0xfd, 7: 1, 15: 1}, {0: 0xfd, 7: 1, 15: 2}, {0: 0xfd, 7: 2, 15: 1},
+}
+
+// check holds a part against its places, which it counts anew, and returns how many it has found.
+func (s *part[T]) check(places map[*Place[T]]bool) (n, offered int, err error) {
+	for p := range places {
+		if p.of == s {
+			n++
+		}
+		if p.of == s && p.at != nil {
+			offered++
+		}
+	}
+	if s.given.Len() != offered {
+		err = fmt.Errorf("%v offers %d places, and has %d to offer", s.key, s.given.Len(), offered)
+	}
+	for key, in := range s.parts {
+		m, o, e := in.check(places)
+		n, offered = n+m, offered+o
+		switch {
+		case e != nil:
+			err = e
+		case in.key != key || in.of != s || in.n != m || m == 0 || s.ranks[m][in.rank] != in || s.largest().n < m:
+			err = fmt.Errorf("%v has %d places: it stands as %+v", key, m, in)
+		}
+	}
+	return n, offered, err
+}
+
+// TestPlaces: after whatever was taken, given back, kept and offered, all is counted right.
+func TestPlaces(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 1))
+	for range 50 {
+		var p Places[int]
+		places := map[*Place[int]]bool{}
+		for i := range 300 {
+			if rnd.IntN(2) == 0 {
+				places[p.Take(addresses[rnd.IntN(len(addresses))], i)] = true
+			}
+			for place := range places {
+				switch rnd.IntN(6) {
+				case 0:
+					place.GiveBack()
+					delete(places, place)
+				case 1:
+					place.Keep()
+				case 2:
+					place.Offer()
+				}
+				break
+			}
+			if n, _, err := p.all.check(places); err != nil || n != p.Len() || n != len(places) {
+				t.Fatalf("%d places, %d of %d found: %v", p.Len(), n, len(places), err)
+			}
+		}
+		for place := range places {
+			place.GiveBack()
+		}
+		if p.Len() != 0 || len(p.all.parts)+len(p.all.ranks) != 0 {
+			t.Fatalf("left: %+v", p.all)
+		}
+	}
+}
+
+// TestGives: who has most gives its oldest place, if it offers one.
+func TestGives(t *testing.T) {
+	var p Places[string]
+	var first *Place[string]
+	for i := range 4 {
+		place := p.Take(addresses[0], fmt.Sprint("first ", i))
+		if i == 0 {
+			first = place
+		}
+	}
+	p.Take(addresses[2], "second").Keep()
+	expect := func(address int, want string) {
+		t.Helper()
+		if who, ok := p.Gives(addresses[address]); who != want || ok != (want != "") {
+			t.Errorf("%v gives, want %q", who, want)
+		}
+	}
+	expect(1, "first 0")
+	expect(2, "first 0")
+	expect(3, "first 0") // the network of the second has one place
+	expect(0, "")
+	first.Keep()
+	expect(1, "first 1")
+	first.Offer()
+	expect(1, "first 1")
+	for range 5 {
+		p.Take(addresses[4], "third").Keep()
+	}
+	expect(1, "") // the third has most, and keeps all
+}
+
+// TestTurns: addresses take turns, and networks as others do; of one it is in order.
+func TestTurns(t *testing.T) {
+	var q Turns[string]
+	join := func(address int, who string) *Turn[string] { return q.Join(addresses[address], who) }
+	for i := range 3 {
+		join(0, fmt.Sprint("a", i))
+	}
+	left := join(1, "gone")
+	join(1, "b0")
+	join(2, "c0")
+	join(2, "c1")
+	join(3, "d0")
+	gone := join(4, "gone")
+	left.Leave()
+	gone.Leave()
+	if q.Len() != 7 {
+		t.Errorf("%d wait", q.Len())
+	}
+	for _, want := range []string{"a0", "b0", "c0", "a1", "d0", "a2", "c1", ""} {
+		if who, ok := q.Next(); who != want || ok != (want != "") {
+			t.Errorf("%q, want %q", who, want)
+		}
+	}
+	if q.Len() != 0 || len(q.all.parts) != 0 {
+		t.Errorf("left: %+v", q.all)
+	}
+}
