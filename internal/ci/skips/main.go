@@ -28,6 +28,7 @@ var expected = [...]struct{ reason, why string }{
 	{"the race detector's atomics write in C", "the unit run writes to protected pages"},
 	{"to watch 2 bytes of memory", "this is what the race detector looks for; the unit run has it"},
 	{"half a million regions", "slow when raced or emulated; the unit run has it"},
+	{"orders of steps are played without the race detector", "one goroutine at a time runs in them; the unit run plays them"},
 	{"only for Test", "it is the other process of that test, which starts it"},
 	{"no device is named by -device", "interop's TestVerbs... run it on a device"},
 	{"rxe0 lacks something", "the suite knows more than rxe can"},

@@ -122,7 +122,7 @@ func (m *mutant) run(tests string, plays int) (found bool, says string, err erro
 		return false, "", err
 	}
 	pkg, run, _ := strings.Cut(tests, " ")
-	args := []string{"test", "-overlay=" + overlay, "-count=1", "./" + pkg, "-run=" + run}
+	args := []string{"test", "-count=1", "./" + pkg, "-run=" + run}
 	// As many as make worlds plays, not the few that go test alone does.
 	switch n := strconv.Itoa(plays); tests {
 	case lifeWorlds:
@@ -132,7 +132,10 @@ func (m *mutant) run(tests string, plays int) (found bool, says string, err erro
 	default: // a test that hangs has found a wake-up that was lost
 		args = append(args, "-timeout="+hang.String())
 	}
-	out, err := exec.Command("go", args...).CombinedOutput()
+	cmd := exec.Command("go", args...)
+	// so that a test which builds something has it built with the defect, too (internal/step)
+	cmd.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlay)
+	out, err := cmd.CombinedOutput()
 	switch text := string(out); {
 	case err == nil:
 		return false, "", nil

@@ -199,13 +199,37 @@ var mutants = []mutant{
 		{"roce/device.go", "	d.ending.Lock()\n	defer d.ending.Unlock()\n", ""}}},
 	{"relief: the port changes hands without an alarm", []string{"roce/internal/soft TestReliefLeavesACK"}, []edit{
 		{"roce/internal/soft/relief.go", "		t := l.clock.read()\n		l.announce(l.bedtime(t), t)\n		if l.mail", "		if l.mail"}}},
-	{"relief: it leaves without a look into the mailbox", []string{"roce/internal/soft TestReliefLeavesMail"}, []edit{
+	{"relief: it leaves without a look into the mailbox", []string{"roce/internal/soft TestReliefLeavesMail", "roce/internal/soft TestSteps/for_which_a_packet_strays"}, []edit{
 		{"roce/internal/soft/relief.go", "		if l.mail.waiting() {", "		if false {"}}},
 	{"relief: a completion that another turn makes wakes nobody", []string{"roce/internal/soft TestReliefWakes", "roce/internal/soft TestReliefTurnOfAnother"}, []edit{
 		{"roce/internal/soft/wait.go", "	default:\n	}\n	c.rouse()\n", "	default:\n	}\n"}}},
 	{"relief: a post sets no alarm for who sleeps", []string{"roce/internal/soft TestReliefIsTold"}, []edit{
 		{"roce/internal/soft/driver.go", "		if l.asleep.CompareAndSwap(until, int64(t)) {\n			l.setAlarm(t, now)\n		}\n", "		l.asleep.CompareAndSwap(until, int64(t))\n"}}},
-	{"a post that meets somebody else's turn is forgotten", []string{"roce/internal/soft TestDrive$"}, []edit{
+	{"a queue says that it is armed after its rings are, when one may have rung", []string{"roce/internal/soft TestSteps/polls_what_completes$"}, []edit{
+		{"roce/internal/soft/cq.go", "	wanted  atomic.Bool", "	said    atomic.Bool\n	wanted  atomic.Bool"},
+		{"roce/internal/soft/wait.go", "		q.ArmNow()\n	}\n", "		q.ArmNow()\n	}\n	c.said.Store(true)\n"},
+		{"roce/internal/soft/wait.go", "	if c.wanted.Load() &&", "	c.said.Store(false)\n	if c.wanted.Load() &&"},
+		{"roce/internal/soft/wait.go", "func (c *CQ) armedNow() bool {\n", "func (c *CQ) armedNow() bool {\n	if len(c.lanes) > 0 {\n		return c.said.Load()\n	}\n"}}},
+	{"who waits takes what another has asked for by ReqNotify for its own", []string{"roce/internal/soft TestSteps/solicited"}, []edit{
+		{"roce/internal/soft/relief.go", "!c.armedNow() ||", "!c.armed() ||"}}},
+	{"a queue seems empty while a purge has its completions", []string{"roce/internal/soft TestSteps/takes_out"}, []edit{
+		{"roce/internal/soft/cq.go", "	c.other.Store(true)\n	goes :=", "	goes :="}}},
+	{"relief: it says that it sleeps when its turn is over", []string{"roce/internal/soft TestSteps/nobody_answers"}, []edit{
+		{"roce/internal/soft/relief.go", "		if !busy {\n			l.announce(l.bedtime(t), t)\n		}\n		l.pause()\n", "		until := l.bedtime(t)\n		l.pause()\n		if !busy {\n			l.announce(until, t)\n		}\n"}}},
+	{"relief: it says whom to wake when it has looked", []string{"roce/internal/soft TestSteps/closes_the_queue"}, []edit{
+		{"roce/internal/soft/relief.go", "		c.relief.Store(l) // from here", "		// from here"},
+		{"roce/internal/soft/relief.go", "		if !busy {\n			l.announce(", "		c.relief.Store(l)\n		if !busy {\n			l.announce("}}},
+	{"relief: it goes to sleep with mail", []string{"roce/internal/soft TestSteps/one_waits,_a_packet_strays"}, []edit{
+		{"roce/internal/soft/relief.go", "		if !busy && !l.mail.waiting() {", "		if !busy {"}}},
+	{"background: it says that it sleeps when its turn is over", []string{"roce/internal/soft TestSteps/one_posts_what_nobody_answers"}, []edit{
+		{"roce/internal/soft/background.go", "	if !behind {\n		l.announce(until, t)\n	}\n	l.release()\n", "	l.release()\n	if !behind {\n		l.announce(until, t)\n	}\n"}}},
+	{"a queue looks whether it is armed before it shows its completions", []string{"roce/internal/soft TestSteps/polls_what_completes$", "roce/internal/soft TestSteps/one_hears"}, []edit{
+		{"qp/cq.go", "	c.published.Store(c.staged)\n	armed := c.armed.Load()\n", "	armed := c.armed.Load()\n	c.published.Store(c.staged)\n"}}},
+	{"who leaves Wait keeps the token", []string{"roce/internal/soft TestSteps/two_wait"}, []edit{
+		{"roce/internal/soft/wait.go", "	if c.waiters.Add(-1) > 0 {\n		c.wake()\n	}\n", "	c.waiters.Add(-1)\n"}}},
+	{"a queue is closed and tells nobody", []string{"roce/internal/soft TestSteps/closes_the_queue"}, []edit{
+		{"roce/internal/soft/cq.go", "	c.wanted.Store(false)\n	c.tell()\n", "	c.wanted.Store(false)\n"}}},
+	{"a post that meets somebody else's turn is forgotten", []string{"roce/internal/soft TestDrive$", "roce/internal/soft TestSteps/polls_what_completes$"}, []edit{
 		{"roce/internal/soft/lane.go", "!l.engine.DoorbellPending() || ", "true || "}}},
 	{"the background parks although an application's post is due", []string{"roce/internal/soft TestDrive$"}, []edit{
 		{"roce/internal/soft/driver.go", "	if int64(t) >= until {\n		return\n	}\n", "	if until != 0 {\n		return\n	}\n"}}},

@@ -46,7 +46,8 @@ type CQ struct {
 	// [i]: how many queue pairs of dev.lanes[i] complete here; under dev.mu
 	pairs []int
 
-	// a poller has to look beyond the rings: purged is not empty, or the queue is closed
+	// a poller has to look beyond the rings: purged is not empty, a purge is going on, or the queue
+	// is closed
 	other atomic.Bool
 
 	mu    sync.Mutex // the consumer side: one poller at a time; polls of a Single queue do without
@@ -395,6 +396,8 @@ func (c *CQ) destroy() error {
 func (c *CQ) purge(qpn uint32, keep bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// what is out of the rings and not back yet is there for who looks without the lock
+	c.other.Store(true)
 	goes := func(wc qp.WCEx) bool { return wc.QPN == qpn && !(keep && wc.Opcode >= qp.WCRecv) }
 	c.purged = slices.DeleteFunc(c.purged, goes)
 	var wcs [64]qp.WCEx

@@ -52,7 +52,7 @@
 //	other     relief       the same: the background parks, or stands by, behind it
 //
 // Who sleeps on the port says so first, under the turn lock (announce): whoever then has the turn
-// finds until when, and what it must be woken for. So no wake-up is lost.
+// finds until when, and what it must be woken for. So no wake-up is lost: steps_test.go plays it.
 //
 // # From PostSend to the wire and back
 //

@@ -1,0 +1,6 @@
+//go:build race
+
+package step
+
+// Raced says that the race detector is built in.
+const Raced = true
