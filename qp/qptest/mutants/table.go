@@ -175,15 +175,15 @@ var mutants = []mutant{
 		{"roce/internal/soft/qp.go", "			q.purge()\n", ""}}},
 	{"relief: the background hears what the relief is woken by", []string{"transport/udp TestWatched/udp4/Packet"}, []edit{
 		{"transport/internal/host/wait_linux.go", "		w.seats[transport.Background].hear(false)\n", ""}}},
-	{"udp: a flood to one address has every Recv, as long as it fills them", []string{"transport/udp TestShareOfRows"}, []edit{
+	{"udp: a flood to one address has every Recv, as long as it fills them", []string{"transport/udp TestShareOfRows", "roce TestNeighbours/udp"}, []edit{
 		{"transport/udp/recv_linux.go", "l.both && p.streak < maxStreak {", "l.both {"}}},
 	{"udp: every Recv that looks at all begins with the first address", []string{"transport/udp TestShareOfRows"}, []edit{
 		{"transport/udp/recv_linux.go", "		p.order.Gave(at, got)\n", ""}}},
 	{"udp: several floods leave a Recv of eight to each other", []string{"transport/udp TestShareOfRows"}, []edit{
 		{"transport/udp/recv_linux.go", "p.streak = maxStreak //", "p.streak = 0 //"}}},
-	{"packet: frames to ourselves get what the ring leaves of a Recv", []string{"transport/packet TestPort/packet4-lo/Share"}, []edit{
+	{"packet: frames to ourselves get what the ring leaves of a Recv", []string{"transport/packet TestPort/packet4-lo/Share", "roce TestNeighbours/packet"}, []edit{
 		{"transport/packet/recv_linux.go", "		r.order.Gave(source, got)\n", ""}}},
-	{"xdp: frames to ourselves get what the queues leave of a Recv", []string{"transport/xdp TestPort/xdp4/Share", "transport/xdp TestShareOfQueues"}, []edit{
+	{"xdp: frames to ourselves get what the queues leave of a Recv", []string{"transport/xdp TestPort/xdp4/Share", "transport/xdp TestShareOfQueues", "roce TestNeighbours/xdp"}, []edit{
 		{"transport/xdp/recv_linux.go", "		r.order.Gave(source, got)\n", ""}}},
 	{"pipe: who sends first has all slots", []string{"transport/pipe TestPort/pipe/Share"}, []edit{
 		{"transport/pipe/pipe.go", "free == 0 || len(p.claims) > 1 && c.held >= free", "free == 0"}}},
