@@ -3,9 +3,9 @@ package qp
 // The responder of UD queue pairs and of QP 1: one packet, one receive request, no state
 // (section 6.4).
 //
-// Stages: a datagram comes in, behind a GRH (deliver) → from that, who sent it and to whom
-// (AHFromGRH) → multicast: UD queue pairs attached to a group each get a copy of a datagram to it
-// (section 8.2).
+// Stages: how long a datagram may be (SetMTU) → one comes in, behind a GRH (deliver) → from that,
+// who sent it and to whom (AHFromGRH) → multicast: UD queue pairs attached to a group each get a
+// copy of a datagram to it (section 8.2).
 
 import (
 	"encoding/binary"
@@ -15,6 +15,17 @@ import (
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/wire"
 )
+
+// SetMTU says what the largest path MTU is from now on, which datagrams go by at once. Connections
+// keep the path MTU that they have.
+func (e *Engine) SetMTU(m wire.MTU) {
+	e.cfg.MaxMTU = m
+	e.qps.each(func(q *QP) {
+		if q.datagram {
+			q.attr.PathMTU, q.mtu = m, uint32(m.Bytes())
+		}
+	})
+}
 
 // deliver takes a UD packet in: 40 bytes of GRH, then the payload.
 func (e *Engine) deliver(q *QP, p *wire.Packet) wire.DropReason {

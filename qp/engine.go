@@ -22,7 +22,7 @@ type Config struct {
 	// SrcPort is the UDP source port of everything that is sent. 0 says that the port can send from
 	// any, so that each connection gets one of its own.
 	SrcPort uint16
-	MaxMTU  wire.MTU // largest path MTU; 0 means 4096 bytes
+	MaxMTU  wire.MTU // largest path MTU; 0 means 4096 bytes. SetMTU changes it
 
 	QPNs       wire.QPNSpace // queue pair numbers are drawn from it
 	Congestion CongestionParams

@@ -247,6 +247,10 @@ func (e *Engine) emit(q *QP, b *wire.Batch, s *sendSlot, rule *wrRule) verdict {
 			e.doom(q, WCLocQPOpErr)
 			return sent
 		}
+		if s.length > q.mtu { // the port's has shrunk since the request began
+			e.doom(q, WCLocLenErr)
+			return sent
+		}
 		path = &ah.path
 	}
 	info := op.Info()

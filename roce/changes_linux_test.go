@@ -97,6 +97,38 @@ func TestGoneToldOnce(t *testing.T) {
 	}
 }
 
+// TestShrunkMTU: a datagram that is longer than the active MTU fails, and does so from when the
+// application hears that the interface's MTU is another.
+func TestShrunkMTU(t *testing.T) {
+	for _, kind := range []string{"udp", "packet", "xdp"} {
+		t.Run(kind, func(t *testing.T) {
+			w := netns.NewWire(t, 3000)
+			d, peer := openIn(t, w.Left, kind+":10.77.0.1"), openIn(t, w.Right, kind+":10.77.0.2")
+			e := newEnd(t, d, UD, 2048)
+			must(t, e.qp.Activate(7))
+			ah, err := e.pd.CreateAH(bg, AHAttr{DGID: peer.GIDs()[0]})
+			must(t, err)
+			t.Cleanup(func() { must(t, e.pd.DestroyAH(ah)) })
+			for _, c := range []struct {
+				mtu    string
+				active MTU
+				want   WCStatus
+			}{{"1500", MTU1024, WCLocLenErr}, {"3000", MTU2048, WCSuccess}} {
+				w.Left.IP(t, "link set wire mtu "+c.mtu)
+				for next(t, d.Events()).Type != EventPortActive || d.QueryPort().ActiveMTU != c.active {
+				}
+				must(t, e.qp.PostSend(SendWR{Opcode: WRSend, Flags: SendSignaled, SGL: []SGE{e.mr.SGE(0, 2000)}, AH: ah, RemoteQPN: 99, RemoteQKey: 7}))
+				if wc := e.waitAny(); wc.Status != c.want {
+					t.Errorf("2000 bytes at an MTU of %s: %v, want %v", c.mtu, wc.Status, c.want)
+				}
+				if e.qp.State() == StateSQE {
+					must(t, e.qp.Modify(bg, &QPAttr{State: StateRTS}, AttrState))
+				}
+			}
+		})
+	}
+}
+
 // TestRowEmpties: a connection whose source address goes repeats its request until it gives up, and
 // in the meantime nobody can connect from the row; when the address is back, all is well.
 func TestRowEmpties(t *testing.T) {

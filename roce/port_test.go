@@ -122,7 +122,7 @@ func TestPipeEvents(t *testing.T) {
 		}})
 		must(t, err)
 		t.Cleanup(func() { must(t, d.Close()) })
-		e := newEnd(t, d, UD, 64)
+		e := newEnd(t, d, UD, 2000)
 		second := netip.MustParseAddr("fd00::5")
 		for _, c := range []struct {
 			change func() error
@@ -152,12 +152,13 @@ func TestPipeEvents(t *testing.T) {
 		must(t, err)
 		e.recv(1, e.mr.SGE(0, 64))
 		e.post(SendWR{Opcode: WRSend, SGL: []SGE{e.mr.SGE(0, 8)}, AH: ah, RemoteQPN: e.qp.QPN(), RemoteQKey: 7})
-		for got := 0; got < 2; {
+		e.post(SendWR{Opcode: WRSend, WRID: 2, SGL: []SGE{e.mr.SGE(0, 2000)}, AH: ah, RemoteQPN: e.qp.QPN(), RemoteQKey: 7})
+		for got := 0; got < 3; {
 			var wcs [2]WC
 			n, err := e.cq.Poll(wcs[:])
 			must(t, err)
 			for _, wc := range wcs[:n] {
-				if got++; wc.Status != WCSuccess {
+				if got++; (wc.Status != WCSuccess) != (wc.WRID == 2) { // longer than the MTU is now
 					t.Errorf("%+v", wc)
 				}
 			}

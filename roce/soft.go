@@ -57,7 +57,7 @@ func (d softDevice) portAttr() PortAttr {
 	info, open := d.Info()
 	a := PortAttr{
 		State: PortDown, PhysState: PhysDisabled, LinkLayer: LinkLayerEthernet, PortCaps: PortIPBasedGIDs,
-		MaxMTU: MTU4096, ActiveMTU: wire.MTUForNet(d.netMTU(info)), NetMTU: info.NetMTU,
+		MaxMTU: MTU4096, ActiveMTU: wire.MTUForNet(d.NetMTU(info)), NetMTU: info.NetMTU,
 		MaxMsgSz: qp.MaxMessage, GIDTblLen: len(d.GIDs()), PKeyTblLen: qp.MaxPKeys,
 		SpeedMbps: info.SpeedMbps, Interface: info.Interface,
 	}
@@ -72,16 +72,6 @@ func (d softDevice) portAttr() PortAttr {
 	}
 	a.ActiveWidth, a.ActiveSpeed = speedCode(info.SpeedMbps)
 	return a
-}
-
-// netMTU is the longest IP packet, now and when the device was opened. An interface that has gone
-// has none: then what it had counts.
-func (d softDevice) netMTU(info transport.Info) int {
-	first := d.Opened().NetMTU
-	if info.NetMTU == 0 {
-		return first
-	}
-	return min(info.NetMTU, first)
 }
 
 func (d softDevice) portInfo() transport.Info {

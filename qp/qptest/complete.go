@@ -144,6 +144,8 @@ func (q *QP) failed(o *op, status qp.WCStatus) {
 	switch {
 	case !o.good:
 		allowed = allowed || status == qp.WCLocProtErr || status == qp.WCLocQPOpErr || status == qp.WCLocLenErr && q.gram != nil
+	case status == qp.WCLocLenErr && q.gram != nil: // the MTU has changed since it was posted
+		allowed = o.length > q.gramMTU()
 	case status == qp.WCRetryExcErr:
 		allowed = allowed || q.silent != "" || w.Hopeless || q.heardNothing()
 	case status == qp.WCRNRRetryExcErr:

@@ -24,6 +24,12 @@ func (q *QP) gramMTU() int {
 	return wire.MTU4096.Bytes()
 }
 
+// SetMTU gives the node's port another largest path MTU.
+func (n *Node) SetMTU(m wire.MTU) {
+	n.cfg.Engine.MaxMTU = m
+	n.Control(func() error { n.Engine.SetMTU(m); return nil })
+}
+
 // datagramSent checks a datagram that the engine sends.
 func (q *QP) datagramSent(p *wire.Packet, bad func(string, ...any)) {
 	var o *op

@@ -144,6 +144,53 @@ func TestDatagramTooLong(t *testing.T) {
 	}
 }
 
+// TestMTUChanges: datagrams go by the MTU that the port has now, also one that has begun and found
+// no room. A connection keeps its path MTU, and a new one may not have more than there is.
+func TestMTUChanges(t *testing.T) {
+	s := NewScript(t)
+	a, b := s.gram(NodeConfig{Batch: 1, Budget: 1, Pace: Microsecond}, QPConfig{}), s.gram(NodeConfig{}, QPConfig{})
+	c, d := s.Pair(QPConfig{MTU: wire.MTU2048}, QPConfig{MTU: wire.MTU2048})
+	ah := a.handle(b.Node.GID, qp.AHAttr{})
+	two := [2]qp.SendWR{a.datagramTo(b, ah, 2000), a.datagramTo(b, ah, 2000)}
+	for i := range two {
+		if err := a.Stage(&two[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.Ring()
+	s.Sent(a, two[0].WRID, qp.WCSuccess)
+	s.NoCompletions(a)
+	a.Node.SetMTU(wire.MTU1024)
+	s.Advance(Microsecond)
+	s.Sent(a, two[1].WRID, qp.WCLocLenErr)
+	for _, mtu := range []wire.MTU{wire.MTU256, wire.MTU4096, wire.MTU1024} {
+		a.Node.SetMTU(mtu)
+		for more, want := range []qp.WCStatus{qp.WCSuccess, qp.WCLocLenErr} {
+			if err := a.Modify(qp.QPAttr{State: qp.StateRTS}, qp.AttrState); err != nil {
+				t.Fatal(err)
+			}
+			id := s.Post(a, a.datagramTo(b, ah, mtu.Bytes()+more))
+			s.Advance(Microsecond)
+			s.Sent(a, id, want)
+		}
+		if attr, _ := a.Node.Engine.QueryQP(a.QP.QP); attr.PathMTU != mtu {
+			t.Errorf("path MTU %d, want %d", attr.PathMTU, mtu)
+		}
+	}
+	s.Clear()
+	c.Node.SetMTU(wire.MTU1024)
+	s.Post(c, c.Write(0, 2048, d.Remote, 0))
+	s.Drop(c, Pkt(wire.RCWriteOnly, 0))
+	q := c.Node.CreateQP(QPConfig{})
+	err := q.Modify(qp.QPAttr{State: qp.StateInit, Port: 1}, maskInit)
+	if err == nil {
+		err = q.Modify(qp.QPAttr{State: qp.StateRTR, PathMTU: wire.MTU2048, AV: qp.AHAttr{DGID: b.Node.GID}}, toRTR[qp.RC])
+	}
+	if !errors.Is(err, qp.ErrInvalid) || !strings.Contains(err.Error(), "the port takes 1 (256 bytes) to 3 (1024 bytes)") {
+		t.Errorf("path MTU 2048: %v", err)
+	}
+}
+
 // TestAddressHandles: what they check, and that a destroyed one sends nothing.
 func TestAddressHandles(t *testing.T) {
 	s := NewScript(t)

@@ -102,6 +102,10 @@ var mutants = []mutant{
 		{"qp/flush.go", "j.start, q.resp.msn)", "j.start.Next(), q.resp.msn)"}}},
 	{"a FLUSH of memory that was given away succeeds", []string{"qp/qptest TestFlushOfOthers"}, []edit{
 		{"qp/flush.go", "	ok = ok && !s.mapping.Gone()\n", ""}}},
+	{"datagrams go by the MTU that the port had when it was opened", []string{"qp/qptest TestMTUChanges", "roce TestPipeEvents"}, []edit{
+		{"qp/datagram.go", "q.attr.PathMTU, q.mtu = m, uint32(m.Bytes())", "q.attr.PathMTU = m"}}},
+	{"a datagram that has begun goes by the MTU of then", []string{"qp/qptest TestMTUChanges"}, []edit{
+		{"qp/requester.go", "		if s.length > q.mtu { //", "		if false { //"}}},
 	{"a peer takes all of storage", []string{"qp/qptest TestFlushShare"}, []edit{
 		{"qp/flush.go", "from.begun >= most-most/2", "false"}}},
 	{"a peer's queue pairs each have a turn at storage before the next peer has one", []string{"qp/qptest TestStorageTurns"}, []edit{
@@ -168,7 +172,7 @@ var mutants = []mutant{
 	{"Connect ignores the rights after Init", []string{"roce TestConnectGrants"}, []edit{
 		{"roce/connect.go", "		toRTR |= AttrAccessFlags\n", ""}}},
 	{"a datagram may be longer than the port's MTU", []string{"roce TestPortMTU"}, []edit{
-		{"roce/internal/soft/lane.go", "max(wire.MTUForNet(info.NetMTU), wire.MTU256)", "wire.MTU4096"}}},
+		{"roce/internal/soft/changes.go", "max(wire.MTUForNet(d.NetMTU(info)), wire.MTU256)", "wire.MTU4096"}}},
 	{"an address handle of another device will do", []string{"roce TestForeignHandle"}, []edit{
 		{"qp/wr.go", "wr.AH.mem != q.mem", "false"}}},
 	{"completions of before RESET are seen after it", []string{"roce TestStaleCompletions"}, []edit{

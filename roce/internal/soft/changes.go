@@ -2,7 +2,7 @@ package soft
 
 // What changes below the device's ports: link, addresses, MTU. The first port tells of it, for all.
 //
-// Stages: who listens; from the ports' events to the GID table and to those of the verbs.
+// Stages: who listens; from the ports' events to the GID table, the MTU and those of the verbs.
 
 import (
 	"errors"
@@ -21,6 +21,7 @@ type listener struct {
 	news   <-chan transport.Event // nil: nobody tells
 	gids   atomic.Pointer[[]wire.GID]
 	mu     sync.Mutex    // one change at a time
+	mtu    wire.MTU      // as the engines have it; under mu
 	ending chan struct{} // closed to end the goroutine
 	ended  chan struct{} // closed when it has ended; nil: there is none
 }
@@ -73,6 +74,20 @@ func (d *Device) hear() {
 // GIDs is the GID table as it is now, which nobody modifies. A row may be empty.
 func (d *Device) GIDs() []wire.GID { return *d.listener.gids.Load() }
 
+// NetMTU is the longest IP packet that is sent when the first port says this: what fits now, and
+// fitted when the device was opened. An interface that has gone has none: then what it had counts.
+func (d *Device) NetMTU(info transport.Info) int {
+	if info.NetMTU == 0 {
+		return d.info.NetMTU
+	}
+	return min(info.NetMTU, d.info.NetMTU)
+}
+
+// maxMTU is the largest path MTU by that. Where not even the smallest fits the port drops packets.
+func (d *Device) maxMTU(info transport.Info) wire.MTU {
+	return max(wire.MTUForNet(d.NetMTU(info)), wire.MTU256)
+}
+
 // errLinkDown goes with EventPortErr.
 var errLinkDown = errors.New("the link is down")
 
@@ -108,6 +123,10 @@ func (d *Device) changed(first transport.Event) {
 	if !slices.Equal(info.GIDs, d.GIDs()) {
 		d.listener.gids.Store(&info.GIDs)
 		d.eachLane(func(e *qp.Engine) error { e.SetGIDs(info.GIDs); return nil })
+	}
+	if mtu := d.maxMTU(info); mtu != d.mtu {
+		d.mtu = mtu
+		d.eachLane(func(e *qp.Engine) error { e.SetMTU(mtu); return nil })
 	}
 	var last Event
 	for _, e := range happened {

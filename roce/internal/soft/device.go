@@ -89,7 +89,7 @@ func Open(name string, cfg Config) (*Device, error) {
 		}
 		return nil, fmt.Errorf("%w: the port has no address", qp.ErrInvalid)
 	}
-	d.mem = mr.NewTable(random.Uint64)
+	d.mem, d.mtu = mr.NewTable(random.Uint64), d.maxMTU(d.info)
 	for i, p := range list {
 		d.lanes = append(d.lanes, newLane(d, i, len(list), p))
 	}
