@@ -34,7 +34,7 @@ func (e *Engine) deliver(q *QP, p *wire.Packet) wire.DropReason {
 		return wire.DropTooLong
 	}
 	f := e.recvOnPurpose(q, p)
-	if f == faultNoRecv || f == noFault && !e.claim(q) {
+	if f == faultNoRecv || f == noFault && !e.claim(q, false) {
 		return wire.DropNoRecv
 	}
 	if uint64(n)+GRHSize > uint64(q.recvRoom()) {

@@ -50,7 +50,7 @@ func (e *Engine) recvOnPurpose(q *QP, p *wire.Packet) fault {
 		return noFault
 	}
 	f := recvPurposes[e.cfg.Purpose.Recv()]
-	if f != noFault && f != faultNoRecv && !e.claim(q) {
+	if f != noFault && f != faultNoRecv && !e.claim(q, false) {
 		return faultNoRecv
 	}
 	return f

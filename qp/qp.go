@@ -42,6 +42,7 @@ type QP struct {
 	resp           responder
 	srq            *SRQ       // where receives come from (XRC: for the last request), or nil:
 	rq             *recvQueue // from a queue of its own
+	sharer         *sharer    // of srq: the peer
 	sendCQ, recvCQ *CQ
 	attr           QPAttr
 

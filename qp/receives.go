@@ -88,12 +88,20 @@ func (q *QP) recvSGL() ([]SGE, mr.PD) {
 	return q.rq.sgl(q.resp.recv.at), q.pd
 }
 
-// claim takes the oldest receive request for the message that begins; false: there is none.
-func (e *Engine) claim(q *QP) bool {
+// claim takes the oldest receive request for the message that begins, with more of it to come or
+// not; false: there is none for it.
+func (e *Engine) claim(q *QP, more bool) bool {
 	if s := q.srq; s != nil {
-		slot, low := s.claim()
+		var by *sharer
+		if more {
+			by = q.sharer
+		}
+		slot, low, over := s.claim(by)
 		if low {
 			e.raise(Event{Type: EventSRQLimit, SRQ: s})
+		}
+		if over {
+			e.stats.OverShare++
 		}
 		q.resp.recv = receive{claimed: slot != nil, shared: slot}
 		return slot != nil

@@ -219,7 +219,7 @@ func (q *QP) checkAccess(p *wire.Packet) fault {
 // checkResources claims a receive request, or asks for room to remember a READ or atomic
 // (sections 2.8, 4.6).
 func (e *Engine) checkResources(q *QP, p *wire.Packet) fault {
-	if p.Op.Flags&wire.OpConsumesRecv != 0 && !e.claim(q) {
+	if p.Op.Flags&wire.OpConsumesRecv != 0 && !e.claim(q, p.Op.Flags&wire.OpEnd == 0) {
 		return faultNoRecv
 	}
 	if p.Op.Flags&hasAnswer != 0 && q.resp.newJobs >= q.resp.depth {
@@ -430,7 +430,7 @@ func (e *Engine) object(q *QP, p *wire.Packet, f fault) wire.DropReason {
 		return wire.DropNoRecv
 	}
 	if f == faultAccess && p.Op.Flags&wire.OpConsumesRecv != 0 {
-		e.claim(q) // the walk had not come to that
+		e.claim(q, false) // the walk had not come to that
 	}
 	if r.recv.claimed {
 		e.endReceive(q, &WC{Status: row.recv, Opcode: WCRecv}, true)

@@ -38,10 +38,12 @@ func (e *Engine) belong(q *QP, gid wire.GID) {
 	}
 	e.dropKept(q) // which would count for the old one
 	if old := q.source; old != &e.own {
+		e.eachShared(q, func(s *SRQ) { s.leave(old.gid) })
 		if old.pairs--; old.pairs == 0 {
 			delete(e.sources, old.gid)
 		}
 	}
+	q.sharer = nil
 	if q.source = &e.own; gid.IsZero() {
 		return
 	}
@@ -52,6 +54,24 @@ func (e *Engine) belong(q *QP, gid wire.GID) {
 	}
 	s.pairs++
 	q.source = s
+	e.eachShared(q, func(s *SRQ) {
+		if by := s.join(gid); s == q.init.SRQ {
+			q.sharer = by
+		}
+	})
+}
+
+// eachShared calls f with each shared receive queue that q may take from: with XRC all of its
+// domain.
+func (e *Engine) eachShared(q *QP, f func(s *SRQ)) {
+	if q.init.SRQ != nil {
+		f(q.init.SRQ)
+	}
+	for _, t := range e.xrc {
+		if q.noSends && t.srq.xrcd == q.init.XRCD {
+			f(t.srq)
+		}
+	}
 }
 
 // turns are the sources of queue pairs that have something to send, in their order.

@@ -12,6 +12,10 @@ package qp
 // first two are lists, so that nothing has to move when the queue is resized. Lanes are threads of
 // their own, so both lists are under a lock: it is held for some ten instructions, once for a claim
 // and once for a release.
+//
+// A message that has begun owns its request until it ends, and a peer may let none of them end. So
+// messages that are half there have no more of the queue than leaves the other sources their share
+// (mayHold, section 14). A message of one packet holds nothing.
 
 import (
 	"fmt"
@@ -76,19 +80,28 @@ type SRQ struct {
 	spares      uint32
 	maxWR       uint32 // slots there are
 	limit       uint32
+	sharers     map[wire.GID]*sharer
+	held        uint32 // by all of them
+}
+
+// sharer is a source, a peer's address, that queue pairs which share the queue are connected to.
+type sharer struct {
+	pairs uint32 // those queue pairs, of any lane
+	held  uint32 // requests that messages of theirs have that are half there
 }
 
 // sharedSlot is the place of a receive work request.
 type sharedSlot struct {
 	recvSlot
-	sges []SGE // room for maxSGE
-	next *sharedSlot
+	sges   []SGE // room for maxSGE
+	next   *sharedSlot
+	holder *sharer // of the message that has it, if that is half there
 }
 
 // NewSRQ makes a shared receive queue (ibv_create_srq). ErrInvalid says which value is wrong.
 func NewSRQ(init SRQInit) (*SRQ, error) {
 	s := &SRQ{context: init.Context, mem: init.Memory, pd: init.PD, maxSGE: init.MaxSGE, spinLock: spinLock{yield: init.Yield},
-		xrcd: init.XRCD, number: init.Number}
+		xrcd: init.XRCD, number: init.Number, sharers: map[wire.GID]*sharer{}}
 	switch {
 	case init.PD == 0:
 		return nil, invalid("no protection domain")
@@ -204,20 +217,75 @@ func (s *SRQ) post(wr *RecvWR, length uint32) bool {
 	return true
 }
 
-// claim takes the oldest request, nil if there is none. low says that this has taken the queue
-// below its limit.
-func (s *SRQ) claim() (slot *sharedSlot, low bool) {
+// join counts a queue pair that shares the queue and is connected to an address.
+func (s *SRQ) join(gid wire.GID) *sharer {
 	s.lock()
-	if slot = s.first; slot != nil {
+	by := s.sharers[gid]
+	if by == nil {
+		by = &sharer{}
+		s.sharers[gid] = by
+	}
+	by.pairs++
+	s.unlock()
+	return by
+}
+
+// sharerOf returns an address that has joined.
+func (s *SRQ) sharerOf(gid wire.GID) *sharer {
+	s.lock()
+	defer s.unlock()
+	return s.sharers[gid]
+}
+
+// leave undoes join. A request that a message holds stays with it.
+func (s *SRQ) leave(gid wire.GID) {
+	s.lock()
+	by := s.sharers[gid]
+	if by.pairs--; by.pairs == 0 {
+		delete(s.sharers, gid)
+	}
+	s.unlock()
+}
+
+// mayHold says whether a message that is half there may have a request for by. It may if by has
+// less than its share, or if what is left then is the share of all the others.
+func (s *SRQ) mayHold(by *sharer) bool {
+	n := uint32(len(s.sharers))
+	share := (s.posted + s.held) / (2 * n)
+	return by.held < share || s.posted > (n-1)*share
+}
+
+// claim takes the oldest request, nil if there is none, for a whole message or, if by is not nil,
+// for one that is half there. low says that this has taken the queue below its limit, over that
+// there is a request, but not for by.
+func (s *SRQ) claim(by *sharer) (slot *sharedSlot, low, over bool) {
+	s.lock()
+	if over = by != nil && s.first != nil && !s.mayHold(by); !over {
+		slot = s.first
+	}
+	if slot != nil {
 		if s.first = slot.next; s.first == nil {
 			s.last = nil
 		}
 		slot.next = nil
 		s.posted--
 		low = s.isLow()
+		if slot.holder = by; by != nil {
+			by.held++
+			s.held++
+		}
 	}
 	s.unlock()
-	return slot, low
+	return slot, low, over
+}
+
+// letGo ends what claim has counted.
+func (s *SRQ) letGo(slot *sharedSlot) {
+	if slot.holder != nil {
+		slot.holder.held--
+		s.held--
+		slot.holder = nil
+	}
 }
 
 // isLow says whether fewer requests are left than the limit, and disarms it then.
@@ -232,6 +300,7 @@ func (s *SRQ) isLow() bool {
 // putBack makes a request that was claimed the oldest again.
 func (s *SRQ) putBack(slot *sharedSlot) {
 	s.lock()
+	s.letGo(slot)
 	if slot.next = s.first; s.first == nil {
 		s.last = slot
 	}
@@ -243,6 +312,7 @@ func (s *SRQ) putBack(slot *sharedSlot) {
 // release makes the slot of a request that has completed spare.
 func (s *SRQ) release(slot *sharedSlot) {
 	s.lock()
+	s.letGo(slot)
 	slot.next, s.spare = s.spare, slot
 	s.spares++
 	s.unlock()

@@ -13,6 +13,7 @@ type Stats struct {
 	GivenUp          uint64 // of those kept: dropped, because another peer had less than its share
 	DuplicateRequest uint64
 	SentRNR          uint64 // RNR NAKs because there was no receive request
+	OverShare        uint64 // messages for which an SRQ has no receive, as their peer has its share
 	FlushWaits       uint64 // RNR NAKs because storage takes its time with a FLUSH
 	RcvdRNR          uint64
 	RNRRetryExceeded uint64
@@ -70,6 +71,7 @@ func (s *Stats) Each(f func(name string, value uint64)) {
 		{"kept_given_up", s.GivenUp},
 		{"duplicate_request", s.DuplicateRequest},
 		{"out_of_buffer", s.SentRNR},
+		{"srq_over_share", s.OverShare},
 		{"flush_waits", s.FlushWaits},
 		{"rcvd_rnr_nak", s.RcvdRNR},
 		{"rnr_nak_retry_err", s.RNRRetryExceeded},

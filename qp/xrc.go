@@ -43,6 +43,11 @@ func (e *Engine) AddXRC(s *SRQ, c *CQ) error {
 	}
 	e.xrc[s.number] = xrcTarget{s, c}
 	c.users++
+	e.qps.each(func(q *QP) {
+		if q.serves(s) {
+			s.join(q.source.gid)
+		}
+	})
 	return nil
 }
 
@@ -60,7 +65,15 @@ func (e *Engine) RemoveXRC(s *SRQ) {
 			q.putBack()
 			q.srq, q.recvCQ = nil, nil
 		}
+		if q.serves(s) {
+			s.leave(q.source.gid)
+		}
 	})
+}
+
+// serves says whether q is connected, and a request of its peer may name s.
+func (q *QP) serves(s *SRQ) bool {
+	return q.noSends && q.init.XRCD == s.xrcd && !q.source.gid.IsZero()
 }
 
 // aim has an XRC_RECV queue pair receive for the shared receive queue that a request names. All
@@ -70,11 +83,10 @@ func (e *Engine) aim(q *QP, p *wire.Packet) fault {
 	switch {
 	case !ok || t.srq.xrcd != q.init.XRCD:
 		return faultTarget
-	case t.srq == q.srq:
-	case q.resp.message != noMessage:
+	case t.srq != q.srq && q.resp.message != noMessage:
 		return faultOrder
-	default:
-		q.srq, q.recvCQ, q.pd = t.srq, t.cq, t.srq.pd
+	case t.srq != q.srq || q.sharer == nil:
+		q.srq, q.recvCQ, q.pd, q.sharer = t.srq, t.cq, t.srq.pd, t.srq.sharerOf(q.source.gid)
 	}
 	return noFault
 }

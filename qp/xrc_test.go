@@ -57,3 +57,26 @@ func TestOverrunOfOne(t *testing.T) {
 	require.Equal(t, StateErr, b.q.State())
 	require.Zero(t, a.cq.Len(), "the sender takes what was lost for received")
 }
+
+// TestXRCSharers: a shared receive queue of XRC knows the peers of all queue pairs of its domain,
+// whichever came first, for as long as they are connected.
+func TestXRCSharers(t *testing.T) {
+	_, b := xrcPair(t)
+	queue := func(number uint32) *SRQ {
+		b.xrcQueue(t, number, 1, 1)
+		return b.e.xrc[number].srq
+	}
+	first := queue(7)
+	require.Len(t, first.sharers, 1)
+	require.NoError(t, b.e.ModifyQP(0, b.q, &QPAttr{State: StateReset}, AttrState))
+	second := queue(8)
+	require.Empty(t, first.sharers)
+	require.Empty(t, second.sharers)
+	b.e.belong(b.q, wire.GID{1})
+	require.Len(t, first.sharers, 1)
+	require.Len(t, second.sharers, 1)
+	b.e.RemoveXRC(first)
+	require.Empty(t, first.sharers)
+	require.NoError(t, b.e.DestroyQP(b.q))
+	require.Empty(t, second.sharers)
+}

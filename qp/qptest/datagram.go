@@ -98,7 +98,7 @@ func (q *QP) datagramReceived(p *wire.Packet) {
 	if q.gram == nil || q.down != "" || p.DETH().QKey() != q.Cfg.QKey {
 		return
 	}
-	r := q.takeRecv()
+	r := q.takeRecv(false)
 	if r == nil {
 		return
 	}

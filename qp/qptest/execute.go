@@ -140,17 +140,18 @@ func (s *stream) execute(n uint64) bool {
 	return true
 }
 
-// head returns the receive that a message uses: the one it has, or the next.
-func (s *stream) head() *recvOp {
+// head returns the receive that a message uses, of which there is more to come or not: the one it
+// has, or the next.
+func (s *stream) head(more bool) *recvOp {
 	if s.slot == nil {
-		s.slot = s.to.takeRecv()
+		s.slot = s.to.takeRecv(more)
 	}
 	s.starved = s.slot == nil
 	return s.slot
 }
 
 func (s *stream) executeSend(o *op, k uint64, last bool) bool {
-	if s.head() == nil {
+	if s.head(!last) == nil {
 		return false
 	}
 	if k == 0 {
@@ -180,11 +181,11 @@ func (s *stream) executeWrite(o *op, k uint64, last bool) bool {
 	q, imm := s.to, o.is(qp.WRWriteWithImm)
 	if q.Cfg.Access&mr.RemoteWrite == 0 {
 		if last && imm && s.slot == nil && q.reliable() {
-			s.slot = q.takeRecv() // it ends with the connection
+			s.slot = q.takeRecv(false) // it ends with the connection
 		}
 		return s.refuse(wire.SynNAKInvReq, 1<<qp.WCRemInvReqErr|1<<qp.WCLocQPOpErr)
 	}
-	if last && imm && s.head() == nil {
+	if last && imm && s.head(false) == nil {
 		return false
 	}
 	if o.length > 0 {

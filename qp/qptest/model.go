@@ -252,10 +252,11 @@ func newRecvOp(wr qp.RecvWR) *recvOp {
 	return r
 }
 
-// takeRecv returns the oldest receive that no message has, nil if there is none.
-func (q *QP) takeRecv() *recvOp {
+// takeRecv returns the oldest receive that no message has, nil if there is none for a message, of
+// which there is more to come or not.
+func (q *QP) takeRecv(more bool) *recvOp {
 	if s := q.Cfg.SRQ; s != nil {
-		return s.take()
+		return s.take(q, more)
 	}
 	if q.taken == len(q.recvs) {
 		return nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/wire"
 )
 
 // SRQ is a shared receive queue of a node.
@@ -103,9 +104,10 @@ func (s *SRQ) low() bool {
 	return low
 }
 
-// take is a message that takes the oldest request; nil if there is none.
-func (s *SRQ) take() *recvOp {
-	if len(s.waiting) == 0 {
+// take is a message for q that takes the oldest request, with more of it to come or not; nil if
+// there is none for it.
+func (s *SRQ) take(q *QP, more bool) *recvOp {
+	if len(s.waiting) == 0 || more && !s.mayHold(q.dest.gid) {
 		return nil
 	}
 	r := s.waiting[0]
@@ -114,6 +116,27 @@ func (s *SRQ) take() *recvOp {
 		s.due++
 	}
 	return r
+}
+
+// mayHold says whether a message that is half there may have a request, for a peer's address: if
+// the peer has less than its share of those that no message has or messages hold, or if what is
+// left is the share of all the others (section 14).
+func (s *SRQ) mayHold(gid wire.GID) bool {
+	sources, mine, held := map[wire.GID]bool{}, 0, 0
+	for _, q := range s.Node.list {
+		shares := q.Cfg.SRQ == s && q.Type() != qp.XRCRecv || q.Type() == qp.XRCRecv && s.xrcd == xrcDomain
+		if !shares || q.dest == (remote{}) {
+			continue
+		}
+		sources[q.dest.gid] = true
+		if q.Cfg.SRQ == s && q.in.slot != nil {
+			if held++; q.dest.gid == gid {
+				mine++
+			}
+		}
+	}
+	share := (len(s.waiting) + held) / (2 * len(sources))
+	return mine < share || len(s.waiting) > (len(sources)-1)*share
 }
 
 func (s *SRQ) putBack(r *recvOp) { s.waiting = append([]*recvOp{r}, s.waiting...) }
@@ -180,15 +203,19 @@ type SRQAct struct {
 	Mask qp.SRQAttrMask
 }
 
-// maxShared is how large a shared queue of a random world gets.
-const maxShared = 16
+// maxShared is how large a shared queue of a random world gets, sharedRoom if messages of UC may
+// never end: they keep their requests, and others must get something.
+const (
+	maxShared  = 16
+	sharedRoom = 32
+)
 
 // drawShared lets some queue pairs of a node take their receives from a shared queue.
 func (p *Plan) drawShared(d Dice) {
 	for node := range p.Nodes {
 		s := SRQPlan{Node: node, Init: qp.SRQInit{MaxWR: uint32(d.between(1, maxShared)), MaxSGE: uint32(d.between(1, 5))}, Room: d.IntN(200)}
 		s.First, s.Every = d.IntN(maxShared+1), qp.Time(d.IntN(int(20*Microsecond))+1)
-		used, held := false, uint32(0) // held: what messages of UC that never end can keep for ever
+		used, held := false, uint32(0) // held: what messages of UC that never end can keep
 		if d.Chance(0.65) {
 			continue
 		}
@@ -209,14 +236,14 @@ func (p *Plan) drawShared(d Dice) {
 			continue
 		}
 		s.Pieces = d.pieces(s.Room, int(s.Init.MaxSGE))
-		s.Init.MaxWR = min(s.Init.MaxWR+held, maxShared) // the others must get something
+		s.Init.MaxWR = min(s.Init.MaxWR+2*held, sharedRoom)
 		s.Init.Limit = uint32(d.IntN(int(s.Init.MaxWR) + 1))
 		for d.Chance(0.7) {
 			a := SRQAct{At: qp.Time(d.IntN(int(Millisecond))), Mask: qp.SRQLimit}
 			if a.Attr.Limit = uint32(d.IntN(maxShared + 1)); d.Chance(0.4) {
 				a.Attr, a.Mask = qp.SRQAttr{MaxWR: uint32(d.IntN(maxShared + 1))}, qp.SRQMaxWR
 				if a.Attr.MaxWR > 0 {
-					a.Attr.MaxWR = min(a.Attr.MaxWR+held, maxShared)
+					a.Attr.MaxWR = min(a.Attr.MaxWR+2*held, sharedRoom)
 				}
 			}
 			s.Acts = append(s.Acts, a)
@@ -265,8 +292,8 @@ type sharer struct {
 func (w *World) newSharer(plan *SRQPlan) *sharer {
 	n := w.Nodes[plan.Node]
 	s := &sharer{w: w, plan: plan, srq: n.CreateSRQ(plan.Init), used: map[uint64]int{}}
-	s.recv = n.NewRegion("shared", max(maxShared*plan.Room, 8), uint64(len(n.regions)+1)<<32, mr.LocalWrite)
-	for i := range maxShared {
+	s.recv = n.NewRegion("shared", max(sharedRoom*plan.Room, 8), uint64(len(n.regions)+1)<<32, mr.LocalWrite)
+	for i := range sharedRoom {
 		s.free = append(s.free, i)
 	}
 	s.srq.OnReceive = func(wrid uint64) {

@@ -11,8 +11,7 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// crowd is a node with queue pairs of peers that are raw: of the first one queue pair, of each
-// other one as many as the test asks for.
+// crowd is a node with queue pairs of peers that are raw.
 type crowd struct {
 	*Script
 	host  *Node
@@ -20,26 +19,28 @@ type crowd struct {
 	peers [][]*Raw
 }
 
-func newCrowd(t *testing.T, host NodeConfig, cfg QPConfig, pairs ...int) *crowd {
+func newCrowd(t *testing.T, host NodeConfig) *crowd {
 	s := NewScript(t)
 	s.Unchecked = true
 	c := &crowd{Script: s, host: s.AddNode(host)}
 	c.mem = c.host.NewRegion("memory", 1<<20, 1<<32, mr.LocalWrite|mr.RemoteAny)
-	for _, n := range pairs {
-		peer := s.AddNode(NodeConfig{Raw: true})
-		path, err := wire.NewPath(peer.GID, c.host.GID, 0xc123, 0, 64, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var of []*Raw
-		for i := range n {
-			q := c.host.CreateQP(cfg)
-			q.ConnectRaw(peer, uint32(100+i), 0)
-			of = append(of, &Raw{Node: peer, QPN: uint32(100 + i), to: q, path: path})
-		}
-		c.peers = append(c.peers, of)
-	}
 	return c
+}
+
+// join adds a peer with so many queue pairs.
+func (c *crowd) join(pairs int, cfg QPConfig) {
+	peer := c.AddNode(NodeConfig{Raw: true})
+	path, err := wire.NewPath(peer.GID, c.host.GID, 0xc123, 0, 64, 0)
+	if err != nil {
+		c.T.Fatalf("%v", err)
+	}
+	var of []*Raw
+	for i := range pairs {
+		q := c.host.CreateQP(cfg)
+		q.ConnectRaw(peer, uint32(100+i), 0)
+		of = append(of, &Raw{Node: peer, QPN: uint32(100 + i), to: q, path: path})
+	}
+	c.peers = append(c.peers, of)
 }
 
 // TestTurnsOfSources: of the packets that leave, a peer that wants something has its share, however
@@ -47,7 +48,9 @@ func newCrowd(t *testing.T, host NodeConfig, cfg QPConfig, pairs ...int) *crowd 
 func TestTurnsOfSources(t *testing.T) {
 	const packets = 64 // of the first; of the others so many that none comes to its end
 	for _, batch := range []int{1, 5, 64} {
-		c := newCrowd(t, NodeConfig{Batch: batch, Budget: 1, Pace: Microsecond}, QPConfig{MTU: wire.MTU256}, 1, 16)
+		c := newCrowd(t, NodeConfig{Batch: batch, Budget: 1, Pace: Microsecond})
+		c.join(1, QPConfig{MTU: wire.MTU256})
+		c.join(16, QPConfig{MTU: wire.MTU256})
 		read := func(n uint32) Craft {
 			return Craft{Op: wire.RCReadRequest, VA: c.mem.Addr(0), RKey: c.mem.RKey(), Len: 256 * n}
 		}
@@ -106,7 +109,9 @@ func (c *crowd) answers(m Match, to ...*Raw) (n int) {
 func TestKeptOfSources(t *testing.T) {
 	const full = qp.MaxWindow - 1
 	cfg := QPConfig{MTU: wire.MTU256, Selective: true}
-	c := newCrowd(t, NodeConfig{}, cfg, 10, 17)
+	c := newCrowd(t, NodeConfig{})
+	c.join(10, cfg)
+	c.join(17, cfg)
 	taken := uint64(0)
 	for _, r := range c.peers[1] {
 		taken += c.gap(r, full)
@@ -156,6 +161,86 @@ func TestKeptOfSources(t *testing.T) {
 		}
 		if c.answers(Ack(full), r) == 0 {
 			t.Fatalf("queue pair 0x%x: its last packet is not acknowledged", r.QPN)
+		}
+	}
+}
+
+// TestReceivesOfSources: messages that never end hold no more requests of a shared queue than
+// leaves each other peer its share, and a peer that is alone has all. What is turned away comes
+// again, or is dropped.
+func TestReceivesOfSources(t *testing.T) {
+	const size = 16
+	for typ, op := range map[qp.QPType]wire.Opcode{qp.RC: wire.RCSendFirst, qp.UC: wire.UCSendFirst} {
+		for _, row := range []struct{ peers, share, most int }{{1, 8, 16}, {2, 4, 12}, {3, 2, 12}, {4, 2, 10}, {9, 0, 16}} {
+			c := newCrowd(t, NodeConfig{})
+			srq := c.host.CreateSRQ(qp.SRQInit{MaxWR: size, MaxSGE: 1})
+			for range size {
+				if _, err := srq.PostRecv(c.mem.SGE(0, 1<<16)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cfg := QPConfig{Type: typ, MTU: wire.MTU256, SRQ: srq}
+			c.join(size, cfg)
+			for range row.peers - 1 {
+				c.join(max(row.share, 1), cfg)
+			}
+			begin := func(peer int) (refused, over int) {
+				before := c.host.Engine.Stats()
+				for _, r := range c.peers[peer] {
+					r.Inject(Craft{Op: op, Payload: make([]byte, 256)})
+				}
+				st := c.host.Engine.Stats()
+				return int(st.Drops[wire.DropNoRecv] - before.Drops[wire.DropNoRecv]), int(st.OverShare - before.OverShare)
+			}
+			refused, over := begin(0)
+			if refused != over || size-refused != row.most {
+				t.Errorf("%v: one of %d peers holds %d requests, want %d of %d; %d are over its share", typ, row.peers, size-refused, row.most, size, over)
+			}
+			for peer := 1; peer < row.peers && row.share > 0; peer++ {
+				if refused, _ := begin(peer); refused > 0 {
+					t.Errorf("%v: of %d messages of one of %d peers, %d find no request", typ, row.share, row.peers, refused)
+				}
+			}
+		}
+	}
+}
+
+// TestReceivesOfReset: what a message holds is its peer's until the queue pair is reset or closed,
+// and what a peer has held counts no more then.
+func TestReceivesOfReset(t *testing.T) {
+	const size = 8
+	for name, end := range map[string]func(q *QP) error{
+		"ERR":     func(q *QP) error { return q.Modify(qp.QPAttr{State: qp.StateErr}, qp.AttrState) },
+		"RESET":   func(q *QP) error { return q.Modify(qp.QPAttr{State: qp.StateReset}, qp.AttrState) },
+		"destroy": (*QP).Destroy,
+	} {
+		c := newCrowd(t, NodeConfig{})
+		srq := c.host.CreateSRQ(qp.SRQInit{MaxWR: size, MaxSGE: 1})
+		cfg := QPConfig{MTU: wire.MTU256, SRQ: srq}
+		c.join(size, cfg)
+		c.join(1, cfg)
+		first := Craft{Op: wire.RCSendFirst, Payload: make([]byte, 256)}
+		for round := range 3 {
+			for srq.outstanding < size {
+				if _, err := srq.PostRecv(c.mem.SGE(0, 1<<16)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := c.host.Engine.Stats().OverShare
+			for _, r := range c.peers[0] {
+				r.Inject(first)
+			}
+			if n := c.host.Engine.Stats().OverShare - before; n != size/4 {
+				t.Fatalf("%s, round %d: %d messages are over the share, want %d", name, round, n, size/4)
+			}
+			for i, r := range c.peers[0] {
+				if err := end(r.to); err != nil {
+					t.Fatal(err)
+				}
+				q := c.host.CreateQP(cfg)
+				q.ConnectRaw(r.Node, r.QPN, 0)
+				c.peers[0][i].to = q
+			}
 		}
 	}
 }

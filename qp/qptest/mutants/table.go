@@ -55,7 +55,18 @@ var mutants = []mutant{
 	{"selective repeat: what gave way is not asked for behind what is still kept", []string{"qp/qptest TestKeptOfSources"}, []edit{
 		{"qp/reorder.go", "	if s.short = true; s.reported", "	if s.reported"}}},
 	{"selective repeat: a kept packet that ends the queue pair has no source any more", []string{worlds}, []edit{
-		{"qp/reorder.go", "		e.giveBody(body, of)\n", "		e.giveBody(body, s.of)\n"}}},
+		{"qp/reorder.go", "		e.giveBody(body, of)\n", "		e.giveBody(body, s.of)\n"},
+		{"qp/reorder.go", "		body, of := k.body, s.of\n", "		body := k.body\n"}}},
+	{"messages that never end hold all requests of a shared receive queue", []string{"qp/qptest TestReceivesOfSources"}, []edit{
+		{"qp/srq.go", "if over = by != nil && s.first != nil &&", "if over = by != nil && s.first != nil && false &&"}}},
+	{"a shared receive queue counts requests as held that have been given back", []string{worlds, "qp/qptest TestReceivesOfReset"}, []edit{
+		{"qp/srq.go", "	s.letGo(slot)\n	if slot.next = s.first;", "	if slot.next = s.first;"}}},
+	{"a shared receive queue counts requests as held that have completed", []string{worlds, "qp/qptest TestReceivesOfReset"}, []edit{
+		{"qp/srq.go", "	s.letGo(slot)\n	slot.next, s.spare", "	slot.next, s.spare"}}},
+	{"a shared receive queue counts peers that have gone", []string{"qp TestXRCSharers"}, []edit{
+		{"qp/sources.go", "		e.eachShared(q, func(s *SRQ) { s.leave(old.gid) })\n", ""}}},
+	{"XRC: a shared receive queue does not know the peers that were there before it", []string{"qp TestXRCSharers"}, []edit{
+		{"qp/xrc.go", "			s.join(q.source.gid)\n", ""}}},
 	{"selective repeat: the stores of kept packets count for nothing", []string{"qp TestStoresTakePlaces"}, []edit{
 		{"qp/reorder.go", "	e.count(s.of, storePlaces)\n", "	e.count(s.of, 0)\n"}}},
 	{"a READ's key is not checked again for each reply", []string{lifeWorlds}, []edit{
@@ -258,7 +269,7 @@ var mutants = []mutant{
 	{"XRC: shared receive queues of other domains are found too", []string{worlds, "roce/conformance TestPipe/XRC"}, []edit{
 		{"qp/xrc.go", "	case !ok || t.srq.xrcd != q.init.XRCD:", "	case !ok:"}}},
 	{"XRC: a queue pair stays with the first shared receive queue", []string{worlds, "roce/conformance TestPipe/XRC"}, []edit{
-		{"qp/xrc.go", "	case t.srq == q.srq:", "	case q.srq != nil:"}}},
+		{"qp/xrc.go", "	case t.srq != q.srq && q.resp", "	case q.srq != nil:\n	case t.srq != q.srq && q.resp"}}},
 	{"XRC: a READ is answered from the protection domain of the request at hand", []string{lifeWorlds}, []edit{
 		{"qp/reply.go", "Remote(j.pd, q.qpn, j.rkey", "Remote(q.pd, q.qpn, j.rkey"}}},
 	{"XRC: a message goes on into a shared receive queue that is no more", []string{lifeWorlds}, []edit{
