@@ -206,6 +206,8 @@ var mutants = []mutant{
 		{"transport/internal/rota/rota.go", "frames > 0 && !r.begun", "frames > 0"}}},
 	{"relief: it leaves and keeps the port", []string{"transport/udp TestWatched/udp4/Leave"}, []edit{
 		{"transport/internal/host/wait_linux.go", "		w.relieved = false\n", ""}}},
+	{"a datagram to the number of groups is copied for every lane", []string{"roce/internal/soft TestHandRound"}, []edit{
+		{"roce/internal/soft/stray.go", "lanes, own := l.dev.groups.lanesOf(f.Dst()), uint64(1)<<l.index\n", "lanes, own := uint64(1)<<len(l.dev.lanes)-1, uint64(1)<<l.index\n"}}},
 	{"a port fails both ways or none", []string{"roce TestPortFailsOneWay"}, []edit{
 		{"roce/internal/soft/lane.go", "	failed := l.failing[inward] || l.failing[outward]\n", "	failed := err != nil\n"}}},
 	{"the clock is never read again once the processor's counter stands still", []string{"roce/internal/soft TestSameTime"}, []edit{

@@ -13,6 +13,7 @@ import (
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/transport/ports"
+	"github.com/goroce/goroce/wire"
 )
 
 // The kinds of errors that are not the engine's or the memory table's.
@@ -50,11 +51,12 @@ type Event struct {
 
 // Device is a software RNIC. All methods may be called from any goroutine.
 type Device struct {
-	name  string
-	cfg   Config
-	info  transport.Info
-	mem   *mr.Table
-	lanes []*lane
+	name   string
+	cfg    Config
+	info   transport.Info
+	mem    *mr.Table
+	lanes  []*lane
+	groups memberships // of the queue pairs
 
 	failing atomic.Int32 // lanes whose port reports an error
 	listener
@@ -71,7 +73,7 @@ type Device struct {
 
 // Open opens the ports of a name, or Config.Port, and starts the lanes.
 func Open(name string, cfg Config) (*Device, error) {
-	d := &Device{name: name, cfg: cfg, numbers: make(map[uint32]*SRQ)}
+	d := &Device{name: name, cfg: cfg, numbers: make(map[uint32]*SRQ), groups: memberships{of: make(map[wire.GID]*membership)}}
 	if !cfg.NoBackground { // else a lane may speak for no other
 		d.storage = qp.NewStorage(maxSyncs, func() { yield() })
 	}

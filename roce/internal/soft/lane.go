@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/goroce/goroce/qp"
@@ -52,8 +51,7 @@ type lane struct {
 	engine *qp.Engine
 	mail   *mailbox // what arrived on other lanes for this one; nil if there are none
 
-	pairs   int          // queue pairs; under dev.mu
-	members atomic.Int32 // attachments of its queue pairs to multicast groups
+	pairs int // queue pairs; under dev.mu
 
 	turns turnLock // a turn has it, and with it the memory
 	// under the turn lock

@@ -210,7 +210,7 @@ func (q *QP) AttachMcast(group wire.GID) error {
 			return errors.Join(err, e.DetachMulticast(&q.q, group))
 		}
 		q.groups = append(q.groups, group)
-		q.lane.members.Add(1)
+		q.dev.groups.count(group, q.lane, +1)
 		return nil
 	}, nil)
 }
@@ -222,7 +222,7 @@ func (q *QP) DetachMcast(group wire.GID) error {
 			return err
 		}
 		q.groups = slices.DeleteFunc(q.groups, func(g wire.GID) bool { return g == group })
-		q.lane.members.Add(-1)
+		q.dev.groups.count(group, q.lane, -1)
 		return q.dev.lanes[0].leaveGroup(group)
 	}, nil)
 }
@@ -261,7 +261,7 @@ func (q *QP) Close() error {
 		q.closed = true
 		for _, g := range q.groups {
 			d.lanes[0].leaveGroup(g)
-			q.lane.members.Add(-1)
+			d.groups.count(g, q.lane, -1)
 		}
 		return nil
 	}, nil)

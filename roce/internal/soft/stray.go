@@ -11,10 +11,12 @@ package soft
 // circles. Frames of a queue pair that come both ways may overtake each other, as on any network.
 
 import (
+	"math/bits"
 	"sync"
 	"sync/atomic"
 
 	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -114,17 +116,54 @@ func (l *lane) handOver(f *wire.Frame, to *lane) {
 	}
 }
 
-// handRound gives a datagram to a group to all lanes with members of any group, and tells whether
-// this is one of them. If none is, it counts what comes of it.
+// handRound gives a datagram to a group to all lanes with members of that, and tells whether this
+// is one of them. If none is, as where it is for no group at all, it counts what comes of it.
 func (l *lane) handRound(f *wire.Frame) (mine bool) {
-	others := 0
-	for _, to := range l.dev.lanes {
-		if to != l && to.members.Load() > 0 {
-			l.handOver(f, to)
-			others++
-		}
+	lanes, own := l.dev.groups.lanesOf(f.Dst()), uint64(1)<<l.index
+	for rest := lanes &^ own; rest != 0; rest &= rest - 1 {
+		l.handOver(f, l.dev.lanes[bits.TrailingZeros64(rest)])
 	}
-	return others == 0 || l.members.Load() > 0
+	return lanes == 0 || lanes&own != 0
+}
+
+// memberships are the lanes with members of each multicast group.
+type memberships struct {
+	mu sync.RWMutex
+	of map[wire.GID]*membership
+}
+
+type membership struct {
+	attached [transport.MaxLanes]int // queue pairs
+	lanes    uint64                  // bit i: lane i has any
+}
+
+// count has n queue pairs more of a lane in a group.
+func (m *memberships) count(group wire.GID, l *lane, n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	of := m.of[group]
+	if of == nil {
+		of = new(membership)
+		m.of[group] = of
+	}
+	of.attached[l.index] += n
+	of.lanes &^= 1 << l.index
+	if of.attached[l.index] > 0 {
+		of.lanes |= 1 << l.index
+	}
+	if of.lanes == 0 {
+		delete(m.of, group)
+	}
+}
+
+// lanesOf are the lanes with members of a group; none if it is no group.
+func (m *memberships) lanesOf(group wire.GID) uint64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if of := m.of[group]; of != nil {
+		return of.lanes
+	}
+	return 0
 }
 
 // openMail handles what other lanes have handed over. It comes before what the port has just

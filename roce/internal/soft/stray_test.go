@@ -4,6 +4,7 @@ package soft
 
 import (
 	"encoding/binary"
+	"fmt"
 	"testing"
 
 	"github.com/goroce/goroce/wire"
@@ -107,5 +108,59 @@ func TestLaneOf(t *testing.T) {
 	}
 	if got := laneOf(&wire.Frame{Body: make([]byte, 5)}, 1, 4); got != 1 {
 		t.Errorf("a short frame goes to lane %d", got)
+	}
+}
+
+// TestHandRound: a datagram to a group is copied for the lanes with members of that group, and one
+// to the number of groups at another address for none.
+func TestHandRound(t *testing.T) {
+	d, err := Open(fmt.Sprintf("pipe:test-%d", serial.Add(1)), Config{Lanes: 4, NoBackground: true})
+	must(t, err)
+	defer d.Close()
+	t.Run("", func(t *testing.T) {
+		gid := func(s string) GID {
+			g, err := wire.ParseGID(s)
+			must(t, err)
+			return g
+		}
+		many, one := gid("239.1.1.1"), gid("239.1.1.2")
+		for range 8 {
+			e := newEnd(t, d, UD, 64)
+			must(t, e.qp.Activate(7))
+			if lane := e.qp.Lane(); lane != 0 {
+				must(t, e.qp.AttachMcast(many))
+				if lane == 2 {
+					must(t, e.qp.AttachMcast(one))
+				}
+			}
+			if e.qp.Lane() == 3 {
+				must(t, e.qp.DetachMcast(many))
+			}
+		}
+		for _, c := range []struct {
+			to   GID
+			at   int // the lane that receives it
+			own  int // frames that it keeps
+			rest uint64
+		}{
+			{many, 0, 0, 2}, {many, 1, 1, 1}, {many, 3, 0, 2},
+			{one, 0, 0, 1}, {one, 2, 1, 0},
+			{gid("239.1.1.3"), 1, 1, 0}, {d.GIDs()[0], 1, 1, 0}, {gid("10.0.0.1"), 1, 1, 0},
+		} {
+			path, err := wire.NewPath(gid("10.9.9.9"), c.to, 0xc000, 0, 64, 0)
+			must(t, err)
+			b := wire.NewBatch(1, wire.FullBody)
+			f := b.Reserve(&path, int(wire.UDSendOnly.Info().HdrLen)+wire.ICRCLen)
+			(*wire.BTH)(f.Body).Put(wire.UDSendOnly, 0, 0, wire.DefaultPKey, wire.MulticastQPN, 0)
+			wire.Seal(f)
+			l := d.lanes[c.at]
+			before := l.count.Strays
+			if own := len(l.keepOwn(b.Frames())); own != c.own || l.count.Strays-before != c.rest {
+				t.Errorf("to %v at lane %d: it keeps %d and makes %d copies, want %d and %d", c.to, c.at, own, l.count.Strays-before, c.own, c.rest)
+			}
+		}
+	})
+	if n := len(d.groups.of); n > 0 {
+		t.Errorf("%d groups are left", n)
 	}
 }
