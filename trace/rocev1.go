@@ -1,9 +1,8 @@
 package trace
 
 // RoCEv1, a global route header (GRH) behind EtherType 0x8915, and InfiniBand itself, a local route
-// header (LRH) before that. What follows the BTH is the same as in RoCEv2. The ICRC covers the LRH
-// with the virtual lane as ones (of RoCEv1: eight bytes of ones), the GRH with traffic class, flow
-// label and hop limit as ones, and the rest as in RoCEv2 (section 3).
+// header (LRH) before that. What follows the BTH is the same as in RoCEv2. So is the ICRC, but for
+// what precedes the BTH (section 3.1): the GRH behind eight bytes of ones, or the LRH alone.
 
 import (
 	"bytes"
@@ -70,16 +69,16 @@ func (p *Packet) infiniband(at int) string {
 // invariantCRC is what the last four bytes of a RoCEv1 or InfiniBand packet should be.
 func (p *Packet) invariantCRC() uint32 {
 	var head [8 + grhLen + wire.BTHLen]byte
-	b := append(head[:0], bytes.Repeat([]byte{0xff}, 8)...)
-	if p.Kind == InfiniBand {
-		b = append(b[:0], p.Data[p.lrh:p.lrh+lrhLen]...)
-		b[0] |= 0xf0
-	}
-	if p.body-p.head == grhLen {
-		g := len(b)
+	b := head[:0]
+	if p.body-p.head == grhLen { // a router writes another LRH
+		b = append(b, bytes.Repeat([]byte{0xff}, lrhLen)...)
 		b = append(b, p.Data[p.head:p.body]...)
-		b[g] |= 0x0f
-		b[g+1], b[g+2], b[g+3], b[g+7] = 0xff, 0xff, 0xff, 0xff
+		g := b[lrhLen:]
+		g[0] |= 0x0f
+		g[1], g[2], g[3], g[7] = 0xff, 0xff, 0xff, 0xff
+	} else {
+		b = append(b, p.Data[p.lrh:p.lrh+lrhLen]...)
+		b[0] |= 0xf0
 	}
 	b = append(b, p.Frame.Body[:wire.BTHLen]...)
 	b[len(b)-8] = 0xff

@@ -23,15 +23,7 @@ var (
 // encapsulations is a packet behind each header that testdata/ does not have.
 func encapsulations(t testing.TB) []byte {
 	_, frames := vectors(t)
-	f, drop := wire.SplitFrame(frames[0][14:])
-	require.Equal(t, wire.DropNone, drop)
-	ether := v1(append([]byte(nil), f.Body...), false)
-	native := v1(append([]byte(nil), f.Body...), true)
-	erf := append(make([]byte, 16), native...)
-	erf[8] = erfInfiniBand
-	be.PutUint16(erf[10:], uint16(len(erf)+2))
-	be.PutUint16(erf[14:], uint16(len(native)+2))
-	recs := []Record{{Link: LinkEthernet, Data: ether}, {Link: LinkERF, Data: append(erf, 0, 0)}}
+	recs := nativeRecords(t)
 	for _, c := range wrapped(t, frames[0]) {
 		if c.link != linkRawBSD { // 12 is another link type to tshark
 			recs = append(recs, Record{Link: c.link, Data: c.data})

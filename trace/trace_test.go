@@ -205,59 +205,6 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// v1 makes a RoCEv1 packet, or an InfiniBand one, of a RoCEv2 one.
-func v1(body []byte, lrh bool) []byte {
-	grh := make([]byte, 40)
-	grh[0] = 0x60
-	be.PutUint16(grh[4:], uint16(len(body)))
-	grh[6], grh[7] = 0x1b, 64
-	copy(grh[8:], bytes.Repeat([]byte{0xfe, 0x80, 1, 2}, 8))
-	packet := append(grh, body...)
-	link := []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x89, 0x15}
-	kind := LinkEthernet
-	if lrh {
-		link = []byte{0x30, 0x03, 0, 7, 0, 0, 0, 9}
-		be.PutUint16(link[4:], uint16((len(packet)+8)/4))
-		kind = LinkInfiniBand
-	}
-	p := &Packet{Record: Record{Link: kind, Data: append(link, packet...)}}
-	p.Decode()
-	le.PutUint32(p.Frame.Body[len(p.Frame.Body)-4:], p.invariantCRC())
-	return p.Data
-}
-
-// TestRoCEv1 and InfiniBand: the same body behind other headers; only the fields that routers
-// change may change without the ICRC.
-func TestRoCEv1(t *testing.T) {
-	_, frames := vectors(t)
-	f, drop := wire.SplitFrame(frames[0][14:])
-	require.Equal(t, wire.DropNone, drop)
-	for _, lrh := range []bool{false, true} {
-		link, free := LinkEthernet, []int{15, 16, 17, 21, 14 + 40 + 4}
-		if lrh {
-			link, free = LinkInfiniBand, []int{9, 10, 11, 15, 8 + 40 + 4}
-		}
-		data := v1(append([]byte(nil), f.Body...), lrh)
-		verdict := func(data []byte) *Packet {
-			p := &Packet{Record: Record{Link: link, Data: data, Length: len(data)}}
-			p.Decode()
-			require.True(t, p.Parsed, "%s %s", p.Why, p.Problem)
-			return p
-		}
-		p := verdict(data)
-		require.Equal(t, ICRCRight, p.ICRC)
-		require.Contains(t, string(p.AppendLine(nil)), p.Kind.String()+" fe80:102:")
-		for _, at := range free {
-			b := append([]byte(nil), data...)
-			b[at] ^= 0xff
-			require.Equal(t, ICRCRight, verdict(b).ICRC, "byte %d", at)
-		}
-		b := append([]byte(nil), data...)
-		b[len(b)-6] ^= 1
-		require.Equal(t, ICRCWrong, verdict(b).ICRC)
-	}
-}
-
 // TestCut: what the capture has left out can still be read, and the ICRC is not.
 func TestCut(t *testing.T) {
 	_, frames := vectors(t)

@@ -276,6 +276,10 @@ var mutants = []mutant{
 		{"qp/reply.go", "Remote(j.pd, q.qpn, j.rkey", "Remote(q.pd, q.qpn, j.rkey"}}},
 	{"XRC: a message goes on into a shared receive queue that is no more", []string{lifeWorlds}, []edit{
 		{"qp/xrc.go", "			q.putBack()\n			q.srq, q.recvCQ = nil, nil\n", ""}}},
+	{"trace: the ICRC of InfiniBand with a GRH covers the LRH", []string{"trace TestNative"}, []edit{
+		{"trace/rocev1.go", "		b = append(b, bytes.Repeat([]byte{0xff}, lrhLen)...)\n", "		b = append(b, bytes.Repeat([]byte{0xff}, lrhLen)...)\n		if p.Kind == InfiniBand {\n			b = append(b[:0], p.Data[p.lrh:p.lrh+lrhLen]...)\n			b[0] |= 0xf0\n		}\n"}}},
+	{"trace: the ICRC of InfiniBand without a GRH covers eight ones", []string{"trace TestNative"}, []edit{
+		{"trace/rocev1.go", "		b = append(b, p.Data[p.lrh:p.lrh+lrhLen]...)\n", "		b = append(append(b, bytes.Repeat([]byte{0xff}, 8)...), p.Data[p.lrh:p.lrh+lrhLen]...)\n"}}},
 	{"trace serve: the token is a cookie, which goes to every port of this machine", []string{"trace/page TestGate|TestOtherPorts"}, []edit{
 		{"trace/page/site.go", "	w.Header().Set(\"Content-Type\", \"text/html; charset=utf-8\")\n", "	http.SetCookie(w, &http.Cookie{Name: \"roce\", Value: s.token, Path: \"/\", HttpOnly: true, SameSite: http.SameSiteStrictMode})\n	w.Header().Set(\"Content-Type\", \"text/html; charset=utf-8\")\n"}}},
 	{"trace serve: packets are for whoever asks", []string{"trace/page TestGate"}, []edit{
