@@ -242,6 +242,8 @@ var mutants = []mutant{
 		{"roce/internal/soft/background.go", "	if !behind {\n		l.announce(until, t)\n	}\n	l.release()\n", "	l.release()\n	if !behind {\n		l.announce(until, t)\n	}\n"}}},
 	{"a queue looks whether it is armed before it shows its completions", []string{"roce/internal/soft TestSteps/polls_what_completes$", "roce/internal/soft TestSteps/one_hears"}, []edit{
 		{"qp/cq.go", "	c.published.Store(c.staged)\n	armed := c.armed.Load()\n", "	armed := c.armed.Load()\n	c.published.Store(c.staged)\n"}}},
+	{"an event is taken, and the token for the next one is not put back", []string{"roce TestSteps/two_get", "roce TestSteps/selects"}, []edit{
+		{"roce/eventqueue.go", "	e = q.queue[0]\n	q.queue = slices.Delete(q.queue, 0, 1)\n	if !q.closed {", "	e = q.queue[0]\n	q.queue = slices.Delete(q.queue, 0, 1)\n	if !q.closed && len(q.queue) == 0 {"}}},
 	{"who leaves Wait keeps the token", []string{"roce/internal/soft TestSteps/two_wait"}, []edit{
 		{"roce/internal/soft/wait.go", "	if c.waiters.Add(-1) > 0 {\n		c.wake()\n	}\n", "	c.waiters.Add(-1)\n"}}},
 	{"a queue is closed and tells nobody", []string{"roce/internal/soft TestSteps/closes_the_queue"}, []edit{
