@@ -47,6 +47,9 @@ func S[T any](c chan<- T, v T) Case {
 	}}
 }
 
+// Chan is a channel as an object.
+func Chan[T any](c chan T) Object { return object(c) }
+
 func object[T any](c <-chan T) Object { return *(*Object)(unsafe.Pointer(&c)) }
 
 // Select waits for a case that can go on, and returns which; of several the first. With otherwise

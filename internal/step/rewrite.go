@@ -30,11 +30,13 @@ const (
 )
 
 // replaced are the imports that this package has its own of.
-var replaced = map[string]bool{"sync": true, "sync/atomic": true, "time": true, "context": true, "runtime": true}
+var replaced = map[string]bool{"sync": true, "sync/atomic": true, "time": true, "context": true, "runtime": true,
+	module + "/roce/internal/ticks": true}
 
 // Rebuilt says that the test runs in a build in which some packages are rewritten; elsewhere it has
 // the calling test run in one, by its name, and returns false. A package is a folder of the module,
-// or a file in it; behind a colon, the imports that stay.
+// or a file in it; behind a colon, the imports that stay. The alarms of package soft, which are the
+// kernel's, are those of other systems there.
 func Rebuilt(t *testing.T, packages ...string) bool {
 	t.Helper()
 	if Rewritten {
@@ -110,6 +112,9 @@ func overlay(dir string, packages []string) (string, error) {
 			}
 		}
 	}
+	if err := portable(root, list, put); err != nil {
+		return "", err
+	}
 	built := filepath.Join(root, "internal", "step", "built.go")
 	if err := put(built, []byte("package step\n\nconst Rewritten = true\n")); err != nil {
 		return "", err
@@ -120,6 +125,21 @@ func overlay(dir string, packages []string) (string, error) {
 	}
 	path := filepath.Join(dir, "overlay.json")
 	return path, os.WriteFile(path, text, 0o600)
+}
+
+// portable has the file of other systems take the place of Linux' alarms.
+func portable(root string, list map[string]string, put func(path string, text []byte) error) error {
+	soft := filepath.Join(root, "roce", "internal", "soft")
+	linux, other := filepath.Join(soft, "alarm_linux.go"), filepath.Join(soft, "alarm_other.go")
+	if _, ok := list[linux]; !ok {
+		return nil
+	}
+	text, err := os.ReadFile(other)
+	if err != nil {
+		return err
+	}
+	_, text, _ = bytes.Cut(text, []byte("\n\n"))
+	return put(linux, text)
 }
 
 // moduleRoot is the folder above this one that has go.mod.

@@ -16,7 +16,7 @@
 //	search.go   which orders are played: all with few switches, or random ones
 //	trace.go    an order as one can read it
 //	rewrite.go  the rewritten build
-//	sync, atomic, time, context, runtime    what the product's imports are replaced by
+//	sync, atomic, time, context, runtime, ticks    what the product's imports are replaced by
 //
 // # What is played
 //
@@ -31,6 +31,7 @@
 package step
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"math/bits"
@@ -73,6 +74,7 @@ type Play struct {
 	points   []point
 	switches []Switch // that are still to come
 	to       int      // whom the last of them wants; -1: nobody
+	within   []span   // nil: all objects count
 	random   *rand.Rand
 	oneIn    int // random: a point has a switch once in so many
 	taken    []Switch
@@ -122,6 +124,20 @@ func (p *Play) add(name string, daemon bool, f func()) {
 	p.runnable |= 1 << n
 }
 
+// span is memory.
+type span struct{ from, to uintptr }
+
+// Within has a switch be tried only before steps on some memory, and on what was named before: what
+// a story is about, where what is below it has stories of its own.
+func (p *Play) Within(obj Object, size uintptr) {
+	p.within = append(p.within, span{uintptr(obj), uintptr(obj) + size})
+}
+
+// counts tells whether a switch may be tried before a step on an object.
+func (p *Play) counts(obj Object) bool {
+	return p.within == nil || slices.ContainsFunc(p.within, func(s span) bool { return uintptr(obj)-s.from < s.to-s.from })
+}
+
 // At comes before a step on an object, which it may change.
 func At(obj Object, write bool) {
 	if p := the; p != nil && p.cur >= 0 {
@@ -130,6 +146,9 @@ func At(obj Object, write bool) {
 }
 
 func (p *Play) at(obj Object, write bool) {
+	if !p.counts(obj) {
+		return
+	}
 	n := len(p.points)
 	if n >= mostPoints {
 		p.fail(fmt.Errorf("%d steps and no end", n))
@@ -207,7 +226,9 @@ func Touch(obj Object) {
 // Yield lets all others go on first.
 func Yield() {
 	if p := the; p != nil && p.cur >= 0 {
-		p.look()
+		if p.look(); p.passed > horizon {
+			p.fail(errors.New("looks for ever: " + p.tasks[p.cur].name))
+		}
 		p.tasks[p.cur].yielded = true
 		p.leave()
 	}
@@ -286,7 +307,7 @@ func (p *Play) pick(last int) int {
 			t.yielded = false
 		}
 	}
-	if others := p.runnable &^ (1 << next); others != 0 {
+	if others := p.runnable &^ (1 << next); others != 0 && p.within == nil {
 		at := len(p.points)
 		p.points = append(p.points, point{nil, true, int8(next), p.runnable})
 		if to, ok := p.switchTo(at, others); ok {

@@ -244,6 +244,10 @@ var mutants = []mutant{
 		{"qp/cq.go", "	c.published.Store(c.staged)\n	armed := c.armed.Load()\n", "	armed := c.armed.Load()\n	c.published.Store(c.staged)\n"}}},
 	{"an event is taken, and the token for the next one is not put back", []string{"roce TestSteps/two_get", "roce TestSteps/selects"}, []edit{
 		{"roce/eventqueue.go", "	e = q.queue[0]\n	q.queue = slices.Delete(q.queue, 0, 1)\n	if !q.closed {", "	e = q.queue[0]\n	q.queue = slices.Delete(q.queue, 0, 1)\n	if !q.closed && len(q.queue) == 0 {"}}},
+	{"rsocket: who has led tells nobody who waits beside", []string{"roce/rsocket TestSteps/comes_first"}, []edit{
+		{"roce/rsocket/wait.go", "	c.tellBeside()\n}\n\n// lookForEnd", "}\n\n// lookForEnd"}}},
+	{"rsocket: a leader that sleeps does not hear of a deadline or of Close", []string{"roce/rsocket TestSteps/one_sleeps,_one_sets"}, []edit{
+		{"roce/rsocket/wait.go", "		c.wait.end()\n", "		_ = c.wait.end\n"}}},
 	{"who leaves Wait keeps the token", []string{"roce/internal/soft TestSteps/two_wait"}, []edit{
 		{"roce/internal/soft/wait.go", "	if c.waiters.Add(-1) > 0 {\n		c.wake()\n	}\n", "	c.waiters.Add(-1)\n"}}},
 	{"a queue is closed and tells nobody", []string{"roce/internal/soft TestSteps/closes_the_queue"}, []edit{

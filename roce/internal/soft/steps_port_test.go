@@ -123,7 +123,6 @@ type stepOptions struct {
 func newStepWorld(t *testing.T, p *step.Play, has stepOptions) *stepWorld {
 	w := &stepWorld{T: t, Play: p, port: new(stepPort), told: make(chan struct{}, 1)}
 	w.port.gid, _ = wire.ParseGID("10.0.0.1")
-	newStandby = newTimerAlarm
 	random.left = bytes.Clone(drawn[:]) // so that a play can be repeated
 	var port transport.Port = w.port
 	if has.unwatched {
@@ -133,7 +132,6 @@ func newStepWorld(t *testing.T, p *step.Play, has stepOptions) *stepWorld {
 	w.d, err = Open("steps", Config{Port: port, NoBackground: true})
 	must(t, err)
 	w.l = w.d.lanes[0]
-	w.l.clock = clock{now: now, exact: true}
 	w.l.attended = true
 	w.d.cfg.NoBackground = false
 	w.pd, err = w.d.AllocPD()

@@ -95,7 +95,7 @@ var stories = []story{
 		w.Task("waits", func() { w.waitsFor(bg, ErrClosed) })
 		w.Task("closes", func() { must(w, w.cq.Close()) })
 	}},
-	{"one waits, one closes everything", 2, 500, stepOptions{}, away, closesBeside},
+	{"one waits, one closes everything", 2, 2000, stepOptions{}, away, closesBeside},
 	{"one waits, one ends its context", 3, 0, stepOptions{}, away, func(w *stepWorld) {
 		ctx, end := context.WithCancel(bg)
 		q := w.pair(UC)
@@ -105,7 +105,7 @@ var stories = []story{
 			end()
 		})
 	}},
-	{"one waits, one posts what nobody answers", 2, 500, stepOptions{}, away, unanswered},
+	{"one waits, one posts what nobody answers", 3, 2000, stepOptions{}, away, unanswered},
 	{"one waits, a packet strays", 3, 0, stepOptions{}, away, strayBeside},
 	{"two wait, one completes", 2, 1000, stepOptions{}, away, func(w *stepWorld) {
 		q := w.pair(UC)
@@ -117,14 +117,14 @@ var stories = []story{
 			w.completes(q) // who was late has one, too
 		})
 	}},
-	{"with a background: one waits, one closes everything", 1, 1000, stepOptions{background: true}, away, closesBeside},
+	{"with a background: one waits, one closes everything", 2, 2000, stepOptions{background: true}, away, closesBeside},
 	{"with a background: one hears from the channel of a packet", 2, 1000, stepOptions{background: true}, near, func(w *stepWorld) {
 		q := w.pair(UC)
 		message := w.message(q)
 		w.Task("hears", func() { w.hears(1) })
 		w.Task("peer", func() { w.arrives(message) })
 	}},
-	{"with a background: one hears from the channel, one posts what nobody answers", 1, 1000, stepOptions{background: true}, away, func(w *stepWorld) {
+	{"with a background: one hears from the channel, one posts what nobody answers", 2, 2000, stepOptions{background: true}, away, func(w *stepWorld) {
 		q := w.pair(RC)
 		w.Task("hears", func() { w.hears(1) })
 		w.Task("posts", func() { must(w, postSend(q, SendWR{Opcode: WRSend})) })
@@ -141,7 +141,7 @@ var stories = []story{
 		w.Task("hears", func() { step.Recv(w.told) })
 	}},
 	{"with a background that watches alone: one waits, a packet strays", 2, 1000, stepOptions{background: true, unwatched: true}, away, strayBeside},
-	{"with a background: one waits, one hears, one polls and resets", 0, 3000, stepOptions{background: true}, away, func(w *stepWorld) {
+	{"with a background: one waits, one hears, one polls and resets", 0, 20_000, stepOptions{background: true}, away, func(w *stepWorld) {
 		a, b := w.pair(UC), w.pair(UC)
 		message := w.message(b)
 		w.Task("waits", func() { w.waitsOf(b) })
