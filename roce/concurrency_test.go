@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -230,6 +231,59 @@ func TestCloseUnderFire(t *testing.T) {
 			must(t, b.qp.Close())
 			must(t, b.cq.Close())
 			all.Wait()
+		}
+	})
+}
+
+// TestDeviceClosedUnderFire closes all of two devices, and the devices, while others post, poll and
+// wait. Nobody is told that a port has failed which is merely being closed.
+func TestDeviceClosedUnderFire(t *testing.T) {
+	overWires(t, func(t *testing.T, w wire2) {
+		if strings.Contains(w.name, " ") { // its devices have queue pairs of their own
+			return
+		}
+		for range 2 {
+			da, db := w.open(t, nil)
+			a, b := newEnd(t, da, RC, 4096), newEnd(t, db, RC, 4096)
+			connect(t, a, b)
+			ctx, stop := context.WithCancel(bg)
+			var users, closers sync.WaitGroup
+			for _, ends := range [][2]*end{{a, b}, {b, a}} {
+				x, y := ends[0], ends[1]
+				x.dev.OnEvent(func(e AsyncEvent) {
+					if e.Type == EventPortErr || e.Type == EventPortActive {
+						t.Error(e)
+					}
+				})
+				wr := SendWR{Opcode: WRWrite, SGL: []SGE{x.mr.SGE(0, 4096)}, RemoteAddr: y.mr.Addr(), RKey: y.mr.RKey()}
+				started := make(chan struct{})
+				for _, use := range []func(wcs []WC){
+					func(wcs []WC) { x.cq.Poll(wcs) },
+					func(wcs []WC) { x.cq.Wait(ctx, wcs) },
+					func([]WC) { x.qp.PostSend(wr, wr, wr) },
+				} {
+					users.Go(func() {
+						use(make([]WC, 8))
+						started <- struct{}{}
+						for ctx.Err() == nil {
+							use(make([]WC, 8))
+						}
+					})
+				}
+				closers.Go(func() {
+					for range 3 {
+						<-started
+					}
+					for _, c := range []interface{ Close() error }{x.mr, x.qp, x.cq, x.ch, x.pd, x.dev} {
+						if err := c.Close(); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			closers.Wait()
+			stop()
+			users.Wait()
 		}
 	})
 }
