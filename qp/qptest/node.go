@@ -20,6 +20,7 @@ type NodeConfig struct {
 	Addr   string   // 10.0.0.1, 10.0.0.2, ... if empty
 	More   []string // further rows of the GID table; "" is an empty one
 	Raw    bool     // no engine
+	Mute   bool     // what comes is thrown away: the oracle knows of its packets, which others make
 	Engine qp.Config
 	// Batch is how many frames a call of PollTransmit may fill (default 64); Body their average
 	// size.
@@ -147,7 +148,7 @@ func (n *Node) String() string { return n.Name }
 // deliver hands arrived packets to the engine, then to the oracle, and then ruins their bytes: they
 // were only lent.
 func (n *Node) deliver(batch []*Flight) {
-	if n.Engine == nil {
+	if n.Engine == nil || n.cfg.Mute {
 		return
 	}
 	n.frames = n.frames[:0]

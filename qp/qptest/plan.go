@@ -24,6 +24,8 @@ type Plan struct {
 	Acts     []Act
 	SRQs     []SRQPlan
 	Features []string // those of a swarm that it has
+
+	Neighbour *NeighbourPlan // nil: none
 }
 
 // ConnPlan is a connection and what is done on it, or for UD two queue pairs that send to each
@@ -158,6 +160,7 @@ func NewPlan(seed uint64) *Plan {
 	if d := (Dice{rand.New(rand.NewPCG(seed, 0x787263))}); d.Chance(0.25) && limit <= 8<<10 {
 		p.drawXRC(d, &wholeMix, limit)
 	}
+	p.drawNeighbour(neighbourDice(seed), 0.06)
 	return p
 }
 
@@ -466,6 +469,9 @@ func (p *Plan) String() string {
 	}
 	for _, a := range p.Acts {
 		fmt.Fprintf(&b, "  at %d ns: act %d on conn %d end %d\n", a.At, a.Kind, a.Conn, a.Side)
+	}
+	if n := p.Neighbour; n != nil {
+		fmt.Fprintf(&b, "  neighbour: %+v\n", *n)
 	}
 	return b.String()
 }

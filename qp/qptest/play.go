@@ -73,7 +73,7 @@ func (p *Plan) PlayIn(w *World) (err error) {
 // awaits the acknowledgement is asked about by a probe, which is one sent again.
 func (p *Plan) sentOnce(w *World) error {
 	f := p.Faults
-	if f.Loss+f.Burst.Enter+f.Duplicate+f.Reorder+f.Corrupt > 0 || f.Rate > 0 || f.Partition != nil || f.Drop != nil || p.Acts != nil || p.late() {
+	if f.Loss+f.Burst.Enter+f.Duplicate+f.Reorder+f.Corrupt > 0 || f.Rate > 0 || f.Partition != nil || f.Drop != nil || p.Acts != nil || p.Neighbour != nil || p.late() {
 		return nil
 	}
 	var again, naks uint64
@@ -145,6 +145,9 @@ func (p *Plan) stage(w *World) (conns [][2]*player) {
 			w.Connect(pair[0].q, pair[1].q)
 		}
 		conns = append(conns, pair)
+	}
+	if p.Neighbour != nil {
+		p.Neighbour.join(w, sharers)
 	}
 	for _, s := range sharers {
 		s.start()
@@ -383,27 +386,31 @@ func (p *player) act(kind ActKind) {
 	if p.gone {
 		return
 	}
-	var err error
+	if kind != ActDrain {
+		p.gone = kind != ActError
+		p.q.end(kind)
+		p.leftAlone()
+	} else if p.q.State() == qp.StateRTS {
+		if err := p.q.Modify(qp.QPAttr{State: qp.StateSQD}, qp.AttrState); err != nil {
+			p.w.Fail("%s: to SQD: %v", p.q, err)
+		}
+		p.resume()
+	}
+}
+
+// end is an intervention that ends what the queue pair does.
+func (q *QP) end(kind ActKind) {
+	err := error(nil)
 	switch kind {
 	case ActError:
-		err = p.q.Modify(qp.QPAttr{State: qp.StateErr}, qp.AttrState)
+		err = q.Modify(qp.QPAttr{State: qp.StateErr}, qp.AttrState)
 	case ActReset:
-		p.gone = true
-		err = p.q.Modify(qp.QPAttr{State: qp.StateReset}, qp.AttrState)
+		err = q.Modify(qp.QPAttr{State: qp.StateReset}, qp.AttrState)
 	case ActDestroy:
-		p.gone = true
-		err = p.q.Destroy()
-	case ActDrain:
-		if p.q.State() == qp.StateRTS {
-			err = p.q.Modify(qp.QPAttr{State: qp.StateSQD}, qp.AttrState)
-			p.resume()
-		}
+		err = q.Destroy()
 	}
 	if err != nil {
-		p.w.Fail("%s: act %d: %v", p.q, kind, err)
-	}
-	if kind != ActDrain {
-		p.leftAlone()
+		q.Node.W.Fail("%s: act %d: %v", q, kind, err)
 	}
 }
 

@@ -94,6 +94,9 @@ func (s *shrinker) fewerThings() {
 	for i := len(s.best.Acts) - 1; i >= 0; i-- {
 		s.try(func(p *Plan) { p.Acts = slices.Delete(p.Acts, i, i+1) })
 	}
+	if s.best.Neighbour != nil {
+		s.try(func(p *Plan) { p.Neighbour = nil })
+	}
 	for i := range s.best.SRQs {
 		s.try(func(p *Plan) { p.SRQs[i].Acts = nil })
 		s.try(func(p *Plan) { p.unshare(i + 1) })

@@ -275,6 +275,7 @@ func NewSwarm(seed uint64) *Plan {
 			f.after(p, d)
 		}
 	}
+	p.drawNeighbour(neighbourDice(seed), 0.12)
 	return p
 }
 

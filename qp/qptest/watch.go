@@ -313,6 +313,8 @@ func (s *stream) answer(p *wire.Packet, bad func(string, ...any)) {
 		s.selectiveAck(n, p, bad)
 	case selective && named:
 		s.gapReport(n, p, bad)
+	case n == -1 && p.Opcode == wire.RCAcknowledge && p.AETH().Syndrome().Kind() == wire.KindACK:
+		// In the place of a NAK of the first packet, which came after all: it acknowledges nothing.
 	case n < 0:
 		bad("it answers a packet before the first")
 	case !s.to.reliable():

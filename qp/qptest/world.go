@@ -11,6 +11,7 @@
 //	memory.go   registered memory with canaries, and beside it the memory as it should be
 //	queue.go    queue pairs: create, connect, post
 //	xrc.go      XRC: what is of its own beside RC
+//	neighbour.go a host that floods those of a random world
 //	shared.go   shared receive queues: the oracle's, and who keeps one filled in a random world
 //	model.go    the oracle: an operation, and a stream of them from one queue pair to another
 //	execute.go  the oracle as responder: what an arriving request does
