@@ -32,12 +32,14 @@ func (c Cause) String() string { return causeNames[c] }
 
 // requester is where a flow's requests stand.
 type requester struct {
-	begun    bool
-	loose    bool     // next is not known: a READ before it had an unknown number of packets
-	una      wire.PSN // the oldest that is not acknowledged
-	next     wire.PSN // of the next new packet
-	previous wire.PSN // of the last packet
-	flight   flight
+	begun   bool
+	loose   bool     // next is not known: a READ before it had an unknown number of packets
+	una     wire.PSN // the oldest that is not acknowledged
+	next    wire.PSN // of the next new packet
+	follows wire.PSN // what comes next if the sender goes on from its last packet
+	back    bool     // that packet was sent before
+	sent    int64    // when the last of those left
+	flight  flight
 
 	told     Cause // what the responder has said last: AfterSilence if it was no NAK
 	toldAt   wire.PSN
@@ -68,15 +70,13 @@ func (a *Analysis) request(f *Flow, p *trace.Packet) {
 	switch d := psn.Sub(q.next); {
 	case d < 0:
 		f.repeat(p, psn)
-		q.previous = psn
 		return
 	case d > 0:
 		f.Requests.Missing += uint64(d)
 		f.skipped(p, uint64(d))
 	}
-	q.loose = false
+	q.loose, q.back = false, false
 	f.advance(p, psn)
-	q.previous = psn
 }
 
 // skipped notes packets that are not here.
@@ -131,6 +131,15 @@ func (f *Flow) advance(p *trace.Packet, psn wire.PSN) {
 	}
 }
 
+// span is how many PSNs a request has: as many as there are packets in the answer to a READ.
+func (f *Flow) span(p *trace.Packet) uint32 {
+	if p.Wire.Op.Flags&wire.OpRead == 0 {
+		return 1
+	}
+	n, _ := f.readPackets(uint64(p.Wire.RETH().DMALen()))
+	return n
+}
+
 // readPackets is how many packets the answer to a READ has; loose: that is not known.
 func (f *Flow) readPackets(bytes uint64) (n uint32, loose bool) {
 	if f.PathMTU == 0 {
@@ -144,10 +153,14 @@ func (f *Flow) readPackets(bytes uint64) (n uint32, loose bool) {
 func (f *Flow) repeat(p *trace.Packet, psn wire.PSN) {
 	q := &f.req
 	f.Requests.Repeated++
-	if psn == q.previous.Next() && q.times > 0 && psn != q.again {
-		return // it goes on from where it went back to
+	on := q.back && psn == q.follows
+	late := on && q.waited(p.Time)
+	q.back, q.follows, q.sent = true, psn.Add(f.span(p)), p.Time
+	if on && !late {
+		return
 	}
 	cause, guess := f.cause(psn)
+	guess = guess || late
 	if psn == q.again {
 		q.times++
 	} else {
@@ -167,6 +180,14 @@ func (f *Flow) repeat(p *trace.Packet, psn wire.PSN) {
 	}
 	f.find(p, Again, text, causeRules[cause])
 	q.told = AfterSilence
+}
+
+// waited says whether a sender that goes on has gone back once more. An ACK in between does not
+// mean that: its window may have waited for it. But who sends one packet alone may have asked by
+// it where the responder is. The answer came, nothing followed at once, and then what comes
+// next: that may be the second thing that it does about the silence.
+func (q *requester) waited(now int64) bool {
+	return q.follows == q.again.Next() && q.heard > q.sent && now-q.heard > q.heard-q.sent
 }
 
 // Guess stands in findings whose cause the packets do not tell for sure.

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goroce/goroce/trace"
+	"github.com/goroce/goroce/trace/timeline"
 )
 
 // ofRxe is what the report on captures of a real rxe has to say (docs/tshark.md), and what not.
@@ -27,6 +29,40 @@ var ofRxe = map[string]struct{ says, not []string }{
 	"ours-messages": {says: []string{"× FLUSH", "× ATOMIC_WRITE", "× ATOMIC,", "UD 192.0.2.1"}, not: []string{"wrong ICRC"}},
 	"refused":       {says: []string{"IBV_WC_REM_INV_REQ_ERR (9)", "IBV_WC_REM_ACCESS_ERR (10)", "IBV_WC_REM_OP_ERR (11)", "RNR NAKs", "1 messages refused"}},
 	"ours-refused":  {says: []string{"IBV_WC_REM_INV_REQ_ERR (9)", "IBV_WC_REM_ACCESS_ERR (10)", "IBV_WC_REM_OP_ERR (11)", "RNR NAKs"}},
+}
+
+// TestAsRecorded: of WRITEs whose packets were lost, and then all ACKs, the device that sent
+// them has recorded how often it went back, and how often it asked after silence
+// (docs/tshark.md). In between its window waited for ACKs in the middle of what it sent again,
+// which is neither.
+func TestAsRecorded(t *testing.T) {
+	file, err := os.Open("../../testdata/captures/retries.pcapng")
+	require.NoError(t, err)
+	defer file.Close()
+	src, err := trace.NewSource(file)
+	require.NoError(t, err)
+	a := New()
+	src.EachNotes(func(text []byte) {
+		for line := range bytes.Lines(text) {
+			if x, err := timeline.ParseEntry(line); err == nil { // or it fills the block
+				a.Told(&x)
+			}
+		}
+	})
+	for {
+		p, err := src.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		a.Add(p)
+	}
+	sender := a.Flows[0]
+	r := a.RecordedOf(sender)
+	require.EqualValues(t, 3, r.Back)
+	require.EqualValues(t, 9, r.Timers)
+	require.EqualValues(t, 1, r.GaveUp)
+	require.Equal(t, [numCauses]uint64{AfterNAK: r.Back, AfterSilence: r.Timers - r.GaveUp}, sender.Requests.Retries)
 }
 
 func TestCapturesOfRxe(t *testing.T) {

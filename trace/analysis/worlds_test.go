@@ -4,7 +4,8 @@ package analysis
 // and counters know it.
 //
 // Stages of a world: play it, with a capture and records → analyse the capture → NAKs, repeated
-// packets and messages, counted by both → each cause of a retry that is no guess.
+// packets and messages, counted by both → each time that a sender went back: did it, why, and did
+// the analysis see it?
 
 import (
 	"bytes"
@@ -12,6 +13,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,7 +30,7 @@ var worlds = flag.Int("worlds", 300, "how many worlds TestWorlds plays")
 // tally is what all worlds come to.
 type tally struct {
 	packets, repeated, unseen, messages, flows, unfinished, unpaired int
-	retries, guesses, misled, right                                  int // causes
+	retries, guesses, misled, right, invented, missed                int // going back
 	wrong                                                            map[string]int
 }
 
@@ -40,7 +42,7 @@ func TestWorlds(t *testing.T) {
 	sum := tally{wrong: map[string]int{}}
 	for seed := range n {
 		s := study{t: t, plan: qptest.NewPlan(uint64(seed + 1)), a: New(), reasons: map[int]string{}, again: map[int]bool{}, said: map[int]int{},
-			unheard: map[int]bool{}, told: map[uint32]int{}, sum: &sum}
+			unheard: map[int]bool{}, fresh: map[int]bool{}, told: map[uint32]int{}, sum: &sum}
 		s.play()
 		s.counters()
 		s.messages()
@@ -52,10 +54,13 @@ func TestWorlds(t *testing.T) {
 	}
 	t.Logf("%d packets, %d of them again (%d unnoticed); %d messages of %d flows, of which %d were not finished; %d flows without their other way", sum.packets, sum.repeated, sum.unseen, sum.messages, sum.flows, sum.unfinished, sum.unpaired)
 	t.Logf("senders went back %d times: the cause is right %d times, a guess %d times, unknowable %d times, wrong %d times: %v", sum.retries, sum.right, sum.guesses, sum.misled, wrong, sum.wrong)
+	t.Logf("%d times the sender had only gone on; %d times nothing was said", sum.invented, sum.missed)
 	require.Less(t, wrong*50, sum.right, "more than 2 of 100 causes are wrong")
+	require.Less(t, sum.invented*100, sum.retries, "more than 1 of 100 is invented")
+	require.Less(t, sum.missed*33, sum.retries, "more than 3 of 100 are missed")
 	require.Less(t, sum.guesses*5, sum.retries, "too much is a guess")
 	require.LessOrEqual(t, sum.unseen*1000, sum.repeated)
-	require.Less(t, sum.unfinished*50, sum.flows)
+	require.Less(t, sum.unfinished*25, sum.flows)
 	require.Less(t, sum.unpaired*50, sum.flows)
 }
 
@@ -71,6 +76,7 @@ type study struct {
 	said    map[int]int    // at a packet: responses that had been sent to its sender's queue pair
 	told    map[uint32]int // the same, so far, by queue pair
 	unheard map[int]bool   // some of them had not arrived
+	fresh   map[int]bool   // the sender went back to this packet, and did not go on to it
 	sum     *tally
 }
 
@@ -148,11 +154,9 @@ func (s *study) because(n *qptest.Node, numbers []int) {
 		}
 		switch r.Kind {
 		case qp.RecordTimer:
-			if x.timer = r.At; x.acted || x.what == "" {
-				x.what, x.acted = "silence", false
-			}
+			x.timer, x.ticked = r.At, true
 		case qp.RecordRetry:
-			if x.what, x.acted = "NAK", false; x.timer == r.At {
+			if x.decide("NAK", r.PSN); x.timer == r.At {
 				x.what = "silence"
 			}
 		case qp.RecordReceived:
@@ -160,18 +164,21 @@ func (s *study) because(n *qptest.Node, numbers []int) {
 				x.heard++
 			}
 		case qp.RecordWait:
-			x.what, x.acted = "RNR", false
+			x.decide("RNR", r.PSN)
 		case qp.RecordGap:
-			x.what, x.acted = "report", false
+			x.decide("report", r.PSN)
 		case qp.RecordSent:
 			if len(numbers) == 0 {
 				return
 			}
-			if q := why[local[r.QPN]]; q != nil {
-				if s.reasons[numbers[0]] = q.what; s.said[numbers[0]] > q.heard {
+			if q := why[local[r.QPN]]; q != nil && s.again[numbers[0]] {
+				what, fresh := q.repeats(r.PSN)
+				if s.reasons[numbers[0]] = what; s.said[numbers[0]] > q.heard {
 					s.unheard[numbers[0]] = true
 				}
-				q.acted = q.acted || s.again[numbers[0]]
+				if fresh {
+					s.fresh[numbers[0]] = true
+				}
 			}
 			numbers = numbers[1:]
 		}
@@ -184,13 +191,32 @@ type reason struct {
 	timer qp.Time // when a deadline came
 	heard int     // responses that have arrived
 	acted bool    // something was sent again since
+
+	ticked bool     // a deadline came since something was sent again
+	at     wire.PSN // of the packet that is to be sent again next
+}
+
+// decide notes that the engine goes back, to psn.
+func (x *reason) decide(what string, psn wire.PSN) { x.what, x.at, x.acted = what, psn, false }
+
+// repeats takes a packet that is sent again. It says why that is, and whether it is the first one
+// for this reason. A packet out of turn, for no new reason, behind a deadline: that is a probe. A
+// deadline alone says nothing, as those of the rate come too.
+func (x *reason) repeats(psn wire.PSN) (what string, fresh bool) {
+	ticked := x.ticked
+	x.ticked = false
+	if ticked && (x.what == "" || x.acted && psn != x.at) {
+		return "silence", true
+	}
+	fresh, x.acted, x.at = !x.acted, true, psn.Next()
+	return x.what, fresh
 }
 
 // local says which queue pair of a node sends to one of another.
 func (s *study) local(n *qptest.Node) map[uint32]uint32 {
 	all := map[uint32]uint32{}
 	for _, f := range s.a.Flows {
-		if f.Peer != nil && f.Src == n.GID {
+		if f.Peer != nil && slices.Contains(n.GIDs, f.Src) {
 			all[f.DestQP] = f.Peer.DestQP
 		}
 	}
@@ -284,7 +310,7 @@ func (s *study) messages() {
 // flow is what a node's queue pair sends to another one.
 func (s *study) flow(n *qptest.Node, dest, q uint32) *Flow {
 	for _, f := range s.a.Flows {
-		if f.Src == n.GID && f.DestQP == dest && f.Peer != nil && f.Peer.DestQP == q {
+		if slices.Contains(n.GIDs, f.Src) && f.DestQP == dest && f.Peer != nil && f.Peer.DestQP == q {
 			return f
 		}
 	}
@@ -309,9 +335,13 @@ func (s *study) causes() {
 		if said == "" {
 			s.fail("packet %d: %q names no cause", x.number, x.text)
 		}
+		fresh := s.fresh[x.number]
+		delete(s.fresh, x.number)
 		switch {
 		case strings.Contains(x.text, Guess):
 			s.sum.guesses++
+		case known && !fresh && !s.unheard[x.number]:
+			s.sum.invented++
 		case said == why, said == "any" && s.unheard[x.number]:
 			s.sum.right++
 		case !known || s.unheard[x.number] || said == "any":
@@ -320,6 +350,7 @@ func (s *study) causes() {
 			s.sum.wrong[said+", but it was "+why]++
 		}
 	}
+	s.sum.missed += len(s.fresh)
 }
 
 // saidAs are the causes by the names of reasons.

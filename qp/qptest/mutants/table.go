@@ -288,6 +288,10 @@ var mutants = []mutant{
 		{"trace/rocev1.go", "		b = append(b, bytes.Repeat([]byte{0xff}, lrhLen)...)\n", "		b = append(b, bytes.Repeat([]byte{0xff}, lrhLen)...)\n		if p.Kind == InfiniBand {\n			b = append(b[:0], p.Data[p.lrh:p.lrh+lrhLen]...)\n			b[0] |= 0xf0\n		}\n"}}},
 	{"trace: the ICRC of InfiniBand without a GRH covers eight ones", []string{"trace TestNative"}, []edit{
 		{"trace/rocev1.go", "		b = append(b, p.Data[p.lrh:p.lrh+lrhLen]...)\n", "		b = append(append(b, bytes.Repeat([]byte{0xff}, 8)...), p.Data[p.lrh:p.lrh+lrhLen]...)\n"}}},
+	{"trace analyze: who goes on behind an ACK has gone back once more, after silence", []string{"trace/analysis TestAsRecorded", "trace/analysis TestWorlds"}, []edit{
+		{"trace/analysis/request.go", "	on := q.back && psn == q.follows\n", "	on := q.back && psn == q.follows && q.times > 0\n"}}},
+	{"trace analyze: what follows a packet that was sent again alone is never another retry", []string{"trace/analysis TestWorlds"}, []edit{
+		{"trace/analysis/request.go", "	late := on && q.waited(p.Time)\n", "	late := on && q.waited(p.Time) && false\n"}}},
 	{"trace serve: the token is a cookie, which goes to every port of this machine", []string{"trace/page TestGate|TestOtherPorts"}, []edit{
 		{"trace/page/site.go", "	w.Header().Set(\"Content-Type\", \"text/html; charset=utf-8\")\n", "	http.SetCookie(w, &http.Cookie{Name: \"roce\", Value: s.token, Path: \"/\", HttpOnly: true, SameSite: http.SameSiteStrictMode})\n	w.Header().Set(\"Content-Type\", \"text/html; charset=utf-8\")\n"}}},
 	{"trace serve: packets are for whoever asks", []string{"trace/page TestGate"}, []edit{
