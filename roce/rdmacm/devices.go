@@ -239,7 +239,7 @@ func (ch *EventChannel) bound(addr netip.Addr) (*agent, error) {
 			return share(dev)
 		}
 	}
-	return nil, fmt.Errorf("%w: address %v: none of the devices has it: %s", ErrInvalid, addr, ch.names())
+	return nil, fmt.Errorf("%w: address %v: none of the devices has it: %s", errAway, addr, ch.names())
 }
 
 // inZone says whether a link-local address is of the device's interface, as far as either is known.
@@ -259,7 +259,7 @@ func isLocal(addr netip.Addr) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: address %v: no interface of this machine has it", ErrInvalid, addr)
+	return fmt.Errorf("%w: address %v: no interface of this machine has it", errAway, addr)
 }
 
 // all are the agents that a listener on all addresses of a version, or of both, is about, each for

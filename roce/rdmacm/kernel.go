@@ -45,7 +45,7 @@ func kernelDevice(addr netip.Addr) (name string, err error) {
 			return dev.Name(), nil
 		}
 	}
-	return "", fmt.Errorf("%w: address %v: no device of the kernel has it: %v", ErrInvalid, addr, names)
+	return "", fmt.Errorf("%w: address %v: no device of the kernel has it: %v", errAway, addr, names)
 }
 
 // kernel speaks for a device.

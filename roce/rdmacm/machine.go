@@ -179,7 +179,7 @@ func (m *machine) do(f func(m *cm.Machine) error) error {
 	}()
 	err := f(m.cm)
 	for _, e := range [...]struct{ theirs, ours error }{{cm.ErrInvalid, ErrInvalid}, {cm.ErrState, ErrState}, {cm.ErrClosed, ErrState},
-		{cm.ErrInUse, ErrBusy}, {cm.ErrLimit, roce.ErrLimit}} {
+		{cm.ErrInUse, errTaken}, {cm.ErrLimit, roce.ErrLimit}} {
 		if errors.Is(err, e.theirs) {
 			return fmt.Errorf("%w: %w", e.ours, err)
 		}

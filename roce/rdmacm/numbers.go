@@ -4,6 +4,7 @@ package rdmacm
 
 import (
 	"fmt"
+	"syscall"
 
 	"github.com/goroce/goroce/cm"
 	"github.com/goroce/goroce/roce"
@@ -105,3 +106,19 @@ var (
 	ErrUnreachable  = roce.ErrUnreachable  // no route, no answer
 	ErrNotSupported = roce.ErrNotSupported // there is no such thing over RoCE
 )
+
+// addressError is an error about an address: this package's, and the one that TCP has.
+type addressError struct {
+	error
+	code syscall.Errno
+}
+
+var (
+	errTaken = addressError{ErrBusy, syscall.EADDRINUSE}
+	errAway  = addressError{ErrInvalid, syscall.EADDRNOTAVAIL}
+)
+
+func (e addressError) Unwrap() error { return e.error }
+
+// Is says that it is TCP's too.
+func (e addressError) Is(target error) bool { return target == e.code }

@@ -61,7 +61,7 @@ func takePort(space PortSpace, port uint16, h *hold) (uint16, error) {
 	if port != 0 {
 		k := portKey{space, port}
 		if !free(k, h) {
-			return 0, fmt.Errorf("%w: port %d of %v on %v: another ID of this process has it", ErrBusy, port, space, h.addr)
+			return 0, fmt.Errorf("%w: port %d of %v on %v: another ID of this process has it", errTaken, port, space, h.addr)
 		}
 		ports.taken[k] = append(ports.taken[k], h)
 		return port, nil
@@ -91,7 +91,7 @@ func listenPort(space PortSpace, port uint16, h *hold) error {
 	h.listening = true
 	if !free(portKey{space, port}, h) {
 		h.listening = false
-		return fmt.Errorf("%w: port %d of %v on %v: another ID of this process shares it", ErrBusy, port, space, h.addr)
+		return fmt.Errorf("%w: port %d of %v on %v: another ID of this process shares it", errTaken, port, space, h.addr)
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ const resolveTime = 2 * time.Second
 // BindAddr gives the ID a local address and port (rdma_bind_addr). An unspecified address is all of
 // them, 0.0.0.0 those of IPv4 and :: both; port 0 is one that is free, which LocalAddr tells. A
 // link-local address should have its zone. ErrInvalid if no device has the address, ErrBusy if the
-// port is in use, ErrState.
+// port is in use, ErrState. As with TCP the first two are syscall.EADDRNOTAVAIL and EADDRINUSE too.
 func (id *ID) BindAddr(addr netip.AddrPort) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -257,9 +257,12 @@ func (id *ID) settle(p path) error {
 // codeOf is the errno of an error, for Event.Status.
 func codeOf(err error) syscall.Errno {
 	var code syscall.Errno
+	var addr addressError
 	switch {
 	case errors.As(err, &code):
 		return code
+	case errors.As(err, &addr):
+		return addr.code
 	case errors.Is(err, context.DeadlineExceeded):
 		return syscall.ETIMEDOUT
 	case errors.Is(err, ErrInvalid):

@@ -77,7 +77,9 @@ func (b *Buffer) checked(c *Conn, off, n int) error {
 
 // WriteBuffer writes n bytes of b from off on into the stream, without copying them, and returns
 // when they are the application's again: the other end's device has them. Several at a time, from
-// several goroutines, take turns; a large one is faster than many small ones.
+// several goroutines, take turns; a large one is faster than many small ones. If the write deadline
+// passes while the device still reads them the connection is over, as nothing else makes it stop;
+// it is not known then how many have arrived, and the call returns 0.
 func (c *Conn) WriteBuffer(b *Buffer, off, n int) (int, error) {
 	return c.sendOwn("write", b, off, n, (*Conn).sendable, func(left int) int { return c.end.SendOwn(left, &c.req) })
 }
@@ -93,7 +95,7 @@ func (c *Conn) WriteAt(b *Buffer, off, n int, at uint64) (int, error) {
 }
 
 // sendOwn sends n bytes of a Buffer with the requests that next makes, and waits for their
-// completion.
+// completion. Without it the queue pair is brought to ERR, so that its device reads no more.
 func (c *Conn) sendOwn(op string, b *Buffer, off, n int, ready func(*Conn) bool, next func(left int) int) (done int, err error) {
 	c.writes.Lock()
 	defer c.writes.Unlock()
@@ -123,12 +125,11 @@ func (c *Conn) sendOwn(op string, b *Buffer, off, n int, ready func(*Conn) bool,
 	}
 	if done > 0 {
 		upTo := c.end.Begun()
-		c.await(owning, func(c *Conn) bool { return c.end.Finished() >= upTo || c.over() })
-		if c.end.Finished() < upTo { // the memory must not be read from here on
+		late := c.await(owning, func(c *Conn) bool { return c.end.Finished() >= upTo || c.over() })
+		if c.end.Finished() < upTo {
 			c.qp.Modify(context.Background(), &roce.QPAttr{State: roce.StateErr}, roce.AttrState)
-			if err == nil {
-				err = cmp.Or(c.tell(), error(syscall.ECONNRESET))
-			}
+			c.end.Fail(fmt.Errorf("%w: what was written from a Buffer was given up", syscall.ECONNRESET))
+			done, err = 0, cmp.Or(err, late, c.tell(), error(syscall.ECONNRESET))
 		}
 	}
 	return done, c.opError(op, err)

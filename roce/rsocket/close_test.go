@@ -64,13 +64,13 @@ func (w closer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestPeekedMemory: what Peek has returned is nobody else's when the connection is closed.
+// TestPeekedMemory: what PeekShared has returned is nobody else's when the connection is closed.
 func TestPeekedMemory(t *testing.T) {
 	for discards, kept := range []bool{true, false} {
 		c, d := connected(t, "pipe", &Config{SendBuffer: 1 << 13, ReceiveBuffer: 1 << 14})
 		_, err := d.Write([]byte("x"))
 		require.NoError(t, err)
-		_, err = c.Peek()
+		_, err = c.PeekShared()
 		require.NoError(t, err)
 		for range discards {
 			_, err = c.Discard(1)

@@ -44,12 +44,11 @@ type Conn struct {
 	wait   waiting
 	until  [sides]deadline
 	users  int       // calls that are inside
-	away   int       // of these, those that wait for a Writer of the application's
 	closed bool      // by Close
 	freed  bool      // all is given back, with failed
 	failed error     //
-	leaves sync.Cond // for Close: users, away or freed has changed
-	peeked bool      // the application may look at the receive buffer
+	leaves sync.Cond // for Close: freed has changed
+	peeked bool      // the application may look at the receive buffer (PeekShared)
 	gone   bool      // the connection below is over
 	told   bool      // a call has returned why the end failed
 	by     time.Time // of Close: when all must be over; before it the zero time
@@ -166,7 +165,6 @@ func (c *Conn) leave() error {
 
 // left is leave for who leaves nothing to do.
 func (c *Conn) left() error {
-	defer c.leaves.Broadcast()
 	if c.users--; c.users > 0 || !c.closed {
 		return nil
 	}
@@ -174,14 +172,16 @@ func (c *Conn) left() error {
 	err := c.release()
 	c.mu.Lock()
 	c.freed, c.failed = true, err
+	c.leaves.Broadcast()
 	return err
 }
 
 // Close ends the connection. What was written still arrives: Close waits until the other end's
-// device has it, for Config.Linger at most. The error says that this was not so; the connection is
-// gone nevertheless. Calls that are waiting return with net.ErrClosed, and so does a second Close.
-// When Close returns nothing of the connection is left on the device, unless a WriteTo waits for
-// its Writer: then that gives all back when it returns. If Linger is less than 0 Close does not
+// device has it, for Config.Linger at most. The error says that this is not so, or not known; the
+// connection is gone nevertheless. It is nil without that if the other end's application has closed
+// as well, and would read nothing more, or if another call has returned already why the connection
+// failed. Calls that are waiting return with net.ErrClosed, and so does a second Close. When Close
+// returns nothing of the connection is left on the device. If Linger is less than 0 Close does not
 // wait for any of it, and nobody is told.
 func (c *Conn) Close() error {
 	c.mu.Lock()
@@ -234,7 +234,7 @@ func (c *Conn) finish(told bool) error {
 		c.wakeAll()
 	}
 	c.leave()
-	for !c.freed && (c.users == 0 || c.users > c.away) { // nobody: one who has left gives back
+	for !c.freed { // whoever leaves last gives back
 		c.leaves.Wait()
 	}
 	if err == nil {

@@ -137,7 +137,7 @@ func TestBufferInUse(t *testing.T) {
 		_, err := a.WriteBuffer(buf, 0, 100_000)
 		done <- err
 	}()
-	_, err = b.Peek() // it has begun, and is far from its end
+	_, err = b.PeekShared() // it has begun, and is far from its end
 	require.NoError(t, err)
 	require.ErrorIs(t, buf.Close(), roce.ErrBusy)
 	_, err = io.CopyN(io.Discard, b, 100_000)
@@ -184,7 +184,7 @@ func TestWithoutCopies(t *testing.T) {
 	}()
 	var again []byte
 	for {
-		there, err := a.Peek()
+		there, err := a.PeekShared()
 		if err == io.EOF {
 			break
 		}

@@ -80,7 +80,8 @@ type Listener struct {
 var _ net.Listener = (*Listener)(nil)
 
 // Listen listens on an address and port: "10.0.0.2:7471", "localhost:0", or ":7471" for all
-// addresses. options may be nil. The errors are those of rdmacm.Listen.
+// addresses. options may be nil. The errors are those of rdmacm.Listen, in a *net.OpError:
+// syscall.EADDRINUSE if the port is taken, EADDRNOTAVAIL if the address is not this machine's.
 func Listen(ctx context.Context, address string, options *Options) (*Listener, error) {
 	if options == nil {
 		options = &Options{}

@@ -25,7 +25,8 @@
 // # What is not as with TCP
 //
 // A Conn is a net.Conn whose errors are those of TCP: net.ErrClosed, os.ErrDeadlineExceeded,
-// io.EOF, syscall.ECONNREFUSED, ECONNRESET, EPIPE and ETIMEDOUT, in a *net.OpError. But:
+// io.EOF, syscall.EADDRINUSE, EADDRNOTAVAIL, ECONNREFUSED, ECONNRESET, EPIPE and ETIMEDOUT, in a
+// *net.OpError. But:
 //
 //   - No kernel goes on for a process. Close waits until what was written has arrived, unless
 //     Config.Linger says otherwise; and the end of a process that was killed is noticed by signs of
@@ -38,8 +39,9 @@
 //
 // # Without copies
 //
-// Write copies to registered memory and returns; Read copies from it. [Conn.WriteTo] saves that
-// copy. [Conn.Alloc] gives registered memory to write from without one, [Conn.Peek] shows what has
-// come where it is, and [Conn.Expose] with [Conn.WriteAt] write into memory of the other
-// application directly (riomap and riowrite of librdmacm).
+// Write copies to registered memory and returns; Read, and io.Copy by way of [Conn.WriteTo], copy
+// from it, so that what they give is the application's alone. [Conn.Alloc] gives registered memory
+// to write from without a copy, [Conn.PeekShared] shows what has come where it is, and where the
+// other end can still change it, and [Conn.Expose] with [Conn.WriteAt] write into memory of the
+// other application directly (riomap and riowrite of librdmacm).
 package rsocket

@@ -129,7 +129,7 @@ func TestClosed(t *testing.T) {
 		"CloseRead":   a.CloseRead,
 		"CloseWrite":  a.CloseWrite,
 		"Read":        func() error { _, err := a.Read(nil); return err },
-		"Peek":        func() error { _, err := a.Peek(); return err },
+		"PeekShared":  func() error { _, err := a.PeekShared(); return err },
 		"Discard":     func() error { _, err := a.Discard(1); return err },
 		"WriteTo":     func() error { _, err := a.WriteTo(io.Discard); return err },
 		"Write":       func() error { _, err := a.Write(nil); return err },

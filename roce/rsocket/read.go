@@ -1,7 +1,8 @@
 package rsocket
 
-// Reading: what has come lies in the receive buffer, a ring. Read copies it from there; Peek,
-// Discard and WriteTo use it where it is.
+// Reading: what has come lies in the receive buffer, a ring that the other end can write at any
+// time. Read copies it from there, and so does WriteTo, by way of Read; PeekShared and Discard
+// leave it where it is.
 
 import (
 	"fmt"
@@ -56,6 +57,20 @@ func (c *Conn) toRead(want int) error {
 	return io.EOF
 }
 
+// untilReadable waits until Read would return at once, or fail with the same error.
+func (c *Conn) untilReadable() error {
+	c.reads.Lock()
+	defer c.reads.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.enter(); err != nil {
+		return c.opError("read", err)
+	}
+	err := c.toRead(1)
+	c.leave()
+	return c.readError(err)
+}
+
 func (c *Conn) readable() bool { return c.end.Readable() > 0 || !c.end.State().MayRead() }
 
 func (c *Conn) readError(err error) error {
@@ -65,10 +80,12 @@ func (c *Conn) readError(err error) error {
 	return c.opError("read", err)
 }
 
-// Peek waits until there is something to read, and returns what there is in a row, in place: the
-// bytes are the caller's until Discard, or until the next call that reads or closes. It does not
-// wait for more, nor is there more than to the end of the ring. The errors are those of Read.
-func (c *Conn) Peek() ([]byte, error) {
+// PeekShared waits until there is something to read, and returns what there is in a row, in place:
+// memory that the other end shares. No byte is lost until Discard, or until the next call that
+// reads or closes; but the other end can write these bytes again at any moment, also after they
+// were counted, so that who looks twice may see two things: copy before you check. It does not wait
+// for more, nor is there more than to the end of the ring. The errors are those of Read.
+func (c *Conn) PeekShared() ([]byte, error) {
 	c.reads.Lock()
 	defer c.reads.Unlock()
 	c.mu.Lock()
@@ -86,8 +103,8 @@ func (c *Conn) Peek() ([]byte, error) {
 	return c.receive[from:][:n:n], nil
 }
 
-// Discard says that n bytes of what Peek has returned were read: the other end may write there
-// again. It returns how many it could discard, with an error if these are fewer.
+// Discard says that n bytes of what PeekShared has returned were read: the other end may write
+// there again. It returns how many it could discard, with an error if these are fewer.
 func (c *Conn) Discard(n int) (int, error) {
 	c.reads.Lock()
 	defer c.reads.Unlock()
@@ -107,53 +124,44 @@ func (c *Conn) Discard(n int) (int, error) {
 	return max(n, 0), c.opError("read", err)
 }
 
-// WriteTo writes all that comes to w, out of the receive buffer, until the other end has ended
-// writing (io.WriterTo). Other reads wait until it returns.
+// WriteTo writes all that comes to w, until the other end has ended writing (io.WriterTo). The
+// bytes that w gets are private, as those of Read are. Other reads may come in between. What w has
+// not taken of them when it fails is lost, as with io.Copy.
 func (c *Conn) WriteTo(w io.Writer) (n int64, err error) {
-	c.reads.Lock()
-	defer c.reads.Unlock()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.enter(); err != nil {
-		return 0, c.opError("read", err)
-	}
-	defer c.leave()
 	for {
-		if err = c.toRead(1); err != nil {
+		if err := c.untilReadable(); err != nil {
 			if err == io.EOF {
-				return n, nil
+				err = nil
 			}
-			return n, c.readError(err)
+			return n, err
 		}
-		from, k := c.end.Pending()
-		k = min(k, stream.MaxTransfer)
-		k, err = c.writeTo(w, c.receive[from:][:k])
-		c.flush()
+		k, err := c.writeTo(w)
 		if n += int64(k); err != nil {
 			return n, err
 		}
 	}
 }
 
-// writeTo is a Write of p, which is what is pending, while others may use the connection. w is not
-// trusted: it may panic, and it may return what a Writer must not.
-func (c *Conn) writeTo(w io.Writer, p []byte) (n int, err error) {
-	c.end.Hold()
-	c.away++
-	c.leaves.Broadcast()
-	c.mu.Unlock()
-	defer func() {
-		c.mu.Lock()
-		c.away--
-		c.end.Release(n)
-	}()
-	switch n, err = w.Write(p); {
-	case n < 0 || n > len(p):
-		return 0, fmt.Errorf("rsocket: WriteTo: %w: a Write of %d bytes returned %d", roce.ErrInvalid, len(p), n)
-	case n < len(p) && err == nil:
-		err = io.ErrShortWrite
+// writeTo is a Write of what there is to read now. w is not trusted: it may return what a Writer
+// must not.
+func (c *Conn) writeTo(w io.Writer) (int, error) {
+	chunk := chunks.Get().(*[stream.MaxTransfer]byte)
+	defer chunks.Put(chunk)
+	there, err := c.Read(chunk[:])
+	if there == 0 {
+		if err == io.EOF {
+			err = nil // WriteTo sees it again
+		}
+		return 0, err
 	}
-	return n, err
+	switch n, err := w.Write(chunk[:there]); {
+	case n < 0 || n > there:
+		return 0, fmt.Errorf("rsocket: WriteTo: %w: a Write of %d bytes returned %d", roce.ErrInvalid, there, n)
+	case n < there && err == nil:
+		return n, io.ErrShortWrite
+	default:
+		return n, err
+	}
 }
 
 // SetDeadline is SetReadDeadline and SetWriteDeadline.

@@ -93,7 +93,7 @@ func (c *Conn) stopped(s side) error {
 	switch {
 	case c.closed && (s == reading || s == writing):
 		return net.ErrClosed
-	case c.until[s].passed:
+	case c.until[s].passed, s == owning && c.until[writing].passed:
 		return os.ErrDeadlineExceeded
 	}
 	return nil
@@ -266,8 +266,8 @@ func (c *Conn) postReceives(n int) error {
 }
 
 // settle sends what is owed when that becomes possible, although no call waits: what the other end
-// waits for must not wait for the next call of this one, nor for one that is in a Writer of the
-// application (WriteTo). It is rare: four updates must be under way.
+// waits for must not wait for the next call of this one. It is rare: four updates must be under
+// way.
 func (c *Conn) settle() {
 	if c.wait.leading || c.closed || c.wait.settles {
 		return // somebody is there

@@ -123,6 +123,14 @@ var mutants = []mutant{
 		{"qp/flush.go", "from.begun >= most-most/2", "false"}}},
 	{"a peer's queue pairs each have a turn at storage before the next peer has one", []string{"qp/qptest TestStorageTurns"}, []edit{
 		{"qp/flush.go", "		s.turns.MoveToBack(turn)\n", ""}}},
+	{"io.Copy hands out what the other end can still write", []string{"roce/rsocket TestCopyIsPrivate"}, []edit{
+		{"roce/rsocket/read.go", "w.Write(chunk[:there])", "w.Write(c.receive[:there])"}}},
+	{"Close of a stream is content when the connection below ends before all has arrived", []string{"roce/rsocket TestCloseSaysWhatArrived"}, []edit{
+		{"roce/rsocket/internal/stream/end.go", " && e.finished == e.begun {", " {"}}},
+	{"a write deadline does not count for who waits for his Buffer", []string{"roce/rsocket TestBufferDeadline"}, []edit{
+		{"roce/rsocket/wait.go", ", s == owning && c.until[writing].passed:", ":"}}},
+	{"the errors of Listen are not those of TCP", []string{"roce/rsocket TestListenErrors"}, []edit{
+		{"roce/rdmacm/numbers.go", "{ return target == e.code }", "{ return false }"}}},
 	{"what waits for its turn at storage outlives its queue pair", []string{"qp/qptest TestStorageForgets", "roce TestFlushesOfClosed"}, []edit{
 		{"qp/flush.go", "	l.at.lock()\n	defer l.at.unlock()\n", "	if true {\n		return\n	}\n	l.at.lock()\n	defer l.at.unlock()\n"}}},
 	{"an ATOMIC WRITE passes a FLUSH", []string{"qp/qptest TestWorlds", "qp/qptest TestAtomicWriteBehindFlush"}, []edit{

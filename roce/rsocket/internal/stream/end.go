@@ -182,10 +182,11 @@ func (e *End) Fail(err error) {
 	e.on(connectionFails)
 }
 
-// Gone is told that the other end has ended the connection below. After its own disconnect, or when
-// this end has sent one, that is how it should be; else it is a failure.
+// Gone is told that the other end has ended the connection below. After its disconnect that is how
+// it should be, and when both end writing and all that this end has sent is known to have arrived;
+// else it is a failure.
 func (e *End) Gone(err error) {
-	if e.state == Closing || e.state == Ending {
+	if (e.state == Closing || e.state == Ending) && e.finished == e.begun {
 		e.on(gotDisconnect)
 	}
 	e.Fail(err)

@@ -21,7 +21,6 @@ type receiver struct {
 
 	reposts int // receives to be posted again
 
-	held   bool // the application reads the buffer in place
 	forget bool // nobody reads any more
 }
 
@@ -59,20 +58,9 @@ func (e *End) Consume(n int) {
 	}
 }
 
-// Hold is before, Release after the application reads Pending in place. In between nothing is
-// forgotten.
-func (e *End) Hold() { e.held = true }
-
-// Release ends what Hold has begun; n bytes were read.
-func (e *End) Release(n int) {
-	e.held = false
-	e.Consume(n)
-	e.drop()
-}
-
 // drop forgets what is there, if nobody reads any more.
 func (e *End) drop() {
-	if e.forget && !e.held {
+	if e.forget {
 		e.Consume(e.there)
 	}
 }

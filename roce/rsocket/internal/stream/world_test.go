@@ -196,12 +196,6 @@ func (s *side) writeOwn() {
 func (s *side) readSome() {
 	from, n := s.End.Pending()
 	n = 1 + s.rng.IntN(n)
-	if s.rng.IntN(4) == 0 {
-		s.End.Hold()
-		s.read = append(s.read, s.receive[from:][:n]...)
-		s.End.Release(n)
-		return
-	}
 	s.read = append(s.read, s.receive[from:][:n]...)
 	for i := range n { // what was read may be used again
 		s.receive[from+i] = 0xee
