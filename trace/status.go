@@ -2,8 +2,8 @@ package trace
 
 // What a number or a name that RDMA programs print means, its usual causes, and where to look:
 // completion statuses, syndromes, asynchronous events, events of librdmacm, reasons for which a
-// packet is dropped, and why the connection manager refuses. The tables are in statuses.go,
-// events.go and connecting.go.
+// packet is dropped, counters, and why the connection manager refuses. The tables are in
+// statuses.go, events.go and connecting.go.
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 
 // Topic is something that can be explained.
 type Topic struct {
-	Kind   string   // as topicWords has them, and "drop counter"
+	Kind   string   // as topicWords has them, "drop counter" and "counter"
 	Name   string   // "IBV_WC_REM_ACCESS_ERR"
 	Number int      // -1: it has none
 	Means  string   // a sentence or two
@@ -26,7 +26,7 @@ type Topic struct {
 // Topics returns all that ExplainStatus knows.
 func Topics() []Topic {
 	var all []Topic
-	for _, table := range [][]Topic{statuses, syndromes, events, cmEvents, rejections(), sidrAnswers(), drops()} {
+	for _, table := range [][]Topic{statuses, syndromes, events, cmEvents, rejections(), sidrAnswers(), drops(), counters()} {
 		all = append(all, table...)
 	}
 	return all
@@ -90,7 +90,7 @@ func topicNumber(what string) (kind string, number int) {
 // plainName leaves out what people leave out: prefixes, case, separators.
 func plainName(s string) string {
 	s = strings.ToLower(strings.TrimSpace(s))
-	for _, prefix := range []string{"ibv_wc_", "ibv_event_", "ib_wc_", "ib_event_", "rdma_cm_event_", "rej:", "sidr:", "wc"} {
+	for _, prefix := range []string{"ibv_wc_", "ibv_event_", "ib_wc_", "ib_event_", "rdma_cm_event_", "rej:", "sidr:", "wc", "drop_"} {
 		s = strings.TrimPrefix(s, prefix)
 	}
 	return strings.NewReplacer("_", "", " ", "", "-", "").Replace(s)

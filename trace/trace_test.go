@@ -395,6 +395,22 @@ func TestStatusTables(t *testing.T) {
 	}
 }
 
+// TestEveryCounter of a device is explained, by the name that it has there.
+func TestEveryCounter(t *testing.T) {
+	var s qp.Stats
+	for r := range s.Drops {
+		s.Drops[r] = 1
+	}
+	s.Each(func(name string, _ uint64) {
+		_, ok := ExplainStatus(name)
+		require.True(t, ok, name)
+	})
+	for name, want := range map[string]string{"rx_prio3_pause": "PFC", "rx_icrc_encapsulated": "wrong ICRC", "np_cnp_sent": "notifications"} {
+		text, _ := ExplainStatus(name)
+		require.Contains(t, text, want)
+	}
+}
+
 // TestStatus: everything that is listed is explained by its name and by its number.
 func TestStatus(t *testing.T) {
 	for _, topic := range Topics() {

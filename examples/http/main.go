@@ -18,6 +18,7 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"syscall"
 
 	"github.com/goroce/goroce/roce/rsocket"
 )
@@ -75,6 +76,9 @@ func fetch(ctx context.Context, url, from string, out io.Writer) error {
 		return err
 	}
 	resp, err := (&http.Client{Transport: transport}).Do(req)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w; another address of this machine is the client's with -from (in a program: Dialer.Local)", err)
+	}
 	if err != nil {
 		return err
 	}

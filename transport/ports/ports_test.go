@@ -33,6 +33,7 @@ func TestOpenErrors(t *testing.T) {
 		{"127.0.0.1", "the kind of port is missing: udp:127.0.0.1"},
 		{"::1", "the kind of port is missing: udp:::1"},
 		{"eth0", "the kind of port is missing: udp:eth0"},
+		{"mlx5_0", "if it is an RDMA device of the kernel, verbs:mlx5_0"},
 		{"udp:", "what follows the colon is missing"},
 		{"udp", "what follows the colon is missing"},
 		{"udp:nosuch0", `"nosuch0" is neither an IP address nor an interface; interfaces are lo`},
