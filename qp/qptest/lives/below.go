@@ -1,12 +1,14 @@
 package lives
 
 // What happens below the queue pairs while they live: all links are cut for a while, an address
-// goes and comes back, packets get another rate.
+// goes and comes back, packets get another rate, a neighbour throws packets at them.
 //
-// Stages: drawing it (drawBelow) → a silence, in which packets get lost → the three deeds. They are
-// drawn with dice of their own, so that the other worlds are what they were.
+// Stages: drawing it (drawBelow, drawNeighbour) → a silence, in which packets get lost → the four
+// deeds. They are drawn with dice of their own, so that the other worlds are what they were.
 
 import (
+	"math/rand/v2"
+
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/qp/qptest"
 	"github.com/goroce/goroce/wire"
@@ -20,6 +22,16 @@ func (p *Plan) drawBelow(d qptest.Dice, end qp.Time) {
 	for range 1 + d.IntN(6) {
 		p.Deeds = append(p.Deeds, Deed{upTo(d, end+1), d.IntN(len(p.Apps)), qptest.Pick(d, "rate", "rate", "cut", "address"),
 			[3]uint32{d.Uint32(), d.Uint32(), d.Uint32()}})
+	}
+}
+
+// drawNeighbour gives some worlds a host that has no connection and sends nevertheless.
+func (p *Plan) drawNeighbour(d qptest.Dice, end qp.Time) {
+	if !d.Chance(0.1) {
+		return
+	}
+	for range 1 + d.IntN(100) {
+		p.Deeds = append(p.Deeds, Deed{upTo(d, end+1), d.IntN(len(p.Apps)), "junk", [3]uint32{d.Uint32(), d.Uint32()}})
 	}
 }
 
@@ -93,5 +105,16 @@ func (a *app) limit(d *Deed) bool {
 		return false
 	}
 	a.modify(qp.QPAttr{RateLimit: []uint32{0, 200_000, 1_000_000, 10_000_000}[d.R[0]%4]}, qp.AttrRateLimit)
+	return true
+}
+
+// junk is a packet of a stranger for the queue pair or one beside it, which must have no effect.
+func (a *app) junk(d *Deed) bool {
+	w := a.w
+	if w.stranger == nil {
+		w.stranger = w.AddNode(qptest.NodeConfig{Addr: "10.2.0.99", Raw: true})
+	}
+	dice := qptest.Dice{Rand: rand.New(rand.NewPCG(uint64(d.R[0]), uint64(d.R[1])))}
+	w.Junk(dice, w.stranger, a.node, a.life.q.QPN())
 	return true
 }

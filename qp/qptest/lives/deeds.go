@@ -69,6 +69,7 @@ var deeds = []row{
 	{"rate", 0, false, (*app).limit}, // drawn by drawBelow
 	{"cut", 0, false, (*app).cut},
 	{"address", 0, false, (*app).loseAddress},
+	{"junk", 0, false, (*app).junk},
 	{"read and take back", 0, true, (*app).readAndTake}, // drawn by drawTaken
 	{"hear", 20, false, func(a *app, _ *Deed) bool { return a.hears(true) }},
 }

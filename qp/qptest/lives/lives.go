@@ -51,7 +51,8 @@ type world struct {
 	sent  []*work // SENDs that succeeded on reliable connections
 	coda  bool    // no more deeds: what has begun must come to its end
 
-	numbers  uint32 // the newest of a pool of XRC
+	stranger *qptest.Node // who sends junk; nil: nobody has yet
+	numbers  uint32       // the newest of a pool of XRC
 	began    qp.Time
 	silences []qptest.Interval        // in which packets got lost
 	back     map[*qptest.Node]qp.Time // when the address comes back that a node has lost last
@@ -194,6 +195,9 @@ func (w *world) Arrives(n *qptest.Node, packet []byte) {
 		return
 	}
 	p.Frame = &fr
+	if w.stranger != nil && fr.Src() == w.stranger.GID {
+		return // it is connected to nobody, so it asks for nothing
+	}
 	for _, a := range w.apps {
 		if a.node != n || a.life.q.QPN() != p.BTH.DestQP() {
 			continue

@@ -97,6 +97,7 @@ func NewPlan(seed uint64) *Plan {
 	p.drawLists(qptest.Dice{Rand: rand.New(rand.NewPCG(seed, 0x6c697374))}, at)
 	p.drawPurpose(qptest.Dice{Rand: rand.New(rand.NewPCG(seed, 0x707572706f7365))})
 	p.drawTold(qptest.Dice{Rand: rand.New(rand.NewPCG(seed, 0x746f6c64))}, at)
+	p.drawNeighbour(qptest.Dice{Rand: rand.New(rand.NewPCG(seed, 0x6e656967))}, at)
 	p.drawTaken(qptest.Dice{Rand: rand.New(rand.NewPCG(seed, 0x74616b656e))}, at)
 	return p
 }

@@ -57,7 +57,7 @@ var mutants = []mutant{
 	{"selective repeat: a kept packet that ends the queue pair has no source any more", []string{worlds}, []edit{
 		{"qp/reorder.go", "		e.giveBody(body, of)\n", "		e.giveBody(body, s.of)\n"},
 		{"qp/reorder.go", "		body, of := k.body, s.of\n", "		body := k.body\n"}}},
-	{"a connection takes packets from any address", []string{worlds}, []edit{
+	{"a connection takes packets from any address", []string{worlds, lifeWorlds}, []edit{
 		{"qp/engine.go", "	if q.away || !p.Frame.From(&q.path.Dst) ||", "	if q.away ||"}}},
 	{"messages that never end hold all requests of a shared receive queue", []string{worlds, "qp/qptest TestReceivesOfSources"}, []edit{
 		{"qp/srq.go", "if over = by != nil && s.first != nil &&", "if over = by != nil && s.first != nil && false &&"}}},
