@@ -8,7 +8,7 @@ import (
 	"container/list"
 	"fmt"
 
-	"github.com/goroce/goroce/internal/share"
+	"github.com/goroce/goroce/internal/fair"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -32,7 +32,7 @@ type Conn struct {
 	path              Path
 	serviceID         uint64
 	listener          *Listener // while it owes something, with its places there:
-	open, asked       *share.Place[*Conn]
+	open, asked       *fair.Place[*Conn]
 
 	own, theirs ConnParam // theirs.QPN is the peer's queue pair
 	psn, dstPSN wire.PSN  // what the peer begins with when it sends to us, and we to it

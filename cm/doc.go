@@ -48,7 +48,7 @@
 //
 // A request takes less than a kilobyte until it is answered; a listener takes so many of them that
 // wait for the application and so many that wait for the peer (ListenOptions), each address a fair
-// share of them (package share), and drops what comes on top without an answer. What has ended is
+// share of them (package fair), and drops what comes on top without an answer. What has ended is
 // remembered for Config.MaxTimeWait connections, the last ones. Messages and events are handled one
 // by one, in a time that does not depend on how much else there is, but for the logarithm of the
 // timers.

@@ -7,7 +7,7 @@ package cm
 import (
 	"fmt"
 
-	"github.com/goroce/goroce/internal/share"
+	"github.com/goroce/goroce/internal/fair"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -20,7 +20,7 @@ type Listener struct {
 	key         serviceKey
 	backlog     int
 	halfOpen    int
-	open, asked share.Places[*Conn] // of requests: all, and those that wait for the application
+	open, asked fair.Places[*Conn] // of requests: all, and those that wait for the application
 }
 
 // ListenOptions is what a listener is like.
@@ -32,7 +32,7 @@ type ListenOptions struct {
 	// Backlog is how many requests may wait for the application's answer; 0 means DefaultBacklog.
 	// HalfOpen is how many may wait for that or, once accepted, for the peer's RTU; 0 means
 	// DefaultHalfOpen, and Backlog at least. Of a request beyond these either it or the oldest one
-	// of the source that has most is given up (package share): it is dropped, and the peer asks
+	// of the source that has most is given up (package fair): it is dropped, and the peer asks
 	// again, or the peer gets a REJ (timeout) if the application has accepted it. The application
 	// is told, by EventRejected (no resources) or EventUnreachable.
 	Backlog, HalfOpen int

@@ -88,8 +88,8 @@ var mayImport = []struct{ importer, imported string }{
 	{"mr", ""},
 	{"qp", "wire mr"},
 	{"qp/qptest/...", "wire mr qp qp/qptest/..."},
-	{"cm", "wire internal/share"},
-	{"internal/share", "wire"},
+	{"cm", "wire internal/fair"},
+	{"internal/fair", "wire"},
 	{"transport", "wire"},
 	{"transport/internal/porttest", "wire transport/... internal/netns"}, // the rooms' tests
 	{"transport/...", "wire transport/..."},
@@ -98,7 +98,7 @@ var mayImport = []struct{ importer, imported string }{
 	{"roce/conformance", "roce"},
 	{"roce/rsocket/internal/stream", ""},
 	{"roce/rsocket", "roce roce/rdmacm roce/rsocket/internal/stream"},
-	{"roce/rdmacm", "wire cm qp roce internal/route internal/share roce/internal/librdmacm roce/internal/verbs"},
+	{"roce/rdmacm", "wire cm qp roce internal/route internal/fair roce/internal/librdmacm roce/internal/verbs"},
 	{"internal/route", "wire"},
 	{"trace/...", "wire mr qp trace/..."},
 }
@@ -141,7 +141,7 @@ func TestImportsRunOneWay(t *testing.T) {
 func TestEngineIsPure(t *testing.T) {
 	const forbidden = "net os/... syscall time context log/... sync golang.org/x/... runtime io/..."
 	each(t, func(s *source) {
-		if !within("qp cm internal/share roce/rsocket/internal/stream trace/world", s.folder) || s.test {
+		if !within("qp cm internal/fair roce/rsocket/internal/stream trace/world", s.folder) || s.test {
 			return
 		}
 		for _, imported := range s.imports() {

@@ -133,7 +133,11 @@ func (id *ID) say(p *ConnParam, maxData int) (err error) {
 // for RNRRetryCount. As roce.QP.Modify it may wait for a neighbour's answer. ErrState, and
 // ErrInvalid of a value of param; if the queue pair cannot be made ready the peer is refused, and
 // the error says why.
-func (id *ID) Accept(param *ConnParam) error {
+func (id *ID) Accept(param *ConnParam) error { return id.acceptIn(nil, param) }
+
+// acceptIn is Accept; the neighbour is looked for until ctx ends, or if that is nil, until the
+// agent does.
+func (id *ID) acceptIn(ctx context.Context, param *ConnParam) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	if _, ok := id.state.next(callAccept); !ok {
@@ -151,15 +155,18 @@ func (id *ID) Accept(param *ConnParam) error {
 	}
 	id.step(callAccept)
 	id.answered()
-	return fail("Accept", id.accept(p.PrivateData))
+	if ctx == nil {
+		ctx = id.agent().ctx
+	}
+	return fail("Accept", id.accept(ctx, p.PrivateData))
 }
 
 // accept makes the queue pair ready, then sends the answer. The caller has the lock, which is open
 // in between.
-func (id *ID) accept(private []byte) error {
+func (id *ID) accept(ctx context.Context, private []byte) error {
 	c := id.one()
 	id.mu.Unlock()
-	err := id.raise(c.at().ctx)
+	err := id.raise(ctx)
 	id.mu.Lock()
 	switch {
 	case id.state == closed:

@@ -78,3 +78,28 @@ func TestForgedNeighbours(t *testing.T) {
 	g.learn(way(1, 9), ah)
 	g.send(way(1, 9), new(wire.MAD))
 }
+
+// TestManyWait: two thousand messages wait until somebody looks at queue pair 1.
+func TestManyWait(t *testing.T) {
+	const messages = 2000
+	na, nb := wires["pipe"]()
+	a, b := newHost(t, na, nil), newHost(t, nb, nil)
+	b.listener(PSTCP, 99)
+	s := newStranger(t, a)
+	agents.Lock()
+	m := agents.of[b.dev].speaker.(*machine)
+	agents.Unlock()
+	m.mu.Lock() // it is busy
+	for i := range uint32(messages) {
+		s.request(b, 100, 1+i)
+	}
+	until(func() bool {
+		s, came := b.dev.Stats().Engine, uint64(0)
+		for _, n := range s.Drops {
+			came += n
+		}
+		return came+s.RcvdPkts >= messages
+	})
+	m.mu.Unlock()
+	until(func() bool { return heard(b.dev, wire.CMAttrREQ) == messages })
+}

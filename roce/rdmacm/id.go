@@ -308,6 +308,9 @@ func (id *ID) happened(on input, e *Event) bool {
 		id.lower() // of one that the application has closed already there is nothing to say
 	}
 	id.state = m.to
+	if m.from == requested && id.untold() {
+		return true
+	}
 	if m.event != none {
 		if e == nil {
 			e = new(Event)

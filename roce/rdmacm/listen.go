@@ -3,6 +3,7 @@ package rdmacm
 // Listening: who is told of requests, and the ID that each request gets.
 
 import (
+	"context"
 	"net/netip"
 
 	"github.com/goroce/goroce/roce"
@@ -12,9 +13,11 @@ import (
 // Listen has the ID, which is bound, take requests (rdma_listen): an EventConnectRequest each.
 // backlog is how many of them may wait to be answered on each device, after which requests are
 // dropped, and repeated by their senders; 0 or less is DefaultBacklog. Once accepted, 4096 or
-// backlog may wait for their peers' last word. It may take 275 s until a peer is given up
-// (EventUnreachable), as with rdma_cm, and as long again if it asks for time; an application that
-// cannot wait so long closes the ID.
+// backlog may wait for their peers' last word. If there are more, an address that has fewer than
+// another (with IPv6 first a /64) gets the place of that one's oldest, of which EventRejected or
+// EventUnreachable tells, or if its event has not been taken, nothing. It may take 275 s until a
+// peer is given up (EventUnreachable), as with rdma_cm, and as long again if it asks for time; an
+// application that cannot wait so long closes the ID.
 //
 // An ID that is bound to all addresses listens on all devices of its channel; in a channel without
 // devices of its own on all addresses of this machine that are not link-local. A device that goes
@@ -97,9 +100,31 @@ func (id *ID) asked(child *ID, c cmID, param ConnParam) {
 	id.put(&Event{Type: EventConnectRequest, ID: child, Listener: id, Param: param})
 }
 
-// answered says that the application has answered the request that the ID was made for, if it was.
-// The machine's own backlog does not count those that their peers withdraw: IDs that the
-// application does not know of yet would be without number. The caller has the lock.
+// untold takes in that a request is over before the application has answered it: its peer has
+// withdrawn it, or its place has gone to another address. If the application has not taken its
+// event yet it never hears of it, and its ID is closed: peers who ask and withdraw fill no queue. A
+// sink sees to that itself. The caller has the lock.
+func (id *ID) untold() (so bool) {
+	if id.ch.sink != nil {
+		id.answered()
+		return false
+	}
+	id.ch.events.Remove(func(e *Event) bool {
+		mine := e.Listener != nil && e.ID == id
+		so = so || mine
+		return mine
+	})
+	if so {
+		id.answered()
+		id.one().at().background(func(context.Context) { id.Close() })
+	}
+	return so
+}
+
+// answered says that the application has answered the request that the ID was made for, if it was,
+// or will never hear of it. The machine's own backlog does not count those that their peers
+// withdraw: those that the application knows of and has not looked at would be without number. The
+// caller has the lock.
 func (id *ID) answered() {
 	if id.asker != nil {
 		id.asker.waiting.Add(-1)

@@ -2,18 +2,21 @@ package rdmacm
 
 // Listen: connections as they come.
 //
-// Stages: making a listener; a request, which a goroutine of its own makes a connection of, so that
-// a slow peer delays nobody; peers that never say that they are ready; handing connections out; the
-// end.
+// Stages: making a listener; a request, its turn, and the goroutine that makes a connection of it,
+// so that a slow peer delays nobody; peers that never say that they are ready; handing connections
+// out; the end.
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
+
+	"github.com/goroce/goroce/internal/fair"
+	"github.com/goroce/goroce/wire"
 )
 
 // ListenConfig says how connections are taken. The zero value is right for most uses.
@@ -21,9 +24,15 @@ type ListenConfig struct {
 	ConnConfig // Local does not count
 
 	// Backlog is how many connections may be there that Accept has not returned: those that are
-	// being made, and those that wait. As many requests wait on top of that; more are dropped, and
-	// repeated by their senders. 0 is 128. Connections whose peer owes its last word for more than
-	// a second are ended if there is no room without that, others after 70 s.
+	// being made, and those that wait; 0 is 128. On top of that 4096 requests wait, or Backlog if
+	// that is more. What comes on top of these is dropped, and repeated by its sender.
+	//
+	// Both kinds of places are shared among the addresses that requests come from, and with IPv6
+	// first among the /64s: an address that has fewer than another gets the oldest of that one's
+	// requests, or of its connections that wait for their peer's last word, whose peer is refused.
+	// A connection that waits for Accept is not asked back; places that become free go to one
+	// address after the other. If others wait, a peer's last word is waited for a second, else for
+	// 70 s.
 	Backlog int
 
 	// Decide, if not nil, is asked whether a request is accepted: by whom it is, and what it says
@@ -32,7 +41,12 @@ type ListenConfig struct {
 	Decide func(from netip.AddrPort, says []byte) (reply []byte, err error)
 }
 
-const defaultBacklog = 128
+// What waits at a listener by default. A connection that is being made has a queue pair and what
+// Prepare gives it; a request has next to nothing.
+const (
+	defaultBacklog = 128
+	minRequests    = 4096
+)
 
 // Listener takes connections. All methods may be called from any goroutine.
 type Listener struct {
@@ -45,24 +59,31 @@ type Listener struct {
 	ctx   context.Context // ends with the listener
 	end   context.CancelFunc
 	tasks sync.WaitGroup
-	ready chan *Conn // established
+	ready chan *arrival // established
 
 	mu       sync.Mutex
-	requests []*Event    // that have no goroutine yet
-	making   int         // connections that are being made, or wait for Accept
-	halfOpen []*halfOpen // of these, those that wait for the peer's last word, the oldest first
-	leaving  int         // connections that were taken out of halfOpen and are not yet gone
-	room     *time.Timer // looks again whether there is one to take out; nil: nobody waits for that
+	requests fair.Turns[*arrival]  // that have no goroutine yet
+	places   fair.Places[*arrival] // of those that are being made, or wait for Accept
+	halfOpen list.List             // of these, those that wait for their peer, the oldest first
+	leaving  int                   // connections that have lost their place and are not yet gone
+	full     time.Duration         // halfOpenFull
+	room     *time.Timer           // looks again whether one is to lose it; nil: none is due
 }
 
-// halfOpen is a connection that was accepted and whose peer has not said that it is ready (RTU).
-type halfOpen struct {
+// arrival is a request, and the connection that becomes of it, until Accept returns that.
+type arrival struct {
+	*Conn
+	from  wire.GID
+	turn  *fair.Turn[*arrival]  // while it waits
+	place *fair.Place[*arrival] // afterwards, until Accept or until another address needs it
+	// While it waits for the peer (RTU), or for the way to it to be found:
 	since time.Time
 	end   context.CancelFunc
+	at    *list.Element // of halfOpen
 }
 
 // How long a peer may take for its last word. It comes at once, or the answer that it is for is
-// repeated after 4.3 s, 15 times with the usual parameters; a peer may ask for four times that.
+// repeated after 4.3 s, 15 times with the usual parameters; a peer may ask for more time than that.
 const (
 	halfOpenMost = 70 * time.Second
 	halfOpenFull = time.Second // when others wait
@@ -72,7 +93,7 @@ const (
 // for all addresses (see ID.Listen). cfg may be nil. ErrInvalid, ErrBusy if the port or the address
 // is in use.
 func Listen(ctx context.Context, address string, cfg *ListenConfig) (*Listener, error) {
-	l := &Listener{}
+	l := &Listener{full: halfOpenFull}
 	if cfg != nil {
 		l.cfg = *cfg
 	}
@@ -94,7 +115,7 @@ func (l *Listener) open(addr netip.AddrPort) (err error) {
 		return err
 	}
 	l.ch.sink = l.happens
-	l.ready = make(chan *Conn, l.cfg.Backlog)
+	l.ready = make(chan *arrival, l.cfg.Backlog)
 	l.ctx, l.end = context.WithCancel(context.Background())
 	l.lost, l.lose = context.WithCancelCause(l.ctx)
 	if l.id, err = l.ch.CreateID(PSTCP); err != nil {
@@ -103,7 +124,7 @@ func (l *Listener) open(addr netip.AddrPort) (err error) {
 	l.id.parts = true
 	if err = l.id.configure(&l.cfg.ConnConfig); err == nil {
 		if err = l.id.BindAddr(addr); err == nil {
-			err = l.id.Listen(l.cfg.Backlog)
+			err = l.id.Listen(max(l.cfg.Backlog, minRequests))
 		}
 	}
 	if err != nil {
@@ -117,49 +138,79 @@ func (l *Listener) open(addr netip.AddrPort) (err error) {
 func (l *Listener) Addr() netip.AddrPort { return l.id.LocalAddr() }
 
 // happens is the sink of the listener's channel: requests are its own, other events are of
-// connections.
+// connections, of which those that have not had their turn are gone.
 func (l *Listener) happens(e *Event) {
-	if e.Type != EventConnectRequest {
-		if c, ok := e.ID.Context.(*Conn); ok {
-			c.happens(e)
-		} else if e.Type == EventDeviceRemoval {
-			l.lose(e.Err)
+	a, ok := e.ID.Context.(*arrival)
+	switch {
+	case e.Type == EventConnectRequest:
+		a = &arrival{Conn: newConn(), from: e.ID.path.Remote}
+		a.id, a.private = e.ID, e.Param.PrivateData
+		e.ID.Context = a
+		l.arrives(a)
+	case ok:
+		a.happens(e)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if a.turn != nil && l.ctx.Err() == nil {
+			a.turn.Leave()
+			a.turn = nil
+			l.tasks.Go(func() { e.ID.Close() })
 		}
-		return
+	case e.Type == EventDeviceRemoval:
+		l.lose(e.Err)
 	}
-	e.ID.Context = newConn()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.requests = append(l.requests, e)
-	l.start()
 }
 
-// start gives requests a goroutine each, as long as there is room. The caller has the lock.
+// arrives lets a request wait for its turn, or has it at once if there is room, or if another
+// address has more connections than its share.
+func (l *Listener) arrives(a *arrival) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a.turn = l.requests.Join(a.from, a)
+	l.start()
+	if a.turn == nil || l.ctx.Err() != nil || l.leaving >= l.cfg.Backlog {
+		return
+	}
+	if other, ok := l.places.Gives(a.from); ok {
+		a.turn.Leave()
+		l.displace(other)
+		l.make(a)
+	}
+}
+
+// start has requests have their turn as long as there is room. The caller has the lock.
 func (l *Listener) start() {
-	for l.ctx.Err() == nil && len(l.requests) > 0 && l.making < l.cfg.Backlog {
-		e := l.requests[0]
-		l.requests = l.requests[1:]
-		l.making++
-		l.tasks.Go(func() {
-			c := e.ID.Context.(*Conn)
-			c.id, c.private = e.ID, e.Param.PrivateData
-			if err := l.accept(c); err != nil {
-				c.abandon()
-				l.taken()
-				return
-			}
-			l.ready <- c
-		})
+	for l.ctx.Err() == nil && l.places.Len() < l.cfg.Backlog {
+		a, ok := l.requests.Next()
+		if !ok {
+			return
+		}
+		l.make(a)
 	}
 	l.makeRoom()
 }
 
-// makeRoom ends half-open connections in favour of requests that wait, the oldest first: who sends
-// requests and nothing else does not keep a listener shut. The caller has the lock.
+// make gives a request a place and a goroutine, that makes a connection of it. The caller has the
+// lock.
+func (l *Listener) make(a *arrival) {
+	a.turn, a.place = nil, l.places.Take(a.from, a)
+	a.place.Keep()
+	l.tasks.Go(func() {
+		if err := l.accept(a); err != nil {
+			a.abandon()
+			l.left(a)
+			return
+		}
+		l.ready <- a
+	})
+}
+
+// makeRoom ends connections that have waited for their peer too long for the requests that wait,
+// the oldest first. The caller has the lock.
 func (l *Listener) makeRoom() {
-	for l.ctx.Err() == nil && len(l.requests) > l.leaving && len(l.halfOpen) > 0 {
-		oldest := l.halfOpen[0]
-		if left := halfOpenFull - time.Since(oldest.since); left > 0 {
+	for l.ctx.Err() == nil && l.requests.Len() > 0 && l.halfOpen.Len() > 0 && l.leaving < l.cfg.Backlog {
+		oldest := l.halfOpen.Front().Value.(*arrival)
+		if left := l.full - time.Since(oldest.since); left > 0 {
 			if l.room == nil {
 				l.room = time.AfterFunc(left, func() {
 					l.mu.Lock()
@@ -170,59 +221,77 @@ func (l *Listener) makeRoom() {
 			}
 			return
 		}
-		oldest.end()
-		l.halfOpen = l.halfOpen[1:]
-		l.leaving++
+		l.displace(oldest)
+		if a, ok := l.requests.Next(); ok {
+			l.make(a)
+		}
 	}
 }
 
-// lastWord waits until the peer says that it is ready.
-func (l *Listener) lastWord(c *Conn) error {
+// displace ends a connection that waits for its peer, and takes its place. The caller has the lock.
+func (l *Listener) displace(a *arrival) {
+	a.end()
+	l.halfOpen.Remove(a.at)
+	a.place.GiveBack()
+	a.place = nil
+	l.leaving++
+}
+
+// errDisplaced is why a connection is given up whose place another address needs.
+var errDisplaced = errors.New("the peer did not say that it is ready, and others wait")
+
+// meet sends the peer the answer, and waits until it says that it is ready. That may take longer
+// than others can wait: also the way to it, if its link address has to be found.
+func (l *Listener) meet(a *arrival, param *ConnParam) error {
 	ctx, end := context.WithTimeout(l.ctx, halfOpenMost)
 	defer end()
-	h := &halfOpen{time.Now(), end}
 	l.mu.Lock()
-	l.halfOpen = append(l.halfOpen, h)
+	a.since, a.end = time.Now(), end
+	a.at = l.halfOpen.PushBack(a)
+	a.place.Offer()
 	l.makeRoom()
 	l.mu.Unlock()
-	_, err := c.await(ctx, EventEstablished)
+	err := a.id.acceptIn(ctx, param)
+	if err == nil {
+		_, err = a.await(ctx, EventEstablished)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if i := slices.Index(l.halfOpen, h); i >= 0 {
-		l.halfOpen = slices.Delete(l.halfOpen, i, i+1)
-	} else {
-		l.leaving--
+	if a.place == nil {
+		return errors.Join(err, errDisplaced)
 	}
+	l.halfOpen.Remove(a.at)
+	a.place.Keep()
 	return err
 }
 
-// taken makes room for a request.
-func (l *Listener) taken() {
+// left makes room for a request: a connection has come to nothing, or has been taken.
+func (l *Listener) left(a *arrival) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.making--
+	if a.place == nil {
+		l.leaving--
+	}
+	a.place.GiveBack()
 	l.start()
 }
 
 // accept makes a connection of a request. If it cannot be, the peer is refused.
-func (l *Listener) accept(c *Conn) error {
+func (l *Listener) accept(a *arrival) error {
 	param := l.cfg.Param
 	if l.cfg.Decide != nil {
-		reply, err := l.cfg.Decide(c.id.PeerAddr(), c.private)
+		reply, err := l.cfg.Decide(a.id.PeerAddr(), a.private)
 		if err != nil {
-			return errors.Join(err, c.id.Reject(reply))
+			return errors.Join(err, a.id.Reject(reply))
 		}
 		p := defaultParam(param)
 		p.PrivateData = reply
 		param = &p
 	}
-	if err := c.build(&l.cfg.ConnConfig); err != nil {
-		return errors.Join(err, c.id.Reject(nil))
+	if err := a.build(&l.cfg.ConnConfig); err != nil {
+		return errors.Join(err, a.id.Reject(nil))
 	}
-	if err := c.id.Accept(c.told(param)); err != nil {
-		return err
-	}
-	return l.lastWord(c)
+	return l.meet(a, a.told(param))
 }
 
 // Accept returns the next connection, and waits for one if need be. The error is ctx's, or
@@ -230,9 +299,9 @@ func (l *Listener) accept(c *Conn) error {
 // last one.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	select {
-	case c := <-l.ready:
-		l.taken()
-		return c, nil
+	case a := <-l.ready:
+		l.left(a)
+		return a.Conn, nil
 	case <-ctx.Done():
 		return nil, fail("Accept", ctx.Err())
 	case <-l.lost.Done():
@@ -255,17 +324,19 @@ func (l *Listener) Close() error {
 	if l.room != nil {
 		l.room.Stop()
 	}
-	requests := l.requests
-	l.requests = nil
+	var refused []*arrival
+	for a, ok := l.requests.Next(); ok; a, ok = l.requests.Next() {
+		refused = append(refused, a)
+	}
 	l.mu.Unlock()
-	for _, e := range requests {
-		e.ID.Close()
+	for _, a := range refused {
+		a.id.Close()
 	}
 	l.tasks.Wait()
 	for {
 		select {
-		case c := <-l.ready:
-			c.abandon()
+		case a := <-l.ready:
+			a.abandon()
 		default:
 			return fail("Close", err)
 		}

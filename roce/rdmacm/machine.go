@@ -89,7 +89,7 @@ func (m *machine) run() {
 	for {
 		events, next, err := m.round()
 		for i := range events {
-			deliver(events[i].id, &events[i].Event)
+			deliver(m.whose(&events[i]), &events[i])
 		}
 		m.tellChanges()
 		if err != nil { // queue pair 1 is gone, and nothing more will come
@@ -114,7 +114,7 @@ func (m *machine) run() {
 
 // round takes in what has come and what is due, sends what is to be sent, and says what happened
 // and when to come again.
-func (m *machine) round() (events []happening, next cm.Time, err error) {
+func (m *machine) round() (events []cm.Event, next cm.Time, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if t := now(); t >= m.lookAt { // requests that want a larger path MTU than it are refused
@@ -132,7 +132,7 @@ func (m *machine) round() (events []happening, next cm.Time, err error) {
 		if !ok {
 			break
 		}
-		events = append(events, happening{whose(&e), e})
+		events = append(events, e)
 	}
 	next = m.cm.PollTimeout()
 	if !m.orphan.IsZero() {
@@ -203,14 +203,11 @@ func (m *machine) reach(ctx context.Context, w cm.Path) error {
 	return nil
 }
 
-// happening is an event and whose it is; nil: nobody's any more.
-type happening struct {
-	id *machineID
-	cm.Event
-}
-
-// whose is the ID of an event: of a request that of its listener. The caller has the lock.
-func whose(e *cm.Event) (id *machineID) {
+// whose is the ID of an event: of a request that of its listener; nil: nobody's any more. It is
+// asked when the events before it have been delivered, for one of these may have made the ID.
+func (m *machine) whose(e *cm.Event) (id *machineID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	switch {
 	case e.Listener != nil:
 		id, _ = e.Listener.Context.(*machineID)

@@ -351,14 +351,27 @@ var mutants = []mutant{
 		{"cm/handle.go", "if other != nil { // the peer", "if false { // the peer"}}},
 	{"cm: a place in the backlog is never given back", []string{"cm TestSwarm", "cm TestBacklog"}, []edit{
 		{"cm/machine.go", "		c.asked.GiveBack()\n		c.asked = nil\n", "		c.asked = nil\n"}}},
-	{"cm: who asks first has all places of a listener", []string{"cm TestSwarm", "cm TestShares"}, []edit{
-		{"internal/share/share.go", "most.n > has+1", "most.n > has+1<<20"}}},
-	{"cm: whoever asks takes the place of another", []string{"cm TestShares", "internal/share TestGives"}, []edit{
-		{"internal/share/share.go", "most.n > has+1", "most.n+has > 0"}}},
+	{"cm: who asks first has all places of a listener", []string{"cm TestSwarm", "cm TestShares", "roce/rdmacm TestFlood"}, []edit{
+		{"internal/fair/places.go", "most.n > has+1", "most.n > has+1<<20"}}},
+	{"a listener's connections go to who asks first", []string{"roce/rdmacm TestPlaces"}, []edit{
+		{"roce/rdmacm/listener.go", "	if other, ok := l.places.Gives(a.from); ok {\n", "	if other, ok := l.places.Gives(a.from); ok && false {\n"}}},
+	{"a listener asks for no place back", []string{"roce/rdmacm TestPlaces"}, []edit{
+		{"roce/rdmacm/listener.go", "	a.at = l.halfOpen.PushBack(a)\n	a.place.Offer()\n", "	a.at = l.halfOpen.PushBack(a)\n"}}},
+	{"a listener does not count who waits for a neighbour", []string{"roce/rdmacm TestNeighbourNotFound"}, []edit{
+		{"roce/rdmacm/listener.go", "	l.mu.Lock()\n	a.since, a.end = time.Now(), end\n", "	err := a.id.acceptIn(ctx, param)\n	l.mu.Lock()\n	a.since, a.end = time.Now(), end\n"},
+		{"roce/rdmacm/listener.go", "	err := a.id.acceptIn(ctx, param)\n	if err == nil {\n", "	if err == nil {\n"}}},
+	{"a listener has no more requests than connections", []string{"roce/rdmacm TestBurst"}, []edit{
+		{"roce/rdmacm/listener.go", "	minRequests    = 4096\n", "	minRequests    = 128\n"}}},
+	{"queue pair 1 has room for a few", []string{"roce/rdmacm TestManyWait"}, []edit{
+		{"roce/rdmacm/gsi.go", "	gsiRecvs  = 4096", "	gsiRecvs  = 256"}}},
+	{"requests that are withdrawn fill the queue of events", []string{"roce/rdmacm TestWithdrawn"}, []edit{
+		{"roce/rdmacm/id.go", "	if m.from == requested && id.untold() {", "	if false && m.from == requested && id.untold() {"}}},
+	{"cm: whoever asks takes the place of another", []string{"cm TestShares", "internal/fair TestGives"}, []edit{
+		{"internal/fair/places.go", "most.n > has+1", "most.n+has > 0"}}},
 	{"cm: a /64 has as many shares as addresses", []string{"cm TestSharesOfNetworks"}, []edit{
-		{"internal/share/share.go", "	if address.Is4() {\n", "	if true {\n"}}},
+		{"internal/fair/places.go", "	if address.Is4() {\n", "	if true {\n"}}},
 	{"cm: all of a /64 have one share, whoever of them asks first", []string{"cm TestSharesOfNetworks"}, []edit{
-		{"internal/share/share.go", "		if s == nil {\n			break\n		}\n", "		break\n"}}},
+		{"internal/fair/places.go", "		if s == nil {\n			break\n		}\n", "		break\n"}}},
 	{"cm: half-open places are shared by what waits for the application", []string{"cm TestShares$"}, []edit{
 		{"cm/listen.go", "		full = &l.open\n", ""}}},
 	{"cm: a listener takes every request", []string{"cm TestSwarm", "cm TestBacklog", "cm TestFlood"}, []edit{

@@ -1,4 +1,4 @@
-package share
+package fair
 
 // Turns: who waits is called by address, one of each in turn, and of an address in order.
 // Stages: joining → the next one → leaving.

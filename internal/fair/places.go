@@ -1,11 +1,11 @@
-// Package share shares out what is scarce among the addresses that ask for it: places, of which
+// Package fair shares out what is scarce among the addresses that ask for it: places, of which
 // there are so many, and turns. So whoever asks for more than anybody, be it a flood, takes nothing
 // from those who ask for less than their part.
 //
 // All is counted for an address, and with IPv6 first for its /64, all addresses of which one host
 // may have. What a call takes does not depend on how many there are. One caller at a time uses what
 // is made from this package.
-package share
+package fair
 
 // Places: who has how many, and who gives one up.
 // Stages: whom a place counts for → taking one and giving it back → which may be asked back → who
