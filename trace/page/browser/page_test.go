@@ -264,7 +264,7 @@ func servedInWindows(t *testing.T, browser context.Context) {
 	require.Contains(t, x.text("#title"), hostile)
 	x.press("p") // of all of the capture
 	x.wait(`app.play.wrong && document.querySelectorAll('.packet').length > 5`)
-	require.True(t, value[bool](x, `app.play.packets.every((p) => p.wrong) && app.play.packets.some((p) => p.n > 200)`))
+	require.True(t, value[bool](x, `app.play.packets.every((p) => p.wrong) && app.play.packets.some((p) => p.n > 100)`))
 	x.press("p")
 	x.wait(`!app.play.wrong && document.querySelector('#shown').textContent === '100 packets'`)
 }
