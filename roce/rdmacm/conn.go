@@ -74,8 +74,9 @@ type Conn struct {
 	steps chan *Event   // until the connection is established
 	done  chan struct{} // closed when it is over
 
-	mu      sync.Mutex // calls of Close
-	closed  bool
+	mu      sync.Mutex
+	over    chan struct{} // made by the first Close, closed when all is given back
+	closed  bool          // so far that atClose has been taken
 	atClose []func() error
 	why     error // set before done is closed
 	ended   sync.Once
@@ -212,8 +213,21 @@ func (c *Conn) fitOwn() error {
 
 // abandon gives back a connection that nobody gets.
 func (c *Conn) abandon() error {
-	c.closed = true
+	if _, first := c.ends(); !first {
+		return nil
+	}
 	return c.giveBack()
+}
+
+// ends says whether this is the first call that ends the connection, and what is closed when that
+// one is done.
+func (c *Conn) ends() (over chan struct{}, first bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if first = c.over == nil; first {
+		c.over = make(chan struct{})
+	}
+	return c.over, first
 }
 
 // told is what the peer is told: what Prepare has said, or the configuration.
@@ -274,14 +288,21 @@ func (c *Conn) Err() error {
 // comes of that, and when ctx ends, everything is given back, and the error matches ErrIncomplete
 // and says what is not known to have been done. What the peer has sent and nobody has received is
 // lost: programs agree on the end of their talk by messages of their own. Regions of Conn.PD that
-// AtClose does not close must be closed before, or are an ErrBusy. A second Close does nothing.
+// AtClose does not close must be closed before, or are an ErrBusy. A second Close does nothing but
+// wait for the first; if ctx ends before, it returns its error.
 func (c *Conn) Close(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
+	if over, first := c.ends(); !first {
+		select {
+		case <-over:
+		case <-ctx.Done():
+			select {
+			case <-over:
+			default:
+				return fail("Close", ctx.Err())
+			}
+		}
 		return nil
 	}
-	c.closed = true
 	var errs []error
 	if err := c.drain(ctx); err != nil {
 		errs = append(errs, fmt.Errorf("rdmacm: Close: %w: %w", ErrIncomplete, err))
@@ -295,15 +316,18 @@ func (c *Conn) Close(ctx context.Context) error {
 // AtClose has Close call f when the connection has ended and its queue pair is closed, before its
 // protection domain is: the place to close regions. The last f comes first. It is called too if the
 // connection never comes to be, so Setup and Prepare use it for what they make; of a connection
-// that is closed it is called at once. f must not call Close or AtClose.
+// that is closed it is called at once. AtClose waits for nobody, also while Close does. f must not
+// call Close or AtClose.
 func (c *Conn) AtClose(f func() error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		f()
-		return
+	closed := c.closed
+	if !closed {
+		c.atClose = append(c.atClose, f)
 	}
-	c.atClose = append(c.atClose, f)
+	c.mu.Unlock()
+	if closed {
+		f()
+	}
 }
 
 // errEnded is what becomes of requests over iWARP when the peer leaves first: nobody says.
@@ -394,8 +418,13 @@ func (c *Conn) giveBack() error {
 			defer a.release()
 		}
 	}
+	defer close(c.over)
 	err := c.id.Close()
-	for _, f := range slices.Backward(c.atClose) {
+	c.mu.Lock()
+	c.closed = true
+	atClose := c.atClose
+	c.mu.Unlock()
+	for _, f := range slices.Backward(atClose) {
 		err = errors.Join(err, f())
 	}
 	if c.cq != nil {

@@ -1,6 +1,7 @@
 package rdmacm
 
 import (
+	"context"
 	"errors"
 	"net/netip"
 	"testing"
@@ -77,4 +78,44 @@ func TestTurn(t *testing.T) {
 	} {
 		require.Equal(t, c.want, turn(c.remains, c.left))
 	}
+}
+
+// TestCloseTwice: a Close that waits for the peer lets others wait for as long as they want: a
+// second one until its context ends, and AtClose not at all.
+func TestCloseTwice(t *testing.T) {
+	na, nb := wires["pipe"]()
+	a, b := newHost(t, na, nil), newHost(t, nb, nil)
+	cfg := func(h *host) ConnConfig { return ConnConfig{Config: Config{Devices: []*roce.Device{h.dev}}} }
+	l, err := Listen(bg, b.at(0).String(), &ListenConfig{ConnConfig: cfg(b)})
+	require.NoError(t, err)
+	dial := cfg(a)
+	c, err := Dial(bg, l.Addr().String(), &dial)
+	require.NoError(t, err)
+	s, err := l.Accept(bg)
+	require.NoError(t, err)
+	// Nobody has a receive for it.
+	require.NoError(t, c.QP().PostSend(roce.SendWR{Opcode: roce.WRSend}))
+	first := make(chan error)
+	go func() { first <- c.Close(bg) }()
+	until(func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.over != nil
+	})
+	gone, end := context.WithCancel(bg)
+	end()
+	require.ErrorIs(t, c.Close(gone), context.Canceled)
+	calls := 0
+	c.AtClose(func() error { calls++; return nil })
+	require.Zero(t, calls)
+	second := make(chan error)
+	go func() { second <- c.Close(bg) }()
+	require.NoError(t, s.Close(bg))
+	require.ErrorIs(t, <-first, ErrIncomplete)
+	require.NoError(t, <-second)
+	require.Equal(t, 1, calls)
+	c.AtClose(func() error { calls++; return nil })
+	require.Equal(t, 2, calls)
+	require.NoError(t, c.Close(gone))
+	require.NoError(t, l.Close())
 }

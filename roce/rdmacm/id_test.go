@@ -362,3 +362,30 @@ func TestAckTimeout(t *testing.T) {
 		}
 	})
 }
+
+// TestPortsByPeer: connections that are made to different peers may have the same local port, as
+// with TCP: all of them to one do not use up those of an address.
+func TestPortsByPeer(t *testing.T) {
+	local := netip.MustParseAddr("192.0.2.1")
+	to := func(peer string) *hold { return &hold{addr: local, peer: netip.MustParseAddrPort(peer)} }
+	var taken []*hold
+	for port := minEphemeral; port <= maxEphemeral; port++ {
+		h := to("192.0.2.2:7")
+		_, err := takePort(PSTCP, uint16(port), h)
+		require.NoError(t, err)
+		taken = append(taken, h)
+	}
+	_, err := takePort(PSTCP, 0, to("192.0.2.2:7"))
+	require.ErrorIs(t, err, ErrBusy)
+	_, err = takePort(PSTCP, 0, &hold{addr: local}) // of one that may listen
+	require.ErrorIs(t, err, ErrBusy)
+	for _, peer := range []string{"192.0.2.3:7", "192.0.2.2:8"} {
+		h := to(peer)
+		port, err := takePort(PSTCP, 0, h)
+		require.NoError(t, err)
+		releasePort(PSTCP, port, h)
+	}
+	for i, h := range taken {
+		releasePort(PSTCP, uint16(minEphemeral+i), h)
+	}
+}

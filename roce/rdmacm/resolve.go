@@ -33,12 +33,16 @@ type hold struct {
 	addr      netip.Addr // unspecified: all of its version, and with v4too those of IPv4
 	v4too     bool
 	devices   []*roce.Device // that it is about; nil: all
+	peer      netip.AddrPort // of one that connects: the only one that it is about; invalid: all
 	reuse     bool
 	listening bool
 }
 
-// overlaps says whether there is an address that both are about.
+// overlaps says whether there are addresses of both ends that both are about.
 func (h *hold) overlaps(o *hold) bool {
+	if h.peer.IsValid() && o.peer.IsValid() && h.peer != o.peer {
+		return false
+	}
 	if h.devices != nil && o.devices != nil && !slices.ContainsFunc(h.devices, func(d *roce.Device) bool { return slices.Contains(o.devices, d) }) {
 		return false
 	}
@@ -54,7 +58,7 @@ var ports = struct {
 }{taken: make(map[portKey][]*hold)}
 
 // takePort claims a port, or with port 0 one that is free. Several may have the same if all of them
-// allow it and none listens. ErrBusy.
+// allow it and none listens, or if they connect to different peers. ErrBusy.
 func takePort(space PortSpace, port uint16, h *hold) (uint16, error) {
 	ports.Lock()
 	defer ports.Unlock()
@@ -75,7 +79,7 @@ func takePort(space PortSpace, port uint16, h *hold) (uint16, error) {
 			return k.port, nil
 		}
 	}
-	return 0, fmt.Errorf("%w: all ports of %v from %d to %d on %v are taken", ErrBusy, space, minEphemeral, maxEphemeral, h.addr)
+	return 0, fmt.Errorf("%w: all ports of %v from %d to %d on %v are taken, or by connections to the same peer", ErrBusy, space, minEphemeral, maxEphemeral, h.addr)
 }
 
 func free(k portKey, h *hold) bool {
@@ -240,7 +244,7 @@ func (id *ID) addrResolved(p path, err error) {
 // settle gives the ID the local address of its way: a port if it has none, and of all addresses the
 // one. The caller has the lock.
 func (id *ID) settle(p path) error {
-	h := &hold{addr: p.local.WithZone(""), devices: []*roce.Device{p.agent.dev}, reuse: id.options.reuseAddr}
+	h := &hold{addr: p.local.WithZone(""), devices: []*roce.Device{p.agent.dev}, peer: id.peer, reuse: id.options.reuseAddr}
 	if id.claim == nil {
 		port, err := takePort(id.space, p.port, h)
 		if err != nil {

@@ -355,6 +355,10 @@ var mutants = []mutant{
 		{"internal/fair/places.go", "most.n > has+1", "most.n > has+1<<20"}}},
 	{"a listener's connections go to who asks first", []string{"roce/rdmacm TestPlaces"}, []edit{
 		{"roce/rdmacm/listener.go", "	if other, ok := l.places.Gives(a.from); ok {\n", "	if other, ok := l.places.Gives(a.from); ok && false {\n"}}},
+	{"connections to different peers need different ports", []string{"roce/rdmacm TestPortsByPeer"}, []edit{
+		{"roce/rdmacm/resolve.go", "	if h.peer.IsValid() && o.peer.IsValid() && h.peer != o.peer {\n		return false\n	}\n", ""}}},
+	{"a second Close of a connection waits whatever its context says", []string{"roce/rdmacm TestCloseTwice"}, []edit{
+		{"roce/rdmacm/conn.go", "		case <-ctx.Done():\n			select {\n			case <-over:\n			default:\n				return fail(\"Close\", ctx.Err())\n			}\n", ""}}},
 	{"a listener asks for no place back", []string{"roce/rdmacm TestPlaces"}, []edit{
 		{"roce/rdmacm/listener.go", "	a.at = l.halfOpen.PushBack(a)\n	a.place.Offer()\n", "	a.at = l.halfOpen.PushBack(a)\n"}}},
 	{"a listener does not count who waits for a neighbour", []string{"roce/rdmacm TestNeighbourNotFound"}, []edit{
