@@ -73,7 +73,7 @@ func TestBurst(t *testing.T) {
 	clients := 2000
 	na, nb := wires["udp"]()
 	a, b := newHost(t, na, nil), newHost(t, nb, nil)
-	// The kernel counts some 1.3 KB for a packet. As root the socket has room for tens of thousands.
+	// The kernel counts some 1.3 KB for a packet. As root the socket has room for many thousands.
 	if has := b.dev.PortInfo().RecvBuffer / 2048; has < clients {
 		clients = max(has, 50)
 		t.Logf("net.core.rmem_max leaves the socket room for %d requests at once", clients)
