@@ -43,8 +43,8 @@ func (s *Sync) QP() *QP { return s.qp }
 // (Config.Storage). A few syncs are under way at the same time, half of them of one source. For the
 // rest sources take turns, and in the turn of one its queue pairs do, so that who flushes without
 // end leaves the others their share, on however many queue pairs it does so (section 14). A FLUSH
-// whose queue pair is gone, was reset or has failed waits no more, and leaves nothing behind. All
-// methods may be called from any goroutine.
+// whose queue pair is gone, was reset or modified to ERR waits no more, and leaves nothing behind.
+// All methods may be called from any goroutine.
 type Storage struct {
 	most    atomic.Int32 // syncs under way
 	begun   atomic.Int32 // of these there are

@@ -248,9 +248,10 @@ func (s *SRQ) leave(gid wire.GID) {
 }
 
 // mayHold says whether a message that is half there may have a request for by. It may if by has
-// less than its share, or if what is left then is the share of all the others.
+// less than its share, or if what is left then is the share of all the others and of one that is
+// still to come.
 func (s *SRQ) mayHold(by *sharer) bool {
-	n := uint32(len(s.sharers))
+	n := uint32(len(s.sharers)) + 1
 	share := (s.posted + s.held) / (2 * n)
 	return by.held < share || s.posted > (n-1)*share
 }

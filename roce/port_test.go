@@ -19,6 +19,7 @@ type moodyPort struct {
 	transport.Port
 	broken  atomic.Bool // Recv
 	clogged atomic.Bool // Send
+	hoarse  atomic.Bool // Send takes all and fails
 	sends   atomic.Int64
 	slow    bool
 }
@@ -39,7 +40,11 @@ func (p *moodyPort) Send(b *wire.Batch) (int, error) {
 		return 0, errBroken
 	}
 	if !p.slow {
-		return p.Port.Send(b)
+		n, err := p.Port.Send(b)
+		if p.hoarse.Load() {
+			err = errBroken
+		}
+		return n, err
 	}
 	if p.sends.Add(1)%2 == 0 {
 		return 0, nil
@@ -77,7 +82,10 @@ func TestPortFailsOneWay(t *testing.T) {
 		return port
 	})
 	a, b := newEnd(t, da, RC, 64), newEnd(t, db, RC, 64)
-	connect(t, a, b)
+	patient := DefaultConnectOptions()
+	patient.Timeout = 0 // nothing is lost, however long the machine takes
+	must(t, a.qp.Connect(bg, b.qp.Endpoint(), &patient))
+	must(t, b.qp.Connect(bg, a.qp.Endpoint(), &patient))
 	heard := func(want EventType) {
 		t.Helper()
 		if ev := next(t, db.Events()); ev.Type != want {
@@ -106,6 +114,14 @@ func TestPortFailsOneWay(t *testing.T) {
 	}
 	port.clogged.Store(false)
 	b.wait()
+	heard(EventPortActive)
+
+	// It takes a packet and fails all the same, as xdp does where the driver cannot be woken.
+	port.hoarse.Store(true)
+	b.post(SendWR{Opcode: WRWrite, SGL: []SGE{b.mr.SGE(0, 8)}, RemoteAddr: a.mr.Addr(), RKey: a.mr.RKey()})
+	b.wait()
+	heard(EventPortErr)
+	port.hoarse.Store(false)
 	heard(EventPortActive)
 }
 

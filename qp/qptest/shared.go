@@ -120,7 +120,7 @@ func (s *SRQ) take(q *QP, more bool) *recvOp {
 
 // mayHold says whether a message that is half there may have a request, for a peer's address: if
 // the peer has less than its share of those that no message has or messages hold, or if what is
-// left is the share of all the others (section 14).
+// left is the share of all the others and of one that is to come (section 14).
 func (s *SRQ) mayHold(gid wire.GID) bool {
 	sources, mine, held := map[wire.GID]bool{}, 0, 0
 	for _, q := range s.Node.list {
@@ -135,8 +135,8 @@ func (s *SRQ) mayHold(gid wire.GID) bool {
 			}
 		}
 	}
-	share := (len(s.waiting) + held) / (2 * len(sources))
-	return mine < share || len(s.waiting) > (len(sources)-1)*share
+	share := (len(s.waiting) + held) / (2 * (len(sources) + 1))
+	return mine < share || len(s.waiting) > len(sources)*share
 }
 
 func (s *SRQ) putBack(r *recvOp) { s.waiting = append([]*recvOp{r}, s.waiting...) }

@@ -166,12 +166,12 @@ func TestKeptOfSources(t *testing.T) {
 }
 
 // TestReceivesOfSources: messages that never end hold no more requests of a shared queue than
-// leaves each other peer its share, and a peer that is alone has all. What is turned away comes
-// again, or is dropped.
+// leaves each other peer its share, and one that is still to come its own. What is turned away
+// comes again, or is dropped.
 func TestReceivesOfSources(t *testing.T) {
 	const size = 16
 	for typ, op := range map[qp.QPType]wire.Opcode{qp.RC: wire.RCSendFirst, qp.UC: wire.UCSendFirst} {
-		for _, row := range []struct{ peers, share, most int }{{1, 8, 16}, {2, 4, 12}, {3, 2, 12}, {4, 2, 10}, {9, 0, 16}} {
+		for _, row := range []struct{ peers, share, most int }{{1, 4, 12}, {2, 2, 12}, {3, 2, 10}, {4, 1, 12}, {9, 0, 16}} {
 			c := newCrowd(t, NodeConfig{})
 			srq := c.host.CreateSRQ(qp.SRQInit{MaxWR: size, MaxSGE: 1})
 			for range size {
@@ -202,6 +202,32 @@ func TestReceivesOfSources(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestReceivesOfLatecomer: who connects when another already holds what it may of a shared queue
+// finds a share for itself.
+func TestReceivesOfLatecomer(t *testing.T) {
+	const size = 16
+	c := newCrowd(t, NodeConfig{})
+	srq := c.host.CreateSRQ(qp.SRQInit{MaxWR: size, MaxSGE: 1})
+	for range size {
+		if _, err := srq.PostRecv(c.mem.SGE(0, 1<<16)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg := QPConfig{MTU: wire.MTU256, SRQ: srq}
+	c.join(size, cfg)
+	for _, r := range c.peers[0] {
+		r.Inject(Craft{Op: wire.RCSendFirst, Payload: make([]byte, 256)})
+	}
+	c.join(2, cfg)
+	before := c.host.Engine.Stats()
+	for _, r := range c.peers[1] {
+		r.Inject(Craft{Op: wire.RCSendFirst, Payload: make([]byte, 256)})
+	}
+	if after := c.host.Engine.Stats(); after.SentRNR != before.SentRNR || after.OverShare != before.OverShare {
+		t.Errorf("the second peer is told to wait %d times, for its share %d times", after.SentRNR-before.SentRNR, after.OverShare-before.OverShare)
 	}
 }
 

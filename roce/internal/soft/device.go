@@ -224,7 +224,9 @@ func (d *Device) Close() error {
 	d.mu.Unlock() // storage may take its time, and others may ask for counters
 	d.deafen()
 	d.syncs.Wait() // no queue pair is left: nothing waits for its turn, and none can be added
-	return d.closeLanes()
+	err := d.closeLanes()
+	d.syncs.Wait() // that the last turns have taken
+	return err
 }
 
 func (d *Device) closeLanes() (err error) {

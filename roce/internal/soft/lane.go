@@ -165,6 +165,10 @@ func (l *lane) receive() int {
 func (l *lane) transmit(t qp.Time) (more bool) {
 	for budget := txBudget; budget > 0; {
 		if l.tx.Len() == 0 && l.engine.PollTransmit(t, l.tx) == 0 {
+			if l.failing[outward] { // it took what it could not send: a Send of nothing asks again
+				_, err := l.port.Send(l.tx)
+				l.portState(outward, err)
+			}
 			return false
 		}
 		if budget == txBudget {
@@ -194,7 +198,7 @@ const (
 
 // portState turns a change between working and failing ports into an event. A port whose interface
 // is gone may fail one way only, and works again when both do: what a Send has not taken is tried
-// again (finish), so the port that takes it says so.
+// again (finish), and one that has taken all is asked again (transmit), so the port says so.
 func (l *lane) portState(w way, err error) {
 	l.failing[w] = err != nil
 	failed := l.failing[inward] || l.failing[outward]
