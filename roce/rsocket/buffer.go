@@ -129,7 +129,9 @@ func (c *Conn) sendOwn(op string, b *Buffer, off, n int, ready func(*Conn) bool,
 		if c.end.Finished() < upTo {
 			c.qp.Modify(context.Background(), &roce.QPAttr{State: roce.StateErr}, roce.AttrState)
 			c.end.Fail(fmt.Errorf("%w: what was written from a Buffer was given up", syscall.ECONNRESET))
-			done, err = 0, cmp.Or(err, late, c.tell(), error(syscall.ECONNRESET))
+			if done, err = 0, cmp.Or(err, late); err == nil { // else Close says why it failed
+				err = cmp.Or(c.tell(), error(syscall.ECONNRESET))
+			}
 		}
 	}
 	return done, c.opError(op, err)

@@ -52,7 +52,7 @@ func (d *Dialer) Dial(ctx context.Context, address string) (*Conn, error) {
 	if err != nil {
 		return nil, opError("dial", nil, text(address), err)
 	}
-	c, err := m.finish(below)
+	c, err := m.finish(ctx, below)
 	return c, opError("dial", nil, text(address), err)
 }
 
@@ -118,7 +118,7 @@ func (l *Listener) AcceptContext(ctx context.Context) (*Conn, error) {
 		if err != nil {
 			return nil, opError("accept", nil, l.Addr(), err)
 		}
-		if c, err := l.m.finish(below); err == nil {
+		if c, err := l.m.finish(ctx, below); err == nil {
 			return c, nil
 		}
 	}
@@ -186,21 +186,25 @@ func ended(below *rdmacm.Conn) {
 	c.wakeAll()
 }
 
-// finish makes of a connected queue pair a connection.
-func (m *maker) finish(below *rdmacm.Conn) (*Conn, error) {
+// finish makes of a connected queue pair a connection. If that fails, ctx bounds what is left to
+// say to the peer.
+func (m *maker) finish(ctx context.Context, below *rdmacm.Conn) (*Conn, error) {
 	c := below.Context.(*Conn)
 	c.local, c.remote = addrOf(below.LocalAddr()), addrOf(below.RemoteAddr())
-	c.hangUp = func(by time.Time) error {
-		ctx, end := context.WithDeadline(context.Background(), by)
-		defer end()
-		// Of the stream nothing is lost if the peer's connection manager does not answer.
-		if err := below.Close(ctx); !errors.Is(err, rdmacm.ErrIncomplete) {
-			return err
-		}
-		return nil
-	}
+	c.hangUp = func(by time.Time) error { return hangUp(context.Background(), below, by) }
 	if err := c.start(below.PrivateData()); err != nil {
-		return nil, errors.Join(fmt.Errorf("%v: %w", c.remote, err), c.release())
+		return nil, errors.Join(fmt.Errorf("%v: %w", c.remote, err), hangUp(ctx, below, c.lingers()))
 	}
 	return c, nil
+}
+
+// hangUp ends the connection below until then, or until ctx ends. Of the stream nothing is lost if
+// the peer's connection manager does not answer.
+func hangUp(ctx context.Context, below *rdmacm.Conn, by time.Time) error {
+	ctx, end := context.WithDeadline(ctx, by)
+	defer end()
+	if err := below.Close(ctx); !errors.Is(err, rdmacm.ErrIncomplete) {
+		return err
+	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -100,6 +101,36 @@ func TestStrangers(t *testing.T) {
 	cancel()
 	_, err = d.Dial(ctx, l.Addr().String())
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// TestDialEnds: a Dial that is given up returns, also from a listener that is no rsocket and does
+// not answer any more.
+func TestDialEnds(t *testing.T) {
+	name, _ := wires["pipe"]()
+	// after REQ and RTU nothing of the connection manager arrives there
+	d, err := roce.Open(name, &roce.Config{Faults: "tx.MAD:3-:drop"})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	dev := open(t, name)
+	decide := func(netip.AddrPort, []byte) ([]byte, error) { return []byte("no rsocket"), nil }
+	l, err := rdmacm.Listen(bg, netip.AddrPortFrom(dev.GIDs()[0].Addr(), 0).String(), &rdmacm.ListenConfig{
+		ConnConfig: rdmacm.ConnConfig{Config: rdmacm.Config{Devices: []*roce.Device{dev}}}, Decide: decide})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	ctx, giveUp := context.WithCancel(bg)
+	go func() {
+		for d.Stats().Engine.SentPkts < 3 { // it hangs up
+			runtime.Gosched()
+		}
+		giveUp()
+	}()
+	_, err = (&Dialer{Options{Devices: []*roce.Device{d}, Config: Config{Linger: time.Hour}}}).Dial(ctx, l.Addr().String())
+	require.ErrorIs(t, err, ErrProtocol)
+	c, err := l.Accept(bg)
+	require.NoError(t, err)
+	ended, end := context.WithCancel(bg)
+	end()
+	c.Close(ended)
 }
 
 // TestHangUp: who goes without a word, but takes the connection down, is noticed.

@@ -30,6 +30,9 @@ func TestErrors(t *testing.T) {
 	a, b = connected(t, "pipe")
 	require.NoError(t, a.SetReadDeadline(time.Unix(1, 0)))
 	_, late := a.Read(make([]byte, 1))
+	require.NoError(t, a.SetWriteDeadline(time.Unix(1, 0)))
+	_, empty := a.Write(nil)
+	require.NoError(t, a.SetWriteDeadline(time.Time{}))
 	require.NoError(t, a.CloseWrite())
 	_, ownEnd := a.Write([]byte("x"))
 	require.NoError(t, b.Close())
@@ -49,6 +52,7 @@ func TestErrors(t *testing.T) {
 	}{
 		{"a peer that died", dead, syscall.ETIMEDOUT, "read", true},
 		{"a deadline", late, os.ErrDeadlineExceeded, "read", true},
+		{"a deadline, of who writes nothing", empty, os.ErrDeadlineExceeded, "write", true},
 		{"writing after CloseWrite", ownEnd, syscall.EPIPE, "write", false},
 		{"dialing who is silent", mute, context.DeadlineExceeded, "dial", true},
 		{"dialing a port that nobody has", nobody, syscall.ECONNREFUSED, "dial", false},

@@ -126,6 +126,45 @@ func TestBufferDeadline(t *testing.T) {
 	}
 }
 
+// TestCloseAfterDeadline: a deadline that has ended the connection does not say so: Close still
+// tells of what was written before and has not arrived.
+func TestCloseAfterDeadline(t *testing.T) {
+	a, _ := mute(t, nil)
+	_, err := a.Write([]byte("words"))
+	require.NoError(t, err)
+	buf, err := a.Alloc(10)
+	require.NoError(t, err)
+	done := make(chan error)
+	go func() {
+		_, err := a.WriteBuffer(buf, 0, 10)
+		done <- err
+	}()
+	for posted := false; !posted; runtime.Gosched() {
+		a.mu.Lock()
+		posted = a.end.Begun() > 1
+		a.mu.Unlock()
+	}
+	require.NoError(t, a.SetWriteDeadline(time.Now()))
+	require.ErrorIs(t, <-done, os.ErrDeadlineExceeded)
+	require.ErrorContains(t, a.Close(), "not all that was written has arrived")
+}
+
+// TestLateWriter: of a connection that is over below a peer may send for ever; who writes and has
+// no time left does not take in what comes.
+func TestLateWriter(t *testing.T) {
+	a, b := mute(t, nil)
+	put(t, a, b, "more", true)
+	require.NoError(t, a.SetWriteDeadline(time.Unix(1, 0)))
+	a.mu.Lock()
+	a.gone = true
+	a.mu.Unlock()
+	_, err := a.Write([]byte("x"))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	require.False(t, a.over())
+}
+
 // TestReadBesideCopy: while io.Copy is in a Writer that is stuck, others may read, and Close ends
 // all that wait.
 func TestReadBesideCopy(t *testing.T) {

@@ -126,9 +126,10 @@ func (c *Conn) lead(s side) {
 }
 
 // lookForEnd takes what came before the end of the connection below, and then the end, so that
-// nothing more is sent in vain. Whoever leads does it already.
+// nothing more is sent in vain. Whoever leads does it already. A peer that goes on sending does not
+// hold up the caller for longer than that wants to wait.
 func (c *Conn) lookForEnd() {
-	for c.gone && !c.wait.leading && !c.over() {
+	for c.gone && !c.wait.leading && !c.over() && c.stopped(writing) == nil {
 		c.lead(writing)
 	}
 }

@@ -49,12 +49,11 @@ func (c *Conn) writev(v [][]byte) (n int64, err error) {
 	}
 	c.lookForEnd()
 	into := 0 // of v[0], what was sent
-	for err = c.stopped(writing); left > 0 && err == nil; err = c.stopped(writing) {
+	err = c.stopped(writing)
+	for left > 0 && err == nil {
 		k := c.end.Send(left, &c.req)
 		if k == 0 {
-			if err = c.toWrite(left, (*Conn).writable); err != nil {
-				break
-			}
+			err = c.toWrite(left, (*Conn).writable)
 			continue
 		}
 		for done := 0; done < k; {
@@ -66,10 +65,9 @@ func (c *Conn) writev(v [][]byte) (n int64, err error) {
 		}
 		c.post(c.own, c.req.From)
 		n += int64(k)
-		left -= k
-	}
-	if left == 0 {
-		err = nil
+		if left -= k; left > 0 {
+			err = c.stopped(writing)
+		}
 	}
 	c.leave()
 	return n, c.opError("write", err)

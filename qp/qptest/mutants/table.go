@@ -129,6 +129,18 @@ var mutants = []mutant{
 		{"roce/rsocket/read.go", "w.Write(chunk[:there])", "w.Write(c.receive[:there])"}}},
 	{"Close of a stream is content when the connection below ends before all has arrived", []string{"roce/rsocket TestCloseSaysWhatArrived"}, []edit{
 		{"roce/rsocket/internal/stream/end.go", " && e.finished == e.begun {", " {"}}},
+	{"who reads waits for another call's Writer", []string{"roce/rsocket TestReadBesideCopy"}, []edit{
+		{"roce/rsocket/read.go", "	switch n, err := w.Write(", "	c.reads.Lock()\n	defer c.reads.Unlock()\n	switch n, err := w.Write("}}},
+	{"an entry of the target SGL is looked at twice", []string{"roce/rsocket/internal/stream TestHostileWorlds"}, []edit{
+		{"roce/rsocket/internal/stream/send.go", "	if e.target.Length == 0 {\n", "	if readSGE(e.order, e.cfg.Tables[(e.taken-1)%Entries*SGESize:]).Length == 0 {\n"}}},
+	{"Dial outlives its context while it takes leave of who is no rsocket", []string{"roce/rsocket TestDialEnds"}, []edit{
+		{"roce/rsocket/dial.go", "hangUp(ctx, below, c.lingers())", "hangUp(context.Background(), below, c.lingers())"}}},
+	{"a deadline that ends the connection keeps Close from saying what is lost", []string{"roce/rsocket TestCloseAfterDeadline"}, []edit{
+		{"roce/rsocket/buffer.go", "cmp.Or(err, late); err", "cmp.Or(err, late, c.tell()); err"}}},
+	{"who writes takes in what comes although his time is up", []string{"roce/rsocket TestLateWriter"}, []edit{
+		{"roce/rsocket/wait.go", " && c.stopped(writing) == nil {", " {"}}},
+	{"a Write of nothing knows no deadline", []string{"roce/rsocket TestErrors"}, []edit{
+		{"roce/rsocket/write.go", "	err = c.stopped(writing)\n	for left", "	for left"}}},
 	{"a write deadline does not count for who waits for his Buffer", []string{"roce/rsocket TestBufferDeadline"}, []edit{
 		{"roce/rsocket/wait.go", ", s == owning && c.until[writing].passed:", ":"}}},
 	{"the errors of Listen are not those of TCP", []string{"roce/rsocket TestListenErrors"}, []edit{
