@@ -96,7 +96,9 @@ func (w *World) flight(from, to *Node, f *wire.Frame) *Flight {
 func (w *World) release(f *Flight) { w.spare = append(w.spare, f) }
 
 func (f *Flight) clone(w *World) *Flight {
-	return w.flight(f.from, f.to, &wire.Frame{Head: f.pkt[:f.head], Body: f.pkt[f.head:]})
+	c := w.flight(f.from, f.to, &wire.Frame{Head: f.pkt[:f.head], Body: f.pkt[f.head:]})
+	c.broken = f.broken
+	return c
 }
 
 // packet parses the flight; ok is false for what no receiver would take.
