@@ -200,6 +200,59 @@ func TestFindings(t *testing.T) {
 	}
 }
 
+// TestTimeoutBehind: two requests are lost. The sender asks by the first alone; that is answered,
+// and the second follows only after another timeout. So there were two, also if the first is a READ
+// with several packets of answer.
+func TestTimeoutBehind(t *testing.T) {
+	for _, read := range []bool{false, true} {
+		k := newTalk(t)
+		k.send(fromA, wire.RCSendOnly, 99, 10, nil)
+		k.ack(99)
+		k.answersRead(100) // it shows the path MTU
+		next := wire.PSN(104)
+		ask := func() { k.send(fromA, wire.RCWriteOnly, 103, 77, wants(77)) }
+		answer := func() { k.ack(103) }
+		if read {
+			next = 106
+			ask = func() { k.send(fromA, wire.RCReadRequest, 103, 0, wants(2500)) }
+			answer = func() { k.answersRead(103) }
+		}
+		ask()
+		k.send(fromA, wire.RCWriteOnly, next, 77, wants(77))
+		k.now += 1e9
+		ask()
+		answer()
+		k.now += 1e9
+		k.send(fromA, wire.RCWriteOnly, next, 77, wants(77))
+		k.ack(next)
+		require.EqualValues(t, 2, k.a.Flows[0].Requests.Retries[AfterSilence], "a READ: %v", read)
+	}
+}
+
+// answersRead is the answer to a READ of 2500 bytes, with its request where that is the first.
+func (k *talk) answersRead(psn wire.PSN) {
+	if psn == 100 {
+		k.send(fromA, wire.RCReadRequest, psn, 0, wants(2500))
+	}
+	k.send(fromB, wire.RCReadResponseFirst, psn, 1024, nil)
+	k.send(fromB, wire.RCReadResponseMiddle, psn.Add(1), 1024, nil)
+	k.send(fromB, wire.RCReadResponseLast, psn.Add(2), 452, nil)
+}
+
+// TestUnknownMTU: a READ is asked for before the path MTU is known. Its first answer shows that, the
+// rest of the answer is lost and asked for again: that is no second READ.
+func TestUnknownMTU(t *testing.T) {
+	k := newTalk(t)
+	k.send(fromA, wire.RCSendOnly, 99, 10, nil)
+	k.ack(99)
+	k.send(fromA, wire.RCReadRequest, 100, 0, wants(8192))
+	k.send(fromB, wire.RCReadResponseFirst, 100, 4096, nil)
+	k.now += 1e9
+	k.send(fromA, wire.RCReadRequest, 101, 0, wants(4096))
+	k.send(fromB, wire.RCReadResponseOnly, 101, 4096, nil)
+	k.report("1 × RDMA_READ, 8192 B", "path MTU 4096")
+}
+
 // TestFromTheMiddle: a capture that begins anywhere has no finding and loses no later message.
 func TestFromTheMiddle(t *testing.T) {
 	for begin := range 9 {

@@ -38,6 +38,7 @@ type requester struct {
 	next    wire.PSN // of the next new packet
 	follows wire.PSN // what comes next if the sender goes on from its last packet
 	back    bool     // that packet was sent before
+	alone   wire.PSN // what comes behind the packet that the sender went back to last
 	sent    int64    // when the last of those left
 	flight  flight
 
@@ -61,6 +62,7 @@ func (a *Analysis) request(f *Flow, p *trace.Packet) {
 	if !q.begun {
 		q.begun, q.una, q.next, q.progress, q.told = true, psn, psn, p.Time, AfterSilence
 	}
+	f.settle()
 	if q.loose && psn.Sub(q.next) >= 0 {
 		q.next = psn
 		if m := q.flight.newest(); m != nil {
@@ -140,6 +142,20 @@ func (f *Flow) span(p *trace.Packet) uint32 {
 	return n
 }
 
+// settle counts the packets of a READ that was asked for before the path MTU was known.
+func (f *Flow) settle() {
+	q := &f.req
+	if !q.loose || f.PathMTU == 0 {
+		return
+	}
+	q.loose = false
+	if m := q.flight.newest(); m != nil && m.kind == Read {
+		n, _ := f.readPackets(m.bytes)
+		m.last = m.first.Add(n - 1)
+		q.next = m.last.Next()
+	}
+}
+
 // readPackets is how many packets the answer to a READ has; loose: that is not known.
 func (f *Flow) readPackets(bytes uint64) (n uint32, loose bool) {
 	if f.PathMTU == 0 {
@@ -166,6 +182,7 @@ func (f *Flow) repeat(p *trace.Packet, psn wire.PSN) {
 	} else {
 		q.again, q.times = psn, 1
 	}
+	q.alone = q.follows
 	f.Requests.Retries[cause]++
 	text := fmt.Sprintf("PSN %v is sent again %v", psn, cause)
 	if quiet := p.Time - q.progress; cause == AfterSilence && quiet > 0 {
@@ -187,7 +204,7 @@ func (f *Flow) repeat(p *trace.Packet, psn wire.PSN) {
 // it where the responder is. The answer came, nothing followed at once, and then what comes
 // next: that may be the second thing that it does about the silence.
 func (q *requester) waited(now int64) bool {
-	return q.follows == q.again.Next() && q.heard > q.sent && now-q.heard > q.heard-q.sent
+	return q.follows == q.alone && q.heard > q.sent && now-q.heard > q.heard-q.sent
 }
 
 // Guess stands in findings whose cause the packets do not tell for sure.

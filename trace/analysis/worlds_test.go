@@ -98,6 +98,9 @@ func (s *study) play() {
 	s.w = qptest.NewWorld(s.plan.Seed)
 	s.w.Capture, s.w.Records = &qptest.Capture{}, 1<<16
 	require.NoError(s.t, s.plan.PlayIn(s.w))
+	if len(s.w.Capture.Bytes()) == 0 { // nobody sent anything
+		return
+	}
 	src, err := trace.NewSource(bytes.NewReader(s.w.Capture.Bytes()))
 	require.NoError(s.t, err)
 	sent := map[string][]int{} // numbers of packets, by node

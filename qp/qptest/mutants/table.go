@@ -316,6 +316,10 @@ var mutants = []mutant{
 		{"trace/analysis/request.go", "	on := q.back && psn == q.follows\n", "	on := q.back && psn == q.follows && q.times > 0\n"}}},
 	{"trace analyze: what follows a packet that was sent again alone is never another retry", []string{"trace/analysis TestWorlds"}, []edit{
 		{"trace/analysis/request.go", "	late := on && q.waited(p.Time)\n", "	late := on && q.waited(p.Time) && false\n"}}},
+	{"trace analyze: a READ that was sent again alone was not alone, as it has several packets", []string{"trace/analysis TestTimeoutBehind"}, []edit{
+		{"trace/analysis/request.go", "q.follows == q.alone &&", "q.follows == q.again.Next() &&"}}},
+	{"trace analyze: the rest of a READ from before the path MTU was known is another READ", []string{"trace/analysis TestUnknownMTU"}, []edit{
+		{"trace/analysis/request.go", "	if !q.loose || f.PathMTU == 0 {", "	if true {"}}},
 	{"trace serve: the token is a cookie, which goes to every port of this machine", []string{"trace/page TestGate|TestOtherPorts"}, []edit{
 		{"trace/page/site.go", "	w.Header().Set(\"Content-Type\", \"text/html; charset=utf-8\")\n", "	http.SetCookie(w, &http.Cookie{Name: \"roce\", Value: s.token, Path: \"/\", HttpOnly: true, SameSite: http.SameSiteStrictMode})\n	w.Header().Set(\"Content-Type\", \"text/html; charset=utf-8\")\n"}}},
 	{"trace serve: packets are for whoever asks", []string{"trace/page TestGate"}, []edit{
