@@ -226,11 +226,19 @@ func (f *Flight) mark() bool {
 // corrupt flips one to three bits anywhere; the ICRC detects every such error in what it covers.
 func (f *Flight) corrupt(rnd *rand.Rand) {
 	first, step := rnd.IntN(8*len(f.pkt)), 1+rnd.IntN(64)
+	unmasked := f.likeRxe()
 	for i := range 1 + rnd.IntN(3) {
 		bit := (first + i*step) % (8 * len(f.pkt))
 		f.pkt[bit/8] ^= 1 << (bit % 8)
-		f.broken = f.broken || covered(f.head, bit) && !f.unseen(bit)
+		f.broken = f.broken || (covered(f.head, bit) || unmasked && bit/8 >= f.head) && !f.unseen(bit)
 	}
+}
+
+// likeRxe tells of a FLUSH whose ICRC is made as rxe wants it: that covers all from the BTH on
+// (section 13).
+func (f *Flight) likeRxe() bool {
+	fr, p, ok := f.packet()
+	return ok && p.Opcode == wire.RCFlush && !wire.Verify(&fr) && wire.VerifyFlush(&fr)
 }
 
 // unseen says whether a bit is in the Identification of IPv4, and arrives where nobody sees that.

@@ -239,8 +239,8 @@ func (k *talk) answersRead(psn wire.PSN) {
 	k.send(fromB, wire.RCReadResponseLast, psn.Add(2), 452, nil)
 }
 
-// TestUnknownMTU: a READ is asked for before the path MTU is known. Its first answer shows that, the
-// rest of the answer is lost and asked for again: that is no second READ.
+// TestUnknownMTU: a READ is asked for before the path MTU is known. Its first answer shows that,
+// the rest of the answer is lost and asked for again: that is no second READ.
 func TestUnknownMTU(t *testing.T) {
 	k := newTalk(t)
 	k.send(fromA, wire.RCSendOnly, 99, 10, nil)
