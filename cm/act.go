@@ -49,6 +49,7 @@ func (c *Conn) rejTimeout() *wire.MAD {
 }
 
 func (c *Conn) mra(service uint8) *wire.MAD {
+	c.promised = span(service)
 	return mad(c.tid, &wire.CMMra{LocalCommID: c.localID, RemoteCommID: c.remoteID, MessageMRAed: c.which(), ServiceTimeout: service})
 }
 
@@ -209,6 +210,15 @@ func beDisplaced(m *Machine, c *Conn, _ *wire.MAD) {
 	m.tell(c, Event{Type: EventRejected, Reason: wire.CMRejNoResources})
 }
 
+// beOutlived ends a request whose peer has begun anew; the application is told if it knows of it.
+func beOutlived(m *Machine, c *Conn, _ *wire.MAD) {
+	if !c.heard {
+		c.closed = true
+		return
+	}
+	m.tell(c, Event{Type: EventRejected, Reason: wire.CMRejStale})
+}
+
 func rejectClosed(m *Machine, c *Conn, _ *wire.MAD) {
 	rej := c.rej(wire.CMRejConsumer)
 	sendOnce(m, c, mad(c.tid, &rej))
@@ -218,6 +228,10 @@ func rejectClosed(m *Machine, c *Conn, _ *wire.MAD) {
 // connection's: who knows the connection drops that, who does not answers it with a DREP (section
 // 9.7). A forger who sees no packets cannot answer for the peer, as both IDs are needed.
 func probe(m *Machine, c *Conn, _ *wire.MAD) {
+	if c.probed != 0 && m.now-c.probed < c.timeout { // however many such messages come
+		return
+	}
+	c.probed = m.now
 	dreq := c.dreq()
 	dreq.RemoteQPN = 0
 	m.send(c, mad(c.ownTID(), &dreq))

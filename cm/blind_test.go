@@ -63,6 +63,59 @@ func TestBlindWhileMade(t *testing.T) {
 	}
 }
 
+// TestBegunAnew: a client is killed, and starts again with the same queue pair number, as NICs
+// number them from the same one after a start. The application has not answered its first request.
+// While the peer may still ask for that one, the new one is refused, as a forger's would be; once
+// it has not for twice as long as it was to wait, the new one takes its place.
+func TestBegunAnew(t *testing.T) {
+	for _, by := range [][]input{nil, {gotREQ}} { // the copy is answered with a MRA
+		s := newStage(StateReqRcvd)
+		for _, on := range by {
+			s.do(on)
+		}
+		s.outcome()
+		c, least := s.c, s.c.linger+s.c.promised
+		if by != nil && least < span(ServiceTimeout) {
+			t.Errorf("the peer was told to wait %d ns, and its silence counts after %d", span(ServiceTimeout), least)
+		}
+		req, began := newStage(StateReqRcvd).req, s.now
+		for req.LocalCommID = 5; ; req.LocalCommID++ { // it asks each second
+			s.now += second
+			s.hear(&req)
+			if c.state == StateIdle {
+				break
+			}
+			if s.now-began > least {
+				t.Fatalf("it is refused after %d s", (s.now-began)/second)
+			}
+		}
+		if s.now-began <= least || s.m.byQPN[peerQPN{gid: c.peer.gid, guid: c.peer.guid, qpn: req.LocalQPN}].remoteID != req.LocalCommID {
+			t.Errorf("after %d s the new request has not taken the place of the old one", (s.now-began)/second)
+		}
+	}
+}
+
+// TestProbes: whoever knows a connection's number has us ask its peer, but once only within the
+// time that the peer has for an answer.
+func TestProbes(t *testing.T) {
+	s := established()
+	asked, until := 0, s.now+3*s.c.timeout
+	for id := uint32(0x10000); s.now < until; id++ {
+		req := s.req
+		req.LocalCommID = id
+		s.m.HandleMAD(s.now, peerPath, mad(5, &req)[:])
+		for msg := (Message{}); s.m.PollTransmit(&msg); {
+			if wire.GetCM(&msg.MAD, new(wire.CMDreq)) == nil {
+				asked++
+			}
+		}
+		s.now += s.c.timeout / 100
+	}
+	if asked != 3 {
+		t.Errorf("the peer was asked %d times in 3 times the time that it has", asked)
+	}
+}
+
 // TestBlindREJ: a REJ that names the peer's ID alone, as one that gives up may, ends no connection
 // whose peer knows our ID.
 func TestBlindREJ(t *testing.T) {

@@ -47,6 +47,9 @@ type Conn struct {
 	patience Time      // until when it may ask for more; 0 if it has not yet
 	hold     Time      // that the connection is remembered after its end, ...
 	linger   Time      // ... and after an attempt that came to nothing
+	repeated Time      // when the peer last sent its REQ
+	promised Time      // that it was told to wait on top
+	probed   Time      // when it was last asked whether it knows the connection; 0: never
 	deadline Time
 	timer    int           // place among the timers, from 1; 0 if none
 	held     *list.Element // of Machine.held

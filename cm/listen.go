@@ -132,19 +132,18 @@ func (m *Machine) handleREQ(in *wire.MAD) {
 	peer := peerID{gid: m.in.from.Remote, guid: req.LocalCAGUID, id: req.LocalCommID}
 	if c := m.byPeer[peer]; c != nil {
 		if c.tid == m.in.tid && c.theirs.QPN == req.LocalQPN {
+			c.repeated = m.now
 			m.deliver(c, gotREQ)
 			return
 		}
-		if c.state != StateRefused { // the peer uses the ID for a new connection
-			m.refuseREQ(&req, wire.CMRejStale)
+		// the peer uses the ID for a new connection
+		if c.state == StateRefused {
 			m.step(c, peerForgot, nil)
+		} else if !m.outlives(c, &req) {
 			return
 		}
-		m.step(c, peerForgot, nil)
 	}
-	if c := m.byQPN[peerQPN{gid: peer.gid, guid: peer.guid, qpn: req.LocalQPN}]; c != nil {
-		m.refuseREQ(&req, wire.CMRejStale)
-		m.step(c, peerForgot, nil)
+	if c := m.byQPN[peerQPN{gid: peer.gid, guid: peer.guid, qpn: req.LocalQPN}]; c != nil && !m.outlives(c, &req) {
 		return
 	}
 	l := m.listener(req.ServiceID, m.in.from.Local)
@@ -160,6 +159,18 @@ func (m *Machine) handleREQ(in *wire.MAD) {
 	if m.place(l) {
 		m.welcome(l, peer, &req, header)
 	}
+}
+
+// outlives says whether a REQ takes the place of its peer's connection with the same ID or queue
+// pair; else it is refused. It does if the application has not answered that one, and the peer has
+// not repeated it for twice as long as it was to wait: it has begun anew.
+func (m *Machine) outlives(c *Conn, req *wire.CMReq) bool {
+	if m.now-c.repeated > c.linger+c.promised && m.step(c, outlived, nil) {
+		return true
+	}
+	m.refuseREQ(req, wire.CMRejStale)
+	m.step(c, peerForgot, nil)
+	return false
 }
 
 // judge holds a REQ against the rules of section 9.8, in their order; 0 says that it is right.
@@ -218,6 +229,7 @@ func (m *Machine) welcome(l *Listener, peer peerID, req *wire.CMReq, header wire
 			FlowControl: req.EndToEndFlowControl, RetryCount: req.RetryCount, RNRRetryCount: req.RNRRetryCount, SRQ: req.SRQ}}
 	c.timeout, c.retries = bounded(req.LocalCMResponseTimeout), req.MaxCMRetries
 	c.hold, c.linger = bounded(p.LocalAckTimeout), 2*(2*span(DefaultPacketLifetime)+bounded(req.RemoteCMResponseTimeout))
+	c.repeated = m.now
 	m.add(c, StateReqRcvd)
 	m.byPeer[peer], m.byQPN[c.peerQPN()] = c, c
 	private := req.PrivateData[:]

@@ -114,6 +114,7 @@ const (
 	gotSIDRREP
 
 	displaced  // its place is given to a request of a source that has fewer
+	outlived   // its peer has stopped asking, and asks anew
 	peerForgot // it seems so: the connection's IDs or queue pair are said to be another one's
 	timeAgain  // the deadline came, and what was sent may be sent again
 	timeOver   // the deadline came for good
@@ -123,7 +124,7 @@ const (
 
 var inputNames = [numInputs]string{"Accept", "Reject", "Establish", "Disconnect", "MRA", "Drop", "Close",
 	"a REQ", "a MRA", "a REJ", "a REJ (stale)", "a REP", "a RTU", "a DREQ", "a DREP", "a SIDR_REQ", "a SIDR_REP",
-	"displaced", "the peer forgot", "again", "over"}
+	"displaced", "outlived", "the peer forgot", "again", "over"}
 
 // String prints the call's or message's name.
 func (i input) String() string { return inputNames[i] }
@@ -180,6 +181,7 @@ var rows = []row{
 	{in(StateReqRcvd, StateMRAReqSent), gotStale, beRejected, StateRefused},
 	{in(StateReqRcvd, StateMRAReqSent), callDrop, beDropped, StateIdle},
 	{in(StateReqRcvd, StateMRAReqSent), displaced, beDisplaced, StateIdle},
+	{in(StateReqRcvd, StateMRAReqSent), outlived, beOutlived, StateIdle},
 	{in(StateReqRcvd, StateMRAReqSent), callClose, rejectClosed, StateRefused},
 	{in(StateReqRcvd, StateMRAReqSent), peerForgot, nothing, stay},
 	// Passive side, until a RTU.

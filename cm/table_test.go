@@ -207,8 +207,8 @@ func (s *stage) do(on input) (err error, possible bool) {
 	switch {
 	case on <= callClose:
 		return s.call(on), true
-	case on == displaced:
-		return nil, s.m.step(s.c, displaced, nil)
+	case on == displaced || on == outlived:
+		return nil, s.m.step(s.c, on, nil)
 	case on != timeAgain && on != timeOver:
 		msg := s.message(on)
 		if msg != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // addresses are of IPv4, and of IPv6 in two networks.
-var addresses = []wire.GID{
+var addresses = [...]wire.GID{
 	{10: 0xff, 11: 0xff, 12: 10, 15: 1}, {10: 0xff, 11: 0xff, 12: 10, 15: 2},
 	{0: 0xfd, 7: 1, 15: 1}, {0: 0xfd, 7: 1, 15: 2}, {0: 0xfd, 7: 2, 15: 1},
 }
@@ -33,8 +33,10 @@ func (s *part[T]) check(places map[*Place[T]]bool) (n, offered int, err error) {
 		switch {
 		case e != nil:
 			err = e
-		case in.key != key || in.of != s || in.n != m || m == 0 || s.ranks[m][in.rank] != in || s.largest().n < m:
-			err = fmt.Errorf("%v has %d places: it stands as %+v", key, m, in)
+		case in.key != key || in.of != s || in.n != m || m == 0 || in.gives != o:
+			err = fmt.Errorf("%v has %d places, and %d to offer: it stands as %+v", key, m, o, in)
+		case o > 0 && (s.ranks[in.rank] != in || s.largest().n < m):
+			err = fmt.Errorf("%v has %d places, and is not ranked by them: %+v", key, m, in)
 		}
 	}
 	return n, offered, err
@@ -103,7 +105,24 @@ func TestGives(t *testing.T) {
 	for range 5 {
 		p.Take(addresses[4], "third").Keep()
 	}
-	expect(1, "") // the third has most, and keeps all
+	expect(1, "first 1") // the third has most, and keeps all
+}
+
+// TestAboveShare: an address has its share, or more, if it has no fewer places than all have in the
+// middle; in a network of IPv6 that has its share among networks.
+func TestAboveShare(t *testing.T) {
+	var p Places[int]
+	var first [len(addresses)]*Place[int]
+	for i, n := range [...]int{3, 1, 2, 1, 1} {
+		for range n {
+			first[i] = p.Take(addresses[i], 0)
+		}
+	}
+	for i, want := range [...]bool{true, false, true, false, false} {
+		if got := first[i].AboveShare(); got != want {
+			t.Errorf("%v: %v", addresses[i], got)
+		}
+	}
 }
 
 // TestTurns: addresses take turns, and networks as others do; of one it is in order.

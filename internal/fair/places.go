@@ -3,8 +3,8 @@
 // from those who ask for less than their part.
 //
 // All is counted for an address, and with IPv6 first for its /64, all addresses of which one host
-// may have. What a call takes does not depend on how many there are. One caller at a time uses what
-// is made from this package.
+// may have. What a call takes grows with the logarithm of how many there are. One caller at a time
+// uses what is made from this package.
 package fair
 
 // Places: who has how many, and who gives one up.
@@ -12,14 +12,16 @@ package fair
 // gives one up.
 
 import (
+	"container/heap"
 	"container/list"
 
 	"github.com/goroce/goroce/wire"
 )
 
 // Places are places of one kind, and who has them. If all are taken, an address with fewer than
-// another gets the oldest one of the one that has most: so n addresses that want more than there
-// are have an n-th each, and one that wants less has all that it wants. The zero value is none.
+// another gets the oldest one of the one that has most, of those that have any to be asked back: so
+// n addresses that want more than there are have an n-th each, and one that wants less has all that
+// it wants. The zero value is none.
 type Places[T any] struct{ all part[T] }
 
 // part is the places of all, of a /64 or of an address.
@@ -27,9 +29,10 @@ type part[T any] struct {
 	of    *part[T] // that it is a part of; nil of all
 	key   wire.GID
 	n     int                   // places
-	rank  int                   // where it stands in of.ranks[n]
+	gives int                   // of them, those that may be asked back
+	rank  int                   // where it stands in of.ranks
 	parts map[wire.GID]*part[T] // of an address none
-	ranks [][]*part[T]          // the parts, by how many places they have
+	ranks ranking[T]            // the parts that give any
 	given list.List             // of an address: places to be asked back, the oldest first
 }
 
@@ -67,7 +70,7 @@ func (p *Places[T]) Take(address wire.GID, who T) *Place[T] {
 			}
 			s.parts[key] = in
 		}
-		in.count(1)
+		in.count(1, 0)
 		s = in
 	}
 	taken := &Place[T]{who: who, of: s}
@@ -83,7 +86,7 @@ func (p *Place[T]) GiveBack() {
 	p.Keep()
 	s := p.of
 	for ; s.of != nil; s = s.of {
-		s.count(-1)
+		s.count(-1, 0)
 	}
 	s.n--
 }
@@ -93,6 +96,7 @@ func (p *Place[T]) Keep() {
 	if p.at != nil {
 		p.of.given.Remove(p.at)
 		p.at = nil
+		p.counts(-1)
 	}
 }
 
@@ -100,46 +104,78 @@ func (p *Place[T]) Keep() {
 func (p *Place[T]) Offer() {
 	p.Keep()
 	p.at = p.of.given.PushBack(p.who)
+	p.counts(1)
 }
 
-// count gives a part so many places more, and with them another rank.
-func (s *part[T]) count(more int) {
-	all := s.of
-	if s.n > 0 {
-		row := all.ranks[s.n]
-		last := len(row) - 1
-		row[s.rank], row[last].rank = row[last], s.rank
-		row[last] = nil
-		all.ranks[s.n] = row[:last]
-	}
-	if s.n += more; s.n == 0 {
-		delete(all.parts, s.key)
-	} else {
-		for len(all.ranks) <= s.n {
-			if n := len(all.ranks); n < cap(all.ranks) {
-				all.ranks = all.ranks[:n+1] // with the memory of the row that was there
-			} else {
-				all.ranks = append(all.ranks, nil)
-			}
+// AboveShare tells whether the place's address has no less than it would have if all had as many.
+func (p *Place[T]) AboveShare() bool {
+	for s := p.of; s.of != nil; s = s.of {
+		if s.n*len(s.of.parts) < s.of.n {
+			return false
 		}
-		s.rank = len(all.ranks[s.n])
-		all.ranks[s.n] = append(all.ranks[s.n], s)
 	}
-	for n := len(all.ranks); n > 0 && len(all.ranks[n-1]) == 0; n-- {
-		all.ranks = all.ranks[:n-1]
+	return true
+}
+
+// counts has the parts that the place is in give so many more.
+func (p *Place[T]) counts(more int) {
+	for s := p.of; s.of != nil; s = s.of {
+		s.count(0, more)
 	}
 }
 
-// largest is a part that has as many places as any; nil if there is none.
+// count gives a part so many places more, of which so many may be asked back, and with them another
+// rank.
+func (s *part[T]) count(places, gives int) {
+	ranks, gave := &s.of.ranks, s.gives > 0
+	s.n, s.gives = s.n+places, s.gives+gives
+	switch {
+	case gave && s.gives > 0:
+		heap.Fix(ranks, s.rank)
+	case gave:
+		heap.Remove(ranks, s.rank)
+	case s.gives > 0:
+		heap.Push(ranks, s)
+	}
+	if s.n == 0 {
+		delete(s.of.parts, s.key)
+	}
+}
+
+// largest is a part that has as many places as any that gives one; nil if none does.
 func (s *part[T]) largest() *part[T] {
 	if len(s.ranks) == 0 {
 		return nil
 	}
-	return s.ranks[len(s.ranks)-1][0]
+	return s.ranks[0]
 }
 
-// Gives is who has to give up a place to one of an address; false if nobody has more than that
-// address would have with it, or those who have most keep theirs.
+// ranking is a heap of parts: the first has most places.
+type ranking[T any] []*part[T]
+
+func (r ranking[T]) Len() int           { return len(r) }
+func (r ranking[T]) Less(i, j int) bool { return r[i].n > r[j].n }
+
+func (r ranking[T]) Swap(i, j int) {
+	r[i], r[j] = r[j], r[i]
+	r[i].rank, r[j].rank = i, j
+}
+
+func (r *ranking[T]) Push(in any) {
+	s := in.(*part[T])
+	s.rank = len(*r)
+	*r = append(*r, s)
+}
+
+func (r *ranking[T]) Pop() any {
+	last := len(*r) - 1
+	s := (*r)[last]
+	(*r)[last], *r = nil, (*r)[:last]
+	return s
+}
+
+// Gives is who has to give up a place to one of an address; false if nobody who could has more than
+// that address would have with it.
 func (p *Places[T]) Gives(address wire.GID) (who T, ok bool) {
 	s := &p.all
 	keys, from := sources(address)
@@ -152,10 +188,7 @@ func (p *Places[T]) Gives(address wire.GID) (who T, ok bool) {
 			for most.parts != nil {
 				most = most.largest()
 			}
-			if oldest := most.given.Front(); oldest != nil {
-				return oldest.Value.(T), true
-			}
-			break
+			return most.given.Front().Value.(T), true
 		}
 		if s == nil {
 			break

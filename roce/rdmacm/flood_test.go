@@ -193,6 +193,34 @@ func TestPlaces(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
+// TestTooLong: a connection that has waited for its peer too long ends for a request that waits;
+// not that of a host which has less than its share.
+func TestTooLong(t *testing.T) {
+	const backlog = 8
+	segment := fmt.Sprintf("pipe:rdmacm-%d/10.0.0.", serial.Add(1))
+	b := newHost(t, segment+"1", nil)
+	on := ConnConfig{Config: Config{Devices: []*roce.Device{b.dev}}}
+	l, err := Listen(bg, b.at(99).String(), &ListenConfig{ConnConfig: on, Backlog: backlog})
+	require.NoError(t, err)
+	l.mu.Lock()
+	l.full = 0 // each has waited for too long
+	l.mu.Unlock()
+	one, many := newHost(t, segment+"2", nil), newHost(t, segment+"3", nil)
+	accepted := func(n uint64) bool {
+		sent, rep := statsOf(b.dev), wire.CMAttrREP-wire.CMAttrREQ
+		return sent.Sent[rep]-sent.Retried[rep] == n
+	}
+	newStranger(t, one).request(b, 99, 1)
+	until(func() bool { return accepted(1) && l.has(one) == 1 })
+	s := newStranger(t, many)
+	for i := range uint32(backlog + 4) {
+		s.request(b, 99, 100+i)
+	}
+	until(func() bool { return accepted(backlog + 5) })
+	require.Equal(t, 1, l.has(one))
+	require.NoError(t, l.Close())
+}
+
 // lost is a port that must find link addresses, and looks for some of them for ever.
 type lost struct {
 	transport.Port

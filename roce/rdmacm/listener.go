@@ -206,10 +206,14 @@ func (l *Listener) make(a *arrival) {
 }
 
 // makeRoom ends connections that have waited for their peer too long for the requests that wait,
-// the oldest first. The caller has the lock.
+// the oldest first of addresses that have their share of the places, or more. The caller has the
+// lock.
 func (l *Listener) makeRoom() {
 	for l.ctx.Err() == nil && l.requests.Len() > 0 && l.halfOpen.Len() > 0 && l.leaving < l.cfg.Backlog {
-		oldest := l.halfOpen.Front().Value.(*arrival)
+		oldest := l.oldest()
+		if oldest == nil {
+			return
+		}
 		if left := l.full - time.Since(oldest.since); left > 0 {
 			if l.room == nil {
 				l.room = time.AfterFunc(left, func() {
@@ -226,6 +230,17 @@ func (l *Listener) makeRoom() {
 			l.make(a)
 		}
 	}
+}
+
+// oldest is the connection that has waited for its peer for longest, of those whose addresses have
+// their share of the places; nil if there is none. The caller has the lock.
+func (l *Listener) oldest() *arrival {
+	for at := l.halfOpen.Front(); at != nil; at = at.Next() {
+		if a := at.Value.(*arrival); a.place.AboveShare() {
+			return a
+		}
+	}
+	return nil
 }
 
 // displace ends a connection that waits for its peer, and takes its place. The caller has the lock.

@@ -364,7 +364,7 @@ var mutants = []mutant{
 	{"cm: whatever ID a peer says it is, it is believed", []string{"cm TestStrangers"}, []edit{
 		{"cm/handle.go", "	case c.remoteID != 0 && local != c.remoteID:\n		return nil, false\n", ""}}},
 	{"cm: a peer that uses its queue pair anew keeps the old connection", []string{"cm TestReused"}, []edit{
-		{"cm/listen.go", "		m.refuseREQ(&req, wire.CMRejStale)\n		m.step(c, peerForgot, nil)\n		return\n	}\n	l :=", "		m.refuseREQ(&req, wire.CMRejStale)\n		return\n	}\n	l :="}}},
+		{"cm/listen.go", "	m.refuseREQ(req, wire.CMRejStale)\n	m.step(c, peerForgot, nil)\n", "	m.refuseREQ(req, wire.CMRejStale)\n"}}},
 	{"cm: a peer that uses its ID anew is taken for a copy", []string{"cm TestReused"}, []edit{
 		{"cm/listen.go", "c.tid == m.in.tid && c.theirs.QPN == req.LocalQPN", "true"}}},
 	{"cm: a REP from a queue pair that is in another connection is taken", []string{"cm TestStaleREP"}, []edit{
@@ -416,4 +416,14 @@ var mutants = []mutant{
 		{"cm/conn.go", "mad(c.dreqTID, &drep)", "mad(c.tid, &drep)"}}},
 	{"cm: a REQ may name a third's address", []string{"cm TestREQIsJudged"}, []edit{
 		{"cm/listen.go", "p.LocalGID != from.Remote || p.RemoteGID != from.Local", "p == nil"}}},
+	{"cm: a request that the application does not answer keeps its peer's next ones out for ever", []string{"cm TestBegunAnew"}, []edit{
+		{"cm/listen.go", "m.now-c.repeated > c.linger+c.promised &&", "false &&"}}},
+	{"cm: a peer that was told to wait has forgotten its request meanwhile", []string{"cm TestBegunAnew"}, []edit{
+		{"cm/act.go", "	c.promised = span(service)\n", ""}}},
+	{"cm: each forged REQ has us ask the peer", []string{"cm TestProbes"}, []edit{
+		{"cm/act.go", "c.probed != 0 && m.now-c.probed < c.timeout", "false"}}},
+	{"rdmacm: who has waited longest goes first, whatever its share", []string{"roce/rdmacm TestTooLong"}, []edit{
+		{"roce/rdmacm/listener.go", "a.place.AboveShare()", "a != nil"}}},
+	{"fair: who has most and keeps it all shields who has nearly as many", []string{"internal/fair TestGives", "internal/fair TestPlaces"}, []edit{
+		{"internal/fair/places.go", "		p.counts(-1)\n", ""}}},
 }
