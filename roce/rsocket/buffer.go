@@ -126,6 +126,9 @@ func (c *Conn) sendOwn(op string, b *Buffer, off, n int, ready func(*Conn) bool,
 	if done > 0 {
 		upTo := c.end.Begun()
 		late := c.await(owning, func(c *Conn) bool { return c.end.Finished() >= upTo || c.over() })
+		if late != nil { // what has completed by now is in time
+			c.look()
+		}
 		if c.end.Finished() < upTo {
 			c.qp.Modify(context.Background(), &roce.QPAttr{State: roce.StateErr}, roce.AttrState)
 			c.end.Fail(fmt.Errorf("%w: what was written from a Buffer was given up", syscall.ECONNRESET))

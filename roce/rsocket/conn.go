@@ -177,12 +177,12 @@ func (c *Conn) left() error {
 }
 
 // Close ends the connection. What was written still arrives: Close waits until the other end's
-// device has it, for Config.Linger at most. The error says that this is not so, or not known; the
-// connection is gone nevertheless. It is nil without that if the other end's application has closed
-// as well, and would read nothing more, or if another call has returned already why the connection
-// failed. Calls that are waiting return with net.ErrClosed, and so does a second Close. When Close
-// returns nothing of the connection is left on the device. If Linger is less than 0 Close does not
-// wait for any of it, and nobody is told.
+// device has it, for Config.Linger at most. The error says that this is not known; the connection
+// is gone nevertheless. It is nil without that if the other end's application has closed as well,
+// and would read nothing more, or if another call has returned already why the connection failed.
+// Calls that are waiting return with net.ErrClosed, and so does a second Close. When Close returns
+// nothing of the connection is left on the device. If Linger is less than 0 Close does not wait for
+// any of it, and nobody is told.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -227,9 +227,9 @@ func (c *Conn) finish(told bool) error {
 	case told:
 		err = nil // by another call
 	case err == nil && c.end.Err() != nil:
-		err = fmt.Errorf("not all that was written has arrived: %w", c.end.Err())
+		err = fmt.Errorf("it is not known whether all that was written has arrived: %w", c.end.Err())
 	case err != nil:
-		err = fmt.Errorf("not all that was written has arrived within %v: %w", c.cfg.Linger, err)
+		err = fmt.Errorf("it is not known after %v whether all that was written has arrived: %w", c.cfg.Linger, err)
 		c.end.Fail(net.ErrClosed) // who waits for completions waits no more
 		c.wakeAll()
 	}

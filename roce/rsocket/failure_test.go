@@ -3,6 +3,7 @@ package rsocket
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -72,7 +73,7 @@ func TestPeerGone(t *testing.T) {
 	require.NoError(t, b.qp.Close())
 	_, err = a.Write([]byte("y"))
 	require.NoError(t, err)
-	require.ErrorContains(t, a.Close(), "not all that was written has arrived")
+	require.ErrorContains(t, a.Close(), "it is not known whether all that was written has arrived")
 
 	a, b = connected(t, "pipe", &Config{Linger: time.Nanosecond})
 	require.NoError(t, b.qp.Close())
@@ -235,5 +236,36 @@ func TestLosses(t *testing.T) {
 		require.True(t, bytes.Equal(sent, got))
 		require.NoError(t, c2.Close())
 		require.NoError(t, c1.Close())
+	}
+}
+
+// TestLastACK: the acknowledgements of the end are lost, from whichever on. The other application
+// has read all, and has closed without error: so Close is nil, as that end has answered.
+func TestLastACK(t *testing.T) {
+	name, _ := wires["pipe"]()
+	a := open(t, name)
+	for first := range 9 {
+		b, err := roce.Open(name, &roce.Config{Faults: fmt.Sprintf("tx.ACK:%d-:drop", first+1)})
+		require.NoError(t, err)
+		l, err := Listen(bg, netip.AddrPortFrom(b.GIDs()[0].Addr(), 0).String(), &Options{Devices: []*roce.Device{b}})
+		require.NoError(t, err)
+		x, err := (&Dialer{Options{Devices: []*roce.Device{a}}}).Dial(bg, l.Addr().String())
+		require.NoError(t, err)
+		conn, err := l.Accept()
+		require.NoError(t, err)
+		done := make(chan error)
+		go func() {
+			all, err := io.ReadAll(conn)
+			if string(all) != "last words" {
+				err = fmt.Errorf("%q: %w", all, err)
+			}
+			done <- errors.Join(err, conn.Close())
+		}()
+		_, err = x.Write([]byte("last words"))
+		require.NoError(t, err)
+		require.NoError(t, x.Close())
+		require.NoError(t, <-done)
+		require.NoError(t, l.Close())
+		require.NoError(t, b.Close())
 	}
 }

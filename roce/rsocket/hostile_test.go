@@ -192,7 +192,7 @@ func TestFailureUntold(t *testing.T) {
 		failed = a.end.Err() != nil
 		a.mu.Unlock()
 	}
-	require.ErrorContains(t, a.Close(), "not all that was written has arrived")
+	require.ErrorContains(t, a.Close(), "it is not known whether all that was written has arrived")
 }
 
 // TestClosedBuffer: memory that was given up is refused, and costs no connection.

@@ -105,24 +105,39 @@ func (c *Conn) polls(s side) bool {
 	return c.cfg.Polling && (s < calls || slices.Contains(c.wait.beside[:calls], true))
 }
 
-// lead takes completions once, waiting for the first.
+// lead takes completions once, waiting for the first; of a connection that is gone below, as many
+// as have come.
 func (c *Conn) lead(s side) {
+	gone := c.gone
+	if n := c.reap(gone, c.polls(s)); gone && n == 0 { // what had come before is handled
+		c.end.Gone(syscall.ECONNRESET)
+	}
+	c.tellBeside()
+}
+
+// look takes what has completed, and waits for nothing. Whoever leads does it already.
+func (c *Conn) look() {
+	if !c.wait.leading {
+		c.reap(true, true)
+		c.tellBeside()
+	}
+}
+
+// reap takes completions and handles them; once: it looks only once for them.
+func (c *Conn) reap(once, polls bool) (n int) {
 	c.wait.leading = true
 	c.wait.up.Store(false)
-	ctx, gone, polls := c.wait.ctx, c.gone, c.polls(s)
 	c.wait.asleep = !polls
+	ctx := c.wait.ctx
 	c.mu.Unlock()
-	n, err := c.gather(ctx, gone, polls)
+	n, err := c.gather(ctx, once, polls)
 	c.mu.Lock()
 	c.wait.leading = false
 	if err != nil && ctx.Err() == nil {
 		c.end.Fail(err)
 	}
 	c.handle(c.wait.wcs[:n])
-	if gone && n == 0 { // what had come before is handled
-		c.end.Gone(syscall.ECONNRESET)
-	}
-	c.tellBeside()
+	return n
 }
 
 // lookForEnd takes what came before the end of the connection below, and then the end, so that
@@ -140,13 +155,13 @@ const looks = 64
 // gather is the leader's wait. Between two looks other goroutines may run: on a machine with few
 // processors it is one of them that the other end waits for, such as the handler of a request. (A
 // CQ.Wait that has to wait also polls first, but hardly lets others run. HTTP over two processors
-// took 84 us for a request, and 23 so.) Of a connection that is over, nothing is waited for.
-func (c *Conn) gather(ctx context.Context, gone, polls bool) (n int, err error) {
+// took 84 us for a request, and 23 so.)
+func (c *Conn) gather(ctx context.Context, once, polls bool) (n int, err error) {
 	for i := 0; ; i++ {
 		if i == looks && !polls {
 			return c.cq.Wait(ctx, c.wait.wcs[:])
 		}
-		if n, err = c.cq.Poll(c.wait.wcs[:]); n > 0 || err != nil || gone || c.wait.up.Load() {
+		if n, err = c.cq.Poll(c.wait.wcs[:]); n > 0 || err != nil || once || c.wait.up.Load() {
 			return n, err
 		}
 		runtime.Gosched()

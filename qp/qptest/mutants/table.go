@@ -271,7 +271,10 @@ var mutants = []mutant{
 	{"an event is taken, and the token for the next one is not put back", []string{"roce TestSteps/two_get", "roce TestSteps/selects"}, []edit{
 		{"roce/eventqueue.go", "	e = q.queue[0]\n	q.queue = slices.Delete(q.queue, 0, 1)\n	if !q.closed {", "	e = q.queue[0]\n	q.queue = slices.Delete(q.queue, 0, 1)\n	if !q.closed && len(q.queue) == 0 {"}}},
 	{"rsocket: who has led tells nobody who waits beside", []string{"roce/rsocket TestSteps/comes_first"}, []edit{
-		{"roce/rsocket/wait.go", "	c.tellBeside()\n}\n\n// lookForEnd", "}\n\n// lookForEnd"}}},
+		{"roce/rsocket/wait.go", "	c.tellBeside()\n}\n\n// look takes", "}\n\n// look takes"}}},
+	{"rsocket: who hears that the other end ends both does not answer", []string{"roce/rsocket TestLastACK", "roce/rsocket/internal/stream TestMoves"}, []edit{
+		{"roce/rsocket/internal/stream/state.go", "gotDisconnect: {Disconnected, disconnect},\n		toldDisconnect: {Open", "gotDisconnect: {Disconnected, nothing},\n		toldDisconnect: {Open"},
+		{"roce/rsocket/internal/stream/state.go", "gotDisconnect: {Disconnected, disconnect},\n		toldDisconnect: {WriteOnly", "gotDisconnect: {Disconnected, nothing},\n		toldDisconnect: {WriteOnly"}}},
 	{"rsocket: a leader that sleeps does not hear of a deadline or of Close", []string{"roce/rsocket TestSteps/one_sleeps,_one_sets"}, []edit{
 		{"roce/rsocket/wait.go", "		c.wait.end()\n", "		_ = c.wait.end\n"}}},
 	{"who leaves Wait keeps the token", []string{"roce/internal/soft TestSteps/two_wait"}, []edit{

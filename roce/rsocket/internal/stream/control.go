@@ -31,7 +31,7 @@ func (e *End) owesUpdate() bool {
 // Control makes the next control message, if one is owed and may be sent. Call it until it returns
 // false.
 func (e *End) Control(r *Request) bool {
-	if e.spare == 0 || e.state.Over() {
+	if e.spare == 0 || e.state.Over() && (e.state == Failed || e.control.owed != disconnect) {
 		return false
 	}
 	*r = Request{From: -1, HasImm: true}

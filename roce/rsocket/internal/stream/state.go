@@ -59,18 +59,18 @@ type owed uint8
 const (
 	nothing owed = iota
 	shutdown
-	disconnect
+	disconnect // also as the answer to one, which says that all before it has arrived
 )
 
 var moves = [states][events]move{
 	Open: {endWrite: {ReadOnly, shutdown}, endRead: {WriteOnly, nothing}, endBoth: {Closing, disconnect},
-		gotShutdown: {WriteOnly, nothing}, gotDisconnect: {Disconnected, nothing},
+		gotShutdown: {WriteOnly, nothing}, gotDisconnect: {Disconnected, disconnect},
 		toldDisconnect: {Open, nothing}, toldAll: {Open, nothing}, connectionFails: {Failed, nothing}},
 	ReadOnly: {endWrite: {ReadOnly, nothing}, endRead: {Closing, disconnect}, endBoth: {Closing, disconnect},
-		gotShutdown: {Ending, nothing}, gotDisconnect: {Disconnected, nothing},
+		gotShutdown: {Ending, nothing}, gotDisconnect: {Disconnected, disconnect},
 		toldDisconnect: {ReadOnly, nothing}, toldAll: {ReadOnly, nothing}, connectionFails: {Failed, nothing}},
 	WriteOnly: {endWrite: {Closing, disconnect}, endRead: {WriteOnly, nothing}, endBoth: {Closing, disconnect},
-		gotShutdown: {WriteOnly, nothing}, gotDisconnect: {Disconnected, nothing},
+		gotShutdown: {WriteOnly, nothing}, gotDisconnect: {Disconnected, disconnect},
 		toldDisconnect: {WriteOnly, nothing}, toldAll: {WriteOnly, nothing}, connectionFails: {Failed, nothing}},
 	Closing: {endWrite: {Closing, nothing}, endRead: {Closing, nothing}, endBoth: {Closing, nothing},
 		gotShutdown: {Closing, nothing}, gotDisconnect: {Disconnected, nothing},
