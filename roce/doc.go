@@ -2,6 +2,28 @@
 // memory as libibverbs has them, on a network interface without RDMA hardware, kernel module or
 // privilege.
 //
+// # A first program
+//
+// A [Device] is one IP address, or all of an interface. On it a [PD] groups what may work
+// together, an [MR] makes bytes reachable under keys, a [CQ] collects completions, and a [QP] is
+// one end of a connection. Every call returns an error too (left out here):
+//
+//	device := roce.Open("udp:eth0", nil) // or an address; "roce devices" lists them
+//	pd, cq := device.AllocPD(), device.CreateCQ(roce.CQInitAttr{CQE: 64})
+//	mr := pd.RegMR(memory, roce.LocalWrite|roce.RemoteWrite)
+//	qp := pd.CreateQP(roce.QPInitAttr{SendCQ: cq})
+//	// the two ends tell each other qp.Endpoint(), mr.Addr() and mr.RKey(), by any means
+//	qp.Connect(ctx, theirs, nil)
+//	qp.PostSend(roce.SendWR{Opcode: roce.WRWrite, Flags: roce.SendSignaled,
+//		SGL: []roce.SGE{mr.SGE(0, 64)}, RemoteAddr: theirAddr, RKey: theirKey})
+//	n := cq.Wait(ctx, wcs) // the peer's memory has the bytes now
+//
+// The package example is that as a whole, to be run. Package rdmacm connects by address and port
+// instead, as librdmacm does, and package rsocket makes a net.Conn of it. An [SRQ] holds receive
+// requests for many queue pairs; those of UD send datagrams.
+//
+// # What is where
+//
 //	app ── PostSend / PostRecv ──▶ [send, receive rings] ─┐   ┌─▶ [completions] ── Poll ──▶ app
 //	                                                      ▼   │
 //	app ── CreateQP, Modify ... ──▶  lane: one turn = receive → handle → send → publish
@@ -9,12 +31,6 @@
 //	                               frames, lent for a call│   │qp.Engine: the protocol
 //	                                                      ▼   │mr.Table: keys → memory
 //	                                       transport.Port (UDP socket, pipe in memory ...)
-//
-// A [Device] is one IP address, or all of an interface: the rows of its GID table. On it a [PD]
-// groups what may work together, an [MR] makes bytes reachable under keys, a [CQ] collects
-// completions, and a [QP] is one end of a connection (RC, UC) or sends datagrams (UD); an [SRQ]
-// holds receive requests for many of them. Both ends exchange their [Endpoint] by any means, call
-// [QP.Connect], post work requests and poll completions. Package example: Example.
 //
 // This package is the verbs and no more: what is made, what belongs to what, who may be closed
 // when. The device below is internal/soft, which is this stack; a build with the tag verbs adds the
