@@ -1,9 +1,12 @@
 package rdmacm
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/netip"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -118,4 +121,43 @@ func TestCloseTwice(t *testing.T) {
 	require.Equal(t, 2, calls)
 	require.NoError(t, c.Close(gone))
 	require.NoError(t, l.Close())
+}
+
+// TestListenerCloseTwice: who closes a listener that another goroutine is closing can close the
+// device then: nothing of the listener is left.
+func TestListenerCloseTwice(t *testing.T) {
+	na, nb := wires["pipe"]()
+	a, b := newHost(t, na, nil), newHost(t, nb, nil)
+	cfg := func(h *host) ConnConfig { return ConnConfig{Config: Config{Devices: []*roce.Device{h.dev}}} }
+	asked, answer := make(chan struct{}), make(chan struct{})
+	l, err := Listen(bg, b.at(0).String(), &ListenConfig{ConnConfig: cfg(b), Decide: func(netip.AddrPort, []byte) ([]byte, error) {
+		close(asked)
+		<-answer
+		return nil, nil
+	}})
+	require.NoError(t, err)
+	dialed, first := make(chan error), make(chan error)
+	go func() {
+		dial := cfg(a)
+		_, err := Dial(bg, l.Addr().String(), &dial)
+		dialed <- err
+	}()
+	<-asked
+	go func() { first <- l.Close() }()
+	<-l.ctx.Done()
+	var over, answered atomic.Bool
+	go func() {
+		stack := make([]byte, 1<<20)
+		until(func() bool { // both wait, or the second does not
+			return over.Load() || bytes.Count(stack[:runtime.Stack(stack, true)], []byte("(*Listener).Close(")) == 2
+		})
+		answered.Store(true)
+		close(answer)
+	}()
+	require.NoError(t, l.Close())
+	early := !answered.Load()
+	over.Store(true)
+	require.NoError(t, <-first)
+	require.ErrorIs(t, <-dialed, ErrUnreachable)
+	require.False(t, early, "a connection was still being made")
 }

@@ -61,6 +61,8 @@ type Listener struct {
 	tasks sync.WaitGroup
 	ready chan *arrival // established
 
+	closed sync.Once
+
 	mu       sync.Mutex
 	requests fair.Turns[*arrival]  // that have no goroutine yet
 	places   fair.Places[*arrival] // of those that are being made, or wait for Accept
@@ -328,11 +330,14 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 }
 
 // Close ends the listener. Connections that Accept has returned live on; others, and requests, are
-// refused or ended. A second Close does nothing.
-func (l *Listener) Close() error {
-	if l.ctx.Err() != nil {
-		return nil
-	}
+// refused or ended. A second Close does nothing but wait for the first, so that the device can be
+// closed then. Decide, Setup and Prepare must not call it.
+func (l *Listener) Close() (err error) {
+	l.closed.Do(func() { err = l.close() })
+	return err
+}
+
+func (l *Listener) close() error {
 	l.end()
 	err := l.id.Close()
 	l.mu.Lock()

@@ -128,7 +128,7 @@ func (l *Listener) AcceptContext(ctx context.Context) (*Conn, error) {
 func (l *Listener) Addr() net.Addr { return addrOf(l.below.Addr()) }
 
 // Close ends the listener. Calls of Accept return with net.ErrClosed; connections live on. A second
-// Close does nothing.
+// Close does nothing but wait for the first.
 func (l *Listener) Close() error { return l.below.Close() }
 
 // Addr is the address of an end.

@@ -380,6 +380,8 @@ var mutants = []mutant{
 		{"roce/rdmacm/listener.go", "	if other, ok := l.places.Gives(a.from); ok {\n", "	if other, ok := l.places.Gives(a.from); ok && false {\n"}}},
 	{"connections to different peers need different ports", []string{"roce/rdmacm TestPortsByPeer"}, []edit{
 		{"roce/rdmacm/resolve.go", "	if h.peer.IsValid() && o.peer.IsValid() && h.peer != o.peer {\n		return false\n	}\n", ""}}},
+	{"a second Close of a listener does not wait for the first", []string{"roce/rdmacm TestListenerCloseTwice"}, []edit{
+		{"roce/rdmacm/listener.go", "	l.closed.Do(func() { err = l.close() })\n	return err\n", "	if l.ctx.Err() != nil {\n		return nil\n	}\n	return l.close()\n"}}},
 	{"a second Close of a connection waits whatever its context says", []string{"roce/rdmacm TestCloseTwice"}, []edit{
 		{"roce/rdmacm/conn.go", "		case <-ctx.Done():\n			select {\n			case <-over:\n			default:\n				return fail(\"Close\", ctx.Err())\n			}\n", ""}}},
 	{"a listener asks for no place back", []string{"roce/rdmacm TestPlaces"}, []edit{
