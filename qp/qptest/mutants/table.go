@@ -275,6 +275,8 @@ var mutants = []mutant{
 	{"rsocket: who hears that the other end ends both does not answer", []string{"roce/rsocket TestLastACK", "roce/rsocket/internal/stream TestMoves"}, []edit{
 		{"roce/rsocket/internal/stream/state.go", "gotDisconnect: {Disconnected, disconnect},\n		toldDisconnect: {Open", "gotDisconnect: {Disconnected, nothing},\n		toldDisconnect: {Open"},
 		{"roce/rsocket/internal/stream/state.go", "gotDisconnect: {Disconnected, disconnect},\n		toldDisconnect: {WriteOnly", "gotDisconnect: {Disconnected, nothing},\n		toldDisconnect: {WriteOnly"}}},
+	{"rsocket: when both ends have ended writing neither says that it disconnects", []string{"roce/rsocket TestLastACK", "roce/rsocket/internal/stream TestMoves"}, []edit{
+		{"roce/rsocket/internal/stream/state.go", "gotShutdown: {Closing, disconnect}", "gotShutdown: {Closing, nothing}"}}},
 	{"rsocket: a leader that sleeps does not hear of a deadline or of Close", []string{"roce/rsocket TestSteps/one_sleeps,_one_sets"}, []edit{
 		{"roce/rsocket/wait.go", "		c.wait.end()\n", "		_ = c.wait.end\n"}}},
 	{"who leaves Wait keeps the token", []string{"roce/internal/soft TestSteps/two_wait"}, []edit{

@@ -22,7 +22,7 @@ func (e *End) Owes() bool {
 
 // owesUpdate: half of the buffer or half of the credits (section 3.3).
 func (e *End) owesUpdate() bool {
-	if e.state.Over() || e.state == Closing || e.state == Ending {
+	if e.state.Over() || e.state == Closing {
 		return false
 	}
 	return e.read >= e.half || int(e.seq16-e.told) >= e.cfg.Credits/2

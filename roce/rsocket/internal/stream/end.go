@@ -133,7 +133,6 @@ func (e *End) Received(imm uint32, bytes uint32) {
 		switch arg {
 		case sayShutdown:
 			e.on(gotShutdown)
-			e.lookForAll()
 		case sayDisconnect:
 			e.on(gotDisconnect)
 		}
@@ -158,15 +157,6 @@ func (e *End) Sent(id uint64) {
 		e.spare++
 		e.on(toldDisconnect)
 	}
-	e.lookForAll()
-}
-
-// lookForAll ends an end that waits until all that it has sent is acknowledged: the last of it was
-// the shutdown, and completions are in order.
-func (e *End) lookForAll() {
-	if e.state == Ending && e.control.owed == nothing && e.spare == ControlDepth {
-		e.on(toldAll)
-	}
 }
 
 // Fail is told of a completion with an error, or of another end of the connection below. What comes
@@ -183,10 +173,10 @@ func (e *End) Fail(err error) {
 }
 
 // Gone is told that the other end has ended the connection below. After its disconnect that is how
-// it should be, and when both end writing and all that this end has sent is known to have arrived;
-// else it is a failure.
+// it should be, and when this end has ended both and all that it has written is known to have
+// arrived; else it is a failure.
 func (e *End) Gone(err error) {
-	if (e.state == Closing || e.state == Ending) && e.finished == e.begun {
+	if e.state == Closing && e.finished == e.begun {
 		e.on(gotDisconnect)
 	}
 	e.Fail(err)

@@ -6,21 +6,19 @@ package stream
 // State says what the application of an end may still do.
 type State uint8
 
-// The states. Closing and Ending end by themselves: when the other end has acknowledged the
-// disconnect, or all that was sent.
+// The states. Closing ends by itself: when the other end has acknowledged the disconnect.
 const (
 	Open         State = iota // read and write
 	ReadOnly                  // it has ended writing, and has told
 	WriteOnly                 // it has ended reading, or the other end has ended writing
-	Closing                   // it has ended both, and tells
-	Ending                    // both ends have ended writing; what was sent may still be on its way
+	Closing                   // it has ended both, or both ends have ended writing, and it tells
 	Disconnected              // nothing can come and nothing can go
 	Failed                    // the same, by an error
 	states
 )
 
 func (s State) String() string {
-	return [...]string{"open", "read-only", "write-only", "closing", "ending", "disconnected", "failed"}[s]
+	return [...]string{"open", "read-only", "write-only", "closing", "disconnected", "failed"}[s]
 }
 
 // MayRead says whether more may come than is here.
@@ -41,8 +39,7 @@ const (
 	endBoth                      // both
 	gotShutdown                  // the other end has ended writing,
 	gotDisconnect                // or both
-	toldDisconnect               // it has acknowledged that this one has ended both,
-	toldAll                      // or all that was sent, and nothing is owed
+	toldDisconnect               // it has acknowledged that this one has
 	connectionFails              // a work request or a rule is broken
 	events
 )
@@ -65,23 +62,20 @@ const (
 var moves = [states][events]move{
 	Open: {endWrite: {ReadOnly, shutdown}, endRead: {WriteOnly, nothing}, endBoth: {Closing, disconnect},
 		gotShutdown: {WriteOnly, nothing}, gotDisconnect: {Disconnected, disconnect},
-		toldDisconnect: {Open, nothing}, toldAll: {Open, nothing}, connectionFails: {Failed, nothing}},
+		toldDisconnect: {Open, nothing}, connectionFails: {Failed, nothing}},
 	ReadOnly: {endWrite: {ReadOnly, nothing}, endRead: {Closing, disconnect}, endBoth: {Closing, disconnect},
-		gotShutdown: {Ending, nothing}, gotDisconnect: {Disconnected, disconnect},
-		toldDisconnect: {ReadOnly, nothing}, toldAll: {ReadOnly, nothing}, connectionFails: {Failed, nothing}},
+		gotShutdown: {Closing, disconnect}, gotDisconnect: {Disconnected, disconnect},
+		toldDisconnect: {ReadOnly, nothing}, connectionFails: {Failed, nothing}},
 	WriteOnly: {endWrite: {Closing, disconnect}, endRead: {WriteOnly, nothing}, endBoth: {Closing, disconnect},
 		gotShutdown: {WriteOnly, nothing}, gotDisconnect: {Disconnected, disconnect},
-		toldDisconnect: {WriteOnly, nothing}, toldAll: {WriteOnly, nothing}, connectionFails: {Failed, nothing}},
+		toldDisconnect: {WriteOnly, nothing}, connectionFails: {Failed, nothing}},
 	Closing: {endWrite: {Closing, nothing}, endRead: {Closing, nothing}, endBoth: {Closing, nothing},
 		gotShutdown: {Closing, nothing}, gotDisconnect: {Disconnected, nothing},
-		toldDisconnect: {Disconnected, nothing}, toldAll: {Closing, nothing}, connectionFails: {Failed, nothing}},
-	Ending: {endWrite: {Ending, nothing}, endRead: {Ending, nothing}, endBoth: {Ending, nothing},
-		gotShutdown: {Ending, nothing}, gotDisconnect: {Disconnected, nothing},
-		toldDisconnect: {Ending, nothing}, toldAll: {Disconnected, nothing}, connectionFails: {Failed, nothing}},
+		toldDisconnect: {Disconnected, nothing}, connectionFails: {Failed, nothing}},
 	Disconnected: {endWrite: {Disconnected, nothing}, endRead: {Disconnected, nothing}, endBoth: {Disconnected, nothing},
 		gotShutdown: {Disconnected, nothing}, gotDisconnect: {Disconnected, nothing},
-		toldDisconnect: {Disconnected, nothing}, toldAll: {Disconnected, nothing}, connectionFails: {Disconnected, nothing}},
+		toldDisconnect: {Disconnected, nothing}, connectionFails: {Disconnected, nothing}},
 	Failed: {endWrite: {Failed, nothing}, endRead: {Failed, nothing}, endBoth: {Failed, nothing},
 		gotShutdown: {Failed, nothing}, gotDisconnect: {Failed, nothing},
-		toldDisconnect: {Failed, nothing}, toldAll: {Failed, nothing}, connectionFails: {Failed, nothing}},
+		toldDisconnect: {Failed, nothing}, connectionFails: {Failed, nothing}},
 }
