@@ -6,6 +6,7 @@ package rsocket
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -30,15 +31,36 @@ func served(t *testing.T, handler http.Handler, withTLS bool) *http.Client {
 	} else {
 		server.Start()
 	}
+	var open sync.WaitGroup
 	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 		ExpectContinueTimeout: time.Hour, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return d.DialContext(ctx, network, l.Addr().String())
+			c, err := d.Dial(ctx, l.Addr().String())
+			if err != nil {
+				return nil, err
+			}
+			open.Add(1)
+			return counted{c, &open}, nil
 		}}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		server.Close()
+		open.Wait() // the transport closes connections in the background
 	})
 	return &http.Client{Transport: transport}
+}
+
+// counted is a connection that is counted until its Close has returned.
+type counted struct {
+	*Conn
+	open *sync.WaitGroup
+}
+
+func (c counted) Close() error {
+	err := c.Conn.Close()
+	if !errors.Is(err, net.ErrClosed) { // the first
+		c.open.Done()
+	}
+	return err
 }
 
 // TestHTTP2: many requests at a time on one connection, under TLS.
