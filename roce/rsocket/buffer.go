@@ -127,7 +127,7 @@ func (c *Conn) sendOwn(op string, b *Buffer, off, n int, ready func(*Conn) bool,
 		upTo := c.end.Begun()
 		late := c.await(owning, func(c *Conn) bool { return c.end.Finished() >= upTo || c.over() })
 		if late != nil { // what has completed by now is in time
-			c.look()
+			c.look(owning)
 		}
 		if c.end.Finished() < upTo {
 			c.qp.Modify(context.Background(), &roce.QPAttr{State: roce.StateErr}, roce.AttrState)

@@ -134,11 +134,62 @@ func TestLook(t *testing.T) {
 	require.NoError(t, err)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.end.KeepAlive() // whose completion is also that of the words
+	a.flush()
 	for a.end.Finished() < a.end.Begun() { // nobody else looks
-		a.look()
+		a.look(owning)
 		runtime.Gosched()
 	}
 	require.Equal(t, stream.Open, a.end.State())
+}
+
+// TestLookBeside: that is so too if another call leads, which has looked before, and leads on.
+func TestLookBeside(t *testing.T) {
+	a, _ := connected(t, "pipe")
+	_, err := a.Write([]byte("words"))
+	require.NoError(t, err)
+	a.mu.Lock()
+	a.end.KeepAlive()
+	a.flush()
+	a.wait.leading = true
+	a.mu.Unlock()
+	arrived := make(chan bool, 1)
+	go func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.look(owning)
+		arrived <- a.end.Finished() == a.end.Begun()
+	}()
+	for waits := false; !waits && len(arrived) == 0; runtime.Gosched() {
+		a.mu.Lock()
+		waits = a.wait.beside[owning]
+		a.mu.Unlock()
+	}
+	for a.cq.Len() < 3 { // of the first update of each end, and of the sign of life
+		runtime.Gosched()
+	}
+	a.mu.Lock()
+	a.wait.leading = false
+	a.wait.turns++
+	a.tellBeside()
+	a.lead(reading)
+	a.mu.Unlock()
+	require.True(t, <-arrived)
+}
+
+// TestCloseInTime: an acknowledgement that has come when Close has no more time is in time.
+func TestCloseInTime(t *testing.T) {
+	a, b := connected(t, "pipe", &Config{Linger: time.Nanosecond})
+	a.mu.Lock()
+	a.end.EndBoth()
+	a.flush()
+	a.mu.Unlock()
+	_, err := b.Read(make([]byte, 1))
+	require.Equal(t, io.EOF, err)
+	for a.cq.Len() < 3 { // of the first update of each end, and of the disconnect or its answer
+		runtime.Gosched()
+	}
+	require.NoError(t, a.Close())
 }
 
 // TestCloseAfterDeadline: a deadline that has ended the connection does not say so: Close still

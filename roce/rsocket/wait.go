@@ -38,6 +38,7 @@ const (
 // waiting is who waits.
 type waiting struct {
 	leading bool
+	turns   int                  // of leaders, that have ended
 	asleep  bool                 // the leader does not poll, whatever Config.Polling says
 	beside  [sides]bool          // who waits for the leader,
 	told    [sides]chan struct{} // and hears of it here
@@ -76,16 +77,21 @@ func (c *Conn) await(s side, ready func(*Conn) bool) error {
 			c.lead(s)
 			continue
 		}
-		c.wait.beside[s] = true
-		if c.wait.asleep && c.polls(s) {
-			c.wait.asleep = false // once is enough
-			c.wakeAll()
-		}
-		c.mu.Unlock()
-		<-c.wait.told[s]
-		c.mu.Lock()
-		c.wait.beside[s] = false
+		c.follow(s)
 	}
+}
+
+// follow waits beside the leader until it has something to tell.
+func (c *Conn) follow(s side) {
+	c.wait.beside[s] = true
+	if c.wait.asleep && c.polls(s) {
+		c.wait.asleep = false // once is enough
+		c.wakeAll()
+	}
+	c.mu.Unlock()
+	<-c.wait.told[s]
+	c.mu.Lock()
+	c.wait.beside[s] = false
 }
 
 // stopped says why a call of a side may not go on.
@@ -115,11 +121,17 @@ func (c *Conn) lead(s side) {
 	c.tellBeside()
 }
 
-// look takes what has completed, and waits for nothing. Whoever leads does it already.
-func (c *Conn) look() {
-	if !c.wait.leading {
-		c.reap(true, true)
-		c.tellBeside()
+// look takes what has completed, and waits for no more. Who leads may have taken it and wait for
+// the lock, or have looked too early: of two turns the second looks after this call began.
+func (c *Conn) look(s side) {
+	for upTo := c.wait.turns + 2; c.wait.turns < upTo; {
+		if !c.wait.leading {
+			c.reap(true, true)
+			c.tellBeside()
+			return
+		}
+		c.wakeAll()
+		c.follow(s)
 	}
 }
 
@@ -133,6 +145,7 @@ func (c *Conn) reap(once, polls bool) (n int) {
 	n, err := c.gather(ctx, once, polls)
 	c.mu.Lock()
 	c.wait.leading = false
+	c.wait.turns++
 	if err != nil && ctx.Err() == nil {
 		c.end.Fail(err)
 	}

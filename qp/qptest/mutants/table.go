@@ -277,6 +277,10 @@ var mutants = []mutant{
 		{"roce/rsocket/internal/stream/state.go", "gotDisconnect: {Disconnected, disconnect},\n		toldDisconnect: {WriteOnly", "gotDisconnect: {Disconnected, nothing},\n		toldDisconnect: {WriteOnly"}}},
 	{"rsocket: when both ends have ended writing neither says that it disconnects", []string{"roce/rsocket TestLastACK", "roce/rsocket/internal/stream TestMoves"}, []edit{
 		{"roce/rsocket/internal/stream/state.go", "gotShutdown: {Closing, disconnect}", "gotShutdown: {Closing, nothing}"}}},
+	{"rsocket: who has no more time does not hear what another has taken", []string{"roce/rsocket TestLookBeside"}, []edit{
+		{"roce/rsocket/wait.go", "c.wait.turns + 2; c.wait.turns < upTo; {", "c.wait.turns + 2; !c.wait.leading && c.wait.turns < upTo; {"}}},
+	{"rsocket: Close gives up before it has looked", []string{"roce/rsocket TestCloseInTime"}, []edit{
+		{"roce/rsocket/conn.go", "		if c.look(ending); c.over() {", "		if c.over() {"}}},
 	{"rsocket: a leader that sleeps does not hear of a deadline or of Close", []string{"roce/rsocket TestSteps/one_sleeps,_one_sets"}, []edit{
 		{"roce/rsocket/wait.go", "		c.wait.end()\n", "		_ = c.wait.end\n"}}},
 	{"who leaves Wait keeps the token", []string{"roce/internal/soft TestSteps/two_wait"}, []edit{
