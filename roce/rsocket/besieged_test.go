@@ -79,7 +79,8 @@ var besieges = []func(p *besieger){
 	},
 	func(p *besieger) { p.write(0, 0, nil) },
 	func(p *besieger) { // a receive buffer, and credits
-		if len(p.told) <= stream.Entries || !step.Raced && p.seldom() {
+		// One more than these may overwrite an entry that a is reading: the same as sneaks.
+		if len(p.told) < stream.Entries || !step.Raced && (len(p.told) == stream.Entries || p.seldom()) {
 			entry := p.entry()
 			p.told = append(p.told, int(binary.NativeEndian.Uint32(entry[12:])))
 			p.write(4<<29|p.rng.Uint32()>>16, len(p.a.receive)+p.slot*stream.SGESize, entry)
