@@ -51,7 +51,7 @@ PACKAGES := qemu-system-x86 iproute2 xz-utils tshark cpio iperf3 qemu-user-stati
 WORLDS ?= 10000
 # How often fuzzing runs a target of each package, a few seconds: not for how long, as Go before
 # 1.27 now and then fails a run that the clock ends (go.dev/issue/75804), above all on a busy machine.
-FUZZ ?= ./wire:200000x ./cm:20000x ./qp/qptest:3000x ./roce/rsocket/internal/stream:100000x ./trace:20000x ./trace/analysis:20000x ./trace/timeline:20000x
+FUZZ ?= ./wire:200000x ./cm:20000x ./qp/qptest:3000x ./roce/rsocket/internal/stream:100000x ./cmd/roce/internal/perf:100000x ./cmd/roce/internal/pingpong:100000x ./trace:20000x ./trace/analysis:20000x ./trace/timeline:20000x
 # Only ends what hangs: the tests take seconds to minutes.
 TIMEOUT ?= 30m
 # With REQUIRE=1 (CI) a check that cannot run fails; without, it skips and says what is missing.
@@ -193,7 +193,7 @@ soak: platforms
 		$(GO) test ./qp/qptest/lives -run TestLives -count=1 -first=$$from -lives=$$n -timeout 0 || exit 1; \
 		$(GO) test ./qp/qptest -run TestWorlds -count=1 -first=$$from -worlds=$$n -timeout 0 || exit 1; \
 		$(GO) test ./cm ./qp/qptest ./qp/qptest/lives -run TestSwarm -count=1 -first=$$from -swarm=$$n -timeout 0 || exit 1; \
-		$(MAKE) --no-print-directory fuzz FUZZ='./wire:4000000x ./cm:400000x ./qp/qptest:60000x ./trace:400000x ./trace/analysis:400000x ./trace/timeline:400000x' || exit 1; \
+		$(MAKE) --no-print-directory fuzz FUZZ='./wire:4000000x ./cm:400000x ./qp/qptest:60000x ./cmd/roce/internal/perf:2000000x ./cmd/roce/internal/pingpong:2000000x ./trace:400000x ./trace/analysis:400000x ./trace/timeline:400000x' || exit 1; \
 		from=$$(( from + n )); [ -n "$(FROM)" ] || echo $$from > $(SOAKED); \
 		echo "soak: seeds up to $$(( from - 1 )) of all kinds: no rule broken"; \
 	done; echo "soak: done up to seed $(TO); rm $(SOAKED) begins again"

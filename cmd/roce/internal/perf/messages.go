@@ -10,7 +10,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -180,8 +179,8 @@ func parseKey(msg []byte) (k key, err error) {
 	}
 	k = key{LID: uint16(field(0, 16)), Outs: uint16(field(1, 16)), QPN: uint32(field(2, 24)), PSN: wire.PSN(field(3, 24)),
 		RKey: uint32(field(4, 32)), VAddr: field(5, 64), SRQN: uint32(field(22, 32))}
-	if _, e := hex.Decode(k.GID[:], []byte(strings.Join(f[6:22], ""))); e != nil && err == nil {
-		err = fmt.Errorf("the peer's key message %q: GID: %w", text, e)
+	for i := range k.GID {
+		k.GID[i] = byte(field(6+i, 8))
 	}
 	return k, err
 }
