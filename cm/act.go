@@ -49,7 +49,7 @@ func (c *Conn) rejTimeout() *wire.MAD {
 }
 
 func (c *Conn) mra(service uint8) *wire.MAD {
-	c.promised = span(service)
+	c.promised, c.repeated = max(c.promised, span(service)), c.m.now
 	return mad(c.tid, &wire.CMMra{LocalCommID: c.localID, RemoteCommID: c.remoteID, MessageMRAed: c.which(), ServiceTimeout: service})
 }
 

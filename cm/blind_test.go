@@ -95,6 +95,49 @@ func TestBegunAnew(t *testing.T) {
 	}
 }
 
+// TestStillAsking: somebody who knows a peer's queue pair ends no request that the peer still asks
+// for, however slowly it does, and however often and for how long it is told to wait. It may ignore
+// a second MRA (section 9.7).
+func TestStillAsking(t *testing.T) {
+	for _, c := range []struct {
+		ack   uint8 // code of the peer's LocalAckTimeout: twice the time that a packet is under way
+		every Time  // the application tells it to wait
+		waits []uint8
+	}{{ack: 17}, {ack: maxCode}, {17, 50 * second, []uint8{24}}, {17, 50 * second, []uint8{24, 14}}} {
+		s := newStage(StateReqRcvd)
+		if err := s.c.Drop(s.now); err != nil {
+			t.Fatal(err)
+		}
+		s.req.Primary.LocalAckTimeout, s.req.RemoteCMResponseTimeout = c.ack, DefaultResponseTimeout
+		s.hear(&s.req)
+		e, _ := s.m.PollEvent()
+		s.c = e.Conn
+		forged, began, told := s.req, s.now, 0
+		interval := span(c.ack) + span(DefaultResponseTimeout)
+		asks := began + interval
+		for forged.LocalCommID = 5; s.c.state != StateIdle && s.now < began+600*second; forged.LocalCommID++ {
+			s.now += second
+			if c.every != 0 && (s.now-began)%c.every == 0 {
+				service := c.waits[told%len(c.waits)]
+				told++
+				if err := s.c.MRA(s.now, service); err != nil {
+					t.Fatal(err)
+				}
+				asks = max(asks, s.now+span(service)+interval)
+			}
+			s.hear(&forged)
+			s.lost()
+			if s.now >= asks {
+				s.hear(&s.req) // the answer is a MRA
+				asks = s.now + span(ServiceTimeout) + interval
+			}
+		}
+		if s.c.state != StateMRAReqSent {
+			t.Errorf("%+v: after %d s it is in %v", c, (s.now-began)/second, s.c.state)
+		}
+	}
+}
+
 // TestProbes: whoever knows a connection's number has us ask its peer, but once only within the
 // time that the peer has for an answer.
 func TestProbes(t *testing.T) {

@@ -47,8 +47,8 @@ type Conn struct {
 	patience Time      // until when it may ask for more; 0 if it has not yet
 	hold     Time      // that the connection is remembered after its end, ...
 	linger   Time      // ... and after an attempt that came to nothing
-	repeated Time      // when the peer last sent its REQ
-	promised Time      // that it was told to wait on top
+	repeated Time      // when the peer last sent its REQ, or was told to wait
+	promised Time      // the longest that it was told to wait: it may heed any MRA
 	probed   Time      // when it was last asked whether it knows the connection; 0: never
 	deadline Time
 	timer    int           // place among the timers, from 1; 0 if none

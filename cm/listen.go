@@ -228,8 +228,8 @@ func (m *Machine) welcome(l *Listener, peer peerID, req *wire.CMReq, header wire
 		theirs: ConnParam{QPN: req.LocalQPN, ResponderResources: req.ResponderResources, InitiatorDepth: req.InitiatorDepth,
 			FlowControl: req.EndToEndFlowControl, RetryCount: req.RetryCount, RNRRetryCount: req.RNRRetryCount, SRQ: req.SRQ}}
 	c.timeout, c.retries = bounded(req.LocalCMResponseTimeout), req.MaxCMRetries
-	c.hold, c.linger = bounded(p.LocalAckTimeout), 2*(2*span(DefaultPacketLifetime)+bounded(req.RemoteCMResponseTimeout))
-	c.repeated = m.now
+	c.hold, c.repeated = bounded(p.LocalAckTimeout), m.now
+	c.linger = 2 * (max(c.hold, 2*span(DefaultPacketLifetime)) + bounded(req.RemoteCMResponseTimeout))
 	m.add(c, StateReqRcvd)
 	m.byPeer[peer], m.byQPN[c.peerQPN()] = c, c
 	private := req.PrivateData[:]

@@ -1,8 +1,12 @@
 package fair
 
+// Places and turns, among addresses of either IP version.
+// Stages: what is counted, counted anew → a model that looks at all places → examples.
+
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/goroce/goroce/wire"
@@ -40,6 +44,102 @@ func (s *part[T]) check(places map[*Place[T]]bool) (n, offered int, err error) {
 		}
 	}
 	return n, offered, err
+}
+
+// held is a place as the model has it: all that it knows is in a list.
+type held struct {
+	place   *Place[int]
+	address wire.GID
+	offered int // when; 0: it is kept
+}
+
+// network is what an address shares with others: its /64, or with IPv4 nothing.
+func network(address wire.GID) wire.GID {
+	if !address.Is4() {
+		clear(address[8:])
+	}
+	return address
+}
+
+func itself(address wire.GID) wire.GID { return address }
+
+// of returns the places of one key.
+func of(all []held, key func(wire.GID) wire.GID, of wire.GID) (in []held) {
+	for _, h := range all {
+		if key(h.address) == key(of) {
+			in = append(in, h)
+		}
+	}
+	return in
+}
+
+// most returns the places of each that has most, of those that offer any.
+func most(all []held, key func(wire.GID) wire.GID) (parts [][]held) {
+	seen := map[wire.GID]bool{}
+	for _, h := range all {
+		if h.offered == 0 || seen[key(h.address)] {
+			continue
+		}
+		seen[key(h.address)] = true
+		part := of(all, key, h.address)
+		if len(parts) > 0 && len(part) > len(parts[0]) {
+			parts = nil
+		}
+		if len(parts) == 0 || len(part) == len(parts[0]) {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// give returns who may have to give a place up to an address: several if some have as many.
+func give(all []held, to wire.GID) (who []int) {
+	for _, key := range [...]func(wire.GID) wire.GID{network, itself} {
+		mine, parts := of(all, key, to), most(all, key)
+		if len(parts) > 0 && len(parts[0]) > len(mine)+1 {
+			for _, part := range parts {
+				for _, in := range most(part, itself) {
+					in = slices.DeleteFunc(in, func(h held) bool { return h.offered == 0 })
+					who = append(who, slices.MinFunc(in, func(a, b held) int { return a.offered - b.offered }).place.who)
+				}
+			}
+			return who
+		}
+		all = mine
+	}
+	return nil
+}
+
+// TestGivesAsTheModel: after whatever was taken, given back, kept and offered, who has to give a
+// place up to an address is whom a count of all places finds.
+func TestGivesAsTheModel(t *testing.T) {
+	for seed := range uint64(30) {
+		rnd := rand.New(rand.NewPCG(seed, 2))
+		var p Places[int]
+		var all []held
+		keeps := 1 + rnd.IntN(8) // the more, the more of its places the first address keeps
+		for i := 1; i < 300; i++ {
+			if at := rnd.IntN(max(1, 2*len(all))); at >= len(all) {
+				from := addresses[rnd.IntN(1+rnd.IntN(len(addresses)))]
+				all = append(all, held{p.Take(from, i), from, i})
+			} else if h := &all[at]; rnd.IntN(keeps) > 0 && h.address == addresses[0] || rnd.IntN(4) == 0 {
+				h.place.Keep()
+				h.offered = 0
+			} else if rnd.IntN(2) == 0 {
+				h.place.Offer()
+				h.offered = i
+			} else {
+				h.place.GiveBack()
+				all = slices.Delete(all, at, at+1)
+			}
+			for _, to := range addresses {
+				want := give(all, to)
+				if who, ok := p.Gives(to); ok != (want != nil) || ok && !slices.Contains(want, who) {
+					t.Fatalf("seed %d, step %d: %d gives one to %v (%v), want one of %v", seed, i, who, to, ok, want)
+				}
+			}
+		}
+	}
 }
 
 // TestPlaces: after whatever was taken, given back, kept and offered, all is counted right.

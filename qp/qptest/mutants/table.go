@@ -430,11 +430,21 @@ var mutants = []mutant{
 	{"cm: a request that the application does not answer keeps its peer's next ones out for ever", []string{"cm TestBegunAnew"}, []edit{
 		{"cm/listen.go", "m.now-c.repeated > c.linger+c.promised &&", "false &&"}}},
 	{"cm: a peer that was told to wait has forgotten its request meanwhile", []string{"cm TestBegunAnew"}, []edit{
-		{"cm/act.go", "	c.promised = span(service)\n", ""}}},
+		{"cm/act.go", "max(c.promised, span(service)), c.m.now\n", "0, c.m.now\n"}}},
+	{"cm: a peer that was told to wait is silent since before", []string{"cm TestStillAsking"}, []edit{
+		{"cm/act.go", "max(c.promised, span(service)), c.m.now\n", "max(c.promised, span(service)), c.repeated\n"}}},
+	{"cm: a peer heeds the last MRA", []string{"cm TestStillAsking"}, []edit{
+		{"cm/act.go", "max(c.promised, span(service)), c.m.now\n", "span(service), c.m.now\n"}}},
+	{"cm: all packets are under way as short as ours", []string{"cm TestStillAsking"}, []edit{
+		{"cm/listen.go", "max(c.hold, 2*span(DefaultPacketLifetime))", "2*span(DefaultPacketLifetime)"}}},
 	{"cm: each forged REQ has us ask the peer", []string{"cm TestProbes"}, []edit{
 		{"cm/act.go", "c.probed != 0 && m.now-c.probed < c.timeout", "false"}}},
 	{"rdmacm: who has waited longest goes first, whatever its share", []string{"roce/rdmacm TestTooLong"}, []edit{
 		{"roce/rdmacm/listener.go", "a.place.AboveShare()", "a != nil"}}},
 	{"fair: who has most and keeps it all shields who has nearly as many", []string{"internal/fair TestGives", "internal/fair TestPlaces"}, []edit{
 		{"internal/fair/places.go", "		p.counts(-1)\n", ""}}},
+	{"fair: a part keeps the rank that it came with", []string{"internal/fair TestGivesAsTheModel"}, []edit{
+		{"internal/fair/places.go", "		heap.Fix(ranks, s.rank)\n", ""}}},
+	{"fair: who offers most gives a place up, and not who has most", []string{"internal/fair TestGivesAsTheModel"}, []edit{
+		{"internal/fair/places.go", "r[i].n > r[j].n", "r[i].gives > r[j].gives"}}},
 }
