@@ -153,11 +153,13 @@ worlds:
 	$(TEST) -count=1 -run '^TestSwarm$$' ./qp/qptest ./qp/qptest/lives -swarm=$(SWARM)
 	$(TEST) -count=1 -run '^TestSwarm$$' ./cm -swarm=$(WORLDS)
 
-# Every fuzz target of these packages; findings land in testdata/fuzz and fail the next run too.
+# Every fuzz target of these packages, LONGER times as often; findings land in testdata/fuzz and fail
+# the next run too.
+LONGER ?= 1
 fuzz:
 	@set -e; for p in $(FUZZ); do \
 		for f in $$($(GO) test $(FLAGS) -list '^Fuzz' $${p%:*} | grep '^Fuzz'); do \
-			$(GO) test $(FLAGS) $${p%:*} -run '^$$' -fuzz "^$$f$$" -fuzztime $${p##*:}; \
+			$(GO) test $(FLAGS) $${p%:*} -run '^$$' -fuzz "^$$f$$" -fuzztime $$(( $$(echo $${p##*:} | tr -d x) * $(LONGER) ))x; \
 		done; \
 	done
 
@@ -193,7 +195,7 @@ soak: platforms
 		$(GO) test ./qp/qptest/lives -run TestLives -count=1 -first=$$from -lives=$$n -timeout 0 || exit 1; \
 		$(GO) test ./qp/qptest -run TestWorlds -count=1 -first=$$from -worlds=$$n -timeout 0 || exit 1; \
 		$(GO) test ./cm ./qp/qptest ./qp/qptest/lives -run TestSwarm -count=1 -first=$$from -swarm=$$n -timeout 0 || exit 1; \
-		$(MAKE) --no-print-directory fuzz FUZZ='./wire:4000000x ./cm:400000x ./qp/qptest:60000x ./cmd/roce/internal/perf:2000000x ./cmd/roce/internal/pingpong:2000000x ./trace:400000x ./trace/analysis:400000x ./trace/timeline:400000x' || exit 1; \
+		$(MAKE) --no-print-directory fuzz LONGER=20 || exit 1; \
 		from=$$(( from + n )); [ -n "$(FROM)" ] || echo $$from > $(SOAKED); \
 		echo "soak: seeds up to $$(( from - 1 )) of all kinds: no rule broken"; \
 	done; echo "soak: done up to seed $(TO); rm $(SOAKED) begins again"

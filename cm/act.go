@@ -200,23 +200,22 @@ func withdraw(m *Machine, c *Conn, _ *wire.MAD) { sendOnce(m, c, c.rejTimeout())
 
 func beDropped(m *Machine, _ *Conn, _ *wire.MAD) { m.drop(DropBacklog) }
 
-// beDisplaced is beDropped for lack of a place; the application is told if it knows of the request.
+// beDisplaced is beDropped for lack of a place.
 func beDisplaced(m *Machine, c *Conn, _ *wire.MAD) {
 	m.drop(DropBacklog)
-	if !c.heard {
-		c.closed = true
-		return
-	}
-	m.tell(c, Event{Type: EventRejected, Reason: wire.CMRejNoResources})
+	m.takeBack(c, wire.CMRejNoResources)
 }
 
-// beOutlived ends a request whose peer has begun anew; the application is told if it knows of it.
-func beOutlived(m *Machine, c *Conn, _ *wire.MAD) {
+// beOutlived ends a request whose peer has begun anew.
+func beOutlived(m *Machine, c *Conn, _ *wire.MAD) { m.takeBack(c, wire.CMRejStale) }
+
+// takeBack ends a request that was not answered. The application is told if it knows of it.
+func (m *Machine) takeBack(c *Conn, reason wire.CMRejReason) {
 	if !c.heard {
 		c.closed = true
 		return
 	}
-	m.tell(c, Event{Type: EventRejected, Reason: wire.CMRejStale})
+	m.tell(c, Event{Type: EventRejected, Reason: reason})
 }
 
 func rejectClosed(m *Machine, c *Conn, _ *wire.MAD) {

@@ -295,3 +295,26 @@ func TestModuleCanBeInstalled(t *testing.T) {
 }
 
 var plain = regexp.MustCompile(`^[A-Za-z0-9._=+-]+$`)
+
+// TestAllIsFuzzed: make fuzz knows each package that has a fuzz target.
+func TestAllIsFuzzed(t *testing.T) {
+	text, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(text), "\nFUZZ ?= ")
+	list, _, _ = strings.Cut(list, "\n")
+	found := 0
+	each(t, func(s *source) {
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && s.test && strings.HasPrefix(f.Name.Name, "Fuzz") {
+				if found++; !strings.Contains(list+" ", "./"+s.folder+":") {
+					t.Errorf("%s: %s is in a package that FUZZ of the Makefile does not name", s.name, f.Name.Name)
+				}
+			}
+		}
+	})
+	if found == 0 {
+		t.Error("no fuzz target is found: the test looks at the wrong thing")
+	}
+}

@@ -151,19 +151,28 @@ func (l *Listener) has(h *host) (places int) {
 	return places
 }
 
+// crowdedBacklog is the Backlog of a listener that is soon full.
+const crowdedBacklog = 8
+
+// crowded is such a listener, and its host. A connection whose peer says nothing for so long gives
+// its place up.
+func crowded(t *testing.T, segment string, full time.Duration) (*host, *Listener) {
+	h := newHost(t, segment+"1", nil)
+	on := ConnConfig{Config: Config{Devices: []*roce.Device{h.dev}}}
+	l, err := Listen(bg, h.at(99).String(), &ListenConfig{ConnConfig: on, Backlog: crowdedBacklog})
+	require.NoError(t, err)
+	l.mu.Lock()
+	l.full = full
+	l.mu.Unlock()
+	return h, l
+}
+
 // TestPlaces: the places of connections whose peers never say that they are ready are shared among
 // their addresses. A host that has fewer than another gets the other's at once, and whose place it
 // was is told.
 func TestPlaces(t *testing.T) {
-	const backlog = 8
 	segment := fmt.Sprintf("pipe:rdmacm-%d/10.0.0.", serial.Add(1))
-	b := newHost(t, segment+"1", nil)
-	on := ConnConfig{Config: Config{Devices: []*roce.Device{b.dev}}}
-	l, err := Listen(bg, b.at(99).String(), &ListenConfig{ConnConfig: on, Backlog: backlog})
-	require.NoError(t, err)
-	l.mu.Lock()
-	l.full = time.Hour // nobody has waited for too long
-	l.mu.Unlock()
+	b, l := crowded(t, segment, time.Hour) // nobody has waited for too long
 	var hosts []*host
 	var strangers []*stranger
 	for i := range 3 {
@@ -203,15 +212,8 @@ func TestPlaces(t *testing.T) {
 // TestTooLong: a connection that has waited for its peer too long ends for a request that waits;
 // not that of a host which has less than its share.
 func TestTooLong(t *testing.T) {
-	const backlog = 8
 	segment := fmt.Sprintf("pipe:rdmacm-%d/10.0.0.", serial.Add(1))
-	b := newHost(t, segment+"1", nil)
-	on := ConnConfig{Config: Config{Devices: []*roce.Device{b.dev}}}
-	l, err := Listen(bg, b.at(99).String(), &ListenConfig{ConnConfig: on, Backlog: backlog})
-	require.NoError(t, err)
-	l.mu.Lock()
-	l.full = 0 // each has waited for too long
-	l.mu.Unlock()
+	b, l := crowded(t, segment, 0) // each has waited for too long
 	one, many := newHost(t, segment+"2", nil), newHost(t, segment+"3", nil)
 	accepted := func(n uint64) bool {
 		sent, rep := statsOf(b.dev), wire.CMAttrREP-wire.CMAttrREQ
@@ -220,10 +222,10 @@ func TestTooLong(t *testing.T) {
 	newStranger(t, one).request(b, 99, 1)
 	until(func() bool { return accepted(1) && l.has(one) == 1 })
 	s := newStranger(t, many)
-	for i := range uint32(backlog + 4) {
+	for i := range uint32(crowdedBacklog + 4) {
 		s.request(b, 99, 100+i)
 	}
-	until(func() bool { return accepted(backlog + 5) })
+	until(func() bool { return accepted(crowdedBacklog + 5) })
 	require.Equal(t, 1, l.has(one))
 	require.NoError(t, l.Close())
 }

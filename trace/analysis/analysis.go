@@ -218,8 +218,10 @@ func (f *Flow) learnMTU(n int) {
 	if f.PathMTU == 0 {
 		f.PathMTU = n
 	}
+	f.settle()
 	if f.Peer != nil && f.Peer.PathMTU == 0 {
 		f.Peer.PathMTU = f.PathMTU
+		f.Peer.settle()
 	}
 }
 

@@ -62,7 +62,6 @@ func (a *Analysis) request(f *Flow, p *trace.Packet) {
 	if !q.begun {
 		q.begun, q.una, q.next, q.progress, q.told = true, psn, psn, p.Time, AfterSilence
 	}
-	f.settle()
 	if q.loose && psn.Sub(q.next) >= 0 {
 		q.next = psn
 		if m := q.flight.newest(); m != nil {
@@ -142,7 +141,7 @@ func (f *Flow) span(p *trace.Packet) uint32 {
 	return n
 }
 
-// settle counts the packets of a READ that was asked for before the path MTU was known.
+// settle counts the packets of a READ that was asked for before the path MTU was known, if it is.
 func (f *Flow) settle() {
 	q := &f.req
 	if !q.loose || f.PathMTU == 0 {

@@ -41,7 +41,6 @@ func (a *Analysis) response(g *Flow, p *trace.Packet) {
 		g.Responses.Unexpected++
 		return
 	}
-	f.settle()
 	if q.loose && psn.Sub(q.next) >= 0 && p.Wire.Op.Flags&wire.OpRead != 0 {
 		q.next = psn.Next() // the READ has at least as many packets
 		if m := q.flight.newest(); m != nil {
