@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -96,14 +95,16 @@ func TestClientsTextIsText(t *testing.T) {
 		done <- Run(ctx, out, Options{Server: true, Addr: sa, Port: DefaultPort, Size: DefaultSize, Verbose: true, Debug: true, Persistent: true})
 	}()
 	<-out.seen
+	dev, err := roce.Open("udp:"+ca, nil)
+	require.NoError(t, err)
 	var e *end
-	cfg := rdmacm.ConnConfig{Local: netip.MustParseAddr(ca), Cap: roce.QPCap{MaxSendWR: 8, MaxRecvWR: 2, MaxSendSGE: 1, MaxRecvSGE: 1},
+	cfg := rdmacm.ConnConfig{Config: rdmacm.Config{Devices: []*roce.Device{dev}}, Cap: roce.QPCap{MaxSendWR: 8, MaxRecvWR: 2, MaxSendSGE: 1, MaxRecvSGE: 1},
 		Param: &rdmacm.ConnParam{ResponderResources: 1, InitiatorDepth: 1, RetryCount: 7, RNRRetryCount: 7}}
 	cfg.Prepare = func(c *rdmacm.Conn) (err error) {
 		e, err = newEnd(c, DefaultSize, 0)
 		return err
 	}
-	_, err := rdmacm.Dial(ctx, net.JoinHostPort(sa, strconv.Itoa(DefaultPort)), &cfg)
+	_, err = rdmacm.Dial(ctx, net.JoinHostPort(sa, strconv.Itoa(DefaultPort)), &cfg)
 	require.NoError(t, err)
 	copy(e.text, "\x1b]0;owned\a\x1b[2J\n127.0.0.1:1: all is well\x00")
 	require.NoError(t, e.send(ctx, e.placeOf(e.text)))
@@ -112,6 +113,7 @@ func TestClientsTextIsText(t *testing.T) {
 	stop()
 	require.ErrorIs(t, <-done, context.Canceled)
 	require.NoError(t, e.close())
+	require.NoError(t, dev.Close())
 	require.Contains(t, out.String(), "\nserver ping data: \ufffd]0;owned\ufffd\ufffd[2J 127.0.0.1:1: all is well\n")
 }
 
