@@ -48,6 +48,9 @@ type Config struct {
 	Storage *Storage // where FLUSHes wait; shared by the lanes of a device. nil: without bounds
 
 	Purpose Purpose // what is to fail although nothing is wrong with it
+	// Kept is how many places responders with selective repeat have for packets behind gaps, all
+	// together. 0 stands for maxKept; less is for simulations only, of what lies beyond.
+	Kept int
 
 	Recorder *Recorder // gets a record of everything that happens; nil: nothing is recorded
 }
@@ -86,7 +89,7 @@ type Engine struct {
 	recorder *Recorder // nil: none
 
 	keptFrame   wire.Frame // of the kept packet at hand
-	keptPlaces  int        // of maxKept, those that are taken
+	keptPlaces  int        // of Config.Kept, those that are taken
 	holders     []*source  // who has some of it
 	hand        int        // of holders: the next to give way
 	spareBodies [][]byte
@@ -104,6 +107,9 @@ func NewEngine(cfg Config) *Engine {
 	}
 	if cfg.Storage == nil {
 		cfg.Storage = NewStorage(math.MaxInt32, nil)
+	}
+	if cfg.Kept == 0 {
+		cfg.Kept = maxKept
 	}
 	cfg.Window = min(max(cfg.Window, 0), psnSpan/2)
 	return &Engine{cfg: cfg, cc: cfg.Congestion.withDefaults(), cqs: map[*CQ]struct{}{}, tellAt: Never,

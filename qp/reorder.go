@@ -27,7 +27,7 @@ type reorder struct {
 	from     wire.PSN        // what was expected when slots were last given up
 	reported wire.PSN        // gaps before this one have been reported
 	high     wire.PSN        // one past the newest
-	short    bool            // something was dropped for lack of room
+	dropped  wire.PSN        // one past the newest that found no room, or gave way
 	of       *source         // that the places count for
 	index    int             // in its stores
 }
@@ -60,7 +60,7 @@ func (e *Engine) keep(q *QP, p *wire.Packet) wire.DropReason {
 		if r.kept == nil {
 			return e.goBack(q)
 		}
-		r.kept.short = true
+		r.kept.drop(psn)
 		return wire.DropOutOfSequence
 	}
 	if r.kept == nil {
@@ -177,9 +177,9 @@ func (e *Engine) catchUp(q *QP) {
 		e.schedule(q, dueReply)
 	}
 	if s.n == 0 {
-		short := s.short
+		missing := s.dropped.Sub(r.epsn) > 0 // it has not come again meanwhile
 		e.dropKept(q)
-		if short {
+		if missing {
 			r.notice(roomAgain)
 			e.oweNAK(q, wire.SynNAKSeq)
 		}
@@ -199,6 +199,16 @@ func (e *Engine) passTo(s *reorder, psn wire.PSN) {
 	}
 	if s.high.Sub(psn) < 0 {
 		s.high = psn
+	}
+	if s.dropped.Sub(psn) < 0 {
+		s.dropped = psn
+	}
+}
+
+// drop notes a packet that is not kept.
+func (s *reorder) drop(psn wire.PSN) {
+	if s.dropped.Sub(psn) <= 0 {
+		s.dropped = psn.Next()
 	}
 }
 
@@ -237,7 +247,7 @@ func (e *Engine) takeStore(q *QP) {
 	if n := len(e.spareStores); n > 0 {
 		s, e.spareStores = e.spareStores[n-1], e.spareStores[:n-1]
 	}
-	s.n, s.short, s.from, s.reported, s.high = 0, false, psn, psn, psn
+	s.n, s.from, s.reported, s.high, s.dropped = 0, psn, psn, psn, psn
 	s.of, s.index = q.source, len(q.source.stores)
 	s.of.stores = append(s.of.stores, q)
 	e.count(s.of, storePlaces)
@@ -286,8 +296,8 @@ func (e *Engine) makeRoom(q *QP) bool {
 	if q.source.places == 0 {
 		sources++
 	}
-	for e.keptPlaces+want > maxKept {
-		share := maxKept / sources
+	for e.keptPlaces+want > e.cfg.Kept {
+		share := e.cfg.Kept / sources
 		if q.source.places+want > share || !e.giveWay(share) {
 			return false
 		}
@@ -310,18 +320,29 @@ func (e *Engine) giveWay(share int) bool {
 	return false
 }
 
-// dropNewest drops the newest packet that q keeps, as if it had found no room.
+// dropNewest drops the newest packet that q keeps, as if it had found no room. The one before it is
+// the newest then.
 func (e *Engine) dropNewest(q *QP) {
 	s := q.resp.kept
-	for s.high = s.high.Prev(); s.at(s.high).body == nil; s.high = s.high.Prev() {
-	}
-	s.discard(e, s.high)
+	at := s.newest(s.high)
+	s.drop(at)
+	s.discard(e, at)
 	e.stats.GivenUp++
-	if s.short = true; s.reported.Sub(s.high) > 0 {
-		s.reported = s.high
-	}
 	if s.n == 0 {
 		e.dropKept(q)
 		e.goBack(q)
+		return
 	}
+	at = s.newest(at)
+	s.high = at.Add(s.at(at).psns)
+	if s.reported.Sub(s.high) > 0 {
+		s.reported = s.high
+	}
+}
+
+// newest returns the newest packet before end. There is one.
+func (s *reorder) newest(end wire.PSN) wire.PSN {
+	for end = end.Prev(); s.at(end).body == nil; end = end.Prev() {
+	}
+	return end
 }

@@ -26,6 +26,9 @@ type gaps struct {
 	list  []gap
 	due   int      // how many of them have something to be sent
 	heard wire.PSN // while there are gaps: the newest packet that is known to have arrived
+	// of the last gap that no report has named: its end, and how many packets were taken for it
+	guessed wire.PSN
+	guess   int32
 }
 
 // gapBits is how many bits of a NAK's MSN field hold the length of a gap; the rest holds how far
@@ -99,9 +102,13 @@ func (r *recovery) stillMissing(now Time, newest wire.PSN) decision {
 	switch g := r.gaps.oldest(r.una); {
 	case r.phase == resting || r.una.Sub(r.psn) >= 0: // it will be sent anyway
 		return heard
-	case g == nil: // the NAK was lost
-		r.lost(1)
-		r.gaps.insertOldest(r.una)
+	case g == nil: // the NAK was lost, or gaps behind una have been reported before it gave way
+		if newest.Sub(r.psn) > 0 { // the rest is about to be sent anyway
+			newest = r.psn
+		}
+		to := r.gaps.unnamed(r.una, newest)
+		r.lost(to.Sub(r.una))
+		r.gaps.insertOldest(r.una, to)
 	case g.next != g.to || newest.Sub(g.top) < 0: // not sent yet, or still on its way
 		r.notSilent(now)
 		return heard
@@ -148,7 +155,7 @@ func (r *recovery) repeatAlone() {
 	r.gaps.hear(r.una)
 	g := r.gaps.oldest(r.una)
 	if g == nil {
-		r.gaps.insertOldest(r.una)
+		r.gaps.insertOldest(r.una, r.una.Next())
 		return
 	}
 	r.gaps.settle(g)
@@ -157,7 +164,7 @@ func (r *recovery) repeatAlone() {
 }
 
 // clear forgets all gaps and keeps the room for them.
-func (s *gaps) clear() { s.list, s.due = s.list[:0], 0 }
+func (s *gaps) clear() { s.list, s.due, s.guess = s.list[:0], 0, 0 }
 
 // hear notes a packet that has arrived behind a gap.
 func (s *gaps) hear(psn wire.PSN) {
@@ -220,16 +227,33 @@ func (s *gaps) newest() *gap {
 	return &s.list[len(s.list)-1]
 }
 
-// insertOldest makes the oldest unacknowledged packet a gap of its own. There is room, at the cost
-// of the newest gap.
-func (s *gaps) insertOldest(una wire.PSN) {
+// unnamed is where a gap may end that begins with una, lies before newest, and was in no report. So
+// it is taken for one packet; but if una is what follows the last such gap, that one was longer
+// than it was taken for, and the next guess is twice as long. So a gap of n packets takes log n
+// round trips, and no more than n are sent in vain.
+func (s *gaps) unnamed(una, newest wire.PSN) (to wire.PSN) {
+	n := int32(1)
+	if una == s.guessed {
+		n = max(n, 2*s.guess)
+	}
+	if len(s.list) > 0 && newest.Sub(s.list[0].from) > 0 {
+		newest = s.list[0].from
+	}
+	s.guess = min(n, newest.Sub(una))
+	s.guessed = una.Add(uint32(s.guess))
+	return s.guessed
+}
+
+// insertOldest makes packets from una to to-1 a gap of their own, the oldest. There is room, at the
+// cost of the newest gap.
+func (s *gaps) insertOldest(una, to wire.PSN) {
 	if n := len(s.list); n == maxGaps {
 		s.settle(&s.list[n-1])
 		s.list = s.list[:n-1]
 	}
 	s.list = append(s.list, gap{})
 	copy(s.list[1:], s.list)
-	s.list[0] = gap{from: una, to: una.Next(), next: una}
+	s.list[0] = gap{from: una, to: to, next: una}
 	s.due++
 }
 

@@ -53,7 +53,12 @@ var mutants = []mutant{
 	{"selective repeat: a queue pair whose packets gave way is not told", []string{"qp/qptest TestKeptOfSources"}, []edit{
 		{"qp/reorder.go", "		e.dropKept(q)\n		e.goBack(q)\n", "		e.dropKept(q)\n"}}},
 	{"selective repeat: what gave way is not asked for behind what is still kept", []string{"qp/qptest TestKeptOfSources"}, []edit{
-		{"qp/reorder.go", "	if s.short = true; s.reported", "	if s.reported"}}},
+		{"qp/reorder.go", "	s.drop(at)\n", ""}}},
+	{"selective repeat: a gap that no report names comes one packet a round trip", []string{"qp/qptest TestLostReportOfMany", "qp/qptest TestGivenWayRounds"}, []edit{
+		{"qp/selective.go", "n = max(n, 2*s.guess)", "n = max(n, s.guess)"}}},
+	{"selective repeat: what gave way is asked for though it has come again", []string{"qp/qptest TestGivenWayRounds"}, []edit{
+		{"qp/reorder.go", "		missing := s.dropped.Sub(r.epsn) > 0 // it", "		missing := s.dropped != s.from // it"},
+		{"qp/reorder.go", "	if s.dropped.Sub(psn) < 0 {\n		s.dropped = psn\n	}\n", ""}}},
 	{"selective repeat: a kept packet that ends the queue pair has no source any more", []string{worlds}, []edit{
 		{"qp/reorder.go", "		e.giveBody(body, of)\n", "		e.giveBody(body, s.of)\n"},
 		{"qp/reorder.go", "		body, of := k.body, s.of\n", "		body := k.body\n"}}},
