@@ -119,7 +119,7 @@ platforms:
 	done
 
 unit:
-	$(TEST) -skip '^(TestWorlds|TestSwarm|TestLives)$$' $$($(GO) list ./... | grep -v /interop)
+	$(TEST) -skip '^(TestWorlds|TestSwarm|TestCrowd|TestLives)$$' $$($(GO) list ./... | grep -v /interop)
 	$(TEST) -tags purego ./wire
 	cd examples/grpc && $(GO) test $(FLAGS) ./...
 	@if command -v chromium-headless-shell || command -v chromium || command -v google-chrome; then \
@@ -140,7 +140,7 @@ unit:
 race: export GOROCE_WORLDS := 50
 race: export GOROCE_LIVES := 50
 race:
-	$(TEST) -race -short -skip '^(TestGoodput|TestSwarm)$$' $(RACED)
+	$(TEST) -race -short -skip '^(TestGoodput|TestSwarm|TestCrowd)$$' $(RACED)
 
 # The simulated worlds, WORLDS seeds of each kind: random operations under random faults, with every
 # packet foretold; queue pairs that live more than once, whose applications do at any moment what
@@ -150,7 +150,7 @@ SWARM ?= 500
 worlds:
 	$(TEST) -count=1 -run '^TestWorlds$$' ./qp/qptest -worlds=$(WORLDS)
 	$(TEST) -count=1 -run '^TestLives$$' ./qp/qptest/lives -lives=$(WORLDS)
-	$(TEST) -count=1 -run '^TestSwarm$$' ./qp/qptest ./qp/qptest/lives -swarm=$(SWARM)
+	$(TEST) -count=1 -run '^Test(Swarm|Crowd)$$' ./qp/qptest ./qp/qptest/lives -swarm=$(SWARM)
 	$(TEST) -count=1 -run '^TestSwarm$$' ./cm -swarm=$(WORLDS)
 
 # Every fuzz target of these packages, LONGER times as often; findings land in testdata/fuzz and fail
@@ -194,7 +194,7 @@ soak: platforms
 		n=$$(( $(TO) - from + 1 )); [ $$n -le $(CHUNK) ] || n=$(CHUNK); \
 		$(GO) test ./qp/qptest/lives -run TestLives -count=1 -first=$$from -lives=$$n -timeout 0 || exit 1; \
 		$(GO) test ./qp/qptest -run TestWorlds -count=1 -first=$$from -worlds=$$n -timeout 0 || exit 1; \
-		$(GO) test ./cm ./qp/qptest ./qp/qptest/lives -run TestSwarm -count=1 -first=$$from -swarm=$$n -timeout 0 || exit 1; \
+		$(GO) test ./cm ./qp/qptest ./qp/qptest/lives -run 'Test(Swarm|Crowd)' -count=1 -first=$$from -swarm=$$n -timeout 0 || exit 1; \
 		$(MAKE) --no-print-directory fuzz LONGER=20 || exit 1; \
 		from=$$(( from + n )); [ -n "$(FROM)" ] || echo $$from > $(SOAKED); \
 		echo "soak: seeds up to $$(( from - 1 )) of all kinds: no rule broken"; \

@@ -19,6 +19,8 @@ const (
 	reported
 	// ... or the peer has started over: the packet after it, which has passed by, comes again
 	passed
+	// a NAK asks for all from it on, or has: what came after it could not be kept
+	asked
 	// it was here and could not be executed: it is asked for when it can be (readmit)
 	postponed
 	numAbsences
@@ -47,11 +49,13 @@ type absenceStep struct {
 // absences is the table. What a responder does with a packet that came, it does in unnoticed only.
 var absences = [numAbsences][numAbsenceEvents]absenceStep{
 	unnoticed: {nextCame: {passed, true}, laterCame: {reported, true}, noReceive: {reported, true}, mustStay: {postponed, false},
-		mayCome: {unnoticed, false}, noRoom: {reported, true}, roomAgain: {reported, true}},
+		mayCome: {unnoticed, false}, noRoom: {asked, true}, roomAgain: {asked, true}},
 	reported: {nextCame: {passed, false}, laterCame: {reported, false}, noReceive: {reported, true}, mustStay: {postponed, false},
-		mayCome: {reported, false}, noRoom: {reported, false}, roomAgain: {reported, true}},
+		mayCome: {reported, false}, noRoom: {reported, false}, roomAgain: {asked, true}},
 	passed: {nextCame: {passed, true}, laterCame: {passed, false}, noReceive: {reported, true}, mustStay: {postponed, false},
-		mayCome: {passed, false}, noRoom: {passed, false}, roomAgain: {reported, true}},
+		mayCome: {passed, false}, noRoom: {passed, false}, roomAgain: {asked, true}},
+	asked: {nextCame: {passed, false}, laterCame: {asked, false}, noReceive: {reported, true}, mustStay: {postponed, false},
+		mayCome: {asked, false}, noRoom: {asked, false}, roomAgain: {asked, true}},
 	postponed: {nextCame: {postponed, false}, laterCame: {postponed, false}, noReceive: {reported, true}, mustStay: {postponed, false},
 		mayCome: {reported, true}, noRoom: {postponed, false}, roomAgain: {postponed, true}},
 }

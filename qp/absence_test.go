@@ -29,7 +29,9 @@ func TestAbsence(t *testing.T) {
 		"it waits for storage, and there is no room": {{mustStay, false}, {noRoom, false}, {roomAgain, true}, {noRoom, false},
 			{mayCome, true}},
 		"storage without anybody who waits": {{mayCome, false}, {laterCame, true}},
-		"no selective repeat any more":      {{nextCame, true}, {noRoom, false}, {roomAgain, true}},
+		"no selective repeat any more":      {{nextCame, true}, {noRoom, false}, {roomAgain, true}, {laterCame, false}, {nextCame, false}, {roomAgain, true}},
+		"no room, and it finds no receive request": {{noRoom, true}, {mayCome, false}, {noReceive, true}, {noRoom, false}, {roomAgain, true},
+			{mustStay, false}},
 		"it came after a NAK, all the same": {{laterCame, true}, {noReceive, true}, {mustStay, false}, {noReceive, true}, {mustStay, false},
 			{mustStay, false}, {came, false}, {nextCame, true}, {noReceive, true}, {nextCame, false}, {mustStay, false}},
 	} {

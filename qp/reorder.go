@@ -103,7 +103,7 @@ func (r *responder) nextGap() (from, to wire.PSN, ok bool) {
 	if s == nil {
 		return 0, 0, false
 	}
-	if r.absent != unnoticed && s.reported == r.epsn { // what was expected found no receive request
+	if (r.absent == reported || r.absent == postponed) && s.reported == r.epsn { // it was here
 		s.reported = r.epsn.Next()
 	}
 	for p := s.reported; p.Sub(s.high) < 0; {

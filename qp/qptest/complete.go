@@ -225,6 +225,9 @@ func (w *World) AtRest() error {
 	for _, n := range w.Nodes {
 		n.unchecked = n.memory
 		n.checkMemory()
+		if n.Engine != nil && n.pool.gaveWay != n.Engine.Stats().GivenUp {
+			w.Fail("%s: %d kept packets gave way, should be %d", n, n.Engine.Stats().GivenUp, n.pool.gaveWay)
+		}
 		for _, s := range n.srqs {
 			s.checkKept()
 		}

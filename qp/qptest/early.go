@@ -2,9 +2,16 @@ package qptest
 
 // The oracle as responder with selective repeat: what comes after a gap is kept and executed when
 // the gap has been filled, and what the responder says about that must be so.
-// (qp.QPAttr.SelectiveRepeat has the agreement.)
+// (qp.QPAttr.SelectiveRepeat has the agreement.) Places for that are few, and sources share them
+// (section 14).
+//
+// Stages: a place is found, or made (room) → a packet is kept (keep) → it gives way (giveWay), or
+// its turn comes (catchUp) → what ACKs and NAKs may say.
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/wire"
 )
@@ -14,19 +21,143 @@ type early struct {
 	kept     map[uint64]uint64 // packet number → how many numbers it takes
 	newest   uint64            // one past the newest of them
 	reported uint64            // gaps before this one have been
-	short    bool              // something was too far ahead to be kept
+	dropped  uint64            // one past the newest that was not kept, or gave way
+	of       *source           // whose places these are; nil: none
+}
+
+// pool is the places of a node.
+type pool struct {
+	size, used int
+	sources    []*source // that have some
+	hand       int       // of sources: the next to give way
+	gaveWay    uint64    // packets
+}
+
+// source is a peer's address.
+type source struct {
+	gid    wire.GID
+	places int
+	stores []*stream // that keep something
+}
+
+// maxKept is how many places there are unless a node has fewer. storePlaces is how many a queue
+// pair takes that keeps something, beside those of packets.
+const (
+	maxKept     = 1 << 14
+	storePlaces = 8
+)
+
+// take has a source take n places more, or fewer.
+func (p *pool) take(o *source, n int) {
+	if o.places == 0 {
+		p.sources = append(p.sources, o)
+	}
+	p.used += n
+	if o.places += n; o.places == 0 {
+		p.sources = swapOut(p.sources, o)
+	}
+}
+
+// swapOut removes a value, in whose place the last one goes.
+func swapOut[T comparable](list []T, v T) []T {
+	last := len(list) - 1
+	list[slices.Index(list, v)] = list[last]
+	return list[:last]
+}
+
+// room finds a place for a packet of the stream, at the cost of those who have more than their
+// share if it has less; false: there is none.
+func (s *stream) room() bool {
+	p, from := &s.to.Node.pool, s.to.dest.gid
+	want, sources := 1, len(p.sources)
+	if s.early.of == nil {
+		want += storePlaces
+	}
+	i := slices.IndexFunc(p.sources, func(o *source) bool { return o.gid == from })
+	mine := &source{gid: from}
+	if i >= 0 {
+		mine = p.sources[i]
+	} else {
+		sources++
+	}
+	for share := p.size / sources; p.used+want > p.size; {
+		if mine.places+want > share || !p.giveWay(share) {
+			return false
+		}
+	}
+	if s.early.of == nil {
+		s.early.of = mine
+		mine.stores = append(mine.stores, s)
+		p.take(mine, storePlaces)
+	}
+	p.take(mine, 1)
+	return true
+}
+
+// giveWay has the next source that is above its share lose a packet: the newest of the queue pair
+// that has last begun to keep some.
+func (p *pool) giveWay(share int) bool {
+	for range p.sources {
+		if p.hand >= len(p.sources) {
+			p.hand = 0
+		}
+		if o := p.sources[p.hand]; o.places > share {
+			o.stores[len(o.stores)-1].giveWay()
+			p.gaveWay++
+			return true
+		}
+		p.hand++
+	}
+	return false
+}
+
+// giveWay drops the newest packet, as if it had found no place.
+func (s *stream) giveWay() {
+	e := s.early
+	n := slices.Max(slices.Collect(maps.Keys(e.kept)))
+	e.drop(n, &s.to.Node.pool)
+	if len(e.kept) == 0 {
+		s.emptied()
+		s.gap = true
+		return
+	}
+	e.dropped = max(e.dropped, n+1)
+	n = slices.Max(slices.Collect(maps.Keys(e.kept)))
+	e.newest = n + e.kept[n]
+	e.reported = min(e.reported, e.newest)
+}
+
+// drop removes a packet, which gives its place back.
+func (e *early) drop(n uint64, p *pool) {
+	delete(e.kept, n)
+	p.take(e.of, -1)
+}
+
+// emptied is the end of what is kept: all has been executed, or nothing will be.
+func (s *stream) emptied() {
+	e := s.early
+	if e == nil || e.of == nil {
+		return
+	}
+	p := &s.to.Node.pool
+	for n := range e.kept {
+		e.drop(n, p)
+	}
+	e.of.stores = swapOut(e.of.stores, s)
+	p.take(e.of, -storePlaces)
+	*e = early{kept: e.kept}
 }
 
 // keep takes packet n, which is not the expected one.
 func (s *stream) keep(n uint64) {
 	e := s.early
-	if n-s.epsn >= qp.MaxWindow {
-		e.short = len(e.kept) > 0
-		s.gap = len(e.kept) == 0
-		return
-	}
 	o, k := s.locate(n)
 	if _, again := e.kept[n]; o == nil || again {
+		return
+	}
+	if n-s.epsn >= qp.MaxWindow || !s.room() {
+		s.gap = s.gap || len(e.kept) == 0
+		e.dropped = max(e.dropped, n+1)
 		return
 	}
 	span := uint64(1)
@@ -39,24 +170,24 @@ func (s *stream) keep(n uint64) {
 
 // catchUp executes what has been waiting.
 func (s *stream) catchUp() {
-	e := s.early
+	e, p := s.early, &s.to.Node.pool
 	for s.to.down == "" {
 		for n := range e.kept {
 			if n < s.epsn {
-				delete(e.kept, n)
+				e.drop(n, p)
 			}
 		}
 		if _, ok := e.kept[s.epsn]; !ok {
 			break
 		}
-		delete(e.kept, s.epsn)
+		e.drop(s.epsn, p)
 		if !s.execute(s.epsn) {
 			break
 		}
 	}
 	if len(e.kept) == 0 {
-		s.gap = e.short
-		e.newest, e.short = 0, false
+		s.gap = e.dropped > s.epsn
+		s.emptied()
 	}
 }
 

@@ -300,6 +300,7 @@ func (q *QP) failWith(why string, statuses uint32) {
 		q.Peer.silent = "its peer is in ERR: " + why
 	}
 	if s := q.in; s != nil {
+		s.emptied()
 		if s.slot != nil {
 			q.wantRecv = append(q.wantRecv, want{qp.WC{WRID: s.slot.wr.WRID}, 1<<qp.WCWRFlushErr | statuses})
 			s.slot = nil

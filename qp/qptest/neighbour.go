@@ -1,6 +1,6 @@
 package qptest
 
-// The neighbour of a random world: a host that floods the nodes of it with packets made by hand,
+// A neighbour of a random world: a host that floods the nodes of it with packets made by hand,
 // and hears no answer.
 //
 // Stages: drawing one (drawNeighbour) → its node, and the queue pairs that nodes have for it (join)
@@ -12,6 +12,7 @@ package qptest
 // oracle does not hear of it (junk).
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strings"
 
@@ -65,7 +66,7 @@ func (p *Plan) drawNeighbour(d Dice, share float64) {
 		}
 		n.Pairs = append(n.Pairs, pair)
 	}
-	p.Neighbour = n
+	p.Neighbours = append(p.Neighbours, n)
 }
 
 // neighbour is one while its world runs.
@@ -78,10 +79,10 @@ type neighbour struct {
 	left  int   // packets to be sent
 }
 
-// join adds the neighbour and connects it.
-func (p *NeighbourPlan) join(w *World, sharers []*sharer) {
-	n := &neighbour{w: w, d: Dice{w.rand("neighbour", 0, 0)}, plan: p, left: p.Packets}
-	n.node = w.AddNode(NodeConfig{Addr: neighbourOf(w.Nodes[0].cfg.Addr), Mute: true})
+// join adds the neighbour, which is the i-th, and connects it.
+func (p *NeighbourPlan) join(w *World, i int, sharers []*sharer) {
+	n := &neighbour{w: w, d: Dice{w.rand("neighbour", i, 0)}, plan: p, left: p.Packets}
+	n.node = w.AddNode(NodeConfig{Addr: neighbourOf(w.Nodes[0].cfg.Addr, i), Mute: true})
 	source := n.node.NewRegion("source", 1<<13, 1<<32, 0)
 	for i := range p.Pairs {
 		at, cfg := w.Nodes[p.Pairs[i].Node], p.Pairs[i].Cfg
@@ -99,12 +100,12 @@ func (p *NeighbourPlan) join(w *World, sharers []*sharer) {
 	w.After(0, n.flood)
 }
 
-// neighbourOf is an address beside those of a world.
-func neighbourOf(addr string) string {
+// neighbourOf is an address beside those of a world, for each neighbour another one.
+func neighbourOf(addr string, i int) string {
 	if strings.Contains(addr, ":") {
-		return "fd00::99"
+		return fmt.Sprintf("fd00::%d", 99-i)
 	}
-	return "10.1.0.99"
+	return fmt.Sprintf("10.1.0.%d", 99-i)
 }
 
 // post tells the oracle what the neighbour sends on a queue pair; its engine never hears of it.

@@ -78,6 +78,7 @@ type Node struct {
 	slow      *rand.Rand      // how long storage takes
 	over      map[uint64]bool // WRIDs that have completed, where the oracle is off
 	habits    *habits         // nil: none
+	pool      pool            // of places for packets behind gaps
 }
 
 // storageMost is how many syncs a node's storage has under way, half of them of one peer.
@@ -130,6 +131,9 @@ func (w *World) AddNode(cfg NodeConfig) *Node {
 	if w.Records > 0 {
 		n.Recorder = qp.NewRecorder(w.Records)
 		e.Recorder = n.Recorder
+	}
+	if n.pool.size = e.Kept; e.Kept == 0 {
+		n.pool.size = maxKept
 	}
 	n.Engine = qp.NewEngine(e)
 	n.batch = wire.NewBatch(cfg.Batch, cfg.Body)

@@ -25,7 +25,8 @@ type Plan struct {
 	SRQs     []SRQPlan
 	Features []string // those of a swarm that it has
 
-	Neighbour *NeighbourPlan // nil: none
+	Neighbours []*NeighbourPlan
+	Crowded    bool // places for packets behind gaps are few
 }
 
 // ConnPlan is a connection and what is done on it, or for UD two queue pairs that send to each
@@ -470,7 +471,7 @@ func (p *Plan) String() string {
 	for _, a := range p.Acts {
 		fmt.Fprintf(&b, "  at %d ns: act %d on conn %d end %d\n", a.At, a.Kind, a.Conn, a.Side)
 	}
-	if n := p.Neighbour; n != nil {
+	for _, n := range p.Neighbours {
 		fmt.Fprintf(&b, "  neighbour: %+v\n", *n)
 	}
 	return b.String()

@@ -51,8 +51,8 @@ func (p *Plan) PlayIn(w *World) (err error) {
 		}
 	}()
 	// A request with a bad local key, or without a retry left, fails at some moment within a turn;
-	// what the queue pair still executes depends on which.
-	w.OneByOne = p.has(FaultLKey) || p.impatient()
+	// what the queue pair still executes depends on which, and what others may keep.
+	w.OneByOne = p.has(FaultLKey) || p.impatient() || p.Crowded
 	w.Faults, w.Hopeless = p.Faults, p.Hopeless
 	conns := p.stage(w)
 	for _, a := range p.Acts {
@@ -73,7 +73,7 @@ func (p *Plan) PlayIn(w *World) (err error) {
 // awaits the acknowledgement is asked about by a probe, which is one sent again.
 func (p *Plan) sentOnce(w *World) error {
 	f := p.Faults
-	if f.Loss+f.Burst.Enter+f.Duplicate+f.Reorder+f.Corrupt > 0 || f.Rate > 0 || f.Partition != nil || f.Drop != nil || p.Acts != nil || p.Neighbour != nil || p.late() {
+	if f.Loss+f.Burst.Enter+f.Duplicate+f.Reorder+f.Corrupt > 0 || f.Rate > 0 || f.Partition != nil || f.Drop != nil || p.Acts != nil || p.Neighbours != nil || p.late() {
 		return nil
 	}
 	var again, naks uint64
@@ -146,8 +146,8 @@ func (p *Plan) stage(w *World) (conns [][2]*player) {
 		}
 		conns = append(conns, pair)
 	}
-	if p.Neighbour != nil {
-		p.Neighbour.join(w, sharers)
+	for i, n := range p.Neighbours {
+		n.join(w, i, sharers)
 	}
 	for _, s := range sharers {
 		s.start()

@@ -228,6 +228,7 @@ func (q *QP) forget() {
 	}
 	if s := q.in; s != nil {
 		s.putBack()
+		s.emptied()
 	}
 	delete(q.Node.remotes, q.dest)
 	if q.Peer != nil {

@@ -59,7 +59,7 @@ func (s *shrinker) try(change func(p *Plan)) bool {
 func (p *Plan) clone() *Plan {
 	c := *p
 	c.Nodes, c.Conns, c.Acts = slices.Clone(p.Nodes), slices.Clone(p.Conns), slices.Clone(p.Acts)
-	c.SRQs = slices.Clone(p.SRQs)
+	c.SRQs, c.Neighbours = slices.Clone(p.SRQs), slices.Clone(p.Neighbours)
 	for i := range c.Conns {
 		for j := range c.Conns[i].Ends {
 			e := &c.Conns[i].Ends[j]
@@ -94,8 +94,8 @@ func (s *shrinker) fewerThings() {
 	for i := len(s.best.Acts) - 1; i >= 0; i-- {
 		s.try(func(p *Plan) { p.Acts = slices.Delete(p.Acts, i, i+1) })
 	}
-	if s.best.Neighbour != nil {
-		s.try(func(p *Plan) { p.Neighbour = nil })
+	for i := len(s.best.Neighbours) - 1; i >= 0; i-- {
+		s.try(func(p *Plan) { p.Neighbours = slices.Delete(p.Neighbours, i, i+1) })
 	}
 	for i := range s.best.SRQs {
 		s.try(func(p *Plan) { p.SRQs[i].Acts = nil })

@@ -74,9 +74,6 @@ func TestTurnsOfSources(t *testing.T) {
 	}
 }
 
-// maxKept is how many packets behind gaps an engine keeps.
-const maxKept = 1 << 14
-
 // word is a WRITE of 8 bytes to a place of its own for each PSN.
 func (c *crowd) word(psn wire.PSN, ask bool) Craft {
 	return Craft{Op: wire.RCWriteOnly, PSN: psn, AckReq: ask, VA: c.mem.Addr(8 * int(psn)), RKey: c.mem.RKey(), Len: 8,

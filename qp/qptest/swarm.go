@@ -6,7 +6,8 @@ package qptest
 // of one packet.
 //
 // Stages: what operations are drawn from (mix) → the table of features → NewSwarm draws which
-// features a world has → those that the connections follow from → plain connections → the others.
+// features a world has → those that the connections follow from → plain connections → the others →
+// few places for packets behind gaps, and many who want them (NewCrowd).
 
 import (
 	"fmt"
@@ -276,6 +277,28 @@ func NewSwarm(seed uint64) *Plan {
 		}
 	}
 	p.drawNeighbour(neighbourDice(seed), 0.12)
+	return p
+}
+
+// NewCrowd draws a world of a swarm in which places for packets behind gaps are few, and sources
+// that want them many. What it adds has dice of its own.
+func NewCrowd(seed uint64) *Plan {
+	p := NewSwarm(seed)
+	d := Dice{rand.New(rand.NewPCG(seed, 0x63726f7764))}
+	p.Crowded = true
+	for i := range p.Nodes {
+		p.Nodes[i].Engine.Kept, p.Nodes[i].Hardware = Pick(d, 9, d.between(9, 60), d.between(20, 200)), Hardware{}
+	}
+	p.Faults.Loss = max(p.Faults.Loss, 0.01+d.Float64()*0.1)
+	for i := range p.Conns {
+		for j := range p.Conns[i].Ends {
+			cfg := &p.Conns[i].Ends[j].Cfg
+			cfg.Selective = cfg.Type == qp.RC
+		}
+	}
+	for range d.between(0, 5) {
+		p.drawNeighbour(d, 1)
+	}
 	return p
 }
 

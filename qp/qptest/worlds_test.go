@@ -35,6 +35,9 @@ func TestWorlds(t *testing.T) { play(t, NewPlan, *worldsFlag) }
 // TestSwarm does that with worlds that have a few things only, and much of them.
 func TestSwarm(t *testing.T) { play(t, NewSwarm, *swarmFlag) }
 
+// TestCrowd does that with worlds in which kept packets give way.
+func TestCrowd(t *testing.T) { play(t, NewCrowd, *swarmFlag) }
+
 // play runs worlds that a function draws.
 func play(t *testing.T, draw func(seed uint64) *Plan, worlds int) {
 	if *seedFlag != 0 {

@@ -94,7 +94,7 @@ func (s *study) fail(format string, args ...any) {
 // play plays the world and analyses its capture. It has no neighbour: that one makes its packets by
 // hand, and no record says why.
 func (s *study) play() {
-	s.plan.Neighbour = nil
+	s.plan.Neighbours = nil
 	s.w = qptest.NewWorld(s.plan.Seed)
 	s.w.Capture, s.w.Records = &qptest.Capture{}, 1<<16
 	require.NoError(s.t, s.plan.PlayIn(s.w))

@@ -59,6 +59,12 @@ var mutants = []mutant{
 	{"selective repeat: what gave way is asked for though it has come again", []string{"qp/qptest TestGivenWayRounds"}, []edit{
 		{"qp/reorder.go", "		missing := s.dropped.Sub(r.epsn) > 0 // it", "		missing := s.dropped != s.from // it"},
 		{"qp/reorder.go", "	if s.dropped.Sub(psn) < 0 {\n		s.dropped = psn\n	}\n", ""}}},
+	{"selective repeat: what gave way still counts as kept", []string{"qp/qptest TestCrowd"}, []edit{
+		{"qp/reorder.go", "	s.high = at.Add(s.at(at).psns)\n", ""}}},
+	{"selective repeat: who is below its share gives way", []string{"qp/qptest TestCrowd"}, []edit{
+		{"qp/reorder.go", "s.places > share {", "s.places > 0 {"}}},
+	{"selective repeat: a READ that is asked for with all behind it is also reported from its middle", []string{"qp/qptest TestSelectiveTooFar"}, []edit{
+		{"qp/reorder.go", "(r.absent == reported || r.absent == postponed)", "r.absent != unnoticed"}}},
 	{"selective repeat: a kept packet that ends the queue pair has no source any more", []string{worlds}, []edit{
 		{"qp/reorder.go", "		e.giveBody(body, of)\n", "		e.giveBody(body, s.of)\n"},
 		{"qp/reorder.go", "		body, of := k.body, s.of\n", "		body := k.body\n"}}},
