@@ -141,7 +141,7 @@ func TestImportsRunOneWay(t *testing.T) {
 func TestEngineIsPure(t *testing.T) {
 	const forbidden = "net os/... syscall time context log/... sync golang.org/x/... runtime io/..."
 	each(t, func(s *source) {
-		if !within("qp cm internal/fair roce/rsocket/internal/stream trace/world", s.folder) || s.test {
+		if !within("qp cm internal/fair roce/internal/soft/drive roce/rsocket/internal/stream trace/world", s.folder) || s.test {
 			return
 		}
 		for _, imported := range s.imports() {

@@ -208,13 +208,13 @@ var mutants = []mutant{
 	{"credits: a late ACK takes some back", []string{"qp/qptest TestCredits$"}, []edit{
 		{"qp/credits.go", " && lsn.Sub(c.lsn) > 0:", ":"}}},
 	{"a busy poller leaves ACKs for ever", []string{"roce/internal/soft TestTurns"}, []edit{
-		{"roce/internal/soft/calls.go", " || l.trust.overdue(t):", ":"}}},
+		{"roce/internal/soft/drive/trust.go", "	if r.Overdue(t) {\n		return false\n	}\n", ""}}},
 	{"a busy poller leaves NAKs and CNPs", []string{"roce/internal/soft TestTurns"}, []edit{
-		{"roce/internal/soft/calls.go", "l.engine.Idle() || l.engine.Urgent()", "l.engine.Idle()"}}},
+		{"roce/internal/soft/calls.go", "!l.engine.Idle() && !l.engine.Urgent()", "!l.engine.Idle()"}}},
 	{"posts are held without a background", []string{"roce/internal/soft TestTurns"}, []edit{
-		{"roce/internal/soft/calls.go", "l.trust.holds(yes && l.attended && ", "l.trust.holds(yes && "}}},
+		{"roce/internal/soft/drive/machine.go", "m.holds(yes && m.trusting()", "m.holds(yes && m.earned() && m.standsBy()"}}},
 	{"ACKs are left without a background", []string{"roce/internal/soft TestTurns"}, []edit{
-		{"roce/internal/soft/calls.go", " && l.attended && l.trusting() && l.postpone(t)", " && l.trusting() && l.postpone(t)"}}},
+		{"roce/internal/soft/drive/machine.go", "return m.trusting() && m.postpones(t)", "return m.earned() && m.standsBy() && m.postpones(t)"}}},
 	{"Connect ignores the rights after Init", []string{"roce TestConnectGrants"}, []edit{
 		{"roce/connect.go", "		toRTR |= AttrAccessFlags\n", ""}}},
 	{"a datagram may be longer than the port's MTU", []string{"roce TestPortMTU"}, []edit{
@@ -252,13 +252,13 @@ var mutants = []mutant{
 	{"a second Close of a device does not wait for the first", []string{"roce TestCloseTwice", "roce/rdmacm TestDeviceClosedTwice"}, []edit{
 		{"roce/device.go", "	d.ending.Lock()\n	defer d.ending.Unlock()\n", ""}}},
 	{"relief: the port changes hands without an alarm", []string{"roce/internal/soft TestReliefLeavesACK"}, []edit{
-		{"roce/internal/soft/relief.go", "		t := l.clock.read()\n		l.announce(l.bedtime(t), t)\n		if l.mail", "		if l.mail"}}},
+		{"roce/internal/soft/drive/machine.go", "		return true, m.announce(until, t)\n", "		return true, Nobody\n"}}},
 	{"relief: it leaves without a look into the mailbox", []string{"roce/internal/soft TestReliefLeavesMail", "roce/internal/soft TestSteps/for_which_a_packet_strays"}, []edit{
 		{"roce/internal/soft/relief.go", "		if l.mail.waiting() {", "		if false {"}}},
 	{"relief: a completion that another turn makes wakes nobody", []string{"roce/internal/soft TestReliefWakes", "roce/internal/soft TestReliefTurnOfAnother"}, []edit{
 		{"roce/internal/soft/wait.go", "	default:\n	}\n	c.rouse()\n", "	default:\n	}\n"}}},
 	{"relief: a post sets no alarm for who sleeps", []string{"roce/internal/soft TestReliefIsTold"}, []edit{
-		{"roce/internal/soft/driver.go", "		if l.asleep.CompareAndSwap(until, int64(t)) {\n			l.setAlarm(t, now)\n		}\n", "		l.asleep.CompareAndSwap(until, int64(t))\n"}}},
+		{"roce/internal/soft/drive/machine.go", "			return m.setAlarm(at, t)\n		}\n		return Nobody", "			return Nobody\n		}\n		return Nobody"}}},
 	{"a queue says that it is armed after its rings are, when one may have rung", []string{"roce/internal/soft TestSteps/polls_what_completes$"}, []edit{
 		{"roce/internal/soft/cq.go", "	wanted  atomic.Bool", "	said    atomic.Bool\n	wanted  atomic.Bool"},
 		{"roce/internal/soft/wait.go", "		q.ArmNow()\n	}\n", "		q.ArmNow()\n	}\n	c.said.Store(true)\n"},
@@ -269,14 +269,14 @@ var mutants = []mutant{
 	{"a queue seems empty while a purge has its completions", []string{"roce/internal/soft TestSteps/takes_out"}, []edit{
 		{"roce/internal/soft/cq.go", "	c.other.Store(true)\n	goes :=", "	goes :="}}},
 	{"relief: it says that it sleeps when its turn is over", []string{"roce/internal/soft TestSteps/nobody_answers"}, []edit{
-		{"roce/internal/soft/relief.go", "		if !busy {\n			l.announce(l.bedtime(t), t)\n		}\n		l.pause()\n", "		until := l.bedtime(t)\n		l.pause()\n		if !busy {\n			l.announce(until, t)\n		}\n"}}},
+		{"roce/internal/soft/relief.go", "		if !busy {\n			l.carryOut(l.drive.Dozes(l.bedtime(t), t))\n		}\n		l.pause()\n", "		until := l.bedtime(t)\n		l.pause()\n		if !busy {\n			l.carryOut(l.drive.Dozes(until, t))\n		}\n"}}},
 	{"relief: it says whom to wake when it has looked", []string{"roce/internal/soft TestSteps/closes_the_queue"}, []edit{
-		{"roce/internal/soft/relief.go", "		c.relief.Store(l) // from here", "		// from here"},
-		{"roce/internal/soft/relief.go", "		if !busy {\n			l.announce(", "		c.relief.Store(l)\n		if !busy {\n			l.announce("}}},
+		{"roce/internal/soft/relief.go", "		l.relief.awaits.Store(c) // from here", "		// from here"},
+		{"roce/internal/soft/relief.go", "		if !busy {\n			l.carryOut(", "		l.relief.awaits.Store(c)\n		if !busy {\n			l.carryOut("}}},
 	{"relief: it goes to sleep with mail", []string{"roce/internal/soft TestSteps/one_waits,_a_packet_strays"}, []edit{
 		{"roce/internal/soft/relief.go", "		if !busy && !l.mail.waiting() {", "		if !busy {"}}},
 	{"background: it says that it sleeps when its turn is over", []string{"roce/internal/soft TestSteps/one_posts_what_nobody_answers"}, []edit{
-		{"roce/internal/soft/background.go", "	if !behind {\n		l.announce(until, t)\n	}\n	l.release()\n", "	l.release()\n	if !behind {\n		l.announce(until, t)\n	}\n"}}},
+		{"roce/internal/soft/background.go", "	l.carryOut(l.drive.Parks(until, t))\n	l.release()\n", "	l.release()\n	l.carryOut(l.drive.Parks(until, t))\n"}}},
 	{"a queue looks whether it is armed before it shows its completions", []string{"roce/internal/soft TestSteps/polls_what_completes$", "roce/internal/soft TestSteps/one_hears"}, []edit{
 		{"qp/cq.go", "	c.published.Store(c.staged)\n	armed := c.armed.Load()\n", "	armed := c.armed.Load()\n	c.published.Store(c.staged)\n"}}},
 	{"an event is taken, and the token for the next one is not put back", []string{"roce TestSteps/two_get", "roce TestSteps/selects"}, []edit{
@@ -301,7 +301,7 @@ var mutants = []mutant{
 	{"a post that meets somebody else's turn is forgotten", []string{"roce/internal/soft TestDrive$", "roce/internal/soft TestSteps/polls_what_completes$"}, []edit{
 		{"roce/internal/soft/lane.go", "!l.engine.DoorbellPending() || ", "true || "}}},
 	{"the background parks although an application's post is due", []string{"roce/internal/soft TestDrive$"}, []edit{
-		{"roce/internal/soft/driver.go", "	if int64(t) >= until {\n		return\n	}\n", "	if until != 0 {\n		return\n	}\n"}}},
+		{"roce/internal/soft/drive/machine.go", "	if int64(at) >= until {\n		return Nobody\n	}\n", "	if until != 0 {\n		return Nobody\n	}\n"}}},
 	{"SRQ: a request that came to nothing goes to the end", []string{worlds}, []edit{
 		{"qp/srq.go", "	if slot.next = s.first; s.first == nil {\n		s.last = slot\n	}\n	s.first = slot\n", "	if slot.next = nil; s.last == nil {\n		s.first = slot\n	} else {\n		s.last.next = slot\n	}\n	s.last = slot\n"}}},
 	{"SRQ: RESET takes a request with it", []string{worlds, lifeWorlds}, []edit{

@@ -11,7 +11,7 @@ import (
 )
 
 // newStandby makes the alarm that a background stands by on.
-var newStandby = newTimerFD
+func newStandby() (alarm, error) { return newTimerFD() }
 
 // timerFD is an alarm that is a kernel timer which the Go runtime's poller watches: time.Sleep
 // would take a millisecond when no other goroutine runs, and a blocking system call would keep a

@@ -3,4 +3,4 @@
 package soft
 
 // newStandby makes the alarm that a background stands by on.
-var newStandby = newTimerAlarm
+func newStandby() (alarm, error) { return newTimerAlarm() }

@@ -1,8 +1,8 @@
 package soft
 
 // The background of a lane: a goroutine that takes the turns which no application takes. This file
-// and changes.go, which listens to the port, are all of the package that starts goroutines.
-// driver.go has its states.
+// and changes.go, which listens to the port, are all of the package that starts goroutines. Package
+// drive has its states.
 //
 // Stages: start → stand by while an application polls → watch the port while none does: take turns,
 // linger, park. And what is done beside it: FLUSHes to storage.
@@ -16,30 +16,13 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-const (
-	// minStandby and maxStandby bound how often the background looks whether the application is
-	// still polling, if nobody tells it: the longer the application has been at it, the rarer, as
-	// each look takes microseconds from a processor that the application or its peer may be polling
-	// on.
-	minStandby = 50 * time.Microsecond
-	maxStandby = time.Millisecond
-	// minLinger and maxLinger bound how long the background goes on polling after it last had
-	// something to do, before it sleeps: as long as it has been busy since it woke up, so that it
-	// takes at most twice the time. In a stream of 20 Gbit/s 100 us are 15 % of the bandwidth at
-	// the same cost, as the sender does not have to wake it. 100 us for everybody would spare it
-	// waking up for READs 60 us apart (45 -> 10 us, BenchmarkRead), but take its processor from
-	// other processes in between: two paced flows and their receiver on two processors came to 0.6
-	// to 0.94 : 1 instead of 0.93 to 0.99 ("bench fair").
-	minLinger = 20 * time.Microsecond
-	maxLinger = 100 * time.Microsecond
-)
-
 // start starts the background.
 func (l *lane) start() (err error) {
-	if l.standby, err = newStandby(); err != nil {
+	if l.standby, err = l.dev.alarm(); err != nil {
 		return err
 	}
-	l.done, l.attended = make(chan struct{}), true
+	l.done = make(chan struct{})
+	l.drive.Attend(l.clock.now())
 	go l.background()
 	return nil
 }
@@ -48,20 +31,17 @@ func (l *lane) start() (err error) {
 // touching the port: waking up for each packet would cost the poller more than the stack itself.
 func (l *lane) background() {
 	defer close(l.done)
-	left := l.clock.now() // when it last left the lane to an application
-	for !l.closing.Load() {
+	for !l.drive.Ended() {
 		if !l.inUse() {
-			l.goes(onDuty)
+			l.drive.Comes()
 			l.watch()
-			left = l.clock.now()
+			l.drive.Left(l.clock.now())
 			continue
 		}
-		l.goes(standsBy)
-		if !l.inUse() { // it stopped before it could see that we stand by
-			continue
+		l.drive.StandsBy()
+		if l.inUse() { // else it stopped before it could see that we stand by
+			l.standby.sleep(time.Duration(l.drive.NextLook(l.clock.now())))
 		}
-		rest := time.Duration(l.clock.now()-left) / 8
-		l.standby.sleep(min(max(rest, minStandby), maxStandby))
 	}
 }
 
@@ -69,29 +49,22 @@ func (l *lane) background() {
 // has something, a deadline comes, or somebody wakes it. While a relief watches the port it parks
 // behind that. It ends when an application polls, too.
 func (l *lane) watch() {
-	t := l.takeOver()
-	woken := t
-	for busy := t; !l.closing.Load() && !l.hasRelief(); {
-		if l.turn(t) {
-			busy = t
-		} else if t-busy >= lingerFor(busy-woken) {
-			break
-		}
+	for t := l.takeOver(); l.drive.TakesTurns() && l.drive.Lingers(l.turn(t), t); t = l.clock.read() {
 		l.pause()
 		if l.inUse() {
 			return
 		}
 		l.turns.lock()
-		t = l.clock.read()
 	}
-	l.park(t)
+	l.park(l.clock.at)
 }
 
 // takeOver gets the turn lock for the background, which no longer relies on the application.
-func (l *lane) takeOver() qp.Time {
+func (l *lane) takeOver() (t qp.Time) {
 	l.turns.lock()
-	l.trust.forget()
-	return l.clock.read()
+	t = l.clock.read()
+	l.drive.TakesOver(t)
+	return t
 }
 
 // pause gives the turn back. Whom it has woken can go on right here.
@@ -100,43 +73,32 @@ func (l *lane) pause() {
 	l.told = false
 	l.release()
 	if told {
-		yield()
+		l.dev.yield()
 	}
-}
-
-// lingerFor is how long to go on polling after having been busy for so long.
-func lingerFor(busy qp.Time) qp.Time {
-	return min(max(busy, qp.Time(minLinger)), qp.Time(maxLinger))
 }
 
 // park sleeps on the port. The caller has the turn lock, and has given it back when park returns.
 func (l *lane) park(t qp.Time) {
-	behind, failed := l.hasRelief(), l.failed
+	behind, failed := l.drive.Relieved(), l.failed
 	until := l.bedtime(t)
-	l.goes(parked)
-	if !behind {
-		l.announce(until, t)
-	}
+	l.carryOut(l.drive.Parks(until, t))
 	l.release()
-	if !l.closing.Load() && (behind || !l.mail.waiting()) {
+	if !l.drive.Ended() && (behind || !l.mail.waiting()) {
 		if err := l.sleep(until, t); err != nil || failed {
 			time.Sleep(retryFailed) // a broken port may have nothing to wait for
 		}
 	}
 	l.turns.lock()
-	l.goes(onDuty)
-	if !l.hasRelief() {
-		l.asleep.Store(0)
-	}
+	l.drive.Rises()
 	l.release()
 	if behind {
-		yield() // whatever has woken us, it is for the relief to go on
+		l.dev.yield() // whatever has woken us, it is for the relief to go on
 	}
 }
 
 // sleep waits for the port, after that was announced.
 func (l *lane) sleep(until, t qp.Time) error {
-	if l.canBeWatched() {
+	if l.watched != nil {
 		return l.watched.Watch(transport.Background)
 	}
 	return l.port.Wait(waitFor(until, t))

@@ -19,12 +19,20 @@ import (
 // start0 is when the clock of all engines in this process started.
 var start0 = time.Now()
 
-// now reads the clock, and yield lets other goroutines run while one waits for another. They are
-// variables for the simulation (drive_test.go), where nothing but they lets time pass.
-var (
-	now   = func() qp.Time { return qp.Time(time.Since(start0)) }
-	yield = runtime.Gosched
-)
+// now reads the clock.
+func now() qp.Time { return qp.Time(time.Since(start0)) }
+
+// world is what a device has of the machine that it runs on beside its ports. A simulation has one
+// of its own, in which nothing else lets time pass (drive_test.go).
+type world struct {
+	now   func() qp.Time
+	yield func() // lets other goroutines run while one waits for another
+	alarm func() (alarm, error)
+	exact bool // the clock is read each time, whatever the processor's counter says
+}
+
+// machine is the real one.
+var machine = world{now: now, yield: runtime.Gosched, alarm: newStandby}
 
 // In ticks of the processor's counter, usually 2 to 5 a nanosecond: sameTime are no time, 0.4 to 1
 // us. A poll renews the time when it is older than fresh, mostly while there is nothing to do: what
@@ -37,7 +45,7 @@ const (
 // clock is the time as one lane knows it.
 type clock struct {
 	now   func() qp.Time // what it reads; any goroutine. A test has a time of its own
-	exact bool           // it is read each time, whatever the processor's counter says
+	exact bool           // it is read each time
 	at    qp.Time
 	tick  uint64
 }

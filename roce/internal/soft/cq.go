@@ -41,8 +41,6 @@ type CQ struct {
 	waiters atomic.Int32 // goroutines in Wait
 	wanted  atomic.Bool  // by ReqNotify: the token is also for notify
 	spin    atomic.Int64 // ns that Wait polls before it sleeps; adapts
-	// the lane that a goroutine in Wait watches itself, while it sleeps
-	relief atomic.Pointer[lane]
 	// [i]: how many queue pairs of dev.lanes[i] complete here; under dev.mu
 	pairs []int
 
@@ -246,7 +244,7 @@ func (c *CQ) takeEx(wcs []qp.WCEx) (n int, err error) {
 		c.mu.Unlock()
 	}
 	if c.Wallclock && n > 0 {
-		wall := uint64(time.Now().UnixNano()) - uint64(now())
+		wall := uint64(time.Now().UnixNano()) - uint64(c.dev.now())
 		for i := range wcs[:n] {
 			wcs[i].Wallclock = wcs[i].Timestamp + wall
 			if !c.KeepTimes {
@@ -309,7 +307,7 @@ func (c *CQ) overrun() error {
 func (c *CQ) rest() {
 	c.dev.helpLanes()
 	c.dev.hear()
-	yield()
+	c.dev.yield()
 }
 
 // Resize makes the queue hold at least cqe completions, and keeps those that are in it. With

@@ -40,6 +40,8 @@ type Config struct {
 	// listens to the port, also at once: it must not wait, nor call the device. nil: nobody is
 	// interested.
 	Event func(Event)
+
+	world *world // nil: machine
 }
 
 // Event is an asynchronous event. QP, CQ and SRQ are the contexts of the objects that it concerns.
@@ -53,6 +55,7 @@ type Event struct {
 type Device struct {
 	name   string
 	cfg    Config
+	world  // that it lives in
 	info   transport.Info
 	mem    *mr.Table
 	lanes  []*lane
@@ -73,9 +76,12 @@ type Device struct {
 
 // Open opens the ports of a name, or Config.Port, and starts the lanes.
 func Open(name string, cfg Config) (*Device, error) {
-	d := &Device{name: name, cfg: cfg, numbers: make(map[uint32]*SRQ), groups: memberships{of: make(map[wire.GID]*membership)}}
+	d := &Device{name: name, cfg: cfg, world: machine, numbers: make(map[uint32]*SRQ), groups: memberships{of: make(map[wire.GID]*membership)}}
+	if cfg.world != nil {
+		d.world = *cfg.world
+	}
 	if !cfg.NoBackground { // else a lane may speak for no other
-		d.storage = qp.NewStorage(maxSyncs, func() { yield() })
+		d.storage = qp.NewStorage(maxSyncs, d.yield)
 	}
 	if !d.cfg.NoECN { // a socket's packets have its own traffic class for free
 		d.cfg.Transport.TrafficClass = qp.ECT(d.cfg.Transport.TrafficClass)
@@ -189,7 +195,7 @@ func (d *Device) Info() (info transport.Info, open bool) {
 }
 
 // Clock reads the device's clock, which stamps completions: nanoseconds since the process started.
-func (d *Device) Clock() uint64 { return uint64(now()) }
+func (d *Device) Clock() uint64 { return uint64(d.now()) }
 
 // Records appends what each lane has recorded since the last call. It waits for the end of a turn.
 func (d *Device) Records(dst []qp.Record) []qp.Record {

@@ -9,10 +9,10 @@
 //	wait.go        how an application is told of completions
 //	lane.go        one port, one engine and the turns that move work between them
 //	calls.go       the turns that an application takes: with a poll, with a post
-//	driver.go      who runs a lane, and who wakes that: the states
+//	drive/         who runs a lane, and who wakes that: the states, and nothing else
+//	driver.go      what a lane sleeps on, and is woken with
 //	background.go  who takes turns when no application does; FLUSHes to storage
 //	relief.go      an application that sleeps in Wait watches the port itself
-//	trust.go       when an application that always comes back at once may be waited for
 //	changes.go     what changes below the ports: events, the GID table
 //	stray.go       packets that arrive on another lane than that of their queue pair
 //	stats.go       counters
@@ -22,37 +22,10 @@
 //
 // A turn runs on the goroutine of whoever is there: a call of the application that polls or posts
 // takes one if nobody else has it, and one that controls waits for it (turnlock.go). Between such
-// calls two questions have one answer each. Who watches the port?
-//
-//	              an application goes to sleep in Wait: takeSeat
-//	background ─────────────────────────────────────────────────▶ relief
-//	background ◀───────────────────────────────────────────────── relief
-//	              it has its completion, or cannot watch on: giveBack
-//
-// Where is the background?
-//
-//	            no lease                  nothing to do for a while
-//	standsBy ─────────────▶ onDuty ─────────────────────────────▶ parked
-//	standsBy ◀───────────── onDuty ◀───────────────────────────── parked
-//	            a lease                   woken
-//
-// A lease is what an application has that polls: it lasts claimLife from its last poll. From the
-// two answers follows who runs the stack next, and what wakes that one:
-//
-//	place     seat         a packet arrives             due later               due now
-//	standsBy  background   the application's next       the same                the same
-//	                       poll; or the background,
-//	                       when it looks at the lease
-//	                       (within maxStandby)
-//	onDuty    background   the background's next turn   the same                the same
-//	parked    background   the port wakes the           its alarm, set by       who made it due
-//	                       background                   who made it due         does it, or wakes
-//	                                                    (wakeBefore)            the background
-//	parked    relief       the port wakes the relief    the same                the same
-//	other     relief       the same: the background parks, or stands by, behind it
-//
-// Who sleeps on the port says so first, under the turn lock (announce): whoever then has the turn
-// finds until when, and what it must be woken for. So no wake-up is lost: steps_test.go plays it.
+// calls three run the stack: an application that polls; the background, a goroutine of the lane's
+// own; or the relief, a goroutine of an application that waits. Package drive knows who does, and
+// who is woken when, in one table; the lane carries out (driver.go). steps_test.go plays what is
+// left to chance there, step by step.
 //
 // # From PostSend to the wire and back
 //

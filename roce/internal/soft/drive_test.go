@@ -8,7 +8,7 @@ package soft
 //	wake   nothing that happens is slept through: every request completes, and if a wake-up is
 //	       lost nobody is left to run, which synctest reports
 //	soon   what a peer waits for, though the application may have gone without a word, is done
-//	       within maxStandby and some more: one-sided requests, and ACKs that were asked for
+//	       within drive.MaxStandby and some more: one-sided requests, and ACKs that were asked for
 //	fair   of several applications on a lane each gets what it waits for, within the same time
 //	idle   a device whose applications have gone does nothing at all, not a turn, for ten seconds
 //	once   an exchange of messages between two that sleep in Wait wakes no background, and each of
@@ -25,12 +25,13 @@ import (
 	"time"
 
 	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/roce/internal/soft/drive"
 	"github.com/goroce/goroce/transport"
 )
 
 // soonEnough is the bound of the rules: the longest that a background stands by, and time for both
 // ends' steps.
-const soonEnough = maxStandby + 500*time.Microsecond
+const soonEnough = time.Duration(drive.MaxStandby) + 500*time.Microsecond
 
 func TestDrive(t *testing.T) {
 	worlds := 150
@@ -122,10 +123,8 @@ func (w *driveWorld) clock() qp.Time {
 
 // open makes the devices.
 func (w *driveWorld) open() {
-	oldNow, oldYield, oldStandby := now, yield, newStandby
-	w.Cleanup(func() { now, yield, newStandby = oldNow, oldYield, oldStandby })
-	now, newStandby = w.clock, newTimerAlarm
-	yield = func() { runtime.Gosched(); time.Sleep(w.upTo(100 * time.Nanosecond)) }
+	world := world{now: w.clock, alarm: newTimerAlarm, exact: true,
+		yield: func() { runtime.Gosched(); time.Sleep(w.upTo(100 * time.Nanosecond)) }}
 	w.ports[0], w.ports[1] = newDrivePort(w, "10.0.0.1"), newDrivePort(w, "10.0.0.2")
 	w.ports[0].peer, w.ports[1].peer = w.ports[1], w.ports[0]
 	for i := range w.devices {
@@ -133,11 +132,8 @@ func (w *driveWorld) open() {
 		if !w.watched {
 			port = struct{ transport.Port }{port}
 		}
-		d, err := Open("drive", Config{Port: port, NoBackground: true})
+		d, err := Open("drive", Config{Port: port, world: &world})
 		must(w, err)
-		d.lanes[0].clock = clock{now: w.clock, exact: true}
-		d.cfg.NoBackground = false // it begins now, with the world's clock
-		must(w, d.lanes[0].start())
 		w.devices[i] = d
 	}
 }

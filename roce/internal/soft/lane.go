@@ -5,7 +5,7 @@ package soft
 //
 // Stages: the object → what a turn does → control calls → giving the turn back so that nothing is
 // forgotten → destinations and groups → the end. calls.go has the turns that an application takes,
-// driver.go who takes the others.
+// background.go and relief.go the others, and package drive who takes which.
 //
 // A turn runs on whatever goroutine is there: a polling application runs the stack itself, without
 // a hand-over to another thread and back, which is most of the difference between 5 and 70 us of
@@ -21,6 +21,7 @@ import (
 
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/roce/internal/race"
+	"github.com/goroce/goroce/roce/internal/soft/drive"
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/wire"
 )
@@ -68,15 +69,15 @@ type lane struct {
 	recorder *qp.Recorder // of the engine; nil: none
 	recorded uint64       // records that were handed out
 
-	driver         // who runs the lane
-	trust  trust   // when to send
-	polls  pollers // how many poll, and how much in vain
+	drive drive.Machine // who runs the lane
+	hands               // what that one sleeps on, and is woken with
 }
 
 func newLane(d *Device, index, lanes int, port transport.Port) *lane {
-	l := &lane{dev: d, index: index, port: port, deadline: qp.Never, clock: clock{now: now}}
-	l.alarmAt = qp.Never
+	l := &lane{dev: d, index: index, port: port, deadline: qp.Never, clock: clock{now: d.now, exact: d.exact}}
 	l.watched, _ = port.(transport.Watched)
+	l.relief.gone = make(chan struct{})
+	l.drive.Begin(l.watched != nil)
 	info := port.Info()
 	if d.cfg.Records > 0 {
 		l.recorder = qp.NewRecorder(d.cfg.Records)
@@ -85,7 +86,7 @@ func newLane(d *Device, index, lanes int, port transport.Port) *lane {
 		MaxMTU: d.mtu, QPNs: info.QPNs.Lane(index, lanes),
 		EvenPackets: info.MaxRun > 1, Window: d.cfg.Window, Congestion: d.congestion(), ECN: !d.cfg.NoECN,
 		Purpose: d.cfg.Purpose, Storage: d.storage})
-	l.turns.reader = d.mem.NewReader()
+	l.turns.reader, l.turns.yield = d.mem.NewReader(), d.yield
 	l.tx = wire.NewBatch(txBatch, txSpace/txBatch)
 	l.tx.MaxRun(info.MaxRun)
 	if lanes > 1 {
@@ -127,9 +128,9 @@ func (l *lane) output(t qp.Time) (more bool) {
 	more = l.transmit(t)
 	l.engine.Publish()
 	if more || l.tx.Len() > 0 {
-		l.trust.owe(t)
+		l.drive.Owe(t)
 	} else {
-		l.trust.paid()
+		l.drive.Paid()
 	}
 	return more
 }
@@ -274,7 +275,7 @@ func (l *lane) do(f func(e *qp.Engine, now qp.Time) error) error {
 //     finds it. If we then fail to get the lock ourselves, the same holds for whoever has it now.
 func (l *lane) release() {
 	for {
-		l.wakeBefore(l.deadline)
+		l.carryOut(l.drive.Due(l.deadline, l.clock.at))
 		l.turns.unlock()
 		if !l.engine.DoorbellPending() || !l.turns.tryLock() {
 			return
@@ -285,12 +286,10 @@ func (l *lane) release() {
 
 // close ends the background and closes the port. No queue pair is left by now.
 func (l *lane) close() error {
-	l.closing.Store(true)
-	l.rouseRelief()
-	l.relief.Lock() // for good
-	l.unheed()
+	l.drive.End()
+	l.dismissRelief()
 	if l.done != nil {
-		l.unclaim()
+		l.carryOut(l.drive.Sleeps())
 		l.port.Wake()
 		<-l.done
 		l.standby.close()

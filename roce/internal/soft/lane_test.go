@@ -11,6 +11,7 @@ import (
 
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/roce/internal/soft/drive"
 )
 
 // TestAckWaitsForTheAnswer: what an application that comes back at once owes for a WRITE leaves
@@ -28,15 +29,14 @@ func TestAckWaitsForTheAnswer(t *testing.T) {
 	connect(t, a, b)
 	b.dev.lanes[0].clock.now = func() qp.Time { return 1 << 40 } // the polls below take no time
 	// there could be a background; none comes in between
-	b.dev.lanes[0].attended = true
+	b.dev.lanes[0].drive.Attend(0)
 	write := func(from, to *end) {
 		from.post(SendWR{Opcode: WRWrite, SGL: []SGE{from.mr.SGE(0, 8)}, RemoteAddr: to.mr.Addr() + 8, RKey: to.mr.RKey()})
 	}
 	poll := func() (batches, frames uint64) {
 		before := b.dev.Stats().Port
-		trust := &b.dev.lanes[0].trust
-		trust.forget()
-		trust.streak = promptEnough // earned by time, which a test must not depend on
+		b.dev.lanes[0].drive.TakesOver(1 << 40)
+		b.dev.lanes[0].drive.Earn() // by time, which a test must not depend on
 		_, err := b.cq.Poll(make([]WC, 1))
 		must(t, err)
 		after := b.dev.Stats().Port
@@ -64,11 +64,11 @@ func TestAckWaitsForTheAnswer(t *testing.T) {
 	a.wait()
 
 	polls := 0
-	for frames := uint64(0); frames == 0 && polls <= 2*maxPostponed; polls++ {
+	for frames := uint64(0); frames == 0 && polls <= 2*drive.MaxPostponed; polls++ {
 		write(a, b)
 		_, frames = poll()
 	}
-	if polls != maxPostponed+1 {
+	if polls != drive.MaxPostponed+1 {
 		t.Errorf("a stream of WRITEs was answered after %d polls", polls)
 	}
 }
@@ -112,49 +112,9 @@ func TestHeldDatagramsAreSent(t *testing.T) {
 	})
 }
 
-func TestTrust(t *testing.T) {
-	var r trust
-	at := qp.Time(1)
-	call := func(after qp.Time) {
-		at += after
-		r.returns(at)
-		r.leaves(at)
-	}
-	call(0)
-	for range promptEnough - 1 {
-		call(promptTime)
-	}
-	if r.earned() {
-		t.Error("trust is earned too soon")
-	}
-	call(promptTime)
-	if !r.earned() {
-		t.Error("trust is not earned")
-	}
-	if r.postHeld(1, now) {
-		t.Error("a post is held though nothing is outstanding")
-	}
-	r.holds(true)
-	for i := range maxHeld {
-		if held := r.postHeld(1, now); held != (i < maxHeld-1) {
-			t.Errorf("post %d: held %v", i, held)
-		}
-	}
-	r.returns(now())
-	r.leaves(at)
-	call(promptTime + 1)
-	if r.earned() {
-		t.Error("trust survives being late")
-	}
-	r.forget()
-	if r.postHeld(1, now) {
-		t.Error("a post is held without trust")
-	}
-}
-
 // TestTurnLock: the lock excludes, and who waits for it gets it although others try all the time.
 func TestTurnLock(t *testing.T) {
-	l := turnLock{reader: mr.NewTable(random.Uint64).NewReader()}
+	l := turnLock{reader: mr.NewTable(random.Uint64).NewReader(), yield: runtime.Gosched}
 	var all sync.WaitGroup
 	var stop atomic.Bool
 	inside := 0

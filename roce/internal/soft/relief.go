@@ -1,10 +1,10 @@
 package soft
 
-// The relief: an application's goroutine that sleeps in Wait watches the port itself. driver.go has
-// the states.
+// The relief: an application's goroutine that sleeps in Wait watches the port itself. Package drive
+// has the states.
 //
-// Stages: can it → take the seat → turns and sleeps until there is a completion → give the seat
-// back.
+// Stages: take the seat, if it is free → turns and sleeps until there is a completion → give the
+// seat back. And what ends that early: a context, the end of the lane.
 //
 // If the background watched, each packet would wake it first and it would wake the application, and
 // before each sleep the two would hand the port over: some five thread switches an exchange, each
@@ -14,30 +14,46 @@ package soft
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/roce/internal/soft/drive"
 	"github.com/goroce/goroce/transport"
 )
+
+// relief is what a lane keeps for the goroutine that has the relief's seat.
+type relief struct {
+	awaits atomic.Pointer[CQ] // the queue that it waits for, while it sleeps
+	gone   chan struct{}      // closed when it has left a lane that ends
+
+	// under the turn lock: the end of the context that rouses it, and how to undo that
+	heeds  <-chan struct{}
+	forget func() bool
+}
 
 // watchFor has the calling goroutine, which waits for a completion in c, watch the port until there
 // is one, or ctx has ended, or c is closed. It returns false if the goroutine has to wait for the
 // background: because the port knows no relief, another goroutine is it, or one polls the lane.
 // The caller has armed c.
 func (l *lane) watchFor(ctx context.Context, c *CQ) bool {
-	if !l.canBeWatched() || !l.attended || !l.relief.TryLock() {
+	if !l.drive.MayRelieve() {
 		return false
 	}
-	defer l.relief.Unlock()
+	l.turns.lock()
+	if !l.drive.Sits() {
+		l.release()
+		return false
+	}
+	l.watched.Take()
 	l.heed(ctx)
-	l.takeSeat()
 	ok := l.watchOn(ctx, c)
-	c.relief.CompareAndSwap(l, nil) // the queue may have moved to another lane's relief
+	l.relief.awaits.CompareAndSwap(c, nil)
 	l.giveBack()
 	return ok
 }
 
 // heed has the end of ctx rouse the relief. Most applications come back with the same context, so
-// what was agreed with that stays, and a sleep allocates nothing. The caller has l.relief.
+// what was agreed with that stays, and a sleep allocates nothing. The caller has the turn lock.
 func (l *lane) heed(ctx context.Context) {
 	r := &l.relief
 	if ctx.Done() == r.heeds {
@@ -49,7 +65,7 @@ func (l *lane) heed(ctx context.Context) {
 	}
 }
 
-// unheed forgets the context that was heeded last. The caller has l.relief.
+// unheed forgets the context that was heeded last. The caller has the turn lock.
 func (l *lane) unheed() {
 	r := &l.relief
 	if r.forget != nil {
@@ -58,32 +74,22 @@ func (l *lane) unheed() {
 	r.heeds, r.forget = nil, nil
 }
 
-// takeSeat gets the turn lock and the port for the relief.
-func (l *lane) takeSeat() {
-	l.claimed.Store(0) // what it polled before does not mean that it polls on
-	l.turns.lock()
-	l.sits(reliefSeat)
-	l.watched.Take()
-	// nobody would send what is held; what was posted before is seen by the next turn
-	l.trust.holds(false)
-}
-
 // watchOn takes turns and sleeps in between. The caller has the turn lock, before and after. If
 // nothing is due it goes to sleep at once: what may have arrived ends the sleep.
 func (l *lane) watchOn(ctx context.Context, c *CQ) bool {
 	for due := l.due(l.clock.read()); ; due = true {
 		busy := due && l.turnFor(c)
-		c.relief.Store(l) // from here on who fills or closes c wakes us
+		l.relief.awaits.Store(c) // from here on who fills or closes c wakes us
 		t := l.clock.read()
 		switch {
 		// Who is woken has to arm the queue again, also if another goroutine was faster.
-		case !c.idle() || !c.armedNow() || ctx.Err() != nil || l.closing.Load():
+		case !c.idle() || !c.armedNow() || ctx.Err() != nil || l.drive.Ended():
 			return true
-		case l.failed || l.leased(t) || !c.drivesOnly(l):
+		case l.failed || l.drive.Leased(t) || !c.drivesOnly(l):
 			return false
 		}
 		if !busy {
-			l.announce(l.bedtime(t), t)
+			l.carryOut(l.drive.Dozes(l.bedtime(t), t))
 		}
 		l.pause()
 		var err error
@@ -91,8 +97,8 @@ func (l *lane) watchOn(ctx context.Context, c *CQ) bool {
 			err = l.watched.Watch(transport.Relief)
 		}
 		l.turns.lock()
-		c.relief.CompareAndSwap(l, nil)
-		l.asleep.Store(0)
+		l.relief.awaits.CompareAndSwap(c, nil)
+		l.drive.Stirs()
 		if err != nil {
 			return false
 		}
@@ -101,7 +107,7 @@ func (l *lane) watchOn(ctx context.Context, c *CQ) bool {
 
 // due tells whether there is work for a turn, but for what may have arrived.
 func (l *lane) due(t qp.Time) bool {
-	return t >= l.deadline || !l.engine.Idle() || l.tx.Len() > 0 || l.trust.owes() || l.failed || l.mail.waiting()
+	return t >= l.deadline || !l.engine.Idle() || l.tx.Len() > 0 || l.drive.Owes() || l.failed || l.mail.waiting()
 }
 
 // turnFor is a turn of a goroutine that waits for c; busy says that there is more to do now. An
@@ -111,14 +117,15 @@ func (l *lane) turnFor(c *CQ) (busy bool) {
 	t := l.clock.read()
 	n := l.input(t, l.receive())
 	found := c.lanes[l.index].Len() > 0
-	postponed := found && l.trust.earnedAsleep() && l.postpone(t)
+	postponed := found && l.canWait() && l.drive.PostponesAwoken(t)
 	more := !postponed && l.output(t) || n >= rxBatch
 	l.finish(t, more)
 	if postponed {
-		l.deadline = min(l.deadline, t+postponedTime)
+		l.count.Postponed++
+		l.deadline = min(l.deadline, t+drive.PostponedTime)
 	}
 	if found {
-		l.trust.wakes(l.clock.read())
+		l.drive.GivesAwoken(l.clock.read())
 	}
 	return more
 }
@@ -126,18 +133,34 @@ func (l *lane) turnFor(c *CQ) (busy bool) {
 // giveBack returns the seat and the turn lock. The background sleeps on if it is parked, or else
 // comes.
 func (l *lane) giveBack() {
-	l.sits(backgroundSeat)
-	sleepsOn := l.place() == parked
-	if sleepsOn {
-		t := l.clock.read()
-		l.announce(l.bedtime(t), t)
+	t := l.clock.read()
+	parkedOn, call := l.drive.Leaves(l.bedtime(t), t)
+	if parkedOn {
+		l.carryOut(call)
 		if l.mail.waiting() { // it came since our turn, when nobody slept who could have been woken
-			l.rouse()
+			l.carryOut(l.drive.Mail())
 		}
 	}
 	l.watched.Leave()
+	ended := l.drive.Ended()
 	l.release()
-	if !sleepsOn {
-		l.unclaim()
+	if !parkedOn {
+		l.carryOut(call)
 	}
+	if ended {
+		close(l.relief.gone)
+	}
+}
+
+// dismissRelief waits until the lane, which ends, has no relief, and will have none.
+func (l *lane) dismissRelief() {
+	l.turns.lock()
+	if l.drive.Relieved() {
+		l.turns.unlock()
+		l.rouseRelief()
+		<-l.relief.gone
+		l.turns.lock()
+	}
+	l.unheed()
+	l.turns.unlock()
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/roce/internal/soft/drive"
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/wire"
 )
@@ -260,7 +261,7 @@ func (w *reliefWorld) pass(d time.Duration) {
 // settle lets time pass until the background sleeps.
 func (w *reliefWorld) settle() {
 	for s := w.port.seen(transport.Background); !s.inside; s = w.port.seen(transport.Background) {
-		w.pass(maxLinger)
+		w.pass(time.Duration(drive.MaxLinger))
 		runtime.Gosched()
 	}
 }

@@ -4,7 +4,7 @@ package soft
 //
 //	one      a packet wakes one thread: the background sleeps on through exchanges
 //	ACK      what is received is acknowledged with the post of an application that always posts at
-//	         once; if that does not come, by the alarm, within postponedTime; for others, at once
+//	         once; if that does not come, by the alarm, within drive.PostponedTime; for others, at once
 //	alarm    while the relief sleeps the alarm is set to the engine's next deadline, and to none
 //	         if nothing is unacknowledged; what is due then is done
 //	wake     what ends a Wait does so whoever brings it: the context, Close, another goroutine's
@@ -20,8 +20,10 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/roce/internal/soft/drive"
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/wire"
 )
@@ -46,7 +48,7 @@ func TestReliefExchange(t *testing.T) {
 		c.recv()
 		c.send(0)
 		sends := w.port.left()
-		if i < promptAsleep {
+		if i < drive.PromptAsleep {
 			continue // not trusted yet
 		}
 		if len(sends) != 1 || len(sends[0]) != 2 || sends[0][0].op != wire.RCSendOnly || sends[0][1].op != wire.RCAcknowledge {
@@ -60,13 +62,13 @@ func TestReliefExchange(t *testing.T) {
 }
 
 // TestReliefLeavesACK: the ACK for an application that is trusted and does not come back leaves by
-// the alarm, within postponedTime, which the background gets; for one that has broken its word it
-// leaves before Wait returns (ACK).
+// the alarm, within drive.PostponedTime, which the background gets; for one that has broken its
+// word it leaves before Wait returns (ACK).
 func TestReliefLeavesACK(t *testing.T) {
 	w := newReliefWorld(t)
 	c := w.talk(RC, 5)
 	for range 3 {
-		for range promptAsleep {
+		for range drive.PromptAsleep {
 			c.recv()
 			result := c.relieves(context.Background())
 			c.says()
@@ -81,7 +83,7 @@ func TestReliefLeavesACK(t *testing.T) {
 		if sends := w.port.left(); len(sends) != 0 {
 			t.Fatalf("%+v has left before the application could post", sends)
 		}
-		if at, latest := w.port.alarmAt(), qp.Time(w.now.Load())+postponedTime; at > latest {
+		if at, latest := w.port.alarmAt(), qp.Time(w.now.Load())+drive.PostponedTime; at > latest {
 			t.Fatalf("the alarm is set to %d, the ACK must leave by %d", at, latest)
 		}
 		w.port.asleep(transport.Background)
@@ -288,7 +290,7 @@ func TestReliefYieldsToPoller(t *testing.T) {
 			poll()
 		}
 		c.gets(result, WCSuccess, WCRecv)
-		w.pass(claimLife)
+		w.pass(time.Duration(drive.ClaimLife))
 		w.settle()
 	}
 }
@@ -307,7 +309,7 @@ func TestReliefLeavesMail(t *testing.T) {
 		w.port.mu.Lock()
 		w.port.meanwhile = func() { // as the other lane's turn does
 			w.l.mail.put(&stray.Frames()[stray.Len()-1])
-			w.l.rouse()
+			w.l.carryOut(w.l.drive.Mail())
 		}
 		w.port.mu.Unlock()
 		w.port.arrives(c.from(true), true)

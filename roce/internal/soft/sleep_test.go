@@ -34,4 +34,4 @@ func TestTimerWhileAsleep(t *testing.T) {
 }
 
 // sleeping tells whether the background sleeps on the port.
-func (l *lane) sleeping() bool { return l.asleep.Load() != 0 }
+func (l *lane) sleeping() bool { return l.drive.Asleep() }

@@ -28,7 +28,7 @@ func (p *PD) CreateSRQ(init qp.SRQInit, x *XRCD, c *CQ) (*SRQ, error) {
 	if d.srqs == qp.MaxSRQ {
 		return nil, fmt.Errorf("%w: %d shared receive queues", qp.ErrLimit, d.srqs)
 	}
-	init.Memory, init.PD, init.Yield = d.mem, p.handle, func() { yield() }
+	init.Memory, init.PD, init.Yield = d.mem, p.handle, d.yield
 	if x != nil {
 		init.XRCD, init.Number = x.id, d.drawNumber()
 	}

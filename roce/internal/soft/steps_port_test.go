@@ -132,7 +132,7 @@ func newStepWorld(t *testing.T, p *step.Play, has stepOptions) *stepWorld {
 	w.d, err = Open("steps", Config{Port: port, NoBackground: true})
 	must(t, err)
 	w.l = w.d.lanes[0]
-	w.l.attended = true
+	w.l.drive.Attend(0)
 	w.d.cfg.NoBackground = false
 	w.pd, err = w.d.AllocPD()
 	must(t, err)
@@ -184,7 +184,7 @@ func (w *stepWorld) arrives(b *wire.Batch) {
 // strays has it arrive on another lane, which hands it over.
 func (w *stepWorld) strays(b *wire.Batch) {
 	w.l.mail.put(&b.Frames()[0])
-	w.l.rouse()
+	w.l.carryOut(w.l.drive.Mail())
 }
 
 // completes has a request complete.

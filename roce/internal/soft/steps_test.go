@@ -31,7 +31,7 @@ var (
 )
 
 func TestSteps(t *testing.T) {
-	if !step.Rebuilt(t, "roce/internal/soft", "qp/cq.go", "qp/ring.go", "mr/reader.go") {
+	if !step.Rebuilt(t, "roce/internal/soft", "roce/internal/soft/drive", "qp/cq.go", "qp/ring.go", "mr/reader.go") {
 		return
 	}
 	for _, s := range stories {

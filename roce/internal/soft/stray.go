@@ -101,7 +101,7 @@ func (l *lane) keepOwn(in []wire.Frame) []wire.Frame {
 	if l.count.Strays != strays {
 		for _, to := range l.dev.lanes {
 			if to != l && to.mail.waiting() {
-				to.rouse()
+				to.carryOut(to.drive.Mail())
 			}
 		}
 	}

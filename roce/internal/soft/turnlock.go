@@ -19,6 +19,7 @@ import (
 
 type turnLock struct {
 	reader  *mr.Reader
+	yield   func()
 	waiters atomic.Int32
 }
 
@@ -35,7 +36,7 @@ func (t *turnLock) lock() {
 	t.waiters.Add(1)
 	for n := 0; !t.reader.TryEnter(); n++ {
 		if n < patience {
-			yield()
+			t.yield()
 		} else {
 			time.Sleep(20 * time.Microsecond)
 		}

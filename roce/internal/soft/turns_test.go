@@ -5,8 +5,8 @@ package soft
 // and the background takes a turn or leaves it to the application, in any order that a seed makes.
 // Whatever the order, these rules hold:
 //
-//	ACK    what a peer asks to be acknowledged is: by the poll after maxPostponed others, by the
-//	       first poll after postponedTime, and by any turn of the background
+//	ACK    what a peer asks to be acknowledged is: by the poll after MaxPostponed others, by the
+//	       first poll after PostponedTime (package drive), and by any turn of the background
 //	NAK    of a lost packet, or of a missing receive request, leaves with the call that has
 //	       received the reason
 //	CNP    the same
@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/roce/internal/soft/drive"
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/wire"
 )
@@ -89,6 +90,8 @@ type turnWorld struct {
 	nak   bool     // is due
 	cnp   bool     // is due
 
+	onDuty bool // the background is
+
 	decisions hash.Hash64 // over what leaves, and when: a change of the house leaves it as it was
 }
 
@@ -99,7 +102,9 @@ func newTurnWorld(t *testing.T, seed uint64) *turnWorld {
 	must(t, err)
 	w.l = d.lanes[0]
 	w.l.clock = clock{now: func() qp.Time { return w.now }}
-	w.l.attended = seed%2 == 0
+	if seed%2 == 0 {
+		w.l.drive.Attend(0)
+	}
 	w.e = &end{t: t, dev: d, buf: make([]byte, 64)}
 	w.e.pd, err = d.AllocPD()
 	must(t, err)
@@ -152,11 +157,12 @@ func (w *turnWorld) step() {
 	case n < 91:
 		w.background()
 	case n < 94: // it has seen that the application is back, and stands by
-		w.l.goes(standsBy)
+		w.l.drive.StandsBy()
+		w.onDuty = false
 	case n < 97:
 		w.pass(time.Duration(w.IntN(40_000)))
 	default:
-		w.l.trust.streak = promptEnough // earned by time, in which the steps above are too careless
+		w.l.drive.Earn() // by time, in which the steps above are too careless
 	}
 }
 
@@ -168,7 +174,7 @@ func (w *turnWorld) poll() {
 	if !w.waits || w.port.full || w.now < w.since {
 		return
 	}
-	if w.polls++; w.polls > maxPostponed || w.now-w.since >= postponedTime {
+	if w.polls++; w.polls > drive.MaxPostponed || w.now-w.since >= drive.PostponedTime {
 		w.t.Errorf("no ACK after %d polls in %v", w.polls, time.Duration(w.now-w.since))
 	}
 }
@@ -177,25 +183,27 @@ func (w *turnWorld) post() {
 	if w.port.outstanding()+w.unsent() == 64 {
 		return
 	}
-	hold := w.l.trust.hold.Load()
+	hold := w.l.drive.Holds()
 	w.e.post(SendWR{Opcode: WRWrite, Flags: SendInline | SendSignaled, Inline: w.e.buf[:8]})
 	w.posted++
 	w.called("PostSend")
 	switch {
-	case hold && w.l.attended && w.l.standsBy(): // on duty it may sleep, and no post would wake it
+	// on duty it may sleep, and no post would wake it
+	case hold && w.l.drive.Attended() && !w.onDuty:
 		w.held += min(w.unsent(), 1)
 	case !w.port.full && (w.unsent() > 0 || w.waits):
 		w.t.Errorf("PostSend has left %d requests and an ACK (%v); the lane holds posts: %v, and has a background: %v",
-			w.unsent(), w.waits, hold, w.l.attended)
+			w.unsent(), w.waits, hold, w.l.drive.Attended())
 	}
 }
 
 // background takes a turn, as watch does, and stays on duty.
 func (w *turnWorld) background() {
-	if !w.l.attended {
+	if !w.l.drive.Attended() {
 		return
 	}
-	w.l.goes(onDuty)
+	w.l.drive.Comes()
+	w.onDuty = true
 	w.l.turn(w.l.takeOver())
 	w.l.release()
 	w.called("background")
@@ -211,7 +219,7 @@ func (w *turnWorld) called(by string) {
 		if w.nak {
 			w.ask(w.port.expected.Prev())
 		}
-	case w.waits && w.since == w.now && !w.l.attended && by == "Poll":
+	case w.waits && w.since == w.now && !w.l.drive.Attended() && by == "Poll":
 		w.t.Error("a poll has left an ACK, and there is no background to send it")
 	case w.nak || w.cnp:
 		w.t.Errorf("%s has left a NAK (%v) or a CNP (%v)", by, w.nak, w.cnp)
@@ -245,10 +253,10 @@ func (w *turnWorld) end() {
 		w.port.in.Reset() // what nobody has received is not answered
 		w.port.lent = 0
 		must(w.t, w.e.qp.Close())
-	} else if w.pass(retryFull); w.l.attended {
+	} else if w.pass(retryFull); w.l.drive.Attended() {
 		w.background()
 	} else {
-		for range maxPostponed + 1 {
+		for range drive.MaxPostponed + 1 {
 			w.poll()
 		}
 	}

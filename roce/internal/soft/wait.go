@@ -75,7 +75,7 @@ func (c *CQ) armedNow() bool {
 // unclaim leaves the lanes to their background: the application is going to sleep.
 func (c *CQ) unclaim() {
 	for _, l := range *c.drives.Load() {
-		l.unclaim()
+		l.carryOut(l.drive.Sleeps())
 	}
 }
 
@@ -98,8 +98,10 @@ func (c *CQ) wake() {
 
 // rouse has a goroutine in Wait that sleeps on the port look again.
 func (c *CQ) rouse() {
-	if l := c.relief.Load(); l != nil {
-		l.rouseRelief()
+	for _, l := range c.dev.lanes {
+		if l.relief.awaits.Load() == c {
+			l.rouseRelief()
+		}
 	}
 }
 
@@ -133,7 +135,7 @@ func (c *CQ) Wait(ctx context.Context, wcs []qp.WC) (int, error) {
 			continue
 		}
 		c.armWait()
-		asleep := now()
+		asleep := c.dev.now()
 		if lanes := *c.drives.Load(); len(lanes) > 1 || !lanes[0].watchFor(ctx, c) {
 			c.unclaim()
 			if n, err := c.Poll(wcs); n > 0 || err != nil {
@@ -144,7 +146,7 @@ func (c *CQ) Wait(ctx context.Context, wcs []qp.WC) (int, error) {
 			case <-ctx.Done():
 			}
 		}
-		c.adapt(time.Duration(now() - asleep))
+		c.adapt(time.Duration(c.dev.now() - asleep))
 		// the token of what the relief has found; leave passes on what was for another goroutine
 		select {
 		case <-c.woken:
@@ -165,9 +167,9 @@ func (c *CQ) leave() {
 
 // pollFor polls for a while.
 func (c *CQ) pollFor(d time.Duration, wcs []qp.WC) (int, error) {
-	for end := now() + qp.Time(d); ; {
+	for end := c.dev.now() + qp.Time(d); ; {
 		n, err := c.Poll(wcs)
-		if n > 0 || err != nil || now() >= end {
+		if n > 0 || err != nil || c.dev.now() >= end {
 			return n, err
 		}
 	}

@@ -1,0 +1,60 @@
+// Package drive is who runs a lane, and who is woken for that: one machine without a lock, a clock,
+// a port or a goroutine of its own. What happens is an event, each of them one method; a [Call]
+// comes out, which says whom the lane is to wake. The lane (package soft) has the hands: it locks
+// its turn, reads the clock, and carries out.
+//
+//	machine.go  who watches the port, where the background is, who sleeps: the table below
+//	trust.go    when an application that always comes back at once may be waited for
+//
+// # States
+//
+// A turn runs on the goroutine of whoever is there: a call of the application that polls or posts
+// takes one if nobody else has it, and one that controls waits for it. Between such calls three
+// questions have one answer each. Where is the background?
+//
+//	s  it stands by: it sleeps on an alarm of its own, and does not touch the port, as an
+//	   application polls; or there is none
+//	d  it is on duty: it takes turns, or is about to
+//	p  it is parked: it sleeps on the port, or behind the relief that has it
+//
+// Who watches the port?
+//
+//	b  the background
+//	r  the relief: an application's goroutine that waits for completions. If the background
+//	   watched, each packet would wake it first and it would wake the application, and before
+//	   each sleep the two would hand the port over: some five thread switches an exchange, each
+//	   of which costs more than all of our work on a packet.
+//
+// And does the one who watches sleep (z)? Who goes to sleep on the port says so first, with the
+// turn: whoever has the next turn finds until when, and what the sleeper must be woken for. So no
+// wake-up is lost, which package soft plays step by step.
+//
+// # Table
+//
+// Each event leads from the state above it to the one that stands in its row; a dot says that it
+// cannot happen there. The sign behind it is the Call: @ sets the alarm of who watches, ! wakes the
+// background from the port, ^ wakes the relief, * wakes both, + ends the standby. machine_test.go
+// walks every cell.
+//
+//	               sb    db    pb    pbz   sr    srz   dr    drz   pr    prz
+//	Comes          db    db    .     .     dr    drz   dr    drz   .     .
+//	StandsBy       sb    sb    .     .     sr    srz   sr    srz   .     .
+//	Parks          .     pbz@  .     .     .     .     pr    prz   .     .
+//	Rises          .     .     db    db    .     .     .     .     dr    drz
+//	Sits           sr    dr    pr    pr    .     .     .     .     .     .
+//	Dozes          .     .     .     .     srz@  .     drz@  .     prz@  .
+//	Stirs          .     .     .     .     sr    sr    dr    dr    pr    pr
+//	Leaves         .     .     .     .     sb+   .     db    .     pbz@  .
+//	Due later      sb    db    pb    pbz@  sr    srz@  dr    drz@  pr    prz@
+//	Due now        sb    db    pb    pb!   sr    sr^   dr    dr^   pr    pr^
+//	Due not before sb    db    pb    pbz   sr    srz   dr    drz   pr    prz
+//	Mail           sb    db    pb    pb*   sr    sr*   dr    dr*   pr    pr*
+//	Sleeps         sb+   db    pb    pbz   sr+   srz+  dr    drz   pr    prz
+//
+// Of a port without alarms, which the background watches alone, "Due later" is "Due now".
+//
+// From this follows who runs the stack next, and what wakes that one: in s the application with its
+// next poll, or the background, which looks at the lease within MaxStandby; in d the background,
+// which is at it; in p whoever has the port, woken by the port when a packet arrives, by its alarm
+// when something is due later, and by whoever makes something due at once.
+package drive

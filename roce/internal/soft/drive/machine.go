@@ -1,0 +1,308 @@
+package drive
+
+// Who watches the port, where the background is, and who sleeps: the table of the package comment.
+//
+// Stages: the states → the lease of an application that polls → the background → the relief →
+// sleeping, and waking who sleeps → what an application that is trusted may leave.
+
+import (
+	"sync/atomic"
+
+	"github.com/goroce/goroce/qp"
+)
+
+const microsecond = qp.Time(1000)
+
+const (
+	// ClaimLife is how long after its last poll an application is believed to poll on. Then the
+	// background takes over.
+	ClaimLife = 50 * microsecond
+	// minStandby and MaxStandby bound how often the background looks whether the application is
+	// still polling, if nobody tells it: the longer the application has been at it, the rarer, as
+	// each look takes microseconds from a processor that the application or its peer may be polling
+	// on.
+	minStandby = 50 * microsecond
+	MaxStandby = 1000 * microsecond
+	// minLinger and MaxLinger bound how long the background goes on polling after it last had
+	// something to do, before it sleeps: as long as it has been busy since it woke up, so that it
+	// takes at most twice the time. In a stream of 20 Gbit/s 100 us are 15 % of the bandwidth at
+	// the same cost, as the sender does not have to wake it. 100 us for everybody would spare it
+	// waking up for READs 60 us apart (45 -> 10 us, BenchmarkRead), but take its processor from
+	// other processes in between: two paced flows and their receiver on two processors came to 0.6
+	// to 0.94 : 1 instead of 0.93 to 0.99 ("bench fair").
+	minLinger = 20 * microsecond
+	MaxLinger = 100 * microsecond
+)
+
+// place is where the background is.
+type place int32
+
+const (
+	standsBy place = iota // or there is none
+	onDuty
+	parked // changes to and from it are made under the turn lock
+)
+
+// seat is who watches the port. It changes under the turn lock.
+type seat int32
+
+const (
+	backgroundSeat seat = iota
+	reliefSeat
+)
+
+// Call is whom the lane is to wake, or when.
+type Call uint8
+
+// The calls.
+const (
+	Nobody     Call = iota
+	SetAlarm        // of who watches the port, to Alarm
+	Background      // which sleeps on the port
+	Relief          // which does
+	Both            // whichever does: who watches may change meanwhile
+	Standby         // the background, which sleeps on its own alarm
+)
+
+// Machine is who runs one lane. The zero Machine is of a lane without a background, on a port that
+// knows no relief. Methods are for the holder of the lane's turn lock, unless they say otherwise.
+type Machine struct {
+	where  atomic.Int32 // a place
+	sitter atomic.Int32 // a seat
+	lease  atomic.Int64 // when an application last polled; 0 says that none does
+	// who watches the port sleeps until then at the latest; 0: it is awake, or nobody watches
+	asleep atomic.Int64
+	ended  atomic.Bool
+
+	relieved bool    // the port can be watched by a relief, and has alarms
+	attended bool    // there is a background, which sends what an application leaves behind
+	alarm    qp.Time // that is set for who watches the port
+	// the latest deadline that a background without alarms has slept for
+	horizon qp.Time
+
+	// the background's own
+	away  qp.Time // when it last left the lane to an application
+	woken qp.Time // when it last came on duty
+	busy  qp.Time // when its turns last had something to do
+
+	trust
+	pollers
+}
+
+// Begin says whether the port can be watched by a relief. It is the first call.
+func (m *Machine) Begin(relieved bool) { m.relieved, m.alarm = relieved, qp.Never }
+
+// Attend says that there is a background from now on.
+func (m *Machine) Attend(t qp.Time) { m.attended, m.away = true, t }
+
+// End says that the lane ends: the background goes, and no relief sits down. Any goroutine.
+func (m *Machine) End() { m.ended.Store(true) }
+
+// Ended tells whether it does. Any goroutine.
+func (m *Machine) Ended() bool { return m.ended.Load() }
+
+func (m *Machine) place() place   { return place(m.where.Load()) }
+func (m *Machine) goes(to place)  { m.where.Store(int32(to)) }
+func (m *Machine) sits(who seat)  { m.sitter.Store(int32(who)) }
+func (m *Machine) standsBy() bool { return m.place() == standsBy }
+
+// Relieved tells whether the relief has the port. Any goroutine.
+func (m *Machine) Relieved() bool { return seat(m.sitter.Load()) == reliefSeat }
+
+// Attended tells whether there is a background. Any goroutine.
+func (m *Machine) Attended() bool { return m.attended }
+
+// Asleep tells whether who watches the port sleeps. Any goroutine.
+func (m *Machine) Asleep() bool { return m.asleep.Load() != 0 }
+
+// Polls gives an application a lease, or a longer one: it is going to poll again soon. It is stored
+// only now and then, as others read it. Any goroutine.
+func (m *Machine) Polls(t qp.Time) {
+	if t-qp.Time(m.lease.Load()) > ClaimLife/8 {
+		m.lease.Store(int64(t))
+	}
+}
+
+// PollsOn is Polls that is stored at once: its turns have been here for long.
+func (m *Machine) PollsOn(t qp.Time) { m.lease.Store(int64(t)) }
+
+// Polled tells whether an application has polled since it last went to sleep. Any goroutine.
+func (m *Machine) Polled() bool { return m.lease.Load() != 0 }
+
+// Leased tells whether the last poll is so recent that the application is believed to poll on. Any
+// goroutine.
+func (m *Machine) Leased(t qp.Time) bool { return t-qp.Time(m.lease.Load()) < ClaimLife }
+
+// Sleeps ends the lease: the application stops polling, and the background comes. Any goroutine.
+func (m *Machine) Sleeps() Call {
+	m.lease.Store(0)
+	if m.attended && m.standsBy() {
+		return Standby
+	}
+	return Nobody
+}
+
+// Comes is the background that finds nobody polling, and comes on duty. The background.
+func (m *Machine) Comes() { m.goes(onDuty) }
+
+// TakesOver is its first turn there. It no longer relies on the application.
+func (m *Machine) TakesOver(t qp.Time) { m.woken, m.busy = t, t; m.forget() }
+
+// TakesTurns tells whether the turns are the background's. It goes to park otherwise.
+func (m *Machine) TakesTurns() bool { return !m.Ended() && !m.Relieved() }
+
+// Lingers tells whether the background goes on polling after a turn; busy says that the turn had
+// something to do.
+func (m *Machine) Lingers(busy bool, t qp.Time) bool {
+	if busy {
+		m.busy = t
+		return true
+	}
+	return t-m.busy < min(max(m.busy-m.woken, minLinger), MaxLinger)
+}
+
+// StandsBy is the background that finds an application polling. It looks again before it sleeps:
+// one that has stopped meanwhile could not see that it is to be woken. The background.
+func (m *Machine) StandsBy() { m.goes(standsBy) }
+
+// Left notes that the background has left the lane to an application. The background.
+func (m *Machine) Left(t qp.Time) { m.away = t }
+
+// NextLook is how long the background stands by before it looks again. The background.
+func (m *Machine) NextLook(t qp.Time) qp.Time { return min(max((t-m.away)/8, minStandby), MaxStandby) }
+
+// Until is how long who watches the port is to sleep. Where an alarm can be set for that one, it is
+// to the deadline. Elsewhere, after deadlines in the future have come and gone (the usual: all was
+// acknowledged in time), it is until the latest of them rather than for ever: the next request's is
+// later still, so that posting it need not wake the background.
+func (m *Machine) Until(deadline, t qp.Time) qp.Time {
+	if !m.relieved {
+		if deadline != qp.Never {
+			m.horizon = max(m.horizon, deadline)
+		} else if m.horizon > t {
+			return m.horizon
+		}
+	}
+	return max(deadline, 1)
+}
+
+// Parks is the background that goes to sleep on the port until then, or behind the relief.
+func (m *Machine) Parks(until, t qp.Time) Call {
+	m.goes(parked)
+	if m.Relieved() {
+		return Nobody
+	}
+	return m.announce(until, t)
+}
+
+// Rises is the background that has slept on the port, or behind the relief.
+func (m *Machine) Rises() {
+	m.goes(onDuty)
+	if !m.Relieved() {
+		m.asleep.Store(0)
+	}
+}
+
+// Sits is a goroutine that is to be the relief; false: it cannot, or another one is. What it polled
+// before does not mean that it polls on, and nobody would send what is held.
+func (m *Machine) Sits() bool {
+	if !m.relieved || !m.attended || m.Ended() || m.Relieved() {
+		return false
+	}
+	m.sits(reliefSeat)
+	m.lease.Store(0)
+	m.asleep.Store(0)
+	m.holds(false)
+	return true
+}
+
+// MayRelieve tells whether Sits could be true. Any goroutine.
+func (m *Machine) MayRelieve() bool { return m.relieved && m.attended && !m.Relieved() }
+
+// Dozes is the relief that goes to sleep until then.
+func (m *Machine) Dozes(until, t qp.Time) Call { return m.announce(until, t) }
+
+// Stirs is the relief that has slept.
+func (m *Machine) Stirs() { m.asleep.Store(0) }
+
+// Leaves is the relief that gives the seat back. A background that is parked sleeps on, until then;
+// it has to be woken then if there is mail, which came when nobody slept. Or else it comes.
+func (m *Machine) Leaves(until, t qp.Time) (parkedOn bool, c Call) {
+	m.sits(backgroundSeat)
+	if m.place() == parked {
+		return true, m.announce(until, t)
+	}
+	return false, m.Sleeps()
+}
+
+// announce says that who watches is going to sleep: whoever has the next turn sees it, and what it
+// must be woken for.
+func (m *Machine) announce(until, t qp.Time) Call {
+	m.asleep.Store(int64(until))
+	return m.setAlarm(until, t)
+}
+
+// setAlarm says when who watches wakes up if nothing happens. One that is set already stays.
+func (m *Machine) setAlarm(at, t qp.Time) Call {
+	if !m.relieved || at == m.alarm && t < at {
+		return Nobody
+	}
+	m.alarm = at
+	return SetAlarm
+}
+
+// Alarm is when who watches the port is to wake up; qp.Never: only when something happens.
+func (m *Machine) Alarm() qp.Time { return m.alarm }
+
+// Due sees to it that who watches the port does not sleep past at, if it sleeps. If that is still
+// to come, setting its alarm will do.
+func (m *Machine) Due(at, t qp.Time) Call {
+	until := m.asleep.Load()
+	if int64(at) >= until {
+		return Nobody
+	}
+	if m.relieved && at > t {
+		if m.asleep.CompareAndSwap(until, int64(at)) {
+			return m.setAlarm(at, t)
+		}
+		return Nobody
+	}
+	if !m.asleep.CompareAndSwap(until, 0) {
+		return Nobody
+	}
+	if m.Relieved() {
+		return Relief
+	}
+	return Background
+}
+
+// Mail wakes who watches the port, if it sleeps: packets have come by another lane. Who is about to
+// sleep has announced that before it looks for them. Any goroutine.
+func (m *Machine) Mail() Call {
+	if until := m.asleep.Load(); until != 0 && m.asleep.CompareAndSwap(until, 0) {
+		return Both
+	}
+	return Nobody
+}
+
+// trusting tells whether the application can be relied on to call again at once. While the
+// background is on duty it would only be in the way; and without one nobody would send what the
+// application leaves.
+func (m *Machine) trusting() bool { return m.attended && m.earned() && m.standsBy() }
+
+// Postpones leaves what is due to the next call of an application that polls, unless it was left
+// often or long enough.
+func (m *Machine) Postpones(t qp.Time) bool { return m.trusting() && m.postpones(t) }
+
+// PostponesAwoken is the same for an application that the relief has found something for.
+func (m *Machine) PostponesAwoken(t qp.Time) bool { return m.streak >= PromptAsleep && m.postpones(t) }
+
+// Hold says whether posts may be held from now on. Somebody must be there to send them if the
+// application does not come back.
+func (m *Machine) Hold(yes bool) { m.holds(yes && m.trusting() && !m.Relieved()) }
+
+// CalledToStandby tells whether a background that is parked while an application polls that has
+// earned trust is to be woken: it is to stand by, for the posts that are held from now on.
+func (m *Machine) CalledToStandby(t qp.Time) bool {
+	return m.earned() && !m.standsBy() && m.Leased(t)
+}
