@@ -15,9 +15,10 @@ import (
 
 // hands are a lane's.
 type hands struct {
-	watched transport.Watched // the port, if two can watch it in turn; nil: the background alone does
-	standby alarm             // what a background that stands by sleeps on
-	done    chan struct{}     // closed when the background has ended; nil: there was none
+	// the port, if two can watch it in turn; nil: the background alone does
+	watched transport.Watched
+	standby alarm         // what a background that stands by sleeps on
+	done    chan struct{} // closed when the background has ended; nil: there was none
 	relief  relief
 }
 

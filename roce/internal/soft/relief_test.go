@@ -4,7 +4,8 @@ package soft
 //
 //	one      a packet wakes one thread: the background sleeps on through exchanges
 //	ACK      what is received is acknowledged with the post of an application that always posts at
-//	         once; if that does not come, by the alarm, within drive.PostponedTime; for others, at once
+//	         once; if that does not come, by the alarm, within drive.PostponedTime; for others,
+//	         at once
 //	alarm    while the relief sleeps the alarm is set to the engine's next deadline, and to none
 //	         if nothing is unacknowledged; what is due then is done
 //	wake     what ends a Wait does so whoever brings it: the context, Close, another goroutine's
