@@ -74,9 +74,9 @@ type Machine struct {
 	asleep atomic.Int64
 	ended  atomic.Bool
 
-	relieved bool    // the port can be watched by a relief, and has alarms
-	attended bool    // there is a background, which sends what an application leaves behind
-	alarm    qp.Time // that is set for who watches the port
+	relievable bool    // the port can be watched by a relief, and has alarms
+	attended   bool    // there is a background, which sends what an application leaves behind
+	alarm      qp.Time // that is set for who watches the port
 	// the latest deadline that a background without alarms has slept for
 	horizon qp.Time
 
@@ -90,7 +90,7 @@ type Machine struct {
 }
 
 // Begin says whether the port can be watched by a relief. It is the first call.
-func (m *Machine) Begin(relieved bool) { m.relieved, m.alarm = relieved, qp.Never }
+func (m *Machine) Begin(relievable bool) { m.relievable, m.alarm = relievable, qp.Never }
 
 // Attend says that there is a background from now on.
 func (m *Machine) Attend(t qp.Time) { m.attended, m.away = true, t }
@@ -176,7 +176,7 @@ func (m *Machine) NextLook(t qp.Time) qp.Time { return min(max((t-m.away)/8, min
 // acknowledged in time), it is until the latest of them rather than for ever: the next request's is
 // later still, so that posting it need not wake the background.
 func (m *Machine) Until(deadline, t qp.Time) qp.Time {
-	if !m.relieved {
+	if !m.relievable {
 		if deadline != qp.Never {
 			m.horizon = max(m.horizon, deadline)
 		} else if m.horizon > t {
@@ -206,7 +206,7 @@ func (m *Machine) Rises() {
 // Sits is a goroutine that is to be the relief; false: it cannot, or another one is. What it polled
 // before does not mean that it polls on, and nobody would send what is held.
 func (m *Machine) Sits() bool {
-	if !m.relieved || !m.attended || m.Ended() || m.Relieved() {
+	if !m.relievable || !m.attended || m.Ended() || m.Relieved() {
 		return false
 	}
 	m.sits(reliefSeat)
@@ -217,7 +217,7 @@ func (m *Machine) Sits() bool {
 }
 
 // MayRelieve tells whether Sits could be true. Any goroutine.
-func (m *Machine) MayRelieve() bool { return m.relieved && m.attended && !m.Relieved() }
+func (m *Machine) MayRelieve() bool { return m.relievable && m.attended && !m.Relieved() }
 
 // Dozes is the relief that goes to sleep until then.
 func (m *Machine) Dozes(until, t qp.Time) Call { return m.announce(until, t) }
@@ -244,7 +244,7 @@ func (m *Machine) announce(until, t qp.Time) Call {
 
 // setAlarm says when who watches wakes up if nothing happens. One that is set already stays.
 func (m *Machine) setAlarm(at, t qp.Time) Call {
-	if !m.relieved || at == m.alarm && t < at {
+	if !m.relievable || at == m.alarm && t < at {
 		return Nobody
 	}
 	m.alarm = at
@@ -261,7 +261,7 @@ func (m *Machine) Due(at, t qp.Time) Call {
 	if int64(at) >= until {
 		return Nobody
 	}
-	if m.relieved && at > t {
+	if m.relievable && at > t {
 		if m.asleep.CompareAndSwap(until, int64(at)) {
 			return m.setAlarm(at, t)
 		}
