@@ -2,7 +2,8 @@ package soft
 
 // The hands of package drive, which knows who runs a lane: what the lane sleeps on and wakes with.
 //
-// Stages: the hands → what an event calls for (carryOut) → what the events want to know of the lane.
+// Stages: the hands → what an event calls for (carryOut) → what the events want to know of the
+// lane.
 
 import (
 	"time"

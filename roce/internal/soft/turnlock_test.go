@@ -1,6 +1,7 @@
 package soft
 
 import (
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +13,7 @@ import (
 // time passes only when nobody runs: a waiter that only yields would wait for ever.)
 func TestLongTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := turnLock{reader: mr.NewTable(random.Uint64).NewReader()}
+		l := turnLock{reader: mr.NewTable(random.Uint64).NewReader(), yield: runtime.Gosched}
 		l.lock()
 		go func() {
 			time.Sleep(time.Second)
