@@ -122,7 +122,9 @@ func TestFlushOfOthers(t *testing.T) {
 // connection. (How long that may take is for the scripts of qp/qptest, in virtual time.)
 func TestSlowFlush(t *testing.T) {
 	overWires(t, func(t *testing.T, w wire2) {
-		a, b := connected(t, w, RC, 64)
+		o := DefaultConnectOptions()
+		o.RetryCnt = 2 // each wait doubles: 7 of them take seconds
+		a, b := connectedBy(t, w, nil, &o)
 		mem, _ := mapFile(t, unix.PROT_READ|unix.PROT_WRITE)
 		region, err := b.pd.RegMR(mem, LocalWrite|RemoteWrite|FlushPersistent)
 		must(t, err)
@@ -131,7 +133,7 @@ func TestSlowFlush(t *testing.T) {
 		a.post(flushOf(region))
 		a.post(SendWR{Opcode: WRWrite, SGL: []SGE{a.mr.SGE(0, 64)}, RemoteAddr: region.Addr(), RKey: region.RKey()})
 		// Meanwhile the first WRITE may be acknowledged.
-		for b.dev.Stats().Engine.FlushWaits <= uint64(DefaultConnectOptions().RetryCnt)+1 {
+		for b.dev.Stats().Engine.FlushWaits <= uint64(o.RetryCnt)+1 {
 			var wcs [1]WC
 			n, err := a.cq.Poll(wcs[:])
 			must(t, err)

@@ -183,7 +183,7 @@ func TestCloseInBackground(t *testing.T) {
 
 // TestFailureUntold: a failure that no call has returned yet is Close's to tell.
 func TestFailureUntold(t *testing.T) {
-	a, b := connected(t, "pipe")
+	a, b := connected(t, "pipe", &Config{KeepAlive: 10 * time.Millisecond})
 	require.NoError(t, b.qp.Close())
 	_, err := a.Write([]byte("x"))
 	require.NoError(t, err)

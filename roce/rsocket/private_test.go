@@ -41,7 +41,7 @@ func put(t *testing.T, a, peer *Conn, text string, says bool) {
 // TestCopyIsPrivate: a peer that changes what it has written, while io.Copy hands it to a hash and
 // to a file, changes neither.
 func TestCopyIsPrivate(t *testing.T) {
-	a, b := mute(t, nil)
+	a, b := mute(t, &Config{Linger: 10 * time.Millisecond}) // b answers nothing
 	put(t, a, b, "pay 10 euro", true)
 	end := roce.SendWR{Opcode: roce.WRWriteWithImm, Imm: 7<<29 | 2} // shutdown
 	require.NoError(t, b.qp.PostSend(end))
@@ -61,7 +61,7 @@ func TestCopyIsPrivate(t *testing.T) {
 
 // TestSharedIsNot: what PeekShared shows is the other end's to change, as its name says.
 func TestSharedIsNot(t *testing.T) {
-	a, b := mute(t, nil)
+	a, b := mute(t, &Config{Linger: 10 * time.Millisecond}) // b answers nothing
 	put(t, a, b, "pay 10 euro", true)
 	p, err := a.PeekShared()
 	require.NoError(t, err)
