@@ -28,6 +28,7 @@ type CQ struct {
 	solicited bool   // and it wakes a solicited-only waiter
 	listed    bool   // on the engine's list of queues to publish
 	users     int    // queue pairs that complete here
+	executed  uint64 // what Silent is to show
 
 	// lane only: a notification comes with enough completions, or a while after the first of them
 	enough uint32 // 0: with the first
@@ -40,6 +41,7 @@ type CQ struct {
 	published atomic.Uint32 // the lane's
 	armed     atomic.Uint32 // an arm* value
 	overrun   atomic.Bool   // the lane's
+	silent    atomic.Uint64 // the lane's
 	_         [cacheLine]byte
 	consumed  atomic.Uint32 // the application's
 }
@@ -69,6 +71,11 @@ func (c *CQ) Err() error {
 	}
 	return nil
 }
+
+// Silent counts what peers have changed memory with and leaves no completion: WRITEs without
+// immediate and atomics that were executed by queue pairs whose own requests complete here; any
+// goroutine. Those that were executed before it has counted them are in memory.
+func (c *CQ) Silent() uint64 { return c.silent.Load() }
 
 // Poll takes up to len(dst) completions, oldest first, and returns how many.
 func (c *CQ) Poll(dst []WC) int {
@@ -159,6 +166,9 @@ func (c *CQ) publish(now Time) (notify bool) {
 		}
 	}
 	c.published.Store(c.staged)
+	if c.executed != c.silent.Load() {
+		c.silent.Store(c.executed)
+	}
 	armed := c.armed.Load()
 	notify = c.fresh && (armed >= armAny || armed == armSolicited && (c.solicited || c.held > 0))
 	if notify && (c.enough == 0 || armed == armNow || c.suffices(now, c.staged-before)) {

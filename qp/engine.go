@@ -341,6 +341,11 @@ func (e *Engine) complete(c *CQ, wc *WC, solicited bool) {
 		}
 		e.stats.Drops[wire.DropCQFull]++
 	}
+	e.list(c)
+}
+
+// list has Publish look at a queue.
+func (e *Engine) list(c *CQ) {
 	if !c.listed {
 		c.listed = true
 		e.freshCQs = append(e.freshCQs, c)

@@ -384,8 +384,13 @@ func (e *Engine) finish(q *QP, p *wire.Packet, f fault) {
 		e.failAfterReplies(q)
 		return
 	}
-	if p.Op.Flags&wire.OpEnd != 0 && p.Op.Flags&(wire.OpSend|wire.OpConsumesRecv) != 0 {
+	switch {
+	case p.Op.Flags&wire.OpEnd == 0:
+	case p.Op.Flags&(wire.OpSend|wire.OpConsumesRecv) != 0:
 		e.receive(q, p)
+	case p.Op.Flags&(wire.OpWrite|wire.OpAtomic|wire.OpAtomicWrite) != 0 && q.sendCQ != nil:
+		q.sendCQ.executed++
+		e.list(q.sendCQ)
 	}
 }
 

@@ -1,7 +1,7 @@
 package roce
 
-// The completion queue: where work requests end.
-// Stages: making one, polling, notification, waiting, size and moderation, closing.
+// The completion queue: where work requests end. Stages: making one, polling, watching memory,
+// notification, waiting, size and moderation, closing.
 
 import (
 	"context"
@@ -165,6 +165,47 @@ func (c *CQ) PollEx(wcs []WCEx) (n int, err error) {
 		err = c.dev.fail("PollEx", err)
 	}
 	return n, err
+}
+
+// PollUntil watches memory that a peer writes: it runs the stack on the calling goroutine, as a
+// polling application does, until done says that all is there. done is asked very often, and has to
+// load what it looks at atomically. Completions that come meanwhile stay in the queue. The errors
+// of Poll are its errors too; when ctx ends first it returns ctx.Err().
+func (c *CQ) PollUntil(ctx context.Context, done func() bool) error {
+	for n := 1; !done(); n++ {
+		if n%untilLooks == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if c.soft == nil { // a device of the kernel writes memory by itself
+			continue
+		}
+		if err := c.soft.Run(); err != nil {
+			return c.dev.fail("PollUntil", err)
+		}
+	}
+	return nil
+}
+
+// untilLooks is after how many turns PollUntil looks at its context: some 20 us of empty ones.
+const untilLooks = 64
+
+// MaxLinger is the longest that Linger takes.
+const MaxLinger = time.Millisecond
+
+// Linger is for an application that watches memory without PollUntil, and calls the stack only for
+// its own completions, as a program does that knows NICs only. A Poll that finds completions runs
+// the stack for up to d longer, until a peer has executed a WRITE or atomic that leaves no
+// completion, or another completion is there; it does so only while peers do that between polls.
+// 0 ends it. 20 to 50 us suit a peer that answers at once. A device of the kernel needs none of
+// this, and takes it all the same. ErrInvalid for d below 0 or above MaxLinger.
+func (c *CQ) Linger(d time.Duration) error {
+	if d < 0 || d > MaxLinger {
+		return c.dev.fail("Linger", fmt.Errorf("%w: %v, want 0 to %v", ErrInvalid, d, MaxLinger))
+	}
+	if c.soft != nil {
+		c.soft.Linger(d)
+	}
+	return nil
 }
 
 // ReqNotify arms the queue (ibv_req_notify_cq): the next completion, or with solicitedOnly the next

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/goroce/goroce/cmd/roce/internal/perf"
+	"github.com/goroce/goroce/roce"
 )
 
 func perfCommand() *cobra.Command {
@@ -71,7 +73,7 @@ func perfTestCommand(t *perf.Test) *cobra.Command {
 	f.SetNormalizeFunc(perftestNames)
 	testFlags(f, t, &o, &size, &kind)
 	if t.Lat {
-		latencyFlags(f, &o)
+		latencyFlags(f, t, &o)
 	} else {
 		bandwidthFlags(f, t, &o)
 	}
@@ -108,8 +110,13 @@ func testFlags(f *pflag.FlagSet, t *perf.Test, o *perf.Options, size *perf.Size,
 }
 
 // latencyFlags are those of tests that have one message under way.
-func latencyFlags(f *pflag.FlagSet, o *perf.Options) {
+func latencyFlags(f *pflag.FlagSet, t *perf.Test, o *perf.Options) {
 	f.DurationVar(&o.Gap, "gap", 0, "the client sleeps so long before each message, such as 1ms; no part of the latency")
+	if t.Op == roce.WRWrite {
+		f.BoolVar(&o.Alone, "alone", false,
+			"wait as programs do that know NICs only, such as ib_write_lat: look at memory alone, and poll for the completion of each WRITE")
+		f.DurationVar(&o.Linger, "linger", 20*time.Microsecond, "--alone: a poll that finds a completion runs the stack for so long, until the peer writes")
+	}
 	f.BoolVarP(&o.Histogram, "report-histogram", "H", false, "print how many messages took how long")
 }
 

@@ -50,6 +50,10 @@ var mutants = []mutant{
 		{"qp/reorder.go", "	if len(p.Payload) > int(q.mtu) {", "	if false {"}}},
 	{"selective repeat: who comes first has all places for kept packets", []string{"qp/qptest TestKeptOfSources"}, []edit{
 		{"qp/reorder.go", "!e.giveWay(share) {", "true {"}}},
+	{"lingering: an atomic is no sign of a peer that works on memory", []string{"roce TestLinger"}, []edit{
+		{"qp/responder.go", "(wire.OpWrite|wire.OpAtomic|wire.OpAtomicWrite)", "(wire.OpWrite|wire.OpAtomicWrite)"}}},
+	{"lingering: a poll stays however often it was in vain", []string{"roce TestLingerInVain"}, []edit{
+		{"roce/internal/soft/linger.go", "			l.vain.Add(1)\n", ""}}},
 	{"selective repeat: a queue pair whose packets gave way is not told", []string{"qp/qptest TestKeptOfSources"}, []edit{
 		{"qp/reorder.go", "		e.dropKept(q)\n		e.goBack(q)\n", "		e.dropKept(q)\n"}}},
 	{"selective repeat: what gave way is not asked for behind what is still kept", []string{"qp/qptest TestKeptOfSources"}, []edit{

@@ -41,6 +41,7 @@ type CQ struct {
 	waiters atomic.Int32 // goroutines in Wait
 	wanted  atomic.Bool  // by ReqNotify: the token is also for notify
 	spin    atomic.Int64 // ns that Wait polls before it sleeps; adapts
+	linger  linger
 	// [i]: how many queue pairs of dev.lanes[i] complete here; under dev.mu
 	pairs []int
 
@@ -141,7 +142,14 @@ func (c *CQ) there() int {
 // Poll takes up to len(wcs) completions and returns how many; it never sleeps. When there are none
 // it takes a turn of the lanes first. The error is ErrOverrun once completions were lost, ErrClosed
 // after Close; then the number is 0.
-func (c *CQ) Poll(wcs []qp.WC) (int, error) {
+func (c *CQ) Poll(wcs []qp.WC) (n int, err error) {
+	if n, err = c.poll(wcs); n > 0 && c.linger.most.Load() != 0 {
+		c.stay()
+	}
+	return n, err
+}
+
+func (c *CQ) poll(wcs []qp.WC) (int, error) {
 	if !c.idle() || len(wcs) == 0 {
 		n, err := c.take(wcs)
 		if n > 0 || err != nil || len(wcs) == 0 {
@@ -156,7 +164,14 @@ func (c *CQ) Poll(wcs []qp.WC) (int, error) {
 }
 
 // PollEx is Poll with what the queue was asked to keep beside.
-func (c *CQ) PollEx(wcs []qp.WCEx) (int, error) {
+func (c *CQ) PollEx(wcs []qp.WCEx) (n int, err error) {
+	if n, err = c.pollEx(wcs); n > 0 && c.linger.most.Load() != 0 {
+		c.stay()
+	}
+	return n, err
+}
+
+func (c *CQ) pollEx(wcs []qp.WCEx) (int, error) {
 	if !c.idle() || len(wcs) == 0 {
 		n, err := c.takeEx(wcs)
 		if n > 0 || err != nil || len(wcs) == 0 {

@@ -3,6 +3,7 @@ package demo
 // The lessons: one for each operation of each transport service.
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -103,14 +104,11 @@ func write(t roce.QPType, n int) func(context.Context, *demo) error {
 func (h *host) watch(ctx context.Context, off int) error {
 	word := (*uint64)(unsafe.Pointer(&h.mem[off]))
 	want := binary.NativeEndian.Uint64(h.model[off:])
-	var none [1]roce.WC
-	for atomic.LoadUint64(word) != want {
-		if n, err := h.cq.Poll(none[:]); n > 0 || err != nil {
-			return fmt.Errorf("%s has a completion it should not have: %+v, %v", h.name, none[0], err)
-		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("%s watches its memory: %w", h.name, context.Cause(ctx))
-		}
+	if err := h.cq.PollUntil(ctx, func() bool { return atomic.LoadUint64(word) == want }); err != nil {
+		return fmt.Errorf("%s watches its memory: %w", h.name, cmp.Or(context.Cause(ctx), err))
+	}
+	if n := h.cq.Len(); n > 0 {
+		return fmt.Errorf("%s has %d completions it should not have", h.name, n)
 	}
 	return nil
 }

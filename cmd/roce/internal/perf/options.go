@@ -43,6 +43,10 @@ type Options struct {
 	GoBackN   bool // no selective repeat, whatever the peer is ready for
 
 	Gap time.Duration // latency, the client: sleep so long before each message
+	// WRITE latency: look at memory without running the stack meanwhile, and wait for the
+	// completion of each WRITE. A poll that finds it stays for so long (roce.CQ.Linger).
+	Alone  bool
+	Linger time.Duration
 
 	NoPeak    bool
 	WarmUp    bool
@@ -142,6 +146,7 @@ func (o *Options) check(t *Test) error {
 		{t.Lat && o.Bidi, bad("--bidirectional: a latency test goes both ways by nature")},
 		{o.Gap < 0 || o.Gap > maxGap, bad("--gap %v: want 0 to %v", o.Gap, maxGap)},
 		{o.Gap > 0 && o.Host == "", bad("--gap is the client's: the server answers at once")},
+		{o.Linger < 0 || o.Linger > roce.MaxLinger, bad("--linger %v: want 0 to %v", o.Linger, roce.MaxLinger)},
 		{t.untimely && o.Events, bad("--events: the test watches memory, not completions")},
 		{o.QPs < 1 || o.QPs > 16384, bad("--qps %d: want 1 to 16384", o.QPs)},
 		{o.TxDepth < 1 || o.TxDepth > 15000, bad("--tx-depth %d: want 1 to 15000", o.TxDepth)},

@@ -146,6 +146,11 @@ func (r *rig) furnish() (err error) {
 	if r.t.Op == roce.WRWrite && r.t.Lat && r.s.PortInfo().Kind == "verbs" {
 		r.wait.Looks = looks
 	}
+	if r.o.Alone {
+		if err := cq.Linger(r.o.Linger); err != nil {
+			return err
+		}
+	}
 	r.wcs = make([]roce.WC, atOnce)
 	for i := 0; i < n && !r.o.CM; i++ {
 		if err := r.addQueue(cq); err != nil {

@@ -124,6 +124,8 @@ var runs = []struct {
 	{"send-lat", "gaps, sleeping", func(o *Options) { o.Events = true }, func(o *Options) { o.Gap = 100 * time.Microsecond }},
 	{"write-lat", "gaps", nil, func(o *Options) { o.Gap = 100 * time.Microsecond }},
 	{"read-lat", "gaps, sleeping", func(o *Options) { o.Events = true }, func(o *Options) { o.Gap = 100 * time.Microsecond }},
+	{"write-lat", "alone", func(o *Options) { o.Alone = true; o.Linger = 20 * time.Microsecond; o.Iters = 50 }, nil},
+	{"write-lat", "alone, without lingering", func(o *Options) { o.Alone = true; o.Iters = 50 }, nil},
 	{"write-lat", "UC", func(o *Options) { o.Type = roce.UC }, nil},
 	{"read-lat", "all sizes", func(o *Options) { o.AllSizes = true; o.Iters = 5 }, nil},
 	{"atomic-bw", "CAS", func(o *Options) { o.CmpSwap = true }, nil},

@@ -20,6 +20,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/goroce/goroce/cmd/roce/internal/session"
 	"github.com/goroce/goroce/cmd/roce/internal/system"
 	"github.com/goroce/goroce/roce"
 )
@@ -40,7 +41,9 @@ type volley struct {
 	pause *system.Pause // for gaps
 	round int           // the exchange that goes on, for ready
 	ready func() bool
-	eat   func([]roce.WC) error
+	// settled says that all that was posted is done
+	settled func() bool
+	eat     func([]roce.WC) error
 }
 
 // tally is the result of a latency test: the histogram holds nanoseconds.
@@ -84,6 +87,7 @@ func (r *rig) newVolley(size int) *volley {
 	// The answer is here: nobody waits for the acknowledgement of what it answers, but now and then
 	// for all of them.
 	v.ready = func() bool { return v.arrived(v.round) && v.posted-v.done < unacked }
+	v.settled = func() bool { return v.done >= v.posted }
 	v.eat = v.take
 	return v
 }
@@ -129,7 +133,7 @@ func (v *volley) play(ctx context.Context) (n int, err error) {
 	for i := 0; v.o.Duration > 0 || i < v.o.Iters; i++ {
 		v.round = i
 		if !v.serve {
-			if err := v.wait.Until(ctx, v.wcs, v.ready, v.eat); err != nil {
+			if err := v.await(ctx); err != nil {
 				return i, err
 			}
 		}
@@ -147,17 +151,47 @@ func (v *volley) play(ctx context.Context) (n int, err error) {
 		v.record(i, answered-v.last)
 		v.last = posted
 		if v.serve {
-			if err := v.wait.Until(ctx, v.wcs, v.ready, v.eat); err != nil {
+			if err := v.await(ctx); err != nil {
 				return i, v.excuse(err)
 			}
 		}
 	}
 	// The answering end's last message may still be under way.
-	if err := v.wait.Until(ctx, v.wcs, func() bool { return v.done >= v.posted }, v.eat); err != nil {
+	if err := v.wait.Until(ctx, v.wcs, v.settled, v.eat); err != nil {
 		return v.o.Iters, v.excuse(err)
 	}
 	return v.o.Iters, nil
 }
+
+// await waits for the peer's message.
+func (v *volley) await(ctx context.Context) error {
+	if !v.o.Alone {
+		return v.wait.Until(ctx, v.wcs, v.ready, v.eat)
+	}
+	if err := v.wait.Until(ctx, v.wcs, v.settled, v.eat); err != nil {
+		return err
+	}
+	began := time.Duration(0)
+	for n := 1; !v.arrived(v.round); n++ {
+		if n%lonelyLooks != 0 {
+			continue
+		}
+		now := time.Since(v.start)
+		if began == 0 {
+			began = now
+		}
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case v.wait.Stall > 0 && now-began > v.wait.Stall:
+			return &session.StallError{After: v.wait.Stall}
+		}
+	}
+	return nil
+}
+
+// lonelyLooks is how often memory is looked at between two looks at the clock: some 100 us.
+const lonelyLooks = 1 << 15
 
 // excuse forgives a last message whose acknowledgement did not come: the peer has all it waits for
 // and may be gone.
@@ -184,7 +218,7 @@ func (v *volley) post() error {
 		w.Flags |= roce.SendInline
 	}
 	v.posted++
-	if v.posted%signalEvery == 0 || v.t.respOp || v.posted == v.o.Iters {
+	if v.posted%signalEvery == 0 || v.t.respOp || v.o.Alone || v.posted == v.o.Iters {
 		w.Flags |= roce.SendSignaled
 	}
 	w.WRID = uint64(v.posted) << countShift

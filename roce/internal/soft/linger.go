@@ -1,0 +1,79 @@
+package soft
+
+// An application that watches memory which a peer writes, and calls the stack only for its own
+// completions: what the peer writes meanwhile is executed by the background, which first has to see
+// that nobody polls, and wake up. So a poll that has found completions can stay for what comes next
+// (CQ.Linger).
+//
+// Stages: how long → staying → who has stayed in vain a few times in a row polls as ever, until
+// memory is written again between two polls. And a turn for who can call the stack instead (Run).
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/goroce/goroce/qp"
+)
+
+// maxVain is how often in a row a poll may stay and nothing comes.
+const maxVain = 5
+
+// linger is how polls of one queue stay.
+type linger struct {
+	most   atomic.Int64  // how long, in ns; 0: they do not
+	silent atomic.Uint64 // how much was written when the last of them ended
+	vain   atomic.Int32  // how many in a row have stayed in vain
+}
+
+// Linger has a poll that finds completions run the lanes for up to d longer, until a peer has
+// written memory or worked on it without leaving a completion, or another completion is there. It
+// does so only while peers do, and rests after a few times in vain. 0 ends it.
+func (c *CQ) Linger(d time.Duration) {
+	c.linger.silent.Store(c.silent())
+	c.linger.vain.Store(maxVain)
+	c.linger.most.Store(int64(d))
+}
+
+// silent is what peers have done to memory without leaving a completion (qp.CQ.Silent).
+func (c *CQ) silent() (n uint64) {
+	for _, q := range c.lanes {
+		n += q.Silent()
+	}
+	return n
+}
+
+// stay is the end of a poll that has found something.
+func (c *CQ) stay() {
+	l, silent := &c.linger, c.silent()
+	if l.silent.Swap(silent) != silent {
+		l.vain.Store(0)
+		return
+	}
+	if l.vain.Load() >= maxVain {
+		return
+	}
+	for end := c.dev.now() + qp.Time(l.most.Load()); ; {
+		c.run()
+		switch {
+		case c.silent() != silent:
+			l.silent.Store(c.silent())
+			l.vain.Store(0)
+			return
+		case !c.idle():
+			return
+		case c.dev.now() >= end:
+			l.vain.Add(1)
+			return
+		}
+	}
+}
+
+// Run takes a turn of the lanes for who watches memory. What has completed stays in the queue; its
+// errors are those of Poll.
+func (c *CQ) Run() (err error) {
+	c.run()
+	if !c.idle() {
+		_, err = c.take(nil)
+	}
+	return err
+}
