@@ -16,8 +16,9 @@ import (
 // calls of theirs.
 type watcher struct {
 	*end
-	peer  *end
-	count byte
+	peer    *end
+	atomics bool // the peer adds instead of writing
+	count   byte
 }
 
 func newWatcher(t *testing.T) *watcher {
@@ -33,9 +34,9 @@ func newWatcher(t *testing.T) *watcher {
 	return w
 }
 
-// write has the peer change a byte, by an atomic now and then. What it sends waits in the pipe.
+// write has the peer change a byte. What it sends waits in the pipe.
 func (w *watcher) write() {
-	if w.count++; w.count%3 == 0 {
+	if w.count++; w.atomics {
 		w.peer.post(SendWR{Opcode: WRAtomicFetchAndAdd, CompareAdd: 1, SGL: []SGE{w.peer.mr.SGE(0, 8)}, RemoteAddr: w.mr.Addr(), RKey: w.mr.RKey()})
 		return
 	}
@@ -67,11 +68,13 @@ func (w *watcher) take(poll func() (int, error)) {
 // to, and the peer has written something lately.
 func TestLinger(t *testing.T) {
 	for name, poll := range map[string]func(w *watcher) (int, error){
-		"Poll":   func(w *watcher) (int, error) { return w.cq.Poll(make([]WC, 1)) },
-		"PollEx": func(w *watcher) (int, error) { return w.cq.PollEx(make([]WCEx, 1)) },
+		"Poll":    func(w *watcher) (int, error) { return w.cq.Poll(make([]WC, 1)) },
+		"PollEx":  func(w *watcher) (int, error) { return w.cq.PollEx(make([]WCEx, 1)) },
+		"atomics": func(w *watcher) (int, error) { return w.cq.Poll(make([]WC, 1)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWatcher(t)
+			w.atomics = name == "atomics"
 			next := func(stays bool, why string) {
 				t.Helper()
 				w.own()
