@@ -110,7 +110,8 @@ func (e *Engine) CreateQPIn(q *QP, init QPInit) error {
 		even:   e.cfg.EvenPackets && services[init.Type].reliable && !init.WholeMessages,
 		sendCQ: init.SendCQ, recvCQ: init.RecvCQ, source: &e.own, deadline: Never}
 	c := init.Cap
-	q.sq.init(c.MaxSendWR, max(c.MaxSendSGE, 1), c.MaxInlineData)
+	sge := max(c.MaxSendSGE, 1)
+	q.sq.init(c.MaxSendWR, sge, max(c.MaxInlineData, sge*sgeSize))
 	if c.MaxSendWR == 0 {
 		q.sq.slots = q.sq.slots[:0]
 	}

@@ -53,6 +53,11 @@ type sendQueue struct {
 	inline    []byte        // maxInline a slot
 }
 
+// sgeSize is the bytes of an element in a work request (ibv_sge). Inline data takes their place in
+// that of a NIC, and of rxe, so that at least as much fits, also if nobody has asked for any:
+// programs rely on it.
+const sgeSize = 16
+
 func (s *sendQueue) init(wr, sge, inline uint32) {
 	n := ringSize(wr)
 	s.slots, s.sges, s.inline = make([]sendSlot, n), make([]SGE, n*sge), make([]byte, n*inline)

@@ -216,15 +216,21 @@ func (d *Device) AllocPD() (p *PD, err error) {
 	return p, err
 }
 
+// Flush sends what is left to later calls: requests that were posted, and acknowledgements of what
+// was received (CQ.Poll). It is for a process that is about to exit and cannot close what it has
+// opened. It waits for no peer, and for a port that has no room some microseconds only. A device
+// that is closed owes nothing. Any goroutine.
+func (d *Device) Flush() { d.provider.flush() }
+
 // Close ends the device (ibv_close_device): its goroutines have ended and its port is free when it
 // returns. While anything that was made on the device is still open, Close does nothing and the
 // error (ErrBusy) says what is left. A second Close does nothing, but waits for the first; if that
 // could not close the device, it tries again.
 //
-// Close queue pairs and device before the process exits: what the stack owes then leaves first. A
-// process that ends right after a Poll takes with it the ACK of what that Poll has received, which
-// waits for the application's next call or the background (CQ.Poll), and its peer repeats the
-// request until it gives up.
+// Close queue pairs and device before the process exits, or at least Flush: what the stack owes
+// then leaves first. A process that ends right after a Poll takes with it the ACK of what that Poll
+// has received, which waits for the application's next call or the background (CQ.Poll), and its
+// peer repeats the request until it gives up.
 func (d *Device) Close() error {
 	d.ending.Lock()
 	defer d.ending.Unlock()

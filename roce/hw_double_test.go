@@ -57,6 +57,7 @@ func (d *double) createCQ(c *CQ, attr *CQInitAttr, notify func()) (cqProvider, e
 	c.hw = &hwCQ{d: d, cap: attr.CQE, notify: notify}
 	return c.hw, nil
 }
+func (d *double) flush()       {}
 func (d *double) close() error { return d.ended("device") }
 
 type doublePD struct{ *double }

@@ -34,6 +34,7 @@ type provider interface {
 	records(dst []qp.Record) []qp.Record
 	// rawClock reads the clock that completions are stamped with
 	rawClock() (uint64, error)
+	flush()
 
 	allocPD() (pdProvider, error)
 	// openXRCD makes what x stands for.

@@ -167,12 +167,12 @@ func TestQueryInit(t *testing.T) {
 	e := newEnd(t, openDevice(t, "pipe:query-init", nil), RC, 64)
 	context := new(int)
 	q, err := e.pd.CreateQP(QPInitAttr{Type: UC, SendCQ: e.cq, SQSigAll: true, WholeMessages: true, Context: context,
-		Cap: QPCap{MaxSendWR: 5, MaxRecvWR: 3, MaxSendSGE: 2, MaxRecvSGE: 1, MaxInlineData: 17}})
+		Cap: QPCap{MaxSendWR: 5, MaxRecvWR: 3, MaxSendSGE: 2, MaxRecvSGE: 1, MaxInlineData: 33}})
 	must(t, err)
 	got, err := q.QueryInit()
 	must(t, err)
 	if want := (QPInitAttr{Type: UC, SendCQ: e.cq, RecvCQ: e.cq, SQSigAll: true, WholeMessages: true, Context: context,
-		Cap: QPCap{MaxSendWR: 8, MaxRecvWR: 4, MaxSendSGE: 2, MaxRecvSGE: 1, MaxInlineData: 17}}); got != want {
+		Cap: QPCap{MaxSendWR: 8, MaxRecvWR: 4, MaxSendSGE: 2, MaxRecvSGE: 1, MaxInlineData: 33}}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	must(t, q.Close())

@@ -130,6 +130,7 @@ func (d softDevice) createCQ(c *CQ, attr *CQInitAttr, notify func()) (cqProvider
 	return s, nil
 }
 
+func (d softDevice) flush()       { d.Flush() }
 func (d softDevice) close() error { return d.Close() }
 
 type softPD struct{ *soft.PD }

@@ -181,6 +181,13 @@ func (d *Device) eachLane(f func(e *qp.Engine) error) error {
 	return nil
 }
 
+// Flush sends what is left to later turns of the lanes.
+func (d *Device) Flush() {
+	for _, l := range d.lanes {
+		l.flush()
+	}
+}
+
 // Opened is what the first port said of itself when the device was opened.
 func (d *Device) Opened() transport.Info { return d.info }
 

@@ -267,6 +267,19 @@ func (l *lane) do(f func(e *qp.Engine, now qp.Time) error) error {
 	return err
 }
 
+// flush sends what was left to later turns, unless the port has no room all the while.
+func (l *lane) flush() {
+	for left, tries := true, 0; left && tries < flushTries; tries++ {
+		l.do(func(e *qp.Engine, _ qp.Time) error {
+			left = !l.closed && (tries == 0 || l.tx.Len() > 0 || !e.Idle())
+			return nil
+		})
+	}
+}
+
+// flushTries is how many turns flush takes at most.
+const flushTries = 100
+
 // release gives the turn lock back, and it is here that nothing may be forgotten:
 //   - A turn can leave a deadline that is earlier than the one the background went to sleep with:
 //     wake it.

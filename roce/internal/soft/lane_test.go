@@ -112,6 +112,40 @@ func TestHeldDatagramsAreSent(t *testing.T) {
 	})
 }
 
+// TestFlush: what is left to later calls leaves, requests and acknowledgements, before Flush
+// returns.
+func TestFlush(t *testing.T) {
+	overWires(t, func(t *testing.T, w wire2) {
+		da, db := w.open(t)
+		a, b := newEnd(t, da, RC, 64), newEnd(t, db, RC, 64)
+		connect(t, a, b)
+		for range 1000 {
+			for _, e := range []*end{a, b} {
+				e.recv(0)
+			}
+			a.post(SendWR{Opcode: WRSend})
+			b.wait() // whose acknowledgement waits for its next call
+			db.Flush()
+			l := db.lanes[0]
+			l.turns.lock()
+			owes := l.drive.Owes() || l.tx.Len() > 0 || !l.engine.Idle()
+			l.turns.unlock()
+			if owes {
+				t.Fatal("it still owes something")
+			}
+			b.post(SendWR{Opcode: WRSend})
+			db.Flush()
+			if l.engine.DoorbellPending() {
+				t.Fatal("a post is left")
+			}
+			for _, e := range []*end{a, b} {
+				e.wait()
+			}
+			a.wait()
+		}
+	})
+}
+
 // TestTurnLock: the lock excludes, and who waits for it gets it although others try all the time.
 func TestTurnLock(t *testing.T) {
 	l := turnLock{reader: mr.NewTable(random.Uint64).NewReader(), yield: runtime.Gosched}
