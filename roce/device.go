@@ -48,9 +48,10 @@ type Config struct {
 	// fault.Wrap and capture.Wrap (packages transport/fault and transport/capture).
 	Wrap func(transport.Port) transport.Port
 
-	// Port, if not nil, is used instead of opening the name, which then is only what the device is
-	// called. The device closes it. It is one lane.
-	Port transport.Port
+	// Ports, if there are any, are used instead of opening the name, which then is only what the
+	// device is called. Each is a lane, so they are a power of two, and Lanes is 0 or their number.
+	// They are the device's, which closes them, also if Open fails.
+	Ports []transport.Port
 
 	// Lanes is how many threads can run the device at the same time, 1 to transport.MaxLanes, a
 	// power of two; 0 is 1. Each lane is a packet queue with its share of the queue pairs. It pays

@@ -47,14 +47,17 @@ func TestVerbsRefuseConfig(t *testing.T) {
 	}
 }
 
-// TestPortBeforeName: with Config.Port the name is only what the device is called.
+// TestPortBeforeName: with Config.Ports the name is only what the device is called.
 func TestPortBeforeName(t *testing.T) {
-	lanes, err := pipe.Open("pipe:called-otherwise", 1, transport.Options{})
+	lanes, err := pipe.Open("pipe:called-otherwise", 2, transport.Options{})
 	must(t, err)
-	d, err := Open("verbs:its name", &Config{Port: lanes[0]})
+	d, err := Open("verbs:its name", &Config{Ports: lanes})
 	must(t, err)
 	if d.Name() != "verbs:its name" {
 		t.Error(d.Name())
+	}
+	if n := len(d.StatsByLane()); n != 2 {
+		t.Errorf("%d lanes", n)
 	}
 	must(t, d.Close())
 }

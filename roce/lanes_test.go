@@ -385,14 +385,14 @@ func exchangeNumbered(t *testing.T, cqs [2]*CQ, pairs [4][2]*QP) {
 func TestLanesRefused(t *testing.T) {
 	port, err := ports.Open("pipe:refused", transport.Options{})
 	must(t, err)
-	defer port.Close()
 	for _, c := range []struct {
 		cfg  Config
 		want string
 	}{
-		{Config{Lanes: 3}, "3 lanes: the number must be a power of two from 1 to 64"},
-		{Config{Lanes: -2}, "Config.Lanes is -2, want a power of two from 1 to 64"},
-		{Config{Lanes: 2, Port: port}, "Config.Port is one lane"},
+		{Config{Lanes: 3}, "3 lanes (Config.Lanes or Ports), want a power of two from 1 to 64"},
+		{Config{Lanes: -2}, "-2 lanes (Config.Lanes or Ports), want a power of two from 1 to 64"},
+		{Config{Lanes: 2, Ports: []transport.Port{port}}, "Config.Lanes is 2, but there are 1 Ports"},
+		{Config{Ports: []transport.Port{port, port, port}}, "3 lanes (Config.Lanes or Ports)"},
 	} {
 		_, err := Open("pipe:lanes-refused", &c.cfg)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -119,13 +119,13 @@ type srqProvider interface {
 
 // openProvider opens the kind of device that a name asks for.
 func openProvider(d *Device, cfg *Config) (provider, error) {
-	if cfg.Port == nil && isHW(d.name) {
+	if len(cfg.Ports) == 0 && isHW(d.name) {
 		if err := d.faults.onlyVerbs(); err != nil {
 			return nil, err
 		}
 		return openHW(d, cfg)
 	}
-	s, err := soft.Open(d.name, soft.Config{Wrap: d.faults.wrap(cfg.Wrap), Purpose: d.faults.purpose(), Records: cfg.Records, Port: cfg.Port, Lanes: cfg.Lanes,
+	s, err := soft.Open(d.name, soft.Config{Wrap: d.faults.wrap(cfg.Wrap), Purpose: d.faults.purpose(), Records: cfg.Records, Ports: cfg.Ports, Lanes: cfg.Lanes,
 		Transport: cfg.Transport, Window: cfg.Window, Congestion: cfg.Congestion, NoECN: cfg.NoECN,
 		PinMemory: cfg.PinMemory, NoBackground: cfg.NoBackground, Event: d.softEvent})
 	if err != nil {

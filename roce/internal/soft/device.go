@@ -4,8 +4,10 @@ package soft
 // Stages: configuration, what it tells its owner, Open, what it is, Close.
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -25,7 +27,7 @@ var (
 // Config says how a device works; package roce explains the fields that it hands on.
 type Config struct {
 	Wrap         func(transport.Port) transport.Port
-	Port         transport.Port
+	Ports        []transport.Port
 	Lanes        int
 	Transport    transport.Options
 	Window       int
@@ -74,7 +76,7 @@ type Device struct {
 	numbers map[uint32]*SRQ // shared receive queues of XRC
 }
 
-// Open opens the ports of a name, or Config.Port, and starts the lanes.
+// Open opens the ports of a name, unless there are Config.Ports, and starts the lanes.
 func Open(name string, cfg Config) (*Device, error) {
 	d := &Device{name: name, cfg: cfg, world: machine, numbers: make(map[uint32]*SRQ), groups: memberships{of: make(map[wire.GID]*membership)}}
 	if cfg.world != nil {
@@ -87,16 +89,18 @@ func Open(name string, cfg Config) (*Device, error) {
 		d.cfg.Transport.TrafficClass = qp.ECT(d.cfg.Transport.TrafficClass)
 	}
 	list, err := d.openPorts()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		if d.info = list[0].Info(); len(d.info.GIDs) == 0 {
+			err = fmt.Errorf("%w: the port has no address", qp.ErrInvalid)
+		}
 	}
-	d.info = list[0].Info()
-	if d.gids.Store(&d.info.GIDs); len(d.info.GIDs) == 0 {
+	if err != nil {
 		for _, p := range list {
 			p.Close()
 		}
-		return nil, fmt.Errorf("%w: the port has no address", qp.ErrInvalid)
+		return nil, err
 	}
+	d.gids.Store(&d.info.GIDs)
 	d.mem, d.mtu = mr.NewTable(random.Uint64), d.maxMTU(d.info)
 	for i, p := range list {
 		d.lanes = append(d.lanes, newLane(d, i, len(list), p))
@@ -114,21 +118,22 @@ func Open(name string, cfg Config) (*Device, error) {
 	return d, nil
 }
 
-// openPorts opens a port for each lane.
+// openPorts opens a port for each lane, or takes those that are given; with an error they are to be
+// closed.
 func (d *Device) openPorts() (list []transport.Port, err error) {
-	lanes := max(d.cfg.Lanes, 1)
-	switch {
-	case d.cfg.Lanes < 0:
-		return nil, fmt.Errorf("%w: Config.Lanes is %d, want a power of two from 1 to %d, or 0",
-			qp.ErrInvalid, d.cfg.Lanes, transport.MaxLanes)
-	case d.cfg.Port == nil:
+	lanes := cmp.Or(d.cfg.Lanes, len(d.cfg.Ports), 1)
+	switch n := len(d.cfg.Ports); {
+	case lanes < 0 || lanes > transport.MaxLanes || lanes&(lanes-1) != 0:
+		return d.cfg.Ports, fmt.Errorf("%w: %d lanes (Config.Lanes or Ports), want a power of two from 1 to %d",
+			qp.ErrInvalid, lanes, transport.MaxLanes)
+	case n == 0:
 		if list, err = ports.OpenLanes(d.name, lanes, d.cfg.Transport); err != nil {
 			return nil, err
 		}
-	case lanes > 1:
-		return nil, fmt.Errorf("%w: Config.Lanes is %d, but Config.Port is one lane", qp.ErrInvalid, lanes)
+	case lanes != n:
+		return d.cfg.Ports, fmt.Errorf("%w: Config.Lanes is %d, but there are %d Ports, each a lane", qp.ErrInvalid, lanes, n)
 	default:
-		list = []transport.Port{d.cfg.Port}
+		list = slices.Clone(d.cfg.Ports)
 	}
 	for i := range list {
 		if d.cfg.Wrap != nil {

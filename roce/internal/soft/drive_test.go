@@ -132,7 +132,7 @@ func (w *driveWorld) open() {
 		if !w.watched {
 			port = struct{ transport.Port }{port}
 		}
-		d, err := Open("drive", Config{Port: port, world: &world})
+		d, err := Open("drive", Config{Ports: []transport.Port{port}, world: &world})
 		must(w, err)
 		w.devices[i] = d
 	}

@@ -236,7 +236,7 @@ func newReliefWorldOf(t *testing.T, mail *mailbox) *reliefWorld {
 	w.now.Store(int64(time.Second))
 	w.port = newReliefPort(w)
 	var err error
-	w.d, err = Open("relief", Config{Port: w.port, NoBackground: true})
+	w.d, err = Open("relief", Config{Ports: []transport.Port{w.port}, NoBackground: true})
 	must(t, err)
 	t.Cleanup(func() { must(t, w.d.Close()) })
 	w.l = w.d.lanes[0]

@@ -129,7 +129,7 @@ func newStepWorld(t *testing.T, p *step.Play, has stepOptions) *stepWorld {
 		port = struct{ transport.Port }{port}
 	}
 	var err error
-	w.d, err = Open("steps", Config{Port: port, NoBackground: true})
+	w.d, err = Open("steps", Config{Ports: []transport.Port{port}, NoBackground: true})
 	must(t, err)
 	w.l = w.d.lanes[0]
 	w.l.drive.Attend(0)

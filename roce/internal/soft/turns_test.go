@@ -98,7 +98,7 @@ type turnWorld struct {
 func newTurnWorld(t *testing.T, seed uint64) *turnWorld {
 	w := &turnWorld{Rand: rand.New(rand.NewPCG(seed, 4)), t: t, now: qp.Time(time.Second), decisions: fnv.New64a()}
 	w.port = newScriptPort(w)
-	d, err := Open("turns", Config{Port: w.port, NoBackground: true})
+	d, err := Open("turns", Config{Ports: []transport.Port{w.port}, NoBackground: true})
 	must(t, err)
 	w.l = d.lanes[0]
 	w.l.clock = clock{now: func() qp.Time { return w.now }}
