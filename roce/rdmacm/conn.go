@@ -95,8 +95,9 @@ func (c *Conn) happens(e *Event) {
 	case EventDisconnected, EventDeviceRemoval:
 		c.ended.Do(func() {
 			c.why = e.Err
+			cfg := c.cfg.Load() // before who waits for done in Setup returns from there
 			close(c.done)
-			if cfg := c.cfg.Load(); cfg != nil && cfg.Ended != nil {
+			if cfg != nil && cfg.Ended != nil {
 				go cfg.Ended(c)
 			}
 		})

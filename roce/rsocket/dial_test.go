@@ -142,10 +142,12 @@ func TestHangUp(t *testing.T) {
 	require.NoError(t, err)
 	_, err = c1.Write([]byte("but "))
 	require.NoError(t, err)
-	go c1.hangUp(time.Now().Add(time.Minute))
+	var hangsUp sync.WaitGroup
+	hangsUp.Go(func() { c1.hangUp(time.Now().Add(time.Minute)) })
 	all, err := io.ReadAll(c2)
 	require.ErrorIs(t, err, syscall.ECONNRESET)
 	require.True(t, strings.HasPrefix("but ", string(all)))
+	hangsUp.Wait()
 	c1.Close()
 	require.NoError(t, c2.Close())
 }

