@@ -25,6 +25,7 @@ type Config struct {
 	MaxMTU  wire.MTU // largest path MTU; 0 means 4096 bytes. SetMTU changes it
 
 	QPNs       wire.QPNSpace // queue pair numbers are drawn from it
+	Dealt      *Deck         // which of them have been; nil: none, and nobody goes on with them
 	Congestion CongestionParams
 	ECN        bool // switches may mark the packets of connected queue pairs: see ECT
 	// Window is how many packets of an RC queue pair may be unacknowledged, 1..2^22. 0 stands for

@@ -170,7 +170,7 @@ func BenchmarkWrite(b *testing.B) {
 func TestQPNDeck(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(9, 9))
 	for _, space := range []wire.QPNSpace{{Mask: 0xff0000, Value: 0x120000}, {Mask: 0xfff801, Value: 1}, {Mask: 0xfffffe}} {
-		a, b := newQPNDeck(space, rnd.Uint64), newQPNDeck(space, rnd.Uint64)
+		a, b := newQPNDeck(space, nil, rnd.Uint64), newQPNDeck(space, new(Deck), rnd.Uint64)
 		seen, same := map[uint32]bool{}, 0
 		for range 1 << space.Bits() {
 			n := a.deal()
@@ -187,6 +187,24 @@ func TestQPNDeck(t *testing.T) {
 		}
 		if !seen[a.deal()] {
 			t.Errorf("%+v: it does not begin again", space)
+		}
+	}
+}
+
+// TestQPNDeckGoesOn: who goes on with a deck deals what was not dealt.
+func TestQPNDeckGoesOn(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(10, 9))
+	space := wire.QPNSpace{Mask: 0xfff801, Value: 1}
+	var dealt Deck
+	seen := map[uint32]bool{}
+	for len(seen) < 1<<space.Bits() {
+		d := newQPNDeck(space, &dealt, rnd.Uint64)
+		for range min(100, 1<<space.Bits()-len(seen)) {
+			n := d.deal()
+			if seen[n] || !space.Owns(n) {
+				t.Fatalf("0x%06x, dealt before: %v", n, seen[n])
+			}
+			seen[n] = true
 		}
 	}
 }

@@ -219,7 +219,7 @@ func (e *Engine) pickQPN(t QPType) (uint32, error) {
 		return wire.GSIQPN, nil
 	}
 	if e.numbers == nil {
-		e.numbers = newQPNDeck(e.cfg.QPNs, e.cfg.Rand)
+		e.numbers = newQPNDeck(e.cfg.QPNs, e.cfg.Dealt, e.cfg.Rand)
 	}
 	for range 1 << e.cfg.QPNs.Bits() {
 		qpn := e.numbers.deal()

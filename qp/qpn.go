@@ -1,6 +1,10 @@
 package qp
 
-import "github.com/goroce/goroce/wire"
+import (
+	"sync/atomic"
+
+	"github.com/goroce/goroce/wire"
+)
 
 // qpnTable finds queue pairs by number. It uses open addressing with linear probing, because the
 // numbers are random (predictable ones invite spoofing) and a lookup happens for every packet. It
@@ -82,13 +86,31 @@ func (t *qpnTable) each(f func(*QP)) {
 type qpnDeck struct {
 	space wire.QPNSpace
 	keys  [6]uint64
-	next  uint32
+	*Deck
 }
 
-func newQPNDeck(space wire.QPNSpace, random func() uint64) *qpnDeck {
-	d := &qpnDeck{space: space}
+// Deck is which numbers have been dealt. The zero Deck is none. It may lie in memory that outlives
+// the process: then who takes its place, with the same space, deals those that it has not.
+type Deck struct {
+	seed atomic.Uint64 // of the order; 0: nothing was dealt
+	next atomic.Uint64 // place in it
+}
+
+// newQPNDeck goes on with dealt; nil: it begins.
+func newQPNDeck(space wire.QPNSpace, dealt *Deck, random func() uint64) *qpnDeck {
+	d := &qpnDeck{space: space, Deck: dealt}
+	if dealt == nil {
+		d.Deck = new(Deck)
+		for i := range d.keys {
+			d.keys[i] = random()
+		}
+		return d
+	}
+	dealt.seed.CompareAndSwap(0, random()|1)
+	seed := dealt.seed.Load()
 	for i := range d.keys {
-		d.keys[i] = random()
+		seed += 0x9e3779b97f4a7c15
+		d.keys[i] = splitmix(seed)
 	}
 	return d
 }
@@ -97,8 +119,8 @@ func newQPNDeck(space wire.QPNSpace, random func() uint64) *qpnDeck {
 // one half of them by a function of the other half and a key, so no two counts meet.
 func (d *qpnDeck) deal() uint32 {
 	low := d.space.Bits() / 2
-	left, right := d.next>>low&(1<<(d.space.Bits()-low)-1), d.next&(1<<low-1)
-	d.next++
+	at := uint32(d.next.Add(1) - 1)
+	left, right := at>>low&(1<<(d.space.Bits()-low)-1), at&(1<<low-1)
 	for i := 0; i < len(d.keys); i += 2 {
 		left ^= mix(d.keys[i], right) & (1<<(d.space.Bits()-low) - 1)
 		right ^= mix(d.keys[i+1], left) & (1<<low - 1)
@@ -106,10 +128,14 @@ func (d *qpnDeck) deal() uint32 {
 	return d.space.Number(left<<low | right)
 }
 
-// mix is the finalizer of splitmix64.
+// mix is a key's function of half a number.
 func mix(key uint64, half uint32) uint32 {
-	x := key + uint64(half)*0x9e3779b97f4a7c15
+	return uint32(splitmix(key+uint64(half)*0x9e3779b97f4a7c15) >> 32)
+}
+
+// splitmix is the finalizer of splitmix64.
+func splitmix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return uint32((x ^ x>>31) >> 32)
+	return x ^ x>>31
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/goroce/goroce/roce/internal/soft"
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/transport/ports"
 	"github.com/goroce/goroce/wire"
@@ -42,6 +43,9 @@ func Devices() ([]DeviceInfo, error) {
 	return append(devices, hwDevices()...), nil
 }
 
+// DealtSize is how many bytes Config.Dealt has.
+const DealtSize = soft.DealtSize
+
 // Config changes how a device works. The zero value is right for most uses.
 type Config struct {
 	// Wrap, if not nil, is given the port of each lane and returns the one to use: the place for
@@ -52,6 +56,13 @@ type Config struct {
 	// device is called. Each is a lane, so they are a power of two, and Lanes is 0 or their number.
 	// They are the device's, which closes them, also if Open fails.
 	Ports []transport.Port
+
+	// Dealt, if not nil, is DealtSize bytes in which the device keeps which queue pair numbers it has
+	// dealt: of zeros at first, in memory that outlives the process (a file that is mapped, shared).
+	// Whoever takes the place of a process, with the same Ports of the same space, goes on there, so
+	// that a peer that still knows a number as the dead process's does not meet a stranger: none
+	// comes again before all others have. It begins at a multiple of 8.
+	Dealt []byte
 
 	// Lanes is how many threads can run the device at the same time, 1 to transport.MaxLanes, a
 	// power of two; 0 is 1. Each lane is a packet queue with its share of the queue pairs. It pays

@@ -2,12 +2,13 @@ package wire
 
 // Which queue pair numbers are whose.
 //
-//	23                    0
+//	23            6       0
 //	│ free │ owner │ … lane │    Mask has the bits of owner and lane, Value what they are
 //
 // One rule for all who share an address: who makes queue pairs takes numbers from its own space,
 // and who steers packets goes by BTH.DestQP. Lanes of one device are told apart by the lowest bits,
-// because a filter in the kernel reads a byte of the number.
+// because a filter in the kernel reads a byte of the number; owners, which are processes say, by
+// those above all lanes.
 
 // QPNSpace is the queue pair numbers whose bits under Mask are those of Value. The zero value is
 // all numbers. QP 0 and 1 and MulticastQPN are nobody's, whatever a space says.
@@ -43,6 +44,19 @@ func (s QPNSpace) Number(i uint32) uint32 {
 func (s QPNSpace) Lane(i, lanes int) QPNSpace {
 	low := uint32(lanes - 1)
 	return QPNSpace{Mask: s.Mask | low, Value: s.Value&^low | uint32(i)}
+}
+
+// OwnerShift is the lowest bit that tells owners apart. A device has 2^OwnerShift lanes at most.
+const OwnerShift = 6
+
+// MaxOwners is how many owners an address can have: more would leave each less than 2^10 numbers a
+// lane.
+const MaxOwners = 256
+
+// Owner is the share of owner i of some owners, a power of two up to MaxOwners.
+func (s QPNSpace) Owner(i, owners int) QPNSpace {
+	bits := uint32(owners-1) << OwnerShift
+	return QPNSpace{Mask: s.Mask | bits, Value: s.Value&^bits | uint32(i)<<OwnerShift}
 }
 
 // LaneOf is which of some lanes, a power of two, has the number.

@@ -24,8 +24,11 @@ var (
 	report = flag.String("report", "", "TestDevice: write the results into a `file`")
 )
 
+// slotProcess is the environment variable of a process that TestSlots starts: what it is to do.
+const slotProcess = "GOROCE_SLOT_PROCESS"
+
 func TestMain(m *testing.M) {
-	if flag.Parse(); *device == "" {
+	if flag.Parse(); *device == "" && os.Getenv(slotProcess) == "" {
 		netns.Own()
 	}
 	m.Run()
@@ -58,11 +61,11 @@ func TestDevice(t *testing.T) {
 		defer l.Close()
 		conn, err := l.Accept()
 		must(t, err)
-		remote(t, conn, false)
+		remote(t, open(t, *device), conn, false)
 	case *dial != "":
 		conn, err := net.Dial("tcp", *dial)
 		must(t, err)
-		remote(t, conn, true)
+		remote(t, open(t, *device), conn, true)
 	case *peer == "":
 		within(t, open(t, *device), open(t, *device), true)
 	default:
@@ -102,11 +105,10 @@ func within(t *testing.T, first, second *roce.Device, once bool) {
 }
 
 // remote plays one end, the other is in another process.
-func remote(t *testing.T, conn net.Conn, second bool) {
-	d := open(t, *device)
+func remote(t *testing.T, d *roce.Device, conn net.Conn, second bool) {
 	o := playing(false)
 	o.Second = second
-	tell(t, *device, func(each func(Result)) error { return Play(t.Context(), d, conn, o, each) })
+	tell(t, d.Name(), func(each func(Result)) error { return Play(t.Context(), d, conn, o, each) })
 }
 
 func playing(once bool) Options {

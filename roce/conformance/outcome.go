@@ -258,6 +258,7 @@ func (w *witness) happened(left bool) map[roce.EventType]int {
 	if w.Query().MaxSRQ == 0 {
 		return got
 	}
+	w.Stats() // which waits for the turn in which another lane than last's has told of something
 	last := w.queue(roce.RC, w.share(1, 0))
 	w.Must(last.Init(nil))
 	w.Must(last.Modify(w.ctx, &roce.QPAttr{State: roce.StateErr}, roce.AttrState))

@@ -21,11 +21,12 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// chooseSender makes a socket to send by for every lane but the first. Nothing is received by it.
+// chooseSender makes a socket to send by for every lane but the first, of the first owner of the
+// address. Nothing is received by it.
 // It sends from the same UDP port whatever the address, which the kernel chooses with the first of
 // them; it may be taken at another address, then that has no socket.
 func (p *port) chooseSender(s *socket) (err error) {
-	if p.lane == 0 {
+	if p.lane == 0 && p.qpns.Value == 0 {
 		p.from.Store(wire.UDPPort)
 		return nil
 	}

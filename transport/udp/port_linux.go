@@ -51,12 +51,18 @@ func open(name, where string, lanes int, o transport.Options) ([]transport.Port,
 	if err != nil {
 		return nil, err
 	}
-	st := &station{name: name, opt: o, addr: addr, all: iface != "", where: host.OpenNamespace()}
-	if i, ok := host.InterfaceOf(addr); ok {
+	st := &station{name: name, opt: o, addr: addr, all: iface != ""}
+	return st.openLanes(lanes, iface)
+}
+
+// openLanes opens the ports of a station.
+func (st *station) openLanes(lanes int, iface string) (ports []transport.Port, err error) {
+	st.where = host.OpenNamespace()
+	if i, ok := host.InterfaceOf(st.addr); ok {
 		st.zone = i.Index
 	}
 	for lane := range lanes {
-		p := &port{station: st, qpns: wire.QPNSpace{}.Lane(lane, lanes), lane: lane}
+		p := &port{station: st, qpns: st.slot.QPNs.Lane(lane, lanes), lane: lane}
 		st.lanes = append(st.lanes, p)
 		if err = p.open(); err != nil {
 			break
@@ -213,6 +219,7 @@ func (p *port) growBuffers(s *socket) {
 // probeRuns finds out whether the kernel takes and gives runs of packets as one message.
 func (p *port) probeRuns(fd int) (gro bool) {
 	if p.opt.MaxRun <= 1 {
+		unix.SetsockoptInt(fd, unix.IPPROTO_UDP, host.UDPGRO, 0) // who had the socket before may have set it
 		return false
 	}
 	if _, err := unix.GetsockoptInt(fd, unix.IPPROTO_UDP, host.UDPSegment); err != nil {
@@ -233,10 +240,12 @@ func (p *port) Info() transport.Info {
 	if p.link != nil {
 		p.link.Describe(&info)
 	} else {
+		host.DescribeLink(&info, p.addr)
+	}
+	if p.link == nil || p.slot.given() {
 		p.station.mu.Lock()
 		info.GIDs = slices.Clone(p.station.rows)
 		p.station.mu.Unlock()
-		host.DescribeLink(&info, p.addr)
 	}
 	if slices.ContainsFunc(info.GIDs, wire.GID.Is4) {
 		info.ICRC = transport.ICRCSolved

@@ -34,6 +34,7 @@ type station struct {
 	opt  transport.Options
 	addr netip.Addr // the one of the name, or the best of the interface when it was opened
 	all  bool       // the addresses of the interface, not one
+	slot Slot       // whose sockets these are, if they were given
 	// zone is the interface index, for link-local peers and multicast; 0: no interface has the
 	// address.
 	zone  int
@@ -79,6 +80,9 @@ type socketList struct {
 // openRows opens the sockets of all addresses.
 func (st *station) openRows(iface string) error {
 	gids := []wire.GID{wire.GIDFrom(st.addr)}
+	if st.slot.given() {
+		gids = st.slot.gids()
+	}
 	if st.all {
 		gids = host.GIDsOf(iface)
 		if st.link != nil {
@@ -91,6 +95,8 @@ func (st *station) openRows(iface string) error {
 		a := st.addr
 		if st.all {
 			a = g.Addr()
+		} else if st.slot.given() {
+			a = st.slot.Addrs[i]
 		}
 		err := st.openRow(i, a)
 		if st.all && errors.Is(err, unix.EADDRNOTAVAIL) {
@@ -112,10 +118,10 @@ func (st *station) openRow(i int, addr netip.Addr) error {
 		st.rows = append(st.rows, wire.GID{})
 	}
 	for lane, p := range st.lanes {
-		s, err := p.openSocket(addr)
+		s, err := p.openSocket(i, addr)
 		if err == nil {
 			p.setRow(i, s)
-			if lane == 0 && len(st.lanes) > 1 {
+			if lane == 0 && len(st.lanes) > 1 && !st.slot.given() {
 				admitLanes(s.recv.fd)
 			}
 			err = p.WatchSocket(s.recv.fd)
@@ -125,7 +131,7 @@ func (st *station) openRow(i int, addr netip.Addr) error {
 			return err
 		}
 	}
-	if lanes := len(st.lanes); lanes > 1 {
+	if lanes := len(st.lanes); lanes > 1 && !st.slot.given() {
 		if err := steerSockets(st.lanes[0].rowSocket(i).recv.fd, lanes); err != nil {
 			st.closeRow(i)
 			return &transport.OpenError{Name: st.name, Reason: "this kernel can not steer packets to lanes (SO_ATTACH_REUSEPORT_CBPF): open one lane", Err: err}
@@ -168,9 +174,12 @@ func (st *station) serve(rows []wire.GID) []wire.GID {
 	return slices.Clone(st.rows)
 }
 
-// openSocket opens the socket of an address, and that to send by.
-func (p *port) openSocket(addr netip.Addr) (s *socket, err error) {
-	fd, err := unix.Socket(family(addr), unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_UDP)
+// openSocket opens the socket of an address, which is in a row, and that to send by.
+func (p *port) openSocket(row int, addr netip.Addr) (s *socket, err error) {
+	fd, given := p.slot.take(row, p.lane)
+	if !given {
+		fd, err = unix.Socket(family(addr), unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_UDP)
+	}
 	if err != nil {
 		return nil, &transport.OpenError{Name: p.name, Reason: "the system gives no UDP socket", Err: err}
 	}
@@ -188,10 +197,13 @@ func (p *port) setUpSocket(s *socket) error {
 	if err := p.setOptions(fd, s.addr); err != nil {
 		return &transport.OpenError{Name: p.name, Reason: "this kernel lacks a socket option that RoCE needs", Err: err}
 	}
-	if p.lane > 0 {
-		admitLanes(fd)
-	}
-	if err := unix.Bind(fd, host.Sockaddr(s.addr, p.opt.UDPPort, p.zone)); err != nil {
+	if p.slot.given() {
+		unix.SetNonblock(fd, true) // handing it over may have changed both
+		unix.CloseOnExec(fd)
+		if err := empty(fd); err != nil {
+			return &transport.OpenError{Name: p.name, Reason: "what came before can not be dropped", Err: err}
+		}
+	} else if err := p.bind(fd, s.addr); err != nil {
 		return host.BindError(p.name, s.addr, p.opt.UDPPort, err)
 	}
 	if err := p.chooseSender(s); err != nil {
@@ -201,6 +213,14 @@ func (p *port) setUpSocket(s *socket) error {
 	p.growBuffers(s)
 	s.recv.init(fd, wire.GIDFrom(s.addr), p.opt.UDPPort, p.probeRuns(fd))
 	return nil
+}
+
+// bind gives a socket its address, which it shares with those of other lanes.
+func (p *port) bind(fd int, addr netip.Addr) error {
+	if p.lane > 0 {
+		admitLanes(fd)
+	}
+	return unix.Bind(fd, host.Sockaddr(addr, p.opt.UDPPort, p.zone))
 }
 
 // close closes the descriptors.

@@ -8,6 +8,7 @@
 //	send_linux.go      sendmmsg, and UDP_SEGMENT for runs
 //	group_linux.go     multicast
 //	lanes_linux.go     several sockets with one address
+//	slots_linux.go     several processes with one address
 //	portable.go        the same through package net, for every other system
 //	df_linux.go …      keeping packets from being fragmented, by system
 //

@@ -31,6 +31,7 @@ var expected = [...]struct{ reason, why string }{
 	{"orders of steps are played without the race detector", "one goroutine at a time runs in them; the unit run plays them"},
 	{"only for Test", "it is the other process of that test, which starts it"},
 	{"no device is named by -device", "interop's TestVerbs... run it on a device"},
+	{"both ends are one device, which need not hear", "two slots of one address; the suite's other runs have two addresses"},
 	{"rxe0 lacks something", "the suite knows more than rxe can"},
 	{"has no module siw", "Debian's kernels are built without it; who has built it names it"},
 	{"played by make programs", "make test plays one case of each program"},

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
@@ -28,6 +29,7 @@ var (
 type Config struct {
 	Wrap         func(transport.Port) transport.Port
 	Ports        []transport.Port
+	Dealt        []byte
 	Lanes        int
 	Transport    transport.Options
 	Window       int
@@ -90,6 +92,9 @@ func Open(name string, cfg Config) (*Device, error) {
 	}
 	list, err := d.openPorts()
 	if err == nil {
+		err = d.checkDealt()
+	}
+	if err == nil {
 		if d.info = list[0].Info(); len(d.info.GIDs) == 0 {
 			err = fmt.Errorf("%w: the port has no address", qp.ErrInvalid)
 		}
@@ -141,6 +146,24 @@ func (d *Device) openPorts() (list []transport.Port, err error) {
 		}
 	}
 	return list, nil
+}
+
+// DealtSize is what Config.Dealt takes: a deck for each lane.
+const DealtSize = transport.MaxLanes * int(unsafe.Sizeof(qp.Deck{}))
+
+func (d *Device) checkDealt() error {
+	if m := d.cfg.Dealt; m != nil && (len(m) < DealtSize || uintptr(unsafe.Pointer(&m[0]))%8 != 0) {
+		return fmt.Errorf("%w: Config.Dealt has %d bytes, want %d at a multiple of 8", qp.ErrInvalid, len(m), DealtSize)
+	}
+	return nil
+}
+
+// dealt is the deck of a lane, nil if nobody keeps one.
+func (d *Device) dealt(lane int) *qp.Deck {
+	if d.cfg.Dealt == nil {
+		return nil
+	}
+	return (*qp.Deck)(unsafe.Pointer(&d.cfg.Dealt[lane*int(unsafe.Sizeof(qp.Deck{}))]))
 }
 
 // congestion returns the constants of the congestion control. Virtual interfaces may claim speeds

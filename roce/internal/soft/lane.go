@@ -83,7 +83,7 @@ func newLane(d *Device, index, lanes int, port transport.Port) *lane {
 		l.recorder = qp.NewRecorder(d.cfg.Records)
 	}
 	l.engine = qp.NewEngine(qp.Config{Recorder: l.recorder, Memory: d.mem, Rand: random.Uint64, GIDs: d.info.GIDs, SrcPort: info.SrcPort,
-		MaxMTU: d.mtu, QPNs: info.QPNs.Lane(index, lanes),
+		MaxMTU: d.mtu, QPNs: info.QPNs.Lane(index, lanes), Dealt: d.dealt(index),
 		EvenPackets: info.MaxRun > 1, Window: d.cfg.Window, Congestion: d.congestion(), ECN: !d.cfg.NoECN,
 		Purpose: d.cfg.Purpose, Storage: d.storage})
 	l.turns.reader, l.turns.yield = d.mem.NewReader(), d.yield

@@ -9,6 +9,23 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
+// OwnerProgram chooses one of the lanes of one of several owners by the bits of BTH.DestQP
+// (wire.QPNSpace): owners and lanes are powers of two, and lane j of owner i is number i*lanes+j. A
+// packet that is too short is number 0's. It reads a packet from BTH on.
+func OwnerProgram(owners, lanes int) []unix.SockFilter {
+	return []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: transport.DestQPLow - 1},
+		{Code: unix.BPF_ALU | unix.BPF_RSH | unix.BPF_K, K: wire.OwnerShift},
+		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: uint32(owners - 1)},
+		{Code: unix.BPF_ALU | unix.BPF_MUL | unix.BPF_K, K: uint32(lanes)},
+		{Code: unix.BPF_MISC | unix.BPF_TAX},
+		{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: transport.DestQPLow},
+		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: uint32(lanes - 1)},
+		{Code: unix.BPF_ALU | unix.BPF_ADD | unix.BPF_X},
+		{Code: unix.BPF_RET | unix.BPF_A},
+	}
+}
+
 // LaneProgram chooses one of the lanes, a power of two, by the low bits of BTH.DestQP; bth is where
 // the BTH begins. A packet that is too short for that is for lane 0.
 func LaneProgram(bth, lanes int) []unix.SockFilter {

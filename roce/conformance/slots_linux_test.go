@@ -1,0 +1,211 @@
+package conformance
+
+// Several processes with one address, without privileges and without anybody between them: the
+// first makes the sockets and gives each its slot.
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/transport/udp"
+	"github.com/goroce/goroce/wire"
+)
+
+const (
+	slots     = 4
+	slotLanes = 2
+)
+
+// openSlot is a device of a slot.
+func openSlot(t *testing.T, name string, s udp.Slot, dealt []byte) *roce.Device {
+	t.Helper()
+	ports, err := udp.OpenSlot(name, s, transport.Options{})
+	must(t, err)
+	d, err := roce.Open(name, &roce.Config{Ports: ports, Dealt: dealt})
+	must(t, err)
+	t.Cleanup(func() { must(t, d.Close()) })
+	return d
+}
+
+// makeSlots are those of one address of this process's own.
+func makeSlots(t *testing.T, n int) []udp.Slot {
+	t.Helper()
+	addr := netip.AddrFrom4([4]byte{127, 79, byte(os.Getpid()), byte(n)})
+	list, err := udp.MakeSlots([]netip.Addr{addr}, n, slotLanes, transport.Options{})
+	must(t, err)
+	t.Cleanup(func() {
+		for i := range list {
+			must(t, list[i].Close())
+		}
+	})
+	return list
+}
+
+// dup is a descriptor to be handed over.
+func dup(fd int) (*os.File, error) {
+	other, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	return os.NewFile(uintptr(other), "slot"), err
+}
+
+// slotted is a process with a slot.
+type slotted struct {
+	*exec.Cmd
+	lines *bufio.Scanner
+}
+
+// start starts a process that does something with a slot, whose sockets this one keeps. dealt is
+// where it keeps which numbers it has dealt.
+func start(t *testing.T, i int, s udp.Slot, dealt *os.File, what string) *slotted {
+	t.Helper()
+	c := exec.Command(os.Args[0], "-test.run=^TestSlotProcess$", "-test.v")
+	c.Env = append(os.Environ(), fmt.Sprintf("%s=%s %v %d", slotProcess, what, s.Addrs[0], i))
+	c.Stderr = os.Stderr
+	for _, fd := range s.FDs[0] {
+		own, err := dup(fd)
+		must(t, err)
+		defer own.Close()
+		c.ExtraFiles = append(c.ExtraFiles, own)
+	}
+	c.ExtraFiles = append(c.ExtraFiles, dealt)
+	out, err := c.StdoutPipe()
+	must(t, err)
+	must(t, c.Start())
+	return &slotted{c, bufio.NewScanner(out)}
+}
+
+// says waits for a line of the process that begins so, and returns the rest.
+func (p *slotted) says(t *testing.T, begin string) string {
+	t.Helper()
+	for p.lines.Scan() {
+		if rest, ok := strings.CutPrefix(p.lines.Text(), begin); ok {
+			return rest
+		}
+	}
+	t.Fatalf("the process ended before it said %q", begin)
+	return ""
+}
+
+// TestSlotProcess is the other process of TestSlots.
+func TestSlotProcess(t *testing.T) {
+	var what, addr string
+	var i int
+	if n, _ := fmt.Sscan(os.Getenv(slotProcess), &what, &addr, &i); n < 3 {
+		t.Skip("only for TestSlots: it is the other process of that test, which starts it")
+	}
+	s := udp.Slot{Addrs: []netip.Addr{netip.MustParseAddr(addr)}, QPNs: wire.QPNSpace{}.Owner(i, slots), FDs: [][]int{nil}}
+	for lane := range slotLanes {
+		s.FDs[0] = append(s.FDs[0], 3+lane)
+	}
+	dealt, err := unix.Mmap(3+slotLanes, 0, roce.DealtSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	must(t, err)
+	d := openSlot(t, "slot "+strconv.Itoa(i), s, dealt)
+	if n := d.Stats().Port.RecvFrames; n > 0 {
+		t.Fatalf("%d packets of who had the slot before", n)
+	}
+	if where, ok := strings.CutPrefix(what, "suite:"); ok {
+		conn, err := net.Dial("tcp", where)
+		must(t, err)
+		remote(t, d, conn, true)
+		return
+	}
+	stream(t, d)
+}
+
+// stream sends to itself until the process is killed.
+func stream(t *testing.T, d *roce.Device) {
+	pd, err := d.AllocPD()
+	must(t, err)
+	cq, err := d.CreateCQ(roce.CQInitAttr{CQE: 256})
+	must(t, err)
+	mem := make([]byte, 1<<16)
+	mr, err := pd.RegMR(mem, roce.LocalWrite|roce.RemoteWrite)
+	must(t, err)
+	var ends [2]*roce.QP
+	for i := range ends {
+		ends[i], err = pd.CreateQP(roce.QPInitAttr{SendCQ: cq})
+		must(t, err)
+		fmt.Println("has number", ends[i].QPN())
+	}
+	for i, q := range ends {
+		must(t, q.Connect(t.Context(), ends[1-i].Endpoint(), nil))
+	}
+	wcs := make([]roce.WC, 16)
+	for n := 1; ; n++ {
+		must(t, ends[0].PostSend(roce.SendWR{Opcode: roce.WRWrite, Flags: roce.SendSignaled, SGL: []roce.SGE{mr.SGE(0, 1<<15)},
+			RemoteAddr: mr.Addr() + 1<<15, RKey: mr.RKey()}))
+		if k, err := cq.Wait(t.Context(), wcs); err != nil || wcs[0].Status != roce.WCSuccess {
+			t.Fatal(k, err, wcs[0].Status)
+		}
+		if n%1000 == 0 {
+			fmt.Println("streams", n)
+		}
+	}
+}
+
+// TestSlots plays the suite between two processes with one address, and meanwhile a third one is
+// killed and started again, in the middle of its own traffic.
+func TestSlots(t *testing.T) {
+	list := makeSlots(t, slots)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	var dealt [slots]*os.File
+	for i := range dealt {
+		fd, err := unix.MemfdCreate("dealt", unix.MFD_CLOEXEC)
+		must(t, err)
+		dealt[i] = os.NewFile(uintptr(fd), "dealt")
+		defer dealt[i].Close()
+		must(t, dealt[i].Truncate(int64(roce.DealtSize)))
+	}
+	other := start(t, 1, list[1], dealt[1], "suite:"+l.Addr().String())
+	conn, err := l.Accept()
+	must(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	killed, numbers := 0, map[string]bool{}
+	var killing sync.WaitGroup
+	killing.Go(func() {
+		for ; ctx.Err() == nil; killed++ {
+			p := start(t, 2, list[2], dealt[2], "stream")
+			for range 2 {
+				n := p.says(t, "has number ")
+				if numbers[n] {
+					t.Errorf("number %s was another process's", n)
+				}
+				numbers[n] = true
+			}
+			for range 3 {
+				p.says(t, "streams")
+			}
+			must(t, p.Process.Kill())
+			p.Wait()
+		}
+	})
+	remote(t, openSlot(t, "slot 0", list[0], nil), conn, false)
+	stop()
+	killing.Wait()
+	for other.lines.Scan() {
+	}
+	if err := other.Wait(); err != nil {
+		t.Errorf("the other process: %v", err)
+	}
+	t.Logf("a third process was killed %d times", killed)
+}
+
+// TestSlotsWithin plays it between two of sixteen slots in one process.
+func TestSlotsWithin(t *testing.T) {
+	list := makeSlots(t, 16)
+	within(t, openSlot(t, "slot 3", list[3], nil), openSlot(t, "slot 12", list[12], nil), true)
+}

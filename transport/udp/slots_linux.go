@@ -1,0 +1,221 @@
+package udp
+
+// Several processes with one address. Whoever starts them, or one of them, binds all sockets and
+// hands each process those of its slot:
+//
+//	MakeSlots ─┬─ slot 0: sockets of lanes 0, 1 …    the kernel steers by BTH.DestQP: the bits of
+//	           ├─ slot 1                             the owner choose the slot, those of the lane
+//	           └─ …                                  the socket (wire.QPNSpace)
+//
+// A process opens its slot (OpenSlot), and roce.Config.Ports makes a device of that. The sockets
+// live as long as anybody has them: a slot whose process was killed can be opened by another one,
+// if who made the slots has kept them.
+//
+// Stages: a slot → making slots → opening one → what came before is dropped.
+//
+// Processes with slots of one address trust each other, as lanes do: each could change what the
+// kernel steers by. Queue pair 1 is slot 0's.
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/transport/internal/host"
+	"github.com/goroce/goroce/wire"
+)
+
+// Slot is the part of one owner of addresses that several have.
+type Slot struct {
+	Addrs []netip.Addr // rows of the GID table
+	// FDs are sockets, [row][lane], as MakeSlots makes them, bound to the address and UDP port.
+	FDs [][]int
+	// QPNs are the numbers that are steered to them: bits of the owner only, lanes add theirs.
+	QPNs wire.QPNSpace
+}
+
+// given tells whether there is a slot.
+func (s *Slot) given() bool { return len(s.FDs) > 0 }
+
+func (s *Slot) gids() (list []wire.GID) {
+	for _, a := range s.Addrs {
+		list = append(list, wire.GIDFrom(a))
+	}
+	return list
+}
+
+// take is a socket of the slot, which is no longer the slot's then.
+func (s *Slot) take(row, lane int) (fd int, given bool) {
+	if !s.given() {
+		return -1, false
+	}
+	fd, s.FDs[row][lane] = s.FDs[row][lane], -1
+	return fd, true
+}
+
+// Close closes the sockets of a slot that nobody is to open any more here: those that were handed
+// to another process stay open there.
+func (s *Slot) Close() error {
+	var errs []error
+	for _, lanes := range s.FDs {
+		for i, fd := range lanes {
+			if fd >= 0 {
+				errs = append(errs, unix.Close(fd))
+				lanes[i] = -1
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// MakeSlots binds the sockets of some slots, 1 to wire.MaxOwners, for each of some addresses of this
+// machine, with lanes lanes each, 1 to transport.MaxLanes; both are powers of two. Of the options
+// UDPPort counts. The error is an *transport.OpenError: the address is not there or taken, or the
+// kernel cannot steer.
+func MakeSlots(addrs []netip.Addr, slots, lanes int, o transport.Options) (made []Slot, err error) {
+	bad := func(format string, args ...any) error {
+		return &transport.OpenError{Name: fmt.Sprintf("udp:%v", addrs), Reason: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case len(addrs) == 0 || len(addrs) > transport.MaxGIDs:
+		return nil, bad("%d addresses, want 1 to %d", len(addrs), transport.MaxGIDs)
+	case slots < 1 || slots > wire.MaxOwners || slots&(slots-1) != 0:
+		return nil, bad("%d slots: the number must be a power of two from 1 to %d", slots, wire.MaxOwners)
+	case lanes < 1 || lanes > transport.MaxLanes || lanes&(lanes-1) != 0:
+		return nil, bad("%d lanes: the number must be a power of two from 1 to %d", lanes, transport.MaxLanes)
+	}
+	o = o.WithDefaults()
+	made = make([]Slot, slots)
+	for i := range made {
+		made[i] = Slot{Addrs: addrs, QPNs: wire.QPNSpace{}.Owner(i, slots), FDs: make([][]int, len(addrs))}
+	}
+	for row, a := range addrs {
+		if err = bindSlots(made, row, lanes, a, o.UDPPort); err != nil {
+			for i := range made {
+				made[i].Close()
+			}
+			return nil, err
+		}
+	}
+	return made, nil
+}
+
+// bindSlots binds the sockets of an address, in the order by which the program numbers them. The
+// address is taken by one maker at a time, as it is by one device (lanes_linux.go).
+func bindSlots(slots []Slot, row, lanes int, addr netip.Addr, port int) error {
+	name := "udp:" + addr.String()
+	zone := 0
+	if i, ok := host.InterfaceOf(addr); ok {
+		zone = i.Index
+	}
+	first := -1
+	for i := range slots {
+		for range lanes {
+			fd, err := unix.Socket(family(addr), unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_UDP)
+			if err != nil {
+				return &transport.OpenError{Name: name, Reason: "the system gives no UDP socket", Err: err}
+			}
+			slots[i].FDs[row] = append(slots[i].FDs[row], fd)
+			if addr.Is6() {
+				unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1)
+			}
+			if first >= 0 {
+				admitLanes(fd)
+			}
+			if err := unix.Bind(fd, host.Sockaddr(addr, port, zone)); err != nil {
+				return host.BindError(name, addr, port, err)
+			}
+			if first < 0 {
+				first = fd
+				admitLanes(fd)
+			}
+		}
+	}
+	err := host.SetProgram(first, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF, host.OwnerProgram(len(slots), lanes))
+	if err != nil {
+		return &transport.OpenError{Name: name, Reason: "this kernel can not steer packets to slots (SO_ATTACH_REUSEPORT_CBPF)", Err: err}
+	}
+	return nil
+}
+
+// OpenSlot opens the ports of a slot, one for each lane. The sockets are theirs from then on, also
+// if it fails. Nothing that had come before is received. name is what the ports are called. The
+// error is an *transport.OpenError.
+func OpenSlot(name string, s Slot, o transport.Options) (ports []transport.Port, err error) {
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	o = o.WithDefaults()
+	if err := s.check(o.UDPPort); err != nil {
+		return nil, &transport.OpenError{Name: name, Reason: "the slot is not one of MakeSlots", Err: err}
+	}
+	st := &station{name: name, opt: o, addr: s.Addrs[0], slot: s}
+	return st.openLanes(len(s.FDs[0]), "")
+}
+
+// check looks whether the slot is what it says.
+func (s *Slot) check(port int) error {
+	if len(s.Addrs) == 0 || len(s.Addrs) != len(s.FDs) {
+		return fmt.Errorf("%d addresses with sockets of %d", len(s.Addrs), len(s.FDs))
+	}
+	lanes := len(s.FDs[0])
+	if lanes < 1 || lanes > transport.MaxLanes || lanes&(lanes-1) != 0 {
+		return fmt.Errorf("%d lanes: the number must be a power of two from 1 to %d", lanes, transport.MaxLanes)
+	}
+	if low := uint32(transport.MaxLanes - 1); s.QPNs.Mask&low != 0 || s.QPNs.Value&^s.QPNs.Mask != 0 || s.QPNs.Mask&^wire.QPNMask != 0 {
+		return fmt.Errorf("queue pair numbers with the bits 0x%x of 0x%x: the lowest %d are the lanes'", s.QPNs.Value, s.QPNs.Mask, wire.OwnerShift)
+	}
+	for row, a := range s.Addrs {
+		if len(s.FDs[row]) != lanes {
+			return fmt.Errorf("row 0 has %d lanes, row %d has %d", lanes, row, len(s.FDs[row]))
+		}
+		for lane, fd := range s.FDs[row] {
+			at, err := unix.Getsockname(fd)
+			if err != nil {
+				return fmt.Errorf("descriptor %d, row %d, lane %d: %w", fd, row, lane, err)
+			}
+			if got, want := addrPort(at), netip.AddrPortFrom(a.WithZone(""), uint16(port)); got != want {
+				return fmt.Errorf("descriptor %d, row %d, lane %d is bound to %v, want %v", fd, row, lane, got, want)
+			}
+		}
+	}
+	return nil
+}
+
+// addrPort is what a socket is bound to.
+func addrPort(sa unix.Sockaddr) netip.AddrPort {
+	switch sa := sa.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(sa.Addr), uint16(sa.Port))
+	case *unix.SockaddrInet6:
+		return netip.AddrPortFrom(netip.AddrFrom16(sa.Addr), uint16(sa.Port))
+	}
+	return netip.AddrPort{}
+}
+
+// empty drops what a socket has received for who had it before. What arrives meanwhile is dropped
+// too, so that nobody who goes on sending keeps us here.
+func empty(fd int) error {
+	if err := host.AttachFilter(fd, host.DropAll); err != nil {
+		return err
+	}
+	var b [1]byte
+	for failed := 0; failed < maxErrors; {
+		_, _, err := unix.Recvfrom(fd, b[:], unix.MSG_DONTWAIT|unix.MSG_TRUNC)
+		if err == unix.EAGAIN {
+			return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0)
+		}
+		if err != nil {
+			failed++
+		}
+	}
+	return errors.New("the socket goes on to have errors")
+}
+
+// maxErrors is how many errors of packets that were sent, which a socket tells once, empty skips.
+const maxErrors = 1000

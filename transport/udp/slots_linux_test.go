@@ -1,0 +1,148 @@
+package udp
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/wire"
+)
+
+// slotAddr is an address that no other test has, in this process or another.
+func slotAddr(i byte) netip.Addr {
+	pid := os.Getpid()
+	return netip.AddrFrom4([4]byte{127, 180 + byte(pid>>8%60), byte(pid), i})
+}
+
+// rocePacket has only what the kernel steers by.
+func rocePacket(qpn uint32) []byte {
+	b := make([]byte, 16)
+	b[5], b[6], b[7] = byte(qpn>>16), byte(qpn>>8), byte(qpn)
+	return b
+}
+
+// received waits for a packet, and returns its destination.
+func received(t *testing.T, p transport.Port) (at wire.GID, qpn uint32) {
+	t.Helper()
+	frames := make([]wire.Frame, 1)
+	for {
+		n, err := p.Recv(frames)
+		require.NoError(t, err)
+		if n == 1 {
+			b := frames[0].Body
+			return frames[0].Dst(), uint32(b[5])<<16 | uint32(b[6])<<8 | uint32(b[7])
+		}
+		require.NoError(t, p.Wait(-1))
+	}
+}
+
+// TestSlotsAreSteered: what comes to either address goes to the slot and the lane that the number
+// of its queue pair names.
+func TestSlotsAreSteered(t *testing.T) {
+	const slots, lanes = 4, 2
+	addrs := []netip.Addr{slotAddr(1), slotAddr(2)}
+	list, err := MakeSlots(addrs, slots, lanes, transport.Options{})
+	require.NoError(t, err)
+	var ports [slots][]transport.Port
+	for i, s := range list {
+		ports[i], err = OpenSlot("slot", s, transport.Options{})
+		require.NoError(t, err)
+		defer transport.CloseAll(ports[i])
+		require.Equal(t, []wire.GID{wire.GIDFrom(addrs[0]), wire.GIDFrom(addrs[1])}, ports[i][0].Info().GIDs)
+	}
+	for _, a := range addrs {
+		c, err := net.Dial("udp", netip.AddrPortFrom(a, wire.UDPPort).String())
+		require.NoError(t, err)
+		for _, qpn := range []uint32{1, 0x000040, 0x123481, 0xfffffe, 0xabcd3e, 0x0000bf, 0x7700c0} {
+			_, err = c.Write(rocePacket(qpn))
+			require.NoError(t, err)
+			p := ports[qpn>>wire.OwnerShift%slots][qpn%lanes]
+			at, got := received(t, p)
+			require.Equal(t, qpn, got)
+			require.Equal(t, wire.GIDFrom(a), at)
+			require.Equal(t, qpn > 0x3f || qpn%64 < lanes, p.Info().QPNs.Owns(qpn))
+		}
+		require.NoError(t, c.Close())
+	}
+	from := map[uint16]bool{}
+	for _, p := range ports {
+		for _, p := range p {
+			from[p.Info().SrcPort] = true
+		}
+	}
+	require.Len(t, from, slots*lanes, "a network tells owners and lanes apart by the port that they send from")
+}
+
+// TestSlotInheritsNothing: who opens a slot receives nothing that came for who had it before, and
+// neither its options.
+func TestSlotInheritsNothing(t *testing.T) {
+	list, err := MakeSlots([]netip.Addr{slotAddr(3)}, 2, 1, transport.Options{})
+	require.NoError(t, err)
+	defer list[0].Close()
+	c, err := net.Dial("udp", netip.AddrPortFrom(slotAddr(3), wire.UDPPort).String())
+	require.NoError(t, err)
+	defer c.Close()
+	kept, err := unix.FcntlInt(uintptr(list[1].FDs[0][0]), unix.F_DUPFD_CLOEXEC, 0)
+	require.NoError(t, err)
+	first, err := OpenSlot("first", list[1], transport.Options{})
+	require.NoError(t, err)
+	for range 100 {
+		_, err = c.Write(rocePacket(0x40))
+		require.NoError(t, err)
+	}
+	received(t, first[0])
+	require.NoError(t, first[0].Close())
+	for range 100 {
+		_, err = c.Write(rocePacket(0x40))
+		require.NoError(t, err)
+	}
+	second, err := OpenSlot("second", Slot{Addrs: list[1].Addrs, QPNs: list[1].QPNs, FDs: [][]int{{kept}}}, transport.Options{MaxRun: 1})
+	require.NoError(t, err)
+	defer second[0].Close()
+	_, err = c.Write(rocePacket(0x1240))
+	require.NoError(t, err)
+	_, qpn := received(t, second[0])
+	require.EqualValues(t, 0x1240, qpn)
+	require.EqualValues(t, 1, second[0].Stats().RecvFrames)
+}
+
+// TestSlotsRefused: what cannot be says what it should be, and leaves no socket.
+func TestSlotsRefused(t *testing.T) {
+	a, taken := slotAddr(4), slotAddr(5)
+	p, err := Open("udp:"+taken.String(), 1, transport.Options{})
+	require.NoError(t, err)
+	defer p[0].Close()
+	for want, make := range map[string]func() ([]Slot, error){
+		"0 addresses":                   func() ([]Slot, error) { return MakeSlots(nil, 2, 1, transport.Options{}) },
+		"3 slots":                       func() ([]Slot, error) { return MakeSlots([]netip.Addr{a}, 3, 1, transport.Options{}) },
+		"512 slots":                     func() ([]Slot, error) { return MakeSlots([]netip.Addr{a}, 512, 1, transport.Options{}) },
+		"3 lanes":                       func() ([]Slot, error) { return MakeSlots([]netip.Addr{a}, 2, 3, transport.Options{}) },
+		taken.String() + " is in use by": func() ([]Slot, error) { return MakeSlots([]netip.Addr{a, taken}, 2, 1, transport.Options{}) },
+	} {
+		_, err := make()
+		require.ErrorContains(t, err, want)
+	}
+	for want, spoil := range map[string]func(s *Slot){
+		"1 addresses with sockets of 0": func(s *Slot) { s.Close(); s.FDs = nil },
+		"3 lanes":                       func(s *Slot) { s.FDs[0] = s.FDs[0][:3] },
+		"row 1 has 2":                   func(s *Slot) { s.Addrs, s.FDs = append(s.Addrs, a), append(s.FDs, s.FDs[0][:2]) },
+		"the bits 0x1 of 0x1":           func(s *Slot) { s.QPNs = wire.QPNSpace{Mask: 1, Value: 1} },
+		"want 127.0.0.1:4791":           func(s *Slot) { s.Addrs[0] = netip.MustParseAddr("127.0.0.1") },
+		"bad file descriptor":           func(s *Slot) { s.FDs[0][2] = 1 << 20 },
+	} {
+		list, err := MakeSlots([]netip.Addr{a}, 1, 4, transport.Options{})
+		require.NoError(t, err, "before %q: sockets are left", want)
+		all := append([]int(nil), list[0].FDs[0]...)
+		spoil(&list[0])
+		_, err = OpenSlot("slot", list[0], transport.Options{})
+		require.ErrorContains(t, err, want)
+		for _, fd := range all {
+			unix.Close(fd) // those that were taken out above
+		}
+	}
+}
