@@ -57,11 +57,11 @@ type Config struct {
 	// They are the device's, which closes them, also if Open fails.
 	Ports []transport.Port
 
-	// Dealt, if not nil, is DealtSize bytes in which the device keeps which queue pair numbers it has
-	// dealt: of zeros at first, in memory that outlives the process (a file that is mapped, shared).
-	// Whoever takes the place of a process, with the same Ports of the same space, goes on there, so
-	// that a peer that still knows a number as the dead process's does not meet a stranger: none
-	// comes again before all others have. It begins at a multiple of 8.
+	// Dealt, if not nil, is DealtSize bytes in which the device keeps which queue pair numbers it
+	// has dealt: of zeros at first, in memory that outlives the process (a file that is mapped,
+	// shared). Whoever takes the place of a process, with the same Ports of the same space, goes on
+	// there, so that a peer that still knows a number as the dead process's does not meet a
+	// stranger: none comes again before all others have. It begins at a multiple of 8.
 	Dealt []byte
 
 	// Lanes is how many threads can run the device at the same time, 1 to transport.MaxLanes, a

@@ -38,7 +38,8 @@ var asleep = regexp.MustCompile(`^goroutine \d+ \[(select|IO wait|chan receive)`
 func TestIdle(t *testing.T) {
 	overWires(t, func(t *testing.T, wire string) {
 		a, b := connected(t, wire)
-		quiet := func() { // a timer of a connection that another test has closed may just have gone off
+		// a timer of another test's connection, which is closed, may just have gone off
+		quiet := func() {
 			for len(stacks()) > 0 {
 				runtime.Gosched()
 			}

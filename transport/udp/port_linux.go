@@ -219,7 +219,8 @@ func (p *port) growBuffers(s *socket) {
 // probeRuns finds out whether the kernel takes and gives runs of packets as one message.
 func (p *port) probeRuns(fd int) (gro bool) {
 	if p.opt.MaxRun <= 1 {
-		unix.SetsockoptInt(fd, unix.IPPROTO_UDP, host.UDPGRO, 0) // who had the socket before may have set it
+		// who had a slot before may have set it
+		unix.SetsockoptInt(fd, unix.IPPROTO_UDP, host.UDPGRO, 0)
 		return false
 	}
 	if _, err := unix.GetsockoptInt(fd, unix.IPPROTO_UDP, host.UDPSegment); err != nil {

@@ -71,10 +71,10 @@ func (s *Slot) Close() error {
 	return errors.Join(errs...)
 }
 
-// MakeSlots binds the sockets of some slots, 1 to wire.MaxOwners, for each of some addresses of this
-// machine, with lanes lanes each, 1 to transport.MaxLanes; both are powers of two. Of the options
-// UDPPort counts. The error is an *transport.OpenError: the address is not there or taken, or the
-// kernel cannot steer.
+// MakeSlots binds the sockets of some slots, 1 to wire.MaxOwners, for each of some addresses of
+// this machine, with lanes lanes each, 1 to transport.MaxLanes; both are powers of two. Of the
+// options UDPPort counts. The error is an *transport.OpenError: the address is not there or taken,
+// or the kernel cannot steer.
 func MakeSlots(addrs []netip.Addr, slots, lanes int, o transport.Options) (made []Slot, err error) {
 	bad := func(format string, args ...any) error {
 		return &transport.OpenError{Name: fmt.Sprintf("udp:%v", addrs), Reason: fmt.Sprintf(format, args...)}

@@ -118,10 +118,10 @@ func TestSlotsRefused(t *testing.T) {
 	require.NoError(t, err)
 	defer p[0].Close()
 	for want, make := range map[string]func() ([]Slot, error){
-		"0 addresses":                   func() ([]Slot, error) { return MakeSlots(nil, 2, 1, transport.Options{}) },
-		"3 slots":                       func() ([]Slot, error) { return MakeSlots([]netip.Addr{a}, 3, 1, transport.Options{}) },
-		"512 slots":                     func() ([]Slot, error) { return MakeSlots([]netip.Addr{a}, 512, 1, transport.Options{}) },
-		"3 lanes":                       func() ([]Slot, error) { return MakeSlots([]netip.Addr{a}, 2, 3, transport.Options{}) },
+		"0 addresses":                    func() ([]Slot, error) { return MakeSlots(nil, 2, 1, transport.Options{}) },
+		"3 slots":                        func() ([]Slot, error) { return MakeSlots([]netip.Addr{a}, 3, 1, transport.Options{}) },
+		"512 slots":                      func() ([]Slot, error) { return MakeSlots([]netip.Addr{a}, 512, 1, transport.Options{}) },
+		"3 lanes":                        func() ([]Slot, error) { return MakeSlots([]netip.Addr{a}, 2, 3, transport.Options{}) },
 		taken.String() + " is in use by": func() ([]Slot, error) { return MakeSlots([]netip.Addr{a, taken}, 2, 1, transport.Options{}) },
 	} {
 		_, err := make()
