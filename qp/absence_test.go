@@ -32,6 +32,9 @@ func TestAbsence(t *testing.T) {
 		"no selective repeat any more":      {{nextCame, true}, {noRoom, false}, {roomAgain, true}, {laterCame, false}, {nextCame, false}, {roomAgain, true}},
 		"no room, and it finds no receive request": {{noRoom, true}, {mayCome, false}, {noReceive, true}, {noRoom, false}, {roomAgain, true},
 			{mustStay, false}},
+		"a gap is named alone, and there is no room again": {{noRoom, true}, {gapNamed, false}, {gapNamed, false}, {noRoom, true}},
+		"a gap is named beside it":                         {{noReceive, true}, {gapNamed, false}, {mustStay, false}, {gapNamed, false}, {mayCome, true}},
+		"a gap is named, and it was lost again":            {{nextCame, true}, {gapNamed, false}, {nextCame, true}},
 		"it came after a NAK, all the same": {{laterCame, true}, {noReceive, true}, {mustStay, false}, {noReceive, true}, {mustStay, false},
 			{mustStay, false}, {came, false}, {nextCame, true}, {noReceive, true}, {nextCame, false}, {mustStay, false}},
 	} {

@@ -214,6 +214,9 @@ func (e *Engine) handleFrame(f *wire.Frame, q *QP) wire.DropReason {
 	if q.resp.kept != nil {
 		e.catchUp(q)
 	}
+	if q.resp.missed {
+		e.recall(q)
+	}
 	return reason
 }
 

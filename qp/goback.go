@@ -15,7 +15,7 @@ import "github.com/goroce/goroce/wire"
 func (r *recovery) sequenceNAK(now Time) decision {
 	r.stats.RcvdSeqErr++
 	r.measureFirst(now)
-	return r.retry(now)
+	return r.retry(now, !r.whole) // what asks for all is news to who has repeated a gap only
 }
 
 // impliedNAK is the event that response psn has overtaken that of una, a READ or an atomic. What
@@ -29,15 +29,16 @@ func (r *recovery) impliedNAK(now Time, psn wire.PSN) decision {
 		return r.notSilent(now)
 	}
 	r.overtook = psn
-	return r.retry(now)
+	return r.retry(now, false)
 }
 
-// retry answers a report that una is lost, if a retry is left. A report is absorbed if it can have
-// left the peer before the last retry got there: nothing can be new within the least round trip.
+// retry answers a report that una is lost, if a retry is left. Unless it is news, a report is
+// absorbed if it can have left the peer before the last retry got there: nothing can be new within
+// the least round trip.
 // Reports within the time that a silent peer is given use up one retry together: the peer lives.
-func (r *recovery) retry(now Time) decision {
+func (r *recovery) retry(now Time, news bool) decision {
 	again := r.oldest != sentOnce
-	if r.phase == resting || again && (r.base == 0 || now-r.repeatedAt < r.base) {
+	if r.phase == resting || again && !news && (r.base == 0 || now-r.repeatedAt < r.base) {
 		return stay
 	}
 	if !again || now-r.chargedAt >= r.patience() {
@@ -64,6 +65,6 @@ func (r *recovery) goBack(now Time) {
 	}
 	r.phase, r.repeatedAt = flowing, now
 	r.timed = noPSN // an ACK of a packet that was sent twice measures nothing
-	r.psn = r.una
+	r.psn, r.whole = r.una, true
 	r.gaps.clear()
 }

@@ -125,6 +125,7 @@ type recovery struct {
 	probeTop wire.PSN // one past what had been sent before it since the position last went back
 
 	repeatedAt Time     // when una was last sent again because it was reported lost
+	whole      bool     // and all behind it, not a gap only
 	chargedAt  Time     // when a retry was last counted for it
 	overtook   wire.PSN // the response that reported it lost by coming too early
 

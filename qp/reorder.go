@@ -11,7 +11,7 @@ package qp
 //
 // A store takes MaxWindow PSNs from the expected one on, and an engine keeps maxKept packets. What
 // finds no room is dropped as it is without selective repeat, and asked for with a NAK of the
-// standard as soon as everything before it is there.
+// standard as soon as everything before it is there (recall).
 //
 // Sources share that room (section 14). Nothing of it is kept free for who comes late: a packet of
 // a source that has less than its share takes the place of one of a source that has more
@@ -27,7 +27,6 @@ type reorder struct {
 	from     wire.PSN        // what was expected when slots were last given up
 	reported wire.PSN        // gaps before this one have been reported
 	high     wire.PSN        // one past the newest
-	dropped  wire.PSN        // one past the newest that found no room, or gave way
 	of       *source         // that the places count for
 	index    int             // in its stores
 }
@@ -58,9 +57,9 @@ func (e *Engine) keep(q *QP, p *wire.Packet) wire.DropReason {
 	}
 	if room <= 0 || !e.makeRoom(q) {
 		if r.kept == nil {
-			return e.goBack(q)
+			return e.goBack(q, psn)
 		}
-		r.kept.drop(psn)
+		r.miss(psn)
 		return wire.DropOutOfSequence
 	}
 	if r.kept == nil {
@@ -88,12 +87,37 @@ func (q *QP) psns(p *wire.Packet) uint32 {
 }
 
 // goBack asks once for everything from the expected packet on, as a responder without selective
-// repeat does.
-func (e *Engine) goBack(q *QP) wire.DropReason {
-	if q.resp.notice(noRoom) {
+// repeat does: psn cannot be kept. If all was asked for already, it comes again.
+func (e *Engine) goBack(q *QP, psn wire.PSN) wire.DropReason {
+	r := &q.resp
+	if r.absent != asked || r.nak == wire.SynNAKSeq { // which may be taken back
+		r.miss(psn)
+	}
+	if r.notice(noRoom) {
 		e.oweNAK(q, wire.SynNAKSeq)
 	}
 	return wire.DropOutOfSequence
+}
+
+// miss notes a packet that is not kept.
+func (r *responder) miss(psn wire.PSN) {
+	if !r.missed || r.dropped.Sub(psn) <= 0 {
+		r.missed, r.dropped = true, psn.Next()
+	}
+}
+
+// recall is called while packets that were not kept have not been asked for. It asks for them when
+// everything before them is there, unless they have come by themselves. A NAK that is owed goes
+// first: what it says may be another thing.
+func (e *Engine) recall(q *QP) {
+	r := &q.resp
+	switch {
+	case r.dropped.Sub(r.epsn) <= 0:
+		r.missed = false
+	case r.kept == nil && r.nak == 0 && r.absent == unnoticed:
+		r.notice(roomAgain)
+		e.oweNAK(q, wire.SynNAKSeq)
+	}
 }
 
 // nextGap returns the oldest gap that has not been reported: packets from to to-1 are missing, to
@@ -177,12 +201,7 @@ func (e *Engine) catchUp(q *QP) {
 		e.schedule(q, dueReply)
 	}
 	if s.n == 0 {
-		missing := s.dropped.Sub(r.epsn) > 0 // it has not come again meanwhile
 		e.dropKept(q)
-		if missing {
-			r.notice(roomAgain)
-			e.oweNAK(q, wire.SynNAKSeq)
-		}
 	}
 }
 
@@ -199,16 +218,6 @@ func (e *Engine) passTo(s *reorder, psn wire.PSN) {
 	}
 	if s.high.Sub(psn) < 0 {
 		s.high = psn
-	}
-	if s.dropped.Sub(psn) < 0 {
-		s.dropped = psn
-	}
-}
-
-// drop notes a packet that is not kept.
-func (s *reorder) drop(psn wire.PSN) {
-	if s.dropped.Sub(psn) <= 0 {
-		s.dropped = psn.Next()
 	}
 }
 
@@ -247,7 +256,7 @@ func (e *Engine) takeStore(q *QP) {
 	if n := len(e.spareStores); n > 0 {
 		s, e.spareStores = e.spareStores[n-1], e.spareStores[:n-1]
 	}
-	s.n, s.from, s.reported, s.high, s.dropped = 0, psn, psn, psn, psn
+	s.n, s.from, s.reported, s.high = 0, psn, psn, psn
 	s.of, s.index = q.source, len(q.source.stores)
 	s.of.stores = append(s.of.stores, q)
 	e.count(s.of, storePlaces)
@@ -325,14 +334,14 @@ func (e *Engine) giveWay(share int) bool {
 func (e *Engine) dropNewest(q *QP) {
 	s := q.resp.kept
 	at := s.newest(s.high)
-	s.drop(at)
 	s.discard(e, at)
 	e.stats.GivenUp++
 	if s.n == 0 {
 		e.dropKept(q)
-		e.goBack(q)
+		e.goBack(q, at)
 		return
 	}
+	q.resp.miss(at)
 	at = s.newest(at)
 	s.high = at.Add(s.at(at).psns)
 	if s.reported.Sub(s.high) > 0 {

@@ -76,7 +76,7 @@ func TestKeptIsBounded(t *testing.T) {
 	wire.Seal(&f)
 	b.receive(f)
 	require.Equal(t, before, b.q.resp.kept.n)
-	require.Equal(t, bth.PSN().Next(), b.q.resp.kept.dropped)
+	require.Equal(t, bth.PSN().Next(), b.q.resp.dropped)
 	require.EqualValues(t, 1, b.e.stats.Drops[wire.DropOutOfSequence])
 	b.receive(missing)
 	require.Equal(t, wire.SynNAKSeq, b.q.resp.nak)

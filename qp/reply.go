@@ -242,6 +242,7 @@ func (e *Engine) reply(q *QP, b *wire.Batch) verdict {
 			return full
 		}
 		r.kept.reported = to
+		r.notice(gapNamed)
 		return sent
 	}
 	switch {
@@ -262,6 +263,9 @@ func (e *Engine) reply(q *QP, b *wire.Batch) verdict {
 		}
 		if n := e.stats.naks(r.nak); n.sent != nil {
 			*n.sent++
+		}
+		if r.nak == wire.SynNAKSeq { // it asks for all
+			r.missed = false
 		}
 		r.nak = 0
 	case r.ack:

@@ -30,6 +30,10 @@ type responder struct {
 	nak     wire.Syndrome // a NAK of nakPSN is due; 0: none
 	nakPSN  wire.PSN
 	kept    *reorder // selective repeat: what came after a gap; nil: no gap
+	// selective repeat: something before dropped found no room, or gave way, and no NAK has asked
+	// for it yet
+	missed  bool
+	dropped wire.PSN
 
 	depth   int        // max_dest_rd_atomic
 	res     []resource // READs and atomics remembered for replay, a ring

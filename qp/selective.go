@@ -12,7 +12,11 @@ package qp
 // timeout (silence.go). They go back as go-back-N does, and so does what is done about lost
 // responses of READs.
 
-import "github.com/goroce/goroce/wire"
+import (
+	"slices"
+
+	"github.com/goroce/goroce/wire"
+)
 
 // gap is packets that the peer has reported missing.
 type gap struct {
@@ -141,7 +145,7 @@ func (r *recovery) repeatOldest(now Time) decision {
 	if r.oldest == sentOnce {
 		r.oldest = repeated
 	}
-	r.phase, r.repeatedAt, r.timed = flowing, now, noPSN
+	r.phase, r.repeatedAt, r.timed, r.whole = flowing, now, noPSN, false
 	r.restartTimers(now)
 	return resume
 }
@@ -193,12 +197,25 @@ func (s *gaps) sent(g *gap, next, top wire.PSN) {
 	}
 }
 
-// widen makes a gap end at to if it ends earlier: the request of a READ stands for all of it. To
-// ask for the rest when it is reported too would have the peer drop what it has just been asked
-// for.
+// widen makes a gap end at to if it ends earlier: the request of a READ stands for all of it, also
+// for what was reported as a gap of its own. To ask for the rest too would have the peer drop what
+// it has just been asked for.
 func (s *gaps) widen(g *gap, to wire.PSN) {
-	if newest := s.newest(); g == newest && to.Sub(g.to) > 0 {
-		g.to = to
+	if to.Sub(g.to) <= 0 {
+		return
+	}
+	g.to = to
+	i := 1 + slices.IndexFunc(s.list, func(o gap) bool { return o.from == g.from })
+	n := i
+	for n < len(s.list) && s.list[n].to.Sub(to) <= 0 {
+		s.settle(&s.list[n])
+		n++
+	}
+	if s.list = slices.Delete(s.list, i, n); i < len(s.list) && s.list[i].from.Sub(to) < 0 {
+		if o := &s.list[i]; o.next.Sub(to) < 0 {
+			o.next = to
+		}
+		s.list[i].from = to
 	}
 }
 

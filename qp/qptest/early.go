@@ -145,7 +145,7 @@ func (s *stream) emptied() {
 	}
 	e.of.stores = swapOut(e.of.stores, s)
 	p.take(e.of, -storePlaces)
-	*e = early{kept: e.kept}
+	*e = early{kept: e.kept, dropped: e.dropped}
 }
 
 // keep takes packet n, which is not the expected one.
@@ -255,4 +255,5 @@ func (s *stream) gapReport(at int64, p *wire.Packet, bad func(string, ...any)) {
 		}
 	}
 	e.reported = uint64(end)
+	s.naked = false // what is behind it is not asked for any more
 }

@@ -6,6 +6,7 @@ package qptest
 import (
 	"testing"
 
+	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -94,5 +95,36 @@ func TestGivenWayRounds(t *testing.T) {
 	n := s.rounds(a, b, func(*wire.Packet) bool { return false })
 	if again := a.Node.Engine.Stats().Retransmitted; len(a.SendWCs) != 2 || n > 10 || again > 2*60 {
 		t.Errorf("%d completions after %d round trips and %d packets sent again", len(a.SendWCs), n, again)
+	}
+}
+
+// TestRoomBehindRNR: a SEND finds no receive request, and what is behind it finds no place. When
+// the SEND has come again the rest is asked for: it waits for no probe, and no ack timeout.
+func TestRoomBehindRNR(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		s := NewScript(t)
+		host := NodeConfig{}
+		host.Engine.Kept = storePlaces // as when other queue pairs of the host have all
+		cfg := QPConfig{Selective: true, MinRNRTimer: 8}
+		a, b := s.newEnd(NodeConfig{}, cfg), s.newEnd(host, cfg)
+		s.Connect(a.QP, b.QP)
+		if known { // the round trip
+			for range 4 {
+				s.writes(a, b, 1)
+				s.rounds(a, b, func(*wire.Packet) bool { return false })
+			}
+		}
+		a.SendWCs = nil
+		s.Post(a, a.Send(0, 8))
+		s.writes(a, b, 8)
+		s.Settle()
+		s.Receive(b, 8)
+		for start := s.Now; s.Now-start < 400*Millisecond && len(a.SendWCs) < 2; {
+			s.Advance(10 * Microsecond)
+			s.Settle()
+		}
+		if st := a.Node.Engine.Stats(); len(a.SendWCs) != 2 || a.SendWCs[0].Status != qp.WCSuccess || a.SendWCs[1].Status != qp.WCSuccess || st.AckTimeouts > 0 || st.Probes > 0 {
+			t.Errorf("round trip known: %v: completions %v, %d probes, %d ack timeouts", known, a.SendWCs, st.Probes, st.AckTimeouts)
+		}
 	}
 }

@@ -369,6 +369,9 @@ func (s *stream) nakSent(syn wire.Syndrome, bad func(string, ...any)) {
 			bad("a sequence error NAK needs a gap, and there is one NAK for each gap only")
 		}
 		s.naked, s.away = true, false
+		if s.early != nil {
+			s.early.dropped = 0
+		}
 	default:
 		if syn != s.refused {
 			bad("the NAK should be %v", s.refused)

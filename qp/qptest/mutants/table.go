@@ -50,19 +50,29 @@ var mutants = []mutant{
 		{"qp/reorder.go", "	if len(p.Payload) > int(q.mtu) {", "	if false {"}}},
 	{"selective repeat: who comes first has all places for kept packets", []string{"qp/qptest TestKeptOfSources"}, []edit{
 		{"qp/reorder.go", "!e.giveWay(share) {", "true {"}}},
+	{"a poll that comes late takes a turn of a closed device", []string{"roce/internal/soft TestLatePoll"}, []edit{
+		{"roce/internal/soft/calls.go", "	if l.closed { // it found the queue open before\n		l.turns.unlock()\n		return false\n	}\n", ""}}},
 	{"lingering: an atomic is no sign of a peer that works on memory", []string{"roce TestLinger"}, []edit{
 		{"qp/responder.go", "(wire.OpWrite|wire.OpAtomic|wire.OpAtomicWrite)", "(wire.OpWrite|wire.OpAtomicWrite)"}}},
 	{"lingering: a poll stays however often it was in vain", []string{"roce TestLingerInVain"}, []edit{
 		{"roce/internal/soft/linger.go", "			l.vain.Add(1)\n", ""}}},
 	{"selective repeat: a queue pair whose packets gave way is not told", []string{"qp/qptest TestKeptOfSources"}, []edit{
-		{"qp/reorder.go", "		e.dropKept(q)\n		e.goBack(q)\n", "		e.dropKept(q)\n"}}},
+		{"qp/reorder.go", "		e.dropKept(q)\n		e.goBack(q, at)\n", "		e.dropKept(q)\n"}}},
 	{"selective repeat: what gave way is not asked for behind what is still kept", []string{"qp/qptest TestKeptOfSources"}, []edit{
-		{"qp/reorder.go", "	s.drop(at)\n", ""}}},
+		{"qp/reorder.go", "	q.resp.miss(at)\n", ""}}},
 	{"selective repeat: a gap that no report names comes one packet a round trip", []string{"qp/qptest TestLostReportOfMany", "qp/qptest TestGivenWayRounds"}, []edit{
 		{"qp/selective.go", "n = max(n, 2*s.guess)", "n = max(n, s.guess)"}}},
 	{"selective repeat: what gave way is asked for though it has come again", []string{"qp/qptest TestGivenWayRounds"}, []edit{
-		{"qp/reorder.go", "		missing := s.dropped.Sub(r.epsn) > 0 // it", "		missing := s.dropped != s.from // it"},
-		{"qp/reorder.go", "	if s.dropped.Sub(psn) < 0 {\n		s.dropped = psn\n	}\n", ""}}},
+		{"qp/reorder.go", "	case r.dropped.Sub(r.epsn) <= 0:\n", "	case false:\n"}}},
+	{"selective repeat: what was not kept is forgotten with the NAK that is taken back", []string{"qp TestMissedBehindNAKTakenBack", "qp/qptest TestRoomBehindRNR"}, []edit{
+		{"qp/engine.go", "	if q.resp.missed {\n		e.recall(q)\n	}\n", ""}}},
+	{"selective repeat: a NAK of all passes for an echo of the gap that was repeated", []string{"qp TestMissedIsNews"}, []edit{
+		{"qp/goback.go", "r.retry(now, !r.whole)", "r.retry(now, false)"}}},
+	{"selective repeat: a gap that is named alone still stands for all", []string{"qp TestGivesWayTwice"}, []edit{
+		{"qp/absence.go", "roomAgain: {asked, true}, gapNamed: {unnoticed, false}},\n	postponed", "roomAgain: {asked, true}, gapNamed: {asked, false}},\n	postponed"}}},
+	{"selective repeat: a READ is asked for from its middle too, as that was a gap of its own", []string{"qp TestGapsWiden"}, []edit{
+		{"qp/selective.go", "s.list[n].to.Sub(to) <= 0 {", "false {"},
+		{"qp/selective.go", "i < len(s.list) && s.list[i].from.Sub(to) < 0 {", "false {"}}},
 	{"selective repeat: what gave way still counts as kept", []string{"qp/qptest TestCrowd"}, []edit{
 		{"qp/reorder.go", "	s.high = at.Add(s.at(at).psns)\n", ""}}},
 	{"selective repeat: who is below its share gives way", []string{"qp/qptest TestCrowd"}, []edit{
@@ -201,7 +211,7 @@ var mutants = []mutant{
 	{"NICs: a socket's packets have the Identification 0", []string{worlds}, []edit{
 		{"wire/icrc.go", "	return ok && fragment == DontFragment\n", "	return false && ok && fragment == DontFragment\n"}}},
 	{"NICs: every repeated NAK uses up a retry", []string{worlds}, []edit{
-		{"qp/goback.go", " again && (r.base == 0 ||", " false && (r.base == 0 ||"},
+		{"qp/goback.go", " again && !news && (r.base == 0 ||", " false && (r.base == 0 ||"},
 		{"qp/goback.go", "	if !again || now", "	if true || !again || now"}}},
 	{"credits are not obeyed", []string{worlds, "qp/qptest TestCredits$"}, []edit{
 		{"qp/credits.go", "credits.stage == limited && q.beyondCredit()", "credits.stage > unlimited && q.beyondCredit()"}}},
@@ -282,7 +292,8 @@ var mutants = []mutant{
 	{"background: it says that it sleeps when its turn is over", []string{"roce/internal/soft TestSteps/one_posts_what_nobody_answers"}, []edit{
 		{"roce/internal/soft/background.go", "	l.carryOut(l.drive.Parks(until, t))\n	l.release()\n", "	l.release()\n	l.carryOut(l.drive.Parks(until, t))\n"}}},
 	{"a queue looks whether it is armed before it shows its completions", []string{"roce/internal/soft TestSteps/polls_what_completes$", "roce/internal/soft TestSteps/one_hears"}, []edit{
-		{"qp/cq.go", "	c.published.Store(c.staged)\n	armed := c.armed.Load()\n", "	armed := c.armed.Load()\n	c.published.Store(c.staged)\n"}}},
+		{"qp/cq.go", "	c.published.Store(c.staged)\n", "	armed := c.armed.Load()\n	c.published.Store(c.staged)\n"},
+		{"qp/cq.go", "	}\n	armed := c.armed.Load()\n	notify = c.fresh", "	}\n	notify = c.fresh"}}},
 	{"an event is taken, and the token for the next one is not put back", []string{"roce TestSteps/two_get", "roce TestSteps/selects"}, []edit{
 		{"roce/eventqueue.go", "	e = q.queue[0]\n	q.queue = slices.Delete(q.queue, 0, 1)\n	if !q.closed {", "	e = q.queue[0]\n	q.queue = slices.Delete(q.queue, 0, 1)\n	if !q.closed && len(q.queue) == 0 {"}}},
 	{"rsocket: who has led tells nobody who waits beside", []string{"roce/rsocket TestSteps/comes_first"}, []edit{

@@ -17,13 +17,17 @@ func newStandby() (alarm, error) { return newTimerFD() }
 // would take a millisecond when no other goroutine runs, and a blocking system call would keep a
 // processor from other goroutines.
 type timerFD struct {
-	file  *os.File
+	file *os.File
+	// park knows whether the file is open: after its end the number may be another's
 	park  syscall.RawConn
-	fd    int
 	early atomic.Bool // end was called since the last sleep
-	ended atomic.Bool // the alarm is closed
 	count [8]byte
-	gone  func(fd uintptr) bool // for park: it has gone off
+	next  time.Duration // how long the sleeper sleeps
+
+	// for park, made once
+	gone func(fd uintptr) bool // it has gone off
+	set  func(fd uintptr)      // to next
+	fire func(fd uintptr)      // at once
 }
 
 func newTimerFD() (alarm, error) {
@@ -31,15 +35,18 @@ func newTimerFD() (alarm, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("timerfd_create", err)
 	}
-	a := &timerFD{file: os.NewFile(uintptr(fd), "timerfd"), fd: fd}
+	a := &timerFD{file: os.NewFile(uintptr(fd), "timerfd")}
 	a.park, err = a.file.SyscallConn()
 	a.gone = a.read
+	a.set = func(fd uintptr) { setTimer(fd, a.next) }
+	a.fire = func(fd uintptr) { setTimer(fd, 1) }
 	return a, err
 }
 
 // sleep returns after d, or when end is called, or was since the last sleep.
 func (a *timerFD) sleep(d time.Duration) {
-	a.set(d)
+	a.next = d
+	a.park.Control(a.set)
 	if !a.early.Swap(false) {
 		a.park.Read(a.gone)
 	}
@@ -57,19 +64,12 @@ func (a *timerFD) end() {
 	a.early.Store(true)
 	// a sleeper that has set its time before now is woken by this; one that sets it later sees
 	// early
-	a.set(1)
+	a.park.Control(a.fire)
 }
 
-func (a *timerFD) set(d time.Duration) {
-	if a.ended.Load() { // the number may be another file's by now
-		return
-	}
+func setTimer(fd uintptr, d time.Duration) {
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}
-	unix.TimerfdSettime(a.fd, 0, &spec, nil)
+	unix.TimerfdSettime(int(fd), 0, &spec, nil)
 }
 
-// close ends the alarm: nobody sleeps any more, and who ends a sleep late does nothing.
-func (a *timerFD) close() {
-	a.ended.Store(true)
-	a.file.Close()
-}
+func (a *timerFD) close() { a.file.Close() }

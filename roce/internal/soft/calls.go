@@ -21,6 +21,10 @@ func (l *lane) poll(c *CQ, claim bool) (rest bool) {
 		}
 		return l.drive.Crowded()
 	}
+	if l.closed { // it found the queue open before
+		l.turns.unlock()
+		return false
+	}
 	t := l.clock.within(fresh)
 	if claim {
 		l.drive.Polls(t)
@@ -93,6 +97,10 @@ func (l *lane) visit() {
 	switch {
 	case !l.drive.Visits():
 	case l.drive.Overdue(l.clock.now()) && l.turns.tryLock():
+		if l.closed {
+			l.turns.unlock()
+			return
+		}
 		t := l.clock.read()
 		l.drive.Returns(t)
 		l.send(t)
