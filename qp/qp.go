@@ -111,7 +111,7 @@ func (e *Engine) CreateQPIn(q *QP, init QPInit) error {
 		sendCQ: init.SendCQ, recvCQ: init.RecvCQ, source: &e.own, deadline: Never}
 	c := init.Cap
 	sge := max(c.MaxSendSGE, 1)
-	q.sq.init(c.MaxSendWR, sge, max(c.MaxInlineData, sge*sgeSize))
+	q.sq.init(c.MaxSendWR, sge, c.MaxInlineData)
 	if c.MaxSendWR == 0 {
 		q.sq.slots = q.sq.slots[:0]
 	}

@@ -113,6 +113,7 @@ type recovery struct {
 	retries    uint8 // left
 	rnrRetries uint8 // left
 	backoff    uint8 // probes without an answer
+	whole      bool  // when una was last sent again, so was all behind it, and not a gap only
 
 	ackAt   Time // ack timeout; Never: nothing is unacknowledged, or code 0
 	probeAt Time // when the peer has been silent for so long that it is probed; Never: not at all
@@ -123,11 +124,10 @@ type recovery struct {
 	asked    wire.PSN // the newest packet that asked for an ACK; noPSN: none
 	probePSN wire.PSN // of the last probe
 	probeTop wire.PSN // one past what had been sent before it since the position last went back
+	overtook wire.PSN // the response that reported una lost by coming too early
 
-	repeatedAt Time     // when una was last sent again because it was reported lost
-	whole      bool     // and all behind it, not a gap only
-	chargedAt  Time     // when a retry was last counted for it
-	overtook   wire.PSN // the response that reported it lost by coming too early
+	repeatedAt Time // when una was last sent again because it was reported lost
+	chargedAt  Time // when a retry was last counted for it
 
 	gaps   gaps
 	window window

@@ -26,14 +26,14 @@ type responder struct {
 	parting bool    // the queue pair is in ERR but still sends what it owes, a NAK at the end
 	absent  absence // what the peer has been told of epsn
 	ack     bool    // an ACK through ackPSN is due
-	ackPSN  wire.PSN
-	nak     wire.Syndrome // a NAK of nakPSN is due; 0: none
-	nakPSN  wire.PSN
-	kept    *reorder // selective repeat: what came after a gap; nil: no gap
 	// selective repeat: something before dropped found no room, or gave way, and no NAK has asked
 	// for it yet
 	missed  bool
+	ackPSN  wire.PSN
+	nak     wire.Syndrome // a NAK of nakPSN is due; 0: none
+	nakPSN  wire.PSN
 	dropped wire.PSN
+	kept    *reorder // selective repeat: what came after a gap; nil: no gap
 
 	depth   int        // max_dest_rd_atomic
 	res     []resource // READs and atomics remembered for replay, a ring

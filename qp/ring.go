@@ -60,9 +60,14 @@ const sgeSize = 16
 
 func (s *sendQueue) init(wr, sge, inline uint32) {
 	n := ringSize(wr)
-	s.slots, s.sges, s.inline = make([]sendSlot, n), make([]SGE, n*sge), make([]byte, n*inline)
-	s.mask, s.maxSGE, s.maxInline = n-1, sge, inline
+	s.slots, s.sges = make([]sendSlot, n), make([]SGE, n*sge)
+	s.mask, s.maxSGE, s.maxInline = n-1, sge, max(inline, sge*sgeSize)
+	if inline > 0 {
+		s.makeInline()
+	}
 }
+
+func (s *sendQueue) makeInline() { s.inline = make([]byte, len(s.slots)*int(s.maxInline)) }
 
 func (s *sendQueue) at(i uint32) *sendSlot { return &s.slots[i&s.mask] }
 

@@ -87,6 +87,9 @@ func (q *QP) writeSend(i uint32, wr *SendWR) error {
 		s.remoteQPN = wr.RemoteSRQN
 	}
 	if wr.Flags&SendInline != 0 {
+		if q.sq.inline == nil { // nobody has asked for it
+			q.sq.makeInline()
+		}
 		copy(q.sq.inlineRoom(i), wr.Inline)
 	} else {
 		copySGL(q.sq.sgl(i), wr.SGL)

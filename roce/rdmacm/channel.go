@@ -5,6 +5,7 @@ package rdmacm
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -27,6 +28,17 @@ type Config struct {
 	// address, which is ErrNotSupported without the tag; "" is "udp". They are shared by all
 	// channels of the process, and closed after their last ID.
 	Kind string
+
+	// Open, if not nil, finds the device of an address of this machine where Devices is empty, in
+	// place of opening one of Kind. It may return the same one again, which is the caller's as
+	// those of Devices are, and stays open as long as IDs are on it. An error is that of who needed
+	// the address. Several goroutines may call it at once.
+	Open func(addr netip.Addr) (*roce.Device, error)
+
+	// Born, if not nil, makes the ID.Context of the ID of an EventConnectRequest, before anybody
+	// can take the event. It must not wait, and may call nothing of either ID. Listen does not ask
+	// it.
+	Born func(child, listener *ID) any
 }
 
 // EventChannel tells what happens to IDs (rdma_event_channel). All methods may be called from any
@@ -34,6 +46,8 @@ type Config struct {
 type EventChannel struct {
 	devices []*roce.Device
 	kind    string
+	opens   func(netip.Addr) (*roce.Device, error)
+	born    func(child, listener *ID) any
 	events  *roce.EventSource[*Event]
 	// sink, if not nil, is called with each event instead of queueing it: by whoever makes it, with
 	// the lock of its ID, so that it must not wait and call nothing of the ID.
@@ -81,12 +95,15 @@ func NewEventChannel(cfg *Config) (*EventChannel, error) {
 	if cfg == nil {
 		cfg = new(Config)
 	}
-	ch := &EventChannel{devices: slices.Clone(cfg.Devices), kind: cfg.Kind, events: roce.NewEventSource[*Event]()}
+	ch := &EventChannel{devices: slices.Clone(cfg.Devices), kind: cfg.Kind, opens: cfg.Open, born: cfg.Born, events: roce.NewEventSource[*Event]()}
 	if ch.kind == "" {
 		ch.kind = "udp"
 	}
 	if kinds := []string{"udp", "packet", "xdp", "auto", "verbs"}; !slices.Contains(kinds, ch.kind) {
 		return nil, fmt.Errorf("rdmacm: %w: Config.Kind %q, want one of %s", ErrInvalid, ch.kind, strings.Join(kinds, ", "))
+	}
+	if len(ch.devices) > 0 && ch.opens != nil {
+		return nil, fmt.Errorf("rdmacm: %w: Config has both Devices and Open", ErrInvalid)
 	}
 	if slices.Contains(ch.devices, nil) {
 		return nil, fmt.Errorf("rdmacm: %w: a device of Config.Devices is nil", ErrInvalid)

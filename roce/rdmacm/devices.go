@@ -222,17 +222,37 @@ func (a *agent) retire() error {
 	return a.stop()
 }
 
+// open shares the agent of an address's device in a channel that has none of its own.
+func (ch *EventChannel) open(addr netip.Addr) (*agent, error) {
+	if ch.opens == nil {
+		return open(ch.kind, addr)
+	}
+	dev, err := ch.opens(addr)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("Config.Open of %v: %w", addr, err)
+	case dev == nil:
+		return nil, fmt.Errorf("%w: Config.Open of %v has returned no device", ErrInvalid, addr)
+	}
+	if _, ok := rowOf(dev, gidOf(addr)); !ok {
+		return nil, fmt.Errorf("%w: Config.Open of %v has returned %s, which has another address", ErrInvalid, addr, dev.Name())
+	}
+	return share(dev)
+}
+
 // bound finds the agent of a local address, for one more user. In a channel without devices of its
 // own one is opened. ErrInvalid if nobody has the address.
 func (ch *EventChannel) bound(addr netip.Addr) (*agent, error) {
 	if len(ch.devices) == 0 {
-		if a := opened(ch.kind, addr); a != nil {
-			return a, nil
+		if ch.opens == nil {
+			if a := opened(ch.kind, addr); a != nil {
+				return a, nil
+			}
 		}
 		if err := isLocal(addr); err != nil {
 			return nil, err
 		}
-		return open(ch.kind, addr)
+		return ch.open(addr)
 	}
 	for _, dev := range ch.devices {
 		if _, ok := rowOf(dev, gidOf(addr)); ok && inZone(dev, addr) {
@@ -296,7 +316,7 @@ func (ch *EventChannel) all(addr netip.Addr, v4too bool) (list []*agent, err err
 		if own = own.Unmap(); own.IsLinkLocalUnicast() || own.Is4() != addr.Is4() && !(own.Is4() && v4too) {
 			continue // a link-local address is listened on by naming it
 		}
-		a, err := open(ch.kind, own)
+		a, err := ch.open(own)
 		switch {
 		case ch.kind == "verbs" && errors.Is(err, ErrInvalid): // no device of the kernel has it
 			continue
@@ -325,7 +345,7 @@ func (ch *EventChannel) way(src, dst netip.Addr) (path, error) {
 		if err != nil {
 			return path{}, noWay(err)
 		}
-		a, err := open(ch.kind, own)
+		a, err := ch.open(own)
 		if err != nil {
 			return path{}, err
 		}

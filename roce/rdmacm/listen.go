@@ -96,6 +96,9 @@ func (id *ID) child(sidr bool) *ID {
 func (id *ID) asked(child *ID, c cmID, param ConnParam) {
 	share(c.at().dev) // its agent is c's, of which the listener is a user
 	child.below, child.asker = []cmID{c}, id
+	if id.ch.born != nil {
+		child.Context = id.ch.born(child, id)
+	}
 	id.waiting.Add(1)
 	id.put(&Event{Type: EventConnectRequest, ID: child, Listener: id, Param: param})
 }

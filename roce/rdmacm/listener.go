@@ -116,7 +116,7 @@ func (l *Listener) open(addr netip.AddrPort) (err error) {
 	if l.ch, err = NewEventChannel(&l.cfg.Config); err != nil {
 		return err
 	}
-	l.ch.sink = l.happens
+	l.ch.sink, l.ch.born = l.happens, nil
 	l.ready = make(chan *arrival, l.cfg.Backlog)
 	l.ctx, l.end = context.WithCancel(context.Background())
 	l.lost, l.lose = context.WithCancelCause(l.ctx)

@@ -39,6 +39,7 @@ func (l *lane) watchFor(ctx context.Context, c *CQ) bool {
 	if !l.drive.MayRelieve() {
 		return false
 	}
+	l.drive.PollsNoMore()
 	l.turns.lock()
 	if !l.drive.Sits() {
 		l.release()

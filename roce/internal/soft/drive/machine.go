@@ -203,14 +203,18 @@ func (m *Machine) Rises() {
 	}
 }
 
-// Sits is a goroutine that is to be the relief; false: it cannot, or another one is. What it polled
-// before does not mean that it polls on, and nobody would send what is held.
+// PollsNoMore ends the lease of an application that is about to be the relief: what it polled
+// before does not mean that it polls on. Whoever polls beside it has a lease again at once. Any
+// goroutine.
+func (m *Machine) PollsNoMore() { m.lease.Store(0) }
+
+// Sits is a goroutine that is to be the relief; false: it cannot, or another one is. Nobody would
+// send what is held.
 func (m *Machine) Sits() bool {
 	if !m.relievable || !m.attended || m.Ended() || m.Relieved() {
 		return false
 	}
 	m.sits(reliefSeat)
-	m.lease.Store(0)
 	m.asleep.Store(0)
 	m.holds(false)
 	return true
