@@ -213,10 +213,18 @@ func (a *arena) play(t *testing.T, ctx context.Context, s *scene) {
 		listening = func() error { return a.waitRDMA(ctx, port) }
 	}
 	err := both(ctx, server, client, listening)
-	if s.cases == "" { // the suite's own tests judge what it says
+	// what the suite says its own tests judge
+	if s.cases == "" && !(client.err == nil && stumbled(server)) {
 		require.NoError(t, err, "%s\n%s", server.out, client.out)
 	}
 	require.NoError(t, ctx.Err())
+}
+
+// stumbled says that an rping has ended as its thread for events does that finds the channel closed
+// by the other one, after all was done: with an error, now and then.
+func stumbled(e *end) bool {
+	return e.name == "rping" && strings.Contains(e.out.String(), "DISCONNECT EVENT") &&
+		strings.Contains(e.out.String(), "rdma_get_cm_event: Bad file descriptor")
 }
 
 // guestEnd and hostEnd prepare a process.

@@ -22,7 +22,7 @@ type hands struct {
 	relief  relief
 }
 
-// carryOut wakes whom an event calls for. For SetAlarm the caller has the turn lock.
+// carryOut wakes whom an event calls for. But for Standby and Both the caller has the turn lock.
 func (l *lane) carryOut(c drive.Call) {
 	switch c {
 	case drive.Nobody:

@@ -13,14 +13,14 @@
 // questions have one answer each. Where is the background?
 //
 //	s  it stands by: it sleeps on an alarm of its own, and does not touch the port, as an
-//	   application polls; or there is none
-//	d  it is on duty: it takes turns, or is about to
+//	   application polls, which has a lease: for [ClaimLife] from its last poll; or there is none
+//	d  it is on duty: it takes turns, or is about to, unless a relief has the port
 //	p  it is parked: it sleeps on the port, or behind the relief that has it
 //
-// Who watches the port?
+// Whose is the port?
 //
-//	b  the background
-//	r  the relief: an application's goroutine that waits for completions. If the background
+//	b  the background's, which watches it in p: no relief has it
+//	r  the relief's: an application's goroutine that waits for completions. If the background
 //	   watched, each packet would wake it first and it would wake the application, and before
 //	   each sleep the two would hand the port over: some five thread switches an exchange, each
 //	   of which costs more than all of our work on a packet.
@@ -33,15 +33,21 @@
 //
 // Each event leads from the state above it to the one that stands in its row; a dot says that it
 // cannot happen there. The sign behind it is the Call: @ sets the alarm of who watches, ! wakes the
-// background from the port, ^ wakes the relief, * wakes both, + ends the standby. machine_test.go
-// walks every cell.
+// background from the port, ^ wakes the relief, * wakes whichever sleeps there, + ends the standby.
+// machine_test.go walks every cell.
+//
+// The background brings Comes, StandsBy, Parks and Rises, by the lease. A goroutine in Wait brings
+// Sits, or where it cannot sit Sleeps, and then Dozes, Stirs and Leaves. Whoever gives a turn back
+// says what is due: later than now but before who sleeps wakes, now, or not before that. Another
+// lane's turn brings Mail. Beside the table, what ends a Wait wakes the relief directly: a
+// completion that another goroutine's turn has brought, a context's end, the end of the lane.
 //
 //	               sb    db    pb    pbz   sr    srz   dr    drz   pr    prz
 //	Comes          db    db    .     .     dr    drz   dr    drz   .     .
 //	StandsBy       sb    sb    .     .     sr    srz   sr    srz   .     .
 //	Parks          .     pbz@  .     .     .     .     pr    prz   .     .
 //	Rises          .     .     db    db    .     .     .     .     dr    drz
-//	Sits           sr    dr    pr    pr    .     .     .     .     .     .
+//	Sits           sr    dr    pr    pr    sr    srz   dr    drz   pr    prz
 //	Dozes          .     .     .     .     srz@  .     drz@  .     prz@  .
 //	Stirs          .     .     .     .     sr    sr    dr    dr    pr    pr
 //	Leaves         .     .     .     .     sb+   .     db    .     pbz@  .
@@ -51,10 +57,13 @@
 //	Mail           sb    db    pb    pb*   sr    sr*   dr    dr*   pr    pr*
 //	Sleeps         sb+   db    pb    pbz   sr+   srz+  dr    drz   pr    prz
 //
-// Of a port without alarms, which the background watches alone, "Due later" is "Due now".
+// Sits of a second one changes nothing: it has to wait for the background's or the first one's
+// turn. Of a port without alarms, which the background watches alone, "Due later" is "Due now", and
+// @ falls away.
 //
-// From this follows who runs the stack next, and what wakes that one: in s the application with its
-// next poll, or the background, which looks at the lease within MaxStandby; in d the background,
-// which is at it; in p whoever has the port, woken by the port when a packet arrives, by its alarm
+// From this follows who runs the stack next, and what wakes that one. With r it is the relief,
+// wherever the background is. With b it is in s the application with its next poll, or the
+// background, which looks at the lease within MaxStandby; in d the background, which is at it; in p
+// the background too, woken by the port when a packet arrives, by its alarm
 // when something is due later, and by whoever makes something due at once.
 package drive
