@@ -115,7 +115,7 @@ func latencyFlags(f *pflag.FlagSet, t *perf.Test, o *perf.Options) {
 	if t.Op == roce.WRWrite {
 		f.BoolVar(&o.Alone, "alone", false,
 			"wait as programs do that know NICs only, such as ib_write_lat: look at memory alone, and poll for the completion of each WRITE")
-		f.DurationVar(&o.Linger, "linger", 20*time.Microsecond, "--alone: a poll that finds a completion runs the stack for so long, until the peer writes")
+		f.DurationVar(&o.Linger, "linger", 50*time.Microsecond, "--alone: a poll that finds a completion runs the stack for so long, until the peer writes")
 	}
 	f.BoolVarP(&o.Histogram, "report-histogram", "H", false, "print how many messages took how long")
 }
