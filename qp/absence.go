@@ -35,8 +35,7 @@ const (
 	noReceive                     // it came, and there is no receive request for it
 	mustStay                      // it came, and has to wait for storage
 	mayCome                       // what it has to wait for is over
-	noRoom                        // selective repeat: a later one has come that cannot be kept
-	roomAgain                     // and everything that could be kept has been executed
+	noRoom                        // selective repeat: a later one could not be kept
 	gapNamed                      // a NAK asks for the gap alone, as what is behind it is kept
 	numAbsenceEvents
 )
@@ -50,15 +49,15 @@ type absenceStep struct {
 // absences is the table. What a responder does with a packet that came, it does in unnoticed only.
 var absences = [numAbsences][numAbsenceEvents]absenceStep{
 	unnoticed: {nextCame: {passed, true}, laterCame: {reported, true}, noReceive: {reported, true}, mustStay: {postponed, false},
-		mayCome: {unnoticed, false}, noRoom: {asked, true}, roomAgain: {asked, true}, gapNamed: {unnoticed, false}},
+		mayCome: {unnoticed, false}, noRoom: {asked, true}, gapNamed: {unnoticed, false}},
 	reported: {nextCame: {passed, false}, laterCame: {reported, false}, noReceive: {reported, true}, mustStay: {postponed, false},
-		mayCome: {reported, false}, noRoom: {reported, false}, roomAgain: {asked, true}, gapNamed: {reported, false}},
+		mayCome: {reported, false}, noRoom: {reported, false}, gapNamed: {reported, false}},
 	passed: {nextCame: {passed, true}, laterCame: {passed, false}, noReceive: {reported, true}, mustStay: {postponed, false},
-		mayCome: {passed, false}, noRoom: {passed, false}, roomAgain: {asked, true}, gapNamed: {passed, false}},
+		mayCome: {passed, false}, noRoom: {passed, false}, gapNamed: {passed, false}},
 	asked: {nextCame: {passed, false}, laterCame: {asked, false}, noReceive: {reported, true}, mustStay: {postponed, false},
-		mayCome: {asked, false}, noRoom: {asked, false}, roomAgain: {asked, true}, gapNamed: {unnoticed, false}},
+		mayCome: {asked, false}, noRoom: {asked, false}, gapNamed: {unnoticed, false}},
 	postponed: {nextCame: {postponed, false}, laterCame: {postponed, false}, noReceive: {reported, true}, mustStay: {postponed, false},
-		mayCome: {reported, true}, noRoom: {postponed, false}, roomAgain: {postponed, true}, gapNamed: {postponed, false}},
+		mayCome: {reported, true}, noRoom: {postponed, false}, gapNamed: {postponed, false}},
 }
 
 // notice takes a step, and says whether the peer is to get a NAK.

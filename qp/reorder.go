@@ -114,8 +114,7 @@ func (e *Engine) recall(q *QP) {
 	switch {
 	case r.dropped.Sub(r.epsn) <= 0:
 		r.missed = false
-	case r.kept == nil && r.nak == 0 && r.absent == unnoticed:
-		r.notice(roomAgain)
+	case r.kept == nil && r.nak == 0 && r.notice(noRoom):
 		e.oweNAK(q, wire.SynNAKSeq)
 	}
 }

@@ -17,7 +17,8 @@ type CQInitAttr struct {
 	// up to a power of two. A queue that overruns loses completions for good and its queue pairs go
 	// to the error state (EventCQErr, and EventQPFatal of each of them; what had completed before
 	// can still be polled). So make it as large as the sum of the send and receive queues that
-	// complete there, or Resize it.
+	// complete there, or Resize it, and poll what has completed before more is posted: it counts
+	// until it was polled, but its slot in the send queue is free before.
 	CQE int
 
 	Context any // the application's own, returned by CQ.Context
@@ -189,7 +190,7 @@ func (c *CQ) PollUntil(ctx context.Context, done func() bool) error {
 // untilLooks is after how many turns PollUntil looks at its context: some 20 us of empty ones.
 const untilLooks = 64
 
-// MaxLinger is the longest that Linger takes.
+// MaxLinger is the longest that Linger takes: a Poll may keep its goroutine for so long.
 const MaxLinger = time.Millisecond
 
 // Linger is for an application that watches memory without PollUntil, and calls the stack only for

@@ -171,8 +171,9 @@ func (q *QP) RecvCQ() *CQ { return q.init.RecvCQ }
 // closed or reset before.
 //
 // A refused request yields a *PostError with its index: ErrState below RTS, ErrFull when the queue
-// has no slot (poll completions first: a slot is free again when the completion of its request, or
-// of a later signaled one, was polled), ErrInvalid for a request that breaks a rule, ErrClosed.
+// has no slot (poll and try again: a slot is free again when its request is done, polled or not, so
+// that ErrFull keeps no completion queue from overrunning), ErrInvalid for a request that breaks a
+// rule, ErrClosed.
 // Requests before it are posted.
 func (q *QP) PostSend(wrs ...SendWR) error {
 	var n int

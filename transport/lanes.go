@@ -22,7 +22,7 @@ import (
 
 // MaxLanes is how many lanes a device can have: more than a machine has use for, and few enough for
 // a byte of the queue pair's number to name them.
-const MaxLanes = 64
+const MaxLanes = 1 << wire.OwnerShift
 
 // Opener opens the ports of a device with several lanes, 1 to MaxLanes, a power of two. They share
 // the address: each sends from it, and of what arrives each gets the packets whose LaneOf it is,

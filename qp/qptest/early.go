@@ -116,12 +116,12 @@ func (s *stream) giveWay() {
 	e := s.early
 	n := slices.Max(slices.Collect(maps.Keys(e.kept)))
 	e.drop(n, &s.to.Node.pool)
+	e.dropped = max(e.dropped, n+1)
 	if len(e.kept) == 0 {
 		s.emptied()
 		s.gap = true
 		return
 	}
-	e.dropped = max(e.dropped, n+1)
 	n = slices.Max(slices.Collect(maps.Keys(e.kept)))
 	e.newest = n + e.kept[n]
 	e.reported = min(e.reported, e.newest)

@@ -185,7 +185,8 @@ func (c *Conn) build(cfg *ConnConfig) error {
 	return nil
 }
 
-// buildOwn makes a protection domain and a completion queue with room for everything.
+// buildOwn makes a protection domain and a completion queue as large as the queue pair's two
+// queues.
 func (c *Conn) buildOwn(attr *roce.QPInitAttr) (err error) {
 	if attr.Cap == (roce.QPCap{}) {
 		attr.Cap = roce.DefaultQPCap()

@@ -26,7 +26,7 @@ import (
 // It sends from the same UDP port whatever the address, which the kernel chooses with the first of
 // them; it may be taken at another address, then that has no socket.
 func (p *port) chooseSender(s *socket) (err error) {
-	if p.lane == 0 && p.qpns.Value == 0 {
+	if p.qpns.Value == 0 {
 		p.from.Store(wire.UDPPort)
 		return nil
 	}

@@ -93,10 +93,8 @@ func (st *station) openRows(iface string) error {
 	defer st.mu.Unlock()
 	for i, g := range gids {
 		a := st.addr
-		if st.all {
+		if st.all || st.slot.given() {
 			a = g.Addr()
-		} else if st.slot.given() {
-			a = st.slot.Addrs[i]
 		}
 		err := st.openRow(i, a)
 		if st.all && errors.Is(err, unix.EADDRNOTAVAIL) {
