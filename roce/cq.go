@@ -187,7 +187,7 @@ func (c *CQ) PollUntil(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// untilLooks is after how many turns PollUntil looks at its context: some 20 us of empty ones.
+// untilLooks is after how many turns PollUntil looks at its context, so that this costs nothing.
 const untilLooks = 64
 
 // MaxLinger is the longest that Linger takes: a Poll may keep its goroutine for so long.

@@ -171,6 +171,7 @@ func Open(name string, cfg *Config) (*Device, error) {
 	}
 	faults, err := newFaults(cfg.Faults)
 	if err != nil {
+		soft.CloseGiven(cfg.Ports)
 		return nil, d.fail("Open", err)
 	}
 	d.faults = faults

@@ -385,6 +385,8 @@ func exchangeNumbered(t *testing.T, cqs [2]*CQ, pairs [4][2]*QP) {
 func TestLanesRefused(t *testing.T) {
 	port, err := ports.Open("pipe:refused", transport.Options{})
 	must(t, err)
+	last, err := ports.Open("pipe:refused", transport.Options{})
+	must(t, err)
 	for _, c := range []struct {
 		cfg  Config
 		want string
@@ -393,10 +395,17 @@ func TestLanesRefused(t *testing.T) {
 		{Config{Lanes: -2}, "-2 lanes (Config.Lanes or Ports), want a power of two from 1 to 64"},
 		{Config{Lanes: 2, Ports: []transport.Port{port}}, "Config.Lanes is 2, but there are 1 Ports"},
 		{Config{Ports: []transport.Port{port, port, port}}, "3 lanes (Config.Lanes or Ports)"},
+		{Config{Ports: []transport.Port{nil}}, "one of Config.Ports is nil"},
+		{Config{Ports: []transport.Port{last}, Faults: "no such fault"}, "no such fault"},
 	} {
 		_, err := Open("pipe:lanes-refused", &c.cfg)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+	for _, p := range []transport.Port{port, last} {
+		if err := p.Close(); !errors.Is(err, transport.ErrClosed) {
+			t.Errorf("a port that was given is not closed: %v", err)
 		}
 	}
 }

@@ -100,9 +100,7 @@ func Open(name string, cfg Config) (*Device, error) {
 		}
 	}
 	if err != nil {
-		for _, p := range list {
-			p.Close()
-		}
+		CloseGiven(list)
 		return nil, err
 	}
 	d.gids.Store(&d.info.GIDs)
@@ -123,6 +121,15 @@ func Open(name string, cfg Config) (*Device, error) {
 	return d, nil
 }
 
+// CloseGiven closes ports of a device that is not opened.
+func CloseGiven(ports []transport.Port) {
+	for _, p := range ports {
+		if p != nil {
+			p.Close()
+		}
+	}
+}
+
 // openPorts opens a port for each lane, or takes those that are given; with an error they are to be
 // closed.
 func (d *Device) openPorts() (list []transport.Port, err error) {
@@ -131,6 +138,8 @@ func (d *Device) openPorts() (list []transport.Port, err error) {
 	case lanes < 0 || lanes > transport.MaxLanes || lanes&(lanes-1) != 0:
 		return d.cfg.Ports, fmt.Errorf("%w: %d lanes (Config.Lanes or Ports), want a power of two from 1 to %d",
 			qp.ErrInvalid, lanes, transport.MaxLanes)
+	case slices.Contains(d.cfg.Ports, nil):
+		return d.cfg.Ports, fmt.Errorf("%w: one of Config.Ports is nil", qp.ErrInvalid)
 	case n == 0:
 		if list, err = ports.OpenLanes(d.name, lanes, d.cfg.Transport); err != nil {
 			return nil, err

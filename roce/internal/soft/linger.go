@@ -15,7 +15,8 @@ import (
 	"github.com/goroce/goroce/qp"
 )
 
-// maxVain is how often in a row a poll may stay and nothing comes.
+// maxVain is how often in a row a poll may stay and nothing comes: few, as each costs the
+// application all of its time.
 const maxVain = 5
 
 // linger is how polls of one queue stay.

@@ -190,7 +190,8 @@ func (v *volley) await(ctx context.Context) error {
 	return nil
 }
 
-// lonelyLooks is how often memory is looked at between two looks at the clock: some 100 us.
+// lonelyLooks is how often memory is looked at between two looks at the clock, so that these cost
+// nothing.
 const lonelyLooks = 1 << 15
 
 // excuse forgives a last message whose acknowledgement did not come: the peer has all it waits for
