@@ -212,7 +212,8 @@ cover:
 mutants:
 	$(GO) run ./qp/qptest/mutants
 
-# Ours and the rivals on one veth pair; writes bench/RESULTS.md. Wants a quiet machine and root.
+# Ours and the rivals on one veth pair; writes bench/RESULTS.md, and results.json with all samples,
+# which a release carries and the tree does not. Wants a quiet machine and root.
 # With OLD=COMMIT it plays ours alone, by the programs of that commit and of the working tree in turn,
 # which needs no packages.
 bench: $(if $(OLD),,packages)

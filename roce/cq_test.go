@@ -82,6 +82,8 @@ func TestOverrunManyLanes(t *testing.T) {
 		t.Errorf("%d completions, %v", n, err)
 	}
 	_, err = small.Poll(wcs[:])
+	refused(t, err, ErrOverrun, "2")
+	_, err = small.Wait(bg, wcs[:])
 	refused(t, err, ErrOverrun)
 	if s := qps[1].State(); s != StateErr {
 		t.Fatalf("the other lane's queue pair is in %v", s)

@@ -1,6 +1,7 @@
 package roce
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -174,4 +175,17 @@ func fill(b []byte, seed int) {
 	for i := range b {
 		b[i] = byte(i*7 + i>>8*13 + seed*31 + 1)
 	}
+}
+
+func same(t testing.TB, got, want []byte) {
+	t.Helper()
+	if bytes.Equal(got, want) {
+		return
+	}
+	i := 0
+	for i < min(len(got), len(want)) && got[i] == want[i] {
+		i++
+	}
+	t.Errorf("%d bytes differ from %d wanted, first at %d: % x instead of % x", len(got), len(want), i,
+		got[i:min(i+8, len(got))], want[i:min(i+8, len(want))])
 }

@@ -265,35 +265,6 @@ func TestQuery(t *testing.T) {
 	})
 }
 
-// TestOverrun: a completion queue that is too small loses completions, says so, and takes its queue
-// pairs down.
-func TestOverrun(t *testing.T) {
-	d := openDevice(t, "pipe:overrun", nil)
-	e := newEnd(t, d, RC, 64)
-	small, err := d.CreateCQ(CQInitAttr{CQE: 2})
-	must(t, err)
-	q, err := e.pd.CreateQP(QPInitAttr{SendCQ: small})
-	must(t, err)
-	must(t, q.Init(nil))
-	for i := range uint64(3) {
-		must(t, q.PostRecv(RecvWR{WRID: i}))
-	}
-	must(t, q.Modify(bg, &QPAttr{State: StateErr}, AttrState))
-	if ev := next(t, d.Events()); ev.Type != EventCQErr || ev.CQ != small {
-		t.Errorf("event %v", ev)
-	}
-	wcs := make([]WC, 4)
-	if n, err := small.Poll(wcs); n != 2 || err != nil || wcs[1].WRID != 1 {
-		t.Errorf("%d completions, %v", n, err)
-	}
-	_, err = small.Poll(wcs)
-	refused(t, err, ErrOverrun, "2")
-	_, err = small.Wait(context.Background(), wcs)
-	refused(t, err, ErrOverrun)
-	must(t, q.Close())
-	must(t, small.Close())
-}
-
 // TestEventsAreBounded: a lane never waits for somebody to take events.
 func TestEventsAreBounded(t *testing.T) {
 	d := openDevice(t, "pipe:events", nil)

@@ -4,50 +4,6 @@ import (
 	"testing"
 )
 
-// TestBuiltRequests: lists that are built piece by piece do what records do, all or nothing.
-func TestBuiltRequests(t *testing.T) {
-	overWires(t, func(t *testing.T, w wire2) {
-		a, b := connected(t, w, RC, 1024)
-		x := a.qp.Ex()
-		fill(a.buf[:100], 3)
-		for i := range uint64(3) {
-			b.recv(i, b.mr.SGE(int(500+100*i), 100))
-		}
-		x.WRStart()
-		for i := range uint64(3) {
-			x.WRID, x.WRFlags = i, SendSignaled
-			switch i {
-			case 0:
-				x.WRSend()
-				x.WRSetSGE(a.mr.SGE(0, 100))
-			case 1:
-				x.WRSendImm(77)
-				x.WRSetInlineDataList([][]byte{a.buf[:3], nil, a.buf[3:50]})
-			case 2:
-				x.WRRDMAWriteImm(b.mr.RKey(), b.mr.Addr(), 78)
-				x.WRSetSGEList([]SGE{a.mr.SGE(0, 10), a.mr.SGE(10, 90)})
-			}
-		}
-		if a.cq.Len() != 0 {
-			t.Error("posted before it is complete")
-		}
-		must(t, x.WRComplete())
-		for i := range uint64(3) {
-			if wc := a.wait(); wc.WRID != i {
-				t.Errorf("request %d in place %d", wc.WRID, i)
-			}
-			wc := b.wait()
-			n := []int{100, 50, 0}[i]
-			if wc.WRID != i || i > 0 && wc.Imm != uint32(76+i) || string(b.buf[500+100*i:][:n]) != string(a.buf[:n]) {
-				t.Errorf("%+v", wc)
-			}
-		}
-		if string(b.buf[:100]) != string(a.buf[:100]) {
-			t.Error("the WRITE wrote something else")
-		}
-	})
-}
-
 // TestBuiltAnswers: those that the peer's memory answers.
 func TestBuiltAnswers(t *testing.T) {
 	const rights = LocalWrite | RemoteRead | RemoteWrite | RemoteAtomic | FlushGlobal

@@ -38,22 +38,6 @@ func TestWaitCancel(t *testing.T) {
 	})
 }
 
-func TestCloseWakesWaiters(t *testing.T) {
-	d := openDevice(t, "pipe:closewait", nil)
-	cq, err := d.CreateCQ(CQInitAttr{CQE: 1})
-	must(t, err)
-	var waiters sync.WaitGroup
-	for range 3 {
-		waiters.Go(func() {
-			if _, err := cq.Wait(context.Background(), make([]WC, 1)); !errors.Is(err, ErrClosed) {
-				t.Errorf("Wait: %v", err)
-			}
-		})
-	}
-	must(t, cq.Close())
-	waiters.Wait()
-}
-
 // TestManyWaiters: each completion wakes somebody, though one token may stand for many.
 func TestManyWaiters(t *testing.T) {
 	overWires(t, func(t *testing.T, w wire2) {
@@ -123,33 +107,6 @@ func TestNotify(t *testing.T) {
 			a.recv(0)
 		}
 		peer.Wait()
-	})
-}
-
-// TestNotifySolicited: plain completions do not wake who asked for solicited ones only.
-func TestNotifySolicited(t *testing.T) {
-	overWires(t, func(t *testing.T, w wire2) {
-		a, b := connected(t, w, RC, 64)
-		for i := range 3 {
-			b.recv(uint64(i))
-		}
-		must(t, b.cq.ReqNotify(true))
-		a.post(SendWR{Opcode: WRSend})
-		a.wait() // acknowledged, so b's completion is there
-		if _, told := b.ch.TryGet(); told {
-			t.Error("woken by a completion that is not solicited")
-		}
-		a.post(SendWR{Opcode: WRSend, Flags: SendSolicited})
-		next(t, &b.ch.EventQueue)
-		a.wait()
-		a.post(SendWR{Opcode: WRSend, Flags: SendSolicited})
-		a.wait()
-		if _, told := b.ch.TryGet(); told {
-			t.Error("told twice for one request")
-		}
-		if n, _ := b.cq.Poll(make([]WC, 8)); n != 3 {
-			t.Errorf("%d completions, want 3", n)
-		}
 	})
 }
 

@@ -80,7 +80,7 @@ func (r *Results) writeHead(b *bytes.Buffer) {
 	if r.Full {
 		command += " FULL=1"
 	}
-	fmt.Fprintf(b, "# Results of `%s`\n\n%sWritten by the run of %s; do not edit. With all samples: results.json.\n\n", command, unfinished, r.Started.UTC().Format("2006-01-02 15:04 MST"))
+	fmt.Fprintf(b, "# Results of `%s`\n\n%sWritten by the run of %s; do not edit. All samples are in results.json, which a run writes beside this page and a release carries.\n\n", command, unfinished, r.Started.UTC().Format("2006-01-02 15:04 MST"))
 	fmt.Fprintf(b, "- **Machine**: %s. Before the run its load was %s, and %s processors were busy.\n", m, m.Load, Number(m.Busy))
 	fmt.Fprintf(b, "- **Network**: a veth pair between two network namespaces, of MTU 1500 and then 9000; the client or sender on processor 0, the server or\n"+
 		"  receiver on %d. TCP's congestion control is %s where a case does not choose one. A veth pair hands on runs of packets\n"+

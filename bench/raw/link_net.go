@@ -27,9 +27,7 @@ func overNet(e End) (link, error) {
 	return l, conn.SetReadDeadline(time.Now().Add(patience))
 }
 
-func (l *netLink) close()        { l.conn.Close() }
-func (l *netLink) room(int) bool { return true }
-
+func (l *netLink) close()                     { l.conn.Close() }
 func (l *netLink) segment(i, size int) []byte { return l.out[i*size:][:size] }
 
 func (l *netLink) send(n, size int) (bool, error) {

@@ -179,8 +179,6 @@ func setLengths(eth []byte, n int) {
 	binary.BigEndian.PutUint16(ip[ipLen+4:], uint16(udpLen+n))
 }
 
-func (l *packetLink) room(int) bool { return true }
-
 func (l *packetLink) segment(i, size int) []byte { return l.out[headLen+i*size:][:size] }
 
 func (l *packetLink) send(n, segment int) (bool, error) {

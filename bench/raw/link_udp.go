@@ -108,9 +108,7 @@ func sockaddr(e End) unix.RawSockaddrInet4 {
 	return a
 }
 
-func (l *udpLink) close()        { unix.Close(l.fd) }
-func (l *udpLink) room(int) bool { return true }
-
+func (l *udpLink) close()                     { unix.Close(l.fd) }
 func (l *udpLink) segment(i, size int) []byte { return l.out.mem[i*size:][:size] }
 
 func (l *udpLink) send(n, segment int) (bool, error) {

@@ -81,8 +81,6 @@ func (l *singleLink) close() {
 	}
 }
 
-func (l *singleLink) room(int) bool { return true }
-
 func (l *singleLink) segment(i, size int) []byte { return l.out[i*size:][:size] }
 
 // send connects the socket first if it is not: the answering end learns by its first packet that

@@ -75,9 +75,6 @@ var Paths = []Path{
 	{"packet-stream-work", "the same with copy and ICRC on both ends", streams(overPacket, bulk(1), true)},
 	{"packet-small-work", "AF_PACKET, GSO 128 × 40 B (Linux 6.9) out, TPACKET_V2 ring in, with copy and ICRC", streams(overPacket, tiny(128), true)},
 	{"packet-pingpong", "AF_PACKET, 64 B, both ends spin on a TPACKET_V2 ring, PACKET_QDISC_BYPASS", pingpongs(overPacketSmall, 64)},
-	{"xdp-stream-work", "AF_XDP, copy mode, with copy and ICRC on both ends", streams(overXDP, chunky(32), true)},
-	{"xdp-small-work", "AF_XDP, copy mode, packets of 40 B, with copy and ICRC", streams(overXDP, tiny(32), true)},
-	{"xdp-pingpong", "AF_XDP, copy mode, 64 B, both ends spin on the ring", pingpongs(overXDP, 64)},
 }
 
 // Run runs a path by name and prints the result as JSON.
@@ -100,8 +97,6 @@ const Port = 4791
 
 // link carries super-frames. Its methods are called by one goroutine.
 type link interface {
-	// room says whether a super-frame of so many segments can be laid out now.
-	room(segments int) bool
 	// segment is where segment i of the next super-frame is laid out, if its segments have the
 	// given size.
 	segment(i, size int) []byte

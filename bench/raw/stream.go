@@ -60,9 +60,6 @@ func send(l link, w *worker, work bool, d time.Duration) (Result, error) {
 			}
 			continue
 		}
-		if !l.room(w.segments) {
-			continue
-		}
 		w.number(l, win.sent)
 		if work {
 			w.fill(l)

@@ -34,29 +34,14 @@ func longestRun(size int) int {
 // bulk is full runs of packets of the largest path MTU that fits a link.
 func bulk(runs int) func(linkMTU int) shape {
 	return func(linkMTU int) shape {
-		s := packets(linkMTU, 4096)
-		s.segments = runs * longestRun(s.size)
-		return s
+		const least, most = 256, 4096
+		pathMTU := most
+		for pathMTU > least && ipLen+udpLen+aroundIt+pathMTU > linkMTU {
+			pathMTU /= 2
+		}
+		size := pathMTU + aroundIt
+		return shape{segments: runs * longestRun(size), size: size, payload: pathMTU}
 	}
-}
-
-// chunky is single packets of the largest path MTU that fits a link, and half a page with headers.
-func chunky(segments int) func(linkMTU int) shape {
-	return func(linkMTU int) shape {
-		s := packets(linkMTU, 2048)
-		s.segments = segments
-		return s
-	}
-}
-
-// packets of the largest path MTU that fits a link and is not beyond most.
-func packets(linkMTU, most int) shape {
-	const least = 256
-	pathMTU := most
-	for pathMTU > least && ipLen+udpLen+aroundIt+pathMTU > linkMTU {
-		pathMTU /= 2
-	}
-	return shape{size: pathMTU + aroundIt, payload: pathMTU}
 }
 
 // tiny is packets of 8 bytes, which fit any link.

@@ -32,9 +32,6 @@ var references = []struct {
 	{"packet-stream-work", stream, figures.MTUs, false},
 	{"packet-small-work", small, anyMTU, false},
 	{"packet-pingpong", exchange, anyMTU, false},
-	{"xdp-stream-work", stream, figures.MTUs, true},
-	{"xdp-small-work", small, anyMTU, true},
-	{"xdp-pingpong", exchange, anyMTU, true},
 }
 
 var anyMTU = []int{0}

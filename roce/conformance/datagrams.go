@@ -150,13 +150,16 @@ func groupServes(e *End) {
 	active(e)
 	apart(e)
 	g := attach(e)
+	other, err := roce.ParseGID("233.252.0.71")
+	e.Must(err)
+	e.Must(e.QP.AttachMcast(other))
+	e.Must(e.QP.DetachMcast(other)) // and not the first one
 	e.Recv(1, 0, roce.GRHSize+64)
 	e.Sync()
 	var wcs [1]roce.WC
 	for n := 0; n == 0; {
 		var sent int
 		e.Hear(&sent)
-		var err error
 		n, err = e.CQ.Poll(wcs[:])
 		e.Must(err)
 		e.Tell(n)

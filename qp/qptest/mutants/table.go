@@ -21,7 +21,7 @@ const (
 var mutants = []mutant{
 	{"a datagram to a group comes to its first member only", []string{worlds, "qp/qptest TestMulticast"}, []edit{
 		{"qp/datagram.go", "range members {", "range members[:1] {"}}},
-	{"a queue pair that leaves one of its groups leaves all", []string{"roce TestMulticast"}, []edit{
+	{"a queue pair that leaves one of its groups leaves all", []string{"roce/conformance TestPipe"}, []edit{
 		{"qp/datagram.go", "	e.groups[g] = slices.Delete(e.groups[g], i, i+1)\n", "	e.groups[g] = slices.Delete(e.groups[g], i, i+1)\n	defer e.detachAll(q)\n"}}},
 	{"everything is sent from row 0 of the GID table", []string{worlds}, []edit{
 		{"qp/ah.go", "	src := e.cfg.GIDs[a.SGIDIndex]\n", "	src := e.cfg.GIDs[0]\n"}}},
