@@ -226,9 +226,9 @@ var mutants = []mutant{
 	{"a busy poller leaves NAKs and CNPs", []string{"roce/internal/soft TestTurns"}, []edit{
 		{"roce/internal/soft/calls.go", "!l.engine.Idle() && !l.engine.Urgent()", "!l.engine.Idle()"}}},
 	{"posts are held without a background", []string{"roce/internal/soft TestTurns"}, []edit{
-		{"roce/internal/soft/drive/machine.go", "m.holds(yes && m.trusting()", "m.holds(yes && m.earned() && m.standsBy()"}}},
+		{"roce/internal/soft/drive/machine.go", "m.setMayHold(yes && m.trusting()", "m.setMayHold(yes && m.earned() && m.place() <= standsBy"}}},
 	{"ACKs are left without a background", []string{"roce/internal/soft TestTurns"}, []edit{
-		{"roce/internal/soft/drive/machine.go", "return m.trusting() && m.postpones(t)", "return m.earned() && m.standsBy() && m.postpones(t)"}}},
+		{"roce/internal/soft/drive/machine.go", "return m.trusting() && m.postpones(t)", "return m.earned() && m.place() <= standsBy && m.postpones(t)"}}},
 	{"Connect ignores the rights after Init", []string{"roce TestConnectGrants"}, []edit{
 		{"roce/connect.go", "		toRTR |= AttrAccessFlags\n", ""}}},
 	{"a datagram may be longer than the port's MTU", []string{"roce TestPortMTU"}, []edit{
@@ -262,13 +262,17 @@ var mutants = []mutant{
 	{"a port fails both ways or none", []string{"roce TestPortFailsOneWay"}, []edit{
 		{"roce/internal/soft/lane.go", "	failed := l.failing[inward] || l.failing[outward]\n", "	failed := err != nil\n"}}},
 	{"the clock is never read again once the processor's counter stands still", []string{"roce/internal/soft TestSameTime"}, []edit{
-		{"roce/internal/soft/clock.go", "return passed-1 < age-1", "return passed < age"}}},
+		{"roce/internal/soft/world.go", "return passed-1 < age-1", "return passed < age"}}},
 	{"a second Close of a device does not wait for the first", []string{"roce TestCloseTwice", "roce/rdmacm TestDeviceClosedTwice"}, []edit{
 		{"roce/device.go", "	d.ending.Lock()\n	defer d.ending.Unlock()\n", ""}}},
 	{"relief: the port changes hands without an alarm", []string{"roce/internal/soft TestReliefLeavesACK"}, []edit{
-		{"roce/internal/soft/drive/machine.go", "		return true, m.announce(until, t)\n", "		return true, Nobody\n"}}},
+		{"roce/internal/soft/drive/machine.go", "		return m.announce(until, t)\n	}\n	return m.HandsOver", "		return Nobody\n	}\n	return m.HandsOver"}}},
+	{"relief: a background that gives way to it forgets what it has earned", []string{"roce/internal/soft TestReliefKeepsTrust", "roce/internal/soft/drive TestTrustOfRelief"}, []edit{
+		{"roce/internal/soft/drive/machine.go", "	if !m.Relieved() {\n		m.forget()\n	}\n", "	m.forget()\n"}}},
+	{"relief: it leaves, and ends the lease of another poller", []string{"roce/internal/soft TestReliefLeavesLease", "roce/internal/soft/drive TestLeaseOfAnother"}, []edit{
+		{"roce/internal/soft/drive/machine.go", "	return m.HandsOver(t)\n", "	m.StopsPolling()\n	return m.HandsOver(t)\n"}}},
 	{"relief: it leaves without a look into the mailbox", []string{"roce/internal/soft TestReliefLeavesMail", "roce/internal/soft TestSteps/for_which_a_packet_strays"}, []edit{
-		{"roce/internal/soft/relief.go", "		if l.mail.waiting() {", "		if false {"}}},
+		{"roce/internal/soft/relief.go", "	if l.mail.waiting() {", "	if false {"}}},
 	{"relief: a completion that another turn makes wakes nobody", []string{"roce/internal/soft TestReliefWakes", "roce/internal/soft TestReliefTurnOfAnother"}, []edit{
 		{"roce/internal/soft/wait.go", "	default:\n	}\n	c.rouse()\n", "	default:\n	}\n"}}},
 	{"relief: a post sets no alarm for who sleeps", []string{"roce/internal/soft TestReliefIsTold"}, []edit{
@@ -277,18 +281,18 @@ var mutants = []mutant{
 		{"roce/internal/soft/cq.go", "	wanted  atomic.Bool", "	said    atomic.Bool\n	wanted  atomic.Bool"},
 		{"roce/internal/soft/wait.go", "		q.ArmNow()\n	}\n", "		q.ArmNow()\n	}\n	c.said.Store(true)\n"},
 		{"roce/internal/soft/wait.go", "	if c.wanted.Load() &&", "	c.said.Store(false)\n	if c.wanted.Load() &&"},
-		{"roce/internal/soft/wait.go", "func (c *CQ) armedNow() bool {\n", "func (c *CQ) armedNow() bool {\n	if len(c.lanes) > 0 {\n		return c.said.Load()\n	}\n"}}},
+		{"roce/internal/soft/wait.go", "func (c *CQ) armedNow() bool {\n", "func (c *CQ) armedNow() bool {\n	if len(c.rings) > 0 {\n		return c.said.Load()\n	}\n"}}},
 	{"who waits takes what another has asked for by ReqNotify for its own", []string{"roce/internal/soft TestSteps/solicited"}, []edit{
 		{"roce/internal/soft/relief.go", "!c.armedNow() ||", "!c.armed() ||"}}},
 	{"a queue seems empty while a purge has its completions", []string{"roce/internal/soft TestSteps/takes_out"}, []edit{
 		{"roce/internal/soft/cq.go", "	c.other.Store(true)\n	goes :=", "	goes :="}}},
 	{"relief: it says that it sleeps when its turn is over", []string{"roce/internal/soft TestSteps/nobody_answers"}, []edit{
-		{"roce/internal/soft/relief.go", "		if !busy {\n			l.carryOut(l.drive.Dozes(l.bedtime(t), t))\n		}\n		l.pause()\n", "		until := l.bedtime(t)\n		l.pause()\n		if !busy {\n			l.carryOut(l.drive.Dozes(until, t))\n		}\n"}}},
+		{"roce/internal/soft/relief.go", "		if !more {\n			l.carryOut(l.drive.Dozes(l.bedtime(t), t))\n		}\n		l.pause()\n", "		until := l.bedtime(t)\n		l.pause()\n		if !more {\n			l.carryOut(l.drive.Dozes(until, t))\n		}\n"}}},
 	{"relief: it says whom to wake when it has looked", []string{"roce/internal/soft TestSteps/closes_the_queue"}, []edit{
 		{"roce/internal/soft/relief.go", "		l.relief.awaits.Store(c) // from here", "		// from here"},
-		{"roce/internal/soft/relief.go", "		if !busy {\n			l.carryOut(", "		l.relief.awaits.Store(c)\n		if !busy {\n			l.carryOut("}}},
+		{"roce/internal/soft/relief.go", "		if !more {\n			l.carryOut(", "		l.relief.awaits.Store(c)\n		if !more {\n			l.carryOut("}}},
 	{"relief: it goes to sleep with mail", []string{"roce/internal/soft TestSteps/one_waits,_a_packet_strays"}, []edit{
-		{"roce/internal/soft/relief.go", "		if !busy && !l.mail.waiting() {", "		if !busy {"}}},
+		{"roce/internal/soft/relief.go", "		if !more && !l.mail.waiting() {", "		if !more {"}}},
 	{"background: it says that it sleeps when its turn is over", []string{"roce/internal/soft TestSteps/one_posts_what_nobody_answers"}, []edit{
 		{"roce/internal/soft/background.go", "	l.carryOut(l.drive.Parks(until, t))\n	l.release()\n", "	l.release()\n	l.carryOut(l.drive.Parks(until, t))\n"}}},
 	{"a queue looks whether it is armed before it shows its completions", []string{"roce/internal/soft TestSteps/polls_what_completes$", "roce/internal/soft TestSteps/one_hears"}, []edit{

@@ -1,19 +1,17 @@
 package soft
 
-// The background of a lane: a goroutine that takes the turns which no application takes. This file
-// and changes.go, which listens to the port, are all of the package that starts goroutines. Package
-// drive has its states.
+// The background of a lane: a goroutine that takes the turns which no application takes. This file,
+// changes.go, which listens to the port, and flush.go are all of the package that starts
+// goroutines. Package drive has its states.
 //
 // Stages: start → stand by while an application polls → watch the port while none does: take turns,
-// linger, park. And what is done beside it: FLUSHes to storage.
+// linger, park.
 
 import (
 	"time"
 
 	"github.com/goroce/goroce/qp"
-	"github.com/goroce/goroce/roce/internal/storage"
 	"github.com/goroce/goroce/transport"
-	"github.com/goroce/goroce/wire"
 )
 
 // start starts the background.
@@ -35,12 +33,12 @@ func (l *lane) background() {
 		if !l.inUse() {
 			l.drive.Comes()
 			l.watch()
-			l.drive.Left(l.clock.now())
 			continue
 		}
-		l.drive.StandsBy()
+		t := l.clock.now()
+		l.drive.StandsBy(t)
 		if l.inUse() { // else it stopped before it could see that we stand by
-			l.standby.sleep(time.Duration(l.drive.NextLook(l.clock.now())))
+			l.standby.sleep(time.Duration(l.drive.NextLook(t)))
 		}
 	}
 }
@@ -59,7 +57,7 @@ func (l *lane) watch() {
 	l.park(l.clock.at)
 }
 
-// takeOver gets the turn lock for the background, which no longer relies on the application.
+// takeOver gets the turn lock for the background.
 func (l *lane) takeOver() (t qp.Time) {
 	l.turns.lock()
 	t = l.clock.read()
@@ -69,10 +67,10 @@ func (l *lane) takeOver() (t qp.Time) {
 
 // pause gives the turn back. Whom it has woken can go on right here.
 func (l *lane) pause() {
-	told := l.told
-	l.told = false
+	woke := l.woke
+	l.woke = false
 	l.release()
-	if told {
+	if woke {
 		l.dev.yield()
 	}
 }
@@ -102,45 +100,4 @@ func (l *lane) sleep(until, t qp.Time) error {
 		return l.watched.Watch(transport.Background)
 	}
 	return l.port.Wait(waitFor(until, t))
-}
-
-// FLUSHes to storage: what the engines want synced is synced on a goroutine of its own, as that
-// takes milliseconds, while the lanes go on; or, where there are none, on the spot. The memory may
-// have been deregistered by then, and unmapped: a sync touches no byte of it, and fails if it is
-// gone.
-
-// maxSyncs is how many syncs of a device are under way at the same time, each on a goroutine and a
-// thread. The others wait in qp.Storage, on none.
-const maxSyncs = 8
-
-// sync begins what peers have asked for, as far as there is room. The caller has the turn lock.
-func (l *lane) sync(t qp.Time) {
-	for s, ok := l.engine.PollSync(); ok; s, ok = l.engine.PollSync() {
-		if l.dev.cfg.NoBackground {
-			l.engine.Synced(t, s, storage.Sync(s.Mem) == nil)
-			continue
-		}
-		l.dev.syncs.Add(1)
-		go l.dev.syncBeside(s)
-	}
-}
-
-// syncBeside is sync beside the lanes. The turn in which it says how that went begins the next.
-func (d *Device) syncBeside(s qp.Sync) {
-	defer d.syncs.Done()
-	err := storage.Sync(s.Mem)
-	d.lanes[wire.LaneOf(s.QP().QPN(), len(d.lanes))].do(func(e *qp.Engine, now qp.Time) error {
-		e.Synced(now, s, err == nil)
-		return nil
-	})
-}
-
-// HoldStorage keeps all syncs that are yet to begin waiting, as slow storage would, until release
-// is called, once: for tests of what peers make of that.
-func (d *Device) HoldStorage() (release func()) {
-	d.storage.SetMost(0)
-	return func() {
-		d.storage.SetMost(maxSyncs)
-		d.eachLane(func(*qp.Engine) error { return nil }) // a turn
-	}
 }

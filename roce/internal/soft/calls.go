@@ -12,11 +12,11 @@ import "github.com/goroce/goroce/qp"
 const severalPackets = 4
 
 // poll is a turn of an application that found its completion queue c empty. If somebody else is
-// taking one, that will do. claim says that the application is going to poll again soon. rest says
-// that it has come in vain so often that others should have the processor for a moment.
-func (l *lane) poll(c *CQ, claim bool) (rest bool) {
+// taking one, that will do. pollsOn says that the application is going to poll again soon. yield
+// says that it has come in vain so often that others should have the processor for a moment.
+func (l *lane) poll(c *CQ, pollsOn bool) (yield bool) {
 	if !l.turns.tryLock() {
-		if claim { // if the background has the turn, it is to go
+		if pollsOn { // if the background has the turn, it is to go
 			l.drive.Polls(l.clock.now())
 		}
 		return l.drive.Crowded()
@@ -26,16 +26,16 @@ func (l *lane) poll(c *CQ, claim bool) (rest bool) {
 		return false
 	}
 	t := l.clock.within(fresh)
-	if claim {
+	if pollsOn {
 		l.drive.Polls(t)
 	}
 	frames, something := l.look(t)
 	if something {
-		l.serve(c, t, frames, claim)
+		l.serve(c, t, frames, pollsOn)
 	}
-	rest = l.drive.InVain()
+	yield = l.drive.InVain()
 	l.release()
-	return rest
+	return yield
 }
 
 // look sees whether there is anything for a poll to do. Posts that were held go before it looks at
@@ -63,13 +63,13 @@ func (l *lane) quiet(t qp.Time) bool {
 
 // serve handles what has arrived. Completions are handed over before anything is sent, and so is
 // what a WRITE may have brought.
-func (l *lane) serve(c *CQ, t qp.Time, frames int, claim bool) {
+func (l *lane) serve(c *CQ, t qp.Time, frames int, pollsOn bool) {
 	frames = l.input(t, frames)
-	found := c.lanes[l.index].Len() > 0
+	found := c.rings[l.index].Len() > 0
 	if found {
 		l.drive.Found()
 	}
-	postponed := claim && (found || frames > 0) && l.canWait() && l.drive.Postpones(t)
+	postponed := pollsOn && (found || frames > 0) && l.canWait() && l.drive.Postpones(t)
 	l.finish(t, postponed || l.output(t) || frames >= rxBatch)
 	end := t
 	// the application is not late for what took us long, nor gone
@@ -82,10 +82,10 @@ func (l *lane) serve(c *CQ, t qp.Time, frames int, claim bool) {
 	if found {
 		l.drive.Gives(end)
 	}
-	if claim {
+	if pollsOn {
 		l.drive.Polls(end)
 	}
-	l.drive.Hold(claim && l.burst >= severalPackets)
+	l.drive.LetHold(pollsOn && l.burst >= severalPackets)
 }
 
 // canWait tells whether something is due that no peer must hear of at once.
@@ -111,10 +111,13 @@ func (l *lane) visit() {
 	}
 }
 
-// posted sees to it that the n requests posted to q are sent: all that takes is the second half of
-// a turn. If somebody else has the turn, release makes them look.
-func (l *lane) posted(q *qp.QP, n int) {
-	if l.drive.Holds() || !l.turns.tryLock() {
+// sendPosted sees to it that the n requests posted to q are sent: all that takes is the second half
+// of a turn. If somebody else has the turn, release makes them look.
+//
+// An application may poll all the time and always find completions, so that none of its polls takes
+// a turn. Then its posts do, whole ones, or nothing would be received.
+func (l *lane) sendPosted(q *qp.QP, n int) {
+	if l.drive.MayHold() || !l.turns.tryLock() {
 		l.engine.Ring(q)
 		if l.drive.PostHeld(n, l.clock.now) || !l.turns.tryLock() {
 			return
@@ -123,8 +126,6 @@ func (l *lane) posted(q *qp.QP, n int) {
 		l.engine.Posted(q)
 	}
 	t := l.clock.read()
-	// it polls, but it never lacks completions: then its turns are here, or nothing would be
-	// received
 	l.drive.Returns(t)
 	if l.drive.Visited() {
 		l.drive.PollsOn(t)
@@ -133,9 +134,7 @@ func (l *lane) posted(q *qp.QP, n int) {
 		l.send(t)
 	}
 	l.drive.Gives(l.clock.read())
-	if l.drive.CalledToStandby(t) {
-		l.carryOut(l.drive.Due(0, t))
-	}
-	l.drive.Hold(l.engine.PollTimeout() != qp.Never || l.burst >= severalPackets)
+	l.carryOut(l.drive.Posts(t))
+	l.drive.LetHold(l.engine.PollTimeout() != qp.Never || l.burst >= severalPackets)
 	l.release()
 }

@@ -31,10 +31,11 @@ type CQInit struct {
 // CQ is a completion queue. All methods may be called from any goroutine, but see CQInit.Single.
 type CQ struct {
 	dev   *Device
-	lanes []*qp.CQ // [i] is filled by dev.lanes[i]
+	rings []*qp.CQ // [i] is filled by dev.lanes[i]
 	CQInit
 
-	woken chan struct{} // holds a token when an armed queue got a completion: it wakes who waits
+	// holds a token, for a goroutine in Wait, when an armed queue got a completion
+	woken chan struct{}
 
 	// the lanes that a poller of this queue runs: where its queue pairs are
 	drives  atomic.Pointer[[]*lane]
@@ -69,7 +70,7 @@ func (d *Device) CreateCQ(init CQInit) (*CQ, error) {
 			if init.KeepTimes || init.Wallclock {
 				q.KeepTimes()
 			}
-			c.lanes = append(c.lanes, q)
+			c.rings = append(c.rings, q)
 		}
 		return err
 	})
@@ -85,7 +86,7 @@ func (c *CQ) on(l *lane) *qp.CQ {
 	if c == nil {
 		return nil
 	}
-	return c.lanes[l.index]
+	return c.rings[l.index]
 }
 
 // count notes that a queue pair of lane l more (+1) or less (-1) completes here, and with it which
@@ -120,7 +121,7 @@ func (c *CQ) drivesOnly(l *lane) bool {
 func (c *CQ) Cap() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.lanes[0].Cap()
+	return c.rings[0].Cap()
 }
 
 // Len returns how many completions wait to be polled.
@@ -133,7 +134,7 @@ func (c *CQ) Len() int {
 // there is Len; the caller has the lock.
 func (c *CQ) there() int {
 	n := len(c.purged)
-	for _, q := range c.lanes {
+	for _, q := range c.rings {
 		n += q.Len()
 	}
 	return n
@@ -187,22 +188,22 @@ func (c *CQ) pollEx(wcs []qp.WCEx) (int, error) {
 
 // run takes a turn of the lanes and tells whether there is something to take then.
 func (c *CQ) run() bool {
-	claim, rest := !c.armed(), false
+	pollsOn, yield := !c.armed(), false
 	for _, l := range *c.drives.Load() {
-		rest = l.poll(c, claim) || rest
+		yield = l.poll(c, pollsOn) || yield
 	}
 	if !c.idle() {
 		return true
 	}
-	if rest {
-		c.rest()
+	if yield {
+		c.yield()
 	}
 	return false
 }
 
 // idle says, without the lock, that there is nothing to take and nothing to report.
 func (c *CQ) idle() bool {
-	for _, q := range c.lanes {
+	for _, q := range c.rings {
 		if q.Len() > 0 || q.Err() != nil {
 			return false
 		}
@@ -232,7 +233,7 @@ func (c *CQ) take(wcs []qp.WC) (n int, err error) {
 		}
 		c.takePurged(n)
 	}
-	for i := range c.lanes {
+	for i := range c.rings {
 		n += c.ringAt(c.first + i).Poll(wcs[n:])
 	}
 	err = c.taken(n, len(wcs))
@@ -251,7 +252,7 @@ func (c *CQ) takeEx(wcs []qp.WCEx) (n int, err error) {
 		n = copy(wcs, c.purged)
 		c.takePurged(n)
 	}
-	for i := range c.lanes {
+	for i := range c.rings {
 		n += c.ringAt(c.first + i).PollEx(wcs[n:])
 	}
 	err = c.taken(n, len(wcs))
@@ -279,8 +280,8 @@ func (c *CQ) takePurged(n int) {
 // taken is what a poll does that found n completions of at most so many: the error if there are
 // none.
 func (c *CQ) taken(n, most int) error {
-	if n == most && len(c.lanes) > 1 { // so that no lane starves
-		c.first = (c.first + 1) % len(c.lanes)
+	if n == most && len(c.rings) > 1 { // so that no lane starves
+		c.first = (c.first + 1) % len(c.rings)
 	}
 	switch {
 	case n > 0:
@@ -292,7 +293,7 @@ func (c *CQ) taken(n, most int) error {
 	if err == nil {
 		return nil
 	}
-	for i, q := range c.lanes { // the lanes' rings are one to the application
+	for i, q := range c.rings { // the lanes' rings are one to the application
 		if q.Err() == nil {
 			c.dev.lanes[i].do(func(e *qp.Engine, _ qp.Time) error { return e.FailCQ(q) })
 		}
@@ -302,14 +303,14 @@ func (c *CQ) taken(n, most int) error {
 
 // ringAt is the ring of lane i modulo the number of lanes.
 func (c *CQ) ringAt(i int) *qp.CQ {
-	if i >= len(c.lanes) {
-		i -= len(c.lanes)
+	if i >= len(c.rings) {
+		i -= len(c.rings)
 	}
-	return c.lanes[i]
+	return c.rings[i]
 }
 
 func (c *CQ) overrun() error {
-	for _, q := range c.lanes {
+	for _, q := range c.rings {
 		if err := q.Err(); err != nil {
 			return fmt.Errorf("%w: it holds %d", err, q.Cap())
 		}
@@ -317,9 +318,9 @@ func (c *CQ) overrun() error {
 	return nil
 }
 
-// rest lets other goroutines run, and other lanes: what this poller waits for may have strayed
+// yield lets other goroutines run, and other lanes: what this poller waits for may have strayed
 // there, and their background may be waiting for a processor.
-func (c *CQ) rest() {
+func (c *CQ) yield() {
 	c.dev.helpLanes()
 	c.dev.hear()
 	c.dev.yield()
@@ -336,8 +337,8 @@ func (c *CQ) Resize(cqe int) error {
 	case cqe > 0 && cqe < n:
 		return fmt.Errorf("%w: %d entries, %d completions are in the queue", qp.ErrInvalid, cqe, n)
 	}
-	before := c.lanes[0].Cap()
-	for i := range c.lanes {
+	before := c.rings[0].Cap()
+	for i := range c.rings {
 		if err := c.resizeRing(i, cqe); err != nil {
 			for j := range i { // to what it was, which it can hold
 				c.resizeRing(j, before)
@@ -349,7 +350,7 @@ func (c *CQ) Resize(cqe int) error {
 }
 
 func (c *CQ) resizeRing(i, cqe int) error {
-	return c.dev.lanes[i].do(func(e *qp.Engine, _ qp.Time) error { return e.ResizeCQ(c.lanes[i], cqe) })
+	return c.dev.lanes[i].do(func(e *qp.Engine, _ qp.Time) error { return e.ResizeCQ(c.rings[i], cqe) })
 }
 
 // Moderate has notifications wait for count completions, or until the first of them is period old.
@@ -360,7 +361,7 @@ func (c *CQ) Moderate(count int, period time.Duration) error {
 	if c.closed {
 		return ErrClosed
 	}
-	for i, q := range c.lanes {
+	for i, q := range c.rings {
 		err := c.dev.lanes[i].do(func(e *qp.Engine, t qp.Time) error { return e.ModerateCQ(t, q, count, qp.Time(period)) })
 		if err != nil {
 			return err
@@ -393,7 +394,7 @@ func (c *CQ) Close() error {
 // destroy takes the rings away from the lanes. It leaves them to c, empty: a poller finds nothing
 // and then sees closed.
 func (c *CQ) destroy() error {
-	for i, q := range c.lanes {
+	for i, q := range c.rings {
 		if err := c.dev.lanes[i].do(func(e *qp.Engine, _ qp.Time) error { return e.DestroyCQ(q) }); err != nil {
 			return err
 		}
@@ -414,7 +415,7 @@ func (c *CQ) purge(qpn uint32, keep bool) {
 	goes := func(wc qp.WCEx) bool { return wc.QPN == qpn && !(keep && wc.Opcode >= qp.WCRecv) }
 	c.purged = slices.DeleteFunc(c.purged, goes)
 	var wcs [64]qp.WCEx
-	for _, q := range c.lanes {
+	for _, q := range c.rings {
 		for n := q.PollEx(wcs[:]); n > 0; n = q.PollEx(wcs[:]) {
 			c.purged = append(c.purged, slices.DeleteFunc(wcs[:n], goes)...)
 		}

@@ -9,14 +9,15 @@
 //	wait.go        how an application is told of completions
 //	lane.go        one port, one engine and the turns that move work between them
 //	calls.go       the turns that an application takes: with a poll, with a post
-//	drive/         who runs a lane, and who wakes that: the states, and nothing else
+//	drive/         who runs a lane, and who is woken for it: the states, and nothing else
 //	driver.go      what a lane sleeps on, and is woken with
-//	background.go  who takes turns when no application does; FLUSHes to storage
+//	background.go  the goroutine that takes turns when no application does
 //	relief.go      an application that sleeps in Wait watches the port itself
+//	flush.go       FLUSHes to storage, beside the lanes
 //	changes.go     what changes below the ports: events, the GID table
 //	stray.go       packets that arrive on another lane than that of their queue pair
 //	stats.go       counters
-//	turnlock.go clock.go alarm.go entropy.go   what these are built on
+//	turnlock.go world.go alarm.go   what these are built on
 //
 // # Who runs a lane
 //
@@ -30,7 +31,7 @@
 // # From PostSend to the wire and back
 //
 // [QP.PostSend] writes the send queue, rings, and takes the second half of a turn itself if it can:
-// lane.posted → output → qp.Engine.HandlePosted → transmit → qp.Engine.PollTransmit →
+// lane.sendPosted → output → qp.Engine.HandlePosted → transmit → qp.Engine.PollTransmit →
 // transport.Port.Send. Back: [CQ.Poll] on an empty queue takes a turn: lane.poll → receive →
 // transport.Port.Recv → input → qp.Engine.HandleFrames → Publish, which fills the rings that Poll
 // then takes from.

@@ -1,6 +1,7 @@
 package soft
 
-// The hands of package drive, which knows who runs a lane: what the lane sleeps on and wakes with.
+// The hands of package drive, which knows who runs a lane: what that one sleeps on, and is woken
+// with.
 //
 // Stages: the hands → what an event calls for (carryOut) → what the events want to know of the
 // lane.
@@ -27,7 +28,7 @@ func (l *lane) carryOut(c drive.Call) {
 	switch c {
 	case drive.Nobody:
 	case drive.SetAlarm:
-		l.watched.SetAlarm(waitFor(l.drive.Alarm(), l.clock.at))
+		l.watched.SetAlarm(waitFor(l.drive.AlarmAt(), l.clock.at))
 	case drive.Background:
 		l.count.Wakes++
 		l.port.Wake()
@@ -64,8 +65,8 @@ func (l *lane) inUse() bool {
 	return l.drive.Polled() && (l.turns.held() || l.drive.Leased(l.clock.now()))
 }
 
-// bedtime is until when who watches the port is to sleep. An alarm is worth the exact time of what
-// is due next.
+// bedtime is until when the one who watches the port is to sleep. An alarm is worth the exact time
+// of what is due next.
 func (l *lane) bedtime(t qp.Time) qp.Time {
 	if l.watched != nil && l.deadline == l.engine.PollTimeout() {
 		l.deadline = l.engine.NextTimeout()

@@ -60,7 +60,7 @@ type lane struct {
 	rx       [rxBatch]wire.Frame
 	tx       *wire.Batch // sealed frames that the port has not taken yet
 	deadline qp.Time     // when the next turn is due if nothing happens before
-	told     bool        // the turn woke somebody
+	woke     bool        // the turn woke somebody
 	burst    int         // frames of the first send of the last turn that had any
 	failing  [ways]bool  // the port's last call that way returned an error
 	failed   bool        // one of them
@@ -135,9 +135,9 @@ func (l *lane) output(t qp.Time) (more bool) {
 	return more
 }
 
-// finish tells who sleeps, and notes when the next turn is due.
+// finish tells those who sleep, and notes when the next turn is due.
 func (l *lane) finish(t qp.Time, more bool) {
-	l.publish()
+	l.notify()
 	l.count.Turns++
 	l.deadline = l.engine.PollTimeout()
 	switch {
@@ -215,12 +215,12 @@ func (l *lane) portState(w way, err error) {
 	}
 }
 
-// publish tells the application what the turn did beside filling completion queues: armed queues
+// notify tells the application what the turn did beside filling completion queues: armed queues
 // and asynchronous events.
-func (l *lane) publish() {
+func (l *lane) notify() {
 	for q, ok := l.engine.PollNotify(); ok; q, ok = l.engine.PollNotify() {
 		q.Context().(*CQ).tell()
-		l.told = true
+		l.woke = true
 	}
 	for e, ok := l.engine.PollEvent(); ok; e, ok = l.engine.PollEvent() {
 		l.dev.tell(eventOf(e))
@@ -229,17 +229,17 @@ func (l *lane) publish() {
 
 // eventOf is the engine's event with the owner's names of the objects.
 func eventOf(e qp.Event) Event {
-	told := Event{Type: e.Type}
+	ours := Event{Type: e.Type}
 	if e.QP != nil {
-		told.QP = e.QP.Context()
+		ours.QP = e.QP.Context()
 	}
 	if e.CQ != nil {
-		told.CQ = e.CQ.Context().(*CQ).Context
+		ours.CQ = e.CQ.Context().(*CQ).Context
 	}
 	if e.SRQ != nil {
-		told.SRQ = e.SRQ.Context()
+		ours.SRQ = e.SRQ.Context()
 	}
-	return told
+	return ours
 }
 
 // send is the second half of a turn.
@@ -267,7 +267,8 @@ func (l *lane) do(f func(e *qp.Engine, now qp.Time) error) error {
 	return err
 }
 
-// flush sends what was left to later turns, unless the port has no room all the while.
+// flush sends what was left to later turns. If the port has no room for it in flushTries turns it
+// is left to those all the same.
 func (l *lane) flush() {
 	for left, tries := true, 0; left && tries < flushTries; tries++ {
 		l.do(func(e *qp.Engine, _ qp.Time) error {
@@ -281,11 +282,12 @@ func (l *lane) flush() {
 const flushTries = 100
 
 // release gives the turn lock back, and it is here that nothing may be forgotten:
-//   - A turn can leave a deadline that is earlier than the one the background went to sleep with:
-//     wake it.
-//   - Who rang the doorbell and failed to get the lock relies on us. Its ring came before its
-//     attempt, and its attempt came before our unlock, so looking at the doorbells after the unlock
-//     finds it. If we then fail to get the lock ourselves, the same holds for whoever has it now.
+//   - A turn can leave a deadline that is earlier than the one which somebody went to sleep on the
+//     port with: it is woken, or its alarm is set.
+//   - A goroutine that rang the doorbell and failed to get the lock relies on us. Its ring came
+//     before its attempt, and its attempt came before our unlock, so looking at the doorbells after
+//     the unlock finds it. If we then fail to get the lock ourselves, the same holds for whoever
+//     has it now.
 func (l *lane) release() {
 	for {
 		l.carryOut(l.drive.Due(l.deadline, l.clock.at))
@@ -302,7 +304,7 @@ func (l *lane) close() error {
 	l.drive.End()
 	l.dismissRelief()
 	if l.done != nil {
-		l.carryOut(l.drive.Sleeps())
+		l.standby.end()
 		l.port.Wake()
 		<-l.done
 		l.standby.close()

@@ -37,7 +37,7 @@ func (c *CQ) Linger(d time.Duration) {
 
 // silent is what peers have done to memory without leaving a completion (qp.CQ.Silent).
 func (c *CQ) silent() (n uint64) {
-	for _, q := range c.lanes {
+	for _, q := range c.rings {
 		n += q.Silent()
 	}
 	return n

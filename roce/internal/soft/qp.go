@@ -104,7 +104,7 @@ func (q *QP) PostSend(wrs []qp.SendWR) (n int, err error) {
 	n, err = q.q.PostSend(wrs)
 	q.sq.Unlock()
 	if n > 0 {
-		q.lane.posted(&q.q, n)
+		q.lane.sendPosted(&q.q, n)
 	}
 	return n, err
 }
@@ -119,7 +119,7 @@ func (q *QP) bindMW(wrid uint64, flags qp.SendFlags, b qp.BindInfo, serial uint3
 	err := q.q.BindMW(wrid, flags, b, serial)
 	q.sq.Unlock()
 	if err == nil {
-		q.lane.posted(&q.q, 1)
+		q.lane.sendPosted(&q.q, 1)
 	}
 	return err
 }
@@ -134,7 +134,7 @@ func (q *QP) PostSendAll(wrs []qp.SendWR) (n int, err error) {
 	n, err = q.q.PostSendAll(wrs)
 	q.sq.Unlock()
 	if err == nil && n > 0 {
-		q.lane.posted(&q.q, n)
+		q.lane.sendPosted(&q.q, n)
 	}
 	return n, err
 }
@@ -150,7 +150,7 @@ func (q *QP) PostRecv(wrs []qp.RecvWR) (n int, err error) {
 	q.rq.Unlock()
 	// only a flush looks at the receive queue without a packet
 	if n > 0 && q.q.State() == qp.StateErr {
-		q.lane.posted(&q.q, n)
+		q.lane.sendPosted(&q.q, n)
 	}
 	return n, err
 }

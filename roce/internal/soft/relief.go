@@ -39,7 +39,6 @@ func (l *lane) watchFor(ctx context.Context, c *CQ) bool {
 	if !l.drive.MayRelieve() {
 		return false
 	}
-	l.drive.PollsNoMore()
 	l.turns.lock()
 	if !l.drive.Sits() {
 		l.release()
@@ -79,22 +78,22 @@ func (l *lane) unheed() {
 // nothing is due it goes to sleep at once: what may have arrived ends the sleep.
 func (l *lane) watchOn(ctx context.Context, c *CQ) bool {
 	for due := l.due(l.clock.read()); ; due = true {
-		busy := due && l.turnFor(c)
-		l.relief.awaits.Store(c) // from here on who fills or closes c wakes us
+		more := due && l.turnFor(c)
+		l.relief.awaits.Store(c) // from here on whoever fills or closes c wakes us
 		t := l.clock.read()
 		switch {
-		// Who is woken has to arm the queue again, also if another goroutine was faster.
+		// A goroutine that was woken has to arm the queue again, also if another one was faster.
 		case !c.idle() || !c.armedNow() || ctx.Err() != nil || l.drive.Ended():
 			return true
 		case l.failed || l.drive.Leased(t) || !c.drivesOnly(l):
 			return false
 		}
-		if !busy {
+		if !more {
 			l.carryOut(l.drive.Dozes(l.bedtime(t), t))
 		}
 		l.pause()
 		var err error
-		if !busy && !l.mail.waiting() {
+		if !more && !l.mail.waiting() {
 			err = l.watched.Watch(transport.Relief)
 		}
 		l.turns.lock()
@@ -111,15 +110,15 @@ func (l *lane) due(t qp.Time) bool {
 	return t >= l.deadline || !l.engine.Idle() || l.tx.Len() > 0 || l.drive.Owes() || l.failed || l.mail.waiting()
 }
 
-// turnFor is a turn of a goroutine that waits for c; busy says that there is more to do now. An
+// turnFor is a turn of a goroutine that waits for c, and tells whether there is more to do now. An
 // application that always posts at once when it is given completions has their acknowledgement
 // leave with its post; the alarm has it sent if that does not come.
-func (l *lane) turnFor(c *CQ) (busy bool) {
+func (l *lane) turnFor(c *CQ) (more bool) {
 	t := l.clock.read()
 	n := l.input(t, l.receive())
-	found := c.lanes[l.index].Len() > 0
+	found := c.rings[l.index].Len() > 0
 	postponed := found && l.canWait() && l.drive.PostponesAwoken(t)
-	more := !postponed && l.output(t) || n >= rxBatch
+	more = !postponed && l.output(t) || n >= rxBatch
 	l.finish(t, more)
 	if postponed {
 		l.count.Postponed++
@@ -131,23 +130,16 @@ func (l *lane) turnFor(c *CQ) (busy bool) {
 	return more
 }
 
-// giveBack returns the seat and the turn lock. The background sleeps on if it is parked, or else
-// comes.
+// giveBack returns the seat and the turn lock.
 func (l *lane) giveBack() {
 	t := l.clock.read()
-	parkedOn, call := l.drive.Leaves(l.bedtime(t), t)
-	if parkedOn {
-		l.carryOut(call)
-		if l.mail.waiting() { // it came since our turn, when nobody slept who could have been woken
-			l.carryOut(l.drive.Mail())
-		}
+	l.carryOut(l.drive.Leaves(l.bedtime(t), t))
+	if l.mail.waiting() { // it came since our turn, when nobody slept who could have been woken
+		l.carryOut(l.drive.Mail())
 	}
 	l.watched.Leave()
 	ended := l.drive.Ended()
 	l.release()
-	if !parkedOn {
-		l.carryOut(call)
-	}
 	if ended {
 		close(l.relief.gone)
 	}

@@ -266,6 +266,41 @@ func (w *reliefWorld) settle() {
 	}
 }
 
+// standbyAlarm is what the background stands by on where the test decides when it looks again.
+type standbyAlarm struct {
+	alarm
+	asleep chan struct{} // holds a token once it sleeps
+	look   chan struct{}
+	ends   atomic.Int32 // times that somebody else has ended its sleep
+}
+
+func (a *standbyAlarm) sleep(time.Duration) {
+	a.asleep <- struct{}{}
+	<-a.look
+}
+
+func (a *standbyAlarm) end() {
+	a.ends.Add(1)
+	select {
+	case a.look <- struct{}{}:
+	default:
+	}
+}
+
+// standsBy has the background, which sleeps on the port, stand by for a goroutine that polls c.
+func (w *reliefWorld) standsBy(c *talk) *standbyAlarm {
+	a := &standbyAlarm{alarm: w.l.standby, asleep: make(chan struct{}, 1), look: make(chan struct{}, 1)}
+	w.l.turns.lock()
+	w.l.standby = a
+	w.l.turns.unlock()
+	if n, err := c.cq.Poll(make([]WC, 1)); n != 0 || err != nil {
+		w.t.Fatalf("Poll: %d, %v", n, err)
+	}
+	w.port.Rouse(transport.Background)
+	<-a.asleep
+	return a
+}
+
 // alarmComes lets time pass until the alarm goes off.
 func (w *reliefWorld) alarmComes() {
 	w.pass(time.Duration(w.port.alarmAt() - qp.Time(w.now.Load())))

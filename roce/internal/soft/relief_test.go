@@ -105,6 +105,32 @@ func TestReliefLeavesACK(t *testing.T) {
 	}
 }
 
+// TestReliefKeepsTrust: a background that stood by, finds that nobody polls and gives way to the
+// relief leaves it the trust that it has earned: the ACK waits for the application's post (ACK).
+func TestReliefKeepsTrust(t *testing.T) {
+	w := newReliefWorld(t)
+	c := w.talk(RC, 5)
+	for range drive.PromptAsleep {
+		c.recv()
+		result := c.relieves(context.Background())
+		c.says()
+		c.gets(result, WCSuccess, WCRecv)
+		c.send(0)
+	}
+	w.settle()
+	background := w.standsBy(c)
+	c.recv()
+	result := c.relieves(context.Background())
+	background.look <- struct{}{}
+	w.port.asleep(transport.Background)
+	w.port.left()
+	c.says()
+	c.gets(result, WCSuccess, WCRecv)
+	if sends := w.port.left(); len(sends) != 0 {
+		t.Errorf("%+v has left before the application could post", sends)
+	}
+}
+
 // TestReliefRepeats: when the alarm comes the relief sends again what is unacknowledged, by the ack
 // timeout while the path is not known and by a probe later, and sleeps on to the next deadline
 // (alarm). The background does not wake up for it (one).
@@ -291,8 +317,39 @@ func TestReliefYieldsToPoller(t *testing.T) {
 			poll()
 		}
 		c.gets(result, WCSuccess, WCRecv)
-		w.pass(time.Duration(drive.ClaimLife))
+		w.pass(time.Duration(drive.LeaseLife))
 		w.settle()
+	}
+}
+
+// TestReliefLeavesLease: a relief that leaves the lane to a goroutine that polls does not end the
+// lease of that one, and calls no background (others).
+func TestReliefLeavesLease(t *testing.T) {
+	w := newReliefWorld(t)
+	c, other := w.talk(RC, 5), w.talk(RC, 6)
+	c.recv()
+	w.settle()
+	background := w.standsBy(other)
+	result := c.relieves(context.Background())
+	poll := func() {
+		n, err := other.cq.Poll(make([]WC, 1))
+		if must(t, err); n != 0 {
+			t.Fatal("nothing has come for it")
+		}
+	}
+	poll() // from here on it is believed to poll on: no time passes
+	w.port.Rouse(transport.Relief)
+	w.port.until(func() bool { return w.port.leaves > 0 })
+	if !w.l.drive.Leased(qp.Time(w.now.Load())) {
+		t.Error("the lease has ended")
+	}
+	w.port.arrives(c.from(true), false)
+	for len(result) == 0 {
+		poll()
+	}
+	c.gets(result, WCSuccess, WCRecv)
+	if n := background.ends.Load(); n != 0 {
+		t.Errorf("the background was called %d times", n)
 	}
 }
 

@@ -126,7 +126,7 @@ func (d *Device) drawNumber() uint32 {
 // enter makes the lanes know of a shared receive queue that completes in c.
 func (s *SRQ) enter(c *CQ) error {
 	for i, l := range s.dev.lanes {
-		if err := l.do(func(e *qp.Engine, _ qp.Time) error { return e.AddXRC(s.s, c.lanes[i]) }); err != nil {
+		if err := l.do(func(e *qp.Engine, _ qp.Time) error { return e.AddXRC(s.s, c.rings[i]) }); err != nil {
 			s.leave()
 			return err
 		}

@@ -90,7 +90,8 @@ type turnWorld struct {
 	nak   bool     // is due
 	cnp   bool     // is due
 
-	onDuty bool // the background is
+	attended bool // there is a background
+	onDuty   bool // it is
 
 	decisions hash.Hash64 // over what leaves, and when: a change of the house leaves it as it was
 }
@@ -103,6 +104,7 @@ func newTurnWorld(t *testing.T, seed uint64) *turnWorld {
 	w.l = d.lanes[0]
 	w.l.clock = clock{now: func() qp.Time { return w.now }}
 	if seed%2 == 0 {
+		w.attended = true
 		w.l.drive.Attend(0)
 	}
 	w.e = &end{t: t, dev: d, buf: make([]byte, 64)}
@@ -157,8 +159,10 @@ func (w *turnWorld) step() {
 	case n < 91:
 		w.background()
 	case n < 94: // it has seen that the application is back, and stands by
-		w.l.drive.StandsBy()
-		w.onDuty = false
+		if w.attended {
+			w.l.drive.StandsBy(w.now)
+			w.onDuty = false
+		}
 	case n < 97:
 		w.pass(time.Duration(w.IntN(40_000)))
 	default:
@@ -183,23 +187,23 @@ func (w *turnWorld) post() {
 	if w.port.outstanding()+w.unsent() == 64 {
 		return
 	}
-	hold := w.l.drive.Holds()
+	held := w.l.drive.MayHold()
 	w.e.post(SendWR{Opcode: WRWrite, Flags: SendInline | SendSignaled, Inline: w.e.buf[:8]})
 	w.posted++
 	w.called("PostSend")
 	switch {
 	// on duty it may sleep, and no post would wake it
-	case hold && w.l.drive.Attended() && !w.onDuty:
+	case held && w.attended && !w.onDuty:
 		w.held += min(w.unsent(), 1)
 	case !w.port.full && (w.unsent() > 0 || w.waits):
 		w.t.Errorf("PostSend has left %d requests and an ACK (%v); the lane holds posts: %v, and has a background: %v",
-			w.unsent(), w.waits, hold, w.l.drive.Attended())
+			w.unsent(), w.waits, held, w.attended)
 	}
 }
 
 // background takes a turn, as watch does, and stays on duty.
 func (w *turnWorld) background() {
-	if !w.l.drive.Attended() {
+	if !w.attended {
 		return
 	}
 	w.l.drive.Comes()
@@ -219,7 +223,7 @@ func (w *turnWorld) called(by string) {
 		if w.nak {
 			w.ask(w.port.expected.Prev())
 		}
-	case w.waits && w.since == w.now && !w.l.drive.Attended() && by == "Poll":
+	case w.waits && w.since == w.now && !w.attended && by == "Poll":
 		w.t.Error("a poll has left an ACK, and there is no background to send it")
 	case w.nak || w.cnp:
 		w.t.Errorf("%s has left a NAK (%v) or a CNP (%v)", by, w.nak, w.cnp)
@@ -253,7 +257,7 @@ func (w *turnWorld) end() {
 		w.port.in.Reset() // what nobody has received is not answered
 		w.port.lent = 0
 		must(w.t, w.e.qp.Close())
-	} else if w.pass(retryFull); w.l.drive.Attended() {
+	} else if w.pass(retryFull); w.attended {
 		w.background()
 	} else {
 		for range drive.MaxPostponed + 1 {

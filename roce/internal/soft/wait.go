@@ -29,14 +29,15 @@ func (c *CQ) ReqNotify(solicitedOnly bool) error {
 	}
 	c.wanted.Store(true)
 	c.arm(solicitedOnly)
-	c.unclaim()
+	c.stopPolling()
+	c.handOver()
 	return nil
 }
 
 // arm makes the next completion ring. A Poll that follows does not mean that the application goes
 // on polling.
 func (c *CQ) arm(solicitedOnly bool) {
-	for _, q := range c.lanes {
+	for _, q := range c.rings {
 		q.Arm(solicitedOnly)
 	}
 }
@@ -44,7 +45,7 @@ func (c *CQ) arm(solicitedOnly bool) {
 // armWait is arm for a goroutine in Wait, which moderation does not hold up.
 func (c *CQ) armWait() {
 	c.mu.Lock()
-	for _, q := range c.lanes {
+	for _, q := range c.rings {
 		q.ArmNow()
 	}
 	c.mu.Unlock()
@@ -53,7 +54,7 @@ func (c *CQ) armWait() {
 // armed tells whether the application is asleep or about to be: whichever lane completes first is
 // to ring. The rings alone know that: what is said a second time can be said too late.
 func (c *CQ) armed() bool {
-	for _, q := range c.lanes {
+	for _, q := range c.rings {
 		if !q.Armed() {
 			return false
 		}
@@ -64,7 +65,7 @@ func (c *CQ) armed() bool {
 // armedNow tells whether armWait still holds, for a goroutine that is about to sleep. What another
 // goroutine has asked for since by ReqNotify may be less.
 func (c *CQ) armedNow() bool {
-	for _, q := range c.lanes {
+	for _, q := range c.rings {
 		if !q.ArmedNow() {
 			return false
 		}
@@ -72,14 +73,22 @@ func (c *CQ) armedNow() bool {
 	return true
 }
 
-// unclaim leaves the lanes to their background: the application is going to sleep.
-func (c *CQ) unclaim() {
+// stopPolling ends the lease on the lanes: the application is going to sleep.
+func (c *CQ) stopPolling() {
 	for _, l := range *c.drives.Load() {
-		l.carryOut(l.drive.Sleeps())
+		l.drive.StopsPolling()
 	}
 }
 
-// tell tells who has armed the queue; the lane calls it when an armed queue got a completion.
+// handOver leaves the lanes to their background, unless another goroutine polls them.
+func (c *CQ) handOver() {
+	for _, l := range *c.drives.Load() {
+		l.carryOut(l.drive.HandsOver(l.clock.now()))
+	}
+}
+
+// tell tells the application that has armed the queue; the lane calls it when an armed queue got a
+// completion.
 func (c *CQ) tell() {
 	if c.wanted.Load() && c.wanted.Swap(false) {
 		c.Notify()
@@ -128,16 +137,17 @@ func (c *CQ) Wait(ctx context.Context, wcs []qp.WC) (int, error) {
 				return n, err
 			}
 		}
-		if c.dev.cfg.NoBackground { // who sleeps would not be woken
+		if c.dev.cfg.NoBackground { // nobody would wake a sleeper
 			if err := ctx.Err(); err != nil {
 				return 0, err
 			}
 			continue
 		}
 		c.armWait()
+		c.stopPolling()
 		asleep := c.dev.now()
 		if lanes := *c.drives.Load(); len(lanes) > 1 || !lanes[0].watchFor(ctx, c) {
-			c.unclaim()
+			c.handOver()
 			if n, err := c.Poll(wcs); n > 0 || err != nil {
 				return n, err
 			}

@@ -13,9 +13,12 @@
 // questions have one answer each. Where is the background?
 //
 //	s  it stands by: it sleeps on an alarm of its own, and does not touch the port, as an
-//	   application polls, which has a lease: for [ClaimLife] from its last poll; or there is none
+//	   application polls, which has a lease: for [LeaseLife] from its last poll
 //	d  it is on duty: it takes turns, or is about to, unless a relief has the port
 //	p  it is parked: it sleeps on the port, or behind the relief that has it
+//
+// A lane may also have none: then nobody relieves it, postpones what is due, or holds posts, and
+// only applications take turns.
 //
 // Whose is the port?
 //
@@ -25,22 +28,23 @@
 //	   each sleep the two would hand the port over: some five thread switches an exchange, each
 //	   of which costs more than all of our work on a packet.
 //
-// And does the one who watches sleep (z)? Who goes to sleep on the port says so first, with the
-// turn: whoever has the next turn finds until when, and what the sleeper must be woken for. So no
-// wake-up is lost, which package soft plays step by step.
+// And does the one who watches sleep (z)? A goroutine that goes to sleep on the port says so first,
+// with the turn: whoever has the next turn finds until when, and what the sleeper must be woken
+// for. So no wake-up is lost, which package soft plays step by step.
 //
 // # Table
 //
 // Each event leads from the state above it to the one that stands in its row; a dot says that it
-// cannot happen there. The sign behind it is the Call: @ sets the alarm of who watches, ! wakes the
-// background from the port, ^ wakes the relief, * wakes whichever sleeps there, + ends the standby.
-// machine_test.go walks every cell.
+// cannot happen there. The sign behind it is the Call: @ sets the alarm of the one who watches,
+// ! wakes the background from the port, ^ wakes the relief, * wakes whichever sleeps there, + ends
+// the standby. machine_test.go walks every cell.
 //
 // The background brings Comes, StandsBy, Parks and Rises, by the lease. A goroutine in Wait brings
-// Sits, or where it cannot sit Sleeps, and then Dozes, Stirs and Leaves. Whoever gives a turn back
-// says what is due: later than now but before who sleeps wakes, now, or not before that. Another
-// lane's turn brings Mail. Beside the table, what ends a Wait wakes the relief directly: a
-// completion that another goroutine's turn has brought, a context's end, the end of the lane.
+// Sits, and then Dozes, Stirs and Leaves; or HandsOver where it cannot sit. Whoever gives a turn
+// back says what is due: later than now but before the sleeper wakes, now, or not before that.
+// Another lane's turn brings Mail, and an application that has earned trust and polls (trust.go)
+// Posts. Beside the table, what ends a Wait wakes the relief directly: a completion that another
+// goroutine's turn has brought, a context's end, the end of the lane.
 //
 //	               sb    db    pb    pbz   sr    srz   dr    drz   pr    prz
 //	Comes          db    db    .     .     dr    drz   dr    drz   .     .
@@ -55,11 +59,12 @@
 //	Due now        sb    db    pb    pb!   sr    sr^   dr    dr^   pr    pr^
 //	Due not before sb    db    pb    pbz   sr    srz   dr    drz   pr    prz
 //	Mail           sb    db    pb    pb*   sr    sr*   dr    dr*   pr    pr*
-//	Sleeps         sb+   db    pb    pbz   sr+   srz+  dr    drz   pr    prz
+//	HandsOver      sb+   db    pb    pbz   sr+   srz+  dr    drz   pr    prz
+//	Posts          sb    db    pb    pb!   sr    srz   dr    dr^   pr    pr^
 //
-// Sits of a second one changes nothing: it has to wait for the background's or the first one's
-// turn. Of a port without alarms, which the background watches alone, "Due later" is "Due now", and
-// @ falls away.
+// While another goroutine has a lease, HandsOver and Leaves end no standby. Sits of a second one
+// changes nothing: it has to wait for the background's or the first one's turn. Of a port without
+// alarms, which the background watches alone, "Due later" is "Due now", and @ falls away.
 //
 // From this follows who runs the stack next, and what wakes that one. With r it is the relief,
 // wherever the background is. With b it is in s the application with its next poll, or the

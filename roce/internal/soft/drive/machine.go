@@ -3,7 +3,7 @@ package drive
 // Who watches the port, where the background is, and who sleeps: the table of the package comment.
 //
 // Stages: the states → the lease of an application that polls → the background → the relief →
-// sleeping, and waking who sleeps → what an application that is trusted may leave.
+// sleeping, and waking the sleeper → what an application that is trusted may leave.
 
 import (
 	"sync/atomic"
@@ -14,9 +14,9 @@ import (
 const microsecond = qp.Time(1000)
 
 const (
-	// ClaimLife is how long after its last poll an application is believed to poll on. Then the
+	// LeaseLife is how long after its last poll an application is believed to poll on. Then the
 	// background takes over.
-	ClaimLife = 50 * microsecond
+	LeaseLife = 50 * microsecond
 	// minStandby and MaxStandby bound how often the background looks whether the application is
 	// still polling, if nobody tells it: the longer the application has been at it, the rarer, as
 	// each look takes microseconds from a processor that the application or its peer may be polling
@@ -38,7 +38,8 @@ const (
 type place int32
 
 const (
-	standsBy place = iota // or there is none
+	absent place = iota // there is none
+	standsBy
 	onDuty
 	parked // changes to and from it are made under the turn lock
 )
@@ -57,7 +58,7 @@ type Call uint8
 // The calls.
 const (
 	Nobody     Call = iota
-	SetAlarm        // of who watches the port, to Alarm
+	SetAlarm        // of who watches the port, to AlarmAt
 	Background      // which sleeps on the port
 	Relief          // which does
 	Both            // whichever does: who watches may change meanwhile
@@ -70,30 +71,31 @@ type Machine struct {
 	where  atomic.Int32 // a place
 	sitter atomic.Int32 // a seat
 	lease  atomic.Int64 // when an application last polled; 0 says that none does
-	// who watches the port sleeps until then at the latest; 0: it is awake, or nobody watches
+	// the one who watches the port sleeps until then at the latest; 0: it is awake, or there is
+	// none
 	asleep atomic.Int64
 	ended  atomic.Bool
 
 	relievable bool    // the port can be watched by a relief, and has alarms
-	attended   bool    // there is a background, which sends what an application leaves behind
-	alarm      qp.Time // that is set for who watches the port
+	alarmAt    qp.Time // when the alarm goes off that is set for the one who watches the port
 	// the latest deadline that a background without alarms has slept for
 	horizon qp.Time
 
 	// the background's own
-	away  qp.Time // when it last left the lane to an application
-	woken qp.Time // when it last came on duty
-	busy  qp.Time // when its turns last had something to do
+	standsBySince qp.Time
+	onDutySince   qp.Time
+	busyAt        qp.Time // when its turns last had something to do
 
 	trust
 	pollers
 }
 
 // Begin says whether the port can be watched by a relief. It is the first call.
-func (m *Machine) Begin(relievable bool) { m.relievable, m.alarm = relievable, qp.Never }
+func (m *Machine) Begin(relievable bool) { m.relievable, m.alarmAt = relievable, qp.Never }
 
-// Attend says that there is a background from now on.
-func (m *Machine) Attend(t qp.Time) { m.attended, m.away = true, t }
+// Attend says that there is a background from now on, which sends what an application leaves
+// behind. It stands by.
+func (m *Machine) Attend(t qp.Time) { m.StandsBy(t) }
 
 // End says that the lane ends: the background goes, and no relief sits down. Any goroutine.
 func (m *Machine) End() { m.ended.Store(true) }
@@ -101,24 +103,20 @@ func (m *Machine) End() { m.ended.Store(true) }
 // Ended tells whether it does. Any goroutine.
 func (m *Machine) Ended() bool { return m.ended.Load() }
 
-func (m *Machine) place() place   { return place(m.where.Load()) }
-func (m *Machine) goes(to place)  { m.where.Store(int32(to)) }
-func (m *Machine) sits(who seat)  { m.sitter.Store(int32(who)) }
-func (m *Machine) standsBy() bool { return m.place() == standsBy }
+func (m *Machine) place() place  { return place(m.where.Load()) }
+func (m *Machine) goes(to place) { m.where.Store(int32(to)) }
+func (m *Machine) sits(who seat) { m.sitter.Store(int32(who)) }
 
 // Relieved tells whether the relief has the port. Any goroutine.
 func (m *Machine) Relieved() bool { return seat(m.sitter.Load()) == reliefSeat }
 
-// Attended tells whether there is a background. Any goroutine.
-func (m *Machine) Attended() bool { return m.attended }
-
-// Asleep tells whether who watches the port sleeps. Any goroutine.
+// Asleep tells whether the one who watches the port sleeps. It is for tests.
 func (m *Machine) Asleep() bool { return m.asleep.Load() != 0 }
 
 // Polls gives an application a lease, or a longer one: it is going to poll again soon. It is stored
 // only now and then, as others read it. Any goroutine.
 func (m *Machine) Polls(t qp.Time) {
-	if t-qp.Time(m.lease.Load()) > ClaimLife/8 {
+	if t-qp.Time(m.lease.Load()) > LeaseLife/8 {
 		m.lease.Store(int64(t))
 	}
 }
@@ -131,12 +129,21 @@ func (m *Machine) Polled() bool { return m.lease.Load() != 0 }
 
 // Leased tells whether the last poll is so recent that the application is believed to poll on. Any
 // goroutine.
-func (m *Machine) Leased(t qp.Time) bool { return t-qp.Time(m.lease.Load()) < ClaimLife }
+func (m *Machine) Leased(t qp.Time) bool { return t-qp.Time(m.lease.Load()) < LeaseLife }
 
-// Sleeps ends the lease: the application stops polling, and the background comes. Any goroutine.
-func (m *Machine) Sleeps() Call {
+// StopsPolling ends the lease: the application is going to sleep, and what it polled before does
+// not mean that it polls on. If another goroutine polls beside it that has a lease again at once.
+// Any goroutine.
+func (m *Machine) StopsPolling() { m.lease.Store(0) }
+
+// HandsOver is an application that has stopped polling, and leaves the lane to the background. That
+// comes, unless another goroutine polls. Any goroutine.
+func (m *Machine) HandsOver(t qp.Time) Call {
+	if m.Leased(t) {
+		return Nobody
+	}
 	m.lease.Store(0)
-	if m.attended && m.standsBy() {
+	if m.place() == standsBy {
 		return Standby
 	}
 	return Nobody
@@ -145,8 +152,14 @@ func (m *Machine) Sleeps() Call {
 // Comes is the background that finds nobody polling, and comes on duty. The background.
 func (m *Machine) Comes() { m.goes(onDuty) }
 
-// TakesOver is its first turn there. It no longer relies on the application.
-func (m *Machine) TakesOver(t qp.Time) { m.woken, m.busy = t, t; m.forget() }
+// TakesOver is its first turn there. It no longer relies on the application, unless that has the
+// port as relief, and keeps what it has earned.
+func (m *Machine) TakesOver(t qp.Time) {
+	m.onDutySince, m.busyAt = t, t
+	if !m.Relieved() {
+		m.forget()
+	}
+}
 
 // TakesTurns tells whether the turns are the background's. It goes to park otherwise.
 func (m *Machine) TakesTurns() bool { return !m.Ended() && !m.Relieved() }
@@ -155,26 +168,30 @@ func (m *Machine) TakesTurns() bool { return !m.Ended() && !m.Relieved() }
 // something to do.
 func (m *Machine) Lingers(busy bool, t qp.Time) bool {
 	if busy {
-		m.busy = t
+		m.busyAt = t
 		return true
 	}
-	return t-m.busy < min(max(m.busy-m.woken, minLinger), MaxLinger)
+	return t-m.busyAt < min(max(m.busyAt-m.onDutySince, minLinger), MaxLinger)
 }
 
 // StandsBy is the background that finds an application polling. It looks again before it sleeps:
 // one that has stopped meanwhile could not see that it is to be woken. The background.
-func (m *Machine) StandsBy() { m.goes(standsBy) }
-
-// Left notes that the background has left the lane to an application. The background.
-func (m *Machine) Left(t qp.Time) { m.away = t }
+func (m *Machine) StandsBy(t qp.Time) {
+	if m.place() != standsBy {
+		m.standsBySince = t
+		m.goes(standsBy)
+	}
+}
 
 // NextLook is how long the background stands by before it looks again. The background.
-func (m *Machine) NextLook(t qp.Time) qp.Time { return min(max((t-m.away)/8, minStandby), MaxStandby) }
+func (m *Machine) NextLook(t qp.Time) qp.Time {
+	return min(max((t-m.standsBySince)/8, minStandby), MaxStandby)
+}
 
-// Until is how long who watches the port is to sleep. Where an alarm can be set for that one, it is
-// to the deadline. Elsewhere, after deadlines in the future have come and gone (the usual: all was
-// acknowledged in time), it is until the latest of them rather than for ever: the next request's is
-// later still, so that posting it need not wake the background.
+// Until is until when the one who watches the port is to sleep. Where an alarm can be set for that
+// one, it is the deadline. Elsewhere, after deadlines in the future have come and gone (the usual:
+// all was acknowledged in time), it is until the latest of them rather than for ever: the next
+// request's is later still, so that posting it need not wake the background.
 func (m *Machine) Until(deadline, t qp.Time) qp.Time {
 	if !m.relievable {
 		if deadline != qp.Never {
@@ -203,25 +220,22 @@ func (m *Machine) Rises() {
 	}
 }
 
-// PollsNoMore ends the lease of an application that is about to be the relief: what it polled
-// before does not mean that it polls on. Whoever polls beside it has a lease again at once. Any
-// goroutine.
-func (m *Machine) PollsNoMore() { m.lease.Store(0) }
-
-// Sits is a goroutine that is to be the relief; false: it cannot, or another one is. Nobody would
-// send what is held.
+// Sits is a goroutine that is to be the relief; false: it cannot, or another one is. No post is
+// held then: a relief that sleeps would not send it.
 func (m *Machine) Sits() bool {
-	if !m.relievable || !m.attended || m.Ended() || m.Relieved() {
+	if !m.MayRelieve() || m.Ended() {
 		return false
 	}
 	m.sits(reliefSeat)
 	m.asleep.Store(0)
-	m.holds(false)
+	m.setMayHold(false)
 	return true
 }
 
 // MayRelieve tells whether Sits could be true. Any goroutine.
-func (m *Machine) MayRelieve() bool { return m.relievable && m.attended && !m.Relieved() }
+func (m *Machine) MayRelieve() bool {
+	return m.relievable && m.place() != absent && !m.Relieved()
+}
 
 // Dozes is the relief that goes to sleep until then.
 func (m *Machine) Dozes(until, t qp.Time) Call { return m.announce(until, t) }
@@ -229,37 +243,40 @@ func (m *Machine) Dozes(until, t qp.Time) Call { return m.announce(until, t) }
 // Stirs is the relief that has slept.
 func (m *Machine) Stirs() { m.asleep.Store(0) }
 
-// Leaves is the relief that gives the seat back. A background that is parked sleeps on, until then;
-// it has to be woken then if there is mail, which came when nobody slept. Or else it comes.
-func (m *Machine) Leaves(until, t qp.Time) (parkedOn bool, c Call) {
+// Leaves is the relief that gives the seat back. A background that is parked sleeps on until then,
+// now as the one who watches; mail that came before found nobody asleep, so the lane has to look
+// for it. Any other background takes the lane over, unless another goroutine polls.
+func (m *Machine) Leaves(until, t qp.Time) Call {
 	m.sits(backgroundSeat)
 	if m.place() == parked {
-		return true, m.announce(until, t)
+		return m.announce(until, t)
 	}
-	return false, m.Sleeps()
+	return m.HandsOver(t)
 }
 
-// announce says that who watches is going to sleep: whoever has the next turn sees it, and what it
-// must be woken for.
+// announce says that the one who watches is going to sleep: whoever has the next turn sees it, and
+// what the sleeper must be woken for.
 func (m *Machine) announce(until, t qp.Time) Call {
 	m.asleep.Store(int64(until))
 	return m.setAlarm(until, t)
 }
 
-// setAlarm says when who watches wakes up if nothing happens. One that is set already stays.
+// setAlarm says when the one who watches wakes up if nothing happens. An alarm that is set already
+// stays.
 func (m *Machine) setAlarm(at, t qp.Time) Call {
-	if !m.relievable || at == m.alarm && t < at {
+	if !m.relievable || at == m.alarmAt && t < at {
 		return Nobody
 	}
-	m.alarm = at
+	m.alarmAt = at
 	return SetAlarm
 }
 
-// Alarm is when who watches the port is to wake up; qp.Never: only when something happens.
-func (m *Machine) Alarm() qp.Time { return m.alarm }
+// AlarmAt is when the one who watches the port is to wake up; qp.Never: only when something
+// happens.
+func (m *Machine) AlarmAt() qp.Time { return m.alarmAt }
 
-// Due sees to it that who watches the port does not sleep past at, if it sleeps. If that is still
-// to come, setting its alarm will do.
+// Due sees to it that the one who watches the port does not sleep past at, if it sleeps. If that is
+// still to come, setting its alarm will do.
 func (m *Machine) Due(at, t qp.Time) Call {
 	until := m.asleep.Load()
 	if int64(at) >= until {
@@ -280,8 +297,8 @@ func (m *Machine) Due(at, t qp.Time) Call {
 	return Background
 }
 
-// Mail wakes who watches the port, if it sleeps: packets have come by another lane. Who is about to
-// sleep has announced that before it looks for them. Any goroutine.
+// Mail wakes the one who watches the port, if it sleeps: packets have come by another lane. Before
+// that one sleeps it announces so, and then looks for mail. Any goroutine.
 func (m *Machine) Mail() Call {
 	if until := m.asleep.Load(); until != 0 && m.asleep.CompareAndSwap(until, 0) {
 		return Both
@@ -292,7 +309,7 @@ func (m *Machine) Mail() Call {
 // trusting tells whether the application can be relied on to call again at once. While the
 // background is on duty it would only be in the way; and without one nobody would send what the
 // application leaves.
-func (m *Machine) trusting() bool { return m.attended && m.earned() && m.standsBy() }
+func (m *Machine) trusting() bool { return m.earned() && m.place() == standsBy }
 
 // Postpones leaves what is due to the next call of an application that polls, unless it was left
 // often or long enough.
@@ -301,12 +318,15 @@ func (m *Machine) Postpones(t qp.Time) bool { return m.trusting() && m.postpones
 // PostponesAwoken is the same for an application that the relief has found something for.
 func (m *Machine) PostponesAwoken(t qp.Time) bool { return m.streak >= PromptAsleep && m.postpones(t) }
 
-// Hold says whether posts may be held from now on. Somebody must be there to send them if the
+// LetHold says whether posts may be held from now on. Somebody must be there to send them if the
 // application does not come back.
-func (m *Machine) Hold(yes bool) { m.holds(yes && m.trusting() && !m.Relieved()) }
+func (m *Machine) LetHold(yes bool) { m.setMayHold(yes && m.trusting() && !m.Relieved()) }
 
-// CalledToStandby tells whether a background that is parked while an application polls that has
-// earned trust is to be woken: it is to stand by, for the posts that are held from now on.
-func (m *Machine) CalledToStandby(t qp.Time) bool {
-	return m.earned() && !m.standsBy() && m.Leased(t)
+// Posts is an application that has posted. While one that has earned trust polls, a background that
+// sleeps is woken, to stand by for the posts that are held from then on.
+func (m *Machine) Posts(t qp.Time) Call {
+	if m.earned() && m.place() != standsBy && m.Leased(t) {
+		return m.Due(0, t)
+	}
+	return Nobody
 }

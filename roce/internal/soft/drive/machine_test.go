@@ -20,22 +20,24 @@ const (
 
 // events are the rows.
 var events = map[string]func(m *Machine) Call{
-	"Comes":    func(m *Machine) Call { m.Comes(); return Nobody },
-	"StandsBy": func(m *Machine) Call { m.StandsBy(); return Nobody },
-	"Parks":    func(m *Machine) Call { return m.Parks(tableUntil+1, tableNow) },
-	"Rises":    func(m *Machine) Call { m.Rises(); return Nobody },
-	"Sits":     func(m *Machine) Call { m.Sits(); return Nobody },
-	"Dozes":    func(m *Machine) Call { return m.Dozes(tableUntil+1, tableNow) },
-	"Stirs":    func(m *Machine) Call { m.Stirs(); return Nobody },
-	"Leaves": func(m *Machine) Call {
-		_, c := m.Leaves(tableUntil+1, tableNow)
-		return c
-	},
+	"Comes":          func(m *Machine) Call { m.Comes(); return Nobody },
+	"StandsBy":       func(m *Machine) Call { m.StandsBy(tableNow); return Nobody },
+	"Parks":          func(m *Machine) Call { return m.Parks(tableUntil+1, tableNow) },
+	"Rises":          func(m *Machine) Call { m.Rises(); return Nobody },
+	"Sits":           func(m *Machine) Call { m.Sits(); return Nobody },
+	"Dozes":          func(m *Machine) Call { return m.Dozes(tableUntil+1, tableNow) },
+	"Stirs":          func(m *Machine) Call { m.Stirs(); return Nobody },
+	"Leaves":         func(m *Machine) Call { return m.Leaves(tableUntil+1, tableNow) },
 	"Due later":      func(m *Machine) Call { return m.Due(tableNow+1, tableNow) },
 	"Due now":        func(m *Machine) Call { return m.Due(tableNow, tableNow) },
 	"Due not before": func(m *Machine) Call { return m.Due(tableUntil, tableNow) },
 	"Mail":           func(m *Machine) Call { return m.Mail() },
-	"Sleeps":         func(m *Machine) Call { return m.Sleeps() },
+	"HandsOver":      func(m *Machine) Call { return m.HandsOver(tableNow) },
+	"Posts": func(m *Machine) Call {
+		m.Earn()
+		m.PollsOn(tableNow)
+		return m.Posts(tableNow)
+	},
 }
 
 var (
@@ -53,14 +55,14 @@ func in(state string, relieved bool) *Machine {
 	m.sits(seats[state[1]])
 	if strings.HasSuffix(state, "z") {
 		m.asleep.Store(int64(tableUntil))
-		m.alarm = tableUntil
+		m.alarmAt = tableUntil
 	}
 	return m
 }
 
 // state is what the table calls it.
 func (m *Machine) state() string {
-	s := string("sdp"[m.place()]) + string("br"[m.sitter.Load()])
+	s := string("-sdp"[m.place()]) + string("br"[m.sitter.Load()])
 	if m.Asleep() {
 		s += "z"
 	}
@@ -115,16 +117,16 @@ func TestTable(t *testing.T) {
 func TestAlarm(t *testing.T) {
 	m := in("db", true)
 	require.Equal(t, SetAlarm, m.Parks(tableUntil, tableNow))
-	require.Equal(t, tableUntil, m.Alarm())
+	require.Equal(t, tableUntil, m.AlarmAt())
 	m.Rises()
 	require.Equal(t, Nobody, m.Parks(tableUntil, tableNow+1))
 	m.Rises()
 	require.Equal(t, SetAlarm, m.Parks(tableUntil, tableUntil))
 	m.Rises()
 	require.Equal(t, SetAlarm, m.Parks(qp.Never, tableUntil))
-	require.Equal(t, qp.Never, m.Alarm())
+	require.Equal(t, qp.Never, m.AlarmAt())
 	require.Equal(t, SetAlarm, m.Due(tableUntil+5, tableUntil))
-	require.Equal(t, tableUntil+5, m.Alarm())
+	require.Equal(t, tableUntil+5, m.AlarmAt())
 }
 
 // TestUnwatched: of a port without alarms the background watches alone. What is due later wakes it;
@@ -151,9 +153,9 @@ func TestUnattended(t *testing.T) {
 	require.False(t, m.MayRelieve())
 	require.False(t, m.Sits())
 	require.False(t, m.Postpones(tableNow))
-	m.Hold(true)
-	require.False(t, m.Holds())
-	require.Equal(t, Nobody, m.Sleeps())
+	m.LetHold(true)
+	require.False(t, m.MayHold())
+	require.Equal(t, Nobody, m.HandsOver(tableNow))
 }
 
 // TestEnded: a lane that ends has no relief any more, and its background takes no turns.
@@ -165,23 +167,52 @@ func TestEnded(t *testing.T) {
 	require.False(t, m.Sits())
 }
 
-// TestLease: an application that polls has the lane for ClaimLife from its last poll, unless it
+// TestLease: an application that polls has the lane for LeaseLife from its last poll, unless it
 // goes to sleep.
 func TestLease(t *testing.T) {
 	m := in("sb", true)
 	m.Polls(tableNow)
-	require.True(t, m.Polled() && m.Leased(tableNow+ClaimLife-1))
-	require.False(t, m.Leased(tableNow+ClaimLife))
-	m.Polls(tableNow + ClaimLife/2)
-	require.True(t, m.Leased(tableNow+ClaimLife))
-	m.Sleeps()
-	require.False(t, m.Polled() || m.Leased(tableNow+ClaimLife))
+	require.True(t, m.Polled() && m.Leased(tableNow+LeaseLife-1))
+	require.False(t, m.Leased(tableNow+LeaseLife))
+	m.Polls(tableNow + LeaseLife/2)
+	require.True(t, m.Leased(tableNow+LeaseLife))
+	m.StopsPolling()
+	require.False(t, m.Polled() || m.Leased(tableNow+LeaseLife))
+}
+
+// TestLeaseOfAnother: who waits ends no lease that another goroutine has got since, and calls no
+// background then; a lease that has run out ends with the wait.
+func TestLeaseOfAnother(t *testing.T) {
+	for _, ends := range []string{"HandsOver", "Leaves"} {
+		m := in("sr", true)
+		m.Polls(tableNow)
+		require.Equal(t, Nobody, events[ends](m), ends)
+		require.True(t, m.Leased(tableNow+LeaseLife-1), ends)
+		m = in("sr", true)
+		m.Polls(tableNow - LeaseLife)
+		require.Equal(t, Standby, events[ends](m), ends)
+		require.False(t, m.Polled(), ends)
+	}
+}
+
+// TestTrustOfRelief: a background that takes over forgets what the application has earned, but not
+// where it gives way to that application as relief.
+func TestTrustOfRelief(t *testing.T) {
+	for state, keeps := range map[string]bool{"sb": false, "sr": true, "srz": true, "pr": true} {
+		m := in(state, true)
+		m.Earn()
+		m.Comes()
+		m.TakesOver(tableNow)
+		require.Equal(t, keeps, m.earned(), state)
+	}
 }
 
 // TestLingers: the background polls on for as long as it was busy since it came, within bounds; and
 // stands by for longer the longer an application has polled.
 func TestLingers(t *testing.T) {
-	for _, c := range []struct{ busy, lingers qp.Time }{{0, minLinger}, {50 * microsecond, 50 * microsecond}, {1e9, MaxLinger}} {
+	for _, c := range []struct{ busy, lingers qp.Time }{
+		{0, minLinger}, {50 * microsecond, 50 * microsecond}, {1e9, MaxLinger},
+	} {
 		m := in("db", true)
 		m.TakesOver(tableNow)
 		end := tableNow + c.busy
@@ -189,9 +220,12 @@ func TestLingers(t *testing.T) {
 		require.True(t, m.Lingers(false, end+c.lingers-1))
 		require.False(t, m.Lingers(false, end+c.lingers))
 	}
-	for _, c := range []struct{ polled, look qp.Time }{{0, minStandby}, {800 * microsecond, 100 * microsecond}, {1e9, MaxStandby}} {
-		m := in("sb", true)
-		m.Left(tableNow)
+	for _, c := range []struct{ polled, look qp.Time }{
+		{0, minStandby}, {800 * microsecond, 100 * microsecond}, {1e9, MaxStandby},
+	} {
+		m := in("db", true)
+		m.StandsBy(tableNow)
+		m.StandsBy(tableNow + c.polled/2) // it stands by since then, not anew
 		require.Equal(t, c.look, m.NextLook(tableNow+c.polled))
 	}
 }

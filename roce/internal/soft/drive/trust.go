@@ -70,7 +70,7 @@ type trust struct {
 	owedPolls atomic.Int32 // polls that have left it unsent since
 
 	// any goroutine
-	hold    atomic.Bool  // posts may be held
+	mayHold atomic.Bool  // posts may be held
 	held    atomic.Int32 // requests that are
 	heldAt  atomic.Int64 // when the first of them was
 	visited atomic.Bool  // a poll since the last turn found what it wanted without one
@@ -111,7 +111,7 @@ func (r *trust) Returns(t qp.Time) {
 	}
 }
 
-// Visited tells whether a poll has come since the last call that needed no turn.
+// Visited tells whether a poll that needed no turn has come since it was last asked.
 func (r *trust) Visited() bool {
 	visited := r.visited.Load()
 	if visited {
@@ -166,20 +166,20 @@ func (r *trust) postpones(t qp.Time) bool {
 	return true
 }
 
-// holds says whether posts may be held from now on.
-func (r *trust) holds(yes bool) {
-	if r.hold.Load() != yes {
-		r.hold.Store(yes)
+// setMayHold says whether posts may be held from now on.
+func (r *trust) setMayHold(yes bool) {
+	if r.mayHold.Load() != yes {
+		r.mayHold.Store(yes)
 	}
 }
 
-// Holds tells whether posts may be held. Any goroutine.
-func (r *trust) Holds() bool { return r.hold.Load() }
+// MayHold tells whether posts may be held. Any goroutine.
+func (r *trust) MayHold() bool { return r.mayHold.Load() }
 
 // PostHeld is asked with each post of n requests, after its doorbell has rung, whether it is left
 // for later. Any goroutine.
 func (r *trust) PostHeld(n int, now func() qp.Time) bool {
-	if !r.hold.Load() {
+	if !r.mayHold.Load() {
 		return false
 	}
 	all := int(r.held.Add(int32(n)))
@@ -192,7 +192,7 @@ func (r *trust) PostHeld(n int, now func() qp.Time) bool {
 // forget forgets all trust. What is owed stays so.
 func (r *trust) forget() {
 	r.left, r.streak = 0, 0
-	r.hold.Store(false)
+	r.mayHold.Store(false)
 	r.held.Store(0)
 }
 
@@ -205,11 +205,11 @@ type pollers struct {
 // Found notes that a poll has found completions.
 func (p *pollers) Found() { p.vain = 0 }
 
-// InVain counts a poll that had a turn, and says whether to rest after it.
-func (p *pollers) InVain() (rest bool) {
+// InVain counts a poll that had a turn, and says whether to let others run after it.
+func (p *pollers) InVain() (yield bool) {
 	p.vain++
 	return p.vain%yieldEvery == 0
 }
 
 // Crowded is the same for a poll that met somebody else's. Any goroutine.
-func (p *pollers) Crowded() (rest bool) { return p.crowd.Add(1)%yieldEvery == 0 }
+func (p *pollers) Crowded() (yield bool) { return p.crowd.Add(1)%yieldEvery == 0 }

@@ -31,7 +31,7 @@ func TestTrust(t *testing.T) {
 	if r.PostHeld(1, now) {
 		t.Error("a post is held though nothing is outstanding")
 	}
-	r.holds(true)
+	r.setMayHold(true)
 	for i := range MaxHeld {
 		if held := r.PostHeld(1, now); held != (i < MaxHeld-1) {
 			t.Errorf("post %d: held %v", i, held)

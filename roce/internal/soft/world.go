@@ -1,15 +1,19 @@
 package soft
 
-// The clock of the engines: monotone nanoseconds since the process started.
+// What a device has of the machine that it runs on beside its ports: time, and chance.
 //
-// A lane that polls asks for the time some twenty times a microsecond, and reading it is a third of
-// what an empty poll costs. So a lane keeps what it read for as long as the processor's own counter
-// says that hardly any time has passed. That counter's rate need not be known, and nothing is made
-// of it but this: if it stood still, ran backwards or differed between processors, the clock would
-// only be read more often (sameFor).
+// The clock of the engines counts monotone nanoseconds since the process started. A lane that polls
+// asks for the time some twenty times a microsecond, and reading it is a third of what an empty
+// poll costs. So a lane keeps what it read for as long as the processor's own counter says that
+// hardly any time has passed. That counter's rate need not be known, and nothing is made of it but
+// this: if it stood still, ran backwards or differed between processors, the clock would only be
+// read more often (sameFor).
 
 import (
+	"crypto/rand"
+	"encoding/binary"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/goroce/goroce/qp"
@@ -65,3 +69,28 @@ func (c *clock) within(age uint64) qp.Time {
 // sameFor says whether so little has passed on the counter, but something, that the time is taken
 // to be what it was. A counter that stands still, or is always 0 as there is none, tells nothing.
 func sameFor(passed, age uint64) bool { return passed-1 < age-1 }
+
+// entropy draws unpredictable numbers for keys, queue pair numbers and starting PSNs: what is hard
+// to guess is hard to spoof. It reads ahead, so that a draw costs no system call.
+type entropy struct {
+	mu   sync.Mutex
+	left []byte
+	buf  [512]byte
+}
+
+// random serves all devices of the process.
+var random entropy
+
+// Uint64 may be called from any goroutine.
+func (e *entropy) Uint64() uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.left) == 0 {
+		rand.Read(e.buf[:]) // never fails: the runtime ends the process instead
+		e.left = e.buf[:]
+	}
+	v := binary.LittleEndian.Uint64(e.left)
+	clear(e.left[:8]) // what was given away is not kept
+	e.left = e.left[8:]
+	return v
+}
