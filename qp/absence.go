@@ -14,15 +14,15 @@ type absence uint8
 
 const (
 	// nothing: for all that is known it is on its way
-	unnoticed absence = iota
+	absentUnnoticed absence = iota
 	// a NAK asks for it, or has, and there is no other one until it comes ...
-	reported
+	absentReported
 	// ... or the peer has started over: the packet after it, which has passed by, comes again
-	passed
+	absentPassed
 	// a NAK asks for all from it on, or has: what came after it could not be kept
-	asked
+	absentAsked
 	// it was here and could not be executed: it is asked for when it can be (readmit)
-	postponed
+	absentPostponed
 	numAbsences
 )
 
@@ -30,34 +30,70 @@ const (
 type absenceEvent uint8
 
 const (
-	nextCame  absenceEvent = iota // the packet after it has come, and was dropped
-	laterCame                     // one behind that has
-	noReceive                     // it came, and there is no receive request for it
-	mustStay                      // it came, and has to wait for storage
-	mayCome                       // what it has to wait for is over
-	noRoom                        // selective repeat: a later one could not be kept
-	gapNamed                      // a NAK asks for the gap alone, as what is behind it is kept
+	whenNextCame  absenceEvent = iota // the packet after it has come, and was dropped
+	whenLaterCame                     // one behind that has
+	whenNoReceive                     // it came, and there is no receive request for it
+	whenMustStay                      // it came, and has to wait for storage
+	whenMayCome                       // what it has to wait for is over
+	whenNoRoom                        // selective repeat: a later one could not be kept
+	whenGapNamed                      // a NAK asks for the gap alone, as what is behind it is kept
 	numAbsenceEvents
 )
 
 // absenceStep is an entry of the table.
 type absenceStep struct {
 	to  absence
-	nak bool // the peer is to get a NAK: of noReceive one that says RNR, otherwise a sequence error
+	nak bool // the peer is to get a NAK: one of RNR where whenNoReceive, or of a sequence error
 }
 
-// absences is the table. What a responder does with a packet that came, it does in unnoticed only.
+// absences is the table. What a responder does with a packet that came, it does in absentUnnoticed
+// only.
 var absences = [numAbsences][numAbsenceEvents]absenceStep{
-	unnoticed: {nextCame: {passed, true}, laterCame: {reported, true}, noReceive: {reported, true}, mustStay: {postponed, false},
-		mayCome: {unnoticed, false}, noRoom: {asked, true}, gapNamed: {unnoticed, false}},
-	reported: {nextCame: {passed, false}, laterCame: {reported, false}, noReceive: {reported, true}, mustStay: {postponed, false},
-		mayCome: {reported, false}, noRoom: {reported, false}, gapNamed: {reported, false}},
-	passed: {nextCame: {passed, true}, laterCame: {passed, false}, noReceive: {reported, true}, mustStay: {postponed, false},
-		mayCome: {passed, false}, noRoom: {passed, false}, gapNamed: {passed, false}},
-	asked: {nextCame: {passed, false}, laterCame: {asked, false}, noReceive: {reported, true}, mustStay: {postponed, false},
-		mayCome: {asked, false}, noRoom: {asked, false}, gapNamed: {unnoticed, false}},
-	postponed: {nextCame: {postponed, false}, laterCame: {postponed, false}, noReceive: {reported, true}, mustStay: {postponed, false},
-		mayCome: {reported, true}, noRoom: {postponed, false}, gapNamed: {postponed, false}},
+	absentUnnoticed: {
+		whenNextCame:  {absentPassed, true},
+		whenLaterCame: {absentReported, true},
+		whenNoReceive: {absentReported, true},
+		whenMustStay:  {absentPostponed, false},
+		whenMayCome:   {absentUnnoticed, false},
+		whenNoRoom:    {absentAsked, true},
+		whenGapNamed:  {absentUnnoticed, false},
+	},
+	absentReported: {
+		whenNextCame:  {absentPassed, false},
+		whenLaterCame: {absentReported, false},
+		whenNoReceive: {absentReported, true},
+		whenMustStay:  {absentPostponed, false},
+		whenMayCome:   {absentReported, false},
+		whenNoRoom:    {absentReported, false},
+		whenGapNamed:  {absentReported, false},
+	},
+	absentPassed: {
+		whenNextCame:  {absentPassed, true},
+		whenLaterCame: {absentPassed, false},
+		whenNoReceive: {absentReported, true},
+		whenMustStay:  {absentPostponed, false},
+		whenMayCome:   {absentPassed, false},
+		whenNoRoom:    {absentPassed, false},
+		whenGapNamed:  {absentPassed, false},
+	},
+	absentAsked: {
+		whenNextCame:  {absentPassed, false},
+		whenLaterCame: {absentAsked, false},
+		whenNoReceive: {absentReported, true},
+		whenMustStay:  {absentPostponed, false},
+		whenMayCome:   {absentAsked, false},
+		whenNoRoom:    {absentAsked, false},
+		whenGapNamed:  {absentUnnoticed, false},
+	},
+	absentPostponed: {
+		whenNextCame:  {absentPostponed, false},
+		whenLaterCame: {absentPostponed, false},
+		whenNoReceive: {absentReported, true},
+		whenMustStay:  {absentPostponed, false},
+		whenMayCome:   {absentReported, true},
+		whenNoRoom:    {absentPostponed, false},
+		whenGapNamed:  {absentPostponed, false},
+	},
 }
 
 // notice takes a step, and says whether the peer is to get a NAK.

@@ -16,32 +16,32 @@ func TestAbsence(t *testing.T) {
 	const came = numAbsenceEvents // the expected packet: checkPSN forgets the rest
 	walked := map[[2]int]bool{}
 	for name, story := range map[string][]happens{
-		"one NAK however many come": {{laterCame, true}, {laterCame, false}, {laterCame, false}},
-		"lost again: the packet behind it is here for the second time": {{nextCame, true}, {laterCame, false}, {laterCame, false},
-			{nextCame, true}, {laterCame, false}, {nextCame, true}},
-		"lost, and the one behind it too: that passes by once more than once": {{laterCame, true}, {nextCame, false}, {laterCame, false}, {nextCame, true}},
-		"found, and then the next one is lost":                                {{nextCame, true}, {came, false}, {nextCame, true}},
-		"no receive request: those behind it say nothing new": {{noReceive, true}, {laterCame, false}, {nextCame, false}, {nextCame, true},
-			{came, false}, {noReceive, true}},
-		"it waits for storage, and is asked for when it may come": {{mustStay, false}, {nextCame, false}, {laterCame, false}, {mayCome, true},
-			{laterCame, false}, {mayCome, false}, {nextCame, false}, {mayCome, false}},
-		"there is no room for what is behind it":           {{noRoom, true}, {noRoom, false}, {came, false}, {noRoom, true}, {laterCame, false}, {nextCame, false}},
-		"it waits for storage, and there is no room":       {{mustStay, false}, {noRoom, false}, {mayCome, true}},
-		"storage without anybody who waits":                {{mayCome, false}, {laterCame, true}},
-		"no selective repeat any more":                     {{nextCame, true}, {noRoom, false}, {mayCome, false}, {mustStay, false}},
-		"no room, and it finds no receive request":         {{noRoom, true}, {mayCome, false}, {noReceive, true}, {noRoom, false}},
-		"no room, and it waits for storage":                {{noRoom, true}, {mustStay, false}},
-		"a gap is named alone, and there is no room again": {{noRoom, true}, {gapNamed, false}, {gapNamed, false}, {noRoom, true}},
-		"a gap is named beside it":                         {{noReceive, true}, {gapNamed, false}, {mustStay, false}, {gapNamed, false}, {mayCome, true}},
-		"a gap is named, and it was lost again":            {{nextCame, true}, {gapNamed, false}, {nextCame, true}},
-		"it came after a NAK, all the same": {{laterCame, true}, {noReceive, true}, {mustStay, false}, {noReceive, true}, {mustStay, false},
-			{mustStay, false}, {came, false}, {nextCame, true}, {noReceive, true}, {nextCame, false}, {mustStay, false}},
+		"one NAK however many come": {{whenLaterCame, true}, {whenLaterCame, false}, {whenLaterCame, false}},
+		"lost again: the packet behind it is here for the second time": {{whenNextCame, true}, {whenLaterCame, false}, {whenLaterCame, false},
+			{whenNextCame, true}, {whenLaterCame, false}, {whenNextCame, true}},
+		"lost, and the one behind it too: that passes by once more than once": {{whenLaterCame, true}, {whenNextCame, false}, {whenLaterCame, false}, {whenNextCame, true}},
+		"found, and then the next one is lost":                                {{whenNextCame, true}, {came, false}, {whenNextCame, true}},
+		"no receive request: those behind it say nothing new": {{whenNoReceive, true}, {whenLaterCame, false}, {whenNextCame, false}, {whenNextCame, true},
+			{came, false}, {whenNoReceive, true}},
+		"it waits for storage, and is asked for when it may come": {{whenMustStay, false}, {whenNextCame, false}, {whenLaterCame, false}, {whenMayCome, true},
+			{whenLaterCame, false}, {whenMayCome, false}, {whenNextCame, false}, {whenMayCome, false}},
+		"there is no room for what is behind it":           {{whenNoRoom, true}, {whenNoRoom, false}, {came, false}, {whenNoRoom, true}, {whenLaterCame, false}, {whenNextCame, false}},
+		"it waits for storage, and there is no room":       {{whenMustStay, false}, {whenNoRoom, false}, {whenMayCome, true}},
+		"storage without anybody who waits":                {{whenMayCome, false}, {whenLaterCame, true}},
+		"no selective repeat any more":                     {{whenNextCame, true}, {whenNoRoom, false}, {whenMayCome, false}, {whenMustStay, false}},
+		"no room, and it finds no receive request":         {{whenNoRoom, true}, {whenMayCome, false}, {whenNoReceive, true}, {whenNoRoom, false}},
+		"no room, and it waits for storage":                {{whenNoRoom, true}, {whenMustStay, false}},
+		"a gap is named alone, and there is no room again": {{whenNoRoom, true}, {whenGapNamed, false}, {whenGapNamed, false}, {whenNoRoom, true}},
+		"a gap is named beside it":                         {{whenNoReceive, true}, {whenGapNamed, false}, {whenMustStay, false}, {whenGapNamed, false}, {whenMayCome, true}},
+		"a gap is named, and it was lost again":            {{whenNextCame, true}, {whenGapNamed, false}, {whenNextCame, true}},
+		"it came after a NAK, all the same": {{whenLaterCame, true}, {whenNoReceive, true}, {whenMustStay, false}, {whenNoReceive, true}, {whenMustStay, false},
+			{whenMustStay, false}, {came, false}, {whenNextCame, true}, {whenNoReceive, true}, {whenNextCame, false}, {whenMustStay, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r responder
 			for i, h := range story {
 				if h.ev == came {
-					r.absent = unnoticed
+					r.absent = absentUnnoticed
 					continue
 				}
 				walked[[2]int{int(r.absent), int(h.ev)}] = true

@@ -74,7 +74,7 @@ func (e *Engine) acknowledge(q *QP, psn wire.PSN, syn wire.Syndrome, msn wire.PS
 		e.stats.RcvdRNR++
 		if e.ackBefore(q, psn) {
 			d := q.rec.notReady(e.now, Time(wire.RNRTimeout(syn.Code())))
-			if e.recorder != nil && q.rec.phase == resting && d != stay {
+			if e.recorder != nil && q.rec.phase == phaseResting && d != thenStay {
 				e.recorder.add(Record{At: e.now, Kind: RecordWait, QPN: q.qpn, PSN: q.rec.una})
 			}
 			e.carryOut(q, d)
@@ -101,7 +101,7 @@ func (e *Engine) ackThrough(q *QP, psn wire.PSN) bool {
 		if psn.Sub(w.first) < 0 || wrTable[s.opcode].local {
 			break
 		}
-		if wrTable[s.opcode].answer != noAnswer {
+		if wrTable[s.opcode].answer != answerNone {
 			if una.Sub(w.first) < 0 {
 				una = w.first
 			}
@@ -163,7 +163,7 @@ func (e *Engine) readResponse(q *QP, p *wire.Packet, psn wire.PSN) wire.DropReas
 	}
 	i := q.sq.head.Load()
 	s, w := q.sq.at(i), q.req.at(i)
-	if kind := wrTable[s.opcode].answer; i == q.req.started || kind != dataAnswer && kind != doneAnswer {
+	if kind := wrTable[s.opcode].answer; i == q.req.started || kind != answerData && kind != answerDone {
 		e.failHead(q, WCBadRespErr)
 		return wire.DropNone
 	}
@@ -190,7 +190,7 @@ func (e *Engine) atomicResponse(q *QP, p *wire.Packet, psn wire.PSN) {
 	}
 	i := q.sq.head.Load()
 	s := q.sq.at(i)
-	if i == q.req.started || wrTable[s.opcode].answer != valueAnswer {
+	if i == q.req.started || wrTable[s.opcode].answer != answerValue {
 		e.failHead(q, WCBadRespErr)
 		return
 	}

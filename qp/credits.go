@@ -24,9 +24,9 @@ type credits struct {
 type creditStage uint8
 
 const (
-	unheard   creditStage = iota // no ACK has spoken of credits yet
-	limited                      // lsn counts
-	unlimited                    // an ACK has said that the peer does not count: for good
+	creditsUnheard   creditStage = iota // no ACK has spoken of credits yet
+	creditsLimited                      // lsn counts
+	creditsUnlimited                    // an ACK has said that the peer does not count: for good
 )
 
 // number counts a request that starts, and returns the number of its last message. Each message on
@@ -58,9 +58,9 @@ func (e *Engine) credited(q *QP, a *wire.AETH) {
 	}
 	switch lsn := a.MSN().Add(n); {
 	case !counted:
-		c.stage = unlimited
-	case c.stage == unheard, c.stage == limited && lsn.Sub(c.lsn) > 0:
-		c.stage, c.lsn = limited, lsn
+		c.stage = creditsUnlimited
+	case c.stage == creditsUnheard, c.stage == creditsLimited && lsn.Sub(c.lsn) > 0:
+		c.stage, c.lsn = creditsLimited, lsn
 	default:
 		return
 	}
@@ -74,7 +74,7 @@ func (e *Engine) credited(q *QP, a *wire.AETH) {
 // receive, for the first time or again, and that message is beyond the limit, and not the first
 // there. The oldest packet that is unacknowledged waits for none: without it, no ACK would come
 // that could change anything.
-func (q *QP) outOfCredit() bool { return q.req.credits.stage == limited && q.beyondCredit() }
+func (q *QP) outOfCredit() bool { return q.req.credits.stage == creditsLimited && q.beyondCredit() }
 
 func (q *QP) beyondCredit() bool {
 	r := &q.req
@@ -94,5 +94,5 @@ func (q *QP) beyondCredit() bool {
 // awaited.
 func (q *QP) creditEnds() bool {
 	c := &q.req.credits
-	return c.stage == limited && q.req.at(q.req.next).ssn.Sub(c.lsn) >= 0
+	return c.stage == creditsLimited && q.req.at(q.req.next).ssn.Sub(c.lsn) >= 0
 }

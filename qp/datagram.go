@@ -34,7 +34,7 @@ func (e *Engine) deliver(q *QP, p *wire.Packet) wire.DropReason {
 		return wire.DropTooLong
 	}
 	f := e.recvOnPurpose(q, p)
-	if f == faultNoRecv || f == noFault && !e.claim(q, false) {
+	if f == faultNoRecv || f == faultNone && !e.claim(q, false) {
 		return wire.DropNoRecv
 	}
 	if uint64(n)+GRHSize > uint64(q.recvRoom()) {
@@ -47,7 +47,7 @@ func (e *Engine) deliver(q *QP, p *wire.Packet) wire.DropReason {
 		wc.Imm = p.ImmDt().Imm()
 	}
 	sgl, pd := q.recvSGL()
-	if f != noFault {
+	if f != faultNone {
 		wc.Status = faults[f].recv
 	} else if e.scatter(pd, sgl, 0, e.grh(p.Frame)) != mr.OK || e.scatter(pd, sgl, GRHSize, p.Payload) != mr.OK {
 		wc.Status = WCLocProtErr

@@ -3,14 +3,15 @@
 //
 // # Where to start
 //
-// A send work request goes PostSend (wr.go) → ring and doorbell (ring.go) → requester
-// (requester.go) → packet. At the peer: handleFrame (engine.go) → responder (responder.go) →
-// memory, completion, and a reply (reply.go). Back again: handleFrame → completer (completer.go) →
-// completion queue (cq.go) → Poll. What happens when packets are lost is in recovery.go, which has
-// the state machine, with a file for each policy: go-back-N (goback.go), or, if both ends agree,
-// selective repeat (selective.go; its responder is reorder.go). silence.go is about losses that
-// nobody reports. How much may be under way is in window.go, what the peer's credits allow of it in
-// credits.go, how fast it goes in rate.go, and what asks for an ACK in ask.go.
+// A send work request goes PostSend (wr.go) → ring (ring.go) → Posted, by whoever drives the
+// engine, or by way of a doorbell (engine.go) → requester (requester.go) → packet. At the peer:
+// handleFrame (engine.go) → responder (responder.go) → memory, completion, and a reply (reply.go).
+// Back again: handleFrame → completer (completer.go) → completion queue (cq.go) → Poll. What
+// happens when packets are lost is in recovery.go, which has the state machine, with a file for
+// each policy: go-back-N (goback.go), or, if both ends agree, selective repeat (selective.go; its
+// responder is reorder.go). silence.go is about losses that nobody reports. How much may be under
+// way is in window.go, what the peer's credits allow of it in credits.go, how fast it goes in
+// rate.go, and what asks for an ACK in ask.go.
 //
 // Beside that: where a message's receive request comes from is in receives.go, with queues that are
 // shared in srq.go, XRC in xrc.go; when a responder says that a packet is missing in absence.go;
@@ -23,7 +24,8 @@
 // (Create…, Modify…, Query…, Destroy…) and with the turn:
 //
 //	HandleFrames    network input; payload is in its memory region before it returns
-//	HandlePosted    application input: queue pairs whose doorbells rang
+//	HandlePosted    application input: queue pairs whose doorbells rang (Ring)
+//	Posted          the same of one queue pair, which the caller has posted to itself
 //	HandleTimeout   clock input; a call too many is harmless
 //	PollTransmit    fills a batch with packets to send; a full batch means: send it and call again
 //	PollTimeout     the next deadline, or Never

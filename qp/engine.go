@@ -73,7 +73,7 @@ type Engine struct {
 
 	bells      doorbells
 	timers     timers
-	turns      turns
+	line       line
 	urgent     bool // what the ready list owes may not wait
 	sources    map[wire.GID]*source
 	own        source // of queue pairs without a peer: datagrams are the application's own
@@ -83,7 +83,7 @@ type Engine struct {
 	tellAt     Time  // when the first of them is due; Never if there is none
 	overrunCQs []*CQ
 	events     []Event
-	told       int    // of events, those that were polled
+	polled     int    // of events, those that were polled
 	tickets    uint64 // syncs so far
 	stats      Stats
 
@@ -411,10 +411,10 @@ func (e *Engine) PollEvent() (Event, bool) {
 	if len(e.events) == 0 {
 		return Event{}, false
 	}
-	ev := e.events[e.told]
-	if e.told++; e.told == len(e.events) {
+	ev := e.events[e.polled]
+	if e.polled++; e.polled == len(e.events) {
 		clear(e.events) // what they refer to
-		e.events, e.told = e.events[:0], 0
+		e.events, e.polled = e.events[:0], 0
 	}
 	return ev, true
 }

@@ -216,7 +216,7 @@ func (e *Engine) acceptFlush(q *QP, p *wire.Packet) fault {
 		}
 		r.syncs.at.add(r.syncs, Sync{Mem: span.Bytes(), qp: q, ticket: j.sync, mapping: mapping})
 	}
-	return noFault
+	return faultNone
 }
 
 // PollSync returns memory that is to be synced to storage, on another goroutine than the one that
@@ -294,13 +294,13 @@ func (e *Engine) replyNotYet(q *QP, b *wire.Batch, j *job) verdict {
 	wait := max(int64(e.now-j.since), wire.RNRTimeout(q.attr.MinRNRTimer))
 	switch {
 	case !j.asked:
-		return blocked
+		return verdictBlocked
 	case !e.putAck(q, b, wire.RNRSyndrome(wire.RNRCode(wait)), j.start, q.resp.msn):
-		return full
+		return verdictFull
 	}
 	j.asked = false
 	e.stats.FlushWaits++
-	return sent
+	return verdictSent
 }
 
 // mustWait says whether the expected request cannot be executed now, but can later: an atomic or
@@ -319,7 +319,7 @@ func (q *QP) mustWait(p *wire.Packet) bool {
 
 // turnAway drops the expected request until readmit.
 func (q *QP) turnAway() wire.DropReason {
-	q.resp.notice(mustStay)
+	q.resp.notice(whenMustStay)
 	return wire.DropNoResource
 }
 
@@ -327,7 +327,7 @@ func (q *QP) turnAway() wire.DropReason {
 // all that has come since.
 func (e *Engine) readmit(q *QP) {
 	r := &q.resp
-	if r.absent == postponed && r.syncing == 0 && r.newJobs < r.depth && q.State() != StateErr && r.notice(mayCome) {
+	if r.absent == absentPostponed && r.syncing == 0 && r.newJobs < r.depth && q.State() != StateErr && r.notice(whenMayCome) {
 		e.oweNAK(q, wire.SynNAKSeq)
 	}
 }

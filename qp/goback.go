@@ -25,7 +25,7 @@ func (r *recovery) sequenceNAK(now Time) decision {
 // passed, in absence.go.)
 func (r *recovery) impliedNAK(now Time, psn wire.PSN) decision {
 	r.stats.ImpliedNAK++
-	if r.oldest != sentOnce && psn.Sub(r.overtook) > 0 {
+	if r.oldest != unaSentOnce && psn.Sub(r.overtook) > 0 {
 		return r.notSilent(now)
 	}
 	r.overtook = psn
@@ -37,13 +37,13 @@ func (r *recovery) impliedNAK(now Time, psn wire.PSN) decision {
 // the least round trip.
 // Reports within the time that a silent peer is given use up one retry together: the peer lives.
 func (r *recovery) retry(now Time, news bool) decision {
-	again := r.oldest != sentOnce
-	if r.phase == resting || again && !news && (r.base == 0 || now-r.repeatedAt < r.base) {
-		return stay
+	again := r.oldest != unaSentOnce
+	if r.phase == phaseResting || again && !news && (r.base == 0 || now-r.repeatedAt < r.base) {
+		return thenStay
 	}
 	if !again || now-r.chargedAt >= r.patience() {
 		if !r.useRetry() {
-			return giveUp
+			return thenGiveUp
 		}
 		r.chargedAt = now
 	}
@@ -52,18 +52,18 @@ func (r *recovery) retry(now Time, news bool) decision {
 	r.countCut(before)
 	r.goBack(now)
 	r.restartTimers(now)
-	return move
+	return thenMove
 }
 
 // goBack moves the position back to una. If una was lost again, it goes alone: whatever follows it
 // may be what overflows the path, over and over, as the replies of a READ need room.
 func (r *recovery) goBack(now Time) {
-	if r.oldest == sentOnce {
-		r.oldest = repeated
+	if r.oldest == unaSentOnce {
+		r.oldest = unaRepeated
 	} else {
-		r.oldest = alone
+		r.oldest = unaAlone
 	}
-	r.phase, r.repeatedAt = flowing, now
+	r.phase, r.repeatedAt = phaseFlowing, now
 	r.timed = noPSN // an ACK of a packet that was sent twice measures nothing
 	r.psn, r.whole = r.una, true
 	r.gaps.clear()

@@ -1,9 +1,8 @@
 package qp
 
 // The queue pair state machine: which transitions exist and which attributes each needs and allows
-// (section 5.1).
-// Stages of ModifyQP: find the row → check the mask → check the values → apply them → enter the
-// state.
+// (section 5.1). Stages of ModifyQP: find the row → check the mask → check the values → apply them
+// → enter the state.
 
 import (
 	"fmt"
@@ -22,37 +21,37 @@ type transition struct {
 }
 
 const (
-	inUse     = AttrPKeyIndex | AttrPort | AttrAccessFlags
-	inUseUD   = AttrPKeyIndex | AttrPort | AttrQKey
-	rtrUC     = AttrAV | AttrPathMTU | AttrDestQPN | AttrRQPSN
-	rtrRC     = rtrUC | AttrMaxDestRdAtomic | AttrMinRNRTimer
-	rtrMay    = AttrAltPath | AttrAccessFlags | AttrPKeyIndex
-	rtsRC     = AttrSQPSN | AttrTimeout | AttrRetryCnt | AttrRNRRetry | AttrMaxRdAtomic
-	liveUC    = AttrCurState | AttrAccessFlags | AttrAltPath | AttrPathMigState | AttrRateLimit
-	liveRC    = liveUC | AttrMinRNRTimer
-	liveUD    = AttrCurState | AttrQKey | AttrRateLimit
-	drained   = AttrAV | AttrAltPath | AttrAccessFlags | AttrPKeyIndex | AttrPathMigState | AttrRateLimit
-	drainedRC = drained | AttrPort | AttrTimeout | AttrRetryCnt | AttrRNRRetry | AttrMaxRdAtomic | AttrMaxDestRdAtomic | AttrMinRNRTimer
-	drainedXS = drained | AttrPort | AttrTimeout | AttrRetryCnt | AttrRNRRetry | AttrMaxRdAtomic
-	drainedXR = drained | AttrPort | AttrTimeout | AttrMaxDestRdAtomic | AttrMinRNRTimer
-	notify    = AttrEnSQDAsyncNotify
+	maskInit      = AttrPKeyIndex | AttrPort | AttrAccessFlags
+	maskInitUD    = AttrPKeyIndex | AttrPort | AttrQKey
+	maskRTRUC     = AttrAV | AttrPathMTU | AttrDestQPN | AttrRQPSN
+	maskRTRRC     = maskRTRUC | AttrMaxDestRdAtomic | AttrMinRNRTimer
+	maskRTRMay    = AttrAltPath | AttrAccessFlags | AttrPKeyIndex
+	maskRTSRC     = AttrSQPSN | AttrTimeout | AttrRetryCnt | AttrRNRRetry | AttrMaxRdAtomic
+	maskLiveUC    = AttrCurState | AttrAccessFlags | AttrAltPath | AttrPathMigState | AttrRateLimit
+	maskLiveRC    = maskLiveUC | AttrMinRNRTimer
+	maskLiveUD    = AttrCurState | AttrQKey | AttrRateLimit
+	maskDrained   = AttrAV | AttrAltPath | AttrAccessFlags | AttrPKeyIndex | AttrPathMigState | AttrRateLimit
+	maskDrainedRC = maskDrained | AttrPort | AttrTimeout | AttrRetryCnt | AttrRNRRetry | AttrMaxRdAtomic | AttrMaxDestRdAtomic | AttrMinRNRTimer
+	maskDrainedXS = maskDrained | AttrPort | AttrTimeout | AttrRetryCnt | AttrRNRRetry | AttrMaxRdAtomic
+	maskDrainedXR = maskDrained | AttrPort | AttrTimeout | AttrMaxDestRdAtomic | AttrMinRNRTimer
+	maskNotify    = AttrEnSQDAsyncNotify
 )
 
 // transitions is the table of section 5.1. What is missing is invalid. Rate limits, which the
 // kernel knows for raw packets only, are taken wherever what they hold up may be sent.
 var transitions = []transition{
 	{from: StateReset, to: StateReset},
-	{from: StateReset, to: StateInit, need: [5]AttrMask{inUse, inUse, inUseUD, inUse, inUse}},
-	{from: StateInit, to: StateInit, may: [5]AttrMask{inUse, inUse, inUseUD, inUse, inUse}},
-	{from: StateInit, to: StateRTR, need: [5]AttrMask{rtrRC, rtrUC, 0, rtrUC, rtrRC},
-		may: [5]AttrMask{rtrMay | AttrSelectiveRepeat | AttrFlowControl, rtrMay, AttrPKeyIndex | AttrQKey, rtrMay, rtrMay}},
-	{from: StateRTR, to: StateRTS, need: [5]AttrMask{rtsRC, AttrSQPSN, AttrSQPSN, rtsRC, AttrSQPSN | AttrTimeout},
-		may: [5]AttrMask{liveRC, liveUC, liveUD, liveUC, liveRC}},
-	{from: StateRTS, to: StateRTS, may: [5]AttrMask{liveRC, liveUC, liveUD, liveUC, liveRC}},
-	{from: StateRTS, to: StateSQD, may: [5]AttrMask{notify, notify, notify, notify, notify}},
-	{from: StateSQD, to: StateRTS, may: [5]AttrMask{liveRC, liveUC, liveUD, liveUC, liveRC}},
-	{from: StateSQD, to: StateSQD, may: [5]AttrMask{drainedRC, drained, AttrPKeyIndex | AttrQKey | AttrRateLimit, drainedXS, drainedXR}},
-	{from: StateSQE, to: StateRTS, may: [5]AttrMask{0, AttrCurState | AttrAccessFlags | AttrRateLimit, liveUD}},
+	{from: StateReset, to: StateInit, need: [5]AttrMask{maskInit, maskInit, maskInitUD, maskInit, maskInit}},
+	{from: StateInit, to: StateInit, may: [5]AttrMask{maskInit, maskInit, maskInitUD, maskInit, maskInit}},
+	{from: StateInit, to: StateRTR, need: [5]AttrMask{maskRTRRC, maskRTRUC, 0, maskRTRUC, maskRTRRC},
+		may: [5]AttrMask{maskRTRMay | AttrSelectiveRepeat | AttrFlowControl, maskRTRMay, AttrPKeyIndex | AttrQKey, maskRTRMay, maskRTRMay}},
+	{from: StateRTR, to: StateRTS, need: [5]AttrMask{maskRTSRC, AttrSQPSN, AttrSQPSN, maskRTSRC, AttrSQPSN | AttrTimeout},
+		may: [5]AttrMask{maskLiveRC, maskLiveUC, maskLiveUD, maskLiveUC, maskLiveRC}},
+	{from: StateRTS, to: StateRTS, may: [5]AttrMask{maskLiveRC, maskLiveUC, maskLiveUD, maskLiveUC, maskLiveRC}},
+	{from: StateRTS, to: StateSQD, may: [5]AttrMask{maskNotify, maskNotify, maskNotify, maskNotify, maskNotify}},
+	{from: StateSQD, to: StateRTS, may: [5]AttrMask{maskLiveRC, maskLiveUC, maskLiveUD, maskLiveUC, maskLiveRC}},
+	{from: StateSQD, to: StateSQD, may: [5]AttrMask{maskDrainedRC, maskDrained, AttrPKeyIndex | AttrQKey | AttrRateLimit, maskDrainedXS, maskDrainedXR}},
+	{from: StateSQE, to: StateRTS, may: [5]AttrMask{0, AttrCurState | AttrAccessFlags | AttrRateLimit, maskLiveUD}},
 }
 
 // findTransition returns the row of from → to, nil if there is none. Every state but RESET goes to

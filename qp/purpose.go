@@ -47,10 +47,10 @@ func (e *Engine) onPurpose(s *sendSlot) WCStatus {
 // The request is claimed, as it fails.
 func (e *Engine) recvOnPurpose(q *QP, p *wire.Packet) fault {
 	if e.cfg.Purpose.Recv == nil || p.Op.Flags&wire.OpConsumesRecv == 0 {
-		return noFault
+		return faultNone
 	}
 	f := recvPurposes[e.cfg.Purpose.Recv()]
-	if f != noFault && f != faultNoRecv && !e.claim(q, false) {
+	if f != faultNone && f != faultNoRecv && !e.claim(q, false) {
 		return faultNoRecv
 	}
 	return f

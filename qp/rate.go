@@ -115,14 +115,14 @@ func (e *Engine) putCNP(q *QP, b *wire.Batch) verdict {
 	path := q.path.WithTrafficClass(cnpTrafficClass)
 	f := b.Reserve(&path, int(info.HdrLen)+wire.ICRCLen)
 	if f == nil {
-		return full
+		return verdictFull
 	}
 	(*wire.BTH)(f.Body).Put(wire.CNP, wire.BTHBECN, 0, wire.DefaultPKey, q.attr.DestQPN, 0)
 	clear(f.Body[wire.BTHLen:info.HdrLen])
 	wire.Seal(f)
 	e.stats.SentPkts++
 	e.stats.SentCNP++
-	return sent
+	return verdictSent
 }
 
 // cut answers a CNP. The rate before it is the one that fast recovery goes back to. The rate is

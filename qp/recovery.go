@@ -28,7 +28,7 @@ package qp
 //
 // # State machine
 //
-// The phase says what the requester knows of its peer:
+// The phase (phaseFlowing and so on) says what the requester knows of its peer:
 //
 //	flowing    nothing is suspected, or what is lost is being sent again
 //	probeDue   the peer is silent: una is to be sent once more, to find out where it is
@@ -54,8 +54,9 @@ package qp
 // In resting, gaps are noted, and all other reports of losses are ignored: nothing is sent, and no
 // retry is used up.
 //
-// Beside it stands what is known of una: it was sent once; or it was lost and repeated; or it was
-// lost again, and goes alone. An acknowledgement begins anew with the next packet.
+// Beside it stands what is known of una (unaSentOnce and so on): it was sent once; or it was lost
+// and repeated; or it was lost again, and goes alone. An acknowledgement begins anew with the next
+// packet.
 //
 //	event         sentOnce  repeated  alone
 //	goBack        repeated  alone     alone
@@ -85,20 +86,20 @@ const noPSN wire.PSN = 1 << 24
 type phase uint8
 
 const (
-	flowing phase = iota
-	probeDue
-	probeSent
-	alive
-	resting
+	phaseFlowing phase = iota
+	phaseProbeDue
+	phaseProbeSent
+	phaseAlive
+	phaseResting
 )
 
 // standing is what is known of the oldest unacknowledged packet.
 type standing uint8
 
 const (
-	sentOnce standing = iota
-	repeated
-	alone // no other packet goes out behind it until it is there
+	unaSentOnce standing = iota
+	unaRepeated
+	unaAlone // no other packet goes out behind it until it is there
 )
 
 // recovery is a requester's knowledge of losses and of time on its path.
@@ -174,40 +175,40 @@ func (r *recovery) configured(mask AttrMask) {
 type decision uint8
 
 const (
-	stay      decision = iota // nothing has changed
-	wake                      // the time to wake has changed
-	resume                    // besides, there may be something to send
-	move                      // besides, it begins at another packet: psn has changed
-	skip                      // the same, without sending anything again
-	rest                      // psn has changed, but there is nothing to send before readyAt
-	giveUp                    // no retry is left: the oldest request fails
-	giveUpRNR                 // the same after RNR NAKs
+	thenStay      decision = iota // nothing has changed
+	thenWake                      // the time to wake has changed
+	thenResume                    // besides, there may be something to send
+	thenMove                      // besides, it begins at another packet: psn has changed
+	thenSkip                      // the same, without sending anything again
+	thenRest                      // psn has changed, but there is nothing to send before readyAt
+	thenGiveUp                    // no retry is left: the oldest request fails
+	thenGiveUpRNR                 // the same after RNR NAKs
 )
 
 // carryOut puts a decision into effect.
 func (e *Engine) carryOut(q *QP, d decision) {
 	switch d {
-	case stay:
+	case thenStay:
 		return
-	case giveUp:
+	case thenGiveUp:
 		e.stats.RetryExceeded++
 		e.recordDecision(RecordGiveUp, q)
 		e.failHead(q, WCRetryExcErr)
 		return
-	case giveUpRNR:
+	case thenGiveUpRNR:
 		e.stats.RNRRetryExceeded++
 		e.recordDecision(RecordGiveUp, q)
 		e.failHead(q, WCRNRRetryExcErr)
 		return
-	case resume:
+	case thenResume:
 		e.schedule(q, dueRequest)
-	case move, skip:
-		if d == move {
+	case thenMove, thenSkip:
+		if d == thenMove {
 			e.recordDecision(RecordRetry, q)
 		}
 		q.seek(q.rec.psn)
 		e.schedule(q, dueRequest)
-	case rest:
+	case thenRest:
 		q.seek(q.rec.psn)
 	}
 	e.setDeadline(q)
@@ -226,11 +227,11 @@ const (
 // next decides what is sent next.
 func (r *recovery) next() step {
 	switch {
-	case r.phase == resting:
+	case r.phase == phaseResting:
 		return sendNothing
 	case r.gaps.due > 0:
 		return sendGap
-	case r.phase == probeDue:
+	case r.phase == phaseProbeDue:
 		return sendProbe
 	}
 	return sendOn
@@ -241,7 +242,7 @@ func (r *recovery) deadline() Time { return min(r.ackAt, r.probeAt, r.readyAt) }
 
 // limit is how many packets may be unacknowledged.
 func (r *recovery) limit() int32 {
-	if r.oldest == alone {
+	if r.oldest == unaAlone {
 		return 1
 	}
 	return r.window.size
@@ -270,9 +271,9 @@ func (r *recovery) sent(now Time, psn wire.PSN, fresh, asks bool) decision {
 	}
 	if r.ackAt == Never && r.probeAt == Never {
 		r.restartTimers(now)
-		return wake
+		return thenWake
 	}
-	return stay
+	return thenStay
 }
 
 // acknowledged is the event that the oldest unacknowledged packet is now una: limits are reloaded,
@@ -282,24 +283,24 @@ func (r *recovery) acknowledged(now Time, una wire.PSN) decision {
 	r.moved(now, una != r.top && una.Sub(r.una) == 1)
 	r.una = una
 	r.reload()
-	r.oldest, r.backoff, r.readyAt = sentOnce, 0, Never
+	r.oldest, r.backoff, r.readyAt = unaSentOnce, 0, Never
 	if len(r.gaps.list) > 0 {
 		r.gaps.acknowledged(una)
 	}
 	if r.timed != noPSN && una.Sub(r.timed) > 0 {
 		r.measure(now)
 	}
-	if (r.phase == probeSent || r.phase == alive) && una.Sub(r.probeTop) < 0 {
-		r.phase = alive
+	if (r.phase == phaseProbeSent || r.phase == phaseAlive) && una.Sub(r.probeTop) < 0 {
+		r.phase = phaseAlive
 	} else {
-		r.phase = flowing
+		r.phase = phaseFlowing
 	}
 	r.restartTimers(now)
 	if una.Sub(r.psn) > 0 { // the peer had got what was about to be sent again
 		r.psn = una
-		return skip
+		return thenSkip
 	}
-	return resume
+	return thenResume
 }
 
 // acknowledgedAgain is the event that the peer has sent once more what it last acknowledged, with
@@ -307,7 +308,7 @@ func (r *recovery) acknowledged(now Time, una wire.PSN) decision {
 func (r *recovery) acknowledgedAgain(now Time, psn wire.PSN, aeth *wire.AETH) decision {
 	if r.attr.SelectiveRepeat {
 		if aeth.Syndrome().Kind() != wire.KindACK { // an old NAK
-			return stay
+			return thenStay
 		}
 		if r.beyond(psn, aeth.MSN()) {
 			return r.stillMissing(now, aeth.MSN())
@@ -320,31 +321,31 @@ func (r *recovery) acknowledgedAgain(now Time, psn wire.PSN, aeth *wire.AETH) de
 // too, which only selective repeat knows.
 func (r *recovery) arrivedBeyond(now Time, psn, newest wire.PSN) decision {
 	if !r.attr.SelectiveRepeat || !r.beyond(psn, newest) {
-		return stay
+		return thenStay
 	}
 	return r.stillMissing(now, newest)
 }
 
 // notReady is the event that the peer has no receive request for una, and asks to wait this long.
 func (r *recovery) notReady(now, wait Time) decision {
-	if r.phase == resting {
-		return stay
+	if r.phase == phaseResting {
+		return thenStay
 	}
 	if r.rnrRetries == 0 {
-		return giveUpRNR
+		return thenGiveUpRNR
 	}
 	if r.rnrRetries != rnrForever {
 		r.rnrRetries--
 	}
 	r.retries = r.attr.RetryCnt
-	r.timed, r.phase = noPSN, resting
+	r.timed, r.phase = noPSN, phaseResting
 	r.ackAt, r.probeAt, r.readyAt = Never, Never, now+wait
 	if r.attr.SelectiveRepeat { // what has been sent behind it stays there
 		r.repeatAlone()
-		return wake
+		return thenWake
 	}
 	r.psn = r.una
-	return rest
+	return thenRest
 }
 
 // useRetry counts a retry; false: there is none left.

@@ -1,6 +1,8 @@
 package qp
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,8 +18,21 @@ const (
 	readyIn     = Time(1_000_000)
 )
 
-var phaseNames = [...]string{flowing: "flowing", probeDue: "probeDue", probeSent: "probeSent", alive: "alive",
-	resting: "resting"}
+var (
+	phaseNames = [...]string{
+		phaseFlowing:   "flowing",
+		phaseProbeDue:  "probeDue",
+		phaseProbeSent: "probeSent",
+		phaseAlive:     "alive",
+		phaseResting:   "resting",
+	}
+	decisionNames = [...]string{
+		thenStay:   "stay",
+		thenResume: "resume",
+		thenMove:   "move",
+		thenRest:   "rest",
+	}
+)
 
 // underWay is the recovery of a queue pair on a path of 10 us that has sent packets 100 to 109, of
 // which 100 to 104 before a probe of packet 100, if there was one.
@@ -28,7 +43,7 @@ func underWay(p phase, selective bool) *recovery {
 	r.psn, r.top = 110, 110
 	r.srtt, r.base = 10_000, 10_000
 	r.phase, r.probePSN, r.probeTop = p, 100, 105
-	if p == resting {
+	if p == phaseResting {
 		r.readyAt = recoveryNow + readyIn
 	} else {
 		r.restartTimers(recoveryNow)
@@ -43,51 +58,52 @@ func TestRecoveryPhases(t *testing.T) {
 	for _, event := range []struct {
 		name string
 		do   func(r *recovery) decision
-		to   [5]phase // from flowing, probeDue, probeSent, alive, resting
-		what [5]decision
+		to   string // from flowing, probeDue, probeSent, alive, resting
+		what string
 	}{
 		{"acknowledged, a part of what was sent before the probe",
 			func(r *recovery) decision { return r.acknowledged(now, 102) },
-			[5]phase{flowing, flowing, alive, alive, flowing}, [5]decision{resume, resume, resume, resume, resume}},
+			"flowing flowing alive alive flowing", "resume resume resume resume resume"},
 		{"acknowledged, all that was sent before the probe",
 			func(r *recovery) decision { return r.acknowledged(now, 105) },
-			[5]phase{flowing, flowing, flowing, flowing, flowing}, [5]decision{resume, resume, resume, resume, resume}},
+			"flowing flowing flowing flowing flowing", "resume resume resume resume resume"},
 		{"acknowledged again, something from before the probe is missing",
 			func(r *recovery) decision { return r.probeAnswered(now) },
-			[5]phase{flowing, probeDue, flowing, flowing, resting}, [5]decision{stay, stay, move, move, stay}},
+			"flowing probeDue flowing flowing resting", "stay stay move move stay"},
 		{"acknowledged again, nothing from before the probe is missing",
 			func(r *recovery) decision { r.probeTop = 100; return r.probeAnswered(now) },
-			[5]phase{flowing, probeDue, flowing, flowing, resting}, [5]decision{stay, stay, stay, stay, stay}},
+			"flowing probeDue flowing flowing resting", "stay stay stay stay stay"},
 		{"sequence NAK",
 			func(r *recovery) decision { return r.sequenceNAK(now) },
-			[5]phase{flowing, flowing, flowing, flowing, resting}, [5]decision{move, move, move, move, stay}},
+			"flowing flowing flowing flowing resting", "move move move move stay"},
 		{"implied NAK",
 			func(r *recovery) decision { return r.impliedNAK(now, 104) },
-			[5]phase{flowing, flowing, flowing, flowing, resting}, [5]decision{move, move, move, move, stay}},
+			"flowing flowing flowing flowing resting", "move move move move stay"},
 		{"una is to be repeated",
 			func(r *recovery) decision { return r.repeatOldest(now) },
-			[5]phase{flowing, flowing, flowing, flowing, resting}, [5]decision{resume, resume, resume, resume, resume}},
+			"flowing flowing flowing flowing resting", "resume resume resume resume resume"},
 		{"RNR NAK",
 			func(r *recovery) decision { return r.notReady(now, readyIn) },
-			[5]phase{resting, resting, resting, resting, resting}, [5]decision{rest, rest, rest, rest, stay}},
+			"resting resting resting resting resting", "rest rest rest rest stay"},
 		{"the time of the RNR NAK has passed, or it was time for a probe",
 			func(r *recovery) decision { return r.timer(r.deadline(), &q) },
-			[5]phase{probeDue, probeDue, probeDue, flowing, flowing}, [5]decision{resume, resume, resume, move, resume}},
+			"probeDue probeDue probeDue flowing flowing", "resume resume resume move resume"},
 		{"it was time for a probe, and the peer is past the last one",
 			func(r *recovery) decision { r.probePSN = 98; return r.timer(r.deadline(), &q) },
-			[5]phase{probeDue, probeDue, probeDue, probeDue, flowing}, [5]decision{resume, resume, resume, resume, resume}},
+			"probeDue probeDue probeDue probeDue flowing", "resume resume resume resume resume"},
 		{"ack timeout",
 			func(r *recovery) decision { r.probeAt = Never; return r.timer(r.deadline(), &q) },
-			[5]phase{probeDue, probeDue, probeDue, flowing, flowing}, [5]decision{resume, resume, resume, move, resume}},
+			"probeDue probeDue probeDue flowing flowing", "resume resume resume move resume"},
 	} {
 		for p := range phaseNames {
 			r := underWay(phase(p), false)
 			what := event.do(r)
-			require.Equal(t, event.what[p], what, "%s, in %s", event.name, phaseNames[p])
-			require.Equal(t, phaseNames[event.to[p]], phaseNames[r.phase], "%s, in %s", event.name, phaseNames[p])
-			require.Equal(t, r.phase == resting, r.readyAt != Never, "%s, in %s", event.name, phaseNames[p])
-			if what == move || what == rest {
-				require.Equal(t, r.una, r.psn, "%s, in %s", event.name, phaseNames[p])
+			in := fmt.Sprintf("%s, in %s", event.name, phaseNames[p])
+			require.Equal(t, strings.Fields(event.what)[p], decisionNames[what], in)
+			require.Equal(t, strings.Fields(event.to)[p], phaseNames[r.phase], in)
+			require.Equal(t, r.phase == phaseResting, r.readyAt != Never, in)
+			if what == thenMove || what == thenRest {
+				require.Equal(t, r.una, r.psn, in)
 			}
 		}
 	}
@@ -101,16 +117,19 @@ func TestRecoveryStanding(t *testing.T) {
 		do   func(r *recovery)
 		to   [3]standing // from sentOnce, repeated, alone
 	}{
-		{"goBack", func(r *recovery) { r.goBack(recoveryNow) }, [3]standing{repeated, alone, alone}},
-		{"repeatOldest", func(r *recovery) { r.repeatOldest(recoveryNow) }, [3]standing{repeated, repeated, alone}},
-		{"acknowledged", func(r *recovery) { r.acknowledged(recoveryNow, 101) }, [3]standing{sentOnce, sentOnce, sentOnce}},
+		{"goBack", func(r *recovery) { r.goBack(recoveryNow) },
+			[3]standing{unaRepeated, unaAlone, unaAlone}},
+		{"repeatOldest", func(r *recovery) { r.repeatOldest(recoveryNow) },
+			[3]standing{unaRepeated, unaRepeated, unaAlone}},
+		{"acknowledged", func(r *recovery) { r.acknowledged(recoveryNow, 101) },
+			[3]standing{unaSentOnce, unaSentOnce, unaSentOnce}},
 	} {
 		for from, to := range event.to {
-			r := underWay(flowing, false)
+			r := underWay(phaseFlowing, false)
 			r.oldest = standing(from)
 			event.do(r)
 			require.Equal(t, to, r.oldest, "%s from %d", event.name, from)
-			require.Equal(t, to == alone, r.limit() == 1)
+			require.Equal(t, to == unaAlone, r.limit() == 1)
 		}
 	}
 }
@@ -120,18 +139,18 @@ func TestRecoveryStanding(t *testing.T) {
 func TestRecoveryGivesUp(t *testing.T) {
 	var q QP
 	spent := func() *recovery {
-		r := underWay(flowing, true)
+		r := underWay(phaseFlowing, true)
 		r.retries, r.rnrRetries = 0, 0
 		return r
 	}
-	require.Equal(t, giveUp, spent().sequenceNAK(recoveryNow))
-	require.Equal(t, giveUp, spent().impliedNAK(recoveryNow, 105))
-	require.Equal(t, giveUpRNR, spent().notReady(recoveryNow, readyIn))
+	require.Equal(t, thenGiveUp, spent().sequenceNAK(recoveryNow))
+	require.Equal(t, thenGiveUp, spent().impliedNAK(recoveryNow, 105))
+	require.Equal(t, thenGiveUpRNR, spent().notReady(recoveryNow, readyIn))
 	d, reason := spent().gapReported(recoveryNow, 100, 102)
-	require.Equal(t, giveUp, d)
+	require.Equal(t, thenGiveUp, d)
 	require.Equal(t, wire.DropNone, reason)
 	r := spent()
-	require.Equal(t, giveUp, r.timer(r.ackAt, &q))
+	require.Equal(t, thenGiveUp, r.timer(r.ackAt, &q))
 
 	r = spent()
 	r.acknowledged(recoveryNow, 101)
@@ -141,22 +160,22 @@ func TestRecoveryGivesUp(t *testing.T) {
 	require.Equal(t, [2]uint8{2, 3}, [2]uint8{r.retries, r.rnrRetries})
 	r.configured(AttrRNRRetry)
 	for range 100 {
-		require.NotEqual(t, giveUpRNR, r.notReady(recoveryNow, readyIn))
+		require.NotEqual(t, thenGiveUpRNR, r.notReady(recoveryNow, readyIn))
 		r.timer(r.readyAt, &q)
 	}
 }
 
 // TestRecoveryNext: what goes first, of all that could be sent.
 func TestRecoveryNext(t *testing.T) {
-	r := underWay(flowing, true)
+	r := underWay(phaseFlowing, true)
 	require.Equal(t, sendOn, r.next())
-	r.phase = probeDue
+	r.phase = phaseProbeDue
 	require.Equal(t, sendProbe, r.next())
 	d, reason := r.gapReported(recoveryNow, 102, 104)
-	require.Equal(t, resume, d)
+	require.Equal(t, thenResume, d)
 	require.Equal(t, wire.DropNone, reason)
 	require.Equal(t, sendGap, r.next(), "what is known to be lost, before a probe")
-	require.Equal(t, wake, r.notReady(recoveryNow, readyIn))
+	require.Equal(t, thenWake, r.notReady(recoveryNow, readyIn))
 	require.Equal(t, sendNothing, r.next())
 	require.EqualValues(t, 110, r.psn, "selective repeat does not go back")
 }
@@ -171,10 +190,10 @@ func TestOperationsExist(t *testing.T) {
 			if s.name == "" || rule.types&(1<<typ) == 0 || rule.local {
 				continue
 			}
-			require.True(t, s.reliable || rule.answer == noAnswer, "%v on %v", WROpcode(wr), QPType(typ))
+			require.True(t, s.reliable || rule.answer == answerNone, "%v on %v", WROpcode(wr), QPType(typ))
 			for place := range 4 {
 				first, last := place&1 != 0, place&2 != 0
-				if (s.datagram || rule.answer != noAnswer) && !(first && last) {
+				if (s.datagram || rule.answer != answerNone) && !(first && last) {
 					continue // it is one packet
 				}
 				op := rule.opcodes.at(first, last, s.opcodes)

@@ -90,10 +90,10 @@ func (q *QP) psns(p *wire.Packet) uint32 {
 // repeat does: psn cannot be kept. If all was asked for already, it comes again.
 func (e *Engine) goBack(q *QP, psn wire.PSN) wire.DropReason {
 	r := &q.resp
-	if r.absent != asked || r.nak == wire.SynNAKSeq { // which may be taken back
+	if r.absent != absentAsked || r.nak == wire.SynNAKSeq { // which may be taken back
 		r.miss(psn)
 	}
-	if r.notice(noRoom) {
+	if r.notice(whenNoRoom) {
 		e.oweNAK(q, wire.SynNAKSeq)
 	}
 	return wire.DropOutOfSequence
@@ -114,7 +114,7 @@ func (e *Engine) recall(q *QP) {
 	switch {
 	case r.dropped.Sub(r.epsn) <= 0:
 		r.missed = false
-	case r.kept == nil && r.nak == 0 && r.notice(noRoom):
+	case r.kept == nil && r.nak == 0 && r.notice(whenNoRoom):
 		e.oweNAK(q, wire.SynNAKSeq)
 	}
 }
@@ -126,8 +126,8 @@ func (r *responder) nextGap() (from, to wire.PSN, ok bool) {
 	if s == nil {
 		return 0, 0, false
 	}
-	if (r.absent == reported || r.absent == postponed) && s.reported == r.epsn { // it was here
-		s.reported = r.epsn.Next()
+	if (r.absent == absentReported || r.absent == absentPostponed) && s.reported == r.epsn {
+		s.reported = r.epsn.Next() // it was here
 	}
 	for p := s.reported; p.Sub(s.high) < 0; {
 		if k := s.at(p); k.body != nil {

@@ -1,9 +1,9 @@
 package qp
 
-// Replies: what a responder owes its peer, made when there is room to send it.
-// Stages: remember (acceptRead, acceptAtomic, acceptDone) → owe (job, NAK, ACK) → send in order:
-// READ and atomic responses first, since an ACK or NAK of a later request must not overtake them
-// (section 4.6) → replay for duplicates.
+// Replies: what a responder owes its peer, made when there is room to send it. Stages: remember
+// (acceptRead, acceptAtomic, acceptDone) → owe (job, NAK, ACK) → send in order: READ and atomic
+// responses first, since an ACK or NAK of a later request must not overtake them (section 4.6) →
+// replay for duplicates.
 
 import (
 	"github.com/goroce/goroce/mr"
@@ -93,23 +93,23 @@ func (r *responder) remember(packets uint32) (*resource, int) {
 func (e *Engine) acceptRead(q *QP) {
 	r := &q.resp
 	res, i := r.remember(max(1, (r.length+q.mtu-1)/q.mtu))
-	res.answer, res.va, res.rkey, res.length, res.pd = dataAnswer, r.va, r.rkey, r.length, q.pd
-	j := e.owe(q, i, dataAnswer, res.first, false)
+	res.answer, res.va, res.rkey, res.length, res.pd = answerData, r.va, r.rkey, r.length, q.pd
+	j := e.owe(q, i, answerData, res.first, false)
 	j.va, j.left, j.rkey, j.pd = r.va, r.length, r.rkey, q.pd
 }
 
 // acceptAtomic remembers an atomic, which was executed, and owes its response.
 func (e *Engine) acceptAtomic(q *QP, orig uint64) {
 	res, i := q.resp.remember(1)
-	res.answer, res.orig = valueAnswer, orig
-	e.owe(q, i, valueAnswer, res.first, false).orig = orig
+	res.answer, res.orig = answerValue, orig
+	e.owe(q, i, answerValue, res.first, false).orig = orig
 }
 
 // acceptDone remembers a request that is answered without data, and owes that answer.
 func (e *Engine) acceptDone(q *QP) *job {
 	res, i := q.resp.remember(1)
-	res.answer = doneAnswer
-	return e.owe(q, i, doneAnswer, res.first, false)
+	res.answer = answerDone
+	return e.owe(q, i, answerDone, res.first, false)
 }
 
 // owe queues a job for resource i and returns it, for the caller to say what else it is. It
@@ -147,7 +147,7 @@ func (r *responder) dropReplies() {
 	if r.syncing > 0 {
 		r.syncs.withdraw(0)
 	}
-	r.syncing, r.absent = 0, unnoticed
+	r.syncing, r.absent = 0, absentUnnoticed
 }
 
 // cancelNAK takes back a NAK if what it asks for arrives before it was sent. An ACK takes its
@@ -199,7 +199,7 @@ func (e *Engine) replay(q *QP, p *wire.Packet, psn wire.PSN) wire.DropReason {
 			continue
 		}
 		j := job{res: i, again: true, answer: res.answer, start: psn, next: psn, orig: res.orig, rkey: res.rkey, pd: res.pd}
-		if res.answer == dataAnswer {
+		if res.answer == answerData {
 			skip := uint32(psn.Sub(res.first)) * q.mtu
 			h := p.RETH()
 			if h.RKey() != res.rkey || h.VA() != res.va+uint64(skip) || uint64(h.DMALen())+uint64(skip) > uint64(res.length) {
@@ -239,27 +239,27 @@ func (e *Engine) reply(q *QP, b *wire.Batch) verdict {
 	r := &q.resp
 	if from, to, ok := r.nextGap(); ok { // its NAK acknowledges nothing, so it overtakes nothing
 		if !e.putAck(q, b, wire.SynNAKSeq, r.epsn, gapCode(from.Sub(r.epsn), to.Sub(from))) {
-			return full
+			return verdictFull
 		}
 		r.kept.reported = to
-		r.notice(gapNamed)
-		return sent
+		r.notice(whenGapNamed)
+		return verdictSent
 	}
 	switch {
 	case r.jobLen > 0 && r.jobAt(0).sync != 0:
 		return e.replyNotYet(q, b, r.jobAt(0))
-	case r.jobLen > 0 && r.jobAt(0).answer == valueAnswer:
+	case r.jobLen > 0 && r.jobAt(0).answer == answerValue:
 		return e.replyAtomic(q, b)
-	case r.jobLen > 0 && r.jobAt(0).answer == doneAnswer:
+	case r.jobLen > 0 && r.jobAt(0).answer == answerDone:
 		return e.replyDone(q, b)
 	case r.jobLen > 0:
 		if !e.mayPace(q) {
-			return blocked
+			return verdictBlocked
 		}
 		return e.replyRead(q, b)
 	case r.nak != 0:
 		if !e.putAck(q, b, r.nak, r.nakPSN, q.nakMSN()) {
-			return full
+			return verdictFull
 		}
 		if n := e.stats.naks(r.nak); n.sent != nil {
 			*n.sent++
@@ -270,13 +270,13 @@ func (e *Engine) reply(q *QP, b *wire.Batch) verdict {
 		r.nak = 0
 	case r.ack:
 		if !e.putAck(q, b, wire.SynACK, r.ackPSN, q.ackMSN()) {
-			return full
+			return verdictFull
 		}
 		r.ack = false
 	default:
-		return blocked
+		return verdictBlocked
 	}
-	return sent
+	return verdictSent
 }
 
 // putAck makes an ACK, NAK or RNR NAK.
@@ -311,24 +311,24 @@ func (e *Engine) replyAtomic(q *QP, b *wire.Batch) verdict {
 	op := wire.RCAtomicAcknowledge.Of(q.opcodes)
 	body := e.putReply(q, b, op, wire.SynACK, j.next, r.msn, 0)
 	if body == nil {
-		return full
+		return verdictFull
 	}
 	frames := b.Frames()
 	(*wire.AtomicAckETH)(frames[len(frames)-1].Body[op.Info().Off[wire.HdrAtomicAckETH]:]).Put(j.orig)
 	e.seal(b)
 	e.popJob(q)
-	return sent
+	return verdictSent
 }
 
 // replyDone makes the answer to a FLUSH or an ATOMIC WRITE.
 func (e *Engine) replyDone(q *QP, b *wire.Batch) verdict {
 	r := &q.resp
 	if e.putReply(q, b, readReplies.only.Of(q.opcodes), wire.SynACK, r.jobAt(0).next, r.msn, 0) == nil {
-		return full
+		return verdictFull
 	}
 	e.seal(b)
 	e.popJob(q)
-	return sent
+	return verdictSent
 }
 
 // replyRead makes the next response packet of a READ. Right and key are checked again, because the
@@ -340,7 +340,7 @@ func (e *Engine) replyRead(q *QP, b *wire.Batch) verdict {
 	first, last := j.next == j.start, n == j.left
 	op := readReplies.at(first, last, q.opcodes)
 	if e.putReply(q, b, op, wire.SynACK, j.next, r.msn, n) == nil {
-		return full
+		return verdictFull
 	}
 	var payload []byte
 	st := mr.OK
@@ -364,7 +364,7 @@ func (e *Engine) replyRead(q *QP, b *wire.Batch) verdict {
 		e.oweNAK(q, wire.SynNAKAccess)
 		r.nakPSN = psn
 		e.failAfterReplies(q)
-		return sent
+		return verdictSent
 	}
 	e.stats.SentPkts++
 	e.spend(q, int(uint32(op.Info().HdrLen)+n+-n&3+wire.ICRCLen))
@@ -372,7 +372,7 @@ func (e *Engine) replyRead(q *QP, b *wire.Batch) verdict {
 	if last {
 		e.popJob(q)
 	}
-	return sent
+	return verdictSent
 }
 
 // popJob ends the oldest job, which has been answered.

@@ -43,9 +43,9 @@ func (r *requester) at(i uint32) *wqe { return &r.wqes[i&uint32(len(r.wqes)-1)] 
 type verdict uint8
 
 const (
-	sent    verdict = iota
-	blocked         // nothing to send until something happens: a post, an ACK, a timer
-	full            // no room in the batch
+	verdictSent    verdict = iota // it is in the batch
+	verdictBlocked                // none can be before something happens: a post, an ACK, a timer
+	verdictFull                   // the batch has no room for it
 )
 
 // request sends the next request packet of q.
@@ -53,22 +53,22 @@ func (e *Engine) request(q *QP, b *wire.Batch) verdict {
 	for {
 		r := &q.req
 		if s := q.State(); s != StateRTS && s != StateSQD {
-			return blocked
+			return verdictBlocked
 		}
 		switch q.rec.next() {
 		case sendNothing:
-			return blocked
+			return verdictBlocked
 		case sendGap:
 			return e.sendGap(q, b)
 		case sendProbe:
 			return e.sendProbe(q, b)
 		}
 		if q.stopped() {
-			return blocked
+			return verdictBlocked
 		}
 		if r.next == r.started {
 			if r.next == q.sq.tail.Load() || q.State() == StateSQD || !q.mayStart(r.next) {
-				return blocked
+				return verdictBlocked
 			}
 			if wrTable[q.sq.at(r.next).opcode].local {
 				e.local(q)
@@ -85,7 +85,7 @@ func (e *Engine) request(q *QP, b *wire.Batch) verdict {
 			continue
 		}
 		if !q.windowOpen() || !q.mayAsk(rule) || q.outOfCredit() || !e.mayPace(q) {
-			return blocked
+			return verdictBlocked
 		}
 		return e.emit(q, b, s, rule)
 	}
@@ -108,7 +108,7 @@ func (q *QP) mayStart(i uint32) bool {
 // may only if the peer can remember one more; one that was sent before is remembered already
 // (section 4.6).
 func (q *QP) mayAsk(rule *wrRule) bool {
-	return rule.answer == noAnswer || q.rec.psn != q.rec.top || q.req.readsOut < int(q.attr.MaxRdAtomic)
+	return rule.answer == answerNone || q.rec.psn != q.rec.top || q.req.readsOut < int(q.attr.MaxRdAtomic)
 }
 
 // start gives request next its PSNs. It returns false if the request fails instead.
@@ -145,7 +145,7 @@ func (e *Engine) checkSend(q *QP, s *sendSlot) WCStatus {
 	if q.datagram && s.length > q.mtu {
 		return WCLocLenErr
 	}
-	fetches := wrTable[s.opcode].answer != noAnswer
+	fetches := wrTable[s.opcode].answer != answerNone
 	if fetches && q.attr.MaxRdAtomic == 0 {
 		return WCLocQPOpErr
 	}
@@ -218,7 +218,7 @@ func (q *QP) windowOpen() bool {
 		return true
 	}
 	if q.rec.inFlight() >= q.limit() {
-		q.rec.window.limited = q.rec.oldest != alone && !q.rate.limited
+		q.rec.window.limited = q.rec.oldest != unaAlone && !q.rate.limited
 		return false
 	}
 	w := q.req.at(q.req.next)
@@ -234,7 +234,7 @@ func (e *Engine) again(q *QP, b *wire.Batch) verdict {
 // emit makes the packet at the present position, which is one of request s.
 func (e *Engine) emit(q *QP, b *wire.Batch, s *sendSlot, rule *wrRule) verdict {
 	r := &q.req
-	if rule.answer != noAnswer {
+	if rule.answer != answerNone {
 		return e.emitRead(q, b, s)
 	}
 	n := min(q.mtu, s.length-r.off)
@@ -245,11 +245,11 @@ func (e *Engine) emit(q *QP, b *wire.Batch, s *sendSlot, rule *wrRule) verdict {
 	if q.datagram {
 		if ah = e.ah(s.ah); ah == nil {
 			e.doom(q, WCLocQPOpErr)
-			return sent
+			return verdictSent
 		}
 		if s.length > q.mtu { // the port's has shrunk since the request began
 			e.doom(q, WCLocLenErr)
-			return sent
+			return verdictSent
 		}
 		path = &ah.path
 	}
@@ -258,14 +258,14 @@ func (e *Engine) emit(q *QP, b *wire.Batch, s *sendSlot, rule *wrRule) verdict {
 	body := uint32(info.HdrLen) + n + pad + wire.ICRCLen
 	f := b.Reserve(path, int(body))
 	if f == nil {
-		return full
+		return verdictFull
 	}
 	payload := f.Body[info.HdrLen : uint32(info.HdrLen)+n]
 	rest, st := e.payload(q, s, payload)
 	if st != mr.OK {
 		b.Undo()
 		e.doom(q, WCLocProtErr)
-		return sent
+		return verdictSent
 	}
 	if pad > 0 {
 		clear(f.Body[uint32(info.HdrLen)+n:][:pad])
@@ -281,12 +281,12 @@ func (e *Engine) emit(q *QP, b *wire.Batch, s *sendSlot, rule *wrRule) verdict {
 	if st := e.noted(e.sealPayload(f, int(uint32(info.HdrLen)+n)-len(rest), rest, s.flags&SendInline == 0)); st != mr.OK {
 		b.Undo()
 		e.doom(q, WCLocProtErr)
-		return sent
+		return verdictSent
 	}
 	e.stats.SentPkts++
 	e.spend(q, int(body))
 	e.advance(q, q.rec.psn, n, last)
-	return sent
+	return verdictSent
 }
 
 // putRequestHeaders writes BTH and the extension headers of a SEND or WRITE packet, bar its RETH.
@@ -343,7 +343,7 @@ func (e *Engine) emitRead(q *QP, b *wire.Batch, s *sendSlot) verdict {
 	}
 	f := b.Reserve(&q.path, int(info.HdrLen)+carried+wire.ICRCLen)
 	if f == nil {
-		return full
+		return verdictFull
 	}
 	(*wire.BTH)(f.Body).Put(op, wire.BTHAckReq, 0, wire.DefaultPKey, q.attr.DestQPN, q.rec.psn)
 	if at := info.Off[wire.HdrXRCETH]; at != 0 {
@@ -379,7 +379,7 @@ func (e *Engine) emitRead(q *QP, b *wire.Batch, s *sendSlot) verdict {
 	}
 	q.rec.psn = psn.Add(packets - 1)
 	e.advance(q, psn, n, r.off+n == s.length)
-	return sent
+	return verdictSent
 }
 
 // sealAsked seals a request that has an answer. A FLUSH that was not answered may have gone to rxe,
@@ -413,7 +413,7 @@ func (e *Engine) advance(q *QP, psn wire.PSN, n uint32, last bool) {
 		r.off = 0
 	}
 	if q.reliable {
-		if rec.sent(e.now, psn, fresh, r.unasked == 0) == wake {
+		if rec.sent(e.now, psn, fresh, r.unasked == 0) == thenWake {
 			e.setDeadline(q)
 		}
 		return

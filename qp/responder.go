@@ -1,10 +1,9 @@
 package qp
 
 // The responder of the connected services: requests of the peer become memory accesses, completions
-// and replies.
-// The walk of a packet: PSN → order → access → receive → length → key → execute → finish. A step
-// that objects names a fault; what a fault means on the wire, for the receive request and for the
-// queue pair stands in one table (section 6.3).
+// and replies. The walk of a packet: PSN → order → access → receive → length → key → execute →
+// finish. A step that objects names a fault; what a fault means on the wire, for the receive
+// request and for the queue pair stands in one table (section 6.3).
 
 import (
 	"github.com/goroce/goroce/mr"
@@ -51,9 +50,9 @@ type responder struct {
 type message uint8
 
 const (
-	noMessage message = iota
-	sendMessage
-	writeMessage
+	messageNone message = iota
+	messageSend
+	messageWrite
 )
 
 // start begins with the PSN that the peer sends first, and the message number before its first.
@@ -63,7 +62,7 @@ func (r *responder) start(psn, msn wire.PSN) { r.epsn, r.msn = psn, msn }
 type fault uint8
 
 const (
-	noFault         fault = iota
+	faultNone       fault = iota
 	faultOrder            // first, middle and last packets out of order
 	faultAccess           // the queue pair does not allow the operation
 	faultNoRecv           // no receive request posted
@@ -86,7 +85,7 @@ var faults = [...]struct {
 }{
 	faultOrder:      {wire.SynNAKInvReq, WCRemInvReqErr, EventQPReqErr, wire.DropMalformed},
 	faultAccess:     {wire.SynNAKInvReq, WCRemInvReqErr, EventQPReqErr, wire.DropMalformed},
-	faultNoRecv:     {reason: wire.DropNoRecv}, // RC answers RNR, see noReceive
+	faultNoRecv:     {reason: wire.DropNoRecv}, // RC answers RNR, see whenNoReceive
 	faultDepth:      {wire.SynNAKInvReq, WCRemInvReqErr, EventQPReqErr, wire.DropNoResource},
 	faultLength:     {wire.SynNAKInvReq, WCRemInvReqErr, EventQPReqErr, wire.DropMalformed},
 	faultTooLong:    {wire.SynNAKInvReq, WCLocLenErr, EventQPReqErr, wire.DropTooLong},
@@ -105,32 +104,32 @@ func (e *Engine) respond(q *QP, p *wire.Packet) wire.DropReason {
 	if q.mustWait(p) {
 		return q.turnAway()
 	}
-	f := noFault
+	f := faultNone
 	if q.noSends {
 		f = e.aim(q, p)
 	}
-	if f == noFault {
+	if f == faultNone {
 		f = q.checkOrder(p)
 	}
-	if f == noFault {
+	if f == faultNone {
 		f = q.checkAccess(p)
 	}
-	if f == noFault {
+	if f == faultNone {
 		f = e.recvOnPurpose(q, p)
 	}
-	if f == noFault {
+	if f == faultNone {
 		f = e.checkResources(q, p)
 	}
-	if f == noFault {
+	if f == faultNone {
 		f = q.checkLength(p)
 	}
-	if f == noFault {
+	if f == faultNone {
 		f = e.checkKey(q, p)
 	}
-	if f == noFault {
+	if f == faultNone {
 		f = e.execute(q, p)
 	}
-	if f == noFault || f == faultInvalidate {
+	if f == faultNone || f == faultInvalidate {
 		e.finish(q, p, f)
 		if e.recorder != nil {
 			e.recordExecuted(q, p)
@@ -148,7 +147,7 @@ func (e *Engine) checkPSN(q *QP, p *wire.Packet) (drop wire.DropReason, stop boo
 	d := p.BTH.PSN().Sub(r.epsn)
 	switch {
 	case d == 0:
-		r.absent = unnoticed
+		r.absent = absentUnnoticed
 		r.cancelNAK()
 		return wire.DropNone, false
 	case !q.reliable:
@@ -168,9 +167,9 @@ func (e *Engine) checkPSN(q *QP, p *wire.Packet) (drop wire.DropReason, stop boo
 		return e.keep(q, p), true
 	}
 	e.stats.OutOfSequence++
-	came := laterCame
+	came := whenLaterCame
 	if d == 1 {
-		came = nextCame
+		came = whenNextCame
 	}
 	if r.notice(came) {
 		e.oweNAK(q, wire.SynNAKSeq)
@@ -180,20 +179,20 @@ func (e *Engine) checkPSN(q *QP, p *wire.Packet) (drop wire.DropReason, stop boo
 
 // checkOrder holds the opcode against the message in progress (section 2.7).
 func (q *QP) checkOrder(p *wire.Packet) fault {
-	want := noMessage
+	want := messageNone
 	if p.Op.Flags&wire.OpStart != 0 && !q.reliable {
 		q.abandon() // a new message ends one that was cut off
 	}
 	if p.Op.Flags&wire.OpStart == 0 {
-		want = writeMessage
+		want = messageWrite
 		if p.Op.Flags&wire.OpSend != 0 {
-			want = sendMessage
+			want = messageSend
 		}
 	}
 	if q.resp.message != want {
 		return faultOrder
 	}
-	return noFault
+	return faultNone
 }
 
 // checkAccess holds the operation against the queue pair's qp_access_flags (section 6.2).
@@ -217,7 +216,7 @@ func (q *QP) checkAccess(p *wire.Packet) fault {
 	if q.attr.AccessFlags&need != need {
 		return faultAccess
 	}
-	return noFault
+	return faultNone
 }
 
 // checkResources claims a receive request, or asks for room to remember a READ or atomic
@@ -229,7 +228,7 @@ func (e *Engine) checkResources(q *QP, p *wire.Packet) fault {
 	if p.Op.Flags&hasAnswer != 0 && q.resp.newJobs >= q.resp.depth {
 		return faultDepth
 	}
-	return noFault
+	return faultNone
 }
 
 // checkLength holds packet and message lengths against path MTU, receive request and RETH
@@ -265,7 +264,7 @@ func (q *QP) checkLength(p *wire.Packet) fault {
 			return faultLength
 		}
 	}
-	return noFault
+	return faultNone
 }
 
 // checkKey checks the whole range when a WRITE begins, and the range of a READ or atomic. With
@@ -293,7 +292,7 @@ func (e *Engine) checkKey(q *QP, p *wire.Packet) fault {
 			return faultKey
 		}
 	}
-	return noFault
+	return faultNone
 }
 
 // checkWord checks the 8 bytes of an atomic or ATOMIC WRITE.
@@ -308,10 +307,10 @@ func (e *Engine) checkWord(q *QP, rkey uint32, va uint64, need mr.Access) fault 
 	case !span.Aligned8():
 		return faultMisaligned
 	}
-	return noFault
+	return faultNone
 }
 
-// execute does what the packet asks for. Nothing has touched memory before.
+// execute does what the packet asks for. The steps before it have touched no memory.
 func (e *Engine) execute(q *QP, p *wire.Packet) fault {
 	r := &q.resp
 	switch {
@@ -359,7 +358,7 @@ func (e *Engine) execute(q *QP, p *wire.Packet) fault {
 	case p.Op.Flags&wire.OpFlush != 0:
 		return e.acceptFlush(q, p)
 	}
-	return noFault
+	return faultNone
 }
 
 // finish counts the packet, completes the message and owes the acknowledgement. An invalidation
@@ -370,12 +369,12 @@ func (e *Engine) finish(q *QP, p *wire.Packet, f fault) {
 		r.got += uint32(len(p.Payload))
 		r.epsn = r.epsn.Next()
 		if p.Op.Flags&wire.OpEnd == 0 {
-			r.message = writeMessage
+			r.message = messageWrite
 			if p.Op.Flags&wire.OpSend != 0 {
-				r.message = sendMessage
+				r.message = messageSend
 			}
 		} else {
-			r.message = noMessage
+			r.message = messageNone
 			r.msn = r.msn.Next()
 		}
 		if q.reliable && p.BTH.AckReq() {
@@ -417,7 +416,7 @@ func (e *Engine) receive(q *QP, p *wire.Packet) {
 // abandon forgets the message in progress, if there is one. Its receive request is used for the
 // next (section 6.4).
 func (q *QP) abandon() {
-	q.resp.message = noMessage
+	q.resp.message = messageNone
 	q.putBack()
 }
 
@@ -434,7 +433,7 @@ func (e *Engine) object(q *QP, p *wire.Packet, f fault) wire.DropReason {
 	}
 	if f == faultNoRecv {
 		e.stats.SentRNR++
-		r.notice(noReceive)
+		r.notice(whenNoReceive)
 		e.oweNAK(q, wire.RNRSyndrome(q.attr.MinRNRTimer))
 		return wire.DropNoRecv
 	}

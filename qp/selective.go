@@ -62,9 +62,9 @@ func (r *recovery) gapReported(now Time, from, to wire.PSN) (decision, wire.Drop
 	}
 	switch {
 	case to.Sub(from) <= 0 || from.Sub(r.top) >= 0:
-		return stay, wire.DropGhost
+		return thenStay, wire.DropGhost
 	case to.Sub(r.top) >= 0:
-		return stay, wire.DropMalformed
+		return thenStay, wire.DropMalformed
 	}
 	arrived := to
 	r.stats.RcvdSeqErr++
@@ -77,7 +77,7 @@ func (r *recovery) gapReported(now Time, from, to wire.PSN) (decision, wire.Drop
 		from = newest.to
 	}
 	if to.Sub(from) <= 0 || len(r.gaps.list) == maxGaps {
-		return stay, wire.DropNone
+		return thenStay, wire.DropNone
 	}
 	r.lost(to.Sub(from))
 	r.gaps.hear(arrived)
@@ -87,7 +87,7 @@ func (r *recovery) gapReported(now Time, from, to wire.PSN) (decision, wire.Drop
 		return r.repeatOldest(now), wire.DropNone
 	}
 	r.notSilent(now)
-	return resume, wire.DropNone
+	return thenResume, wire.DropNone
 }
 
 // beyond says whether an ACK of all up to psn, with newest in its MSN field, says that una is
@@ -99,12 +99,12 @@ func (r *recovery) beyond(psn, newest wire.PSN) bool {
 // stillMissing takes notice that una is missing while newest has arrived.
 func (r *recovery) stillMissing(now Time, newest wire.PSN) decision {
 	r.gaps.hear(newest)
-	heard := stay
+	heard := thenStay
 	if len(r.gaps.list) > 0 { // the window may have opened
-		heard = resume
+		heard = thenResume
 	}
 	switch g := r.gaps.oldest(r.una); {
-	case r.phase == resting || r.una.Sub(r.psn) >= 0: // it will be sent anyway
+	case r.phase == phaseResting || r.una.Sub(r.psn) >= 0: // it will be sent anyway
 		return heard
 	case g == nil: // the NAK was lost, or gaps behind una have been reported before it gave way
 		if newest.Sub(r.psn) > 0 { // the rest is about to be sent anyway
@@ -133,21 +133,21 @@ func (r *recovery) lost(n int32) {
 // repeatOldest accounts for the loss of una, which is due to be sent again: losses of one packet in
 // a row use up the retries, as with go-back-N.
 func (r *recovery) repeatOldest(now Time) decision {
-	if r.phase == resting {
-		return resume
+	if r.phase == phaseResting {
+		return thenResume
 	}
-	if r.oldest == sentOnce || now-r.chargedAt >= r.patience() {
+	if r.oldest == unaSentOnce || now-r.chargedAt >= r.patience() {
 		if !r.useRetry() {
-			return giveUp
+			return thenGiveUp
 		}
 		r.chargedAt = now
 	}
-	if r.oldest == sentOnce {
-		r.oldest = repeated
+	if r.oldest == unaSentOnce {
+		r.oldest = unaRepeated
 	}
-	r.phase, r.repeatedAt, r.timed, r.whole = flowing, now, noPSN, false
+	r.phase, r.repeatedAt, r.timed, r.whole = phaseFlowing, now, noPSN, false
 	r.restartTimers(now)
-	return resume
+	return thenResume
 }
 
 // repeatAlone has una sent once more, without what else there may be of its gap: the peer could not
@@ -304,12 +304,12 @@ func (s *gaps) acknowledged(una wire.PSN) {
 // sendProbe the position goes there for one packet, and comes back.
 func (e *Engine) sendGap(q *QP, b *wire.Batch) verdict {
 	if !e.mayPace(q) {
-		return blocked
+		return verdictBlocked
 	}
 	r, at := &q.rec, q.rec.psn
 	g := r.gaps.first()
 	q.seek(g.next)
-	v := sent
+	v := verdictSent
 	if q.stopped() { // it cannot be sent, and fails when its turn comes
 		r.gaps.sent(g, g.to, r.top)
 	} else {

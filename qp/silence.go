@@ -19,7 +19,7 @@ import "github.com/goroce/goroce/wire"
 // spoken to, else stops them (section 4.7).
 func (r *recovery) restartTimers(now Time) {
 	r.ackAt, r.probeAt, r.askBy = Never, Never, Never
-	if r.top == r.una || r.phase == resting {
+	if r.top == r.una || r.phase == phaseResting {
 		return
 	}
 	if t := Time(wire.AckTimeout(r.attr.Timeout)); t != 0 {
@@ -36,7 +36,7 @@ func (r *recovery) armProbe(now Time) {
 		return
 	}
 	wait := r.patience() << r.backoff
-	if r.phase == alive { // a peer that is awake is prompt
+	if r.phase == phaseAlive { // a peer that is awake is prompt
 		wait = r.late()
 	}
 	wait = max(wait, 2*r.pace) // unless it is a rate that it keeps to
@@ -48,10 +48,10 @@ func (r *recovery) armProbe(now Time) {
 // notSilent puts the next probe off: the peer has just been heard of.
 func (r *recovery) notSilent(now Time) decision {
 	if r.probeAt == Never {
-		return stay
+		return thenStay
 	}
 	r.armProbe(now)
-	return wake
+	return thenWake
 }
 
 // awaitsACK says whether an unacknowledged packet has asked for an ACK. If none has, silence means
@@ -59,18 +59,19 @@ func (r *recovery) notSilent(now Time) decision {
 // than its own.
 func (r *recovery) awaitsACK() bool { return r.asked != noPSN && r.asked.Sub(r.una) >= 0 }
 
-// timer is the event that a deadline may have come. q knows whether packets are about to leave:
-// that is asked only if it matters.
+// timer is the event that a deadline may have come. q knows whether packets are about to leave: it
+// is asked only if that matters, as it keeps in mind what it was held up by (windowOpen,
+// outOfCredit).
 func (r *recovery) timer(now Time, q *QP) decision {
 	switch {
 	case r.readyAt <= now:
-		r.readyAt, r.phase = Never, flowing
+		r.readyAt, r.phase = Never, phaseFlowing
 		r.restartTimers(now)
-		return resume
+		return thenResume
 	case r.ackAt <= now:
 		r.stats.AckTimeouts++
 		if !r.useRetry() {
-			return giveUp
+			return thenGiveUp
 		}
 		d := r.ask(now, q)
 		r.restartTimers(now)
@@ -78,7 +79,7 @@ func (r *recovery) timer(now Time, q *QP) decision {
 	case r.probeAt <= now:
 		return r.silence(now, q)
 	}
-	return wake
+	return thenWake
 }
 
 // silence is reached when nothing has been heard for long enough to probe. But while packets leave
@@ -92,11 +93,11 @@ func (r *recovery) silence(now Time, q *QP) decision {
 	known := r.timed != noPSN || !r.awaitsACK()
 	if quiet := since + r.patience(); known && quiet > now && now < r.askBy {
 		r.probeAt = quiet
-		return wake
+		return thenWake
 	}
 	if q.heldByRate() {
 		r.armProbe(max(now, q.rate.sendAt))
-		return wake
+		return thenWake
 	}
 	r.backoff++
 	d := r.ask(now, q)
@@ -110,42 +111,42 @@ func (r *recovery) silence(now Time, q *QP) decision {
 // that, and may sleep now and then: it is probed once more.
 func (r *recovery) ask(now Time, q *QP) decision {
 	switch {
-	case r.phase == alive && r.una.Sub(r.probePSN) <= 1:
+	case r.phase == phaseAlive && r.una.Sub(r.probePSN) <= 1:
 		r.goBack(now)
-		return move
+		return thenMove
 	case r.psn == r.top || !q.windowOpen() || q.outOfCredit() || q.stopped():
-		r.phase = probeDue
+		r.phase = phaseProbeDue
 	}
-	return resume
+	return thenResume
 }
 
 // probed is the event that a probe has left. The next packet is the one at psn, as before.
 func (r *recovery) probed(psn wire.PSN) {
 	r.stats.Probes++
-	r.phase, r.probePSN, r.probeTop = probeSent, r.una, psn
+	r.phase, r.probePSN, r.probeTop = phaseProbeSent, r.una, psn
 	r.timed = noPSN
 }
 
 // probeAnswered is reached when the peer answers a duplicate. What was sent before the probe and is
 // missing is lost.
 func (r *recovery) probeAnswered(now Time) decision {
-	if r.phase != probeSent && r.phase != alive {
-		return stay
+	if r.phase != phaseProbeSent && r.phase != phaseAlive {
+		return thenStay
 	}
-	r.phase = flowing
+	r.phase = phaseFlowing
 	if r.una.Sub(r.probeTop) >= 0 {
-		return stay
+		return thenStay
 	}
 	r.goBack(now)
 	r.restartTimers(now)
-	return move
+	return thenMove
 }
 
 // sendProbe sends the oldest unacknowledged packet once more, with AckReq, at its time. Nothing of
 // a packet was kept, so the position goes there for one packet, and comes back (QP.seek).
 func (e *Engine) sendProbe(q *QP, b *wire.Batch) verdict {
 	if !e.mayPace(q) {
-		return blocked
+		return verdictBlocked
 	}
 	at := q.rec.psn
 	q.seek(q.rec.una)
@@ -154,7 +155,7 @@ func (e *Engine) sendProbe(q *QP, b *wire.Batch) verdict {
 	if q.State() == StateErr { // its memory is gone
 		return v
 	}
-	if v == sent {
+	if v == verdictSent {
 		q.rec.probed(at)
 	}
 	q.seek(at)

@@ -74,28 +74,29 @@ func (e *Engine) eachShared(q *QP, f func(s *SRQ)) {
 	}
 }
 
-// turns are the sources of queue pairs that have something to send, in their order.
-type turns struct {
+// line is that of the sources of queue pairs that have something to send, in the order of their
+// turns.
+type line struct {
 	first, last *source
 	had         int // packets that the first queue pair of the first source has had of its turn
 }
 
-func (t *turns) append(s *source) {
-	if s.next = nil; t.first == nil {
-		t.first = s
+func (l *line) append(s *source) {
+	if s.next = nil; l.first == nil {
+		l.first = s
 	} else {
-		t.last.next = s
+		l.last.next = s
 	}
-	t.last = s
+	l.last = s
 }
 
 // pass ends the turn of the first queue pair of the first source.
-func (t *turns) pass() *QP {
-	s := t.first
+func (l *line) pass() *QP {
+	s := l.first
 	q := s.first
-	s.first, t.first, t.had = q.readyNext, s.next, 0
+	s.first, l.first, l.had = q.readyNext, s.next, 0
 	if q.ready, q.readyNext = false, nil; s.first != nil {
-		t.append(s)
+		l.append(s)
 	}
 	return q
 }
@@ -106,15 +107,15 @@ func (t *turns) pass() *QP {
 func (e *Engine) PollTransmit(now Time, b *wire.Batch) (n int) {
 	e.now = now
 	before := b.Len()
-	for e.turns.first != nil {
-		if !e.serve(e.turns.first.first, b) {
+	for e.line.first != nil {
+		if !e.serve(e.line.first.first, b) {
 			break
 		}
-		if q := e.turns.pass(); q.due != 0 {
+		if q := e.line.pass(); q.due != 0 {
 			e.schedule(q, q.due)
 		}
 	}
-	if e.turns.first == nil {
+	if e.line.first == nil {
 		e.urgent = false
 	}
 	if e.recorder != nil {
@@ -125,28 +126,28 @@ func (e *Engine) PollTransmit(now Time, b *wire.Batch) (n int) {
 
 // serve gives q its turn, or what is left of it; false: the batch is full and q keeps its place.
 func (e *Engine) serve(q *QP, b *wire.Batch) bool {
-	for ; e.turns.had < quantum; e.turns.had++ {
+	for ; e.line.had < quantum; e.line.had++ {
 		switch {
 		case q.due&dueCNP != 0:
-			if e.putCNP(q, b) == full {
+			if e.putCNP(q, b) == verdictFull {
 				return false
 			}
 			q.due &^= dueCNP
-		case q.due&dueReply != 0 && !(e.turns.had < quantum-1 && q.due&dueRequest != 0 && q.resp.onlyAck()):
+		case q.due&dueReply != 0 && !(e.line.had < quantum-1 && q.due&dueRequest != 0 && q.resp.onlyAck()):
 			// Requests go before an ACK. So the answer of a ping-pong waits for nothing; and as the
 			// ACK is short, it leaves in one run with the last packets of the answer, instead of
 			// cutting it in two.
 			switch e.reply(q, b) {
-			case full:
+			case verdictFull:
 				return false
-			case blocked:
+			case verdictBlocked:
 				q.due &^= dueReply
 			}
 		case q.due&dueRequest != 0:
 			switch e.request(q, b) {
-			case full:
+			case verdictFull:
 				return false
-			case blocked:
+			case verdictBlocked:
 				q.due &^= dueRequest
 			}
 		default:
@@ -166,7 +167,7 @@ func (e *Engine) schedule(q *QP, d due) {
 	s := q.source
 	if s.first == nil {
 		s.first = q
-		e.turns.append(s)
+		e.line.append(s)
 	} else {
 		s.last.readyNext = q
 	}
@@ -183,7 +184,7 @@ func (e *Engine) urge(q *QP, d due) {
 func (e *Engine) unschedule(q *QP) { q.due = 0 }
 
 // Idle says that the engine has nothing to send and no doorbell to look at.
-func (e *Engine) Idle() bool { return e.turns.first == nil && !e.bells.pending() }
+func (e *Engine) Idle() bool { return e.line.first == nil && !e.bells.pending() }
 
 // Urgent says that a NAK or a CNP is among what waits to be sent. An ACK may wait for what its
 // application does next. But a peer that hears late of a loss, or of congestion, goes on sending

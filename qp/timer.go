@@ -2,8 +2,22 @@ package qp
 
 // Deadlines of the queue pairs: a binary heap of wake-up times. A queue pair only stores its new
 // deadline, so that to restart the ack timer at every ACK costs one store; if its heap entry fires
-// too early, it is inserted again. So the heap is touched about once per timeout, and its top is
-// the engine's next deadline.
+// too early, it is inserted again. So the heap is touched about once per timeout.
+//
+// What has a time of its own, and who looks at it then:
+//
+//	recovery.ackAt    nothing was acknowledged for an ack timeout             silence.go
+//	recovery.probeAt  nothing was heard for so long that una is probed        silence.go
+//	recovery.readyAt  the time is over that an RNR NAK has asked for          silence.go
+//	rate.sendAt       the rate lets the packet leave that waits (QP.paused)   rate.go
+//	QP.deadline       the earliest of these four                              setDeadline
+//	QP.timerAt        as the heap has it: never later
+//	Engine.tellAt     notifications that are moderated are due                cq.go
+//
+// The earliest of the last two is the engine's next deadline (PollTimeout), which a lane has its
+// alarm set to. Nobody wakes up for other times; they are looked at when something happens anyway:
+// recovery.askBy, from when on a message asks for an ACK (ask.go), and those of the rate at which
+// it rises, forgets a mark, or may send a CNP (rate.go).
 
 // setDeadline tells the timers when q must be looked at: by recovery, or because a packet that was
 // held back by the rate may leave.
@@ -17,7 +31,7 @@ func (e *Engine) setDeadline(q *QP) {
 
 // timeout handles the deadline of q.
 func (e *Engine) timeout(q *QP) {
-	d := stay
+	d := thenStay
 	e.recordDecision(RecordTimer, q)
 	if s := q.State(); s == StateRTS || s == StateSQD {
 		d = q.rec.timer(e.now, q)

@@ -55,10 +55,10 @@ func (t QPType) String() string {
 type answer uint8
 
 const (
-	noAnswer    answer = iota
-	dataAnswer         // what memory holds, in as many packets as it takes
-	valueAnswer        // 8 bytes
-	doneAnswer         // that it is done: a READ response without data
+	answerNone  answer = iota
+	answerData         // what memory holds, in as many packets as it takes
+	answerValue        // 8 bytes
+	answerDone         // that it is done: a READ response without data
 )
 
 // hasAnswer are the flags of requests whose answer is remembered, to be sent again (section 4.6).
@@ -68,13 +68,13 @@ const hasAnswer = wire.OpRead | wire.OpAtomic | wire.OpFlush | wire.OpAtomicWrit
 func answerTo(p *wire.Packet) answer {
 	switch {
 	case p.Op.Flags&wire.OpRead != 0:
-		return dataAnswer
+		return answerData
 	case p.Op.Flags&wire.OpAtomic != 0:
-		return valueAnswer
+		return answerValue
 	case p.Op.Flags&hasAnswer != 0:
-		return doneAnswer
+		return answerDone
 	}
-	return noAnswer
+	return answerNone
 }
 
 // segments holds the opcodes of one operation by the packet's place in the message: those of RC.
@@ -125,17 +125,17 @@ var wrTable = [numWROpcodes]wrRule{
 		opcodes: segments{wire.RCSendFirst, wire.RCSendMiddle, wire.RCSendLastImm, wire.RCSendOnlyImm}},
 	WRSendWithInv: {types: onReliable, inline: true, wc: WCSend,
 		opcodes: segments{wire.RCSendFirst, wire.RCSendMiddle, wire.RCSendLastInv, wire.RCSendOnlyInv}},
-	WRRead: {types: onReliable, answer: dataAnswer, wc: WCRDMARead,
+	WRRead: {types: onReliable, answer: answerData, wc: WCRDMARead,
 		opcodes: segments{only: wire.RCReadRequest}},
-	WRAtomicCmpAndSwp: {types: onReliable, atomic: true, answer: valueAnswer, wc: WCCompSwap,
+	WRAtomicCmpAndSwp: {types: onReliable, atomic: true, answer: answerValue, wc: WCCompSwap,
 		opcodes: segments{only: wire.RCCompareSwap}},
-	WRAtomicFetchAndAdd: {types: onReliable, atomic: true, answer: valueAnswer, wc: WCFetchAdd,
+	WRAtomicFetchAndAdd: {types: onReliable, atomic: true, answer: answerValue, wc: WCFetchAdd,
 		opcodes: segments{only: wire.RCFetchAdd}},
 	WRLocalInv: {types: onConnected, local: true, bare: true, wc: WCLocalInv},
 	WRBindMW:   {types: onConnected, local: true, bare: true, wc: WCBindMW},
-	WRFlush: {types: 1 << RC, bare: true, answer: doneAnswer, wc: WCFlush,
+	WRFlush: {types: 1 << RC, bare: true, answer: answerDone, wc: WCFlush,
 		opcodes: segments{only: wire.RCFlush}},
-	WRAtomicWrite: {types: 1 << RC, bare: true, answer: doneAnswer, wc: WCAtomicWrite,
+	WRAtomicWrite: {types: 1 << RC, bare: true, answer: answerDone, wc: WCAtomicWrite,
 		opcodes: segments{only: wire.RCAtomicWrite}},
 }
 

@@ -13,9 +13,9 @@ import (
 )
 
 // PostSend writes wrs into the send queue and returns how many were accepted; err is about wrs[n].
-// The lane sees them after Engine.Ring. The error is ErrState below RTS, ErrFull when the queue has
-// no slot; ErrInvalid names the value and the rule. One caller at a time; concurrent with PostRecv
-// and with the engine.
+// The engine looks at them after Engine.Ring, or after Engine.Posted by whoever drives it. The
+// error is ErrState below RTS, ErrFull when the queue has no slot; ErrInvalid names the value and
+// the rule. One caller at a time; concurrent with PostRecv and with the engine.
 func (q *QP) PostSend(wrs []SendWR) (n int, err error) { return q.post(wrs, false) }
 
 // PostSendAll is PostSend of all or nothing: if one of wrs is refused, n says which, and none is
@@ -209,8 +209,8 @@ func (q *QP) writeDatagram(s *sendSlot, wr *SendWR) error {
 // PostRecv writes wrs into the receive queue and returns how many were accepted; err is about
 // wrs[n]. The error is ErrState in RESET; ErrFull and ErrInvalid are as with PostSend. ErrInvalid
 // is also that the queue is a shared one (QPInit.SRQ). A queue pair in ERR flushes them after
-// Engine.Ring; otherwise no doorbell is needed. One caller at a time; concurrent with PostSend and
-// with the engine.
+// Engine.Ring or Engine.Posted; in any other state neither is needed. One caller at a time;
+// concurrent with PostSend and with the engine.
 func (q *QP) PostRecv(wrs []RecvWR) (n int, err error) {
 	if s := q.State(); s < StateInit {
 		return 0, fmt.Errorf("%w: PostRecv needs INIT, QP 0x%06x is in %v", ErrState, q.qpn, s)

@@ -83,10 +83,10 @@ func (e *Engine) aim(q *QP, p *wire.Packet) fault {
 	switch {
 	case !ok || t.srq.xrcd != q.init.XRCD:
 		return faultTarget
-	case t.srq != q.srq && q.resp.message != noMessage:
+	case t.srq != q.srq && q.resp.message != messageNone:
 		return faultOrder
 	case t.srq != q.srq || q.sharer == nil:
 		q.srq, q.recvCQ, q.pd, q.sharer = t.srq, t.cq, t.srq.pd, t.srq.sharerOf(q.source.gid)
 	}
-	return noFault
+	return faultNone
 }

@@ -69,7 +69,7 @@ var mutants = []mutant{
 	{"selective repeat: a NAK of all passes for an echo of the gap that was repeated", []string{"qp TestMissedIsNews"}, []edit{
 		{"qp/goback.go", "r.retry(now, !r.whole)", "r.retry(now, false)"}}},
 	{"selective repeat: a gap that is named alone still stands for all", []string{"qp TestGivesWayTwice"}, []edit{
-		{"qp/absence.go", "noRoom: {asked, false}, gapNamed: {unnoticed, false}},", "noRoom: {asked, false}, gapNamed: {asked, false}},"}}},
+		{"qp/absence.go", "		whenNoRoom:    {absentAsked, false},\n		whenGapNamed:  {absentUnnoticed, false},\n", "		whenNoRoom:    {absentAsked, false},\n		whenGapNamed:  {absentAsked, false},\n"}}},
 	{"selective repeat: a READ is asked for from its middle too, as that was a gap of its own", []string{"qp TestGapsWiden"}, []edit{
 		{"qp/selective.go", "s.list[n].to.Sub(to) <= 0 {", "false {"},
 		{"qp/selective.go", "i < len(s.list) && s.list[i].from.Sub(to) < 0 {", "false {"}}},
@@ -78,7 +78,7 @@ var mutants = []mutant{
 	{"selective repeat: who is below its share gives way", []string{"qp/qptest TestCrowd"}, []edit{
 		{"qp/reorder.go", "s.places > share {", "s.places > 0 {"}}},
 	{"selective repeat: a READ that is asked for with all behind it is also reported from its middle", []string{"qp/qptest TestSelectiveTooFar"}, []edit{
-		{"qp/reorder.go", "(r.absent == reported || r.absent == postponed)", "r.absent != unnoticed"}}},
+		{"qp/reorder.go", "(r.absent == absentReported || r.absent == absentPostponed)", "r.absent != unnoticed"}}},
 	{"selective repeat: a kept packet that ends the queue pair has no source any more", []string{worlds}, []edit{
 		{"qp/reorder.go", "		e.giveBody(body, of)\n", "		e.giveBody(body, s.of)\n"},
 		{"qp/reorder.go", "		body, of := k.body, s.of\n", "		body := k.body\n"}}},
@@ -129,7 +129,7 @@ var mutants = []mutant{
 	{"queue pairs take turns to send, whoever they are connected to", []string{"qp/qptest TestTurnsOfSources"}, []edit{
 		{"qp/sources.go", "	if q.source.gid == gid {\n", "	if q.source != nil {\n"}}},
 	{"a turn to send begins anew with each batch", []string{"qp/qptest TestTurnsOfSources"}, []edit{
-		{"qp/sources.go", "	for ; e.turns.had < quantum;", "	for e.turns.had = 0; e.turns.had < quantum;"}}},
+		{"qp/sources.go", "	for ; e.line.had < quantum;", "	for e.line.had = 0; e.line.had < quantum;"}}},
 	{"a moderated queue waits for one completion more", []string{lifeWorlds}, []edit{
 		{"qp/cq.go", "	return c.held >= c.enough ||", "	return c.held > c.enough ||"}}},
 	{"who has asked once for the event of a drained send queue is told each time", []string{lifeWorlds}, []edit{
@@ -214,7 +214,7 @@ var mutants = []mutant{
 		{"qp/goback.go", " again && !news && (r.base == 0 ||", " false && (r.base == 0 ||"},
 		{"qp/goback.go", "	if !again || now", "	if true || !again || now"}}},
 	{"credits are not obeyed", []string{worlds, "qp/qptest TestCredits$"}, []edit{
-		{"qp/credits.go", "credits.stage == limited && q.beyondCredit()", "credits.stage > unlimited && q.beyondCredit()"}}},
+		{"qp/credits.go", "credits.stage == creditsLimited && q.beyondCredit()", "credits.stage > unlimited && q.beyondCredit()"}}},
 	{"credits: no message goes to ask for more", []string{worlds, "qp/qptest TestCredits$"}, []edit{
 		{"qp/credits.go", " || q.rec.psn == q.rec.una || r.at(r.next).ssn.Sub(c.lsn) <= 1 ||", " || r.at(r.next).ssn.Sub(c.lsn) <= 0 ||"}}},
 	{"credits: a READ in pieces counts as one message", []string{"qp/qptest TestCreditsCountMessages"}, []edit{
