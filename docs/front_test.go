@@ -1,13 +1,19 @@
 package docs
 
 // The front door: what a visitor reads first, and the way from there. Stages: the README is short;
-// every link of every document leads somewhere; every document is in the index, and can be read.
+// every link of every document leads somewhere; every document is in the index, and can be read; go
+// doc shows what the records hold.
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -116,6 +122,84 @@ func TestIndexHasEveryPage(t *testing.T) {
 		}
 		if n := strings.Count(read(t, name), "\n"); n > pageLines && name != "rocev2.md" {
 			t.Errorf("%s has %d lines, %d are allowed: make two pages of it", name, n, pageLines)
+		}
+	}
+}
+
+// TestRecordsShowTheirFields: go doc shows of an alias its comment alone, so the comments of the
+// records in roce/types.go have the fields, with their types, in their order.
+func TestRecordsShowTheirFields(t *testing.T) {
+	records := map[string]*ast.StructType{}
+	eachType(t, "../qp", func(s *ast.TypeSpec, _ *ast.CommentGroup) {
+		if fields, ok := s.Type.(*ast.StructType); ok {
+			records[s.Name.Name] = fields
+		}
+	})
+	ours := strings.NewReplacer("wire.", "", "mr.", "", "Cap", "QPCap", "Time", "qp.Time")
+	found := 0
+	eachType(t, "../roce", func(s *ast.TypeSpec, doc *ast.CommentGroup) {
+		of, ok := s.Type.(*ast.SelectorExpr)
+		if !ok || s.Assign == 0 || records[of.Sel.Name] == nil || !exportsFields(records[of.Sel.Name]) {
+			return
+		}
+		found++
+		var want, said []string
+		for _, f := range records[of.Sel.Name].Fields.List {
+			kind := ours.Replace(types.ExprString(f.Type))
+			if f.Names == nil {
+				want = append(want, kind)
+			}
+			for _, name := range f.Names {
+				if name.IsExported() {
+					want = append(want, name.Name+" "+kind)
+				}
+			}
+		}
+		for _, l := range regexp.MustCompile(`(?m)^\t((?:\w+, )*\w+) *(?: ([\w.*\[\]]+))?(?: *//.*)?$`).FindAllStringSubmatch(doc.Text(), -1) {
+			for name := range strings.SplitSeq(l[1], ", ") {
+				said = append(said, strings.TrimSpace(name+" "+l[2]))
+			}
+		}
+		if !slices.Equal(said, want) {
+			t.Errorf("roce.%s: its comment has the fields\n\t%s\nqp.%s has\n\t%s", s.Name, strings.Join(said, "\n\t"), of.Sel.Name, strings.Join(want, "\n\t"))
+		}
+	})
+	if found < 10 {
+		t.Errorf("only %d records were found", found)
+	}
+}
+
+func exportsFields(s *ast.StructType) bool {
+	return slices.ContainsFunc(s.Fields.List, func(f *ast.Field) bool {
+		return slices.ContainsFunc(f.Names, (*ast.Ident).IsExported)
+	})
+}
+
+// eachType calls do with each type that the package in folder declares, and its comment.
+func eachType(t *testing.T, folder string, do func(s *ast.TypeSpec, doc *ast.CommentGroup)) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			group, ok := d.(*ast.GenDecl)
+			if !ok || group.Tok != token.TYPE {
+				continue
+			}
+			for _, s := range group.Specs {
+				spec := s.(*ast.TypeSpec)
+				if doc := spec.Doc; doc != nil {
+					do(spec, doc)
+				} else {
+					do(spec, group.Doc)
+				}
+			}
 		}
 	}
 }

@@ -4,12 +4,12 @@
 //
 // # A first program
 //
-// A [Device] is one IP address, or all of an interface. On it a [PD] groups what may work
-// together, an [MR] makes bytes reachable under keys, a [CQ] collects completions, and a [QP] is
-// one end of a connection. Every call returns an error too (left out here):
+// A [Device] is one IP address, or all of an interface. On it a [PD] groups what may work together,
+// an [MR] makes bytes reachable under keys, a [CQ] collects completions, and a [QP] is one end of a
+// connection. Every call returns an error too (left out here):
 //
 //	device := roce.Open("udp:eth0", nil) // or an address; "roce devices" lists them
-//	pd, cq := device.AllocPD(), device.CreateCQ(roce.CQInitAttr{CQE: 64})
+//	pd, cq := device.AllocPD(), device.CreateCQ(roce.CQInitAttr{CQE: 256})
 //	mr := pd.RegMR(memory, roce.LocalWrite|roce.RemoteWrite)
 //	qp := pd.CreateQP(roce.QPInitAttr{SendCQ: cq})
 //	// the two ends tell each other qp.Endpoint(), mr.Addr() and mr.RKey(), by any means
@@ -51,8 +51,9 @@
 //
 // Registered memory is read and written by the stack while the application runs. The bytes of a
 // request belong to the queue pair from the post to the completion; what a peer writes is safe to
-// read after a completion that comes later, or when polled with sync/atomic (the last bytes of a
-// message are written last). Nothing is copied in between: a retransmission reads the memory again.
+// read after a completion of this end that comes later (of its message, or of the next one), or
+// when polled with sync/atomic (the last bytes of a message are written last). Nothing is copied in
+// between: a retransmission reads the memory again.
 //
 // Close a region before its memory goes. If the application unmaps or protects it sooner, whoever
 // accesses it by its keys gets an error (WCLocProtErr, or WCRemAccessErr at the peer), the counter

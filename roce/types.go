@@ -67,16 +67,51 @@ type (
 	QPType = qp.QPType
 	// QPState is a queue pair's state (ibv_qp_state).
 	QPState = qp.QPState
-	// QPAttr holds the attributes of a queue pair (ibv_qp_attr); its fields: go doc qp.QPAttr.
+	// QPAttr holds the attributes of a queue pair (ibv_qp_attr); units and ranges: go doc qp.QPAttr.
+	//
+	//	State, CurState              QPState
+	//	PathMTU                      MTU
+	//	QKey                         uint32 // UD
+	//	RQPSN, SQPSN                 PSN
+	//	DestQPN                      uint32
+	//	AccessFlags                  Access
+	//	Cap                          QPCap
+	//	AV                           AHAttr
+	//	PKeyIndex                    uint16
+	//	EnSQDAsyncNotify, SQDraining bool
+	//	MaxRdAtomic, MaxDestRdAtomic uint8
+	//	MinRNRTimer, Port, Timeout   uint8
+	//	RetryCnt, RNRRetry           uint8
+	//	RateLimit                    uint32 // kbit/s, 0 for no limit
+	//	SelectiveRepeat, FlowControl bool   // this stack's own
 	QPAttr = qp.QPAttr
 	// AttrMask says which fields of a QPAttr a Modify sets (ibv_qp_attr_mask).
 	AttrMask = qp.AttrMask
-	// CongestionParams are the constants of the congestion control (go doc qp.CongestionParams);
-	// see Config.Congestion.
+	// CongestionParams are the constants of the congestion control, see Config.Congestion; units: go
+	// doc qp.CongestionParams.
+	//
+	//	LineRate, MinRate                   uint64 // bits per second
+	//	G                                   float64
+	//	AlphaTimer, CutInterval, RaiseTimer qp.Time
+	//	RaiseBytes                          uint64
+	//	FastRecoveries                      uint32
+	//	StepRate, BigStepRate               uint64 // bits per second
+	//	CNPInterval                         qp.Time
 	CongestionParams = qp.CongestionParams
-	// QPCap is a queue pair's size (ibv_qp_cap); its fields: go doc qp.Cap.
+	// QPCap is a queue pair's size (ibv_qp_cap).
+	//
+	//	MaxSendWR, MaxRecvWR   uint32 // work requests
+	//	MaxSendSGE, MaxRecvSGE uint32 // scatter/gather elements of one
+	//	MaxInlineData          uint32 // bytes
 	QPCap = qp.Cap
-	// AHAttr is an address vector (ibv_ah_attr); its fields: go doc qp.AHAttr.
+	// AHAttr is an address vector (ibv_ah_attr): where packets go. More: go doc qp.AHAttr.
+	//
+	//	DGID         GID    // destination
+	//	SGIDIndex    uint8  // row of the device's GID table: the source
+	//	TrafficClass uint8
+	//	HopLimit     uint8  // 0 means 64
+	//	FlowLabel    uint32 // 20 bits
+	//	SL           uint8
 	AHAttr = qp.AHAttr
 	// AH is an address handle: where a datagram goes. It is immutable; see PD.CreateAH.
 	AH = qp.AH
@@ -137,18 +172,49 @@ const (
 
 // Work requests.
 type (
-	// SendWR is a send work request (ibv_send_wr); its fields: go doc qp.SendWR.
+	// SendWR is a send work request (ibv_send_wr); more of each field: go doc qp.SendWR.
+	//
+	//	WRID          uint64
+	//	Opcode        WROpcode
+	//	Flags         SendFlags
+	//	SGL           []SGE      // registered memory
+	//	Inline        []byte     // the data itself, with SendInline
+	//	Imm           uint32     // WITH_IMM
+	//	InvalidateKey uint32     // SEND_WITH_INV: the peer's rkey; LOCAL_INV: our own
+	//	RemoteAddr    uint64     // WRITE, READ, atomics, FLUSH, ATOMIC WRITE
+	//	RKey          uint32     // the same
+	//	RemoteSRQN    uint32     // XRC_SEND
+	//	CompareAdd    uint64     // CAS: the expected value; FAA: the addend
+	//	Swap          uint64     // CAS, ATOMIC WRITE: the new value
+	//	AH            *AH        // UD
+	//	RemoteQPN     uint32     // UD
+	//	RemoteQKey    uint32     // UD
+	//	Flush         FlushInfo  // FLUSH
+	//	Bind          *BindInfo  // BIND_MW
 	SendWR = qp.SendWR
-	// RecvWR is a receive work request (ibv_recv_wr); its fields: go doc qp.RecvWR.
+	// RecvWR is a receive work request (ibv_recv_wr).
+	//
+	//	WRID uint64
+	//	SGL  []SGE // on UD the first GRHSize bytes take the GRH
 	RecvWR = qp.RecvWR
-	// SGE is a piece of registered memory (ibv_sge): address, bytes, lkey. MR.SGE makes one.
+	// SGE is a piece of registered memory (ibv_sge). MR.SGE makes one.
+	//
+	//	Addr   uint64
+	//	Length uint32 // bytes
+	//	LKey   uint32
 	SGE = qp.SGE
 	// WROpcode is the operation of a send work request (ibv_wr_opcode).
 	WROpcode = qp.WROpcode
 	// SendFlags modify a send work request (ibv_send_flags).
 	SendFlags = qp.SendFlags
-	// BindInfo says what a BIND_MW request binds (ibv_mw_bind_info); its fields: go doc
-	// qp.BindInfo.
+	// BindInfo says what a BIND_MW request binds (ibv_mw_bind_info).
+	//
+	//	WindowKey uint32 // the window's present rkey
+	//	NewKey    uint32 // the rkey it gets: same upper 24 bits
+	//	LKey      uint32 // the region
+	//	Addr      uint64
+	//	Length    uint64 // bytes
+	//	Access    Access
 	BindInfo = qp.BindInfo
 )
 
@@ -179,7 +245,11 @@ type Placement = qp.Placement
 // Selectivity says what a FLUSH is about (ibv_selectivity_level).
 type Selectivity = qp.Selectivity
 
-// FlushInfo says what a FLUSH flushes; its fields: go doc qp.FlushInfo.
+// FlushInfo says what a FLUSH flushes.
+//
+//	Length      uint32 // bytes, with SelectivityRange
+//	Placement   Placement
+//	Selectivity Selectivity
 type FlushInfo = qp.FlushInfo
 
 // What FLUSH does, and to what.
@@ -201,10 +271,26 @@ const (
 
 // Completions.
 type (
-	// WC is a work completion (ibv_wc); its fields: go doc qp.WC.
+	// WC is a work completion (ibv_wc). Unless Status is WCSuccess only WRID, Status, QPN and
+	// VendorErr mean anything.
+	//
+	//	WRID            uint64
+	//	ByteLen         uint32
+	//	Imm             uint32 // with WCWithImm
+	//	QPN             uint32
+	//	SrcQP           uint32 // UD
+	//	PKeyIndex       uint16
+	//	Status          WCStatus
+	//	Opcode          WCOpcode
+	//	Flags           WCFlags
+	//	VendorErr       uint8  // of a device of the kernel
+	//	InvalidatedRKey uint32 // with WCWithInv
 	WC = qp.WC
-	// WCEx is a work completion with what its queue was asked to keep beside (go doc qp.WCEx); see
-	// CQInitAttr.WCFlags.
+	// WCEx is a work completion with what its queue was asked to keep beside; see CQInitAttr.WCFlags.
+	//
+	//	WC
+	//	Timestamp uint64 // of the device's clock
+	//	Wallclock uint64 // nanoseconds since 1970, UTC
 	WCEx = qp.WCEx
 	// WCStatus says how a work request ended (ibv_wc_status).
 	WCStatus = qp.WCStatus
