@@ -24,8 +24,11 @@ type SRQInitAttr struct {
 	CQ   *CQ
 }
 
-// SRQAttr holds the attributes of a shared receive queue (ibv_srq_attr); its fields: go doc
-// qp.SRQAttr.
+// SRQAttr holds the attributes of a shared receive queue (ibv_srq_attr).
+//
+//	MaxWR  uint32 // work requests
+//	MaxSGE uint32 // scatter/gather elements of one
+//	Limit  uint32 // see SRQ.Modify
 type SRQAttr = qp.SRQAttr
 
 // SRQAttrMask says which fields of an SRQAttr SRQ.Modify sets (ibv_srq_attr_mask).

@@ -67,7 +67,7 @@ type (
 	QPType = qp.QPType
 	// QPState is a queue pair's state (ibv_qp_state).
 	QPState = qp.QPState
-	// QPAttr holds the attributes of a queue pair (ibv_qp_attr); units and ranges: go doc qp.QPAttr.
+	// QPAttr holds the attributes of a queue pair (ibv_qp_attr); units, ranges: go doc qp.QPAttr.
 	//
 	//	State, CurState              QPState
 	//	PathMTU                      MTU
@@ -87,8 +87,8 @@ type (
 	QPAttr = qp.QPAttr
 	// AttrMask says which fields of a QPAttr a Modify sets (ibv_qp_attr_mask).
 	AttrMask = qp.AttrMask
-	// CongestionParams are the constants of the congestion control, see Config.Congestion; units: go
-	// doc qp.CongestionParams.
+	// CongestionParams are the constants of the congestion control, see Config.Congestion; units:
+	// go doc qp.CongestionParams.
 	//
 	//	LineRate, MinRate                   uint64 // bits per second
 	//	G                                   float64
@@ -286,7 +286,8 @@ type (
 	//	VendorErr       uint8  // of a device of the kernel
 	//	InvalidatedRKey uint32 // with WCWithInv
 	WC = qp.WC
-	// WCEx is a work completion with what its queue was asked to keep beside; see CQInitAttr.WCFlags.
+	// WCEx is a work completion with what its queue was asked to keep beside; see
+	// CQInitAttr.WCFlags.
 	//
 	//	WC
 	//	Timestamp uint64 // of the device's clock
