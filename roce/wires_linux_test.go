@@ -18,7 +18,7 @@ func init() {
 	for _, kind := range []string{"packet", "xdp"} {
 		wires = append(wires, wire2{kind, overVeth(kind)})
 	}
-	leaks = append(leaks, goleak.IgnoreAnyFunction("github.com/goroce/goroce/internal/netns.(*Namespace).live"))
+	leaks = append(leaks, goleak.IgnoreAnyFunction("github.com/goroce/goroce/internal/netthread.(*Thread).live"))
 }
 
 // veth is two namespaces that are joined: the ends have 10.76.0.1 and 10.76.0.2.

@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -107,11 +106,7 @@ func (b *Bottleneck) join(mtu int) error {
 // plug makes the cable between an end and the switch. The kernel cuts up runs of packets in front
 // of it: on a wire each packet is by itself.
 func (b *Bottleneck) plug(i int, e *End, mtu int) error {
-	var there *os.File
-	err := b.hub.Do(func() (err error) {
-		there, err = os.Open("/proc/thread-self/ns/net")
-		return err
-	})
+	there, err := b.hub.thread.Open()
 	if err != nil {
 		return err
 	}

@@ -118,10 +118,10 @@ func (e *End) start(ctx context.Context, p Program) (*process, error) {
 	proc := &process{cmd: exec.CommandContext(ctx, p.Args[0], p.Args[1:]...), ended: make(chan struct{})}
 	proc.cmd.Env = append(os.Environ(), p.Env...)
 	proc.cmd.Stdout, proc.cmd.Stderr = &proc.stdout, &proc.stderr
-	proc.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	proc.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	proc.cmd.Cancel = func() error { return proc.kill() }
 	proc.cmd.WaitDelay = finishing
-	if err := e.Do(proc.cmd.Start); err != nil {
+	if err := e.thread.Start(proc.cmd); err != nil {
 		return nil, err
 	}
 	go func() {

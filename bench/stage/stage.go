@@ -1,28 +1,24 @@
 //go:build linux
 
 // Package stage is where the benchmark plays: two network namespaces joined by a veth pair, each
-// with a processor of its own. Stages: a thread for each end pins itself and unshares its network;
+// with a processor of its own. Stages: a thread for each end unshares its network and pins itself;
 // a veth pair is made between the two; programs are started from the thread of their end and so are
-// born in its namespace, on its processor.
-//
-// Nothing is left behind. The namespaces have no names: they end with the last process or thread in
-// them, and every program dies with the thread that started it (Pdeathsig), however this process
-// ends.
+// born in its namespace, on its processor. Nothing is left behind (package netthread).
 package stage
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"slices"
 	"time"
 	"unsafe"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/goroce/goroce/internal/netthread"
 )
 
 // End is one of the two ends.
@@ -33,7 +29,7 @@ type End struct {
 	Addr      netip.Addr
 	MAC       net.HardwareAddr
 
-	calls chan func()
+	thread *netthread.Thread
 }
 
 // Stage is both ends. The sender of a stream plays at A, its receiver at B.
@@ -96,42 +92,28 @@ func (s *Stage) Peer(e *End) *End {
 }
 
 // enter starts the end's thread: pinned, in a new network namespace.
-func (e *End) enter() error {
-	calls, started := make(chan func()), make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // for good: the thread ends with this goroutine and serves no other
-		err := e.isolate()
-		started <- err
-		if err != nil {
-			return
-		}
-		for call := range calls {
-			call()
-		}
-	}()
-	if err := <-started; err != nil {
+func (e *End) enter() (err error) {
+	if e.thread, err = netthread.New(e.isolate); err != nil {
 		return fmt.Errorf("a network namespace on processor %d: %w (root, or CAP_SYS_ADMIN, is needed)", e.CPU, err)
 	}
-	e.calls = calls
 	return nil
 }
 
 // leave ends the end's thread.
 func (e *End) leave() {
-	if e.calls != nil {
-		close(e.calls)
-		e.calls = nil
+	if e.thread != nil {
+		e.thread.Close()
 	}
 }
 
-// isolate gives the calling thread its namespaces and its processor.
+// isolate gives the calling thread its processor, and a view of the system by its network.
 func (e *End) isolate() error {
 	var one unix.CPUSet
 	one.Set(e.CPU)
 	if err := unix.SchedSetaffinity(0, &one); err != nil {
 		return err
 	}
-	if err := unix.Unshare(unix.CLONE_NEWNET | unix.CLONE_NEWNS); err != nil {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return err
 	}
 	// Some programs look interfaces up in sysfs, which shows those of the namespace that it was
@@ -147,22 +129,11 @@ func (e *End) isolate() error {
 }
 
 // Do runs f on the end's thread and waits for it.
-func (e *End) Do(f func() error) error {
-	if e.calls == nil {
-		return errors.New("the stage is closed")
-	}
-	done := make(chan error, 1)
-	e.calls <- func() { done <- f() }
-	return <-done
-}
+func (e *End) Do(f func() error) error { return e.thread.Do(f) }
 
 // join makes the veth pair and gives each end its address; each knows the other's without asking.
 func (s *Stage) join(mtu int) error {
-	var there *os.File
-	err := s.B.Do(func() (err error) {
-		there, err = os.Open("/proc/thread-self/ns/net")
-		return err
-	})
+	there, err := s.B.thread.Open()
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ package netns
 import (
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +20,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/goroce/goroce/internal/netthread"
 )
 
 // RequireEnv is the environment variable that turns skips into failures when it is set.
@@ -47,10 +48,11 @@ func Need(t testing.TB) {
 
 // allowed tries once, on a thread that ends with that.
 var allowed = sync.OnceValue(func() error {
-	ns, ready := &Namespace{work: make(chan func())}, make(chan error)
-	go ns.live(ready)
-	defer close(ns.work)
-	return <-ready
+	thread, err := netthread.New(nil)
+	if err == nil {
+		thread.Close()
+	}
+	return err
 })
 
 func lacksNamespace(t testing.TB, err error) {
@@ -58,20 +60,19 @@ func lacksNamespace(t testing.TB, err error) {
 	Lacks(t, "there is no network namespace of our own, which takes root: %v", err)
 }
 
-// Namespace is a network namespace of the test's own. It exists as long as its thread: functions
-// are run on that, and sockets opened there belong to it for good.
-type Namespace struct{ work chan func() }
+// Namespace is a network namespace of the test's own. Functions are run on its thread, and sockets
+// opened there belong to it for good.
+type Namespace struct{ thread *netthread.Thread }
 
 // New makes a namespace whose lo is up, and runs ip(8) commands in it. It ends with the test.
 func New(t testing.TB, commands ...string) *Namespace {
 	t.Helper()
-	ns := &Namespace{work: make(chan func())}
-	ready := make(chan error)
-	go ns.live(ready)
-	if err := <-ready; err != nil {
+	thread, err := netthread.New(nil)
+	if err != nil {
 		lacksNamespace(t, err)
 	}
-	t.Cleanup(func() { close(ns.work) })
+	t.Cleanup(thread.Close)
+	ns := &Namespace{thread}
 	for _, c := range append([]string{"link set lo up"}, commands...) {
 		if out, err := ns.run(c); err != nil {
 			Lacks(t, "ip %s: %v: %s", c, err, out)
@@ -80,38 +81,10 @@ func New(t testing.TB, commands ...string) *Namespace {
 	return ns
 }
 
-// live is the goroutine of the namespace's thread.
-func (ns *Namespace) live(ready chan error) {
-	// It is never unlocked: the thread ends with the goroutine, and the namespace with it.
-	runtime.LockOSThread()
-	if unix.Gettid() == unix.Getpid() {
-		// The main thread can not end, and /proc/self is its view. While it is taken, another
-		// goroutine gets another one.
-		inner := make(chan error)
-		go ns.live(inner)
-		ready <- <-inner
-		runtime.UnlockOSThread()
-		return
-	}
-	err := unix.Unshare(unix.CLONE_NEWNET)
-	ready <- err
-	if err != nil {
-		return
-	}
-	for f := range ns.work {
-		f()
-	}
-}
-
 // Do runs f in the namespace. f does not fail or skip the test: that is for the test's own
 // goroutine.
 func (ns *Namespace) Do(f func()) {
-	done := make(chan struct{})
-	ns.work <- func() {
-		defer close(done)
-		f()
-	}
-	<-done
+	_ = ns.thread.Do(func() error { f(); return nil }) // the thread lives as long as the test
 }
 
 func (ns *Namespace) run(command string) (out []byte, err error) {

@@ -22,12 +22,12 @@ var errClosed = errors.New("the lab is closed")
 type netns struct{}
 
 func newNetns() (*netns, error)                { return nil, errUnsupported }
-func (*netns) do(func() error) error           { return errUnsupported }
-func (*netns) start(*exec.Cmd) error           { return errUnsupported }
+func (*netns) Do(func() error) error           { return errUnsupported }
+func (*netns) Start(*exec.Cmd) error           { return errUnsupported }
 func (*netns) startApart(*exec.Cmd) error      { return errUnsupported }
 func (*netns) addTap(int) (*os.File, error)    { return nil, errUnsupported }
 func (*netns) addWire(int, int) error          { return errUnsupported }
-func (*netns) close()                          {}
+func (*netns) Close()                          {}
 func memoryFile(string) (*os.File, error)      { return nil, errUnsupported }
 func agentSockets() (a, b *os.File, err error) { return nil, nil, errUnsupported }
 

@@ -235,7 +235,7 @@ func (l *Lab) Close() error {
 		}
 		l.readers.Wait()
 		if l.ns != nil {
-			l.ns.close()
+			l.ns.Close()
 		}
 	})
 	return nil
@@ -284,7 +284,7 @@ func (l *Lab) GIDIndex(addr netip.Addr) (int, error) {
 // opens itself belong to the namespace for as long as they live; those that other goroutines open
 // on its behalf do not. f should be short: processes start on the same thread. It must not call
 // t.FailNow, which would end the thread and with it the lab.
-func (l *Lab) Do(f func() error) error { return l.ns.do(f) }
+func (l *Lab) Do(f func() error) error { return l.ns.Do(f) }
 
 // A HostCmd is a process on the host's end of the lab's network: an exec.Cmd that is started in the
 // lab's namespace and that the kernel kills when the Lab ends. Use Start, Run, Output and
@@ -300,7 +300,7 @@ func (l *Lab) Host(ctx context.Context, name string, args ...string) *HostCmd {
 }
 
 // Start starts the process.
-func (c *HostCmd) Start() error { return c.ns.start(c.Cmd) }
+func (c *HostCmd) Start() error { return c.ns.Start(c.Cmd) }
 
 // Run starts the process and waits for it.
 func (c *HostCmd) Run() error {

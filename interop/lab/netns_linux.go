@@ -1,120 +1,43 @@
 package lab
 
-// A network namespace without a name, and the thread that owns it. Stages: a goroutine locks itself
-// to an operating system thread and unshares the network; from then on it runs what it is given.
-// Sockets opened there stay in the namespace, and children started there are born into it and die
-// with the thread (Pdeathsig is bound to the thread that forked).
+// The network namespace of the host's end: its thread, its devices.
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
-	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/goroce/goroce/internal/netthread"
 )
 
 // netns is a thread in a network namespace of its own.
-type netns struct {
-	calls chan func()
-	ended chan struct{} // closed by close
-	once  sync.Once
-}
+type netns struct{ *netthread.Thread }
 
-var errClosed = errors.New("the lab is closed")
+var errClosed = netthread.ErrClosed
 
 func newNetns() (*netns, error) {
-	ns := &netns{calls: make(chan func()), ended: make(chan struct{})}
-	started := make(chan error)
-	go ns.live(started)
-	if err := <-started; err != nil {
+	thread, err := netthread.New(nil)
+	if err != nil {
 		return nil, fmt.Errorf("create a network namespace: %w (root or CAP_SYS_ADMIN is needed)", err)
 	}
-	return ns, nil
+	return &netns{thread}, nil
 }
-
-// live is the goroutine that owns the thread.
-func (ns *netns) live(started chan<- error) {
-	// It is never unlocked: the thread must not serve other goroutines, and ends with this one.
-	runtime.LockOSThread()
-	if unix.Gettid() == unix.Getpid() {
-		// The main thread does not end with its goroutine, and /proc/self/ns shows its namespace as
-		// the process's. Another goroutine gets another thread, because this one is taken until
-		// that one runs.
-		inner := make(chan error)
-		go ns.live(inner)
-		started <- <-inner
-		runtime.UnlockOSThread()
-		return
-	}
-	err := unix.Unshare(unix.CLONE_NEWNET)
-	started <- err
-	if err == nil {
-		// Also when a function that it runs calls runtime.Goexit, as t.FailNow does.
-		defer ns.close()
-		ns.serve()
-	}
-}
-
-func (ns *netns) serve() {
-	for {
-		select {
-		case call := <-ns.calls:
-			call()
-		case <-ns.ended:
-			return
-		}
-	}
-}
-
-// do runs f on the thread and waits for it.
-func (ns *netns) do(f func() error) error {
-	done := make(chan error, 1)
-	select {
-	case ns.calls <- func() { done <- f() }:
-		select {
-		case err := <-done:
-			return err
-		case <-ns.ended:
-		}
-		select {
-		case err := <-done: // f itself closed the lab
-			return err
-		default:
-			return errClosed
-		}
-	case <-ns.ended:
-		return errClosed
-	}
-}
-
-// close ends the thread; the kernel kills its children.
-func (ns *netns) close() { ns.once.Do(func() { close(ns.ended) }) }
 
 // startApart starts cmd in a process group of its own, so that Ctrl-C in a terminal does not reach
 // it.
 func (ns *netns) startApart(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	return ns.start(cmd)
-}
-
-// start starts cmd as a child of the thread.
-func (ns *netns) start(cmd *exec.Cmd) error {
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
-	return ns.do(cmd.Start)
+	return ns.Start(cmd)
 }
 
 // addTap creates the tap device and configures it. The device exists while the returned file, or
 // QEMU's copy, is open.
 func (ns *netns) addTap(mtu int) (tap *os.File, err error) {
-	err = ns.do(func() error {
+	err = ns.Do(func() error {
 		tap, err = openTap()
 		return err
 	})
@@ -159,7 +82,7 @@ func (ns *netns) ip(batch string) error {
 	cmd.Stdin = strings.NewReader(batch + "\n")
 	var complaint strings.Builder
 	cmd.Stdout, cmd.Stderr = &complaint, &complaint
-	err := ns.start(cmd)
+	err := ns.Start(cmd)
 	if err == nil {
 		err = cmd.Wait()
 	}
