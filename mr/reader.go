@@ -73,16 +73,26 @@ func (t *Table) quiesce() {
 	}
 }
 
-// awaitExit yields first, as turns take microseconds, and sleeps when the lane's thread seems not
-// to be running at all.
 func (r *Reader) awaitExit() {
 	seen := r.turns.Load()
-	if seen%2 == 0 {
-		return
+	if seen%2 != 0 {
+		await(runtime.Gosched, func() bool { return r.turns.Load() != seen })
 	}
-	for spin := 0; r.turns.Load() == seen; spin++ {
-		if spin < 200 {
-			runtime.Gosched()
+}
+
+// AwaitEnter begins a turn as soon as none is in progress. yield has other goroutines run.
+func (r *Reader) AwaitEnter(yield func()) { await(yield, r.TryEnter) }
+
+// patience is how often await yields before it sleeps: some tens of microseconds.
+const patience = 200
+
+// await waits for what the end of a turn brings. Turns take microseconds, so it yields first. One
+// that takes longer has lost its processor, as happens where its packet wakes another process: then
+// it sleeps, lest it be its own processor that the turn waits for, until the system's next tick.
+func await(yield func(), done func() bool) {
+	for n := 0; !done(); n++ {
+		if n < patience {
+			yield()
 		} else {
 			time.Sleep(20 * time.Microsecond)
 		}

@@ -417,11 +417,12 @@ var (
 	stateNames = [...]string{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"}
 	wrNames    = [numWROpcodes]string{"RDMA_WRITE", "RDMA_WRITE_WITH_IMM", "SEND", "SEND_WITH_IMM", "RDMA_READ", "ATOMIC_CMP_AND_SWP",
 		"ATOMIC_FETCH_AND_ADD", "LOCAL_INV", "BIND_MW", "SEND_WITH_INV", WRFlush: "FLUSH", WRAtomicWrite: "ATOMIC_WRITE"}
-	statusNames = [...]string{WCSuccess: "success", WCLocLenErr: "local length error", WCLocQPOpErr: "local QP operation error",
-		WCLocProtErr: "local protection error", WCWRFlushErr: "Work Request Flushed Error", WCMWBindErr: "memory bind operation error",
-		WCBadRespErr: "bad response error", WCLocAccessErr: "local access error", WCRemInvReqErr: "remote invalid request error",
-		WCRemAccessErr: "remote access error", WCRemOpErr: "remote operation error", WCRetryExcErr: "transport retry counter exceeded",
-		WCRNRRetryExcErr: "RNR retry counter exceeded", WCFatalErr: "fatal error", WCGeneralErr: "general error"}
+	// in the order of their numbers, also of those that no queue pair of ours ends with
+	statusNames = [...]string{"success", "local length error", "local QP operation error", "local EE context operation error",
+		"local protection error", "Work Request Flushed Error", "memory bind operation error", "bad response error", "local access error",
+		"remote invalid request error", "remote access error", "remote operation error", "transport retry counter exceeded",
+		"RNR retry counter exceeded", "local RDD violation error", "remote invalid RD request", "aborted error", "invalid EE context number",
+		"invalid EE context state", "fatal error", "response timeout error", "general error"}
 	wcNames = map[WCOpcode]string{WCSend: "SEND", WCRDMAWrite: "RDMA_WRITE", WCRDMARead: "RDMA_READ", WCCompSwap: "COMP_SWAP",
 		WCFetchAdd: "FETCH_ADD", WCBindMW: "BIND_MW", WCLocalInv: "LOCAL_INV",
 		WCFlush: "FLUSH", WCAtomicWrite: "ATOMIC_WRITE", WCRecv: "RECV", WCRecvRDMAWithImm: "RECV_RDMA_WITH_IMM"}

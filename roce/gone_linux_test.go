@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/goroce/goroce/internal/step"
 )
 
 // gonePages is how many pages a mapping has. They are few: nothing else of the process is so small
@@ -95,7 +97,7 @@ func TestMemoryGone(t *testing.T) {
 		{"read-only", func(mem []byte) error { return unix.Mprotect(mem, unix.PROT_READ) }, true},
 	} {
 		t.Run(way.name, func(t *testing.T) {
-			if way.readable && raced {
+			if way.readable && step.Raced {
 				t.Skip(racedAtomics)
 			}
 			overWires(t, func(t *testing.T, w wire2) {

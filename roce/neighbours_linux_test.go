@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goroce/goroce/internal/netns"
+	"github.com/goroce/goroce/internal/step"
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/wire"
 )
@@ -331,7 +332,7 @@ func (n *neighbours) play(t *testing.T, flood int) {
 		})
 	}
 	most := 300_000
-	if raced {
+	if step.Raced {
 		most /= 10
 	}
 	for left.Load() > 0 && int(n.port.came.Load())-n.began < most {

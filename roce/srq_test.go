@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/goroce/goroce/internal/step"
 	"github.com/goroce/goroce/qp"
 )
 
@@ -253,7 +254,7 @@ func (c *crowd) round(first, n int) error {
 // takes at most 4 KiB beyond its send queue, and all of them work.
 func TestSRQCrowd(t *testing.T) {
 	pairs := 10000
-	if testing.Short() || raced {
+	if testing.Short() || step.Raced {
 		pairs = 1000
 	}
 	c, each := newCrowd(t, pairs, 64, true)

@@ -14,6 +14,8 @@ import (
 	"weak"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/goroce/goroce/internal/step"
 )
 
 // mapFile maps a file of some pages.
@@ -241,7 +243,7 @@ func TestReadOnlyMapping(t *testing.T) {
 		{"FLUSH", RemoteRead | FlushPersistent, WRFlush, WCSuccess, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.faults && raced {
+			if c.faults && step.Raced {
 				t.Skip(racedAtomics)
 			}
 			overWires(t, func(t *testing.T, w wire2) {

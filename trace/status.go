@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -98,7 +99,8 @@ func plainName(s string) string {
 
 // hasName says whether the topic goes by a plain name, or by the words that libibverbs prints.
 func (t *Topic) hasName(name string) bool {
-	return name != "" && (plainName(t.Name) == name || plainName(statusWords[t.Name]) == name)
+	words := t.Kind == topicWords["status"] && plainName(qp.WCStatus(t.Number).String()) == name
+	return name != "" && (plainName(t.Name) == name || words)
 }
 
 func (t *Topic) write(out *strings.Builder) {

@@ -2,20 +2,6 @@ package trace
 
 // The completion statuses of ibv_wc_status (section 12.1), with what leads to each (section 6.3).
 
-// Words that ibv_wc_status_str has for a status, where they are not its name.
-var statusWords = map[string]string{
-	"IBV_WC_SUCCESS": "success", "IBV_WC_LOC_LEN_ERR": "local length error", "IBV_WC_LOC_QP_OP_ERR": "local QP operation error",
-	"IBV_WC_LOC_EEC_OP_ERR": "local EE context operation error", "IBV_WC_LOC_PROT_ERR": "local protection error",
-	"IBV_WC_WR_FLUSH_ERR": "Work Request Flushed Error", "IBV_WC_MW_BIND_ERR": "memory bind operation error",
-	"IBV_WC_BAD_RESP_ERR": "bad response error", "IBV_WC_LOC_ACCESS_ERR": "local access error",
-	"IBV_WC_REM_INV_REQ_ERR": "remote invalid request error", "IBV_WC_REM_ACCESS_ERR": "remote access error",
-	"IBV_WC_REM_OP_ERR": "remote operation error", "IBV_WC_RETRY_EXC_ERR": "transport retry counter exceeded",
-	"IBV_WC_RNR_RETRY_EXC_ERR": "RNR retry counter exceeded", "IBV_WC_LOC_RDD_VIOL_ERR": "local RDD violation error",
-	"IBV_WC_REM_INV_RD_REQ_ERR": "remote invalid RD request", "IBV_WC_REM_ABORT_ERR": "aborted error",
-	"IBV_WC_INV_EECN_ERR": "invalid EE context number", "IBV_WC_INV_EEC_STATE_ERR": "invalid EE context state",
-	"IBV_WC_FATAL_ERR": "fatal error", "IBV_WC_RESP_TIMEOUT_ERR": "response timeout error", "IBV_WC_GENERAL_ERR": "general error",
-}
-
 const (
 	seeFirst = "the first completion with another status than WR_FLUSH_ERR, of this queue pair or of the peer's: that is the cause"
 	obsolete = "Of the reliable datagram service or a tag-matching device, which RoCE does not have: no sender of RoCEv2 makes it."

@@ -7,14 +7,17 @@ package qptest
 //	go test ./qp/qptest/lives -run TestLives -lives=1000 -digest -v
 //
 // Stages: each packet that leaves and each completion that is polled goes into the digest of its
-// world, with its time and its node → the digests of the worlds, in the order of their seeds, make
-// one, so that worlds may run side by side.
+// world, with its time and its node → worlds are played side by side, on all processors → their
+// digests, in the order of their seeds, make one.
 
 import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"hash"
+	"runtime"
+	"sync"
+	"sync/atomic"
 
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/wire"
@@ -61,18 +64,47 @@ func (d *Digest) Completion(now qp.Time, n *Node, wc *qp.WC) {
 	d.hash.Write(append(d.buf, byte(wc.Status), byte(wc.Opcode), byte(wc.Flags)))
 }
 
-// Digests are those of many worlds: entry i is of the i-th seed. Its entries may be set at the same
-// time.
-type Digests [][sha256.Size]byte
+// Seeds are worlds to be played: so many, from the first on. With Digest they have one number.
+type Seeds struct {
+	First  uint64
+	Worlds int
+	Digest bool
+}
 
-// Set gives world i the digest d, which is complete.
-func (s Digests) Set(i int, d *Digest) { d.hash.Sum(s[i][:0]) }
-
-// String is the digest of all of them in hexadecimal digits.
-func (s Digests) String() string {
-	all := sha256.New()
-	for i := range s {
-		all.Write(s[i][:])
+// Play plays a world of each seed, on all processors, until one fails: it returns that one's seed
+// and error. play draws the world of a seed and plays it; it is called by several goroutines.
+// Otherwise the digest of all is returned in hexadecimal digits, if it was asked for.
+func (s Seeds) Play(play func(seed uint64, d *Digest) error) (digest string, failed uint64, err error) {
+	sums := make([][sha256.Size]byte, s.Worlds)
+	var next atomic.Int64
+	var once sync.Once
+	var over atomic.Bool
+	var all sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		all.Go(func() {
+			for n := int(next.Add(1)) - 1; n < s.Worlds && !over.Load(); n = int(next.Add(1)) - 1 {
+				var d *Digest
+				if s.Digest {
+					d = NewDigest()
+				}
+				seed := s.First + uint64(n)
+				if e := play(seed, d); e != nil {
+					once.Do(func() { failed, err = seed, e })
+					over.Store(true)
+				}
+				if s.Digest {
+					d.hash.Sum(sums[n][:0])
+				}
+			}
+		})
 	}
-	return hex.EncodeToString(all.Sum(nil))
+	all.Wait()
+	if s.Digest {
+		whole := sha256.New()
+		for i := range sums {
+			whole.Write(sums[i][:])
+		}
+		digest = hex.EncodeToString(whole.Sum(nil))
+	}
+	return digest, failed, err
 }

@@ -210,11 +210,16 @@ func TestNoAllocations(t *testing.T) {
 
 // BenchmarkEngine is the cost of one packet of payload, both ends and their share of ACKs on one
 // core, without any I/O.
-func BenchmarkEngine(b *testing.B) {
+func BenchmarkEngine(b *testing.B) { benchmarkEngine(b, 0, 64, 1024, 4096) }
+
+// BenchmarkRecorded is BenchmarkEngine with a record of everything.
+func BenchmarkRecorded(b *testing.B) { benchmarkEngine(b, 1<<12, 64) }
+
+func benchmarkEngine(b *testing.B, records int, sizes ...int) {
 	for _, op := range []qp.WROpcode{qp.WRWrite, qp.WRSend, qp.WRRead} {
-		for _, size := range []int{64, 1024, 4096} {
+		for _, size := range sizes {
 			b.Run(fmt.Sprintf("%v/%d", op, size), func(b *testing.B) {
-				d := newDuel(b, qp.RC)
+				d := newRecordedDuel(b, qp.RC, records)
 				const n = 64
 				wrs, recvs := d.batch(op, n, size)
 				d.round(b, wrs, recvs)
@@ -226,23 +231,6 @@ func BenchmarkEngine(b *testing.B) {
 				}
 			})
 		}
-	}
-}
-
-// BenchmarkRecorded is BenchmarkEngine with a record of everything.
-func BenchmarkRecorded(b *testing.B) {
-	for _, op := range []qp.WROpcode{qp.WRWrite, qp.WRSend, qp.WRRead} {
-		b.Run(fmt.Sprintf("%v/64", op), func(b *testing.B) {
-			d := newRecordedDuel(b, qp.RC, 1<<12)
-			const n = 64
-			wrs, recvs := d.batch(op, n, 64)
-			d.round(b, wrs, recvs)
-			b.ReportAllocs()
-			b.ResetTimer()
-			for i := 0; i < b.N; i += n {
-				d.round(b, wrs, recvs)
-			}
-		})
 	}
 }
 

@@ -376,13 +376,6 @@ func (e *End) FetchAdd(off int, to *Region, at int, add uint64) qp.SendWR {
 	return wr
 }
 
-// CompareSwap replaces the 8 bytes at offset at of the peer's remote memory if they equal compare.
-func (e *End) CompareSwap(off int, to *Region, at int, compare, swap uint64) qp.SendWR {
-	wr := e.Write(off, 8, to, at)
-	wr.Opcode, wr.CompareAdd, wr.Swap = qp.WRAtomicCmpAndSwp, compare, swap
-	return wr
-}
-
 // With changes a work request's opcode, immediate data or flags.
 func With(wr qp.SendWR, change ...func(*qp.SendWR)) qp.SendWR {
 	for _, c := range change {

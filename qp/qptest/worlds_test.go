@@ -5,11 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 )
 
@@ -40,43 +37,16 @@ func TestCrowd(t *testing.T) { play(t, NewCrowd, *swarmFlag) }
 
 // play runs worlds that a function draws.
 func play(t *testing.T, draw func(seed uint64) *Plan, worlds int) {
+	seeds := Seeds{*firstFlag, worlds, *digestFlag}
 	if *seedFlag != 0 {
-		if err := draw(*seedFlag).Play(nil, nil, nil); err != nil {
-			report(t, draw, *seedFlag, err)
-		}
-		return
+		seeds = Seeds{First: *seedFlag, Worlds: 1}
 	}
-	digests := make(Digests, worlds)
-	var next atomic.Uint64
-	var failed atomic.Bool
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for !failed.Load() {
-				n := next.Add(1)
-				if n > uint64(worlds) {
-					return
-				}
-				seed := *firstFlag + n - 1
-				var digest *Digest
-				if *digestFlag {
-					digest = NewDigest()
-				}
-				if err := draw(seed).Play(nil, nil, digest); err != nil && !failed.Swap(true) {
-					mu.Lock()
-					report(t, draw, seed, err)
-					mu.Unlock()
-				}
-				if *digestFlag {
-					digests.Set(int(n-1), digest)
-				}
-			}
-		})
+	digest, seed, err := seeds.Play(func(seed uint64, d *Digest) error { return draw(seed).Play(nil, nil, d) })
+	if err != nil {
+		report(t, draw, seed, err)
 	}
-	wg.Wait()
-	if *digestFlag {
-		t.Logf("seeds %d to %d: %v", *firstFlag, *firstFlag+uint64(worlds)-1, digests)
+	if digest != "" {
+		t.Logf("seeds %d to %d: %v", *firstFlag, *firstFlag+uint64(worlds)-1, digest)
 	}
 }
 

@@ -121,13 +121,6 @@ func statistics(fd int) (s unix.XDPStatistics, err error) {
 	return s, getsockopt(fd, unix.XDP_STATISTICS, unsafe.Pointer(&s), unsafe.Sizeof(s))
 }
 
-// boundZeroCopy asks whether the driver reads and writes our memory itself.
-func boundZeroCopy(fd int) bool {
-	var options uint32
-	return getsockopt(fd, unix.XDP_OPTIONS, unsafe.Pointer(&options), unsafe.Sizeof(options)) == nil &&
-		options&unix.XDP_OPTIONS_ZEROCOPY != 0
-}
-
 func getsockopt(fd, option int, value unsafe.Pointer, size uintptr) error {
 	n := uint32(size)
 	if _, _, errno := syscall.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_XDP, uintptr(option), uintptr(value),

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"flag"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/goroce/goroce/qp/qptest"
@@ -47,48 +45,27 @@ func TestSwarm(t *testing.T) { play(t, NewSwarm, *swarmFlag) }
 
 // play runs worlds that a function draws, and returns how often deeds of a row have taken effect.
 func play(t *testing.T, draw func(seed uint64) *Plan, worlds int) map[string]int {
-	done := map[string]int{}
+	seeds := qptest.Seeds{First: *firstFlag, Worlds: worlds, Digest: *digestFlag}
 	if *seedFlag != 0 {
-		if err := draw(*seedFlag).Play(nil, nil); err != nil {
-			report(t, draw, *seedFlag, err)
-		}
-		return done
+		seeds = qptest.Seeds{First: *seedFlag, Worlds: 1}
 	}
-	digests := make(qptest.Digests, worlds)
-	var next atomic.Uint64
-	var failed atomic.Bool
 	var mu sync.Mutex
-	var all sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		all.Go(func() {
-			for !failed.Load() {
-				n := next.Add(1)
-				if n > uint64(worlds) {
-					return
-				}
-				seed := *firstFlag + n - 1
-				p := draw(seed)
-				var digest *qptest.Digest
-				if *digestFlag {
-					digest = qptest.NewDigest()
-				}
-				if err := p.Play(nil, digest); err != nil && !failed.Swap(true) {
-					report(t, draw, seed, err)
-				}
-				if *digestFlag {
-					digests.Set(int(n-1), digest)
-				}
-				mu.Lock()
-				for kind, n := range p.done {
-					done[kind] += n
-				}
-				mu.Unlock()
-			}
-		})
+	done := map[string]int{}
+	digest, seed, err := seeds.Play(func(seed uint64, d *qptest.Digest) error {
+		p := draw(seed)
+		err := p.Play(nil, d)
+		mu.Lock()
+		defer mu.Unlock()
+		for kind, n := range p.done {
+			done[kind] += n
+		}
+		return err
+	})
+	if err != nil {
+		report(t, draw, seed, err)
 	}
-	all.Wait()
-	if *digestFlag {
-		t.Logf("seeds %d to %d: %v", *firstFlag, *firstFlag+uint64(worlds)-1, digests)
+	if digest != "" {
+		t.Logf("seeds %d to %d: %v", *firstFlag, *firstFlag+uint64(worlds)-1, digest)
 	}
 	return done
 }

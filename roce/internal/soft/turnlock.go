@@ -12,7 +12,6 @@ package soft
 
 import (
 	"sync/atomic"
-	"time"
 
 	"github.com/goroce/goroce/mr"
 )
@@ -26,21 +25,10 @@ type turnLock struct {
 // tryLock takes the lock unless somebody has it or waits for it.
 func (t *turnLock) tryLock() bool { return t.waiters.Load() == 0 && t.reader.TryEnter() }
 
-// patience is how often a waiter yields before it sleeps: some tens of microseconds.
-const patience = 200
-
-// lock waits for the lock. A turn takes microseconds, so the waiter yields first. A turn that takes
-// longer has lost its processor, as happens where its packet wakes another process: then the waiter
-// sleeps, lest it be its own processor that the turn waits for, until the system's next tick.
+// lock waits for the lock.
 func (t *turnLock) lock() {
 	t.waiters.Add(1)
-	for n := 0; !t.reader.TryEnter(); n++ {
-		if n < patience {
-			t.yield()
-		} else {
-			time.Sleep(20 * time.Microsecond)
-		}
-	}
+	t.reader.AwaitEnter(t.yield)
 	t.waiters.Add(-1)
 }
 

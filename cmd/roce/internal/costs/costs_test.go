@@ -23,6 +23,7 @@ import (
 
 	"github.com/goroce/goroce/cmd/roce/internal/oob/oobtest"
 	"github.com/goroce/goroce/internal/netns"
+	"github.com/goroce/goroce/internal/step"
 )
 
 // brief is long enough for figures.
@@ -122,7 +123,7 @@ func TestSockets(t *testing.T) {
 // The largest message that is a datagram, and one that is none: of that the other ways are
 // measured.
 func TestLargeSockets(t *testing.T) {
-	if raceDetector {
+	if step.Raced {
 		t.Skip("to watch 2 bytes of memory while another goroutine writes them is what the test does, and a race")
 	}
 	missing := func(size int) (n int) {
@@ -157,7 +158,7 @@ func TestNotify(t *testing.T) {
 
 // Messages that are not inline, of a size that ends in the middle of a word.
 func TestOddSizes(t *testing.T) {
-	if raceDetector {
+	if step.Raced {
 		t.Skip("to watch 2 bytes of memory while another goroutine writes them is what the test does, and a race")
 	}
 	sizes := []int{333, minSize, 100_003}

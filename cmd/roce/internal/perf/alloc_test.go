@@ -5,13 +5,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/internal/step"
 )
 
 // A message must not cost an allocation, in any loop. What opening devices and meeting the peer
 // cost depends on what else goes on on the machine (addresses that are taken, attempts to connect),
 // so a long run is compared with a short one, and the best of some tries counts.
 func TestLoopsDoNotAllocate(t *testing.T) {
-	if raceDetector {
+	if step.Raced {
 		t.Skip("the race detector allocates")
 	}
 	const short, long, tries = 100, 5100, 5

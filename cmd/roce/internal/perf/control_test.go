@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goroce/goroce/internal/step"
 	"github.com/goroce/goroce/roce"
 	"github.com/goroce/goroce/roce/rdmacm"
 	"github.com/goroce/goroce/wire"
@@ -94,7 +95,7 @@ func (f *firstWord) Write(p []byte) (int, error) {
 func TestRunByCM(t *testing.T) {
 	for _, c := range overCM {
 		t.Run(strings.TrimSpace(c.test+" "+c.name), func(t *testing.T) {
-			if raceDetector && c.test == "write-lat" {
+			if step.Raced && c.test == "write-lat" {
 				t.Skip("to watch 2 bytes of memory while another goroutine writes them is what the test does, and a race")
 			}
 			s, cl := contestCM(t, c.test, c.both)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goroce/goroce/cmd/roce/internal/oob/oobtest"
+	"github.com/goroce/goroce/internal/step"
 	"github.com/goroce/goroce/roce"
 )
 
@@ -134,7 +135,7 @@ var runs = []struct {
 func TestRunAgainstItself(t *testing.T) {
 	for _, c := range runs {
 		t.Run(strings.TrimSpace(c.test+" "+c.name), func(t *testing.T) {
-			if raceDetector && c.test == "write-lat" {
+			if step.Raced && c.test == "write-lat" {
 				t.Skip("to watch 2 bytes of memory while another goroutine writes them is what the test does, and a race")
 			}
 			server, client := base(c.both), base(c.both)
@@ -172,7 +173,7 @@ func TestLimitedRunsKeepTheirRate(t *testing.T) {
 func TestGapsAreNotRecorded(t *testing.T) {
 	const gap, iters = 5 * time.Millisecond, 50
 	for _, test := range []string{"send-lat", "write-lat", "read-lat"} {
-		if raceDetector && test == "write-lat" {
+		if step.Raced && test == "write-lat" {
 			continue
 		}
 		server, client := base(nil), base(nil)
