@@ -15,7 +15,7 @@ func (t *Table) Local(pd PD, lkey uint32, addr uint64, n uint32, need Access) (S
 	}
 	span, s := e.span(pd, addr, n, need)
 	if s == BadRange && e.whole {
-		return anywhere(addr, n)
+		return e.everywhere(addr, n)
 	}
 	return span, s
 }
@@ -97,7 +97,18 @@ func (e *entry) span(pd PD, addr uint64, n uint32, need Access) (Span, Status) {
 	return Span{mem: e.mem[offset : offset+uint64(n) : offset+uint64(n)]}, OK
 }
 
-// anywhere is n bytes of a region that is the whole address space.
+// everywhere is n bytes of a region that has all addresses.
+func (e *entry) everywhere(addr uint64, n uint32) (Span, Status) {
+	switch {
+	case !e.null:
+		return anywhere(addr, n)
+	case addr+uint64(n) < addr:
+		return Span{}, BadRange
+	}
+	return Span{by: &nowhere}, OK
+}
+
+// anywhere is n bytes of the address space of the process.
 func anywhere(addr uint64, n uint32) (Span, Status) {
 	if addr < lowest || addr+uint64(n) < addr || addr+uint64(n) > highest {
 		return Span{}, BadRange

@@ -293,3 +293,59 @@ func TestNames(t *testing.T) {
 		}
 	}
 }
+
+// TestNullRegion: it reads as zeros at any address and keeps nothing, is for its own domain,
+// locally, and never becomes anything else.
+func TestNullRegion(t *testing.T) {
+	table, pd := newTestTable(t)
+	other, err := table.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := table.RegisterNull(pd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Len() != math.MaxUint64 || r.IOVA() != 0 {
+		t.Errorf("%d bytes at %#x", r.Len(), r.IOVA())
+	}
+	for _, addr := range []uint64{0, 1, 1 << 20, math.MaxUint64 - 8} {
+		got := []byte{1, 2, 3}
+		for _, need := range []Access{0, LocalWrite} {
+			span, st := table.Local(pd, r.LKey(), addr, 8, need)
+			if st != OK || !span.Null() || span.Write(got, 5) != OK || span.Read(make([]byte, 8), 0) != OK {
+				t.Errorf("at %#x: %v", addr, st)
+			}
+			if need == 0 && (span.Read(got, 0) != OK || [3]byte(got) != [3]byte{}) {
+				t.Errorf("at %#x there is %v", addr, got)
+			}
+		}
+	}
+	for name, st := range map[string]Status{
+		"beyond the end": second(table.Local(pd, r.LKey(), math.MaxUint64, 8, 0)),
+		"another domain": second(table.Local(other, r.LKey(), 0, 8, 0)),
+		"a READ":         second(table.Remote(pd, 7, r.RKey(), 4096, 8, RemoteRead)),
+		"a WRITE":        second(table.Remote(pd, 7, r.RKey(), 4096, 8, RemoteWrite)),
+		"a FLUSH":        second(table.RemoteAll(pd, 7, r.RKey(), FlushGlobal)),
+		"an atomic":      second(table.Remote(pd, 7, r.RKey(), 4096, 8, RemoteAtomic)),
+		"invalidation":   table.Invalidate(pd, 7, r.RKey()),
+	} {
+		if st == OK {
+			t.Errorf("%s is allowed", name)
+		}
+	}
+	for c := Change(1); c <= allChanges; c++ {
+		to := Registration{PD: other, Mem: make([]byte, 8), Access: LocalWrite}
+		if err := table.Reregister(r, c, to); !errors.Is(err, ErrInvalid) {
+			t.Errorf("registered again (%d): %v", c, err)
+		}
+	}
+	if err := table.Deregister(r); err != nil {
+		t.Error(err)
+	}
+	if _, st := table.Local(pd, r.LKey(), 0, 8, 0); st != BadKey {
+		t.Errorf("deregistered: %v", st)
+	}
+}
+
+func second(_ Span, st Status) Status { return st }

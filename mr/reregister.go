@@ -51,6 +51,9 @@ func (t *Table) reregister(r *Region, c Change, to Registration) error {
 	if err := t.checkIdle(r); err != nil {
 		return err
 	}
+	if old.null {
+		return fmt.Errorf("a null region has neither memory nor rights to change: %w", ErrInvalid)
+	}
 	e := &entry{key: old.key, pd: old.pd, kind: kindRegion, access: old.access, base: old.base, mem: old.mem, whole: old.whole, mapping: old.mapping, region: r}
 	if c&ChangePD != 0 {
 		e.pd = to.PD

@@ -2,9 +2,12 @@ package mr
 
 // Reading and writing memory that has been checked.
 //
-// Stages: the range → what becomes of an access that faults → bytes → atomics.
+// Stages: the range → what becomes of an access that faults → bytes, also of no region → atomics.
 
-import "sync/atomic"
+import (
+	"runtime/debug"
+	"sync/atomic"
+)
 
 // Span is a checked range of registered memory, valid until the lane's Exit. It is a small value to
 // be passed by copy. The zero Span is empty.
@@ -19,15 +22,21 @@ import "sync/atomic"
 // caller and not of a peer.
 type Span struct {
 	mem []byte
-	by  *entry // the window of type 1 that it was reached by; nil: another key
+	by  *entry // the window of type 1 that it was reached by, or &nowhere; nil: another key
 }
+
+// nowhere is of spans of a null region, which have no memory.
+var nowhere entry
+
+// Null tells whether the span is of a null region: it reads as zeros, and keeps nothing.
+func (s Span) Null() bool { return s.by == &nowhere }
 
 // Still says whether what was read of the span was read before its key was taken back. Only a
 // window of type 1 may be bound elsewhere by another lane meanwhile, so ask after reading for a
 // peer. It swaps because that comes after all loads before it, which a load need not do.
 func (s Span) Still() bool { return s.by == nil || s.by.window.entry.CompareAndSwap(s.by, s.by) }
 
-// Len is the number of bytes that were checked.
+// Len is the number of bytes that were checked; 0 of a null region.
 func (s Span) Len() uint32 { return uint32(len(s.mem)) }
 
 // Bytes is the span's memory, to be read only, by a function that defers Catch.
@@ -58,8 +67,23 @@ func Catch(mem []byte, st *Status) {
 	panic(p)
 }
 
+// ReadProcess copies len(dst) bytes at an address of the process, of which nothing need be
+// registered, as the inline data of a request is read. It returns OK, BadRange or Faulted.
+func ReadProcess(dst []byte, addr uint64) Status {
+	span, st := anywhere(addr, uint32(len(dst)))
+	if st != OK {
+		return st
+	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	return span.Read(dst, 0)
+}
+
 // Read copies len(dst) bytes at offset off of the span to dst. It returns OK or Faulted.
 func (s Span) Read(dst []byte, off uint32) (st Status) {
+	if s.Null() {
+		clear(dst)
+		return OK
+	}
 	src := s.mem[off : uint64(off)+uint64(len(dst))]
 	defer Catch(src, &st)
 	copy(dst, src)
@@ -77,6 +101,9 @@ func (s Span) Read(dst []byte, off uint32) (st Status) {
 // no such word; its last 1 to 3 bytes are plain stores, ordered on machines that keep stores in
 // order.
 func (s Span) Write(src []byte, off uint32) (st Status) {
+	if s.Null() {
+		return OK
+	}
 	dst := s.mem[off : uint64(off)+uint64(len(src))]
 	if len(dst) == 0 {
 		return OK

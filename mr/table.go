@@ -45,6 +45,7 @@ type entry struct {
 	base   uint64 // the address of mem[0] in the key's address space
 	mem    []byte
 	whole  bool // region: all of the address space; mem is empty
+	null   bool // and nothing is there
 
 	mapping *Mapping // where mem belongs to; nil: free window
 	region  *Region
@@ -179,6 +180,13 @@ func (t *Table) Register(pd PD, buf []byte, iova uint64, a Access) (*Region, err
 // are those of Register; ZeroBased and MWBind are refused, too.
 func (t *Table) RegisterAll(pd PD, a Access) (*Region, error) {
 	return t.register(&entry{pd: pd, kind: kindRegion, access: a, whole: true})
+}
+
+// RegisterNull makes a region of all addresses at which nothing is (ibv_alloc_null_mr): what is
+// written there is dropped, and what is read is zeros. It is for local use and has no remote
+// rights. The errors are those of Register.
+func (t *Table) RegisterNull(pd PD) (*Region, error) {
+	return t.register(&entry{pd: pd, kind: kindRegion, access: LocalWrite, whole: true, null: true})
 }
 
 func (t *Table) register(e *entry) (*Region, error) {

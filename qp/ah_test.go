@@ -49,3 +49,29 @@ func TestHandleGone(t *testing.T) {
 	d.e.Publish()
 	require.Equal(t, WCLocQPOpErr, d.poll(t).Status)
 }
+
+// TestGroupLimits: there are as many groups, and as many queue pairs of a group, as the limits say,
+// and those that are attached already may be attached again.
+func TestGroupLimits(t *testing.T) {
+	d := newEnd(t, "192.0.2.1", 1, 64)
+	pair := func() *QP {
+		q, err := d.e.CreateQP(QPInit{Type: UD, PD: d.pd, SendCQ: d.cq, RecvCQ: d.cq})
+		require.NoError(t, err)
+		return q
+	}
+	group := func(i int) wire.GID {
+		return wire.GIDFrom(netip.AddrFrom4([4]byte{239, 1, byte(i >> 8), byte(i)}))
+	}
+	first := pair()
+	for i := range MaxMcastGrp {
+		require.NoError(t, d.e.AttachMulticast(first, group(i)))
+	}
+	require.ErrorIs(t, d.e.AttachMulticast(first, group(MaxMcastGrp)), ErrLimit)
+	for range MaxMcastQPAttach - 1 {
+		require.NoError(t, d.e.AttachMulticast(pair(), group(0)))
+	}
+	require.ErrorIs(t, d.e.AttachMulticast(pair(), group(0)), ErrLimit)
+	require.NoError(t, d.e.AttachMulticast(first, group(0)))
+	require.NoError(t, d.e.DetachMulticast(first, group(1)))
+	require.NoError(t, d.e.AttachMulticast(first, group(MaxMcastGrp)))
+}

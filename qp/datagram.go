@@ -42,6 +42,10 @@ func (e *Engine) deliver(q *QP, p *wire.Packet) wire.DropReason {
 		return wire.DropTooLong
 	}
 	wc := WC{Opcode: WCRecv, SrcQP: p.DETH().SrcQP(), ByteLen: n + GRHSize, Flags: WCGRH}
+	wc.SL, wc.NetworkType = slIPv6, NetworkIPv6
+	if p.Frame.IPv4() != nil {
+		wc.SL, wc.NetworkType = slIPv4, NetworkIPv4
+	}
 	if p.Op.Flags&wire.OpImm != 0 {
 		wc.Flags |= WCWithImm
 		wc.Imm = p.ImmDt().Imm()
@@ -55,6 +59,12 @@ func (e *Engine) deliver(q *QP, p *wire.Packet) wire.DropReason {
 	e.endReceive(q, &wc, p.BTH.Solicited())
 	return wire.DropNone
 }
+
+// What WC.SL says of how a datagram came.
+const (
+	slIPv6 = 8 | 1
+	slIPv4 = 8 | 2
+)
 
 // grh is what stands before the payload in the buffer: an IPv6 header, or 20 zero bytes and an IPv4
 // header. Consumers tell the two apart by the checksum of the latter (section 1.8).
@@ -106,7 +116,7 @@ func AHFromGRH(grh []byte) (AHAttr, error) {
 }
 
 // AttachMulticast lets q receive datagrams to group g, one copy of each however often it is
-// attached. The port must join the group too.
+// attached. The port must join the group too. ErrLimit of one group too many, or one queue pair.
 func (e *Engine) AttachMulticast(q *QP, g wire.GID) error {
 	switch {
 	case e.qps.find(q.qpn) != q:
@@ -115,9 +125,14 @@ func (e *Engine) AttachMulticast(q *QP, g wire.GID) error {
 		return invalid("%v queue pair 0x%06x: only UD receives multicast", q.typ, q.qpn)
 	case !g.IsMulticast():
 		return invalid("%v is no multicast group: ff00::/8 or ::ffff:224.0.0.0/100", g)
-	case !slices.Contains(e.groups[g], q):
-		e.groups[g] = append(e.groups[g], q)
+	case slices.Contains(e.groups[g], q):
+		return nil
+	case len(e.groups[g]) == 0 && len(e.groups) >= MaxMcastGrp:
+		return fmt.Errorf("%w: %d multicast groups have members", ErrLimit, MaxMcastGrp)
+	case len(e.groups[g]) >= MaxMcastQPAttach:
+		return fmt.Errorf("%w: %d queue pairs are attached to %v", ErrLimit, MaxMcastQPAttach, g)
 	}
+	e.groups[g] = append(e.groups[g], q)
 	return nil
 }
 

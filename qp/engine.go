@@ -404,6 +404,9 @@ func (e *Engine) PollNotify() (*CQ, bool) {
 	return c, true
 }
 
+// Notifies tells whether PollNotify has a queue to return.
+func (e *Engine) Notifies() bool { return len(e.notifyCQs) > 0 }
+
 func (e *Engine) raise(ev Event) { e.events = append(e.events, ev) }
 
 // PollEvent returns the oldest asynchronous event. Ask until it returns false.

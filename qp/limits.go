@@ -26,6 +26,12 @@ const (
 	// MaxAH is how many address handles an engine holds. rxe: 32767.
 	MaxAH     = 1 << ahRowBits
 	ahRowBits = 20
+	// MaxMcastGrp is how many multicast groups have members among the queue pairs of an engine,
+	// MaxMcastQPAttach how many of these one group has, and MaxTotalMcastQPAttach what that comes
+	// to. They are rxe's.
+	MaxMcastGrp           = 8192
+	MaxMcastQPAttach      = 56
+	MaxTotalMcastQPAttach = MaxMcastGrp * MaxMcastQPAttach
 	// MaxSRQ is how many shared receive queues a device holds. rxe: 2^20 less some.
 	MaxSRQ = 1 << 20
 	// MaxSRQWR is the most work requests a shared receive queue takes, and rxe's.

@@ -35,7 +35,7 @@ func (e *Engine) gather(pd mr.PD, sgl []SGE, off uint32, dst []byte) (rest []byt
 		if st != mr.OK {
 			return nil, st
 		}
-		if n == uint32(len(dst)) {
+		if n == uint32(len(dst)) && !span.Null() {
 			return span.Bytes(), mr.OK
 		}
 		if st := e.noted(span.Read(dst[:n], 0)); st != mr.OK {

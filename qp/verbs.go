@@ -206,7 +206,7 @@ const (
 	SendFence     SendFlags = 1 << 0
 	SendSignaled  SendFlags = 1 << 1 // yield a completion on success also
 	SendSolicited SendFlags = 1 << 2 // wake a peer that waits for solicited completions only
-	SendInline    SendFlags = 1 << 3 // the data is SendWR.Inline, copied while posting
+	SendInline    SendFlags = 1 << 3 // data is copied while posting: Inline, or what SGL names
 )
 
 // SGE is a piece of registered memory (ibv_sge). Length 0 is zero bytes.
@@ -222,9 +222,10 @@ type SendWR struct {
 	WRID   uint64
 	Opcode WROpcode
 	Flags  SendFlags
-	SGL    []SGE
-	// Inline is the data, with SendInline; SGL must be empty then. (Go has no raw pointers that
-	// could go through SGL.)
+	// SGL are the pieces of the message. With SendInline their addresses are those of the process,
+	// and their keys are not looked at, as in C; what is not mapped there is ErrInvalid.
+	SGL []SGE
+	// Inline is the data, with SendInline; SGL must be empty then.
 	Inline []byte
 
 	Imm uint32 // WITH_IMM: the peer's WC.Imm; C's imm_data is htonl(Imm)
@@ -342,6 +343,15 @@ const (
 	WCWithInv WCFlags = 8
 )
 
+// NetworkType is the kind of network header of a packet (rdma_network_type in the kernel).
+type NetworkType uint8
+
+// The kinds that RoCEv2 has.
+const (
+	NetworkIPv4 NetworkType = 2
+	NetworkIPv6 NetworkType = 3
+)
+
 // WC is a work completion (ibv_wc). Unless Status is WCSuccess only WRID, Status, QPN and VendorErr
 // mean anything.
 type WC struct {
@@ -355,7 +365,12 @@ type WC struct {
 	Opcode    WCOpcode
 	Flags     WCFlags
 	VendorErr uint8 // of other devices than this stack: what the driver says of the failure
-	_         [2]byte
+	// SL is, with WCGRH, what ConnectX has here for lack of a service level, and UCX goes by: 8, as
+	// UDP is below, with 1 of IPv6 or 2 of IPv4. Of a device of the kernel it is what the driver
+	// says.
+	SL uint8
+	// NetworkType is, with WCGRH, how the datagram came (network_hdr_type); 0: nobody says
+	NetworkType NetworkType
 	// InvalidatedRKey is, with WCWithInv, the rkey that the sender has invalidated.
 	InvalidatedRKey uint32
 }
@@ -372,6 +387,8 @@ func (w *WC) set(from *WC) {
 	w.PKeyIndex = from.PKeyIndex
 	w.Status = from.Status
 	w.VendorErr = from.VendorErr
+	w.SL = from.SL
+	w.NetworkType = from.NetworkType
 	w.Flags = from.Flags
 	w.InvalidatedRKey = from.InvalidatedRKey
 }

@@ -91,8 +91,25 @@ func (q *QP) writeSend(i uint32, wr *SendWR) error {
 			q.sq.makeInline()
 		}
 		copy(q.sq.inlineRoom(i), wr.Inline)
-	} else {
-		copySGL(q.sq.sgl(i), wr.SGL)
+		s.numSGE = 0
+		return ReadInline(q.sq.inlineRoom(i), wr.SGL)
+	}
+	copySGL(q.sq.sgl(i), wr.SGL)
+	return nil
+}
+
+// ReadInline copies the elements of a request with SendInline, by their addresses in the process,
+// one behind the other. There is room for them.
+func ReadInline(room []byte, sgl []SGE) error {
+	for i := range sgl {
+		n := sgl[i].Length
+		if n == 0 {
+			continue
+		}
+		if st := mr.ReadProcess(room[:n], sgl[i].Addr); st != mr.OK {
+			return invalid("inline element %d, %d bytes at 0x%x of the process: %v", i, n, sgl[i].Addr, st)
+		}
+		room = room[n:]
 	}
 	return nil
 }
@@ -109,15 +126,15 @@ func copySGL(to, from []SGE) {
 // checkData returns the length of the message, or what is wrong with its elements.
 func (q *QP) checkData(wr *SendWR, rule *wrRule) (uint32, error) {
 	if wr.Flags&SendInline != 0 {
-		switch {
-		case !rule.inline:
+		if !rule.inline {
 			return 0, invalid("%v cannot be inline: only SENDs and WRITEs carry data in the request", wr.Opcode)
-		case len(wr.SGL) != 0:
-			return 0, invalid("inline request with %d elements: inline data goes into SendWR.Inline", len(wr.SGL))
-		case len(wr.Inline) > int(q.sq.maxInline):
-			return 0, invalid("%d bytes inline, QP 0x%06x takes at most %d (QPInit.Cap.MaxInlineData)", len(wr.Inline), q.qpn, q.sq.maxInline)
 		}
-		return uint32(len(wr.Inline)), nil
+		length, err := InlineLength(wr, q.sq.maxSGE)
+		if err == nil && length > q.sq.maxInline {
+			err = invalid("%d bytes inline, QP 0x%06x takes at most %d (QPInit.Cap.MaxInlineData)",
+				length, q.qpn, q.sq.maxInline)
+		}
+		return length, err
 	}
 	if len(wr.Inline) != 0 {
 		return 0, invalid("SendWR.Inline holds %d bytes but SendFlags lacks SendInline", len(wr.Inline))
@@ -138,6 +155,18 @@ func (q *QP) checkData(wr *SendWR, rule *wrRule) (uint32, error) {
 		return 0, invalid("message of %d bytes, this path carries at most %d", length, q.maxMessage.Load())
 	}
 	return length, nil
+}
+
+// InlineLength is how many bytes a request with SendInline has. Its data is in one place.
+func InlineLength(wr *SendWR, maxSGE uint32) (uint32, error) {
+	if len(wr.SGL) == 0 {
+		return uint32(min(len(wr.Inline), MaxMessage)), nil
+	}
+	if len(wr.Inline) != 0 {
+		return 0, invalid("inline request with %d elements and %d bytes in SendWR.Inline: want one of them",
+			len(wr.SGL), len(wr.Inline))
+	}
+	return sglLength(wr.SGL, maxSGE)
 }
 
 // sglLength adds up the lengths of sgl.

@@ -35,7 +35,7 @@ type CQInitAttr struct {
 type WCExFlags uint32
 
 // Fields of completions. WCExStandard are the fields of ibv_wc, which need not be asked for: a WC
-// has them, but for the LIDs, service level and path bits that RoCE does not have.
+// has them, but for the LIDs and path bits that RoCE does not have.
 const (
 	WCExStandard                         WCExFlags = 1<<7 - 1
 	WCExWithCompletionTimestamp          WCExFlags = 1 << 7  // WCEx.Timestamp

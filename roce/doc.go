@@ -91,9 +91,9 @@
 //
 // # Waiting
 //
-// [CQ.Poll] never waits. [CQ.Wait] waits for completions, and [EventQueue.Get] for the events of a
-// device or of a [CompChannel]: both end with a context. [QP.Modify], [QP.Connect] and
-// [PD.CreateAH] take one because an address may have to be resolved.
+// [CQ.Poll] never waits. [CQ.Wait] waits for completions, [CompChannel.Wait] for the queues that
+// have some, and [EventQueue.Get] for the events of a device: all end with a context. [QP.Modify],
+// [QP.Connect] and [PD.CreateAH] take one because an address may have to be resolved.
 //
 // # Where to read on
 //

@@ -4,7 +4,12 @@ package roce
 // who hears of them → the completion channel, where completion queues that are armed tell of their
 // next completion.
 
-import "fmt"
+import (
+	"context"
+	"fmt"
+
+	"github.com/goroce/goroce/roce/internal/soft"
+)
 
 // AsyncEvent is an asynchronous event (ibv_async_event) and the object that it concerns; the others
 // are nil.
@@ -74,10 +79,13 @@ func (d *Device) happened(e AsyncEvent) {
 // it says which of them has a completion that [CQ.ReqNotify] asked for. Each request is told once.
 //
 // Completions that were in a queue before it was armed do not count, so: arm, Poll, and only if
-// that was empty wait for the channel. All methods may be called from any goroutine.
+// that was empty wait for the channel, with [CompChannel.Wait] where a goroutine has nothing else
+// to wait for. An event is told in the turn of the stack that makes it. All methods may be called
+// from any goroutine.
 type CompChannel struct {
 	EventQueue[*CQ]
-	dev *Device
+	dev  *Device
+	soft *soft.Channel // nil: the device is none of this stack
 }
 
 func (ch *CompChannel) kind() string    { return "CompChannel" }
@@ -90,16 +98,33 @@ func (d *Device) CreateCompChannel() (ch *CompChannel, err error) {
 	err = d.create("CreateCompChannel", func() error {
 		ch = &CompChannel{dev: d}
 		ch.init(0)
+		d.provider.createChannel(ch)
 		d.objects.add(ch)
 		return nil
 	})
 	return ch, err
 }
 
+// Wait takes the oldest event and waits for one if need be (ibv_get_cq_event). It is Get, which it
+// shares its errors with, but works meanwhile, as CQ.Wait does: the goroutine runs the stack for
+// some microseconds and then sleeps on the port itself where it can, so that a packet wakes one
+// thread and not the background first. Several goroutines may wait, also in other ways.
+func (ch *CompChannel) Wait(ctx context.Context) (*CQ, error) {
+	for ch.soft != nil && ch.soft.Wait(ctx) {
+		if c, ok := ch.TryGet(); ok {
+			return c, nil
+		}
+	}
+	return ch.Get(ctx)
+}
+
 // Close ends the channel (ibv_destroy_comp_channel): who waits returns with ErrClosed. While
 // completion queues have it the error is ErrBusy. A second Close does nothing.
 func (ch *CompChannel) Close() error {
 	return ch.dev.destroy(ch, func() error {
+		if ch.soft != nil {
+			ch.soft.Close()
+		}
 		ch.close()
 		return nil
 	})

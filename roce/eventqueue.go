@@ -24,7 +24,7 @@ type EventQueue[E any] struct {
 	closed bool
 	ready  chan struct{} // holds a token while there are events; closed with the queue
 	fd     eventFD       // readable while there are events
-	raised bool          // it is
+	raised bool          // it was raised for the newest of them
 }
 
 func (q *EventQueue[E]) init(limit int) {
@@ -43,7 +43,15 @@ func (q *EventQueue[E]) put(e E) {
 		q.lost++
 	}
 	q.queue = append(q.queue, e)
+	q.raised = false // an edge for each event
 	q.tell()
+}
+
+// some tells whether there are events.
+func (q *EventQueue[E]) some() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.queue) > 0
 }
 
 // tell makes both signs say whether there are events. The caller has the lock.
@@ -113,10 +121,11 @@ func (q *EventQueue[E]) Get(ctx context.Context) (E, error) {
 // events.
 func (q *EventQueue[E]) Ready() <-chan struct{} { return q.ready }
 
-// FD is a file descriptor that is readable as long as there are events, for poll and epoll. Only
-// ask whether it is readable: it is an eventfd that TryGet and Get keep up to date. It is made by
-// the first call and stays valid until the queue's owner is closed, of which a sleeping poll hears,
-// and an epoll does not. ErrNotSupported where the system is not Linux.
+// FD is a file descriptor that is readable as long as there are events, for poll and epoll, and
+// that has an edge for each event, for epoll with EPOLLET. Only ask whether it is readable: it is
+// an eventfd that TryGet and Get keep up to date, written in the turn that makes an event. It is
+// made by the first call and stays valid until the queue's owner is closed, of which a sleeping
+// poll hears, and an epoll does not. ErrNotSupported where the system is not Linux.
 func (q *EventQueue[E]) FD() (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

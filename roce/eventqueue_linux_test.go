@@ -50,6 +50,36 @@ func TestEventFD(t *testing.T) {
 	q.close()
 }
 
+// TestEventFDEdges: each event is an edge, so that a loop which takes one event an edge misses
+// none.
+func TestEventFDEdges(t *testing.T) {
+	var q EventQueue[int]
+	q.init(0)
+	fd, err := q.FD()
+	must(t, err)
+	epfd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	must(t, err)
+	defer unix.Close(epfd)
+	must(t, unix.EpollCtl(epfd, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET}))
+	edges := func() int {
+		n, err := unix.EpollWait(epfd, make([]unix.EpollEvent, 1), 0)
+		must(t, err)
+		return n
+	}
+	q.put(1)
+	if edges() != 1 || edges() != 0 {
+		t.Error("the first event is not one edge")
+	}
+	q.put(2) // before the first is taken
+	if e, _ := q.TryGet(); e != 1 || edges() != 1 {
+		t.Error("no edge for the second event")
+	}
+	if e, _ := q.TryGet(); e != 2 || edges() != 0 {
+		t.Error("an edge for nothing")
+	}
+	q.close()
+}
+
 // TestCompletionsByFD: a program that sleeps in poll(2) gets every completion.
 func TestCompletionsByFD(t *testing.T) {
 	a, b := connected(t, wires[1], RC, 64)

@@ -177,7 +177,7 @@ func ExampleCompChannel() {
 	check(err)
 	check(client.PostSend(roce.SendWR{Opcode: roce.WRSend, Flags: roce.SendInline, Inline: []byte("wake up")}))
 	for n == 0 {
-		ready, err := channel.Get(context.Background())
+		ready, err := channel.Wait(context.Background())
 		check(err)
 		n, err = ready.Poll(wcs[:])
 		check(err)

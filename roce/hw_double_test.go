@@ -53,6 +53,7 @@ func (d *double) stats() []Stats {
 func (d *double) rawClock() (uint64, error)            { return 0, ErrNotSupported }
 func (d *double) openXRCD(*XRCD) (xrcdProvider, error) { return nil, ErrNotSupported }
 func (d *double) allocPD() (pdProvider, error)         { return &doublePD{d}, nil }
+func (d *double) createChannel(*CompChannel)           {}
 func (d *double) createCQ(c *CQ, attr *CQInitAttr, notify func()) (cqProvider, error) {
 	c.hw = &hwCQ{d: d, cap: attr.CQE, notify: notify}
 	return c.hw, nil
@@ -90,6 +91,7 @@ type doubleMR struct {
 }
 
 func (p *doublePD) regAll(Access) (mrProvider, error) { return nil, ErrNotSupported }
+func (p *doublePD) allocNullMR() (mrProvider, error)  { return nil, ErrNotSupported }
 func (m *doubleMR) rereg(ReregFlags, pdProvider, []byte, uint64, Access) error {
 	return ErrNotSupported
 }

@@ -88,6 +88,10 @@ func (d verbsDevice) attr() DeviceAttr {
 		MaxPKeys: a.MaxPKeys, MaxSRQ: a.MaxSRQ, MaxSRQWR: a.MaxSRQWR, MaxSRQSGE: a.MaxSRQSGE, LocalCAAckDelay: a.LocalCAAckDelay, PhysPortCnt: 1, NumCompVectors: a.NumCompVectors,
 		HCACoreClock: a.HCACoreClock, CompletionTimestampMask: a.CompletionTimestampMask,
 		MaxCQCount: a.MaxCQCount, MaxCQPeriod: a.MaxCQPeriod,
+		MaxMcastGrp: a.MaxMcastGrp, MaxMcastQPAttach: a.MaxMcastQPAttach,
+		MaxTotalMcastQPAttach: a.MaxTotalMcastQPAttach,
+		ODP: ODPCaps{General: ODPGeneralCaps(a.ODP), RC: ODPTransportCaps(a.ODPOfRC), UC: ODPTransportCaps(a.ODPOfUC),
+			UD: ODPTransportCaps(a.ODPOfUD), XRC: ODPTransportCaps(a.ODPOfXRC)},
 	}
 }
 
@@ -121,6 +125,8 @@ func (d verbsDevice) allocPD() (pdProvider, error) {
 func (d verbsDevice) openXRCD(*XRCD) (xrcdProvider, error) {
 	return nil, fmt.Errorf("%w: XRC over libibverbs", ErrNotSupported)
 }
+
+func (d verbsDevice) createChannel(*CompChannel) {} // the driver takes no turns of ours
 
 func (d verbsDevice) createCQ(c *CQ, attr *CQInitAttr, notify func()) (cqProvider, error) {
 	if attr.WCFlags&^WCExStandard != 0 {
@@ -158,6 +164,14 @@ func (p verbsPD) regMR(buf []byte, iova uint64, access Access) (mrProvider, erro
 
 func (p verbsPD) regAll(access Access) (mrProvider, error) {
 	m, err := p.RegAll(access)
+	if err != nil {
+		return nil, err
+	}
+	return verbsMR{m}, nil
+}
+
+func (p verbsPD) allocNullMR() (mrProvider, error) {
+	m, err := p.AllocNullMR()
 	if err != nil {
 		return nil, err
 	}

@@ -119,6 +119,22 @@ func (p *PD) regAll(iova uint64, access Access) (m *MR, err error) {
 	return m, nil
 }
 
+// AllocNullMR makes a null region (ibv_alloc_null_mr): it has all addresses, from 0 on, and no
+// memory. What is received or read into it is dropped, and what is sent from it is zeros, of any
+// length. It is for local use: only LKey means anything, Len is 0, and Rereg is ErrInvalid.
+// ErrLimit is a device without a free region, ErrNotSupported one that has no such thing.
+func (p *PD) AllocNullMR() (m *MR, err error) {
+	err = p.create("AllocNullMR", func() error {
+		below, err := p.pd.allocNullMR()
+		if err == nil {
+			m = newMR(below, registration{pd: p, access: LocalWrite})
+			p.dev.objects.add(m)
+		}
+		return err
+	})
+	return m, err
+}
+
 // ReregFlags say what MR.Rereg changes (ibv_rereg_mr_flags), a set.
 type ReregFlags = mr.Change
 

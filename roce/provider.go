@@ -39,6 +39,8 @@ type provider interface {
 	allocPD() (pdProvider, error)
 	// openXRCD makes what x stands for.
 	openXRCD(x *XRCD) (xrcdProvider, error)
+	// createChannel makes what ch stands for, if there is more to it than its queue of events.
+	createChannel(ch *CompChannel)
 	// createCQ makes what c stands for. notify is told of what ReqNotify asked for; nil if there is
 	// no channel.
 	createCQ(c *CQ, attr *CQInitAttr, notify func()) (cqProvider, error)
@@ -50,6 +52,8 @@ type pdProvider interface {
 	regMR(buf []byte, iova uint64, access Access) (mrProvider, error)
 	// regAll registers the whole address space.
 	regAll(access Access) (mrProvider, error)
+	// allocNullMR makes a region where nothing is.
+	allocNullMR() (mrProvider, error)
 	allocMW(typ MWType) (mwProvider, error)
 	createAH(ctx context.Context, attr AHAttr) (*AH, error)
 	destroyAH(ah *AH) error

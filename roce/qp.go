@@ -274,7 +274,8 @@ func (q *QP) QueryInit() (QPInitAttr, error) {
 // that. Nothing tells it from what others send but its WC.SrcQP and address. Between the first
 // attachment on the device and the last the interface is a member (IGMP, MLD); switches may take a
 // while to notice, which no call waits for. ErrInvalid if the group is none, the queue pair is not
-// UD, or the port has no multicast, or no address of the group's IP version.
+// UD, or the port has no multicast, or no address of the group's IP version. ErrLimit of one group
+// too many (DeviceAttr.MaxMcastGrp), or one queue pair of a group (DeviceAttr.MaxMcastQPAttach).
 func (q *QP) AttachMcast(group GID) error {
 	err := q.faults.verb("AttachMcast")
 	if err == nil {

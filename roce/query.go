@@ -74,15 +74,18 @@ type DeviceAttr struct {
 	AtomicCap       AtomicCap
 	MaxMW           int
 	MaxAH           int
-	MaxSRQ          int
-	MaxSRQWR        int // work requests of a shared receive queue
-	MaxSRQSGE       int // elements of one
-	MaxPKeys        int
-	LocalCAAckDelay uint8 // this side answers within 4.096 us * 2^n
-	PhysPortCnt     uint8 // 1
-	NumCompVectors  int   // CQInitAttr.Vector is below it
-	SelectiveRepeat bool  // AttrSelectiveRepeat: this stack's own
-	FlowControl     bool  // AttrFlowControl: this stack's own
+	MaxMcastGrp     int // multicast groups with members
+	// queue pairs attached to one group, and to all groups, each counted once a group
+	MaxMcastQPAttach, MaxTotalMcastQPAttach int
+	MaxSRQ                                  int
+	MaxSRQWR                                int // work requests of a shared receive queue
+	MaxSRQSGE                               int // elements of one
+	MaxPKeys                                int
+	LocalCAAckDelay                         uint8 // this side answers within 4.096 us * 2^n
+	PhysPortCnt                             uint8 // 1
+	NumCompVectors                          int   // CQInitAttr.Vector is below it
+	SelectiveRepeat                         bool  // AttrSelectiveRepeat: this stack's own
+	FlowControl                             bool  // AttrFlowControl: this stack's own
 	// kHz of the clock that stamps completions and that QueryRTValues reads; 0: there is none
 	HCACoreClock            uint64
 	CompletionTimestampMask uint64 // the bits of WCEx.Timestamp
@@ -90,7 +93,38 @@ type DeviceAttr struct {
 	MaxCQPeriod             int    // microseconds, the same
 	// bounds of QPAttr.RateLimit in kbit/s (ibv_packet_pacing_caps); 0: there is no AttrRateLimit
 	RateLimitMin, RateLimitMax uint32
+	ODP                        ODPCaps
 }
+
+// ODPCaps say what regions that are registered OnDemand can be used for (ibv_odp_caps): in general,
+// and by the requests of each kind of queue pair.
+type ODPCaps struct {
+	General         ODPGeneralCaps
+	RC, UC, UD, XRC ODPTransportCaps
+}
+
+// ODPGeneralCaps are bits of ODPCaps.General (ibv_odp_general_caps).
+type ODPGeneralCaps uint64
+
+// What there may be in general.
+const (
+	ODPSupport         ODPGeneralCaps = 1 << 0
+	ODPSupportImplicit ODPGeneralCaps = 1 << 1 // of the whole address space: RegMRAt
+)
+
+// ODPTransportCaps are the requests of a kind of queue pair that may use such a region
+// (ibv_odp_transport_cap_bits).
+type ODPTransportCaps uint32
+
+// The kinds of requests.
+const (
+	ODPSupportSend    ODPTransportCaps = 1 << 0
+	ODPSupportRecv    ODPTransportCaps = 1 << 1
+	ODPSupportWrite   ODPTransportCaps = 1 << 2
+	ODPSupportRead    ODPTransportCaps = 1 << 3
+	ODPSupportAtomic  ODPTransportCaps = 1 << 4
+	ODPSupportSRQRecv ODPTransportCaps = 1 << 5
+)
 
 // Query returns the device's limits and abilities (ibv_query_device).
 func (d *Device) Query() DeviceAttr { return d.provider.attr() }

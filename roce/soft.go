@@ -41,8 +41,17 @@ func (d softDevice) attr() DeviceAttr {
 		HCACoreClock: 1e6, CompletionTimestampMask: math.MaxUint64,
 		MaxCQCount: qp.MaxCQModCount, MaxCQPeriod: int(qp.MaxCQModPeriod / 1000),
 		RateLimitMin: qp.MinRateLimit, RateLimitMax: qp.MaxRateLimit,
+		MaxMcastGrp: qp.MaxMcastGrp, MaxMcastQPAttach: qp.MaxMcastQPAttach, MaxTotalMcastQPAttach: qp.MaxTotalMcastQPAttach,
+		ODP: softODP,
 	}
 }
+
+// softODP is all that each kind of queue pair does: no region is pinned for it.
+var softODP = func() ODPCaps {
+	datagram := ODPSupportSend | ODPSupportRecv | ODPSupportSRQRecv
+	reliable := datagram | ODPSupportWrite | ODPSupportRead | ODPSupportAtomic
+	return ODPCaps{General: ODPSupport | ODPSupportImplicit, RC: reliable, UC: datagram | ODPSupportWrite, UD: datagram, XRC: reliable}
+}()
 
 // guid makes the EUI-64 of a MAC address (section 1.9).
 func (d softDevice) guid() uint64 {
@@ -120,8 +129,18 @@ func (c *CQ) below() *soft.CQ {
 	return c.soft
 }
 
+// below is the channel of the software RNIC; nil if there is none.
+func (ch *CompChannel) below() *soft.Channel {
+	if ch == nil {
+		return nil
+	}
+	return ch.soft
+}
+
+func (d softDevice) createChannel(ch *CompChannel) { ch.soft = d.NewChannel(ch.some, ch.ready) }
+
 func (d softDevice) createCQ(c *CQ, attr *CQInitAttr, notify func()) (cqProvider, error) {
-	s, err := d.CreateCQ(soft.CQInit{CQE: attr.CQE, Context: c, Notify: notify, Single: attr.Flags&CQSingleThreaded != 0,
+	s, err := d.CreateCQ(soft.CQInit{CQE: attr.CQE, Context: c, Notify: notify, Channel: attr.Channel.below(), Single: attr.Flags&CQSingleThreaded != 0,
 		KeepTimes: attr.WCFlags&WCExWithCompletionTimestamp != 0, Wallclock: attr.WCFlags&WCExWithCompletionTimestampWallclock != 0})
 	if err != nil {
 		return nil, err
@@ -145,6 +164,14 @@ func (p softPD) regMR(buf []byte, iova uint64, access Access) (mrProvider, error
 
 func (p softPD) regAll(access Access) (mrProvider, error) {
 	m, err := p.RegAll(access)
+	if err != nil {
+		return nil, err
+	}
+	return softMR{m}, nil
+}
+
+func (p softPD) allocNullMR() (mrProvider, error) {
+	m, err := p.AllocNullMR()
 	if err != nil {
 		return nil, err
 	}

@@ -266,7 +266,7 @@ const (
 	SendFence     = qp.SendFence
 	SendSignaled  = qp.SendSignaled  // yield a completion on success also
 	SendSolicited = qp.SendSolicited // wake a peer that waits for solicited completions only
-	SendInline    = qp.SendInline    // the data is SendWR.Inline, copied while posting
+	SendInline    = qp.SendInline    // data is copied while posting: Inline, or what SGL names
 )
 
 // Completions.
@@ -283,7 +283,9 @@ type (
 	//	Status          WCStatus
 	//	Opcode          WCOpcode
 	//	Flags           WCFlags
-	//	VendorErr       uint8  // of a device of the kernel
+	//	VendorErr       uint8       // of a device of the kernel
+	//	SL              uint8       // with WCGRH, as ConnectX: 9 over IPv6, 10 over IPv4
+	//	NetworkType     NetworkType // with WCGRH
 	//	InvalidatedRKey uint32 // with WCWithInv
 	WC = qp.WC
 	// WCEx is a work completion with what its queue was asked to keep beside; see
@@ -299,6 +301,14 @@ type (
 	WCOpcode = qp.WCOpcode
 	// WCFlags say which fields of a WC hold something (ibv_wc_flags).
 	WCFlags = qp.WCFlags
+	// NetworkType is the kind of network header that a datagram came with: WC.NetworkType.
+	NetworkType = qp.NetworkType
+)
+
+// Network types, by the kernel's numbers.
+const (
+	NetworkIPv4 = qp.NetworkIPv4
+	NetworkIPv6 = qp.NetworkIPv6
 )
 
 // Completion statuses.

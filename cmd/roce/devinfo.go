@@ -170,19 +170,44 @@ func (i *devinfo) limits() []attribute {
 			list = append(list, attribute{"", c.name})
 		}
 	}
-	return append(list,
+	list = append(list,
 		attr("max_sge", "%d", d.MaxSGE), attr("max_sge_rd", "%d", d.MaxSGERd), attr("max_cq", "%d", d.MaxCQ), attr("max_cqe", "%d", d.MaxCQE),
 		attr("max_mr", "%d", d.MaxMR), attr("max_pd", "%d", d.MaxPD), attr("max_qp_rd_atom", "%d", d.MaxQPRdAtom),
 		attr("max_ee_rd_atom", "0"), attr("max_res_rd_atom", "%d", d.MaxResRdAtom), attr("max_qp_init_rd_atom", "%d", d.MaxQPInitRdAtom),
 		attr("max_ee_init_rd_atom", "0"), attr("atomic_cap", "%v (%[1]d)", d.AtomicCap), attr("max_ee", "0"), attr("max_rdd", "0"),
-		attr("max_mw", "%d", d.MaxMW), attr("max_raw_ipv6_qp", "0"), attr("max_raw_ethy_qp", "0"), attr("max_ah", "%d", d.MaxAH),
+		attr("max_mw", "%d", d.MaxMW), attr("max_raw_ipv6_qp", "0"), attr("max_raw_ethy_qp", "0"),
+		attr("max_mcast_grp", "%d", d.MaxMcastGrp), attr("max_mcast_qp_attach", "%d", d.MaxMcastQPAttach),
+		attr("max_total_mcast_qp_attach", "%d", d.MaxTotalMcastQPAttach), attr("max_ah", "%d", d.MaxAH),
 		attr("max_fmr", "0"), attr("max_srq", "%d", d.MaxSRQ), attr("max_srq_wr", "%d", d.MaxSRQWR), attr("max_srq_sge", "%d", d.MaxSRQSGE),
 		attr("max_pkeys", "%d", d.MaxPKeys), attr("local_ca_ack_delay", "%d", d.LocalCAAckDelay),
-		attr("max_inline_data", "%d", d.MaxInline),
+		attr("max_inline_data", "%d", d.MaxInline))
+	requests := []string{"SUPPORT_SEND", "SUPPORT_RECV", "SUPPORT_WRITE", "SUPPORT_READ", "SUPPORT_ATOMIC", "SUPPORT_SRQ"}
+	list = append(list, odp("general_odp_caps", uint32(d.ODP.General), "ODP_SUPPORT", "ODP_SUPPORT_IMPLICIT")...)
+	for _, t := range []struct {
+		name string
+		caps roce.ODPTransportCaps
+	}{{"rc", d.ODP.RC}, {"uc", d.ODP.UC}, {"ud", d.ODP.UD}, {"xrc", d.ODP.XRC}} {
+		list = append(list, odp(t.name+"_odp_caps", uint32(t.caps), requests...)...)
+	}
+	return append(list,
 		attr("completion_timestamp_mask", "0x%016x", d.CompletionTimestampMask), attr("hca_core_clock", "%dkHZ", d.HCACoreClock),
 		attr("qp_rate_limit_min", "%dkbps", d.RateLimitMin), attr("qp_rate_limit_max", "%dkbps", d.RateLimitMax),
 		attr("max_cq_count", "%d", d.MaxCQCount), attr("max_cq_period", "%d us", d.MaxCQPeriod),
 	)
+}
+
+// odp names the bits of what on-demand paging can do, from the lowest on.
+func odp(name string, caps uint32, bits ...string) []attribute {
+	list := []attribute{{name, ""}}
+	for i, bit := range bits {
+		if caps>>i&1 != 0 {
+			list = append(list, attribute{"", bit})
+		}
+	}
+	if len(list) == 1 {
+		list = append(list, attribute{"", "NO SUPPORT"})
+	}
+	return list
 }
 
 // deviceCaps are the abilities by the names that ibv_devinfo prints under device_cap_flags.

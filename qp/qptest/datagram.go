@@ -117,6 +117,10 @@ func (q *QP) datagramReceived(p *wire.Packet) {
 		return
 	}
 	wc := qp.WC{WRID: r.wr.WRID, Opcode: qp.WCRecv, ByteLen: uint32(len(p.Payload) + qp.GRHSize), QPN: q.QPN(), SrcQP: p.DETH().SrcQP(), Flags: qp.WCGRH}
+	wc.SL, wc.NetworkType = 9, qp.NetworkIPv6
+	if p.Frame.IPv4() != nil {
+		wc.SL, wc.NetworkType = 10, qp.NetworkIPv4
+	}
 	if h := p.ImmDt(); h != nil {
 		wc.Flags |= qp.WCWithImm
 		wc.Imm = h.Imm()

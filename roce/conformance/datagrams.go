@@ -60,9 +60,21 @@ func datagramsServe(e *End) {
 		wc := e.Good(roce.WCRecv)
 		e.Check(wc.ByteLen == uint32(roce.GRHSize+n) && wc.SrcQP == e.Peer.Endpoint.QPN && wc.Flags&roce.WCGRH != 0 &&
 			wc.Flags&roce.WCWithImm != 0 && wc.Imm == immediate, "%d bytes: %+v", n, wc)
+		checkNetwork(e, &wc)
 		e.Same(e.Buf[roce.GRHSize:][:n], i)
 		e.Sync()
 	}
+}
+
+// checkNetwork holds what a completion says of the datagram's network header against the GRH. A
+// device may say nothing of it.
+func checkNetwork(e *End, wc *roce.WC) {
+	want, sl := roce.NetworkIPv6, uint8(9)
+	if e.Buf[0] == 0 { // 20 zeros, and an IPv4 header
+		want, sl = roce.NetworkIPv4, 10
+	}
+	e.Check(wc.NetworkType == 0 || wc.NetworkType == want && wc.SL == sl,
+		"network type %d and SL %d, want %d and %d", wc.NetworkType, wc.SL, want, sl)
 }
 
 // answeredServes knows nothing of the sender but what came with the datagram.

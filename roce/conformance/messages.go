@@ -222,20 +222,37 @@ func inlineActs(e *End) {
 	clear(data) // it was copied
 	e.Good(roce.WCSend)
 	e.Good(roce.WCSend)
-	err := e.QP.PostSend(roce.SendWR{Opcode: roce.WRSend, Flags: roce.SendInline, Inline: make([]byte, 1<<16)})
+	copy(e.Buf, pattern(48, 4))
+	pieces := []roce.SGE{e.MR.SGE(0, 8), {}, e.MR.SGE(8, 39), e.MR.SGE(47, 1)}
+	for i := range pieces {
+		pieces[i].LKey = 0 // nobody looks at it
+	}
+	e.Send(roce.SendWR{Opcode: roce.WRSend, Flags: roce.SendSignaled | roce.SendInline, SGL: pieces[:3]},
+		roce.SendWR{Opcode: roce.WRSend, Flags: roce.SendSignaled | roce.SendInline, SGL: pieces[3:]})
+	clear(e.Buf)
+	e.Good(roce.WCSend)
+	e.Good(roce.WCSend)
+	const unmapped = 4096
+	nowhere := []roce.SGE{{Addr: unmapped, Length: 8}}
+	err := e.QP.PostSend(roce.SendWR{Opcode: roce.WRSend, Flags: roce.SendInline, SGL: nowhere})
+	e.Refused("inline of memory that is not mapped", err, roce.ErrInvalid)
+	err = e.QP.PostSend(roce.SendWR{Opcode: roce.WRSend, Flags: roce.SendInline, Inline: make([]byte, 1<<16)})
 	e.Refused("64 KiB inline", err, roce.ErrInvalid)
 }
 
 func inlineServes(e *End) {
-	e.Join(roce.RC, 64)
-	e.Recv(1, 0, 64)
-	e.Recv(2, 0, 64)
+	e.Join(roce.RC, 4*64)
+	for i := range 4 {
+		e.Recv(uint64(i), 64*i, 64)
+	}
 	e.Sync()
-	wc := e.Good(roce.WCRecv)
-	e.Check(wc.ByteLen == 48, "%+v", wc)
+	for i, n := range []uint32{48, 0, 47, 1} {
+		wc := e.Good(roce.WCRecv)
+		e.Check(wc.ByteLen == n, "message %d: %+v", i, wc)
+	}
 	e.Same(e.Buf[:48], 2)
-	wc = e.Good(roce.WCRecv)
-	e.Check(wc.ByteLen == 0, "%+v", wc)
+	copy(e.Buf[128+47:], e.Buf[192:193])
+	e.Same(e.Buf[128:][:48], 4)
 }
 
 // scattered is the length of a message in pieces.

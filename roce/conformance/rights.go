@@ -3,6 +3,7 @@ package conformance
 // Who may touch which memory: regions, rights, windows.
 
 import (
+	"bytes"
 	"errors"
 	"os"
 
@@ -15,6 +16,7 @@ func rights() []Case {
 		{"a region is registered again", reregActs, reregServes},
 		{"registering again, refused", reregRefused, nil},
 		{"a region of a Buffer", bufferActs, bufferServes},
+		{"a null region", nullActs, nullServes},
 		{"a window is bound, used and invalidated", windowActs, windowServes},
 		{"SEND with invalidate", invalidateActs, invalidateServes},
 		{"a window of type 1 is bound, bound elsewhere and unbound", window1Acts, window1Serves},
@@ -37,6 +39,53 @@ func regionsAct(e *End) {
 	e.Check(elsewhere.Addr() == iova && elsewhere.SGE(5, 6).Addr == iova+5, "region at 0x%x, want 0x%x", elsewhere.Addr(), iova)
 	e.Must(elsewhere.Close())
 	e.Must(elsewhere.Close())
+}
+
+const nulls = 5000 // more than a packet has
+
+// nullActs writes zeros around some bytes, reads them back without the first zeros, and receives
+// without the first bytes.
+func nullActs(e *End) {
+	e.Join(roce.RC, 3*4096)
+	null, err := e.PD.AllocNullMR()
+	if errors.Is(err, roce.ErrNotSupported) {
+		e.Skip("%v", err)
+	}
+	e.Must(err)
+	e.later(null.Close)
+	copy(e.Buf, pattern(100, 5))
+	e.Sync()
+	first, last := roce.SGE{Length: nulls, LKey: null.LKey()}, roce.SGE{Addr: 1 << 60, Length: 3, LKey: null.LKey()}
+	e.Send(roce.SendWR{Opcode: roce.WRWrite, Flags: roce.SendSignaled, SGL: []roce.SGE{first, e.MR.SGE(0, 100), last},
+		RemoteAddr: e.Peer.Addr, RKey: e.Peer.RKey})
+	e.Good(roce.WCRDMAWrite)
+	copy(e.Buf[4096:], pattern(103, 1))
+	e.Send(roce.SendWR{Opcode: roce.WRRead, Flags: roce.SendSignaled, SGL: []roce.SGE{first, e.MR.SGE(4096, 103)},
+		RemoteAddr: e.Peer.Addr, RKey: e.Peer.RKey})
+	e.Good(roce.WCRDMARead)
+	e.Same(e.Buf[4096:][:100], 5)
+	e.Check([3]byte(e.Buf[4196:]) == [3]byte{}, "the zeros are %x", e.Buf[4196:][:3])
+	e.Must(e.QP.PostRecv(roce.RecvWR{SGL: []roce.SGE{last, e.MR.SGE(8192, 64)}}))
+	e.Sync()
+	wc := e.Good(roce.WCRecv)
+	e.Check(wc.ByteLen == 67, "%+v", wc)
+	e.Same(e.Buf[8192:][:64], 6)
+	err = null.Rereg(roce.ReregAccess, nil, nil, roce.LocalWrite)
+	e.Refused("a null region registered again", err, roce.ErrInvalid)
+}
+
+func nullServes(e *End) {
+	e.Join(roce.RC, 3*4096)
+	copy(e.Buf, pattern(len(e.Buf), 2))
+	e.Sync()
+	e.Sync() // it is written
+	e.Check(bytes.Count(e.Buf[:nulls], []byte{0}) == nulls, "the first bytes are not all 0")
+	e.Same(e.Buf[nulls:][:100], 5)
+	end := e.Buf[nulls+100:]
+	e.Check([3]byte(end) == [3]byte{} && end[3] == pattern(len(e.Buf), 2)[nulls+103], "the last bytes are %x", end[:4])
+	copy(e.Buf[3:], pattern(64, 6))
+	e.Send(roce.SendWR{Opcode: roce.WRSend, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(0, 67)}})
+	e.Good(roce.WCSend)
 }
 
 // buffer makes a region of memory that is not Go's, of huge pages if there are any.

@@ -13,9 +13,12 @@ func waits() []Case {
 		{"messages to and fro, both asleep between", func(e *End) { toAndFro(e, true) }, func(e *End) { toAndFro(e, false) }},
 		{"messages to and fro, both polling", func(e *End) { pollToAndFro(e, true) }, func(e *End) { pollToAndFro(e, false) }},
 		{"a channel tells of a completion", func(e *End) { announce(e, 0) }, func(e *End) { hears(e, false) }},
+		{"messages to and fro, both asleep at their channels",
+			func(e *End) { attendToAndFro(e, true) }, func(e *End) { attendToAndFro(e, false) }},
 		{"a channel tells of a solicited one", func(e *End) { announce(e, roce.SendSolicited) }, func(e *End) { hears(e, true) }},
 		{"a wait that is given up", givenUpActs, nil},
 		{"a wait that Close ends", closedWaitActs, nil},
+		{"a wait at a channel that is given up, and one that Close ends", endedAttendActs, nil},
 		{"Len", lenActs, lenServes},
 	}
 }
@@ -36,6 +39,29 @@ func pollToAndFro(e *End, first bool) {
 				return wcs[0]
 			}
 			e.Must(e.ctx.Err())
+		}
+	})
+}
+
+// attendToAndFro waits as an edge-triggered loop does: arm, poll until nothing is left, wait for
+// the channel.
+func attendToAndFro(e *End, first bool) {
+	rally(e, first, func() roce.WC {
+		var wcs [1]roce.WC
+		for {
+			n, err := e.CQ.Poll(wcs[:])
+			e.Must(err)
+			if n == 0 {
+				e.Must(e.CQ.ReqNotify(false))
+				n, err = e.CQ.Poll(wcs[:])
+				e.Must(err)
+			}
+			if n > 0 {
+				return wcs[0]
+			}
+			cq, err := e.Ch.Wait(e.ctx)
+			e.Must(err)
+			e.Check(cq == e.CQ, "the channel tells of another queue")
 		}
 	})
 }
@@ -85,7 +111,7 @@ func hears(e *End, solicited bool) {
 		e.Recv(2, 0, 8)
 		e.Must(e.CQ.ReqNotify(solicited))
 		e.Sync()
-		cq, err := e.Ch.Get(e.ctx)
+		cq, err := e.Ch.Wait(e.ctx)
 		e.Must(err)
 		e.Check(cq == e.CQ, "the channel tells of another queue")
 		var wcs [4]roce.WC
@@ -111,6 +137,29 @@ func givenUpActs(e *End) {
 	}()
 	cancel()
 	e.Refused("Wait", <-ended, context.Canceled)
+}
+
+func endedAttendActs(e *End) {
+	e.Make(roce.RC, 64)
+	ch, err := e.CreateCompChannel()
+	e.Must(err)
+	ctx, cancel := context.WithCancel(e.ctx)
+	ended := make(chan error)
+	attend := func() {
+		_, err := ch.Wait(ctx)
+		ended <- err
+	}
+	go attend()
+	cancel()
+	e.Refused("Wait", <-ended, context.Canceled)
+	ctx = context.Background()
+	for range 2 {
+		go attend()
+	}
+	e.Must(ch.Close())
+	for range 2 {
+		e.Refused("Wait", <-ended, roce.ErrClosed)
+	}
 }
 
 func closedWaitActs(e *End) {

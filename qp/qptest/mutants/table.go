@@ -112,6 +112,8 @@ var mutants = []mutant{
 		{"qp/qp.go", "	e.cfg.Memory.InvalidateAll(q.qpn)\n	e.qps", "	e.qps"}}},
 	{"the old key of a region that was registered again still opens what it did", []string{lifeWorlds}, []edit{
 		{"mr/reregister.go", "		t.remove(old)\n", "		_ = old\n"}}},
+	{"a null region registered again is the address space", []string{"mr TestNullRegion"}, []edit{
+		{"mr/reregister.go", "	if old.null {", "	if false {"}}},
 	{"a window that was invalidated still opens what it did", []string{lifeWorlds, "qp/qptest TestTakenBack"}, []edit{
 		{"mr/window.go", "	t.free(e)\n", "	_ = e\n"}}},
 	{"a window of type 1 that is unbound still opens what it did", []string{lifeWorlds, "qp/qptest TestTakenBack"}, []edit{
@@ -283,14 +285,20 @@ var mutants = []mutant{
 		{"roce/internal/soft/wait.go", "	if c.wanted.Load() &&", "	c.said.Store(false)\n	if c.wanted.Load() &&"},
 		{"roce/internal/soft/wait.go", "func (c *CQ) armedNow() bool {\n", "func (c *CQ) armedNow() bool {\n	if len(c.rings) > 0 {\n		return c.said.Load()\n	}\n"}}},
 	{"who waits takes what another has asked for by ReqNotify for its own", []string{"roce/internal/soft TestSteps/solicited"}, []edit{
-		{"roce/internal/soft/relief.go", "!c.armedNow() ||", "!c.armed() ||"}}},
+		{"roce/internal/soft/wait.go", "|| !c.armedNow() }", "|| !c.armed() }"}}},
 	{"a queue seems empty while a purge has its completions", []string{"roce/internal/soft TestSteps/takes_out"}, []edit{
 		{"roce/internal/soft/cq.go", "	c.other.Store(true)\n	goes :=", "	goes :="}}},
 	{"relief: it says that it sleeps when its turn is over", []string{"roce/internal/soft TestSteps/nobody_answers"}, []edit{
 		{"roce/internal/soft/relief.go", "		if !more {\n			l.carryOut(l.drive.Dozes(l.bedtime(t), t))\n		}\n		l.pause()\n", "		until := l.bedtime(t)\n		l.pause()\n		if !more {\n			l.carryOut(l.drive.Dozes(until, t))\n		}\n"}}},
 	{"relief: it says whom to wake when it has looked", []string{"roce/internal/soft TestSteps/closes_the_queue"}, []edit{
-		{"roce/internal/soft/relief.go", "		l.relief.awaits.Store(c) // from here", "		// from here"},
-		{"roce/internal/soft/relief.go", "		if !more {\n			l.carryOut(", "		l.relief.awaits.Store(c)\n		if !more {\n			l.carryOut("}}},
+		{"roce/internal/soft/relief.go", "		l.relief.awaits.Store(s) // from here", "		// from here"},
+		{"roce/internal/soft/relief.go", "		if !more {\n			l.carryOut(", "		l.relief.awaits.Store(s)\n		if !more {\n			l.carryOut("}}},
+	{"relief: an event that another turn makes wakes nobody who waits for the channel", []string{"roce/internal/soft TestSteps/one_waits_for_the_channel"}, []edit{
+		{"roce/internal/soft/wait.go", "		if c.Channel != nil {\n			c.Channel.rouse()\n		}\n", ""}}},
+	{"relief: who waits for a channel sleeps on when it is closed", []string{"roce/internal/soft TestSteps/closes_it"}, []edit{
+		{"roce/internal/soft/wait.go", "	ch.closed.Store(true)\n	ch.rouse()\n", "	ch.closed.Store(true)\n"}}},
+	{"an event is no edge while another waits", []string{"roce TestEventFDEdges"}, []edit{
+		{"roce/eventqueue.go", "	q.raised = false // an edge for each event\n", ""}}},
 	{"relief: it goes to sleep with mail", []string{"roce/internal/soft TestSteps/one_waits,_a_packet_strays"}, []edit{
 		{"roce/internal/soft/relief.go", "		if !more && !l.mail.waiting() {", "		if !more {"}}},
 	{"background: it says that it sleeps when its turn is over", []string{"roce/internal/soft TestSteps/one_posts_what_nobody_answers"}, []edit{

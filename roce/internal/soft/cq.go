@@ -20,7 +20,8 @@ type CQInit struct {
 	Context any // the owner's: events name the queue by it
 	// told of the completions that ReqNotify asks for, on a goroutine that has a lane's turn: it
 	// must not wait, nor call the device; nil: nobody can ask
-	Notify func()
+	Notify  func()
+	Channel *Channel // where Notify makes an event; nil: nobody waits there
 	// one goroutine at a time polls, resizes and waits, and closes or resets queue pairs that
 	// complete here
 	Single    bool
@@ -30,21 +31,16 @@ type CQInit struct {
 
 // CQ is a completion queue. All methods may be called from any goroutine, but see CQInit.Single.
 type CQ struct {
-	dev   *Device
+	sleepers
 	rings []*qp.CQ // [i] is filled by dev.lanes[i]
 	CQInit
 
 	// holds a token, for a goroutine in Wait, when an armed queue got a completion
 	woken chan struct{}
 
-	// the lanes that a poller of this queue runs: where its queue pairs are
-	drives  atomic.Pointer[[]*lane]
 	waiters atomic.Int32 // goroutines in Wait
 	wanted  atomic.Bool  // by ReqNotify: the token is also for notify
-	spin    atomic.Int64 // ns that Wait polls before it sleeps; adapts
 	linger  linger
-	// [i]: how many queue pairs of dev.lanes[i] complete here; under dev.mu
-	pairs []int
 
 	// a poller has to look beyond the rings: purged is not empty, a purge is going on, or the queue
 	// is closed
@@ -61,9 +57,8 @@ type CQ struct {
 func (d *Device) CreateCQ(init CQInit) (*CQ, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c := &CQ{dev: d, CQInit: init, woken: make(chan struct{}, 1), pairs: make([]int, len(d.lanes))}
-	c.spin.Store(int64(maxSpin))
-	c.drives.Store(&d.lanes) // until it has queue pairs, whoever polls it helps all
+	c := &CQ{CQInit: init, woken: make(chan struct{}, 1)}
+	c.sleepers.init(d)
 	err := d.eachLane(func(e *qp.Engine) error {
 		q, err := e.CreateCQ(init.CQE, c)
 		if err == nil {
@@ -89,32 +84,13 @@ func (c *CQ) on(l *lane) *qp.CQ {
 	return c.rings[l.index]
 }
 
-// count notes that a queue pair of lane l more (+1) or less (-1) completes here, and with it which
-// lanes a poller runs. The caller has the device's control lock.
+// count notes that a queue pair of lane l more (+1) or less (-1) completes here. The caller has the
+// device's control lock.
 func (c *CQ) count(l *lane, n int) {
-	before := c.pairs[l.index]
-	c.pairs[l.index] += n
-	if before != 0 && c.pairs[l.index] != 0 {
-		return
+	c.sleepers.count(l, n)
+	if c.Channel != nil {
+		c.Channel.count(l, n)
 	}
-	var lanes []*lane
-	for i, l := range c.dev.lanes {
-		if c.pairs[i] > 0 {
-			lanes = append(lanes, l)
-		}
-	}
-	// then nobody else would look for strays on the other lanes
-	if len(lanes) == 0 || c.dev.cfg.NoBackground {
-		lanes = c.dev.lanes
-	}
-	c.drives.Store(&lanes)
-	c.rouse()
-}
-
-// drivesOnly tells whether all that completes here comes from lane l.
-func (c *CQ) drivesOnly(l *lane) bool {
-	lanes := *c.drives.Load()
-	return len(lanes) == 1 && lanes[0] == l
 }
 
 // Cap returns how many completions the queue holds.
@@ -316,14 +292,6 @@ func (c *CQ) overrun() error {
 		}
 	}
 	return nil
-}
-
-// yield lets other goroutines run, and other lanes: what this poller waits for may have strayed
-// there, and their background may be waiting for a processor.
-func (c *CQ) yield() {
-	c.dev.helpLanes()
-	c.dev.hear()
-	c.dev.yield()
 }
 
 // Resize makes the queue hold at least cqe completions, and keeps those that are in it. With

@@ -71,6 +71,15 @@ func (p *PD) RegAll(access mr.Access) (*MR, error) {
 	return &MR{Region: region, dev: p.dev}, nil
 }
 
+// AllocNullMR makes a region where nothing is: what is read there is zeros.
+func (p *PD) AllocNullMR() (*MR, error) {
+	region, err := p.dev.mem.RegisterNull(p.handle)
+	if err != nil {
+		return nil, err
+	}
+	return &MR{Region: region, dev: p.dev}, nil
+}
+
 // supports is an error if the device cannot do what a right promises.
 func (d *Device) supports(access mr.Access) error {
 	if access&mr.FlushPersistent != 0 && !storage.Works {

@@ -1,10 +1,10 @@
 package soft
 
-// The relief: an application's goroutine that sleeps in Wait watches the port itself. Package drive
-// has the states.
+// The relief: an application's goroutine that sleeps in Wait, of a completion queue or a channel,
+// watches the port itself. Package drive has the states.
 //
-// Stages: take the seat, if it is free → turns and sleeps until there is a completion → give the
-// seat back. And what ends that early: a context, the end of the lane.
+// Stages: take the seat, if it is free → turns and sleeps until there is what it waits for → give
+// the seat back. And what ends that early: a context, the end of the lane.
 //
 // If the background watched, each packet would wake it first and it would wake the application, and
 // before each sleep the two would hand the port over: some five thread switches an exchange, each
@@ -23,19 +23,19 @@ import (
 
 // relief is what a lane keeps for the goroutine that has the relief's seat.
 type relief struct {
-	awaits atomic.Pointer[CQ] // the queue that it waits for, while it sleeps
-	gone   chan struct{}      // closed when it has left a lane that ends
+	awaits atomic.Pointer[sleepers] // what it waits for, while it sleeps
+	gone   chan struct{}            // closed when it has left a lane that ends
 
 	// under the turn lock: the end of the context that rouses it, and how to undo that
 	heeds  <-chan struct{}
 	forget func() bool
 }
 
-// watchFor has the calling goroutine, which waits for a completion in c, watch the port until there
-// is one, or ctx has ended, or c is closed. It returns false if the goroutine has to wait for the
-// background: because the port knows no relief, another goroutine is it, or one polls the lane.
-// The caller has armed c.
-func (l *lane) watchFor(ctx context.Context, c *CQ) bool {
+// watchFor has the calling goroutine, one of s, watch the port until calls says that it is to look,
+// or ctx has ended. It returns false if the goroutine has to wait for the background: because the
+// port knows no relief, another goroutine is it, or one polls the lane. It waits for a completion
+// in c, which is armed, or where c is nil for an event of a channel.
+func (l *lane) watchFor(ctx context.Context, s *sleepers, c *CQ, calls func() bool) bool {
 	if !l.drive.MayRelieve() {
 		return false
 	}
@@ -46,8 +46,8 @@ func (l *lane) watchFor(ctx context.Context, c *CQ) bool {
 	}
 	l.watched.Take()
 	l.heed(ctx)
-	ok := l.watchOn(ctx, c)
-	l.relief.awaits.CompareAndSwap(c, nil)
+	ok := l.watchOn(ctx, s, c, calls)
+	l.relief.awaits.CompareAndSwap(s, nil)
 	l.giveBack()
 	return ok
 }
@@ -76,16 +76,15 @@ func (l *lane) unheed() {
 
 // watchOn takes turns and sleeps in between. The caller has the turn lock, before and after. If
 // nothing is due it goes to sleep at once: what may have arrived ends the sleep.
-func (l *lane) watchOn(ctx context.Context, c *CQ) bool {
+func (l *lane) watchOn(ctx context.Context, s *sleepers, c *CQ, calls func() bool) bool {
 	for due := l.due(l.clock.read()); ; due = true {
 		more := due && l.turnFor(c)
-		l.relief.awaits.Store(c) // from here on whoever fills or closes c wakes us
+		l.relief.awaits.Store(s) // from here on whoever changes what calls says wakes us
 		t := l.clock.read()
 		switch {
-		// A goroutine that was woken has to arm the queue again, also if another one was faster.
-		case !c.idle() || !c.armedNow() || ctx.Err() != nil || l.drive.Ended():
+		case calls() || ctx.Err() != nil || l.drive.Ended():
 			return true
-		case l.failed || l.drive.Leased(t) || !c.drivesOnly(l):
+		case l.failed || l.drive.Leased(t) || !s.drivesOnly(l):
 			return false
 		}
 		if !more {
@@ -97,7 +96,7 @@ func (l *lane) watchOn(ctx context.Context, c *CQ) bool {
 			err = l.watched.Watch(transport.Relief)
 		}
 		l.turns.lock()
-		l.relief.awaits.CompareAndSwap(c, nil)
+		l.relief.awaits.CompareAndSwap(s, nil)
 		l.drive.Stirs()
 		if err != nil {
 			return false
@@ -110,13 +109,13 @@ func (l *lane) due(t qp.Time) bool {
 	return t >= l.deadline || !l.engine.Idle() || l.tx.Len() > 0 || l.drive.Owes() || l.failed || l.mail.waiting()
 }
 
-// turnFor is a turn of a goroutine that waits for c, and tells whether there is more to do now. An
-// application that always posts at once when it is given completions has their acknowledgement
-// leave with its post; the alarm has it sent if that does not come.
+// turnFor is a turn of a goroutine that waits, for c or an event, and tells whether there is more
+// to do now. An application that always posts at once when it is given completions has their
+// acknowledgement leave with its post; the alarm has it sent if that does not come.
 func (l *lane) turnFor(c *CQ) (more bool) {
 	t := l.clock.read()
 	n := l.input(t, l.receive())
-	found := c.rings[l.index].Len() > 0
+	found := l.found(c)
 	postponed := found && l.canWait() && l.drive.PostponesAwoken(t)
 	more = !postponed && l.output(t) || n >= rxBatch
 	l.finish(t, more)

@@ -106,6 +106,11 @@ type stepWorld struct {
 	cq   *CQ
 	told chan struct{} // holds a token after a completion that ReqNotify asked for
 	got  int           // completions that were taken
+
+	// in worlds with a channel: it, its events that are not taken, and a token while there are some
+	channel *Channel
+	events  int
+	ready   chan struct{}
 }
 
 // drawn is what is drawn in each play.
@@ -118,6 +123,7 @@ var drawn = func() (b [4096]byte) {
 type stepOptions struct {
 	background bool // a goroutine of the play; without it none is there that would take turns
 	unwatched  bool // the port knows no relief
+	channel    bool // completion queues have a channel
 }
 
 func newStepWorld(t *testing.T, p *step.Play, has stepOptions) *stepWorld {
@@ -136,6 +142,11 @@ func newStepWorld(t *testing.T, p *step.Play, has stepOptions) *stepWorld {
 	w.d.cfg.NoBackground = false
 	w.pd, err = w.d.AllocPD()
 	must(t, err)
+	if has.channel {
+		w.ready = make(chan struct{}, 1)
+		w.channel = w.d.NewChannel(func() bool { step.At(step.Object(&w.events), false); return w.events > 0 }, w.ready)
+		w.channel.spin.Store(0) // Wait sleeps at once
+	}
 	w.cq = w.queue()
 	if has.background {
 		must(t, w.l.start())
@@ -145,10 +156,36 @@ func newStepWorld(t *testing.T, p *step.Play, has stepOptions) *stepWorld {
 
 // queue makes a completion queue.
 func (w *stepWorld) queue() *CQ {
-	c, err := w.d.CreateCQ(CQInit{CQE: 16, Notify: func() { step.Select(true, step.S(w.told, struct{}{})) }})
+	c, err := w.d.CreateCQ(CQInit{CQE: 16, Channel: w.channel, Notify: func() {
+		if w.channel != nil {
+			w.event(+1)
+		} else {
+			step.Select(true, step.S(w.told, struct{}{}))
+		}
+	}})
 	must(w, err)
 	c.spin.Store(0) // Wait sleeps at once
 	return c
+}
+
+// event makes an event (+1), or takes one (-1); it tells whether there was one before. It is one
+// step, as the queue of events has a lock.
+func (w *stepWorld) event(n int) (was bool) {
+	step.At(step.Object(&w.events), true)
+	was = w.events > 0
+	if w.events = max(w.events+n, 0); w.events > 0 {
+		select {
+		case w.ready <- struct{}{}:
+		default:
+		}
+	} else {
+		select {
+		case <-w.ready:
+		default:
+		}
+	}
+	step.TouchChan(w.ready)
+	return was
 }
 
 // pair makes a queue pair. One of RC fails after a while, when nobody has answered.
@@ -220,7 +257,21 @@ func (w *stepWorld) waitsOf(q *QP) {
 }
 
 // hears is waits by ReqNotify.
-func (w *stepWorld) hears(all int) {
+func (w *stepWorld) hears(all int) { w.hearsBy(all, func() { step.Recv(w.told) }) }
+
+// attends is hears by one who waits for the channel.
+func (w *stepWorld) attends(all int) { w.hearsBy(all, w.attendsOnce) }
+
+// attendsOnce takes one event, and waits again if another has taken it.
+func (w *stepWorld) attendsOnce() {
+	for taken := false; !taken; taken = w.event(-1) {
+		if !w.channel.Wait(bg) {
+			step.Fail("it is over")
+		}
+	}
+}
+
+func (w *stepWorld) hearsBy(all int, event func()) {
 	for {
 		w.polls()
 		if w.got >= all {
@@ -230,7 +281,7 @@ func (w *stepWorld) hears(all int) {
 		if w.polls(); w.got >= all {
 			return
 		}
-		step.Recv(w.told)
+		event()
 	}
 }
 

@@ -65,6 +65,42 @@ var stories = []story{
 			w.completes(q)
 		})
 	}},
+	{"one waits for the channel, one polls what completes", 3, 0, stepOptions{channel: true}, away, attendsBeside},
+	{"one waits for the channel, one polls what completes and polls on", 2, 500, stepOptions{channel: true}, near, attendsBeside},
+	{"one waits for the channel, one posts what nobody answers", 2, 1000, stepOptions{channel: true}, away, func(w *stepWorld) {
+		q := w.pair(RC)
+		w.Task("attends", func() { w.attends(1) })
+		w.Task("posts", func() { must(w, postSend(q, SendWR{Opcode: WRSend})) })
+	}},
+	{"one waits for the channel, one closes it", 3, 0, stepOptions{channel: true}, away, func(w *stepWorld) {
+		w.Task("attends", func() {
+			if w.channel.Wait(bg) {
+				step.Fail("an event")
+			}
+		})
+		w.Task("closes", func() { w.channel.Close(); step.Close(w.ready) })
+	}},
+	{"one waits for the channel, one ends its context", 3, 0, stepOptions{channel: true}, away, func(w *stepWorld) {
+		ctx, end := context.WithCancel(bg)
+		w.Task("attends", func() {
+			if w.channel.Wait(ctx) {
+				step.Fail("an event")
+			}
+		})
+		w.Task("ends", func() { end() })
+	}},
+	{"two wait for the channel of two queues", 2, 1000, stepOptions{channel: true}, away, func(w *stepWorld) {
+		other := w.queue()
+		a, b := w.pair(UC), w.pairOn(UC, other)
+		must(w, w.cq.ReqNotify(false))
+		must(w, other.ReqNotify(false))
+		w.Task("attends", w.attendsOnce)
+		w.Task("attends too", w.attendsOnce)
+		w.Task("completes", func() {
+			w.completes(a)
+			w.completes(b)
+		})
+	}},
 	{"one waits, one resets a queue pair that completes there", 2, 0, stepOptions{}, away, func(w *stepWorld) {
 		a, b := w.pair(UC), w.pair(UC)
 		w.Task("waits", func() { w.waitsOf(b) })
@@ -124,6 +160,26 @@ var stories = []story{
 		w.Task("hears", func() { w.hears(1) })
 		w.Task("peer", func() { w.arrives(message) })
 	}},
+	{"with a background: one waits for the channel, a packet arrives", 2, 1000, stepOptions{background: true, channel: true}, near, func(w *stepWorld) {
+		q := w.pair(UC)
+		message := w.message(q)
+		w.Task("attends", func() { w.attends(1) })
+		w.Task("peer", func() { w.arrives(message) })
+	}},
+	{"with a background: one waits for the channel, one waits, a packet for each", 1, 2000, stepOptions{background: true, channel: true}, away, func(w *stepWorld) {
+		other := w.queue()
+		first, second := w.message(w.pair(UC)), w.message(w.pairOn(UC, other))
+		must(w, other.ReqNotify(false))
+		w.Task("attends", w.attendsOnce)
+		w.Task("waits", func() { w.waits(1) })
+		w.Task("peer", func() { w.arrives(first); w.arrives(second) })
+	}},
+	{"with a background that watches alone: one waits for the channel, a packet arrives", 2, 1000, stepOptions{background: true, unwatched: true, channel: true}, away, func(w *stepWorld) {
+		q := w.pair(UC)
+		message := w.message(q)
+		w.Task("attends", func() { w.attends(1) })
+		w.Task("peer", func() { w.arrives(message) })
+	}},
 	{"with a background: one hears from the channel, one posts what nobody answers", 2, 2000, stepOptions{background: true}, away, func(w *stepWorld) {
 		q := w.pair(RC)
 		w.Task("hears", func() { w.hears(1) })
@@ -158,6 +214,17 @@ var stories = []story{
 func pollsBeside(w *stepWorld) {
 	q := w.pair(UC)
 	w.Task("waits", func() { w.waits(2) })
+	w.Task("polls", func() {
+		w.completes(q)
+		w.polls()
+		w.completes(q)
+	})
+}
+
+// attendsBeside is pollsBeside for one who waits for the channel.
+func attendsBeside(w *stepWorld) {
+	q := w.pair(UC)
+	w.Task("attends", func() { w.attends(2) })
 	w.Task("polls", func() {
 		w.completes(q)
 		w.polls()

@@ -1,11 +1,12 @@
 package soft
 
-// How an application is told of completions. Stages: notification (arm, tell), waiting (poll, arm,
-// look again, sleep).
+// How an application is told of completions. Stages: who sleeps for which lanes; notification (arm,
+// tell); waiting for a completion (poll, arm, look again, sleep), and for an event of a channel.
 
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/goroce/goroce/qp"
@@ -14,6 +15,91 @@ import (
 // maxSpin is how long Wait polls at most before it arms and sleeps: about what going to sleep and
 // waking up costs.
 const maxSpin = 50 * time.Microsecond
+
+// sleepers are the goroutines that sleep for the same: a completion in a queue, or an event of a
+// channel.
+type sleepers struct {
+	dev *Device
+	// [i]: how many queue pairs of dev.lanes[i] bring it; under dev.mu
+	pairs []int
+	// the lanes that are run for it: where these queue pairs are
+	drives atomic.Pointer[[]*lane]
+	spin   atomic.Int64 // ns to poll before a sleep; adapts
+}
+
+func (s *sleepers) init(d *Device) {
+	s.dev, s.pairs = d, make([]int, len(d.lanes))
+	s.drives.Store(&d.lanes) // until there are queue pairs, whoever polls helps all
+	s.spin.Store(int64(maxSpin))
+}
+
+// count notes that a queue pair of lane l more (+1) or less (-1) brings it, and with it which lanes
+// are run. The caller has the device's control lock.
+func (s *sleepers) count(l *lane, n int) {
+	before := s.pairs[l.index]
+	s.pairs[l.index] += n
+	if before != 0 && s.pairs[l.index] != 0 {
+		return
+	}
+	var lanes []*lane
+	for i, l := range s.dev.lanes {
+		if s.pairs[i] > 0 {
+			lanes = append(lanes, l)
+		}
+	}
+	// then nobody else would look for strays on the other lanes
+	if len(lanes) == 0 || s.dev.cfg.NoBackground {
+		lanes = s.dev.lanes
+	}
+	s.drives.Store(&lanes)
+	s.rouse()
+}
+
+// drivesOnly tells whether all of it comes from lane l.
+func (s *sleepers) drivesOnly(l *lane) bool {
+	lanes := *s.drives.Load()
+	return len(lanes) == 1 && lanes[0] == l
+}
+
+// stopPolling ends the lease on the lanes: the application is going to sleep.
+func (s *sleepers) stopPolling() {
+	for _, l := range *s.drives.Load() {
+		l.drive.StopsPolling()
+	}
+}
+
+// handOver leaves the lanes to their background, unless another goroutine polls them.
+func (s *sleepers) handOver() {
+	for _, l := range *s.drives.Load() {
+		l.carryOut(l.drive.HandsOver(l.clock.now()))
+	}
+}
+
+// yield lets other goroutines run, and other lanes: what a poller waits for may have strayed there,
+// and their background may be waiting for a processor.
+func (s *sleepers) yield() {
+	s.dev.helpLanes()
+	s.dev.hear()
+	s.dev.yield()
+}
+
+// rouse has a goroutine that sleeps on the port look again.
+func (s *sleepers) rouse() {
+	for _, l := range s.dev.lanes {
+		if l.relief.awaits.Load() == s {
+			l.rouseRelief()
+		}
+	}
+}
+
+// adapt learns from how long a sleep took whether polling for longer would have saved it.
+func (s *sleepers) adapt(slept time.Duration) {
+	if slept < maxSpin {
+		s.spin.Store(int64(maxSpin))
+		return
+	}
+	s.spin.Store(s.spin.Load() / 2)
+}
 
 // ReqNotify arms the queue: the next completion, or with solicitedOnly the next one that its sender
 // marked SendSolicited or that is an error, is told to notify, once. Completions that are in the
@@ -29,8 +115,10 @@ func (c *CQ) ReqNotify(solicitedOnly bool) error {
 	}
 	c.wanted.Store(true)
 	c.arm(solicitedOnly)
-	c.stopPolling()
-	c.handOver()
+	if c.Channel == nil || !c.Channel.comes.Swap(false) {
+		c.stopPolling()
+		c.handOver()
+	}
 	return nil
 }
 
@@ -73,25 +161,14 @@ func (c *CQ) armedNow() bool {
 	return true
 }
 
-// stopPolling ends the lease on the lanes: the application is going to sleep.
-func (c *CQ) stopPolling() {
-	for _, l := range *c.drives.Load() {
-		l.drive.StopsPolling()
-	}
-}
-
-// handOver leaves the lanes to their background, unless another goroutine polls them.
-func (c *CQ) handOver() {
-	for _, l := range *c.drives.Load() {
-		l.carryOut(l.drive.HandsOver(l.clock.now()))
-	}
-}
-
 // tell tells the application that has armed the queue; the lane calls it when an armed queue got a
 // completion.
 func (c *CQ) tell() {
 	if c.wanted.Load() && c.wanted.Swap(false) {
 		c.Notify()
+		if c.Channel != nil {
+			c.Channel.rouse()
+		}
 	}
 	c.wake()
 }
@@ -103,15 +180,6 @@ func (c *CQ) wake() {
 	default:
 	}
 	c.rouse()
-}
-
-// rouse has a goroutine in Wait that sleeps on the port look again.
-func (c *CQ) rouse() {
-	for _, l := range c.dev.lanes {
-		if l.relief.awaits.Load() == c {
-			l.rouseRelief()
-		}
-	}
 }
 
 // Wait takes up to len(wcs) completions, at least one, and waits for it if need be: it polls for
@@ -146,7 +214,7 @@ func (c *CQ) Wait(ctx context.Context, wcs []qp.WC) (int, error) {
 		c.armWait()
 		c.stopPolling()
 		asleep := c.dev.now()
-		if lanes := *c.drives.Load(); len(lanes) > 1 || !lanes[0].watchFor(ctx, c) {
+		if lanes := *c.drives.Load(); len(lanes) > 1 || !lanes[0].watchFor(ctx, &c.sleepers, c, c.calls) {
 			c.handOver()
 			if n, err := c.Poll(wcs); n > 0 || err != nil {
 				return n, err
@@ -168,6 +236,10 @@ func (c *CQ) Wait(ctx context.Context, wcs []qp.WC) (int, error) {
 	}
 }
 
+// calls tells whether a goroutine in Wait has to look. Who is woken has to arm the queue again,
+// also if another goroutine was faster.
+func (c *CQ) calls() bool { return !c.idle() || !c.armedNow() }
+
 // leave passes the token on: it was for one waiter, and there may be completions for more.
 func (c *CQ) leave() {
 	if c.waiters.Add(-1) > 0 {
@@ -185,11 +257,82 @@ func (c *CQ) pollFor(d time.Duration, wcs []qp.WC) (int, error) {
 	}
 }
 
-// adapt learns from how long a sleep took whether polling for longer would have saved it.
-func (c *CQ) adapt(slept time.Duration) {
-	if slept < maxSpin {
-		c.spin.Store(int64(maxSpin))
-		return
+// Channel is where completion queues tell of the completions that ReqNotify asks for. Its owner has
+// the events.
+type Channel struct {
+	sleepers
+	there  func() bool     // whether there is an event: any goroutine, in a turn too
+	ready  <-chan struct{} // a token can be received when there may be one
+	closed atomic.Bool
+	// somebody had to wait for the last event: who arms a queue after that is about to come back,
+	// and the background need not be woken
+	comes atomic.Bool
+}
+
+// NewChannel makes a channel, for completion queues of this device.
+func (d *Device) NewChannel(there func() bool, ready <-chan struct{}) *Channel {
+	ch := &Channel{there: there, ready: ready}
+	ch.sleepers.init(d)
+	return ch
+}
+
+// Wait returns true when there is an event, and false when ctx has ended or the channel is closed.
+// It runs the stack for some microseconds, and then sleeps as CQ.Wait does. Who takes the turn that
+// makes an event need not be woken to hear of it.
+func (ch *Channel) Wait(ctx context.Context) bool {
+	if ch.there() {
+		return true
 	}
-	c.spin.Store(c.spin.Load() / 2)
+	ch.comes.Store(true)
+	for !ch.polls() {
+		switch {
+		case ctx.Err() != nil || ch.closed.Load():
+			return false
+		case ch.dev.cfg.NoBackground: // nobody would wake a sleeper
+			continue
+		}
+		ch.stopPolling()
+		asleep := ch.dev.now()
+		if lanes := *ch.drives.Load(); len(lanes) > 1 || !lanes[0].watchFor(ctx, &ch.sleepers, nil, ch.calls) {
+			ch.handOver()
+			select {
+			case <-ch.ready:
+			case <-ctx.Done():
+			}
+		}
+		ch.adapt(time.Duration(ch.dev.now() - asleep))
+	}
+	return true
+}
+
+// polls runs the lanes for a while, and tells whether there is an event.
+func (ch *Channel) polls() bool {
+	spin := qp.Time(ch.spin.Load())
+	for end := ch.dev.now() + spin; !ch.there(); {
+		if spin == 0 && !ch.dev.cfg.NoBackground {
+			return false
+		}
+		yield := false
+		for _, l := range *ch.drives.Load() {
+			yield = l.poll(nil, true) || yield
+		}
+		switch {
+		case ch.there():
+			return true
+		case ch.dev.now() >= end:
+			return false
+		case yield:
+			ch.yield()
+		}
+	}
+	return true
+}
+
+// calls tells whether a goroutine in Wait has to look.
+func (ch *Channel) calls() bool { return ch.there() || ch.closed.Load() }
+
+// Close ends Wait, for all who are in it.
+func (ch *Channel) Close() {
+	ch.closed.Store(true)
+	ch.rouse()
 }

@@ -166,7 +166,7 @@ func (c *CQ) take(wcs []qp.WC) (int, error) {
 func (c *CQ) read(to *qp.WC, from *C.struct_ibv_wc) {
 	*to = qp.WC{WRID: uint64(from.wr_id), ByteLen: uint32(from.byte_len), QPN: uint32(from.qp_num), SrcQP: uint32(from.src_qp),
 		PKeyIndex: uint16(from.pkey_index), Status: qp.WCStatus(from.status), Opcode: qp.WCOpcode(from.opcode),
-		Flags: qp.WCFlags(from.wc_flags) & (qp.WCGRH | qp.WCWithImm | qp.WCWithInv), VendorErr: uint8(from.vendor_err)}
+		Flags: qp.WCFlags(from.wc_flags) & (qp.WCGRH | qp.WCWithImm | qp.WCWithInv), VendorErr: uint8(from.vendor_err), SL: uint8(from.sl)}
 	if from.wc_flags&kernelWithInv != 0 && c.kernelFlags {
 		to.Flags |= qp.WCWithInv
 	}

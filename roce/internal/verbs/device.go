@@ -61,11 +61,15 @@ type Attr struct {
 	NumCompVectors                                int
 	HCACoreClock, CompletionTimestampMask         uint64
 	MaxCQCount, MaxCQPeriod                       int
+	MaxMcastGrp                                   int
+	MaxMcastQPAttach, MaxTotalMcastQPAttach       int
+	ODP                                           uint64
+	ODPOfRC, ODPOfUC, ODPOfUD, ODPOfXRC           uint32
 }
 
 // Attr returns what the device can do.
 func (d *Device) Attr() Attr {
-	a := &d.attr
+	a, odp := &d.attr, &d.ex.odp_caps
 	return Attr{
 		FWVer: C.GoString(&a.fw_ver[0]), NodeGUID: guid(a.node_guid), SysImageGUID: guid(a.sys_image_guid),
 		MaxMRSize: uint64(a.max_mr_size), PageSizeCap: uint64(a.page_size_cap),
@@ -79,6 +83,9 @@ func (d *Device) Attr() Attr {
 		LocalCAAckDelay: uint8(a.local_ca_ack_delay), NumCompVectors: int(d.context.num_comp_vectors),
 		HCACoreClock: uint64(d.ex.hca_core_clock), CompletionTimestampMask: uint64(d.ex.completion_timestamp_mask),
 		MaxCQCount: int(d.ex.cq_mod_caps.max_cq_count), MaxCQPeriod: int(d.ex.cq_mod_caps.max_cq_period),
+		MaxMcastGrp: int(a.max_mcast_grp), MaxMcastQPAttach: int(a.max_mcast_qp_attach), MaxTotalMcastQPAttach: int(a.max_total_mcast_qp_attach),
+		ODP: uint64(odp.general_caps), ODPOfRC: uint32(odp.per_transport_caps.rc_odp_caps), ODPOfUC: uint32(odp.per_transport_caps.uc_odp_caps),
+		ODPOfUD: uint32(odp.per_transport_caps.ud_odp_caps), ODPOfXRC: uint32(d.ex.xrc_odp_caps),
 	}
 }
 

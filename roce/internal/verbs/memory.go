@@ -68,7 +68,8 @@ func (p *PD) quiesce() {
 
 // MR is a memory region.
 type MR struct {
-	mr *C.struct_ibv_mr
+	mr   *C.struct_ibv_mr
+	null bool
 
 	mu   sync.Mutex // calls that change it
 	pd   *PD
@@ -120,6 +121,17 @@ func (p *PD) RegMR(buf []byte, iova uint64, access mr.Access) (*MR, error) {
 func (p *PD) RegAll(access mr.Access) (*MR, error) {
 	const all = ^C.size_t(0)
 	return p.register(nil, nil, all, 0, access)
+}
+
+// AllocNullMR makes a region where nothing is. ErrUnsupported if the driver has none.
+func (p *PD) AllocNullMR() (*MR, error) {
+	ibv, errno := C.ibv_alloc_null_mr(p.pd)
+	if ibv == nil {
+		return nil, Refused("ibv_alloc_null_mr", errno)
+	}
+	m := &MR{mr: ibv, null: true, pd: p, pins: pinned(nil)}
+	m.enlist(0)
+	return m, nil
 }
 
 func (p *PD) register(buf []byte, start unsafe.Pointer, length C.size_t, iova uint64, access mr.Access) (*MR, error) {
@@ -176,6 +188,8 @@ func (m *MR) Rereg(c mr.Change, pd *PD, buf []byte, iova uint64, access mr.Acces
 	defer m.mu.Unlock()
 	moves := c&mr.ChangeTranslation != 0
 	switch {
+	case m.null:
+		return invalid("a null region has neither memory nor rights to change")
 	case moves && len(buf) == 0:
 		return unsupported("a region without bytes, on a device of the kernel")
 	case moves && iova != mr.AddrOf(buf) || c&mr.ChangeAccess != 0 && access&mr.ZeroBased != 0:

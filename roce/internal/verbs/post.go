@@ -299,22 +299,27 @@ func (q *QP) writeData(i int, wr *qp.SendWR, op *operation) (uint64, error) {
 		}
 		return length, nil
 	}
-	switch {
-	case !op.inline:
+	if !op.inline {
 		return 0, invalid("%v cannot be inline: only SENDs and WRITEs carry data in the request", wr.Opcode)
-	case len(wr.SGL) != 0:
-		return 0, invalid("inline request with %d elements: inline data goes into SendWR.Inline", len(wr.SGL))
-	case len(wr.Inline) > s.maxInline:
-		return 0, invalid("%d bytes inline, QP 0x%06x takes at most %d (QPInit.Cap.MaxInlineData)", len(wr.Inline), q.qpn, s.maxInline)
+	}
+	length, err := qp.InlineLength(wr, uint32(s.maxSGE))
+	switch {
+	case err != nil:
+		return 0, err
+	case int(length) > s.maxInline:
+		return 0, invalid("%d bytes inline, QP 0x%06x takes at most %d (QPInit.Cap.MaxInlineData)", length, q.qpn, s.maxInline)
 	}
 	c.num_sge = 0
-	if len(wr.Inline) > 0 {
-		place := s.inline[i*s.maxInline:][:len(wr.Inline)]
+	if length > 0 {
+		place := s.inline[i*s.maxInline:][:length]
 		copy(place, wr.Inline)
+		if err := qp.ReadInline(place, wr.SGL); err != nil {
+			return 0, err
+		}
 		c.num_sge = 1
 		s.sges[i*s.maxSGE] = C.struct_ibv_sge{addr: C.uint64_t(uintptr(unsafe.Pointer(&place[0]))), length: C.uint32_t(len(place))}
 	}
-	return uint64(len(wr.Inline)), nil
+	return uint64(length), nil
 }
 
 // writeSGL writes elements and returns how long they are together.
