@@ -325,3 +325,15 @@ func TestSelectiveRepeatAmongOurselves(t *testing.T) {
 		require.Equal(t, c.want, whole(t, cl).Repeat)
 	}
 }
+
+// A test of UC ends though messages are lost, and says where they were.
+func TestLostMessages(t *testing.T) {
+	lossy := func(o *Options) {
+		o.Type, o.Size, o.Transport.RecvBuffer = roce.UC, 64<<10, 1<<16 // no room for two messages
+	}
+	s, c := contest(t, "send-bw", base(lossy), base(lossy))
+	require.NoError(t, c.err)
+	require.NoError(t, s.err)
+	require.Regexp(t, `\d+ of 200 messages of 65536 bytes did not arrive, and UC does not repeat them: `+
+		`the receive buffer of \d+ bytes was full \d+ times`, strings.Join(whole(t, s).Notes, "\n"))
+}

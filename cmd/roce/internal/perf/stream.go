@@ -11,10 +11,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/goroce/goroce/cmd/roce/internal/session"
 	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/wire"
 )
 
 // stream is the traffic of one message size at this end.
@@ -289,8 +291,25 @@ func (s *stream) silence() bool {
 		for _, q := range s.queues {
 			got += q.got
 		}
-		s.warn = append(s.warn, fmt.Sprintf("%d of %d messages of %d bytes did not arrive: %v does not repeat them (try a larger --rx-depth, fewer --iters)",
-			want-got, want, s.size, s.o.Type))
+		s.warn = append(s.warn, fmt.Sprintf("%d of %d messages of %d bytes did not arrive, and %v does not repeat them: %s",
+			want-got, want, s.size, s.o.Type, s.whereLost()))
 	}
 	return true
+}
+
+// whereLost says where this end knows that messages were lost.
+func (s *stream) whereLost() string {
+	stats, port := s.s.Stats(), s.s.PortInfo()
+	var where []string
+	if n := stats.Port.RecvOverflow; n > 0 {
+		where = append(where, fmt.Sprintf("the receive buffer of %d bytes was full %d times (net.core.rmem_max limits it; "+
+			"else --rate-limit at the sender, or a smaller --tx-depth)", port.RecvBuffer, n))
+	}
+	if n := stats.Engine.Drops[wire.DropNoRecv]; n > 0 {
+		where = append(where, fmt.Sprintf("%d packets found no receive (a larger --rx-depth)", n))
+	}
+	if len(where) == 0 {
+		return "this end has not seen them"
+	}
+	return strings.Join(where, "; ")
 }
