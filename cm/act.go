@@ -224,8 +224,9 @@ func rejectClosed(m *Machine, c *Conn, _ *wire.MAD) {
 }
 
 // probe asks a peer whether it knows the connection, by a DREQ for queue pair 0, which is never the
-// connection's: who knows the connection drops that, who does not answers it with a DREP (section
-// 9.7). A forger who sees no packets cannot answer for the peer, as both IDs are needed.
+// connection's: a peer that knows the connection drops that, one that does not answers it with a
+// DREP (section 9.7). A forger who sees no packets cannot answer for the peer, as both IDs are
+// needed.
 func probe(m *Machine, c *Conn, _ *wire.MAD) {
 	if c.probed != 0 && m.now-c.probed < c.timeout { // however many such messages come
 		return

@@ -66,7 +66,7 @@ const (
 
 // ConnectParams is what Connect needs. Zero values of codes stand for the defaults of limits.go.
 type ConnectParams struct {
-	ServiceID uint64 // who is called: wire.CMServiceID(port space, port)
+	ServiceID uint64 // the service called: wire.CMServiceID(port space, port)
 	Path      Path   // Local and Remote must be set, both of the same IP version
 	SrcPort   uint16 // our own RDMA port; goes into the REQ if ServiceID is an IP port
 	Transport Transport
@@ -113,7 +113,7 @@ func (c *Conn) LocalID() uint32 { return c.localID }
 // RemoteID is the peer's communication ID, 0 until a message has told it.
 func (c *Conn) RemoteID() uint32 { return c.remoteID }
 
-// ServiceID is who was called.
+// ServiceID is the service that was called.
 func (c *Conn) ServiceID() uint64 { return c.serviceID }
 
 // Path is where the messages of the connection go.

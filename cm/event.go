@@ -55,7 +55,7 @@ type Event struct {
 	Type     EventType
 	Conn     *Conn     // nil of queries
 	Query    *Query    // nil of connections
-	Listener *Listener // of requests: who was called
+	Listener *Listener // of requests: the one that was called
 
 	// Header is what RDMA IP CM puts in front of the private data of requests (section 9.5): the
 	// peer's port, and addresses as the peer has them. Zero if the service ID is no IP port.

@@ -126,8 +126,8 @@ func (m *Machine) SetMTU(mtu wire.MTU) {
 }
 
 // HandleMAD takes a management datagram that came to queue pair 1, without its GRH. from is how the
-// answer goes: its Remote is who sent it. The bytes are lent for the call. Whatever they are, the
-// worst that comes of them is a counted drop.
+// answer goes: its Remote is the address that sent it. The bytes are lent for the call. Whatever
+// they are, the worst that comes of them is a counted drop.
 func (m *Machine) HandleMAD(now Time, from Path, mad []byte) {
 	m.now = now
 	if len(mad) != wire.MADLen || !(*wire.MAD)(mad).IsCM() {
@@ -214,9 +214,9 @@ func (m *Machine) tell(c *Conn, e Event) {
 	m.events.push(e)
 }
 
-// add gives a connection an unused communication ID, drawn at random: who speaks for a peer without
-// seeing our packets has to guess it, and the peer's own as soon as that is known (find). What can
-// be said without our ID, by a REQ, ends nothing.
+// add gives a connection an unused communication ID, drawn at random: a forger that speaks for a
+// peer without seeing our packets has to guess it, and the peer's own as soon as that is known
+// (find). What can be said without our ID, by a REQ, ends nothing.
 func (m *Machine) add(c *Conn, s State) {
 	c.m = m
 	for c.localID == 0 || m.conns[c.localID] != nil {

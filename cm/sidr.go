@@ -16,7 +16,7 @@ type Query Conn
 
 // ResolveParams is what Resolve needs. Zero values of codes stand for the defaults of limits.go.
 type ResolveParams struct {
-	ServiceID       uint64 // who is asked for: wire.CMServiceID(wire.CMPortSpaceUDP, port)
+	ServiceID       uint64 // the service asked for: wire.CMServiceID(wire.CMPortSpaceUDP, port)
 	Path            Path   // Local and Remote must be set, both of the same IP version
 	SrcPort         uint16 // our own RDMA port
 	ResponseTimeout uint8  // code, 1..31: how long the peer has for an answer
@@ -73,7 +73,7 @@ func (q *Query) State() State { return q.state }
 // Path is where the query goes, and afterwards the datagrams.
 func (q *Query) Path() Path { return q.path }
 
-// ServiceID is who is asked for.
+// ServiceID is the service that is asked for.
 func (q *Query) ServiceID() uint64 { return q.serviceID }
 
 // Answer answers a peer's query.

@@ -1,8 +1,10 @@
 package qp
 
 // The queue pair state machine: which transitions exist and which attributes each needs and allows
-// (section 5.1). Stages of ModifyQP: find the row → check the mask → check the values → apply them
-// → enter the state.
+// (section 5.1).
+//
+// Stages of ModifyQP: find the row → check the mask → check the values → apply them → enter the
+// state.
 
 import (
 	"fmt"

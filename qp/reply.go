@@ -1,9 +1,10 @@
 package qp
 
-// Replies: what a responder owes its peer, made when there is room to send it. Stages: remember
-// (acceptRead, acceptAtomic, acceptDone) → owe (job, NAK, ACK) → send in order: READ and atomic
-// responses first, since an ACK or NAK of a later request must not overtake them (section 4.6) →
-// replay for duplicates.
+// Replies: what a responder owes its peer, made when there is room to send it.
+//
+// Stages: remember (acceptRead, acceptAtomic, acceptDone) → owe (job, NAK, ACK) → send in order:
+// READ and atomic responses first, since an ACK or NAK of a later request must not overtake them
+// (section 4.6) → replay for duplicates.
 
 import (
 	"github.com/goroce/goroce/mr"

@@ -65,13 +65,13 @@ type Port interface {
 	// not for each turn.
 	Info() Info
 
-	// Stats returns the counters. Who has the turn calls it, as Recv and Send.
+	// Stats returns the counters. The holder of the turn calls it, as Recv and Send.
 	Stats() Stats
 
 	Close() error
 }
 
-// Watcher is who waits for a port that is Watched.
+// Watcher is one of the two goroutines that can wait for a port which is Watched.
 type Watcher int
 
 const (
@@ -85,8 +85,9 @@ const (
 // the wait of the watcher only: a packet wakes one thread and not two, and the port changes hands
 // without waking anybody. Ports with sockets are Watched on Linux.
 //
-// SetAlarm is called by who has the lane's turn, Take, Watch and Leave by one goroutine of each
-// kind at a time, Rouse by any. Wait is SetAlarm and Watch(Background), Wake is Rouse(Background).
+// SetAlarm is called by the holder of the lane's turn, Take, Watch and Leave by one goroutine of
+// each kind at a time, Rouse by any. Wait is SetAlarm and Watch(Background), Wake is
+// Rouse(Background).
 type Watched interface {
 	Port
 

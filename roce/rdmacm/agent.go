@@ -1,6 +1,6 @@
 package rdmacm
 
-// The agent of a device: what all IDs on it share. And the seam between IDs and who speaks the
+// The agent of a device: what all IDs on it share. And the seam between IDs and the speaker of the
 // connection manager's protocol for them. There are two: for a software device this package itself
 // (machine.go); and in a build with the tag verbs, for a device of the kernel, the kernel
 // (kernel.go; kernel_none.go stands for none).
@@ -97,7 +97,7 @@ type agent struct {
 	speaker
 }
 
-// newAgent makes an agent and who speaks for it.
+// newAgent makes an agent and its speaker.
 func newAgent(dev *roce.Device) (_ *agent, err error) {
 	a := &agent{dev: dev}
 	a.ctx, a.end = context.WithCancel(context.Background())

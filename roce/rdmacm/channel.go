@@ -31,8 +31,8 @@ type Config struct {
 
 	// Open, if not nil, finds the device of an address of this machine where Devices is empty, in
 	// place of opening one of Kind. It may return the same one again, which is the caller's as
-	// those of Devices are, and stays open as long as IDs are on it. An error is that of who needed
-	// the address. Several goroutines may call it at once.
+	// those of Devices are, and stays open as long as IDs are on it. An error is that of the call
+	// that needed the address. Several goroutines may call it at once.
 	Open func(addr netip.Addr) (*roce.Device, error)
 
 	// Born, if not nil, makes the ID.Context of the ID of an EventConnectRequest, before anybody
@@ -65,7 +65,7 @@ type Event struct {
 	// ID is what it happened to. That of EventConnectRequest is a new one, which is to be accepted,
 	// rejected or closed.
 	ID       *ID
-	Listener *ID // EventConnectRequest: who listens; nil with others
+	Listener *ID // EventConnectRequest: the one that listens; nil with others
 
 	// Status is 0; or of EventRejected the reason (section 9.3; 28: the application's); or of
 	// EventUnreachable in PSUDP the SIDR status, if positive; otherwise a negative errno.
@@ -119,8 +119,8 @@ func (ch *EventChannel) Events() *roce.EventQueue[*Event] { return ch.events.Que
 // or ErrClosed.
 func (ch *EventChannel) Get(ctx context.Context) (*Event, error) { return ch.Events().Get(ctx) }
 
-// Close ends the channel (rdma_destroy_event_channel): who waits hears ErrClosed. While IDs are on
-// it the error is ErrBusy. A second Close does nothing.
+// Close ends the channel (rdma_destroy_event_channel): a goroutine that waits gets ErrClosed. While
+// IDs are on it the error is ErrBusy. A second Close does nothing.
 func (ch *EventChannel) Close() error {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()

@@ -57,7 +57,7 @@ type ConnConfig struct {
 // Conn is a connection. All methods may be called from any goroutine.
 type Conn struct {
 	// Context is the application's own: at first the QPInitAttr.Context that Setup has returned.
-	// Prepare may set it, for who gets the connection from Listener.Accept.
+	// Prepare may set it, for the caller of Listener.Accept.
 	Context any
 
 	id      *ID
@@ -95,7 +95,7 @@ func (c *Conn) happens(e *Event) {
 	case EventDisconnected, EventDeviceRemoval:
 		c.ended.Do(func() {
 			c.why = e.Err
-			cfg := c.cfg.Load() // before who waits for done in Setup returns from there
+			cfg := c.cfg.Load() // before a Setup that waits for done returns
 			close(c.done)
 			if cfg != nil && cfg.Ended != nil {
 				go cfg.Ended(c)

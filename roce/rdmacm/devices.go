@@ -1,6 +1,6 @@
 package rdmacm
 
-// Which device an address is of, and who uses it.
+// Which device an address is of, and what uses it.
 //
 // Stages: a row of a device's GID table; the devices of a channel, which were given or are opened
 // when they are needed; the way to a destination; sharing a device's agent.
@@ -60,7 +60,7 @@ func idleLocked(key any) {
 	}
 }
 
-// beginLocked says that the caller, who has the lock of agents, opens or closes what has the keys.
+// beginLocked says that the caller opens or closes what has the keys. It has the lock of agents.
 func beginLocked(keys ...any) (end func()) {
 	wait := make(chan struct{})
 	for _, k := range keys {

@@ -46,8 +46,8 @@
 // goroutine that sleeps when nothing happens. It is there until the device is closed:
 // roce.Device.Close answers ErrBusy while IDs are on it, and otherwise ends it first. A device that
 // is closed answers nothing, and Close does not wait for that: a peer that has missed our last
-// message learns of the end by asking in vain, which takes it a minute. Who wants to spare it that
-// keeps the device open for some seconds after the last connection.
+// message learns of the end by asking in vain, which takes it a minute. To spare it that, keep the
+// device open for some seconds after the last connection.
 //
 // # What may be relied on
 //

@@ -23,13 +23,13 @@ import (
 const (
 	gsiRecvs  = 4096 // datagrams that wait to be looked at: 1.2 MiB
 	gsiSends  = 128  // on their way
-	gsiSignal = 32   // every so manieth of them completes
+	gsiSignal = 32   // of so many one completes
 	gsiTurn   = 256  // completions that are taken in before something else is done
 	gsiWays   = 256  // peers whose address handles are kept
 	gsiAsking = 16   // peers whose link address is being found out at a time
-	// gsiPatience is how long a search may take that another one waits for. Who is there answers
-	// within a millisecond; addresses that a forger has made up never do, and one that sends from
-	// many of them would have all searches to itself.
+	// gsiPatience is how long a search may take that another one waits for. A peer that is there
+	// answers within a millisecond; addresses that a forger has made up never do, and one that
+	// sends from many of them would have all searches to itself.
 	gsiPatience = 5 * time.Millisecond
 	gsiKept     = 64 // messages for each of these that wait: 16 KiB
 )

@@ -223,8 +223,8 @@ func (id *ID) SetAFOnly(only bool) error {
 
 // SetAckTimeout sets the ack timeout of this side's queue pair (RDMA_OPTION_ID_ACK_TIMEOUT), before
 // Connect or Accept or, on a listener, for what is accepted there: 4.096 us * 2^timeout, 1 to 31; 0
-// is what follows from the path, 17 or 18. The peer of who connects takes it over, but not less
-// than its device takes to acknowledge.
+// is what follows from the path, 17 or 18. The peer of the side that connects takes it over, but
+// not less than its device takes to acknowledge.
 func (id *ID) SetAckTimeout(timeout uint8) error {
 	return id.set("SetAckTimeout", func() error {
 		if timeout > 31 {

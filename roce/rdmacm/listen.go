@@ -1,6 +1,6 @@
 package rdmacm
 
-// Listening: who is told of requests, and the ID that each request gets.
+// Listening: which ID is told of requests, and the ID that each request gets.
 
 import (
 	"context"

@@ -16,7 +16,7 @@ type PortSpace uint16
 // Port spaces (section 9.4).
 const (
 	PSTCP PortSpace = 0x0106 // RDMA_PS_TCP: connections, of RC queue pairs
-	PSUDP PortSpace = 0x0111 // RDMA_PS_UDP: datagrams; who listens tells its queue pair's number
+	PSUDP PortSpace = 0x0111 // RDMA_PS_UDP: datagrams; the listener tells its queue pair's number
 	// RDMA_PS_IB: as PSTCP or PSUDP, depending on the queue pair's type, with ports of its own; on
 	// devices of the kernel as PSTCP
 	PSIB PortSpace = 0x013f

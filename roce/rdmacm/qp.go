@@ -153,7 +153,7 @@ func (id *ID) attr(to roce.QPState, t roce.QPType) (attr roce.QPAttr, mask roce.
 	return attr, mask, err
 }
 
-// notYet is the error of who asks before the peer has answered. The caller has the lock.
+// notYet is the error of a call that asks before the peer has answered. The caller has the lock.
 func (id *ID) notYet() error {
 	return fmt.Errorf("%w: the ID is in the state %v, and what the peer says is not known", ErrState, id.state)
 }

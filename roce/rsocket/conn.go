@@ -157,13 +157,13 @@ func (c *Conn) leave() error {
 	if c.end.Owes() {
 		c.settle()
 	}
-	if c.over() { // perhaps by what this call has seen, and who sleeps has not
+	if c.over() { // perhaps by what this call has seen, and those that sleep have not
 		c.wakeAll()
 	}
 	return c.left()
 }
 
-// left is leave for who leaves nothing to do.
+// left is leave of a call that leaves nothing to do.
 func (c *Conn) left() error {
 	if c.users--; c.users > 0 || !c.closed {
 		return nil
@@ -235,7 +235,7 @@ func (c *Conn) finish(told bool) error {
 		err = fmt.Errorf("it is not known whether all that was written has arrived: %w", c.end.Err())
 	case err != nil:
 		err = fmt.Errorf("it is not known after %v whether all that was written has arrived: %w", c.cfg.Linger, err)
-		c.end.Fail(net.ErrClosed) // who waits for completions waits no more
+		c.end.Fail(net.ErrClosed) // no call waits for completions any more
 		c.wakeAll()
 	}
 	c.leave()

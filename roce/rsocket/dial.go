@@ -32,7 +32,7 @@ type Options struct {
 
 // Dial connects to a listener, which may be a program that uses rsocket(7): "10.0.0.2:7471",
 // "[fe80::1%eth0]:7471", "host:7471". The errors are those of rdmacm.Dial, in a *net.OpError that
-// says whether it is a Timeout; ErrProtocol if who answers is no rsocket. Several goroutines may
+// says whether it is a Timeout; ErrProtocol if what answers is no rsocket. Several goroutines may
 // dial.
 func Dial(ctx context.Context, address string) (*Conn, error) {
 	return (&Dialer{}).Dial(ctx, address)
@@ -164,8 +164,8 @@ func (m *maker) setup(below *rdmacm.Conn) (*roce.PD, roce.QPInitAttr, error) {
 	return c.pd, attr, nil
 }
 
-// prepare posts the receives, and says what the other end is told. Who dials a listener and is no
-// rsocket is refused.
+// prepare posts the receives, and says what the other end is told. A dialler that is no rsocket is
+// refused.
 func prepare(below *rdmacm.Conn) error {
 	c := below.Context.(*Conn)
 	if says := below.PrivateData(); says != nil {

@@ -83,8 +83,9 @@ func (c *Conn) readError(err error) error {
 // PeekShared waits until there is something to read, and returns what there is in a row, in place:
 // memory that the other end shares. No byte is lost until Discard, or until the next call that
 // reads or closes; but the other end can write these bytes again at any moment, also after they
-// were counted, so that who looks twice may see two things: copy before you check. It does not wait
-// for more, nor is there more than to the end of the ring. The errors are those of Read.
+// were counted, so that a program that looks twice may see two things: copy before you check. It
+// does not wait for more, nor is there more than to the end of the ring. The errors are those of
+// Read.
 func (c *Conn) PeekShared() ([]byte, error) {
 	c.reads.Lock()
 	defer c.reads.Unlock()

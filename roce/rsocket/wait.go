@@ -35,7 +35,7 @@ const (
 	calls = owning + 1 // the sides before are those of calls, the others of goroutines of ours
 )
 
-// waiting is who waits.
+// waiting is which calls wait.
 type waiting struct {
 	leading bool
 	turns   int                  // of leaders, that have ended
@@ -121,7 +121,7 @@ func (c *Conn) lead(s side) {
 	c.tellBeside()
 }
 
-// look takes what has completed, and waits for no more. Who leads may have taken it and wait for
+// look takes what has completed, and waits for no more. The leader may have taken it and wait for
 // the lock, or have looked too early: of two turns the second looks after this call began.
 func (c *Conn) look(s side) {
 	for upTo := c.wait.turns + 2; c.wait.turns < upTo; {

@@ -105,7 +105,7 @@ func (l *link) tell(e transport.Event) {
 	}
 }
 
-// put is tell for who has the lock.
+// put is tell; the caller has the lock.
 func (l *link) put(e transport.Event) {
 	select {
 	case l.events <- e:

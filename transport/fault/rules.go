@@ -47,7 +47,7 @@ func (r Rule) Errorf(format string, args ...any) error {
 }
 
 // Parse reads a list of rules. It checks their form and NTH; what MATCH and ACTION may be is for
-// who plays them to say.
+// those to say that play them.
 func Parse(text string) (rules []Rule, err error) {
 	var seed uint64
 	for part := range strings.SplitSeq(text, ",") {

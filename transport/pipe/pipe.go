@@ -69,7 +69,7 @@ type Port struct {
 
 // claim is what one sender has of a ring that others send to.
 type claim struct {
-	from *Port // nil: who sends to groups, and does not wait
+	from *Port // nil: one that sends to groups, and does not wait
 	held int   // slots
 	// waits says that it has found no room, and sent nothing since.
 	waits bool

@@ -219,7 +219,7 @@ func (p *port) growBuffers(s *socket) {
 // probeRuns finds out whether the kernel takes and gives runs of packets as one message.
 func (p *port) probeRuns(fd int) (gro bool) {
 	if p.opt.MaxRun <= 1 {
-		// who had a slot before may have set it
+		// the process that had the slot before may have set it
 		unix.SetsockoptInt(fd, unix.IPPROTO_UDP, host.UDPGRO, 0)
 		return false
 	}

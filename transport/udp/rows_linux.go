@@ -11,8 +11,8 @@ package udp
 // Stages: the station, which has the addresses; opening a row; following the interface; the list
 // that Recv and Send go by.
 //
-// Whoever receives or sends has the lane's turn, and only he closes descriptors: who else takes a
-// socket out of the list leaves them to be closed.
+// A goroutine that receives or sends has the lane's turn, and only that one closes descriptors. One
+// that follows the interface takes sockets out of the list, and leaves them to be closed.
 
 import (
 	"errors"
@@ -251,8 +251,9 @@ func (p *port) setRow(i int, s *socket) {
 	p.publish()
 }
 
-// leave ends a socket: its address or group is free when it returns, and who receives next closes
-// the descriptors. What the kernel has counted of it stays counted. The caller holds p.sockets.
+// leave ends a socket: its address or group is free when it returns, and the next call of Recv
+// closes the descriptors. What the kernel has counted of it stays counted. The caller holds
+// p.sockets.
 func (p *port) leave(s *socket) {
 	p.RecvOverflow.Add(kernelDrops(s.recv.fd))
 	s.blank()
@@ -261,8 +262,8 @@ func (p *port) leave(s *socket) {
 }
 
 // blank puts sockets of another kind, which are bound to nothing and reach nobody, under the
-// descriptors: who is about to use them meanwhile finds nothing there. Where the system gives none
-// the address is free when they are closed.
+// descriptors: a goroutine that is about to use them finds nothing there. Where the system gives
+// none the address is free when they are closed.
 func (s *socket) blank() {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {

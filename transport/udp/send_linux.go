@@ -281,8 +281,8 @@ func (s *sender) refused(errno syscall.Errno, run []wire.Frame) (skip int, err e
 	return len(run), nil
 }
 
-// gone says whether the address that s sends from has gone since Send took its list. Who takes a
-// socket away holds the lock until the new list is there.
+// gone says whether the address that s sends from has gone since Send took its list. The goroutine
+// that takes a socket away holds the lock until the new list is there.
 func (s *sender) gone() bool {
 	ss := &s.port.sockets
 	ss.Lock()

@@ -9,7 +9,7 @@ package udp
 //
 // A process opens its slot (OpenSlot), and roce.Config.Ports makes a device of that. The sockets
 // live as long as anybody has them: a slot whose process was killed can be opened by another one,
-// if who made the slots has kept them.
+// if the process that made the slots has kept them.
 //
 // Stages: a slot → making slots → opening one → what came before is dropped.
 //
@@ -198,8 +198,8 @@ func addrPort(sa unix.Sockaddr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// empty drops what a socket has received for who had it before. What arrives meanwhile is dropped
-// too, so that nobody who goes on sending keeps us here.
+// empty drops what a socket has received for the process that had it before. What arrives meanwhile
+// is dropped too, so that a peer that goes on sending does not keep us here.
 func empty(fd int) error {
 	if err := host.AttachFilter(fd, host.DropAll); err != nil {
 		return err

@@ -240,7 +240,7 @@ var mutants = []mutant{
 	{"completions of before RESET are seen after it", []string{"roce TestStaleCompletions"}, []edit{
 		{"roce/internal/soft/qp.go", "			q.purge()\n", ""}}},
 	{"relief: the background hears what the relief is woken by", []string{"transport/udp TestWatched/udp4/Packet"}, []edit{
-		{"transport/internal/host/wait_linux.go", "		w.seats[transport.Background].hear(false)\n", ""}}},
+		{"transport/internal/host/wait_linux.go", "		w.berths[transport.Background].hear(false)\n", ""}}},
 	{"udp: a flood to one address has every Recv, as long as it fills them", []string{"transport/udp TestShareOfRows", "roce TestNeighbours/udp"}, []edit{
 		{"transport/udp/recv_linux.go", "l.both && p.streak < maxStreak {", "l.both {"}}},
 	{"udp: every Recv that looks at all begins with the first address", []string{"transport/udp TestShareOfRows"}, []edit{

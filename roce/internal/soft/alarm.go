@@ -9,7 +9,7 @@ type alarm interface {
 	sleep(d time.Duration)
 	// end ends the present sleep or makes the next one return at once. Any goroutine.
 	end()
-	// close ends the alarm: nobody sleeps any more, and who rings late does nothing.
+	// close ends the alarm: nobody sleeps any more, and to ring it late does nothing.
 	close()
 }
 

@@ -378,7 +378,7 @@ func (c *CQ) destroy() error {
 func (c *CQ) purge(qpn uint32, keep bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// what is out of the rings and not back yet is there for who looks without the lock
+	// what is out of the rings and not back yet counts for a goroutine that looks without the lock
 	c.other.Store(true)
 	goes := func(wc qp.WCEx) bool { return wc.QPN == qpn && !(keep && wc.Opcode >= qp.WCRecv) }
 	c.purged = slices.DeleteFunc(c.purged, goes)

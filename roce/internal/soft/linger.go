@@ -5,8 +5,9 @@ package soft
 // that nobody polls, and wake up. So a poll that has found completions can stay for what comes next
 // (CQ.Linger).
 //
-// Stages: how long → staying → who has stayed in vain a few times in a row polls as ever, until
-// memory is written again between two polls. And a turn for who can call the stack instead (Run).
+// Stages: how long → staying → an application that has stayed in vain a few times in a row polls as
+// ever, until memory is written again between two polls. And a turn for an application that can
+// call the stack instead (Run).
 
 import (
 	"sync/atomic"
@@ -69,8 +70,8 @@ func (c *CQ) stay() {
 	}
 }
 
-// Run takes a turn of the lanes for who watches memory. What has completed stays in the queue; its
-// errors are those of Poll.
+// Run takes a turn of the lanes for an application that watches memory. What has completed stays in
+// the queue; its errors are those of Poll.
 func (c *CQ) Run() (err error) {
 	c.run()
 	if !c.idle() {

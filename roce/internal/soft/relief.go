@@ -133,7 +133,7 @@ func (l *lane) turnFor(c *CQ) (more bool) {
 func (l *lane) giveBack() {
 	t := l.clock.read()
 	l.carryOut(l.drive.Leaves(l.bedtime(t), t))
-	if l.mail.waiting() { // it came since our turn, when nobody slept who could have been woken
+	if l.mail.waiting() { // it came since our turn, when nobody slept on the port
 		l.carryOut(l.drive.Mail())
 	}
 	l.watched.Leave()

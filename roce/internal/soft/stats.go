@@ -19,7 +19,7 @@ type Stats struct {
 // LaneStats counts what happens around a lane's turns.
 type LaneStats struct {
 	Turns      uint64 // turns taken, by anybody
-	Wakes      uint64 // times that who slept on the port was woken for something due earlier
+	Wakes      uint64 // times that a goroutine which slept on the port was woken early
 	PortFull   uint64 // sends that the port had no room for
 	Postponed  uint64 // turns whose sending was left to the application's next call
 	Strays     uint64 // frames that arrived here and were handed over to another lane

@@ -1,14 +1,14 @@
 package soft
 
-// The lock that a lane's turns are taken under. Most who want it only want the turn to be run, by
-// whomever: they try, and go away if somebody else is at it. Control calls must have it: they wait,
-// and while they wait nobody new gets it by trying.
+// The lock that a lane's turns are taken under. Most goroutines that want it only want the turn to
+// be run, by whichever: they try, and go away if another one is at it. Control calls must have it:
+// they wait, and while they wait nobody new gets it by trying.
 //
 // It is the reader of the memory table, whose turns exclude each other: one locked instruction to
 // get it and one to give it back say both that the turn is taken and that memory is in use. And it
-// keeps a promise that lane.release relies on, and sync.Mutex.TryLock does not give: whoever fails
-// to get it can rely on somebody releasing it later who then sees everything that the failing one
-// stored before (mr.Reader.TryEnter).
+// keeps a promise that lane.release relies on, and sync.Mutex.TryLock does not give: a goroutine
+// that fails to get it can rely on another one to release it later, and to see then everything that
+// the first had stored before (mr.Reader.TryEnter).
 
 import (
 	"sync/atomic"

@@ -43,13 +43,13 @@ func (t *Table) Set(now []wire.GID) []wire.GID {
 		}
 	}
 	for _, g := range strangers {
-		t.seat(g)
+		t.enter(g)
 	}
 	return t.GIDs()
 }
 
-// seat finds a row for an address that has none.
-func (t *Table) seat(g wire.GID) {
+// enter finds a row for an address that has none.
+func (t *Table) enter(g wire.GID) {
 	if len(t.rows) < transport.MaxGIDs {
 		t.rows = append(t.rows, row{gid: g, there: true})
 		return

@@ -6,7 +6,7 @@
 //	namespace_linux.go             the network namespace in which it is
 //	holder_linux.go …              who has a UDP port
 //	degraded.go                    what a port has to do without
-//	wait_linux.go, seat_linux.go   sleeping and waking, of every port with sockets
+//	wait_linux.go, berth_linux.go   sleeping and waking, of every port with sockets
 //	socket_linux.go                options, addresses and messages of system calls
 //	filter_linux.go                classic BPF
 //	run_linux.go                   how many packets the kernel takes as one

@@ -132,7 +132,7 @@ func (l *Link) Changes() int { return l.changes }
 // Drain empties that socket. What the messages say is not read: what counts is what the tables say
 // now.
 func (l *Link) Drain() (any bool) {
-	l.Lock() // who describes sees the messages, or that they were taken
+	l.Lock() // a describe beside it sees the messages, or that they were taken
 	defer l.Unlock()
 	defer func() {
 		if any {
@@ -255,7 +255,7 @@ func (l *Link) Describe(info *transport.Info) {
 }
 
 // waiting tells whether the kernel says that something has changed. It says so before the change's
-// maker goes on, so that who asks after a change sees it. The caller has the lock.
+// maker goes on, so that a caller that asks after a change sees it. The caller has the lock.
 func (l *Link) waiting() bool {
 	for {
 		_, _, err := unix.Recvfrom(l.changes, nil, unix.MSG_DONTWAIT|unix.MSG_PEEK)

@@ -3,18 +3,18 @@ package host
 // Sleeping on sockets: packets, room to send, a deadline, and Wake.
 //
 // Stages: a waiter and what it watches → the alarm → watching: announce, sit down, park, look, rise
-// (seat_linux.go has the places) → who has the sockets → waking.
+// (berth_linux.go has the places) → who has the sockets → waking.
 //
 // A sleeping goroutine is parked in the Go runtime's poller, which watches an epoll of ours. A
 // blocking system call would hold one of GOMAXPROCS processors until the runtime notices, which
 // takes it up to 20 ms: with one processor, all other goroutines, the polling application first,
 // would stand still.
 //
-// Two goroutines can sleep, each in a seat of its own, and one of them watches: the relief if there
-// is one, else the background. A seat is an epoll with an eventfd, to wake who sleeps there, and
-// with the epoll that has the sockets and the alarm, to which the background is deaf while the
-// relief has the port. Telling an epoll so takes a microsecond, waking a thread to tell it so takes
-// thirty.
+// Two goroutines can sleep, each in a berth of its own, and one of them watches: the relief if
+// there is one, else the background. A berth is an epoll with an eventfd, to wake the one that
+// sleeps there, and with the epoll that has the sockets and the alarm, to which the background is
+// deaf while the relief has the port. Telling an epoll so takes a microsecond, waking a thread to
+// tell it so takes thirty.
 //
 // Sockets are in their epoll only during a sleep. An entry stays in its socket's list of sleepers
 // also when nobody sleeps, and whoever sends a packet to us on this machine runs the kernel's
@@ -58,13 +58,13 @@ type Waiter struct {
 	tx int // socket to send to, or -1
 	// timer is a timerfd, 0 until it is open: the runtime's own timers are no finer than a
 	// millisecond.
-	timer int
-	short atomic.Uint32 // shortage
-	epfd  int           // of the sockets and the timer; it is in the seats' epolls
-	seats [2]seat       // by Watcher
-	vain  atomic.Uint32 // sleeps that ended for a socket since something was received
-	wakes atomic.Uint64 // system calls that woke somebody
-	ended atomic.Bool   // closed; changes under mu
+	timer  int
+	short  atomic.Uint32 // shortage
+	epfd   int           // of the sockets and the timer; it is in the berths' epolls
+	berths [2]berth      // by Watcher
+	vain   atomic.Uint32 // sleeps that ended for a socket since something was received
+	wakes  atomic.Uint64 // system calls that woke somebody
+	ended  atomic.Bool   // closed; changes under mu
 
 	mu       sync.Mutex
 	rx       []int         // sockets to receive from
@@ -99,7 +99,7 @@ func (w *Waiter) Open(tx int, rx ...int) (err error) {
 		err = add(w.epfd, w.timer, unix.EPOLLIN)
 	}
 	if err == nil {
-		err = w.seats[transport.Background].open(w.epfd)
+		err = w.berths[transport.Background].open(w.epfd)
 	}
 	if err != nil {
 		w.Close()
@@ -140,8 +140,8 @@ func (w *Waiter) Lack(what Shortage) {
 	if what == Nothing {
 		return
 	}
-	for i := range w.seats {
-		if w.seats[i].state.Load() == sleeping {
+	for i := range w.berths {
+		if w.berths[i].state.Load() == sleeping {
 			w.wake(transport.Watcher(i))
 		}
 	}
@@ -203,13 +203,13 @@ func (w *Waiter) setTimer() {
 	unix.TimerfdSettime(w.timer, 0, &spec, nil)
 }
 
-// Watch sleeps in the seat of a watcher until something happens that concerns it.
+// Watch sleeps in the berth of a watcher until something happens that concerns it.
 func (w *Waiter) Watch(who transport.Watcher) error {
 	if w.ended.Load() {
 		return transport.ErrClosed
 	}
-	e := &w.seats[who]
-	if who == transport.Relief { // few ports need its seat
+	e := &w.berths[who]
+	if who == transport.Relief { // few ports need its berth
 		if err := w.furnish(e); err != nil {
 			return err
 		}
@@ -235,8 +235,8 @@ func (w *Waiter) Watch(who transport.Watcher) error {
 	return err
 }
 
-// furnish opens a seat the first time.
-func (w *Waiter) furnish(e *seat) error {
+// furnish opens a berth the first time.
+func (w *Waiter) furnish(e *berth) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -248,15 +248,15 @@ func (w *Waiter) furnish(e *seat) error {
 	return e.open(w.epfd)
 }
 
-// sit takes a seat, and with the relief's the port.
-func (w *Waiter) sit(e *seat) error {
+// sit takes a berth, and with the relief's the port.
+func (w *Waiter) sit(e *berth) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e.taken = true
 	if w.timed != w.alarm || Shortage(w.short.Load()) == DriverQueue {
 		w.setTimer()
 	}
-	relief := &w.seats[transport.Relief]
+	relief := &w.berths[transport.Relief]
 	if e == relief {
 		w.relieve()
 	}
@@ -283,22 +283,23 @@ func (w *Waiter) Take() {
 func (w *Waiter) relieve() {
 	if !w.relieved {
 		w.relieved = true
-		w.seats[transport.Background].hear(false)
+		w.berths[transport.Background].hear(false)
 	}
 }
 
 // Leave gives it back to the background.
 func (w *Waiter) Leave() { w.rise(transport.Relief) }
 
-// rise leaves a seat, and the relief the port. If nobody sleeps any more the sockets are taken out.
+// rise leaves a berth, and the relief the port. If nobody sleeps any more the sockets are taken
+// out.
 func (w *Waiter) rise(who transport.Watcher) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.seats[who].taken = false
+	w.berths[who].taken = false
 	if who == transport.Relief {
 		w.relieved = false
 	}
-	switch back := &w.seats[transport.Background]; {
+	switch back := &w.berths[transport.Background]; {
 	case w.relieved:
 	case back.taken:
 		back.hear(true)
@@ -342,7 +343,7 @@ func (w *Waiter) takeOut() {
 }
 
 // clear takes away what would end the next wait again.
-func (w *Waiter) clear(e *seat) {
+func (w *Waiter) clear(e *berth) {
 	for _, ev := range e.events[:e.found] {
 		switch {
 		case int(ev.Fd) == e.evfd:
@@ -389,7 +390,7 @@ func (w *Waiter) Wakes() uint64 { return w.wakes.Load() }
 
 // wake ends a Watch; wrote tells whether it took a system call.
 func (w *Waiter) wake(who transport.Watcher) (wrote bool) {
-	e := &w.seats[who]
+	e := &w.berths[who]
 	if e.state.Swap(woken) != sleeping {
 		return false
 	}
@@ -403,9 +404,9 @@ func (w *Waiter) wake(who transport.Watcher) (wrote bool) {
 	return true
 }
 
-// WakeAll ends the waits of everybody, also of who watches next.
+// WakeAll ends the waits of everybody, also of the one that watches next.
 func (w *Waiter) WakeAll() {
-	for i := range w.seats {
+	for i := range w.berths {
 		w.wake(transport.Watcher(i))
 	}
 }
@@ -418,8 +419,8 @@ func (w *Waiter) Close() {
 		return
 	}
 	w.ended.Store(true)
-	for i := range w.seats {
-		w.seats[i].close()
+	for i := range w.berths {
+		w.berths[i].close()
 	}
 	unix.Close(w.timer)
 	if w.epfd >= 0 {
@@ -432,7 +433,7 @@ func (w *Waiter) Close() {
 func (w *Waiter) Asleep(who transport.Watcher) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	e := &w.seats[who]
+	e := &w.berths[who]
 	return e.state.Load() == sleeping && e.taken && (e.hears || who == transport.Background && w.relieved)
 }
 

@@ -8,7 +8,7 @@ import "time"
 // any number of them are one.
 type Parker struct {
 	token chan struct{}
-	timer *time.Timer // of the sleeper, who makes no new one for each sleep
+	timer *time.Timer // of all sleeps, so that none makes a new one
 }
 
 // New returns a parker that nobody has woken.

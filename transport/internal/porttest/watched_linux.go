@@ -291,7 +291,7 @@ func testWatchedAlarm(w *watchedPort) {
 }
 
 // testWatchedAlarmHandedOver: the alarm goes on when the port changes hands, in both directions,
-// and ends the Watch of who has it then (alarm).
+// and ends the Watch of the one that has it then (alarm).
 func testWatchedAlarmHandedOver(w *watchedPort) {
 	for i := range 10 {
 		d := short / time.Duration(1+i%3)

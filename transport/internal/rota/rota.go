@@ -7,7 +7,8 @@
 // nothing.
 package rota
 
-// Rota is the order of a port, for who receives. The zero value begins with source 0.
+// Rota is the order of a port, for the goroutine that receives. The zero value begins with source
+// 0.
 type Rota struct {
 	start int  // whom the next Recv asks first
 	begun bool // a source has given frames in this Recv

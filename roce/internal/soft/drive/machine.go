@@ -58,7 +58,7 @@ type Call uint8
 // The calls.
 const (
 	Nobody     Call = iota
-	SetAlarm        // of who watches the port, to AlarmAt
+	SetAlarm        // of the one who watches the port, to AlarmAt
 	Background      // which sleeps on the port
 	Relief          // which does
 	Both            // whichever does: who watches may change meanwhile

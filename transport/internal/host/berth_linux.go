@@ -1,8 +1,8 @@
 package host
 
-// A seat: where one goroutine sleeps, parked in the Go runtime's poller.
+// A berth: where one goroutine sleeps, parked in the Go runtime's poller.
 //
-// Stages: opening and closing; whether who sleeps here hears of the sockets; looking.
+// Stages: opening and closing; whether the sleeper hears of the sockets; looking.
 
 import (
 	"os"
@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// States of seat.state.
+// States of berth.state.
 const (
 	awake    = 0 // nobody sleeps, nothing to report
 	sleeping = 1 // in watch, or about to be
 	woken    = 2 // wake was called since the last watch
 )
 
-// seat is where one goroutine sleeps.
-type seat struct {
+// berth is where one goroutine sleeps.
+type berth struct {
 	ep    *os.File // an epoll, of which the runtime's poller tells when it has something
 	park  syscall.RawConn
 	epfd  int
@@ -39,8 +39,8 @@ type seat struct {
 	look   func(epfd uintptr) bool // for park
 }
 
-// open makes a seat, which has the sockets' epoll in its own.
-func (e *seat) open(inner int) (err error) {
+// open makes a berth, which has the sockets' epoll in its own.
+func (e *berth) open(inner int) (err error) {
 	e.inner, e.evfd = inner, -1
 	if e.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return os.NewSyscallError("epoll_create1", err)
@@ -73,7 +73,7 @@ func add(epfd, fd int, events uint32) error {
 }
 
 // close frees the descriptors that there are.
-func (e *seat) close() {
+func (e *berth) close() {
 	if e.ep == nil {
 		return
 	}
@@ -84,8 +84,8 @@ func (e *seat) close() {
 	e.ep, e.evfd = nil, -1
 }
 
-// hear says whether who sleeps here hears of the sockets and the alarm. The caller holds Waiter.mu.
-func (e *seat) hear(yes bool) error {
+// hear says whether the sleeper hears of the sockets and the alarm. The caller holds Waiter.mu.
+func (e *berth) hear(yes bool) error {
 	if e.hears == yes {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (e *seat) hear(yes bool) error {
 
 // poll looks, without waiting, whether there is something; if not, the runtime parks the goroutine
 // and calls again.
-func (e *seat) poll(epfd uintptr) bool {
+func (e *berth) poll(epfd uintptr) bool {
 	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, epfd, uintptr(unsafe.Pointer(&e.events)), uintptr(len(e.events)), 0, 0, 0)
 	if errno == syscall.EINTR {
 		n, errno = 0, 0
