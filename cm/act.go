@@ -50,7 +50,12 @@ func (c *Conn) rejTimeout() *wire.MAD {
 
 func (c *Conn) mra(service uint8) *wire.MAD {
 	c.promised, c.repeated = max(c.promised, span(service)), c.m.now
-	return mad(c.tid, &wire.CMMra{LocalCommID: c.localID, RemoteCommID: c.remoteID, MessageMRAed: c.which(), ServiceTimeout: service})
+	return mad(c.tid, &wire.CMMra{
+		LocalCommID:    c.localID,
+		RemoteCommID:   c.remoteID,
+		MessageMRAed:   c.which(),
+		ServiceTimeout: service,
+	})
 }
 
 func (c *Conn) dreq() wire.CMDreq {
@@ -115,8 +120,9 @@ func takeREP(m *Machine, c *Conn, _ *wire.MAD) {
 	rep := &m.in.rep
 	c.sent = nil
 	c.remoteID, c.peer, c.dstPSN = rep.LocalCommID, m.in.peer, rep.StartingPSN
-	c.theirs = ConnParam{QPN: rep.LocalQPN, ResponderResources: rep.ResponderResources, InitiatorDepth: rep.InitiatorDepth,
-		FlowControl: rep.EndToEndFlowControl, RetryCount: c.own.RetryCount, RNRRetryCount: rep.RNRRetryCount, SRQ: rep.SRQ}
+	c.theirs = ConnParam{QPN: rep.LocalQPN, ResponderResources: rep.ResponderResources,
+		InitiatorDepth: rep.InitiatorDepth, FlowControl: rep.EndToEndFlowControl, RetryCount: c.own.RetryCount,
+		RNRRetryCount: rep.RNRRetryCount, SRQ: rep.SRQ}
 	c.ackTimeout = ackTimeout(rep.TargetAckDelay, c.ackTimeout)
 	m.byPeer[c.peer], m.byQPN[c.peerQPN()] = c, c
 	m.tell(c, Event{Type: EventConnectResponse, Param: c.told(), Private: clone(rep.PrivateData[:])})
@@ -190,7 +196,12 @@ func answerDREQ(m *Machine, c *Conn, _ *wire.MAD) {
 // rejectStale answers a REQ of a connection that is over.
 func rejectStale(m *Machine, c *Conn, _ *wire.MAD) {
 	m.stats.Duplicates[0]++
-	m.send(c, mad(m.in.tid, &wire.CMRej{LocalCommID: c.localID, RemoteCommID: c.remoteID, MessageRejected: wire.CMWhichREQ, Reason: wire.CMRejStale}))
+	m.send(c, mad(m.in.tid, &wire.CMRej{
+		LocalCommID:     c.localID,
+		RemoteCommID:    c.remoteID,
+		MessageRejected: wire.CMWhichREQ,
+		Reason:          wire.CMRejStale,
+	}))
 }
 
 func leaveTimeWait(m *Machine, c *Conn, _ *wire.MAD) { m.tell(c, Event{Type: EventTimeWaitExit}) }

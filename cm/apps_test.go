@@ -77,8 +77,14 @@ func (w *world) connect(d *device) {
 		return
 	}
 	var err error
-	e.c, err = d.m.Connect(w.now, &ConnectParams{ServiceID: service, Path: path, SrcPort: 7, MTU: wire.MTU1024, Private: private, Context: e,
-		ConnParam: ConnParam{QPN: qpn, ResponderResources: uint8(w.rnd.IntN(256)), InitiatorDepth: uint8(w.rnd.IntN(256)), RetryCount: 7, RNRRetryCount: 7}})
+	e.c, err = d.m.Connect(w.now, &ConnectParams{ServiceID: service, Path: path, SrcPort: 7, MTU: wire.MTU1024, Private: private,
+		Context: e, ConnParam: ConnParam{
+			QPN:                qpn,
+			ResponderResources: uint8(w.rnd.IntN(256)),
+			InitiatorDepth:     uint8(w.rnd.IntN(256)),
+			RetryCount:         7,
+			RNRRetryCount:      7,
+		}})
 	if err != nil {
 		delete(d.qpns, qpn)
 	}
@@ -137,7 +143,8 @@ func (w *world) hear(d *device, ev *Event) {
 		e.free()
 	case ev.Type == EventDisconnected && w.damage == 0 && !w.crash && !w.monkey && !e.left && !w.parted(e):
 		w.fail("0x%x was disconnected by nobody", e.c.localID)
-	case w.answers() && !(w.flood && e.c.passive) && (ev.Type == EventUnreachable || ev.Type == EventDisconnected && ev.Reason == wire.CMRejTimeout):
+	case w.answers() && !(w.flood && e.c.passive) && (ev.Type == EventUnreachable || ev.Type == EventDisconnected &&
+		ev.Reason == wire.CMRejTimeout):
 		w.fail("0x%x hears %v %v, and there was an answer", e.c.localID, ev.Type, ev.Reason)
 	case e.terminal != 0 || !e.expects(ev.Type):
 		w.fail("0x%x in %v hears %v after %v (accepted %v, running %v)", e.c.localID, e.c.state, ev.Type, e.terminal, e.accepted, e.running)
@@ -378,7 +385,8 @@ func (w *world) agree() {
 				continue
 			}
 			mine, theirs := e.c.QPParams(), p.QPParams()
-			if mine.RQPSN != theirs.SQPSN || mine.DestQPN != p.own.QPN || mine.MaxRdAtomic > theirs.MaxDestRdAtomic || mine.PathMTU != theirs.PathMTU {
+			if mine.RQPSN != theirs.SQPSN || mine.DestQPN != p.own.QPN || mine.MaxRdAtomic > theirs.MaxDestRdAtomic ||
+				mine.PathMTU != theirs.PathMTU {
 				w.fail("0x%x and 0x%x have agreed on %+v and %+v", e.c.localID, e.c.remoteID, mine, theirs)
 			}
 		}

@@ -53,8 +53,8 @@ func (p *pair) event(end int, want EventType) Event {
 
 // params is what the tests connect with.
 func (p *pair) params() *ConnectParams {
-	return &ConnectParams{ServiceID: service, Path: Path{Local: p.gid[0], Remote: p.gid[1], FlowLabel: 5}, SrcPort: 40000, MTU: wire.MTU1024,
-		ConnParam: ConnParam{QPN: 0x111, ResponderResources: 4, InitiatorDepth: 9, RetryCount: 6, RNRRetryCount: 5}}
+	return &ConnectParams{ServiceID: service, Path: Path{Local: p.gid[0], Remote: p.gid[1], FlowLabel: 5}, SrcPort: 40000,
+		MTU: wire.MTU1024, ConnParam: ConnParam{QPN: 0x111, ResponderResources: 4, InitiatorDepth: 9, RetryCount: 6, RNRRetryCount: 5}}
 }
 
 func TestConnectAndDisconnect(t *testing.T) {
@@ -69,10 +69,16 @@ func TestConnectAndDisconnect(t *testing.T) {
 	}
 	e := p.event(1, EventConnectRequest)
 	b := e.Conn
-	if e.Listener != l || e.Header.SrcPort != 40000 || len(e.Private) != MaxPrivateREQ || e.Param.ResponderResources != 9 || e.Param.InitiatorDepth != 4 {
+	if e.Listener != l || e.Header.SrcPort != 40000 || len(e.Private) != MaxPrivateREQ || e.Param.ResponderResources != 9 ||
+		e.Param.InitiatorDepth != 4 {
 		t.Errorf("%+v", e)
 	}
-	if err := b.Accept(p.now, &AcceptParams{ConnParam: ConnParam{QPN: 0x222, ResponderResources: 7, InitiatorDepth: MaxRdAtomic, RNRRetryCount: 3}}); err != nil {
+	if err := b.Accept(p.now, &AcceptParams{ConnParam: ConnParam{
+		QPN:                0x222,
+		ResponderResources: 7,
+		InitiatorDepth:     MaxRdAtomic,
+		RNRRetryCount:      3,
+	}}); err != nil {
 		t.Fatal(err)
 	}
 	p.event(0, EventConnectResponse)

@@ -162,9 +162,9 @@ func (m *Machine) Connect(now Time, p *ConnectParams) (*Conn, error) {
 	req.LocalCommID, req.StartingPSN = c.localID, c.psn
 	req.ResponderResources, req.InitiatorDepth = c.own.ResponderResources, c.own.InitiatorDepth
 	req.RemoteCMResponseTimeout, req.LocalCMResponseTimeout, req.MaxCMRetries = response, response, c.retries
-	req.Primary = wire.CMPath{LocalLID: permissiveLID, RemoteLID: permissiveLID, LocalGID: c.path.Local, RemoteGID: c.path.Remote,
-		FlowLabel: c.path.FlowLabel, TrafficClass: c.path.TrafficClass, HopLimit: c.path.HopLimit, SL: c.path.SL,
-		LocalAckTimeout: ackTimeout(m.cfg.AckDelay, lifetime)}
+	req.Primary = wire.CMPath{LocalLID: permissiveLID, RemoteLID: permissiveLID, LocalGID: c.path.Local,
+		RemoteGID: c.path.Remote, FlowLabel: c.path.FlowLabel, TrafficClass: c.path.TrafficClass,
+		HopLimit: c.path.HopLimit, SL: c.path.SL, LocalAckTimeout: ackTimeout(m.cfg.AckDelay, lifetime)}
 	c.hold, c.linger = span(req.Primary.LocalAckTimeout), 2*c.timeout
 	c.tid = c.ownTID()
 	ask(m, c, mad(c.tid, &req))

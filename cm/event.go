@@ -37,8 +37,8 @@ const (
 	EventResolved
 )
 
-var eventNames = [...]string{"", "CONNECT_REQUEST", "CONNECT_RESPONSE", "ESTABLISHED", "REJECTED", "UNREACHABLE", "DISCONNECTED",
-	"TIMEWAIT_EXIT", "SIDR_REQUEST", "RESOLVED"}
+var eventNames = [...]string{"", "CONNECT_REQUEST", "CONNECT_RESPONSE", "ESTABLISHED", "REJECTED", "UNREACHABLE",
+	"DISCONNECTED", "TIMEWAIT_EXIT", "SIDR_REQUEST", "RESOLVED"}
 
 // String prints rdma_cm's name where it has one: "CONNECT_REQUEST".
 func (t EventType) String() string {

@@ -22,7 +22,12 @@ type received struct {
 
 // rejection is an event of the REJ.
 func (in *received) rejection(t EventType) Event {
-	return Event{Type: t, Reason: in.rej.Reason, ARI: clone(in.rej.ARI[:min(int(in.rej.ARILen), len(in.rej.ARI))]), Private: clone(in.rej.PrivateData[:])}
+	return Event{
+		Type:    t,
+		Reason:  in.rej.Reason,
+		ARI:     clone(in.rej.ARI[:min(int(in.rej.ARILen), len(in.rej.ARI))]),
+		Private: clone(in.rej.PrivateData[:]),
+	}
 }
 
 // handlers are indexed by attribute from REQ on.
@@ -209,7 +214,12 @@ func (m *Machine) handleAPR(*wire.MAD) { m.drop(DropUnexpected) }
 
 // refuse sends a REJ that belongs to no connection of ours.
 func (m *Machine) refuse(local, remote uint32, which wire.CMWhich, reason wire.CMRejReason) {
-	m.sendTo(m.in.from, mad(m.in.tid, &wire.CMRej{LocalCommID: local, RemoteCommID: remote, MessageRejected: which, Reason: reason}))
+	m.sendTo(m.in.from, mad(m.in.tid, &wire.CMRej{
+		LocalCommID:     local,
+		RemoteCommID:    remote,
+		MessageRejected: which,
+		Reason:          reason,
+	}))
 }
 
 // refuseREQ refuses a REQ that no connection was made for.

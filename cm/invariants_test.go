@@ -21,7 +21,8 @@ func (m *Machine) check() error {
 			return fmt.Errorf("0x%x in %v stands at %d of the timers", id, c.state, c.timer)
 		case t.owes == owesNobody && c.listener != nil:
 			return fmt.Errorf("0x%x in %v has a listener", id, c.state)
-		case (c.open != nil) != (t.owes != owesNobody && c.listener != nil) || (c.asked != nil) != (c.open != nil && t.owes == owesApplication):
+		case (c.open != nil) != (t.owes != owesNobody && c.listener != nil) ||
+			(c.asked != nil) != (c.open != nil && t.owes == owesApplication):
 			return fmt.Errorf("0x%x in %v has places: %v, %v", id, c.state, c.open != nil, c.asked != nil)
 		case c.passive && m.byPeer[c.peer] != c:
 			return fmt.Errorf("0x%x in %v is not known by its peer's ID", id, c.state)
@@ -54,7 +55,8 @@ func (m *Machine) check() error {
 		}
 	}
 	for l, o := range owed {
-		if o[owesApplication] != l.asked.Len() || o[owesApplication]+o[owesPeer] != l.open.Len() || o[owesApplication] > l.backlog || o[owesApplication]+o[owesPeer] > l.halfOpen {
+		if o[owesApplication] != l.asked.Len() || o[owesApplication]+o[owesPeer] != l.open.Len() || o[owesApplication] > l.backlog ||
+			o[owesApplication]+o[owesPeer] > l.halfOpen {
 			return fmt.Errorf("a listener reckons with %d requests, %d for the application, and has %v", l.open.Len(), l.asked.Len(), o)
 		}
 	}

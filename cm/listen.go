@@ -57,11 +57,18 @@ func (m *Machine) Listen(service uint64, o ListenOptions) (*Listener, error) {
 	case o.Only != 0 && o.Only != 4 && o.Only != 6:
 		return nil, fmt.Errorf("cm: Listen: %w", invalid("IP version %d is none of 4, 6 and 0", o.Only))
 	case o.Backlog < 0 || o.HalfOpen < 0:
-		return nil, fmt.Errorf("cm: Listen: %w", invalid("backlog %d or half-open limit %d is negative", o.Backlog, o.HalfOpen))
+		return nil, fmt.Errorf("cm: Listen: %w", invalid("backlog %d or half-open limit %d is negative",
+			o.Backlog, o.HalfOpen))
 	case !o.Address.IsZero():
 		o.Only = 0
 	}
-	l := &Listener{Context: o.Context, m: m, key: serviceKey{service, o.Address, o.Only}, backlog: o.Backlog, halfOpen: o.HalfOpen}
+	l := &Listener{
+		Context:  o.Context,
+		m:        m,
+		key:      serviceKey{service, o.Address, o.Only},
+		backlog:  o.Backlog,
+		halfOpen: o.HalfOpen,
+	}
 	if l.backlog == 0 {
 		l.backlog = DefaultBacklog
 	}
@@ -225,8 +232,9 @@ func (m *Machine) welcome(l *Listener, peer peerID, req *wire.CMReq, header wire
 		psn: wire.PSN(m.cfg.Rand()) & wire.PSNMask, dstPSN: req.StartingPSN,
 		path: Path{Local: m.in.from.Local, Remote: m.in.from.Remote, TrafficClass: p.TrafficClass, HopLimit: p.HopLimit,
 			SL: p.SL, FlowLabel: p.FlowLabel}.or64(),
-		theirs: ConnParam{QPN: req.LocalQPN, ResponderResources: req.ResponderResources, InitiatorDepth: req.InitiatorDepth,
-			FlowControl: req.EndToEndFlowControl, RetryCount: req.RetryCount, RNRRetryCount: req.RNRRetryCount, SRQ: req.SRQ}}
+		theirs: ConnParam{QPN: req.LocalQPN, ResponderResources: req.ResponderResources,
+			InitiatorDepth: req.InitiatorDepth, FlowControl: req.EndToEndFlowControl, RetryCount: req.RetryCount,
+			RNRRetryCount: req.RNRRetryCount, SRQ: req.SRQ}}
 	c.timeout, c.retries = bounded(req.LocalCMResponseTimeout), req.MaxCMRetries
 	c.hold, c.repeated = bounded(p.LocalAckTimeout), m.now
 	c.linger = 2 * (max(c.hold, 2*span(DefaultPacketLifetime)) + bounded(req.RemoteCMResponseTimeout))

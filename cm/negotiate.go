@@ -71,9 +71,10 @@ func (c *Conn) Negotiate(p ConnParam) (QPParams, error) {
 func (c *Conn) QPParams() QPParams { return c.qpParams(c.own) }
 
 func (c *Conn) qpParams(own ConnParam) QPParams {
-	q := QPParams{Transport: c.transport, Path: c.path, PathMTU: c.mtu, DestQPN: c.theirs.QPN, RQPSN: c.psn, SQPSN: c.dstPSN,
-		MaxDestRdAtomic: own.ResponderResources, MaxRdAtomic: min(own.InitiatorDepth, c.theirs.ResponderResources),
-		Timeout: c.ackTimeout, RetryCnt: own.RetryCount, RNRRetry: c.theirs.RNRRetryCount, FlowControl: c.theirs.FlowControl}
+	q := QPParams{Transport: c.transport, Path: c.path, PathMTU: c.mtu, DestQPN: c.theirs.QPN, RQPSN: c.psn,
+		SQPSN: c.dstPSN, MaxDestRdAtomic: own.ResponderResources,
+		MaxRdAtomic: min(own.InitiatorDepth, c.theirs.ResponderResources), Timeout: c.ackTimeout,
+		RetryCnt: own.RetryCount, RNRRetry: c.theirs.RNRRetryCount, FlowControl: c.theirs.FlowControl}
 	if c.passive {
 		q.RetryCnt = c.theirs.RetryCount
 	}

@@ -117,8 +117,12 @@ func (w *world) guess(id, ours uint32) wire.CMMessage {
 var nobodys = []byte{0xff, 0xff, 0xff, 0xff}
 
 func (w *world) request(path Path, guid uint64, id, qpn uint32, service uint64) {
-	req := &wire.CMReq{ServiceID: service, LocalCommID: id, LocalQPN: qpn, LocalCAGUID: guid, PartitionKey: defaultPKey, PathMTU: wire.MTU1024,
-		LocalCMResponseTimeout: 20, MaxCMRetries: 15, Primary: wire.CMPath{LocalGID: path.Local, RemoteGID: path.Remote, LocalAckTimeout: 17}}
+	req := &wire.CMReq{ServiceID: service, LocalCommID: id, LocalQPN: qpn, LocalCAGUID: guid, PartitionKey: defaultPKey,
+		PathMTU: wire.MTU1024, LocalCMResponseTimeout: 20, MaxCMRetries: 15, Primary: wire.CMPath{
+			LocalGID:        path.Local,
+			RemoteGID:       path.Remote,
+			LocalAckTimeout: 17,
+		}}
 	_ = putPrivate(req.PrivateData[:], service, 9, path, nobodys)
 	w.strike(path, req)
 }
@@ -180,7 +184,8 @@ func (w *world) takes(d *device, from Path, mad *wire.MAD) {
 	for l, had := range before {
 		for gid, n := range had {
 			if now := after[l][gid]; gid != from.Remote && now[1] < n[1] && !l.fairTo(now, len(had)) {
-				w.fail("%s: %v has lost a place to %v, with %v of %d and %d left, and %d sources", d.name, gid, from.Remote, now, l.backlog, l.halfOpen, len(had))
+				w.fail("%s: %v has lost a place to %v, with %v of %d and %d left, and %d sources",
+					d.name, gid, from.Remote, now, l.backlog, l.halfOpen, len(had))
 			}
 		}
 	}

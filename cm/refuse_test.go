@@ -16,8 +16,10 @@ func TestREQIsJudged(t *testing.T) {
 		wrong func(*wire.CMReq)
 		want  wire.CMRejReason
 	}{
-		"nobody listens":         {func(r *wire.CMReq) { r.ServiceID++ }, wire.CMRejInvalidService},
-		"another port space":     {func(r *wire.CMReq) { r.ServiceID = wire.CMServiceID(wire.CMPortSpaceUDP, 7471) }, wire.CMRejInvalidService},
+		"nobody listens": {func(r *wire.CMReq) { r.ServiceID++ }, wire.CMRejInvalidService},
+		"another port space": {func(r *wire.CMReq) {
+			r.ServiceID = wire.CMServiceID(wire.CMPortSpaceUDP, 7471)
+		}, wire.CMRejInvalidService},
 		"RD":                     {func(r *wire.CMReq) { r.TransportServiceType = 2 }, wire.CMRejInvalidType},
 		"extended, not XRC":      {func(r *wire.CMReq) { r.TransportServiceType = 3 }, wire.CMRejInvalidType},
 		"a third's address":      {func(r *wire.CMReq) { r.Primary.LocalGID[15]++ }, wire.CMRejInvalidGID},
@@ -40,7 +42,8 @@ func TestREQIsJudged(t *testing.T) {
 		var rej wire.CMRej
 		if !s.m.PollTransmit(&msg) || wire.GetCM(&msg.MAD, &rej) != nil {
 			t.Errorf("%s: no REJ", name)
-		} else if rej.Reason != c.want || rej.LocalCommID != 0 || rej.RemoteCommID != 1 || msg.MAD.TransactionID() != peerTID || msg.Path.Remote != peerPath.Remote {
+		} else if rej.Reason != c.want || rej.LocalCommID != 0 || rej.RemoteCommID != 1 || msg.MAD.TransactionID() != peerTID ||
+			msg.Path.Remote != peerPath.Remote {
 			t.Errorf("%s: %s, want %v", name, wire.AppendMAD(nil, &msg.MAD), c.want)
 		}
 		if n, _ := s.m.Len(); n != 1 {
@@ -104,7 +107,9 @@ func TestPrivateData(t *testing.T) {
 		"ARI":           {MaxARI, nil, func(s *stage, b []byte) error { return s.c.Reject(s.now, 28, b, nil) }},
 		"RTU":           {MaxPrivateRTU, []input{callAccept}, func(s *stage, b []byte) error { return s.c.Establish(s.now, b) }},
 		"DREQ":          {MaxPrivateDREQ, []input{callAccept, gotRTU}, func(s *stage, b []byte) error { return s.c.Disconnect(s.now, b) }},
-		"DREP":          {MaxPrivateDREP, []input{callAccept, gotRTU, gotDREQ}, func(s *stage, b []byte) error { return s.c.Disconnect(s.now, b) }},
+		"DREP": {MaxPrivateDREP, []input{callAccept, gotRTU, gotDREQ}, func(s *stage, b []byte) error {
+			return s.c.Disconnect(s.now, b)
+		}},
 	} {
 		s := newStage(StateReqRcvd)
 		for _, on := range c.by {
@@ -162,7 +167,9 @@ func TestArguments(t *testing.T) {
 			t.Errorf("Connect, %s: %v", name, err)
 		}
 	}
-	for name, r := range map[string]ResolveParams{"response timeout": {Path: p.params().Path, ResponseTimeout: 32}, "retries": {Path: p.params().Path, MaxRetries: 16}, "path": {}} {
+	path := p.params().Path
+	for name, r := range map[string]ResolveParams{"response timeout": {Path: path, ResponseTimeout: 32},
+		"retries": {Path: path, MaxRetries: 16}, "path": {}} {
 		if _, err := m.Resolve(p.now, &r); !errors.Is(err, ErrInvalid) {
 			t.Errorf("Resolve, %s: %v", name, err)
 		}
@@ -203,7 +210,8 @@ func TestXRC(t *testing.T) {
 	params := p.params()
 	params.Transport = XRC
 	a, b := p.connect(params, 0x222)
-	if qa, qb := a.QPParams(), b.QPParams(); qa.Transport != XRC || qb.Transport != XRC || qa.DestQPN != 0x222 || qb.DestQPN != params.QPN || !a.theirs.SRQ {
+	if qa, qb := a.QPParams(), b.QPParams(); qa.Transport != XRC || qb.Transport != XRC || qa.DestQPN != 0x222 ||
+		qb.DestQPN != params.QPN || !a.theirs.SRQ {
 		t.Errorf("%+v\n%+v", qa, qb)
 	}
 	if (b.sent != nil) || a.sent.Attribute() != wire.CMAttrRTU {
@@ -218,7 +226,8 @@ func TestNegotiation(t *testing.T) {
 		activeServes, activeWants, passiveServes, passiveWants uint8 // READs and ATOMICs
 		toPassive, toActive                                    uint8 // outstanding in the end
 	}{
-		{1, 1, 1, 1, 1, 1}, {4, 9, 7, 255, 7, 4}, {255, 255, 255, 255, 16, 16}, {0, 16, 255, 255, 16, 0}, {16, 0, 255, 255, 0, 16}, {200, 3, 255, 2, 3, 2},
+		{1, 1, 1, 1, 1, 1}, {4, 9, 7, 255, 7, 4}, {255, 255, 255, 255, 16, 16}, {0, 16, 255, 255, 16, 0}, {16, 0, 255, 255, 0, 16},
+		{200, 3, 255, 2, 3, 2},
 	} {
 		p := newPair(t)
 		for _, m := range p.m {
@@ -230,16 +239,24 @@ func TestNegotiation(t *testing.T) {
 		a, err := p.m[0].Connect(p.now, params)
 		p.must(err)
 		b := p.event(1, EventConnectRequest).Conn
-		p.must(b.Accept(p.now, &AcceptParams{ConnParam: ConnParam{QPN: 2, ResponderResources: c.passiveServes, InitiatorDepth: c.passiveWants, SRQ: true}}))
-		if e := p.event(0, EventConnectResponse); !e.Param.SRQ || e.Param.QPN != 2 || e.Param.InitiatorDepth != c.toPassive || e.Param.ResponderResources != c.toActive {
+		p.must(b.Accept(p.now, &AcceptParams{ConnParam: ConnParam{
+			QPN:                2,
+			ResponderResources: c.passiveServes,
+			InitiatorDepth:     c.passiveWants,
+			SRQ:                true,
+		}}))
+		if e := p.event(0, EventConnectResponse); !e.Param.SRQ || e.Param.QPN != 2 || e.Param.InitiatorDepth != c.toPassive ||
+			e.Param.ResponderResources != c.toActive {
 			t.Errorf("%+v: %+v", c, e.Param)
 		}
 		qa, qb := a.QPParams(), b.QPParams()
-		if qa.MaxRdAtomic != c.toPassive || qb.MaxDestRdAtomic < c.toPassive || qb.MaxRdAtomic != c.toActive || qa.MaxDestRdAtomic < c.toActive || !qb.FlowControl || qa.FlowControl {
+		if qa.MaxRdAtomic != c.toPassive || qb.MaxDestRdAtomic < c.toPassive || qb.MaxRdAtomic != c.toActive ||
+			qa.MaxDestRdAtomic < c.toActive || !qb.FlowControl || qa.FlowControl {
 			t.Errorf("%+v:\n%+v\n%+v", c, qa, qb)
 		}
 	}
-	for _, c := range []struct{ delay, lifetime, want uint8 }{{15, 16, 17}, {16, 16, 18}, {17, 16, 18}, {18, 16, 19}, {20, 16, 20}, {0, 16, 17}, {31, 31, 31}, {0, 0, 2}} {
+	for _, c := range []struct{ delay, lifetime, want uint8 }{{15, 16, 17}, {16, 16, 18}, {17, 16, 18}, {18, 16, 19}, {20, 16, 20},
+		{0, 16, 17}, {31, 31, 31}, {0, 0, 2}} {
 		if got := ackTimeout(c.delay, c.lifetime); got != c.want {
 			t.Errorf("ack delay %d, lifetime %d: %d, want %d", c.delay, c.lifetime, got, c.want)
 		}

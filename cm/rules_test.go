@@ -76,7 +76,8 @@ func TestRetries(t *testing.T) {
 	}{
 		{StateReqSent, nil, wire.CMAttrREQ, 15, reqSent, "→ IDLE, sends REJ (timeout of other), tells UNREACHABLE"},
 		{StateReqRcvd, []input{callAccept}, wire.CMAttrREP, 3, span(20), "→ REFUSED, sends REJ (timeout of other), tells UNREACHABLE"},
-		{StateReqSent, []input{gotREP, callEstablish, callDisconnect}, wire.CMAttrDREQ, 15, reqSent, "→ TIMEWAIT, tells DISCONNECTED (timeout)"},
+		{StateReqSent, []input{gotREP, callEstablish, callDisconnect}, wire.CMAttrDREQ, 15, reqSent,
+			"→ TIMEWAIT, tells DISCONNECTED (timeout)"},
 		{StateSIDRReqSent, nil, wire.CMAttrSIDRREQ, 15, span(20), "→ IDLE, tells UNREACHABLE"},
 	} {
 		s := newStage(c.first)
@@ -229,7 +230,11 @@ func TestREPAfterTheEnd(t *testing.T) {
 
 	a, b = p.connect(p.params(), 0x222)
 	p.m[1] = newPair(t).m[1] // it crashes
-	p.m[0].HandleMAD(p.now, Path{Local: p.gid[0], Remote: p.gid[1]}, mad(b.tid, &wire.CMRep{LocalCommID: b.localID, RemoteCommID: a.localID, LocalQPN: 0x222})[:])
+	p.m[0].HandleMAD(p.now, Path{Local: p.gid[0], Remote: p.gid[1]}, mad(b.tid, &wire.CMRep{
+		LocalCommID:  b.localID,
+		RemoteCommID: a.localID,
+		LocalQPN:     0x222,
+	})[:])
 	if e := p.event(0, EventDisconnected); e.Reason != wire.CMRejInvalidCommID { // by its RTU
 		t.Errorf("%v", e.Reason)
 	}
@@ -385,7 +390,8 @@ func TestLAP(t *testing.T) {
 		s.hear(&wire.CMLap{LocalCommID: id, RemoteCommID: s.c.localID})
 		var msg Message
 		var apr wire.CMApr
-		if !s.m.PollTransmit(&msg) || wire.GetCM(&msg.MAD, &apr) != nil || apr.Status != want || apr.RemoteCommID != id || msg.MAD.TransactionID() != peerTID {
+		if !s.m.PollTransmit(&msg) || wire.GetCM(&msg.MAD, &apr) != nil || apr.Status != want || apr.RemoteCommID != id ||
+			msg.MAD.TransactionID() != peerTID {
 			t.Errorf("%s", wire.AppendMAD(nil, &msg.MAD))
 		}
 	}

@@ -47,8 +47,8 @@ func (c *crowd) ask(from wire.GID, requests int) {
 	}
 	for range requests {
 		c.n++
-		req := wire.CMReq{LocalCommID: c.n, LocalQPN: c.n, LocalCAGUID: 9, ServiceID: other, PartitionKey: 0xffff, PathMTU: wire.MTU1024, MaxCMRetries: 3,
-			LocalCMResponseTimeout: 20, Primary: wire.CMPath{LocalGID: from, RemoteGID: to, LocalAckTimeout: 17}}
+		req := wire.CMReq{LocalCommID: c.n, LocalQPN: c.n, LocalCAGUID: 9, ServiceID: other, PartitionKey: 0xffff, PathMTU: wire.MTU1024,
+			MaxCMRetries: 3, LocalCMResponseTimeout: 20, Primary: wire.CMPath{LocalGID: from, RemoteGID: to, LocalAckTimeout: 17}}
 		c.m.HandleMAD(1, Path{Local: to, Remote: from}, mad(uint64(c.n), &req)[:])
 		for e, ok := c.m.PollEvent(); ok; e, ok = c.m.PollEvent() {
 			switch e.Type {

@@ -118,11 +118,16 @@ func (m *Machine) handleSIDRREQ(in *wire.MAD) {
 		status = wire.CMSidrUnsupported
 	case req.PartitionKey != defaultPKey:
 		status = wire.CMSidrRejected
-	case isIPPort(req.ServiceID) && (header.Get(req.PrivateData[:]) != nil || header.Src.Is4() != m.in.from.Local.Is4()):
+	case isIPPort(req.ServiceID) && (header.Get(req.PrivateData[:]) != nil ||
+		header.Src.Is4() != m.in.from.Local.Is4()):
 		status = wire.CMSidrRejected
 	}
 	if status != wire.CMSidrOK {
-		m.sendTo(m.in.from, mad(m.in.tid, &wire.CMSidrRep{RequestID: req.RequestID, Status: status, ServiceID: req.ServiceID}))
+		m.sendTo(m.in.from, mad(m.in.tid, &wire.CMSidrRep{
+			RequestID: req.RequestID,
+			Status:    status,
+			ServiceID: req.ServiceID,
+		}))
 		return
 	}
 	if !m.place(l) {
@@ -158,5 +163,9 @@ func beResolved(m *Machine, c *Conn, _ *wire.MAD) {
 }
 
 func answerQueryClosed(m *Machine, c *Conn, _ *wire.MAD) {
-	sendOnce(m, c, mad(c.tid, &wire.CMSidrRep{RequestID: c.remoteID, Status: wire.CMSidrRejected, ServiceID: c.serviceID}))
+	sendOnce(m, c, mad(c.tid, &wire.CMSidrRep{
+		RequestID: c.remoteID,
+		Status:    wire.CMSidrRejected,
+		ServiceID: c.serviceID,
+	}))
 }

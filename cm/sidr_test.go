@@ -13,10 +13,17 @@ func TestResolve(t *testing.T) {
 	service := wire.CMServiceID(wire.CMPortSpaceUDP, 7174)
 	l, err := p.m[1].Listen(service, ListenOptions{})
 	p.must(err)
-	asking, err := p.m[0].Resolve(p.now, &ResolveParams{ServiceID: service, Path: p.params().Path, SrcPort: 4000, Private: []byte("who?"), Context: 7})
+	asking, err := p.m[0].Resolve(p.now, &ResolveParams{
+		ServiceID: service,
+		Path:      p.params().Path,
+		SrcPort:   4000,
+		Private:   []byte("who?"),
+		Context:   7,
+	})
 	p.must(err)
 	e := p.event(1, EventSIDRRequest)
-	if e.Listener != l || e.Header.SrcPort != 4000 || string(e.Private[:5]) != "who?\x00" || len(e.Private) != MaxPrivateSIDRREQ || e.Query.ServiceID() != service {
+	if e.Listener != l || e.Header.SrcPort != 4000 || string(e.Private[:5]) != "who?\x00" || len(e.Private) != MaxPrivateSIDRREQ ||
+		e.Query.ServiceID() != service {
 		t.Errorf("%+v", e)
 	}
 	p.must(e.Query.Answer(p.now, &Answer{QPN: 0x77, QKey: 0x01234567, Private: []byte("me")}))
@@ -24,7 +31,8 @@ func TestResolve(t *testing.T) {
 	p.now = p.m[0].PollTimeout()
 	p.m[0].HandleTimeout(p.now)
 	got := p.event(0, EventResolved)
-	if got.Query != asking || got.Status != wire.CMSidrOK || got.QPN != 0x77 || got.QKey != 0x01234567 || string(got.Private[:3]) != "me\x00" || len(got.Private) != MaxPrivateSIDRREP {
+	if got.Query != asking || got.Status != wire.CMSidrOK || got.QPN != 0x77 || got.QKey != 0x01234567 || string(got.Private[:3]) !=
+		"me\x00" || len(got.Private) != MaxPrivateSIDRREP {
 		t.Errorf("%+v", got)
 	}
 	if asking.State() != StateIdle || e.Query.State() != StateSIDRRepSent || got.Query.Context != 7 || asking.Path().Remote != p.gid[1] {
@@ -62,7 +70,8 @@ func TestResolveRefused(t *testing.T) {
 		}
 		var msg Message
 		var rep wire.CMSidrRep
-		if !s.m.PollTransmit(&msg) || wire.GetCM(&msg.MAD, &rep) != nil || rep.Status != c.want || rep.RequestID != peerID1 || rep.ServiceID != req.ServiceID {
+		if !s.m.PollTransmit(&msg) || wire.GetCM(&msg.MAD, &rep) != nil || rep.Status != c.want || rep.RequestID != peerID1 ||
+			rep.ServiceID != req.ServiceID {
 			t.Errorf("%s: %s", name, wire.AppendMAD(nil, &msg.MAD))
 		}
 	}

@@ -48,7 +48,8 @@ func TestSwarm(t *testing.T) {
 	wg.Wait()
 	t.Logf("%d connections and queries, %d established", connections.Load(), established.Load())
 	if worlds >= 100 && established.Load() < connections.Load()/4 && !failed.Load() {
-		t.Errorf("only %d of %d connections were established: the worlds are too bad to show anything", established.Load(), connections.Load())
+		t.Errorf("only %d of %d connections were established: the worlds are too bad to show anything",
+			established.Load(), connections.Load())
 	}
 }
 

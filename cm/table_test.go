@@ -48,8 +48,12 @@ func newStage(first State) *stage {
 	case StateReqSent:
 		s.c, _ = m.Connect(s.now, &ConnectParams{ServiceID: service, Path: peerPath, MTU: wire.MTU1024, ConnParam: ConnParam{QPN: ourQP}})
 	case StateReqRcvd:
-		s.req = wire.CMReq{LocalCommID: peerID1, LocalQPN: peerQP, LocalCAGUID: peerCA, ServiceID: service, PartitionKey: 0xffff, PathMTU: wire.MTU1024,
-			MaxCMRetries: 3, LocalCMResponseTimeout: 20, Primary: wire.CMPath{LocalGID: peerPath.Remote, RemoteGID: peerPath.Local, LocalAckTimeout: 17}}
+		s.req = wire.CMReq{LocalCommID: peerID1, LocalQPN: peerQP, LocalCAGUID: peerCA, ServiceID: service, PartitionKey: 0xffff,
+			PathMTU: wire.MTU1024, MaxCMRetries: 3, LocalCMResponseTimeout: 20, Primary: wire.CMPath{
+				LocalGID:        peerPath.Remote,
+				RemoteGID:       peerPath.Local,
+				LocalAckTimeout: 17,
+			}}
 		_ = putPrivate(s.req.PrivateData[:], service, 1, Path{Local: peerPath.Remote, Remote: peerPath.Local}, nil)
 		s.hear(&s.req)
 	case StateSIDRReqSent:

@@ -48,7 +48,11 @@ func dealt(numbers ...uint64) func() uint64 {
 // The two sides of the vectors: addresses, and what a machine draws: the upper half of its
 // transaction IDs, the first PSN, the communication ID.
 var (
-	vectorActive  = Path{Local: wire.GID{10: 0xff, 11: 0xff, 12: 192, 14: 2, 15: 1}, Remote: wire.GID{10: 0xff, 11: 0xff, 12: 192, 14: 2, 15: 2}, FlowLabel: 0x3090e}
+	vectorActive = Path{
+		Local:     wire.GID{10: 0xff, 11: 0xff, 12: 192, 14: 2, 15: 1},
+		Remote:    wire.GID{10: 0xff, 11: 0xff, 12: 192, 14: 2, 15: 2},
+		FlowLabel: 0x3090e,
+	}
 	vectorPassive = Path{Local: vectorActive.Remote, Remote: vectorActive.Local}
 )
 
@@ -102,7 +106,8 @@ func TestVectorsActive(t *testing.T) {
 		t.Errorf("%+v %x", e, c.RemoteID())
 	}
 	q := c.QPParams()
-	if q.DestQPN != 0x456 || q.SQPSN != 0x123456 || q.RQPSN != 0xabcdef || q.MaxRdAtomic != 2 || q.MaxDestRdAtomic != 1 || q.RNRRetry != 7 || q.Timeout != 17 {
+	if q.DestQPN != 0x456 || q.SQPSN != 0x123456 || q.RQPSN != 0xabcdef || q.MaxRdAtomic != 2 || q.MaxDestRdAtomic != 1 ||
+		q.RNRRetry != 7 || q.Timeout != 17 {
 		t.Errorf("%+v", q)
 	}
 	if err := c.Establish(2, nil); err != nil {
@@ -130,7 +135,8 @@ func TestVectorsPassive(t *testing.T) {
 		m.HandleMAD(1, vectorPassive, v["REQ"][:])
 	}
 	e := hears(t, rejecting, EventConnectRequest)
-	if string(e.Private[:5]) != "PRIV\x00" || e.Header.SrcPort != 40001 || e.Header.Src != vectorActive.Local || e.Header.Dst != vectorActive.Remote {
+	if string(e.Private[:5]) != "PRIV\x00" || e.Header.SrcPort != 40001 || e.Header.Src != vectorActive.Local ||
+		e.Header.Dst != vectorActive.Remote {
 		t.Errorf("%+v", e)
 	}
 	if err := e.Conn.Reject(2, wire.CMRejConsumer, nil, nil); err != nil {
@@ -139,7 +145,8 @@ func TestVectorsPassive(t *testing.T) {
 	sends(t, rejecting, v["REJ"], v["REQ"].TransactionID())
 
 	m, c := accepting, hears(t, accepting, EventConnectRequest).Conn
-	p := AcceptParams{ConnParam: ConnParam{QPN: 0x456, ResponderResources: 2, InitiatorDepth: 1, RNRRetryCount: 7}, Private: []byte("REPPRIV")}
+	p := AcceptParams{ConnParam: ConnParam{QPN: 0x456, ResponderResources: 2, InitiatorDepth: 1, RNRRetryCount: 7},
+		Private: []byte("REPPRIV")}
 	before, err := c.Negotiate(p.ConnParam)
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +155,12 @@ func TestVectorsPassive(t *testing.T) {
 		t.Fatal(err)
 	}
 	sends(t, m, v["REP"], v["REP"].TransactionID())
-	want := QPParams{Path: Path{Local: vectorPassive.Local, Remote: vectorPassive.Remote, HopLimit: 64, FlowLabel: 0x3090e}, PathMTU: wire.MTU1024,
+	want := QPParams{Path: Path{
+		Local:     vectorPassive.Local,
+		Remote:    vectorPassive.Remote,
+		HopLimit:  64,
+		FlowLabel: 0x3090e,
+	}, PathMTU: wire.MTU1024,
 		DestQPN: 0x123, RQPSN: 0x123456, SQPSN: 0xabcdef, MaxDestRdAtomic: 2, MaxRdAtomic: 1, Timeout: 17, RetryCnt: 7, RNRRetry: 7}
 	if q := c.QPParams(); q != want || before != want {
 		t.Errorf("%+v\n%+v\nwant %+v", q, before, want)

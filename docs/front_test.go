@@ -155,13 +155,15 @@ func TestRecordsShowTheirFields(t *testing.T) {
 				}
 			}
 		}
-		for _, l := range regexp.MustCompile(`(?m)^\t((?:\w+, )*\w+) *(?: ([\w.*\[\]]+))?(?: *//.*)?$`).FindAllStringSubmatch(doc.Text(), -1) {
+		for _, l := range regexp.MustCompile(`(?m)^\t((?:\w+, )*\w+) *(?: ([\w.*\[\]]+))?(?: *//.*)?$`).FindAllStringSubmatch(doc.Text(),
+			-1) {
 			for name := range strings.SplitSeq(l[1], ", ") {
 				said = append(said, strings.TrimSpace(name+" "+l[2]))
 			}
 		}
 		if !slices.Equal(said, want) {
-			t.Errorf("roce.%s: its comment has the fields\n\t%s\nqp.%s has\n\t%s", s.Name, strings.Join(said, "\n\t"), of.Sel.Name, strings.Join(want, "\n\t"))
+			t.Errorf("roce.%s: its comment has the fields\n\t%s\nqp.%s has\n\t%s",
+				s.Name, strings.Join(said, "\n\t"), of.Sel.Name, strings.Join(want, "\n\t"))
 		}
 	})
 	if found < 10 {

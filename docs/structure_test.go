@@ -187,15 +187,30 @@ const (
 	lines     = "lines of a file"
 	body      = "lines of a function"
 	wide      = "lines with comments that end beyond column 100"
+	broad     = "lines of code that end beyond column 120, or 140 in a test"
 	misplaced = "comments about a file above its package clause"
 )
 
-const widest = 100 // columns of a comment; a tab is four
+// Columns; a tab is four.
+const (
+	widestComment = 100
+	widestCode    = 120
+	widestTest    = 140
+)
 
-var limits = map[string]int{files: 20, lines: 500, body: 60, wide: 0, misplaced: 0}
+// owed are the packages whose code still ends further to the right. The list only gets shorter.
+const owed = "bench/... cmd/roce/internal/costs qp/qptest/... roce roce/conformance roce/rdmacm trace/world transport/udp"
+
+var limits = map[string]int{files: 20, lines: 500, body: 60, wide: 0, broad: 0, misplaced: 0}
 
 // roomy packages are one thing each, which would be harder to follow in two.
-var roomy = map[measure]int{{files, "wire"}: 32, {files, "qp"}: 38, {files, "qp/qptest"}: 25, {files, "roce"}: 24, {files, "roce/internal/soft"}: 22}
+var roomy = map[measure]int{
+	{files, "wire"}:               32,
+	{files, "qp"}:                 38,
+	{files, "qp/qptest"}:          25,
+	{files, "roce"}:               24,
+	{files, "roce/internal/soft"}: 22,
+}
 
 // TestSizes holds every measure against its limit.
 func TestSizes(t *testing.T) {
@@ -228,6 +243,12 @@ func (s *source) measure(add func(m measure, n int, at string)) {
 	for _, n := range s.wideComments() {
 		add(measure{wide, s.folder}, 1, fmt.Sprintf("%s:%d", s.name, n))
 	}
+	for _, n := range s.broadLines() {
+		if within(owed, s.folder) {
+			break
+		}
+		add(measure{broad, s.folder}, 1, fmt.Sprintf("%s:%d", s.name, n))
+	}
 	for _, g := range s.file.Comments {
 		if g.End() < s.file.Package && g != s.file.Doc && !directive.MatchString(g.List[0].Text) {
 			add(measure{misplaced, s.folder}, 1, s.name)
@@ -251,8 +272,7 @@ func (s *source) wideComments() (at []int) {
 	for _, g := range s.file.Comments {
 		for _, c := range g.List {
 			for n := s.line(c.Pos()); n <= s.line(c.End()); n++ {
-				columns := utf8.RuneCountInString(strings.ReplaceAll(s.lines[n-1], "\t", "    "))
-				if columns > widest && !directive.MatchString(c.Text) {
+				if columns(s.lines[n-1]) > widestComment && !directive.MatchString(c.Text) {
 					at = append(at, n)
 				}
 			}
@@ -260,6 +280,32 @@ func (s *source) wideComments() (at []int) {
 	}
 	return at
 }
+
+// broadLines returns the lines of code that end too far to the right, but for those of texts
+// between backquotes.
+func (s *source) broadLines() (at []int) {
+	text := map[int]bool{}
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		if b, ok := n.(*ast.BasicLit); ok && strings.HasPrefix(b.Value, "`") {
+			for n := s.line(b.Pos()); n <= s.line(b.End()); n++ {
+				text[n] = true
+			}
+		}
+		return true
+	})
+	widest := widestCode
+	if s.test {
+		widest = widestTest
+	}
+	for i, line := range s.lines {
+		if columns(line) > widest && !text[i+1] && !directive.MatchString(line) {
+			at = append(at, i+1)
+		}
+	}
+	return at
+}
+
+func columns(line string) int { return utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "    ")) }
 
 // TestModuleCanBeInstalled: go install refuses a program whose go.mod replaces or excludes modules,
 // and a module cannot be packed if the name of a file has odd characters, or if two names are one

@@ -39,7 +39,8 @@ func TestKernelCM(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.NoError(t, a.CopyFile(context.Background(), suite, rdmacmSuite))
-	out, err = a.Command(t.Context(), rdmacmSuite, "-device", verbsDevice, "-test.v", "-test.timeout", "100s", "-test.run", kernelTests).CombinedOutput()
+	out, err = a.Command(t.Context(), rdmacmSuite, "-device", verbsDevice, "-test.v", "-test.timeout", "100s", "-test.run",
+		kernelTests).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Equal(t, strings.Count(kernelTests, "|")+1, strings.Count(string(out), "--- PASS: "), "%s", out)
 }
@@ -111,7 +112,13 @@ func TestKernelCMCommands(t *testing.T) {
 			t.Run(name+"/host-is-"+role.name, func(t *testing.T) {
 				d := duel{guest: ours(verbsDevice, g.serve(lab.GuestIPv4)), host: g.call(lab.GuestIPv4), rdma: true}
 				if role.serving {
-					d = duel{guest: ours(verbsDevice, g.call(lab.HostIPv4)), host: g.serve(lab.HostIPv4), serving: true, rdma: true, says: g.listening}
+					d = duel{
+						guest:   ours(verbsDevice, g.call(lab.HostIPv4)),
+						host:    g.serve(lab.HostIPv4),
+						serving: true,
+						rdma:    true,
+						says:    g.listening,
+					}
 				}
 				check(t, a.fight(t, d).guest)
 			})

@@ -24,12 +24,16 @@ var departures = []struct {
 	serving bool
 	want    string // what our end says
 }{
-	{[]string{"ib_write_bw", "-F"}, []string{"perf", "write-bw", "-n", "1000000"}, false, "transport retry counter exceeded|the peer closed"},
+	{[]string{"ib_write_bw", "-F"}, []string{"perf", "write-bw", "-n", "1000000"}, false,
+		"transport retry counter exceeded|the peer closed"},
 	{[]string{"ib_send_bw", "-F", "-n", "1000000"}, []string{"perf", "send-bw", "-n", "1000000"}, true, "the peer closed"},
-	{[]string{"ib_send_lat", "-F", "-n", "1000000"}, []string{"perf", "send-lat", "-n", "1000000"}, true, "transport retry counter exceeded|the peer closed"},
+	{[]string{"ib_send_lat", "-F", "-n", "1000000"}, []string{"perf", "send-lat", "-n", "1000000"}, true,
+		"transport retry counter exceeded|the peer closed"},
 	{[]string{"ib_read_bw", "-F", "-n", "1000000"}, []string{"perf", "read-bw"}, true, "the peer closed"},
-	{[]string{"ibv_rc_pingpong", "-n", "1000000"}, []string{"pingpong", "-n", "1000000", "--stall", "3s"}, false, "transport retry counter exceeded|nothing arrived"},
-	{[]string{"ibv_uc_pingpong", "-n", "1000000"}, []string{"pingpong", "-t", "uc", "-n", "1000000", "--stall", "3s"}, false, "nothing arrived"},
+	{[]string{"ibv_rc_pingpong", "-n", "1000000"}, []string{"pingpong", "-n", "1000000", "--stall", "3s"}, false,
+		"transport retry counter exceeded|nothing arrived"},
+	{[]string{"ibv_uc_pingpong", "-n", "1000000"}, []string{"pingpong", "-t", "uc", "-n", "1000000", "--stall", "3s"}, false,
+		"nothing arrived"},
 }
 
 // departed is within what time the end must be seen: retries take 0.6 s, a silent peer 3 s; on a
@@ -47,7 +51,11 @@ func TestPeerIsKilled(t *testing.T) {
 				gid = "-g"
 			}
 			port := int(a.port.Add(1))
-			guest, host := a.ends(ctx, duel{guest: append(d.guest, "-d", lab.Device, gid, a.gid), host: d.host, serving: d.serving}, port, "/dev/null")
+			guest, host := a.ends(ctx, duel{
+				guest:   append(d.guest, "-d", lab.Device, gid, a.gid),
+				host:    d.host,
+				serving: d.serving,
+			}, port, "/dev/null")
 			server, client, listening := guest, host, a.WaitListening
 			if d.serving {
 				server, client, listening = host, guest, a.waitListeningHere

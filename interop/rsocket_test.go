@@ -95,7 +95,12 @@ func TestRcopy(t *testing.T) {
 	// The guest's server goes on for ever: it is ended when it has said that a file is done.
 	const serve = `rcopy "$@" >/tmp/rcopy.out 2>&1 & until grep -q closing /tmp/rcopy.out; do sleep 0.1; done; kill $!; sha256sum /tmp/file`
 	require.NoError(t, os.WriteFile(here, content, 0o644))
-	r := a.fight(t, duel{guest: []string{"sh", "-c", serve, "rcopy"}, host: []string{here, lab.GuestIPv4 + ":/tmp/file"}, rdma: true, program: rcopy})
+	r := a.fight(t, duel{
+		guest:   []string{"sh", "-c", serve, "rcopy"},
+		host:    []string{here, lab.GuestIPv4 + ":/tmp/file"},
+		rdma:    true,
+		program: rcopy,
+	})
 	require.Contains(t, r.guest, fmt.Sprintf("%x", sha256.Sum256(content)))
 
 	back := here + ".back"

@@ -116,7 +116,8 @@ var deviations = []struct{ name, says, why string }{
 	{"error/", "no event: invalid request", "it has no event IBV_EVENT_QP_REQ_ERR"},
 	{"error/", "no event: local access violation", "it has no event IBV_EVENT_QP_ACCESS_ERR"},
 	{"error/queue pair whose completion queue is overrun", "", "it raises IBV_EVENT_CQ_ERR, and goes on"},
-	{"error/", "request 1: Work Request Flushed Error, want request 1: local", "it flushes a request that fails at its own end, and does not say why; no packet leaves"},
+	{"error/", "request 1: Work Request Flushed Error, want request 1: local",
+		"it flushes a request that fails at its own end, and does not say why; no packet leaves"},
 	{"error/LOCAL_INV", "request 1: Work Request Flushed Error, want request 1: local QP operation error", "the same"},
 	{"error/BIND_MW", "request 1: Work Request Flushed Error, want request 1: memory bind operation error", "the same"},
 	{"a bind that goes too far", "Flushed Error (5), want [memory bind operation error]", "the same"},
@@ -126,7 +127,8 @@ var deviations = []struct{ name, says, why string }{
 	{"error/SEND that is longer", "remote operation error, want request 1: remote invalid request error",
 		"it answers a SEND that is too long with an ACKNOWLEDGE of syndrome 63H, NAK remote operational error"},
 	{"error/SEND that is longer", "times: NAK", "the same"},
-	{"error/WRITE with immediate without the right", "receive 0: Work Request Flushed Error", "it looks at the right before it takes the receive"},
+	{"error/WRITE with immediate without the right", "receive 0: Work Request Flushed Error",
+		"it looks at the right before it takes the receive"},
 	{"error/U", "in ERR, want RTS", "a bad receive of UC or UD costs the queue pair"},
 	{"error/U", "receive 1: Work Request Flushed Error, want receive 1: success", "the same"},
 	{"error/U", "the next message has not come", "the same"},
@@ -136,7 +138,8 @@ var deviations = []struct{ name, says, why string }{
 	{"error/READ ", "times: RNR NAK", "it sends a READ, and the SEND behind it, before it looks at where the answer goes"},
 	{"error/FETCH ADD ", "times: RNR NAK", "the same"},
 	{"error/COMPARE SWAP ", "times: RNR NAK", "the same"},
-	{"error/SEND that invalidates a window of another queue pair", ", want ", "every queue pair of the domain may take a window's key back"},
+	{"error/SEND that invalidates a window of another queue pair", ", want ",
+		"every queue pair of the domain may take a window's key back"},
 	{"error/READ past the end of a window", "",
 		"it holds a READ against the region only: a READ_RESPONSE_ONLY with bytes behind the window leaves"},
 	{"error/READ with max_rd_atomic 0", ", want ", "it waits for ever for leave to ask; no packet leaves"},
@@ -202,7 +205,8 @@ func TestVerbsLists(t *testing.T) {
 	require.Regexp(t, verbsDevice+` +eth0 +4096 +[0-9a-f]{16} +works`, string(out))
 	out, err = a.Command(t.Context(), verbsRoce, "devinfo", "-v", "-d", verbsDevice).CombinedOutput()
 	require.NoError(t, err, string(out))
-	for _, want := range []string{"hca_id:\t" + verbsDevice, "PORT_ACTIVE (4)", "4096 (5)", "::ffff:" + lab.GuestIPv4 + ", RoCE v2", "verbs (libibverbs, rxe0 port 1)"} {
+	for _, want := range []string{"hca_id:\t" + verbsDevice, "PORT_ACTIVE (4)", "4096 (5)", "::ffff:" + lab.GuestIPv4 + ", RoCE v2",
+		"verbs (libibverbs, rxe0 port 1)"} {
 		require.Contains(t, string(out), want)
 	}
 	out, err = a.Command(t.Context(), verbsRoce, "devinfo", "-d", "verbs:rxe7").CombinedOutput()

@@ -149,7 +149,8 @@ func TestWireQueues(t *testing.T) {
 		}
 	}
 	for _, n := range []string{"0", "1"} { // packets came by both queues
-		got := inGuest(t, l, fmt.Sprintf(`awk '/virtio3-input.%s$/ { for (i = 2; i <= 3; i++) n += $i } END { print (n > 100) }' /proc/interrupts`, n))
+		got := inGuest(t, l,
+			fmt.Sprintf(`awk '/virtio3-input.%s$/ { for (i = 2; i <= 3; i++) n += $i } END { print (n > 100) }' /proc/interrupts`, n))
 		require.Equal(t, "1\n", got, "interrupts of queue %s", n)
 	}
 }
@@ -159,7 +160,11 @@ func TestWireQueues(t *testing.T) {
 func checkWireDevices(t *testing.T, l *lab.Lab, zeroCopy bool) {
 	auto, xdp := packetPortOf(t, l, "auto:eth1"), packetPortOf(t, l, "xdp:eth1")
 	if zeroCopy {
-		require.Equal(t, packetPort{Kind: "xdp", Mode: "native, zero-copy", Why: "xdp: the driver receives into our memory and sends from it"}, auto)
+		require.Equal(t, packetPort{
+			Kind: "xdp",
+			Mode: "native, zero-copy",
+			Why:  "xdp: the driver receives into our memory and sends from it",
+		}, auto)
 		require.Equal(t, packetPort{Kind: "xdp", Mode: "native, zero-copy"}, xdp)
 		return
 	}

@@ -206,9 +206,10 @@ func (d *drive) bind(t *rapid.T) {
 	}
 
 	ra := r.r.Access()
-	allowed := (type1 && a&ZeroBased == 0 || !type1 && w.to == nil) && w.pd == pd && r.pd == pd && n > 0 && ra&MWBind != 0 && ra&ZeroBased == 0 &&
-		a&(LocalWrite|MWBind|OnDemand|HugeTLB) == 0 && (a&^ra)&(FlushGlobal|FlushPersistent) == 0 && (a&(RemoteWrite|RemoteAtomic) == 0 || ra&LocalWrite != 0) &&
-		n <= math.MaxUint32 && inside(addr, uint32(n), new(big.Int).SetUint64(r.r.IOVA()), r.r.Len())
+	allowed := (type1 && a&ZeroBased == 0 || !type1 && w.to == nil) && w.pd == pd && r.pd == pd && n > 0 && ra&MWBind != 0 &&
+		ra&ZeroBased == 0 && a&(LocalWrite|MWBind|OnDemand|HugeTLB) == 0 && (a&^ra)&(FlushGlobal|FlushPersistent) == 0 &&
+		(a&(RemoteWrite|RemoteAtomic) == 0 || ra&LocalWrite != 0) && n <= math.MaxUint32 && inside(addr, uint32(n),
+		new(big.Int).SetUint64(r.r.IOVA()), r.r.Len())
 	if s != Misaligned && (s == OK) != allowed {
 		t.Fatalf("BindWindow: %v, allowed %v", s, allowed)
 	}

@@ -103,8 +103,8 @@ const (
 )
 
 var statusNames = [...]string{
-	"OK", "bad key", "wrong protection domain", "wrong state", "access not granted", "range not inside the region", "misaligned",
-	"memory is gone or protected",
+	"OK", "bad key", "wrong protection domain", "wrong state", "access not granted", "range not inside the region",
+	"misaligned", "memory is gone or protected",
 }
 
 // String says the verdict in words.

@@ -54,7 +54,17 @@ func (t *Table) reregister(r *Region, c Change, to Registration) error {
 	if old.null {
 		return fmt.Errorf("a null region has neither memory nor rights to change: %w", ErrInvalid)
 	}
-	e := &entry{key: old.key, pd: old.pd, kind: kindRegion, access: old.access, base: old.base, mem: old.mem, whole: old.whole, mapping: old.mapping, region: r}
+	e := &entry{
+		key:     old.key,
+		pd:      old.pd,
+		kind:    kindRegion,
+		access:  old.access,
+		base:    old.base,
+		mem:     old.mem,
+		whole:   old.whole,
+		mapping: old.mapping,
+		region:  r,
+	}
 	if c&ChangePD != 0 {
 		e.pd = to.PD
 	}
@@ -66,7 +76,8 @@ func (t *Table) reregister(r *Region, c Change, to Registration) error {
 		e.access = to.Access
 	}
 	if (e.access^old.access)&ZeroBased != 0 && c&ChangeTranslation == 0 {
-		return fmt.Errorf("access %v: ZeroBased changes addresses, and only ChangeTranslation does that: %w", to.Access, ErrInvalid)
+		return fmt.Errorf("access %v: ZeroBased changes addresses, and only ChangeTranslation does that: %w",
+			to.Access, ErrInvalid)
 	}
 	if err := checkRegister(e); err != nil {
 		return err

@@ -101,7 +101,8 @@ func TestReregisterRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := x.tab.Reregister(all, ChangeAccess, Registration{Access: LocalWrite | MWBind}); !errors.Is(err, ErrInvalid) || all.Access() != LocalWrite {
+	if err := x.tab.Reregister(all, ChangeAccess, Registration{Access: LocalWrite | MWBind}); !errors.Is(err, ErrInvalid) ||
+		all.Access() != LocalWrite {
 		t.Errorf("windows of the whole address space: %v, rights %v", err, all.Access())
 	}
 	x.bind(testQPN, x.w.RKey(), x.w.RKey(), x.base, 8, RemoteRead, OK)

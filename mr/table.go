@@ -81,7 +81,8 @@ func (t *Table) AllocPD() (PD, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.pds) >= MaxPDs {
-		return 0, fmt.Errorf("mr: allocate protection domain: %d exist, the most a table holds: %w", len(t.pds), ErrFull)
+		return 0, fmt.Errorf("mr: allocate protection domain: %d exist, the most a table holds: %w",
+			len(t.pds), ErrFull)
 	}
 	for {
 		// Counting on instead of reusing means that a stale handle stays invalid for four billion

@@ -192,7 +192,8 @@ func TestZeroBasedWindow(t *testing.T) {
 	buf := make([]byte, 64)
 	r := mustRegister(t, tab, pd, buf, AddrOf(buf), LocalWrite|MWBind)
 	w, _ := tab.AllocWindow(pd, Window2)
-	if s := tab.BindWindow(pd, &Bind{Window2, testQPN, w.RKey(), w.RKey(), r.LKey(), AddrOf(buf) + 16, 8, RemoteWrite | ZeroBased, 0}); s != OK {
+	if s := tab.BindWindow(pd, &Bind{Window2, testQPN, w.RKey(), w.RKey(), r.LKey(), AddrOf(buf) + 16, 8, RemoteWrite | ZeroBased,
+		0}); s != OK {
 		t.Fatal(s)
 	}
 	span, s := tab.Remote(pd, testQPN, w.RKey(), 2, 6, RemoteWrite)

@@ -136,7 +136,8 @@ func (e *Engine) path(a *AHAttr, srcPort uint16) (wire.Path, error) {
 	}
 	src := e.cfg.GIDs[a.SGIDIndex]
 	if src.Is4() != a.DGID.Is4() {
-		return wire.Path{}, invalid("destination %v and source GID[%d] %v are of different IP versions", a.DGID, a.SGIDIndex, src)
+		return wire.Path{}, invalid("destination %v and source GID[%d] %v are of different IP versions",
+			a.DGID, a.SGIDIndex, src)
 	}
 	return pathFrom(src, a, srcPort)
 }

@@ -268,7 +268,8 @@ func (e *Engine) ModerateCQ(now Time, c *CQ, count int, period Time) error {
 	case !e.owns(c):
 		return fmt.Errorf("completion queue: %w", ErrUnknown)
 	case count < 0 || count > MaxCQModCount || period < 0 || period > MaxCQModPeriod:
-		return invalid("moderation by %d completions or %d ns, at most %d and %d", count, period, MaxCQModCount, MaxCQModPeriod)
+		return invalid("moderation by %d completions or %d ns, at most %d and %d",
+			count, period, MaxCQModCount, MaxCQModPeriod)
 	case count < 2 || period == 0:
 		count, period = 0, 0
 	}

@@ -110,7 +110,8 @@ func GRHDestination(grh []byte) (dst wire.GID, ok bool) {
 func AHFromGRH(grh []byte) (AHAttr, error) {
 	src, _, ok := grhGIDs(grh)
 	if !ok {
-		return AHAttr{}, invalid("the first 40 bytes of the buffer are neither an IPv6 header nor 20 zeros and an IPv4 header")
+		return AHAttr{}, invalid("the first 40 bytes of the buffer are neither an IPv6 header nor 20 zeros and " +
+			"an IPv4 header")
 	}
 	return AHAttr{DGID: src, HopLimit: defaultHopLimit}, nil
 }

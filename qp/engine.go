@@ -333,7 +333,14 @@ func (e *Engine) complete(c *CQ, wc *WC, solicited bool) {
 		e.stats.RecvErrors++
 	}
 	if e.recorder != nil {
-		e.recorder.add(Record{At: e.now, Kind: RecordCompletion, QPN: wc.QPN, Op: uint8(wc.Opcode), Value: wc.WRID, Length: uint32(wc.Status)})
+		e.recorder.add(Record{
+			At:     e.now,
+			Kind:   RecordCompletion,
+			QPN:    wc.QPN,
+			Op:     uint8(wc.Opcode),
+			Value:  wc.WRID,
+			Length: uint32(wc.Status),
+		})
 	}
 	if !c.push(wc, solicited) {
 		if !c.overrun.Swap(true) {

@@ -33,14 +33,25 @@ type end struct {
 
 func newEnd(t testing.TB, addr string, seed uint64, size int) *end {
 	rnd := rand.New(rand.NewPCG(seed, 1))
-	d := &end{mem: mr.NewTable(rnd.Uint64), gid: wire.GIDFrom(netip.MustParseAddr(addr)), out: wire.NewBatch(64, 64*4224), buf: make([]byte, size)}
+	d := &end{
+		mem: mr.NewTable(rnd.Uint64),
+		gid: wire.GIDFrom(netip.MustParseAddr(addr)),
+		out: wire.NewBatch(64, 64*4224),
+		buf: make([]byte, size),
+	}
 	d.e = NewEngine(Config{Memory: d.mem, Rand: rnd.Uint64, GIDs: []wire.GID{d.gid}})
 	var err error
 	d.pd, err = d.mem.AllocPD()
 	require.NoError(t, err)
 	d.cq, err = d.e.CreateCQ(1024, nil)
 	require.NoError(t, err)
-	d.q, err = d.e.CreateQP(QPInit{Type: RC, PD: d.pd, SendCQ: d.cq, RecvCQ: d.cq, Cap: Cap{MaxSendWR: 256, MaxRecvWR: 256, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInlineData: 64}})
+	d.q, err = d.e.CreateQP(QPInit{
+		Type:   RC,
+		PD:     d.pd,
+		SendCQ: d.cq,
+		RecvCQ: d.cq,
+		Cap:    Cap{MaxSendWR: 256, MaxRecvWR: 256, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInlineData: 64},
+	})
 	require.NoError(t, err)
 	d.reg, err = d.mem.Register(d.pd, d.buf, mr.AddrOf(d.buf), mr.LocalWrite|mr.RemoteRead|mr.RemoteWrite|mr.RemoteAtomic)
 	require.NoError(t, err)
@@ -49,11 +60,19 @@ func newEnd(t testing.TB, addr string, seed uint64, size int) *end {
 
 func (d *end) connect(t testing.TB, peer *end, mtu wire.MTU) {
 	access := mr.RemoteRead | mr.RemoteWrite | mr.RemoteAtomic
-	require.NoError(t, d.e.ModifyQP(0, d.q, &QPAttr{State: StateInit, Port: 1, AccessFlags: access}, AttrState|AttrPKeyIndex|AttrPort|AttrAccessFlags))
-	require.NoError(t, d.e.ModifyQP(0, d.q, &QPAttr{State: StateRTR, PathMTU: mtu, DestQPN: peer.q.QPN(), RQPSN: wire.PSNMask, MaxDestRdAtomic: 4, MinRNRTimer: 12,
-		AV: AHAttr{DGID: peer.gid}, SelectiveRepeat: d.selective},
+	require.NoError(t, d.e.ModifyQP(0, d.q, &QPAttr{State: StateInit, Port: 1, AccessFlags: access}, AttrState|AttrPKeyIndex|AttrPort|
+		AttrAccessFlags))
+	require.NoError(t, d.e.ModifyQP(0, d.q, &QPAttr{State: StateRTR, PathMTU: mtu, DestQPN: peer.q.QPN(), RQPSN: wire.PSNMask,
+		MaxDestRdAtomic: 4, MinRNRTimer: 12, AV: AHAttr{DGID: peer.gid}, SelectiveRepeat: d.selective},
 		AttrState|AttrAV|AttrPathMTU|AttrDestQPN|AttrRQPSN|AttrMaxDestRdAtomic|AttrMinRNRTimer|AttrSelectiveRepeat))
-	require.NoError(t, d.e.ModifyQP(0, d.q, &QPAttr{State: StateRTS, SQPSN: wire.PSNMask, Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 4},
+	require.NoError(t, d.e.ModifyQP(0, d.q, &QPAttr{
+		State:       StateRTS,
+		SQPSN:       wire.PSNMask,
+		Timeout:     14,
+		RetryCnt:    7,
+		RNRRetry:    7,
+		MaxRdAtomic: 4,
+	},
 		AttrState|AttrSQPSN|AttrTimeout|AttrRetryCnt|AttrRNRRetry|AttrMaxRdAtomic))
 }
 
@@ -114,7 +133,15 @@ func TestEveryOperation(t *testing.T) {
 		require.Equal(t, WC{WRID: 1, Opcode: WCRecv, ByteLen: size, QPN: b.q.QPN()}, b.poll(t))
 		require.True(t, bytes.Equal(a.buf[:size], b.buf[:size]))
 
-		a.post(t, SendWR{WRID: 11, Opcode: WRWriteWithImm, Imm: 77, Flags: SendSignaled, SGL: []SGE{a.sge(0, size)}, RemoteAddr: remote + size, RKey: b.reg.RKey()})
+		a.post(t, SendWR{
+			WRID:       11,
+			Opcode:     WRWriteWithImm,
+			Imm:        77,
+			Flags:      SendSignaled,
+			SGL:        []SGE{a.sge(0, size)},
+			RemoteAddr: remote + size,
+			RKey:       b.reg.RKey(),
+		})
 		pump(a, b)
 		require.Equal(t, WCSuccess, a.poll(t).Status)
 		require.Equal(t, WC{WRID: 2, Opcode: WCRecvRDMAWithImm, ByteLen: size, Imm: 77, Flags: WCWithImm, QPN: b.q.QPN()}, b.poll(t))
@@ -122,7 +149,15 @@ func TestEveryOperation(t *testing.T) {
 
 		clear(a.buf)
 		a.post(t, SendWR{WRID: 12, Opcode: WRRead, Flags: SendSignaled, SGL: []SGE{a.sge(1, size)}, RemoteAddr: remote, RKey: b.reg.RKey()})
-		a.post(t, SendWR{WRID: 13, Opcode: WRAtomicFetchAndAdd, Flags: SendSignaled, CompareAdd: 5, SGL: []SGE{a.sge(size+7, 8)}, RemoteAddr: remote + 8, RKey: b.reg.RKey()})
+		a.post(t, SendWR{
+			WRID:       13,
+			Opcode:     WRAtomicFetchAndAdd,
+			Flags:      SendSignaled,
+			CompareAdd: 5,
+			SGL:        []SGE{a.sge(size+7, 8)},
+			RemoteAddr: remote + 8,
+			RKey:       b.reg.RKey(),
+		})
 		pump(a, b)
 		require.Equal(t, WCSuccess, a.poll(t).Status)
 		require.Equal(t, WC{WRID: 13, Opcode: WCFetchAdd, ByteLen: 8, QPN: a.q.QPN()}, a.poll(t))
@@ -150,7 +185,13 @@ func BenchmarkWrite(b *testing.B) {
 	for _, size := range []int{64, 4096, 65536} {
 		b.Run(wire.MTU(5).String()+"/"+strconv.Itoa(size), func(b *testing.B) {
 			x, y := pair(b, 1<<16, 5)
-			wr := []SendWR{{Opcode: WRWrite, Flags: SendSignaled, SGL: []SGE{x.sge(0, size)}, RemoteAddr: mr.AddrOf(y.buf), RKey: y.reg.RKey()}}
+			wr := []SendWR{{
+				Opcode:     WRWrite,
+				Flags:      SendSignaled,
+				SGL:        []SGE{x.sge(0, size)},
+				RemoteAddr: mr.AddrOf(y.buf),
+				RKey:       y.reg.RKey(),
+			}}
 			var wc [4]WC
 			b.SetBytes(int64(size))
 			for b.Loop() {

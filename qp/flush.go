@@ -327,7 +327,8 @@ func (q *QP) turnAway() wire.DropReason {
 // all that has come since.
 func (e *Engine) readmit(q *QP) {
 	r := &q.resp
-	if r.absent == absentPostponed && r.syncing == 0 && r.newJobs < r.depth && q.State() != StateErr && r.notice(whenMayCome) {
+	if r.absent == absentPostponed && r.syncing == 0 && r.newJobs < r.depth && q.State() != StateErr &&
+		r.notice(whenMayCome) {
 		e.oweNAK(q, wire.SynNAKSeq)
 	}
 }

@@ -24,7 +24,12 @@ func TestFlushOfGigabytes(t *testing.T) {
 	region, err := b.mem.Register(b.pd, huge, 0, mr.FlushPersistent)
 	require.NoError(t, err)
 	require.NoError(t, b.e.ModifyQP(0, b.q, &QPAttr{AccessFlags: mr.FlushPersistent}, AttrAccessFlags))
-	a.post(t, SendWR{Opcode: WRFlush, Flags: SendSignaled, RKey: region.RKey(), Flush: FlushInfo{Placement: PlacementPersistent, Selectivity: SelectivityMR}})
+	a.post(t, SendWR{
+		Opcode: WRFlush,
+		Flags:  SendSignaled,
+		RKey:   region.RKey(),
+		Flush:  FlushInfo{Placement: PlacementPersistent, Selectivity: SelectivityMR},
+	})
 	pump(a, b)
 	s, ok := b.e.PollSync()
 	require.True(t, ok, "nothing is to be synced")

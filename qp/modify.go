@@ -33,7 +33,8 @@ const (
 	maskLiveRC    = maskLiveUC | AttrMinRNRTimer
 	maskLiveUD    = AttrCurState | AttrQKey | AttrRateLimit
 	maskDrained   = AttrAV | AttrAltPath | AttrAccessFlags | AttrPKeyIndex | AttrPathMigState | AttrRateLimit
-	maskDrainedRC = maskDrained | AttrPort | AttrTimeout | AttrRetryCnt | AttrRNRRetry | AttrMaxRdAtomic | AttrMaxDestRdAtomic | AttrMinRNRTimer
+	maskDrainedRC = maskDrained | AttrPort | AttrTimeout | AttrRetryCnt | AttrRNRRetry | AttrMaxRdAtomic |
+		AttrMaxDestRdAtomic | AttrMinRNRTimer
 	maskDrainedXS = maskDrained | AttrPort | AttrTimeout | AttrRetryCnt | AttrRNRRetry | AttrMaxRdAtomic
 	maskDrainedXR = maskDrained | AttrPort | AttrTimeout | AttrMaxDestRdAtomic | AttrMinRNRTimer
 	maskNotify    = AttrEnSQDAsyncNotify
@@ -46,13 +47,20 @@ var transitions = []transition{
 	{from: StateReset, to: StateInit, need: [5]AttrMask{maskInit, maskInit, maskInitUD, maskInit, maskInit}},
 	{from: StateInit, to: StateInit, may: [5]AttrMask{maskInit, maskInit, maskInitUD, maskInit, maskInit}},
 	{from: StateInit, to: StateRTR, need: [5]AttrMask{maskRTRRC, maskRTRUC, 0, maskRTRUC, maskRTRRC},
-		may: [5]AttrMask{maskRTRMay | AttrSelectiveRepeat | AttrFlowControl, maskRTRMay, AttrPKeyIndex | AttrQKey, maskRTRMay, maskRTRMay}},
-	{from: StateRTR, to: StateRTS, need: [5]AttrMask{maskRTSRC, AttrSQPSN, AttrSQPSN, maskRTSRC, AttrSQPSN | AttrTimeout},
+		may: [5]AttrMask{maskRTRMay | AttrSelectiveRepeat | AttrFlowControl, maskRTRMay, AttrPKeyIndex | AttrQKey,
+			maskRTRMay, maskRTRMay}},
+	{from: StateRTR, to: StateRTS, need: [5]AttrMask{maskRTSRC, AttrSQPSN, AttrSQPSN, maskRTSRC,
+		AttrSQPSN | AttrTimeout},
 		may: [5]AttrMask{maskLiveRC, maskLiveUC, maskLiveUD, maskLiveUC, maskLiveRC}},
 	{from: StateRTS, to: StateRTS, may: [5]AttrMask{maskLiveRC, maskLiveUC, maskLiveUD, maskLiveUC, maskLiveRC}},
 	{from: StateRTS, to: StateSQD, may: [5]AttrMask{maskNotify, maskNotify, maskNotify, maskNotify, maskNotify}},
 	{from: StateSQD, to: StateRTS, may: [5]AttrMask{maskLiveRC, maskLiveUC, maskLiveUD, maskLiveUC, maskLiveRC}},
-	{from: StateSQD, to: StateSQD, may: [5]AttrMask{maskDrainedRC, maskDrained, AttrPKeyIndex | AttrQKey | AttrRateLimit, maskDrainedXS, maskDrainedXR}},
+	{
+		from: StateSQD,
+		to:   StateSQD,
+		may: [5]AttrMask{maskDrainedRC, maskDrained, AttrPKeyIndex | AttrQKey | AttrRateLimit, maskDrainedXS,
+			maskDrainedXR},
+	},
 	{from: StateSQE, to: StateRTS, may: [5]AttrMask{0, AttrCurState | AttrAccessFlags | AttrRateLimit, maskLiveUD}},
 }
 
@@ -170,18 +178,22 @@ func (e *Engine) checkAttr(q *QP, a *QPAttr, mask AttrMask) (path wire.Path, err
 			return path, invalid("%v is %d, at most %d is allowed", l.bit, l.value, l.max)
 		}
 	}
-	const peerRights = mr.LocalWrite | mr.RemoteWrite | mr.RemoteRead | mr.RemoteAtomic | mr.FlushGlobal | mr.FlushPersistent
+	const peerRights = mr.LocalWrite | mr.RemoteWrite | mr.RemoteRead | mr.RemoteAtomic | mr.FlushGlobal |
+		mr.FlushPersistent
 	switch {
 	case mask&AttrAltPath != 0 || mask&AttrPathMigState != 0:
 		return path, invalid("%v: RoCE has no path migration", mask&(AttrAltPath|AttrPathMigState))
 	case mask&AttrRateLimit != 0 && a.RateLimit != 0 && a.RateLimit < MinRateLimit:
-		return path, invalid("rate_limit %d kbit/s, want 0 for none, or %d to %d", a.RateLimit, MinRateLimit, MaxRateLimit)
+		return path, invalid("rate_limit %d kbit/s, want 0 for none, or %d to %d",
+			a.RateLimit, MinRateLimit, MaxRateLimit)
 	case mask&AttrPort != 0 && a.Port != 1:
 		return path, invalid("port_num %d, the device has port 1 only", a.Port)
 	case mask&AttrAccessFlags != 0 && a.AccessFlags&^peerRights != 0:
-		return path, invalid("qp_access_flags 0x%x: unknown bits 0x%x", uint32(a.AccessFlags), uint32(a.AccessFlags&^peerRights))
+		return path, invalid("qp_access_flags 0x%x: unknown bits 0x%x",
+			uint32(a.AccessFlags), uint32(a.AccessFlags&^peerRights))
 	case mask&AttrPathMTU != 0 && (a.PathMTU < 1 || a.PathMTU > e.cfg.MaxMTU):
-		return path, invalid("path_mtu %d, the port takes 1 (256 bytes) to %d (%d bytes)", a.PathMTU, e.cfg.MaxMTU, e.cfg.MaxMTU.Bytes())
+		return path, invalid("path_mtu %d, the port takes 1 (256 bytes) to %d (%d bytes)",
+			a.PathMTU, e.cfg.MaxMTU, e.cfg.MaxMTU.Bytes())
 	}
 	if mask&AttrAV == 0 {
 		return path, nil
@@ -277,10 +289,11 @@ func (e *Engine) enter(q *QP, from, to QPState) {
 	e.schedule(q, dueRequest) // posted while draining, or before a spurious RTS → RTS
 }
 
-var attrNames = [...]string{"IBV_QP_STATE", "IBV_QP_CUR_STATE", "IBV_QP_EN_SQD_ASYNC_NOTIFY", "IBV_QP_ACCESS_FLAGS", "IBV_QP_PKEY_INDEX",
-	"IBV_QP_PORT", "IBV_QP_QKEY", "IBV_QP_AV", "IBV_QP_PATH_MTU", "IBV_QP_TIMEOUT", "IBV_QP_RETRY_CNT", "IBV_QP_RNR_RETRY", "IBV_QP_RQ_PSN",
-	"IBV_QP_MAX_QP_RD_ATOMIC", "IBV_QP_ALT_PATH", "IBV_QP_MIN_RNR_TIMER", "IBV_QP_SQ_PSN", "IBV_QP_MAX_DEST_RD_ATOMIC",
-	"IBV_QP_PATH_MIG_STATE", "IBV_QP_CAP", "IBV_QP_DEST_QPN"}
+var attrNames = [...]string{"IBV_QP_STATE", "IBV_QP_CUR_STATE", "IBV_QP_EN_SQD_ASYNC_NOTIFY", "IBV_QP_ACCESS_FLAGS",
+	"IBV_QP_PKEY_INDEX", "IBV_QP_PORT", "IBV_QP_QKEY", "IBV_QP_AV", "IBV_QP_PATH_MTU", "IBV_QP_TIMEOUT",
+	"IBV_QP_RETRY_CNT", "IBV_QP_RNR_RETRY", "IBV_QP_RQ_PSN", "IBV_QP_MAX_QP_RD_ATOMIC", "IBV_QP_ALT_PATH",
+	"IBV_QP_MIN_RNR_TIMER", "IBV_QP_SQ_PSN", "IBV_QP_MAX_DEST_RD_ATOMIC", "IBV_QP_PATH_MIG_STATE", "IBV_QP_CAP",
+	"IBV_QP_DEST_QPN"}
 
 // String lists the attributes by their verbs names.
 func (m AttrMask) String() string {

@@ -186,7 +186,8 @@ func (e *Engine) checkQueues(init *QPInit) error {
 func (e *Engine) checkInit(init *QPInit) error {
 	c := &init.Cap
 	if !init.Type.exists() {
-		return invalid("qp_type %d: this stack has RC (2), UC (3), UD (4), XRC_SEND (9), XRC_RECV (10) and GSI (1)", init.Type)
+		return invalid("qp_type %d: this stack has RC (2), UC (3), UD (4), XRC_SEND (9), XRC_RECV (10) and GSI (1)",
+			init.Type)
 	}
 	if err := e.checkQueues(init); err != nil {
 		return err
@@ -227,7 +228,8 @@ func (e *Engine) pickQPN(t QPType) (uint32, error) {
 			return qpn, nil
 		}
 	}
-	return 0, fmt.Errorf("%w: all queue pair numbers of 0x%06x/0x%06x are taken", ErrLimit, e.cfg.QPNs.Value, e.cfg.QPNs.Mask)
+	return 0, fmt.Errorf("%w: all queue pair numbers of 0x%06x/0x%06x are taken",
+		ErrLimit, e.cfg.QPNs.Value, e.cfg.QPNs.Mask)
 }
 
 // StartPSN is where this side should start counting (IBV_QP_SQ_PSN) in the queue pair's present

@@ -45,8 +45,8 @@ type CongestionParams struct {
 //
 // The least rate is a tenth of that of the ns-3 model, so that a hundred flows fit into 1 Gbit/s.
 var DefaultCongestion = CongestionParams{
-	LineRate: 100e9, MinRate: 10e6, G: 1.0 / 256, AlphaTimer: 55_000, CutInterval: 50_000, RaiseTimer: 55_000, RaiseBytes: 10e6,
-	FastRecoveries: 5, CNPInterval: 50_000,
+	LineRate: 100e9, MinRate: 10e6, G: 1.0 / 256, AlphaTimer: 55_000, CutInterval: 50_000, RaiseTimer: 55_000,
+	RaiseBytes: 10e6, FastRecoveries: 5, CNPInterval: 50_000,
 }
 
 // withDefaults fills in what is zero. With an interval of zero catchUp would never end.

@@ -45,7 +45,8 @@ const (
 	numRecordKinds
 )
 
-var recordNames = [numRecordKinds]string{"", "request", "sent", "received", "dropped", "executed", "retry", "wait", "give up", "timer", "completion", "state", "marked", "slowed", "gap", "lost"}
+var recordNames = [numRecordKinds]string{"", "request", "sent", "received", "dropped", "executed", "retry", "wait",
+	"give up", "timer", "completion", "state", "marked", "slowed", "gap", "lost"}
 
 // String is the kind's name.
 func (k RecordKind) String() string {
@@ -141,7 +142,15 @@ func (e *Engine) recordGap(q *QP, from wire.PSN, n int32, before int) {
 
 // recordExecuted records a request's packet that the responder has executed.
 func (e *Engine) recordExecuted(q *QP, p *wire.Packet) {
-	x := Record{At: e.now, Kind: RecordExecuted, QPN: q.qpn, PSN: p.BTH.PSN(), Op: uint8(p.Opcode), Length: uint32(len(p.Payload)), Value: q.resp.va}
+	x := Record{
+		At:     e.now,
+		Kind:   RecordExecuted,
+		QPN:    q.qpn,
+		PSN:    p.BTH.PSN(),
+		Op:     uint8(p.Opcode),
+		Length: uint32(len(p.Payload)),
+		Value:  q.resp.va,
+	}
 	switch {
 	case p.Op.Flags&wire.OpAtomic != 0:
 		x.Value, x.Length = p.AtomicETH().VA(), 8

@@ -14,7 +14,14 @@ import (
 // under its PSN, although one of 16 million packets ago, with the same PSN, is remembered too.
 func TestReplayAfterRound(t *testing.T) {
 	a, b := pair(t, 4096, wire.MTU256)
-	atomic := SendWR{Opcode: WRAtomicFetchAndAdd, Flags: SendSignaled, CompareAdd: 1, SGL: []SGE{a.sge(0, 8)}, RemoteAddr: mr.AddrOf(b.buf), RKey: b.reg.RKey()}
+	atomic := SendWR{
+		Opcode:     WRAtomicFetchAndAdd,
+		Flags:      SendSignaled,
+		CompareAdd: 1,
+		SGL:        []SGE{a.sge(0, 8)},
+		RemoteAddr: mr.AddrOf(b.buf),
+		RKey:       b.reg.RKey(),
+	}
 	read := SendWR{Opcode: WRRead, Flags: SendSignaled, SGL: []SGE{a.sge(8, 8)}, RemoteAddr: mr.AddrOf(b.buf) + 1024, RKey: b.reg.RKey()}
 	first := a.q.rec.psn
 	for round := range uint64(2) {

@@ -199,11 +199,21 @@ func (e *Engine) replay(q *QP, p *wire.Packet, psn wire.PSN) wire.DropReason {
 		if !res.valid || psn.Sub(res.first) < 0 || psn.Sub(res.last) > 0 || res.answer != answerTo(p) {
 			continue
 		}
-		j := job{res: i, again: true, answer: res.answer, start: psn, next: psn, orig: res.orig, rkey: res.rkey, pd: res.pd}
+		j := job{
+			res:    i,
+			again:  true,
+			answer: res.answer,
+			start:  psn,
+			next:   psn,
+			orig:   res.orig,
+			rkey:   res.rkey,
+			pd:     res.pd,
+		}
 		if res.answer == answerData {
 			skip := uint32(psn.Sub(res.first)) * q.mtu
 			h := p.RETH()
-			if h.RKey() != res.rkey || h.VA() != res.va+uint64(skip) || uint64(h.DMALen())+uint64(skip) > uint64(res.length) {
+			if h.RKey() != res.rkey || h.VA() != res.va+uint64(skip) ||
+				uint64(h.DMALen())+uint64(skip) > uint64(res.length) {
 				return wire.DropMalformed
 			}
 			j.va, j.left = h.VA(), h.DMALen()

@@ -133,7 +133,15 @@ func (e *Engine) start(q *QP) bool {
 	r.started++
 	r.off = 0
 	if e.recorder != nil {
-		e.recorder.add(Record{At: e.now, Kind: RecordRequest, QPN: q.qpn, PSN: q.rec.psn, Op: uint8(s.opcode), Value: s.wrid, Length: s.length})
+		e.recorder.add(Record{
+			At:     e.now,
+			Kind:   RecordRequest,
+			QPN:    q.qpn,
+			PSN:    q.rec.psn,
+			Op:     uint8(s.opcode),
+			Value:  s.wrid,
+			Length: s.length,
+		})
 	}
 	q.rec.window.small = s.length <= smallMessage
 	return true
@@ -278,7 +286,8 @@ func (e *Engine) emit(q *QP, b *wire.Batch, s *sendSlot, rule *wrRule) verdict {
 		}
 		(*wire.RETH)(f.Body[at:]).Put(va, s.rkey, length)
 	}
-	if st := e.noted(e.sealPayload(f, int(uint32(info.HdrLen)+n)-len(rest), rest, s.flags&SendInline == 0)); st != mr.OK {
+	if st := e.noted(e.sealPayload(f, int(uint32(info.HdrLen)+n)-len(rest), rest,
+		s.flags&SendInline == 0)); st != mr.OK {
 		b.Undo()
 		e.doom(q, WCLocProtErr)
 		return verdictSent
@@ -290,7 +299,8 @@ func (e *Engine) emit(q *QP, b *wire.Batch, s *sendSlot, rule *wrRule) verdict {
 }
 
 // putRequestHeaders writes BTH and the extension headers of a SEND or WRITE packet, bar its RETH.
-func (q *QP) putRequestHeaders(now Time, body []byte, op wire.Opcode, info *wire.OpInfo, s *sendSlot, pad uint8, last bool) {
+func (q *QP) putRequestHeaders(now Time, body []byte, op wire.Opcode, info *wire.OpInfo, s *sendSlot, pad uint8,
+	last bool) {
 	r := &q.req
 	var flags wire.BTHFlags
 	if r.off == 0 {

@@ -252,7 +252,8 @@ func (q *QP) checkLength(p *wire.Packet) fault {
 		}
 	case p.Op.Flags&wire.OpWrite != 0:
 		sum := uint64(r.got) + uint64(n)
-		if end := p.Op.Flags&wire.OpEnd != 0; r.length > MaxMessage || end && sum != uint64(r.length) || !end && sum >= uint64(r.length) {
+		if end := p.Op.Flags&wire.OpEnd != 0; r.length > MaxMessage || end && sum != uint64(r.length) ||
+			!end && sum >= uint64(r.length) {
 			return faultLength
 		}
 	case p.Op.Flags&wire.OpRead != 0:

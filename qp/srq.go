@@ -100,8 +100,8 @@ type sharedSlot struct {
 
 // NewSRQ makes a shared receive queue (ibv_create_srq). ErrInvalid says which value is wrong.
 func NewSRQ(init SRQInit) (*SRQ, error) {
-	s := &SRQ{context: init.Context, mem: init.Memory, pd: init.PD, maxSGE: init.MaxSGE, spinLock: spinLock{yield: init.Yield},
-		xrcd: init.XRCD, number: init.Number, sharers: map[wire.GID]*sharer{}}
+	s := &SRQ{context: init.Context, mem: init.Memory, pd: init.PD, maxSGE: init.MaxSGE,
+		spinLock: spinLock{yield: init.Yield}, xrcd: init.XRCD, number: init.Number, sharers: map[wire.GID]*sharer{}}
 	switch {
 	case init.PD == 0:
 		return nil, invalid("no protection domain")
@@ -188,7 +188,8 @@ func (s *SRQ) PostRecv(wrs []RecvWR) (n int, err error) {
 			return i, err
 		}
 		if !s.post(&wrs[i], length) {
-			return i, fmt.Errorf("%w: all %d receive work requests of the shared receive queue are outstanding", ErrFull, s.Query().MaxWR)
+			return i, fmt.Errorf("%w: all %d receive work requests of the shared receive queue are outstanding",
+				ErrFull, s.Query().MaxWR)
 		}
 	}
 	return len(wrs), nil

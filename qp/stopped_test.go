@@ -42,7 +42,8 @@ func TestStopped(t *testing.T) {
 			r.next = max(r.next, head+1)
 		}
 		if got, want := q.stopped(), looked(); got != want {
-			t.Fatalf("stopped %v, want %v: head %d, next %d, started %d, %d doomed from %d", got, want, q.sq.head.Load(), r.next, r.started, r.doomed, r.stop)
+			t.Fatalf("stopped %v, want %v: head %d, next %d, started %d, %d doomed from %d",
+				got, want, q.sq.head.Load(), r.next, r.started, r.doomed, r.stop)
 		}
 		if q.stopped() {
 			stopped++

@@ -432,21 +432,25 @@ type Event struct {
 
 var (
 	stateNames = [...]string{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"}
-	wrNames    = [numWROpcodes]string{"RDMA_WRITE", "RDMA_WRITE_WITH_IMM", "SEND", "SEND_WITH_IMM", "RDMA_READ", "ATOMIC_CMP_AND_SWP",
-		"ATOMIC_FETCH_AND_ADD", "LOCAL_INV", "BIND_MW", "SEND_WITH_INV", WRFlush: "FLUSH", WRAtomicWrite: "ATOMIC_WRITE"}
+	wrNames    = [numWROpcodes]string{"RDMA_WRITE", "RDMA_WRITE_WITH_IMM", "SEND", "SEND_WITH_IMM", "RDMA_READ",
+		"ATOMIC_CMP_AND_SWP", "ATOMIC_FETCH_AND_ADD", "LOCAL_INV", "BIND_MW", "SEND_WITH_INV", WRFlush: "FLUSH",
+		WRAtomicWrite: "ATOMIC_WRITE"}
 	// in the order of their numbers, also of those that no queue pair of ours ends with
-	statusNames = [...]string{"success", "local length error", "local QP operation error", "local EE context operation error",
-		"local protection error", "Work Request Flushed Error", "memory bind operation error", "bad response error", "local access error",
-		"remote invalid request error", "remote access error", "remote operation error", "transport retry counter exceeded",
-		"RNR retry counter exceeded", "local RDD violation error", "remote invalid RD request", "aborted error", "invalid EE context number",
-		"invalid EE context state", "fatal error", "response timeout error", "general error"}
-	wcNames = map[WCOpcode]string{WCSend: "SEND", WCRDMAWrite: "RDMA_WRITE", WCRDMARead: "RDMA_READ", WCCompSwap: "COMP_SWAP",
-		WCFetchAdd: "FETCH_ADD", WCBindMW: "BIND_MW", WCLocalInv: "LOCAL_INV",
+	statusNames = [...]string{"success", "local length error", "local QP operation error",
+		"local EE context operation error", "local protection error", "Work Request Flushed Error",
+		"memory bind operation error", "bad response error", "local access error", "remote invalid request error",
+		"remote access error", "remote operation error", "transport retry counter exceeded",
+		"RNR retry counter exceeded", "local RDD violation error", "remote invalid RD request", "aborted error",
+		"invalid EE context number", "invalid EE context state", "fatal error", "response timeout error",
+		"general error"}
+	wcNames = map[WCOpcode]string{WCSend: "SEND", WCRDMAWrite: "RDMA_WRITE", WCRDMARead: "RDMA_READ",
+		WCCompSwap: "COMP_SWAP", WCFetchAdd: "FETCH_ADD", WCBindMW: "BIND_MW", WCLocalInv: "LOCAL_INV",
 		WCFlush: "FLUSH", WCAtomicWrite: "ATOMIC_WRITE", WCRecv: "RECV", WCRecvRDMAWithImm: "RECV_RDMA_WITH_IMM"}
 	eventNames = [numEventTypes]string{EventCQErr: "CQ error", EventQPFatal: "local work queue catastrophic error",
-		EventQPReqErr: "invalid request local work queue error", EventQPAccessErr: "local access violation work queue error",
-		EventCommEst: "communication established", EventSQDrained: "send queue drained", EventPortActive: "port active",
-		EventPortErr: "port error", EventQPLastWQE: "last WQE reached", EventDeviceFatal: "local catastrophic error",
+		EventQPReqErr:    "invalid request local work queue error",
+		EventQPAccessErr: "local access violation work queue error", EventCommEst: "communication established",
+		EventSQDrained: "send queue drained", EventPortActive: "port active", EventPortErr: "port error",
+		EventQPLastWQE: "last WQE reached", EventDeviceFatal: "local catastrophic error",
 		EventGIDChange: "GID table change", EventSRQErr: "SRQ catastrophic error", EventSRQLimit: "SRQ limit reached"}
 )
 

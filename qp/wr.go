@@ -33,7 +33,8 @@ func (q *QP) post(wrs []SendWR, all bool) (n int, err error) {
 	free := uint32(len(q.sq.slots)) - (tail - q.sq.head.Load())
 	for n = range wrs {
 		if uint32(n) == free {
-			err = fmt.Errorf("%w: all %d send work requests of QP 0x%06x are outstanding", ErrFull, len(q.sq.slots), q.qpn)
+			err = fmt.Errorf("%w: all %d send work requests of QP 0x%06x are outstanding",
+				ErrFull, len(q.sq.slots), q.qpn)
 			break
 		}
 		if err = q.writeSend(tail+uint32(n), &wrs[n]); err != nil {
@@ -202,7 +203,8 @@ func writeBind(s *sendSlot, b *BindInfo) error {
 func writeFlush(s *sendSlot, f *FlushInfo) error {
 	switch {
 	case f.Placement == 0 || f.Placement&^(PlacementGlobal|PlacementPersistent) != 0:
-		return invalid("FLUSH with placement %d: want PlacementGlobal (1), PlacementPersistent (2) or both", f.Placement)
+		return invalid("FLUSH with placement %d: want PlacementGlobal (1), PlacementPersistent (2) or both",
+			f.Placement)
 	case f.Selectivity > SelectivityMR:
 		return invalid("FLUSH with selectivity %d: want SelectivityRange (0) or SelectivityMR (1)", f.Selectivity)
 	}
@@ -254,7 +256,8 @@ func (q *QP) PostRecv(wrs []RecvWR) (n int, err error) {
 	free := uint32(len(q.rq.slots)) - (tail - q.rq.head.Load())
 	for n = range wrs {
 		if uint32(n) == free {
-			err = fmt.Errorf("%w: all %d receive work requests of QP 0x%06x are outstanding", ErrFull, len(q.rq.slots), q.qpn)
+			err = fmt.Errorf("%w: all %d receive work requests of QP 0x%06x are outstanding",
+				ErrFull, len(q.rq.slots), q.qpn)
 			break
 		}
 		length, lerr := sglLength(wrs[n].SGL, q.rq.maxSGE)

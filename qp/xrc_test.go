@@ -21,8 +21,19 @@ func xrcPair(t *testing.T) (a, b *end) {
 	const rtr = AttrState | AttrAV | AttrPathMTU | AttrDestQPN | AttrRQPSN
 	require.NoError(t, a.e.ModifyQP(0, a.q, &QPAttr{State: StateInit, Port: 1}, inUse))
 	require.NoError(t, b.e.ModifyQP(0, b.q, &QPAttr{State: StateInit, Port: 1, AccessFlags: mr.RemoteAny}, inUse))
-	require.NoError(t, a.e.ModifyQP(0, a.q, &QPAttr{State: StateRTR, PathMTU: wire.MTU256, DestQPN: b.q.QPN(), AV: AHAttr{DGID: b.gid}}, rtr))
-	require.NoError(t, b.e.ModifyQP(0, b.q, &QPAttr{State: StateRTR, PathMTU: wire.MTU256, DestQPN: a.q.QPN(), AV: AHAttr{DGID: a.gid}, MaxDestRdAtomic: 4},
+	require.NoError(t, a.e.ModifyQP(0, a.q, &QPAttr{
+		State:   StateRTR,
+		PathMTU: wire.MTU256,
+		DestQPN: b.q.QPN(),
+		AV:      AHAttr{DGID: b.gid},
+	}, rtr))
+	require.NoError(t, b.e.ModifyQP(0, b.q, &QPAttr{
+		State:           StateRTR,
+		PathMTU:         wire.MTU256,
+		DestQPN:         a.q.QPN(),
+		AV:              AHAttr{DGID: a.gid},
+		MaxDestRdAtomic: 4,
+	},
 		rtr|AttrMaxDestRdAtomic|AttrMinRNRTimer))
 	require.NoError(t, a.e.ModifyQP(0, a.q, &QPAttr{State: StateRTS, Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 4},
 		AttrState|AttrSQPSN|AttrTimeout|AttrRetryCnt|AttrRNRRetry|AttrMaxRdAtomic))

@@ -27,7 +27,8 @@ func (p *Packet) restore() bool {
 func (p *Packet) headersCut() string {
 	have := len(p.Data) - p.Cut - p.body
 	if have < wire.BTHLen {
-		return fmt.Sprintf("the capture has cut off its headers: %d bytes of the BTH's %d are there", max(have, 0), wire.BTHLen)
+		return fmt.Sprintf("the capture has cut off its headers: %d bytes of the BTH's %d are there",
+			max(have, 0), wire.BTHLen)
 	}
 	if len(p.Frame.Body) < wire.MinBody {
 		return "" // wire.Parse says what is wrong
@@ -37,7 +38,8 @@ func (p *Packet) headersCut() string {
 	if op.Flags == 0 || have >= int(op.HdrLen) {
 		return ""
 	}
-	return fmt.Sprintf("the capture has cut off its headers: %d bytes of %d are there, of %v qp 0x%06x psn %v", have, op.HdrLen, h.Opcode(), h.DestQP(), h.PSN())
+	return fmt.Sprintf("the capture has cut off its headers: %d bytes of %d are there, of %v qp 0x%06x psn %v",
+		have, op.HdrLen, h.Opcode(), h.DestQP(), h.PSN())
 }
 
 // firstOfRun looks whether the packet is longer than one with its headers can be: then it was the
@@ -56,7 +58,8 @@ func (p *Packet) firstOfRun() {
 		longest = wire.BodyLen(opcode, 8)
 	default:
 		longest, known = wire.BodyLen(opcode, wire.MTU4096.Bytes()), false
-		if _, err := wire.MTUFromBytes(len(body) - wire.BodyLen(opcode, 0)); op.Payload == wire.PayloadFull && err != nil {
+		if _, err := wire.MTUFromBytes(len(body) - wire.BodyLen(opcode, 0)); op.Payload == wire.PayloadFull &&
+			err != nil {
 			longest = 0
 		}
 		if op.Has(wire.OpWrite | wire.OpRETH | wire.OpEnd) { // it says how much it writes

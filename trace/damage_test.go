@@ -80,8 +80,9 @@ func TestClassicFormat(t *testing.T) {
 func TestTruncatedFiles(t *testing.T) {
 	_, frames := vectors(t)
 	for name, file := range map[string][]byte{
-		"pcap":   classic(binary.LittleEndian, true, 1, frames[:3]...),
-		"pcapng": capture(t, Record{Link: LinkEthernet, Data: frames[0], Comment: "c"}, Record{Link: LinkRaw, Name: "x", Data: frames[1][14:]}),
+		"pcap": classic(binary.LittleEndian, true, 1, frames[:3]...),
+		"pcapng": capture(t, Record{Link: LinkEthernet, Data: frames[0], Comment: "c"},
+			Record{Link: LinkRaw, Name: "x", Data: frames[1][14:]}),
 	} {
 		whole, err := drain(file)
 		require.Equal(t, io.EOF, err)

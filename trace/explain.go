@@ -117,7 +117,8 @@ func letters(b []byte) string {
 // ParseHex reads bytes as people copy them: digits, with or without spaces, line breaks, colons or
 // 0x between them. It does not understand the offsets and letters of a hexdump.
 func ParseHex(text string) ([]byte, error) {
-	clean := strings.NewReplacer("0x", "", " ", "", "\n", "", "\t", "", "\r", "", ":", "", "-", "", ",", "", "\\x", "").Replace(text)
+	clean := strings.NewReplacer("0x", "", " ", "", "\n", "", "\t", "", "\r", "", ":", "", "-", "", ",", "", "\\x",
+		"").Replace(text)
 	if len(clean)%2 != 0 {
 		return nil, fmt.Errorf("trace: %d hexadecimal digits are no whole bytes", len(clean))
 	}

@@ -116,7 +116,14 @@ func (p *Packet) eachPayload(at int, f func(Field)) {
 	}
 	p.header("MAD", at, 24, f)
 	err := wire.EachCMField(m, func(c wire.CMField) {
-		x := Field{Layer: "CM " + m.Attribute().String(), Name: c.Name, Bit: 8*at + c.Bit, Bits: c.Bits, Value: c.Value, Meaning: c.Text}
+		x := Field{
+			Layer:   "CM " + m.Attribute().String(),
+			Name:    c.Name,
+			Bit:     8*at + c.Bit,
+			Bits:    c.Bits,
+			Value:   c.Value,
+			Meaning: c.Text,
+		}
 		p.fill(&x, cmStyle(c))
 		f(x)
 	})

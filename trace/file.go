@@ -112,7 +112,8 @@ func NewReader(in io.Reader) (*Reader, error) {
 		r.next = r.nextPcap
 		return r, r.pcapHeader(pcapMagic[m])
 	default:
-		return nil, r.damaged(0, 0, "neither pcap nor pcapng: the file begins with % x%s", magic, otherFormats[m&0xffff])
+		return nil, r.damaged(0, 0, "neither pcap nor pcapng: the file begins with % x%s", magic,
+			otherFormats[m&0xffff])
 	}
 }
 

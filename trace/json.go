@@ -29,7 +29,8 @@ func (p *Packet) AppendJSON(dst []byte) []byte {
 	dst = append(dst, `","kind":`...)
 	dst = appendString(dst, p.Kind.String())
 	src, dest := p.Addresses()
-	for _, x := range [...][2]string{{"interface", p.Name}, {"comment", p.Comment}, {"why", p.Why}, {"problem", p.Problem}, {"src", src}, {"dst", dest}} {
+	for _, x := range [...][2]string{{"interface", p.Name}, {"comment", p.Comment}, {"why", p.Why},
+		{"problem", p.Problem}, {"src", src}, {"dst", dest}} {
 		if x[1] != "" {
 			dst = appendString(append(dst, `,"`+x[0]+`":`...), x[1])
 		}

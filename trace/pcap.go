@@ -45,7 +45,8 @@ func (r *Reader) nextPcap(rec *Record) (err error) {
 	}
 	n, length := r.order.Uint32(h[8:]), r.order.Uint32(h[12:])
 	if n > maxRecord {
-		return r.damaged(rec.Number, rec.Offset, "a captured length of %d bytes; %d is the most that is ever captured", n, maxRecord)
+		return r.damaged(rec.Number, rec.Offset, "a captured length of %d bytes; %d is the most that is ever captured",
+			n, maxRecord)
 	}
 	rec.Time = int64(r.order.Uint32(h[0:]))*1e9 + int64(r.order.Uint32(h[4:]))*r.pcap.unit
 	rec.Link = r.pcap.link

@@ -77,11 +77,13 @@ func (r *Reader) section(h []byte) error {
 	case binary.BigEndian.Uint32(rest[:]):
 		r.order = binary.BigEndian
 	default:
-		return r.damaged(r.number, began, "the section's byte order mark is % x, neither way round 1a 2b 3c 4d", rest[:4])
+		return r.damaged(r.number, began, "the section's byte order mark is % x, neither way round 1a 2b 3c 4d",
+			rest[:4])
 	}
 	length := r.order.Uint32(h[4:])
 	if length < 28 || length%4 != 0 {
-		return r.damaged(r.number, began, "a section header of %d bytes: it has at least 28, and a multiple of 4", length)
+		return r.damaged(r.number, began, "a section header of %d bytes: it has at least 28, and a multiple of 4",
+			length)
 	}
 	if major := r.order.Uint16(rest[4:]); major != 1 {
 		return r.damaged(r.number, began, "pcapng of version %d; there is only version 1", major)
@@ -106,7 +108,8 @@ func (r *Reader) nextNg(rec *Record) error {
 			continue
 		}
 		if length < 12 || length%4 != 0 {
-			return r.damaged(rec.Number, began, "a block of type %d with %d bytes: it has at least 12, and a multiple of 4", kind, length)
+			return r.damaged(rec.Number, began,
+				"a block of type %d with %d bytes: it has at least 12, and a multiple of 4", kind, length)
 		}
 		rec.Offset = began
 		found, err := r.block(rec, kind, int64(length)-12)
@@ -126,7 +129,8 @@ func (r *Reader) trailer(rec *Record, began int64, length uint32) error {
 		return err
 	}
 	if again := r.order.Uint32(t[:]); again != length {
-		return r.damaged(rec.Number, began, "a block begins with a length of %d bytes and ends with one of %d", length, again)
+		return r.damaged(rec.Number, began, "a block begins with a length of %d bytes and ends with one of %d",
+			length, again)
 	}
 	return nil
 }
@@ -210,7 +214,8 @@ func (f *ngInterface) nanoseconds(t uint64) int64 {
 func (r *Reader) ngPacket(rec *Record, kind uint32, n int64) error {
 	var h [20]byte
 	if n < int64(len(h)) {
-		return r.damaged(rec.Number, r.offset, "the block of a packet has %d bytes; it has at least %d", n+12, len(h)+12)
+		return r.damaged(rec.Number, r.offset, "the block of a packet has %d bytes; it has at least %d",
+			n+12, len(h)+12)
 	}
 	if err := r.must(h[:], "the block of a packet"); err != nil {
 		return err
@@ -261,11 +266,14 @@ func (r *Reader) ngSimple(rec *Record, n int64) error {
 func (r *Reader) ngData(rec *Record, size, room int64, length uint32) (err error) {
 	switch {
 	case rec.Interface >= len(r.ng.ifs):
-		return r.damaged(rec.Number, rec.Offset, "it is of interface %d; the section has described %d so far, counted from 0", rec.Interface, len(r.ng.ifs))
+		return r.damaged(rec.Number, rec.Offset,
+			"it is of interface %d; the section has described %d so far, counted from 0", rec.Interface, len(r.ng.ifs))
 	case size > maxRecord:
-		return r.damaged(rec.Number, rec.Offset, "a captured length of %d bytes; %d is the most that is ever captured", size, maxRecord)
+		return r.damaged(rec.Number, rec.Offset, "a captured length of %d bytes; %d is the most that is ever captured",
+			size, maxRecord)
 	case (size+3)&^3 > room:
-		return r.damaged(rec.Number, rec.Offset, "a captured length of %d bytes in a block with room for %d", size, room)
+		return r.damaged(rec.Number, rec.Offset, "a captured length of %d bytes in a block with room for %d",
+			size, room)
 	}
 	f := &r.ng.ifs[rec.Interface]
 	rec.Link, rec.Name = f.link, f.name

@@ -13,7 +13,8 @@ import (
 // has not the value it nearly always has, and what is wrong with it.
 func (p *Packet) AppendLine(dst []byte) []byte {
 	if p.Kind == Other {
-		return append(append(strconv.AppendInt(append(dst, "(no RoCE: "...), int64(len(p.Data)), 10), " B, "...), p.Why+")"...)
+		return append(append(strconv.AppendInt(append(dst, "(no RoCE: "...), int64(len(p.Data)), 10), " B, "...),
+			p.Why+")"...)
 	}
 	switch {
 	case p.Kind == RoCEv2 && p.ICRC == ICRCRight:

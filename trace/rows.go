@@ -82,7 +82,8 @@ var rows = map[string][]row{
 		{"destination", 192, 128, address, nil},
 	},
 	"UDP": {
-		{"source port", 0, 16, decimal, said("the same for all packets of a queue pair, so that they take one way (section 1.2)")},
+		{"source port", 0, 16, decimal,
+			said("the same for all packets of a queue pair, so that they take one way (section 1.2)")},
 		{"destination port", 16, 16, decimal, nil},
 		{"length", 32, 16, decimal, nil},
 		{"checksum", 48, 16, hexadecimal, zero("none: the ICRC is the check (section 1.3)")},
@@ -126,7 +127,8 @@ var rows = map[string][]row{
 	"XRCETH": {{"srqn", 8, 24, hexadecimal, said("the shared receive queue at the responder")}},
 	"FETH": {
 		{"selectivity", 26, 2, decimal, listed("a range", "the whole region")},
-		{"placement", 28, 4, decimal, listed("none", "visible to all (global)", "on storage (persistent)", "visible and on storage")},
+		{"placement", 28, 4, decimal, listed("none", "visible to all (global)", "on storage (persistent)",
+			"visible and on storage")},
 	},
 	"reserved": {{"reserved", 0, 128, octets, nil}},
 	"MAD": {

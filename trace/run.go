@@ -36,7 +36,8 @@ func (u *run) found(p *Packet) bool {
 	u.rec, u.head, u.body, u.part = p.Record, p.head, p.body, 0
 	u.whole = p.Data[:p.body+len(body)]
 	for u.size = from; u.size <= min(to, len(body)-wire.MinBody); u.size += 4 {
-		if next := (*wire.BTH)(body[u.size:]); next.PKey() != first.PKey() || next.TVer() != 0 || next.Opcode().Info().Flags == 0 {
+		if next := (*wire.BTH)(body[u.size:]); next.PKey() != first.PKey() || next.TVer() != 0 ||
+			next.Opcode().Info().Flags == 0 {
 			continue
 		}
 		f, drop := wire.SplitFrame(u.make()[u.head:])

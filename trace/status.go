@@ -27,7 +27,8 @@ type Topic struct {
 // Topics returns all that ExplainStatus knows.
 func Topics() []Topic {
 	var all []Topic
-	for _, table := range [][]Topic{statuses, syndromes, events, cmEvents, rejections(), sidrAnswers(), drops(), counters()} {
+	for _, table := range [][]Topic{statuses, syndromes, events, cmEvents, rejections(), sidrAnswers(), drops(),
+		counters()} {
 		all = append(all, table...)
 	}
 	return all
@@ -37,15 +38,17 @@ func Topics() []Topic {
 func drops() (all []Topic) {
 	for r := wire.DropNone + 1; r < wire.NumDropReasons; r++ {
 		all = append(all, Topic{Kind: "drop counter", Name: r.String(), Number: -1,
-			Means: "Packets that arrived and went no further: " + r.Explain() + ". Their sender hears nothing of it; of a reliable connection it repeats them.", Causes: dropCauses[r]})
+			Means: "Packets that arrived and went no further: " + r.Explain() +
+				". Their sender hears nothing of it; of a reliable connection it repeats them.", Causes: dropCauses[r]})
 	}
 	return all
 }
 
 // kinds of topics by the words that may stand before a number: "event 3".
-var topicWords = map[string]string{"status": "completion status", "wc": "completion status", "wc_status": "completion status",
-	"syndrome": "syndrome", "nak": "syndrome", "event": "event", "async": "event",
-	"cm": "rdma_cm event", "cm_event": "rdma_cm event", "rdma_cm": "rdma_cm event", "rdma_cm_event": "rdma_cm event", "sidr": "SIDR status", "reject": "rejection", "rej": "rejection", "reason": "rejection"}
+var topicWords = map[string]string{"status": "completion status", "wc": "completion status",
+	"wc_status": "completion status", "syndrome": "syndrome", "nak": "syndrome", "event": "event", "async": "event",
+	"cm": "rdma_cm event", "cm_event": "rdma_cm event", "rdma_cm": "rdma_cm event", "rdma_cm_event": "rdma_cm event",
+	"sidr": "SIDR status", "reject": "rejection", "rej": "rejection", "reason": "rejection"}
 
 // ExplainStatus explains what a program printed: "IBV_WC_REM_INV_REQ_ERR", "rem_inv_req_err", 9,
 // "syndrome 0x61", "0x61" (a syndrome), "event 3", "IBV_EVENT_QP_FATAL", "rx_icrc_errors", "rej
@@ -61,7 +64,12 @@ func ExplainStatus(what string) (string, bool) {
 		}
 	}
 	if out.Len() == 0 && kind == "syndrome" && number < 256 {
-		t := Topic{Kind: kind, Name: wire.Syndrome(number).String(), Number: number, Means: upperFirst(syndromeMeans(nil, uint64(number))) + "."}
+		t := Topic{
+			Kind:   kind,
+			Name:   wire.Syndrome(number).String(),
+			Number: number,
+			Means:  upperFirst(syndromeMeans(nil, uint64(number))) + ".",
+		}
 		t.write(&out)
 	}
 	return out.String(), out.Len() > 0
@@ -91,7 +99,8 @@ func topicNumber(what string) (kind string, number int) {
 // plainName leaves out what people leave out: prefixes, case, separators.
 func plainName(s string) string {
 	s = strings.ToLower(strings.TrimSpace(s))
-	for _, prefix := range []string{"ibv_wc_", "ibv_event_", "ib_wc_", "ib_event_", "rdma_cm_event_", "rej:", "sidr:", "wc", "drop_"} {
+	for _, prefix := range []string{"ibv_wc_", "ibv_event_", "ib_wc_", "ib_event_", "rdma_cm_event_", "rej:", "sidr:",
+		"wc", "drop_"} {
 		s = strings.TrimPrefix(s, prefix)
 	}
 	return strings.NewReplacer("_", "", " ", "", "-", "").Replace(s)

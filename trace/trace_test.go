@@ -120,7 +120,8 @@ func TestVectorsDecode(t *testing.T) {
 // TestRows walks every row of every table: in the order of bits, inside the header, no two of them
 // about the same bits; headers of the transport have the size that package wire gives them.
 func TestRows(t *testing.T) {
-	sizes := map[string]int{"Ethernet": 14, "VLAN": 4, "SLL": 16, "SLL2": 20, "ERF": 16, "LRH": 8, "GRH": 40, "IPv4": 20, "IPv6": 40, "UDP": 8, "BTH": 12, "MAD": 24}
+	sizes := map[string]int{"Ethernet": 14, "VLAN": 4, "SLL": 16, "SLL2": 20, "ERF": 16, "LRH": 8, "GRH": 40, "IPv4": 20, "IPv6": 40,
+		"UDP": 8, "BTH": 12, "MAD": 24}
 	for h := wire.Header(0); h < wire.NumHeaders; h++ {
 		sizes[h.String()] = h.Size()
 	}
@@ -190,7 +191,8 @@ func wrapped(t testing.TB, ether []byte) []wrap {
 		{"cooked", LinkCooked, with("0000 0001 0006 0200000000010000 0800", ip)},
 		{"cooked 2", LinkCooked2, with("0800 0000 00000003 0001 00 06 0200000000010000", ip)},
 		{"ERF Ethernet", LinkERF, with("0000000000000000 02 00 "+size(18+len(ether))+" 0000 "+size(len(ether))+" 0000", ether)},
-		{"ERF with an extension", LinkERF, with("0000000000000000 82 00 "+size(26+len(ether))+" 0000 "+size(len(ether))+" 0300000000000000 0000", ether)},
+		{"ERF with an extension", LinkERF, with("0000000000000000 82 00 "+size(26+len(ether))+" 0000 "+size(len(ether))+
+			" 0300000000000000 0000", ether)},
 	}
 }
 
@@ -245,7 +247,8 @@ func TestRunCut(t *testing.T) {
 		n    int
 		want int // the first packet's payload; -1: that is not known
 	}{
-		{wire.RCWriteOnly, 64, 64}, {wire.RCWriteOnlyImm, 3, 3}, {wire.RCReadRequest, 0, 0}, {wire.RCAcknowledge, 0, 0}, {wire.RCAtomicWrite, 8, 8},
+		{wire.RCWriteOnly, 64, 64}, {wire.RCWriteOnlyImm, 3, 3}, {wire.RCReadRequest, 0, 0}, {wire.RCAcknowledge, 0, 0},
+		{wire.RCAtomicWrite, 8, 8},
 		{wire.RCWriteMiddle, 256, -1}, {wire.RCWriteMiddle, 4096, -1}, {wire.RCSendOnly, 1000, -1},
 	} {
 		whole := runOf(t, 5, c.op, c.n, c.n, 1)
@@ -405,7 +408,11 @@ func TestEveryCounter(t *testing.T) {
 		_, ok := ExplainStatus(name)
 		require.True(t, ok, name)
 	})
-	for name, want := range map[string]string{"rx_prio3_pause": "PFC", "rx_icrc_encapsulated": "wrong ICRC", "np_cnp_sent": "notifications"} {
+	for name, want := range map[string]string{
+		"rx_prio3_pause":       "PFC",
+		"rx_icrc_encapsulated": "wrong ICRC",
+		"np_cnp_sent":          "notifications",
+	} {
 		text, _ := ExplainStatus(name)
 		require.Contains(t, text, want)
 	}
@@ -426,9 +433,10 @@ func TestStatus(t *testing.T) {
 			require.Contains(t, text, topic.Means, name)
 		}
 	}
-	for what, want := range map[string]string{"9": "IBV_WC_REM_INV_REQ_ERR (completion status 9)", "0x62": "REMOTE_ACCESS", "0x2e": "1.28 ms", "0x1f": "nothing said",
-		"cm 8": "RDMA_CM_EVENT_REJECTED (rdma_cm event 8)", "rej 13": "invalid LID", "sidr 1": "unsupported service ID", "consumer defined": "rejection 28",
-		"remote access error": "(completion status 10)", "REM_OP_ERR": "status 11", "event 3": "IBV_EVENT_QP_ACCESS_ERR", "0xff": "eserved", "Work Request Flushed Error": "status 5"} {
+	for what, want := range map[string]string{"9": "IBV_WC_REM_INV_REQ_ERR (completion status 9)", "0x62": "REMOTE_ACCESS",
+		"0x2e": "1.28 ms", "0x1f": "nothing said", "cm 8": "RDMA_CM_EVENT_REJECTED (rdma_cm event 8)", "rej 13": "invalid LID",
+		"sidr 1": "unsupported service ID", "consumer defined": "rejection 28", "remote access error": "(completion status 10)",
+		"REM_OP_ERR": "status 11", "event 3": "IBV_EVENT_QP_ACCESS_ERR", "0xff": "eserved", "Work Request Flushed Error": "status 5"} {
 		text, ok := ExplainStatus(what)
 		require.True(t, ok, what)
 		require.Contains(t, text, want)

@@ -47,9 +47,17 @@ func TestTsharkAgrees(t *testing.T) {
 func TestCommentsInTshark(t *testing.T) {
 	_, frames := trace.Vectors(t)
 	file := trace.WriteCapture(t,
-		trace.Record{Time: 1_700_000_000_123_456_789, Link: trace.LinkEthernet, Name: "eth0", Direction: trace.DirSent, Data: frames[0], Comment: "the first | with ünïcode"},
+		trace.Record{
+			Time:      1_700_000_000_123_456_789,
+			Link:      trace.LinkEthernet,
+			Name:      "eth0",
+			Direction: trace.DirSent,
+			Data:      frames[0],
+			Comment:   "the first | with ünïcode",
+		},
 		trace.Record{Time: 1_700_000_000_123_456_790, Link: trace.LinkRaw, Name: "tun0", Data: frames[1][14:]})
-	rows := tshark.Dissect(t, file, []string{"frame.comment", "frame.interface_name", "frame.time_epoch", "infiniband.bth.opcode", "frame.packet_flags_direction"})
+	rows := tshark.Dissect(t, file, []string{"frame.comment", "frame.interface_name", "frame.time_epoch", "infiniband.bth.opcode",
+		"frame.packet_flags_direction"})
 	require.Len(t, rows, 2)
 	require.Equal(t, "eth0", rows[0]["frame.interface_name"])
 	require.Equal(t, "the first | with ünïcode", rows[0]["frame.comment"])

@@ -40,7 +40,13 @@ func listed(texts ...string) means {
 	}
 }
 
-var etherTypes = map[uint64]string{etherIPv4: "IPv4", etherIPv6: "IPv6", etherVLAN: "a VLAN tag follows", etherQinQ: "a VLAN tag follows", etherRoCEv1: "RoCEv1"}
+var etherTypes = map[uint64]string{
+	etherIPv4:   "IPv4",
+	etherIPv6:   "IPv6",
+	etherVLAN:   "a VLAN tag follows",
+	etherQinQ:   "a VLAN tag follows",
+	etherRoCEv1: "RoCEv1",
+}
 
 func etherMeans(_ *Packet, v uint64) string { return etherTypes[v] }
 
@@ -110,7 +116,8 @@ func syndromeMeans(_ *Packet, v uint64) string {
 		}
 		return "ACK, with nothing said about receives"
 	case wire.KindRNR:
-		return fmt.Sprintf("RNR NAK: no receive was posted; try again after %v ms (timer code %d)", float64(wire.RNRTimeout(s.Code()))/1e6, s.Code())
+		return fmt.Sprintf("RNR NAK: no receive was posted; try again after %v ms (timer code %d)",
+			float64(wire.RNRTimeout(s.Code()))/1e6, s.Code())
 	case wire.KindNAK:
 		if text := nakMeans[s]; text != "" {
 			return text
@@ -161,10 +168,12 @@ func (p *Packet) ICRCMeaning() string {
 	case ICRCWrong:
 		if p.Kind == RoCEv2 {
 			if id, df, ok := wire.SolveIdentification(&p.Frame); ok && df {
-				return fmt.Sprintf("WRONG, but right for IP identification 0x%04x: something on the sender's side changed it", id)
+				return fmt.Sprintf("WRONG, but right for IP identification 0x%04x: something on the sender's "+
+					"side changed it", id)
 			}
 		}
-		return "WRONG: the bytes are not those that were sent, or a middlebox has rewritten addresses or ports; receivers drop it without a word"
+		return "WRONG: the bytes are not those that were sent, or a middlebox has rewritten addresses or ports; " +
+			"receivers drop it without a word"
 	case ICRCUnchecked:
 		if p.Cut > 0 {
 			return "not captured"

@@ -38,7 +38,8 @@ func NewWriter(w io.Writer) *Writer {
 // Write writes a record, its Comment too. Time must not be negative.
 func (x *Writer) Write(rec *Record) error {
 	if rec.Time < 0 || len(rec.Data) > maxRecord {
-		return fmt.Errorf("trace: a record of %d bytes at %d ns: there is room for %d bytes, and for times from 0 on", len(rec.Data), rec.Time, maxRecord)
+		return fmt.Errorf("trace: a record of %d bytes at %d ns: there is room for %d bytes, and for times from 0 on",
+			len(rec.Data), rec.Time, maxRecord)
 	}
 	id := x.iface(writerKey{rec.Name, rec.Link})
 	b := le.AppendUint32(x.begin(ngPacketBlock), id)

@@ -45,9 +45,11 @@ func Where(name string, lanes int) (where string, err error) {
 	_, where, _ = strings.Cut(name, ":")
 	switch {
 	case where == "":
-		err = &OpenError{Name: name, Reason: "what follows the colon is missing: an address, an interface, or the name of a pipe"}
+		err = &OpenError{Name: name,
+			Reason: "what follows the colon is missing: an address, an interface, or the name of a pipe"}
 	case lanes < 1 || lanes > MaxLanes || lanes&(lanes-1) != 0:
-		err = &OpenError{Name: name, Reason: fmt.Sprintf("%d lanes: the number must be a power of two from 1 to %d", lanes, MaxLanes)}
+		err = &OpenError{Name: name, Reason: fmt.Sprintf("%d lanes: the number must be a power of two from 1 to %d",
+			lanes, MaxLanes)}
 	}
 	return where, err
 }

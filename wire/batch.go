@@ -89,7 +89,8 @@ func (b *Batch) Reserve(p *Path, bodyLen int) *Frame {
 
 // joins says whether a frame may be the next of the current run.
 func (b *Batch) joins(p *Path, bodyLen int) bool {
-	return b.runBody != 0 && bodyLen <= b.runBody && b.runCount < b.maxRun && b.runBytes+bodyLen <= maxRunBytes && p.sameHead(&b.path)
+	return b.runBody != 0 && bodyLen <= b.runBody && b.runCount < b.maxRun && b.runBytes+bodyLen <= maxRunBytes &&
+		p.sameHead(&b.path)
 }
 
 // goesOn says whether a frame would be the next of the current run if that were not too long

@@ -105,9 +105,13 @@ func TestBatchRuns(t *testing.T) {
 		"longer starts":   {64, func(b *Batch) { reserve(t, b, a, 60, 100, 100, 104) }, []int{1, 2, 1}},
 		"64 KiB":          {64, func(b *Batch) { reserve(t, b, a, 9000, 9000, 9000, 9000, 9000, 9000, 9000, 9000) }, []int{7, 1}},
 		"undone":          {64, func(b *Batch) { reserve(t, b, a, 100, 100, 100); b.Undo(); reserve(t, b, a, 100) }, []int{2, 1}},
-		"appended":        {64, func(b *Batch) { reserve(t, b, a, 100, 100); b.Append(&b.Frames()[0]); reserve(t, b, a, 100) }, []int{2, 1, 1}},
-		"dropped":         {64, func(b *Batch) { reserve(t, b, a, 80, 100, 100); b.Drop(1) }, []int{2}},
-		"dropped all":     {64, func(b *Batch) { reserve(t, b, a, 80, 80); b.Drop(2); reserve(t, b, a, 80, 80) }, []int{2}},
+		"appended": {64, func(b *Batch) {
+			reserve(t, b, a, 100, 100)
+			b.Append(&b.Frames()[0])
+			reserve(t, b, a, 100)
+		}, []int{2, 1, 1}},
+		"dropped":     {64, func(b *Batch) { reserve(t, b, a, 80, 100, 100); b.Drop(1) }, []int{2}},
+		"dropped all": {64, func(b *Batch) { reserve(t, b, a, 80, 80); b.Drop(2); reserve(t, b, a, 80, 80) }, []int{2}},
 	} {
 		b := NewBatch(16, 8192)
 		b.MaxRun(x.maxRun)

@@ -194,8 +194,8 @@ func (b *built) check(t testing.TB, f *Frame) {
 		t.Fatalf("%v: Parse: %v", b.op, drop)
 	}
 	h := p.BTH
-	if p.Opcode != b.op || h.Opcode() != b.op || p.Op != b.op.Info() || h.Flags() != b.flags || h.PKey() != b.pkey || h.DestQP() != b.destQP ||
-		h.PSN() != b.psn || int(h.PadCount()) != Pad(len(b.payload)) || h.TVer() != 0 {
+	if p.Opcode != b.op || h.Opcode() != b.op || p.Op != b.op.Info() || h.Flags() != b.flags || h.PKey() != b.pkey ||
+		h.DestQP() != b.destQP || h.PSN() != b.psn || int(h.PadCount()) != Pad(len(b.payload)) || h.TVer() != 0 {
 		t.Fatalf("%v: BTH % x does not hold %+v", b.op, *h, b)
 	}
 	if h.Solicited() != (b.flags&BTHSolicited != 0) || h.MigReq() != (b.flags&BTHMigReq != 0) || h.FECN() != (b.flags&BTHFECN != 0) ||
@@ -230,7 +230,8 @@ func TestBuildParseIdentity(t *testing.T) {
 			b.check(t, &b.frame)
 			pkt := append(AppendFrame(nil, &b.frame), make([]byte, rnd.IntN(20))...)
 			again, drop := SplitFrame(pkt)
-			if drop != DropNone || again.Len() != b.frame.Len() || cap(again.Head) != len(again.Head) || cap(again.Body) != len(again.Body) {
+			if drop != DropNone || again.Len() != b.frame.Len() || cap(again.Head) != len(again.Head) ||
+				cap(again.Body) != len(again.Body) {
 				t.Fatalf("%v: SplitFrame: %v, %d bytes", Opcode(op), drop, again.Len())
 			}
 			b.check(t, &again)
@@ -264,7 +265,8 @@ func checkPath(t testing.TB, p *Path, f *Frame) {
 		t.Fatalf("head % x does not hold %+v", f.Head, p)
 	}
 	if h := f.IPv4(); h != nil {
-		if int(h.TotalLength()) != f.Len() || h.Fragment() != DontFragment || h.Protocol() != 17 || h.IHL() != 5 || h.Version() != 4 || !h.checksumOK() {
+		if int(h.TotalLength()) != f.Len() || h.Fragment() != DontFragment || h.Protocol() != 17 || h.IHL() != 5 || h.Version() != 4 ||
+			!h.checksumOK() {
 			t.Fatalf("IPv4 header % x", *h)
 		}
 		sum := h.Checksum()
@@ -376,21 +378,25 @@ func TestSplitRefuses(t *testing.T) {
 		spoil func(pkt []byte) []byte
 		want  DropReason
 	}{
-		"as it is":              {false, func(p []byte) []byte { return p }, DropNone},
-		"as it is, IPv6":        {true, func(p []byte) []byte { return p }, DropNone},
-		"empty":                 {false, func(p []byte) []byte { return nil }, DropShort},
-		"27 bytes":              {false, func(p []byte) []byte { return p[:27] }, DropShort},
-		"47 bytes":              {true, func(p []byte) []byte { return p[:47] }, DropShort},
-		"version 5":             {false, func(p []byte) []byte { p[0] = 0x55; return p }, DropIPVersion},
-		"options":               {false, func(p []byte) []byte { p[0] = 0x46; return p }, DropIPHeader},
-		"more fragments":        {false, func(p []byte) []byte { p[6] |= 0x20; (*IPv4)(p).UpdateChecksum(); return p }, DropIPHeader},
-		"fragment offset":       {false, func(p []byte) []byte { p[7] = 1; (*IPv4)(p).UpdateChecksum(); return p }, DropIPHeader},
-		"checksum":              {false, func(p []byte) []byte { p[10]++; return p }, DropIPHeader},
-		"TCP":                   {false, func(p []byte) []byte { p[9] = 6; (*IPv4)(p).UpdateChecksum(); return p }, DropNotUDP},
-		"extension header":      {true, func(p []byte) []byte { p[6] = 0; return p }, DropNotUDP},
-		"cut":                   {false, func(p []byte) []byte { return p[:len(p)-1] }, DropLength},
-		"cut, IPv6":             {true, func(p []byte) []byte { return p[:len(p)-1] }, DropLength},
-		"total length 27":       {false, func(p []byte) []byte { (*IPv4)(p).SetTotalLength(27); (*IPv4)(p).UpdateChecksum(); return p }, DropLength},
+		"as it is":         {false, func(p []byte) []byte { return p }, DropNone},
+		"as it is, IPv6":   {true, func(p []byte) []byte { return p }, DropNone},
+		"empty":            {false, func(p []byte) []byte { return nil }, DropShort},
+		"27 bytes":         {false, func(p []byte) []byte { return p[:27] }, DropShort},
+		"47 bytes":         {true, func(p []byte) []byte { return p[:47] }, DropShort},
+		"version 5":        {false, func(p []byte) []byte { p[0] = 0x55; return p }, DropIPVersion},
+		"options":          {false, func(p []byte) []byte { p[0] = 0x46; return p }, DropIPHeader},
+		"more fragments":   {false, func(p []byte) []byte { p[6] |= 0x20; (*IPv4)(p).UpdateChecksum(); return p }, DropIPHeader},
+		"fragment offset":  {false, func(p []byte) []byte { p[7] = 1; (*IPv4)(p).UpdateChecksum(); return p }, DropIPHeader},
+		"checksum":         {false, func(p []byte) []byte { p[10]++; return p }, DropIPHeader},
+		"TCP":              {false, func(p []byte) []byte { p[9] = 6; (*IPv4)(p).UpdateChecksum(); return p }, DropNotUDP},
+		"extension header": {true, func(p []byte) []byte { p[6] = 0; return p }, DropNotUDP},
+		"cut":              {false, func(p []byte) []byte { return p[:len(p)-1] }, DropLength},
+		"cut, IPv6":        {true, func(p []byte) []byte { return p[:len(p)-1] }, DropLength},
+		"total length 27": {false, func(p []byte) []byte {
+			(*IPv4)(p).SetTotalLength(27)
+			(*IPv4)(p).UpdateChecksum()
+			return p
+		}, DropLength},
 		"payload length 7":      {true, func(p []byte) []byte { (*IPv6)(p).SetPayloadLength(7); return p }, DropLength},
 		"UDP longer than IP":    {false, func(p []byte) []byte { p[25]++; return p }, DropLength},
 		"UDP shorter than UDP":  {false, func(p []byte) []byte { p[24], p[25] = 0, 7; return p }, DropLength},

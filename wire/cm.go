@@ -54,7 +54,8 @@ func ParseCM(m *MAD) (CMMessage, error) {
 	return msg, nil
 }
 
-var errNotCM = errors.New("wire: not a connection manager's MAD (base version 1, class 7, class version 2, method Send)")
+var errNotCM = errors.New("wire: not a connection manager's MAD (base version 1, class 7, class version " +
+	"2, method Send)")
 
 // cmNew makes an empty message, indexed by attribute from CMAttrREQ on.
 var cmNew = [...]func() CMMessage{
@@ -283,13 +284,14 @@ const (
 )
 
 var rejReasons = []string{1: "no QP available", "no EEC", "no resources", "timeout", "unsupported request",
-	"invalid communication ID", "invalid communication instance", "invalid service ID", "invalid transport service type",
-	"stale connection", "RDC does not exist", "invalid GID", "invalid LID", "invalid SL", "invalid traffic class",
-	"invalid hop limit", "invalid packet rate", "invalid alternate GID", "invalid alternate LID", "invalid alternate SL",
-	"invalid alternate traffic class", "invalid alternate hop limit", "invalid alternate packet rate", "port and CM redirect",
-	"port redirect", "invalid path MTU", "insufficient responder resources", "consumer defined", "invalid RNR retry count",
-	"duplicate local communication ID", "unsupported class version", "invalid flow label", "invalid alternate flow label",
-	35: "vendor option not supported"}
+	"invalid communication ID", "invalid communication instance", "invalid service ID",
+	"invalid transport service type", "stale connection", "RDC does not exist", "invalid GID", "invalid LID",
+	"invalid SL", "invalid traffic class", "invalid hop limit", "invalid packet rate", "invalid alternate GID",
+	"invalid alternate LID", "invalid alternate SL", "invalid alternate traffic class", "invalid alternate hop limit",
+	"invalid alternate packet rate", "port and CM redirect", "port redirect", "invalid path MTU",
+	"insufficient responder resources", "consumer defined", "invalid RNR retry count",
+	"duplicate local communication ID", "unsupported class version", "invalid flow label",
+	"invalid alternate flow label", 35: "vendor option not supported"}
 
 // String prints the reason: "invalid service ID".
 func (r CMRejReason) String() string { return name(rejReasons, uint64(r)) }

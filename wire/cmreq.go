@@ -151,9 +151,9 @@ func (m *CMApr) walk(w *cmWalker) {
 // CMAprStatus is the answer to a LAP; 2 is "unsupported".
 type CMAprStatus uint8
 
-var aprStatuses = []string{"ok", "invalid communication ID", "unsupported", "rejected", "redirect", "is the current path",
-	"invalid QPN", "invalid LID", "invalid GID", "invalid flow label", "invalid traffic class", "invalid hop limit",
-	"invalid packet rate", "invalid SL"}
+var aprStatuses = []string{"ok", "invalid communication ID", "unsupported", "rejected", "redirect",
+	"is the current path", "invalid QPN", "invalid LID", "invalid GID", "invalid flow label", "invalid traffic class",
+	"invalid hop limit", "invalid packet rate", "invalid SL"}
 
 // String prints the status.
 func (s CMAprStatus) String() string { return name(aprStatuses, uint64(s)) }

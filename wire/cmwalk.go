@@ -55,7 +55,12 @@ func bits[T ~uint8 | ~uint16 | ~uint32 | ~uint64](w *cmWalker, name string, off,
 	case cmPrint:
 		w.text = appendField(w.text, name, any(*field), uint64(*field), hi-lo+1)
 	case cmShow:
-		f := CMField{Name: name, Bit: 8*(madHeaderLen+off+size) - 1 - hi, Bits: hi - lo + 1, Value: w.word(off, size) >> lo & mask}
+		f := CMField{
+			Name:  name,
+			Bit:   8*(madHeaderLen+off+size) - 1 - hi,
+			Bits:  hi - lo + 1,
+			Value: w.word(off, size) >> lo & mask,
+		}
 		if named, ok := any(T(f.Value)).(interface{ String() string }); ok {
 			f.Text = named.String()
 		}

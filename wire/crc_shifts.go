@@ -25,8 +25,8 @@ import "golang.org/x/sys/cpu"
 
 // haveCRC says whether hash/crc32 has instructions for this CRC. Its own choice is internal, so
 // this repeats it (Go 1.26), for processors with registers of 64 bits.
-var haveCRC = cpu.X86.HasPCLMULQDQ && cpu.X86.HasSSE41 || cpu.ARM64.HasCRC32 || cpu.Loong64.HasCRC32 || cpu.S390X.HasVX ||
-	cpu.PPC64.IsPOWER8 && !cpu.IsBigEndian
+var haveCRC = cpu.X86.HasPCLMULQDQ && cpu.X86.HasSSE41 || cpu.ARM64.HasCRC32 || cpu.Loong64.HasCRC32 ||
+	cpu.S390X.HasVX || cpu.PPC64.IsPOWER8 && !cpu.IsBigEndian
 
 // haveShifts says whether shifts are the faster way. With registers of 32 bits they are not. Time
 // for 4 KiB against the tables of hash/crc32: amd64 without PCLMULQDQ 0.4, the same emulated by

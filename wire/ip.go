@@ -88,7 +88,8 @@ func (h *IPv4) checksumOK() bool { return fold(h.sum()) == 0xffff }
 // sum is a sum of the header's 16-bit words in ones' complement arithmetic, in which it is all the
 // same to add two at a time.
 func (h *IPv4) sum() uint32 {
-	s := uint64(be.Uint32(h[0:])) + uint64(be.Uint32(h[4:])) + uint64(be.Uint32(h[8:])) + uint64(be.Uint32(h[12:])) + uint64(be.Uint32(h[16:]))
+	s := uint64(be.Uint32(h[0:])) + uint64(be.Uint32(h[4:])) + uint64(be.Uint32(h[8:])) + uint64(be.Uint32(h[12:])) +
+		uint64(be.Uint32(h[16:]))
 	return uint32(s>>32 + s>>16&0xffff + s&0xffff)
 }
 

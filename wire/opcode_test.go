@@ -38,7 +38,13 @@ const referenceRC = `
 var headerSizes = map[string]int{"RETH": 16, "AETH": 4, "AtomicETH": 28, "AtomicAckETH": 8, "ImmDt": 4, "IETH": 4,
 	"DETH": 8, "RDETH": 4, "XRCETH": 4, "FETH": 4, "reserved": 16}
 
-var payloadNames = map[string]PayloadRule{"none": PayloadNone, "any": PayloadAny, "some": PayloadSome, "full": PayloadFull, "eight": PayloadEight}
+var payloadNames = map[string]PayloadRule{
+	"none":  PayloadNone,
+	"any":   PayloadAny,
+	"some":  PayloadSome,
+	"full":  PayloadFull,
+	"eight": PayloadEight,
+}
 
 type refRow struct {
 	op       Opcode

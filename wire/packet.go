@@ -151,7 +151,14 @@ func (p *Packet) Lay(f *Frame, op Opcode, n int) bool {
 	for i := start + n; i < len(f.Body)-ICRCLen; i++ {
 		f.Body[i] = 0
 	}
-	*p = Packet{Op: info, Opcode: op, BTH: (*BTH)(f.Body), Body: f.Body, Payload: f.Body[start : start+n : start+n], Frame: f}
+	*p = Packet{
+		Op:      info,
+		Opcode:  op,
+		BTH:     (*BTH)(f.Body),
+		Body:    f.Body,
+		Payload: f.Body[start : start+n : start+n],
+		Frame:   f,
+	}
 	return true
 }
 

@@ -28,7 +28,8 @@ func NewPath(src, dst GID, srcPort uint16, tclass, hop uint8, flow uint32) (Path
 	case src.IsZero() || dst.IsZero():
 		return Path{}, errors.New("wire: a path needs a source and a destination GID")
 	case src.Is4() != dst.Is4():
-		return Path{}, errors.New("wire: path from " + src.String() + " to " + dst.String() + ": one is IPv4, the other IPv6")
+		return Path{}, errors.New("wire: path from " + src.String() + " to " + dst.String() +
+			": one is IPv4, the other IPv6")
 	case flow > 0xfffff:
 		return Path{}, errors.New("wire: a flow label has 20 bits")
 	}
@@ -88,8 +89,8 @@ func (p *Path) make6() {
 func (p *Path) sameHead(o *Path) bool {
 	if p.headLen == Head4Len && o.headLen == Head4Len {
 		a, b := p.head[:Head4Len], o.head[:Head4Len]
-		return le.Uint64(a) == le.Uint64(b) && le.Uint64(a[8:]) == le.Uint64(b[8:]) && le.Uint64(a[16:]) == le.Uint64(b[16:]) &&
-			le.Uint32(a[24:]) == le.Uint32(b[24:])
+		return le.Uint64(a) == le.Uint64(b) && le.Uint64(a[8:]) == le.Uint64(b[8:]) &&
+			le.Uint64(a[16:]) == le.Uint64(b[16:]) && le.Uint32(a[24:]) == le.Uint32(b[24:])
 	}
 	return p.headLen == o.headLen && p.head == o.head
 }

@@ -31,7 +31,8 @@ const (
 )
 
 // syndromeKinds is indexed by bits 7:5.
-var syndromeKinds = [8]SyndromeKind{KindACK, KindRNR, KindReserved, KindNAK, KindReserved, KindReserved, KindReserved, KindReserved}
+var syndromeKinds = [8]SyndromeKind{KindACK, KindRNR, KindReserved, KindNAK, KindReserved, KindReserved, KindReserved,
+	KindReserved}
 
 // AckSyndrome returns the syndrome of an ACK with a credit code 0..31; 31 says nothing about
 // credits.
@@ -47,7 +48,8 @@ func (s Syndrome) Kind() SyndromeKind { return syndromeKinds[s>>5] }
 func (s Syndrome) Code() uint8 { return uint8(s & 0x1f) }
 
 // nakNames is indexed by NAK code.
-var nakNames = [...]string{"PSN sequence error", "invalid request", "remote access error", "remote operational error", "invalid RD request"}
+var nakNames = [...]string{"PSN sequence error", "invalid request", "remote access error", "remote operational error",
+	"invalid RD request"}
 
 // String prints what the syndrome says: "ACK", "ACK credits 16", "RNR NAK 0.64 ms", "NAK remote
 // access error".

@@ -41,7 +41,8 @@ func dissect(t *testing.T, packets [][]byte, fields []string) []map[string]strin
 // tsharkGap says of which opcodes tshark 4.0.17 does not know the extension headers; their BTH is
 // checked all the same. Of RD it shows the layout of another transport that uses the same opcodes.
 func tsharkGap(op wire.Opcode) bool {
-	return op == wire.RCFlush || op == wire.RCAtomicWrite || op == wire.CNP || op.Service() == wire.ServiceXRC || op.Service() == wire.ServiceRD
+	return op == wire.RCFlush || op == wire.RCAtomicWrite || op == wire.CNP || op.Service() == wire.ServiceXRC ||
+		op.Service() == wire.ServiceRD
 }
 
 // shownField is a field that tshark shows: its name, the header it belongs to (NumHeaders: BTH),
@@ -77,7 +78,9 @@ var shownFields = []shownField{
 	{"infiniband.rdeth.eecnxt", wire.HdrRDETH, func(p *wire.Packet) uint64 { return uint64(p.RDETH().EEContext()) }},
 	{"infiniband.immdt", wire.HdrImmDt, func(p *wire.Packet) uint64 { return uint64(p.ImmDt().Imm()) }},
 	{"infiniband.ieth", wire.HdrIETH, func(p *wire.Packet) uint64 { return uint64(p.IETH().RKey()) }},
-	{"infiniband.invariant.crc", wire.NumHeaders, func(p *wire.Packet) uint64 { return uint64(binary.BigEndian.Uint32(p.Body[len(p.Body)-4:])) }},
+	{"infiniband.invariant.crc", wire.NumHeaders, func(p *wire.Packet) uint64 {
+		return uint64(binary.BigEndian.Uint32(p.Body[len(p.Body)-4:]))
+	}},
 }
 
 func bit(on bool) uint64 {
@@ -119,7 +122,8 @@ func TestTshark(t *testing.T) {
 		}
 		for _, s := range shownFields {
 			text := row[s.name]
-			if s.header != wire.NumHeaders && p.Op.Off[s.header] == 0 || tsharkGap(p.Opcode) && !strings.HasPrefix(s.name, "infiniband.bth") {
+			if s.header != wire.NumHeaders && p.Op.Off[s.header] == 0 || tsharkGap(p.Opcode) && !strings.HasPrefix(s.name,
+				"infiniband.bth") {
 				continue
 			}
 			if got, want := shown(text), s.value(&p); got != want {
@@ -151,9 +155,10 @@ func shown(s string) uint64 {
 
 // TestTsharkCM compares what tshark shows of a connection request.
 func TestTsharkCM(t *testing.T) {
-	req := wire.CMReq{LocalCommID: 0x01020304, ServiceID: wire.CMServiceID(wire.CMPortSpaceTCP, 7471), LocalCAGUID: 0x0200_00ff_fe00_0001, LocalQPN: 0x123456,
-		ResponderResources: 3, InitiatorDepth: 4, RemoteCMResponseTimeout: 20, StartingPSN: 0xabcdef, LocalCMResponseTimeout: 21, RetryCount: 7,
-		PartitionKey: wire.DefaultPKey, PathMTU: wire.MTU2048, RNRRetryCount: 6, MaxCMRetries: 15, Primary: wire.CMPath{HopLimit: 64, LocalAckTimeout: 17}}
+	req := wire.CMReq{LocalCommID: 0x01020304, ServiceID: wire.CMServiceID(wire.CMPortSpaceTCP, 7471), LocalCAGUID: 0x0200_00ff_fe00_0001,
+		LocalQPN: 0x123456, ResponderResources: 3, InitiatorDepth: 4, RemoteCMResponseTimeout: 20, StartingPSN: 0xabcdef,
+		LocalCMResponseTimeout: 21, RetryCount: 7, PartitionKey: wire.DefaultPKey, PathMTU: wire.MTU2048, RNRRetryCount: 6,
+		MaxCMRetries: 15, Primary: wire.CMPath{HopLimit: 64, LocalAckTimeout: 17}}
 	f := wire.RandomFrame(t, rand.New(rand.NewPCG(19, 20)), wire.UDSendOnly, false, wire.MADLen)
 	var pkt wire.Packet
 	pkt.Lay(&f, wire.UDSendOnly, wire.MADLen)
@@ -161,11 +166,11 @@ func TestTsharkCM(t *testing.T) {
 	pkt.DETH().Put(wire.GSIQKey, wire.GSIQPN)
 	wire.PutCM((*wire.MAD)(pkt.Payload), 0x99, &req)
 	wire.Seal(&f)
-	want := map[string]uint64{"infiniband.mad.attributeid": 0x10, "infiniband.mad.transactionid": 0x99, "infiniband.cm.req.localqpn": 0x123456,
-		"infiniband.cm.req.responderres": 3, "infiniband.cm.req.initdepth": 4, "infiniband.cm.req.remoteresptout": 20,
-		"infiniband.cm.req.startpsn": 0xabcdef, "infiniband.cm.req.localresptout": 21, "infiniband.cm.req.retrcount": 7,
-		"infiniband.cm.req.pppmtu": 4, "infiniband.cm.req.rnrretrcount": 6, "infiniband.cm.req.maxcmretr": 15,
-		"infiniband.cm.req.localcaguid": 0x0200_00ff_fe00_0001}
+	want := map[string]uint64{"infiniband.mad.attributeid": 0x10, "infiniband.mad.transactionid": 0x99,
+		"infiniband.cm.req.localqpn": 0x123456, "infiniband.cm.req.responderres": 3, "infiniband.cm.req.initdepth": 4,
+		"infiniband.cm.req.remoteresptout": 20, "infiniband.cm.req.startpsn": 0xabcdef, "infiniband.cm.req.localresptout": 21,
+		"infiniband.cm.req.retrcount": 7, "infiniband.cm.req.pppmtu": 4, "infiniband.cm.req.rnrretrcount": 6,
+		"infiniband.cm.req.maxcmretr": 15, "infiniband.cm.req.localcaguid": 0x0200_00ff_fe00_0001}
 	var names []string
 	for name := range want {
 		names = append(names, name)

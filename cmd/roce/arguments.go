@@ -22,7 +22,8 @@ func operands(least, most int) cobra.PositionalArgs {
 		case len(args) > most && most == 0:
 			return fmt.Errorf("%s: %q is one word too many: %s", c.CommandPath(), args[0], c.UseLine())
 		case len(args) > most:
-			return fmt.Errorf("%s: %q is one word too many behind %q: %s", c.CommandPath(), args[most], args[most-1], c.UseLine())
+			return fmt.Errorf("%s: %q is one word too many behind %q: %s",
+				c.CommandPath(), args[most], args[most-1], c.UseLine())
 		}
 		return nil
 	}

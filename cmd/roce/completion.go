@@ -23,7 +23,9 @@ var offers = map[string]func() []string{
 	"atomic-type": func() []string { return []string{"FETCH_AND_ADD", "CMP_AND_SWAP"} },
 	"mtu":         func() []string { return []string{"256", "512", "1024", "2048", "4096"} },
 	"test":        func() []string { return []string{"socket", "async", "blocking", "nonblocking", "verify"} },
-	"change":      func() []string { return []string{"drop:", "delay:", "duplicate:", "mark:", "corrupt:", "deliver:"} },
+	"change": func() []string {
+		return []string{"drop:", "delay:", "duplicate:", "mark:", "corrupt:", "deliver:"}
+	},
 }
 
 // operandOffers are what stands behind a command, by the first word of it in the usage line.

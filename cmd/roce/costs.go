@@ -61,7 +61,8 @@ func tableCommand(t *costs.Table, c *cobra.Command) *cobra.Command {
 	f.StringVar(&o.Answer, "answer", "", "answer the client that waits at this TCP `address`, then end")
 	f.MarkHidden("answer")
 	f.IntVarP(&o.Port, "port", "p", costsPort, "TCP `port` on which the two ends meet")
-	f.StringVarP(&o.Dev, "dev", "d", "", "device `name`, see \"roce devices\"; of the client, if both ends are this machine's")
+	f.StringVarP(&o.Dev, "dev", "d", "",
+		"device `name`, see \"roce devices\"; of the client, if both ends are this machine's")
 	f.VarP(&size, "size", "s", "message size, 8 to 1M")
 	faultFlag(f, &o.Faults)
 	outputFlags(c, &o, time.Second, "each way")

@@ -65,7 +65,14 @@ func listDevices() ([]listed, error) {
 				guids[i.GID] = guid
 			}
 		}
-		l := listed{Name: i.Name, Interface: i.Interface, GUID: guid, MTU: i.MTU.Bytes(), NetMTU: i.NetMTU, Works: i.Err == nil}
+		l := listed{
+			Name:      i.Name,
+			Interface: i.Interface,
+			GUID:      guid,
+			MTU:       i.MTU.Bytes(),
+			NetMTU:    i.NetMTU,
+			Works:     i.Err == nil,
+		}
 		if !i.GID.IsZero() {
 			l.GID = i.GID.String()
 		}
@@ -119,7 +126,8 @@ func printDevices(w io.Writer, all []listed) error {
 		}
 	}
 	for _, why := range reasons {
-		if _, err := fmt.Fprintf(w, "\n%s:\n    %s\n", names[why], strings.ReplaceAll(learn.Wrap(why, 96), "\n", "\n    ")); err != nil {
+		if _, err := fmt.Fprintf(w, "\n%s:\n    %s\n", names[why], strings.ReplaceAll(learn.Wrap(why, 96), "\n",
+			"\n    ")); err != nil {
 			return err
 		}
 	}

@@ -30,7 +30,8 @@ The exit status is 0 if nothing is wrong, else 1.`,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVarP(&o.Dev, "dev", "d", "", "device `name`, see \"roce devices\" (default that of the address from which the peer is reached)")
+	f.StringVarP(&o.Dev, "dev", "d", "",
+		"device `name`, see \"roce devices\" (default that of the address from which the peer is reached)")
 	f.DurationVar(&o.Wait, "wait", 5*time.Second, "wait so long for answers")
 	f.BoolVar(&o.JSON, "json", false, "print JSON")
 	return c

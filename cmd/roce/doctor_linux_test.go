@@ -100,8 +100,9 @@ const (
 func TestDoctor(t *testing.T) {
 	w := manned(t)
 	grades, text := visit(t, w.Left, "10.77.0.2"+patient)
-	require.Equal(t, map[string]doctor.Grade{"route": doctor.Right, "port here": doctor.Right, "GID": doctor.Right, "neighbour": doctor.Right,
-		"MTU": doctor.Right, "segmentation": doctor.Right, "peer": doctor.Right, "congestion": doctor.Note}, grades, text)
+	require.Equal(t, map[string]doctor.Grade{"route": doctor.Right, "port here": doctor.Right, "GID": doctor.Right,
+		"neighbour": doctor.Right, "MTU": doctor.Right, "segmentation": doctor.Right, "peer": doctor.Right, "congestion": doctor.Note},
+		grades, text)
 	require.Contains(t, text, "invalid service ID")
 
 	grades, text = visit(t, w.Left, "192.0.2.1"+short)

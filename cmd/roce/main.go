@@ -64,7 +64,8 @@ func interruptible() (context.Context, func()) {
 // recordFlags let a command keep a record of what its device does.
 func recordFlags(c *cobra.Command, pcap *string, records *bool) {
 	c.Flags().StringVar(pcap, "pcap", "", "record all packets in a `file` that Wireshark opens (pcapng)")
-	c.Flags().BoolVar(records, "records", false, "record in the file of --pcap what the device does too: roce trace timeline")
+	c.Flags().BoolVar(records, "records", false,
+		"record in the file of --pcap what the device does too: roce trace timeline")
 	c.PreRunE = func(*cobra.Command, []string) error {
 		if *records && *pcap == "" {
 			return errors.New("--records goes into the file of --pcap: name one")
@@ -101,7 +102,8 @@ either end may be one of those programs on a machine with an RDMA device.`,
 	}
 	root.SetVersionTemplate("roce {{.Version}}\n")
 	root.SetFlagErrorFunc(badOption)
-	root.AddCommand(demoCommand(), devicesCommand(), devinfoCommand(), doctorCommand(), pingpongCommand(), perfCommand(), rpingCommand(), rstreamCommand(), versionCommand())
+	root.AddCommand(demoCommand(), devicesCommand(), devinfoCommand(), doctorCommand(), pingpongCommand(),
+		perfCommand(), rpingCommand(), rstreamCommand(), versionCommand())
 	root.AddCommand(traceCommand(), learnCommand())
 	for _, command := range more {
 		root.AddCommand(command())

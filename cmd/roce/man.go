@@ -28,7 +28,12 @@ func manCommand() *cobra.Command {
 			date := time.Unix(seconds, 0).UTC()
 			root := c.Root()
 			root.DisableAutoGenTag = true
-			return doc.GenManTree(root, &doc.GenManHeader{Title: "ROCE", Section: "1", Date: &date, Source: "roce " + version()}, args[0])
+			return doc.GenManTree(root, &doc.GenManHeader{
+				Title:   "ROCE",
+				Section: "1",
+				Date:    &date,
+				Source:  "roce " + version(),
+			}, args[0])
 		},
 	}
 }

@@ -29,11 +29,13 @@ var writers = []struct {
 	{"demo", func(t *testing.T, dir string) []string { return demoFile(t, dir) }},
 	{"demo with records", func(t *testing.T, dir string) []string { return demoFile(t, dir, "--records") }},
 	{"perf, both ends", func(t *testing.T, dir string) []string {
-		return bothEnds(t, dir, "perf send-lat -R -e -n 20 -p 7501 --dev udp:127.81.1.2", "perf send-lat -R -e -n 20 -p 7501 --dev udp:127.81.1.1 127.81.1.2")
+		return bothEnds(t, dir, "perf send-lat -R -e -n 20 -p 7501 --dev udp:127.81.1.2",
+			"perf send-lat -R -e -n 20 -p 7501 --dev udp:127.81.1.1 127.81.1.2")
 	}},
 	// the server loses packets: a client that does may leave though the server lacks an ACK of it
 	{"rping with losses, both ends", func(t *testing.T, dir string) []string {
-		return bothEnds(t, dir, "rping -s -d -p 7502 -a 127.81.1.4 --fault tx:10%:drop", "rping -c -p 7502 -I 127.81.1.3 -a 127.81.1.4 -C 20")
+		return bothEnds(t, dir, "rping -s -d -p 7502 -a 127.81.1.4 --fault tx:10%:drop",
+			"rping -c -p 7502 -I 127.81.1.3 -a 127.81.1.4 -C 20")
 	}},
 	{"decode --annotate", func(t *testing.T, dir string) []string {
 		name := filepath.Join(dir, "annotated.pcapng")
@@ -79,8 +81,8 @@ func TestRecordsAreShown(t *testing.T) {
 	out, err := execute(t, "trace", "timeline", name)
 	require.NoError(t, err)
 	at := 0
-	for _, want := range []string{"state RTS", "request SEND wr 0, 10000 B", "packet 1 ", "RC SEND_FIRST", "ACK msn 1", "completion SEND wr 0: success",
-		"request RDMA_READ", "RDMA_READ_RESPONSE_LAST", "completion RDMA_READ wr 0: success"} {
+	for _, want := range []string{"state RTS", "request SEND wr 0, 10000 B", "packet 1 ", "RC SEND_FIRST", "ACK msn 1",
+		"completion SEND wr 0: success", "request RDMA_READ", "RDMA_READ_RESPONSE_LAST", "completion RDMA_READ wr 0: success"} {
 		i := strings.Index(out[at:], want)
 		require.GreaterOrEqual(t, i, 0, "%q is not behind the others in\n%s", want, out)
 		at += i

@@ -31,8 +31,9 @@ func pingpongCommand() *cobra.Command {
 	var kind string
 	var size perf.Size
 	c := &cobra.Command{
-		Use:   "pingpong [HOST]",
-		Short: "Bounce messages off a peer, as ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong and ibv_srq_pingpong do",
+		Use: "pingpong [HOST]",
+		Short: "Bounce messages off a peer, as ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong and " +
+			"ibv_srq_pingpong do",
 		Long: `pingpong waits for a peer, or with a host connects to one that waits. The peer is another "roce pingpong" or one of
 the verbs' programs, which needs -g and the index of a RoCE v2 GID there. Size, iterations and path MTU are not exchanged:
 give both ends the same.
@@ -63,7 +64,8 @@ Without --dev the device is the address over which the two ends reach each other
 	f.IntVarP(&o.Port, "port", "p", oobPort, "TCP `port` on which the two ends meet")
 	f.StringVarP(&o.Dev, "dev", "d", "", "device `name`, see \"roce devices\"")
 	f.VarP(&size, "size", "s", "message size, such as 4096, 64K, 1M (default 4096, ud 1024)")
-	f.IntVarP(&o.MTU, "mtu", "m", 1024, "path MTU in bytes: 256, 512, 1024, 2048 or 4096, at most the port's (rc and uc)")
+	f.IntVarP(&o.MTU, "mtu", "m", 1024,
+		"path MTU in bytes: 256, 512, 1024, 2048 or 4096, at most the port's (rc and uc)")
 	f.IntVarP(&o.RxDepth, "rx-depth", "r", 500, "receives posted at a time")
 	f.IntVarP(&o.Iters, "iters", "n", 1000, "messages each way")
 	f.IntVarP(&o.SL, "sl", "l", 0, "service level")

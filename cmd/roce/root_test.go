@@ -125,7 +125,8 @@ func TestCompletion(t *testing.T) {
 // Long options of perftest are understood as perftest writes them.
 func TestPerftestsNames(t *testing.T) {
 	for line, want := range map[string]string{
-		"--ib-dev=udp:203.0.113.77 --report_gbits --CPU-freq --qp=2 --cq-mod=4 --tx-depth=8 --post_list=4 --inline_size=8 nowhere.invalid": "203.0.113.77 is not an address",
+		"--ib-dev=udp:203.0.113.77 --report_gbits --CPU-freq --qp=2 --cq-mod=4 --tx-depth=8 --post_list=4 --inline_size=8 " +
+			"nowhere.invalid": "203.0.113.77 is not an address",
 		"--qp=0x": "want a whole number",
 		"--qp=-1": "--qps -1: want 1 to 16384",
 	} {
@@ -169,8 +170,8 @@ func TestDevicesPrinted(t *testing.T) {
 // The layout is that of ibv_devinfo, so that scripts which read it go on working.
 func TestDevinfoIsThatOfTheVerbs(t *testing.T) {
 	i := devinfo{Name: "udp:eth0", GIDs: []string{"::ffff:10.0.0.1"},
-		Device: roce.DeviceAttr{FWVer: "goroce", NodeGUID: 0x505400fffe123456, SysImageGUID: 0x505400fffe123456, VendorID: 0xffffff, PhysPortCnt: 1,
-			MaxMRSize: 1 << 40, DeviceCaps: roce.CapMemWindow | roce.CapRCRNRNakGen, MaxQP: 1048560},
+		Device: roce.DeviceAttr{FWVer: "goroce", NodeGUID: 0x505400fffe123456, SysImageGUID: 0x505400fffe123456, VendorID: 0xffffff,
+			PhysPortCnt: 1, MaxMRSize: 1 << 40, DeviceCaps: roce.CapMemWindow | roce.CapRCRNRNakGen, MaxQP: 1048560},
 		Port: roce.PortAttr{State: roce.PortActive, MaxMTU: roce.MTU4096, ActiveMTU: roce.MTU1024, PhysState: roce.PhysLinkUp,
 			ActiveWidth: 1, ActiveSpeed: 32, GIDTblLen: 1, MaxMsgSz: 1 << 31}}
 	var out bytes.Buffer

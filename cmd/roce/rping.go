@@ -39,11 +39,13 @@ has one for each address of this machine.`,
 	f.StringVarP(&o.Source, "source", "I", "", "the client's `address`")
 	f.IntVarP(&o.Port, "port", "p", rping.DefaultPort, "RDMA `port`")
 	f.IntVarP(&o.Count, "count", "C", 0, "pings; 0: until it is interrupted")
-	f.IntVarP(&o.Size, "size", "S", rping.DefaultSize, "bytes of text, 23 to 65535; the server takes any, but rdma-core's needs as much")
+	f.IntVarP(&o.Size, "size", "S", rping.DefaultSize,
+		"bytes of text, 23 to 65535; the server takes any, but rdma-core's needs as much")
 	f.BoolVarP(&o.Verbose, "verbose", "v", false, "print each text")
 	f.BoolVarP(&o.Validate, "validate", "V", false, "the client compares each text")
 	f.BoolVarP(&o.Debug, "debug", "d", false, "say what happens")
-	f.BoolVarP(&o.Persistent, "persistent", "P", false, "the server goes on after its first client, and serves several at a time")
+	f.BoolVarP(&o.Persistent, "persistent", "P", false,
+		"the server goes on after its first client, and serves several at a time")
 	f.StringVar(&o.Dev, "dev", "", "device `name`, see \"roce devices\"")
 	faultFlag(f, &o.Faults)
 	f.DurationVar(&o.Stall, "stall", 10*time.Second, "give up when nothing comes for so long; 0: never")

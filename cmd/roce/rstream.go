@@ -36,7 +36,8 @@ has one for each address of this machine.`,
 	f.StringVarP(&o.Size, "size", "S", "", "`bytes` of a transfer (default 1000), or all: the series with more sizes")
 	f.IntVarP(&o.Port, "port", "p", rstream.DefaultPort, "RDMA `port`")
 	f.IntVarP(&o.KeepAlive, "keepalive", "k", 0, "`seconds` of silence before a sign of life is asked for")
-	f.StringSliceVarP(&o.Tests, "test", "T", nil, "`how`: socket (TCP), async or blocking (sleep), nonblocking (poll), verify (compare)")
+	f.StringSliceVarP(&o.Tests, "test", "T", nil,
+		"`how`: socket (TCP), async or blocking (sleep), nonblocking (poll), verify (compare)")
 	f.StringVar(&o.Dev, "dev", "", "device `name`, see \"roce devices\"")
 	faultFlag(f, &o.Faults)
 	recordFlags(c, &o.Pcap, &o.Records)

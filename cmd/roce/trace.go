@@ -27,7 +27,8 @@ standard input. "Section 4.5" is one of docs/rocev2.md in the repository, which 
   roce trace ladder --html demo.html demo.pcapng
   sudo roce trace capture eth0            what other programs and machines send`,
 	}
-	c.AddCommand(traceDecodeCommand(), traceExplainCommand(), traceAnalyzeCommand(), traceTimelineCommand(), traceLadderCommand(), traceServeCommand(), traceCaptureCommand())
+	c.AddCommand(traceDecodeCommand(), traceExplainCommand(), traceAnalyzeCommand(), traceTimelineCommand(),
+		traceLadderCommand(), traceServeCommand(), traceCaptureCommand())
 	return group(c)
 }
 
@@ -56,7 +57,8 @@ func traceDecodeCommand() *cobra.Command {
 	c.Flags().BoolVarP(&o.Verbose, "verbose", "v", false, "every field of every header, with its meaning")
 	c.Flags().BoolVar(&o.JSON, "json", false, "a JSON object for each packet")
 	c.Flags().BoolVar(&o.Others, "all", false, "packets that are nothing of RoCE too")
-	c.Flags().StringVar(&o.Annotate, "annotate", "", "write the packets to a `file` for Wireshark, each with its line as a comment")
+	c.Flags().StringVar(&o.Annotate, "annotate", "",
+		"write the packets to a `file` for Wireshark, each with its line as a comment")
 	c.MarkFlagsMutuallyExclusive("verbose", "json", "annotate")
 	return c
 }
@@ -212,7 +214,8 @@ happened.`,
 			return trace.Capture(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), args[0], o)
 		},
 	}
-	c.Flags().StringVarP(&o.Write, "write", "w", "", "write the packets to a `file` (pcapng) instead; -: standard output")
+	c.Flags().StringVarP(&o.Write, "write", "w", "",
+		"write the packets to a `file` (pcapng) instead; -: standard output")
 	c.Flags().Var(&snap, "snap", "write so many bytes of a packet at most, such as 128")
 	c.Flags().Var(&buffer, "buffer", "memory for packets that wait to be written, such as 256M (default 64M)")
 	c.Flags().IntVar(&o.Count, "count", 0, "end after so many `packets`")

@@ -14,7 +14,8 @@ func versionCommand() *cobra.Command {
 		Short: "Print the version, the commit it was built from, and what it is compatible with",
 		Args:  operands(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(c.OutOrStdout(), "roce %s\n%s %s/%s\npingpong speaks the protocol of ibv_*_pingpong, perf that of perftest 4.5 (6.06)\n",
+			_, err := fmt.Fprintf(c.OutOrStdout(),
+				"roce %s\n%s %s/%s\npingpong speaks the protocol of ibv_*_pingpong, perf that of perftest 4.5 (6.06)\n",
 				version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},

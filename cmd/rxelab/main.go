@@ -69,14 +69,18 @@ and builds an image, which a cache keeps. Run it inside of this repository: it c
 		SilenceErrors: true,
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&opt.cfg.Kernel, "kernel", "", "series of the guest's kernel, such as 6.1, or newest (default: 6.12, else 6.1)")
-	flags.StringVar(&opt.cfg.Suite, "suite", "", "a `suite` of Debian to look for kernels in too, such as trixie-backports")
-	flags.BoolVar(&opt.cfg.Wire, "wire", false, "two more network cards in the guest, joined: "+lab.WireA+" and "+lab.WireB)
+	flags.StringVar(&opt.cfg.Kernel, "kernel", "",
+		"series of the guest's kernel, such as 6.1, or newest (default: 6.12, else 6.1)")
+	flags.StringVar(&opt.cfg.Suite, "suite", "",
+		"a `suite` of Debian to look for kernels in too, such as trixie-backports")
+	flags.BoolVar(&opt.cfg.Wire, "wire", false, "two more network cards in the guest, joined: "+lab.WireA+
+		" and "+lab.WireB)
 	flags.BoolVar(&opt.cfg.Python, "python", false, "add python3 with pyverbs to the guest")
 	flags.IntVar(&opt.cfg.MTU, "mtu", lab.DefaultMTU, "MTU of both ends of the wire")
 	flags.IntVar(&opt.cfg.CPUs, "cpus", 0, "processors of the guest (default 2, of the newest kernel 1)")
 	flags.IntVar(&opt.cfg.Memory, "memory", 0, "memory of the guest in MiB (default 1024, with --wire 3072)")
-	flags.StringVar(&opt.netem, "netem", "", "spoil both directions of the wire, in the words of tc-netem(8), such as \"loss 1% delay 1ms\"")
+	flags.StringVar(&opt.netem, "netem", "",
+		"spoil both directions of the wire, in the words of tc-netem(8), such as \"loss 1% delay 1ms\"")
 	flags.BoolVarP(&opt.quiet, "quiet", "q", false, "do not report progress")
 	flags.BoolVar(&opt.console, "console", false, "show the guest's console")
 	root.AddCommand(newRun(&opt), newShell(&opt), newImage(&opt), newClean())
@@ -169,7 +173,8 @@ func newShell(opt *options) *cobra.Command {
 				fmt.Fprintf(os.Stderr, "rxelab: %s GID[%d] %s (%s)\n", lab.Device, g.Index, g.Addr, g.Type)
 			}
 			fmt.Fprintf(os.Stderr, "rxelab: to join the host's end: nsenter --net=/proc/%d/ns/net\n", l.PID())
-			fmt.Fprintf(os.Stderr, "rxelab: a shell without terminal follows; it ends with \"exit\", end of input or Ctrl-C\n")
+			fmt.Fprintf(os.Stderr,
+				"rxelab: a shell without terminal follows; it ends with \"exit\", end of input or Ctrl-C\n")
 			return runInGuest(cmd.Context(), l, "sh", "-i")
 		},
 	}
@@ -182,11 +187,17 @@ func newImage(opt *options) *cobra.Command {
 		Short: "Build the guest's image if the cache has none, print where it is",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			im, err := lab.EnsureImage(cmd.Context(), lab.ImageOptions{Kernel: opt.cfg.Kernel, Suite: opt.cfg.Suite, Refresh: refresh, Log: opt.log()})
+			im, err := lab.EnsureImage(cmd.Context(), lab.ImageOptions{
+				Kernel:  opt.cfg.Kernel,
+				Suite:   opt.cfg.Suite,
+				Refresh: refresh,
+				Log:     opt.log(),
+			})
 			if err != nil {
 				return err
 			}
-			fmt.Printf("%s\n%d bytes, kernel package %s, built in %.1f s\n", im.Dir, im.Size(), im.Manifest.Kernel, im.Manifest.BuildSeconds)
+			fmt.Printf("%s\n%d bytes, kernel package %s, built in %.1f s\n",
+				im.Dir, im.Size(), im.Manifest.Kernel, im.Manifest.BuildSeconds)
 			for _, name := range slices.Sorted(maps.Keys(im.Manifest.Sizes)) {
 				fmt.Printf("%12d %s\n", im.Manifest.Sizes[name], name)
 			}

@@ -73,7 +73,12 @@ const (
 
 // config has a connection's memory made, and its receives posted, before the other end can send.
 func config(local netip.Addr) rdmacm.ConnConfig {
-	return rdmacm.ConnConfig{Local: local, Cap: roce.QPCap{MaxSendWR: depth + 1, MaxRecvWR: depth, MaxSendSGE: 1, MaxRecvSGE: 1},
+	return rdmacm.ConnConfig{Local: local, Cap: roce.QPCap{
+		MaxSendWR:  depth + 1,
+		MaxRecvWR:  depth,
+		MaxSendSGE: 1,
+		MaxRecvSGE: 1,
+	},
 		Prepare: func(c *rdmacm.Conn) (err error) {
 			m := &messenger{conn: c, memory: make([]byte, (depth+1)*most)}
 			c.Context = m

@@ -72,7 +72,9 @@ func query(ctx context.Context, address, from string, out io.Writer) error {
 		}
 	}
 	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) { return dialer.DialContext(ctx, "", to) }))
+		grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "", to)
+		}))
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,8 @@ func fetch(ctx context.Context, url, from string, out io.Writer) error {
 	}
 	resp, err := (&http.Client{Transport: transport}).Do(req)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%w; another address of this machine is the client's with -from (in a program: Dialer.Local)", err)
+		return fmt.Errorf("%w; another address of this machine is the client's with -from (in a program: Dialer.Local)",
+			err)
 	}
 	if err != nil {
 		return err

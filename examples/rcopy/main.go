@@ -125,7 +125,12 @@ func take(c net.Conn) error {
 		default:
 			err = syscall.EINVAL
 		}
-		if told := binary.Write(c, binary.NativeEndian, header{Command: h.Command | answer, Len: headerSize, Data: errno(err), ID: h.ID}); err == nil {
+		if told := binary.Write(c, binary.NativeEndian, header{
+			Command: h.Command | answer,
+			Len:     headerSize,
+			Data:    errno(err),
+			ID:      h.ID,
+		}); err == nil {
 			err = told
 		}
 		if err != nil {

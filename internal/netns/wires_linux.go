@@ -28,10 +28,12 @@ func NewWire(t testing.TB, mtu int, args ...string) *Wire {
 	}
 	w := &Wire{New(t), New(t)}
 	more := strings.Join(args, " ")
-	w.Left.IP(t, fmt.Sprintf("link add wire mtu %d %s type veth peer name wire mtu %d %s netns %d", mtu, more, mtu, more, w.Right.Thread()),
+	w.Left.IP(t, fmt.Sprintf("link add wire mtu %d %s type veth peer name wire mtu %d %s netns %d",
+		mtu, more, mtu, more, w.Right.Thread()),
 		"addr add 10.77.0.1/24 dev wire", "-6 addr add fd78::1/64 dev wire nodad", "link set wire up")
 	w.Right.IP(t, "addr add 10.77.0.2/24 dev wire", "addr add 10.77.0.3/24 dev wire", "addr add 10.77.0.4/24 dev wire",
-		"-6 addr add fd78::2/64 dev wire nodad", "-6 addr add fd78::3/64 dev wire nodad", "-6 addr add fd78::4/64 dev wire nodad", "link set wire up")
+		"-6 addr add fd78::2/64 dev wire nodad", "-6 addr add fd78::3/64 dev wire nodad",
+		"-6 addr add fd78::4/64 dev wire nodad", "link set wire up")
 	w.Left.Settle()
 	w.Right.Settle()
 	wires[t] = w
@@ -66,9 +68,11 @@ func NewSwitch(t testing.TB, n, mtu int) []*Namespace {
 	hosts := make([]*Namespace, n)
 	for i := range hosts {
 		hosts[i] = New(t)
-		middle.IP(t, fmt.Sprintf("link add port%d mtu %d type veth peer name wire mtu %d netns %d", i, mtu, mtu, hosts[i].Thread()),
+		middle.IP(t, fmt.Sprintf("link add port%d mtu %d type veth peer name wire mtu %d netns %d",
+			i, mtu, mtu, hosts[i].Thread()),
 			fmt.Sprintf("link set port%d master switch up", i))
-		hosts[i].IP(t, fmt.Sprintf("addr add 10.78.0.%d/24 dev wire", i+1), fmt.Sprintf("-6 addr add fd79::%d/64 dev wire nodad", i+1), "link set wire up")
+		hosts[i].IP(t, fmt.Sprintf("addr add 10.78.0.%d/24 dev wire", i+1),
+			fmt.Sprintf("-6 addr add fd79::%d/64 dev wire nodad", i+1), "link set wire up")
 	}
 	for _, ns := range append(hosts, middle) {
 		ns.Settle()
@@ -86,7 +90,8 @@ func NewLoopback(t testing.TB) *Namespace {
 	if ns := loopbacks[t]; ns != nil {
 		return ns
 	}
-	ns := New(t, "-6 addr add fd77::1/64 dev lo nodad", "-6 addr add fd77::2/64 dev lo nodad", "-6 addr add fd77::3/64 dev lo nodad")
+	ns := New(t, "-6 addr add fd77::1/64 dev lo nodad", "-6 addr add fd77::2/64 dev lo nodad",
+		"-6 addr add fd77::3/64 dev lo nodad")
 	// The kernel adds the routes in its own time.
 	for routes := ""; strings.Count(routes, "local fd77::") < 3; {
 		ns.Do(func() {
@@ -125,7 +130,8 @@ func (ns *Namespace) SegmentationOff(t testing.TB, iface string) {
 		}
 		copy(req.name[:], iface)
 		req.data = unsafe.Pointer(&value)
-		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), siocEthtool, uintptr(unsafe.Pointer(&req))); errno != 0 {
+		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), siocEthtool,
+			uintptr(unsafe.Pointer(&req))); errno != 0 {
 			Lacks(t, "segmentation offload of %s can not be switched off: %v", iface, errno)
 		}
 	}

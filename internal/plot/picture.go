@@ -60,7 +60,15 @@ const (
 func newPicture(wide, high float64, title string) *Picture {
 	d := &Picture{title: title, wide: wide, high: high}
 	d.rect(0, 0, wide, high, white)
-	d.add(shape{what: isText, x: margin, y: margin + fontSize/2, text: title, anchor: "start", bold: true, color: black})
+	d.add(shape{
+		what:   isText,
+		x:      margin,
+		y:      margin + fontSize/2,
+		text:   title,
+		anchor: "start",
+		bold:   true,
+		color:  black,
+	})
 	return d
 }
 

@@ -88,7 +88,8 @@ func Lines(title string, axes Axes, series []Series) *Picture {
 	}
 	d := newPicture(left+plotWide+2*margin, top+plotHigh+margin+3*fontSize, title)
 	d.legend(left, margin+2.0*fontSize, names)
-	sx, sy := axis(low(xs, axes.LogX), high(xs), base(axes.LogX, axes.BaseX)), axis(low(ys, axes.LogY), high(ys), base(axes.LogY, 10))
+	sx, sy := axis(low(xs, axes.LogX), high(xs), base(axes.LogX, axes.BaseX)),
+		axis(low(ys, axes.LogY), high(ys), base(axes.LogY, 10))
 	tickX := axes.TickX
 	if tickX == nil {
 		tickX = short

@@ -59,7 +59,8 @@ func (c *canvas) fill(color string, corners [][2]float64) {
 			least[i], most[i] = min(least[i], p[i]*scale), max(most[i], p[i]*scale)
 		}
 	}
-	part := image.Rect(int(math.Floor(least[0])), int(math.Floor(least[1])), int(math.Ceil(most[0])), int(math.Ceil(most[1])))
+	part := image.Rect(int(math.Floor(least[0])), int(math.Floor(least[1])), int(math.Ceil(most[0])),
+		int(math.Ceil(most[1])))
 	part = part.Intersect(c.Bounds())
 	if part.Empty() {
 		return
@@ -126,7 +127,11 @@ func (c *canvas) write(s shape) error {
 	if s.bold {
 		which = all[1]
 	}
-	face, err := opentype.NewFace(which, &opentype.FaceOptions{Size: fontSize * scale, DPI: 72, Hinting: font.HintingFull})
+	face, err := opentype.NewFace(which, &opentype.FaceOptions{
+		Size:    fontSize * scale,
+		DPI:     72,
+		Hinting: font.HintingFull,
+	})
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,8 @@ func Spreads(title, unit string, kinds []string, rows []Spread) *Picture {
 		d.text(x(t), bottom+fontSize+2, "middle", short(t))
 	}
 	d.text(left+plotWide/2, bottom+2.4*fontSize, "middle", unit)
-	d.text(left+plotWide/2, bottom+3.6*fontSize, "middle", "bar: least to 99 %; stroke and number: median; line: to 99.9 %; dot: most")
+	d.text(left+plotWide/2, bottom+3.6*fontSize, "middle",
+		"bar: least to 99 %; stroke and number: median; line: to 99.9 %; dot: most")
 	for i, r := range rows {
 		y := top + float64(i)*rowHeight + rowHeight/2
 		color := colors[r.Kind%len(colors)]

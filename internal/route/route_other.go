@@ -52,7 +52,8 @@ func holder(a netip.Addr, among int) (*net.Interface, error) {
 		}
 		for _, have := range addrs {
 			// 127.0.0.0/8 as a whole is lo's.
-			if n, ok := have.(*net.IPNet); ok && (n.IP.Equal(a.AsSlice()) || n.IP.IsLoopback() && n.Contains(a.AsSlice())) {
+			if n, ok := have.(*net.IPNet); ok && (n.IP.Equal(a.AsSlice()) ||
+				n.IP.IsLoopback() && n.Contains(a.AsSlice())) {
 				return &i, nil
 			}
 		}

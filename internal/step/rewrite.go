@@ -56,7 +56,8 @@ func Rebuilt(t *testing.T, packages ...string) bool {
 	if _, below, ok := strings.Cut(flag.Lookup("test.run").Value.String(), "/"); ok {
 		stories = "/" + below
 	}
-	out, err := exec.Command("go", "test", "-overlay="+list, "-count=1", "-vet=off", "-v", "-timeout=20m", "-run=^"+t.Name()+"$"+stories, ".").CombinedOutput()
+	out, err := exec.Command("go", "test", "-overlay="+list, "-count=1", "-vet=off", "-v", "-timeout=20m",
+		"-run=^"+t.Name()+"$"+stories, ".").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s\n%s", finding.Find(out), out)
 	}

@@ -135,7 +135,9 @@ func (p *Play) Within(obj Object, size uintptr) {
 
 // counts tells whether a switch may be tried before a step on an object.
 func (p *Play) counts(obj Object) bool {
-	return p.within == nil || slices.ContainsFunc(p.within, func(s span) bool { return uintptr(obj)-s.from < s.to-s.from })
+	return p.within == nil || slices.ContainsFunc(p.within, func(s span) bool {
+		return uintptr(obj)-s.from < s.to-s.from
+	})
 }
 
 // At comes before a step on an object, which it may change.

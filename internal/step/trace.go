@@ -26,7 +26,8 @@ func (t *trace) step(p *Play) {
 		if !strings.HasPrefix(f.Function, here+".") && !strings.HasPrefix(f.Function, here+"/") {
 			at := fmt.Sprintf("%s:%d", filepath.Base(f.File), f.Line)
 			name := f.Function[strings.LastIndexByte(f.Function, '/')+1:]
-			t.lines = append(t.lines, fmt.Sprintf("%5d  %-12s %-20s %-28s in %s", len(p.points)-1, p.tasks[p.cur].name, at, did, name))
+			t.lines = append(t.lines, fmt.Sprintf("%5d  %-12s %-20s %-28s in %s",
+				len(p.points)-1, p.tasks[p.cur].name, at, did, name))
 			return
 		}
 		if !more {

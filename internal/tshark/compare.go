@@ -37,8 +37,9 @@ func Path(t testing.TB) string {
 
 // calm are options without which tshark takes payloads for those of protocols that have nothing to
 // do with them.
-var calm = []string{"-o", "infiniband.identify_payload:FALSE", "--disable-protocol", "rpcordma", "--disable-protocol", "infiniband.eoib",
-	"--disable-protocol", "nvme-rdma", "--disable-protocol", "iser", "--disable-protocol", "smb_direct"}
+var calm = []string{"-o", "infiniband.identify_payload:FALSE", "--disable-protocol", "rpcordma", "--disable-protocol",
+	"infiniband.eoib", "--disable-protocol", "nvme-rdma", "--disable-protocol", "iser", "--disable-protocol",
+	"smb_direct"}
 
 // Comparison counts what was compared. The zero value is ready.
 type Comparison struct {
@@ -92,10 +93,12 @@ func (c *Comparison) packet(t testing.TB, name string, p *trace.Packet, row map[
 		its, known := names[f.Layer+"."+f.Name]
 		switch {
 		case !known:
-			require.True(t, strings.HasPrefix(f.Layer, "CM ") || f.Layer == "after" || f.Layer == "data", "no name of tshark for %s.%s", f.Layer, f.Name)
+			require.True(t, strings.HasPrefix(f.Layer, "CM ") || f.Layer == "after" || f.Layer == "data",
+				"no name of tshark for %s.%s", f.Layer, f.Name)
 		case !same(&f, row[its]):
 			if c.wrong[its]++; c.wrong[its] <= 2 {
-				t.Errorf("%s, packet %d: %s.%s is %s (%d), tshark shows %s = %q\n%s", name, p.Number, f.Layer, f.Name, f.Text, f.Value, its, row[its], p.AppendLine(nil))
+				t.Errorf("%s, packet %d: %s.%s is %s (%d), tshark shows %s = %q\n%s", name, p.Number, f.Layer, f.Name,
+					f.Text, f.Value, its, row[its], p.AppendLine(nil))
 			}
 		default:
 			c.Fields++
@@ -177,7 +180,8 @@ func same(f *trace.Field, got string) bool {
 // packets in it, and none of them malformed. It does not guess what payloads are.
 func Opens(t testing.TB, name string, packets int) {
 	t.Helper()
-	args := append([]string{"-r", name, "-T", "fields", "-e", "frame.number", "-e", "_ws.malformed", "-e", "frame.protocols"}, calm...)
+	args := append([]string{"-r", name, "-T", "fields", "-e", "frame.number", "-e", "_ws.malformed", "-e",
+		"frame.protocols"}, calm...)
 	cmd := exec.Command(Path(t), args...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -20,14 +20,19 @@ type Difference struct {
 
 // Differences are all that are known.
 var Differences = []Difference{
-	{"ICRC", ofUnknown, "of XRC, FLUSH, ATOMIC WRITE and RoCEv2's CNP", "we: tshark knows neither these opcodes nor how their packets end"},
+	{"ICRC", ofUnknown, "of XRC, FLUSH, ATOMIC WRITE and RoCEv2's CNP",
+		"we: tshark knows neither these opcodes nor how their packets end"},
 	{"SLL.address", anywhere, "", "both: tshark shows as much of it as the address is long"},
 	{"SLL2.address", anywhere, "", "both, as above"},
-	{"VLAN", ofTwoTags, "with two VLAN tags", "both: of two tags tshark shows the outer one under another name, or the inner one first"},
+	{"VLAN", ofTwoTags, "with two VLAN tags",
+		"both: of two tags tshark shows the outer one under another name, or the inner one first"},
 	{"IPv4.header length", anywhere, "", "both: tshark shows bytes, the header and we count words of four"},
-	{"CM REQ.flow label", anywhere, "", "we: 20 bits from the word's upper end (section 9.2); tshark shifts the word's bits wrongly (section 13)"},
-	{"CM REQ.rate", anywhere, "", "we: the last 6 bits of the word; tshark reads them from its first byte (section 13)"},
-	{"RETH", ofXRC, "of XRC", "we: an XRCETH comes before it (section 2.6); tshark does not know that header, and reads its neighbours"},
+	{"CM REQ.flow label", anywhere, "",
+		"we: 20 bits from the word's upper end (section 9.2); tshark shifts the word's bits wrongly (section 13)"},
+	{"CM REQ.rate", anywhere, "",
+		"we: the last 6 bits of the word; tshark reads them from its first byte (section 13)"},
+	{"RETH", ofXRC, "of XRC",
+		"we: an XRCETH comes before it (section 2.6); tshark does not know that header, and reads its neighbours"},
 	{"AtomicETH", ofXRC, "of XRC", "we, as above"},
 	{"ImmDt", ofXRC, "of XRC", "we, as above"},
 	{"IETH", ofXRC, "of XRC", "we, as above"},
@@ -35,12 +40,15 @@ var Differences = []Difference{
 	{"AtomicAckETH", ofXRC, "of XRC", "we, as above"},
 	{"XRCETH", anywhere, "", "we: tshark does not know it"},
 	{"FETH", anywhere, "", "we: tshark 4.0.17 does not know FLUSH (section 13)"},
-	{"RETH", ofFlushOrAtomicWrite, "of FLUSH and ATOMIC WRITE", "we: tshark does not know the opcodes, and shows what follows as payload"},
-	{"reserved", anywhere, "", "we: tshark 4.0.17 knows the CNP of InfiniBand, 0x80, not that of RoCEv2, 0x81 (section 1.7)"},
+	{"RETH", ofFlushOrAtomicWrite, "of FLUSH and ATOMIC WRITE",
+		"we: tshark does not know the opcodes, and shows what follows as payload"},
+	{"reserved", anywhere, "",
+		"we: tshark 4.0.17 knows the CNP of InfiniBand, 0x80, not that of RoCEv2, 0x81 (section 1.7)"},
 	{"BTH.fecn", anywhere, "", "both: tshark shows no such field"},
 	{"BTH.becn", anywhere, "", "both: tshark shows no such field"},
 	{"pad", anywhere, "", "both: tshark counts the pad to the payload"},
-	{"payload", anywhere, "", "both: as tshark tries to dissect a payload as another protocol, it may have no such field"},
+	{"payload", anywhere, "",
+		"both: as tshark tries to dissect a payload as another protocol, it may have no such field"},
 }
 
 func anywhere(*trace.Packet) bool { return true }

@@ -68,7 +68,8 @@ func (a *apt) run(ctx context.Context, tool string, args ...string) (string, err
 
 // addSuite adds a suite of the mirror that the host's sources name, such as "trixie-backports".
 func (a *apt) addSuite(ctx context.Context, suite string) error {
-	targets, err := a.run(ctx, "apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Component: main")
+	targets, err := a.run(ctx, "apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages",
+		"Component: main")
 	if err != nil {
 		return err
 	}
@@ -80,7 +81,8 @@ func (a *apt) addSuite(ctx context.Context, suite string) error {
 		}
 	}
 	if mirror == "" {
-		return fmt.Errorf("where to get the suite %s from: the apt sources name no mirror of Debian, which ends in /debian", suite)
+		return fmt.Errorf("where to get the suite %s from: the apt sources name no mirror of Debian, which "+
+			"ends in /debian", suite)
 	}
 	name, err := a.run(ctx, "apt-config", "shell", "FILE", "Dir::Etc::sourcelist/f")
 	if err != nil {
@@ -177,7 +179,8 @@ func chooseKernel(listing string, series []string) (string, error) {
 	for _, line := range strings.Split(listing, "\n") {
 		name, _, _ := strings.Cut(line, " ")
 		m := kernelPackage.FindStringSubmatch(name)
-		if m == nil || strings.Contains(name, "-cloud-") || strings.Contains(name, "-rt-") || strings.Contains(name, "-dbg") {
+		if m == nil || strings.Contains(name, "-cloud-") || strings.Contains(name, "-rt-") ||
+			strings.Contains(name, "-dbg") {
 			continue
 		}
 		c := candidate{name: name}
@@ -202,8 +205,10 @@ func chooseKernel(listing string, series []string) (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("the apt sources offer no kernel linux-image-%s.*-amd64[-unsigned] (%d kernels of other series seen); "+
-		"a Debian 12 or newer source with main and security is right", strings.Join(series, ".* or linux-image-"), len(all))
+	return "", fmt.Errorf("the apt sources offer no kernel linux-image-%s.*-amd64[-unsigned] (%d kernels of other "+
+		"series seen); "+
+		"a Debian 12 or newer source with main and security is right", strings.Join(series, ".* or linux-image-"),
+		len(all))
 }
 
 // lastLines returns the end of text, for an error message.

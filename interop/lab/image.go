@@ -110,7 +110,8 @@ func EnsureImage(ctx context.Context, opt ImageOptions) (*Image, error) {
 func recipeHash(opt ImageOptions) string {
 	release, _ := os.ReadFile("/etc/os-release") // another release of the host has other packages
 	sources := os.Getenv("APT_CONFIG")           // and so may apt sources given this way
-	tables, _ := json.Marshal([]any{recipeVersion, archives, modules, opt.series(), opt.Suite, string(release), sources})
+	tables, _ := json.Marshal([]any{recipeVersion, archives, modules, opt.series(), opt.Suite,
+		string(release), sources})
 	return shortHash(tables)
 }
 
@@ -252,7 +253,10 @@ func (im *Image) addKernel(ctx context.Context, debs []string) error {
 	}
 	for name, n := range files {
 		if strings.HasPrefix(path.Base(name), "vmlinuz") {
-			if err := im.writeFile(kernelFile, func(w io.Writer) error { _, err := w.Write(n.data); return err }); err != nil {
+			if err := im.writeFile(kernelFile, func(w io.Writer) error {
+				_, err := w.Write(n.data)
+				return err
+			}); err != nil {
 				return err
 			}
 		}

@@ -47,7 +47,8 @@ linux-image-6.12-amd64 - Linux for 64-bit PCs (meta-package)
 }
 
 func TestKernelParts(t *testing.T) {
-	require.Empty(t, kernelParts("linux-image-6.1.0-56-amd64\n  PreDepends: linux-base\n  Depends: kmod\n  Depends: <linux-initramfs-tool>\n"))
+	require.Empty(t, kernelParts("linux-image-6.1.0-56-amd64\n  PreDepends: linux-base\n  Depends: kmod\n  Depends: "+
+		"<linux-initramfs-tool>\n"))
 	require.Equal(t, []string{"linux-base-7.3.4+deb13-amd64", "linux-binary-7.3.4+deb13-amd64", "linux-modules-7.3.4+deb13-amd64"},
 		kernelParts(`linux-image-7.3.4+deb13-amd64
   PreDepends: linux-base

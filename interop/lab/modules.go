@@ -31,7 +31,13 @@ func moduleName(file string) string {
 }
 
 func newModuleSet(from tree) *moduleSet {
-	m := &moduleSet{from: from, files: map[string]string{}, builtin: map[string]bool{}, done: map[string]bool{}, out: tree{}}
+	m := &moduleSet{
+		from:    from,
+		files:   map[string]string{},
+		builtin: map[string]bool{},
+		done:    map[string]bool{},
+		out:     tree{},
+	}
 	for name, n := range from {
 		switch {
 		case path.Base(name) == "modules.builtin":

@@ -68,7 +68,8 @@ func (ns *netns) addWire(mtu, queues int) error {
 	}
 	batch := []string{"link add wire type bridge mcast_snooping 0", "link set wire up"}
 	for _, name := range wireTaps {
-		batch = append(batch, fmt.Sprintf("tuntap add dev %s mode %s", name, kind), fmt.Sprintf("link set %s mtu %d master wire up", name, mtu))
+		batch = append(batch, fmt.Sprintf("tuntap add dev %s mode %s",
+			name, kind), fmt.Sprintf("link set %s mtu %d master wire up", name, mtu))
 	}
 	if err := ns.ip(strings.Join(batch, "\n")); err != nil {
 		return fmt.Errorf("set up the wire: %w", err)

@@ -80,9 +80,12 @@ var wireTaps = [2]string{"wire1", "wire2"}
 // memory as the guest's platform has them do, and cards of the old kind can not.
 func wireDevices(queues int) (args []string) {
 	for i, name := range wireTaps {
-		args = append(args, "-netdev", fmt.Sprintf("tap,id=%[1]s,ifname=%[1]s,queues=%[2]d,script=no,downscript=no,vnet_hdr=off", name, queues),
-			"-device", fmt.Sprintf("virtio-net-pci,netdev=%s,mq=%s,vectors=%d,romfile=,disable-legacy=on,iommu_platform=on,mac=02:00:5e:00:03:0%d",
-				name, map[bool]string{true: "on", false: "off"}[queues > 1], 2*queues+2, i+1))
+		mq := map[bool]string{true: "on", false: "off"}[queues > 1]
+		args = append(args,
+			"-netdev", fmt.Sprintf("tap,id=%[1]s,ifname=%[1]s,queues=%[2]d,script=no,downscript=no,vnet_hdr=off",
+				name, queues),
+			"-device", fmt.Sprintf("virtio-net-pci,netdev=%s,mq=%s,vectors=%d,romfile=,disable-legacy=on,"+
+				"iommu_platform=on,mac=02:00:5e:00:03:0%d", name, mq, 2*queues+2, i+1))
 	}
 	return args
 }
@@ -197,7 +200,8 @@ func buildAgent(ctx context.Context) ([]byte, error) {
 	var complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &complaint, &complaint
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("build the guest's agent (inside the goroce module is right): %w: %s", err, complaint.Bytes())
+		return nil, fmt.Errorf("build the guest's agent (inside the goroce module is right): %w: %s",
+			err, complaint.Bytes())
 	}
 	return os.ReadFile(out)
 }

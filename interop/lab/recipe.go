@@ -57,7 +57,8 @@ var pythonArchive = archive{
 	Packages: []string{"python3-pyverbs", "python3-minimal"},
 	Take:     []string{"usr/bin/python3", "usr/bin/python3.*"},
 	Whole:    []string{"usr/lib/python3.*", "usr/lib/python3/dist-packages/pyverbs"},
-	Drop:     []string{"__pycache__", "config-3.*", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "test", "tests", "tkinter"},
+	Drop: []string{"__pycache__", "config-3.*", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "test", "tests",
+		"tkinter"},
 }
 
 // archives are the archives of an image, in the order in which the kernel unpacks them.
@@ -96,11 +97,12 @@ var modules = []module{
 var links = map[string][]string{
 	"/usr/bin/dash": {"sh"},
 	"/usr/bin/busybox": {
-		"awk", "base64", "basename", "cat", "chmod", "cmp", "cp", "cut", "date", "dd", "df", "diff", "dirname", "dmesg", "du", "echo",
-		"expr", "false", "free", "grep", "head", "hexdump", "hostname", "id", "kill", "killall", "ln", "ls", "lsmod", "md5sum",
-		"mkdir", "mkfifo", "mknod", "mount", "mv", "nc", "netstat", "nproc", "od", "pgrep", "pidof", "ping", "ping6", "pkill",
-		"printf", "ps", "pwd", "readlink", "rm", "rmdir", "sed", "seq", "sha256sum", "sleep", "sort", "stat", "stty", "sysctl",
-		"tail", "tar", "tee", "test", "top", "touch", "tr", "true", "umount", "uname", "uniq", "uptime", "vi", "wc", "which", "yes",
+		"awk", "base64", "basename", "cat", "chmod", "cmp", "cp", "cut", "date", "dd", "df", "diff", "dirname", "dmesg",
+		"du", "echo", "expr", "false", "free", "grep", "head", "hexdump", "hostname", "id", "kill", "killall", "ln",
+		"ls", "lsmod", "md5sum", "mkdir", "mkfifo", "mknod", "mount", "mv", "nc", "netstat", "nproc", "od", "pgrep",
+		"pidof", "ping", "ping6", "pkill", "printf", "ps", "pwd", "readlink", "rm", "rmdir", "sed", "seq", "sha256sum",
+		"sleep", "sort", "stat", "stty", "sysctl", "tail", "tar", "tee", "test", "top", "touch", "tr", "true", "umount",
+		"uname", "uniq", "uptime", "vi", "wc", "which", "yes",
 	},
 }
 

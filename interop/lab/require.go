@@ -31,10 +31,14 @@ func Missing() (missing []string) {
 		return []string{unsupported}
 	}
 	if os.Geteuid() != 0 {
-		missing = append(missing, fmt.Sprintf("root: a network namespace and a tap device are needed (this is user %d; try sudo)", os.Geteuid()))
+		missing = append(missing,
+			fmt.Sprintf("root: a network namespace and a tap device are needed (this is user %d; try sudo)",
+				os.Geteuid()))
 	}
 	if f, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0); err != nil {
-		missing = append(missing, fmt.Sprintf("/dev/net/tun for the tap device: %v (modprobe tun; in a container: --device /dev/net/tun)", err))
+		missing = append(missing,
+			fmt.Sprintf("/dev/net/tun for the tap device: %v (modprobe tun; in a container: --device /dev/net/tun)",
+				err))
 	} else {
 		f.Close()
 	}

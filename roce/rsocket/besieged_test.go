@@ -144,7 +144,14 @@ func TestBesieged(t *testing.T) {
 		var all sync.WaitGroup
 		var over atomic.Bool
 		all.Go(func() {
-			p := &besieger{a: a, b: b, rng: rand.New(rand.NewPCG(seed, 31)), room: len(a.receive) / 2, slot: 1, told: []int{len(b.receive) / 2}}
+			p := &besieger{
+				a:    a,
+				b:    b,
+				rng:  rand.New(rand.NewPCG(seed, 31)),
+				room: len(a.receive) / 2,
+				slot: 1,
+				told: []int{len(b.receive) / 2},
+			}
 			for !over.Load() {
 				does[p.rng.IntN(len(does))](p)
 				p.looks()

@@ -91,12 +91,15 @@ func (c *Conn) sendable() bool { return c.end.CanSend(0) || !c.end.State().MayWr
 // later arrives later. It returns as WriteBuffer does. roce.ErrInvalid: there is no such memory.
 func (c *Conn) WriteAt(b *Buffer, off, n int, at uint64) (int, error) {
 	ready := func(c *Conn) bool { return c.end.CanWriteAt() || !c.end.State().MayWrite() }
-	return c.sendOwn("write", b, off, n, ready, func(left int) int { return c.end.WriteAt(at+uint64(n-left), left, &c.req) })
+	return c.sendOwn("write", b, off, n, ready, func(left int) int {
+		return c.end.WriteAt(at+uint64(n-left), left, &c.req)
+	})
 }
 
 // sendOwn sends n bytes of a Buffer with the requests that next makes, and waits for their
 // completion. Without it the queue pair is brought to ERR, so that its device reads no more.
-func (c *Conn) sendOwn(op string, b *Buffer, off, n int, ready func(*Conn) bool, next func(left int) int) (done int, err error) {
+func (c *Conn) sendOwn(op string, b *Buffer, off, n int, ready func(*Conn) bool, next func(left int) int) (done int,
+	err error) {
 	c.writes.Lock()
 	defer c.writes.Unlock()
 	c.mu.Lock()

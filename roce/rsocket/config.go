@@ -73,7 +73,8 @@ func (c *Config) filled() (Config, error) {
 	}{{"SendBuffer", f.SendBuffer, 4096, 1 << 30}, {"ReceiveBuffer", f.ReceiveBuffer, 4096, 1 << 30},
 		{"Depth", f.Depth, 16, 65534}, {"Maps", f.Maps, 0, 128}} {
 		if n.is < n.least || n.is > n.most {
-			return f, fmt.Errorf("rsocket: Config.%s is %d: %w: want %d to %d", n.name, n.is, roce.ErrInvalid, n.least, n.most)
+			return f, fmt.Errorf("rsocket: Config.%s is %d: %w: want %d to %d",
+				n.name, n.is, roce.ErrInvalid, n.least, n.most)
 		}
 	}
 	return f, nil

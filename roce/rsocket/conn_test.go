@@ -37,7 +37,8 @@ func TestConn(t *testing.T) {
 // buffers and calls.
 func TestStream(t *testing.T) {
 	overWires(t, func(t *testing.T, wire string) {
-		a, b := connected(t, wire, &Config{SendBuffer: 10000, ReceiveBuffer: 20002, Depth: 40}, &Config{SendBuffer: 70000, ReceiveBuffer: 5000})
+		a, b := connected(t, wire, &Config{SendBuffer: 10000, ReceiveBuffer: 20002, Depth: 40},
+			&Config{SendBuffer: 70000, ReceiveBuffer: 5000})
 		done := make(chan [32]byte, 2)
 		for _, ends := range [][2]*Conn{{a, b}, {b, a}} {
 			sum, rng := sha256.New(), rand.New(rand.NewPCG(1, 2))

@@ -91,7 +91,8 @@ func Listen(ctx context.Context, address string, options *Options) (*Listener, e
 		return nil, err
 	}
 	l := &Listener{m: &maker{cfg: cfg}}
-	l.below, err = rdmacm.Listen(ctx, address, &rdmacm.ListenConfig{ConnConfig: *l.m.connConfig(options), Backlog: options.Backlog})
+	l.below, err = rdmacm.Listen(ctx, address, &rdmacm.ListenConfig{ConnConfig: *l.m.connConfig(options),
+		Backlog: options.Backlog})
 	if err != nil {
 		return nil, opError("listen", nil, text(address), err)
 	}

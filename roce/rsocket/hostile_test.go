@@ -233,7 +233,14 @@ func TestWriterFails(t *testing.T) {
 	a, b := mute(t, nil)
 	require.NoError(t, b.qp.PostSend(roce.SendWR{Opcode: roce.WRWriteWithImm, Imm: 4<<29 | 384, Inline: make([]byte, 16),
 		Flags: roce.SendInline, RemoteAddr: a.exposed.Addr() + uint64(len(a.receive)) + 16, RKey: a.exposed.RKey()},
-		roce.SendWR{Opcode: roce.WRWriteWithImm, Imm: 1, Inline: []byte("x"), Flags: roce.SendInline, RemoteAddr: a.exposed.Addr(), RKey: a.exposed.RKey()}))
+		roce.SendWR{
+			Opcode:     roce.WRWriteWithImm,
+			Imm:        1,
+			Inline:     []byte("x"),
+			Flags:      roce.SendInline,
+			RemoteAddr: a.exposed.Addr(),
+			RKey:       a.exposed.RKey(),
+		}))
 	_, err := a.Read(make([]byte, 1)) // the update came before
 	require.NoError(t, err)
 	done := make(chan error, 1)

@@ -78,7 +78,14 @@ func exposes(t *testing.T, a, peer *Conn) {
 	entry = binary.NativeEndian.AppendUint32(entry, 10)
 	require.NoError(t, peer.qp.PostSend(roce.SendWR{Opcode: roce.WRWriteWithImm, Imm: 6 << 29, Inline: entry, Flags: roce.SendInline,
 		RemoteAddr: a.exposed.Addr() + uint64(len(a.receive)) + stream.Entries*stream.SGESize, RKey: a.exposed.RKey()},
-		roce.SendWR{Opcode: roce.WRWriteWithImm, Imm: 1, Inline: []byte("x"), Flags: roce.SendInline, RemoteAddr: a.exposed.Addr(), RKey: a.exposed.RKey()}))
+		roce.SendWR{
+			Opcode:     roce.WRWriteWithImm,
+			Imm:        1,
+			Inline:     []byte("x"),
+			Flags:      roce.SendInline,
+			RemoteAddr: a.exposed.Addr(),
+			RKey:       a.exposed.RKey(),
+		}))
 	_, err := a.Read(make([]byte, 1)) // the entry came before
 	require.NoError(t, err)
 }

@@ -30,7 +30,12 @@ func TestSteps(t *testing.T) {
 	for _, s := range stepStories {
 		t.Run(s.name, func(t *testing.T) {
 			pace := step.Pace{Look: 5 * time.Microsecond, Wake: 100 * time.Microsecond}
-			(&step.Story{Switches: s.switches, Random: s.random, Pace: pace, Tell: func(p *step.Play) { s.tell(newStepWorld(t, p)) }}).Play(t)
+			(&step.Story{
+				Switches: s.switches,
+				Random:   s.random,
+				Pace:     pace,
+				Tell:     func(p *step.Play) { s.tell(newStepWorld(t, p)) },
+			}).Play(t)
 		})
 	}
 }

@@ -262,7 +262,12 @@ func (c *Conn) post(of *roce.MR, from int) {
 	}
 	post := wrs[1:]
 	if r.Lead > 0 {
-		wrs[0] = roce.SendWR{Opcode: roce.WRWrite, SGL: ring(&c.sges[0], of, from, r.Lead), RemoteAddr: r.To, RKey: r.RKey}
+		wrs[0] = roce.SendWR{
+			Opcode:     roce.WRWrite,
+			SGL:        ring(&c.sges[0], of, from, r.Lead),
+			RemoteAddr: r.To,
+			RKey:       r.RKey,
+		}
 		wr.RemoteAddr += uint64(r.Lead)
 		post = wrs[:]
 	}

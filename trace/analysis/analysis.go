@@ -76,7 +76,12 @@ type Analysis struct {
 
 // New begins an analysis.
 func New() *Analysis {
-	return &Analysis{flows: map[flowKey]*Flow{}, between: map[[2]wire.GID][]*Flow{}, cm: connections{asked: map[commKey]asked{}}, recorded: map[uint32]*Recorded{}}
+	return &Analysis{
+		flows:    map[flowKey]*Flow{},
+		between:  map[[2]wire.GID][]*Flow{},
+		cm:       connections{asked: map[commKey]asked{}},
+		recorded: map[uint32]*Recorded{},
+	}
 }
 
 // Remark is what Add has to say of a packet.
@@ -121,7 +126,8 @@ func (a *Analysis) Add(p *trace.Packet) Remark {
 func (a *Analysis) take(f *Flow, p *trace.Packet) (twice bool) {
 	if p.ICRC == trace.ICRCWrong {
 		f.BadICRC++
-		f.find(p, Lost, "the ICRC is wrong: the receiver drops this packet, and the sender hears nothing of it", "section 3")
+		f.find(p, Lost, "the ICRC is wrong: the receiver drops this packet, and the sender hears nothing of it",
+			"section 3")
 		return false
 	}
 	if !f.counts(p) {
@@ -189,7 +195,8 @@ func (f *Flow) counts(p *trace.Packet) bool {
 		f.point = at
 		return true
 	}
-	if f.Service != wire.ServiceUD && p.Wire.Op.Flags&wire.OpRequest != 0 && f.req.begun && p.Wire.BTH.PSN().Sub(f.req.next) >= 0 {
+	if f.Service != wire.ServiceUD && p.Wire.Op.Flags&wire.OpRequest != 0 && f.req.begun &&
+		p.Wire.BTH.PSN().Sub(f.req.next) >= 0 {
 		f.point = at
 		return true
 	}

@@ -156,7 +156,8 @@ var shown = []struct {
 	{"refused", func(k *talk) Remark {
 		k.send(fromA, wire.RCWriteOnly, 5, 1, wants(1))
 		return k.send(fromB, wire.RCAcknowledge, 5, 0, says(wire.SynNAKAccess))
-	}, "the RDMA_WRITE that packet 1 began is refused: NAK remote access error; it ends with IBV_WC_REM_ACCESS_ERR (10)", "section 6.3", "1 NAKs that fail a request"},
+	}, "the RDMA_WRITE that packet 1 began is refused: NAK remote access error; it ends with IBV_WC_REM_ACCESS_ERR (10)", "section 6.3",
+		"1 NAKs that fail a request"},
 	{"the rest of a READ", func(k *talk) Remark {
 		k.send(fromA, wire.RCReadRequest, 5, 0, wants(3000))
 		k.send(fromB, wire.RCReadResponseFirst, 5, 1024, nil)
@@ -289,7 +290,12 @@ func TestManagedConnection(t *testing.T) {
 			wire.PutCM((*wire.MAD)(p.Payload), 9, m)
 		}
 	}
-	k.send(fromA, wire.UDSendOnly, 1, 256, mad(&wire.CMReq{LocalCommID: 77, LocalQPN: 0xa, PathMTU: wire.MTU1024, ServiceID: wire.CMServiceID(wire.CMPortSpaceTCP, 7471)}))
+	k.send(fromA, wire.UDSendOnly, 1, 256, mad(&wire.CMReq{
+		LocalCommID: 77,
+		LocalQPN:    0xa,
+		PathMTU:     wire.MTU1024,
+		ServiceID:   wire.CMServiceID(wire.CMPortSpaceTCP, 7471),
+	}))
 	k.send(fromB, wire.UDSendOnly, 1, 256, mad(&wire.CMRep{LocalCommID: 78, RemoteCommID: 77, LocalQPN: 0xb}))
 	r := k.send(fromB, wire.UDSendOnly, 2, 256, mad(&wire.CMRej{RemoteCommID: 79, Reason: wire.CMRejInvalidService}))
 	require.Contains(t, r.Finding.Text, "invalid service ID")

@@ -28,7 +28,8 @@ var kindNames = [numKinds]string{"SEND", "RDMA_WRITE", "RDMA_READ", "ATOMIC", "F
 func (k Kind) String() string { return kindNames[k] }
 
 // kindFlags are in the order of the kinds.
-var kindFlags = [numKinds]wire.OpFlags{wire.OpSend, wire.OpWrite, wire.OpRead, wire.OpAtomic, wire.OpFlush, wire.OpAtomicWrite}
+var kindFlags = [numKinds]wire.OpFlags{wire.OpSend, wire.OpWrite, wire.OpRead, wire.OpAtomic, wire.OpFlush,
+	wire.OpAtomicWrite}
 
 func kindOf(op *wire.OpInfo) Kind {
 	for k, flag := range kindFlags {

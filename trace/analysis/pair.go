@@ -46,7 +46,8 @@ func (a *Analysis) manage(f *Flow, p *trace.Packet, m *wire.MAD) {
 	case *wire.CMReq:
 		if len(a.cm.asked) < maxAsked {
 			_, port, _ := wire.CMServicePort(msg.ServiceID)
-			a.cm.asked[commKey{f.Src, msg.LocalCommID}] = asked{msg.LocalQPN, msg.PathMTU.Bytes(), port, serviceOfREQ(msg), p.Time, p.Number}
+			a.cm.asked[commKey{f.Src, msg.LocalCommID}] = asked{msg.LocalQPN, msg.PathMTU.Bytes(), port,
+				serviceOfREQ(msg), p.Time, p.Number}
 		}
 	case *wire.CMRep:
 		k := commKey{f.Dst, msg.RemoteCommID}
@@ -55,12 +56,14 @@ func (a *Analysis) manage(f *Flow, p *trace.Packet, m *wire.MAD) {
 			there := a.flowOf(flowKey{src: f.Dst, dst: f.Src, qp: msg.LocalQPN, service: req.service})
 			back := a.flowOf(flowKey{src: f.Src, dst: f.Dst, qp: req.qp, service: req.service})
 			if there != nil && back != nil && there.Peer == nil && back.Peer == nil {
-				a.pair(there, back, fmt.Sprintf("connection manager, port %d, packets %d and %d", req.port, req.number, p.Number))
+				a.pair(there, back, fmt.Sprintf("connection manager, port %d, packets %d and %d",
+					req.port, req.number, p.Number))
 				there.learnMTU(req.mtu)
 			}
 		}
 	case *wire.CMRej:
-		f.find(p, Failed, fmt.Sprintf("the connection is refused: %v (roce trace explain \"rej %d\")", msg.Reason, msg.Reason), "section 9.3")
+		f.find(p, Failed, fmt.Sprintf("the connection is refused: %v (roce trace explain \"rej %d\")",
+			msg.Reason, msg.Reason), "section 9.3")
 	}
 }
 

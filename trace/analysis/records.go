@@ -87,7 +87,8 @@ func (w *writer) recorded(r *Recorded) {
 	for _, x := range []struct {
 		n    uint64
 		what string
-	}{{r.Requests, "requests began"}, {r.Back, "times back"}, {r.Waits, "waits for the peer's receives"}, {r.Gaps, "reports of what was missing"}, {r.Timers, "deadlines"}, {r.GaveUp, "times no retry was left"}} {
+	}{{r.Requests, "requests began"}, {r.Back, "times back"}, {r.Waits, "waits for the peer's receives"},
+		{r.Gaps, "reports of what was missing"}, {r.Timers, "deadlines"}, {r.GaveUp, "times no retry was left"}} {
 		if x.n > 0 {
 			text = append(text, fmt.Sprintf("%d %s", x.n, x.what))
 		}

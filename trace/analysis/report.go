@@ -32,9 +32,11 @@ func others(a *Analysis) string {
 	for _, x := range []struct {
 		n    uint64
 		text string
-	}{{a.Others, "others"}, {a.Problems, "with headers that make no sense (roce trace decode shows them)"}, {a.Unsorted, "of more flows than are told apart"},
+	}{{a.Others, "others"}, {a.Problems, "with headers that make no sense (roce trace decode shows them)"},
+		{a.Unsorted, "of more flows than are told apart"},
 		{a.HeadersCut, "whose headers the capture has cut off: a longer snapshot length shows them"},
-		{a.RunsCut, "are the first of a run, whose other packets the capture has cut off: roce trace capture --snap keeps the headers of all"},
+		{a.RunsCut, "are the first of a run, whose other packets the capture has cut off: roce trace capture --snap " +
+			"keeps the headers of all"},
 		{a.Lost, "records of the device are lost, so that it did more than is told here"}} {
 		if x.n > 0 {
 			fmt.Fprintf(&s, "; %d %s", x.n, x.text)
@@ -60,7 +62,8 @@ func (w *writer) line(format string, args ...any) {
 func (w *writer) connection(f *Flow) {
 	peer := f.Peer
 	if peer == nil {
-		w.line("\n%v %v > %v qp 0x%06x (the other way is not in the capture, or could not be told)", f.Service, f.Src.Addr().Unmap(), f.Dst.Addr().Unmap(), f.DestQP)
+		w.line("\n%v %v > %v qp 0x%06x (the other way is not in the capture, or could not be told)",
+			f.Service, f.Src.Addr().Unmap(), f.Dst.Addr().Unmap(), f.DestQP)
 		w.way("there", f)
 		return
 	}
@@ -88,7 +91,8 @@ func (w *writer) way(name string, f *Flow) {
 		}
 	}
 	if r.latency != nil {
-		w.line("    a message took %s at least, %s in the median, %s in 99 of 100, %s at most", duration(r.latency.Min()), duration(r.Latency(50)), duration(r.Latency(99)), duration(r.latency.Max()))
+		w.line("    a message took %s at least, %s in the median, %s in 99 of 100, %s at most",
+			duration(r.latency.Min()), duration(r.Latency(50)), duration(r.Latency(99)), duration(r.latency.Max()))
 	}
 	if n := f.req.flight.len(); n > 0 && f.Service != wire.ServiceUC {
 		m := f.req.flight.at(0)
@@ -110,11 +114,15 @@ func (w *writer) way(name string, f *Flow) {
 		n    uint64
 		text string
 	}{
-		{r.Repeated, "packets sent again"}, {r.Missing, "packets missing in the capture"}, {r.Broken, "messages seen in part only"}, {r.Forgotten, "messages too many to follow"},
+		{r.Repeated, "packets sent again"}, {r.Missing, "packets missing in the capture"},
+		{r.Broken, "messages seen in part only"}, {r.Forgotten, "messages too many to follow"},
 		{r.Refused, "messages refused"}, {r.Flushed, "messages behind those, which end with IBV_WC_WR_FLUSH_ERR (5)"},
-		{s.Sequence, "NAKs: PSN sequence error"}, {s.RNR, "RNR NAKs: no receive was posted"}, {s.Fatal, "NAKs that fail a request"},
-		{s.Ghosts, "responses to what was acknowledged before"}, {s.Unexpected, "responses to requests that are not in the capture"},
-		{f.Marked, "packets marked by a switch (congestion experienced)"}, {f.CNPs, "CNPs: the receiver of these is to send more slowly"},
+		{s.Sequence, "NAKs: PSN sequence error"}, {s.RNR, "RNR NAKs: no receive was posted"},
+		{s.Fatal, "NAKs that fail a request"},
+		{s.Ghosts, "responses to what was acknowledged before"},
+		{s.Unexpected, "responses to requests that are not in the capture"},
+		{f.Marked, "packets marked by a switch (congestion experienced)"},
+		{f.CNPs, "CNPs: the receiver of these is to send more slowly"},
 		{f.BadICRC, "packets with a wrong ICRC"}, {f.SeenTwice, "packets captured at a second place"},
 	} {
 		if x.n > 0 {
@@ -130,7 +138,8 @@ func tried(f *Flow) string {
 	if f.req.times == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; PSN %v was sent again %d times in vain: with retry_cnt %d that ends it with IBV_WC_RETRY_EXC_ERR (12), section 4.7", f.req.again, f.req.times, f.req.times)
+	return fmt.Sprintf("; PSN %v was sent again %d times in vain: with retry_cnt %d that ends it with "+
+		"IBV_WC_RETRY_EXC_ERR (12), section 4.7", f.req.again, f.req.times, f.req.times)
 }
 
 func (w *writer) findings(f *Flow) {
@@ -143,7 +152,8 @@ func (w *writer) findings(f *Flow) {
 }
 
 func (w *writer) datagrams(f *Flow) {
-	w.line("\nUD %v qp 0x%06x > %v qp 0x%06x: %d packets, %s%s", f.Src.Addr().Unmap(), f.SrcQP, f.Dst.Addr().Unmap(), f.DestQP, f.Packets, size(f.Payload), rate(f))
+	w.line("\nUD %v qp 0x%06x > %v qp 0x%06x: %d packets, %s%s", f.Src.Addr().Unmap(), f.SrcQP, f.Dst.Addr().Unmap(),
+		f.DestQP, f.Packets, size(f.Payload), rate(f))
 	if f.SeenTwice > 0 {
 		w.line("    %d packets captured at a second place", f.SeenTwice)
 	}

@@ -25,7 +25,9 @@ const (
 	numCauses
 )
 
-var causeNames = [numCauses]string{"after a NAK (PSN sequence error)", "after an RNR NAK", "after silence", "for an answer that was missing", "after a report of what is missing (selective repeat)", "though it was acknowledged, or answered: that was lost, or came too late"}
+var causeNames = [numCauses]string{"after a NAK (PSN sequence error)", "after an RNR NAK", "after silence",
+	"for an answer that was missing", "after a report of what is missing (selective repeat)",
+	"though it was acknowledged, or answered: that was lost, or came too late"}
 
 // String is the cause in words.
 func (c Cause) String() string { return causeNames[c] }
@@ -88,7 +90,8 @@ func (f *Flow) skipped(p *trace.Packet, n uint64) {
 		f.Requests.Broken++
 	}
 	if f.Service == wire.ServiceUC {
-		f.find(p, Lost, fmt.Sprintf("%d packets before this one are missing: if they were lost, so is their message, and nobody says so", n), "section 6.4")
+		f.find(p, Lost, fmt.Sprintf("%d packets before this one are missing: if they were lost, so is their message, "+
+			"and nobody says so", n), "section 6.4")
 		return
 	}
 	f.find(p, Noted, fmt.Sprintf("%d packets before this one are not in the capture", n), "section 4.1")
@@ -103,7 +106,8 @@ func (f *Flow) advance(p *trace.Packet, psn wire.PSN) {
 		if m != nil && !m.whole {
 			q.flight.dropNewest()
 			f.Requests.Broken++
-			f.find(p, Wrong, fmt.Sprintf("%s begins a message while another is unfinished: the responder answers NAK invalid request", op.Name), "section 2.7")
+			f.find(p, Wrong, fmt.Sprintf("%s begins a message while another is unfinished: the responder answers NAK "+
+				"invalid request", op.Name), "section 2.7")
 		}
 		if q.flight.push(message{kind: kindOf(op), first: psn, last: psn, number: p.Number, at: p.Time}) {
 			f.Requests.Forgotten++
@@ -262,7 +266,8 @@ func (f *Flow) cause(psn wire.PSN) (c Cause, guess bool) {
 	return AfterSilence, q.heard > q.progress || psn == q.toldAt
 }
 
-var causeRules = [numCauses]string{"section 4.4", "section 4.7", "section 4.7", "section 4.4", "section 4.5", "section 4.5"}
+var causeRules = [numCauses]string{"section 4.4", "section 4.7", "section 4.7", "section 4.4", "section 4.5",
+	"section 4.5"}
 
 // find returns the message that a PSN belongs to.
 func (q *flight) find(psn wire.PSN) *message {

@@ -49,7 +49,8 @@ func (a *Analysis) response(g *Flow, p *trace.Packet) {
 	}
 	switch {
 	case psn.Sub(q.next) >= 0:
-		g.find(p, Noted, fmt.Sprintf("it answers PSN %v, and the newest request in the capture has %v", psn, q.next.Prev()), "section 4.4")
+		g.find(p, Noted, fmt.Sprintf("it answers PSN %v, and the newest request in the capture has %v",
+			psn, q.next.Prev()), "section 4.4")
 		return
 	case psn.Sub(q.una) < -1:
 		g.Responses.Ghosts++
@@ -89,7 +90,8 @@ func (f *Flow) refused(g *Flow, p *trace.Packet, psn wire.PSN, s wire.Syndrome) 
 		g.Responses.RNR++
 		g.Responses.RNRWait += wire.RNRTimeout(s.Code())
 		q.told = AfterRNR
-		g.find(p, Again, fmt.Sprintf("no receive was posted for PSN %v: the sender is to wait %s", psn, duration(wire.RNRTimeout(s.Code()))), "section 4.7")
+		g.find(p, Again, fmt.Sprintf("no receive was posted for PSN %v: the sender is to wait %s",
+			psn, duration(wire.RNRTimeout(s.Code()))), "section 4.7")
 	case s == wire.SynNAKSeq:
 		g.Responses.Sequence++
 		q.told = AfterNAK
@@ -97,10 +99,12 @@ func (f *Flow) refused(g *Flow, p *trace.Packet, psn wire.PSN, s wire.Syndrome) 
 			q.told = AfterSilence // it asks for the gap, and not for the PSN
 			q.remember(x)
 			g.Responses.Gaps++
-			g.find(p, Lost, fmt.Sprintf("PSN %v to %v are missing, and what follows has arrived: selective repeat, by what looks like its NAK%s", x.next, x.to.Prev(), Guess), "section 4.5")
+			g.find(p, Lost, fmt.Sprintf("PSN %v to %v are missing, and what follows has arrived: selective repeat, "+
+				"by what looks like its NAK%s", x.next, x.to.Prev(), Guess), "section 4.5")
 			return
 		}
-		g.find(p, Lost, fmt.Sprintf("a later packet arrived where PSN %v was expected: that one was lost, or overtaken", psn), "section 4.5")
+		g.find(p, Lost, fmt.Sprintf("a later packet arrived where PSN %v was expected: that one was lost, or overtaken",
+			psn), "section 4.5")
 	default:
 		g.Responses.Fatal++
 		what := "the request with PSN " + psn.String()
@@ -110,7 +114,8 @@ func (f *Flow) refused(g *Flow, p *trace.Packet, psn wire.PSN, s wire.Syndrome) 
 			f.Requests.Flushed += uint64(q.flight.len() - 1)
 			q.flight.clear()
 		}
-		g.find(p, Failed, fmt.Sprintf("%s is refused: %v; it ends with %s, and both queue pairs with the state ERR", what, s, statusOf[s]), "section 6.3")
+		g.find(p, Failed, fmt.Sprintf("%s is refused: %v; it ends with %s, and both queue pairs with the state ERR",
+			what, s, statusOf[s]), "section 6.3")
 	}
 }
 
@@ -142,8 +147,9 @@ func (f *Flow) reported(g *Flow, p *trace.Packet, psn, said wire.PSN) {
 }
 
 // statusOf is the completion status that a NAK leads to.
-var statusOf = map[wire.Syndrome]string{wire.SynNAKInvReq: "IBV_WC_REM_INV_REQ_ERR (9)", wire.SynNAKAccess: "IBV_WC_REM_ACCESS_ERR (10)",
-	wire.SynNAKOp: "IBV_WC_REM_OP_ERR (11)", wire.SynNAKInvRD: "IBV_WC_REM_INV_RD_REQ_ERR (15)"}
+var statusOf = map[wire.Syndrome]string{wire.SynNAKInvReq: "IBV_WC_REM_INV_REQ_ERR (9)",
+	wire.SynNAKAccess: "IBV_WC_REM_ACCESS_ERR (10)", wire.SynNAKOp: "IBV_WC_REM_OP_ERR (11)",
+	wire.SynNAKInvRD: "IBV_WC_REM_INV_RD_REQ_ERR (15)"}
 
 // answered takes an ACK or an answer.
 func (f *Flow) answered(g *Flow, p *trace.Packet, psn wire.PSN) {
@@ -164,14 +170,16 @@ func (f *Flow) acknowledge(p *trace.Packet, psn wire.PSN, answer bool) {
 	q := &f.req
 	for q.flight.len() > 0 {
 		m := q.flight.at(0)
-		if !m.whole || psn.Sub(m.last) < 0 || m.kind.answered() && !(answer && m.last == psn || psn.Sub(m.last) > 0 && answer) {
+		if !m.whole || psn.Sub(m.last) < 0 || m.kind.answered() && !(answer && m.last == psn ||
+			psn.Sub(m.last) > 0 && answer) {
 			break
 		}
 		f.Requests.done(m.kind, m.bytes, p.Time-m.at)
 		q.flight.pop()
 	}
 	if q.flight.len() > 0 {
-		if m := q.flight.at(0); m.whole && m.kind.answered() && psn.Sub(m.last) >= 0 && !answer || m.whole && psn.Sub(m.last) > 0 {
+		if m := q.flight.at(0); m.whole && m.kind.answered() && psn.Sub(m.last) >= 0 && !answer ||
+			m.whole && psn.Sub(m.last) > 0 {
 			q.remember(gap{m.first, m.last.Next(), true}) // its answer is lost
 		}
 	}

@@ -17,18 +17,20 @@ import (
 
 // ofRxe is what the report on captures of a real rxe has to say (docs/tshark.md), and what not.
 var ofRxe = map[string]struct{ says, not []string }{
-	"rping":         {says: []string{"connection manager, port", "SEND", "RDMA_READ", "RDMA_WRITE"}, not: []string{"sent again", "failed"}},
-	"rping-ipv6":    {says: []string{"2001:db8:1::1", "connection manager, port"}, not: []string{"sent again"}},
-	"ours-rping":    {says: []string{"192.0.2.1", "connection manager, port"}, not: []string{"sent again"}},
-	"rc":            {says: []string{"3 × SEND, 9000 B", "path MTU 1024"}, not: []string{"sent again"}},
-	"uc":            {says: []string{"3 × SEND, 9000 B"}, not: []string{"missing"}},
-	"ud-ipv6":       {says: []string{"UD 2001:db8:1::1", "3 packets"}},
-	"read":          {says: []string{"10 × RDMA_READ, 30.0 kB"}, not: []string{"sent again", "missing"}},
-	"loss":          {says: []string{"5 × RDMA_WRITE, 15.0 kB", "after a NAK (PSN sequence error)", "NAKs: PSN sequence error"}, not: []string{"not acknowledged"}},
+	"rping":      {says: []string{"connection manager, port", "SEND", "RDMA_READ", "RDMA_WRITE"}, not: []string{"sent again", "failed"}},
+	"rping-ipv6": {says: []string{"2001:db8:1::1", "connection manager, port"}, not: []string{"sent again"}},
+	"ours-rping": {says: []string{"192.0.2.1", "connection manager, port"}, not: []string{"sent again"}},
+	"rc":         {says: []string{"3 × SEND, 9000 B", "path MTU 1024"}, not: []string{"sent again"}},
+	"uc":         {says: []string{"3 × SEND, 9000 B"}, not: []string{"missing"}},
+	"ud-ipv6":    {says: []string{"UD 2001:db8:1::1", "3 packets"}},
+	"read":       {says: []string{"10 × RDMA_READ, 30.0 kB"}, not: []string{"sent again", "missing"}},
+	"loss": {says: []string{"5 × RDMA_WRITE, 15.0 kB", "after a NAK (PSN sequence error)", "NAKs: PSN sequence error"},
+		not: []string{"not acknowledged"}},
 	"atomics":       {says: []string{"× ATOMIC,"}, not: []string{"sent again"}},
 	"ours-messages": {says: []string{"× FLUSH", "× ATOMIC_WRITE", "× ATOMIC,", "UD 192.0.2.1"}, not: []string{"wrong ICRC"}},
-	"refused":       {says: []string{"IBV_WC_REM_INV_REQ_ERR (9)", "IBV_WC_REM_ACCESS_ERR (10)", "IBV_WC_REM_OP_ERR (11)", "RNR NAKs", "1 messages refused"}},
-	"ours-refused":  {says: []string{"IBV_WC_REM_INV_REQ_ERR (9)", "IBV_WC_REM_ACCESS_ERR (10)", "IBV_WC_REM_OP_ERR (11)", "RNR NAKs"}},
+	"refused": {says: []string{"IBV_WC_REM_INV_REQ_ERR (9)", "IBV_WC_REM_ACCESS_ERR (10)", "IBV_WC_REM_OP_ERR (11)", "RNR NAKs",
+		"1 messages refused"}},
+	"ours-refused": {says: []string{"IBV_WC_REM_INV_REQ_ERR (9)", "IBV_WC_REM_ACCESS_ERR (10)", "IBV_WC_REM_OP_ERR (11)", "RNR NAKs"}},
 }
 
 // TestAsRecorded: of WRITEs whose packets were lost, and then all ACKs, the device that sent

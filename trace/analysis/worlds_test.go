@@ -41,8 +41,8 @@ func TestWorlds(t *testing.T) {
 	}
 	sum := tally{wrong: map[string]int{}}
 	for seed := range n {
-		s := study{t: t, plan: qptest.NewPlan(uint64(seed + 1)), a: New(), reasons: map[int]string{}, again: map[int]bool{}, said: map[int]int{},
-			unheard: map[int]bool{}, fresh: map[int]bool{}, told: map[uint32]int{}, sum: &sum}
+		s := study{t: t, plan: qptest.NewPlan(uint64(seed + 1)), a: New(), reasons: map[int]string{}, again: map[int]bool{},
+			said: map[int]int{}, unheard: map[int]bool{}, fresh: map[int]bool{}, told: map[uint32]int{}, sum: &sum}
 		s.play()
 		s.counters()
 		s.messages()
@@ -52,8 +52,10 @@ func TestWorlds(t *testing.T) {
 	for _, k := range sum.wrong {
 		wrong += k
 	}
-	t.Logf("%d packets, %d of them again (%d unnoticed); %d messages of %d flows, of which %d were not finished; %d flows without their other way", sum.packets, sum.repeated, sum.unseen, sum.messages, sum.flows, sum.unfinished, sum.unpaired)
-	t.Logf("senders went back %d times: the cause is right %d times, a guess %d times, unknowable %d times, wrong %d times: %v", sum.retries, sum.right, sum.guesses, sum.misled, wrong, sum.wrong)
+	t.Logf("%d packets, %d of them again (%d unnoticed); %d messages of %d flows, of which %d were not finished; %d flows without "+
+		"their other way", sum.packets, sum.repeated, sum.unseen, sum.messages, sum.flows, sum.unfinished, sum.unpaired)
+	t.Logf("senders went back %d times: the cause is right %d times, a guess %d times, unknowable %d times, wrong %d times: %v",
+		sum.retries, sum.right, sum.guesses, sum.misled, wrong, sum.wrong)
 	t.Logf("%d times the sender had only gone on; %d times nothing was said", sum.invented, sum.missed)
 	require.Less(t, wrong*50, sum.right, "more than 2 of 100 causes are wrong")
 	require.Less(t, sum.invented*100, sum.retries, "more than 1 of 100 is invented")
@@ -266,7 +268,8 @@ func (s *study) messages() {
 		asked, failed := map[uint32]*[numKinds]uint64{}, map[uint32]bool{}
 		for _, r := range records {
 			switch {
-			case r.Kind == qp.RecordState && qp.QPState(r.Op) != qp.StateInit && qp.QPState(r.Op) != qp.StateRTR && qp.QPState(r.Op) != qp.StateRTS:
+			case r.Kind == qp.RecordState && qp.QPState(r.Op) != qp.StateInit && qp.QPState(r.Op) != qp.StateRTR &&
+				qp.QPState(r.Op) != qp.StateRTS:
 				failed[r.QPN] = true
 			case r.Kind == qp.RecordRequest:
 				if asked[r.QPN] == nil {
@@ -306,7 +309,8 @@ func (s *study) messages() {
 			if short { // destroyed before it was done, or what it did is not told
 				s.sum.unfinished++
 			} else if done != *asked[q] {
-				s.fail("qp 0x%06x: done are %v, were asked for %v (%d broken, %d in flight)", q, done, *asked[q], f.Requests.Broken, f.req.flight.len())
+				s.fail("qp 0x%06x: done are %v, were asked for %v (%d broken, %d in flight)",
+					q, done, *asked[q], f.Requests.Broken, f.req.flight.len())
 			}
 		}
 	}
@@ -322,8 +326,9 @@ func (s *study) flow(n *qptest.Node, dest, q uint32) *Flow {
 	return nil
 }
 
-var kindOfRequest = map[qp.WROpcode]Kind{qp.WRSend: Send, qp.WRSendWithImm: Send, qp.WRSendWithInv: Send, qp.WRWrite: Write, qp.WRWriteWithImm: Write,
-	qp.WRRead: Read, qp.WRAtomicCmpAndSwp: Atomic, qp.WRAtomicFetchAndAdd: Atomic, qp.WRFlush: Flush, qp.WRAtomicWrite: AtomicWrite}
+var kindOfRequest = map[qp.WROpcode]Kind{qp.WRSend: Send, qp.WRSendWithImm: Send, qp.WRSendWithInv: Send, qp.WRWrite: Write,
+	qp.WRWriteWithImm: Write, qp.WRRead: Read, qp.WRAtomicCmpAndSwp: Atomic, qp.WRAtomicFetchAndAdd: Atomic, qp.WRFlush: Flush,
+	qp.WRAtomicWrite: AtomicWrite}
 
 // causes: what is said of a retry without calling it a guess is so, but where the capture misleads:
 // it has what the responder said, and the sender had not.
@@ -359,4 +364,11 @@ func (s *study) causes() {
 }
 
 // saidAs are the causes by the names of reasons.
-var saidAs = [numCauses]string{AfterNAK: "NAK", AfterRNR: "RNR", AfterSilence: "silence", AfterGap: "NAK", AfterReport: "report", AfterLoss: "any"}
+var saidAs = [numCauses]string{
+	AfterNAK:     "NAK",
+	AfterRNR:     "RNR",
+	AfterSilence: "silence",
+	AfterGap:     "NAK",
+	AfterReport:  "report",
+	AfterLoss:    "any",
+}

@@ -16,18 +16,28 @@ const (
 )
 
 // colours of the classes, readable on white and on black.
-var colours = [...]string{Request: "#2f7fd6", Response: "#2f9e5b", Refusal: "#d9480f", Connect: "#8250df", Notice: "#b08800", Damaged: "#d1242f"}
+var colours = [...]string{
+	Request:  "#2f7fd6",
+	Response: "#2f9e5b",
+	Refusal:  "#d9480f",
+	Connect:  "#8250df",
+	Notice:   "#b08800",
+	Damaged:  "#d1242f",
+}
 
 // WriteSVG writes the diagram as a picture.
 func (l *Ladder) WriteSVG(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	width := svgLeft + svgColumn*max(len(l.columns)-1, 0) + svgRight
 	height := svgTop + svgRow*(len(l.rows)+2)
-	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="monospace" font-size="12">`+"\n", width, height, width, height)
-	fmt.Fprintf(w, "<title>%s</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n", html.EscapeString(l.Title))
+	fmt.Fprintf(w,
+		`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="monospace" font-size="12">`+"\n", width, height, width, height)
+	fmt.Fprintf(w, "<title>%s</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+		html.EscapeString(l.Title))
 	for i, c := range l.columns {
 		x := svgLeft + i*svgColumn
-		fmt.Fprintf(w, `<text x="%d" y="22" text-anchor="middle" font-weight="bold">%s</text><line x1="%d" y1="30" x2="%d" y2="%d" stroke="#888"/>`+"\n", x, html.EscapeString(c), x, x, height-svgRow)
+		fmt.Fprintf(w,
+			`<text x="%d" y="22" text-anchor="middle" font-weight="bold">%s</text><line x1="%d" y1="30" x2="%d" y2="%d" stroke="#888"/>`+"\n", x, html.EscapeString(c), x, x, height-svgRow)
 	}
 	for i := range l.rows {
 		l.svgArrow(w, &l.rows[i], svgTop+i*svgRow)
@@ -55,14 +65,16 @@ func (l *Ladder) svgArrow(w io.Writer, r *row, y int) {
 	if from == to {
 		fmt.Fprintf(w, `<path d="M%d %d h24 v8 h-24" fill="none" stroke="%s"%s/>`, from, y-4, c, dash)
 	} else {
-		fmt.Fprintf(w, `<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="%s" stroke-width="1.5"%s/>`, from, y, to-tip, y, c, dash)
+		fmt.Fprintf(w, `<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="%s" stroke-width="1.5"%s/>`, from, y, to-tip,
+			y, c, dash)
 	}
 	fmt.Fprintf(w, `<path d="M%d %d l%d -4 v8 z" fill="%s"/>`, to, y, -tip, c)
 	middle, anchor := (from+to)/2, "middle"
 	if from == to {
 		middle, anchor = from+30, "start"
 	}
-	fmt.Fprintf(w, `<text x="%d" y="%d" text-anchor="%s" fill="%s">%s</text>`, middle, y-5, anchor, c, html.EscapeString(r.label))
+	fmt.Fprintf(w, `<text x="%d" y="%d" text-anchor="%s" fill="%s">%s</text>`, middle, y-5, anchor, c,
+		html.EscapeString(r.label))
 	if r.note != "" {
 		x := svgLeft + svgColumn*max(len(l.columns)-1, 0) + 12
 		fmt.Fprintf(w, `<text x="%d" y="%d" fill="#d9480f">%s</text>`, x, y+4, html.EscapeString(r.note))

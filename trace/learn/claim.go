@@ -22,11 +22,13 @@ func completes(host string, want ...qp.WCStatus) Claim {
 	return func(p *world.Play) error {
 		got := p.CompletionsOf(host)
 		if len(got) != len(want) {
-			return fmt.Errorf("%s has %d completions (%s), without your change %d", host, len(got), statuses(got), len(want))
+			return fmt.Errorf("%s has %d completions (%s), without your change %d",
+				host, len(got), statuses(got), len(want))
 		}
 		for i := range want {
 			if got[i].Status != want[i] {
-				return fmt.Errorf("completion %d of %s is %s, without your change %s", i+1, host, world.StatusName(got[i].Status), world.StatusName(want[i]))
+				return fmt.Errorf("completion %d of %s is %s, without your change %s",
+					i+1, host, world.StatusName(got[i].Status), world.StatusName(want[i]))
 			}
 		}
 		return nil
@@ -54,7 +56,8 @@ func packets(want ...string) Claim {
 			}
 		}
 		if len(got) != len(want) {
-			return fmt.Errorf("there are %d packets (%s), without your change %d", len(got), strings.Join(got, ", "), len(want))
+			return fmt.Errorf("there are %d packets (%s), without your change %d",
+				len(got), strings.Join(got, ", "), len(want))
 		}
 		return nil
 	}
@@ -65,7 +68,8 @@ func holds(host, region string, at int, from, source string, off, n int) Claim {
 	return func(p *world.Play) error {
 		got, want := p.Memory(host, region), p.Memory(from, source)
 		if len(got) < at+n || len(want) < off+n || !bytes.Equal(got[at:at+n], want[off:off+n]) {
-			return fmt.Errorf("%s's memory %q does not hold the %d bytes of %s, as it does without your change", host, region, n, from)
+			return fmt.Errorf("%s's memory %q does not hold the %d bytes of %s, as it does without your change",
+				host, region, n, from)
 		}
 		return nil
 	}
@@ -76,7 +80,8 @@ func has(host, region string, at int, want ...byte) Claim {
 	return func(p *world.Play) error {
 		got := p.Memory(host, region)
 		if len(got) < at+len(want) || !bytes.Equal(got[at:at+len(want)], want) {
-			return fmt.Errorf("%s's memory %q has % x at %d, without your change % x", host, region, got[min(at, len(got)):min(at+len(want), len(got))], at, want)
+			return fmt.Errorf("%s's memory %q has % x at %d, without your change % x",
+				host, region, got[min(at, len(got)):min(at+len(want), len(got))], at, want)
 		}
 		return nil
 	}
@@ -134,7 +139,8 @@ func drops(host string, reason wire.DropReason, want int) Claim {
 			}
 		}
 		if got != want {
-			return fmt.Errorf("%s's device drops %d packets (%s), without your change %d", host, got, reason.Explain(), want)
+			return fmt.Errorf("%s's device drops %d packets (%s), without your change %d",
+				host, got, reason.Explain(), want)
 		}
 		return nil
 	}
@@ -171,7 +177,8 @@ func slowed(p *world.Play) error {
 		marks += len(p.EntriesOf(h.Name, qp.RecordMarked.String()))
 	}
 	if n == 0 || marks == 0 {
-		return fmt.Errorf("%d packets were marked, and nobody was told to be slower; without your change somebody is", marks)
+		return fmt.Errorf("%d packets were marked, and nobody was told to be slower; without your change somebody is",
+			marks)
 	}
 	return nil
 }

@@ -50,11 +50,13 @@ ordering. Programs that watch memory rely on it all the same.`,
 				_ = a.QP.PostSend(quiet(a.write(5, 32, b, 192)), a.add(6, 6000, b, 1024, 1))
 				finish(w, a, b)
 			},
-			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK", "RDMA_WRITE_ONLY_IMM", "ACK", "RDMA_WRITE_ONLY", "SEND_ONLY", "ACK",
-				"RDMA_WRITE_ONLY", "FETCH_ADD", "ATOMIC_ACKNOWLEDGE"), completes("B", qp.WCSuccess, qp.WCSuccess), has("B", "buf", 1024, native(1)...)},
+			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK", "RDMA_WRITE_ONLY_IMM", "ACK", "RDMA_WRITE_ONLY",
+				"SEND_ONLY", "ACK", "RDMA_WRITE_ONLY", "FETCH_ADD", "ATOMIC_ACKNOWLEDGE"), completes("B",
+				qp.WCSuccess, qp.WCSuccess), has("B", "buf", 1024, native(1)...)},
 			Question: "B's program wants to sleep until data comes, without a packet more. What does A post?",
-			Answers:  []string{"a WRITE", "a WRITE with immediate", "a WRITE and a SEND", "a WRITE and an atomic"}, Right: 1,
-			Why: "Only a completion can wake who sleeps, so memory and atomic are out; {6 SEND_ONLY} is a packet more.",
+			Answers:  []string{"a WRITE", "a WRITE with immediate", "a WRITE and a SEND", "a WRITE and an atomic"},
+			Right:    1, Why: "Only a completion can wake who sleeps, so memory and atomic are out; {6 SEND_ONLY} is " +
+				"a packet more.",
 		},
 		{
 			Name: "poll-or-sleep", Title: "Polling against events",
@@ -81,10 +83,12 @@ told to wait a little and raise one event for several completions (ibv_modify_cq
 				_ = a.QP.PostSend(a.send(2, 32))
 				finish(w, a, b)
 			},
-			Claims:   []Claim{packets("SEND_ONLY", "ACK", "SEND_ONLY", "ACK"), completes("B", qp.WCSuccess, qp.WCSuccess), notified("B", 1)},
+			Claims: []Claim{packets("SEND_ONLY", "ACK", "SEND_ONLY", "ACK"), completes("B",
+				qp.WCSuccess, qp.WCSuccess), notified("B", 1)},
 			Question: "A program polls until the queue is empty, then arms it, then sleeps. What can go wrong?",
 			Answers:  []string{"nothing", "what completes between the last poll and the arming wakes nobody"}, Right: 1,
-			Why: "The queue was not armed when it came, so there is no event. Arm first, or poll once more after arming.",
+			Why: "The queue was not armed when it came, so there is no event. Arm first, or poll once " +
+				"more after arming.",
 		},
 		{
 			Name: "doorbells", Title: "Doorbells and batches", Queues: true,
@@ -108,14 +112,18 @@ call.`,
 					w.Run()
 					a.CQ.Poll()
 				}
-				_ = a.QP.PostSend(quiet(a.write(4, 32, b, 64)), quiet(a.write(5, 32, b, 128)), quiet(a.write(6, 32, b, 192)), a.write(7, 32, b, 256))
+				_ = a.QP.PostSend(quiet(a.write(4, 32, b, 64)), quiet(a.write(5, 32, b, 128)),
+					quiet(a.write(6, 32, b, 192)), a.write(7, 32, b, 256))
 				finish(w, a)
 			},
 			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK", "RDMA_WRITE_ONLY", "ACK", "RDMA_WRITE_ONLY", "ACK",
-				"RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "ACK"), completes("A", qp.WCSuccess, qp.WCSuccess, qp.WCSuccess, qp.WCSuccess)},
-			Question: "The second of four requests in a list is wrong (an opcode that there is not). What has been posted?",
-			Answers:  []string{"nothing", "the first; bad_wr names the second", "all but the second"}, Right: 1,
-			Why: "ibv_post_send stops at the first that it cannot take and says which (bad_wr). What was before it is posted. Our own PostSend does the same; its error has the index.",
+				"RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "ACK"), completes("A",
+				qp.WCSuccess, qp.WCSuccess, qp.WCSuccess, qp.WCSuccess)},
+			Question: "The second of four requests in a list is wrong (an opcode that there is not). What " +
+				"has been posted?",
+			Answers: []string{"nothing", "the first; bad_wr names the second", "all but the second"}, Right: 1,
+			Why: "ibv_post_send stops at the first that it cannot take and says which (bad_wr). What was before it " +
+				"is posted. Our own PostSend does the same; its error has the index.",
 		},
 		{
 			Name: "inline", Title: "Inline: the bytes go with the request",
@@ -139,7 +147,8 @@ write-lat -I 0" and "-I 220" show what it is worth; here, where nothing crosses 
 				a.Buf.Set(0, []byte("two."))
 				finish(w, a)
 			},
-			Claims:   []Claim{packets("RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "ACK", "ACK"), completes("A", qp.WCSuccess), has("B", "buf", 0, []byte("one.")...), has("B", "buf", 64, []byte("two.")...)},
+			Claims: []Claim{packets("RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "ACK", "ACK"), completes("A", qp.WCSuccess),
+				has("B", "buf", 0, []byte("one.")...), has("B", "buf", 64, []byte("two.")...)},
 			Question: "May a READ be inline?", Answers: []string{"yes, up to max_inline_data", "no"}, Right: 1,
 			Why: "A READ has no bytes to send with its request. Inline is for SEND and WRITE.",
 		},
@@ -160,16 +169,20 @@ send queue, and half of it lets the program post while it waits.`,
 				w.Run()
 				for half := range uint64(2) {
 					first := 4*half + 2
-					_ = a.QP.PostSend(quiet(a.write(first, 32, b, 0)), quiet(a.write(first+1, 32, b, 0)), quiet(a.write(first+2, 32, b, 0)), a.write(first+3, 32, b, 0))
+					_ = a.QP.PostSend(quiet(a.write(first, 32, b, 0)), quiet(a.write(first+1, 32, b, 0)),
+						quiet(a.write(first+2, 32, b, 0)), a.write(first+3, 32, b, 0))
 					w.Run()
 				}
 				finish(w, a)
 			},
-			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK", "RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "ACK",
-				"RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "ACK"), completes("A", qp.WCSuccess, qp.WCSuccess, qp.WCSuccess)},
+			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK", "RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY",
+				"RDMA_WRITE_ONLY", "ACK", "RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY",
+				"ACK"), completes("A", qp.WCSuccess, qp.WCSuccess, qp.WCSuccess)},
 			Question: "A send queue of 16, every 32nd request signaled, never more than 16 posted. What happens?",
-			Answers:  []string{"it works: places come back with the ACKs", "after 16 requests ibv_post_send says ENOMEM, for ever"}, Right: 1,
-			Why: "The 16 places wait for a completion that the 32nd would give, and that can never be posted. (This device frees places by ACKs; do not rely on it.)",
+			Answers: []string{"it works: places come back with the ACKs",
+				"after 16 requests ibv_post_send says ENOMEM, for ever"}, Right: 1,
+			Why: "The 16 places wait for a completion that the 32nd would give, and that can never be posted. (This " +
+				"device frees places by ACKs; do not rely on it.)",
 		},
 		timeline,
 	}}
@@ -210,7 +223,8 @@ Between post and wire a NIC fetches the request and the bytes by PCI Express, 30
 		_ = a.QP.PostSend(a.write(1, timelineBytes, b, 0))
 		finish(w, a)
 	},
-	Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK"), completes("A", qp.WCSuccess), holds("B", "buf", 0, "A", "buf", 0, timelineBytes),
+	Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK"), completes("A", qp.WCSuccess), holds("B",
+		"buf", 0, "A", "buf", 0, timelineBytes),
 		travels(1, 2000+timelineFrame*8/10, 2), later("A", 1, 4000+timelineFrame*8/10)},
 	Question: "A posts, waits for the completion, posts again. The round trip takes 10 us. How many messages a second?",
 	Answers:  []string{"10,000", "100,000", "as many as the line carries"}, Right: 1,
@@ -263,7 +277,8 @@ func later(host string, n int, least int64) Claim {
 			}
 			if seen++; seen == n && len(p.Packets) > 0 {
 				if took := c.Time - p.Packets[0].Sent; took < least {
-					return fmt.Errorf("completion %d of %s comes after %d ns, without your change not before %d", n, host, took, least)
+					return fmt.Errorf("completion %d of %s comes after %d ns, without your change not before %d",
+						n, host, took, least)
 				}
 				return nil
 			}

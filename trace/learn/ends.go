@@ -63,18 +63,32 @@ func (e *end) send(wrid uint64, n int) qp.SendWR {
 
 // write is a signaled WRITE of the first n bytes of the buffer to a place of the peer's.
 func (e *end) write(wrid uint64, n int, peer *end, at int) qp.SendWR {
-	return qp.SendWR{WRID: wrid, Opcode: qp.WRWrite, Flags: qp.SendSignaled, SGL: []qp.SGE{e.Buf.SGE(0, n)}, RemoteAddr: peer.Buf.Addr(at), RKey: peer.Buf.RKey()}
+	return qp.SendWR{
+		WRID:       wrid,
+		Opcode:     qp.WRWrite,
+		Flags:      qp.SendSignaled,
+		SGL:        []qp.SGE{e.Buf.SGE(0, n)},
+		RemoteAddr: peer.Buf.Addr(at),
+		RKey:       peer.Buf.RKey(),
+	}
 }
 
 // read is a signaled READ of n bytes of the peer's buffer to a place of the own.
 func (e *end) read(wrid uint64, off, n int, peer *end, at int) qp.SendWR {
-	return qp.SendWR{WRID: wrid, Opcode: qp.WRRead, Flags: qp.SendSignaled, SGL: []qp.SGE{e.Buf.SGE(off, n)}, RemoteAddr: peer.Buf.Addr(at), RKey: peer.Buf.RKey()}
+	return qp.SendWR{
+		WRID:       wrid,
+		Opcode:     qp.WRRead,
+		Flags:      qp.SendSignaled,
+		SGL:        []qp.SGE{e.Buf.SGE(off, n)},
+		RemoteAddr: peer.Buf.Addr(at),
+		RKey:       peer.Buf.RKey(),
+	}
 }
 
 // add is a signaled fetch-and-add to a counter in the peer's buffer; the old value comes to off.
 func (e *end) add(wrid uint64, off int, peer *end, at int, n uint64) qp.SendWR {
-	return qp.SendWR{WRID: wrid, Opcode: qp.WRAtomicFetchAndAdd, Flags: qp.SendSignaled, SGL: []qp.SGE{e.Buf.SGE(off, 8)},
-		RemoteAddr: peer.Buf.Addr(at), RKey: peer.Buf.RKey(), CompareAdd: n}
+	return qp.SendWR{WRID: wrid, Opcode: qp.WRAtomicFetchAndAdd, Flags: qp.SendSignaled,
+		SGL: []qp.SGE{e.Buf.SGE(off, 8)}, RemoteAddr: peer.Buf.Addr(at), RKey: peer.Buf.RKey(), CompareAdd: n}
 }
 
 // finish lets the world come to rest, and has the programs look into their completion queues a

@@ -112,7 +112,8 @@ type Page struct {
 // Page returns the lesson with its pointers resolved against a play of it without changes.
 func (l *Lesson) Page(p *world.Play) Page {
 	x := Page{Name: l.Name, Title: l.Title, Text: Passages(l.Text, p), NIC: Passages(l.NIC, p),
-		Question: l.Question, Answers: l.Answers, Right: l.Right, Why: Passages(l.Why, p), Queues: l.Queues, SetUp: l.SetUp, Terminal: l.Terminal}
+		Question: l.Question, Answers: l.Answers, Right: l.Right, Why: Passages(l.Why, p), Queues: l.Queues,
+		SetUp: l.SetUp, Terminal: l.Terminal}
 	for _, c := range Chapters() {
 		if slices.Contains(c.Lessons, l) {
 			x.Chapter, x.ChapterTitle = c.Name, c.Title

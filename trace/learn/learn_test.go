@@ -81,7 +81,9 @@ func TestClaimsClaim(t *testing.T) {
 	plays = append(plays, world.Run(func(*world.World) {}, nil))
 	for _, l := range All() {
 		for i, claim := range l.Claims {
-			require.True(t, slices.ContainsFunc(plays, func(p *world.Play) bool { return claim(p) != nil }), "claim %d of %s is true of all plays", i, l.Name)
+			require.True(t, slices.ContainsFunc(plays, func(p *world.Play) bool {
+				return claim(p) != nil
+			}), "claim %d of %s is true of all plays", i, l.Name)
 		}
 	}
 }
@@ -128,7 +130,8 @@ func TestFind(t *testing.T) {
 // TestPointers: one that points at nothing is found.
 func TestPointers(t *testing.T) {
 	p := Find("write").Play(nil)
-	for _, bad := range []string{"{99 ACK}", "{1 ACK}", "{C 1 SUCCESS}", "{A 2 SUCCESS}", "{A 1 LOC_PROT_ERR}", "{A event CQ_ERR}", "{A refuses 1 EINVAL}", "{A}", "{what is this thing}"} {
+	for _, bad := range []string{"{99 ACK}", "{1 ACK}", "{C 1 SUCCESS}", "{A 2 SUCCESS}", "{A 1 LOC_PROT_ERR}", "{A event CQ_ERR}",
+		"{A refuses 1 EINVAL}", "{A}", "{what is this thing}"} {
 		require.Error(t, Passages(bad, p)[0].Pieces[0].wrong, bad)
 	}
 	all := Passages("one {2 ACK} two\nthree\n\n    x\n    y\n", p)

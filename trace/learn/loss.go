@@ -32,9 +32,11 @@ The same. Newer NICs can do better between themselves (selective repeat, see bel
 				_ = a.QP.PostSend(a.write(1, 5000, b, 0))
 				finish(w, a, b)
 			},
-			Claims:   []Claim{fate(2, world.Lost), records("A", qp.RecordRetry, 1), completes("A", qp.WCSuccess), holds("B", "buf", 0, "A", "buf", 0, 5000), drops("B", wire.DropOutOfSequence, 3)},
-			Question: "Three packets came behind the gap. How many NAKs does B send?", Answers: []string{"one", "three", "none"}, Right: 0,
-			Why: "One NAK for a gap: more would make the sender go back again and again. The others behind it are dropped in silence.",
+			Claims: []Claim{fate(2, world.Lost), records("A", qp.RecordRetry, 1), completes("A", qp.WCSuccess),
+				holds("B", "buf", 0, "A", "buf", 0, 5000), drops("B", wire.DropOutOfSequence, 3)},
+			Question: "Three packets came behind the gap. How many NAKs does B send?",
+			Answers:  []string{"one", "three", "none"}, Right: 0, Why: "One NAK for a gap: more would make the " +
+				"sender go back again and again. The others behind it are dropped in silence.",
 		},
 		{
 			Name: "lost-ack", Title: "A lost ACK",
@@ -50,8 +52,12 @@ The last ACK is another matter: see the next lesson.`,
 				_ = a.QP.PostSend(a.send(1, 32), a.send(2, 32))
 				finish(w, a, b)
 			},
-			Claims:   []Claim{packets("SEND_ONLY", "SEND_ONLY", "ACK", "ACK"), fate(3, world.Lost), completes("A", qp.WCSuccess, qp.WCSuccess), completes("B", qp.WCSuccess, qp.WCSuccess), records("A", qp.RecordRetry, 0)},
-			Question: "Does the loss of this ACK cost anything?", Answers: []string{"a packet more", "a little time for the first completion, no packet", "the first message is executed twice"}, Right: 1,
+			Claims: []Claim{packets("SEND_ONLY", "SEND_ONLY", "ACK", "ACK"), fate(3, world.Lost),
+				completes("A", qp.WCSuccess, qp.WCSuccess), completes("B", qp.WCSuccess, qp.WCSuccess), records("A",
+					qp.RecordRetry, 0)},
+			Question: "Does the loss of this ACK cost anything?",
+			Answers: []string{"a packet more", "a little time for the first completion, no packet",
+				"the first message is executed twice"}, Right: 1,
 			Why: "Nothing is sent again. Only the first completion is as late as the second.",
 		},
 		{
@@ -75,9 +81,10 @@ sends the oldest packet again after a few round trips of silence (a probe). Here
 				_ = a.QP.PostSend(a.send(1, 32))
 				finish(w, a, b)
 			},
-			Claims:   []Claim{packets("SEND_ONLY", "ACK", "SEND_ONLY", "ACK"), fate(2, world.Lost), completes("A", qp.WCSuccess), completes("B", qp.WCSuccess)},
-			Question: "What is the timeout of code 18?", Answers: []string{"18 ms", "about 1.07 s", "about 4.3 s"}, Right: 1,
-			Why: "4.096 us * 2^18 = 1.07 s. Each step doubles.",
+			Claims: []Claim{packets("SEND_ONLY", "ACK", "SEND_ONLY", "ACK"), fate(2, world.Lost), completes("A",
+				qp.WCSuccess), completes("B", qp.WCSuccess)},
+			Question: "What is the timeout of code 18?", Answers: []string{"18 ms", "about 1.07 s", "about 4.3 s"},
+			Right: 1, Why: "4.096 us * 2^18 = 1.07 s. Each step doubles.",
 		},
 		{
 			Name: "lost-atomic", Title: "A repeated atomic is executed once",
@@ -98,9 +105,13 @@ How many answers it keeps is max_dest_rd_atomic: no more atomics than that can b
 				_ = a.QP.PostSend(a.add(1, 4096, b, 0, 1))
 				finish(w, a)
 			},
-			Claims:   []Claim{packets("FETCH_ADD", "ATOMIC_ACKNOWLEDGE", "FETCH_ADD", "ATOMIC_ACKNOWLEDGE"), fate(2, world.Lost), completes("A", qp.WCSuccess), has("B", "buf", 0, native(11)...), has("A", "buf", 4096, native(10)...)},
-			Question: "A's connection breaks before the answer comes. Was the atomic executed?", Answers: []string{"no", "yes", "it cannot be known"}, Right: 2,
-			Why: "Either the request or the answer was lost, and over a new connection nobody remembers. A program that must know has to make it part of its data.",
+			Claims: []Claim{packets("FETCH_ADD", "ATOMIC_ACKNOWLEDGE", "FETCH_ADD", "ATOMIC_ACKNOWLEDGE"),
+				fate(2, world.Lost), completes("A", qp.WCSuccess), has("B", "buf", 0, native(11)...), has("A",
+					"buf", 4096, native(10)...)},
+			Question: "A's connection breaks before the answer comes. Was the atomic executed?",
+			Answers:  []string{"no", "yes", "it cannot be known"}, Right: 2,
+			Why: "Either the request or the answer was lost, and over a new connection nobody remembers. A program " +
+				"that must know has to make it part of its data.",
 		},
 		{
 			Name: "retry-exceeded", Title: "Nobody answers: retry exceeded",
@@ -125,9 +136,12 @@ NICs wait between one and four times the timeout for each try (the standard allo
 				_ = a.QP.PostSend(a.write(2, 32, b, 0))
 				finish(w, a, b)
 			},
-			Claims:   []Claim{completes("A", qp.WCRetryExcErr, qp.WCWRFlushErr), records("A", qp.RecordGiveUp, 1), state("A", 0, qp.StateErr), state("B", 0, qp.StateRTS), completes("B")},
-			Question: "Status 12 at A. Did B execute the request?", Answers: []string{"no", "perhaps: only the answers may have been lost"}, Right: 1,
-			Why: "Here nothing has arrived. But if only B's ACKs are lost, A sees the same, and B has executed everything.",
+			Claims: []Claim{completes("A", qp.WCRetryExcErr, qp.WCWRFlushErr), records("A", qp.RecordGiveUp, 1),
+				state("A", 0, qp.StateErr), state("B", 0, qp.StateRTS), completes("B")},
+			Question: "Status 12 at A. Did B execute the request?",
+			Answers:  []string{"no", "perhaps: only the answers may have been lost"}, Right: 1,
+			Why: "Here nothing has arrived. But if only B's ACKs are lost, A sees the same, and B has " +
+				"executed everything.",
 		},
 		{
 			Name: "overtaken", Title: "A packet that is overtaken",
@@ -148,9 +162,12 @@ standard.`,
 				_ = a.QP.PostSend(a.write(1, 4000, b, 0))
 				finish(w, a, b)
 			},
-			Claims:   []Claim{completes("A", qp.WCSuccess), holds("B", "buf", 0, "A", "buf", 0, 4000), records("A", qp.RecordRetry, 1)},
-			Question: "Two ways of the same speed are there. Why does a queue pair not use both at once?", Answers: []string{"its packets would overtake each other", "a NIC has one port only"}, Right: 0,
-			Why: "Each overtaking costs a NAK and a repetition of all that is under way. Several queue pairs use several ways.",
+			Claims: []Claim{completes("A", qp.WCSuccess), holds("B", "buf", 0, "A", "buf", 0, 4000), records("A",
+				qp.RecordRetry, 1)},
+			Question: "Two ways of the same speed are there. Why does a queue pair not use both at once?",
+			Answers:  []string{"its packets would overtake each other", "a NIC has one port only"}, Right: 0,
+			Why: "Each overtaking costs a NAK and a repetition of all that is under way. Several queue pairs " +
+				"use several ways.",
 		},
 		{
 			Name: "corrupted", Title: "A bit flips: the ICRC",
@@ -166,8 +183,10 @@ number of the queue pair. To A it is a loss like any other. {2 RDMA_WRITE_ONLY} 
 				_ = a.QP.PostSend(a.write(1, 32, b, 0), a.write(2, 32, b, 32))
 				finish(w, a, b)
 			},
-			Claims:   []Claim{fate(1, world.Corrupted), drops("B", wire.DropICRC, 1), completes("A", qp.WCSuccess, qp.WCSuccess), holds("B", "buf", 0, "A", "buf", 0, 32)},
-			Question: "A router counts down the TTL of a packet. Is the ICRC wrong then?", Answers: []string{"no: it leaves out what routers change", "yes, so the router makes it anew"}, Right: 0,
+			Claims: []Claim{fate(1, world.Corrupted), drops("B", wire.DropICRC, 1), completes("A",
+				qp.WCSuccess, qp.WCSuccess), holds("B", "buf", 0, "A", "buf", 0, 32)},
+			Question: "A router counts down the TTL of a packet. Is the ICRC wrong then?",
+			Answers:  []string{"no: it leaves out what routers change", "yes, so the router makes it anew"}, Right: 0,
 			Why: "TTL, traffic class and header checksum count as ones in the ICRC. A router knows nothing of it.",
 		},
 		{
@@ -194,8 +213,10 @@ Selective repeat is not in the standard. NICs of one maker have it among themsel
 				_ = qa.PostSend(a.write(2, 8192, b, 0))
 				finish(w, a, b)
 			},
-			Claims:   []Claim{completes("A", qp.WCSuccess, qp.WCSuccess), holds("B", "buf", 0, "A", "buf", 0, 8192), drops("B", wire.DropOutOfSequence, 6)},
-			Question: "1 packet in 1000 is lost, and 500 are under way. How much of what go-back-N sends is sent again?", Answers: []string{"about 0.1 %", "about a third", "about 5 %"}, Right: 1,
+			Claims: []Claim{completes("A", qp.WCSuccess, qp.WCSuccess), holds("B", "buf", 0, "A", "buf", 0, 8192),
+				drops("B", wire.DropOutOfSequence, 6)},
+			Question: "1 packet in 1000 is lost, and 500 are under way. How much of what go-back-N sends " +
+				"is sent again?", Answers: []string{"about 0.1 %", "about a third", "about 5 %"}, Right: 1,
 			Why: "Every 1000 packets a loss costs up to 500 more: 500 of 1500.",
 		},
 		{
@@ -225,8 +246,10 @@ nothing marks, queues grow until packets are lost.`,
 				}
 				finish(w, a, c)
 			},
-			Claims:   []Claim{completes("A", qp.WCSuccess, qp.WCSuccess, qp.WCSuccess), records("A", qp.RecordRetry, 0), records("C", qp.RecordRetry, 0), slowed},
-			Question: "Who decides to send slower?", Answers: []string{"the switch", "the receiver", "the sender, told by the receiver, who was told by the switch"}, Right: 2,
+			Claims: []Claim{completes("A", qp.WCSuccess, qp.WCSuccess, qp.WCSuccess), records("A", qp.RecordRetry, 0),
+				records("C", qp.RecordRetry, 0), slowed},
+			Question: "Who decides to send slower?", Answers: []string{"the switch", "the receiver",
+				"the sender, told by the receiver, who was told by the switch"}, Right: 2,
 			Why: "The switch only sets two bits, the receiver only sends a CNP. The sender has the rate.",
 		},
 		{
@@ -255,8 +278,12 @@ the first ones did not.`,
 				}
 				finish(w, a, c)
 			},
-			Claims:   []Claim{completes("A", qp.WCSuccess, qp.WCSuccess), completes("C", qp.WCSuccess, qp.WCSuccess), someLost},
-			Question: "A server's NIC is too slow and pauses its switch all the time. Who suffers?", Answers: []string{"only those who send to that server", "in the end everybody whose traffic shares a queue with theirs"}, Right: 1,
-			Why: "The switch's queue fills with packets for the slow server, then it pauses its own neighbours, and these everything of the class, wherever it goes.",
+			Claims: []Claim{completes("A", qp.WCSuccess, qp.WCSuccess), completes("C",
+				qp.WCSuccess, qp.WCSuccess), someLost},
+			Question: "A server's NIC is too slow and pauses its switch all the time. Who suffers?",
+			Answers: []string{"only those who send to that server",
+				"in the end everybody whose traffic shares a queue with theirs"}, Right: 1,
+			Why: "The switch's queue fills with packets for the slow server, then it pauses its own neighbours, and " +
+				"these everything of the class, wherever it goes.",
 		},
 	}}

@@ -38,12 +38,20 @@ A domain costs nothing. A server that trusts its clients differently has one for
 				wr.RemoteAddr, wr.RKey = buf.Addr(0), buf.RKey()
 				_ = a.QP.PostSend(wr)
 				w.Run()
-				_ = own.PostSend(qp.SendWR{WRID: 5, Opcode: qp.WRSend, Flags: qp.SendSignaled, SGL: []qp.SGE{buf.SGE(0, 32)}})
+				_ = own.PostSend(qp.SendWR{
+					WRID:   5,
+					Opcode: qp.WRSend,
+					Flags:  qp.SendSignaled,
+					SGL:    []qp.SGE{buf.SGE(0, 32)},
+				})
 				finish(w, a, b)
 			},
-			Claims:   []Claim{packets("RDMA_WRITE_ONLY", "NAK remote access error"), completes("A", qp.WCRemAccessErr), completes("B", qp.WCLocProtErr), has("B", "buf2", 0, make([]byte, 32)...)},
-			Question: "What else must be of the queue pair's own domain?", Answers: []string{"its completion queue", "a shared receive queue and memory windows", "nothing"}, Right: 1,
-			Why: "Completion queues belong to the device. Regions, windows, address handles, shared receive queues and queue pairs are of a domain.",
+			Claims: []Claim{packets("RDMA_WRITE_ONLY", "NAK remote access error"), completes("A", qp.WCRemAccessErr),
+				completes("B", qp.WCLocProtErr), has("B", "buf2", 0, make([]byte, 32)...)},
+			Question: "What else must be of the queue pair's own domain?",
+			Answers:  []string{"its completion queue", "a shared receive queue and memory windows", "nothing"},
+			Right:    1, Why: "Completion queues belong to the device. Regions, windows, address handles, shared " +
+				"receive queues and queue pairs are of a domain.",
 		},
 		{
 			Name: "torn-read", Title: "A READ that is torn",
@@ -75,10 +83,13 @@ line are not torn.`,
 				_ = a.QP.PostSend(a.read(2, 0, 7000, b, 0))
 				finish(w, a)
 			},
-			Claims: []Claim{completes("A", qp.WCSuccess, qp.WCSuccess), has("A", "buf", 7100, native(1)...), has("A", "buf", 7108, native(2)...),
+			Claims: []Claim{completes("A", qp.WCSuccess, qp.WCSuccess), has("A", "buf", 7100, native(1)...), has("A",
+				"buf", 7108, native(2)...),
 				has("A", "buf", 0, native(2)...), has("A", "buf", 6992, native(2)...)},
-			Question: "Would a lock in B's memory, which B's program takes before it changes the record, help A?", Answers: []string{"yes, if A takes it too, by an atomic", "no"}, Right: 0,
-			Why: "A takes it by compare-and-swap, READs, and gives it back: two more round trips, and a lock that stays taken if A dies. Versions need one READ in the good case.",
+			Question: "Would a lock in B's memory, which B's program takes before it changes the record, help A?",
+			Answers:  []string{"yes, if A takes it too, by an atomic", "no"}, Right: 0,
+			Why: "A takes it by compare-and-swap, READs, and gives it back: two more round trips, and a lock that " +
+				"stays taken if A dies. Versions need one READ in the good case.",
 		},
 		{
 			Name: "no-scatter", Title: "A WRITE cannot scatter at the far end",
@@ -106,10 +117,13 @@ So where layout belongs to the receiver, SEND; where the sender knows it, WRITE.
 				_ = a.QP.PostSend(send)
 				finish(w, a, b)
 			},
-			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK", "RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "ACK", "SEND_ONLY", "ACK"), completes("B", qp.WCSuccess),
-				holds("B", "buf", 0, "A", "buf", 0, 8), holds("B", "buf", 8, "A", "buf", 512, 8), holds("B", "buf", 2048, "A", "buf", 512, 8),
+			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK", "RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "ACK", "SEND_ONLY",
+				"ACK"), completes("B", qp.WCSuccess),
+				holds("B", "buf", 0, "A", "buf", 0, 8), holds("B", "buf", 8, "A", "buf", 512, 8), holds("B",
+					"buf", 2048, "A", "buf", 512, 8),
 				holds("B", "buf", 4096, "A", "buf", 0, 8), holds("B", "buf", 5120, "A", "buf", 512, 8)},
-			Question: "And a READ: can it gather from several remote places?", Answers: []string{"yes", "no: one remote range; it scatters into a local list"}, Right: 1,
+			Question: "And a READ: can it gather from several remote places?",
+			Answers:  []string{"yes", "no: one remote range; it scatters into a local list"}, Right: 1,
 			Why: "READ and WRITE packets have one RETH. The list is always the side's that posts.",
 		},
 		{
@@ -136,8 +150,10 @@ So give each counter to one device, or ask ibv_query_device for atomic_cap befor
 				_ = q2.PostSend(second)
 				finish(w, a)
 			},
-			Claims:   []Claim{completes("A", qp.WCSuccess, qp.WCSuccess), has("B1", "buf", 0, native(12)...), has("B2", "buf", 0, native(12)...)},
-			Question: "Two queue pairs of one NIC add to the same counter. Is the sum right?", Answers: []string{"yes: IBV_ATOMIC_HCA covers all queue pairs of a device", "no"}, Right: 0,
+			Claims: []Claim{completes("A", qp.WCSuccess, qp.WCSuccess), has("B1", "buf", 0, native(12)...), has("B2",
+				"buf", 0, native(12)...)},
+			Question: "Two queue pairs of one NIC add to the same counter. Is the sum right?",
+			Answers:  []string{"yes: IBV_ATOMIC_HCA covers all queue pairs of a device", "no"}, Right: 0,
 			Why: "Atomic to a device means against everything that comes by way of it.",
 		},
 		capability,
@@ -195,8 +211,10 @@ Many NICs number keys and queue pairs one after the other: who has one of its ow
 		_ = a.QP.PostSend(a.write(2, 4, b, 0))
 		finish(w, a)
 	},
-	Claims:   []Claim{completes("A", qp.WCSuccess, qp.WCSuccess), has("B", "buf", 0, []byte("evil")...), fate(3, world.Delivered), records("B", qp.RecordExecuted, 2)},
-	Question: "Does the ICRC protect against C?", Answers: []string{"yes, it covers keys, PSN and payload", "no: everybody can compute it"}, Right: 1,
+	Claims: []Claim{completes("A", qp.WCSuccess, qp.WCSuccess), has("B", "buf", 0, []byte("evil")...),
+		fate(3, world.Delivered), records("B", qp.RecordExecuted, 2)},
+	Question: "Does the ICRC protect against C?", Answers: []string{"yes, it covers keys, PSN and payload",
+		"no: everybody can compute it"}, Right: 1,
 	Why: "It has no secret in it. It finds bits that have flipped.",
 }
 
@@ -225,7 +243,8 @@ registrations, which must hear of every munmap; or they use on-demand paging, wh
 	Scenario: func(w *world.World) {
 		a, b := connected(w, qp.RC)
 		bytes := make([]byte, 4096)
-		write, read := b.RegMRIn(b.PD, "to write", bytes, mr.LocalWrite|mr.RemoteWrite), b.RegMRIn(b.PD, "to read", bytes, mr.RemoteRead)
+		write, read := b.RegMRIn(b.PD, "to write", bytes, mr.LocalWrite|mr.RemoteWrite),
+			b.RegMRIn(b.PD, "to read", bytes, mr.RemoteRead)
 		for i, r := range []*world.Region{write, read} {
 			wr := a.write(uint64(i+1), 32, b, 0)
 			wr.RemoteAddr, wr.RKey = r.Addr(64*i), r.RKey()
@@ -234,9 +253,11 @@ registrations, which must hear of every munmap; or they use on-demand paging, wh
 		}
 		finish(w, a, b)
 	},
-	Claims:   []Claim{packets("RDMA_WRITE_ONLY", "ACK", "RDMA_WRITE_ONLY", "NAK remote access error"), completes("A", qp.WCSuccess, qp.WCRemAccessErr), holds("B", "to write", 0, "A", "buf", 0, 32)},
-	Question: "A program sends each of its 100-byte messages from a buffer of its own, once. What is best?", Answers: []string{"register each buffer", "copy it, or send it inline", "register all of memory anew each time"}, Right: 1,
-	Why: "A hundred bytes are copied in a few nanoseconds. Registering takes a thousand times that.",
+	Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK", "RDMA_WRITE_ONLY", "NAK remote access error"),
+		completes("A", qp.WCSuccess, qp.WCRemAccessErr), holds("B", "to write", 0, "A", "buf", 0, 32)},
+	Question: "A program sends each of its 100-byte messages from a buffer of its own, once. What is best?",
+	Answers:  []string{"register each buffer", "copy it, or send it inline", "register all of memory anew each time"},
+	Right:    1, Why: "A hundred bytes are copied in a few nanoseconds. Registering takes a thousand times that.",
 }
 
 // Copying at 100 Gbit/s: each byte that is copied is read once and written once.
@@ -268,8 +289,10 @@ copies" is what a NIC gives you; what you keep here is the interface.`,
 		_ = a.QP.PostSend(a.send(1, 1000))
 		finish(w, a, b)
 	},
-	Claims:   []Claim{packets("SEND_ONLY", "ACK"), completes("B", qp.WCSuccess), holds("B", "buf", 512, "A", "buf", 0, 1000)},
-	Question: "A program writes into its buffer right after ibv_post_send has returned. What does the peer get?", Answers: []string{"the old bytes", "the new ones", "either, or a part of each"}, Right: 2,
+	Claims: []Claim{packets("SEND_ONLY", "ACK"), completes("B", qp.WCSuccess), holds("B",
+		"buf", 512, "A", "buf", 0, 1000)},
+	Question: "A program writes into its buffer right after ibv_post_send has returned. What does the peer get?",
+	Answers:  []string{"the old bytes", "the new ones", "either, or a part of each"}, Right: 2,
 	Why: "The device reads the memory when it makes the packet, and once more if it has to send it again.",
 }
 
@@ -307,7 +330,8 @@ it is in bench/RESULTS.md.`,
 			b.RegMR(fmt.Sprintf("byte %d", i+1), 1, all)
 		}
 	},
-	Claims:   []Claim{refused("B", "ENOMEM"), packets()},
-	Question: "How much of their time do huge pages save random accesses to 16 GiB, if a miss costs 400 ns and a small WRITE takes 1.2 us otherwise?", Answers: []string{"a tenth", "a quarter", "three quarters"}, Right: 1,
+	Claims: []Claim{refused("B", "ENOMEM"), packets()},
+	Question: "How much of their time do huge pages save random accesses to 16 GiB, if a miss costs 400 ns and a " +
+		"small WRITE takes 1.2 us otherwise?", Answers: []string{"a tenth", "a quarter", "three quarters"}, Right: 1,
 	Why: "1.6 us with the miss, 1.2 without: a quarter off the time, if hardly any other access missed before.",
 }

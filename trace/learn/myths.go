@@ -30,8 +30,10 @@ If you see status 10 for a SEND, look at the opcode.`,
 				_ = a.QP.PostSend(wr)
 				finish(w, a, b)
 			},
-			Claims:   []Claim{packets("RDMA_WRITE_ONLY", "NAK remote access error"), completes("A", qp.WCRemAccessErr), completes("B", qp.WCWRFlushErr)},
-			Question: "And the opcode in a completion, is it the same number?", Answers: []string{"yes", "no: of a SEND it is IBV_WC_SEND, 0"}, Right: 1,
+			Claims: []Claim{packets("RDMA_WRITE_ONLY", "NAK remote access error"), completes("A", qp.WCRemAccessErr),
+				completes("B", qp.WCWRFlushErr)},
+			Question: "And the opcode in a completion, is it the same number?",
+			Answers:  []string{"yes", "no: of a SEND it is IBV_WC_SEND, 0"}, Right: 1,
 			Why: "ibv_wr_opcode and ibv_wc_opcode are two lists: a WRITE is 0 and 1, a SEND 2 and 0. Use the names.",
 		},
 		{
@@ -52,9 +54,12 @@ queue pair to the error state.`,
 				_ = a.QP.PostSend(wrong, a.write(2, 32, b, 0), a.write(3, 32, b, 0))
 				finish(w, a, b)
 			},
-			Claims:   []Claim{completes("A", qp.WCRemAccessErr, qp.WCWRFlushErr, qp.WCWRFlushErr), state("A", 0, qp.StateErr)},
-			Question: "All of a program's receives end with status 5. What happened?", Answers: []string{"their memory was not registered", "their queue pair went to the error state"}, Right: 1,
-			Why: "The reason is elsewhere: a failed send of its own, a refused request of the peer (an asynchronous event tells), or its own program.",
+			Claims: []Claim{completes("A", qp.WCRemAccessErr, qp.WCWRFlushErr, qp.WCWRFlushErr), state("A",
+				0, qp.StateErr)},
+			Question: "All of a program's receives end with status 5. What happened?",
+			Answers:  []string{"their memory was not registered", "their queue pair went to the error state"}, Right: 1,
+			Why: "The reason is elsewhere: a failed send of its own, a refused request of the peer (an asynchronous " +
+				"event tells), or its own program.",
 		},
 		{
 			Name: "myth-cq-pd", Title: "\"A completion queue belongs to a protection domain\"", SetUp: true,
@@ -77,8 +82,10 @@ pairs of its own domain.`,
 				_ = peer.PostSend(a.send(2, 32))
 				finish(w, a, b)
 			},
-			Claims:   []Claim{completes("B", qp.WCSuccess, qp.WCSuccess), completes("A", qp.WCSuccess, qp.WCSuccess), holds("B", "buf2", 0, "A", "buf", 0, 32)},
-			Question: "How does B's program tell whose completion it has polled?", Answers: []string{"it cannot: use one queue for each", "by qp_num and wr_id"}, Right: 1,
+			Claims: []Claim{completes("B", qp.WCSuccess, qp.WCSuccess), completes("A", qp.WCSuccess, qp.WCSuccess),
+				holds("B", "buf2", 0, "A", "buf", 0, 32)},
+			Question: "How does B's program tell whose completion it has polled?",
+			Answers:  []string{"it cannot: use one queue for each", "by qp_num and wr_id"}, Right: 1,
 			Why: "A completion has the number of its queue pair, and the wr_id that the program has given.",
 		},
 		{
@@ -98,8 +105,10 @@ table: a buffer of 4096 bytes that does not begin at a page takes two.`,
 				_ = a.QP.PostSend(wr)
 				finish(w, a, b)
 			},
-			Claims:   []Claim{packets("RDMA_WRITE_ONLY", "ACK"), completes("A", qp.WCSuccess), holds("B", "odd", 1, "A", "buf", 5, 33)},
-			Question: "Two buffers of 100 bytes are in the same page. May both be registered?", Answers: []string{"yes, each with its own keys and rights", "no, a page belongs to one region"}, Right: 0,
+			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK"), completes("A", qp.WCSuccess), holds("B",
+				"odd", 1, "A", "buf", 5, 33)},
+			Question: "Two buffers of 100 bytes are in the same page. May both be registered?",
+			Answers:  []string{"yes, each with its own keys and rights", "no, a page belongs to one region"}, Right: 0,
 			Why: "Regions may even overlap. Each has its own bounds, to the byte.",
 		},
 		{
@@ -123,8 +132,10 @@ new queue pair to INIT, so that receives can be posted before the connection.`,
 				_ = b.QP.PostSend(b.send(2, 32))
 				finish(w, a, b)
 			},
-			Claims:   []Claim{refused("A", "EINVAL", "EINVAL", "EINVAL"), packets("SEND_ONLY", "ACK"), completes("A", qp.WCSuccess), completes("B", qp.WCSuccess)},
-			Question: "In which state may a queue pair first receive a message?", Answers: []string{"INIT", "RTR", "RTS"}, Right: 1,
+			Claims: []Claim{refused("A", "EINVAL", "EINVAL", "EINVAL"), packets("SEND_ONLY", "ACK"), completes("A",
+				qp.WCSuccess), completes("B", qp.WCSuccess)},
+			Question: "In which state may a queue pair first receive a message?",
+			Answers:  []string{"INIT", "RTR", "RTS"}, Right: 1,
 			Why: "RTR: ready to receive. In INIT receives can be posted, but packets are dropped.",
 		},
 		{
@@ -150,9 +161,12 @@ program that signals nothing; do not rely on it.`,
 				_ = a.QP.PostSend(a.write(2, 32, b, 32))
 				finish(w, a)
 			},
-			Claims:   []Claim{packets("RDMA_WRITE_ONLY", "ACK", "RDMA_WRITE_ONLY", "ACK"), completes("A", qp.WCSuccess), holds("B", "buf", 0, "A", "buf", 0, 32)},
-			Question: "An unsignaled WRITE fails. Is there a completion?", Answers: []string{"yes: errors always give one", "no, it was not signaled"}, Right: 0,
-			Why: "Errors are always told, and everything behind in the queue is flushed with a completion each, signaled or not.",
+			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK", "RDMA_WRITE_ONLY", "ACK"), completes("A",
+				qp.WCSuccess), holds("B", "buf", 0, "A", "buf", 0, 32)},
+			Question: "An unsignaled WRITE fails. Is there a completion?",
+			Answers:  []string{"yes: errors always give one", "no, it was not signaled"}, Right: 0,
+			Why: "Errors are always told, and everything behind in the queue is flushed with a completion each, " +
+				"signaled or not.",
 		},
 		{
 			Name: "myth-poll", Title: "\"while (ibv_poll_cq(cq, 1, &wc)); waits for a completion\"",
@@ -174,9 +188,12 @@ The completion, {A 1 SUCCESS}, comes later. It is right:
 				a.Buf.Set(0, []byte("next"))
 				finish(w, a)
 			},
-			Claims:   []Claim{packets("RDMA_WRITE_ONLY", "ACK"), completes("A", qp.WCSuccess), has("B", "buf", 0, []byte("next")...)},
-			Question: "ibv_poll_cq returns 1. What has to be looked at first?", Answers: []string{"wc.status", "wc.opcode", "wc.byte_len"}, Right: 0,
-			Why: "If the status is an error, opcode and byte_len mean nothing. Only wr_id, status, qp_num and vendor_err do.",
+			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK"), completes("A", qp.WCSuccess), has("B",
+				"buf", 0, []byte("next")...)},
+			Question: "ibv_poll_cq returns 1. What has to be looked at first?",
+			Answers:  []string{"wc.status", "wc.opcode", "wc.byte_len"}, Right: 0,
+			Why: "If the status is an error, opcode and byte_len mean nothing. Only wr_id, status, qp_num and " +
+				"vendor_err do.",
 		},
 		{
 			Name: "myth-pinned", Title: "\"Pinned memory cannot be changed\"",
@@ -199,8 +216,10 @@ A NIC may fetch the whole message long before the last packet leaves, so there i
 				a.Buf.Set(1024, []byte("new"))
 				finish(w, a)
 			},
-			Claims:   []Claim{packets("RDMA_WRITE_FIRST", "RDMA_WRITE_LAST", "ACK", "ACK"), completes("A", qp.WCSuccess), has("B", "buf", 0, 1, 2, 3), has("B", "buf", 1024, []byte("new")...)},
-			Question: "May a program READ the buffer of a WRITE that is under way, with its processor?", Answers: []string{"yes", "no"}, Right: 0,
+			Claims: []Claim{packets("RDMA_WRITE_FIRST", "RDMA_WRITE_LAST", "ACK", "ACK"),
+				completes("A", qp.WCSuccess), has("B", "buf", 0, 1, 2, 3), has("B", "buf", 1024, []byte("new")...)},
+			Question: "May a program READ the buffer of a WRITE that is under way, with its processor?",
+			Answers:  []string{"yes", "no"}, Right: 0,
 			Why: "The device only reads it, too. Of the buffer of a receive or an RDMA READ it must do neither.",
 		},
 		{
@@ -220,8 +239,10 @@ program's, but it is a CPU.`,
 				_ = a.QP.PostSend(a.write(1, 32, b, 0))
 				finish(w, a, b)
 			},
-			Claims:   []Claim{packets("RDMA_WRITE_ONLY", "ACK"), completes("A", qp.WCSuccess), completes("B"), holds("B", "buf", 0, "A", "buf", 0, 32)},
-			Question: "B's program is stopped in a debugger. Does A's WRITE arrive, with a NIC in B?", Answers: []string{"yes", "no, it times out"}, Right: 0,
-			Why: "The NIC does it alone. Even a program that has crashed can be written to, until the system has taken its queue pairs away.",
+			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK"), completes("A", qp.WCSuccess), completes("B"),
+				holds("B", "buf", 0, "A", "buf", 0, 32)},
+			Question: "B's program is stopped in a debugger. Does A's WRITE arrive, with a NIC in B?",
+			Answers:  []string{"yes", "no, it times out"}, Right: 0, Why: "The NIC does it alone. Even a program " +
+				"that has crashed can be written to, until the system has taken its queue pairs away.",
 		},
 	}}

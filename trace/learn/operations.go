@@ -46,10 +46,13 @@ pins nothing, as the device is a part of the program.`,
 				_ = a.QP.PostSend(a.write(1, 32, b, 0))
 				finish(w, a, b)
 			},
-			Claims:   []Claim{packets("RDMA_WRITE_ONLY", "ACK"), completes("A", qp.WCSuccess), completes("B"), holds("B", "buf", 0, "A", "buf", 0, 32)},
+			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK"), completes("A", qp.WCSuccess), completes("B"),
+				holds("B", "buf", 0, "A", "buf", 0, 32)},
 			Question: "When does A's program know that the bytes are in B's memory?",
-			Answers:  []string{"when ibv_post_send has returned", "when packet 1 has left", "when it finds the completion", "never"},
-			Right:    2, Why: "The completion is made when {2 ACK} has arrived, and B's device sends that after it has taken the write. Posting only puts a request into a queue.",
+			Answers: []string{"when ibv_post_send has returned", "when packet 1 has left",
+				"when it finds the completion", "never"},
+			Right: 2, Why: "The completion is made when {2 ACK} has arrived, and B's device sends that after it has " +
+				"taken the write. Posting only puts a request into a queue.",
 		},
 		{
 			Name: "packets", Title: "A message of several packets",
@@ -71,8 +74,8 @@ once. A path MTU of 4096 needs an Ethernet MTU of 4200 or more; with 1500 it is 
 				_ = a.QP.PostSend(a.write(1, 3000, b, 0))
 				finish(w, a, b)
 			},
-			Claims: []Claim{packets("RDMA_WRITE_FIRST", "RDMA_WRITE_MIDDLE", "RDMA_WRITE_LAST", "ACK", "ACK"), completes("A", qp.WCSuccess),
-				holds("B", "buf", 0, "A", "buf", 0, 3000)},
+			Claims: []Claim{packets("RDMA_WRITE_FIRST", "RDMA_WRITE_MIDDLE", "RDMA_WRITE_LAST", "ACK", "ACK"),
+				completes("A", qp.WCSuccess), holds("B", "buf", 0, "A", "buf", 0, 3000)},
 			Question: "How many packets are 4097 bytes at a path MTU of 1024?",
 			Answers:  []string{"4", "5", "6"}, Right: 1,
 			Why: "4097 / 1024 is 4 and a byte more: FIRST, three times MIDDLE, and a LAST of 1 byte.",
@@ -91,10 +94,12 @@ So both programs have a part in it, and both get a completion: B {B 1 SUCCESS}, 
 				_ = a.QP.PostSend(a.send(1, 32))
 				finish(w, a, b)
 			},
-			Claims:   []Claim{packets("SEND_ONLY", "ACK"), completes("A", qp.WCSuccess), completes("B", qp.WCSuccess), holds("B", "buf", 512, "A", "buf", 0, 32)},
+			Claims: []Claim{packets("SEND_ONLY", "ACK"), completes("A", qp.WCSuccess), completes("B",
+				qp.WCSuccess), holds("B", "buf", 512, "A", "buf", 0, 32)},
 			Question: "B's receive has room for 100 bytes, and 32 come. What does B's completion say?",
-			Answers:  []string{"byte_len 32, success", "byte_len 100, success", "an error: the length is wrong"}, Right: 0,
-			Why: "A receive is the most that may come. The completion has the length of the message. Only more than fits is an error.",
+			Answers:  []string{"byte_len 32, success", "byte_len 100, success", "an error: the length is wrong"},
+			Right:    0, Why: "A receive is the most that may come. The completion has the length of the message. " +
+				"Only more than fits is an error.",
 		},
 		{
 			Name: "read", Title: "An RDMA READ",
@@ -115,11 +120,13 @@ the one that answers. 16 is a usual number. Further READs wait in A's send queue
 				_ = a.QP.PostSend(a.read(1, 4096, 2000, b, 100))
 				finish(w, a, b)
 			},
-			Claims: []Claim{packets("RDMA_READ_REQUEST", "RDMA_READ_RESPONSE_FIRST", "RDMA_READ_RESPONSE_LAST"), completes("A", qp.WCSuccess), completes("B"),
-				holds("A", "buf", 4096, "B", "buf", 100, 2000)},
+			Claims: []Claim{packets("RDMA_READ_REQUEST", "RDMA_READ_RESPONSE_FIRST", "RDMA_READ_RESPONSE_LAST"),
+				completes("A", qp.WCSuccess), completes("B"), holds("A", "buf", 4096, "B", "buf", 100, 2000)},
 			Question: "Which packet acknowledges a READ request?",
-			Answers:  []string{"an ACK that comes before the data", "the responses themselves", "none: READs are not reliable"}, Right: 1,
-			Why: "FIRST and LAST of the responses carry an AETH, the header that acknowledges, as an ACK does: {3 RDMA_READ_RESPONSE_LAST} says that all is done.",
+			Answers: []string{"an ACK that comes before the data", "the responses themselves",
+				"none: READs are not reliable"}, Right: 1,
+			Why: "FIRST and LAST of the responses carry an AETH, the header that acknowledges, as an ACK does: {3 " +
+				"RDMA_READ_RESPONSE_LAST} says that all is done.",
 		},
 		{
 			Name: "atomics", Title: "Fetch-and-add, compare-and-swap",
@@ -147,12 +154,16 @@ of the standard.`,
 				}
 				finish(w, a)
 			},
-			Claims: []Claim{packets("FETCH_ADD", "ATOMIC_ACKNOWLEDGE", "COMPARE_SWAP", "ATOMIC_ACKNOWLEDGE", "COMPARE_SWAP", "ATOMIC_ACKNOWLEDGE"),
+			Claims: []Claim{packets("FETCH_ADD", "ATOMIC_ACKNOWLEDGE", "COMPARE_SWAP", "ATOMIC_ACKNOWLEDGE",
+				"COMPARE_SWAP", "ATOMIC_ACKNOWLEDGE"),
 				completes("A", qp.WCSuccess, qp.WCSuccess, qp.WCSuccess), has("B", "buf", 64, native(1000)...),
-				has("A", "buf", 4096, native(41)...), has("A", "buf", 4104, native(48)...), has("A", "buf", 4112, native(1000)...)},
+				has("A", "buf", 4096, native(41)...), has("A", "buf", 4104, native(48)...), has("A",
+					"buf", 4112, native(1000)...)},
 			Question: "How does A know that its second compare-and-swap has changed nothing?",
-			Answers:  []string{"its completion has an error status", "B answers with a NAK", "the old value that came back is not the one it compared with"}, Right: 2,
-			Why: "{6 ATOMIC_ACKNOWLEDGE} brings 1000, and A had asked for 48. The status is success: the operation was executed, and its answer is no.",
+			Answers: []string{"its completion has an error status", "B answers with a NAK",
+				"the old value that came back is not the one it compared with"}, Right: 2,
+			Why: "{6 ATOMIC_ACKNOWLEDGE} brings 1000, and A had asked for 48. The status is success: the operation " +
+				"was executed, and its answer is no.",
 		},
 		{
 			Name: "atomic-covers", Title: "What \"atomic\" covers",
@@ -178,10 +189,13 @@ for itself alone. Here it is IBV_ATOMIC_GLOB, as the device uses the processor's
 				number(b.Buf, 0, loaded+1)
 				finish(w, a)
 			},
-			Claims:   []Claim{packets("FETCH_ADD", "ATOMIC_ACKNOWLEDGE"), completes("A", qp.WCSuccess), has("A", "buf", 4096, native(10)...), has("B", "buf", 0, native(11)...)},
+			Claims: []Claim{packets("FETCH_ADD", "ATOMIC_ACKNOWLEDGE"), completes("A", qp.WCSuccess), has("A",
+				"buf", 4096, native(10)...), has("B", "buf", 0, native(11)...)},
 			Question: "Two NICs of B get a fetch-and-add to the same counter at the same moment. Is the sum right?",
-			Answers:  []string{"yes, that is what atomic means", "only if B's devices say IBV_ATOMIC_GLOB", "only over InfiniBand"}, Right: 1,
-			Why: "With IBV_ATOMIC_HCA a device is atomic to itself. Another device, or the processor, may come between its reading and its writing.",
+			Answers: []string{"yes, that is what atomic means", "only if B's devices say IBV_ATOMIC_GLOB",
+				"only over InfiniBand"}, Right: 1,
+			Why: "With IBV_ATOMIC_HCA a device is atomic to itself. Another device, or the processor, may come " +
+				"between its reading and its writing.",
 		},
 		{
 			Name: "uc", Title: "UC: the same without a guarantee",
@@ -202,12 +216,15 @@ READ and atomics do not exist over UC: they need an answer.`,
 				_ = a.QP.PostSend(a.write(2, 8, b, 4096))
 				finish(w, a, b)
 			},
-			Claims: []Claim{packets("RDMA_WRITE_FIRST", "RDMA_WRITE_MIDDLE", "RDMA_WRITE_LAST", "RDMA_WRITE_ONLY"), fate(2, world.Lost),
-				completes("A", qp.WCSuccess, qp.WCSuccess), completes("B"), holds("B", "buf", 0, "A", "buf", 0, 1024), has("B", "buf", 1024, make([]byte, 1976)...),
+			Claims: []Claim{packets("RDMA_WRITE_FIRST", "RDMA_WRITE_MIDDLE", "RDMA_WRITE_LAST", "RDMA_WRITE_ONLY"),
+				fate(2, world.Lost), completes("A", qp.WCSuccess, qp.WCSuccess), completes("B"), holds("B",
+					"buf", 0, "A", "buf", 0, 1024), has("B", "buf", 1024, make([]byte, 1976)...),
 				holds("B", "buf", 4096, "A", "buf", 0, 8)},
 			Question: "How does A's program find out about the lost packet?",
-			Answers:  []string{"by an error completion", "by an asynchronous event", "not at all, unless B's program tells it"}, Right: 2,
-			Why: "Nothing goes from B to A over UC. If it matters, B's program has to check what it got, and to say so by a message of its own.",
+			Answers: []string{"by an error completion", "by an asynchronous event",
+				"not at all, unless B's program tells it"}, Right: 2,
+			Why: "Nothing goes from B to A over UC. If it matters, B's program has to check what it got, and to say " +
+				"so by a message of its own.",
 		},
 		{
 			Name: "ud", Title: "Datagrams: UD",
@@ -235,7 +252,8 @@ again, but B has posted no second receive: it is dropped, too. A does not know. 
 				}
 				finish(w, a, b)
 			},
-			Claims: []Claim{packets("SEND_ONLY", "SEND_ONLY", "SEND_ONLY"), completes("A", qp.WCSuccess, qp.WCSuccess, qp.WCSuccess), completes("B", qp.WCSuccess),
+			Claims: []Claim{packets("SEND_ONLY", "SEND_ONLY", "SEND_ONLY"), completes("A",
+				qp.WCSuccess, qp.WCSuccess, qp.WCSuccess), completes("B", qp.WCSuccess),
 				holds("B", "buf", 40, "A", "buf", 0, 20), drops("B", wire.DropQKey, 1), drops("B", wire.DropNoRecv, 1)},
 			Question: "B's program reads 60 bytes from its buffer. Where does the message begin?",
 			Answers:  []string{"at byte 0", "at byte 20", "at byte 40"}, Right: 2,
@@ -266,9 +284,11 @@ Attaching joins the group by IGMP or MLD, so that switches send its packets this
 				_ = a.QP.PostSend(wr)
 				finish(w, a, b, c)
 			},
-			Claims:   []Claim{packets("SEND_ONLY", "SEND_ONLY"), completes("A", qp.WCSuccess), completes("B", qp.WCSuccess), completes("C"), drops("C", wire.DropNoRecv, 1)},
-			Question: "A wants to know whether all members have got its datagram. What can it do?", Answers: []string{"ask for an ACK in the packet", "have the members answer with messages of their own", "use RC multicast"}, Right: 1,
-			Why: "Only UD has multicast, and UD has no acknowledgements.",
+			Claims: []Claim{packets("SEND_ONLY", "SEND_ONLY"), completes("A", qp.WCSuccess), completes("B",
+				qp.WCSuccess), completes("C"), drops("C", wire.DropNoRecv, 1)},
+			Question: "A wants to know whether all members have got its datagram. What can it do?",
+			Answers: []string{"ask for an ACK in the packet", "have the members answer with messages of their own",
+				"use RC multicast"}, Right: 1, Why: "Only UD has multicast, and UD has no acknowledgements.",
 		},
 		{
 			Name: "scatter-gather", Title: "Scatter and gather",
@@ -288,11 +308,15 @@ How long a list may be is fixed when the queue pair is made (max_send_sge, max_r
 				_ = a.QP.PostSend(wr)
 				finish(w, a, b)
 			},
-			Claims: []Claim{packets("SEND_ONLY", "ACK"), completes("A", qp.WCSuccess), completes("B", qp.WCSuccess), holds("B", "buf", 0, "A", "buf", 0, 4),
-				holds("B", "buf", 4, "A", "buf", 500, 6), holds("B", "buf", 1000, "A", "buf", 506, 2), holds("B", "buf", 1002, "A", "buf", 100, 20)},
+			Claims: []Claim{packets("SEND_ONLY", "ACK"), completes("A", qp.WCSuccess), completes("B",
+				qp.WCSuccess), holds("B", "buf", 0, "A", "buf", 0, 4),
+				holds("B", "buf", 4, "A", "buf", 500, 6), holds("B", "buf", 1000, "A", "buf", 506, 2), holds("B",
+					"buf", 1002, "A", "buf", 100, 20)},
 			Question: "Can the WRITE of a list scatter at the far end?",
-			Answers:  []string{"yes, one remote address for each element", "no: it names one remote address, from which on all bytes lie"}, Right: 1,
-			Why: "A WRITE packet has one RETH: one address, one key, one length. Only the local side of a WRITE has a list. To scatter remotely, SEND, or post several WRITEs.",
+			Answers: []string{"yes, one remote address for each element",
+				"no: it names one remote address, from which on all bytes lie"}, Right: 1,
+			Why: "A WRITE packet has one RETH: one address, one key, one length. Only the local side of a WRITE has " +
+				"a list. To scatter remotely, SEND, or post several WRITEs.",
 		},
 	}}
 

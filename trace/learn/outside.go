@@ -42,9 +42,12 @@ With -R you need not look for the right GID index: the address chooses it.`,
 				_ = a.QP.PostSend(a.send(1, 32))
 				finish(w, a, b)
 			},
-			Claims:   []Claim{packets("SEND_ONLY", "ACK"), completes("B", qp.WCSuccess), state("A", 0, qp.StateRTS), state("B", 0, qp.StateRTS)},
-			Question: "Who may send first after a connection through the connection manager?", Answers: []string{"either, at once", "the side that connected; the other when the RTU, or data, has come"}, Right: 1,
-			Why: "The connecting side has the REP, so the other is ready to receive. The accepting side knows that only when the RTU or a first message arrives (IBV_EVENT_COMM_EST).",
+			Claims: []Claim{packets("SEND_ONLY", "ACK"), completes("B", qp.WCSuccess), state("A",
+				0, qp.StateRTS), state("B", 0, qp.StateRTS)},
+			Question: "Who may send first after a connection through the connection manager?",
+			Answers:  []string{"either, at once", "the side that connected; the other when the RTU, or data, has come"},
+			Right:    1, Why: "The connecting side has the REP, so the other is ready to receive. The accepting side " +
+				"knows that only when the RTU or a first message arrives (IBV_EVENT_COMM_EST).",
 		},
 		wan,
 		compared,
@@ -68,7 +71,9 @@ the mirror port.`,
 				finish(w, a)
 			},
 			Claims:   []Claim{packets("RDMA_WRITE_ONLY", "ACK"), completes("A", qp.WCSuccess)},
-			Question: "tcpdump -i eth0 shows nothing while ib_write_bw runs at 90 Gbit/s. What is wrong?", Answers: []string{"nothing: the kernel does not see the NIC's RDMA packets", "the test runs over loopback", "UDP port 4791 is blocked"}, Right: 0,
+			Question: "tcpdump -i eth0 shows nothing while ib_write_bw runs at 90 Gbit/s. What is wrong?",
+			Answers: []string{"nothing: the kernel does not see the NIC's RDMA packets", "the test runs over loopback",
+				"UDP port 4791 is blocked"}, Right: 0,
 			Why: "That is kernel bypass. With rxe or this stack you would see them.",
 		},
 		{
@@ -89,7 +94,8 @@ Without such a card: rxe, if the kernel has the module, and this stack anywhere.
 why two machines cannot connect.`,
 			Scenario: func(w *world.World) { w.AddHost("A").RegMR("buf", 4096, all) },
 			Claims:   []Claim{packets(), completes("A"), hosts(1)},
-			Question: "ibv_devinfo says \"transport: InfiniBand\" and \"link_layer: Ethernet\". What is it?", Answers: []string{"InfiniBand", "RoCE", "iWARP"}, Right: 1,
+			Question: "ibv_devinfo says \"transport: InfiniBand\" and \"link_layer: Ethernet\". What is it?",
+			Answers:  []string{"InfiniBand", "RoCE", "iWARP"}, Right: 1,
 			Why: "RoCE is InfiniBand's transport over Ethernet. iWARP would say \"transport: iWARP\".",
 		},
 		{
@@ -120,9 +126,12 @@ UCX, libfabric.`,
 				_ = b.QP.PostSend(b.send(2, 32))
 				finish(w, a, b)
 			},
-			Claims:   []Claim{packets("SEND_ONLY", "ACK", "SEND_ONLY", "ACK"), completes("A", qp.WCSuccess, qp.WCSuccess), completes("B", qp.WCSuccess, qp.WCSuccess)},
-			Question: "A web server with 100,000 clients on the internet, mostly idle. RDMA to the clients?", Answers: []string{"yes", "no; perhaps between the server and its storage"}, Right: 1,
-			Why: "Clients behind NAT, over lossy paths, untrusted, mostly idle: all that speaks against it. Between machines of one room that talk all the time it is the other way round.",
+			Claims: []Claim{packets("SEND_ONLY", "ACK", "SEND_ONLY", "ACK"), completes("A",
+				qp.WCSuccess, qp.WCSuccess), completes("B", qp.WCSuccess, qp.WCSuccess)},
+			Question: "A web server with 100,000 clients on the internet, mostly idle. RDMA to the clients?",
+			Answers:  []string{"yes", "no; perhaps between the server and its storage"}, Right: 1,
+			Why: "Clients behind NAT, over lossy paths, untrusted, mostly idle: all that speaks against it. Between " +
+				"machines of one room that talk all the time it is the other way round.",
 		},
 	}}
 
@@ -151,7 +160,8 @@ everything before the first ACK can be back, and gives up. A's queue pair has co
 
 And loss: going back, a lost packet costs a round trip and all that was sent behind it. At 1 lost packet in 10,000 and a window of %d MB
 there is nearly always one missing. Selective repeat sends only that again. Both are yours to try: --change drop:3.`,
-		wanDelay/1_000_000, wanRTT/1_000_000, wanGbit, wanNeedMB, wanWindow/1024, wanRTT/1_000_000, wanMbit, timeout8us, timeout14/1_000_000, wanNeedMB),
+		wanDelay/1_000_000, wanRTT/1_000_000, wanGbit, wanNeedMB, wanWindow/1024, wanRTT/1_000_000, wanMbit, timeout8us,
+		timeout14/1_000_000, wanNeedMB),
 	NIC: `
 NICs reach over some tens of kilometers (a millisecond) with large windows and PFC switched off on the long link; beyond that their windows
 and buffers end. RoCE crosses routers; what it does not cross is NAT.`,
@@ -163,8 +173,10 @@ and buffers end. RoCE crosses routers; what it does not cross is NAT.`,
 		_ = a.QP.PostSend(a.write(1, 8000, b, 0))
 		finish(w, a)
 	},
-	Claims:   []Claim{completes("A", qp.WCSuccess), later("A", 1, wanRTT), fate(1, world.Delivered), holds("B", "buf", 0, "A", "buf", 0, 8000), records("A", qp.RecordRetry, 0)},
-	Question: "The round trip is 80 ms, the window 16 MiB. How much per second at most?", Answers: []string{"1.7 Gbit/s", "16.8 Gbit/s", "what the line has"}, Right: 0,
+	Claims: []Claim{completes("A", qp.WCSuccess), later("A", 1, wanRTT), fate(1, world.Delivered), holds("B",
+		"buf", 0, "A", "buf", 0, 8000), records("A", qp.RecordRetry, 0)},
+	Question: "The round trip is 80 ms, the window 16 MiB. How much per second at most?",
+	Answers:  []string{"1.7 Gbit/s", "16.8 Gbit/s", "what the line has"}, Right: 0,
 	Why: "16 MiB each 80 ms: 16 * 1048576 * 8 / 0.08 s = 1.68 Gbit/s.",
 }
 
@@ -210,8 +222,10 @@ Architecture Specification with its annexes A16 and A17 for RoCE, and RFC 5040, 
 		_ = a.QP.PostSend(a.write(1, 2500, b, 0))
 		finish(w, a)
 	},
-	Claims:   []Claim{packets("RDMA_WRITE_FIRST", "RDMA_WRITE_MIDDLE", "RDMA_WRITE_LAST", "ACK", "ACK"), completes("A", qp.WCSuccess)},
-	Question: "Can a RoCEv2 NIC talk to an iWARP NIC?", Answers: []string{"yes, the verbs are the same", "no: the packets have nothing in common"}, Right: 1,
+	Claims: []Claim{packets("RDMA_WRITE_FIRST", "RDMA_WRITE_MIDDLE", "RDMA_WRITE_LAST", "ACK", "ACK"), completes("A",
+		qp.WCSuccess)},
+	Question: "Can a RoCEv2 NIC talk to an iWARP NIC?", Answers: []string{"yes, the verbs are the same",
+		"no: the packets have nothing in common"}, Right: 1,
 	Why: "The verbs are an interface in a machine. On the wire one is UDP with BTH, the other a TCP stream.",
 }
 

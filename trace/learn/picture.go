@@ -28,7 +28,15 @@ const (
 )
 
 // colours of the kinds of packets, readable on white.
-var colours = map[string]string{"request": "#2f7fd6", "response": "#2f9e5b", "ack": "#2f9e5b", "nak": "#d9480f", "cnp": "#b08800", "cm": "#8250df", "other": "#666"}
+var colours = map[string]string{
+	"request":  "#2f7fd6",
+	"response": "#2f9e5b",
+	"ack":      "#2f9e5b",
+	"nak":      "#d9480f",
+	"cnp":      "#b08800",
+	"cm":       "#8250df",
+	"other":    "#666",
+}
 
 // mark is where something is in the picture: its time, and what it is.
 type mark struct {
@@ -86,11 +94,14 @@ func (l *Lesson) WriteSVG(out io.Writer, p *world.Play) error {
 	}
 	width := leftMargin + between*(len(p.Hosts)-1) + leftMargin
 	height := bottom + rowHeight
-	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", width, height, width, height)
-	fmt.Fprintf(w, "<title>%s</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n", html.EscapeString(p.Title))
+	fmt.Fprintf(w,
+		`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", width, height, width, height)
+	fmt.Fprintf(w, "<title>%s</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+		html.EscapeString(p.Title))
 	for i, h := range p.Hosts {
 		x := leftMargin + between*i
-		fmt.Fprintf(w, `<text x="%d" y="24" text-anchor="middle" font-weight="bold" font-size="14">%s  %s</text><line x1="%d" y1="32" x2="%d" y2="%d" stroke="#888"/>`+"\n", x, html.EscapeString(h.Name), h.Addr, x, x, height-rowHeight)
+		fmt.Fprintf(w,
+			`<text x="%d" y="24" text-anchor="middle" font-weight="bold" font-size="14">%s  %s</text><line x1="%d" y1="32" x2="%d" y2="%d" stroke="#888"/>`+"\n", x, html.EscapeString(h.Name), h.Addr, x, x, height-rowHeight)
 	}
 	last := int64(-1)
 	for _, m := range all {
@@ -130,7 +141,8 @@ func drawEntry(w io.Writer, e *world.Entry, hosts, y int) {
 		colour = "#d1242f"
 	}
 	for i, text := range textLines(e, hosts) {
-		fmt.Fprintf(w, `<text x="%d" y="%d" text-anchor="%s" fill="%s">%s</text>`+"\n", x, y+4+lineHeight*i, anchor, colour, html.EscapeString(text))
+		fmt.Fprintf(w, `<text x="%d" y="%d" text-anchor="%s" fill="%s">%s</text>`+"\n", x, y+4+lineHeight*i, anchor,
+			colour, html.EscapeString(text))
 	}
 }
 
@@ -153,8 +165,10 @@ func drawPacket(w io.Writer, x *world.Packet, rows map[mark]int, bottom int) {
 		if x.To >= 0 && x.To < x.From {
 			to = from - between*3/4
 		}
-		fmt.Fprintf(w, `<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="%s" stroke-width="1.5" stroke-dasharray="5 3"/>`, from, y, to, y+rowHeight/2, colour)
-		fmt.Fprintf(w, `<text x="%d" y="%d" text-anchor="middle" fill="#d1242f" font-size="16">✗</text>`, to, y+rowHeight/2+5)
+		fmt.Fprintf(w, `<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="%s" stroke-width="1.5" stroke-dasharray="5 3"/>`,
+			from, y, to, y+rowHeight/2, colour)
+		fmt.Fprintf(w, `<text x="%d" y="%d" text-anchor="middle" fill="#d1242f" font-size="16">✗</text>`, to,
+			y+rowHeight/2+5)
 		label(w, x, from, to, y, colour)
 		return
 	}
@@ -175,7 +189,8 @@ func drawPacket(w io.Writer, x *world.Packet, rows map[mark]int, bottom int) {
 		if x.Fate == world.Marked || x.Fate == world.Corrupted || i > 0 {
 			dash = ` stroke-dasharray="5 3"`
 		}
-		fmt.Fprintf(w, `<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="%s" stroke-width="1.5"%s/><path d="M%d %d l%d -4 v8 z" fill="%s"/>`, from, y, to-tip, end, colour, dash, to, end, -tip, colour)
+		fmt.Fprintf(w,
+			`<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="%s" stroke-width="1.5"%s/><path d="M%d %d l%d -4 v8 z" fill="%s"/>`, from, y, to-tip, end, colour, dash, to, end, -tip, colour)
 	}
 	label(w, x, from, to, y, colour)
 }
@@ -193,5 +208,7 @@ func label(w io.Writer, x *world.Packet, from, to, y int, colour string) {
 	if x.Fate != world.Delivered && x.Fate != world.Lost {
 		text += " (" + string(x.Fate) + ")"
 	}
-	fmt.Fprintf(w, `<text x="%d" y="%d" text-anchor="%s" fill="%s" stroke="#fff" stroke-width="3" paint-order="stroke">%s</text>`+"\n", at, y-5, anchor, colour, html.EscapeString(text))
+	fmt.Fprintf(w,
+		`<text x="%d" y="%d" text-anchor="%s" fill="%s" stroke="#fff" stroke-width="3" paint-order="stroke">%s</text>`+
+			"\n", at, y-5, anchor, colour, html.EscapeString(text))
 }

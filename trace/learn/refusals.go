@@ -34,9 +34,12 @@ means, such as the connection manager's DREQ.`,
 				_ = a.QP.PostSend(wrong, right)
 				finish(w, a, b)
 			},
-			Claims:   []Claim{packets(), completes("A", qp.WCLocProtErr, qp.WCWRFlushErr), completes("B"), state("A", 0, qp.StateErr), state("B", 0, qp.StateRTS)},
-			Question: "Status 4 at A. Whose memory is wrong?", Answers: []string{"A's: LOC means local", "B's: PROT means that a protection domain refuses a peer"}, Right: 0,
-			Why: "All that begins with LOC is about the side that has the completion. {A 1 LOC_PROT_ERR} says that A's own device may not touch what A's own request names.",
+			Claims: []Claim{packets(), completes("A", qp.WCLocProtErr, qp.WCWRFlushErr), completes("B"), state("A",
+				0, qp.StateErr), state("B", 0, qp.StateRTS)},
+			Question: "Status 4 at A. Whose memory is wrong?",
+			Answers:  []string{"A's: LOC means local", "B's: PROT means that a protection domain refuses a peer"},
+			Right:    0, Why: "All that begins with LOC is about the side that has the completion. {A 1 " +
+				"LOC_PROT_ERR} says that A's own device may not touch what A's own request names.",
 		},
 		{
 			Name: "wrong-rkey", Title: "A wrong rkey",
@@ -58,10 +61,14 @@ The event comes from most NICs, but not from all; rxe raises none.`,
 				_ = a.QP.PostSend(wr)
 				finish(w, a, b)
 			},
-			Claims: []Claim{packets("RDMA_WRITE_ONLY", "NAK remote access error"), completes("A", qp.WCRemAccessErr), completes("B", qp.WCWRFlushErr),
-				state("A", 0, qp.StateErr), state("B", 0, qp.StateErr), event("B", qp.EventQPAccessErr), has("B", "buf", 0, make([]byte, 32)...)},
-			Question: "Can A, after status 10, correct the key and post the WRITE again?", Answers: []string{"yes, on the same queue pair", "only after both queue pairs were reset and connected again"}, Right: 1,
-			Why: "Both are in ERR, where every request is flushed. That makes guessing keys expensive: each wrong guess costs the connection.",
+			Claims: []Claim{packets("RDMA_WRITE_ONLY", "NAK remote access error"), completes("A", qp.WCRemAccessErr),
+				completes("B", qp.WCWRFlushErr), state("A", 0, qp.StateErr), state("B", 0, qp.StateErr), event("B",
+					qp.EventQPAccessErr), has("B", "buf", 0, make([]byte, 32)...)},
+			Question: "Can A, after status 10, correct the key and post the WRITE again?",
+			Answers: []string{"yes, on the same queue pair",
+				"only after both queue pairs were reset and connected again"}, Right: 1,
+			Why: "Both are in ERR, where every request is flushed. That makes guessing keys expensive: each wrong " +
+				"guess costs the connection.",
 		},
 		{
 			Name: "other-region", Title: "The right address with another region's rkey",
@@ -79,8 +86,10 @@ So an address and an rkey belong together, and are handed over together.`,
 				_ = a.QP.PostSend(wr)
 				finish(w, a, b)
 			},
-			Claims:   []Claim{packets("RDMA_WRITE_ONLY", "NAK remote access error"), completes("A", qp.WCRemAccessErr), state("B", 0, qp.StateErr)},
-			Question: "Does the NAK say which of key, address, length and right was wrong?", Answers: []string{"yes, in its syndrome", "no: all of them are 0x62, remote access error"}, Right: 1,
+			Claims: []Claim{packets("RDMA_WRITE_ONLY", "NAK remote access error"), completes("A", qp.WCRemAccessErr),
+				state("B", 0, qp.StateErr)},
+			Question: "Does the NAK say which of key, address, length and right was wrong?",
+			Answers:  []string{"yes, in its syndrome", "no: all of them are 0x62, remote access error"}, Right: 1,
 			Why: "A peer is told as little as possible. B's own device may count more, for B's administrator.",
 		},
 		{
@@ -99,7 +108,8 @@ those that end before the region does are written.`,
 				_ = a.QP.PostSend(a.write(1, 2000, b, 8192-1000))
 				finish(w, a, b)
 			},
-			Claims: []Claim{packets("RDMA_WRITE_FIRST", "RDMA_WRITE_LAST", "NAK remote access error"), completes("A", qp.WCRemAccessErr), has("B", "buf", 8192-1000, make([]byte, 1000)...),
+			Claims: []Claim{packets("RDMA_WRITE_FIRST", "RDMA_WRITE_LAST", "NAK remote access error"), completes("A",
+				qp.WCRemAccessErr), has("B", "buf", 8192-1000, make([]byte, 1000)...),
 				drops("B", wire.DropQPState, 1)},
 			Question: "How many of the 2000 bytes are in B's memory?", Answers: []string{"0", "1000", "1024"}, Right: 0,
 			Why: "The range is checked as a whole, with the first packet.",
@@ -131,10 +141,13 @@ So: 10 means look at the region and the key, 9 look at the queue pair (or at a m
 				_ = qa.PostSend(a.write(2, 32, b, 0))
 				finish(w, a, b)
 			},
-			Claims: []Claim{packets("RDMA_WRITE_ONLY", "NAK remote access error", "RDMA_WRITE_ONLY", "NAK invalid request"), completes("A", qp.WCRemAccessErr, qp.WCRemInvReqErr),
+			Claims: []Claim{packets("RDMA_WRITE_ONLY", "NAK remote access error", "RDMA_WRITE_ONLY",
+				"NAK invalid request"), completes("A", qp.WCRemAccessErr, qp.WCRemInvReqErr),
 				event("B", qp.EventQPAccessErr), event("B", qp.EventQPReqErr)},
-			Question: "A READ fails with status 9. What is the first thing to look at?", Answers: []string{"the rkey", "qp_access_flags of the peer's queue pair", "the length of the region"}, Right: 1,
-			Why: "A wrong key, range or right of the region is 10. 9 comes from the queue pair: it lacks REMOTE_READ, or max_dest_rd_atomic is 0.",
+			Question: "A READ fails with status 9. What is the first thing to look at?",
+			Answers:  []string{"the rkey", "qp_access_flags of the peer's queue pair", "the length of the region"},
+			Right:    1, Why: "A wrong key, range or right of the region is 10. 9 comes from the queue pair: it " +
+				"lacks REMOTE_READ, or max_dest_rd_atomic is 0.",
 		},
 		{
 			Name: "local-rights", Title: "A READ into memory that may not be written",
@@ -159,9 +172,13 @@ has {A 2 REM_OP_ERR}.`,
 				_ = qa.PostSend(a.send(2, 32))
 				finish(w, a, b)
 			},
-			Claims:   []Claim{packets("SEND_ONLY", "NAK remote operational error"), completes("A", qp.WCLocProtErr, qp.WCRemOpErr), completes("B", qp.WCLocProtErr), state("B", 0, qp.StateRTS)},
-			Question: "A SEND ends with REM_OP_ERR (11). Where is the mistake?", Answers: []string{"in the sender's memory", "in the receiver's posted receive", "in the rkey"}, Right: 1,
-			Why: "A SEND names no remote memory. What the receiver's own receive names is the receiver's business: its completion says more than the sender's.",
+			Claims: []Claim{packets("SEND_ONLY", "NAK remote operational error"),
+				completes("A", qp.WCLocProtErr, qp.WCRemOpErr), completes("B", qp.WCLocProtErr), state("B",
+					0, qp.StateRTS)},
+			Question: "A SEND ends with REM_OP_ERR (11). Where is the mistake?",
+			Answers:  []string{"in the sender's memory", "in the receiver's posted receive", "in the rkey"}, Right: 1,
+			Why: "A SEND names no remote memory. What the receiver's own receive names is the receiver's business: " +
+				"its completion says more than the sender's.",
 		},
 		{
 			Name: "num-sge", Title: "Too many elements, too much inline",
@@ -189,8 +206,10 @@ LOC_QP_OP_ERR (2).`,
 				_ = a.QP.PostSend(a.write(4, 32, b, 0))
 				finish(w, a, b)
 			},
-			Claims:   []Claim{refused("A", "EINVAL", "EINVAL", "EINVAL"), packets("RDMA_WRITE_ONLY", "ACK"), completes("A", qp.WCSuccess)},
-			Question: "ibv_post_send returns EINVAL. When does the completion of that request come?", Answers: []string{"at once, with an error status", "never", "when the queue pair is closed"}, Right: 1,
+			Claims: []Claim{refused("A", "EINVAL", "EINVAL", "EINVAL"), packets("RDMA_WRITE_ONLY",
+				"ACK"), completes("A", qp.WCSuccess)},
+			Question: "ibv_post_send returns EINVAL. When does the completion of that request come?",
+			Answers:  []string{"at once, with an error status", "never", "when the queue pair is closed"}, Right: 1,
 			Why: "A request that was refused was never in the queue. Only what was accepted completes.",
 		},
 		{
@@ -208,10 +227,12 @@ NICs differ in B's status: LOC_LEN_ERR (1) or REM_INV_REQ_ERR (9). rxe answers w
 				_ = a.QP.PostSend(a.send(1, 200))
 				finish(w, a, b)
 			},
-			Claims: []Claim{packets("SEND_ONLY", "NAK invalid request"), completes("A", qp.WCRemInvReqErr), completes("B", qp.WCLocLenErr), state("A", 0, qp.StateErr),
-				state("B", 0, qp.StateErr), has("B", "buf", 0, make([]byte, 100)...)},
-			Question: "And if the receive is longer than the message?", Answers: []string{"the rest is filled with zeros", "success, and byte_len says how much came", "LOC_LEN_ERR as well"}, Right: 1,
-			Why: "Room that is not needed is left as it was.",
+			Claims: []Claim{packets("SEND_ONLY", "NAK invalid request"), completes("A", qp.WCRemInvReqErr),
+				completes("B", qp.WCLocLenErr), state("A", 0, qp.StateErr), state("B", 0, qp.StateErr), has("B",
+					"buf", 0, make([]byte, 100)...)},
+			Question: "And if the receive is longer than the message?",
+			Answers: []string{"the rest is filled with zeros", "success, and byte_len says how much came",
+				"LOC_LEN_ERR as well"}, Right: 1, Why: "Room that is not needed is left as it was.",
 		},
 		{
 			Name: "misaligned", Title: "Alignment: buffers may, atomics may not",
@@ -233,8 +254,10 @@ A NIC's driver may not look; then the responder does, and answers NAK invalid re
 				_ = a.QP.PostSend(long)
 				finish(w, a, b)
 			},
-			Claims:   []Claim{packets("RDMA_WRITE_ONLY", "ACK"), completes("A", qp.WCSuccess), holds("B", "buf", 77, "A", "buf", 3, 33), refused("A", "EINVAL", "EINVAL")},
-			Question: "A region begins at an odd address. Can it be registered?", Answers: []string{"yes", "no, regions begin at a page"}, Right: 0,
+			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK"), completes("A", qp.WCSuccess), holds("B",
+				"buf", 77, "A", "buf", 3, 33), refused("A", "EINVAL", "EINVAL")},
+			Question: "A region begins at an odd address. Can it be registered?",
+			Answers:  []string{"yes", "no, regions begin at a page"}, Right: 0,
 			Why: "A region may begin and end at any byte. The device maps whole pages, but checks bytes.",
 		},
 		{
@@ -254,8 +277,10 @@ It works, but it has taken as long as 150 round trips. Programs post receives be
 				_ = b.recv(7, 0, 100)
 				finish(w, a, b)
 			},
-			Claims:   []Claim{packets("SEND_ONLY", "RNR NAK 0.64 ms", "SEND_ONLY", "ACK"), completes("A", qp.WCSuccess), completes("B", qp.WCSuccess), records("A", qp.RecordWait, 1)},
-			Question: "Which of these can get an RNR NAK?", Answers: []string{"an RDMA WRITE", "an RDMA READ", "a WRITE with immediate data"}, Right: 2,
+			Claims: []Claim{packets("SEND_ONLY", "RNR NAK 0.64 ms", "SEND_ONLY", "ACK"), completes("A",
+				qp.WCSuccess), completes("B", qp.WCSuccess), records("A", qp.RecordWait, 1)},
+			Question: "Which of these can get an RNR NAK?", Answers: []string{"an RDMA WRITE", "an RDMA READ",
+				"a WRITE with immediate data"}, Right: 2,
 			Why: "Only what takes a receive: SENDs, and WRITEs with immediate data. A plain WRITE or READ needs none.",
 		},
 		{
@@ -272,8 +297,10 @@ rnr_retry 7 stands for "for ever". Many programs set it, and then seem to hang w
 				_ = a.QP.PostSend(a.send(1, 32))
 				finish(w, a, b)
 			},
-			Claims:   []Claim{completes("A", qp.WCRNRRetryExcErr), state("A", 0, qp.StateErr), state("B", 0, qp.StateRTS), records("A", qp.RecordWait, 2), records("A", qp.RecordGiveUp, 1)},
-			Question: "Whose rnr_retry counts here, and whose min_rnr_timer?", Answers: []string{"A's and A's", "A's rnr_retry, B's min_rnr_timer", "B's and B's"}, Right: 1,
+			Claims: []Claim{completes("A", qp.WCRNRRetryExcErr), state("A", 0, qp.StateErr),
+				state("B", 0, qp.StateRTS), records("A", qp.RecordWait, 2), records("A", qp.RecordGiveUp, 1)},
+			Question: "Whose rnr_retry counts here, and whose min_rnr_timer?",
+			Answers:  []string{"A's and A's", "A's rnr_retry, B's min_rnr_timer", "B's and B's"}, Right: 1,
 			Why: "The one who waits decides how often; the one who is not ready says for how long.",
 		},
 		{
@@ -298,8 +325,10 @@ overrun may come later than it was asked for.`,
 				_ = q.PostSend(a.write(1, 32, b, 0), a.write(2, 32, b, 32), a.write(3, 32, b, 64))
 				w.Run()
 			},
-			Claims:   []Claim{completes("A", qp.WCSuccess, qp.WCSuccess), event("A", qp.EventCQErr), event("A", qp.EventQPFatal), state("A", 1, qp.StateErr), holds("B", "buf", 64, "A", "buf", 0, 32)},
-			Question: "Two queue pairs of 64 requests each way complete in one queue. How large must it be?", Answers: []string{"64", "128", "256"}, Right: 2,
-			Why: "2 queue pairs, each 64 sends and 64 receives: 256 completions if nobody polls meanwhile and all are signaled.",
+			Claims: []Claim{completes("A", qp.WCSuccess, qp.WCSuccess), event("A", qp.EventCQErr),
+				event("A", qp.EventQPFatal), state("A", 1, qp.StateErr), holds("B", "buf", 64, "A", "buf", 0, 32)},
+			Question: "Two queue pairs of 64 requests each way complete in one queue. How large must it be?",
+			Answers:  []string{"64", "128", "256"}, Right: 2, Why: "2 queue pairs, each 64 sends and 64 receives: " +
+				"256 completions if nobody polls meanwhile and all are signaled.",
 		},
 	}}

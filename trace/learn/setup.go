@@ -40,7 +40,8 @@ million regions.`,
 				b.RegMR("tiny", 1, all)
 			},
 			Claims:   []Claim{refused("B", "ENOMEM", "ENOMEM"), packets()},
-			Question: "How many pages of 4 KiB can 8192 bytes touch that do not begin at a page?", Answers: []string{"2", "3", "4"}, Right: 1,
+			Question: "How many pages of 4 KiB can 8192 bytes touch that do not begin at a page?",
+			Answers:  []string{"2", "3", "4"}, Right: 1,
 			Why: "A part of one, a whole one, a part of a third. Allocate what you register at a page's beginning.",
 		},
 		{
@@ -58,9 +59,10 @@ REMOTE_READ needs nothing beside it: reading is always allowed locally.`,
 				b.RegMR("odd", 4096, mr.LocalWrite|1<<15)
 				b.RegMR("read", 4096, mr.RemoteRead)
 			},
-			Claims:   []Claim{refused("B", "EINVAL", "EINVAL", "EINVAL"), packets()},
-			Question: "Peers are to READ from a region that B's program fills by its processor. Which rights does it need?", Answers: []string{"LOCAL_WRITE and REMOTE_READ", "REMOTE_READ", "none"}, Right: 1,
-			Why: "LOCAL_WRITE is about the device. The program's own stores need no right.",
+			Claims: []Claim{refused("B", "EINVAL", "EINVAL", "EINVAL"), packets()},
+			Question: "Peers are to READ from a region that B's program fills by its processor. Which " +
+				"rights does it need?", Answers: []string{"LOCAL_WRITE and REMOTE_READ", "REMOTE_READ", "none"},
+			Right: 1, Why: "LOCAL_WRITE is about the device. The program's own stores need no right.",
 		},
 		{
 			Name: "deregistered", Title: "Memory that is gone",
@@ -80,11 +82,16 @@ Memory that is unmapped without ibv_dereg_mr is another matter: see the next les
 				_ = a.QP.PostSend(a.write(2, 32, b, 64))
 				finish(w, a, b)
 			},
-			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK", "RDMA_WRITE_ONLY", "NAK remote access error"), completes("A", qp.WCSuccess, qp.WCRemAccessErr),
-				holds("B", "buf", 0, "A", "buf", 0, 32), has("B", "buf", 64, make([]byte, 32)...)},
-			Question: "free() gives the pages of a large registered buffer back to the system, and malloc() finds new ones for the same address. With a NIC, where do the peer's WRITEs go?",
-			Answers:  []string{"into the new buffer", "into the old pages, which the program sees no more", "nowhere: status 10"}, Right: 1,
-			Why: "The key is still valid, and the NIC's table has the physical pages, which stay pinned. Small buffers are worse: free() keeps their pages for the next malloc(), so the WRITEs go into the new buffer.",
+			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK", "RDMA_WRITE_ONLY", "NAK remote access error"),
+				completes("A", qp.WCSuccess, qp.WCRemAccessErr), holds("B", "buf", 0, "A", "buf", 0, 32), has("B",
+					"buf", 64, make([]byte, 32)...)},
+			Question: "free() gives the pages of a large registered buffer back to the system, and malloc() finds " +
+				"new ones for the same address. With a NIC, where do the peer's WRITEs go?",
+			Answers: []string{"into the new buffer", "into the old pages, which the program sees no more",
+				"nowhere: status 10"}, Right: 1,
+			Why: "The key is still valid, and the NIC's table has the physical pages, which stay pinned. Small " +
+				"buffers are worse: free() keeps their pages for the next malloc(), so the WRITEs go into " +
+				"the new buffer.",
 		},
 		&unmapped,
 		{
@@ -106,17 +113,20 @@ Providers check little when requests are posted: some take a SEND in RESET witho
 				a, b := two(w, qp.RC)
 				_ = a.QP.PostSend(a.send(9, 32))
 				a.QP.Attr.DestQPN, a.QP.Attr.RQPSN, a.QP.Attr.AV.DGID = b.QP.QPN(), b.QP.Attr.SQPSN, b.GID
-				_ = a.QP.Modify(qp.StateRTR, qp.AttrAV|qp.AttrPathMTU|qp.AttrDestQPN|qp.AttrRQPSN|qp.AttrMaxDestRdAtomic|qp.AttrMinRNRTimer)
+				_ = a.QP.Modify(qp.StateRTR, qp.AttrAV|qp.AttrPathMTU|qp.AttrDestQPN|qp.AttrRQPSN|
+					qp.AttrMaxDestRdAtomic|qp.AttrMinRNRTimer)
 				a.QP.To(qp.StateRTS)
 				b.QP.To(qp.StateInit)
 				_ = b.recv(7, 0, 100)
 				_ = a.QP.PostSend(a.send(1, 32))
 				finish(w, a, b)
 			},
-			Claims: []Claim{refused("A", "EINVAL", "EINVAL"), packets("SEND_ONLY", "SEND_ONLY", "SEND_ONLY", "SEND_ONLY"), completes("A", qp.WCRetryExcErr),
+			Claims: []Claim{refused("A", "EINVAL", "EINVAL"), packets("SEND_ONLY",
+				"SEND_ONLY", "SEND_ONLY", "SEND_ONLY"), completes("A", qp.WCRetryExcErr),
 				completes("B"), state("B", 0, qp.StateInit), drops("B", wire.DropQPState, 4)},
-			Question: "Both programs are to start at once. Which one must not be too early?", Answers: []string{"who goes to RTR before the other is in RTS", "who sends before the other is in RTR"}, Right: 1,
-			Why: "RTR is enough to receive. What comes before that is dropped, and costs a timeout.",
+			Question: "Both programs are to start at once. Which one must not be too early?",
+			Answers:  []string{"who goes to RTR before the other is in RTS", "who sends before the other is in RTR"},
+			Right:    1, Why: "RTR is enough to receive. What comes before that is dropped, and costs a timeout.",
 		},
 		{
 			Name: "path-mtu", Title: "Path MTUs that differ",
@@ -138,9 +148,12 @@ Both ends must be told the same path_mtu: the smaller of what the two ports have
 				_ = a.QP.PostSend(a.send(2, 3000))
 				finish(w, a, b)
 			},
-			Claims:   []Claim{packets("SEND_ONLY", "ACK", "SEND_ONLY", "NAK invalid request"), completes("A", qp.WCSuccess, qp.WCRemInvReqErr), state("B", 0, qp.StateErr)},
-			Question: "Messages up to 1000 bytes work, longer ones end with status 9. What is likely?", Answers: []string{"the receives are too short, or the path MTUs differ", "the network drops long packets", "the rkey is wrong"}, Right: 0,
-			Why: "Both are NAK invalid request. A network that drops long packets (an Ethernet MTU that is too small on the way) gives no NAK: that ends with status 12.",
+			Claims: []Claim{packets("SEND_ONLY", "ACK", "SEND_ONLY", "NAK invalid request"), completes("A",
+				qp.WCSuccess, qp.WCRemInvReqErr), state("B", 0, qp.StateErr)},
+			Question: "Messages up to 1000 bytes work, longer ones end with status 9. What is likely?",
+			Answers: []string{"the receives are too short, or the path MTUs differ", "the network drops long packets",
+				"the rkey is wrong"}, Right: 0, Why: "Both are NAK invalid request. A network that drops long " +
+				"packets (an Ethernet MTU that is too small on the way) gives no NAK: that ends with status 12.",
 		},
 		{
 			Name: "gid-index", Title: "A wrong GID index", SetUp: true,
@@ -167,8 +180,12 @@ that no router passes on, and that a RoCEv2 peer drops. Most programs have an op
 				_ = a.QP.PostSend(a.send(1, 32))
 				finish(w, a, b)
 			},
-			Claims:   []Claim{refused("A", "EINVAL"), packets("SEND_ONLY", "SEND_ONLY", "SEND_ONLY", "SEND_ONLY"), completes("A", qp.WCRetryExcErr), drops("B", wire.DropAddress, 4)},
-			Question: "ibv_rc_pingpong over RoCE fails unless it gets -g. Why?", Answers: []string{"without -g it uses no GID at all, as InfiniBand subnets need none", "it takes the last row", "it sends to port 18515"}, Right: 0,
-			Why: "Inside an InfiniBand subnet a LID is address enough. RoCE needs the IP header, which is made from GIDs.",
+			Claims: []Claim{refused("A", "EINVAL"), packets("SEND_ONLY", "SEND_ONLY", "SEND_ONLY", "SEND_ONLY"),
+				completes("A", qp.WCRetryExcErr), drops("B", wire.DropAddress, 4)},
+			Question: "ibv_rc_pingpong over RoCE fails unless it gets -g. Why?",
+			Answers: []string{"without -g it uses no GID at all, as InfiniBand subnets need none",
+				"it takes the last row", "it sends to port 18515"}, Right: 0,
+			Why: "Inside an InfiniBand subnet a LID is address enough. RoCE needs the IP header, which is " +
+				"made from GIDs.",
 		},
 	}}

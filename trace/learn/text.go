@@ -61,7 +61,11 @@ func notes(text string, p *world.Play) (all []world.Note) {
 				if i := strings.Index(whole[at:], ". "); i >= 0 {
 					end = at + i + 1
 				}
-				all = append(all, world.Note{Time: p.Packets[x.Packet-1].Sent, Packet: x.Packet, Text: strings.TrimSpace(whole[begin:end])})
+				all = append(all, world.Note{
+					Time:   p.Packets[x.Packet-1].Sent,
+					Packet: x.Packet,
+					Text:   strings.TrimSpace(whole[begin:end]),
+				})
 			}
 			at += len(x.Text)
 		}

@@ -19,7 +19,9 @@ That is luck. If something else had been mapped at the same address meanwhile, t
 A NIC notices nothing at all. The driver has pinned the pages, so they stay in memory, although the program has them no more. The NIC goes on
 writing into them, A's completions say success, and B's program never sees the data: what it maps now is other pages. Only with on-demand
 paging (IBV_ACCESS_ON_DEMAND) the NIC follows what the program maps, and refuses as here.`,
-	Question: "What makes it right?", Answers: []string{"ibv_dereg_mr before munmap", "munmap before ibv_dereg_mr", "mlock"}, Right: 0,
-	Why:      "When ibv_dereg_mr has returned no device touches the memory any more. From then on it may be unmapped, freed or used for something else.",
+	Question: "What makes it right?", Answers: []string{"ibv_dereg_mr before munmap", "munmap before ibv_dereg_mr",
+		"mlock"}, Right: 0,
+	Why: "When ibv_dereg_mr has returned no device touches the memory any more. From then on it may be " +
+		"unmapped, freed or used for something else.",
 	Scenario: func(w *world.World) { w.AddHost("A"); w.AddHost("B") },
 }

@@ -23,7 +23,11 @@ type Live struct {
 
 // NewLive keeps count packets, up to MaxCount; 0: DefaultCount.
 func NewLive(title string, count int) *Live {
-	return &Live{w: Window{Title: title, Count: count}, queues: queues{now: map[string][]world.QPState{}}, changed: make(chan struct{})}
+	return &Live{
+		w:       Window{Title: title, Count: count},
+		queues:  queues{now: map[string][]world.QPState{}},
+		changed: make(chan struct{}),
+	}
 }
 
 // Add takes a record, whose Number and Direction do not matter. It keeps nothing of rec.Data.

@@ -67,7 +67,8 @@ const served = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-
 // inline is a style or a script in the document, and the hash by which the policy knows it.
 func inline(tag, text string) (template.HTML, string) {
 	sum := sha256.Sum256([]byte(text))
-	return template.HTML("<" + tag + ">" + text + "</" + tag + ">"), " 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	return template.HTML("<" + tag + ">" + text + "</" + tag + ">"),
+		" 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
 // data is something that is not run. Neither JSON as Go writes it nor base64 can end the element.
@@ -98,7 +99,8 @@ func Write(out io.Writer, w *Window) error {
 	support, supportHash := inline("script", worldSupport())
 	p.Data += data("world", "text/plain", encoded(worldProgram()))
 	p.Style, p.Script = style, support+script
-	p.Policy = "default-src 'none'; script-src" + supportHash + scriptHash + " 'wasm-unsafe-eval'; style-src" + styleHash + fixed
+	p.Policy = "default-src 'none'; script-src" + supportHash + scriptHash +
+		" 'wasm-unsafe-eval'; style-src" + styleHash + fixed
 	return document.Execute(out, p)
 }
 

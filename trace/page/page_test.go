@@ -91,7 +91,8 @@ func TestWrite(t *testing.T) {
 func TestNoMarkup(t *testing.T) {
 	bad := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|setAttribute\('on|https?://`)
 	for _, name := range append([]string{"index.html", "page.css"}, files()...) {
-		found := bad.FindAllString(strings.Replace(strings.Replace(asset(name), "http://www.w3.org/2000/svg", "", 1), "; innerHTML occurs nowhere", "", 1), -1)
+		found := bad.FindAllString(strings.Replace(strings.Replace(asset(name), "http://www.w3.org/2000/svg", "", 1),
+			"; innerHTML occurs nowhere", "", 1), -1)
 		require.Empty(t, found, name)
 	}
 }

@@ -50,7 +50,13 @@ func (q *queues) take(host string, at int64, r *qp.Record) {
 			p.SQ = []world.WorkRequest{}
 		}
 	case qp.RecordRequest:
-		p.SQ = append(p.SQ[max(0, len(p.SQ)-maxRequests+1):], world.WorkRequest{WRID: r.Value, Op: qp.WROpcode(r.Op).String(), Length: int(r.Length), State: "sent", Signaled: true})
+		p.SQ = append(p.SQ[max(0, len(p.SQ)-maxRequests+1):], world.WorkRequest{
+			WRID:     r.Value,
+			Op:       qp.WROpcode(r.Op).String(),
+			Length:   int(r.Length),
+			State:    "sent",
+			Signaled: true,
+		})
 	case qp.RecordCompletion:
 		if qp.WCOpcode(r.Op) >= qp.WCRecv {
 			return
@@ -106,7 +112,13 @@ func (l *Live) Did(entries []timeline.Entry) {
 		switch x.Record.Kind {
 		case qp.RecordSent, qp.RecordReceived: // the packets say it
 		default:
-			l.note(world.Entry{Time: x.Time - l.w.first, Host: l.w.columns.Of(x.Node), Kind: x.Record.Kind.String(), QPN: x.Record.QPN, Text: world.RecordWords(&x.Record)})
+			l.note(world.Entry{
+				Time: x.Time - l.w.first,
+				Host: l.w.columns.Of(x.Node),
+				Kind: x.Record.Kind.String(),
+				QPN:  x.Record.QPN,
+				Text: world.RecordWords(&x.Record),
+			})
 		}
 	}
 	l.tell()

@@ -50,7 +50,8 @@ func (s *Site) Serve(ctx context.Context, l net.Listener, ready func(url string)
 	defer l.Close()
 	at, ok := l.Addr().(*net.TCPAddr)
 	if !ok || !at.IP.IsLoopback() {
-		return fmt.Errorf("page: listening on %v: only a loopback address (127.0.0.1, ::1) may be, as whoever reaches it sees the packets", l.Addr())
+		return fmt.Errorf("page: listening on %v: only a loopback address (127.0.0.1, ::1) may be, as whoever "+
+			"reaches it sees the packets", l.Addr())
 	}
 	s.token, s.host = rand.Text(), at.String()
 	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10,
@@ -129,13 +130,15 @@ func (s *Site) refuse(r *http.Request) (status int, why string) {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		return http.StatusMethodNotAllowed, "nothing can be changed here"
 	}
-	if site := r.Header.Get("Sec-Fetch-Site"); r.URL.Path != "/" && site != "" && site != "same-origin" && site != "none" {
+	if site := r.Header.Get("Sec-Fetch-Site"); r.URL.Path != "/" && site != "" && site != "same-origin" &&
+		site != "none" {
 		return http.StatusForbidden, "another site's page may not ask"
 	}
 	if r.URL.Path == "/" || public[r.URL.Path] != nil {
 		return 0, ""
 	}
-	if given := r.Header.Get("Authorization"); subtle.ConstantTimeCompare([]byte(given), []byte("Bearer "+s.token)) != 1 {
+	if given := r.Header.Get("Authorization"); subtle.ConstantTimeCompare([]byte(given),
+		[]byte("Bearer "+s.token)) != 1 {
 		return http.StatusForbidden, "open the whole URL that roce trace serve has printed, with its token"
 	}
 	return 0, ""
@@ -150,7 +153,12 @@ func isHost(given, host string) bool {
 func (s *Site) document(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	g := given{File: s.Read != nil, Live: s.Live != nil, Count: (&Window{Count: s.Count}).room()}
-	p := parts{Title: "RoCE", Policy: served, Style: `<link rel="stylesheet" href="page.css">`, Script: `<script src="world.js"></script><script src="page.js"></script>`}
+	p := parts{
+		Title:  "RoCE",
+		Policy: served,
+		Style:  `<link rel="stylesheet" href="page.css">`,
+		Script: `<script src="world.js"></script><script src="page.js"></script>`,
+	}
 	about, err := json.Marshal(g)
 	if err == nil {
 		p.Data = data("given", "application/json", about)
@@ -188,7 +196,12 @@ func number(r *http.Request, name string) int {
 
 // play is a window of the capture.
 func (s *Site) play(w http.ResponseWriter, r *http.Request) {
-	p, err := s.turn(r.Context(), &Window{Title: s.Title, From: number(r, "from"), Count: s.Count, Wrong: number(r, "wrong") > 0})
+	p, err := s.turn(r.Context(), &Window{
+		Title: s.Title,
+		From:  number(r, "from"),
+		Count: s.Count,
+		Wrong: number(r, "wrong") > 0,
+	})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

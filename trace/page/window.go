@@ -51,7 +51,8 @@ func (w *Window) Add(p *trace.Packet) bool {
 		return false
 	}
 	remark := w.study.Add(p)
-	if w.Wrong && p.Parsed && p.ICRC != trace.ICRCWrong && (remark.Finding == nil || remark.Finding.Weight == analysis.Noted) {
+	if w.Wrong && p.Parsed && p.ICRC != trace.ICRCWrong && (remark.Finding == nil ||
+		remark.Finding.Weight == analysis.Noted) {
 		return true
 	}
 	if !remark.Twice && p.Number >= w.From {
@@ -178,7 +179,16 @@ func (x *packet) keep(data []byte) {
 
 // play is the window as JSON, with what its packets open to, or without.
 func (w *Window) play(details bool) *play {
-	all := &play{Title: trace.Printable(w.Title), From: max(w.From, 1), Hosts: []host{}, Packets: append([]packet{}, w.packets...), Entries: slices.Clone(w.entries), More: w.more, Wrong: w.Wrong, Damage: w.Damage}
+	all := &play{
+		Title:   trace.Printable(w.Title),
+		From:    max(w.From, 1),
+		Hosts:   []host{},
+		Packets: append([]packet{}, w.packets...),
+		Entries: slices.Clone(w.entries),
+		More:    w.more,
+		Wrong:   w.Wrong,
+		Damage:  w.Damage,
+	}
 	for _, c := range w.columns {
 		all.Hosts = append(all.Hosts, host{Name: c})
 	}

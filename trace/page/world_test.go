@@ -78,7 +78,8 @@ func TestWorldIsFresh(t *testing.T) {
 	}
 	recorded, err := os.ReadFile("world.sum")
 	require.NoError(t, err)
-	require.Equal(t, strings.TrimSpace(string(recorded)), now, "the lessons in the page are not those of the sources: go generate ./trace/page")
+	require.Equal(t, strings.TrimSpace(string(recorded)), now,
+		"the lessons in the page are not those of the sources: go generate ./trace/page")
 }
 
 // makeWorld writes world.gz.

@@ -39,7 +39,8 @@ func attach(fd int, ifi *net.Interface, snap int) error {
 		return nil
 	}
 	program := w.classic()
-	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
+	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+		&unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
 }
 
 const (
@@ -101,7 +102,12 @@ const (
 
 // attachSnap attaches the program that cuts what Options.Snap says.
 func (w *wanted) attachSnap(fd int) error {
-	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "roce_snap", Type: ebpf.SocketFilter, License: "Dual MIT/GPL", Instructions: w.instructions()})
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name:         "roce_snap",
+		Type:         ebpf.SocketFilter,
+		License:      "Dual MIT/GPL",
+		Instructions: w.instructions(),
+	})
 	if err != nil {
 		return fmt.Errorf("loading it: %w", err)
 	}
@@ -115,7 +121,8 @@ func (w *wanted) instructions() asm.Instructions {
 	ip := int32(w.ip)
 	program := asm.Instructions{asm.Mov.Reg(asm.R6, asm.R1)}
 	if w.loopback {
-		program = append(program, asm.LoadMem(asm.R0, asm.R6, skBuffPktType, asm.Word), asm.JEq.Imm(asm.R0, unix.PACKET_OUTGOING, "no"))
+		program = append(program, asm.LoadMem(asm.R0, asm.R6, skBuffPktType, asm.Word),
+			asm.JEq.Imm(asm.R0, unix.PACKET_OUTGOING, "no"))
 	}
 	if w.ip > 0 {
 		program = append(program,

@@ -171,7 +171,8 @@ func TestRawInterface(t *testing.T) {
 			require.NoError(t, err)
 			defer s.Close()
 			var want [][]byte
-			for _, p := range [][]byte{ip4(5, unix.IPPROTO_UDP, wire.UDPPort), ip4(5, unix.IPPROTO_UDP, 53), ip6(unix.IPPROTO_UDP, wire.UDPPort), ip6(unix.IPPROTO_TCP, wire.UDPPort)} {
+			for _, p := range [][]byte{ip4(5, unix.IPPROTO_UDP, wire.UDPPort), ip4(5, unix.IPPROTO_UDP, 53),
+				ip6(unix.IPPROTO_UDP, wire.UDPPort), ip6(unix.IPPROTO_TCP, wire.UDPPort)} {
 				data := append(p[2:], make([]byte, 20)...)
 				_, err := tun.Write(data)
 				require.NoError(t, err)

@@ -49,8 +49,9 @@ func (r *ring) open(fd, size int) (err error) {
 	}
 	blocks := max((size+blockSize-1)/blockSize, 2)
 	for {
-		err = unix.SetsockoptTpacketReq3(fd, unix.SOL_PACKET, unix.PACKET_RX_RING, &unix.TpacketReq3{Block_size: blockSize, Block_nr: uint32(blocks),
-			Frame_size: frameSize, Frame_nr: uint32(blocks * (blockSize / frameSize)), Retire_blk_tov: retire})
+		err = unix.SetsockoptTpacketReq3(fd, unix.SOL_PACKET, unix.PACKET_RX_RING,
+			&unix.TpacketReq3{Block_size: blockSize, Block_nr: uint32(blocks),
+				Frame_size: frameSize, Frame_nr: uint32(blocks * (blockSize / frameSize)), Retire_blk_tov: retire})
 		if err != unix.ENOMEM || blocks == 2 {
 			break
 		}

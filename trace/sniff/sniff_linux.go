@@ -49,7 +49,8 @@ func Open(name string, o *Options) (*Sniffer, error) {
 		o = &Options{}
 	}
 	if o.Snap < 0 || o.Ring < 0 || o.Ring > maxRing {
-		return nil, fmt.Errorf("sniff: Snap %d, Ring %d: neither may be negative, and a ring has at most %d bytes", o.Snap, o.Ring, maxRing)
+		return nil, fmt.Errorf("sniff: Snap %d, Ring %d: neither may be negative, and a ring has at most %d bytes",
+			o.Snap, o.Ring, maxRing)
 	}
 	ifi, err := net.InterfaceByName(name)
 	if err != nil {
@@ -58,7 +59,8 @@ func Open(name string, o *Options) (*Sniffer, error) {
 		for _, i := range all {
 			names = append(names, i.Name)
 		}
-		return nil, fmt.Errorf("sniff: %q is no interface of this machine; there are %s (%w)", name, strings.Join(names, ", "), err)
+		return nil, fmt.Errorf("sniff: %q is no interface of this machine; there are %s (%w)",
+			name, strings.Join(names, ", "), err)
 	}
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -88,7 +90,8 @@ func (s *Sniffer) prepare(fd int, ifi *net.Interface, o *Options) error {
 	// Without this the capture works as well, and sees less.
 	_ = unix.SetsockoptPacketMreq(fd, unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP,
 		&unix.PacketMreq{Ifindex: int32(ifi.Index), Type: unix.PACKET_MR_PROMISC})
-	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: bigEndian(unix.ETH_P_ALL), Ifindex: ifi.Index}); err != nil {
+	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: bigEndian(unix.ETH_P_ALL),
+		Ifindex: ifi.Index}); err != nil {
 		return fmt.Errorf("bind: %w", err)
 	}
 	return nil

@@ -62,7 +62,14 @@ func ParseEntry(text []byte) (x Entry, err error) {
 	if !known {
 		return x, fmt.Errorf("timeline: an entry of the kind %q, which is not known", l.Record)
 	}
-	return Entry{l.Time.UnixNano(), trace.Printable(l.Node), qp.Record{Kind: kind, QPN: l.QP, PSN: wire.PSN(l.PSN) & wire.PSNMask, Op: l.Op, Value: l.Value, Length: l.Length}}, nil
+	return Entry{l.Time.UnixNano(), trace.Printable(l.Node), qp.Record{
+		Kind:   kind,
+		QPN:    l.QP,
+		PSN:    wire.PSN(l.PSN) & wire.PSNMask,
+		Op:     l.Op,
+		Value:  l.Value,
+		Length: l.Length,
+	}}, nil
 }
 
 // Notes reads the entries of a capture file.

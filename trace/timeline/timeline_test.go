@@ -47,8 +47,9 @@ func TestWorld(t *testing.T) {
 	var out bytes.Buffer
 	slices.SortStableFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Time, b.Time) })
 	require.NoError(t, Write(&out, src, slices.Values(entries), Options{}))
-	inOrder(t, out.String(), "A          qp", "state RTS", "request RDMA_WRITE wr", "packet 1", "RDMA_WRITE_FIRST", "executed RC RDMA_WRITE_FIRST psn 0, 1024 B at 0x7f0000100000",
-		"dropped RC RDMA_WRITE_LAST psn 2, 952 B: out of sequence", "NAK PSN sequence error", "retry from psn 1", "executed RC RDMA_WRITE_LAST psn 2, 952 B at 0x7f0000100800", "completion", "success")
+	inOrder(t, out.String(), "A          qp", "state RTS", "request RDMA_WRITE wr", "packet 1", "RDMA_WRITE_FIRST",
+		"executed RC RDMA_WRITE_FIRST psn 0, 1024 B at 0x7f0000100000", "dropped RC RDMA_WRITE_LAST psn 2, 952 B: out of sequence",
+		"NAK PSN sequence error", "retry from psn 1", "executed RC RDMA_WRITE_LAST psn 2, 952 B at 0x7f0000100800", "completion", "success")
 	out.Reset()
 	require.NoError(t, Write(&out, nil, slices.Values(entries), Options{}))
 	inOrder(t, out.String(), "sent RC RDMA_WRITE_FIRST", "received RC RDMA_WRITE_FIRST", "sent RC ACKNOWLEDGE psn 1")
@@ -97,7 +98,14 @@ func TestDevice(t *testing.T) {
 // TestJSON: an entry of each kind comes back from JSON as it was.
 func TestJSON(t *testing.T) {
 	for k := qp.RecordKind(1); k.String() != "?"; k++ {
-		x := Entry{1_700_000_000_123_456_789, "udp:127.0.0.1", qp.Record{Kind: k, QPN: 0xabcdef, PSN: 0x123456, Op: 4, Value: 1<<63 + 1, Length: 7}}
+		x := Entry{1_700_000_000_123_456_789, "udp:127.0.0.1", qp.Record{
+			Kind:   k,
+			QPN:    0xabcdef,
+			PSN:    0x123456,
+			Op:     4,
+			Value:  1<<63 + 1,
+			Length: 7,
+		}}
 		got, err := ParseEntry(x.AppendJSON(nil))
 		require.NoError(t, err)
 		require.Equal(t, x, got)

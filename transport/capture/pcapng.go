@@ -78,7 +78,8 @@ func (p *Pcapng) Capture(dir Direction, at time.Time, f *wire.Frame) {
 // are for everybody's own use, from 0x80000000 on. body has a multiple of four bytes.
 func (p *Pcapng) Block(kind uint32, body []byte) error {
 	if kind < 1<<31 || len(body)%4 != 0 {
-		return fmt.Errorf("transport: a block of type 0x%x with %d bytes: want a type from 0x80000000 on, and a multiple of four bytes", kind, len(body))
+		return fmt.Errorf("transport: a block of type 0x%x with %d bytes: want a type from 0x80000000 on, and a "+
+			"multiple of four bytes", kind, len(body))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,7 +19,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // damaged ones as -1.
 func runFaults(t *testing.T, cfg Config, n int) (got []int, f *Port) {
 	t.Helper()
-	a, b := porttest.Open(t, pipe.Open, "pipe:"+t.Name()+"/10.0.0.1", transport.Options{}), porttest.Open(t, pipe.Open, "pipe:"+t.Name()+"/10.0.0.2", transport.Options{QueueLen: 50})
+	a, b := porttest.Open(t, pipe.Open, "pipe:"+t.Name()+"/10.0.0.1", transport.Options{}),
+		porttest.Open(t, pipe.Open, "pipe:"+t.Name()+"/10.0.0.2", transport.Options{QueueLen: 50})
 	tx, rx := a, b
 	if cfg.On == Recv {
 		f = Wrap(b, cfg)

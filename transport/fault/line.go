@@ -56,8 +56,8 @@ func newLine(cfg Config, side Side, rules []*packetRule, wake func()) *line {
 	if cfg.ReorderBy == 0 {
 		cfg.ReorderBy = 3
 	}
-	l := &line{cfg: cfg, rnd: rand.New(rand.NewPCG(cfg.Seed, uint64(side))), dice: cfg.On&side != 0, rules: rules, wake: wake,
-		out: wire.NewBatch(lineOutput, lineBody)}
+	l := &line{cfg: cfg, rnd: rand.New(rand.NewPCG(cfg.Seed, uint64(side))), dice: cfg.On&side != 0, rules: rules,
+		wake: wake, out: wire.NewBatch(lineOutput, lineBody)}
 	l.due.Store(notDue)
 	return l
 }
@@ -141,7 +141,13 @@ func (l *line) emit(f *wire.Frame) *wire.Frame {
 }
 
 func (l *line) hold(list *[]heldFrame, f *wire.Frame, what *fate, bit uint32) {
-	h := heldFrame{intact: wire.NewBatch(1, len(f.Body)), behind: what.behind, until: l.cfg.Now().Add(what.delay), what: *what, bit: bit}
+	h := heldFrame{
+		intact: wire.NewBatch(1, len(f.Body)),
+		behind: what.behind,
+		until:  l.cfg.Now().Add(what.delay),
+		what:   *what,
+		bit:    bit,
+	}
 	h.intact.Append(f)
 	*list = append(*list, h)
 	l.reordered.Add(1)
@@ -218,5 +224,6 @@ func (l *line) snapshot() Counts {
 	if l == nil {
 		return Counts{}
 	}
-	return Counts{l.passed.Load(), l.lost.Load(), l.duplicated.Load(), l.corrupted.Load(), l.reordered.Load(), l.marked.Load()}
+	return Counts{l.passed.Load(), l.lost.Load(), l.duplicated.Load(), l.corrupted.Load(), l.reordered.Load(),
+		l.marked.Load()}
 }

@@ -37,7 +37,13 @@ const linkEvents = 16 // that wait for whoever reads them
 // newLink begins the outages, and hands on what the inner port tells.
 func newLink(list []outage, now func() time.Time, p transport.Port) *link {
 	inner := transport.Events(p)
-	l := &link{now: now, opened: now(), outages: list, events: make(chan transport.Event, linkEvents), ending: make(chan struct{})}
+	l := &link{
+		now:     now,
+		opened:  now(),
+		outages: list,
+		events:  make(chan transport.Event, linkEvents),
+		ending:  make(chan struct{}),
+	}
 	for _, o := range list {
 		l.changes = append(l.changes, change{o.from, transport.LinkDown}, change{o.to, transport.LinkUp})
 	}

@@ -49,7 +49,8 @@ func flags(f wire.OpFlags) func(p *wire.Packet) bool {
 // acknowledges is an ACKNOWLEDGE packet of a kind.
 func acknowledges(kind wire.SyndromeKind) func(p *wire.Packet) bool {
 	return func(p *wire.Packet) bool {
-		return has(p, wire.OpAck) && !has(p, wire.OpAtomic) && !has(p, wire.OpRead) && p.AETH().Syndrome().Kind() == kind
+		return has(p, wire.OpAck) && !has(p, wire.OpAtomic) && !has(p, wire.OpRead) &&
+			p.AETH().Syndrome().Kind() == kind
 	}
 }
 
@@ -156,7 +157,8 @@ func (r Rule) kind(name string) (func(p *wire.Packet) bool, error) {
 			return func(p *wire.Packet) bool { return p.Opcode == o }, nil
 		}
 	}
-	return nil, r.Errorf("no packets are of kind %q; there are %s, and opcodes such as %v", name, strings.Join(names, ", "), opcodeName(wire.RCSendOnly))
+	return nil, r.Errorf("no packets are of kind %q; there are %s, and opcodes such as %v",
+		name, strings.Join(names, ", "), opcodeName(wire.RCSendOnly))
 }
 
 func opcodeName(o wire.Opcode) string { return strings.ReplaceAll(o.String(), " ", "_") }

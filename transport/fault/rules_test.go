@@ -73,7 +73,15 @@ func TestWrongRules(t *testing.T) {
 }
 
 func TestCounter(t *testing.T) {
-	for nth, want := range map[string][]int{"1": {1}, "3": {3}, "2-4": {2, 3, 4}, "5-": {5, 6}, "*": {1, 2, 3, 4, 5, 6}, "0%": nil, "100%": {1, 2, 3, 4, 5, 6}} {
+	for nth, want := range map[string][]int{
+		"1":    {1},
+		"3":    {3},
+		"2-4":  {2, 3, 4},
+		"5-":   {5, 6},
+		"*":    {1, 2, 3, 4, 5, 6},
+		"0%":   nil,
+		"100%": {1, 2, 3, 4, 5, 6},
+	} {
 		c, err := Rule{Match: "tx", Nth: nth, Action: "drop"}.Count()
 		if err != nil {
 			t.Fatal(err)
@@ -118,9 +126,9 @@ func TestShareIsSeeded(t *testing.T) {
 
 // TestKinds: each kind of packet is found by its name and by no other.
 func TestKinds(t *testing.T) {
-	made := map[string]wire.Opcode{"SEND": wire.RCSendOnly, "WRITE": wire.RCWriteMiddle, "READ": wire.RCReadRequest, "ATOMIC": wire.RCFetchAdd,
-		"RESPONSE": wire.RCReadResponseLast, "ACK": wire.RCAcknowledge, "NAK": wire.RCAcknowledge, "RNR": wire.RCAcknowledge,
-		"CNP": wire.CNP, "MAD": wire.UDSendOnly}
+	made := map[string]wire.Opcode{"SEND": wire.RCSendOnly, "WRITE": wire.RCWriteMiddle, "READ": wire.RCReadRequest,
+		"ATOMIC": wire.RCFetchAdd, "RESPONSE": wire.RCReadResponseLast, "ACK": wire.RCAcknowledge, "NAK": wire.RCAcknowledge,
+		"RNR": wire.RCAcknowledge, "CNP": wire.CNP, "MAD": wire.UDSendOnly}
 	for _, of := range kinds {
 		op, ok := made[of.name]
 		if !ok {
@@ -164,7 +172,8 @@ func played(t *testing.T, text string) (got []int, send, recv Counts) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b := porttest.Open(t, pipe.Open, "pipe:"+t.Name()+text+"/10.0.0.1", transport.Options{}), porttest.Open(t, pipe.Open, "pipe:"+t.Name()+text+"/10.0.0.2", transport.Options{})
+	a, b := porttest.Open(t, pipe.Open, "pipe:"+t.Name()+text+"/10.0.0.1", transport.Options{}),
+		porttest.Open(t, pipe.Open, "pipe:"+t.Name()+text+"/10.0.0.2", transport.Options{})
 	tx, rx := Wrap(a, Config{Rules: rules}), Wrap(b, Config{Rules: rules})
 	batch, path := wire.NewBatch(40, 300), porttest.PathBetween(t, tx, rx, 0, 64)
 	for i := range 6 {

@@ -45,8 +45,8 @@ type ingressStop struct {
 
 // open attaches a program that ends packets to an address. It takes CAP_BPF and CAP_NET_ADMIN.
 func (s *ingressStop) open(iface int, addr wire.GID) (err error) {
-	s.program, err = ebpf.NewProgram(&ebpf.ProgramSpec{Name: "roce_ingress", Type: ebpf.SchedCLS, AttachType: ebpf.AttachTCXIngress,
-		License: "Dual MIT/GPL", Instructions: ingressInstructions(addr)})
+	s.program, err = ebpf.NewProgram(&ebpf.ProgramSpec{Name: "roce_ingress", Type: ebpf.SchedCLS,
+		AttachType: ebpf.AttachTCXIngress, License: "Dual MIT/GPL", Instructions: ingressInstructions(addr)})
 	if err != nil {
 		return fmt.Errorf("loading it: %w", err)
 	}
@@ -92,11 +92,13 @@ func ingressInstructions(addr wire.GID) asm.Instructions {
 		code = append(code, asm.LoadMem(asm.R0, asm.R2, int16(at), asm.Byte), asm.JNE.Imm(asm.R0, int32(want), "pass"))
 	}
 	half := func(at int, want uint16) { // in network order
-		code = append(code, asm.LoadMem(asm.R0, asm.R2, int16(at), asm.Half), asm.JNE.Imm(asm.R0, int32(host.Htons(want)), "pass"))
+		code = append(code, asm.LoadMem(asm.R0, asm.R2, int16(at), asm.Half),
+			asm.JNE.Imm(asm.R0, int32(host.Htons(want)), "pass"))
 	}
 	words := func(at int, want []byte) {
 		for ; len(want) > 0; want, at = want[4:], at+4 {
-			code = append(code, asm.LoadMem(asm.R0, asm.R2, int16(at), asm.Word), asm.JNE.Imm32(asm.R0, int32(binary.NativeEndian.Uint32(want)), "pass"))
+			code = append(code, asm.LoadMem(asm.R0, asm.R2, int16(at), asm.Word),
+				asm.JNE.Imm32(asm.R0, int32(binary.NativeEndian.Uint32(want)), "pass"))
 		}
 	}
 	if addr.Is4() {
@@ -104,7 +106,8 @@ func ingressInstructions(addr wire.GID) asm.Instructions {
 		octet(ether.HeaderLen, 0x45)
 		octet(ether.HeaderLen+9, unix.IPPROTO_UDP)
 		// Fragments pass.
-		code = append(code, asm.LoadMem(asm.R0, asm.R2, ether.HeaderLen+6, asm.Half), asm.And.Imm(asm.R0, int32(host.Htons(0x3fff))), asm.JNE.Imm(asm.R0, 0, "pass"))
+		code = append(code, asm.LoadMem(asm.R0, asm.R2, ether.HeaderLen+6, asm.Half),
+			asm.And.Imm(asm.R0, int32(host.Htons(0x3fff))), asm.JNE.Imm(asm.R0, 0, "pass"))
 		half(ether.HeaderLen+22, wire.UDPPort)
 		words(ether.HeaderLen+16, addr[12:])
 	} else {

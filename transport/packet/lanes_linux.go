@@ -54,5 +54,6 @@ func laneProgram(lanes int) []unix.SockFilter {
 }
 
 func (p *port) noFanout(err error) error {
-	return p.Fail(fmt.Sprintf("this kernel can not steer packets to %d lanes (PACKET_FANOUT_CBPF): open one lane, or udp:%v", len(p.lanes), p.Addr), err)
+	return p.Fail(fmt.Sprintf("this kernel can not steer packets to %d lanes (PACKET_FANOUT_CBPF): open one "+
+		"lane, or udp:%v", len(p.lanes), p.Addr), err)
 }

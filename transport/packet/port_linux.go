@@ -101,7 +101,8 @@ func (p *port) noPacketSocket(err error) error {
 	e := &transport.OpenError{Name: p.Name, Err: err, Reason: "the system gives no packet socket"}
 	switch {
 	case errors.Is(err, unix.EPERM):
-		e.Reason = fmt.Sprintf("packet sockets need the capability CAP_NET_RAW: run as root, or do `setcap cap_net_raw+ep` to the program, "+
+		e.Reason = fmt.Sprintf("packet sockets need the capability CAP_NET_RAW: run as root, or do `setcap "+
+			"cap_net_raw+ep` to the program, "+
 			"or use udp:%v, which needs nothing", p.Addr)
 	case errors.Is(err, unix.EAFNOSUPPORT):
 		e.Reason = fmt.Sprintf("this kernel has no packet sockets (CONFIG_PACKET): use udp:%v", p.Addr)
@@ -166,7 +167,8 @@ func (p *port) admit(dst wire.GID, in bool) error {
 	case in && stop == nil:
 		stop = new(ingressStop)
 		if err := stop.open(p.Interfaced(), dst); err != nil {
-			p.Degrade("ingress program", "the kernel's own stack looks at every packet too. It takes Linux 6.6, CAP_BPF and CAP_NET_ADMIN", err)
+			p.Degrade("ingress program",
+				"the kernel's own stack looks at every packet too. It takes Linux 6.6, CAP_BPF and CAP_NET_ADMIN", err)
 		}
 		p.stops[dst] = stop
 	case !in && stop != nil:

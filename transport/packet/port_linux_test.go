@@ -46,7 +46,8 @@ func TestRuns(t *testing.T) {
 				if h := heads[most-1]; len(h) == wire.Head4Len && binary.BigEndian.Uint16(h[4:]) != uint16(most-1) {
 					t.Errorf("the last one has Identification %d", binary.BigEndian.Uint16(h[4:]))
 				}
-				if s, r := a.Stats(), b.Stats(); s.SendRuns != 1 || r.RecvRuns != 1 || r.RecvFrames != uint64(most) || r.RecvOverflow+r.RecvBad != 0 {
+				if s, r := a.Stats(), b.Stats(); s.SendRuns != 1 || r.RecvRuns != 1 || r.RecvFrames != uint64(most) ||
+					r.RecvOverflow+r.RecvBad != 0 {
 					t.Errorf("sent %+v\nreceived %+v", s, r)
 				}
 			})
@@ -362,7 +363,8 @@ func TestSelf(t *testing.T) {
 // A ring that nobody empties loses packets and counts them; a frame that is too long is not sent.
 func TestCountsLosses(t *testing.T) {
 	w := netns.NewWire(t, 1500)
-	a, b := openOn(t, w, "packet:10.77.0.%d", 0, transport.Options{MaxRun: 1}), openOn(t, w, "packet:10.77.0.%d", 1, transport.Options{RecvBuffer: ringBlock})
+	a, b := openOn(t, w, "packet:10.77.0.%d", 0, transport.Options{MaxRun: 1}),
+		openOn(t, w, "packet:10.77.0.%d", 1, transport.Options{RecvBuffer: ringBlock})
 	porttest.Reach(t, a, b)
 	batch := wire.NewBatch(64, 4200)
 	for i := range 20 {

@@ -71,7 +71,8 @@ func (r *ring) open(fd, size int) (err error) {
 	blocks := max(min(size, maxRing)/ringBlock, 1)
 	for {
 		err = unix.SetsockoptTpacketReq(fd, unix.SOL_PACKET, unix.PACKET_RX_RING, &unix.TpacketReq{
-			Block_size: ringBlock, Block_nr: uint32(blocks), Frame_size: ringSlot, Frame_nr: uint32(blocks * slotsPerBlock)})
+			Block_size: ringBlock, Block_nr: uint32(blocks), Frame_size: ringSlot,
+			Frame_nr: uint32(blocks * slotsPerBlock)})
 		if err != unix.ENOMEM || blocks == 1 {
 			break
 		}
@@ -80,7 +81,8 @@ func (r *ring) open(fd, size int) (err error) {
 	if err != nil {
 		return fmt.Errorf("PACKET_RX_RING of %d MiB: %w", blocks, err)
 	}
-	if r.mem, err = unix.Mmap(fd, 0, blocks*ringBlock, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE); err != nil {
+	if r.mem, err = unix.Mmap(fd, 0, blocks*ringBlock, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|
+		unix.MAP_POPULATE); err != nil {
 		return fmt.Errorf("mapping a ring of %d MiB: %w", blocks, err)
 	}
 	r.slots = make([][]byte, blocks*slotsPerBlock)

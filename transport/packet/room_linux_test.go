@@ -39,7 +39,8 @@ func newTap(t *testing.T, ns *netns.Namespace, name string, queue int, addr, pee
 		netns.Lacks(t, "there are no tap interfaces: %v", errno)
 	}
 	// Without IPv6 the kernel has nothing of its own to say, which would take room in the queue.
-	ns.IP(t, fmt.Sprintf("link set %s txqueuelen %d addrgenmode none", name, queue), fmt.Sprintf("addr add %s/24 dev %s", addr, name), "link set "+name+" up",
+	ns.IP(t, fmt.Sprintf("link set %s txqueuelen %d addrgenmode none", name, queue), fmt.Sprintf("addr add %s/24 dev %s",
+		addr, name), "link set "+name+" up",
 		fmt.Sprintf("neigh add %s lladdr 02:00:00:00:00:02 dev %s nud permanent", peer, name))
 	return file
 }

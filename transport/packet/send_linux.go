@@ -190,7 +190,8 @@ func (s *sender) layRun(head []byte, vnet *vnetHdr, size, segment int) {
 		binary.BigEndian.PutUint16(head[4:], uint16(udpLen+size))
 	}
 	binary.BigEndian.PutUint16(head[len(head)-udpLen+4:], uint16(udpLen+size))
-	vnet.gsoType, vnet.gsoSize, vnet.hdrLen = unix.VIRTIO_NET_HDR_GSO_UDP_L4, uint16(segment), uint16(ether.HeaderLen+len(head))
+	vnet.gsoType, vnet.gsoSize, vnet.hdrLen = unix.VIRTIO_NET_HDR_GSO_UDP_L4, uint16(segment),
+		uint16(ether.HeaderLen+len(head))
 }
 
 // laySum puts the sum of the pseudo-header where the UDP checksum will be. vnet says what to sum.
@@ -209,10 +210,12 @@ func (s *sender) sendMessages(n int) (done int, errno syscall.Errno) {
 		var r uintptr
 		var e syscall.Errno
 		if iov := &s.iovs[done]; n-done == 1 && s.msgs[done].Hdr.Iovlen == 1 {
-			_, _, e = syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(iov[0].Base)), uintptr(iov[0].Len), unix.MSG_DONTWAIT, 0, 0)
+			_, _, e = syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(iov[0].Base)),
+				uintptr(iov[0].Len), unix.MSG_DONTWAIT, 0, 0)
 			r = 1
 		} else {
-			r, _, e = syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.msgs[done])), uintptr(n-done), unix.MSG_DONTWAIT, 0, 0)
+			r, _, e = syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.msgs[done])),
+				uintptr(n-done), unix.MSG_DONTWAIT, 0, 0)
 		}
 		switch e {
 		case 0:
@@ -260,7 +263,8 @@ func (s *sender) throughQueue() bool {
 	}
 	s.queued = unix.SetsockoptInt(s.fd, unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 0) == nil
 	if s.queued {
-		s.port.Degrade("PACKET_QDISC_BYPASS", "packets pass the interface's queue, as it has no UDP segmentation of its own", nil)
+		s.port.Degrade("PACKET_QDISC_BYPASS",
+			"packets pass the interface's queue, as it has no UDP segmentation of its own", nil)
 	}
 	return s.queued
 }

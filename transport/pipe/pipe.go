@@ -121,7 +121,14 @@ func Open(name string, lanes int, o transport.Options) ([]transport.Port, error)
 	st.below = event.New(event.Facts{Up: true, GIDs: st.table.Set(gids), MTU: netMTU})
 	ports := make([]*Port, lanes)
 	for i := range ports {
-		ports[i] = &Port{name: name, segName: segName, seg: seg, station: st, qpns: wire.QPNSpace{}.Lane(i, lanes), ring: make([]slot, o.QueueLen)}
+		ports[i] = &Port{
+			name:    name,
+			segName: segName,
+			seg:     seg,
+			station: st,
+			qpns:    wire.QPNSpace{}.Lane(i, lanes),
+			ring:    make([]slot, o.QueueLen),
+		}
 		ports[i].parker = park.New()
 		if lanes > 1 {
 			ports[i].lanes = ports
@@ -334,7 +341,9 @@ func (p *Port) takeBack() {
 		p.claimOf(s.from).held--
 		s.from = nil
 	}
-	p.claims = slices.DeleteFunc(p.claims, func(c claim) bool { return c.held == 0 && (!c.waits || c.from.closed.Load()) })
+	p.claims = slices.DeleteFunc(p.claims, func(c claim) bool {
+		return c.held == 0 && (!c.waits || c.from.closed.Load())
+	})
 }
 
 // Recv lends what is in the queue and takes back what it lent before.
@@ -349,7 +358,11 @@ func (p *Port) Recv(frames []wire.Frame) (n int, err error) {
 	}
 	for ; n < len(frames) && p.lent != p.tail; n++ {
 		s := &p.ring[p.lent%uint64(len(p.ring))]
-		frames[n] = wire.Frame{Head: s.head[:s.headLen:s.headLen], Body: s.body[:len(s.body):len(s.body)], Flags: s.flags}
+		frames[n] = wire.Frame{
+			Head:  s.head[:s.headLen:s.headLen],
+			Body:  s.body[:len(s.body):len(s.body)],
+			Flags: s.flags,
+		}
 		p.lent++
 	}
 	p.mu.Unlock()
@@ -387,7 +400,16 @@ func (p *Port) Wake() { p.parker.Unpark() }
 // Info describes the port; there is no interface below it.
 func (p *Port) Info() transport.Info {
 	f := p.below.Facts()
-	return transport.Info{Name: p.name, Kind: "pipe", GIDs: f.GIDs, QPNs: p.qpns, Up: f.Up, NetMTU: f.MTU, MaxRun: 1, ICRC: transport.ICRCFull}
+	return transport.Info{
+		Name:   p.name,
+		Kind:   "pipe",
+		GIDs:   f.GIDs,
+		QPNs:   p.qpns,
+		Up:     f.Up,
+		NetMTU: f.MTU,
+		MaxRun: 1,
+		ICRC:   transport.ICRCFull,
+	}
 }
 
 // Events implements transport.Notifier. Nothing happens below a pipe but by SetLink, SetMTU and

@@ -73,7 +73,8 @@ func (k *kind) try(l *transport.Listing) error {
 		return &transport.OpenError{Name: l.Name, Reason: "interface " + l.Interface + " is down"}
 	}
 	if l.PathMTU == 0 {
-		return &transport.OpenError{Name: l.Name, Reason: "the MTU of interface " + l.Interface + " is too small for RoCE: 336 is the least"}
+		return &transport.OpenError{Name: l.Name, Reason: "the MTU of interface " + l.Interface +
+			" is too small for RoCE: 336 is the least"}
 	}
 	return k.probe(l.Name)
 }

@@ -31,14 +31,16 @@ func TestList(t *testing.T) {
 		t.Errorf("%s, %v", text, err)
 	}
 	all := slices.IndexFunc(list, func(a transport.Listing) bool { return a.Name == "udp:"+l.Interface })
-	if all < 0 || all > i || list[all].Address.IsValid() || list[all].GID != l.GID || list[all].Kind != "udp" || list[all].NetMTU != l.NetMTU {
+	if all < 0 || all > i || list[all].Address.IsValid() || list[all].GID != l.GID || list[all].Kind != "udp" ||
+		list[all].NetMTU != l.NetMTU {
 		t.Errorf("the interface of %s is not listed before it: %+v", l.Name, list)
 	}
 	for _, l := range list {
 		if !l.Address.IsValid() && l.Name == l.Kind+":"+l.Interface {
 			continue
 		}
-		if l.Kind == "" || l.Interface == "" || !l.Address.IsValid() || l.Address.Zone() != "" && !strings.HasSuffix(l.Name, "%"+l.Interface) {
+		if l.Kind == "" || l.Interface == "" || !l.Address.IsValid() || l.Address.Zone() != "" && !strings.HasSuffix(l.Name,
+			"%"+l.Interface) {
 			t.Errorf("%+v", l)
 		}
 	}
@@ -49,7 +51,8 @@ func TestListSaysWhatIsMissing(t *testing.T) {
 	if err := k.try(&transport.Listing{Name: "udp:x", Interface: "eth7"}); !strings.Contains(err.Error(), "eth7 is down") {
 		t.Error(err)
 	}
-	if err := k.try(&transport.Listing{Name: "udp:x", Interface: "eth7", Up: true}); !strings.Contains(err.Error(), "MTU of interface eth7 is too small") {
+	if err := k.try(&transport.Listing{Name: "udp:x", Interface: "eth7", Up: true}); !strings.Contains(err.Error(),
+		"MTU of interface eth7 is too small") {
 		t.Error(err)
 	}
 }

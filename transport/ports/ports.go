@@ -79,9 +79,11 @@ func OpenLanes(name string, lanes int, o transport.Options) ([]transport.Port, e
 	}
 	reason := fmt.Sprintf("%q is not a kind of port; there are %s", first, strings.Join(all, ", "))
 	if _, err := netip.ParseAddr(name); !colon || err == nil {
-		reason = fmt.Sprintf("the kind of port is missing: udp:%s, or in front of the colon %s", name, strings.Join(all, ", "))
+		reason = fmt.Sprintf("the kind of port is missing: udp:%s, or in front of the colon %s",
+			name, strings.Join(all, ", "))
 		if err != nil && !colon {
-			reason += fmt.Sprintf("; if it is an RDMA device of the kernel, verbs:%s, with a program built with -tags verbs", name)
+			reason += fmt.Sprintf("; if it is an RDMA device of the kernel, verbs:%s, with a program built "+
+				"with -tags verbs", name)
 		}
 	}
 	return nil, &transport.OpenError{Name: name, Reason: reason}

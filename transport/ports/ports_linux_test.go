@@ -86,7 +86,8 @@ func TestLanesAreNotShared(t *testing.T) {
 		})
 		for _, lanes := range []int{1, 2} {
 			line := fmt.Sprintf("%d: transport: open %s: UDP port 4791 of", lanes, c.name)
-			if who := fmt.Sprintf("is in use by process %d (", os.Getpid()); !strings.Contains(string(out), line) || strings.Count(string(out), who) != 2 {
+			if who := fmt.Sprintf("is in use by process %d (", os.Getpid()); !strings.Contains(string(out), line) ||
+				strings.Count(string(out), who) != 2 {
 				t.Errorf("%s with %d lanes in another process: %s", c.name, lanes, out)
 			}
 		}

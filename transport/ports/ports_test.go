@@ -74,13 +74,15 @@ func TestLanesNumber(t *testing.T) {
 		if err == nil {
 			transport.CloseAll(ports)
 		}
-		if want := fmt.Sprintf("%d lanes: the number must be a power of two from 1 to 64", lanes); err == nil || !strings.Contains(err.Error(), want) {
+		if want := fmt.Sprintf("%d lanes: the number must be a power of two from 1 to 64",
+			lanes); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%d lanes: %v", lanes, err)
 		}
 	}
 	porttest.OpenLanes(t, OpenLanes, "pipe:TestLanesNumber/10.1.1.1", transport.MaxLanes, transport.Options{})
 	for _, lanes := range []int{1, 2} {
-		if _, err := OpenLanes("pipe:TestLanesNumber/10.1.1.1", lanes, transport.Options{}); err == nil || !strings.Contains(err.Error(), "another port") {
+		if _, err := OpenLanes("pipe:TestLanesNumber/10.1.1.1", lanes, transport.Options{}); err == nil ||
+			!strings.Contains(err.Error(), "another port") {
 			t.Errorf("the same address again: %v", err)
 		}
 	}

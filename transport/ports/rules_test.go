@@ -20,17 +20,19 @@ var rooms = map[string]string{
 	"transport/internal/gid":   "transport wire",
 	"transport/internal/rota":  "",
 	"transport/internal/host":  "transport transport/internal/event transport/internal/gid wire",
-	"transport/internal/ether": "transport transport/internal/count transport/internal/event transport/internal/gid transport/internal/host wire",
-	"transport/pipe":           "transport transport/internal/count transport/internal/event transport/internal/gid transport/internal/park wire",
-	"transport/fault":          "transport wire",
-	"transport/capture":        "transport wire",
+	"transport/internal/ether": "transport transport/internal/count transport/internal/event transport/internal/gid " +
+		"transport/internal/host wire",
+	"transport/pipe":    "transport transport/internal/count transport/internal/event transport/internal/gid transport/internal/park wire",
+	"transport/fault":   "transport wire",
+	"transport/capture": "transport wire",
 	"transport/udp": "transport transport/internal/count transport/internal/event transport/internal/gid transport/internal/host " +
 		"transport/internal/park transport/internal/rota wire",
 	"transport/packet": "transport transport/internal/count transport/internal/ether transport/internal/event transport/internal/gid " +
 		"transport/internal/host transport/internal/rota wire",
 	"transport/xdp": "transport transport/internal/count transport/internal/ether transport/internal/event transport/internal/gid " +
 		"transport/internal/host transport/internal/rota wire",
-	"transport/ports": "transport transport/internal/count transport/internal/ether transport/internal/event transport/internal/gid transport/internal/host transport/internal/park " +
+	"transport/ports": "transport transport/internal/count transport/internal/ether transport/internal/event transport/internal/gid " +
+		"transport/internal/host transport/internal/park " +
 		"transport/internal/rota transport/packet transport/pipe transport/udp transport/xdp wire",
 }
 
@@ -61,7 +63,8 @@ func TestRooms(t *testing.T) {
 				}
 				continue
 			}
-			if first, _, _ := strings.Cut(dep, "/"); !checked || !strings.Contains(first, ".") || strings.HasPrefix(dep, "golang.org/x/sys") {
+			if first, _, _ := strings.Cut(dep, "/"); !checked || !strings.Contains(first, ".") ||
+				strings.HasPrefix(dep, "golang.org/x/sys") {
 				continue
 			}
 			if parts := strings.SplitN(dep, "/", 4); !contains(links, strings.Join(parts[:min(3, len(parts))], "/")) {

@@ -10,7 +10,8 @@ import (
 
 // AF_XDP is Linux's own.
 func open(name, where string, _ int, _ transport.Options) ([]transport.Port, error) {
-	return nil, &transport.OpenError{Name: name, Reason: "xdp ports are AF_XDP sockets, which " + runtime.GOOS + " does not have: use udp:" + where}
+	return nil, &transport.OpenError{Name: name, Reason: "xdp ports are AF_XDP sockets, which " + runtime.GOOS +
+		" does not have: use udp:" + where}
 }
 
 func openZeroCopy(string, string, int, transport.Options) ([]transport.Port, bool, error) {

@@ -64,11 +64,13 @@ func openMode(name, where string, lanes int, o transport.Options, mode mode) ([]
 	if one {
 		var err error
 		if queue, err = strconv.Atoi(number); err != nil || queue < 0 || queue >= maxQueues {
-			return nil, &transport.OpenError{Name: name, Reason: fmt.Sprintf("%q is not the number of a queue, 0 to %d", number, maxQueues-1)}
+			return nil, &transport.OpenError{Name: name, Reason: fmt.Sprintf("%q is not the number of a queue, 0 to %d",
+				number, maxQueues-1)}
 		}
 	}
 	if one && lanes > 1 {
-		return nil, &transport.OpenError{Name: name, Reason: fmt.Sprintf("one queue is one lane, not %d: name the interface or its address alone", lanes)}
+		return nil, &transport.OpenError{Name: name,
+			Reason: fmt.Sprintf("one queue is one lane, not %d: name the interface or its address alone", lanes)}
 	}
 	ports := make([]*port, lanes)
 	for lane := range ports {
@@ -115,12 +117,14 @@ func (p *port) setUp() error {
 	queues := []int{p.queue}
 	if p.queue < 0 {
 		if queues = p.share(queuesOf(iface.Name)); len(queues) == 0 {
-			return p.Fail(fmt.Sprintf("interface %s has fewer than %d queues (`ethtool -l %s`), and each lane needs one",
+			return p.Fail(fmt.Sprintf("interface %s has fewer than %d queues (`ethtool -l %s`), and each "+
+				"lane needs one",
 				iface.Name, len(p.lanes), iface.Name), nil)
 		}
 	}
 	if err := p.hook.claim(queues, p); err != nil {
-		return p.Fail(fmt.Sprintf("the queues of interface %s are not all free; xdp:%v/QUEUE takes a single one", iface.Name, p.Addr), err)
+		return p.Fail(fmt.Sprintf("the queues of interface %s are not all free; xdp:%v/QUEUE takes a single one",
+			iface.Name, p.Addr), err)
 	}
 	if err := p.openMemory(len(queues)); err != nil {
 		return p.Fail("there is no memory for packets", err)
@@ -149,7 +153,8 @@ func (p *port) prepare() (*net.Interface, error) {
 		return nil, err
 	}
 	if iface.Flags&net.FlagLoopback != 0 {
-		return nil, p.Fail(fmt.Sprintf("interface %s brings what AF_XDP sends to no other program, because the kernel takes packets "+
+		return nil, p.Fail(fmt.Sprintf("interface %s brings what AF_XDP sends to no other program, because the "+
+			"kernel takes packets "+
 			"from a local address for forged: use udp:%v", iface.Name, p.Addr), nil)
 	}
 	p.index, p.packet = iface.Index, iface.MTU+ether.HeaderMax

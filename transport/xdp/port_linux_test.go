@@ -107,7 +107,8 @@ func TestOpenErrors(t *testing.T) {
 		{"xdp:10.77.0.1/64", `"64" is not the number of a queue`},
 		{"xdp:10.77.0.77", "10.77.0.77 is not an address of this machine"},
 		{"xdp:10.77.0.1", "UDP port 4791 of 10.77.0.1 is in use by another device of this process"},
-		{"xdp:10.77.0.5", "the queues of interface wire are not all free; xdp:10.77.0.5/QUEUE takes a single one (queue 0 belongs to xdp:10.77.0.1)"},
+		{"xdp:10.77.0.5", "the queues of interface wire are not all free; xdp:10.77.0.5/QUEUE takes a single one (queue 0 belongs to " +
+			"xdp:10.77.0.1)"},
 		{"xdp:10.77.0.5/3", "interface wire has no queue 3"},
 		{"xdp:127.0.0.1", "interface lo brings what AF_XDP sends to no other program"},
 		{"xdp:10.98.0.1", "interface tun0 is not Ethernet"},
@@ -122,7 +123,8 @@ func TestOpenErrors(t *testing.T) {
 		})
 	}
 	w.Left.Do(func() {
-		if err := probe("xdp:10.77.0.5", "10.77.0.5", transport.Options{}.WithDefaults()); err == nil || !strings.Contains(err.Error(), `has an XDP program already ("roce", id`) {
+		if err := probe("xdp:10.77.0.5", "10.77.0.5", transport.Options{}.WithDefaults()); err == nil ||
+			!strings.Contains(err.Error(), `has an XDP program already ("roce", id`) {
 			t.Errorf("probe of an interface with a program: %v", err)
 		}
 		if err := probe("xdp:10.99.0.1", "10.99.0.1", transport.Options{}.WithDefaults()); err != nil {
@@ -139,7 +141,8 @@ func TestCapabilities(t *testing.T) {
 	}{
 		{[]int{unix.CAP_NET_RAW}, "missing: CAP_NET_RAW. Run as root"},
 		{[]int{unix.CAP_BPF, unix.CAP_SYS_ADMIN}, "missing: CAP_BPF. Run as root"},
-		{[]int{unix.CAP_NET_RAW, unix.CAP_NET_ADMIN, unix.CAP_BPF, unix.CAP_SYS_ADMIN}, "missing: CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF. Run as root"},
+		{[]int{unix.CAP_NET_RAW, unix.CAP_NET_ADMIN, unix.CAP_BPF, unix.CAP_SYS_ADMIN},
+			"missing: CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF. Run as root"},
 		{[]int{unix.CAP_IPC_LOCK}, "MiB of packet memory is more than this process may lock"},
 	} {
 		var limit unix.Rlimit
@@ -178,7 +181,8 @@ func withoutCapabilities(t *testing.T, without []int, f func() error) (err error
 // What nobody receives in time is lost and counted; what was lent does not change meanwhile.
 func TestOverflow(t *testing.T) {
 	w := netns.NewWire(t, 9000)
-	a, b := openOn(t, w.Left, "10.77.0.1", transport.Options{}, native), openOn(t, w.Right, "10.77.0.2", transport.Options{RecvBuffer: 1}, native)
+	a, b := openOn(t, w.Left, "10.77.0.1", transport.Options{}, native),
+		openOn(t, w.Right, "10.77.0.2", transport.Options{RecvBuffer: 1}, native)
 	porttest.Resolve(t, a, "10.77.0.2")
 	batch, frames := wire.NewBatch(64, 4400), make([]wire.Frame, 5)
 	path := porttest.PathTo(t, a, b.Info().GIDs[0], 0, 64)
@@ -215,7 +219,8 @@ func TestOverflow(t *testing.T) {
 // later ones go.
 func TestUnsendable(t *testing.T) {
 	w := netns.NewWire(t, 9000)
-	a, b := openOn(t, w.Left, "10.77.0.1", transport.Options{SendBuffer: 1}, native), openOn(t, w.Right, "10.77.0.2", transport.Options{}, native)
+	a, b := openOn(t, w.Left, "10.77.0.1", transport.Options{SendBuffer: 1}, native),
+		openOn(t, w.Right, "10.77.0.2", transport.Options{}, native)
 	porttest.Resolve(t, a, "10.77.0.2")
 	batch, frames := wire.NewBatch(64, 20000), make([]wire.Frame, 64)
 	to := porttest.PathTo(t, a, b.Info().GIDs[0], 0, 64)

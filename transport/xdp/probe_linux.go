@@ -47,15 +47,18 @@ func missingCapabilities() string {
 // allowed checks what can be checked before anything is opened.
 func (p *port) allowed() error {
 	if missing := missingCapabilities(); missing != "" {
-		return p.Fail(fmt.Sprintf("AF_XDP needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF; missing: %s. Run as root, do `setcap "+
-			"cap_net_raw,cap_net_admin,cap_bpf+ep` to the program, or use udp:%v, which needs nothing", missing, p.Addr), unix.EPERM)
+		return p.Fail(fmt.Sprintf("AF_XDP needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF; missing: %s. Run as "+
+			"root, do `setcap "+
+			"cap_net_raw,cap_net_admin,cap_bpf+ep` to the program, or use udp:%v, which needs nothing", missing,
+			p.Addr), unix.EPERM)
 	}
 	fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	switch {
 	case err == nil:
 		return unix.Close(fd)
 	case errors.Is(err, unix.EAFNOSUPPORT):
-		return p.Fail(fmt.Sprintf("this kernel has no AF_XDP (CONFIG_XDP_SOCKETS, since Linux 4.18): use packet:%v or udp:%v", p.Addr, p.Addr), err)
+		return p.Fail(fmt.Sprintf("this kernel has no AF_XDP (CONFIG_XDP_SOCKETS, since Linux 4.18): use "+
+			"packet:%v or udp:%v", p.Addr, p.Addr), err)
 	}
 	return p.Fail("the system gives no AF_XDP socket", err)
 }
@@ -65,10 +68,13 @@ func (p *port) noHook(iface string, err error) error {
 	instead := "use packet:" + p.Addr.String()
 	switch {
 	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EEXIST):
-		return p.Fail(fmt.Sprintf("interface %s has an XDP program already (%s), and an interface has only one: detach it "+
-			"(`ip link set dev %s xdp off`, or end the process that holds it), or %s", iface, describeProgram(iface), iface, instead), err)
+		return p.Fail(fmt.Sprintf("interface %s has an XDP program already (%s), and an interface has only "+
+			"one: detach it "+
+			"(`ip link set dev %s xdp off`, or end the process that holds it), or %s", iface, describeProgram(iface),
+			iface, instead), err)
 	case errors.Is(err, unix.EPERM):
-		return p.Fail("the kernel refuses BPF to this process although it has the capabilities, as in a container with a user "+
+		return p.Fail("the kernel refuses BPF to this process although it has the capabilities, as in a "+
+			"container with a user "+
 			"namespace of its own: "+instead, err)
 	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.EINVAL):
 		return p.Fail("this kernel can not attach XDP programs by bpf_link (since Linux 5.9): "+instead, err)
@@ -98,13 +104,16 @@ func describeProgram(iface string) string {
 func (p *port) noQueues(iface string, err error) error {
 	switch {
 	case errors.Is(err, unix.EBUSY):
-		return p.Fail(fmt.Sprintf("a queue of interface %s has an AF_XDP socket already, of another process: end that, or use "+
+		return p.Fail(fmt.Sprintf("a queue of interface %s has an AF_XDP socket already, of another process: "+
+			"end that, or use "+
 			"packet:%v", iface, p.Addr), err)
 	case errors.Is(err, unix.ENOBUFS):
-		return p.Fail(fmt.Sprintf("%d MiB of packet memory is more than this process may lock: raise the limit (`ulimit -l`), "+
+		return p.Fail(fmt.Sprintf("%d MiB of packet memory is more than this process may lock: raise the limit "+
+			"(`ulimit -l`), "+
 			"give CAP_IPC_LOCK, or ask for less with Options.RecvBuffer", len(p.memory.area)>>20), err)
 	case errors.Is(err, unix.EINVAL) && p.queue > 0:
-		return p.Fail(fmt.Sprintf("interface %s has no queue %d; `ethtool -l %s` shows how many it has", iface, p.queue, iface), err)
+		return p.Fail(fmt.Sprintf("interface %s has no queue %d; `ethtool -l %s` shows how many it has",
+			iface, p.queue, iface), err)
 	}
 	return p.Fail("AF_XDP sockets can not be bound to interface "+iface, err)
 }

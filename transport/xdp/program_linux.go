@@ -362,7 +362,8 @@ func require(offset int16, size asm.Size, value int32) asm.Instructions {
 // copyToStack copies n bytes of the packet, a multiple of 4.
 func copyToStack(from, to int16, n int16) (code asm.Instructions) {
 	for i := int16(0); i < n; i += 4 {
-		code = append(code, asm.LoadMem(rField, rPacket, from+i, asm.Word), asm.StoreMem(asm.RFP, to+i, rField, asm.Word))
+		code = append(code, asm.LoadMem(rField, rPacket, from+i, asm.Word),
+			asm.StoreMem(asm.RFP, to+i, rField, asm.Word))
 	}
 	return code
 }

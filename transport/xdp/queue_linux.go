@@ -106,8 +106,10 @@ func (p *port) openQueues(queues []int) error {
 // work.
 func (p *port) noteBinding(first, last error) {
 	if p.hook.generic {
-		p.Degrade("native XDP", "the program runs behind the driver, after a socket buffer was made for each packet; from a sender on "+
-			"this machine come runs (UDP_SEGMENT) in one piece, and are lost: it must send with MaxRun 1", p.hook.nativeErr)
+		p.Degrade("native XDP",
+			"the program runs behind the driver, after a socket buffer was made for each packet; from a sender on "+
+				"this machine come runs (UDP_SEGMENT) in one piece, and are lost: it must send with MaxRun 1",
+			p.hook.nativeErr)
 	} else if !p.binding.zeroCopy {
 		effect := "the driver does not use our memory: the kernel copies each packet"
 		if p.packet-ether.HeaderMax > maxZeroCopyMTU && askDriver(p.index).zeroCopies(maxZeroCopyMTU) {
@@ -117,7 +119,8 @@ func (p *port) noteBinding(first, last error) {
 	}
 	if limit := p.memory.usable(); p.packet > limit && !p.binding.pieces {
 		p.Degrade("multi-buffer packets",
-			fmt.Sprintf("packets are limited to %d bytes: path MTU 4096 does not fit. Linux 6.6 has them", limit-ether.HeaderMax), last)
+			fmt.Sprintf("packets are limited to %d bytes: path MTU 4096 does not fit. Linux 6.6 has them",
+				limit-ether.HeaderMax), last)
 	}
 }
 
@@ -184,7 +187,11 @@ func (q *queue) openRings(receive, send int, first bool) error {
 
 // bind ties the socket to its queue. The sockets after the first take over how that one was bound.
 func (q *queue) bind(p *port) (err error) {
-	addr := unix.SockaddrXDP{Ifindex: uint32(p.index), QueueID: uint32(q.number), Flags: unix.XDP_USE_NEED_WAKEUP | unix.XDP_COPY}
+	addr := unix.SockaddrXDP{
+		Ifindex: uint32(p.index),
+		QueueID: uint32(q.number),
+		Flags:   unix.XDP_USE_NEED_WAKEUP | unix.XDP_COPY,
+	}
 	if p.binding.zeroCopy {
 		addr.Flags = unix.XDP_USE_NEED_WAKEUP | unix.XDP_ZEROCOPY
 	}
@@ -246,7 +253,8 @@ func ethtoolChannels(iface string) (int, error) {
 		_    [16]byte // the rest of struct ifreq
 	}{data: unsafe.Pointer(&channels)}
 	copy(request.name[:unix.IFNAMSIZ-1], iface)
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request))); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL,
+		uintptr(unsafe.Pointer(&request))); errno != 0 {
 		return 0, errno
 	}
 	return int(channels.rx + channels.combined), nil

@@ -43,7 +43,8 @@ func (r *ring[Entry]) open(fd int, option int, length int, at unix.XDPRingOffset
 	}
 	var entry Entry
 	size := int(at.Desc) + length*int(unsafe.Sizeof(entry))
-	if r.mem, err = unix.Mmap(fd, page, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE); err != nil {
+	if r.mem, err = unix.Mmap(fd, page, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|
+		unix.MAP_POPULATE); err != nil {
 		return fmt.Errorf("mapping a ring of %d entries: %w", length, err)
 	}
 	r.entries = unsafe.Slice((*Entry)(unsafe.Pointer(&r.mem[at.Desc])), length)
@@ -134,8 +135,8 @@ func getsockopt(fd, option int, value unsafe.Pointer, size uintptr) error {
 func registerMemory(fd int, area []byte, chunk int, flags uint32) error {
 	start := uintptr(unsafe.Pointer(unsafe.SliceData(area)))
 	reg := unix.XDPUmemReg{Addr: uint64(start), Len: uint64(len(area)), Size: uint32(chunk), Flags: flags}
-	if _, _, errno := syscall.Syscall6(unix.SYS_SETSOCKOPT, uintptr(fd), unix.SOL_XDP, unix.XDP_UMEM_REG, uintptr(unsafe.Pointer(&reg)),
-		unsafe.Sizeof(reg), 0); errno != 0 {
+	if _, _, errno := syscall.Syscall6(unix.SYS_SETSOCKOPT, uintptr(fd), unix.SOL_XDP, unix.XDP_UMEM_REG,
+		uintptr(unsafe.Pointer(&reg)), unsafe.Sizeof(reg), 0); errno != 0 {
 		return errno
 	}
 	return nil

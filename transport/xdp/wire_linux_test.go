@@ -99,7 +99,8 @@ func exchange(t *testing.T, a, b transport.Port, mtu, run int) {
 	dst := b.Info().GIDs[0]
 	porttest.Resolve(t, a, dst.Addr().String())
 	var sizes []int
-	for _, n := range []int{0, 1, 3, 4, 17, 64, 255, 1024, 1400, 2048, 3764, 3765, 3768, 3780, 3800, 3900, 4000, 4018, 4022, 4095, 4096, 4096, 4096, 8900} {
+	for _, n := range []int{0, 1, 3, 4, 17, 64, 255, 1024, 1400, 2048, 3764, 3765, 3768, 3780, 3800, 3900, 4000, 4018, 4022, 4095, 4096,
+		4096, 4096, 8900} {
 		if n+100 <= mtu {
 			sizes = append(sizes, n)
 		}
@@ -138,7 +139,8 @@ func exchange(t *testing.T, a, b transport.Port, mtu, run int) {
 // for each queue.
 func TestQueues(t *testing.T) {
 	w := netns.NewWireWithQueues(t, 2)
-	left := []transport.Port{openOn(t, w.Left, "10.77.0.1/0", transport.Options{}, native), openOn(t, w.Left, "10.77.0.1/1", transport.Options{}, native)}
+	left := []transport.Port{openOn(t, w.Left, "10.77.0.1/0", transport.Options{}, native),
+		openOn(t, w.Left, "10.77.0.1/1", transport.Options{}, native)}
 	right := openOn(t, w.Right, "10.77.0.2", transport.Options{}, native)
 	if n := len(right.(*port).queues); n != 2 {
 		t.Fatalf("%d queues", n)

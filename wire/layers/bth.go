@@ -99,7 +99,8 @@ func (l *BTH) flags() (f wire.BTHFlags) {
 	for _, x := range [...]struct {
 		on   bool
 		flag wire.BTHFlags
-	}{{l.Solicited, wire.BTHSolicited}, {l.MigReq, wire.BTHMigReq}, {l.FECN, wire.BTHFECN}, {l.BECN, wire.BTHBECN}, {l.AckReq, wire.BTHAckReq}} {
+	}{{l.Solicited, wire.BTHSolicited}, {l.MigReq, wire.BTHMigReq}, {l.FECN, wire.BTHFECN}, {l.BECN, wire.BTHBECN},
+		{l.AckReq, wire.BTHAckReq}} {
 		if x.on {
 			f |= x.flag
 		}

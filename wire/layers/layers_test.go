@@ -123,8 +123,8 @@ func TestFields(t *testing.T) {
 		bth := p.Layer(roce.LayerTypeBTH).(*roce.BTH)
 		switch v.Name {
 		case "rc_send_only_v4_pad3":
-			if bth.Opcode != wire.RCSendOnly || !bth.Solicited || !bth.AckReq || bth.PadCount != 3 || bth.DestQP != 0x11 || bth.PSN != 0x123456 ||
-				string(p.ApplicationLayer().Payload()) != "Hello, RoCEv2" {
+			if bth.Opcode != wire.RCSendOnly || !bth.Solicited || !bth.AckReq || bth.PadCount != 3 || bth.DestQP != 0x11 ||
+				bth.PSN != 0x123456 || string(p.ApplicationLayer().Payload()) != "Hello, RoCEv2" {
 				t.Errorf("%s: %+v %q", v.Name, bth, p.ApplicationLayer())
 			}
 		case "rc_write_only_imm_v4_id":
@@ -168,13 +168,21 @@ func TestBuildEveryOpcode(t *testing.T) {
 		if info.Flags == 0 {
 			continue
 		}
-		ip := &layers.IPv4{Version: 4, TTL: 64, Protocol: layers.IPProtocolUDP, Flags: layers.IPv4DontFragment, Id: uint16(op), SrcIP: src, DstIP: dst}
+		ip := &layers.IPv4{
+			Version:  4,
+			TTL:      64,
+			Protocol: layers.IPProtocolUDP,
+			Flags:    layers.IPv4DontFragment,
+			Id:       uint16(op),
+			SrcIP:    src,
+			DstIP:    dst,
+		}
 		udp := &layers.UDP{SrcPort: 49152, DstPort: wire.UDPPort}
 		if err := udp.SetNetworkLayerForChecksum(ip); err != nil {
 			t.Fatal(err)
 		}
-		bth := &roce.BTH{Opcode: wire.Opcode(op), PKey: wire.DefaultPKey, DestQP: 0x123456, PSN: 0x654321, AckReq: op&1 == 1, Solicited: op&2 == 2,
-			MigReq: op&4 == 4, FECN: op&8 == 8, BECN: op&16 == 16}
+		bth := &roce.BTH{Opcode: wire.Opcode(op), PKey: wire.DefaultPKey, DestQP: 0x123456, PSN: 0x654321, AckReq: op&1 == 1,
+			Solicited: op&2 == 2, MigReq: op&4 == 4, FECN: op&8 == 8, BECN: op&16 == 16}
 		all := []gopacket.SerializableLayer{ip, udp, bth}
 		for _, h := range info.Headers {
 			all = append(all, fresh[h]())
@@ -274,7 +282,8 @@ func TestDecodingLayerParser(t *testing.T) {
 		}
 		frame, _ := hex.DecodeString(v.FrameHex)
 		var found []gopacket.LayerType
-		if err := parser.DecodeLayers(frame, &found); err != nil || len(found) != 5 || bth.Opcode != wire.RCAcknowledge || len(payload) != 8 {
+		if err := parser.DecodeLayers(frame, &found); err != nil || len(found) != 5 || bth.Opcode != wire.RCAcknowledge ||
+			len(payload) != 8 {
 			t.Errorf("%v %v %v %d", err, found, bth.Opcode, len(payload))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 )
 
 func main() {
-	fmt.Fprintln(os.Stderr, "agent: this program is the first process of the rxe lab's Linux guest: build it with GOOS=linux")
+	fmt.Fprintln(os.Stderr,
+		"agent: this program is the first process of the rxe lab's Linux guest: build it with GOOS=linux")
 	os.Exit(1)
 }

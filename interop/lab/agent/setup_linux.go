@@ -138,7 +138,8 @@ func awaitActive(want link.GuestSetup) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("rxe0 is in state %q (ACTIVE is right), GIDs missing: %v, there: %v", state, missing, readGIDs())
+			return fmt.Errorf("rxe0 is in state %q (ACTIVE is right), GIDs missing: %v, there: %v",
+				state, missing, readGIDs())
 		}
 		time.Sleep(2 * time.Millisecond)
 	}

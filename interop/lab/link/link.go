@@ -162,7 +162,8 @@ func (c *Conn) Recv() (Frame, error) {
 	}
 	n := binary.BigEndian.Uint32(h[:])
 	if n > maxFrame {
-		return Frame{}, fmt.Errorf("message of %d bytes, at most %d are allowed: the stream is out of step", n, maxFrame)
+		return Frame{}, fmt.Errorf("message of %d bytes, at most %d are allowed: the stream is out of step",
+			n, maxFrame)
 	}
 	f := Frame{ID: binary.BigEndian.Uint32(h[4:]), Kind: Kind(h[8]), Data: make([]byte, n)}
 	_, err := io.ReadFull(c.r, f.Data)

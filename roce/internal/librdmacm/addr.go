@@ -19,7 +19,8 @@ import (
 // sockaddr is an address as C has it.
 func sockaddr(a netip.AddrPort) C.struct_sockaddr_storage {
 	ip := a.Addr().Unmap().AsSlice()
-	return C.goroce_addr((*C.uint8_t)(unsafe.Pointer(&ip[0])), C.size_t(len(ip)), C.uint16_t(a.Port()), C.uint32_t(scope(a.Addr().Zone())))
+	return C.goroce_addr((*C.uint8_t)(unsafe.Pointer(&ip[0])), C.size_t(len(ip)), C.uint16_t(a.Port()),
+		C.uint32_t(scope(a.Addr().Zone())))
 }
 
 // scope is the index of the interface that a zone names; 0 if it names none.

@@ -100,9 +100,10 @@ func (c *Channel) read(from *C.struct_rdma_cm_event) (e *Event, stray *C.struct_
 		return e, nil
 	}
 	p := C.goroce_conn(from)
-	e.Param = Param{PrivateData: data(p.private_data, p.private_data_len), ResponderResources: uint8(p.responder_resources),
-		InitiatorDepth: uint8(p.initiator_depth), FlowControl: p.flow_control != 0, RetryCount: uint8(p.retry_count),
-		RNRRetryCount: uint8(p.rnr_retry_count), SRQ: p.srq != 0, QPN: uint32(p.qp_num)}
+	e.Param = Param{PrivateData: data(p.private_data, p.private_data_len),
+		ResponderResources: uint8(p.responder_resources), InitiatorDepth: uint8(p.initiator_depth),
+		FlowControl: p.flow_control != 0, RetryCount: uint8(p.retry_count), RNRRetryCount: uint8(p.rnr_retry_count),
+		SRQ: p.srq != 0, QPN: uint32(p.qp_num)}
 	return e, nil
 }
 

@@ -29,7 +29,8 @@ type Param struct {
 func (p *Param) write() (to C.struct_rdma_conn_param) {
 	to.private_data_len = C.uint8_t(len(p.PrivateData))
 	to.responder_resources, to.initiator_depth = C.uint8_t(p.ResponderResources), C.uint8_t(p.InitiatorDepth)
-	to.retry_count, to.rnr_retry_count, to.qp_num = C.uint8_t(p.RetryCount), C.uint8_t(p.RNRRetryCount), C.uint32_t(p.QPN)
+	to.retry_count, to.rnr_retry_count, to.qp_num = C.uint8_t(p.RetryCount), C.uint8_t(p.RNRRetryCount),
+		C.uint32_t(p.QPN)
 	if p.FlowControl {
 		to.flow_control = 1
 	}
@@ -96,16 +97,17 @@ func (i *ID) InitQPAttr(to qp.QPState) (Attr, error) {
 	if err := answered("rdma_init_qp_attr", result, errno); err != nil {
 		return Attr{}, err
 	}
-	a := Attr{Mask: qp.AttrMask(mask), QPAttr: qp.QPAttr{State: to, PathMTU: wire.MTU(from.path_mtu), DestQPN: uint32(from.dest_qp_num),
-		RQPSN: wire.PSN(from.rq_psn), SQPSN: wire.PSN(from.sq_psn), AccessFlags: mr.Access(from.qp_access_flags),
-		MaxRdAtomic: uint8(from.max_rd_atomic), MaxDestRdAtomic: uint8(from.max_dest_rd_atomic), MinRNRTimer: uint8(from.min_rnr_timer),
+	a := Attr{Mask: qp.AttrMask(mask), QPAttr: qp.QPAttr{State: to, PathMTU: wire.MTU(from.path_mtu),
+		DestQPN: uint32(from.dest_qp_num), RQPSN: wire.PSN(from.rq_psn), SQPSN: wire.PSN(from.sq_psn),
+		AccessFlags: mr.Access(from.qp_access_flags), MaxRdAtomic: uint8(from.max_rd_atomic),
+		MaxDestRdAtomic: uint8(from.max_dest_rd_atomic), MinRNRTimer: uint8(from.min_rnr_timer),
 		Timeout: uint8(from.timeout), RetryCnt: uint8(from.retry_cnt), RNRRetry: uint8(from.rnr_retry)}}
 	if a.Mask&qp.AttrAV == 0 {
 		return a, nil
 	}
 	ah := &from.ah_attr
-	a.AV = qp.AHAttr{DGID: wire.GID(ah.grh.dgid), FlowLabel: uint32(ah.grh.flow_label), TrafficClass: uint8(ah.grh.traffic_class),
-		HopLimit: uint8(ah.grh.hop_limit), SL: uint8(ah.sl)}
+	a.AV = qp.AHAttr{DGID: wire.GID(ah.grh.dgid), FlowLabel: uint32(ah.grh.flow_label),
+		TrafficClass: uint8(ah.grh.traffic_class), HopLimit: uint8(ah.grh.hop_limit), SL: uint8(ah.sl)}
 	var gid C.union_ibv_gid
 	missing := C.goroce_query_gid(i.id.verbs, i.id.port_num, C.int(ah.grh.sgid_index), &gid)
 	a.SGID = wire.GID(gid)

@@ -39,7 +39,11 @@ func TestLatePoll(t *testing.T) {
 	must(t, err)
 	port := &quietPort{gid: gid}
 	var events []qp.EventType
-	d, err := Open("late", Config{Ports: []transport.Port{port}, NoBackground: true, Event: func(e Event) { events = append(events, e.Type) }})
+	d, err := Open("late", Config{
+		Ports:        []transport.Port{port},
+		NoBackground: true,
+		Event:        func(e Event) { events = append(events, e.Type) },
+	})
 	must(t, err)
 	c, err := d.CreateCQ(CQInit{CQE: 4})
 	must(t, err)

@@ -330,7 +330,9 @@ func (c *CQ) Moderate(count int, period time.Duration) error {
 		return ErrClosed
 	}
 	for i, q := range c.rings {
-		err := c.dev.lanes[i].do(func(e *qp.Engine, t qp.Time) error { return e.ModerateCQ(t, q, count, qp.Time(period)) })
+		err := c.dev.lanes[i].do(func(e *qp.Engine, t qp.Time) error {
+			return e.ModerateCQ(t, q, count, qp.Time(period))
+		})
 		if err != nil {
 			return err
 		}

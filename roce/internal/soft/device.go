@@ -80,7 +80,13 @@ type Device struct {
 
 // Open opens the ports of a name, unless there are Config.Ports, and starts the lanes.
 func Open(name string, cfg Config) (*Device, error) {
-	d := &Device{name: name, cfg: cfg, world: machine, numbers: make(map[uint32]*SRQ), groups: memberships{of: make(map[wire.GID]*membership)}}
+	d := &Device{
+		name:    name,
+		cfg:     cfg,
+		world:   machine,
+		numbers: make(map[uint32]*SRQ),
+		groups:  memberships{of: make(map[wire.GID]*membership)},
+	}
 	if cfg.world != nil {
 		d.world = *cfg.world
 	}
@@ -145,7 +151,8 @@ func (d *Device) openPorts() (list []transport.Port, err error) {
 			return nil, err
 		}
 	case lanes != n:
-		return d.cfg.Ports, fmt.Errorf("%w: Config.Lanes is %d, but there are %d Ports, each a lane", qp.ErrInvalid, lanes, n)
+		return d.cfg.Ports, fmt.Errorf("%w: Config.Lanes is %d, but there are %d Ports, each a lane",
+			qp.ErrInvalid, lanes, n)
 	default:
 		list = slices.Clone(d.cfg.Ports)
 	}

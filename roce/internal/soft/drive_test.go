@@ -311,7 +311,13 @@ func (e *driveEnd) reaches(to *driveEnd) {
 	}
 	op := []qp.WROpcode{WRWrite, qp.WRRead}[e.w.intN(2)]
 	start := time.Now()
-	must(e.t, postSend(e.qp, SendWR{Opcode: op, Flags: SendSignaled, SGL: []SGE{e.mr.SGE(0, 8)}, RemoteAddr: to.mr.Addr(), RKey: to.mr.RKey()}))
+	must(e.t, postSend(e.qp, SendWR{
+		Opcode:     op,
+		Flags:      SendSignaled,
+		SGL:        []SGE{e.mr.SGE(0, 8)},
+		RemoteAddr: to.mr.Addr(),
+		RKey:       to.mr.RKey(),
+	}))
 	e.next(qp.WCRDMAWrite, qp.WCRDMARead)
 	if took := time.Since(start); took > soonEnough+e.delay {
 		e.t.Errorf("%v took %v", op, took)

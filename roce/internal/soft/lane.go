@@ -82,8 +82,8 @@ func newLane(d *Device, index, lanes int, port transport.Port) *lane {
 	if d.cfg.Records > 0 {
 		l.recorder = qp.NewRecorder(d.cfg.Records)
 	}
-	l.engine = qp.NewEngine(qp.Config{Recorder: l.recorder, Memory: d.mem, Rand: random.Uint64, GIDs: d.info.GIDs, SrcPort: info.SrcPort,
-		MaxMTU: d.mtu, QPNs: info.QPNs.Lane(index, lanes), Dealt: d.dealt(index),
+	l.engine = qp.NewEngine(qp.Config{Recorder: l.recorder, Memory: d.mem, Rand: random.Uint64, GIDs: d.info.GIDs,
+		SrcPort: info.SrcPort, MaxMTU: d.mtu, QPNs: info.QPNs.Lane(index, lanes), Dealt: d.dealt(index),
 		EvenPackets: info.MaxRun > 1, Window: d.cfg.Window, Congestion: d.congestion(), ECN: !d.cfg.NoECN,
 		Purpose: d.cfg.Purpose, Storage: d.storage})
 	l.turns.reader, l.turns.yield = d.mem.NewReader(), d.yield
@@ -322,7 +322,9 @@ func (l *lane) close() error {
 // It takes no lock: the lane goes on meanwhile. That a destination is none, or of the other IP
 // version, is for the engine to say.
 func (l *lane) reach(ctx context.Context, dst wire.GID) error {
-	if dst.IsZero() || !slices.ContainsFunc(l.dev.GIDs(), func(g wire.GID) bool { return !g.IsZero() && g.Is4() == dst.Is4() }) {
+	if dst.IsZero() || !slices.ContainsFunc(l.dev.GIDs(), func(g wire.GID) bool {
+		return !g.IsZero() && g.Is4() == dst.Is4()
+	}) {
 		return nil
 	}
 	err := transport.Resolve(ctx, l.port, dst, resolveTime)

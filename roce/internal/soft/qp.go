@@ -50,8 +50,8 @@ func (p *PD) CreateQP(q *QP, init QPInit) error {
 		l = d.lanes[0]
 	}
 	q.dev, q.lane, q.sendCQ, q.recvCQ, q.shares = d, l, init.SendCQ, init.RecvCQ, init.SRQ != nil
-	below := qp.QPInit{Type: init.Type, PD: p.handle, SendCQ: init.SendCQ.on(l), RecvCQ: init.RecvCQ.on(l), Cap: init.Cap, SQSigAll: init.SQSigAll,
-		WholeMessages: init.WholeMessages, Context: init.Context}
+	below := qp.QPInit{Type: init.Type, PD: p.handle, SendCQ: init.SendCQ.on(l), RecvCQ: init.RecvCQ.on(l),
+		Cap: init.Cap, SQSigAll: init.SQSigAll, WholeMessages: init.WholeMessages, Context: init.Context}
 	if q.shares {
 		below.SRQ = init.SRQ.s
 	}

@@ -160,43 +160,49 @@ var stories = []story{
 		w.Task("hears", func() { w.hears(1) })
 		w.Task("peer", func() { w.arrives(message) })
 	}},
-	{"with a background: one waits for the channel, a packet arrives", 2, 1000, stepOptions{background: true, channel: true}, near, func(w *stepWorld) {
-		q := w.pair(UC)
-		message := w.message(q)
-		w.Task("attends", func() { w.attends(1) })
-		w.Task("peer", func() { w.arrives(message) })
-	}},
-	{"with a background: one waits for the channel, one waits, a packet for each", 1, 2000, stepOptions{background: true, channel: true}, away, func(w *stepWorld) {
-		other := w.queue()
-		first, second := w.message(w.pair(UC)), w.message(w.pairOn(UC, other))
-		must(w, other.ReqNotify(false))
-		w.Task("attends", w.attendsOnce)
-		w.Task("waits", func() { w.waits(1) })
-		w.Task("peer", func() { w.arrives(first); w.arrives(second) })
-	}},
-	{"with a background that watches alone: one waits for the channel, a packet arrives", 2, 1000, stepOptions{background: true, unwatched: true, channel: true}, away, func(w *stepWorld) {
-		q := w.pair(UC)
-		message := w.message(q)
-		w.Task("attends", func() { w.attends(1) })
-		w.Task("peer", func() { w.arrives(message) })
-	}},
-	{"with a background: one hears from the channel, one posts what nobody answers", 2, 2000, stepOptions{background: true}, away, func(w *stepWorld) {
-		q := w.pair(RC)
-		w.Task("hears", func() { w.hears(1) })
-		w.Task("posts", func() { must(w, postSend(q, SendWR{Opcode: WRSend})) })
-	}},
+	{"with a background: one waits for the channel, a packet arrives", 2, 1000, stepOptions{background: true, channel: true}, near,
+		func(w *stepWorld) {
+			q := w.pair(UC)
+			message := w.message(q)
+			w.Task("attends", func() { w.attends(1) })
+			w.Task("peer", func() { w.arrives(message) })
+		}},
+	{"with a background: one waits for the channel, one waits, a packet for each", 1, 2000, stepOptions{background: true, channel: true},
+		away, func(w *stepWorld) {
+			other := w.queue()
+			first, second := w.message(w.pair(UC)), w.message(w.pairOn(UC, other))
+			must(w, other.ReqNotify(false))
+			w.Task("attends", w.attendsOnce)
+			w.Task("waits", func() { w.waits(1) })
+			w.Task("peer", func() { w.arrives(first); w.arrives(second) })
+		}},
+	{"with a background that watches alone: one waits for the channel, a packet arrives", 2, 1000,
+		stepOptions{background: true, unwatched: true, channel: true}, away, func(w *stepWorld) {
+			q := w.pair(UC)
+			message := w.message(q)
+			w.Task("attends", func() { w.attends(1) })
+			w.Task("peer", func() { w.arrives(message) })
+		}},
+	{"with a background: one hears from the channel, one posts what nobody answers", 2, 2000, stepOptions{background: true}, away,
+		func(w *stepWorld) {
+			q := w.pair(RC)
+			w.Task("hears", func() { w.hears(1) })
+			w.Task("posts", func() { must(w, postSend(q, SendWR{Opcode: WRSend})) })
+		}},
 	{"with a background: one waits, a packet strays", 2, 1000, stepOptions{background: true}, away, strayBeside},
-	{"with a background: one waits, one hears of another queue, for which a packet strays", 1, 2000, stepOptions{background: true}, away, func(w *stepWorld) {
-		w.l.mail = new(mailbox)
-		q, other := w.pair(UC), w.queue()
-		message := w.message(w.pairOn(UC, other))
-		must(w, other.ReqNotify(false))
-		w.Task("waits", func() { w.waits(1) })
-		w.Task("completes", func() { w.completes(q) })
-		w.Task("other lane", func() { w.strays(message) })
-		w.Task("hears", func() { step.Recv(w.told) })
-	}},
-	{"with a background that watches alone: one waits, a packet strays", 2, 1000, stepOptions{background: true, unwatched: true}, away, strayBeside},
+	{"with a background: one waits, one hears of another queue, for which a packet strays", 1, 2000, stepOptions{background: true}, away,
+		func(w *stepWorld) {
+			w.l.mail = new(mailbox)
+			q, other := w.pair(UC), w.queue()
+			message := w.message(w.pairOn(UC, other))
+			must(w, other.ReqNotify(false))
+			w.Task("waits", func() { w.waits(1) })
+			w.Task("completes", func() { w.completes(q) })
+			w.Task("other lane", func() { w.strays(message) })
+			w.Task("hears", func() { step.Recv(w.told) })
+		}},
+	{"with a background that watches alone: one waits, a packet strays", 2, 1000, stepOptions{background: true, unwatched: true}, away,
+		strayBeside},
 	{"with a background: one waits, one hears, one polls and resets", 0, 20_000, stepOptions{background: true}, away, func(w *stepWorld) {
 		a, b := w.pair(UC), w.pair(UC)
 		message := w.message(b)

@@ -58,7 +58,8 @@ func TestMergedRunOfTwoLanes(t *testing.T) {
 	if in.Port.RecvRuns > 0 && in.Lane.Strays == 0 || in.Lane.StraysLost > 0 {
 		t.Errorf("%+v", in)
 	}
-	t.Logf("%d frames in %d runs and more, %d strays, %d sent again", in.Port.RecvFrames, in.Port.RecvRuns, in.Lane.Strays, out.Engine.Retransmitted)
+	t.Logf("%d frames in %d runs and more, %d strays, %d sent again", in.Port.RecvFrames, in.Port.RecvRuns, in.Lane.Strays,
+		out.Engine.Retransmitted)
 }
 
 // TestMailbox: what does not fit is refused, and room comes back.
@@ -156,7 +157,8 @@ func TestHandRound(t *testing.T) {
 			l := d.lanes[c.at]
 			before := l.count.Strays
 			if own := len(l.keepOwn(b.Frames())); own != c.own || l.count.Strays-before != c.rest {
-				t.Errorf("to %v at lane %d: it keeps %d and makes %d copies, want %d and %d", c.to, c.at, own, l.count.Strays-before, c.own, c.rest)
+				t.Errorf("to %v at lane %d: it keeps %d and makes %d copies, want %d and %d",
+					c.to, c.at, own, l.count.Strays-before, c.own, c.rest)
 			}
 		}
 	})

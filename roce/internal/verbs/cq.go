@@ -76,7 +76,13 @@ func (d *Device) CreateCQ(cqe, vector int, context any, notify func()) (*CQ, err
 	if cqe < 1 || cqe > int(d.attr.max_cqe) {
 		return nil, invalid("a completion queue of %d, want 1 to %d (max_cqe)", cqe, d.attr.max_cqe)
 	}
-	c := &CQ{dev: d, context: context, notify: notify, woken: make(chan struct{}, 1), kernelFlags: d.attr.vendor_id == noVendor}
+	c := &CQ{
+		dev:         d,
+		context:     context,
+		notify:      notify,
+		woken:       make(chan struct{}, 1),
+		kernelFlags: d.attr.vendor_id == noVendor,
+	}
 	c.spin.Store(int64(maxSpin))
 	var errno error
 	if c.channel, errno = C.ibv_create_comp_channel(d.context); c.channel == nil {
@@ -164,9 +170,10 @@ func (c *CQ) take(wcs []qp.WC) (int, error) {
 
 // read makes a completion of this module out of one of the library. The numbers are the same.
 func (c *CQ) read(to *qp.WC, from *C.struct_ibv_wc) {
-	*to = qp.WC{WRID: uint64(from.wr_id), ByteLen: uint32(from.byte_len), QPN: uint32(from.qp_num), SrcQP: uint32(from.src_qp),
-		PKeyIndex: uint16(from.pkey_index), Status: qp.WCStatus(from.status), Opcode: qp.WCOpcode(from.opcode),
-		Flags: qp.WCFlags(from.wc_flags) & (qp.WCGRH | qp.WCWithImm | qp.WCWithInv), VendorErr: uint8(from.vendor_err), SL: uint8(from.sl)}
+	*to = qp.WC{WRID: uint64(from.wr_id), ByteLen: uint32(from.byte_len), QPN: uint32(from.qp_num),
+		SrcQP: uint32(from.src_qp), PKeyIndex: uint16(from.pkey_index), Status: qp.WCStatus(from.status),
+		Opcode: qp.WCOpcode(from.opcode), Flags: qp.WCFlags(from.wc_flags) & (qp.WCGRH | qp.WCWithImm | qp.WCWithInv),
+		VendorErr: uint8(from.vendor_err), SL: uint8(from.sl)}
 	if from.wc_flags&kernelWithInv != 0 && c.kernelFlags {
 		to.Flags |= qp.WCWithInv
 	}

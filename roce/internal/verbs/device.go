@@ -74,17 +74,19 @@ func (d *Device) Attr() Attr {
 		FWVer: C.GoString(&a.fw_ver[0]), NodeGUID: guid(a.node_guid), SysImageGUID: guid(a.sys_image_guid),
 		MaxMRSize: uint64(a.max_mr_size), PageSizeCap: uint64(a.page_size_cap),
 		VendorID: uint32(a.vendor_id), VendorPartID: uint32(a.vendor_part_id), HWVer: uint32(a.hw_ver),
-		MaxQP: int(a.max_qp), MaxQPWR: int(a.max_qp_wr), DeviceCaps: uint64(a.device_cap_flags) | uint64(d.ex.device_cap_flags_ex),
+		MaxQP: int(a.max_qp), MaxQPWR: int(a.max_qp_wr), DeviceCaps: uint64(a.device_cap_flags) |
+			uint64(d.ex.device_cap_flags_ex),
 		MaxSGE: int(a.max_sge), MaxSGERd: int(a.max_sge_rd), MaxCQ: int(a.max_cq), MaxCQE: int(a.max_cqe),
 		MaxMR: int(a.max_mr), MaxPD: int(a.max_pd), MaxQPRdAtom: int(a.max_qp_rd_atom),
-		MaxResRdAtom: int(a.max_res_rd_atom), MaxQPInitRdAtom: int(a.max_qp_init_rd_atom), AtomicCap: uint8(a.atomic_cap),
-		MaxMW: int(a.max_mw), MaxAH: int(a.max_ah), MaxPKeys: int(a.max_pkeys),
+		MaxResRdAtom: int(a.max_res_rd_atom), MaxQPInitRdAtom: int(a.max_qp_init_rd_atom),
+		AtomicCap: uint8(a.atomic_cap), MaxMW: int(a.max_mw), MaxAH: int(a.max_ah), MaxPKeys: int(a.max_pkeys),
 		MaxSRQ: int(a.max_srq), MaxSRQWR: int(a.max_srq_wr), MaxSRQSGE: int(a.max_srq_sge),
 		LocalCAAckDelay: uint8(a.local_ca_ack_delay), NumCompVectors: int(d.context.num_comp_vectors),
 		HCACoreClock: uint64(d.ex.hca_core_clock), CompletionTimestampMask: uint64(d.ex.completion_timestamp_mask),
 		MaxCQCount: int(d.ex.cq_mod_caps.max_cq_count), MaxCQPeriod: int(d.ex.cq_mod_caps.max_cq_period),
-		MaxMcastGrp: int(a.max_mcast_grp), MaxMcastQPAttach: int(a.max_mcast_qp_attach), MaxTotalMcastQPAttach: int(a.max_total_mcast_qp_attach),
-		ODP: uint64(odp.general_caps), ODPOfRC: uint32(odp.per_transport_caps.rc_odp_caps), ODPOfUC: uint32(odp.per_transport_caps.uc_odp_caps),
+		MaxMcastGrp: int(a.max_mcast_grp), MaxMcastQPAttach: int(a.max_mcast_qp_attach),
+		MaxTotalMcastQPAttach: int(a.max_total_mcast_qp_attach), ODP: uint64(odp.general_caps),
+		ODPOfRC: uint32(odp.per_transport_caps.rc_odp_caps), ODPOfUC: uint32(odp.per_transport_caps.uc_odp_caps),
 		ODPOfUD: uint32(odp.per_transport_caps.ud_odp_caps), ODPOfXRC: uint32(d.ex.xrc_odp_caps),
 	}
 }
@@ -116,9 +118,10 @@ func (d *Device) Port() PortAttr {
 	if err != nil {
 		return PortAttr{State: C.IBV_PORT_DOWN, LinkLayer: C.IBV_LINK_LAYER_ETHERNET}
 	}
-	return PortAttr{State: uint8(a.state), PhysState: uint8(a.phys_state), LinkLayer: uint8(a.link_layer), MaxMTU: uint8(a.max_mtu),
-		ActiveMTU: uint8(a.active_mtu), GIDTblLen: len(d.rows), PKeyTblLen: int(a.pkey_tbl_len), PortCaps: uint32(a.port_cap_flags),
-		MaxMsgSz: uint64(a.max_msg_sz), BadPKeyCntr: uint64(a.bad_pkey_cntr), QKeyViolCntr: uint64(a.qkey_viol_cntr),
+	return PortAttr{State: uint8(a.state), PhysState: uint8(a.phys_state), LinkLayer: uint8(a.link_layer),
+		MaxMTU: uint8(a.max_mtu), ActiveMTU: uint8(a.active_mtu), GIDTblLen: len(d.rows),
+		PKeyTblLen: int(a.pkey_tbl_len), PortCaps: uint32(a.port_cap_flags), MaxMsgSz: uint64(a.max_msg_sz),
+		BadPKeyCntr: uint64(a.bad_pkey_cntr), QKeyViolCntr: uint64(a.qkey_viol_cntr),
 		ActiveWidth: uint8(a.active_width), ActiveSpeed: uint8(a.active_speed)}
 }
 
@@ -126,7 +129,8 @@ func (d *Device) Port() PortAttr {
 func (d *Device) Info() transport.Info {
 	port := d.Port()
 	i := transport.Info{Name: d.name, Kind: "verbs", GIDs: d.GIDs(), MaxRun: 1, Up: port.State == C.IBV_PORT_ACTIVE,
-		SpeedMbps: speed(port.ActiveWidth, port.ActiveSpeed), Mode: fmt.Sprintf("libibverbs, %s port %d", d.device, d.port)}
+		SpeedMbps: speed(port.ActiveWidth, port.ActiveSpeed), Mode: fmt.Sprintf("libibverbs, %s port %d",
+			d.device, d.port)}
 	if d.link != nil {
 		i.Interface, i.Index, i.MAC, i.NetMTU = d.link.Name, d.link.Index, d.link.HardwareAddr, d.link.MTU
 		i.Loopback = d.link.Flags&net.FlagLoopback != 0
@@ -137,7 +141,16 @@ func (d *Device) Info() transport.Info {
 // speed is that of all lanes of a port in Mbit/s; 0 if the codes are unknown.
 func speed(width, speed uint8) int {
 	lanes := map[uint8]int{1: 1, 2: 4, 4: 8, 8: 12, 16: 2}[width]
-	return lanes * map[uint8]int{1: 2500, 2: 5000, 4: 10000, 8: 10000, 16: 14000, 32: 25000, 64: 50000, 128: 100000}[speed]
+	return lanes * map[uint8]int{
+		1:   2500,
+		2:   5000,
+		4:   10000,
+		8:   10000,
+		16:  14000,
+		32:  25000,
+		64:  50000,
+		128: 100000,
+	}[speed]
 }
 
 // Close closes the device, on which nothing may be left. A second Close does nothing.

@@ -82,7 +82,8 @@ func TestVerbsAreNamed(t *testing.T) {
 		t.Fatalf("only %d calls were found", len(calls))
 	}
 	// what cannot fail, or may
-	for _, quiet := range []string{"get_device_name", "free_device_list", "ack_async_event", "get_async_event", "take_cq_event", "query_device_ex"} {
+	for _, quiet := range []string{"get_device_name", "free_device_list", "ack_async_event", "get_async_event", "take_cq_event",
+		"query_device_ex"} {
 		if !calls[quiet] {
 			t.Errorf("%s is not called", quiet)
 		}

@@ -92,9 +92,9 @@ type happened struct {
 func (d *Device) event(e *C.struct_ibv_async_event) happened {
 	h := happened{Event: soft.Event{Type: qp.EventType(e.event_type)}}
 	switch e.event_type {
-	case C.IBV_EVENT_CQ_ERR, C.IBV_EVENT_QP_FATAL, C.IBV_EVENT_QP_REQ_ERR, C.IBV_EVENT_QP_ACCESS_ERR, C.IBV_EVENT_COMM_EST,
-		C.IBV_EVENT_SQ_DRAINED, C.IBV_EVENT_PATH_MIG, C.IBV_EVENT_PATH_MIG_ERR, C.IBV_EVENT_QP_LAST_WQE_REACHED,
-		C.IBV_EVENT_SRQ_ERR, C.IBV_EVENT_SRQ_LIMIT_REACHED:
+	case C.IBV_EVENT_CQ_ERR, C.IBV_EVENT_QP_FATAL, C.IBV_EVENT_QP_REQ_ERR, C.IBV_EVENT_QP_ACCESS_ERR,
+		C.IBV_EVENT_COMM_EST, C.IBV_EVENT_SQ_DRAINED, C.IBV_EVENT_PATH_MIG, C.IBV_EVENT_PATH_MIG_ERR,
+		C.IBV_EVENT_QP_LAST_WQE_REACHED, C.IBV_EVENT_SRQ_ERR, C.IBV_EVENT_SRQ_LIMIT_REACHED:
 		switch x := d.find(*(*unsafe.Pointer)(unsafe.Pointer(&e.element))).(type) {
 		case *QP:
 			h.QP, h.known = x.context, true
@@ -106,7 +106,8 @@ func (d *Device) event(e *C.struct_ibv_async_event) happened {
 		}
 	case C.IBV_EVENT_DEVICE_FATAL:
 		h.known = true
-	case C.IBV_EVENT_PORT_ACTIVE, C.IBV_EVENT_PORT_ERR, C.IBV_EVENT_LID_CHANGE, C.IBV_EVENT_PKEY_CHANGE, C.IBV_EVENT_GID_CHANGE:
+	case C.IBV_EVENT_PORT_ACTIVE, C.IBV_EVENT_PORT_ERR, C.IBV_EVENT_LID_CHANGE, C.IBV_EVENT_PKEY_CHANGE,
+		C.IBV_EVENT_GID_CHANGE:
 		h.known = *(*C.int)(unsafe.Pointer(&e.element)) == C.int(d.port)
 	}
 	return h

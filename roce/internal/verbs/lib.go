@@ -147,7 +147,8 @@ func (d *Device) learn() error {
 		return err
 	}
 	if len(d.rows) == 0 {
-		return unsupported("port %d of %s has no address of RoCE v2 or iWARP: give its interface an IP address", d.port, d.device)
+		return unsupported("port %d of %s has no address of RoCE v2 or iWARP: give its interface an IP address",
+			d.port, d.device)
 	}
 	for _, r := range d.rows {
 		if d.link, err = net.InterfaceByIndex(r.link); err == nil {

@@ -112,7 +112,8 @@ func (p *PD) RegMR(buf []byte, iova uint64, access mr.Access) (*MR, error) {
 	case len(buf) == 0:
 		return nil, unsupported("a region without bytes, on a device of the kernel")
 	case iova%page != at%page:
-		return nil, unsupported("address 0x%x for memory at 0x%x: the kernel wants both equally far into a page of %d bytes", iova, at, page)
+		return nil, unsupported("address 0x%x for memory at 0x%x: the kernel wants both equally far into a "+
+			"page of %d bytes", iova, at, page)
 	}
 	return p.register(buf, unsafe.Pointer(unsafe.SliceData(buf)), C.size_t(len(buf)), iova, access)
 }
@@ -208,7 +209,8 @@ func (m *MR) Rereg(c mr.Change, pd *PD, buf []byte, iova uint64, access mr.Acces
 		buf = nil
 	}
 	m.strike()
-	result, errno := C.ibv_rereg_mr(m.mr, C.int(c), pd.pd, unsafe.Pointer(unsafe.SliceData(buf)), C.size_t(len(buf)), C.int(access))
+	result, errno := C.ibv_rereg_mr(m.mr, C.int(c), pd.pd, unsafe.Pointer(unsafe.SliceData(buf)), C.size_t(len(buf)),
+		C.int(access))
 	if result != 0 && result != C.IBV_REREG_MR_ERR_DO_FORK_OLD { // with that it is done
 		if moves {
 			pins.Unpin()
@@ -230,7 +232,8 @@ func (m *MR) Rereg(c mr.Change, pd *PD, buf []byte, iova uint64, access mr.Acces
 // reregRefused says what has become of a region that was not registered again.
 func reregRefused(result int, errno error) error {
 	err := Refused("ibv_rereg_mr", errno)
-	if lost := result == C.IBV_REREG_MR_ERR_CMD || result == C.IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW; lost && !errors.Is(err, errors.ErrUnsupported) {
+	if lost := result == C.IBV_REREG_MR_ERR_CMD || result == C.IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW; lost &&
+		!errors.Is(err, errors.ErrUnsupported) {
 		return fmt.Errorf("%w; the region may be lost: close it", err)
 	}
 	return err
@@ -404,7 +407,8 @@ func (d *Device) writeAV(to *C.struct_ibv_ah_attr, a *qp.AHAttr) error {
 	}
 	from := &d.rows[a.SGIDIndex]
 	if from.gid.Is4() != a.DGID.Is4() {
-		return invalid("destination %v and source GID[%d] %v are of different IP versions", a.DGID, a.SGIDIndex, from.gid)
+		return invalid("destination %v and source GID[%d] %v are of different IP versions",
+			a.DGID, a.SGIDIndex, from.gid)
 	}
 	hops := a.HopLimit
 	if hops == 0 {
@@ -419,6 +423,7 @@ func (d *Device) writeAV(to *C.struct_ibv_ah_attr, a *qp.AHAttr) error {
 
 // readAV reads one back.
 func (d *Device) readAV(a *C.struct_ibv_ah_attr) qp.AHAttr {
-	return qp.AHAttr{DGID: [16]byte(a.grh.dgid), SGIDIndex: d.rowOf(uint8(a.grh.sgid_index)), TrafficClass: uint8(a.grh.traffic_class),
-		HopLimit: uint8(a.grh.hop_limit), FlowLabel: uint32(a.grh.flow_label), SL: uint8(a.sl)}
+	return qp.AHAttr{DGID: [16]byte(a.grh.dgid), SGIDIndex: d.rowOf(uint8(a.grh.sgid_index)),
+		TrafficClass: uint8(a.grh.traffic_class), HopLimit: uint8(a.grh.hop_limit), FlowLabel: uint32(a.grh.flow_label),
+		SL: uint8(a.sl)}
 }

@@ -21,9 +21,9 @@ import (
 )
 
 // queried are the attributes that Query asks for.
-const queried = qp.AttrState | qp.AttrCurState | qp.AttrAccessFlags | qp.AttrPKeyIndex | qp.AttrPort | qp.AttrQKey | qp.AttrAV |
-	qp.AttrPathMTU | qp.AttrTimeout | qp.AttrRetryCnt | qp.AttrRNRRetry | qp.AttrRQPSN | qp.AttrMaxRdAtomic | qp.AttrMinRNRTimer |
-	qp.AttrSQPSN | qp.AttrMaxDestRdAtomic | qp.AttrCap | qp.AttrDestQPN
+const queried = qp.AttrState | qp.AttrCurState | qp.AttrAccessFlags | qp.AttrPKeyIndex | qp.AttrPort | qp.AttrQKey |
+	qp.AttrAV | qp.AttrPathMTU | qp.AttrTimeout | qp.AttrRetryCnt | qp.AttrRNRRetry | qp.AttrRQPSN |
+	qp.AttrMaxRdAtomic | qp.AttrMinRNRTimer | qp.AttrSQPSN | qp.AttrMaxDestRdAtomic | qp.AttrCap | qp.AttrDestQPN
 
 // query asks the device. The caller has the control lock.
 func (q *QP) query(mask qp.AttrMask) (a C.struct_ibv_qp_attr, err error) {
@@ -61,9 +61,10 @@ func (q *QP) Query() (qp.QPAttr, error) {
 	attr := qp.QPAttr{State: qp.QPState(a.qp_state), CurState: qp.QPState(a.qp_state), PathMTU: wire.MTU(a.path_mtu),
 		QKey: uint32(a.qkey), RQPSN: wire.PSN(a.rq_psn), SQPSN: wire.PSN(a.sq_psn), DestQPN: uint32(a.dest_qp_num),
 		AccessFlags: mr.Access(a.qp_access_flags), Cap: q.cap, PKeyIndex: uint16(a.pkey_index),
-		EnSQDAsyncNotify: a.en_sqd_async_notify != 0, SQDraining: a.sq_draining != 0, MaxRdAtomic: uint8(a.max_rd_atomic),
-		MaxDestRdAtomic: uint8(a.max_dest_rd_atomic), MinRNRTimer: uint8(a.min_rnr_timer), Timeout: uint8(a.timeout),
-		RetryCnt: uint8(a.retry_cnt), RNRRetry: uint8(a.rnr_retry)}
+		EnSQDAsyncNotify: a.en_sqd_async_notify != 0, SQDraining: a.sq_draining != 0,
+		MaxRdAtomic: uint8(a.max_rd_atomic), MaxDestRdAtomic: uint8(a.max_dest_rd_atomic),
+		MinRNRTimer: uint8(a.min_rnr_timer), Timeout: uint8(a.timeout), RetryCnt: uint8(a.retry_cnt),
+		RNRRetry: uint8(a.rnr_retry)}
 	if a.qp_state != C.IBV_QPS_RESET {
 		attr.Port = 1
 	}
@@ -148,7 +149,8 @@ func (q *QP) checkValues(a *qp.QPAttr, mask qp.AttrMask) error {
 			return invalid("%v is %d, %s allows at most %d", l.bit, l.value, d.device, l.max)
 		}
 	}
-	const peerRights = mr.LocalWrite | mr.RemoteWrite | mr.RemoteRead | mr.RemoteAtomic | mr.FlushGlobal | mr.FlushPersistent
+	const peerRights = mr.LocalWrite | mr.RemoteWrite | mr.RemoteRead | mr.RemoteAtomic | mr.FlushGlobal |
+		mr.FlushPersistent
 	switch {
 	case mask&(qp.AttrAltPath|qp.AttrPathMigState) != 0:
 		return invalid("%v: RoCE has no path migration", mask&(qp.AttrAltPath|qp.AttrPathMigState))
@@ -157,7 +159,8 @@ func (q *QP) checkValues(a *qp.QPAttr, mask qp.AttrMask) error {
 	case mask&qp.AttrPathMTU != 0 && a.PathMTU < 1:
 		return invalid("path_mtu %d, want 1 (256 bytes) to %d", a.PathMTU, d.activeMTU)
 	case mask&qp.AttrAccessFlags != 0 && a.AccessFlags&^peerRights != 0:
-		return invalid("qp_access_flags 0x%x: unknown bits 0x%x", uint32(a.AccessFlags), uint32(a.AccessFlags&^peerRights))
+		return invalid("qp_access_flags 0x%x: unknown bits 0x%x",
+			uint32(a.AccessFlags), uint32(a.AccessFlags&^peerRights))
 	case mask&qp.AttrAV != 0 && a.AV.DGID.IsMulticast():
 		return invalid("destination %v is a multicast group: only UD sends there", a.AV.DGID)
 	}

@@ -268,7 +268,8 @@ func (q *QP) writeSend(i int, wr *qp.SendWR) error {
 		*(*rdmaPart)(unsafe.Pointer(&c.wr)) = rdmaPart{wr.RemoteAddr, wr.RKey}
 	case op.atomic:
 		if length != 8 || wr.RemoteAddr%8 != 0 {
-			return invalid("%v of %d local bytes at remote address 0x%x: want 8 bytes and a multiple of 8", wr.Opcode, length, wr.RemoteAddr)
+			return invalid("%v of %d local bytes at remote address 0x%x: want 8 bytes and a multiple of 8",
+				wr.Opcode, length, wr.RemoteAddr)
 		}
 		*(*atomicPart)(unsafe.Pointer(&c.wr)) = atomicPart{wr.RemoteAddr, wr.CompareAdd, wr.Swap, wr.RKey}
 	case wr.Opcode == qp.WRBindMW:
@@ -307,7 +308,8 @@ func (q *QP) writeData(i int, wr *qp.SendWR, op *operation) (uint64, error) {
 	case err != nil:
 		return 0, err
 	case int(length) > s.maxInline:
-		return 0, invalid("%d bytes inline, QP 0x%06x takes at most %d (QPInit.Cap.MaxInlineData)", length, q.qpn, s.maxInline)
+		return 0, invalid("%d bytes inline, QP 0x%06x takes at most %d (QPInit.Cap.MaxInlineData)",
+			length, q.qpn, s.maxInline)
 	}
 	c.num_sge = 0
 	if length > 0 {
@@ -317,7 +319,8 @@ func (q *QP) writeData(i int, wr *qp.SendWR, op *operation) (uint64, error) {
 			return 0, err
 		}
 		c.num_sge = 1
-		s.sges[i*s.maxSGE] = C.struct_ibv_sge{addr: C.uint64_t(uintptr(unsafe.Pointer(&place[0]))), length: C.uint32_t(len(place))}
+		s.sges[i*s.maxSGE] = C.struct_ibv_sge{addr: C.uint64_t(uintptr(unsafe.Pointer(&place[0]))),
+			length: C.uint32_t(len(place))}
 	}
 	return uint64(length), nil
 }
@@ -325,7 +328,11 @@ func (q *QP) writeData(i int, wr *qp.SendWR, op *operation) (uint64, error) {
 // writeSGL writes elements and returns how long they are together.
 func writeSGL(to []C.struct_ibv_sge, from []qp.SGE) (length uint64) {
 	for i := range from {
-		to[i] = C.struct_ibv_sge{addr: C.uint64_t(from[i].Addr), length: C.uint32_t(from[i].Length), lkey: C.uint32_t(from[i].LKey)}
+		to[i] = C.struct_ibv_sge{
+			addr:   C.uint64_t(from[i].Addr),
+			length: C.uint32_t(from[i].Length),
+			lkey:   C.uint32_t(from[i].LKey),
+		}
 		length += uint64(from[i].Length)
 	}
 	return length
@@ -358,7 +365,8 @@ func (q *QP) writeBind(c *C.struct_ibv_send_wr, b *qp.BindInfo) error {
 	}
 	w, m := q.pd.window(b.WindowKey), q.pd.region(b.LKey)
 	if w == nil || m == nil || w.typ != mr.Window2 {
-		return invalid("BIND_MW of window 0x%08x to region 0x%08x: the PD of QP 0x%06x lacks one of them, or the window is of type 1", b.WindowKey, b.LKey, q.qpn)
+		return invalid("BIND_MW of window 0x%08x to region 0x%08x: the PD of QP 0x%06x lacks one of them, or the "+
+			"window is of type 1", b.WindowKey, b.LKey, q.qpn)
 	}
 	// The library takes the present key from its object, and leaves it to the application to keep
 	// it up to date.

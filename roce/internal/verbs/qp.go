@@ -65,7 +65,8 @@ func (p *PD) CreateQP(init QPInit) (*QP, error) {
 	}
 	attr := C.struct_ibv_qp_init_attr{send_cq: init.SendCQ.cq, recv_cq: init.RecvCQ.cq, qp_type: uint32(init.Type)}
 	attr.cap.max_send_wr, attr.cap.max_recv_wr = C.uint32_t(init.Cap.MaxSendWR), C.uint32_t(init.Cap.MaxRecvWR)
-	attr.cap.max_send_sge, attr.cap.max_recv_sge = C.uint32_t(max(init.Cap.MaxSendSGE, 1)), C.uint32_t(max(init.Cap.MaxRecvSGE, 1))
+	attr.cap.max_send_sge, attr.cap.max_recv_sge = C.uint32_t(max(init.Cap.MaxSendSGE, 1)),
+		C.uint32_t(max(init.Cap.MaxRecvSGE, 1))
 	attr.cap.max_inline_data = C.uint32_t(init.Cap.MaxInlineData)
 	if init.SRQ != nil {
 		attr.srq, attr.cap.max_recv_wr, attr.cap.max_recv_sge = init.SRQ.srq, 0, 0
@@ -77,8 +78,8 @@ func (p *PD) CreateQP(init QPInit) (*QP, error) {
 	if ibv == nil {
 		return nil, Refused("ibv_create_qp", errno)
 	}
-	q := &QP{pd: p, qp: ibv, qpn: uint32(ibv.qp_num), typ: init.Type, sendCQ: init.SendCQ, recvCQ: init.RecvCQ, srq: init.SRQ, context: init.Context,
-		groups: make(map[wire.GID]int)}
+	q := &QP{pd: p, qp: ibv, qpn: uint32(ibv.qp_num), typ: init.Type, sendCQ: init.SendCQ, recvCQ: init.RecvCQ,
+		srq: init.SRQ, context: init.Context, groups: make(map[wire.GID]int)}
 	q.cap = qp.Cap{MaxSendWR: uint32(attr.cap.max_send_wr), MaxRecvWR: uint32(attr.cap.max_recv_wr),
 		MaxSendSGE: uint32(attr.cap.max_send_sge), MaxRecvSGE: uint32(attr.cap.max_recv_sge),
 		MaxInlineData: uint32(attr.cap.max_inline_data)}
@@ -108,7 +109,8 @@ func (d *Device) checkInit(init *QPInit) error {
 	case c.MaxSendWR > uint32(a.max_qp_wr) || c.MaxRecvWR > uint32(a.max_qp_wr):
 		return invalid("%d send and %d receive work requests, at most %d each", c.MaxSendWR, c.MaxRecvWR, a.max_qp_wr)
 	case c.MaxSendSGE > uint32(a.max_sge) || c.MaxRecvSGE > uint32(a.max_sge):
-		return invalid("%d send and %d receive elements a request, at most %d each", c.MaxSendSGE, c.MaxRecvSGE, a.max_sge)
+		return invalid("%d send and %d receive elements a request, at most %d each",
+			c.MaxSendSGE, c.MaxRecvSGE, a.max_sge)
 	case c.MaxInlineData > maxInline:
 		return invalid("max_inline_data %d, at most %d", c.MaxInlineData, maxInline)
 	}

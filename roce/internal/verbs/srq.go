@@ -73,7 +73,8 @@ func (s *SRQ) PostRecv(wrs []qp.RecvWR) (n int, err error) {
 		if p.err == 0 {
 			return n, nil
 		}
-		return int(p.n), answeredAs("ibv_post_srq_recv", int(p.err), map[syscall.Errno]error{syscall.ENOMEM: qp.ErrFull})
+		return int(p.n), answeredAs("ibv_post_srq_recv", int(p.err),
+			map[syscall.Errno]error{syscall.ENOMEM: qp.ErrFull})
 	})
 }
 
@@ -89,7 +90,8 @@ func (s *SRQ) Modify(attr qp.SRQAttr, mask qp.SRQAttrMask) error {
 	case mask&qp.SRQMaxWR != 0 && s.dev.attr.device_cap_flags&C.IBV_DEVICE_SRQ_RESIZE == 0:
 		return unsupported("%s does not resize shared receive queues", s.dev.device)
 	case mask&qp.SRQMaxWR != 0 && (attr.MaxWR < 1 || attr.MaxWR > uint32(s.dev.attr.max_srq_wr)):
-		return invalid("shared receive queue of %d work requests, 1 to %d are allowed", attr.MaxWR, s.dev.attr.max_srq_wr)
+		return invalid("shared receive queue of %d work requests, 1 to %d are allowed",
+			attr.MaxWR, s.dev.attr.max_srq_wr)
 	}
 	if mask&qp.SRQLimit != 0 {
 		now, err := s.query()

@@ -71,14 +71,22 @@ func TestSendsAsTheLibrarySeesThem(t *testing.T) {
 	if p := (*rdmaPart)(unsafe.Pointer(&c.wr)); p.remoteAddr != 0xabcd || p.rkey != 77 {
 		t.Errorf("%+v", p)
 	}
-	if c.num_sge != 2 || c.sg_list != &q.send.sges[2] || q.send.sges[3].addr != 0x2000 || q.send.sges[3].length != 5 || q.send.sges[3].lkey != 10 {
+	if c.num_sge != 2 || c.sg_list != &q.send.sges[2] || q.send.sges[3].addr != 0x2000 || q.send.sges[3].length != 5 ||
+		q.send.sges[3].lkey != 10 {
 		t.Errorf("%+v, elements %+v", c, q.send.sges)
 	}
 	if q.send.wrs[0].next != c || q.send.wrs[3].next != nil {
 		t.Error("the requests are not linked")
 	}
 
-	must(t, q.writeSend(0, &qp.SendWR{Opcode: qp.WRAtomicCmpAndSwp, SGL: []qp.SGE{{Length: 8}}, RemoteAddr: 64, RKey: 5, CompareAdd: 6, Swap: 7}))
+	must(t, q.writeSend(0, &qp.SendWR{
+		Opcode:     qp.WRAtomicCmpAndSwp,
+		SGL:        []qp.SGE{{Length: 8}},
+		RemoteAddr: 64,
+		RKey:       5,
+		CompareAdd: 6,
+		Swap:       7,
+	}))
 	if p := (*atomicPart)(unsafe.Pointer(&q.send.wrs[0].wr)); *p != (atomicPart{64, 6, 7, 5}) {
 		t.Errorf("%+v", p)
 	}
@@ -89,7 +97,8 @@ func TestSendsAsTheLibrarySeesThem(t *testing.T) {
 
 	must(t, q.writeSend(2, &qp.SendWR{Opcode: qp.WRSend, Flags: qp.SendInline, Inline: []byte("inline")}))
 	e := &q.send.sges[4]
-	if text := unsafe.String((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&e.addr))), e.length); text != "inline" || q.send.wrs[2].num_sge != 1 {
+	if text := unsafe.String((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&e.addr))), e.length); text != "inline" ||
+		q.send.wrs[2].num_sge != 1 {
 		t.Errorf("inline data is %q", text)
 	}
 	must(t, q.writeSend(2, &qp.SendWR{Opcode: qp.WRSend, Flags: qp.SendInline}))
@@ -103,10 +112,18 @@ func TestBindsAndDatagrams(t *testing.T) {
 	w, m := &MW{pd: q.pd, typ: mr.Window2}, &MR{pd: q.pd}
 	w.mw, m.mr = made(w.mw), made(m.mr)
 	q.pd.windows[windowKey(0x1200)], q.pd.regions[5] = w, m
-	bind := &qp.SendWR{Opcode: qp.WRBindMW, Bind: &qp.BindInfo{WindowKey: 0x1201, NewKey: 0x1202, LKey: 5, Addr: 1, Length: 2, Access: mr.RemoteRead}}
+	bind := &qp.SendWR{Opcode: qp.WRBindMW, Bind: &qp.BindInfo{
+		WindowKey: 0x1201,
+		NewKey:    0x1202,
+		LKey:      5,
+		Addr:      1,
+		Length:    2,
+		Access:    mr.RemoteRead,
+	}}
 	must(t, q.writeSend(0, bind))
 	p := (*bindPart)(unsafe.Pointer(&q.send.wrs[0].anon1))
-	if p.mw != w.mw || p.mr != m.mr || p.rkey != 0x1202 || p.addr != 1 || p.length != 2 || p.access != uint32(mr.RemoteRead) || w.mw.rkey != 0x1201 {
+	if p.mw != w.mw || p.mr != m.mr || p.rkey != 0x1202 || p.addr != 1 || p.length != 2 || p.access != uint32(mr.RemoteRead) ||
+		w.mw.rkey != 0x1201 {
 		t.Errorf("%+v, present key 0x%x", p, w.mw.rkey)
 	}
 	q.noteWindow(bind)
@@ -185,7 +202,8 @@ func TestCompletions(t *testing.T) {
 	raw.anon0, raw.wc_flags, raw.vendor_err = [4]byte{1, 2, 3, 4}, 1|2|4, 0x101
 	var wc qp.WC
 	c.read(&wc, raw)
-	want := qp.WC{WRID: 5, Opcode: qp.WCRecv, ByteLen: 64, QPN: 0x1a, SrcQP: 0x1b, Imm: 0x01020304, Flags: qp.WCGRH | qp.WCWithImm, VendorErr: 1}
+	want := qp.WC{WRID: 5, Opcode: qp.WCRecv, ByteLen: 64, QPN: 0x1a, SrcQP: 0x1b, Imm: 0x01020304, Flags: qp.WCGRH | qp.WCWithImm,
+		VendorErr: 1}
 	if wc != want {
 		t.Errorf("%+v", wc)
 	}
@@ -273,7 +291,13 @@ func TestNamesAndAddresses(t *testing.T) {
 		device string
 		port   uint8
 		ok     bool
-	}{"verbs:rxe0": {"rxe0", 1, true}, "verbs:mlx4_0/2": {"mlx4_0", 2, true}, "verbs:mlx4_0/0": {}, "verbs:mlx4_0/x": {}, "verbs:": {"", 1, true}} {
+	}{
+		"verbs:rxe0":     {"rxe0", 1, true},
+		"verbs:mlx4_0/2": {"mlx4_0", 2, true},
+		"verbs:mlx4_0/0": {},
+		"verbs:mlx4_0/x": {},
+		"verbs:":         {"", 1, true},
+	} {
 		if device, port, err := split(name); device != want.device || port != want.port || (err == nil) != want.ok {
 			t.Errorf("%s: %q, port %d, %v", name, device, port, err)
 		}

@@ -211,7 +211,8 @@ func filter(t *testing.T, browser context.Context) {
 	x.wait(`document.querySelectorAll('.packet').length > 0 && [...document.querySelectorAll('.packet .label')].every((l) => /read/i.test(l.textContent))`)
 	x.press("x", "y")
 	x.wait(`document.querySelector('#drawing .empty') !== null`)
-	value[int](x, `(() => { const t = document.querySelector('#filter-text'); t.value = ''; document.querySelector('#filter-op').value = 'RC SEND_ONLY'; t.dispatchEvent(new Event('input', { bubbles: true })); return 1; })()`)
+	value[int](x,
+		`(() => { const t = document.querySelector('#filter-text'); t.value = ''; document.querySelector('#filter-op').value = 'RC SEND_ONLY'; t.dispatchEvent(new Event('input', { bubbles: true })); return 1; })()`)
 	x.wait(`document.querySelectorAll('.packet').length > 0 && [...document.querySelectorAll('.packet .label')].every((l) => /SEND_ONLY/.test(l.textContent))`)
 }
 
@@ -291,7 +292,11 @@ func live(t *testing.T, browser context.Context) {
 	// what the devices are at
 	require.True(t, value[bool](x, `document.querySelector('#ends').hidden`))
 	host := value[string](x, `app.play.hosts[0].name`)
-	l.Did([]timeline.Entry{{Time: all[39].Time + 9, Node: host, Record: qp.Record{Kind: qp.RecordRequest, QPN: 9, Value: 77, Length: 5, Op: uint8(qp.WRSend)}}})
+	l.Did([]timeline.Entry{{
+		Time:   all[39].Time + 9,
+		Node:   host,
+		Record: qp.Record{Kind: qp.RecordRequest, QPN: 9, Value: 77, Length: 5, Op: uint8(qp.WRSend)},
+	}})
 	x.wait(`/#77 SEND 5 B/.test(document.querySelector('#ends .queue')?.textContent)`)
 	require.NotContains(t, x.text("#ends"), "RQ")
 	l.Did([]timeline.Entry{{Time: all[39].Time + 19, Node: host, Record: qp.Record{Kind: qp.RecordCompletion, QPN: 9, Value: 77}}})
@@ -438,10 +443,12 @@ func TestPictures(t *testing.T) {
 		steps             string
 	}{
 		{"ladder", capture, "light", 1280, 760, `select(5); openPacket()`},
-		{"packet", capture, "dark", 1280, 860, `select(1); openPacket().then(() => document.querySelector('tr.field[data-field="16"]').focus())`},
+		{"packet", capture, "dark", 1280, 860,
+			`select(1); openPacket().then(() => document.querySelector('tr.field[data-field="16"]').focus())`},
 		{"lesson", lessons + "#lesson=write", "light", 1360, 860, `select(1); openPacket(); goTo(3)`},
 		{"drop", lessons + "#lesson=packets", "dark", 1360, 860, `select(2); change('drop'); openPacket(); goTo(8)`},
-		{"phone", lessons + "#lesson=packets", "light", 390, 844, `select(2); change('drop'); document.querySelector('#packets').scrollIntoView()`},
+		{"phone", lessons + "#lesson=packets", "light", 390, 844,
+			`select(2); change('drop'); document.querySelector('#packets').scrollIntoView()`},
 	} {
 		x := open(t, browser, c.url, c.width, c.height, c.scheme)
 		x.wait(`document.querySelectorAll('.packet').length > 0`)

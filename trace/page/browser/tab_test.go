@@ -144,7 +144,8 @@ func (x *tab) wait(expression string) {
 		_, err = chromedp.Run(ctx, chromedp.Evaluate[bool](look, chromedp.EvalAwaitPromise))
 	}
 	if err != nil {
-		x.Fatalf("never true: %s: %v\nthe browser says: %q\nthe page: %.600s", expression, err, x.errors, value[string](x, "document.body.innerText"))
+		x.Fatalf("never true: %s: %v\nthe browser says: %q\nthe page: %.600s",
+			expression, err, x.errors, value[string](x, "document.body.innerText"))
 	}
 }
 
@@ -160,7 +161,8 @@ func (x *tab) press(keys ...string) {
 func (x *tab) middle(selector string) (float64, float64) {
 	x.Helper()
 	quoted, _ := json.Marshal(selector)
-	at := value[[]float64](x, `(() => { const r = document.querySelector(`+string(quoted)+`).getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()`)
+	at := value[[]float64](x, `(() => { const r = document.querySelector(`+string(quoted)+
+		`).getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()`)
 	return at[0], at[1]
 }
 

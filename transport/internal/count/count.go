@@ -25,11 +25,11 @@ type Counters struct {
 // Stats returns the counters.
 func (c *Counters) Stats() transport.Stats {
 	s := transport.Stats{
-		RecvFrames: c.RecvFrames, RecvBytes: c.RecvBytes, RecvBatches: c.RecvBatches, RecvRuns: c.RecvRuns, RecvCopied: c.RecvCopied,
-		RecvOverflow: c.RecvOverflow.Load(), RecvBad: c.RecvBad.Load(), RecvForged: c.RecvForged.Load(),
-		SendFrames: c.SendFrames, SendBytes: c.SendBytes, SendBatches: c.SendBatches, SendRuns: c.SendRuns, SendResealed: c.SendResealed,
-		SendBlocked: c.SendBlocked.Load(), SendTooLong: c.SendTooLong.Load(), SendUnreachable: c.SendUnreachable.Load(),
-		SendRefused: c.SendRefused.Load(),
+		RecvFrames: c.RecvFrames, RecvBytes: c.RecvBytes, RecvBatches: c.RecvBatches, RecvRuns: c.RecvRuns,
+		RecvCopied: c.RecvCopied, RecvOverflow: c.RecvOverflow.Load(), RecvBad: c.RecvBad.Load(),
+		RecvForged: c.RecvForged.Load(), SendFrames: c.SendFrames, SendBytes: c.SendBytes, SendBatches: c.SendBatches,
+		SendRuns: c.SendRuns, SendResealed: c.SendResealed, SendBlocked: c.SendBlocked.Load(),
+		SendTooLong: c.SendTooLong.Load(), SendUnreachable: c.SendUnreachable.Load(), SendRefused: c.SendRefused.Load(),
 	}
 	if err := c.LastSendError.Load(); err != nil {
 		s.LastSendError = (*err).Error()

@@ -94,7 +94,8 @@ func (p *Port) member(group wire.GID, join bool) (err error) {
 	}
 	if p.members[i] < 0 {
 		err := p.where.Do(func() (err error) {
-			p.members[i], err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_UDP)
+			p.members[i], err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK,
+				unix.IPPROTO_UDP)
 			return err
 		})
 		if err != nil {
@@ -107,16 +108,19 @@ func (p *Port) member(group wire.GID, join bool) (err error) {
 		if join {
 			what = unix.IP_ADD_MEMBERSHIP
 		}
-		err = unix.SetsockoptIPMreqn(p.members[i], unix.IPPROTO_IP, what, &unix.IPMreqn{Multiaddr: group.Addr().As4(), Ifindex: int32(p.iface)})
+		err = unix.SetsockoptIPMreqn(p.members[i], unix.IPPROTO_IP, what, &unix.IPMreqn{Multiaddr: group.Addr().As4(),
+			Ifindex: int32(p.iface)})
 	} else {
 		what := unix.IPV6_LEAVE_GROUP
 		if join {
 			what = unix.IPV6_JOIN_GROUP
 		}
-		err = unix.SetsockoptIPv6Mreq(p.members[i], unix.IPPROTO_IPV6, what, &unix.IPv6Mreq{Multiaddr: group, Interface: uint32(p.iface)})
+		err = unix.SetsockoptIPv6Mreq(p.members[i], unix.IPPROTO_IPV6, what,
+			&unix.IPv6Mreq{Multiaddr: group, Interface: uint32(p.iface)})
 	}
 	if errors.Is(err, unix.ENOBUFS) {
-		return fmt.Errorf("the port is in %d groups, which is as many as net.ipv4.igmp_max_memberships allows: %w", len(p.groups.joined), err)
+		return fmt.Errorf("the port is in %d groups, which is as many as net.ipv4.igmp_max_memberships allows: %w",
+			len(p.groups.joined), err)
 	}
 	return err
 }

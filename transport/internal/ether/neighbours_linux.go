@@ -353,7 +353,8 @@ func (t *Neighbours) table() map[netip.Addr]netlink.Neigh {
 	return table
 }
 
-const neighbourValid = netlink.NUD_REACHABLE | netlink.NUD_STALE | netlink.NUD_DELAY | netlink.NUD_PROBE | netlink.NUD_PERMANENT | netlink.NUD_NOARP
+const neighbourValid = netlink.NUD_REACHABLE | netlink.NUD_STALE | netlink.NUD_DELAY | netlink.NUD_PROBE |
+	netlink.NUD_PERMANENT | netlink.NUD_NOARP
 
 // look brings one entry up to date. With nudge the kernel is made to look too, if it knows nothing
 // or nothing fresh. lasting says that there is no point in waiting. The caller holds the link.
@@ -373,7 +374,8 @@ func (t *Neighbours) look(h *NextHop, table map[netip.Addr]netlink.Neigh, nudge 
 	case valid:
 		h.know(t.headerTo(h.dst, [6]byte(n.HardwareAddr)))
 	case old == nil || listed && n.State == netlink.NUD_FAILED:
-		h.unknown(fmt.Errorf("no route to %v: %v has not answered %s: %w", h.dst.Addr(), via, question(h.dst), unix.EHOSTUNREACH))
+		h.unknown(fmt.Errorf("no route to %v: %v has not answered %s: %w",
+			h.dst.Addr(), via, question(h.dst), unix.EHOSTUNREACH))
 	// That the kernel has dropped an entry is no reason to stop; but our own Ethernet address may
 	// be another.
 	default:

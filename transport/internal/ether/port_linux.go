@@ -64,7 +64,8 @@ func (p *Port) Init(kind, name, where string, o transport.Options) (err error) {
 	}
 	p.All = iface != ""
 	if o.UDPPort != wire.UDPPort {
-		return p.Fail(fmt.Sprintf("%s ports send to UDP port %d only; %d is for udp ports", kind, wire.UDPPort, o.UDPPort), nil)
+		return p.Fail(fmt.Sprintf("%s ports send to UDP port %d only; %d is for udp ports",
+			kind, wire.UDPPort, o.UDPPort), nil)
 	}
 	return nil
 }
@@ -89,7 +90,8 @@ func (p *Port) Interface() (*net.Interface, error) {
 	if i, ok := host.InterfaceOf(p.Addr); ok {
 		return i, nil
 	}
-	return nil, p.Fail(fmt.Sprintf("%v is not an address of this machine; its addresses are %s", p.Addr, host.LocalAddresses()), nil)
+	return nil, p.Fail(fmt.Sprintf("%v is not an address of this machine; its addresses are %s",
+		p.Addr, host.LocalAddresses()), nil)
 }
 
 // LetGo undoes Hold, with the last lane.
@@ -175,7 +177,14 @@ func (p *Port) Events() <-chan transport.Event {
 
 // Describe is what Info says about every such port.
 func (p *Port) Describe() transport.Info {
-	info := transport.Info{Name: p.Name, Kind: p.Kind, Why: p.Options.Why, GIDs: p.Rows(), QPNs: p.QPNs, Degraded: p.Degraded()}
+	info := transport.Info{
+		Name:     p.Name,
+		Kind:     p.Kind,
+		Why:      p.Options.Why,
+		GIDs:     p.Rows(),
+		QPNs:     p.QPNs,
+		Degraded: p.Degraded(),
+	}
 	p.Peers.link.Describe(&info)
 	return info
 }

@@ -25,7 +25,8 @@ func (t *Neighbours) route(dst wire.GID) (via netip.Addr, err error) {
 		return via, fmt.Errorf("no route to %v by interface %d: %w", dst.Addr(), t.link.Index, err)
 	}
 	if r.Type == unix.RTN_LOCAL {
-		return via, fmt.Errorf("%v is another address of this machine, to which no packet goes by interface %d: use udp ports for both: %w",
+		return via, fmt.Errorf("%v is another address of this machine, to which no packet goes by interface %d: use "+
+			"udp ports for both: %w",
 			dst.Addr(), t.link.Index, unix.EHOSTUNREACH)
 	}
 	gw := r.Gw
@@ -45,7 +46,8 @@ func (t *Neighbours) askRoute(dst wire.GID, oif int) (r netlink.Route, err error
 	if !ok {
 		return r, unix.EADDRNOTAVAIL
 	}
-	routes, err := t.link.Handle.RouteGetWithOptions(dst.Addr().AsSlice(), &netlink.RouteGetOptions{OifIndex: oif, SrcAddr: own.gid.Addr().AsSlice()})
+	routes, err := t.link.Handle.RouteGetWithOptions(dst.Addr().AsSlice(),
+		&netlink.RouteGetOptions{OifIndex: oif, SrcAddr: own.gid.Addr().AsSlice()})
 	if err != nil {
 		return r, err
 	}

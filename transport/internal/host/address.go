@@ -31,8 +31,9 @@ func Address(name, where string) (addr netip.Addr, iface string, err error) {
 		all = append(all, p.Addr())
 	}
 	if len(all) == 0 {
-		return addr, "", &transport.OpenError{Name: name, Reason: fmt.Sprintf("interface %s has no IP address: give it one, or name another interface of %s",
-			where, interfaceNames())}
+		return addr, "", &transport.OpenError{Name: name,
+			Reason: fmt.Sprintf("interface %s has no IP address: give it one, or name another interface of %s",
+				where, interfaceNames())}
 	}
 	if addr = rank(all)[0]; addr.Is6() && addr.IsLinkLocalUnicast() {
 		addr = addr.WithZone(where)

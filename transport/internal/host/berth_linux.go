@@ -103,7 +103,8 @@ func (e *berth) hear(yes bool) error {
 // poll looks, without waiting, whether there is something; if not, the runtime parks the goroutine
 // and calls again.
 func (e *berth) poll(epfd uintptr) bool {
-	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, epfd, uintptr(unsafe.Pointer(&e.events)), uintptr(len(e.events)), 0, 0, 0)
+	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, epfd, uintptr(unsafe.Pointer(&e.events)),
+		uintptr(len(e.events)), 0, 0, 0)
 	if errno == syscall.EINTR {
 		n, errno = 0, 0
 	}

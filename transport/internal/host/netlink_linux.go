@@ -273,8 +273,8 @@ func (l *Link) ask() *transport.Info {
 		return nil
 	}
 	a := link.Attrs()
-	d := &transport.Info{Interface: a.Name, Index: a.Index, NetMTU: a.MTU, Up: up(a), Loopback: a.Flags&net.FlagLoopback != 0,
-		SpeedMbps: LinkSpeed(a.Name)}
+	d := &transport.Info{Interface: a.Name, Index: a.Index, NetMTU: a.MTU, Up: up(a),
+		Loopback: a.Flags&net.FlagLoopback != 0, SpeedMbps: LinkSpeed(a.Name)}
 	if !d.Loopback && len(a.HardwareAddr) > 0 {
 		d.MAC = a.HardwareAddr
 	}

@@ -360,7 +360,8 @@ func (w *Waiter) clear(e *berth) {
 // clearErrors takes the errors off the sockets: an interface that went down is told once.
 func (w *Waiter) clearErrors() {
 	var events [4]unix.EpollEvent
-	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(w.epfd), uintptr(unsafe.Pointer(&events)), uintptr(len(events)), 0, 0, 0)
+	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(w.epfd), uintptr(unsafe.Pointer(&events)),
+		uintptr(len(events)), 0, 0, 0)
 	if errno != 0 {
 		return
 	}

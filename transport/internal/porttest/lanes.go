@@ -62,7 +62,8 @@ func (k *Lanes) open(t testing.TB, i, lanes int) (ports []transport.Port) {
 func (k *Lanes) openBoth(t testing.TB, lanes int) (a, b []transport.Port) {
 	t.Helper()
 	a, b = k.open(t, 0, lanes), k.open(t, 1, lanes)
-	for _, err := range []error{transport.Resolve(context.Background(), a[0], b[0].Info().GIDs[0], Patience), transport.Resolve(context.Background(), b[0], a[0].Info().GIDs[0], Patience)} {
+	for _, err := range []error{transport.Resolve(context.Background(), a[0], b[0].Info().GIDs[0], Patience),
+		transport.Resolve(context.Background(), b[0], a[0].Info().GIDs[0], Patience)} {
 		if err != nil {
 			t.Fatal(err)
 		}

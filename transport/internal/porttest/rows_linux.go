@@ -80,13 +80,15 @@ func pass(t *testing.T, a, b transport.Port) {
 func TestRows(t *testing.T, open transport.Opener, kind string, lanes int) {
 	w := netns.NewWire(t, 1500)
 	for i, own := range []string{"fe80::11", "fe80::22"} {
-		w.End(i).IP(t, "link set wire addrgenmode none", "-6 addr flush dev wire scope link", "-6 addr add "+own+"/64 dev wire nodad")
+		w.End(i).IP(t, "link set wire addrgenmode none", "-6 addr flush dev wire scope link", "-6 addr add "+own+
+			"/64 dev wire nodad")
 	}
 	right := OpenLanesIn(t, w.Right, open, kind+":wire", lanes, transport.Options{})
 	left := OpenIn(t, w.Left, open, kind+":wire", transport.Options{})
 	events := transport.Events(right[0])
 	start := RowsOf(right[0])
-	if !strings.HasPrefix(start, "10.77.0.2 10.77.0.3 10.77.0.4 fd78::") || !strings.Contains(start, "fe80::22") || strings.Contains(start, "-") {
+	if !strings.HasPrefix(start, "10.77.0.2 10.77.0.3 10.77.0.4 fd78::") || !strings.Contains(start, "fe80::22") ||
+		strings.Contains(start, "-") {
 		t.Fatalf("the rows are %s", start)
 	}
 	passAll := func() {
@@ -105,9 +107,11 @@ func TestRows(t *testing.T, open transport.Opener, kind string, lanes int) {
 		rows    string
 	}{
 		{"addr del 10.77.0.3/24 dev wire", transport.AddressGone, strings.Replace(start, "10.77.0.3", "-", 1)},
-		{"addr add 10.77.0.7/24 dev wire", transport.AddressBack, strings.Replace(start, "10.77.0.3", "-", 1) + " 10.77.0.7"},
+		{"addr add 10.77.0.7/24 dev wire", transport.AddressBack, strings.Replace(start, "10.77.0.3", "-", 1) +
+			" 10.77.0.7"},
 		{"addr add 10.77.0.3/24 dev wire", transport.AddressBack, start + " 10.77.0.7"},
-		{"-6 addr del fe80::22/64 dev wire", transport.AddressGone, strings.Replace(start, "fe80::22", "-", 1) + " 10.77.0.7"},
+		{"-6 addr del fe80::22/64 dev wire", transport.AddressGone, strings.Replace(start, "fe80::22", "-", 1) +
+			" 10.77.0.7"},
 		{"-6 addr add fe80::22/64 dev wire nodad", transport.AddressBack, start + " 10.77.0.7"},
 	} {
 		w.Right.IP(t, c.command)
@@ -123,7 +127,8 @@ func TestRows(t *testing.T, open transport.Opener, kind string, lanes int) {
 // is free for others at once, and one that another has is an empty row.
 func testRowGone(t *testing.T, w *netns.Wire, left, right transport.Port, start string) {
 	events := transport.Events(right)
-	path, err := wire.NewPath(wire.GIDFrom(netip.MustParseAddr("10.77.0.3")), left.Info().GIDs[0], right.Info().SrcPort, 0, 64, 0)
+	path, err := wire.NewPath(wire.GIDFrom(netip.MustParseAddr("10.77.0.3")), left.Info().GIDs[0],
+		right.Info().SrcPort, 0, 64, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +140,8 @@ func testRowGone(t *testing.T, w *netns.Wire, left, right transport.Port, start 
 	Put(t, batch, &path, 1, 40)
 	before := right.Stats().SendUnreachable
 	SendAll(t, right, batch)
-	if s := right.Stats(); s.SendUnreachable != before+1 || !strings.Contains(s.LastSendError, "source address has gone") {
+	if s := right.Stats(); s.SendUnreachable != before+1 ||
+		!strings.Contains(s.LastSendError, "source address has gone") {
 		t.Errorf("%+v", s)
 	}
 	w.Right.IP(t, "link add other type veth peer name end", "addr add 10.77.0.3/32 dev other", "link set other up")
@@ -154,7 +160,9 @@ func testRowGone(t *testing.T, w *netns.Wire, left, right transport.Port, start 
 	if e := <-events; e != transport.AddressBack || RowsOf(right) != want {
 		t.Errorf("%v, rows %s, want %s", e, RowsOf(right), want)
 	}
-	if d := right.Info().Degraded; !slices.ContainsFunc(d, func(d transport.Degradation) bool { return d.Feature == "address 10.77.0.3" }) {
+	if d := right.Info().Degraded; !slices.ContainsFunc(d, func(d transport.Degradation) bool {
+		return d.Feature == "address 10.77.0.3"
+	}) {
 		t.Errorf("%v", d)
 	}
 }

@@ -46,7 +46,8 @@ func TestShareOfRows(t *testing.T, open transport.Opener, kind string, places in
 				{"the port itself", right, "10.77.0.2", "10.77.0.2"},
 			} {
 				Resolve(t, s.from, s.dst)
-				c.sources = append(c.sources, c.newSource(s.name, s.from, PathByHand(s.src, s.dst, s.from.Info().SrcPort), uint32(0x100+i)))
+				c.sources = append(c.sources,
+					c.newSource(s.name, s.from, PathByHand(s.src, s.dst, s.from.Info().SrcPort), uint32(0x100+i)))
 			}
 			c.sources[1].batch.MaxRun(1) // its packets come one by one, where others come as runs
 			c.playAll()
@@ -64,7 +65,8 @@ func TestShareOfQueues(t *testing.T, open transport.Opener, kind string) {
 	c := &contest{t: t, port: right, frames: make([]wire.Frame, sharePlaces)}
 	c.sources = []*source{c.newSource("the port itself", right, PathBetween(t, right, right, 0, 64), 0x100)}
 	for i, p := range left {
-		c.sources = append(c.sources, c.newSource(fmt.Sprint("queue ", i), p, PathBetween(t, p, right, 0, 64), uint32(0x101+i)))
+		c.sources = append(c.sources, c.newSource(fmt.Sprint("queue ", i), p, PathBetween(t, p, right, 0, 64),
+			uint32(0x101+i)))
 	}
 	c.playAll()
 }

@@ -27,7 +27,8 @@ func OpenIn(t testing.TB, ns *netns.Namespace, open transport.Opener, name strin
 }
 
 // OpenLanesIn opens the ports of several lanes.
-func OpenLanesIn(t testing.TB, ns *netns.Namespace, open transport.Opener, name string, lanes int, o transport.Options) (ports []transport.Port) {
+func OpenLanesIn(t testing.TB, ns *netns.Namespace, open transport.Opener, name string, lanes int,
+	o transport.Options) (ports []transport.Port) {
 	t.Helper()
 	ns.Settle()
 	var err error
@@ -74,7 +75,8 @@ func Sniffer(t testing.TB, ns *netns.Namespace, iface string) (fd int) {
 		if i, err = net.InterfaceByName(iface); err != nil {
 			return
 		}
-		if fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, int(host.Htons(unix.ETH_P_ALL))); err == nil {
+		if fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC,
+			int(host.Htons(unix.ETH_P_ALL))); err == nil {
 			err = unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: host.Htons(unix.ETH_P_ALL), Ifindex: i.Index})
 		}
 	})
@@ -189,11 +191,17 @@ func TestEvents(t *testing.T, open func(t testing.TB, ns *netns.Namespace) trans
 		{w.Left, "link set wire up", transport.LinkUp, up},
 		{w.Right, "link set wire down", transport.LinkDown, down},
 		{w.Right, "link set wire up", transport.LinkUp, up},
-		{w.Right, "link set wire mtu 1400", transport.MTUChanged, func(i transport.Info) bool { return i.NetMTU == 1400 }},
+		{w.Right, "link set wire mtu 1400", transport.MTUChanged, func(i transport.Info) bool {
+			return i.NetMTU == 1400
+		}},
 		{w.Right, "addr add 10.77.0.9/24 dev wire", 0, nil}, // of others, which nobody tells
 		{w.Right, "addr add 10.77.0.8/32 dev wire", 0, nil},
-		{w.Right, "addr del 10.77.0.2/24 dev wire", transport.AddressGone, func(i transport.Info) bool { return gone(i) && i.GIDs[0].IsZero() }},
-		{w.Right, "addr add 10.77.0.2/24 dev wire", transport.AddressBack, func(i transport.Info) bool { return !gone(i) && !i.GIDs[0].IsZero() }},
+		{w.Right, "addr del 10.77.0.2/24 dev wire", transport.AddressGone, func(i transport.Info) bool {
+			return gone(i) && i.GIDs[0].IsZero()
+		}},
+		{w.Right, "addr add 10.77.0.2/24 dev wire", transport.AddressBack, func(i transport.Info) bool {
+			return !gone(i) && !i.GIDs[0].IsZero()
+		}},
 		{w.Right, "link del wire", transport.LinkDown, down},
 	} {
 		c.ns.IP(t, c.command)

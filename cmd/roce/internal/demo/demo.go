@@ -88,7 +88,11 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 // open makes both hosts. All packets pass A, so watching A is enough.
 func (d *demo) open(ctx context.Context, o Options) (err error) {
 	addr := netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	if d.a, err = newHost("A", session.Options{Pcap: o.Pcap, Records: o.Records || o.Did != nil, Watch: d.watch}, addr); err != nil {
+	if d.a, err = newHost("A", session.Options{
+		Pcap:    o.Pcap,
+		Records: o.Records || o.Did != nil,
+		Watch:   d.watch,
+	}, addr); err != nil {
 		return err
 	}
 	if d.b, err = newHost("B", session.Options{Records: o.Did != nil}, d.a.s.GID.Addr().Next()); err != nil {
@@ -184,7 +188,8 @@ func (d *demo) summary(table []outcome) error {
 	if failed > 0 {
 		return fmt.Errorf("%d of %d operations went wrong", failed, len(table))
 	}
-	d.say("All %d operations right, every byte compared.\nWhat each of them is, step by step: roce learn --list\n", len(table))
+	d.say("All %d operations right, every byte compared.\nWhat each of them is, step by step: roce learn --list\n",
+		len(table))
 	return nil
 }
 

@@ -32,11 +32,13 @@ const (
 )
 
 var lessons = []lesson{
-	{"RC SEND / RECV", long, "A sends, B has a receive posted: 10,000 bytes travel as First, Middle and Last, B acknowledges.",
+	{"RC SEND / RECV", long,
+		"A sends, B has a receive posted: 10,000 bytes travel as First, Middle and Last, B acknowledges.",
 		"B has the message where its receive said, both have a completion", message(roce.RC, roce.WRSend, long)},
 	{"RC RDMA WRITE", long, "A writes into B's memory by address and key. B's program learns nothing of it.",
 		"the bytes are in B's memory, A alone has a completion", write(roce.RC, long)},
-	{"RC RDMA WRITE with immediate", brief, "As before, and 32 bits more that take a receive of B's: that is how a writer says that it is done.",
+	{"RC RDMA WRITE with immediate", brief,
+		"As before, and 32 bits more that take a receive of B's: that is how a writer says that it is done.",
 		"the bytes are in place, B's completion has the immediate value", message(roce.RC, roce.WRWriteWithImm, brief)},
 	{"RC RDMA READ", long, "A asks for B's memory with one packet, B's device answers with three.",
 		"A has B's bytes", read},
@@ -46,9 +48,11 @@ var lessons = []lesson{
 		"it was 1000 and is 1007", add},
 	{"UC SEND / RECV", long, "The same message without a guarantee: nobody acknowledges, nothing is repeated.",
 		"B has the message, both have a completion", message(roce.UC, roce.WRSend, long)},
-	{"UC RDMA WRITE", long, "A's completion only says that the packets have left. B's program watches the last bytes of the buffer.",
+	{"UC RDMA WRITE", long,
+		"A's completion only says that the packets have left. B's program watches the last bytes of the buffer.",
 		"the bytes are in B's memory", write(roce.UC, long)},
-	{"UD SEND / RECV", brief, "A datagram: no connection, an address handle and a queue key instead. B's buffer starts with the sender's IP header.",
+	{"UD SEND / RECV", brief, "A datagram: no connection, an address handle and a queue key instead. B's buffer " +
+		"starts with the sender's IP header.",
 		"B has the message and knows from the header who sent it", datagram},
 }
 
@@ -116,7 +120,11 @@ func (h *host) watch(ctx context.Context, off int) error {
 func read(ctx context.Context, d *demo) error {
 	d.b.fill(source, long, 0x5a)
 	d.a.fill(arrival, long, 0xa5)
-	err := d.post(roce.RC, roce.SendWR{Opcode: roce.WRRead, SGL: []roce.SGE{d.a.mr.SGE(arrival, long)}, RemoteAddr: d.b.mr.Addr() + source})
+	err := d.post(roce.RC, roce.SendWR{
+		Opcode:     roce.WRRead,
+		SGL:        []roce.SGE{d.a.mr.SGE(arrival, long)},
+		RemoteAddr: d.b.mr.Addr() + source,
+	})
 	if err != nil {
 		return err
 	}
@@ -157,7 +165,8 @@ func (d *demo) atomically(ctx context.Context, wr roce.SendWR, was, is uint64) e
 
 func datagram(ctx context.Context, d *demo) error {
 	d.a.fill(source, brief, 0x77)
-	if err := d.b.qps[roce.UD].PostRecv(roce.RecvWR{SGL: []roce.SGE{d.b.mr.SGE(arrival, roce.GRHSize+brief)}}); err != nil {
+	if err := d.b.qps[roce.UD].PostRecv(roce.RecvWR{SGL: []roce.SGE{d.b.mr.SGE(arrival,
+		roce.GRHSize+brief)}}); err != nil {
 		return err
 	}
 	err := d.post(roce.UD, roce.SendWR{Opcode: roce.WRSend, SGL: []roce.SGE{d.a.mr.SGE(source, brief)},

@@ -207,6 +207,7 @@ func parseError(b []byte) (by netip.Addr, says error) {
 var unreachable = map[[2]byte]string{
 	{3, 0}: "network unreachable", {3, 1}: "host unreachable", {3, 3}: "port unreachable",
 	{3, 9}: "network prohibited", {3, 10}: "host prohibited", {3, 13}: "administratively prohibited",
-	{1, 0}: "no route", {1, 1}: "administratively prohibited", {1, 3}: "address unreachable", {1, 4}: "port unreachable",
+	{1, 0}: "no route", {1, 1}: "administratively prohibited", {1, 3}: "address unreachable",
+	{1, 4}: "port unreachable",
 	{1, 5}: "source address failed policy", {1, 6}: "route rejected",
 }

@@ -59,11 +59,14 @@ func routeVerdict(f *facts) Verdict {
 	case f.noRoute != nil && (f.peer.IsUnspecified() || f.peer.IsMulticast()):
 		return verdict(Wrong, "%v", f.noRoute).but("name the address of a machine")
 	case f.noRoute != nil:
-		return verdict(Wrong, "%v", f.noRoute).but("give an interface an address in %v's network, or add a route: ip route add %v via GATEWAY", f.peer, f.peer)
+		return verdict(Wrong, "%v",
+			f.noRoute).but("give an interface an address in %v's network, or add a route: ip route add %v via GATEWAY",
+			f.peer, f.peer)
 	case r.Local:
 		return verdict(Right, "%v is an address of this machine, on %s", f.peer, r.Interface)
 	case !f.linkUp && f.noOpen == nil:
-		return verdict(Wrong, "by %s, which is down or has no carrier", r.Interface).but("ip link set %s up; look at its cable", r.Interface)
+		return verdict(Wrong, "by %s, which is down or has no carrier",
+			r.Interface).but("ip link set %s up; look at its cable", r.Interface)
 	}
 	return verdict(Right, "by %s, from %v, next hop %v", r.Interface, r.Source, r.NextHop)
 }
@@ -75,7 +78,8 @@ func portVerdict(f *facts) Verdict {
 	case f.noOpen != nil:
 		v := verdict(Wrong, "%s: %s", f.device, strings.TrimPrefix(f.noOpen.Error(), "roce: Open on "+f.device+": "))
 		if errors.Is(f.noOpen, syscall.EADDRINUSE) {
-			return v.but("end who has the port, or use its device (roce devices), or another address of this machine with --dev")
+			return v.but("end who has the port, or use its device (roce devices), or another address of this " +
+				"machine with --dev")
 		}
 		return v.but("name a device of this machine with --dev: roce devices has those that work")
 	}
@@ -150,14 +154,17 @@ func mtuVerdict(f *facts) Verdict {
 		return verdict(Right, "%d bytes, on one machine: path MTU up to %d", n, fits.Bytes())
 	case f.full.answer == probeTooLong:
 		return verdict(Wrong, "packets may have %d bytes here, and do not fit a link on the way", n).
-			but("the same MTU on all links, or a smaller path MTU: --mtu of roce perf, or ip route add %v mtu N", f.peer)
+			but("the same MTU on all links, or a smaller path MTU: --mtu of roce perf, or ip route add %v mtu N",
+				f.peer)
 	case f.full.arrived(f.peer):
 		return verdict(Right, "packets of %d bytes arrive: path MTU up to %d", n, fits.Bytes())
 	case f.full.answer == probeSilent && f.host.arrived(f.peer):
 		return verdict(Wrong, "small packets are answered and those of %d bytes are not", n).
-			but("make the MTU of the switches and of the peer %d too (ping -M do -s %d %v), or ip link set %s mtu 1500", n, n-headers(f.peer.Is4()), f.peer, f.route.Interface)
+			but("make the MTU of the switches and of the peer %d too (ping -M do -s %d %v), or ip link set %s mtu 1500",
+				n, n-headers(f.peer.Is4()), f.peer, f.route.Interface)
 	}
-	return verdict(Note, "packets may have %d bytes here: path MTU up to %d. Whether such packets arrive is not known: nothing answers them", n, fits.Bytes()).
+	return verdict(Note, "packets may have %d bytes here: path MTU up to %d. Whether such packets arrive is not "+
+		"known: nothing answers them", n, fits.Bytes()).
 		but("if small messages arrive and large ones do not, compare the MTU of both ends: ip link")
 }
 
@@ -179,9 +186,11 @@ func cutVerdict(f *facts) Verdict {
 	case f.cut == cutByNIC && !f.peer.Is4():
 		return verdict(Right, "%s divides runs of packets, which over IPv6 breaks nothing", f.route.Interface)
 	case f.cut == cutByNIC:
-		return verdict(Note, "%s divides runs of packets. If it does not count the IPv4 Identification up, all but the first of a run have a wrong ICRC; "+
+		return verdict(Note, "%s divides runs of packets. If it does not count the IPv4 Identification up, all but "+
+			"the first of a run have a wrong ICRC; "+
 			"this cannot be seen from here", f.route.Interface).
-			but("if long messages crawl and the peer counts ICRC errors (rx_icrc_encapsulated): ethtool -K %s tx-udp-segmentation off", f.route.Interface)
+			but("if long messages crawl and the peer counts ICRC errors (rx_icrc_encapsulated): ethtool -K %s "+
+				"tx-udp-segmentation off", f.route.Interface)
 	}
 	return verdict(Unknown, "the system does not tell who divides runs of packets")
 }
@@ -191,17 +200,22 @@ func peerVerdict(f *facts) Verdict {
 	case f.noRoute != nil:
 		return unrouted
 	case f.self():
-		return verdict(Wrong, "%v is an address of this machine, and nobody has UDP port %d there", f.peer, wire.UDPPort).
+		return verdict(Wrong, "%v is an address of this machine, and nobody has UDP port %d there", f.peer,
+			wire.UDPPort).
 			but("start the program there, on this address")
 	case f.cm.answer == cmRejected:
 		return verdict(Right, "its connection manager answers (%v)", f.cm.err)
 	case f.cm.answer == cmAccepted:
 		return verdict(Right, "its connection manager answers, and accepts")
 	case f.port.answer == probeRefused:
-		return verdict(Wrong, "%v is there, and refuses UDP port %d: nobody there has it, or a firewall there rejects it", f.peer, wire.UDPPort).
-			but("start the program there, on this address (for Soft-RoCE: rdma link add rxe0 type rxe netdev INTERFACE); if it runs, allow the port in the firewall")
+		return verdict(Wrong,
+			"%v is there, and refuses UDP port %d: nobody there has it, or a firewall there rejects it", f.peer,
+			wire.UDPPort).
+			but("start the program there, on this address (for Soft-RoCE: rdma link add rxe0 type rxe netdev " +
+				"INTERFACE); if it runs, allow the port in the firewall")
 	case f.port.answer == probeBarred:
-		return verdict(Wrong, "UDP port %d of %v is not let through: %v answers %v", wire.UDPPort, f.peer, f.port.by, f.port.err).
+		return verdict(Wrong, "UDP port %d of %v is not let through: %v answers %v", wire.UDPPort, f.peer, f.port.by,
+			f.port.err).
 			but("allow UDP port %d both ways in the firewall of %v, or mend its routes", wire.UDPPort, f.port.by)
 	case f.full.answer == probeBarred && !f.full.arrived(f.peer):
 		return verdict(Wrong, "nothing gets through to %v: %v answers %v", f.peer, f.full.by, f.full.err).
@@ -214,11 +228,15 @@ func peerVerdict(f *facts) Verdict {
 	case f.cm.answer == cmNone:
 		return verdict(Unknown, "its connection manager was not asked: %s could not be opened", f.device)
 	case f.host.arrived(f.peer):
-		return verdict(Wrong, "%v is there, but its UDP port %d is silent: a firewall, or nobody there who answers connection requests", f.peer, wire.UDPPort).
-			but("allow UDP port %d both ways; see that the program there connects by rdma_cm (perf without -R and pingpong do not answer)", wire.UDPPort)
+		return verdict(Wrong,
+			"%v is there, but its UDP port %d is silent: a firewall, or nobody there who answers connection requests",
+			f.peer, wire.UDPPort).
+			but("allow UDP port %d both ways; see that the program there connects by rdma_cm (perf without -R and "+
+				"pingpong do not answer)", wire.UDPPort)
 	}
 	return verdict(Wrong, "silent: a firewall, or nobody there").
-		but("see that %v is up, that a program has UDP port %d there, and that firewalls let that port through both ways", f.peer, wire.UDPPort)
+		but("see that %v is up, that a program has UDP port %d there, and that firewalls let that port "+
+			"through both ways", f.peer, wire.UDPPort)
 }
 
 // congestionVerdict is advice: what switches do cannot be seen from a host.
@@ -229,6 +247,8 @@ func congestionVerdict(f *facts) Verdict {
 	case f.route.Local:
 		return verdict(Right, "there is no switch on one machine")
 	}
-	return verdict(Note, "our packets leave as ECT(0), and we slow down when they come marked; what switches and the peer do cannot be seen from here").
-		but("have switches mark (ECN) before they drop; a NIC at the other end wants its class lossless (PFC: dcb pfc show dev INTERFACE); rxe never slows down")
+	return verdict(Note, "our packets leave as ECT(0), and we slow down when they come marked; what switches and the "+
+		"peer do cannot be seen from here").
+		but("have switches mark (ECN) before they drop; a NIC at the other end wants its class lossless (PFC: dcb " +
+			"pfc show dev INTERFACE); rxe never slows down")
 }

@@ -46,7 +46,9 @@ var cases = []struct {
 	says  string // part of what is said, or of what to do
 }{
 	{"all is well", func(*facts) {}, "route", Right, "by eth0, from 10.0.0.1, next hop 10.0.0.2"},
-	{"no route", func(f *facts) { *f = facts{peer: f.peer, noRoute: errors.New("no route to 10.0.0.2")} }, "route", Wrong, "ip route add 10.0.0.2"},
+	{"no route", func(f *facts) {
+		*f = facts{peer: f.peer, noRoute: errors.New("no route to 10.0.0.2")}
+	}, "route", Wrong, "ip route add 10.0.0.2"},
 	{"no cable", func(f *facts) { f.linkUp = false }, "route", Wrong, "ip link set eth0 up"},
 	{"a link-local address", func(f *facts) {
 		*f = facts{peer: netip.MustParseAddr("fe80::1"), noRoute: errors.New("it needs its interface")}
@@ -64,8 +66,12 @@ var cases = []struct {
 
 	{"the source is a row", func(*facts) {}, "GID", Right, "row 0"},
 	{"no device, no rows", func(f *facts) { f.noOpen, f.gids = errors.New("in use"), nil }, "GID", Unknown, "could not be opened"},
-	{"another IP version", func(f *facts) { f.gids = []roce.GID{{}, wire.GIDFrom(netip.MustParseAddr("fd00::1"))} }, "GID", Wrong, "no IPv4 address"},
-	{"another interface's device", func(f *facts) { f.gids = []roce.GID{wire.GIDFrom(netip.MustParseAddr("10.9.9.9"))} }, "GID", Wrong, "--dev udp:10.0.0.1"},
+	{"another IP version", func(f *facts) {
+		f.gids = []roce.GID{{}, wire.GIDFrom(netip.MustParseAddr("fd00::1"))}
+	}, "GID", Wrong, "no IPv4 address"},
+	{"another interface's device", func(f *facts) {
+		f.gids = []roce.GID{wire.GIDFrom(netip.MustParseAddr("10.9.9.9"))}
+	}, "GID", Wrong, "--dev udp:10.0.0.1"},
 	{"another address of one machine", func(f *facts) {
 		f.route.Local, f.gids = true, []roce.GID{wire.GIDFrom(netip.MustParseAddr("10.9.9.9"))}
 	}, "GID", Right, "one machine"},
@@ -100,7 +106,9 @@ var cases = []struct {
 
 	{"the CM refuses", func(*facts) {}, "peer", Right, "invalid service ID"},
 	{"the CM accepts", func(f *facts) { f.cm = cmAnswer{answer: cmAccepted} }, "peer", Right, "accepts"},
-	{"nobody has the port there", func(f *facts) { f.port.answer, f.cm.answer = probeRefused, cmSilent }, "peer", Wrong, "nobody there has it, or a firewall"},
+	{"nobody has the port there", func(f *facts) {
+		f.port.answer, f.cm.answer = probeRefused, cmSilent
+	}, "peer", Wrong, "nobody there has it, or a firewall"},
 	{"a firewall says no", func(f *facts) {
 		f.port, f.cm.answer = probe{probeBarred, f.peer.Next(), errors.New("prohibited")}, cmSilent
 	}, "peer", Wrong, "10.0.0.3 answers prohibited"},
@@ -114,7 +122,10 @@ var cases = []struct {
 	{"it cannot be asked", func(f *facts) { f.cm = cmAnswer{cmFailed, errors.New("no device")} }, "peer", Wrong, "no device"},
 	{"nobody can ask", func(f *facts) { f.cm = cmAnswer{} }, "peer", Unknown, "was not asked"},
 	{"a silent peer", func(f *facts) { *f = *silence() }, "peer", Wrong, "silent: a firewall, or nobody there"},
-	{"a silent port of a peer that is there", func(f *facts) { *f = *silence(); f.host.answer = probeRefused }, "peer", Wrong, "is there, but its UDP port 4791 is silent"},
+	{"a silent port of a peer that is there", func(f *facts) {
+		*f = *silence()
+		f.host.answer = probeRefused
+	}, "peer", Wrong, "is there, but its UDP port 4791 is silent"},
 	{"the peer is this device", func(f *facts) { f.peer = f.route.Source }, "peer", Wrong, "an address of this machine"},
 
 	{"switches", func(*facts) {}, "congestion", Note, "ECT(0)"},

@@ -59,7 +59,8 @@ func Quiz(out io.Writer, o QuizOptions) error {
 		}
 		asked++
 	}
-	fmt.Fprintf(out, "%d of %d right. The same questions again: roce learn quiz --seed %d --count %d", right, asked, o.Seed, o.Count)
+	fmt.Fprintf(out, "%d of %d right. The same questions again: roce learn quiz --seed %d --count %d", right, asked,
+		o.Seed, o.Count)
 	if kind != nil {
 		fmt.Fprintf(out, " %s", kind.Name)
 	}

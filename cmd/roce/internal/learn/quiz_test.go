@@ -20,7 +20,8 @@ func TestQuiz(t *testing.T) {
 	in := strings.NewReader(quiz.Number(all[0].Answer) + "\nno idea\n-1\n")
 	require.NoError(t, Quiz(&out, QuizOptions{Count: 3, Seed: 3, In: in}))
 	text := out.String()
-	for _, want := range []string{"1 of 3\n", "Right.\n", `"no idea" is no number`, "No, it is " + said(&all[1]), "\nIt is " + said(&all[2]), "1 of 2 right.", "--seed 3 --count 3"} {
+	for _, want := range []string{"1 of 3\n", "Right.\n", `"no idea" is no number`, "No, it is " + said(&all[1]),
+		"\nIt is " + said(&all[2]), "1 of 2 right.", "--seed 3 --count 3"} {
 		require.Contains(t, text, want)
 	}
 	require.Equal(t, 4, strings.Count(text, "Your answer"))

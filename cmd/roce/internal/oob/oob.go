@@ -27,7 +27,8 @@ import (
 var ErrClosed = errors.New("the peer closed the out-of-band connection")
 
 // ErrPeerLeft is the cause of a Watch context that ended because the peer closed the connection.
-var ErrPeerLeft = errors.New("the peer closed the out-of-band connection before the test was over; see what its end printed")
+var ErrPeerLeft = errors.New("the peer closed the out-of-band connection before the test was over; see what " +
+	"its end printed")
 
 // maxPending bounds what is kept of a peer that sends without being asked. The longest exchange of
 // the programs has 13 KiB.
@@ -73,7 +74,8 @@ func Dial(ctx context.Context, host string, port int) (*Conn, error) {
 			err = context.Cause(ctx)
 		}
 		if dns := (*net.DNSError)(nil); errors.As(err, &dns) {
-			return nil, fmt.Errorf("connect to the server: %q is neither an address nor the name of a machine: %w", host, err)
+			return nil, fmt.Errorf("connect to the server: %q is neither an address nor the name of a machine: %w",
+				host, err)
 		}
 		return nil, fmt.Errorf("connect to the server: %w; is its end running, with the same --port (%d)?", err, port)
 	}
@@ -97,7 +99,8 @@ func (c *Conn) pump(ctx context.Context) {
 		n, err := c.tcp.Read(buf)
 		c.mu.Lock()
 		if c.in.Len()+n > maxPending {
-			err = fmt.Errorf("the peer sent more than %d bytes out of band that nobody asked for: is it the same program, with the same options?", maxPending)
+			err = fmt.Errorf("the peer sent more than %d bytes out of band that nobody asked for: is it the same "+
+				"program, with the same options?", maxPending)
 		} else {
 			c.in.Write(buf[:n])
 		}
@@ -155,11 +158,13 @@ func (c *Conn) RecvWithin(limit time.Duration, msg []byte) error {
 		return nil
 	}
 	if late {
-		return fmt.Errorf("the peer sent %d of the %d bytes of its next out-of-band message within %v: is it the same program, with the same options?",
+		return fmt.Errorf("the peer sent %d of the %d bytes of its next out-of-band message within %v: is it the "+
+			"same program, with the same options?",
 			c.in.Len(), len(msg), limit)
 	}
 	if errors.Is(c.err, ErrClosed) {
-		return fmt.Errorf("%w after %d of the %d bytes of its next message: is it the same program, with the same options?",
+		return fmt.Errorf("%w after %d of the %d bytes of its next message: is it the same program, with "+
+			"the same options?",
 			c.err, c.in.Len(), len(msg))
 	}
 	return fmt.Errorf("wait for %d bytes from the peer out of band: %w", len(msg), c.err)

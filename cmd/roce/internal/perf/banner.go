@@ -78,7 +78,8 @@ func (r *rig) addresses(whose string, keys []key) {
 // line prints a key as perftest does. C's %#06x counts the "0x" and leaves it off a zero; the GID
 // is decimal there.
 func (k key) line(whose string, t *Test) string {
-	s := fmt.Sprintf(" %s address: LID %s QPN %s PSN %s", whose, cHex(uint64(k.LID), 4), cHex(uint64(k.QPN), 6), cHex(uint64(k.PSN), 6))
+	s := fmt.Sprintf(" %s address: LID %s QPN %s PSN %s", whose, cHex(uint64(k.LID), 4), cHex(uint64(k.QPN), 6),
+		cHex(uint64(k.PSN), 6))
 	if t.Op == roce.WRRead {
 		s += " OUT " + cHex(uint64(k.Outs), 4)
 	}

@@ -77,7 +77,8 @@ func (r *rig) dialControl(ctx context.Context, c *control, cfg *rdmacm.ConnConfi
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return fmt.Errorf("connect to the server: %w; is its end running, with -R and the same --port (%d)?", err, r.o.Port)
+		return fmt.Errorf("connect to the server: %w; is its end running, with -R and the same --port (%d)?",
+			err, r.o.Port)
 	}
 	c.conn = conn
 	return nil
@@ -88,7 +89,8 @@ func (r *rig) acceptControl(ctx context.Context, c *control, cfg *rdmacm.ConnCon
 	if r.s != nil {
 		own = r.s.GID.Addr().String()
 	}
-	l, err := rdmacm.Listen(ctx, net.JoinHostPort(own, strconv.Itoa(r.o.Port)), &rdmacm.ListenConfig{ConnConfig: *cfg, Backlog: 1})
+	l, err := rdmacm.Listen(ctx, net.JoinHostPort(own, strconv.Itoa(r.o.Port)),
+		&rdmacm.ListenConfig{ConnConfig: *cfg, Backlog: 1})
 	if err != nil {
 		return err
 	}
@@ -160,7 +162,8 @@ func (c *control) RecvWithin(limit time.Duration, msg []byte) error {
 	got := c.came[0]
 	c.came = c.came[1:]
 	if len(got) != len(msg) {
-		return fmt.Errorf("the peer's message has %d bytes, want %d: is it the same program, with the same options?", len(got), len(msg))
+		return fmt.Errorf("the peer's message has %d bytes, want %d: is it the same program, with the same options?",
+			len(got), len(msg))
 	}
 	copy(msg, got)
 	return nil
@@ -212,7 +215,8 @@ func (c *control) completed(wc *roce.WC) (sent bool, err error) {
 	case wc.WRID == controlRecvs:
 		return true, nil
 	case len(c.came) == controlRecvs: // they would be without number
-		c.err = fmt.Errorf("the peer has sent %d messages without an answer: is it the same program, with the same options?", controlRecvs+1)
+		c.err = fmt.Errorf("the peer has sent %d messages without an answer: is it the same program, with "+
+			"the same options?", controlRecvs+1)
 		return false, c.err
 	}
 	i := int(wc.WRID)
@@ -278,12 +282,13 @@ func parseCM(msg []byte) (k key, err error) {
 	u32 := func(at int, bits uint) uint32 {
 		v := binary.BigEndian.Uint32(msg[at:])
 		if bits < 32 && v>>bits != 0 && err == nil {
-			err = fmt.Errorf("the peer's key has 0x%x at byte %d, want %d bits: is its end a program of perftest?", v, at, bits)
+			err = fmt.Errorf("the peer's key has 0x%x at byte %d, want %d bits: is its end a program of perftest?",
+				v, at, bits)
 		}
 		return v
 	}
-	k = key{LID: uint16(u32(0, 16)), Outs: uint16(u32(4, 16)), QPN: u32(8, 24), PSN: wire.PSN(u32(12, 24)), RKey: u32(16, 32),
-		VAddr: binary.BigEndian.Uint64(msg[24:]), SRQN: u32(48, 32)}
+	k = key{LID: uint16(u32(0, 16)), Outs: uint16(u32(4, 16)), QPN: u32(8, 24), PSN: wire.PSN(u32(12, 24)),
+		RKey: u32(16, 32), VAddr: binary.BigEndian.Uint64(msg[24:]), SRQN: u32(48, 32)}
 	copy(k.GID[:], msg[32:])
 	return k, err
 }

@@ -126,7 +126,8 @@ func TestWrongByCM(t *testing.T) {
 
 // TestKeyByCM: a key is 56 bytes, and comes back as it was; one that does not fit is refused.
 func TestKeyByCM(t *testing.T) {
-	k := key{LID: 1, Outs: 16, QPN: 0x123456, PSN: wire.PSN(0xfffffe), RKey: 0x89abcdef, VAddr: 0x0123456789abcdef, GID: loopbackGID, SRQN: 7}
+	k := key{LID: 1, Outs: 16, QPN: 0x123456, PSN: wire.PSN(0xfffffe), RKey: 0x89abcdef, VAddr: 0x0123456789abcdef,
+		GID: loopbackGID, SRQN: 7}
 	msg := k.appendCM(nil)
 	require.Len(t, msg, cmKeyLen)
 	require.Equal(t, []byte{0, 0x12, 0x34, 0x56}, msg[8:12])

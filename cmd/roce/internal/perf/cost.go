@@ -29,7 +29,12 @@ func startClock() clock { return clock{system.ProcessTime(), time.Now()} }
 
 // stop returns what the phase has cost so far.
 func (c clock) stop(messages, size int) cost {
-	return cost{CPU: system.ProcessTime() - c.cpu, Elapsed: time.Since(c.at), Messages: uint64(messages), Bytes: uint64(messages) * uint64(size)}
+	return cost{
+		CPU:      system.ProcessTime() - c.cpu,
+		Elapsed:  time.Since(c.at),
+		Messages: uint64(messages),
+		Bytes:    uint64(messages) * uint64(size),
+	}
 }
 
 func (c *cost) add(d cost) {
@@ -82,5 +87,10 @@ func (l *link) cost(mine cost) (theirs cost, err error) {
 		return theirs, fmt.Errorf("swap the costs: %w", err)
 	}
 	field := func(i int) uint64 { return binary.BigEndian.Uint64(got[8*i:]) }
-	return cost{CPU: time.Duration(field(0)), Elapsed: time.Duration(field(1)), Messages: field(2), Bytes: field(3)}, nil
+	return cost{
+		CPU:      time.Duration(field(0)),
+		Elapsed:  time.Duration(field(1)),
+		Messages: field(2),
+		Bytes:    field(3),
+	}, nil
 }

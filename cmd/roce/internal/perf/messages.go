@@ -134,7 +134,8 @@ func (l *link) sameGame(mine string) error {
 		return err
 	}
 	if !bytes.Equal(own, theirs[:]) {
-		return fmt.Errorf("the peer plays %q, this end %q: want the same at both ends", bytes.TrimRight(theirs[:], "\x00"), mine)
+		return fmt.Errorf("the peer plays %q, this end %q: want the same at both ends",
+			bytes.TrimRight(theirs[:], "\x00"), mine)
 	}
 	return nil
 }
@@ -168,7 +169,8 @@ func parseKey(msg []byte) (k key, err error) {
 	text := string(bytes.TrimSuffix(msg, []byte{0}))
 	f := strings.Split(text, ":")
 	if len(msg) != keyLen || len(f) != 6+16+1+1 {
-		return k, fmt.Errorf("the peer's key message %q has %d fields, want 23: is its end a program of perftest?", text, len(f)-1)
+		return k, fmt.Errorf("the peer's key message %q has %d fields, want 23: is its end a program of perftest?",
+			text, len(f)-1)
 	}
 	field := func(i, bits int) uint64 {
 		v, e := strconv.ParseUint(f[i], 16, bits)
@@ -177,8 +179,8 @@ func parseKey(msg []byte) (k key, err error) {
 		}
 		return v
 	}
-	k = key{LID: uint16(field(0, 16)), Outs: uint16(field(1, 16)), QPN: uint32(field(2, 24)), PSN: wire.PSN(field(3, 24)),
-		RKey: uint32(field(4, 32)), VAddr: field(5, 64), SRQN: uint32(field(22, 32))}
+	k = key{LID: uint16(field(0, 16)), Outs: uint16(field(1, 16)), QPN: uint32(field(2, 24)),
+		PSN: wire.PSN(field(3, 24)), RKey: uint32(field(4, 32)), VAddr: field(5, 64), SRQN: uint32(field(22, 32))}
 	for i := range k.GID {
 		k.GID[i] = byte(field(6+i, 8))
 	}

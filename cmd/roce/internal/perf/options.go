@@ -5,6 +5,7 @@ package perf
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/goroce/goroce/cmd/roce/internal/session"
@@ -120,10 +121,7 @@ func (o *Options) complete(t *Test) error {
 func (o *Options) check(t *Test) error {
 	bad := func(format string, a ...any) error { return fmt.Errorf("%s: "+format, append([]any{t.Name}, a...)...) }
 	atomic := t.access == roce.RemoteAtomic
-	typeOK := false
-	for _, q := range t.Types {
-		typeOK = typeOK || q == o.Type
-	}
+	typeOK := slices.Contains(t.Types, o.Type)
 	for _, rule := range []struct {
 		broken bool
 		why    error
@@ -136,12 +134,15 @@ func (o *Options) check(t *Test) error {
 		{o.Duration == 0 && o.Iters < 5, bad("--iters %d: want 5 or more", o.Iters)},
 		{o.Duration < 0, bad("--duration %v: want a positive time", o.Duration)},
 		{o.Duration > 0 && o.AllSizes, bad("--duration and --all exclude each other")},
-		{o.Margin < 0 || o.Margin > 0 && o.Margin >= o.Duration/2, bad("--margin %v: want less than half of --duration %v", o.Margin, o.Duration)},
+		{o.Margin < 0 || o.Margin > 0 && o.Margin >= o.Duration/2,
+			bad("--margin %v: want less than half of --duration %v", o.Margin, o.Duration)},
 		{o.Burst < 1 || o.Burst > o.TxDepth, bad("--burst-size %d: want 1 to the tx depth, %d", o.Burst, o.TxDepth)},
 		{t.Lat && o.Rate.messages(1) > 0, bad("--rate-limit: a latency test has one message under way")},
 		{o.WarmUp && (t.Lat || t.sends()), bad("--perform-warm-up: only for one-sided bandwidth tests")},
-		{o.AllSizes && (o.LimitBW > 0 || o.LimitRate > 0), bad("--limit-bw and --limit-msgrate are for one size, not for --all")},
-		{o.LimitBW < 0 || o.LimitRate < 0, bad("--limit-bw %v, --limit-msgrate %v: want 0 or more", o.LimitBW, o.LimitRate)},
+		{o.AllSizes && (o.LimitBW > 0 || o.LimitRate > 0),
+			bad("--limit-bw and --limit-msgrate are for one size, not for --all")},
+		{o.LimitBW < 0 || o.LimitRate < 0, bad("--limit-bw %v, --limit-msgrate %v: want 0 or more",
+			o.LimitBW, o.LimitRate)},
 		{t.Lat && o.QPs != 1, bad("--qps %d: a latency test has one", o.QPs)},
 		{t.Lat && o.Bidi, bad("--bidirectional: a latency test goes both ways by nature")},
 		{o.Gap < 0 || o.Gap > maxGap, bad("--gap %v: want 0 to %v", o.Gap, maxGap)},
@@ -151,10 +152,12 @@ func (o *Options) check(t *Test) error {
 		{o.QPs < 1 || o.QPs > 16384, bad("--qps %d: want 1 to 16384", o.QPs)},
 		{o.TxDepth < 1 || o.TxDepth > 15000, bad("--tx-depth %d: want 1 to 15000", o.TxDepth)},
 		{o.RxDepth < 1 || o.RxDepth > 16384, bad("--rx-depth %d: want 1 to 16384", o.RxDepth)},
-		{o.Outs < 0 || o.Outs > maxOuts, bad("--outs %d: want 1 to 128, or 0 for the most that suits the peer", o.Outs)},
+		{o.Outs < 0 || o.Outs > maxOuts, bad("--outs %d: want 1 to 128, or 0 for the most that suits the peer",
+			o.Outs)},
 		{o.PostList < 1, bad("--post-list %d: want 1 or more", o.PostList)},
 		{o.Inline < 0, bad("--inline %d: want 0 or more", o.Inline)},
-		{o.Lanes < 0 || o.Lanes > transport.MaxLanes || o.Lanes&(o.Lanes-1) != 0, bad("--lanes %d: want a power of two, 1 to %d", o.Lanes, transport.MaxLanes)},
+		{o.Lanes < 0 || o.Lanes > transport.MaxLanes || o.Lanes&(o.Lanes-1) != 0,
+			bad("--lanes %d: want a power of two, 1 to %d", o.Lanes, transport.MaxLanes)},
 		{o.GIDIndex < 0 || o.GIDIndex > 255, bad("--gid-index %d: want 0 to 255", o.GIDIndex)},
 		{o.SL < 0 || o.SL > 7, bad("--sl %d: want 0 to 7", o.SL)},
 		{o.TClass < 0 || o.TClass > 255, bad("--tclass %d: want 0 to 255", o.TClass)},
@@ -169,10 +172,8 @@ func (o *Options) check(t *Test) error {
 			return rule.why
 		}
 	}
-	if o.MTU != 0 {
-		if _, err := wire.MTUFromBytes(o.MTU); err != nil {
-			return fmt.Errorf("--mtu: %w", err)
-		}
+	if _, err := wire.MTUFromBytes(o.MTU); o.MTU != 0 && err != nil {
+		return fmt.Errorf("--mtu: %w", err)
 	}
 	return o.CheckFaults()
 }

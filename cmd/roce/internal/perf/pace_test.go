@@ -69,8 +69,9 @@ func TestPacerForgets(t *testing.T) {
 
 func TestRateAsFlag(t *testing.T) {
 	for text, want := range map[string]Rate{
-		"10": {Bits: 10e9}, "2.5": {Bits: 2.5e9}, "10G": {Bits: 10e9}, "10Gbps": {Bits: 10e9}, "500M": {Bits: 500e6}, "64Kbps": {Bits: 64e3},
-		"100MiBps": {Bits: 100 * 8 << 20}, "1.5Mpps": {Messages: 1.5e6}, "200kpps": {Messages: 200e3}, "7pps": {Messages: 7},
+		"10": {Bits: 10e9}, "2.5": {Bits: 2.5e9}, "10G": {Bits: 10e9}, "10Gbps": {Bits: 10e9}, "500M": {Bits: 500e6},
+		"64Kbps": {Bits: 64e3}, "100MiBps": {Bits: 100 * 8 << 20}, "1.5Mpps": {Messages: 1.5e6}, "200kpps": {Messages: 200e3},
+		"7pps": {Messages: 7},
 	} {
 		var r Rate
 		require.NoError(t, r.Set(text), text)

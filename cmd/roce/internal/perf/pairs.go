@@ -46,7 +46,8 @@ func (r *rig) space() rdmacm.PortSpace {
 func (r *rig) pair(ctx context.Context) (err error) {
 	ctx, stop := r.link.Watch(ctx)
 	defer stop()
-	ctx, cancel := context.WithTimeoutCause(ctx, answerTime, fmt.Errorf("the queue pairs are not connected after %v", answerTime))
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTime, fmt.Errorf("the queue pairs are not connected after %v",
+		answerTime))
 	defer cancel()
 	if r.pairs.ch, err = rdmacm.NewEventChannel(&rdmacm.Config{Devices: []*roce.Device{r.s.Device}}); err != nil {
 		return err
@@ -150,7 +151,8 @@ func (r *rig) try(ctx context.Context) (*rdmacm.Event, error) {
 	if err := errors.Join(id.SetTOS(uint8(r.o.TClass)), id.SetAckTimeout(uint8(r.o.QPTimeout))); err != nil {
 		return nil, err
 	}
-	err = id.ResolveAddr(netip.AddrPortFrom(conn.LocalAddr().Addr(), 0), netip.AddrPortFrom(conn.RemoteAddr().Addr(), uint16(r.o.Port)), 0)
+	err = id.ResolveAddr(netip.AddrPortFrom(conn.LocalAddr().Addr(), 0), netip.AddrPortFrom(conn.RemoteAddr().Addr(),
+		uint16(r.o.Port)), 0)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +175,8 @@ func (r *rig) try(ctx context.Context) (*rdmacm.Event, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case e.Type == rdmacm.EventEstablished, e.Type == rdmacm.EventRejected, e.Type == rdmacm.EventUnreachable && e.Status > 0:
+	case e.Type == rdmacm.EventEstablished, e.Type == rdmacm.EventRejected, e.Type == rdmacm.EventUnreachable &&
+		e.Status > 0:
 		return e, nil
 	}
 	return nil, fmt.Errorf("%v", e)
@@ -238,7 +241,11 @@ func (r *rig) take(ctx context.Context, id *rdmacm.ID) error {
 		return err
 	}
 	if r.answersUD() {
-		if err := q.PostRecv(roce.RecvWR{SGL: []roce.SGE{{Addr: q.recv, Length: roce.GRHSize + 4, LKey: r.mr.LKey()}}}); err != nil {
+		if err := q.PostRecv(roce.RecvWR{SGL: []roce.SGE{{
+			Addr:   q.recv,
+			Length: roce.GRHSize + 4,
+			LKey:   r.mr.LKey(),
+		}}}); err != nil {
 			return err
 		}
 	}
@@ -273,8 +280,8 @@ func (r *rig) aim(ctx context.Context, q *queue, to *rdmacm.DatagramParam) (err 
 	if !r.answersUD() {
 		return nil
 	}
-	err = q.PostSend(roce.SendWR{Opcode: roce.WRSendWithImm, Flags: roce.SendSignaled, Imm: q.QPN(), AH: q.ah, RemoteQPN: to.QPN, RemoteQKey: to.QKey,
-		SGL: []roce.SGE{{Addr: q.send, Length: 4, LKey: r.mr.LKey()}}})
+	err = q.PostSend(roce.SendWR{Opcode: roce.WRSendWithImm, Flags: roce.SendSignaled, Imm: q.QPN(), AH: q.ah,
+		RemoteQPN: to.QPN, RemoteQKey: to.QKey, SGL: []roce.SGE{{Addr: q.send, Length: 4, LKey: r.mr.LKey()}}})
 	if err != nil {
 		return err
 	}

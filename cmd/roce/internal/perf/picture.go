@@ -38,7 +38,8 @@ func (r *rig) picture() *plot.Picture {
 	case len(r.bandwidths) > 1:
 		return r.bandwidthBySize(title)
 	case len(r.bandwidths) == 1 && r.moves():
-		return ratePicture(fmt.Sprintf("%s, %s bytes", title, plot.SizeText(float64(r.bandwidths[0].Size))), r.eye.history.readings)
+		return ratePicture(fmt.Sprintf("%s, %s bytes", title, plot.SizeText(float64(r.bandwidths[0].Size))),
+			r.eye.history.readings)
 	}
 	return nil
 }

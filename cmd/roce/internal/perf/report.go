@@ -104,7 +104,8 @@ func (r *rig) header() {
 	switch {
 	case !r.t.Lat:
 		unit, _ := r.o.unitName()
-		text = fmt.Sprintf(" #bytes     #iterations    BW peak[%s/sec]    BW average[%s/sec]   MsgRate[Mpps]", unit, unit)
+		text = fmt.Sprintf(" #bytes     #iterations    BW peak[%s/sec]    BW average[%s/sec]   MsgRate[Mpps]",
+			unit, unit)
 	case r.t.respOp && !r.link.client:
 		r.say(ruler)
 		return
@@ -147,9 +148,11 @@ func (r *rig) bothBandwidths(f figures, own, peer *float64) {
 
 func (f figures) line(gbits bool) string {
 	if gbits && f.Avg < 0.1 {
-		return fmt.Sprintf(" %-7d    %d           %-7.6f            %-7.6f            %-7.6f\n", f.Size, f.Iters, f.Peak, f.Avg, f.Rate)
+		return fmt.Sprintf(" %-7d    %d           %-7.6f            %-7.6f            %-7.6f\n",
+			f.Size, f.Iters, f.Peak, f.Avg, f.Rate)
 	}
-	return fmt.Sprintf(" %-7d    %-10d       %-7.2f            %-7.2f\t\t   %-7.6f\n", f.Size, f.Iters, f.Peak, f.Avg, f.Rate)
+	return fmt.Sprintf(" %-7d    %-10d       %-7.2f            %-7.2f\t\t   %-7.6f\n",
+		f.Size, f.Iters, f.Peak, f.Avg, f.Rate)
 }
 
 // percentiles that --json prints.
@@ -173,8 +176,9 @@ func (t *tally) usec(ns int64) float64 { return float64(ns) / float64(t.each) / 
 
 func (t *tally) result() latResult {
 	h, each := t.times, float64(t.each)
-	l := latResult{Size: t.size, Iters: t.iters, Min: t.usec(h.Min()), Max: t.usec(h.Max()), Typical: t.usec(h.ValueAtPercentile(50)),
-		Avg: h.Mean() / each / 1e3, StdDev: h.StdDev() / each / 1e3, Percent: map[string]float64{}, CPU: t.spent.result(), tally: *t}
+	l := latResult{Size: t.size, Iters: t.iters, Min: t.usec(h.Min()), Max: t.usec(h.Max()),
+		Typical: t.usec(h.ValueAtPercentile(50)), Avg: h.Mean() / each / 1e3, StdDev: h.StdDev() / each / 1e3,
+		Percent: map[string]float64{}, CPU: t.spent.result(), tally: *t}
 	for _, p := range percentiles {
 		l.Percent[fmt.Sprint(p)] = t.usec(h.ValueAtPercentile(p))
 	}
@@ -194,7 +198,8 @@ func (l *latResult) line(timed bool) string {
 		}
 		return fmt.Sprintf(" %-7d       %d            %-7.2f        %-7.2f", l.Size, l.Iters, avg, l.TPS) + more
 	}
-	return fmt.Sprintf(" %-7d %d          %-7.2f        %-7.2f      %-7.2f  \t       %-7.2f     \t%-7.2f\t\t%-7.2f \t\t%-7.2f",
+	return fmt.Sprintf(" %-7d %d          %-7.2f        %-7.2f      %-7.2f  \t       %-7.2f     "+
+		"\t%-7.2f\t\t%-7.2f \t\t%-7.2f",
 		l.Size, l.Iters, l.Min, l.Max, l.Typical, l.Avg, l.StdDev, l.Percent["99"], l.Percent["99.9"]) + more
 }
 
@@ -272,10 +277,11 @@ func role(client bool) string {
 }
 
 func (r *rig) report(costs map[string]*costResult) *report {
-	p := &report{Test: r.t.Name, Tool: r.t.Tool, Role: role(r.link.client), Device: r.s.Name(), Peer: r.queues[0].peer.GID.String(),
-		Type: r.o.Type.String(), MTU: r.mtu.Bytes(), QPs: r.o.QPs, TxDepth: r.o.TxDepth, CQMod: r.o.CQMod, PostList: r.o.PostList,
-		Inline: r.o.Inline, Bidi: r.o.Bidi, Events: r.o.Events, Repeat: r.repeat(), Rate: r.o.Rate.String(), Duration: r.o.Duration.Seconds(), Gap: r.o.Gap.Seconds(),
-		Notes: r.notes(), Costs: costs, Counters: r.s.Counters()}
+	p := &report{Test: r.t.Name, Tool: r.t.Tool, Role: role(r.link.client), Device: r.s.Name(),
+		Peer: r.queues[0].peer.GID.String(), Type: r.o.Type.String(), MTU: r.mtu.Bytes(), QPs: r.o.QPs,
+		TxDepth: r.o.TxDepth, CQMod: r.o.CQMod, PostList: r.o.PostList, Inline: r.o.Inline, Bidi: r.o.Bidi,
+		Events: r.o.Events, Repeat: r.repeat(), Rate: r.o.Rate.String(), Duration: r.o.Duration.Seconds(),
+		Gap: r.o.Gap.Seconds(), Notes: r.notes(), Costs: costs, Counters: r.s.Counters()}
 	if r.t.sends() {
 		p.RxDepth = r.o.RxDepth
 	}

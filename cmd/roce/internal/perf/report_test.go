@@ -39,7 +39,8 @@ func TestLatencyLine(t *testing.T) {
 	of := tally{size: 8, iters: 101, times: h, each: 2, spent: cost{CPU: 2 * time.Second, Elapsed: time.Second, Messages: 202, Bytes: 1616}}
 	l := of.result()
 	const ours = " \t\t4.00    \t\t10.01  \n"
-	require.Equal(t, " 8       101          4.00           10.01        4.00     \t       4.06        \t0.60   \t\t4.00    \t\t10.01  "+ours, l.line(false))
+	require.Equal(t, " 8       101          4.00           10.01        4.00     \t       4.06        \t0.60   \t\t4.00    \t\t10.01  "+
+		ours, l.line(false))
 	require.Equal(t, " 8             101            4950.50        101.00 "+ours, l.line(true))
 	of.gaps = true
 	l = of.result()

@@ -189,7 +189,13 @@ func (r *rig) addQueue(cq *roce.CQ) error {
 // enlist gives a queue pair its share of the memory.
 func (r *rig) enlist(qp *roce.QP) *queue {
 	i := len(r.queues)
-	q := &queue{QP: qp, index: i, qkey: session.QKey, send: r.mr.Addr() + uint64(i*r.stride), recv: r.mr.Addr() + uint64((r.o.QPs+i)*r.stride)}
+	q := &queue{
+		QP:    qp,
+		index: i,
+		qkey:  session.QKey,
+		send:  r.mr.Addr() + uint64(i*r.stride),
+		recv:  r.mr.Addr() + uint64((r.o.QPs+i)*r.stride),
+	}
 	q.own = key{Outs: 1, QPN: qp.QPN(), PSN: qp.Endpoint().PSN, RKey: r.mr.RKey(), VAddr: q.recv, GID: r.s.GID}
 	if r.t.respOp {
 		q.own.Outs = uint16(r.o.Outs)
@@ -245,7 +251,8 @@ func (r *rig) meetPeer(ctx context.Context) (err error) {
 		return err
 	}
 	if !r.o.CM && peers[0].GID.Is4() != r.s.GID.Is4() {
-		return fmt.Errorf("the peer's GID is %v and this end's %v: both must be IPv4 or both IPv6; choose with --dev here, -x there", peers[0].GID, r.s.GID)
+		return fmt.Errorf("the peer's GID is %v and this end's %v: both must be IPv4 or both IPv6; choose with --dev "+
+			"here, -x there", peers[0].GID, r.s.GID)
 	}
 	for i, q := range r.queues {
 		q.peer = peers[i]
@@ -297,7 +304,8 @@ func (r *rig) connect(ctx context.Context, q *queue) (err error) {
 	p := session.Path(r.t.qpAccess)
 	p.MTU, p.SGIDIndex, p.SL, p.TrafficClass = r.mtu, uint8(r.o.GIDIndex), uint8(r.o.SL), uint8(r.o.TClass)
 	p.Timeout, p.SelectiveRepeat = uint8(r.o.QPTimeout), r.selective
-	p.MaxDestRdAtomic, p.MaxRdAtomic = uint8(q.own.Outs), uint8(min(int(q.peer.Outs), maxOuts, r.limits.MaxQPInitRdAtom))
+	p.MaxDestRdAtomic, p.MaxRdAtomic = uint8(q.own.Outs),
+		uint8(min(int(q.peer.Outs), maxOuts, r.limits.MaxQPInitRdAtom))
 	peer := roce.Endpoint{GID: q.peer.GID, QPN: q.peer.QPN, PSN: q.peer.PSN}
 	if err := session.Connect(ctx, q.QP, peer, &p); err != nil {
 		return err

@@ -109,10 +109,17 @@ var runs = []struct {
 	{"atomic-bw", "warm", func(o *Options) { o.WarmUp = true; o.TxDepth = 7 }, nil},
 	{"write-bw", "limited", nil, func(o *Options) { o.Rate.Messages = 2000; o.Size = 8 }},
 	{"write-bw", "limited, sleeping", nil, func(o *Options) { o.Rate.Messages = 2000; o.Size = 8; o.Events = true }},
-	{"write-bw", "limited, both ways, bursts, 3 QPs", func(o *Options) { o.Rate.Messages = 2000; o.Burst = 8; o.QPs = 3; o.Bidi = true }, nil},
+	{"write-bw", "limited, both ways, bursts, 3 QPs", func(o *Options) {
+		o.Rate.Messages = 2000
+		o.Burst = 8
+		o.QPs = 3
+		o.Bidi = true
+	}, nil},
 	{"send-bw", "limited for a while", func(o *Options) { o.Rate.Bits = 1e8; o.Iters = 0; o.Duration = time.Second / 5 }, nil},
 	{"write-bw", "UC", func(o *Options) { o.Type = roce.UC }, nil},
-	{"write-bw", "lists of 1, every 5th signaled, depth 12, 2 QPs", func(o *Options) { o.PostList, o.CQMod, o.TxDepth, o.QPs = 1, 5, 12, 2 }, nil},
+	{"write-bw", "lists of 1, every 5th signaled, depth 12, 2 QPs", func(o *Options) {
+		o.PostList, o.CQMod, o.TxDepth, o.QPs = 1, 5, 12, 2
+	}, nil},
 	{"write-bw", "both ways for a while", func(o *Options) { o.Bidi = true; o.Iters = 0; o.Duration = time.Second / 5 }, nil},
 	{"send-bw", "both ways for a while", func(o *Options) { o.Bidi = true; o.Iters = 0; o.Duration = time.Second / 5 }, nil},
 	{"write-bw", "both ways, all sizes", func(o *Options) { o.Bidi = true; o.AllSizes = true; o.Iters = 5 }, nil},

@@ -291,8 +291,9 @@ func (s *stream) silence() bool {
 		for _, q := range s.queues {
 			got += q.got
 		}
-		s.warn = append(s.warn, fmt.Sprintf("%d of %d messages of %d bytes did not arrive, and %v does not repeat them: %s",
-			want-got, want, s.size, s.o.Type, s.whereLost()))
+		s.warn = append(s.warn,
+			fmt.Sprintf("%d of %d messages of %d bytes did not arrive, and %v does not repeat them: %s",
+				want-got, want, s.size, s.o.Type, s.whereLost()))
 	}
 	return true
 }
@@ -302,8 +303,9 @@ func (s *stream) whereLost() string {
 	stats, port := s.s.Stats(), s.s.PortInfo()
 	var where []string
 	if n := stats.Port.RecvOverflow; n > 0 {
-		where = append(where, fmt.Sprintf("the receive buffer of %d bytes was full %d times (net.core.rmem_max limits it; "+
-			"else --rate-limit at the sender, or a smaller --tx-depth)", port.RecvBuffer, n))
+		where = append(where,
+			fmt.Sprintf("the receive buffer of %d bytes was full %d times (net.core.rmem_max limits it; "+
+				"else --rate-limit at the sender, or a smaller --tx-depth)", port.RecvBuffer, n))
 	}
 	if n := stats.Engine.Drops[wire.DropNoRecv]; n > 0 {
 		where = append(where, fmt.Sprintf("%d packets found no receive (a larger --rx-depth)", n))

@@ -78,7 +78,8 @@ var rateUnits = []struct {
 	rate   Rate // of 1
 }{
 	{"mibps", Rate{Bits: 8 << 20}},
-	{"gpps", Rate{Messages: 1e9}}, {"mpps", Rate{Messages: 1e6}}, {"kpps", Rate{Messages: 1e3}}, {"pps", Rate{Messages: 1}},
+	{"gpps", Rate{Messages: 1e9}}, {"mpps", Rate{Messages: 1e6}}, {"kpps", Rate{Messages: 1e3}},
+	{"pps", Rate{Messages: 1}},
 	{"gbps", Rate{Bits: 1e9}}, {"mbps", Rate{Bits: 1e6}}, {"kbps", Rate{Bits: 1e3}}, {"bps", Rate{Bits: 1}},
 	{"g", Rate{Bits: 1e9}}, {"m", Rate{Bits: 1e6}}, {"k", Rate{Bits: 1e3}},
 	{"", Rate{Bits: 1e9, bare: true}},

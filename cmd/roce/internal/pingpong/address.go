@@ -33,7 +33,8 @@ func (a address) append(dst []byte) []byte {
 // parseAddress reads the peer's message.
 func parseAddress(msg []byte) (a address, err error) {
 	bad := func(what string) (address, error) {
-		return address{}, fmt.Errorf("the peer's address message %q: %s; is its end a pingpong program of the verbs?", msg, what)
+		return address{}, fmt.Errorf("the peer's address message %q: %s; is its end a pingpong program of the verbs?",
+			msg, what)
 	}
 	if len(msg) != addressLen || msg[4] != ':' || msg[11] != ':' || msg[18] != ':' {
 		return bad("not lid:qpn:psn:gid")
@@ -53,7 +54,8 @@ func parseAddress(msg []byte) (a address, err error) {
 		return bad(err.Error())
 	}
 	if a.GID == (wire.GID{}) {
-		return a, fmt.Errorf("the peer sent no GID, without which RoCE has no destination: start it with -g and the index of its RoCE v2 GID (see ibv_devinfo -v there)")
+		return a, fmt.Errorf("the peer sent no GID, without which RoCE has no destination: start it with -g and the " +
+			"index of its RoCE v2 GID (see ibv_devinfo -v there)")
 	}
 	return a, nil
 }

@@ -124,8 +124,8 @@ func (g *game) furnish() (err error) {
 	for i := range g.o.RxDepth {
 		g.free = append(g.free, i%g.places)
 	}
-	g.swr[0] = roce.SendWR{WRID: sendWRID, Opcode: roce.WRSend, Flags: roce.SendSignaled, SGL: []roce.SGE{g.mr.SGE(g.send, g.o.Size)},
-		RemoteQKey: session.QKey}
+	g.swr[0] = roce.SendWR{WRID: sendWRID, Opcode: roce.WRSend, Flags: roce.SendSignaled,
+		SGL: []roce.SGE{g.mr.SGE(g.send, g.o.Size)}, RemoteQKey: session.QKey}
 	return g.refill()
 }
 
@@ -171,7 +171,8 @@ func (g *game) connect(ctx context.Context) error {
 
 func (g *game) connectOne(ctx context.Context, r *rally) (err error) {
 	if r.peer.GID.Is4() != r.own.GID.Is4() {
-		return fmt.Errorf("the peer's GID is %v and this end's %v: both must be IPv4 or both IPv6; choose with --dev here, -g there", r.peer.GID, r.own.GID)
+		return fmt.Errorf("the peer's GID is %v and this end's %v: both must be IPv4 or both IPv6; choose with --dev "+
+			"here, -g there", r.peer.GID, r.own.GID)
 	}
 	p := session.Path(0)
 	p.MTU, p.SGIDIndex, p.SL, p.Timeout = g.mtu, uint8(g.o.GIDIndex), uint8(g.o.SL), uint8(g.o.Timeout)
@@ -196,7 +197,8 @@ func (g *game) refill() error {
 	}
 	list := make([]roce.RecvWR, 0, len(g.free))
 	for _, i := range g.free {
-		list = append(list, roce.RecvWR{WRID: recvWRID | uint64(i)<<8, SGL: []roce.SGE{g.mr.SGE(g.place(i), g.o.Size+g.grh)}})
+		list = append(list, roce.RecvWR{WRID: recvWRID | uint64(i)<<8,
+			SGL: []roce.SGE{g.mr.SGE(g.place(i), g.o.Size+g.grh)}})
 	}
 	g.posted, g.free = g.o.RxDepth, g.free[:0]
 	if g.srq != nil {
@@ -268,7 +270,8 @@ func (g *game) took(wc *roce.WC) error {
 // has no more to say.
 func (g *game) forgiven(err error) bool {
 	var f *session.FailedError
-	return g.received >= g.o.Iters && g.sentOK >= g.o.Iters-max(len(g.rallies), 1) && errors.As(err, &f) && f.WC.Status == roce.WCRetryExcErr
+	return g.received >= g.o.Iters && g.sentOK >= g.o.Iters-max(len(g.rallies), 1) && errors.As(err, &f) &&
+		f.WC.Status == roce.WCRetryExcErr
 }
 
 // check compares a message with what it should be and makes the buffer ready for the next.
@@ -278,13 +281,15 @@ func (g *game) check(wc *roce.WC) {
 	got := mem[at+g.grh:][:g.o.Size]
 	want := mem[g.send : g.send+g.o.Size]
 	if int(wc.ByteLen) != g.o.Size+g.grh {
-		g.wrong = append(g.wrong, fmt.Sprintf("message %d has %d bytes, want %d", g.received, int(wc.ByteLen)-g.grh, g.o.Size))
+		g.wrong = append(g.wrong, fmt.Sprintf("message %d has %d bytes, want %d",
+			g.received, int(wc.ByteLen)-g.grh, g.o.Size))
 	} else if !bytes.Equal(got, want) {
 		i := 0
 		for got[i] == want[i] {
 			i++
 		}
-		g.wrong = append(g.wrong, fmt.Sprintf("invalid data in page %d: message %d, byte %d is 0x%02x, want 0x%02x", i/page, g.received, i, got[i], want[i]))
+		g.wrong = append(g.wrong, fmt.Sprintf("invalid data in page %d: message %d, byte %d is 0x%02x, want 0x%02x",
+			i/page, g.received, i, got[i], want[i]))
 	}
 	g.wipe(mem[at:][:g.grh+g.o.Size])
 }
@@ -294,7 +299,8 @@ func (g *game) verdict() error {
 	if len(g.wrong) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d of %d messages are wrong; the first: %s (a peer without -c sends no 0 at the start of a page)",
+	return fmt.Errorf("%d of %d messages are wrong; the first: %s (a peer without -c sends no 0 at the "+
+		"start of a page)",
 		len(g.wrong), g.received, g.wrong[0])
 }
 

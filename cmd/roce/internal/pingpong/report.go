@@ -28,7 +28,8 @@ func (p printer) address(whose string, a address) {
 	if p.o.Type == roce.UD && whose == "local" {
 		sep = ":"
 	}
-	fmt.Fprintf(p, "  %-15s LID 0x%04x, QPN 0x%06x, PSN 0x%06x%s GID %v\n", whose+" address:", a.LID, a.QPN, uint32(a.PSN), sep, a.GID)
+	fmt.Fprintf(p, "  %-15s LID 0x%04x, QPN 0x%06x, PSN 0x%06x%s GID %v\n", whose+" address:", a.LID, a.QPN,
+		uint32(a.PSN), sep, a.GID)
 }
 
 // result is what --json prints.
@@ -69,8 +70,9 @@ func (p printer) result(g *game, took time.Duration) {
 		name = "srq"
 	}
 	r := result{Program: "ibv_" + name + "_pingpong", Role: "server", Device: g.s.Name(), Type: g.o.Type.String(),
-		Local: end{first.own.QPN, uint32(first.own.PSN), first.own.GID.String()}, Remote: end{first.peer.QPN, uint32(first.peer.PSN), first.peer.GID.String()}, QPs: g.o.QPs,
-		MTU: g.mtu.Bytes(), Size: g.o.Size, Iters: g.o.Iters, Bytes: total, Seconds: usec / 1e6, MbitSec: float64(total) * 8 / usec,
+		Local:  end{first.own.QPN, uint32(first.own.PSN), first.own.GID.String()},
+		Remote: end{first.peer.QPN, uint32(first.peer.PSN), first.peer.GID.String()}, QPs: g.o.QPs, MTU: g.mtu.Bytes(),
+		Size: g.o.Size, Iters: g.o.Iters, Bytes: total, Seconds: usec / 1e6, MbitSec: float64(total) * 8 / usec,
 		UsecIter: usec / float64(g.o.Iters), Checked: g.o.Check, Wrong: len(g.wrong)}
 	if g.o.Host != "" {
 		r.Role = "client"

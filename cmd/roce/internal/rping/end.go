@@ -45,7 +45,15 @@ func newEnd(c *rdmacm.Conn, size int, stall time.Duration) (*end, error) {
 		return nil, err
 	}
 	c.AtClose(mr.Close)
-	e := &end{conn: c, mr: mr, text: mem[:size], back: mem[size : 2*size], out: mem[2*size:][:placeLen], in: mem[2*size+placeLen:], stall: stall}
+	e := &end{
+		conn:  c,
+		mr:    mr,
+		text:  mem[:size],
+		back:  mem[size : 2*size],
+		out:   mem[2*size:][:placeLen],
+		in:    mem[2*size+placeLen:],
+		stall: stall,
+	}
 	return e, e.postRecv()
 }
 

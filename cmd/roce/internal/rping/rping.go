@@ -223,7 +223,8 @@ func (r *run) ask(ctx context.Context, cfg *rdmacm.ConnConfig) error {
 func (r *run) dial(ctx context.Context, cfg *rdmacm.ConnConfig) (*rdmacm.Conn, error) {
 	if r.Stall > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, r.Stall, fmt.Errorf("no answer from %s for %v: a firewall, or nobody there", r.address(), r.Stall))
+		ctx, cancel = context.WithTimeoutCause(ctx, r.Stall,
+			fmt.Errorf("no answer from %s for %v: a firewall, or nobody there", r.address(), r.Stall))
 		defer cancel()
 	}
 	c, err := rdmacm.Dial(ctx, r.address(), cfg)
@@ -246,7 +247,8 @@ func (r *run) pings(ctx context.Context, e *end) error {
 			}
 		}
 		if r.Validate && !bytes.Equal(e.text, e.back) {
-			return fmt.Errorf("ping %d: what has come back is not what was sent: %q, not %q", i, untilZero(e.back), untilZero(e.text))
+			return fmt.Errorf("ping %d: what has come back is not what was sent: %q, not %q",
+				i, untilZero(e.back), untilZero(e.text))
 		}
 		if r.Verbose {
 			r.out.printf("ping data: %s", untilZero(e.back))

@@ -62,7 +62,15 @@ func TestRping(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		done <- Run(ctx, out, Options{Server: true, Addr: sa, Port: DefaultPort, Size: DefaultSize, Verbose: true, Debug: true, Persistent: true})
+		done <- Run(ctx, out, Options{
+			Server:     true,
+			Addr:       sa,
+			Port:       DefaultPort,
+			Size:       DefaultSize,
+			Verbose:    true,
+			Debug:      true,
+			Persistent: true,
+		})
 	}()
 	select {
 	case <-out.seen:
@@ -92,13 +100,26 @@ func TestClientsTextIsText(t *testing.T) {
 	defer stop()
 	done := make(chan error)
 	go func() {
-		done <- Run(ctx, out, Options{Server: true, Addr: sa, Port: DefaultPort, Size: DefaultSize, Verbose: true, Debug: true, Persistent: true})
+		done <- Run(ctx, out, Options{
+			Server:     true,
+			Addr:       sa,
+			Port:       DefaultPort,
+			Size:       DefaultSize,
+			Verbose:    true,
+			Debug:      true,
+			Persistent: true,
+		})
 	}()
 	<-out.seen
 	dev, err := roce.Open("udp:"+ca, nil)
 	require.NoError(t, err)
 	var e *end
-	cfg := rdmacm.ConnConfig{Config: rdmacm.Config{Devices: []*roce.Device{dev}}, Cap: roce.QPCap{MaxSendWR: 8, MaxRecvWR: 2, MaxSendSGE: 1, MaxRecvSGE: 1},
+	cfg := rdmacm.ConnConfig{Config: rdmacm.Config{Devices: []*roce.Device{dev}}, Cap: roce.QPCap{
+		MaxSendWR:  8,
+		MaxRecvWR:  2,
+		MaxSendSGE: 1,
+		MaxRecvSGE: 1,
+	},
 		Param: &rdmacm.ConnParam{ResponderResources: 1, InitiatorDepth: 1, RetryCount: 7, RNRRetryCount: 7}}
 	cfg.Prepare = func(c *rdmacm.Conn) (err error) {
 		e, err = newEnd(c, DefaultSize, 0)
@@ -126,7 +147,14 @@ func TestOneClient(t *testing.T) {
 		done <- Run(t.Context(), out, Options{Server: true, Addr: sa, Port: DefaultPort, Size: DefaultSize, Debug: true})
 	}()
 	<-out.seen
-	require.NoError(t, Run(t.Context(), newScreen(""), Options{Addr: sa, Source: ca, Port: DefaultPort, Size: DefaultSize, Count: 100, Validate: true}))
+	require.NoError(t, Run(t.Context(), newScreen(""), Options{
+		Addr:     sa,
+		Source:   ca,
+		Port:     DefaultPort,
+		Size:     DefaultSize,
+		Count:    100,
+		Validate: true,
+	}))
 	require.NoError(t, <-done)
 }
 

@@ -18,7 +18,12 @@ import (
 // meet opens the device, and listens if this end is the server.
 func (r *run) meet(ctx context.Context) (s *session.Session, err error) {
 	if !r.tcp {
-		s, err = session.Meet(ctx, session.Options{Dev: r.Dev, Pcap: r.Pcap, Records: r.Records, Faults: r.Faults}, r.Bind, r.Server)
+		s, err = session.Meet(ctx, session.Options{
+			Dev:     r.Dev,
+			Pcap:    r.Pcap,
+			Records: r.Records,
+			Faults:  r.Faults,
+		}, r.Bind, r.Server)
 		if err != nil {
 			return nil, err
 		}
@@ -45,7 +50,12 @@ func (r *run) options(s *session.Session) rsocket.Options {
 	if size == 0 {
 		size = 1 << 19
 	}
-	o := rsocket.Options{Config: rsocket.Config{SendBuffer: size, ReceiveBuffer: size, Polling: !r.sleeps, KeepAlive: -1}}
+	o := rsocket.Options{Config: rsocket.Config{
+		SendBuffer:    size,
+		ReceiveBuffer: size,
+		Polling:       !r.sleeps,
+		KeepAlive:     -1,
+	}}
 	if r.KeepAlive > 0 {
 		o.KeepAlive = time.Duration(r.KeepAlive) * time.Second
 	}

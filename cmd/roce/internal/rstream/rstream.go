@@ -45,7 +45,14 @@ type way byte
 
 // ways are all of them, by their names, as rstream has them. resolve and fork say nothing here:
 // addresses are always resolved, and a server has one client.
-var ways = map[string]way{"socket": 's', "async": 'a', "blocking": 'b', "nonblocking": 'n', "resolve": 'r', "verify": 'v'}
+var ways = map[string]way{
+	"socket":      's',
+	"async":       'a',
+	"blocking":    'b',
+	"nonblocking": 'n',
+	"resolve":     'r',
+	"verify":      'v',
+}
 
 // run is a whole run.
 type run struct {
@@ -84,7 +91,8 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 	if r.listener != nil {
 		defer r.listener.Close()
 	}
-	fmt.Fprintf(out, "%-10s%-8s%-8s%-8s%-8s%8s %10s%13s\n", "name", "bytes", "xfers", "iters", "total", "time", "Gb/sec", "usec/xfer")
+	fmt.Fprintf(out, "%-10s%-8s%-8s%-8s%-8s%8s %10s%13s\n", "name", "bytes", "xfers", "iters", "total", "time",
+		"Gb/sec", "usec/xfer")
 	if custom != nil {
 		err = r.play(ctx, s, []test{*custom})
 	} else if err = r.play(ctx, s, r.series(latency)); err == nil {
@@ -104,7 +112,8 @@ func (r *run) parse() (custom *test, err error) {
 			w, ok = way(name[0]), strings.Contains("sabnrv", name)
 		}
 		if !ok {
-			return nil, fmt.Errorf("-T %s: want socket, async, blocking, nonblocking, resolve or verify, or their first letters", name)
+			return nil, fmt.Errorf("-T %s: want socket, async, blocking, nonblocking, resolve or verify, or "+
+				"their first letters", name)
 		}
 		switch w {
 		case 's':
@@ -259,7 +268,8 @@ func (r *run) report(t test, took time.Duration) {
 	usec := float64(took) / float64(time.Microsecond)
 	bytes := 2 * int64(t.iters) * int64(t.count) * int64(t.size)
 	fmt.Fprintf(r.out, "%-10s%-8s%-8s%-8s%-8s%8.2fs%10.2f%11.2f\n", t.name, sizeText(int64(t.size)), countText(t.count),
-		countText(t.iters), sizeText(bytes), usec/1e6, float64(bytes)*8/(1000*usec), usec/float64(t.iters)/float64(2*t.count))
+		countText(t.iters), sizeText(bytes), usec/1e6, float64(bytes)*8/(1000*usec),
+		usec/float64(t.iters)/float64(2*t.count))
 }
 
 // sizeText is a number of bytes in a few characters, "1.5k".

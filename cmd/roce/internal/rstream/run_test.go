@@ -64,7 +64,8 @@ func TestInterrupted(t *testing.T) {
 // TestSeries: sizes and counts are those of rstream, which are not exchanged.
 func TestSeries(t *testing.T) {
 	r := &run{}
-	require.Equal(t, []test{{"64_lat", 64, 1, 100_000}, {"4k_lat", 4096, 1, 10_000}, {"64k_lat", 65536, 1, 1000}, {"1m_lat", 1 << 20, 1, 100}}, r.series(latency))
+	require.Equal(t, []test{{"64_lat", 64, 1, 100_000}, {"4k_lat", 4096, 1, 10_000}, {"64k_lat", 65536, 1, 1000},
+		{"1m_lat", 1 << 20, 1, 100}}, r.series(latency))
 	require.Equal(t, test{"1m_bw", 1 << 20, 100, 1}, r.series(bandwidth)[3])
 	r.all = true
 	all := r.series(bandwidth)

@@ -19,15 +19,17 @@ type FailedError struct {
 
 // advice says for a status what a person can look at.
 var advice = map[roce.WCStatus]string{
-	roce.WCRetryExcErr:    "the peer does not answer: is it still running, with the same transport service (RC, UC, UD), is UDP port 4791 open between the two, is the MTU the same on both ends?",
+	roce.WCRetryExcErr: "the peer does not answer: is it still running, with the same transport service (RC, UC, " +
+		"UD), is UDP port 4791 open between the two, is the MTU the same on both ends?",
 	roce.WCRNRRetryExcErr: "the peer has no receive posted: do both ends use the same number of iterations?",
-	roce.WCRemAccessErr:   "the peer refuses the address or key: does it run the same test with at least this message size?",
-	roce.WCRemInvReqErr:   "the peer finds the request invalid: are test, size and path MTU the same on both ends?",
-	roce.WCRemOpErr:       "the peer could not do the operation: see what its end printed",
-	roce.WCLocLenErr:      "a message was longer than the receive buffer: is the size the same on both ends?",
-	roce.WCLocProtErr:     "a buffer of this end is not registered for this use: this is a mistake in the program",
-	roce.WCLocQPOpErr:     "this end's queue pair could not do the operation: is the message size allowed here?",
-	roce.WCWRFlushErr:     "the queue pair broke earlier: the first failure is the one that counts",
+	roce.WCRemAccessErr: "the peer refuses the address or key: does it run the same test with at least " +
+		"this message size?",
+	roce.WCRemInvReqErr: "the peer finds the request invalid: are test, size and path MTU the same on both ends?",
+	roce.WCRemOpErr:     "the peer could not do the operation: see what its end printed",
+	roce.WCLocLenErr:    "a message was longer than the receive buffer: is the size the same on both ends?",
+	roce.WCLocProtErr:   "a buffer of this end is not registered for this use: this is a mistake in the program",
+	roce.WCLocQPOpErr:   "this end's queue pair could not do the operation: is the message size allowed here?",
+	roce.WCWRFlushErr:   "the queue pair broke earlier: the first failure is the one that counts",
 }
 
 // Error says what failed, why in the words of the verbs, and what to try.

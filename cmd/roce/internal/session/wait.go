@@ -110,7 +110,8 @@ type StallError struct{ After time.Duration }
 
 // Error says so, and what to look at.
 func (e *StallError) Error() string {
-	return fmt.Sprintf("nothing arrived for %v: the peer left or waits for something else (are sizes, counts and MTU the same on both ends?), or the network lost a message of a transport that does not repeat (UC, UD)", e.After)
+	return fmt.Sprintf("nothing arrived for %v: the peer left or waits for something else (are sizes, counts and MTU "+
+		"the same on both ends?), or the network lost a message of a transport that does not repeat (UC, UD)", e.After)
 }
 
 // Stalled says whether the error is a wait that ran into its limit.

@@ -33,11 +33,13 @@ const shortest = 96
 func (o *CaptureOptions) check() error {
 	switch {
 	case o.Snap > 0 && o.Snap < shortest:
-		return fmt.Errorf("--snap %d: the headers of a packet have up to %d bytes; 128 is a good number", o.Snap, shortest)
+		return fmt.Errorf("--snap %d: the headers of a packet have up to %d bytes; 128 is a good number",
+			o.Snap, shortest)
 	case o.Write == "" && (o.Snap > 0 || o.Files != Rotation{}):
 		return errors.New("--snap, --file-size, --file-time and --files are about the files of --write")
 	case o.Write == "-" && o.Files != Rotation{}:
-		return errors.New("standard output is one file: --file-size, --file-time and --files want another name for --write")
+		return errors.New("standard output is one file: --file-size, --file-time and --files want another " +
+			"name for --write")
 	case o.Files.Keep > 0 && o.Files.Size == 0 && o.Files.Time == 0:
 		return fmt.Errorf("--files %d: say when the next one begins, by --file-size or --file-time", o.Files.Keep)
 	}

@@ -116,7 +116,14 @@ func seen(t *testing.T, from net.PacketConn, psn wire.PSN, qp uint32) []byte {
 	data := packet(t, nil, 1, qp, wire.RCWriteOnly, psn, 500, 0)
 	f, drop := wire.SplitFrame(data)
 	require.Equal(t, wire.DropNone, drop)
-	path, err := wire.NewPath(wire.GID{10: 0xff, 11: 0xff, 12: 127, 13: 91, 14: 4, 15: 1}, wire.GID{10: 0xff, 11: 0xff, 12: 127, 13: 91, 14: 4, 15: 2},
+	path, err := wire.NewPath(wire.GID{10: 0xff, 11: 0xff, 12: 127, 13: 91, 14: 4, 15: 1}, wire.GID{
+		10: 0xff,
+		11: 0xff,
+		12: 127,
+		13: 91,
+		14: 4,
+		15: 2,
+	},
 		uint16(from.LocalAddr().(*net.UDPAddr).Port), 0, 64, 0)
 	require.NoError(t, err)
 	path.PutHead(f.Head, len(f.Body), uint16(psn))

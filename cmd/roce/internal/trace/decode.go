@@ -125,9 +125,11 @@ func Explain(ctx context.Context, out io.Writer, what string) error {
 	data, err := trace.ParseHex(what)
 	if err != nil || len(data) < smallest {
 		if similar := topicsWith(what); similar != nil {
-			return fmt.Errorf("%q is no name that can be explained; these have it in them: %s", what, strings.Join(similar, ", "))
+			return fmt.Errorf("%q is no name that can be explained; these have it in them: %s",
+				what, strings.Join(similar, ", "))
 		}
-		return fmt.Errorf("%q is no status, no FILE#N and no packet, which has %d bytes or more in hexadecimal digits; \"roce trace explain --list\" shows what there is",
+		return fmt.Errorf("%q is no status, no FILE#N and no packet, which has %d bytes or more in hexadecimal "+
+			"digits; \"roce trace explain --list\" shows what there is",
 			what, smallest)
 	}
 	_, err = out.Write(trace.Guess(data).AppendPicture(nil))

@@ -82,7 +82,8 @@ func writePage(ctx context.Context, out io.Writer, name string, o LadderOptions)
 // countFits says whether a page takes so many packets.
 func countFits(n int) error {
 	if n > page.MaxCount {
-		return fmt.Errorf("--rows %d: a page shows up to %d packets at once; ladder has --from to choose which, and serve has all of them", n, page.MaxCount)
+		return fmt.Errorf("--rows %d: a page shows up to %d packets at once; ladder has --from to choose which, and "+
+			"serve has all of them", n, page.MaxCount)
 	}
 	return nil
 }

@@ -57,7 +57,8 @@ func (c *Choice) none(name string, packets, roce int) error {
 	case packets < c.From:
 		return fmt.Errorf("--from %d: %s has %d packets", c.From, name, packets)
 	case roce == 0:
-		return fmt.Errorf("none of the %d packets of %s is RoCE's (\"roce trace decode --all\" shows them): was the right interface captured? "+
+		return fmt.Errorf("none of the %d packets of %s is RoCE's (\"roce trace decode --all\" shows them): was the "+
+			"right interface captured? "+
 			"What a NIC does itself is not seen on its own host", packets, name)
 	case c.QP != 0:
 		return fmt.Errorf("--qp 0x%06x: none of the %d packets of RoCE in %s is to it", c.QP, roce, name)
@@ -197,7 +198,8 @@ func (b *bar) show(at int64) {
 	const width = 40
 	b.drawn, b.next = true, time.Now().Add(100*time.Millisecond)
 	done := int(width * min(at, b.size) / b.size)
-	fmt.Fprintf(b.out, "\r[%-*.*s] %3d %%", width, done, "########################################", 100*min(at, b.size)/b.size)
+	fmt.Fprintf(b.out, "\r[%-*.*s] %3d %%", width, done, "########################################",
+		100*min(at, b.size)/b.size)
 }
 
 // clear takes the line away again.

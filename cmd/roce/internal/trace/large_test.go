@@ -108,7 +108,8 @@ func TestLarge(t *testing.T) {
 		require.NoError(t, c.run(&out), c.what)
 		took := time.Since(began)
 		stop()
-		t.Logf("%-14s %d packets in %v, %d MB of heap at most, %d MB of output", c.what, *packets, took.Round(time.Millisecond), most()>>20, out.n>>20)
+		t.Logf("%-14s %d packets in %v, %d MB of heap at most, %d MB of output",
+			c.what, *packets, took.Round(time.Millisecond), most()>>20, out.n>>20)
 		require.Less(t, most(), uint64(200<<20), c.what)
 	}
 	info, err := os.Stat(html)

@@ -49,7 +49,8 @@ func (f *files) begin(at int64) (err error) {
 		name := f.name
 		if f.rules != (Rotation{}) {
 			ext := filepath.Ext(name)
-			name = fmt.Sprintf("%s-%05d-%s%s", strings.TrimSuffix(name, ext), f.number, time.Unix(0, at).Format("20060102-150405"), ext)
+			name = fmt.Sprintf("%s-%05d-%s%s", strings.TrimSuffix(name, ext), f.number,
+				time.Unix(0, at).Format("20060102-150405"), ext)
 		}
 		if f.file, err = os.Create(name); err != nil {
 			return err

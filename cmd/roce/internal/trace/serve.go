@@ -70,7 +70,8 @@ func Serve(ctx context.Context, out io.Writer, o ServeOptions) error {
 // look says what is wrong with a file before anybody is asked to open a browser.
 func look(ctx context.Context, name string) error {
 	if name == "-" {
-		return errors.New("serve reads the capture again for every window of it, so it wants a file, and not standard input")
+		return errors.New("serve reads the capture again for every window of it, so it wants a file, and not " +
+			"standard input")
 	}
 	w := &page.Window{Count: 1}
 	if err := readWindow(ctx, name, Choice{}, w); err != nil && w.Damage == "" {

@@ -57,7 +57,8 @@ func Timeline(ctx context.Context, out io.Writer, name string, o timeline.Option
 	case err != nil:
 		return fmt.Errorf("%s: %w", name, err)
 	case seen == 0:
-		fmt.Fprintf(os.Stderr, "%s has packets only: --pcap %s --records records what the device does too\n", name, name)
+		fmt.Fprintf(os.Stderr, "%s has packets only: --pcap %s --records records what the device does too\n",
+			name, name)
 	}
 	return nil
 }

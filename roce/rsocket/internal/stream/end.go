@@ -73,7 +73,12 @@ type End struct {
 func NewEnd(cfg Config) *End {
 	e := &End{cfg: cfg, order: order(cfg.BigEndian)}
 	e.sender = sender{slots: cfg.SendDepth - ControlDepth, free: cfg.SendBuffer}
-	e.receiver = receiver{half: cfg.ReceiveBuffer / 2, open: cfg.ReceiveBuffer / 2, read: cfg.ReceiveBuffer / 2, slot: 1}
+	e.receiver = receiver{
+		half: cfg.ReceiveBuffer / 2,
+		open: cfg.ReceiveBuffer / 2,
+		read: cfg.ReceiveBuffer / 2,
+		slot: 1,
+	}
 	e.control = control{spare: ControlDepth}
 	return e
 }
@@ -91,7 +96,13 @@ func (e *End) ConnData() ConnData {
 	sgl.Length = Entries
 	buffer := e.cfg.BufferAt
 	buffer.Length = uint32(e.half)
-	return ConnData{BigEndian: e.cfg.BigEndian, Credits: uint16(e.cfg.Credits), Maps: e.cfg.Maps, SGL: sgl, Buffer: buffer}
+	return ConnData{
+		BigEndian: e.cfg.BigEndian,
+		Credits:   uint16(e.cfg.Credits),
+		Maps:      e.cfg.Maps,
+		SGL:       sgl,
+		Buffer:    buffer,
+	}
 }
 
 // Start tells the end what the other one has sent as its connection data.

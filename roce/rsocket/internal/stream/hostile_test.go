@@ -102,7 +102,8 @@ func (b *besieged) take(r *Request) {
 		slots += g.slots
 		bytes += g.n
 		if f.n > 0 && g.n > 0 { // the later one begins behind the earlier one, round the ring
-			require.GreaterOrEqual(b.t, (f.from-g.from+b.cfg.SendBuffer)%b.cfg.SendBuffer, min(g.n, b.cfg.SendBuffer-f.n), "bytes on their way are overwritten")
+			require.GreaterOrEqual(b.t, (f.from-g.from+b.cfg.SendBuffer)%b.cfg.SendBuffer, min(g.n, b.cfg.SendBuffer-f.n),
+				"bytes on their way are overwritten")
 		}
 	}
 	require.LessOrEqual(b.t, slots, b.cfg.SendDepth, "the send queue")

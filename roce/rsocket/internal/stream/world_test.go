@@ -262,7 +262,8 @@ func world(t *testing.T, seed uint64, rude bool) {
 	for _, s := range []*side{a, b} {
 		if !rude {
 			require.Equal(t, len(s.stream), s.wrote, "seed %d: %s could not write", seed, s.name)
-			require.True(t, bytes.Equal(s.other.stream, s.read), "seed %d: %s has read %d of %d bytes: %+v", seed, s.name, len(s.read), len(s.other.stream), s.End)
+			require.True(t, bytes.Equal(s.other.stream, s.read), "seed %d: %s has read %d of %d bytes: %+v", seed, s.name, len(s.read),
+				len(s.other.stream), s.End)
 		}
 		require.Equal(t, Disconnected, s.End.State(), "seed %d: %s: %+v", seed, s.name, s.End)
 		require.Zero(t, s.refused, "seed %d: %s had no receive", seed, s.name)
