@@ -40,11 +40,11 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/goroce/goroce/bench/inside"
-	"github.com/goroce/goroce/bench/raw"
-
+	"github.com/goroce/goroce/bench/ends"
 	"github.com/goroce/goroce/bench/figures"
+	"github.com/goroce/goroce/bench/inside"
 	"github.com/goroce/goroce/bench/play"
+	"github.com/goroce/goroce/bench/raw"
 	"github.com/goroce/goroce/bench/repertoire"
 )
 
@@ -53,7 +53,8 @@ func main() {
 	defer stop()
 	run := benchMain
 	if len(os.Args) > 1 {
-		if end, ok := map[string]func(context.Context, []string) error{"raw": rawMain, "inside": insideMain, "fair": fairMain, "loaded": loadedMain, "many": manyMain, "short": shortMain, "dial": dialMain}[os.Args[1]]; ok {
+		if end, ok := map[string]func(context.Context, []string) error{"raw": rawMain, "inside": insideMain, "fair": fairMain, "short": shortMain,
+			"loaded": endMain("loaded"), "many": endMain("many"), "dial": endMain("dial")}[os.Args[1]]; ok {
 			run = end
 			os.Args = append(os.Args[:1], os.Args[2:]...)
 			stop() // ends of cases die when they are told to
@@ -191,6 +192,17 @@ func rawMain(_ context.Context, args []string) error {
 		return errors.New("raw: -local and -peer must be IPv4 addresses")
 	}
 	return raw.Run(os.Stdout, *path, e)
+}
+
+// endMain is an end of a kind.
+func endMain(kind string) func(context.Context, []string) error {
+	return func(ctx context.Context, args []string) error {
+		var t ends.Task
+		if err := t.Parse(kind, args); err != nil {
+			return fmt.Errorf("%s: %w", kind, err)
+		}
+		return ends.Run(ctx, os.Stdout, kind, t)
+	}
 }
 
 // insideMain is a measurement from inside.

@@ -5,24 +5,14 @@ package repertoire
 // Beside them stand iperf3, and the verbs that the stream is made of.
 
 import (
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/goroce/goroce/bench/ends"
 	"github.com/goroce/goroce/bench/figures"
 )
-
-const dialPort = 18518
-
-// dialFigures is what "bench dial" prints.
-type dialFigures struct {
-	PerSecond float64 `json:"per_second"`
-	Gbps      float64 `json:"gbps"`
-	P50       float64 `json:"p50_usec"`
-	P99       float64 `json:"p99_usec"`
-}
 
 // dialBars hold the stream against what it is made of, and both against TCP.
 var dialBars = []figures.Bar{
@@ -47,17 +37,17 @@ var dialTests = []struct {
 	name, brief string
 	unit        figures.Unit
 	options     string
-	figure      func(*dialFigures) float64
+	figure      func(*ends.Result) float64
 	polls       bool // also with calls that poll
 }{
-	{"stream", "a stream, writes of 64 KiB", figures.Gbps, "-work stream -size 65536", func(f *dialFigures) float64 { return f.Gbps }, true},
-	{"trip", "64 B there and back, half of the median", figures.Usec, "-work trip -size 64", func(f *dialFigures) float64 { return f.P50 / 2 }, true},
-	{"http-1/p50", "GET of 1 KiB, one connection, median", figures.UsTrip, "-work http -size 1024", func(f *dialFigures) float64 { return f.P50 }, true},
-	{"http-1/p99", "… : 99 of 100", figures.UsTrip, "-work http -size 1024", func(f *dialFigures) float64 { return f.P99 }, true},
-	{"http-16/rate", "GET of 1 KiB, 16 connections", figures.PerSec, "-work http -size 1024 -n 16", func(f *dialFigures) float64 { return f.PerSecond }, false},
-	{"http-16/p99", "… : 99 of 100", figures.UsTrip, "-work http -size 1024 -n 16", func(f *dialFigures) float64 { return f.P99 }, false},
-	{"setup-1", "connections set up and closed, one at a time", figures.PerSec, "-work setup -size 1", func(f *dialFigures) float64 { return f.PerSecond }, false},
-	{"setup-16", "connections set up and closed, 16 at a time", figures.PerSec, "-work setup -size 1 -n 16", func(f *dialFigures) float64 { return f.PerSecond }, false},
+	{"stream", "a stream, writes of 64 KiB", figures.Gbps, "-work stream -size 65536", func(r *ends.Result) float64 { return r.Gbps }, true},
+	{"trip", "64 B there and back, half of the median", figures.Usec, "-work trip -size 64", func(r *ends.Result) float64 { return r.P50 / 2 }, true},
+	{"http-1/p50", "GET of 1 KiB, one connection, median", figures.UsTrip, "-work http -size 1024", func(r *ends.Result) float64 { return r.P50 }, true},
+	{"http-1/p99", "… : 99 of 100", figures.UsTrip, "-work http -size 1024", func(r *ends.Result) float64 { return r.P99 }, true},
+	{"http-16/rate", "GET of 1 KiB, 16 connections", figures.PerSec, "-work http -size 1024 -n 16", func(r *ends.Result) float64 { return r.PerSecond }, false},
+	{"http-16/p99", "… : 99 of 100", figures.UsTrip, "-work http -size 1024 -n 16", func(r *ends.Result) float64 { return r.P99 }, false},
+	{"setup-1", "connections set up and closed, one at a time", figures.PerSec, "-work setup -size 1", func(r *ends.Result) float64 { return r.PerSecond }, false},
+	{"setup-16", "connections set up and closed, 16 at a time", figures.PerSec, "-work setup -size 1 -n 16", func(r *ends.Result) float64 { return r.PerSecond }, false},
 }
 
 // dialCases are those of TCP, of our ports, and of what they are made of.
@@ -96,8 +86,8 @@ func guestDials(ports []string) []figures.Case {
 		Brief: fmt.Sprintf("rxe, cmtime: %d connections set up and closed together", rxeConnections),
 		Play: func(s figures.Setting) figures.Play {
 			server := fmt.Sprintf(`cmtime -b %s -c %d & until rdma resource show cm_id | grep -q LISTEN; do sleep 0.05; done
-				busybox nc -l -p %[3]d & wait %%1; kill %%2`, s.B.Addr, rxeConnections, dialPort)
-			return figures.Play{Port: dialPort, Server: figures.Command{Args: []string{"sh", "-c", server}},
+				busybox nc -l -p %[3]d & wait %%1; kill %%2`, s.B.Addr, rxeConnections, ends.DialPort)
+			return figures.Play{Port: ends.DialPort, Server: figures.Command{Args: []string{"sh", "-c", server}},
 				Client: Words(fmt.Sprintf("cmtime -s %s -b %s -c %d", s.B.Addr, s.A.Addr, rxeConnections))}
 		},
 		Figure: func(_, client []byte) (float64, error) { return cmtimeRate(client) }}
@@ -142,28 +132,8 @@ func dialOver(who, what, over string, polling bool) (cases []figures.Case) {
 		if polling && !d.polls {
 			continue
 		}
-		play := func(s figures.Setting) figures.Play {
-			side := func(me, peer figures.Side) string {
-				return fmt.Sprintf("%s dial %s %s -local %s -peer %s", s.Bench, over, d.options, me.Addr, peer.Addr)
-			}
-			return figures.Play{Proto: "tcp", Port: dialPort, Server: Words(side(s.B, s.A)),
-				Client: Words(fmt.Sprintf("%s -sends -d %v", side(s.A, s.B), s.Duration))}
-		}
-		cases = append(cases, figures.Case{Name: "dial/" + who + "/" + d.name, Brief: what + ": " + d.brief, Unit: d.unit, Play: play,
-			Shared: shares[d.options] > 1, Figure: dialFigure(d.figure)})
+		cases = append(cases, figures.Case{Name: "dial/" + who + "/" + d.name, Brief: what + ": " + d.brief, Unit: d.unit, Shared: shares[d.options] > 1,
+			Play: endsPlay("dial", ends.DialPort, alike(over+" "+d.options)), Figure: endsFigure(d.figure)})
 	}
 	return cases
-}
-
-func dialFigure(of func(*dialFigures) float64) func(_, client []byte) (float64, error) {
-	return func(_, client []byte) (float64, error) {
-		var f *dialFigures
-		if err := json.Unmarshal(client, &f); err != nil || f == nil {
-			return 0, fmt.Errorf("no figures in %q (%v)", strings.TrimSpace(string(client)), err)
-		}
-		if v := of(f); v > 0 {
-			return v, nil
-		}
-		return 0, errNoResult
-	}
 }

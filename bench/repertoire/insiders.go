@@ -4,7 +4,6 @@ package repertoire
 // NAME", alone, at the client's end.
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 
@@ -45,8 +44,11 @@ func insideCase(name, measurement string, qps int, unit figures.Unit) figures.Ca
 			var r struct {
 				Value *float64 `json:"value"`
 			}
-			if err := json.Unmarshal(client, &r); err != nil || r.Value == nil {
-				return 0, fmt.Errorf("no value in %q (%v)", client, err)
+			if err := parse(client, &r); err != nil {
+				return 0, err
+			}
+			if r.Value == nil {
+				return 0, errNoResult
 			}
 			return *r.Value, nil
 		}}

@@ -1,7 +1,7 @@
 package repertoire
 
 // Both directions at once, and many connections. iperf3 has 128 connections at most, so beyond it,
-// and for messages that it has not, TCP is this program's own (package many): it runs itself with
+// and for messages that it has not, TCP is this program's own (package ends): it runs itself with
 // the word "many".
 
 import (
@@ -9,10 +9,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/goroce/goroce/bench/ends"
 	"github.com/goroce/goroce/bench/figures"
 )
-
-const manyPort = 18517
 
 // The bars demand nothing yet: they show how things stand.
 var (
@@ -102,27 +101,11 @@ func manyCases(ports []string) (cases []figures.Case) {
 func manyTCP(name string, connections, size, batch int, text string, unit figures.Unit) figures.Case {
 	return figures.Case{Name: "many/tcp/" + name, Unit: unit,
 		Brief: fmt.Sprintf("TCP, %d connections, one thread with epoll at each end, writes of %s", connections, strings.TrimSuffix(text, ",")),
-		Play: func(s figures.Setting) figures.Play {
-			side := func(me, peer figures.Side) string {
-				return fmt.Sprintf("%s many -local %s -peer %s -n %d -size %d", s.Bench, me.Addr, peer.Addr, connections, batch*size)
-			}
-			return figures.Play{Proto: "tcp", Port: manyPort, Server: Words(side(s.B, s.A)),
-				Client: Words(fmt.Sprintf("%s -sends -d %v", side(s.A, s.B), s.Duration))}
-		},
-		Figure: func(server, _ []byte) (float64, error) {
-			var r struct {
-				Bytes   float64 `json:"bytes"`
-				Seconds float64 `json:"seconds"`
-			}
-			if err := json.Unmarshal(server, &r); err != nil {
-				return 0, err
-			}
-			if r.Bytes == 0 || r.Seconds == 0 {
-				return 0, errNoResult
-			}
+		Play:  endsPlay("many", ends.ManyPort, alike(fmt.Sprintf("-n %d -size %d", connections, batch*size))),
+		Figure: endsFigure(func(r *ends.Result) float64 {
 			if unit == figures.Gbps {
-				return r.Bytes / r.Seconds * 8 / 1e9, nil
+				return float64(r.Bytes) / r.Seconds * 8 / 1e9
 			}
-			return r.Bytes / r.Seconds / float64(size) / 1e6, nil
-		}}
+			return float64(r.Bytes) / r.Seconds / float64(size) / 1e6
+		})}
 }

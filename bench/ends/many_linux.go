@@ -1,61 +1,39 @@
-//go:build linux
+package ends
 
-// Package many sends over many TCP connections at once, as a program does that is good at it: one
-// thread at each end, which epoll tells where there is something to do. It is what our queue pairs
-// are held against where iperf3 ends, at 128 connections.
+// Sending over many TCP connections at once, as a program does that is good at it: one thread at
+// each end, which epoll tells where there is something to do. It is what our queue pairs are held
+// against where iperf3 ends, at 128 connections.
 //
 // Stages: the server takes all connections; the client writes one message after the other to each
 // connection that has room, until its time is up; the server reads whatever is there, until all
 // have ended, and prints what it received.
-package many
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// Task is what an end is to do.
-type Task struct {
-	Local, Peer netip.Addr
-	Sends       bool // be the client
-	Connections int
-	Size        int // of a message, in bytes
-	Duration    time.Duration
-}
-
-// Result is what the server prints.
-type Result struct {
-	Bytes   uint64  `json:"bytes"`
-	Seconds float64 `json:"seconds"` // from the first byte to the last
-}
-
 const (
-	port = 18517
 	// most is how much is read at once, and how many connections epoll tells of at once.
 	most = 64 << 10
 	told = 256
 )
 
-// Run plays one end. The server prints its Result.
-func Run(out io.Writer, t Task) error {
+// many is an end. The server has the Result.
+func (t *Task) many(context.Context) (*Result, error) {
 	if t.Sends {
-		return t.send()
+		return nil, t.send()
 	}
-	r, err := t.receive()
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(out).Encode(r)
+	return t.receive()
 }
 
 // address is that of an end's listener.
-func address(a netip.Addr) unix.Sockaddr { return &unix.SockaddrInet4{Port: port, Addr: a.As4()} }
+func address(a netip.Addr) unix.Sockaddr { return &unix.SockaddrInet4{Port: ManyPort, Addr: a.As4()} }
 
 func socket() (int, error) { return unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0) }
 
@@ -135,6 +113,9 @@ func (t *Task) receive() (*Result, error) {
 				return nil, err
 			}
 		}
+	}
+	if r.Bytes == 0 {
+		return nil, errors.New("many: nothing has come")
 	}
 	r.Seconds = last.Sub(first).Seconds()
 	return &r, nil

@@ -1,6 +1,4 @@
-//go:build linux
-
-package loaded
+package ends
 
 // TCP: a connection for the stream and one for the small messages, which do not wait for more to
 // send. Both are read and written without blocking and by system calls alone; the runtime's poller
@@ -63,9 +61,9 @@ func moved(n int, err error) (int, error) {
 	return n, err
 }
 
-func tcpClient(t Task) (*gauge, error) {
+func tcpClient(t *Task) (*gauge, error) {
 	s, err := both(func() (net.Conn, error) {
-		return net.DialTimeout("tcp", netip.AddrPortFrom(t.Peer, port).String(), time.Minute)
+		return net.DialTimeout("tcp", netip.AddrPortFrom(t.Peer, LoadedPort).String(), time.Minute)
 	})
 	if err != nil {
 		return nil, err
@@ -105,8 +103,8 @@ func tcpClient(t Task) (*gauge, error) {
 }
 
 // tcpServer takes the stream and returns the small messages until the client leaves.
-func tcpServer(t Task) (*gauge, error) {
-	l, err := net.Listen("tcp", netip.AddrPortFrom(t.Local, port).String())
+func tcpServer(t *Task) (*gauge, error) {
+	l, err := net.Listen("tcp", netip.AddrPortFrom(t.Local, LoadedPort).String())
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,4 @@
-//go:build linux
-
-package loaded
+package ends
 
 // Our stack: one device at each end with two queue pairs, WRITEs of 64 KiB on one and SENDs of 8
 // bytes on the other, and one completion queue that a single goroutine polls.
@@ -147,8 +145,8 @@ func (e *endpoint) close() {
 	}
 }
 
-func roceClient(t Task) (*gauge, error) {
-	c, err := net.DialTimeout("tcp", netip.AddrPortFrom(t.Peer, port).String(), time.Minute)
+func roceClient(t *Task) (*gauge, error) {
+	c, err := net.DialTimeout("tcp", netip.AddrPortFrom(t.Peer, LoadedPort).String(), time.Minute)
 	if err != nil {
 		return nil, err
 	}
@@ -212,8 +210,8 @@ func (e *endpoint) call(g *gauge, stream []roce.SendWR) error {
 	return nil
 }
 
-func roceServer(t Task) (*gauge, error) {
-	l, err := net.Listen("tcp", netip.AddrPortFrom(t.Local, port).String())
+func roceServer(t *Task) (*gauge, error) {
+	l, err := net.Listen("tcp", netip.AddrPortFrom(t.Local, LoadedPort).String())
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,4 @@
-//go:build linux
-
-package dial
+package ends
 
 // What is done over the connections, each work with its client and its server.
 
@@ -29,8 +27,8 @@ var works = map[string]work{
 	"setup":  {setUps, each(hangUp)},
 }
 
-// warmUp is how much of its time a crowd works before it counts.
-const warmUp = 0.2
+// crowdWarmUp is how much of its time a crowd works before it counts.
+const crowdWarmUp = 0.2
 
 // each serves every connection by itself.
 func each(serve func(net.Conn, *Task) error) func(net.Listener, *Task) error {
@@ -113,7 +111,7 @@ func crowd(open func(context.Context, *Task) (again func() error, end func(), er
 		var mu sync.Mutex
 		var group sync.WaitGroup
 		all, errs := newTally(), make(chan error, t.Connections)
-		counts := time.Now().Add(time.Duration(warmUp * float64(t.Duration)))
+		counts := time.Now().Add(time.Duration(crowdWarmUp * float64(t.Duration)))
 		for range t.Connections {
 			group.Go(func() {
 				mine, err := client(ctx, t, open, counts)
@@ -129,7 +127,12 @@ func crowd(open func(context.Context, *Task) (again func() error, end func(), er
 		case err := <-errs:
 			return nil, err
 		default:
-			return all.result(t.Duration)
+			r := all.result()
+			if r.Exchanges == 0 {
+				return nil, errors.New("dial: nothing was done in time")
+			}
+			r.PerSecond = float64(r.Exchanges) / t.Duration.Seconds()
+			return r, nil
 		}
 	}
 }
@@ -148,9 +151,7 @@ func client(ctx context.Context, t *Task, open func(context.Context, *Task) (fun
 			return times, err
 		}
 		if start.After(counts) {
-			if err := times.since(start); err != nil {
-				return times, err
-			}
+			times.add(time.Since(start))
 		}
 	}
 	return times, nil
