@@ -28,9 +28,11 @@ type Task struct {
 	Sends       bool // be the client
 	Duration    time.Duration
 	// Over is "tcp"; or "roce" (loaded); or the kind of device that rsocket is on (dial).
-	Over        string
-	Device      string // loaded: of our stack
-	Depth       int    // loaded: messages of our stream under way; of TCP there is what its buffers take
+	Over   string
+	Device string // loaded: of our stack
+	// Depth is how many messages of our stream are under way (loaded); of TCP there is what its
+	// buffers take.
+	Depth       int
 	Work        string // dial: a name of works
 	Polling     bool   // dial: calls of rsocket that wait poll
 	Connections int    // many, dial: at a time
@@ -66,9 +68,10 @@ type Result struct {
 	P999      float64 `json:"p99.9_usec,omitempty"`
 	Exchanges int64   `json:"exchanges,omitempty"`
 	PerSecond float64 `json:"per_second,omitempty"` // round trips, requests or connections
-	Gbps      float64 `json:"gbps,omitempty"`       // of the stream: as acknowledged (loaded), until its end has arrived (dial)
-	Bytes     uint64  `json:"bytes,omitempty"`      // received
-	Seconds   float64 `json:"seconds,omitempty"`    // from the first byte to the last
+	// Gbps is of the stream: as acknowledged (loaded), until its end has arrived (dial).
+	Gbps    float64 `json:"gbps,omitempty"`
+	Bytes   uint64  `json:"bytes,omitempty"`   // received
+	Seconds float64 `json:"seconds,omitempty"` // from the first byte to the last
 
 	// Of our stack: packets that were sent again, and how often nothing was heard for too long.
 	Resent   uint64 `json:"resent,omitempty"`

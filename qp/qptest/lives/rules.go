@@ -287,20 +287,10 @@ func (k *work) clear() {
 
 // received holds the success of a receive against the request that it says has arrived.
 func (a *app) received(k *work, wc *qp.WC) {
-	var s *work
-	data := a.mem[k.own : k.own+k.len]
-	switch {
-	case wc.Opcode == qp.WCRecvRDMAWithImm:
-		s = a.w.works[uint64(wc.Imm)]
-	case k.life.over:
+	if k.life.over && wc.Opcode != qp.WCRecvRDMAWithImm {
 		return // the application has put something else there
-	default:
-		if a.cfg.Type == qp.UD {
-			data = data[qp.GRHSize:]
-			wc.ByteLen -= qp.GRHSize
-		}
-		s = a.w.works[binary.LittleEndian.Uint64(data)]
 	}
+	s, data := a.sentAs(wc, a.mem[k.own:k.own+k.len])
 	switch {
 	case s == nil || s.recv || s.to != a || int(wc.ByteLen) != s.len:
 		a.fail("receive %#x of %d bytes: nobody has sent that", k.id, wc.ByteLen)
@@ -317,6 +307,24 @@ func (a *app) received(k *work, wc *qp.WC) {
 		a.fail("receive %#x of %d bytes has brought more than that", k.id, s.len)
 	}
 	s.arrived, k.life.newest[nil] = true, s.id
+	a.invalidated(wc)
+}
+
+// sentAs finds what a message was sent as: its immediate says so, or what it has brought, which is
+// returned without a GRH.
+func (a *app) sentAs(wc *qp.WC, data []byte) (*work, []byte) {
+	if wc.Opcode == qp.WCRecvRDMAWithImm {
+		return a.w.works[uint64(wc.Imm)], data
+	}
+	if a.cfg.Type == qp.UD {
+		data = data[qp.GRHSize:]
+		wc.ByteLen -= qp.GRHSize
+	}
+	return a.w.works[binary.LittleEndian.Uint64(data)], data
+}
+
+// invalidated ends the grants whose key a message has taken back.
+func (a *app) invalidated(wc *qp.WC) {
 	if wc.Flags&qp.WCWithInv != 0 {
 		for _, g := range a.grants {
 			g.dead = g.dead || g.key == wc.InvalidatedRKey

@@ -7,7 +7,6 @@ package lives
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 
 	"github.com/goroce/goroce/mr"
@@ -227,17 +226,7 @@ func (a *app) completedShared(k *work, wc *qp.WC) {
 
 // receivedShared holds a success against the request that it says has arrived.
 func (a *app) receivedShared(k *work, wc *qp.WC, lives []*life) {
-	data := k.pool.mem[k.own:][:k.len]
-	var s *work
-	if wc.Opcode == qp.WCRecvRDMAWithImm {
-		s = a.w.works[uint64(wc.Imm)]
-	} else {
-		if a.cfg.Type == qp.UD {
-			data = data[qp.GRHSize:]
-			wc.ByteLen -= qp.GRHSize
-		}
-		s = a.w.works[binary.LittleEndian.Uint64(data)]
-	}
+	s, data := a.sentAs(wc, k.pool.mem[k.own:][:k.len])
 	if s == nil || s.recv || s.to != a || int(wc.ByteLen) != s.len {
 		a.fail("the shared request %#x of %d bytes: nobody has sent that", k.id, wc.ByteLen)
 		return
@@ -263,9 +252,5 @@ func (a *app) receivedShared(k *work, wc *qp.WC, lives []*life) {
 	if s.arrived = true; in != nil {
 		in.newest[k.pool] = s.id
 	}
-	if wc.Flags&qp.WCWithInv != 0 {
-		for _, g := range a.grants {
-			g.dead = g.dead || g.key == wc.InvalidatedRKey
-		}
-	}
+	a.invalidated(wc)
 }
