@@ -8,9 +8,12 @@ package roce
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/goroce/goroce/transport"
 )
 
 func TestWaitCancel(t *testing.T) {
@@ -69,45 +72,67 @@ func TestManyWaiters(t *testing.T) {
 // TestNotify uses a completion channel as verbs programs do: arm, poll, sleep. Every step of the
 // ping-pong would hang if one notification were lost.
 func TestNotify(t *testing.T) {
+	wait := func(e *end) (*CQ, error) { return e.ch.Wait(bg) }
 	overWires(t, func(t *testing.T, w wire2) {
-		a, b := connected(t, w, RC, 64)
-		next := func(e *end) {
-			var wcs [1]WC
-			for {
-				must(e.t, e.cq.ReqNotify(false))
-				n, err := e.cq.Poll(wcs[:])
-				must(e.t, err)
-				if n == 1 && wcs[0].Opcode == WCRecv {
-					return
-				}
-				if n == 0 {
-					if got := next(e.t, &e.ch.EventQueue); got != e.cq {
-						e.t.Errorf("another queue: %p", got)
-					}
-				}
-			}
-		}
-		const rounds = 500
-		for _, e := range []*end{a, b} {
-			for range 2 {
-				e.recv(0)
-			}
-		}
-		var peer sync.WaitGroup
-		peer.Go(func() {
-			for range rounds {
-				next(b)
-				b.recv(0)
-				b.post(SendWR{Opcode: WRSend})
-			}
-		})
-		for range rounds {
-			a.post(SendWR{Opcode: WRSend})
-			next(a)
-			a.recv(0)
-		}
-		peer.Wait()
+		t.Run("Get", func(t *testing.T) { notified(t, w, func(e *end) (*CQ, error) { return e.ch.Get(bg) }) })
+		t.Run("Wait", func(t *testing.T) { notified(t, w, wait) })
 	})
+	t.Run("Wait without a background", func(t *testing.T) { notified(t, wire2{open: openBare}, wait) })
+}
+
+// openBare makes devices that only their users run.
+func openBare(t testing.TB, wrap func(transport.Port) transport.Port) (a, b *Device) {
+	segment := fmt.Sprintf("pipe:test-%d", serial.Add(1))
+	var ends [2]*Device
+	for i := range ends {
+		d, err := Open(segment, &Config{Wrap: wrap, NoBackground: true})
+		must(t, err)
+		t.Cleanup(func() { must(t, d.Close()) })
+		ends[i] = d
+	}
+	return ends[0], ends[1]
+}
+
+func notified(t *testing.T, w wire2, event func(*end) (*CQ, error)) {
+	a, b := connected(t, w, RC, 64)
+	next := func(e *end) {
+		var wcs [1]WC
+		for {
+			must(e.t, e.cq.ReqNotify(false))
+			n, err := e.cq.Poll(wcs[:])
+			must(e.t, err)
+			if n == 1 && wcs[0].Opcode == WCRecv {
+				return
+			}
+			if n == 0 {
+				got, err := event(e)
+				must(e.t, err)
+				if got != e.cq {
+					e.t.Errorf("another queue: %p", got)
+				}
+			}
+		}
+	}
+	const rounds = 500
+	for _, e := range []*end{a, b} {
+		for range 2 {
+			e.recv(0)
+		}
+	}
+	var peer sync.WaitGroup
+	peer.Go(func() {
+		for range rounds {
+			next(b)
+			b.recv(0)
+			b.post(SendWR{Opcode: WRSend})
+		}
+	})
+	for range rounds {
+		a.post(SendWR{Opcode: WRSend})
+		next(a)
+		a.recv(0)
+	}
+	peer.Wait()
 }
 
 // TestPassiveTarget: an application that does nothing at all is served by the background: writes

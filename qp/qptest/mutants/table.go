@@ -297,6 +297,8 @@ var mutants = []mutant{
 		{"roce/internal/soft/wait.go", "		if c.Channel != nil {\n			c.Channel.rouse()\n		}\n", ""}}},
 	{"relief: who waits for a channel sleeps on when it is closed", []string{"roce/internal/soft TestSteps/closes_it"}, []edit{
 		{"roce/internal/soft/wait.go", "	ch.closed.Store(true)\n	ch.rouse()\n", "	ch.closed.Store(true)\n"}}},
+	{"relief: a poll behind an event that was waited for means that the application polls on", []string{"roce/internal/soft TestReliefExchangeByChannel"}, []edit{
+		{"roce/internal/soft/cq.go", " || c.Channel != nil && c.Channel.loop.Load() == heard", ""}}},
 	{"an event is no edge while another waits", []string{"roce TestEventFDEdges"}, []edit{
 		{"roce/eventqueue.go", "	q.raised = false // an edge for each event\n", ""}}},
 	{"relief: it goes to sleep with mail", []string{"roce/internal/soft TestSteps/one_waits,_a_packet_strays"}, []edit{

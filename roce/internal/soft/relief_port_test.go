@@ -335,9 +335,13 @@ type talk struct {
 }
 
 func (w *reliefWorld) talk(typ QPType, peer uint32) *talk {
+	return w.talkBy(CQInit{CQE: 256}, typ, peer)
+}
+
+func (w *reliefWorld) talkBy(init CQInit, typ QPType, peer uint32) *talk {
 	c := &talk{w: w, peer: peer, next: 7}
 	var err error
-	c.cq, err = w.d.CreateCQ(CQInit{CQE: 256})
+	c.cq, err = w.d.CreateCQ(init)
 	must(w.t, err)
 	c.qp, err = createQP(w.pd, QPInit{Type: typ, SendCQ: c.cq})
 	must(w.t, err)

@@ -13,6 +13,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -70,7 +71,9 @@ type flowEnd struct {
 	cq       *CQ
 	qp       *QP
 	told     chan struct{} // holds a token after a completion that ReqNotify asked for
-	notified bool          // it uses ReqNotify, and never Wait
+	notified bool          // it uses ReqNotify, and never Wait of the queue
+	channel  *Channel
+	event    *atomic.Bool // of the channel
 }
 
 func newFlow(t *testing.T, a, b *Device, typ QPType, seed uint64) *flow {
@@ -82,8 +85,10 @@ func newFlow(t *testing.T, a, b *Device, typ QPType, seed uint64) *flow {
 		var err error
 		e.pd, err = d.AllocPD()
 		must(t, err)
-		e.told = make(chan struct{}, 1)
-		e.cq, err = d.CreateCQ(CQInit{CQE: 64, Notify: func() {
+		e.told, e.event = make(chan struct{}, 1), new(atomic.Bool)
+		e.channel = d.NewChannel(e.event.Load, e.told)
+		e.cq, err = d.CreateCQ(CQInit{CQE: 64, Channel: e.channel, Notify: func() {
+			e.event.Store(true)
 			select {
 			case e.told <- struct{}{}:
 			default:
@@ -175,7 +180,7 @@ func (f *flow) next(e *flowEnd) {
 	f.check(postRecv(e.qp, RecvWR{}))
 }
 
-// notify arms, looks, and sleeps on the channel.
+// notify arms, looks, and waits for the channel, by Wait or for its token.
 func (e *flowEnd) notify(wcs []WC) (n int, err error) {
 	for {
 		if err = e.cq.ReqNotify(false); err != nil {
@@ -184,7 +189,20 @@ func (e *flowEnd) notify(wcs []WC) (n int, err error) {
 		if n, err = e.cq.Poll(wcs); n > 0 || err != nil {
 			return n, err
 		}
-		<-e.told
+		switch e.IntN(3) {
+		case 0:
+			<-e.told
+		case 1:
+			e.channel.spin.Store(0) // it sleeps at once
+			fallthrough
+		default:
+			e.channel.Wait(context.Background())
+			select {
+			case <-e.told:
+			default:
+			}
+		}
+		e.event.Store(false)
 	}
 }
 

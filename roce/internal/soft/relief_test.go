@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,6 +54,49 @@ func TestReliefExchange(t *testing.T) {
 			continue // not trusted yet
 		}
 		if len(sends) != 1 || len(sends[0]) != 2 || sends[0][0].op != wire.RCSendOnly || sends[0][1].op != wire.RCAcknowledge {
+			t.Fatalf("exchange %d: not the answer and the ACK in one Send, but %+v", i, sends)
+		}
+	}
+	w.undisturbed(before)
+	if n := w.d.Stats().Lane.Wakes; n != 0 {
+		t.Errorf("%d wakes", n)
+	}
+}
+
+// TestReliefExchangeByChannel is the same of an edge-triggered loop: it arms, polls until nothing
+// is left, and waits for the channel (one, ACK).
+func TestReliefExchangeByChannel(t *testing.T) {
+	w := newReliefWorld(t)
+	var event atomic.Bool
+	token := make(chan struct{}) // nobody is to need it
+	channel := w.d.NewChannel(event.Load, token)
+	channel.spin.Store(0)
+	c := w.talkBy(CQInit{CQE: 256, Channel: channel, Notify: func() { event.Store(true) }}, RC, 5)
+	c.recv()
+	w.settle()
+	before := w.port.seen(transport.Background)
+	var wcs [2]WC
+	for i := range 100 {
+		must(t, c.cq.ReqNotify(false))
+		if n, err := c.cq.Poll(wcs[:]); n != 0 || err != nil {
+			t.Fatalf("exchange %d: %d completions, %v", i, n, err)
+		}
+		channel.spin.Store(0)
+		result := make(chan bool)
+		go func() { result <- channel.Wait(context.Background()) }()
+		w.port.asleep(transport.Relief)
+		w.port.left()
+		c.says()
+		if !<-result || !event.Swap(false) {
+			t.Fatalf("exchange %d: no event", i)
+		}
+		if n, err := c.cq.Poll(wcs[:]); n != 1 || err != nil || wcs[0].Opcode != qp.WCRecv {
+			t.Fatalf("exchange %d: %d completions, %v, %+v", i, n, err, wcs[0])
+		}
+		c.recv()
+		c.send(0)
+		sends := w.port.left()
+		if i >= drive.PromptAsleep && (len(sends) != 1 || len(sends[0]) != 2 || sends[0][1].op != wire.RCAcknowledge) {
 			t.Fatalf("exchange %d: not the answer and the ACK in one Send, but %+v", i, sends)
 		}
 	}

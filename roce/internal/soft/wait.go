@@ -115,7 +115,7 @@ func (c *CQ) ReqNotify(solicitedOnly bool) error {
 	}
 	c.wanted.Store(true)
 	c.arm(solicitedOnly)
-	if c.Channel == nil || !c.Channel.comes.Swap(false) {
+	if c.Channel == nil || c.Channel.loop.Swap(noLoop) == noLoop {
 		c.stopPolling()
 		c.handOver()
 	}
@@ -264,9 +264,22 @@ type Channel struct {
 	there  func() bool     // whether there is an event: any goroutine, in a turn too
 	ready  <-chan struct{} // a token can be received when there may be one
 	closed atomic.Bool
-	// somebody had to wait for the last event: who arms a queue after that is about to come back,
-	// and the background need not be woken
-	comes atomic.Bool
+	loop   atomic.Int32
+}
+
+// What is known of an application that waits for events: had to wait for the last one (heard), and
+// has found a queue empty since (drained). Until it arms a queue it is believed to be in a loop,
+// and to come back to Wait: its polls do not mean that it polls on, and the background is not woken
+// for what it leaves. One that polls on instead has a lease from its next poll on.
+const (
+	noLoop int32 = iota
+	drained
+	heard
+)
+
+// pollsOn tells whether a poll that finds its queue empty means that the application polls on.
+func (c *CQ) pollsOn() bool {
+	return !c.armed() && !(c.Channel != nil && c.Channel.loop.CompareAndSwap(heard, drained))
 }
 
 // NewChannel makes a channel, for completion queues of this device.
@@ -283,7 +296,7 @@ func (ch *Channel) Wait(ctx context.Context) bool {
 	if ch.there() {
 		return true
 	}
-	ch.comes.Store(true)
+	ch.loop.Store(heard)
 	for !ch.polls() {
 		switch {
 		case ctx.Err() != nil || ch.closed.Load():
