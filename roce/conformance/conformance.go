@@ -48,8 +48,8 @@ type Case struct {
 
 // Cases returns all cases.
 func Cases() (all []Case) {
-	for _, list := range [][]Case{messages(), datagrams(), rows(), rights(), placement(), failures(), errorCases(), mistakeCases(), shared(),
-		lives(), completionQueues(), waits()} {
+	for _, list := range [][]Case{messages(), datagrams(), rows(), rights(), placement(), failures(), errorCases(),
+		mistakeCases(), shared(), lives(), completionQueues(), waits()} {
 		all = append(all, list...)
 	}
 	return all

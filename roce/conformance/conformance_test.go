@@ -98,7 +98,9 @@ func within(t *testing.T, first, second *roce.Device, once bool) {
 		o.Second = true
 		other <- Play(context.Background(), second, there, o, func(Result) {})
 	}()
-	tell(t, first.Name()+" and "+second.Name(), func(each func(Result)) error { return Play(context.Background(), first, here, playing(once), each) })
+	tell(t, first.Name()+" and "+second.Name(), func(each func(Result)) error {
+		return Play(context.Background(), first, here, playing(once), each)
+	})
 	if err := <-other; err != nil {
 		t.Error(err)
 	}

@@ -44,8 +44,8 @@ func datagramsAct(e *End) {
 	for i, n := range datagramSizes {
 		copy(e.Buf, pattern(n, i))
 		e.Sync()
-		e.Send(roce.SendWR{Opcode: roce.WRSendWithImm, Flags: roce.SendSignaled, Imm: immediate, SGL: []roce.SGE{e.MR.SGE(0, n)},
-			AH: ah, RemoteQPN: e.Peer.Endpoint.QPN, RemoteQKey: qkey})
+		e.Send(roce.SendWR{Opcode: roce.WRSendWithImm, Flags: roce.SendSignaled, Imm: immediate,
+			SGL: []roce.SGE{e.MR.SGE(0, n)}, AH: ah, RemoteQPN: e.Peer.Endpoint.QPN, RemoteQKey: qkey})
 		e.Good(roce.WCSend)
 		e.Sync()
 	}
@@ -89,7 +89,14 @@ func answeredServes(e *End) {
 	ah, err := e.PD.CreateAHFromWC(e.ctx, &wc, e.Buf[:roce.GRHSize])
 	e.Must(err)
 	e.later(func() error { return e.PD.DestroyAH(ah) })
-	e.Send(roce.SendWR{Opcode: roce.WRSend, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(roce.GRHSize, 64)}, AH: ah, RemoteQPN: wc.SrcQP, RemoteQKey: qkey})
+	e.Send(roce.SendWR{
+		Opcode:     roce.WRSend,
+		Flags:      roce.SendSignaled,
+		SGL:        []roce.SGE{e.MR.SGE(roce.GRHSize, 64)},
+		AH:         ah,
+		RemoteQPN:  wc.SrcQP,
+		RemoteQKey: qkey,
+	})
 	e.Good(roce.WCSend)
 }
 
@@ -99,7 +106,13 @@ func answeredActs(e *End) {
 	copy(e.Buf, pattern(64, 1))
 	e.Recv(2, 1024, roce.GRHSize+64)
 	e.Sync()
-	e.Send(roce.SendWR{Opcode: roce.WRSend, SGL: []roce.SGE{e.MR.SGE(0, 64)}, AH: ah, RemoteQPN: e.Peer.Endpoint.QPN, RemoteQKey: qkey})
+	e.Send(roce.SendWR{
+		Opcode:     roce.WRSend,
+		SGL:        []roce.SGE{e.MR.SGE(0, 64)},
+		AH:         ah,
+		RemoteQPN:  e.Peer.Endpoint.QPN,
+		RemoteQKey: qkey,
+	})
 	e.Good(roce.WCRecv)
 	e.Same(e.Buf[1024+roce.GRHSize:][:64], 1)
 }
@@ -110,7 +123,14 @@ func otherKeyActs(e *End) {
 	ah := handle(e, e.Peer.Endpoint.GID)
 	e.Sync()
 	for i, key := range []uint32{qkey + 1, qkey} {
-		e.Send(roce.SendWR{Opcode: roce.WRSendWithImm, Flags: roce.SendSignaled, Imm: uint32(i), AH: ah, RemoteQPN: e.Peer.Endpoint.QPN, RemoteQKey: key})
+		e.Send(roce.SendWR{
+			Opcode:     roce.WRSendWithImm,
+			Flags:      roce.SendSignaled,
+			Imm:        uint32(i),
+			AH:         ah,
+			RemoteQPN:  e.Peer.Endpoint.QPN,
+			RemoteQKey: key,
+		})
 		e.Good(roce.WCSend)
 	}
 }
@@ -177,7 +197,8 @@ func groupServes(e *End) {
 		e.Tell(n)
 	}
 	wc := wcs[0]
-	e.Check(wc.Status == roce.WCSuccess && wc.Opcode == roce.WCRecv && wc.ByteLen == roce.GRHSize+64 && wc.SrcQP == e.Peer.Endpoint.QPN, "%+v", wc)
+	e.Check(wc.Status == roce.WCSuccess && wc.Opcode == roce.WCRecv && wc.ByteLen == roce.GRHSize+64 &&
+		wc.SrcQP == e.Peer.Endpoint.QPN, "%+v", wc)
 	e.Same(e.Buf[roce.GRHSize:][:64], 7)
 	e.Must(e.QP.DetachMcast(g))
 	e.Refused("detaching twice", e.QP.DetachMcast(g), roce.ErrInvalid)
@@ -196,7 +217,14 @@ func groupActs(e *End) {
 	e.Sync()
 	const multicastQPN = 0xffffff
 	for sent, came := 1, 0; came == 0; sent++ {
-		e.Send(roce.SendWR{Opcode: roce.WRSend, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(0, 64)}, AH: ah, RemoteQPN: multicastQPN, RemoteQKey: qkey})
+		e.Send(roce.SendWR{
+			Opcode:     roce.WRSend,
+			Flags:      roce.SendSignaled,
+			SGL:        []roce.SGE{e.MR.SGE(0, 64)},
+			AH:         ah,
+			RemoteQPN:  multicastQPN,
+			RemoteQKey: qkey,
+		})
 		e.Good(roce.WCSend)
 		e.Tell(sent)
 		e.Hear(&came)

@@ -185,6 +185,18 @@ func (e *End) Connect(o roce.ConnectOptions) {
 // Send posts send work requests.
 func (e *End) Send(wrs ...roce.SendWR) { e.Must(e.QP.PostSend(wrs...)) }
 
+// reach is a request that works on the other end's memory, from its beginning, with n bytes at off
+// of ours.
+func (e *End) reach(op roce.WROpcode, off, n int) roce.SendWR {
+	return roce.SendWR{
+		Opcode:     op,
+		Flags:      roce.SendSignaled,
+		SGL:        []roce.SGE{e.MR.SGE(off, n)},
+		RemoteAddr: e.Peer.Addr,
+		RKey:       e.Peer.RKey,
+	}
+}
+
 // Recv posts a receive for n bytes at off.
 func (e *End) Recv(id uint64, off, n int) {
 	e.Must(e.QP.PostRecv(roce.RecvWR{WRID: id, SGL: []roce.SGE{e.MR.SGE(off, n)}}))
@@ -201,7 +213,8 @@ func (e *End) Any() roce.WC {
 // Good waits for the next completion, which must be a success of the operation.
 func (e *End) Good(op roce.WCOpcode) roce.WC {
 	wc := e.Any()
-	e.Check(wc.Status == roce.WCSuccess, "request %d ended with %v, vendor error %d; want %v", wc.WRID, wc.Status, wc.VendorErr, op)
+	e.Check(wc.Status == roce.WCSuccess, "request %d ended with %v, vendor error %d; want %v", wc.WRID, wc.Status,
+		wc.VendorErr, op)
 	e.Check(wc.Opcode == op, "request %d completed as %v, want %v", wc.WRID, wc.Opcode, op)
 	return wc
 }

@@ -104,8 +104,8 @@ var (
 	stoppedHere  = outcome{status: roce.WCLocProtErr, state: roce.StateSQE}
 	noAnswer     = outcome{status: roce.WCRetryExcErr, state: roce.StateErr}
 	neverReady   = outcome{status: roce.WCRNRRetryExcErr, state: roce.StateErr, nak: rnrNAK}
-	againstRules = outcome{status: roce.WCRemInvReqErr, state: roce.StateErr, servingState: roce.StateErr, nak: invReqNAK,
-		events: []roce.EventType{roce.EventQPReqErr}}
+	againstRules = outcome{status: roce.WCRemInvReqErr, state: roce.StateErr, servingState: roce.StateErr,
+		nak: invReqNAK, events: []roce.EventType{roce.EventQPReqErr}}
 	noRight = outcome{status: roce.WCRemAccessErr, state: roce.StateErr, servingState: roce.StateErr, nak: accessNAK,
 		events: []roce.EventType{roce.EventQPAccessErr}}
 	badReceive = outcome{status: roce.WCRemOpErr, state: roce.StateErr, servingState: roce.StateErr, nak: opNAK,
@@ -145,12 +145,20 @@ var operations = []operation{
 	{"FETCH ADD", roce.SendWR{Opcode: roce.WRAtomicFetchAndAdd, CompareAdd: 1}, 8, 8, roce.RemoteAtomic, 0},
 	{"COMPARE SWAP", roce.SendWR{Opcode: roce.WRAtomicCmpAndSwp, Swap: 1}, 8, 8, roce.RemoteAtomic, 0},
 	{"ATOMIC WRITE", roce.SendWR{Opcode: roce.WRAtomicWrite, Swap: 1}, 8, 0, roce.RemoteWrite, roce.CapAtomicWrite},
-	{"FLUSH", roce.SendWR{Opcode: roce.WRFlush, Flush: roce.FlushInfo{Length: data, Placement: globally}}, data, 0, roce.FlushGlobal, roce.CapFlushGlobal},
+	{"FLUSH", roce.SendWR{Opcode: roce.WRFlush, Flush: roce.FlushInfo{Length: data, Placement: globally}}, data, 0,
+		roce.FlushGlobal, roce.CapFlushGlobal},
 }
 
 // remotely are the conditions of an operation on memory of the peer.
 func (o *operation) remotely() []condition {
-	c := condition{typ: roce.RC, caps: o.caps, wr: o.wr, n: o.local, to: memory{access: everything | o.right}, want: noRight}
+	c := condition{
+		typ:  roce.RC,
+		caps: o.caps,
+		wr:   o.wr,
+		n:    o.local,
+		to:   memory{access: everything | o.right},
+		want: noRight,
+	}
 	at := func(off int) func(*condition) { return func(c *condition) { c.wr.RemoteAddr = uint64(off) } }
 	key := func(k keyOf) func(*condition) { return func(c *condition) { c.to.key = k } }
 	return variants(c, o.name+" ", []variant{
@@ -207,7 +215,8 @@ func conditions() (all []condition) {
 	for _, o := range append([]operation{{name: "SEND", wr: aSend, local: data}}, operations[:4]...) {
 		all = append(all, o.locally()...)
 	}
-	for _, list := range [][]condition{windowConditions, unreliable, datagramConditions, sharedConditions, xrcConditions} {
+	for _, list := range [][]condition{windowConditions, unreliable, datagramConditions, sharedConditions,
+		xrcConditions} {
 		all = append(all, list...)
 	}
 	return all
@@ -231,25 +240,33 @@ func into(m memory) []memory {
 
 // reliable are rows of RC.
 var reliable = []condition{
-	{name: "SEND that is longer than the receive", wr: aSend, n: data, recvs: tooShort, want: againstRules.with(roce.WCLocLenErr)},
-	{name: "SEND to a receive with an lkey that nobody has", wr: aSend, n: data, recvs: into(memory{key: nobody}), want: badReceive},
-	{name: "SEND to a receive with an lkey of another domain", wr: aSend, n: data, recvs: into(memory{key: otherDomain}), want: badReceive},
-	{name: "SEND to a receive in memory that is not for writing", wr: aSend, n: data, recvs: into(memory{access: roce.RemoteRead}), want: badReceive},
-	{name: "SEND to a receive past the end of its region", wr: aSend, n: data, recvs: into(memory{off: regionSize - 8}), want: badReceive},
+	{name: "SEND that is longer than the receive", wr: aSend, n: data, recvs: tooShort,
+		want: againstRules.with(roce.WCLocLenErr)},
+	{name: "SEND to a receive with an lkey that nobody has", wr: aSend, n: data, recvs: into(memory{key: nobody}),
+		want: badReceive},
+	{name: "SEND to a receive with an lkey of another domain", wr: aSend, n: data,
+		recvs: into(memory{key: otherDomain}), want: badReceive},
+	{name: "SEND to a receive in memory that is not for writing", wr: aSend, n: data,
+		recvs: into(memory{access: roce.RemoteRead}), want: badReceive},
+	{name: "SEND to a receive past the end of its region", wr: aSend, n: data, recvs: into(memory{off: regionSize - 8}),
+		want: badReceive},
 	{name: "SEND without a receive, rnr_retry 0", wr: aSend, n: data, acting: once, serving: quickly, want: neverReady},
-	{name: "SEND without a receive, rnr_retry 1", wr: aSend, n: data, acting: twice, serving: quickly, want: neverReady},
+	{name: "SEND without a receive, rnr_retry 1", wr: aSend, n: data, acting: twice, serving: quickly,
+		want: neverReady},
 	{name: "SEND before its receive", wr: aSend, n: data, recvs: room, peer: late, serving: quickly,
 		want: outcome{receives: []roce.WCStatus{roce.WCSuccess}}},
-	{name: "WRITE with immediate without a receive", wr: aWriteImm, n: data, acting: twice, serving: quickly, want: neverReady},
-	{name: "WRITE with immediate and a key that nobody has", wr: aWriteImm, n: data, to: memory{key: nobody}, recvs: room,
-		want: noRight.with(roce.WCRemAccessErr)},
-	{name: "WRITE with immediate without the right of the queue pair", wr: aWriteImm, n: data, serving: grantless, recvs: room,
-		want: againstRules.with(roce.WCRemInvReqErr)},
+	{name: "WRITE with immediate without a receive", wr: aWriteImm, n: data, acting: twice, serving: quickly,
+		want: neverReady},
+	{name: "WRITE with immediate and a key that nobody has", wr: aWriteImm, n: data, to: memory{key: nobody},
+		recvs: room, want: noRight.with(roce.WCRemAccessErr)},
+	{name: "WRITE with immediate without the right of the queue pair", wr: aWriteImm, n: data, serving: grantless,
+		recvs: room, want: againstRules.with(roce.WCRemInvReqErr)},
 	{name: "WRITE of nothing with a key that nobody has", wr: aWrite, to: memory{key: nobody}},
 	{name: "READ of nothing with a key that nobody has", wr: aRead, to: memory{key: nobody}},
 	{name: "READ with max_rd_atomic 0", wr: aRead, n: data, acting: askingNone, want: undoable},
 	{name: "READ with max_dest_rd_atomic 0", wr: aRead, n: data, serving: servingNone, want: againstRules},
-	{name: "FETCH ADD with max_dest_rd_atomic 0", wr: roce.SendWR{Opcode: roce.WRAtomicFetchAndAdd}, n: 8, serving: servingNone, want: againstRules},
+	{name: "FETCH ADD with max_dest_rd_atomic 0", wr: roce.SendWR{Opcode: roce.WRAtomicFetchAndAdd}, n: 8,
+		serving: servingNone, want: againstRules},
 	{name: "SEND to a queue pair that was closed", wr: aSend, n: data, acting: impatient, peer: closed, want: noAnswer},
 	{name: "SEND to a queue pair that was reset", wr: aSend, n: data, acting: impatient, peer: reset, want: noAnswer},
 	{name: "SEND to a queue pair that has failed", wr: aSend, n: data, acting: impatient, peer: failed, want: noAnswer},
@@ -263,23 +280,35 @@ const readable = roce.LocalWrite | roce.RemoteRead
 
 // windowConditions are rows of memory windows and of keys that are taken back.
 var windowConditions = []condition{
-	{name: "WRITE through a window that is for reading", wr: aWrite, n: data, to: memory{key: theWindow}, want: noRight},
-	{name: "READ past the end of a window", wr: roce.SendWR{Opcode: roce.WRRead, RemoteAddr: regionSize/2 - 8}, n: data, to: memory{key: theWindow}, want: noRight},
-	{name: "READ through a window of another queue pair", wr: aRead, n: data, to: memory{key: otherWindow}, want: noRight},
+	{name: "WRITE through a window that is for reading", wr: aWrite, n: data, to: memory{key: theWindow},
+		want: noRight},
+	{name: "READ past the end of a window", wr: roce.SendWR{Opcode: roce.WRRead, RemoteAddr: regionSize/2 - 8}, n: data,
+		to: memory{key: theWindow}, want: noRight},
+	{name: "READ through a window of another queue pair", wr: aRead, n: data, to: memory{key: otherWindow},
+		want: noRight},
 	{name: "READ through a window that is not bound", wr: aRead, n: data, to: memory{key: freeWindow}, want: noRight},
-	{name: "READ with the key that a window of type 1 had", wr: aRead, n: data, to: memory{key: reboundWindow}, want: noRight},
-	{name: "SEND that invalidates a key that nobody has", wr: aSendInv, n: data, to: memory{key: nobody}, recvs: room, want: failedLater},
+	{name: "READ with the key that a window of type 1 had", wr: aRead, n: data, to: memory{key: reboundWindow},
+		want: noRight},
+	{name: "SEND that invalidates a key that nobody has", wr: aSendInv, n: data, to: memory{key: nobody}, recvs: room,
+		want: failedLater},
 	{name: "SEND that invalidates a region", wr: aSendInv, n: data, recvs: room, want: failedLater},
-	{name: "SEND that invalidates a window of type 1", wr: aSendInv, n: data, to: memory{key: firstWindow}, recvs: room, want: failedLater},
-	{name: "SEND that invalidates a window of another queue pair", wr: aSendInv, n: data, to: memory{key: otherWindow}, recvs: room, want: failedLater},
-	{name: "LOCAL_INV of a key that nobody has", wr: roce.SendWR{Opcode: roce.WRLocalInv}, from: memory{key: nobody}, want: undoable},
+	{name: "SEND that invalidates a window of type 1", wr: aSendInv, n: data, to: memory{key: firstWindow}, recvs: room,
+		want: failedLater},
+	{name: "SEND that invalidates a window of another queue pair", wr: aSendInv, n: data, to: memory{key: otherWindow},
+		recvs: room, want: failedLater},
+	{name: "LOCAL_INV of a key that nobody has", wr: roce.SendWR{Opcode: roce.WRLocalInv}, from: memory{key: nobody},
+		want: undoable},
 	{name: "LOCAL_INV of a region", wr: roce.SendWR{Opcode: roce.WRLocalInv}, want: undoable},
-	{name: "LOCAL_INV of a window of type 1", wr: roce.SendWR{Opcode: roce.WRLocalInv}, from: memory{key: firstWindow}, want: undoable},
-	{name: "BIND_MW to a region without the right", wr: binding(0, 8, roce.RemoteRead), from: memory{access: readable}, want: unbindable},
-	{name: "BIND_MW past the end of the region", wr: binding(regionSize-8, 16, roce.RemoteRead), from: memory{access: readable | roce.MWBind}, want: unbindable},
+	{name: "LOCAL_INV of a window of type 1", wr: roce.SendWR{Opcode: roce.WRLocalInv}, from: memory{key: firstWindow},
+		want: undoable},
+	{name: "BIND_MW to a region without the right", wr: binding(0, 8, roce.RemoteRead), from: memory{access: readable},
+		want: unbindable},
+	{name: "BIND_MW past the end of the region", wr: binding(regionSize-8, 16, roce.RemoteRead),
+		from: memory{access: readable | roce.MWBind}, want: unbindable},
 	{name: "BIND_MW for writing to a region that is not", wr: binding(0, 8, roce.RemoteWrite),
 		from: memory{access: roce.RemoteRead | roce.MWBind}, want: unbindable},
-	{name: "BIND_MW of nothing, type 2", wr: binding(0, 0, roce.RemoteRead), from: memory{access: readable | roce.MWBind}, want: unbindable},
+	{name: "BIND_MW of nothing, type 2", wr: binding(0, 0, roce.RemoteRead),
+		from: memory{access: readable | roce.MWBind}, want: unbindable},
 }
 
 // binding binds a fresh window.
@@ -291,32 +320,39 @@ func binding(off, n uint64, access roce.Access) roce.SendWR {
 // (section 6.4).
 var unreliable = []condition{
 	{name: "UC WRITE with a key that nobody has", typ: roce.UC, wr: aWrite, n: data, to: memory{key: nobody}},
-	{name: "UC WRITE past the end", typ: roce.UC, wr: roce.SendWR{Opcode: roce.WRWrite, RemoteAddr: regionSize - 8}, n: data},
+	{name: "UC WRITE past the end", typ: roce.UC, wr: roce.SendWR{Opcode: roce.WRWrite, RemoteAddr: regionSize - 8},
+		n: data},
 	{name: "UC WRITE without the right to the region", typ: roce.UC, wr: aWrite, n: data, to: memory{access: readable}},
 	{name: "UC WRITE without the right of the queue pair", typ: roce.UC, wr: aWrite, n: data, serving: grantless},
 	{name: "UC WRITE with immediate without a receive", typ: roce.UC, wr: aWriteImm, n: data, peer: deaf},
 	{name: "UC SEND without a receive", typ: roce.UC, wr: aSend, n: data, peer: deaf},
 	{name: "UC SEND that is longer than the receive", typ: roce.UC, wr: aSend, n: data, recvs: tooShort},
-	{name: "UC SEND to a receive with an lkey that nobody has", typ: roce.UC, wr: aSend, n: data, recvs: into(memory{key: nobody}),
-		want: outcome{receives: []roce.WCStatus{roce.WCLocProtErr}}},
+	{name: "UC SEND to a receive with an lkey that nobody has", typ: roce.UC, wr: aSend, n: data,
+		recvs: into(memory{key: nobody}), want: outcome{receives: []roce.WCStatus{roce.WCLocProtErr}}},
 	{name: "UC SEND to a queue pair that was closed", typ: roce.UC, wr: aSend, n: data, peer: closed},
-	{name: "UC SEND with an lkey that nobody has", typ: roce.UC, wr: aSend, n: data, from: memory{key: nobody}, want: stoppedHere},
-	{name: "UC LOCAL_INV of a key that nobody has", typ: roce.UC, wr: roce.SendWR{Opcode: roce.WRLocalInv}, from: memory{key: nobody},
-		want: outcome{status: roce.WCLocQPOpErr, state: roce.StateSQE}},
+	{name: "UC SEND with an lkey that nobody has", typ: roce.UC, wr: aSend, n: data, from: memory{key: nobody},
+		want: stoppedHere},
+	{name: "UC LOCAL_INV of a key that nobody has", typ: roce.UC, wr: roce.SendWR{Opcode: roce.WRLocalInv},
+		from: memory{key: nobody}, want: outcome{status: roce.WCLocQPOpErr, state: roce.StateSQE}},
 }
 
 const datagram = roce.GRHSize + data
 
 // datagramConditions are rows of UD.
 var datagramConditions = []condition{
-	{name: "UD SEND with another Q_Key", typ: roce.UD, wr: roce.SendWR{Opcode: roce.WRSend, RemoteQKey: 1}, n: data, recvs: []memory{{n: datagram}}},
-	{name: "UD SEND to a queue pair that nobody has", typ: roce.UD, wr: roce.SendWR{Opcode: roce.WRSend, RemoteQPN: 1 << 20}, n: data, recvs: []memory{{n: datagram}}},
+	{name: "UD SEND with another Q_Key", typ: roce.UD, wr: roce.SendWR{Opcode: roce.WRSend, RemoteQKey: 1}, n: data,
+		recvs: []memory{{n: datagram}}},
+	{name: "UD SEND to a queue pair that nobody has", typ: roce.UD,
+		wr: roce.SendWR{Opcode: roce.WRSend, RemoteQPN: 1 << 20}, n: data, recvs: []memory{{n: datagram}}},
 	{name: "UD SEND without a receive", typ: roce.UD, wr: aSend, n: data, peer: deaf},
-	{name: "UD SEND that is longer than the receive", typ: roce.UD, wr: aSend, n: data, recvs: []memory{{n: datagram - 1}}},
-	{name: "UD SEND to a receive with an lkey that nobody has", typ: roce.UD, wr: aSend, n: data, recvs: []memory{{key: nobody, n: datagram}},
-		want: outcome{receives: []roce.WCStatus{roce.WCLocProtErr}}},
-	{name: "UD SEND that is longer than a packet", typ: roce.UD, wr: aSend, n: 4096 + 8, want: outcome{status: roce.WCLocLenErr, state: roce.StateSQE}},
-	{name: "UD SEND with an lkey that nobody has", typ: roce.UD, wr: aSend, n: data, from: memory{key: nobody}, want: stoppedHere},
+	{name: "UD SEND that is longer than the receive", typ: roce.UD, wr: aSend, n: data,
+		recvs: []memory{{n: datagram - 1}}},
+	{name: "UD SEND to a receive with an lkey that nobody has", typ: roce.UD, wr: aSend, n: data,
+		recvs: []memory{{key: nobody, n: datagram}}, want: outcome{receives: []roce.WCStatus{roce.WCLocProtErr}}},
+	{name: "UD SEND that is longer than a packet", typ: roce.UD, wr: aSend, n: 4096 + 8,
+		want: outcome{status: roce.WCLocLenErr, state: roce.StateSQE}},
+	{name: "UD SEND with an lkey that nobody has", typ: roce.UD, wr: aSend, n: data, from: memory{key: nobody},
+		want: stoppedHere},
 }
 
 // sharedConditions are rows of queue pairs with a shared receive queue: one that fails leaves what
@@ -325,22 +361,28 @@ var sharedConditions = []condition{
 	{name: "SEND to an empty SRQ", srq: true, wr: aSend, n: data, acting: once, serving: quickly, want: neverReady},
 	{name: "SEND that is longer than a receive of the SRQ", srq: true, wr: aSend, n: data, recvs: tooShort,
 		want: lastWQE(againstRules.with(roce.WCLocLenErr))},
-	{name: "SEND to a receive of the SRQ with an lkey that nobody has", srq: true, wr: aSend, n: data, recvs: into(memory{key: nobody}),
-		want: lastWQE(badReceive)},
-	{name: "WRITE with a key that nobody has, to a queue pair with an SRQ", srq: true, wr: aWrite, n: data, to: memory{key: nobody},
-		recvs: room, want: outcome{status: roce.WCRemAccessErr, state: roce.StateErr, servingState: roce.StateErr, nak: accessNAK,
-			events: []roce.EventType{roce.EventQPAccessErr, roce.EventQPLastWQE}}},
+	{name: "SEND to a receive of the SRQ with an lkey that nobody has", srq: true, wr: aSend, n: data,
+		recvs: into(memory{key: nobody}), want: lastWQE(badReceive)},
+	{name: "WRITE with a key that nobody has, to a queue pair with an SRQ", srq: true, wr: aWrite, n: data,
+		to: memory{key: nobody}, recvs: room, want: outcome{status: roce.WCRemAccessErr, state: roce.StateErr,
+			servingState: roce.StateErr, nak: accessNAK, events: []roce.EventType{roce.EventQPAccessErr,
+				roce.EventQPLastWQE}}},
 	{name: "UC SEND to an empty SRQ", typ: roce.UC, srq: true, wr: aSend, n: data, peer: deaf},
 	{name: "UD SEND to an empty SRQ", typ: roce.UD, srq: true, wr: aSend, n: data, peer: deaf},
 }
 
 // xrcConditions are rows of XRC: a key of another domain stands for an XRC domain too.
 var xrcConditions = []condition{
-	{name: "XRC SEND to an SRQ that nobody has", typ: roce.XRCSend, wr: roce.SendWR{Opcode: roce.WRSend, RemoteSRQN: 0xffff}, n: data, recvs: room, want: againstRules},
-	{name: "XRC SEND to an SRQ of another domain", typ: roce.XRCSend, wr: aSend, n: data, to: memory{key: otherDomain}, recvs: room, want: againstRules},
-	{name: "XRC SEND to an empty SRQ", typ: roce.XRCSend, wr: aSend, n: data, acting: once, serving: quickly, want: neverReady},
-	{name: "XRC SEND that is longer than the receive", typ: roce.XRCSend, wr: aSend, n: data, recvs: tooShort, want: againstRules.with(roce.WCLocLenErr)},
-	{name: "XRC WRITE with a key that nobody has", typ: roce.XRCSend, wr: aWrite, n: data, to: memory{key: nobody}, recvs: room, want: noRight},
+	{name: "XRC SEND to an SRQ that nobody has", typ: roce.XRCSend,
+		wr: roce.SendWR{Opcode: roce.WRSend, RemoteSRQN: 0xffff}, n: data, recvs: room, want: againstRules},
+	{name: "XRC SEND to an SRQ of another domain", typ: roce.XRCSend, wr: aSend, n: data, to: memory{key: otherDomain},
+		recvs: room, want: againstRules},
+	{name: "XRC SEND to an empty SRQ", typ: roce.XRCSend, wr: aSend, n: data, acting: once, serving: quickly,
+		want: neverReady},
+	{name: "XRC SEND that is longer than the receive", typ: roce.XRCSend, wr: aSend, n: data, recvs: tooShort,
+		want: againstRules.with(roce.WCLocLenErr)},
+	{name: "XRC WRITE with a key that nobody has", typ: roce.XRCSend, wr: aWrite, n: data, to: memory{key: nobody},
+		recvs: room, want: noRight},
 }
 
 // lastWQE is the outcome where a shared queue is left.

@@ -96,7 +96,13 @@ func flushActs(e *End) {
 func refusedActs(e *End) {
 	e.Join(roce.RC, 64)
 	var p *roce.PostError
-	err := e.QP.PostSend(roce.SendWR{Opcode: roce.WRWrite, RemoteAddr: e.Peer.Addr, RKey: e.Peer.RKey, Flags: roce.SendSignaled, WRID: 3}, roce.SendWR{Opcode: 99})
+	err := e.QP.PostSend(roce.SendWR{
+		Opcode:     roce.WRWrite,
+		RemoteAddr: e.Peer.Addr,
+		RKey:       e.Peer.RKey,
+		Flags:      roce.SendSignaled,
+		WRID:       3,
+	}, roce.SendWR{Opcode: 99})
 	e.Check(errors.As(err, &p) && p.Index == 1, "the second one of two: %v", err)
 	wc := e.Good(roce.WCRDMAWrite)
 	e.Check(wc.WRID == 3, "%+v", wc)

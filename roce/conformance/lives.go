@@ -27,7 +27,8 @@ func lives() []Case {
 
 func attributesAct(e *End) {
 	a, p, gids := e.Query(), e.QueryPort(), e.GIDs()
-	e.Check(a.MaxQP > 0 && a.MaxQPWR > 0 && a.MaxSGE > 0 && a.MaxCQE > 0 && a.MaxMR > 0 && a.NumCompVectors > 0, "%+v", a)
+	e.Check(a.MaxQP > 0 && a.MaxQPWR > 0 && a.MaxSGE > 0 && a.MaxCQE > 0 && a.MaxMR > 0 && a.NumCompVectors > 0, "%+v",
+		a)
 	e.Check(a.NodeGUID != 0 && a.PhysPortCnt == 1, "%+v", a)
 	e.Check(p.State == roce.PortActive && p.LinkLayer == roce.LinkLayerEthernet && p.MaxMsgSz > 0, "%+v", p)
 	e.Check(p.ActiveMTU >= roce.MTU256 && p.ActiveMTU <= p.MaxMTU, "active MTU %v, at most %v", p.ActiveMTU, p.MaxMTU)
@@ -56,7 +57,8 @@ func statesAct(e *End) {
 	if !e.Query().FlowControl {
 		o := options()
 		o.FlowControl = true
-		e.Refused("flow control where it is the device's affair", e.QP.Connect(e.ctx, e.QP.Endpoint(), &o), roce.ErrNotSupported)
+		e.Refused("flow control where it is the device's affair",
+			e.QP.Connect(e.ctx, e.QP.Endpoint(), &o), roce.ErrNotSupported)
 	}
 	e.Must(modify(roce.QPAttr{State: roce.StateErr}, roce.AttrState))
 	wc := e.Bad(roce.WCWRFlushErr)
@@ -106,7 +108,13 @@ func rateLimitActs(e *End) {
 	e.Refused("a limit that is too high", limit(a.RateLimitMax+1), roce.ErrInvalid)
 	write := func() time.Duration {
 		start := time.Now()
-		e.Send(roce.SendWR{Opcode: roce.WRWrite, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(0, len(e.Buf))}, RemoteAddr: e.Peer.Addr, RKey: e.Peer.RKey})
+		e.Send(roce.SendWR{
+			Opcode:     roce.WRWrite,
+			Flags:      roce.SendSignaled,
+			SGL:        []roce.SGE{e.MR.SGE(0, len(e.Buf))},
+			RemoteAddr: e.Peer.Addr,
+			RKey:       e.Peer.RKey,
+		})
 		e.Good(roce.WCRDMAWrite)
 		return time.Since(start)
 	}
@@ -136,7 +144,13 @@ func secondLife(e *End) {
 			e.Sync()
 			e.Send(small(e, uint64(life)))
 			e.Good(roce.WCSend)
-			e.Send(roce.SendWR{WRID: 99, Opcode: roce.WRWrite, Flags: roce.SendSignaled, RemoteAddr: e.Peer.Addr, RKey: e.Peer.RKey})
+			e.Send(roce.SendWR{
+				WRID:       99,
+				Opcode:     roce.WRWrite,
+				Flags:      roce.SendSignaled,
+				RemoteAddr: e.Peer.Addr,
+				RKey:       e.Peer.RKey,
+			})
 		} else {
 			e.Recv(uint64(life), 0, 8)
 			e.Recv(99, 0, 8)
@@ -162,7 +176,8 @@ func drainActs(e *End) {
 	e.Sync()
 	e.Send(small(e, 1))
 	e.Good(roce.WCSend)
-	err := e.QP.Modify(e.ctx, &roce.QPAttr{State: roce.StateSQD, EnSQDAsyncNotify: true}, roce.AttrState|roce.AttrEnSQDAsyncNotify)
+	err := e.QP.Modify(e.ctx, &roce.QPAttr{State: roce.StateSQD, EnSQDAsyncNotify: true},
+		roce.AttrState|roce.AttrEnSQDAsyncNotify)
 	if errors.Is(err, roce.ErrNotSupported) {
 		e.Skip("%v", err)
 	}
@@ -211,7 +226,8 @@ func squelchedActs(e *End) {
 	e.Sync() // the other end's message comes to it all the same
 	wc = e.Good(roce.WCRecv)
 	e.Check(wc.WRID == 7, "%+v", wc)
-	e.Must(e.QP.Modify(e.ctx, &roce.QPAttr{State: roce.StateRTS, CurState: roce.StateSQE}, roce.AttrState|roce.AttrCurState))
+	e.Must(e.QP.Modify(e.ctx, &roce.QPAttr{State: roce.StateRTS, CurState: roce.StateSQE},
+		roce.AttrState|roce.AttrCurState))
 	e.Sync() // or this might come before the completion of that
 	e.Send(small(e, 3))
 	wc = e.Good(roce.WCSend)
@@ -253,7 +269,8 @@ func closedActs(e *End) {
 	e.Recv(1, 0, 8)
 	e.Must(e.QP.Close())
 	e.Refused("PostRecv", e.QP.PostRecv(roce.RecvWR{}), roce.ErrClosed)
-	e.Check(e.QP.Modify(e.ctx, &roce.QPAttr{State: roce.StateReset}, roce.AttrState) != nil, "Modify of a closed queue pair")
+	e.Check(e.QP.Modify(e.ctx, &roce.QPAttr{State: roce.StateReset}, roce.AttrState) != nil,
+		"Modify of a closed queue pair")
 	_, err := e.QP.Query()
 	e.Check(err != nil, "Query of a closed queue pair")
 	e.Must(e.CQ.Close())

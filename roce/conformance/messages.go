@@ -37,7 +37,8 @@ func messages() []Case {
 	for _, typ := range []roce.QPType{roce.RC, roce.UC} {
 		cases = append(cases,
 			Case{fmt.Sprintf("SEND of %v", typ), func(e *End) { sendAll(e, typ) }, func(e *End) { receiveAll(e, typ) }},
-			Case{fmt.Sprintf("WRITE with immediate of %v", typ), func(e *End) { writeImm(e, typ) }, func(e *End) { writtenImm(e, typ) }})
+			Case{fmt.Sprintf("WRITE with immediate of %v", typ),
+				func(e *End) { writeImm(e, typ) }, func(e *End) { writtenImm(e, typ) }})
 	}
 	return cases
 }
@@ -49,8 +50,8 @@ func sendAll(e *End, typ roce.QPType) {
 	for i, n := range sizes {
 		copy(e.Buf, pattern(n, i))
 		e.Sync() // the receive is posted
-		e.Send(roce.SendWR{WRID: uint64(i), Opcode: roce.WRSendWithImm, Flags: roce.SendSignaled, Imm: immediate + uint32(n),
-			SGL: []roce.SGE{e.MR.SGE(0, n)}})
+		e.Send(roce.SendWR{WRID: uint64(i), Opcode: roce.WRSendWithImm, Flags: roce.SendSignaled,
+			Imm: immediate + uint32(n), SGL: []roce.SGE{e.MR.SGE(0, n)}})
 		wc := e.Good(roce.WCSend)
 		e.Check(wc.WRID == uint64(i) && wc.QPN == e.QP.QPN(), "%+v", wc)
 		e.Sync()
@@ -64,8 +65,8 @@ func receiveAll(e *End, typ roce.QPType) {
 		e.Recv(uint64(100+i), 0, n)
 		e.Sync()
 		wc := e.Good(roce.WCRecv)
-		e.Check(wc.WRID == uint64(100+i) && wc.ByteLen == uint32(n) && wc.Flags&roce.WCWithImm != 0 && wc.Imm == immediate+uint32(n),
-			"%d bytes: %+v", n, wc)
+		e.Check(wc.WRID == uint64(100+i) && wc.ByteLen == uint32(n) && wc.Flags&roce.WCWithImm != 0 &&
+			wc.Imm == immediate+uint32(n), "%d bytes: %+v", n, wc)
 		e.Same(e.Buf[:n], i)
 		e.Sync()
 	}
@@ -75,8 +76,7 @@ func writeAll(e *End) {
 	e.Join(roce.RC, largest)
 	for i, n := range sizes {
 		copy(e.Buf, pattern(n, i))
-		e.Send(roce.SendWR{Opcode: roce.WRWrite, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(0, n)},
-			RemoteAddr: e.Peer.Addr, RKey: e.Peer.RKey})
+		e.Send(e.reach(roce.WRWrite, 0, n))
 		e.Good(roce.WCRDMAWrite) // so it has arrived
 		e.Sync()
 		e.Sync()
@@ -98,8 +98,9 @@ func writeImm(e *End, typ roce.QPType) {
 	for i, n := range sizes {
 		copy(e.Buf, pattern(n, i))
 		e.Sync()
-		e.Send(roce.SendWR{Opcode: roce.WRWriteWithImm, Flags: roce.SendSignaled, Imm: immediate, SGL: []roce.SGE{e.MR.SGE(0, n)},
-			RemoteAddr: e.Peer.Addr, RKey: e.Peer.RKey})
+		wr := e.reach(roce.WRWriteWithImm, 0, n)
+		wr.Imm = immediate
+		e.Send(wr)
 		e.Good(roce.WCRDMAWrite)
 		e.Sync()
 	}
@@ -123,8 +124,7 @@ func readAll(e *End) {
 	e.Sync() // the memory is filled
 	for _, n := range sizes {
 		clear(e.Buf)
-		e.Send(roce.SendWR{Opcode: roce.WRRead, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(0, n)},
-			RemoteAddr: e.Peer.Addr, RKey: e.Peer.RKey})
+		e.Send(e.reach(roce.WRRead, 0, n))
 		e.Good(roce.WCRDMARead)
 		e.Same(e.Buf[:n], 5)
 	}
@@ -141,9 +141,7 @@ const huge = 1 << 20
 func hugeActs(e *End) {
 	e.Join(roce.RC, 2*huge)
 	copy(e.Buf, pattern(huge, 1))
-	e.Send(
-		roce.SendWR{Opcode: roce.WRWrite, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(0, huge)}, RemoteAddr: e.Peer.Addr, RKey: e.Peer.RKey},
-		roce.SendWR{Opcode: roce.WRRead, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(huge, huge)}, RemoteAddr: e.Peer.Addr, RKey: e.Peer.RKey})
+	e.Send(e.reach(roce.WRWrite, 0, huge), e.reach(roce.WRRead, huge, huge))
 	e.Good(roce.WCRDMAWrite)
 	e.Good(roce.WCRDMARead)
 	e.Same(e.Buf[huge:], 1) // a READ sees what the WRITE before it has written
@@ -175,13 +173,14 @@ func atomicsAct(e *End) {
 		if s.op == roce.WRAtomicCmpAndSwp {
 			op = roce.WCCompSwap
 		}
-		e.Send(roce.SendWR{Opcode: s.op, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(0, 8)}, RemoteAddr: e.Peer.Addr + 8,
-			RKey: e.Peer.RKey, CompareAdd: s.add, Swap: s.swap})
+		e.Send(roce.SendWR{Opcode: s.op, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(0, 8)},
+			RemoteAddr: e.Peer.Addr + 8, RKey: e.Peer.RKey, CompareAdd: s.add, Swap: s.swap})
 		e.Good(op)
 		got := binary.NativeEndian.Uint64(e.Buf)
 		e.Check(got == s.found, "step %d found %d, want %d", i, got, s.found)
 	}
-	err := e.QP.PostSend(roce.SendWR{Opcode: roce.WRAtomicFetchAndAdd, SGL: []roce.SGE{e.MR.SGE(0, 8)}, RemoteAddr: e.Peer.Addr + 4, RKey: e.Peer.RKey})
+	err := e.QP.PostSend(roce.SendWR{Opcode: roce.WRAtomicFetchAndAdd, SGL: []roce.SGE{e.MR.SGE(0, 8)},
+		RemoteAddr: e.Peer.Addr + 4, RKey: e.Peer.RKey})
 	e.Refused("an atomic at an address that is not aligned", err, roce.ErrInvalid)
 }
 
@@ -198,8 +197,9 @@ func atomicsServe(e *End) {
 func fenceActs(e *End) {
 	e.Join(roce.RC, 4096)
 	e.Sync()
-	e.Send(
-		roce.SendWR{Opcode: roce.WRRead, SGL: []roce.SGE{e.MR.SGE(0, 4096)}, RemoteAddr: e.Peer.Addr, RKey: e.Peer.RKey},
+	read := e.reach(roce.WRRead, 0, 4096)
+	read.Flags = 0
+	e.Send(read,
 		roce.SendWR{Opcode: roce.WRSend, Flags: roce.SendSignaled | roce.SendFence, SGL: []roce.SGE{e.MR.SGE(0, 4096)}})
 	e.Good(roce.WCSend)
 }
@@ -224,9 +224,7 @@ func inlineActs(e *End) {
 	e.Good(roce.WCSend)
 	copy(e.Buf, pattern(48, 4))
 	pieces := []roce.SGE{e.MR.SGE(0, 8), {}, e.MR.SGE(8, 39), e.MR.SGE(47, 1)}
-	for i := range pieces {
-		pieces[i].LKey = 0 // nobody looks at it
-	}
+	pieces[0].LKey, pieces[2].LKey, pieces[3].LKey = 0, 0, 0 // nobody looks at it
 	e.Send(roce.SendWR{Opcode: roce.WRSend, Flags: roce.SendSignaled | roce.SendInline, SGL: pieces[:3]},
 		roce.SendWR{Opcode: roce.WRSend, Flags: roce.SendSignaled | roce.SendInline, SGL: pieces[3:]})
 	clear(e.Buf)
@@ -266,7 +264,8 @@ func scatterActs(e *End) {
 	copy(e.Buf, whole[3001:6000])
 	copy(e.Buf[8001:], whole[6000:])
 	e.Sync()
-	e.Send(roce.SendWR{Opcode: roce.WRSend, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(5000, 3001), e.MR.SGE(0, 2999), e.MR.SGE(8001, 1999)}})
+	e.Send(roce.SendWR{Opcode: roce.WRSend, Flags: roce.SendSignaled,
+		SGL: []roce.SGE{e.MR.SGE(5000, 3001), e.MR.SGE(0, 2999), e.MR.SGE(8001, 1999)}})
 	e.Good(roce.WCSend)
 	err := e.QP.PostSend(roce.SendWR{Opcode: roce.WRSend, SGL: make([]roce.SGE, 300)})
 	e.Refused("300 elements", err, roce.ErrInvalid)
@@ -333,7 +332,7 @@ func forgottenActs(e *End) {
 	e.Join(roce.RC, 4096)
 	copy(e.Buf, pattern(4096, 8))
 	e.Hear(&e.Peer)
-	e.Send(roce.SendWR{Opcode: roce.WRWrite, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(0, 4096)}, RemoteAddr: e.Peer.Addr, RKey: e.Peer.RKey})
+	e.Send(e.reach(roce.WRWrite, 0, 4096))
 	e.Good(roce.WCRDMAWrite)
 	e.Sync()
 }
@@ -367,8 +366,7 @@ func thriftyActs(e *End) {
 	for i := 0; i < times && least >= many/4; i++ {
 		runtime.ReadMemStats(&before)
 		for range many {
-			err := e.QP.PostSend(roce.SendWR{Opcode: roce.WRWrite, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(0, 8)},
-				RemoteAddr: e.Peer.Addr, RKey: e.Peer.RKey})
+			err := e.QP.PostSend(e.reach(roce.WRWrite, 0, 8))
 			for n := 0; n == 0 && err == nil; {
 				if n, err = e.CQ.Poll(wcs[:]); n == 0 && err == nil {
 					err = e.ctx.Err()
@@ -414,7 +412,8 @@ func severalAct(e *End) {
 	e.Sync()
 	for i, q := range all {
 		e.Buf[64*i] = byte(i)
-		e.Must(q.PostSend(roce.SendWR{WRID: uint64(i), Opcode: roce.WRSend, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(64*i, 64)}}))
+		e.Must(q.PostSend(roce.SendWR{WRID: uint64(i), Opcode: roce.WRSend, Flags: roce.SendSignaled,
+			SGL: []roce.SGE{e.MR.SGE(64*i, 64)}}))
 	}
 	for range all {
 		wc := e.Good(roce.WCSend)
@@ -462,7 +461,10 @@ func builtActs(e *End) {
 		{roce.WCRDMARead, func() { x.WRRDMARead(rkey, addr+200); x.WRSetSGE(e.MR.SGE(200, 100)) }},
 		{roce.WCFetchAdd, func() { x.WRAtomicFetchAdd(rkey, addr+504, 7); x.WRSetSGE(e.MR.SGE(504, 8)) }},
 		{roce.WCCompSwap, func() { x.WRAtomicCmpSwp(rkey, addr+504, 7, 9); x.WRSetSGE(e.MR.SGE(512, 8)) }},
-		{roce.WCRDMAWrite, func() { x.WRRDMAWriteImm(rkey, addr, immediate); x.WRSetInlineDataList([][]byte{{1, 2}, {3}}) }},
+		{roce.WCRDMAWrite, func() {
+			x.WRRDMAWriteImm(rkey, addr, immediate)
+			x.WRSetInlineDataList([][]byte{{1, 2}, {3}})
+		}},
 	}
 	x.WRStart()
 	for i, b := range builds {
@@ -475,7 +477,8 @@ func builtActs(e *End) {
 		e.Check(wc.WRID == uint64(i), "request %d in place %d", wc.WRID, i)
 	}
 	e.Same(e.Buf[200:300], 5)
-	e.Check(binary.NativeEndian.Uint64(e.Buf[512:]) == 7, "the swap found %d, want 7", binary.NativeEndian.Uint64(e.Buf[512:]))
+	found := binary.NativeEndian.Uint64(e.Buf[512:])
+	e.Check(found == 7, "the swap found %d, want 7", found)
 	e.Sync()
 }
 

@@ -123,8 +123,8 @@ func changing(name string, a roce.QPAttr, mask roce.AttrMask) mistake {
 func connecting(name string, tune func(a *roce.QPAttr)) mistake {
 	return mistake{name, func(e *End) error {
 		self := e.QP.Endpoint()
-		a := roce.QPAttr{State: roce.StateRTR, PathMTU: roce.MTU1024, DestQPN: self.QPN, RQPSN: 1, MaxDestRdAtomic: 1, MinRNRTimer: 1,
-			AV: roce.AHAttr{DGID: self.GID}}
+		a := roce.QPAttr{State: roce.StateRTR, PathMTU: roce.MTU1024, DestQPN: self.QPN, RQPSN: 1, MaxDestRdAtomic: 1,
+			MinRNRTimer: 1, AV: roce.AHAttr{DGID: self.GID}}
 		tune(&a)
 		return e.QP.Modify(e.ctx, &a, roce.AttrState|toRTR)
 	}, roce.ErrInvalid}
@@ -132,7 +132,8 @@ func connecting(name string, tune func(a *roce.QPAttr)) mistake {
 
 const (
 	toInit = roce.AttrPKeyIndex | roce.AttrPort | roce.AttrAccessFlags
-	toRTR  = roce.AttrAV | roce.AttrPathMTU | roce.AttrDestQPN | roce.AttrRQPSN | roce.AttrMaxDestRdAtomic | roce.AttrMinRNRTimer
+	toRTR  = roce.AttrAV | roce.AttrPathMTU | roce.AttrDestQPN | roce.AttrRQPSN | roce.AttrMaxDestRdAtomic |
+		roce.AttrMinRNRTimer
 )
 
 func postSend(e *End) error { return e.QP.PostSend(small(e, 1)) }
@@ -144,8 +145,13 @@ var inReset = []mistake{
 	changing("Modify from RESET to ERR", roce.QPAttr{State: roce.StateErr}, roce.AttrState),
 	changing("Modify to INIT without attributes", roce.QPAttr{State: roce.StateInit}, roce.AttrState),
 	changing("Modify to INIT on port 2", roce.QPAttr{State: roce.StateInit, Port: 2}, roce.AttrState|toInit),
-	changing("Modify to INIT with pkey_index 500", roce.QPAttr{State: roce.StateInit, Port: 1, PKeyIndex: 500}, roce.AttrState|toInit),
-	changing("Modify to INIT with unknown rights", roce.QPAttr{State: roce.StateInit, Port: 1, AccessFlags: 1 << 19}, roce.AttrState|toInit),
+	changing("Modify to INIT with pkey_index 500", roce.QPAttr{State: roce.StateInit, Port: 1, PKeyIndex: 500},
+		roce.AttrState|toInit),
+	changing("Modify to INIT with unknown rights", roce.QPAttr{
+		State:       roce.StateInit,
+		Port:        1,
+		AccessFlags: 1 << 19,
+	}, roce.AttrState|toInit),
 	changing("Modify to state 9", roce.QPAttr{State: 9}, roce.AttrState),
 }
 
@@ -170,22 +176,39 @@ var badPosts = []mistake{
 	posting("PostSend of a TSO", roce.SendWR{Opcode: 10}),
 	local("PostSend of an atomic of 4 bytes", roce.SendWR{Opcode: roce.WRAtomicFetchAndAdd}, 4),
 	local("PostSend of an atomic at an odd address", roce.SendWR{Opcode: roce.WRAtomicCmpAndSwp, RemoteAddr: 4}, 8),
-	posting("PostSend of a READ inline", roce.SendWR{Opcode: roce.WRRead, Flags: roce.SendInline, Inline: make([]byte, 8)}),
-	local("PostSend of inline data and elements", roce.SendWR{Opcode: roce.WRSend, Flags: roce.SendInline, Inline: make([]byte, 8)}, 4),
+	posting("PostSend of a READ inline", roce.SendWR{
+		Opcode: roce.WRRead,
+		Flags:  roce.SendInline,
+		Inline: make([]byte, 8),
+	}),
+	local("PostSend of inline data and elements", roce.SendWR{
+		Opcode: roce.WRSend,
+		Flags:  roce.SendInline,
+		Inline: make([]byte, 8),
+	}, 4),
 	posting("PostSend of inline data without the flag", roce.SendWR{Opcode: roce.WRSend, Inline: make([]byte, 8)}),
-	posting("PostSend of too much inline data", roce.SendWR{Opcode: roce.WRSend, Flags: roce.SendInline, Inline: make([]byte, 64<<10)}),
+	posting("PostSend of too much inline data", roce.SendWR{
+		Opcode: roce.WRSend,
+		Flags:  roce.SendInline,
+		Inline: make([]byte, 64<<10),
+	}),
 	local("PostSend of more than 2^31 bytes", roce.SendWR{Opcode: roce.WRSend}, 1<<30, 1<<30, 1),
 	{"PostSend of too many elements", func(e *End) error {
 		return e.QP.PostSend(roce.SendWR{Opcode: roce.WRSend, SGL: make([]roce.SGE, 100)})
 	}, roce.ErrInvalid},
-	{"PostRecv of too many elements", func(e *End) error { return e.QP.PostRecv(roce.RecvWR{SGL: make([]roce.SGE, 100)}) }, roce.ErrInvalid},
+	{"PostRecv of too many elements", func(e *End) error {
+		return e.QP.PostRecv(roce.RecvWR{SGL: make([]roce.SGE, 100)})
+	}, roce.ErrInvalid},
 	posting("PostSend of a bind of nothing", roce.SendWR{Opcode: roce.WRBindMW}),
-	posting("PostSend of a bind to another window's key", roce.SendWR{Opcode: roce.WRBindMW, Bind: &roce.BindInfo{WindowKey: 0x100, NewKey: 0x200}}),
+	posting("PostSend of a bind to another window's key",
+		roce.SendWR{Opcode: roce.WRBindMW, Bind: &roce.BindInfo{WindowKey: 0x100, NewKey: 0x200}}),
 	local("PostSend of a LOCAL_INV with an element", roce.SendWR{Opcode: roce.WRLocalInv}, 8),
 	posting("PostSend of an ATOMIC WRITE at an odd address", roce.SendWR{Opcode: roce.WRAtomicWrite, RemoteAddr: 4}),
 	posting("PostSend of a FLUSH to nowhere", roce.SendWR{Opcode: roce.WRFlush}),
-	posting("PostSend of a FLUSH to a fourth place", roce.SendWR{Opcode: roce.WRFlush, Flush: roce.FlushInfo{Placement: 4}}),
-	posting("PostSend of a FLUSH of something else", roce.SendWR{Opcode: roce.WRFlush, Flush: roce.FlushInfo{Placement: globally, Selectivity: 2}}),
+	posting("PostSend of a FLUSH to a fourth place",
+		roce.SendWR{Opcode: roce.WRFlush, Flush: roce.FlushInfo{Placement: 4}}),
+	posting("PostSend of a FLUSH of something else",
+		roce.SendWR{Opcode: roce.WRFlush, Flush: roce.FlushInfo{Placement: globally, Selectivity: 2}}),
 	{"BindMW of no window", func(e *End) error { return e.QP.BindMW(nil, roce.MWBindAttr{}) }, roce.ErrInvalid},
 }
 
@@ -225,13 +248,17 @@ var badDatagrams = []mistake{
 		e.later(func() error { return pd.DestroyAH(ah) })
 		return ah
 	}, roce.SendWR{Opcode: roce.WRSend}),
-	{"AttachMcast of an address that is no group's", func(e *End) error { return e.QP.AttachMcast(e.GIDs()[0]) }, roce.ErrInvalid},
+	{"AttachMcast of an address that is no group's", func(e *End) error {
+		return e.QP.AttachMcast(e.GIDs()[0])
+	}, roce.ErrInvalid},
 	{"DetachMcast of a group that was not attached", func(e *End) error {
 		g, err := roce.ParseGID(group)
 		e.Must(err)
 		return e.QP.DetachMcast(g)
 	}, roce.ErrInvalid},
-	{"Connect of a UD queue pair", func(e *End) error { return e.QP.Connect(e.ctx, e.Peer.Endpoint, nil) }, roce.ErrInvalid},
+	{"Connect of a UD queue pair", func(e *End) error {
+		return e.QP.Connect(e.ctx, e.Peer.Endpoint, nil)
+	}, roce.ErrInvalid},
 }
 
 // elsewhere makes another protection domain.
@@ -243,7 +270,9 @@ func elsewhere(e *End) *roce.PD {
 }
 
 var badChanges = []mistake{
-	{"Modify without attributes", func(e *End) error { return e.QP.Modify(e.ctx, nil, roce.AttrState) }, roce.ErrInvalid},
+	{"Modify without attributes", func(e *End) error {
+		return e.QP.Modify(e.ctx, nil, roce.AttrState)
+	}, roce.ErrInvalid},
 	changing("Modify from RTS to RTR", roce.QPAttr{State: roce.StateRTR}, roce.AttrState),
 	changing("Modify from RTS to INIT", roce.QPAttr{State: roce.StateInit}, roce.AttrState),
 	changing("Modify to SQE", roce.QPAttr{State: roce.StateSQE}, roce.AttrState),
@@ -252,7 +281,8 @@ var badChanges = []mistake{
 	changing("Modify of an alternate path", roce.QPAttr{}, roce.AttrAltPath),
 	changing("Modify of the migration state", roce.QPAttr{}, roce.AttrPathMigState),
 	changing("Modify of the capacities", roce.QPAttr{Cap: roce.DefaultQPCap()}, roce.AttrCap),
-	changing("Modify from another state than the present one", roce.QPAttr{State: roce.StateRTS, CurState: roce.StateSQD}, roce.AttrState|roce.AttrCurState),
+	changing("Modify from another state than the present one",
+		roce.QPAttr{State: roce.StateRTS, CurState: roce.StateSQD}, roce.AttrState|roce.AttrCurState),
 	{"AttachMcast of an RC queue pair", func(e *End) error {
 		g, err := roce.ParseGID(group)
 		e.Must(err)
@@ -287,7 +317,10 @@ func sharing(name string, a roce.SRQInitAttr) mistake {
 const tooMany = 1 << 30
 
 var badObjects = []mistake{
-	{"CreateQP without a completion queue", func(e *End) error { _, err := e.PD.CreateQP(roce.QPInitAttr{}); return err }, roce.ErrInvalid},
+	{"CreateQP without a completion queue", func(e *End) error {
+		_, err := e.PD.CreateQP(roce.QPInitAttr{})
+		return err
+	}, roce.ErrInvalid},
 	creating("CreateQP of type 77", roce.QPInitAttr{Type: 77}),
 	{"CreateQP of raw packets", func(e *End) error {
 		_, err := e.PD.CreateQP(roce.QPInitAttr{Type: roce.RawPacket, SendCQ: e.CQ})
@@ -297,10 +330,29 @@ var badObjects = []mistake{
 		_, err := e.PD.CreateQP(roce.QPInitAttr{Type: roce.XRCRecv})
 		return err
 	}, roce.ErrInvalid},
-	creating("CreateQP with too many requests", roce.QPInitAttr{Cap: roce.QPCap{MaxSendWR: tooMany, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}}),
-	creating("CreateQP with too many receives", roce.QPInitAttr{Cap: roce.QPCap{MaxSendWR: 1, MaxRecvWR: tooMany, MaxSendSGE: 1, MaxRecvSGE: 1}}),
-	creating("CreateQP with too many elements", roce.QPInitAttr{Cap: roce.QPCap{MaxSendWR: 1, MaxRecvWR: 1, MaxSendSGE: 10000, MaxRecvSGE: 1}}),
-	creating("CreateQP with too much inline data", roce.QPInitAttr{Cap: roce.QPCap{MaxSendWR: 1, MaxRecvWR: 1, MaxInlineData: tooMany}}),
+	creating("CreateQP with too many requests", roce.QPInitAttr{Cap: roce.QPCap{
+		MaxSendWR:  tooMany,
+		MaxRecvWR:  1,
+		MaxSendSGE: 1,
+		MaxRecvSGE: 1,
+	}}),
+	creating("CreateQP with too many receives", roce.QPInitAttr{Cap: roce.QPCap{
+		MaxSendWR:  1,
+		MaxRecvWR:  tooMany,
+		MaxSendSGE: 1,
+		MaxRecvSGE: 1,
+	}}),
+	creating("CreateQP with too many elements", roce.QPInitAttr{Cap: roce.QPCap{
+		MaxSendWR:  1,
+		MaxRecvWR:  1,
+		MaxSendSGE: 10000,
+		MaxRecvSGE: 1,
+	}}),
+	creating("CreateQP with too much inline data", roce.QPInitAttr{Cap: roce.QPCap{
+		MaxSendWR:     1,
+		MaxRecvWR:     1,
+		MaxInlineData: tooMany,
+	}}),
 	queueing("CreateCQ of 0", roce.CQInitAttr{}),
 	queueing("CreateCQ that is too large", roce.CQInitAttr{CQE: tooMany}),
 	queueing("CreateCQ with a vector that is none", roce.CQInitAttr{CQE: 1, Vector: tooMany}),
@@ -316,16 +368,25 @@ var badObjects = []mistake{
 	sharing("CreateSRQ with a limit above its size", roce.SRQInitAttr{MaxWR: 4, Limit: 5}),
 	registering("RegMR for WRITEs without LocalWrite", make([]byte, 8), roce.RemoteWrite),
 	registering("RegMR for atomics without LocalWrite", make([]byte, 8), roce.RemoteAtomic),
-	{"RegMRAt of nil", func(e *End) error { _, err := e.PD.RegMRAt(0, 5, 0, roce.LocalWrite); return err }, roce.ErrInvalid},
+	{"RegMRAt of nil", func(e *End) error {
+		_, err := e.PD.RegMRAt(0, 5, 0, roce.LocalWrite)
+		return err
+	}, roce.ErrInvalid},
 	{"AllocMW of type 3", func(e *End) error { _, err := e.PD.AllocMW(3); return err }, roce.ErrInvalid},
-	{"CreateAH to nobody", func(e *End) error { _, err := e.PD.CreateAH(e.ctx, roce.AHAttr{}); return err }, roce.ErrInvalid},
+	{"CreateAH to nobody", func(e *End) error {
+		_, err := e.PD.CreateAH(e.ctx, roce.AHAttr{})
+		return err
+	}, roce.ErrInvalid},
 	{"CreateAH from row 255 of the GID table", func(e *End) error {
 		_, err := e.PD.CreateAH(e.ctx, roce.AHAttr{DGID: e.GIDs()[0], SGIDIndex: 255})
 		return err
 	}, roce.ErrInvalid},
 	{"DestroyAH of none", func(e *End) error { return e.PD.DestroyAH(nil) }, roce.ErrInvalid},
 	{"QueryGID of row -1", func(e *End) error { _, err := e.QueryGID(-1); return err }, roce.ErrInvalid},
-	{"QueryGID behind the end", func(e *End) error { _, err := e.QueryGID(len(e.GIDs())); return err }, roce.ErrInvalid},
+	{"QueryGID behind the end", func(e *End) error {
+		_, err := e.QueryGID(len(e.GIDs()))
+		return err
+	}, roce.ErrInvalid},
 	{"ReqNotify without a channel", func(e *End) error {
 		cq, err := e.CreateCQ(roce.CQInitAttr{CQE: 1})
 		e.Must(err)

@@ -29,7 +29,9 @@ func errorCases() (cases []Case) {
 		if c.want.servingState == 0 {
 			c.want.servingState = roce.StateRTS
 		}
-		cases = append(cases, Case{"error/" + c.name, func(e *End) { c.act(&witness{End: e}) }, func(e *End) { c.serve(&witness{End: e}) }})
+		cases = append(cases, Case{"error/" + c.name, func(e *End) { c.act(&witness{End: e}) }, func(e *End) {
+			c.serve(&witness{End: e})
+		}})
 	}
 	return cases
 }
@@ -279,7 +281,8 @@ func (w *witness) happened(left bool) map[roce.EventType]int {
 	return got
 }
 
-var nakNames = [numNAKs]string{"no NAK", "RNR NAK", "NAK invalid request (61H)", "NAK remote access error (62H)", "NAK remote operational error (63H)"}
+var nakNames = [numNAKs]string{"no NAK", "RNR NAK", "NAK invalid request (61H)", "NAK remote access error (62H)",
+	"NAK remote operational error (63H)"}
 
 // naks are how many of each kind the device has received and sent.
 func (w *witness) naks() [2][numNAKs]uint64 {

@@ -42,7 +42,14 @@ func atomicWriteActs(e *End) {
 	e.Join(roce.RC, 64)
 	e.Sync()
 	for i := range uint64(3) {
-		sends(e, roce.SendWR{WRID: i, Opcode: roce.WRAtomicWrite, Flags: roce.SendSignaled, RemoteAddr: e.Peer.Addr + 8, RKey: e.Peer.RKey, Swap: 1<<40 + i})
+		sends(e, roce.SendWR{
+			WRID:       i,
+			Opcode:     roce.WRAtomicWrite,
+			Flags:      roce.SendSignaled,
+			RemoteAddr: e.Peer.Addr + 8,
+			RKey:       e.Peer.RKey,
+			Swap:       1<<40 + i,
+		})
 		wc := e.Good(roce.WCAtomicWrite)
 		e.Check(wc.WRID == i, "%+v", wc)
 		e.Sync()
@@ -79,9 +86,12 @@ const globally = roce.PlacementGlobal
 
 var flushes = []flushCase{
 	{"of a range", roce.CapFlushGlobal, roce.FlushGlobal, roce.FlushInfo{Length: 512, Placement: globally}},
-	{"of a whole region", roce.CapFlushGlobal, roce.FlushGlobal, roce.FlushInfo{Placement: globally, Selectivity: roce.SelectivityMR}},
-	{"to storage", roce.CapFlushPersistent, roce.FlushPersistent, roce.FlushInfo{Length: 512, Placement: roce.PlacementPersistent}},
-	{"to storage, of all, and visible", roce.CapFlushPersistent | roce.CapFlushGlobal, roce.FlushPersistent | roce.FlushGlobal,
+	{"of a whole region", roce.CapFlushGlobal, roce.FlushGlobal,
+		roce.FlushInfo{Placement: globally, Selectivity: roce.SelectivityMR}},
+	{"to storage", roce.CapFlushPersistent, roce.FlushPersistent,
+		roce.FlushInfo{Length: 512, Placement: roce.PlacementPersistent}},
+	{"to storage, of all, and visible", roce.CapFlushPersistent | roce.CapFlushGlobal, roce.FlushPersistent |
+		roce.FlushGlobal,
 		roce.FlushInfo{Placement: roce.PlacementPersistent | globally, Selectivity: roce.SelectivityMR}},
 }
 
@@ -91,7 +101,14 @@ func (f *flushCase) act(e *End) {
 	e.Hear(&c)
 	copy(e.Buf, pattern(512, 4))
 	sends(e, roce.SendWR{Opcode: roce.WRWrite, SGL: []roce.SGE{e.MR.SGE(0, 512)}, RemoteAddr: c.Addr, RKey: c.RKey},
-		roce.SendWR{WRID: 5, Opcode: roce.WRFlush, Flags: roce.SendSignaled, RemoteAddr: c.Addr, RKey: c.RKey, Flush: f.flush})
+		roce.SendWR{
+			WRID:       5,
+			Opcode:     roce.WRFlush,
+			Flags:      roce.SendSignaled,
+			RemoteAddr: c.Addr,
+			RKey:       c.RKey,
+			Flush:      f.flush,
+		})
 	wc := e.Good(roce.WCFlush)
 	e.Check(wc.WRID == 5, "%+v", wc)
 	e.Sync()
@@ -125,9 +142,26 @@ func commitActs(e *End) {
 	}
 	for i := range uint64(commits) {
 		off := 64 * i
-		sends(e, roce.SendWR{Opcode: roce.WRWrite, SGL: []roce.SGE{e.MR.SGE(int(off), 64)}, RemoteAddr: c.Addr + off, RKey: c.RKey},
-			roce.SendWR{Opcode: roce.WRFlush, RemoteAddr: c.Addr + off, RKey: c.RKey, Flush: roce.FlushInfo{Length: 64, Placement: placement}},
-			roce.SendWR{WRID: i, Opcode: roce.WRAtomicWrite, Flags: roce.SendSignaled, RemoteAddr: c.Addr + 64*commits, RKey: c.RKey, Swap: i + 1})
+		sends(e, roce.SendWR{
+			Opcode:     roce.WRWrite,
+			SGL:        []roce.SGE{e.MR.SGE(int(off), 64)},
+			RemoteAddr: c.Addr + off,
+			RKey:       c.RKey,
+		},
+			roce.SendWR{
+				Opcode:     roce.WRFlush,
+				RemoteAddr: c.Addr + off,
+				RKey:       c.RKey,
+				Flush:      roce.FlushInfo{Length: 64, Placement: placement},
+			},
+			roce.SendWR{
+				WRID:       i,
+				Opcode:     roce.WRAtomicWrite,
+				Flags:      roce.SendSignaled,
+				RemoteAddr: c.Addr + 64*commits,
+				RKey:       c.RKey,
+				Swap:       i + 1,
+			})
 		if i%10 == 9 {
 			for j := i - 9; j <= i; j++ {
 				wc := e.Good(roce.WCAtomicWrite)

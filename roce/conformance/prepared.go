@@ -40,7 +40,11 @@ func (c *condition) makeXRC(w *witness) {
 	w.later(x.Close)
 	var err error
 	if w.Acts {
-		w.QP, err = w.PD.CreateQP(roce.QPInitAttr{Type: roce.XRCSend, SendCQ: w.CQ, Cap: roce.QPCap{MaxSendWR: Depth, MaxSendSGE: 3}})
+		w.QP, err = w.PD.CreateQP(roce.QPInitAttr{
+			Type:   roce.XRCSend,
+			SendCQ: w.CQ,
+			Cap:    roce.QPCap{MaxSendWR: Depth, MaxSendSGE: 3},
+		})
 	} else {
 		attr := roce.SRQInitAttr{MaxWR: Depth, MaxSGE: 3, XRCD: x, CQ: w.CQ}
 		if c.to.key == otherDomain {
@@ -101,7 +105,8 @@ func (c *condition) address(w *witness, there Card, wr roce.SendWR) roce.SendWR 
 func (c *condition) receive(w *witness) {
 	for i, r := range c.recvs {
 		m := c.place(w, r, 0)
-		w.post(roce.RecvWR{WRID: uint64(i), SGL: []roce.SGE{{Addr: m.Addr + uint64(r.off), Length: uint32(r.n), LKey: m.lkey}}})
+		w.post(roce.RecvWR{WRID: uint64(i), SGL: []roce.SGE{{Addr: m.Addr + uint64(r.off), Length: uint32(r.n),
+			LKey: m.lkey}}})
 	}
 }
 
@@ -167,7 +172,13 @@ func (c *condition) place(w *witness, m memory, n int) place {
 		mw := window(e, roce.MWType1)
 		for range 2 {
 			p.RKey = mw.RKey() // the last one but for the window that is bound
-			e.Must(e.QP.BindMW(mw, roce.MWBindAttr{Flags: roce.SendSignaled, MR: region, Addr: region.Addr(), Length: regionSize / 2, Access: roce.RemoteRead}))
+			e.Must(e.QP.BindMW(mw, roce.MWBindAttr{
+				Flags:  roce.SendSignaled,
+				MR:     region,
+				Addr:   region.Addr(),
+				Length: regionSize / 2,
+				Access: roce.RemoteRead,
+			}))
 			e.Good(roce.WCBindMW)
 		}
 		if m.key == firstWindow {
@@ -191,8 +202,9 @@ func (w *witness) bindPart(region *roce.MR, key keyOf) uint32 {
 		return mw.RKey()
 	}
 	fresh := roce.IncRKey(mw.RKey())
-	w.Must(q.PostSend(roce.SendWR{Opcode: roce.WRBindMW, Flags: roce.SendSignaled, Bind: &roce.BindInfo{WindowKey: mw.RKey(), NewKey: fresh,
-		LKey: region.LKey(), Addr: region.Addr(), Length: regionSize / 2, Access: roce.RemoteRead}}))
+	w.Must(q.PostSend(roce.SendWR{Opcode: roce.WRBindMW, Flags: roce.SendSignaled,
+		Bind: &roce.BindInfo{WindowKey: mw.RKey(), NewKey: fresh,
+			LKey: region.LKey(), Addr: region.Addr(), Length: regionSize / 2, Access: roce.RemoteRead}}))
 	w.Good(roce.WCBindMW)
 	return fresh
 }

@@ -197,7 +197,8 @@ func timesActs(e *End) {
 	withQueue(e, roce.CQInitAttr{CQE: Depth,
 		WCFlags: roce.WCExStandard | roce.WCExWithCompletionTimestamp | roce.WCExWithCompletionTimestampWallclock})
 	a := e.Query()
-	e.Check(a.HCACoreClock > 0 && a.CompletionTimestampMask != 0, "a clock of %d kHz, mask 0x%x", a.HCACoreClock, a.CompletionTimestampMask)
+	e.Check(a.HCACoreClock > 0 && a.CompletionTimestampMask != 0, "a clock of %d kHz, mask 0x%x", a.HCACoreClock,
+		a.CompletionTimestampMask)
 	slack := a.HCACoreClock / 10 // 100 us: who stamps may go by a clock that was read before
 	for range 3 {
 		before, err := e.QueryRTValues()
@@ -212,7 +213,8 @@ func timesActs(e *End) {
 		last := before.RawClock - slack
 		for i, wc := range wcs[:n] {
 			e.Check(wc.WRID == uint64(i) && wc.Status == roce.WCSuccess && wc.Opcode == roce.WCSend, "%+v", wc)
-			e.Check(wc.Timestamp >= last && wc.Timestamp <= after.RawClock, "stamped %d, after %d and before %d", wc.Timestamp, last, after.RawClock)
+			e.Check(wc.Timestamp >= last && wc.Timestamp <= after.RawClock, "stamped %d, after %d and before %d",
+				wc.Timestamp, last, after.RawClock)
 			last = wc.Timestamp
 			off := time.Since(time.Unix(0, int64(wc.Wallclock)))
 			e.Check(off > -time.Minute && off < time.Hour, "it is %v ago by the time of day", off)
@@ -235,7 +237,8 @@ func moderationActs(e *End) {
 	}
 	e.Must(err)
 	a := e.Query()
-	e.Check(a.MaxCQCount >= moderatedBy && a.MaxCQPeriod >= 20_000, "at most %d completions and %d us", a.MaxCQCount, a.MaxCQPeriod)
+	e.Check(a.MaxCQCount >= moderatedBy && a.MaxCQPeriod >= 20_000, "at most %d completions and %d us", a.MaxCQCount,
+		a.MaxCQPeriod)
 	e.Sync()
 	for _, n := range []int{moderatedBy, 1, moderatedBy - 1} {
 		e.Must(e.CQ.ReqNotify(false))

@@ -36,7 +36,8 @@ func regionsAct(e *End) {
 	iova := page<<20 + e.MR.Addr()%page
 	elsewhere, err := e.PD.RegMRIOVA(e.Buf, iova, roce.LocalWrite)
 	e.Must(err)
-	e.Check(elsewhere.Addr() == iova && elsewhere.SGE(5, 6).Addr == iova+5, "region at 0x%x, want 0x%x", elsewhere.Addr(), iova)
+	e.Check(elsewhere.Addr() == iova && elsewhere.SGE(5, 6).Addr == iova+5, "region at 0x%x, want 0x%x",
+		elsewhere.Addr(), iova)
 	e.Must(elsewhere.Close())
 	e.Must(elsewhere.Close())
 }
@@ -104,10 +105,22 @@ func bufferActs(e *End) {
 	var c Card
 	e.Hear(&c)
 	copy(b.Bytes(), pattern(bufferSize, 3))
-	e.Send(roce.SendWR{Opcode: roce.WRWrite, Flags: roce.SendSignaled, SGL: []roce.SGE{m.SGE(0, bufferSize)}, RemoteAddr: c.Addr, RKey: c.RKey})
+	e.Send(roce.SendWR{
+		Opcode:     roce.WRWrite,
+		Flags:      roce.SendSignaled,
+		SGL:        []roce.SGE{m.SGE(0, bufferSize)},
+		RemoteAddr: c.Addr,
+		RKey:       c.RKey,
+	})
 	e.Good(roce.WCRDMAWrite)
 	clear(b.Bytes())
-	e.Send(roce.SendWR{Opcode: roce.WRRead, Flags: roce.SendSignaled, SGL: []roce.SGE{m.SGE(0, bufferSize)}, RemoteAddr: c.Addr, RKey: c.RKey})
+	e.Send(roce.SendWR{
+		Opcode:     roce.WRRead,
+		Flags:      roce.SendSignaled,
+		SGL:        []roce.SGE{m.SGE(0, bufferSize)},
+		RemoteAddr: c.Addr,
+		RKey:       c.RKey,
+	})
 	e.Good(roce.WCRDMARead)
 	e.Same(b.Bytes(), 3)
 	e.Sync()
@@ -165,7 +178,13 @@ func reregActs(e *End) {
 	for i := range 3 {
 		var c Card
 		e.Hear(&c)
-		e.Send(roce.SendWR{Opcode: roce.WRWrite, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(0, 64)}, RemoteAddr: c.Addr, RKey: c.RKey})
+		e.Send(roce.SendWR{
+			Opcode:     roce.WRWrite,
+			Flags:      roce.SendSignaled,
+			SGL:        []roce.SGE{e.MR.SGE(0, 64)},
+			RemoteAddr: c.Addr,
+			RKey:       c.RKey,
+		})
 		if i < 2 {
 			e.Good(roce.WCRDMAWrite)
 		} else {
@@ -205,8 +224,9 @@ func bind(e *End) (*roce.MW, uint32) {
 	e.Must(err)
 	e.later(w.Close)
 	key := roce.IncRKey(w.RKey())
-	e.Send(roce.SendWR{Opcode: roce.WRBindMW, Flags: roce.SendSignaled, Bind: &roce.BindInfo{WindowKey: w.RKey(), NewKey: key,
-		LKey: region.LKey(), Addr: region.Addr() + 128, Length: 64, Access: roce.RemoteWrite | roce.RemoteRead}})
+	e.Send(roce.SendWR{Opcode: roce.WRBindMW, Flags: roce.SendSignaled,
+		Bind: &roce.BindInfo{WindowKey: w.RKey(), NewKey: key,
+			LKey: region.LKey(), Addr: region.Addr() + 128, Length: 64, Access: roce.RemoteWrite | roce.RemoteRead}})
 	e.Good(roce.WCBindMW)
 	e.Check(w.RKey() == key && w.Bound(), "key 0x%x, bound %v", w.RKey(), w.Bound())
 	return w, key
@@ -237,7 +257,14 @@ func window1Serves(e *End) {
 	e.Check(!w.Bound() && w.Type() == roce.MWType1, "a new window: bound %v, type %d", w.Bound(), w.Type())
 	keys := map[uint32]bool{w.RKey(): true}
 	bind := func(off, n uint64) {
-		b := roce.MWBindAttr{WRID: 7, Flags: roce.SendSignaled, MR: region, Addr: region.Addr() + off, Length: n, Access: roce.RemoteWrite}
+		b := roce.MWBindAttr{
+			WRID:   7,
+			Flags:  roce.SendSignaled,
+			MR:     region,
+			Addr:   region.Addr() + off,
+			Length: n,
+			Access: roce.RemoteWrite,
+		}
 		if n == 0 {
 			b = roce.MWBindAttr{WRID: 7, Flags: roce.SendSignaled}
 		}
@@ -246,7 +273,8 @@ func window1Serves(e *End) {
 		e.Check(!keys[key], "the key 0x%x was used before", key)
 		keys[key] = true
 		wc := e.Good(roce.WCBindMW)
-		e.Check(wc.WRID == 7 && w.RKey() == key && w.Bound() == (n > 0), "completion %+v, key 0x%x, bound %v", wc, w.RKey(), w.Bound())
+		e.Check(wc.WRID == 7 && w.RKey() == key && w.Bound() == (n > 0), "completion %+v, key 0x%x, bound %v", wc,
+			w.RKey(), w.Bound())
 	}
 	e.Tell(other.Endpoint())
 	var peer roce.Endpoint
@@ -281,7 +309,13 @@ func window1Acts(e *End) {
 	for range 2 {
 		var c Card
 		e.Hear(&c)
-		write = roce.SendWR{Opcode: roce.WRWrite, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(0, 64)}, RemoteAddr: c.Addr, RKey: c.RKey}
+		write = roce.SendWR{
+			Opcode:     roce.WRWrite,
+			Flags:      roce.SendSignaled,
+			SGL:        []roce.SGE{e.MR.SGE(0, 64)},
+			RemoteAddr: c.Addr,
+			RKey:       c.RKey,
+		}
 		e.Must(other.PostSend(write))
 		e.Good(roce.WCRDMAWrite)
 		e.Sync()
@@ -346,7 +380,13 @@ func windowActs(e *End) {
 	var c Card
 	e.Hear(&c)
 	copy(e.Buf, pattern(64, 2))
-	write := roce.SendWR{Opcode: roce.WRWrite, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(0, 64)}, RemoteAddr: c.Addr, RKey: c.RKey}
+	write := roce.SendWR{
+		Opcode:     roce.WRWrite,
+		Flags:      roce.SendSignaled,
+		SGL:        []roce.SGE{e.MR.SGE(0, 64)},
+		RemoteAddr: c.Addr,
+		RKey:       c.RKey,
+	}
 	e.Send(write)
 	e.Good(roce.WCRDMAWrite)
 	e.Sync()
@@ -363,7 +403,8 @@ func invalidateServes(e *End) {
 	e.Recv(2, 0, 64)
 	e.Tell(Card{Addr: e.MR.Addr() + 128, RKey: key})
 	wc := e.Good(roce.WCRecv)
-	e.Check(wc.Flags&roce.WCWithInv != 0 && wc.InvalidatedRKey == key, "invalidates 0x%x of 0x%x, flags %d", wc.InvalidatedRKey, key, wc.Flags)
+	e.Check(wc.Flags&roce.WCWithInv != 0 && wc.InvalidatedRKey == key, "invalidates 0x%x of 0x%x, flags %d",
+		wc.InvalidatedRKey, key, wc.Flags)
 }
 
 func invalidateActs(e *End) {
@@ -371,7 +412,12 @@ func invalidateActs(e *End) {
 	e.Join(roce.RC, 4096)
 	var c Card
 	e.Hear(&c)
-	e.Send(roce.SendWR{Opcode: roce.WRSendWithInv, Flags: roce.SendSignaled, InvalidateKey: c.RKey, SGL: []roce.SGE{e.MR.SGE(0, 8)}})
+	e.Send(roce.SendWR{
+		Opcode:        roce.WRSendWithInv,
+		Flags:         roce.SendSignaled,
+		InvalidateKey: c.RKey,
+		SGL:           []roce.SGE{e.MR.SGE(0, 8)},
+	})
 	e.Good(roce.WCSend)
 	e.Send(roce.SendWR{Opcode: roce.WRWrite, SGL: []roce.SGE{e.MR.SGE(0, 8)}, RemoteAddr: c.Addr, RKey: c.RKey})
 	e.Bad(roce.WCRemAccessErr)

@@ -63,7 +63,8 @@ func connectRow(e *End, p rowPair) {
 	e.Must(e.QP.Connect(e.ctx, peer, &o))
 	a, err := e.QP.Query()
 	e.Must(err)
-	e.Check(a.AV.SGIDIndex == row && a.AV.DGID == peer.GID, "row %d to %v, want %d to %v", a.AV.SGIDIndex, a.AV.DGID, row, peer.GID)
+	e.Check(a.AV.SGIDIndex == row && a.AV.DGID == peer.GID, "row %d to %v, want %d to %v", a.AV.SGIDIndex, a.AV.DGID,
+		row, peer.GID)
 }
 
 func rowConnectionsAct(e *End) {
@@ -77,7 +78,8 @@ func rowConnectionsAct(e *End) {
 	}
 	entry, err := e.QueryGIDEx(list[0].Acts)
 	e.Must(err)
-	e.Check(entry.GID == e.GIDs()[list[0].Acts] && entry.Index == list[0].Acts && entry.Port == 1 && entry.Type == roce.GIDTypeRoCEv2, "%+v", entry)
+	e.Check(entry.GID == e.GIDs()[list[0].Acts] && entry.Index == list[0].Acts && entry.Port == 1 &&
+		entry.Type == roce.GIDTypeRoCEv2, "%+v", entry)
 }
 
 func rowConnectionsServe(e *End) {
@@ -100,13 +102,20 @@ func rowDatagramsAct(e *End) {
 		e.Must(err)
 		e.Recv(uint64(i), 0, roce.GRHSize+64)
 		e.Sync()
-		e.Send(roce.SendWR{Opcode: roce.WRSend, Flags: roce.SendSignaled, AH: ah, RemoteQPN: e.Peer.Endpoint.QPN, RemoteQKey: qkey})
+		e.Send(roce.SendWR{
+			Opcode:     roce.WRSend,
+			Flags:      roce.SendSignaled,
+			AH:         ah,
+			RemoteQPN:  e.Peer.Endpoint.QPN,
+			RemoteQKey: qkey,
+		})
 		e.Good(roce.WCSend)
 		e.Sync() // an answer may come before the question's completion
 		wc := e.Good(roce.WCRecv)
 		back, err := roce.AHAttrFromWC(&wc, e.Buf)
 		e.Must(err)
-		e.Check(back.DGID == theirs[p.Serves], "the answer is from %v, not %v, to which the question went", back.DGID, theirs[p.Serves])
+		e.Check(back.DGID == theirs[p.Serves], "the answer is from %v, not %v, to which the question went", back.DGID,
+			theirs[p.Serves])
 		e.Must(e.PD.DestroyAH(ah))
 	}
 }
@@ -122,9 +131,15 @@ func rowDatagramsServe(e *End) {
 		ah, err := e.PD.CreateAHFromWC(e.ctx, &wc, e.Buf)
 		e.Must(err)
 		a := ah.Attr()
-		e.Check(a.DGID == theirs[p.Acts] && int(a.SGIDIndex) == p.Serves, "the answer goes from row %d to %v, want %d to %v",
-			a.SGIDIndex, a.DGID, p.Serves, theirs[p.Acts])
-		e.Send(roce.SendWR{Opcode: roce.WRSend, Flags: roce.SendSignaled, AH: ah, RemoteQPN: wc.SrcQP, RemoteQKey: qkey})
+		e.Check(a.DGID == theirs[p.Acts] && int(a.SGIDIndex) == p.Serves,
+			"the answer goes from row %d to %v, want %d to %v", a.SGIDIndex, a.DGID, p.Serves, theirs[p.Acts])
+		e.Send(roce.SendWR{
+			Opcode:     roce.WRSend,
+			Flags:      roce.SendSignaled,
+			AH:         ah,
+			RemoteQPN:  wc.SrcQP,
+			RemoteQKey: qkey,
+		})
 		e.Good(roce.WCSend)
 		e.Must(e.PD.DestroyAH(ah))
 	}

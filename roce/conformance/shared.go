@@ -56,7 +56,8 @@ func (e *End) several(types []roce.QPType, s *roce.SRQ) (qps []*roce.QP, peers [
 
 // offer posts a receive for a message of n bytes to a shared queue. Its WRID says where it begins.
 func (e *End) offer(s *roce.SRQ, off, n int) {
-	e.Must(s.PostRecv(roce.RecvWR{WRID: uint64(off), SGL: []roce.SGE{e.MR.SGE(off, roce.GRHSize), e.MR.SGE(off+roce.GRHSize, n)}}))
+	e.Must(s.PostRecv(roce.RecvWR{WRID: uint64(off), SGL: []roce.SGE{e.MR.SGE(off, roce.GRHSize),
+		e.MR.SGE(off+roce.GRHSize, n)}}))
 }
 
 const sharedRounds = 8
@@ -68,7 +69,12 @@ func sharedActs(e *End) {
 	for i := range sharedRounds * len(qps) {
 		q := i % len(qps)
 		copy(e.Buf, pattern(900, i))
-		wr := roce.SendWR{Opcode: roce.WRSendWithImm, Imm: uint32(i), Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(0, 900)}}
+		wr := roce.SendWR{
+			Opcode: roce.WRSendWithImm,
+			Imm:    uint32(i),
+			Flags:  roce.SendSignaled,
+			SGL:    []roce.SGE{e.MR.SGE(0, 900)},
+		}
 		if sharers[q] == roce.UD {
 			wr.AH, wr.RemoteQPN, wr.RemoteQKey = ah, peers[q].QPN, qkey
 		}
@@ -97,7 +103,8 @@ func sharedServes(e *End) {
 		q := i % len(qps)
 		at, n := i%sharedRounds*1024, 900
 		e.Check(wc.WRID == uint64(at), "message %d has taken the request at %d, the oldest is at %d", i, wc.WRID, at)
-		e.Check(wc.QPN == qps[q].QPN() && wc.Flags&roce.WCWithImm != 0 && wc.Imm == uint32(i), "message %d to QP 0x%06x: %+v", i, qps[q].QPN(), wc)
+		e.Check(wc.QPN == qps[q].QPN() && wc.Flags&roce.WCWithImm != 0 && wc.Imm == uint32(i),
+			"message %d to QP 0x%06x: %+v", i, qps[q].QPN(), wc)
 		if sharers[q] == roce.UD {
 			n += roce.GRHSize
 			at += roce.GRHSize
@@ -313,7 +320,11 @@ func xrcActs(e *End) {
 	e.Furnish(4096)
 	x := e.domain()
 	e.later(x.Close)
-	q, err := e.PD.CreateQP(roce.QPInitAttr{Type: roce.XRCSend, SendCQ: e.CQ, Cap: roce.QPCap{MaxSendWR: Depth, MaxSendSGE: 3, MaxInlineData: 64}})
+	q, err := e.PD.CreateQP(roce.QPInitAttr{
+		Type:   roce.XRCSend,
+		SendCQ: e.CQ,
+		Cap:    roce.QPCap{MaxSendWR: Depth, MaxSendSGE: 3, MaxInlineData: 64},
+	})
 	e.Must(err)
 	e.later(q.Close)
 	e.QP = q
@@ -324,19 +335,44 @@ func xrcActs(e *End) {
 	for i := range 4 * (len(numbers) - 1) {
 		srqn := numbers[i%(len(numbers)-1)]
 		copy(e.Buf, pattern(900, i))
-		e.Send(roce.SendWR{Opcode: roce.WRSendWithImm, Imm: uint32(i), Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(0, 900)}, RemoteSRQN: srqn})
+		e.Send(roce.SendWR{
+			Opcode:     roce.WRSendWithImm,
+			Imm:        uint32(i),
+			Flags:      roce.SendSignaled,
+			SGL:        []roce.SGE{e.MR.SGE(0, 900)},
+			RemoteSRQN: srqn,
+		})
 		e.Good(roce.WCSend)
 		e.Sync()
 	}
 	copy(e.Buf, pattern(2000, 77))
-	e.Send(roce.SendWR{Opcode: roce.WRWrite, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(0, 2000)}, RemoteAddr: e.Peer.Addr, RKey: e.Peer.RKey, RemoteSRQN: numbers[0]})
+	e.Send(roce.SendWR{
+		Opcode:     roce.WRWrite,
+		Flags:      roce.SendSignaled,
+		SGL:        []roce.SGE{e.MR.SGE(0, 2000)},
+		RemoteAddr: e.Peer.Addr,
+		RKey:       e.Peer.RKey,
+		RemoteSRQN: numbers[0],
+	})
 	e.Good(roce.WCRDMAWrite)
-	e.Send(roce.SendWR{Opcode: roce.WRRead, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(2000, 2000)}, RemoteAddr: e.Peer.Addr, RKey: e.Peer.RKey, RemoteSRQN: numbers[1]})
+	e.Send(roce.SendWR{
+		Opcode:     roce.WRRead,
+		Flags:      roce.SendSignaled,
+		SGL:        []roce.SGE{e.MR.SGE(2000, 2000)},
+		RemoteAddr: e.Peer.Addr,
+		RKey:       e.Peer.RKey,
+		RemoteSRQN: numbers[1],
+	})
 	e.Good(roce.WCRDMARead)
 	e.Same(e.Buf[2000:4000], 77)
 	e.Refused("a number of 25 bits", q.PostSend(roce.SendWR{Opcode: roce.WRSend, RemoteSRQN: 1 << 24}), roce.ErrInvalid)
 	// the last queue is of another domain
-	e.Send(roce.SendWR{Opcode: roce.WRSend, Flags: roce.SendSignaled, SGL: []roce.SGE{e.MR.SGE(0, 8)}, RemoteSRQN: numbers[len(numbers)-1]})
+	e.Send(roce.SendWR{
+		Opcode:     roce.WRSend,
+		Flags:      roce.SendSignaled,
+		SGL:        []roce.SGE{e.MR.SGE(0, 8)},
+		RemoteSRQN: numbers[len(numbers)-1],
+	})
 	e.Bad(roce.WCRemInvReqErr)
 }
 
@@ -380,13 +416,15 @@ func xrcServes(e *End) {
 	e.QP = q
 	e.Refused("a domain that is in use", x.Close(), roce.ErrBusy)
 	e.Connect(options())
-	e.Refused("a send of a queue pair that only receives", q.PostSend(roce.SendWR{Opcode: roce.WRSend}), roce.ErrInvalid)
+	e.Refused("a send of a queue pair that only receives", q.PostSend(roce.SendWR{Opcode: roce.WRSend}),
+		roce.ErrInvalid)
 	e.Refused("a receive of a queue pair without a queue", q.PostRecv(roce.RecvWR{}), roce.ErrInvalid)
 	e.Tell(numbers)
 	for i := range 12 {
 		wc := e.Good(roce.WCRecv)
 		at := i%3*4096 + i/3*1024
-		e.Check(wc.WRID == uint64(at) && wc.QPN == q.QPN() && wc.Imm == uint32(i) && wc.ByteLen == 900, "message %d: %+v, want the request at %d", i, wc, at)
+		e.Check(wc.WRID == uint64(at) && wc.QPN == q.QPN() && wc.Imm == uint32(i) && wc.ByteLen == 900,
+			"message %d: %+v, want the request at %d", i, wc, at)
 		e.Same(e.Buf[at:][:900], i)
 		e.Sync()
 	}

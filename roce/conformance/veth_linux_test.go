@@ -17,8 +17,10 @@ func TestVeth(t *testing.T) {
 			a.IP(t, fmt.Sprintf("link add wire mtu 9000 type veth peer name wire mtu 9000 netns %d", b.Thread()))
 			var devices [2]*roce.Device
 			for i, ns := range []*netns.Namespace{a, b} {
-				ns.IP(t, "link set wire addrgenmode none", fmt.Sprintf("addr add 10.77.0.%d/24 dev wire", i+1), fmt.Sprintf("addr add 10.77.0.%d/24 dev wire", i+3),
-					fmt.Sprintf("-6 addr add fe80::%d/64 dev wire nodad", i+1), fmt.Sprintf("-6 addr add fd78::%d/64 dev wire nodad", i+1), "link set wire up")
+				ns.IP(t, "link set wire addrgenmode none", fmt.Sprintf("addr add 10.77.0.%d/24 dev wire",
+					i+1), fmt.Sprintf("addr add 10.77.0.%d/24 dev wire", i+3),
+					fmt.Sprintf("-6 addr add fe80::%d/64 dev wire nodad", i+1), fmt.Sprintf("-6 addr add fd78::%d/64 dev wire nodad",
+						i+1), "link set wire up")
 			}
 			for i, ns := range []*netns.Namespace{a, b} {
 				ns.Settle()

@@ -10,12 +10,18 @@ import (
 
 func waits() []Case {
 	return []Case{
-		{"messages to and fro, both asleep between", func(e *End) { toAndFro(e, true) }, func(e *End) { toAndFro(e, false) }},
-		{"messages to and fro, both polling", func(e *End) { pollToAndFro(e, true) }, func(e *End) { pollToAndFro(e, false) }},
+		{"messages to and fro, both asleep between", func(e *End) { toAndFro(e, true) }, func(e *End) {
+			toAndFro(e, false)
+		}},
+		{"messages to and fro, both polling", func(e *End) { pollToAndFro(e, true) }, func(e *End) {
+			pollToAndFro(e, false)
+		}},
 		{"a channel tells of a completion", func(e *End) { announce(e, 0) }, func(e *End) { hears(e, false) }},
 		{"messages to and fro, both asleep at their channels",
 			func(e *End) { attendToAndFro(e, true) }, func(e *End) { attendToAndFro(e, false) }},
-		{"a channel tells of a solicited one", func(e *End) { announce(e, roce.SendSolicited) }, func(e *End) { hears(e, true) }},
+		{"a channel tells of a solicited one", func(e *End) {
+			announce(e, roce.SendSolicited)
+		}, func(e *End) { hears(e, true) }},
 		{"a wait that is given up", givenUpActs, nil},
 		{"a wait that Close ends", closedWaitActs, nil},
 		{"a wait at a channel that is given up, and one that Close ends", endedAttendActs, nil},

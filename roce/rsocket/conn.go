@@ -43,17 +43,21 @@ type Conn struct {
 	sges   [2][2]roce.SGE
 	wait   waiting
 	until  [sides]deadline
-	users  int       // calls that are inside
-	closed bool      // by Close
-	freed  bool      // all is given back, with failed
-	failed error     //
-	leaves sync.Cond // for Close: freed has changed
-	peeked bool      // the application may look at the receive buffer (PeekShared)
-	gone   bool      // the connection below is over
-	told   bool      // a call has returned why the end failed
-	by     time.Time // of Close: when all must be over; before it the zero time
 	alive  keepAlive
 	allocs map[*Buffer]struct{}
+
+	// its life: open, then closed, and freed when the last call that is inside has left
+	users  int       // calls that are inside
+	closed bool      // by Close
+	by     time.Time // of Close: when all must be over; before it the zero time
+	freed  bool      // all is given back, with failed
+	failed error
+	leaves sync.Cond // for Close: freed has changed
+
+	// what has happened beside, each at any point of it
+	peeked bool // the application may look at the receive buffer (PeekShared)
+	gone   bool // the connection below is over
+	told   bool // a call has returned why the end failed
 }
 
 var _ net.Conn = (*Conn)(nil)

@@ -10,7 +10,7 @@
 //	lane.go        one port, one engine and the turns that move work between them
 //	calls.go       the turns that an application takes: with a poll, with a post
 //	drive/         who runs a lane, and who is woken for it: the states, and nothing else
-//	driver.go      what a lane sleeps on, and is woken with
+//	hands.go       what a lane sleeps on, and is woken with
 //	background.go  the goroutine that takes turns when no application does
 //	relief.go      an application that sleeps in Wait watches the port itself
 //	flush.go       FLUSHes to storage, beside the lanes
@@ -25,7 +25,7 @@
 // takes one if nobody else has it, and one that controls waits for it (turnlock.go). Between such
 // calls three run the stack: an application that polls; the background, a goroutine of the lane's
 // own; or the relief, a goroutine of an application that waits. Package drive knows who does, and
-// who is woken when, in one table; the lane carries out (driver.go). steps_test.go plays what is
+// who is woken when, in one table; the lane carries out (hands.go). steps_test.go plays what is
 // left to chance there, step by step.
 //
 // # From PostSend to the wire and back
