@@ -85,14 +85,15 @@ func (s *source) line(p token.Pos) int { return s.fset.Position(p).Line }
 var mayImport = []struct{ importer, imported string }{
 	{"wire", ""},
 	{"wire/layers", "wire"},
+	{"wire/pcapng", ""},
 	{"mr", ""},
 	{"qp", "wire mr"},
-	{"qp/qptest/...", "wire mr qp qp/qptest/..."},
+	{"qp/qptest/...", "wire wire/pcapng mr qp qp/qptest/..."},
 	{"cm", "wire internal/fair"},
 	{"internal/fair", "wire"},
 	{"transport", "wire"},
 	{"transport/internal/porttest", "wire transport/... internal/netns"}, // the rooms' tests
-	{"transport/...", "wire transport/..."},
+	{"transport/...", "wire wire/pcapng transport/..."},
 	{"roce/internal/...", "wire mr qp transport/... roce/internal/..."},
 	{"roce", "wire mr qp transport/... roce/internal/..."},
 	{"roce/conformance", "roce"},
@@ -100,7 +101,7 @@ var mayImport = []struct{ importer, imported string }{
 	{"roce/rsocket", "roce roce/rdmacm roce/rsocket/internal/stream"},
 	{"roce/rdmacm", "wire cm qp roce internal/route internal/fair roce/internal/librdmacm roce/internal/verbs"},
 	{"internal/route", "wire"},
-	{"trace/...", "wire mr qp trace/..."},
+	{"trace/...", "wire wire/pcapng mr qp trace/..."},
 }
 
 // within says whether a package is in a list of names as mayImport has them.

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/wire/pcapng"
 )
 
 // classic writes a pcap file.
@@ -293,16 +295,14 @@ func TestRandomOptions(t *testing.T) {
 // TestManyComments: what a packet's comments take grows with their bytes, not with its square.
 func TestManyComments(t *testing.T) {
 	var file bytes.Buffer
-	w := NewWriter(&file)
-	w.iface(writerKey{"", LinkRaw})
-	b := w.begin(ngPacketBlock)
-	room := len(b) + 20 + maxNgOptions
-	b = append(b, make([]byte, 20)...)
-	for range 1 << 15 {
-		b = appendOption(b, ngOptComment, "word")
-	}
-	w.end(b[:room])
+	w := pcapng.NewWriter(&file)
+	w.Interface(pcapng.Interface{Link: uint16(LinkRaw)})
 	require.NoError(t, w.Flush())
+	options := bytes.Repeat([]byte{pcapng.OptComment, 0, 4, 0, 'w', 'o', 'r', 'd'}, maxNgOptions/8)
+	body := append(make([]byte, 20), options...)
+	n := uint32(len(body) + 12)
+	block := append(le.AppendUint32(le.AppendUint32(nil, pcapng.PacketBlock), n), body...)
+	file.Write(le.AppendUint32(block, n))
 	src, err := NewSource(&file)
 	require.NoError(t, err)
 	var before, after runtime.MemStats

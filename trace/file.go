@@ -13,6 +13,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/goroce/goroce/wire/pcapng"
 )
 
 // LinkType says what a record's bytes begin with, by the numbers of tcpdump.org/linktypes.html.
@@ -105,7 +107,7 @@ func NewReader(in io.Reader) (*Reader, error) {
 		return nil, r.damaged(0, 0, "%d bytes are no capture file: pcap and pcapng have at least 24", len(magic))
 	}
 	switch m := binary.LittleEndian.Uint32(magic); {
-	case m == ngSectionBlock:
+	case m == pcapng.SectionBlock:
 		r.next = r.nextNg
 		return r, r.firstSection()
 	case pcapMagic[m].order != nil:

@@ -8,34 +8,22 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"strings"
+
+	"github.com/goroce/goroce/wire/pcapng"
 )
 
-// Types of blocks.
+// Types of blocks that are not written.
 const (
-	ngSectionBlock   = 0x0a0d0d0a
-	ngInterfaceBlock = 1
 	ngOldPacketBlock = 2
 	ngSimpleBlock    = 3
-	ngPacketBlock    = 6
 )
 
 // NotesBlock is the type of blocks with notes between the packets: text, filled up with newlines.
 // Types with the highest bit are for everybody's own use; other programs pass them over.
 const NotesBlock = 0x80004e54
 
-// Options of blocks.
 const (
-	ngOptEnd         = 0
-	ngOptComment     = 1
-	ngOptIfName      = 2
-	ngOptFlags       = 2 // of a packet
-	ngOptApplication = 4 // of a section
-	ngOptIfTSResol   = 9
-	ngOptIfTSOff     = 14
-)
-
-const (
-	ngByteOrder     = 0x1a2b3c4d
+	ngOptIfTSOff    = 14 // an option of an interface that is not written
 	maxNgInterfaces = 1 << 16
 	maxNgOptions    = 1 << 18 // bytes of options of one block that are kept
 	maxNotes        = 1 << 20 // bytes of one block of notes
@@ -71,7 +59,7 @@ func (r *Reader) section(h []byte) error {
 	if err := r.must(rest[:], "the header of a section"); err != nil {
 		return err
 	}
-	switch uint32(ngByteOrder) {
+	switch uint32(pcapng.ByteOrder) {
 	case binary.LittleEndian.Uint32(rest[:]):
 		r.order = binary.LittleEndian
 	case binary.BigEndian.Uint32(rest[:]):
@@ -101,7 +89,7 @@ func (r *Reader) nextNg(rec *Record) error {
 			return err
 		}
 		kind, length := r.order.Uint32(h[:]), r.order.Uint32(h[4:])
-		if kind == ngSectionBlock {
+		if kind == pcapng.SectionBlock {
 			if err := r.section(h[:]); err != nil {
 				return err
 			}
@@ -138,9 +126,9 @@ func (r *Reader) trailer(rec *Record, began int64, length uint32) error {
 // block reads the n bytes inside a block and says whether they are a packet.
 func (r *Reader) block(rec *Record, kind uint32, n int64) (found bool, err error) {
 	switch kind {
-	case ngInterfaceBlock:
+	case pcapng.InterfaceBlock:
 		return false, r.ngInterface(n)
-	case ngPacketBlock, ngOldPacketBlock:
+	case pcapng.PacketBlock, ngOldPacketBlock:
 		return true, r.ngPacket(rec, kind, n)
 	case ngSimpleBlock:
 		return true, r.ngSimple(rec, n)
@@ -175,9 +163,9 @@ func (r *Reader) ngInterface(n int64) error {
 	f := ngInterface{link: LinkType(r.order.Uint16(h[:])), snap: int(min(r.order.Uint32(h[4:]), maxRecord)), units: 1e6}
 	err := r.options(n-8, func(code uint16, v []byte) {
 		switch {
-		case code == ngOptIfName:
+		case code == pcapng.OptName:
 			f.name = string(v)
-		case code == ngOptIfTSResol && len(v) > 0:
+		case code == pcapng.OptResolution && len(v) > 0:
 			f.units = ngUnits(v[0])
 		case code == ngOptIfTSOff && len(v) >= 8:
 			f.shift = int64(r.order.Uint64(v))
@@ -232,9 +220,9 @@ func (r *Reader) ngPacket(rec *Record, kind uint32, n int64) error {
 	var comments []byte
 	err := r.options(n-20-(size+3)&^3, func(code uint16, v []byte) {
 		switch {
-		case code == ngOptComment:
+		case code == pcapng.OptComment:
 			comments = append(append(comments, v...), '\n')
-		case code == ngOptFlags && len(v) >= 4:
+		case code == pcapng.OptFlags && len(v) >= 4:
 			rec.Direction = [4]Direction{DirUnknown, DirReceived, DirSent, DirUnknown}[r.order.Uint32(v)&3]
 		}
 	})
@@ -299,7 +287,7 @@ func (r *Reader) options(n int64, f func(code uint16, value []byte)) error {
 	for len(all) >= 4 {
 		code, size := r.order.Uint16(all), int(r.order.Uint16(all[2:]))
 		all = all[4:]
-		if code == ngOptEnd || size > len(all) {
+		if code == pcapng.OptEnd || size > len(all) {
 			break // the end; or an option longer than its block, which means nothing
 		}
 		f(code, all[:size])

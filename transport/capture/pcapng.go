@@ -3,18 +3,13 @@ package capture
 // Capture files, as Wireshark reads them.
 
 import (
-	"encoding/binary"
-	"fmt"
 	"io"
 	"sync"
 	"time"
 
-	"github.com/google/gopacket"
-	"github.com/google/gopacket/layers"
-	"github.com/google/gopacket/pcapgo"
-
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/wire"
+	"github.com/goroce/goroce/wire/pcapng"
 )
 
 // Pcapng is a sink that writes a capture file for Wireshark: link type RAW (packets start at the IP
@@ -23,34 +18,21 @@ import (
 // traffic; Close returns it.
 type Pcapng struct {
 	mu     sync.Mutex
-	out    io.Writer
-	w      *pcapgo.NgWriter
+	w      *pcapng.Writer
 	packet []byte
 	err    error
 }
 
+// interfaces are what a direction's packets arrived on; the number in the file is the Direction's.
+var interfaces = [...]pcapng.Interface{Received: {Name: "received", Link: pcapng.LinkRaw}, Sent: {Name: "sent", Link: pcapng.LinkRaw}}
+
 // NewPcapng returns a sink that writes to w, buffered: Flush or Close at the end.
 func NewPcapng(w io.Writer) (*Pcapng, error) {
-	ng, err := pcapgo.NewNgWriterInterface(w, ngInterface(Received),
-		pcapgo.NgWriterOptions{SectionInfo: pcapgo.NgSectionInfo{Application: "goroce"}})
-	if err == nil {
-		_, err = ng.AddInterface(ngInterface(Sent))
+	p := &Pcapng{w: pcapng.NewWriter(w)}
+	for _, of := range interfaces {
+		p.w.Interface(of)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("transport: start capture file: %w", err)
-	}
-	return &Pcapng{out: w, w: ng}, nil
-}
-
-// ngInterface describes what a direction's packets arrived on; its number in the file is the
-// Direction's.
-func ngInterface(dir Direction) pcapgo.NgInterface {
-	return pcapgo.NgInterface{
-		Name:                [...]string{Received: "received", Sent: "sent"}[dir],
-		LinkType:            layers.LinkTypeRaw,
-		SnapLength:          0, // unlimited
-		TimestampResolution: 9,
-	}
+	return p, p.Flush()
 }
 
 // Capture writes one packet. The Identification of a head that a UDP port made up is replaced by
@@ -70,27 +52,21 @@ func (p *Pcapng) Capture(dir Direction, at time.Time, f *wire.Frame) {
 			h.UpdateChecksum()
 		}
 	}
-	p.err = p.w.WritePacket(gopacket.CaptureInfo{Timestamp: at, CaptureLength: len(p.packet), Length: len(p.packet),
-		InterfaceIndex: int(dir)}, p.packet)
+	p.err = p.w.Packet(&pcapng.Packet{On: interfaces[dir], Time: at.UnixNano(), Data: p.packet})
 }
 
 // Block writes a block of another type behind what was captured so far, and flushes: for types that
 // are for everybody's own use, from 0x80000000 on. body has a multiple of four bytes.
 func (p *Pcapng) Block(kind uint32, body []byte) error {
-	if kind < 1<<31 || len(body)%4 != 0 {
-		return fmt.Errorf("transport: a block of type 0x%x with %d bytes: want a type from 0x80000000 on, and a "+
-			"multiple of four bytes", kind, len(body))
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.flush(); err != nil { // and no packet comes between
+	if p.err != nil {
+		return p.err
+	}
+	if err := p.w.Block(kind, body); err != nil {
 		return err
 	}
-	n := uint32(len(body) + 12)
-	le := binary.LittleEndian
-	block := append(le.AppendUint32(le.AppendUint32(nil, kind), n), body...)
-	_, p.err = p.out.Write(le.AppendUint32(block, n))
-	return p.err
+	return p.flush()
 }
 
 // Flush hands everything captured so far to the writer.
