@@ -77,6 +77,8 @@ func openHW(d *Device, cfg *Config) (provider, error) {
 
 type verbsDevice struct{ *verbs.Device }
 
+// attr is a copy field by field: the types of some are this package's, which the one with C does
+// not import.
 func (d verbsDevice) attr() DeviceAttr {
 	a := d.Attr()
 	return DeviceAttr{

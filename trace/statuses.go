@@ -1,6 +1,8 @@
 package trace
 
 // The completion statuses of ibv_wc_status (section 12.1), with what leads to each (section 6.3).
+// Their words are package qp's; what to look at where two test programs meet, and only there, is in
+// cmd/roce/internal/session.
 
 const (
 	seeFirst = "the first completion with another status than WR_FLUSH_ERR, of this queue pair or of the peer's: " +

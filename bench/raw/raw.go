@@ -14,6 +14,9 @@
 // System calls that do not block, or not for long, are raw ones (syscall.RawSyscall): the Go
 // scheduler need not know of them.
 //
+// The sockets of roce perf (cmd/roce/internal/costs) are another thing: what a Go program gets, by
+// the poller of its runtime, would be bars that are too low.
+//
 // io_uring is not among the ways: the system call package that the project allows has its numbers
 // and neither its rings nor its structures.
 package raw

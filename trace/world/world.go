@@ -14,6 +14,10 @@
 // [World.Run] lets the time pass until nothing is left to happen. It must get along with whatever a
 // student changes: a poll may find nothing.
 //
+// What it has in common with the worlds of qp/qptest is a heap of twenty lines: those lose by
+// chance and hand over batches, which an oracle judges; this one shows each packet at a switch, and
+// takes changes.
+//
 // The files, in reading order:
 //
 //	world.go   time: what happens next

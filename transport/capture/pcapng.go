@@ -24,7 +24,10 @@ type Pcapng struct {
 }
 
 // interfaces are what a direction's packets arrived on; the number in the file is the Direction's.
-var interfaces = [...]pcapng.Interface{Received: {Name: "received", Link: pcapng.LinkRaw}, Sent: {Name: "sent", Link: pcapng.LinkRaw}}
+var interfaces = [...]pcapng.Interface{
+	Received: {Name: "received", Link: pcapng.LinkRaw},
+	Sent:     {Name: "sent", Link: pcapng.LinkRaw},
+}
 
 // NewPcapng returns a sink that writes to w, buffered: Flush or Close at the end.
 func NewPcapng(w io.Writer) (*Pcapng, error) {

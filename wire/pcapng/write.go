@@ -96,7 +96,8 @@ func (x *Writer) Packet(p *Packet) error {
 // Block writes a block of a type from OwnBlocks on. body has a multiple of four bytes.
 func (x *Writer) Block(kind uint32, body []byte) error {
 	if kind < OwnBlocks || len(body)%4 != 0 {
-		return fmt.Errorf("pcapng: a block of type 0x%x with %d bytes: want a type from 0x80000000 on, and a multiple of four bytes", kind, len(body))
+		return fmt.Errorf("pcapng: a block of type 0x%x with %d bytes: want 0x%x or more, and a multiple of four bytes",
+			kind, len(body), uint32(OwnBlocks))
 	}
 	x.end(append(x.begin(kind), body...))
 	return x.err

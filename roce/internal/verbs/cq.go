@@ -266,7 +266,8 @@ func (c *CQ) fail() {
 	c.wake()
 }
 
-// Wait takes up to len(wcs) completions, at least one, and waits for it if need be: it polls for
+// Wait takes up to len(wcs) completions, at least one, and waits for it if need be. It has forty
+// lines in common with that of the software device, where who waits may watch a port. It polls for
 // some microseconds, unless sleeps have been long lately, then arms the queue and sleeps.
 func (c *CQ) Wait(ctx context.Context, wcs []qp.WC) (int, error) {
 	if len(wcs) == 0 {

@@ -9,7 +9,8 @@ import (
 	"github.com/goroce/goroce/roce"
 )
 
-// Waiter takes completions from a queue, spinning or sleeping.
+// Waiter takes completions from a queue, spinning or sleeping. (CQ.PollUntil leaves them there, and
+// neither sleeps nor gives up a peer that says nothing.)
 type Waiter struct {
 	CQ     *roce.CQ
 	Events bool          // sleep until something happens instead of polling
