@@ -31,8 +31,8 @@ func TestResolve(t *testing.T) {
 	p.now = p.m[0].PollTimeout()
 	p.m[0].HandleTimeout(p.now)
 	got := p.event(0, EventResolved)
-	if got.Query != asking || got.Status != wire.CMSidrOK || got.QPN != 0x77 || got.QKey != 0x01234567 || string(got.Private[:3]) !=
-		"me\x00" || len(got.Private) != MaxPrivateSIDRREP {
+	if got.Query != asking || got.Status != wire.CMSidrOK || got.QPN != 0x77 || got.QKey != 0x01234567 ||
+		string(got.Private[:3]) != "me\x00" || len(got.Private) != MaxPrivateSIDRREP {
 		t.Errorf("%+v", got)
 	}
 	if asking.State() != StateIdle || e.Query.State() != StateSIDRRepSent || got.Query.Context != 7 || asking.Path().Remote != p.gid[1] {

@@ -54,49 +54,25 @@ const (
 
 var scenes = []scene{
 	{name: "rping", always: true, server: "rping -s -a {b} -p {port} -C 2 -S 100", client: "rping -c -a {b} -I {a} -p {port} -C 2 -S 100"},
-	{
-		name:   "rping-ipv6",
-		six:    true,
-		server: "rping -s -a {b} -p {port} -C 2 -S 100",
-		client: "rping -c -a {b} -I {a} -p {port} -C 2 -S 100",
-	},
-	{
-		name:   "rc",
-		server: "ibv_rc_pingpong -d rxeB -s 3000 -m 1024" + pingpong,
-		client: "ibv_rc_pingpong -d rxeA -s 3000 -m 1024" + pingpong + meet,
-	},
-	{
-		name:   "uc",
-		server: "ibv_uc_pingpong -d rxeB -s 3000 -m 1024" + pingpong,
-		client: "ibv_uc_pingpong -d rxeA -s 3000 -m 1024" + pingpong + meet,
-	},
-	{
-		name:   "ud-ipv6",
-		six:    true,
-		server: "ibv_ud_pingpong -d rxeB -s 500" + pingpong,
-		client: "ibv_ud_pingpong -d rxeA -s 500" + pingpong + meet,
-	},
-	{
-		name:   "read",
-		server: "ib_read_bw -d rxeB -s 3000 -m 1024 -n 10" + perftest,
-		client: "ib_read_bw -d rxeA -s 3000 -m 1024 -n 10" + perftest + meet,
-	},
-	{
-		name:   "loss",
-		lossy:  "loss 20%",
-		server: "ib_write_bw -d rxeB -s 3000 -m 1024 -n 5" + perftest,
-		client: "ib_write_bw -d rxeA -s 3000 -m 1024 -n 5 -u 10" + perftest + meet,
-	},
+	{name: "rping-ipv6", six: true, server: "rping -s -a {b} -p {port} -C 2 -S 100",
+		client: "rping -c -a {b} -I {a} -p {port} -C 2 -S 100"},
+	{name: "rc", server: "ibv_rc_pingpong -d rxeB -s 3000 -m 1024" + pingpong,
+		client: "ibv_rc_pingpong -d rxeA -s 3000 -m 1024" + pingpong + meet},
+	{name: "uc", server: "ibv_uc_pingpong -d rxeB -s 3000 -m 1024" + pingpong,
+		client: "ibv_uc_pingpong -d rxeA -s 3000 -m 1024" + pingpong + meet},
+	{name: "ud-ipv6", six: true, server: "ibv_ud_pingpong -d rxeB -s 500" + pingpong,
+		client: "ibv_ud_pingpong -d rxeA -s 500" + pingpong + meet},
+	{name: "read", server: "ib_read_bw -d rxeB -s 3000 -m 1024 -n 10" + perftest,
+		client: "ib_read_bw -d rxeA -s 3000 -m 1024 -n 10" + perftest + meet},
+	{name: "loss", lossy: "loss 20%", server: "ib_write_bw -d rxeB -s 3000 -m 1024 -n 5" + perftest,
+		client: "ib_write_bw -d rxeA -s 3000 -m 1024 -n 5 -u 10" + perftest + meet},
 	{name: "atomics", always: true, cases: "^atomics$"},
 	{name: "invalidate", cases: "^(SEND with invalidate|a window is bound, used and invalidated)$"},
 	{name: "refused", cases: refusals},
 	{name: "ours-rping", always: true, server: "rping -s -a {b} -p {port} -C 2 -S 100", ours: "rping -c -a {b} -p {port} -C 2 -S 100"},
 	{name: "ours-refused", cases: refusals, ours: "suite"},
-	{
-		name:  "ours-messages",
-		cases: "^(atomics|SEND with invalidate|datagrams|ATOMIC WRITE|data, FLUSH and flag in one post|FLUSH .*)$",
-		ours:  "suite",
-	},
+	{name: "ours-messages", cases: "^(atomics|SEND with invalidate|datagrams|ATOMIC WRITE|data, FLUSH and flag in one post|FLUSH .*)$",
+		ours: "suite"},
 }
 
 // TestTraceOfRxe plays the scenes.

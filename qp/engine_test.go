@@ -60,8 +60,8 @@ func newEnd(t testing.TB, addr string, seed uint64, size int) *end {
 
 func (d *end) connect(t testing.TB, peer *end, mtu wire.MTU) {
 	access := mr.RemoteRead | mr.RemoteWrite | mr.RemoteAtomic
-	require.NoError(t, d.e.ModifyQP(0, d.q, &QPAttr{State: StateInit, Port: 1, AccessFlags: access}, AttrState|AttrPKeyIndex|AttrPort|
-		AttrAccessFlags))
+	require.NoError(t, d.e.ModifyQP(0, d.q, &QPAttr{State: StateInit, Port: 1, AccessFlags: access},
+		AttrState|AttrPKeyIndex|AttrPort|AttrAccessFlags))
 	require.NoError(t, d.e.ModifyQP(0, d.q, &QPAttr{State: StateRTR, PathMTU: mtu, DestQPN: peer.q.QPN(), RQPSN: wire.PSNMask,
 		MaxDestRdAtomic: 4, MinRNRTimer: 12, AV: AHAttr{DGID: peer.gid}, SelectiveRepeat: d.selective},
 		AttrState|AttrAV|AttrPathMTU|AttrDestQPN|AttrRQPSN|AttrMaxDestRdAtomic|AttrMinRNRTimer|AttrSelectiveRepeat))
@@ -185,13 +185,8 @@ func BenchmarkWrite(b *testing.B) {
 	for _, size := range []int{64, 4096, 65536} {
 		b.Run(wire.MTU(5).String()+"/"+strconv.Itoa(size), func(b *testing.B) {
 			x, y := pair(b, 1<<16, 5)
-			wr := []SendWR{{
-				Opcode:     WRWrite,
-				Flags:      SendSignaled,
-				SGL:        []SGE{x.sge(0, size)},
-				RemoteAddr: mr.AddrOf(y.buf),
-				RKey:       y.reg.RKey(),
-			}}
+			wr := []SendWR{{Opcode: WRWrite, Flags: SendSignaled, SGL: []SGE{x.sge(0, size)}, RemoteAddr: mr.AddrOf(y.buf),
+				RKey: y.reg.RKey()}}
 			var wc [4]WC
 			b.SetBytes(int64(size))
 			for b.Loop() {

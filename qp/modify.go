@@ -55,12 +55,8 @@ var transitions = []transition{
 	{from: StateRTS, to: StateRTS, may: [5]AttrMask{maskLiveRC, maskLiveUC, maskLiveUD, maskLiveUC, maskLiveRC}},
 	{from: StateRTS, to: StateSQD, may: [5]AttrMask{maskNotify, maskNotify, maskNotify, maskNotify, maskNotify}},
 	{from: StateSQD, to: StateRTS, may: [5]AttrMask{maskLiveRC, maskLiveUC, maskLiveUD, maskLiveUC, maskLiveRC}},
-	{
-		from: StateSQD,
-		to:   StateSQD,
-		may: [5]AttrMask{maskDrainedRC, maskDrained, AttrPKeyIndex | AttrQKey | AttrRateLimit, maskDrainedXS,
-			maskDrainedXR},
-	},
+	{from: StateSQD, to: StateSQD, may: [5]AttrMask{maskDrainedRC, maskDrained,
+		AttrPKeyIndex | AttrQKey | AttrRateLimit, maskDrainedXS, maskDrainedXR}},
 	{from: StateSQE, to: StateRTS, may: [5]AttrMask{0, AttrCurState | AttrAccessFlags | AttrRateLimit, maskLiveUD}},
 }
 

@@ -34,12 +34,8 @@ var services = [8]struct {
 }{
 	ServiceRC: {name: "RC", ops: [][2]uint8{{0x00, 0x14}, {0x16, 0x17}, {0x1c, 0x1d}}},
 	ServiceUC: {name: "UC", ops: [][2]uint8{{0x00, 0x0b}}},
-	ServiceRD: {
-		name:     "RD",
-		ops:      [][2]uint8{{0x00, 0x15}},
-		request:  []Header{HdrRDETH, HdrDETH},
-		response: []Header{HdrRDETH},
-	},
+	ServiceRD: {name: "RD", ops: [][2]uint8{{0x00, 0x15}}, request: []Header{HdrRDETH, HdrDETH},
+		response: []Header{HdrRDETH}},
 	ServiceUD:  {name: "UD", ops: [][2]uint8{{0x04, 0x05}}, request: []Header{HdrDETH}},
 	ServiceCNP: {name: "CNP"},
 	ServiceXRC: {name: "XRC", ops: [][2]uint8{{0x00, 0x14}, {0x16, 0x17}}, request: []Header{HdrXRCETH}},

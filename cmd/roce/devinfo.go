@@ -171,8 +171,8 @@ func (i *devinfo) limits() []attribute {
 	d := &i.Device
 	list := []attribute{
 		attr("max_mr_size", "0x%x", d.MaxMRSize), attr("page_size_cap", "0x%x", d.PageSizeCap),
-		attr("max_qp", "%d", d.MaxQP), attr("max_qp_wr", "%d", d.MaxQPWR), attr("device_cap_flags",
-			"0x%08x", uint64(d.DeviceCaps)),
+		attr("max_qp", "%d", d.MaxQP), attr("max_qp_wr", "%d", d.MaxQPWR),
+		attr("device_cap_flags", "0x%08x", uint64(d.DeviceCaps)),
 	}
 	for _, c := range deviceCaps {
 		if d.DeviceCaps&c.bit != 0 {
@@ -180,20 +180,17 @@ func (i *devinfo) limits() []attribute {
 		}
 	}
 	list = append(list,
-		attr("max_sge", "%d", d.MaxSGE), attr("max_sge_rd", "%d", d.MaxSGERd), attr("max_cq",
-			"%d", d.MaxCQ), attr("max_cqe", "%d", d.MaxCQE),
-		attr("max_mr", "%d", d.MaxMR), attr("max_pd", "%d", d.MaxPD), attr("max_qp_rd_atom", "%d", d.MaxQPRdAtom),
-		attr("max_ee_rd_atom", "0"), attr("max_res_rd_atom", "%d", d.MaxResRdAtom), attr("max_qp_init_rd_atom",
-			"%d", d.MaxQPInitRdAtom),
-		attr("max_ee_init_rd_atom", "0"), attr("atomic_cap", "%v (%[1]d)", d.AtomicCap), attr("max_ee",
-			"0"), attr("max_rdd", "0"),
-		attr("max_mw", "%d", d.MaxMW), attr("max_raw_ipv6_qp", "0"), attr("max_raw_ethy_qp", "0"),
+		attr("max_sge", "%d", d.MaxSGE), attr("max_sge_rd", "%d", d.MaxSGERd), attr("max_cq", "%d", d.MaxCQ),
+		attr("max_cqe", "%d", d.MaxCQE), attr("max_mr", "%d", d.MaxMR), attr("max_pd", "%d", d.MaxPD),
+		attr("max_qp_rd_atom", "%d", d.MaxQPRdAtom), attr("max_ee_rd_atom", "0"),
+		attr("max_res_rd_atom", "%d", d.MaxResRdAtom), attr("max_qp_init_rd_atom", "%d", d.MaxQPInitRdAtom),
+		attr("max_ee_init_rd_atom", "0"), attr("atomic_cap", "%v (%[1]d)", d.AtomicCap), attr("max_ee", "0"),
+		attr("max_rdd", "0"), attr("max_mw", "%d", d.MaxMW), attr("max_raw_ipv6_qp", "0"), attr("max_raw_ethy_qp", "0"),
 		attr("max_mcast_grp", "%d", d.MaxMcastGrp), attr("max_mcast_qp_attach", "%d", d.MaxMcastQPAttach),
 		attr("max_total_mcast_qp_attach", "%d", d.MaxTotalMcastQPAttach), attr("max_ah", "%d", d.MaxAH),
-		attr("max_fmr", "0"), attr("max_srq", "%d", d.MaxSRQ), attr("max_srq_wr", "%d", d.MaxSRQWR), attr("max_srq_sge",
-			"%d", d.MaxSRQSGE),
-		attr("max_pkeys", "%d", d.MaxPKeys), attr("local_ca_ack_delay", "%d", d.LocalCAAckDelay),
-		attr("max_inline_data", "%d", d.MaxInline))
+		attr("max_fmr", "0"), attr("max_srq", "%d", d.MaxSRQ), attr("max_srq_wr", "%d", d.MaxSRQWR),
+		attr("max_srq_sge", "%d", d.MaxSRQSGE), attr("max_pkeys", "%d", d.MaxPKeys),
+		attr("local_ca_ack_delay", "%d", d.LocalCAAckDelay), attr("max_inline_data", "%d", d.MaxInline))
 	requests := []string{"SUPPORT_SEND", "SUPPORT_RECV", "SUPPORT_WRITE", "SUPPORT_READ", "SUPPORT_ATOMIC",
 		"SUPPORT_SRQ"}
 	list = append(list, odp("general_odp_caps", uint32(d.ODP.General), "ODP_SUPPORT", "ODP_SUPPORT_IMPLICIT")...)
@@ -204,10 +201,10 @@ func (i *devinfo) limits() []attribute {
 		list = append(list, odp(t.name+"_odp_caps", uint32(t.caps), requests...)...)
 	}
 	return append(list,
-		attr("completion_timestamp_mask", "0x%016x", d.CompletionTimestampMask), attr("hca_core_clock",
-			"%dkHZ", d.HCACoreClock),
-		attr("qp_rate_limit_min", "%dkbps", d.RateLimitMin), attr("qp_rate_limit_max", "%dkbps", d.RateLimitMax),
-		attr("max_cq_count", "%d", d.MaxCQCount), attr("max_cq_period", "%d us", d.MaxCQPeriod),
+		attr("completion_timestamp_mask", "0x%016x", d.CompletionTimestampMask),
+		attr("hca_core_clock", "%dkHZ", d.HCACoreClock), attr("qp_rate_limit_min", "%dkbps", d.RateLimitMin),
+		attr("qp_rate_limit_max", "%dkbps", d.RateLimitMax), attr("max_cq_count", "%d", d.MaxCQCount),
+		attr("max_cq_period", "%d us", d.MaxCQPeriod),
 	)
 }
 
@@ -254,14 +251,13 @@ func (i *devinfo) port() []attribute {
 func (i *devinfo) portDetails() []attribute {
 	p := &i.Port
 	list := []attribute{
-		attr("max_msg_sz", "0x%x", p.MaxMsgSz), attr("port_cap_flags", "0x%08x", p.PortCaps), attr("port_cap_flags2",
-			"0x0000"),
-		attr("bad_pkey_cntr", "0x%x", p.BadPKeyCntr), attr("qkey_viol_cntr", "0x%x", p.QKeyViolCntr),
-		attr("sm_sl", "0"), attr("pkey_tbl_len", "%d", p.PKeyTblLen), attr("gid_tbl_len", "%d", p.GIDTblLen),
-		attr("subnet_timeout", "0"), attr("init_type_reply", "0"),
+		attr("max_msg_sz", "0x%x", p.MaxMsgSz), attr("port_cap_flags", "0x%08x", p.PortCaps),
+		attr("port_cap_flags2", "0x0000"), attr("bad_pkey_cntr", "0x%x", p.BadPKeyCntr),
+		attr("qkey_viol_cntr", "0x%x", p.QKeyViolCntr), attr("sm_sl", "0"), attr("pkey_tbl_len", "%d", p.PKeyTblLen),
+		attr("gid_tbl_len", "%d", p.GIDTblLen), attr("subnet_timeout", "0"), attr("init_type_reply", "0"),
 		attr("active_width", "%dX (%d)", map[uint8]int{1: 1, 2: 4, 4: 8, 8: 12, 16: 2}[p.ActiveWidth], p.ActiveWidth),
-		attr("active_speed", "%s (%d)", speeds[p.ActiveSpeed], p.ActiveSpeed), attr("phys_state",
-			"%s (%d)", physStates[p.PhysState], p.PhysState),
+		attr("active_speed", "%s (%d)", speeds[p.ActiveSpeed], p.ActiveSpeed),
+		attr("phys_state", "%s (%d)", physStates[p.PhysState], p.PhysState),
 	}
 	for n, g := range i.GIDs {
 		if g == "::" { // an empty row
@@ -286,8 +282,8 @@ func (p *packetPort) attributes() []attribute {
 	if ofKernel(p.Kind + ":") {
 		return list // it does the rest itself
 	}
-	list = append(list, attr("max_run", "%d packets", p.MaxRun), attr("icrc_check", "%s", p.ICRC), attr("recv_buffer",
-		"%d bytes", p.RecvBuffer))
+	list = append(list, attr("max_run", "%d packets", p.MaxRun), attr("icrc_check", "%s", p.ICRC),
+		attr("recv_buffer", "%d bytes", p.RecvBuffer))
 	for _, w := range p.Without {
 		list = append(list, attr("without", "%s", w))
 	}

@@ -51,8 +51,8 @@ ordering. Programs that watch memory rely on it all the same.`,
 				finish(w, a, b)
 			},
 			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK", "RDMA_WRITE_ONLY_IMM", "ACK", "RDMA_WRITE_ONLY",
-				"SEND_ONLY", "ACK", "RDMA_WRITE_ONLY", "FETCH_ADD", "ATOMIC_ACKNOWLEDGE"), completes("B",
-				qp.WCSuccess, qp.WCSuccess), has("B", "buf", 1024, native(1)...)},
+				"SEND_ONLY", "ACK", "RDMA_WRITE_ONLY", "FETCH_ADD", "ATOMIC_ACKNOWLEDGE"),
+				completes("B", qp.WCSuccess, qp.WCSuccess), has("B", "buf", 1024, native(1)...)},
 			Question: "B's program wants to sleep until data comes, without a packet more. What does A post?",
 			Answers:  []string{"a WRITE", "a WRITE with immediate", "a WRITE and a SEND", "a WRITE and an atomic"},
 			Right:    1, Why: "Only a completion can wake who sleeps, so memory and atomic are out; {6 SEND_ONLY} is " +
@@ -83,8 +83,8 @@ told to wait a little and raise one event for several completions (ibv_modify_cq
 				_ = a.QP.PostSend(a.send(2, 32))
 				finish(w, a, b)
 			},
-			Claims: []Claim{packets("SEND_ONLY", "ACK", "SEND_ONLY", "ACK"), completes("B",
-				qp.WCSuccess, qp.WCSuccess), notified("B", 1)},
+			Claims: []Claim{packets("SEND_ONLY", "ACK", "SEND_ONLY", "ACK"),
+				completes("B", qp.WCSuccess, qp.WCSuccess), notified("B", 1)},
 			Question: "A program polls until the queue is empty, then arms it, then sleeps. What can go wrong?",
 			Answers:  []string{"nothing", "what completes between the last poll and the arming wakes nobody"}, Right: 1,
 			Why: "The queue was not armed when it came, so there is no event. Arm first, or poll once " +
@@ -117,8 +117,8 @@ call.`,
 				finish(w, a)
 			},
 			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK", "RDMA_WRITE_ONLY", "ACK", "RDMA_WRITE_ONLY", "ACK",
-				"RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "ACK"), completes("A",
-				qp.WCSuccess, qp.WCSuccess, qp.WCSuccess, qp.WCSuccess)},
+				"RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "ACK"),
+				completes("A", qp.WCSuccess, qp.WCSuccess, qp.WCSuccess, qp.WCSuccess)},
 			Question: "The second of four requests in a list is wrong (an opcode that there is not). What " +
 				"has been posted?",
 			Answers: []string{"nothing", "the first; bad_wr names the second", "all but the second"}, Right: 1,
@@ -223,9 +223,9 @@ Between post and wire a NIC fetches the request and the bytes by PCI Express, 30
 		_ = a.QP.PostSend(a.write(1, timelineBytes, b, 0))
 		finish(w, a)
 	},
-	Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK"), completes("A", qp.WCSuccess), holds("B",
-		"buf", 0, "A", "buf", 0, timelineBytes),
-		travels(1, 2000+timelineFrame*8/10, 2), later("A", 1, 4000+timelineFrame*8/10)},
+	Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK"), completes("A", qp.WCSuccess),
+		holds("B", "buf", 0, "A", "buf", 0, timelineBytes), travels(1, 2000+timelineFrame*8/10, 2),
+		later("A", 1, 4000+timelineFrame*8/10)},
 	Question: "A posts, waits for the completion, posts again. The round trip takes 10 us. How many messages a second?",
 	Answers:  []string{"10,000", "100,000", "as many as the line carries"}, Right: 1,
 	Why: "One each 10 us: 100,000. To fill the line, have several under way.",

@@ -53,8 +53,8 @@ The last ACK is another matter: see the next lesson.`,
 				finish(w, a, b)
 			},
 			Claims: []Claim{packets("SEND_ONLY", "SEND_ONLY", "ACK", "ACK"), fate(3, world.Lost),
-				completes("A", qp.WCSuccess, qp.WCSuccess), completes("B", qp.WCSuccess, qp.WCSuccess), records("A",
-					qp.RecordRetry, 0)},
+				completes("A", qp.WCSuccess, qp.WCSuccess), completes("B", qp.WCSuccess, qp.WCSuccess),
+				records("A", qp.RecordRetry, 0)},
 			Question: "Does the loss of this ACK cost anything?",
 			Answers: []string{"a packet more", "a little time for the first completion, no packet",
 				"the first message is executed twice"}, Right: 1,
@@ -81,8 +81,8 @@ sends the oldest packet again after a few round trips of silence (a probe). Here
 				_ = a.QP.PostSend(a.send(1, 32))
 				finish(w, a, b)
 			},
-			Claims: []Claim{packets("SEND_ONLY", "ACK", "SEND_ONLY", "ACK"), fate(2, world.Lost), completes("A",
-				qp.WCSuccess), completes("B", qp.WCSuccess)},
+			Claims: []Claim{packets("SEND_ONLY", "ACK", "SEND_ONLY", "ACK"), fate(2, world.Lost),
+				completes("A", qp.WCSuccess), completes("B", qp.WCSuccess)},
 			Question: "What is the timeout of code 18?", Answers: []string{"18 ms", "about 1.07 s", "about 4.3 s"},
 			Right: 1, Why: "4.096 us * 2^18 = 1.07 s. Each step doubles.",
 		},
@@ -106,8 +106,8 @@ How many answers it keeps is max_dest_rd_atomic: no more atomics than that can b
 				finish(w, a)
 			},
 			Claims: []Claim{packets("FETCH_ADD", "ATOMIC_ACKNOWLEDGE", "FETCH_ADD", "ATOMIC_ACKNOWLEDGE"),
-				fate(2, world.Lost), completes("A", qp.WCSuccess), has("B", "buf", 0, native(11)...), has("A",
-					"buf", 4096, native(10)...)},
+				fate(2, world.Lost), completes("A", qp.WCSuccess), has("B", "buf", 0, native(11)...),
+				has("A", "buf", 4096, native(10)...)},
 			Question: "A's connection breaks before the answer comes. Was the atomic executed?",
 			Answers:  []string{"no", "yes", "it cannot be known"}, Right: 2,
 			Why: "Either the request or the answer was lost, and over a new connection nobody remembers. A program " +
@@ -162,8 +162,8 @@ standard.`,
 				_ = a.QP.PostSend(a.write(1, 4000, b, 0))
 				finish(w, a, b)
 			},
-			Claims: []Claim{completes("A", qp.WCSuccess), holds("B", "buf", 0, "A", "buf", 0, 4000), records("A",
-				qp.RecordRetry, 1)},
+			Claims: []Claim{completes("A", qp.WCSuccess), holds("B", "buf", 0, "A", "buf", 0, 4000),
+				records("A", qp.RecordRetry, 1)},
 			Question: "Two ways of the same speed are there. Why does a queue pair not use both at once?",
 			Answers:  []string{"its packets would overtake each other", "a NIC has one port only"}, Right: 0,
 			Why: "Each overtaking costs a NAK and a repetition of all that is under way. Several queue pairs " +
@@ -183,8 +183,8 @@ number of the queue pair. To A it is a loss like any other. {2 RDMA_WRITE_ONLY} 
 				_ = a.QP.PostSend(a.write(1, 32, b, 0), a.write(2, 32, b, 32))
 				finish(w, a, b)
 			},
-			Claims: []Claim{fate(1, world.Corrupted), drops("B", wire.DropICRC, 1), completes("A",
-				qp.WCSuccess, qp.WCSuccess), holds("B", "buf", 0, "A", "buf", 0, 32)},
+			Claims: []Claim{fate(1, world.Corrupted), drops("B", wire.DropICRC, 1),
+				completes("A", qp.WCSuccess, qp.WCSuccess), holds("B", "buf", 0, "A", "buf", 0, 32)},
 			Question: "A router counts down the TTL of a packet. Is the ICRC wrong then?",
 			Answers:  []string{"no: it leaves out what routers change", "yes, so the router makes it anew"}, Right: 0,
 			Why: "TTL, traffic class and header checksum count as ones in the ICRC. A router knows nothing of it.",
@@ -278,8 +278,8 @@ the first ones did not.`,
 				}
 				finish(w, a, c)
 			},
-			Claims: []Claim{completes("A", qp.WCSuccess, qp.WCSuccess), completes("C",
-				qp.WCSuccess, qp.WCSuccess), someLost},
+			Claims: []Claim{completes("A", qp.WCSuccess, qp.WCSuccess), completes("C", qp.WCSuccess, qp.WCSuccess),
+				someLost},
 			Question: "A server's NIC is too slow and pauses its switch all the time. Who suffers?",
 			Answers: []string{"only those who send to that server",
 				"in the end everybody whose traffic shares a queue with theirs"}, Right: 1,

@@ -83,9 +83,9 @@ line are not torn.`,
 				_ = a.QP.PostSend(a.read(2, 0, 7000, b, 0))
 				finish(w, a)
 			},
-			Claims: []Claim{completes("A", qp.WCSuccess, qp.WCSuccess), has("A", "buf", 7100, native(1)...), has("A",
-				"buf", 7108, native(2)...),
-				has("A", "buf", 0, native(2)...), has("A", "buf", 6992, native(2)...)},
+			Claims: []Claim{completes("A", qp.WCSuccess, qp.WCSuccess), has("A", "buf", 7100, native(1)...),
+				has("A", "buf", 7108, native(2)...), has("A", "buf", 0, native(2)...),
+				has("A", "buf", 6992, native(2)...)},
 			Question: "Would a lock in B's memory, which B's program takes before it changes the record, help A?",
 			Answers:  []string{"yes, if A takes it too, by an atomic", "no"}, Right: 0,
 			Why: "A takes it by compare-and-swap, READs, and gives it back: two more round trips, and a lock that " +
@@ -119,9 +119,9 @@ So where layout belongs to the receiver, SEND; where the sender knows it, WRITE.
 			},
 			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK", "RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY", "ACK", "SEND_ONLY",
 				"ACK"), completes("B", qp.WCSuccess),
-				holds("B", "buf", 0, "A", "buf", 0, 8), holds("B", "buf", 8, "A", "buf", 512, 8), holds("B",
-					"buf", 2048, "A", "buf", 512, 8),
-				holds("B", "buf", 4096, "A", "buf", 0, 8), holds("B", "buf", 5120, "A", "buf", 512, 8)},
+				holds("B", "buf", 0, "A", "buf", 0, 8), holds("B", "buf", 8, "A", "buf", 512, 8),
+				holds("B", "buf", 2048, "A", "buf", 512, 8), holds("B", "buf", 4096, "A", "buf", 0, 8),
+				holds("B", "buf", 5120, "A", "buf", 512, 8)},
 			Question: "And a READ: can it gather from several remote places?",
 			Answers:  []string{"yes", "no: one remote range; it scatters into a local list"}, Right: 1,
 			Why: "READ and WRITE packets have one RETH. The list is always the side's that posts.",
@@ -150,8 +150,8 @@ So give each counter to one device, or ask ibv_query_device for atomic_cap befor
 				_ = q2.PostSend(second)
 				finish(w, a)
 			},
-			Claims: []Claim{completes("A", qp.WCSuccess, qp.WCSuccess), has("B1", "buf", 0, native(12)...), has("B2",
-				"buf", 0, native(12)...)},
+			Claims: []Claim{completes("A", qp.WCSuccess, qp.WCSuccess), has("B1", "buf", 0, native(12)...),
+				has("B2", "buf", 0, native(12)...)},
 			Question: "Two queue pairs of one NIC add to the same counter. Is the sum right?",
 			Answers:  []string{"yes: IBV_ATOMIC_HCA covers all queue pairs of a device", "no"}, Right: 0,
 			Why: "Atomic to a device means against everything that comes by way of it.",
@@ -289,8 +289,8 @@ copies" is what a NIC gives you; what you keep here is the interface.`,
 		_ = a.QP.PostSend(a.send(1, 1000))
 		finish(w, a, b)
 	},
-	Claims: []Claim{packets("SEND_ONLY", "ACK"), completes("B", qp.WCSuccess), holds("B",
-		"buf", 512, "A", "buf", 0, 1000)},
+	Claims: []Claim{packets("SEND_ONLY", "ACK"), completes("B", qp.WCSuccess),
+		holds("B", "buf", 512, "A", "buf", 0, 1000)},
 	Question: "A program writes into its buffer right after ibv_post_send has returned. What does the peer get?",
 	Answers:  []string{"the old bytes", "the new ones", "either, or a part of each"}, Right: 2,
 	Why: "The device reads the memory when it makes the packet, and once more if it has to send it again.",

@@ -54,8 +54,8 @@ queue pair to the error state.`,
 				_ = a.QP.PostSend(wrong, a.write(2, 32, b, 0), a.write(3, 32, b, 0))
 				finish(w, a, b)
 			},
-			Claims: []Claim{completes("A", qp.WCRemAccessErr, qp.WCWRFlushErr, qp.WCWRFlushErr), state("A",
-				0, qp.StateErr)},
+			Claims: []Claim{completes("A", qp.WCRemAccessErr, qp.WCWRFlushErr, qp.WCWRFlushErr),
+				state("A", 0, qp.StateErr)},
 			Question: "All of a program's receives end with status 5. What happened?",
 			Answers:  []string{"their memory was not registered", "their queue pair went to the error state"}, Right: 1,
 			Why: "The reason is elsewhere: a failed send of its own, a refused request of the peer (an asynchronous " +
@@ -105,8 +105,8 @@ table: a buffer of 4096 bytes that does not begin at a page takes two.`,
 				_ = a.QP.PostSend(wr)
 				finish(w, a, b)
 			},
-			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK"), completes("A", qp.WCSuccess), holds("B",
-				"odd", 1, "A", "buf", 5, 33)},
+			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK"), completes("A", qp.WCSuccess),
+				holds("B", "odd", 1, "A", "buf", 5, 33)},
 			Question: "Two buffers of 100 bytes are in the same page. May both be registered?",
 			Answers:  []string{"yes, each with its own keys and rights", "no, a page belongs to one region"}, Right: 0,
 			Why: "Regions may even overlap. Each has its own bounds, to the byte.",
@@ -132,8 +132,8 @@ new queue pair to INIT, so that receives can be posted before the connection.`,
 				_ = b.QP.PostSend(b.send(2, 32))
 				finish(w, a, b)
 			},
-			Claims: []Claim{refused("A", "EINVAL", "EINVAL", "EINVAL"), packets("SEND_ONLY", "ACK"), completes("A",
-				qp.WCSuccess), completes("B", qp.WCSuccess)},
+			Claims: []Claim{refused("A", "EINVAL", "EINVAL", "EINVAL"), packets("SEND_ONLY", "ACK"),
+				completes("A", qp.WCSuccess), completes("B", qp.WCSuccess)},
 			Question: "In which state may a queue pair first receive a message?",
 			Answers:  []string{"INIT", "RTR", "RTS"}, Right: 1,
 			Why: "RTR: ready to receive. In INIT receives can be posted, but packets are dropped.",
@@ -161,8 +161,8 @@ program that signals nothing; do not rely on it.`,
 				_ = a.QP.PostSend(a.write(2, 32, b, 32))
 				finish(w, a)
 			},
-			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK", "RDMA_WRITE_ONLY", "ACK"), completes("A",
-				qp.WCSuccess), holds("B", "buf", 0, "A", "buf", 0, 32)},
+			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK", "RDMA_WRITE_ONLY", "ACK"), completes("A", qp.WCSuccess),
+				holds("B", "buf", 0, "A", "buf", 0, 32)},
 			Question: "An unsignaled WRITE fails. Is there a completion?",
 			Answers:  []string{"yes: errors always give one", "no, it was not signaled"}, Right: 0,
 			Why: "Errors are always told, and everything behind in the queue is flushed with a completion each, " +
@@ -188,8 +188,8 @@ The completion, {A 1 SUCCESS}, comes later. It is right:
 				a.Buf.Set(0, []byte("next"))
 				finish(w, a)
 			},
-			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK"), completes("A", qp.WCSuccess), has("B",
-				"buf", 0, []byte("next")...)},
+			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK"), completes("A", qp.WCSuccess),
+				has("B", "buf", 0, []byte("next")...)},
 			Question: "ibv_poll_cq returns 1. What has to be looked at first?",
 			Answers:  []string{"wc.status", "wc.opcode", "wc.byte_len"}, Right: 0,
 			Why: "If the status is an error, opcode and byte_len mean nothing. Only wr_id, status, qp_num and " +

@@ -94,8 +94,8 @@ So both programs have a part in it, and both get a completion: B {B 1 SUCCESS}, 
 				_ = a.QP.PostSend(a.send(1, 32))
 				finish(w, a, b)
 			},
-			Claims: []Claim{packets("SEND_ONLY", "ACK"), completes("A", qp.WCSuccess), completes("B",
-				qp.WCSuccess), holds("B", "buf", 512, "A", "buf", 0, 32)},
+			Claims: []Claim{packets("SEND_ONLY", "ACK"), completes("A", qp.WCSuccess), completes("B", qp.WCSuccess),
+				holds("B", "buf", 512, "A", "buf", 0, 32)},
 			Question: "B's receive has room for 100 bytes, and 32 come. What does B's completion say?",
 			Answers:  []string{"byte_len 32, success", "byte_len 100, success", "an error: the length is wrong"},
 			Right:    0, Why: "A receive is the most that may come. The completion has the length of the message. " +
@@ -157,8 +157,8 @@ of the standard.`,
 			Claims: []Claim{packets("FETCH_ADD", "ATOMIC_ACKNOWLEDGE", "COMPARE_SWAP", "ATOMIC_ACKNOWLEDGE",
 				"COMPARE_SWAP", "ATOMIC_ACKNOWLEDGE"),
 				completes("A", qp.WCSuccess, qp.WCSuccess, qp.WCSuccess), has("B", "buf", 64, native(1000)...),
-				has("A", "buf", 4096, native(41)...), has("A", "buf", 4104, native(48)...), has("A",
-					"buf", 4112, native(1000)...)},
+				has("A", "buf", 4096, native(41)...), has("A", "buf", 4104, native(48)...),
+				has("A", "buf", 4112, native(1000)...)},
 			Question: "How does A know that its second compare-and-swap has changed nothing?",
 			Answers: []string{"its completion has an error status", "B answers with a NAK",
 				"the old value that came back is not the one it compared with"}, Right: 2,
@@ -189,8 +189,8 @@ for itself alone. Here it is IBV_ATOMIC_GLOB, as the device uses the processor's
 				number(b.Buf, 0, loaded+1)
 				finish(w, a)
 			},
-			Claims: []Claim{packets("FETCH_ADD", "ATOMIC_ACKNOWLEDGE"), completes("A", qp.WCSuccess), has("A",
-				"buf", 4096, native(10)...), has("B", "buf", 0, native(11)...)},
+			Claims: []Claim{packets("FETCH_ADD", "ATOMIC_ACKNOWLEDGE"), completes("A", qp.WCSuccess),
+				has("A", "buf", 4096, native(10)...), has("B", "buf", 0, native(11)...)},
 			Question: "Two NICs of B get a fetch-and-add to the same counter at the same moment. Is the sum right?",
 			Answers: []string{"yes, that is what atomic means", "only if B's devices say IBV_ATOMIC_GLOB",
 				"only over InfiniBand"}, Right: 1,
@@ -217,8 +217,8 @@ READ and atomics do not exist over UC: they need an answer.`,
 				finish(w, a, b)
 			},
 			Claims: []Claim{packets("RDMA_WRITE_FIRST", "RDMA_WRITE_MIDDLE", "RDMA_WRITE_LAST", "RDMA_WRITE_ONLY"),
-				fate(2, world.Lost), completes("A", qp.WCSuccess, qp.WCSuccess), completes("B"), holds("B",
-					"buf", 0, "A", "buf", 0, 1024), has("B", "buf", 1024, make([]byte, 1976)...),
+				fate(2, world.Lost), completes("A", qp.WCSuccess, qp.WCSuccess), completes("B"),
+				holds("B", "buf", 0, "A", "buf", 0, 1024), has("B", "buf", 1024, make([]byte, 1976)...),
 				holds("B", "buf", 4096, "A", "buf", 0, 8)},
 			Question: "How does A's program find out about the lost packet?",
 			Answers: []string{"by an error completion", "by an asynchronous event",
@@ -252,8 +252,8 @@ again, but B has posted no second receive: it is dropped, too. A does not know. 
 				}
 				finish(w, a, b)
 			},
-			Claims: []Claim{packets("SEND_ONLY", "SEND_ONLY", "SEND_ONLY"), completes("A",
-				qp.WCSuccess, qp.WCSuccess, qp.WCSuccess), completes("B", qp.WCSuccess),
+			Claims: []Claim{packets("SEND_ONLY", "SEND_ONLY", "SEND_ONLY"), completes("A", qp.WCSuccess, qp.WCSuccess,
+				qp.WCSuccess), completes("B", qp.WCSuccess),
 				holds("B", "buf", 40, "A", "buf", 0, 20), drops("B", wire.DropQKey, 1), drops("B", wire.DropNoRecv, 1)},
 			Question: "B's program reads 60 bytes from its buffer. Where does the message begin?",
 			Answers:  []string{"at byte 0", "at byte 20", "at byte 40"}, Right: 2,
@@ -284,8 +284,8 @@ Attaching joins the group by IGMP or MLD, so that switches send its packets this
 				_ = a.QP.PostSend(wr)
 				finish(w, a, b, c)
 			},
-			Claims: []Claim{packets("SEND_ONLY", "SEND_ONLY"), completes("A", qp.WCSuccess), completes("B",
-				qp.WCSuccess), completes("C"), drops("C", wire.DropNoRecv, 1)},
+			Claims: []Claim{packets("SEND_ONLY", "SEND_ONLY"), completes("A", qp.WCSuccess),
+				completes("B", qp.WCSuccess), completes("C"), drops("C", wire.DropNoRecv, 1)},
 			Question: "A wants to know whether all members have got its datagram. What can it do?",
 			Answers: []string{"ask for an ACK in the packet", "have the members answer with messages of their own",
 				"use RC multicast"}, Right: 1, Why: "Only UD has multicast, and UD has no acknowledgements.",
@@ -308,10 +308,9 @@ How long a list may be is fixed when the queue pair is made (max_send_sge, max_r
 				_ = a.QP.PostSend(wr)
 				finish(w, a, b)
 			},
-			Claims: []Claim{packets("SEND_ONLY", "ACK"), completes("A", qp.WCSuccess), completes("B",
-				qp.WCSuccess), holds("B", "buf", 0, "A", "buf", 0, 4),
-				holds("B", "buf", 4, "A", "buf", 500, 6), holds("B", "buf", 1000, "A", "buf", 506, 2), holds("B",
-					"buf", 1002, "A", "buf", 100, 20)},
+			Claims: []Claim{packets("SEND_ONLY", "ACK"), completes("A", qp.WCSuccess), completes("B", qp.WCSuccess),
+				holds("B", "buf", 0, "A", "buf", 0, 4), holds("B", "buf", 4, "A", "buf", 500, 6),
+				holds("B", "buf", 1000, "A", "buf", 506, 2), holds("B", "buf", 1002, "A", "buf", 100, 20)},
 			Question: "Can the WRITE of a list scatter at the far end?",
 			Answers: []string{"yes, one remote address for each element",
 				"no: it names one remote address, from which on all bytes lie"}, Right: 1,

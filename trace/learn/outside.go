@@ -42,8 +42,8 @@ With -R you need not look for the right GID index: the address chooses it.`,
 				_ = a.QP.PostSend(a.send(1, 32))
 				finish(w, a, b)
 			},
-			Claims: []Claim{packets("SEND_ONLY", "ACK"), completes("B", qp.WCSuccess), state("A",
-				0, qp.StateRTS), state("B", 0, qp.StateRTS)},
+			Claims: []Claim{packets("SEND_ONLY", "ACK"), completes("B", qp.WCSuccess), state("A", 0, qp.StateRTS),
+				state("B", 0, qp.StateRTS)},
 			Question: "Who may send first after a connection through the connection manager?",
 			Answers:  []string{"either, at once", "the side that connected; the other when the RTU, or data, has come"},
 			Right:    1, Why: "The connecting side has the REP, so the other is ready to receive. The accepting side " +
@@ -126,8 +126,8 @@ UCX, libfabric.`,
 				_ = b.QP.PostSend(b.send(2, 32))
 				finish(w, a, b)
 			},
-			Claims: []Claim{packets("SEND_ONLY", "ACK", "SEND_ONLY", "ACK"), completes("A",
-				qp.WCSuccess, qp.WCSuccess), completes("B", qp.WCSuccess, qp.WCSuccess)},
+			Claims: []Claim{packets("SEND_ONLY", "ACK", "SEND_ONLY", "ACK"),
+				completes("A", qp.WCSuccess, qp.WCSuccess), completes("B", qp.WCSuccess, qp.WCSuccess)},
 			Question: "A web server with 100,000 clients on the internet, mostly idle. RDMA to the clients?",
 			Answers:  []string{"yes", "no; perhaps between the server and its storage"}, Right: 1,
 			Why: "Clients behind NAT, over lossy paths, untrusted, mostly idle: all that speaks against it. Between " +
@@ -173,8 +173,8 @@ and buffers end. RoCE crosses routers; what it does not cross is NAT.`,
 		_ = a.QP.PostSend(a.write(1, 8000, b, 0))
 		finish(w, a)
 	},
-	Claims: []Claim{completes("A", qp.WCSuccess), later("A", 1, wanRTT), fate(1, world.Delivered), holds("B",
-		"buf", 0, "A", "buf", 0, 8000), records("A", qp.RecordRetry, 0)},
+	Claims: []Claim{completes("A", qp.WCSuccess), later("A", 1, wanRTT), fate(1, world.Delivered),
+		holds("B", "buf", 0, "A", "buf", 0, 8000), records("A", qp.RecordRetry, 0)},
 	Question: "The round trip is 80 ms, the window 16 MiB. How much per second at most?",
 	Answers:  []string{"1.7 Gbit/s", "16.8 Gbit/s", "what the line has"}, Right: 0,
 	Why: "16 MiB each 80 ms: 16 * 1048576 * 8 / 0.08 s = 1.68 Gbit/s.",
@@ -222,8 +222,8 @@ Architecture Specification with its annexes A16 and A17 for RoCE, and RFC 5040, 
 		_ = a.QP.PostSend(a.write(1, 2500, b, 0))
 		finish(w, a)
 	},
-	Claims: []Claim{packets("RDMA_WRITE_FIRST", "RDMA_WRITE_MIDDLE", "RDMA_WRITE_LAST", "ACK", "ACK"), completes("A",
-		qp.WCSuccess)},
+	Claims: []Claim{packets("RDMA_WRITE_FIRST", "RDMA_WRITE_MIDDLE", "RDMA_WRITE_LAST", "ACK", "ACK"),
+		completes("A", qp.WCSuccess)},
 	Question: "Can a RoCEv2 NIC talk to an iWARP NIC?", Answers: []string{"yes, the verbs are the same",
 		"no: the packets have nothing in common"}, Right: 1,
 	Why: "The verbs are an interface in a machine. On the wire one is UDP with BTH, the other a TCP stream.",

@@ -34,8 +34,8 @@ means, such as the connection manager's DREQ.`,
 				_ = a.QP.PostSend(wrong, right)
 				finish(w, a, b)
 			},
-			Claims: []Claim{packets(), completes("A", qp.WCLocProtErr, qp.WCWRFlushErr), completes("B"), state("A",
-				0, qp.StateErr), state("B", 0, qp.StateRTS)},
+			Claims: []Claim{packets(), completes("A", qp.WCLocProtErr, qp.WCWRFlushErr), completes("B"),
+				state("A", 0, qp.StateErr), state("B", 0, qp.StateRTS)},
 			Question: "Status 4 at A. Whose memory is wrong?",
 			Answers:  []string{"A's: LOC means local", "B's: PROT means that a protection domain refuses a peer"},
 			Right:    0, Why: "All that begins with LOC is about the side that has the completion. {A 1 " +
@@ -62,8 +62,8 @@ The event comes from most NICs, but not from all; rxe raises none.`,
 				finish(w, a, b)
 			},
 			Claims: []Claim{packets("RDMA_WRITE_ONLY", "NAK remote access error"), completes("A", qp.WCRemAccessErr),
-				completes("B", qp.WCWRFlushErr), state("A", 0, qp.StateErr), state("B", 0, qp.StateErr), event("B",
-					qp.EventQPAccessErr), has("B", "buf", 0, make([]byte, 32)...)},
+				completes("B", qp.WCWRFlushErr), state("A", 0, qp.StateErr), state("B", 0, qp.StateErr),
+				event("B", qp.EventQPAccessErr), has("B", "buf", 0, make([]byte, 32)...)},
 			Question: "Can A, after status 10, correct the key and post the WRITE again?",
 			Answers: []string{"yes, on the same queue pair",
 				"only after both queue pairs were reset and connected again"}, Right: 1,
@@ -108,8 +108,8 @@ those that end before the region does are written.`,
 				_ = a.QP.PostSend(a.write(1, 2000, b, 8192-1000))
 				finish(w, a, b)
 			},
-			Claims: []Claim{packets("RDMA_WRITE_FIRST", "RDMA_WRITE_LAST", "NAK remote access error"), completes("A",
-				qp.WCRemAccessErr), has("B", "buf", 8192-1000, make([]byte, 1000)...),
+			Claims: []Claim{packets("RDMA_WRITE_FIRST", "RDMA_WRITE_LAST", "NAK remote access error"),
+				completes("A", qp.WCRemAccessErr), has("B", "buf", 8192-1000, make([]byte, 1000)...),
 				drops("B", wire.DropQPState, 1)},
 			Question: "How many of the 2000 bytes are in B's memory?", Answers: []string{"0", "1000", "1024"}, Right: 0,
 			Why: "The range is checked as a whole, with the first packet.",
@@ -173,8 +173,8 @@ has {A 2 REM_OP_ERR}.`,
 				finish(w, a, b)
 			},
 			Claims: []Claim{packets("SEND_ONLY", "NAK remote operational error"),
-				completes("A", qp.WCLocProtErr, qp.WCRemOpErr), completes("B", qp.WCLocProtErr), state("B",
-					0, qp.StateRTS)},
+				completes("A", qp.WCLocProtErr, qp.WCRemOpErr), completes("B", qp.WCLocProtErr),
+				state("B", 0, qp.StateRTS)},
 			Question: "A SEND ends with REM_OP_ERR (11). Where is the mistake?",
 			Answers:  []string{"in the sender's memory", "in the receiver's posted receive", "in the rkey"}, Right: 1,
 			Why: "A SEND names no remote memory. What the receiver's own receive names is the receiver's business: " +
@@ -206,8 +206,8 @@ LOC_QP_OP_ERR (2).`,
 				_ = a.QP.PostSend(a.write(4, 32, b, 0))
 				finish(w, a, b)
 			},
-			Claims: []Claim{refused("A", "EINVAL", "EINVAL", "EINVAL"), packets("RDMA_WRITE_ONLY",
-				"ACK"), completes("A", qp.WCSuccess)},
+			Claims: []Claim{refused("A", "EINVAL", "EINVAL", "EINVAL"), packets("RDMA_WRITE_ONLY", "ACK"),
+				completes("A", qp.WCSuccess)},
 			Question: "ibv_post_send returns EINVAL. When does the completion of that request come?",
 			Answers:  []string{"at once, with an error status", "never", "when the queue pair is closed"}, Right: 1,
 			Why: "A request that was refused was never in the queue. Only what was accepted completes.",
@@ -228,8 +228,8 @@ NICs differ in B's status: LOC_LEN_ERR (1) or REM_INV_REQ_ERR (9). rxe answers w
 				finish(w, a, b)
 			},
 			Claims: []Claim{packets("SEND_ONLY", "NAK invalid request"), completes("A", qp.WCRemInvReqErr),
-				completes("B", qp.WCLocLenErr), state("A", 0, qp.StateErr), state("B", 0, qp.StateErr), has("B",
-					"buf", 0, make([]byte, 100)...)},
+				completes("B", qp.WCLocLenErr), state("A", 0, qp.StateErr), state("B", 0, qp.StateErr),
+				has("B", "buf", 0, make([]byte, 100)...)},
 			Question: "And if the receive is longer than the message?",
 			Answers: []string{"the rest is filled with zeros", "success, and byte_len says how much came",
 				"LOC_LEN_ERR as well"}, Right: 1, Why: "Room that is not needed is left as it was.",
@@ -254,8 +254,8 @@ A NIC's driver may not look; then the responder does, and answers NAK invalid re
 				_ = a.QP.PostSend(long)
 				finish(w, a, b)
 			},
-			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK"), completes("A", qp.WCSuccess), holds("B",
-				"buf", 77, "A", "buf", 3, 33), refused("A", "EINVAL", "EINVAL")},
+			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK"), completes("A", qp.WCSuccess),
+				holds("B", "buf", 77, "A", "buf", 3, 33), refused("A", "EINVAL", "EINVAL")},
 			Question: "A region begins at an odd address. Can it be registered?",
 			Answers:  []string{"yes", "no, regions begin at a page"}, Right: 0,
 			Why: "A region may begin and end at any byte. The device maps whole pages, but checks bytes.",
@@ -277,8 +277,8 @@ It works, but it has taken as long as 150 round trips. Programs post receives be
 				_ = b.recv(7, 0, 100)
 				finish(w, a, b)
 			},
-			Claims: []Claim{packets("SEND_ONLY", "RNR NAK 0.64 ms", "SEND_ONLY", "ACK"), completes("A",
-				qp.WCSuccess), completes("B", qp.WCSuccess), records("A", qp.RecordWait, 1)},
+			Claims: []Claim{packets("SEND_ONLY", "RNR NAK 0.64 ms", "SEND_ONLY", "ACK"), completes("A", qp.WCSuccess),
+				completes("B", qp.WCSuccess), records("A", qp.RecordWait, 1)},
 			Question: "Which of these can get an RNR NAK?", Answers: []string{"an RDMA WRITE", "an RDMA READ",
 				"a WRITE with immediate data"}, Right: 2,
 			Why: "Only what takes a receive: SENDs, and WRITEs with immediate data. A plain WRITE or READ needs none.",

@@ -83,8 +83,8 @@ Memory that is unmapped without ibv_dereg_mr is another matter: see the next les
 				finish(w, a, b)
 			},
 			Claims: []Claim{packets("RDMA_WRITE_ONLY", "ACK", "RDMA_WRITE_ONLY", "NAK remote access error"),
-				completes("A", qp.WCSuccess, qp.WCRemAccessErr), holds("B", "buf", 0, "A", "buf", 0, 32), has("B",
-					"buf", 64, make([]byte, 32)...)},
+				completes("A", qp.WCSuccess, qp.WCRemAccessErr), holds("B", "buf", 0, "A", "buf", 0, 32),
+				has("B", "buf", 64, make([]byte, 32)...)},
 			Question: "free() gives the pages of a large registered buffer back to the system, and malloc() finds " +
 				"new ones for the same address. With a NIC, where do the peer's WRITEs go?",
 			Answers: []string{"into the new buffer", "into the old pages, which the program sees no more",
@@ -121,8 +121,8 @@ Providers check little when requests are posted: some take a SEND in RESET witho
 				_ = a.QP.PostSend(a.send(1, 32))
 				finish(w, a, b)
 			},
-			Claims: []Claim{refused("A", "EINVAL", "EINVAL"), packets("SEND_ONLY",
-				"SEND_ONLY", "SEND_ONLY", "SEND_ONLY"), completes("A", qp.WCRetryExcErr),
+			Claims: []Claim{refused("A", "EINVAL", "EINVAL"), packets("SEND_ONLY", "SEND_ONLY", "SEND_ONLY",
+				"SEND_ONLY"), completes("A", qp.WCRetryExcErr),
 				completes("B"), state("B", 0, qp.StateInit), drops("B", wire.DropQPState, 4)},
 			Question: "Both programs are to start at once. Which one must not be too early?",
 			Answers:  []string{"who goes to RTR before the other is in RTS", "who sends before the other is in RTR"},
@@ -148,8 +148,8 @@ Both ends must be told the same path_mtu: the smaller of what the two ports have
 				_ = a.QP.PostSend(a.send(2, 3000))
 				finish(w, a, b)
 			},
-			Claims: []Claim{packets("SEND_ONLY", "ACK", "SEND_ONLY", "NAK invalid request"), completes("A",
-				qp.WCSuccess, qp.WCRemInvReqErr), state("B", 0, qp.StateErr)},
+			Claims: []Claim{packets("SEND_ONLY", "ACK", "SEND_ONLY", "NAK invalid request"),
+				completes("A", qp.WCSuccess, qp.WCRemInvReqErr), state("B", 0, qp.StateErr)},
 			Question: "Messages up to 1000 bytes work, longer ones end with status 9. What is likely?",
 			Answers: []string{"the receives are too short, or the path MTUs differ", "the network drops long packets",
 				"the rkey is wrong"}, Right: 0, Why: "Both are NAK invalid request. A network that drops long " +

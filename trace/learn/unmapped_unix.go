@@ -14,8 +14,8 @@ import (
 func init() {
 	unmapped.Scenario = func(w *world.World) {
 		a, b := connected(w, qp.RC)
-		bytes, err := syscall.Mmap(-1, 0, 4096, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|
-			syscall.MAP_PRIVATE)
+		bytes, err := syscall.Mmap(-1, 0, 4096, syscall.PROT_READ|syscall.PROT_WRITE,
+			syscall.MAP_ANON|syscall.MAP_PRIVATE)
 		if err != nil {
 			return // no memory: the claims say what is missing
 		}
@@ -36,6 +36,6 @@ func init() {
 		_ = syscall.Munmap(bytes)
 	}
 	unmapped.Claims = []Claim{packets("RDMA_WRITE_ONLY", "ACK", "RDMA_WRITE_ONLY", "NAK remote access error"),
-		completes("A", qp.WCSuccess, qp.WCRemAccessErr), event("B", qp.EventQPAccessErr), holds("B",
-			"mapping", 0, "A", "buf", 0, 32)}
+		completes("A", qp.WCSuccess, qp.WCRemAccessErr), event("B", qp.EventQPAccessErr),
+		holds("B", "mapping", 0, "A", "buf", 0, 32)}
 }

@@ -245,11 +245,8 @@ func TestLive(t *testing.T) {
 		require.Greater(t, p.Packets[0].N, last)
 		last = p.Packets[len(p.Packets)-1].N
 	}
-	live.Did([]timeline.Entry{{
-		Time:   records[0].Time + 7,
-		Node:   "198.51.100.9",
-		Record: qp.Record{Kind: qp.RecordRequest, QPN: 9, Value: 5},
-	}})
+	live.Did([]timeline.Entry{{Time: records[0].Time + 7, Node: "198.51.100.9", Record: qp.Record{Kind: qp.RecordRequest, QPN: 9,
+		Value: 5}}})
 	for len(p.Moments) == 0 {
 		p = next()
 	}

@@ -81,8 +81,8 @@ func (r *ring) open(fd, size int) (err error) {
 	if err != nil {
 		return fmt.Errorf("PACKET_RX_RING of %d MiB: %w", blocks, err)
 	}
-	if r.mem, err = unix.Mmap(fd, 0, blocks*ringBlock, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|
-		unix.MAP_POPULATE); err != nil {
+	if r.mem, err = unix.Mmap(fd, 0, blocks*ringBlock, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_SHARED|unix.MAP_POPULATE); err != nil {
 		return fmt.Errorf("mapping a ring of %d MiB: %w", blocks, err)
 	}
 	r.slots = make([][]byte, blocks*slotsPerBlock)

@@ -43,8 +43,8 @@ func (r *ring[Entry]) open(fd int, option int, length int, at unix.XDPRingOffset
 	}
 	var entry Entry
 	size := int(at.Desc) + length*int(unsafe.Sizeof(entry))
-	if r.mem, err = unix.Mmap(fd, page, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|
-		unix.MAP_POPULATE); err != nil {
+	if r.mem, err = unix.Mmap(fd, page, size, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_SHARED|unix.MAP_POPULATE); err != nil {
 		return fmt.Errorf("mapping a ring of %d entries: %w", length, err)
 	}
 	r.entries = unsafe.Slice((*Entry)(unsafe.Pointer(&r.mem[at.Desc])), length)

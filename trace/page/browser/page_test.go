@@ -292,11 +292,13 @@ func live(t *testing.T, browser context.Context) {
 	// what the devices are at
 	require.True(t, value[bool](x, `document.querySelector('#ends').hidden`))
 	host := value[string](x, `app.play.hosts[0].name`)
-	l.Did([]timeline.Entry{{
-		Time:   all[39].Time + 9,
-		Node:   host,
-		Record: qp.Record{Kind: qp.RecordRequest, QPN: 9, Value: 77, Length: 5, Op: uint8(qp.WRSend)},
-	}})
+	l.Did([]timeline.Entry{{Time: all[39].Time + 9, Node: host, Record: qp.Record{
+		Kind:   qp.RecordRequest,
+		QPN:    9,
+		Value:  77,
+		Length: 5,
+		Op:     uint8(qp.WRSend),
+	}}})
 	x.wait(`/#77 SEND 5 B/.test(document.querySelector('#ends .queue')?.textContent)`)
 	require.NotContains(t, x.text("#ends"), "RQ")
 	l.Did([]timeline.Entry{{Time: all[39].Time + 19, Node: host, Record: qp.Record{Kind: qp.RecordCompletion, QPN: 9, Value: 77}}})

@@ -80,8 +80,8 @@ func pass(t *testing.T, a, b transport.Port) {
 func TestRows(t *testing.T, open transport.Opener, kind string, lanes int) {
 	w := netns.NewWire(t, 1500)
 	for i, own := range []string{"fe80::11", "fe80::22"} {
-		w.End(i).IP(t, "link set wire addrgenmode none", "-6 addr flush dev wire scope link", "-6 addr add "+own+
-			"/64 dev wire nodad")
+		w.End(i).IP(t, "link set wire addrgenmode none", "-6 addr flush dev wire scope link",
+			"-6 addr add "+own+"/64 dev wire nodad")
 	}
 	right := OpenLanesIn(t, w.Right, open, kind+":wire", lanes, transport.Options{})
 	left := OpenIn(t, w.Left, open, kind+":wire", transport.Options{})

@@ -241,11 +241,8 @@ func (r *rig) take(ctx context.Context, id *rdmacm.ID) error {
 		return err
 	}
 	if r.answersUD() {
-		if err := q.PostRecv(roce.RecvWR{SGL: []roce.SGE{{
-			Addr:   q.recv,
-			Length: roce.GRHSize + 4,
-			LKey:   r.mr.LKey(),
-		}}}); err != nil {
+		if err := q.PostRecv(roce.RecvWR{SGL: []roce.SGE{{Addr: q.recv, Length: roce.GRHSize + 4,
+			LKey: r.mr.LKey()}}}); err != nil {
 			return err
 		}
 	}
