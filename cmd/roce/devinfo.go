@@ -118,8 +118,9 @@ func describe(name string) (devinfo, error) {
 	return i, nil
 }
 
-// attribute is one line, or with no name a further value of the one before: ibv_devinfo aligns its
-// values by tabs, at columns that differ between device and port.
+// attribute is one line, with no value the heading of the next ones, or with no name a further
+// value of the one before: ibv_devinfo aligns its values by tabs, at columns that differ between
+// device and port.
 type attribute struct {
 	name  string
 	value string
@@ -153,7 +154,10 @@ func (i *devinfo) lines(w io.Writer, tabs, column int, attrs []attribute) {
 			name += a.name + ":"
 			at += len(a.name) + 1
 		}
-		fmt.Fprintf(w, "%s%s%s\n", name, strings.Repeat("\t", max((column-at+7)/8, 1)), a.value)
+		if a.value != "" {
+			name += strings.Repeat("\t", max((column-at+7)/8, 1))
+		}
+		fmt.Fprintf(w, "%s%s\n", name, a.value)
 	}
 }
 

@@ -30,6 +30,7 @@ func attributesAct(e *End) {
 	e.Check(a.MaxQP > 0 && a.MaxQPWR > 0 && a.MaxSGE > 0 && a.MaxCQE > 0 && a.MaxMR > 0 && a.NumCompVectors > 0, "%+v",
 		a)
 	e.Check(a.NodeGUID != 0 && a.PhysPortCnt == 1, "%+v", a)
+	e.Check(a.MaxTotalMcastQPAttach >= a.MaxMcastQPAttach && (a.MaxMcastQPAttach > 0) == (a.MaxMcastGrp > 0), "%+v", a)
 	e.Check(p.State == roce.PortActive && p.LinkLayer == roce.LinkLayerEthernet && p.MaxMsgSz > 0, "%+v", p)
 	e.Check(p.ActiveMTU >= roce.MTU256 && p.ActiveMTU <= p.MaxMTU, "active MTU %v, at most %v", p.ActiveMTU, p.MaxMTU)
 	e.Check(len(gids) > 0 && len(gids) == p.GIDTblLen, "%d GIDs, gid_tbl_len %d", len(gids), p.GIDTblLen)

@@ -5,6 +5,7 @@ package conformance
 import (
 	"bytes"
 	"errors"
+	"math"
 	"os"
 
 	"github.com/goroce/goroce/roce"
@@ -17,6 +18,7 @@ func rights() []Case {
 		{"registering again, refused", reregRefused, nil},
 		{"a region of a Buffer", bufferActs, bufferServes},
 		{"a null region", nullActs, nullServes},
+		{"regions on demand", onDemandActs, onDemandServes},
 		{"a window is bound, used and invalidated", windowActs, windowServes},
 		{"SEND with invalidate", invalidateActs, invalidateServes},
 		{"a window of type 1 is bound, bound elsewhere and unbound", window1Acts, window1Serves},
@@ -40,6 +42,42 @@ func regionsAct(e *End) {
 		elsewhere.Addr(), iova)
 	e.Must(elsewhere.Close())
 	e.Must(elsewhere.Close())
+}
+
+// onDemandActs sends from a region on demand, and from one that is the whole address space, as far
+// as the device says that it can.
+func onDemandActs(e *End) {
+	e.Join(roce.RC, 64)
+	caps := e.Query().ODP
+	if caps.General&roce.ODPSupport == 0 || caps.RC&roce.ODPSupportSend == 0 {
+		e.Skip("%s sends from no region on demand", e.Name())
+	}
+	copy(e.Buf, pattern(64, 3))
+	m := e.Region(e.Buf, roce.LocalWrite|roce.OnDemand)
+	from := []roce.SGE{m.SGE(0, 64), m.SGE(0, 64)}
+	if caps.General&roce.ODPSupportImplicit != 0 {
+		all, err := e.PD.RegMRAt(0, math.MaxUint64, 0, roce.LocalWrite|roce.OnDemand)
+		e.Must(err)
+		e.later(all.Close)
+		from[1].LKey = all.LKey()
+	}
+	e.Sync()
+	for i := range from {
+		e.Send(roce.SendWR{Opcode: roce.WRSend, Flags: roce.SendSignaled, SGL: from[i : i+1]})
+		e.Good(roce.WCSend)
+	}
+}
+
+func onDemandServes(e *End) {
+	e.Join(roce.RC, 128)
+	for i := range 2 {
+		e.Recv(uint64(i), 64*i, 64)
+	}
+	e.Sync()
+	for i := range 2 {
+		e.Good(roce.WCRecv)
+		e.Same(e.Buf[64*i:][:64], 3)
+	}
 }
 
 const nulls = 5000 // more than a packet has

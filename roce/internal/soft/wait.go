@@ -264,7 +264,7 @@ type Channel struct {
 	there  func() bool     // whether there is an event: any goroutine, in a turn too
 	ready  <-chan struct{} // a token can be received when there may be one
 	closed atomic.Bool
-	loop   atomic.Int32
+	loop   atomic.Int32 // noLoop, drained or heard
 }
 
 // What is known of an application that waits for events: had to wait for the last one (heard), and
