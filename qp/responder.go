@@ -146,6 +146,9 @@ func (e *Engine) checkPSN(q *QP, p *wire.Packet) (drop wire.DropReason, stop boo
 	r := &q.resp
 	d := p.BTH.PSN().Sub(r.epsn)
 	switch {
+	case d == 0 && !q.reliable && p.Op.Flags&wire.OpStart == 0 && r.message == messageNone:
+		r.epsn = r.epsn.Next() // the rest of a message that was given up
+		return wire.DropOutOfSequence, true
 	case d == 0:
 		r.absent = absentUnnoticed
 		r.cancelNAK()

@@ -58,6 +58,9 @@ func TestUCGap(t *testing.T) {
 		}
 		s.Received(b, second, qp.WCSuccess)
 		s.InState(b, qp.StateRTS)
+		if st := b.Node.Engine.Stats(); st.Drops[wire.DropOutOfSequence] != uint64(3-lost) || st.Drops[wire.DropMalformed] != 0 {
+			t.Errorf("lost %d: the rest of the message is counted as %v", lost, drops(&st))
+		}
 	}
 }
 

@@ -29,6 +29,8 @@ var mutants = []mutant{
 		{"qp/ah.go", "	for i := range e.cfg.GIDs {", "	for i := range e.cfg.GIDs[:1] {"}}},
 	{"RESET keeps the starting PSN", []string{lifeWorlds, "roce TestStale"}, []edit{
 		{"qp/qp.go", "		q.endLife()\n		e.drawStart(q)\n", "		q.endLife()\n"}}},
+	{"UC: the rest of a message that was given up counts as malformed", []string{"qp/qptest TestUCGap"}, []edit{
+		{"qp/responder.go", "		return wire.DropOutOfSequence, true\n	case d == 0:\n", "		return wire.DropMalformed, true\n	case d == 0:\n"}}},
 	{"a new life begins anywhere", []string{"qp TestStartPSN"}, []edit{
 		{"qp/qp.go", "		if q.isPast(psn) {", "		if true {"}}},
 	{"memory gone: no probe for what is before a request that cannot be sent", []string{lifeWorlds, "qp/qptest TestGoneBehind"}, []edit{
