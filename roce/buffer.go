@@ -88,7 +88,8 @@ func (b *Buffer) Close() error {
 	case b.pages == nil:
 		return nil
 	case b.held > 0:
-		return &Error{Op: "Buffer.Close", Err: fmt.Errorf("%w: %d memory regions are made of the %d bytes", ErrBusy, b.held, len(b.pages.Bytes))}
+		return &Error{Op: "Buffer.Close", Err: fmt.Errorf("%w: %d memory regions are made of the %d bytes",
+			ErrBusy, b.held, len(b.pages.Bytes))}
 	}
 	buffers.all = slices.DeleteFunc(buffers.all, func(x *Buffer) bool { return x == b })
 	b.pages.Free()

@@ -117,7 +117,14 @@ func TestShrunkMTU(t *testing.T) {
 				w.Left.IP(t, "link set wire mtu "+c.mtu)
 				for next(t, d.Events()).Type != EventPortActive || d.QueryPort().ActiveMTU != c.active {
 				}
-				must(t, e.qp.PostSend(SendWR{Opcode: WRSend, Flags: SendSignaled, SGL: []SGE{e.mr.SGE(0, 2000)}, AH: ah, RemoteQPN: 99, RemoteQKey: 7}))
+				must(t, e.qp.PostSend(SendWR{
+					Opcode:     WRSend,
+					Flags:      SendSignaled,
+					SGL:        []SGE{e.mr.SGE(0, 2000)},
+					AH:         ah,
+					RemoteQPN:  99,
+					RemoteQKey: 7,
+				}))
 				if wc := e.waitAny(); wc.Status != c.want {
 					t.Errorf("2000 bytes at an MTU of %s: %v, want %v", c.mtu, wc.Status, c.want)
 				}

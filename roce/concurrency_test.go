@@ -163,7 +163,13 @@ func TestSharedQueue(t *testing.T) {
 			all.Go(func() {
 				for i := range each {
 					tokens <- struct{}{}
-					wr := SendWR{WRID: uint64(p*each + i), Opcode: WRWrite, SGL: []SGE{a.mr.SGE(0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}
+					wr := SendWR{
+						WRID:       uint64(p*each + i),
+						Opcode:     WRWrite,
+						SGL:        []SGE{a.mr.SGE(0, 8)},
+						RemoteAddr: b.mr.Addr(),
+						RKey:       b.mr.RKey(),
+					}
 					if err := a.qp.PostSend(wr); err != nil {
 						t.Error(err)
 					}

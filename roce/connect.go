@@ -30,7 +30,8 @@ func (e Endpoint) String() string {
 func ParseEndpoint(s string) (Endpoint, error) {
 	parts := strings.Split(strings.TrimSpace(s), "/")
 	if len(parts) != 3 {
-		return Endpoint{}, fmt.Errorf("roce: endpoint %q: %w: want ADDRESS/QPN/PSN, as in 127.0.0.1/0x00001a/0x9f3c21", s, ErrInvalid)
+		return Endpoint{}, fmt.Errorf("roce: endpoint %q: %w: want ADDRESS/QPN/PSN, as in 127.0.0.1/0x00001a/0x9f3c21",
+			s, ErrInvalid)
 	}
 	gid, err := wire.ParseGID(parts[0])
 	if err != nil {
@@ -40,7 +41,8 @@ func ParseEndpoint(s string) (Endpoint, error) {
 	for i, name := range []string{"QPN", "PSN"} {
 		n, err := strconv.ParseUint(parts[i+1], 0, 24)
 		if err != nil {
-			return Endpoint{}, fmt.Errorf("roce: endpoint %q: %w: %s %q is not a number of 24 bits", s, ErrInvalid, name, parts[i+1])
+			return Endpoint{}, fmt.Errorf("roce: endpoint %q: %w: %s %q is not a number of 24 bits",
+				s, ErrInvalid, name, parts[i+1])
 		}
 		numbers[i] = uint32(n)
 	}
@@ -132,7 +134,8 @@ func (q *QP) Init(opts *ConnectOptions) error {
 // the state is then that which was reached.
 func (q *QP) Connect(ctx context.Context, remote Endpoint, opts *ConnectOptions) error {
 	if t := q.Type(); t == UD || t == GSI {
-		return q.pd.dev.fail("Connect", fmt.Errorf("%w: a queue pair of type %v has no peer: Activate it", ErrInvalid, t))
+		return q.pd.dev.fail("Connect", fmt.Errorf("%w: a queue pair of type %v has no peer: Activate it",
+			ErrInvalid, t))
 	}
 	o := optionsOr(opts)
 	if o.MTU == 0 {

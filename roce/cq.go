@@ -89,9 +89,11 @@ func (d *Device) CreateCQ(attr CQInitAttr) (c *CQ, err error) {
 		}
 		switch {
 		case attr.Flags&^(CQSingleThreaded|CQIgnoreOverrun) != 0:
-			return fmt.Errorf("%w: CQInitAttr.Flags 0x%x, known are 0x%x", ErrInvalid, attr.Flags, CQSingleThreaded|CQIgnoreOverrun)
+			return fmt.Errorf("%w: CQInitAttr.Flags 0x%x, known are 0x%x",
+				ErrInvalid, attr.Flags, CQSingleThreaded|CQIgnoreOverrun)
 		case attr.WCFlags&^wcExKnown != 0:
-			return fmt.Errorf("%w: CQInitAttr.WCFlags 0x%x, only 0x%x are told", ErrNotSupported, attr.WCFlags, wcExKnown)
+			return fmt.Errorf("%w: CQInitAttr.WCFlags 0x%x, only 0x%x are told",
+				ErrNotSupported, attr.WCFlags, wcExKnown)
 		}
 		c = &CQ{dev: d, context: attr.Context, channel: attr.Channel}
 		var notify func()

@@ -129,7 +129,8 @@ func TestTimesAskedFor(t *testing.T) {
 		must(t, err)
 		wc := &wcs[0]
 		if n != 1 || wc.WRID != 1 || wc.Status != WCWRFlushErr ||
-			(wc.Timestamp != 0) != (flags&WCExWithCompletionTimestamp != 0) || (wc.Wallclock != 0) != (flags&WCExWithCompletionTimestampWallclock != 0) {
+			(wc.Timestamp != 0) != (flags&WCExWithCompletionTimestamp != 0) ||
+			(wc.Wallclock != 0) != (flags&WCExWithCompletionTimestampWallclock != 0) {
 			t.Errorf("flags 0x%x: %d completions, %+v", flags, n, *wc)
 		}
 		must(t, qps[1].Close())

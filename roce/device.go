@@ -37,8 +37,8 @@ func Devices() ([]DeviceInfo, error) {
 	}
 	var devices []DeviceInfo
 	for _, l := range list {
-		devices = append(devices, DeviceInfo{Name: l.Name, Interface: l.Interface, GID: l.GID, MTU: wire.MTUForNet(l.NetMTU),
-			NetMTU: l.NetMTU, MAC: l.MAC, SpeedMbps: l.SpeedMbps, Up: l.Up, Err: l.Err})
+		devices = append(devices, DeviceInfo{Name: l.Name, Interface: l.Interface, GID: l.GID,
+			MTU: wire.MTUForNet(l.NetMTU), NetMTU: l.NetMTU, MAC: l.MAC, SpeedMbps: l.SpeedMbps, Up: l.Up, Err: l.Err})
 	}
 	return append(devices, hwDevices()...), nil
 }

@@ -34,7 +34,14 @@ func TestLossyNetwork(t *testing.T) {
 			// Every addition is made exactly once, whatever was repeated.
 			clear(b.buf[:8])
 			for i := range uint64(100) {
-				a.post(SendWR{WRID: i, Opcode: WRAtomicFetchAndAdd, CompareAdd: 1, SGL: []SGE{a.mr.SGE(0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
+				a.post(SendWR{
+					WRID:       i,
+					Opcode:     WRAtomicFetchAndAdd,
+					CompareAdd: 1,
+					SGL:        []SGE{a.mr.SGE(0, 8)},
+					RemoteAddr: b.mr.Addr(),
+					RKey:       b.mr.RKey(),
+				})
 				a.wait()
 				if a.buf[0] != byte(i) {
 					t.Fatalf("addition %d found %d", i, a.buf[0])

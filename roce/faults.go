@@ -112,8 +112,9 @@ func (f *faults) add(r fault.Rule) error {
 
 // faultyVerbs are the calls that can be made to fail: by the names that errors have.
 // PostSend is WRComplete too, PostRecv an SRQ's too; Modify and Query are a queue pair's.
-var faultyVerbs = []string{"AllocPD", "RegMR", "CreateCQ", "CreateCompChannel", "AllocMW", "CreateAH", "CreateSRQ", "OpenXRCD",
-	"CreateQP", "Modify", "Query", "AttachMcast", "DetachMcast", "BindMW", "Resize", "ReqNotify", "PostSend", "PostRecv"}
+var faultyVerbs = []string{"AllocPD", "RegMR", "CreateCQ", "CreateCompChannel", "AllocMW", "CreateAH", "CreateSRQ",
+	"OpenXRCD", "CreateQP", "Modify", "Query", "AttachMcast", "DetachMcast", "BindMW", "Resize", "ReqNotify",
+	"PostSend", "PostRecv"}
 
 // errnos are what they can fail with, and what that is among this package's errors.
 var errnos = map[string]struct {
@@ -137,7 +138,8 @@ var errnos = map[string]struct {
 
 func (f *faults) addVerb(r fault.Rule, count *fault.Counter) error {
 	if !slices.Contains(faultyVerbs, r.Match) {
-		return r.Errorf("nothing is called %q; there are tx, rx, link, wr, recv, and the verbs %s", r.Match, strings.Join(faultyVerbs, ", "))
+		return r.Errorf("nothing is called %q; there are tx, rx, link, wr, recv, and the verbs %s",
+			r.Match, strings.Join(faultyVerbs, ", "))
 	}
 	e, ok := errnos[r.Action]
 	if !ok {
@@ -172,9 +174,10 @@ func (f *faults) verb(name string) (err error) {
 
 // wcStatuses are the statuses of completions by the verbs' names without IBV_WC_.
 var wcStatuses = map[string]WCStatus{
-	"LOC_LEN_ERR": WCLocLenErr, "LOC_QP_OP_ERR": WCLocQPOpErr, "LOC_PROT_ERR": WCLocProtErr, "WR_FLUSH_ERR": WCWRFlushErr,
-	"MW_BIND_ERR": WCMWBindErr, "BAD_RESP_ERR": WCBadRespErr, "LOC_ACCESS_ERR": WCLocAccessErr, "REM_INV_REQ_ERR": WCRemInvReqErr,
-	"REM_ACCESS_ERR": WCRemAccessErr, "REM_OP_ERR": WCRemOpErr, "RETRY_EXC_ERR": WCRetryExcErr, "RNR_RETRY_EXC_ERR": WCRNRRetryExcErr,
+	"LOC_LEN_ERR": WCLocLenErr, "LOC_QP_OP_ERR": WCLocQPOpErr, "LOC_PROT_ERR": WCLocProtErr,
+	"WR_FLUSH_ERR": WCWRFlushErr, "MW_BIND_ERR": WCMWBindErr, "BAD_RESP_ERR": WCBadRespErr,
+	"LOC_ACCESS_ERR": WCLocAccessErr, "REM_INV_REQ_ERR": WCRemInvReqErr, "REM_ACCESS_ERR": WCRemAccessErr,
+	"REM_OP_ERR": WCRemOpErr, "RETRY_EXC_ERR": WCRetryExcErr, "RNR_RETRY_EXC_ERR": WCRNRRetryExcErr,
 	"FATAL_ERR": WCFatalErr, "GENERAL_ERR": WCGeneralErr,
 }
 
@@ -277,5 +280,6 @@ func (f *faults) onlyVerbs() error {
 	if f == nil || f.text == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: fault rule %q: a device of the kernel can only have verbs that fail", ErrNotSupported, f.text)
+	return fmt.Errorf("%w: fault rule %q: a device of the kernel can only have verbs that fail",
+		ErrNotSupported, f.text)
 }

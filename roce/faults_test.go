@@ -237,7 +237,12 @@ func TestFaultySends(t *testing.T) {
 // TestFaultyReceives: RNR costs time and loses nothing; any other status ends the receive request
 // with it, and the peer's request with what the responder's NAK says.
 func TestFaultyReceives(t *testing.T) {
-	peers := map[string]WCStatus{"LOC_LEN_ERR": WCRemInvReqErr, "LOC_PROT_ERR": WCRemOpErr, "REM_ACCESS_ERR": WCRemAccessErr, "REM_INV_REQ_ERR": WCRemInvReqErr}
+	peers := map[string]WCStatus{
+		"LOC_LEN_ERR":     WCRemInvReqErr,
+		"LOC_PROT_ERR":    WCRemOpErr,
+		"REM_ACCESS_ERR":  WCRemAccessErr,
+		"REM_INV_REQ_ERR": WCRemInvReqErr,
+	}
 	for name, theirs := range peers {
 		t.Run(name, func(t *testing.T) {
 			a, b := faulty(t, "recv:2:"+name)

@@ -87,8 +87,10 @@ var deeds = []struct {
 	weight int
 	do     func(h *hand)
 }{
-	{1, (*hand).allocPD}, {4, (*hand).createCQ}, {3, (*hand).createSRQ}, {12, (*hand).createQP}, {30, (*hand).connect}, {4, (*hand).modify}, {200, (*hand).send},
-	{100, (*hand).receive}, {200, (*hand).poll}, {6, (*hand).memory}, {6, (*hand).window}, {6, (*hand).resize}, {6, (*hand).handle}, {8, (*hand).close}, {3, (*hand).ask},
+	{1, (*hand).allocPD}, {4, (*hand).createCQ}, {3, (*hand).createSRQ}, {12, (*hand).createQP}, {30, (*hand).connect}, {4, (*hand).modify},
+	{200, (*hand).send},
+	{100, (*hand).receive}, {200, (*hand).poll}, {6, (*hand).memory}, {6, (*hand).window}, {6, (*hand).resize}, {6, (*hand).handle},
+	{8, (*hand).close}, {3, (*hand).ask},
 }
 
 func (h *hand) allocPD() {
@@ -205,7 +207,8 @@ func (h *hand) send() {
 		return
 	}
 	n := h.IntN(3000)
-	wr := SendWR{Opcode: []WROpcode{WRSend, WRSend, WRWrite, WRWriteWithImm, WRRead, WRAtomicFetchAndAdd, WRAtomicWrite, WRFlush}[h.IntN(8)], Flags: SendFlags(h.IntN(8)),
+	wr := SendWR{Opcode: []WROpcode{WRSend, WRSend, WRWrite, WRWriteWithImm, WRRead, WRAtomicFetchAndAdd, WRAtomicWrite,
+		WRFlush}[h.IntN(8)], Flags: SendFlags(h.IntN(8)),
 		SGL: []SGE{m.SGE(0, n)}, Flush: FlushInfo{Placement: PlacementGlobal, Selectivity: SelectivityMR}}
 	h.turn()
 	if to, ok := pick(h, &h.on.mrs); ok {
@@ -295,7 +298,14 @@ func (h *hand) window() {
 	case ok1 && ok2 && w.Type() == MWType1:
 		h.ok(q.BindMW(w, MWBindAttr{MR: m, Addr: m.Addr(), Length: uint64(h.IntN(100)), Access: RemoteWrite}))
 	case ok1 && ok2:
-		h.ok(q.PostSend(SendWR{Opcode: WRBindMW, Bind: &BindInfo{WindowKey: w.RKey(), NewKey: IncRKey(w.RKey()), LKey: m.LKey(), Addr: m.Addr(), Length: 8, Access: RemoteWrite}}))
+		h.ok(q.PostSend(SendWR{Opcode: WRBindMW, Bind: &BindInfo{
+			WindowKey: w.RKey(),
+			NewKey:    IncRKey(w.RKey()),
+			LKey:      m.LKey(),
+			Addr:      m.Addr(),
+			Length:    8,
+			Access:    RemoteWrite,
+		}}))
 		h.ok(q.PostSend(SendWR{Opcode: WRLocalInv, InvalidateKey: w.RKey()}))
 	}
 }

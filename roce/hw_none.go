@@ -26,7 +26,8 @@ func hwDevices() []DeviceInfo { return nil }
 
 // openHW says what a build needs for the devices of the kernel.
 func openHW(*Device, *Config) (provider, error) {
-	return nil, fmt.Errorf("%w: this program was built without libibverbs: go build -tags verbs, with libibverbs-dev and a C compiler",
+	return nil, fmt.Errorf("%w: this program was built without libibverbs: go build -tags verbs, with libibverbs-dev "+
+		"and a C compiler",
 		ErrNotSupported)
 }
 

@@ -82,15 +82,15 @@ type verbsDevice struct{ *verbs.Device }
 func (d verbsDevice) attr() DeviceAttr {
 	a := d.Attr()
 	return DeviceAttr{
-		FWVer: a.FWVer, NodeGUID: a.NodeGUID, SysImageGUID: a.SysImageGUID, MaxMRSize: a.MaxMRSize, PageSizeCap: a.PageSizeCap,
-		VendorID: a.VendorID, VendorPartID: a.VendorPartID, HWVer: a.HWVer, MaxQP: a.MaxQP, MaxQPWR: a.MaxQPWR,
-		DeviceCaps: DeviceCaps(a.DeviceCaps), MaxSGE: a.MaxSGE, MaxSGERd: a.MaxSGERd, MaxCQ: a.MaxCQ, MaxCQE: a.MaxCQE,
-		MaxMR: a.MaxMR, MaxPD: a.MaxPD, MaxQPRdAtom: a.MaxQPRdAtom, MaxResRdAtom: a.MaxResRdAtom,
-		MaxQPInitRdAtom: a.MaxQPInitRdAtom, AtomicCap: AtomicCap(a.AtomicCap), MaxMW: a.MaxMW, MaxAH: a.MaxAH,
-		MaxPKeys: a.MaxPKeys, MaxSRQ: a.MaxSRQ, MaxSRQWR: a.MaxSRQWR, MaxSRQSGE: a.MaxSRQSGE, LocalCAAckDelay: a.LocalCAAckDelay, PhysPortCnt: 1, NumCompVectors: a.NumCompVectors,
-		HCACoreClock: a.HCACoreClock, CompletionTimestampMask: a.CompletionTimestampMask,
-		MaxCQCount: a.MaxCQCount, MaxCQPeriod: a.MaxCQPeriod,
-		MaxMcastGrp: a.MaxMcastGrp, MaxMcastQPAttach: a.MaxMcastQPAttach,
+		FWVer: a.FWVer, NodeGUID: a.NodeGUID, SysImageGUID: a.SysImageGUID, MaxMRSize: a.MaxMRSize,
+		PageSizeCap: a.PageSizeCap, VendorID: a.VendorID, VendorPartID: a.VendorPartID, HWVer: a.HWVer, MaxQP: a.MaxQP,
+		MaxQPWR: a.MaxQPWR, DeviceCaps: DeviceCaps(a.DeviceCaps), MaxSGE: a.MaxSGE, MaxSGERd: a.MaxSGERd,
+		MaxCQ: a.MaxCQ, MaxCQE: a.MaxCQE, MaxMR: a.MaxMR, MaxPD: a.MaxPD, MaxQPRdAtom: a.MaxQPRdAtom,
+		MaxResRdAtom: a.MaxResRdAtom, MaxQPInitRdAtom: a.MaxQPInitRdAtom, AtomicCap: AtomicCap(a.AtomicCap),
+		MaxMW: a.MaxMW, MaxAH: a.MaxAH, MaxPKeys: a.MaxPKeys, MaxSRQ: a.MaxSRQ, MaxSRQWR: a.MaxSRQWR,
+		MaxSRQSGE: a.MaxSRQSGE, LocalCAAckDelay: a.LocalCAAckDelay, PhysPortCnt: 1, NumCompVectors: a.NumCompVectors,
+		HCACoreClock: a.HCACoreClock, CompletionTimestampMask: a.CompletionTimestampMask, MaxCQCount: a.MaxCQCount,
+		MaxCQPeriod: a.MaxCQPeriod, MaxMcastGrp: a.MaxMcastGrp, MaxMcastQPAttach: a.MaxMcastQPAttach,
 		MaxTotalMcastQPAttach: a.MaxTotalMcastQPAttach,
 		ODP: ODPCaps{General: ODPGeneralCaps(a.ODP), RC: ODPTransportCaps(a.ODPOfRC), UC: ODPTransportCaps(a.ODPOfUC),
 			UD: ODPTransportCaps(a.ODPOfUD), XRC: ODPTransportCaps(a.ODPOfXRC)},
@@ -99,10 +99,11 @@ func (d verbsDevice) attr() DeviceAttr {
 
 func (d verbsDevice) portAttr() PortAttr {
 	p, info := d.Port(), d.Info()
-	return PortAttr{State: PortState(p.State), MaxMTU: MTU(p.MaxMTU), ActiveMTU: MTU(p.ActiveMTU), GIDTblLen: p.GIDTblLen,
-		PortCaps: p.PortCaps, MaxMsgSz: p.MaxMsgSz, BadPKeyCntr: p.BadPKeyCntr, QKeyViolCntr: p.QKeyViolCntr, PKeyTblLen: p.PKeyTblLen,
-		ActiveWidth: p.ActiveWidth, ActiveSpeed: p.ActiveSpeed, SpeedMbps: info.SpeedMbps, NetMTU: info.NetMTU, PhysState: p.PhysState,
-		LinkLayer: p.LinkLayer, Interface: info.Interface}
+	return PortAttr{State: PortState(p.State), MaxMTU: MTU(p.MaxMTU), ActiveMTU: MTU(p.ActiveMTU),
+		GIDTblLen: p.GIDTblLen, PortCaps: p.PortCaps, MaxMsgSz: p.MaxMsgSz, BadPKeyCntr: p.BadPKeyCntr,
+		QKeyViolCntr: p.QKeyViolCntr, PKeyTblLen: p.PKeyTblLen, ActiveWidth: p.ActiveWidth, ActiveSpeed: p.ActiveSpeed,
+		SpeedMbps: info.SpeedMbps, NetMTU: info.NetMTU, PhysState: p.PhysState, LinkLayer: p.LinkLayer,
+		Interface: info.Interface}
 }
 
 func (d verbsDevice) portInfo() transport.Info { return d.Info() }
@@ -132,7 +133,8 @@ func (d verbsDevice) createChannel(*CompChannel) {} // the driver takes no turns
 
 func (d verbsDevice) createCQ(c *CQ, attr *CQInitAttr, notify func()) (cqProvider, error) {
 	if attr.WCFlags&^WCExStandard != 0 {
-		return nil, fmt.Errorf("%w: CQInitAttr.WCFlags 0x%x: timestamps of a device of libibverbs are not read", ErrNotSupported, attr.WCFlags)
+		return nil, fmt.Errorf("%w: CQInitAttr.WCFlags 0x%x: timestamps of a device of libibverbs are not read",
+			ErrNotSupported, attr.WCFlags)
 	}
 	v, err := d.CreateCQ(attr.CQE, attr.Vector, c, notify)
 	if err != nil {
@@ -221,7 +223,12 @@ func (p verbsPD) createQP(q *QP, attr *QPInitAttr) (qpProvider, error) {
 }
 
 func (p verbsPD) createSRQ(s *SRQ, attr *SRQInitAttr) (srqProvider, error) {
-	v, err := p.CreateSRQ(qp.SRQInit{MaxWR: uint32(attr.MaxWR), MaxSGE: uint32(attr.MaxSGE), Limit: uint32(attr.Limit), Context: s})
+	v, err := p.CreateSRQ(qp.SRQInit{
+		MaxWR:   uint32(attr.MaxWR),
+		MaxSGE:  uint32(attr.MaxSGE),
+		Limit:   uint32(attr.Limit),
+		Context: s,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,8 @@ func init() {
 
 // overLanes opens two devices with lanes. The next queue pair of the second one goes to another
 // lane than that of the first.
-func overLanes(lanes int, kind string, ring func() func(transport.Port) transport.Port) func(testing.TB, func(transport.Port) transport.Port) (a, b *Device) {
+func overLanes(lanes int, kind string, ring func() func(transport.Port) transport.Port) func(testing.TB,
+	func(transport.Port) transport.Port) (a, b *Device) {
 	return func(t testing.TB, wrap func(transport.Port) transport.Port) (a, b *Device) {
 		t.Helper()
 		name := names[kind](t)
@@ -136,13 +137,15 @@ func TestLanesShareTheLoad(t *testing.T) {
 				for _, d := range []*Device{as[0].dev, bs[0].dev} {
 					var packets, turns uint64
 					for i, s := range d.StatsByLane() {
-						if s.Engine.SentPkts+s.Engine.RcvdPkts < 200 || s.Port.SendFrames == 0 || s.Port.RecvFrames == 0 || s.Lane.Turns == 0 {
+						if s.Engine.SentPkts+s.Engine.RcvdPkts < 200 || s.Port.SendFrames == 0 || s.Port.RecvFrames == 0 ||
+							s.Lane.Turns == 0 {
 							t.Errorf("lane %d: %+v", i, s)
 						}
 						packets += s.Port.SendFrames
 						turns += s.Lane.Turns
 					}
-					if sum := d.Stats(); sum.Port.SendFrames < packets || sum.Lane.Turns < turns || sum.Engine.SentPkts < packets || sum.Lane.Strays != 0 {
+					if sum := d.Stats(); sum.Port.SendFrames < packets || sum.Lane.Turns < turns || sum.Engine.SentPkts < packets ||
+						sum.Lane.Strays != 0 {
 						t.Errorf("%d packets and %d turns of %+v", packets, turns, sum)
 					}
 				}
@@ -169,7 +172,8 @@ func TestStraysAreCounted(t *testing.T) {
 		b.wait()
 	}
 	for _, d := range []*Device{a.dev, b.dev} {
-		if s := d.Stats(); s.Lane.Strays != s.Port.RecvFrames || s.Lane.Strays < 50 || s.Engine.RcvdPkts != s.Lane.Strays || s.Lane.StraysLost != 0 {
+		if s := d.Stats(); s.Lane.Strays != s.Port.RecvFrames || s.Lane.Strays < 50 || s.Engine.RcvdPkts != s.Lane.Strays ||
+			s.Lane.StraysLost != 0 {
 			t.Errorf("%+v of %d frames", s.Lane, s.Port.RecvFrames)
 		}
 	}
@@ -214,7 +218,14 @@ func TestGroupAcrossLanes(t *testing.T) {
 				}
 			}
 			for i := range messages {
-				from.post(SendWR{Opcode: WRSend, Flags: SendInline, Inline: []byte{byte(i)}, AH: ah, RemoteQPN: wire.MulticastQPN, RemoteQKey: 9})
+				from.post(SendWR{
+					Opcode:     WRSend,
+					Flags:      SendInline,
+					Inline:     []byte{byte(i)},
+					AH:         ah,
+					RemoteQPN:  wire.MulticastQPN,
+					RemoteQKey: 9,
+				})
 				from.wait()
 				for _, e := range members {
 					if wc := e.wait(); wc.WRID != uint64(i) || e.buf[GRHSize] != byte(i) {
@@ -293,7 +304,13 @@ func TestAtomicsOfManyLanes(t *testing.T) {
 				must(t, err)
 				defer func() { must(t, mr.Close()) }()
 				all.Go(func() {
-					add := SendWR{Opcode: WRAtomicFetchAndAdd, CompareAdd: 1, SGL: []SGE{a.mr.SGE(0, 8)}, RemoteAddr: mr.Addr(), RKey: mr.RKey()}
+					add := SendWR{
+						Opcode:     WRAtomicFetchAndAdd,
+						CompareAdd: 1,
+						SGL:        []SGE{a.mr.SGE(0, 8)},
+						RemoteAddr: mr.Addr(),
+						RKey:       mr.RKey(),
+					}
 					for left := each; left > 0; left-- {
 						if err := a.qp.PostSend(add); err != nil {
 							t.Error(err)

@@ -253,7 +253,8 @@ func TestQuery(t *testing.T) {
 		}
 		attr, err := a.qp.Query()
 		must(t, err)
-		if attr.State != StateRTS || attr.DestQPN != b.qp.QPN() || attr.PathMTU != MTU4096 || attr.RNRRetry != 7 || attr.Cap.MaxSendWR != 128 {
+		if attr.State != StateRTS || attr.DestQPN != b.qp.QPN() || attr.PathMTU != MTU4096 || attr.RNRRetry != 7 ||
+			attr.Cap.MaxSendWR != 128 {
 			t.Errorf("QP: %+v", attr)
 		}
 		if attr.SQPSN != a.qp.Endpoint().PSN {

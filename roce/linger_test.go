@@ -37,7 +37,13 @@ func newWatcher(t *testing.T) *watcher {
 // write has the peer change a byte. What it sends waits in the pipe.
 func (w *watcher) write() {
 	if w.count++; w.atomics {
-		w.peer.post(SendWR{Opcode: WRAtomicFetchAndAdd, CompareAdd: 1, SGL: []SGE{w.peer.mr.SGE(0, 8)}, RemoteAddr: w.mr.Addr(), RKey: w.mr.RKey()})
+		w.peer.post(SendWR{
+			Opcode:     WRAtomicFetchAndAdd,
+			CompareAdd: 1,
+			SGL:        []SGE{w.peer.mr.SGE(0, 8)},
+			RemoteAddr: w.mr.Addr(),
+			RKey:       w.mr.RKey(),
+		})
 		return
 	}
 	w.peer.post(SendWR{Opcode: WRWrite, Flags: SendInline, Inline: []byte{w.count}, RemoteAddr: w.mr.Addr(), RKey: w.mr.RKey()})

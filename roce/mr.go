@@ -107,7 +107,8 @@ func (p *PD) RegMRAt(addr uintptr, length, iova uint64, access Access) (*MR, err
 func (p *PD) regAll(iova uint64, access Access) (m *MR, err error) {
 	err = p.createSlowly("RegMR", "MR", func() (object, error) {
 		if iova != 0 {
-			return nil, fmt.Errorf("%w: address %#x for the whole address space, which has addresses of its own", ErrInvalid, iova)
+			return nil, fmt.Errorf("%w: address %#x for the whole address space, which has addresses of its own",
+				ErrInvalid, iova)
 		}
 		below, err := p.pd.regAll(access)
 		m = newMR(below, registration{pd: p, access: access})

@@ -403,7 +403,12 @@ func (n *neighbours) send(t *testing.T, run [][]byte) {
 // writeChecked is a WRITE whose bytes arrive.
 func writeChecked(a, b *end, seed int) error {
 	fill(a.buf[:1000], seed)
-	if err := a.qp.PostSend(SendWR{Opcode: WRWrite, SGL: []SGE{a.mr.SGE(0, 1000)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}); err != nil {
+	if err := a.qp.PostSend(SendWR{
+		Opcode:     WRWrite,
+		SGL:        []SGE{a.mr.SGE(0, 1000)},
+		RemoteAddr: b.mr.Addr(),
+		RKey:       b.mr.RKey(),
+	}); err != nil {
 		return err
 	}
 	var wcs [1]WC

@@ -130,12 +130,13 @@ func TestPortFailsOneWay(t *testing.T) {
 func TestPipeEvents(t *testing.T) {
 	for _, alone := range []bool{false, true} {
 		var port *pipe.Port
-		d, err := Open(fmt.Sprintf("pipe:events-%v", alone), &Config{NoBackground: alone, Lanes: 2, Wrap: func(p transport.Port) transport.Port {
-			if port == nil {
-				port = p.(*pipe.Port)
-			}
-			return p
-		}})
+		d, err := Open(fmt.Sprintf("pipe:events-%v", alone),
+			&Config{NoBackground: alone, Lanes: 2, Wrap: func(p transport.Port) transport.Port {
+				if port == nil {
+					port = p.(*pipe.Port)
+				}
+				return p
+			}})
 		must(t, err)
 		t.Cleanup(func() { must(t, d.Close()) })
 		e := newEnd(t, d, UD, 2000)
@@ -148,8 +149,12 @@ func TestPipeEvents(t *testing.T) {
 			{func() error { port.SetLink(false); return nil }, EventPortErr, func() bool { return d.QueryPort().State == PortDown }},
 			{func() error { port.SetLink(true); return nil }, EventPortActive, func() bool { return d.QueryPort().State == PortActive }},
 			{func() error { port.SetMTU(1500); return nil }, EventPortActive, func() bool { return d.QueryPort().ActiveMTU == MTU1024 }},
-			{func() error { return port.SetAddress(second, true) }, EventGIDChange, func() bool { return len(d.GIDs()) == 2 && d.GIDs()[1].Addr() == second }},
-			{func() error { return port.SetAddress(d.GIDs()[0].Addr(), false) }, EventGIDChange, func() bool { return d.GIDs()[0].IsZero() }},
+			{func() error { return port.SetAddress(second, true) }, EventGIDChange, func() bool {
+				return len(d.GIDs()) == 2 && d.GIDs()[1].Addr() == second
+			}},
+			{func() error {
+				return port.SetAddress(d.GIDs()[0].Addr(), false)
+			}, EventGIDChange, func() bool { return d.GIDs()[0].IsZero() }},
 		} {
 			must(t, c.change())
 			ev, ok := d.Events().TryGet()

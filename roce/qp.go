@@ -90,7 +90,8 @@ func (p *PD) CreateQP(attr QPInitAttr) (q *QP, err error) {
 	}
 	err = p.create("CreateQP", func() error {
 		if attr.Type == RawPacket {
-			return fmt.Errorf("%w: qp_type 8 (IBV_QPT_RAW_PACKET): queue pairs of Ethernet frames are not for RoCE devices; "+
+			return fmt.Errorf("%w: qp_type 8 (IBV_QPT_RAW_PACKET): queue pairs of Ethernet frames are not for "+
+				"RoCE devices; "+
 				"an AF_PACKET or AF_XDP socket of your own does that", ErrNotSupported)
 		}
 		for i, c := range []*CQ{attr.SendCQ, attr.RecvCQ} {

@@ -22,7 +22,8 @@ type softDevice struct{ *soft.Device }
 // answer is what the code below really does.
 func (d softDevice) attr() DeviceAttr {
 	guid := d.guid()
-	caps := CapCurrQPStateMod | CapPortActiveEvent | CapRCRNRNakGen | CapSRQResize | CapXRC | CapMemWindow | CapMemWindow2B | CapFlushGlobal | CapAtomicWrite
+	caps := CapCurrQPStateMod | CapPortActiveEvent | CapRCRNRNakGen | CapSRQResize | CapXRC | CapMemWindow |
+		CapMemWindow2B | CapFlushGlobal | CapAtomicWrite
 	if storage.Works {
 		caps |= CapFlushPersistent
 	}
@@ -41,8 +42,8 @@ func (d softDevice) attr() DeviceAttr {
 		HCACoreClock: 1e6, CompletionTimestampMask: math.MaxUint64,
 		MaxCQCount: qp.MaxCQModCount, MaxCQPeriod: int(qp.MaxCQModPeriod / 1000),
 		RateLimitMin: qp.MinRateLimit, RateLimitMax: qp.MaxRateLimit,
-		MaxMcastGrp: qp.MaxMcastGrp, MaxMcastQPAttach: qp.MaxMcastQPAttach, MaxTotalMcastQPAttach: qp.MaxTotalMcastQPAttach,
-		ODP: softODP,
+		MaxMcastGrp: qp.MaxMcastGrp, MaxMcastQPAttach: qp.MaxMcastQPAttach,
+		MaxTotalMcastQPAttach: qp.MaxTotalMcastQPAttach, ODP: softODP,
 	}
 }
 
@@ -50,7 +51,13 @@ func (d softDevice) attr() DeviceAttr {
 var softODP = func() ODPCaps {
 	datagram := ODPSupportSend | ODPSupportRecv | ODPSupportSRQRecv
 	reliable := datagram | ODPSupportWrite | ODPSupportRead | ODPSupportAtomic
-	return ODPCaps{General: ODPSupport | ODPSupportImplicit, RC: reliable, UC: datagram | ODPSupportWrite, UD: datagram, XRC: reliable}
+	return ODPCaps{
+		General: ODPSupport | ODPSupportImplicit,
+		RC:      reliable,
+		UC:      datagram | ODPSupportWrite,
+		UD:      datagram,
+		XRC:     reliable,
+	}
 }()
 
 // guid makes the EUI-64 of a MAC address (section 1.9).
@@ -140,8 +147,9 @@ func (ch *CompChannel) below() *soft.Channel {
 func (d softDevice) createChannel(ch *CompChannel) { ch.soft = d.NewChannel(ch.some, ch.ready) }
 
 func (d softDevice) createCQ(c *CQ, attr *CQInitAttr, notify func()) (cqProvider, error) {
-	s, err := d.CreateCQ(soft.CQInit{CQE: attr.CQE, Context: c, Notify: notify, Channel: attr.Channel.below(), Single: attr.Flags&CQSingleThreaded != 0,
-		KeepTimes: attr.WCFlags&WCExWithCompletionTimestamp != 0, Wallclock: attr.WCFlags&WCExWithCompletionTimestampWallclock != 0})
+	s, err := d.CreateCQ(soft.CQInit{CQE: attr.CQE, Context: c, Notify: notify, Channel: attr.Channel.below(),
+		Single: attr.Flags&CQSingleThreaded != 0, KeepTimes: attr.WCFlags&WCExWithCompletionTimestamp != 0,
+		Wallclock: attr.WCFlags&WCExWithCompletionTimestampWallclock != 0})
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +211,15 @@ func (p softPD) createAH(ctx context.Context, attr AHAttr) (*AH, error) { return
 func (p softPD) destroyAH(ah *AH) error { return p.DestroyAH(ah) }
 
 func (p softPD) createQP(q *QP, attr *QPInitAttr) (qpProvider, error) {
-	init := soft.QPInit{Type: attr.Type, SendCQ: attr.SendCQ.below(), RecvCQ: attr.RecvCQ.below(), Cap: attr.Cap, SQSigAll: attr.SQSigAll, WholeMessages: attr.WholeMessages, Context: q}
+	init := soft.QPInit{
+		Type:          attr.Type,
+		SendCQ:        attr.SendCQ.below(),
+		RecvCQ:        attr.RecvCQ.below(),
+		Cap:           attr.Cap,
+		SQSigAll:      attr.SQSigAll,
+		WholeMessages: attr.WholeMessages,
+		Context:       q,
+	}
 	if attr.SRQ != nil {
 		init.SRQ = attr.SRQ.soft
 	}

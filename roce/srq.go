@@ -79,7 +79,8 @@ func (p *PD) CreateSRQ(attr SRQInitAttr) (s *SRQ, err error) {
 	}
 	err = p.create("CreateSRQ", func() error {
 		if attr.MaxWR < 0 || attr.MaxSGE < 0 || attr.Limit < 0 || attr.MaxWR > qp.MaxSRQWR || attr.Limit > attr.MaxWR {
-			return fmt.Errorf("%w: a queue of %d requests of %d elements with the limit %d: sizes are 1 to %d, a limit is at most the size",
+			return fmt.Errorf("%w: a queue of %d requests of %d elements with the limit %d: sizes are 1 to %d, a "+
+				"limit is at most the size",
 				ErrInvalid, attr.MaxWR, attr.MaxSGE, attr.Limit, qp.MaxSRQWR)
 		}
 		if err := p.checkXRC(&attr); err != nil {

@@ -35,7 +35,12 @@ func mapFile(t *testing.T, prot int) (mem []byte, name string) {
 
 // flushOf is a FLUSH of a whole region to storage.
 func flushOf(m *MR) SendWR {
-	return SendWR{Opcode: WRFlush, RemoteAddr: m.Addr(), RKey: m.RKey(), Flush: FlushInfo{Placement: PlacementPersistent, Selectivity: SelectivityMR}}
+	return SendWR{
+		Opcode:     WRFlush,
+		RemoteAddr: m.Addr(),
+		RKey:       m.RKey(),
+		Flush:      FlushInfo{Placement: PlacementPersistent, Selectivity: SelectivityMR},
+	}
 }
 
 // TestFlushFile: data and FLUSH, and the file has it.

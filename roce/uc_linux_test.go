@@ -74,7 +74,8 @@ func TestUCFlood(t *testing.T) {
 			if buffer < 128*floodSize && b.Port.RecvOverflow == 0 || b.Port.RecvOverflow > 0 && arrived == floods {
 				t.Errorf("%d messages arrived: %+v", arrived, b.Port)
 			}
-			if n := b.Engine.Drops[wire.DropNoRecv] + b.Engine.Drops[wire.DropICRC] + b.Engine.Drops[wire.DropMalformed] + b.Port.RecvBad; n > 0 {
+			if n := b.Engine.Drops[wire.DropNoRecv] + b.Engine.Drops[wire.DropICRC] + b.Engine.Drops[wire.DropMalformed] +
+				b.Port.RecvBad; n > 0 {
 				t.Errorf("%d packets were lost elsewhere: %+v", n, b.Engine.Drops)
 			}
 		})

@@ -39,7 +39,8 @@ func (s *stream) responded(p *wire.Packet) {
 		return // answers nothing that was sent
 	}
 	n := uint64(at)
-	if b := s.barrier(); n > b || p.Opcode.Operation() == wire.RCAcknowledge && (named || s.early != nil || p.AETH().Syndrome() == wire.SynNAKSeq) {
+	if b := s.barrier(); n > b || p.Opcode.Operation() == wire.RCAcknowledge && (named || s.early != nil ||
+		p.AETH().Syndrome() == wire.SynNAKSeq) {
 		defer func() { s.reports++ }() // also if it acknowledges something
 	}
 	switch {

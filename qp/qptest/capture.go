@@ -26,7 +26,11 @@ func (c *Capture) add(now qp.Time, n *Node, f *wire.Frame) {
 		c.w = pcapng.NewWriter(&c.buf)
 	}
 	c.packet = wire.AppendFrame(c.packet[:0], f)
-	_ = c.w.Packet(&pcapng.Packet{On: pcapng.Interface{Name: n.Name, Link: pcapng.LinkRaw}, Time: int64(now), Data: c.packet})
+	_ = c.w.Packet(&pcapng.Packet{
+		On:   pcapng.Interface{Name: n.Name, Link: pcapng.LinkRaw},
+		Time: int64(now),
+		Data: c.packet,
+	})
 }
 
 // Bytes is what was recorded, as a pcapng file.

@@ -67,7 +67,8 @@ func (q *QP) sendCompletion(wc *qp.WC) {
 	for q.nextSend < len(q.sends) && q.sends[q.nextSend].wr.WRID != wc.WRID {
 		o := q.sends[q.nextSend]
 		if o.signaled || !q.done(o) {
-			w.Fail("%s: send completions out of order: %#x (%v) came while %#x (%v) has none", q, wc.WRID, wc.Status, o.wr.WRID, o.wr.Opcode)
+			w.Fail("%s: send completions out of order: %#x (%v) came while %#x (%v) has none",
+				q, wc.WRID, wc.Status, o.wr.WRID, o.wr.Opcode)
 			return
 		}
 		q.retire(o)
@@ -106,10 +107,10 @@ func (q *QP) downOrSquelched() bool { return q.down != "" || q.squelched }
 
 func (q *QP) succeeded(o *op, wc *qp.WC) {
 	w := q.Node.W
-	code := map[qp.WROpcode]qp.WCOpcode{qp.WRWrite: qp.WCRDMAWrite, qp.WRWriteWithImm: qp.WCRDMAWrite, qp.WRSend: qp.WCSend,
-		qp.WRSendWithImm: qp.WCSend, qp.WRSendWithInv: qp.WCSend, qp.WRRead: qp.WCRDMARead, qp.WRAtomicCmpAndSwp: qp.WCCompSwap,
-		qp.WRAtomicFetchAndAdd: qp.WCFetchAdd, qp.WRFlush: qp.WCFlush, qp.WRAtomicWrite: qp.WCAtomicWrite,
-		qp.WRLocalInv: qp.WCLocalInv, qp.WRBindMW: qp.WCBindMW}[o.wr.Opcode]
+	code := map[qp.WROpcode]qp.WCOpcode{qp.WRWrite: qp.WCRDMAWrite, qp.WRWriteWithImm: qp.WCRDMAWrite,
+		qp.WRSend: qp.WCSend, qp.WRSendWithImm: qp.WCSend, qp.WRSendWithInv: qp.WCSend, qp.WRRead: qp.WCRDMARead,
+		qp.WRAtomicCmpAndSwp: qp.WCCompSwap, qp.WRAtomicFetchAndAdd: qp.WCFetchAdd, qp.WRFlush: qp.WCFlush,
+		qp.WRAtomicWrite: qp.WCAtomicWrite, qp.WRLocalInv: qp.WCLocalInv, qp.WRBindMW: qp.WCBindMW}[o.wr.Opcode]
 	switch {
 	case !q.done(o):
 		w.Fail("%s: %v %#x completed before it was done", q, o.wr.Opcode, o.wr.WRID)
@@ -143,7 +144,8 @@ func (q *QP) failed(o *op, status qp.WCStatus) {
 	}
 	switch {
 	case !o.good:
-		allowed = allowed || status == qp.WCLocProtErr || status == qp.WCLocQPOpErr || status == qp.WCLocLenErr && q.gram != nil
+		allowed = allowed || status == qp.WCLocProtErr || status == qp.WCLocQPOpErr || status == qp.WCLocLenErr &&
+			q.gram != nil
 	case status == qp.WCLocLenErr && q.gram != nil: // the MTU has changed since it was posted
 		allowed = o.length > q.gramMTU()
 	case status == qp.WCRetryExcErr:
@@ -156,7 +158,8 @@ func (q *QP) failed(o *op, status qp.WCStatus) {
 		return
 	}
 	if q.fatal != nil && (q.fatal.op != o || q.fatal.status != status) {
-		w.Fail("%s: %v %#x failed with %q, should be %#x with %q", q, o.wr.Opcode, o.wr.WRID, status, q.fatal.op.wr.WRID, q.fatal.status)
+		w.Fail("%s: %v %#x failed with %q, should be %#x with %q",
+			q, o.wr.Opcode, o.wr.WRID, status, q.fatal.op.wr.WRID, q.fatal.status)
 	}
 	q.fatal = nil
 	if q.reliable() {
@@ -234,7 +237,8 @@ func (w *World) AtRest() error {
 		for _, q := range n.list {
 			if q.modelled() && q.nextSend < len(q.sends) && !n.cfg.Mute {
 				o := q.sends[q.nextSend]
-				w.Fail("%s: %v %#x never completed; %d of %d requests are outstanding", q, o.wr.Opcode, o.wr.WRID, len(q.sends)-q.nextSend, len(q.sends))
+				w.Fail("%s: %v %#x never completed; %d of %d requests are outstanding",
+					q, o.wr.Opcode, o.wr.WRID, len(q.sends)-q.nextSend, len(q.sends))
 			}
 		}
 	}

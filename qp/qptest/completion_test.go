@@ -21,7 +21,12 @@ func TestReceiveCompletions(t *testing.T) {
 	}{
 		{a.Send(0, 1500), 2000, qp.WC{Opcode: qp.WCRecv, ByteLen: 1500}},
 		{With(a.Send(0, 0), Immediate(0x01020304)), 0, qp.WC{Opcode: qp.WCRecv, Flags: qp.WCWithImm, Imm: 0x01020304}},
-		{With(a.Write(0, 3000, b.Remote, 0), Immediate(5)), 0, qp.WC{Opcode: qp.WCRecvRDMAWithImm, Flags: qp.WCWithImm, Imm: 5, ByteLen: 3000}},
+		{With(a.Write(0, 3000, b.Remote, 0), Immediate(5)), 0, qp.WC{
+			Opcode:  qp.WCRecvRDMAWithImm,
+			Flags:   qp.WCWithImm,
+			Imm:     5,
+			ByteLen: 3000,
+		}},
 		{With(a.Write(0, 0, b.Remote, 0), Immediate(6)), 100, qp.WC{Opcode: qp.WCRecvRDMAWithImm, Flags: qp.WCWithImm, Imm: 6}},
 	} {
 		id := s.Receive(b, c.room)
@@ -175,7 +180,13 @@ func TestSharedQueue(t *testing.T) {
 	}
 	for i := range 30 {
 		q := qs[i%3]
-		if _, err := q.PostSend(qp.SendWR{Opcode: qp.WRWrite, Flags: qp.SendSignaled, SGL: []qp.SGE{local.SGE(i, 10)}, RKey: remote.RKey(), RemoteAddr: remote.Addr(100 * i)}); err != nil {
+		if _, err := q.PostSend(qp.SendWR{
+			Opcode:     qp.WRWrite,
+			Flags:      qp.SendSignaled,
+			SGL:        []qp.SGE{local.SGE(i, 10)},
+			RKey:       remote.RKey(),
+			RemoteAddr: remote.Addr(100 * i),
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -253,7 +264,12 @@ func TestFairness(t *testing.T) {
 		qs = append(qs, q)
 	}
 	post := func(q *QP, size int) {
-		if err := q.Stage(&qp.SendWR{Opcode: qp.WRWrite, SGL: []qp.SGE{local.SGE(0, size)}, RKey: remote.RKey(), RemoteAddr: remote.Addr(0)}); err != nil {
+		if err := q.Stage(&qp.SendWR{
+			Opcode:     qp.WRWrite,
+			SGL:        []qp.SGE{local.SGE(0, size)},
+			RKey:       remote.RKey(),
+			RemoteAddr: remote.Addr(0),
+		}); err != nil {
 			t.Fatal(err)
 		}
 		n.Engine.Ring(q.QP)

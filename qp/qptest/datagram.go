@@ -116,7 +116,14 @@ func (q *QP) datagramReceived(p *wire.Packet) {
 		q.Node.W.Fail("%s: a datagram for a receive with bad elements: the oracle has no rule", q)
 		return
 	}
-	wc := qp.WC{WRID: r.wr.WRID, Opcode: qp.WCRecv, ByteLen: uint32(len(p.Payload) + qp.GRHSize), QPN: q.QPN(), SrcQP: p.DETH().SrcQP(), Flags: qp.WCGRH}
+	wc := qp.WC{
+		WRID:    r.wr.WRID,
+		Opcode:  qp.WCRecv,
+		ByteLen: uint32(len(p.Payload) + qp.GRHSize),
+		QPN:     q.QPN(),
+		SrcQP:   p.DETH().SrcQP(),
+		Flags:   qp.WCGRH,
+	}
 	wc.SL, wc.NetworkType = 9, qp.NetworkIPv6
 	if p.Frame.IPv4() != nil {
 		wc.SL, wc.NetworkType = 10, qp.NetworkIPv4

@@ -48,7 +48,14 @@ var manners = []struct {
 	}},
 	{"shared receive queues", func(p *Plan) {
 		for i := range p.Conns[0].Ends {
-			p.SRQs = append(p.SRQs, SRQPlan{Node: i, Init: qp.SRQInit{MaxWR: 8, MaxSGE: 1}, Room: deathSize, Pieces: []int{deathSize}, First: 8, Every: Microsecond})
+			p.SRQs = append(p.SRQs, SRQPlan{
+				Node:   i,
+				Init:   qp.SRQInit{MaxWR: 8, MaxSGE: 1},
+				Room:   deathSize,
+				Pieces: []int{deathSize},
+				First:  8,
+				Every:  Microsecond,
+			})
 			p.Conns[0].Ends[i].SRQ = i + 1
 		}
 	}},
@@ -94,7 +101,8 @@ func (tr *transfer) plan() *Plan {
 	if tr.typ == qp.XRCSend {
 		c.Ends[1].Cfg.Type = qp.XRCRecv
 		c.Ends[0].Recvs, c.Ends[1].Recvs, c.Ends[1].Ops = nil, nil, nil
-		p.SRQs = []SRQPlan{{Node: 1, Init: qp.SRQInit{MaxWR: 8, MaxSGE: 1, XRCD: xrcDomain}, Room: deathSize, Pieces: []int{deathSize}, First: 8, Every: Microsecond}}
+		p.SRQs = []SRQPlan{{Node: 1, Init: qp.SRQInit{MaxWR: 8, MaxSGE: 1, XRCD: xrcDomain}, Room: deathSize, Pieces: []int{deathSize},
+			First: 8, Every: Microsecond}}
 	}
 	p.Conns = []ConnPlan{c}
 	return p

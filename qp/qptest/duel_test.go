@@ -52,7 +52,11 @@ func newRecordedDuel(t testing.TB, typ qp.QPType, records int) *duel {
 		}
 	}
 	for i, s := range []**side{&d.a, &d.b} {
-		x := &side{gid: wire.GIDFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})), out: wire.NewBatch(256, wire.FullBody), bytes: make([]byte, duelMemory)}
+		x := &side{
+			gid:   wire.GIDFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})),
+			out:   wire.NewBatch(256, wire.FullBody),
+			bytes: make([]byte, duelMemory),
+		}
 		x.table = mr.NewTable(rnd)
 		x.reader = x.table.NewReader()
 		var err error
@@ -67,7 +71,13 @@ func newRecordedDuel(t testing.TB, typ qp.QPType, records int) *duel {
 		x.e = qp.NewEngine(cfg)
 		x.cq, err = x.e.CreateCQ(1024, nil)
 		fail(err)
-		x.q, err = x.e.CreateQP(qp.QPInit{Type: typ, PD: x.pd, SendCQ: x.cq, RecvCQ: x.cq, Cap: qp.Cap{MaxSendWR: 256, MaxRecvWR: 256, MaxSendSGE: 2, MaxRecvSGE: 2, MaxInlineData: 64}})
+		x.q, err = x.e.CreateQP(qp.QPInit{
+			Type:   typ,
+			PD:     x.pd,
+			SendCQ: x.cq,
+			RecvCQ: x.cq,
+			Cap:    qp.Cap{MaxSendWR: 256, MaxRecvWR: 256, MaxSendSGE: 2, MaxRecvSGE: 2, MaxInlineData: 64},
+		})
 		fail(err)
 		*s = x
 	}
@@ -77,8 +87,8 @@ func newRecordedDuel(t testing.TB, typ qp.QPType, records int) *duel {
 }
 
 func (d *duel) connect(x, y *side, fail func(error)) {
-	attr := qp.QPAttr{PathMTU: wire.MTU4096, DestQPN: y.q.QPN(), AccessFlags: 0xe, Port: 1, AV: qp.AHAttr{DGID: y.gid}, MaxRdAtomic: 16, MaxDestRdAtomic: 16,
-		MinRNRTimer: 1, Timeout: 10, RetryCnt: 7, RNRRetry: 7, QKey: 7}
+	attr := qp.QPAttr{PathMTU: wire.MTU4096, DestQPN: y.q.QPN(), AccessFlags: 0xe, Port: 1, AV: qp.AHAttr{DGID: y.gid}, MaxRdAtomic: 16,
+		MaxDestRdAtomic: 16, MinRNRTimer: 1, Timeout: 10, RetryCnt: 7, RNRRetry: 7, QKey: 7}
 	for _, step := range []struct {
 		to   qp.QPState
 		mask map[qp.QPType]qp.AttrMask
@@ -171,8 +181,8 @@ func (d *duel) round(t testing.TB, wrs []qp.SendWR, recvs []qp.RecvWR) {
 // batch is n work requests of one kind, the last one signaled.
 func (d *duel) batch(op qp.WROpcode, n, size int) (wrs []qp.SendWR, recvs []qp.RecvWR) {
 	for i := range n {
-		wr := qp.SendWR{WRID: uint64(i), Opcode: op, SGL: []qp.SGE{{Addr: 0, Length: uint32(size), LKey: d.a.mem.LKey()}}, RKey: d.b.mem.RKey(), RemoteAddr: 4096,
-			AH: d.a.ah, RemoteQPN: d.b.q.QPN(), RemoteQKey: 7}
+		wr := qp.SendWR{WRID: uint64(i), Opcode: op, SGL: []qp.SGE{{Addr: 0, Length: uint32(size), LKey: d.a.mem.LKey()}},
+			RKey: d.b.mem.RKey(), RemoteAddr: 4096, AH: d.a.ah, RemoteQPN: d.b.q.QPN(), RemoteQKey: 7}
 		if i == n-1 {
 			wr.Flags = qp.SendSignaled
 		}
@@ -194,9 +204,12 @@ func TestNoAllocations(t *testing.T) {
 		size int
 		lose int
 	}{
-		{"WRITE", qp.RC, qp.WRWrite, 10000, 0}, {"SEND", qp.RC, qp.WRSend, 10000, 0}, {"READ", qp.RC, qp.WRRead, 10000, 0}, {"atomic", qp.RC, qp.WRAtomicFetchAndAdd, 8, 0},
-		{"WRITE with immediate", qp.RC, qp.WRWriteWithImm, 10000, 0}, {"lossy WRITE", qp.RC, qp.WRWrite, 10000, 7}, {"lossy READ", qp.RC, qp.WRRead, 10000, 5},
-		{"lossy atomic", qp.RC, qp.WRAtomicFetchAndAdd, 8, 3}, {"UC SEND", qp.UC, qp.WRSend, 10000, 0}, {"UC WRITE", qp.UC, qp.WRWrite, 10000, 0}, {"UD SEND", qp.UD, qp.WRSend, 1000, 0},
+		{"WRITE", qp.RC, qp.WRWrite, 10000, 0}, {"SEND", qp.RC, qp.WRSend, 10000, 0}, {"READ", qp.RC, qp.WRRead, 10000, 0},
+		{"atomic", qp.RC, qp.WRAtomicFetchAndAdd, 8, 0},
+		{"WRITE with immediate", qp.RC, qp.WRWriteWithImm, 10000, 0}, {"lossy WRITE", qp.RC, qp.WRWrite, 10000, 7},
+		{"lossy READ", qp.RC, qp.WRRead, 10000, 5},
+		{"lossy atomic", qp.RC, qp.WRAtomicFetchAndAdd, 8, 3}, {"UC SEND", qp.UC, qp.WRSend, 10000, 0},
+		{"UC WRITE", qp.UC, qp.WRWrite, 10000, 0}, {"UD SEND", qp.UD, qp.WRSend, 1000, 0},
 	} {
 		d := newDuel(t, c.typ)
 		d.lose = c.lose

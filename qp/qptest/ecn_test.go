@@ -27,7 +27,8 @@ func cnp(p *wire.Packet) string {
 		}
 	}
 	h := p.BTH
-	return field("CNP", [7]uint32{h.DestQP(), uint32(h.PSN()), uint32(h.Flags()), uint32(h.PKey()), uint32(h.PadCount()), uint32(len(p.Body)), uint32(p.Frame.ECN() & 1)},
+	return field("CNP", [7]uint32{h.DestQP(), uint32(h.PSN()), uint32(h.Flags()), uint32(h.PKey()), uint32(h.PadCount()),
+		uint32(len(p.Body)), uint32(p.Frame.ECN() & 1)},
 		[7]uint32{0x777, 0, uint32(wire.BTHBECN), 0xffff, 0, 32, 0})
 }
 
@@ -159,7 +160,13 @@ func TestMarks(t *testing.T) {
 	for i := range 2 {
 		x, y := a.CreateQP(cfg), b.CreateQP(cfg)
 		w.Connect(x, y)
-		if _, err := x.PostSend(qp.SendWR{Opcode: qp.WRWrite, Flags: qp.SendSignaled, SGL: []qp.SGE{local.SGE(0, 1<<19)}, RKey: remote.RKey(), RemoteAddr: remote.Addr(i << 19)}); err != nil {
+		if _, err := x.PostSend(qp.SendWR{
+			Opcode:     qp.WRWrite,
+			Flags:      qp.SendSignaled,
+			SGL:        []qp.SGE{local.SGE(0, 1<<19)},
+			RKey:       remote.RKey(),
+			RemoteAddr: remote.Addr(i << 19),
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -209,8 +216,10 @@ func TestRateIsNoSilence(t *testing.T) {
 				if op == qp.WRRead {
 					most = 20
 				}
-				if n := st.Retransmitted - before.Retransmitted; n > most || st.AckTimeouts > 0 || len(x.SendWCs) == 0 || x.SendWCs[len(x.SendWCs)-1].Status != qp.WCSuccess {
-					t.Errorf("%d kbit/s, timeout %d, %v: %d packets sent again, %d ack timeouts, %v", kbps, timeout, op, n, st.AckTimeouts, x.SendWCs)
+				if n := st.Retransmitted - before.Retransmitted; n > most || st.AckTimeouts > 0 || len(x.SendWCs) == 0 ||
+					x.SendWCs[len(x.SendWCs)-1].Status != qp.WCSuccess {
+					t.Errorf("%d kbit/s, timeout %d, %v: %d packets sent again, %d ack timeouts, %v",
+						kbps, timeout, op, n, st.AckTimeouts, x.SendWCs)
 				}
 			}
 		}

@@ -21,21 +21,22 @@ func TestFilters(t *testing.T) {
 		spoil  func(*wire.Frame) // after it
 		reason wire.DropReason
 	}{
-		"ICRC":                  {spoil: body(func(b []byte) { b[len(b)-1] ^= 1 }), reason: wire.DropICRC},
-		"payload bit":           {spoil: body(func(b []byte) { b[wire.BTHLen+16] ^= 0x10 }), reason: wire.DropICRC},
-		"address bit":           {spoil: body(func(b []byte) { b[wire.BTHLen+3] ^= 1 }), reason: wire.DropICRC},
-		"UDP source port":       {spoil: func(f *wire.Frame) { f.UDP().SetSrcPort(1) }, reason: wire.DropICRC},
-		"Identification":        {spoil: func(f *wire.Frame) { f.IPv4().SetIdentification(7) }, reason: wire.DropICRC},
-		"TVer":                  {tamper: bth(func(h *wire.BTH) { h.SetTVer(1) }), reason: wire.DropTVer},
-		"unknown QPN":           {tamper: bth(func(h *wire.BTH) { h.SetDestQP(h.DestQP() ^ 1) }), reason: wire.DropUnknownQPN},
-		"QPN 0":                 {tamper: bth(func(h *wire.BTH) { h.SetDestQP(0) }), reason: wire.DropUnknownQPN},
-		"P_Key":                 {tamper: bth(func(h *wire.BTH) { h.SetPKey(0x7ffe) }), reason: wire.DropPKey},
-		"P_Key 0":               {tamper: bth(func(h *wire.BTH) { h.SetPKey(0x8000) }), reason: wire.DropPKey},
-		"UC opcode":             {tamper: bth(func(h *wire.BTH) { h.SetOpcode(wire.UCWriteOnly) }), reason: wire.DropQPType},
-		"UD opcode":             {tamper: bth(func(h *wire.BTH) { h.SetOpcode(wire.UDSendOnly) }), reason: wire.DropQPType},
-		"XRC opcode":            {tamper: bth(func(h *wire.BTH) { h.SetOpcode(wire.XRCSendOnly) }), reason: wire.DropQPType},
-		"unknown opcode":        {tamper: bth(func(h *wire.BTH) { h.SetOpcode(0x1f) }), reason: wire.DropOpcode},
-		"pad beyond payload":    {tamper: func(f *wire.Frame) { f.Body = f.Body[:wire.BTHLen+16+4]; f.Body[1] |= 0x30 }, reason: wire.DropPad},
+		"ICRC":            {spoil: body(func(b []byte) { b[len(b)-1] ^= 1 }), reason: wire.DropICRC},
+		"payload bit":     {spoil: body(func(b []byte) { b[wire.BTHLen+16] ^= 0x10 }), reason: wire.DropICRC},
+		"address bit":     {spoil: body(func(b []byte) { b[wire.BTHLen+3] ^= 1 }), reason: wire.DropICRC},
+		"UDP source port": {spoil: func(f *wire.Frame) { f.UDP().SetSrcPort(1) }, reason: wire.DropICRC},
+		"Identification":  {spoil: func(f *wire.Frame) { f.IPv4().SetIdentification(7) }, reason: wire.DropICRC},
+		"TVer":            {tamper: bth(func(h *wire.BTH) { h.SetTVer(1) }), reason: wire.DropTVer},
+		"unknown QPN":     {tamper: bth(func(h *wire.BTH) { h.SetDestQP(h.DestQP() ^ 1) }), reason: wire.DropUnknownQPN},
+		"QPN 0":           {tamper: bth(func(h *wire.BTH) { h.SetDestQP(0) }), reason: wire.DropUnknownQPN},
+		"P_Key":           {tamper: bth(func(h *wire.BTH) { h.SetPKey(0x7ffe) }), reason: wire.DropPKey},
+		"P_Key 0":         {tamper: bth(func(h *wire.BTH) { h.SetPKey(0x8000) }), reason: wire.DropPKey},
+		"UC opcode":       {tamper: bth(func(h *wire.BTH) { h.SetOpcode(wire.UCWriteOnly) }), reason: wire.DropQPType},
+		"UD opcode":       {tamper: bth(func(h *wire.BTH) { h.SetOpcode(wire.UDSendOnly) }), reason: wire.DropQPType},
+		"XRC opcode":      {tamper: bth(func(h *wire.BTH) { h.SetOpcode(wire.XRCSendOnly) }), reason: wire.DropQPType},
+		"unknown opcode":  {tamper: bth(func(h *wire.BTH) { h.SetOpcode(0x1f) }), reason: wire.DropOpcode},
+		"pad beyond payload": {reason: wire.DropPad,
+			tamper: func(f *wire.Frame) { f.Body = f.Body[:wire.BTHLen+16+4]; f.Body[1] |= 0x30 }},
 		"shorter than headers":  {tamper: func(f *wire.Frame) { f.Body = f.Body[:wire.BTHLen+8] }, reason: wire.DropShort},
 		"shorter than a packet": {spoil: func(f *wire.Frame) { f.Body = f.Body[:15] }, reason: wire.DropShort},
 	} {
@@ -110,7 +111,8 @@ func TestAccepted(t *testing.T) {
 func TestAddresses(t *testing.T) {
 	s := NewScript(t)
 	a, p := s.Against(QPConfig{}, 0)
-	stranger := s.rawPeer(&End{QP: &QP{Node: a.Node, Cfg: QPConfig{DontConnect: true}, QP: a.QP.QP}, Local: a.Local}, NodeConfig{Raw: true, Addr: "10.9.9.9"}, 0)
+	stranger := s.rawPeer(&End{QP: &QP{Node: a.Node, Cfg: QPConfig{DontConnect: true}, QP: a.QP.QP}, Local: a.Local},
+		NodeConfig{Raw: true, Addr: "10.9.9.9"}, 0)
 	stranger.to = a.QP
 	stranger.Inject(a.write(0, 0, []byte("spoof")))
 	s.Quiet()

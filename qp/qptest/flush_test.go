@@ -65,7 +65,8 @@ func TestFlushOnWire(t *testing.T) {
 	s := NewScript(t)
 	a, p := s.Against(QPConfig{}, 0)
 	ids := []uint64{s.Post(a, a.Flush(a.Remote, 16, 100, qp.PlacementGlobal|qp.PlacementPersistent, qp.SelectivityRange)),
-		s.Post(a, a.Flush(a.Remote, 0, 0, qp.PlacementPersistent, qp.SelectivityMR)), s.Post(a, a.AtomicWrite(a.Remote, 8, 0x1122334455667788))}
+		s.Post(a, a.Flush(a.Remote, 0, 0, qp.PlacementPersistent, qp.SelectivityMR)),
+		s.Post(a, a.AtomicWrite(a.Remote, 8, 0x1122334455667788))}
 	feth := func(placement, selectivity uint8) Match {
 		return func(p *wire.Packet) string {
 			return field("FETH", [2]uint8{p.FETH().Placement(), p.FETH().Selectivity()}, [2]uint8{placement, selectivity})
@@ -379,9 +380,15 @@ func TestFlushRefused(t *testing.T) {
 		{"FLUSH, no placement", mr.RemoteAny, func(a *End) Craft { return a.flush(0, 0, 8, 0, 0) }, wire.SynNAKInvReq},
 		{"FLUSH, unknown placement", mr.RemoteAny, func(a *End) Craft { return a.flush(0, 0, 8, 4, 0) }, wire.SynNAKInvReq},
 		{"FLUSH, unknown selectivity", mr.RemoteAny, func(a *End) Craft { return a.flush(0, 0, 8, 1, 2) }, wire.SynNAKInvReq},
-		{"FLUSH, not granted", mr.RemoteAny &^ mr.FlushGlobal, func(a *End) Craft { return a.flush(0, 0, 8, global, 0) }, wire.SynNAKInvReq},
-		{"persistent FLUSH, not granted", mr.RemoteAny &^ mr.FlushPersistent, func(a *End) Craft { return a.flush(0, 0, 8, persistent, 0) }, wire.SynNAKInvReq},
-		{"FLUSH of both, one granted", mr.RemoteAny &^ mr.FlushPersistent, func(a *End) Craft { return a.flush(0, 0, 8, 3, 0) }, wire.SynNAKInvReq},
+		{"FLUSH, not granted", mr.RemoteAny &^ mr.FlushGlobal, func(a *End) Craft {
+			return a.flush(0, 0, 8, global, 0)
+		}, wire.SynNAKInvReq},
+		{"persistent FLUSH, not granted", mr.RemoteAny &^ mr.FlushPersistent, func(a *End) Craft {
+			return a.flush(0, 0, 8, persistent, 0)
+		}, wire.SynNAKInvReq},
+		{"FLUSH of both, one granted", mr.RemoteAny &^ mr.FlushPersistent, func(a *End) Craft {
+			return a.flush(0, 0, 8, 3, 0)
+		}, wire.SynNAKInvReq},
 		{"FLUSH, region does not grant it", mr.RemoteAny, func(a *End) Craft {
 			return changed(a.flush(0, 0, 8, global, 0), func(c *Craft) { c.RKey, c.VA = a.Local.RKey(), a.Local.Addr(0) })
 		}, wire.SynNAKAccess},

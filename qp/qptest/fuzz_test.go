@@ -87,8 +87,8 @@ func runStory(t *testing.T, data []byte) {
 func (y *story) enter(i int) {
 	var pair [2]*End
 	for side, typ := range cast[i].types {
-		cfg := QPConfig{Type: typ, Selective: cast[i].selective, MTU: wire.MTU256, PSN: wire.PSN(0).Add(uint32(1<<24 - 3*i)), CQE: 4096, RdAtomic: 2, DestRdAtomic: 2,
-			Timeout: 3, DontConnect: true}
+		cfg := QPConfig{Type: typ, Selective: cast[i].selective, MTU: wire.MTU256, PSN: wire.PSN(0).Add(uint32(1<<24 - 3*i)), CQE: 4096,
+			RdAtomic: 2, DestRdAtomic: 2, Timeout: 3, DontConnect: true}
 		e := y.s.newEnd(NodeConfig{}, cfg)
 		if cast[i].shared && side == 1 {
 			init := qp.SRQInit{MaxWR: 8, MaxSGE: 1, Limit: 3}
@@ -275,16 +275,17 @@ func (y *story) address(n *Node, back bool) {
 func (y *story) reregister(e *End) {
 	to := mr.Registration{Mem: e.Remote.Bytes[:fuzzMemory>>(y.byte()%3)], IOVA: e.Remote.Addr(0),
 		Access: []mr.Access{mr.LocalWrite | mr.RemoteAny | mr.MWBind, mr.RemoteRead, mr.LocalWrite | mr.RemoteWrite}[y.byte()%3]}
-	_ = e.Node.Memory.Reregister(e.Remote.Region, []mr.Change{mr.ChangeTranslation, mr.ChangeAccess, mr.ChangeTranslation | mr.ChangeAccess}[y.byte()%3], to)
+	_ = e.Node.Memory.Reregister(e.Remote.Region, []mr.Change{mr.ChangeTranslation, mr.ChangeAccess,
+		mr.ChangeTranslation | mr.ChangeAccess}[y.byte()%3], to)
 }
 
 // set changes attributes, whatever the state.
 func (y *story) set(e *End) {
 	n := y.byte()
-	a := qp.QPAttr{State: qp.StateSQD, EnSQDAsyncNotify: n&1 != 0, AccessFlags: mr.RemoteAny, RateLimit: 1000 << (n % 16), MaxDestRdAtomic: uint8(n % 9),
-		MaxRdAtomic: uint8(n % 5), MinRNRTimer: uint8(n % 32), Timeout: uint8(n % 4)}
-	mask := []qp.AttrMask{qp.AttrState | qp.AttrEnSQDAsyncNotify, qp.AttrAccessFlags, qp.AttrRateLimit, qp.AttrMaxDestRdAtomic, qp.AttrMaxRdAtomic | qp.AttrTimeout,
-		qp.AttrMinRNRTimer}[y.byte()%6]
+	a := qp.QPAttr{State: qp.StateSQD, EnSQDAsyncNotify: n&1 != 0, AccessFlags: mr.RemoteAny, RateLimit: 1000 << (n % 16),
+		MaxDestRdAtomic: uint8(n % 9), MaxRdAtomic: uint8(n % 5), MinRNRTimer: uint8(n % 32), Timeout: uint8(n % 4)}
+	mask := []qp.AttrMask{qp.AttrState | qp.AttrEnSQDAsyncNotify, qp.AttrAccessFlags, qp.AttrRateLimit, qp.AttrMaxDestRdAtomic,
+		qp.AttrMaxRdAtomic | qp.AttrTimeout, qp.AttrMinRNRTimer}[y.byte()%6]
 	_ = e.Node.Control(func() error { return e.Node.Engine.ModifyQP(y.s.Now, e.QP.QP, &a, mask) })
 }
 
@@ -318,16 +319,17 @@ func reseal(f *Flight) {
 }
 
 // crafts are the opcodes that an invented packet may have.
-var crafts = []wire.Opcode{wire.RCSendFirst, wire.RCSendMiddle, wire.RCSendLast, wire.RCSendLastImm, wire.RCSendOnly, wire.RCSendOnlyImm, wire.RCWriteFirst,
-	wire.RCWriteMiddle, wire.RCWriteLast, wire.RCWriteLastImm, wire.RCWriteOnly, wire.RCWriteOnlyImm, wire.RCReadRequest, wire.RCReadResponseFirst,
-	wire.RCReadResponseMiddle, wire.RCReadResponseLast, wire.RCReadResponseOnly, wire.RCAcknowledge, wire.RCAtomicAcknowledge, wire.RCCompareSwap,
-	wire.RCFetchAdd, wire.RCSendLastInv, wire.RCSendOnlyInv, wire.RCFlush, wire.RCAtomicWrite, wire.UCSendFirst, wire.UCSendMiddle, wire.UCSendLast,
-	wire.UCWriteFirst, wire.UCWriteMiddle, wire.UCWriteLast, wire.UCWriteOnlyImm, wire.UDSendOnly, wire.UDSendOnlyImm, wire.CNP}
+var crafts = []wire.Opcode{wire.RCSendFirst, wire.RCSendMiddle, wire.RCSendLast, wire.RCSendLastImm, wire.RCSendOnly, wire.RCSendOnlyImm,
+	wire.RCWriteFirst, wire.RCWriteMiddle, wire.RCWriteLast, wire.RCWriteLastImm, wire.RCWriteOnly, wire.RCWriteOnlyImm, wire.RCReadRequest,
+	wire.RCReadResponseFirst, wire.RCReadResponseMiddle, wire.RCReadResponseLast, wire.RCReadResponseOnly, wire.RCAcknowledge,
+	wire.RCAtomicAcknowledge, wire.RCCompareSwap, wire.RCFetchAdd, wire.RCSendLastInv, wire.RCSendOnlyInv, wire.RCFlush, wire.RCAtomicWrite,
+	wire.UCSendFirst, wire.UCSendMiddle, wire.UCSendLast, wire.UCWriteFirst, wire.UCWriteMiddle, wire.UCWriteLast, wire.UCWriteOnlyImm,
+	wire.UDSendOnly, wire.UDSendOnlyImm, wire.CNP}
 
 // invent makes a packet from e's peer to e.
 func (y *story) invent(e, peer *End) {
-	c := Craft{Op: crafts[y.byte()%len(crafts)], PSN: wire.PSN(y.byte() - 64), AckReq: y.byte()&1 != 0, VA: e.Remote.Addr(y.byte() * 8), RKey: e.Remote.RKey(),
-		Len: uint32(y.byte()), QKey: e.Cfg.QKey, SrcQP: peer.QPN(), Syn: wire.Syndrome(y.byte())}
+	c := Craft{Op: crafts[y.byte()%len(crafts)], PSN: wire.PSN(y.byte() - 64), AckReq: y.byte()&1 != 0, VA: e.Remote.Addr(y.byte() * 8),
+		RKey: e.Remote.RKey(), Len: uint32(y.byte()), QKey: e.Cfg.QKey, SrcQP: peer.QPN(), Syn: wire.Syndrome(y.byte())}
 	if a, _ := e.Node.Engine.QueryQP(e.QP.QP); y.byte()&1 != 0 { // near what is expected
 		c.PSN = a.RQPSN.Add(uint32(c.PSN))
 		if c.Op.Info().Has(wire.OpResponse) {

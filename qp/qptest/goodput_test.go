@@ -38,8 +38,10 @@ const (
 
 func TestGoodput(t *testing.T) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Goodput in Gbit/s, and how much was sent twice, of one RC connection over %g Gbit/s with %d us each way, path MTU 4096,\n"+
-		"64 work requests outstanding, ack timeout code 14 (67 ms), retry_cnt 7. Virtual time, seeded links.\n", goodputRate/1e9, goodputDelay/Microsecond)
+	fmt.Fprintf(&b, "Goodput in Gbit/s, and how much was sent twice, of one RC connection over %g Gbit/s with %d us each way, "+
+		"path MTU 4096,\n"+
+		"64 work requests outstanding, ack timeout code 14 (67 ms), retry_cnt 7. Virtual time, seeded links.\n", goodputRate/1e9,
+		goodputDelay/Microsecond)
 	windows := []int{8, 32, 128, 512, 0}
 	for _, op := range []qp.WROpcode{qp.WRWrite, qp.WRSend, qp.WRRead} {
 		fmt.Fprintf(&b, "\n%-12s %8s  ", op, "loss")
@@ -88,7 +90,8 @@ func goodput(t *testing.T, op qp.WROpcode, size int, loss float64, window int, s
 	nc := NodeConfig{}
 	nc.Engine.Window = window
 	a, b := w.AddNode(nc), w.AddNode(nc)
-	cfg := QPConfig{Selective: selective, MTU: wire.MTU4096, Timeout: 14, CQE: 1024, Cap: qp.Cap{MaxSendWR: 64, MaxRecvWR: 128, MaxSendSGE: 1, MaxRecvSGE: 1}}
+	cfg := QPConfig{Selective: selective, MTU: wire.MTU4096, Timeout: 14, CQE: 1024, Cap: qp.Cap{MaxSendWR: 64, MaxRecvWR: 128,
+		MaxSendSGE: 1, MaxRecvSGE: 1}}
 	x, y := a.CreateQP(cfg), b.CreateQP(cfg)
 	local, remote := a.NewRegion("local", size, 0x1000, 1), b.NewRegion("remote", size, 0x1000, 0xf)
 	w.Connect(x, y)
@@ -108,7 +111,8 @@ func goodput(t *testing.T, op qp.WROpcode, size int, loss float64, window int, s
 	work := func() {
 		posted := false
 		for ; left > 0; left-- {
-			err := x.Stage(&qp.SendWR{Opcode: op, Flags: qp.SendSignaled, SGL: []qp.SGE{local.SGE(0, size)}, RKey: remote.RKey(), RemoteAddr: remote.Addr(0)})
+			err := x.Stage(&qp.SendWR{Opcode: op, Flags: qp.SendSignaled, SGL: []qp.SGE{local.SGE(0, size)}, RKey: remote.RKey(),
+				RemoteAddr: remote.Addr(0)})
 			if errors.Is(err, qp.ErrFull) {
 				break
 			}

@@ -221,7 +221,12 @@ func (w *World) ackBefore(q *QP, f *Flight, p *wire.Packet) {
 	if o, _ := s.locate(uint64(n - 1)); o == nil || o.fetches() {
 		return
 	}
-	w.dispatch(w.beside(f, Craft{Op: wire.RCAcknowledge, PSN: p.BTH.PSN().Prev(), Syn: p.AETH().Syndrome(), MSN: p.AETH().MSN()}))
+	w.dispatch(w.beside(f, Craft{
+		Op:  wire.RCAcknowledge,
+		PSN: p.BTH.PSN().Prev(),
+		Syn: p.AETH().Syndrome(),
+		MSN: p.AETH().MSN(),
+	}))
 }
 
 // coalesce lets an ACK wait for the next ones. Whatever else acknowledges more takes its place too;
@@ -273,7 +278,8 @@ func (a *heldAck) leave(w *World) {
 // response to such a request would make another, and a long READ without an end of them.
 func (w *World) askAgain(q *QP, p *wire.Packet) {
 	h, n := &q.Node.cfg.Hardware, q.Node
-	if h.Rereads == 0 || q.Type() != qp.RC || !p.Op.Has(wire.OpRead) || q.down != "" || n.habits.rnd.Float64() >= h.Rereads {
+	if h.Rereads == 0 || q.Type() != qp.RC || !p.Op.Has(wire.OpRead) || q.down != "" ||
+		n.habits.rnd.Float64() >= h.Rereads {
 		return
 	}
 	s := q.out

@@ -90,7 +90,8 @@ func meetHabit(t *testing.T, habit Hardware, shows func(p *wire.Packet) bool) (n
 		for _, ends := range [][2]*End{{a, b}, {b, a}} {
 			from, to := ends[0], ends[1]
 			s.Receive(to, 3000)
-			for _, wr := range []qp.SendWR{from.Send(52000, 3000), from.Read(4000*round, 4000, to.Remote, 48000), from.Write(56000, 10, to.Remote, 0)} {
+			for _, wr := range []qp.SendWR{from.Send(52000, 3000), from.Read(4000*round, 4000, to.Remote, 48000),
+				from.Write(56000, 10, to.Remote, 0)} {
 				id, err := from.PostSend(wr)
 				require.NoError(t, err)
 				ids[from] = append(ids[from], id)

@@ -123,7 +123,8 @@ func TestRoomBehindRNR(t *testing.T) {
 			s.Advance(10 * Microsecond)
 			s.Settle()
 		}
-		if st := a.Node.Engine.Stats(); len(a.SendWCs) != 2 || a.SendWCs[0].Status != qp.WCSuccess || a.SendWCs[1].Status != qp.WCSuccess || st.AckTimeouts > 0 || st.Probes > 0 {
+		if st := a.Node.Engine.Stats(); len(a.SendWCs) != 2 || a.SendWCs[0].Status != qp.WCSuccess || a.SendWCs[1].Status != qp.WCSuccess ||
+			st.AckTimeouts > 0 || st.Probes > 0 {
 			t.Errorf("round trip known: %v: completions %v, %d probes, %d ack timeouts", known, a.SendWCs, st.Probes, st.AckTimeouts)
 		}
 	}

@@ -113,7 +113,8 @@ func (n *Node) checkMemory() {
 			}
 		}
 		if i := r.explain(); i >= 0 {
-			n.W.Fail("%s: byte %d (of %d) is %#02x, should be %#02x; nothing that happened may change it so", r, i-guard, len(r.Bytes), r.arena[i], r.want[i])
+			n.W.Fail("%s: byte %d (of %d) is %#02x, should be %#02x; nothing that happened may change it so",
+				r, i-guard, len(r.Bytes), r.arena[i], r.want[i])
 			return
 		}
 	}

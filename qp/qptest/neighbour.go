@@ -57,7 +57,11 @@ func (p *Plan) drawNeighbour(d Dice, share float64) {
 	node, habits := d.IntN(len(p.Nodes)), some(d, []habit{good, half, gapped})
 	for range d.between(1, 16) {
 		pair := PairPlan{Node: node, Habit: Pick(d, habits...), Ends: Pick(d, ActError, ActReset, ActDestroy)}
-		pair.Cfg = QPConfig{Type: Pick(d, qp.RC, qp.RC, qp.RC, qp.UC), MTU: wire.MTU256, PSN: wire.PSN(d.Uint32()) & wire.PSNMask}
+		pair.Cfg = QPConfig{
+			Type: Pick(d, qp.RC, qp.RC, qp.RC, qp.UC),
+			MTU:  wire.MTU256,
+			PSN:  wire.PSN(d.Uint32()) & wire.PSNMask,
+		}
 		pair.Cfg.Selective = pair.Cfg.Type == qp.RC && (pair.Habit == gapped || d.Chance(0.5))
 		for i := range p.SRQs {
 			if s := &p.SRQs[i]; s.Node == node && s.Init.XRCD == 0 && d.Chance(0.9) {
@@ -116,8 +120,8 @@ func (n *neighbour) post(q *QP, source, target *Region, h habit) {
 	}
 	for range ops {
 		length := n.d.size(&wholeMix, 256, 1<<12)
-		wr := qp.SendWR{Opcode: Pick(n.d, qp.WRSend, qp.WRSendWithImm, qp.WRWrite, qp.WRWriteWithImm), Imm: n.d.Uint32(),
-			RKey: target.RKey(), RemoteAddr: target.Addr(0)}
+		wr := qp.SendWR{Opcode: Pick(n.d, qp.WRSend, qp.WRSendWithImm, qp.WRWrite, qp.WRWriteWithImm),
+			Imm: n.d.Uint32(), RKey: target.RKey(), RemoteAddr: target.Addr(0)}
 		switch {
 		case h == half:
 			wr.Opcode, length = qp.WRSend, n.d.between(257, 1<<10)
@@ -172,8 +176,8 @@ func (s *stream) craft(n uint64) Craft {
 		k = 0
 	}
 	last := k == o.packets-1 || o.read()
-	c := Craft{Op: requestOpcode(s.from.Type(), o, k == 0, last), PSN: s.psn(o.first + k), AckReq: last && s.from.reliable(),
-		VA: o.wr.RemoteAddr, RKey: o.wr.RKey, Len: uint32(o.length), Imm: o.wr.Imm}
+	c := Craft{Op: requestOpcode(s.from.Type(), o, k == 0, last), PSN: s.psn(o.first + k),
+		AckReq: last && s.from.reliable(), VA: o.wr.RemoteAddr, RKey: o.wr.RKey, Len: uint32(o.length), Imm: o.wr.Imm}
 	if !o.read() {
 		c.Payload = o.part(k, s.mtu)
 	}
@@ -195,7 +199,8 @@ func (w *World) Junk(d Dice, from, to *Node, qpn uint32) {
 	}
 	c := Craft{PSN: wire.PSN(d.Uint32()) & wire.PSNMask, QKey: d.Uint32() | 1, SrcQP: d.Uint32() & wire.QPNMask,
 		Payload: make([]byte, d.IntN(64)), VA: d.Uint64(), RKey: d.Uint32(), Len: d.Uint32(), AckReq: d.Chance(0.5),
-		Op: Pick(d, wire.RCSendOnly, wire.RCSendFirst, wire.RCWriteOnly, wire.RCReadRequest, wire.RCAcknowledge, wire.RCFlush, wire.UCSendOnly, wire.UDSendOnly, wire.CNP)}
+		Op: Pick(d, wire.RCSendOnly, wire.RCSendFirst, wire.RCWriteOnly, wire.RCReadRequest, wire.RCAcknowledge,
+			wire.RCFlush, wire.UCSendOnly, wire.UDSendOnly, wire.CNP)}
 	switch c.Op {
 	case wire.RCSendFirst:
 		c.Payload = make([]byte, 256)

@@ -56,7 +56,8 @@ func MSN(n uint32) Match {
 func RETH(va uint64, rkey, n uint32) Match {
 	return func(p *wire.Packet) string {
 		h := p.RETH()
-		return field("RETH", [3]uint64{h.VA(), uint64(h.RKey()), uint64(h.DMALen())}, [3]uint64{va, uint64(rkey), uint64(n)})
+		return field("RETH", [3]uint64{h.VA(), uint64(h.RKey()), uint64(h.DMALen())},
+			[3]uint64{va, uint64(rkey), uint64(n)})
 	}
 }
 

@@ -16,9 +16,15 @@ import (
 func TestAddressVector(t *testing.T) {
 	for _, typ := range []qp.QPType{qp.RC, qp.UC} {
 		for _, v6 := range []bool{false, true} {
-			for _, av := range []qp.AHAttr{{}, {HopLimit: 1, TrafficClass: 0x68, FlowLabel: 0xabcde}, {HopLimit: 255, TrafficClass: 0xfc, FlowLabel: 1}} {
+			for _, av := range []qp.AHAttr{{}, {HopLimit: 1, TrafficClass: 0x68, FlowLabel: 0xabcde},
+				{HopLimit: 255, TrafficClass: 0xfc, FlowLabel: 1}} {
 				s := NewScript(t)
-				a := s.newEnd(addr(v6, 1), QPConfig{Type: typ, HopLimit: av.HopLimit, TrafficClass: av.TrafficClass, FlowLabel: av.FlowLabel})
+				a := s.newEnd(addr(v6, 1), QPConfig{
+					Type:         typ,
+					HopLimit:     av.HopLimit,
+					TrafficClass: av.TrafficClass,
+					FlowLabel:    av.FlowLabel,
+				})
 				b := s.newEnd(addr(v6, 2), QPConfig{Type: typ, TrafficClass: av.TrafficClass})
 				s.Connect(a.QP, b.QP)
 				like := func(av qp.AHAttr) Match {
@@ -51,7 +57,8 @@ func TestAddressVector(t *testing.T) {
 				for _, m := range []struct {
 					attr qp.QPAttr
 					mask qp.AttrMask
-				}{{qp.QPAttr{State: qp.StateSQD}, qp.AttrState}, {qp.QPAttr{AV: other}, qp.AttrAV}, {qp.QPAttr{State: qp.StateRTS}, qp.AttrState}} {
+				}{{qp.QPAttr{State: qp.StateSQD}, qp.AttrState}, {qp.QPAttr{AV: other}, qp.AttrAV},
+					{qp.QPAttr{State: qp.StateRTS}, qp.AttrState}} {
 					if err := a.Modify(m.attr, m.mask); err != nil {
 						t.Fatal(err)
 					}

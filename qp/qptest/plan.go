@@ -150,7 +150,12 @@ func NewPlan(seed uint64) *Plan {
 	p.drawHardware(Dice{rand.New(rand.NewPCG(seed, 0x4e4943))})
 	for d.Chance(0.15) {
 		c := d.IntN(len(p.Conns))
-		p.Acts = append(p.Acts, Act{At: qp.Time(d.IntN(int(2 * Millisecond))), Conn: c, Side: d.IntN(2), Kind: ActKind(d.IntN(4))})
+		p.Acts = append(p.Acts, Act{
+			At:   qp.Time(d.IntN(int(2 * Millisecond))),
+			Conn: c,
+			Side: d.IntN(2),
+			Kind: ActKind(d.IntN(4)),
+		})
 	}
 	if d := (Dice{rand.New(rand.NewPCG(seed, 0x726f7773))}); !d.Chance(0.6) { // of its own
 		p.drawRows(d)
@@ -254,10 +259,12 @@ func (p *Plan) drawHardware(d Dice) {
 // NewHardware draws habits.
 func NewHardware(d Dice) Hardware {
 	return Hardware{MigReq: d.Chance(0.8), Port: Pick[uint16](d, 0, 1, 69, 72, 1023, 4791, 49152), CNP: d.Chance(0.7),
-		Identification: Pick(d, IDOwn, IDZero, IDCounting, IDRandom), Marks: d.Chance(0.3), DSCP: Pick[uint8](d, 0, 0, 26, 48),
-		Credits:   Pick(d, CreditsNone, CreditsHonest, CreditsHonest, CreditsZero, CreditsRandom),
+		Identification: Pick(d, IDOwn, IDZero, IDCounting, IDRandom), Marks: d.Chance(0.3),
+		DSCP: Pick[uint8](d, 0, 0, 26, 48), Credits: Pick(d, CreditsNone, CreditsHonest, CreditsHonest, CreditsZero,
+			CreditsRandom),
 		AskAlways: d.Chance(0.2), AckEvery: Pick(d, 0, 2, 4, 100), AckDelay: qp.Time(d.between(1, 20)) * Microsecond,
-		AckFirst: d.Chance(0.3), RepeatNAK: Pick(d, 0, 0, 1, 9), Continues: d.Chance(0.3), Rereads: Pick(d, 0, 0, 0.05, 0.3)}
+		AckFirst: d.Chance(0.3), RepeatNAK: Pick(d, 0, 0, 1, 9), Continues: d.Chance(0.3),
+		Rereads: Pick(d, 0, 0, 0.05, 0.3)}
 }
 
 // worldStart is the time at which every world begins.
@@ -295,10 +302,12 @@ func (p *Plan) drawConnOf(d Dice, m *mix, typ qp.QPType, limit int) {
 	for i := range c.Ends {
 		e := &c.Ends[i]
 		e.Node = d.IntN(len(p.Nodes))
-		e.Cfg = QPConfig{Type: typ, MTU: mtu, PSN: wire.PSN(d.Uint32()) & wire.PSNMask, Timeout: p.timeout(0), MinRNRTimer: uint8(d.between(1, 8)),
-			RdAtomic: depth[i], DestRdAtomic: depth[1-i], SQSigAll: d.Chance(0.3), WholeMessages: d.Chance(0.2), SharedCQ: d.Chance(0.3), CQE: 512,
-			TrafficClass: Pick[uint8](d, 0, 0, 2, 0x69), Cap: qp.Cap{MaxSendWR: uint32(d.between(1, 32)), MaxRecvWR: uint32(d.between(1, 32)),
-				MaxSendSGE: uint32(d.between(1, 5)), MaxRecvSGE: uint32(d.between(1, 5)), MaxInlineData: 128}}
+		e.Cfg = QPConfig{Type: typ, MTU: mtu, PSN: wire.PSN(d.Uint32()) & wire.PSNMask, Timeout: p.timeout(0),
+			MinRNRTimer: uint8(d.between(1, 8)), RdAtomic: depth[i], DestRdAtomic: depth[1-i], SQSigAll: d.Chance(0.3),
+			WholeMessages: d.Chance(0.2), SharedCQ: d.Chance(0.3), CQE: 512,
+			TrafficClass: Pick[uint8](d, 0, 0, 2, 0x69), Cap: qp.Cap{MaxSendWR: uint32(d.between(1, 32)),
+				MaxRecvWR: uint32(d.between(1, 32)), MaxSendSGE: uint32(d.between(1, 5)),
+				MaxRecvSGE: uint32(d.between(1, 5)), MaxInlineData: 128}}
 		if d.Chance(0.2) { // around the wrap
 			e.Cfg.PSN = wire.PSN(0).Add(uint32(1<<24 - d.IntN(40)))
 		}
@@ -430,7 +439,8 @@ func (p *Plan) drawFault(d Dice) {
 	case kind == 0 && !ud:
 		b.NoRights = true
 	case kind == 1 && !ud:
-		b.Cfg.Access, b.Cfg.NoAccess = Pick(d, 0, mr.RemoteRead, mr.RemoteWrite, mr.RemoteAtomic, mr.RemoteAny&^mr.FlushPersistent), true
+		b.Cfg.Access, b.Cfg.NoAccess = Pick(d, 0, mr.RemoteRead, mr.RemoteWrite, mr.RemoteAtomic,
+			mr.RemoteAny&^mr.FlushPersistent), true
 	case kind == 2 && len(b.Recvs) > 0:
 		r := &b.Recvs[d.IntN(len(b.Recvs))]
 		r.Len /= 2
@@ -451,14 +461,20 @@ func (p *Plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "world of seed %d: links %+v hopeless %v features %q\n", p.Seed, p.Faults, p.Hopeless, p.Features)
 	for i, n := range p.Nodes {
-		fmt.Fprintf(&b, "  node %d %s %v window %d first MSN %d budget %d batch %d run %d synth %v hardware %+v\n", i, n.Addr, n.More, n.Engine.Window, n.Engine.FirstMSN, n.Budget, n.Batch, n.MaxRun, n.SynthHead, n.Hardware)
+		fmt.Fprintf(&b, "  node %d %s %v window %d first MSN %d budget %d batch %d run %d synth %v hardware %+v\n", i,
+			n.Addr, n.More, n.Engine.Window, n.Engine.FirstMSN, n.Budget, n.Batch, n.MaxRun, n.SynthHead, n.Hardware)
 	}
 	for i, c := range p.Conns {
 		for j, e := range c.Ends {
-			fmt.Fprintf(&b, "  conn %d end %d: node %d %v MTU %v PSN %d rd_atomic %d/%d retry %d rnr %d selective %v credits %v kbps %d sigall %v cap %v recv %d then every %d ns rights %v access %v srq %d row %d groups %b\n", i, j, e.Node,
-				e.Cfg.Type, e.Cfg.MTU, e.Cfg.PSN, e.Cfg.RdAtomic, e.Cfg.DestRdAtomic, e.Cfg.RetryCnt, e.Cfg.RNRRetry, e.Cfg.Selective, e.Cfg.FlowControl, e.Cfg.RateLimit, e.Cfg.SQSigAll, e.Cfg.Cap, e.RecvFirst, e.RecvEvery, !e.NoRights, e.Cfg.Access, e.SRQ, e.Cfg.Row, e.Groups)
+			fmt.Fprintf(&b, "  conn %d end %d: node %d %v MTU %v PSN %d rd_atomic %d/%d retry %d rnr %d selective %v "+
+				"credits %v kbps %d sigall %v cap %v recv %d then every %d ns rights %v access %v srq %d row "+
+				"%d groups %b\n", i, j, e.Node,
+				e.Cfg.Type, e.Cfg.MTU, e.Cfg.PSN, e.Cfg.RdAtomic, e.Cfg.DestRdAtomic, e.Cfg.RetryCnt, e.Cfg.RNRRetry,
+				e.Cfg.Selective, e.Cfg.FlowControl, e.Cfg.RateLimit, e.Cfg.SQSigAll, e.Cfg.Cap, e.RecvFirst,
+				e.RecvEvery, !e.NoRights, e.Cfg.Access, e.SRQ, e.Cfg.Row, e.Groups)
 			for _, o := range e.Ops {
-				fmt.Fprintf(&b, "    %6d ns %v len %d %v remote %d flags %x group %d fault %d srq %d\n", o.At, o.Kind, o.Len, o.Pieces, o.Remote, o.Flags, o.Group, o.Fault, o.SRQ+1)
+				fmt.Fprintf(&b, "    %6d ns %v len %d %v remote %d flags %x group %d fault %d srq %d\n", o.At, o.Kind,
+					o.Len, o.Pieces, o.Remote, o.Flags, o.Group, o.Fault, o.SRQ+1)
 			}
 			for _, r := range e.Recvs {
 				fmt.Fprintf(&b, "    receive %d %v bad %v\n", r.Len, r.Pieces, r.BadKey)
@@ -466,7 +482,8 @@ func (p *Plan) String() string {
 		}
 	}
 	for i, s := range p.SRQs {
-		fmt.Fprintf(&b, "  srq %d: node %d, %d requests of %v, limit %d, first %d then every %d ns, %+v\n", i+1, s.Node, s.Init.MaxWR, s.Pieces, s.Init.Limit, s.First, s.Every, s.Acts)
+		fmt.Fprintf(&b, "  srq %d: node %d, %d requests of %v, limit %d, first %d then every %d ns, %+v\n", i+1, s.Node,
+			s.Init.MaxWR, s.Pieces, s.Init.Limit, s.First, s.Every, s.Acts)
 	}
 	for _, a := range p.Acts {
 		fmt.Fprintf(&b, "  at %d ns: act %d on conn %d end %d\n", a.At, a.Kind, a.Conn, a.Side)

@@ -73,7 +73,8 @@ func (p *Plan) PlayIn(w *World) (err error) {
 // awaits the acknowledgement is asked about by a probe, which is one sent again.
 func (p *Plan) sentOnce(w *World) error {
 	f := p.Faults
-	if f.Loss+f.Burst.Enter+f.Duplicate+f.Reorder+f.Corrupt > 0 || f.Rate > 0 || f.Partition != nil || f.Drop != nil || p.Acts != nil || p.Neighbours != nil || p.late() {
+	if f.Loss+f.Burst.Enter+f.Duplicate+f.Reorder+f.Corrupt > 0 || f.Rate > 0 || f.Partition != nil || f.Drop != nil ||
+		p.Acts != nil || p.Neighbours != nil || p.late() {
 		return nil
 	}
 	var again, naks uint64
@@ -215,7 +216,11 @@ func (w *World) newPlayer(e *EndPlan, sharers []*sharer) *player {
 func (p *player) datagram() {
 	p.q.Activate()
 	p.q.Node.Control(func() (err error) {
-		p.ah, err = p.q.Node.Engine.CreateAH(p.q.Node.PD, qp.AHAttr{DGID: p.peer.q.GID(), SGIDIndex: p.q.Cfg.Row, TrafficClass: p.q.Cfg.TrafficClass})
+		p.ah, err = p.q.Node.Engine.CreateAH(p.q.Node.PD, qp.AHAttr{
+			DGID:         p.peer.q.GID(),
+			SGIDIndex:    p.q.Cfg.Row,
+			TrafficClass: p.q.Cfg.TrafficClass,
+		})
 		return err
 	})
 	p.attach()
@@ -325,7 +330,11 @@ func (p *player) request(o *OpPlan) qp.SendWR {
 	case qp.WRAtomicWrite:
 		wr.Swap = o.Swap
 	case qp.WRFlush:
-		wr.Flush = qp.FlushInfo{Length: uint32(o.Len), Placement: qp.Placement(1 + o.Swap%3), Selectivity: qp.Selectivity(o.Swap >> 8 % 2)}
+		wr.Flush = qp.FlushInfo{
+			Length:      uint32(o.Len),
+			Placement:   qp.Placement(1 + o.Swap%3),
+			Selectivity: qp.Selectivity(o.Swap >> 8 % 2),
+		}
 	}
 	pieces := o.Pieces
 	if o.Fault == FaultTooBig {

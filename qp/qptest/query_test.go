@@ -20,8 +20,8 @@ func TestQueryEverywhere(t *testing.T) {
 		// a datagram's path MTU is the port's, and Cap stays
 		want, _ := q.Node.Engine.QueryQP(q.QP.QP)
 		set := qp.QPAttr{PathMTU: wire.MTU512, QKey: 0x1234, RQPSN: 0x123456, SQPSN: 0x654321, DestQPN: 0x777,
-			AccessFlags: mr.RemoteRead | mr.RemoteWrite, Port: 1, MaxRdAtomic: 7, MaxDestRdAtomic: 9, MinRNRTimer: 11, Timeout: 12, RetryCnt: 5,
-			RNRRetry: 6, SelectiveRepeat: true, FlowControl: true, RateLimit: 5000,
+			AccessFlags: mr.RemoteRead | mr.RemoteWrite, Port: 1, MaxRdAtomic: 7, MaxDestRdAtomic: 9, MinRNRTimer: 11, Timeout: 12,
+			RetryCnt: 5, RNRRetry: 6, SelectiveRepeat: true, FlowControl: true, RateLimit: 5000,
 			AV: qp.AHAttr{DGID: peer.GID, TrafficClass: 0x68, HopLimit: 3, FlowLabel: 0xabcde, SL: 2}}
 		// modify sets all that a transition takes, and looks at all.
 		modify := func(to qp.QPState, notify bool) {
@@ -58,11 +58,12 @@ func TestQueryEverywhere(t *testing.T) {
 
 // expect notes in want what a modify with this mask sets.
 func expect(want, set *qp.QPAttr, mask qp.AttrMask) {
-	fields := map[qp.AttrMask]string{qp.AttrEnSQDAsyncNotify: "EnSQDAsyncNotify", qp.AttrAccessFlags: "AccessFlags", qp.AttrPKeyIndex: "PKeyIndex",
-		qp.AttrPort: "Port", qp.AttrQKey: "QKey", qp.AttrAV: "AV", qp.AttrPathMTU: "PathMTU", qp.AttrTimeout: "Timeout", qp.AttrRetryCnt: "RetryCnt",
-		qp.AttrRNRRetry: "RNRRetry", qp.AttrRQPSN: "RQPSN", qp.AttrMaxRdAtomic: "MaxRdAtomic", qp.AttrMinRNRTimer: "MinRNRTimer", qp.AttrSQPSN: "SQPSN",
-		qp.AttrMaxDestRdAtomic: "MaxDestRdAtomic", qp.AttrDestQPN: "DestQPN", qp.AttrSelectiveRepeat: "SelectiveRepeat", qp.AttrFlowControl: "FlowControl",
-		qp.AttrRateLimit: "RateLimit"}
+	fields := map[qp.AttrMask]string{qp.AttrEnSQDAsyncNotify: "EnSQDAsyncNotify", qp.AttrAccessFlags: "AccessFlags",
+		qp.AttrPKeyIndex: "PKeyIndex", qp.AttrPort: "Port", qp.AttrQKey: "QKey", qp.AttrAV: "AV", qp.AttrPathMTU: "PathMTU",
+		qp.AttrTimeout: "Timeout", qp.AttrRetryCnt: "RetryCnt", qp.AttrRNRRetry: "RNRRetry", qp.AttrRQPSN: "RQPSN",
+		qp.AttrMaxRdAtomic: "MaxRdAtomic", qp.AttrMinRNRTimer: "MinRNRTimer", qp.AttrSQPSN: "SQPSN",
+		qp.AttrMaxDestRdAtomic: "MaxDestRdAtomic", qp.AttrDestQPN: "DestQPN", qp.AttrSelectiveRepeat: "SelectiveRepeat",
+		qp.AttrFlowControl: "FlowControl", qp.AttrRateLimit: "RateLimit"}
 	for ; mask != 0; mask &= mask - 1 {
 		if name, ok := fields[mask&-mask]; ok {
 			reflect.ValueOf(want).Elem().FieldByName(name).Set(reflect.ValueOf(set).Elem().FieldByName(name))

@@ -234,7 +234,15 @@ func (q *QP) forget() {
 	if q.Peer != nil {
 		q.Peer.silent = "its peer was reset"
 	}
-	fresh := QP{QP: q.QP, Node: q.Node, Cfg: q.Cfg, SendWCs: q.SendWCs, RecvWCs: q.RecvWCs, sendCQ: q.sendCQ, recvCQ: q.recvCQ}
+	fresh := QP{
+		QP:      q.QP,
+		Node:    q.Node,
+		Cfg:     q.Cfg,
+		SendWCs: q.SendWCs,
+		RecvWCs: q.RecvWCs,
+		sendCQ:  q.sendCQ,
+		recvCQ:  q.recvCQ,
+	}
 	*q = fresh
 }
 
@@ -253,23 +261,33 @@ func (q *QP) Destroy() error {
 // attr returns the attributes that connect the queue pair to a peer that starts at psn.
 func (q *QP) attr(peer wire.GID, qpn uint32, psn wire.PSN) qp.QPAttr {
 	c := &q.Cfg
-	return qp.QPAttr{PathMTU: c.MTU, QKey: c.QKey, RQPSN: psn, SQPSN: c.PSN, DestQPN: qpn, AccessFlags: c.Access, Port: 1,
-		AV:          qp.AHAttr{DGID: peer, SGIDIndex: c.Row, TrafficClass: c.TrafficClass, HopLimit: c.HopLimit, FlowLabel: c.FlowLabel},
+	return qp.QPAttr{PathMTU: c.MTU, QKey: c.QKey, RQPSN: psn, SQPSN: c.PSN, DestQPN: qpn,
+		AccessFlags: c.Access, Port: 1, AV: qp.AHAttr{
+			DGID:         peer,
+			SGIDIndex:    c.Row,
+			TrafficClass: c.TrafficClass,
+			HopLimit:     c.HopLimit,
+			FlowLabel:    c.FlowLabel,
+		},
 		MaxRdAtomic: uint8(c.RdAtomic), MaxDestRdAtomic: uint8(c.DestRdAtomic), MinRNRTimer: c.MinRNRTimer,
-		Timeout: c.Timeout, RetryCnt: c.RetryCnt, RNRRetry: c.RNRRetry, SelectiveRepeat: c.Selective, FlowControl: c.FlowControl,
-		RateLimit: c.RateLimit}
+		Timeout: c.Timeout, RetryCnt: c.RetryCnt, RNRRetry: c.RNRRetry, SelectiveRepeat: c.Selective,
+		FlowControl: c.FlowControl, RateLimit: c.RateLimit}
 }
 
 // Masks of the ordinary walk through the states, by type.
 var (
-	toInit = map[qp.QPType]qp.AttrMask{qp.RC: maskInit, qp.UC: maskInit, qp.UD: maskInitUD, qp.GSI: maskInitUD &^ qp.AttrPort,
-		qp.XRCSend: maskInit, qp.XRCRecv: maskInit}
-	toRTR = map[qp.QPType]qp.AttrMask{qp.RC: maskRTR | qp.AttrMaxDestRdAtomic | qp.AttrMinRNRTimer, qp.UC: maskRTR, qp.UD: qp.AttrState, qp.GSI: qp.AttrState,
-		qp.XRCSend: maskRTR, qp.XRCRecv: maskRTR | qp.AttrMaxDestRdAtomic | qp.AttrMinRNRTimer}
-	toRTS = map[qp.QPType]qp.AttrMask{qp.RC: qp.AttrState | qp.AttrSQPSN | qp.AttrTimeout | qp.AttrRetryCnt | qp.AttrRNRRetry | qp.AttrMaxRdAtomic,
-		qp.XRCSend: qp.AttrState | qp.AttrSQPSN | qp.AttrTimeout | qp.AttrRetryCnt | qp.AttrRNRRetry | qp.AttrMaxRdAtomic,
+	toInit = map[qp.QPType]qp.AttrMask{qp.RC: maskInit, qp.UC: maskInit, qp.UD: maskInitUD,
+		qp.GSI: maskInitUD &^ qp.AttrPort, qp.XRCSend: maskInit, qp.XRCRecv: maskInit}
+	toRTR = map[qp.QPType]qp.AttrMask{qp.RC: maskRTR | qp.AttrMaxDestRdAtomic | qp.AttrMinRNRTimer, qp.UC: maskRTR,
+		qp.UD: qp.AttrState, qp.GSI: qp.AttrState, qp.XRCSend: maskRTR, qp.XRCRecv: maskRTR | qp.AttrMaxDestRdAtomic |
+			qp.AttrMinRNRTimer}
+	toRTS = map[qp.QPType]qp.AttrMask{qp.RC: qp.AttrState | qp.AttrSQPSN | qp.AttrTimeout | qp.AttrRetryCnt |
+		qp.AttrRNRRetry | qp.AttrMaxRdAtomic,
+		qp.XRCSend: qp.AttrState | qp.AttrSQPSN | qp.AttrTimeout | qp.AttrRetryCnt | qp.AttrRNRRetry |
+			qp.AttrMaxRdAtomic,
 		qp.XRCRecv: qp.AttrState | qp.AttrSQPSN | qp.AttrTimeout,
-		qp.UC:      qp.AttrState | qp.AttrSQPSN, qp.UD: qp.AttrState | qp.AttrSQPSN, qp.GSI: qp.AttrState | qp.AttrSQPSN}
+		qp.UC:      qp.AttrState | qp.AttrSQPSN, qp.UD: qp.AttrState | qp.AttrSQPSN,
+		qp.GSI: qp.AttrState | qp.AttrSQPSN}
 )
 
 const (

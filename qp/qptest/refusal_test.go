@@ -23,8 +23,10 @@ func TestOpcodeOrder(t *testing.T) {
 	start, inSend, inWrite := [3]bool{idle: true}, [3]bool{sending: true}, [3]bool{writing: true}
 	rows := []orderRow{
 		{wire.RCSendFirst, 1024, start}, {wire.RCSendMiddle, 1024, inSend}, {wire.RCSendLast, 10, inSend}, {wire.RCSendLastImm, 10, inSend},
-		{wire.RCSendOnly, 10, start}, {wire.RCSendOnlyImm, 10, start}, {wire.RCWriteFirst, 1024, start}, {wire.RCWriteMiddle, 1024, inWrite},
-		{wire.RCWriteLast, 1024, inWrite}, {wire.RCWriteLastImm, 1024, inWrite}, {wire.RCWriteOnly, 10, start}, {wire.RCWriteOnlyImm, 10, start},
+		{wire.RCSendOnly, 10, start}, {wire.RCSendOnlyImm, 10, start}, {wire.RCWriteFirst, 1024, start},
+		{wire.RCWriteMiddle, 1024, inWrite},
+		{wire.RCWriteLast, 1024, inWrite}, {wire.RCWriteLastImm, 1024, inWrite}, {wire.RCWriteOnly, 10, start},
+		{wire.RCWriteOnlyImm, 10, start},
 		{wire.RCReadRequest, 0, start}, {wire.RCCompareSwap, 0, start}, {wire.RCFetchAdd, 0, start},
 	}
 	for state := idle; state <= writing; state++ {
@@ -111,54 +113,102 @@ var (
 var refusals = []refusal{
 	// The queue pair does not allow the operation: 61H. Access comes before the key and before
 	// the receive.
-	{name: "WRITE not allowed", cfg: no(mr.RemoteWrite), in: one(func(a *End) Craft { return a.write(0, 0, data) }), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
-	{name: "WRITE of nothing not allowed", cfg: no(mr.RemoteWrite), in: one(func(a *End) Craft { return a.write(0, 0, nil) }), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
-	{name: "READ not allowed", cfg: no(mr.RemoteRead), in: one(func(a *End) Craft { return a.read(0, 0, 8) }), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
-	{name: "atomic not allowed", cfg: no(mr.RemoteAtomic), in: one(func(a *End) Craft { return a.add(0, 0, 1) }), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
+	{name: "WRITE not allowed", cfg: no(mr.RemoteWrite), in: one(func(a *End) Craft {
+		return a.write(0, 0, data)
+	}), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
+	{name: "WRITE of nothing not allowed", cfg: no(mr.RemoteWrite), in: one(func(a *End) Craft {
+		return a.write(0, 0, nil)
+	}), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
+	{name: "READ not allowed", cfg: no(mr.RemoteRead), in: one(func(a *End) Craft {
+		return a.read(0, 0, 8)
+	}), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
+	{name: "atomic not allowed", cfg: no(mr.RemoteAtomic), in: one(func(a *End) Craft {
+		return a.add(0, 0, 1)
+	}), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
 	{name: "WRITE with immediate not allowed", cfg: no(mr.RemoteWrite), before: recv(0),
 		in:  one(func(a *End) Craft { return with(a.write(0, 0, data), func(c *Craft) { c.Op = wire.RCWriteOnlyImm }) }),
 		syn: wire.SynNAKInvReq, status: qp.WCRemInvReqErr},
-	{name: "depth 0", cfg: QPConfig{DestRdAtomic: -1}, in: one(func(a *End) Craft { return a.read(0, 0, 8) }), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
-	{name: "depth 0, atomic", cfg: QPConfig{DestRdAtomic: -1}, in: one(func(a *End) Craft { return a.add(0, 0, 8) }), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
-	{name: "depth 0, ATOMIC WRITE", cfg: QPConfig{DestRdAtomic: -1}, in: one(func(a *End) Craft { return a.store(0, 0, 8) }), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
-	{name: "depth 0, FLUSH", cfg: QPConfig{DestRdAtomic: -1}, in: one(func(a *End) Craft { return a.flush(0, 0, 8, 1, 0) }), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
+	{name: "depth 0", cfg: QPConfig{DestRdAtomic: -1}, in: one(func(a *End) Craft {
+		return a.read(0, 0, 8)
+	}), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
+	{name: "depth 0, atomic", cfg: QPConfig{DestRdAtomic: -1}, in: one(func(a *End) Craft {
+		return a.add(0, 0, 8)
+	}), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
+	{name: "depth 0, ATOMIC WRITE", cfg: QPConfig{DestRdAtomic: -1}, in: one(func(a *End) Craft {
+		return a.store(0, 0, 8)
+	}), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
+	{name: "depth 0, FLUSH", cfg: QPConfig{DestRdAtomic: -1}, in: one(func(a *End) Craft {
+		return a.flush(0, 0, 8, 1, 0)
+	}), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
 	// Lengths: 61H.
-	{name: "FIRST shorter than MTU", before: recv(4096), in: one(func(a *End) Craft { return a.sendPart(wire.RCSendFirst, 0, 1020) }), syn: wire.SynNAKInvReq, status: qp.WCRemInvReqErr},
-	{name: "FIRST longer than MTU", before: recv(4096), in: one(func(a *End) Craft { return a.sendPart(wire.RCSendFirst, 0, 2048) }), syn: wire.SynNAKInvReq, status: qp.WCRemInvReqErr},
-	{name: "ONLY longer than MTU", before: recv(4096), in: one(func(a *End) Craft { return a.sendPart(wire.RCSendOnly, 0, 1025) }), syn: wire.SynNAKInvReq, status: qp.WCRemInvReqErr},
+	{name: "FIRST shorter than MTU", before: recv(4096), in: one(func(a *End) Craft {
+		return a.sendPart(wire.RCSendFirst, 0, 1020)
+	}), syn: wire.SynNAKInvReq, status: qp.WCRemInvReqErr},
+	{name: "FIRST longer than MTU", before: recv(4096), in: one(func(a *End) Craft {
+		return a.sendPart(wire.RCSendFirst, 0, 2048)
+	}), syn: wire.SynNAKInvReq, status: qp.WCRemInvReqErr},
+	{name: "ONLY longer than MTU", before: recv(4096), in: one(func(a *End) Craft {
+		return a.sendPart(wire.RCSendOnly, 0, 1025)
+	}), syn: wire.SynNAKInvReq, status: qp.WCRemInvReqErr},
 	{name: "LAST empty", before: recv(4096), in: func(a *End) []Craft {
 		return []Craft{a.sendPart(wire.RCSendFirst, 0, 1024), a.sendPart(wire.RCSendLast, 1, 0)}
 	}, syn: wire.SynNAKInvReq, status: qp.WCRemInvReqErr},
 	{name: "MIDDLE short", before: recv(4096), in: func(a *End) []Craft {
 		return []Craft{a.sendPart(wire.RCSendFirst, 0, 1024), a.sendPart(wire.RCSendMiddle, 1, 1000)}
 	}, syn: wire.SynNAKInvReq, status: qp.WCRemInvReqErr},
-	{name: "SEND longer than the receive", before: recv(7), in: one(func(a *End) Craft { return a.sendPart(wire.RCSendOnly, 0, 8) }), syn: wire.SynNAKInvReq, status: qp.WCLocLenErr},
+	{name: "SEND longer than the receive", before: recv(7), in: one(func(a *End) Craft {
+		return a.sendPart(wire.RCSendOnly, 0, 8)
+	}), syn: wire.SynNAKInvReq, status: qp.WCLocLenErr},
 	{name: "SEND longer than the receive, later", before: recv(1030), in: func(a *End) []Craft {
 		return []Craft{a.sendPart(wire.RCSendFirst, 0, 1024), a.sendPart(wire.RCSendLast, 1, 8)}
 	}, syn: wire.SynNAKInvReq, status: qp.WCLocLenErr},
-	{name: "WRITE longer than DMALen", in: one(func(a *End) Craft { return with(a.write(0, 0, data), func(c *Craft) { c.Len = 7 }) }), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
-	{name: "WRITE shorter than DMALen", in: one(func(a *End) Craft { return with(a.write(0, 0, data), func(c *Craft) { c.Len = 9 }) }), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
+	{name: "WRITE longer than DMALen", in: one(func(a *End) Craft {
+		return with(a.write(0, 0, data), func(c *Craft) { c.Len = 7 })
+	}), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
+	{name: "WRITE shorter than DMALen", in: one(func(a *End) Craft {
+		return with(a.write(0, 0, data), func(c *Craft) { c.Len = 9 })
+	}), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
 	{name: "WRITE of more than 2^31", in: one(func(a *End) Craft {
 		return with(a.sendPart(wire.RCWriteFirst, 0, 1024), func(c *Craft) { c.Len = 1<<31 + 1 })
 	}), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
-	{name: "READ of more than 2^31", in: one(func(a *End) Craft { return with(a.read(0, 0, 8), func(c *Craft) { c.Len = 1<<31 + 1 }) }), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
+	{name: "READ of more than 2^31", in: one(func(a *End) Craft {
+		return with(a.read(0, 0, 8), func(c *Craft) { c.Len = 1<<31 + 1 })
+	}), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
 	{name: "misaligned atomic", in: one(func(a *End) Craft { return a.add(0, 4, 1) }), syn: wire.SynNAKInvReq, event: qp.EventQPReqErr},
 	// Keys: 62H.
-	{name: "WRITE, unknown key", in: one(func(a *End) Craft { return with(a.write(0, 0, data), func(c *Craft) { c.RKey ^= 0x100 }) }), syn: wire.SynNAKAccess, event: qp.EventQPAccessErr},
-	{name: "WRITE, wrong key byte", in: one(func(a *End) Craft { return with(a.write(0, 0, data), func(c *Craft) { c.RKey ^= 1 }) }), syn: wire.SynNAKAccess, event: qp.EventQPAccessErr},
+	{name: "WRITE, unknown key", in: one(func(a *End) Craft {
+		return with(a.write(0, 0, data), func(c *Craft) { c.RKey ^= 0x100 })
+	}), syn: wire.SynNAKAccess, event: qp.EventQPAccessErr},
+	{name: "WRITE, wrong key byte", in: one(func(a *End) Craft {
+		return with(a.write(0, 0, data), func(c *Craft) { c.RKey ^= 1 })
+	}), syn: wire.SynNAKAccess, event: qp.EventQPAccessErr},
 	{name: "WRITE, key of memory without the right", in: one(func(a *End) Craft {
 		return with(a.write(0, 0, data), func(c *Craft) { c.RKey, c.VA = a.Local.RKey(), a.Local.Addr(0) })
 	}), syn: wire.SynNAKAccess, event: qp.EventQPAccessErr},
-	{name: "WRITE beyond the end", in: one(func(a *End) Craft { return a.write(0, endMemory-7, data) }), syn: wire.SynNAKAccess, event: qp.EventQPAccessErr},
-	{name: "WRITE before the beginning", in: one(func(a *End) Craft { return with(a.write(0, 0, data), func(c *Craft) { c.VA-- }) }), syn: wire.SynNAKAccess, event: qp.EventQPAccessErr},
-	{name: "WRITE around 2^64", in: one(func(a *End) Craft { return with(a.write(0, 0, data), func(c *Craft) { c.VA = 1<<64 - 4 }) }), syn: wire.SynNAKAccess, event: qp.EventQPAccessErr},
+	{name: "WRITE beyond the end", in: one(func(a *End) Craft {
+		return a.write(0, endMemory-7, data)
+	}), syn: wire.SynNAKAccess, event: qp.EventQPAccessErr},
+	{name: "WRITE before the beginning", in: one(func(a *End) Craft {
+		return with(a.write(0, 0, data), func(c *Craft) { c.VA-- })
+	}), syn: wire.SynNAKAccess, event: qp.EventQPAccessErr},
+	{name: "WRITE around 2^64", in: one(func(a *End) Craft {
+		return with(a.write(0, 0, data), func(c *Craft) { c.VA = 1<<64 - 4 })
+	}), syn: wire.SynNAKAccess, event: qp.EventQPAccessErr},
 	{name: "long WRITE whose end is beyond, at its first packet", in: one(func(a *End) Craft {
 		return with(a.sendPart(wire.RCWriteFirst, 0, 1024), func(c *Craft) { c.Len = endMemory + 1 })
 	}), syn: wire.SynNAKAccess, event: qp.EventQPAccessErr},
-	{name: "READ, unknown key", in: one(func(a *End) Craft { return with(a.read(0, 0, 8), func(c *Craft) { c.RKey = 0 }) }), syn: wire.SynNAKAccess, event: qp.EventQPAccessErr},
-	{name: "READ beyond the end", in: one(func(a *End) Craft { return a.read(0, 1, endMemory) }), syn: wire.SynNAKAccess, event: qp.EventQPAccessErr},
-	{name: "atomic, unknown key", in: one(func(a *End) Craft { return with(a.add(0, 0, 8), func(c *Craft) { c.RKey = 0xffffffff }) }), syn: wire.SynNAKAccess, event: qp.EventQPAccessErr},
-	{name: "atomic beyond the end", in: one(func(a *End) Craft { return a.add(0, endMemory, 8) }), syn: wire.SynNAKAccess, event: qp.EventQPAccessErr},
+	{name: "READ, unknown key", in: one(func(a *End) Craft {
+		return with(a.read(0, 0, 8), func(c *Craft) { c.RKey = 0 })
+	}), syn: wire.SynNAKAccess, event: qp.EventQPAccessErr},
+	{name: "READ beyond the end", in: one(func(a *End) Craft {
+		return a.read(0, 1, endMemory)
+	}), syn: wire.SynNAKAccess, event: qp.EventQPAccessErr},
+	{name: "atomic, unknown key", in: one(func(a *End) Craft {
+		return with(a.add(0, 0, 8), func(c *Craft) { c.RKey = 0xffffffff })
+	}), syn: wire.SynNAKAccess, event: qp.EventQPAccessErr},
+	{name: "atomic beyond the end", in: one(func(a *End) Craft {
+		return a.add(0, endMemory, 8)
+	}), syn: wire.SynNAKAccess, event: qp.EventQPAccessErr},
 	// The receive itself is bad: 63H.
 	{name: "receive of unknown memory", before: func(s *Script, a *End) { a.PostRecv(qp.SGE{Addr: 1, Length: 10, LKey: 77}) },
 		in: one(func(a *End) Craft { return a.sendPart(wire.RCSendOnly, 0, 8) }), syn: wire.SynNAKOp, status: qp.WCLocProtErr},

@@ -27,8 +27,8 @@ func TestSegmentation(t *testing.T) {
 			s.Connect(a.QP, b.QP)
 			m := mtu.Bytes()
 			for _, n := range []int{0, 1, 2, 3, 4, 5, m - 1, m, m + 1, 2*m - 1, 2 * m, 2*m + 1, 5*m + 7} {
-				for _, wr := range []qp.SendWR{a.Send(3, n), With(a.Send(0, n), Immediate(7)), a.Write(1, n, b.Remote, 5), With(a.Write(0, n, b.Remote, 0), Immediate(8)),
-					a.Read(0, n, b.Remote, 1)} {
+				for _, wr := range []qp.SendWR{a.Send(3, n), With(a.Send(0, n), Immediate(7)), a.Write(1, n, b.Remote, 5),
+					With(a.Write(0, n, b.Remote, 0), Immediate(8)), a.Read(0, n, b.Remote, 1)} {
 					b.posted = 0
 					if wr.Opcode != qp.WRWrite && wr.Opcode != qp.WRRead {
 						s.Receive(b, n)
@@ -382,12 +382,14 @@ func TestLocalErrors(t *testing.T) {
 		change func(a *End, wr *qp.SendWR)
 		read   bool
 	}{
-		"no such key":              {change: func(a *End, wr *qp.SendWR) { wr.SGL[0].LKey ^= 0x100 }},
-		"wrong key byte":           {change: func(a *End, wr *qp.SendWR) { wr.SGL[0].LKey ^= 1 }},
-		"beyond the end":           {change: func(a *End, wr *qp.SendWR) { wr.SGL[0].Addr = a.Local.Addr(endMemory - 9) }},
-		"before the beginning":     {change: func(a *End, wr *qp.SendWR) { wr.SGL[0].Addr-- }},
-		"wraps around":             {change: func(a *End, wr *qp.SendWR) { wr.SGL[0].Addr = ^uint64(0) - 3 }},
-		"READ without LOCAL_WRITE": {read: true, change: func(a *End, wr *qp.SendWR) { wr.SGL[0] = a.Node.NewRegion("ro", 64, 0x5000, 0).SGE(0, 10) }},
+		"no such key":          {change: func(a *End, wr *qp.SendWR) { wr.SGL[0].LKey ^= 0x100 }},
+		"wrong key byte":       {change: func(a *End, wr *qp.SendWR) { wr.SGL[0].LKey ^= 1 }},
+		"beyond the end":       {change: func(a *End, wr *qp.SendWR) { wr.SGL[0].Addr = a.Local.Addr(endMemory - 9) }},
+		"before the beginning": {change: func(a *End, wr *qp.SendWR) { wr.SGL[0].Addr-- }},
+		"wraps around":         {change: func(a *End, wr *qp.SendWR) { wr.SGL[0].Addr = ^uint64(0) - 3 }},
+		"READ without LOCAL_WRITE": {read: true, change: func(a *End, wr *qp.SendWR) {
+			wr.SGL[0] = a.Node.NewRegion("ro", 64, 0x5000, 0).SGE(0, 10)
+		}},
 		"another domain": {change: func(a *End, wr *qp.SendWR) {
 			pd, _ := a.Node.Memory.AllocPD()
 			r, err := a.Node.Memory.Register(pd, make([]byte, 64), 0x5000, mr.LocalWrite)

@@ -13,7 +13,15 @@ import (
 
 // write is a WRITE_ONLY of some bytes to offset at of the end's remote memory.
 func (e *End) write(psn wire.PSN, at int, b []byte) Craft {
-	return Craft{Op: wire.RCWriteOnly, PSN: psn, AckReq: true, VA: e.Remote.Addr(at), RKey: e.Remote.RKey(), Len: uint32(len(b)), Payload: b}
+	return Craft{
+		Op:      wire.RCWriteOnly,
+		PSN:     psn,
+		AckReq:  true,
+		VA:      e.Remote.Addr(at),
+		RKey:    e.Remote.RKey(),
+		Len:     uint32(len(b)),
+		Payload: b,
+	}
 }
 
 // read is a READ of n bytes at offset at.
@@ -195,7 +203,15 @@ func TestDuplicateAtomic(t *testing.T) {
 	if a.word(8) != before+5 {
 		t.Errorf("memory is %d, want %d", a.word(8), before+5)
 	}
-	cas := Craft{Op: wire.RCCompareSwap, PSN: 1, AckReq: true, VA: a.Remote.Addr(8), RKey: a.Remote.RKey(), Compare: before + 5, SwapAdd: 77}
+	cas := Craft{
+		Op:      wire.RCCompareSwap,
+		PSN:     1,
+		AckReq:  true,
+		VA:      a.Remote.Addr(8),
+		RKey:    a.Remote.RKey(),
+		Compare: before + 5,
+		SwapAdd: 77,
+	}
 	p.Inject(cas)
 	s.Drop(a, Pkt(wire.RCAtomicAcknowledge, 1, Orig(before+5), MSN(2)))
 	cas.PSN = 2

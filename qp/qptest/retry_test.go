@@ -255,7 +255,8 @@ func TestGhosts(t *testing.T) {
 	id = s.Post(a, a.Send(0, 10))
 	s.Drop(a, Pkt(wire.RCSendOnly, 101))
 	for _, psn := range []wire.PSN{0, 50, 99, 100, 102, 103, 5000, 100 + 1<<23 - 1, 101 + 1<<23, 0xffffff} {
-		for _, syn := range []wire.Syndrome{wire.SynACK, wire.SynNAKSeq, wire.SynRNR | 1, wire.SynNAKInvReq, wire.SynNAKAccess, wire.SynNAKOp} {
+		for _, syn := range []wire.Syndrome{wire.SynACK, wire.SynNAKSeq, wire.SynRNR | 1, wire.SynNAKInvReq, wire.SynNAKAccess,
+			wire.SynNAKOp} {
 			p.ack(syn, psn)
 		}
 		p.Inject(Craft{Op: wire.RCReadResponseOnly, PSN: psn, Syn: wire.SynACK, Payload: []byte{1, 2, 3}})
@@ -290,7 +291,11 @@ func TestReservedSyndromes(t *testing.T) {
 // TestFatalNAKs: 61H, 62H, 63H fail the request that holds their PSN; before it all is done, behind
 // it all is flushed.
 func TestFatalNAKs(t *testing.T) {
-	for syn, status := range map[wire.Syndrome]qp.WCStatus{wire.SynNAKInvReq: qp.WCRemInvReqErr, wire.SynNAKAccess: qp.WCRemAccessErr, wire.SynNAKOp: qp.WCRemOpErr} {
+	for syn, status := range map[wire.Syndrome]qp.WCStatus{
+		wire.SynNAKInvReq: qp.WCRemInvReqErr,
+		wire.SynNAKAccess: qp.WCRemAccessErr,
+		wire.SynNAKOp:     qp.WCRemOpErr,
+	} {
 		for psn := wire.PSN(1); psn < 4; psn++ {
 			s := NewScript(t)
 			a, p := s.Against(QPConfig{}, 0)
@@ -405,7 +410,8 @@ func TestReadRestart(t *testing.T) {
 						p.Inject(reply(missing+1, false))
 					}
 					s.Await(qp.Time(wire.AckTimeout(8))) // after a gap it may ask at once
-					s.Drop(a, Pkt(wire.RCReadRequest, wire.PSN(missing), RETH(a.Remote.Addr(16+1024*missing), a.Remote.RKey(), uint32(n-1024*missing))))
+					s.Drop(a, Pkt(wire.RCReadRequest, wire.PSN(missing), RETH(a.Remote.Addr(16+1024*missing), a.Remote.RKey(),
+						uint32(n-1024*missing))))
 					s.Quiet()
 					for k := missing; k < 5; k++ {
 						s.NoCompletions(a)

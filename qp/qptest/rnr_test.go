@@ -12,8 +12,8 @@ import (
 // TestRNRTimers: after an RNR NAK the request waits exactly as long as its code says, for all 32
 // codes.
 func TestRNRTimers(t *testing.T) {
-	hundredths := [32]int64{65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192,
-		12288, 16384, 24576, 32768, 49152}
+	hundredths := [32]int64{65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096,
+		6144, 8192, 12288, 16384, 24576, 32768, 49152}
 	for code, wait := range hundredths {
 		s := NewScript(t)
 		a, p := s.Against(QPConfig{}, 0)

@@ -89,7 +89,11 @@ func (p *player) attach() {
 		}
 		if g.Is4() == p.q.GID().Is4() {
 			n.Control(func() (err error) {
-				p.groups[i], err = n.Engine.CreateAH(n.PD, qp.AHAttr{DGID: g, SGIDIndex: p.q.Cfg.Row, TrafficClass: p.q.Cfg.TrafficClass})
+				p.groups[i], err = n.Engine.CreateAH(n.PD, qp.AHAttr{
+					DGID:         g,
+					SGIDIndex:    p.q.Cfg.Row,
+					TrafficClass: p.q.Cfg.TrafficClass,
+				})
 				return err
 			})
 		}

@@ -405,7 +405,8 @@ func TestSelectiveBadReports(t *testing.T) {
 	}
 	s.Clear()
 	p.Inject(Craft{Op: wire.RCAcknowledge, PSN: 1, MSN: 1})
-	for _, bad := range [][3]wire.PSN{{2, 2, 4}, {2, 3, 4}, {2, 2, 4097}, {2, 4097, 4098}, {0, 0, 1}, {0, 0, 2}, {1, 1, 2}, {4, 4, 5}, {0, 4, 5}} {
+	for _, bad := range [][3]wire.PSN{{2, 2, 4}, {2, 3, 4}, {2, 2, 4097}, {2, 4097, 4098}, {0, 0, 1}, {0, 0, 2}, {1, 1, 2}, {4, 4, 5},
+		{0, 4, 5}} {
 		p.Inject(Craft{Op: wire.RCAcknowledge, Syn: wire.SynNAKSeq, PSN: bad[0], MSN: gapMSN(bad[0], bad[1], bad[2])})
 		s.Quiet()
 	}

@@ -89,7 +89,8 @@ func (s *SRQ) Modify(a qp.SRQAttr, mask qp.SRQAttrMask) error {
 	}
 	must := !bad && mask&qp.SRQLimit != 0 && s.low()
 	if bad != errors.Is(err, qp.ErrInvalid) || low != must || s.Query() != s.attr {
-		s.Node.W.Fail("%s: Modify(%+v, %d) of a shared queue with %d outstanding, %d waiting: low %v, %v; it is %+v, should be %+v",
+		s.Node.W.Fail("%s: Modify(%+v, %d) of a shared queue with %d outstanding, %d waiting: low %v, %v; it is "+
+			"%+v, should be %+v",
 			s.Node, a, mask, s.outstanding, len(s.waiting), low, err, s.Query(), s.attr)
 	}
 	return err
@@ -144,7 +145,8 @@ func (s *SRQ) putBack(r *recvOp) { s.waiting = append([]*recvOp{r}, s.waiting...
 // check is asked after every turn.
 func (s *SRQ) check() {
 	if s.raised != s.due || s.Query() != s.attr {
-		s.Node.W.Fail("%s: %d limit events of a shared queue, should be %d; it is %+v, should be %+v", s.Node, s.raised, s.due, s.Query(), s.attr)
+		s.Node.W.Fail("%s: %d limit events of a shared queue, should be %d; it is %+v, should be %+v",
+			s.Node, s.raised, s.due, s.Query(), s.attr)
 	}
 }
 
@@ -213,7 +215,11 @@ const (
 // drawShared lets some queue pairs of a node take their receives from a shared queue.
 func (p *Plan) drawShared(d Dice) {
 	for node := range p.Nodes {
-		s := SRQPlan{Node: node, Init: qp.SRQInit{MaxWR: uint32(d.between(1, maxShared)), MaxSGE: uint32(d.between(1, 5))}, Room: d.IntN(200)}
+		s := SRQPlan{
+			Node: node,
+			Init: qp.SRQInit{MaxWR: uint32(d.between(1, maxShared)), MaxSGE: uint32(d.between(1, 5))},
+			Room: d.IntN(200),
+		}
 		s.First, s.Every = d.IntN(maxShared+1), qp.Time(d.IntN(int(20*Microsecond))+1)
 		used, held := false, uint32(0) // held: what messages of UC that never end can keep
 		if d.Chance(0.65) {

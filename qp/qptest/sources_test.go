@@ -191,7 +191,8 @@ func TestReceivesOfSources(t *testing.T) {
 			}
 			refused, over := begin(0)
 			if refused != over || size-refused != row.most {
-				t.Errorf("%v: one of %d peers holds %d requests, want %d of %d; %d are over its share", typ, row.peers, size-refused, row.most, size, over)
+				t.Errorf("%v: one of %d peers holds %d requests, want %d of %d; %d are over its share",
+					typ, row.peers, size-refused, row.most, size, over)
 			}
 			for peer := 1; peer < row.peers && row.share > 0; peer++ {
 				if refused, _ := begin(peer); refused > 0 {
@@ -224,7 +225,8 @@ func TestReceivesOfLatecomer(t *testing.T) {
 		r.Inject(Craft{Op: wire.RCSendFirst, Payload: make([]byte, 256)})
 	}
 	if after := c.host.Engine.Stats(); after.SentRNR != before.SentRNR || after.OverShare != before.OverShare {
-		t.Errorf("the second peer is told to wait %d times, for its share %d times", after.SentRNR-before.SentRNR, after.OverShare-before.OverShare)
+		t.Errorf("the second peer is told to wait %d times, for its share %d times",
+			after.SentRNR-before.SentRNR, after.OverShare-before.OverShare)
 	}
 }
 

@@ -33,15 +33,20 @@ var stateTable = []stateRow{
 	{qp.StateReset, qp.StateInit, [3]qp.AttrMask{pkPortAccess, pkPortAccess, pkPortQKey}, [3]qp.AttrMask{}},
 	{qp.StateInit, qp.StateInit, [3]qp.AttrMask{}, [3]qp.AttrMask{pkPortAccess, pkPortAccess, pkPortQKey}},
 	{qp.StateInit, qp.StateRTR, [3]qp.AttrMask{rtrBoth | qp.AttrMaxDestRdAtomic | qp.AttrMinRNRTimer, rtrBoth, 0},
-		[3]qp.AttrMask{qp.AttrAccessFlags | qp.AttrPKeyIndex | qp.AttrSelectiveRepeat, qp.AttrAccessFlags | qp.AttrPKeyIndex, qp.AttrPKeyIndex | qp.AttrQKey}},
-	{qp.StateRTR, qp.StateRTS, [3]qp.AttrMask{qp.AttrSQPSN | qp.AttrTimeout | qp.AttrRetryCnt | qp.AttrRNRRetry | qp.AttrMaxRdAtomic, qp.AttrSQPSN, qp.AttrSQPSN},
+		[3]qp.AttrMask{qp.AttrAccessFlags | qp.AttrPKeyIndex | qp.AttrSelectiveRepeat, qp.AttrAccessFlags | qp.AttrPKeyIndex,
+			qp.AttrPKeyIndex | qp.AttrQKey}},
+	{qp.StateRTR, qp.StateRTS, [3]qp.AttrMask{qp.AttrSQPSN | qp.AttrTimeout | qp.AttrRetryCnt | qp.AttrRNRRetry | qp.AttrMaxRdAtomic,
+		qp.AttrSQPSN, qp.AttrSQPSN},
 		[3]qp.AttrMask{liveBoth | qp.AttrMinRNRTimer, liveBoth, qp.AttrCurState | qp.AttrQKey | qp.AttrRateLimit}},
-	{qp.StateRTS, qp.StateRTS, [3]qp.AttrMask{}, [3]qp.AttrMask{liveBoth | qp.AttrMinRNRTimer, liveBoth, qp.AttrCurState | qp.AttrQKey | qp.AttrRateLimit}},
+	{qp.StateRTS, qp.StateRTS, [3]qp.AttrMask{}, [3]qp.AttrMask{liveBoth | qp.AttrMinRNRTimer, liveBoth,
+		qp.AttrCurState | qp.AttrQKey | qp.AttrRateLimit}},
 	{qp.StateRTS, qp.StateSQD, [3]qp.AttrMask{}, [3]qp.AttrMask{qp.AttrEnSQDAsyncNotify, qp.AttrEnSQDAsyncNotify, qp.AttrEnSQDAsyncNotify}},
-	{qp.StateSQD, qp.StateRTS, [3]qp.AttrMask{}, [3]qp.AttrMask{liveBoth | qp.AttrMinRNRTimer, liveBoth, qp.AttrCurState | qp.AttrQKey | qp.AttrRateLimit}},
-	{qp.StateSQD, qp.StateSQD, [3]qp.AttrMask{}, [3]qp.AttrMask{qp.AttrPort | qp.AttrAV | qp.AttrTimeout | qp.AttrRetryCnt | qp.AttrRNRRetry | qp.AttrMaxRdAtomic |
-		qp.AttrMaxDestRdAtomic | qp.AttrAccessFlags | qp.AttrPKeyIndex | qp.AttrMinRNRTimer | qp.AttrRateLimit, qp.AttrAV | qp.AttrAccessFlags | qp.AttrPKeyIndex | qp.AttrRateLimit,
-		qp.AttrPKeyIndex | qp.AttrQKey | qp.AttrRateLimit}},
+	{qp.StateSQD, qp.StateRTS, [3]qp.AttrMask{}, [3]qp.AttrMask{liveBoth | qp.AttrMinRNRTimer, liveBoth,
+		qp.AttrCurState | qp.AttrQKey | qp.AttrRateLimit}},
+	{qp.StateSQD, qp.StateSQD, [3]qp.AttrMask{},
+		[3]qp.AttrMask{qp.AttrPort | qp.AttrAV | qp.AttrTimeout | qp.AttrRetryCnt | qp.AttrRNRRetry | qp.AttrMaxRdAtomic |
+			qp.AttrMaxDestRdAtomic | qp.AttrAccessFlags | qp.AttrPKeyIndex | qp.AttrMinRNRTimer | qp.AttrRateLimit,
+			qp.AttrAV | qp.AttrAccessFlags | qp.AttrPKeyIndex | qp.AttrRateLimit, qp.AttrPKeyIndex | qp.AttrQKey | qp.AttrRateLimit}},
 	{qp.StateSQE, qp.StateRTS, [3]qp.AttrMask{}, [3]qp.AttrMask{0, liveBoth, qp.AttrCurState | qp.AttrQKey | qp.AttrRateLimit}},
 }
 
@@ -59,9 +64,10 @@ func lookup(from, to qp.QPState) *stateRow {
 }
 
 // allAttrs are the attributes that a modify can name, but for the state.
-var allAttrs = []qp.AttrMask{qp.AttrCurState, qp.AttrEnSQDAsyncNotify, qp.AttrAccessFlags, qp.AttrPKeyIndex, qp.AttrPort, qp.AttrQKey, qp.AttrAV, qp.AttrPathMTU,
-	qp.AttrTimeout, qp.AttrRetryCnt, qp.AttrRNRRetry, qp.AttrRQPSN, qp.AttrMaxRdAtomic, qp.AttrAltPath, qp.AttrMinRNRTimer, qp.AttrSQPSN, qp.AttrMaxDestRdAtomic,
-	qp.AttrPathMigState, qp.AttrCap, qp.AttrDestQPN, qp.AttrSelectiveRepeat, qp.AttrRateLimit}
+var allAttrs = []qp.AttrMask{qp.AttrCurState, qp.AttrEnSQDAsyncNotify, qp.AttrAccessFlags, qp.AttrPKeyIndex, qp.AttrPort, qp.AttrQKey,
+	qp.AttrAV, qp.AttrPathMTU, qp.AttrTimeout, qp.AttrRetryCnt, qp.AttrRNRRetry, qp.AttrRQPSN, qp.AttrMaxRdAtomic, qp.AttrAltPath,
+	qp.AttrMinRNRTimer, qp.AttrSQPSN, qp.AttrMaxDestRdAtomic, qp.AttrPathMigState, qp.AttrCap, qp.AttrDestQPN, qp.AttrSelectiveRepeat,
+	qp.AttrRateLimit}
 
 // TestTransitions tries every from, to, type: with what is required, without each required
 // attribute, with each other one.
@@ -190,14 +196,17 @@ func TestAttributeValues(t *testing.T) {
 // TestQuery returns what was set, in the states in which it means something.
 func TestQuery(t *testing.T) {
 	s := NewScript(t)
-	a, b := s.Pair(QPConfig{PSN: 77, Timeout: 9, RetryCnt: 3, RNRRetry: 5, MinRNRTimer: 12, RdAtomic: 4, DestRdAtomic: 6, MTU: wire.MTU2048, TrafficClass: 0x20}, QPConfig{PSN: 99})
+	a, b := s.Pair(QPConfig{PSN: 77, Timeout: 9, RetryCnt: 3, RNRRetry: 5, MinRNRTimer: 12, RdAtomic: 4, DestRdAtomic: 6, MTU: wire.MTU2048,
+		TrafficClass: 0x20}, QPConfig{PSN: 99})
 	got, init := a.Node.Engine.QueryQP(a.QP.QP)
-	if got.State != qp.StateRTS || got.PathMTU != wire.MTU2048 || got.SQPSN != 77 || got.RQPSN != 99 || got.DestQPN != b.QPN() || got.Timeout != 9 || got.RetryCnt != 3 ||
-		got.RNRRetry != 5 || got.MinRNRTimer != 12 || got.MaxRdAtomic != 4 || got.MaxDestRdAtomic != 6 || got.AV.DGID != b.Node.GID || got.AV.TrafficClass != 0x20 ||
-		got.AccessFlags != a.Cfg.Access || got.Port != 1 || got.SQDraining {
+	if got.State != qp.StateRTS || got.PathMTU != wire.MTU2048 || got.SQPSN != 77 || got.RQPSN != 99 || got.DestQPN != b.QPN() ||
+		got.Timeout != 9 || got.RetryCnt != 3 || got.RNRRetry != 5 || got.MinRNRTimer != 12 || got.MaxRdAtomic != 4 ||
+		got.MaxDestRdAtomic != 6 || got.AV.DGID != b.Node.GID || got.AV.TrafficClass != 0x20 || got.AccessFlags != a.Cfg.Access ||
+		got.Port != 1 || got.SQDraining {
 		t.Errorf("attributes %+v", got)
 	}
-	if init.Type != qp.RC || init.PD != a.Node.PD || init.SendCQ != a.SendCQ() || init.RecvCQ != a.RecvCQ() || init.Cap.MaxSendWR < a.Cfg.Cap.MaxSendWR {
+	if init.Type != qp.RC || init.PD != a.Node.PD || init.SendCQ != a.SendCQ() || init.RecvCQ != a.RecvCQ() ||
+		init.Cap.MaxSendWR < a.Cfg.Cap.MaxSendWR {
 		t.Errorf("init %+v", init)
 	}
 	if err := a.Modify(qp.QPAttr{State: qp.StateReset}, qp.AttrState); err != nil {
@@ -321,9 +330,7 @@ func TestReset(t *testing.T) {
 func TestDrain(t *testing.T) {
 	for _, notify := range []bool{true, false} {
 		s := NewScript(t)
-		nc := NodeConfig{}
-		nc.Engine.Window = 1
-		a := s.newEnd(nc, QPConfig{})
+		a := s.newEnd(NodeConfig{Engine: qp.Config{Window: 1}}, QPConfig{})
 		b := s.newEnd(NodeConfig{}, QPConfig{})
 		s.Connect(a.QP, b.QP)
 		first := s.Post(a, a.Write(0, 2000, b.Remote, 0))
@@ -361,7 +368,8 @@ func TestDrain(t *testing.T) {
 		s.Post(b, b.Send(0, 10))
 		s.Settle()
 		s.Received(a, id, qp.WCSuccess)
-		if err := a.Modify(qp.QPAttr{State: qp.StateSQD, Timeout: 9, AccessFlags: mr.RemoteRead}, qp.AttrState|qp.AttrTimeout|qp.AttrAccessFlags); err != nil {
+		drain := qp.QPAttr{State: qp.StateSQD, Timeout: 9, AccessFlags: mr.RemoteRead}
+		if err := a.Modify(drain, qp.AttrState|qp.AttrTimeout|qp.AttrAccessFlags); err != nil {
 			t.Fatal(err)
 		}
 		if attr, _ := a.Node.Engine.QueryQP(a.QP.QP); attr.SQDraining || len(a.Node.Events) > 0 {

@@ -44,17 +44,19 @@ const (
 
 // Operations by queue pair type.
 var kinds = map[qp.QPType][]qp.WROpcode{
-	qp.RC: {qp.WRSend, qp.WRSendWithImm, qp.WRWrite, qp.WRWrite, qp.WRWriteWithImm, qp.WRRead, qp.WRRead, qp.WRAtomicCmpAndSwp, qp.WRAtomicFetchAndAdd,
-		qp.WRAtomicWrite, qp.WRFlush},
+	qp.RC: {qp.WRSend, qp.WRSendWithImm, qp.WRWrite, qp.WRWrite, qp.WRWriteWithImm, qp.WRRead, qp.WRRead,
+		qp.WRAtomicCmpAndSwp, qp.WRAtomicFetchAndAdd, qp.WRAtomicWrite, qp.WRFlush},
 	qp.UC: {qp.WRSend, qp.WRSendWithImm, qp.WRWrite, qp.WRWriteWithImm},
 
-	qp.XRCSend: {qp.WRSend, qp.WRSend, qp.WRSendWithImm, qp.WRWrite, qp.WRWriteWithImm, qp.WRRead, qp.WRAtomicCmpAndSwp, qp.WRAtomicFetchAndAdd},
-	qp.UD:      {qp.WRSend, qp.WRSendWithImm},
+	qp.XRCSend: {qp.WRSend, qp.WRSend, qp.WRSendWithImm, qp.WRWrite, qp.WRWriteWithImm, qp.WRRead, qp.WRAtomicCmpAndSwp,
+		qp.WRAtomicFetchAndAdd},
+	qp.UD: {qp.WRSend, qp.WRSendWithImm},
 }
 
 // wholeMix has everything: messages are mostly small, and often end at a boundary of the MTU.
-var wholeMix = mix{types: []qp.QPType{qp.RC, qp.RC, qp.RC, qp.RC, qp.UC, qp.UD}, kinds: kinds, conns: 4, most: 40, limit: 8 << 10,
-	sizes: []sizeClass{sizeZero, sizeSmall, sizeSmall, sizeEdge, sizeEdge, sizeMessage, sizeMessage, sizeAny}}
+var wholeMix = mix{types: []qp.QPType{qp.RC, qp.RC, qp.RC, qp.RC, qp.UC, qp.UD}, kinds: kinds, conns: 4, most: 40,
+	limit: 8 << 10, sizes: []sizeClass{sizeZero, sizeSmall, sizeSmall, sizeEdge, sizeEdge, sizeMessage,
+		sizeMessage, sizeAny}}
 
 // size returns a message length.
 func (d Dice) size(m *mix, mtu, limit int) int {
@@ -131,7 +133,9 @@ func operation(change func(d Dice, o *OpPlan)) func(*Plan, Dice) {
 // features is the table. Rows are applied in its order.
 var features = []feature{
 	{name: "loss", before: link(func(d Dice, f *Faults) { f.Loss = 0.01 + d.Float64()*0.1 })},
-	{name: "bursts of losses", before: link(func(d Dice, f *Faults) { f.Burst = Burst{Enter: 0.02, Leave: 0.3, Loss: 0.9} })},
+	{name: "bursts of losses", before: link(func(d Dice, f *Faults) {
+		f.Burst = Burst{Enter: 0.02, Leave: 0.3, Loss: 0.9}
+	})},
 	{name: "duplicates", before: link(func(d Dice, f *Faults) { f.Duplicate = d.Float64() * 0.5 })},
 	{name: "reordering", before: link(func(d Dice, f *Faults) {
 		f.Reorder, f.ReorderBy = d.Float64()*0.5, qp.Time(d.between(1, 50))*Microsecond
@@ -171,7 +175,8 @@ var features = []feature{
 	{name: "addresses", after: (*Plan).drawRows},
 	{name: "all at once", after: operation(func(d Dice, o *OpPlan) { o.At = 0 })},
 	{name: "inline", after: operation(func(d Dice, o *OpPlan) {
-		if fits := o.Len <= 128 && !o.bare(); fits && o.Kind != qp.WRRead && o.Kind != qp.WRAtomicCmpAndSwp && o.Kind != qp.WRAtomicFetchAndAdd {
+		if fits := o.Len <= 128 && !o.bare(); fits && o.Kind != qp.WRRead && o.Kind != qp.WRAtomicCmpAndSwp &&
+			o.Kind != qp.WRAtomicFetchAndAdd {
 			o.Flags, o.Pieces = o.Flags|qp.SendInline, nil
 		}
 	})},
@@ -217,16 +222,22 @@ var features = []feature{
 		end(func(d Dice, e *EndPlan) { e.Cfg.FlowControl, e.Cfg.Selective = e.Cfg.Type == qp.RC, false })(p, d)
 	}},
 	{name: "rate limits", after: func(p *Plan, d Dice) {
-		end(func(d Dice, e *EndPlan) { e.Cfg.RateLimit = Pick[uint32](d, 10_000, 200_000, 1_000_000, 10_000_000) })(p, d)
+		end(func(d Dice, e *EndPlan) {
+			e.Cfg.RateLimit = Pick[uint32](d, 10_000, 200_000, 1_000_000, 10_000_000)
+		})(p, d)
 		end(func(d Dice, e *EndPlan) { e.Cfg.Timeout = p.timeout(200_000_000) })(p, d)
 	}},
 	{name: "deep", after: func(p *Plan, d Dice) { p.depth(d, 64, qp.MaxRdAtomic) }},
 	{name: "shallow", after: func(p *Plan, d Dice) { p.depth(d, 1, 1) }},
-	{name: "end of the PSNs", after: end(func(d Dice, e *EndPlan) { e.Cfg.PSN = wire.PSN(0).Add(uint32(1<<24 - d.IntN(40))) })},
+	{name: "end of the PSNs", after: end(func(d Dice, e *EndPlan) {
+		e.Cfg.PSN = wire.PSN(0).Add(uint32(1<<24 - d.IntN(40)))
+	})},
 	{name: "small queues", after: end(func(d Dice, e *EndPlan) {
 		e.Cfg.Cap.MaxSendWR, e.Cfg.Cap.MaxRecvWR = uint32(d.between(1, 3)), uint32(d.between(1, 3))
 	})},
-	{name: "slow receivers", after: end(func(d Dice, e *EndPlan) { e.RecvFirst, e.RecvEvery = 0, qp.Time(d.between(10, 60))*Microsecond })},
+	{name: "slow receivers", after: end(func(d Dice, e *EndPlan) {
+		e.RecvFirst, e.RecvEvery = 0, qp.Time(d.between(10, 60))*Microsecond
+	})},
 	{name: "impatient", after: end(func(d Dice, e *EndPlan) { e.Cfg.RNRRetry = uint8(d.between(1, 3)) })},
 	{name: "few retries", after: end(func(d Dice, e *EndPlan) { e.Cfg.RetryCnt = uint8(d.between(1, 3)) })},
 	{name: "shared completion queues", after: end(func(d Dice, e *EndPlan) { e.Cfg.SharedCQ = true })},
@@ -241,7 +252,12 @@ var features = []feature{
 	}},
 	{name: "interventions", after: func(p *Plan, d Dice) {
 		for range d.between(1, 4) {
-			p.Acts = append(p.Acts, Act{At: qp.Time(d.IntN(int(500 * Microsecond))), Conn: d.IntN(len(p.Conns)), Side: d.IntN(2), Kind: ActKind(d.IntN(4))})
+			p.Acts = append(p.Acts, Act{
+				At:   qp.Time(d.IntN(int(500 * Microsecond))),
+				Conn: d.IntN(len(p.Conns)),
+				Side: d.IntN(2),
+				Kind: ActKind(d.IntN(4)),
+			})
 		}
 	}},
 }
@@ -305,7 +321,8 @@ func NewCrowd(seed uint64) *Plan {
 // plain takes from an end what only features are to give it.
 func (e *EndPlan) plain() {
 	c := &e.Cfg
-	c.RateLimit, c.RNRRetry, c.TrafficClass, c.SQSigAll, c.SharedCQ, c.WholeMessages, c.Selective = 0, 0, 0, false, false, false, false
+	c.RateLimit, c.RNRRetry, c.TrafficClass, c.SQSigAll, c.SharedCQ, c.WholeMessages, c.Selective = 0, 0, 0, false,
+		false, false, false
 	c.Cap.MaxSendWR, c.Cap.MaxRecvWR = 64, 64
 	e.RecvFirst, e.RecvEvery = 64, Microsecond
 	for i := range e.Ops {

@@ -20,7 +20,8 @@ func TestUCMessages(t *testing.T) {
 		a, b := s.Pair(QPConfig{Type: qp.UC, MTU: mtu, PSN: 0xfffffd}, QPConfig{Type: qp.UC, MTU: mtu})
 		m := mtu.Bytes()
 		for _, n := range []int{0, 1, m - 1, m, m + 1, 3*m + 2} {
-			for _, wr := range []qp.SendWR{a.Send(0, n), With(a.Send(0, n), Immediate(3)), a.Write(0, n, b.Remote, 1), With(a.Write(0, n, b.Remote, 1), Immediate(4))} {
+			for _, wr := range []qp.SendWR{a.Send(0, n), With(a.Send(0, n), Immediate(3)), a.Write(0, n, b.Remote, 1),
+				With(a.Write(0, n, b.Remote, 1), Immediate(4))} {
 				b.posted = 0
 				if wr.Opcode != qp.WRWrite {
 					s.Receive(b, n)

@@ -54,7 +54,8 @@ func TestDatagram(t *testing.T) {
 			head := bytes.Clone(f.pkt[:f.head])
 			s.Arrive(f)
 			wc := s.Received(b, id, qp.WCSuccess)
-			if wc.ByteLen != uint32(n+40) || wc.SrcQP != a.QPN() || wc.Flags != qp.WCGRH|qp.WCWithImm || wc.Imm != 0xa1b2c3d4 || wc.PKeyIndex != 0 {
+			if wc.ByteLen != uint32(n+40) || wc.SrcQP != a.QPN() || wc.Flags != qp.WCGRH|qp.WCWithImm || wc.Imm != 0xa1b2c3d4 ||
+				wc.PKeyIndex != 0 {
 				t.Errorf("%+v", wc)
 			}
 			grh := b.Recv.Bytes[:40]

@@ -217,7 +217,8 @@ func (s *stream) content(o *op, k uint64, p *wire.Packet, bad func(string, ...an
 		bad("opcode should be %v", want)
 		return
 	}
-	if se := o.wr.Flags&qp.SendSolicited != 0 && last && (o.send() || o.is(qp.WRWriteWithImm)); p.BTH.Solicited() != se {
+	if se := o.wr.Flags&qp.SendSolicited != 0 && last &&
+		(o.send() || o.is(qp.WRWriteWithImm)); p.BTH.Solicited() != se {
 		bad("SE should be %v", se)
 	}
 	if s.from.Type() == qp.UC && p.BTH.AckReq() {
@@ -249,7 +250,8 @@ func (s *stream) content(o *op, k uint64, p *wire.Packet, bad func(string, ...an
 			bad("AtomicETH is not what was posted")
 		}
 	}
-	if h := p.FETH(); h != nil && (qp.Placement(h.Placement()) != o.wr.Flush.Placement || qp.Selectivity(h.Selectivity()) != o.wr.Flush.Selectivity) {
+	if h := p.FETH(); h != nil && (qp.Placement(h.Placement()) != o.wr.Flush.Placement ||
+		qp.Selectivity(h.Selectivity()) != o.wr.Flush.Selectivity) {
 		bad("FETH should be of %+v", o.wr.Flush)
 	}
 	if o.atomicWrite() && !bytes.Equal(p.Payload, binary.NativeEndian.AppendUint64(nil, o.wr.Swap)) {
@@ -419,7 +421,8 @@ func (s *stream) readReply(n uint64, p *wire.Packet, bad func(string, ...any)) {
 	to := min(from+s.mtu, o.length)
 	if len(p.Payload) != to-from {
 		bad("payload should be %d bytes", to-from)
-	} else if o.read() && o.length > 0 && !bytes.Equal(p.Payload, s.to.Node.span(s.to.Cfg.PD, o.wr.RKey, o.wr.RemoteAddr+uint64(from), to-from, 0)) {
+	} else if o.read() && o.length > 0 && !bytes.Equal(p.Payload,
+		s.to.Node.span(s.to.Cfg.PD, o.wr.RKey, o.wr.RemoteAddr+uint64(from), to-from, 0)) {
 		bad("payload is not what memory holds")
 	}
 	if p.Op.Has(wire.OpEnd) != (k+1 == s.pieceEnd(o, k)) {

@@ -32,7 +32,14 @@ func bound(t *testing.T, s *Script, access mr.Access) (a *End, p *Raw, w *mr.Win
 
 func bind(a *End, w *mr.Window, key uint32, off, n int, access mr.Access) qp.SendWR {
 	return qp.SendWR{Opcode: qp.WRBindMW, Flags: qp.SendSignaled,
-		Bind: &qp.BindInfo{WindowKey: w.RKey(), NewKey: key, LKey: a.Remote.LKey(), Addr: a.Remote.Addr(off), Length: uint64(n), Access: access}}
+		Bind: &qp.BindInfo{
+			WindowKey: w.RKey(),
+			NewKey:    key,
+			LKey:      a.Remote.LKey(),
+			Addr:      a.Remote.Addr(off),
+			Length:    uint64(n),
+			Access:    access,
+		}}
 }
 
 // through is a WRITE through a window.
@@ -151,7 +158,8 @@ func TestLocalAmongRetries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ids := []uint64{s.Post(a, a.Send(0, 10)), s.Post(a, bind(a, w, w.RKey()^1, 0, 10, mr.RemoteRead)), s.Post(a, a.Send(0, 2000)), s.Post(a, a.Read(0, 10, a.Remote, 0))}
+	ids := []uint64{s.Post(a, a.Send(0, 10)), s.Post(a, bind(a, w, w.RKey()^1, 0, 10, mr.RemoteRead)), s.Post(a, a.Send(0, 2000)),
+		s.Post(a, a.Read(0, 10, a.Remote, 0))}
 	for _, from := range []wire.PSN{0, 1, 2} {
 		s.Clear()
 		s.NoCompletions(a)

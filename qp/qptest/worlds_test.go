@@ -62,7 +62,8 @@ func report(t *testing.T, draw func(seed uint64) *Plan, seed uint64, err error) 
 		path = werr.Error()
 	}
 	lines := strings.SplitAfter(story.String(), "\n")
-	t.Errorf("seed %d: %v\nagain: go test ./qp/qptest -run %s -seed=%d\nthe smallest world with this failure: %v\n%sits end:\n%spackets: %s",
+	t.Errorf("seed %d: %v\nagain: go test ./qp/qptest -run %s -seed=%d\nthe smallest world with this failure: %v\n%sits end:\n"+
+		"%spackets: %s",
 		seed, err, t.Name(), seed, smallErr, small, strings.Join(lines[max(0, len(lines)-40):], ""), path)
 }
 

@@ -50,7 +50,11 @@ func (p *Plan) drawXRC(d Dice, m *mix, limit int) {
 	node, first := d.IntN(len(p.Nodes)), len(p.SRQs)
 	targets := d.between(1, 3)
 	for i := range targets + d.IntN(2) {
-		s := SRQPlan{Node: node, Init: qp.SRQInit{MaxWR: uint32(d.between(1, maxShared)), MaxSGE: uint32(d.between(1, 5)), XRCD: xrcDomain},
+		s := SRQPlan{Node: node, Init: qp.SRQInit{
+			MaxWR:  uint32(d.between(1, maxShared)),
+			MaxSGE: uint32(d.between(1, 5)),
+			XRCD:   xrcDomain,
+		},
 			First: d.IntN(maxShared + 1), Every: qp.Time(d.IntN(int(20*Microsecond)) + 1)}
 		if i >= targets {
 			s.Init.XRCD++
@@ -75,7 +79,12 @@ func (p *Plan) drawXRC(d Dice, m *mix, limit int) {
 			}
 		}
 		if d.Chance(0.2) {
-			act := Act{At: qp.Time(d.IntN(int(300 * Microsecond))), Conn: c, Side: d.IntN(2), Kind: Pick(d, ActError, ActReset, ActDestroy)}
+			act := Act{
+				At:   qp.Time(d.IntN(int(300 * Microsecond))),
+				Conn: c,
+				Side: d.IntN(2),
+				Kind: Pick(d, ActError, ActReset, ActDestroy),
+			}
 			p.Acts = append(p.Acts, act)
 		}
 	}

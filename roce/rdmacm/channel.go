@@ -95,12 +95,19 @@ func NewEventChannel(cfg *Config) (*EventChannel, error) {
 	if cfg == nil {
 		cfg = new(Config)
 	}
-	ch := &EventChannel{devices: slices.Clone(cfg.Devices), kind: cfg.Kind, opens: cfg.Open, born: cfg.Born, events: roce.NewEventSource[*Event]()}
+	ch := &EventChannel{
+		devices: slices.Clone(cfg.Devices),
+		kind:    cfg.Kind,
+		opens:   cfg.Open,
+		born:    cfg.Born,
+		events:  roce.NewEventSource[*Event](),
+	}
 	if ch.kind == "" {
 		ch.kind = "udp"
 	}
 	if kinds := []string{"udp", "packet", "xdp", "auto", "verbs"}; !slices.Contains(kinds, ch.kind) {
-		return nil, fmt.Errorf("rdmacm: %w: Config.Kind %q, want one of %s", ErrInvalid, ch.kind, strings.Join(kinds, ", "))
+		return nil, fmt.Errorf("rdmacm: %w: Config.Kind %q, want one of %s",
+			ErrInvalid, ch.kind, strings.Join(kinds, ", "))
 	}
 	if len(ch.devices) > 0 && ch.opens != nil {
 		return nil, fmt.Errorf("rdmacm: %w: Config has both Devices and Open", ErrInvalid)

@@ -203,7 +203,8 @@ func (id *ID) Reject(private []byte) error {
 		return id.step(callReject)
 	}
 	if len(private) > MaxRejectData {
-		return fail("Reject", fmt.Errorf("%w: %d bytes of private data, at most %d fit", ErrInvalid, len(private), MaxRejectData))
+		return fail("Reject", fmt.Errorf("%w: %d bytes of private data, at most %d fit",
+			ErrInvalid, len(private), MaxRejectData))
 	}
 	id.answered()
 	id.one().reject(wire.CMRejConsumer, private)
@@ -289,7 +290,11 @@ func (id *ID) response(param ConnParam) {
 
 // refusal is the event of a peer that refuses.
 func refusal(reason int, private []byte) *Event {
-	return &Event{Status: reason, Err: errors.New(refuses(wire.CMRejReason(reason))), Param: ConnParam{PrivateData: private}}
+	return &Event{
+		Status: reason,
+		Err:    errors.New(refuses(wire.CMRejReason(reason))),
+		Param:  ConnParam{PrivateData: private},
+	}
 }
 
 // parted takes in that the connection has ended, by what. The caller has the lock.

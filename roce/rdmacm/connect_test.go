@@ -15,17 +15,29 @@ func TestConnect(t *testing.T) {
 		l := b.listener(PSTCP, 7471)
 		active := a.resolved(PSTCP, b.at(7471))
 		a.pair(active)
-		require.NoError(t, active.Connect(&ConnParam{PrivateData: []byte("hello"), ResponderResources: 3, InitiatorDepth: 4, RetryCount: 5, RNRRetryCount: 6}))
+		require.NoError(t, active.Connect(&ConnParam{
+			PrivateData:        []byte("hello"),
+			ResponderResources: 3,
+			InitiatorDepth:     4,
+			RetryCount:         5,
+			RNRRetryCount:      6,
+		}))
 		req := b.next(EventConnectRequest)
 		require.Same(t, l, req.Listener)
 		require.Len(t, req.Param.PrivateData, MaxConnectData)
 		require.Equal(t, "hello\x00", string(req.Param.PrivateData[:6]))
-		require.Equal(t, [4]uint8{4, 3, 5, 6}, [4]uint8{req.Param.ResponderResources, req.Param.InitiatorDepth, req.Param.RetryCount, req.Param.RNRRetryCount})
+		require.Equal(t, [4]uint8{4, 3, 5, 6}, [4]uint8{req.Param.ResponderResources, req.Param.InitiatorDepth, req.Param.RetryCount,
+			req.Param.RNRRetryCount})
 		passive := req.ID
 		require.Equal(t, b.at(7471), passive.LocalAddr())
 		require.Equal(t, active.LocalAddr(), passive.PeerAddr())
 		b.pair(passive)
-		require.NoError(t, passive.Accept(&ConnParam{PrivateData: []byte("welcome"), ResponderResources: 2, InitiatorDepth: 9, RNRRetryCount: 1}))
+		require.NoError(t, passive.Accept(&ConnParam{
+			PrivateData:        []byte("welcome"),
+			ResponderResources: 2,
+			InitiatorDepth:     9,
+			RNRRetryCount:      1,
+		}))
 		est := a.next(EventEstablished)
 		require.Len(t, est.Param.PrivateData, MaxAcceptData)
 		require.Equal(t, "welcome\x00", string(est.Param.PrivateData[:8]))

@@ -20,7 +20,14 @@ func datagram(t *testing.T, from, to *host, q, at *roce.QP, d *DatagramParam, te
 	ah, err := from.pd.CreateAH(bg, d.AH)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, from.pd.DestroyAH(ah)) }()
-	require.NoError(t, q.PostSend(roce.SendWR{Opcode: roce.WRSend, Flags: roce.SendInline, Inline: []byte(text), AH: ah, RemoteQPN: d.QPN, RemoteQKey: d.QKey}))
+	require.NoError(t, q.PostSend(roce.SendWR{
+		Opcode:     roce.WRSend,
+		Flags:      roce.SendInline,
+		Inline:     []byte(text),
+		AH:         ah,
+		RemoteQPN:  d.QPN,
+		RemoteQKey: d.QKey,
+	}))
 	var wc [1]roce.WC
 	for _, h := range []*host{from, to} {
 		_, err = h.cq.Wait(bg, wc[:])

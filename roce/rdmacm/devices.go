@@ -235,7 +235,8 @@ func (ch *EventChannel) open(addr netip.Addr) (*agent, error) {
 		return nil, fmt.Errorf("%w: Config.Open of %v has returned no device", ErrInvalid, addr)
 	}
 	if _, ok := rowOf(dev, gidOf(addr)); !ok {
-		return nil, fmt.Errorf("%w: Config.Open of %v has returned %s, which has another address", ErrInvalid, addr, dev.Name())
+		return nil, fmt.Errorf("%w: Config.Open of %v has returned %s, which has another address",
+			ErrInvalid, addr, dev.Name())
 	}
 	return share(dev)
 }
@@ -265,7 +266,8 @@ func (ch *EventChannel) bound(addr netip.Addr) (*agent, error) {
 // inZone says whether a link-local address is of the device's interface, as far as either is known.
 func inZone(dev *roce.Device, addr netip.Addr) bool {
 	info := dev.PortInfo()
-	return addr.Zone() == "" || info.Interface == "" || addr.Zone() == info.Interface || addr.Zone() == fmt.Sprint(info.Index)
+	return addr.Zone() == "" || info.Interface == "" || addr.Zone() == info.Interface ||
+		addr.Zone() == fmt.Sprint(info.Index)
 }
 
 // isLocal is an error unless an interface of this machine has the address.
@@ -275,7 +277,8 @@ func isLocal(addr netip.Addr) error {
 		return err
 	}
 	for _, a := range list {
-		if n, ok := a.(*net.IPNet); ok && (n.IP.Equal(addr.AsSlice()) || n.IP.IsLoopback() && n.Contains(addr.AsSlice())) {
+		if n, ok := a.(*net.IPNet); ok && (n.IP.Equal(addr.AsSlice()) ||
+			n.IP.IsLoopback() && n.Contains(addr.AsSlice())) {
 			return nil
 		}
 	}
@@ -421,7 +424,8 @@ func (a *agent) wayFrom(src, dst netip.Addr) (path, error) {
 // by is the way by a route, with the largest path MTU that it and the device take.
 func (a *agent) by(r route.Route, dst netip.Addr) (path, error) {
 	if r.MTU() == 0 {
-		return path{}, fmt.Errorf("%w: the route to %v takes IP packets of %d bytes, too short for RoCE's smallest path MTU", ErrUnreachable, dst, r.NetMTU)
+		return path{}, fmt.Errorf("%w: the route to %v takes IP packets of %d bytes, too short for RoCE's "+
+			"smallest path MTU", ErrUnreachable, dst, r.NetMTU)
 	}
 	return path{agent: a, local: r.Source, remote: dst, mtu: min(r.MTU(), a.dev.QueryPort().ActiveMTU)}, nil
 }

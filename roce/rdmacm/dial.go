@@ -67,7 +67,8 @@ func lookup(ctx context.Context, address string) ([]netip.AddrPort, error) {
 	}
 	port, err := net.DefaultResolver.LookupPort(ctx, "tcp", service)
 	if err != nil {
-		return nil, fmt.Errorf("%w: port %q, want a number of 16 bits or the name of a service: %w", ErrInvalid, service, err)
+		return nil, fmt.Errorf("%w: port %q, want a number of 16 bits or the name of a service: %w",
+			ErrInvalid, service, err)
 	}
 	addrs := []netip.Addr{netip.IPv6Unspecified()}
 	if host != "" {

@@ -156,7 +156,11 @@ func (h *host) resolved(space PortSpace, to netip.AddrPort) *ID {
 // pair gives the ID a queue pair with room for a few messages.
 func (h *host) pair(id *ID) *roce.QP {
 	h.t.Helper()
-	q, err := id.CreateQP(h.pd, roce.QPInitAttr{SendCQ: h.cq, SQSigAll: true, Cap: roce.QPCap{MaxSendWR: 8, MaxRecvWR: 8, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: 64}})
+	q, err := id.CreateQP(h.pd, roce.QPInitAttr{
+		SendCQ:   h.cq,
+		SQSigAll: true,
+		Cap:      roce.QPCap{MaxSendWR: 8, MaxRecvWR: 8, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: 64},
+	})
 	require.NoError(h.t, err)
 	return q
 }

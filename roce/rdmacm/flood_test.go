@@ -184,7 +184,8 @@ func TestPlaces(t *testing.T) {
 		of, asks int
 		accepted uint64 // so far
 		want     [3]int
-	}{{0, 100, 8, [3]int{8, 0, 0}}, {1, 3, 11, [3]int{5, 3, 0}}, {0, 50, 11, [3]int{5, 3, 0}}, {1, 100, 12, [3]int{4, 4, 0}}, {2, 1, 13, [3]int{2: 1}}} {
+	}{{0, 100, 8, [3]int{8, 0, 0}}, {1, 3, 11, [3]int{5, 3, 0}}, {0, 50, 11, [3]int{5, 3, 0}}, {1, 100, 12, [3]int{4, 4, 0}},
+		{2, 1, 13, [3]int{2: 1}}} {
 		for range step.asks {
 			asked++
 			strangers[step.of].request(b, 99, 1000+asked)

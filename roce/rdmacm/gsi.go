@@ -78,7 +78,12 @@ type gsi struct {
 // has one, and ErrNotSupported if it cannot have one.
 func openGSI(dev *roce.Device) (g *gsi, err error) {
 	kind := dev.PortInfo().Kind
-	g = &gsi{dev: dev, slow: kind != "udp" && kind != "pipe", ways: make(map[cm.Path]*handle), answers: make(chan found, 2*gsiAsking)}
+	g = &gsi{
+		dev:     dev,
+		slow:    kind != "udp" && kind != "pipe",
+		ways:    make(map[cm.Path]*handle),
+		answers: make(chan found, 2*gsiAsking),
+	}
 	g.find = g.search
 	defer func() {
 		if err != nil {
@@ -98,7 +103,13 @@ func openGSI(dev *roce.Device) (g *gsi, err error) {
 		return g, err
 	}
 	g.qp, err = g.pd.CreateQP(roce.QPInitAttr{Type: roce.GSI, SendCQ: g.cq,
-		Cap: roce.QPCap{MaxSendWR: gsiSends, MaxRecvWR: gsiRecvs, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: wire.MADLen}})
+		Cap: roce.QPCap{
+			MaxSendWR:     gsiSends,
+			MaxRecvWR:     gsiRecvs,
+			MaxSendSGE:    1,
+			MaxRecvSGE:    1,
+			MaxInlineData: wire.MADLen,
+		}})
 	if err != nil {
 		return g, err
 	}
@@ -158,7 +169,8 @@ func (g *gsi) completed(wc *roce.WC, take func(w cm.Path, mad []byte)) error {
 		return nil
 	}
 	slot := g.mr.Bytes()[int(wc.WRID)*gsiSlot:][:gsiSlot]
-	if attr, err := roce.AHAttrFromWC(wc, slot[:roce.GRHSize]); err == nil && wc.Status == roce.WCSuccess && wc.ByteLen == gsiSlot {
+	if attr, err := roce.AHAttrFromWC(wc, slot[:roce.GRHSize]); err == nil && wc.Status == roce.WCSuccess &&
+		wc.ByteLen == gsiSlot {
 		to, _ := qp.GRHDestination(slot)
 		take(cm.Path{Local: to, Remote: attr.DGID}, slot[roce.GRHSize:])
 	}

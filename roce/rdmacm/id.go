@@ -62,7 +62,8 @@ func (ch *EventChannel) CreateID(space PortSpace) (*ID, error) {
 	case space == PSIPoIB:
 		return nil, fmt.Errorf("rdmacm: CreateID: %w: %v is of InfiniBand alone", ErrNotSupported, space)
 	case portSpaceNames[space] == "":
-		return nil, fmt.Errorf("rdmacm: CreateID: %w: port space 0x%04x, want PSTCP, PSUDP or PSIB", ErrInvalid, uint16(space))
+		return nil, fmt.Errorf("rdmacm: CreateID: %w: port space 0x%04x, want PSTCP, PSUDP or PSIB",
+			ErrInvalid, uint16(space))
 	}
 	if err := ch.enter(); err != nil {
 		return nil, fmt.Errorf("rdmacm: CreateID: %w", err)
@@ -185,7 +186,8 @@ func (id *ID) AddressVector() (roce.AHAttr, roce.MTU, error) {
 		return roce.AHAttr{}, 0, fail("AddressVector", ErrClosed)
 	}
 	if a == nil || id.path == (cm.Path{}) {
-		return roce.AHAttr{}, 0, fail("AddressVector", fmt.Errorf("%w: the ID is in the state %v, and has no peer", ErrState, id.state))
+		return roce.AHAttr{}, 0, fail("AddressVector", fmt.Errorf("%w: the ID is in the state %v, and has no peer",
+			ErrState, id.state))
 	}
 	return addressVector(a.dev, id.path), id.mtu, nil
 }
@@ -333,7 +335,8 @@ func (id *ID) deviceGone(c cmID) {
 		c.close()
 		c.at().release()
 	default:
-		id.happened(removed, new(Event).errno(syscall.ENODEV, fmt.Errorf("%w: device %s is gone", ErrUnreachable, c.at().dev.Name())))
+		id.happened(removed, new(Event).errno(syscall.ENODEV, fmt.Errorf("%w: device %s is gone",
+			ErrUnreachable, c.at().dev.Name())))
 	}
 }
 

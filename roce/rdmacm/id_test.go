@@ -71,7 +71,8 @@ func TestOwnQueuePair(t *testing.T) {
 		require.ErrorIs(t, active.Connect(nil), ErrInvalid)
 		qa := make(a)
 		raise(active, qa, roce.StateInit)
-		require.NoError(t, active.Connect(&ConnParam{QPN: qa.QPN(), RetryCount: 7, RNRRetryCount: 7, ResponderResources: 1, InitiatorDepth: 1}))
+		require.NoError(t, active.Connect(&ConnParam{QPN: qa.QPN(), RetryCount: 7, RNRRetryCount: 7, ResponderResources: 1,
+			InitiatorDepth: 1}))
 		passive := b.next(EventConnectRequest).ID
 		qb := make(b)
 		raise(passive, qb, roce.StateInit, roce.StateRTR, roce.StateRTS)
@@ -226,14 +227,19 @@ func TestMistakes(t *testing.T) {
 
 	id := a.id(PSTCP)
 	for says, call := range map[string]func() error{
-		"rdmacm: Listen: not allowed in this state: the ID is in the state IDLE, it must be ADDR_BOUND": func() error { return id.Listen(0) },
-		"it must be ADDR_RESOLVED":                       func() error { return id.ResolveRoute(0) },
-		"it must be ROUTE_RESOLVED":                      func() error { return id.Connect(nil) },
-		"it must be REQUESTED":                           func() error { return id.Accept(nil) },
-		"it must be RESPONDED or REQUESTED":              func() error { return id.Reject(nil) },
-		"it must be RESPONDED or ACCEPTED":               id.Establish,
-		"it must be ACCEPTED or ESTABLISHED":             id.Disconnect,
-		"has no device: resolve an address first":        func() error { _, err := id.CreateQP(a.pd, roce.QPInitAttr{SendCQ: a.cq}); return err },
+		"rdmacm: Listen: not allowed in this state: the ID is in the state IDLE, it must be ADDR_BOUND": func() error {
+			return id.Listen(0)
+		},
+		"it must be ADDR_RESOLVED":           func() error { return id.ResolveRoute(0) },
+		"it must be ROUTE_RESOLVED":          func() error { return id.Connect(nil) },
+		"it must be REQUESTED":               func() error { return id.Accept(nil) },
+		"it must be RESPONDED or REQUESTED":  func() error { return id.Reject(nil) },
+		"it must be RESPONDED or ACCEPTED":   id.Establish,
+		"it must be ACCEPTED or ESTABLISHED": id.Disconnect,
+		"has no device: resolve an address first": func() error {
+			_, err := id.CreateQP(a.pd, roce.QPInitAttr{SendCQ: a.cq})
+			return err
+		},
 		"ack timeout 32, want 0 to 31":                   func() error { return id.SetAckTimeout(32) },
 		"want an address and a port":                     func() error { return id.ResolveAddr(netip.AddrPort{}, a.at(0), 0) },
 		"192.0.2.1: none of the devices has it: pipe:":   func() error { return id.BindAddr(netip.MustParseAddrPort("192.0.2.1:1")) },
@@ -244,16 +250,29 @@ func TestMistakes(t *testing.T) {
 		require.ErrorContains(t, call(), says)
 	}
 	require.NoError(t, id.Close())
-	for _, call := range []func() error{id.Establish, id.Disconnect, func() error { return id.BindAddr(a.at(1)) }, func() error { return id.SetTOS(1) },
-		func() error { return id.ResolveAddr(a.at(0), a.at(5), 0) }, func() error { return id.JoinMulticast(netip.MustParseAddr("224.0.0.9"), false, nil) },
-		func() error { _, _, err := id.InitQPAttr(roce.StateInit); return err }, func() error { _, _, err := id.AddressVector(); return err },
-		func() error { return id.LeaveMulticast(a.addr) }, func() error { _, err := id.CreateQP(a.pd, roce.QPInitAttr{SendCQ: a.cq}); return err }} {
+	for _, call := range []func() error{
+		id.Establish,
+		id.Disconnect,
+		func() error { return id.BindAddr(a.at(1)) },
+		func() error { return id.SetTOS(1) },
+		func() error { return id.ResolveAddr(a.at(0), a.at(5), 0) },
+		func() error { return id.JoinMulticast(netip.MustParseAddr("224.0.0.9"), false, nil) },
+		func() error { _, _, err := id.InitQPAttr(roce.StateInit); return err },
+		func() error { _, _, err := id.AddressVector(); return err },
+		func() error { return id.LeaveMulticast(a.addr) },
+		func() error { _, err := id.CreateQP(a.pd, roce.QPInitAttr{SendCQ: a.cq}); return err },
+	} {
 		require.ErrorIs(t, call(), ErrClosed)
 	}
 	require.NoError(t, id.Close())
+}
 
+// TestMistakesBeforeConnect: so do those of an ID whose route is known.
+func TestMistakesBeforeConnect(t *testing.T) {
+	na, _ := wires["pipe"]()
+	a := newHost(t, na, nil)
 	ready := a.resolved(PSTCP, netip.MustParseAddrPort("10.0.0.77:1"))
-	_, err = ready.CreateQP(nil, roce.QPInitAttr{SendCQ: a.cq})
+	_, err := ready.CreateQP(nil, roce.QPInitAttr{SendCQ: a.cq})
 	require.ErrorContains(t, err, "the protection domain is not of the ID's device")
 	_, err = ready.CreateQP(a.pd, roce.QPInitAttr{Type: roce.UD, SendCQ: a.cq})
 	require.ErrorContains(t, err, "a queue pair of type UD in RDMA_PS_TCP")

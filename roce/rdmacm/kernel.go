@@ -113,8 +113,8 @@ func (k *kernel) mustBeOn(cm *librdmacm.ID) error {
 	if want := k.a.dev.Name(); name == want || fmt.Sprintf("%s/%d", name, port) == want {
 		return nil
 	}
-	return fmt.Errorf("%w: the kernel's rdma_cm takes the address %v for %s/%d, the ID is on %s", ErrInvalid, cm.LocalAddr().Addr(),
-		name, port, k.a.dev.Name())
+	return fmt.Errorf("%w: the kernel's rdma_cm takes the address %v for %s/%d, the ID is on %s",
+		ErrInvalid, cm.LocalAddr().Addr(), name, port, k.a.dev.Name())
 }
 
 // errNoUC says what librdmacm does not do.
@@ -261,8 +261,9 @@ func (c *kernelID) meet() {
 // own is what this side says, in the library's words.
 func (c *kernelID) own(private []byte) *librdmacm.Param {
 	p := &c.id.own
-	return &librdmacm.Param{PrivateData: private, QPN: p.QPN, ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
-		FlowControl: p.FlowControl, RetryCount: p.RetryCount, RNRRetryCount: p.RNRRetryCount, SRQ: p.SRQ}
+	return &librdmacm.Param{PrivateData: private, QPN: p.QPN, ResponderResources: p.ResponderResources,
+		InitiatorDepth: p.InitiatorDepth, FlowControl: p.FlowControl, RetryCount: p.RetryCount,
+		RNRRetryCount: p.RNRRetryCount, SRQ: p.SRQ}
 }
 
 func (c *kernelID) connect(private []byte) error {
@@ -306,7 +307,8 @@ func (c *kernelID) answer(a *cm.Answer) error {
 	case a.Status != wire.CMSidrOK:
 		return inState(c.cm().Reject(a.Private))
 	case a.QKey != UDPQKey:
-		return fmt.Errorf("%w: ConnParam.QKey 0x%x: the kernel's rdma_cm tells the Q_Key 0x%x", ErrNotSupported, a.QKey, UDPQKey)
+		return fmt.Errorf("%w: ConnParam.QKey 0x%x: the kernel's rdma_cm tells the Q_Key 0x%x",
+			ErrNotSupported, a.QKey, UDPQKey)
 	}
 	return inState(c.cm().Accept(&librdmacm.Param{PrivateData: a.Private, QPN: a.QPN}))
 }
@@ -340,7 +342,8 @@ func (c *kernelID) attr(to roce.QPState, _ roce.QPType) (roce.QPAttr, roce.AttrM
 	}
 	row, ok := rowOf(c.a.dev, a.SGID)
 	if !ok {
-		return roce.QPAttr{}, 0, fmt.Errorf("%w: device %s does not have the address %v", ErrUnreachable, c.a.dev.Name(), a.SGID)
+		return roce.QPAttr{}, 0, fmt.Errorf("%w: device %s does not have the address %v",
+			ErrUnreachable, c.a.dev.Name(), a.SGID)
 	}
 	a.AV.SGIDIndex, a.AccessFlags = row, init.AccessFlags
 	if c.asked != nil {
@@ -433,6 +436,7 @@ func (c *kernelID) established(e *librdmacm.Event, ev *Event) {
 
 // paramFrom is what a peer says.
 func paramFrom(p *librdmacm.Param) ConnParam {
-	return ConnParam{PrivateData: p.PrivateData, ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
-		FlowControl: p.FlowControl, RetryCount: p.RetryCount, RNRRetryCount: p.RNRRetryCount, SRQ: p.SRQ, QPN: p.QPN}
+	return ConnParam{PrivateData: p.PrivateData, ResponderResources: p.ResponderResources,
+		InitiatorDepth: p.InitiatorDepth, FlowControl: p.FlowControl, RetryCount: p.RetryCount,
+		RNRRetryCount: p.RNRRetryCount, SRQ: p.SRQ, QPN: p.QPN}
 }

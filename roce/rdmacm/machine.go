@@ -50,8 +50,8 @@ func newMachine(a *agent) (*machine, error) {
 	}
 	attr := dev.Query()
 	m := &machine{a: a, gsi: g, done: make(chan struct{}), wake: make(chan struct{}, 1), ids: make(map[*machineID]bool)}
-	m.cm = cm.New(cm.Config{Rand: rand.Uint64, CAGUID: attr.NodeGUID, MTU: dev.QueryPort().ActiveMTU, AckDelay: attr.LocalCAAckDelay,
-		RdAtomic: uint8(min(attr.MaxQPRdAtom, attr.MaxQPInitRdAtom, MaxRdAtomic-1))})
+	m.cm = cm.New(cm.Config{Rand: rand.Uint64, CAGUID: attr.NodeGUID, MTU: dev.QueryPort().ActiveMTU,
+		AckDelay: attr.LocalCAAckDelay, RdAtomic: uint8(min(attr.MaxQPRdAtom, attr.MaxQPInitRdAtom, MaxRdAtomic-1))})
 	m.unwatch = dev.OnEvent(m.happened)
 	go m.run()
 	return m, nil
@@ -178,7 +178,8 @@ func (m *machine) do(f func(m *cm.Machine) error) error {
 		}
 	}()
 	err := f(m.cm)
-	for _, e := range [...]struct{ theirs, ours error }{{cm.ErrInvalid, ErrInvalid}, {cm.ErrState, ErrState}, {cm.ErrClosed, ErrState},
+	for _, e := range [...]struct{ theirs, ours error }{{cm.ErrInvalid, ErrInvalid}, {cm.ErrState, ErrState},
+		{cm.ErrClosed, ErrState},
 		{cm.ErrInUse, errTaken}, {cm.ErrLimit, roce.ErrLimit}} {
 		if errors.Is(err, e.theirs) {
 			return fmt.Errorf("%w: %w", e.ours, err)

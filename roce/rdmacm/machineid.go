@@ -233,7 +233,13 @@ func (c *machineID) disconnect() {
 
 func (c *machineID) ask(private []byte) error {
 	id := c.id
-	q := cm.ResolveParams{ServiceID: id.service(id.peer.Port()), Path: id.path, SrcPort: id.local.Port(), Private: private, Context: c}
+	q := cm.ResolveParams{
+		ServiceID: id.service(id.peer.Port()),
+		Path:      id.path,
+		SrcPort:   id.local.Port(),
+		Private:   private,
+		Context:   c,
+	}
 	return c.do(func(m *cm.Machine) (err error) {
 		c.query, err = m.Resolve(now(), &q)
 		return err
@@ -272,8 +278,8 @@ func (c *machineID) attr(to roce.QPState, t roce.QPType) (roce.QPAttr, roce.Attr
 		return roce.QPAttr{}, 0, c.id.notYet()
 	}
 	if to == roce.StateRTS {
-		attr := roce.QPAttr{State: roce.StateRTS, SQPSN: n.SQPSN, Timeout: n.Timeout, RetryCnt: n.RetryCnt, RNRRetry: n.RNRRetry,
-			MaxRdAtomic: n.MaxRdAtomic}
+		attr := roce.QPAttr{State: roce.StateRTS, SQPSN: n.SQPSN, Timeout: n.Timeout, RetryCnt: n.RetryCnt,
+			RNRRetry: n.RNRRetry, MaxRdAtomic: n.MaxRdAtomic}
 		mask := roce.AttrState | roce.AttrSQPSN
 		if t == roce.RC {
 			mask |= roce.AttrTimeout | roce.AttrRetryCnt | roce.AttrRNRRetry | roce.AttrMaxRdAtomic
@@ -281,7 +287,8 @@ func (c *machineID) attr(to roce.QPState, t roce.QPType) (roce.QPAttr, roce.Attr
 		return attr, mask, nil
 	}
 	if _, ok := rowOf(c.a.dev, n.Path.Local); !ok {
-		return roce.QPAttr{}, 0, fmt.Errorf("%w: device %s has lost the address %v", ErrUnreachable, c.a.dev.Name(), n.Path.Local)
+		return roce.QPAttr{}, 0, fmt.Errorf("%w: device %s has lost the address %v",
+			ErrUnreachable, c.a.dev.Name(), n.Path.Local)
 	}
 	// The rights follow from what was said since INIT.
 	attr := roce.QPAttr{State: roce.StateRTR, PathMTU: n.PathMTU, DestQPN: n.DestQPN, RQPSN: n.RQPSN,

@@ -55,10 +55,12 @@ func (id *ID) mayCreateQP(pd *roce.PD, t roce.QPType) error {
 	case id.own.QPN != 0 && slices.Contains(said, id.state):
 		return fmt.Errorf("%w: the peer was told the queue pair 0x%06x (ConnParam.QPN)", ErrState, id.own.QPN)
 	case a == nil || id.state == listening || id.state == addrQuery:
-		return fmt.Errorf("%w: the ID is in the state %v and has no device: resolve an address first", ErrState, id.state)
+		return fmt.Errorf("%w: the ID is in the state %v and has no device: resolve an address first",
+			ErrState, id.state)
 	case pd == nil || pd.Device() != a.dev:
 		return fmt.Errorf("%w: the protection domain is not of the ID's device %s", ErrInvalid, a.dev.Name())
-	case t == roce.UD != id.datagrams() && (id.space != PSIB || id.sidr) || t != 0 && t != roce.RC && t != roce.UC && t != roce.UD:
+	case t == roce.UD != id.datagrams() && (id.space != PSIB || id.sidr) || t != 0 && t != roce.RC && t != roce.UC &&
+		t != roce.UD:
 		return fmt.Errorf("%w: a queue pair of type %v in %v", ErrInvalid, t, id.space)
 	}
 	return nil

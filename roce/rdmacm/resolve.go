@@ -43,7 +43,9 @@ func (h *hold) overlaps(o *hold) bool {
 	if h.peer.IsValid() && o.peer.IsValid() && h.peer != o.peer {
 		return false
 	}
-	if h.devices != nil && o.devices != nil && !slices.ContainsFunc(h.devices, func(d *roce.Device) bool { return slices.Contains(o.devices, d) }) {
+	if h.devices != nil && o.devices != nil && !slices.ContainsFunc(h.devices, func(d *roce.Device) bool {
+		return slices.Contains(o.devices, d)
+	}) {
 		return false
 	}
 	if h.addr.Is4() != o.addr.Is4() {
@@ -65,7 +67,8 @@ func takePort(space PortSpace, port uint16, h *hold) (uint16, error) {
 	if port != 0 {
 		k := portKey{space, port}
 		if !free(k, h) {
-			return 0, fmt.Errorf("%w: port %d of %v on %v: another ID of this process has it", errTaken, port, space, h.addr)
+			return 0, fmt.Errorf("%w: port %d of %v on %v: another ID of this process has it",
+				errTaken, port, space, h.addr)
 		}
 		ports.taken[k] = append(ports.taken[k], h)
 		return port, nil
@@ -79,7 +82,8 @@ func takePort(space PortSpace, port uint16, h *hold) (uint16, error) {
 			return k.port, nil
 		}
 	}
-	return 0, fmt.Errorf("%w: all ports of %v from %d to %d on %v are taken, or by connections to the same peer", ErrBusy, space, minEphemeral, maxEphemeral, h.addr)
+	return 0, fmt.Errorf("%w: all ports of %v from %d to %d on %v are taken, or by connections to the same peer",
+		ErrBusy, space, minEphemeral, maxEphemeral, h.addr)
 }
 
 func free(k portKey, h *hold) bool {
@@ -95,7 +99,8 @@ func listenPort(space PortSpace, port uint16, h *hold) error {
 	h.listening = true
 	if !free(portKey{space, port}, h) {
 		h.listening = false
-		return fmt.Errorf("%w: port %d of %v on %v: another ID of this process shares it", errTaken, port, space, h.addr)
+		return fmt.Errorf("%w: port %d of %v on %v: another ID of this process shares it",
+			errTaken, port, space, h.addr)
 	}
 	return nil
 }
@@ -244,7 +249,12 @@ func (id *ID) addrResolved(p path, err error) {
 // settle gives the ID the local address of its way: a port if it has none, and of all addresses the
 // one. The caller has the lock.
 func (id *ID) settle(p path) error {
-	h := &hold{addr: p.local.WithZone(""), devices: []*roce.Device{p.agent.dev}, peer: id.peer, reuse: id.options.reuseAddr}
+	h := &hold{
+		addr:    p.local.WithZone(""),
+		devices: []*roce.Device{p.agent.dev},
+		peer:    id.peer,
+		reuse:   id.options.reuseAddr,
+	}
 	if id.claim == nil {
 		port, err := takePort(id.space, p.port, h)
 		if err != nil {

@@ -30,8 +30,9 @@ const (
 	states
 )
 
-var stateNames = [...]string{"IDLE", "ADDR_BOUND", "ADDR_QUERY", "ADDR_RESOLVED", "ROUTE_QUERY", "ROUTE_RESOLVED", "LISTEN", "CONNECT",
-	"RESPONDED", "REQUESTED", "ACCEPTING", "ACCEPTED", "ESTABLISHED", "DISCONNECTING", "PEER_GONE", "DISCONNECT", "CLOSED"}
+var stateNames = [...]string{"IDLE", "ADDR_BOUND", "ADDR_QUERY", "ADDR_RESOLVED", "ROUTE_QUERY", "ROUTE_RESOLVED",
+	"LISTEN", "CONNECT", "RESPONDED", "REQUESTED", "ACCEPTING", "ACCEPTED", "ESTABLISHED", "DISCONNECTING", "PEER_GONE",
+	"DISCONNECT", "CLOSED"}
 
 func (s state) String() string { return stateNames[s] }
 
@@ -71,9 +72,10 @@ const (
 	inputs
 )
 
-var inputNames = [...]string{"BindAddr", "ResolveAddr", "ResolveRoute", "Listen", "Connect", "Accept", "Reject", "Establish", "Disconnect",
-	"Close", "address resolved", "address not resolved", "no address", "route resolved", "route not resolved", "REP", "ready", "SIDR done",
-	"REP sent", "failed", "RTU", "rejected", "unreachable", "DREQ", "DREP", "broken", "timewait exit", "device gone"}
+var inputNames = [...]string{"BindAddr", "ResolveAddr", "ResolveRoute", "Listen", "Connect", "Accept", "Reject",
+	"Establish", "Disconnect", "Close", "address resolved", "address not resolved", "no address", "route resolved",
+	"route not resolved", "REP", "ready", "SIDR done", "REP sent", "failed", "RTU", "rejected", "unreachable", "DREQ",
+	"DREP", "broken", "timewait exit", "device gone"}
 
 func (i input) String() string { return inputNames[i] }
 

@@ -139,7 +139,8 @@ func TestGone(t *testing.T) {
 // that is gone can be closed. When all are gone Accept says so.
 func TestGoneOneByOne(t *testing.T) {
 	w := netns.NewWire(t, 1500)
-	w.Right.IP(t, "link add second type veth peer name unused", "addr add 10.79.0.1/24 dev second", "link set second up", "link set unused up")
+	w.Right.IP(t, "link add second type veth peer name unused", "addr add 10.79.0.1/24 dev second", "link set second up",
+		"link set unused up")
 	a := newHostIn(t, w.Left, "udp:10.77.0.1")
 	var first, second *roce.Device
 	var err, err2 error

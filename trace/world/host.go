@@ -49,7 +49,14 @@ type Host struct {
 // keys, here too.
 func (w *World) AddHost(name string) *Host {
 	i := len(w.hosts)
-	h := &Host{Name: name, w: w, index: i, deadline: qp.Never, recorder: qp.NewRecorder(4096), batch: wire.NewBatch(1, 4096+128)}
+	h := &Host{
+		Name:     name,
+		w:        w,
+		index:    i,
+		deadline: qp.Never,
+		recorder: qp.NewRecorder(4096),
+		batch:    wire.NewBatch(1, 4096+128),
+	}
 	h.GID, _ = wire.ParseGID(fmt.Sprintf("::ffff:10.0.0.%d", i+1))
 	h.gids = []wire.GID{h.GID}
 	h.Keys = mr.NewTable(rand.New(rand.NewPCG(18, uint64(i))).Uint64)
@@ -60,7 +67,8 @@ func (w *World) AddHost(name string) *Host {
 		Rand: func() uint64 { count++; return count },
 		QPNs: wire.QPNSpace{Mask: wire.QPNMask &^ 0xff, Value: uint32(i+1) << 8}})
 	w.hosts = append(w.hosts, h)
-	w.play.Hosts = append(w.play.Hosts, HostInfo{name, h.GID.Addr().Unmap().String(), []QPInfo{}, []CQInfo{}, []RegionInfo{}})
+	w.play.Hosts = append(w.play.Hosts, HostInfo{name, h.GID.Addr().Unmap().String(), []QPInfo{}, []CQInfo{},
+		[]RegionInfo{}})
 	return h
 }
 
@@ -164,7 +172,8 @@ func (h *Host) RegMRIn(pd mr.PD, name string, bytes []byte, access mr.Access) *R
 	}
 	h.regions = append(h.regions, r)
 	info := &h.w.play.Hosts[h.index]
-	info.Regions = append(info.Regions, RegionInfo{name, fmt.Sprintf("0x%x", r.addr), len(bytes), r.Region.LKey(), r.Region.RKey(), accessWords(access)})
+	info.Regions = append(info.Regions, RegionInfo{name, fmt.Sprintf("0x%x", r.addr), len(bytes), r.Region.LKey(),
+		r.Region.RKey(), accessWords(access)})
 	h.w.moment()
 	return r
 }
@@ -182,7 +191,8 @@ func (h *Host) room(r *Region) error {
 	case h.MaxRegions > 0 && regions >= h.MaxRegions:
 		return fmt.Errorf("world: %d regions exist, the device has room for as many: %w", regions, mr.ErrFull)
 	case h.MaxPages > 0 && pages > h.MaxPages:
-		return fmt.Errorf("world: %d pages with this region's %d, the device's table has %d: %w", pages, r.pages(), h.MaxPages, mr.ErrFull)
+		return fmt.Errorf("world: %d pages with this region's %d, the device's table has %d: %w",
+			pages, r.pages(), h.MaxPages, mr.ErrFull)
 	}
 	return nil
 }

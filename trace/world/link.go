@@ -96,7 +96,14 @@ func (h *Host) Inject(bytes []byte) {
 // send has a packet arrive at the switch.
 func (w *World) send(from, to *Host, bytes []byte) {
 	f := &flight{from: from, to: to, bytes: bytes}
-	f.info = Packet{N: len(w.flights) + 1, From: from.index, To: -1, Sent: int64(w.Now()), Fate: UnderWay, Bytes: slices.Clone(bytes)}
+	f.info = Packet{
+		N:     len(w.flights) + 1,
+		From:  from.index,
+		To:    -1,
+		Sent:  int64(w.Now()),
+		Fate:  UnderWay,
+		Bytes: slices.Clone(bytes),
+	}
 	w.flights = append(w.flights, f)
 	if to == nil {
 		f.info.Fate = Lost

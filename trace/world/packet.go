@@ -20,7 +20,13 @@ func (w *World) describe() {
 	for _, f := range w.flights {
 		p := f.info
 		p.Bytes = f.bytes
-		t := trace.Packet{Record: trace.Record{Number: p.N, Time: p.Sent, Link: trace.LinkRaw, Length: len(p.Bytes), Data: p.Bytes}}
+		t := trace.Packet{Record: trace.Record{
+			Number: p.N,
+			Time:   p.Sent,
+			Link:   trace.LinkRaw,
+			Length: len(p.Bytes),
+			Data:   p.Bytes,
+		}}
 		t.Decode()
 		p.Describe(&t)
 		if finding := study.Add(&t).Finding; finding != nil && finding.Weight >= analysis.Wrong {
@@ -54,7 +60,8 @@ func (p *Packet) Describe(t *trace.Packet) {
 	p.Fields = []Field{}
 	t.EachField(func(f trace.Field) {
 		at := f.Bit / 8
-		p.Fields = append(p.Fields, Field{f.Layer, f.Name, at, fmt.Sprintf("%d-%d", f.Bit%8, f.Bit%8+f.Bits-1), (f.Bit+f.Bits+7)/8 - at, f.Text, f.Meaning})
+		p.Fields = append(p.Fields, Field{f.Layer, f.Name, at, fmt.Sprintf("%d-%d", f.Bit%8, f.Bit%8+f.Bits-1),
+			(f.Bit+f.Bits+7)/8 - at, f.Text, f.Meaning})
 	})
 }
 

@@ -46,7 +46,15 @@ func (h *Host) CreateQP(cq *CQ, init QPInit) *QP {
 	}
 	q := &QP{Host: h, send: cq, recv: init.RecvCQ}
 	var err error
-	q.QP, err = h.engine.CreateQP(qp.QPInit{Type: init.Type, PD: init.PD, SendCQ: cq.CQ, RecvCQ: init.RecvCQ.CQ, Cap: init.Cap, SQSigAll: init.SQSigAll, Context: q})
+	q.QP, err = h.engine.CreateQP(qp.QPInit{
+		Type:     init.Type,
+		PD:       init.PD,
+		SendCQ:   cq.CQ,
+		RecvCQ:   init.RecvCQ.CQ,
+		Cap:      init.Cap,
+		SQSigAll: init.SQSigAll,
+		Context:  q,
+	})
 	h.called("ibv_create_qp", typeName(init.Type), err)
 	if err != nil {
 		panic("world: " + err.Error()) // of the scenario: no change of a packet comes to this
@@ -100,9 +108,12 @@ func (q *QP) Modify(state qp.QPState, mask qp.AttrMask) error {
 
 // masks are the attributes that each step needs (section 5.1).
 var masks = map[qp.QPType]map[qp.QPState]qp.AttrMask{
-	qp.RC: {qp.StateInit: initMask | qp.AttrAccessFlags, qp.StateRTR: rtrMask | qp.AttrMaxDestRdAtomic | qp.AttrMinRNRTimer | qp.AttrSelectiveRepeat,
-		qp.StateRTS: qp.AttrSQPSN | qp.AttrTimeout | qp.AttrRetryCnt | qp.AttrRNRRetry | qp.AttrMaxRdAtomic | qp.AttrRateLimit},
-	qp.UC: {qp.StateInit: initMask | qp.AttrAccessFlags, qp.StateRTR: rtrMask, qp.StateRTS: qp.AttrSQPSN | qp.AttrRateLimit},
+	qp.RC: {qp.StateInit: initMask | qp.AttrAccessFlags, qp.StateRTR: rtrMask | qp.AttrMaxDestRdAtomic |
+		qp.AttrMinRNRTimer | qp.AttrSelectiveRepeat,
+		qp.StateRTS: qp.AttrSQPSN | qp.AttrTimeout | qp.AttrRetryCnt | qp.AttrRNRRetry | qp.AttrMaxRdAtomic |
+			qp.AttrRateLimit},
+	qp.UC: {qp.StateInit: initMask | qp.AttrAccessFlags, qp.StateRTR: rtrMask,
+		qp.StateRTS: qp.AttrSQPSN | qp.AttrRateLimit},
 	qp.UD: {qp.StateInit: initMask | qp.AttrQKey, qp.StateRTR: 0, qp.StateRTS: qp.AttrSQPSN | qp.AttrRateLimit},
 }
 
@@ -115,7 +126,8 @@ const (
 func (q *QP) PostSend(wrs ...qp.SendWR) error {
 	n, err := q.QP.PostSend(wrs)
 	for i := range wrs[:n] {
-		q.sq = append(q.sq, WorkRequest{WRID: wrs[i].WRID, Op: wrs[i].Opcode.String(), Length: lengthOf(wrs[i].SGL) + len(wrs[i].Inline), State: "waiting",
+		q.sq = append(q.sq, WorkRequest{WRID: wrs[i].WRID, Op: wrs[i].Opcode.String(),
+			Length: lengthOf(wrs[i].SGL) + len(wrs[i].Inline), State: "waiting",
 			Signaled: wrs[i].Flags&qp.SendSignaled != 0})
 		q.Host.called("ibv_post_send", sendWords(&wrs[i]), nil)
 	}
@@ -131,7 +143,13 @@ func (q *QP) PostSend(wrs ...qp.SendWR) error {
 func (q *QP) PostRecv(wrs ...qp.RecvWR) error {
 	n, err := q.QP.PostRecv(wrs)
 	for i := range wrs[:n] {
-		q.rq = append(q.rq, WorkRequest{WRID: wrs[i].WRID, Op: "RECV", Length: lengthOf(wrs[i].SGL), State: "waiting", Signaled: true})
+		q.rq = append(q.rq, WorkRequest{
+			WRID:     wrs[i].WRID,
+			Op:       "RECV",
+			Length:   lengthOf(wrs[i].SGL),
+			State:    "waiting",
+			Signaled: true,
+		})
 		q.Host.called("ibv_post_recv", fmt.Sprintf("wr %d, room for %d bytes", wrs[i].WRID, lengthOf(wrs[i].SGL)), nil)
 	}
 	if err != nil {

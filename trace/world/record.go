@@ -57,8 +57,8 @@ func (h *Host) gather(packet int) {
 		if r.Kind == qp.RecordSent || r.Kind == qp.RecordReceived { // the packets say it
 			continue
 		}
-		h.w.play.Entries = append(h.w.play.Entries, Entry{Time: int64(r.At - begin), Host: h.index, Kind: r.Kind.String(), QPN: r.QPN,
-			Text: RecordWords(&r), Packet: packet, Record: r})
+		h.w.play.Entries = append(h.w.play.Entries, Entry{Time: int64(r.At - begin), Host: h.index,
+			Kind: r.Kind.String(), QPN: r.QPN, Text: RecordWords(&r), Packet: packet, Record: r})
 	}
 	for i, c := range h.cqs {
 		all := make([]qp.WC, c.Len())
@@ -79,7 +79,9 @@ func (h *Host) lost(c *CQ, published []qp.WC, first int) {
 	for i := first; c.Err() != nil && i < len(all); i++ {
 		r := &all[i].Record
 		there := slices.ContainsFunc(published, func(wc qp.WC) bool { return wc.QPN == r.QPN && wc.WRID == r.Value })
-		if at := slices.IndexFunc(h.pairs, func(q *QP) bool { return q.QPN() == r.QPN }); r.Kind == qp.RecordCompletion && !there &&
+		if at := slices.IndexFunc(h.pairs, func(q *QP) bool {
+			return q.QPN() == r.QPN
+		}); r.Kind == qp.RecordCompletion && !there &&
 			at >= 0 && (h.pairs[at].send == c || h.pairs[at].recv == c) {
 			all[i].Text += ": lost, as the completion queue is full"
 		}
@@ -129,7 +131,8 @@ func (w *World) moment() {
 	for _, h := range w.hosts {
 		s := HostState{QPs: []QPState{}, CQs: [][]WC{}, Memory: []Stored{}}
 		for _, q := range h.pairs {
-			s.QPs = append(s.QPs, QPState{q.QPN(), q.State().String(), append([]WorkRequest{}, q.sq...), append([]WorkRequest{}, q.rq...)})
+			s.QPs = append(s.QPs, QPState{q.QPN(), q.State().String(), append([]WorkRequest{}, q.sq...),
+				append([]WorkRequest{}, q.rq...)})
 		}
 		for _, c := range h.cqs {
 			list := []WC{}
@@ -152,9 +155,10 @@ func (w *World) moment() {
 
 // sameQueues says whether queues and states are the same.
 func sameQueues(a, b HostState) bool {
-	return slices.EqualFunc(a.CQs, b.CQs, slices.Equal[[]WC]) && slices.EqualFunc(a.QPs, b.QPs, func(x, y QPState) bool {
-		return x.State == y.State && slices.Equal(x.SQ, y.SQ) && slices.Equal(x.RQ, y.RQ)
-	})
+	return slices.EqualFunc(a.CQs, b.CQs, slices.Equal[[]WC]) && slices.EqualFunc(a.QPs, b.QPs,
+		func(x, y QPState) bool {
+			return x.State == y.State && slices.Equal(x.SQ, y.SQ) && slices.Equal(x.RQ, y.RQ)
+		})
 }
 
 // changed appends the bytes from the first to the last that are not as they were shown.

@@ -42,10 +42,13 @@ var words = map[qp.RecordKind]func(r *qp.Record) string{
 		if refused(r) {
 			return fmt.Sprintf("the device refuses %v, PSN %v", wire.Opcode(r.Op), r.PSN)
 		}
-		return fmt.Sprintf("the device drops %v, PSN %v: %s", wire.Opcode(r.Op), r.PSN, wire.DropReason(r.Value).Explain())
+		return fmt.Sprintf("the device drops %v, PSN %v: %s",
+			wire.Opcode(r.Op), r.PSN, wire.DropReason(r.Value).Explain())
 	},
 	qp.RecordExecuted: executedWords,
-	qp.RecordRetry:    func(r *qp.Record) string { return fmt.Sprintf("the device sends again, from PSN %v on", r.PSN) },
+	qp.RecordRetry: func(r *qp.Record) string {
+		return fmt.Sprintf("the device sends again, from PSN %v on", r.PSN)
+	},
 	qp.RecordWait: func(r *qp.Record) string {
 		return fmt.Sprintf("the device waits, as the peer is not ready, and will send again from PSN %v on", r.PSN)
 	},
@@ -100,7 +103,8 @@ func sendWords(wr *qp.SendWR) string {
 	for _, f := range []struct {
 		flag qp.SendFlags
 		name string
-	}{{qp.SendSignaled, "signaled"}, {qp.SendFence, "fenced"}, {qp.SendSolicited, "solicited"}, {qp.SendInline, "inline"}} {
+	}{{qp.SendSignaled, "signaled"}, {qp.SendFence, "fenced"}, {qp.SendSolicited, "solicited"},
+		{qp.SendInline, "inline"}} {
 		if wr.Flags&f.flag != 0 {
 			text += ", " + f.name
 		}

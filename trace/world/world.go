@@ -80,7 +80,19 @@ type Scenario func(w *World)
 // Run plays a scenario with changes to its packets: those of the student, which count before the
 // scenario's own.
 func Run(s Scenario, changes []Change) *Play {
-	w := &World{Delay: 2 * Microsecond, Rate: 10_000_000_000, now: begin, changes: map[int]Change{}, play: &Play{Hosts: []HostInfo{}, Entries: []Entry{}, Moments: []Moment{}, Completions: []Completion{}, Notes: []Note{}}}
+	w := &World{
+		Delay:   2 * Microsecond,
+		Rate:    10_000_000_000,
+		now:     begin,
+		changes: map[int]Change{},
+		play: &Play{
+			Hosts:       []HostInfo{},
+			Entries:     []Entry{},
+			Moments:     []Moment{},
+			Completions: []Completion{},
+			Notes:       []Note{},
+		},
+	}
 	for _, c := range changes {
 		w.changes[c.Packet] = c
 	}

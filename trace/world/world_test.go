@@ -51,7 +51,8 @@ func TestPlay(t *testing.T) {
 	}
 	require.Equal(t, []string{"RC RDMA_WRITE_FIRST", "RC RDMA_WRITE_MIDDLE", "RC RDMA_WRITE_LAST", "RC SEND_ONLY"}, ops[:4])
 	require.Contains(t, kinds, "ack")
-	require.Equal(t, []qp.WC{{WRID: 2, Opcode: qp.WCSend, QPN: p.Hosts[0].QPs[0].QPN, ByteLen: p.CompletionsOf("A")[0].ByteLen}}, p.CompletionsOf("A"))
+	require.Equal(t, []qp.WC{{WRID: 2, Opcode: qp.WCSend, QPN: p.Hosts[0].QPs[0].QPN, ByteLen: p.CompletionsOf("A")[0].ByteLen}},
+		p.CompletionsOf("A"))
 	require.EqualValues(t, 8, p.CompletionsOf("B")[0].ByteLen)
 	require.Equal(t, p.Memory("A", "from")[:3000], p.Memory("B", "to")[:3000])
 	require.Equal(t, p.Memory("A", "from")[100:108], p.Memory("B", "to")[3000:3008])
@@ -161,12 +162,25 @@ func TestDatagrams(t *testing.T) {
 			q := h.CreateQP(h.CreateCQ(16), QPInit{Type: qp.UD})
 			q.Activate()
 			require.NoError(t, q.AttachMcast(group))
-			require.NoError(t, q.PostRecv(qp.RecvWR{WRID: 1, SGL: []qp.SGE{in.SGE(0, 128)}}, qp.RecvWR{WRID: 2, SGL: []qp.SGE{in.SGE(128, 128)}}))
+			require.NoError(t, q.PostRecv(qp.RecvWR{WRID: 1, SGL: []qp.SGE{in.SGE(0, 128)}},
+				qp.RecvWR{WRID: 2, SGL: []qp.SGE{in.SGE(128, 128)}}))
 			if name == "B" {
-				require.NoError(t, qa.PostSend(qp.SendWR{Opcode: qp.WRSend, SGL: []qp.SGE{from.SGE(0, 20)}, AH: a.AH(h.GID), RemoteQPN: q.QPN(), RemoteQKey: 0x11223344}))
+				require.NoError(t, qa.PostSend(qp.SendWR{
+					Opcode:     qp.WRSend,
+					SGL:        []qp.SGE{from.SGE(0, 20)},
+					AH:         a.AH(h.GID),
+					RemoteQPN:  q.QPN(),
+					RemoteQKey: 0x11223344,
+				}))
 			}
 		}
-		require.NoError(t, qa.PostSend(qp.SendWR{Opcode: qp.WRSend, SGL: []qp.SGE{from.SGE(0, 10)}, AH: a.AH(group), RemoteQPN: 0xffffff, RemoteQKey: 0x11223344}))
+		require.NoError(t, qa.PostSend(qp.SendWR{
+			Opcode:     qp.WRSend,
+			SGL:        []qp.SGE{from.SGE(0, 10)},
+			AH:         a.AH(group),
+			RemoteQPN:  0xffffff,
+			RemoteQKey: 0x11223344,
+		}))
 		w.Run()
 	}, nil)
 	require.Len(t, p.Packets, 3)
@@ -187,7 +201,12 @@ func TestCongestion(t *testing.T) {
 			from := h.RegMR("from", 1<<16, 0)
 			q, peer := h.CreateQP(h.CreateCQ(16), QPInit{}), b.CreateQP(b.CreateCQ(16), QPInit{})
 			w.Connect(q, peer)
-			require.NoError(t, q.PostSend(qp.SendWR{Opcode: qp.WRWrite, SGL: []qp.SGE{from.SGE(0, 1<<16)}, RemoteAddr: to.Addr(0), RKey: to.RKey()}))
+			require.NoError(t, q.PostSend(qp.SendWR{
+				Opcode:     qp.WRWrite,
+				SGL:        []qp.SGE{from.SGE(0, 1<<16)},
+				RemoteAddr: to.Addr(0),
+				RKey:       to.RKey(),
+			}))
 		}
 		w.Run()
 	}, nil)

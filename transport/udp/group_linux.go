@@ -120,7 +120,8 @@ func (p *port) LeaveGroup(group wire.GID) error {
 // it fails there is no multicast, which the counters show when somebody tries.
 func (p *port) multicastOut(s *socket) {
 	if s.addr.Is4() {
-		unix.SetsockoptIPMreqn(s.tx, unix.IPPROTO_IP, unix.IP_MULTICAST_IF, &unix.IPMreqn{Address: s.addr.As4(), Ifindex: int32(p.zone)})
+		unix.SetsockoptIPMreqn(s.tx, unix.IPPROTO_IP, unix.IP_MULTICAST_IF,
+			&unix.IPMreqn{Address: s.addr.As4(), Ifindex: int32(p.zone)})
 	} else {
 		unix.SetsockoptInt(s.tx, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF, p.zone)
 	}

@@ -211,8 +211,9 @@ func (p *port) growBuffers(s *socket) {
 	granted /= 2 // the kernel counts its own overhead and doubles the figure
 	p.recvBuffer.Store(int64(granted))
 	if granted < p.opt.RecvBuffer {
-		p.Degrade("receive buffer", fmt.Sprintf("%d bytes instead of %d: bursts may be lost. Raise net.core.rmem_max or give CAP_NET_ADMIN",
-			granted, p.opt.RecvBuffer), nil)
+		p.Degrade("receive buffer",
+			fmt.Sprintf("%d bytes instead of %d: bursts may be lost. Raise net.core.rmem_max or give CAP_NET_ADMIN",
+				granted, p.opt.RecvBuffer), nil)
 	}
 }
 

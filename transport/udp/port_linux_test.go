@@ -134,7 +134,8 @@ func TestOpenByInterfaceRanks(t *testing.T) {
 		exec.Command("ip", "addr", "add", "10.9.1.1/24", "dev", "v0").Run()
 		exec.Command("ip", "-6", "addr", "add", "fd79::1/64", "dev", "v0", "nodad").Run()
 	})
-	if got := porttest.OpenIn(t, ns, Open, "udp:v0", transport.Options{}).Info(); got.GIDs[0].String() != "::ffff:10.9.1.1" || len(got.Addresses) != 3 {
+	if got := porttest.OpenIn(t, ns, Open, "udp:v0", transport.Options{}).Info(); got.GIDs[0].String() != "::ffff:10.9.1.1" ||
+		len(got.Addresses) != 3 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -166,7 +167,8 @@ func TestRefusedRuns(t *testing.T) {
 			}
 		}
 		i, s := a.Info(), a.Stats()
-		if i.MaxRun != 1 || len(i.Degraded) != 1 || i.Degraded[0].Feature != "UDP_SEGMENT" || !errors.Is(i.Degraded[0].Err, syscall.EINVAL) {
+		if i.MaxRun != 1 || len(i.Degraded) != 1 || i.Degraded[0].Feature != "UDP_SEGMENT" ||
+			!errors.Is(i.Degraded[0].Err, syscall.EINVAL) {
 			t.Fatalf("degradation is not reported: %+v", i)
 		}
 		if s.SendResealed != uint64(4*(round+1)) || s.SendRuns != 0 || s.SendRefused != 0 {
@@ -218,7 +220,8 @@ func TestSendBackPressure(t *testing.T) {
 	found := make(chan error, 1)
 	go func() {
 		ns.Do(func() {
-			found <- exec.Command("ip", "neigh", "replace", "10.9.0.77", "lladdr", "02:00:00:00:00:03", "dev", "v0", "nud", "permanent").Run()
+			found <- exec.Command("ip", "neigh", "replace", "10.9.0.77", "lladdr", "02:00:00:00:00:03", "dev", "v0", "nud",
+				"permanent").Run()
 		})
 	}()
 	porttest.SendAll(t, a, batch) // ends only if Wait returns for room

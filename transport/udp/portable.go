@@ -53,7 +53,9 @@ type datagram struct {
 
 func openPortable(name, where string, lanes int, o transport.Options) ([]transport.Port, error) {
 	if lanes > 1 {
-		return nil, &transport.OpenError{Name: name, Reason: fmt.Sprintf("%d lanes: on %s a udp port has one, as nothing steers packets there", lanes, runtime.GOOS)}
+		return nil, &transport.OpenError{Name: name,
+			Reason: fmt.Sprintf("%d lanes: on %s a udp port has one, as nothing steers packets there",
+				lanes, runtime.GOOS)}
 	}
 	addr, _, err := host.Address(name, where)
 	if err != nil {
@@ -67,11 +69,16 @@ func openPortable(name, where string, lanes int, o transport.Options) ([]transpo
 		queue: make(chan *datagram, portableQueue), free: make(chan *datagram, portableQueue)}
 	p.parker = park.New()
 	if err := conn.SetReadBuffer(o.RecvBuffer); err != nil {
-		p.note = append(p.note, transport.Degradation{Feature: "receive buffer", Effect: "the system's default: bursts may be lost", Err: err})
+		p.note = append(p.note, transport.Degradation{
+			Feature: "receive buffer",
+			Effect:  "the system's default: bursts may be lost",
+			Err:     err,
+		})
 	}
 	if err := dontFragment(conn); err != nil && addr.Is4() {
 		p.note = append(p.note, transport.Degradation{Feature: "don't fragment",
-			Effect: "the ICRC of what is sent over IPv4 is wrong for peers that check Identification and flags", Err: err})
+			Effect: "the ICRC of what is sent over IPv4 is wrong for peers that check Identification and flags",
+			Err:    err})
 	}
 	p.reader.Go(p.read)
 	return []transport.Port{p}, nil
@@ -204,7 +211,15 @@ func (p *portable) Wake() { p.parker.Unpark() }
 
 // Info describes the port.
 func (p *portable) Info() transport.Info {
-	info := transport.Info{Name: p.name, Kind: "udp", Why: p.opt.Why, GIDs: []wire.GID{p.gid}, SrcPort: wire.UDPPort, MaxRun: 1, Degraded: p.note}
+	info := transport.Info{
+		Name:     p.name,
+		Kind:     "udp",
+		Why:      p.opt.Why,
+		GIDs:     []wire.GID{p.gid},
+		SrcPort:  wire.UDPPort,
+		MaxRun:   1,
+		Degraded: p.note,
+	}
 	if p.addr.Is4() {
 		info.ICRC = transport.ICRCSolved
 	}

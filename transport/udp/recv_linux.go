@@ -171,7 +171,8 @@ func (p *port) recvSeveral(l *socketList, frames []wire.Frame) (n int, err error
 // look asks the kernel which sockets have something, by an epoll that they are in: what it takes
 // does not grow with their number.
 func (p *port) look(l *socketList) {
-	n, _, _ := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.sockets.epoll), uintptr(unsafe.Pointer(&p.found)), uintptr(len(p.found)), 0, 0, 0)
+	n, _, _ := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.sockets.epoll), uintptr(unsafe.Pointer(&p.found)),
+		uintptr(len(p.found)), 0, 0, 0)
 	for i := range p.found[:max(int(n), 0)] {
 		for _, s := range l.all {
 			s.ready = s.ready || s.recv.fd == int(p.found[i].Fd)
@@ -239,10 +240,12 @@ func (r *receiver) fill(limit int) error {
 func (r *receiver) receive(limit int) (n int, errno syscall.Errno) {
 	m := &r.msgs[0]
 	if limit > 1 {
-		got, _, errno := syscall.RawSyscall6(unix.SYS_RECVMMSG, uintptr(r.fd), uintptr(unsafe.Pointer(m)), uintptr(limit), unix.MSG_DONTWAIT, 0, 0)
+		got, _, errno := syscall.RawSyscall6(unix.SYS_RECVMMSG, uintptr(r.fd), uintptr(unsafe.Pointer(m)),
+			uintptr(limit), unix.MSG_DONTWAIT, 0, 0)
 		return int(got), errno
 	}
-	size, _, errno := syscall.RawSyscall(unix.SYS_RECVMSG, uintptr(r.fd), uintptr(unsafe.Pointer(&m.Hdr)), unix.MSG_DONTWAIT)
+	size, _, errno := syscall.RawSyscall(unix.SYS_RECVMSG, uintptr(r.fd), uintptr(unsafe.Pointer(&m.Hdr)),
+		unix.MSG_DONTWAIT)
 	m.N = uint32(size)
 	return 1, errno
 }

@@ -132,7 +132,11 @@ func (st *station) openRow(i int, addr netip.Addr) error {
 	if lanes := len(st.lanes); lanes > 1 && !st.slot.given() {
 		if err := steerSockets(st.lanes[0].rowSocket(i).recv.fd, lanes); err != nil {
 			st.closeRow(i)
-			return &transport.OpenError{Name: st.name, Reason: "this kernel can not steer packets to lanes (SO_ATTACH_REUSEPORT_CBPF): open one lane", Err: err}
+			return &transport.OpenError{
+				Name:   st.name,
+				Reason: "this kernel can not steer packets to lanes (SO_ATTACH_REUSEPORT_CBPF): open one lane",
+				Err:    err,
+			}
 		}
 	}
 	st.rows[i] = wire.GIDFrom(addr)

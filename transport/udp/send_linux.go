@@ -232,15 +232,17 @@ func (s *sender) sendmmsg(n int) (done int, errno syscall.Errno) {
 // cheaper still.
 func (s *sender) sendSome(msgs []host.Message) (n int, errno syscall.Errno) {
 	if len(msgs) > 1 {
-		sent, _, errno := syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(s.from.tx), uintptr(unsafe.Pointer(&msgs[0])), uintptr(len(msgs)), unix.MSG_DONTWAIT, 0, 0)
+		sent, _, errno := syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(s.from.tx), uintptr(unsafe.Pointer(&msgs[0])),
+			uintptr(len(msgs)), unix.MSG_DONTWAIT, 0, 0)
 		return int(sent), errno
 	}
 	if h := &msgs[0].Hdr; h.Controllen == 0 {
-		_, _, errno = syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(s.from.tx), uintptr(unsafe.Pointer(h.Iov.Base)), uintptr(h.Iov.Len), unix.MSG_DONTWAIT,
-			uintptr(unsafe.Pointer(h.Name)), uintptr(h.Namelen))
+		_, _, errno = syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(s.from.tx), uintptr(unsafe.Pointer(h.Iov.Base)),
+			uintptr(h.Iov.Len), unix.MSG_DONTWAIT, uintptr(unsafe.Pointer(h.Name)), uintptr(h.Namelen))
 		return 1, errno
 	}
-	_, _, errno = syscall.RawSyscall(unix.SYS_SENDMSG, uintptr(s.from.tx), uintptr(unsafe.Pointer(&msgs[0].Hdr)), unix.MSG_DONTWAIT)
+	_, _, errno = syscall.RawSyscall(unix.SYS_SENDMSG, uintptr(s.from.tx), uintptr(unsafe.Pointer(&msgs[0].Hdr)),
+		unix.MSG_DONTWAIT)
 	return 1, errno
 }
 

@@ -136,7 +136,11 @@ func bindSlots(slots []Slot, row, lanes int, addr netip.Addr, port int) error {
 	}
 	err := host.SetProgram(first, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF, host.OwnerProgram(len(slots), lanes))
 	if err != nil {
-		return &transport.OpenError{Name: name, Reason: "this kernel can not steer packets to slots (SO_ATTACH_REUSEPORT_CBPF)", Err: err}
+		return &transport.OpenError{
+			Name:   name,
+			Reason: "this kernel can not steer packets to slots (SO_ATTACH_REUSEPORT_CBPF)",
+			Err:    err,
+		}
 	}
 	return nil
 }
@@ -167,8 +171,10 @@ func (s *Slot) check(port int) error {
 	if lanes < 1 || lanes > transport.MaxLanes || lanes&(lanes-1) != 0 {
 		return fmt.Errorf("%d lanes: the number must be a power of two from 1 to %d", lanes, transport.MaxLanes)
 	}
-	if low := uint32(transport.MaxLanes - 1); s.QPNs.Mask&low != 0 || s.QPNs.Value&^s.QPNs.Mask != 0 || s.QPNs.Mask&^wire.QPNMask != 0 {
-		return fmt.Errorf("queue pair numbers with the bits 0x%x of 0x%x: the lowest %d are the lanes'", s.QPNs.Value, s.QPNs.Mask, wire.OwnerShift)
+	if low := uint32(transport.MaxLanes - 1); s.QPNs.Mask&low != 0 || s.QPNs.Value&^s.QPNs.Mask != 0 ||
+		s.QPNs.Mask&^wire.QPNMask != 0 {
+		return fmt.Errorf("queue pair numbers with the bits 0x%x of 0x%x: the lowest %d are the lanes'",
+			s.QPNs.Value, s.QPNs.Mask, wire.OwnerShift)
 	}
 	for row, a := range s.Addrs {
 		if len(s.FDs[row]) != lanes {

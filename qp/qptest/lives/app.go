@@ -139,8 +139,8 @@ type work struct {
 }
 
 func (w *world) newApp(i int, plan *AppPlan) *app {
-	a := &app{w: w, name: fmt.Sprintf("app%d", i), plan: plan, cfg: plan.Cfg, node: w.Nodes[plan.Node], base: uint64(i+1) << 32,
-		mem: make([]byte, memorySize), want: make([]byte, memorySize)}
+	a := &app{w: w, name: fmt.Sprintf("app%d", i), plan: plan, cfg: plan.Cfg, node: w.Nodes[plan.Node],
+		base: uint64(i+1) << 32, mem: make([]byte, memorySize), want: make([]byte, memorySize)}
 	a.access = mr.RemoteAny
 	if plan.Shares {
 		a.pool = w.poolOf(a.node)
@@ -244,7 +244,14 @@ func (a *app) openLocal(i int) {
 func (a *app) openRemote(to int, rights mr.Access) {
 	r, err := a.node.Memory.Register(a.node.PD, a.mem[:to], a.base, rights)
 	a.must(err, "Register")
-	a.grants = append(a.grants, &grant{app: a, region: r, key: r.RKey(), to: to, rights: rights, generation: a.generation})
+	a.grants = append(a.grants, &grant{
+		app:        a,
+		region:     r,
+		key:        r.RKey(),
+		to:         to,
+		rights:     rights,
+		generation: a.generation,
+	})
 }
 
 // create makes a queue pair, and completion queues if there are none or they have overrun.
@@ -401,9 +408,16 @@ func (a *app) connect(b *bond) {
 	told := b.told[b.side(peer)]
 	l.bond = b
 	attr := qp.QPAttr{State: qp.StateRTR, PathMTU: c.MTU, DestQPN: told.qpn, RQPSN: told.psn,
-		AV: qp.AHAttr{DGID: peer.node.GID}, MaxDestRdAtomic: uint8(c.DestRdAtomic), MinRNRTimer: c.MinRNRTimer, SelectiveRepeat: c.Selective,
-		FlowControl: c.FlowControl}
-	rts := qp.QPAttr{State: qp.StateRTS, SQPSN: l.q.StartPSN(), Timeout: c.Timeout, RetryCnt: 7, RNRRetry: c.RNRRetry, MaxRdAtomic: uint8(c.RdAtomic)}
+		AV: qp.AHAttr{DGID: peer.node.GID}, MaxDestRdAtomic: uint8(c.DestRdAtomic), MinRNRTimer: c.MinRNRTimer,
+		SelectiveRepeat: c.Selective, FlowControl: c.FlowControl}
+	rts := qp.QPAttr{
+		State:       qp.StateRTS,
+		SQPSN:       l.q.StartPSN(),
+		Timeout:     c.Timeout,
+		RetryCnt:    7,
+		RNRRetry:    c.RNRRetry,
+		MaxRdAtomic: uint8(c.RdAtomic),
+	}
 	if rts.RNRRetry == 0 {
 		rts.RNRRetry = 7
 	}
@@ -468,14 +482,16 @@ func (a *app) help(last bool) {
 		for p.post() {
 		}
 	}
-	if s := l.q.State(); last && len(a.pools()) > 0 && s >= qp.StateRTR && s != qp.StateErr && l.bond != nil && l.bond.over(a) {
+	if s := l.q.State(); last && len(a.pools()) > 0 && s >= qp.StateRTR && s != qp.StateErr && l.bond != nil &&
+		l.bond.over(a) {
 		a.excuseBoth() // half a message may hold the last request of the pool
 		a.modify(qp.QPAttr{State: qp.StateErr}, qp.AttrState)
 	}
 	if a.pool != nil || a.cfg.Type >= qp.XRCSend {
 		return
 	}
-	for s := l.q.State(); s >= qp.StateInit && s != qp.StateErr && a.postRecv(longest, 0, spareAt, spareSize); s = l.q.State() {
+	for s := l.q.State(); s >= qp.StateInit && s != qp.StateErr && a.postRecv(longest, 0, spareAt,
+		spareSize); s = l.q.State() {
 	}
 }
 

@@ -20,8 +20,8 @@ func (p *Plan) drawBelow(d qptest.Dice, end qp.Time) {
 		return
 	}
 	for range 1 + d.IntN(6) {
-		p.Deeds = append(p.Deeds, Deed{upTo(d, end+1), d.IntN(len(p.Apps)), qptest.Pick(d, "rate", "rate", "cut", "address"),
-			[3]uint32{d.Uint32(), d.Uint32(), d.Uint32()}})
+		p.Deeds = append(p.Deeds, Deed{upTo(d, end+1), d.IntN(len(p.Apps)),
+			qptest.Pick(d, "rate", "rate", "cut", "address"), [3]uint32{d.Uint32(), d.Uint32(), d.Uint32()}})
 	}
 }
 

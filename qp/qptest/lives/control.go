@@ -40,14 +40,16 @@ func (a *app) bind(d *Deed) bool {
 	from := int(d.R[1]) % region.to &^ 7
 	n := 1 + int(d.R[2])%(region.to-from)
 	rights := []mr.Access{mr.RemoteWrite, mr.RemoteRead, mr.RemoteWrite | mr.RemoteRead | mr.RemoteAtomic}[d.R[0]>>8%3]
-	g := &grant{app: a, window: a.window, key: key, from: from, to: from + n, rights: rights, generation: region.generation, by: a.life}
+	g := &grant{app: a, window: a.window, key: key, from: from, to: from + n, rights: rights,
+		generation: region.generation, by: a.life}
 	k := a.newWork(qp.WRBindMW)
-	if b := a.life.bond; region.rights&mr.MWBind == 0 || rights&(mr.RemoteWrite|mr.RemoteAtomic) != 0 && region.rights&mr.LocalWrite == 0 {
+	if b := a.life.bond; region.rights&mr.MWBind == 0 || rights&(mr.RemoteWrite|mr.RemoteAtomic) != 0 &&
+		region.rights&mr.LocalWrite == 0 {
 		b.excuse(qp.WCMWBindErr)
 	}
 	a.life.bond.excuse() // of the peer, should it fail
-	if a.post(k, qp.SendWR{Flags: a.flags(d.R[0] >> 10), Bind: &qp.BindInfo{WindowKey: a.window.RKey(), NewKey: key, LKey: region.key,
-		Addr: a.base + uint64(from), Length: uint64(n), Access: rights}}) {
+	if a.post(k, qp.SendWR{Flags: a.flags(d.R[0] >> 10), Bind: &qp.BindInfo{WindowKey: a.window.RKey(), NewKey: key,
+		LKey: region.key, Addr: a.base + uint64(from), Length: uint64(n), Access: rights}}) {
 		a.grants = append(a.grants, g)
 		return true
 	}
@@ -77,7 +79,8 @@ func (a *app) bindCommon(d *Deed) bool {
 	if d.R[2]>>24%4 == 0 {
 		n = 0
 	}
-	g := &grant{app: a, window: w, key: key, from: from, to: from + n, rights: mr.RemoteWrite | mr.RemoteRead, generation: region.generation}
+	g := &grant{app: a, window: w, key: key, from: from, to: from + n, rights: mr.RemoteWrite | mr.RemoteRead,
+		generation: region.generation}
 	k := a.newWork(qp.WRBindMW)
 	k.after = func() {
 		for _, old := range a.grants {
@@ -91,7 +94,8 @@ func (a *app) bindCommon(d *Deed) bool {
 		a.excuseBoth(qp.WCMWBindErr)
 	}
 	a.life.bond.excuse() // of the peer, should it fail
-	b := qp.BindInfo{WindowKey: w.RKey(), NewKey: key, LKey: region.key, Addr: a.base + uint64(from), Length: uint64(n), Access: g.rights}
+	b := qp.BindInfo{WindowKey: w.RKey(), NewKey: key, LKey: region.key, Addr: a.base + uint64(from), Length: uint64(n),
+		Access: g.rights}
 	flags := a.flags(d.R[0] >> 10)
 	if !a.postBy(k, flags, func() (int, error) {
 		if err := a.life.q.BindMW(k.id, flags, b, 0); err != nil {
@@ -142,8 +146,9 @@ func (a *app) badBind(d *Deed) bool {
 	}
 	k := a.newWork(qp.WRBindMW)
 	a.excuseBoth(qp.WCMWBindErr)
-	return a.post(k, qp.SendWR{Flags: a.flags(d.R[0]), Bind: &qp.BindInfo{WindowKey: a.window.RKey(), NewKey: a.window.RKey() ^ 1, LKey: a.grants[0].key,
-		Addr: a.base, Length: memorySize + 1, Access: mr.RemoteWrite}})
+	return a.post(k, qp.SendWR{Flags: a.flags(d.R[0]), Bind: &qp.BindInfo{WindowKey: a.window.RKey(),
+		NewKey: a.window.RKey() ^ 1, LKey: a.grants[0].key, Addr: a.base, Length: memorySize + 1,
+		Access: mr.RemoteWrite}})
 }
 
 // foreignWindow writes through a window of an application that the peer's queue pair is not of,
@@ -160,7 +165,8 @@ func (a *app) foreignWindow(d *Deed) bool {
 		}
 		a.excuseBoth(qp.WCRemAccessErr, qp.WCRemInvReqErr)
 		k.local, k.len, k.target = nil, 16, g
-		return a.post(k, qp.SendWR{Flags: qp.SendSignaled | qp.SendInline, Inline: pattern(k, 16), RKey: g.key, RemoteAddr: x.base + uint64(g.from)})
+		return a.post(k, qp.SendWR{Flags: qp.SendSignaled | qp.SendInline, Inline: pattern(k, 16), RKey: g.key,
+			RemoteAddr: x.base + uint64(g.from)})
 	}
 	return false
 }
@@ -280,7 +286,8 @@ func (a *app) reregister(d *Deed) bool {
 		c = mr.ChangeAccess
 	}
 	to := []int{memorySize - ownSize, targetAt + 1000, targetAt + 100, sourceSize}[d.R[1]%4]
-	rights := []mr.Access{a.access | mr.LocalWrite | mr.MWBind, mr.LocalWrite | mr.RemoteWrite, mr.RemoteRead | mr.FlushGlobal}[d.R[1]>>2%3]
+	rights := []mr.Access{a.access | mr.LocalWrite | mr.MWBind, mr.LocalWrite | mr.RemoteWrite,
+		mr.RemoteRead | mr.FlushGlobal}[d.R[1]>>2%3]
 	err := a.node.Memory.Reregister(old.region, c, mr.Registration{Mem: a.mem[:to], IOVA: a.base, Access: rights})
 	if errors.Is(err, mr.ErrBusy) && (a.window != nil || a.common != nil) {
 		return false
@@ -290,7 +297,8 @@ func (a *app) reregister(d *Deed) bool {
 	if c&mr.ChangeTranslation != 0 {
 		a.excuseBoth(qp.WCRemOpErr) // of a FLUSH that storage is at
 	}
-	g := &grant{app: a, region: old.region, key: old.region.RKey(), to: old.to, rights: old.rights, generation: old.generation}
+	g := &grant{app: a, region: old.region, key: old.region.RKey(), to: old.to, rights: old.rights,
+		generation: old.generation}
 	if c&mr.ChangeTranslation != 0 {
 		g.to = to
 	}
@@ -331,7 +339,8 @@ func (a *app) closeRemote(d *Deed) bool {
 	a.grants = a.grants[:0]
 	a.renewSource()
 	to := []int{memorySize - ownSize, targetAt + 1000, targetAt + 100, sourceSize}[d.R[1]%4]
-	rights := []mr.Access{a.access | mr.LocalWrite | mr.MWBind, mr.LocalWrite | mr.RemoteWrite, mr.RemoteRead, mr.LocalWrite | mr.RemoteAtomic | mr.RemoteRead | mr.MWBind}[d.R[1]>>2%4]
+	rights := []mr.Access{a.access | mr.LocalWrite | mr.MWBind, mr.LocalWrite | mr.RemoteWrite, mr.RemoteRead,
+		mr.LocalWrite | mr.RemoteAtomic | mr.RemoteRead | mr.MWBind}[d.R[1]>>2%4]
 	a.openRemote(to, rights)
 	return true
 }
@@ -443,8 +452,10 @@ func (a *app) modifyDrained(d *Deed) bool {
 		a.cfg.DestRdAtomic = depth
 		a.cfg.RdAtomic = 1 + int(d.R[1]>>8)%max(a.life.bond.peer(a).cfg.DestRdAtomic, 1)
 		a.modify(qp.QPAttr{MaxDestRdAtomic: uint8(depth), MaxRdAtomic: uint8(a.cfg.RdAtomic), RetryCnt: 7, RNRRetry: 7,
-			MinRNRTimer: uint8(1 + d.R[1]%6), Timeout: a.cfg.Timeout, AV: qp.AHAttr{DGID: a.life.bond.peer(a).node.GID}},
-			qp.AttrMaxDestRdAtomic|qp.AttrMaxRdAtomic|qp.AttrRetryCnt|qp.AttrRNRRetry|qp.AttrMinRNRTimer|qp.AttrTimeout|qp.AttrAV)
+			MinRNRTimer: uint8(1 + d.R[1]%6), Timeout: a.cfg.Timeout,
+			AV: qp.AHAttr{DGID: a.life.bond.peer(a).node.GID}},
+			qp.AttrMaxDestRdAtomic|qp.AttrMaxRdAtomic|qp.AttrRetryCnt|qp.AttrRNRRetry|qp.AttrMinRNRTimer|
+				qp.AttrTimeout|qp.AttrAV)
 	}
 	if d.R[2]%2 == 0 {
 		a.modify(qp.QPAttr{State: qp.StateRTS}, qp.AttrState)

@@ -220,12 +220,14 @@ func (a *app) elements(k *work, n int, r uint32, data []byte, from, size int) (s
 		cut = int(r>>8) % (n + 1)
 	}
 	at := a.base + uint64(k.own)
-	return []qp.SGE{{Addr: at, Length: uint32(cut), LKey: k.local.key}, {Addr: at + uint64(cut), Length: uint32(n - cut), LKey: k.local.key}}, true
+	return []qp.SGE{{Addr: at, Length: uint32(cut), LKey: k.local.key},
+		{Addr: at + uint64(cut), Length: uint32(n - cut), LKey: k.local.key}}, true
 }
 
 // postRDMA posts a WRITE, a READ or an atomic under one of the keys that the peer has given out.
 func (a *app) postRDMA(kind qp.WROpcode, d *Deed) bool {
-	if !a.ready() || a.cfg.Type == qp.UD || !a.reliable() && kind != qp.WRWrite && kind != qp.WRWriteWithImm || kind == qp.WRAtomicWrite && a.cfg.Type != qp.RC {
+	if !a.ready() || a.cfg.Type == qp.UD || !a.reliable() && kind != qp.WRWrite && kind != qp.WRWriteWithImm ||
+		kind == qp.WRAtomicWrite && a.cfg.Type != qp.RC {
 		return false
 	}
 	k := a.newWork(kind)
@@ -293,13 +295,22 @@ func (a *app) flush(d *Deed) bool {
 	k.target, k.local = k.to.grants[int(d.R[0])%len(k.to.grants)], nil
 	k.at = k.target.from
 	k.flushed = k.to.node.Synced
-	f := qp.FlushInfo{Length: d.R[2] % uint32(k.target.to-k.target.from+1), Placement: qp.Placement(1 + d.R[1]>>10%3), Selectivity: qp.Selectivity(d.R[1] >> 12 % 2)}
+	f := qp.FlushInfo{
+		Length:      d.R[2] % uint32(k.target.to-k.target.from+1),
+		Placement:   qp.Placement(1 + d.R[1]>>10%3),
+		Selectivity: qp.Selectivity(d.R[1] >> 12 % 2),
+	}
 	need := []mr.Access{1: mr.FlushGlobal, 2: mr.FlushPersistent, 3: mr.FlushGlobal | mr.FlushPersistent}[f.Placement]
 	if k.target.doubtful(k.at, 0, need, k.to) {
 		a.life.bond.excuse(qp.WCRemAccessErr, qp.WCRemInvReqErr)
 	}
 	k.durable = need&mr.FlushPersistent != 0 && f.Length > 0
-	return a.post(k, qp.SendWR{Flags: a.flags(d.R[1]), RKey: k.target.key, RemoteAddr: k.to.base + uint64(k.at), Flush: f})
+	return a.post(k, qp.SendWR{
+		Flags:      a.flags(d.R[1]),
+		RKey:       k.target.key,
+		RemoteAddr: k.to.base + uint64(k.at),
+		Flush:      f,
+	})
 }
 
 // overAtPeer says that the request is over for its responder too: nothing of it can be executed any

@@ -21,7 +21,8 @@ func (p *Plan) drawLists(d qptest.Dice, end qp.Time) {
 		return
 	}
 	for range 2 + d.IntN(12) {
-		p.Deeds = append(p.Deeds, Deed{upTo(d, end+1), d.IntN(len(p.Apps)), "list", [3]uint32{d.Uint32(), d.Uint32(), d.Uint32()}})
+		p.Deeds = append(p.Deeds, Deed{upTo(d, end+1), d.IntN(len(p.Apps)), "list",
+			[3]uint32{d.Uint32(), d.Uint32(), d.Uint32()}})
 	}
 }
 
@@ -39,7 +40,8 @@ func (a *app) postList(d *Deed) bool {
 	x := &list{}
 	a.list = x
 	for i := range 2 + d.R[0]%6 {
-		each := Deed{R: [3]uint32{bits.RotateLeft32(d.R[0], int(7*i)), bits.RotateLeft32(d.R[1], int(3*i)), bits.RotateLeft32(d.R[2], int(5*i))}}
+		each := Deed{R: [3]uint32{bits.RotateLeft32(d.R[0], int(7*i)), bits.RotateLeft32(d.R[1], int(3*i)),
+			bits.RotateLeft32(d.R[2], int(5*i))}}
 		switch d.R[1] >> (8 + i) % 8 {
 		case 0, 1, 2:
 			a.postSend(&each)

@@ -107,7 +107,13 @@ func (b *bond) excuse(statuses ...qp.WCStatus) {
 // Play runs the plan and returns the first violation. trace, if not nil, gets the story, and digest
 // what the engines do.
 func (p *Plan) Play(trace io.Writer, digest *qptest.Digest) (err error) {
-	w := &world{World: qptest.NewWorld(p.Seed), plan: p, works: map[uint64]*work{}, back: map[*qptest.Node]qp.Time{}, heard: map[*qptest.Node]int{}}
+	w := &world{
+		World: qptest.NewWorld(p.Seed),
+		plan:  p,
+		works: map[uint64]*work{},
+		back:  map[*qptest.Node]qp.Time{},
+		heard: map[*qptest.Node]int{},
+	}
 	w.began = w.Now
 	w.Trace, w.OneByOne, w.Faults, w.Applications = trace, true, p.Faults, w
 	w.Digest = digest

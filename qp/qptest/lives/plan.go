@@ -88,7 +88,8 @@ func NewPlan(seed uint64) *Plan {
 		if d.Chance(0.6) {
 			at += upTo(d, 15*qptest.Microsecond)
 		}
-		p.Deeds = append(p.Deeds, Deed{at, d.IntN(len(p.Apps)), drawKind(d, p.Calm), [3]uint32{d.Uint32(), d.Uint32(), d.Uint32()}})
+		p.Deeds = append(p.Deeds, Deed{at, d.IntN(len(p.Apps)), drawKind(d, p.Calm),
+			[3]uint32{d.Uint32(), d.Uint32(), d.Uint32()}})
 	}
 	p.End = at + qptest.Millisecond
 	p.drawShared(qptest.Dice{Rand: rand.New(rand.NewPCG(seed, 0x737271))}, at)
@@ -138,7 +139,8 @@ func (p *Plan) drawShared(d qptest.Dice, end qp.Time) {
 			continue
 		}
 		for d.Chance(0.7) {
-			p.Deeds = append(p.Deeds, Deed{upTo(d, end+1), i, qptest.Pick(d, "limit", "resize"), [3]uint32{d.Uint32(), d.Uint32(), d.Uint32()}})
+			p.Deeds = append(p.Deeds, Deed{upTo(d, end+1), i, qptest.Pick(d, "limit", "resize"),
+				[3]uint32{d.Uint32(), d.Uint32(), d.Uint32()}})
 		}
 	}
 }
@@ -157,7 +159,8 @@ func (p *Plan) drawFaults(d qptest.Dice) {
 		f.Duplicate = d.Float64() * 0.1
 	}
 	if d.Chance(0.6) {
-		f.Reorder, f.ReorderBy = d.Float64()*0.15, upTo(d, qptest.Pick(d, 20*qptest.Microsecond, 200*qptest.Microsecond))
+		f.Reorder, f.ReorderBy = d.Float64()*0.15,
+			upTo(d, qptest.Pick(d, 20*qptest.Microsecond, 200*qptest.Microsecond))
 	}
 	if d.Chance(0.1) {
 		f.Corrupt = d.Float64() * 0.02
@@ -198,7 +201,13 @@ func (p *Plan) drawPair(d qptest.Dice, typ qp.QPType) {
 	}
 	for _, c := range []*qptest.QPConfig{&a, &b} {
 		c.SQSigAll, c.SharedCQ = d.Chance(0.3), d.Chance(0.5)
-		c.Cap = qp.Cap{MaxSendWR: uint32(1 + d.IntN(24)), MaxRecvWR: uint32(1 + d.IntN(24)), MaxSendSGE: 2, MaxRecvSGE: 2, MaxInlineData: 64}
+		c.Cap = qp.Cap{
+			MaxSendWR:     uint32(1 + d.IntN(24)),
+			MaxRecvWR:     uint32(1 + d.IntN(24)),
+			MaxSendSGE:    2,
+			MaxRecvSGE:    2,
+			MaxInlineData: 64,
+		}
 		c.CQE = qptest.Pick(d, 4, 64, 64, 64)
 		if p.Calm {
 			c.CQE = 512
@@ -215,11 +224,14 @@ func (p *Plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "lives of seed %d: calm %v links %+v on purpose %+v\n", p.Seed, p.Calm, p.Faults, p.Purpose)
 	for i, n := range p.Nodes {
-		fmt.Fprintf(&b, "  node %d %s window %d budget %d batch %d run %d hardware %+v\n", i, n.Addr, n.Engine.Window, n.Budget, n.Batch, n.MaxRun, n.Hardware)
+		fmt.Fprintf(&b, "  node %d %s window %d budget %d batch %d run %d hardware %+v\n", i, n.Addr, n.Engine.Window,
+			n.Budget, n.Batch, n.MaxRun, n.Hardware)
 	}
 	for i, a := range p.Apps {
-		fmt.Fprintf(&b, "  app %d: node %d %v MTU %v rd_atomic %d/%d rnr %d selective %v credits %v whole %v sigall %v cqe %d cap %v shares %v domain %d\n", i, a.Node, a.Cfg.Type, a.Cfg.MTU,
-			a.Cfg.RdAtomic, a.Cfg.DestRdAtomic, a.Cfg.RNRRetry, a.Cfg.Selective, a.Cfg.FlowControl, a.Cfg.WholeMessages, a.Cfg.SQSigAll, a.Cfg.CQE, a.Cfg.Cap, a.Shares, a.Domain)
+		fmt.Fprintf(&b, "  app %d: node %d %v MTU %v rd_atomic %d/%d rnr %d selective %v credits %v whole %v sigall "+
+			"%v cqe %d cap %v shares %v domain %d\n", i, a.Node, a.Cfg.Type, a.Cfg.MTU,
+			a.Cfg.RdAtomic, a.Cfg.DestRdAtomic, a.Cfg.RNRRetry, a.Cfg.Selective, a.Cfg.FlowControl, a.Cfg.WholeMessages,
+			a.Cfg.SQSigAll, a.Cfg.CQE, a.Cfg.Cap, a.Shares, a.Domain)
 	}
 	for _, x := range p.Pools {
 		fmt.Fprintf(&b, "  shared receive queue of XRC: %+v\n", x)
@@ -255,8 +267,12 @@ func Shrink(p *Plan, err error) (*Plan, error) {
 			}
 		}
 		for _, change := range []func(f *qptest.Faults){
-			func(f *qptest.Faults) { f.Loss = 0 }, func(f *qptest.Faults) { f.Duplicate = 0 }, func(f *qptest.Faults) { f.Corrupt = 0 },
-			func(f *qptest.Faults) { f.Reorder = 0 }, func(f *qptest.Faults) { f.Jitter = 0 }, func(f *qptest.Faults) { f.Rate = 0 },
+			func(f *qptest.Faults) { f.Loss = 0 }, func(f *qptest.Faults) {
+				f.Duplicate = 0
+			}, func(f *qptest.Faults) { f.Corrupt = 0 },
+			func(f *qptest.Faults) {
+				f.Reorder = 0
+			}, func(f *qptest.Faults) { f.Jitter = 0 }, func(f *qptest.Faults) { f.Rate = 0 },
 		} {
 			try(func(c *Plan) { change(&c.Faults) })
 		}

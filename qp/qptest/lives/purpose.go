@@ -27,9 +27,10 @@ func (p *Plan) drawPurpose(d qptest.Dice) {
 
 // What requests fail with: of sends what this side finds wrong, as a refusal is one at both ends.
 var (
-	sendsFail = []qp.WCStatus{qp.WCLocLenErr, qp.WCLocQPOpErr, qp.WCLocProtErr, qp.WCMWBindErr, qp.WCBadRespErr, qp.WCLocAccessErr,
-		qp.WCRNRRetryExcErr, qp.WCFatalErr, qp.WCGeneralErr}
-	recvsFail = []qp.WCStatus{qp.NoRecv, qp.NoRecv, qp.NoRecv, qp.WCLocLenErr, qp.WCLocProtErr, qp.WCRemAccessErr, qp.WCRemInvReqErr}
+	sendsFail = []qp.WCStatus{qp.WCLocLenErr, qp.WCLocQPOpErr, qp.WCLocProtErr, qp.WCMWBindErr, qp.WCBadRespErr,
+		qp.WCLocAccessErr, qp.WCRNRRetryExcErr, qp.WCFatalErr, qp.WCGeneralErr}
+	recvsFail = []qp.WCStatus{qp.NoRecv, qp.NoRecv, qp.NoRecv, qp.WCLocLenErr, qp.WCLocProtErr, qp.WCRemAccessErr,
+		qp.WCRemInvReqErr}
 )
 
 // purposes is what the engine of node i asks.

@@ -98,7 +98,8 @@ func (k *work) mayExecute(i int) string {
 // messages of their own are judged one by one, others by the whole message.
 func (a *app) grantsByte(k *work, i int, need mr.Access) bool {
 	from, to := k.at, k.at+k.len
-	if sender := k.life.app; sender.node.Even() && !sender.plan.Cfg.WholeMessages && k.kind == qp.WRWrite && a.reliable() {
+	if sender := k.life.app; sender.node.Even() && !sender.plan.Cfg.WholeMessages && k.kind == qp.WRWrite &&
+		a.reliable() {
 		from, to = i, i+1
 	}
 	for _, g := range a.grants {
@@ -204,8 +205,8 @@ func refused(s qp.WCStatus) bool {
 func (b *bond) answers(a *app) bool {
 	p := b.peer(a)
 	x, y, l, s := &a.plan.Cfg, &p.plan.Cfg, p.life, p.life.q.State()
-	return l.bond == b && !l.failed && !l.overrun() && (s == qp.StateRTS || s == qp.StateSQD) && x.MTU == y.MTU && x.Selective == y.Selective && !b.shallow &&
-		!a.w.silentLately(2*a.retrying())
+	return l.bond == b && !l.failed && !l.overrun() && (s == qp.StateRTS || s == qp.StateSQD) && x.MTU == y.MTU &&
+		x.Selective == y.Selective && !b.shallow && !a.w.silentLately(2*a.retrying())
 }
 
 // inOrder takes a request off the list of those without completion. Requests before it that were
@@ -303,7 +304,8 @@ func (a *app) received(k *work, wc *qp.WC) {
 		a.fail("receive %#x holds %#x, which was sent before %#x, which has arrived", k.id, s.id, k.life.newest[nil])
 	case wc.Opcode == qp.WCRecv && !bytes.Equal(data[:s.len], pattern(s, s.len)):
 		a.fail("receive %#x does not hold what was sent with %#x", k.id, s.id)
-	case wc.Opcode == qp.WCRecv && a.cfg.Type == qp.RC && bytes.Count(data[s.len:], []byte{untouched}) != len(data)-s.len:
+	case wc.Opcode == qp.WCRecv && a.cfg.Type == qp.RC && bytes.Count(data[s.len:],
+		[]byte{untouched}) != len(data)-s.len:
 		a.fail("receive %#x of %d bytes has brought more than that", k.id, s.len)
 	}
 	s.arrived, k.life.newest[nil] = true, s.id

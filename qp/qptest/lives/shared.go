@@ -35,7 +35,14 @@ type pool struct {
 
 func (w *world) newPool(node *qptest.Node, plan *PoolPlan, number uint32) *pool {
 	index := len(w.pools) + len(w.gone)
-	p := &pool{w: w, node: node, plan: plan, number: number, base: uint64(index+1) << 48, mem: make([]byte, poolSize*longest)}
+	p := &pool{
+		w:      w,
+		node:   node,
+		plan:   plan,
+		number: number,
+		base:   uint64(index+1) << 48,
+		mem:    make([]byte, poolSize*longest),
+	}
 	p.want = bytes.Clone(p.mem)
 	pd := pdOf(node, plan)
 	var err error
@@ -64,7 +71,8 @@ func (p *pool) post() bool {
 			p.mem[k.own+j] = untouched
 		}
 		copy(p.want[k.own:], p.mem[k.own:k.own+longest])
-		n, err := p.srq.PostRecv([]qp.RecvWR{{WRID: k.id, SGL: []qp.SGE{{Addr: p.base + uint64(k.own), Length: longest, LKey: p.region.LKey()}}}})
+		n, err := p.srq.PostRecv([]qp.RecvWR{{WRID: k.id,
+			SGL: []qp.SGE{{Addr: p.base + uint64(k.own), Length: longest, LKey: p.region.LKey()}}}})
 		if err != nil || n != 1 {
 			if !errors.Is(err, qp.ErrFull) || p.outstanding() < int(p.srq.Query().MaxWR) {
 				p.w.Fail("PostRecv to a shared queue with %d outstanding: %d accepted, %v", p.outstanding(), n, err)
@@ -137,7 +145,8 @@ func (p *pool) checkMemory() {
 			continue
 		}
 		if p.at[i/longest] == nil {
-			p.w.Fail("%s: byte %d of the shared queue's memory has become %#02x: no request is posted there", p.node, i, p.mem[i])
+			p.w.Fail("%s: byte %d of the shared queue's memory has become %#02x: no request is posted there",
+				p.node, i, p.mem[i])
 			return
 		}
 		p.want[i] = p.mem[i]
@@ -176,7 +185,8 @@ func (p *pool) checkOver() {
 	}
 	p.quit()
 	if low, err := p.srq.Modify(qp.SRQAttr{Limit: n}, qp.SRQLimit); low || err != nil {
-		p.w.Fail("%s: %d requests were posted to the shared queue and have no completion, but fewer wait in it (%v)", p.node, n, err)
+		p.w.Fail("%s: %d requests were posted to the shared queue and have no completion, but fewer wait in it (%v)",
+			p.node, n, err)
 	}
 	if _, err := p.srq.Modify(qp.SRQAttr{MaxWR: max(n, 1)}, qp.SRQMaxWR); err != nil {
 		p.w.Fail("%s: %d requests of the shared queue have no completion, but the queue says: %v", p.node, n, err)
@@ -185,7 +195,8 @@ func (p *pool) checkOver() {
 		return
 	}
 	if _, err := p.srq.Modify(qp.SRQAttr{MaxWR: n - 1}, qp.SRQMaxWR); err == nil {
-		p.w.Fail("%s: %d requests were posted to the shared queue and have no completion, but it has lost some", p.node, n)
+		p.w.Fail("%s: %d requests were posted to the shared queue and have no completion, but it has lost some",
+			p.node, n)
 	}
 }
 
@@ -239,13 +250,16 @@ func (a *app) receivedShared(k *work, wc *qp.WC, lives []*life) {
 	}
 	switch {
 	case a.cfg.Type != qp.UD && in == nil:
-		a.fail("the shared request %#x holds %#x, which was sent over another connection than those of QP 0x%06x", k.id, s.id, wc.QPN)
+		a.fail("the shared request %#x holds %#x, which was sent over another connection than those of QP 0x%06x",
+			k.id, s.id, wc.QPN)
 	case s.queue != k.pool.number:
-		a.fail("the shared request %#x of queue 0x%06x holds %#x, which is for 0x%06x", k.id, k.pool.number, s.id, s.queue)
+		a.fail("the shared request %#x of queue 0x%06x holds %#x, which is for 0x%06x",
+			k.id, k.pool.number, s.id, s.queue)
 	case a.reliable() && s.arrived:
 		a.fail("the shared request %#x holds %#x, which has arrived before", k.id, s.id)
 	case a.reliable() && s.id < in.newest[k.pool]:
-		a.fail("the shared request %#x holds %#x, which was sent before %#x, which has arrived", k.id, s.id, in.newest[k.pool])
+		a.fail("the shared request %#x holds %#x, which was sent before %#x, which has arrived",
+			k.id, s.id, in.newest[k.pool])
 	case wc.Opcode == qp.WCRecv && !bytes.Equal(data[:s.len], pattern(s, s.len)):
 		a.fail("the shared request %#x does not hold what was sent with %#x", k.id, s.id)
 	}

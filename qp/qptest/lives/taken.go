@@ -25,13 +25,14 @@ func (p *Plan) drawTaken(d qptest.Dice, end qp.Time) {
 		return
 	}
 	for range 2 + d.IntN(10) {
-		p.Deeds = append(p.Deeds, Deed{upTo(d, end+1), d.IntN(len(p.Apps)), "read and take back", [3]uint32{d.Uint32(), d.Uint32(), d.Uint32()}})
+		p.Deeds = append(p.Deeds, Deed{upTo(d, end+1), d.IntN(len(p.Apps)), "read and take back",
+			[3]uint32{d.Uint32(), d.Uint32(), d.Uint32()}})
 	}
 }
 
 // takings are the ways of taking memory back that a peer may READ.
-var takings = []func(a *app, d *Deed) bool{(*app).abandon, (*app).abandon, (*app).modifyLive, (*app).closeRemote, (*app).reregister,
-	(*app).invalidate, (*app).bindCommon, func(a *app, d *Deed) bool { return a.rejoin(d, true) }}
+var takings = []func(a *app, d *Deed) bool{(*app).abandon, (*app).abandon, (*app).modifyLive, (*app).closeRemote,
+	(*app).reregister, (*app).invalidate, (*app).bindCommon, func(a *app, d *Deed) bool { return a.rejoin(d, true) }}
 
 // readAndTake has the peer READ, perhaps do something that it may not do behind that, and soon
 // takes the memory back.
@@ -51,10 +52,17 @@ func (a *app) readAndTake(d *Deed) bool {
 		k := p.newWork(qp.WRWrite)
 		k.local, k.len, k.target = nil, 16, &grant{app: a, key: a.grants[0].key ^ 0x5500, dead: true}
 		k.life.bond.excuse(qp.WCRemAccessErr, qp.WCRemInvReqErr)
-		p.post(k, qp.SendWR{Flags: qp.SendSignaled | qp.SendInline, Inline: pattern(k, 16), RKey: k.target.key, RemoteAddr: a.base})
+		p.post(k, qp.SendWR{
+			Flags:      qp.SendSignaled | qp.SendInline,
+			Inline:     pattern(k, 16),
+			RKey:       k.target.key,
+			RemoteAddr: a.base,
+		})
 	}
 	take := takings[d.R[1]>>4%uint32(len(takings))]
-	a.w.After(a.w.plan.Faults.Delay+qp.Time(d.R[2]%64)*300, func() { take(a, &Deed{R: [3]uint32{d.R[2] &^ 3, d.R[0], d.R[1]}}) })
+	a.w.After(a.w.plan.Faults.Delay+qp.Time(d.R[2]%64)*300, func() {
+		take(a, &Deed{R: [3]uint32{d.R[2] &^ 3, d.R[0], d.R[1]}})
+	})
 	return true
 }
 
@@ -89,7 +97,8 @@ func (k *work) finish() {
 
 // reuse marks the memory that a request sends.
 func (k *work) reuse() {
-	if k.local != nil && !k.recv && (k.kind == qp.WRSend || k.kind == qp.WRSendWithInv || k.kind == qp.WRWrite || k.kind == qp.WRWriteWithImm) {
+	if k.local != nil && !k.recv && (k.kind == qp.WRSend || k.kind == qp.WRSendWithInv || k.kind == qp.WRWrite ||
+		k.kind == qp.WRWriteWithImm) {
 		k.life.set(k.own, bytes.Repeat([]byte{reused}, k.len))
 	}
 }

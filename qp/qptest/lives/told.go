@@ -21,7 +21,8 @@ func (p *Plan) drawTold(d qptest.Dice, end qp.Time) {
 		return
 	}
 	for range 4 + d.IntN(40) {
-		p.Deeds = append(p.Deeds, Deed{upTo(d, end+1), d.IntN(len(p.Apps)), qptest.Pick(d, "arm", "arm", "arm", "moderate", "drain and be told"),
+		p.Deeds = append(p.Deeds, Deed{upTo(d, end+1), d.IntN(len(p.Apps)),
+			qptest.Pick(d, "arm", "arm", "arm", "moderate", "drain and be told"),
 			[3]uint32{d.Uint32(), d.Uint32(), d.Uint32()}})
 	}
 }
@@ -86,7 +87,9 @@ func (a *app) arm(d *Deed) bool {
 func (a *app) moderate(d *Deed) bool {
 	b := a.bellOf(a.life.cqs[d.R[0]%2])
 	b.enough, b.period, b.set = int(d.R[1]%6), qp.Time(d.R[2]%8)*20*qptest.Microsecond, a.w.Now
-	a.must(a.node.Control(func() error { return a.node.Engine.ModerateCQ(a.w.Now, b.cq, b.enough, b.period) }), "ModerateCQ")
+	a.must(a.node.Control(func() error {
+		return a.node.Engine.ModerateCQ(a.w.Now, b.cq, b.enough, b.period)
+	}), "ModerateCQ")
 	if b.enough < 2 || b.period == 0 {
 		b.enough, b.period = 0, 0
 	}
@@ -116,7 +119,8 @@ func (w *world) checkTold(n *qptest.Node) {
 				return c == b.cq
 			})
 			if why := b.wrong(told, w.Now); why != "" {
-				a.fail("a completion queue that has shown %d completions since it was armed: %s", b.since(tellSolicited), why)
+				a.fail("a completion queue that has shown %d completions since it was armed: %s",
+					b.since(tellSolicited), why)
 			}
 			if told > 0 {
 				b.asked, b.due = tellNothing, qp.Never
@@ -138,7 +142,8 @@ func (b *bell) wrong(told int, now qp.Time) string {
 		return "it was told of, and nobody has asked"
 	case told == 1 && b.since(tellSolicited) == 0:
 		return "it was told of too early"
-	case told == 1 && b.asked == tellAny && b.from[tellSolicited] == b.from[tellAny] && b.since(tellAny) < enough && now < b.due:
+	case told == 1 && b.asked == tellAny && b.from[tellSolicited] == b.from[tellAny] && b.since(tellAny) < enough &&
+		now < b.due:
 		return "it was told of although it is moderated"
 	case told == 0 && b.asked == tellNow && b.since(tellNow) > 0:
 		return "it was not told of"

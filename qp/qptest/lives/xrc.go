@@ -46,7 +46,8 @@ func (p *Plan) drawXRC(d qptest.Dice, end qp.Time) {
 		b := &p.Apps[len(p.Apps)-1]
 		b.Cfg.Type, b.Node, b.Domain = qp.XRCRecv, node, qp.XRCD(1+d.IntN(domains))
 	}
-	kinds := []string{"write", "write with immediate", "read", "read", "fetch and add", "send", "send", "send", "limit", "resize"}
+	kinds := []string{"write", "write with immediate", "read", "read", "fetch and add", "send", "send", "send",
+		"limit", "resize"}
 	if !p.Calm {
 		kinds = append(kinds, "renew queue", "wrong queue")
 	}
@@ -148,7 +149,8 @@ func (a *app) wrongQueue(d *Deed) bool {
 		case p.plan == nil || p.node != k.to.node || d.R[0]%3 == 0 || wr.RemoteSRQN == p.number:
 		case p.plan.Domain != k.to.plan.Domain:
 			wr.RemoteSRQN = p.number
-		case p.plan.Apart && p.plan.Domain == k.to.plan.Domain && len(k.to.grants) > 0 && d.R[0]%3 == 1 && k.kind == qp.WRSend:
+		case p.plan.Apart && p.plan.Domain == k.to.plan.Domain && len(k.to.grants) > 0 && d.R[0]%3 == 1 &&
+			k.kind == qp.WRSend:
 			if k.at = k.to.claim(k, targetAt, targetSize, k.len, d.R[1], k.overAtPeer); k.at < 0 {
 				k.neverPosted()
 				return false
@@ -207,7 +209,8 @@ func (p *pool) poll() {
 			if a := p.receiver(wcs[i].QPN); a != nil {
 				a.completed(&wcs[i])
 			} else {
-				p.w.Fail("%s: completion of a shared request by a queue pair that receives nothing there: %+v", p.node, wcs[i])
+				p.w.Fail("%s: completion of a shared request by a queue pair that receives nothing there: %+v",
+					p.node, wcs[i])
 			}
 		}
 	}

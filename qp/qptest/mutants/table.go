@@ -80,7 +80,7 @@ var mutants = []mutant{
 	{"selective repeat: who is below its share gives way", []string{"qp/qptest TestCrowd"}, []edit{
 		{"qp/reorder.go", "s.places > share {", "s.places > 0 {"}}},
 	{"selective repeat: a READ that is asked for with all behind it is also reported from its middle", []string{"qp/qptest TestSelectiveTooFar"}, []edit{
-		{"qp/reorder.go", "(r.absent == absentReported || r.absent == absentPostponed)", "r.absent != unnoticed"}}},
+		{"qp/reorder.go", "(r.absent == absentReported || r.absent == absentPostponed)", "r.absent != absentUnnoticed"}}},
 	{"selective repeat: a kept packet that ends the queue pair has no source any more", []string{worlds}, []edit{
 		{"qp/reorder.go", "		e.giveBody(body, of)\n", "		e.giveBody(body, s.of)\n"},
 		{"qp/reorder.go", "		body, of := k.body, s.of\n", "		body := k.body\n"}}},
@@ -218,7 +218,7 @@ var mutants = []mutant{
 		{"qp/goback.go", " again && !news && (r.base == 0 ||", " false && (r.base == 0 ||"},
 		{"qp/goback.go", "	if !again || now", "	if true || !again || now"}}},
 	{"credits are not obeyed", []string{worlds, "qp/qptest TestCredits$"}, []edit{
-		{"qp/credits.go", "credits.stage == creditsLimited && q.beyondCredit()", "credits.stage > unlimited && q.beyondCredit()"}}},
+		{"qp/credits.go", "credits.stage == creditsLimited && q.beyondCredit()", "credits.stage > creditsUnlimited && q.beyondCredit()"}}},
 	{"credits: no message goes to ask for more", []string{worlds, "qp/qptest TestCredits$"}, []edit{
 		{"qp/credits.go", " || q.rec.psn == q.rec.una || r.at(r.next).ssn.Sub(c.lsn) <= 1 ||", " || r.at(r.next).ssn.Sub(c.lsn) <= 0 ||"}}},
 	{"credits: a READ in pieces counts as one message", []string{"qp/qptest TestCreditsCountMessages"}, []edit{
