@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"os"
+	"runtime"
 	"slices"
 	"testing"
 	"unsafe"
@@ -95,12 +96,21 @@ func TestSendsAsTheLibrarySeesThem(t *testing.T) {
 		t.Errorf("invalidates 0x%08x", got)
 	}
 
-	must(t, q.writeSend(2, &qp.SendWR{Opcode: qp.WRSend, Flags: qp.SendInline, Inline: []byte("inline")}))
-	e := &q.send.sges[4]
-	if text := unsafe.String((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&e.addr))), e.length); text != "inline" ||
-		q.send.wrs[2].num_sge != 1 {
-		t.Errorf("inline data is %q", text)
+	text := []byte("of elements ")
+	at := mr.AddrOf(text)
+	for want, wr := range map[string]qp.SendWR{
+		"inline":      {Inline: []byte("inline")},
+		"elements of": {SGL: []qp.SGE{{Addr: at + 3, Length: 9}, {Addr: at, Length: 2}}},
+	} {
+		wr.Opcode, wr.Flags = qp.WRSend, qp.SendInline
+		must(t, q.writeSend(2, &wr))
+		e := &q.send.sges[4]
+		if text := unsafe.String((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&e.addr))), e.length); text != want ||
+			q.send.wrs[2].num_sge != 1 {
+			t.Errorf("inline data is %q, want %q", text, want)
+		}
 	}
+	runtime.KeepAlive(text)
 	must(t, q.writeSend(2, &qp.SendWR{Opcode: qp.WRSend, Flags: qp.SendInline}))
 	if q.send.wrs[2].num_sge != 0 {
 		t.Error("no bytes inline are an element")
@@ -154,13 +164,15 @@ func TestBindsAndDatagrams(t *testing.T) {
 
 func TestSendsThatAreRefused(t *testing.T) {
 	q := detached(t, qp.RC)
-	three := make([]qp.SGE, 3)
+	three, long := make([]qp.SGE, 3), make([]byte, 17)
 	for name, wr := range map[string]qp.SendWR{
 		"no operation":        {Opcode: 13},
 		"far from one":        {Opcode: 255},
 		"elements":            {Opcode: qp.WRSend, SGL: three},
 		"too long":            {Opcode: qp.WRSend, SGL: []qp.SGE{{Length: 1 << 20}, {Length: 1}}},
-		"inline and elements": {Opcode: qp.WRSend, Flags: qp.SendInline, SGL: three[:1]},
+		"inline and elements": {Opcode: qp.WRSend, Flags: qp.SendInline, SGL: three[:1], Inline: []byte{1}},
+		"inline, not mapped":  {Opcode: qp.WRSend, Flags: qp.SendInline, SGL: []qp.SGE{{Addr: 4096, Length: 1}}},
+		"inline elements":     {Opcode: qp.WRSend, Flags: qp.SendInline, SGL: []qp.SGE{{Addr: mr.AddrOf(long), Length: 17}}},
 		"inline not said":     {Opcode: qp.WRSend, Inline: []byte{1}},
 		"inline too long":     {Opcode: qp.WRSend, Flags: qp.SendInline, Inline: make([]byte, 17)},
 		"READ inline":         {Opcode: qp.WRRead, Flags: qp.SendInline},
