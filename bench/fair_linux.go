@@ -23,7 +23,13 @@ import (
 // The bottleneck: 1 Gbit/s, which two processors can play three hosts and a switch at, with the
 // marks that are usual on links of 10 to 40 Gbit/s, and room for the windows of both flows several
 // times over, so that only marks keep the queue short.
-var bottleneck = stage.Queue{Rate: 1e9, MarkFrom: 40 << 10, MarkAll: repertoire.FairMarkAll, MarkMost: 0.1, Limit: 4 << 20}
+var bottleneck = stage.Queue{
+	Rate:     1e9,
+	MarkFrom: 40 << 10,
+	MarkAll:  repertoire.FairMarkAll,
+	MarkMost: 0.1,
+	Limit:    4 << 20,
+}
 
 const (
 	fairFlows = 2
@@ -62,7 +68,8 @@ func fairPlays(b *stage.Bottleneck, roce, port string) (plays []stage.Play) {
 	for i, sender := range b.Senders {
 		meet := repertoire.PerfPort + i
 		end := func(device string, peer ...string) stage.Program {
-			line := fmt.Sprintf("%s perf write-bw -e -n 100000000 -s 65536 -m 4096 -p %d -d %s:%s", roce, meet, port, device)
+			line := fmt.Sprintf("%s perf write-bw -e -n 100000000 -s 65536 -m 4096 -p %d -d %s:%s",
+				roce, meet, port, device)
 			return stage.Program{Args: append(strings.Fields(line), peer...)}
 		}
 		target := b.Targets[i].String()
@@ -80,7 +87,8 @@ func shares(readings []stage.Reading, from time.Time) (repertoire.FairFigures, e
 	}
 	a, z := readings[first], readings[len(readings)-1]
 	if z.Marked == a.Marked {
-		return repertoire.FairFigures{}, fmt.Errorf("the switch has marked nothing: the flows did not fill the link (%d packets were not ECN-capable)", z.Unmarkable)
+		return repertoire.FairFigures{}, fmt.Errorf("the switch has marked nothing: the flows did not fill the link "+
+			"(%d packets were not ECN-capable)", z.Unmarkable)
 	}
 	var each []float64
 	total := 0.0

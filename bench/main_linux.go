@@ -53,8 +53,9 @@ func main() {
 	defer stop()
 	run := benchMain
 	if len(os.Args) > 1 {
-		if end, ok := map[string]func(context.Context, []string) error{"raw": rawMain, "inside": insideMain, "fair": fairMain, "short": shortMain,
-			"loaded": endMain("loaded"), "many": endMain("many"), "dial": endMain("dial")}[os.Args[1]]; ok {
+		if end, ok := map[string]func(context.Context, []string) error{"raw": rawMain, "inside": insideMain,
+			"fair": fairMain, "short": shortMain, "loaded": endMain("loaded"), "many": endMain("many"),
+			"dial": endMain("dial")}[os.Args[1]]; ok {
 			run = end
 			os.Args = append(os.Args[:1], os.Args[2:]...)
 			stop() // ends of cases die when they are told to
@@ -77,11 +78,15 @@ func readOptions(args []string) (o play.Options, err error) {
 	f.BoolVar(&o.List, "list", false, "list the bouts with their cases and how long they take, and end")
 	f.StringVar(&o.Only, "only", "", "play only cases whose name matches this `regexp`")
 	f.StringVar(&o.Skip, "skip", "", "leave out cases whose name matches this `regexp`")
-	f.StringVar(&o.Out, "out", "", "`folder` for RESULTS.md, results.json, plots and profiles (default bench, and none for a quick or partial run)")
-	f.StringVar(&o.PGO, "pgo", "", "measure nothing: write the profiles of our own cases as one to this `file`, a default.pgo")
+	f.StringVar(&o.Out, "out", "", "`folder` for RESULTS.md, results.json, plots and profiles (default bench, and "+
+		"none for a quick or partial run)")
+	f.StringVar(&o.PGO, "pgo", "",
+		"measure nothing: write the profiles of our own cases as one to this `file`, a default.pgo")
 	f.BoolVar(&o.Guest, "guest", true, "also play in the guests: with rxe, and with the wire between two drivers")
-	f.StringVar(&o.Old, "old", "", "play our own cases of this `commit` and of the working tree in pairs, and exit with 1 if one has become worse or fails more often, or if nothing could be compared")
-	f.IntVar(&o.Pairs, "pairs", 10, "with -old: how many pairs of each case; below 6 only figures of nothing are decided")
+	f.StringVar(&o.Old, "old", "", "play our own cases of this `commit` and of the working tree in pairs, and exit "+
+		"with 1 if one has become worse or fails more often, or if nothing could be compared")
+	f.IntVar(&o.Pairs, "pairs", 10,
+		"with -old: how many pairs of each case; below 6 only figures of nothing are decided")
 	f.Uint64Var(&o.Seed, "seed", 0, "of the order of bouts and cases; 0 chooses one")
 	f.StringVar(&o.JSON, "json", "", "with -old: `file` for all samples and verdicts")
 	f.Parse(args)
@@ -128,8 +133,8 @@ func benchMain(ctx context.Context, args []string) error {
 	if o.Old != "" {
 		return play.Compare(ctx, o, choice, os.Stdout, os.Stderr)
 	}
-	r := &figures.Results{Started: time.Now(), Machine: play.DescribeMachine(), Full: o.Full, Rounds: o.Rounds, Duration: o.Duration.String(),
-		Seed: o.Seed, Chance: rand.New(rand.NewPCG(o.Seed, 0))}
+	r := &figures.Results{Started: time.Now(), Machine: play.DescribeMachine(), Full: o.Full, Rounds: o.Rounds,
+		Duration: o.Duration.String(), Seed: o.Seed, Chance: rand.New(rand.NewPCG(o.Seed, 0))}
 	bouts, err := play.Measure(ctx, o, choice, r, os.Stderr)
 	if err != nil {
 		return err
@@ -160,7 +165,8 @@ func list(out io.Writer, bouts []figures.Bout, o play.Options) error {
 	for _, b := range bouts {
 		takes := b.Takes(o.Rounds, figures.Setting{Duration: o.Duration})
 		sum += takes
-		fmt.Fprintf(w, "# %s: %d cases, %d rounds, %v\n", b.Name, len(b.Cases), b.Times(o.Rounds), takes.Round(time.Second))
+		fmt.Fprintf(w, "# %s: %d cases, %d rounds, %v\n", b.Name, len(b.Cases), b.Times(o.Rounds),
+			takes.Round(time.Second))
 		for _, c := range b.Cases {
 			fmt.Fprintf(w, "%s\t %s\t %s\n", c.Name, c.Unit.Name, c.Brief)
 		}

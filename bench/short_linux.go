@@ -38,7 +38,8 @@ func shortMain(ctx context.Context, args []string) error {
 		return fmt.Errorf("short: %d flows: want %d at most", len(kinds), shortSenders)
 	}
 	const header = 14 // of Ethernet
-	b, err := stage.NewBottleneck(shortSenders, repertoire.ShortMTU, stage.Queue{Rate: shortRate, Limit: *packets * (repertoire.ShortMTU + header)})
+	b, err := stage.NewBottleneck(shortSenders, repertoire.ShortMTU,
+		stage.Queue{Rate: shortRate, Limit: *packets * (repertoire.ShortMTU + header)})
 	if err != nil {
 		return err
 	}
@@ -65,7 +66,8 @@ func shortFlow(b *stage.Bottleneck, i int, kind, roce string, length time.Durati
 	p := stage.Play{Ready: stage.Port{Proto: "tcp", Number: repertoire.PerfPort + i}, Limit: time.Minute + whole}
 	target := b.Targets[i].String()
 	if kind == "udp" {
-		line := fmt.Sprintf("%s perf write-bw -e -s 65536 -p %d -D %v -f %v --json -d udp:", roce, p.Ready.Number, whole, repertoire.ShortStart)
+		line := fmt.Sprintf("%s perf write-bw -e -s 65536 -p %d -D %v -f %v --json -d udp:",
+			roce, p.Ready.Number, whole, repertoire.ShortStart)
 		p.Server.Args = strings.Fields(line + target)
 		p.Client.Args = strings.Fields(line + b.Senders[i].Addr.String() + " " + target)
 		return p

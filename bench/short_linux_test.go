@@ -15,7 +15,8 @@ func TestShortOutcome(t *testing.T) {
 	if err != nil || f.Lost != 3 || f.Resent != 4 || len(f.Use) != 2 || f.Use[0] != 20 || f.Use[1] != 50 {
 		t.Errorf("%+v, %v", f, err)
 	}
-	if f, err = shortOutcome([]string{"bbr"}, [][]byte{[]byte(iperfCubic)}, 0, 100); err != nil || f.Lost != 0 || f.Resent != 0 || f.Use[0] != 50 {
+	if f, err = shortOutcome([]string{"bbr"}, [][]byte{[]byte(iperfCubic)}, 0, 100); err != nil || f.Lost != 0 || f.Resent != 0 ||
+		f.Use[0] != 50 {
 		t.Errorf("%+v, %v", f, err)
 	}
 	for kind, said := range map[string]string{"udp": iperfCubic, "cubic": "unable to connect"} {

@@ -55,7 +55,14 @@ func meetOnce(ctx context.Context, kind string, server, client Task, r *Result) 
 func TestEnds(t *testing.T) {
 	require.Error(t, Run(t.Context(), nil, "pigeon", Task{}))
 	require.Error(t, Run(t.Context(), nil, "loaded", Task{Over: "pigeon"}))
-	task := Task{Local: netip.MustParseAddr("127.0.4.1"), Peer: netip.MustParseAddr("127.0.4.2"), Device: "udp:127.0.4.1", Depth: 4, Connections: 2, Size: 1024}
+	task := Task{
+		Local:       netip.MustParseAddr("127.0.4.1"),
+		Peer:        netip.MustParseAddr("127.0.4.2"),
+		Device:      "udp:127.0.4.1",
+		Depth:       4,
+		Connections: 2,
+		Size:        1024,
+	}
 	for _, over := range []string{"tcp", "roce"} {
 		t.Run("loaded/"+over, func(t *testing.T) {
 			task := task

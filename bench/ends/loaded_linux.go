@@ -95,7 +95,8 @@ func (g *gauge) result() (*Result, error) {
 	seconds := (g.to.at - g.from.at).Seconds()
 	r := g.trips.result()
 	if r.Exchanges == 0 || seconds <= 0 || g.to.bytes == g.from.bytes {
-		return nil, fmt.Errorf("%d answers and %d bytes of the stream in %.3f s", r.Exchanges, g.to.bytes-g.from.bytes, seconds)
+		return nil, fmt.Errorf("%d answers and %d bytes of the stream in %.3f s",
+			r.Exchanges, g.to.bytes-g.from.bytes, seconds)
 	}
 	r.Gbps, r.Resent, r.Timeouts = float64(g.to.bytes-g.from.bytes)*8/1e9/seconds, g.resent, g.timeouts
 	return r, nil

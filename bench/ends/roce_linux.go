@@ -78,7 +78,13 @@ func openEnd(device string, depth int) (e *endpoint, err error) {
 		cap roce.QPCap
 	}{
 		{&e.bulk, roce.QPCap{MaxSendWR: uint32(depth), MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}},
-		{&e.small, roce.QPCap{MaxSendWR: balls, MaxRecvWR: balls, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: smallSize}},
+		{&e.small, roce.QPCap{
+			MaxSendWR:     balls,
+			MaxRecvWR:     balls,
+			MaxSendSGE:    1,
+			MaxRecvSGE:    1,
+			MaxInlineData: smallSize,
+		}},
 	} {
 		if *q.qp, err = e.pd.CreateQP(roce.QPInitAttr{Type: roce.RC, SendCQ: e.cq, Cap: q.cap}); err != nil {
 			return e, err
@@ -102,7 +108,8 @@ func (e *endpoint) connect(c net.Conn) (peer card, err error) {
 	options.Access, options.SelectiveRepeat = roce.RemoteWrite, true // as roce perf has it
 	options.Timeout = slow
 	ctx := context.Background()
-	if err := errors.Join(e.bulk.Connect(ctx, peer.Bulk, &options), e.small.Connect(ctx, peer.Small, &options)); err != nil {
+	if err := errors.Join(e.bulk.Connect(ctx, peer.Bulk, &options),
+		e.small.Connect(ctx, peer.Small, &options)); err != nil {
 		return peer, err
 	}
 	if err := e.small.PostRecv(e.receive); err != nil {

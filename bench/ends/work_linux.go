@@ -106,7 +106,8 @@ func stream(ctx context.Context, t *Task) (*Result, error) {
 
 // crowd has as many clients as there are to be connections. open makes what one does again and
 // again, and what ends it.
-func crowd(open func(context.Context, *Task) (again func() error, end func(), err error)) func(context.Context, *Task) (*Result, error) {
+func crowd(open func(context.Context, *Task) (again func() error, end func(), err error)) func(context.Context,
+	*Task) (*Result, error) {
 	return func(ctx context.Context, t *Task) (*Result, error) {
 		var mu sync.Mutex
 		var group sync.WaitGroup
@@ -138,7 +139,8 @@ func crowd(open func(context.Context, *Task) (again func() error, end func(), er
 }
 
 // client is one of a crowd.
-func client(ctx context.Context, t *Task, open func(context.Context, *Task) (func() error, func(), error), counts time.Time) (tally, error) {
+func client(ctx context.Context, t *Task, open func(context.Context, *Task) (func() error, func(), error),
+	counts time.Time) (tally, error) {
 	times := newTally()
 	again, end, err := open(ctx, t)
 	if err != nil {
@@ -200,7 +202,9 @@ func setup(ctx context.Context, t *Task) (func() error, func(), error) {
 
 // request is a GET over a connection that is kept.
 func request(ctx context.Context, t *Task) (func() error, func(), error) {
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return t.dial(ctx) }}
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return t.dial(ctx)
+	}}
 	client := &http.Client{Transport: transport}
 	return func() error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+t.Peer.String()+"/", nil)

@@ -100,7 +100,11 @@ func (b *Bout) Times(n int) int {
 }
 
 // Starting is what a play takes beyond its duration: programs start, meet and end.
-var Starting = map[Place]time.Duration{OnStage: 700 * time.Millisecond, InGuest: 5 * time.Second, OnWire: 4 * time.Second}
+var Starting = map[Place]time.Duration{
+	OnStage: 700 * time.Millisecond,
+	InGuest: 5 * time.Second,
+	OnWire:  4 * time.Second,
+}
 
 // Takes is how long the bout lasts, about.
 func (b *Bout) Takes(n int, set Setting) (sum time.Duration) {

@@ -90,7 +90,8 @@ func (b *Bar) Judge(r *Results, bout *Bout) (v Verdict, ok bool) {
 		return v, false
 	}
 	if missing != "" {
-		v.Figure.Demand, v.Figure.State, v.Note = demand(b.Rule, b.Factor, "×"), notMeasured, missing+": "+why(r.Figure(missing))
+		v.Figure.Demand, v.Figure.State, v.Note = demand(b.Rule, b.Factor, "×"), notMeasured,
+			missing+": "+why(r.Figure(missing))
 		return v, true
 	}
 	b.compare(&v, ours, rivals)
@@ -216,7 +217,14 @@ func winners(won map[string]int) string {
 func against(ours float64, theirs, ratios []float64, rule Rule, factor float64) Held {
 	if len(ratios) == 0 {
 		none := Ratio(math.NaN())
-		return Held{Demand: demand(rule, factor, "×"), Ours: ours, Ratio: none, Low: none, High: none, State: notMeasured}
+		return Held{
+			Demand: demand(rule, factor, "×"),
+			Ours:   ours,
+			Ratio:  none,
+			Low:    none,
+			High:   none,
+			State:  notMeasured,
+		}
 	}
 	slices.Sort(theirs)
 	slices.Sort(ratios)
@@ -253,7 +261,8 @@ var threeWords = map[Unit][3]string{
 	Gbps: {"faster", "at par", "slower"}, Mpps: {"faster", "at par", "slower"}, Usec: {"faster", "at par", "slower"},
 	NsEach: {"faster", "at par", "slower"}, UsOnce: {"faster", "at par", "slower"},
 	UsTrip: {"faster", "at par", "slower"},
-	PerGB:  {"cheaper", "at par", "dearer"}, PerMillion: {"cheaper", "at par", "dearer"}, PerExchange: {"cheaper", "at par", "dearer"},
+	PerGB:  {"cheaper", "at par", "dearer"}, PerMillion: {"cheaper", "at par", "dearer"},
+	PerExchange: {"cheaper", "at par", "dearer"},
 }
 
 // word says how ours is to theirs: at par if the interval lies within a tenth of 1, undecided if it
@@ -281,7 +290,8 @@ func (r *Results) Extremes(bouts []Bout) (best, worst string) {
 	for i := range bouts {
 		for _, bar := range bouts[i].Bars {
 			v, ok := bar.Judge(r, &bouts[i])
-			if !ok || Maker(bar.Ours) != "ours" || bar.Rule == "" || v.Figure.State == notMeasured || v.Figure.Ratio <= 0 {
+			if !ok || Maker(bar.Ours) != "ours" || bar.Rule == "" || v.Figure.State == notMeasured ||
+				v.Figure.Ratio <= 0 {
 				continue
 			}
 			room := float64(v.Figure.Ratio) / bar.Factor

@@ -83,7 +83,8 @@ func TestJudge(t *testing.T) {
 		v, ok := (&Bar{Ours: c.ours, Against: c.against, Rule: c.rule, Factor: c.factor}).Judge(r, bout)
 		h := v.Figure
 		near := func(a Ratio, b float64) bool { return math.Abs(float64(a)-b) < 1e-4 }
-		if !ok || h.State != c.state || !near(h.Ratio, c.ratio) || !near(h.Low, c.low) || !near(h.High, c.high) || h.Word != c.word || v.Best != c.best {
+		if !ok || h.State != c.state || !near(h.Ratio, c.ratio) || !near(h.Low, c.low) || !near(h.High, c.high) || h.Word != c.word ||
+			v.Best != c.best {
 			t.Errorf("%s against %s, %s %v: %+v, best %q, %v", c.ours, c.against, c.rule, c.factor, h, v.Best, ok)
 		}
 		if h.State == notMeasured && v.Note == "" {
@@ -110,7 +111,11 @@ func TestRoundsThatAreMissing(t *testing.T) {
 
 func TestJudgeCost(t *testing.T) {
 	r, bout := &Results{}, &Bout{Name: "bout"}
-	for name, s := range map[string]Sample{"ours": {Value: 20, Cost: 0.6}, "fast": {Value: 18, Cost: 0.5}, "thrifty": {Value: 10, Cost: 0.1}} {
+	for name, s := range map[string]Sample{
+		"ours":    {Value: 20, Cost: 0.6},
+		"fast":    {Value: 18, Cost: 0.5},
+		"thrifty": {Value: 10, Cost: 0.1},
+	} {
 		c := Case{Name: name, Unit: Gbps}
 		bout.Cases = append(bout.Cases, c)
 		for round := 1; round <= 8; round++ {
@@ -123,7 +128,8 @@ func TestJudgeCost(t *testing.T) {
 		state  string
 	}{{1.25, Passed}, {1.1, failed}, {0, ""}} {
 		v, _ := (&Bar{Ours: "ours", Against: "fast|thrifty", Rule: AtLeast, Factor: 1.05, Cost: c.factor}).Judge(r, bout)
-		if v.Figure.State != Passed || v.Cost.State != c.state || math.Abs(float64(v.Cost.Ratio)-1.2) > 1e-9 || v.Cost.Word != "dearer" || v.CostUnit != PerGB {
+		if v.Figure.State != Passed || v.Cost.State != c.state || math.Abs(float64(v.Cost.Ratio)-1.2) > 1e-9 || v.Cost.Word != "dearer" ||
+			v.CostUnit != PerGB {
 			t.Errorf("%+v", v)
 		}
 	}
@@ -133,7 +139,12 @@ func TestJudgeCost(t *testing.T) {
 // goes.
 func TestExtremes(t *testing.T) {
 	r, bout := fixed(Gbps, map[string][]float64{"1500/ours/a": seven(20), "theirs": seven(10)})
-	addFixed(r, bout, Usec, map[string][]float64{"1500/ours/b": seven(1), "1500/ours/c": seven(5), "lat": seven(4), "inside/d": seven(1000)})
+	addFixed(r, bout, Usec, map[string][]float64{
+		"1500/ours/b": seven(1),
+		"1500/ours/c": seven(5),
+		"lat":         seven(4),
+		"inside/d":    seven(1000),
+	})
 	bout.Bars = []Bar{
 		{Ours: "1500/ours/a", Against: "theirs", Rule: AtLeast, Factor: 1},  // it is twice as good
 		{Ours: "1500/ours/b", Against: "lat", Rule: AtMost, Factor: 1},      // four times
@@ -149,16 +160,19 @@ func TestExtremes(t *testing.T) {
 
 func TestReport(t *testing.T) {
 	dir := t.TempDir()
-	r, bout := fixed(Gbps, map[string][]float64{"1500/ours/udp/write-bw/64K": {1, 3, 2, 2, 2, 2, 2, 2}, "1500/iperf3/tcp/1M": {4, 4, 4, 4, 4, 4, 4, 4},
-		"1500/raw/udp-stream-work": seven(2), "inside/scale/10": {110}, "inside/scale/1": {100}})
+	r, bout := fixed(Gbps, map[string][]float64{"1500/ours/udp/write-bw/64K": {1, 3, 2, 2, 2, 2, 2, 2},
+		"1500/iperf3/tcp/1M": {4, 4, 4, 4, 4, 4, 4, 4}, "1500/raw/udp-stream-work": seven(2), "inside/scale/10": {110},
+		"inside/scale/1": {100}})
 	broken := Case{Name: "1500/iperf3/tcp/128K", Unit: Gbps}
 	bout.Cases = append(bout.Cases, broken)
 	r.Add(&broken, Sample{Round: 1}, Unit{}, errors.New("no | such\nprogram"))
 	r.Add(&bout.Cases[slices.IndexFunc(bout.Cases, func(c Case) bool { return Maker(c.Name) == "raw" })],
 		Sample{Round: 8, Value: 2, Cost: 0.5, Note: "lost 0.1 %"}, PerGB, nil)
 	bout.Bars = []Bar{
-		{What: "udp: WRITE 64 KiB against the best TCP", Ours: "1500/ours/udp/write-bw/64K", Against: "1500/iperf3/tcp/.*", Rule: AtLeast, Factor: 1.05},
-		{What: "udp: where a copy and a CRC are done", Ours: "1500/ours/udp/write-bw/64K", Against: "1500/raw/udp-stream.*", Rule: AtLeast, Factor: 0.8, Reference: true},
+		{What: "udp: WRITE 64 KiB against the best TCP", Ours: "1500/ours/udp/write-bw/64K", Against: "1500/iperf3/tcp/.*", Rule: AtLeast,
+			Factor: 1.05},
+		{What: "udp: where a copy and a CRC are done", Ours: "1500/ours/udp/write-bw/64K", Against: "1500/raw/udp-stream.*", Rule: AtLeast,
+			Factor: 0.8, Reference: true},
 	}
 	r.Missing = []string{"goroce on port xdp: needs CAP_BPF"}
 	r.Profiles = []Profile{{"worst", "1500/ours/udp/write-bw/64K", "flat flat%"}}
@@ -181,7 +195,8 @@ func TestReport(t *testing.T) {
 			t.Errorf("RESULTS.md lacks %q", want)
 		}
 	}
-	if profile, err := os.ReadFile(filepath.Join(dir, "profiles", "worst.txt")); err != nil || string(profile) != "1500/ours/udp/write-bw/64K\n\nflat flat%" {
+	if profile, err := os.ReadFile(filepath.Join(dir, "profiles", "worst.txt")); err != nil ||
+		string(profile) != "1500/ours/udp/write-bw/64K\n\nflat flat%" {
 		t.Errorf("profile %q, %v", profile, err)
 	}
 	if t.Failed() {

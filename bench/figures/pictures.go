@@ -60,7 +60,8 @@ func (r *Results) barCharts() (all []picture) {
 		} {
 			title := fmt.Sprintf("%s, MTU %d", p.title, mtu)
 			if bars := r.barsOf(p.unit, mtu); len(bars) > 0 {
-				all = append(all, picture{fmt.Sprintf("%s-%d.svg", p.file, mtu), title, plot.Bars(title, p.unit.Name, kinds, bars).SVG()})
+				all = append(all, picture{fmt.Sprintf("%s-%d.svg", p.file, mtu), title,
+					plot.Bars(title, p.unit.Name, kinds, bars).SVG()})
 			}
 		}
 	}
@@ -91,10 +92,12 @@ func (r *Results) lineCharts() (all []picture) {
 		axes        plot.Axes
 		series      []curve
 	}{
-		{"scale.svg", "Cost of a message by connected queue pairs", plot.Axes{X: "queue pairs", Y: "ns a message", LogX: true},
+		{"scale.svg", "Cost of a message by connected queue pairs", plot.Axes{X: "queue pairs", Y: "ns a message",
+			LogX: true},
 			[]curve{{"goroce", "inside/scale/", ""}}},
-		{"loss.svg", "RC WRITE 64 KiB under loss, 100 us round trip, in the guest", plot.Axes{X: "loss, %", Y: "Gbit/s"},
-			[]curve{{"goroce udp", "guest/ours/udp/loss-", "%/64K"}, {"goroce packet", "guest/ours/packet/loss-", "%/64K"},
+		{"loss.svg", "RC WRITE 64 KiB under loss, 100 us round trip, in the guest",
+			plot.Axes{X: "loss, %", Y: "Gbit/s"}, []curve{{"goroce udp", "guest/ours/udp/loss-", "%/64K"},
+				{"goroce packet", "guest/ours/packet/loss-", "%/64K"},
 				{"goroce udp, go-back-N", "guest/go-back-n/udp/loss-", "%/64K"}, {"rxe", "guest/rxe/loss-", "%/64K"}}},
 	} {
 		if s := r.curves(p.series); len(s) > 0 {

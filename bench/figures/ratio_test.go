@@ -102,7 +102,8 @@ var differences = []struct {
 	{"six failures of the old one", Gbps, failing(6, ten), scaled(1.1), IsFailed, 1.1, 4},
 	{"six failures of both", Gbps, failing(6, ten), failing(6, ten), IsFailed, 1, 4},
 	{"six failures of both, and no allocations", Allocs, failing(6, zeros), failing(6, zeros), IsFailed, 1, 4},
-	{"eleven failures of both, and less bandwidth", Gbps, append(failing(1, ten), broken...), append(failing(1, scaled(0.5)), broken...), IsWorse, 0.5, 9},
+	{"eleven failures of both, and less bandwidth", Gbps, append(failing(1, ten), broken...), append(failing(1, scaled(0.5)), broken...),
+		IsWorse, 0.5, 9},
 	{"no pair is whole", Gbps, []float64{10, -1}, []float64{-1, 10}, IsFailed, math.NaN(), 0},
 	{"the new one fails, the old one mostly", Gbps, failing(9, ten), broken, IsFailed, math.NaN(), 0},
 	{"the new one fails, the old one once", Gbps, failing(1, ten), broken, FailsMore, math.NaN(), 0},
@@ -123,7 +124,8 @@ var differences = []struct {
 func TestDifference(t *testing.T) {
 	for _, c := range differences {
 		d := NewDifference(samplesOf(c.unit, c.old...), samplesOf(c.unit, c.new...))
-		near := math.Abs(float64(d.Ratio)-c.ratio) < 1e-9 || float64(d.Ratio) == c.ratio || math.IsNaN(float64(d.Ratio)) && math.IsNaN(c.ratio)
+		near := math.Abs(float64(d.Ratio)-c.ratio) < 1e-9 || float64(d.Ratio) == c.ratio || math.IsNaN(float64(d.Ratio)) &&
+			math.IsNaN(c.ratio)
 		if d.State != c.state || !near || d.Pairs != c.pairs {
 			t.Errorf("%s: %s, ratio %v of %d pairs; want %s, %v of %d", c.name, d.State, d.Ratio, d.Pairs, c.state, c.ratio, c.pairs)
 		}

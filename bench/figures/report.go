@@ -80,18 +80,26 @@ func (r *Results) writeHead(b *bytes.Buffer) {
 	if r.Full {
 		command += " FULL=1"
 	}
-	fmt.Fprintf(b, "# Results of `%s`\n\n%sWritten by the run of %s; do not edit. All samples are in results.json, which a run writes beside this page and a release carries.\n\n", command, unfinished, r.Started.UTC().Format("2006-01-02 15:04 MST"))
-	fmt.Fprintf(b, "- **Machine**: %s. Before the run its load was %s, and %s processors were busy.\n", m, m.Load, Number(m.Busy))
-	fmt.Fprintf(b, "- **Network**: a veth pair between two network namespaces, of MTU 1500 and then 9000; the client or sender on processor 0, the server or\n"+
-		"  receiver on %d. TCP's congestion control is %s where a case does not choose one. A veth pair hands on runs of packets\n"+
-		"  whole: nobody's are cut to the MTU, as a network card would cut them. It has a packet taken in by the processor that sent it, so that\n"+
+	fmt.Fprintf(b, "# Results of `%s`\n\n"+
+		"%sWritten by the run of %s; do not edit. All samples are in results.json, which a run writes beside this "+
+		"page and a release carries.\n\n", command, unfinished, r.Started.UTC().Format("2006-01-02 15:04 MST"))
+	fmt.Fprintf(b, "- **Machine**: %s. Before the run its load was %s, and %s processors were busy.\n", m, m.Load,
+		Number(m.Busy))
+	fmt.Fprintf(b, "- **Network**: a veth pair between two network namespaces, of MTU 1500 and then 9000; the client "+
+		"or sender on processor 0, the server or\n"+
+		"  receiver on %d. TCP's congestion control is %s where a case does not choose one. A veth pair hands on "+
+		"runs of packets\n"+
+		"  whole: nobody's are cut to the MTU, as a network card would cut them. It has a packet taken in by the "+
+		"processor that sent it, so that\n"+
 		"  packets overtake each other; cases called \"ordered\" and \"big\" are played where they do not.\n",
 		min(1, m.Processors-1), m.Congestion)
 	if m.Guest != "" {
-		fmt.Fprintf(b, "- **Guest with rxe**: %s. Its speeds say nothing about hardware; both stacks ran in it, on one veth pair, in turn.\n", m.Guest)
+		fmt.Fprintf(b, "- **Guest with rxe**: %s. Its speeds say nothing about hardware; both stacks ran in it, on "+
+			"one veth pair, in turn.\n", m.Guest)
 	}
 	if m.Wire != "" {
-		fmt.Fprintf(b, "- **Wire between two drivers** (cases wire/): %s, both ends on that processor: the figures tell what a message costs on each\n"+
+		fmt.Fprintf(b, "- **Wire between two drivers** (cases wire/): %s, both ends on that processor: the figures "+
+			"tell what a message costs on each\n"+
 			"  kind of port. xdp is zero-copy there.\n", m.Wire)
 	}
 	if m.Rivals != "" {
@@ -100,21 +108,34 @@ func (r *Results) writeHead(b *bytes.Buffer) {
 }
 
 func (r *Results) writeMethod(b *bytes.Buffer) {
-	fmt.Fprintf(b, "- **Rounds**: cases that are held against each other are a bout, which is played %d times, %s a case: in a shuffled order, then in its\n"+
-		"  reverse, and so on (seed %d). Bouts follow each other in a shuffled order too. Figures are medians. Latencies are half a round trip.\n"+
-		"  Client and server of a play start anew each time. roce perf leaves out the first and the last quarter of its time; iperf3's figure has its\n"+
+	fmt.Fprintf(b, "- **Rounds**: cases that are held against each other are a bout, which is played %d times, %s a "+
+		"case: in a shuffled order, then in its\n"+
+		"  reverse, and so on (seed %d). Bouts follow each other in a shuffled order too. Figures are medians. "+
+		"Latencies are half a round trip.\n"+
+		"  Client and server of a play start anew each time. roce perf leaves out the first and the last quarter of "+
+		"its time; iperf3's figure has its\n"+
 		"  start in it.\n", r.Rounds, r.Duration, r.Seed)
-	b.WriteString("- **Ratios**: in each round ours is divided by the best rival of that round; which one that was, and how often, stands in the table. What is shown\n" +
-		"  is the median of the rounds' ratios and, in brackets, an interval that holds the true one with a confidence of 95 % or more. The best of\n" +
-		"  several has luck on its side, which ours, played once a round, has not. A row is not measured if a rival never ran, or if ours or one of\n" +
+	b.WriteString("- **Ratios**: in each round ours is divided by the best rival of that round; which one that was, " +
+		"and how often, stands in the table. What is shown\n" +
+		"  is the median of the rounds' ratios and, in brackets, an interval that holds the true one with a " +
+		"confidence of 95 % or more. The best of\n" +
+		"  several has luck on its side, which ours, played once a round, has not. A row is not measured if a rival " +
+		"never ran, or if ours or one of\n" +
 		"  the best was missing in more than one round.\n" +
-		"- **Verdicts**: a bar is passed if the whole interval is on its side, failed if none of it is, and else undecided.\n")
-	fmt.Fprintf(b, "- **Words**: at par if the interval lies within %.0f %% of 1; undecided if it spans 1 and more than that; else faster or slower (of costs: cheaper or dearer).\n", 100*atPar)
-	fmt.Fprintf(b, "- **Cost**: processor time of the whole machine, both ends and the kernel's interrupts, during the middle half of the client's life (of sparse\n"+
-		"  exchanges nine tenths of it), per 10^9 bytes, per million messages or per exchange. A play has no cost if others kept more than %s\n"+
-		"  processors busy just before it, or if it did too little for the machine's counters, which tell hundredths of a second. That\n"+
-		"  of the best rival is the cost of the one that was the fastest. Time that the host took is in nobody's cost.\n"+
-		"  A program that spins keeps its processor busy: two such ends cost two processors, however little they do.\n\n", Number(Quiet))
+		"- **Verdicts**: a bar is passed if the whole interval is on its side, failed if none of it is, and " +
+		"else undecided.\n")
+	fmt.Fprintf(b, "- **Words**: at par if the interval lies within %.0f %% of 1; undecided if it spans 1 and more "+
+		"than that; else faster or slower (of costs: cheaper or dearer).\n", 100*atPar)
+	fmt.Fprintf(b, "- **Cost**: processor time of the whole machine, both ends and the kernel's interrupts, during "+
+		"the middle half of the client's life (of sparse\n"+
+		"  exchanges nine tenths of it), per 10^9 bytes, per million messages or per exchange. A play has no cost if "+
+		"others kept more than %s\n"+
+		"  processors busy just before it, or if it did too little for the machine's counters, which tell hundredths "+
+		"of a second. That\n"+
+		"  of the best rival is the cost of the one that was the fastest. Time that the host took is in "+
+		"nobody's cost.\n"+
+		"  A program that spins keeps its processor busy: two such ends cost two processors, however "+
+		"little they do.\n\n", Number(Quiet))
 }
 
 func (r *Results) writeVerdicts(b *bytes.Buffer) {
@@ -127,14 +148,18 @@ func (r *Results) writeVerdicts(b *bytes.Buffer) {
 			bouts = append(bouts, v.Bout)
 		}
 	}
-	fmt.Fprintf(b, "## Bars: %d pass, %d fail, %d undecided, %d not measured\n\n", count[Passed], count[failed], count[undecided], count[notMeasured])
+	fmt.Fprintf(b, "## Bars: %d pass, %d fail, %d undecided, %d not measured\n\n", count[Passed], count[failed],
+		count[undecided], count[notMeasured])
 	for _, bout := range bouts {
-		writeTable(b, strings.ToUpper(bout[:1])+bout[1:], r.Verdicts, func(v *Verdict) bool { return v.Bout == bout && !v.Reference })
+		writeTable(b, strings.ToUpper(bout[:1])+bout[1:], r.Verdicts, func(v *Verdict) bool {
+			return v.Bout == bout && !v.Reference
+		})
 	}
 	if !slices.ContainsFunc(r.Verdicts, func(v Verdict) bool { return v.Reference }) {
 		return
 	}
-	b.WriteString("## References\n\nWhat system calls alone reach, by programs that are paced so as not to lose packets. It is no limit: they do less, but not all that could be done.\n\n")
+	b.WriteString("## References\n\nWhat system calls alone reach, by programs that are paced so as not to lose " +
+		"packets. It is no limit: they do less, but not all that could be done.\n\n")
 	for _, bout := range bouts {
 		writeTable(b, "References: "+bout, r.Verdicts, func(v *Verdict) bool { return v.Bout == bout && v.Reference })
 	}
@@ -191,7 +216,8 @@ func (h *Held) cells(unit Unit, best string) string {
 	if h.Rounds == 0 {
 		return " | | | | | | " + h.State
 	}
-	theirs, ratio := "", fmt.Sprintf("%s (%s–%s)", Number(float64(h.Ratio)), Number(float64(h.Low)), Number(float64(h.High)))
+	theirs, ratio := "", fmt.Sprintf("%s (%s–%s)", Number(float64(h.Ratio)), Number(float64(h.Low)),
+		Number(float64(h.High)))
 	if best != "" || h.Theirs > 0 {
 		theirs = strings.TrimSpace(fmt.Sprintf("%s %s", Number(h.Theirs), best))
 	}
@@ -229,13 +255,15 @@ func (r *Results) writeProfiles(b *bytes.Buffer, dir string) error {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(p.Case+"\n\n"+p.Text), 0o644); err != nil {
 			return err
 		}
-		fmt.Fprintf(b, "[Where the time goes](%s) in the case that is %s by its bar, %s.\n\n", filepath.ToSlash(file), p.Name, p.Case)
+		fmt.Fprintf(b, "[Where the time goes](%s) in the case that is %s by its bar, %s.\n\n", filepath.ToSlash(file),
+			p.Name, p.Case)
 	}
 	return nil
 }
 
 func (r *Results) writeFigures(b *bytes.Buffer) {
-	b.WriteString("## All figures\n\n| case | what | median | from–to | unit | cost | unit | rounds |\n|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("## All figures\n\n| case | what | median | from–to | unit | cost | unit | rounds |\n" +
+		"|---|---|---|---|---|---|---|---|\n")
 	byName := func(a, b *Figure) int { return cmp.Compare(a.Case, b.Case) }
 	// They were played in any order.
 	for _, f := range slices.SortedFunc(slices.Values(r.Figures), byName) {
@@ -252,7 +280,8 @@ func (r *Results) writeFigures(b *bytes.Buffer) {
 		if notes := f.notes(); notes != "" {
 			what += " (" + Cell(notes) + ")"
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s–%s | %s | %s | %s | %d |\n", f.Case, what, Number(f.Median()), Number(low), Number(high), f.Unit.Name, cost, f.CostUnit.Name, len(f.Samples))
+		fmt.Fprintf(b, "| %s | %s | %s | %s–%s | %s | %s | %s | %d |\n", f.Case, what, Number(f.Median()), Number(low),
+			Number(high), f.Unit.Name, cost, f.CostUnit.Name, len(f.Samples))
 	}
 	b.WriteString("\n")
 }

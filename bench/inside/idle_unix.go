@@ -20,8 +20,8 @@ func idle(t Task) (float64, error) {
 	if err := connect(s.qps[0], s.qps[1]); err != nil {
 		return 0, err
 	}
-	err := s.qps[0].PostSend(roce.SendWR{Opcode: roce.WRWrite, Flags: roce.SendSignaled, SGL: []roce.SGE{s.mr.SGE(0, 8)},
-		RemoteAddr: s.mr.Addr() + 64, RKey: s.mr.RKey()})
+	err := s.qps[0].PostSend(roce.SendWR{Opcode: roce.WRWrite, Flags: roce.SendSignaled,
+		SGL: []roce.SGE{s.mr.SGE(0, 8)}, RemoteAddr: s.mr.Addr() + 64, RKey: s.mr.RKey()})
 	for wcs, n := make([]roce.WC, 1), 0; err == nil && n == 0; {
 		n, err = s.cq.Poll(wcs)
 	}

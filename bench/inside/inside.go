@@ -28,7 +28,8 @@ type Measurement struct {
 // Measurements are all of them.
 var Measurements = []Measurement{
 	{"scale", "ns a message: RC WRITE 8 B in bursts of 32, to one connected queue pair after the other", scale},
-	{"lanes", "M messages/s: RC WRITE 8 B over loopback, as many lanes at both ends, each with a processor that does both", lanes},
+	{"lanes", "M messages/s: RC WRITE 8 B over loopback, as many lanes at both ends, each with a processor " +
+		"that does both", lanes},
 	{"memory", "bytes of an idle connected RC queue pair beyond its queues: what is left at a depth of zero", memory},
 	{"register", "us to register 1 GiB that is not pinned", register},
 	{"pinned", "us to register 1 GiB that is pinned and was never touched, median of 5", registerPinned},

@@ -13,7 +13,9 @@ import (
 const gibibyte = 1 << 30
 
 func register(Task) (float64, error) {
-	return registering(&roce.Config{}, func(pd *roce.PD) (float64, error) { return registerOnce(pd, make([]byte, gibibyte)) })
+	return registering(&roce.Config{}, func(pd *roce.PD) (float64, error) {
+		return registerOnce(pd, make([]byte, gibibyte))
+	})
 }
 
 func registerPinned(Task) (float64, error) {

@@ -16,7 +16,8 @@ func names(cases []figures.Case) (all []string) {
 
 // A short run leaves out what only a full one plays, unless it was asked for by name.
 func TestChoice(t *testing.T) {
-	bouts := []figures.Bout{{Name: "one", Cases: []figures.Case{{Name: "a/1"}, {Name: "a/2", Full: true}}}, {Name: "two", Cases: []figures.Case{{Name: "b/1", Full: true}}}}
+	bouts := []figures.Bout{{Name: "one", Cases: []figures.Case{{Name: "a/1"}, {Name: "a/2", Full: true}}},
+		{Name: "two", Cases: []figures.Case{{Name: "b/1", Full: true}}}}
 	for _, c := range []struct {
 		o    Options
 		want []string
@@ -53,7 +54,8 @@ func TestChoice(t *testing.T) {
 
 // The newest entry of a change log comes first.
 func TestChangeDate(t *testing.T) {
-	log := "ucx (1.13.1-1) unstable; urgency=medium\n\n  * New upstream release\n\n -- A B <a@b.org>  Mon, 12 Sep 2022 10:22:17 +0100\n\nucx (1.0-1)\n\n -- A B <a@b.org>  Mon, 2 Sep 2019 10:22:17 +0100\n"
+	log := "ucx (1.13.1-1) unstable; urgency=medium\n\n  * New upstream release\n\n -- A B <a@b.org>  Mon, 12 Sep 2022 10:22:17 +0100\n\n" +
+		"ucx (1.0-1)\n\n -- A B <a@b.org>  Mon, 2 Sep 2019 10:22:17 +0100\n"
 	for text, want := range map[string]string{log: " (12 Sep 2022)", "": "", "ucx (1.13.1-1) unstable": ""} {
 		if got := ChangeDate([]byte(text)); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -22,8 +22,9 @@ func newRepository(t *testing.T) (dir, file string) {
 		}
 	}
 	dir = t.TempDir()
-	for name, value := range map[string]string{"GIT_DIR": filepath.Join(dir, ".git"), "GIT_CONFIG_GLOBAL": os.DevNull, "GIT_CONFIG_SYSTEM": os.DevNull,
-		"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.org"} {
+	for name, value := range map[string]string{"GIT_DIR": filepath.Join(dir, ".git"), "GIT_CONFIG_GLOBAL": os.DevNull,
+		"GIT_CONFIG_SYSTEM": os.DevNull, "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_COMMITTER_NAME": "a",
+		"GIT_COMMITTER_EMAIL": "a@example.org"} {
 		t.Setenv(name, value)
 	}
 	file = filepath.Join("folder", "file")

@@ -139,7 +139,8 @@ func (c *Comparison) playPair(ctx context.Context, t theatre, k *figures.Case, p
 			said[p] = "failed: " + figures.Cell(err.Error())
 		}
 	}
-	fmt.Fprintf(progress, "pair %d/%d  %-30s old %10s  new %10s  %s\n", pair, c.Pairs, k.Name, said[&c.old], said[&c.new], k.Unit.Name)
+	fmt.Fprintf(progress, "pair %d/%d  %-30s old %10s  new %10s  %s\n", pair, c.Pairs, k.Name, said[&c.old],
+		said[&c.new], k.Unit.Name)
 }
 
 // turns says who plays first and who then in a pair: old new, new old, and so on.
@@ -199,13 +200,15 @@ func (c *Comparison) outcome() error {
 // Write prints the commits, where and when they were compared, a line for each case, and the notes.
 func (c *Comparison) Write(out io.Writer) error {
 	fmt.Fprintf(out, "old: %s\nnew: %s\n", c.OldCommit, c.NewCommit)
-	fmt.Fprintf(out, "%s; %s; %d pairs, %s a case, seed %d\n\n", c.Machine, c.Started.UTC().Format("2006-01-02 15:04 MST"), c.Pairs, c.Duration, c.Seed)
+	fmt.Fprintf(out, "%s; %s; %d pairs, %s a case, seed %d\n\n", c.Machine,
+		c.Started.UTC().Format("2006-01-02 15:04 MST"), c.Pairs, c.Duration, c.Seed)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "case\told\tnew\tunit\tratio\t95 % interval\tverdict")
 	for i := range c.Differences {
 		d := &c.Differences[i]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Case, medianText(d.Old, d.OldSamples), medianText(d.New, d.NewSamples), d.Unit.Name,
-			ratioText("%.3f", d.Ratio), ratioText("%.3f to %.3f", d.Low, d.High), d.Verdict(c.Pairs))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Case, medianText(d.Old, d.OldSamples),
+			medianText(d.New, d.NewSamples), d.Unit.Name, ratioText("%.3f", d.Ratio),
+			ratioText("%.3f to %.3f", d.Low, d.High), d.Verdict(c.Pairs))
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -35,8 +35,8 @@ func Compare(ctx context.Context, o Options, choice func(*figures.Case) bool, ou
 		return err
 	}
 	defer host.Close()
-	c := &Comparison{Started: time.Now(), Machine: DescribeMachine(), Pairs: o.Pairs, Duration: o.Duration.String(), Seed: o.Seed,
-		old: contender{name: "old"}, new: contender{name: "new"}}
+	c := &Comparison{Started: time.Now(), Machine: DescribeMachine(), Pairs: o.Pairs, Duration: o.Duration.String(),
+		Seed: o.Seed, old: contender{name: "old"}, new: contender{name: "new"}}
 	if err := c.prepare(ctx, o.Old, dir, progress); ctx.Err() != nil {
 		return errInterrupted
 	} else if err != nil {
@@ -96,11 +96,13 @@ func (c *Comparison) prepare(ctx context.Context, commit, dir string, progress i
 	} else if changed, err := changedSources(ctx, top, commit, "bench"); err != nil {
 		return err
 	} else if n := len(changed); n > 0 {
-		c.Notes = append(c.Notes, fmt.Sprintf("inside/ compares by two rulers: sources of bench differ (%d, such as %s)", n, changed[0]))
+		c.Notes = append(c.Notes,
+			fmt.Sprintf("inside/ compares by two rulers: sources of bench differ (%d, such as %s)", n, changed[0]))
 	}
 	for _, program := range [][2]string{{c.old.set.Roce, c.new.set.Roce}, {c.old.set.Bench, c.new.set.Bench}} {
 		if same, err := sameContent(program[0], program[1]); err == nil && same {
-			c.Notes = append(c.Notes, filepath.Base(program[0])+" and "+filepath.Base(program[1])+" are the same program: its differences are noise")
+			c.Notes = append(c.Notes, filepath.Base(program[0])+" and "+filepath.Base(program[1])+
+				" are the same program: its differences are noise")
 		}
 	}
 	return nil

@@ -107,7 +107,14 @@ func TestPlan(t *testing.T) {
 	c := newScripted(1)
 	c.old.ports = map[string]error{"packet": errors.New("no packets"), "xdp": errors.New("no xdp")}
 	c.new.ports = map[string]error{"xdp": errors.New("no xdp")}
-	c.old.listed = map[string]bool{"inside/allocs": true, "inside/mlock": true, "inside/gone": true, "1500/ours/udp/gone": true, "ours/udp/write-bw/64K": true, "1500/raw/gone": true}
+	c.old.listed = map[string]bool{
+		"inside/allocs":         true,
+		"inside/mlock":          true,
+		"inside/gone":           true,
+		"1500/ours/udp/gone":    true,
+		"ours/udp/write-bw/64K": true,
+		"1500/raw/gone":         true,
+	}
 	cases := c.plan()
 	states := map[string]string{}
 	for _, k := range cases {
@@ -120,7 +127,8 @@ func TestPlan(t *testing.T) {
 		"1500/ours/udp/write-bw/64K": "both", "9000/ours/udp/write-bw/64K": "both",
 		"ours/udp/write-bw/64K":         "", // as it was called
 		"9000/ours/packet/write-bw/64K": figures.OnlyNew, "1500/ours/xdp/write-bw/64K": "",
-		"inside/allocs": "both", "inside/idle": figures.OnlyNew, "inside/mlock": "", "inside/gone": figures.OnlyOld, "1500/ours/udp/gone": figures.OnlyOld, "1500/raw/gone": "",
+		"inside/allocs": "both", "inside/idle": figures.OnlyNew, "inside/mlock": "", "inside/gone": figures.OnlyOld,
+		"1500/ours/udp/gone": figures.OnlyOld, "1500/raw/gone": "",
 	} {
 		if states[name] != want {
 			t.Errorf("%s: %q, want %q", name, states[name], want)
@@ -135,7 +143,14 @@ func TestPlan(t *testing.T) {
 func TestComparison(t *testing.T) {
 	c := newScripted(10)
 	c.OldCommit, c.NewCommit = "1234 what was", "5678 what is"
-	s := &script{figure: map[string]string{"old-roce": "10", "new-roce": "8", "new-bench": "3", "old-same": "1", "new-same": "1", "old-only": "2"}}
+	s := &script{figure: map[string]string{
+		"old-roce":  "10",
+		"new-roce":  "8",
+		"new-bench": "3",
+		"old-same":  "1",
+		"new-same":  "1",
+		"old-only":  "2",
+	}}
 	cases := []figures.Case{
 		scripted("same", func(s figures.Setting) string { return strings.TrimSuffix(s.Roce, "roce") + "same" }),
 		scripted("slower", roceOf),
@@ -157,8 +172,8 @@ func TestComparison(t *testing.T) {
 	for i, want := range []string{
 		"old: 1234 what was", "new: 5678 what is", "", "", "case old new unit ratio 95 % interval verdict",
 		"fails 2.00 - Gbit/s - - fails now", "slower 10.0 8.00 Gbit/s 0.800 0.800 to 0.800 worse",
-		"same 1.00 1.00 Gbit/s 1.000 1.000 to 1.000 no difference shown", "inside/gone - - - - only old", "newly - 3.00 Gbit/s - - only new",
-		"note: fails: new, round 1: no such program",
+		"same 1.00 1.00 Gbit/s 1.000 1.000 to 1.000 no difference shown", "inside/gone - - - - only old",
+		"newly - 3.00 Gbit/s - - only new", "note: fails: new, round 1: no such program",
 	} {
 		lines := strings.Split(out.String(), "\n")
 		if got := strings.Join(strings.Fields(lines[i]), " "); want != "" && got != want {
@@ -190,7 +205,8 @@ func TestOutcome(t *testing.T) {
 		{"worse", figures.IsWorse, 9, 0, "worse (9 of 10 pairs)", "1 of 1 cases: worse"},
 		{"hardly compared", figures.IsFailed, 1, 5, "failed 9 of 10", ""},
 		{"nothing but failures", figures.IsFailed, 0, 0, "failed 10 of 10", "nothing was compared"},
-		{"new failures", figures.FailsMore, 3, 7, "fails more often (alone in 7 of 10 pairs)", "1 of 1 cases: worse, failing now, or failing more often"},
+		{"new failures", figures.FailsMore, 3, 7, "fails more often (alone in 7 of 10 pairs)",
+			"1 of 1 cases: worse, failing now, or failing more often"},
 		{"only failures of the new one", figures.FailsNow, 0, 10, "fails now", "1 of 1 cases"},
 		{"not played", figures.OnlyNew, 0, 0, "only new", "nothing was compared"},
 	} {

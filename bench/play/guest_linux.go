@@ -83,7 +83,8 @@ func boot(ctx context.Context, cfg lab.Config) (l *lab.Lab, err error) {
 }
 
 func (g *guest) describe() string {
-	return "Linux " + g.Kernel() + " under QEMU's emulation (TCG), 2 processors, two addresses on a veth pair of MTU 9000"
+	return "Linux " + g.Kernel() +
+		" under QEMU's emulation (TCG), 2 processors, two addresses on a veth pair of MTU 9000"
 }
 
 // slower is how much more time plays get in the guest than here.
@@ -111,7 +112,8 @@ func (g *guest) perform(ctx context.Context, p figures.Play, limit time.Duration
 	if err != nil {
 		s.Signal(syscall.SIGKILL)
 		<-s.Done()
-		return said, fmt.Errorf("client: %w: %s; server: %s %s", err, repertoire.LastLine(said.client), repertoire.LastLine(printed.Bytes()), &complained)
+		return said, fmt.Errorf("client: %w: %s; server: %s %s", err, repertoire.LastLine(said.client),
+			repertoire.LastLine(printed.Bytes()), &complained)
 	}
 	select {
 	case <-s.Done():

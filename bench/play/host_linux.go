@@ -130,7 +130,8 @@ func workingPorts(ctx context.Context, h *hostStage, set figures.Setting) (ports
 
 // tryPort asks roce for its device on a port.
 func tryPort(ctx context.Context, h *hostStage, set figures.Setting, port string) error {
-	if _, err := h.A.Run(ctx, stage.Program(repertoire.Words(set.Roce+" devinfo -d "+port+":"+set.A.Interface)), 30*time.Second); err != nil {
+	if _, err := h.A.Run(ctx, stage.Program(repertoire.Words(set.Roce+" devinfo -d "+port+":"+set.A.Interface)),
+		30*time.Second); err != nil {
 		return fmt.Errorf("goroce on port %s: %w", port, err)
 	}
 	return nil

@@ -18,10 +18,12 @@ import (
 // DescribeMachine looks at this machine; what it cannot tell stays empty.
 func DescribeMachine() figures.Machine {
 	m := figures.Machine{Processors: runtime.NumCPU(), Go: runtime.Version(),
-		Processor: field("/proc/cpuinfo", "model name"), Memory: memory(), Virtual: strings.Contains(field("/proc/cpuinfo", "flags"), "hypervisor")}
+		Processor: field("/proc/cpuinfo", "model name"), Memory: memory(),
+		Virtual: strings.Contains(field("/proc/cpuinfo", "flags"), "hypervisor")}
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {
-		m.Kernel = unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:]) + " " + unix.ByteSliceToString(u.Machine[:])
+		m.Kernel = unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:]) +
+			" " + unix.ByteSliceToString(u.Machine[:])
 	}
 	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
 		m.Load, _, _ = strings.Cut(string(text), " ")

@@ -25,7 +25,8 @@ type run struct {
 }
 
 // Measure plays the chosen bouts and returns them.
-func Measure(ctx context.Context, o Options, choice func(*figures.Case) bool, r *figures.Results, progress io.Writer) (bouts []figures.Bout, err error) {
+func Measure(ctx context.Context, o Options, choice func(*figures.Case) bool, r *figures.Results,
+	progress io.Writer) (bouts []figures.Bout, err error) {
 	dir, err := os.MkdirTemp("", "goroce-bench-")
 	if err != nil {
 		return nil, err
@@ -55,7 +56,8 @@ func Measure(ctx context.Context, o Options, choice func(*figures.Case) bool, r 
 		bouts = figures.Chosen(bouts, func(c *figures.Case) bool { return !c.Play(m.set).Link.Big })
 	}
 	if r.Machine.Busy = othersLoad(longLook); r.Machine.Busy > figures.Quiet {
-		fmt.Fprintf(progress, "%s processors are busy with something else: figures and costs will tell of that too\n", figures.Number(r.Machine.Busy))
+		fmt.Fprintf(progress, "%s processors are busy with something else: figures and costs will tell of that too\n",
+			figures.Number(r.Machine.Busy))
 	}
 	if o.PGO != "" {
 		return bouts, profileAll(ctx, host, m.set, bouts, o.PGO, progress)
@@ -133,10 +135,15 @@ var guests = map[figures.Place]struct {
 	a, b figures.Side
 	say  func(m *figures.Machine, g *guest)
 }{
-	figures.InGuest: {"the guest with rxe", openGuest, repertoire.GuestA, repertoire.GuestB, func(m *figures.Machine, g *guest) { m.Guest = g.describe() }},
-	figures.OnWire: {"the wire between two drivers", openWire, repertoire.WireA, repertoire.WireB, func(m *figures.Machine, g *guest) {
-		m.Wire = "Linux " + g.Kernel() + " under QEMU's emulation (TCG), 1 processor, two virtio_net cards of MTU 3814, joined by a bridge of the host"
-	}},
+	figures.InGuest: {"the guest with rxe", openGuest, repertoire.GuestA, repertoire.GuestB,
+		func(m *figures.Machine, g *guest) {
+			m.Guest = g.describe()
+		}},
+	figures.OnWire: {"the wire between two drivers", openWire, repertoire.WireA, repertoire.WireB,
+		func(m *figures.Machine, g *guest) {
+			m.Wire = "Linux " + g.Kernel() + " under QEMU's emulation (TCG), 1 processor, two virtio_net cards of " +
+				"MTU 3814, joined by a bridge of the host"
+		}},
 }
 
 // playInGuest boots the guest of a place, if there is anything to play there.

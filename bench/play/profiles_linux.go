@@ -22,7 +22,8 @@ const profileLines = "40"
 
 // profileExtremes adds the profiles of the best and the worst case to the results. It judges what
 // has been measured so far.
-func profileExtremes(ctx context.Context, t theatre, set figures.Setting, bouts []figures.Bout, r *figures.Results, progress io.Writer) {
+func profileExtremes(ctx context.Context, t theatre, set figures.Setting, bouts []figures.Bout, r *figures.Results,
+	progress io.Writer) {
 	best, worst := r.Extremes(bouts)
 	for _, p := range []figures.Profile{{Name: "worst", Case: worst}, {Name: "best", Case: best}} {
 		if p.Name == "best" && best == worst {
@@ -80,11 +81,13 @@ func profileOf(ctx context.Context, c *figures.Case, t theatre, set figures.Sett
 type recorded struct{ name, command, file string }
 
 // record plays a case of roce perf and leaves the CPU profiles of both ends in a folder.
-func record(ctx context.Context, c *figures.Case, t theatre, set figures.Setting, dir string) (ends []recorded, err error) {
+func record(ctx context.Context, c *figures.Case, t theatre, set figures.Setting, dir string) (ends []recorded,
+	err error) {
 	play := c.Play(set)
 	play.Link.MTU = c.MTU
 	for name, args := range map[string]*[]string{"client": &play.Client.Args, "server": &play.Server.Args} {
-		e := recorded{name, strings.Join((*args)[1:], " "), filepath.Join(dir, strings.ReplaceAll(c.Name, "/", "-")+"-"+name)}
+		e := recorded{name, strings.Join((*args)[1:], " "),
+			filepath.Join(dir, strings.ReplaceAll(c.Name, "/", "-")+"-"+name)}
 		*args = append(*args, "--cpuprofile", e.file)
 		ends = append(ends, e)
 	}
@@ -95,7 +98,8 @@ func record(ctx context.Context, c *figures.Case, t theatre, set figures.Setting
 
 // profileAll plays all cases of ours and merges their profiles into one file, by which the compiler
 // arranges the command.
-func profileAll(ctx context.Context, t theatre, set figures.Setting, bouts []figures.Bout, file string, progress io.Writer) error {
+func profileAll(ctx context.Context, t theatre, set figures.Setting, bouts []figures.Bout, file string,
+	progress io.Writer) error {
 	dir, err := os.MkdirTemp("", "goroce-profile-")
 	if err != nil {
 		return err

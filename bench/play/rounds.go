@@ -45,7 +45,8 @@ func orders(n, rounds int, chance *rand.Rand) (all [][]int) {
 }
 
 // playBout plays the cases of a bout and adds the figures to r.
-func playBout(ctx context.Context, t theatre, set figures.Setting, b *figures.Bout, rounds int, r *figures.Results, progress io.Writer) {
+func playBout(ctx context.Context, t theatre, set figures.Setting, b *figures.Bout, rounds int, r *figures.Results,
+	progress io.Writer) {
 	for i, order := range orders(len(b.Cases), rounds, r.Chance) {
 		shared := map[string]*performance{}
 		for turn, k := range order {
@@ -79,7 +80,8 @@ type performance struct {
 
 // playCase performs the case's play, unless it is among the shared ones of this round, and takes
 // the figure from what came of it, with its cost.
-func playCase(ctx context.Context, c *figures.Case, t theatre, set figures.Setting, shared map[string]*performance, s *figures.Sample) (costUnit figures.Unit, err error) {
+func playCase(ctx context.Context, c *figures.Case, t theatre, set figures.Setting, shared map[string]*performance,
+	s *figures.Sample) (costUnit figures.Unit, err error) {
 	play := c.Play(set)
 	if play.Link.MTU == 0 {
 		play.Link.MTU = c.MTU

@@ -108,10 +108,16 @@ func TestSharedPlays(t *testing.T) {
 	r := newResults()
 	playBout(t.Context(), stage, figures.Setting{Bench: "bench", Roce: "roce", Duration: time.Second}, b, 6, r, io.Discard)
 	slices.Sort(stage.played[:2])
-	if len(stage.played) != 12 || !strings.Contains(stage.played[0], "-port packet -d 2s") || !strings.Contains(stage.played[1], "-port udp") {
+	if len(stage.played) != 12 || !strings.Contains(stage.played[0], "-port packet -d 2s") ||
+		!strings.Contains(stage.played[1], "-port udp") {
 		t.Errorf("played %q", stage.played)
 	}
-	for name, want := range map[string]float64{"fair/udp/ratio": 0.95, "fair/udp/drops": 0, "fair/packet/backlog": 100, "fair/packet/use": 98} {
+	for name, want := range map[string]float64{
+		"fair/udp/ratio":      0.95,
+		"fair/udp/drops":      0,
+		"fair/packet/backlog": 100,
+		"fair/packet/use":     98,
+	} {
 		if f := r.Figure(name); !f.Measured() || len(f.Samples) != 6 || f.Median() != want {
 			t.Errorf("%s: %+v", name, f)
 		}
@@ -137,7 +143,8 @@ func TestTakes(t *testing.T) {
 	twin := scripted("c", func(figures.Setting) string { return "c" })
 	twin.Shared = true
 	b := figures.Bout{Cases: []figures.Case{one, long, twin, twin}, Rest: 10 * time.Second}
-	if got, want := b.Takes(8, figures.Setting{Duration: time.Second}), 8*(5*time.Second+3*figures.Starting[figures.OnStage])+b.Rest; got != want {
+	if got, want := b.Takes(8, figures.Setting{Duration: time.Second}),
+		8*(5*time.Second+3*figures.Starting[figures.OnStage])+b.Rest; got != want {
 		t.Errorf("takes %v, want %v", got, want)
 	}
 	b.Rounds = 2

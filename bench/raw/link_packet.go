@@ -85,7 +85,8 @@ func (l *packetLink) open(e End) error {
 	if err := unix.SetsockoptTpacketReq(l.fd, unix.SOL_PACKET, unix.PACKET_RX_RING, &req); err != nil {
 		return os.NewSyscallError("PACKET_RX_RING", err)
 	}
-	mem, err := unix.Mmap(l.fd, 0, block*l.ring.blocks, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
+	mem, err := unix.Mmap(l.fd, 0, block*l.ring.blocks, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_SHARED|unix.MAP_POPULATE)
 	if err != nil {
 		return os.NewSyscallError("mmap of the ring", err)
 	}
@@ -99,7 +100,8 @@ func (l *packetLink) open(e End) error {
 	if err := setFilter(l.fd, incoming); err != nil {
 		return os.NewSyscallError("SO_ATTACH_FILTER", err)
 	}
-	if err := unix.Bind(l.fd, &unix.SockaddrLinklayer{Protocol: bigEndian(unix.ETH_P_ALL), Ifindex: ifi.Index}); err != nil {
+	if err := unix.Bind(l.fd, &unix.SockaddrLinklayer{Protocol: bigEndian(unix.ETH_P_ALL),
+		Ifindex: ifi.Index}); err != nil {
 		return os.NewSyscallError("bind", err)
 	}
 	copy(l.out[vnetLen:], header(e, ifi.HardwareAddr))
@@ -192,7 +194,8 @@ func (l *packetLink) send(n, segment int) (bool, error) {
 		binary.NativeEndian.PutUint16(vnet[8:], 6)            // to there
 	}
 	setLengths(l.out[vnetLen:], n)
-	_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(l.fd), uintptr(unsafe.Pointer(&l.out[0])), uintptr(headLen+n), unix.MSG_DONTWAIT, 0, 0)
+	_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(l.fd), uintptr(unsafe.Pointer(&l.out[0])),
+		uintptr(headLen+n), unix.MSG_DONTWAIT, 0, 0)
 	switch errno {
 	case 0:
 		return true, nil
@@ -224,7 +227,8 @@ func (l *packetLink) recv() ([]byte, int, error) {
 		segment = int(binary.NativeEndian.Uint16(vnet[4:]))
 	}
 	if int(h.Snaplen) < ethLen+ipLen+udpLen+n {
-		return nil, 0, fmt.Errorf("a frame of %d bytes was cut to %d: the ring's frames are too small", h.Len, h.Snaplen)
+		return nil, 0, fmt.Errorf("a frame of %d bytes was cut to %d: the ring's frames are too small",
+			h.Len, h.Snaplen)
 	}
 	return ip[ipLen+udpLen:][:n], segment, nil
 }

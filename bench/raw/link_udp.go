@@ -114,8 +114,8 @@ func (l *udpLink) segment(i, size int) []byte { return l.out.mem[i*size:][:size]
 func (l *udpLink) send(n, segment int) (bool, error) {
 	count := l.out.lay(n, segment)
 	for sent := 0; sent < count; {
-		done, _, errno := syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(l.fd), uintptr(unsafe.Pointer(&l.out.msgs[sent])),
-			uintptr(count-sent), unix.MSG_DONTWAIT, 0, 0)
+		done, _, errno := syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(l.fd),
+			uintptr(unsafe.Pointer(&l.out.msgs[sent])), uintptr(count-sent), unix.MSG_DONTWAIT, 0, 0)
 		switch errno {
 		case 0:
 			sent += int(done)
@@ -163,7 +163,8 @@ func (l *udpLink) recv() ([]byte, int, error) {
 	l.taken++
 	m, ctl := &l.in.msgs[i], &l.in.ctls[i]
 	segment := int(m.length)
-	if c := (*unix.Cmsghdr)(unsafe.Pointer(&ctl[0])); m.hdr.Controllen > 0 && c.Level == unix.IPPROTO_UDP && c.Type == udpGRO {
+	if c := (*unix.Cmsghdr)(unsafe.Pointer(&ctl[0])); m.hdr.Controllen > 0 && c.Level == unix.IPPROTO_UDP &&
+		c.Type == udpGRO {
 		segment = int(binary.NativeEndian.Uint32(ctl[unix.CmsgLen(0):]))
 	}
 	return l.in.mem[i*runSpace:][:m.length], segment, nil
@@ -175,7 +176,8 @@ func (l *udpLink) refill() error {
 	for i := range l.in.msgs {
 		l.in.msgs[i].hdr.SetControllen(len(l.in.ctls[i]))
 	}
-	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVMMSG, uintptr(l.fd), uintptr(unsafe.Pointer(&l.in.msgs[0])), burst, unix.MSG_DONTWAIT, 0, 0)
+	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVMMSG, uintptr(l.fd), uintptr(unsafe.Pointer(&l.in.msgs[0])), burst,
+		unix.MSG_DONTWAIT, 0, 0)
 	switch errno {
 	case 0:
 		l.received = int(n)

@@ -92,7 +92,8 @@ func (l *singleLink) send(n, _ int) (bool, error) {
 		}
 		l.connected = true
 	}
-	_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(l.fd), uintptr(unsafe.Pointer(&l.out[0])), uintptr(n), unix.MSG_DONTWAIT, 0, 0)
+	_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(l.fd), uintptr(unsafe.Pointer(&l.out[0])), uintptr(n),
+		unix.MSG_DONTWAIT, 0, 0)
 	switch errno {
 	case 0:
 		return true, nil
@@ -121,7 +122,8 @@ func (l *singleLink) recv() ([]byte, int, error) {
 }
 
 func (l *singleLink) take(flags uintptr) ([]byte, int, error) {
-	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(l.fd), uintptr(unsafe.Pointer(&l.in[0])), uintptr(len(l.in)), flags, 0, 0)
+	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(l.fd), uintptr(unsafe.Pointer(&l.in[0])),
+		uintptr(len(l.in)), flags, 0, 0)
 	switch errno {
 	case 0:
 		return l.in[:n], int(n), nil

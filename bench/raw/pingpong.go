@@ -55,7 +55,8 @@ func sleep(d time.Duration) {
 	unix.ClockGettime(unix.CLOCK_MONOTONIC, &until)
 	until = unix.NsecToTimespec(until.Nano() + d.Nanoseconds())
 	for errno := syscall.EINTR; errno == syscall.EINTR; {
-		_, _, errno = syscall.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&until)), 0, 0, 0)
+		_, _, errno = syscall.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME,
+			uintptr(unsafe.Pointer(&until)), 0, 0, 0)
 	}
 }
 
@@ -104,8 +105,9 @@ func ofTrips(trips []time.Duration, d time.Duration) Result {
 	}
 	n := len(trips)
 	oneWay := func(t time.Duration) float64 { return float64(t.Nanoseconds()) / 2 / 1e3 }
-	return Result{Packets: uint64(n), Seconds: d.Seconds(), Rate: float64(n) / d.Seconds(), OneWay: oneWay(total) / float64(n),
-		Best: oneWay(trips[0]), Typical: oneWay(trips[n/2]), P99: oneWay(trips[n*99/100])}
+	return Result{Packets: uint64(n), Seconds: d.Seconds(), Rate: float64(n) / d.Seconds(),
+		OneWay: oneWay(total) / float64(n), Best: oneWay(trips[0]), Typical: oneWay(trips[n/2]),
+		P99: oneWay(trips[n*99/100])}
 }
 
 // volley sends a packet and waits until it is back.

@@ -67,17 +67,22 @@ type Path struct {
 
 // Paths are all references.
 var Paths = []Path{
-	{"udp-stream", "UDP sockets, 4 runs of UDP_SEGMENT a call out, UDP_GRO in, system calls only", streams(overUDP, bulk(4), false)},
+	{"udp-stream", "UDP sockets, 4 runs of UDP_SEGMENT a call out, UDP_GRO in, system calls only",
+		streams(overUDP, bulk(4), false)},
 	{"udp-stream-work", "the same with copy and ICRC on both ends", streams(overUDP, bulk(4), true)},
-	{"udp-small-work", "UDP sockets, 8 runs of 128 × 40 B a call (Linux 6.9) out, UDP_GRO in, with copy and ICRC", streams(overUDP, tiny(8*128), true)},
+	{"udp-small-work", "UDP sockets, 8 runs of 128 × 40 B a call (Linux 6.9) out, UDP_GRO in, with copy and ICRC",
+		streams(overUDP, tiny(8*128), true)},
 	{"udp-pingpong", "UDP sockets, 64 B, both ends spin on a non-blocking receive", pingpongs(overSpinningUDP, 64)},
-	{"udp-spin50", "UDP sockets, 64 B, both ends spin for 50 us (-spin), then sleep in a blocking receive", pingpongs(overPatientUDP, 64)},
+	{"udp-spin50", "UDP sockets, 64 B, both ends spin for 50 us (-spin), then sleep in a blocking receive",
+		pingpongs(overPatientUDP, 64)},
 	{"udp-blocking", "UDP sockets, 64 B, both ends sleep in a blocking receive", pingpongs(overBlockingUDP, 64)},
 	{"udp-net", "UDP of Go's package net, 64 B, both ends sleep in ReadFromUDPAddrPort", pingpongs(overNet, 64)},
 	{"packet-stream", "AF_PACKET, GSO out, TPACKET_V2 ring in, system calls only", streams(overPacket, bulk(1), false)},
 	{"packet-stream-work", "the same with copy and ICRC on both ends", streams(overPacket, bulk(1), true)},
-	{"packet-small-work", "AF_PACKET, GSO 128 × 40 B (Linux 6.9) out, TPACKET_V2 ring in, with copy and ICRC", streams(overPacket, tiny(128), true)},
-	{"packet-pingpong", "AF_PACKET, 64 B, both ends spin on a TPACKET_V2 ring, PACKET_QDISC_BYPASS", pingpongs(overPacketSmall, 64)},
+	{"packet-small-work", "AF_PACKET, GSO 128 × 40 B (Linux 6.9) out, TPACKET_V2 ring in, with copy and ICRC",
+		streams(overPacket, tiny(128), true)},
+	{"packet-pingpong", "AF_PACKET, 64 B, both ends spin on a TPACKET_V2 ring, PACKET_QDISC_BYPASS",
+		pingpongs(overPacketSmall, 64)},
 }
 
 // Run runs a path by name and prints the result as JSON.

@@ -25,8 +25,16 @@ func AllBouts(ports []string) (bouts []figures.Bout) {
 	for _, mtu := range figures.MTUs {
 		bouts = append(bouts, mainBouts(mtu, ports, barred)...)
 		if mtu == figures.MTUs[0] {
-			bouts = append(bouts, figures.Bout{Name: "sparse exchanges", Cases: figures.At(mtu, sparseCases(barred)), Bars: BarsAt(mtu, sparseBars, barred)},
-				figures.Bout{Name: "programs that dial", Cases: figures.At(mtu, dialCases(barred)), Bars: BarsAt(mtu, dialBars, barred)})
+			bouts = append(bouts, figures.Bout{
+				Name:  "sparse exchanges",
+				Cases: figures.At(mtu, sparseCases(barred)),
+				Bars:  BarsAt(mtu, sparseBars, barred),
+			},
+				figures.Bout{
+					Name:  "programs that dial",
+					Cases: figures.At(mtu, dialCases(barred)),
+					Bars:  BarsAt(mtu, dialBars, barred),
+				})
 		}
 	}
 	for _, mtu := range figures.MTUs {
@@ -58,7 +66,11 @@ func mainBouts(mtu int, ports, barred []string) (bouts []figures.Bout) {
 		if mtu != figures.MTUs[0] {
 			cases = smallOnlyFull(cases)
 		}
-		bouts = append(bouts, figures.Bout{Name: fmt.Sprintf("%s, MTU %d", kind.name, mtu), Cases: cases, Bars: BarsAt(mtu, kind.bars, barred)})
+		bouts = append(bouts, figures.Bout{
+			Name:  fmt.Sprintf("%s, MTU %d", kind.name, mtu),
+			Cases: cases,
+			Bars:  BarsAt(mtu, kind.bars, barred),
+		})
 	}
 	return bouts
 }
@@ -89,7 +101,12 @@ func loadBouts(mtu int, ports []string) (bouts []figures.Bout) {
 		} else if !figures.OnlyInFull(load.cases) {
 			rounds = 0
 		}
-		bouts = append(bouts, figures.Bout{Name: fmt.Sprintf("%s, MTU %d", load.name, mtu), Rounds: rounds, Cases: figures.At(mtu, load.cases), Bars: BarsAt(mtu, load.bars, ports)})
+		bouts = append(bouts, figures.Bout{
+			Name:   fmt.Sprintf("%s, MTU %d", load.name, mtu),
+			Rounds: rounds,
+			Cases:  figures.At(mtu, load.cases),
+			Bars:   BarsAt(mtu, load.bars, ports),
+		})
 	}
 	return bouts
 }
@@ -113,8 +130,11 @@ func machineBouts(ports []string) []figures.Bout {
 // guestBouts are those in guests.
 func guestBouts(ports []string) []figures.Bout {
 	return []figures.Bout{
-		{Name: "beside rxe", Place: figures.InGuest, Cases: figures.OnlyFull(append(guestCases(ports), guestDials(ports)...)), Bars: BarsAt(0, guestBars, ports)},
-		{Name: "beside rxe: more losses", Place: figures.InGuest, Rounds: few, Cases: figures.OnlyFull(moreLosses(ports))},
+		{Name: "beside rxe", Place: figures.InGuest,
+			Cases: figures.OnlyFull(append(guestCases(ports), guestDials(ports)...)),
+			Bars:  BarsAt(0, guestBars, ports)},
+		{Name: "beside rxe: more losses", Place: figures.InGuest, Rounds: few,
+			Cases: figures.OnlyFull(moreLosses(ports))},
 		{Name: "wire between two drivers", Place: figures.OnWire, Rounds: few, Cases: figures.OnlyFull(wireCases())},
 	}
 }

@@ -16,20 +16,30 @@ import (
 
 // dialBars hold the stream against what it is made of, and both against TCP.
 var dialBars = []figures.Bar{
-	{What: "stream, writes of 64 KiB, polling, against our WRITE", Ours: "dial/%s-polling/stream", Against: "dial/%s/write-bw", Rule: figures.AtLeast, Factor: 0.8},
-	{What: "stream, writes of 64 KiB, against our WRITE that sleeps", Ours: "dial/%s/stream", Against: "dial/%s/write-bw-events", Rule: figures.AtLeast, Factor: 0.8},
+	{What: "stream, writes of 64 KiB, polling, against our WRITE", Ours: "dial/%s-polling/stream",
+		Against: "dial/%s/write-bw", Rule: figures.AtLeast, Factor: 0.8},
+	{What: "stream, writes of 64 KiB, against our WRITE that sleeps", Ours: "dial/%s/stream",
+		Against: "dial/%s/write-bw-events", Rule: figures.AtLeast, Factor: 0.8},
 	{What: "stream, writes of 64 KiB, polling, against iperf3", Ours: "dial/%s-polling/stream", Against: "dial/iperf3"},
-	{What: "stream, writes of 64 KiB, against TCP by the same code", Ours: "dial/%s/stream", Against: "dial/tcp/stream"},
-	{What: "64 B one way, polling, against our SEND", Ours: "dial/%s-polling/trip", Against: "dial/%s/send-lat", Rule: figures.AtMost, Factor: 1.3},
-	{What: "64 B one way, events, against our SEND that sleeps", Ours: "dial/%s/trip", Against: "dial/%s/send-lat-events", Rule: figures.AtMost, Factor: 1.3},
+	{What: "stream, writes of 64 KiB, against TCP by the same code", Ours: "dial/%s/stream",
+		Against: "dial/tcp/stream"},
+	{What: "64 B one way, polling, against our SEND", Ours: "dial/%s-polling/trip", Against: "dial/%s/send-lat",
+		Rule: figures.AtMost, Factor: 1.3},
+	{What: "64 B one way, events, against our SEND that sleeps", Ours: "dial/%s/trip",
+		Against: "dial/%s/send-lat-events", Rule: figures.AtMost, Factor: 1.3},
 	{What: "64 B one way against TCP by the same code", Ours: "dial/%s/trip", Against: "dial/tcp/trip"},
-	{What: "HTTP, one connection, polling: p50 against TCP", Ours: "dial/%s-polling/http-1/p50", Against: "dial/tcp/http-1/p50", Rule: figures.AtMost, Factor: 1},
-	{What: "HTTP, one connection: p50 against TCP", Ours: "dial/%s/http-1/p50", Against: "dial/tcp/http-1/p50", Rule: figures.AtMost, Factor: 1},
+	{What: "HTTP, one connection, polling: p50 against TCP", Ours: "dial/%s-polling/http-1/p50",
+		Against: "dial/tcp/http-1/p50", Rule: figures.AtMost, Factor: 1},
+	{What: "HTTP, one connection: p50 against TCP", Ours: "dial/%s/http-1/p50", Against: "dial/tcp/http-1/p50",
+		Rule: figures.AtMost, Factor: 1},
 	{What: "HTTP, one connection: p99 against TCP", Ours: "dial/%s/http-1/p99", Against: "dial/tcp/http-1/p99"},
-	{What: "HTTP, 16 connections: requests against TCP", Ours: "dial/%s/http-16/rate", Against: "dial/tcp/http-16/rate"},
+	{What: "HTTP, 16 connections: requests against TCP", Ours: "dial/%s/http-16/rate",
+		Against: "dial/tcp/http-16/rate"},
 	{What: "HTTP, 16 connections: p99 against TCP", Ours: "dial/%s/http-16/p99", Against: "dial/tcp/http-16/p99"},
-	{What: "connections set up and closed, one at a time, against TCP", Ours: "dial/%s/setup-1", Against: "dial/tcp/setup-1"},
-	{What: "connections set up and closed, 16 at a time, against TCP", Ours: "dial/%s/setup-16", Against: "dial/tcp/setup-16"},
+	{What: "connections set up and closed, one at a time, against TCP", Ours: "dial/%s/setup-1",
+		Against: "dial/tcp/setup-1"},
+	{What: "connections set up and closed, 16 at a time, against TCP", Ours: "dial/%s/setup-16",
+		Against: "dial/tcp/setup-16"},
 }
 
 // dialTests are what is done over each transport; those of one play follow each other.
@@ -40,14 +50,35 @@ var dialTests = []struct {
 	figure      func(*ends.Result) float64
 	polls       bool // also with calls that poll
 }{
-	{"stream", "a stream, writes of 64 KiB", figures.Gbps, "-work stream -size 65536", func(r *ends.Result) float64 { return r.Gbps }, true},
-	{"trip", "64 B there and back, half of the median", figures.Usec, "-work trip -size 64", func(r *ends.Result) float64 { return r.P50 / 2 }, true},
-	{"http-1/p50", "GET of 1 KiB, one connection, median", figures.UsTrip, "-work http -size 1024", func(r *ends.Result) float64 { return r.P50 }, true},
-	{"http-1/p99", "… : 99 of 100", figures.UsTrip, "-work http -size 1024", func(r *ends.Result) float64 { return r.P99 }, true},
-	{"http-16/rate", "GET of 1 KiB, 16 connections", figures.PerSec, "-work http -size 1024 -n 16", func(r *ends.Result) float64 { return r.PerSecond }, false},
-	{"http-16/p99", "… : 99 of 100", figures.UsTrip, "-work http -size 1024 -n 16", func(r *ends.Result) float64 { return r.P99 }, false},
-	{"setup-1", "connections set up and closed, one at a time", figures.PerSec, "-work setup -size 1", func(r *ends.Result) float64 { return r.PerSecond }, false},
-	{"setup-16", "connections set up and closed, 16 at a time", figures.PerSec, "-work setup -size 1 -n 16", func(r *ends.Result) float64 { return r.PerSecond }, false},
+	{"stream", "a stream, writes of 64 KiB", figures.Gbps, "-work stream -size 65536", func(r *ends.Result) float64 {
+		return r.Gbps
+	}, true},
+	{"trip", "64 B there and back, half of the median", figures.Usec, "-work trip -size 64",
+		func(r *ends.Result) float64 {
+			return r.P50 / 2
+		}, true},
+	{"http-1/p50", "GET of 1 KiB, one connection, median", figures.UsTrip, "-work http -size 1024",
+		func(r *ends.Result) float64 {
+			return r.P50
+		}, true},
+	{"http-1/p99", "… : 99 of 100", figures.UsTrip, "-work http -size 1024", func(r *ends.Result) float64 {
+		return r.P99
+	}, true},
+	{"http-16/rate", "GET of 1 KiB, 16 connections", figures.PerSec, "-work http -size 1024 -n 16",
+		func(r *ends.Result) float64 {
+			return r.PerSecond
+		}, false},
+	{"http-16/p99", "… : 99 of 100", figures.UsTrip, "-work http -size 1024 -n 16", func(r *ends.Result) float64 {
+		return r.P99
+	}, false},
+	{"setup-1", "connections set up and closed, one at a time", figures.PerSec, "-work setup -size 1",
+		func(r *ends.Result) float64 {
+			return r.PerSecond
+		}, false},
+	{"setup-16", "connections set up and closed, 16 at a time", figures.PerSec, "-work setup -size 1 -n 16",
+		func(r *ends.Result) float64 {
+			return r.PerSecond
+		}, false},
 }
 
 // dialCases are those of TCP, of our ports, and of what they are made of.
@@ -55,10 +86,12 @@ func dialCases(ports []string) (cases []figures.Case) {
 	cases = dialOver("tcp", "TCP", "-over tcp", false)
 	for _, port := range ports {
 		cases = append(cases, dialOver(port, "rsocket, "+port+" port", "-over "+port, false)...)
-		cases = append(cases, dialOver(port+"-polling", "rsocket, "+port+" port, calls that wait poll", "-polling -over "+port, true)...)
+		cases = append(cases, dialOver(port+"-polling", "rsocket, "+port+" port, calls that wait poll",
+			"-polling -over "+port, true)...)
 		for _, c := range []perfCase{
 			{"write-bw", "RC WRITE 64 KiB, 1 QP", figures.Gbps, "write-bw -s 65536", duration, Bandwidth},
-			{"write-bw-events", "RC WRITE 64 KiB, 1 QP, both ends sleep while there is nothing to do", figures.Gbps, "write-bw -e -s 65536", duration, Bandwidth},
+			{"write-bw-events", "RC WRITE 64 KiB, 1 QP, both ends sleep while there is nothing to do", figures.Gbps,
+				"write-bw -e -s 65536", duration, Bandwidth},
 			{"send-lat", "RC SEND 64 B, polling", figures.Usec, "send-lat -s 64", duration, typical},
 			{"send-lat-events", "RC SEND 64 B, event-driven", figures.Usec, "send-lat -e -s 64", duration, typical},
 		} {
@@ -132,7 +165,8 @@ func dialOver(who, what, over string, polling bool) (cases []figures.Case) {
 		if polling && !d.polls {
 			continue
 		}
-		cases = append(cases, figures.Case{Name: "dial/" + who + "/" + d.name, Brief: what + ": " + d.brief, Unit: d.unit, Shared: shares[d.options] > 1,
+		cases = append(cases, figures.Case{Name: "dial/" + who + "/" + d.name, Brief: what + ": " + d.brief,
+			Unit: d.unit, Shared: shares[d.options] > 1,
 			Play: endsPlay("dial", ends.DialPort, alike(over+" "+d.options)), Figure: endsFigure(d.figure)})
 	}
 	return cases

@@ -37,15 +37,20 @@ func FairCases(ports []string) (cases []figures.Case) {
 			unit        figures.Unit
 			figure      func(*FairFigures) float64
 		}{
-			{"ratio", "two flows through 1 Gbit/s with ECN marks, once converged: how even", evenness, func(f *FairFigures) float64 { return f.Ratio }},
+			{"ratio", "two flows through 1 Gbit/s with ECN marks, once converged: how even", evenness,
+				func(f *FairFigures) float64 {
+					return f.Ratio
+				}},
 			{"drops", "… : packets lost", losses1, func(f *FairFigures) float64 { return f.Drops }},
 			{"backlog", "… : longest queue", kibibyte, func(f *FairFigures) float64 { return f.Backlog }},
 			{"use", "… : use of the slow link", linkUse, func(f *FairFigures) float64 { return f.Use }},
 		} {
-			cases = append(cases, figures.Case{Name: "fair/" + port + "/" + c.name, Brief: "goroce, " + port + " port: " + c.brief, Unit: c.unit, Shared: true,
+			cases = append(cases, figures.Case{Name: "fair/" + port + "/" + c.name,
+				Brief: "goroce, " + port + " port: " + c.brief, Unit: c.unit, Shared: true,
 				Play: func(s figures.Setting) figures.Play {
 					const windows = 2 // a case's duration is not much to look at a control loop
-					return figures.Play{Client: Words(fmt.Sprintf("%s fair -roce %s -port %s -d %v", s.Bench, s.Roce, port, time.Duration(windows*s.Duration)))}
+					return figures.Play{Client: Words(fmt.Sprintf("%s fair -roce %s -port %s -d %v",
+						s.Bench, s.Roce, port, time.Duration(windows*s.Duration)))}
 				},
 				// The rates converge before they count.
 				Takes: func(d time.Duration) time.Duration { return 2*d + 3*time.Second },

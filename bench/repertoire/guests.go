@@ -18,8 +18,16 @@ import (
 
 // Both ends of the pair in the guest, and rxe's devices on them.
 var (
-	GuestA = figures.Side{Interface: "veth0", Addr: netip.MustParseAddr("198.51.100.1"), MAC: net.HardwareAddr{2, 0, 0x5e, 0, 1, 1}}
-	GuestB = figures.Side{Interface: "veth1", Addr: netip.MustParseAddr("198.51.100.2"), MAC: net.HardwareAddr{2, 0, 0x5e, 0, 1, 2}}
+	GuestA = figures.Side{
+		Interface: "veth0",
+		Addr:      netip.MustParseAddr("198.51.100.1"),
+		MAC:       net.HardwareAddr{2, 0, 0x5e, 0, 1, 1},
+	}
+	GuestB = figures.Side{
+		Interface: "veth1",
+		Addr:      netip.MustParseAddr("198.51.100.2"),
+		MAC:       net.HardwareAddr{2, 0, 0x5e, 0, 1, 2},
+	}
 
 	rxeOn = map[string]string{"veth0": "rxeA", "veth1": "rxeB"}
 )
@@ -56,11 +64,16 @@ const (
 
 var duels = []duel{
 	{"write-bw/64K", "ib_write_bw -s 65536 -m 4096 --report_gbits -D SECONDS", averageBW,
-		perfCase{"write-bw/64K", "RC WRITE 64 KiB", figures.Gbps, "write-bw -s 65536 -m 4096", duration, Bandwidth}, ""},
+		perfCase{"write-bw/64K", "RC WRITE 64 KiB", figures.Gbps, "write-bw -s 65536 -m 4096", duration, Bandwidth},
+		""},
 	{"write-lat/8", "ib_write_lat -s 8 -n 3000", typicalMicros,
-		perfCase{"write-lat/8", "RC WRITE 8 B latency, polling", figures.Usec, "write-lat -s 8", func(time.Duration) string { return "-n 3000" }, typical}, ""},
+		perfCase{"write-lat/8", "RC WRITE 8 B latency, polling", figures.Usec, "write-lat -s 8",
+			func(time.Duration) string {
+				return "-n 3000"
+			}, typical}, ""},
 	{"write-rate/8", "ib_write_bw -s 8 -l 32 -t 512 -D SECONDS", messageRate,
-		perfCase{"write-rate/8", "RC WRITE 8 B, post list 32", figures.Mpps, "write-bw -s 8 -l 32 -t 512", duration, rate}, ""},
+		perfCase{"write-rate/8", "RC WRITE 8 B, post list 32", figures.Mpps, "write-bw -s 8 -l 32 -t 512", duration,
+			rate}, ""},
 }
 
 // lossDuels are the first duel on spoiled wires.
@@ -106,11 +119,12 @@ func (c perfCase) goingBack() perfCase {
 
 // byRxe is the duel's case for perftest on rxe.
 func (d duel) byRxe() figures.Case {
-	return d.inGuest(figures.Case{Name: "guest/rxe/" + d.name, Brief: "rxe, perftest: " + d.ours.brief, Unit: d.ours.unit,
-		Play: func(s figures.Setting) figures.Play {
+	return d.inGuest(figures.Case{Name: "guest/rxe/" + d.name, Brief: "rxe, perftest: " + d.ours.brief,
+		Unit: d.ours.unit, Play: func(s figures.Setting) figures.Play {
 			side := func(me figures.Side, peer string) figures.Command {
 				line := strings.ReplaceAll(d.rxe, "SECONDS", figures.Seconds(s.Duration))
-				return Words(fmt.Sprintf("%s -F -p %d -d %s -x %d %s", line, PerfPort, rxeOn[me.Interface], rxeGID, peer))
+				return Words(fmt.Sprintf("%s -F -p %d -d %s -x %d %s",
+					line, PerfPort, rxeOn[me.Interface], rxeGID, peer))
 			}
 			return figures.Play{Port: PerfPort, Server: side(s.B, ""), Client: side(s.A, s.B.Addr.String())}
 		},

@@ -37,7 +37,8 @@ func InsideCases() (cases []figures.Case) {
 func insideCase(name, measurement string, qps int, unit figures.Unit) figures.Case {
 	return figures.Case{Name: "inside/" + name, Brief: insideBrief(measurement), Unit: unit,
 		Play: func(s figures.Setting) figures.Play {
-			line := fmt.Sprintf("%s inside -name %s -dev udp:%s -qps %d -d %s", s.Bench, measurement, s.A.Interface, qps, s.Duration)
+			line := fmt.Sprintf("%s inside -name %s -dev udp:%s -qps %d -d %s",
+				s.Bench, measurement, s.A.Interface, qps, s.Duration)
 			return figures.Play{Client: Words(line)}
 		},
 		Figure: func(_, client []byte) (float64, error) {

@@ -25,7 +25,8 @@ var loadedDepths = []struct {
 var loadedBars = func() (bars []figures.Bar) {
 	for _, d := range loadedDepths {
 		for _, what := range []string{"p50", "p99", "p99.9", "bulk"} {
-			bars = append(bars, figures.Bar{What: fmt.Sprintf("8 B beside a stream, %d messages of it under way, against TCP: %s", d.messages, what),
+			bars = append(bars, figures.Bar{What: fmt.Sprintf("8 B beside a stream, %d messages of it under way, "+
+				"against TCP: %s", d.messages, what),
 				Ours: "loaded/%s" + d.suffix + "/" + what, Against: "loaded/tcp/" + what})
 		}
 	}
@@ -36,7 +37,8 @@ var loadedBars = func() (bars []figures.Bar) {
 func loadedCases(ports []string) (cases []figures.Case) {
 	for _, port := range ports {
 		for _, d := range loadedDepths {
-			cases = append(cases, loadedOver(port+d.suffix, fmt.Sprintf("goroce, %s port, %d under way", port, d.messages), func(me figures.Side) string {
+			cases = append(cases, loadedOver(port+d.suffix, fmt.Sprintf("goroce, %s port, %d under way",
+				port, d.messages), func(me figures.Side) string {
 				return fmt.Sprintf("-over roce -depth %d -dev %s:%s", d.messages, port, me.Interface)
 			})...)
 		}
@@ -51,14 +53,15 @@ func loadedOver(who, what string, over func(figures.Side) string) (cases []figur
 		unit        figures.Unit
 		figure      func(*ends.Result) float64
 	}{
-		{"p50", "round trips of 8 B beside a stream of 64 KiB messages, both ends one thread that spins: median", figures.UsTrip,
+		{"p50", "round trips of 8 B beside a stream of 64 KiB messages, both ends one thread that spins: median",
+			figures.UsTrip,
 			func(r *ends.Result) float64 { return r.P50 }},
 		{"p99", "… : 99 of 100", figures.UsTrip, func(r *ends.Result) float64 { return r.P99 }},
 		{"p99.9", "… : 999 of 1000", figures.UsTrip, func(r *ends.Result) float64 { return r.P999 }},
 		{"bulk", "… : the stream meanwhile", figures.Gbps, func(r *ends.Result) float64 { return r.Gbps }},
 	} {
-		cases = append(cases, figures.Case{Name: "loaded/" + who + "/" + c.name, Brief: what + ": " + c.brief, Unit: c.unit, Play: play,
-			Shared: true, Full: true, Figure: endsFigure(c.figure), Note: loadedNote})
+		cases = append(cases, figures.Case{Name: "loaded/" + who + "/" + c.name, Brief: what + ": " + c.brief,
+			Unit: c.unit, Play: play, Shared: true, Full: true, Figure: endsFigure(c.figure), Note: loadedNote})
 	}
 	return cases
 }

@@ -15,21 +15,28 @@ import (
 
 // The bars demand nothing yet: they show how things stand.
 var (
-	bothWaysBars = []figures.Bar{{What: "WRITE 64 KiB both ways at once against iperf3 --bidir", Ours: "both/%s", Against: "both/iperf3/.*"}}
-	manyBars     = []figures.Bar{
-		{What: "64 KiB over 100 connections against TCP", Ours: "many/%s/100/64K", Against: "many/(tcp|iperf3)/100/64K"},
+	bothWaysBars = []figures.Bar{{What: "WRITE 64 KiB both ways at once against iperf3 --bidir", Ours: "both/%s",
+		Against: "both/iperf3/.*"}}
+	manyBars = []figures.Bar{
+		{What: "64 KiB over 100 connections against TCP", Ours: "many/%s/100/64K",
+			Against: "many/(tcp|iperf3)/100/64K"},
 		{What: "64 KiB over 1000 connections against TCP", Ours: "many/%s/1000/64K", Against: "many/tcp/1000/64K"},
-		{What: "8 B over 100 connections, one a call, against TCP, one a write", Ours: "many/%s/100/8-single", Against: "many/tcp/100/8-single"},
-		{What: "8 B over 1000 connections, one a call, against TCP, one a write", Ours: "many/%s/1000/8-single", Against: "many/tcp/1000/8-single"},
-		{What: "8 B over 100 connections, 32 a call, against TCP, 32 a write", Ours: "many/%s/100/8", Against: "many/tcp/100/8"},
-		{What: "8 B over 1000 connections, 32 a call, against TCP, 32 a write", Ours: "many/%s/1000/8", Against: "many/tcp/1000/8"},
+		{What: "8 B over 100 connections, one a call, against TCP, one a write", Ours: "many/%s/100/8-single",
+			Against: "many/tcp/100/8-single"},
+		{What: "8 B over 1000 connections, one a call, against TCP, one a write", Ours: "many/%s/1000/8-single",
+			Against: "many/tcp/1000/8-single"},
+		{What: "8 B over 100 connections, 32 a call, against TCP, 32 a write", Ours: "many/%s/100/8",
+			Against: "many/tcp/100/8"},
+		{What: "8 B over 1000 connections, 32 a call, against TCP, 32 a write", Ours: "many/%s/1000/8",
+			Against: "many/tcp/1000/8"},
 	}
 )
 
 // bothWaysCases are the sums of both directions.
 func bothWaysCases(ports []string) (cases []figures.Case) {
 	for _, port := range ports {
-		both := perfCase{port, "RC WRITE 64 KiB, both ends at once, 1 QP, sum", figures.Gbps, "write-bw -b -s 65536", duration, Bandwidth}
+		both := perfCase{port, "RC WRITE 64 KiB, both ends at once, 1 QP, sum", figures.Gbps, "write-bw -b -s 65536",
+			duration, Bandwidth}
 		cases = append(cases, both.on("both/", port))
 	}
 	for _, l := range []string{"128K", "1M"} {
@@ -84,7 +91,8 @@ func manyCases(ports []string) (cases []figures.Case) {
 			what := fmt.Sprintf("%d/%s", n, size.name)
 			for _, port := range ports {
 				brief := fmt.Sprintf("RC WRITE %s over %d queue pairs", size.text, n)
-				cases = append(cases, perfCase{what, brief, size.unit, fmt.Sprintf("write-bw -q %d -s %d%s", n, size.bytes, size.options),
+				cases = append(cases, perfCase{what, brief, size.unit, fmt.Sprintf("write-bw -q %d -s %d%s",
+					n, size.bytes, size.options),
 					duration, size.figure}.on("many/"+port+"/", port))
 			}
 			cases = append(cases, manyTCP(what, n, size.bytes, size.batch, size.text, size.unit))
@@ -100,8 +108,9 @@ func manyCases(ports []string) (cases []figures.Case) {
 // in each write.
 func manyTCP(name string, connections, size, batch int, text string, unit figures.Unit) figures.Case {
 	return figures.Case{Name: "many/tcp/" + name, Unit: unit,
-		Brief: fmt.Sprintf("TCP, %d connections, one thread with epoll at each end, writes of %s", connections, strings.TrimSuffix(text, ",")),
-		Play:  endsPlay("many", ends.ManyPort, alike(fmt.Sprintf("-n %d -size %d", connections, batch*size))),
+		Brief: fmt.Sprintf("TCP, %d connections, one thread with epoll at each end, writes of %s",
+			connections, strings.TrimSuffix(text, ",")),
+		Play: endsPlay("many", ends.ManyPort, alike(fmt.Sprintf("-n %d -size %d", connections, batch*size))),
 		Figure: endsFigure(func(r *ends.Result) float64 {
 			if unit == figures.Gbps {
 				return float64(r.Bytes) / r.Seconds * 8 / 1e9

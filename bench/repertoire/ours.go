@@ -28,17 +28,22 @@ type perfCase struct {
 
 var perfCases = []perfCase{
 	{"write-bw/64K", "RC WRITE 64 KiB, 1 QP", figures.Gbps, "write-bw -s 65536 -m PATH", duration, Bandwidth},
-	{"write-bw-events/64K", "RC WRITE 64 KiB, 1 QP, both ends sleep while there is nothing to do", figures.Gbps, "write-bw -e -s 65536 -m PATH", duration, Bandwidth},
-	{"read-bw/64K", "RC READ 64 KiB, 1 QP, 32 outstanding", figures.Gbps, "read-bw -s 65536 -o 32 -m PATH", duration, Bandwidth},
+	{"write-bw-events/64K", "RC WRITE 64 KiB, 1 QP, both ends sleep while there is nothing to do", figures.Gbps,
+		"write-bw -e -s 65536 -m PATH", duration, Bandwidth},
+	{"read-bw/64K", "RC READ 64 KiB, 1 QP, 32 outstanding", figures.Gbps, "read-bw -s 65536 -o 32 -m PATH", duration,
+		Bandwidth},
 	{"send-bw/64K", "RC SEND 64 KiB, 1 QP", figures.Gbps, "send-bw -s 65536 -m PATH", duration, Bandwidth},
 	{"write-lat/8", "RC WRITE 8 B, polling", figures.Usec, "write-lat -s 8", duration, latency},
 	{"send-lat/8", "RC SEND 8 B, polling", figures.Usec, "send-lat -s 8", duration, latency},
 	{"write-lat/64K", "RC WRITE 64 KiB, one at a time", figures.Usec, "write-lat -s 65536 -m PATH", duration, latency},
 	{"send-lat-events/8", "RC SEND 8 B, event-driven", figures.Usec, "send-lat -e -s 8", duration, latency},
 	{"write-rate/8", "RC WRITE 8 B, 1 QP, post list 32", figures.Mpps, "write-bw -s 8 -l 32 -t 512", duration, rate},
-	{"write-rate-single/8", "RC WRITE 8 B, 1 QP, one a call", figures.Mpps, "write-bw -s 8 -l 1 -t 512", duration, rate},
-	{"send-rate/8", "RC SEND 8 B, 1 QP, post list 32, as received", figures.Mpps, "send-bw -s 8 -l 32 -t 512", duration, rateReceived},
-	{"ud-rate/8", "UD SEND 8 B, post list 32, as received", figures.Mpps, "send-bw -c UD -s 8 -l 32 -t 512", duration, rateReceived},
+	{"write-rate-single/8", "RC WRITE 8 B, 1 QP, one a call", figures.Mpps, "write-bw -s 8 -l 1 -t 512",
+		duration, rate},
+	{"send-rate/8", "RC SEND 8 B, 1 QP, post list 32, as received", figures.Mpps, "send-bw -s 8 -l 32 -t 512", duration,
+		rateReceived},
+	{"ud-rate/8", "UD SEND 8 B, post list 32, as received", figures.Mpps, "send-bw -c UD -s 8 -l 32 -t 512", duration,
+		rateReceived},
 }
 
 // PerfReport is what roce perf --json prints, in part.
@@ -106,7 +111,8 @@ func (c perfCase) on(prefix, port string) figures.Case {
 	return figures.Case{Name: prefix + c.name, Brief: fmt.Sprintf("goroce, %s port: %s", port, c.brief), Unit: c.unit,
 		Play: func(s figures.Setting) figures.Play {
 			side := func(me figures.Side) figures.Command {
-				line := fmt.Sprintf("%s perf %s %s -p %d --json --dev %s:%s", s.Roce, c.options, c.length(s.Duration), PerfPort, port, me.Interface)
+				line := fmt.Sprintf("%s perf %s %s -p %d --json --dev %s:%s",
+					s.Roce, c.options, c.length(s.Duration), PerfPort, port, me.Interface)
 				return Words(line)
 			}
 			client := side(s.A)

@@ -17,7 +17,8 @@ const fiOutput = `bytes   #sent   #ack     total       time     MB/sec    usec/x
 64k     1k      =1k      125m        5.40s     24.28    2699.05       0.00
 `
 
-const sockperfOutput = "sockperf: [Valid Duration] RunTime=0.440 sec\nsockperf: \x1b[2;35m====> avg-latency=17.230 (std-dev=183.477)\x1b[0m\n"
+const sockperfOutput = "sockperf: [Valid Duration] RunTime=0.440 sec\n" +
+	"sockperf: \x1b[2;35m====> avg-latency=17.230 (std-dev=183.477)\x1b[0m\n"
 
 const iperfOutput = `{"end": {"sum": {"bits_per_second": 3e9}, "sum_received": {"bits_per_second": 38e9}}}`
 

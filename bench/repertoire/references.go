@@ -48,8 +48,16 @@ type rawKind struct {
 }
 
 var (
-	stream = &rawKind{unit: figures.Gbps, figure: func(server, _ raw.Result) float64 { return server.Gbps }, note: lostOf}
-	small  = &rawKind{unit: figures.Mpps, figure: func(server, _ raw.Result) float64 { return server.Mpps }, note: lostOf}
+	stream = &rawKind{
+		unit:   figures.Gbps,
+		figure: func(server, _ raw.Result) float64 { return server.Gbps },
+		note:   lostOf,
+	}
+	small = &rawKind{
+		unit:   figures.Mpps,
+		figure: func(server, _ raw.Result) float64 { return server.Mpps },
+		note:   lostOf,
+	}
 	// exchange has the mean, as the latency tests of others do.
 	exchange = &rawKind{unit: figures.Usec, figure: func(_, client raw.Result) float64 { return client.OneWay },
 		cost: figures.PerExchange, work: exchangeRate, p99: tailOf}
@@ -152,6 +160,7 @@ func rawCommand(s figures.Setting, path string, mtu int, me, peer figures.Side, 
 	if mtu == 0 {
 		mtu = figures.MTUs[0]
 	}
-	return figures.Command{Args: append([]string{s.Bench, "raw", "-path", path, "-if", me.Interface, "-local", me.Addr.String(), "-peer", peer.Addr.String(),
-		"-mac", peer.MAC.String(), "-mtu", fmt.Sprint(mtu), "-d", s.Duration.String()}, more...)}
+	return figures.Command{Args: append([]string{s.Bench, "raw", "-path", path, "-if", me.Interface, "-local",
+		me.Addr.String(), "-peer", peer.Addr.String(), "-mac", peer.MAC.String(), "-mtu", fmt.Sprint(mtu), "-d",
+		s.Duration.String()}, more...)}
 }

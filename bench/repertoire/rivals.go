@@ -79,9 +79,11 @@ var iperf3Tests = []struct {
 	{"tcp/512K-w2M", "iperf3, TCP, 1 stream, -l 512K -w 2M", "-l 512K -w 2M", figures.Link{}, false},
 	{"tcp/1M", "iperf3, TCP, 1 stream, -l 1M", "-l 1M", figures.Link{}, false},
 	{"tcp/1M-ordered", "iperf3, TCP, 1 stream, -l 1M, where packets stay in order (RPS)", "-l 1M", inOrder, true},
-	{"tcp/1M-big", "iperf3, TCP, 1 stream, -l 1M, where packets stay in order and go in runs of up to 196,000 bytes (BIG TCP)", "-l 1M", inOrderBig, false},
+	{"tcp/1M-big", "iperf3, TCP, 1 stream, -l 1M, where packets stay in order and go in runs of up to 196,000 " +
+		"bytes (BIG TCP)", "-l 1M", inOrderBig, false},
 	{"tcp/128K-bbr", "iperf3, TCP with bbr, 1 stream, -l 128K", "-l 128K", figures.Link{Congestion: "bbr"}, true},
-	{"tcp/512K-w2M-bbr", "iperf3, TCP with bbr, 1 stream, -l 512K -w 2M", "-l 512K -w 2M", figures.Link{Congestion: "bbr"}, true},
+	{"tcp/512K-w2M-bbr", "iperf3, TCP with bbr, 1 stream, -l 512K -w 2M", "-l 512K -w 2M",
+		figures.Link{Congestion: "bbr"}, true},
 	{"udp/8K", "iperf3, UDP, datagrams of 8 KiB", "-u -b 0 -l 8192", figures.Link{}, true},
 }
 
@@ -107,7 +109,8 @@ func Iperf3(name, brief, options string) figures.Case {
 	return figures.Case{Name: "iperf3/" + name, Brief: brief, Unit: figures.Gbps,
 		Play: func(s figures.Setting) figures.Play {
 			return figures.Play{Proto: "tcp", Port: 5201, Server: Words("iperf3 -s -1"),
-				Client: Words("iperf3 -J -t " + figures.Seconds(s.Duration) + " -c " + s.B.Addr.String() + " " + options)}
+				Client: Words("iperf3 -J -t " + figures.Seconds(s.Duration) + " -c " + s.B.Addr.String() +
+					" " + options)}
 		},
 		Figure: func(_, client []byte) (float64, error) {
 			var r struct {
@@ -193,7 +196,8 @@ var (
 )
 
 func (t ucxTest) asCase() figures.Case {
-	name := fmt.Sprintf("ucx/%s/%s", strings.ReplaceAll(strings.TrimPrefix(t.test, "ucp_"), "_", "-"), bytesText(t.size))
+	name := fmt.Sprintf("ucx/%s/%s", strings.ReplaceAll(strings.TrimPrefix(t.test, "ucp_"), "_", "-"),
+		bytesText(t.size))
 	if t.variant != "" {
 		name += "/" + t.variant
 	}
@@ -205,14 +209,22 @@ func (t ucxTest) asCase() figures.Case {
 		link, where = inOrderBig, ", where packets stay in order and go in runs of up to 196,000 bytes"
 	}
 	return figures.Case{Name: name, Unit: t.column.unit, Full: t.full,
-		Brief: strings.TrimSpace(fmt.Sprintf("%s ucx_perftest -t %s -s %d %s", strings.Join(settings, " "), t.test, t.size, t.options)) + where,
+		Brief: strings.TrimSpace(fmt.Sprintf("%s ucx_perftest -t %s -s %d %s",
+			strings.Join(settings, " "), t.test, t.size, t.options)) + where,
 		Play: func(s figures.Setting) figures.Play {
 			side := func(me figures.Side, peer string) figures.Command {
-				c := Words(fmt.Sprintf("ucx_perftest %s -f -v -t %s -s %d %s -n %s -w 1000", peer, t.test, t.size, t.options, figures.Repeats(t.perSecond, s.Duration)))
+				c := Words(fmt.Sprintf("ucx_perftest %s -f -v -t %s -s %d %s -n %s -w 1000",
+					peer, t.test, t.size, t.options, figures.Repeats(t.perSecond, s.Duration)))
 				c.Env = append([]string{"UCX_NET_DEVICES=" + me.Interface, "UCX_WARN_UNUSED_ENV_VARS=n"}, settings...)
 				return c
 			}
-			return figures.Play{Proto: "tcp", Port: 13337, Server: side(s.B, ""), Client: side(s.A, s.B.Addr.String()), Link: link}
+			return figures.Play{
+				Proto:  "tcp",
+				Port:   13337,
+				Server: side(s.B, ""),
+				Client: side(s.A, s.B.Addr.String()),
+				Link:   link,
+			}
 		},
 		Figure: func(_, client []byte) (float64, error) {
 			col := strings.Split(LastLine(client), ",")
@@ -230,10 +242,15 @@ var fiLine = regexp.MustCompile(`(?m)^\d\S*\s+\S+\s+\S+\s+\S+\s+[\d.]+s\s+[\d.]+
 
 func pingpong(provider, endpoint string, size, perSecond int) figures.Case {
 	line := fmt.Sprintf("fi_pingpong -p %s -e %s -S %d", provider, endpoint, size)
-	return figures.Case{Name: fmt.Sprintf("fi_pingpong/%s-%s/%s", provider, endpoint, bytesText(size)), Brief: line, Unit: figures.Usec,
-		Play: func(s figures.Setting) figures.Play {
+	return figures.Case{Name: fmt.Sprintf("fi_pingpong/%s-%s/%s", provider, endpoint, bytesText(size)), Brief: line,
+		Unit: figures.Usec, Play: func(s figures.Setting) figures.Play {
 			line := line + " -I " + figures.Repeats(perSecond, s.Duration)
-			return figures.Play{Proto: "tcp", Port: 47592, Server: Words(line), Client: Words(line + " " + s.B.Addr.String())}
+			return figures.Play{
+				Proto:  "tcp",
+				Port:   47592,
+				Server: Words(line),
+				Client: Words(line + " " + s.B.Addr.String()),
+			}
 		},
 		Figure: func(_, client []byte) (float64, error) { return submatch(fiLine, client) }}
 }
@@ -244,10 +261,13 @@ var sockperfLine = regexp.MustCompile(`avg-latency=([\d.]+)`)
 func sockperf(proto, way, option string) figures.Case {
 	both := map[string]string{"udp": "", "tcp": "--tcp"}[proto] + " " + option
 	return figures.Case{Name: "sockperf/" + proto + "/" + way, Unit: figures.Usec,
-		Brief: fmt.Sprintf("sockperf ping-pong, %s, 14 B, %s", proto, map[string]string{"spin": "spinning (--nonblocked)", "block": "blocking"}[way]),
+		Brief: fmt.Sprintf("sockperf ping-pong, %s, 14 B, %s", proto,
+			map[string]string{"spin": "spinning (--nonblocked)", "block": "blocking"}[way]),
 		Play: func(s figures.Setting) figures.Play {
-			return figures.Play{Proto: proto, Port: 11111, Stays: true, Server: Words("sockperf server -i " + s.B.Addr.String() + " " + both),
-				Client: Words("sockperf ping-pong -m 14 -i " + s.B.Addr.String() + " -t " + figures.Seconds(s.Duration) + " " + both)}
+			return figures.Play{Proto: proto, Port: 11111, Stays: true,
+				Server: Words("sockperf server -i " + s.B.Addr.String() + " " + both),
+				Client: Words("sockperf ping-pong -m 14 -i " + s.B.Addr.String() +
+					" -t " + figures.Seconds(s.Duration) + " " + both)}
 		},
 		Figure: func(_, client []byte) (float64, error) { return submatch(sockperfLine, client) }}
 }

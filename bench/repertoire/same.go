@@ -19,10 +19,14 @@ var sameMemory = []struct{ name, tls string }{{"posix", "posix,self"}, {"sysv", 
 
 // sameBars demand nothing: they are the loss in figures.
 var sameBars = []figures.Bar{
-	{What: "one machine: WRITE 64 KiB against UCX put in shared memory", Ours: "same/ours/write-bw/64K", Against: "same/ucx/put-bw/64K/.*"},
-	{What: "one machine: READ 64 KiB against UCX get in shared memory", Ours: "same/ours/read-bw/64K", Against: "same/ucx/get/64K/.*"},
-	{What: "one machine: WRITE 8 B latency against UCX put in shared memory", Ours: "same/ours/write-lat/8", Against: "same/ucx/put-lat/8/.*"},
-	{What: "one machine: SEND 8 B latency against UCX tag in shared memory", Ours: "same/ours/send-lat/8", Against: "same/ucx/tag-lat/8/.*"},
+	{What: "one machine: WRITE 64 KiB against UCX put in shared memory", Ours: "same/ours/write-bw/64K",
+		Against: "same/ucx/put-bw/64K/.*"},
+	{What: "one machine: READ 64 KiB against UCX get in shared memory", Ours: "same/ours/read-bw/64K",
+		Against: "same/ucx/get/64K/.*"},
+	{What: "one machine: WRITE 8 B latency against UCX put in shared memory", Ours: "same/ours/write-lat/8",
+		Against: "same/ucx/put-lat/8/.*"},
+	{What: "one machine: SEND 8 B latency against UCX tag in shared memory", Ours: "same/ours/send-lat/8",
+		Against: "same/ucx/tag-lat/8/.*"},
 }
 
 // sameCases are all of them: bandwidth of 64 KiB and latency of 8 bytes.
@@ -55,9 +59,16 @@ func sameOurs(c perfCase) figures.Case {
 	made.Brief = "goroce, udp port, two processes of one machine: " + c.brief
 	made.Play = func(s figures.Setting) figures.Play {
 		side := func(me, peer string) figures.Command {
-			return Words(fmt.Sprintf("%s perf %s %s -p %d --json --dev udp:%s %s", s.Roce, c.options, c.length(s.Duration), PerfPort, me, peer))
+			return Words(fmt.Sprintf("%s perf %s %s -p %d --json --dev udp:%s %s",
+				s.Roce, c.options, c.length(s.Duration), PerfPort, me, peer))
 		}
-		return figures.Play{Proto: "tcp", Port: PerfPort, Server: side(sameServer, ""), Client: side(sameClient, sameServer), Together: true}
+		return figures.Play{
+			Proto:    "tcp",
+			Port:     PerfPort,
+			Server:   side(sameServer, ""),
+			Client:   side(sameClient, sameServer),
+			Together: true,
+		}
 	}
 	return made
 }
@@ -66,10 +77,12 @@ func sameOurs(c perfCase) figures.Case {
 func sameUCX(name, tls string, t ucxTest) figures.Case {
 	made := t.asCase()
 	made.Name = "same/" + made.Name + "/" + name
-	made.Brief = fmt.Sprintf("ucx_perftest -t %s -s %d %s over shared memory, UCX_TLS=%s", t.test, t.size, t.options, tls)
+	made.Brief = fmt.Sprintf("ucx_perftest -t %s -s %d %s over shared memory, UCX_TLS=%s",
+		t.test, t.size, t.options, tls)
 	made.Play = func(s figures.Setting) figures.Play {
 		side := func(peer string) figures.Command {
-			c := Words(fmt.Sprintf("ucx_perftest %s -f -v -t %s -s %d %s -n %s -w 1000", peer, t.test, t.size, t.options, figures.Repeats(t.perSecond, s.Duration)))
+			c := Words(fmt.Sprintf("ucx_perftest %s -f -v -t %s -s %d %s -n %s -w 1000",
+				peer, t.test, t.size, t.options, figures.Repeats(t.perSecond, s.Duration)))
 			c.Env = []string{"UCX_TLS=" + tls, "UCX_WARN_UNUSED_ENV_VARS=n"}
 			return c
 		}

@@ -54,11 +54,27 @@ func shortBars() (bars []figures.Bar) {
 		at := fmt.Sprintf("short/%d/", packets)
 		what := fmt.Sprintf("a queue of %d packets, no marks: ", packets)
 		bars = append(bars,
-			figures.Bar{What: what + "use of the link by ours alone against TCP alone", Ours: at + "udp/use", Against: at + "(cubic|bbr)/use"},
-			figures.Bar{What: what + "of a link shared with cubic, ours against it", Ours: at + "udp-cubic/of-udp-1", Against: at + "udp-cubic/of-cubic-2"},
-			figures.Bar{What: what + "of a link shared with bbr, ours against it", Ours: at + "udp-bbr/of-udp-1", Against: at + "udp-bbr/of-bbr-2"},
+			figures.Bar{
+				What:    what + "use of the link by ours alone against TCP alone",
+				Ours:    at + "udp/use",
+				Against: at + "(cubic|bbr)/use",
+			},
+			figures.Bar{
+				What:    what + "of a link shared with cubic, ours against it",
+				Ours:    at + "udp-cubic/of-udp-1",
+				Against: at + "udp-cubic/of-cubic-2",
+			},
+			figures.Bar{
+				What:    what + "of a link shared with bbr, ours against it",
+				Ours:    at + "udp-bbr/of-udp-1",
+				Against: at + "udp-bbr/of-bbr-2",
+			},
 			figures.Bar{What: what + "lost of ours alone", Ours: at + "udp/lost"},
-			figures.Bar{What: what + "lost when ours shares with cubic, against cubic with cubic", Ours: at + "udp-cubic/lost", Against: at + "cubic-cubic/lost"})
+			figures.Bar{
+				What:    what + "lost when ours shares with cubic, against cubic with cubic",
+				Ours:    at + "udp-cubic/lost",
+				Against: at + "cubic-cubic/lost",
+			})
 	}
 	return bars
 }
@@ -68,9 +84,10 @@ func shortBars() (bars []figures.Bar) {
 func shortContest(packets int, contest string) (cases []figures.Case) {
 	flows := strings.Split(contest, "-")
 	add := func(name, brief string, unit figures.Unit, figure func(*ShortFigures) float64) {
-		cases = append(cases, figures.Case{Name: fmt.Sprintf("short/%d/%s/%s", packets, contest, name), Unit: unit, Shared: true,
-			Brief: fmt.Sprintf("%s through 0.5 Gbit/s, no marks, a queue of %d packets: %s", contest, packets, brief),
-			Play:  func(s figures.Setting) figures.Play { return shortPlay(s, packets, flows) }, Takes: shortTakes,
+		cases = append(cases, figures.Case{Name: fmt.Sprintf("short/%d/%s/%s", packets, contest, name), Unit: unit,
+			Shared: true, Brief: fmt.Sprintf("%s through 0.5 Gbit/s, no marks, a queue of %d packets: %s",
+				contest, packets, brief),
+			Play: func(s figures.Setting) figures.Play { return shortPlay(s, packets, flows) }, Takes: shortTakes,
 			Figure: func(_, client []byte) (float64, error) {
 				f, err := parseShort(client, len(flows))
 				if err != nil {
@@ -86,15 +103,17 @@ func shortContest(packets int, contest string) (cases []figures.Case) {
 	}
 	if len(flows) > 1 {
 		for i, flow := range flows {
-			add(fmt.Sprintf("of-%s-%d", flow, i+1), "what "+flow+" has of it", portion, func(f *ShortFigures) float64 { return f.Use[i] })
+			add(fmt.Sprintf("of-%s-%d", flow, i+1), "what "+flow+" has of it", portion, func(f *ShortFigures) float64 {
+				return f.Use[i]
+			})
 		}
 	}
 	return cases
 }
 
 func shortPlay(s figures.Setting, packets int, flows []string) figures.Play {
-	return figures.Play{Client: Words(fmt.Sprintf("%s short -roce %s -packets %d -flows %s -d %v", s.Bench, s.Roce, packets,
-		strings.Join(flows, ","), time.Duration(shortWindows*s.Duration)))}
+	return figures.Play{Client: Words(fmt.Sprintf("%s short -roce %s -packets %d -flows %s -d %v",
+		s.Bench, s.Roce, packets, strings.Join(flows, ","), time.Duration(shortWindows*s.Duration)))}
 }
 
 const (

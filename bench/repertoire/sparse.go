@@ -38,13 +38,20 @@ var gaps = []struct {
 // sparseBars hold ours against UDP sockets that sleep at once. Without a gap, who spins first never
 // sleeps: there the equal is who spins too.
 var sparseBars = []figures.Bar{
-	{What: "SEND 8 B, no gap, against UDP that spins 50 us, then sleeps", Ours: "sparse/0/ours/%s", Against: "sparse/0/raw-spin50", Rule: figures.AtMost, Factor: 1.3},
-	{What: "SEND 8 B, gaps of 1 ms, against UDP that sleeps", Ours: "sparse/1ms/ours/%s", Against: "sparse/1ms/raw-blocking", Rule: figures.AtMost, Factor: 1.1, Cost: 1.3},
-	{What: "SEND 8 B, gaps of 10 ms, against UDP that sleeps", Ours: "sparse/10ms/ours/%s", Against: "sparse/10ms/raw-blocking", Rule: figures.AtMost, Factor: 1.1, Cost: 1.3},
-	{What: "SEND 8 B, gaps of 1 ms, against UDP of Go's package net", Ours: "sparse/1ms/ours/%s", Against: "sparse/1ms/raw-net"},
-	{What: "SEND 8 B, gaps of 10 ms, against UDP of Go's package net", Ours: "sparse/10ms/ours/%s", Against: "sparse/10ms/raw-net"},
-	{What: "SEND 8 B, gaps of 1 ms, against UDP that spins 50 us, then sleeps", Ours: "sparse/1ms/ours/%s", Against: "sparse/1ms/raw-spin50"},
-	{What: "SEND 8 B, gaps of 10 ms, against UDP that spins 50 us, then sleeps", Ours: "sparse/10ms/ours/%s", Against: "sparse/10ms/raw-spin50"},
+	{What: "SEND 8 B, no gap, against UDP that spins 50 us, then sleeps", Ours: "sparse/0/ours/%s",
+		Against: "sparse/0/raw-spin50", Rule: figures.AtMost, Factor: 1.3},
+	{What: "SEND 8 B, gaps of 1 ms, against UDP that sleeps", Ours: "sparse/1ms/ours/%s",
+		Against: "sparse/1ms/raw-blocking", Rule: figures.AtMost, Factor: 1.1, Cost: 1.3},
+	{What: "SEND 8 B, gaps of 10 ms, against UDP that sleeps", Ours: "sparse/10ms/ours/%s",
+		Against: "sparse/10ms/raw-blocking", Rule: figures.AtMost, Factor: 1.1, Cost: 1.3},
+	{What: "SEND 8 B, gaps of 1 ms, against UDP of Go's package net", Ours: "sparse/1ms/ours/%s",
+		Against: "sparse/1ms/raw-net"},
+	{What: "SEND 8 B, gaps of 10 ms, against UDP of Go's package net", Ours: "sparse/10ms/ours/%s",
+		Against: "sparse/10ms/raw-net"},
+	{What: "SEND 8 B, gaps of 1 ms, against UDP that spins 50 us, then sleeps", Ours: "sparse/1ms/ours/%s",
+		Against: "sparse/1ms/raw-spin50"},
+	{What: "SEND 8 B, gaps of 10 ms, against UDP that spins 50 us, then sleeps", Ours: "sparse/10ms/ours/%s",
+		Against: "sparse/10ms/raw-spin50"},
 }
 
 // sparseCases are on links of the commonest MTU; it does not matter to such messages.
@@ -91,7 +98,8 @@ func lasting(c figures.Case, n time.Duration) figures.Case {
 
 // sparseOurs is ours: the latency test with events, with the gap at the client.
 func sparseOurs(prefix, port string, gap time.Duration) figures.Case {
-	c := perfCase{"ours/" + port, "RC SEND 8 B, event-driven", figures.Usec, "send-lat -e -s 8", duration, typical}.on(prefix, port)
+	c := perfCase{"ours/" + port, "RC SEND 8 B, event-driven", figures.Usec, "send-lat -e -s 8", duration,
+		typical}.on(prefix, port)
 	c.MTU, c.CostUnit = figures.MTUs[0], figures.PerExchange
 	play := c.Play
 	c.Play = func(s figures.Setting) figures.Play {

@@ -16,8 +16,16 @@ import (
 // Both ends of the wire. Its MTU is the longest with which virtio_net does zero-copy: a path MTU of
 // 2048.
 var (
-	WireA = figures.Side{Interface: "eth1", Addr: netip.MustParseAddr("198.51.100.1"), MAC: net.HardwareAddr{2, 0, 0x5e, 0, 3, 1}}
-	WireB = figures.Side{Interface: "eth2", Addr: netip.MustParseAddr("198.51.100.2"), MAC: net.HardwareAddr{2, 0, 0x5e, 0, 3, 2}}
+	WireA = figures.Side{
+		Interface: "eth1",
+		Addr:      netip.MustParseAddr("198.51.100.1"),
+		MAC:       net.HardwareAddr{2, 0, 0x5e, 0, 3, 1},
+	}
+	WireB = figures.Side{
+		Interface: "eth2",
+		Addr:      netip.MustParseAddr("198.51.100.2"),
+		MAC:       net.HardwareAddr{2, 0, 0x5e, 0, 3, 2},
+	}
 
 	wirePorts = []string{"xdp", "packet", "udp"}
 )
@@ -32,7 +40,9 @@ var wireTests = []perfCase{
 	{"write-bw/64K", "RC WRITE 64 KiB, path MTU 2048", figures.Gbps, "write-bw -s 65536 -m 2048", duration, Bandwidth},
 	{"read-bw/64K", "RC READ 64 KiB, path MTU 2048", figures.Gbps, "read-bw -s 65536 -m 2048", duration, Bandwidth},
 	{"write-rate/8", "RC WRITE 8 B, post list 32", figures.Mpps, "write-bw -s 8 -l 32 -t 512", duration, rate},
-	{"send-lat-events/8", "RC SEND 8 B, event-driven", figures.Usec, "send-lat -s 8 -e", func(time.Duration) string { return "-n 1000" }, typical},
+	{"send-lat-events/8", "RC SEND 8 B, event-driven", figures.Usec, "send-lat -s 8 -e", func(time.Duration) string {
+		return "-n 1000"
+	}, typical},
 }
 
 func wireCases() (cases []figures.Case) {

@@ -43,7 +43,8 @@ func NewBottleneck(senders, mtu int, q Queue) (b *Bottleneck, err error) {
 	b = &Bottleneck{queue: q, hub: &End{Name: "switch", CPU: last}}
 	for i := range senders + 1 {
 		e := &End{Name: fmt.Sprintf("sender%d", i), CPU: processor(i), Interface: fmt.Sprintf("fair%d", i),
-			Addr: netip.AddrFrom4([4]byte{198, 51, 100, byte(1 + i)}), MAC: net.HardwareAddr{2, 0, 0x5e, 0, 2, byte(1 + i)}}
+			Addr: netip.AddrFrom4([4]byte{198, 51, 100, byte(1 + i)}),
+			MAC:  net.HardwareAddr{2, 0, 0x5e, 0, 2, byte(1 + i)}}
 		if i < senders {
 			b.Senders = append(b.Senders, e)
 			b.Targets = append(b.Targets, netip.AddrFrom4([4]byte{198, 51, 100, byte(101 + i)}))
@@ -114,7 +115,12 @@ func (b *Bottleneck) plug(i int, e *End, mtu int) error {
 	return e.Do(func() error {
 		link := netlink.NewLinkAttrs()
 		link.Name, link.MTU, link.HardwareAddr = e.Interface, mtu, e.MAC
-		veth := &netlink.Veth{LinkAttrs: link, PeerName: hubPort(i), PeerMTU: uint32(mtu), PeerNamespace: netlink.NsFd(int(there.Fd()))}
+		veth := &netlink.Veth{
+			LinkAttrs:     link,
+			PeerName:      hubPort(i),
+			PeerMTU:       uint32(mtu),
+			PeerNamespace: netlink.NsFd(int(there.Fd())),
+		}
 		if err := netlink.LinkAdd(veth); err != nil {
 			return fmt.Errorf("veth pair: %w", err)
 		}
@@ -145,12 +151,18 @@ func (b *Bottleneck) configure(e *End) error {
 		}
 	}
 	for _, a := range addrs {
-		if err := netlink.AddrAdd(link, &netlink.Addr{IPNet: &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(prefixBits, 32)}}); err != nil {
+		if err := netlink.AddrAdd(link, &netlink.Addr{IPNet: &net.IPNet{IP: a.AsSlice(),
+			Mask: net.CIDRMask(prefixBits, 32)}}); err != nil {
 			return fmt.Errorf("address %v: %w", a, err)
 		}
 	}
 	for a, n := range neighbours {
-		if err := netlink.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, State: netlink.NUD_PERMANENT, IP: a.AsSlice(), HardwareAddr: n.MAC}); err != nil {
+		if err := netlink.NeighSet(&netlink.Neigh{
+			LinkIndex:    link.Attrs().Index,
+			State:        netlink.NUD_PERMANENT,
+			IP:           a.AsSlice(),
+			HardwareAddr: n.MAC,
+		}); err != nil {
 			return fmt.Errorf("neighbour %v: %w", a, err)
 		}
 	}
@@ -179,7 +191,11 @@ func (b *Bottleneck) narrow(bridge int) (err error) {
 	last := len(b.ports) - 1
 	b.slow, b.ports = b.ports[last], b.ports[:last]
 	const burst = 16 << 10 // what may leave at once: two of the longest packets
-	bucket := &netlink.Tbf{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: b.slow, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
+	bucket := &netlink.Tbf{QdiscAttrs: netlink.QdiscAttrs{
+		LinkIndex: b.slow,
+		Handle:    netlink.MakeHandle(1, 0),
+		Parent:    netlink.HANDLE_ROOT,
+	},
 		Rate: b.queue.Rate / 8, Limit: uint32(b.queue.Limit), Buffer: netlink.Xmittime(b.queue.Rate/8, burst)}
 	if err := netlink.QdiscAdd(bucket); err != nil {
 		return fmt.Errorf("token bucket: %w", err)
@@ -282,7 +298,8 @@ func (c *contest) stop() {
 // Compete performs a play for each sender, all at the same time, with the servers at the receiver,
 // and reads the switch's counters: when all have started, every so often, and when the time is up.
 // Then everything is stopped. A client that ends earlier is an error.
-func (b *Bottleneck) Compete(ctx context.Context, plays []Play, every, length time.Duration) (readings []Reading, err error) {
+func (b *Bottleneck) Compete(ctx context.Context, plays []Play, every, length time.Duration) (readings []Reading,
+	err error) {
 	ctx, cancel := context.WithTimeout(ctx, plays[0].Limit)
 	defer cancel()
 	c, err := b.start(ctx, plays)
@@ -315,7 +332,8 @@ func (b *Bottleneck) Compete(ctx context.Context, plays []Play, every, length ti
 // Share performs a play for each sender as Compete does, until all clients have ended by
 // themselves, and returns what they wrote to their standard output, with the switch's counters at
 // two times after the clients' start, or at their end if that comes first.
-func (b *Bottleneck) Share(ctx context.Context, plays []Play, from, to time.Duration) (said [][]byte, first, last Reading, err error) {
+func (b *Bottleneck) Share(ctx context.Context, plays []Play, from, to time.Duration) (said [][]byte,
+	first, last Reading, err error) {
 	ctx, cancel := context.WithTimeout(ctx, plays[0].Limit)
 	defer cancel()
 	c, err := b.start(ctx, plays)

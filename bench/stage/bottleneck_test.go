@@ -128,13 +128,15 @@ func TestCompete(t *testing.T) {
 	b := newBottleneck(t, slowQueue)
 	sh := func(script string) Program { return Program{Args: []string{"sh", "-c", script}} }
 	plays := func(client string) []Play {
-		return []Play{{Server: sh("sleep 86400"), Client: sh("sleep 86400"), Limit: time.Minute}, {Server: sh("sleep 86400"), Client: sh(client), Limit: time.Minute}}
+		return []Play{{Server: sh("sleep 86400"), Client: sh("sleep 86400"), Limit: time.Minute},
+			{Server: sh("sleep 86400"), Client: sh(client), Limit: time.Minute}}
 	}
 	readings, err := b.Compete(context.Background(), plays("sleep 86400"), 5*time.Millisecond, 100*time.Millisecond)
 	if err != nil || len(readings) < 2 {
 		t.Errorf("%d readings, %v", len(readings), err)
 	}
-	if _, err := b.Compete(context.Background(), plays("echo no device >&2; exit 1"), time.Millisecond, time.Minute); err == nil || !strings.Contains(err.Error(), "no device") {
+	if _, err := b.Compete(context.Background(), plays("echo no device >&2; exit 1"), time.Millisecond, time.Minute); err == nil ||
+		!strings.Contains(err.Error(), "no device") {
 		t.Errorf("a client that fails: %v", err)
 	}
 }
@@ -145,7 +147,8 @@ func TestShareWithoutMarks(t *testing.T) {
 	q.MarkAll, q.Limit = 0, 20<<10
 	b := newBottleneck(t, q)
 	sh := func(script string) Program { return Program{Args: []string{"sh", "-c", script}} }
-	plays := []Play{{Server: sh("sleep 86400"), Client: sh("echo one"), Limit: time.Minute}, {Server: sh("true"), Client: sh("echo two"), Limit: time.Minute}}
+	plays := []Play{{Server: sh("sleep 86400"), Client: sh("echo one"), Limit: time.Minute}, {Server: sh("true"), Client: sh("echo two"),
+		Limit: time.Minute}}
 	said, before, _, err := b.Share(context.Background(), plays, 0, time.Minute)
 	if err != nil || len(said) != 2 || string(said[0]) != "one\n" || string(said[1]) != "two\n" || before.Drops != 0 {
 		t.Errorf("%q, %+v, %v", said, before, err)

@@ -54,19 +54,35 @@ const (
 // the interface.
 func attachMarker(iface int, q Queue) (m *marker, err error) {
 	m = &marker{}
-	if m.memory, err = ebpf.NewMap(&ebpf.MapSpec{Name: "bench_queue", Type: ebpf.Array, KeySize: 4, ValueSize: memorySize, MaxEntries: 1}); err != nil {
+	if m.memory, err = ebpf.NewMap(&ebpf.MapSpec{
+		Name:       "bench_queue",
+		Type:       ebpf.Array,
+		KeySize:    4,
+		ValueSize:  memorySize,
+		MaxEntries: 1,
+	}); err != nil {
 		return nil, fmt.Errorf("memory of the marker: %w", err)
 	}
-	if m.program, err = ebpf.NewProgram(&ebpf.ProgramSpec{Name: "bench_marker", Type: ebpf.SchedCLS, License: "Dual MIT/GPL",
-		Instructions: q.instructions(m.memory.FD())}); err != nil {
+	if m.program, err = ebpf.NewProgram(&ebpf.ProgramSpec{Name: "bench_marker", Type: ebpf.SchedCLS,
+		License: "Dual MIT/GPL", Instructions: q.instructions(m.memory.FD())}); err != nil {
 		m.close()
 		return nil, fmt.Errorf("loading the marker: %w", err)
 	}
 	handle := netlink.MakeHandle(0xffff, 0)
-	clsact := &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: iface, Handle: handle, Parent: netlink.HANDLE_CLSACT}}
+	clsact := &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{
+		LinkIndex: iface,
+		Handle:    handle,
+		Parent:    netlink.HANDLE_CLSACT,
+	}}
 	if err = netlink.QdiscAdd(clsact); err == nil {
 		err = netlink.FilterAdd(&netlink.BpfFilter{Fd: m.program.FD(), Name: "bench_marker", DirectAction: true,
-			FilterAttrs: netlink.FilterAttrs{LinkIndex: iface, Parent: netlink.HANDLE_MIN_EGRESS, Handle: 1, Protocol: unix.ETH_P_ALL, Priority: 1}})
+			FilterAttrs: netlink.FilterAttrs{
+				LinkIndex: iface,
+				Parent:    netlink.HANDLE_MIN_EGRESS,
+				Handle:    1,
+				Protocol:  unix.ETH_P_ALL,
+				Priority:  1,
+			}})
 	}
 	if err != nil {
 		m.close()

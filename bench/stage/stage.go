@@ -60,8 +60,20 @@ func processor(i int) int {
 // New makes a stage whose links have the given MTU. With one processor both ends share it.
 func New(mtu int) (*Stage, error) {
 	s := &Stage{
-		A: &End{Name: "sender", CPU: processor(0), Interface: "bench0", Addr: netip.MustParseAddr("198.51.100.1"), MAC: net.HardwareAddr{2, 0, 0x5e, 0, 1, 1}},
-		B: &End{Name: "receiver", CPU: processor(1), Interface: "bench1", Addr: netip.MustParseAddr("198.51.100.2"), MAC: net.HardwareAddr{2, 0, 0x5e, 0, 1, 2}},
+		A: &End{
+			Name:      "sender",
+			CPU:       processor(0),
+			Interface: "bench0",
+			Addr:      netip.MustParseAddr("198.51.100.1"),
+			MAC:       net.HardwareAddr{2, 0, 0x5e, 0, 1, 1},
+		},
+		B: &End{
+			Name:      "receiver",
+			CPU:       processor(1),
+			Interface: "bench1",
+			Addr:      netip.MustParseAddr("198.51.100.2"),
+			MAC:       net.HardwareAddr{2, 0, 0x5e, 0, 1, 2},
+		},
 	}
 	for _, e := range []*End{s.A, s.B} {
 		if err := e.enter(); err != nil {

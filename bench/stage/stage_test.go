@@ -47,8 +47,9 @@ func newStage(t *testing.T) *Stage {
 func TestEndsAreApart(t *testing.T) {
 	s := newStage(t)
 	for _, e := range []*End{s.A, s.B} {
-		out, err := e.Run(context.Background(), Program{Args: []string{"sh", "-c", "ls /sys/class/net; grep Cpus_allowed_list /proc/self/status; echo $WHO"},
-			Env: []string{"WHO=" + e.Name}}, time.Minute)
+		out, err := e.Run(context.Background(),
+			Program{Args: []string{"sh", "-c", "ls /sys/class/net; grep Cpus_allowed_list /proc/self/status; echo $WHO"},
+				Env: []string{"WHO=" + e.Name}}, time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +145,8 @@ func TestPlays(t *testing.T) {
 	})
 	t.Run("a server that goes on is killed", func(t *testing.T) {
 		// If it is not killed, this lasts for hours.
-		o, err := s.Run(context.Background(), Play{Server: sh("sleep 86400 & sleep 86400"), Client: sh("echo called"), Limit: 24 * time.Hour})
+		o, err := s.Run(context.Background(), Play{Server: sh("sleep 86400 & sleep 86400"), Client: sh("echo called"),
+			Limit: 24 * time.Hour})
 		if err != nil || string(o.Client) != "called\n" {
 			t.Errorf("%q, %v", o.Client, err)
 		}
@@ -164,10 +166,13 @@ func TestPlays(t *testing.T) {
 		play Play
 		want string
 	}{
-		{"failing client", Play{Server: sh("sleep 86400"), Client: sh("echo what is wrong >&2; exit 3"), Limit: time.Minute}, "what is wrong"},
+		{"failing client", Play{Server: sh("sleep 86400"), Client: sh("echo what is wrong >&2; exit 3"), Limit: time.Minute},
+			"what is wrong"},
 		{"slow client", Play{Server: sh("sleep 86400"), Client: sh("sleep 86400"), Limit: time.Second}, "did not end in time"},
-		{"server that ends before it listens", Play{Server: sh("echo no such device >&2; exit 1"), Client: sh("true"), Ready: Port{"tcp", 5201}, Limit: time.Minute}, "no such device"},
-		{"no such program", Play{Server: Program{Args: []string{"/no/such/program"}}, Client: sh("true"), Limit: time.Minute}, "no such file"},
+		{"server that ends before it listens", Play{Server: sh("echo no such device >&2; exit 1"), Client: sh("true"),
+			Ready: Port{"tcp", 5201}, Limit: time.Minute}, "no such device"},
+		{"no such program", Play{Server: Program{Args: []string{"/no/such/program"}}, Client: sh("true"), Limit: time.Minute},
+			"no such file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, err := s.Run(context.Background(), c.play); err == nil || !strings.Contains(err.Error(), c.want) {
