@@ -36,7 +36,7 @@ const (
 	whenMustStay                      // it came, and has to wait for storage
 	whenMayCome                       // what it has to wait for is over
 	whenNoRoom                        // selective repeat: a later one could not be kept
-	whenGapNamed                      // a NAK asks for the gap alone, as what is behind it is kept
+	whenKept                          // what is behind it is kept: the gap alone is asked for
 	numAbsenceEvents
 )
 
@@ -56,7 +56,7 @@ var absences = [numAbsences][numAbsenceEvents]absenceStep{
 		whenMustStay:  {absentPostponed, false},
 		whenMayCome:   {absentUnnoticed, false},
 		whenNoRoom:    {absentAsked, true},
-		whenGapNamed:  {absentUnnoticed, false},
+		whenKept:      {absentUnnoticed, false},
 	},
 	absentReported: {
 		whenNextCame:  {absentPassed, false},
@@ -65,7 +65,7 @@ var absences = [numAbsences][numAbsenceEvents]absenceStep{
 		whenMustStay:  {absentPostponed, false},
 		whenMayCome:   {absentReported, false},
 		whenNoRoom:    {absentReported, false},
-		whenGapNamed:  {absentReported, false},
+		whenKept:      {absentReported, false},
 	},
 	absentPassed: {
 		whenNextCame:  {absentPassed, true},
@@ -74,7 +74,7 @@ var absences = [numAbsences][numAbsenceEvents]absenceStep{
 		whenMustStay:  {absentPostponed, false},
 		whenMayCome:   {absentPassed, false},
 		whenNoRoom:    {absentPassed, false},
-		whenGapNamed:  {absentPassed, false},
+		whenKept:      {absentPassed, false},
 	},
 	absentAsked: {
 		whenNextCame:  {absentPassed, false},
@@ -83,7 +83,7 @@ var absences = [numAbsences][numAbsenceEvents]absenceStep{
 		whenMustStay:  {absentPostponed, false},
 		whenMayCome:   {absentAsked, false},
 		whenNoRoom:    {absentAsked, false},
-		whenGapNamed:  {absentUnnoticed, false},
+		whenKept:      {absentUnnoticed, false},
 	},
 	absentPostponed: {
 		whenNextCame:  {absentPostponed, false},
@@ -92,7 +92,7 @@ var absences = [numAbsences][numAbsenceEvents]absenceStep{
 		whenMustStay:  {absentPostponed, false},
 		whenMayCome:   {absentReported, true},
 		whenNoRoom:    {absentPostponed, false},
-		whenGapNamed:  {absentPostponed, false},
+		whenKept:      {absentPostponed, false},
 	},
 }
 

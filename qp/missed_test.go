@@ -100,6 +100,23 @@ func TestGivesWayTwice(t *testing.T) {
 	}
 }
 
+// TestGivesWayBeforeNamed: the same, before the gap is named.
+func TestGivesWayBeforeNamed(t *testing.T) {
+	for _, n := range []int{1, 5} {
+		a, b, _ := gapped(t, n)
+		b.sends(10 * us) // the report of the gap is lost
+		b.givesWay()
+		a.e.HandleFrames(60*us, b.sends(50*us)) // all is asked for
+		again := a.sends(60 * us)
+		require.NotEmpty(t, again)
+		b.e.HandleFrames(70*us, again[1:]) // the first is lost again
+		require.NotNil(t, b.q.resp.kept)
+		b.givesWay()
+		settle(a, b, 130*us) // after a round trip, or it is no news
+		require.EqualValues(t, n+1, b.came())
+	}
+}
+
 // TestGapsWiden: the request of a READ that is sent again for one gap stands for others that lie
 // within it, in whole or in part.
 func TestGapsWiden(t *testing.T) {

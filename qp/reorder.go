@@ -260,6 +260,9 @@ func (e *Engine) takeStore(q *QP) {
 	s.of.stores = append(s.of.stores, q)
 	e.count(s.of, storePlaces)
 	q.resp.kept = s
+	if q.resp.nak == 0 { // if all was asked for, it comes
+		q.resp.notice(whenKept)
+	}
 }
 
 // takeBody returns a copy of a packet, which takes a place of a source's.

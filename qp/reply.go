@@ -253,7 +253,7 @@ func (e *Engine) reply(q *QP, b *wire.Batch) verdict {
 			return verdictFull
 		}
 		r.kept.reported = to
-		r.notice(whenGapNamed)
+		r.notice(whenKept)
 		return verdictSent
 	}
 	switch {

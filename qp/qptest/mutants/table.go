@@ -52,8 +52,9 @@ var mutants = []mutant{
 		{"qp/reorder.go", "	if len(p.Payload) > int(q.mtu) {", "	if false {"}}},
 	{"selective repeat: who comes first has all places for kept packets", []string{"qp/qptest TestKeptOfSources"}, []edit{
 		{"qp/reorder.go", "!e.giveWay(share) {", "true {"}}},
-	{"a poll that comes late takes a turn of a closed device", []string{"roce/internal/soft TestLatePoll"}, []edit{
-		{"roce/internal/soft/calls.go", "	if l.closed { // it found the queue open before\n		l.turns.unlock()\n		return false\n	}\n", ""}}},
+	{"who comes late takes a turn of a closed device", []string{
+		"roce/internal/soft TestLatePoll", "roce/internal/soft TestLatePost"}, []edit{
+		{"roce/internal/soft/lane.go", "	if l.closed {\n		l.turns.unlock()\n		return false\n	}\n", ""}}},
 	{"lingering: an atomic is no sign of a peer that works on memory", []string{"roce TestLinger"}, []edit{
 		{"qp/responder.go", "(wire.OpWrite|wire.OpAtomic|wire.OpAtomicWrite)", "(wire.OpWrite|wire.OpAtomicWrite)"}}},
 	{"lingering: a poll stays however often it was in vain", []string{"roce TestLingerInVain"}, []edit{
@@ -71,7 +72,9 @@ var mutants = []mutant{
 	{"selective repeat: a NAK of all passes for an echo of the gap that was repeated", []string{"qp TestMissedIsNews"}, []edit{
 		{"qp/goback.go", "r.retry(now, !r.whole)", "r.retry(now, false)"}}},
 	{"selective repeat: a gap that is named alone still stands for all", []string{"qp TestGivesWayTwice"}, []edit{
-		{"qp/absence.go", "		whenNoRoom:    {absentAsked, false},\n		whenGapNamed:  {absentUnnoticed, false},\n", "		whenNoRoom:    {absentAsked, false},\n		whenGapNamed:  {absentAsked, false},\n"}}},
+		{"qp/absence.go", "		whenNoRoom:    {absentAsked, false},\n		whenKept:      {absentUnnoticed, false},\n", "		whenNoRoom:    {absentAsked, false},\n		whenKept:      {absentAsked, false},\n"}}},
+	{"selective repeat: what was asked for comes, and is asked for still", []string{"qp TestGivesWayBeforeNamed"}, []edit{
+		{"qp/reorder.go", "	if q.resp.nak == 0 { // if all was asked for, it comes\n		q.resp.notice(whenKept)\n	}\n", ""}}},
 	{"selective repeat: a READ is asked for from its middle too, as that was a gap of its own", []string{"qp TestGapsWiden"}, []edit{
 		{"qp/selective.go", "s.list[n].to.Sub(to) <= 0 {", "false {"},
 		{"qp/selective.go", "i < len(s.list) && s.list[i].from.Sub(to) < 0 {", "false {"}}},

@@ -16,15 +16,11 @@ const severalPackets = 4
 // going to poll again soon. yield says that it has come in vain so often that others should have
 // the processor for a moment.
 func (l *lane) poll(c *CQ, pollsOn bool) (yield bool) {
-	if !l.turns.tryLock() {
+	if !l.tryTurn() {
 		if pollsOn { // if the background has the turn, it is to go
 			l.drive.Polls(l.clock.now())
 		}
 		return l.drive.Crowded()
-	}
-	if l.closed { // it found the queue open before
-		l.turns.unlock()
-		return false
 	}
 	t := l.clock.within(fresh)
 	if pollsOn {
@@ -106,11 +102,7 @@ func (l *lane) canWait() bool { return !l.engine.Idle() && !l.engine.Urgent() }
 func (l *lane) visit() {
 	switch {
 	case !l.drive.Visits():
-	case l.drive.Overdue(l.clock.now()) && l.turns.tryLock():
-		if l.closed {
-			l.turns.unlock()
-			return
-		}
+	case l.drive.Overdue(l.clock.now()) && l.tryTurn():
 		t := l.clock.read()
 		l.drive.Returns(t)
 		l.send(t)
@@ -127,9 +119,9 @@ func (l *lane) visit() {
 // An application may poll all the time and always find completions, so that none of its polls takes
 // a turn. Then its posts do, whole ones, or nothing would be received.
 func (l *lane) sendPosted(q *qp.QP, n int) {
-	if l.drive.MayHold() || !l.turns.tryLock() {
+	if l.drive.MayHold() || !l.tryTurn() {
 		l.engine.Ring(q)
-		if l.drive.PostHeld(n, l.clock.now) || !l.turns.tryLock() {
+		if l.drive.PostHeld(n, l.clock.now) || !l.tryTurn() {
 			return
 		}
 	} else { // nobody else is at it: no bell is needed

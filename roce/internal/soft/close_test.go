@@ -58,6 +58,36 @@ func TestLatePoll(t *testing.T) {
 	}
 }
 
+// TestLatePost: a post has written its request; before it goes on, the queue pair, its queue and
+// the device are closed.
+func TestLatePost(t *testing.T) {
+	gid, err := wire.ParseGID("10.0.0.1")
+	must(t, err)
+	port := &quietPort{gid: gid}
+	var events []qp.EventType
+	d, err := Open("late", Config{
+		Ports:        []transport.Port{port},
+		NoBackground: true,
+		Event:        func(e Event) { events = append(events, e.Type) },
+	})
+	must(t, err)
+	c, err := d.CreateCQ(CQInit{CQE: 4})
+	must(t, err)
+	pd, err := d.AllocPD()
+	must(t, err)
+	q := new(QP)
+	must(t, pd.CreateQP(q, QPInit{Type: qp.RC, SendCQ: c, RecvCQ: c, Cap: qp.Cap{MaxSendWR: 4, MaxRecvWR: 4}}))
+	q.lane.visit() // a poll that found completions: the next post takes a whole turn
+	must(t, q.Close())
+	must(t, c.Close())
+	must(t, pd.Close())
+	must(t, d.Close())
+	q.lane.sendPosted(&q.q, 1)
+	if port.late > 0 || len(events) > 0 {
+		t.Errorf("a closed port was called %d times; events of a closed device: %v", port.late, events)
+	}
+}
+
 // TestLateRing: who ends the sleep of an alarm that is closed does not set off another one, which
 // has its number by now.
 func TestLateRing(t *testing.T) {

@@ -281,6 +281,19 @@ func (l *lane) flush() {
 // flushTries is how many turns flush takes at most.
 const flushTries = 100
 
+// tryTurn takes the turn lock if nobody has it and the lane is not closed: a caller may have found
+// its queue open, and comes late.
+func (l *lane) tryTurn() bool {
+	if !l.turns.tryLock() {
+		return false
+	}
+	if l.closed {
+		l.turns.unlock()
+		return false
+	}
+	return true
+}
+
 // release gives the turn lock back, and it is here that nothing may be forgotten:
 //   - A turn can leave a deadline that is earlier than the one which somebody went to sleep on the
 //     port with: it is woken, or its alarm is set.
@@ -292,7 +305,7 @@ func (l *lane) release() {
 	for {
 		l.carryOut(l.drive.Due(l.deadline, l.clock.at))
 		l.turns.unlock()
-		if !l.engine.DoorbellPending() || !l.turns.tryLock() {
+		if !l.engine.DoorbellPending() || !l.tryTurn() {
 			return
 		}
 		l.send(l.clock.read())

@@ -180,10 +180,8 @@ func (d *Device) helpLanes() {
 		return
 	}
 	for _, l := range d.lanes {
-		if !l.inUse() && l.turns.tryLock() {
-			if !l.closed {
-				l.turn(l.clock.read())
-			}
+		if !l.inUse() && l.tryTurn() {
+			l.turn(l.clock.read())
 			l.release()
 		}
 	}
