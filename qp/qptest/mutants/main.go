@@ -5,9 +5,10 @@
 //	go run ./qp/qptest/mutants -only PSN  those whose name matches
 //	go run ./qp/qptest/mutants -check     only asks whether all still have their place in the code
 //
-// Stages: the tests pass without a defect → the change is made in a copy of the file (table.go) →
-// go test -overlay builds with the copy → each test that must find it runs until its first failure.
-// A mutant that one of its tests misses, or whose place in the code is gone, is a failure.
+// Stages: the tests pass without a defect → the change is made in a copy of the file (table.go,
+// stack.go) → go test -overlay builds with the copy → each test that must find it runs until its
+// first failure. A mutant that one of its tests misses, or whose place in the code is gone, is a
+// failure.
 package main
 
 import (

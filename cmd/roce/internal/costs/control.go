@@ -88,9 +88,11 @@ func accept(ctx context.Context, l net.Listener) (*link, error) {
 }
 
 func dial(ctx context.Context, host string, port int) (*link, error) {
-	c, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	c, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp",
+		net.JoinHostPort(host, strconv.Itoa(port)))
 	if err != nil {
-		return nil, fmt.Errorf("connect to the server: %w; does it run with --server and the same --port (%d)?", err, port)
+		return nil, fmt.Errorf("connect to the server: %w; does it run with --server and the same --port (%d)?",
+			err, port)
 	}
 	return newLink(c), nil
 }

@@ -52,7 +52,8 @@ func (o *Options) check(ends bool) error {
 	}
 	if !ends {
 		if o.Smallest < minReg || o.Largest > maxReg || o.Smallest > o.Largest {
-			return fmt.Errorf("--smallest %d, --largest %d: want %d to %d, the one not above the other", o.Smallest, o.Largest, minReg, maxReg)
+			return fmt.Errorf("--smallest %d, --largest %d: want %d to %d, the one not above the other",
+				o.Smallest, o.Largest, minReg, maxReg)
 		}
 		return nil
 	}

@@ -66,7 +66,8 @@ func sane(t *testing.T, r *Report) {
 			} else {
 				require.Equal(t, "ping (ICMP)", row.Name, row.Missing)
 			}
-			require.True(t, r.Bytes > maxDatagram || strings.Contains(row.Missing, "ping_group_range") || strings.Contains(row.Missing, "no question"), row.Missing)
+			require.True(t, r.Bytes > maxDatagram || strings.Contains(row.Missing, "ping_group_range") ||
+				strings.Contains(row.Missing, "no question"), row.Missing)
 			continue
 		}
 		require.Positive(t, row.Min, "%d: %+v", i, row)
@@ -312,7 +313,12 @@ func TestOptionsAreHeld(t *testing.T) {
 		o.Duration = brief
 		require.ErrorContains(t, Reg(t.Context(), io.Discard, o), "--smallest")
 	}
-	require.ErrorContains(t, Reg(t.Context(), io.Discard, Options{Smallest: 4096, Largest: 4096, Duration: brief, Output: Output{Plot: "/no/such/folder"}}), "--plot")
+	require.ErrorContains(t, Reg(t.Context(), io.Discard, Options{
+		Smallest: 4096,
+		Largest:  4096,
+		Duration: brief,
+		Output:   Output{Plot: "/no/such/folder"},
+	}), "--plot")
 }
 
 // Every row has a name of its own, posts something, and sleeps only where something wakes it.

@@ -53,7 +53,8 @@ func openPing(s *side, _ way) (end, error) {
 	}
 	var rawErr error
 	if p.conn, rawErr = icmp.ListenPacket(raw, at); rawErr != nil {
-		return nil, fmt.Errorf("neither unprivileged ICMP (net.ipv4.ping_group_range) nor a raw socket: %w; %w", err, rawErr)
+		return nil, fmt.Errorf("neither unprivileged ICMP (net.ipv4.ping_group_range) nor a raw socket: %w; %w",
+			err, rawErr)
 	}
 	p.to = &net.IPAddr{IP: to.AsSlice(), Zone: to.Zone()}
 	return p, nil

@@ -67,7 +67,8 @@ func Reg(ctx context.Context, out io.Writer, o Options) error {
 		defer pinned.close()
 	}
 	r := &RegReport{Test: "reg", Device: free.dev.Name(), Results: []*RegRow{}, Notes: []string{
-		"the memory was touched before; times are medians; a transfer pays for its copy or for its share of RegMR and Close"}}
+		"the memory was touched before; times are medians; a transfer pays for its copy or for its share of " +
+			"RegMR and Close"}}
 	o.say(out, "%s", regHeader)
 	for n := o.Smallest; n <= o.Largest; n *= 4 {
 		row := &RegRow{Bytes: n, Missing: tooMuch(2 * uint64(n))}
@@ -93,7 +94,8 @@ func Reg(ctx context.Context, out io.Writer, o Options) error {
 // of what is available.
 func tooMuch(n uint64) string {
 	if have, known := system.AvailableMemory(); known && n > have/2 {
-		return fmt.Sprintf("it takes %d MiB of memory, half of which is the copy; %d MiB are available and half of those are left alone", n>>20, have>>20)
+		return fmt.Sprintf("it takes %d MiB of memory, half of which is the copy; %d MiB are available and half of "+
+			"those are left alone", n>>20, have>>20)
 	}
 	return ""
 }
@@ -117,7 +119,8 @@ func openDomain(name string, pin bool) (d domain, err error) {
 func (d domain) close() { d.pd.Close(); d.dev.Close() }
 
 // regSize measures one size.
-func regSize(ctx context.Context, n int, limit time.Duration, free, pinned domain, pinErr error) (copied float64, un, pin *RegCost, err error) {
+func regSize(ctx context.Context, n int, limit time.Duration, free, pinned domain, pinErr error) (copied float64,
+	un, pin *RegCost, err error) {
 	buffer, err := roce.AllocBuffer(n, nil)
 	if err != nil {
 		return 0, nil, nil, err
@@ -218,7 +221,8 @@ func (row *RegRow) line() string {
 	if row.Missing != "" {
 		return fmt.Sprintf(" %6s   not measured: %s\n", plot.SizeText(float64(row.Bytes)), row.Missing)
 	}
-	return fmt.Sprintf(" %6s %11.2f %s %s\n", plot.SizeText(float64(row.Bytes)), row.Copy, row.Unpinned.columns(), row.Pinned.columns())
+	return fmt.Sprintf(" %6s %11.2f %s %s\n", plot.SizeText(float64(row.Bytes)), row.Copy, row.Unpinned.columns(),
+		row.Pinned.columns())
 }
 
 func (c *RegCost) columns() string {
@@ -245,5 +249,12 @@ func (r *RegReport) picture() *plot.Picture {
 			}
 		}
 	}
-	return plot.Lines("What registering memory costs", plot.Axes{X: "bytes", Y: "us", LogX: true, BaseX: 4, TickX: plot.SizeText, LogY: true}, lines)
+	return plot.Lines("What registering memory costs", plot.Axes{
+		X:     "bytes",
+		Y:     "us",
+		LogX:  true,
+		BaseX: 4,
+		TickX: plot.SizeText,
+		LogY:  true,
+	}, lines)
 }

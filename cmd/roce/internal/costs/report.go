@@ -74,8 +74,8 @@ func (row *Row) halve() {
 }
 
 func newReport(t *Table, o *Options, s *side) *Report {
-	r := &Report{Test: t.Name, Of: "round trip", Device: s.session.Name(), Ends: ends(o), Bytes: o.Size, Seconds: o.Duration.Seconds(),
-		Results: []*Row{}, Notes: s.session.Notes(), t: t, o: o}
+	r := &Report{Test: t.Name, Of: "round trip", Device: s.session.Name(), Ends: ends(o), Bytes: o.Size,
+		Seconds: o.Duration.Seconds(), Results: []*Row{}, Notes: s.session.Notes(), t: t, o: o}
 	if t.Half {
 		r.Of = "half a round trip"
 	}
@@ -83,8 +83,10 @@ func newReport(t *Table, o *Options, s *side) *Report {
 }
 
 func (r *Report) header() string {
-	return fmt.Sprintf(" roce perf %s: %s\n %d bytes, %s; times are microseconds of %s; CPU of both ends\n\n %-27s %-8s %9s %9s %9s %9s %9s %9s %8s\n",
-		r.Test, r.t.Title, r.Bytes, r.Ends, r.Of, "", "waits by", "min", "50 %", "99 %", "99.9 %", "max", "CPU/msg", "pkts/msg")
+	return fmt.Sprintf(" roce perf %s: %s\n %d bytes, %s; times are microseconds of %s; CPU of both ends\n\n"+
+		" %-27s %-8s %9s %9s %9s %9s %9s %9s %8s\n",
+		r.Test, r.t.Title, r.Bytes, r.Ends, r.Of, "", "waits by", "min", "50 %", "99 %", "99.9 %", "max", "CPU/msg",
+		"pkts/msg")
 }
 
 func (row *Row) line() string {
@@ -138,7 +140,15 @@ func (r *Report) picture() *plot.Picture {
 	var rows []plot.Spread
 	for _, row := range r.Results {
 		if row.Missing == "" {
-			rows = append(rows, plot.Spread{Label: row.Name + ", " + row.Waits, Min: row.Min, Median: row.P50, P99: row.P99, P999: row.P999, Max: row.Max, Kind: row.kind})
+			rows = append(rows, plot.Spread{
+				Label:  row.Name + ", " + row.Waits,
+				Min:    row.Min,
+				Median: row.P50,
+				P99:    row.P99,
+				P999:   row.P999,
+				Max:    row.Max,
+				Kind:   row.kind,
+			})
 		}
 	}
 	title := fmt.Sprintf("%s%s, %d bytes", strings.ToUpper(r.t.Title[:1]), r.t.Title[1:], r.Bytes)

@@ -41,7 +41,8 @@ func Run(ctx context.Context, out io.Writer, t *Table, o Options) error {
 		if err != nil {
 			return err
 		}
-		o.say(out, "Waiting on TCP port %d for a client, roce perf sockets or notify with this machine's name\n", o.Port)
+		o.say(out, "Waiting on TCP port %d for a client, roce perf sockets or notify with this machine's name\n",
+			o.Port)
 		c, err := accept(ctx, l)
 		if err != nil {
 			return err
@@ -140,7 +141,14 @@ func newSide(l *link, o Options, size int, client bool) (*side, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &side{session: s, local: local.String(), remote: remote.String(), size: size, client: client, apart: o.Host == "" && !o.Server}, nil
+	return &side{
+		session: s,
+		local:   local.String(),
+		remote:  remote.String(),
+		size:    size,
+		client:  client,
+		apart:   o.Host == "" && !o.Server,
+	}, nil
 }
 
 // serveWay opens one way, answers until the client says stop, and says what it took. What goes

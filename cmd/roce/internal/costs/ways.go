@@ -69,7 +69,8 @@ type end interface {
 }
 
 // Sockets are messages over what every machine has, beside messages over RDMA.
-var Sockets = Table{Name: "sockets", Title: "a message and its answer", kinds: []string{"kernel alone", "sockets", "RDMA"}, ways: []way{
+var Sockets = Table{Name: "sockets", Title: "a message and its answer", kinds: []string{"kernel alone", "sockets",
+	"RDMA"}, ways: []way{
 	{Name: "ping (ICMP)", Waits: events, kind: 0, open: openPing},
 	{Name: "UDP socket", Waits: events, kind: 1, open: openUDP},
 	{Name: "UDP socket", Waits: polling, kind: 1, open: openUDP},
@@ -82,14 +83,15 @@ var Sockets = Table{Name: "sockets", Title: "a message and its answer", kinds: [
 }}
 
 // Notify are the ways by which the remote side learns of a WRITE.
-var Notify = Table{Name: "notify", Title: "from the post of a WRITE until the other side notices", Half: true, kinds: []string{"looks at memory", "takes a completion"}, ways: []way{
-	{Name: "memory: the last byte", Waits: polling, kind: 0, open: openRDMA, notice: byMemory},
-	{Name: "atomic flag behind it", Waits: polling, kind: 0, open: openRDMA, notice: byFlag},
-	{Name: "WRITE with immediate", Waits: polling, kind: 1, open: openRDMA, notice: byImmediate},
-	{Name: "WRITE with immediate", Waits: events, kind: 1, open: openRDMA, notice: byImmediate},
-	{Name: "trailing SEND", Waits: polling, kind: 1, open: openRDMA, notice: byTrailing},
-	{Name: "trailing SEND", Waits: events, kind: 1, open: openRDMA, notice: byTrailing},
-}}
+var Notify = Table{Name: "notify", Title: "from the post of a WRITE until the other side notices", Half: true,
+	kinds: []string{"looks at memory", "takes a completion"}, ways: []way{
+		{Name: "memory: the last byte", Waits: polling, kind: 0, open: openRDMA, notice: byMemory},
+		{Name: "atomic flag behind it", Waits: polling, kind: 0, open: openRDMA, notice: byFlag},
+		{Name: "WRITE with immediate", Waits: polling, kind: 1, open: openRDMA, notice: byImmediate},
+		{Name: "WRITE with immediate", Waits: events, kind: 1, open: openRDMA, notice: byImmediate},
+		{Name: "trailing SEND", Waits: polling, kind: 1, open: openRDMA, notice: byTrailing},
+		{Name: "trailing SEND", Waits: events, kind: 1, open: openRDMA, notice: byTrailing},
+	}}
 
 // find returns the table of a name, "sockets" or "notify".
 func find(name string) (*Table, error) {
