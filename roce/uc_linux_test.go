@@ -32,7 +32,10 @@ func flood(t *testing.T, buffer int) (a, b Stats, arrived int) {
 	}
 	x, from := open(0)
 	y, to := open(1)
-	connect(t, x, y)
+	patient := DefaultConnectOptions()
+	patient.Timeout = 20 // 4 s: all that waits in front of its packet is to be taken in first
+	must(t, x.qp.Connect(bg, y.qp.Endpoint(), &patient))
+	must(t, y.qp.Connect(bg, x.qp.Endpoint(), nil))
 	must(t, from.Connect(bg, to.Endpoint(), nil))
 	must(t, to.Connect(bg, from.Endpoint(), nil))
 	receive := RecvWR{SGL: []SGE{y.mr.SGE(0, floodSize)}}
