@@ -6,7 +6,7 @@ package stage
 // switch to the receiver is slower than what the senders can send; its queue is Queue.
 //
 //	sender0 ── \
-//	            switch ── token bucket of Rate, marker if it marks ── receiver
+//	            switch ── a queue, the slow link ── receiver
 //	sender1 ── /
 //
 // The receiver has an address for each sender.
@@ -27,11 +27,8 @@ type Bottleneck struct {
 	Receiver *End
 	Targets  []netip.Addr // the receiver's addresses, one for each sender
 
-	hub    *End
-	queue  Queue
-	ports  []int // interfaces of the switch, one for each sender
-	slow   int   // the one to the receiver
-	marker *marker
+	hub     *End
+	forward *forwarder
 }
 
 // hubPort is the name of the switch's interface i.
@@ -40,7 +37,7 @@ func hubPort(i int) string { return fmt.Sprintf("port%d", i) }
 // NewBottleneck makes a bottleneck for a number of senders.
 func NewBottleneck(senders, mtu int, q Queue) (b *Bottleneck, err error) {
 	last := processor(senders)
-	b = &Bottleneck{queue: q, hub: &End{Name: "switch", CPU: last}}
+	b = &Bottleneck{hub: &End{Name: "switch", CPU: last}}
 	for i := range senders + 1 {
 		e := &End{Name: fmt.Sprintf("sender%d", i), CPU: processor(i), Interface: fmt.Sprintf("fair%d", i),
 			Addr: netip.AddrFrom4([4]byte{198, 51, 100, byte(1 + i)}),
@@ -58,7 +55,7 @@ func NewBottleneck(senders, mtu int, q Queue) (b *Bottleneck, err error) {
 			return nil, err
 		}
 	}
-	if err = b.join(mtu); err != nil {
+	if err = b.join(mtu, q); err != nil {
 		b.Close()
 		return nil, err
 	}
@@ -69,8 +66,8 @@ func (b *Bottleneck) ends() []*End { return append(append([]*End{}, b.Senders...
 
 // Close ends the threads, and with them the programs and the namespaces.
 func (b *Bottleneck) Close() {
-	if b.marker != nil {
-		b.marker.close()
+	if b.forward != nil {
+		b.forward.close()
 	}
 	for _, e := range append(b.ends(), b.hub) {
 		e.leave()
@@ -78,18 +75,7 @@ func (b *Bottleneck) Close() {
 }
 
 // join plugs the ends into the switch.
-func (b *Bottleneck) join(mtu int) error {
-	bridge := &netlink.Bridge{LinkAttrs: netlink.NewLinkAttrs()}
-	bridge.Name, bridge.MTU = "bridge", mtu
-	err := b.hub.Do(func() error {
-		if err := netlink.LinkAdd(bridge); err != nil {
-			return fmt.Errorf("a bridge: %w", err)
-		}
-		return netlink.LinkSetUp(bridge)
-	})
-	if err != nil {
-		return err
-	}
+func (b *Bottleneck) join(mtu int, q Queue) error {
 	for i, e := range b.ends() {
 		if err := b.plug(i, e, mtu); err != nil {
 			return fmt.Errorf("%s: %w", e.Name, err)
@@ -98,7 +84,7 @@ func (b *Bottleneck) join(mtu int) error {
 			return fmt.Errorf("%s: %w", e.Name, err)
 		}
 	}
-	if err := b.hub.Do(func() error { return b.narrow(bridge.Index) }); err != nil {
+	if err := b.hub.Do(func() (err error) { return b.switchOn(mtu, q) }); err != nil {
 		return err
 	}
 	return settle(append(b.ends(), b.hub)...)
@@ -169,40 +155,20 @@ func (b *Bottleneck) configure(e *End) error {
 	return nil
 }
 
-// narrow connects the switch's interfaces and makes the last of them, the receiver's, slow. It runs
-// in the switch's namespace.
-func (b *Bottleneck) narrow(bridge int) (err error) {
+// switchOn starts the switch. It runs in the switch's namespace.
+func (b *Bottleneck) switchOn(mtu int, q Queue) (err error) {
+	var ports []string
 	for i := range b.ends() {
 		port, err := netlink.LinkByName(hubPort(i))
-		if err == nil {
-			err = netlink.LinkSetMasterByIndex(port, bridge)
-		}
 		if err == nil {
 			err = netlink.LinkSetUp(port)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", hubPort(i), err)
 		}
-		if err := b.hub.steer(hubPort(i), true); err != nil {
-			return err
-		}
-		b.ports = append(b.ports, port.Attrs().Index)
+		ports = append(ports, hubPort(i))
 	}
-	last := len(b.ports) - 1
-	b.slow, b.ports = b.ports[last], b.ports[:last]
-	const burst = 16 << 10 // what may leave at once: two of the longest packets
-	bucket := &netlink.Tbf{QdiscAttrs: netlink.QdiscAttrs{
-		LinkIndex: b.slow,
-		Handle:    netlink.MakeHandle(1, 0),
-		Parent:    netlink.HANDLE_ROOT,
-	},
-		Rate: b.queue.Rate / 8, Limit: uint32(b.queue.Limit), Buffer: netlink.Xmittime(b.queue.Rate/8, burst)}
-	if err := netlink.QdiscAdd(bucket); err != nil {
-		return fmt.Errorf("token bucket: %w", err)
-	}
-	if b.queue.MarkAll > 0 {
-		b.marker, err = attachMarker(b.slow, b.queue)
-	}
+	b.forward, err = newForwarder(q, mtu, b.hub.CPU, ports, b.ends())
 	return err
 }
 
@@ -215,40 +181,11 @@ type Reading struct {
 	Drops      int      // packets for which there was no room
 	Marked     uint64   // packets marked "congestion experienced"
 	Unmarkable uint64   // packets that would have been, but said that nobody would care
+	Refused    int      // packets that the kernel did not take back
 }
 
 // Read reads the switch's counters.
-func (b *Bottleneck) Read() (r Reading, err error) {
-	err = b.hub.Do(func() error {
-		r.At = time.Now()
-		for _, index := range b.ports {
-			port, err := netlink.LinkByIndex(index)
-			if err != nil {
-				return err
-			}
-			r.Bytes = append(r.Bytes, port.Attrs().Statistics.RxBytes)
-		}
-		slow, err := netlink.LinkByIndex(b.slow)
-		if err != nil {
-			return err
-		}
-		qdiscs, err := netlink.QdiscList(slow)
-		if err != nil {
-			return err
-		}
-		for _, q := range qdiscs {
-			if s := q.Attrs().Statistics; q.Type() == "tbf" && s != nil {
-				r.Passed = int(s.Basic.Packets)
-				r.Backlog, r.Drops = int(s.Queue.Backlog), int(s.Queue.Drops)
-			}
-		}
-		if b.marker != nil {
-			r.Marked, r.Unmarkable, err = b.marker.counts()
-		}
-		return err
-	})
-	return r, err
-}
+func (b *Bottleneck) Read() Reading { return b.forward.read() }
 
 // contest are the programs of a contest that goes on.
 type contest struct {
@@ -310,11 +247,7 @@ func (b *Bottleneck) Compete(ctx context.Context, plays []Play, every, length ti
 	tick, end := time.NewTicker(every), time.After(length)
 	defer tick.Stop()
 	for over := false; ; {
-		r, err := b.Read()
-		if err != nil {
-			return nil, err
-		}
-		if readings = append(readings, r); over {
+		if readings = append(readings, b.Read()); over {
 			return readings, nil
 		}
 		select {
@@ -354,9 +287,7 @@ func (b *Bottleneck) Share(ctx context.Context, plays []Play, from, to time.Dura
 				running--
 			}
 		}
-		if *r.Reading, err = b.Read(); err != nil {
-			return nil, first, last, err
-		}
+		*r.Reading = b.Read()
 	}
 	for _, client := range c.clients {
 		if err := client.wait(ctx); err != nil {
