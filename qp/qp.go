@@ -217,6 +217,10 @@ func (e *Engine) checkInit(init *QPInit) error {
 // MaxQP.
 func (e *Engine) pickQPN(t QPType) (uint32, error) {
 	if t == GSI {
+		if e.cfg.QPNs.Value>>wire.OwnerShift != 0 {
+			return 0, invalid("queue pair 1 belongs to the first owner of the address, and this one has the numbers "+
+				"0x%06x/0x%06x", e.cfg.QPNs.Value, e.cfg.QPNs.Mask)
+		}
 		return wire.GSIQPN, nil
 	}
 	if e.numbers == nil {

@@ -6,6 +6,7 @@ package conformance
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/roce/rdmacm"
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/transport/udp"
 	"github.com/goroce/goroce/wire"
@@ -208,4 +210,26 @@ func TestSlots(t *testing.T) {
 func TestSlotsWithin(t *testing.T) {
 	list := makeSlots(t, 16)
 	within(t, openSlot(t, "slot 3", list[3], nil), openSlot(t, "slot 12", list[12], nil), true)
+}
+
+// TestQueuePairOneIsTheFirstSlots: another slot would never hear what comes to it, and so have no
+// RDMA CM, and is told so.
+func TestQueuePairOneIsTheFirstSlots(t *testing.T) {
+	list := makeSlots(t, 2)
+	d := openSlot(t, "slot 1", list[1], nil)
+	pd, err := d.AllocPD()
+	must(t, err)
+	defer pd.Close()
+	cq, err := d.CreateCQ(roce.CQInitAttr{CQE: 16})
+	must(t, err)
+	defer cq.Close()
+	if _, err = pd.CreateQP(roce.QPInitAttr{Type: roce.GSI, SendCQ: cq}); !errors.Is(err, roce.ErrInvalid) {
+		t.Errorf("queue pair 1 of slot 1: %v", err)
+	}
+	own := rdmacm.ListenConfig{ConnConfig: rdmacm.ConnConfig{Config: rdmacm.Config{Devices: []*roce.Device{d}}}}
+	if _, err = rdmacm.Listen(t.Context(), netip.AddrPortFrom(list[1].Addrs[0], 7471).String(), &own); err == nil {
+		t.Error("slot 1 listens, and nobody can reach it")
+	} else {
+		t.Log(err)
+	}
 }

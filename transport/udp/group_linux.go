@@ -68,6 +68,7 @@ func (p *port) openGroup(group wire.GID, own *socket) (*socket, error) {
 }
 
 func (p *port) setUpGroup(fd int, group wire.GID, own *socket) error {
+	setV6Only(fd, group.Addr())
 	if err := p.setOptions(fd, group.Addr()); err != nil {
 		return err
 	}

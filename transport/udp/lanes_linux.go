@@ -35,6 +35,7 @@ func (p *port) chooseSender(s *socket) (err error) {
 		return err
 	}
 	s.tx = tx
+	setV6Only(tx, s.addr)
 	if err := p.setOptions(tx, s.addr); err != nil {
 		return err
 	}

@@ -173,7 +173,6 @@ func (p *port) setOptions(fd int, addr netip.Addr) error {
 	}
 	if addr.Is6() {
 		opts = []option{
-			{"IPV6_V6ONLY", unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1},
 			{"IPV6_MTU_DISCOVER", unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO},
 			{"IPV6_RECVTCLASS", unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, 1},
 			{"IPV6_RECVHOPLIMIT", unix.IPPROTO_IPV6, unix.IPV6_RECVHOPLIMIT, 1},
@@ -262,7 +261,7 @@ func (p *port) Stats() transport.Stats {
 	s := p.Counters.Stats()
 	s.Wakes = p.Wakes()
 	for _, receiving := range p.sockets.list.Load().all {
-		s.RecvOverflow += kernelDrops(receiving.recv.fd)
+		s.RecvOverflow += receiving.kernelDrops()
 	}
 	return s
 }

@@ -349,14 +349,14 @@ func control(m *host.Message) (tos, ttl uint8, segSize int) {
 	return tos, ttl, segSize
 }
 
-// kernelDrops is how many packets a socket has lost because its buffer was full.
-func kernelDrops(fd int) uint64 {
+// kernelDrops is how many packets a socket has lost because its buffer was full, since it is ours.
+func (s *socket) kernelDrops() uint64 {
 	const meminfoVars, meminfoDrops = 9, 8 // SK_MEMINFO_VARS, SK_MEMINFO_DROPS
 	var mem [meminfoVars]uint32
 	size := uint32(unsafe.Sizeof(mem))
-	if _, _, errno := syscall.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
+	if _, _, errno := syscall.Syscall6(unix.SYS_GETSOCKOPT, uintptr(s.recv.fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
 		uintptr(unsafe.Pointer(&mem)), uintptr(unsafe.Pointer(&size)), 0); errno != 0 {
 		return 0
 	}
-	return uint64(mem[meminfoDrops])
+	return uint64(mem[meminfoDrops] - s.before)
 }

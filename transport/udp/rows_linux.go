@@ -56,6 +56,7 @@ type socket struct {
 	ready bool // it has something; for Recv
 	known bool // to port.sockets.epoll, as the next under the lock of these
 
+	before uint32 // packets that the kernel had no room for when who had the slot had it
 }
 
 // sockets are those of a lane.
@@ -178,8 +179,10 @@ func (st *station) serve(rows []wire.GID) []wire.GID {
 
 // openSocket opens the socket of an address, which is in a row, and that to send by.
 func (p *port) openSocket(row int, addr netip.Addr) (s *socket, err error) {
-	fd, given := p.slot.take(row, p.lane)
-	if !given {
+	var fd int
+	if p.slot.given() {
+		fd, err = p.slot.copy(row, p.lane)
+	} else {
 		fd, err = unix.Socket(family(addr), unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_UDP)
 	}
 	if err != nil {
@@ -205,6 +208,7 @@ func (p *port) setUpSocket(s *socket) error {
 		if err := empty(fd); err != nil {
 			return &transport.OpenError{Name: p.name, Reason: "what came before can not be dropped", Err: err}
 		}
+		s.before = uint32(s.kernelDrops())
 	} else if err := p.bind(fd, s.addr); err != nil {
 		return host.BindError(p.name, s.addr, p.opt.UDPPort, err)
 	}
@@ -219,10 +223,19 @@ func (p *port) setUpSocket(s *socket) error {
 
 // bind gives a socket its address, which it shares with those of other lanes.
 func (p *port) bind(fd int, addr netip.Addr) error {
+	setV6Only(fd, addr)
 	if p.lane > 0 {
 		admitLanes(fd)
 	}
 	return unix.Bind(fd, host.Sockaddr(addr, p.opt.UDPPort, p.zone))
+}
+
+// setV6Only keeps a socket of IPv6 from IPv4, which must be said before it is bound. An error shows
+// then.
+func setV6Only(fd int, addr netip.Addr) {
+	if addr.Is6() {
+		unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1)
+	}
 }
 
 // close closes the descriptors.
@@ -259,7 +272,7 @@ func (p *port) setRow(i int, s *socket) {
 // closes the descriptors. What the kernel has counted of it stays counted. The caller holds
 // p.sockets.
 func (p *port) leave(s *socket) {
-	p.RecvOverflow.Add(kernelDrops(s.recv.fd))
+	p.RecvOverflow.Add(s.kernelDrops())
 	s.blank()
 	p.sockets.left = append(p.sockets.left, s)
 	p.WakeAll()
@@ -332,7 +345,7 @@ func (p *port) closeLeft() (err error) {
 func (p *port) closeSockets() error {
 	p.sockets.Lock()
 	for _, s := range p.sockets.list.Load().all {
-		p.RecvOverflow.Add(kernelDrops(s.recv.fd))
+		p.RecvOverflow.Add(s.kernelDrops())
 		p.sockets.left = append(p.sockets.left, s)
 	}
 	p.sockets.rows = nil

@@ -7,9 +7,12 @@ package udp
 //	           ├─ slot 1                             the owner choose the slot, those of the lane
 //	           └─ …                                  the socket (wire.QPNSpace)
 //
-// A process opens its slot (OpenSlot), and roce.Config.Ports makes a device of that. The sockets
-// live as long as anybody has them: a slot whose process was killed can be opened by another one,
-// if the process that made the slots has kept them.
+// A process opens its slot (OpenSlot), and roce.Config.Ports makes a device of that. The kernel
+// steers by the place that a socket has among those of its address, and one that nobody has any
+// more gives its place to the last of them: then other slots would get its packets. So who made the
+// slots keeps all of them until nobody uses any, as who starts processes and waits for them does;
+// or each process is handed all, and keeps them. Then a slot whose process has ended can be opened
+// by another one, too.
 //
 // Stages: a slot → making slots → opening one → what came before is dropped.
 //
@@ -47,17 +50,13 @@ func (s *Slot) gids() (list []wire.GID) {
 	return list
 }
 
-// take is a socket of the slot, which is no longer the slot's then.
-func (s *Slot) take(row, lane int) (fd int, given bool) {
-	if !s.given() {
-		return -1, false
-	}
-	fd, s.FDs[row][lane] = s.FDs[row][lane], -1
-	return fd, true
+// copy is a descriptor of one of the slot's sockets.
+func (s *Slot) copy(row, lane int) (fd int, err error) {
+	return unix.FcntlInt(uintptr(s.FDs[row][lane]), unix.F_DUPFD_CLOEXEC, 0)
 }
 
-// Close closes the sockets of a slot that nobody is to open any more here: those that were handed
-// to another process stay open there.
+// Close closes the slot's descriptors, not those of its ports or of other processes. As long as
+// another slot of the same addresses is used, somebody must have kept one of each socket.
 func (s *Slot) Close() error {
 	var errs []error
 	for _, lanes := range s.FDs {
@@ -119,9 +118,7 @@ func bindSlots(slots []Slot, row, lanes int, addr netip.Addr, port int) error {
 				return &transport.OpenError{Name: name, Reason: "the system gives no UDP socket", Err: err}
 			}
 			slots[i].FDs[row] = append(slots[i].FDs[row], fd)
-			if addr.Is6() {
-				unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1)
-			}
+			setV6Only(fd, addr)
 			if first >= 0 {
 				admitLanes(fd)
 			}
@@ -134,6 +131,9 @@ func bindSlots(slots []Slot, row, lanes int, addr netip.Addr, port int) error {
 			}
 		}
 	}
+	if len(slots)*lanes == 1 {
+		return nil
+	}
 	err := host.SetProgram(first, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF, host.OwnerProgram(len(slots), lanes))
 	if err != nil {
 		return &transport.OpenError{
@@ -145,15 +145,10 @@ func bindSlots(slots []Slot, row, lanes int, addr netip.Addr, port int) error {
 	return nil
 }
 
-// OpenSlot opens the ports of a slot, one for each lane. The sockets are theirs from then on, also
-// if it fails. Nothing that had come before is received. name is what the ports are called. The
-// error is an *transport.OpenError.
+// OpenSlot opens the ports of a slot, one for each lane, on copies of its descriptors. Nothing that
+// had come before is received or counted. name is what the ports are called. The error is an
+// *transport.OpenError.
 func OpenSlot(name string, s Slot, o transport.Options) (ports []transport.Port, err error) {
-	defer func() {
-		if err != nil {
-			s.Close()
-		}
-	}()
 	o = o.WithDefaults()
 	if err := s.check(o.UDPPort); err != nil {
 		return nil, &transport.OpenError{Name: name, Reason: "the slot is not one of MakeSlots", Err: err}

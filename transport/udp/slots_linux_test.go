@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,13 +42,100 @@ func received(t *testing.T, p transport.Port) (at wire.GID, qpn uint32) {
 	}
 }
 
+// makeSlots makes slots whose sockets are kept until the test is over.
+func makeSlots(t *testing.T, addrs []netip.Addr, slots, lanes int) []Slot {
+	t.Helper()
+	list, err := MakeSlots(addrs, slots, lanes, transport.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		for i := range list {
+			require.NoError(t, list[i].Close())
+		}
+	})
+	return list
+}
+
+// TestSlotEnds: the ports of a slot are closed, and nobody opens it again; the others get what is
+// for them all the same, and nothing else.
+func TestSlotEnds(t *testing.T) {
+	list := makeSlots(t, []netip.Addr{slotAddr(12)}, 4, 1)
+	var ports [4][]transport.Port
+	for i, s := range list {
+		var err error
+		ports[i], err = OpenSlot("slot", s, transport.Options{})
+		require.NoError(t, err)
+	}
+	require.NoError(t, transport.CloseAll(ports[1]))
+	c, err := net.Dial("udp", netip.AddrPortFrom(slotAddr(12), wire.UDPPort).String())
+	require.NoError(t, err)
+	defer c.Close()
+	for _, i := range []uint32{3, 0, 2} {
+		for _, qpn := range []uint32{0x40, i << wire.OwnerShift} { // the closed slot's, its own
+			_, err = c.Write(rocePacket(qpn))
+			require.NoError(t, err)
+		}
+		_, qpn := received(t, ports[i][0])
+		require.Equal(t, i<<wire.OwnerShift, qpn)
+		require.NoError(t, transport.CloseAll(ports[i]))
+	}
+}
+
+// TestSlotsOfAnyKind: IPv6, and one slot with one lane, which is steered by nobody.
+func TestSlotsOfAnyKind(t *testing.T) {
+	v6 := netip.MustParseAddr("::1")
+	if c, err := net.ListenUDP("udp6", &net.UDPAddr{IP: v6.AsSlice()}); err != nil {
+		t.Skip("no IPv6 here: ", err)
+	} else {
+		c.Close()
+	}
+	for _, a := range []netip.Addr{v6, slotAddr(13)} {
+		for slots := 1; slots <= 2; slots++ {
+			t.Run(a.String(), func(t *testing.T) {
+				list := makeSlots(t, []netip.Addr{a}, slots, 1)
+				p, err := OpenSlot("slot", list[slots-1], transport.Options{})
+				require.NoError(t, err)
+				defer p[0].Close()
+				c, err := net.Dial("udp", netip.AddrPortFrom(a, wire.UDPPort).String())
+				require.NoError(t, err)
+				defer c.Close()
+				want := uint32(slots-1) << wire.OwnerShift
+				_, err = c.Write(rocePacket(want))
+				require.NoError(t, err)
+				_, qpn := received(t, p[0])
+				require.Equal(t, want, qpn)
+			})
+		}
+	}
+}
+
+// TestSlotInheritsNoDrops: what the kernel had no room for when nobody had the slot, or another,
+// does not count.
+func TestSlotInheritsNoDrops(t *testing.T) {
+	list := makeSlots(t, []netip.Addr{slotAddr(14)}, 2, 1)
+	c, err := net.Dial("udp", netip.AddrPortFrom(slotAddr(14), wire.UDPPort).String())
+	require.NoError(t, err)
+	defer c.Close()
+	for range 5000 { // nobody reads: the socket overflows
+		_, err = c.Write(rocePacket(0x40))
+		require.NoError(t, err)
+	}
+	p, err := OpenSlot("next", list[1], transport.Options{})
+	require.NoError(t, err)
+	_, err = c.Write(rocePacket(0x40))
+	require.NoError(t, err)
+	received(t, p[0])
+	require.Zero(t, p[0].Stats().RecvOverflow)
+	require.NoError(t, p[0].Close())
+	require.Zero(t, p[0].Stats().RecvOverflow)
+}
+
 // TestSlotsAreSteered: what comes to either address goes to the slot and the lane that the number
 // of its queue pair names.
 func TestSlotsAreSteered(t *testing.T) {
 	const slots, lanes = 4, 2
 	addrs := []netip.Addr{slotAddr(1), slotAddr(2)}
-	list, err := MakeSlots(addrs, slots, lanes, transport.Options{})
-	require.NoError(t, err)
+	list := makeSlots(t, addrs, slots, lanes)
+	var err error
 	var ports [slots][]transport.Port
 	for i, s := range list {
 		ports[i], err = OpenSlot("slot", s, transport.Options{})
@@ -81,14 +169,10 @@ func TestSlotsAreSteered(t *testing.T) {
 // TestSlotInheritsNothing: who opens a slot receives nothing that came for who had it before, and
 // neither its options.
 func TestSlotInheritsNothing(t *testing.T) {
-	list, err := MakeSlots([]netip.Addr{slotAddr(3)}, 2, 1, transport.Options{})
-	require.NoError(t, err)
-	defer list[0].Close()
+	list := makeSlots(t, []netip.Addr{slotAddr(3)}, 2, 1)
 	c, err := net.Dial("udp", netip.AddrPortFrom(slotAddr(3), wire.UDPPort).String())
 	require.NoError(t, err)
 	defer c.Close()
-	kept, err := unix.FcntlInt(uintptr(list[1].FDs[0][0]), unix.F_DUPFD_CLOEXEC, 0)
-	require.NoError(t, err)
 	first, err := OpenSlot("first", list[1], transport.Options{})
 	require.NoError(t, err)
 	for range 100 {
@@ -101,7 +185,7 @@ func TestSlotInheritsNothing(t *testing.T) {
 		_, err = c.Write(rocePacket(0x40))
 		require.NoError(t, err)
 	}
-	second, err := OpenSlot("second", Slot{Addrs: list[1].Addrs, QPNs: list[1].QPNs, FDs: [][]int{{kept}}}, transport.Options{MaxRun: 1})
+	second, err := OpenSlot("second", list[1], transport.Options{MaxRun: 1})
 	require.NoError(t, err)
 	defer second[0].Close()
 	_, err = c.Write(rocePacket(0x1240))
@@ -137,7 +221,7 @@ func TestSlotsRefused(t *testing.T) {
 	} {
 		list, err := MakeSlots([]netip.Addr{a}, 1, 4, transport.Options{})
 		require.NoError(t, err, "before %q: sockets are left", want)
-		all := append([]int(nil), list[0].FDs[0]...)
+		all := slices.Clone(list[0].FDs[0])
 		spoil(&list[0])
 		_, err = OpenSlot("slot", list[0], transport.Options{})
 		require.ErrorContains(t, err, want)

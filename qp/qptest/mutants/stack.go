@@ -60,6 +60,14 @@ var ofStack = []mutant{
 	{"relief: the background hears what the relief is woken by", []string{"transport/udp TestWatched/udp4/Packet"},
 		[]edit{
 			{"transport/internal/host/wait_linux.go", "		w.berths[transport.Background].hear(false)\n", ""}}},
+	{"udp: the socket of a slot whose ports are closed leaves its place", []string{"transport/udp TestSlotEnds"},
+		[]edit{{"transport/udp/slots_linux.go",
+			"	return unix.FcntlInt(uintptr(s.FDs[row][lane]), unix.F_DUPFD_CLOEXEC, 0)\n",
+			"	fd, s.FDs[row][lane] = s.FDs[row][lane], -1\n	return fd, nil\n"}}},
+	{"udp: who opens a slot is told what was lost before", []string{"transport/udp TestSlotInheritsNoDrops"}, []edit{
+		{"transport/udp/rows_linux.go", "		s.before = uint32(s.kernelDrops())\n", ""}}},
+	{"any owner of an address has queue pair 1", []string{"roce/conformance TestQueuePairOneIsTheFirstSlots"}, []edit{
+		{"qp/qp.go", "if e.cfg.QPNs.Value>>wire.OwnerShift != 0 {", "if false {"}}},
 	{"udp: a flood to one address has every Recv, as long as it fills them",
 		[]string{"transport/udp TestShareOfRows", "roce TestNeighbours/udp"}, []edit{
 			{"transport/udp/recv_linux.go", "l.both && p.streak < maxStreak {", "l.both {"}}},
