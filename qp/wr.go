@@ -161,7 +161,7 @@ func (q *QP) checkData(wr *SendWR, rule *wrRule) (uint32, error) {
 // InlineLength is how many bytes a request with SendInline has. Its data is in one place.
 func InlineLength(wr *SendWR, maxSGE uint32) (uint32, error) {
 	if len(wr.SGL) == 0 {
-		return uint32(min(len(wr.Inline), MaxMessage)), nil
+		return uint32(min(uint64(len(wr.Inline)), MaxMessage)), nil
 	}
 	if len(wr.Inline) != 0 {
 		return 0, invalid("inline request with %d elements and %d bytes in SendWR.Inline: want one of them",
