@@ -108,9 +108,16 @@ func (st *station) openLink() {
 	if st.zone == 0 {
 		return
 	}
-	only := st.addr
-	if st.all {
-		only = netip.Addr{}
+	only := []netip.Addr{st.addr}
+	switch {
+	case st.all:
+		only = nil
+	case st.slot.given():
+		only = st.slot.Addrs
+		st.apart = slices.ContainsFunc(only, func(a netip.Addr) bool {
+			i, ok := host.InterfaceOf(a)
+			return !ok || i.Index != st.zone
+		})
 	}
 	var err error
 	if st.link, err = host.OpenLink(st.zone, only, 0); err != nil {
@@ -243,7 +250,7 @@ func (p *port) Info() transport.Info {
 	} else {
 		host.DescribeLink(&info, p.addr)
 	}
-	if p.link == nil || p.slot.given() {
+	if p.link == nil || p.apart {
 		p.station.mu.Lock()
 		info.GIDs = slices.Clone(p.station.rows)
 		p.station.mu.Unlock()

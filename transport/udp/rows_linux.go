@@ -38,6 +38,7 @@ type station struct {
 	// zone is the interface index, for link-local peers and multicast; 0: no interface has the
 	// address.
 	zone  int
+	apart bool           // a slot's addresses are of several interfaces: their rows stay
 	link  *host.Link     // nil: the system does not tell of it
 	where host.Namespace // in which sockets are opened
 

@@ -4,6 +4,7 @@ package udp
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -48,6 +49,38 @@ func TestAddressGoesUnderSend(t *testing.T) {
 	}
 	if i := p.Info(); i.MaxRun != longest || len(i.Degraded) > 0 {
 		t.Errorf("runs of %d, before %d: %v", i.MaxRun, longest, i.Degraded)
+	}
+}
+
+// TestAddressOfSlotGoes: its row is empty until it is back, as a plain port's is, and the other row
+// stays.
+func TestAddressOfSlotGoes(t *testing.T) {
+	w := netns.NewWire(t, 1500)
+	var list []Slot
+	var ports []transport.Port
+	var err error
+	w.Right.Do(func() {
+		list, err = MakeSlots([]netip.Addr{netip.MustParseAddr("10.77.0.3"), netip.MustParseAddr("fd78::2")}, 2, 1,
+			transport.Options{})
+		if err == nil {
+			ports, err = OpenSlot("slot", list[1], transport.Options{})
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer transport.CloseAll(ports)
+	for _, s := range list {
+		defer s.Close()
+	}
+	ports[0].(transport.Notifier).Events() // a device listens
+	for _, rows := range []struct{ change, want string }{
+		{"addr del 10.77.0.3/24 dev wire", "- fd78::2"},
+		{"addr add 10.77.0.3/24 dev wire", "10.77.0.3 fd78::2"},
+		{"-6 addr del fd78::2/64 dev wire", "10.77.0.3 -"},
+	} {
+		w.Right.IP(t, rows.change)
+		porttest.Until(t, rows.want, func() bool { return porttest.RowsOf(ports[0]) == rows.want })
 	}
 }
 

@@ -106,7 +106,11 @@ type Neighbours struct {
 // addSource says which are there.
 func openNeighbours(index int, only netip.Addr) (t *Neighbours, err error) {
 	t = &Neighbours{hops: map[wire.GID]*NextHop{}, groups: map[wire.GID]bool{}, done: make(chan struct{})}
-	t.link, err = host.OpenLink(index, only, unix.RTMGRP_NEIGH|unix.RTMGRP_IPV4_ROUTE|unix.RTMGRP_IPV6_ROUTE)
+	var those []netip.Addr
+	if only.IsValid() {
+		those = []netip.Addr{only}
+	}
+	t.link, err = host.OpenLink(index, those, unix.RTMGRP_NEIGH|unix.RTMGRP_IPV4_ROUTE|unix.RTMGRP_IPV6_ROUTE)
 	if err != nil {
 		return nil, err
 	}

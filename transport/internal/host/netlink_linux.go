@@ -29,12 +29,12 @@ import (
 // Settle is how long to wait after a change before the tables are read: changes come in swarms.
 const Settle = 5 * time.Millisecond
 
-// Link is an interface and its addresses, or one of them.
+// Link is an interface and its addresses, or some of them.
 type Link struct {
 	Index int
 	Encap string // "ether", "loopback", ...
 	*event.Output
-	only  netip.Addr   // the address that counts; zero: all of the interface
+	only  []netip.Addr // the addresses that count, in order; none: all of the interface
 	users atomic.Int32 // lanes
 	// Serve, if not nil, is told the rows of addresses that the interface has now, before anybody
 	// hears of them, and returns those that the port serves. It is set before the first Read.
@@ -57,11 +57,14 @@ type Link struct {
 	done     chan struct{} // closed when the goroutine has ended; nil: it was not started
 }
 
-// OpenLink opens the tables of an interface, for one of its addresses or, with none, for all. The
+// OpenLink opens the tables of an interface, for some of its addresses or, with none, for all. The
 // kernel tells of changes of the interface and its addresses, and of what more names (RTMGRP_NEIGH,
 // ...).
-func OpenLink(index int, only netip.Addr, more uint32) (l *Link, err error) {
-	l = &Link{Index: index, only: only.WithZone(""), changes: -1}
+func OpenLink(index int, only []netip.Addr, more uint32) (l *Link, err error) {
+	l = &Link{Index: index, changes: -1}
+	for _, a := range only {
+		l.only = append(l.only, a.WithZone(""))
+	}
 	l.users.Store(1)
 	if l.Handle, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
 		return nil, fmt.Errorf("netlink: %w", err)
@@ -203,14 +206,21 @@ func (l *Link) read() (facts event.Facts, err error) {
 // whole of 127.0.0.0/8 is local although only 127.0.0.1 is listed.
 func (l *Link) own(addrs []netlink.Addr, loopback bool) (list []wire.GID) {
 	const unusable = unix.IFA_F_TENTATIVE | unix.IFA_F_DADFAILED
+	for _, want := range l.only {
+		if slices.ContainsFunc(addrs, func(a netlink.Addr) bool {
+			p, ok := prefixOf(a)
+			return ok && (p.Addr() == want || loopback && p.Contains(want))
+		}) {
+			list = append(list, wire.GIDFrom(want))
+		}
+	}
+	if len(l.only) > 0 {
+		return list
+	}
 	var all []netip.Addr
 	for _, a := range addrs {
 		p, ok := prefixOf(a)
-		switch {
-		case !ok || l.only.IsValid() && p.Addr() != l.only && !(loopback && p.Contains(l.only)):
-		case l.only.IsValid():
-			return []wire.GID{wire.GIDFrom(l.only)}
-		case a.Flags&unusable == 0 || a.Flags&unix.IFA_F_OPTIMISTIC != 0:
+		if ok && (a.Flags&unusable == 0 || a.Flags&unix.IFA_F_OPTIMISTIC != 0) {
 			all = append(all, p.Addr())
 		}
 	}

@@ -22,7 +22,7 @@ func TestDescribeSeesChanges(t *testing.T) {
 			var err error
 			ns.Do(func() {
 				i, _ := InterfaceOf(netip.MustParseAddr("10.77.0.1"))
-				l, err = OpenLink(i.Index, netip.Addr{}, 0)
+				l, err = OpenLink(i.Index, nil, 0)
 			})
 			require.NoError(t, err)
 			defer l.Close()
@@ -61,7 +61,7 @@ func TestDescribeSeesChanges(t *testing.T) {
 func BenchmarkDescribe(b *testing.B) {
 	i, ok := InterfaceOf(netip.MustParseAddr("127.0.0.1"))
 	require.True(b, ok)
-	l, err := OpenLink(i.Index, netip.Addr{}, 0)
+	l, err := OpenLink(i.Index, nil, 0)
 	require.NoError(b, err)
 	defer l.Close()
 	for b.Loop() {
