@@ -336,7 +336,8 @@ func TestSelectiveRepeatAmongOurselves(t *testing.T) {
 // A test of UC ends though messages are lost, and says where they were.
 func TestLostMessages(t *testing.T) {
 	lossy := func(o *Options) {
-		o.Type, o.Size, o.Transport.RecvBuffer = roce.UC, 64<<10, 1<<16 // no room for two messages
+		o.Type, o.Size = roce.UC, 64<<10
+		o.Transport.RecvBuffer, o.Transport.MaxRun = 4096, 1 // room for a packet or two
 	}
 	s, c := contest(t, "send-bw", base(lossy), base(lossy))
 	require.NoError(t, c.err)
