@@ -181,7 +181,15 @@ type Reading struct {
 	Drops      int      // packets for which there was no room
 	Marked     uint64   // packets marked "congestion experienced"
 	Unmarkable uint64   // packets that would have been, but said that nobody would care
-	Refused    int      // packets that the kernel did not take back
+	Refused    int      // packets that the kernel had no room for: the switch's own fault
+}
+
+// faultless is an error if packets were lost that no queue of the path has lost.
+func faultless(first, last Reading) error {
+	if lost := last.Refused - first.Refused; lost > 0 {
+		return fmt.Errorf("the switch itself lost %d packets: this machine is too busy or too slow", lost)
+	}
+	return nil
 }
 
 // Read reads the switch's counters.
@@ -248,7 +256,7 @@ func (b *Bottleneck) Compete(ctx context.Context, plays []Play, every, length ti
 	defer tick.Stop()
 	for over := false; ; {
 		if readings = append(readings, b.Read()); over {
-			return readings, nil
+			return readings, faultless(readings[0], readings[len(readings)-1])
 		}
 		select {
 		case <-tick.C:
@@ -295,5 +303,5 @@ func (b *Bottleneck) Share(ctx context.Context, plays []Play, from, to time.Dura
 		}
 		said = append(said, client.stdout.Bytes())
 	}
-	return said, first, last, nil
+	return said, first, last, faultless(first, last)
 }

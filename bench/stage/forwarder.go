@@ -15,7 +15,6 @@ package stage
 import (
 	"container/heap"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -45,11 +44,11 @@ type Queue struct {
 const (
 	vnetHeader   = 10 // of the kernel, in front of each packet: what checksums are to be made
 	etherHeader  = 14
-	etherRest    = 24                    // bytes of time that a packet takes besides its frame
+	etherRest    = 8 + 4 + 12            // bytes of time besides the frame: preamble, FCS and gap
 	batch        = 64                    // packets that are taken from a cable in a row
 	nap          = 20 * time.Microsecond // the shortest sleep: what is due then leaves together
 	longNap      = 10 * time.Millisecond // the longest, as nobody wakes up the switch
-	socketBuffer = 64 << 20              // of a cable, so that nothing is lost uncounted
+	socketBuffer = 64 << 20              // of a cable; what finds no room is counted: Refused
 )
 
 // forwarder is the switch.
@@ -63,7 +62,7 @@ type forwarder struct {
 	queued  []leaving  // in the queue, in their order
 	waiting int        // bytes of them
 	free    time.Time  // when the last of them will have left
-	sky     []*flight  // a heap, by the time when they are to arrive
+	flying  []*flight  // a heap, by the time when they are to arrive
 	serial  uint64
 	spare   []*flight
 	closed  bool
@@ -157,6 +156,11 @@ func (f *forwarder) close() {
 func (f *forwarder) read() Reading {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	for _, c := range f.cables { // the kernel counts from 0 again after each look
+		if st, err := unix.GetsockoptTpacketStats(c.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
+			f.reading.Refused += int(st.Drops)
+		}
+	}
 	r := f.reading
 	r.At, r.Backlog, r.Bytes = time.Now(), f.backlog(time.Now()), slices.Clone(r.Bytes)
 	return r
@@ -171,6 +175,7 @@ func (f *forwarder) run(cpu int) {
 	var one unix.CPUSet
 	one.Set(cpu)
 	unix.SchedSetaffinity(0, &one)
+	// Without the right to it the switch takes its turns with the others, and figures waver more.
 	unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0)
 	polls := make([]unix.PollFd, len(f.cables))
 	for i, c := range f.cables {
@@ -207,12 +212,12 @@ func (f *forwarder) turn() (taken bool, wait time.Duration, closed bool) {
 		}
 	}
 	now := time.Now()
-	for len(f.sky) > 0 && !f.sky[0].at.After(now) {
+	for len(f.flying) > 0 && !f.flying[0].at.After(now) {
 		f.deliver(heap.Pop(f).(*flight))
 	}
 	wait = longNap
-	if len(f.sky) > 0 {
-		wait = min(max(f.sky[0].at.Sub(now), nap), wait)
+	if len(f.flying) > 0 {
+		wait = min(max(f.flying[0].at.Sub(now), nap), wait)
 	}
 	return taken, wait, f.closed
 }
@@ -335,7 +340,7 @@ func (f *forwarder) fly(p *flight, now time.Time) {
 
 // deliver sends a packet on.
 func (f *forwarder) deliver(p *flight) {
-	if _, err := unix.Write(f.cables[p.to].fd, p.frame); errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOBUFS) {
+	if _, err := unix.Write(f.cables[p.to].fd, p.frame); err != nil {
 		f.reading.Refused++
 	}
 	if p.slow {
@@ -344,21 +349,21 @@ func (f *forwarder) deliver(p *flight) {
 	f.spare = append(f.spare, p)
 }
 
-// Len, Less, Swap, Push and Pop make the sky a heap.
-func (f *forwarder) Len() int { return len(f.sky) }
+// Len, Less, Swap, Push and Pop make the flying ones a heap.
+func (f *forwarder) Len() int { return len(f.flying) }
 
 func (f *forwarder) Less(i, j int) bool {
-	a, b := f.sky[i], f.sky[j]
+	a, b := f.flying[i], f.flying[j]
 	return a.at.Before(b.at) || a.at.Equal(b.at) && a.serial < b.serial
 }
 
-func (f *forwarder) Swap(i, j int) { f.sky[i], f.sky[j] = f.sky[j], f.sky[i] }
+func (f *forwarder) Swap(i, j int) { f.flying[i], f.flying[j] = f.flying[j], f.flying[i] }
 
-func (f *forwarder) Push(p any) { f.sky = append(f.sky, p.(*flight)) }
+func (f *forwarder) Push(p any) { f.flying = append(f.flying, p.(*flight)) }
 
 func (f *forwarder) Pop() any {
-	last := len(f.sky) - 1
-	p := f.sky[last]
-	f.sky[last], f.sky = nil, f.sky[:last]
+	last := len(f.flying) - 1
+	p := f.flying[last]
+	f.flying[last], f.flying = nil, f.flying[:last]
 	return p
 }

@@ -204,8 +204,7 @@ func (p *port) setUpSocket(s *socket) error {
 		return &transport.OpenError{Name: p.name, Reason: "this kernel lacks a socket option that RoCE needs", Err: err}
 	}
 	if p.slot.given() {
-		unix.SetNonblock(fd, true) // handing it over may have changed both
-		unix.CloseOnExec(fd)
+		unix.SetNonblock(fd, true) // handing it over may have changed it
 		if err := empty(fd); err != nil {
 			return &transport.OpenError{Name: p.name, Reason: "what came before can not be dropped", Err: err}
 		}
