@@ -17,9 +17,8 @@ GO ?= go
 
 # What make test consists of. Parts that compute keep all processors busy, one after the other; those
 # that mostly wait, for a virtual machine, run beside them. Each check is in one part only:
-#   vet       gofmt; a build without cgo; go vet: everything on this system, and on darwin and
-#             windows the packages with files of their own for these; types: everything, tests too,
-#             on all SYSTEMS
+#   vet       gofmt; a build; go vet of everything on this system; types: the types and what go vet
+#             says of everything, tests too, on all SYSTEMS
 #   unit      every test but the worlds; those of wire once more without assembler; the facade over
 #             another kind of device; the page of the traces, in a headless browser;
 #             what is built with the tag verbs, as far as no device is needed;
@@ -29,18 +28,22 @@ GO ?= go
 #   fuzz      every fuzz target, for seconds
 #   emulated  the pure packages' tests as arm64 and as big-endian s390x
 #   interop   the lab, the wire between two drivers, and all programs against a real rxe0
-# What make soak has instead: builds and all of go vet on the SYSTEMS (platforms), a million worlds
-# of each kind, also of the swarm, and longer fuzzing.
+# What make soak has instead: builds and go vet with the compiler's types on the SYSTEMS (platforms),
+# a million worlds of each kind, also of the swarm, and longer fuzzing.
 COMPUTES := vet unit race worlds fuzz emulated
 WAITS := interop
+# As releases are built, without cgo, so that everything is compiled once. Only the race detector and
+# the tag verbs want it.
+$(COMPUTES) $(WAITS): export CGO_ENABLED := 0
+race: export CGO_ENABLED := 1
 
 # Systems that the types are checked for.
 SYSTEMS := darwin/arm64 windows/amd64 linux/arm64 linux/riscv64 linux/s390x linux/386
-# Packages with files that are built on darwin or windows and not on Linux.
-FOREIGN := ./wire ./transport/... ./roce/... ./trace/...
 # Packages with goroutines, or whose memory several of them use. wire, qp, cm and docs have neither:
 # a test of the structure holds qp and cm to that.
 RACED := ./mr ./qp/qptest/... ./transport/... ./roce/... ./cmd/... ./bench/... ./interop/lab/link
+# Packages whose tests mostly wait, for the kernel and for each other: they begin first.
+WAITING := ./transport/packet ./transport/xdp ./roce ./roce/rsocket ./cmd/roce
 # Processors that the pure packages are emulated on, and Debian's names of the emulators.
 EMULATED := arm64:qemu-aarch64-static s390x:qemu-s390x-static
 
@@ -63,7 +66,8 @@ endif
 
 # vet has looked at the tests already. And the profile is for the command that users build: with it,
 # all that the command consists of would be compiled a second time.
-FLAGS := -vet=off -pgo=off -timeout $(TIMEOUT)
+# More tests run at once than there are processors, as those with networks mostly wait for the kernel.
+FLAGS := -vet=off -pgo=off -timeout $(TIMEOUT) -p $(shell echo $$(( 2 * $$(getconf _NPROCESSORS_ONLN) )))
 # go test that lists what was skipped, and with REQUIRE=1 fails if something was missing.
 SKIPS := $(GO) run ./internal/ci/skips
 TEST := $(SKIPS) $(FLAGS)
@@ -106,10 +110,8 @@ packages:
 vet:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt-ed:" $$unformatted; exit 1; fi
 	$(GO) vet -pgo=off ./...
-	CGO_ENABLED=0 $(GO) build -pgo=off ./...
-	GOOS=darwin $(GO) vet -pgo=off $(FOREIGN)
-	GOOS=windows $(GO) vet -pgo=off $(FOREIGN)
-	$(GO) run ./internal/ci/types $(SYSTEMS)
+	$(GO) build -pgo=off ./...
+	$(GO) run -C internal/ci/types . $(SYSTEMS)
 
 platforms:
 	@for s in $(SYSTEMS); do \
@@ -119,7 +121,7 @@ platforms:
 	done
 
 unit:
-	$(TEST) -skip '^(TestWorlds|TestSwarm|TestCrowd|TestLives)$$' $$($(GO) list ./... | grep -v /interop)
+	$(TEST) -skip '^(TestWorlds|TestSwarm|TestCrowd|TestLives)$$' $(WAITING) $$($(GO) list ./... | grep -v /interop)
 	$(TEST) -tags purego ./wire
 	cd examples/grpc && $(GO) test $(FLAGS) ./...
 	@if command -v chromium-headless-shell || command -v chromium || command -v google-chrome; then \
@@ -129,18 +131,20 @@ unit:
 	fi
 	$(TEST) -tags double -run '^TestSeam$$' ./roce
 	@if [ -e /usr/include/rdma/rdma_cma.h ]; then \
-		$(GO) vet -pgo=off -tags verbs ./roce/... && $(TEST) -tags verbs ./roce/internal/verbs; \
+		CGO_ENABLED=1 $(GO) vet -pgo=off -tags verbs ./roce/... && \
+		$(SKIPS) CGO_ENABLED=1 $(FLAGS) -tags verbs ./roce/internal/verbs; \
 	else \
 		echo "libibverbs-dev or librdmacm-dev is missing: nothing with the tag verbs is tested"; [ -z "$(REQUIRE)" ]; \
 	fi
 	$(GO) run ./qp/qptest/mutants -check
 
-# A few worlds are enough: each is played by one goroutine, and what they share is little. The
-# goodput table is one goroutine in virtual time, and would take a minute.
+# A few worlds are enough: each is played by one goroutine, and what they share is little. What is
+# one goroutine in virtual time altogether has nothing that the detector could find, and takes minutes.
+ALONE := TestGoodput|TestBottleneck|TestPeerDies|TestHabits|TestTransitions|TestLongPath
 race: export GOROCE_WORLDS := 50
 race: export GOROCE_LIVES := 50
 race:
-	$(TEST) -race -short -skip '^(TestGoodput|TestSwarm|TestCrowd)$$' $(RACED)
+	$(TEST) -race -short -skip '^($(ALONE)|TestSwarm|TestCrowd)$$' $(WAITING) $(RACED)
 
 # The simulated worlds, WORLDS seeds of each kind: random operations under random faults, with every
 # packet foretold; queue pairs that live more than once, whose applications do at any moment what
@@ -154,12 +158,18 @@ worlds:
 	$(TEST) -count=1 -run '^TestSwarm$$' ./cm -swarm=$(WORLDS)
 
 # Every fuzz target of these packages, LONGER times as often; findings land in testdata/fuzz and fail
-# the next run too.
+# the next run too. A package's targets are one program, built once; what it learns stays where go
+# test -fuzz keeps it.
 LONGER ?= 1
 fuzz:
-	@set -e; for p in $(FUZZ); do \
-		for f in $$($(GO) test $(FLAGS) -list '^Fuzz' $${p%:*} | grep '^Fuzz'); do \
-			$(GO) test $(FLAGS) $${p%:*} -run '^$$' -fuzz "^$$f$$" -fuzztime $$(( $$(echo $${p##*:} | tr -d x) * $(LONGER) ))x; \
+	@set -e; at=$$(mktemp -d); trap "rm -rf $$at" EXIT; learned=$$($(GO) env GOCACHE)/fuzz; \
+	for p in $(FUZZ); do \
+		$(GO) test $(FLAGS) -c -fuzz . -o $$at/fuzz $${p%:*}; \
+		path=$$($(GO) list $${p%:*}); times=$$(( $$(echo $${p##*:} | tr -d x) * $(LONGER) )); \
+		for f in $$(cd $${p%:*} && $$at/fuzz -test.list '^Fuzz'); do \
+			echo "$$path $$f"; \
+			(cd $${p%:*} && $$at/fuzz -test.run '^$$' -test.fuzz "^$$f$$" -test.fuzztime $${times}x \
+				-test.fuzzcachedir $$learned/$$path -test.timeout $(TIMEOUT)); \
 		done; \
 	done
 

@@ -90,7 +90,7 @@ func (b *Bottleneck) lost(t *testing.T, from int) (n int) {
 	return n
 }
 
-func TestBottleneck(t *testing.T) {
+func TestBottleneckMarks(t *testing.T) {
 	b := newBottleneck(t, slowQueue)
 	b.send(t, 0, 10, 2)
 	short := b.Read()
