@@ -29,8 +29,7 @@ func manyQueuePairs(t *testing.T, w wire2, wrap func(transport.Port) transport.P
 	for i := range pairs {
 		a, b := newEnd(t, da, RC, 32<<10), newEnd(t, db, RC, 32<<10)
 		connect(t, a, b)
-		all.Go(func() { stream(a, messages, i) })
-		all.Go(func() { absorb(b, messages, i) })
+		carry(&all, a, b, messages, i)
 	}
 	stop := make(chan struct{})
 	var noise sync.WaitGroup
@@ -52,12 +51,28 @@ func manyQueuePairs(t *testing.T, w wire2, wrap func(transport.Port) transport.P
 const slots = 16 // requests in flight on each queue pair
 const slotSize = 2 << 10
 
+// carry has a stream go from a to b. Where either end fails the other does not wait for it.
+func carry(all *sync.WaitGroup, a, b *end, messages, seed int) {
+	ctx, fail := context.WithCancel(context.Background())
+	a.t.Cleanup(fail)
+	for _, goes := range []func() bool{
+		func() bool { return stream(ctx, a, messages, seed) },
+		func() bool { return absorb(ctx, b, messages, seed) },
+	} {
+		all.Go(func() {
+			if !goes() {
+				fail()
+			}
+		})
+	}
+}
+
 // stream sends messages of changing lengths, each with its number in front.
-func stream(e *end, messages, seed int) {
+func stream(ctx context.Context, e *end, messages, seed int) bool {
 	inFlight := 0
 	for i := range messages {
-		for inFlight == slots {
-			inFlight -= e.reap()
+		if inFlight == slots && !e.reap(ctx, &inFlight) {
+			return false
 		}
 		at := i % slots * slotSize
 		n := 8 + (i*37+seed)%(slotSize-8)
@@ -65,32 +80,38 @@ func stream(e *end, messages, seed int) {
 		binary.LittleEndian.PutUint64(e.buf[at:], uint64(i))
 		if err := e.qp.PostSend(SendWR{WRID: uint64(i), Opcode: WRSend, SGL: []SGE{e.mr.SGE(at, n)}}); err != nil {
 			e.t.Error(err)
-			return
+			return false
 		}
 		inFlight++
 	}
 	for inFlight > 0 {
-		inFlight -= e.reap()
+		if !e.reap(ctx, &inFlight) {
+			return false
+		}
 	}
+	return true
 }
 
 // reap takes at least one completion.
-func (e *end) reap() int {
+func (e *end) reap(ctx context.Context, inFlight *int) bool {
 	var wcs [4]WC
-	n, err := e.cq.Wait(context.Background(), wcs[:])
+	n, err := e.cq.Wait(ctx, wcs[:])
 	if err != nil {
 		e.t.Error(err)
+		return false
 	}
+	*inFlight -= n
 	for _, wc := range wcs[:n] {
 		if wc.Status != WCSuccess {
 			e.t.Errorf("%v %d: %v", wc.Opcode, wc.WRID, wc.Status)
+			return false
 		}
 	}
-	return n
+	return true
 }
 
 // absorb receives and checks what stream sends, in order.
-func absorb(e *end, messages, seed int) {
+func absorb(ctx context.Context, e *end, messages, seed int) bool {
 	post := func(i int) {
 		if err := e.qp.PostRecv(RecvWR{WRID: uint64(i), SGL: []SGE{e.mr.SGE(i%slots*slotSize, slotSize)}}); err != nil {
 			e.t.Error(err)
@@ -102,10 +123,10 @@ func absorb(e *end, messages, seed int) {
 	want := make([]byte, slotSize)
 	for i := 0; i < messages; {
 		var wcs [4]WC
-		n, err := e.cq.Wait(context.Background(), wcs[:])
+		n, err := e.cq.Wait(ctx, wcs[:])
 		if err != nil {
 			e.t.Error(err)
-			return
+			return false
 		}
 		for _, wc := range wcs[:n] {
 			size := 8 + (i*37+seed)%(slotSize-8)
@@ -113,6 +134,7 @@ func absorb(e *end, messages, seed int) {
 			binary.LittleEndian.PutUint64(want, uint64(i))
 			if wc.Status != WCSuccess || wc.WRID != uint64(i) || wc.ByteLen != uint32(size) {
 				e.t.Errorf("message %d of QP %06x: %+v", i, wc.QPN, wc)
+				return false
 			}
 			same(e.t, e.buf[i%slots*slotSize:][:size], want[:size])
 			if i += 1; i-1+slots < messages {
@@ -120,6 +142,7 @@ func absorb(e *end, messages, seed int) {
 			}
 		}
 	}
+	return true
 }
 
 // churn makes and closes one of everything.

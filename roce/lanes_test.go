@@ -130,8 +130,7 @@ func TestLanesShareTheLoad(t *testing.T) {
 					if lane := as[i].qp.Lane(); lane != i%lanes || int(as[i].qp.QPN())%lanes != lane {
 						t.Errorf("queue pair %d, 0x%06x, is on lane %d", i, as[i].qp.QPN(), lane)
 					}
-					all.Go(func() { stream(as[i], 100, i) })
-					all.Go(func() { absorb(bs[i], 100, i) })
+					carry(&all, as[i], bs[i], 100, i)
 				}
 				all.Wait()
 				for _, d := range []*Device{as[0].dev, bs[0].dev} {
@@ -316,7 +315,9 @@ func TestAtomicsOfManyLanes(t *testing.T) {
 							t.Error(err)
 							return
 						}
-						a.reap()
+						if wc := a.waitAny(); wc.Status != WCSuccess {
+							t.Error(wc.Status)
+						}
 					}
 				})
 			}
