@@ -90,7 +90,11 @@ const (
 // Rouse(Background).
 type Watched interface {
 	Port
+	Seats
+}
 
+// Seats are the two at a port that is Watched.
+type Seats interface {
 	// SetAlarm says after what time the watcher's wait ends if nothing happens, the present one too
 	// (<0: not at all). The time goes on when the port changes hands.
 	SetAlarm(d time.Duration)
@@ -106,6 +110,18 @@ type Watched interface {
 	// without a Take begins with one.
 	Take()
 	Leave()
+}
+
+// SeatsOf are those of p if it is Watched, or if it is around a port that is and has a method
+// Seats, as those of packages capture and fault; else nil.
+func SeatsOf(p Port) Seats {
+	switch p := p.(type) {
+	case interface{ Seats() Seats }:
+		return p.Seats()
+	case Seats:
+		return p
+	}
+	return nil
 }
 
 // Multicaster is a port that can join IP multicast groups, for UD queue pairs. Packets to a joined

@@ -78,6 +78,9 @@ func (c *Port) show(dir Direction, at time.Time, frames []wire.Frame) {
 // JoinGroup implements Multicaster if the inner port does.
 func (c *Port) JoinGroup(group wire.GID) error { return transport.JoinGroup(c.Port, group) }
 
+// Seats are the inner port's: whoever watches it, everything is shown.
+func (c *Port) Seats() transport.Seats { return transport.SeatsOf(c.Port) }
+
 // Resolve implements Resolver: it asks the inner port.
 func (c *Port) Resolve(ctx context.Context, dst wire.GID, timeout time.Duration) error {
 	return transport.Resolve(ctx, c.Port, dst, timeout)

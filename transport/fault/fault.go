@@ -60,7 +60,8 @@ type Port struct {
 	transport.Port
 	send, recv *line
 	in         []wire.Frame
-	link       *link // nil: no rule is about it
+	link       *link  // nil: no rule is about it
+	seats      *seats // nil: the inner port has none
 }
 
 // Wrap puts a bad network between an engine and p. It panics if a rule cannot be played; Check says
@@ -73,6 +74,11 @@ func Wrap(p transport.Port, cfg Config) *Port {
 		cfg.Now = time.Now
 	}
 	f := &Port{Port: p, in: make([]wire.Frame, lineInput)}
+	wake := p.Wake
+	if inner := transport.SeatsOf(p); inner != nil {
+		f.seats = &seats{Seats: inner, port: f, now: cfg.Now}
+		wake = f.seats.set
+	}
 	sent, err1 := packetRules(cfg.Rules, Tx)
 	received, err2 := packetRules(cfg.Rules, Rx)
 	down, err3 := outages(cfg.Rules)
@@ -80,10 +86,10 @@ func Wrap(p transport.Port, cfg Config) *Port {
 		panic(err)
 	}
 	if cfg.On&Send != 0 || len(sent) > 0 || len(down) > 0 {
-		f.send = newLine(cfg, Send, sent, p.Wake)
+		f.send = newLine(cfg, Send, sent, wake)
 	}
 	if cfg.On&Recv != 0 || len(received) > 0 || len(down) > 0 {
-		f.recv = newLine(cfg, Recv, received, p.Wake)
+		f.recv = newLine(cfg, Recv, received, wake)
 	}
 	if len(down) > 0 {
 		f.link = newLink(down, cfg.Now, p)
@@ -178,15 +184,22 @@ func (f *Port) Recv(frames []wire.Frame) (n int, err error) {
 
 // Wait returns at once when frames are left over from the last Recv.
 func (f *Port) Wait(timeout time.Duration) error {
-	if f.recv != nil && f.recv.left.Load() > 0 {
+	if f.leftOver() {
 		return nil
 	}
+	return f.Port.Wait(f.orDue(timeout))
+}
+
+func (f *Port) leftOver() bool { return f.recv != nil && f.recv.left.Load() > 0 }
+
+// orDue is a timeout (<0: for ever), or how long it is until a held frame is due, if that is less.
+func (f *Port) orDue(timeout time.Duration) time.Duration {
 	for _, l := range []*line{f.send, f.recv} {
 		if d, ok := l.untilDue(); ok && (timeout < 0 || d < timeout) {
 			timeout = d
 		}
 	}
-	return f.Port.Wait(timeout)
+	return timeout
 }
 
 // Close ends what rules about the link have going, and closes the inner port.

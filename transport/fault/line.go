@@ -28,7 +28,7 @@ type line struct {
 	rnd   *rand.Rand
 	dice  bool // the rates apply
 	rules []*packetRule
-	wake  func()       // ends the port's Wait, which knows nothing of what is held since
+	wake  func()       // who waits for the port, and knows nothing of what is held since
 	due   atomic.Int64 // UnixNano of when the first of those held for a time is to come, or notDue
 	out   *wire.Batch
 	lent  int          // frames at the front of out that Recv has lent

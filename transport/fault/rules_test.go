@@ -247,6 +247,7 @@ func TestActions(t *testing.T) {
 // scene is a port with rules, in a time of the test's own, that sends packets to another.
 type scene struct {
 	t      *testing.T
+	rules  []Rule
 	at     time.Time
 	tx     *Port
 	rx     transport.Port
@@ -263,7 +264,7 @@ func newScene(t *testing.T, text string) *scene {
 	open := func(address string) transport.Port {
 		return porttest.Open(t, pipe.Open, "pipe:"+t.Name()+"/"+address, transport.Options{})
 	}
-	s := &scene{t: t, at: time.Unix(0, 0), rx: open("10.0.0.2"), batch: wire.NewBatch(40, 300)}
+	s := &scene{t: t, rules: rules, at: time.Unix(0, 0), rx: open("10.0.0.2"), batch: wire.NewBatch(40, 300)}
 	s.tx = Wrap(open("10.0.0.1"), Config{Rules: rules, Now: func() time.Time { return s.at }})
 	s.path = porttest.PathBetween(t, s.tx, s.rx, 0, 64)
 	return s
@@ -321,6 +322,49 @@ func TestDelay(t *testing.T) {
 	s.expect("its time has come", 0)
 	if _, ok := s.tx.send.untilDue(); ok {
 		t.Error("something is still due")
+	}
+	s.close()
+}
+
+// alarmed notes the alarm that is set at its seats.
+type alarmed struct {
+	transport.Port
+	transport.Seats
+	alarm time.Duration
+}
+
+func (a *alarmed) SetAlarm(d time.Duration)        { a.alarm = d }
+func (a *alarmed) Watch(_ transport.Watcher) error { return nil }
+
+// TestDelayAlarm: who watches the port is woken for the lane's alarm and for a delayed packet,
+// whichever comes first.
+func TestDelayAlarm(t *testing.T) {
+	s := newScene(t, "tx:1:delay=2ms,tx:2:delay=4ms")
+	inner := &alarmed{Port: s.tx.Port}
+	s.tx = Wrap(inner, Config{Rules: s.rules, Now: func() time.Time { return s.at }})
+	seats := transport.SeatsOf(s.tx)
+	is := func(what string, want time.Duration) {
+		t.Helper()
+		if inner.alarm != want {
+			t.Errorf("%s: the alarm is in %v, want %v", what, inner.alarm, want)
+		}
+	}
+	seats.SetAlarm(-1)
+	is("nothing is held", -1)
+	s.send()
+	is("one is held", 2*time.Millisecond)
+	seats.SetAlarm(time.Millisecond)
+	is("the lane's is earlier", time.Millisecond)
+	seats.SetAlarm(5 * time.Millisecond)
+	s.send()
+	is("the first is due first", 2*time.Millisecond)
+	for want, alarm := range []time.Duration{2 * time.Millisecond, time.Millisecond} {
+		s.at = s.at.Add(2 * time.Millisecond)
+		s.expect("its time has come", want)
+		if err := seats.Watch(transport.Relief); err != nil {
+			t.Fatal(err)
+		}
+		is("what comes next", alarm)
 	}
 	s.close()
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/goroce/goroce/internal/netns"
 	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/transport/capture"
+	"github.com/goroce/goroce/transport/fault"
 	"github.com/goroce/goroce/transport/internal/porttest"
 )
 
@@ -20,7 +22,12 @@ func moreKinds(test testing.TB) []porttest.Kind {
 
 func TestWatched(t *testing.T) {
 	kinds := kindsUnderTest(t)
-	porttest.TestWatched(t, kinds[0], kinds[2])
+	captured, faulty := kinds[0], kinds[0]
+	captured.Name, captured.Around = "captured", func(p transport.Port) transport.Port { return capture.Wrap(p, nil) }
+	faulty.Name, faulty.Around = "faulty", func(p transport.Port) transport.Port {
+		return capture.Wrap(fault.Wrap(p, fault.Config{On: fault.Send | fault.Recv}), nil)
+	}
+	porttest.TestWatched(t, kinds[0], kinds[2], captured, faulty)
 }
 
 func TestLanes(t *testing.T) {

@@ -86,6 +86,10 @@ var ofStack = []mutant{
 		{"transport/pipe/pipe.go", "free == 0 || len(p.claims) > 1 && c.held >= free", "free == 0"}}},
 	{"rota: a Recv begins behind the last that gave something", []string{"transport/internal/rota TestShare"}, []edit{
 		{"transport/internal/rota/rota.go", "frames > 0 && !r.begun", "frames > 0"}}},
+	{"who captures changes who watches the port", []string{"roce/internal/soft TestReliefExchange/captured"}, []edit{
+		{"transport/capture/capture.go", "{ return transport.SeatsOf(c.Port) }", "{ return nil }"}}},
+	{"fault: the alarm of a delayed packet takes that of the lane", []string{"transport/fault TestDelayAlarm"}, []edit{
+		{"transport/fault/seats.go", "	s.set() //", "	//"}}},
 	{"relief: it leaves and keeps the port", []string{"transport/udp TestWatched/udp4/Leave"}, []edit{
 		{"transport/internal/host/wait_linux.go", "		w.relieved = false\n", ""}}},
 	{"a datagram to the number of groups is copied for every lane", []string{"roce/internal/soft TestHandRound"},

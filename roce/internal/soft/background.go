@@ -96,8 +96,8 @@ func (l *lane) park(t qp.Time) {
 
 // sleep waits for the port, after that was announced.
 func (l *lane) sleep(until, t qp.Time) error {
-	if l.watched != nil {
-		return l.watched.Watch(transport.Background)
+	if l.seats != nil {
+		return l.seats.Watch(transport.Background)
 	}
 	return l.port.Wait(waitFor(until, t))
 }

@@ -17,7 +17,7 @@ import (
 // hands are a lane's.
 type hands struct {
 	// the port, if two can watch it in turn; nil: the background alone does
-	watched transport.Watched
+	seats   transport.Seats
 	standby alarm         // what a background that stands by sleeps on
 	done    chan struct{} // closed when the background has ended; nil: there was none
 	relief  relief
@@ -28,7 +28,7 @@ func (l *lane) carryOut(c drive.Call) {
 	switch c {
 	case drive.Nobody:
 	case drive.SetAlarm:
-		l.watched.SetAlarm(waitFor(l.drive.AlarmAt(), l.clock.at))
+		l.seats.SetAlarm(waitFor(l.drive.AlarmAt(), l.clock.at))
 	case drive.Background:
 		l.count.Wakes++
 		l.port.Wake()
@@ -55,8 +55,8 @@ func waitFor(until, t qp.Time) time.Duration {
 
 // rouseRelief wakes the goroutine that watches the port as relief, if there is one.
 func (l *lane) rouseRelief() {
-	if l.watched != nil {
-		l.watched.Rouse(transport.Relief)
+	if l.seats != nil {
+		l.seats.Rouse(transport.Relief)
 	}
 }
 
@@ -68,7 +68,7 @@ func (l *lane) inUse() bool {
 // bedtime is until when the one who watches the port is to sleep. An alarm is worth the exact time
 // of what is due next.
 func (l *lane) bedtime(t qp.Time) qp.Time {
-	if l.watched != nil && l.deadline == l.engine.PollTimeout() {
+	if l.seats != nil && l.deadline == l.engine.PollTimeout() {
 		l.deadline = l.engine.NextTimeout()
 	}
 	return l.drive.Until(l.deadline, t)

@@ -75,9 +75,9 @@ type lane struct {
 
 func newLane(d *Device, index, lanes int, port transport.Port) *lane {
 	l := &lane{dev: d, index: index, port: port, deadline: qp.Never, clock: clock{now: d.now, exact: d.exact}}
-	l.watched, _ = port.(transport.Watched)
+	l.seats = transport.SeatsOf(port)
 	l.relief.gone = make(chan struct{})
-	l.drive.Begin(l.watched != nil)
+	l.drive.Begin(l.seats != nil)
 	info := port.Info()
 	if d.cfg.Records > 0 {
 		l.recorder = qp.NewRecorder(d.cfg.Records)

@@ -44,7 +44,7 @@ func (l *lane) watchFor(ctx context.Context, s *sleepers, c *CQ, calls func() bo
 		l.release()
 		return false
 	}
-	l.watched.Take()
+	l.seats.Take()
 	l.heed(ctx)
 	ok := l.watchOn(ctx, s, c, calls)
 	l.relief.awaits.CompareAndSwap(s, nil)
@@ -93,7 +93,7 @@ func (l *lane) watchOn(ctx context.Context, s *sleepers, c *CQ, calls func() boo
 		l.pause()
 		var err error
 		if !more && !l.mail.waiting() {
-			err = l.watched.Watch(transport.Relief)
+			err = l.seats.Watch(transport.Relief)
 		}
 		l.turns.lock()
 		l.relief.awaits.CompareAndSwap(s, nil)
@@ -136,7 +136,7 @@ func (l *lane) giveBack() {
 	if l.mail.waiting() { // it came since our turn, when nobody slept on the port
 		l.carryOut(l.drive.Mail())
 	}
-	l.watched.Leave()
+	l.seats.Leave()
 	ended := l.drive.Ended()
 	l.release()
 	if ended {

@@ -228,15 +228,15 @@ type reliefWorld struct {
 	now  atomic.Int64
 }
 
-func newReliefWorld(t *testing.T) *reliefWorld { return newReliefWorldOf(t, nil) }
+func newReliefWorld(t *testing.T) *reliefWorld { return newReliefWorldOf(t, nil, nil) }
 
-// newReliefWorldOf makes one of a lane with this mailbox.
-func newReliefWorldOf(t *testing.T, mail *mailbox) *reliefWorld {
+// newReliefWorldOf makes one of a lane with this mailbox, and the port with something around it.
+func newReliefWorldOf(t *testing.T, mail *mailbox, wrap func(transport.Port) transport.Port) *reliefWorld {
 	w := &reliefWorld{t: t}
 	w.now.Store(int64(time.Second))
 	w.port = newReliefPort(w)
 	var err error
-	w.d, err = Open("relief", Config{Ports: []transport.Port{w.port}, NoBackground: true})
+	w.d, err = Open("relief", Config{Ports: []transport.Port{w.port}, Wrap: wrap, NoBackground: true})
 	must(t, err)
 	t.Cleanup(func() { must(t, w.d.Close()) })
 	w.l = w.d.lanes[0]

@@ -27,14 +27,30 @@ import (
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/roce/internal/soft/drive"
 	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/transport/capture"
+	"github.com/goroce/goroce/transport/fault"
 	"github.com/goroce/goroce/wire"
 )
 
 // TestReliefExchange goes to and fro with the peer a hundred times: nobody wakes the background,
 // nor does it return from its Watch (one); from the third time on the ACK leaves with the answer
-// (ACK); the alarm is right each time (alarm).
+// (ACK); the alarm is right each time (alarm). It is the same with a port around the port.
 func TestReliefExchange(t *testing.T) {
 	w := newReliefWorld(t)
+	t.Run("bare", func(t *testing.T) { playReliefExchange(t, w) })
+	w = newReliefWorldOf(t, nil, func(p transport.Port) transport.Port {
+		return capture.Wrap(p, capture.Func(func(capture.Direction, time.Time, *wire.Frame) {}))
+	})
+	t.Run("captured", func(t *testing.T) { playReliefExchange(t, w) })
+	w = newReliefWorldOf(t, nil, func(p transport.Port) transport.Port {
+		now := func() time.Time { return time.Unix(0, p.(*reliefPort).w.now.Load()) }
+		return capture.Wrap(fault.Wrap(p, fault.Config{On: fault.Send | fault.Recv, Now: now}),
+			capture.Func(func(capture.Direction, time.Time, *wire.Frame) {}))
+	})
+	t.Run("faulty", func(t *testing.T) { playReliefExchange(t, w) })
+}
+
+func playReliefExchange(t *testing.T, w *reliefWorld) {
 	c := w.talk(RC, 5)
 	c.recv()
 	w.settle()
@@ -400,7 +416,7 @@ func TestReliefLeavesLease(t *testing.T) {
 // TestReliefLeavesMail: what another lane hands over while a relief takes its last turn, after it
 // has looked into the mailbox, is not left lying there: the background wakes up for it (others).
 func TestReliefLeavesMail(t *testing.T) {
-	w := newReliefWorldOf(t, new(mailbox))
+	w := newReliefWorldOf(t, new(mailbox), nil)
 	c, other := w.talk(RC, 5), w.talk(RC, 6)
 	for range 5 {
 		c.recv()

@@ -43,6 +43,8 @@ type Kind struct {
 	IPv6 bool
 	// Held says that a port which is full keeps its senders waiting.
 	Held bool
+	// Around, if not nil, puts a port around one, which is to be Watched as that is.
+	Around func(transport.Port) transport.Port
 }
 
 // Open opens one port by an opener, and closes it with the test.

@@ -30,6 +30,7 @@ import (
 // watchedPort is a port under test, and another one that sends to it.
 type watchedPort struct {
 	waiting
+	transport.Seats
 	t      *testing.T
 	peer   transport.Port
 	path   *wire.Path
@@ -37,9 +38,9 @@ type watchedPort struct {
 	frames []wire.Frame
 }
 
-// waiting is a port that is Watched, with what its waiter shows to tests.
+// waiting is a port, with what its waiter shows to tests.
 type waiting interface {
-	transport.Watched
+	transport.Port
 	Asleep(who transport.Watcher) bool
 	Sockets() []int
 }
@@ -66,13 +67,22 @@ func TestWatched(t *testing.T, kinds ...Kind) {
 			for _, r := range watchedRules {
 				t.Run(r.name, func(t *testing.T) {
 					to, peer := k.Open(t, 0, transport.Options{}), k.Open(t, 1, transport.Options{})
-					r.test(&watchedPort{waiting: to.(waiting), t: t, peer: peer, path: PathBetween(t, peer, to, 0, 64),
-						batch: wire.NewBatch(1, 64), frames: make([]wire.Frame, 4)})
+					r.test(&watchedPort{waiting: to.(waiting), Seats: k.seats(to), t: t, peer: peer,
+						path: PathBetween(t, peer, to, 0, 64), batch: wire.NewBatch(1, 64),
+						frames: make([]wire.Frame, 4)})
 				})
 			}
 			t.Run("Descriptors", func(t *testing.T) { testWatchedDescriptors(t, k) })
 		})
 	}
+}
+
+// seats are those of a port, or of one around it.
+func (k *Kind) seats(p transport.Port) transport.Seats {
+	if k.Around != nil {
+		p = k.Around(p)
+	}
+	return transport.SeatsOf(p)
 }
 
 // send has the peer send a packet, and returns when it lies in a socket of the port.
@@ -384,7 +394,7 @@ func testWatchedHandOver(w *watchedPort) {
 // background (watch); it is told of a shortage that begins while it sleeps. batch is more than
 // there is room for, until makeRoom.
 func WatchedRoom(t *testing.T, p transport.Port, batch *wire.Batch, makeRoom func()) {
-	w := &watchedPort{waiting: p.(waiting), t: t}
+	w := &watchedPort{waiting: p.(waiting), Seats: transport.SeatsOf(p), t: t}
 	send := func() {
 		n, err := p.Send(batch)
 		if err != nil {
@@ -417,7 +427,8 @@ func WatchedRoom(t *testing.T, p transport.Port, batch *wire.Batch, makeRoom fun
 func testWatchedDescriptors(t *testing.T, k Kind) {
 	k.Open(t, 1, transport.Options{}) // whatever is opened once for all ports is open now
 	use := func() {
-		w := k.Open(t, 0, transport.Options{}).(transport.Watched)
+		p := k.Open(t, 0, transport.Options{})
+		w := k.seats(p)
 		w.Rouse(transport.Relief)
 		for range 2 {
 			if err := w.Watch(transport.Relief); err != nil {
@@ -430,7 +441,7 @@ func testWatchedDescriptors(t *testing.T, k Kind) {
 		if err := w.Watch(transport.Background); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Close(); err != nil {
+		if err := p.Close(); err != nil {
 			t.Fatal(err)
 		}
 		w.Rouse(transport.Relief)
