@@ -59,5 +59,11 @@ func (s QPNSpace) Owner(i, owners int) QPNSpace {
 	return QPNSpace{Mask: s.Mask | bits, Value: s.Value&^bits | uint32(i)<<OwnerShift}
 }
 
+// AnyLane is the space of which s is the share of a lane: all of its owner's.
+func (s QPNSpace) AnyLane() QPNSpace {
+	const lanes = 1<<OwnerShift - 1
+	return QPNSpace{Mask: s.Mask &^ lanes, Value: s.Value &^ lanes}
+}
+
 // LaneOf is which of some lanes, a power of two, has the number.
 func LaneOf(qpn uint32, lanes int) int { return int(qpn) & (lanes - 1) }

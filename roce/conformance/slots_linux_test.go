@@ -212,6 +212,40 @@ func TestSlotsWithin(t *testing.T) {
 	within(t, openSlot(t, "slot 3", list[3], nil), openSlot(t, "slot 12", list[12], nil), true)
 }
 
+// TestStray: of two packets that travel as one, and are for two slots, the second one is shown to
+// the slot that got both, and counted.
+func TestStray(t *testing.T) {
+	list := makeSlots(t, 2)
+	strays := make(chan uint32, 1)
+	ports, err := udp.OpenSlot("slot 0", list[0], transport.Options{})
+	must(t, err)
+	d, err := roce.Open("slot 0", &roce.Config{Ports: ports, Stray: func(f *wire.Frame) {
+		strays <- (*wire.BTH)(f.Body).DestQP()
+	}})
+	must(t, err)
+	defer d.Close()
+	c, err := net.Dial("udp", netip.AddrPortFrom(list[0].Addrs[0], wire.UDPPort).String())
+	must(t, err)
+	defer c.Close()
+	raw, err := c.(*net.UDPConn).SyscallConn()
+	must(t, err)
+	must(t, raw.Control(func(fd uintptr) {
+		err = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_SEGMENT, wire.MinBody)
+	}))
+	must(t, err)
+	run := make([]byte, 2*wire.MinBody)
+	(*wire.BTH)(run).Put(wire.RCAcknowledge, 0, 0, wire.DefaultPKey, 0x123400, 0)
+	(*wire.BTH)(run[wire.MinBody:]).Put(wire.RCAcknowledge, 0, 0, wire.DefaultPKey, 0x567840, 0)
+	_, err = c.Write(run)
+	must(t, err)
+	if got := <-strays; got != 0x567840 {
+		t.Errorf("a stray for %#x", got)
+	}
+	if s := d.Stats(); s.Lane.Foreign != 1 || s.Engine.RcvdPkts != 1 {
+		t.Errorf("%d strays of another slot, %d packets of this one", s.Lane.Foreign, s.Engine.RcvdPkts)
+	}
+}
+
 // TestQueuePairOneIsTheFirstSlots: another slot would never hear what comes to it, and so have no
 // RDMA CM, and is told so.
 func TestQueuePairOneIsTheFirstSlots(t *testing.T) {

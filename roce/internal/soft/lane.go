@@ -50,7 +50,8 @@ type lane struct {
 	index  int
 	port   transport.Port
 	engine *qp.Engine
-	mail   *mailbox // what arrived on other lanes for this one; nil if there are none
+	mail   *mailbox      // what arrived on other lanes for this one; nil if there are none
+	owner  wire.QPNSpace // whose numbers are the device's, on any lane
 
 	pairs int // queue pairs; under dev.mu
 
@@ -86,6 +87,7 @@ func newLane(d *Device, index, lanes int, port transport.Port) *lane {
 		SrcPort: info.SrcPort, MaxMTU: d.mtu, QPNs: info.QPNs.Lane(index, lanes), Dealt: d.dealt(index),
 		EvenPackets: info.MaxRun > 1, Window: d.cfg.Window, Congestion: d.congestion(), ECN: !d.cfg.NoECN,
 		Purpose: d.cfg.Purpose, Storage: d.storage})
+	l.owner = info.QPNs.AnyLane()
 	l.turns.reader, l.turns.yield = d.mem.NewReader(), d.yield
 	l.tx = wire.NewBatch(txBatch, txSpace/txBatch)
 	l.tx.MaxRun(info.MaxRun)
@@ -110,8 +112,10 @@ func (l *lane) input(t qp.Time, received int) (frames int) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // memory may be gone: mr.Span
 	frames = received
 	own := l.rx[:received]
-	if l.mail != nil {
+	if l.mail != nil || l.owner.Mask != 0 {
 		own = l.keepOwn(own)
+	}
+	if l.mail != nil {
 		frames += l.openMail(t)
 	}
 	l.engine.HandleFrames(t, own)

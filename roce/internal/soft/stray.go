@@ -1,11 +1,12 @@
 package soft
 
-// Strays: frames that arrive on another lane than that of their queue pair. Ports steer most frames
-// to the right lane, not all (package transport says why), and datagrams to a group are for all
-// lanes with a member.
+// Strays: frames that arrive on another lane than that of their queue pair, or at another slot of
+// the address. Ports steer most frames to the right one, not all (package transport says why), and
+// datagrams to a group are for all lanes with a member.
 //
 // Stages: which lane a frame is for → the lane that received it hands a copy over and wakes → the
-// other lane handles what is in its mailbox with its next turn.
+// other lane handles what is in its mailbox with its next turn. Other slots are other processes':
+// what is for them is counted and shown to whoever wants it.
 //
 // What was handed over is never looked at again for where it belongs, so nothing can go round in
 // circles. Frames of a queue pair that come both ways may overtake each other, as on any network.
@@ -60,12 +61,15 @@ func (m *mailbox) take() []wire.Frame {
 // waiting tells whether there is mail; no mailbox has none.
 func (m *mailbox) waiting() bool { return m != nil && m.there.Load() }
 
-// everyLane is what laneOf says of datagrams to a group.
-const everyLane = -1
+// What laneOf says of datagrams to a group, and of what is for another slot.
+const (
+	everyLane = -1 - iota
+	noLane
+)
 
-// laneOf is which of the lanes a frame is for. QP 0 and 1 are on the first, whatever their numbers
-// say. What is no packet is for whoever has it.
-func laneOf(f *wire.Frame, here, lanes int) int {
+// laneOf is which of the lanes a frame is for. QP 0 and 1 are on the first of the first slot,
+// whatever their numbers say. What is no packet is for whoever has it.
+func laneOf(f *wire.Frame, here, lanes int, owner wire.QPNSpace) int {
 	if len(f.Body) < wire.BTHLen {
 		return here
 	}
@@ -73,6 +77,8 @@ func laneOf(f *wire.Frame, here, lanes int) int {
 	switch {
 	case qpn == wire.MulticastQPN:
 		return everyLane
+	case !owner.Owns(qpn):
+		return noLane
 	case qpn <= wire.GSIQPN:
 		return 0
 	}
@@ -84,12 +90,16 @@ func (l *lane) keepOwn(in []wire.Frame) []wire.Frame {
 	own, strays := 0, l.count.Strays
 	for i := range in {
 		f := &in[i]
-		switch to := laneOf(f, l.index, len(l.dev.lanes)); {
-		case to == everyLane:
+		switch to := laneOf(f, l.index, len(l.dev.lanes), l.owner); to {
+		case l.index:
+		case everyLane:
 			if !l.handRound(f) {
 				continue
 			}
-		case to != l.index:
+		case noLane:
+			l.showForeign(f)
+			continue
+		default:
 			l.handOver(f, l.dev.lanes[to])
 			continue
 		}
@@ -113,6 +123,14 @@ func (l *lane) handOver(f *wire.Frame, to *lane) {
 	l.count.Strays++
 	if !to.mail.put(f) {
 		l.count.StraysLost++
+	}
+}
+
+// showForeign deals with what is for another slot.
+func (l *lane) showForeign(f *wire.Frame) {
+	l.count.Foreign++
+	if l.dev.cfg.Stray != nil {
+		l.dev.cfg.Stray(f)
 	}
 }
 

@@ -103,11 +103,11 @@ func TestLaneOf(t *testing.T) {
 	}{{0, 0}, {1, 0}, {2, 2}, {3, 3}, {4, 0}, {0xfffffe, 2}, {0xffffff, everyLane}, {0x8000ff, 3}} {
 		body := make([]byte, wire.BTHLen)
 		(*wire.BTH)(body).Put(wire.RCAcknowledge, 0, 0, wire.DefaultPKey, c.qpn, 0)
-		if got := laneOf(&wire.Frame{Body: body}, 1, 4); got != c.want {
+		if got := laneOf(&wire.Frame{Body: body}, 1, 4, wire.QPNSpace{}); got != c.want {
 			t.Errorf("QP 0x%06x: lane %d, want %d", c.qpn, got, c.want)
 		}
 	}
-	if got := laneOf(&wire.Frame{Body: make([]byte, 5)}, 1, 4); got != 1 {
+	if got := laneOf(&wire.Frame{Body: make([]byte, 5)}, 1, 4, wire.QPNSpace{}); got != 1 {
 		t.Errorf("a short frame goes to lane %d", got)
 	}
 }
