@@ -18,20 +18,26 @@ type Endpoint struct {
 	GID GID
 	QPN uint32 // 24 bits
 	PSN PSN    // the first PSN that this side sends, 24 bits
+	MTU MTU    // the largest path MTU that the port takes; 0: not said
 }
 
-// String prints ADDRESS/QPN/PSN, "127.0.0.1/0x00001a/0x9f3c21". ParseEndpoint reads it back.
+// String prints ADDRESS/QPN/PSN/MTU, "127.0.0.1/0x00001a/0x9f3c21/4096", without the MTU if that is
+// not said. ParseEndpoint reads it back.
 func (e Endpoint) String() string {
-	return fmt.Sprintf("%s/0x%06x/0x%06x", e.GID.Addr(), e.QPN, uint32(e.PSN))
+	s := fmt.Sprintf("%s/0x%06x/0x%06x", e.GID.Addr(), e.QPN, uint32(e.PSN))
+	if e.MTU != 0 {
+		s += fmt.Sprintf("/%d", e.MTU.Bytes())
+	}
+	return s
 }
 
-// ParseEndpoint reads ADDRESS/QPN/PSN: the address as IP address or GID, the numbers decimal or
-// with 0x.
+// ParseEndpoint reads ADDRESS/QPN/PSN/MTU: the address as IP address or GID, the numbers decimal or
+// with 0x, the MTU in bytes. The MTU may be missing.
 func ParseEndpoint(s string) (Endpoint, error) {
 	parts := strings.Split(strings.TrimSpace(s), "/")
-	if len(parts) != 3 {
-		return Endpoint{}, fmt.Errorf("roce: endpoint %q: %w: want ADDRESS/QPN/PSN, as in 127.0.0.1/0x00001a/0x9f3c21",
-			s, ErrInvalid)
+	if len(parts) != 3 && len(parts) != 4 {
+		return Endpoint{}, fmt.Errorf("roce: endpoint %q: %w: want ADDRESS/QPN/PSN/MTU, as in "+
+			"127.0.0.1/0x00001a/0x9f3c21/4096", s, ErrInvalid)
 	}
 	gid, err := wire.ParseGID(parts[0])
 	if err != nil {
@@ -46,7 +52,15 @@ func ParseEndpoint(s string) (Endpoint, error) {
 		}
 		numbers[i] = uint32(n)
 	}
-	return Endpoint{gid, numbers[0], PSN(numbers[1])}, nil
+	e := Endpoint{GID: gid, QPN: numbers[0], PSN: PSN(numbers[1])}
+	if len(parts) == 4 {
+		n, _ := strconv.Atoi(parts[3])
+		if e.MTU, err = wire.MTUFromBytes(n); err != nil {
+			return Endpoint{}, fmt.Errorf("roce: endpoint %q: %w: path MTU %q: want 256, 512, 1024, 2048 or 4096",
+				s, ErrInvalid, parts[3])
+		}
+	}
+	return e, nil
 }
 
 // MarshalText is String, for encoding/json and its kin.
@@ -69,13 +83,14 @@ func (e *Endpoint) UnmarshalText(text []byte) (err error) {
 // one. For UC a new PSN does not help at all, as a UC responder takes the first packet of a message
 // whatever its PSN is: always close and create.
 func (q *QP) Endpoint() Endpoint {
-	return Endpoint{GID: q.pd.dev.firstGID(), QPN: q.QPN(), PSN: q.qp.StartPSN()}
+	return Endpoint{GID: q.pd.dev.firstGID(), QPN: q.QPN(), PSN: q.qp.StartPSN(), MTU: q.pd.dev.QueryPort().ActiveMTU}
 }
 
 // ConnectOptions are the attributes of a connection. Connect takes them literally, so start from
 // DefaultConnectOptions and change what should differ.
 type ConnectOptions struct {
-	// path MTU, the same on both sides; 0 is the port's active MTU, more is refused
+	// path MTU, the same on both sides; more than the port's active MTU is refused. 0 is that, or
+	// the peer's if that is less (Endpoint.MTU).
 	MTU      MTU
 	Timeout  uint8 // 0..31: the ack timeout is 4.096 us * 2^Timeout; 0 waits for ever
 	RetryCnt uint8 // 0..7 retries after a timeout or a sequence error
@@ -108,8 +123,9 @@ type ConnectOptions struct {
 	FlowControl bool
 }
 
-// DefaultConnectOptions are the active MTU, 67 ms of ack timeout, 7 retries, for ever after RNR, 16
-// READs and atomics, and all remote rights (which the regions must grant as well).
+// DefaultConnectOptions are the largest MTU that both ports take, 67 ms of ack timeout, 7 retries,
+// for ever after RNR, 16 READs and atomics, and all remote rights (which the regions must grant as
+// well).
 func DefaultConnectOptions() ConnectOptions {
 	return ConnectOptions{Timeout: 14, RetryCnt: 7, RNRRetry: 7, MinRNRTimer: 12, MaxRdAtomic: 16, MaxDestRdAtomic: 16,
 		Access: RemoteRead | RemoteWrite | RemoteAtomic | FlushGlobal | FlushPersistent}
@@ -139,7 +155,9 @@ func (q *QP) Connect(ctx context.Context, remote Endpoint, opts *ConnectOptions)
 	}
 	o := optionsOr(opts)
 	if o.MTU == 0 {
-		o.MTU = q.pd.dev.QueryPort().ActiveMTU
+		if o.MTU = q.pd.dev.QueryPort().ActiveMTU; remote.MTU != 0 {
+			o.MTU = min(o.MTU, remote.MTU)
+		}
 	}
 	if q.State() == StateReset {
 		if err := q.Init(&o); err != nil {

@@ -117,3 +117,17 @@ func TestForeignHandle(t *testing.T) {
 		}
 	}
 }
+
+// TestSmallerPeer: the path MTU is what both ports take, as the endpoints say it.
+func TestSmallerPeer(t *testing.T) {
+	mtu := 1500
+	da, _ := openPipes(t, nil)
+	db, _ := openPipes(t, func(p transport.Port) transport.Port { return shortPort{p, &mtu} })
+	a, b := newEnd(t, da, RC, 64), newEnd(t, db, RC, 64)
+	connect(t, a, b)
+	for _, e := range []*end{a, b} {
+		if attr, err := e.qp.Query(); err != nil || attr.PathMTU != MTU1024 {
+			t.Errorf("path MTU %v, %v", attr.PathMTU, err)
+		}
+	}
+}

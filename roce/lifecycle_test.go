@@ -220,7 +220,7 @@ func TestWrongRequests(t *testing.T) {
 }
 
 func TestEndpointText(t *testing.T) {
-	for _, s := range []string{"127.0.0.1/0x00001a/0x9f3c21", "fe80::1/0xffffff/0x000000"} {
+	for _, s := range []string{"127.0.0.1/0x00001a/0x9f3c21", "fe80::1/0xffffff/0x000000", "127.0.0.1/0x00001a/0x000001/256"} {
 		e, err := ParseEndpoint(s)
 		must(t, err)
 		if e.String() != s {
@@ -236,7 +236,8 @@ func TestEndpointText(t *testing.T) {
 	if e, err := ParseEndpoint(" ::ffff:10.0.0.1/26/7\n"); err != nil || e.String() != "10.0.0.1/0x00001a/0x000007" {
 		t.Errorf("%v, %v", e, err)
 	}
-	for _, s := range []string{"", "1.2.3.4/5", "1.2.3.4/0x1000000/0", "x/1/1", "1.2.3.4/1/-1", "1.2.3.4/1/1/1"} {
+	for _, s := range []string{"", "1.2.3.4/5", "1.2.3.4/0x1000000/0", "x/1/1", "1.2.3.4/1/-1", "1.2.3.4/1/1/1",
+		"1.2.3.4/1/1/", "1.2.3.4/1/1/256/1"} {
 		_, err := ParseEndpoint(s)
 		refused(t, err, ErrInvalid)
 	}

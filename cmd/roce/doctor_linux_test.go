@@ -128,6 +128,27 @@ func TestDoctor(t *testing.T) {
 	require.Contains(t, text, "silent")
 }
 
+// TestNarrowPath: where the kernel knows that a path takes less than the interface, a test of
+// performance takes as much as the path does, and the doctor says what others have to choose.
+func TestNarrowPath(t *testing.T) {
+	w := netns.NewWire(t, 9000)
+	w.Left.IP(t, "route add 10.77.0.2/32 dev wire mtu 1400") // as an ICMP message would
+	server, client := command("perf write-bw"), command("perf write-bw 10.77.0.2 --json -n 100")
+	said, err := server.StdoutPipe()
+	require.NoError(t, err)
+	w.Right.Do(func() { err = server.Start() })
+	require.NoError(t, err)
+	defer func() { server.Process.Kill(); server.Wait() }()
+	_, err = said.Read(make([]byte, 1)) // it listens
+	require.NoError(t, err)
+	var out []byte
+	w.Left.Do(func() { out, err = client.Output() })
+	require.NoError(t, err, "%s", out)
+	var report struct{ MTU int }
+	require.NoError(t, json.Unmarshal(out, &report), "%s", out)
+	require.Equal(t, 1024, report.MTU)
+}
+
 // TestDoctorICMP: what firewalls and routers say is told, with who says it; and a peer that has
 // sent all the ICMP that it sends in a second gets no wrong verdict.
 func TestDoctorICMP(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/transport"
 )
 
 // TestConnect: a connection from the first call to the last, with private data, a message each way,
@@ -66,4 +67,34 @@ func TestConnect(t *testing.T) {
 		a.next(EventDisconnected)
 		require.NoError(t, passive.Close())
 	})
+}
+
+// TestSmallerPort: a peer whose port takes less than ours is connected to with as much as it takes,
+// and the request says what it said at first.
+func TestSmallerPort(t *testing.T) {
+	for size, want := range map[int]roce.MTU{1500: roce.MTU1024, 400: roce.MTU256} {
+		na, nb := wires["pipe"]()
+		a, b := newHost(t, na, nil), newHost(t, nb, func(p transport.Port) transport.Port {
+			p.(interface{ SetMTU(int) }).SetMTU(size)
+			return p
+		})
+		l := b.listener(PSTCP, 0)
+		active := a.resolved(PSTCP, l.LocalAddr())
+		a.pair(active)
+		require.NoError(t, active.Connect(&ConnParam{PrivateData: []byte("hello"), RetryCount: 7}))
+		req := b.next(EventConnectRequest)
+		require.Equal(t, "hello", string(req.Param.PrivateData[:5]))
+		b.pair(req.ID)
+		require.NoError(t, req.ID.Accept(nil))
+		a.next(EventEstablished)
+		b.next(EventEstablished)
+		for _, q := range []*roce.QP{active.QP(), req.ID.QP()} {
+			attr, err := q.Query()
+			require.NoError(t, err)
+			require.Equal(t, want, attr.PathMTU)
+		}
+		message(t, a, b, active.QP(), req.ID.QP(), "to you")
+		require.NoError(t, req.ID.Close())
+		a.next(EventDisconnected)
+	}
 }

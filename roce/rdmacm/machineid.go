@@ -27,7 +27,8 @@ type machineID struct {
 	query    *cm.Query
 	// terms are what the queue pair must know of the connection, from EventConnectRequest or
 	// EventConnectResponse on; before, PathMTU is 0.
-	terms cm.QPParams
+	terms   cm.QPParams
+	private []byte // of a request, to be said again (smaller)
 }
 
 func (m *machine) newID(id *ID) (cmID, error) { return m.enlist(&machineID{machine: m, id: id}), nil }
@@ -173,6 +174,7 @@ func (c *machineID) meet(e *cm.Event) {
 
 func (c *machineID) connect(private []byte) error {
 	id := c.id
+	c.private = private
 	p := cm.ConnectParams{ServiceID: id.service(id.peer.Port()), Path: id.path, SrcPort: id.local.Port(), MTU: id.mtu,
 		ConnParam: c.own(), Private: private, Context: c}
 	if id.qp != nil && id.qp.Type() == roce.UC {
@@ -315,6 +317,9 @@ func (c *machineID) told(e *cm.Event) {
 	case cm.EventEstablished:
 		id.happened(rtu, &Event{Param: paramOf(&e.Param, e.Private)})
 	case cm.EventRejected:
+		if e.Reason == wire.CMRejInvalidMTU && c.smaller() {
+			return
+		}
 		id.happened(rejected, refusal(int(e.Reason), e.Private))
 	case cm.EventUnreachable:
 		id.happened(unreachable, new(Event).errno(syscall.ETIMEDOUT, id.silent()))
@@ -325,6 +330,18 @@ func (c *machineID) told(e *cm.Event) {
 	case cm.EventResolved:
 		id.resolved(e.Status, e.QPN, e.QKey, e.Private)
 	}
+}
+
+// smaller requests the connection once more, with the next smaller path MTU: the peer's port takes
+// less than ours, as of an interface of 1500 bytes beside one of 9000. false: there is none, or
+// the application has gone on.
+func (c *machineID) smaller() bool {
+	if c.id.state != connecting || c.id.mtu <= wire.MTU256 {
+		return false
+	}
+	c.do(func(*cm.Machine) error { c.conn.Context = nil; return nil })
+	c.id.mtu--
+	return c.connect(c.private) == nil
 }
 
 // silent is the error of a peer that has let all its time pass.

@@ -46,7 +46,7 @@ func ask(ctx context.Context, o Options) (*facts, error) {
 	if f.noOpen = err; err == nil {
 		defer s.Close()
 		f.device, f.gids = s.Name(), s.GIDs()
-		f.linkUp = s.Port.State == roce.PortActive
+		f.linkUp, f.active = s.Port.State == roce.PortActive, s.Port.ActiveMTU
 	}
 	f.cut = cutOf(f.route.Interface)
 	f.askPeer(ctx, o, s)

@@ -20,6 +20,7 @@ type facts struct {
 	noOpen error  // why it could not be; the text names who has the port
 	gids   []roce.GID
 	linkUp bool
+	active roce.MTU // the largest path MTU that the device takes; 0: none is open
 
 	neighbour neighbour
 	cut       cut

@@ -156,12 +156,18 @@ func mtuVerdict(f *facts) Verdict {
 		return verdict(Wrong, "packets may have %d bytes here, and do not fit a link on the way", n).
 			but("the same MTU on all links, or a smaller path MTU: --mtu of roce perf, or ip route add %v mtu N",
 				f.peer)
+	case f.full.arrived(f.peer) && f.active > fits:
+		return verdict(Note, "packets of %d bytes arrive: path MTU up to %d, and the port's %d does not fit the path",
+			n, fits.Bytes(), f.active.Bytes()).
+			but("roce perf and RDMA CM choose %d by themselves; elsewhere choose it at both ends (--mtu %d, "+
+				"ConnectOptions.MTU)", fits.Bytes(), fits.Bytes())
 	case f.full.arrived(f.peer):
 		return verdict(Right, "packets of %d bytes arrive: path MTU up to %d", n, fits.Bytes())
 	case f.full.answer == probeSilent && f.host.arrived(f.peer):
 		return verdict(Wrong, "small packets are answered and those of %d bytes are not", n).
-			but("make the MTU of the switches and of the peer %d too (ping -M do -s %d %v), or ip link set %s mtu 1500",
-				n, n-headers(f.peer.Is4()), f.peer, f.route.Interface)
+			but("find out how long they may be (ping -M do -s %d %v, and less), then make the MTU of the switches and "+
+				"of the peer %d too, or have packets be shorter: ip route add %v mtu N, at both ends",
+				n-headers(f.peer.Is4()), f.peer, n, f.peer)
 	}
 	return verdict(Note, "packets may have %d bytes here: path MTU up to %d. Whether such packets arrive is not "+
 		"known: nothing answers them", n, fits.Bytes()).

@@ -86,6 +86,7 @@ var cases = []struct {
 	{"no neighbour needed", func(f *facts) { f.route.Local = true }, "neighbour", Right, "one machine"},
 
 	{"long packets arrive", func(*facts) {}, "MTU", Right, "path MTU up to 1024"},
+	{"the port takes more than the path", func(f *facts) { f.active = roce.MTU4096 }, "MTU", Note, "the port's 4096 does not fit"},
 	{"a tiny MTU", func(f *facts) { f.route.NetMTU = 280 }, "MTU", Wrong, "mtu 1500"},
 	{"a narrow link on the way", func(f *facts) { f.full.answer = probeTooLong }, "MTU", Wrong, "smaller path MTU"},
 	{"long packets arrive, and are not let in", func(f *facts) {

@@ -30,6 +30,7 @@ type carrier interface {
 	Pending() int
 	Watch(ctx context.Context) (context.Context, context.CancelFunc)
 	Local() netip.Addr
+	Remote() netip.Addr
 	Finish(limit time.Duration) error
 	Close() error
 }
@@ -232,6 +233,9 @@ func (c *control) Watch(parent context.Context) (context.Context, context.Cancel
 
 // Local is this end's IP address.
 func (c *control) Local() netip.Addr { return c.conn.LocalAddr().Addr() }
+
+// Remote is the peer's.
+func (c *control) Remote() netip.Addr { return c.conn.RemoteAddr().Addr() }
 
 // Finish ends the connection: the client leaves first, and the server waits for that, or for the
 // limit.

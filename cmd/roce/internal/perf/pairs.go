@@ -206,7 +206,7 @@ func (r *rig) listen() (err error) {
 
 // accept takes the peer's queue pairs in the order of their requests.
 func (r *rig) accept(ctx context.Context) error {
-	p, peer := &r.pairs, r.link.carrier.(*control).conn.RemoteAddr().Addr()
+	p, peer := &r.pairs, r.link.Remote()
 	ready := 0 // queue pairs; those of UD are so at once
 	for len(r.queues) < r.o.QPs || ready < r.o.QPs {
 		e, err := p.next(ctx)

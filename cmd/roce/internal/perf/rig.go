@@ -108,6 +108,9 @@ func (r *rig) meet(ctx context.Context) (err error) {
 // build says what this end wants of the test, before the peer is asked.
 func (r *rig) build() (err error) {
 	mtu := r.s.Port.ActiveMTU
+	if r.link.Local() == r.s.GID.Addr() { // the peer's device is where its program is
+		mtu = r.s.PathMTU(r.link.Remote())
+	}
 	if r.o.MTU != 0 {
 		if mtu, err = wire.MTUFromBytes(r.o.MTU); err != nil {
 			return fmt.Errorf("--mtu: %w", err)

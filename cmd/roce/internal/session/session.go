@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/goroce/goroce/internal/route"
 	"github.com/goroce/goroce/roce"
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/transport/capture"
@@ -109,6 +110,17 @@ func (s *Session) open(name string, opt Options) (err error) {
 	s.Port = s.QueryPort()
 	s.GID, err = s.QueryGID(opt.GIDIndex)
 	return err
+}
+
+// PathMTU is the largest path MTU that the port takes, and the route to the peer if the system
+// knows one: an ICMP message may have told it that a link on the way takes less.
+func (s *Session) PathMTU(peer netip.Addr) roce.MTU {
+	own := s.GID.Addr()
+	r, err := route.To(peer, own)
+	if err != nil || r.MTU() == 0 {
+		return s.Port.ActiveMTU
+	}
+	return min(r.MTU(), s.Port.ActiveMTU)
 }
 
 // On is a session on a device that somebody else has opened, and closes.
