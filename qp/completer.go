@@ -36,6 +36,7 @@ func (e *Engine) response(q *QP, p *wire.Packet) wire.DropReason {
 		return reason
 	}
 	if psn.Sub(r.una) < 0 || psn.Sub(r.top) >= 0 {
+		r.answeredTwice()
 		if psn.Next() == r.una && isAck(p) {
 			due := r.gaps.due
 			d := r.acknowledgedAgain(e.now, psn, p.AETH())

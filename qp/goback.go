@@ -49,6 +49,7 @@ func (r *recovery) retry(now Time, news bool) decision {
 	}
 	before := r.window.size
 	r.window.wentBack()
+	r.overflow(r.una)
 	r.countCut(before)
 	r.goBack(now)
 	r.restartTimers(now)
@@ -64,7 +65,6 @@ func (r *recovery) goBack(now Time) {
 		r.oldest = unaAlone
 	}
 	r.phase, r.repeatedAt = phaseFlowing, now
-	r.timed = noPSN // an ACK of a packet that was sent twice measures nothing
 	r.psn, r.whole = r.una, true
 	r.gaps.clear()
 }

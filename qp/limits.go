@@ -56,9 +56,10 @@ const (
 	// bytes than DefaultWindow packets of path MTU 1024.
 	smallWindow  = 512
 	smallMessage = 256
-	// MaxWindow is as far as an adaptive window grows: 4 MiB in flight at path MTU 4096, which
-	// fills 40 Gbit/s at 800 us.
-	MaxWindow = 1024
+	// MaxWindow is as far as an adaptive window grows, and as many as the NAKs of selective repeat
+	// can name: 16 MiB in flight at path MTU 4096, which fills 40 Gbit/s at 3.3 ms; 4 MiB at 1024,
+	// which fills 1 Gbit/s at 33 ms.
+	MaxWindow = 4096
 	// minWindow is as far as it shrinks: with less than a batch of segments, sending costs more
 	// than repeating.
 	minWindow = 16
@@ -66,10 +67,10 @@ const (
 	// MaxWindow.
 	maxGaps = MaxWindow / 2
 	// maxKept is how many packets the responders of an engine keep behind gaps, all together: 64
-	// MiB at path MTU 4096. The store of a queue pair takes the places of storePlaces of them: 32
+	// MiB at path MTU 4096. The store of a queue pair takes the places of storePlaces of them: 128
 	// KiB.
 	maxKept     = 1 << 14
-	storePlaces = 8
+	storePlaces = 32
 	// spareStores is how many stores an engine keeps ready. Of buffers for packets it keeps
 	// MaxWindow.
 	spareStores = 8
@@ -81,10 +82,20 @@ const (
 	// evenDepth is the least max_rd_atomic with which a READ is asked for in pieces of two packets:
 	// fewer of them outstanding would not fill the first window.
 	evenDepth = DefaultWindow / 2
+	// leastShare is as far as the window is cut for a queue that overflows: with two packets, one
+	// that is lost is reported by the other.
+	leastShare = 2
+	// forgotten is how many windows must arrive without a loss before a queue counts as nobody
+	// else's.
+	forgotten = 1024
+	// calmRounds is for how many round trips a queue must be short until it is free to take.
+	calmRounds = 8
+	// noise is a queue that is none: that long either end may be late.
+	noise = Time(30_000)
 	// crowded is a mean distance of losses in packets. With selective repeat, if losses are closer
 	// than that, the window is taken to be too large for a queue on the path: no path loses such a
 	// share at random.
-	crowded = 4
+	crowded = 12
 	// quantum is how many packets a queue pair sends before it is the next one's turn: 64 KiB at
 	// path MTU 4096, an ACK, and some.
 	quantum = 20
@@ -100,6 +111,9 @@ const (
 	// maxProbes is how many probes are sent without an answer, each after twice the time of the one
 	// before.
 	maxProbes = 5
+	// keptBackoff is how many of them still count after an answer, until a round trip has been
+	// measured: the path may be slower than what is known of it (Karn's rule).
+	keptBackoff = 3
 	// rateQueue is how long, beyond the round trip, a congested queue pair may send without hearing
 	// anything: as long as a busy machine may let either end sleep.
 	rateQueue = Time(2_000_000)

@@ -127,8 +127,9 @@ type recovery struct {
 	probeTop wire.PSN // one past what had been sent before it since the position last went back
 	overtook wire.PSN // the response that reported una lost by coming too early
 
-	repeatedAt Time // when una was last sent again because it was reported lost
-	chargedAt  Time // when a retry was last counted for it
+	cutTop     wire.PSN // losses before this packet have had their effect on the window
+	repeatedAt Time     // when una was last sent again because it was reported lost
+	chargedAt  Time     // when a retry was last counted for it
 
 	gaps   gaps
 	window window
@@ -145,6 +146,7 @@ func (r *recovery) start(attr *QPAttr, stats *Stats, n int) {
 // begin is the way from RTR to RTS.
 func (r *recovery) begin(psn wire.PSN) {
 	r.sequence = sequence{una: psn, psn: psn, top: psn}
+	r.cutTop = psn
 	r.reload()
 }
 
@@ -263,9 +265,12 @@ func (r *recovery) inFlight() int32 {
 // the AckReq bit if it asks. From now on something is unacknowledged.
 func (r *recovery) sent(now Time, psn wire.PSN, fresh, asks bool) decision {
 	r.sentAt = now
+	if !fresh {
+		r.again(psn)
+	}
 	if asks {
 		r.asked = r.psn.Prev() // of a READ, its last response
-		if fresh && r.timed == noPSN && len(r.gaps.list) == 0 {
+		if fresh && r.timed == noPSN && (len(r.gaps.list) == 0 || r.attr.SelectiveRepeat) {
 			r.time(now, psn, r.una)
 		}
 	}
@@ -283,7 +288,11 @@ func (r *recovery) acknowledged(now Time, una wire.PSN) decision {
 	r.moved(now, una != r.top && una.Sub(r.una) == 1)
 	r.una = una
 	r.reload()
-	r.oldest, r.backoff, r.readyAt = unaSentOnce, 0, Never
+	r.oldest, r.readyAt = unaSentOnce, Never
+	r.backoff = min(r.backoff, keptBackoff)
+	if una.Sub(r.cutTop) > 0 {
+		r.cutTop = una
+	}
 	if len(r.gaps.list) > 0 {
 		r.gaps.acknowledged(una)
 	}
@@ -357,6 +366,26 @@ func (r *recovery) useRetry() bool {
 	return true
 }
 
+// overflow tells the window of the loss of psn, once for all that left before it was cut.
+func (r *recovery) overflow(psn wire.PSN) {
+	if psn.Sub(r.cutTop) >= 0 && r.window.overflowed(r.base) {
+		r.cutTop = r.top
+	}
+}
+
+// heard is the event that newest has arrived, before which the packets from lost to end-1 are
+// missing. It may end the round trip that is being measured, or tell that nothing will.
+func (r *recovery) heard(now Time, newest, lost, end wire.PSN) {
+	r.gaps.hear(newest)
+	switch {
+	case r.timed == noPSN || newest.Sub(r.timed) < 0:
+	case r.timed.Sub(lost) >= 0 && r.timed.Sub(end) < 0:
+		r.timed = noPSN
+	default:
+		r.measure(now)
+	}
+}
+
 // countCut counts a loss that has made the window smaller than it was.
 func (r *recovery) countCut(before int32) {
 	if r.window.size < before {
@@ -366,8 +395,13 @@ func (r *recovery) countCut(before int32) {
 
 // measure ends the round trip that is being measured, and tells the window.
 func (r *recovery) measure(now Time) {
+	if r.doubtful {
+		r.doubtful, r.timed, r.doubt = false, noPSN, now-r.timedAt
+		return
+	}
 	before := max(r.window.size, DefaultWindow)
 	rtt := r.took(now)
+	r.backoff, r.doubt, r.most = 0, 0, 0
 	if r.window.round(rtt, r.base, r.una.Sub(r.timedUna)); r.window.size > before {
 		r.stats.WindowGrown++
 	}

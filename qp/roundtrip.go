@@ -11,6 +11,8 @@ import "github.com/goroce/goroce/wire"
 type roundTrip struct {
 	srtt, rttvar Time     // smoothed, and its deviation; srtt 0: not measured yet
 	base         Time     // the least ever measured
+	doubtful     bool     // the packet that is timed has been sent twice
+	doubt, most  Time     // what such a packet took; the same, if both have been answered
 	timed        wire.PSN // packet whose ACK ends the present measurement; noPSN: none
 	timedAt      Time     // when it left
 	timedUna     wire.PSN // the oldest unacknowledged packet at that time
@@ -44,17 +46,32 @@ func (t *roundTrip) time(now Time, psn, una wire.PSN) {
 	t.timed, t.timedAt, t.timedUna = psn, now, una
 }
 
+// again takes notice that a packet is sent once more. Its ACK measures nothing then, as nobody
+// knows which of the two it is for, unless the other is answered too (answeredTwice): then it was
+// for the first. That matters if nothing is known of the path yet, which may be slower than the ack
+// timeout: the next one must wait longer, or no round trip would ever be measured.
+func (t *roundTrip) again(psn wire.PSN) {
+	switch {
+	case psn != t.timed:
+	case t.srtt == 0:
+		t.doubtful = true
+	default:
+		t.timed = noPSN
+	}
+}
+
+// answeredTwice is called for an ACK of what was acknowledged before.
+func (t *roundTrip) answeredTwice() { t.most = t.doubt }
+
 // took ends a measurement, smooths it, and returns it.
 func (t *roundTrip) took(now Time) (rtt Time) {
 	rtt = max(now-t.timedAt, minRTT)
-	if t.base == 0 || rtt < t.base {
-		t.base = rtt
-	}
 	t.timed = noPSN
 	if t.srtt == 0 {
-		t.srtt, t.rttvar = rtt, rtt/2
+		t.srtt, t.rttvar, t.base = rtt, rtt/2, rtt
 		return rtt
 	}
+	t.base = min(t.base, rtt)
 	d := t.srtt - rtt
 	if d < 0 {
 		d = -d

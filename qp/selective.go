@@ -68,8 +68,6 @@ func (r *recovery) gapReported(now Time, from, to wire.PSN) (decision, wire.Drop
 	}
 	arrived := to
 	r.stats.RcvdSeqErr++
-	r.measureFirst(now)
-	r.timed = noPSN        // ACKs of what is behind the gap come late
 	if to.Sub(r.psn) > 0 { // the rest is about to be sent anyway
 		to = r.psn
 	}
@@ -79,8 +77,8 @@ func (r *recovery) gapReported(now Time, from, to wire.PSN) (decision, wire.Drop
 	if to.Sub(from) <= 0 || len(r.gaps.list) == maxGaps {
 		return thenStay, wire.DropNone
 	}
-	r.lost(to.Sub(from))
-	r.gaps.hear(arrived)
+	r.heard(now, arrived, from, to)
+	r.lost(from, to.Sub(from))
 	r.gaps.list = append(r.gaps.list, gap{from: from, to: to, next: from})
 	r.gaps.due++
 	if from == r.una {
@@ -98,7 +96,7 @@ func (r *recovery) beyond(psn, newest wire.PSN) bool {
 
 // stillMissing takes notice that una is missing while newest has arrived.
 func (r *recovery) stillMissing(now Time, newest wire.PSN) decision {
-	r.gaps.hear(newest)
+	r.heard(now, newest, r.una, r.una.Next())
 	heard := thenStay
 	if len(r.gaps.list) > 0 { // the window may have opened
 		heard = thenResume
@@ -111,7 +109,7 @@ func (r *recovery) stillMissing(now Time, newest wire.PSN) decision {
 			newest = r.psn
 		}
 		to := r.gaps.unnamed(r.una, newest)
-		r.lost(to.Sub(r.una))
+		r.lost(r.una, to.Sub(r.una))
 		r.gaps.insertOldest(r.una, to)
 	case g.next != g.to || newest.Sub(g.top) < 0: // not sent yet, or still on its way
 		r.notSilent(now)
@@ -123,10 +121,12 @@ func (r *recovery) stillMissing(now Time, newest wire.PSN) decision {
 	return r.repeatOldest(now)
 }
 
-// lost tells the window of n packets that were lost and will be sent again by themselves.
-func (r *recovery) lost(n int32) {
+// lost tells the window of n packets from psn on that were lost and will be sent again by
+// themselves.
+func (r *recovery) lost(psn wire.PSN, n int32) {
 	before := r.window.size
 	r.window.repeats(n)
+	r.overflow(psn)
 	r.countCut(before)
 }
 
@@ -145,7 +145,7 @@ func (r *recovery) repeatOldest(now Time) decision {
 	if r.oldest == unaSentOnce {
 		r.oldest = unaRepeated
 	}
-	r.phase, r.repeatedAt, r.timed, r.whole = phaseFlowing, now, noPSN, false
+	r.phase, r.repeatedAt, r.whole = phaseFlowing, now, false
 	r.restartTimers(now)
 	return thenResume
 }

@@ -23,6 +23,7 @@ func (r *recovery) restartTimers(now Time) {
 		return
 	}
 	if t := Time(wire.AckTimeout(r.attr.Timeout)); t != 0 {
+		t = max(t, r.late(), 2*r.most)
 		r.ackAt, r.askBy = now+t, now+t/4
 	}
 	r.armProbe(now)
@@ -124,7 +125,6 @@ func (r *recovery) ask(now Time, q *QP) decision {
 func (r *recovery) probed(psn wire.PSN) {
 	r.stats.Probes++
 	r.phase, r.probePSN, r.probeTop = phaseProbeSent, r.una, psn
-	r.timed = noPSN
 }
 
 // probeAnswered is reached when the peer answers a duplicate. What was sent before the probe and is

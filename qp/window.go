@@ -2,23 +2,47 @@ package qp
 
 // The window: how many packets of an RC queue pair may be unacknowledged.
 //
-// Go-back-N repeats everything in flight behind a loss. So the right window is what the path holds,
-// bandwidth times round trip: with less the path idles, with more every loss costs more and nothing
-// is gained. But without losses a window that is too large costs nothing that matters here; and
-// where two busy processors make the round trip, instead of a wire, the product says little. So the
-// window never goes below DefaultWindow without a reason, and losses are the reason. For small
-// messages that is smallWindow: their packets travel in runs of up to 128, and with one run on its
-// way at a time each end would wait for the other.
+// Without losses a window that is too large costs nothing that matters here; and where two busy
+// processors make the round trip, instead of a wire, it says little about the path. So the window
+// never goes below DefaultWindow without a reason, and losses are the reason. For small messages
+// that is smallWindow: their packets travel in runs of up to 128, and with one run on its way at a
+// time each end would wait for the other.
 //
 // Stages: about once a round trip the requester learns how long it took and how much arrived
 // meanwhile (round). The part of that which fits into the least round trip ever is what the path
-// holds; the rest stood in queues → if the window was what held the requester back, and nothing
-// queues, it grows → a loss (wentBack) takes it down to what the path holds, or to the share of the
-// distance between losses that may be lost.
+// holds; the rest stood in queues → if the window was what held the requester back it may grow → a
+// loss (overflowed, wentBack, repeats) may take it down.
 //
-// With selective repeat a loss costs a packet, and what is known to have arrived behind it does not
-// count (recovery.inFlight). So the window is not cut before so much is lost that a queue must be
-// overflowing, and then to two round trips of the path.
+// # Whose loss
+//
+// A queue that overflows was long just before. So a loss while nothing queues means nothing, unless
+// so many are lost that somebody must be throwing away what is above a rate (crowded). Any other is
+// a sign that there is no room for all who send: the window is cut, once for all that had left by
+// then, and from then on it is this sender's share of a queue (docs/congestion.md). It grows as
+// that of others does, by a packet a round trip, and is cut by as much. What was free of the path
+// it takes back faster. Once nothing has been lost for long it is as it was at first.
+//
+//	state    event                                    window
+//	free     round, limited, nothing queues           + 1/4
+//	free     round, limited, more queues than travels - 1/16, to DefaultWindow at least
+//	free     loss, and a queue                        x 0.7, sharing
+//	sharing  round, limited                           + 1
+//	sharing  ... the queue is nearly what it was at   + 1/2 packet
+//	         losses
+//	sharing  ... it was not half of that for          + 1/8: others have left
+//	         calmRounds
+//	sharing  loss, and a queue                        x 0.7
+//	sharing  no loss for forgotten windows            free
+//	any      loss, no queue                           as it is
+//
+// All other rounds leave it as it is. Where losses cost a window each (go-back-N), a share grows by
+// half of that.
+//
+// # What a loss costs
+//
+// Go-back-N repeats everything in flight behind a loss: with more than the path holds every loss
+// costs more and nothing is gained (bearable). With selective repeat a loss costs a packet, and
+// what is known to have arrived behind it does not count (recovery.inFlight).
 //
 // Rates are DCQCN's affair (rate.go). A queue pair that is held back by its rate is not held back
 // by its window, so the window rests. And marks come before losses, so it is not the window that
@@ -30,13 +54,19 @@ type window struct {
 	every    int   // packets after which an ACK is asked for inside a message
 	adaptive bool
 	small    bool  // the newest message is at most smallMessage bytes long
+	sharing  bool  // it is a share of a queue that has overflowed
 	spacing  int64 // from one lost packet to the next, smoothed, times lossShare
 	single   bool  // the last loss cost one packet, not a window
 
-	limited bool  // a packet had to wait for the window in this round
-	path    int32 // packets that the path holds, from recent rounds
-	clean   int64 // packets acknowledged since the last loss
-	between int64 // packets from loss to loss, smoothed; 0: no loss yet
+	limited  bool  // a packet had to wait for the window in this round
+	path     int32 // packets that the path holds, from recent rounds
+	clean    int64 // packets acknowledged since the last loss
+	between  int64 // packets from loss to loss, smoothed; 0: no loss yet
+	calm     int32 // rounds in a row whose queue was not half of overfull
+	part     int32 // quarters of a packet that it has grown by
+	queued   Time  // the shortest queue of the last two rounds, in time
+	newest   Time  // the queue of the last round
+	overfull Time  // the queue at losses that it was cut for, smoothed
 }
 
 // start begins with n packets, for good; 0 stands for an adaptive window.
@@ -64,17 +94,61 @@ func (w *window) round(rtt, base Time, delivered int32) {
 	limited := w.limited
 	w.limited = false
 	w.path = max(int32(Time(delivered)*base/rtt), w.path-w.path/16)
+	w.queued, w.newest = min(w.newest, rtt-base), rtt-base
 	if !w.adaptive || !limited {
 		return
 	}
+	if w.sharing && w.clean > forgotten*int64(w.size) {
+		w.sharing, w.overfull = false, 0
+	}
 	switch {
-	case rtt <= base+base/4: // nothing queues: the path holds more
+	case w.sharing:
+		w.raise()
+	case w.newest <= base/4: // nothing queues: the path holds more
 		w.resize(min(w.size+w.size/4, MaxWindow))
 	case w.size < w.least():
-		w.resize(max(w.size, w.bearable()))
+		w.resize(max(w.size, min(w.bearable(), w.least())))
 	case rtt > 2*base: // half of it queues
 		w.resize(max(w.size-w.size/16, w.least()))
 	}
+}
+
+// raise is a round of a share. The fuller the queue, the smaller the step; but if for some rounds
+// it was never half of what it is at losses, others have left.
+func (w *window) raise() {
+	w.calm++
+	if w.newest >= w.overfull/2 {
+		w.calm = 0
+	}
+	step := int32(4)
+	switch {
+	case w.calm > calmRounds:
+		step = w.size / 2
+	case w.newest >= w.overfull*3/4:
+		step = 2
+	}
+	if !w.single { // the next loss will cost a window
+		step /= 2
+	}
+	w.part += step
+	n := w.size + w.part/4
+	w.part %= 4
+	w.resize(max(w.size, min(n, w.bearable())))
+}
+
+// overflowed takes notice of a loss, of packets that left after the last cut, and says whether the
+// window was cut for it.
+func (w *window) overflowed(base Time) bool {
+	rare := !w.single || w.spacing >= lossShare*crowded
+	if !w.adaptive || rare && w.queued <= noise+base/16 {
+		return false
+	}
+	if !w.sharing {
+		w.sharing, w.overfull = true, w.queued
+	}
+	w.overfull += (w.queued - w.overfull) / 4
+	w.resize(max(w.size*7/10, leastShare))
+	return true
 }
 
 // wentBack takes notice that a packet was lost and will be sent again with all behind it.
@@ -103,9 +177,6 @@ func (w *window) repeats(n int32) {
 		w.spacing += w.clean - w.spacing/lossShare
 		w.clean = 0
 	}
-	if n := w.bearable(); w.adaptive && n < w.size {
-		w.resize(n)
-	}
 }
 
 // bearable is the window for a path with losses: what the path holds, and a little more since that
@@ -113,13 +184,8 @@ func (w *window) repeats(n int32) {
 // time.
 func (w *window) bearable() int32 {
 	cheap := max(w.clean, w.between) / lossShare
-	switch {
-	case !w.single && w.between == 0: // no loss yet
-		return max(w.size, w.least())
-	case w.single && w.spacing >= lossShare*crowded:
-		return max(w.size, w.least())
-	case w.single:
-		return min(max(2*w.path, minWindow), MaxWindow)
+	if w.single || w.between == 0 { // a packet, or no loss yet
+		return MaxWindow
 	}
 	return min(max(w.path+w.path/4, int32(min(cheap, int64(w.least()))), minWindow), MaxWindow)
 }

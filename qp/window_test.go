@@ -195,9 +195,8 @@ func TestPathForgets(t *testing.T) {
 	require.EqualValues(t, 400, w.path)
 }
 
-// TestWindowSelective: losses of single packets leave the window alone, however they are spread,
-// unless so many are lost that a queue must be overflowing; then it is two round trips of the path,
-// and comes back when losses are rare again.
+// TestWindowSelective: losses of single packets while nothing queues leave the window alone,
+// however they are spread, unless so many are lost that somebody throws away what is above a rate.
 func TestWindowSelective(t *testing.T) {
 	w := adaptive()
 	w.full(hop, 40)
@@ -205,21 +204,79 @@ func TestWindowSelective(t *testing.T) {
 	for range 100 {
 		w.clean += 20
 		w.repeats(1)
+		require.False(t, w.overflowed(hop))
 		w.clean += 100
 		w.repeats(5)
+		require.False(t, w.overflowed(hop))
 	}
 	require.EqualValues(t, 200, w.size)
 	for range 100 {
 		w.clean += 100
 		w.repeats(60)
+		require.Equal(t, w.spacing < lossShare*crowded, w.overflowed(hop))
 	}
-	require.EqualValues(t, 2*w.path, w.size)
-	for range 30 {
-		w.clean += 1000
-		w.repeats(1)
-	}
-	w.full(2*hop, 40)
-	require.EqualValues(t, DefaultWindow, w.size)
+	require.EqualValues(t, leastShare, w.size)
 	w.wentBack()
-	require.Less(t, w.size, int32(DefaultWindow), "go-back-N, as for READs, costs a window again")
+	require.EqualValues(t, leastShare, w.size, "go-back-N, as for READs, takes nothing more")
+}
+
+// TestWindowShares walks the rows of the table in window.go.
+func TestWindowShares(t *testing.T) {
+	const queue = 4 * hop // in time, when it overflows
+	free := func() *window {
+		w := adaptive()
+		w.single, w.spacing = true, lossShare*1000 // losses are rare
+		w.resize(400)
+		return w
+	}
+	sharing := func() *window {
+		w := free()
+		w.full(hop+queue, 400)
+		w.full(hop+queue, 400)
+		w.resize(400)
+		require.True(t, w.overflowed(hop))
+		require.EqualValues(t, queue, w.overfull)
+		w.resize(400)
+		w.clean = 0
+		return w
+	}
+	for _, row := range []struct {
+		what    string
+		from    func() *window
+		rounds  int
+		queued  Time
+		loss    bool
+		size    int32
+		sharing bool
+	}{
+		{"free, nothing queues", free, 1, 0, false, 500, false},
+		{"free, a quarter queues", free, 1, hop / 4, false, 500, false},
+		{"free, a third queues", free, 1, hop / 3, false, 400, false},
+		{"free, more queues than travels", free, 1, hop + 1, false, 375, false},
+		{"free, a loss, nothing queues", free, 2, 0, true, 625, false},
+		{"free, a loss, and a queue", free, 2, hop, true, 280, true},
+		{"sharing, the queue is full", sharing, 2, queue, false, 401, true},
+		{"sharing, it is half full", sharing, 2, queue / 2, false, 402, true},
+		{"sharing, it is short", sharing, 2, queue / 8, false, 402, true},
+		{"sharing, it has been short for long", sharing, calmRounds + 1, queue / 8, false, 459, true},
+		{"sharing, a loss, and a queue", sharing, 2, queue, true, 280, true},
+		{"sharing, a loss, nothing queues", sharing, 2, 0, true, 402, true},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			w := row.from()
+			for range row.rounds {
+				w.full(hop+row.queued, 1)
+			}
+			if row.loss {
+				w.overflowed(hop)
+			}
+			require.Equal(t, row.size, w.size)
+			require.Equal(t, row.sharing, w.sharing)
+		})
+	}
+	w := sharing()
+	w.clean = forgotten*400 + 1
+	w.full(hop+queue, 0)
+	require.False(t, w.sharing, "nothing was lost for long")
+	require.EqualValues(t, 375, w.size)
 }

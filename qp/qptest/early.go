@@ -44,7 +44,7 @@ type source struct {
 // pair takes that keeps something, beside those of packets.
 const (
 	maxKept     = 1 << 14
-	storePlaces = 8
+	storePlaces = 32
 )
 
 // take has a source take n places more, or fewer.

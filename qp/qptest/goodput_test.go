@@ -28,7 +28,7 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-var updateFlag = flag.Bool("update", false, "write testdata/goodput.txt anew")
+var updateFlag = flag.Bool("update", false, "write the tables in testdata anew")
 
 const (
 	goodputRate  = 25e9
@@ -63,9 +63,15 @@ func TestGoodput(t *testing.T) {
 			}
 		}
 	}
-	path := filepath.Join("testdata", "goodput.txt")
+	golden(t, "goodput.txt", b.String())
+}
+
+// golden holds a table against the one in testdata, or writes that.
+func golden(t *testing.T, name, now string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
 	if *updateFlag {
-		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(now), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
@@ -74,8 +80,8 @@ func TestGoodput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(want) != b.String() {
-		t.Errorf("the table has changed; if that is meant, run with -update. Now:\n%s", b.String())
+	if string(want) != now {
+		t.Errorf("the table has changed; if that is meant, run with -update. Now:\n%s", now)
 	}
 }
 

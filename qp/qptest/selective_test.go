@@ -180,11 +180,9 @@ func TestSelectiveWindow(t *testing.T) {
 	cfg := QPConfig{Selective: true, MTU: wire.MTU256, Timeout: 20}
 	a, b := s.newEnd(nc, cfg), s.newEnd(NodeConfig{}, cfg)
 	s.Connect(a.QP, b.QP)
-	s.Post(a, a.Write(0, 60_000, b.Remote, 0))
-	s.Post(a, a.Write(0, 60_000, b.Remote, 0))
-	s.Post(a, a.Write(0, 60_000, b.Remote, 0))
-	s.Post(a, a.Write(0, 60_000, b.Remote, 0))
-	s.Post(a, a.Write(0, 60_000, b.Remote, 0))
+	for range 18 {
+		s.Post(a, a.Write(0, 60_000, b.Remote, 0))
+	}
 	s.Drop(a, Pkt(wire.RCWriteFirst, 0))
 	s.Expect(a, Pkt(wire.RCWriteMiddle, 1))
 	s.Expect(b, missing(0, 0, 1))
@@ -454,6 +452,7 @@ func TestSelectiveRetries(t *testing.T) {
 	a, p := s.Against(QPConfig{Selective: true, RetryCnt: 2, Timeout: 20}, 0)
 	id := s.Post(a, a.Send(0, 10))
 	for psn := wire.PSN(1); ; psn++ {
+		s.Advance(20 * Millisecond) // many round trips
 		s.Post(a, a.Send(0, 10))
 		s.Clear()
 		if len(a.SendWCs) > 0 {

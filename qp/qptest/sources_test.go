@@ -104,7 +104,7 @@ func (c *crowd) answers(m Match, to ...*Raw) (n int) {
 // TestKeptOfSources: a peer that never fills its gaps holds no place for ever. One that comes later
 // has its share of the places, and the packets that gave way are asked for again.
 func TestKeptOfSources(t *testing.T) {
-	const full = qp.MaxWindow - 1
+	const full = maxKept/16 - 1
 	cfg := QPConfig{MTU: wire.MTU256, Selective: true}
 	c := newCrowd(t, NodeConfig{})
 	c.join(10, cfg)

@@ -58,6 +58,24 @@ var ofProtocol = []mutant{
 	{"selective repeat: a READ is asked for again from its middle before its beginning has come",
 		[]string{"qp/qptest TestSelectiveReadOnce"}, []edit{
 			{"qp/selective.go", "		s.widen(g, next)\n", ""}}},
+	{"window: a queue that overflows is no reason for a smaller one", []string{"qp TestWindowShares"}, []edit{
+		{"qp/window.go", "	w.resize(max(w.size*7/10, leastShare))\n	return true\n", "	return true\n"}}},
+	{"window: losses without a queue are congestion", []string{"qp TestWindowSelective"}, []edit{
+		{"qp/window.go", "rare && w.queued <= noise+base/16", "rare && false"}}},
+	{"window: each loss of a round trip cuts it", []string{"qp TestCutOnce"}, []edit{
+		{"qp/recovery.go", "		r.cutTop = r.top\n", ""}}},
+	{"window: a share that others have left stays one", []string{"qp TestWindowShares"}, []edit{
+		{"qp/window.go", "	case w.calm > calmRounds:\n		step = w.size / 2\n", ""}}},
+	{"round trip: a packet that is lost is measured by one behind it", []string{"qp TestRoundTripEnds"}, []edit{
+		{"qp/recovery.go", "	case r.timed.Sub(lost) >= 0 && r.timed.Sub(end) < 0:\n		r.timed = noPSN\n", ""}}},
+	{"round trip: a probe ends the measurement, so that none is ever made where probes are answered late",
+		[]string{"qp/qptest TestNetworks"}, []edit{
+			{"qp/silence.go", "	r.phase, r.probePSN, r.probeTop = phaseProbeSent, r.una, psn\n",
+				"	r.phase, r.probePSN, r.probeTop = phaseProbeSent, r.una, psn\n	r.timed = noPSN\n"}}},
+	{"round trip: one slower than the ack timeout is never measured", []string{"qp TestSlowPath"}, []edit{
+		{"qp/roundtrip.go", "	case t.srtt == 0:\n", "	case false:\n"}}},
+	{"round trip: an answer after probes makes the next one hurry", []string{"qp TestKeptBackoff"}, []edit{
+		{"qp/recovery.go", "	r.backoff = min(r.backoff, keptBackoff)\n", "	r.backoff = 0\n"}}},
 	{"credits are compared as if messages were not counted anew after 2^24", []string{"qp/qptest TestSwarm"}, []edit{
 		{"qp/credits.go", "r.at(r.next).ssn.Sub(c.lsn) <= 1 ||", "r.at(r.next).ssn <= c.lsn+1 ||"}}},
 	{"max_dest_rd_atomic changed in SQD forgets what is owed",

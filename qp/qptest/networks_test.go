@@ -1,0 +1,259 @@
+package qptest
+
+// The networks that people have: one link at 1 Gbit/s whose queue drops at its end and marks
+// nothing, alone, shared with others of ours and with CUBIC, near and far, with losses and late
+// packets that mean no congestion. What each sender gets of it is kept in testdata/networks.txt, so
+// that a change of the algorithm is seen as a change of the table:
+//
+//	go test ./qp/qptest -run TestNetworks -update && git diff qp/qptest/testdata
+//
+// Stages: a network, senders on it, time to settle, and what arrives in the time after that.
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/wire"
+)
+
+// network is a link and who sends through it.
+type network struct {
+	Faults
+	what         string
+	ours, cubics int
+	op           qp.WROpcode
+	goBackN      bool
+	warm, time   qp.Time
+}
+
+// outcome is what came of it.
+type outcome struct {
+	shares []float64 // of the link's rate, payload: ours, then the TCPs
+	again  float64   // per cent of our packets
+	lost   float64   // per cent of all packets, at the link
+	srtt   qp.Time
+}
+
+// jitter is how much later an ACK may be than another: hosts are not prompt. Without it all senders
+// would march in step, and the queue would drop the packets of one of them.
+const jitter = 20 * Microsecond
+
+const netMessage = 64 << 10
+
+// play lets the senders send.
+func (n *network) play(t *testing.T) outcome {
+	t.Helper()
+	w := NewWorld(5)
+	w.Unchecked, w.Hopeless = true, true
+	w.MaxEvents = 1 << 40
+	w.Faults = Faults{Rate: n.Rate, Delay: n.Delay, Jitter: jitter}
+	a, b := w.AddNode(NodeConfig{}), w.AddNode(NodeConfig{})
+	there, back := w.Link(a, b), w.Link(b, a)
+	there.Faults = n.Faults
+	if n.op == qp.WRRead {
+		there.Faults, back.Faults = back.Faults, there.Faults
+	}
+	loaded := there
+	if n.op == qp.WRRead {
+		loaded = back
+	}
+	local, remote := a.NewRegion("local", netMessage, 0x1000, 1), b.NewRegion("remote", netMessage, 0x1000, 0xf)
+	var flows []*endless
+	for range n.ours {
+		flows = append(flows, n.endless(t, local, remote))
+	}
+	var tcps []*tcp
+	for range n.cubics {
+		tcps = append(tcps, w.tcp(loaded))
+	}
+	run := func(d qp.Time) {
+		if err := w.RunFor(d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(n.warm)
+	before, stats, link := make([]int, 0, len(flows)+len(tcps)), a.Engine.Stats(), loaded.Stats
+	for _, f := range flows {
+		before = append(before, f.done)
+	}
+	for _, f := range tcps {
+		before = append(before, f.delivered)
+	}
+	run(n.time)
+	var o outcome
+	share := func(bytes int) {
+		o.shares = append(o.shares, float64(bytes)*8*float64(Second)/float64(n.time)/float64(n.Rate))
+	}
+	for i, f := range flows {
+		share(f.done - before[i])
+	}
+	for i, f := range tcps {
+		share(f.delivered - before[len(flows)+i])
+	}
+	after := a.Engine.Stats()
+	o.again = 100 * float64(after.Retransmitted-stats.Retransmitted) / float64(max(after.SentPkts-stats.SentPkts, 1))
+	o.lost = 100 * float64(loaded.Stats.Lost-link.Lost) / float64(max(loaded.Stats.Sent-link.Sent, 1))
+	return o
+}
+
+// endless is a sender of ours that never ends.
+type endless struct {
+	t    *testing.T
+	qp   *QP
+	wr   qp.SendWR
+	done int // bytes complete
+}
+
+// endless begins to send from one region to the other, which are of the two ends.
+func (n *network) endless(t *testing.T, local, remote *Region) *endless {
+	cfg := QPConfig{MTU: wire.MTU1024, Selective: !n.goBackN, Timeout: 14, CQE: 1024, RdAtomic: 128, DestRdAtomic: 128,
+		Cap: qp.Cap{MaxSendWR: 256, MaxRecvWR: 256, MaxSendSGE: 1, MaxRecvSGE: 1}}
+	x, y := local.Node.CreateQP(cfg), remote.Node.CreateQP(cfg)
+	local.Node.W.Connect(x, y)
+	s := &endless{t: t, qp: x, wr: qp.SendWR{Opcode: n.op, Flags: qp.SendSignaled, SGL: []qp.SGE{local.SGE(0, netMessage)},
+		RKey: remote.RKey(), RemoteAddr: remote.Addr(0)}}
+	if n.op == qp.WRSend {
+		receive := func() {
+			if _, err := y.PostRecv(remote.SGE(0, netMessage)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 250 {
+			receive()
+		}
+		y.OnReceive = receive
+	}
+	x.OnSend = s.post
+	s.post()
+	return s
+}
+
+// post counts what is complete and fills the queue.
+func (s *endless) post() {
+	for _, wc := range s.qp.SendWCs {
+		if wc.Status != qp.WCSuccess {
+			s.t.Fatalf("%v", wc.Status)
+		}
+		s.done += netMessage
+	}
+	s.qp.SendWCs = nil
+	posted := false
+	for wr := s.wr; s.qp.Stage(&wr) == nil; wr = s.wr {
+		posted = true
+	}
+	if posted {
+		s.qp.Ring()
+	}
+}
+
+func TestNetworks(t *testing.T) {
+	var b strings.Builder
+	for _, n := range networks() {
+		t.Run(n.what, func(t *testing.T) { b.WriteString(n.row(t)) })
+	}
+	golden(t, "networks.txt", b.String())
+}
+
+// networks are the rows of the table.
+func networks() (rows []network) {
+	add := func(n network, what string, args ...any) {
+		n.what = fmt.Sprintf(what, args...)
+		rows = append(rows, n)
+	}
+	// beside has ours alone do two operations, and a CUBIC alone.
+	beside := func(n network, what string) {
+		for _, op := range []qp.WROpcode{qp.WRWrite, qp.WRRead} {
+			n.ours, n.op = 1, op
+			add(n, "%s, %v", what, op)
+		}
+		n.ours, n.cubics, n.op = 0, 1, qp.WRWrite
+		add(n, "%s, cubic", what)
+	}
+	queues := []int{64 << 10, 256 << 10, 1 << 20}
+	for _, q := range queues {
+		f, k := Faults{Queue: q}, q>>10
+		beside(network{Faults: f}, fmt.Sprintf("alone, queue %d KiB", k))
+		add(network{Faults: f, ours: 1, op: qp.WRSend}, "alone, queue %d KiB, SEND", k)
+		add(network{Faults: f, ours: 1, goBackN: true}, "alone, queue %d KiB, go-back-N", k)
+	}
+	for _, q := range queues {
+		f, k := Faults{Queue: q}, q>>10
+		add(network{Faults: f, ours: 2}, "two, queue %d KiB", k)
+		add(network{Faults: f, ours: 2, goBackN: true}, "two, queue %d KiB, go-back-N", k)
+		add(network{Faults: f, cubics: 2}, "two cubics, queue %d KiB", k)
+		long := network{Faults: f, ours: 1, cubics: 1, warm: 3 * Second, time: 4 * Second}
+		add(long, "one and a cubic, queue %d KiB", k)
+		long.cubics = 4
+		add(long, "one and four cubics, queue %d KiB", k)
+	}
+	add(network{Faults: Faults{Queue: 256 << 10}, ours: 20}, "twenty, queue 256 KiB")
+	add(network{Faults: Faults{Queue: 256 << 10}, cubics: 20}, "twenty cubics, queue 256 KiB")
+	for _, d := range []qp.Time{75 * Microsecond, 5 * Millisecond} {
+		for _, loss := range []float64{0.0001, 0.001, 0.01} {
+			beside(network{Faults: Faults{Delay: d, Queue: 4 << 20, Loss: loss}},
+				fmt.Sprintf("loss %g %%, round trip %g ms", 100*loss, 2*float64(d)/float64(Millisecond)))
+		}
+	}
+	for _, by := range []qp.Time{200 * Microsecond, 2 * Millisecond} {
+		beside(network{Faults: Faults{Queue: 4 << 20, Reorder: 0.01, ReorderBy: 2 * by}},
+			fmt.Sprintf("1 %% late by %d us", by/Microsecond))
+	}
+	for _, ms := range []qp.Time{1, 10, 20, 50, 100} {
+		beside(network{Faults: Faults{Delay: ms * Millisecond / 2, Queue: 4 << 20}, warm: 3 * Second, time: Second},
+			fmt.Sprintf("round trip %d ms, queue 4 MiB", ms))
+	}
+	return rows
+}
+
+// row is what the table says of a network.
+func (n network) row(t *testing.T) string {
+	var b strings.Builder
+	if n.Rate == 0 {
+		n.Rate = 1e9
+	}
+	if n.Delay == 0 {
+		n.Delay = 75 * Microsecond
+	}
+	switch {
+	case n.time != 0:
+	case n.ours+n.cubics == 1:
+		n.warm, n.time = Second/2, Second/2
+	default:
+		n.warm, n.time = Second, Second
+	}
+	o := n.play(t)
+	fmt.Fprintf(&b, "%-44s", n.what)
+	ours, theirs := o.shares[:n.ours], o.shares[n.ours:]
+	fmt.Fprintf(&b, " ours %s", shares(ours))
+	if len(theirs) > 0 {
+		fmt.Fprintf(&b, " cubic %s", shares(theirs))
+	}
+	if len(theirs) > 0 && len(ours) > 0 {
+		fmt.Fprintf(&b, " ours/cubic %.2f", mean(ours)/mean(theirs))
+	}
+	fmt.Fprintf(&b, " again %.2f%% lost %.2f%%\n", o.again, o.lost)
+	t.Logf("%s", b.String())
+	return b.String()
+}
+
+func mean(of []float64) (m float64) {
+	for _, x := range of {
+		m += x / float64(len(of))
+	}
+	return m
+}
+
+// shares prints what flows got: each, or of many the sum and Jain's index.
+func shares(of []float64) string {
+	if len(of) <= 2 {
+		return strings.Trim(fmt.Sprintf("%.3f", of), "[]")
+	}
+	squares := 0.0
+	for _, x := range of {
+		squares += x * x
+	}
+	m, n := mean(of), float64(len(of))
+	return fmt.Sprintf("%.3f (Jain %.3f)", m*n, m*m*n/squares)
+}
