@@ -31,6 +31,11 @@ type ConnConfig struct {
 	// Local is the address that Dial connects from; the zero Addr: the system chooses.
 	Local netip.Addr
 
+	// Bound, if not nil, is an ID of PSTCP that Dial or Listen uses in place of a new one: bound,
+	// for Listen in place of its address, or with options that have no place here. It is theirs
+	// from then on, and closed if they fail. Of several addresses Dial tries the first alone.
+	Bound *ID
+
 	// Setup, if not nil, says in which protection domain and from what a connection's queue pair is
 	// made; of the connection it may use Device, PrivateData and AtClose. They are the
 	// application's: what is the connection's alone it closes by Conn.AtClose, and completions are

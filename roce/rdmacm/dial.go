@@ -24,7 +24,10 @@ func Dial(ctx context.Context, address string, cfg *ConnConfig) (*Conn, error) {
 	}
 	addrs, err := lookup(ctx, address)
 	if err != nil {
-		return nil, fail("Dial "+address, err)
+		return nil, fail("Dial "+address, errors.Join(err, cfg.giveUp()))
+	}
+	if cfg.Bound != nil {
+		addrs = addrs[:1]
 	}
 	var errs []error
 	for i, addr := range addrs {
@@ -37,7 +40,15 @@ func Dial(ctx context.Context, address string, cfg *ConnConfig) (*Conn, error) {
 			break
 		}
 	}
-	return nil, fail("Dial "+address, errors.Join(errs...))
+	return nil, fail("Dial "+address, errors.Join(append(errs, cfg.giveUp())...))
+}
+
+// giveUp closes the ID that nothing has become of.
+func (cfg *ConnConfig) giveUp() error {
+	if cfg.Bound == nil {
+		return nil
+	}
+	return cfg.Bound.Close()
 }
 
 // dialInTurn connects to one address, in its part of the time if others are to be tried after it.
@@ -90,10 +101,9 @@ func dial(ctx context.Context, addr netip.AddrPort, cfg *ConnConfig) (c *Conn, e
 		return nil, err
 	}
 	c.ch.sink = c.happens
-	if c.id, err = c.ch.CreateID(PSTCP); err != nil {
+	if c.id, err = c.ch.takeID(cfg.Bound); err != nil {
 		return nil, errors.Join(err, c.ch.Close())
 	}
-	c.id.parts = true
 	if err = c.connect(ctx, addr, cfg); err != nil {
 		return nil, errors.Join(err, c.abandon())
 	}
@@ -135,6 +145,24 @@ func (c *Conn) connect(ctx context.Context, addr netip.AddrPort, cfg *ConnConfig
 		c.private = e.Param.PrivateData
 	}
 	return err
+}
+
+// takeID makes the ID of a Dial or Listen, or takes the one that the application has made.
+func (ch *EventChannel) takeID(bound *ID) (id *ID, err error) {
+	if id = bound; id == nil {
+		id, err = ch.CreateID(PSTCP)
+	} else if id.space != PSTCP {
+		err = fmt.Errorf("%w: ConnConfig.Bound is of %v, want RDMA_PS_TCP", ErrInvalid, id.space)
+	} else {
+		err = id.Migrate(ch)
+	}
+	if err != nil {
+		return nil, err
+	}
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	id.parts = true
+	return id, nil
 }
 
 // configure sets the ID's options.

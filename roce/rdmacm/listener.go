@@ -13,9 +13,11 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/goroce/goroce/internal/fair"
+	"github.com/goroce/goroce/roce"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -59,7 +61,7 @@ type Listener struct {
 	ctx   context.Context // ends with the listener
 	end   context.CancelFunc
 	tasks sync.WaitGroup
-	ready chan *arrival // established
+	ready *roce.EventSource[*arrival] // established; nil: the device is gone
 
 	closed sync.Once
 
@@ -102,32 +104,35 @@ func Listen(ctx context.Context, address string, cfg *ListenConfig) (*Listener, 
 	if l.cfg.Backlog <= 0 {
 		l.cfg.Backlog = defaultBacklog
 	}
-	addrs, err := lookup(ctx, address)
-	if err != nil {
-		return nil, fail("Listen "+address, err)
-	}
-	if err := l.open(addrs[0]); err != nil {
-		return nil, fail("Listen "+address, err)
+	if err := l.open(ctx, address); err != nil {
+		return nil, fail("Listen "+address, errors.Join(err, l.cfg.giveUp()))
 	}
 	return l, nil
 }
 
-func (l *Listener) open(addr netip.AddrPort) (err error) {
+func (l *Listener) open(ctx context.Context, address string) (err error) {
+	addr := []netip.AddrPort{{}}
+	if l.cfg.Bound == nil {
+		if addr, err = lookup(ctx, address); err != nil {
+			return err
+		}
+	}
 	if l.ch, err = NewEventChannel(&l.cfg.Config); err != nil {
 		return err
 	}
 	l.ch.sink, l.ch.born = l.happens, nil
-	l.ready = make(chan *arrival, l.cfg.Backlog)
+	l.ready = roce.NewEventSource[*arrival]()
 	l.ctx, l.end = context.WithCancel(context.Background())
 	l.lost, l.lose = context.WithCancelCause(l.ctx)
-	if l.id, err = l.ch.CreateID(PSTCP); err != nil {
+	if l.id, err = l.ch.takeID(l.cfg.Bound); err != nil {
 		return err
 	}
-	l.id.parts = true
-	if err = l.id.configure(&l.cfg.ConnConfig); err == nil {
-		if err = l.id.BindAddr(addr); err == nil {
-			err = l.id.Listen(max(l.cfg.Backlog, minRequests))
-		}
+	err = l.id.configure(&l.cfg.ConnConfig)
+	if err == nil && l.cfg.Bound == nil {
+		err = l.id.BindAddr(addr[0])
+	}
+	if err == nil {
+		err = l.id.Listen(max(l.cfg.Backlog, minRequests))
 	}
 	if err != nil {
 		l.end()
@@ -160,6 +165,7 @@ func (l *Listener) happens(e *Event) {
 		}
 	case e.Type == EventDeviceRemoval:
 		l.lose(e.Err)
+		l.ready.Put(nil)
 	}
 }
 
@@ -203,7 +209,7 @@ func (l *Listener) make(a *arrival) {
 			l.left(a)
 			return
 		}
-		l.ready <- a
+		l.ready.Put(a)
 	})
 }
 
@@ -315,19 +321,39 @@ func (l *Listener) accept(a *arrival) error {
 // ErrClosed, or matches ErrUnreachable if the device that it listens on is gone, of several the
 // last one.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
-	select {
-	case a := <-l.ready:
-		l.left(a)
-		return a.Conn, nil
-	case <-ctx.Done():
-		return nil, fail("Accept", ctx.Err())
-	case <-l.lost.Done():
-		if l.ctx.Err() == nil {
-			return nil, fail("Accept", context.Cause(l.lost))
+	for {
+		if c, err := l.TryAccept(); err != syscall.EAGAIN {
+			return c, err
 		}
-		return nil, fail("Accept", fmt.Errorf("listener: %w", ErrClosed))
+		select {
+		case <-l.ready.Queue().Ready():
+		case <-ctx.Done():
+			return nil, fail("Accept", ctx.Err())
+		case <-l.ctx.Done():
+		}
 	}
 }
+
+// TryAccept is an Accept that does not wait: the error is syscall.EAGAIN if there is no connection.
+func (l *Listener) TryAccept() (*Conn, error) {
+	if l.ctx.Err() != nil {
+		return nil, fail("Accept", fmt.Errorf("listener: %w", ErrClosed))
+	}
+	a, ok := l.ready.Queue().TryGet()
+	switch {
+	case !ok:
+		return nil, syscall.EAGAIN
+	case a == nil:
+		l.ready.Put(nil) // for the others
+		return nil, fail("Accept", context.Cause(l.lost))
+	}
+	l.left(a)
+	return a.Conn, nil
+}
+
+// FD is a file descriptor that is readable while TryAccept would not say EAGAIN, as
+// roce.EventQueue.FD is while there are events. Its errors are that one's.
+func (l *Listener) FD() (int, error) { return l.ready.Queue().FD() }
 
 // Close ends the listener. Connections that Accept has returned live on; others, and requests, are
 // refused or ended. A second Close does nothing but wait for the first, so that the device can be
@@ -353,12 +379,11 @@ func (l *Listener) close() error {
 		a.id.Close()
 	}
 	l.tasks.Wait()
-	for {
-		select {
-		case a := <-l.ready:
+	for a, ok := l.ready.Queue().TryGet(); ok; a, ok = l.ready.Queue().TryGet() {
+		if a != nil {
 			a.abandon()
-		default:
-			return fail("Close", err)
 		}
 	}
+	l.ready.Close()
+	return fail("Close", err)
 }
