@@ -102,7 +102,7 @@ var besieges = []func(p *besieger){
 	func(p *besieger) {
 		if p.seldom() && p.seldom() { // as ended does
 			p.a.mu.Lock()
-			p.a.gone = true
+			p.a.life.on(goesBelow)
 			p.a.wakeAll()
 			p.a.mu.Unlock()
 		}
@@ -164,7 +164,7 @@ func TestBesieged(t *testing.T) {
 			calls.Go(func() {
 				for {
 					deed := func(c *Conn, b *Buffer, r *rand.Rand) error {
-						_, err := c.WriteAt(b, r.IntN(10000), r.IntN(10000), uint64(r.IntN(4096)))
+						_, err := c.WriteBufferAt(b, r.IntN(10000), r.IntN(10000), uint64(r.IntN(4096)))
 						return err
 					}
 					if i := r.IntN(len(deeds) + 1); i > 0 {
@@ -183,6 +183,6 @@ func TestBesieged(t *testing.T) {
 		calls.Wait()
 		over.Store(true)
 		all.Wait()
-		require.True(t, a.freed, "seed %d", seed)
+		require.True(t, a.life == freed, "seed %d", seed)
 	}
 }

@@ -23,8 +23,24 @@ type Buffer struct {
 
 // Alloc makes n bytes of registered memory, 1 to 2^32-1. It is the connection's, and goes with it.
 func (c *Conn) Alloc(n int) (*Buffer, error) {
+	if err := canRegister("Alloc", n); err != nil {
+		return nil, err
+	}
+	return c.Register(make([]byte, n))
+}
+
+func canRegister(call string, n int) error {
 	if n < 1 || int64(n) > 1<<32-1 {
-		return nil, fmt.Errorf("rsocket: Alloc(%d): %w: want 1 to 2^32-1 bytes", n, roce.ErrInvalid)
+		return fmt.Errorf("rsocket: %s: %w: %d bytes, want 1 to 2^32-1", call, roce.ErrInvalid, n)
+	}
+	return nil
+}
+
+// Register is Alloc with memory of the application's own (riomap), which may be in use in other
+// ways too.
+func (c *Conn) Register(memory []byte) (*Buffer, error) {
+	if err := canRegister("Register", len(memory)); err != nil {
+		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -32,7 +48,7 @@ func (c *Conn) Alloc(n int) (*Buffer, error) {
 		return nil, c.opError("alloc", err)
 	}
 	defer c.leave()
-	b := &Buffer{conn: c, memory: make([]byte, n)}
+	b := &Buffer{conn: c, memory: memory}
 	var err error
 	if b.mr, err = c.pd.RegMR(b.memory, roce.LocalWrite|roce.RemoteWrite); err != nil {
 		return nil, c.opError("alloc", err)
@@ -86,10 +102,9 @@ func (c *Conn) WriteBuffer(b *Buffer, off, n int) (int, error) {
 
 func (c *Conn) sendable() bool { return c.end.CanSend(0) || !c.end.State().MayWrite() }
 
-// WriteAt writes n bytes of b from off on to memory that the other end's application has exposed
-// under offset at (riowrite). That application learns nothing of it; what is written to the stream
-// later arrives later. It returns as WriteBuffer does. roce.ErrInvalid: there is no such memory.
-func (c *Conn) WriteAt(b *Buffer, off, n int, at uint64) (int, error) {
+// WriteBufferAt is a WriteAt of n bytes of b from off on, without copying them. It returns as
+// WriteBuffer does.
+func (c *Conn) WriteBufferAt(b *Buffer, off, n int, at uint64) (int, error) {
 	ready := func(c *Conn) bool { return c.end.CanWriteAt() || !c.end.State().MayWrite() }
 	return c.sendOwn("write", b, off, n, ready, func(left int) int {
 		return c.end.WriteAt(at+uint64(n-left), left, &c.req)
@@ -108,6 +123,8 @@ func (c *Conn) sendOwn(op string, b *Buffer, off, n int, ready func(*Conn) bool,
 		return 0, c.opError(op, err)
 	}
 	defer c.leave()
+	c.wait.writer = true
+	defer func() { c.wait.writer = false }()
 	c.lookForEnd()
 	if err = b.checked(c, off, n); err == nil {
 		b.used++
@@ -120,7 +137,7 @@ func (c *Conn) sendOwn(op string, b *Buffer, off, n int, ready func(*Conn) bool,
 		}
 		k := next(n - done)
 		if k == 0 {
-			err = fmt.Errorf("%w: the other end has not exposed such memory", roce.ErrInvalid)
+			err = errNotExposed
 			break
 		}
 		c.post(b.mr, off+done)
@@ -144,8 +161,8 @@ func (c *Conn) sendOwn(op string, b *Buffer, off, n int, ready func(*Conn) bool,
 }
 
 // Expose lets the other end write into b, under offsets from offset on (riomap). It may be done as
-// often as the other end's Config.Maps says. Its application has to be told by other means, such as
-// the stream, which comes later.
+// often as the other end's Config.Maps says, until the end of b (riounmap). Its application has to
+// be told by other means, such as the stream, which comes later. PollUntil watches the memory.
 func (c *Conn) Expose(b *Buffer, offset uint64) error {
 	c.writes.Lock()
 	defer c.writes.Unlock()
@@ -155,6 +172,8 @@ func (c *Conn) Expose(b *Buffer, offset uint64) error {
 		return c.opError("expose", err)
 	}
 	defer c.leave()
+	c.wait.writer = true
+	defer func() { c.wait.writer = false }()
 	err := b.checked(c, 0, 0)
 	if err == nil && c.end.MapsLeft() == 0 {
 		err = fmt.Errorf("%w: the other end takes no more exposed memory", roce.ErrLimit)
@@ -167,4 +186,11 @@ func (c *Conn) Expose(b *Buffer, offset uint64) error {
 		c.post(nil, 0)
 	}
 	return c.opError("expose", err)
+}
+
+// PollUntil waits for memory that was exposed to change: until done says so, which is asked very
+// often and has to load what it looks at atomically, as roce.CQ.PollUntil has it. The error is
+// ctx's, or net.ErrClosed. Other calls may be made meanwhile.
+func (c *Conn) PollUntil(ctx context.Context, done func() bool) error {
+	return c.opError("poll", known(c.cq.PollUntil(ctx, done)))
 }

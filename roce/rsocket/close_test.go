@@ -50,7 +50,7 @@ func TestCloseInWriter(t *testing.T) {
 	require.ErrorIs(t, err, net.ErrClosed)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	require.True(t, c.freed)
+	require.Equal(t, freed, c.life)
 }
 
 // closer is a Writer that closes a connection.

@@ -46,17 +46,17 @@ type Conn struct {
 	alive  keepAlive
 	allocs map[*Buffer]struct{}
 
-	// its life: open, then closed, and freed when the last call that is inside has left
+	life   life
 	users  int       // calls that are inside
-	closed bool      // by Close
 	by     time.Time // of Close: when all must be over; before it the zero time
-	freed  bool      // all is given back, with failed
-	failed error
-	leaves sync.Cond // for Close: freed has changed
+	failed error     // of giving back
+	leaves sync.Cond // for Close: it is freed
 
-	// what has happened beside, each at any point of it
-	peeked bool // the application may look at the receive buffer (PeekShared)
-	gone   bool // the connection below is over
+	signs *signs // of FD; nil: nobody has asked
+	more  bool   // bytes have come since it was shown
+
+	// what the application knows
+	peeked bool // it may look at the receive buffer (PeekShared)
 	told   bool // a call has returned why the end failed
 }
 
@@ -148,7 +148,7 @@ func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
 // enter begins a call; the caller has mu. It fails if the connection was closed.
 func (c *Conn) enter() error {
-	if c.closed {
+	if c.life.closed() {
 		return net.ErrClosed
 	}
 	c.users++
@@ -169,13 +169,19 @@ func (c *Conn) leave() error {
 
 // left is leave of a call that leaves nothing to do.
 func (c *Conn) left() error {
-	if c.users--; c.users > 0 || !c.closed {
+	c.show()
+	if c.users--; c.users > 0 || !c.life.closed() {
 		return nil
 	}
 	c.mu.Unlock()
 	err := c.release()
 	c.mu.Lock()
-	c.freed, c.failed = true, err
+	if c.signs != nil {
+		c.signs.close()
+		c.signs = nil
+	}
+	c.failed = err
+	c.life.on(empties)
 	c.leaves.Broadcast()
 	return err
 }
@@ -193,7 +199,7 @@ func (c *Conn) Close() error {
 	if err := c.enter(); err != nil {
 		return c.opError("close", err)
 	}
-	c.closed = true
+	c.life.on(closes)
 	c.alive.set(c, 0)
 	told := c.told
 	c.end.EndBoth()
@@ -208,6 +214,25 @@ func (c *Conn) Close() error {
 		c.finish(told)
 	}()
 	return nil
+}
+
+// SetLinger sets Config.Linger. If Close has begun it is too late.
+func (c *Conn) SetLinger(d time.Duration) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := c.enter()
+	if err == nil {
+		c.cfg.Linger = d
+		err = c.left()
+	}
+	return c.opError("set", err)
+}
+
+// Config is what the connection is like, with what was set since it was made.
+func (c *Conn) Config() Config {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cfg
 }
 
 // lingers is until when what ends now may take.
@@ -243,7 +268,7 @@ func (c *Conn) finish(told bool) error {
 		c.wakeAll()
 	}
 	c.leave()
-	for !c.freed { // whoever leaves last gives back
+	for c.life != freed { // whoever leaves last gives back
 		c.leaves.Wait()
 	}
 	if err == nil {

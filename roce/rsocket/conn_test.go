@@ -7,7 +7,10 @@ import (
 	"math/rand/v2"
 	"net"
 	"runtime"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/nettest"
@@ -212,7 +215,7 @@ func TestExposed(t *testing.T) {
 	source, err := b.Alloc(100)
 	require.NoError(t, err)
 	copy(source.Bytes(), "written directly")
-	_, err = b.WriteAt(source, 0, 16, 5100)
+	_, err = b.WriteBufferAt(source, 0, 16, 5100)
 	require.NoError(t, err)
 	_, err = b.Write([]byte("!"))
 	require.NoError(t, err)
@@ -220,8 +223,86 @@ func TestExposed(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "written directly", string(target.Bytes()[100:116]))
 
-	_, err = b.WriteAt(source, 0, 16, 4999)
+	_, err = b.WriteBufferAt(source, 0, 16, 4999)
 	require.ErrorContains(t, err, "not exposed")
+	_, err = b.WriteAt([]byte("x"), 4999)
+	require.ErrorIs(t, err, roce.ErrInvalid)
+	n, err := b.WriteAt(make([]byte, 16), 5990)
+	require.ErrorIs(t, err, roce.ErrInvalid)
+	require.Equal(t, 10, n, "as many as there is memory for")
+	n, err = b.TryWriteAt([]byte("tried it"), 5000)
+	require.NoError(t, err)
+	require.Equal(t, 8, n)
+	require.NoError(t, a.PollUntil(t.Context(), func() bool {
+		return atomic.LoadUint64((*uint64)(unsafe.Pointer(&target.Bytes()[0]))) != 0
+	}))
+	_, err = b.Write([]byte("!"))
+	require.NoError(t, err)
+	_, err = a.Read(make([]byte, 1))
+	require.NoError(t, err)
+	require.Equal(t, "tried it", string(target.Bytes()[:8]))
 	require.NoError(t, a.Expose(target, 0))
 	require.ErrorIs(t, a.Expose(target, 0), roce.ErrLimit)
+}
+
+// TestDirect: what is written directly, from memory that is the caller's again at once, is there
+// whole and in order when what was written to the stream behind it is, whatever is exposed in how
+// many pieces, and however little room for it the sender has.
+func TestDirect(t *testing.T) {
+	overWires(t, func(t *testing.T, wire string) {
+		a, b := connected(t, wire, &Config{Maps: 2, SendBuffer: 4096, Depth: 16})
+		const half = 100_000
+		memory := make([]byte, 2*half) // of the application's own
+		for i := range 2 {
+			piece, err := a.Register(memory[i*half:][:half])
+			require.NoError(t, err)
+			require.NoError(t, a.Expose(piece, uint64(i*half)-half)) // of 64 bits: the last, and 0
+		}
+		_, err := a.Write([]byte("!"))
+		require.NoError(t, err)
+		_, err = b.Read(make([]byte, 1))
+		require.NoError(t, err)
+		rng := rand.New(rand.NewPCG(1, 1))
+		want := make([]byte, 2*half)
+		for round := range 20 {
+			at, n := rng.IntN(half), rng.IntN(half)
+			for i := range n {
+				want[at+i] = byte(rng.Uint32())
+			}
+			for done := 0; done < n; { // in turn all of it, and pieces that do not wait
+				var k int
+				if round%2 == 0 {
+					k, err = b.WriteAt(want[at:][done:n], int64(at+done-half))
+				} else if k, err = b.TryWriteAt(want[at:][done:n], int64(at+done-half)); err == syscall.EAGAIN {
+					err = nil
+				}
+				require.NoError(t, err)
+				done += k
+			}
+			_, err = b.Write([]byte("!"))
+			require.NoError(t, err)
+			_, err = a.Read(make([]byte, 1))
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(want, memory), "round %d", round)
+		}
+	})
+}
+
+// TestUnmapped: memory that is not registered any more is not written: the connection fails.
+func TestUnmapped(t *testing.T) {
+	a, b := connected(t, "pipe", &Config{Maps: 1})
+	memory := make([]byte, 8)
+	piece, err := a.Register(memory)
+	require.NoError(t, err)
+	require.NoError(t, a.Expose(piece, 0))
+	_, err = a.Write([]byte("!"))
+	require.NoError(t, err)
+	_, err = b.Read(make([]byte, 1))
+	require.NoError(t, err)
+	require.NoError(t, piece.Close())
+	_, err = b.WriteAt([]byte("late"), 0)
+	require.NoError(t, err, "it is on its way")
+	_, err = b.Read(make([]byte, 1))
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+	require.Zero(t, memory[0])
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"syscall"
 	"time"
 
 	"github.com/goroce/goroce/roce"
@@ -48,12 +49,16 @@ func (d *Dialer) Dial(ctx context.Context, address string) (*Conn, error) {
 		return nil, err
 	}
 	m := &maker{cfg: cfg}
-	below, err := rdmacm.Dial(ctx, address, m.connConfig(&d.Options))
-	if err != nil {
-		return nil, opError("dial", nil, text(address), err)
-	}
-	c, err := m.finish(ctx, below)
+	c, err := m.dial(ctx, address, m.connConfig(&d.Options))
 	return c, opError("dial", nil, text(address), err)
+}
+
+func (m *maker) dial(ctx context.Context, address string, cfg *rdmacm.ConnConfig) (*Conn, error) {
+	below, err := rdmacm.Dial(ctx, address, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return m.finish(ctx, below)
 }
 
 // DialContext is Dial in the form that http.Transport.DialContext has. network is not looked at.
@@ -108,16 +113,44 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
+// TryAccept is an Accept that does not wait: the error is syscall.EAGAIN if there is no connection.
+func (l *Listener) TryAccept() (*Conn, error) {
+	gone, end := context.WithCancel(context.Background())
+	end()
+	return l.take(gone, l.below.TryAccept)
+}
+
+// FD is a file descriptor for poll, select and epoll, which is readable while TryAccept would not
+// say EAGAIN, with an edge for each connection. Only ask whether it is readable. It is made by the
+// first call, and closed by Close. ErrNotSupported where the system is not Linux.
+func (l *Listener) FD() (int, error) {
+	fd, err := l.below.FD()
+	return fd, opError("poll", nil, l.Addr(), known(err))
+}
+
 // AcceptContext is Accept until ctx ends. Whoever is no rsocket is sent away. The error is a
 // *net.OpError of ctx's, of net.ErrClosed, or of what rdmacm.Listener.Accept says.
 func (l *Listener) AcceptContext(ctx context.Context) (*Conn, error) {
+	return l.take(ctx, func() (*rdmacm.Conn, error) { return l.below.Accept(ctx) })
+}
+
+// known is an error in package net's words.
+func known(err error) error {
+	if errors.Is(err, rdmacm.ErrClosed) {
+		return net.ErrClosed
+	}
+	return err
+}
+
+// take takes the next connection that is an rsocket's. ctx bounds what is left to say to others.
+func (l *Listener) take(ctx context.Context, next func() (*rdmacm.Conn, error)) (*Conn, error) {
 	for {
-		below, err := l.below.Accept(ctx)
-		if errors.Is(err, rdmacm.ErrClosed) {
-			err = net.ErrClosed
-		}
-		if err != nil {
-			return nil, opError("accept", nil, l.Addr(), err)
+		below, err := next()
+		switch {
+		case err == syscall.EAGAIN:
+			return nil, err
+		case err != nil:
+			return nil, opError("accept", nil, l.Addr(), known(err))
 		}
 		if c, err := l.m.finish(ctx, below); err == nil {
 			return c, nil
@@ -183,7 +216,7 @@ func ended(below *rdmacm.Conn) {
 	c := below.Context.(*Conn)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.gone = true
+	c.life.on(goesBelow)
 	c.wakeAll()
 }
 

@@ -19,6 +19,11 @@
 // reads or writes has no goroutine, and costs no processor time; Config.Polling says how a leader
 // waits.
 //
+// A program with an event loop of its own asks for a descriptor ([Conn.FD], [Listener.FD],
+// [Socket.FD]), which says what a TCP socket's would, and calls what does not wait: TryRead,
+// TryPeek, TryWrite, TryAccept, and Connect of a [Socket]. Then a goroutine leads. docs/rsocket.md,
+// section 10, has the call here for each of rsocket(7).
+//
 // As with all that polls now and then (roce.CQ.Poll), what a call has sent may wait for the next
 // call, for up to a millisecond, if those before it have come one right after the other.
 //
@@ -32,7 +37,7 @@
 //     Config.Linger says otherwise; and the end of a process that was killed is noticed by signs of
 //     life, every Config.KeepAlive, and the some 10 s in which they are repeated.
 //   - Addresses are of type *Addr, which has the fields and methods of *net.TCPAddr. There is no
-//     SyscallConn.
+//     SyscallConn: a descriptor says when, and has no bytes.
 //   - Two processes on one machine need an address each, such as 127.0.0.1 and 127.0.0.2.
 //   - A connection has half a megabyte of registered memory: Config.SendBuffer and ReceiveBuffer.
 //   - net.Buffers are written together by Conn.WriteBuffers; their own WriteTo writes one by one.
@@ -42,6 +47,6 @@
 // Write copies to registered memory and returns; Read, and io.Copy by way of [Conn.WriteTo], copy
 // from it, so that what they give is the application's alone. [Conn.Alloc] gives registered memory
 // to write from without a copy, [Conn.PeekShared] shows what has come where it is, and where the
-// other end can still change it, and [Conn.Expose] with [Conn.WriteAt] write into memory of the
-// other application directly (riomap and riowrite of librdmacm).
+// other end can still change it, and [Conn.Expose] lets the other end's [Conn.WriteAt] write into
+// memory of the application directly (riomap and riowrite of librdmacm).
 package rsocket

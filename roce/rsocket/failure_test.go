@@ -106,7 +106,7 @@ func TestKeepAliveByDefault(t *testing.T) {
 	for said, is := range map[time.Duration]time.Duration{0: 15 * time.Second, -1: 0, time.Minute: time.Minute} {
 		a, _ := connected(t, "pipe", &Config{KeepAlive: said})
 		a.mu.Lock()
-		require.Equal(t, is, max(a.alive.period, 0))
+		require.Equal(t, is, max(a.cfg.KeepAlive, 0))
 		require.Equal(t, is > 0, a.alive.timer != nil)
 		a.mu.Unlock()
 	}

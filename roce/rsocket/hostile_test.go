@@ -64,7 +64,7 @@ func TestBothEndedWriting(t *testing.T) {
 			t.Fatal("closed before the other end has what was written: ", err)
 		default:
 			a.mu.Lock()
-			done = a.closed && a.wait.leading
+			done = a.life.closed() && a.wait.leading
 			a.mu.Unlock()
 		}
 	}
@@ -220,7 +220,7 @@ func TestWriteAfterHangUp(t *testing.T) {
 	require.NoError(t, c1.Close())
 	for gone := false; !gone; runtime.Gosched() {
 		c2.mu.Lock()
-		gone = c2.gone
+		gone = c2.life.gone()
 		c2.mu.Unlock()
 	}
 	_, err = c2.Write([]byte("x"))

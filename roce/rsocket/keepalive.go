@@ -7,8 +7,7 @@ import "time"
 
 // keepAlive is a timer that begins anew each time.
 type keepAlive struct {
-	timer  *time.Timer
-	period time.Duration
+	timer *time.Timer
 }
 
 // SetKeepAlive sets how often the other end's device is asked for a sign of life; 0 or less is
@@ -27,7 +26,8 @@ func (k *keepAlive) set(c *Conn, period time.Duration) {
 	if k.timer != nil {
 		k.timer.Stop()
 	}
-	if k.timer, k.period = nil, period; period > 0 {
+	c.cfg.KeepAlive = period
+	if k.timer = nil; period > 0 {
 		k.timer = time.AfterFunc(period, c.askForLife)
 	}
 }
@@ -36,7 +36,7 @@ func (k *keepAlive) set(c *Conn, period time.Duration) {
 func (c *Conn) askForLife() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || c.over() || c.alive.timer == nil {
+	if c.life.closed() || c.over() || c.alive.timer == nil {
 		return
 	}
 	c.users++
@@ -45,7 +45,7 @@ func (c *Conn) askForLife() {
 	}
 	c.flush()
 	c.users--
-	c.alive.timer.Reset(c.alive.period)
+	c.alive.timer.Reset(c.cfg.KeepAlive)
 }
 
 // collect handles what has completed, without waiting, so that completions of signs of life do not

@@ -94,15 +94,15 @@ func exposes(t *testing.T, a, peer *Conn) {
 // the connection with it, as nothing else makes the device stop.
 func TestBufferDeadline(t *testing.T) {
 	for name, write := range map[string]func(a *Conn, buf *Buffer) (int, error){
-		"WriteBuffer": func(a *Conn, buf *Buffer) (int, error) { return a.WriteBuffer(buf, 0, 10) },
-		"WriteAt":     func(a *Conn, buf *Buffer) (int, error) { return a.WriteAt(buf, 0, 10, 0) },
+		"WriteBuffer":   func(a *Conn, buf *Buffer) (int, error) { return a.WriteBuffer(buf, 0, 10) },
+		"WriteBufferAt": func(a *Conn, buf *Buffer) (int, error) { return a.WriteBufferAt(buf, 0, 10, 0) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			// b has posted no receives
 			a, b := mute(t, &Config{Linger: 10 * time.Millisecond, Maps: 2})
 			buf, err := a.Alloc(10)
 			require.NoError(t, err)
-			if name == "WriteAt" { // which b has memory for, but what waits before it is a message
+			if name == "WriteBufferAt" { // b has memory for it, but not for what is before it
 				exposes(t, a, b)
 				_, err := a.Write([]byte("x"))
 				require.NoError(t, err)
@@ -179,7 +179,7 @@ func TestLookBeside(t *testing.T) {
 	a.wait.leading = false
 	a.wait.turns++
 	a.tellBeside()
-	a.lead(reading)
+	a.lead(reading, false)
 	a.mu.Unlock()
 	require.True(t, <-arrived)
 }
@@ -229,7 +229,7 @@ func TestLateWriter(t *testing.T) {
 	put(t, a, b, "more", true)
 	require.NoError(t, a.SetWriteDeadline(time.Unix(1, 0)))
 	a.mu.Lock()
-	a.gone = true
+	a.life.on(goesBelow)
 	a.mu.Unlock()
 	_, err := a.Write([]byte("x"))
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
@@ -276,7 +276,7 @@ func TestCloseSaysWhatArrived(t *testing.T) {
 		go func() { closed <- a.Close() }()
 		for waits := false; !waits; runtime.Gosched() {
 			a.mu.Lock()
-			waits = a.closed && a.wait.leading
+			waits = a.life.closed() && a.wait.leading
 			a.mu.Unlock()
 		}
 		if closes {
@@ -286,7 +286,7 @@ func TestCloseSaysWhatArrived(t *testing.T) {
 			continue
 		}
 		a.mu.Lock() // as ended does, when the peer's DREQ has come
-		a.gone = true
+		a.life.on(goesBelow)
 		a.wakeAll()
 		a.mu.Unlock()
 		require.ErrorIs(t, <-closed, syscall.ECONNRESET)

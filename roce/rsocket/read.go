@@ -25,16 +25,22 @@ func (c *Conn) Read(p []byte) (n int, err error) {
 		return 0, c.opError("read", err)
 	}
 	if err = c.toRead(len(p)); err == nil {
-		for n < len(p) && c.end.Readable() > 0 {
-			from, k := c.end.Pending()
-			k = copy(p[n:], c.receive[from:][:k])
-			c.end.Consume(k)
-			n += k
-		}
-		c.flush()
+		n = c.copyOut(p, true)
 	}
 	c.leave()
 	return n, c.readError(err)
+}
+
+// copyOut copies what there is to read, up to len(p) bytes, and has it be read or not.
+func (c *Conn) copyOut(p []byte, consume bool) int {
+	from, k := c.end.Pending()
+	n := copy(p, c.receive[from:][:k])
+	n += copy(p[n:], c.receive[:c.end.Readable()-k]) // past the end of the ring
+	if consume {
+		c.end.Consume(n)
+		c.flush()
+	}
+	return n
 }
 
 // toRead waits until something can be read; an end or a deadline is an error. The caller has mu.

@@ -5,6 +5,7 @@ package rsocket
 // here it only runs.
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -149,6 +150,33 @@ func (w *stepWorld) writes(name string, c *Conn, n int) {
 	})
 }
 
+// lastPlay is the descriptor of the last play with one.
+var lastPlay *signs
+
+// loops adds a goroutine that has an event loop: it acts only when the descriptor says that it may.
+func (w *stepWorld) loops(name string, c *Conn, until Readiness, act func() bool) {
+	if lastPlay != nil {
+		lastPlay.close() // its world was left as it was
+	}
+	_, err := c.FD()
+	require.NoError(w.t, err)
+	lastPlay = c.signs
+	w.Task(name, func() {
+		for sleeps := 0; ; sleeps++ {
+			c.mu.Lock()
+			shown := c.signs.shown
+			c.mu.Unlock()
+			if shown&until != 0 && act() {
+				return
+			}
+			if sleeps == 100 {
+				step.Fail("%s: the descriptor says 0x%x for two seconds, want 0x%x", name, shown, until)
+			}
+			steptime.Sleep(late)
+		}
+	})
+}
+
 // late is so late that who waits has looked for long enough, and sleeps.
 const late = 20 * time.Millisecond
 
@@ -213,6 +241,81 @@ var stepStories = []struct {
 				step.Fail("Close: %v", err)
 			}
 		})
+	}},
+	{"one has a loop, the peer writes and ends writing", 3, 300, func(w *stepWorld) {
+		w.loops("loop", w.a, Readable, func() bool {
+			_, err := w.a.TryRead(make([]byte, 1))
+			return err == io.EOF
+		})
+		w.Task("peer", func() {
+			w.b.Write(make([]byte, 2))
+			w.b.CloseWrite()
+		})
+	}},
+	{"one has a loop for room, one writes more than there is room for, the peer reads", 2, 300, func(w *stepWorld) {
+		w.writes("writes", w.a, 6000)
+		w.loops("loop", w.a, Writable, func() bool {
+			_, err := w.a.TryWrite(make([]byte, 1))
+			return err == nil
+		})
+		w.reads("peer", w.b, 6001, nil)
+	}},
+	{"one reads, one writes more than there is room for, one tries, the peer reads", 2, 300, func(w *stepWorld) {
+		w.reads("reads", w.a, 1, nil) // and leads
+		w.writes("writes", w.a, 6000)
+		w.Task("tries", func() {
+			for _, err := w.a.TryWrite([]byte{1}); err != nil; _, err = w.a.TryWrite([]byte{1}) {
+				steptime.Sleep(10 * time.Microsecond)
+			}
+		})
+		w.Task("peer", func() {
+			var got []byte
+			for p := make([]byte, 4096); len(got) < 6001; {
+				n, err := w.b.Read(p)
+				if got = append(got, p[:n]...); err != nil {
+					step.Fail("peer: %v", err)
+				}
+			}
+			if at := bytes.IndexByte(got, 1); at != 0 && at != 6000 {
+				step.Fail("peer: what was tried is at %d, in the midst of another Write", at)
+			}
+			w.b.Write(make([]byte, 1))
+		})
+	}},
+	{"one has a loop, one sets a deadline that has passed", 3, 300, func(w *stepWorld) {
+		w.loops("loop", w.a, Readable, func() bool {
+			_, err := w.a.TryRead(make([]byte, 1))
+			return errors.Is(err, os.ErrDeadlineExceeded)
+		})
+		w.Task("sets", func() { w.a.SetReadDeadline(steptime.Now().Add(time.Millisecond)) })
+	}},
+	{"one has a loop, one reads, the peer writes", 3, 300, func(w *stepWorld) {
+		w.loops("loop", w.a, Readable, func() bool {
+			_, err := w.a.TryRead(make([]byte, 1))
+			return err == nil
+		})
+		w.reads("reads", w.a, 1, nil)
+		w.Task("peer", func() {
+			w.b.Write(make([]byte, 1))
+			steptime.Sleep(3 * late) // whoever took that one has gone
+			w.b.Write(make([]byte, 1))
+		})
+	}},
+	{"one has a loop, the connection below ends", 3, 300, func(w *stepWorld) {
+		w.loops("loop", w.a, HungUp, func() bool { return true })
+		w.Task("below", func() {
+			w.a.mu.Lock()
+			defer w.a.mu.Unlock()
+			w.a.life.on(goesBelow)
+			w.a.wakeAll()
+		})
+	}},
+	{"one has a loop, the peer closes", 3, 300, func(w *stepWorld) {
+		w.loops("loop", w.a, HungUp, func() bool {
+			_, err := w.a.TryRead(make([]byte, 1))
+			return err == io.EOF
+		})
+		w.Task("peer", func() { w.b.Close() })
 	}},
 	{"one reads, one writes, the peer closes", 3, 300, func(w *stepWorld) {
 		w.reads("reads", w.a, 0, io.EOF)

@@ -30,6 +30,7 @@ const (
 	owning          // for the completion of what was sent from the application's memory
 	settling        // for the completion that lets what is owed be sent
 	forgetting      // for all that comes after CloseRead
+	watching        // for all that comes, for FD
 	sides
 
 	calls = owning + 1 // the sides before are those of calls, the others of goroutines of ours
@@ -51,6 +52,7 @@ type waiting struct {
 	up  atomic.Bool
 
 	want    int  // bytes that the writer has to write
+	writer  bool // a call that waits for room, between two pieces of what it writes
 	settles bool // settle has a goroutine
 	forgets bool // and so has CloseRead
 }
@@ -74,7 +76,7 @@ func (c *Conn) await(s side, ready func(*Conn) bool) error {
 			return nil
 		}
 		if !c.wait.leading {
-			c.lead(s)
+			c.lead(s, false)
 			continue
 		}
 		c.follow(s)
@@ -97,7 +99,7 @@ func (c *Conn) follow(s side) {
 // stopped says why a call of a side may not go on.
 func (c *Conn) stopped(s side) error {
 	switch {
-	case c.closed && (s == reading || s == writing):
+	case c.life.closed() && (s == reading || s == writing):
 		return net.ErrClosed
 	case c.until[s].passed, s == owning && c.until[writing].passed:
 		return os.ErrDeadlineExceeded
@@ -111,11 +113,11 @@ func (c *Conn) polls(s side) bool {
 	return c.cfg.Polling && (s < calls || slices.Contains(c.wait.beside[:calls], true))
 }
 
-// lead takes completions once, waiting for the first; of a connection that is gone below, as many
-// as have come.
-func (c *Conn) lead(s side) {
-	gone := c.gone
-	if n := c.reap(gone, c.polls(s)); gone && n == 0 { // what had come before is handled
+// lead takes completions once, waiting for the first; of a connection that is gone below, or if it
+// is to glance, as many as have come.
+func (c *Conn) lead(s side, glance bool) {
+	gone := c.life.gone()
+	if n := c.reap(gone || glance, glance || c.polls(s)); gone && n == 0 { // all is handled
 		c.end.Gone(syscall.ECONNRESET)
 	}
 	c.tellBeside()
@@ -157,8 +159,8 @@ func (c *Conn) reap(once, polls bool) (n int) {
 // nothing more is sent in vain. Whoever leads does it already. A peer that goes on sending does not
 // hold up the caller for longer than that wants to wait.
 func (c *Conn) lookForEnd() {
-	for c.gone && !c.wait.leading && !c.over() && c.stopped(writing) == nil {
-		c.lead(writing)
+	for c.life.gone() && !c.wait.leading && !c.over() && c.stopped(writing) == nil {
+		c.lead(writing, true)
 	}
 }
 
@@ -205,6 +207,7 @@ func (c *Conn) wakeAll() {
 
 // handle tells the end of completions, and sends what is owed then.
 func (c *Conn) handle(wcs []roce.WC) {
+	there := c.end.Readable()
 	for i := range wcs {
 		switch wc := &wcs[i]; {
 		case wc.Status != roce.WCSuccess:
@@ -217,6 +220,7 @@ func (c *Conn) handle(wcs []roce.WC) {
 			c.end.Received(wc.Imm, wc.ByteLen)
 		}
 	}
+	c.more = c.more || c.end.Readable() > there
 	c.flush()
 }
 
@@ -239,6 +243,7 @@ func (c *Conn) flush() {
 			c.end.Fail(err)
 		}
 	}
+	c.show()
 }
 
 // post posts c.req, whose bytes are of a region from an offset on, round its end; nil: it has none,
@@ -303,7 +308,7 @@ func (c *Conn) postReceives(n int) error {
 // waits for must not wait for the next call of this one. It is rare: four updates must be under
 // way.
 func (c *Conn) settle() {
-	if c.wait.leading || c.closed || c.wait.settles {
+	if c.wait.leading || c.life.closed() || c.wait.settles {
 		return // somebody is there
 	}
 	c.wait.settles = true
@@ -320,7 +325,7 @@ func (c *Conn) attend(s side, ready func(*Conn) bool) {
 	go func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.await(s, func(c *Conn) bool { return ready(c) || c.closed })
+		c.await(s, func(c *Conn) bool { return ready(c) || c.life.closed() })
 		c.left()
 	}()
 }

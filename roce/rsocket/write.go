@@ -4,42 +4,64 @@ package rsocket
 // room.
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"sync"
 	"syscall"
 
+	"github.com/goroce/goroce/roce"
 	"github.com/goroce/goroce/roce/rsocket/internal/stream"
 )
+
+// pieces are bytes to be written: of the slices, from an offset in the first one on; into the
+// stream, or to memory that the other end has exposed.
+type pieces struct {
+	v      [][]byte
+	into   int
+	direct bool
+	at     uint64
+}
+
+func (from *pieces) len() (n int) {
+	for _, p := range from.v {
+		n += len(p)
+	}
+	return n
+}
 
 // Write writes p, and waits as long as there is no room for all of it at the other end. When it
 // returns, p is the caller's again, and what was written is on its way. An error is a *net.OpError.
 func (c *Conn) Write(p []byte) (int, error) {
-	n, err := c.writev([][]byte{p})
-	return int(n), err
+	return c.write(pieces{v: [][]byte{p}})
 }
 
 // WriteBuffers writes all of v, as net.Buffers.WriteTo does for a TCP connection: many small pieces
 // leave together. v is left with what was not written.
 func (c *Conn) WriteBuffers(v *net.Buffers) (int64, error) {
-	n, err := c.writev(*v)
+	n, err := c.write(pieces{v: *v})
 	rest := *v
 	for left := n; len(rest) > 0; rest = rest[1:] {
-		if left < int64(len(rest[0])) {
+		if left < len(rest[0]) {
 			rest[0] = rest[0][left:]
 			break
 		}
-		left -= int64(len(rest[0]))
+		left -= len(rest[0])
 	}
 	*v = rest
-	return n, err
+	return int64(n), err
 }
 
-func (c *Conn) writev(v [][]byte) (n int64, err error) {
-	left := 0
-	for _, p := range v {
-		left += len(p)
-	}
+// WriteAt writes p to memory that the other end's application has exposed, from this offset on
+// (riowrite): a negative one is 2^64 more. That application learns nothing of it; what is written
+// to the stream later arrives later. When it returns, p is the caller's again, and what was written
+// is on its way. roce.ErrInvalid: there is no such memory.
+func (c *Conn) WriteAt(p []byte, offset int64) (int, error) {
+	return c.write(pieces{v: [][]byte{p}, direct: true, at: uint64(offset)})
+}
+
+func (c *Conn) write(from pieces) (n int, err error) {
+	left := from.len()
 	c.writes.Lock()
 	defer c.writes.Unlock()
 	c.mu.Lock()
@@ -47,30 +69,65 @@ func (c *Conn) writev(v [][]byte) (n int64, err error) {
 	if err := c.enter(); err != nil {
 		return 0, c.opError("write", err)
 	}
+	c.wait.writer = true
 	c.lookForEnd()
-	into := 0 // of v[0], what was sent
-	err = c.stopped(writing)
-	for left > 0 && err == nil {
-		k := c.end.Send(left, &c.req)
+	ready := (*Conn).writable
+	if from.direct {
+		ready = (*Conn).writableAt
+	}
+	for err = c.stopped(writing); left > 0 && err == nil; {
+		k := c.sendSome(&from, left)
 		if k == 0 {
-			err = c.toWrite(left, (*Conn).writable)
+			if err = c.unknown(&from); err == nil {
+				err = c.toWrite(left, ready)
+			}
 			continue
 		}
-		for done := 0; done < k; {
-			m := c.fill((c.req.From+done)%len(c.send), v[0][into:], k-done)
-			done += m
-			if into += m; into == len(v[0]) {
-				v, into = v[1:], 0
-			}
-		}
-		c.post(c.own, c.req.From)
-		n += int64(k)
+		n += k
 		if left -= k; left > 0 {
 			err = c.stopped(writing)
 		}
 	}
+	c.wait.writer = false
 	c.leave()
 	return n, c.opError("write", err)
+}
+
+// sendSome sends the next message of up to so many bytes, and returns how many: 0 if it has to
+// wait, or may not.
+func (c *Conn) sendSome(from *pieces, left int) (k int) {
+	if from.direct {
+		k = c.end.SendAt(from.at, left, &c.req)
+		from.at += uint64(k)
+	} else {
+		k = c.end.Send(left, &c.req)
+	}
+	if k > 0 {
+		c.gatherPieces(from, k)
+		c.post(c.own, c.req.From)
+	}
+	return k
+}
+
+// unknown says that the memory that is to be written was not exposed.
+func (c *Conn) unknown(from *pieces) error {
+	if from.direct && c.end.Find(from.at).Length == 0 {
+		return errNotExposed
+	}
+	return nil
+}
+
+var errNotExposed = fmt.Errorf("%w: the other end has not exposed such memory", roce.ErrInvalid)
+
+// gatherPieces copies the next k bytes to where c.req sends them from.
+func (c *Conn) gatherPieces(from *pieces, k int) {
+	for done := 0; done < k; {
+		m := c.fill((c.req.From+done)%len(c.send), from.v[0][from.into:], k-done)
+		done += m
+		if from.into += m; from.into == len(from.v[0]) {
+			from.v, from.into = from.v[1:], 0
+		}
+	}
 }
 
 // fill copies up to n bytes of p to the send buffer from at on, round the end, and returns how
@@ -89,6 +146,11 @@ func (c *Conn) toWrite(want int, ready func(*Conn) bool) error {
 	if err := c.await(writing, ready); err != nil {
 		return err
 	}
+	return c.ended()
+}
+
+// ended says why nothing may be written any more; nil if it may.
+func (c *Conn) ended() error {
 	switch state := c.end.State(); {
 	case state.MayWrite():
 		return nil
@@ -98,6 +160,10 @@ func (c *Conn) toWrite(want int, ready func(*Conn) bool) error {
 		return syscall.ECONNRESET
 	}
 	return syscall.EPIPE
+}
+
+func (c *Conn) writableAt() bool {
+	return c.end.CanSendAt(c.wait.want) || !c.end.State().MayWrite()
 }
 
 func (c *Conn) writable() bool { return c.end.CanSend(c.wait.want) || !c.end.State().MayWrite() }

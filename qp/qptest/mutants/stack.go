@@ -32,7 +32,7 @@ var ofStack = []mutant{
 	{"who writes takes in what comes although his time is up", []string{"roce/rsocket TestLateWriter"}, []edit{
 		{"roce/rsocket/wait.go", " && c.stopped(writing) == nil {", " {"}}},
 	{"a Write of nothing knows no deadline", []string{"roce/rsocket TestErrors"}, []edit{
-		{"roce/rsocket/write.go", "	err = c.stopped(writing)\n	for left", "	for left"}}},
+		{"roce/rsocket/write.go", "	for err = c.stopped(writing); left > 0 ", "	for ; left > 0 "}}},
 	{"a write deadline does not count for who waits for his Buffer", []string{"roce/rsocket TestBufferDeadline"},
 		[]edit{
 			{"roce/rsocket/wait.go", ", s == owning && c.until[writing].passed:", ":"}}},
@@ -204,6 +204,27 @@ var ofStack = []mutant{
 	{"rsocket: a leader that sleeps does not hear of a deadline or of Close",
 		[]string{"roce/rsocket TestSteps/one_sleeps,_one_sets"}, []edit{
 			{"roce/rsocket/wait.go", "		c.wait.end()\n", "		_ = c.wait.end\n"}}},
+	{"rsocket: what comes is not shown", []string{"roce/rsocket TestSteps/one_has_a_loop,_the_peer_writes"}, []edit{
+		{"roce/rsocket/wait.go", "		}\n	}\n	c.show()\n}", "		}\n	}\n}"}}},
+	{"rsocket: a call that leaves does not show what it leaves", []string{"roce/rsocket TestFDWriterInside"},
+		[]edit{
+			{"roce/rsocket/conn.go", "	c.show()\n	if c.users--", "	if c.users--"}}},
+	{"rsocket: nobody takes what comes for a descriptor", []string{
+		"roce/rsocket TestSteps/one_has_a_loop,_the_peer_closes"}, []edit{
+		{"roce/rsocket/ready.go", "	c.attend(watching, (*Conn).over)\n", ""}}},
+	{"rsocket: what comes to what has not been read is no edge", []string{"roce/rsocket TestFDEdges"}, []edit{
+		{"roce/rsocket/signs_linux.go", "(more || changed&Readable != 0)", "changed&Readable != 0"}}},
+	{"rsocket: a TryWrite goes into the midst of another call's Write", []string{
+		"roce/rsocket TestSteps/one_reads,_one_writes_more"}, []edit{
+		{"roce/rsocket/try.go", "	if c.wait.writer {", "	if false {"}}},
+	{"rsocket: a call that does not wait does not look either", []string{"roce/rsocket TestTry$"}, []edit{
+		{"roce/rsocket/try.go", "		c.lead(reading, true)\n", ""}}},
+	{"rsocket: the descriptor does not say what came of Connect", []string{"roce/rsocket TestSocketFD"}, []edit{
+		{"roce/rsocket/socket.go", "			s.signs.show(s.decision(), false)\n		}\n		close(",
+			"		}\n		close("}}},
+	{"rsocket: what is written directly takes no room of the send buffer", []string{
+		"roce/rsocket/internal/stream TestWorlds"}, []edit{
+		{"roce/rsocket/internal/stream/iomap.go", "From: e.buffer(n), Length", "From: e.next, Length"}}},
 	{"who leaves Wait keeps the token", []string{"roce/internal/soft TestSteps/two_wait"}, []edit{
 		{"roce/internal/soft/wait.go", "	if c.waiters.Add(-1) > 0 {\n		c.wake()\n	}\n",
 			"	c.waiters.Add(-1)\n"}}},

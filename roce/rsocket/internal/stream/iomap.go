@@ -52,6 +52,22 @@ func (e *End) Find(offset uint64) SGE {
 	return SGE{}
 }
 
+// CanSendAt says whether SendAt would write something of so many bytes.
+func (e *End) CanSendAt(want int) bool { return e.CanWriteAt() && e.hasBuffer(want) }
+
+// SendAt is WriteAt from the send buffer, to which the caller copies the bytes before it posts r.
+func (e *End) SendAt(offset uint64, want int, r *Request) int {
+	at := e.Find(offset)
+	if !e.CanSendAt(want) || at.Length == 0 {
+		return 0
+	}
+	n := min(want, e.free, int(min(at.Length, MaxTransfer)))
+	*r = Request{From: e.buffer(n), Length: n, To: at.Addr, RKey: at.Key}
+	e.countDirect()
+	r.sign(e, e.due())
+	return n
+}
+
 // CanWriteAt says whether WriteAt would write.
 func (e *End) CanWriteAt() bool { return e.state.MayWrite() && e.slots > 0 }
 

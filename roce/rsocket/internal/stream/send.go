@@ -112,7 +112,11 @@ func (e *End) retarget() error {
 
 // CanSend says whether Send or SendOwn would send something of so many bytes.
 func (e *End) CanSend(want int) bool {
-	return e.canSendMessage() && e.target.Length > 0 && e.free >= min(want, lowWater, max(e.cfg.SendBuffer/2, 1))
+	return e.canSendMessage() && e.target.Length > 0 && e.hasBuffer(want)
+}
+
+func (e *End) hasBuffer(want int) bool {
+	return e.free >= min(want, lowWater, max(e.cfg.SendBuffer/2, 1))
 }
 
 func (e *End) canSendMessage() bool {
@@ -127,15 +131,21 @@ func (e *End) Send(want int, r *Request) int {
 	}
 	n := min(want, e.free, mostOf(e.cfg.Packet))
 	n = int(min(uint32(n), e.target.Length))
-	r.From, r.Length, r.Inline = e.next, n, nil
+	r.From, r.Length, r.Inline = e.buffer(n), n, nil
+	e.write(n, r)
+	r.sign(e, e.due())
+	return n
+}
+
+// buffer takes n bytes of the send buffer, and says where they begin.
+func (e *End) buffer(n int) (from int) {
+	from = e.next
 	e.free -= n
 	if e.next += n; e.next >= e.cfg.SendBuffer {
 		e.next -= e.cfg.SendBuffer
 	}
 	e.unsignaledBytes += n
-	e.write(n, r)
-	r.sign(e, e.due())
-	return n
+	return from
 }
 
 // SendOwn is Send from the application's own memory. Finished tells when it has been acknowledged.

@@ -52,6 +52,7 @@ type side struct {
 	owning  uint64 // SendOwn is not over before Finished is this
 	mayEnd  []func()
 	refused int // messages that found no receive
+	directs int // direct writes that it still makes
 }
 
 func newSide(t *testing.T, rng *rand.Rand, name string) *side {
@@ -71,6 +72,7 @@ func newSide(t *testing.T, rng *rand.Rand, name string) *side {
 		s.stream[i] = byte(rng.Uint32())
 	}
 	s.choose()
+	s.directs = rng.IntN(30)
 	return s
 }
 
@@ -179,6 +181,26 @@ func (s *side) write() {
 	s.choose()
 }
 
+// exposed is memory that is written directly, and mark the byte that is written to a place there.
+var exposed = Map{Offset: 7, SGE: SGE{1000, directKey, 64}}
+
+func mark(at int) byte { return byte(at*3 + 1) }
+
+// writeDirect sends marks out of the send buffer.
+func (s *side) writeDirect() {
+	s.directs--
+	var r Request
+	at := s.rng.IntN(64)
+	n := s.End.SendAt(exposed.Offset+uint64(at), 1+s.rng.IntN(64), &r)
+	if n == 0 {
+		return // so many have no room
+	}
+	for i := range n {
+		s.send[(r.From+i)%len(s.send)] = mark(at + i)
+	}
+	s.post(&r, nil)
+}
+
 // choose decides how much the application writes next.
 func (s *side) choose() { s.want = 1 + s.rng.IntN(max(len(s.stream)-s.wrote, 1)) }
 
@@ -226,6 +248,12 @@ func (s *side) deeds() (all []func()) {
 	may(more && s.End.CanSend(s.want) && s.owning <= s.End.Finished(), s.write)
 	may(more && s.End.CanSend(s.want), s.writeOwn)
 	may(s.End.Readable() > 0, s.readSome)
+	may(s.End.MapsLeft() > 0 && s.End.canSendMessage(), func() {
+		var r Request
+		require.True(s.t, s.End.Tell(exposed, &r))
+		s.post(&r, nil)
+	})
+	may(s.directs > 0 && s.End.Find(exposed.Offset).Length > 0 && s.End.CanSendAt(1), s.writeDirect)
 	may(!more && s.End.State().MayWrite(), s.End.EndWrite)
 	may(s.rng.IntN(50) == 0, s.End.KeepAlive)
 	for i, f := range s.mayEnd {
@@ -266,6 +294,9 @@ func world(t *testing.T, seed uint64, rude bool) {
 				len(s.other.stream), s.End)
 		}
 		require.Equal(t, Disconnected, s.End.State(), "seed %d: %s: %+v", seed, s.name, s.End)
+		for at, b := range s.direct {
+			require.True(t, b == 0 || b == mark(at), "seed %d: byte %d is 0x%02x", seed, at, b)
+		}
 		require.Zero(t, s.refused, "seed %d: %s had no receive", seed, s.name)
 	}
 }
