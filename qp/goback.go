@@ -49,7 +49,7 @@ func (r *recovery) retry(now Time, news bool) decision {
 	}
 	before := r.window.size
 	r.window.wentBack()
-	r.overflow(r.una)
+	r.overflow(now, r.una)
 	r.countCut(before)
 	r.goBack(now)
 	r.restartTimers(now)

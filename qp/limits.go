@@ -90,6 +90,13 @@ const (
 	forgotten = 1024
 	// calmRounds is for how many round trips a queue must be short until it is free to take.
 	calmRounds = 8
+	// trialRounds is for how many round trips a larger window is tried, and trialPause for how many
+	// none is.
+	trialRounds = 8
+	trialPause  = 16
+	// cubicC is how fast CUBIC's window grows, in tenths of a packet per cubic second. RFC 9438 has
+	// 0.4 segments; a packet is smaller.
+	cubicC = 6
 	// noise is a queue that is none: that long either end may be late.
 	noise = Time(30_000)
 	// crowded is a mean distance of losses in packets. With selective repeat, if losses are closer

@@ -284,7 +284,7 @@ func (r *recovery) sent(now Time, psn wire.PSN, fresh, asks bool) decision {
 // acknowledged is the event that the oldest unacknowledged packet is now una: limits are reloaded,
 // the round trip is measured, the clocks start anew.
 func (r *recovery) acknowledged(now Time, una wire.PSN) decision {
-	r.window.clean += int64(una.Sub(r.una))
+	r.window.acked(una.Sub(r.una))
 	r.moved(now, una != r.top && una.Sub(r.una) == 1)
 	r.una = una
 	r.reload()
@@ -367,8 +367,8 @@ func (r *recovery) useRetry() bool {
 }
 
 // overflow tells the window of the loss of psn, once for all that left before it was cut.
-func (r *recovery) overflow(psn wire.PSN) {
-	if psn.Sub(r.cutTop) >= 0 && r.window.overflowed(r.base) {
+func (r *recovery) overflow(now Time, psn wire.PSN) {
+	if psn.Sub(r.cutTop) >= 0 && r.window.overflowed(now, r.base) {
 		r.cutTop = r.top
 	}
 }
@@ -402,7 +402,7 @@ func (r *recovery) measure(now Time) {
 	before := max(r.window.size, DefaultWindow)
 	rtt := r.took(now)
 	r.backoff, r.doubt, r.most = 0, 0, 0
-	if r.window.round(rtt, r.base, r.una.Sub(r.timedUna)); r.window.size > before {
+	if r.window.round(now, rtt, r.base, r.una.Sub(r.timedUna)); r.window.size > before {
 		r.stats.WindowGrown++
 	}
 }

@@ -84,7 +84,8 @@ func TestCutOnce(t *testing.T) {
 	r.timed = noPSN
 	w := &r.window
 	for range 2 {
-		w.full(5*hop, 1000) // a queue
+		w.limited = true
+		w.round(recoveryNow, 5*hop, hop, 1000) // a queue
 	}
 	w.resize(1000)
 	r.gapReported(recoveryNow, 100, 101)

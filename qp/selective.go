@@ -78,7 +78,7 @@ func (r *recovery) gapReported(now Time, from, to wire.PSN) (decision, wire.Drop
 		return thenStay, wire.DropNone
 	}
 	r.heard(now, arrived, from, to)
-	r.lost(from, to.Sub(from))
+	r.lost(now, from, to.Sub(from))
 	r.gaps.list = append(r.gaps.list, gap{from: from, to: to, next: from})
 	r.gaps.due++
 	if from == r.una {
@@ -109,7 +109,7 @@ func (r *recovery) stillMissing(now Time, newest wire.PSN) decision {
 			newest = r.psn
 		}
 		to := r.gaps.unnamed(r.una, newest)
-		r.lost(r.una, to.Sub(r.una))
+		r.lost(now, r.una, to.Sub(r.una))
 		r.gaps.insertOldest(r.una, to)
 	case g.next != g.to || newest.Sub(g.top) < 0: // not sent yet, or still on its way
 		r.notSilent(now)
@@ -123,10 +123,10 @@ func (r *recovery) stillMissing(now Time, newest wire.PSN) decision {
 
 // lost tells the window of n packets from psn on that were lost and will be sent again by
 // themselves.
-func (r *recovery) lost(psn wire.PSN, n int32) {
+func (r *recovery) lost(now Time, psn wire.PSN, n int32) {
 	before := r.window.size
 	r.window.repeats(n)
-	r.overflow(psn)
+	r.overflow(now, psn)
 	r.countCut(before)
 }
 

@@ -19,24 +19,24 @@ package qp
 // so many are lost that somebody must be throwing away what is above a rate (crowded). Any other is
 // a sign that there is no room for all who send: the window is cut, once for all that had left by
 // then, and from then on it is this sender's share of a queue (docs/congestion.md). It grows as
-// that of others does, by a packet a round trip, and is cut by as much. What was free of the path
-// it takes back faster. Once nothing has been lost for long it is as it was at first.
+// that of others does, and is cut by as much. What was free of the path it takes back faster. Once
+// nothing has been lost for long it is as it was at first.
 //
 //	state    event                                    window
 //	free     round, limited, nothing queues           + 1/4
-//	free     round, limited, more queues than travels - 1/16, to DefaultWindow at least
+//	free     round, limited, more queues than travels + 1/4 on trial (try)
+//	free     ... and more arrives than before that    + 1/4: the queue is somebody else's
+//	free     ... or not                               - 1/4, to DefaultWindow at least
 //	free     loss, and a queue                        x 0.7, sharing
-//	sharing  round, limited                           + 1
-//	sharing  ... the queue is nearly what it was at   + 1/2 packet
-//	         losses
-//	sharing  ... it was not half of that for          + 1/8: others have left
-//	         calmRounds
+//	sharing  round, limited                           as CUBIC's, + 1 at least (raise)
+//	sharing  ... the queue was not half of what it is + 1/8: others have left
+//	         at losses, for calmRounds
 //	sharing  loss, and a queue                        x 0.7
 //	sharing  no loss for forgotten windows            free
 //	any      loss, no queue                           as it is
 //
 // All other rounds leave it as it is. Where losses cost a window each (go-back-N), a share grows by
-// half of that.
+// half of that packet.
 //
 // # What a loss costs
 //
@@ -63,10 +63,23 @@ type window struct {
 	clean    int64 // packets acknowledged since the last loss
 	between  int64 // packets from loss to loss, smoothed; 0: no loss yet
 	calm     int32 // rounds in a row whose queue was not half of overfull
-	part     int32 // quarters of a packet that it has grown by
+	trial    trial
+	arrived  int64 // packets acknowledged since the last round
+	part     int64 // of them, those that count for the next packet of a share
+	most     int32 // the window before the last cut ...
+	cutAt    Time  // ... which was then ...
+	plateau  Time  // ... and how much later it is to be as large again
 	queued   Time  // the shortest queue of the last two rounds, in time
 	newest   Time  // the queue of the last round
 	overfull Time  // the queue at losses that it was cut for, smoothed
+}
+
+// trial is a larger window for some rounds.
+type trial struct {
+	rounds  int32
+	since   Time
+	arrived int64 // packets
+	before  int64 // that arrived in a time, of the smaller window; 0: not known yet
 }
 
 // start begins with n packets, for good; 0 stands for an adaptive window.
@@ -88,11 +101,17 @@ func (w *window) resize(n int32) {
 	w.size, w.every = n, int(min(max(n/parts, 1), maxUnasked))
 }
 
+// acked counts packets that have arrived.
+func (w *window) acked(n int32) {
+	w.clean += int64(n)
+	w.arrived += int64(n)
+}
+
 // round ends a round trip. It took rtt, the least one ever took base, and so many packets were
 // acknowledged meanwhile.
-func (w *window) round(rtt, base Time, delivered int32) {
-	limited := w.limited
-	w.limited = false
+func (w *window) round(now, rtt, base Time, delivered int32) {
+	limited, arrived := w.limited, w.arrived
+	w.limited, w.arrived = false, 0
 	w.path = max(int32(Time(delivered)*base/rtt), w.path-w.path/16)
 	w.queued, w.newest = min(w.newest, rtt-base), rtt-base
 	if !w.adaptive || !limited {
@@ -103,42 +122,82 @@ func (w *window) round(rtt, base Time, delivered int32) {
 	}
 	switch {
 	case w.sharing:
-		w.raise()
+		w.raise(now+rtt, arrived)
 	case w.newest <= base/4: // nothing queues: the path holds more
 		w.resize(min(w.size+w.size/4, MaxWindow))
 	case w.size < w.least():
 		w.resize(max(w.size, min(w.bearable(), w.least())))
 	case rtt > 2*base: // half of it queues
-		w.resize(max(w.size-w.size/16, w.least()))
+		w.try(now, arrived)
 	}
 }
 
-// raise is a round of a share. The fuller the queue, the smaller the step; but if for some rounds
-// it was never half of what it is at losses, others have left.
-func (w *window) raise() {
+// try finds out whose queue it is in which more stands than travels. If it is this sender's own, a
+// larger window is of no use, and one that is larger than at first is given up. But if it is kept
+// full by others, who do not mind, then a larger window is a larger share.
+func (w *window) try(now Time, arrived int64) {
+	w.trial.arrived += arrived
+	switch w.trial.rounds++; {
+	case w.trial.rounds < 0:
+		w.resize(max(w.size-w.size/16, w.least()))
+		return
+	case w.trial.rounds < trialRounds && w.trial.since != 0:
+		return
+	}
+	rate := w.trial.arrived * 1_000_000 / max(int64(now-w.trial.since), 1)
+	t := trial{since: now, before: w.trial.before}
+	switch {
+	case w.trial.since == 0:
+	case w.trial.before == 0, rate > w.trial.before+w.trial.before/8:
+		t.before = rate
+		w.resize(min(w.size+w.size/4, w.bearable()))
+	default:
+		t = trial{rounds: -trialPause}
+	}
+	w.trial = t
+}
+
+// raise is a round of a share, in which so many packets arrived. It grows as the window of a TCP
+// does that it may share the queue with, CUBIC: by a packet a window at least, and up to what it
+// was before the last cut fast at first, then slowly, then faster and faster (RFC 9438). But if for
+// some rounds the queue was never half of what it is at losses, others have left.
+func (w *window) raise(at Time, arrived int64) {
 	w.calm++
 	if w.newest >= w.overfull/2 {
 		w.calm = 0
 	}
-	step := int32(4)
-	switch {
-	case w.calm > calmRounds:
-		step = w.size / 2
-	case w.newest >= w.overfull*3/4:
-		step = 2
+	if w.calm > calmRounds {
+		arrived *= int64(w.size) / 8
 	}
 	if !w.single { // the next loss will cost a window
-		step /= 2
+		arrived /= 2
 	}
-	w.part += step
-	n := w.size + w.part/4
-	w.part %= 4
-	w.resize(max(w.size, min(n, w.bearable())))
+	w.part += arrived
+	n := w.size + int32(w.part/int64(w.size))
+	w.part %= int64(w.size)
+	n = max(n, min(w.cubic(at), w.size+w.size/2))
+	w.resize(max(w.size, min(n, w.bearable(), MaxWindow)))
+}
+
+// cubic is CUBIC's window at a time.
+func (w *window) cubic(at Time) int32 {
+	ms := int64(at-w.cutAt-w.plateau) / 1_000_000
+	ms = max(min(ms, 30_000), -30_000)
+	return w.most + int32(ms*ms*ms*cubicC/1_000_000_000/10)
+}
+
+// plateauOf is how long it takes CUBIC to grow a window that was cut to what it was.
+func plateauOf(most int32) Time {
+	k := Time(0)
+	for cube := int64(most) * 3 * 1_000_000_000 / cubicC; int64(k*k*k) < cube; { // 0.3 of it
+		k++
+	}
+	return k * 1_000_000
 }
 
 // overflowed takes notice of a loss, of packets that left after the last cut, and says whether the
 // window was cut for it.
-func (w *window) overflowed(base Time) bool {
+func (w *window) overflowed(now, base Time) bool {
 	rare := !w.single || w.spacing >= lossShare*crowded
 	if !w.adaptive || rare && w.queued <= noise+base/16 {
 		return false
@@ -147,6 +206,12 @@ func (w *window) overflowed(base Time) bool {
 		w.sharing, w.overfull = true, w.queued
 	}
 	w.overfull += (w.queued - w.overfull) / 4
+	if w.size < w.most { // less than last time: there is somebody new
+		w.most = w.size * 17 / 20
+	} else {
+		w.most = w.size
+	}
+	w.cutAt, w.plateau, w.part = now, plateauOf(w.most), 0
 	w.resize(max(w.size*7/10, leastShare))
 	return true
 }

@@ -10,22 +10,32 @@ import (
 
 const hop = Time(100_000) // the least round trip of these tests
 
-func adaptive() *window {
-	w := new(window)
+// path is a window, and the time.
+type path struct {
+	window
+	now Time
+}
+
+func adaptive() *path {
+	w := &path{now: recoveryNow}
 	w.start(0)
 	return w
 }
 
 // full is a round trip in which the window was what held the requester back.
-func (w *window) full(rtt Time, delivered int32) {
+func (w *path) full(rtt Time, delivered int32) {
 	w.limited = true
-	w.clean += int64(delivered)
-	w.round(rtt, hop, delivered)
+	w.acked(delivered)
+	w.now += rtt
+	w.round(w.now, rtt, hop, delivered)
 }
+
+// lost is a loss.
+func (w *path) lost() bool { return w.overflowed(w.now, hop) }
 
 func TestFixedWindowStays(t *testing.T) {
 	for _, n := range []int{1, 2, 8, 128, 5000} {
-		w := new(window)
+		w := adaptive()
 		w.start(n)
 		for range 100 {
 			w.full(hop, 1)
@@ -42,7 +52,7 @@ func TestWindowGrows(t *testing.T) {
 	w := adaptive()
 	require.EqualValues(t, DefaultWindow, w.size)
 	require.Equal(t, DefaultWindow/4, w.every)
-	w.round(hop, hop, 128)
+	w.round(w.now, hop, hop, 128)
 	require.EqualValues(t, 128, w.size, "the window did not limit")
 	w.full(hop+hop/2, 128)
 	require.EqualValues(t, 128, w.size, "a third queues")
@@ -63,13 +73,64 @@ func TestWindowYields(t *testing.T) {
 	w.full(2*hop, 1000)
 	require.EqualValues(t, 1000, w.size)
 	for range 200 {
-		w.full(2*hop+1, w.size)
+		w.full(2*hop+1, 1000) // no more arrives of a larger window
 	}
-	require.EqualValues(t, DefaultWindow, w.size)
+	require.LessOrEqual(t, w.size, int32(DefaultWindow+DefaultWindow/4))
 	for range 200 {
-		w.full(50*hop, w.size)
+		w.full(50*hop, 128)
 	}
-	require.EqualValues(t, DefaultWindow, w.size)
+	require.LessOrEqual(t, w.size, int32(DefaultWindow+DefaultWindow/4))
+	require.GreaterOrEqual(t, w.size, int32(DefaultWindow))
+}
+
+// TestWindowTries: in a queue that others keep full, a larger window is a larger share, and is
+// kept; in one's own it is not, and is not tried again at once.
+func TestWindowTries(t *testing.T) {
+	others, own := adaptive(), adaptive()
+	for range 2*trialRounds + 2 {
+		others.full(8*hop, others.size)
+		own.full(8*hop, 128)
+	}
+	require.EqualValues(t, 200, others.size, "tried, and tried again")
+	require.EqualValues(t, 150, own.size, "tried, and on its way back")
+	for range trialPause {
+		others.full(8*hop, others.size)
+		own.full(8*hop, 128)
+	}
+	require.EqualValues(t, 312, others.size)
+	require.EqualValues(t, DefaultWindow, own.size)
+}
+
+// TestWindowCubic: a share is cut to 0.7, and grows by a packet a window; after seconds as CUBIC
+// does, to what it was when it is time, and beyond.
+func TestWindowCubic(t *testing.T) {
+	w := adaptive()
+	w.single, w.spacing = true, lossShare*1000
+	w.resize(2000)
+	for range 2 {
+		w.full(5*hop, 2000)
+	}
+	w.resize(2000)
+	require.True(t, w.lost())
+	require.EqualValues(t, 1400, w.size)
+	require.InDelta(t, 10, float64(w.plateau)/1e9, 0.01, "the cube root of 0.3 * 2000 / 0.6")
+	for range 20 {
+		w.full(5*hop, w.size)
+	}
+	require.EqualValues(t, 1420, w.size, "0.01 s later")
+	grow := func(until Time) int32 {
+		w.now = w.cutAt + until
+		w.full(5*hop, 1)
+		return w.size
+	}
+	require.InDelta(t, 1925, grow(5*w.plateau/10), 5)
+	require.InDelta(t, 2000, grow(w.plateau), 1)
+	require.InDelta(t, 2075, grow(15*w.plateau/10), 5)
+	w.full(5*hop, 1)
+	require.True(t, w.lost())
+	w.resize(1000)
+	require.True(t, w.lost())
+	require.EqualValues(t, 850, w.most, "less than before: there is somebody new")
 }
 
 // TestWindowOfSmallMessages: many of them may be on their way from the first round trip on, unless
@@ -80,9 +141,10 @@ func TestWindowOfSmallMessages(t *testing.T) {
 	w.full(3*hop, 128)
 	require.EqualValues(t, smallWindow, w.size)
 	for range 200 {
-		w.full(50*hop, w.size)
+		w.full(50*hop, smallWindow)
 	}
-	require.EqualValues(t, smallWindow, w.size, "slow processors are no reason for less")
+	require.GreaterOrEqual(t, w.size, int32(smallWindow), "slow processors are no reason for less")
+	w.resize(smallWindow)
 	w.wentBack()
 	require.EqualValues(t, smallWindow, w.size, "one loss in so many packets costs little")
 	for range 100 {
@@ -98,7 +160,7 @@ func TestWindowOfSmallMessages(t *testing.T) {
 	for range 200 {
 		w.full(3*hop, 128)
 	}
-	require.EqualValues(t, DefaultWindow, w.size, "large ones again")
+	require.LessOrEqual(t, w.size, int32(DefaultWindow+DefaultWindow/4), "large ones again")
 }
 
 // TestWindowAfterLosses: every 100 packets one is lost on a path of 40: the window becomes that and
@@ -204,16 +266,16 @@ func TestWindowSelective(t *testing.T) {
 	for range 100 {
 		w.clean += 20
 		w.repeats(1)
-		require.False(t, w.overflowed(hop))
+		require.False(t, w.lost())
 		w.clean += 100
 		w.repeats(5)
-		require.False(t, w.overflowed(hop))
+		require.False(t, w.lost())
 	}
 	require.EqualValues(t, 200, w.size)
 	for range 100 {
 		w.clean += 100
 		w.repeats(60)
-		require.Equal(t, w.spacing < lossShare*crowded, w.overflowed(hop))
+		require.Equal(t, w.spacing < lossShare*crowded, w.lost())
 	}
 	require.EqualValues(t, leastShare, w.size)
 	w.wentBack()
@@ -223,18 +285,18 @@ func TestWindowSelective(t *testing.T) {
 // TestWindowShares walks the rows of the table in window.go.
 func TestWindowShares(t *testing.T) {
 	const queue = 4 * hop // in time, when it overflows
-	free := func() *window {
+	free := func() *path {
 		w := adaptive()
 		w.single, w.spacing = true, lossShare*1000 // losses are rare
 		w.resize(400)
 		return w
 	}
-	sharing := func() *window {
+	sharing := func() *path {
 		w := free()
 		w.full(hop+queue, 400)
 		w.full(hop+queue, 400)
 		w.resize(400)
-		require.True(t, w.overflowed(hop))
+		require.True(t, w.lost())
 		require.EqualValues(t, queue, w.overfull)
 		w.resize(400)
 		w.clean = 0
@@ -242,7 +304,7 @@ func TestWindowShares(t *testing.T) {
 	}
 	for _, row := range []struct {
 		what    string
-		from    func() *window
+		from    func() *path
 		rounds  int
 		queued  Time
 		loss    bool
@@ -252,23 +314,23 @@ func TestWindowShares(t *testing.T) {
 		{"free, nothing queues", free, 1, 0, false, 500, false},
 		{"free, a quarter queues", free, 1, hop / 4, false, 500, false},
 		{"free, a third queues", free, 1, hop / 3, false, 400, false},
-		{"free, more queues than travels", free, 1, hop + 1, false, 375, false},
+		{"free, more queues than travels", free, 2, hop + 1, false, 400, false},
+		{"free, more queues for some rounds", free, trialRounds + 1, hop + 1, false, 500, false},
+		{"free, and no more arrives", free, 2*trialRounds + 2, hop + 1, false, 469, false},
 		{"free, a loss, nothing queues", free, 2, 0, true, 625, false},
 		{"free, a loss, and a queue", free, 2, hop, true, 280, true},
-		{"sharing, the queue is full", sharing, 2, queue, false, 401, true},
-		{"sharing, it is half full", sharing, 2, queue / 2, false, 402, true},
-		{"sharing, it is short", sharing, 2, queue / 8, false, 402, true},
-		{"sharing, it has been short for long", sharing, calmRounds + 1, queue / 8, false, 459, true},
+		{"sharing", sharing, 2, queue, false, 401, true},
+		{"sharing, the queue has been short for long", sharing, calmRounds + 1, queue / 8, false, 457, true},
 		{"sharing, a loss, and a queue", sharing, 2, queue, true, 280, true},
-		{"sharing, a loss, nothing queues", sharing, 2, 0, true, 402, true},
+		{"sharing, a loss, nothing queues", sharing, 2, 0, true, 401, true},
 	} {
 		t.Run(row.what, func(t *testing.T) {
 			w := row.from()
 			for range row.rounds {
-				w.full(hop+row.queued, 1)
+				w.full(hop+row.queued, 400)
 			}
 			if row.loss {
-				w.overflowed(hop)
+				w.lost()
 			}
 			require.Equal(t, row.size, w.size)
 			require.Equal(t, row.sharing, w.sharing)
@@ -278,5 +340,5 @@ func TestWindowShares(t *testing.T) {
 	w.clean = forgotten*400 + 1
 	w.full(hop+queue, 0)
 	require.False(t, w.sharing, "nothing was lost for long")
-	require.EqualValues(t, 375, w.size)
+	require.EqualValues(t, 400, w.size)
 }

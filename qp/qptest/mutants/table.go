@@ -65,7 +65,11 @@ var ofProtocol = []mutant{
 	{"window: each loss of a round trip cuts it", []string{"qp TestCutOnce"}, []edit{
 		{"qp/recovery.go", "		r.cutTop = r.top\n", ""}}},
 	{"window: a share that others have left stays one", []string{"qp TestWindowShares"}, []edit{
-		{"qp/window.go", "	case w.calm > calmRounds:\n		step = w.size / 2\n", ""}}},
+		{"qp/window.go", "		arrived *= int64(w.size) / 8\n", ""}}},
+	{"window: a queue that others keep full passes for one's own", []string{"qp TestWindowTries"}, []edit{
+		{"qp/window.go", "rate > w.trial.before+w.trial.before/8", "false"}}},
+	{"window: a share never grows as CUBIC does", []string{"qp TestWindowCubic"}, []edit{
+		{"qp/window.go", "	n = max(n, min(w.cubic(at), w.size+w.size/2))\n", "	_ = w.cubic(at)\n"}}},
 	{"round trip: a packet that is lost is measured by one behind it", []string{"qp TestRoundTripEnds"}, []edit{
 		{"qp/recovery.go", "	case r.timed.Sub(lost) >= 0 && r.timed.Sub(end) < 0:\n		r.timed = noPSN\n", ""}}},
 	{"round trip: a probe ends the measurement, so that none is ever made where probes are answered late",
