@@ -5,11 +5,13 @@ package interop
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -120,4 +122,57 @@ func TestRcopy(t *testing.T) {
 	got, err := os.ReadFile(back)
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(content, got))
+}
+
+// TestUdpong: datagrams, with a udpong whose address handle of its own has a GRH (selfah.c).
+func TestUdpong(t *testing.T) {
+	a := theArena(t)
+	if os.Getenv(everyProgram) == "" {
+		t.Skip("played by make programs")
+	}
+	const there = "/tmp/selfah.so"
+	shim, udpong := filepath.Join(t.TempDir(), "selfah.so"), filepath.Join(a.dir, "udpong")
+	for _, build := range [][]string{
+		{"gcc", "-Wall", "-Werror", "-shared", "-fPIC", "-o", shim, "testdata/selfah.c"},
+		{"go", "build", "-pgo=off", "-o", udpong, "github.com/goroce/goroce/examples/udpong"},
+	} {
+		out, err := exec.Command(build[0], build[1:]...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	a.more = append(a.more, udpong)
+	require.NoError(t, a.CopyFile(t.Context(), shim, there))
+	received := func() int { // by rxe0
+		text, err := a.ReadFile(t.Context(), "/sys/class/infiniband/rxe0/ports/1/hw_counters/rcvd_pkts")
+		require.NoError(t, err)
+		n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		require.NoError(t, err)
+		return n
+	}
+	was := received()
+	guest := []string{"GIDROW=" + a.gid, "LD_PRELOAD=" + there, "udpong", "-S", "700", "-C", "20"}
+
+	server := a.Host(t.Context(), udpong, "-b", lab.HostIPv4)
+	said, err := server.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, server.Start())
+	line, err := bufio.NewReader(said).ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, line, "listening on")
+	out, err := a.Command(t.Context(), "env", append(guest, "-s", lab.HostIPv4, "-T", "e")...).CombinedOutput()
+	server.Process.Signal(os.Interrupt)
+	server.Wait()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "custom", "it has measured nothing")
+	require.GreaterOrEqual(t, received(), was+20, "all went by UDP")
+
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	serving := a.Command(ctx, "env", append(guest, "-b", lab.GuestIPv4)...)
+	require.NoError(t, serving.Start())
+	out, err = a.Host(t.Context(), udpong, "-b", lab.HostIPv4, "-s", lab.GuestIPv4, "-S", "700", "-C", "20").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "the server counts 20")
+	require.GreaterOrEqual(t, received(), was+2*20, "all went by UDP")
+	end()
+	serving.Wait()
 }

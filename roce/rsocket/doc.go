@@ -5,6 +5,7 @@
 //
 //	l, err := rsocket.Listen(ctx, ":8080", nil)             // l.Accept, or http.Serve(l, handler)
 //	c, err := rsocket.Dial(ctx, "192.0.2.1:8080")           // c.Read, c.Write, c.CloseWrite ...
+//	p, err := rsocket.ListenPacket(ctx, ":7174", nil)       // datagrams: p.ReadFrom, p.WriteTo
 //
 //	app ── Read, Write ──▶ Conn ──▶ internal/stream: what may be sent, what has come
 //	                        │  ▲

@@ -225,6 +225,16 @@ var ofStack = []mutant{
 	{"rsocket: what is written directly takes no room of the send buffer", []string{
 		"roce/rsocket/internal/stream TestWorlds"}, []edit{
 		{"roce/rsocket/internal/stream/iomap.go", "From: e.buffer(n), Length", "From: e.next, Length"}}},
+	{"rsocket: who waits for a datagram does not hear of another deadline", []string{
+		"roce/rsocket TestPacketDeadlineMoves"}, []edit{
+		{"roce/rsocket/packet.go", "		r.end(errMoved)\n		r.off()\n", ""}}},
+	{"rsocket: strangers' datagrams take all the memory there is", []string{"roce/rsocket TestPacketStrangers"},
+		[]edit{{"roce/rsocket/packet.go", "p.asked < maxAsked", "p.asked >= 0"}}},
+	{"rsocket: a datagram is whose it says", []string{"roce/rsocket TestPacketStrangers"}, []edit{
+		{"roce/rsocket/rail.go", " || source.DGID.Addr() != from.Addr() {",
+			" || !source.DGID.Addr().IsValid() {"}}},
+	{"rsocket: what is sent by UDP is not asked for the queue pair", []string{"roce/rsocket TestPackets$"}, []edit{
+		{"roce/rsocket/rail.go", "		d.qpn = qpn\n", "		_ = qpn\n"}}},
 	{"who leaves Wait keeps the token", []string{"roce/internal/soft TestSteps/two_wait"}, []edit{
 		{"roce/internal/soft/wait.go", "	if c.waiters.Add(-1) > 0 {\n		c.wake()\n	}\n",
 			"	c.waiters.Add(-1)\n"}}},
