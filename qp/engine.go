@@ -198,6 +198,7 @@ func (e *Engine) handleFrame(f *wire.Frame, q *QP) wire.DropReason {
 	if q.datagram {
 		return e.deliver(q, p)
 	}
+	q.heardFrom(f.SrcPort())
 	if f.ECN() == wire.ECNCongestion {
 		e.congested(q)
 	}

@@ -101,7 +101,7 @@ func (e *Engine) ModifyQP(now Time, q *QP, attr *QPAttr, mask AttrMask) error {
 	}
 	q.apply(attr, mask)
 	if mask&AttrAV != 0 {
-		q.path, q.away = path, false
+		q.path, q.peerAt, q.away = path, q.attr.DestQPN, false
 		e.belong(q, path.Dst)
 	}
 	if mask&AttrRateLimit != 0 {

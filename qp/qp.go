@@ -38,6 +38,7 @@ type QP struct {
 	readyNext *QP
 	source    *source // the peer, by its address
 	path      wire.Path
+	peerAt    uint32 // who of those at that address has the peer, as far as we know: see heardFrom
 
 	resp           responder
 	srq            *SRQ       // where receives come from (XRC: for the last request), or nil:

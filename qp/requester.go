@@ -260,6 +260,7 @@ func (e *Engine) emit(q *QP, b *wire.Batch, s *sendSlot, rule *wrRule) verdict {
 			return verdictSent
 		}
 		path = &ah.path
+		b.Toward(s.remoteQPN)
 	}
 	info := op.Info()
 	pad := -n & 3

@@ -124,8 +124,19 @@ func (e *Engine) PollTransmit(now Time, b *wire.Batch) (n int) {
 	return b.Len() - before
 }
 
+// heardFrom notes the UDP port that the peer sends from. Processes and lanes that share an address
+// send from a port each, and a run must not go to two of them (wire.Batch.Toward): a kernel steers
+// it by its first packet. Until something was heard q is alone with its peer's number, as are those
+// that never hear anything. What merges packets on their way (GRO) may still join two runs;
+// Identifications that begin anew keep newer kernels from that over IPv4.
+func (q *QP) heardFrom(port uint16) { q.peerAt = uint32(port) | heard }
+
+// heard is no bit of a queue pair number.
+const heard = 1 << 24
+
 // serve gives q its turn, or what is left of it; false: the batch is full and q keeps its place.
 func (e *Engine) serve(q *QP, b *wire.Batch) bool {
+	b.Toward(q.peerAt)
 	for ; e.line.had < quantum; e.line.had++ {
 		switch {
 		case q.due&dueCNP != 0:

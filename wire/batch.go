@@ -8,6 +8,7 @@ package wire
 //
 // A run is a row of frames to one peer that a port may hand to the kernel as one message for it to
 // cut up (UDP_SEGMENT, or a GSO packet): one path, one body length, only the last may be shorter.
+// The kernel of the peer may take it as one, too, to where its first frame belongs (Toward).
 // The kernel numbers the pieces, so frame i of a run carries IPv4 Identification i, and its ICRC is
 // made for that.
 
@@ -24,10 +25,12 @@ type Batch struct {
 	arena  []byte
 	used   int
 	maxRun int
+	toward uint32
 
 	// The run that the next frame may join.
 	path     Path // a copy: callers may use one Path for one peer after the other
-	runBody  int  // body length of its frames; 0: closed
+	runTo    uint32
+	runBody  int // body length of its frames; 0: closed
 	runCount int
 	runBytes int
 }
@@ -50,6 +53,10 @@ func (b *Batch) MaxRun(n int) {
 	b.maxRun = max(n, 1)
 	b.runBody = 0
 }
+
+// Toward says to whom of those who share the peer's address the next frames go, by any number of
+// the caller's: those with different ones are of different runs. 0 at first.
+func (b *Batch) Toward(whom uint32) { b.toward = whom }
 
 // Room says whether Reserve would succeed for a body of this length.
 func (b *Batch) Room(bodyLen int) bool {
@@ -90,20 +97,20 @@ func (b *Batch) Reserve(p *Path, bodyLen int) *Frame {
 // joins says whether a frame may be the next of the current run.
 func (b *Batch) joins(p *Path, bodyLen int) bool {
 	return b.runBody != 0 && bodyLen <= b.runBody && b.runCount < b.maxRun && b.runBytes+bodyLen <= maxRunBytes &&
-		p.sameHead(&b.path)
+		b.toward == b.runTo && p.sameHead(&b.path)
 }
 
 // goesOn says whether a frame would be the next of the current run if that were not too long
 // already.
 func (b *Batch) goesOn(p *Path, bodyLen int) bool {
-	return b.runCount > 1 && bodyLen == b.runBody && p.sameHead(&b.path)
+	return b.runCount > 1 && bodyLen == b.runBody && b.toward == b.runTo && p.sameHead(&b.path)
 }
 
 // begin makes a frame the first of a run.
 func (b *Batch) begin(p *Path, bodyLen int) {
 	b.runBody, b.runCount, b.runBytes = bodyLen, 1, bodyLen
 	if b.maxRun > 1 {
-		b.path = *p
+		b.path, b.runTo = *p, b.toward
 	}
 }
 

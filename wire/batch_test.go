@@ -110,6 +110,16 @@ func TestBatchRuns(t *testing.T) {
 			b.Append(&b.Frames()[0])
 			reserve(t, b, a, 100)
 		}, []int{2, 1, 1}},
+		"toward others": {64, func(b *Batch) {
+			b.Toward(1)
+			reserve(t, b, a, 100, 100)
+			b.Toward(2)
+			reserve(t, b, a, 100)
+			b.Toward(1)
+			reserve(t, b, a, 100)
+			b.Toward(1)
+			reserve(t, b, a, 100)
+		}, []int{2, 1, 2}},
 		"dropped":     {64, func(b *Batch) { reserve(t, b, a, 80, 100, 100); b.Drop(1) }, []int{2}},
 		"dropped all": {64, func(b *Batch) { reserve(t, b, a, 80, 80); b.Drop(2); reserve(t, b, a, 80, 80) }, []int{2}},
 	} {

@@ -32,7 +32,7 @@ const (
 )
 
 // openSlot is a device of a slot.
-func openSlot(t *testing.T, name string, s udp.Slot, dealt []byte) *roce.Device {
+func openSlot(t testing.TB, name string, s udp.Slot, dealt []byte) *roce.Device {
 	t.Helper()
 	ports, err := udp.OpenSlot(name, s, transport.Options{})
 	must(t, err)
@@ -43,10 +43,10 @@ func openSlot(t *testing.T, name string, s udp.Slot, dealt []byte) *roce.Device 
 }
 
 // makeSlots are those of one address of this process's own.
-func makeSlots(t *testing.T, n int) []udp.Slot {
+func makeSlots(t testing.TB, n, lanes int) []udp.Slot {
 	t.Helper()
 	addr := netip.AddrFrom4([4]byte{127, 79, byte(os.Getpid()), byte(n)})
-	list, err := udp.MakeSlots([]netip.Addr{addr}, n, slotLanes, transport.Options{})
+	list, err := udp.MakeSlots([]netip.Addr{addr}, n, lanes, transport.Options{})
 	must(t, err)
 	t.Cleanup(func() {
 		for i := range list {
@@ -160,7 +160,7 @@ func stream(t *testing.T, d *roce.Device) {
 // TestSlots plays the suite between two processes with one address, and meanwhile a third one is
 // killed and started again, in the middle of its own traffic.
 func TestSlots(t *testing.T) {
-	list := makeSlots(t, slots)
+	list := makeSlots(t, slots, slotLanes)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	defer l.Close()
@@ -208,14 +208,14 @@ func TestSlots(t *testing.T) {
 
 // TestSlotsWithin plays it between two of sixteen slots in one process.
 func TestSlotsWithin(t *testing.T) {
-	list := makeSlots(t, 16)
+	list := makeSlots(t, 16, slotLanes)
 	within(t, openSlot(t, "slot 3", list[3], nil), openSlot(t, "slot 12", list[12], nil), true)
 }
 
 // TestStray: of two packets that travel as one, and are for two slots, the second one is shown to
 // the slot that got both, and counted.
 func TestStray(t *testing.T) {
-	list := makeSlots(t, 2)
+	list := makeSlots(t, 2, slotLanes)
 	strays := make(chan uint32, 1)
 	ports, err := udp.OpenSlot("slot 0", list[0], transport.Options{})
 	must(t, err)
@@ -246,10 +246,134 @@ func TestStray(t *testing.T) {
 	}
 }
 
+// TestRunsStayWithinASlot: one sender sends to two slots in turn, whose packets travel in runs, and
+// nearly none falls at the wrong one.
+func TestRunsStayWithinASlot(t *testing.T) {
+	const messages = 20000
+	s, strays := newInTurn(t, makeSlots(t, 2, 1)), uint64(0)
+	s.send(messages)
+	for _, d := range s.to {
+		stats := d.Stats()
+		strays += stats.Lane.Foreign
+		if stats.Port.RecvRuns == 0 {
+			t.Error("nothing came in runs")
+		}
+	}
+	if strays*1000 > messages {
+		t.Errorf("%d of %d packets fell at the wrong slot", strays, messages)
+	}
+}
+
+// BenchmarkSlots is one sender's WRITEs of 64 bytes, in turn to two queue pairs of one slot, to one
+// of each of two, and to one of each of two addresses. With two processors the latter two have one
+// goroutine too many for them, and the one of two addresses shows what that takes.
+func BenchmarkSlots(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		to   func(b *testing.B) []udp.Slot
+	}{
+		{"one slot", func(b *testing.B) []udp.Slot { return makeSlots(b, 2, 1)[:1] }},
+		{"two slots", func(b *testing.B) []udp.Slot { return makeSlots(b, 2, 1) }},
+		{"two addresses", func(b *testing.B) []udp.Slot {
+			return []udp.Slot{makeSlots(b, 2, 1)[0], makeSlots(b, 4, 1)[0]}
+		}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			s := newInTurn(b, c.to(b))
+			b.ResetTimer()
+			s.send(b.N)
+		})
+	}
+}
+
+// inTurn sends to two queue pairs.
+type inTurn struct {
+	t   testing.TB
+	to  []*roce.Device
+	cq  *roce.CQ
+	qps [2]*roce.QP
+	wrs [2]roce.SendWR
+}
+
+// newInTurn sends from another address to one slot, or to two.
+func newInTurn(t testing.TB, to []udp.Slot) *inTurn {
+	s := &inTurn{t: t}
+	addr := to[0].Addrs[0].As4()
+	addr[1]++
+	from, err := roce.Open("udp:"+netip.AddrFrom4(addr).String(), nil)
+	must(t, err)
+	t.Cleanup(func() { must(t, from.Close()) })
+	for i := range to {
+		s.to = append(s.to, openSlot(t, "slot", to[i], nil))
+	}
+	pd, cq, local := s.end(from)
+	s.cq = cq
+	for i := range s.qps {
+		farPD, far, remote := s.end(s.to[i%len(s.to)])
+		q := s.pair(farPD, far)
+		s.qps[i] = s.pair(pd, cq)
+		must(t, q.Connect(t.Context(), s.qps[i].Endpoint(), nil))
+		must(t, s.qps[i].Connect(t.Context(), q.Endpoint(), nil))
+		s.wrs[i] = roce.SendWR{Opcode: roce.WRWrite, SGL: []roce.SGE{local.SGE(0, 64)}, RemoteAddr: remote.Addr(),
+			RKey: remote.RKey()}
+	}
+	return s
+}
+
+// end makes what a queue pair takes. All is closed with the test.
+func (s *inTurn) end(d *roce.Device) (*roce.PD, *roce.CQ, *roce.MR) {
+	pd, err := d.AllocPD()
+	must(s.t, err)
+	s.t.Cleanup(func() { must(s.t, pd.Close()) })
+	cq, err := d.CreateCQ(roce.CQInitAttr{CQE: 256})
+	must(s.t, err)
+	s.t.Cleanup(func() { must(s.t, cq.Close()) })
+	mr, err := pd.RegMR(make([]byte, 64), roce.LocalWrite|roce.RemoteWrite)
+	must(s.t, err)
+	s.t.Cleanup(func() { must(s.t, mr.Close()) })
+	return pd, cq, mr
+}
+
+func (s *inTurn) pair(pd *roce.PD, cq *roce.CQ) *roce.QP {
+	q, err := pd.CreateQP(roce.QPInitAttr{SendCQ: cq, Cap: roce.QPCap{MaxSendWR: inTurnWindow}})
+	must(s.t, err)
+	s.t.Cleanup(func() { must(s.t, q.Close()) })
+	return q
+}
+
+// inTurnWindow is how many messages are under way, half of them to each.
+const inTurnWindow = 256
+
+// send sends messages, or some more, to both in turn, of which the last two of a group complete.
+func (s *inTurn) send(messages int) {
+	const group = 32
+	messages += -messages & (group - 1)
+	var wcs [8]roce.WC
+	for posted, open := 0, 0; posted < messages || open > 0; {
+		for ; posted < messages && open < inTurnWindow; posted++ {
+			wr := &s.wrs[posted%2]
+			wr.Flags = 0
+			if posted%group >= group-2 {
+				wr.Flags = roce.SendSignaled
+			}
+			must(s.t, s.qps[posted%2].PostSend(*wr))
+			open++
+		}
+		n, err := s.cq.Poll(wcs[:])
+		must(s.t, err)
+		for i := range n {
+			if wcs[i].Status != roce.WCSuccess {
+				s.t.Fatal(wcs[i].Status)
+			}
+		}
+		open -= n * group / 2
+	}
+}
+
 // TestQueuePairOneIsTheFirstSlots: another slot would never hear what comes to it, and so have no
 // RDMA CM, and is told so.
 func TestQueuePairOneIsTheFirstSlots(t *testing.T) {
-	list := makeSlots(t, 2)
+	list := makeSlots(t, 2, slotLanes)
 	d := openSlot(t, "slot 1", list[1], nil)
 	pd, err := d.AllocPD()
 	must(t, err)

@@ -66,6 +66,12 @@ var ofStack = []mutant{
 			"	fd, s.FDs[row][lane] = s.FDs[row][lane], -1\n	return fd, nil\n"}}},
 	{"udp: who opens a slot is told what was lost before", []string{"transport/udp TestSlotInheritsNoDrops"}, []edit{
 		{"transport/udp/rows_linux.go", "		s.before = uint32(s.kernelDrops())\n", ""}}},
+	{"a run is for whoever is at an address", []string{"roce/conformance TestRunsStayWithinASlot",
+		"roce/internal/soft TestRunsStayWithinALane"}, []edit{{"qp/sources.go", "	b.Toward(q.peerAt)\n", ""}}},
+	{"queue pairs that have heard of no peer share a run", []string{"roce/internal/soft TestRunsStayWithinALane"},
+		[]edit{{"qp/modify.go", "path, q.attr.DestQPN, false", "path, 0, false"}}},
+	{"a run of datagrams is for whoever is at an address", []string{"roce/internal/soft TestDatagramRuns"},
+		[]edit{{"qp/requester.go", "		b.Toward(s.remoteQPN)\n", ""}}},
 	{"nobody is told of packets of another slot", []string{"roce/conformance TestStray"}, []edit{
 		{"roce/internal/soft/stray.go", "			l.showForeign(f)\n			continue\n", ""}}},
 	{"any owner of an address has queue pair 1", []string{"roce/conformance TestQueuePairOneIsTheFirstSlots"}, []edit{
