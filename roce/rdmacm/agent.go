@@ -2,17 +2,19 @@ package rdmacm
 
 // The agent of a device: what all IDs on it share. And the seam between IDs and the speaker of the
 // connection manager's protocol for them. There are two: for a software device this package itself
-// (machine.go); and in a build with the tag verbs, for a device of the kernel, the kernel
-// (kernel.go; kernel_none.go stands for none).
+// (machine.go), by queue pair 1 of the device or of somebody else (QP1); and in a build with the
+// tag verbs, for a device of the kernel, the kernel (kernel.go; kernel_none.go stands for none).
 //
 // Above the seam are the states of an ID and its events, its address and port, its queue pair and
 // its groups: what a call needs, which event comes of it and which error a mistake has is the same
 // for both.
 //
-// Stages: the seam; beginning and end; work in the background.
+// Stages: the seam; queue pair 1; beginning and end; work in the background.
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -80,6 +82,41 @@ type cmID interface {
 	close()
 }
 
+// QP1 is queue pair 1 of a software device, which carries the messages of the connection manager,
+// or stands for one that is elsewhere: where several processes have an address, one of them has it
+// for all, and the others are its clients (Config.QP1). What has no place is lost, and repeated by
+// its sender. But for Ready, calls come one at a time, from any goroutine, with locks held that
+// make others wait.
+type QP1 interface {
+	// Ready has a token when something has come since the last Receive, or there is room again.
+	Ready() <-chan struct{}
+	// Receive gives what has come to take, whose bytes are lent for the call, and says whether
+	// there may be more. It waits for nothing, and takes in some hundred at most. An error says
+	// that nothing will come any more.
+	Receive(take func(from cm.Path, mad []byte)) (more bool, err error)
+	// Room says whether Send has room. Send sends to queue pair 1 of a peer, from p.Local, and
+	// waits for nothing. The message is lent for the call.
+	Room() bool
+	Send(p cm.Path, mad *wire.MAD)
+	// Close comes last, before the device is closed.
+	Close() error
+}
+
+// OpenQP1 opens the device's own, for one who shares it out. The error is ErrBusy if it is in use,
+// as by IDs on the device, and ErrNotSupported if the device has none, or must find out link
+// addresses, which those of package udp need not.
+func OpenQP1(dev *roce.Device) (QP1, error) {
+	g, err := openGSI(dev)
+	if err != nil {
+		return nil, err
+	}
+	if g.slow {
+		return nil, errors.Join(fmt.Errorf("%w: device %s must find out link addresses", ErrNotSupported, dev.Name()),
+			g.Close())
+	}
+	return g, nil
+}
+
 // lingerTime is how long a device that this package has opened stays open for messages that its
 // last IDs have left behind: a lost DREQ is sent again after 4.6 s.
 const lingerTime = 10 * time.Second
@@ -98,13 +135,13 @@ type agent struct {
 }
 
 // newAgent makes an agent and its speaker.
-func newAgent(dev *roce.Device) (_ *agent, err error) {
+func newAgent(dev *roce.Device, qp1 func(*roce.Device) (QP1, error)) (_ *agent, err error) {
 	a := &agent{dev: dev}
 	a.ctx, a.end = context.WithCancel(context.Background())
 	if isKernel(dev) {
 		a.speaker, err = newKernel(a)
 	} else {
-		a.speaker, err = newMachine(a)
+		a.speaker, err = newMachine(a, qp1)
 	}
 	if err != nil {
 		a.end()

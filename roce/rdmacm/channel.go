@@ -35,6 +35,11 @@ type Config struct {
 	// that needed the address. Several goroutines may call it at once.
 	Open func(addr netip.Addr) (*roce.Device, error)
 
+	// QP1, if not nil, is asked for the queue pair 1 of a software device that the caller has
+	// opened, when the first ID of the process is on it: one that is elsewhere, as where several
+	// processes have an address. It is closed before the device.
+	QP1 func(dev *roce.Device) (QP1, error)
+
 	// Born, if not nil, makes the ID.Context of the ID of an EventConnectRequest, before anybody
 	// can take the event. It must not wait, and may call nothing of either ID. Listen does not ask
 	// it.
@@ -47,6 +52,7 @@ type EventChannel struct {
 	devices []*roce.Device
 	kind    string
 	opens   func(netip.Addr) (*roce.Device, error)
+	qp1     func(*roce.Device) (QP1, error)
 	born    func(child, listener *ID) any
 	events  *roce.EventSource[*Event]
 	// sink, if not nil, is called with each event instead of queueing it: by whoever makes it, with
@@ -99,6 +105,7 @@ func NewEventChannel(cfg *Config) (*EventChannel, error) {
 		devices: slices.Clone(cfg.Devices),
 		kind:    cfg.Kind,
 		opens:   cfg.Open,
+		qp1:     cfg.QP1,
 		born:    cfg.Born,
 		events:  roce.NewEventSource[*Event](),
 	}

@@ -421,7 +421,7 @@ func (c *Conn) disconnect(ctx context.Context) error {
 // this package has opened is not closed in between.
 func (c *Conn) giveBack() error {
 	if c.dev != nil {
-		if a, err := share(c.dev); err == nil {
+		if a, err := share(c.dev, nil); err == nil {
 			defer a.release()
 		}
 	}

@@ -76,8 +76,8 @@ func beginLocked(keys ...any) (end func()) {
 	}
 }
 
-// share returns the agent of a device, for one more user.
-func share(dev *roce.Device) (*agent, error) {
+// share returns the agent of a device, for one more user. The first one says where queue pair 1 is.
+func share(dev *roce.Device, qp1 func(*roce.Device) (QP1, error)) (*agent, error) {
 	agents.Lock()
 	idleLocked(dev)
 	if a := agents.of[dev]; a != nil {
@@ -88,12 +88,12 @@ func share(dev *roce.Device) (*agent, error) {
 	end := beginLocked(dev)
 	agents.Unlock()
 	defer end()
-	return shareNew(dev)
+	return shareNew(dev, qp1)
 }
 
 // shareNew makes the agent of a device that the caller has said is busy.
-func shareNew(dev *roce.Device) (*agent, error) {
-	a, err := newAgent(dev)
+func shareNew(dev *roce.Device, qp1 func(*roce.Device) (QP1, error)) (*agent, error) {
+	a, err := newAgent(dev, qp1)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func open(kind string, addr netip.Addr) (*agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w (a device of this process that has the address is named in Config.Devices)", err)
 	}
-	a, err := share(dev)
+	a, err := share(dev, nil)
 	if err != nil {
 		return nil, errors.Join(err, dev.Close())
 	}
@@ -194,7 +194,7 @@ func (a *agent) finish() {
 	}
 	// Somebody has, say, a protection domain on it yet. It stays this package's, for the next who
 	// needs the address, and is tried again.
-	b, err := shareNew(a.dev)
+	b, err := shareNew(a.dev, nil)
 	if err != nil {
 		return
 	}
@@ -238,7 +238,7 @@ func (ch *EventChannel) open(addr netip.Addr) (*agent, error) {
 		return nil, fmt.Errorf("%w: Config.Open of %v has returned %s, which has another address",
 			ErrInvalid, addr, dev.Name())
 	}
-	return share(dev)
+	return share(dev, ch.qp1)
 }
 
 // bound finds the agent of a local address, for one more user. In a channel without devices of its
@@ -257,7 +257,7 @@ func (ch *EventChannel) bound(addr netip.Addr) (*agent, error) {
 	}
 	for _, dev := range ch.devices {
 		if _, ok := rowOf(dev, gidOf(addr)); ok && inZone(dev, addr) {
-			return share(dev)
+			return share(dev, ch.qp1)
 		}
 	}
 	return nil, fmt.Errorf("%w: address %v: none of the devices has it: %s", errAway, addr, ch.names())
@@ -298,7 +298,7 @@ func (ch *EventChannel) all(addr netip.Addr, v4too bool) (list []*agent, err err
 	}()
 	if len(ch.devices) > 0 {
 		for _, dev := range ch.devices {
-			a, err := share(dev)
+			a, err := share(dev, ch.qp1)
 			if err != nil {
 				return list, err
 			}
@@ -380,7 +380,7 @@ func (ch *EventChannel) among(dst netip.Addr, r route.Route, noRoute error) (pat
 			if !ok {
 				continue
 			}
-			a, err := share(dev)
+			a, err := share(dev, ch.qp1)
 			if err != nil {
 				return path{}, err
 			}

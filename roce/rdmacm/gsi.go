@@ -64,6 +64,7 @@ type gsi struct {
 	slow bool // the port must find out link addresses
 
 	find func(context.Context, cm.Path) (*roce.AH, error) // search
+	kick func()                                           // says that one has ended
 
 	posted, done uint64 // messages: all, and those that have left
 	ways         map[cm.Path]*handle
@@ -84,10 +85,10 @@ func openGSI(dev *roce.Device) (g *gsi, err error) {
 		ways:    make(map[cm.Path]*handle),
 		answers: make(chan found, 2*gsiAsking),
 	}
-	g.find = g.search
+	g.find, g.kick = g.search, func() {}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, g.close())
+			err = errors.Join(err, g.Close())
 		}
 	}()
 	if g.pd, err = dev.AllocPD(); err != nil {
@@ -128,10 +129,16 @@ func (g *gsi) postRecv(slot uint64) error {
 	return g.qp.PostRecv(roce.RecvWR{WRID: slot, SGL: []roce.SGE{g.mr.SGE(int(slot)*gsiSlot, gsiSlot)}})
 }
 
-// receive gives what has come to take, whose bytes are lent for the call, and arms the queue: the
-// channel is told of what comes later. It says whether there may be more: it takes in gsiTurn at a
-// time, so that peers who never pause keep nothing else from being done.
-func (g *gsi) receive(take func(w cm.Path, mad []byte)) (more bool, err error) {
+// Ready implements QP1, but for the ends of searches.
+func (g *gsi) Ready() <-chan struct{} { return g.ch.Ready() }
+
+// Receive implements QP1. It arms the queue: the channel is told of what comes later. It takes in
+// gsiTurn at a time, so that peers who never pause keep nothing else from being done.
+func (g *gsi) Receive(take func(w cm.Path, mad []byte)) (more bool, err error) {
+	g.ch.TryGet()
+	for len(g.answers) > 0 {
+		g.answered(<-g.answers)
+	}
 	var wcs [32]roce.WC
 	armed := false
 	for taken := 0; taken < gsiTurn; {
@@ -177,12 +184,11 @@ func (g *gsi) completed(wc *roce.WC, take func(w cm.Path, mad []byte)) error {
 	return g.postRecv(wc.WRID)
 }
 
-// room says whether a message can be sent now.
-func (g *gsi) room() bool { return g.posted-g.done < gsiSends }
+// Room implements QP1.
+func (g *gsi) Room() bool { return g.posted-g.done < gsiSends }
 
-// send sends a message to queue pair 1 of a peer; there must be room. It waits for nothing: a way
-// that is not known yet is looked for while the message waits.
-func (g *gsi) send(w cm.Path, mad *wire.MAD) {
+// Send implements QP1. A way that is not known yet is looked for while the message waits.
+func (g *gsi) Send(w cm.Path, mad *wire.MAD) {
 	w.FlowLabel = 0 // each connection has one of its own, and they all go the same way
 	h := g.ways[w]
 	switch {
@@ -210,6 +216,7 @@ func (g *gsi) send(w cm.Path, mad *wire.MAD) {
 			defer end()
 			ah, err := find(ctx, w)
 			g.answers <- found{w, h, ah, err}
+			g.kick()
 		}()
 	default:
 		g.lost++
@@ -268,7 +275,7 @@ func (g *gsi) answered(f found) {
 func (g *gsi) found(h *handle, ah *roce.AH) {
 	h.ah = ah
 	for i := range h.waiting {
-		if g.room() {
+		if g.Room() {
 			g.post(h, &h.waiting[i])
 		} else {
 			g.lost++
@@ -323,8 +330,8 @@ func (g *gsi) post(h *handle, mad *wire.MAD) {
 	g.posted++
 }
 
-// close gives everything back, also of what openGSI could not finish.
-func (g *gsi) close() (err error) {
+// Close gives everything back, also of what openGSI could not finish.
+func (g *gsi) Close() (err error) {
 	for _, h := range g.ways {
 		if h.ah == nil {
 			h.end()

@@ -30,7 +30,7 @@ func TestManyAtOnce(t *testing.T) {
 	s := newStranger(t, newHost(t, c, nil)).g
 	s.slow = true
 	for p := range paths {
-		s.send(p, new(wire.MAD))
+		s.Send(p, new(wire.MAD))
 	}
 	require.Equal(t, 1, s.asking)
 	require.Zero(t, s.lost)
@@ -57,12 +57,12 @@ func TestForgedNeighbours(t *testing.T) {
 	for honest := range byte(3) {
 		until(func() bool {
 			for range 2 * gsiAsking {
-				g.send(way(0, forged), new(wire.MAD))
+				g.Send(way(0, forged), new(wire.MAD))
 				forged++
 			}
 			require.LessOrEqual(t, g.asking, 2*gsiAsking)
 			require.LessOrEqual(t, len(g.ways), gsiAsking+int(honest)+1)
-			g.send(way(1, honest), new(wire.MAD))
+			g.Send(way(1, honest), new(wire.MAD))
 			select {
 			case f := <-g.answers:
 				g.answered(f)
@@ -76,7 +76,7 @@ func TestForgedNeighbours(t *testing.T) {
 	ah, err := g.search(bg, way(1, 9))
 	require.NoError(t, err)
 	g.learn(way(1, 9), ah)
-	g.send(way(1, 9), new(wire.MAD))
+	g.Send(way(1, 9), new(wire.MAD))
 }
 
 // TestManyWait: two thousand messages wait until somebody looks at queue pair 1.

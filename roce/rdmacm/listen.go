@@ -94,7 +94,7 @@ func (id *ID) child(sidr bool) *ID {
 
 // asked tells of a request, whose ID has addresses by now. The caller has the lock.
 func (id *ID) asked(child *ID, c cmID, param ConnParam) {
-	share(c.at().dev) // its agent is c's, of which the listener is a user
+	share(c.at().dev, nil) // its agent is c's, of which the listener is a user
 	child.below, child.asker = []cmID{c}, id
 	if id.ch.born != nil {
 		child.Context = id.ch.born(child, id)

@@ -26,13 +26,15 @@ type machine struct {
 	done chan struct{} // closed when the goroutine has ended
 	wake chan struct{} // holds a token while the goroutine has something to do
 
+	own *gsi // qp1, if it is the device's own
+
 	unwatch func()      // ends what the device tells
 	moved   atomic.Bool // an address of the device has come or gone
 	gone    atomic.Bool // the device is
 
 	mu      sync.Mutex // taken after an ID's
 	cm      *cm.Machine
-	gsi     *gsi
+	qp1     QP1
 	alarm   cm.Time   // when the goroutine looks again whatever comes
 	lookAt  cm.Time   // when the port's MTU is to be looked at again
 	orphan  time.Time // since when nobody uses the device; zero: somebody does, or it is not ours
@@ -41,15 +43,21 @@ type machine struct {
 	ids map[*machineID]bool // all; true: it was told that its address is gone; under mu
 }
 
-// newMachine makes queue pair 1 of a device and starts its goroutine.
-func newMachine(a *agent) (*machine, error) {
+// newMachine makes queue pair 1 of a device, or has it from open, and starts its goroutine.
+func newMachine(a *agent, open func(*roce.Device) (QP1, error)) (_ *machine, err error) {
 	dev := a.dev
-	g, err := openGSI(dev)
+	m := &machine{a: a, done: make(chan struct{}), wake: make(chan struct{}, 1), ids: make(map[*machineID]bool)}
+	if open != nil {
+		if m.qp1, err = open(dev); err == nil && m.qp1 == nil {
+			err = fmt.Errorf("%w: Config.QP1 has returned none", ErrInvalid)
+		}
+	} else if m.own, err = openGSI(dev); err == nil {
+		m.qp1, m.own.kick = m.own, m.kick
+	}
 	if err != nil {
 		return nil, fmt.Errorf("queue pair 1 of device %s: %w", dev.Name(), err)
 	}
 	attr := dev.Query()
-	m := &machine{a: a, gsi: g, done: make(chan struct{}), wake: make(chan struct{}, 1), ids: make(map[*machineID]bool)}
 	m.cm = cm.New(cm.Config{Rand: rand.Uint64, CAGUID: attr.NodeGUID, MTU: dev.QueryPort().ActiveMTU,
 		AckDelay: attr.LocalCAAckDelay, RdAtomic: uint8(min(attr.MaxQPRdAtom, attr.MaxQPInitRdAtom, MaxRdAtomic-1))})
 	m.unwatch = dev.OnEvent(m.happened)
@@ -71,7 +79,7 @@ func (m *machine) happened(e roce.AsyncEvent) {
 }
 
 func (m *machine) hush()        { m.unwatch(); <-m.done }
-func (m *machine) close() error { return m.gsi.close() }
+func (m *machine) close() error { return m.qp1.Close() }
 
 // kick wakes the goroutine.
 func (m *machine) kick() {
@@ -97,13 +105,8 @@ func (m *machine) run() {
 		}
 		timer.Reset(time.Duration(min(next-now(), cm.Time(time.Hour))))
 		select {
-		case <-m.gsi.ch.Ready():
-			m.gsi.ch.TryGet()
+		case <-m.qp1.Ready():
 		case <-m.wake:
-		case f := <-m.gsi.answers:
-			m.mu.Lock()
-			m.gsi.answered(f)
-			m.mu.Unlock()
 		case <-timer.C:
 		case <-m.a.ctx.Done():
 			m.round()
@@ -121,7 +124,7 @@ func (m *machine) round() (events []cm.Event, next cm.Time, err error) {
 		m.lookAt = t + cm.Time(time.Second)
 		m.cm.SetMTU(m.a.dev.QueryPort().ActiveMTU)
 	}
-	more, err := m.gsi.receive(func(from cm.Path, mad []byte) { m.cm.HandleMAD(now(), from, mad) })
+	more, err := m.qp1.Receive(func(from cm.Path, mad []byte) { m.cm.HandleMAD(now(), from, mad) })
 	if more {
 		m.kick()
 	}
@@ -151,8 +154,8 @@ func (m *machine) round() (events []cm.Event, next cm.Time, err error) {
 // wake the goroutine. The caller has the lock.
 func (m *machine) transmit() {
 	var msg cm.Message
-	for m.gsi.room() && m.cm.PollTransmit(&msg) {
-		m.gsi.send(msg.Path, &msg.MAD)
+	for m.qp1.Room() && m.cm.PollTransmit(&msg) {
+		m.qp1.Send(msg.Path, &msg.MAD)
 	}
 }
 
@@ -189,18 +192,18 @@ func (m *machine) do(f func(m *cm.Machine) error) error {
 }
 
 // slow says whether the port has to find out link addresses before it can send.
-func (m *machine) slow() bool { return m.gsi.slow }
+func (m *machine) slow() bool { return m.own != nil && m.own.slow }
 
 // reach waits until packets can get to a neighbour, and keeps the way for the messages to it: these
 // need no search, of which there may be none to be had.
 func (m *machine) reach(ctx context.Context, w cm.Path) error {
-	ah, err := m.gsi.find(ctx, w)
+	ah, err := m.own.find(ctx, w)
 	if err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.gsi.learn(w, ah)
+	m.own.learn(w, ah)
 	return nil
 }
 

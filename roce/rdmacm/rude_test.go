@@ -27,18 +27,18 @@ const strangerGUID = 7
 func newStranger(t *testing.T, h *host) *stranger {
 	g, err := openGSI(h.dev)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, g.close()) })
+	t.Cleanup(func() { require.NoError(t, g.Close()) })
 	return &stranger{h, g}
 }
 
 func (s *stranger) send(to *host, tid uint64, msg wire.CMMessage) {
-	for !s.g.room() {
-		_, err := s.g.receive(func(cm.Path, []byte) {})
+	for !s.g.Room() {
+		_, err := s.g.Receive(func(cm.Path, []byte) {})
 		require.NoError(s.h.t, err)
 	}
 	m := new(wire.MAD)
 	wire.PutCM(m, tid, msg)
-	s.g.send(cm.Path{Local: gidOf(s.h.addr), Remote: gidOf(to.addr), HopLimit: 64}, m)
+	s.g.Send(cm.Path{Local: gidOf(s.h.addr), Remote: gidOf(to.addr), HopLimit: 64}, m)
 }
 
 // request sends a REQ for a port with a communication ID.
@@ -173,7 +173,7 @@ func TestNeverPauses(t *testing.T) {
 	}
 	until(func() bool { // that the peer is slow for a moment is no proof
 		taken := 0
-		more, err := g.receive(func(cm.Path, []byte) {
+		more, err := g.Receive(func(cm.Path, []byte) {
 			taken++
 			s.request(b, 99, 1)
 		})
