@@ -7,15 +7,18 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,10 +29,7 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-const (
-	slots     = 4
-	slotLanes = 2
-)
+const slotLanes = 2
 
 // openSlot is a device of a slot.
 func openSlot(t testing.TB, name string, s udp.Slot, dealt []byte) *roce.Device {
@@ -62,30 +62,44 @@ func dup(fd int) (*os.File, error) {
 	return os.NewFile(uintptr(other), "slot"), err
 }
 
-// slotted is a process with a slot.
+// slotted is a process with a slot, whose sockets this one keeps, and what tells which numbers it
+// has dealt. It is started again and again.
 type slotted struct {
 	*exec.Cmd
 	lines *bufio.Scanner
+
+	name  string // what the process is told of its slot
+	slot  udp.Slot
+	dealt *os.File
 }
 
-// start starts a process that does something with a slot, whose sockets this one keeps. dealt is
-// where it keeps which numbers it has dealt.
-func start(t *testing.T, i int, s udp.Slot, dealt *os.File, what string) *slotted {
+func newSlotted(t *testing.T, i, slots int, s udp.Slot) *slotted {
 	t.Helper()
-	c := exec.Command(os.Args[0], "-test.run=^TestSlotProcess$", "-test.v")
-	c.Env = append(os.Environ(), fmt.Sprintf("%s=%s %v %d", slotProcess, what, s.Addrs[0], i))
-	c.Stderr = os.Stderr
-	for _, fd := range s.FDs[0] {
+	fd, err := unix.MemfdCreate("dealt", unix.MFD_CLOEXEC)
+	must(t, err)
+	p := &slotted{name: fmt.Sprintf("%v %d %d", s.Addrs[0], i, slots), slot: s, dealt: os.NewFile(uintptr(fd), "dealt")}
+	t.Cleanup(func() { p.dealt.Close() })
+	must(t, p.dealt.Truncate(int64(roce.DealtSize)))
+	return p
+}
+
+// start has the process do something.
+func (p *slotted) start(t *testing.T, what string) {
+	t.Helper()
+	p.Cmd = exec.Command(os.Args[0], "-test.run=^TestSlotProcess$", "-test.v")
+	p.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s", slotProcess, what, p.name))
+	p.Stderr = os.Stderr
+	for _, fd := range p.slot.FDs[0] {
 		own, err := dup(fd)
 		must(t, err)
 		defer own.Close()
-		c.ExtraFiles = append(c.ExtraFiles, own)
+		p.ExtraFiles = append(p.ExtraFiles, own)
 	}
-	c.ExtraFiles = append(c.ExtraFiles, dealt)
-	out, err := c.StdoutPipe()
+	p.ExtraFiles = append(p.ExtraFiles, p.dealt)
+	out, err := p.StdoutPipe()
 	must(t, err)
-	must(t, c.Start())
-	return &slotted{c, bufio.NewScanner(out)}
+	must(t, p.Start())
+	p.lines = bufio.NewScanner(out)
 }
 
 // says waits for a line of the process that begins so, and returns the rest.
@@ -103,8 +117,8 @@ func (p *slotted) says(t *testing.T, begin string) string {
 // TestSlotProcess is the other process of TestSlots.
 func TestSlotProcess(t *testing.T) {
 	var what, addr string
-	var i int
-	if n, _ := fmt.Sscan(os.Getenv(slotProcess), &what, &addr, &i); n < 3 {
+	var i, slots int
+	if n, _ := fmt.Sscan(os.Getenv(slotProcess), &what, &addr, &i, &slots); n < 4 {
 		t.Skip("only for TestSlots: it is the other process of that test, which starts it")
 	}
 	s := udp.Slot{Addrs: []netip.Addr{netip.MustParseAddr(addr)}, QPNs: wire.QPNSpace{}.Owner(i, slots), FDs: [][]int{nil}}
@@ -126,8 +140,10 @@ func TestSlotProcess(t *testing.T) {
 	stream(t, d)
 }
 
-// stream sends to itself until the process is killed.
+// stream sends to itself, once it is told to, until the process is killed.
 func stream(t *testing.T, d *roce.Device) {
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, unix.SIGUSR1)
 	pd, err := d.AllocPD()
 	must(t, err)
 	cq, err := d.CreateCQ(roce.CQInitAttr{CQE: 256})
@@ -144,6 +160,7 @@ func stream(t *testing.T, d *roce.Device) {
 	for i, q := range ends {
 		must(t, q.Connect(t.Context(), ends[1-i].Endpoint(), nil))
 	}
+	<-told
 	wcs := make([]roce.WC, 16)
 	for n := 1; ; n++ {
 		must(t, ends[0].PostSend(roce.SendWR{Opcode: roce.WRWrite, Flags: roce.SendSignaled, SGL: []roce.SGE{mr.SGE(0, 1<<15)},
@@ -157,53 +174,87 @@ func stream(t *testing.T, d *roce.Device) {
 	}
 }
 
-// TestSlots plays the suite between two processes with one address, and meanwhile a third one is
-// killed and started again, in the middle of its own traffic.
+// TestSlots plays the suite between two processes with one address, which are all that it has, or
+// two of sixteen. Meanwhile another of these is killed in the middle of its own traffic, and
+// started again, one after the other.
 func TestSlots(t *testing.T) {
-	list := makeSlots(t, slots, slotLanes)
+	for _, n := range []int{2, 16} {
+		t.Run(strconv.Itoa(n), func(t *testing.T) { playSlots(t, n) })
+	}
+}
+
+// slotTime is how long TestSlots goes on; it plays the suite once at least.
+var slotTime = flag.Duration("slots", 0, "how long the suite is played again and again between processes of one address")
+
+func playSlots(t *testing.T, n int) {
+	list := makeSlots(t, n, slotLanes)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	defer l.Close()
-	var dealt [slots]*os.File
-	for i := range dealt {
-		fd, err := unix.MemfdCreate("dealt", unix.MFD_CLOEXEC)
-		must(t, err)
-		dealt[i] = os.NewFile(uintptr(fd), "dealt")
-		defer dealt[i].Close()
-		must(t, dealt[i].Truncate(int64(roce.DealtSize)))
+	processes := make([]*slotted, n)
+	for i := range processes {
+		processes[i] = newSlotted(t, i, n, list[i])
 	}
-	other := start(t, 1, list[1], dealt[1], "suite:"+l.Addr().String())
-	conn, err := l.Accept()
-	must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
-	killed, numbers := 0, map[string]bool{}
 	var killing sync.WaitGroup
-	killing.Go(func() {
-		for ; ctx.Err() == nil; killed++ {
-			p := start(t, 2, list[2], dealt[2], "stream")
-			for range 2 {
-				n := p.says(t, "has number ")
-				if numbers[n] {
-					t.Errorf("number %s was another process's", n)
-				}
-				numbers[n] = true
-			}
-			for range 3 {
-				p.says(t, "streams")
-			}
-			must(t, p.Process.Kill())
-			p.Wait()
+	killed := 0
+	if n > 2 {
+		killing.Go(func() { killed = killInTurn(ctx, t, processes[2:]) })
+	}
+	own := openSlot(t, "slot 0", list[0], nil)
+	for begin := time.Now(); ; {
+		processes[1].start(t, "suite:"+l.Addr().String())
+		conn, err := l.Accept()
+		must(t, err)
+		remote(t, own, conn, false)
+		for processes[1].lines.Scan() {
 		}
-	})
-	remote(t, openSlot(t, "slot 0", list[0], nil), conn, false)
+		if err := processes[1].Wait(); err != nil {
+			t.Errorf("the other process: %v", err)
+		}
+		if t.Failed() || time.Since(begin) >= *slotTime {
+			break
+		}
+	}
 	stop()
 	killing.Wait()
-	for other.lines.Scan() {
+	t.Logf("others were killed %d times", killed)
+}
+
+// killInTurn kills the processes in turn until ctx ends, and starts each again. The one that comes
+// next streams; no number is dealt twice.
+func killInTurn(ctx context.Context, t *testing.T, list []*slotted) (killed int) {
+	numbers := map[string]bool{}
+	begin := func(p *slotted) {
+		p.start(t, "stream")
+		for range 2 {
+			n := p.says(t, "has number ")
+			if numbers[n] {
+				t.Errorf("number %s was another process's", n)
+			}
+			numbers[n] = true
+		}
 	}
-	if err := other.Wait(); err != nil {
-		t.Errorf("the other process: %v", err)
+	end := func(p *slotted) {
+		must(t, p.Process.Kill())
+		p.Wait()
 	}
-	t.Logf("a third process was killed %d times", killed)
+	for _, p := range list {
+		begin(p)
+	}
+	for ; ctx.Err() == nil; killed++ {
+		p := list[killed%len(list)]
+		must(t, p.Process.Signal(unix.SIGUSR1))
+		for range 3 {
+			p.says(t, "streams")
+		}
+		end(p)
+		begin(p)
+	}
+	for _, p := range list {
+		end(p)
+	}
+	return killed
 }
 
 // TestSlotsWithin plays it between two of sixteen slots in one process.
