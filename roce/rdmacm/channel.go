@@ -44,6 +44,11 @@ type Config struct {
 	// can take the event. It must not wait, and may call nothing of either ID. Listen does not ask
 	// it.
 	Born func(child, listener *ID) any
+
+	// Unborn, if not nil, is told of an ID that Born was asked about and whose event nobody will
+	// take: its peer has withdrawn the request, or its listener is closed. It is closed right
+	// afterwards. It must not wait, and may call nothing of the ID.
+	Unborn func(child *ID)
 }
 
 // EventChannel tells what happens to IDs (rdma_event_channel). All methods may be called from any
@@ -54,6 +59,7 @@ type EventChannel struct {
 	opens   func(netip.Addr) (*roce.Device, error)
 	qp1     func(*roce.Device) (QP1, error)
 	born    func(child, listener *ID) any
+	unborn  func(child *ID)
 	events  *roce.EventSource[*Event]
 	// sink, if not nil, is called with each event instead of queueing it: by whoever makes it, with
 	// the lock of its ID, so that it must not wait and call nothing of the ID.
@@ -107,6 +113,7 @@ func NewEventChannel(cfg *Config) (*EventChannel, error) {
 		opens:   cfg.Open,
 		qp1:     cfg.QP1,
 		born:    cfg.Born,
+		unborn:  cfg.Unborn,
 		events:  roce.NewEventSource[*Event](),
 	}
 	if ch.kind == "" {

@@ -234,7 +234,7 @@ func (ch *EventChannel) open(addr netip.Addr) (*agent, error) {
 	case dev == nil:
 		return nil, fmt.Errorf("%w: Config.Open of %v has returned no device", ErrInvalid, addr)
 	}
-	if _, ok := rowOf(dev, gidOf(addr)); !ok {
+	if _, ok := rowOf(dev, gidOf(addr)); !ok || !inZone(dev, addr) {
 		return nil, fmt.Errorf("%w: Config.Open of %v has returned %s, which has another address",
 			ErrInvalid, addr, dev.Name())
 	}

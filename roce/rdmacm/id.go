@@ -380,7 +380,7 @@ func (id *ID) Close() error {
 	id.below = nil
 	id.mu.Unlock()
 	for _, r := range requests {
-		r.Close()
+		r.unheard()
 	}
 	for _, c := range below {
 		c.at().release()

@@ -119,9 +119,17 @@ func (id *ID) untold() (so bool) {
 	})
 	if so {
 		id.answered()
-		id.one().at().background(func(context.Context) { id.Close() })
+		id.one().at().background(func(context.Context) { id.unheard() })
 	}
 	return so
+}
+
+// unheard closes an ID that the application never hears of.
+func (id *ID) unheard() {
+	if id.ch.unborn != nil {
+		id.ch.unborn(id)
+	}
+	id.Close()
 }
 
 // answered says that the application has answered the request that the ID was made for, if it was,

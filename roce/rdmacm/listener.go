@@ -120,7 +120,7 @@ func (l *Listener) open(ctx context.Context, address string) (err error) {
 	if l.ch, err = NewEventChannel(&l.cfg.Config); err != nil {
 		return err
 	}
-	l.ch.sink, l.ch.born = l.happens, nil
+	l.ch.sink, l.ch.born, l.ch.unborn = l.happens, nil, nil
 	l.ready = roce.NewEventSource[*arrival]()
 	l.ctx, l.end = context.WithCancel(context.Background())
 	l.lost, l.lose = context.WithCancelCause(l.ctx)

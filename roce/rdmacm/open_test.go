@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -78,5 +79,34 @@ func TestBorn(t *testing.T) {
 	require.ErrorIs(t, <-done, ErrUnreachable)
 	require.NoError(t, e.ID.Close())
 	require.NoError(t, passive.Close())
+	require.NoError(t, ch.Close())
+}
+
+// TestUnborn: of each ID that Born was asked about the application takes the event, or is told that
+// it never will: because the peer has withdrawn its request, or because the listener was closed.
+func TestUnborn(t *testing.T) {
+	na, nb := wires["pipe"]()
+	a, b := newHost(t, na, nil), newHost(t, nb, nil)
+	var born, unborn atomic.Int32
+	ch, err := NewEventChannel(&Config{Devices: []*roce.Device{b.dev},
+		Born: func(*ID, *ID) any { return born.Add(1) },
+		Unborn: func(child *ID) {
+			require.NotNil(t, child.Context)
+			unborn.Add(1)
+		}})
+	require.NoError(t, err)
+	passive, err := ch.CreateID(PSTCP)
+	require.NoError(t, err)
+	require.NoError(t, passive.BindAddr(b.at(99)))
+	require.NoError(t, passive.Listen(0))
+	s := newStranger(t, a)
+	s.request(b, 99, 1)
+	s.withdraw(b, 1)
+	until(func() bool { return unborn.Load() == 1 })
+	s.request(b, 99, 2)
+	until(func() bool { return born.Load() == 2 })
+	require.NoError(t, passive.Close())
+	require.EqualValues(t, 2, unborn.Load())
+	until(func() bool { return ch.count() == 0 })
 	require.NoError(t, ch.Close())
 }

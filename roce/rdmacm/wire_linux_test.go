@@ -178,3 +178,27 @@ func TestGoneOneByOne(t *testing.T) {
 	require.NoError(t, l.Close())
 	require.NoError(t, first.Close())
 }
+
+// TestOpenOfZone: a link-local address is one interface's, whoever else has the same.
+func TestOpenOfZone(t *testing.T) {
+	netns.Need(t)
+	w := netns.NewWire(t, 1500)
+	w.Left.IP(t, "-6 addr add fe80::77/64 dev wire nodad")
+	var d *roce.Device
+	w.Left.Do(func() {
+		var err error
+		d, err = roce.Open("udp:fe80::77%wire", nil)
+		require.NoError(t, err)
+		ch, err := NewEventChannel(&Config{Open: func(netip.Addr) (*roce.Device, error) { return d, nil }})
+		require.NoError(t, err)
+		for zone, want := range map[string]error{"wire": nil, "lo": ErrInvalid} {
+			id, err := ch.CreateID(PSTCP)
+			require.NoError(t, err)
+			err = id.BindAddr(netip.MustParseAddrPort("[fe80::77%" + zone + "]:7"))
+			require.ErrorIs(t, err, want)
+			require.NoError(t, id.Close())
+		}
+		require.NoError(t, ch.Close())
+	})
+	require.NoError(t, d.Close())
+}

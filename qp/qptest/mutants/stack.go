@@ -74,6 +74,11 @@ var ofStack = []mutant{
 		[]edit{{"qp/requester.go", "		b.Toward(s.remoteQPN)\n", ""}}},
 	{"nobody is told of packets of another slot", []string{"roce/conformance TestStray"}, []edit{
 		{"roce/internal/soft/stray.go", "			l.showForeign(f)\n			continue\n", ""}}},
+	{"nobody is told that a request which Born knows was withdrawn", []string{"roce/rdmacm TestUnborn"}, []edit{
+		{"roce/rdmacm/listen.go", "{ id.unheard() }", "{ id.Close() }"}}},
+	{"a link-local address is that of any interface", []string{"roce/rdmacm TestOpenOfZone"}, []edit{
+		{"roce/rdmacm/devices.go", "!ok || !inZone(dev, addr) {\n		return nil, fmt.Errorf(\"%w: Config.Open",
+			"!ok {\n		return nil, fmt.Errorf(\"%w: Config.Open"}}},
 	{"rdmacm has queue pair 1 of its own wherever the caller says it is", []string{"roce/conformance TestHub"}, []edit{
 		{"roce/rdmacm/machine.go", "	if open != nil {", "	if false {"}}},
 	{"any owner of an address has queue pair 1", []string{"roce/conformance TestQueuePairOneIsTheFirstSlots"}, []edit{
