@@ -86,10 +86,7 @@ func TestRcopy(t *testing.T) {
 	if os.Getenv(everyProgram) == "" {
 		t.Skip("played by make programs")
 	}
-	rcopy := filepath.Join(a.dir, "rcopy")
-	out, err := exec.Command("go", "build", "-pgo=off", "-o", rcopy, "github.com/goroce/goroce/examples/rcopy").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	a.more = append(a.more, rcopy)
+	rcopy := a.example(t, "rcopy")
 	const size = 3_000_000
 	content := bytes.Repeat([]byte("goroce\n"), size/7+1)[:size]
 	here := filepath.Join(t.TempDir(), "file")
@@ -117,11 +114,46 @@ func TestRcopy(t *testing.T) {
 	line, err := bufio.NewReader(said).ReadString('\n')
 	require.NoError(t, err)
 	require.Contains(t, line, "listening on")
-	out, err = a.Command(t.Context(), "rcopy", "/tmp/file", lab.HostIPv4+":"+back, "-p", "19999").CombinedOutput()
+	out, err := a.Command(t.Context(), "rcopy", "/tmp/file", lab.HostIPv4+":"+back, "-p", "19999").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	got, err := os.ReadFile(back)
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(content, got))
+}
+
+// TestRiostream: memory that is exposed, and written directly, every byte compared.
+func TestRiostream(t *testing.T) {
+	a := theArena(t)
+	if os.Getenv(everyProgram) == "" {
+		t.Skip("played by make programs")
+	}
+	riostream := a.example(t, "riostream")
+	for _, role := range roles {
+		t.Run("roce-is-"+role.name, func(t *testing.T) {
+			options := []string{"-S", "5001", "-C", "20", "-I", "3"}
+			d := duel{rdma: true, program: riostream, serving: role.serving}
+			d.guest = append([]string{"riostream", "-T", "v", "-T", "b", "-s", lab.HostIPv4}, options...)
+			d.host = append([]string{"-b", lab.HostIPv4}, options...)
+			if !role.serving {
+				d.guest[5], d.guest[6] = "-b", lab.GuestIPv4
+				d.host = append(d.host, "-s", lab.GuestIPv4)
+			}
+			r := a.fight(t, d)
+			require.Contains(t, r.host, "all as they should be")
+			require.Contains(t, r.guest, "custom")
+			require.NotContains(t, r.guest, "failed")
+		})
+	}
+}
+
+// example builds one of the examples, and says where it is.
+func (a *arena) example(t *testing.T, name string) string {
+	t.Helper()
+	program := filepath.Join(a.dir, name)
+	out, err := exec.Command("go", "build", "-pgo=off", "-o", program, "github.com/goroce/goroce/examples/"+name).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	a.more = append(a.more, program)
+	return program
 }
 
 // TestUdpong: datagrams, with a udpong whose address handle of its own has a GRH (selfah.c).
@@ -131,15 +163,9 @@ func TestUdpong(t *testing.T) {
 		t.Skip("played by make programs")
 	}
 	const there = "/tmp/selfah.so"
-	shim, udpong := filepath.Join(t.TempDir(), "selfah.so"), filepath.Join(a.dir, "udpong")
-	for _, build := range [][]string{
-		{"gcc", "-Wall", "-Werror", "-shared", "-fPIC", "-o", shim, "testdata/selfah.c"},
-		{"go", "build", "-pgo=off", "-o", udpong, "github.com/goroce/goroce/examples/udpong"},
-	} {
-		out, err := exec.Command(build[0], build[1:]...).CombinedOutput()
-		require.NoError(t, err, "%s", out)
-	}
-	a.more = append(a.more, udpong)
+	shim, udpong := filepath.Join(t.TempDir(), "selfah.so"), a.example(t, "udpong")
+	out, err := exec.Command("gcc", "-Wall", "-Werror", "-shared", "-fPIC", "-o", shim, "testdata/selfah.c").CombinedOutput()
+	require.NoError(t, err, "%s", out)
 	require.NoError(t, a.CopyFile(t.Context(), shim, there))
 	received := func() int { // by rxe0
 		text, err := a.ReadFile(t.Context(), "/sys/class/infiniband/rxe0/ports/1/hw_counters/rcvd_pkts")
@@ -158,7 +184,7 @@ func TestUdpong(t *testing.T) {
 	line, err := bufio.NewReader(said).ReadString('\n')
 	require.NoError(t, err)
 	require.Contains(t, line, "listening on")
-	out, err := a.Command(t.Context(), "env", append(guest, "-s", lab.HostIPv4, "-T", "e")...).CombinedOutput()
+	out, err = a.Command(t.Context(), "env", append(guest, "-s", lab.HostIPv4, "-T", "e")...).CombinedOutput()
 	server.Process.Signal(os.Interrupt)
 	server.Wait()
 	require.NoError(t, err, "%s", out)

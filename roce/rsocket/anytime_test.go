@@ -67,6 +67,30 @@ var deeds = []func(*Conn, *Buffer, *rand.Rand) error{
 		_, err := c.ReadFrom(io.LimitReader(rand.NewChaCha8([32]byte{}), int64(r.IntN(10000))))
 		return err
 	},
+	func(c *Conn, _ *Buffer, r *rand.Rand) error {
+		_, err := c.TryRead(make([]byte, r.IntN(9000)))
+		return err
+	},
+	func(c *Conn, _ *Buffer, r *rand.Rand) error {
+		_, err := c.TryPeek(make([]byte, r.IntN(9000)))
+		return err
+	},
+	func(c *Conn, _ *Buffer, r *rand.Rand) error {
+		_, err := c.TryWrite(make([]byte, r.IntN(100)), nil, make([]byte, r.IntN(9000)))
+		return err
+	},
+	func(c *Conn, _ *Buffer, r *rand.Rand) error {
+		_, err := c.TryWriteAt(make([]byte, r.IntN(9000)), int64(r.IntN(4096)))
+		return err
+	},
+	func(c *Conn, _ *Buffer, r *rand.Rand) error {
+		_, err := c.WriteAt(make([]byte, r.IntN(9000)), int64(r.IntN(4096)))
+		return err
+	},
+	func(c *Conn, _ *Buffer, r *rand.Rand) error {
+		c.Readiness()
+		return seldom(r, func() error { _, err := c.FD(); return err })
+	},
 }
 
 func soon(r *rand.Rand) time.Time {
@@ -82,7 +106,8 @@ func seldom(r *rand.Rand, f func() error) error {
 
 // expected are the errors of calls on a connection whose ends do as they like.
 func expected(err error) bool {
-	return isOne(err, nil, io.EOF, io.ErrClosedPipe, os.ErrDeadlineExceeded, syscall.EPIPE, syscall.ECONNRESET)
+	return isOne(err, nil, io.EOF, io.ErrClosedPipe, os.ErrDeadlineExceeded, syscall.EPIPE, syscall.ECONNRESET,
+		syscall.EAGAIN, errNotExposed)
 }
 
 func isOne(err error, of ...error) bool {

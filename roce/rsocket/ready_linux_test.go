@@ -110,6 +110,13 @@ func TestFDFails(t *testing.T) {
 	require.Equal(t, Readable|Writable|Ended|HungUp, a.Readiness())
 	_, err = a.TryRead(make([]byte, 1))
 	require.ErrorIs(t, err, syscall.ETIMEDOUT)
+	for _, writes := range []bool{true, false} { // a call is still leaving
+		a.mu.Lock()
+		a.wait.writer = writes
+		a.show()
+		a.mu.Unlock()
+		require.EqualValues(t, allEvents|unix.POLLHUP, shows(t, fd))
+	}
 }
 
 // TestFDCloses: who sleeps in poll while another closes hears of it.
@@ -396,7 +403,7 @@ func TestSocketFDEnds(t *testing.T) {
 	fd, err := a.FD()
 	require.NoError(t, err)
 	require.NoError(t, a.Connect(netip.AddrPortFrom(ofB.Addr(), 1)))
-	require.EqualValues(t, allEvents|unix.POLLHUP, polls(t, fd, unix.POLLOUT))
+	require.EqualValues(t, allEvents|unix.POLLHUP, polls(t, fd, 0))
 	_, err = a.Conn()
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 

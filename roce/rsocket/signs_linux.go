@@ -37,10 +37,14 @@ func newSigns() (*signs, error) {
 
 func (s *signs) fd() int { return s.app }
 
-// show shows what is ready now; more: something has come since. What Ended and HungUp say stays.
+// show shows what is ready now; more: something has come since. What Ended and HungUp say stays,
+// and with the latter all calls return at once.
 func (s *signs) show(now Readiness, more bool) {
 	was := s.shown
-	s.shown = now | was&(Ended|HungUp)
+	if now |= was & (Ended | HungUp); now&HungUp != 0 {
+		now |= Readable | Writable
+	}
+	s.shown = now
 	changed := s.shown ^ was
 	if was&Ended == 0 { // from then on it is readable for ever
 		switch {

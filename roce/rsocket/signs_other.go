@@ -9,7 +9,7 @@ import (
 )
 
 // signs stand for a file descriptor that this system does not have.
-type signs struct{}
+type signs struct{ shown Readiness }
 
 func newSigns() (*signs, error) {
 	return nil, fmt.Errorf("%w: only Linux has descriptors of readiness", roce.ErrNotSupported)

@@ -238,6 +238,10 @@ var ofStack = []mutant{
 	{"rsocket: what is written directly takes no room of the send buffer", []string{
 		"roce/rsocket/internal/stream TestWorlds"}, []edit{
 		{"roce/rsocket/internal/stream/iomap.go", "From: e.buffer(n), Length", "From: e.next, Length"}}},
+	{"who accepts does not hear that the device is gone", []string{"roce/rdmacm TestGoneOneByOne"}, []edit{
+		{"roce/rdmacm/listener.go", "		l.lose(e.Err)\n		l.ready.Put(nil)\n", "		l.lose(e.Err)\n"}}},
+	{"rsocket: a descriptor that has hung up shows more", []string{"roce/rsocket TestFDFails"}, []edit{
+		{"roce/rsocket/signs_linux.go", "		now |= Readable | Writable\n", ""}}},
 	{"rsocket: who waits for a datagram does not hear of another deadline", []string{
 		"roce/rsocket TestPacketDeadlineMoves"}, []edit{
 		{"roce/rsocket/packet.go", "		r.end(errMoved)\n		r.off()\n", ""}}},
