@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -109,4 +110,49 @@ func TestUnborn(t *testing.T) {
 	require.EqualValues(t, 2, unborn.Load())
 	until(func() bool { return ch.count() == 0 })
 	require.NoError(t, ch.Close())
+}
+
+// TestBound: Dial and Listen take over an ID that the application has bound, also when they fail.
+func TestBound(t *testing.T) {
+	overWires(t, func(t *testing.T, a, b *host) {
+		at, from := b.id(PSTCP), a.id(PSTCP)
+		require.NoError(t, at.BindAddr(b.at(0)))
+		require.NoError(t, from.BindAddr(a.at(0)))
+		local := from.LocalAddr()
+		l, err := Listen(bg, "", &ListenConfig{ConnConfig: ConnConfig{Config: Config{Devices: []*roce.Device{b.dev}}, Bound: at}})
+		require.NoError(t, err)
+		require.Equal(t, at.LocalAddr(), l.Addr())
+		fd, err := l.FD()
+		if err != nil {
+			require.ErrorIs(t, err, ErrNotSupported)
+		}
+		_, err = l.TryAccept()
+		require.Equal(t, syscall.EAGAIN, err)
+		cfg := &ConnConfig{Config: Config{Devices: []*roce.Device{a.dev}}, Bound: from}
+		c, err := Dial(bg, l.Addr().String(), cfg)
+		require.NoError(t, err)
+		require.Equal(t, local, c.LocalAddr())
+		s, err := l.Accept(bg)
+		require.NoError(t, err)
+		require.Equal(t, local, s.RemoteAddr())
+		require.NoError(t, c.Close(bg))
+		require.NoError(t, s.Close(bg))
+		require.NoError(t, l.Close())
+		_, err = l.TryAccept()
+		require.ErrorIs(t, err, ErrClosed)
+		_, err = l.FD()
+		require.ErrorIs(t, err, ErrClosed, "%d", fd)
+
+		// of another space, closed, not bound
+		for _, id := range []*ID{a.id(PSUDP), from, a.id(PSTCP)} {
+			cfg.Bound = id
+			_, err = Listen(bg, "", &ListenConfig{ConnConfig: *cfg})
+			require.Error(t, err)
+			require.ErrorIs(t, id.BindAddr(a.at(0)), ErrClosed)
+		}
+		cfg.Bound = a.id(PSTCP)
+		_, err = Dial(bg, "no port", cfg)
+		require.ErrorIs(t, err, ErrInvalid)
+		require.ErrorIs(t, cfg.Bound.BindAddr(a.at(0)), ErrClosed)
+	})
 }

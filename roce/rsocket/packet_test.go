@@ -245,3 +245,38 @@ func TestPacketAnyAddress(t *testing.T) {
 		require.Equal(t, to, from.(*Addr).AddrPort())
 	}
 }
+
+// TestPacketSix: headers of IPv6, and two sockets at one address.
+func TestPacketSix(t *testing.T) {
+	has, err := net.ListenPacket("udp", "[::1]:0")
+	if err != nil {
+		t.Skip("wants IPv6 on the loopback: ", err)
+	}
+	has.Close()
+	dev := open(t, "udp:::1")
+	var two [2]*PacketConn
+	for i := range two {
+		p, err := ListenPacket(bg, "[::1]:0", &Options{Devices: []*roce.Device{dev}})
+		require.NoError(t, err)
+		defer p.Close()
+		two[i] = p
+	}
+	for buf := make([]byte, 10); !two[0].direct(two[1].local()); {
+		_, err := two[0].WriteTo([]byte("six"), two[1].LocalAddr())
+		require.NoError(t, err)
+		n, from, err := two[1].ReadFrom(buf)
+		require.NoError(t, err)
+		require.Equal(t, "six", string(buf[:n]))
+		require.Equal(t, two[0].LocalAddr(), from)
+	}
+	_, err = two[0].WriteTo(nil, two[1].LocalAddr())
+	require.NoError(t, err)
+	for {
+		got, err := two[1].came.Queue().Get(bg)
+		require.NoError(t, err)
+		if two[1].take(nil, got); got.rail != nil {
+			require.Equal(t, two[0].local(), got.from)
+			return
+		}
+	}
+}

@@ -173,3 +173,24 @@ func TestTryAccept(t *testing.T) {
 	_, err = l.TryAccept()
 	require.ErrorIs(t, err, net.ErrClosed)
 }
+
+// TestSocketOpens: a device that the application finds when an address needs one.
+func TestSocketOpens(t *testing.T) {
+	a, b, ofA, ofB := sockets(t, "udp")
+	devs := map[netip.Addr]*roce.Device{ofA.Addr(): a.Devices[0], ofB.Addr(): b.Devices[0]}
+	for _, s := range []*Socket{a, b} {
+		s.Devices = nil
+		s.Open = func(addr netip.Addr) (*roce.Device, error) { return devs[addr], nil }
+	}
+	l, to := listens(t, b, ofB)
+	require.NoError(t, a.Bind(ofA))
+	require.NoError(t, a.Connect(to))
+	<-a.Done()
+	c, err := a.Conn()
+	require.NoError(t, err)
+	defer c.Close()
+	require.Same(t, devs[ofA.Addr()], c.pd.Device())
+	s, err := l.Accept()
+	require.NoError(t, err)
+	defer s.Close()
+}
