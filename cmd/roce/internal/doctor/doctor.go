@@ -7,6 +7,7 @@
 //	ask.go         filling the record: the route, the device, the peer's connection manager
 //	ask_linux.go   … and what only Linux tells: neighbours, segmentation,
 //	knock_linux.go … and the ICMP messages that answer datagrams
+//	program.go     another sort of visit: will a foreign program find goroce's libraries?
 package doctor
 
 import (
@@ -20,10 +21,11 @@ import (
 
 // Options are those of a visit.
 type Options struct {
-	Host string        // the peer, by name or address
-	Dev  string        // device name; "" is the address from which the peer is reached
-	Wait time.Duration // for an answer; more than 0
-	JSON bool
+	Host    string        // the peer, by name or address
+	Dev     string        // device name; "" is the address from which the peer is reached
+	Wait    time.Duration // for an answer; more than 0
+	Program string        // the file of a program to look at instead of a peer; "": none
+	JSON    bool
 }
 
 // UnwellError is the error of a visit that has found something wrong.
@@ -35,16 +37,15 @@ func (e *UnwellError) Error() string {
 }
 
 // Run is the whole program. It prints to out. The error is an *UnwellError if something is wrong
-// between the two.
+// between the two, or with the program.
 func Run(ctx context.Context, out io.Writer, o Options) error {
 	if o.Wait <= 0 {
 		return fmt.Errorf("--wait %v: want more than 0", o.Wait)
 	}
-	f, err := ask(ctx, o)
+	list, err := examine(ctx, o)
 	if err != nil {
 		return err
 	}
-	list := judge(f)
 	if o.JSON {
 		e := json.NewEncoder(out)
 		e.SetIndent("", "  ")
@@ -56,6 +57,21 @@ func Run(ctx context.Context, out io.Writer, o Options) error {
 		return &UnwellError{wrong, len(list)}
 	}
 	return err
+}
+
+func examine(ctx context.Context, o Options) (verdicts, error) {
+	if o.Program != "" {
+		p, err := readProgram(o.Program)
+		if err != nil {
+			return nil, err
+		}
+		return judgeProgram(p), nil
+	}
+	f, err := ask(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return judge(f), nil
 }
 
 // Verdict is what a check says.
