@@ -3,6 +3,7 @@
 # make soak      for hours: all platforms, then more worlds and more fuzzing; goes on where it was stopped
 # make platforms builds and vets everything for all SYSTEMS, by the compiler; the first time it takes minutes
 # make programs  the programs of rdma-core that connect by the RDMA CM, in all their ways
+# make dropin    the libraries that unmodified programs in C use instead of rdma-core's, in dropin/build
 # make mutants   known defects put back, one at a time: do the tests find them?
 # make cover     how much of the pure packages the simulations and unit tests execute: 90 % at least
 # make demo      the main job
@@ -50,7 +51,7 @@ EMULATED := arm64:qemu-aarch64-static s390x:qemu-s390x-static
 # Debian packages of the full test: the virtual machine with a real rxe0, the tools that check our
 # packets and archives, the rival of a test of the benchmark's network, the emulators, what the tag
 # verbs needs, and a browser for the page of the traces, with a font.
-PACKAGES := qemu-system-x86 iproute2 xz-utils tshark cpio iperf3 qemu-user-static libibverbs-dev librdmacm-dev gcc libc6-dev chromium-headless-shell fonts-dejavu-core
+PACKAGES := qemu-system-x86 iproute2 xz-utils tshark cpio iperf3 qemu-user-static libibverbs-dev librdmacm-dev ibverbs-utils perftest gcc libc6-dev chromium-headless-shell fonts-dejavu-core
 WORLDS ?= 10000
 # How often fuzzing runs a target of each package, a few seconds: not for how long, as Go before
 # 1.27 now and then fails a run that the clock ends (go.dev/issue/75804), above all on a busy machine.
@@ -75,7 +76,7 @@ TEST := $(SKIPS) $(FLAGS)
 # Systems that a release has binaries for.
 RELEASED := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
 
-.PHONY: dist dist-twice test computes waits quick demo bench pgo packages platforms programs cover mutants soak $(COMPUTES) $(WAITS)
+.PHONY: dropin dist dist-twice test computes waits quick demo bench pgo packages platforms programs cover mutants soak $(COMPUTES) $(WAITS)
 
 # Both lanes run to their ends even if one fails. A part's output appears when the part has ended.
 test: packages
@@ -124,6 +125,11 @@ unit:
 	$(TEST) -skip '^(TestWorlds|TestSwarm|TestCrowd|TestLives)$$' $(WAITING) $$($(GO) list ./... | grep -v /interop)
 	$(TEST) -tags purego ./wire
 	cd examples/grpc && $(GO) test $(FLAGS) ./...
+	@if [ -e /usr/include/infiniband/verbs.h ]; then \
+		cd dropin && CGO_ENABLED=1 $(GO) vet -pgo=off ./... && CGO_ENABLED=1 $(GO) test $(FLAGS) ./...; \
+	else \
+		echo "libibverbs-dev is missing: nobody looks at the libraries for C"; [ -z "$(REQUIRE)" ]; \
+	fi
 	@if command -v chromium-headless-shell || command -v chromium || command -v google-chrome; then \
 		cd trace/page/browser && $(GO) test $(FLAGS) ./...; \
 	else \
@@ -187,9 +193,14 @@ emulated:
 interop:
 	$(TEST) -count=1 ./interop/...
 
+# The libraries that take the place of libibverbs, in dropin/build.
+dropin:
+	$(MAKE) -C dropin
+
 # The programs of rdma-core that connect by the RDMA connection manager, in all their ways, against
-# ours: some minutes. Of each make test plays one.
+# ours, and those over the libraries of dropin: some minutes. Of each make test plays one.
 programs: packages
+	cd dropin && GOROCE_PROGRAMS=1 CGO_ENABLED=1 $(GO) test -count=1 -v -run '^TestPrograms$$' .
 	GOROCE_PROGRAMS=1 $(TEST) -count=1 -run '^Test(Rping|Rstream|Preload|Rcopy|Programs|Reject|Udaddy|Mckey|PerfByCM|KernelCM|KernelCMCommands|KernelPerf|SIW)$$' -v ./interop
 
 # Worlds with other seeds, CHUNK by CHUNK, and with each chunk twenty times the fuzzing. Without FROM

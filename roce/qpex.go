@@ -169,6 +169,13 @@ func (x *QPEx) WRSetUDAddr(ah *AH, remoteQPN, remoteQKey uint32) {
 	}
 }
 
+// WRSetXRCSRQN says which shared receive queue of the peer a message is for (ibv_wr_set_xrc_srqn).
+func (x *QPEx) WRSetXRCSRQN(remoteSRQN uint32) {
+	if x.begun("WRSetXRCSRQN") {
+		x.last().RemoteSRQN = remoteSRQN
+	}
+}
+
 // WRSetSGE gives the request one piece of registered memory (ibv_wr_set_sge).
 func (x *QPEx) WRSetSGE(sge SGE) {
 	if x.begun("WRSetSGE") {
