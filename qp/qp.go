@@ -38,7 +38,6 @@ type QP struct {
 	readyNext *QP
 	source    *source // the peer, by its address
 	path      wire.Path
-	peerAt    uint32 // who of those at that address has the peer, as far as we know: see heardFrom
 
 	resp           responder
 	srq            *SRQ       // where receives come from (XRC: for the last request), or nil:
@@ -46,6 +45,7 @@ type QP struct {
 	sharer         *sharer    // of srq: the peer
 	sendCQ, recvCQ *CQ
 	attr           QPAttr
+	peerAt         uint32 // who of those at its address is the peer: see heardFrom
 
 	deadline Time // see setDeadline
 	timerAt  Time // where the timer heap has it
