@@ -36,19 +36,19 @@ __attribute__((constructor)) static void remember(int argc, char **argv, char **
 
 // lend_setting has one of the variables there be GODEBUG with the setting, and returns which. Go
 // keeps the text, so it is never freed. What should be there instead is put back when Go has read
-// it: if there is no GODEBUG Go does not see the last variable, which shells call "_".
+// it: if there is no GODEBUG, Go does not see the last variable that is not for it or us.
 static char **lend_setting(char **before)
 {
 	static const char setting[] = "gcshrinkstackoff=1", name[] = "GODEBUG=";
 	char **at = NULL, *text = NULL;
-	for (char **e = first_environment; e && *e; e++) {
-		at = e;
-		if (!strncmp(*e, name, strlen(name)))
-			break;
+	bool has = false;
+	for (char **e = first_environment; e && *e && !has; e++) {
+		has = !strncmp(*e, name, strlen(name));
+		if (has || strncmp(*e, "GO", 2))
+			at = e;
 	}
 	if (!at)
 		return NULL;
-	bool has = !strncmp(*at, name, strlen(name));
 	if (asprintf(&text, "%s,%s", has ? *at : "GODEBUG=", setting) < 0)
 		return NULL;
 	*before = *at;
