@@ -8,6 +8,7 @@ package main
 import "C"
 
 import (
+	"context"
 	"math/bits"
 	"sync"
 	"time"
@@ -21,6 +22,9 @@ import (
 // linger is for how long a poll runs the stack for a program that watches memory, and calls
 // nothing while it does: roce.CQ.Linger says why, and that others pay nothing.
 const linger = 50 * time.Microsecond
+
+// attend is for how long a program that waits for an event is in Go, where no signal ends a call.
+const attend = 10 * time.Millisecond
 
 // pollBatch is how many completions are taken at a time.
 const pollBatch = 64
@@ -52,7 +56,8 @@ func goroce_create_comp_channel(h C.uint32_t, fd *C.int, out *C.uint32_t) C.int 
 	return made(c.Device, ch, ch.Close, out)
 }
 
-// goroce_get_cq_event takes an event and returns the ibv_cq. Without wait there may be none: 0.
+// goroce_get_cq_event takes an event and returns the ibv_cq. EAGAIN: there is none, and with wait
+// none has come in a while.
 //
 //export goroce_get_cq_event
 func goroce_get_cq_event(h C.uint32_t, wait C.int, cq *C.uintptr_t) C.int {
@@ -62,11 +67,13 @@ func goroce_get_cq_event(h C.uint32_t, wait C.int, cq *C.uintptr_t) C.int {
 	}
 	c, some := ch.TryGet()
 	if !some && wait != 0 {
+		ctx, cancel := context.WithTimeout(bg, attend)
 		var err error
-		if c, err = ch.Wait(bg); err != nil {
+		c, err = ch.Wait(ctx)
+		cancel()
+		if some = err == nil; !some && ctx.Err() == nil {
 			return errno(err)
 		}
-		some = true
 	}
 	if !some {
 		return C.int(unix.EAGAIN)

@@ -73,15 +73,30 @@ var (
 // postBatch is how many requests are handed on at a time.
 const postBatch = 64
 
-// set makes a request of C's one of roce's; false: it names an address handle that is none.
+// elements are n elements of C's; false: there cannot be so many there.
+func elements(list *roce.SGE, n int32) (sgl []roce.SGE, ok bool) {
+	if n < 0 || n > 0 && list == nil {
+		return nil, false
+	}
+	return unsafe.Slice(list, n), true
+}
+
+// set makes a request of C's one of roce's; false: it names an address handle or a window that is
+// none, or no elements.
 func (q *queuePair) set(to *roce.SendWR, w *sendWR, bind *roce.BindInfo) bool {
-	*to = roce.SendWR{WRID: w.wrID, Opcode: roce.WROpcode(w.opcode), Flags: roce.SendFlags(w.flags),
-		SGL: unsafe.Slice(w.sgl, int(w.sges))}
+	sgl, ok := elements(w.sgl, w.sges)
+	if !ok {
+		return false
+	}
+	*to = roce.SendWR{WRID: w.wrID, Opcode: roce.WROpcode(w.opcode), Flags: roce.SendFlags(w.flags), SGL: sgl}
 	switch op := to.Opcode; {
 	case op == roce.WRSendWithInv || op == roce.WRLocalInv:
 		to.InvalidateKey = w.imm
 	case op == roce.WRBindMW:
 		b := &w.bind
+		if b.mw == nil {
+			return false
+		}
 		*bind = roce.BindInfo{WindowKey: uint32(b.mw.rkey), NewKey: b.rkey, Addr: b.addr, Length: b.length,
 			Access: roce.Access(b.access)}
 		if b.mr != nil {
@@ -281,17 +296,22 @@ func postRecvs(post func(...roce.RecvWR) error, wrs *[]roce.RecvWR, list *C.stru
 		*wrs = make([]roce.RecvWR, postBatch)
 	}
 	for w := (*recvWR)(unsafe.Pointer(list)); w != nil; {
-		first, n := w, 0
+		first, n, good := w, 0, true
 		for ; w != nil && n < postBatch; n++ {
-			(*wrs)[n] = roce.RecvWR{WRID: w.wrID, SGL: unsafe.Slice(w.sgl, int(w.sges))}
+			to := &(*wrs)[n]
+			to.WRID = w.wrID
+			if to.SGL, good = elements(w.sgl, w.sges); !good {
+				break
+			}
 			w = w.next
 		}
-		if err := post((*wrs)[:n]...); err != nil {
+		err := post((*wrs)[:n]...)
+		if err != nil || !good {
 			for done := posted(err, n); done > 0; done-- {
 				first = first.next
 			}
 			*bad = (*C.struct_ibv_recv_wr)(unsafe.Pointer(first))
-			return errno(err)
+			return max(errno(err), invalid*C.int(b2i(err == nil)))
 		}
 	}
 	return 0

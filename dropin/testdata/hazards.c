@@ -5,11 +5,14 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -257,12 +260,217 @@ static void closes(void)
 	}
 }
 
+// Lists of elements that are none: a count below 0, or no list.
+static void elements(void)
+{
+	open_all();
+	struct ibv_qp *qp = connected();
+	struct ibv_sge sge = {.addr = (uintptr_t)memory, .length = 8, .lkey = mr->lkey};
+	static const struct { bool list; int n; unsigned flags; } bad_ones[] = {
+		{true, -1, 0}, {false, 1, 0}, {true, -1, IBV_SEND_INLINE}, {false, 1, IBV_SEND_INLINE}, {true, INT_MIN, 0},
+	};
+	for (size_t i = 0; i < sizeof bad_ones / sizeof *bad_ones; i++) {
+		struct ibv_sge *list = bad_ones[i].list ? &sge : NULL;
+		struct ibv_send_wr send = {.sg_list = list, .num_sge = bad_ones[i].n, .opcode = IBV_WR_SEND,
+			.send_flags = bad_ones[i].flags}, *bad_send = NULL;
+		CHECK(ibv_post_send(qp, &send, &bad_send) == EINVAL && bad_send == &send);
+		struct ibv_recv_wr receive = {.sg_list = list, .num_sge = bad_ones[i].n}, *bad_receive = NULL;
+		CHECK(ibv_post_recv(qp, &receive, &bad_receive) == EINVAL && bad_receive == &receive);
+	}
+	CHECK(write_once(qp) == IBV_WC_SUCCESS);
+}
+
+// A poll for less than nothing, a builder without an operation, a bind without a window.
+static void builders(void)
+{
+	open_all();
+	struct ibv_qp *qp = connected();
+	struct ibv_wc wc;
+	CHECK(ibv_poll_cq(cq, 0, &wc) == 0 && ibv_poll_cq(cq, -1, &wc) <= 0);
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
+	ibv_wr_start(ex);
+	ibv_wr_set_sge(ex, 1, 2, 3);
+	CHECK(ibv_wr_complete(ex));
+	struct ibv_send_wr wr = {.opcode = IBV_WR_BIND_MW}, *bad = NULL;
+	CHECK(ibv_post_send(qp, &wr, &bad) && bad == &wr);
+	CHECK(write_once(qp) == IBV_WC_SUCCESS);
+}
+
+// The first request of a list that cannot be posted, and only those before it, is told.
+static void lists(void)
+{
+	open_all();
+	struct ibv_qp *qp = connected();
+	struct ibv_sge sge = {.addr = (uintptr_t)memory, .length = 8, .lkey = mr->lkey};
+	struct ibv_send_wr wr[200], *bad = NULL;
+	for (int i = 0; i < 200; i++)
+		wr[i] = (struct ibv_send_wr){.wr_id = i, .next = i < 199 ? &wr[i + 1] : NULL, .sg_list = &sge, .num_sge = 1,
+			.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
+			.wr.rdma = {.remote_addr = (uintptr_t)memory + SIZE / 2, .rkey = mr->rkey}};
+	CHECK(ibv_post_send(qp, wr, &bad) == ENOMEM && bad >= wr + 64);
+	int posted = bad - wr;
+	struct ibv_wc wc;
+	for (int got = 0; got < posted;) {
+		int n = ibv_poll_cq(cq, 1, &wc);
+		CHECK(n >= 0 && (n == 0 || (wc.wr_id == got && wc.status == IBV_WC_SUCCESS)));
+		got += n;
+	}
+	wr[10].num_sge = 1000;
+	CHECK(ibv_post_send(qp, wr, &bad) == EINVAL && bad == wr + 10);
+	for (int got = 0; got < 10;) {
+		int n = ibv_poll_cq(cq, 1, &wc);
+		CHECK(n >= 0 && (n == 0 || wc.wr_id == got));
+		got += n;
+	}
+	CHECK(write_once(qp) == IBV_WC_SUCCESS);
+}
+
+// Address handles that are none, and a queue pair that is over.
+static void handles(void)
+{
+	open_all();
+	struct ibv_qp_init_attr init = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UD, .cap = {8, 8, 1, 1}};
+	struct ibv_qp *qp = ibv_create_qp(pd, &init);
+	CHECK(qp);
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 1};
+	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY));
+	attr.qp_state = IBV_QPS_RTR;
+	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE));
+	attr.qp_state = IBV_QPS_RTS;
+	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
+	struct ibv_ah none = {.handle = 0x12345};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad = NULL;
+	CHECK(ibv_post_send(qp, &wr, &bad) == EINVAL && bad == &wr);
+	wr.wr.ud.ah = &none;
+	bad = NULL;
+	CHECK(ibv_post_send(qp, &wr, &bad) == EINVAL && bad == &wr);
+	struct ibv_qp *old = malloc(sizeof *old);
+	*old = *qp;
+	CHECK(!ibv_destroy_qp(qp));
+	CHECK(ibv_post_send(old, &wr, &bad) == EINVAL && ibv_modify_qp(old, &attr, IBV_QP_STATE) == EINVAL);
+}
+
+// Sizes that nobody has.
+static void sizes(void)
+{
+	open_all();
+	static const struct ibv_qp_cap caps[] = {
+		{UINT32_MAX, 8, 1, 1, 0}, {8, UINT32_MAX, 1, 1, 0}, {8, 8, UINT32_MAX, 1, 0}, {8, 8, 1, UINT32_MAX, 0}, {8, 8, 1, 1, UINT32_MAX},
+	};
+	struct ibv_qp_init_attr init = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC};
+	for (size_t i = 0; i < sizeof caps / sizeof *caps; i++) {
+		init.cap = caps[i];
+		errno = 0;
+		CHECK(!ibv_create_qp(pd, &init) && errno);
+	}
+	init.cap = (struct ibv_qp_cap){8, 8, 1, 1, 0};
+	init.qp_type = 99;
+	CHECK(!ibv_create_qp(pd, &init) && errno);
+	init.qp_type = IBV_QPT_RC;
+	init.send_cq = NULL;
+	CHECK(!ibv_create_qp(pd, &init) && errno == EINVAL);
+	CHECK(!ibv_create_cq(context, -5, NULL, NULL, 0) && errno == EINVAL);
+	CHECK(!ibv_create_cq(context, 5, NULL, NULL, 9) && errno == EINVAL);
+	CHECK(ibv_resize_cq(cq, -1));
+	struct ibv_srq_init_attr srq = {.attr = {UINT32_MAX, 1}};
+	CHECK(!ibv_create_srq(pd, &srq) && errno);
+}
+
+static struct ibv_comp_channel *channel;
+
+// open_channel has all, and a queue with a channel.
+static void open_channel(void)
+{
+	open_all();
+	CHECK((channel = ibv_create_comp_channel(context)));
+	CHECK((cq = ibv_create_cq(context, 16, NULL, channel, 0)));
+}
+
+static void *wait_event(void *unused)
+{
+	struct ibv_cq *which;
+	void *what;
+	ibv_get_cq_event(channel, &which, &what);
+	return NULL;
+}
+
+// A thread that waits for an event is cancelled, as programs end their threads.
+static void cancelled(void)
+{
+	open_channel();
+	pthread_t thread;
+	void *result;
+	CHECK(!pthread_create(&thread, NULL, wait_event, NULL) && !pthread_cancel(thread));
+	CHECK(!pthread_join(thread, &result) && result == PTHREAD_CANCELED);
+	CHECK(write_once(connected()) == IBV_WC_SUCCESS);
+}
+
+static volatile sig_atomic_t returned;
+
+static void ignore(int sig) {}
+
+static void *kick(void *thread)
+{
+	for (; !returned; usleep(1000))
+		pthread_kill(*(pthread_t *)thread, SIGUSR1);
+	return NULL;
+}
+
+// Signals end a wait for an event, if they are to end calls.
+static void interrupted(void)
+{
+	open_channel();
+	struct sigaction action = {.sa_handler = ignore};
+	struct ibv_cq *which;
+	void *what;
+	pthread_t self = pthread_self(), other;
+	CHECK(!sigaction(SIGUSR1, &action, NULL) && !pthread_create(&other, NULL, kick, &self));
+	CHECK(ibv_get_cq_event(channel, &which, &what) == -1 && errno == EINTR);
+	returned = 1;
+	CHECK(!pthread_join(other, NULL));
+}
+
+// An edge-triggered program takes one event an edge.
+static void edges(void)
+{
+	open_all();
+	CHECK((channel = ibv_create_comp_channel(context)));
+	struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+	int poll = epoll_create1(0);
+	CHECK(poll >= 0 && !epoll_ctl(poll, EPOLL_CTL_ADD, channel->fd, &event));
+	struct ibv_cq *queues[3], *which;
+	void *what;
+	for (int i = 0; i < 3; i++) {
+		CHECK((cq = queues[i] = ibv_create_cq(context, 16, NULL, channel, 0)) && !ibv_req_notify_cq(cq, 0));
+		CHECK(write_once(connected()) == IBV_WC_SUCCESS);
+		CHECK(epoll_wait(poll, &event, 1, 2000) == 1);
+		if (i > 0)
+			CHECK(!ibv_get_cq_event(channel, &which, &what));
+	}
+}
+
+// A thread with the smallest stack there is, another program, another user.
+static void elsewhere(void)
+{
+	open_all();
+	struct ibv_qp *qp = connected();
+	pthread_attr_t attr;
+	pthread_t thread;
+	CHECK(!pthread_attr_init(&attr) && !pthread_attr_setstacksize(&attr, PTHREAD_STACK_MIN));
+	CHECK(!pthread_create(&thread, &attr, worker, qp) && !pthread_join(thread, NULL));
+	CHECK(system("true") == 0);
+	CHECK(geteuid() || (!setgid(65534) && !setuid(65534)));
+	CHECK(write_once(qp) == IBV_WC_SUCCESS);
+}
+
 static const struct {
 	const char *name;
 	void (*play)(void);
 } hazards[] = {
 	{"fork-late", fork_late}, {"fork-early", fork_early}, {"signals", signals}, {"unmapped", unmapped}, {"nonsense", nonsense},
 	{"refused", refused},     {"threads", threads},       {"closes", closes},
+	{"elements", elements},   {"builders", builders},     {"lists", lists},         {"handles", handles},   {"sizes", sizes},
+	{"cancelled", cancelled}, {"interrupted", interrupted}, {"edges", edges},       {"elsewhere", elsewhere},
 };
 
 int main(int argc, char **argv)

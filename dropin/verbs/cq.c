@@ -5,9 +5,10 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // channel is a completion channel.
 struct channel {
@@ -39,13 +40,31 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	return err;
 }
 
-// A program that waits runs the stack itself meanwhile, unless its descriptor says that it does not
-// wait.
+// asleep waits until a descriptor says that there is an event, by a call that signals and
+// pthread_cancel end as they end that of rdma-core. What it has read it puts back: there is an event
+// until the engine has handed it out. An errno.
+static int asleep(int fd)
+{
+	uint64_t events;
+	int before, err;
+	if (read(fd, &events, sizeof events) != sizeof events)
+		return errno;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	err = write(fd, &events, sizeof events) == sizeof events ? 0 : errno;
+	pthread_setcancelstate(before, NULL);
+	return err;
+}
+
+// A program that waits runs the stack itself for some milliseconds, in which events mostly come, and
+// then sleeps, unless its descriptor says that it does not wait.
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
 	uintptr_t which = 0;
 	bool waits = !(fcntl(channel->fd, F_GETFL) & O_NONBLOCK);
-	int err = ENGINE(get_cq_event, ((struct channel *)channel)->handle, waits, &which);
+	int err;
+	while ((err = ENGINE(get_cq_event, ((struct channel *)channel)->handle, waits, &which)) == EAGAIN && waits)
+		if ((err = asleep(channel->fd)))
+			break;
 	if (err) {
 		errno = err;
 		return -1;
@@ -128,7 +147,7 @@ int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 	int got = 0;
 	while (got < n && c->next < c->fetched)
 		wc[got++] = c->wcs[c->next++].wc;
-	if (got == n)
+	if (got >= n)
 		return got;
 	int more = ENGINE_OR(-1, poll_cq, cq->handle, n - got, wc + got);
 	return more < 0 && got == 0 ? -1 : got + (more < 0 ? 0 : more);
