@@ -11,6 +11,7 @@ package qptest
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -47,7 +48,7 @@ func (n *network) play(t *testing.T) outcome {
 	t.Helper()
 	w := NewWorld(5)
 	w.Unchecked, w.Hopeless = true, true
-	w.MaxEvents = 1 << 40
+	w.MaxEvents = math.MaxInt
 	w.Faults = Faults{Rate: n.Rate, Delay: n.Delay, Jitter: jitter}
 	a, b := w.AddNode(NodeConfig{}), w.AddNode(NodeConfig{})
 	there, back := w.Link(a, b), w.Link(b, a)
