@@ -43,7 +43,7 @@ func (t *roundTrip) patience() Time { return max(t.late(), minProbe) }
 
 // time begins a measurement.
 func (t *roundTrip) time(now Time, psn, una wire.PSN) {
-	t.timed, t.timedAt, t.timedUna = psn, now, una
+	t.timed, t.timedAt, t.timedUna, t.doubtful = psn, now, una, false
 }
 
 // again takes notice that a packet is sent once more. Its ACK measures nothing then, as nobody

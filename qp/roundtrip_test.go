@@ -65,6 +65,16 @@ func TestSlowPath(t *testing.T) {
 	require.Equal(t, r.late(), r.ackAt-(now+3*ack), "what was measured counts")
 }
 
+// TestDoubtEnds: of a packet that was sent twice and is lost, nothing is left to doubt.
+func TestDoubtEnds(t *testing.T) {
+	r := timing(0)
+	r.again(104)
+	r.gapReported(recoveryNow+took, 103, 106)
+	r.time(recoveryNow+took, 109, 100)
+	r.acknowledged(recoveryNow+2*took, 110)
+	require.Equal(t, took, r.srtt)
+}
+
 // TestKeptBackoff: answers after probes do not make the next one hurry, until one was measured that
 // was not sent twice.
 func TestKeptBackoff(t *testing.T) {

@@ -26,7 +26,8 @@ package qp
 //	free     round, limited, nothing queues           + 1/4
 //	free     round, limited, more queues than travels + 1/4 on trial (try)
 //	free     ... and more arrives than before that    + 1/4: the queue is somebody else's
-//	free     ... or not                               - 1/4, to DefaultWindow at least
+//	free     ... or not                               - 1/16, for trialPause rounds, to
+//	                                                  DefaultWindow at least
 //	free     loss, and a queue                        x 0.7, sharing
 //	sharing  round, limited                           as CUBIC's, + 1 at least (raise)
 //	sharing  ... the queue was not half of what it is + 1/8: others have left
@@ -167,7 +168,7 @@ func (w *window) raise(at Time, arrived int64) {
 		w.calm = 0
 	}
 	if w.calm > calmRounds {
-		arrived *= int64(w.size) / 8
+		arrived *= max(int64(w.size)/8, 1)
 	}
 	if !w.single { // the next loss will cost a window
 		arrived /= 2
@@ -186,13 +187,16 @@ func (w *window) cubic(at Time) int32 {
 	return w.most + int32(ms*ms*ms*cubicC/1_000_000_000/10)
 }
 
-// plateauOf is how long it takes CUBIC to grow a window that was cut to what it was.
-func plateauOf(most int32) Time {
-	k := Time(0)
-	for cube := int64(most) * 3 * 1_000_000_000 / cubicC; int64(k*k*k) < cube; { // 0.3 of it
-		k++
+// plateauOf is how long it takes CUBIC to grow a window that was cut to what it was: the cube root
+// of what was cut, in milliseconds.
+func plateauOf(most int32) (ms Time) {
+	cube := Time(most) * 3 * 1_000_000_000 / cubicC // 0.3 of it
+	for bit := Time(1 << 14); bit > 0; bit /= 2 {
+		if k := ms + bit; k*k*k <= cube {
+			ms = k
+		}
 	}
-	return k * 1_000_000
+	return ms * 1_000_000
 }
 
 // overflowed takes notice of a loss, of packets that left after the last cut, and says whether the

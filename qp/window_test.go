@@ -342,3 +342,16 @@ func TestWindowShares(t *testing.T) {
 	require.False(t, w.sharing, "nothing was lost for long")
 	require.EqualValues(t, 400, w.size)
 }
+
+// TestSmallShareGrows: a share of two packets grows too when others have left, also where a loss
+// costs a window.
+func TestSmallShareGrows(t *testing.T) {
+	w := adaptive()
+	w.sharing, w.overfull = true, 4*hop
+	w.most, w.cutAt = leastShare, w.now
+	w.resize(leastShare)
+	for range 3 * calmRounds {
+		w.full(hop, w.size)
+	}
+	require.Greater(t, w.size, int32(calmRounds))
+}

@@ -1,7 +1,6 @@
 package main
 
-// Work requests: one call for a list, however long, and no memory but what the queue pair keeps for
-// it.
+// Work requests: one call for a list, however long.
 //
 // Stages: the structures of C, whose unions cgo does not show; sends, as a list of C's or as one
 // that ibv_wr_* has built; receives.
@@ -166,17 +165,19 @@ func goroce_post_send(h C.uint32_t, list *C.struct_ibv_send_wr, bad **C.struct_i
 		}
 		if err != nil || !good {
 			*bad = (*C.struct_ibv_send_wr)(unsafe.Pointer(first))
-			return max(errno(err), invalid*C.int(b2i(err == nil)))
+			return refusal(err)
 		}
 	}
 	return 0
 }
 
-func b2i(b bool) int {
-	if b {
-		return 1
+// refusal is the errno of a list that was not posted whole: of the post, or if that went well, of
+// the request behind it, which makes no sense.
+func refusal(err error) C.int {
+	if err == nil {
+		return invalid
 	}
-	return 0
+	return errno(err)
 }
 
 // posted is how many of n requests an error lets be posted.
@@ -265,54 +266,40 @@ func pieces(sgl []roce.SGE) (list [][]byte) {
 	return list
 }
 
+// goroce_post_recv posts a list to a queue pair's own queue, or to a shared one.
+//
 //export goroce_post_recv
 func goroce_post_recv(h C.uint32_t, list *C.struct_ibv_recv_wr, bad **C.struct_ibv_recv_wr) C.int {
-	q, ok := find[*queuePair](handle(h))
+	q, ok := find[receiver](handle(h))
 	if !ok {
 		*bad = list
 		return invalid
 	}
-	q.recvs.Lock()
-	defer q.recvs.Unlock()
-	return postRecvs(q.PostRecv, &q.rwr, list, bad)
-}
-
-//export goroce_post_srq_recv
-func goroce_post_srq_recv(h C.uint32_t, list *C.struct_ibv_recv_wr, bad **C.struct_ibv_recv_wr) C.int {
-	s, ok := find[*sharedQueue](handle(h))
-	if !ok {
-		*bad = list
-		return invalid
-	}
-	s.recvs.Lock()
-	defer s.recvs.Unlock()
-	return postRecvs(s.PostRecv, &s.rwr, list, bad)
-}
-
-// postRecvs posts a list by a queue's PostRecv. wrs is the queue's memory for it.
-func postRecvs(post func(...roce.RecvWR) error, wrs *[]roce.RecvWR, list *C.struct_ibv_recv_wr,
-	bad **C.struct_ibv_recv_wr) C.int {
-	if *wrs == nil {
-		*wrs = make([]roce.RecvWR, postBatch)
+	m := q.memory()
+	m.recvs.Lock()
+	defer m.recvs.Unlock()
+	if m.rwr == nil {
+		m.rwr = make([]roce.RecvWR, postBatch)
 	}
 	for w := (*recvWR)(unsafe.Pointer(list)); w != nil; {
 		first, n, good := w, 0, true
 		for ; w != nil && n < postBatch; n++ {
-			to := &(*wrs)[n]
+			to := &m.rwr[n]
 			to.WRID = w.wrID
 			if to.SGL, good = elements(w.sgl, w.sges); !good {
 				break
 			}
 			w = w.next
 		}
-		err := post((*wrs)[:n]...)
-		if err != nil || !good {
-			for done := posted(err, n); done > 0; done-- {
-				first = first.next
-			}
-			*bad = (*C.struct_ibv_recv_wr)(unsafe.Pointer(first))
-			return max(errno(err), invalid*C.int(b2i(err == nil)))
+		err := q.PostRecv(m.rwr[:n]...)
+		if err == nil && good {
+			continue
 		}
+		for done := posted(err, n); done > 0; done-- {
+			first = first.next
+		}
+		*bad = (*C.struct_ibv_recv_wr)(unsafe.Pointer(first))
+		return refusal(err)
 	}
 	return 0
 }

@@ -15,20 +15,31 @@ import (
 // queuePair is an ibv_qp. C may post to it from several threads.
 type queuePair struct {
 	*roce.QP
-	sends   sync.Mutex
-	swr     []roce.SendWR
-	binds   []roce.BindInfo
-	list    *roce.QPEx
-	recvs   sync.Mutex
-	rwr     []roce.RecvWR
-	sendOps bool // it was made for ibv_wr_*
+	sends sync.Mutex
+	swr   []roce.SendWR
+	binds []roce.BindInfo
+	list  *roce.QPEx
+	receives
 }
 
 // sharedQueue is an ibv_srq.
 type sharedQueue struct {
 	*roce.SRQ
+	receives
+}
+
+// receives is the memory of a queue for lists of receive requests.
+type receives struct {
 	recvs sync.Mutex
 	rwr   []roce.RecvWR
+}
+
+func (r *receives) memory() *receives { return r }
+
+// receiver is either.
+type receiver interface {
+	PostRecv(...roce.RecvWR) error
+	memory() *receives
 }
 
 // leastInline is the least max_inline_data that a queue pair has. Providers of NICs give what fits

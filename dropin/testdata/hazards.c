@@ -291,6 +291,12 @@ static void builders(void)
 	ibv_wr_start(ex);
 	ibv_wr_set_sge(ex, 1, 2, 3);
 	CHECK(ibv_wr_complete(ex));
+	char bytes[64] = {0};
+	ibv_wr_start(ex); // one request has room for its elements once
+	ibv_wr_rdma_write(ex, mr->rkey, (uintptr_t)memory);
+	ibv_wr_set_inline_data(ex, bytes, sizeof bytes);
+	ibv_wr_set_inline_data(ex, bytes, sizeof bytes);
+	CHECK(ibv_wr_complete(ex) == EINVAL);
 	struct ibv_send_wr wr = {.opcode = IBV_WR_BIND_MW}, *bad = NULL;
 	CHECK(ibv_post_send(qp, &wr, &bad) && bad == &wr);
 	CHECK(write_once(qp) == IBV_WC_SUCCESS);

@@ -57,8 +57,7 @@ struct goroce_wc_ex {
 	F(mcast, (uint32_t qp, const void *group, int join)) \
 	F(post_send, (uint32_t qp, struct ibv_send_wr *, struct ibv_send_wr **bad)) \
 	F(post_list, (uint32_t qp, struct ibv_send_wr *)) \
-	F(post_recv, (uint32_t qp, struct ibv_recv_wr *, struct ibv_recv_wr **bad)) \
-	F(post_srq_recv, (uint32_t srq, struct ibv_recv_wr *, struct ibv_recv_wr **bad)) \
+	F(post_recv, (uint32_t qp_or_srq, struct ibv_recv_wr *, struct ibv_recv_wr **bad)) \
 	F(flush, (void)) \
 	F(grow_stack, (void))
 

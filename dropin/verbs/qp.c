@@ -189,7 +189,7 @@ int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **ba
 
 int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	return ENGINE(post_srq_recv, srq->handle, wr, bad);
+	return ENGINE(post_recv, srq->handle, wr, bad);
 }
 
 int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid) { return ENGINE(mcast, qp->handle, gid, 1); }

@@ -23,6 +23,16 @@ enum { MOST = 1024 };
 
 static struct list *list_of(struct ibv_qp_ex *ex) { return ((struct qp *)ex)->list; }
 
+static void free_list(struct list *l)
+{
+	if (!l)
+		return;
+	free(l->wrs);
+	free(l->sges);
+	free(l->bytes);
+	free(l);
+}
+
 static struct list *make(const struct ibv_qp_cap *cap)
 {
 	struct list *l = calloc(1, sizeof *l);
@@ -34,18 +44,13 @@ static struct list *make(const struct ibv_qp_cap *cap)
 	l->wrs = calloc(l->max, sizeof *l->wrs);
 	l->sges = calloc((size_t)l->max * l->max_sge, sizeof *l->sges);
 	l->bytes = malloc((size_t)l->max * l->max_inline);
-	return l;
+	if (l->wrs && l->sges && l->bytes)
+		return l;
+	free_list(l);
+	return NULL;
 }
 
-void qp_wr_free(struct qp *q)
-{
-	if (!q->list)
-		return;
-	free(q->list->wrs);
-	free(q->list->sges);
-	free(q->list->bytes);
-	free(q->list);
-}
+void qp_wr_free(struct qp *q) { free_list(q->list); }
 
 static void start(struct ibv_qp_ex *ex)
 {
@@ -155,13 +160,23 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn) { last(ex)->qp_type.xrc.remote_srqn = srqn; }
 
+// bare says whether a request has no elements yet: it gets them once, so that all find room.
+static bool bare(struct list *l, const struct ibv_send_wr *wr)
+{
+	if (wr == &nowhere)
+		return false;
+	if (wr->sg_list)
+		wrong(l, EINVAL);
+	return !wr->sg_list;
+}
+
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *sges)
 {
 	struct list *l = list_of(ex);
 	struct ibv_send_wr *wr = last(ex);
-	if (wr == &nowhere)
+	if (!bare(l, wr))
 		return;
-	if (n > l->max_sge || l->used + n > l->max * l->max_sge) {
+	if (n > l->max_sge) {
 		wrong(l, EINVAL);
 		return;
 	}
@@ -181,7 +196,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
 	struct list *l = list_of(ex);
 	struct ibv_send_wr *wr = last(ex);
 	size_t length = 0;
-	if (wr == &nowhere)
+	if (!bare(l, wr))
 		return;
 	char *at = l->bytes + l->taken;
 	for (size_t i = 0; i < n; i++) {

@@ -65,7 +65,7 @@ var ofProtocol = []mutant{
 	{"window: each loss of a round trip cuts it", []string{"qp TestCutOnce"}, []edit{
 		{"qp/recovery.go", "		r.cutTop = r.top\n", ""}}},
 	{"window: a share that others have left stays one", []string{"qp TestWindowShares"}, []edit{
-		{"qp/window.go", "		arrived *= int64(w.size) / 8\n", ""}}},
+		{"qp/window.go", "		arrived *= max(int64(w.size)/8, 1)\n", ""}}},
 	{"window: a queue that others keep full passes for one's own", []string{"qp TestWindowTries"}, []edit{
 		{"qp/window.go", "rate > w.trial.before+w.trial.before/8", "false"}}},
 	{"window: a share never grows as CUBIC does", []string{"qp TestWindowCubic"}, []edit{
