@@ -145,7 +145,9 @@ func (q *QP) Init(opts *ConnectOptions) error {
 
 // Connect brings an RC, UC or XRC queue pair from RESET or INIT to RTS, connected to remote. opts
 // may be nil; a queue pair in INIT then keeps the rights that it has. The peer must do the same
-// with this side's Endpoint; what is sent before it has is lost, which RC repairs and UC does not.
+// with this side's Endpoint. What is sent before it has is lost: UC loses it for good, RC sends it
+// again for some half a second (DefaultConnectOptions; Timeout, RetryCnt) and then fails with
+// WCRetryExcErr, so who posts first waits for the peer's word that it has connected.
 // As Modify it may wait for a neighbour's answer, until ctx ends. Its errors are those of Modify;
 // the state is then that which was reached.
 func (q *QP) Connect(ctx context.Context, remote Endpoint, opts *ConnectOptions) error {

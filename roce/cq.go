@@ -231,8 +231,8 @@ func (c *CQ) ReqNotify(solicitedOnly bool) error {
 //
 // Where sleeps have been long lately it sleeps at once. If all that completes here comes from one
 // lane and nobody else watches its port, the goroutine that waits does, so that a packet wakes one
-// thread (Linux sockets; what Config.Wrap puts around them has transport.Seats, too); otherwise the
-// background is woken and wakes the goroutine.
+// thread (a port of Linux sockets; one that Config.Wrap puts around it must have transport.Seats,
+// too); otherwise the background is woken and wakes the goroutine.
 func (c *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 	n, err := c.cq.Wait(ctx, wcs)
 	if err != nil && err != ctx.Err() {

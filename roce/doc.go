@@ -26,7 +26,7 @@
 //
 //	app ── PostSend / PostRecv ──▶ [send, receive rings] ─┐   ┌─▶ [completions] ── Poll ──▶ app
 //	                                                      ▼   │
-//	app ── CreateQP, Modify ... ──▶  lane: one turn = receive → handle → send → publish
+//	app ── CreateQP, Modify ... ──▶  lane: one turn = receive → handle → publish → send
 //	                                                      │   ▲
 //	                               frames, lent for a call│   │qp.Engine: the protocol
 //	                                                      ▼   │mr.Table: keys → memory
@@ -98,7 +98,8 @@
 // # Where to read on
 //
 // docs/design.md, section 6, follows a request to the wire and back, function by function: qp.go
-// PostSend → internal/soft/qp.go PostSend → calls.go posted → lane.go output →
-// qp.Engine.PollTransmit → transport.Port.Send; and back: lane.go input → qp.Engine.HandleFrames →
-// Publish → internal/soft/cq.go Poll. The examples have what programs do most.
+// PostSend → internal/soft/qp.go PostSend → calls.go sendPosted → lane.go output →
+// qp.Engine.PollTransmit → transport.Port.Send; and back: lane.go receive → input →
+// qp.Engine.HandleFrames → Publish → internal/soft/cq.go Poll. The examples have what programs do
+// most.
 package roce

@@ -15,6 +15,7 @@
 //	relief.go      an application that sleeps in Wait watches the port itself
 //	flush.go       FLUSHes to storage, beside the lanes
 //	changes.go     what changes below the ports: events, the GID table
+//	linger.go      a poll that stays for what comes next
 //	stray.go       packets that arrive on another lane than that of their queue pair
 //	stats.go       counters
 //	turnlock.go world.go alarm.go   what these are built on
@@ -31,10 +32,11 @@
 // # From PostSend to the wire and back
 //
 // [QP.PostSend] writes the send queue, rings, and takes the second half of a turn itself if it can:
-// lane.sendPosted → output → qp.Engine.HandlePosted → transmit → qp.Engine.PollTransmit →
-// transport.Port.Send. Back: [CQ.Poll] on an empty queue takes a turn: lane.poll → receive →
-// transport.Port.Recv → input → qp.Engine.HandleFrames → Publish, which fills the rings that Poll
-// then takes from.
+// lane.sendPosted → qp.Engine.Posted → output → transmit → qp.Engine.PollTransmit →
+// transport.Port.Send. If another has the turn, the bell stays rung, and whoever gives the turn
+// back calls qp.Engine.HandlePosted. Back: [CQ.Poll] on an empty queue takes a turn: lane.poll →
+// receive → transport.Port.Recv → input → qp.Engine.HandleFrames → Publish, which fills the rings
+// that Poll then takes from.
 //
 // # Errors
 //

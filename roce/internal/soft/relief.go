@@ -33,8 +33,9 @@ type relief struct {
 
 // watchFor has the calling goroutine, one of s, watch the port until calls says that it is to look,
 // or ctx has ended. It returns false if the goroutine has to wait for the background: because the
-// port knows no relief, another goroutine is it, or one polls the lane. It waits for a completion
-// in c, which is armed, or where c is nil for an event of a channel.
+// port knows no relief, another goroutine is it, or one polls the lane; later as its queue pairs
+// are no longer all on this lane, the port fails, or the lane ends. It waits for a completion in c,
+// which is armed, or where c is nil for an event of a channel.
 func (l *lane) watchFor(ctx context.Context, s *sleepers, c *CQ, calls func() bool) bool {
 	if !l.drive.MayRelieve() {
 		return false

@@ -187,8 +187,8 @@ func (c *CQ) wake() {
 //
 // Where sleeps have been long lately it sleeps at once. If all that completes here comes from one
 // lane and nobody else watches its port, the goroutine that waits does, so that a packet wakes one
-// thread (Linux sockets, without Config.Wrap); otherwise the background is woken and wakes the
-// goroutine.
+// thread (a port of Linux sockets; one that Config.Wrap puts around it must have transport.Seats,
+// too); otherwise the background is woken and wakes the goroutine.
 func (c *CQ) Wait(ctx context.Context, wcs []qp.WC) (int, error) {
 	if len(wcs) == 0 {
 		return 0, nil

@@ -17,8 +17,8 @@
 //	d  it is on duty: it takes turns, or is about to, unless a relief has the port
 //	p  it is parked: it sleeps on the port, or behind the relief that has it
 //
-// A lane may also have none: then nobody relieves it, postpones what is due, or holds posts, and
-// only applications take turns.
+// A lane may also have none: then only applications take turns. Nobody relieves it, postpones what
+// is due, or holds posts, and a goroutine in Wait polls and never sleeps.
 //
 // Whose is the port?
 //
@@ -36,15 +36,23 @@
 //
 // Each event leads from the state above it to the one that stands in its row; a dot says that it
 // cannot happen there. The sign behind it is the Call: @ sets the alarm of the one who watches,
-// ! wakes the background from the port, ^ wakes the relief, * wakes whichever sleeps there, + ends
-// the standby. machine_test.go walks every cell.
+// ! wakes the background from the port, ^ wakes the relief, + ends the standby. * wakes both, as
+// who watches may change meanwhile: a background behind a relief parks again. machine_test.go
+// walks every cell.
 //
-// The background brings Comes, StandsBy, Parks and Rises, by the lease. A goroutine in Wait brings
-// Sits, and then Dozes, Stirs and Leaves; or HandsOver where it cannot sit. Whoever gives a turn
-// back says what is due: later than now but before the sleeper wakes, now, or not before that.
-// Another lane's turn brings Mail, and an application that has earned trust and polls (trust.go)
-// Posts. Beside the table, what ends a Wait wakes the relief directly: a completion that another
-// goroutine's turn has brought, a context's end, the end of the lane.
+// The background brings Comes, StandsBy, Parks and Rises, by the lease, which it looks at every 50
+// us to 1 ms ([Machine.NextLook]). A goroutine in Wait, of a queue or of a channel, polls for up to
+// 50 us. Then it brings Sits, Dozes, Stirs and Leaves; or HandsOver where it cannot sit (the port
+// has no seat, another goroutine sits or polls, its queue pairs are on several lanes), and sleeps
+// on a token of its queue or channel, which any turn that completes there leaves. Whoever gives a
+// turn back says what is due: later than now but before the sleeper wakes, now, or not before that.
+// A goroutine that does not get the turn rings the doorbell and goes: whoever gives the turn back
+// looks once more, and sends; nobody is woken for that. Another lane's turn brings Mail, and an
+// application that has earned trust and polls (trust.go) Posts.
+//
+// Beside the table, what ends a Wait wakes the relief directly: a completion that another
+// goroutine's turn has brought, a context's end, the Close of its queue or channel, a queue pair
+// of it on another lane, the end of the lane. That end also ends the standby and wakes the port.
 //
 //	               sb    db    pb    pbz   sr    srz   dr    drz   pr    prz
 //	Comes          db    db    .     .     dr    drz   dr    drz   .     .
@@ -62,13 +70,19 @@
 //	HandsOver      sb+   db    pb    pbz   sr+   srz+  dr    drz   pr    prz
 //	Posts          sb    db    pb    pb!   sr    srz   dr    dr^   pr    pr^
 //
-// While another goroutine has a lease, HandsOver and Leaves end no standby. Sits of a second one
-// changes nothing: it has to wait for the background's or the first one's turn. Of a port without
+// While another goroutine has polled since, HandsOver and Leaves end no standby. Sits does not wake
+// a background that sleeps on the port: the port is deaf to it from then on (transport.Seats), and
+// it sleeps on behind the relief; Leaves gives the port back the same way. A relief leaves when it
+// finds that another goroutine polls. Sits of a second one changes nothing: it has to wait for the
+// background's or the first one's turn, and may sit when it next goes to sleep, as nobody inherits
+// the seat. Of a port without
 // alarms, which the background watches alone, "Due later" is "Due now", and @ falls away.
 //
 // From this follows who runs the stack next, and what wakes that one. With r it is the relief,
 // wherever the background is. With b it is in s the application with its next poll, or the
 // background, which looks at the lease within MaxStandby; in d the background, which is at it; in p
 // the background too, woken by the port when a packet arrives, by its alarm
-// when something is due later, and by whoever makes something due at once.
+// when something is due later, and by whoever makes something due at once. A poller of another lane
+// also takes a turn of a lane that nobody polls, now and then. In s a deadline waits for the next
+// poll, or for the background's next look after the lease: up to 1 ms late.
 package drive

@@ -322,8 +322,9 @@ func (m *Machine) PostponesAwoken(t qp.Time) bool { return m.streak >= PromptAsl
 // application does not come back.
 func (m *Machine) LetHold(yes bool) { m.setMayHold(yes && m.trusting() && !m.Relieved()) }
 
-// Posts is an application that has posted. While one that has earned trust polls, a background that
-// sleeps is woken, to stand by for the posts that are held from then on.
+// Posts is an application that has posted. While one that has earned trust polls, whoever
+// sleeps on the port is woken, and the background stands by for the posts that are held from then
+// on.
 func (m *Machine) Posts(t qp.Time) Call {
 	if m.earned() && m.place() != standsBy && m.Leased(t) {
 		return m.Due(0, t)
