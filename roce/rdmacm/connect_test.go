@@ -81,7 +81,9 @@ func TestSmallerPort(t *testing.T) {
 		l := b.listener(PSTCP, 0)
 		active := a.resolved(PSTCP, l.LocalAddr())
 		a.pair(active)
-		require.NoError(t, active.Connect(&ConnParam{PrivateData: []byte("hello"), RetryCount: 7}))
+		says := []byte("hello")
+		require.NoError(t, active.Connect(&ConnParam{PrivateData: says, RetryCount: 7}))
+		copy(says, "gone!") // it is the application's again
 		req := b.next(EventConnectRequest)
 		require.Equal(t, "hello", string(req.Param.PrivateData[:5]))
 		b.pair(req.ID)

@@ -28,7 +28,7 @@ type machineID struct {
 	// terms are what the queue pair must know of the connection, from EventConnectRequest or
 	// EventConnectResponse on; before, PathMTU is 0.
 	terms   cm.QPParams
-	private []byte // of a request, to be said again (smaller)
+	private []byte // a copy of what a request says, to be said again (smaller)
 }
 
 func (m *machine) newID(id *ID) (cmID, error) { return m.enlist(&machineID{machine: m, id: id}), nil }
@@ -174,7 +174,7 @@ func (c *machineID) meet(e *cm.Event) {
 
 func (c *machineID) connect(private []byte) error {
 	id := c.id
-	c.private = private
+	c.private = append([]byte(nil), private...)
 	p := cm.ConnectParams{ServiceID: id.service(id.peer.Port()), Path: id.path, SrcPort: id.local.Port(), MTU: id.mtu,
 		ConnParam: c.own(), Private: private, Context: c}
 	if id.qp != nil && id.qp.Type() == roce.UC {

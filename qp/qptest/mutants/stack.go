@@ -74,6 +74,9 @@ var ofStack = []mutant{
 		[]edit{{"qp/requester.go", "		b.Toward(s.remoteQPN)\n", ""}}},
 	{"nobody is told of packets of another slot", []string{"roce/conformance TestStray"}, []edit{
 		{"roce/internal/soft/stray.go", "			l.showForeign(f)\n			continue\n", ""}}},
+	{"a request that is made again says what lies now where the application had its data",
+		[]string{"roce/rdmacm TestSmallerPort"}, []edit{
+			{"roce/rdmacm/machineid.go", "append([]byte(nil), private...)", "private"}}},
 	{"nobody is told that a request which Born knows was withdrawn", []string{"roce/rdmacm TestUnborn"}, []edit{
 		{"roce/rdmacm/listen.go", "{ id.unheard() }", "{ id.Close() }"}}},
 	{"a link-local address is that of any interface", []string{"roce/rdmacm TestOpenOfZone"}, []edit{
