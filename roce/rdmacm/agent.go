@@ -88,11 +88,12 @@ type cmID interface {
 // its sender. But for Ready, calls come one at a time, from any goroutine, with locks held that
 // make others wait.
 type QP1 interface {
-	// Ready has a token when something has come since the last Receive, or there is room again.
+	// Ready has a token when something has come since the last Receive, or there is room again. It
+	// may be closed at the end, of which Receive tells.
 	Ready() <-chan struct{}
 	// Receive gives what has come to take, whose bytes are lent for the call, and says whether
 	// there may be more. It waits for nothing, and takes in some hundred at most. An error says
-	// that nothing will come any more.
+	// that nothing will come any more: to the IDs that is as if their peers were silent.
 	Receive(take func(from cm.Path, mad []byte)) (more bool, err error)
 	// Room says whether Send has room. Send sends to queue pair 1 of a peer, from p.Local, and
 	// waits for nothing. The message is lent for the call.

@@ -100,12 +100,13 @@ func (m *machine) run() {
 			deliver(m.whose(&events[i]), &events[i])
 		}
 		m.tellChanges()
-		if err != nil { // queue pair 1 is gone, and nothing more will come
-			next = cm.Never
+		ready := m.qp1.Ready()
+		if err != nil { // nothing comes any more; what waits for an answer ends in its time
+			ready = nil
 		}
 		timer.Reset(time.Duration(min(next-now(), cm.Time(time.Hour))))
 		select {
-		case <-m.qp1.Ready():
+		case <-ready:
 		case <-m.wake:
 		case <-timer.C:
 		case <-m.a.ctx.Done():

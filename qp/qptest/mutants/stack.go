@@ -82,6 +82,10 @@ var ofStack = []mutant{
 	{"a link-local address is that of any interface", []string{"roce/rdmacm TestOpenOfZone"}, []edit{
 		{"roce/rdmacm/devices.go", "!ok || !inZone(dev, addr) {\n		return nil, fmt.Errorf(\"%w: Config.Open",
 			"!ok {\n		return nil, fmt.Errorf(\"%w: Config.Open"}}},
+	{"time stands still when queue pair 1 has come to its end", []string{"roce/rdmacm TestQP1Ends"}, []edit{
+		{"roce/rdmacm/machine.go", "			ready = nil\n", "			ready, next = nil, cm.Never\n"}}},
+	{"who has lost queue pair 1 looks for what comes, without end", []string{"roce/rdmacm TestQP1Ends"}, []edit{
+		{"roce/rdmacm/machine.go", "			ready = nil\n", ""}}},
 	{"rdmacm has queue pair 1 of its own wherever the caller says it is", []string{"roce/conformance TestHub"}, []edit{
 		{"roce/rdmacm/machine.go", "	if open != nil {", "	if false {"}}},
 	{"any owner of an address has queue pair 1", []string{"roce/conformance TestQueuePairOneIsTheFirstSlots"}, []edit{
