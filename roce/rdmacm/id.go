@@ -44,6 +44,7 @@ type ID struct {
 	waiting atomic.Int32 // how many do, also of peers that have withdrawn them meanwhile
 	asker   *ID          // the listener whose request the ID is, until it is answered
 	sidr    bool         // that request is one for a queue pair's number
+	forgone atomic.Bool  // its listener was closed with that request: nobody is told of the ID
 	own     ConnParam    // what this side has said
 }
 
@@ -292,6 +293,9 @@ func (id *ID) put(e *Event) {
 	if e.ID == nil {
 		e.ID = id
 	}
+	if id.forgone.Load() {
+		return
+	}
 	if id.ch.sink != nil {
 		id.ch.sink(e)
 		return
@@ -364,6 +368,7 @@ func (id *ID) Close() error {
 	var requests []*ID
 	id.ch.events.Remove(func(e *Event) bool {
 		if e.about() == id && e.Listener != nil {
+			e.ID.forgone.Store(true) // before whoever looks for the event in vain (untold)
 			requests = append(requests, e.ID)
 		}
 		return e.about() == id

@@ -112,6 +112,37 @@ func TestUnborn(t *testing.T) {
 	require.NoError(t, ch.Close())
 }
 
+// TestUnbornHearsNothing: a peer that withdraws its request while the listener is being closed makes
+// no event of an ID that nobody knows.
+func TestUnbornHearsNothing(t *testing.T) {
+	na, nb := wires["pipe"]()
+	a, b := newHost(t, na, nil), newHost(t, nb, nil)
+	s := newStranger(t, a)
+	var ch *EventChannel
+	var born atomic.Int32
+	ch, err := NewEventChannel(&Config{Devices: []*roce.Device{b.dev},
+		Born: func(*ID, *ID) any { return born.Add(1) },
+		Unborn: func(child *ID) {
+			s.withdraw(b, 1)
+			until(func() bool {
+				child.mu.Lock()
+				defer child.mu.Unlock()
+				return child.state == over
+			})
+			e, ok := ch.Events().TryGet()
+			require.False(t, ok, "%v", e)
+		}})
+	require.NoError(t, err)
+	passive, err := ch.CreateID(PSTCP)
+	require.NoError(t, err)
+	require.NoError(t, passive.BindAddr(b.at(99)))
+	require.NoError(t, passive.Listen(0))
+	s.request(b, 99, 1)
+	until(func() bool { return born.Load() == 1 })
+	require.NoError(t, passive.Close())
+	require.NoError(t, ch.Close())
+}
+
 // TestBound: Dial and Listen take over an ID that the application has bound, also when they fail.
 func TestBound(t *testing.T) {
 	overWires(t, func(t *testing.T, a, b *host) {

@@ -79,6 +79,8 @@ var ofStack = []mutant{
 			{"roce/rdmacm/machineid.go", "append([]byte(nil), private...)", "private"}}},
 	{"nobody is told that a request which Born knows was withdrawn", []string{"roce/rdmacm TestUnborn"}, []edit{
 		{"roce/rdmacm/listen.go", "{ id.unheard() }", "{ id.Close() }"}}},
+	{"an ID of which nobody was told has events", []string{"roce/rdmacm TestUnbornHearsNothing"}, []edit{
+		{"roce/rdmacm/id.go", "			e.ID.forgone.Store(true) //", "			//"}}},
 	{"a link-local address is that of any interface", []string{"roce/rdmacm TestOpenOfZone"}, []edit{
 		{"roce/rdmacm/devices.go", "!ok || !inZone(dev, addr) {\n		return nil, fmt.Errorf(\"%w: Config.Open",
 			"!ok {\n		return nil, fmt.Errorf(\"%w: Config.Open"}}},
