@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -30,6 +31,17 @@ func rowOf(dev *roce.Device, gid roce.GID) (row uint8, ok bool) {
 
 // gidOf is the GID of an address, whatever its zone.
 func gidOf(a netip.Addr) roce.GID { return roce.GID(a.WithZone("").As16()) }
+
+// named is an address whose zone is a name: "fe80::1%2" and "fe80::1%eth0" may be the same, and
+// programs of C give the number (sin6_scope_id).
+func named(a netip.Addr) netip.Addr {
+	if index, err := strconv.Atoi(a.Zone()); err == nil {
+		if i, err := net.InterfaceByIndex(index); err == nil {
+			return a.WithZone(i.Name)
+		}
+	}
+	return a
+}
 
 // path is where an ID is, and how its peer is reached.
 type path struct {

@@ -146,7 +146,7 @@ func (id *ID) BindAddr(addr netip.AddrPort) error {
 
 // bind claims address and port, and an address's agent. The caller has the lock.
 func (id *ID) bind(to netip.AddrPort) error {
-	addr, port := to.Addr().Unmap(), to.Port()
+	addr, port := named(to.Addr().Unmap()), to.Port()
 	h := &hold{addr: addr.WithZone(""), devices: id.ch.devices, reuse: id.options.reuseAddr}
 	switch {
 	case !addr.IsValid() || addr.IsMulticast():
@@ -187,7 +187,7 @@ func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error 
 	if _, ok := id.state.next(callResolveAddr); !ok {
 		return fail("ResolveAddr", id.step(callResolveAddr))
 	}
-	to := dst.Addr().Unmap()
+	to := named(dst.Addr().Unmap())
 	if !to.IsValid() || to.IsUnspecified() || !to.IsMulticast() && dst.Port() == 0 {
 		return fail("ResolveAddr", fmt.Errorf("%w: destination %v: want an address and a port", ErrInvalid, dst))
 	}

@@ -2,8 +2,10 @@ package rdmacm
 
 import (
 	"errors"
+	"net"
 	"net/netip"
 	"runtime"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -201,4 +203,30 @@ func TestOpenOfZone(t *testing.T) {
 		require.NoError(t, ch.Close())
 	})
 	require.NoError(t, d.Close())
+}
+
+// TestZoneByNumber: an interface is the same by its number, for local addresses and for peers, and
+// for devices that are opened for them.
+func TestZoneByNumber(t *testing.T) {
+	netns.Need(t)
+	w := netns.NewWire(t, 1500)
+	w.Left.IP(t, "-6 addr add fe80::77/64 dev wire nodad")
+	w.Left.Do(func() {
+		wire, err := net.InterfaceByName("wire")
+		require.NoError(t, err)
+		ch, err := NewEventChannel(nil)
+		require.NoError(t, err)
+		for _, zone := range []string{strconv.Itoa(wire.Index), "wire"} {
+			id, err := ch.CreateID(PSTCP)
+			require.NoError(t, err)
+			require.NoError(t, id.BindAddr(netip.MustParseAddrPort("[fe80::77%"+zone+"]:0")))
+			require.Equal(t, "wire", id.LocalAddr().Addr().Zone())
+			require.NoError(t, id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("[fe80::78%"+zone+"]:7"), 0))
+			e, err := ch.Get(bg)
+			require.NoError(t, err)
+			require.Equal(t, EventAddrResolved, e.Type, "%v", e)
+			require.Equal(t, "wire", id.PeerAddr().Addr().Zone())
+			defer id.Close()
+		}
+	})
 }

@@ -81,6 +81,8 @@ var ofStack = []mutant{
 		{"roce/rdmacm/listen.go", "{ id.unheard() }", "{ id.Close() }"}}},
 	{"an ID of which nobody was told has events", []string{"roce/rdmacm TestUnbornHearsNothing"}, []edit{
 		{"roce/rdmacm/id.go", "			e.ID.forgone.Store(true) //", "			//"}}},
+	{"an interface by its number is another one", []string{"roce/rdmacm TestZoneByNumber"}, []edit{
+		{"roce/rdmacm/resolve.go", "named(to.Addr().Unmap())", "to.Addr().Unmap()"}}},
 	{"a link-local address is that of any interface", []string{"roce/rdmacm TestOpenOfZone"}, []edit{
 		{"roce/rdmacm/devices.go", "!ok || !inZone(dev, addr) {\n		return nil, fmt.Errorf(\"%w: Config.Open",
 			"!ok {\n		return nil, fmt.Errorf(\"%w: Config.Open"}}},
