@@ -19,7 +19,9 @@ struct channel {
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c)
 {
 	struct channel *ch = calloc(1, sizeof *ch);
-	int err = ch ? ENGINE(create_comp_channel, context_of(c)->handle, &ch->channel.fd, &ch->handle) : ENOMEM;
+	int err = ch ? REFUSES(c, create_comp_channel) : ENOMEM;
+	if (!err)
+		err = ENGINE(create_comp_channel, context_of(c)->handle, &ch->channel.fd, &ch->handle);
 	if (err) {
 		free(ch);
 		return failed(err);
@@ -90,7 +92,9 @@ static struct cq *create(struct ibv_context *c, struct ibv_cq_init_attr_ex *attr
 		return failed(ENOMEM);
 	struct ibv_cq *base = ibv_cq_ex_to_cq(&cq->ex);
 	uint32_t channel = attr->channel ? ((struct channel *)attr->channel)->handle : 0;
-	int err = ENGINE(create_cq, context_of(c)->handle, channel, attr, ex, (uintptr_t)c, base);
+	int err = look_beyond(c, "max_cqe", attr->cqe) ? EINVAL : REFUSES(c, create_cq);
+	if (!err)
+		err = ENGINE(create_cq, context_of(c)->handle, channel, attr, ex, (uintptr_t)c, base);
 	if (err) {
 		free(cq);
 		return failed(err);
