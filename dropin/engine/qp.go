@@ -139,7 +139,7 @@ func goroce_create_qp(h, pd, xrcd C.uint32_t, a *C.struct_ibv_qp_init_attr, cont
 		from *C.struct_ibv_cq
 		to   **roce.CQ
 	}{{a.send_cq, &init.SendCQ}, {a.recv_cq, &init.RecvCQ}} {
-		if cq.from != nil {
+		if cq.from != nil && !(init.Type == roce.XRCSend && cq.to == &init.RecvCQ) && init.Type != roce.XRCRecv {
 			x, ok := find[*completionQueue](handle(cq.from.handle))
 			if !ok {
 				return invalid
@@ -184,6 +184,9 @@ func setCap(to *C.struct_ibv_qp_cap, from roce.QPCap) {
 // attrs are the bits that C knows: above them are this stack's own.
 const attrs = roce.AttrRateLimit<<1 - 1
 
+// ofMemory are rights of regions that programs give to queue pairs too, where they say nothing.
+const ofMemory = roce.OnDemand | roce.HugeTLB
+
 //export goroce_modify_qp
 func goroce_modify_qp(h C.uint32_t, a *C.struct_ibv_qp_attr, mask C.int) C.int {
 	q, ok := find[*queuePair](handle(h))
@@ -194,7 +197,7 @@ func goroce_modify_qp(h C.uint32_t, a *C.struct_ibv_qp_attr, mask C.int) C.int {
 	t := roce.QPAttr{
 		State: roce.QPState(a.qp_state), CurState: roce.QPState(a.cur_qp_state), PathMTU: roce.MTU(a.path_mtu),
 		QKey: uint32(a.qkey), RQPSN: roce.PSN(a.rq_psn & psn), SQPSN: roce.PSN(a.sq_psn & psn),
-		DestQPN: uint32(a.dest_qp_num), AccessFlags: roce.Access(a.qp_access_flags), AV: vector(&a.ah_attr),
+		DestQPN: uint32(a.dest_qp_num), AccessFlags: roce.Access(a.qp_access_flags) &^ ofMemory, AV: vector(&a.ah_attr),
 		PKeyIndex: uint16(a.pkey_index), EnSQDAsyncNotify: a.en_sqd_async_notify != 0,
 		MaxRdAtomic: uint8(a.max_rd_atomic), MaxDestRdAtomic: uint8(a.max_dest_rd_atomic),
 		MinRNRTimer: uint8(a.min_rnr_timer), Port: uint8(a.port_num), Timeout: uint8(a.timeout),

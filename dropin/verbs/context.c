@@ -103,7 +103,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	v->sz = sizeof *v;
 	v->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 	v->context.device = device;
-	v->context.cmd_fd = -1;
+	v->context.cmd_fd = events[0]; // there is none, and programs duplicate it before they ask for what it is for
 	v->context.async_fd = events[0];
 	c->async_write = events[1];
 	pthread_mutex_init(&v->context.mutex, NULL);
