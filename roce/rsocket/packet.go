@@ -181,6 +181,7 @@ func (p *PacketConn) Close() error {
 		errs = append(errs, r.close())
 	}
 	p.mu.Unlock()
+	p.came.Remove(func(packet) bool { return true })
 	p.came.Close()
 	return opError("close", p.LocalAddr(), nil, errors.Join(errs...))
 }

@@ -289,3 +289,22 @@ func TestPacketSix(t *testing.T) {
 		}
 	}
 }
+
+// TestPacketUnread: what had come and nobody has read is gone with the socket.
+func TestPacketUnread(t *testing.T) {
+	a, b := packets(t, Config{})
+	for !a.direct(b.local()) {
+		_, err := a.WriteTo([]byte("first"), b.LocalAddr())
+		require.NoError(t, err)
+		_, _, err = b.ReadFrom(nil)
+		require.NoError(t, err)
+	}
+	_, err := a.WriteTo([]byte("unread"), b.LocalAddr())
+	require.NoError(t, err)
+	<-b.came.Queue().Ready()
+	require.NoError(t, b.Close())
+	_, _, err = b.TryReadFrom(nil)
+	require.ErrorIs(t, err, net.ErrClosed)
+	_, _, err = b.ReadFrom(nil)
+	require.ErrorIs(t, err, net.ErrClosed)
+}

@@ -21,7 +21,8 @@ import (
 // rail is a queue pair and its memory: slots of one datagram each.
 type rail struct {
 	p              *PacketConn
-	at             netip.AddrPort
+	at             netip.AddrPort // whose address has no zone
+	zone           string
 	ch             *rdmacm.EventChannel
 	id             *rdmacm.ID // keeps the device
 	pd             *roce.PD
@@ -174,7 +175,7 @@ func (p *PacketConn) rail(at netip.Addr) (*rail, error) {
 	if r := p.rails[addr]; r != nil || p.ctx.Err() != nil {
 		return r, p.ctx.Err()
 	}
-	r := &rail{p: p, at: netip.AddrPortFrom(addr, p.local().Port())}
+	r := &rail{p: p, at: netip.AddrPortFrom(addr, p.local().Port()), zone: at.Zone()}
 	if err := r.open(at); err != nil {
 		return nil, errors.Join(err, r.close())
 	}
@@ -261,6 +262,7 @@ func (r *rail) serve() {
 				r.receive(slot)
 				continue
 			}
+			from = netip.AddrPortFrom(from.Addr().WithZone(r.zone), from.Port()) // IPv4 has none
 			r.p.came.Put(packet{from, data, r, slot})
 		}
 	}

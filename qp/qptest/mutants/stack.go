@@ -15,6 +15,8 @@ var ofStack = []mutant{
 	{"Close of a stream is content when the connection below ends before all has arrived",
 		[]string{"roce/rsocket TestCloseSaysWhatArrived"}, []edit{
 			{"roce/rsocket/internal/stream/end.go", " && e.finished == e.begun {", " {"}}},
+	{"a datagram of a link-local address cannot be answered once it comes directly",
+		[]string{"roce/rsocket TestPacketLinkLocal"}, []edit{{"roce/rsocket/rail.go", ".WithZone(r.zone)", ""}}},
 	{"who reads waits for another call's Writer", []string{"roce/rsocket TestReadBesideCopy"}, []edit{
 		{"roce/rsocket/read.go", "	switch n, err := w.Write(",
 			"	c.reads.Lock()\n	defer c.reads.Unlock()\n	switch n, err := w.Write("}}},
