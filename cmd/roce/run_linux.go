@@ -10,7 +10,6 @@ import (
 
 func init() {
 	more = append(more, runCommand)
-	offers["profile"] = launch.Names
 }
 
 func runCommand() *cobra.Command {
@@ -25,9 +24,10 @@ An address is one process'. Who begins second gets a free address of the loopbac
 one machine can talk.
 
 With --profile the program meets the devices that a file describes (docs/dropin.md), such as eighteen of them, rows of RoCE v1,
-ports that are down, objects that cannot be made. Built in are: connectx, down, ipv6, many, mapped, mixed, refusing, rocev1, zero.
-GOROCE_FAULTS makes things go wrong on purpose (docs/faults.md).
+ports that are down, objects that cannot be made. GOROCE_FAULTS makes packets go wrong on purpose (docs/faults.md).
+Built in are:
 
+` + launch.BuiltIn() + `
 The libraries lie beside roce, in ../lib/goroce from there, in dropin/build, in roce itself, or where GOROCE_LIBRARIES says.`,
 		Example: `  roce run -- ibv_rc_pingpong -g 0
   roce run -- ibv_rc_pingpong -g 0 127.0.0.1

@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -97,9 +96,8 @@ func reserve(addrs []netip.Addr) error {
 		}
 	}
 	for _, fd := range taken { // programs may count on theirs beginning with 3
-		if high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD, 200); err == nil {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD, 200); err == nil {
 			unix.Close(fd)
-			_ = high
 		}
 	}
 	return nil
@@ -178,37 +176,37 @@ func named(names []string) (list []*opened, err error) {
 	return list, nil
 }
 
-// free takes what is free on this machine, at most so many devices; the loopback's is the next
-// address if its own are taken.
-func free(most int) (list []*opened, err error) {
+// free takes what is free on this machine, at most so many devices, and says why others are left
+// out; the loopback's is the next address if its own are taken.
+func free(most int) (list []*opened, left []error, err error) {
 	names, err := interfaces()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var failed []error
 	for _, name := range names {
 		if len(list) == most {
 			break
 		}
 		o, err := open(name)
 		if i, _ := net.InterfaceByName(name[len("udp:"):]); errors.Is(err, errTaken) && i != nil && i.Flags&net.FlagLoopback != 0 {
+			left = append(left, err)
 			o, err = loopback()
 		}
 		if err != nil {
-			failed = append(failed, err)
+			left = append(left, err)
 			continue
 		}
 		list = append(list, o)
 	}
 	if len(list) == 0 {
-		return nil, cmp.Or(errors.Join(failed...), errors.New("no interface is up and has an address"))
+		return nil, nil, cmp.Or(errors.Join(left...), errors.New("no interface is up and has an address"))
 	}
-	return list, nil
+	return list, left, nil
 }
 
 // choose makes the devices of a profile, on those that the user has named or that are free, and if
-// these are too few, on addresses of the loopback.
-func choose(p *Profile, names []string) ([]*device, error) {
+// these are too few, on addresses of the loopback. It says why devices of the machine are left out.
+func choose(p *Profile, names []string) (list []*device, left []error, err error) {
 	var looks []*Look
 	var called []string
 	for i := range p.Devices {
@@ -216,37 +214,31 @@ func choose(p *Profile, names []string) ([]*device, error) {
 			looks, called = append(looks, &p.Devices[i]), append(called, p.Devices[i].name(n))
 		}
 	}
-	most := cmp.Or(len(looks), maxDevices)
 	var on []*opened
-	var err error
 	if len(names) > 0 {
 		on, err = named(names)
 	} else {
-		on, err = free(most)
+		on, left, err = free(cmp.Or(len(looks), maxDevices))
 	}
 	for err == nil && len(on) < len(looks) {
 		var o *opened
 		o, err = loopback()
 		on = append(on, o)
 	}
-	if err != nil {
-		return nil, err
+	if err == nil && len(looks) > 0 && len(on) > len(looks) {
+		err = fmt.Errorf("--dev names %d devices, and the profile has %d", len(on), len(looks))
 	}
-	if len(looks) > 0 && len(on) > len(looks) {
-		return nil, fmt.Errorf("--dev names %d devices, and the profile has %d", len(on), len(looks))
-	}
-	var list []*device
-	for i, o := range on {
-		d := &device{name: fmt.Sprintf("roce%d", i), on: o, look: &Look{}, rows: o.rows}
+	for i := 0; err == nil && i < len(on); i++ {
+		d := &device{name: fmt.Sprintf("roce%d", i), on: on[i], look: &Look{}, rows: on[i].rows}
 		if len(looks) > 0 {
 			d.name, d.look = called[i], looks[i]
 		}
 		if d.look.GIDs != nil {
-			if d.rows, err = d.look.rows(slices.Clone(o.rows), o.attr.NodeGUID, o.port.Interface); err != nil {
-				return nil, fmt.Errorf("%s on %s: %w; --dev names another device", d.name, o.name, err)
+			if d.rows, err = d.look.rows(d.on); err != nil {
+				err = fmt.Errorf("%s on %s: %w; --dev names another device", d.name, d.on.name, err)
 			}
 		}
 		list = append(list, d)
 	}
-	return list, nil
+	return list, left, err
 }

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Files that the folder must have; others are there as far as they are built.
@@ -41,9 +42,18 @@ func (l libraries) lacks() string {
 // (embedded.go); else nil.
 var embedded fs.FS
 
-// findLibraries is the folder that GOROCE_LIBRARIES names, or else what this command carries, or
-// else what lies beside it.
+// findLibraries finds them; the loader splits lists of paths at colons and spaces.
 func findLibraries() (libraries, error) {
+	l, err := where()
+	if err == nil && strings.ContainsAny(string(l), ": ") {
+		err = fmt.Errorf("%q: the loader wants a path without spaces and colons; GOROCE_LIBRARIES=FOLDER is another", l)
+	}
+	return l, err
+}
+
+// where is the folder that GOROCE_LIBRARIES names, or else what this command carries, or
+// else what lies beside it.
+func where() (libraries, error) {
 	if named := libraries(os.Getenv("GOROCE_LIBRARIES")); named != "" {
 		if lacks := named.lacks(); lacks != "" {
 			return "", fmt.Errorf("GOROCE_LIBRARIES: %s is not there; make dropin makes it", named.file(lacks))

@@ -88,6 +88,17 @@ func Names() (names []string) {
 	return names
 }
 
+// BuiltIn is a line about each of them.
+func BuiltIn() string {
+	var b strings.Builder
+	for _, name := range Names() {
+		if p, err := ReadProfile(name); err == nil {
+			fmt.Fprintf(&b, "  %-10s %s\n", name, p.About)
+		}
+	}
+	return b.String()
+}
+
 // ReadProfile reads one that is built in, or a file; "" is that of the devices as they are.
 func ReadProfile(name string) (*Profile, error) {
 	if name == "" {
@@ -198,11 +209,12 @@ type row struct {
 // IPv6; the link-local one; nowhere, the row is empty.
 var sources = []string{"own", "ipv4", "ipv6", "link-local", "zero"}
 
-// rows makes the table of a device whose own has these rows.
-func (l *Look) rows(own []row, guid uint64, ndev string) (table []row, err error) {
+// rows makes the table of a device that has rows of its own.
+func (l *Look) rows(on *opened) (table []row, err error) {
+	ndev := on.port.Interface
 	for _, r := range l.GIDs {
 		found := false
-		for _, o := range own {
+		for _, o := range on.rows {
 			if !o.gid.IsZero() && from(r.GID, o.gid) {
 				found, table = true, append(table, row{o.gid, r.Type == v1, o.ndev})
 			}
@@ -213,7 +225,7 @@ func (l *Look) rows(own []row, guid uint64, ndev string) (table []row, err error
 		case r.GID == "zero":
 			table = append(table, row{})
 		case r.GID == "link-local": // a NIC has it always, made of its MAC address
-			table = append(table, row{linkLocal(guid), r.Type == v1, ndev})
+			table = append(table, row{linkLocal(on.attr.NodeGUID), r.Type == v1, ndev})
 		case literal == nil:
 			table = append(table, row{gid, r.Type == v1, ndev})
 		default:

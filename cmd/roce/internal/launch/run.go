@@ -37,7 +37,7 @@ func Run(w io.Writer, o Options, args []string) error {
 	if err != nil {
 		return err
 	}
-	devices, err := choose(profile, o.Dev)
+	devices, left, err := choose(profile, o.Dev)
 	if err != nil {
 		return err
 	}
@@ -48,6 +48,9 @@ func Run(w io.Writer, o Options, args []string) error {
 	if !o.Quiet {
 		for _, d := range devices {
 			fmt.Fprintf(w, "roce run: %s\n", d)
+		}
+		for _, why := range left {
+			fmt.Fprintf(w, "roce run: without %v\n", why)
 		}
 	}
 	env := environment(os.Environ(), libraries, folder, devices)
