@@ -45,7 +45,7 @@ func needs(t *testing.T, program string) string {
 	}
 	path, err := exec.LookPath(program)
 	if err != nil {
-		t.Skipf("%s is missing (Debian packages ibverbs-utils, perftest)", program)
+		t.Skipf("%s is missing (Debian packages ibverbs-utils, perftest, ucx-utils)", program)
 	}
 	return path
 }
@@ -78,12 +78,18 @@ func listens(port int) bool {
 	return false
 }
 
+// port is that on which the servers listen.
+const port = 18515
+
 // both runs a server and its client, and returns what the client wrote.
 func both(t *testing.T, line string) string {
 	t.Helper()
-	const port = 18515
-	server := with(t, "udp:127.0.0.1", line)
-	client := with(t, "udp:127.0.0.2", line+" 127.0.0.1")
+	return play(t, with(t, "udp:127.0.0.1", line), with(t, "udp:127.0.0.2", line+" 127.0.0.1"))
+}
+
+// play runs a server, and its client when it listens.
+func play(t *testing.T, server, client *exec.Cmd) string {
+	t.Helper()
 	var said strings.Builder
 	server.Stdout, server.Stderr = &said, &said
 	require.NoError(t, server.Start())
