@@ -33,7 +33,8 @@ type ConnConfig struct {
 
 	// Bound, if not nil, is an ID of PSTCP that Dial or Listen uses in place of a new one: bound,
 	// for Listen in place of its address, or with options that have no place here. It is theirs
-	// from then on, and closed if they fail. Of several addresses Dial tries the first alone.
+	// from then on, and closed if they fail; ErrBusy if it was another one's already. Of several
+	// addresses Dial tries the first alone.
 	Bound *ID
 
 	// Setup, if not nil, says in which protection domain and from what a connection's queue pair is

@@ -43,9 +43,9 @@ func Dial(ctx context.Context, address string, cfg *ConnConfig) (*Conn, error) {
 	return nil, fail("Dial "+address, errors.Join(append(errs, cfg.giveUp())...))
 }
 
-// giveUp closes the ID that nothing has become of.
+// giveUp closes the ID that nothing has become of. One that was taken is for its taker to close.
 func (cfg *ConnConfig) giveUp() error {
-	if cfg.Bound == nil {
+	if cfg.Bound == nil || cfg.Bound.take(false) != nil {
 		return nil
 	}
 	return cfg.Bound.Close()
@@ -153,16 +153,29 @@ func (ch *EventChannel) takeID(bound *ID) (id *ID, err error) {
 		id, err = ch.CreateID(PSTCP)
 	} else if id.space != PSTCP {
 		err = fmt.Errorf("%w: ConnConfig.Bound is of %v, want RDMA_PS_TCP", ErrInvalid, id.space)
-	} else {
+	}
+	if err == nil {
+		err = id.take(true)
+	}
+	if err == nil && bound != nil {
 		err = id.Migrate(ch)
 	}
 	if err != nil {
 		return nil, err
 	}
+	return id, nil
+}
+
+// take has the ID be that of a Dial or Listen from now on, or only looks whether it could be: it
+// may not be another one's, who would wait for its events in vain.
+func (id *ID) take(now bool) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	id.parts = true
-	return id, nil
+	if id.parts {
+		return fmt.Errorf("%w: ConnConfig.Bound is another Dial's or Listen's", ErrBusy)
+	}
+	id.parts = now
+	return nil
 }
 
 // configure sets the ID's options.

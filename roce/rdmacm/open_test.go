@@ -166,6 +166,13 @@ func TestBound(t *testing.T) {
 		s, err := l.Accept(bg)
 		require.NoError(t, err)
 		require.Equal(t, local, s.RemoteAddr())
+		for _, taken := range []*ID{from, at} { // which changes nothing for those who have it
+			cfg.Bound = taken
+			_, err = Dial(bg, l.Addr().String(), cfg)
+			require.ErrorIs(t, err, ErrBusy)
+			_, err = Dial(bg, "no port", cfg)
+			require.ErrorIs(t, err, ErrInvalid)
+		}
 		require.NoError(t, c.Close(bg))
 		require.NoError(t, s.Close(bg))
 		require.NoError(t, l.Close())

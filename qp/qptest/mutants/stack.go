@@ -81,6 +81,8 @@ var ofStack = []mutant{
 			{"roce/rdmacm/machineid.go", "append([]byte(nil), private...)", "private"}}},
 	{"nobody is told that a request which Born knows was withdrawn", []string{"roce/rdmacm TestUnborn"}, []edit{
 		{"roce/rdmacm/listen.go", "{ id.unheard() }", "{ id.Close() }"}}},
+	{"who dials takes an ID away from who has it", []string{"roce/rdmacm TestBound"}, []edit{
+		{"roce/rdmacm/dial.go", "	if id.parts {\n", "	if false {\n"}}},
 	{"an ID of which nobody was told has events", []string{"roce/rdmacm TestUnbornHearsNothing"}, []edit{
 		{"roce/rdmacm/id.go", "			e.ID.forgone.Store(true) //", "			//"}}},
 	{"an interface by its number is another one", []string{"roce/rdmacm TestZoneByNumber"}, []edit{
