@@ -36,6 +36,8 @@ type PacketConn struct {
 	rails map[netip.Addr]*rail // by our address
 	peers map[netip.AddrPort]*peer
 	asked int // datagrams in came that the UDP socket has brought
+
+	again time.Duration // askAgain
 }
 
 var _ net.PacketConn = (*PacketConn)(nil)
@@ -48,6 +50,10 @@ const (
 
 	maxDatagram = stream.MaxAsk + 4096 + 1 // bytes: too long for a packet
 )
+
+// askAgain is after what time a datagram asks again for the other end's queue pair: that may be
+// another process's by now, of which nothing is heard as long as datagrams go to the old one's.
+const askAgain = time.Second
 
 // packet is a datagram that has come. Its bytes are of a slot of a rail, to which they go back, or
 // of nobody else.
@@ -74,7 +80,7 @@ func ListenPacket(ctx context.Context, address string, options *Options) (*Packe
 		return nil, opError("listen", nil, text(address), err)
 	}
 	p := &PacketConn{options: *options, udp: udp.(*net.UDPConn), came: roce.NewEventSource[packet](),
-		rails: map[netip.Addr]*rail{}, peers: map[netip.AddrPort]*peer{}}
+		rails: map[netip.Addr]*rail{}, peers: map[netip.AddrPort]*peer{}, again: askAgain}
 	p.options.Config = cfg
 	p.ctx, p.end = context.WithCancel(context.Background())
 	for i := range p.limits {

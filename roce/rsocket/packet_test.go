@@ -30,6 +30,7 @@ func packets(t *testing.T, cfg Config) (a, b *PacketConn) {
 		p, err := ListenPacket(bg, netip.AddrPortFrom(dev.GIDs()[0].Addr(), 0).String(),
 			&Options{Config: cfg, Devices: []*roce.Device{dev}})
 		require.NoError(t, err)
+		p.again = time.Hour // so that a test knows which way a datagram goes
 		t.Cleanup(func() { p.Close() })
 		two[i] = p
 	}
@@ -307,4 +308,28 @@ func TestPacketUnread(t *testing.T) {
 	require.ErrorIs(t, err, net.ErrClosed)
 	_, _, err = b.ReadFrom(nil)
 	require.ErrorIs(t, err, net.ErrClosed)
+}
+
+// TestPacketPeerAnew: a peer whose process has ended and begun anew, at the same port and with
+// another queue pair, is reached by one who only sends to it.
+func TestPacketPeerAnew(t *testing.T) {
+	a, b := packets(t, Config{})
+	to := b.local()
+	for !a.direct(to) {
+		_, err := a.WriteTo([]byte("first"), b.LocalAddr())
+		require.NoError(t, err)
+		_, _, err = b.ReadFrom(nil)
+		require.NoError(t, err)
+	}
+	require.NoError(t, b.Close())
+	c, err := ListenPacket(bg, to.String(), &b.options)
+	require.NoError(t, err)
+	defer c.Close()
+	a.again = 0
+	for err = syscall.EAGAIN; err == syscall.EAGAIN; _, _, err = c.TryReadFrom(nil) {
+		_, err = a.TryWriteTo([]byte("to another"), to)
+		require.NoError(t, err)
+		runtime.Gosched()
+	}
+	require.NoError(t, err)
 }

@@ -2,7 +2,8 @@ package rsocket
 
 // Rails: the UD queue pair of each of our addresses that datagrams leave by, and the peers that are
 // sent to. WriteTo makes a peer known, finds the way to it once, beside the caller, and sends: by
-// the UDP socket until its queue pair is known (section 11), and from then on by the rail.
+// the UDP socket until its queue pair is known (section 11), and from then on by the rail, but for
+// a datagram now and then, which asks again.
 
 import (
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"runtime"
 	"syscall"
+	"time"
 
 	"github.com/goroce/goroce/roce"
 	"github.com/goroce/goroce/roce/rdmacm"
@@ -40,9 +42,10 @@ type rail struct {
 type peer struct {
 	rail  *rail
 	ah    *roce.AH
-	qpn   uint32   // of its queue pair; 0: not known
-	parks [][]byte // datagrams that wait
-	err   error    // there is no way: told once
+	qpn   uint32    // of its queue pair; 0: not known
+	asked time.Time // when it was last asked for that
+	parks [][]byte  // datagrams that wait
+	err   error     // there is no way: told once
 }
 
 // retire is told that the peer is forgotten.
@@ -103,7 +106,11 @@ func (p *PacketConn) send(b []byte, to netip.AddrPort, try bool) error {
 		p.mu.Unlock()
 		return nil
 	}
-	rail, direct := d.rail, d.qpn != 0
+	rail, now := d.rail, time.Now()
+	direct := d.qpn != 0 && now.Sub(d.asked) < p.again
+	if !direct {
+		d.asked = now
+	}
 	p.mu.Unlock()
 	if direct {
 		return rail.send(b, to, try)

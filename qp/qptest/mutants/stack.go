@@ -15,6 +15,9 @@ var ofStack = []mutant{
 	{"Close of a stream is content when the connection below ends before all has arrived",
 		[]string{"roce/rsocket TestCloseSaysWhatArrived"}, []edit{
 			{"roce/rsocket/internal/stream/end.go", " && e.finished == e.begun {", " {"}}},
+	{"datagrams go to the queue pair of a process that has ended, for ever",
+		[]string{"roce/rsocket TestPacketPeerAnew"}, []edit{
+			{"roce/rsocket/rail.go", " && now.Sub(d.asked) < p.again\n", "\n"}}},
 	{"a datagram of a link-local address cannot be answered once it comes directly",
 		[]string{"roce/rsocket TestPacketLinkLocal"}, []edit{{"roce/rsocket/rail.go", ".WithZone(r.zone)", ""}}},
 	{"who reads waits for another call's Writer", []string{"roce/rsocket TestReadBesideCopy"}, []edit{
