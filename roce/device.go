@@ -67,8 +67,8 @@ type Config struct {
 	// Stray, if not nil, is shown each packet that came here for another slot of the address, as
 	// those do that travel in one run with ours; LaneStats.Foreign counts them. It is lost unless
 	// it is handed on: an RC peer sends it again. Bytes and frame are lent for the call, which is
-	// made in a turn: it must not wait, nor call the device. Nothing of a stray was checked, so who
-	// is handed one should check it as a port's.
+	// made in a turn: it must not wait, nor call the device. Several lanes may make it at once.
+	// Nothing of a stray was checked, so who is handed one should check it as a port's.
 	Stray func(f *wire.Frame)
 
 	// Lanes is how many threads can run the device at the same time, 1 to transport.MaxLanes, a
