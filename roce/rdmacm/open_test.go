@@ -112,8 +112,8 @@ func TestUnborn(t *testing.T) {
 	require.NoError(t, ch.Close())
 }
 
-// TestUnbornHearsNothing: a peer that withdraws its request while the listener is being closed makes
-// no event of an ID that nobody knows.
+// TestUnbornHearsNothing: a peer that withdraws its request while the listener is being closed
+// makes no event of an ID that nobody knows.
 func TestUnbornHearsNothing(t *testing.T) {
 	na, nb := wires["pipe"]()
 	a, b := newHost(t, na, nil), newHost(t, nb, nil)
@@ -166,7 +166,7 @@ func TestBound(t *testing.T) {
 		s, err := l.Accept(bg)
 		require.NoError(t, err)
 		require.Equal(t, local, s.RemoteAddr())
-		for _, taken := range []*ID{from, at} { // which changes nothing for those who have it
+		for _, taken := range []*ID{from, at} { // nothing changes for those who have it
 			cfg.Bound = taken
 			_, err = Dial(bg, l.Addr().String(), cfg)
 			require.ErrorIs(t, err, ErrBusy)
