@@ -90,7 +90,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	struct device *d = (struct device *)device;
 	int err = look_refuses(d, REFUSE_open_device), events[2] = {-1, -1};
 	if (!err)
-		err = engine_load();
+		err = goroce_engine_load();
 	struct context *c = calloc(1, sizeof *c);
 	if (err || !c)
 		goto fail;

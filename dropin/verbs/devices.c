@@ -177,6 +177,7 @@ void ibv_free_device_list(struct ibv_device **list)
 	free(list);
 }
 
+const char *goroce_device_name(struct ibv_device *d) { return ((struct device *)d)->name; }
 const char *ibv_get_device_name(struct ibv_device *d) { return d->name; }
 __be64 ibv_get_device_guid(struct ibv_device *d) { return ((struct device *)d)->guid; }
 int ibv_get_device_index(struct ibv_device *d) { return atoi(d->dev_name + strlen("uverbs")) + 1; }
