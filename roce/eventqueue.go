@@ -83,6 +83,10 @@ func (q *EventQueue[E]) TryGet() (e E, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.queue) == 0 {
+		if q.fd != noEventFD && q.fd.raised() { // by who reads it to sleep, and puts back what it read
+			q.fd.lower()
+			q.raised = false
+		}
 		return e, false
 	}
 	e = q.queue[0]

@@ -2,7 +2,7 @@
 // address of it is needed, and finds it by its name; a program sees it in a context that all IDs on
 // it share. Neither is closed before the process ends.
 //
-// Stages: the list; a context; what programs ask for.
+// Stages: the list; a context, with domains for who names none; what programs ask for.
 #include "cm.h"
 
 #include <pthread.h>
@@ -10,8 +10,14 @@
 
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 static struct ibv_device **list; // NULL: not asked for yet
-static struct ibv_context **contexts;
 static int count;
+
+// open is a device that is open.
+static struct open {
+	struct ibv_context *context; // NULL: it is not
+	struct ibv_pd *domain;       // NULL: nobody has asked for it
+	struct ibv_xrcd *xrcd;
+} *opened;
 
 // ready does it with the lock.
 static int ready(void)
@@ -21,9 +27,9 @@ static int ready(void)
 	if (err || list)
 		return err;
 	struct ibv_device **devices = ibv_get_device_list(&count);
-	contexts = calloc(count + 1, sizeof *contexts);
+	opened = calloc(count + 1, sizeof *opened);
 	names = calloc(count + 1, sizeof *names);
-	err = devices && contexts && names ? 0 : ENOMEM;
+	err = devices && opened && names ? 0 : ENOMEM;
 	for (int i = 0; !err && i < count; i++)
 		names[i] = (char *)goroce_device_name(devices[i]);
 	const char *chosen = getenv("GOROCE_DEVICES");
@@ -34,7 +40,7 @@ static int ready(void)
 		list = devices;
 		return 0;
 	}
-	free(contexts);
+	free(opened);
 	if (devices)
 		ibv_free_device_list(devices);
 	return err;
@@ -51,11 +57,42 @@ int cm_ready(void)
 struct ibv_context *cm_context(int index)
 {
 	pthread_mutex_lock(&opening);
-	if (!contexts[index])
-		contexts[index] = ibv_open_device(list[index]);
-	struct ibv_context *c = contexts[index];
+	if (!opened[index].context)
+		opened[index].context = ibv_open_device(list[index]);
+	struct ibv_context *c = opened[index].context;
 	pthread_mutex_unlock(&opening);
 	return c;
+}
+
+// of is a context of ours; NULL: it is another's. The caller has the lock.
+static struct open *of(struct ibv_context *c)
+{
+	for (int i = 0; i < count; i++)
+		if (opened[i].context == c)
+			return &opened[i];
+	errno = EINVAL;
+	return NULL;
+}
+
+struct ibv_pd *cm_domain(struct ibv_context *c)
+{
+	pthread_mutex_lock(&opening);
+	struct open *o = of(c);
+	if (o && !o->domain)
+		o->domain = ibv_alloc_pd(c);
+	pthread_mutex_unlock(&opening);
+	return o ? o->domain : NULL;
+}
+
+struct ibv_xrcd *cm_xrcd(struct ibv_context *c)
+{
+	pthread_mutex_lock(&opening);
+	struct open *o = of(c);
+	struct ibv_xrcd_init_attr any = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1};
+	if (o && !o->xrcd)
+		o->xrcd = ibv_open_xrcd(c, &any);
+	pthread_mutex_unlock(&opening);
+	return o ? o->xrcd : NULL;
 }
 
 // Devices that cannot be opened, as another process has their addresses, are left out.

@@ -10,16 +10,26 @@ import (
 	"unsafe"
 
 	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/roce/rdmacm"
 )
 
 // queuePair is an ibv_qp. C may post to it from several threads.
 type queuePair struct {
 	*roce.QP
+	of    *rdmacm.ID // that has made it; nil: it is nobody's
 	sends sync.Mutex
 	swr   []roce.SendWR
 	binds []roce.BindInfo
 	list  *roce.QPEx
 	receives
+}
+
+// Close ends the queue pair, also for the ID that has made it.
+func (q *queuePair) Close() error {
+	if q.of != nil && q.of.QP() == q.QP {
+		return q.of.DestroyQP()
+	}
+	return q.QP.Close()
 }
 
 // sharedQueue is an ibv_srq.
@@ -110,10 +120,11 @@ func goroce_query_srq(h C.uint32_t, a *C.struct_ibv_srq_attr) C.int {
 }
 
 // goroce_create_qp makes a queue pair. pd is 0 for XRC_RECV, which has none in C; xrcd is 0 for all
-// others. The sizes that it has got are written back.
+// others; id is that of the connection manager that the queue pair is for, or 0. The sizes that it
+// has got are written back.
 //
 //export goroce_create_qp
-func goroce_create_qp(h, pd, xrcd C.uint32_t, a *C.struct_ibv_qp_init_attr, context C.uintptr_t,
+func goroce_create_qp(h, pd, xrcd, id C.uint32_t, a *C.struct_ibv_qp_init_attr, context C.uintptr_t,
 	q *C.struct_ibv_qp) C.int {
 	c, ok := find[*ctx](handle(h))
 	if !ok {
@@ -154,15 +165,27 @@ func goroce_create_qp(h, pd, xrcd C.uint32_t, a *C.struct_ibv_qp_init_attr, cont
 		}
 		init.SRQ = s.SRQ
 	}
-	x, err := domain.CreateQP(init)
+	var of *rdmacm.ID
+	create := domain.CreateQP
+	if id != 0 {
+		i, ok := find[*cmID](handle(id))
+		if !ok {
+			return invalid
+		}
+		of = i.ID
+		create = func(attr roce.QPInitAttr) (*roce.QP, error) { return of.CreateQP(domain, attr) }
+	}
+	x, err := create(init)
 	if err != nil {
 		return errno(err)
 	}
 	q.qp_num = C.uint32_t(x.QPN())
 	if now, err := x.Query(); err == nil {
 		setCap(&a.cap, now.Cap)
+		q.state = C.enum_ibv_qp_state(now.State)
 	}
-	return made(c.Device, &queuePair{QP: x, list: x.Ex()}, x.Close, &q.handle)
+	y := &queuePair{QP: x, of: of, list: x.Ex()}
+	return made(c.Device, y, y.Close, &q.handle)
 }
 
 // hiddenPD is the domain of queue pairs that have none in C.
@@ -219,6 +242,12 @@ func goroce_query_qp(h C.uint32_t, a *C.struct_ibv_qp_attr) C.int {
 	if err != nil {
 		return errno(err)
 	}
+	setAttr(a, &t)
+	return 0
+}
+
+// setAttr is the way back: attributes as C has them.
+func setAttr(a *C.struct_ibv_qp_attr, t *roce.QPAttr) {
 	*a = C.struct_ibv_qp_attr{}
 	a.qp_state, a.cur_qp_state = C.enum_ibv_qp_state(t.State), C.enum_ibv_qp_state(t.State)
 	a.path_mtu, a.qkey = C.enum_ibv_mtu(t.PathMTU), C.uint32_t(t.QKey)
@@ -233,7 +262,6 @@ func goroce_query_qp(h C.uint32_t, a *C.struct_ibv_qp_attr) C.int {
 	if t.SQDraining {
 		a.sq_draining = 1
 	}
-	return 0
 }
 
 //export goroce_mcast

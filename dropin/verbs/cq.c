@@ -42,10 +42,10 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	return err;
 }
 
-// asleep waits until a descriptor says that there is an event, by a call that signals and
+// goroce_asleep waits until a descriptor says that there is an event, by a call that signals and
 // pthread_cancel end as they end that of rdma-core. What it has read it puts back: there is an event
 // until the engine has handed it out. An errno.
-static int asleep(int fd)
+int goroce_asleep(int fd)
 {
 	uint64_t events;
 	int before, err;
@@ -65,7 +65,7 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void 
 	bool waits = !(fcntl(channel->fd, F_GETFL) & O_NONBLOCK);
 	int err;
 	while ((err = ENGINE(get_cq_event, ((struct channel *)channel)->handle, waits, &which)) == EAGAIN && waits)
-		if ((err = asleep(channel->fd)))
+		if ((err = goroce_asleep(channel->fd)))
 			break;
 	if (err) {
 		errno = err;

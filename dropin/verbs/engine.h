@@ -56,8 +56,8 @@ struct goroce_wc_ex {
 	               struct ibv_srq *, uint32_t *number)) \
 	F(modify_srq, (uint32_t srq, struct ibv_srq_attr *, int mask)) \
 	F(query_srq, (uint32_t srq, struct ibv_srq_attr *)) \
-	F(create_qp, (uint32_t context, uint32_t pd, uint32_t xrcd, struct ibv_qp_init_attr *, uintptr_t ibv_context, \
-	              struct ibv_qp *)) \
+	F(create_qp, (uint32_t context, uint32_t pd, uint32_t xrcd, uint32_t id, struct ibv_qp_init_attr *, \
+	              uintptr_t ibv_context, struct ibv_qp *)) \
 	F(modify_qp, (uint32_t qp, struct ibv_qp_attr *, int mask)) \
 	F(query_qp, (uint32_t qp, struct ibv_qp_attr *)) \
 	F(mcast, (uint32_t qp, const void *group, int join)) \
@@ -81,6 +81,12 @@ int goroce_engine_load(void);
 bool goroce_engine_ready(void);
 
 extern __thread bool goroce_engine_entered;
+
+// goroce_create_qp is ibv_create_qp_ex for an ID of the connection manager (qp.c).
+struct ibv_qp *goroce_create_qp(struct ibv_context *, struct ibv_qp_init_attr_ex *, uint32_t id);
+
+// goroce_asleep sleeps until a descriptor of the engine's is readable (cq.c).
+int goroce_asleep(int fd);
 
 // goroce_device_name is the name of a device in goroce, "udp:eth0" (devices.c).
 const char *goroce_device_name(struct ibv_device *);

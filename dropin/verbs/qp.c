@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-// create makes a queue pair. pd is NULL for XRC_RECV, xrcd for all others.
-static struct ibv_qp *create(struct ibv_context *c, struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct ibv_qp_init_attr *attr)
+// create makes a queue pair. pd is NULL for XRC_RECV, xrcd for all others; id is 0, or the handle of
+// the connection manager's ID that it is for.
+static struct ibv_qp *create(struct ibv_context *c, struct ibv_pd *pd, struct ibv_xrcd *xrcd, uint32_t id,
+                             struct ibv_qp_init_attr *attr)
 {
 	struct qp *q = calloc(1, sizeof *q);
 	if (!q)
@@ -20,8 +22,8 @@ static struct ibv_qp *create(struct ibv_context *c, struct ibv_pd *pd, struct ib
 	    look_beyond(c, "max_sge", cap->max_send_sge) || look_beyond(c, "max_sge", cap->max_recv_sge))
 		err = EINVAL;
 	if (!err)
-		err = ENGINE(create_qp, context_of(c)->handle, pd ? pd->handle : 0, xrcd ? ((struct xrcd *)xrcd)->handle : 0, attr,
-		             (uintptr_t)c, base);
+		err = ENGINE(create_qp, context_of(c)->handle, pd ? pd->handle : 0, xrcd ? ((struct xrcd *)xrcd)->handle : 0, id,
+		             attr, (uintptr_t)c, base);
 	if (err) {
 		free(q);
 		return failed(err);
@@ -32,7 +34,6 @@ static struct ibv_qp *create(struct ibv_context *c, struct ibv_pd *pd, struct ib
 	base->send_cq = attr->send_cq;
 	base->recv_cq = attr->recv_cq;
 	base->srq = attr->srq;
-	base->state = IBV_QPS_RESET;
 	base->qp_type = attr->qp_type;
 	pthread_mutex_init(&base->mutex, NULL);
 	pthread_cond_init(&base->cond, NULL);
@@ -42,7 +43,7 @@ static struct ibv_qp *create(struct ibv_context *c, struct ibv_pd *pd, struct ib
 	return base;
 }
 
-struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr) { return create(pd->context, pd, NULL, attr); }
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr) { return create(pd->context, pd, NULL, 0, attr); }
 
 // What ibv_wr_* can do here: all but segmentation offload.
 static const uint64_t send_ops =
@@ -50,7 +51,9 @@ static const uint64_t send_ops =
 	IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
 	IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV;
 
-struct ibv_qp *create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr)
+struct ibv_qp *create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr) { return goroce_create_qp(c, attr, 0); }
+
+struct ibv_qp *goroce_create_qp(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr, uint32_t id)
 {
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	if (attr->comp_mask & ~known || (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && attr->send_ops_flags & ~send_ops))
@@ -58,7 +61,7 @@ struct ibv_qp *create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *a
 	struct ibv_qp_init_attr plain;
 	memcpy(&plain, attr, offsetof(struct ibv_qp_init_attr_ex, comp_mask)); // they begin alike
 	struct ibv_qp *qp = create(c, attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : NULL,
-	                           attr->comp_mask & IBV_QP_INIT_ATTR_XRCD ? attr->xrcd : NULL, &plain);
+	                           attr->comp_mask & IBV_QP_INIT_ATTR_XRCD ? attr->xrcd : NULL, id, &plain);
 	if (qp)
 		attr->cap = plain.cap;
 	return qp;
