@@ -32,7 +32,7 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 		err = ENGINE(cm_create_channel, id_born, id_unborn, &fd, &ch->handle);
 	if (!err && (ch->channel.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0) {
 		err = errno;
-		ENGINE(close, ch->handle);
+		ENGINE(cm_destroy_channel, ch->handle);
 	}
 	if (err) {
 		free(ch);
@@ -44,11 +44,11 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 	return &ch->channel;
 }
 
-// A channel with IDs on it cannot be destroyed, and there is no way to say so: it stays.
+// IDs that are on it are over with it, but for their structures.
 void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
 	struct channel *ch = (struct channel *)channel;
-	if (ENGINE(close, ch->handle))
+	if (ENGINE(cm_destroy_channel, ch->handle))
 		return;
 	int before;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);

@@ -11,6 +11,7 @@ struct rdma_conn_param;
 #define ENGINE_FUNCTIONS_CM(F) \
 	F(cm_devices, (char **names, int n, int chosen)) \
 	F(cm_create_channel, (void *born, void *unborn, int *fd, uint32_t *handle)) \
+	F(cm_destroy_channel, (uint32_t channel)) \
 	F(cm_get_event, (uint32_t channel, struct rdma_cm_event *, void *private_data)) \
 	F(cm_create_id, (uint32_t channel, int port_space, struct rdma_cm_id *, uint32_t *handle)) \
 	F(cm_destroy_id, (uint32_t id, uint32_t *reported)) \

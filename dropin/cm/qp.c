@@ -137,7 +137,8 @@ int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 
 int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
-	struct ibv_srq_init_attr_ex ex = {.srq_context = attr->srq_context, .attr = attr->attr, .srq_type = IBV_SRQT_BASIC,
+	struct ibv_srq_init_attr_ex ex = {.srq_context = attr->srq_context, .attr = attr->attr,
+		.srq_type = id->qp_type == IBV_QPT_XRC_RECV ? IBV_SRQT_XRC : IBV_SRQT_BASIC,
 		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | (pd || id->pd ? IBV_SRQ_INIT_ATTR_PD : 0), .pd = pd ? pd : id->pd};
 	int err = rdma_create_srq_ex(id, &ex);
 	attr->attr = ex.attr;

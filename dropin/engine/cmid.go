@@ -77,6 +77,28 @@ func (ch *cmChannel) forget(child *rdmacm.ID) {
 	C.unborn(ch.unborn, x.c)
 }
 
+// goroce_cm_destroy_channel ends a channel, and before it the IDs that are on it: Linux does so, and
+// there are programs that destroy the channel first.
+//
+//export goroce_cm_destroy_channel
+func goroce_cm_destroy_channel(h C.uint32_t) C.int {
+	ch, ok := find[*cmChannel](handle(h))
+	if !ok {
+		return invalid
+	}
+	err := ch.Close()
+	if errors.Is(err, rdmacm.ErrBusy) {
+		for x := range all[*cmID] {
+			if x.Channel() == ch.EventChannel {
+				x.Close()
+			}
+		}
+		err = ch.Close()
+	}
+	drop(handle(h))
+	return errno(err)
+}
+
 //export goroce_cm_create_id
 func goroce_cm_create_id(h C.uint32_t, space C.int, id *C.struct_rdma_cm_id, out *C.uint32_t) C.int {
 	ch, ok := find[*cmChannel](handle(h))
