@@ -98,7 +98,9 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
 	if (id->qp)
 		ibv_destroy_qp(id->qp);
 	id->qp = NULL;
-	end_queues(id);
+	end_queue(&id->send_cq_channel, &id->send_cq);
+	if (!id->srq) // which may complete there, too
+		end_queue(&id->recv_cq_channel, &id->recv_cq);
 }
 
 int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)

@@ -94,6 +94,7 @@ func goroce_cm_get_event(h C.uint32_t, out *C.struct_rdma_cm_event, private unsa
 			x.Close()
 			continue
 		}
+		errno(e.Err) // prints it
 		if e.Type == rdmacm.EventDisconnected {
 			x.parted.Store(true)
 		}

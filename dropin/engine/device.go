@@ -141,10 +141,23 @@ func rank(object any) int {
 	return ranks - 1
 }
 
-// goroce_flush sends what is still owed, for a process that ends without closing.
+// goroce_flush sends what is still owed, for a process that ends without closing, and tells the
+// peers of connections, as the kernel does for who ends with IDs.
 //
 //export goroce_flush
 func goroce_flush() {
+	flush()
+	some := false
+	for x := range all[*cmID] {
+		x.ID.Close()
+		some = true
+	}
+	if some {
+		flush()
+	}
+}
+
+func flush() {
 	devices.Lock()
 	defer devices.Unlock()
 	for _, d := range devices.open {
