@@ -51,7 +51,7 @@ EMULATED := arm64:qemu-aarch64-static s390x:qemu-s390x-static
 # Debian packages of the full test: the virtual machine with a real rxe0, the tools that check our
 # packets and archives, the rival of a test of the benchmark's network, the emulators, what the tag
 # verbs needs, and a browser for the page of the traces, with a font.
-PACKAGES := qemu-system-x86 iproute2 xz-utils tshark cpio iperf3 qemu-user-static libibverbs-dev librdmacm-dev ibverbs-utils perftest gcc libc6-dev chromium-headless-shell fonts-dejavu-core
+PACKAGES := qemu-system-x86 iproute2 xz-utils tshark cpio iperf3 qemu-user-static libibverbs-dev librdmacm-dev ibverbs-utils rdmacm-utils perftest gcc libc6-dev chromium-headless-shell fonts-dejavu-core
 WORLDS ?= 10000
 # How often fuzzing runs a target of each package, a few seconds: not for how long, as Go before
 # 1.27 now and then fails a run that the clock ends (go.dev/issue/75804), above all on a busy machine.
@@ -200,8 +200,9 @@ dropin:
 
 # The programs of rdma-core that connect by the RDMA connection manager, in all their ways, against
 # ours, and those over the libraries of dropin: some minutes. Of each make test plays one.
+programs: PACKAGES += fio qperf
 programs: packages
-	cd dropin && GOROCE_PROGRAMS=1 CGO_ENABLED=1 $(GO) test -count=1 -v -run '^TestPrograms$$' .
+	cd dropin && GOROCE_PROGRAMS=1 CGO_ENABLED=1 $(GO) test -count=1 -v -run '^Test(Programs|Connecting)$$' .
 	GOROCE_PROGRAMS=1 $(TEST) -count=1 -run '^Test(Rping|Rstream|Preload|Rcopy|Programs|Reject|Udaddy|Mckey|PerfByCM|KernelCM|KernelCMCommands|KernelPerf|SIW)$$' -v ./interop
 
 # Worlds with other seeds, CHUNK by CHUNK, and with each chunk twenty times the fuzzing. Without FROM

@@ -1,0 +1,137 @@
+package dropin
+
+// Unmodified programs that connect by the RDMA connection manager, over librdmacm.so.1.
+//
+// Stages: a server; when its device is there, its client, which is refused until the server
+// listens, and tried again; both must end well, but for servers that never end.
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// connects is a server and its client. Of each program the first is run always, unless CI has not
+// got it.
+type connects struct {
+	server, client string
+	want           string         // the client says something like it
+	there          *regexp.Regexp // the server is there when /proc/net has it
+	file           string
+	endless        bool // the server must be ended
+	extra          bool // not in CI, which does without the package
+}
+
+var (
+	device   = regexp.MustCompile(`0100007F:12B7 `) // of 127.0.0.1
+	member   = regexp.MustCompile(`\b030201EF\b`)   // of 239.1.2.3
+	qperfIs  = regexp.MustCompile(`:4D35 \S+ 0A`)   // listens
+	notYet   = regexp.MustCompile(`nobody listens|peer refuses: `)
+	complete = "test complete\nreturn status 0"
+)
+
+// cases lists them. What is not said of one is as of most.
+func cases() (list []connects) {
+	add := func(want, server, client string, change ...func(*connects)) {
+		c := connects{server: server, client: client, want: want, there: device, file: "udp"}
+		for _, f := range change {
+			f(&c)
+		}
+		list = append(list, c)
+	}
+	endless := func(c *connects) { c.endless = true }
+	group := func(c *connects) { c.there, c.file = member, "igmp" }
+	for _, o := range []string{"-v -V -C 10", "-C 100 -S 4096", "-C 5 -q"} {
+		add("DISCONNECT EVENT", "rping -s -a 127.0.0.1 "+o, "rping -c -a 127.0.0.1 "+o)
+	}
+	add("DISCONNECT EVENT", "rping -s -P -a 127.0.0.1", "rping -c -a 127.0.0.1 -v -V -C 10", endless)
+	for _, o := range []string{"", "-C 100 -S 4096", "-c 20", "-t 32", "-m", "-a 15", "-P ib"} {
+		add(complete, "ucmatose -b 127.0.0.1 "+o, "ucmatose -s 127.0.0.1 "+o)
+	}
+	add("rdma_client: end 0", "rdma_server", "rdma_client -s 127.0.0.1")
+	for _, o := range []string{"", "-c x"} {
+		add("rdma_xclient: end 0", "rdma_xserver "+o, "rdma_xclient -s 127.0.0.1 "+o)
+	}
+	for _, o := range []string{"", "-c 10", "-C 100 -S 2048"} {
+		add(complete, "udaddy -b 127.0.0.1 "+o, "udaddy -s 127.0.0.1 "+o)
+		add(complete, "mckey -m 239.1.2.3 -b 127.0.0.1 "+o, "mckey -m 239.1.2.3 -b 127.0.0.2 -s "+o, group)
+	}
+	for _, o := range []string{"-c 10", "-c 200"} {
+		add(`connect +: +\d`, "cmtime -b 127.0.0.1 "+o, "cmtime -s 127.0.0.1 "+o, endless)
+	}
+	for _, o := range []string{"ib_send_lat", "ib_send_lat -c UD", "ib_send_lat --use-srq", "ib_write_lat", "ib_read_lat",
+		"ib_atomic_lat", "ib_send_bw", "ib_send_bw -e", "ib_send_bw -q 4", "ib_send_bw -c UD", "ib_send_bw -b", "ib_write_bw",
+		"ib_write_bw -D 1", "ib_write_bw -q 4", "ib_write_bw -z -T 32", "ib_read_bw", "ib_atomic_bw"} {
+		add(figure, o+" -R", o+" -R 127.0.0.1")
+	}
+	extra := func(c *connects) { c.extra = true }
+	for _, o := range []string{"rc_lat", "rc_bw", "rc_bi_bw", "uc_lat", "rc_rdma_read_lat", "rc_rdma_write_bw",
+		"rc_fetch_add_mr", "ver_rc_compare_swap", "xrc_lat"} {
+		add(`(?m)^ +(latency|bw|send_bw|msg_rate) += +\d`, "qperf", "qperf -cm 1 -t 1 127.0.0.1 "+o, extra, endless,
+			func(c *connects) { c.there, c.file = qperfIs, "tcp" })
+	}
+	for _, o := range []string{"write", "read", "send"} {
+		add("err= 0", "fio testdata/server.fio", "fio --verb="+o+" testdata/client.fio", extra)
+	}
+	return list
+}
+
+func TestConnecting(t *testing.T) {
+	all := os.Getenv("GOROCE_PROGRAMS") != ""
+	seen := map[string]bool{}
+	for _, c := range cases() {
+		name, _, _ := strings.Cut(c.server, " ")
+		t.Run(c.client, func(t *testing.T) {
+			if (seen[name] || c.extra) && !all {
+				t.Skip("played by make programs")
+			}
+			seen[name] = true
+			out := c.play(t)
+			require.Regexp(t, c.want, out)
+			if testing.Verbose() {
+				t.Log(out)
+			}
+		})
+	}
+}
+
+// play runs both and returns what the client wrote.
+func (c *connects) play(t *testing.T) string {
+	t.Helper()
+	server := with(t, "udp:127.0.0.1", c.server)
+	file, err := os.Create(filepath.Join(t.TempDir(), "server"))
+	require.NoError(t, err)
+	server.Stdout, server.Stderr = file, file
+	said := func() string { text, _ := os.ReadFile(file.Name()); return string(text) }
+	require.NoError(t, server.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Wait() }()
+	for look := time.NewTicker(time.Millisecond); !netHas(c.file, c.there); <-look.C {
+		select {
+		case err := <-ended:
+			t.Fatalf("the server has ended: %v\n%s", err, said())
+		default:
+		}
+	}
+	var out []byte
+	for {
+		out, err = with(t, "udp:127.0.0.2", c.client).CombinedOutput()
+		if err == nil || !notYet.Match(out) || len(ended) > 0 {
+			break
+		}
+	}
+	if err != nil || c.endless {
+		server.Process.Kill()
+	}
+	end := <-ended
+	require.NoError(t, err, "client:\n%s\nserver:\n%s", out, said())
+	if !c.endless {
+		require.NoError(t, end, said())
+	}
+	return string(out)
+}
