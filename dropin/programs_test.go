@@ -51,7 +51,7 @@ func needs(t *testing.T, program string) string {
 }
 
 // limit ends what would hang.
-const limit = 20 * time.Second
+const limit = 2 * time.Minute
 
 // with is a program on a device.
 func with(t *testing.T, device, line string) *exec.Cmd {

@@ -64,8 +64,8 @@ int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 		attr->comp_mask |= IBV_QP_INIT_ATTR_PD;
 		if (!(attr->pd = id->pd ? id->pd : cm_domain(id->verbs)))
 			return -1;
-	} else if (attr->pd->context->device != id->verbs->device)
-		return result(EINVAL);
+	} else if (strcmp(goroce_device_name(attr->pd->context->device), goroce_device_name(id->verbs->device)))
+		return result(EINVAL); // a context of the program's own will do, if it is the same device's
 	if (attr->qp_type == IBV_QPT_XRC_RECV && !(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD)) {
 		attr->comp_mask |= IBV_QP_INIT_ATTR_XRCD;
 		if (!(attr->xrcd = cm_xrcd(id->verbs)))
