@@ -247,7 +247,7 @@ func (c *Conn) lingers() time.Time {
 // call has returned already why the end failed.
 func (c *Conn) finish(told bool) error {
 	c.by = c.lingers()
-	c.until[ending].set(c, ending, c.by)
+	c.until[ending].set(c, c.by)
 	err := c.await(ending, (*Conn).over)
 	if err != nil { // what has completed by now is in time
 		if c.look(ending); c.over() {
