@@ -26,6 +26,7 @@ type side uint8
 const (
 	reading    side = iota
 	writing         // for room
+	asking          // Await, for either
 	ending          // Close, for the other end to have everything
 	owning          // for the completion of what was sent from the application's memory
 	settling        // for the completion that lets what is owed be sent
@@ -53,8 +54,9 @@ type waiting struct {
 
 	want    int  // bytes that the writer has to write
 	writer  bool // a call that waits for room, between two pieces of what it writes
-	settles bool // settle has a goroutine
-	forgets bool // and so has CloseRead
+	settles bool // settle has a goroutine,
+	forgets bool // and so has CloseRead,
+	watches bool // and watch
 }
 
 func (w *waiting) init() {
@@ -99,7 +101,7 @@ func (c *Conn) follow(s side) {
 // stopped says why a call of a side may not go on.
 func (c *Conn) stopped(s side) error {
 	switch {
-	case c.life.closed() && (s == reading || s == writing):
+	case c.life.closed() && s <= asking:
 		return net.ErrClosed
 	case c.until[s].passed, s == owning && c.until[writing].passed:
 		return os.ErrDeadlineExceeded
