@@ -86,7 +86,6 @@ func TestAwaitTurns(t *testing.T) {
 			}
 		}
 		require.Zero(t, a.Await(what, long)&what)
-		require.NoError(t, a.SetLinger(-1))
 		require.NoError(t, a.Close())
 		require.NotZero(t, <-got&HungUp)
 		require.NotZero(t, a.Await(what, long)&HungUp)
