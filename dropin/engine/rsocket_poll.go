@@ -173,8 +173,14 @@ func connected(s *streamSocket, c *rsocket.Conn, events C.short, waits C.int) (i
 			is |= events & a.event
 		}
 	}
-	if r&rsocket.HungUp != 0 {
+	if r&rsocket.HungUp != 0 && (is&(C.POLLIN|C.POLLRDNORM) == 0 || !unread(c)) {
 		is |= C.POLLHUP
 	}
 	return is
+}
+
+// unread says whether bytes are there. Programs take POLLHUP for an end that they need not read to.
+func unread(c *rsocket.Conn) bool {
+	n, _ := c.TryPeek(make([]byte, 1))
+	return n > 0
 }

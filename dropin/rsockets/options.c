@@ -101,7 +101,7 @@ struct goroce_rs_options options_of(const struct rsocket *rs)
 		.depth = within(set->sq_size > set->rq_size ? set->sq_size : set->rq_size, MIN_QUEUE, MAX_QUEUE),
 		.maps = within(set->iomap_size, 0, MAX_MAPS),
 		.keepalive = set->keepalive ? set->keep_idle : 0,
-		.linger = set->linger.l_onoff && set->linger.l_linger >= 0 ? set->linger.l_linger : -1,
+		.linger = set->lingers ? set->linger.l_linger : -1,
 		.reuse_addr = set->reuse_addr,
 		.v6only = set->v6only,
 	};
@@ -125,6 +125,7 @@ static int set(struct rsocket *rs, int level, int name, const void *value, sockl
 		if (length < sizeof(struct linger))
 			return EINVAL;
 		rs->set.linger = *(const struct linger *)value;
+		rs->set.lingers = rs->set.linger.l_onoff && rs->set.linger.l_linger >= 0;
 		return 0;
 	}
 	if (level == SOL_RDMA && name == RDMA_ROUTE) {

@@ -89,7 +89,7 @@ static int round_of(struct wait *w, struct pollfd *fds, int ms, bool *again)
 	}
 	int n = 0;
 	if (w->numbers || w->sleeps)
-		if ((n = poll(w->all, w->n, ready ? 0 : ms)) < 0)
+		if ((n = wait_for(w->all, w->n, ready ? 0 : ms)) < 0)
 			return n;
 	awake(w);
 	for (int i = 0; i < w->n; i++)

@@ -13,6 +13,7 @@
 struct settings {
 	int reuse_addr, keepalive, oob_inline, receive_buffer, send_buffer;
 	struct linger linger;
+	bool lingers; // it was set
 	int no_delay, max_segment, keep_idle, v6only;
 	int sq_size, rq_size, inline_size, iomap_size;
 	void *route;
@@ -49,7 +50,8 @@ struct goroce_rs_options options_of(const struct rsocket *);
 
 // wait.c
 int asleep(struct rsocket *, short events);
-int nap(struct rsocket *);
+int wait_for(struct pollfd *, nfds_t, int ms);
+int nap(void);
 
 static inline bool blocks(const struct rsocket *rs, int flags)
 {

@@ -255,7 +255,7 @@ size_t riowrite(int number, const void *from, size_t length, off_t offset, int f
 		             waits ? ATTEND : 0, &k);
 		sent += k;
 		if (err == EAGAIN && waits)
-			err = nap(rs);
+			err = nap();
 	}
 	pthread_cleanup_pop(1);
 	if (err == EINVAL)

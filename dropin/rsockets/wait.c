@@ -3,8 +3,11 @@
 // does not end recv, send and read, and does end poll.
 //
 // Stages: a socket's sleep; what ends it; a sleep of some ms.
+#define _GNU_SOURCE
 #include "rsockets.h"
 
+#include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 static void awake(void *rs)
@@ -47,5 +50,16 @@ int asleep(struct rsocket *rs, short events)
 	return err;
 }
 
+// wait_for is poll, ended by the program's signals alone: Go sends SIGURG to a thread that has just
+// left it, and no poll goes on after a signal.
+int wait_for(struct pollfd *fds, nfds_t n, int ms)
+{
+	struct timespec time = {ms / 1000, ms % 1000 * 1000000L};
+	sigset_t mask;
+	pthread_sigmask(SIG_BLOCK, NULL, &mask);
+	sigaddset(&mask, SIGURG);
+	return ppoll(fds, n, ms < 0 ? NULL : &time, &mask);
+}
+
 // nap is for what no descriptor shows: a short while, or a signal.
-int nap(struct rsocket *rs) { return poll(NULL, 0, ATTEND) < 0 ? errno : 0; }
+int nap(void) { return wait_for(NULL, 0, ATTEND) < 0 ? errno : 0; }
