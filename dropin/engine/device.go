@@ -147,7 +147,7 @@ func rank(object any) int {
 //export goroce_flush
 func goroce_flush() {
 	flush()
-	some := false
+	some := closeSockets()
 	for x := range all[*cmID] {
 		x.ID.Close()
 		some = true

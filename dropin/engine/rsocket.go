@@ -375,6 +375,18 @@ func goroce_rs_close(h C.uint32_t) C.int {
 	return 0
 }
 
+// closeSockets closes all that are left, for a process that ends, as the kernel does with those of
+// TCP, and says whether there were any.
+func closeSockets() (some bool) {
+	var closing sync.WaitGroup
+	for s := range all[*streamSocket] {
+		some = true
+		closing.Go(func() { s.close() })
+	}
+	closing.Wait()
+	return some
+}
+
 // Close is close.
 func (s *streamSocket) Close() error { return s.close() }
 
@@ -473,6 +485,8 @@ func rsErrno(err error) C.int {
 	}
 	shown := errno(err) // which prints it
 	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return C.int(unix.ECONNREFUSED)
 	case errors.As(err, &no) && no == syscall.EPIPE:
 		return C.int(unix.ECONNRESET)
 	case no != 0:

@@ -77,10 +77,10 @@ static int sort(struct wait *w, const struct pollfd *fds, int n)
 static int round_of(struct wait *w, struct pollfd *fds, int ms, bool *again)
 {
 	int ready = 0, attend = w->n > 1 ? 0 : ms < 0 || ms > ATTEND ? ATTEND : ms;
-	int err = ENGINE(rs_poll, w->ours, w->count, attend, ms != 0, &ready);
+	int err = w->count ? ENGINE(rs_poll, w->ours, w->count, attend, ms != 0, &ready) : 0;
 	if (err)
 		return result(err);
-	w->sleeps = !ready && ms;
+	w->sleeps = w->count && !ready && ms;
 	for (int i = 0; i < w->count; i++) {
 		struct pollfd *p = &w->all[w->at[i]];
 		bool alone = by_number(w->sockets[i]);
@@ -88,7 +88,7 @@ static int round_of(struct wait *w, struct pollfd *fds, int ms, bool *again)
 		p->events = w->ours[i].events & (alone ? POLLIN | POLLRDNORM : ~0);
 	}
 	int n = 0;
-	if (w->numbers || w->sleeps)
+	if (w->numbers || w->sleeps || !w->count)
 		if ((n = wait_for(w->all, w->n, ready ? 0 : ms)) < 0)
 			return n;
 	awake(w);
