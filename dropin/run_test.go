@@ -50,7 +50,8 @@ func byRun(t *testing.T, options, line string) *exec.Cmd {
 	return c
 }
 
-// TestRun: the program takes roce's place; an address has one owner, and the next free one is found.
+// TestRun: the program takes roce's place; an address has one owner, and the next free one is
+// found.
 func TestRun(t *testing.T) {
 	err := byRun(t, "-q", "grep x /nonexistent").Run()
 	require.ErrorContains(t, err, "exit status 2")

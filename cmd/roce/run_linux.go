@@ -44,7 +44,8 @@ The libraries lie beside roce, in ../lib/goroce from there, in dropin/build, in 
 	f := c.Flags()
 	f.SortFlags = false
 	f.SetInterspersed(false)
-	f.StringSliceVarP(&o.Dev, "dev", "d", nil, "device `name`, see \"roce devices\"; again for more (default each interface)")
+	f.StringSliceVarP(&o.Dev, "dev", "d", nil,
+		"device `name`, see \"roce devices\"; again for more (default each interface)")
 	f.StringVar(&o.Profile, "profile", "", "the devices that the program meets, a `file` or a name")
 	f.BoolVarP(&o.Quiet, "quiet", "q", false, "say nothing of the devices")
 	return c

@@ -8,7 +8,8 @@ package main
 // #include <rdma/rdma_cma.h>
 // typedef struct rdma_cm_id *(*goroce_born)(struct rdma_cm_id *listener, uint32_t handle);
 // typedef void (*goroce_unborn)(struct rdma_cm_id *child);
-// static struct rdma_cm_id *born(void *f, struct rdma_cm_id *l, uint32_t h) { return ((goroce_born)f)(l, h); }
+// static struct rdma_cm_id *born(void *f, struct rdma_cm_id *l, uint32_t h)
+// { return ((goroce_born)f)(l, h); }
 // static void unborn(void *f, struct rdma_cm_id *c) { ((goroce_unborn)f)(c); }
 import "C"
 
@@ -77,8 +78,8 @@ func (ch *cmChannel) forget(child *rdmacm.ID) {
 	C.unborn(ch.unborn, x.c)
 }
 
-// goroce_cm_destroy_channel ends a channel, and before it the IDs that are on it: Linux does so, and
-// there are programs that destroy the channel first.
+// goroce_cm_destroy_channel ends a channel, and before it the IDs that are on it: Linux does so,
+// and there are programs that destroy the channel first.
 //
 //export goroce_cm_destroy_channel
 func goroce_cm_destroy_channel(h C.uint32_t) C.int {

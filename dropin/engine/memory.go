@@ -90,8 +90,8 @@ func goroce_alloc_mw(h C.uint32_t, typ C.int, mw *C.struct_ibv_mw) C.int {
 	return made(pd.Device(), w, w.Close, &mw.handle)
 }
 
-// windowAccess are the rights of a window. Programs ask for those of the region with them, which say
-// nothing of a peer's, and NICs do not look.
+// windowAccess are the rights of a window. Programs ask for those of the region with them, which
+// say nothing of a peer's, and NICs do not look.
 func windowAccess(flags uint32) roce.Access { return roce.Access(flags) &^ roce.LocalWrite }
 
 // goroce_bind_mw binds a window of type 1 (ibv_bind_mw).

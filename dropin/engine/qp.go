@@ -165,15 +165,9 @@ func goroce_create_qp(h, pd, xrcd, id C.uint32_t, a *C.struct_ibv_qp_init_attr, 
 		}
 		init.SRQ = s.SRQ
 	}
-	var of *rdmacm.ID
-	create := domain.CreateQP
-	if id != 0 {
-		i, ok := find[*cmID](handle(id))
-		if !ok {
-			return invalid
-		}
-		of = i.ID
-		create = func(attr roce.QPInitAttr) (*roce.QP, error) { return of.CreateQP(domain, attr) }
+	of, create, ok := creator(domain, id)
+	if !ok {
+		return invalid
 	}
 	x, err := create(init)
 	if err != nil {
@@ -186,6 +180,18 @@ func goroce_create_qp(h, pd, xrcd, id C.uint32_t, a *C.struct_ibv_qp_init_attr, 
 	}
 	y := &queuePair{QP: x, of: of, list: x.Ex()}
 	return made(c.Device, y, y.Close, &q.handle)
+}
+
+// creator makes queue pairs in a domain: of an ID of the connection manager's, unless id is 0.
+func creator(domain *roce.PD, id C.uint32_t) (*rdmacm.ID, func(roce.QPInitAttr) (*roce.QP, error), bool) {
+	if id == 0 {
+		return nil, domain.CreateQP, true
+	}
+	i, ok := find[*cmID](handle(id))
+	if !ok {
+		return nil, nil, false
+	}
+	return i.ID, func(attr roce.QPInitAttr) (*roce.QP, error) { return i.ID.CreateQP(domain, attr) }, true
 }
 
 // hiddenPD is the domain of queue pairs that have none in C.

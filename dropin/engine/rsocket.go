@@ -1,7 +1,7 @@
 package main
 
-// Sockets of librdmacm.so.1: those of package rsocket, and of each how far it is. What a program has
-// set C keeps, and tells before each call that it counts for. Bytes are in rsocket_data.go,
+// Sockets of librdmacm.so.1: those of package rsocket, and of each how far it is. What a program
+// has set C keeps, and tells before each call that it counts for. Bytes are in rsocket_data.go,
 // datagrams in rsocket_datagram.go.
 //
 // Stages: a socket of C's; configured, bound; listening and accepting; connecting, and what came of
@@ -359,8 +359,8 @@ func goroce_rs_shutdown(h C.uint32_t, how C.int) C.int {
 	return rsErrno(errors.Join(errs[:]...))
 }
 
-// goroce_rs_close ends a socket. What was written still arrives, unless the program does not want to
-// linger; that it is not known is no error of rclose.
+// goroce_rs_close ends a socket. What was written still arrives, unless the program does not want
+// to linger; that it is not known is no error of rclose.
 //
 //export goroce_rs_close
 func goroce_rs_close(h C.uint32_t) C.int {

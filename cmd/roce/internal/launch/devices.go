@@ -62,7 +62,8 @@ func addresses(name string) ([]netip.Addr, error) {
 	}
 	i, err := net.InterfaceByName(what)
 	if err != nil {
-		return nil, fmt.Errorf("%s: want a name such as udp:eth0 or udp:10.0.0.1 (roce devices lists them): %w", name, err)
+		return nil, fmt.Errorf("%s: want a name such as udp:eth0 or udp:10.0.0.1 (roce devices lists them): %w",
+			name, err)
 	}
 	all, err := i.Addrs()
 	var list []netip.Addr
@@ -188,7 +189,8 @@ func free(most int) (list []*opened, left []error, err error) {
 			break
 		}
 		o, err := open(name)
-		if i, _ := net.InterfaceByName(name[len("udp:"):]); errors.Is(err, errTaken) && i != nil && i.Flags&net.FlagLoopback != 0 {
+		if i, _ := net.InterfaceByName(name[len("udp:"):]); errors.Is(err, errTaken) &&
+			i != nil && i.Flags&net.FlagLoopback != 0 {
 			left = append(left, err)
 			o, err = loopback()
 		}

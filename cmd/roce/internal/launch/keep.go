@@ -59,7 +59,8 @@ func keep(kind string, f files) (string, error) {
 		}
 	}
 	if err := compare(root, name, f); err != nil {
-		return "", fmt.Errorf("%s is not what was written there: %w; remove it (rm -r)", filepath.Join(place, name), err)
+		return "", fmt.Errorf("%s is not what was written there: %w; remove it (rm -r)",
+			filepath.Join(place, name), err)
 	}
 	return filepath.Join(place, name), nil
 }
@@ -93,7 +94,8 @@ func own(root *os.Root, name string) error {
 		return fmt.Errorf("%s is of user %d, and you are %d", name, at.Uid, os.Geteuid())
 	}
 	if open := info.Mode().Perm() & 0o077; open != 0 && info.Mode()&fs.ModeSymlink == 0 {
-		return fmt.Errorf("%s is open to others (mode %04o, want %04o)", name, info.Mode().Perm(), info.Mode().Perm()&^0o077)
+		return fmt.Errorf("%s is open to others (mode %04o, want %04o)", name,
+			info.Mode().Perm(), info.Mode().Perm()&^0o077)
 	}
 	return nil
 }

@@ -82,7 +82,8 @@ func where() (libraries, error) {
 			return l, nil
 		}
 	}
-	return "", errors.New("the libraries for programs in C are neither in " + beside + " nor in ../lib/goroce or dropin/build from there: " +
+	return "", errors.New("the libraries for programs in C are neither in " + beside +
+		" nor in ../lib/goroce or dropin/build from there: " +
 		"make dropin makes them in dropin/build of the source; GOROCE_LIBRARIES=FOLDER says where they are; " +
 		"make roce-dropin makes a roce that carries them")
 }

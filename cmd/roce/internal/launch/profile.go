@@ -66,15 +66,20 @@ var states = map[string]struct{ state, phys uint64 }{
 
 // refusable are what can be refused, by the name of the call. The C library has the same list
 // (dropin/verbs/profile.c).
-var refusable = []string{"open_device", "alloc_pd", "reg_mr", "alloc_mw", "create_ah", "create_comp_channel", "create_cq", "create_srq",
-	"create_qp", "modify_qp"}
+var refusable = []string{
+	"open_device", "alloc_pd", "reg_mr", "alloc_mw", "create_ah", "create_comp_channel", "create_cq",
+	"create_srq", "create_qp", "modify_qp",
+}
 
 // attributes are what can be set, the same.
-var attributes = []string{"active_mtu", "active_speed", "active_width", "atomic_cap", "bad_pkey_cntr", "device_cap_flags",
-	"hca_core_clock", "hw_ver", "local_ca_ack_delay", "max_ah", "max_cq", "max_cqe", "max_mcast_grp", "max_mcast_qp_attach", "max_mr",
-	"max_mr_size", "max_msg_sz", "max_mtu", "max_mw", "max_pd", "max_pkeys", "max_qp", "max_qp_init_rd_atom", "max_qp_rd_atom",
-	"max_qp_wr", "max_res_rd_atom", "max_sge", "max_sge_rd", "max_srq", "max_srq_sge", "max_srq_wr", "max_total_mcast_qp_attach",
-	"page_size_cap", "phys_state", "port_cap_flags", "vendor_id", "vendor_part_id"}
+var attributes = []string{
+	"active_mtu", "active_speed", "active_width", "atomic_cap", "bad_pkey_cntr", "device_cap_flags",
+	"hca_core_clock", "hw_ver", "local_ca_ack_delay", "max_ah", "max_cq", "max_cqe", "max_mcast_grp",
+	"max_mcast_qp_attach", "max_mr", "max_mr_size", "max_msg_sz", "max_mtu", "max_mw", "max_pd", "max_pkeys",
+	"max_qp", "max_qp_init_rd_atom", "max_qp_rd_atom", "max_qp_wr", "max_res_rd_atom", "max_sge",
+	"max_sge_rd", "max_srq", "max_srq_sge", "max_srq_wr", "max_total_mcast_qp_attach", "page_size_cap",
+	"phys_state", "port_cap_flags", "vendor_id", "vendor_part_id",
+}
 
 //go:embed profiles/*.json
 var builtIn embed.FS
@@ -107,7 +112,8 @@ func ReadProfile(name string) (*Profile, error) {
 	text, err := builtIn.ReadFile(path.Join("profiles", name+".json"))
 	if err != nil {
 		if text, err = os.ReadFile(name); err != nil {
-			return nil, fmt.Errorf("--profile: %w, and none of that name is built in: %s", err, strings.Join(Names(), ", "))
+			return nil, fmt.Errorf("--profile: %w, and none of that name is built in: %s", err,
+				strings.Join(Names(), ", "))
 		}
 	}
 	p := &Profile{}
@@ -138,8 +144,8 @@ func (p *Profile) check() error {
 		for n := range max(look.Count, 1) {
 			name := look.name(n)
 			if !deviceName.MatchString(name) || names[name] {
-				return fmt.Errorf("name %q: want small letters, digits, _ and -, at most 31, another for each device; of several, "+
-					"%%d is the number", name)
+				return fmt.Errorf("name %q: want small letters, digits, _ and -, at most 31, another for each device; "+
+					"of several, %%d is the number", name)
 			}
 			if names[name] = true; len(names) > maxDevices {
 				return fmt.Errorf("more than %d devices", maxDevices)
@@ -179,7 +185,8 @@ func (l *Look) check() error {
 			return fmt.Errorf("refuse %q: want one of %q", name, refusable)
 		}
 		if r.number() == 0 || r.After < 0 {
-			return fmt.Errorf("refuse %s: errno %q after %d: want a name such as ENOMEM, and a number from 0", name, r.Errno, r.After)
+			return fmt.Errorf("refuse %s: errno %q after %d: want a name such as ENOMEM, and a number from 0",
+				name, r.Errno, r.After)
 		}
 	}
 	return nil

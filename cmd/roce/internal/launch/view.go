@@ -98,7 +98,9 @@ var (
 	speeds     = map[uint64]struct {
 		gbit float64 // of a lane
 		name string
-	}{1: {2.5, "SDR"}, 2: {5, "DDR"}, 4: {10, "QDR"}, 8: {10, "FDR10"}, 16: {14, "FDR"}, 32: {25, "EDR"}, 64: {50, "HDR"}, 128: {100, "NDR"}}
+	}{1: {2.5, "SDR"}, 2: {5, "DDR"}, 4: {10, "QDR"}, 8: {10, "FDR10"}, 16: {14, "FDR"}, 32: {25, "EDR"},
+		64:  {50, "HDR"},
+		128: {100, "NDR"}}
 )
 
 // showPort makes the folder of a device's one port.
@@ -106,7 +108,8 @@ func (d *device) showPort(put func(name, format string, values ...any)) {
 	p, l := d.on.port, d.look
 	port := func(name, format string, values ...any) { put(path.Join("ports/1", name), format, values...) }
 	state, phys := l.attribute("state", uint64(p.State)), l.attribute("phys_state", uint64(p.PhysState))
-	width, speed := widths[l.attribute("active_width", uint64(p.ActiveWidth))], speeds[l.attribute("active_speed", uint64(p.ActiveSpeed))]
+	width := widths[l.attribute("active_width", uint64(p.ActiveWidth))]
+	speed := speeds[l.attribute("active_speed", uint64(p.ActiveSpeed))]
 	port("state", "%d: %s", state, stateNames[state])
 	port("phys_state", "%d: %s", phys, physNames[phys])
 	port("rate", "%g Gb/sec (%gX %s)", width*speed.gbit, width, speed.name)
