@@ -1,8 +1,8 @@
 package dropin
 
 // Sockets of librdmacm.so.1: what they answer, story by story; unmodified programs that use them,
-// or know TCP only and have them put below by rdma-core's librspreload.so; and goroce's own programs
-// at the other end.
+// or know TCP only and have them put below by rdma-core's librspreload.so; and goroce's own
+// programs at the other end.
 
 import (
 	"bytes"
@@ -64,7 +64,8 @@ func socketCases(t *testing.T) (list []connects) {
 		}
 		list = append(list, c)
 	}
-	udp := func(c *connects) { c.endless, c.there = true, regexp.MustCompile(`0100007F:1C06 `) } // 7174
+	udpong := regexp.MustCompile(`0100007F:1C06 `) // its port is 7174
+	udp := func(c *connects) { c.endless, c.there = true, udpong }
 	for _, s := range streams {
 		add(rowOfStream, s+" -b 127.0.0.1", s+" -s 127.0.0.1")
 	}
@@ -76,17 +77,18 @@ func socketCases(t *testing.T) (list []connects) {
 	for _, o := range []string{"-T b", "-T a", "-T n"} {
 		add(rowOfStream, tcp+o+" -b 127.0.0.1", tcp+o+" -s 127.0.0.1")
 	}
-	add("iperf Done", preloaded+"iperf3 -s -1 -B 127.0.0.1", preloaded+"iperf3 -c 127.0.0.1 -B 127.0.0.2 -t 1", func(c *connects) { c.extra = true })
+	add("iperf Done", preloaded+"iperf3 -s -1 -B 127.0.0.1", preloaded+"iperf3 -c 127.0.0.1 -B 127.0.0.2 -t 1",
+		func(c *connects) { c.extra = true })
 
-	roce, riostream, udpong := own(t, "cmd/roce"), own(t, "examples/riostream"), own(t, "examples/udpong")
+	roce, riostream, answers := own(t, "cmd/roce"), own(t, "examples/riostream"), own(t, "examples/udpong")
 	const bytes = " -S 30000 -C 20 -I 3 -T v -T b"
 	add(rowOfStream, roce+" rstream -b 127.0.0.1"+bytes, "rstream -s 127.0.0.1"+bytes)
 	add(rowOfStream, "rstream -b 127.0.0.1"+bytes, roce+" rstream -b 127.0.0.2 -s 127.0.0.1"+bytes)
 	const memory = " -S 5001 -C 20 -I 3"
 	add(rowOfStream, riostream+" -b 127.0.0.1"+memory, "riostream -T v -T b -s 127.0.0.1"+memory)
 	add("all as they should be", "riostream -T v -T b -b 127.0.0.1"+memory, riostream+" -b 127.0.0.2 -s 127.0.0.1"+memory)
-	add(`custom +700`, udpong+" -b 127.0.0.1", "udpong -b 127.0.0.2 -s 127.0.0.1 -S 700 -C 20 -T b", udp)
-	add("the server counts", "udpong -b 127.0.0.1 -T b", udpong+" -b 127.0.0.2 -s 127.0.0.1 -S 700 -C 20", udp)
+	add(`custom +700`, answers+" -b 127.0.0.1", "udpong -b 127.0.0.2 -s 127.0.0.1 -S 700 -C 20 -T b", udp)
+	add("the server counts", "udpong -b 127.0.0.1 -T b", answers+" -b 127.0.0.2 -s 127.0.0.1 -S 700 -C 20", udp)
 	return list
 }
 

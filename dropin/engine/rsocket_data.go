@@ -1,7 +1,7 @@
 package main
 
-// What a socket of streams does all the time: bytes, and waiting for them. One call of C is one call
-// here, which allocates nothing.
+// What a socket of streams does all the time: bytes, and waiting for them. One call of C is one
+// call here, which allocates nothing.
 //
 // Stages: receiving; sending; memory that the other end may write; writing into that of the other
 // end. Waiting is in rsocket_poll.go.
@@ -21,8 +21,8 @@ import (
 	"github.com/goroce/goroce/roce/rsocket"
 )
 
-// exposed is memory of the program's that the other end may write (riomap). Until it was told, which
-// each call that writes tries first, told is false.
+// exposed is memory of the program's that the other end may write (riomap). Until it was told,
+// which each call that writes tries first, told is false.
 type exposed struct {
 	addr   unsafe.Pointer
 	n      int

@@ -166,8 +166,8 @@ func goroce_rs_recvfrom(h C.uint32_t, v *C.struct_iovec, n, peek C.int, from *C.
 	return 0
 }
 
-// goroce_rs_sendto sends a datagram to an address, or to where the socket is connected. It waits for
-// no other than packets before it that leave.
+// goroce_rs_sendto sends a datagram to an address, or to where the socket is connected. It waits
+// for no other than packets before it that leave.
 //
 //export goroce_rs_sendto
 func goroce_rs_sendto(h C.uint32_t, v *C.struct_iovec, n C.int, addr unsafe.Pointer, length C.socklen_t) C.int {

@@ -1,9 +1,9 @@
 package main
 
-// Waiting for sockets. A call of C that has to wait does so in the engine for a while, where it runs
-// the stack itself, and then sleeps in C, where signals and pthread_cancel end it: on the socket's
-// number, which is made a duplicate of the descriptor that shows what the socket is ready for. Only
-// while somebody sleeps is there anybody who keeps that up to date.
+// Waiting for sockets. A call of C that has to wait does so in the engine for a while, where it
+// runs the stack itself, and then sleeps in C, where signals and pthread_cancel end it: on the
+// socket's number, which is made a duplicate of the descriptor that shows what the socket is ready
+// for. Only while somebody sleeps is there anybody who keeps that up to date.
 //
 // Stages: waiting for a while; sleeping; rpoll.
 
