@@ -127,7 +127,8 @@ func TestUCX(t *testing.T) {
 	}
 }
 
-// TestPyverbs plays the tests that come with pyverbs: some, or all with GOROCE_PROGRAMS=1.
+// TestPyverbs plays the tests that come with pyverbs: some, or all with GOROCE_PROGRAMS=1, but those
+// of its module for librdmacm, which forks when the device is open and wants its address in both.
 func TestPyverbs(t *testing.T) {
 	const from = "/usr/share/doc/rdma-core/tests"
 	files, _ := filepath.Glob(from + "/*.py*")
