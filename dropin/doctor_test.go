@@ -3,6 +3,7 @@ package dropin
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,10 +13,15 @@ import (
 // functions.
 func TestDoctor(t *testing.T) {
 	program := needs(t, "ibv_devinfo")
-	roce := command(t)
+	roce := filepath.Join(t.TempDir(), "roce")
+	build := exec.Command("go", "build", "-pgo=off", "-o", roce, "./cmd/roce")
+	build.Dir = ".."
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+
 	short := t.TempDir() // a library of ours that has nothing
 	gcc := exec.Command("gcc", "-shared", "-x", "c", "-o", short+"/libibverbs.so.1", "/dev/null")
-	out, err := gcc.CombinedOutput()
+	out, err = gcc.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	other := t.TempDir()
 	require.NoError(t, os.Link(short+"/libibverbs.so.1", other+"/libibverbs.so.1"))
