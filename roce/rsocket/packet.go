@@ -37,7 +37,7 @@ type PacketConn struct {
 	peers map[netip.AddrPort]*peer
 	asked int // datagrams in came that the UDP socket has brought
 
-	again time.Duration // askAgain
+	again time.Duration // askAgain, but for tests
 }
 
 var _ net.PacketConn = (*PacketConn)(nil)
@@ -52,7 +52,8 @@ const (
 )
 
 // askAgain is after what time a datagram asks again for the other end's queue pair: that may be
-// another process's by now, of which nothing is heard as long as datagrams go to the old one's.
+// another process's by now, of which nothing is heard as long as datagrams go to the old one's. So
+// who begins anew loses a second's datagrams, and one a second takes the longer way.
 const askAgain = time.Second
 
 // packet is a datagram that has come. Its bytes are of a slot of a rail, to which they go back, or
