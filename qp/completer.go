@@ -54,8 +54,7 @@ func (e *Engine) response(q *QP, p *wire.Packet) wire.DropReason {
 	case syn.Kind() != wire.KindACK:
 		return wire.DropMalformed // reserved syndromes are ignored (section 4.4, as hfi1)
 	case p.Op.Flags&wire.OpAtomic != 0:
-		e.atomicResponse(q, p, psn)
-		return wire.DropNone
+		return e.atomicResponse(q, p, psn)
 	}
 	return e.readResponse(q, p, psn)
 }
@@ -89,7 +88,7 @@ func (e *Engine) acknowledge(q *QP, psn wire.PSN, syn wire.Syndrome, msn wire.PS
 }
 
 // ackThrough completes everything up to and including psn. It returns false if the response of a
-// READ or an atomic among it is missing: that is an implied NAK.
+// READ or an atomic among it is missing: that is an implied NAK (answers.go).
 func (e *Engine) ackThrough(q *QP, psn wire.PSN) bool {
 	una := q.rec.una
 	for q.sq.head.Load() != q.req.started {
@@ -107,7 +106,7 @@ func (e *Engine) ackThrough(q *QP, psn wire.PSN) bool {
 				una = w.first
 			}
 			e.progress(q, una)
-			e.carryOut(q, q.rec.impliedNAK(e.now, psn))
+			e.executed(q, psn.Next())
 			return false
 		}
 		if w.last.Sub(psn) > 0 { // in the middle of a message
@@ -159,61 +158,42 @@ func (e *Engine) progress(q *QP, una wire.PSN) {
 // was asked for has a LAST of its own. The answer to a FLUSH or ATOMIC WRITE is that to a READ of
 // nothing.
 func (e *Engine) readResponse(q *QP, p *wire.Packet, psn wire.PSN) wire.DropReason {
-	if !e.ackBefore(q, psn) {
-		return wire.DropOutOfSequence
+	i, reason := e.place(q, psn)
+	if reason != wire.DropNone {
+		return reason
 	}
-	i := q.sq.head.Load()
 	s, w := q.sq.at(i), q.req.at(i)
 	if kind := wrTable[s.opcode].answer; i == q.req.started || kind != answerData && kind != answerDone {
-		e.failHead(q, WCBadRespErr)
-		return wire.DropNone
+		return e.refused(q, psn, WCBadRespErr)
 	}
 	off := uint32(psn.Sub(w.first)) * q.mtu
 	n := min(q.mtu, s.length-off)
-	last := off+n == s.length
-	end := last || (off+n)%q.piece() == 0
-	if uint32(len(p.Payload)) != n || end != (p.Op.Flags&wire.OpEnd != 0) {
-		e.failHead(q, WCLocLenErr)
-		return wire.DropNone
+	end := off+n == s.length || (off+n)%q.pieceLen(w) == 0
+	ends := p.Op.Flags&wire.OpEnd != 0
+	if uint32(len(p.Payload)) != n || end != ends && (end || !q.attr.SelectiveRepeat) {
+		return e.refused(q, psn, WCLocLenErr)
 	}
 	if e.scatter(q.pd, q.sq.sgl(i), off, p.Payload) != mr.OK {
-		e.failHead(q, WCLocProtErr)
-		return wire.DropNone
+		return e.refused(q, psn, WCLocProtErr)
 	}
-	e.answered(q, psn, end, last)
-	return wire.DropNone
+	return e.answered(q, psn)
 }
 
 // atomicResponse stores the value that an atomic found at the peer.
-func (e *Engine) atomicResponse(q *QP, p *wire.Packet, psn wire.PSN) {
-	if !e.ackBefore(q, psn) {
-		return
+func (e *Engine) atomicResponse(q *QP, p *wire.Packet, psn wire.PSN) wire.DropReason {
+	i, reason := e.place(q, psn)
+	if reason != wire.DropNone {
+		return reason
 	}
-	i := q.sq.head.Load()
 	s := q.sq.at(i)
 	if i == q.req.started || wrTable[s.opcode].answer != answerValue {
-		e.failHead(q, WCBadRespErr)
-		return
+		return e.refused(q, psn, WCBadRespErr)
 	}
 	binary.NativeEndian.PutUint64(e.scratch[:], p.AtomicAckETH().Orig())
 	if e.scatter(q.pd, q.sq.sgl(i), 0, e.scratch[:8]) != mr.OK {
-		e.failHead(q, WCLocProtErr)
-		return
+		return e.refused(q, psn, WCLocProtErr)
 	}
-	e.answered(q, psn, true, true)
-}
-
-// answered moves past one response of the READ or atomic at the head of the queue. end says that
-// the response was the last to a request packet; last says that it was the last of the whole work
-// request.
-func (e *Engine) answered(q *QP, psn wire.PSN, end, last bool) {
-	if end {
-		q.req.readsOut--
-	}
-	if last {
-		e.completeHead(q)
-	}
-	e.progress(q, psn.Next())
+	return e.answered(q, psn)
 }
 
 // nakReceived handles a NAK. Everything before psn is acknowledged; psn itself is sent again, or
@@ -232,6 +212,9 @@ func (e *Engine) nakReceived(q *QP, psn wire.PSN, syn wire.Syndrome) wire.DropRe
 		return wire.DropMalformed
 	}
 	if !e.ackBefore(q, psn) {
+		if status == WCSuccess && q.State() != StateErr {
+			e.carryOut(q, q.rec.sequenceNAKBeyond(e.now, psn))
+		}
 		return wire.DropNone
 	}
 	if status == WCSuccess {

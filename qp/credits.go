@@ -31,13 +31,13 @@ const (
 
 // number counts a request that starts, and returns the number of its last message. Each message on
 // the wire is one: of a WRITE that is sent in even packets each packet, of such a READ each piece.
-func (q *QP) number(s *sendSlot, packets uint32) wire.PSN {
+func (q *QP) number(s *sendSlot, packets uint32, w *wqe) wire.PSN {
 	n := uint32(1)
 	switch {
 	case s.opcode == WRWrite && q.even:
 		n = packets
 	case s.opcode == WRRead && s.length > 0:
-		n = (s.length-1)/q.piece() + 1
+		n = (s.length-1)/q.pieceLen(w) + 1
 	}
 	c := &q.req.credits
 	c.ssn, c.waiting = c.ssn.Add(n), false

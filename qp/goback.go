@@ -2,8 +2,8 @@ package qp
 
 // Go-back-N: the packet that is lost is sent again, and all behind it.
 //
-// Stages: a report that una is lost (sequenceNAK, impliedNAK) → is it news? (retry) → a retry is
-// counted and the window hears of it → the position goes back to una (goBack).
+// Stages: a report that una is lost (sequenceNAK) → is it news? (retry) → a retry is counted and
+// the window hears of it → the position goes back to una (goBack).
 //
 // One loss is reported by many packets, and all of them left the peer before it could know of the
 // retry. To take each for another loss would turn a burst of reports into a storm of retries.
@@ -18,18 +18,21 @@ func (r *recovery) sequenceNAK(now Time) decision {
 	return r.retry(now, !r.whole) // what asks for all is news to who has repeated a gap only
 }
 
-// impliedNAK is the event that response psn has overtaken that of una, a READ or an atomic. What
-// was on its way before the retry goes on reporting the same loss, with ever newer responses. If
-// the response that started the retry is there again, or an older one, the peer has started over,
-// and una was lost once more. (A responder knows a repeated loss by the same sign:
-// passed, in absence.go.)
-func (r *recovery) impliedNAK(now Time, psn wire.PSN) decision {
-	r.stats.ImpliedNAK++
-	if r.oldest != unaSentOnce && psn.Sub(r.overtook) > 0 {
-		return r.notSilent(now)
+// sequenceNAKBeyond is the event that the peer misses psn, while answers before it are missing
+// here. Those are asked for by themselves; everything from psn on is sent again.
+func (r *recovery) sequenceNAKBeyond(now Time, psn wire.PSN) decision {
+	r.stats.RcvdSeqErr++
+	if r.phase == phaseResting || psn != r.reached || psn.Sub(r.psn) >= 0 {
+		return thenStay // it has been executed since, or will be sent anyway
 	}
-	r.overtook = psn
-	return r.retry(now, false)
+	before := r.window.size
+	r.window.wentBack()
+	r.overflow(now, psn)
+	r.countCut(before)
+	r.gaps.cut(psn)
+	r.psn = psn
+	r.notSilent(now)
+	return thenMove
 }
 
 // retry answers a report that una is lost, if a retry is left. Unless it is news, a report is
@@ -56,7 +59,8 @@ func (r *recovery) retry(now Time, news bool) decision {
 	return thenMove
 }
 
-// goBack moves the position back to una. If una was lost again, it goes alone: whatever follows it
+// goBack moves the position back to una. What has come early of the answers behind it stays, and
+// those that have not are asked for again. If una was lost again, it goes alone: whatever follows it
 // may be what overflows the path, over and over, as the replies of a READ need room.
 func (r *recovery) goBack(now Time) {
 	if r.oldest == unaSentOnce {
@@ -65,6 +69,7 @@ func (r *recovery) goBack(now Time) {
 		r.oldest = unaAlone
 	}
 	r.phase, r.repeatedAt = phaseFlowing, now
-	r.psn, r.whole = r.una, true
-	r.gaps.clear()
+	r.psn, r.whole = r.reached, true
+	r.gaps.cut(r.reached)
+	r.gaps.askAll(r.oldest == unaAlone)
 }

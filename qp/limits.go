@@ -80,8 +80,15 @@ const (
 	// lossShare.
 	lossShare = 16
 	// evenDepth is the least max_rd_atomic with which a READ is asked for in pieces of two packets:
-	// fewer of them outstanding would not fill the first window.
-	evenDepth = DefaultWindow / 2
+	// fewer of them outstanding would not fill the first window. Other pieces are of leastPiece, if
+	// pieceDepth of them may be outstanding, and of mostPiece at most.
+	evenDepth  = DefaultWindow / 2
+	leastPiece = 16
+	pieceDepth = DefaultWindow / leastPiece
+	mostPiece  = 1 << 12
+	// leastReplays is how many parts of READs may wait to be sent again, where few may be
+	// outstanding.
+	leastReplays = 16
 	// leastShare is as far as the window is cut for a queue that overflows: with two packets, one
 	// that is lost is reported by the other.
 	leastShare = 2

@@ -139,7 +139,7 @@ func TestGapsWiden(t *testing.T) {
 					s.due++
 				}
 			}
-			s.sent(&s.list[0], 8, 20)
+			s.sent(&s.list[0], 8, &recovery{sequence: sequence{top: 20}})
 			c.want[0].top = 20
 			require.Equal(t, c.want, s.list)
 			require.Equal(t, c.due, s.due)

@@ -11,7 +11,9 @@ package qp
 //	acknowledgedAgain  an ACK has acknowledged nothing new
 //	arrivedBeyond      an ACK names a packet that has arrived after what it acknowledges
 //	sequenceNAK        the peer misses una                                    goback.go
-//	impliedNAK         a response has come, but not the one of una before it  goback.go
+//	sequenceNAKBeyond  the same of a later one; answers before it are missing goback.go
+//	executed           an answer or ACK has come, but not the answers before it answers.go
+//	arrived            an answer has come, early or not                       answers.go
 //	gapReported        the peer misses some packets, but has what follows     selective.go
 //	notReady           RNR NAK: the peer has no receive request for una
 //	timer              a deadline may have come                               silence.go
@@ -77,6 +79,8 @@ type sequence struct {
 	una wire.PSN // oldest unacknowledged; inside a READ, of the response that is missing first
 	psn wire.PSN // of the next packet
 	top wire.PSN // one past the newest that was ever sent
+	// una, or one past the newest that is known to be executed, while answers before are missing
+	reached wire.PSN
 }
 
 // noPSN is no sequence number.
@@ -125,7 +129,6 @@ type recovery struct {
 	asked    wire.PSN // the newest packet that asked for an ACK; noPSN: none
 	probePSN wire.PSN // of the last probe
 	probeTop wire.PSN // one past what had been sent before it since the position last went back
-	overtook wire.PSN // the response that reported una lost by coming too early
 
 	cutTop     wire.PSN // losses before this packet have had their effect on the window
 	repeatedAt Time     // when una was last sent again because it was reported lost
@@ -145,7 +148,7 @@ func (r *recovery) start(attr *QPAttr, stats *Stats, n int) {
 
 // begin is the way from RTR to RTS.
 func (r *recovery) begin(psn wire.PSN) {
-	r.sequence = sequence{una: psn, psn: psn, top: psn}
+	r.sequence = sequence{una: psn, psn: psn, top: psn, reached: psn}
 	r.cutTop = psn
 	r.reload()
 }
@@ -156,7 +159,7 @@ func (r *recovery) clear() {
 	*r = recovery{attr: r.attr, stats: r.stats, sequence: r.sequence, window: r.window,
 		roundTrip: roundTrip{timed: noPSN, movedAt: Never}, asked: noPSN,
 		ackAt: Never, probeAt: Never, askBy: Never, readyAt: Never,
-		gaps: gaps{list: r.gaps.list[:0]}}
+		gaps: gaps{list: r.gaps.list[:0], alarm: noPSN}}
 }
 
 func (r *recovery) reload() { r.retries, r.rnrRetries = r.attr.RetryCnt, r.attr.RNRRetry }
@@ -270,7 +273,7 @@ func (r *recovery) sent(now Time, psn wire.PSN, fresh, asks bool) decision {
 	}
 	if asks {
 		r.asked = r.psn.Prev() // of a READ, its last response
-		if fresh && r.timed == noPSN && (len(r.gaps.list) == 0 || r.attr.SelectiveRepeat) {
+		if fresh && r.timed == noPSN {
 			r.time(now, psn, r.una)
 		}
 	}
@@ -292,6 +295,9 @@ func (r *recovery) acknowledged(now Time, una wire.PSN) decision {
 	r.backoff = min(r.backoff, keptBackoff)
 	if una.Sub(r.cutTop) > 0 {
 		r.cutTop = una
+	}
+	if una.Sub(r.reached) > 0 {
+		r.reached = una
 	}
 	if len(r.gaps.list) > 0 {
 		r.gaps.acknowledged(una)

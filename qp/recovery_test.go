@@ -51,6 +51,12 @@ func underWay(p phase, selective bool) *recovery {
 	return r
 }
 
+// missAnswers has packet 104 come while the answers before it have not.
+func (r *recovery) missAnswers(now Time) decision {
+	r.passed(104, true)
+	return r.overtaken(now, 104, r.una)
+}
+
 // TestRecoveryPhases holds what each event leads to in each phase against the table.
 func TestRecoveryPhases(t *testing.T) {
 	now := recoveryNow + 20_000
@@ -76,9 +82,9 @@ func TestRecoveryPhases(t *testing.T) {
 		{"sequence NAK",
 			func(r *recovery) decision { return r.sequenceNAK(now) },
 			"flowing flowing flowing flowing resting", "move move move move stay"},
-		{"implied NAK",
-			func(r *recovery) decision { return r.impliedNAK(now, 104) },
-			"flowing flowing flowing flowing resting", "move move move move stay"},
+		{"answers are missing",
+			func(r *recovery) decision { return r.missAnswers(now) },
+			"flowing flowing flowing flowing resting", "resume resume resume resume resume"},
 		{"una is to be repeated",
 			func(r *recovery) decision { return r.repeatOldest(now) },
 			"flowing flowing flowing flowing resting", "resume resume resume resume resume"},
@@ -144,7 +150,7 @@ func TestRecoveryGivesUp(t *testing.T) {
 		return r
 	}
 	require.Equal(t, thenGiveUp, spent().sequenceNAK(recoveryNow))
-	require.Equal(t, thenGiveUp, spent().impliedNAK(recoveryNow, 105))
+	require.Equal(t, thenGiveUp, spent().missAnswers(recoveryNow))
 	require.Equal(t, thenGiveUpRNR, spent().notReady(recoveryNow, readyIn))
 	d, reason := spent().gapReported(recoveryNow, 100, 102)
 	require.Equal(t, thenGiveUp, d)

@@ -26,7 +26,7 @@ func TestReplayAfterRound(t *testing.T) {
 	first := a.q.rec.psn
 	for round := range uint64(2) {
 		if round > 0 { // as if messages had gone all the way round
-			a.q.rec.sequence = sequence{una: first, psn: first, top: first}
+			a.q.rec.sequence = sequence{una: first, psn: first, top: first, reached: first}
 			b.q.resp.epsn = first
 			read.RemoteAddr += 1024
 		}
@@ -46,5 +46,40 @@ func TestReplayAfterRound(t *testing.T) {
 			require.Equal(t, WCSuccess, a.poll(t).Status)
 			require.Equal(t, round, binary.NativeEndian.Uint64(a.buf), "the value that the atomic found")
 		}
+	}
+}
+
+// TestReplayParts: parts of a READ that are asked for again while others are queued are all sent,
+// once if possible, and nothing is forgotten that was queued.
+func TestReplayParts(t *testing.T) {
+	type part struct{ next, packets uint32 }
+	for name, c := range map[string]struct {
+		queued, asked part
+		want          []part
+	}{
+		"not come to it":        {part{10, 10}, part{12, 3}, []part{{10, 10}}},
+		"the same":              {part{10, 10}, part{10, 10}, []part{{10, 10}}},
+		"past it":               {part{10, 10}, part{2, 3}, []part{{10, 10}, {2, 3}}},
+		"just past it":          {part{10, 10}, part{7, 3}, []part{{10, 10}, {7, 3}}},
+		"in the middle":         {part{10, 10}, part{8, 4}, []part{{10, 10}, {8, 2}}},
+		"in the middle, to end": {part{10, 10}, part{8, 12}, []part{{8, 12}}},
+		"ends before":           {part{10, 2}, part{11, 3}, []part{{11, 3}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, b := pair(t, 4096, wire.MTU256)
+			r := &b.q.resp
+			r.resize(4)
+			r.length = 20 * 256
+			b.e.acceptRead(b.q)
+			r.jobAt(0).next, r.jobAt(0).left = wire.PSN(c.queued.next), c.queued.packets*256
+			b.e.oweAgain(b.q, job{answer: answerData, again: true, start: wire.PSN(c.asked.next), next: wire.PSN(c.asked.next),
+				left: c.asked.packets * 256})
+			var got []part
+			for n := range r.jobLen {
+				got = append(got, part{uint32(r.jobAt(n).next), r.jobAt(n).left / 256})
+			}
+			require.Equal(t, c.want, got)
+			require.Equal(t, len(c.want), int(r.res[0].owed))
+		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 // resource is a READ or atomic that can be replayed (section 4.6).
 type resource struct {
 	valid       bool
-	owed        bool // a job for it is queued
+	owed        uint16 // jobs for it that are queued
 	answer      answer
 	first, last wire.PSN
 	va          uint64
@@ -65,8 +65,11 @@ func (r *responder) resize(depth int) {
 	r.res, r.resNext, r.jobs, r.jobHead = res, old, jobs, 0
 }
 
-// jobRing is the ring of jobs for so many READs and atomics, each of which may be replayed once.
-func jobRing(depth int) []job { return make([]job, ringSize(uint32(2*depth))) }
+// jobRing is the ring of jobs for so many READs and atomics, and the replays of them.
+func jobRing(depth int) []job { return make([]job, ringSize(uint32(depth+max(depth, leastReplays)))) }
+
+// replays is how many may be queued: one of each resource, or of parts of them.
+func (r *responder) replays() int { return max(len(r.res), leastReplays) }
 
 // remember takes the oldest resource for a new request that takes this many PSNs. The rings are
 // made for the first request, because most queue pairs of a server never see one.
@@ -76,7 +79,7 @@ func (r *responder) remember(packets uint32) (*resource, int) {
 	}
 	i := r.resNext
 	res := &r.res[i]
-	for n := 0; res.owed && n < r.jobLen; n++ {
+	for n := 0; res.owed > 0 && n < r.jobLen; n++ {
 		if old := r.jobAt(n); old.res == i {
 			old.res = noResource
 		}
@@ -124,7 +127,7 @@ func (e *Engine) owe(q *QP, i int, kind answer, start wire.PSN, again bool) *job
 	*j = job{}
 	j.res, j.answer, j.again, j.start, j.next = i, kind, again, start, start
 	r.jobLen++
-	r.res[i].owed = true
+	r.res[i].owed++
 	if !again {
 		r.newJobs++
 	}
@@ -224,19 +227,30 @@ func (e *Engine) replay(q *QP, p *wire.Packet, psn wire.PSN) wire.DropReason {
 	return wire.DropDuplicate
 }
 
-// oweAgain restarts the job of the same resource if it is still queued, else queues another.
+// oweAgain queues a replay. If a job of the same resource is queued that has not come to what is
+// asked for, that stands for it; if it has come to the middle of that, it is restarted.
 func (e *Engine) oweAgain(q *QP, j job) {
 	r := &q.resp
 	for n := range r.jobLen {
-		if old := r.jobAt(n); old.res == j.res {
-			if old.sync == 0 { // else it is answered when that is done, see askedAgain
-				j.again = old.again
-				*old = j
-			}
-			return
+		old := r.jobAt(n)
+		if old.res != j.res {
+			continue
 		}
+		switch done := int64(old.next.Sub(j.next)) * int64(q.mtu); {
+		case old.sync != 0: // it is answered when that is done, see askedAgain
+		case done > 0 && done >= int64(j.left) && j.left > 0: // all of that has been sent
+			continue
+		case done <= 0 && int64(old.left)-int64(j.left) >= -done && j.left > 0: // all will be
+		case done > 0 && int64(old.left) > int64(j.left)-done: // and of this the rest
+			j.left = uint32(done)
+			continue
+		default:
+			j.again = old.again
+			*old = j
+		}
+		return
 	}
-	if r.jobLen-r.newJobs < len(r.res) { // else the peer will ask again
+	if r.jobLen-r.newJobs < r.replays() { // else the peer will ask again
 		*e.owe(q, j.res, j.answer, j.start, true) = j
 		r.passFlush()
 	}
@@ -403,7 +417,7 @@ func (r *responder) leave(j *job) {
 		r.newJobs--
 	}
 	if j.res != noResource {
-		r.res[j.res].owed = false
+		r.res[j.res].owed--
 	}
 	if j.sync != 0 {
 		r.syncs.withdraw(j.sync)

@@ -18,6 +18,7 @@ import (
 type wqe struct {
 	first, last wire.PSN // PSNs it occupies; a READ's are those of its responses
 	ssn         wire.PSN // send sequence number: of its last message, see credits
+	piece       uint16   // READ: packets that each of its requests asks for; 0: all
 	status      WCStatus // not WCSuccess: it cannot be sent, and will fail with this in its turn
 }
 
@@ -34,6 +35,7 @@ type requester struct {
 	doomed   int    // started requests whose wqe.status is not WCSuccess
 	stop     uint32 // the oldest of them
 	rxeFlush bool   // FLUSHes are sealed as rxe wants it
+	early    uint32 // request that recovery.reached lies in, if that is beyond una, or one before it
 	credits  credits
 }
 
@@ -129,7 +131,12 @@ func (e *Engine) start(q *QP) bool {
 	if !wrTable[s.opcode].atomic && s.length > 0 {
 		packets = (s.length-1)/q.mtu + 1
 	}
-	*r.at(r.next) = wqe{first: q.rec.psn, last: q.rec.psn.Add(packets - 1), ssn: q.number(s, packets)}
+	w := r.at(r.next)
+	*w = wqe{first: q.rec.psn, last: q.rec.psn.Add(packets - 1)}
+	if s.opcode == WRRead {
+		w.piece = q.piece()
+	}
+	w.ssn = q.number(s, packets, w)
 	r.started++
 	r.off = 0
 	if e.recorder != nil {
@@ -334,16 +341,33 @@ func (q *QP) putRequestHeaders(now Time, body []byte, op wire.Opcode, info *wire
 	}
 }
 
-// piece is how many bytes of a READ each request asks for, counted from the READ's beginning.
-func (q *QP) piece() uint32 {
-	if q.even && q.attr.MaxRdAtomic >= evenDepth {
-		return 2 * q.mtu
+// piece is how many packets of a READ that begins now each request asks for: so many that twice
+// what the path holds is asked for with max_rd_atomic of them, and no more than a quarter of the
+// window, which would leave at once. 0 stands for all: with few requests outstanding each end of a
+// piece would cost a round trip.
+func (q *QP) piece() uint16 {
+	depth, w := int32(q.attr.MaxRdAtomic), &q.rec.window
+	if q.init.WholeMessages || depth < pieceDepth {
+		return 0
 	}
-	return MaxMessage
+	least := int32(leastPiece)
+	if q.even && depth >= evenDepth {
+		least = 2
+	}
+	n := max(2*w.path/depth, least)
+	return uint16(min(n, max(w.size/4, 2), mostPiece))
+}
+
+// pieceLen is the same in bytes of a READ that has begun, counted from its beginning.
+func (q *QP) pieceLen(w *wqe) uint32 {
+	if w.piece == 0 {
+		return MaxMessage
+	}
+	return uint32(w.piece) * q.mtu
 }
 
 // emitRead makes a READ or atomic request, or another one that has an answer. If a piece of a READ
-// was answered in part, it asks for the rest of it only (section 4.4).
+// was answered in part, it asks for the rest of it only (section 4.4), or for what is missing.
 func (e *Engine) emitRead(q *QP, b *wire.Batch, s *sendSlot) verdict {
 	r := &q.req
 	op := wrTable[s.opcode].opcodes.at(true, true, q.opcodes)
@@ -363,8 +387,8 @@ func (e *Engine) emitRead(q *QP, b *wire.Batch, s *sendSlot) verdict {
 	n, packets := s.length, uint32(1)
 	switch s.opcode {
 	case WRRead:
-		piece := q.piece()
-		n = min(piece-r.off%piece, s.length-r.off)
+		piece := q.pieceLen(r.at(r.next))
+		n = min(piece-r.off%piece, s.length-r.off, q.missingFrom(q.rec.psn))
 		packets = max(1, (n+q.mtu-1)/q.mtu)
 		(*wire.RETH)(f.Body[info.Off[wire.HdrRETH]:]).Put(s.remoteAddr+uint64(r.off), s.rkey, n)
 	case WRAtomicCmpAndSwp:

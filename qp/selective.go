@@ -12,28 +12,7 @@ package qp
 // timeout (silence.go). They go back as go-back-N does, and so does what is done about lost
 // responses of READs.
 
-import (
-	"slices"
-
-	"github.com/goroce/goroce/wire"
-)
-
-// gap is packets that the peer has reported missing.
-type gap struct {
-	from, to wire.PSN // from to to-1
-	next     wire.PSN // the one to be sent again next; to: all have been
-	top      wire.PSN // then: one past the newest packet sent before
-}
-
-// gaps is what is to be sent again: by PSN, and none of it acknowledged.
-type gaps struct {
-	list  []gap
-	due   int      // how many of them have something to be sent
-	heard wire.PSN // while there are gaps: the newest packet that is known to have arrived
-	// of the last gap that no report has named: its end, and how many packets were taken for it
-	guessed wire.PSN
-	guess   int32
-}
+import "github.com/goroce/goroce/wire"
 
 // gapBits is how many bits of a NAK's MSN field hold the length of a gap; the rest holds how far
 // behind the NAK's PSN it begins. Both are below MaxWindow.
@@ -57,8 +36,8 @@ func (q *QP) reportedGap(p *wire.Packet) (from, to wire.PSN, ok bool) {
 // gapReported is the event that packets from to to-1 are missing, and to has arrived. It
 // acknowledges nothing: the NAK may have overtaken the replies to READs.
 func (r *recovery) gapReported(now Time, from, to wire.PSN) (decision, wire.DropReason) {
-	if from.Sub(r.una) < 0 { // a part of it has arrived since
-		from = r.una
+	if from.Sub(r.reached) < 0 { // a part of it has arrived since
+		from = r.reached
 	}
 	switch {
 	case to.Sub(from) <= 0 || from.Sub(r.top) >= 0:
@@ -91,7 +70,7 @@ func (r *recovery) gapReported(now Time, from, to wire.PSN) (decision, wire.Drop
 // beyond says whether an ACK of all up to psn, with newest in its MSN field, says that una is
 // missing and newest is there.
 func (r *recovery) beyond(psn, newest wire.PSN) bool {
-	return psn.Next() == r.una && newest.Sub(r.una) > 0 && newest.Sub(r.top) < 0
+	return psn.Next() == r.una && r.reached == r.una && newest.Sub(r.una) > 0 && newest.Sub(r.top) < 0
 }
 
 // stillMissing takes notice that una is missing while newest has arrived.
@@ -167,138 +146,6 @@ func (r *recovery) repeatAlone() {
 	r.gaps.due++
 }
 
-// clear forgets all gaps and keeps the room for them.
-func (s *gaps) clear() { s.list, s.due, s.guess = s.list[:0], 0, 0 }
-
-// hear notes a packet that has arrived behind a gap.
-func (s *gaps) hear(psn wire.PSN) {
-	if len(s.list) == 0 || psn.Sub(s.heard) > 0 {
-		s.heard = psn
-	}
-}
-
-// first returns the oldest gap that has something to be sent. There is one.
-func (s *gaps) first() *gap {
-	i := 0
-	for s.list[i].next == s.list[i].to {
-		i++
-	}
-	return &s.list[i]
-}
-
-// sent takes notice that the packets of g before next have been sent again, with top one past the
-// newest packet that was ever sent.
-func (s *gaps) sent(g *gap, next, top wire.PSN) {
-	g.next = next
-	if next.Sub(g.to) >= 0 {
-		s.widen(g, next)
-		g.next, g.top = g.to, top
-		s.due--
-	}
-}
-
-// widen makes a gap end at to if it ends earlier: the request of a READ stands for all of it, also
-// for what was reported as a gap of its own. To ask for the rest too would have the peer drop what
-// it has just been asked for.
-func (s *gaps) widen(g *gap, to wire.PSN) {
-	if to.Sub(g.to) <= 0 {
-		return
-	}
-	g.to = to
-	i := 1 + slices.IndexFunc(s.list, func(o gap) bool { return o.from == g.from })
-	n := i
-	for n < len(s.list) && s.list[n].to.Sub(to) <= 0 {
-		s.settle(&s.list[n])
-		n++
-	}
-	if s.list = slices.Delete(s.list, i, n); i < len(s.list) && s.list[i].from.Sub(to) < 0 {
-		if o := &s.list[i]; o.next.Sub(to) < 0 {
-			o.next = to
-		}
-		s.list[i].from = to
-	}
-}
-
-// inFlight is how many packets before psn are missing, or newer than anything that has arrived.
-func (s *gaps) inFlight(psn wire.PSN) int32 {
-	n := max(psn.Sub(s.heard)-1, 0)
-	for i := range s.list {
-		n += s.list[i].to.Sub(s.list[i].from)
-	}
-	return n
-}
-
-// oldest returns the gap that una belongs to, nil if there is none.
-func (s *gaps) oldest(una wire.PSN) *gap {
-	if len(s.list) > 0 && s.list[0].from.Sub(una) <= 0 {
-		return &s.list[0]
-	}
-	return nil
-}
-
-// newest returns the last gap, nil if there is none.
-func (s *gaps) newest() *gap {
-	if len(s.list) == 0 {
-		return nil
-	}
-	return &s.list[len(s.list)-1]
-}
-
-// unnamed is where a gap may end that begins with una, lies before newest, and was in no report. So
-// it is taken for one packet; but if una is what follows the last such gap, that one was longer
-// than it was taken for, and the next guess is twice as long. So a gap of n packets takes log n
-// round trips, and no more than n are sent in vain.
-func (s *gaps) unnamed(una, newest wire.PSN) (to wire.PSN) {
-	n := int32(1)
-	if una == s.guessed {
-		n = max(n, 2*s.guess)
-	}
-	if len(s.list) > 0 && newest.Sub(s.list[0].from) > 0 {
-		newest = s.list[0].from
-	}
-	s.guess = min(n, newest.Sub(una))
-	s.guessed = una.Add(uint32(s.guess))
-	return s.guessed
-}
-
-// insertOldest makes packets from una to to-1 a gap of their own, the oldest. There is room, at the
-// cost of the newest gap.
-func (s *gaps) insertOldest(una, to wire.PSN) {
-	if n := len(s.list); n == maxGaps {
-		s.settle(&s.list[n-1])
-		s.list = s.list[:n-1]
-	}
-	s.list = append(s.list, gap{})
-	copy(s.list[1:], s.list)
-	s.list[0] = gap{from: una, to: to, next: una}
-	s.due++
-}
-
-// settle takes a gap out of the account of what is due.
-func (s *gaps) settle(g *gap) {
-	if g.next != g.to {
-		s.due--
-	}
-}
-
-// acknowledged forgets what lies before una.
-func (s *gaps) acknowledged(una wire.PSN) {
-	n := 0
-	for n < len(s.list) && s.list[n].to.Sub(una) <= 0 {
-		s.settle(&s.list[n])
-		n++
-	}
-	if n > 0 {
-		s.list = append(s.list[:0], s.list[n:]...)
-	}
-	if g := s.oldest(una); g != nil {
-		g.from = una
-		if g.next.Sub(una) < 0 {
-			g.next = una
-		}
-	}
-}
-
 // sendGap sends the next packet of the oldest gap that is due. The last of a gap asks for an ACK,
 // and so does the new packet after it, which tells whether the gap has been filled. As in
 // sendProbe the position goes there for one packet, and comes back.
@@ -311,7 +158,7 @@ func (e *Engine) sendGap(q *QP, b *wire.Batch) verdict {
 	q.seek(g.next)
 	v := verdictSent
 	if q.stopped() { // it cannot be sent, and fails when its turn comes
-		r.gaps.sent(g, g.to, r.top)
+		r.gaps.sent(g, g.to, r)
 	} else {
 		if g.next.Next() == g.to {
 			q.req.unasked = r.window.every
@@ -320,7 +167,7 @@ func (e *Engine) sendGap(q *QP, b *wire.Batch) verdict {
 		if q.State() == StateErr { // its memory is gone
 			return v
 		}
-		r.gaps.sent(g, r.psn, r.top) // the same packet if there was no room, or no memory any more
+		r.gaps.sent(g, r.psn, r) // the same packet if there was no room, or no memory any more
 	}
 	q.seek(at)
 	q.req.unasked = r.window.every

@@ -31,6 +31,9 @@ func (s *stream) responded(p *wire.Packet) {
 		}
 	}
 	at := s.number(p.BTH.PSN(), s.nxt)
+	if at > 0 && uint64(at) < s.nxt && p.Opcode.Operation() != wire.RCAcknowledge {
+		s.heard = max(s.heard, uint64(at))
+	}
 	if at < 0 || uint64(at) >= s.nxt {
 		// a report that the very first packet is lost names the one before
 		if named || s.early != nil {
@@ -88,13 +91,14 @@ func (s *stream) barrier() uint64 {
 	return s.end
 }
 
-// acknowledge takes everything before n as executed, as far as no READ or atomic is in between.
+// acknowledge takes everything before n as executed; what is behind a reply that has not come counts
+// when it has.
 func (s *stream) acknowledge(n uint64) {
-	b := s.barrier()
-	if n <= b {
-		s.advance(n)
+	if n > s.barrier() {
+		s.heard = max(s.heard, n-1)
 	}
-	s.ackable = max(s.ackable, min(n, b))
+	s.known = max(s.known, n)
+	s.advance(min(s.known, s.barrier()))
 }
 
 func (s *stream) advance(n uint64) {
@@ -109,14 +113,17 @@ func (s *stream) advance(n uint64) {
 
 // fetched is a READ or atomic reply with packet number n.
 func (s *stream) fetched(n uint64) {
-	b := s.barrier()
-	if n != b {
-		s.ackable = max(s.ackable, min(n, b))
-		return
+	o, k := s.locate(n)
+	if k >= o.progress {
+		if o.came == nil {
+			o.came = map[uint64]bool{}
+		}
+		o.came[k] = true
 	}
-	o, _ := s.locate(n)
-	o.progress++
-	s.advance(n + 1)
+	for ; o.came[o.progress]; o.progress++ {
+		delete(o.came, o.progress)
+	}
+	s.acknowledge(n + 1)
 }
 
 // nakked is a fatal NAK of packet n.

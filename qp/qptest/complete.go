@@ -19,7 +19,7 @@ func (q *QP) done(o *op) bool {
 	case q.Type() == qp.UC:
 		return o.good && q.out.nxt >= o.end()
 	case o.fetches():
-		return o.executed && o.progress == o.packets
+		return o.executed && o.progress == o.packets && q.out.ackable >= o.end()
 	}
 	return o.executed && q.out.ackable >= o.end()
 }

@@ -98,7 +98,7 @@ func meetHabit(t *testing.T, habit Hardware, shows func(p *wire.Packet) bool) (n
 			}
 		}
 	}
-	require.NoError(t, s.Run())
+	require.NoError(t, s.Run(), "%+v", habit)
 	require.NoError(t, s.AtRest())
 	for e, list := range ids {
 		for _, id := range list {

@@ -21,18 +21,20 @@ type op struct {
 	first    uint64 // number of its first packet
 	// packets is how many numbers it takes: a READ as many as its replies; none if it stays local.
 	packets uint64
-	ssn     int    // number of its (last) message
+	ssn     int    // number of its (last) message; 0: nothing of it was sent
 	data    []byte // SEND, WRITE: the message
 	good    bool   // the local elements are what they must be
 
-	executed bool   // the responder has done it
-	asked    uint64 // READ, atomic: replies that the responder knows it has to send
-	result   []byte // READ, atomic: what arrives in the local elements
-	progress uint64 // READ, atomic: replies that the requester has taken
-	reread   uint64 // the progress at which a NIC has last asked for the rest of a READ again
-	answered uint64 // READ, atomic: replies that the responder has sent
-	syncing  bool   // FLUSH: its responder waits for storage,
-	begun    bool   // and has said so
+	executed bool            // the responder has done it
+	asked    uint64          // READ, atomic: replies that the responder knows it has to send
+	result   []byte          // READ, atomic: what arrives in the local elements
+	progress uint64          // READ, atomic: replies that the requester has taken, in a row
+	came     map[uint64]bool // READ: those beyond
+	cut      uint64          // READ: packets that each of its requests asks for; 0: none was sent
+	reread   uint64          // the progress at which a NIC has last asked for the rest of a READ again
+	answered uint64          // READ, atomic: replies that the responder has sent
+	syncing  bool            // FLUSH: its responder waits for storage,
+	begun    bool            // and has said so
 }
 
 func (o *op) is(kinds ...qp.WROpcode) bool { return slices.Contains(kinds, o.wr.Opcode) }
@@ -54,10 +56,19 @@ func (s *stream) piece(o *op) uint64 {
 	case !s.from.Node.cfg.Engine.EvenPackets || s.from.Cfg.WholeMessages || !s.from.reliable():
 	case o.is(qp.WRWrite):
 		return 1
-	case o.read() && s.from.Cfg.RdAtomic >= 64:
-		return 2
+	}
+	if o.cut > 0 {
+		return o.cut
 	}
 	return o.packets
+}
+
+// cuts takes note of the first request of a READ: those behind it ask for as much.
+func (s *stream) cuts(o *op, packets uint64, bad func(string, ...any)) {
+	o.cut = packets
+	if packets < o.packets && (packets < 2 || s.from.Cfg.WholeMessages || s.from.Cfg.RdAtomic < 8) {
+		bad("it asks for %d packets of %d", packets, o.packets)
+	}
 }
 
 // pieceEnd is the end of the piece that packet k is in.
@@ -112,10 +123,11 @@ type stream struct {
 	nxt     uint64 // the first packet that was never sent
 	acked   uint64 // everything before it has been acknowledged
 	ackable uint64 // and this much the requester may, but need not, take as acknowledged
-	heard   uint64 // selective repeat: the newest packet that responses have named
+	heard   uint64 // the newest packet that responses have named
+	known   uint64 // responses say that everything before it was executed
 	rnrs    int    // RNR NAKs since the last progress
 	failing bool   // a fatal NAK has arrived
-	ssn     int    // messages posted
+	ssn     int    // messages sent
 	lsn     int    // flow control: those that the credits of the peer are for
 	counts  counts // whether they are
 	// since is when a response acknowledged something last or, if later, when the oldest
@@ -136,6 +148,7 @@ type stream struct {
 	away    bool    // the expected packet has to come again, and may be asked for once
 	starved bool    // a packet found no receive
 	refused wire.Syndrome
+	replied uint64 // one past the newest reply to a READ that was sent
 	owed    []owed // replies that the responder has not sent in full
 	syncing []*op  // FLUSHes that wait for storage, in their order
 	early   *early // selective repeat: what came after a gap
@@ -206,11 +219,6 @@ func (q *QP) posted(wr qp.SendWR) {
 		if !o.local() {
 			o.packets = uint64(max(1, (o.length+q.out.mtu-1)/q.out.mtu))
 		}
-		if o.packets > 0 {
-			n := q.out.piece(o)
-			q.out.ssn += int((o.packets + n - 1) / n)
-		}
-		o.ssn = q.out.ssn
 		q.out.end = o.end()
 		q.out.ops = append(q.out.ops, o)
 	}

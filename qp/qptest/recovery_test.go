@@ -185,47 +185,51 @@ func TestReportsAreOneRetry(t *testing.T) {
 	}
 }
 
-// TestOldReplies: replies of a READ behind one that is missing report that once; when they begin
-// again, it was lost again. Those of before that come late change nothing.
-func TestOldReplies(t *testing.T) {
+// TestEarlyReplies: replies of a READ behind those that are missing report each of them once, and
+// count when they have come, whatever their order. A peer without selective repeat is asked for the
+// rest of the request.
+func TestEarlyReplies(t *testing.T) {
 	s, a, p := measured(t, QPConfig{MTU: wire.MTU256, RetryCnt: 2})
 	const n = 40
 	id := s.Post(a, a.Read(0, n*256, a.Remote, 0))
 	s.Clear()
 	reply := func(k int) {
 		c := Craft{Op: wire.RCReadResponseMiddle, PSN: wire.PSN(10 + k), Syn: wire.SynACK, Payload: make([]byte, 256)}
-		switch k {
-		case 0:
+		switch { // each piece has a FIRST and a LAST
+		case k%16 == 0:
 			c.Op = wire.RCReadResponseFirst
-		case n - 1:
+		case k%16 == 15, k == n-1:
 			c.Op = wire.RCReadResponseLast
 		}
 		p.Inject(c)
 	}
-	again := func() {
+	again := func(k, packets int) {
 		t.Helper()
-		s.Drop(a, Pkt(wire.RCReadRequest, 10))
-		s.Quiet()
+		s.Drop(a, Pkt(wire.RCReadRequest, wire.PSN(10+k), RETH(a.Remote.Addr(256*k), a.Remote.RKey(), uint32(256*packets))))
 	}
 	reply(2) // 0 and 1 are lost
-	again()
-	s.Advance(trip)
-	// Ever newer, but for some that are older or late.
-	for _, k := range []int{3, 30, 4, 5, 29, 6, 20, 7} {
+	again(0, 16)
+	s.Quiet()
+	reply(3)
+	reply(30)
+	again(4, 12) // the rest of its piece, and the next
+	again(16, 16)
+	for _, k := range []int{4, 5, 29, 6, 20, 7} {
 		reply(k)
-		s.Advance(Microsecond)
 	}
 	s.Quiet()
-	reply(1) // begun again, without 0
-	again()
+	reply(1) // begun again
 	reply(2)
-	reply(1)
-	s.Quiet()
-	s.Advance(trip)
-	reply(1)
-	again()
 	s.NoCompletions(a)
-	for k := range n {
+	s.Quiet()
+	for _, k := range []int{39, 38, 37, 36, 35} {
+		reply(k)
+	}
+	again(31, 1)
+	again(32, 8)
+	s.Quiet()
+	for k := range 35 {
+		s.NoCompletions(a)
 		reply(k)
 	}
 	s.Sent(a, id, qp.WCSuccess)

@@ -338,8 +338,8 @@ func TestAckCoalesced(t *testing.T) {
 }
 
 // TestReadImpliesAck: a READ reply acknowledges what is before the READ; a SEND's ACK beyond a READ
-// without replies is an implied NAK: the READ is asked for again, and the SEND is not complete
-// before it (section 4.4).
+// without replies is an implied NAK: the READ is asked for again, alone, and the SEND is not
+// complete before it (section 4.4).
 func TestReadImpliesAck(t *testing.T) {
 	s := NewScript(t)
 	a, p := s.Against(QPConfig{}, 0)
@@ -351,14 +351,15 @@ func TestReadImpliesAck(t *testing.T) {
 	s.Sent(a, send, qp.WCSuccess)
 	s.NoCompletions(a)
 	s.Drop(a, Pkt(wire.RCReadRequest, 1))
-	s.Drop(a, Pkt(wire.RCSendOnly, 2))
+	s.Quiet()
 	p.Inject(Craft{Op: wire.RCReadResponseOnly, PSN: 1, Syn: wire.SynACK, Payload: []byte("0123456789")})
 	s.Sent(a, read, qp.WCSuccess)
+	s.Sent(a, behind, qp.WCSuccess)
 	if string(a.Local.Bytes[100:110]) != "0123456789" {
 		t.Error("READ data is not in memory")
 	}
-	p.ack(wire.SynACK, 2)
-	s.Sent(a, behind, qp.WCSuccess)
+	p.ack(wire.SynACK, 2) // of the same, once more
+	s.Quiet()
 
 	send = s.Post(a, a.Send(0, 10))
 	read = s.Post(a, a.FetchAdd(200, a.Remote, 0, 5))
@@ -414,6 +415,9 @@ func TestReadRestart(t *testing.T) {
 						uint32(n-1024*missing))))
 					s.Quiet()
 					for k := missing; k < 5; k++ {
+						if how == "gap" && k == missing+1 && k == 4 {
+							break // it had come
+						}
 						s.NoCompletions(a)
 						p.Inject(reply(k, k == missing && fresh))
 					}

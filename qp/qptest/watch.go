@@ -154,8 +154,8 @@ func (s *stream) sent(p *wire.Packet, bad func(string, ...any)) {
 		bad("it repeats what has been acknowledged (up to PSN %d)", s.psn(s.acked-1))
 	case n < s.nxt && !q.reliable():
 		bad("UC does not retransmit")
-	case s.counts == countsCredits && o.takes() && k == 0 && o.ssn > s.lsn+1 && n > s.ackable:
-		bad("it is message %d, and the peer's credits are for %d", o.ssn, s.lsn)
+	case s.counts == countsCredits && o.takes() && k == 0 && s.messageOf(o) > s.lsn+1 && n > s.ackable:
+		bad("it is message %d, and the peer's credits are for %d", s.messageOf(o), s.lsn)
 	default:
 		s.content(o, k, p, bad)
 		if h := p.XRCETH(); h != nil && h.SRQN() != o.wr.RemoteSRQN {
@@ -165,6 +165,14 @@ func (s *stream) sent(p *wire.Packet, bad func(string, ...any)) {
 			s.first(o, k, n, bad)
 		}
 	}
+}
+
+// messageOf is the number of the message of a SEND.
+func (s *stream) messageOf(o *op) int {
+	if o.ssn == 0 {
+		return s.ssn + 1
+	}
+	return o.ssn
 }
 
 // first checks a packet that is sent for the first time.
@@ -177,6 +185,11 @@ func (s *stream) first(o *op, k, n uint64, bad func(string, ...any)) {
 	if o.read() {
 		s.nxt = o.first + s.pieceEnd(o, k)
 	}
+	if k == 0 {
+		whole := s.piece(o)
+		s.ssn += int((o.packets + whole - 1) / whole)
+		o.ssn = s.ssn
+	}
 	if !q.reliable() {
 		return
 	}
@@ -185,7 +198,7 @@ func (s *stream) first(o *op, k, n uint64, bad func(string, ...any)) {
 		window = qp.MaxWindow
 	}
 	// What has arrived is not on its way.
-	if s.early != nil && s.heard > s.ackable && n-s.ackable < qp.MaxWindow {
+	if s.heard > s.ackable && n-s.ackable < qp.MaxWindow {
 		window += int(s.heard + 1 - s.ackable)
 	}
 	if n-s.ackable >= uint64(window) {
@@ -232,8 +245,7 @@ func (s *stream) content(o *op, k uint64, p *wire.Packet, bad func(string, ...an
 		case o.atomicWrite():
 			n = 8
 		case o.read():
-			skip = k * uint64(s.mtu)
-			n = min(s.pieceEnd(o, k)*uint64(s.mtu), n) - skip
+			skip, n = k*uint64(s.mtu), s.asks(o, k, uint64(h.DMALen()), bad)
 		case whole == 1:
 			skip, n = k*uint64(s.mtu), uint64(len(o.part(k, s.mtu)))
 		}
@@ -266,6 +278,25 @@ func (s *stream) content(o *op, k uint64, p *wire.Packet, bad func(string, ...an
 	if !o.fetches() && !bytes.Equal(p.Payload, o.part(k, s.mtu)) {
 		bad("payload is not part %d of the message", k)
 	}
+}
+
+// asks returns how many bytes a request for reply k of a READ has to ask for, which is so many: those
+// to the end of its piece; or, with selective repeat, a part that is missing of what was executed.
+func (s *stream) asks(o *op, k, bytes uint64, bad func(string, ...any)) uint64 {
+	mtu := uint64(s.mtu)
+	if k == 0 && o.cut == 0 {
+		s.cuts(o, max(1, (bytes+mtu-1)/mtu), bad)
+	}
+	end := s.pieceEnd(o, k)
+	if part := k + (bytes+mtu-1)/mtu; s.early != nil && part > k && part < end && o.first+part <= s.known {
+		end = part
+	}
+	for at := k; at < end; at++ {
+		if o.came[at] && (at == k || s.early != nil) {
+			bad("it asks for reply %d again, which has come", at)
+		}
+	}
+	return min(end*mtu, uint64(o.length)) - k*mtu
 }
 
 // requestOpcode returns the opcode of a request packet.
@@ -409,6 +440,8 @@ func (s *stream) readReply(n uint64, p *wire.Packet, bad func(string, ...any)) {
 	if o == nil {
 		return
 	}
+	fresh := k+1 == o.answered && n+1 > s.replied
+	s.replied = max(s.replied, n+1)
 	switch {
 	case o.atomic():
 		bad("the request was an atomic")
@@ -425,7 +458,8 @@ func (s *stream) readReply(n uint64, p *wire.Packet, bad func(string, ...any)) {
 		s.to.Node.span(s.to.Cfg.PD, o.wr.RKey, o.wr.RemoteAddr+uint64(from), to-from, 0)) {
 		bad("payload is not what memory holds")
 	}
-	if p.Op.Has(wire.OpEnd) != (k+1 == s.pieceEnd(o, k)) {
+	// With selective repeat a part may have been asked for again.
+	if end, last := p.Op.Has(wire.OpEnd), k+1 == s.pieceEnd(o, k); end != last && (last || s.early == nil || fresh) {
 		bad("LAST or ONLY is for the last reply only")
 	}
 	if k%s.piece(o) == 0 && !p.Op.Has(wire.OpStart) {

@@ -57,7 +57,24 @@ var ofProtocol = []mutant{
 			{"qp/reply.go", "wire.SynNAKSeq, r.epsn, gapCode", "wire.SynNAKSeq, from, gapCode"}}},
 	{"selective repeat: a READ is asked for again from its middle before its beginning has come",
 		[]string{"qp/qptest TestSelectiveReadOnce"}, []edit{
-			{"qp/selective.go", "		s.widen(g, next)\n", ""}}},
+			{"qp/gaps.go", "		s.widen(g, next)\n", ""}}},
+	{"answers: one that comes early is dropped", []string{"qp/qptest TestMissingReplies$"}, []edit{
+		{"qp/answers.go", "	return q.placeOf(psn), wire.DropNone\n", "	return 0, wire.DropOutOfSequence\n"}}},
+	{"answers: a missing one has the rest of its request sent again", []string{"qp/qptest TestMissingReplies$"}, []edit{
+		{"qp/answers.go", "			return uint32(g.to.Sub(psn)) * q.mtu\n", ""}}},
+	{"answers: one that is lost again is not missed", []string{"qp/qptest TestMissingRepliesLostAgain"}, []edit{
+		{"qp/gaps.go", "			g.next = g.from\n			s.due++\n			n += ", "			n += "}}},
+	{"answers: a late NAK has those forgotten that are missing", []string{"qp/qptest TestHabits"}, []edit{
+		{"qp/goback.go", "psn != r.reached || ", ""}}},
+	{"answers: what an ACK said beyond a missing one is forgotten", []string{"qp/qptest TestMissingRepliesLostAgain"},
+		[]edit{
+			{"qp/answers.go", "	if !answers {\n		r.gaps.came(r.reached, to)\n	}\n	r.reached = to\n",
+				"	if !answers {\n		r.gaps.came(r.reached, to)\n		return false\n	}\n	r.reached = to\n"}}},
+	{"answers: max_rd_atomic counts those that are missing only", []string{worlds}, []edit{
+		{"qp/answers.go", "	r := &q.rec\n	una, ok := r.arrived(psn)\n",
+			"	r := &q.rec\n	if psn != r.una {\n		q.req.readsOut--\n	}\n	una, ok := r.arrived(psn)\n"}}},
+	{"replays: a part takes the place of another", []string{"qp TestReplayParts"}, []edit{
+		{"qp/reply.go", "			j.left = uint32(done)\n			continue\n", "			*old = j\n"}}},
 	{"window: a queue that overflows is no reason for a smaller one", []string{"qp TestWindowShares"}, []edit{
 		{"qp/window.go", "	w.resize(max(w.size*7/10, leastShare))\n	return true\n", "	return true\n"}}},
 	{"window: losses without a queue are congestion", []string{"qp TestWindowSelective"}, []edit{
@@ -290,7 +307,7 @@ var ofProtocol = []mutant{
 		{"qp/credits.go", " || q.rec.psn == q.rec.una || r.at(r.next).ssn.Sub(c.lsn) <= 1 ||",
 			" || r.at(r.next).ssn.Sub(c.lsn) <= 0 ||"}}},
 	{"credits: a READ in pieces counts as one message", []string{"qp/qptest TestCreditsCountMessages"}, []edit{
-		{"qp/credits.go", "		n = (s.length-1)/q.piece() + 1\n", ""}}},
+		{"qp/credits.go", "		n = (s.length-1)/q.pieceLen(w) + 1\n", ""}}},
 	{"credits: a late ACK takes some back", []string{"qp/qptest TestCredits$"}, []edit{
 		{"qp/credits.go", " && lsn.Sub(c.lsn) > 0:", ":"}}},
 	{"an address handle of another device will do", []string{"roce TestForeignHandle"}, []edit{

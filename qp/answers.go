@@ -1,0 +1,194 @@
+package qp
+
+// Answers that come early: those to READs and atomics behind one that is missing.
+//
+// A responder executes and answers requests in order. So an answer, or an ACK, says that everything
+// before it has been executed and answered: an answer that has not come is lost, or late. It alone
+// is asked for again, as far as the peer takes that (missingFrom), and what has come early stays.
+//
+// Stages: an answer or an ACK comes though answers before it have not (Engine.executed) → those are
+// gaps now, beside the ones that a peer with selective repeat reports (selective.go), and go out in
+// the same way (sendGap) → each answer goes where it belongs when it comes (Engine.place) → una
+// moves on to the next that is missing, and requests complete in order (Engine.answered).
+//
+// Up to recovery.reached gaps are of answers, behind it of requests. Who goes back, because of
+// silence, asks for all again, and forgets what has come early.
+
+import "github.com/goroce/goroce/wire"
+
+// missingFrom is how many bytes are asked for at most when answer psn is. A peer that agreed to
+// selective repeat answers any part of a request that it has executed; others need not answer one
+// that does not run to the request's end.
+func (q *QP) missingFrom(psn wire.PSN) uint32 {
+	if q.attr.SelectiveRepeat && psn.Sub(q.rec.reached) < 0 {
+		if g := q.rec.gaps.around(psn); g != nil {
+			return uint32(g.to.Sub(psn)) * q.mtu
+		}
+	}
+	return MaxMessage
+}
+
+// executed takes notice that the peer has executed everything before end, while una, an answer, is
+// missing. What has not come of the answers before end is missing too.
+func (e *Engine) executed(q *QP, end wire.PSN) {
+	r, due := &q.rec, q.rec.gaps.due
+	from := r.reached
+	for i := q.placeOf(from); i != q.req.started && end.Sub(r.reached) > 0; i++ {
+		w := q.req.at(i)
+		q.req.early = i
+		to := w.last.Next()
+		if to.Sub(end) > 0 {
+			to = end
+		}
+		if to.Sub(r.reached) <= 0 { // it has no packets
+			continue
+		}
+		answers := wrTable[q.sq.at(i).opcode].answer != answerNone
+		if !r.passed(to, answers) {
+			break
+		}
+	}
+	e.carryOut(q, r.overtaken(e.now, end.Prev(), from))
+	e.recordGap(q, from, r.reached.Sub(from), due)
+}
+
+// passed moves reached to a packet up to which everything has been executed, with answers if the
+// packets on the way have some. It returns false if there is no room to note what is missing.
+func (r *recovery) passed(to wire.PSN, answers bool) bool {
+	if answers && !r.gaps.missAnswers(r.reached, to) {
+		return false
+	}
+	if !answers {
+		r.gaps.came(r.reached, to)
+	}
+	r.reached = to
+	return true
+}
+
+// overtaken is the event that packet newest is known to be executed, while una, an answer, is
+// missing: answers from from on are, too, and those that were asked for again before newest left
+// have been lost again.
+func (r *recovery) overtaken(now Time, newest, from wire.PSN) decision {
+	r.heard(now, newest, from, r.reached)
+	again, oldest := r.gaps.lostAgain(newest, r.reached)
+	n := r.gaps.missing(from, r.reached)
+	if n > 0 {
+		r.stats.ImpliedNAK++
+		oldest = oldest || from == r.una
+	}
+	if n += again; n > 0 {
+		r.lost(now, r.gaps.list[0].from, n)
+	}
+	d := thenResume               // the window may have opened
+	if r.reached.Sub(r.psn) > 0 { // what was about to be sent again had been executed
+		r.psn, d = r.reached, thenSkip
+	}
+	if r.notSilent(now); oldest && r.repeatOldest(now) == thenGiveUp {
+		return thenGiveUp
+	}
+	return d
+}
+
+// placeOf returns the request that packet psn belongs to, or one that started when there is none.
+func (q *QP) placeOf(psn wire.PSN) uint32 {
+	i := q.sq.head.Load()
+	if r := &q.rec; r.reached != r.una && psn.Sub(r.reached) >= 0 && int32(q.req.early-i) > 0 {
+		i = q.req.early
+	}
+	for i != q.req.started && q.req.at(i).last.Sub(psn) < 0 {
+		i++
+	}
+	return i
+}
+
+// place says which request an answer belongs to, and whether it is wanted. What it implies is
+// settled first.
+func (e *Engine) place(q *QP, psn wire.PSN) (i uint32, reason wire.DropReason) {
+	r := &q.rec
+	if e.ackBefore(q, psn) {
+		return q.sq.head.Load(), wire.DropNone
+	}
+	switch {
+	case q.State() == StateErr:
+		return 0, wire.DropQPState
+	case psn.Sub(r.reached) > 0: // no room to note what is missing before it
+		return 0, wire.DropOutOfSequence
+	case psn != r.reached && r.gaps.around(psn) == nil, psn.Sub(r.una) < 0:
+		return 0, wire.DropDuplicate
+	}
+	return q.placeOf(psn), wire.DropNone
+}
+
+// refused is reached with an answer that cannot be right, or has nowhere to go. In its turn its
+// request fails with the status; one that is early is as one that has not come.
+func (e *Engine) refused(q *QP, psn wire.PSN, status WCStatus) wire.DropReason {
+	if psn == q.rec.una {
+		e.failHead(q, status)
+		return wire.DropNone
+	}
+	e.executed(q, psn.Next())
+	return wire.DropMalformed
+}
+
+// answered takes notice that answer psn is where it belongs. Requests complete up to the next that
+// is missing.
+func (e *Engine) answered(q *QP, psn wire.PSN) wire.DropReason {
+	r := &q.rec
+	una, ok := r.arrived(psn)
+	if !ok {
+		return wire.DropOutOfSequence
+	}
+	if una == r.una {
+		e.carryOut(q, r.overtaken(e.now, psn, r.reached))
+		return wire.DropNone
+	}
+	from := r.una
+	for i := q.sq.head.Load(); i != q.req.started; i = q.sq.head.Load() {
+		s, w := q.sq.at(i), q.req.at(i)
+		rule := &wrTable[s.opcode]
+		switch {
+		case rule.local && w.status != WCSuccess, !rule.local && w.first.Sub(una) >= 0:
+			e.progress(q, una)
+			return wire.DropNone
+		case rule.answer != answerNone:
+			q.req.readsOut -= w.ends(una) - w.ends(from)
+		}
+		if !rule.local && w.last.Sub(una) >= 0 {
+			break
+		}
+		e.completeHead(q)
+	}
+	e.progress(q, una)
+	return wire.DropNone
+}
+
+// arrived is the event that answer psn is there. una is the oldest packet that is not complete
+// then; ok is false if there is no room to note that those around it are not there.
+func (r *recovery) arrived(psn wire.PSN) (una wire.PSN, ok bool) {
+	if psn.Sub(r.reached) < 0 {
+		if !r.gaps.fill(psn, r.top) {
+			return r.una, false
+		}
+	} else {
+		r.gaps.came(psn, psn.Next())
+		r.reached = psn.Next()
+	}
+	if g := r.gaps.oldest(r.reached.Prev()); g != nil {
+		return g.from, true
+	}
+	return r.reached, true
+}
+
+// ends is how many of the requests that ask for w end before psn.
+func (w *wqe) ends(psn wire.PSN) int {
+	n, all, piece := psn.Sub(w.first), w.last.Sub(w.first)+1, int32(w.piece)
+	switch {
+	case n < all && (n <= 0 || piece == 0):
+		return 0
+	case piece == 0:
+		return 1
+	case n >= all:
+		return int((all + piece - 1) / piece)
+	}
+	return int(n / piece)
+}
