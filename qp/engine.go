@@ -95,6 +95,7 @@ type Engine struct {
 	hand        int        // of holders: the next to give way
 	spareBodies [][]byte
 	spareStores []*reorder
+	spareLong   []kept      // nil: none
 	touched     uint32      // see touch
 	packet      wire.Packet // of the frame at hand
 	scratch     [8]byte

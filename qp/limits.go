@@ -56,26 +56,37 @@ const (
 	// bytes than DefaultWindow packets of path MTU 1024.
 	smallWindow  = 512
 	smallMessage = 256
-	// MaxWindow is as far as an adaptive window grows, and as many as the NAKs of selective repeat
+	// MaxWindow is as far as the adaptive window of selective repeat grows, and as many as its NAKs
 	// can name: 16 MiB in flight at path MTU 4096, which fills 40 Gbit/s at 3.3 ms; 4 MiB at 1024,
 	// which fills 1 Gbit/s at 33 ms.
 	MaxWindow = 4096
+	// MaxLongWindow is as far where nothing has to be named, or QPAttr.LongWindow is agreed: 64 MiB
+	// at path MTU 1024, which fills 1 Gbit/s at half a second.
+	MaxLongWindow = 1 << 16
 	// minWindow is as far as it shrinks: with less than a batch of segments, sending costs more
 	// than repeating.
 	minWindow = 16
 	// maxGaps is how many gaps a requester with selective repeat keeps in mind: as many as fit into
 	// MaxWindow.
 	maxGaps = MaxWindow / 2
-	// maxKept is how many packets the responders of an engine keep behind gaps, all together: 64
-	// MiB at path MTU 4096. The store of a queue pair takes the places of storePlaces of them: 128
-	// KiB.
-	maxKept     = 1 << 14
-	storePlaces = 32
-	// spareStores is how many stores an engine keeps ready. Of buffers for packets it keeps
+	// maxKept is how many places the responders of an engine have for packets behind gaps, all
+	// together: 72 MB. A place is what a packet of path MTU 1024 takes; longer ones take more. The
+	// store of a queue pair takes storePlaces, 128 KiB, and one with a long window that needs it
+	// longPlaces more, 2 MiB.
+	maxKept     = 1 << 16
+	keptPlace   = 1100
+	storePlaces = 120
+	longPlaces  = 1920
+	// spareStores is how many stores an engine keeps ready, and one long one. Of buffers for packets it keeps
 	// MaxWindow.
 	spareStores = 8
 	// maxUnasked is the most packets inside a message of which none asks for an ACK. rxe: 64.
 	maxUnasked = 64
+	// spreadFrom is the least window, and spreadBase the least round trip, that packets are spread
+	// over, in bursts of up to spreadBurst of them.
+	spreadFrom  = 1 << 10
+	spreadBase  = Time(1_000_000)
+	spreadBurst = 64
 	// lossShare bounds what a window that is too large costs on a path with losses: one part in
 	// lossShare.
 	lossShare = 16
@@ -155,7 +166,7 @@ const (
 	// staleLag is how far behind its end such a life may have packets on their way: the largest
 	// window, many times.
 	staleSpan = 1 << 20
-	staleLag  = 1 << 16
+	staleLag  = 1 << 18
 	// maxEnded is how many earlier lives are remembered: those before the last forbid at most half
 	// of where the new one may begin.
 	maxEnded = 3

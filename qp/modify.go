@@ -47,7 +47,7 @@ var transitions = []transition{
 	{from: StateReset, to: StateInit, need: [5]AttrMask{maskInit, maskInit, maskInitUD, maskInit, maskInit}},
 	{from: StateInit, to: StateInit, may: [5]AttrMask{maskInit, maskInit, maskInitUD, maskInit, maskInit}},
 	{from: StateInit, to: StateRTR, need: [5]AttrMask{maskRTRRC, maskRTRUC, 0, maskRTRUC, maskRTRRC},
-		may: [5]AttrMask{maskRTRMay | AttrSelectiveRepeat | AttrFlowControl, maskRTRMay, AttrPKeyIndex | AttrQKey,
+		may: [5]AttrMask{maskRTRMay | AttrSelectiveRepeat | AttrLongWindow | AttrFlowControl, maskRTRMay, AttrPKeyIndex | AttrQKey,
 			maskRTRMay, maskRTRMay}},
 	{from: StateRTR, to: StateRTS, need: [5]AttrMask{maskRTSRC, AttrSQPSN, AttrSQPSN, maskRTSRC,
 		AttrSQPSN | AttrTimeout},
@@ -233,6 +233,7 @@ var attributes = [...]struct {
 	{AttrMaxDestRdAtomic, func(to, from *QPAttr) { to.MaxDestRdAtomic = from.MaxDestRdAtomic }},
 	{AttrMinRNRTimer, func(to, from *QPAttr) { to.MinRNRTimer = from.MinRNRTimer }},
 	{AttrSelectiveRepeat, func(to, from *QPAttr) { to.SelectiveRepeat = from.SelectiveRepeat }},
+	{AttrLongWindow, func(to, from *QPAttr) { to.LongWindow = from.LongWindow }},
 	{AttrFlowControl, func(to, from *QPAttr) { to.FlowControl = from.FlowControl }},
 	{AttrRateLimit, func(to, from *QPAttr) { to.RateLimit = from.RateLimit }},
 	{AttrEnSQDAsyncNotify, func(to, from *QPAttr) { to.EnSQDAsyncNotify = from.EnSQDAsyncNotify }},
@@ -308,6 +309,8 @@ func (m AttrMask) String() string {
 			s += "IBV_QP_RATE_LIMIT"
 		case AttrMask(1)<<i == AttrSelectiveRepeat:
 			s += "selective repeat"
+		case AttrMask(1)<<i == AttrLongWindow:
+			s += "long window"
 		case AttrMask(1)<<i == AttrFlowControl:
 			s += "flow control"
 		default:

@@ -15,7 +15,7 @@ func TestAttributes(t *testing.T) {
 	from := QPAttr{State: StateRTS, CurState: StateRTS, PathMTU: wire.MTU1024, QKey: 1, RQPSN: 2, SQPSN: 3, DestQPN: 4,
 		AccessFlags: 5, Cap: Cap{MaxSendWR: 6}, AV: AHAttr{FlowLabel: 7}, PKeyIndex: 8, EnSQDAsyncNotify: true,
 		SQDraining: true, MaxRdAtomic: 9, MaxDestRdAtomic: 10, MinRNRTimer: 11, Port: 1, Timeout: 12, RetryCnt: 6,
-		RNRRetry: 7, SelectiveRepeat: true, FlowControl: true, RateLimit: 13}
+		RNRRetry: 7, SelectiveRepeat: true, LongWindow: true, FlowControl: true, RateLimit: 13}
 	source := reflect.ValueOf(from)
 	rows, fields := AttrMask(0), map[string]bool{}
 	for _, row := range attributes {

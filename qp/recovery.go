@@ -144,6 +144,7 @@ func (r *recovery) start(attr *QPAttr, stats *Stats, n int) {
 	r.attr, r.stats = attr, stats
 	r.clear()
 	r.window.start(n)
+	r.window.bound = attr.span()
 }
 
 // begin is the way from RTR to RTS.
@@ -174,6 +175,7 @@ func (r *recovery) configured(mask AttrMask) {
 	if mask&AttrRNRRetry != 0 {
 		r.rnrRetries = r.attr.RNRRetry
 	}
+	r.window.bound = r.attr.span()
 }
 
 // decision is what comes of an event.
@@ -258,7 +260,7 @@ func (r *recovery) limit() int32 {
 // arrived. So a gap does not hold up what comes after it, as long as the peer can keep that.
 func (r *recovery) inFlight() int32 {
 	n := r.psn.Sub(r.una)
-	if len(r.gaps.list) == 0 || n < r.window.size || n >= MaxWindow {
+	if len(r.gaps.list) == 0 || n < r.window.size || n >= r.window.bound {
 		return n
 	}
 	return r.gaps.inFlight(r.psn)

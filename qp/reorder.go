@@ -9,8 +9,8 @@ package qp
 // in the store goes through the same walk, in order of PSN (catchUp): so nothing is ever executed
 // out of order → the store is empty and goes back to the engine.
 //
-// A store takes MaxWindow PSNs from the expected one on, and an engine keeps maxKept packets. What
-// finds no room is dropped as it is without selective repeat, and asked for with a NAK of the
+// A store takes MaxWindow PSNs from the expected one on, or MaxLongWindow where that is agreed and
+// needed, and an engine has maxKept places. What finds no room is dropped as it is without selective repeat, and asked for with a NAK of the
 // standard as soon as everything before it is there (recall).
 //
 // Sources share that room (section 14). Nothing of it is kept free for who comes late: a packet of
@@ -22,7 +22,8 @@ import "github.com/goroce/goroce/wire"
 // reorder holds packets of one queue pair that came too early. A queue pair has one only while it
 // has a gap.
 type reorder struct {
-	slots    [MaxWindow]kept // by PSN
+	short    [MaxWindow]kept // by PSN
+	long     []kept          // in its place, if a packet was further away; of MaxLongWindow
 	n        int             // of them, in use
 	from     wire.PSN        // what was expected when slots were last given up
 	reported wire.PSN        // gaps before this one have been reported
@@ -38,7 +39,23 @@ type kept struct {
 	psns uint32
 }
 
-func (s *reorder) at(psn wire.PSN) *kept { return &s.slots[psn%MaxWindow] }
+func (s *reorder) at(psn wire.PSN) *kept {
+	if s.long != nil {
+		return &s.long[psn%MaxLongWindow]
+	}
+	return &s.short[psn%MaxWindow]
+}
+
+// size is how many PSNs the store takes.
+func (s *reorder) size() int32 {
+	if s.long != nil {
+		return MaxLongWindow
+	}
+	return MaxWindow
+}
+
+// places is how many a packet takes, from BTH to ICRC.
+func places(body []byte) int { return (len(body)-1)/keptPlace + 1 }
 
 // keep takes a packet that is newer than the expected one.
 func (e *Engine) keep(q *QP, p *wire.Packet) wire.DropReason {
@@ -51,11 +68,13 @@ func (e *Engine) keep(q *QP, p *wire.Packet) wire.DropReason {
 		r.ack, r.ackPSN = true, r.epsn.Prev()
 		e.schedule(q, dueReply)
 	}
-	room := MaxWindow - psn.Sub(r.epsn)
-	if room > 0 && r.kept != nil && r.kept.at(psn).body != nil {
+	ahead := psn.Sub(r.epsn)
+	room := q.attr.span() - ahead
+	if r.kept != nil && ahead < r.kept.size() && r.kept.at(psn).body != nil {
 		return wire.DropDuplicate
 	}
-	if room <= 0 || !e.makeRoom(q) {
+	long := ahead >= MaxWindow
+	if room <= 0 || !e.makeRoom(q, places(p.Body), long) {
 		if r.kept == nil {
 			return e.goBack(q, psn)
 		}
@@ -64,6 +83,9 @@ func (e *Engine) keep(q *QP, p *wire.Packet) wire.DropReason {
 	}
 	if r.kept == nil {
 		e.takeStore(q)
+	}
+	if long {
+		e.lengthen(r.kept)
 	}
 	s, k := r.kept, r.kept.at(psn)
 	*k = kept{e.takeBody(p.Body, s.of), min(q.psns(p), uint32(room))}
@@ -159,7 +181,7 @@ func (q *QP) ackMSN() wire.PSN {
 // here: it asks for all from its PSN on.
 func (q *QP) nakMSN() wire.PSN {
 	if q.attr.SelectiveRepeat && q.resp.nak == wire.SynNAKSeq {
-		return gapCode(0, 0)
+		return 0 // the code of no gap
 	}
 	return q.resp.msn
 }
@@ -207,7 +229,7 @@ func (e *Engine) catchUp(q *QP) {
 // passTo gives up the slots before psn. If one is in use, its packet has been executed as a part of
 // something longer.
 func (e *Engine) passTo(s *reorder, psn wire.PSN) {
-	for n := min(psn.Sub(s.from), MaxWindow); n > 0; n-- {
+	for n := min(psn.Sub(s.from), s.size()); n > 0; n-- {
 		s.discard(e, s.from)
 		s.from = s.from.Next()
 	}
@@ -243,6 +265,10 @@ func (e *Engine) dropKept(q *QP) {
 		s.of.stores[s.index], other.resp.kept.index = other, s.index
 	}
 	s.of.stores = s.of.stores[:last]
+	if s.long != nil {
+		e.count(s.of, -longPlaces)
+		e.spareLong, s.long = s.long, nil
+	}
 	e.count(s.of, -storePlaces)
 	if s.of = nil; len(e.spareStores) < spareStores {
 		e.spareStores = append(e.spareStores, s)
@@ -265,9 +291,26 @@ func (e *Engine) takeStore(q *QP) {
 	}
 }
 
+// lengthen gives a store room for MaxLongWindow packets, in the place of MaxWindow.
+func (e *Engine) lengthen(s *reorder) {
+	if s.long != nil {
+		return
+	}
+	long := e.spareLong
+	if e.spareLong = nil; long == nil {
+		long = make([]kept, MaxLongWindow)
+	}
+	for psn := range wire.PSN(MaxWindow) { // from s.from on; more is not in use
+		k := s.at(s.from.Add(uint32(psn)))
+		long[s.from.Add(uint32(psn))%MaxLongWindow], *k = *k, kept{}
+	}
+	s.long = long
+	e.count(s.of, longPlaces)
+}
+
 // takeBody returns a copy of a packet, which takes a place of a source's.
 func (e *Engine) takeBody(packet []byte, s *source) []byte {
-	e.count(s, 1)
+	e.count(s, places(packet))
 	var b []byte
 	if n := len(e.spareBodies); n > 0 {
 		b, e.spareBodies = e.spareBodies[n-1], e.spareBodies[:n-1]
@@ -276,7 +319,7 @@ func (e *Engine) takeBody(packet []byte, s *source) []byte {
 }
 
 func (e *Engine) giveBody(b []byte, s *source) {
-	e.count(s, -1)
+	e.count(s, -places(b))
 	if len(e.spareBodies) < MaxWindow {
 		e.spareBodies = append(e.spareBodies, b)
 	}
@@ -297,12 +340,16 @@ func (e *Engine) count(s *source, n int) {
 	}
 }
 
-// makeRoom says whether q may keep one packet more. Where there is no place left, sources that have
-// more than their share give way to one that has less.
-func (e *Engine) makeRoom(q *QP) bool {
-	want, sources := 1, len(e.holders)
+// makeRoom says whether q may keep a packet more that takes so many places; long says that it lies
+// beyond a short store. Where there is no place left, sources that have more than their share give
+// way to one that has less.
+func (e *Engine) makeRoom(q *QP, want int, long bool) bool {
+	sources := len(e.holders)
 	if q.resp.kept == nil {
 		want += storePlaces
+	}
+	if long && (q.resp.kept == nil || q.resp.kept.long == nil) {
+		want += longPlaces
 	}
 	if q.source.places == 0 {
 		sources++

@@ -55,8 +55,8 @@ func TestKeptIsGivenBack(t *testing.T) {
 			require.Zero(t, b.e.keptPlaces)
 			require.Empty(t, b.e.holders)
 			require.Len(t, b.e.spareBodies, 20)
-			for i := range b.e.spareStores[0].slots {
-				require.Nil(t, b.e.spareStores[0].slots[i].body)
+			for i := range b.e.spareStores[0].short {
+				require.Nil(t, b.e.spareStores[0].short[i].body)
 			}
 		})
 	}
@@ -140,7 +140,7 @@ func TestStoresTakePlaces(t *testing.T) {
 	e, stores := NewEngine(Config{}), 0
 	for {
 		q := &QP{source: &e.own}
-		if !e.makeRoom(q) {
+		if !e.makeRoom(q, 1, false) {
 			break
 		}
 		e.takeStore(q)
@@ -198,4 +198,23 @@ func exchange(a, b *end, now Time, lost func() bool) (any bool) {
 		d[1].e.Publish()
 	}
 	return any
+}
+
+// TestGapCodes: what a NAK names is understood, and never more than is missing.
+func TestGapCodes(t *testing.T) {
+	for _, long := range []bool{false, true} {
+		a := &QPAttr{SelectiveRepeat: true, LongWindow: long}
+		for _, offset := range []int32{0, 1, a.span() - 1} {
+			for length := int32(1); length < a.span(); length += 1 + length/64 {
+				code, named := a.gapCode(offset, length)
+				require.Positive(t, named)
+				require.LessOrEqual(t, named, length)
+				require.LessOrEqual(t, code, wire.PSN(wire.PSNMask))
+				at, n := a.gapNamed(code)
+				require.Equal(t, [2]int32{offset, named}, [2]int32{int32(at), int32(n)})
+			}
+		}
+		_, n := a.gapNamed(0)
+		require.Zero(t, n)
+	}
 }

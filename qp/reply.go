@@ -263,10 +263,11 @@ func (r *responder) onlyAck() bool { return r.ack && r.nak == 0 && r.jobLen == 0
 func (e *Engine) reply(q *QP, b *wire.Batch) verdict {
 	r := &q.resp
 	if from, to, ok := r.nextGap(); ok { // its NAK acknowledges nothing, so it overtakes nothing
-		if !e.putAck(q, b, wire.SynNAKSeq, r.epsn, gapCode(from.Sub(r.epsn), to.Sub(from))) {
+		code, n := q.attr.gapCode(from.Sub(r.epsn), to.Sub(from))
+		if !e.putAck(q, b, wire.SynNAKSeq, r.epsn, code) {
 			return verdictFull
 		}
-		r.kept.reported = to
+		r.kept.reported = from.Add(uint32(n))
 		r.notice(whenKept)
 		return verdictSent
 	}

@@ -86,7 +86,7 @@ func (e *Engine) request(q *QP, b *wire.Batch) verdict {
 			r.next++
 			continue
 		}
-		if !q.windowOpen() || !q.mayAsk(rule) || q.outOfCredit() || !e.mayPace(q) {
+		if !q.windowOpen() || !q.mayAsk(rule) || q.outOfCredit() || !e.mayPace(q) || !e.maySpread(q) {
 			return verdictBlocked
 		}
 		return e.emit(q, b, s, rule)
@@ -134,7 +134,7 @@ func (e *Engine) start(q *QP) bool {
 	w := r.at(r.next)
 	*w = wqe{first: q.rec.psn, last: q.rec.psn.Add(packets - 1)}
 	if s.opcode == WRRead {
-		w.piece = q.piece()
+		w.piece = q.piece(packets)
 	}
 	w.ssn = q.number(s, packets, w)
 	r.started++
@@ -343,9 +343,10 @@ func (q *QP) putRequestHeaders(now Time, body []byte, op wire.Opcode, info *wire
 
 // piece is how many packets of a READ that begins now each request asks for: so many that twice
 // what the path holds is asked for with max_rd_atomic of them, and no more than a quarter of the
-// window, which would leave at once. 0 stands for all: with few requests outstanding each end of a
-// piece would cost a round trip.
-func (q *QP) piece() uint16 {
+// window, which would leave at once. None is much shorter than the others, as it would take the
+// place of one. 0 stands for all: with few requests outstanding each end of a piece would cost a
+// round trip.
+func (q *QP) piece(packets uint32) uint16 {
 	depth, w := int32(q.attr.MaxRdAtomic), &q.rec.window
 	if q.init.WholeMessages || depth < pieceDepth {
 		return 0
@@ -355,7 +356,11 @@ func (q *QP) piece() uint16 {
 		least = 2
 	}
 	n := max(2*w.path/depth, least)
-	return uint16(min(n, max(w.size/4, 2), mostPiece))
+	if n = min(n, max(w.size/4, 2), mostPiece); n == 2 {
+		return 2
+	}
+	requests := max(packets/uint32(n), 1)
+	return uint16(min((packets+requests-1)/requests, mostPiece))
 }
 
 // pieceLen is the same in bytes of a READ that has begun, counted from its beginning.
@@ -448,6 +453,7 @@ func (e *Engine) advance(q *QP, psn wire.PSN, n uint32, last bool) {
 		r.off = 0
 	}
 	if q.reliable {
+		rec.spread(e.now, rec.psn.Sub(psn))
 		if rec.sent(e.now, psn, fresh, r.unasked == 0) == thenWake {
 			e.setDeadline(q)
 		}

@@ -14,22 +14,59 @@ package qp
 
 import "github.com/goroce/goroce/wire"
 
-// gapBits is how many bits of a NAK's MSN field hold the length of a gap; the rest holds how far
-// behind the NAK's PSN it begins. Both are below MaxWindow.
-const gapBits = 12
+// span is how many packets may be behind a gap: as many as the peer keeps and its NAKs can name.
+// Where the peer keeps nothing it is as many as are ever of use.
+func (a *QPAttr) span() int32 {
+	if a.SelectiveRepeat && !a.LongWindow {
+		return MaxWindow
+	}
+	return MaxLongWindow
+}
 
-// gapCode is what the MSN field of a NAK says of a gap. 0 is the NAK of the standard: all from its
-// PSN on.
-func gapCode(offset, length int32) wire.PSN { return wire.PSN(offset<<gapBits | length) }
+// How a NAK's MSN field names a gap (QPAttr.SelectiveRepeat, QPAttr.LongWindow): so many of its bits
+// hold the length, the others how far behind the NAK's PSN it begins.
+const (
+	gapBits      = 12
+	longGapBits  = 8
+	longGapExact = 1<<7 - 1 // longer ones in steps of one more
+)
+
+// gapCode is what the MSN field of a NAK says of a gap, and how many of its packets that names. 0 is
+// the NAK of the standard: all from its PSN on.
+func (a *QPAttr) gapCode(offset, length int32) (code wire.PSN, named int32) {
+	if !a.LongWindow {
+		return wire.PSN(offset<<gapBits | length), length
+	}
+	n := length
+	if n > longGapExact {
+		n, length = longGapExact+n/(longGapExact+1), n-n%(longGapExact+1)
+		if n >= 1<<longGapBits {
+			n = 1<<longGapBits - 1
+			length = (n - longGapExact) * (longGapExact + 1)
+		}
+	}
+	return wire.PSN(offset<<longGapBits | n), length
+}
+
+// gapNamed is what such a code names.
+func (a *QPAttr) gapNamed(code wire.PSN) (offset, length uint32) {
+	if !a.LongWindow {
+		return uint32(code >> gapBits), uint32(code & (1<<gapBits - 1))
+	}
+	length = uint32(code & (1<<longGapBits - 1))
+	if length > longGapExact {
+		length = (length - longGapExact) * (longGapExact + 1)
+	}
+	return uint32(code >> longGapBits), length
+}
 
 // reportedGap reads a NAK that names a gap: packets from to to-1 are missing.
 func (q *QP) reportedGap(p *wire.Packet) (from, to wire.PSN, ok bool) {
 	if !q.attr.SelectiveRepeat || !isAck(p) || p.AETH().Syndrome() != wire.SynNAKSeq {
 		return 0, 0, false
 	}
-	code := uint32(p.AETH().MSN())
-	from = p.BTH.PSN().Add(code >> gapBits)
-	length := code & (1<<gapBits - 1)
+	offset, length := q.attr.gapNamed(p.AETH().MSN())
+	from = p.BTH.PSN().Add(offset)
 	return from, from.Add(length), length > 0
 }
 
@@ -150,7 +187,7 @@ func (r *recovery) repeatAlone() {
 // and so does the new packet after it, which tells whether the gap has been filled. As in
 // sendProbe the position goes there for one packet, and comes back.
 func (e *Engine) sendGap(q *QP, b *wire.Batch) verdict {
-	if !e.mayPace(q) {
+	if !e.mayPace(q) || !e.maySpread(q) {
 		return verdictBlocked
 	}
 	r, at := &q.rec, q.rec.psn

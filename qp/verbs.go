@@ -75,7 +75,8 @@ const (
 	AttrCap              AttrMask = 1 << 19
 	AttrDestQPN          AttrMask = 1 << 20
 	AttrRateLimit        AttrMask = 1 << 25
-	AttrFlowControl      AttrMask = 1 << 30 // these two are this stack's own; ...
+	AttrLongWindow       AttrMask = 1 << 29 // these three are this stack's own; ...
+	AttrFlowControl      AttrMask = 1 << 30 // ...
 	AttrSelectiveRepeat  AttrMask = 1 << 31 // ... ibv_qp_attr_mask ends at bit 25
 )
 
@@ -150,6 +151,15 @@ type QPAttr struct {
 	// back for each gap it is told of, and for one that alone agreed each lost packet waits for the
 	// ack timeout or a probe.
 	SelectiveRepeat bool
+
+	// LongWindow lets the window of selective repeat grow beyond MaxWindow, to MaxLongWindow, for
+	// paths that hold more. Both ends must have agreed to it as to SelectiveRepeat, without which it
+	// has no effect: the responder keeps as many, and the NAKs name gaps in another way. The upper
+	// 16 bits say how far behind the NAK's PSN the gap begins, the lower 8 its length: up to 127 as
+	// they are, n beyond that for (n-127)*128. A longer gap takes several NAKs, the first of which
+	// name its beginning. Set with AttrLongWindow on the way from INIT to RTR; RESET clears it.
+	// Where only one end has it nothing is lost, as with SelectiveRepeat.
+	LongWindow bool
 
 	// FlowControl lets the requester of an RC queue pair obey the credits in the peer's ACKs
 	// (section 4.8, end-to-end flow control): a SEND or WRITE with immediate data waits while the

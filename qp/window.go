@@ -23,7 +23,7 @@ package qp
 // nothing has been lost for long it is as it was at first.
 //
 //	state    event                                    window
-//	free     round, limited, nothing queues           + 1/4
+//	free     round, limited, nothing queues           + 1/4, beyond MaxWindow 1/16
 //	free     round, limited, more queues than travels + 1/4 on trial (try)
 //	free     ... and more arrives than before that    + 1/4: the queue is somebody else's
 //	free     ... or not                               - 1/16, for trialPause rounds, to
@@ -53,6 +53,8 @@ package qp
 type window struct {
 	size     int32 // packets
 	every    int   // packets after which an ACK is asked for inside a message
+	bound    int32 // as far as it grows
+	nextAt   Time  // when the next packet is due, if they are spread (spread.go)
 	adaptive bool
 	small    bool  // the newest message is at most smallMessage bytes long
 	sharing  bool  // it is a share of a queue that has overflowed
@@ -85,7 +87,7 @@ type trial struct {
 
 // start begins with n packets, for good; 0 stands for an adaptive window.
 func (w *window) start(n int) {
-	*w = window{adaptive: n == 0}
+	*w = window{adaptive: n == 0, bound: MaxWindow}
 	if w.adaptive {
 		n = DefaultWindow
 	}
@@ -124,8 +126,12 @@ func (w *window) round(now, rtt, base Time, delivered int32) {
 	switch {
 	case w.sharing:
 		w.raise(now+rtt, arrived)
+	case w.size >= MaxWindow: // with care: what a round overshoots by may be more than a queue takes
+		if w.newest <= base/16 {
+			w.resize(min(w.size+w.size/16, w.bound))
+		}
 	case w.newest <= base/4: // nothing queues: the path holds more
-		w.resize(min(w.size+w.size/4, MaxWindow))
+		w.resize(min(w.size+w.size/4, w.bound))
 	case w.size < w.least():
 		w.resize(max(w.size, min(w.bearable(), w.least())))
 	case rtt > 2*base: // half of it queues
@@ -177,7 +183,7 @@ func (w *window) raise(at Time, arrived int64) {
 	n := w.size + int32(w.part/int64(w.size))
 	w.part %= int64(w.size)
 	n = max(n, min(w.cubic(at), w.size+w.size/2))
-	w.resize(max(w.size, min(n, w.bearable(), MaxWindow)))
+	w.resize(max(w.size, min(n, w.bearable(), w.bound)))
 }
 
 // cubic is CUBIC's window at a time.
@@ -242,7 +248,7 @@ func (w *window) repeats(n int32) {
 	if w.spacing == 0 {
 		w.spacing = lossShare * max(w.clean, DefaultWindow)
 	}
-	for range min(n, MaxWindow) {
+	for range min(n, w.bound) {
 		w.spacing += w.clean - w.spacing/lossShare
 		w.clean = 0
 	}
@@ -254,9 +260,9 @@ func (w *window) repeats(n int32) {
 func (w *window) bearable() int32 {
 	cheap := max(w.clean, w.between) / lossShare
 	if w.single || w.between == 0 { // a packet, or no loss yet
-		return MaxWindow
+		return w.bound
 	}
-	return min(max(w.path+w.path/4, int32(min(cheap, int64(w.least()))), minWindow), MaxWindow)
+	return min(max(w.path+w.path/4, int32(min(cheap, int64(w.least()))), minWindow), w.bound)
 }
 
 // least is the window that is kept without a reason for less.

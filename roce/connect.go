@@ -118,6 +118,9 @@ type ConnectOptions struct {
 	// this stack's own, not of the InfiniBand standard: the peer must be of this stack and connect
 	// with it too. See QPAttr.SelectiveRepeat.
 	SelectiveRepeat bool
+	// LongWindow lets as much be under way with it as paths hold beyond 4096 packets, 33 ms at 1
+	// Gbit/s. The peer must connect with it too. See QPAttr.LongWindow.
+	LongWindow bool
 	// FlowControl lets RC wait for the credits that hardware puts into its ACKs, instead of being
 	// refused where the peer has no receive. See QPAttr.FlowControl.
 	FlowControl bool
@@ -188,6 +191,9 @@ func (q *QP) Connect(ctx context.Context, remote Endpoint, opts *ConnectOptions)
 		toRTR |= AttrMaxDestRdAtomic | AttrMinRNRTimer
 		if rtr.SelectiveRepeat = o.SelectiveRepeat; o.SelectiveRepeat {
 			toRTR |= AttrSelectiveRepeat
+		}
+		if rtr.LongWindow = o.LongWindow; o.LongWindow {
+			toRTR |= AttrLongWindow
 		}
 		if rtr.FlowControl = o.FlowControl; o.FlowControl {
 			toRTR |= AttrFlowControl

@@ -84,6 +84,7 @@ type (
 	//	RetryCnt, RNRRetry           uint8
 	//	RateLimit                    uint32 // kbit/s, 0 for no limit
 	//	SelectiveRepeat, FlowControl bool   // this stack's own
+	//	LongWindow                   bool   // this stack's own
 	QPAttr = qp.QPAttr
 	// AttrMask says which fields of a QPAttr a Modify sets (ibv_qp_attr_mask).
 	AttrMask = qp.AttrMask
@@ -167,6 +168,7 @@ const (
 	AttrDestQPN          = qp.AttrDestQPN
 	AttrRateLimit        = qp.AttrRateLimit
 	AttrSelectiveRepeat  = qp.AttrSelectiveRepeat // this stack's own, see QPAttr.SelectiveRepeat
+	AttrLongWindow       = qp.AttrLongWindow      // this stack's own, see QPAttr.LongWindow
 	AttrFlowControl      = qp.AttrFlowControl     // this stack's own, see QPAttr.FlowControl
 )
 

@@ -71,6 +71,62 @@ func TestSelectiveRequesterAlone(t *testing.T) {
 	}
 }
 
+// TestLongWindowAlone: where one end names gaps in the long form, and the other in the short one,
+// nothing is lost.
+func TestLongWindowAlone(t *testing.T) {
+	for _, long := range []bool{true, false} {
+		s := NewScript(t)
+		a, b := s.Pair(QPConfig{Selective: true, LongWindow: long}, QPConfig{Selective: true, LongWindow: !long})
+		s.Unchecked = true // it expects them to agree
+		var ids []uint64
+		for i := range 9 {
+			ids = append(ids, s.Post(a, a.Write(8*i, 8, b.Remote, 8*i)))
+		}
+		for psn := range wire.PSN(9) {
+			if f := s.Keep(a, Pkt(wire.RCWriteOnly, psn)); psn != 1 && psn != 4 && psn != 5 {
+				s.Arrive(f)
+			}
+		}
+		for n := 0; n < 100 && len(a.SendWCs) < len(ids); n++ {
+			s.Advance(Millisecond)
+			s.Settle()
+		}
+		for i, id := range ids {
+			s.Sent(a, id, qp.WCSuccess)
+			if b.Remote.Bytes[8*i] != a.Local.Bytes[8*i] {
+				t.Errorf("WRITE %d succeeded and is not there", i)
+			}
+		}
+	}
+}
+
+// TestLongWindow: what lies further ahead than a short window is kept where that is agreed, and a
+// gap of as many packets is named; what is further away than a long one is not kept.
+func TestLongWindow(t *testing.T) {
+	s := NewScript(t)
+	s.Unchecked = true
+	a, p := s.Against(QPConfig{Selective: true, LongWindow: true}, 0)
+	write := func(psn wire.PSN) {
+		p.Inject(Craft{Op: wire.RCWriteOnly, PSN: psn, VA: a.Remote.Addr(0), RKey: a.Remote.RKey()})
+	}
+	named := func(at, code wire.PSN) Match { return Nak(wire.SynNAKSeq, at, MSN(uint32(code))) }
+	write(2)
+	s.Expect(a, named(0, 0<<8|2))
+	write(3 + qp.MaxWindow + 5)
+	s.Expect(a, named(0, 3<<8|(127+qp.MaxWindow/128)))
+	s.Expect(a, named(0, (3+qp.MaxWindow)<<8|5))
+	write(qp.MaxLongWindow)
+	s.Quiet()
+	for psn := range wire.PSN(3 + qp.MaxWindow + 5) {
+		if psn != 2 {
+			write(psn)
+		}
+	}
+	s.Expect(a, Ack(2, MSN(uint32(3+qp.MaxWindow+5)))) // what filled the first gap
+	s.Expect(a, named(3+qp.MaxWindow+6, 0))            // all from there on, which acknowledges what is before
+	s.Quiet()
+}
+
 // TestKeepsNoJumbo: what a responder keeps is bounded by the path MTU, whatever a peer sends.
 func TestKeepsNoJumbo(t *testing.T) {
 	s := NewScript(t)

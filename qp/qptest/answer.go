@@ -22,9 +22,9 @@ func (s *stream) responded(p *wire.Packet) {
 		return
 	}
 	s.credited(p)
-	_, _, named := namedGap(p)
+	_, _, named := s.from.namedGap(p)
 	if s.early != nil {
-		if psn, ok := newestNamed(p); ok {
+		if psn, ok := s.from.newestNamed(p); ok {
 			if m := s.number(psn, s.nxt); m > 0 && uint64(m) < s.nxt {
 				s.heard = max(s.heard, uint64(m))
 			}

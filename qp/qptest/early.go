@@ -19,6 +19,8 @@ import (
 // early is what has arrived before its turn.
 type early struct {
 	kept     map[uint64]uint64 // packet number → how many numbers it takes
+	places   map[uint64]int    // and places
+	long     bool              // some of them were beyond MaxWindow
 	newest   uint64            // one past the newest of them
 	reported uint64            // gaps before this one have been
 	dropped  uint64            // one past the newest that was not kept, or gave way
@@ -43,8 +45,10 @@ type source struct {
 // maxKept is how many places there are unless a node has fewer. storePlaces is how many a queue
 // pair takes that keeps something, beside those of packets.
 const (
-	maxKept     = 1 << 14
-	storePlaces = 32
+	maxKept     = 1 << 16
+	keptPlace   = 1100 // bytes
+	storePlaces = 120
+	longPlaces  = 1920 // beside those, of one that reaches beyond MaxWindow
 )
 
 // take has a source take n places more, or fewer.
@@ -67,11 +71,14 @@ func swapOut[T comparable](list []T, v T) []T {
 
 // room finds a place for a packet of the stream, at the cost of those who have more than their
 // share if it has less; false: there is none.
-func (s *stream) room() bool {
+func (s *stream) room(want int, long bool) bool {
 	p, from := &s.to.Node.pool, s.to.dest.gid
-	want, sources := 1, len(p.sources)
+	own, sources := want, len(p.sources)
 	if s.early.of == nil {
 		want += storePlaces
+	}
+	if long = long && !s.early.long; long {
+		want += longPlaces
 	}
 	i := slices.IndexFunc(p.sources, func(o *source) bool { return o.gid == from })
 	mine := &source{gid: from}
@@ -90,7 +97,10 @@ func (s *stream) room() bool {
 		mine.stores = append(mine.stores, s)
 		p.take(mine, storePlaces)
 	}
-	p.take(mine, 1)
+	if p.take(mine, own); long {
+		s.early.long = true
+		p.take(mine, longPlaces)
+	}
 	return true
 }
 
@@ -130,7 +140,7 @@ func (s *stream) giveWay() {
 // drop removes a packet, which gives its place back.
 func (e *early) drop(n uint64, p *pool) {
 	delete(e.kept, n)
-	p.take(e.of, -1)
+	p.take(e.of, -e.places[n])
 }
 
 // emptied is the end of what is kept: all has been executed, or nothing will be.
@@ -144,27 +154,31 @@ func (s *stream) emptied() {
 		e.drop(n, p)
 	}
 	e.of.stores = swapOut(e.of.stores, s)
+	if e.long {
+		p.take(e.of, -longPlaces)
+	}
 	p.take(e.of, -storePlaces)
-	*e = early{kept: e.kept, dropped: e.dropped}
+	*e = early{kept: e.kept, places: e.places, dropped: e.dropped}
 }
 
 // keep takes packet n, which is not the expected one.
-func (s *stream) keep(n uint64) {
+func (s *stream) keep(n uint64, bytes int) {
 	e := s.early
 	o, k := s.locate(n)
 	if _, again := e.kept[n]; o == nil || again {
 		return
 	}
-	if n-s.epsn >= qp.MaxWindow || !s.room() {
+	places, span := (bytes-1)/keptPlace+1, s.to.Cfg.span()
+	if n-s.epsn >= span || !s.room(places, n-s.epsn >= qp.MaxWindow) {
 		s.gap = s.gap || len(e.kept) == 0
 		e.dropped = max(e.dropped, n+1)
 		return
 	}
-	span := uint64(1)
+	takes := uint64(1)
 	if o.read() {
-		span = s.pieceEnd(o, k) - k
+		takes = s.pieceEnd(o, k) - k
 	}
-	e.kept[n] = min(span, qp.MaxWindow-(n-s.epsn))
+	e.kept[n], e.places[n] = min(takes, span-(n-s.epsn)), places
 	e.newest = max(e.newest, n+e.kept[n])
 }
 
@@ -191,22 +205,38 @@ func (s *stream) catchUp() {
 	}
 }
 
+// span is how many packets the oracle expects to be kept behind a gap, or to be under way at most.
+func (c *QPConfig) span() uint64 {
+	if c.Selective && !c.LongWindow {
+		return qp.MaxWindow
+	}
+	return qp.MaxLongWindow
+}
+
 // ownMSN says whether the MSN field of such an ACKNOWLEDGE packet has a meaning of its own.
 func ownMSN(syn wire.Syndrome) bool { return syn.Kind() == wire.KindACK || syn == wire.SynNAKSeq }
 
 // namedGap reads a NAK that names one: packets from to to-1 are missing.
-func namedGap(p *wire.Packet) (from, to wire.PSN, ok bool) {
+func (q *QP) namedGap(p *wire.Packet) (from, to wire.PSN, ok bool) {
 	if p.Opcode != wire.RCAcknowledge || p.AETH().Syndrome() != wire.SynNAKSeq || p.AETH().MSN() == 0 {
 		return 0, 0, false
 	}
 	code := uint32(p.AETH().MSN())
-	from = p.BTH.PSN().Add(code >> 12)
-	return from, from.Add(code & 0xfff), true
+	if !q.Cfg.LongWindow {
+		from = p.BTH.PSN().Add(code >> 12)
+		return from, from.Add(code & 0xfff), true
+	}
+	from = p.BTH.PSN().Add(code >> 8)
+	if n := code & 0xff; n < 128 {
+		return from, from.Add(n), true
+	} else {
+		return from, from.Add((n - 127) * 128), true
+	}
 }
 
 // newestNamed returns the newest packet that an ACKNOWLEDGE packet says has arrived.
-func newestNamed(p *wire.Packet) (psn wire.PSN, ok bool) {
-	if _, to, ok := namedGap(p); ok {
+func (q *QP) newestNamed(p *wire.Packet) (psn wire.PSN, ok bool) {
+	if _, to, ok := q.namedGap(p); ok {
 		return to, true
 	}
 	if p.Opcode != wire.RCAcknowledge || p.AETH().Syndrome().Kind() != wire.KindACK {
@@ -236,7 +266,7 @@ func (s *stream) selectiveAck(n int64, p *wire.Packet, bad func(string, ...any))
 // nobody said so before. Its own PSN is the expected one: a requester that did not agree takes
 // everything before that for acknowledged.
 func (s *stream) gapReport(at int64, p *wire.Packet, bad func(string, ...any)) {
-	from, to, _ := namedGap(p)
+	from, to, _ := s.to.namedGap(p)
 	e, n, end := s.early, s.number(from, s.epsn), s.number(to, s.epsn)
 	if uint64(at) != s.epsn {
 		bad("a NAK's PSN must be the expected one, %d", s.psn(s.epsn))
@@ -246,7 +276,7 @@ func (s *stream) gapReport(at int64, p *wire.Packet, bad func(string, ...any)) {
 		bad("it reports packets %d to %d; expected is %d, and gaps up to %d are reported", n, end, s.epsn, e.reported)
 		return
 	}
-	if _, ok := e.kept[uint64(end)]; !ok {
+	if _, ok := e.kept[uint64(end)]; !ok && !(s.to.Cfg.LongWindow && end-n >= 128 && uint64(end) < e.newest) {
 		bad("the packet behind the gap has not arrived")
 	}
 	for at, span := range e.kept {

@@ -56,7 +56,7 @@ func (s *stream) arrive(p *wire.Packet) {
 	}
 	switch {
 	case uint64(n) > s.epsn && s.early != nil:
-		s.keep(uint64(n))
+		s.keep(uint64(n), len(p.Body))
 	case uint64(n) > s.epsn:
 		// One NAK for each gap; but when the packet behind the gap comes round again, what fills it
 		// has been lost once more.

@@ -59,7 +59,7 @@ func TestGivenWayRounds(t *testing.T) {
 	s := NewScript(t)
 	s.Unchecked = true
 	host := NodeConfig{}
-	host.Engine.Kept = 120
+	host.Engine.Kept = 2*storePlaces + 10
 	cfg := QPConfig{Selective: true, MTU: wire.MTU256}
 	a, b := s.newEnd(NodeConfig{}, cfg), s.newEnd(host, cfg)
 	s.Connect(a.QP, b.QP)

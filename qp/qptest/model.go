@@ -158,7 +158,7 @@ func newStream(from, to *QP) *stream {
 	s := &stream{from: from, to: to, psn0: from.Cfg.PSN, mtu: from.Cfg.MTU.Bytes()}
 	s.msn, s.ssn = int(to.Node.cfg.Engine.FirstMSN), int(from.Node.cfg.Engine.FirstMSN)
 	if to.Cfg.Selective {
-		s.early = &early{kept: map[uint64]uint64{}}
+		s.early = &early{kept: map[uint64]uint64{}, places: map[uint64]int{}}
 	}
 	return s
 }

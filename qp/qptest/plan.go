@@ -322,6 +322,8 @@ func (p *Plan) drawConnOf(d Dice, m *mix, typ qp.QPType, limit int) {
 	}
 	if typ == qp.RC && d.Chance(0.5) {
 		c.Ends[0].Cfg.Selective, c.Ends[1].Cfg.Selective = true, true
+		long := c.Ends[0].Cfg.PSN%2 == 1 // which needs no draw of its own
+		c.Ends[0].Cfg.LongWindow, c.Ends[1].Cfg.LongWindow = long, long
 	}
 	if typ == qp.UD {
 		limit = 4096

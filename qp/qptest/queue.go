@@ -35,6 +35,7 @@ type QPConfig struct {
 	Cap           qp.Cap
 	SQSigAll      bool
 	Selective     bool // RC: selective repeat; both ends must agree
+	LongWindow    bool // and that it reaches far
 	FlowControl   bool // RC: credits are obeyed
 	RateLimit     uint32
 	CQE           int
@@ -270,7 +271,7 @@ func (q *QP) attr(peer wire.GID, qpn uint32, psn wire.PSN) qp.QPAttr {
 			FlowLabel:    c.FlowLabel,
 		},
 		MaxRdAtomic: uint8(c.RdAtomic), MaxDestRdAtomic: uint8(c.DestRdAtomic), MinRNRTimer: c.MinRNRTimer,
-		Timeout: c.Timeout, RetryCnt: c.RetryCnt, RNRRetry: c.RNRRetry, SelectiveRepeat: c.Selective,
+		Timeout: c.Timeout, RetryCnt: c.RetryCnt, RNRRetry: c.RNRRetry, SelectiveRepeat: c.Selective, LongWindow: c.LongWindow,
 		FlowControl: c.FlowControl, RateLimit: c.RateLimit}
 }
 
@@ -308,7 +309,7 @@ func (q *QP) walk(to qp.QPState, a qp.QPAttr) {
 		a.State = step.state
 		mask := step.mask[q.Type()]
 		if q.Cfg.Selective && step.state == qp.StateRTR {
-			mask |= qp.AttrSelectiveRepeat
+			mask |= qp.AttrSelectiveRepeat | qp.AttrLongWindow
 		}
 		if q.Cfg.FlowControl && step.state == qp.StateRTR {
 			mask |= qp.AttrFlowControl

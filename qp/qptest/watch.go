@@ -195,10 +195,10 @@ func (s *stream) first(o *op, k, n uint64, bad func(string, ...any)) {
 	}
 	window := q.Node.cfg.Engine.Window
 	if window == 0 {
-		window = qp.MaxWindow
+		window = int(q.Cfg.span())
 	}
 	// What has arrived is not on its way.
-	if s.heard > s.ackable && n-s.ackable < qp.MaxWindow {
+	if s.heard > s.ackable && n-s.ackable < q.Cfg.span() {
 		window += int(s.heard + 1 - s.ackable)
 	}
 	if n-s.ackable >= uint64(window) {
@@ -338,7 +338,7 @@ func (s *stream) answer(p *wire.Packet, bad func(string, ...any)) {
 	if a := p.AETH(); a != nil && s.messages(a) > s.msn && !(selective && ownMSN(a.Syndrome())) {
 		bad("MSN should be %d at most", wire.PSN(s.msn)&wire.PSNMask)
 	}
-	_, _, named := namedGap(p)
+	_, _, named := s.to.namedGap(p)
 	switch {
 	case s.to.mute:
 		bad("the application has moved it to ERR, and has its memory back (section 7.7)")

@@ -54,10 +54,17 @@ var ofProtocol = []mutant{
 				"	e.carryOut(q, d)\n	e.failDoomed(q)\n	e.checkDrained(q)\n"}}},
 	{"selective repeat: a NAK's PSN is that of its gap", []string{lifeWorlds, "qp/qptest TestSelectiveResponderAlone"},
 		[]edit{
-			{"qp/reply.go", "wire.SynNAKSeq, r.epsn, gapCode", "wire.SynNAKSeq, from, gapCode"}}},
+			{"qp/reply.go", "wire.SynNAKSeq, r.epsn, code)", "wire.SynNAKSeq, from, code)"}}},
 	{"selective repeat: a READ is asked for again from its middle before its beginning has come",
 		[]string{"qp/qptest TestSelectiveReadOnce"}, []edit{
 			{"qp/gaps.go", "		s.widen(g, next)\n", ""}}},
+	{"long window: what lies beyond a short one finds another's place", []string{"qp/qptest TestLongWindow$"}, []edit{
+		{"qp/reorder.go", "	if long {\n		e.lengthen(r.kept)\n	}\n", ""}}},
+	{"long window: a gap that takes two NAKs is named by its beginning only", []string{"qp/qptest TestLongWindow$"},
+		[]edit{
+			{"qp/reply.go", "		r.kept.reported = from.Add(uint32(n))\n", "		_, r.kept.reported = n, to\n"}}},
+	{"long window: all that a window has room for leaves at once", []string{"qp TestSpread"}, []edit{
+		{"qp/spread.go", "q.rec.window.nextAt <= e.now+spreadBurst*gap {", "true {"}}},
 	{"answers: one that comes early is dropped", []string{"qp/qptest TestMissingReplies$"}, []edit{
 		{"qp/answers.go", "	return q.placeOf(psn), wire.DropNone\n", "	return 0, wire.DropOutOfSequence\n"}}},
 	{"answers: a missing one has the rest of its request sent again", []string{"qp/qptest TestMissingReplies$"}, []edit{
@@ -119,7 +126,7 @@ var ofProtocol = []mutant{
 			{"qp/reorder.go", "	q.resp.miss(at)\n", ""}}},
 	{"selective repeat: a gap that no report names comes one packet a round trip",
 		[]string{"qp/qptest TestLostReportOfMany", "qp/qptest TestGivenWayRounds"}, []edit{
-			{"qp/selective.go", "n = max(n, 2*s.guess)", "n = max(n, s.guess)"}}},
+			{"qp/gaps.go", "n = max(n, 2*s.guess)", "n = max(n, s.guess)"}}},
 	{"selective repeat: what gave way is asked for though it has come again", []string{"qp/qptest TestGivenWayRounds"},
 		[]edit{
 			{"qp/reorder.go", "	case r.dropped.Sub(r.epsn) <= 0:\n", "	case false:\n"}}},
@@ -139,8 +146,8 @@ var ofProtocol = []mutant{
 				"		q.resp.notice(whenKept)\n	}\n", ""}}},
 	{"selective repeat: a READ is asked for from its middle too, as that was a gap of its own",
 		[]string{"qp TestGapsWiden"}, []edit{
-			{"qp/selective.go", "s.list[n].to.Sub(to) <= 0 {", "false {"},
-			{"qp/selective.go", "i < len(s.list) && s.list[i].from.Sub(to) < 0 {", "false {"}}},
+			{"qp/gaps.go", "s.list[n].to.Sub(to) <= 0 {", "false {"},
+			{"qp/gaps.go", "i < len(s.list) && s.list[i].from.Sub(to) < 0 {", "false {"}}},
 	{"selective repeat: what gave way still counts as kept", []string{"qp/qptest TestCrowd"}, []edit{
 		{"qp/reorder.go", "	s.high = at.Add(s.at(at).psns)\n", ""}}},
 	{"selective repeat: who is below its share gives way", []string{"qp/qptest TestCrowd"}, []edit{

@@ -87,7 +87,7 @@ func (q *QP) Modify(ctx context.Context, attr *qp.QPAttr, mask qp.AttrMask) erro
 	if mask&qp.AttrState != 0 {
 		to = attr.State
 	}
-	if mask&qp.AttrSelectiveRepeat != 0 {
+	if mask&(qp.AttrSelectiveRepeat|qp.AttrLongWindow) != 0 {
 		return unsupported("selective repeat: %s goes back to the packet that is missing", q.pd.dev.device)
 	}
 	if mask&qp.AttrFlowControl != 0 {

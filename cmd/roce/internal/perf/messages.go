@@ -37,6 +37,8 @@ const (
 	mark = "goroce2"
 	// selective repeat; 's' was its first form, whose NAKs named gaps in another way
 	readySelective = 'g'
+	// a long window with it
+	readyLong = 'w'
 	// a round more in the preamble, in which the options are compared
 	readyGame = 'o'
 )
@@ -48,6 +50,7 @@ type link struct {
 	carrier
 	client bool
 	ours   bool // the peer is this program too
+	long   bool // and takes a long window with selective repeat
 	cm     bool // the carrier is a control: keys are no text
 }
 
@@ -88,7 +91,7 @@ func (l *link) preamble(mine terms) (terms, error) {
 	theirs := make([]byte, versionLen)
 	own := []byte(version + "\x00" + mark)
 	if mine.selective {
-		own = append(own, readySelective)
+		own = append(own, readySelective, readyLong)
 	}
 	own = append(own, readyGame)
 	if err := l.swap(append(own, make([]byte, versionLen-len(own))...), theirs, answerTime); err != nil {
@@ -98,6 +101,7 @@ func (l *link) preamble(mine terms) (terms, error) {
 	ready := ""
 	ready, l.ours = strings.CutPrefix(rest, mark)
 	mine.selective = mine.selective && strings.ContainsRune(ready, readySelective)
+	l.long = mine.selective && strings.ContainsRune(ready, readyLong)
 	if f, err := strconv.ParseFloat(v, 64); err != nil || f < minVersion {
 		return mine, fmt.Errorf("the peer says it is perftest %q: want %.2f or newer", v, minVersion)
 	}

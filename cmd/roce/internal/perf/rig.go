@@ -306,7 +306,7 @@ func (r *rig) connect(ctx context.Context, q *queue) (err error) {
 	}
 	p := session.Path(r.t.qpAccess)
 	p.MTU, p.SGIDIndex, p.SL, p.TrafficClass = r.mtu, uint8(r.o.GIDIndex), uint8(r.o.SL), uint8(r.o.TClass)
-	p.Timeout, p.SelectiveRepeat = uint8(r.o.QPTimeout), r.selective
+	p.Timeout, p.SelectiveRepeat, p.LongWindow = uint8(r.o.QPTimeout), r.selective, r.link.long
 	p.MaxDestRdAtomic, p.MaxRdAtomic = uint8(q.own.Outs),
 		uint8(min(int(q.peer.Outs), maxOuts, r.limits.MaxQPInitRdAtom))
 	peer := roce.Endpoint{GID: q.peer.GID, QPN: q.peer.QPN, PSN: q.peer.PSN}
