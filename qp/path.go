@@ -47,14 +47,14 @@ type WindowState uint8
 // The states.
 const (
 	WindowFixed   WindowState = iota // as Config.Window has it
-	WindowFree                       // nothing has overflowed, or not for long: it grows with the path
+	WindowFree                       // nothing has overflowed yet, or for long: it grows with the path
 	WindowTrying                     // a larger one is tried, as somebody else keeps the queue full
 	WindowSharing                    // it is a share of a queue that has overflowed
 )
 
 // VendorErrTooLong is, with WCRetryExcErr, WC.VendorErr of a request whose packets, or their
 // answers, were too long for the path: short packets were answered meanwhile (PathInfo.TooLong).
-const VendorErrTooLong uint8 = 1
+const VendorErrTooLong uint8 = 0xb1
 
 // String names the state: "fixed", "free", "trying", "sharing".
 func (s WindowState) String() string {
@@ -83,8 +83,9 @@ func (e *Engine) PathInfo(q *QP) (PathInfo, error) {
 			q.typ)
 	}
 	r := &q.rec
-	p := PathInfo{MTU: q.attr.PathMTU, RTT: r.srtt, Deviation: r.rttvar, BaseRTT: r.base, State: r.window.state(),
-		Window: int(q.limit()), Cuts: r.window.cuts, Resent: q.sent.again, Limited: q.rate.limited, TooLong: q.tooLong()}
+	p := PathInfo{MTU: q.attr.PathMTU, RTT: r.srtt, Deviation: r.rttvar, BaseRTT: r.base,
+		State: r.window.state(), Window: int(q.limit()), Cuts: r.window.cuts, Resent: q.sent.again,
+		Limited: q.rate.limited, TooLong: q.tooLong()}
 	p.WindowBytes = uint64(p.Window) * uint64(q.mtu)
 	if q.State() == StateRTS || q.State() == StateSQD {
 		p.InFlight = int(r.inFlight())
