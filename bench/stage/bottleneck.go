@@ -201,7 +201,15 @@ type contest struct {
 	ended            chan *process // clients, as they end
 }
 
-// start starts a play for each sender, with the servers at the receiver.
+// at is the end of a play that is, or is not, the receiver.
+func (b *Bottleneck) at(play int, receiver bool) *End {
+	if receiver {
+		return b.Receiver
+	}
+	return b.Senders[play]
+}
+
+// start starts a play for each sender, with the servers at the receiver, unless it goes back.
 func (b *Bottleneck) start(ctx context.Context, plays []Play) (c *contest, err error) {
 	c = &contest{ended: make(chan *process, len(plays))}
 	defer func() {
@@ -210,7 +218,7 @@ func (b *Bottleneck) start(ctx context.Context, plays []Play) (c *contest, err e
 		}
 	}()
 	for i := range plays {
-		server, err := b.Receiver.start(ctx, plays[i].Server)
+		server, err := b.at(i, !plays[i].Back).start(ctx, plays[i].Server)
 		if err != nil {
 			return c, fmt.Errorf("server: %w", err)
 		}
@@ -220,7 +228,7 @@ func (b *Bottleneck) start(ctx context.Context, plays []Play) (c *contest, err e
 		}
 	}
 	for i := range plays {
-		client, err := b.Senders[i].start(ctx, plays[i].Client)
+		client, err := b.at(i, plays[i].Back).start(ctx, plays[i].Client)
 		if err != nil {
 			return c, fmt.Errorf("client: %w", err)
 		}
