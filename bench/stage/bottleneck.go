@@ -18,6 +18,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
 )
 
@@ -125,6 +126,9 @@ func (b *Bottleneck) configure(e *End) error {
 	if err := e.steer(e.Interface, true); err != nil {
 		return err
 	}
+	if err := e.cutRuns(); err != nil {
+		return err
+	}
 	addrs, neighbours := []netip.Addr{e.Addr}, map[netip.Addr]*End{}
 	if e == b.Receiver {
 		addrs = append(addrs, b.Targets...)
@@ -151,6 +155,20 @@ func (b *Bottleneck) configure(e *End) error {
 		}); err != nil {
 			return fmt.Errorf("neighbour %v: %w", a, err)
 		}
+	}
+	return nil
+}
+
+// cutRuns has the kernel cut up runs of UDP from raw sockets too: those do not say how many packets
+// a run has, so that the limit of plug does not hold for them.
+func (e *End) cutRuns() error {
+	t, err := ethtool.NewEthtool()
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	if err := t.Change(e.Interface, map[string]bool{"tx-udp-segmentation": false}); err != nil {
+		return fmt.Errorf("tx-udp-segmentation off: %w", err)
 	}
 	return nil
 }
