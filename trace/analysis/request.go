@@ -51,7 +51,7 @@ type requester struct {
 	heard    int64 // when the responder said anything last
 	again    wire.PSN
 	latest   wire.PSN // sent again last
-	times    int // again was sent that often, without progress
+	times    int      // again was sent that often, without progress
 }
 
 // outstanding says whether a response with this PSN can be to these requests.
