@@ -238,8 +238,12 @@ mutants:
 # which a release carries and the tree does not. Wants a quiet machine and root.
 # With OLD=COMMIT it plays ours alone, by the programs of that commit and of the working tree in turn,
 # which needs no packages.
+#
+# With NET=1 it plays ours beside TCP on networks that lose, are shared or are long instead, and
+# writes bench/NETWORKS.md. That takes two hours; what has been played by a commit is kept in
+# bench/net.jsonl, so that a run that was stopped goes on. CASE=alone/64k plays a part.
 bench: $(if $(OLD),,packages)
-	$(GO) run ./bench $(if $(OLD),-old $(OLD)) $(if $(FULL),-full)
+	$(GO) run ./bench $(if $(NET),net $(if $(CASE),-case $(CASE))) $(if $(OLD),-old $(OLD)) $(if $(FULL),-full)
 
 # The profile by which the command is built. Wants the same.
 pgo: packages

@@ -4,6 +4,7 @@
 //	go run ./bench -full         more ports, guests, loss, many connections, from inside
 //	go run ./bench -quick        one short round
 //	go run ./bench -list         what there is, and how long it takes
+//	go run ./bench net           ours beside TCP on networks that lose, are shared, or are long
 //	go run ./bench -old COMMIT   our own cases of COMMIT and of the working tree in pairs
 //
 // The first two write bench/RESULTS.md, results.json, plots/ and profiles/; the last one says
@@ -54,7 +55,7 @@ func main() {
 	run := benchMain
 	if len(os.Args) > 1 {
 		if end, ok := map[string]func(context.Context, []string) error{"raw": rawMain, "inside": insideMain,
-			"fair": fairMain, "short": shortMain, "loaded": endMain("loaded"), "many": endMain("many"),
+			"fair": fairMain, "short": shortMain, "net": netMain, "loaded": endMain("loaded"), "many": endMain("many"),
 			"dial": endMain("dial")}[os.Args[1]]; ok {
 			run = end
 			os.Args = append(os.Args[:1], os.Args[2:]...)

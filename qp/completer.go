@@ -38,6 +38,7 @@ func (e *Engine) response(q *QP, p *wire.Packet) wire.DropReason {
 	if psn.Sub(r.una) < 0 || psn.Sub(r.top) >= 0 {
 		r.answeredTwice()
 		if psn.Next() == r.una && isAck(p) {
+			q.sounded()
 			due := r.gaps.due
 			d := r.acknowledgedAgain(e.now, psn, p.AETH())
 			e.recordGap(q, r.una, 1, due)
@@ -245,7 +246,11 @@ func (e *Engine) failHead(q *QP, status WCStatus) {
 	i := q.sq.head.Load()
 	s := q.sq.at(i)
 	e.stats.SendErrors++
-	e.complete(q.sendCQ, &WC{WRID: s.wrid, Status: status, Opcode: wrTable[s.opcode].wc, QPN: q.qpn}, false)
+	wc := WC{WRID: s.wrid, Status: status, Opcode: wrTable[s.opcode].wc, QPN: q.qpn}
+	if status == WCRetryExcErr {
+		wc.VendorErr = q.gaveUp()
+	}
+	e.complete(q.sendCQ, &wc, false)
 	q.sq.head.Store(i + 1)
 	if q.reliable {
 		e.fail(q)

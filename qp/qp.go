@@ -53,6 +53,7 @@ type QP struct {
 	req      requester
 	rec      recovery
 	rate     rate
+	sent     departures
 
 	start atomic.Uint32 // StartPSN; the lane writes
 	mem   *mr.Table     // of the device, which it tells from other devices
@@ -380,6 +381,7 @@ func (e *Engine) reset(q *QP) {
 	e.dropKept(q)
 	e.belong(q, wire.GID{})
 	q.rate, q.paused = rate{}, false
+	q.sent = departures{}
 	q.resp.dropReplies()
 	q.resp = responder{syncs: q.resp.syncs}
 	keep := QPAttr{Cap: q.attr.Cap}

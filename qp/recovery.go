@@ -398,6 +398,7 @@ func (r *recovery) heard(now Time, newest, lost, end wire.PSN) {
 func (r *recovery) countCut(before int32) {
 	if r.window.size < before {
 		r.stats.WindowCut++
+		r.window.cuts++
 	}
 }
 

@@ -446,6 +446,7 @@ func (e *Engine) advance(q *QP, psn wire.PSN, n uint32, last bool) {
 		rec.top = rec.psn
 	} else {
 		e.stats.Retransmitted++
+		q.sent.again++
 	}
 	r.off += n
 	if last {

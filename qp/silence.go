@@ -151,6 +151,7 @@ func (e *Engine) sendProbe(q *QP, b *wire.Batch) verdict {
 	at := q.rec.psn
 	q.seek(q.rec.una)
 	q.req.unasked = q.rec.window.every
+	doubt := q.suspect()
 	v := e.again(q, b)
 	if q.State() == StateErr { // its memory is gone
 		return v
@@ -159,5 +160,8 @@ func (e *Engine) sendProbe(q *QP, b *wire.Batch) verdict {
 		q.rec.probed(at)
 	}
 	q.seek(at)
+	if doubt && v == verdictSent {
+		e.sound(q, b)
+	}
 	return v
 }

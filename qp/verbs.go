@@ -374,7 +374,7 @@ type WC struct {
 	Status    WCStatus
 	Opcode    WCOpcode
 	Flags     WCFlags
-	VendorErr uint8 // of other devices than this stack: what the driver says of the failure
+	VendorErr uint8 // VendorErrTooLong, or what the driver of a device of the kernel says of it
 	// SL is, with WCGRH, what ConnectX has here for lack of a service level, and UCX goes by: 8, as
 	// UDP is below, with 1 of IPv6 or 2 of IPv4. Of a device of the kernel it is what the driver
 	// says.

@@ -75,6 +75,7 @@ type window struct {
 	queued   Time  // the shortest queue of the last two rounds, in time
 	newest   Time  // the queue of the last round
 	overfull Time  // the queue at losses that it was cut for, smoothed
+	cuts     uint64
 }
 
 // trial is a larger window for some rounds.

@@ -25,6 +25,11 @@ var (
 	ErrOverrun = qp.ErrOverrun  // completions were lost: the completion queue was too small
 	ErrClosed  = soft.ErrClosed // the object or its owner is closed [EBADF]
 
+	// ErrTooLong is why requests have failed whose completions say VendorErrTooLong; packages that
+	// turn completions into errors say it there [ETIMEDOUT]
+	ErrTooLong = errors.New("long packets do not arrive, and short ones do: the path MTU is too large for the path, " +
+		"which drops what is longer and says nothing; use a smaller one (1024 fits every Ethernet), or mend the path")
+
 	// ErrUnreachable: no route, or the next hop does not answer ARP or neighbour solicitations
 	// [EHOSTUNREACH]
 	ErrUnreachable = soft.ErrUnreachable

@@ -268,6 +268,18 @@ func (q *QP) QueryInit() (QPInitAttr, error) {
 	return init, nil
 }
 
+// PathInfo returns what a connected queue pair of type RC or XRC_SEND knows of its path: round
+// trips, the window and what it is, losses, what paces it, and whether long packets get through.
+// Like Query it waits for the end of a turn: not for each message. ErrInvalid for other types,
+// ErrNotSupported for a device of the kernel, which keeps that to itself, ErrClosed.
+func (q *QP) PathInfo() (PathInfo, error) {
+	if withHW && q.hw != nil {
+		return PathInfo{}, q.pd.dev.fail("PathInfo", fmt.Errorf("%w: a device of the kernel does not tell", ErrNotSupported))
+	}
+	p, err := q.soft.PathInfo()
+	return p, q.pd.dev.fail("PathInfo", err)
+}
+
 // AttachMcast lets a UD queue pair receive datagrams that are sent to a multicast group, until
 // DetachMcast or Close (ibv_attach_mcast). A group may have many queue pairs, and a queue pair many
 // groups. Each queue pair that is attached gets one copy of a datagram, also those of the device

@@ -86,6 +86,21 @@ type (
 	//	SelectiveRepeat, FlowControl bool   // this stack's own
 	//	LongWindow                   bool   // this stack's own
 	QPAttr = qp.QPAttr
+	// PathInfo is what a queue pair knows of its path, see QP.PathInfo; more: go doc qp.PathInfo.
+	//
+	//	MTU                     MTU
+	//	RTT, Deviation, BaseRTT qp.Time // nanoseconds, as a time.Duration
+	//	State                   WindowState
+	//	Window                  int     // packets
+	//	WindowBytes             uint64
+	//	InFlight                int
+	//	Cuts, Resent            uint64
+	//	Rate                    uint64  // bits per second; 0: not paced
+	//	Limited                 bool    // by congestion control
+	//	TooLong                 bool    // long packets did not arrive, short ones did
+	PathInfo = qp.PathInfo
+	// WindowState says what the window of a queue pair is (docs/congestion.md).
+	WindowState = qp.WindowState
 	// AttrMask says which fields of a QPAttr a Modify sets (ibv_qp_attr_mask).
 	AttrMask = qp.AttrMask
 	// CongestionParams are the constants of the congestion control, see Config.Congestion; units:
@@ -285,7 +300,7 @@ type (
 	//	Status          WCStatus
 	//	Opcode          WCOpcode
 	//	Flags           WCFlags
-	//	VendorErr       uint8       // of a device of the kernel
+	//	VendorErr       uint8       // VendorErrTooLong, or what a driver says
 	//	SL              uint8       // with WCGRH, as ConnectX: 9 over IPv6, 10 over IPv4
 	//	NetworkType     NetworkType // with WCGRH
 	//	InvalidatedRKey uint32 // with WCWithInv
@@ -331,6 +346,18 @@ const (
 	WCRNRRetryExcErr = qp.WCRNRRetryExcErr // the peer never had a receive request
 	WCFatalErr       = qp.WCFatalErr       // never by this stack
 	WCGeneralErr     = qp.WCGeneralErr     // never by this stack
+)
+
+// VendorErrTooLong is WC.VendorErr, with WCRetryExcErr, where long packets, or the long answers of a
+// READ, did not arrive, while short ones did: ErrTooLong says what helps.
+const VendorErrTooLong = qp.VendorErrTooLong
+
+// What a window is, PathInfo.State.
+const (
+	WindowFixed   = qp.WindowFixed   // as Config.Window has it
+	WindowFree    = qp.WindowFree    // nothing has overflowed yet, or for long
+	WindowTrying  = qp.WindowTrying  // a larger one is tried: somebody else keeps the queue full
+	WindowSharing = qp.WindowSharing // it is a share of a queue that has overflowed
 )
 
 // Completion opcodes.

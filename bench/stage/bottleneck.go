@@ -18,6 +18,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
 )
 
@@ -125,6 +126,9 @@ func (b *Bottleneck) configure(e *End) error {
 	if err := e.steer(e.Interface, true); err != nil {
 		return err
 	}
+	if err := e.cutRuns(); err != nil {
+		return err
+	}
 	addrs, neighbours := []netip.Addr{e.Addr}, map[netip.Addr]*End{}
 	if e == b.Receiver {
 		addrs = append(addrs, b.Targets...)
@@ -151,6 +155,20 @@ func (b *Bottleneck) configure(e *End) error {
 		}); err != nil {
 			return fmt.Errorf("neighbour %v: %w", a, err)
 		}
+	}
+	return nil
+}
+
+// cutRuns has the kernel cut up runs of UDP from raw sockets too: those do not say how many packets
+// a run has, so that the limit of plug does not hold for them.
+func (e *End) cutRuns() error {
+	t, err := ethtool.NewEthtool()
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	if err := t.Change(e.Interface, map[string]bool{"tx-udp-segmentation": false}); err != nil {
+		return fmt.Errorf("tx-udp-segmentation off: %w", err)
 	}
 	return nil
 }
@@ -201,7 +219,15 @@ type contest struct {
 	ended            chan *process // clients, as they end
 }
 
-// start starts a play for each sender, with the servers at the receiver.
+// at is the end of a play that is, or is not, the receiver.
+func (b *Bottleneck) at(play int, receiver bool) *End {
+	if receiver {
+		return b.Receiver
+	}
+	return b.Senders[play]
+}
+
+// start starts a play for each sender, with the servers at the receiver, unless it goes back.
 func (b *Bottleneck) start(ctx context.Context, plays []Play) (c *contest, err error) {
 	c = &contest{ended: make(chan *process, len(plays))}
 	defer func() {
@@ -210,7 +236,7 @@ func (b *Bottleneck) start(ctx context.Context, plays []Play) (c *contest, err e
 		}
 	}()
 	for i := range plays {
-		server, err := b.Receiver.start(ctx, plays[i].Server)
+		server, err := b.at(i, !plays[i].Back).start(ctx, plays[i].Server)
 		if err != nil {
 			return c, fmt.Errorf("server: %w", err)
 		}
@@ -220,7 +246,7 @@ func (b *Bottleneck) start(ctx context.Context, plays []Play) (c *contest, err e
 		}
 	}
 	for i := range plays {
-		client, err := b.Senders[i].start(ctx, plays[i].Client)
+		client, err := b.at(i, plays[i].Back).start(ctx, plays[i].Client)
 		if err != nil {
 			return c, fmt.Errorf("client: %w", err)
 		}

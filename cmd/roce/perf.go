@@ -103,6 +103,8 @@ func testFlags(f *pflag.FlagSet, t *perf.Test, o *perf.Options, size *perf.Size,
 	f.StringVarP(kind, "connection", "c", "RC", "transport service: RC, UC or UD")
 	f.IntVarP(&o.GIDIndex, "gid-index", "x", 0, "row of the device's GID table")
 	f.BoolVarP(&o.AllSizes, "all", "a", false, "all sizes from 2 to 8M; on both ends")
+	f.BoolVarP(&o.Verbose, "verbose", "v", false,
+		"print what the queue pairs know of their path: round trip, window, losses, pace")
 	f.BoolVarP(&o.Events, "events", "e", false, "sleep until a completion comes instead of polling")
 	f.IntVarP(&o.SL, "sl", "S", 0, "service level")
 	f.IntVarP(&o.TClass, "tclass", "T", 0, "traffic class of the IP header")

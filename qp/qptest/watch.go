@@ -137,6 +137,9 @@ func (q *QP) trafficClass() uint8 {
 func (s *stream) sent(p *wire.Packet, bad func(string, ...any)) {
 	q := s.from
 	at := s.number(p.BTH.PSN(), s.nxt)
+	if s.sounding(p, at) {
+		return
+	}
 	if at < 0 || uint64(at) > s.nxt {
 		bad("PSN should be %d or older", s.psn(s.nxt))
 		return
@@ -173,6 +176,19 @@ func (s *stream) messageOf(o *op) int {
 		return s.ssn + 1
 	}
 	return o.ssn
+}
+
+// sounding says whether a request is the empty one by which a requester finds out whether short
+// packets arrive where a long one, the oldest, or its answer, has not: with the PSN before that, so
+// that nothing comes of it.
+func (s *stream) sounding(p *wire.Packet, at int64) bool {
+	if p.Opcode != wire.RCSendOnly || len(p.Payload) > 0 || !p.BTH.AckReq() || at != int64(s.acked)-1 ||
+		s.nxt == s.acked {
+		return false
+	}
+	o, k := s.locate(s.acked)
+	long := o != nil && k == 0 && min(o.length, s.from.Cfg.MTU.Bytes()) > 256
+	return long && s.from.down == "" && s.from.Node.W.Now-s.since >= qp.Time(wire.AckTimeout(s.from.Cfg.Timeout))
 }
 
 // first checks a packet that is sent for the first time.

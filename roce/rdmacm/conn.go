@@ -388,6 +388,9 @@ func (c *Conn) drain(ctx context.Context) error {
 		for _, wc := range wcs[:n] {
 			switch {
 			case posted && wc.WRID == marker && wc.Opcode&roce.WCRecv == 0:
+				if failed > 0 && first.Status == roce.WCRetryExcErr && first.VendorErr == roce.VendorErrTooLong {
+					return fmt.Errorf("%d requests failed: %w", failed, roce.ErrTooLong)
+				}
 				if failed > 0 {
 					return fmt.Errorf("%d requests failed, the first with %v", failed, first.Status)
 				}

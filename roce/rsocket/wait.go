@@ -211,7 +211,7 @@ func (c *Conn) handle(wcs []roce.WC) {
 	for i := range wcs {
 		switch wc := &wcs[i]; {
 		case wc.Status != roce.WCSuccess:
-			c.end.Fail(failure(wc.Status))
+			c.end.Fail(failure(wc))
 		case wc.WRID&receiveID == 0:
 			c.end.Sent(wc.WRID)
 		case wc.Flags&roce.WCWithImm == 0:
@@ -224,13 +224,15 @@ func (c *Conn) handle(wcs []roce.WC) {
 	c.flush()
 }
 
-// failure is what the status of a work request means for a stream.
-func failure(status roce.WCStatus) error {
-	errno := syscall.ECONNRESET
-	if status == roce.WCRetryExcErr {
-		errno = syscall.ETIMEDOUT
+// failure is what the failure of a work request means for a stream.
+func failure(wc *roce.WC) error {
+	switch {
+	case wc.Status != roce.WCRetryExcErr:
+		return fmt.Errorf("%w (%v)", syscall.ECONNRESET, wc.Status)
+	case wc.VendorErr == roce.VendorErrTooLong:
+		return fmt.Errorf("%w (%v): %w", syscall.ETIMEDOUT, wc.Status, roce.ErrTooLong)
 	}
-	return fmt.Errorf("%w (%v)", errno, status)
+	return fmt.Errorf("%w (%v)", syscall.ETIMEDOUT, wc.Status)
 }
 
 // flush posts what the other end is owed, and receives.

@@ -50,7 +50,8 @@ type requester struct {
 	progress int64 // when something was acknowledged last, or sent first
 	heard    int64 // when the responder said anything last
 	again    wire.PSN
-	times    int // again was sent that often, without progress
+	latest   wire.PSN // sent again last
+	times    int      // again was sent that often, without progress
 }
 
 // outstanding says whether a response with this PSN can be to these requests.
@@ -71,6 +72,10 @@ func (a *Analysis) request(f *Flow, p *trace.Packet) {
 		}
 	}
 	switch d := psn.Sub(q.next); {
+	case d < 0 && q.sounds(p, psn):
+		f.find(p, Noted, fmt.Sprintf("it asks only whether short packets arrive, where PSN %v or its answer has not",
+			psn.Next()), "section 4.7")
+		return
 	case d < 0:
 		f.repeat(p, psn)
 		return
@@ -172,6 +177,7 @@ func (f *Flow) readPackets(bytes uint64) (n uint32, loose bool) {
 func (f *Flow) repeat(p *trace.Packet, psn wire.PSN) {
 	q := &f.req
 	f.Requests.Repeated++
+	q.latest = psn
 	on := q.back && psn == q.follows
 	late := on && q.waited(p.Time)
 	q.back, q.follows, q.sent = true, psn.Add(f.span(p)), p.Time
@@ -200,6 +206,13 @@ func (f *Flow) repeat(p *trace.Packet, psn wire.PSN) {
 	}
 	f.find(p, Again, text, causeRules[cause])
 	q.told = AfterSilence
+}
+
+// sounds says whether a packet that seems to be sent again is an empty one by which our requesters
+// find out about a black hole: it has the PSN before the one that has just been sent again.
+func (q *requester) sounds(p *trace.Packet, psn wire.PSN) bool {
+	return p.Wire.Opcode == wire.RCSendOnly && len(p.Wire.Payload) == 0 && p.Wire.BTH.AckReq() &&
+		q.back && psn.Next() == q.latest
 }
 
 // waited says whether a sender that goes on has gone back once more. An ACK in between does not

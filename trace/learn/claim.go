@@ -192,3 +192,15 @@ func someLost(p *world.Play) error {
 	}
 	return fmt.Errorf("nothing is lost, as it is without your change")
 }
+
+// shares: a host's queue pair has made its window smaller, because a queue has overflowed.
+func shares(host string) Claim {
+	return func(p *world.Play) error {
+		for _, e := range p.EntriesOf(host, "call") {
+			if strings.Contains(e.Text, "(sharing)") && !strings.Contains(e.Text, "cut 0 times") {
+				return nil
+			}
+		}
+		return fmt.Errorf("the window of %s is what it was, without your change it is smaller", host)
+	}
+}

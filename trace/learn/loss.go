@@ -286,4 +286,49 @@ the first ones did not.`,
 			Why: "The switch's queue fills with packets for the slow server, then it pauses its own neighbours, and " +
 				"these everything of the class, wherever it goes.",
 		},
+		{
+			Name: "lossy", Title: "RoCE without a lossless network",
+			Text: `
+The same two senders, at 1 Gbit/s; the switch has room for 8000 bytes, and neither marks nor pauses. Both ends of each connection have agreed on
+selective repeat. A is alone first, then C comes, and the queue overflows: {19 lost}, and four more of A's.
+
+B's device keeps what comes behind the gap, and says which packets are missing: {46 NAK PSN sequence error}. They alone are sent again, from
+{47 RDMA_WRITE_MIDDLE} on. So a loss costs a packet, not all that is under way.
+
+And A's device takes the loss for what it is: packets had to wait in front of the switch just before it, so there is no room for all who send.
+It makes its window smaller, the number of packets that it has under way. From then on the window is a share of that queue: it grows slowly, as
+that of TCP does, and is cut at the next overflow. QP.PathInfo tells, at the end of the play. A loss where nothing had to wait would have meant nothing: some links lose
+packets by chance.
+
+Here all of it is over in less than a millisecond, most of which is the time until the last loss is noticed. docs/congestion.md draws what comes of it in a second.`,
+			NIC: `
+NICs that go back want a network that loses nothing, or one that marks. Some makers have selective repeat and a window against losses
+among their own. Which packets a sender sends, and when, is its own affair: the other end need not know.`,
+			Scenario: func(w *world.World) {
+				w.Queue, w.Rate = 8000, 1e9
+				a, b, c := newEnd(w, "A", qp.RC), newEnd(w, "B", qp.RC), newEnd(w, "C", qp.RC)
+				for _, e := range []*end{a, c} {
+					to := b.CreateQP(b.CQ, world.QPInit{})
+					e.QP.Attr.SelectiveRepeat, to.Attr.SelectiveRepeat = true, true
+					w.Connect(e.QP, to)
+				}
+				for i := range 3 {
+					_ = a.QP.PostSend(a.write(uint64(i+1), 8192, b, 0))
+				}
+				w.RunFor(30 * world.Microsecond)
+				for i := range 3 {
+					_ = c.QP.PostSend(c.write(uint64(i+1), 5500, b, 0))
+				}
+				finish(w, a, c)
+				a.QP.PathInfo()
+				c.QP.PathInfo()
+			},
+			Claims: []Claim{completes("A", qp.WCSuccess, qp.WCSuccess, qp.WCSuccess),
+				completes("C", qp.WCSuccess, qp.WCSuccess, qp.WCSuccess), someLost, drops("B", wire.DropOutOfSequence, 0),
+				shares("A")},
+			Question: "Nothing waits in any queue, and 1 packet in 1000 is lost by a bad cable. What should the window do?",
+			Answers:  []string{"shrink at each loss", "stay as it is", "shrink to one packet"}, Right: 1,
+			Why: "There is room. A smaller window would only make it slower, as it does TCP's. What is lost is sent again, " +
+				"one packet in 1000.",
+		},
 	}}

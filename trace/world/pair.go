@@ -122,6 +122,14 @@ const (
 	rtrMask  = qp.AttrAV | qp.AttrPathMTU | qp.AttrDestQPN | qp.AttrRQPSN
 )
 
+// PathInfo asks what the queue pair knows of its path.
+func (q *QP) PathInfo() qp.PathInfo {
+	p, err := q.Host.engine.PathInfo(q.QP)
+	q.Host.called("QP.PathInfo", fmt.Sprintf("window of %d packets (%v), cut %d times, %d packets sent again", p.Window,
+		p.State, p.Cuts, p.Resent), err)
+	return p
+}
+
 // PostSend posts send work requests and rings the doorbell once for all of them.
 func (q *QP) PostSend(wrs ...qp.SendWR) error {
 	n, err := q.QP.PostSend(wrs)

@@ -197,6 +197,15 @@ func (q *QP) Query() (a qp.QPAttr, err error) {
 	return a, err
 }
 
+// PathInfo returns what the queue pair knows of its path.
+func (q *QP) PathInfo() (p qp.PathInfo, err error) {
+	err = q.control(func(e *qp.Engine, _ qp.Time) (err error) {
+		p, err = e.PathInfo(&q.q)
+		return err
+	}, nil)
+	return p, err
+}
+
 // AttachMcast lets a UD queue pair receive datagrams that are sent to a multicast group.
 func (q *QP) AttachMcast(group wire.GID) error {
 	return q.control(func(e *qp.Engine, _ qp.Time) error {

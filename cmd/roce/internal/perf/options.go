@@ -59,6 +59,7 @@ type Options struct {
 	LimitRate float64       // a mean message rate below, in millions a second, is an error
 
 	JSON      bool
+	Verbose   bool // what the queue pairs know of their path, at the end
 	CPUUtil   bool
 	Histogram bool
 	Plot      string    // SVG file

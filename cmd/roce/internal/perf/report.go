@@ -39,6 +39,7 @@ type report struct {
 	Notes    []string `json:"notes,omitempty"`
 	// Costs are "client" and "server"; that of a foreign peer is not known.
 	Costs map[string]*costResult `json:"cpu"`
+	Paths []pathResult           `json:"paths,omitempty"` // with --verbose
 	// Counters are the device's.
 	Counters map[string]uint64 `json:"counters"`
 }
@@ -249,6 +250,9 @@ func (r *rig) footer(costs map[string]*costResult) {
 	if n := r.s.Stats().Engine; n.Retransmitted > 0 {
 		r.say(fmt.Sprintf(" Packets sent again : %d of %d (%s)\n", n.Retransmitted, n.SentPkts, r.repeat()))
 	}
+	if r.o.Verbose {
+		r.sayPaths()
+	}
 	for _, w := range r.notes() {
 		r.say(" " + w + "\n")
 	}
@@ -284,6 +288,9 @@ func (r *rig) report(costs map[string]*costResult) *report {
 		Gap: r.o.Gap.Seconds(), Notes: r.notes(), Costs: costs, Counters: r.s.Counters()}
 	if r.t.sends() {
 		p.RxDepth = r.o.RxDepth
+	}
+	if r.o.Verbose {
+		p.Paths = r.paths()
 	}
 	if r.t.Lat {
 		p.Results = append([]latResult{}, r.latencies...) // never null

@@ -417,7 +417,11 @@ func (r *rig) check(wc *roce.WC) error {
 	if wc.WRID&receive != 0 {
 		what = "a receive"
 	}
-	return &session.FailedError{WC: *wc, What: what}
+	e := &session.FailedError{WC: *wc, What: what, MTU: r.mtu.Bytes(), Option: "--mtu"}
+	if r.o.CM {
+		e.Option = "the MTU of the interface"
+	}
+	return e
 }
 
 // close takes everything down. An error of the test is more interesting than one of the end.

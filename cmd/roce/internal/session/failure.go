@@ -15,6 +15,29 @@ import (
 type FailedError struct {
 	WC   roce.WC
 	What string // the work request, "send 12"
+
+	// MTU is the path MTU in bytes, and Option how to ask for another, where they are known.
+	MTU    int
+	Option string
+}
+
+// remedy is what to do about a path MTU that is too large.
+func (e *FailedError) remedy() (s string) {
+	if e.MTU != 0 {
+		s = fmt.Sprintf("; it is %d", e.MTU)
+	}
+	if e.Option != "" {
+		s += ", and " + e.Option + " sets it"
+	}
+	return s
+}
+
+// Unwrap is roce.ErrTooLong if that is why.
+func (e *FailedError) Unwrap() error {
+	if e.WC.Status == roce.WCRetryExcErr && e.WC.VendorErr == roce.VendorErrTooLong {
+		return roce.ErrTooLong
+	}
+	return nil
 }
 
 // advice says for a status what a person can look at.
@@ -35,6 +58,9 @@ var advice = map[roce.WCStatus]string{
 // Error says what failed, why in the words of the verbs, and what to try.
 func (e *FailedError) Error() string {
 	s := fmt.Sprintf("Failed status %v (%d) for %s on QP 0x%06x", e.WC.Status, e.WC.Status, e.What, e.WC.QPN)
+	if why := e.Unwrap(); why != nil {
+		return s + ": " + why.Error() + e.remedy()
+	}
 	if a := advice[e.WC.Status]; a != "" {
 		s += ": " + a
 	}
