@@ -208,7 +208,7 @@ var limits = map[string]int{files: 20, lines: 500, body: 60, wide: 0, broad: 0, 
 // roomy packages are one thing each, which would be harder to follow in two.
 var roomy = map[measure]int{
 	{files, "wire"}:               32,
-	{files, "qp"}:                 39,
+	{files, "qp"}:                 42,
 	{files, "qp/qptest"}:          25,
 	{files, "roce"}:               24,
 	{files, "roce/internal/soft"}: 22,

@@ -157,6 +157,24 @@ func (c *CQ) push(wc *WC, solicited bool) bool {
 	return true
 }
 
+// set is *w = *from, field by field: from was just written so, and a copy in larger units waits
+// until its stores are done.
+func (w *WC) set(from *WC) {
+	w.WRID = from.WRID
+	w.ByteLen = from.ByteLen
+	w.QPN = from.QPN
+	w.Imm = from.Imm
+	w.SrcQP = from.SrcQP
+	w.Opcode = from.Opcode
+	w.PKeyIndex = from.PKeyIndex
+	w.Status = from.Status
+	w.VendorErr = from.VendorErr
+	w.SL = from.SL
+	w.NetworkType = from.NetworkType
+	w.Flags = from.Flags
+	w.InvalidatedRKey = from.InvalidatedRKey
+}
+
 // publish lets the application see what was staged and reports whether a waiter is to be told.
 func (c *CQ) publish(now Time) (notify bool) {
 	before := c.published.Load()

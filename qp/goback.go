@@ -60,8 +60,8 @@ func (r *recovery) retry(now Time, news bool) decision {
 }
 
 // goBack moves the position back to una. What has come early of the answers behind it stays, and
-// those that have not are asked for again. If una was lost again, it goes alone: whatever follows it
-// may be what overflows the path, over and over, as the replies of a READ need room.
+// those that have not are asked for again. If una was lost again, it goes alone: whatever follows
+// it may be what overflows the path, over and over, as the replies of a READ need room.
 func (r *recovery) goBack(now Time) {
 	if r.oldest == unaSentOnce {
 		r.oldest = unaRepeated

@@ -4,12 +4,10 @@ package qp
 // Stages of one packet: which request (start) → may it go (windowOpen, mayAsk, outOfCredit,
 // mayPace) → how much of it, headers and payload (emit) → what follows (advance). A retry only
 // moves the position back (seek): the packet is made again from registered memory. What is sent
-// out of turn is in silence.go (sendProbe) and selective.go (sendGap), and which packets ask for
-// an ACK in ask.go.
+// out of turn is in silence.go (sendProbe) and selective.go (sendGap), requests that have an answer
+// are in answers.go (emitRead), and which packets ask for an ACK in ask.go.
 
 import (
-	"encoding/binary"
-
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/wire"
 )
@@ -339,101 +337,6 @@ func (q *QP) putRequestHeaders(now Time, body []byte, op wire.Opcode, info *wire
 	if at := info.Off[wire.HdrIETH]; at != 0 {
 		(*wire.IETH)(body[at:]).Put(s.imm)
 	}
-}
-
-// piece is how many packets of a READ that begins now each request asks for: so many that twice
-// what the path holds is asked for with max_rd_atomic of them, and no more than a quarter of the
-// window, which would leave at once. None is much shorter than the others, as it would take the
-// place of one. 0 stands for all: with few requests outstanding each end of a piece would cost a
-// round trip.
-func (q *QP) piece(packets uint32) uint16 {
-	depth, w := int32(q.attr.MaxRdAtomic), &q.rec.window
-	if q.init.WholeMessages || depth < pieceDepth {
-		return 0
-	}
-	least := int32(leastPiece)
-	if q.even && depth >= evenDepth {
-		least = 2
-	}
-	n := max(2*w.path/depth, least)
-	if n = min(n, max(w.size/4, 2), mostPiece); n == 2 {
-		return 2
-	}
-	requests := max(packets/uint32(n), 1)
-	return uint16(min((packets+requests-1)/requests, mostPiece))
-}
-
-// pieceLen is the same in bytes of a READ that has begun, counted from its beginning.
-func (q *QP) pieceLen(w *wqe) uint32 {
-	if w.piece == 0 {
-		return MaxMessage
-	}
-	return uint32(w.piece) * q.mtu
-}
-
-// emitRead makes a READ or atomic request, or another one that has an answer. If a piece of a READ
-// was answered in part, it asks for the rest of it only (section 4.4), or for what is missing.
-func (e *Engine) emitRead(q *QP, b *wire.Batch, s *sendSlot) verdict {
-	r := &q.req
-	op := wrTable[s.opcode].opcodes.at(true, true, q.opcodes)
-	info := op.Info()
-	carried := 0
-	if s.opcode == WRAtomicWrite {
-		carried = 8
-	}
-	f := b.Reserve(&q.path, int(info.HdrLen)+carried+wire.ICRCLen)
-	if f == nil {
-		return verdictFull
-	}
-	(*wire.BTH)(f.Body).Put(op, wire.BTHAckReq, 0, wire.DefaultPKey, q.attr.DestQPN, q.rec.psn)
-	if at := info.Off[wire.HdrXRCETH]; at != 0 {
-		(*wire.XRCETH)(f.Body[at:]).Put(s.remoteQPN)
-	}
-	n, packets := s.length, uint32(1)
-	switch s.opcode {
-	case WRRead:
-		piece := q.pieceLen(r.at(r.next))
-		n = min(piece-r.off%piece, s.length-r.off, q.missingFrom(q.rec.psn))
-		packets = max(1, (n+q.mtu-1)/q.mtu)
-		(*wire.RETH)(f.Body[info.Off[wire.HdrRETH]:]).Put(s.remoteAddr+uint64(r.off), s.rkey, n)
-	case WRAtomicCmpAndSwp:
-		(*wire.AtomicETH)(f.Body[info.Off[wire.HdrAtomicETH]:]).Put(s.remoteAddr, s.rkey, s.swap, s.compareAdd)
-	case WRAtomicFetchAndAdd:
-		(*wire.AtomicETH)(f.Body[info.Off[wire.HdrAtomicETH]:]).Put(s.remoteAddr, s.rkey, s.compareAdd, 0)
-	case WRAtomicWrite:
-		(*wire.RETH)(f.Body[info.Off[wire.HdrRETH]:]).Put(s.remoteAddr, s.rkey, 8)
-		binary.NativeEndian.PutUint64(f.Body[info.HdrLen:], s.swap)
-	case WRFlush:
-		(*wire.FETH)(f.Body[info.Off[wire.HdrFETH]:]).Put(uint8(s.imm), uint8(s.imm>>8))
-		(*wire.RETH)(f.Body[info.Off[wire.HdrRETH]:]).Put(s.remoteAddr, s.rkey, uint32(s.compareAdd))
-	}
-	psn := q.rec.psn
-	q.sealAsked(f, s.opcode, psn == q.rec.top)
-	e.stats.SentPkts++
-	if carried > 0 {
-		e.spend(q, int(info.HdrLen)+carried+wire.ICRCLen)
-	}
-	r.unasked = 0
-	if psn == q.rec.top {
-		r.readsOut++
-	}
-	q.rec.psn = psn.Add(packets - 1)
-	e.advance(q, psn, n, r.off+n == s.length)
-	return verdictSent
-}
-
-// sealAsked seals a request that has an answer. A FLUSH that was not answered may have gone to rxe,
-// which wants another ICRC in it (section 13) and says nothing to one that is wrong. So each time
-// that one is repeated it is the other, until there is an answer.
-func (q *QP) sealAsked(f *wire.Frame, op WROpcode, fresh bool) {
-	if op == WRFlush && !fresh {
-		q.req.rxeFlush = !q.req.rxeFlush
-	}
-	if op == WRFlush && q.req.rxeFlush {
-		wire.SealFlush(f)
-		return
-	}
-	wire.Seal(f)
 }
 
 // advance moves past the packet that was just made with this PSN. It held n bytes of the request;

@@ -385,24 +385,6 @@ type WC struct {
 	InvalidatedRKey uint32
 }
 
-// set is *w = *from, field by field: from was just written so, and a copy in larger units waits
-// until its stores are done.
-func (w *WC) set(from *WC) {
-	w.WRID = from.WRID
-	w.ByteLen = from.ByteLen
-	w.QPN = from.QPN
-	w.Imm = from.Imm
-	w.SrcQP = from.SrcQP
-	w.Opcode = from.Opcode
-	w.PKeyIndex = from.PKeyIndex
-	w.Status = from.Status
-	w.VendorErr = from.VendorErr
-	w.SL = from.SL
-	w.NetworkType = from.NetworkType
-	w.Flags = from.Flags
-	w.InvalidatedRKey = from.InvalidatedRKey
-}
-
 // WCEx is a work completion with what a completion queue may be asked to keep beside
 // (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP and its kin); what it was not asked for is 0.
 type WCEx struct {

@@ -274,7 +274,8 @@ func (q *QP) QueryInit() (QPInitAttr, error) {
 // ErrNotSupported for a device of the kernel, which keeps that to itself, ErrClosed.
 func (q *QP) PathInfo() (PathInfo, error) {
 	if withHW && q.hw != nil {
-		return PathInfo{}, q.pd.dev.fail("PathInfo", fmt.Errorf("%w: a device of the kernel does not tell", ErrNotSupported))
+		return PathInfo{}, q.pd.dev.fail("PathInfo",
+			fmt.Errorf("%w: a device of the kernel does not tell", ErrNotSupported))
 	}
 	p, err := q.soft.PathInfo()
 	return p, q.pd.dev.fail("PathInfo", err)

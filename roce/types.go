@@ -348,8 +348,8 @@ const (
 	WCGeneralErr     = qp.WCGeneralErr     // never by this stack
 )
 
-// VendorErrTooLong is WC.VendorErr, with WCRetryExcErr, where long packets, or the long answers of a
-// READ, did not arrive, while short ones did: ErrTooLong says what helps.
+// VendorErrTooLong is WC.VendorErr, with WCRetryExcErr, where long packets, or the long answers of
+// a READ, did not arrive, while short ones did: ErrTooLong says what helps.
 const VendorErrTooLong = qp.VendorErrTooLong
 
 // What a window is, PathInfo.State.

@@ -105,7 +105,8 @@ func (e *endpoint) connect(c net.Conn) (peer card, err error) {
 		return peer, err
 	}
 	options := roce.DefaultConnectOptions()
-	options.Access, options.SelectiveRepeat = roce.RemoteWrite, true // as roce perf has it
+	options.Access = roce.RemoteWrite
+	options.SelectiveRepeat, options.LongWindow = true, true // as roce perf has it
 	options.Timeout = slow
 	ctx := context.Background()
 	if err := errors.Join(e.bulk.Connect(ctx, peer.Bulk, &options),

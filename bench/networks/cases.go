@@ -92,7 +92,8 @@ func Cases() (all []Case) {
 		alone("late", late.String(), stage.Queue{Late: 0.01, LateBy: late}, both, tcps)
 	}
 	for _, ms := range []int{10, 20, 50, 100} {
-		alone("long", fmt.Sprintf("%dms", ms), stage.Queue{Delay: time.Duration(ms) * time.Millisecond / 2}, every, tcps)
+		q := stage.Queue{Delay: time.Duration(ms) * time.Millisecond / 2}
+		alone("long", fmt.Sprintf("%dms", ms), q, every, tcps)
 	}
 	return all
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goroce/goroce/bench/stage"
+	"github.com/goroce/goroce/internal/netns"
 )
 
 // Names are unique, and say who; each bar is about a case that there is.
@@ -80,16 +81,16 @@ func TestOutcome(t *testing.T) {
 // TestPlay plays one small case: the network is made, ours runs through it, and all say what was.
 // A busy machine may need more than one attempt: the packets of ours wait for nobody.
 func TestPlay(t *testing.T) {
+	c := Case{Name: "two/smoke/udp-write", Queue: stage.Queue{Rate: 2e7, Limit: 64 << 10},
+		Flows: []string{"udp-write", "udp-read"}, Start: 100 * time.Millisecond}
+	b, err := stage.NewBottleneck(1, MTU, c.Queue)
+	if err != nil { // a user who is not root, or root in a container that may not
+		netns.Lacks(t, "the benchmark's network cannot be made: %v", err)
+	}
+	b.Close()
 	roce := filepath.Join(t.TempDir(), "roce")
 	text, err := exec.Command("go", "build", "-pgo=off", "-o", roce, "github.com/goroce/goroce/cmd/roce").CombinedOutput()
 	require.NoError(t, err, "%s", text)
-	c := Case{Name: "two/smoke/udp-write", Queue: stage.Queue{Rate: 2e7, Limit: 64 << 10}, Flows: []string{"udp-write", "udp-read"},
-		Start: 100 * time.Millisecond}
-	b, err := stage.NewBottleneck(1, MTU, c.Queue)
-	if err != nil {
-		t.Skip(err) // a user who is not root, or root in a container that may not
-	}
-	b.Close()
 	for range 5 {
 		var r Record
 		if r, err = Play(t.Context(), &c, 300*time.Millisecond, roce, ""); err == nil {

@@ -94,7 +94,8 @@ func verdict(c *Case, mine map[string]float64, others map[string]map[string]floa
 	}
 	for _, b := range bars {
 		v, ok := mine[b.figure]
-		if !ok || b.table != table || b.row != "" && b.row != row || b.who != "" && !strings.HasSuffix("-"+who, "-"+b.who) {
+		if !ok || b.table != table || b.row != "" && b.row != row ||
+			b.who != "" && !strings.HasSuffix("-"+who, "-"+b.who) {
 			continue
 		}
 		text := b.figure

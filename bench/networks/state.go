@@ -46,7 +46,8 @@ func Load(name, commit string) (*State, error) {
 	for lines, n := bufio.NewScanner(f), 1; lines.Scan(); n++ {
 		var r Record
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w: remove the line, which a run that was killed may have left", name, n, err)
+			return nil, fmt.Errorf("%s:%d: %w: remove the line, which a run that was killed may have left", name, n,
+				err)
 		}
 		if r.Commit == commit {
 			s.records[r.Case] = append(s.records[r.Case], r)

@@ -114,8 +114,8 @@ type endless struct {
 
 // endless begins to send from one region to the other, which are of the two ends.
 func (n *network) endless(t *testing.T, local, remote *Region) *endless {
-	cfg := QPConfig{MTU: wire.MTU1024, Selective: !n.goBackN, LongWindow: !n.goBackN, Timeout: 14, CQE: 1024, RdAtomic: 128, DestRdAtomic: 128,
-		Cap: qp.Cap{MaxSendWR: 256, MaxRecvWR: 256, MaxSendSGE: 1, MaxRecvSGE: 1}}
+	cfg := QPConfig{MTU: wire.MTU1024, Selective: !n.goBackN, LongWindow: !n.goBackN, Timeout: 14, CQE: 1024,
+		RdAtomic: 128, DestRdAtomic: 128, Cap: qp.Cap{MaxSendWR: 256, MaxRecvWR: 256, MaxSendSGE: 1, MaxRecvSGE: 1}}
 	x, y := local.Node.CreateQP(cfg), remote.Node.CreateQP(cfg)
 	local.Node.W.Connect(x, y)
 	s := &endless{t: t, qp: x, size: n.message, wr: qp.SendWR{Opcode: n.op, Flags: qp.SendSignaled,

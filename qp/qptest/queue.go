@@ -271,8 +271,8 @@ func (q *QP) attr(peer wire.GID, qpn uint32, psn wire.PSN) qp.QPAttr {
 			FlowLabel:    c.FlowLabel,
 		},
 		MaxRdAtomic: uint8(c.RdAtomic), MaxDestRdAtomic: uint8(c.DestRdAtomic), MinRNRTimer: c.MinRNRTimer,
-		Timeout: c.Timeout, RetryCnt: c.RetryCnt, RNRRetry: c.RNRRetry, SelectiveRepeat: c.Selective, LongWindow: c.LongWindow,
-		FlowControl: c.FlowControl, RateLimit: c.RateLimit}
+		Timeout: c.Timeout, RetryCnt: c.RetryCnt, RNRRetry: c.RNRRetry, SelectiveRepeat: c.Selective,
+		LongWindow: c.LongWindow, FlowControl: c.FlowControl, RateLimit: c.RateLimit}
 }
 
 // Masks of the ordinary walk through the states, by type.

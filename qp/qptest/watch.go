@@ -296,8 +296,9 @@ func (s *stream) content(o *op, k uint64, p *wire.Packet, bad func(string, ...an
 	}
 }
 
-// asks returns how many bytes a request for reply k of a READ has to ask for, which is so many: those
-// to the end of its piece; or, with selective repeat, a part that is missing of what was executed.
+// asks returns how many bytes a request for reply k of a READ has to ask for, which is so many:
+// those to the end of its piece; or, with selective repeat, a part that is missing of what was
+// executed.
 func (s *stream) asks(o *op, k, bytes uint64, bad func(string, ...any)) uint64 {
 	mtu := uint64(s.mtu)
 	if k == 0 && o.cut == 0 {

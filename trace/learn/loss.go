@@ -300,7 +300,7 @@ It makes its window smaller, the number of packets that it has under way. From t
 that of TCP does, and is cut at the next overflow. QP.PathInfo tells, at the end of the play. A loss where nothing had to wait would have meant nothing: some links lose
 packets by chance.
 
-Here all of it is over in less than a millisecond, most of which is the time until the last loss is noticed. docs/congestion.md draws what comes of it in a second.`,
+Here all of it is over in less than a millisecond, most of which is the time until the last loss is noticed. docs/congestion.md says what comes of it in a second.`,
 			NIC: `
 NICs that go back want a network that loses nothing, or one that marks. Some makers have selective repeat and a window against losses
 among their own. Which packets a sender sends, and when, is its own affair: the other end need not know.`,

@@ -58,8 +58,9 @@ var ofProtocol = []mutant{
 	{"selective repeat: a READ is asked for again from its middle before its beginning has come",
 		[]string{"qp/qptest TestSelectiveReadOnce"}, []edit{
 			{"qp/gaps.go", "		s.widen(g, next)\n", ""}}},
-	{"long window: what lies beyond a short one finds another's place", []string{"qp/qptest TestLongWindow$"}, []edit{
-		{"qp/reorder.go", "	if long {\n		e.lengthen(r.kept)\n	}\n", ""}}},
+	{"long window: what lies beyond a short one finds another's place", []string{"qp/qptest TestLongWindow$"},
+		[]edit{
+			{"qp/reorder.go", "	if long {\n		e.lengthen(r.kept)\n	}\n", ""}}},
 	{"long window: a gap that takes two NAKs is named by its beginning only", []string{"qp/qptest TestLongWindow$"},
 		[]edit{
 			{"qp/reply.go", "		r.kept.reported = from.Add(uint32(n))\n", "		_, r.kept.reported = n, to\n"}}},
@@ -73,8 +74,8 @@ var ofProtocol = []mutant{
 		{"qp/gaps.go", "			g.next = g.from\n			s.due++\n			n += ", "			n += "}}},
 	{"answers: a late NAK has those forgotten that are missing", []string{"qp/qptest TestHabits"}, []edit{
 		{"qp/goback.go", "psn != r.reached || ", ""}}},
-	{"answers: what an ACK said beyond a missing one is forgotten", []string{"qp/qptest TestMissingRepliesLostAgain"},
-		[]edit{
+	{"answers: what an ACK said beyond a missing one is forgotten",
+		[]string{"qp/qptest TestMissingRepliesLostAgain"}, []edit{
 			{"qp/answers.go", "	if !answers {\n		r.gaps.came(r.reached, to)\n	}\n	r.reached = to\n",
 				"	if !answers {\n		r.gaps.came(r.reached, to)\n		return false\n	}\n	r.reached = to\n"}}},
 	{"answers: max_rd_atomic counts those that are missing only", []string{worlds}, []edit{

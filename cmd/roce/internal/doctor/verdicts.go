@@ -164,7 +164,8 @@ func mtuVerdict(f *facts) Verdict {
 	case f.full.arrived(f.peer):
 		return verdict(Right, "packets of %d bytes arrive: path MTU up to %d", n, fits.Bytes())
 	case f.full.answer == probeSilent && f.host.arrived(f.peer):
-		return verdict(Wrong, "small packets are answered and those of %d bytes are not", n).
+		return verdict(Wrong, "small packets are answered and those of %d bytes are not: a black hole, which drops "+
+			"what is too long for a link and says nothing", n).
 			but("find out how long they may be (ping -M do -s %d %v, and less), then make the MTU of the switches and "+
 				"of the peer %d too, or have packets be shorter: ip route add %v mtu N, at both ends",
 				n-headers(f.peer.Is4()), f.peer, n, f.peer)
