@@ -7,7 +7,7 @@ package qp
 // before it has been executed and answered: an answer that has not come is lost, or late. It alone
 // is asked for again, as far as the peer takes that (missingFrom), and what has come early stays.
 //
-// Stages: a READ is asked for in pieces (piece, emitRead) → an answer or an ACK comes though answers
+// Stages: a READ is asked for in pieces (piece, emitRead) → an answer or an ACK comes though those
 // before it have not (Engine.executed) → those are gaps now, beside the ones that a peer with
 // selective repeat reports (selective.go), and go out in the same way (sendGap) → each answer goes
 // where it belongs when it comes (Engine.place) → una moves on to the next that is missing, and

@@ -22,9 +22,13 @@ func (r *recovery) sequenceNAK(now Time) decision {
 // here. Those are asked for by themselves; everything from psn on is sent again.
 func (r *recovery) sequenceNAKBeyond(now Time, psn wire.PSN) decision {
 	r.stats.RcvdSeqErr++
-	if r.phase == phaseResting || psn != r.reached || psn.Sub(r.psn) >= 0 {
+	switch {
+	case r.phase == phaseResting, psn != r.reached, psn.Sub(r.psn) >= 0:
 		return thenStay // it has been executed since, or will be sent anyway
+	case psn == r.backTo && (r.base == 0 || now-r.backAt < r.base):
+		return thenStay // as retry has it
 	}
+	r.backTo, r.backAt = psn, now
 	before := r.window.size
 	r.window.wentBack()
 	r.overflow(now, psn)

@@ -77,8 +77,8 @@ const (
 	keptPlace   = 1100
 	storePlaces = 120
 	longPlaces  = 1920
-	// spareStores is how many stores an engine keeps ready, and one long one. Of buffers for packets
-	// it keeps MaxWindow.
+	// spareStores is how many stores an engine keeps ready, and one long one. Of buffers for
+	// packets it keeps MaxWindow.
 	spareStores = 8
 	// maxUnasked is the most packets inside a message of which none asks for an ACK. rxe: 64.
 	maxUnasked = 64

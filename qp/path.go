@@ -47,7 +47,7 @@ type WindowState uint8
 // The states.
 const (
 	WindowFixed   WindowState = iota // as Config.Window has it
-	WindowFree                       // nothing has overflowed yet, or for long: it grows with the path
+	WindowFree                       // nothing has overflowed yet, or for long: it follows the path
 	WindowTrying                     // a larger one is tried, as somebody else keeps the queue full
 	WindowSharing                    // it is a share of a queue that has overflowed
 )

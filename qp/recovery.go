@@ -133,6 +133,8 @@ type recovery struct {
 	cutTop     wire.PSN // losses before this packet have had their effect on the window
 	repeatedAt Time     // when una was last sent again because it was reported lost
 	chargedAt  Time     // when a retry was last counted for it
+	backTo     wire.PSN // what the peer missed last behind answers that are missing; noPSN: nothing
+	backAt     Time     // when the position went back there
 
 	gaps   gaps
 	window window
@@ -158,7 +160,7 @@ func (r *recovery) begin(psn wire.PSN) {
 // been acknowledged stays known.
 func (r *recovery) clear() {
 	*r = recovery{attr: r.attr, stats: r.stats, sequence: r.sequence, window: r.window,
-		roundTrip: roundTrip{timed: noPSN, movedAt: Never}, asked: noPSN,
+		roundTrip: roundTrip{timed: noPSN, movedAt: Never}, asked: noPSN, backTo: noPSN,
 		ackAt: Never, probeAt: Never, askBy: Never, readyAt: Never,
 		gaps: gaps{list: r.gaps.list[:0], alarm: noPSN}}
 }

@@ -10,9 +10,9 @@ package qp
 // out of order → the store is empty and goes back to the engine.
 //
 // A store takes MaxWindow PSNs from the expected one on, or MaxLongWindow where that is agreed and
-// needed, and an engine has maxKept places. What finds no room is dropped as it is without selective
-// repeat, and asked for with a NAK of the standard as soon as everything before it is there
-// (recall).
+// needed, and an engine has maxKept places. What finds no room is dropped as it is without
+// selective repeat, and asked for with a NAK of the standard as soon as everything before it is
+// there (recall).
 //
 // Sources share that room (section 14). Nothing of it is kept free for who comes late: a packet of
 // a source that has less than its share takes the place of one of a source that has more

@@ -33,7 +33,7 @@ type requester struct {
 	doomed   int    // started requests whose wqe.status is not WCSuccess
 	stop     uint32 // the oldest of them
 	rxeFlush bool   // FLUSHes are sealed as rxe wants it
-	early    uint32 // request that recovery.reached lies in, if that is beyond una, or one before it
+	early    uint32 // request that recovery.reached is in, if beyond una, or one before it
 	credits  credits
 }
 

@@ -23,16 +23,16 @@ func (a *QPAttr) span() int32 {
 	return MaxLongWindow
 }
 
-// How a NAK's MSN field names a gap (QPAttr.SelectiveRepeat, QPAttr.LongWindow): so many of its bits
-// hold the length, the others how far behind the NAK's PSN it begins.
+// How a NAK's MSN field names a gap (QPAttr.SelectiveRepeat, QPAttr.LongWindow): so many of its
+// bits hold the length, the others how far behind the NAK's PSN it begins.
 const (
 	gapBits      = 12
 	longGapBits  = 8
 	longGapExact = 1<<7 - 1 // longer ones in steps of one more
 )
 
-// gapCode is what the MSN field of a NAK says of a gap, and how many of its packets that names. 0 is
-// the NAK of the standard: all from its PSN on.
+// gapCode is what the MSN field of a NAK says of a gap, and how many of its packets that names. 0
+// is the NAK of the standard: all from its PSN on.
 func (a *QPAttr) gapCode(offset, length int32) (code wire.PSN, named int32) {
 	if !a.LongWindow {
 		return wire.PSN(offset<<gapBits | length), length

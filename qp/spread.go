@@ -3,10 +3,10 @@ package qp
 // A long window leaves over the round trip.
 //
 // Packets leave when answers come, one for one, and so are as far apart as the path has made them.
-// But what repairs a gap opens the window by all that had arrived behind it, and an application that
-// waited for completions posts all at once: then a whole window would leave together, into a queue
-// that holds a part of it. On a path that is short, or holds few packets, that is a burst of a
-// millisecond at most, and no timer would spread it.
+// But what repairs a gap opens the window by all that had arrived behind it, and an application
+// that waited for completions posts all at once: then a whole window would leave together, into a
+// queue that holds a part of it. On a path that is short, or holds few packets, that is a burst of
+// a millisecond at most, and no timer would spread it.
 //
 // Stages: each packet has its time, a bit sooner than the window lasts for a round trip (spread) →
 // who is ahead of that by a burst waits for half of it (maySpread).

@@ -153,8 +153,8 @@ type QPAttr struct {
 	SelectiveRepeat bool
 
 	// LongWindow lets the window of selective repeat grow beyond MaxWindow, to MaxLongWindow, for
-	// paths that hold more. Both ends must have agreed to it as to SelectiveRepeat, without which it
-	// has no effect: the responder keeps as many, and the NAKs name gaps in another way. The upper
+	// paths that hold more. Both ends must have agreed to it as to SelectiveRepeat, without which
+	// it has no effect: the responder keeps as many, and the NAKs name gaps in another way. The upper
 	// 16 bits say how far behind the NAK's PSN the gap begins, the lower 8 its length: up to 127 as
 	// they are, n beyond that for (n-127)*128. A longer gap takes several NAKs, the first of which
 	// name its beginning. Set with AttrLongWindow on the way from INIT to RTR; RESET clears it.

@@ -127,7 +127,7 @@ func (w *window) round(now, rtt, base Time, delivered int32) {
 	switch {
 	case w.sharing:
 		w.raise(now+rtt, arrived)
-	case w.size >= MaxWindow: // with care: what a round overshoots by may be more than a queue takes
+	case w.size >= MaxWindow: // with care: more than a queue takes may leave in a round
 		if w.newest <= base/16 {
 			w.resize(min(w.size+w.size/16, w.bound))
 		}

@@ -30,7 +30,7 @@ type Play struct {
 	Server, Client Program
 	Ready          Port          // that the server opens when it is ready; zero: do not wait
 	Limit          time.Duration // for the client, and for what the server still does after it
-	Back           bool          // of a Bottleneck: the client is at the receiver, the server the sender
+	Back           bool          // of a Bottleneck: the client is at the receiver
 	Stays          bool          // the server never ends by itself: it is killed after the client
 }
 

@@ -91,8 +91,8 @@ func (s *stream) barrier() uint64 {
 	return s.end
 }
 
-// acknowledge takes everything before n as executed; what is behind a reply that has not come counts
-// when it has.
+// acknowledge takes everything before n as executed; what is behind a reply that has not come
+// counts when it has.
 func (s *stream) acknowledge(n uint64) {
 	if n > s.barrier() {
 		s.heard = max(s.heard, n-1)

@@ -33,9 +33,9 @@ func (s *Script) asks(b *End, psn wire.PSN, packets int) Match {
 // again by themselves, and nothing else is.
 func TestMissingReplies(t *testing.T) {
 	s, a, b := selectivePair(t)
-	id := s.Post(a, a.Read(0, 20*1024, b.Remote, 0))
+	id := s.Post(a, a.Read(0, 32*1024, b.Remote, 0))
 	s.Expect(a, s.asks(b, 1, 16))
-	s.Expect(a, s.asks(b, 17, 4))
+	s.Expect(a, s.asks(b, 17, 16))
 	s.responses(b, 1, 4, 3, 4)
 	s.responses(b, 5, 17, 9, 16, 17)
 	s.Expect(b, Pkt(wire.RCReadResponseMiddle, 18))
@@ -44,7 +44,7 @@ func TestMissingReplies(t *testing.T) {
 	s.Expect(a, s.asks(b, 9, 1))
 	s.Expect(a, s.asks(b, 16, 1))
 	s.Expect(a, s.asks(b, 17, 1))
-	s.responses(b, 19, 20)
+	s.responses(b, 19, 32)
 	s.Expect(b, Pkt(wire.RCReadResponseFirst, 3))
 	s.Expect(b, Pkt(wire.RCReadResponseLast, 4))
 	s.Expect(b, Pkt(wire.RCReadResponseOnly, 9))
@@ -97,8 +97,10 @@ func TestMissingRepliesGoBack(t *testing.T) {
 	s.Expect(a, Pkt(wire.RCWriteOnly, 6))
 	s.Drop(b, Pkt(wire.RCReadResponseFirst, 1))
 	s.responses(b, 2, 3)
-	s.Expect(b, Nak(wire.SynNAKSeq, 5))
+	nak := s.Keep(b, Nak(wire.SynNAKSeq, 5))
+	s.Arrive(nak)
 	s.Expect(a, Pkt(wire.RCWriteOnly, 5))
+	s.Arrive(nak) // which is no news
 	s.Expect(a, Pkt(wire.RCWriteOnly, 6))
 	s.Expect(b, Ack(5))
 	s.Expect(a, Pkt(wire.RCReadRequest, 1)) // lost again: packet 5 left later

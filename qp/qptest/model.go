@@ -31,7 +31,7 @@ type op struct {
 	progress uint64          // READ, atomic: replies that the requester has taken, in a row
 	came     map[uint64]bool // READ: those beyond
 	cut      uint64          // READ: packets that each of its requests asks for; 0: none was sent
-	reread   uint64          // the progress at which a NIC has last asked for the rest of a READ again
+	reread   uint64          // the progress at which a NIC last asked for the rest of a READ again
 	answered uint64          // READ, atomic: replies that the responder has sent
 	syncing  bool            // FLUSH: its responder waits for storage,
 	begun    bool            // and has said so

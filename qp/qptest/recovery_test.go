@@ -190,15 +190,15 @@ func TestReportsAreOneRetry(t *testing.T) {
 // rest of the request.
 func TestEarlyReplies(t *testing.T) {
 	s, a, p := measured(t, QPConfig{MTU: wire.MTU256, RetryCnt: 2})
-	const n = 40
+	const n, piece = 40, 20
 	id := s.Post(a, a.Read(0, n*256, a.Remote, 0))
 	s.Clear()
 	reply := func(k int) {
 		c := Craft{Op: wire.RCReadResponseMiddle, PSN: wire.PSN(10 + k), Syn: wire.SynACK, Payload: make([]byte, 256)}
 		switch { // each piece has a FIRST and a LAST
-		case k%16 == 0:
+		case k%piece == 0:
 			c.Op = wire.RCReadResponseFirst
-		case k%16 == 15, k == n-1:
+		case k%piece == piece-1:
 			c.Op = wire.RCReadResponseLast
 		}
 		p.Inject(c)
@@ -208,12 +208,12 @@ func TestEarlyReplies(t *testing.T) {
 		s.Drop(a, Pkt(wire.RCReadRequest, wire.PSN(10+k), RETH(a.Remote.Addr(256*k), a.Remote.RKey(), uint32(256*packets))))
 	}
 	reply(2) // 0 and 1 are lost
-	again(0, 16)
+	again(0, piece)
 	s.Quiet()
 	reply(3)
 	reply(30)
-	again(4, 12) // the rest of its piece, and the next
-	again(16, 16)
+	again(4, piece-4) // the rest of its piece, and the next
+	again(piece, piece)
 	for _, k := range []int{4, 5, 29, 6, 20, 7} {
 		reply(k)
 	}
@@ -225,8 +225,7 @@ func TestEarlyReplies(t *testing.T) {
 	for _, k := range []int{39, 38, 37, 36, 35} {
 		reply(k)
 	}
-	again(31, 1)
-	again(32, 8)
+	again(31, n-31)
 	s.Quiet()
 	for k := range 35 {
 		s.NoCompletions(a)

@@ -303,7 +303,8 @@ func NewCrowd(seed uint64) *Plan {
 	d := Dice{rand.New(rand.NewPCG(seed, 0x63726f7764))}
 	p.Crowded = true
 	for i := range p.Nodes {
-		p.Nodes[i].Engine.Kept = Pick(d, 9, d.between(storePlaces-23, storePlaces+28), d.between(storePlaces, 3*storePlaces))
+		p.Nodes[i].Engine.Kept = Pick(d, 9, d.between(storePlaces-23, storePlaces+28),
+			d.between(storePlaces, 3*storePlaces))
 		p.Nodes[i].Hardware = Hardware{}
 	}
 	p.Faults.Loss = max(p.Faults.Loss, 0.01+d.Float64()*0.1)

@@ -324,11 +324,12 @@ among their own. Which packets a sender sends, and when, is its own affair: the 
 				c.QP.PathInfo()
 			},
 			Claims: []Claim{completes("A", qp.WCSuccess, qp.WCSuccess, qp.WCSuccess),
-				completes("C", qp.WCSuccess, qp.WCSuccess, qp.WCSuccess), someLost, drops("B", wire.DropOutOfSequence, 0),
-				shares("A")},
-			Question: "Nothing waits in any queue, and 1 packet in 1000 is lost by a bad cable. What should the window do?",
-			Answers:  []string{"shrink at each loss", "stay as it is", "shrink to one packet"}, Right: 1,
-			Why: "There is room. A smaller window would only make it slower, as it does TCP's. What is lost is sent again, " +
-				"one packet in 1000.",
+				completes("C", qp.WCSuccess, qp.WCSuccess, qp.WCSuccess), someLost,
+				drops("B", wire.DropOutOfSequence, 0), shares("A")},
+			Question: "Nothing waits in any queue, and 1 packet in 1000 is lost by a bad cable. " +
+				"What should the window do?",
+			Answers: []string{"shrink at each loss", "stay as it is", "shrink to one packet"}, Right: 1,
+			Why: "There is room. A smaller window would only make it slower, as it does TCP's. What is lost is sent " +
+				"again, one packet in 1000.",
 		},
 	}}

@@ -63,7 +63,8 @@ var ofProtocol = []mutant{
 			{"qp/reorder.go", "	if long {\n		e.lengthen(r.kept)\n	}\n", ""}}},
 	{"long window: a gap that takes two NAKs is named by its beginning only", []string{"qp/qptest TestLongWindow$"},
 		[]edit{
-			{"qp/reply.go", "		r.kept.reported = from.Add(uint32(n))\n", "		_, r.kept.reported = n, to\n"}}},
+			{"qp/reply.go", "		r.kept.reported = from.Add(uint32(n))\n",
+				"		_, r.kept.reported = n, to\n"}}},
 	{"long window: all that a window has room for leaves at once", []string{"qp TestSpread"}, []edit{
 		{"qp/spread.go", "q.rec.window.nextAt <= e.now+spreadBurst*gap {", "true {"}}},
 	{"answers: one that comes early is dropped", []string{"qp/qptest TestMissingReplies$"}, []edit{
@@ -73,14 +74,16 @@ var ofProtocol = []mutant{
 	{"answers: one that is lost again is not missed", []string{"qp/qptest TestMissingRepliesLostAgain"}, []edit{
 		{"qp/gaps.go", "			g.next = g.from\n			s.due++\n			n += ", "			n += "}}},
 	{"answers: a late NAK has those forgotten that are missing", []string{"qp/qptest TestHabits"}, []edit{
-		{"qp/goback.go", "psn != r.reached || ", ""}}},
+		{"qp/goback.go", "case r.phase == phaseResting, psn != r.reached, ", "case r.phase == phaseResting, "}}},
 	{"answers: what an ACK said beyond a missing one is forgotten",
 		[]string{"qp/qptest TestMissingRepliesLostAgain"}, []edit{
 			{"qp/answers.go", "	if !answers {\n		r.gaps.came(r.reached, to)\n	}\n	r.reached = to\n",
-				"	if !answers {\n		r.gaps.came(r.reached, to)\n		return false\n	}\n	r.reached = to\n"}}},
+				"	if !answers {\n		r.gaps.came(r.reached, to)\n		return false\n	}\n" +
+					"	r.reached = to\n"}}},
 	{"answers: max_rd_atomic counts those that are missing only", []string{worlds}, []edit{
 		{"qp/answers.go", "	r := &q.rec\n	una, ok := r.arrived(psn)\n",
-			"	r := &q.rec\n	if psn != r.una {\n		q.req.readsOut--\n	}\n	una, ok := r.arrived(psn)\n"}}},
+			"	r := &q.rec\n	if psn != r.una {\n		q.req.readsOut--\n	}\n" +
+				"	una, ok := r.arrived(psn)\n"}}},
 	{"replays: a part takes the place of another", []string{"qp TestReplayParts"}, []edit{
 		{"qp/reply.go", "			j.left = uint32(done)\n			continue\n", "			*old = j\n"}}},
 	{"window: a queue that overflows is no reason for a smaller one", []string{"qp TestWindowShares"}, []edit{
