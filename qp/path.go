@@ -113,10 +113,11 @@ const shortPacket = 256
 
 // suspect says whether the oldest packet, which is the one at the present position, may be too long
 // for the path, or its answer: it is the first of its request, is long, and nothing has come of it
-// for more than an ack timeout.
+// for more than an ack timeout, nor answers behind it.
 func (q *QP) suspect() bool {
 	r := &q.rec
-	return q.typ == RC && q.req.off == 0 && r.attr.RetryCnt-r.retries > 1 && min(q.mtu, q.req.length(q)) > shortPacket
+	return q.typ == RC && q.req.off == 0 && r.timeouts > 1 && r.reached == r.una &&
+		min(q.mtu, q.req.length(q)) > shortPacket
 }
 
 // length is that of the request at the present position.

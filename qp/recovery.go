@@ -118,6 +118,7 @@ type recovery struct {
 	retries    uint8 // left
 	rnrRetries uint8 // left
 	backoff    uint8 // probes without an answer
+	timeouts   uint8 // ack timeouts since una was heard of
 	whole      bool  // when una was last sent again, so was all behind it, and not a gap only
 
 	ackAt   Time // ack timeout; Never: nothing is unacknowledged, or code 0
@@ -165,7 +166,9 @@ func (r *recovery) clear() {
 		gaps: gaps{list: r.gaps.list[:0], alarm: noPSN}}
 }
 
-func (r *recovery) reload() { r.retries, r.rnrRetries = r.attr.RetryCnt, r.attr.RNRRetry }
+func (r *recovery) reload() {
+	r.retries, r.rnrRetries, r.timeouts = r.attr.RetryCnt, r.attr.RNRRetry, 0
+}
 
 // configured is the event that the attributes of mask have been modified. Limits count at once. A
 // new ack timeout counts when the clocks start anew. Of a new path nothing is known yet, and what
@@ -356,7 +359,7 @@ func (r *recovery) notReady(now, wait Time) decision {
 	if r.rnrRetries != rnrForever {
 		r.rnrRetries--
 	}
-	r.retries = r.attr.RetryCnt
+	r.retries, r.timeouts = r.attr.RetryCnt, 0
 	r.timed, r.phase = noPSN, phaseResting
 	r.ackAt, r.probeAt, r.readyAt = Never, Never, now+wait
 	if r.attr.SelectiveRepeat { // what has been sent behind it stays there

@@ -71,6 +71,7 @@ func (r *recovery) timer(now Time, q *QP) decision {
 		return thenResume
 	case r.ackAt <= now:
 		r.stats.AckTimeouts++
+		r.timeouts++
 		if !r.useRetry() {
 			return thenGiveUp
 		}

@@ -154,11 +154,11 @@ type QPAttr struct {
 
 	// LongWindow lets the window of selective repeat grow beyond MaxWindow, to MaxLongWindow, for
 	// paths that hold more. Both ends must have agreed to it as to SelectiveRepeat, without which
-	// it has no effect: the responder keeps as many, and the NAKs name gaps in another way. The upper
-	// 16 bits say how far behind the NAK's PSN the gap begins, the lower 8 its length: up to 127 as
-	// they are, n beyond that for (n-127)*128. A longer gap takes several NAKs, the first of which
-	// name its beginning. Set with AttrLongWindow on the way from INIT to RTR; RESET clears it.
-	// Where only one end has it nothing is lost, as with SelectiveRepeat.
+	// it has no effect: the responder keeps as many, and the NAKs name gaps in another way. The
+	// upper 16 bits say how far behind the NAK's PSN the gap begins, the lower 8 its length: up to
+	// 127 as they are, n beyond that for (n-127)*128. A longer gap takes several NAKs, the first of
+	// which name its beginning. Set with AttrLongWindow on the way from INIT to RTR; RESET clears
+	// it. Where only one end has it nothing is lost, as with SelectiveRepeat.
 	LongWindow bool
 
 	// FlowControl lets the requester of an RC queue pair obey the credits in the peer's ACKs

@@ -83,8 +83,8 @@ type (
 	//	MinRNRTimer, Port, Timeout   uint8
 	//	RetryCnt, RNRRetry           uint8
 	//	RateLimit                    uint32 // kbit/s, 0 for no limit
-	//	SelectiveRepeat, FlowControl bool   // this stack's own
-	//	LongWindow                   bool   // this stack's own
+	//	SelectiveRepeat, LongWindow  bool   // this stack's own, as the next
+	//	FlowControl                  bool
 	QPAttr = qp.QPAttr
 	// PathInfo is what a queue pair knows of its path, see QP.PathInfo; more: go doc qp.PathInfo.
 	//

@@ -123,7 +123,7 @@ func TestLongWindow(t *testing.T) {
 		}
 	}
 	s.Expect(a, Ack(2, MSN(uint32(3+qp.MaxWindow+5)))) // what filled the first gap
-	s.Expect(a, named(3+qp.MaxWindow+6, 0))            // all from there on; acknowledges what is before
+	s.Expect(a, named(3+qp.MaxWindow+6, 0))            // all from there on; what is before is there
 	s.Quiet()
 }
 

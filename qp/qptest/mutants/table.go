@@ -75,6 +75,9 @@ var ofProtocol = []mutant{
 		{"qp/gaps.go", "			g.next = g.from\n			s.due++\n			n += ", "			n += "}}},
 	{"answers: a late NAK has those forgotten that are missing", []string{"qp/qptest TestHabits"}, []edit{
 		{"qp/goback.go", "case r.phase == phaseResting, psn != r.reached, ", "case r.phase == phaseResting, "}}},
+	{"answers: a NAK that comes twice has all behind it sent twice", []string{"qp/qptest TestMissingRepliesGoBack"},
+		[]edit{
+			{"qp/goback.go", "	case psn == r.backTo && ", "	case false && "}}},
 	{"answers: what an ACK said beyond a missing one is forgotten",
 		[]string{"qp/qptest TestMissingRepliesLostAgain"}, []edit{
 			{"qp/answers.go", "	if !answers {\n		r.gaps.came(r.reached, to)\n	}\n	r.reached = to\n",
