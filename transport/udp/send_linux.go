@@ -77,14 +77,15 @@ func (p *port) Send(b *wire.Batch) (sent int, err error) {
 	okFrames, okBytes, okRuns := 0, 0, 0
 	defer func() { p.countSent(okFrames, okBytes, okRuns) }()
 	l := p.sockets.list.Load()
+	several := p.all || len(l.rows) != 1
 	for sent < len(frames) {
-		if s.from = l.sender(&frames[sent], p.all); s.from == nil {
+		if s.from = l.sender(&frames[sent], several); s.from == nil {
 			p.SendUnreachable.Add(1)
 			p.LastError(errNoAddress)
 			sent++
 			continue
 		}
-		n := s.lay(b, frames, sent)
+		n := s.lay(b, frames, sent, several)
 		done, errno := s.sendmmsg(n)
 		for i := range done {
 			sent += s.runs[i]
@@ -113,9 +114,9 @@ func (p *port) Send(b *wire.Batch) (sent int, err error) {
 }
 
 // sender is the socket to send a frame by: that of its source address, nil if there is none any
-// more. A port that has one address all the time need not look.
-func (l *socketList) sender(f *wire.Frame, all bool) *socket {
-	if !all && len(l.rows) == 1 {
+// more. A port that has one address all the time, not several, need not look.
+func (l *socketList) sender(f *wire.Frame, several bool) *socket {
+	if !several {
 		return l.rows[0]
 	}
 	for _, s := range l.rows {
@@ -134,11 +135,12 @@ func (p *port) countSent(frames, bytes, runs int) {
 	p.SendRuns += uint64(runs)
 }
 
-// lay prepares messages for frames[at:], as far as they have the same source, and returns how many.
-func (s *sender) lay(b *wire.Batch, frames []wire.Frame, at int) (n int) {
-	limit, all := s.runLimit(), s.port.all
+// lay prepares messages for frames[at:], as far as they have the same source, of which there may be
+// several, and returns how many.
+func (s *sender) lay(b *wire.Batch, frames []wire.Frame, at int, several bool) (n int) {
+	limit := s.runLimit()
 	for n < len(s.msgs) && at < len(frames) {
-		if all && !frames[at].From(&s.from.recv.local) {
+		if several && !frames[at].From(&s.from.recv.local) {
 			break
 		}
 		run := 1

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/transport/internal/porttest"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -164,6 +165,38 @@ func TestSlotsAreSteered(t *testing.T) {
 		}
 	}
 	require.Len(t, from, slots*lanes, "a network tells owners and lanes apart by the port that they send from")
+}
+
+// TestSlotSendsFromEachAddress: packets of several addresses that leave in one batch each have the
+// source that they were sealed for.
+func TestSlotSendsFromEachAddress(t *testing.T) {
+	addrs := []netip.Addr{slotAddr(6), slotAddr(7)}
+	p, err := OpenSlot("slot", makeSlots(t, addrs, 2, 1)[1], transport.Options{})
+	require.NoError(t, err)
+	defer p[0].Close()
+	peer, err := Open("udp:"+slotAddr(8).String(), 1, transport.Options{})
+	require.NoError(t, err)
+	defer peer[0].Close()
+	batch := wire.NewBatch(64, 200)
+	batch.MaxRun(p[0].Info().MaxRun)
+	from := func(i int) wire.GID { return wire.GIDFrom(addrs[i%5/3]) } // AAABBAAA
+	for i := range 8 {
+		path, err := wire.NewPath(from(i), wire.GIDFrom(slotAddr(8)), p[0].Info().SrcPort, 0, 64, 0)
+		require.NoError(t, err)
+		porttest.Put(t, batch, &path, i, 100)
+	}
+	porttest.SendAll(t, p[0], batch)
+	frames := make([]wire.Frame, 8)
+	for got := 0; got < 8; {
+		n, err := peer[0].Recv(frames)
+		require.NoError(t, err)
+		for i := range frames[:n] {
+			require.Equal(t, from(porttest.Number(t, &frames[i])), frames[i].Src())
+		}
+		if got += n; n == 0 {
+			require.NoError(t, peer[0].Wait(-1))
+		}
+	}
 }
 
 // TestSlotInheritsNothing: who opens a slot receives nothing that came for who had it before, and
