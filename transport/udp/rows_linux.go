@@ -53,6 +53,7 @@ type socket struct {
 	recv  receiver
 	addr  netip.Addr
 	tx    int  // of an address: to send by, the same one or another
+	zone  int  // the interface of the address, as station.zone
 	joins int  // of a group
 	ready bool // it has something; for Recv
 	known bool // to port.sockets.epoll, as the next under the lock of these
@@ -95,8 +96,11 @@ func (st *station) openRows(iface string) error {
 	defer st.mu.Unlock()
 	for i, g := range gids {
 		a := st.addr
-		if st.all || st.slot.given() {
+		switch {
+		case st.all:
 			a = g.Addr()
+		case st.slot.given():
+			a = st.slot.Addrs[i]
 		}
 		err := st.openRow(i, a)
 		if st.all && errors.Is(err, unix.EADDRNOTAVAIL) {
@@ -178,6 +182,17 @@ func (st *station) serve(rows []wire.GID) []wire.GID {
 	return slices.Clone(st.rows)
 }
 
+// zoneOf is the interface index of an address. Those of a slot may be of several interfaces.
+func (st *station) zoneOf(addr netip.Addr) int {
+	if !st.slot.given() {
+		return st.zone
+	}
+	if i, ok := host.InterfaceOf(addr); ok {
+		return i.Index
+	}
+	return 0
+}
+
 // openSocket opens the socket of an address, which is in a row, and that to send by.
 func (p *port) openSocket(row int, addr netip.Addr) (s *socket, err error) {
 	var fd int
@@ -189,7 +204,7 @@ func (p *port) openSocket(row int, addr netip.Addr) (s *socket, err error) {
 	if err != nil {
 		return nil, &transport.OpenError{Name: p.name, Reason: "the system gives no UDP socket", Err: err}
 	}
-	s = &socket{addr: addr, tx: fd}
+	s = &socket{addr: addr, tx: fd, zone: p.zoneOf(addr)}
 	s.recv.fd = fd
 	if err := p.setUpSocket(s); err != nil {
 		s.close()

@@ -34,6 +34,7 @@ type sender struct {
 	iovs  []unix.Iovec
 	names []unix.RawSockaddrInet6
 	dsts  []wire.GID // what is in names
+	zone  int        // and of which socket the zone there is
 	ctl   [][controlSpace]byte
 	runs  []int // how many frames each message holds
 	bytes []int // and how many bytes
@@ -139,6 +140,10 @@ func (p *port) countSent(frames, bytes, runs int) {
 // several, and returns how many.
 func (s *sender) lay(b *wire.Batch, frames []wire.Frame, at int, several bool) (n int) {
 	limit := s.runLimit()
+	if s.zone != s.from.zone {
+		clear(s.dsts)
+		s.zone = s.from.zone
+	}
 	for n < len(s.msgs) && at < len(frames) {
 		if several && !frames[at].From(&s.from.recv.local) {
 			break
@@ -211,7 +216,7 @@ func (s *sender) address(i int, f *wire.Frame) {
 	sa := &s.names[i]
 	*sa = unix.RawSockaddrInet6{Family: unix.AF_INET6, Port: port, Addr: dst}
 	if linkLocal := dst[0] == 0xfe && dst[1]&0xc0 == 0x80; linkLocal || dst.IsMulticast() {
-		sa.Scope_id = uint32(s.port.zone)
+		sa.Scope_id = uint32(s.zone)
 	}
 }
 

@@ -153,9 +153,19 @@ func OpenSlot(name string, s Slot, o transport.Options) (ports []transport.Port,
 	if err := s.check(o.UDPPort); err != nil {
 		return nil, &transport.OpenError{Name: name, Reason: "the slot is not one of MakeSlots", Err: err}
 	}
-	st := &station{name: name, opt: o, addr: s.Addrs[0], slot: s}
-	return st.openLanes(len(s.FDs[0]), "")
+	for range senderTries {
+		st := &station{name: name, opt: o, addr: s.Addrs[0], slot: s}
+		ports, err = st.openLanes(len(s.FDs[0]), "")
+		if !errors.Is(err, unix.EADDRINUSE) {
+			break
+		}
+	}
+	return ports, err
 }
+
+// senderTries is how often the kernel is asked for a port to send from (chooseSender), until one is
+// free at all addresses of a slot.
+const senderTries = 32
 
 // check looks whether the slot is what it says.
 func (s *Slot) check(port int) error {

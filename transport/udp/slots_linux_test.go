@@ -1,6 +1,7 @@
 package udp
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/goroce/goroce/internal/netns"
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/transport/internal/porttest"
 	"github.com/goroce/goroce/wire"
@@ -196,6 +198,83 @@ func TestSlotSendsFromEachAddress(t *testing.T) {
 		if got += n; n == 0 {
 			require.NoError(t, peer[0].Wait(-1))
 		}
+	}
+}
+
+// TestSlotsOfSeveralInterfaces: a link-local address of a slot is one of its own interface, also
+// where a peer on another interface has the same address.
+func TestSlotsOfSeveralInterfaces(t *testing.T) {
+	here, there := netns.New(t), netns.New(t)
+	for i := range 2 {
+		here.IP(t, fmt.Sprintf("link add s%d type veth peer name s%d netns %d", i, i, there.Thread()),
+			fmt.Sprintf("-6 addr add fe80::1:%d/64 dev s%d nodad", i, i), fmt.Sprintf("link set s%d up", i))
+		there.IP(t, fmt.Sprintf("-6 addr add fe80::2/64 dev s%d nodad", i), fmt.Sprintf("link set s%d up", i))
+	}
+	var peers []transport.Port
+	for i := range 2 {
+		peers = append(peers, porttest.OpenIn(t, there, Open, fmt.Sprintf("udp:fe80::2%%s%d", i), transport.Options{}))
+	}
+	here.Settle()
+	addrs := []netip.Addr{netip.MustParseAddr("fe80::1:0%s0"), netip.MustParseAddr("fe80::1:1%s1")}
+	var list []Slot
+	var ports []transport.Port
+	var err error
+	here.Do(func() {
+		if list, err = MakeSlots(addrs, 2, 1, transport.Options{}); err == nil {
+			ports, err = OpenSlot("slot", list[1], transport.Options{})
+		}
+	})
+	require.NoError(t, err)
+	defer transport.CloseAll(ports)
+	for _, s := range list {
+		defer s.Close()
+	}
+	batch := wire.NewBatch(64, 200)
+	for i := range 8 {
+		path, err := wire.NewPath(wire.GIDFrom(addrs[i%2]), wire.GIDFrom(netip.MustParseAddr("fe80::2")),
+			ports[0].Info().SrcPort, 0, 64, 0)
+		require.NoError(t, err)
+		porttest.Put(t, batch, &path, i, 100)
+	}
+	porttest.SendAll(t, ports[0], batch)
+	for i, p := range peers {
+		for got := 0; got < 4; {
+			for _, f := range porttest.RecvSome(t, p, make([]wire.Frame, 8)) {
+				require.Equal(t, wire.GIDFrom(addrs[i]), f.Src())
+				require.Equal(t, i, porttest.Number(t, &f)%2)
+				got++
+			}
+		}
+	}
+}
+
+// TestSlotFindsAPort: the port that a slot sends from is one that is free at all of its addresses.
+func TestSlotFindsAPort(t *testing.T) {
+	ns := netns.New(t)
+	var err error
+	ns.Do(func() { err = os.WriteFile("/proc/sys/net/ipv4/ip_local_port_range", []byte("40000 40001"), 0) })
+	if err != nil {
+		netns.Lacks(t, "ports to choose from cannot be set: %v", err)
+	}
+	addrs := []netip.Addr{slotAddr(9), slotAddr(10)}
+	var list []Slot
+	var taken net.PacketConn
+	ns.Do(func() {
+		if list, err = MakeSlots(addrs, 2, 1, transport.Options{}); err == nil {
+			taken, err = net.ListenPacket("udp", netip.AddrPortFrom(addrs[1], 40000).String())
+		}
+	})
+	require.NoError(t, err)
+	defer taken.Close()
+	for _, s := range list {
+		defer s.Close()
+	}
+	for range 10 {
+		var ports []transport.Port
+		ns.Do(func() { ports, err = OpenSlot("slot", list[1], transport.Options{}) })
+		require.NoError(t, err)
+		require.EqualValues(t, 40001, ports[0].Info().SrcPort)
+		require.NoError(t, transport.CloseAll(ports))
 	}
 }
 
