@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -81,6 +82,10 @@ func MakeSlots(addrs []netip.Addr, slots, lanes int, o transport.Options) (made 
 	switch {
 	case len(addrs) == 0 || len(addrs) > transport.MaxGIDs:
 		return nil, bad("%d addresses, want 1 to %d", len(addrs), transport.MaxGIDs)
+	case slices.ContainsFunc(addrs, func(a netip.Addr) bool {
+		return !a.IsValid() || a.IsUnspecified() || a.IsMulticast() || a.Is4In6()
+	}):
+		return nil, bad("each must be an IPv4 or IPv6 address of this machine, not all of them, and no group")
 	case slots < 1 || slots > wire.MaxOwners || slots&(slots-1) != 0:
 		return nil, bad("%d slots: the number must be a power of two from 1 to %d", slots, wire.MaxOwners)
 	case lanes < 1 || lanes > transport.MaxLanes || lanes&(lanes-1) != 0:

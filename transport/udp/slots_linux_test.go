@@ -323,6 +323,10 @@ func TestSlotsRefused(t *testing.T) {
 		_, err := make()
 		require.ErrorContains(t, err, want)
 	}
+	for _, no := range []netip.Addr{{}, netip.IPv4Unspecified(), netip.IPv6Unspecified(), netip.IPv6LinkLocalAllNodes()} {
+		_, err := MakeSlots([]netip.Addr{a, no}, 2, 1, transport.Options{})
+		require.ErrorContains(t, err, "not all of them, and no group", "%v", no)
+	}
 	for want, spoil := range map[string]func(s *Slot){
 		"1 addresses with sockets of 0": func(s *Slot) { s.Close(); s.FDs = nil },
 		"3 lanes":                       func(s *Slot) { s.FDs[0] = s.FDs[0][:3] },
