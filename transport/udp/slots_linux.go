@@ -35,7 +35,8 @@ import (
 // Slot is the part of one owner of addresses that several have.
 type Slot struct {
 	Addrs []netip.Addr // rows of the GID table
-	// FDs are sockets, [row][lane], as MakeSlots makes them, bound to the address and UDP port.
+	// FDs are sockets, [row][lane], as MakeSlots has made them, bound to the address and UDP port.
+	// Those of another slot or lane are refused by OpenSlot.
 	FDs [][]int
 	// QPNs are the numbers that are steered to them: bits of the owner only, lanes add theirs.
 	QPNs wire.QPNSpace
@@ -117,13 +118,14 @@ func bindSlots(slots []Slot, row, lanes int, addr netip.Addr, port int) error {
 	}
 	first := -1
 	for i := range slots {
-		for range lanes {
+		for lane := range lanes {
 			fd, err := unix.Socket(family(addr), unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_UDP)
 			if err != nil {
 				return &transport.OpenError{Name: name, Reason: "the system gives no UDP socket", Err: err}
 			}
 			slots[i].FDs[row] = append(slots[i].FDs[row], fd)
 			setV6Only(fd, addr)
+			mark(fd, slots[i].QPNs.Lane(lane, lanes))
 			if first >= 0 {
 				admitLanes(fd)
 			}
@@ -198,9 +200,25 @@ func (s *Slot) check(port int) error {
 			if got, want := addrPort(at), netip.AddrPortFrom(a.WithZone(""), uint16(port)); got != want {
 				return fmt.Errorf("descriptor %d, row %d, lane %d is bound to %v, want %v", fd, row, lane, got, want)
 			}
+			if want := s.QPNs.Lane(lane, lanes); !marked(fd, want) {
+				return fmt.Errorf("descriptor %d, row %d, lane %d is not the one that queue pair numbers with the "+
+					"bits 0x%x of 0x%x are steered to", fd, row, lane, want.Value, want.Mask)
+			}
 		}
 	}
 	return nil
+}
+
+// mark has a socket say for which numbers it is, by its linger time, which means nothing to UDP: so
+// one of another slot or lane is known, to whose owner nothing would come that is its own.
+func mark(fd int, own wire.QPNSpace) {
+	unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: int32(own.Value)})
+}
+
+// marked tells whether that is so.
+func marked(fd int, own wire.QPNSpace) bool {
+	l, err := unix.GetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER)
+	return err == nil && l.Onoff != 0 && l.Linger == int32(own.Value)
 }
 
 // addrPort is what a socket is bound to.

@@ -334,6 +334,8 @@ func TestSlotsRefused(t *testing.T) {
 		"the bits 0x1 of 0x1":           func(s *Slot) { s.QPNs = wire.QPNSpace{Mask: 1, Value: 1} },
 		"want 127.0.0.1:4791":           func(s *Slot) { s.Addrs[0] = netip.MustParseAddr("127.0.0.1") },
 		"bad file descriptor":           func(s *Slot) { s.FDs[0][2] = 1 << 20 },
+		"lane 1 is not the one":         func(s *Slot) { s.FDs[0][1] = s.FDs[0][2] },
+		"lane 0 is not the one":         func(s *Slot) { s.QPNs = wire.QPNSpace{}.Owner(1, 2) },
 	} {
 		list, err := MakeSlots([]netip.Addr{a}, 1, 4, transport.Options{})
 		require.NoError(t, err, "before %q: sockets are left", want)
