@@ -342,9 +342,15 @@ func (id *ID) happened(on input, e *Event) bool {
 	return true
 }
 
-// deviceGone takes in that a device of the ID is gone, c being what the ID has of it. A listener on
-// several listens on the others; the last one is told of. The caller has the lock.
+// deviceGone takes in that a device of the ID is gone, c being what the ID has of it. The caller
+// has the lock.
 func (id *ID) deviceGone(c cmID) {
+	id.loses(c, fmt.Errorf("%w: device %s is gone", ErrUnreachable, c.at().dev.Name()))
+}
+
+// loses takes in that a device is of no more use to the ID. A listener on several listens on the
+// others; the last one is told of. The caller has the lock.
+func (id *ID) loses(c cmID, why error) {
 	i := slices.Index(id.below, c)
 	switch {
 	case i < 0:
@@ -354,8 +360,7 @@ func (id *ID) deviceGone(c cmID) {
 		c.close()
 		c.at().release()
 	default:
-		id.happened(removed, new(Event).errno(syscall.ENODEV, fmt.Errorf("%w: device %s is gone",
-			ErrUnreachable, c.at().dev.Name())))
+		id.happened(removed, new(Event).errno(syscall.ENODEV, why))
 	}
 }
 
