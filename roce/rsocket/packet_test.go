@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -79,6 +80,44 @@ func TestPackets(t *testing.T) {
 		require.NoError(t, err)
 		require.NotNil(t, got.rail, "it came by UDP")
 		require.Zero(t, b.take(buf, got))
+	}
+}
+
+// TestQP1Elsewhere: connections and datagrams are made by the queue pair 1 that the application has
+// for the device.
+func TestQP1Elsewhere(t *testing.T) {
+	nameA, nameB := wires["udp"]()
+	var asked [2]atomic.Int32
+	var options [2]Options
+	for i, name := range []string{nameA, nameB} {
+		options[i] = Options{Devices: []*roce.Device{open(t, name)}, QP1: func(dev *roce.Device) (rdmacm.QP1, error) {
+			asked[i].Add(1)
+			return rdmacm.OpenQP1(dev)
+		}}
+	}
+	addr := func(i int) string { return netip.AddrPortFrom(options[i].Devices[0].GIDs()[0].Addr(), 0).String() }
+	l, err := Listen(bg, addr(0), &options[0])
+	require.NoError(t, err)
+	defer l.Close()
+	c, err := (&Dialer{options[1]}).Dial(bg, l.Addr().String())
+	require.NoError(t, err)
+	s, err := l.Accept()
+	require.NoError(t, err)
+	done := make(chan error)
+	go func() { done <- c.Close() }()
+	require.NoError(t, s.Close())
+	require.NoError(t, <-done)
+	p, err := ListenPacket(bg, addr(0), &options[0])
+	require.NoError(t, err)
+	defer p.Close()
+	for !p.direct(p.local()) { // to itself
+		_, err = p.WriteTo([]byte("me"), p.LocalAddr())
+		require.NoError(t, err)
+		_, _, err = p.ReadFrom(nil)
+		require.NoError(t, err)
+	}
+	for i := range asked {
+		require.EqualValues(t, 1, asked[i].Load())
 	}
 }
 
