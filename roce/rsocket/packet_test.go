@@ -254,6 +254,33 @@ func TestPacketFlood(t *testing.T) {
 	}
 }
 
+// TestPacketGoesOn: a datagram that the device cannot send, as its MTU has become smaller, is not
+// the last one.
+func TestPacketGoesOn(t *testing.T) {
+	a, b := packets(t, Config{})
+	buf := make([]byte, 100)
+	for !a.direct(b.local()) {
+		_, err := a.WriteTo([]byte("first"), b.LocalAddr())
+		require.NoError(t, err)
+		_, _, err = b.ReadFrom(buf)
+		require.NoError(t, err)
+	}
+	a.mu.Lock()
+	r, d := a.rails[a.local().Addr()], *a.peers[b.local()]
+	a.mu.Unlock()
+	require.NoError(t, r.qp.PostSend(roce.SendWR{WRID: uint64(<-r.free), Opcode: roce.WRSend, AH: d.ah, RemoteQPN: d.qpn,
+		RemoteQKey: rdmacm.UDPQKey, SGL: []roce.SGE{r.sends.SGE(0, r.slot+1)}}))
+	for r.qp.State() != roce.StateSQE { // nobody else looks for what has become of it
+		runtime.Gosched()
+	}
+	for came := false; !came; {
+		_, err := a.WriteTo([]byte("next"), b.LocalAddr())
+		require.NoError(t, err)
+		n, _, err := b.TryReadFrom(buf)
+		came = err == nil && string(buf[:n]) == "next"
+	}
+}
+
 // TestManyPeers: who sends to more addresses than it keeps forgets some, and goes on.
 func TestManyPeers(t *testing.T) {
 	a, b := packets(t, Config{})

@@ -350,13 +350,21 @@ func (r *rail) take(try bool) (int, error) {
 	}
 }
 
-// reap gives back the slots of what has been sent.
+// reap gives back the slots of what has been sent. A datagram that could not be sent, as one that
+// is longer than the device's MTU has become, is lost, and those behind it in the queue; the queue
+// pair, which stops then, sends the next ones.
 func (r *rail) reap() {
 	var wcs [16]roce.WC
+	failed := false
 	for n, _ := r.sendCQ.Poll(wcs[:]); n > 0; n, _ = r.sendCQ.Poll(wcs[:]) {
 		for i := range wcs[:n] {
+			failed = failed || wcs[i].Status != roce.WCSuccess
 			r.free <- int(wcs[i].WRID)
 		}
+	}
+	if failed { // it stays so if another has seen to that
+		r.qp.Modify(r.p.ctx, &roce.QPAttr{State: roce.StateRTS, CurState: roce.StateSQE},
+			roce.AttrState|roce.AttrCurState)
 	}
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
