@@ -380,6 +380,24 @@ func TestManyPeers(t *testing.T) {
 	}
 }
 
+// TestManySought: who sends to more addresses than it keeps, and to none of them a way is known
+// yet, loses what goes to the last ones.
+func TestManySought(t *testing.T) {
+	goes := make(chan struct{})
+	p, err := ListenPacket(bg, "127.0.0.1:0", &Options{Open: func(netip.Addr) (*roce.Device, error) {
+		<-goes
+		return nil, roce.ErrUnreachable
+	}})
+	require.NoError(t, err)
+	for port := range maxPeers + 100 {
+		_, err := p.TryWriteTo(nil, netip.AddrPortFrom(p.local().Addr(), uint16(1024+port)))
+		require.NoError(t, err)
+	}
+	require.LessOrEqual(t, p.knows(), maxPeers)
+	close(goes)
+	require.NoError(t, p.Close())
+}
+
 // TestPacketAnyAddress: a socket at all addresses answers from the one that it was asked at.
 func TestPacketAnyAddress(t *testing.T) {
 	p, err := ListenPacket(bg, "0.0.0.0:0", &Options{Devices: []*roce.Device{open(t, "udp:127.0.0.1")}})

@@ -94,7 +94,10 @@ func (p *PacketConn) send(b []byte, to netip.AddrPort, try bool) error {
 	d := p.peers[to]
 	switch {
 	case d == nil:
-		d = p.meet(to)
+		if d = p.meet(to); d == nil { // it is lost, as with UDP
+			p.mu.Unlock()
+			return nil
+		}
 	case d.err != nil:
 		delete(p.peers, to)
 		p.mu.Unlock()
@@ -119,7 +122,8 @@ func (p *PacketConn) send(b []byte, to netip.AddrPort, try bool) error {
 	return rail.askWith(b, to)
 }
 
-// meet makes a peer, and finds the way to it. The caller has mu.
+// meet makes a peer, and finds the way to it; nil if there are too many to which ways are sought
+// yet. The caller has mu.
 func (p *PacketConn) meet(to netip.AddrPort) *peer {
 	for other, d := range p.peers { // any, if there are too many
 		if len(p.peers) < maxPeers {
@@ -130,19 +134,23 @@ func (p *PacketConn) meet(to netip.AddrPort) *peer {
 			d.retire()
 		}
 	}
+	if len(p.peers) >= maxPeers {
+		return nil
+	}
 	d := new(peer)
 	p.peers[to] = d
 	p.tasks.Go(func() {
 		rail, ah, err := p.find(to)
 		p.mu.Lock()
-		defer p.mu.Unlock()
 		d.rail, d.ah, d.err = rail, ah, err
+		parks := d.parks
+		d.parks = nil
+		p.mu.Unlock()
 		if err == nil {
-			for _, b := range d.parks {
+			for _, b := range parks { // the socket may have no room: then others go on
 				rail.askWith(b, to)
 			}
 		}
-		d.parks = nil
 	})
 	return d
 }
