@@ -17,6 +17,7 @@ package udp
 import (
 	"errors"
 	"net/netip"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -207,6 +208,7 @@ func (p *port) openSocket(row int, addr netip.Addr) (s *socket, err error) {
 	s = &socket{addr: addr, tx: fd, zone: p.zoneOf(addr)}
 	s.recv.fd = fd
 	if err := p.setUpSocket(s); err != nil {
+		p.disown(s)
 		s.close()
 		return nil, err
 	}
@@ -219,6 +221,7 @@ func (p *port) setUpSocket(s *socket) error {
 		return &transport.OpenError{Name: p.name, Reason: "this kernel lacks a socket option that RoCE needs", Err: err}
 	}
 	if p.slot.given() {
+		own(fd, os.Getpid())
 		unix.SetNonblock(fd, true) // handing it over may have changed it
 		if err := empty(fd); err != nil {
 			return &transport.OpenError{Name: p.name, Reason: "what came before can not be dropped", Err: err}
@@ -288,6 +291,7 @@ func (p *port) setRow(i int, s *socket) {
 // p.sockets.
 func (p *port) leave(s *socket) {
 	p.RecvOverflow.Add(s.kernelDrops())
+	p.disown(s)
 	s.blank()
 	p.sockets.left = append(p.sockets.left, s)
 	p.WakeAll()
@@ -361,6 +365,7 @@ func (p *port) closeSockets() error {
 	p.sockets.Lock()
 	for _, s := range p.sockets.list.Load().all {
 		p.RecvOverflow.Add(s.kernelDrops())
+		p.disown(s)
 		p.sockets.left = append(p.sockets.left, s)
 	}
 	p.sockets.rows = nil

@@ -154,11 +154,14 @@ func bindSlots(slots []Slot, row, lanes int, addr netip.Addr, port int) error {
 
 // OpenSlot opens the ports of a slot, one for each lane, on copies of its descriptors. Nothing that
 // had come before is received or counted. name is what the ports are called. The error is an
-// *transport.OpenError.
+// *transport.OpenError; of a slot that a process has open which is alive it names that.
 func OpenSlot(name string, s Slot, o transport.Options) (ports []transport.Port, err error) {
 	o = o.WithDefaults()
 	if err := s.check(o.UDPPort); err != nil {
 		return nil, &transport.OpenError{Name: name, Reason: "the slot is not one of MakeSlots", Err: err}
+	}
+	if pid := s.owner(); pid != 0 {
+		return nil, &transport.OpenError{Name: name, Reason: fmt.Sprintf("process %d has the slot open", pid)}
 	}
 	for range senderTries {
 		st := &station{name: name, opt: o, addr: s.Addrs[0], slot: s}
@@ -207,6 +210,30 @@ func (s *Slot) check(port int) error {
 		}
 	}
 	return nil
+}
+
+// owner is a process that has the slot open; 0: none, or it is not alive any more.
+func (s *Slot) owner() int {
+	for _, lanes := range s.FDs {
+		for _, fd := range lanes {
+			pid, err := unix.FcntlInt(uintptr(fd), unix.F_GETOWN, 0)
+			if err == nil && pid > 0 && unix.Kill(pid, 0) != unix.ESRCH {
+				return pid
+			}
+		}
+	}
+	return 0
+}
+
+// own says that a process has a socket of a slot open; 0: none has. The kernel keeps it with what
+// all copies of the descriptor share, and sends no signal for it unless it was asked to (O_ASYNC).
+func own(fd, pid int) { unix.FcntlInt(uintptr(fd), unix.F_SETOWN, pid) }
+
+// disown says that the port has done with a socket.
+func (p *port) disown(s *socket) {
+	if p.slot.given() {
+		own(s.recv.fd, 0)
+	}
 }
 
 // mark has a socket say for which numbers it is, by its linger time, which means nothing to UDP: so

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"slices"
 	"testing"
 
@@ -276,6 +277,31 @@ func TestSlotFindsAPort(t *testing.T) {
 		require.EqualValues(t, 40001, ports[0].Info().SrcPort)
 		require.NoError(t, transport.CloseAll(ports))
 	}
+}
+
+// TestSlotOpenTwice: a slot that somebody has open is nobody else's, in this process or another,
+// until the ports are closed or the process is gone.
+func TestSlotOpenTwice(t *testing.T) {
+	list := makeSlots(t, []netip.Addr{slotAddr(11)}, 2, 1)
+	open := func() ([]transport.Port, error) { return OpenSlot("slot", list[1], transport.Options{}) }
+	first, err := open()
+	require.NoError(t, err)
+	_, err = open()
+	require.ErrorContains(t, err, fmt.Sprintf("process %d has the slot open", os.Getpid()))
+	require.NoError(t, transport.CloseAll(first))
+
+	other := exec.Command("cat")
+	ends, err := other.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, other.Start())
+	own(list[1].FDs[0][0], other.Process.Pid) // as if it had
+	_, err = open()
+	require.ErrorContains(t, err, fmt.Sprintf("process %d has the slot open", other.Process.Pid))
+	require.NoError(t, ends.Close())
+	require.NoError(t, other.Wait())
+	second, err := open()
+	require.NoError(t, err)
+	require.NoError(t, transport.CloseAll(second))
 }
 
 // TestSlotInheritsNothing: who opens a slot receives nothing that came for who had it before, and
