@@ -127,6 +127,7 @@ type agent struct {
 	dev       *roce.Device
 	users     int    // IDs; under agents
 	ownedName string // the name under which this package has opened dev; "" if it has not
+	over      bool   // its queue pair 1 has ended, and another has its place (share); under agents
 	closing   atomic.Bool
 
 	ctx   context.Context // ends with the agent

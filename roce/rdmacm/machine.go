@@ -199,6 +199,13 @@ func (m *machine) do(f func(m *cm.Machine) error) error {
 	return err
 }
 
+// ended tells whether nothing comes to queue pair 1 any more.
+func (m *machine) ended() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.deaf != nil
+}
+
 // slow says whether the port has to find out link addresses before it can send.
 func (m *machine) slow() bool { return m.own != nil && m.own.slow }
 

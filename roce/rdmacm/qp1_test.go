@@ -44,13 +44,16 @@ func (m *mortal) Receive(take func(cm.Path, []byte)) (more bool, err error) {
 }
 
 // TestQP1EndsForListeners: who listens is told that it will hear of nobody any more, and who would
-// listen later too.
+// listen later too; but not who comes when they have gone.
 func TestQP1EndsForListeners(t *testing.T) {
 	na, _ := wires["pipe"]()
 	a := newHost(t, na, nil)
-	q := &mortal{ended: ended{ready: make(chan struct{}, 1)}}
-	q.alive.Store(true)
-	cfg := Config{Devices: []*roce.Device{a.dev}, QP1: func(*roce.Device) (QP1, error) { return q, nil }}
+	var q *mortal
+	cfg := Config{Devices: []*roce.Device{a.dev}, QP1: func(*roce.Device) (QP1, error) {
+		q = &mortal{ended: ended{ready: make(chan struct{}, 1)}}
+		q.alive.Store(true)
+		return q, nil
+	}}
 	l, err := Listen(bg, a.at(0).String(), &ListenConfig{ConnConfig: ConnConfig{Config: cfg}})
 	require.NoError(t, err)
 	ch, err := NewEventChannel(&cfg)
@@ -76,6 +79,14 @@ func TestQP1EndsForListeners(t *testing.T) {
 	for _, id := range two {
 		require.NoError(t, id.Close())
 	}
+
+	// when nobody uses that one any more there is another
+	again, err := ch.CreateID(PSTCP)
+	require.NoError(t, err)
+	require.NoError(t, again.BindAddr(a.at(0)))
+	require.NoError(t, again.Listen(0))
+	require.True(t, q.alive.Load())
+	require.NoError(t, again.Close())
 	require.NoError(t, ch.Close())
 }
 
