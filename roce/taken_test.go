@@ -24,7 +24,10 @@ func TestTakenBackAfterFailure(t *testing.T) {
 	}
 	const size = 16 << 20
 	a, b := newEnd(t, open(), RC, size), newEnd(t, open(), RC, size)
-	connect(t, a, b)
+	one := DefaultConnectOptions()
+	one.MaxRdAtomic = 1 // so the READ is one request, which the WRITE follows at once
+	must(t, a.qp.Connect(bg, b.qp.Endpoint(), &one))
+	must(t, b.qp.Connect(bg, a.qp.Endpoint(), nil))
 	must(t, a.qp.PostSend(
 		SendWR{WRID: 1, Opcode: WRRead, SGL: []SGE{a.mr.SGE(0, size)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()},
 		SendWR{WRID: 2, Opcode: WRWrite, SGL: []SGE{a.mr.SGE(0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey() + 1}))
