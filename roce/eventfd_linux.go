@@ -33,4 +33,11 @@ func (f eventFD) lower() {
 	unix.Read(int(f), count[:])
 }
 
+// raised says whether it is readable.
+func (f eventFD) raised() bool {
+	p := []unix.PollFd{{Fd: int32(f), Events: unix.POLLIN}}
+	n, _ := unix.Poll(p, 0)
+	return n > 0
+}
+
 func (f eventFD) close() { unix.Close(int(f)) }

@@ -83,6 +83,11 @@ func (q *EventQueue[E]) TryGet() (e E, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.queue) == 0 {
+		// by who reads it to sleep, and puts back what it read
+		if q.fd != noEventFD && q.fd.raised() {
+			q.fd.lower()
+			q.raised = false
+		}
 		return e, false
 	}
 	e = q.queue[0]

@@ -41,6 +41,9 @@ func TestEventFD(t *testing.T) {
 		{"one of two is taken", func() { q.TryGet() }, true},
 		{"the other one too", func() { q.TryGet() }, false},
 		{"one comes and is removed", func() { q.put(1); q.remove(func(int) bool { return true }) }, false},
+		{"who has read the descriptor puts back what was there", func() { eventFD(fd).raise() }, true},
+		{"nothing taken by that one", func() { q.TryGet() }, false},
+		{"and then one comes", func() { q.put(1) }, true},
 	} {
 		step.do()
 		if got := readable(t, fd); got != step.want {

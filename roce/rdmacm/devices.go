@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/goroce/goroce/internal/route"
 	"github.com/goroce/goroce/roce"
@@ -333,7 +334,8 @@ func (ch *EventChannel) all(addr netip.Addr, v4too bool) (list []*agent, err err
 		}
 		a, err := ch.open(own)
 		switch {
-		case ch.kind == "verbs" && errors.Is(err, ErrInvalid): // no device of the kernel has it
+		case (ch.kind == "verbs" || ch.opens != nil) && errors.Is(err, syscall.EADDRNOTAVAIL):
+			// no device has it
 			continue
 		case err == nil && slices.Contains(list, a): // a device of several addresses
 			a.release()

@@ -242,7 +242,7 @@ var ofStack = []mutant{
 			{"roce/rsocket/conn.go", "	c.show()\n	if c.users--", "	if c.users--"}}},
 	{"rsocket: nobody takes what comes for a descriptor", []string{
 		"roce/rsocket TestSteps/one_has_a_loop,_the_peer_closes"}, []edit{
-		{"roce/rsocket/ready.go", "	c.attend(watching, (*Conn).over)\n", ""}}},
+		{"roce/rsocket/ready.go", "	if c.wait.watches {", "	if true {"}}},
 	{"rsocket: what comes to what has not been read is no edge", []string{"roce/rsocket TestFDEdges"}, []edit{
 		{"roce/rsocket/signs_linux.go", "(more || changed&Readable != 0)", "changed&Readable != 0"}}},
 	{"rsocket: a TryWrite goes into the midst of another call's Write", []string{

@@ -1,0 +1,170 @@
+//go:build linux
+
+package launch
+
+// Folders in the user's cache. A folder's name is the hash of what is in it, so that it is written
+// once and then only compared; nobody else can have written it, as it lies in a folder that is the
+// user's own and closed to others. What is written appears under its name only when it is whole.
+//
+// Stages: what a folder holds; its name; the place for all of them; comparing; writing.
+
+import (
+	"cmp"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"syscall"
+)
+
+// file is what a folder holds under a name: bytes, or a link to elsewhere.
+type file struct{ data, link string }
+
+// files are those of a folder, by their paths in it, with slashes.
+type files map[string]file
+
+// hash is a number for what the files are.
+func (f files) hash() string {
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		fmt.Fprintf(h, "%q %q %q\n", name, f[name].link, f[name].data)
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)[:16])
+}
+
+// keep is a folder in the user's cache with these files and no others; kind is the beginning of
+// its name.
+func keep(kind string, f files) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("%w: XDG_CACHE_HOME=FOLDER says where files can be kept", err)
+	}
+	place := filepath.Join(cache, "goroce", "run")
+	root, err := openPlace(place)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	name := kind + "-" + f.hash()
+	if _, err := root.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+		if err := write(root, name, f); err != nil {
+			return "", err
+		}
+	}
+	if err := compare(root, name, f); err != nil {
+		return "", fmt.Errorf("%s is not what was written there: %w; remove it (rm -r)",
+			filepath.Join(place, name), err)
+	}
+	return filepath.Join(place, name), nil
+}
+
+// openPlace opens the folder of all that is kept, which must be the user's alone, and no link.
+func openPlace(place string) (*os.Root, error) {
+	if err := os.MkdirAll(place, 0o700); err != nil {
+		return nil, err
+	}
+	if info, err := os.Lstat(place); err != nil || !info.IsDir() {
+		return nil, cmp.Or(err, fmt.Errorf("%s is a link or a file, and must be a folder", place))
+	}
+	root, err := os.OpenRoot(place)
+	if err != nil {
+		return nil, err
+	}
+	if err := own(root, "."); err != nil {
+		root.Close()
+		return nil, fmt.Errorf("%s: %w; XDG_CACHE_HOME=FOLDER says where else files can be kept", place, err)
+	}
+	return root, nil
+}
+
+// own says whether a file or folder is this user's, and others can neither read nor write it.
+func own(root *os.Root, name string) error {
+	info, err := root.Lstat(name)
+	if err != nil {
+		return err
+	}
+	if at := info.Sys().(*syscall.Stat_t); int(at.Uid) != os.Geteuid() {
+		return fmt.Errorf("%s is of user %d, and you are %d", name, at.Uid, os.Geteuid())
+	}
+	if open := info.Mode().Perm() & 0o077; open != 0 && info.Mode()&fs.ModeSymlink == 0 {
+		return fmt.Errorf("%s is open to others (mode %04o, want %04o)", name,
+			info.Mode().Perm(), info.Mode().Perm()&^0o077)
+	}
+	return nil
+}
+
+// compare holds a folder against the files that it should have.
+func compare(root *os.Root, name string, f files) error {
+	found := files{}
+	err := fs.WalkDir(root.FS(), name, func(at string, d fs.DirEntry, err error) error {
+		if err == nil {
+			err = own(root, at)
+		}
+		if err != nil || d.IsDir() {
+			return err
+		}
+		short := at[len(name)+1:]
+		switch d.Type() {
+		case fs.ModeSymlink:
+			link, err := root.Readlink(at)
+			found[short] = file{link: link}
+			return err
+		case 0:
+			data, err := root.ReadFile(at)
+			found[short] = file{data: string(data)}
+			return err
+		}
+		return fmt.Errorf("%s is neither a file nor a link", at)
+	})
+	if err == nil && !maps.Equal(found, f) {
+		err = errors.New("its files are others")
+	}
+	return err
+}
+
+// write makes the folder under another name and renames it. Another process may be quicker, with
+// the same files.
+func write(root *os.Root, name string, f files) error {
+	fresh := "new-" + rand.Text()
+	if err := root.Mkdir(fresh, 0o700); err != nil {
+		return err
+	}
+	defer root.RemoveAll(fresh) // what is left of it
+	for short, file := range f {
+		at := path.Join(fresh, short)
+		if err := root.MkdirAll(path.Dir(at), 0o700); err != nil {
+			return err
+		}
+		if file.link != "" {
+			if err := root.Symlink(file.link, at); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := create(root, at, file.data); err != nil {
+			return err
+		}
+	}
+	err := root.Rename(fresh, name)
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTEMPTY) {
+		return nil
+	}
+	return err
+}
+
+// create writes a file that is not there yet.
+func create(root *os.Root, name, data string) error {
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(f, data)
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,162 @@
+// Event channels.
+//
+// Stages: channels; taking an event; acknowledging one, and waiting for that; what an event is
+// called.
+#include "cm.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+// One lock for all that is counted here, which is seldom.
+static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t counted = PTHREAD_COND_INITIALIZER;
+
+// event is an event with the private data that it names.
+struct event {
+	struct rdma_cm_event event;
+	uint8_t private_data[256];
+	struct id *counts; // the ID that it counts for
+};
+
+// The channel's descriptor is a second one of the engine's: who sleeps in it still has it when the
+// engine has closed its own.
+struct rdma_event_channel *rdma_create_event_channel(void)
+{
+	int err = cm_ready(), fd;
+	struct channel *ch = calloc(1, sizeof *ch);
+	if (!ch)
+		err = ENOMEM;
+	if (!err)
+		err = ENGINE(cm_create_channel, id_born, id_unborn, &fd, &ch->handle);
+	if (!err && (ch->channel.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0) {
+		err = errno;
+		ENGINE(cm_destroy_channel, ch->handle);
+	}
+	if (err) {
+		free(ch);
+		errno = err;
+		return NULL;
+	}
+	int flags = fcntl(ch->channel.fd, F_GETFL);
+	fcntl(ch->channel.fd, F_SETFL, flags & ~O_NONBLOCK); // as rdma-core's: the program may set it
+	return &ch->channel;
+}
+
+// IDs that are on it are over with it, but for their structures.
+void rdma_destroy_event_channel(struct rdma_event_channel *channel)
+{
+	struct channel *ch = (struct channel *)channel;
+	if (ENGINE(cm_destroy_channel, ch->handle))
+		return;
+	int before;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	pthread_mutex_lock(&counting);
+	while (ch->waiting > 0) // they are woken, and look at it no more
+		pthread_cond_wait(&counted, &counting);
+	pthread_mutex_unlock(&counting);
+	pthread_setcancelstate(before, NULL);
+	close(ch->channel.fd);
+	free(ch);
+}
+
+// waits changes how many threads wait.
+static void waits(struct channel *ch, int by)
+{
+	pthread_mutex_lock(&counting);
+	ch->waiting += by;
+	pthread_cond_broadcast(&counted);
+	pthread_mutex_unlock(&counting);
+}
+
+static void waits_no_more(void *ch) { waits(ch, -1); }
+
+// take takes an event, and sleeps for one if the descriptor says that it waits. An errno.
+static int take(struct channel *ch, struct rdma_cm_event *event, void *private_data)
+{
+	int err;
+	waits(ch, 1);
+	pthread_cleanup_push(waits_no_more, ch);
+	while ((err = ENGINE(cm_get_event, ch->handle, event, private_data)) == EAGAIN)
+		if (fcntl(ch->channel.fd, F_GETFL) & O_NONBLOCK || (err = goroce_asleep(ch->channel.fd)))
+			break;
+	pthread_cleanup_pop(1);
+	return err;
+}
+
+// The structure is made before an event is taken: there is no way to put one back.
+int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **out)
+{
+	struct event *e = out ? calloc(1, sizeof *e) : NULL;
+	int err = e ? 0 : out ? ENOMEM : EINVAL;
+	if (err)
+		return result(err);
+	pthread_cleanup_push(free, e);
+	err = take((struct channel *)channel, &e->event, e->private_data);
+	pthread_cleanup_pop(err != 0);
+	while (err == EBADF) // closed meanwhile: rdma-core's sleeps on, and there are programs that end so
+		pause();
+	if (err)
+		return result(err);
+	struct rdma_cm_id *id = e->event.id;
+	e->counts = id_of(e->event.listen_id ? e->event.listen_id : id);
+	switch (e->event.event) {
+	case RDMA_CM_EVENT_CONNECT_REQUEST:
+		id->channel = channel;
+		// fall through
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		id_known(id_of(id));
+		break;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		if (id->qp)
+			id->qp->state = IBV_QPS_RTS;
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		if (id->qp)
+			id->qp->state = IBV_QPS_ERR;
+		break;
+	default:
+		break;
+	}
+	*out = &e->event;
+	return 0;
+}
+
+int rdma_ack_cm_event(struct rdma_cm_event *event)
+{
+	struct event *e = (struct event *)event;
+	if (!event)
+		return result(EINVAL);
+	pthread_mutex_lock(&counting);
+	e->counts->acked++;
+	pthread_cond_broadcast(&counted);
+	pthread_mutex_unlock(&counting);
+	free(e);
+	return 0;
+}
+
+static void unlock(void *mutex) { pthread_mutex_unlock(mutex); }
+
+void await_acks(struct id *id, uint32_t reported)
+{
+	pthread_mutex_lock(&counting);
+	pthread_cleanup_push(unlock, &counting);
+	while (id->acked != reported)
+		pthread_cond_wait(&counted, &counting);
+	pthread_cleanup_pop(1);
+}
+
+const char *rdma_event_str(enum rdma_cm_event_type event)
+{
+	static const char *names[] = {
+		"RDMA_CM_EVENT_ADDR_RESOLVED", "RDMA_CM_EVENT_ADDR_ERROR", "RDMA_CM_EVENT_ROUTE_RESOLVED",
+		"RDMA_CM_EVENT_ROUTE_ERROR", "RDMA_CM_EVENT_CONNECT_REQUEST", "RDMA_CM_EVENT_CONNECT_RESPONSE",
+		"RDMA_CM_EVENT_CONNECT_ERROR", "RDMA_CM_EVENT_UNREACHABLE", "RDMA_CM_EVENT_REJECTED",
+		"RDMA_CM_EVENT_ESTABLISHED", "RDMA_CM_EVENT_DISCONNECTED", "RDMA_CM_EVENT_DEVICE_REMOVAL",
+		"RDMA_CM_EVENT_MULTICAST_JOIN", "RDMA_CM_EVENT_MULTICAST_ERROR", "RDMA_CM_EVENT_ADDR_CHANGE",
+		"RDMA_CM_EVENT_TIMEWAIT_EXIT",
+	};
+	return (unsigned)event < sizeof names / sizeof *names ? names[event] : "UNKNOWN EVENT";
+}
