@@ -8,12 +8,14 @@
 //
 // # States
 //
-// A turn runs on the goroutine of whoever is there: a call of the application that polls or posts
-// takes one if nobody else has it, and one that controls waits for it. Between such calls three
-// questions have one answer each. Where is the background?
+// A turn runs on the goroutine of whoever is there: a call of the application that finds its
+// queue empty takes one if nobody else has it, wherever the background is; one that posts takes
+// the half that sends (a whole one if polls have lately found completions without a turn); and
+// one that controls waits for it. Between such calls three questions have one answer each. Where
+// is the background?
 //
 //	s  it stands by: it sleeps on an alarm of its own, and does not touch the port, as an
-//	   application polls, which has a lease: for [LeaseLife] from its last poll
+//	   application polls, which has a lease: for [LeaseLife], 50 us, from its last poll
 //	d  it is on duty: it takes turns, or is about to, unless a relief has the port
 //	p  it is parked: it sleeps on the port, or behind the relief that has it
 //
@@ -40,19 +42,35 @@
 // who watches may change meanwhile: a background behind a relief parks again. machine_test.go
 // walks every cell.
 //
-// The background brings Comes, StandsBy, Parks and Rises, by the lease, which it looks at every 50
-// us to 1 ms ([Machine.NextLook]). A goroutine in Wait, of a queue or of a channel, polls for up to
-// 50 us. Then it brings Sits, Dozes, Stirs and Leaves; or HandsOver where it cannot sit (the port
-// has no seat, another goroutine sits or polls, its queue pairs are on several lanes), and sleeps
-// on a token of its queue or channel, which any turn that completes there leaves. Whoever gives a
-// turn back says what is due: later than now but before the sleeper wakes, now, or not before that.
-// A goroutine that does not get the turn rings the doorbell and goes: whoever gives the turn back
-// looks once more, and sends; nobody is woken for that. Another lane's turn brings Mail, and an
-// application that has earned trust and polls (trust.go) Posts.
+// The background brings Comes, StandsBy, Parks and Rises. While it stands by it looks at the
+// lease every 50 us to 1 ms ([Machine.NextLook]), and comes when there is none. On duty it looks
+// after each turn, stands by if there is one, and parks after 20 to 100 us without work
+// ([Machine.Lingers]), or at once behind a relief. Parked it does not look, and a poll does not
+// wake it: when a packet or its alarm does, it sees the lease and stands by, without a turn.
+//
+// A goroutine in Wait, of a queue or of a channel, polls for up to 50 us. Then it brings Sits,
+// Dozes, Stirs and Leaves; or HandsOver where it cannot sit (the port has no seat, another
+// goroutine sits, its queue pairs are on several lanes) or had to leave early (another goroutine
+// polls, the port fails, a queue pair came on another lane), and sleeps on a token of its queue
+// or channel, which any turn leaves that completes in an armed queue there (who waits for a
+// queue arms it, and looks again before it sleeps). ReqNotify brings HandsOver too, unless the
+// application has had to wait for an event since its last ReqNotify: then it is believed to come
+// back to Wait.
+//
+// Whoever gives a turn back, a poster too, says what is due: later than now but before the
+// sleeper wakes, now, or not before that. A goroutine that does not get the turn rings the
+// doorbell and goes: whoever gives the turn back looks once more, and sends; nobody is woken for
+// that. Another lane's turn brings Mail: it has received packets of this lane and left them in
+// its mailbox, for this lane's next turn. An application that has earned trust (trust.go), has a
+// lease and posts brings Posts: it has sent that post itself, and whoever sleeps on the port is
+// woken to make way, so that the background stands by and later posts may be held.
 //
 // Beside the table, what ends a Wait wakes the relief directly: a completion that another
 // goroutine's turn has brought, a context's end, the Close of its queue or channel, a queue pair
-// of it on another lane, the end of the lane. That end also ends the standby and wakes the port.
+// of it on another lane, the end of the lane. That end also ends the standby and wakes the port;
+// nobody takes a turn once the port is closed. The Close of each queue and channel has told its
+// Waits to return by then, those on a token too, and the end of the lane waits until the relief
+// has left: with one open the device does not close (roce.ErrBusy).
 //
 //	               sb    db    pb    pbz   sr    srz   dr    drz   pr    prz
 //	Comes          db    db    .     .     dr    drz   dr    drz   .     .
@@ -70,19 +88,26 @@
 //	HandsOver      sb+   db    pb    pbz   sr+   srz+  dr    drz   pr    prz
 //	Posts          sb    db    pb    pb!   sr    srz   dr    dr^   pr    pr^
 //
-// While another goroutine has polled since, HandsOver and Leaves end no standby. Sits does not wake
-// a background that sleeps on the port: the port is deaf to it from then on (transport.Seats), and
-// it sleeps on behind the relief; Leaves gives the port back the same way. A relief leaves when it
-// finds that another goroutine polls. Sits of a second one changes nothing: it has to wait for the
-// background's or the first one's turn, and may sit when it next goes to sleep, as nobody inherits
-// the seat. Of a port without
-// alarms, which the background watches alone, "Due later" is "Due now", and @ falls away.
+// While there is a lease, HandsOver and Leaves end no standby: who goes to sleep ends the lease
+// first, so that another goroutine has polled since. If that was its last poll, the background
+// comes with its next look, about 1 ms later at most. Sits does not wake a background that
+// sleeps on the port: the port is deaf to it from then on (transport.Seats), and it sleeps on
+// behind the relief; Leaves gives the port back the same way. A relief that stirs and finds a
+// lease leaves, as another goroutine polls. A poll gives no lease if its queue is armed, or if
+// it is the first to find it empty after an event that was waited for. A second one brings
+// HandsOver, after a Sits in vain if the seat was taken only just now. It sleeps on its token
+// until the background's or the first one's turn completes something for it, and may sit when it
+// next goes to sleep: nobody inherits the seat; with Leaves the port is the background's. Of a
+// port without alarms, which the background watches alone, "Due later" is "Due now", and @ falls
+// away.
 //
-// From this follows who runs the stack next, and what wakes that one. With r it is the relief,
-// wherever the background is. With b it is in s the application with its next poll, or the
-// background, which looks at the lease within MaxStandby; in d the background, which is at it; in p
-// the background too, woken by the port when a packet arrives, by its alarm
-// when something is due later, and by whoever makes something due at once. A poller of another lane
-// also takes a turn of a lane that nobody polls, now and then. In s a deadline waits for the next
-// poll, or for the background's next look after the lease: up to 1 ms late.
+// From this follows who runs the stack next, and what wakes that one. Whoever polls runs it, in
+// all states. If nobody does, as with one that only looks at its memory for a peer's WRITE, it
+// is with r the relief, wherever the background is, woken by the port. With b it is in s the
+// background, which looks at the lease within MaxStandby, 1 ms; in d the background, which is at
+// it; in p the background too, woken by the port when a packet arrives, by its alarm when
+// something is due later, and by whoever makes something due at once. A poller of another lane
+// also takes a turn of a lane that nobody polls, now and then. In s a deadline waits for the
+// next poll, or for the background's look that finds no lease: about 1 ms late at most. One that
+// is due after that look is in time, as the background parks with its alarm set.
 package drive
