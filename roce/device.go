@@ -53,7 +53,8 @@ type Config struct {
 	Wrap func(transport.Port) transport.Port
 
 	// Ports, if there are any, are used instead of opening the name, which then is only what the
-	// device is called. Each is a lane, so they are a power of two, and Lanes is 0 or their number.
+	// device is called. Each is a lane, so they are a power of two, none is there twice, and Lanes
+	// is 0 or their number.
 	// They are the device's, which closes them, also if Open fails.
 	Ports []transport.Port
 

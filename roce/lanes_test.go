@@ -413,6 +413,7 @@ func TestLanesRefused(t *testing.T) {
 		{Config{Lanes: -2}, "-2 lanes (Config.Lanes or Ports), want a power of two from 1 to 64"},
 		{Config{Lanes: 2, Ports: []transport.Port{port}}, "Config.Lanes is 2, but there are 1 Ports"},
 		{Config{Ports: []transport.Port{port, port, port}}, "3 lanes (Config.Lanes or Ports)"},
+		{Config{Ports: []transport.Port{port, port}}, "one of Config.Ports is there twice"},
 		{Config{Ports: []transport.Port{nil}}, "one of Config.Ports is nil"},
 		{Config{Ports: []transport.Port{last}, Faults: "no such fault"}, "no such fault"},
 	} {

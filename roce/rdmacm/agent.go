@@ -93,7 +93,8 @@ type QP1 interface {
 	Ready() <-chan struct{}
 	// Receive gives what has come to take, whose bytes are lent for the call, and says whether
 	// there may be more. It waits for nothing, and takes in some hundred at most. An error says
-	// that nothing will come any more: to the IDs that is as if their peers were silent.
+	// that nothing will come any more: to the IDs that is as if their peers were silent; but those
+	// that listen are told of EventDeviceRemoval, and no other can listen.
 	Receive(take func(from cm.Path, mad []byte)) (more bool, err error)
 	// Room says whether Send has room. Send sends to queue pair 1 of a peer, from p.Local, and
 	// waits for nothing. The message is lent for the call.
@@ -126,6 +127,7 @@ type agent struct {
 	dev       *roce.Device
 	users     int    // IDs; under agents
 	ownedName string // the name under which this package has opened dev; "" if it has not
+	over      bool   // its queue pair 1 has ended, and another has its place (share); under agents
 	closing   atomic.Bool
 
 	ctx   context.Context // ends with the agent

@@ -89,19 +89,34 @@ func beginLocked(keys ...any) (end func()) {
 	}
 }
 
-// share returns the agent of a device, for one more user. The first one says where queue pair 1 is.
+// share returns the agent of a device, for one more user. The first one says where queue pair 1 is;
+// if that has ended, and the last one has gone, the next is the first again.
 func share(dev *roce.Device, qp1 func(*roce.Device) (QP1, error)) (*agent, error) {
 	agents.Lock()
 	idleLocked(dev)
-	if a := agents.of[dev]; a != nil {
+	a := agents.of[dev]
+	if a != nil && !a.spent() {
 		defer agents.Unlock()
 		a.take()
 		return a, nil
 	}
+	if a != nil {
+		a.over = true
+		delete(agents.of, dev)
+	}
 	end := beginLocked(dev)
 	agents.Unlock()
 	defer end()
+	if a != nil {
+		a.stop()
+	}
 	return shareNew(dev, qp1)
+}
+
+// spent tells whether nothing is left of an agent. The caller has the lock of agents.
+func (a *agent) spent() bool {
+	m, ok := a.speaker.(*machine)
+	return ok && a.users == 0 && a.ownedName == "" && m.ended()
 }
 
 // shareNew makes the agent of a device that the caller has said is busy.
@@ -224,6 +239,10 @@ func (a *agent) retire() error {
 		return a.stop()
 	}
 	agents.Lock()
+	if a.over {
+		defer agents.Unlock()
+		return nil
+	}
 	if a.users > 0 {
 		defer agents.Unlock()
 		return fmt.Errorf("%w: device %s still has %d rdma_cm IDs", ErrBusy, a.dev.Name(), a.users)

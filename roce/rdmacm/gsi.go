@@ -170,10 +170,14 @@ func (g *gsi) Receive(take func(w cm.Path, mad []byte)) (more bool, err error) {
 func (g *gsi) completed(wc *roce.WC, take func(w cm.Path, mad []byte)) error {
 	if wc.Opcode != roce.WCRecv {
 		g.done = wc.WRID + 1 // and so have those before it
-		if wc.Status != roce.WCSuccess {
-			g.lost++
+		if wc.Status == roce.WCSuccess {
+			return nil
 		}
-		return nil
+		g.lost++
+		if g.qp.State() != roce.StateSQE { // it goes on already
+			return nil
+		}
+		return g.qp.Modify(context.Background(), &roce.QPAttr{State: roce.StateRTS}, roce.AttrState)
 	}
 	slot := g.mr.Bytes()[int(wc.WRID)*gsiSlot:][:gsiSlot]
 	if attr, err := roce.AHAttrFromWC(wc, slot[:roce.GRHSize]); err == nil && wc.Status == roce.WCSuccess &&
@@ -307,7 +311,8 @@ func (g *gsi) keep(w cm.Path, h *handle) *handle {
 				oldest, age = w, g.uses-h.used
 			}
 		}
-		g.pd.DestroyAH(g.ways[oldest].ah) // a message that is still in the queue is lost
+		// a message that is still in the queue is lost, and those behind it (completed)
+		g.pd.DestroyAH(g.ways[oldest].ah)
 		delete(g.ways, oldest)
 	}
 	h.used = g.uses

@@ -79,6 +79,28 @@ func TestForgedNeighbours(t *testing.T) {
 	g.Send(way(1, 9), new(wire.MAD))
 }
 
+// TestFailureIsNotTheEnd: a message that cannot be sent, as its address handle is gone, stops queue
+// pair 1 for itself and those behind it only.
+func TestFailureIsNotTheEnd(t *testing.T) {
+	na, nb := wires["pipe"]()
+	a, b := newHost(t, na, nil), newHost(t, nb, nil)
+	b.listener(PSTCP, 99)
+	s := newStranger(t, a)
+	ah, err := s.g.search(bg, cm.Path{Local: gidOf(a.addr), Remote: gidOf(b.addr), HopLimit: 64})
+	require.NoError(t, err)
+	require.NoError(t, s.g.qp.PostSend(roce.SendWR{WRID: s.g.posted, Opcode: roce.WRSend, AH: ah, RemoteQPN: wire.GSIQPN,
+		RemoteQKey: wire.GSIQKey, SGL: []roce.SGE{s.g.mr.SGE(0, 5000)}})) // which no packet has room for either
+	s.g.posted++
+	require.NoError(t, s.g.pd.DestroyAH(ah))
+	until(func() bool { return s.g.qp.State() == roce.StateSQE })
+	s.request(b, 100, 1)
+	_, err = s.g.Receive(func(cm.Path, []byte) {})
+	require.NoError(t, err)
+	require.NotZero(t, s.g.lost)
+	s.request(b, 100, 2)
+	until(func() bool { return heard(b.dev, wire.CMAttrREQ) == 1 })
+}
+
 // TestManyWait: two thousand messages wait until somebody looks at queue pair 1.
 func TestManyWait(t *testing.T) {
 	const messages = 2000

@@ -252,29 +252,44 @@ func (id *ID) set(op string, f func() error) error {
 func (id *ID) Migrate(to *EventChannel) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
+	return fail("Migrate", id.migrate(to, nil))
+}
+
+// migrate is Migrate. request is the event that the ID was made for, and goes before all others of
+// it: an ID that has none any more, as it was taken, stays. nil: the ID goes anyway. The caller has
+// the lock, so that nothing is told of the ID meanwhile, nor looked for in vain (untold).
+func (id *ID) migrate(to *EventChannel, request *Event) error {
 	if id.state == closed {
-		return fail("Migrate", ErrClosed)
+		return ErrClosed
 	}
 	if err := to.enter(); err != nil {
-		return fail("Migrate", err)
+		return err
 	}
-	from := id.ch
-	id.ch = to
-	from.leave()
-	var moved []*Event
+	from, goes := id.ch, request == nil
+	var moved, requests []*Event
 	from.events.Remove(func(e *Event) bool {
-		mine := e.about() == id
+		if e.Listener == id {
+			requests = append(requests, e)
+		}
+		goes = goes || e == request
+		mine := e == request || goes && e.ID == id && e.Listener == nil
 		if mine {
 			moved = append(moved, e)
 		}
 		return mine
 	})
+	if !goes {
+		to.leave()
+		return nil
+	}
+	id.ch = to
+	from.leave()
+	for _, e := range requests { // its new ID is of the channel where the request is taken
+		e.ID.mu.Lock()
+		e.ID.migrate(to, e)
+		e.ID.mu.Unlock()
+	}
 	for _, e := range moved {
-		if e.Listener != nil { // its new ID is of the channel where the request is taken
-			if err := e.ID.Migrate(to); err != nil {
-				continue
-			}
-		}
 		to.events.Put(e)
 	}
 	return nil
@@ -327,9 +342,15 @@ func (id *ID) happened(on input, e *Event) bool {
 	return true
 }
 
-// deviceGone takes in that a device of the ID is gone, c being what the ID has of it. A listener on
-// several listens on the others; the last one is told of. The caller has the lock.
+// deviceGone takes in that a device of the ID is gone, c being what the ID has of it. The caller
+// has the lock.
 func (id *ID) deviceGone(c cmID) {
+	id.loses(c, fmt.Errorf("%w: device %s is gone", ErrUnreachable, c.at().dev.Name()))
+}
+
+// loses takes in that a device is of no more use to the ID. A listener on several listens on the
+// others; the last one is told of. The caller has the lock.
+func (id *ID) loses(c cmID, why error) {
 	i := slices.Index(id.below, c)
 	switch {
 	case i < 0:
@@ -339,8 +360,7 @@ func (id *ID) deviceGone(c cmID) {
 		c.close()
 		c.at().release()
 	default:
-		id.happened(removed, new(Event).errno(syscall.ENODEV, fmt.Errorf("%w: device %s is gone",
-			ErrUnreachable, c.at().dev.Name())))
+		id.happened(removed, new(Event).errno(syscall.ENODEV, why))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/wire"
 )
 
 // TestReject: nobody listens, and an application that refuses, with data.
@@ -146,6 +147,58 @@ func TestMigrate(t *testing.T) {
 		require.ErrorIs(t, err, ErrClosed)
 		a.next(EventDisconnected)
 	})
+}
+
+// TestMigrateRequests: a listener's requests that nobody has taken go with it, each before what
+// else is told of its ID; and of one that its peer withdraws meanwhile nothing is told.
+func TestMigrateRequests(t *testing.T) {
+	na, nb := wires["pipe"]()
+	a, b := newHost(t, na, nil), newHost(t, nb, nil)
+	children := make(chan *ID, 1)
+	from, err := NewEventChannel(&Config{Devices: []*roce.Device{b.dev},
+		Born: func(child, _ *ID) any { children <- child; return nil }})
+	require.NoError(t, err)
+	to, err := NewEventChannel(&Config{Devices: []*roce.Device{b.dev}})
+	require.NoError(t, err)
+	l, err := from.CreateID(PSTCP)
+	require.NoError(t, err)
+	require.NoError(t, l.BindAddr(b.at(99)))
+	require.NoError(t, l.Listen(0))
+	s := newStranger(t, a)
+	asked := func(id uint32) *ID {
+		s.request(b, 99, id)
+		child := <-children
+		l.mu.Lock() // until then its event is there
+		defer l.mu.Unlock()
+		return child
+	}
+	first := asked(1)
+	first.mu.Lock()
+	first.addressGone()
+	first.mu.Unlock()
+	second := asked(2)
+	second.mu.Lock()
+	done := make(chan error)
+	go func() { done <- l.Migrate(to) }()
+	until(func() bool { return to.count() == 2 }) // the listener, and the first
+	second.happened(rejected, refusal(int(wire.CMRejTimeout), nil))
+	second.mu.Unlock()
+	require.NoError(t, <-done)
+	for _, want := range []EventType{EventConnectRequest, EventAddrChange} {
+		e, err := to.Get(bg)
+		require.NoError(t, err)
+		require.Equal(t, want, e.Type)
+		require.Same(t, first, e.ID)
+	}
+	for _, ch := range []*EventChannel{from, to} {
+		e, more := ch.Events().TryGet()
+		require.False(t, more, "%v", e)
+	}
+	until(func() bool { return from.count() == 0 }) // the second is closed
+	require.NoError(t, first.Close())
+	require.NoError(t, l.Close())
+	require.NoError(t, to.Close())
+	require.NoError(t, from.Close())
 }
 
 // TestPorts: who may have a port beside whom.

@@ -39,6 +39,7 @@ type machine struct {
 	lookAt  cm.Time   // when the port's MTU is to be looked at again
 	orphan  time.Time // since when nobody uses the device; zero: somebody does, or it is not ours
 	refused bool      // the device could not be closed, for what others have on it
+	deaf    error     // why nothing comes any more; nil: it may
 
 	ids map[*machineID]bool // all; true: it was told that its address is gone; under mu
 }
@@ -94,6 +95,7 @@ func (m *machine) run() {
 	defer close(m.done)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	deaf := false
 	for {
 		events, next, err := m.round()
 		for i := range events {
@@ -103,7 +105,11 @@ func (m *machine) run() {
 		ready := m.qp1.Ready()
 		if err != nil { // nothing comes any more; what waits for an answer ends in its time
 			ready = nil
+			if !deaf {
+				m.tellDeaf(err)
+			}
 		}
+		deaf = err != nil
 		timer.Reset(time.Duration(min(next-now(), cm.Time(time.Hour))))
 		select {
 		case <-ready:
@@ -126,6 +132,7 @@ func (m *machine) round() (events []cm.Event, next cm.Time, err error) {
 		m.cm.SetMTU(m.a.dev.QueryPort().ActiveMTU)
 	}
 	more, err := m.qp1.Receive(func(from cm.Path, mad []byte) { m.cm.HandleMAD(now(), from, mad) })
+	m.deaf = err
 	if more {
 		m.kick()
 	}
@@ -190,6 +197,13 @@ func (m *machine) do(f func(m *cm.Machine) error) error {
 		}
 	}
 	return err
+}
+
+// ended tells whether nothing comes to queue pair 1 any more.
+func (m *machine) ended() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.deaf != nil
 }
 
 // slow says whether the port has to find out link addresses before it can send.

@@ -72,6 +72,27 @@ func (m *machine) tellChanges() {
 	}
 }
 
+// tellDeaf tells the IDs that listen that they will hear of nobody any more: it is not for them to
+// wait in vain.
+func (m *machine) tellDeaf(why error) {
+	m.mu.Lock()
+	ids := maps.Clone(m.ids)
+	m.mu.Unlock()
+	for c := range ids {
+		c.id.mu.Lock()
+		if c.id.state == listening {
+			c.id.loses(c, m.isDeaf(why))
+		}
+		c.id.mu.Unlock()
+	}
+}
+
+// isDeaf is the error of a listener that would hear of nobody.
+func (m *machine) isDeaf(why error) error {
+	return fmt.Errorf("%w: nothing comes to queue pair 1 of device %s any more: %w",
+		ErrUnreachable, m.a.dev.Name(), why)
+}
+
 func (c *machineID) at() *agent { return c.a }
 
 func (c *machineID) bind(addr netip.AddrPort) (uint16, error) { return addr.Port(), nil }
@@ -108,6 +129,9 @@ func (c *machineID) listen(backlog int) error {
 		o.Only = 6
 	}
 	return c.do(func(m *cm.Machine) (err error) {
+		if c.deaf != nil {
+			return c.isDeaf(c.deaf)
+		}
 		c.listener, err = m.Listen(id.service(id.local.Port()), o)
 		return err
 	})

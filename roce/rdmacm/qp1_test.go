@@ -30,6 +30,66 @@ func (e *ended) Room() bool              { return true }
 func (e *ended) Send(cm.Path, *wire.MAD) { e.messages.Add(1) }
 func (e *ended) Close() error            { return nil }
 
+// mortal is a queue pair 1 whose owner is there at first.
+type mortal struct {
+	ended
+	alive atomic.Bool
+}
+
+func (m *mortal) Receive(take func(cm.Path, []byte)) (more bool, err error) {
+	if m.alive.Load() {
+		return false, nil
+	}
+	return m.ended.Receive(take)
+}
+
+// TestQP1EndsForListeners: who listens is told that it will hear of nobody any more, and who would
+// listen later too; but not who comes when they have gone.
+func TestQP1EndsForListeners(t *testing.T) {
+	na, _ := wires["pipe"]()
+	a := newHost(t, na, nil)
+	var q *mortal
+	cfg := Config{Devices: []*roce.Device{a.dev}, QP1: func(*roce.Device) (QP1, error) {
+		q = &mortal{ended: ended{ready: make(chan struct{}, 1)}}
+		q.alive.Store(true)
+		return q, nil
+	}}
+	l, err := Listen(bg, a.at(0).String(), &ListenConfig{ConnConfig: ConnConfig{Config: cfg}})
+	require.NoError(t, err)
+	ch, err := NewEventChannel(&cfg)
+	require.NoError(t, err)
+	var two [2]*ID
+	for i := range two {
+		two[i], err = ch.CreateID(PSTCP)
+		require.NoError(t, err)
+		require.NoError(t, two[i].BindAddr(a.at(0)))
+	}
+	require.NoError(t, two[0].Listen(0))
+	q.alive.Store(false)
+	q.ready <- struct{}{}
+	e, err := ch.Get(bg)
+	require.NoError(t, err)
+	require.Equal(t, EventDeviceRemoval, e.Type)
+	require.Same(t, two[0], e.ID)
+	require.ErrorIs(t, e.Err, ErrUnreachable)
+	_, err = l.Accept(bg)
+	require.ErrorIs(t, err, ErrUnreachable)
+	require.ErrorIs(t, two[1].Listen(0), ErrUnreachable)
+	require.NoError(t, l.Close())
+	for _, id := range two {
+		require.NoError(t, id.Close())
+	}
+
+	// when nobody uses that one any more there is another
+	again, err := ch.CreateID(PSTCP)
+	require.NoError(t, err)
+	require.NoError(t, again.BindAddr(a.at(0)))
+	require.NoError(t, again.Listen(0))
+	require.True(t, q.alive.Load())
+	require.NoError(t, again.Close())
+	require.NoError(t, ch.Close())
+}
+
 // TestQP1Ends: nothing comes any more, which is looked for no more often than there is something
 // else to do, and attempts to connect end as with a peer that does not answer.
 func TestQP1Ends(t *testing.T) {

@@ -182,14 +182,20 @@ func (c *Conn) left() error {
 	c.mu.Unlock()
 	err := c.release()
 	c.mu.Lock()
-	if c.signs != nil {
-		c.signs.close()
-		c.signs = nil
-	}
+	c.endSigns()
 	c.failed = err
 	c.life.on(empties)
 	c.leaves.Broadcast()
 	return err
+}
+
+// endSigns closes the descriptor, if there is one. Who sleeps on it has been told. The caller has
+// mu.
+func (c *Conn) endSigns() {
+	if c.signs != nil {
+		c.signs.close()
+		c.signs = nil
+	}
 }
 
 // Close ends the connection. What was written still arrives: Close waits until the other end's
@@ -214,6 +220,7 @@ func (c *Conn) Close() error {
 	if c.cfg.Linger >= 0 {
 		return c.opError("close", c.finish(told))
 	}
+	c.endSigns() // the application has done with it when Close returns
 	go func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -21,10 +21,12 @@ import (
 // nothing else of the process uses the addresses.
 type Options struct {
 	Config
-	// Devices, Kind and Open are which devices are used: see rdmacm.Config.
+	// Devices, Kind and Open are which devices are used, and QP1 is their queue pair 1 if that is
+	// elsewhere: see rdmacm.Config.
 	Devices []*roce.Device
 	Kind    string
 	Open    func(addr netip.Addr) (*roce.Device, error)
+	QP1     func(dev *roce.Device) (rdmacm.QP1, error)
 	// Local is the address that Dial connects from; the zero Addr: the system chooses.
 	Local netip.Addr
 	TOS   uint8 // IPv4 TOS or IPv6 traffic class
@@ -190,7 +192,7 @@ type maker struct {
 }
 
 func (m *maker) connConfig(o *Options) *rdmacm.ConnConfig {
-	return &rdmacm.ConnConfig{Config: rdmacm.Config{Devices: o.Devices, Kind: o.Kind, Open: o.Open},
+	return &rdmacm.ConnConfig{Config: rdmacm.Config{Devices: o.Devices, Kind: o.Kind, Open: o.Open, QP1: o.QP1},
 		Local: o.Local, TOS: o.TOS,
 		Param: &rdmacm.ConnParam{FlowControl: true, RetryCount: 7, RNRRetryCount: 7},
 		Setup: m.setup, Prepare: prepare, Ended: ended}

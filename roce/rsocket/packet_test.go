@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -18,15 +19,22 @@ import (
 	"github.com/goroce/goroce/roce"
 	"github.com/goroce/goroce/roce/rdmacm"
 	"github.com/goroce/goroce/roce/rsocket/internal/stream"
+	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/wire"
 )
 
 // packets are two sockets on devices of their own.
 func packets(t *testing.T, cfg Config) (a, b *PacketConn) {
 	t.Helper()
 	nameA, nameB := wires["udp"]()
+	return packetsOn(t, cfg, open(t, nameA), open(t, nameB))
+}
+
+// packetsOn are two sockets, one on each of two devices.
+func packetsOn(t *testing.T, cfg Config, devices ...*roce.Device) (a, b *PacketConn) {
+	t.Helper()
 	var two [2]*PacketConn
-	for i, name := range []string{nameA, nameB} {
-		dev := open(t, name)
+	for i, dev := range devices {
 		p, err := ListenPacket(bg, netip.AddrPortFrom(dev.GIDs()[0].Addr(), 0).String(),
 			&Options{Config: cfg, Devices: []*roce.Device{dev}})
 		require.NoError(t, err)
@@ -79,6 +87,44 @@ func TestPackets(t *testing.T) {
 		require.NoError(t, err)
 		require.NotNil(t, got.rail, "it came by UDP")
 		require.Zero(t, b.take(buf, got))
+	}
+}
+
+// TestQP1Elsewhere: connections and datagrams are made by the queue pair 1 that the application has
+// for the device.
+func TestQP1Elsewhere(t *testing.T) {
+	nameA, nameB := wires["udp"]()
+	var asked [2]atomic.Int32
+	var options [2]Options
+	for i, name := range []string{nameA, nameB} {
+		options[i] = Options{Devices: []*roce.Device{open(t, name)}, QP1: func(dev *roce.Device) (rdmacm.QP1, error) {
+			asked[i].Add(1)
+			return rdmacm.OpenQP1(dev)
+		}}
+	}
+	addr := func(i int) string { return netip.AddrPortFrom(options[i].Devices[0].GIDs()[0].Addr(), 0).String() }
+	l, err := Listen(bg, addr(0), &options[0])
+	require.NoError(t, err)
+	defer l.Close()
+	c, err := (&Dialer{options[1]}).Dial(bg, l.Addr().String())
+	require.NoError(t, err)
+	s, err := l.Accept()
+	require.NoError(t, err)
+	done := make(chan error)
+	go func() { done <- c.Close() }()
+	require.NoError(t, s.Close())
+	require.NoError(t, <-done)
+	p, err := ListenPacket(bg, addr(0), &options[0])
+	require.NoError(t, err)
+	defer p.Close()
+	for !p.direct(p.local()) { // to itself
+		_, err = p.WriteTo([]byte("me"), p.LocalAddr())
+		require.NoError(t, err)
+		_, _, err = p.ReadFrom(nil)
+		require.NoError(t, err)
+	}
+	for i := range asked {
+		require.EqualValues(t, 1, asked[i].Load())
 	}
 }
 
@@ -215,6 +261,101 @@ func TestPacketFlood(t *testing.T) {
 	}
 }
 
+// TestPacketGoesOn: a datagram that the device cannot send, as its MTU has become smaller, is not
+// the last one.
+func TestPacketGoesOn(t *testing.T) {
+	a, b := packets(t, Config{})
+	buf := make([]byte, 100)
+	for !a.direct(b.local()) {
+		_, err := a.WriteTo([]byte("first"), b.LocalAddr())
+		require.NoError(t, err)
+		_, _, err = b.ReadFrom(buf)
+		require.NoError(t, err)
+	}
+	a.mu.Lock()
+	r, d := a.rails[a.local().Addr()], *a.peers[b.local()]
+	a.mu.Unlock()
+	require.NoError(t, r.qp.PostSend(roce.SendWR{WRID: uint64(<-r.free), Opcode: roce.WRSend, AH: d.ah, RemoteQPN: d.qpn,
+		RemoteQKey: rdmacm.UDPQKey, SGL: []roce.SGE{r.sends.SGE(0, r.slot+1)}}))
+	for r.qp.State() != roce.StateSQE { // nobody else looks for what has become of it
+		runtime.Gosched()
+	}
+	for came := false; !came; {
+		_, err := a.WriteTo([]byte("next"), b.LocalAddr())
+		require.NoError(t, err)
+		n, _, err := b.TryReadFrom(buf)
+		came = err == nil && string(buf[:n]) == "next"
+	}
+}
+
+// cloggedPort has no room for what is sent, when told so.
+type cloggedPort struct {
+	transport.Watched
+	clogged atomic.Bool
+}
+
+func (p *cloggedPort) Send(b *wire.Batch) (int, error) {
+	if p.clogged.Load() {
+		return 0, nil
+	}
+	return p.Watched.Send(b)
+}
+
+// TestPacketSleepsForRoom: who waits for datagrams to leave sleeps, and each of several goes on
+// when there is room again, or its deadline is set.
+func TestPacketSleepsForRoom(t *testing.T) {
+	nameA, nameB := wires["udp"]()
+	var port *cloggedPort
+	dev, err := roce.Open(nameA, &roce.Config{Wrap: func(p transport.Port) transport.Port {
+		port = &cloggedPort{Watched: p.(transport.Watched)}
+		return port
+	}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, dev.Close()) })
+	a, b := packetsOn(t, Config{Depth: 16}, dev, open(t, nameB))
+	for !a.direct(b.local()) {
+		_, err := a.WriteTo([]byte("first"), b.LocalAddr())
+		require.NoError(t, err)
+		_, _, err = b.ReadFrom(nil)
+		require.NoError(t, err)
+	}
+	for _, cleared := range []bool{false, true} {
+		port.clogged.Store(true)
+		for err = nil; err == nil; {
+			_, err = a.TryWriteTo([]byte("x"), b.local())
+		}
+		require.Equal(t, syscall.EAGAIN, err)
+		const writers = 3
+		wrote := make(chan error)
+		for range writers {
+			go func() { _, err := a.WriteTo([]byte("x"), b.LocalAddr()); wrote <- err }()
+		}
+		for sleeps := 0; sleeps < writers; runtime.Gosched() {
+			sleeps = 0
+			stack := make([]byte, 1<<20)
+			for _, g := range strings.Split(string(stack[:runtime.Stack(stack, true)]), "\n\n") {
+				if asleep.MatchString(g) && strings.Contains(g, "(*rail).take(") {
+					sleeps++
+				}
+			}
+		}
+		want := error(os.ErrDeadlineExceeded)
+		if cleared {
+			want = nil
+			require.NoError(t, a.SetWriteDeadline(time.Time{}))
+			port.clogged.Store(false)
+			port.Wake()
+		} else {
+			require.NoError(t, a.SetWriteDeadline(time.Now()))
+		}
+		for range writers {
+			require.ErrorIs(t, <-wrote, want)
+		}
+		port.clogged.Store(false)
+		require.NoError(t, a.SetWriteDeadline(time.Time{}))
+	}
+}
+
 // TestManyPeers: who sends to more addresses than it keeps forgets some, and goes on.
 func TestManyPeers(t *testing.T) {
 	a, b := packets(t, Config{})
@@ -237,6 +378,24 @@ func TestManyPeers(t *testing.T) {
 		n, _, err = b.ReadFrom(buf)
 		require.NoError(t, err)
 	}
+}
+
+// TestManySought: who sends to more addresses than it keeps, and to none of them a way is known
+// yet, loses what goes to the last ones.
+func TestManySought(t *testing.T) {
+	goes := make(chan struct{})
+	p, err := ListenPacket(bg, "127.0.0.1:0", &Options{Open: func(netip.Addr) (*roce.Device, error) {
+		<-goes
+		return nil, roce.ErrUnreachable
+	}})
+	require.NoError(t, err)
+	for port := range maxPeers + 100 {
+		_, err := p.TryWriteTo(nil, netip.AddrPortFrom(p.local().Addr(), uint16(1024+port)))
+		require.NoError(t, err)
+	}
+	require.LessOrEqual(t, p.knows(), maxPeers)
+	close(goes)
+	require.NoError(t, p.Close())
 }
 
 // TestPacketAnyAddress: a socket at all addresses answers from the one that it was asked at.

@@ -6,12 +6,12 @@ package rsocket
 // a datagram now and then, which asks again.
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"syscall"
 	"time"
 
@@ -31,10 +31,11 @@ type rail struct {
 	sendCQ, recvCQ *roce.CQ
 	sends, recvs   *roce.MR
 	qp             *roce.QP
-	slot           int        // bytes
-	header         []byte     // of what we send
-	free           chan int   // send slots
-	retired        []*roce.AH // of forgotten peers, until nobody sends; under p.mu
+	slot           int           // bytes
+	header         []byte        // of what we send
+	free           chan int      // send slots
+	looks          chan struct{} // holds the token of who looks for some that have become free
+	retired        []*roce.AH    // of forgotten peers, until nobody sends; under p.mu
 }
 
 // peer is an address that this end sends to. Datagrams wait while the way is sought; they go by UDP
@@ -93,7 +94,10 @@ func (p *PacketConn) send(b []byte, to netip.AddrPort, try bool) error {
 	d := p.peers[to]
 	switch {
 	case d == nil:
-		d = p.meet(to)
+		if d = p.meet(to); d == nil { // it is lost, as with UDP
+			p.mu.Unlock()
+			return nil
+		}
 	case d.err != nil:
 		delete(p.peers, to)
 		p.mu.Unlock()
@@ -118,7 +122,8 @@ func (p *PacketConn) send(b []byte, to netip.AddrPort, try bool) error {
 	return rail.askWith(b, to)
 }
 
-// meet makes a peer, and finds the way to it. The caller has mu.
+// meet makes a peer, and finds the way to it; nil if there are too many to which ways are sought
+// yet. The caller has mu.
 func (p *PacketConn) meet(to netip.AddrPort) *peer {
 	for other, d := range p.peers { // any, if there are too many
 		if len(p.peers) < maxPeers {
@@ -129,19 +134,23 @@ func (p *PacketConn) meet(to netip.AddrPort) *peer {
 			d.retire()
 		}
 	}
+	if len(p.peers) >= maxPeers {
+		return nil
+	}
 	d := new(peer)
 	p.peers[to] = d
 	p.tasks.Go(func() {
 		rail, ah, err := p.find(to)
 		p.mu.Lock()
-		defer p.mu.Unlock()
 		d.rail, d.ah, d.err = rail, ah, err
+		parks := d.parks
+		d.parks = nil
+		p.mu.Unlock()
 		if err == nil {
-			for _, b := range d.parks {
+			for _, b := range parks { // the socket may have no room: then others go on
 				rail.askWith(b, to)
 			}
 		}
-		d.parks = nil
 	})
 	return d
 }
@@ -228,7 +237,7 @@ func (r *rail) open(at netip.Addr) (err error) {
 	if err != nil {
 		return err
 	}
-	r.free = make(chan int, nSend)
+	r.free, r.looks = make(chan int, nSend), make(chan struct{}, 1)
 	for i := range nSend {
 		r.free <- i
 	}
@@ -327,10 +336,17 @@ func (r *rail) send(b []byte, to netip.AddrPort, try bool) error {
 	return err
 }
 
-// take takes a free slot, and looks until there is one: a datagram's is free when it has left.
+// take takes a free slot, and waits until there is one: a datagram's is free when it has left. One
+// of those who wait looks for what has left, for all.
 func (r *rail) take(try bool) (int, error) {
 	for {
-		r.reap()
+		ctx := r.p.limits[writing].now()
+		select {
+		case r.looks <- struct{}{}:
+			r.reap(ctx, !try)
+			<-r.looks
+		default:
+		}
 		select {
 		case slot := <-r.free:
 			return slot, nil
@@ -339,24 +355,42 @@ func (r *rail) take(try bool) (int, error) {
 		if try {
 			return 0, syscall.EAGAIN
 		}
-		ctx := r.p.limits[writing].now()
-		if err := ctx.Err(); err != nil {
+		if err := ctx.Err(); err != nil && context.Cause(ctx) != errMoved {
 			if r.p.ctx.Err() != nil {
 				return 0, net.ErrClosed
 			}
 			return 0, os.ErrDeadlineExceeded
 		}
-		runtime.Gosched()
+		select {
+		case slot := <-r.free:
+			return slot, nil
+		case r.looks <- struct{}{}: // who looked has gone
+			<-r.looks
+		case <-ctx.Done():
+		}
 	}
 }
 
-// reap gives back the slots of what has been sent.
-func (r *rail) reap() {
+// reap gives back the slots of what has been sent. A datagram that could not be sent, as one that
+// is longer than the device's MTU has become, is lost, and those behind it in the queue; the queue
+// pair, which stops then, sends the next ones. If no slot is free it may wait for one. One at a
+// time calls it.
+func (r *rail) reap(ctx context.Context, wait bool) {
 	var wcs [16]roce.WC
-	for n, _ := r.sendCQ.Poll(wcs[:]); n > 0; n, _ = r.sendCQ.Poll(wcs[:]) {
+	failed := false
+	n, _ := r.sendCQ.Poll(wcs[:])
+	if n == 0 && wait && len(r.free) == 0 {
+		n, _ = r.sendCQ.Wait(ctx, wcs[:])
+	}
+	for ; n > 0; n, _ = r.sendCQ.Poll(wcs[:]) {
 		for i := range wcs[:n] {
+			failed = failed || wcs[i].Status != roce.WCSuccess
 			r.free <- int(wcs[i].WRID)
 		}
+	}
+	if failed { // it stays so if another has seen to that
+		r.qp.Modify(r.p.ctx, &roce.QPAttr{State: roce.StateRTS, CurState: roce.StateSQE},
+			roce.AttrState|roce.AttrCurState)
 	}
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()

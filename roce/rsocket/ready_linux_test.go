@@ -4,6 +4,7 @@ package rsocket
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -416,4 +417,21 @@ func TestSocketFDEnds(t *testing.T) {
 	require.NoError(t, l.Close())
 	_, err = l.FD()
 	require.ErrorIs(t, err, net.ErrClosed)
+}
+
+// TestFDIsClosedByClose: also where Close does not wait, and the connection lingers.
+func TestFDIsClosedByClose(t *testing.T) {
+	a, b := mute(t, &Config{Linger: -1})
+	released := make(chan error)
+	a.hangUp = func(time.Time) error {
+		released <- errors.Join(a.qp.Close(), a.free())
+		return nil
+	}
+	fd, err := a.FD()
+	require.NoError(t, err)
+	require.NoError(t, a.Close())
+	_, err = unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	require.Equal(t, unix.EBADF, err)
+	require.NoError(t, b.take(b.qp))
+	require.NoError(t, <-released)
 }

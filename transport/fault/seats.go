@@ -5,6 +5,7 @@ package fault
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/goroce/goroce/transport"
@@ -15,6 +16,8 @@ type seats struct {
 	transport.Seats
 	port *Port
 	now  func() time.Time
+
+	relieved atomic.Bool // the relief has the port
 
 	mu    sync.Mutex
 	alarm time.Time // that the lane has set, which does not set it again; zero: none
@@ -50,9 +53,24 @@ func (s *seats) set() {
 	s.Seats.SetAlarm(s.port.orDue(d))
 }
 
-// Watch returns at once when frames are left over from the last Recv.
+// Take implements transport.Seats.
+func (s *seats) Take() {
+	s.relieved.Store(true)
+	s.Seats.Take()
+}
+
+// Leave implements transport.Seats. Of what is left over the lane's alarm tells.
+func (s *seats) Leave() {
+	s.relieved.Store(false)
+	s.Seats.Leave()
+}
+
+// Watch of the one who has the port returns at once when frames are left over from the last Recv.
 func (s *seats) Watch(w transport.Watcher) error {
-	if s.port.leftOver() {
+	if w == transport.Relief {
+		s.relieved.Store(true)
+	}
+	if s.port.leftOver() && (w == transport.Relief || !s.relieved.Load()) {
 		return nil
 	}
 	s.set() // the alarm may have gone off for a frame, and the lane's is still to come

@@ -82,19 +82,19 @@ func (p *port) setUpGroup(fd int, group wire.GID, own *socket) error {
 	} else {
 		unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_ALL, 0)
 	}
-	if err := unix.Bind(fd, host.Sockaddr(group.Addr(), p.opt.UDPPort, p.zone)); err != nil {
+	if err := unix.Bind(fd, host.Sockaddr(group.Addr(), p.opt.UDPPort, own.zone)); err != nil {
 		return fmt.Errorf("binding the group: %w", err)
 	}
 	var err error
 	if group.Is4() {
 		err = unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP,
-			&unix.IPMreqn{Multiaddr: group.Addr().As4(), Address: own.addr.As4(), Ifindex: int32(p.zone)})
+			&unix.IPMreqn{Multiaddr: group.Addr().As4(), Address: own.addr.As4(), Ifindex: int32(own.zone)})
 	} else {
 		err = unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP,
-			&unix.IPv6Mreq{Multiaddr: group, Interface: uint32(p.zone)})
+			&unix.IPv6Mreq{Multiaddr: group, Interface: uint32(own.zone)})
 	}
 	if err != nil {
-		return fmt.Errorf("on interface %d: %w", p.zone, err)
+		return fmt.Errorf("on interface %d: %w", own.zone, err)
 	}
 	return p.WatchSocket(fd)
 }
@@ -122,8 +122,8 @@ func (p *port) LeaveGroup(group wire.GID) error {
 func (p *port) multicastOut(s *socket) {
 	if s.addr.Is4() {
 		unix.SetsockoptIPMreqn(s.tx, unix.IPPROTO_IP, unix.IP_MULTICAST_IF,
-			&unix.IPMreqn{Address: s.addr.As4(), Ifindex: int32(p.zone)})
+			&unix.IPMreqn{Address: s.addr.As4(), Ifindex: int32(s.zone)})
 	} else {
-		unix.SetsockoptInt(s.tx, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF, p.zone)
+		unix.SetsockoptInt(s.tx, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF, s.zone)
 	}
 }

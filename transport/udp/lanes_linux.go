@@ -24,7 +24,7 @@ import (
 // chooseSender makes a socket to send by for every lane but the first, of the first owner of the
 // address. Nothing is received by it.
 // It sends from the same UDP port whatever the address, which the kernel chooses with the first of
-// them; it may be taken at another address, then that has no socket.
+// them; it may be taken at another address, then that has no socket, and a slot is opened again.
 func (p *port) chooseSender(s *socket) (err error) {
 	if p.qpns.Value == 0 {
 		p.from.Store(wire.UDPPort)
@@ -42,7 +42,7 @@ func (p *port) chooseSender(s *socket) (err error) {
 	if err := host.AttachFilter(tx, host.DropAll); err != nil {
 		return err
 	}
-	if err := unix.Bind(tx, host.Sockaddr(s.addr, int(p.from.Load()), p.zone)); err != nil {
+	if err := unix.Bind(tx, host.Sockaddr(s.addr, int(p.from.Load()), s.zone)); err != nil {
 		return fmt.Errorf("binding UDP port %d of %v: %w", p.from.Load(), s.addr, err)
 	}
 	switch sa, err := unix.Getsockname(tx); sa := sa.(type) {

@@ -17,6 +17,7 @@ package udp
 import (
 	"errors"
 	"net/netip"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -53,6 +54,7 @@ type socket struct {
 	recv  receiver
 	addr  netip.Addr
 	tx    int  // of an address: to send by, the same one or another
+	zone  int  // the interface of the address, as station.zone
 	joins int  // of a group
 	ready bool // it has something; for Recv
 	known bool // to port.sockets.epoll, as the next under the lock of these
@@ -95,8 +97,11 @@ func (st *station) openRows(iface string) error {
 	defer st.mu.Unlock()
 	for i, g := range gids {
 		a := st.addr
-		if st.all || st.slot.given() {
+		switch {
+		case st.all:
 			a = g.Addr()
+		case st.slot.given():
+			a = st.slot.Addrs[i]
 		}
 		err := st.openRow(i, a)
 		if st.all && errors.Is(err, unix.EADDRNOTAVAIL) {
@@ -178,6 +183,17 @@ func (st *station) serve(rows []wire.GID) []wire.GID {
 	return slices.Clone(st.rows)
 }
 
+// zoneOf is the interface index of an address. Those of a slot may be of several interfaces.
+func (st *station) zoneOf(addr netip.Addr) int {
+	if !st.slot.given() {
+		return st.zone
+	}
+	if i, ok := host.InterfaceOf(addr); ok {
+		return i.Index
+	}
+	return 0
+}
+
 // openSocket opens the socket of an address, which is in a row, and that to send by.
 func (p *port) openSocket(row int, addr netip.Addr) (s *socket, err error) {
 	var fd int
@@ -189,9 +205,10 @@ func (p *port) openSocket(row int, addr netip.Addr) (s *socket, err error) {
 	if err != nil {
 		return nil, &transport.OpenError{Name: p.name, Reason: "the system gives no UDP socket", Err: err}
 	}
-	s = &socket{addr: addr, tx: fd}
+	s = &socket{addr: addr, tx: fd, zone: p.zoneOf(addr)}
 	s.recv.fd = fd
 	if err := p.setUpSocket(s); err != nil {
+		p.disown(s)
 		s.close()
 		return nil, err
 	}
@@ -204,6 +221,7 @@ func (p *port) setUpSocket(s *socket) error {
 		return &transport.OpenError{Name: p.name, Reason: "this kernel lacks a socket option that RoCE needs", Err: err}
 	}
 	if p.slot.given() {
+		own(fd, os.Getpid())
 		unix.SetNonblock(fd, true) // handing it over may have changed it
 		if err := empty(fd); err != nil {
 			return &transport.OpenError{Name: p.name, Reason: "what came before can not be dropped", Err: err}
@@ -273,6 +291,7 @@ func (p *port) setRow(i int, s *socket) {
 // p.sockets.
 func (p *port) leave(s *socket) {
 	p.RecvOverflow.Add(s.kernelDrops())
+	p.disown(s)
 	s.blank()
 	p.sockets.left = append(p.sockets.left, s)
 	p.WakeAll()
@@ -346,6 +365,7 @@ func (p *port) closeSockets() error {
 	p.sockets.Lock()
 	for _, s := range p.sockets.list.Load().all {
 		p.RecvOverflow.Add(s.kernelDrops())
+		p.disown(s)
 		p.sockets.left = append(p.sockets.left, s)
 	}
 	p.sockets.rows = nil

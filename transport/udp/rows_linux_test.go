@@ -34,7 +34,7 @@ func TestAddressGoesUnderSend(t *testing.T) {
 	}
 	s, frames := &p.send, batch.Frames()
 	s.from = p.sockets.list.Load().sender(&frames[0], true)
-	n := s.lay(batch, frames, 0)
+	n := s.lay(batch, frames, 0, true)
 	p.setRow(slices.Index(p.sockets.rows, s.from), nil)
 
 	done, errno := s.sendmmsg(n)

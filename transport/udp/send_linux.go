@@ -34,6 +34,7 @@ type sender struct {
 	iovs  []unix.Iovec
 	names []unix.RawSockaddrInet6
 	dsts  []wire.GID // what is in names
+	zone  int        // and of which socket the zone there is
 	ctl   [][controlSpace]byte
 	runs  []int // how many frames each message holds
 	bytes []int // and how many bytes
@@ -77,14 +78,15 @@ func (p *port) Send(b *wire.Batch) (sent int, err error) {
 	okFrames, okBytes, okRuns := 0, 0, 0
 	defer func() { p.countSent(okFrames, okBytes, okRuns) }()
 	l := p.sockets.list.Load()
+	several := p.all || len(l.rows) != 1
 	for sent < len(frames) {
-		if s.from = l.sender(&frames[sent], p.all); s.from == nil {
+		if s.from = l.sender(&frames[sent], several); s.from == nil {
 			p.SendUnreachable.Add(1)
 			p.LastError(errNoAddress)
 			sent++
 			continue
 		}
-		n := s.lay(b, frames, sent)
+		n := s.lay(b, frames, sent, several)
 		done, errno := s.sendmmsg(n)
 		for i := range done {
 			sent += s.runs[i]
@@ -113,9 +115,9 @@ func (p *port) Send(b *wire.Batch) (sent int, err error) {
 }
 
 // sender is the socket to send a frame by: that of its source address, nil if there is none any
-// more. A port that has one address all the time need not look.
-func (l *socketList) sender(f *wire.Frame, all bool) *socket {
-	if !all && len(l.rows) == 1 {
+// more. A port that has one address all the time, not several, need not look.
+func (l *socketList) sender(f *wire.Frame, several bool) *socket {
+	if !several {
 		return l.rows[0]
 	}
 	for _, s := range l.rows {
@@ -134,11 +136,16 @@ func (p *port) countSent(frames, bytes, runs int) {
 	p.SendRuns += uint64(runs)
 }
 
-// lay prepares messages for frames[at:], as far as they have the same source, and returns how many.
-func (s *sender) lay(b *wire.Batch, frames []wire.Frame, at int) (n int) {
-	limit, all := s.runLimit(), s.port.all
+// lay prepares messages for frames[at:], as far as they have the same source, of which there may be
+// several, and returns how many.
+func (s *sender) lay(b *wire.Batch, frames []wire.Frame, at int, several bool) (n int) {
+	limit := s.runLimit()
+	if s.zone != s.from.zone {
+		clear(s.dsts)
+		s.zone = s.from.zone
+	}
 	for n < len(s.msgs) && at < len(frames) {
-		if all && !frames[at].From(&s.from.recv.local) {
+		if several && !frames[at].From(&s.from.recv.local) {
 			break
 		}
 		run := 1
@@ -209,7 +216,7 @@ func (s *sender) address(i int, f *wire.Frame) {
 	sa := &s.names[i]
 	*sa = unix.RawSockaddrInet6{Family: unix.AF_INET6, Port: port, Addr: dst}
 	if linkLocal := dst[0] == 0xfe && dst[1]&0xc0 == 0x80; linkLocal || dst.IsMulticast() {
-		sa.Scope_id = uint32(s.port.zone)
+		sa.Scope_id = uint32(s.zone)
 	}
 }
 

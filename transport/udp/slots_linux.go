@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -34,7 +35,8 @@ import (
 // Slot is the part of one owner of addresses that several have.
 type Slot struct {
 	Addrs []netip.Addr // rows of the GID table
-	// FDs are sockets, [row][lane], as MakeSlots makes them, bound to the address and UDP port.
+	// FDs are sockets, [row][lane], as MakeSlots has made them, bound to the address and UDP port.
+	// Those of another slot or lane are refused by OpenSlot.
 	FDs [][]int
 	// QPNs are the numbers that are steered to them: bits of the owner only, lanes add theirs.
 	QPNs wire.QPNSpace
@@ -81,6 +83,10 @@ func MakeSlots(addrs []netip.Addr, slots, lanes int, o transport.Options) (made 
 	switch {
 	case len(addrs) == 0 || len(addrs) > transport.MaxGIDs:
 		return nil, bad("%d addresses, want 1 to %d", len(addrs), transport.MaxGIDs)
+	case slices.ContainsFunc(addrs, func(a netip.Addr) bool {
+		return !a.IsValid() || a.IsUnspecified() || a.IsMulticast() || a.Is4In6()
+	}):
+		return nil, bad("each must be an IPv4 or IPv6 address of this machine, not all of them, and no group")
 	case slots < 1 || slots > wire.MaxOwners || slots&(slots-1) != 0:
 		return nil, bad("%d slots: the number must be a power of two from 1 to %d", slots, wire.MaxOwners)
 	case lanes < 1 || lanes > transport.MaxLanes || lanes&(lanes-1) != 0:
@@ -112,13 +118,14 @@ func bindSlots(slots []Slot, row, lanes int, addr netip.Addr, port int) error {
 	}
 	first := -1
 	for i := range slots {
-		for range lanes {
+		for lane := range lanes {
 			fd, err := unix.Socket(family(addr), unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_UDP)
 			if err != nil {
 				return &transport.OpenError{Name: name, Reason: "the system gives no UDP socket", Err: err}
 			}
 			slots[i].FDs[row] = append(slots[i].FDs[row], fd)
 			setV6Only(fd, addr)
+			mark(fd, slots[i].QPNs.Lane(lane, lanes))
 			if first >= 0 {
 				admitLanes(fd)
 			}
@@ -147,15 +154,28 @@ func bindSlots(slots []Slot, row, lanes int, addr netip.Addr, port int) error {
 
 // OpenSlot opens the ports of a slot, one for each lane, on copies of its descriptors. Nothing that
 // had come before is received or counted. name is what the ports are called. The error is an
-// *transport.OpenError.
+// *transport.OpenError; of a slot that a process has open which is alive it names that.
 func OpenSlot(name string, s Slot, o transport.Options) (ports []transport.Port, err error) {
 	o = o.WithDefaults()
 	if err := s.check(o.UDPPort); err != nil {
 		return nil, &transport.OpenError{Name: name, Reason: "the slot is not one of MakeSlots", Err: err}
 	}
-	st := &station{name: name, opt: o, addr: s.Addrs[0], slot: s}
-	return st.openLanes(len(s.FDs[0]), "")
+	if pid := s.owner(); pid != 0 {
+		return nil, &transport.OpenError{Name: name, Reason: fmt.Sprintf("process %d has the slot open", pid)}
+	}
+	for range senderTries {
+		st := &station{name: name, opt: o, addr: s.Addrs[0], slot: s}
+		ports, err = st.openLanes(len(s.FDs[0]), "")
+		if !errors.Is(err, unix.EADDRINUSE) {
+			break
+		}
+	}
+	return ports, err
 }
+
+// senderTries is how often the kernel is asked for a port to send from (chooseSender), until one is
+// free at all addresses of a slot.
+const senderTries = 32
 
 // check looks whether the slot is what it says.
 func (s *Slot) check(port int) error {
@@ -183,9 +203,49 @@ func (s *Slot) check(port int) error {
 			if got, want := addrPort(at), netip.AddrPortFrom(a.WithZone(""), uint16(port)); got != want {
 				return fmt.Errorf("descriptor %d, row %d, lane %d is bound to %v, want %v", fd, row, lane, got, want)
 			}
+			if want := s.QPNs.Lane(lane, lanes); !marked(fd, want) {
+				return fmt.Errorf("descriptor %d, row %d, lane %d is not the one that queue pair numbers with the "+
+					"bits 0x%x of 0x%x are steered to", fd, row, lane, want.Value, want.Mask)
+			}
 		}
 	}
 	return nil
+}
+
+// owner is a process that has the slot open; 0: none, or it is not alive any more.
+func (s *Slot) owner() int {
+	for _, lanes := range s.FDs {
+		for _, fd := range lanes {
+			pid, err := unix.FcntlInt(uintptr(fd), unix.F_GETOWN, 0)
+			if err == nil && pid > 0 && unix.Kill(pid, 0) != unix.ESRCH {
+				return pid
+			}
+		}
+	}
+	return 0
+}
+
+// own says that a process has a socket of a slot open; 0: none has. The kernel keeps it with what
+// all copies of the descriptor share, and sends no signal for it unless it was asked to (O_ASYNC).
+func own(fd, pid int) { unix.FcntlInt(uintptr(fd), unix.F_SETOWN, pid) }
+
+// disown says that the port has done with a socket.
+func (p *port) disown(s *socket) {
+	if p.slot.given() {
+		own(s.recv.fd, 0)
+	}
+}
+
+// mark has a socket say for which numbers it is, by its linger time, which means nothing to UDP: so
+// one of another slot or lane is known, to whose owner nothing would come that is its own.
+func mark(fd int, own wire.QPNSpace) {
+	unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: int32(own.Value)})
+}
+
+// marked tells whether that is so.
+func marked(fd int, own wire.QPNSpace) bool {
+	l, err := unix.GetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER)
+	return err == nil && l.Onoff != 0 && l.Linger == int32(own.Value)
 }
 
 // addrPort is what a socket is bound to.

@@ -1,16 +1,20 @@
 package udp
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/goroce/goroce/internal/netns"
 	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/transport/internal/porttest"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -166,6 +170,140 @@ func TestSlotsAreSteered(t *testing.T) {
 	require.Len(t, from, slots*lanes, "a network tells owners and lanes apart by the port that they send from")
 }
 
+// TestSlotSendsFromEachAddress: packets of several addresses that leave in one batch each have the
+// source that they were sealed for.
+func TestSlotSendsFromEachAddress(t *testing.T) {
+	addrs := []netip.Addr{slotAddr(6), slotAddr(7)}
+	p, err := OpenSlot("slot", makeSlots(t, addrs, 2, 1)[1], transport.Options{})
+	require.NoError(t, err)
+	defer p[0].Close()
+	peer, err := Open("udp:"+slotAddr(8).String(), 1, transport.Options{})
+	require.NoError(t, err)
+	defer peer[0].Close()
+	batch := wire.NewBatch(64, 200)
+	batch.MaxRun(p[0].Info().MaxRun)
+	from := func(i int) wire.GID { return wire.GIDFrom(addrs[i%5/3]) } // AAABBAAA
+	for i := range 8 {
+		path, err := wire.NewPath(from(i), wire.GIDFrom(slotAddr(8)), p[0].Info().SrcPort, 0, 64, 0)
+		require.NoError(t, err)
+		porttest.Put(t, batch, &path, i, 100)
+	}
+	porttest.SendAll(t, p[0], batch)
+	frames := make([]wire.Frame, 8)
+	for got := 0; got < 8; {
+		n, err := peer[0].Recv(frames)
+		require.NoError(t, err)
+		for i := range frames[:n] {
+			require.Equal(t, from(porttest.Number(t, &frames[i])), frames[i].Src())
+		}
+		if got += n; n == 0 {
+			require.NoError(t, peer[0].Wait(-1))
+		}
+	}
+}
+
+// TestSlotsOfSeveralInterfaces: a link-local address of a slot is one of its own interface, also
+// where a peer on another interface has the same address.
+func TestSlotsOfSeveralInterfaces(t *testing.T) {
+	here, there := netns.New(t), netns.New(t)
+	for i := range 2 {
+		here.IP(t, fmt.Sprintf("link add s%d type veth peer name s%d netns %d", i, i, there.Thread()),
+			fmt.Sprintf("-6 addr add fe80::1:%d/64 dev s%d nodad", i, i), fmt.Sprintf("link set s%d up", i))
+		there.IP(t, fmt.Sprintf("-6 addr add fe80::2/64 dev s%d nodad", i), fmt.Sprintf("link set s%d up", i))
+	}
+	var peers []transport.Port
+	for i := range 2 {
+		peers = append(peers, porttest.OpenIn(t, there, Open, fmt.Sprintf("udp:fe80::2%%s%d", i), transport.Options{}))
+	}
+	here.Settle()
+	addrs := []netip.Addr{netip.MustParseAddr("fe80::1:0%s0"), netip.MustParseAddr("fe80::1:1%s1")}
+	var list []Slot
+	var ports []transport.Port
+	var err error
+	here.Do(func() {
+		if list, err = MakeSlots(addrs, 2, 1, transport.Options{}); err == nil {
+			ports, err = OpenSlot("slot", list[1], transport.Options{})
+		}
+	})
+	require.NoError(t, err)
+	defer transport.CloseAll(ports)
+	for _, s := range list {
+		defer s.Close()
+	}
+	batch := wire.NewBatch(64, 200)
+	for i := range 8 {
+		path, err := wire.NewPath(wire.GIDFrom(addrs[i%2]), wire.GIDFrom(netip.MustParseAddr("fe80::2")),
+			ports[0].Info().SrcPort, 0, 64, 0)
+		require.NoError(t, err)
+		porttest.Put(t, batch, &path, i, 100)
+	}
+	porttest.SendAll(t, ports[0], batch)
+	for i, p := range peers {
+		for got := 0; got < 4; {
+			for _, f := range porttest.RecvSome(t, p, make([]wire.Frame, 8)) {
+				require.Equal(t, wire.GIDFrom(addrs[i]), f.Src())
+				require.Equal(t, i, porttest.Number(t, &f)%2)
+				got++
+			}
+		}
+	}
+}
+
+// TestSlotFindsAPort: the port that a slot sends from is one that is free at all of its addresses.
+func TestSlotFindsAPort(t *testing.T) {
+	ns := netns.New(t)
+	var err error
+	ns.Do(func() { err = os.WriteFile("/proc/sys/net/ipv4/ip_local_port_range", []byte("40000 40001"), 0) })
+	if err != nil {
+		netns.Lacks(t, "ports to choose from cannot be set: %v", err)
+	}
+	addrs := []netip.Addr{slotAddr(9), slotAddr(10)}
+	var list []Slot
+	var taken net.PacketConn
+	ns.Do(func() {
+		if list, err = MakeSlots(addrs, 2, 1, transport.Options{}); err == nil {
+			taken, err = net.ListenPacket("udp", netip.AddrPortFrom(addrs[1], 40000).String())
+		}
+	})
+	require.NoError(t, err)
+	defer taken.Close()
+	for _, s := range list {
+		defer s.Close()
+	}
+	for range 10 {
+		var ports []transport.Port
+		ns.Do(func() { ports, err = OpenSlot("slot", list[1], transport.Options{}) })
+		require.NoError(t, err)
+		require.EqualValues(t, 40001, ports[0].Info().SrcPort)
+		require.NoError(t, transport.CloseAll(ports))
+	}
+}
+
+// TestSlotOpenTwice: a slot that somebody has open is nobody else's, in this process or another,
+// until the ports are closed or the process is gone.
+func TestSlotOpenTwice(t *testing.T) {
+	list := makeSlots(t, []netip.Addr{slotAddr(11)}, 2, 1)
+	open := func() ([]transport.Port, error) { return OpenSlot("slot", list[1], transport.Options{}) }
+	first, err := open()
+	require.NoError(t, err)
+	_, err = open()
+	require.ErrorContains(t, err, fmt.Sprintf("process %d has the slot open", os.Getpid()))
+	require.NoError(t, transport.CloseAll(first))
+
+	other := exec.Command("cat")
+	ends, err := other.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, other.Start())
+	own(list[1].FDs[0][0], other.Process.Pid) // as if it had
+	_, err = open()
+	require.ErrorContains(t, err, fmt.Sprintf("process %d has the slot open", other.Process.Pid))
+	require.NoError(t, ends.Close())
+	require.NoError(t, other.Wait())
+	second, err := open()
+	require.NoError(t, err)
+	require.NoError(t, transport.CloseAll(second))
+}
+
 // TestSlotInheritsNothing: who opens a slot receives nothing that came for who had it before, and
 // neither its options.
 func TestSlotInheritsNothing(t *testing.T) {
@@ -211,6 +349,10 @@ func TestSlotsRefused(t *testing.T) {
 		_, err := make()
 		require.ErrorContains(t, err, want)
 	}
+	for _, no := range []netip.Addr{{}, netip.IPv4Unspecified(), netip.IPv6Unspecified(), netip.IPv6LinkLocalAllNodes()} {
+		_, err := MakeSlots([]netip.Addr{a, no}, 2, 1, transport.Options{})
+		require.ErrorContains(t, err, "not all of them, and no group", "%v", no)
+	}
 	for want, spoil := range map[string]func(s *Slot){
 		"1 addresses with sockets of 0": func(s *Slot) { s.Close(); s.FDs = nil },
 		"3 lanes":                       func(s *Slot) { s.FDs[0] = s.FDs[0][:3] },
@@ -218,6 +360,8 @@ func TestSlotsRefused(t *testing.T) {
 		"the bits 0x1 of 0x1":           func(s *Slot) { s.QPNs = wire.QPNSpace{Mask: 1, Value: 1} },
 		"want 127.0.0.1:4791":           func(s *Slot) { s.Addrs[0] = netip.MustParseAddr("127.0.0.1") },
 		"bad file descriptor":           func(s *Slot) { s.FDs[0][2] = 1 << 20 },
+		"lane 1 is not the one":         func(s *Slot) { s.FDs[0][1] = s.FDs[0][2] },
+		"lane 0 is not the one":         func(s *Slot) { s.QPNs = wire.QPNSpace{}.Owner(1, 2) },
 	} {
 		list, err := MakeSlots([]netip.Addr{a}, 1, 4, transport.Options{})
 		require.NoError(t, err, "before %q: sockets are left", want)

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -147,6 +148,8 @@ func (d *Device) openPorts() (list []transport.Port, err error) {
 			qp.ErrInvalid, lanes, transport.MaxLanes)
 	case slices.Contains(d.cfg.Ports, nil):
 		return d.cfg.Ports, fmt.Errorf("%w: one of Config.Ports is nil", qp.ErrInvalid)
+	case twice(d.cfg.Ports):
+		return d.cfg.Ports, fmt.Errorf("%w: one of Config.Ports is there twice, and each is a lane", qp.ErrInvalid)
 	case n == 0:
 		if list, err = ports.OpenLanes(d.name, lanes, d.cfg.Transport); err != nil {
 			return nil, err
@@ -163,6 +166,16 @@ func (d *Device) openPorts() (list []transport.Port, err error) {
 		}
 	}
 	return list, nil
+}
+
+// twice tells whether one of the ports is there again: two lanes would receive from it at a time.
+func twice(ports []transport.Port) bool {
+	for i, p := range ports {
+		if reflect.TypeOf(p).Comparable() && slices.Contains(ports[:i], p) {
+			return true
+		}
+	}
+	return false
 }
 
 // DealtSize is what Config.Dealt takes: a deck for each lane.
