@@ -2,15 +2,17 @@
 
 package launch
 
-// Stages: the program's file; the libraries; the profile and its devices; the view; the
-// environment; the program takes this process' place, so that signals and the exit status are its
-// own. What reserves the addresses is left open for it, so that they are free when it is over.
+// Stages: signals are what they were; the program's file; the libraries; the profile and its
+// devices; the view; the environment; the program takes this process' place, so that signals and
+// the exit status are its own. What reserves the addresses is left open for it, so that they are
+// free when it is over.
 
 import (
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"syscall"
 )
@@ -25,6 +27,9 @@ type Options struct {
 // Run starts args in this process' place and returns only if it cannot. It says on w which devices
 // the program has.
 func Run(w io.Writer, o Options, args []string) error {
+	// The command hears of these two. Until the program is there they end this process, and if the
+	// caller ignores SIGINT, as shells do for what they run in the background, so does the program.
+	signal.Reset(os.Interrupt, syscall.SIGTERM)
 	program, err := exec.LookPath(args[0])
 	if err != nil {
 		return fmt.Errorf("%s: %w", args[0], err)
