@@ -4,9 +4,12 @@ package launch
 
 // Folders in the user's cache. A folder's name is the hash of what is in it, so that it is written
 // once and then only compared; nobody else can have written it, as it lies in a folder that is the
-// user's own and closed to others. What is written appears under its name only when it is whole.
+// user's own and closed to others, and that nobody else can put another in the place of: not even
+// later, as the loader reads what is there when the program opens a device. What is written appears
+// under its name only when it is whole.
 //
-// Stages: what a folder holds; its name; the place for all of them; comparing; writing.
+// Stages: what a folder holds; its name; the place for all of them; who can change what lies at a
+// path; comparing; writing.
 
 import (
 	"cmp"
@@ -47,7 +50,7 @@ func keep(kind string, f files) (string, error) {
 		return "", fmt.Errorf("%w: XDG_CACHE_HOME=FOLDER says where files can be kept", err)
 	}
 	place := filepath.Join(cache, "goroce", "run")
-	root, err := openPlace(place)
+	root, place, err := openPlace(place)
 	if err != nil {
 		return "", err
 	}
@@ -65,23 +68,57 @@ func keep(kind string, f files) (string, error) {
 	return filepath.Join(place, name), nil
 }
 
-// openPlace opens the folder of all that is kept, which must be the user's alone, and no link.
-func openPlace(place string) (*os.Root, error) {
+// openPlace opens the folder of all that is kept, which must be the user's alone, and no link, and
+// says by which path without links it is there.
+func openPlace(place string) (*os.Root, string, error) {
 	if err := os.MkdirAll(place, 0o700); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if info, err := os.Lstat(place); err != nil || !info.IsDir() {
-		return nil, cmp.Or(err, fmt.Errorf("%s is a link or a file, and must be a folder", place))
+		return nil, "", cmp.Or(err, fmt.Errorf("%s is a link or a file, and must be a folder", place))
+	}
+	place, err := filepath.EvalSymlinks(place)
+	if err != nil {
+		return nil, "", err
 	}
 	root, err := os.OpenRoot(place)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	if err := own(root, "."); err != nil {
+	if err = own(root, "."); err == nil {
+		err = safe(place, os.Geteuid())
+	}
+	if err != nil {
 		root.Close()
-		return nil, fmt.Errorf("%s: %w; XDG_CACHE_HOME=FOLDER says where else files can be kept", place, err)
+		return nil, "", fmt.Errorf("%s: %w; XDG_CACHE_HOME=FOLDER says where else files can be kept", place, err)
 	}
-	return root, nil
+	return root, place, nil
+}
+
+// safe says whether only root and some users can change what is found at a folder's path, which has
+// no links: each folder on it is of one of them, and others cannot write there, but above it in one
+// like /tmp, where they cannot touch what is not theirs. As groups are often of one user, theirs
+// may write. In the namespace of a user root may have no number: it is who has the root of the
+// tree.
+func safe(folder string, users ...int) error {
+	info, err := os.Stat("/")
+	if err != nil {
+		return err
+	}
+	users = append(users, 0, int(info.Sys().(*syscall.Stat_t).Uid))
+	for at, above := folder, false; ; at, above = filepath.Dir(at), true {
+		info, err := os.Lstat(at)
+		switch {
+		case err != nil:
+			return err
+		case !slices.Contains(users, int(info.Sys().(*syscall.Stat_t).Uid)):
+			return fmt.Errorf("%s is of user %d, who could replace it", at, info.Sys().(*syscall.Stat_t).Uid)
+		case info.Mode()&0o002 != 0 && !(above && info.Mode()&fs.ModeSticky != 0):
+			return fmt.Errorf("everybody may write in %s, and could replace it", at)
+		case at == filepath.Dir(at):
+			return nil
+		}
+	}
 }
 
 // own says whether a file or folder is this user's, and others can neither read nor write it.
