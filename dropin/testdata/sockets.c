@@ -375,6 +375,30 @@ static void datagrams(void)
 	CHECK(!rclose(a) && !rclose(b));
 }
 
+// The only datagram to somebody arrives, also if its sender closes or ends at once.
+static void last(void)
+{
+	int b, pipes[2], status;
+	struct sockaddr_in any = here(0), of_b;
+	socklen_t n = sizeof of_b;
+	char byte;
+	CHECK(!pipe(pipes));
+	pid_t child = fork();
+	if (!child) {
+		setenv("GOROCE_DEVICES", "udp:127.0.0.2", 1);
+		CHECK(read(pipes[0], &of_b, sizeof of_b) == sizeof of_b);
+		int a = rsocket(AF_INET, SOCK_DGRAM, 0);
+		exit(rsendto(a, "x", 1, 0, (struct sockaddr *)&of_b, sizeof of_b) == 1 ? 0 : 2);
+	}
+	CHECK((b = rsocket(AF_INET, SOCK_DGRAM, 0)) >= 0 && !rbind(b, (struct sockaddr *)&any, sizeof any));
+	CHECK(!rgetsockname(b, (struct sockaddr *)&of_b, &n) && write(pipes[1], &of_b, sizeof of_b) == sizeof of_b);
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	CHECK(polls(b, POLLIN, 2000) == POLLIN && rrecv(b, &byte, 1, 0) == 1);
+	int a = rsocket(AF_INET, SOCK_DGRAM, 0);
+	CHECK(rsendto(a, "x", 1, 0, (struct sockaddr *)&of_b, sizeof of_b) == 1 && !rclose(a));
+	CHECK(polls(b, POLLIN, 2000) == POLLIN);
+}
+
 // The child of a fork that knew of sockets is told so; one that only had one goes on with it.
 static void forks(void)
 {
@@ -454,7 +478,7 @@ static const struct {
 	void (*play)(void);
 } stories[] = {
 	{"connects", connects}, {"refused", refused}, {"receives", receives}, {"halves", halves}, {"full", full}, {"mixed", mixed},
-	{"closes", closes}, {"interrupted", interrupted}, {"cancelled", cancelled}, {"maps", maps}, {"datagrams", datagrams},
+	{"closes", closes}, {"interrupted", interrupted}, {"cancelled", cancelled}, {"maps", maps}, {"datagrams", datagrams}, {"last", last},
 	{"forks", forks}, {"errors", errors},
 };
 
