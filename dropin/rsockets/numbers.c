@@ -65,7 +65,7 @@ void leave(struct rsocket *rs)
 }
 
 // number_new makes a socket, which the caller has entered; NULL, with errno.
-struct rsocket *number_new(int domain, int type, uint32_t handle)
+struct rsocket *number_new(int domain, int type)
 {
 	int number = epoll_create1(EPOLL_CLOEXEC);
 	if (number < 0)
@@ -81,7 +81,7 @@ struct rsocket *number_new(int domain, int type, uint32_t handle)
 	rs->type = type;
 	rs->flags = 0;
 	rs->listens = false;
-	rs->handle = handle;
+	rs->handle = 0;
 	settings_init(&rs->set);
 	atomic_store(&rs->users, 2);
 	return rs;

@@ -40,7 +40,7 @@ enum { ATTEND = 10 };
 // numbers.c
 struct rsocket *enter(int number);
 void leave(struct rsocket *);
-struct rsocket *number_new(int domain, int type, uint32_t handle);
+struct rsocket *number_new(int domain, int type);
 bool number_close(struct rsocket *);
 int handle_of(struct rsocket *, uint32_t *handle);
 

@@ -11,9 +11,11 @@
 #include <pthread.h>
 #include <rdma/rsocket.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -399,6 +401,35 @@ static void last(void)
 	CHECK(polls(b, POLLIN, 2000) == POLLIN);
 }
 
+// fewer leaves the process no descriptor, or gives them back.
+static void fewer(bool none)
+{
+	static struct rlimit before;
+	if (none) {
+		CHECK(!getrlimit(RLIMIT_NOFILE, &before));
+		int unused = dup(2);
+		struct rlimit now = {unused, before.rlim_max};
+		CHECK(unused >= 0 && !close(unused) && !setrlimit(RLIMIT_NOFILE, &now));
+	} else
+		CHECK(!setrlimit(RLIMIT_NOFILE, &before));
+}
+
+// Where no descriptor is left a connection waits to be accepted, and is not lost.
+static void exhausted(void)
+{
+	int a, b;
+	char byte;
+	listen_here();
+	CHECK((a = rsocket(AF_INET, SOCK_STREAM, 0)) >= 0 && !rfcntl(a, F_SETFL, O_NONBLOCK));
+	FAILS(rconnect(a, (struct sockaddr *)&at, sizeof at), EINPROGRESS);
+	CHECK(polls(listener, POLLIN, FOREVER) == POLLIN);
+	fewer(true);
+	FAILS(raccept(listener, NULL, NULL), EMFILE);
+	fewer(false);
+	CHECK((b = raccept(listener, NULL, NULL)) >= 0 && polls(a, POLLOUT, FOREVER) == POLLOUT);
+	CHECK(rsend(a, "x", 1, 0) == 1 && rrecv(b, &byte, 1, 0) == 1);
+}
+
 // The child of a fork that knew of sockets is told so; one that only had one goes on with it.
 static void forks(void)
 {
@@ -478,7 +509,7 @@ static const struct {
 	void (*play)(void);
 } stories[] = {
 	{"connects", connects}, {"refused", refused}, {"receives", receives}, {"halves", halves}, {"full", full}, {"mixed", mixed},
-	{"closes", closes}, {"interrupted", interrupted}, {"cancelled", cancelled}, {"maps", maps}, {"datagrams", datagrams}, {"last", last},
+	{"closes", closes}, {"interrupted", interrupted}, {"cancelled", cancelled}, {"maps", maps}, {"datagrams", datagrams}, {"last", last}, {"exhausted", exhausted},
 	{"forks", forks}, {"errors", errors},
 };
 
