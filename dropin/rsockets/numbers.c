@@ -98,14 +98,15 @@ bool number_close(struct rsocket *rs)
 }
 
 // handle_of is the engine's handle of a socket, which is made known to it if need be; an errno. A
-// program may fork before.
+// program may fork before. One that was closed meanwhile is not made known any more: nobody would
+// close it there.
 int handle_of(struct rsocket *rs, uint32_t *handle)
 {
 	int err = 0;
 	if (!(*handle = rs->handle)) {
 		pthread_mutex_lock(&rs->opening);
 		uint32_t h = rs->handle;
-		if (!h && !(err = cm_ready()) && !(err = ENGINE(rs_open, rs->domain, rs->type, &h))) {
+		if (!h && !(err = cm_ready()) && !(err = rs->users & CLOSED ? EBADF : ENGINE(rs_open, rs->domain, rs->type, &h))) {
 			struct goroce_rs_options options = options_of(rs);
 			err = ENGINE(rs_configure, h, &options);
 			rs->handle = h;

@@ -148,8 +148,12 @@ int rclose(int number)
 	int err = 0;
 	if (!number_close(rs))
 		err = EBADF;
-	else if (rs->handle)
-		err = ENGINE(rs_close, rs->handle);
+	else {
+		pthread_mutex_lock(&rs->opening); // a call may be making it known to the engine
+		uint32_t handle = rs->handle;
+		pthread_mutex_unlock(&rs->opening);
+		err = handle ? ENGINE(rs_close, handle) : 0;
+	}
 	leave(rs);
 	return result(err);
 }

@@ -268,6 +268,23 @@ static void closes(void)
 	CHECK(!rclose(listener) && !pthread_join(thread, &no) && (intptr_t)no == EBADF);
 }
 
+static void *binds(void *addr)
+{
+	return (void *)(rbind(reader, addr, sizeof(struct sockaddr_in)) ? (intptr_t)errno : 0);
+}
+
+// A socket is closed while its first call loads the engine. Nothing of it stays.
+static void early(void)
+{
+	struct sockaddr_in port = here(7471);
+	void *no;
+	pthread_t thread;
+	CHECK((reader = rsocket(AF_INET, SOCK_STREAM, 0)) >= 0 && !pthread_create(&thread, NULL, binds, &port));
+	usleep(2000);
+	CHECK(!rclose(reader) && !pthread_join(thread, &no) && ((intptr_t)no == EBADF || !no));
+	CHECK((reader = rsocket(AF_INET, SOCK_STREAM, 0)) >= 0 && !rbind(reader, (struct sockaddr *)&port, sizeof port));
+}
+
 static volatile sig_atomic_t signals, returned;
 static void handler(int sig) { signals++; }
 
@@ -509,7 +526,7 @@ static const struct {
 	void (*play)(void);
 } stories[] = {
 	{"connects", connects}, {"refused", refused}, {"receives", receives}, {"halves", halves}, {"full", full}, {"mixed", mixed},
-	{"closes", closes}, {"interrupted", interrupted}, {"cancelled", cancelled}, {"maps", maps}, {"datagrams", datagrams}, {"last", last}, {"exhausted", exhausted},
+	{"closes", closes}, {"early", early}, {"interrupted", interrupted}, {"cancelled", cancelled}, {"maps", maps}, {"datagrams", datagrams}, {"last", last}, {"exhausted", exhausted},
 	{"forks", forks}, {"errors", errors},
 };
 
