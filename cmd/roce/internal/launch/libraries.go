@@ -43,11 +43,12 @@ func (l libraries) lacks() string {
 // (embedded.go); else nil.
 var embedded fs.FS
 
-// findLibraries finds them; the loader splits lists of paths at colons and spaces.
+// findLibraries finds them; the loader splits lists of paths at colons, semicolons and spaces.
 func findLibraries() (libraries, error) {
 	l, err := where()
-	if err == nil && strings.ContainsAny(string(l), ": ") {
-		err = fmt.Errorf("%q: the loader wants a path without spaces and colons; GOROCE_LIBRARIES=FOLDER is another", l)
+	if err == nil && strings.ContainsAny(string(l), ":; ") {
+		err = fmt.Errorf("%q: the loader wants a path without spaces, colons and semicolons; "+
+			"GOROCE_LIBRARIES=FOLDER is another", l)
 	}
 	return l, err
 }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -62,7 +63,8 @@ func Run(w io.Writer, o Options, args []string) error {
 	return fmt.Errorf("%s: %w", program, syscall.Exec(program, args, env))
 }
 
-// environment is what the program gets: ours in front of what there was.
+// environment is what the program gets: our libraries in front of others. What the user preloads
+// comes before what we do: that of the address sanitizer wants to be the first of all.
 func environment(env []string, libraries libraries, view string, devices []*device) []string {
 	vars := map[string]string{}
 	for _, e := range env {
@@ -75,8 +77,8 @@ func environment(env []string, libraries libraries, view string, devices []*devi
 		}
 		vars[name] = value
 	}
-	put("LD_LIBRARY_PATH", joined(string(libraries), vars["LD_LIBRARY_PATH"]), false)
-	put("LD_PRELOAD", joined(libraries.file(preload), vars["LD_PRELOAD"]), false)
+	put("LD_LIBRARY_PATH", joined(string(libraries), vars["LD_LIBRARY_PATH"], ""), false)
+	put("LD_PRELOAD", joined("", vars["LD_PRELOAD"], libraries.file(preload)), false)
 	put("GOROCE_VIEW", view, false)
 	var names []string
 	for _, d := range devices {
@@ -91,13 +93,14 @@ func environment(env []string, libraries libraries, view string, devices []*devi
 	return env
 }
 
-// joined puts a path in front of a list of them, once.
-func joined(first, list string) string {
+// joined puts a path in front of a list of them, or behind it, once.
+func joined(first, list, last string) string {
 	paths := []string{first}
 	for p := range strings.SplitSeq(list, ":") {
-		if p != "" && p != first {
+		if p != first && p != last {
 			paths = append(paths, p)
 		}
 	}
-	return strings.Join(paths, ":")
+	paths = append(paths, last)
+	return strings.Join(slices.DeleteFunc(paths, func(p string) bool { return p == "" }), ":")
 }
