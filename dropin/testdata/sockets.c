@@ -236,6 +236,8 @@ static void mixed(void)
 	struct timeval soon = {.tv_usec = 1};
 	FD_SET(b, &r);
 	CHECK(rselect(b + 1, &r, NULL, NULL, &soon) == 0 && !FD_ISSET(b, &r));
+	struct timeval before = {.tv_sec = -1};
+	FAILS(rselect(0, NULL, NULL, NULL, &before), EINVAL);
 }
 
 static void *sleeps(void *how)
