@@ -7,9 +7,11 @@ package launch
 // user's own and closed to others, and that nobody else can put another in the place of: not even
 // later, as the loader reads what is there when the program opens a device. What is written appears
 // under its name only when it is whole.
+// What no program has had for a month goes: who has a folder keeps it open and locked, and with it
+// the program that follows.
 //
 // Stages: what a folder holds; its name; the place for all of them; who can change what lies at a
-// path; comparing; writing.
+// path; comparing; writing; who uses it; sweeping.
 
 import (
 	"cmp"
@@ -25,6 +27,9 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // file is what a folder holds under a name: bytes, or a link to elsewhere.
@@ -55,6 +60,12 @@ func keep(kind string, f files) (string, error) {
 		return "", err
 	}
 	defer root.Close()
+	all, err := root.Open(".")
+	if err != nil {
+		return "", err
+	}
+	defer all.Close()
+	unix.Flock(int(all.Fd()), unix.LOCK_SH) // nobody sweeps meanwhile, nor ever without locks
 	name := kind + "-" + f.hash()
 	if _, err := root.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 		if err := write(root, name, f); err != nil {
@@ -64,6 +75,12 @@ func keep(kind string, f files) (string, error) {
 	if err := compare(root, name, f); err != nil {
 		return "", fmt.Errorf("%s is not what was written there: %w; remove it (rm -r)",
 			filepath.Join(place, name), err)
+	}
+	if err := use(root, name); err != nil {
+		return "", err
+	}
+	if unix.Flock(int(all.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		sweep(root, time.Now().Add(-month))
 	}
 	return filepath.Join(place, name), nil
 }
@@ -204,4 +221,42 @@ func create(root *os.Root, name, data string) error {
 	}
 	_, err = io.WriteString(f, data)
 	return errors.Join(err, f.Close())
+}
+
+// use says that a folder is used, now and until the program ends that follows this one.
+func use(root *os.Root, name string) error {
+	if err := root.Chtimes(name, time.Now(), time.Now()); err != nil {
+		return err
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	unix.Flock(int(f.Fd()), unix.LOCK_SH)
+	_, err = unix.FcntlInt(f.Fd(), unix.F_DUPFD, 200) // left open, as reservations are
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EMFILE) {
+		return nil // it goes on without
+	}
+	return err
+}
+
+// month is how long a folder stays that nobody uses.
+const month = 30 * 24 * time.Hour
+
+// sweep removes what was not used since then, and is not used now. What cannot be removed stays.
+func sweep(root *os.Root, since time.Time) {
+	entries, _ := fs.ReadDir(root.FS(), ".")
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !info.IsDir() || info.ModTime().After(since) {
+			continue
+		}
+		if f, err := root.Open(e.Name()); err == nil {
+			if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+				root.RemoveAll(e.Name())
+			}
+			f.Close()
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -103,4 +104,30 @@ func TestKeepAbove(t *testing.T) {
 	again, err := keep("kind", want)
 	require.NoError(t, err)
 	require.Equal(t, folder, again)
+}
+
+// TestSweep: what nobody has used for long goes, also what was never finished; what is used stays.
+func TestSweep(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	used, err := keep("used", files{"a": {data: "a"}}) // by this process
+	require.NoError(t, err)
+	long := time.Now().Add(-2 * month)
+	place := filepath.Dir(used)
+	for _, name := range []string{"view-old", "new-old", "view-fresh"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(place, name, "below"), 0o700))
+		if name != "view-fresh" {
+			require.NoError(t, os.Chtimes(filepath.Join(place, name), long, long))
+		}
+	}
+	require.NoError(t, os.Chtimes(used, long, long))
+	other, err := keep("other", files{"b": {}})
+	require.NoError(t, err)
+	entries, err := os.ReadDir(place)
+	require.NoError(t, err)
+	var left []string
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	require.ElementsMatch(t, []string{filepath.Base(used), filepath.Base(other), "view-fresh"}, left)
 }
