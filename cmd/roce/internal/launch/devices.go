@@ -172,7 +172,19 @@ func interfaces() (names []string, err error) {
 
 // named takes devices that the user has named.
 func named(names []string) (list []*opened, err error) {
+	of := map[netip.Addr]string{}
 	for _, name := range names {
+		addrs, err := addresses(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range addrs {
+			if other, ok := of[a.WithZone("")]; ok {
+				return nil, fmt.Errorf("--dev %s: %s of it is that of --dev %s already, and an address is one device's",
+					name, a, other)
+			}
+			of[a.WithZone("")] = name
+		}
 		o, err := open(name)
 		if errors.Is(err, errTaken) {
 			if free, other := loopback(); other == nil {

@@ -37,4 +37,6 @@ func TestOpen(t *testing.T) {
 	taken.giveBack()
 	_, err = open("udp:127.0.0.8")
 	require.NoError(t, err)
+	_, err = named([]string{"udp:127.0.0.7", "udp:127.0.0.7"})
+	require.ErrorContains(t, err, "--dev udp:127.0.0.7: 127.0.0.7 of it is that of --dev udp:127.0.0.7 already")
 }
