@@ -94,9 +94,14 @@ static int round_of(struct wait *w, struct pollfd *fds, int ms, bool *again)
 {
 	int ready = 0, attend = w->n > 1 ? 0 : ms < 0 || ms > ATTEND ? ATTEND : ms;
 	int err = w->count ? ENGINE(rs_poll, w->ours, w->count, attend, ms != 0, &ready) : 0;
-	if (err)
+	bool blind = exhausted(err);
+	if (err && !blind)
 		return result(err);
-	w->sleeps = w->count && !ready && ms;
+	if (blind) {
+		*again = true;
+		ms = ms < 0 || ms > ATTEND ? ATTEND : ms;
+	}
+	w->sleeps = w->count && !ready && ms && !blind;
 	for (int i = 0; i < w->count; i++) {
 		struct pollfd *p = &w->all[w->at[i]];
 		bool alone = by_number(w->sockets[i]);
@@ -104,8 +109,8 @@ static int round_of(struct wait *w, struct pollfd *fds, int ms, bool *again)
 		p->events = w->ours[i].events & (alone ? POLLIN | POLLRDNORM : ~0);
 	}
 	int n = 0;
-	if (w->numbers || w->sleeps || !w->count)
-		if ((n = wait_for(w->all, w->n, ready || !ms ? 0 : left(w))) < 0)
+	if (w->numbers || w->sleeps || !w->count || blind)
+		if ((n = wait_for(w->all, w->n, ready || !ms ? 0 : blind ? ms : left(w))) < 0)
 			return n;
 	awake(w);
 	for (int i = 0; i < w->n; i++)

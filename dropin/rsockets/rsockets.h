@@ -53,6 +53,10 @@ int asleep(struct rsocket *, short events);
 int wait_for(struct pollfd *, nfds_t, int ms);
 int nap(void);
 
+// exhausted says that no descriptor was left for one that shows what a socket is ready for, which is
+// no error of who waits: it looks again and again.
+static inline bool exhausted(int err) { return err == EMFILE || err == ENFILE; }
+
 static inline bool blocks(const struct rsocket *rs, int flags)
 {
 	return !(rs->flags & O_NONBLOCK) && !(flags & MSG_DONTWAIT);

@@ -433,7 +433,8 @@ static void fewer(bool none)
 		CHECK(!setrlimit(RLIMIT_NOFILE, &before));
 }
 
-// Where no descriptor is left a connection waits to be accepted, and is not lost.
+// Where no descriptor is left a connection waits to be accepted, and is not lost; and who waits for
+// bytes does so.
 static void exhausted(void)
 {
 	int a, b;
@@ -447,6 +448,17 @@ static void exhausted(void)
 	fewer(false);
 	CHECK((b = raccept(listener, NULL, NULL)) >= 0 && polls(a, POLLOUT, FOREVER) == POLLOUT);
 	CHECK(rsend(a, "x", 1, 0) == 1 && rrecv(b, &byte, 1, 0) == 1);
+
+	void *no;
+	pthread_t thread;
+	reader = b;
+	fewer(true);
+	CHECK(polls(b, POLLIN, 15) == 0 && !pthread_create(&thread, NULL, sleeps, NULL));
+	usleep(30000);
+	CHECK(rsend(a, "x", 1, 0) == 1 && !pthread_join(thread, &no) && !no);
+	struct pollfd p[] = {{b, POLLIN}, {a, POLLIN}};
+	CHECK(rsend(a, "x", 1, 0) == 1 && rpoll(p, 2, FOREVER) == 1 && p[0].revents == POLLIN);
+	fewer(false);
 }
 
 // The child of a fork that knew of sockets is told so; one that only had one goes on with it.
