@@ -122,6 +122,16 @@ static void refused(void)
 	CHECK(rsend(fd, "x", 1, 0) == 1 && !rclose(fd));
 }
 
+// A connection is made before the listener's program accepts it, which may be the same thread.
+static void alone(void)
+{
+	int a, b;
+	char byte;
+	listen_here();
+	CHECK((a = rsocket(AF_INET, SOCK_STREAM, 0)) >= 0 && !rconnect(a, (struct sockaddr *)&at, sizeof at));
+	CHECK(rsend(a, "x", 1, 0) == 1 && (b = raccept(listener, NULL, NULL)) >= 0 && rrecv(b, &byte, 1, 0) == 1);
+}
+
 // Looking, in pieces, all of it, and not waiting.
 static void receives(void)
 {
@@ -539,7 +549,7 @@ static const struct {
 	const char *name;
 	void (*play)(void);
 } stories[] = {
-	{"connects", connects}, {"refused", refused}, {"receives", receives}, {"halves", halves}, {"full", full}, {"mixed", mixed},
+	{"connects", connects}, {"refused", refused}, {"alone", alone}, {"receives", receives}, {"halves", halves}, {"full", full}, {"mixed", mixed},
 	{"closes", closes}, {"early", early}, {"interrupted", interrupted}, {"cancelled", cancelled}, {"maps", maps}, {"datagrams", datagrams}, {"last", last}, {"exhausted", exhausted},
 	{"forks", forks}, {"errors", errors},
 };
