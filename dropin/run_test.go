@@ -84,6 +84,24 @@ func TestRun(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 }
 
+// TestRunSignals: what the caller ignores the program ignores, as by nohup or behind a shell's &.
+func TestRunSignals(t *testing.T) {
+	for _, c := range []struct{ before, ends string }{{"trap '' INT", ""}, {"trap '' HUP", ""}, {":", "signal: interrupt"}} {
+		run := byRun(t, "-q", "sh -c")
+		sh := exec.Command("sh", "-c", c.before+`; exec "$@" 'kill -INT $$; kill -0 $$'`, "sh")
+		if strings.Contains(c.before, "HUP") {
+			sh.Args[2] = c.before + `; exec "$@" 'kill -HUP $$; kill -0 $$'`
+		}
+		sh.Args, sh.Env = append(sh.Args, run.Args...), run.Env
+		out, err := sh.CombinedOutput()
+		if c.ends == "" {
+			require.NoError(t, err, "%s: %s", c.before, out)
+		} else {
+			require.ErrorContains(t, err, c.ends)
+		}
+	}
+}
+
 // student is testdata/student.c.
 func student(t *testing.T) string {
 	t.Helper()

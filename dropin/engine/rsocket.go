@@ -49,17 +49,24 @@ type streamSocket struct {
 }
 
 // acceptance says what connections of a listener are like, from the first call that waits for one
-// on: a program may still set it when it listens already.
+// on, or soon: a program may still set it when it listens already, or may first wait for its own
+// connection, which needs no raccept with TCP.
 type acceptance struct {
 	config atomic.Pointer[rsocket.Config]
 	once   sync.Once
 	begins chan struct{}
 }
 
+const soon = time.Second
+
 func (a *acceptance) begin() { a.once.Do(func() { close(a.begins) }) }
 
 func (a *acceptance) next() rsocket.Config {
-	<-a.begins
+	select {
+	case <-a.begins:
+	case <-time.After(soon):
+		a.begin()
+	}
 	return *a.config.Load()
 }
 

@@ -178,6 +178,10 @@ func closeSockets() (some bool) {
 		some = true
 		closing.Go(func() { s.close() })
 	}
+	for d := range all[*datagramSocket] { // the first to somebody may wait for its way
+		some = true
+		closing.Go(func() { d.close() })
+	}
 	closing.Wait()
 	return some
 }

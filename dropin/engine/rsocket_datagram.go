@@ -227,9 +227,12 @@ func (d *datagramSocket) sleep(number int) C.int {
 	if no != 0 {
 		return no
 	}
-	fd, err := p.FD()
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.closed { // its descriptor may be another file's by now
+		return C.int(unix.EBADF)
+	}
+	fd, err := p.FD()
 	if err == nil && fd != d.shown {
 		unix.SetNonblock(fd, false)
 		if err = unix.Dup3(fd, number, unix.O_CLOEXEC); err == nil {

@@ -65,7 +65,7 @@ void leave(struct rsocket *rs)
 }
 
 // number_new makes a socket, which the caller has entered; NULL, with errno.
-struct rsocket *number_new(int domain, int type, uint32_t handle)
+struct rsocket *number_new(int domain, int type)
 {
 	int number = epoll_create1(EPOLL_CLOEXEC);
 	if (number < 0)
@@ -81,7 +81,7 @@ struct rsocket *number_new(int domain, int type, uint32_t handle)
 	rs->type = type;
 	rs->flags = 0;
 	rs->listens = false;
-	rs->handle = handle;
+	rs->handle = 0;
 	settings_init(&rs->set);
 	atomic_store(&rs->users, 2);
 	return rs;
@@ -98,14 +98,15 @@ bool number_close(struct rsocket *rs)
 }
 
 // handle_of is the engine's handle of a socket, which is made known to it if need be; an errno. A
-// program may fork before.
+// program may fork before. One that was closed meanwhile is not made known any more: nobody would
+// close it there.
 int handle_of(struct rsocket *rs, uint32_t *handle)
 {
 	int err = 0;
 	if (!(*handle = rs->handle)) {
 		pthread_mutex_lock(&rs->opening);
 		uint32_t h = rs->handle;
-		if (!h && !(err = cm_ready()) && !(err = ENGINE(rs_open, rs->domain, rs->type, &h))) {
+		if (!h && !(err = cm_ready()) && !(err = rs->users & CLOSED ? EBADF : ENGINE(rs_open, rs->domain, rs->type, &h))) {
 			struct goroce_rs_options options = options_of(rs);
 			err = ENGINE(rs_configure, h, &options);
 			rs->handle = h;

@@ -4,6 +4,7 @@
 // Stages: what is polled, sorted; a round; rounds until there is something; rselect.
 #include "rsockets.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -15,8 +16,9 @@ struct wait {
 	struct rsocket **sockets;
 	int *at;
 	int n, count;
-	bool numbers; // there are others than connections
-	bool sleeps;  // the engine keeps the numbers up to date
+	int64_t until; // ns; 0: for ever
+	bool numbers;  // there are others than connections
+	bool sleeps;   // the engine keeps the numbers up to date
 };
 
 static void awake(struct wait *w)
@@ -72,15 +74,34 @@ static int sort(struct wait *w, const struct pollfd *fds, int n)
 	return 0;
 }
 
+static int64_t now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000L + t.tv_nsec;
+}
+
+// left is for how many ms it waits yet, at least.
+static int left(const struct wait *w)
+{
+	int64_t ns = w->until ? w->until - now() : -1;
+	return !w->until ? -1 : ns > 0 ? (ns + 999999) / 1000000 : 0;
+}
+
 // round looks, and waits for so many ms. It returns how many descriptors are ready, as poll does;
 // again: something has happened to a socket that may be nothing.
 static int round_of(struct wait *w, struct pollfd *fds, int ms, bool *again)
 {
 	int ready = 0, attend = w->n > 1 ? 0 : ms < 0 || ms > ATTEND ? ATTEND : ms;
 	int err = w->count ? ENGINE(rs_poll, w->ours, w->count, attend, ms != 0, &ready) : 0;
-	if (err)
+	bool blind = exhausted(err);
+	if (err && !blind)
 		return result(err);
-	w->sleeps = w->count && !ready && ms;
+	if (blind) {
+		*again = true;
+		ms = ms < 0 || ms > ATTEND ? ATTEND : ms;
+	}
+	w->sleeps = w->count && !ready && ms && !blind;
 	for (int i = 0; i < w->count; i++) {
 		struct pollfd *p = &w->all[w->at[i]];
 		bool alone = by_number(w->sockets[i]);
@@ -88,8 +109,8 @@ static int round_of(struct wait *w, struct pollfd *fds, int ms, bool *again)
 		p->events = w->ours[i].events & (alone ? POLLIN | POLLRDNORM : ~0);
 	}
 	int n = 0;
-	if (w->numbers || w->sleeps || !w->count)
-		if ((n = wait_for(w->all, w->n, ready ? 0 : ms)) < 0)
+	if (w->numbers || w->sleeps || !w->count || blind)
+		if ((n = wait_for(w->all, w->n, ready || !ms ? 0 : blind ? ms : left(w))) < 0)
 			return n;
 	awake(w);
 	for (int i = 0; i < w->n; i++)
@@ -105,13 +126,6 @@ static int round_of(struct wait *w, struct pollfd *fds, int ms, bool *again)
 	return ready;
 }
 
-static int64_t now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 int rpoll(struct pollfd *fds, nfds_t n, int timeout)
 {
 	struct wait w;
@@ -119,15 +133,11 @@ int rpoll(struct pollfd *fds, nfds_t n, int timeout)
 	if (err)
 		return result(err);
 	pthread_cleanup_push(end, &w);
-	int64_t until = timeout > 0 ? now() + timeout : 0;
-	for (int left = timeout;; left = timeout < 0 ? -1 : until > now() ? until - now() : 0) {
+	w.until = timeout < 0 ? 0 : now() + timeout * 1000000L;
+	for (int ms = timeout;; ms = left(&w)) {
 		bool again = false;
-		ready = round_of(&w, fds, left, &again);
-		if (ready || (!again && !left))
-			break;
-		if (!again && timeout > 0 && now() >= until)
-			break;
-		if (!left)
+		ready = round_of(&w, fds, ms, &again);
+		if (ready || !ms || (!again && !left(&w)))
 			break;
 	}
 	pthread_cleanup_pop(1);
@@ -136,7 +146,7 @@ int rpoll(struct pollfd *fds, nfds_t n, int timeout)
 
 int rselect(int n, fd_set *readable, fd_set *writable, fd_set *exceptional, struct timeval *timeout)
 {
-	if (n < 0 || n > FD_SETSIZE)
+	if (n < 0 || n > FD_SETSIZE || (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0)))
 		return result(EINVAL);
 	struct pollfd fds[n ? n : 1];
 	int count = 0, ready = 0;
@@ -146,7 +156,9 @@ int rselect(int n, fd_set *readable, fd_set *writable, fd_set *exceptional, stru
 		if (events)
 			fds[count++] = (struct pollfd){.fd = fd, .events = events};
 	}
-	int ms = timeout ? timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000 : -1;
+	int ms = -1;
+	if (timeout) // as long as rpoll can, if that is too long
+		ms = timeout->tv_sec < INT_MAX / 1000 - 1 ? timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000 : INT_MAX;
 	if (rpoll(fds, count, ms) < 0)
 		return -1;
 	for (int i = 0; i < count; i++)

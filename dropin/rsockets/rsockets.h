@@ -40,7 +40,7 @@ enum { ATTEND = 10 };
 // numbers.c
 struct rsocket *enter(int number);
 void leave(struct rsocket *);
-struct rsocket *number_new(int domain, int type, uint32_t handle);
+struct rsocket *number_new(int domain, int type);
 bool number_close(struct rsocket *);
 int handle_of(struct rsocket *, uint32_t *handle);
 
@@ -52,6 +52,10 @@ struct goroce_rs_options options_of(const struct rsocket *);
 int asleep(struct rsocket *, short events);
 int wait_for(struct pollfd *, nfds_t, int ms);
 int nap(void);
+
+// exhausted says that no descriptor was left for one that shows what a socket is ready for, which is
+// no error of who waits: it looks again and again.
+static inline bool exhausted(int err) { return err == EMFILE || err == ENFILE; }
 
 static inline bool blocks(const struct rsocket *rs, int flags)
 {

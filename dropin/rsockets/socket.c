@@ -11,7 +11,7 @@ int rsocket(int domain, int type, int protocol)
 	bool datagram = type == SOCK_DGRAM && (!protocol || protocol == IPPROTO_UDP);
 	if ((domain != AF_INET && domain != AF_INET6) || !(stream || datagram))
 		return result(ENOTSUP);
-	struct rsocket *rs = number_new(domain, type, 0);
+	struct rsocket *rs = number_new(domain, type);
 	if (!rs)
 		return -1;
 	int number = rs->number;
@@ -67,16 +67,22 @@ static void give(const struct sockaddr_storage *from, struct sockaddr *to, sockl
 	*length = is;
 }
 
-// accepted makes a socket of a connection; its number, or -1.
-static int accepted(struct rsocket *from, uint32_t handle, struct sockaddr *addr, socklen_t *length)
+// accepted makes a socket of the next connection; an errno. The number is there before: where none
+// is left the connection waits, as one of TCP does.
+static int accepted(struct rsocket *from, int *number, struct sockaddr *addr, socklen_t *length)
 {
 	struct sockaddr_storage peer = {0};
-	struct rsocket *rs = number_new(from->domain, SOCK_STREAM, handle);
-	if (!rs) {
-		int err = errno;
-		ENGINE(rs_close, handle);
-		return result(err);
+	struct rsocket *rs = number_new(from->domain, SOCK_STREAM);
+	uint32_t handle = 0;
+	if (!rs)
+		return errno;
+	int err = ENGINE(rs_accept, from->handle, &handle);
+	if (err) {
+		number_close(rs);
+		leave(rs);
+		return err;
 	}
+	rs->handle = handle;
 	pthread_mutex_lock(&from->opening);
 	struct settings set = from->set;
 	pthread_mutex_unlock(&from->opening);
@@ -85,26 +91,24 @@ static int accepted(struct rsocket *from, uint32_t handle, struct sockaddr *addr
 	rs->set = set;
 	if (addr && length && !ENGINE(rs_name, handle, 1, &peer))
 		give(&peer, addr, length);
-	int number = rs->number;
+	*number = rs->number;
 	leave(rs);
-	return number;
+	return 0;
 }
 
 int raccept(int number, struct sockaddr *addr, socklen_t *length)
 {
 	struct rsocket *rs = enter(number);
-	uint32_t child = 0;
 	int err = EINVAL, new = -1;
 	if (!rs)
 		return -1;
 	pthread_cleanup_push(leaves, rs);
 	if (rs->listens)
-		while ((err = ENGINE(rs_accept, rs->handle, &child)) == EAGAIN && blocks(rs, 0))
+		while ((err = accepted(rs, &new, addr, length)) == EAGAIN && blocks(rs, 0))
 			if ((err = asleep(rs, POLLIN)))
 				break;
-	new = err ? result(err) : accepted(rs, child, addr, length);
 	pthread_cleanup_pop(1);
-	return new;
+	return err ? result(err) : new;
 }
 
 int rconnect(int number, const struct sockaddr *addr, socklen_t length)
@@ -144,8 +148,12 @@ int rclose(int number)
 	int err = 0;
 	if (!number_close(rs))
 		err = EBADF;
-	else if (rs->handle)
-		err = ENGINE(rs_close, rs->handle);
+	else {
+		pthread_mutex_lock(&rs->opening); // a call may be making it known to the engine
+		uint32_t handle = rs->handle;
+		pthread_mutex_unlock(&rs->opening);
+		err = handle ? ENGINE(rs_close, handle) : 0;
+	}
 	leave(rs);
 	return result(err);
 }

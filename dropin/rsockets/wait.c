@@ -35,6 +35,8 @@ int asleep(struct rsocket *rs, short events)
 {
 	char byte = 0;
 	int err = ENGINE(rs_sleep, rs->handle, rs->number, 1);
+	if (exhausted(err))
+		return nap();
 	if (err)
 		return err;
 	pthread_cleanup_push(awake, rs);

@@ -11,9 +11,11 @@
 #include <pthread.h>
 #include <rdma/rsocket.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -118,6 +120,16 @@ static void refused(void)
 	FAILS(rconnect(fd, (struct sockaddr *)&at, sizeof at), EINPROGRESS);
 	CHECK(polls(listener, POLLIN, FOREVER) == POLLIN && polls(fd, POLLOUT, FOREVER) == POLLOUT);
 	CHECK(rsend(fd, "x", 1, 0) == 1 && !rclose(fd));
+}
+
+// A connection is made before the listener's program accepts it, which may be the same thread.
+static void alone(void)
+{
+	int a, b;
+	char byte;
+	listen_here();
+	CHECK((a = rsocket(AF_INET, SOCK_STREAM, 0)) >= 0 && !rconnect(a, (struct sockaddr *)&at, sizeof at));
+	CHECK(rsend(a, "x", 1, 0) == 1 && (b = raccept(listener, NULL, NULL)) >= 0 && rrecv(b, &byte, 1, 0) == 1);
 }
 
 // Looking, in pieces, all of it, and not waiting.
@@ -234,6 +246,8 @@ static void mixed(void)
 	struct timeval soon = {.tv_usec = 1};
 	FD_SET(b, &r);
 	CHECK(rselect(b + 1, &r, NULL, NULL, &soon) == 0 && !FD_ISSET(b, &r));
+	struct timeval before = {.tv_sec = -1};
+	FAILS(rselect(0, NULL, NULL, NULL, &before), EINVAL);
 }
 
 static void *sleeps(void *how)
@@ -264,6 +278,23 @@ static void closes(void)
 	CHECK(!pthread_create(&thread, NULL, sleeps, &no));
 	usleep(20000);
 	CHECK(!rclose(listener) && !pthread_join(thread, &no) && (intptr_t)no == EBADF);
+}
+
+static void *binds(void *addr)
+{
+	return (void *)(rbind(reader, addr, sizeof(struct sockaddr_in)) ? (intptr_t)errno : 0);
+}
+
+// A socket is closed while its first call loads the engine. Nothing of it stays.
+static void early(void)
+{
+	struct sockaddr_in port = here(7471);
+	void *no;
+	pthread_t thread;
+	CHECK((reader = rsocket(AF_INET, SOCK_STREAM, 0)) >= 0 && !pthread_create(&thread, NULL, binds, &port));
+	usleep(2000);
+	CHECK(!rclose(reader) && !pthread_join(thread, &no) && ((intptr_t)no == EBADF || !no));
+	CHECK((reader = rsocket(AF_INET, SOCK_STREAM, 0)) >= 0 && !rbind(reader, (struct sockaddr *)&port, sizeof port));
 }
 
 static volatile sig_atomic_t signals, returned;
@@ -375,6 +406,71 @@ static void datagrams(void)
 	CHECK(!rclose(a) && !rclose(b));
 }
 
+// The only datagram to somebody arrives, also if its sender closes or ends at once.
+static void last(void)
+{
+	int b, pipes[2], status;
+	struct sockaddr_in any = here(0), of_b;
+	socklen_t n = sizeof of_b;
+	char byte;
+	CHECK(!pipe(pipes));
+	pid_t child = fork();
+	if (!child) {
+		setenv("GOROCE_DEVICES", "udp:127.0.0.2", 1);
+		CHECK(read(pipes[0], &of_b, sizeof of_b) == sizeof of_b);
+		int a = rsocket(AF_INET, SOCK_DGRAM, 0);
+		exit(rsendto(a, "x", 1, 0, (struct sockaddr *)&of_b, sizeof of_b) == 1 ? 0 : 2);
+	}
+	CHECK((b = rsocket(AF_INET, SOCK_DGRAM, 0)) >= 0 && !rbind(b, (struct sockaddr *)&any, sizeof any));
+	CHECK(!rgetsockname(b, (struct sockaddr *)&of_b, &n) && write(pipes[1], &of_b, sizeof of_b) == sizeof of_b);
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	CHECK(polls(b, POLLIN, 2000) == POLLIN && rrecv(b, &byte, 1, 0) == 1);
+	int a = rsocket(AF_INET, SOCK_DGRAM, 0);
+	CHECK(rsendto(a, "x", 1, 0, (struct sockaddr *)&of_b, sizeof of_b) == 1 && !rclose(a));
+	CHECK(polls(b, POLLIN, 2000) == POLLIN);
+}
+
+// fewer leaves the process no descriptor, or gives them back.
+static void fewer(bool none)
+{
+	static struct rlimit before;
+	if (none) {
+		CHECK(!getrlimit(RLIMIT_NOFILE, &before));
+		int unused = dup(2);
+		struct rlimit now = {unused, before.rlim_max};
+		CHECK(unused >= 0 && !close(unused) && !setrlimit(RLIMIT_NOFILE, &now));
+	} else
+		CHECK(!setrlimit(RLIMIT_NOFILE, &before));
+}
+
+// Where no descriptor is left a connection waits to be accepted, and is not lost; and who waits for
+// bytes does so.
+static void exhausted(void)
+{
+	int a, b;
+	char byte;
+	listen_here();
+	CHECK((a = rsocket(AF_INET, SOCK_STREAM, 0)) >= 0 && !rfcntl(a, F_SETFL, O_NONBLOCK));
+	FAILS(rconnect(a, (struct sockaddr *)&at, sizeof at), EINPROGRESS);
+	CHECK(polls(listener, POLLIN, FOREVER) == POLLIN);
+	fewer(true);
+	FAILS(raccept(listener, NULL, NULL), EMFILE);
+	fewer(false);
+	CHECK((b = raccept(listener, NULL, NULL)) >= 0 && polls(a, POLLOUT, FOREVER) == POLLOUT);
+	CHECK(rsend(a, "x", 1, 0) == 1 && rrecv(b, &byte, 1, 0) == 1);
+
+	void *no;
+	pthread_t thread;
+	reader = b;
+	fewer(true);
+	CHECK(polls(b, POLLIN, 15) == 0 && !pthread_create(&thread, NULL, sleeps, NULL));
+	usleep(30000);
+	CHECK(rsend(a, "x", 1, 0) == 1 && !pthread_join(thread, &no) && !no);
+	struct pollfd p[] = {{b, POLLIN}, {a, POLLIN}};
+	CHECK(rsend(a, "x", 1, 0) == 1 && rpoll(p, 2, FOREVER) == 1 && p[0].revents == POLLIN);
+	fewer(false);
+}
+
 // The child of a fork that knew of sockets is told so; one that only had one goes on with it.
 static void forks(void)
 {
@@ -453,8 +549,8 @@ static const struct {
 	const char *name;
 	void (*play)(void);
 } stories[] = {
-	{"connects", connects}, {"refused", refused}, {"receives", receives}, {"halves", halves}, {"full", full}, {"mixed", mixed},
-	{"closes", closes}, {"interrupted", interrupted}, {"cancelled", cancelled}, {"maps", maps}, {"datagrams", datagrams},
+	{"connects", connects}, {"refused", refused}, {"alone", alone}, {"receives", receives}, {"halves", halves}, {"full", full}, {"mixed", mixed},
+	{"closes", closes}, {"early", early}, {"interrupted", interrupted}, {"cancelled", cancelled}, {"maps", maps}, {"datagrams", datagrams}, {"last", last}, {"exhausted", exhausted},
 	{"forks", forks}, {"errors", errors},
 };
 

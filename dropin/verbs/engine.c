@@ -23,7 +23,7 @@
 #include <string.h>
 
 struct engine goroce_engine;
-__thread bool goroce_engine_entered;
+__thread volatile int goroce_engine_entered;
 
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 static bool loaded, lost;
@@ -81,12 +81,14 @@ static const char *find(void *library)
 static void after_fork(void)
 {
 	lost = true;
-	goroce_engine_entered = false;
+	goroce_engine_entered = GOROCE_NEVER;
 }
 
+// at_end has the engine send what it owes, unless a handler ends the process within a call: Go cannot
+// be called then.
 static void at_end(void)
 {
-	if (loaded && !lost)
+	if (loaded && !lost && goroce_engine_entered != GOROCE_INSIDE)
 		goroce_engine.flush();
 }
 
@@ -136,12 +138,13 @@ int goroce_engine_load(void)
 
 bool goroce_engine_ready(void)
 {
-	if (!loaded || lost)
+	if (!loaded || lost || goroce_engine_entered == GOROCE_INSIDE)
 		return false;
 	sigset_t all, before; // until the stack has grown there is no room for a handler
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
 	goroce_engine.grow_stack();
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return goroce_engine_entered = true;
+	goroce_engine_entered = GOROCE_OUTSIDE;
+	return true;
 }

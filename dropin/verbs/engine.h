@@ -2,7 +2,9 @@
 // they are called.
 //
 // ENGINE(f, ...) is the value of goroce_f(...), an errno. The first call of a thread readies it
-// (goroce_engine_ready). In the child of a fork there is no engine any more, and all calls are EIO.
+// (goroce_engine_ready). In the child of a fork there is no engine any more, and all calls are EIO; so
+// are those of a signal's handler that has interrupted one, which Go could not bear, and those after
+// it has left one by a jump.
 //
 // There is one engine in a process: this library has it, and librdmacm.so.1 reaches it through the
 // symbols of the node GOROCE_PRIVATE. Functions for that library are in lists of its own.
@@ -80,7 +82,9 @@ int goroce_engine_load(void);
 // goroce_engine_ready readies the calling thread; false: there is no engine.
 bool goroce_engine_ready(void);
 
-extern __thread bool goroce_engine_entered;
+// goroce_engine_entered is where the calling thread is, as its signals' handlers see it.
+enum { GOROCE_NEVER, GOROCE_OUTSIDE, GOROCE_INSIDE };
+extern __thread volatile int goroce_engine_entered;
 
 // goroce_create_qp is ibv_create_qp_ex for an ID of the connection manager (qp.c).
 struct ibv_qp *goroce_create_qp(struct ibv_context *, struct ibv_qp_init_attr_ex *, uint32_t id);
@@ -92,8 +96,15 @@ int goroce_asleep(int fd);
 const char *goroce_device_name(struct ibv_device *);
 
 #define ENGINE_OR(otherwise, f, ...) \
-	((__builtin_expect(goroce_engine_entered, true) || goroce_engine_ready()) ? goroce_engine.f(__VA_ARGS__) \
-	                                                                          : (otherwise))
+	({ \
+		int engine_says = (otherwise); \
+		if (__builtin_expect(goroce_engine_entered == GOROCE_OUTSIDE, true) || goroce_engine_ready()) { \
+			goroce_engine_entered = GOROCE_INSIDE; \
+			engine_says = goroce_engine.f(__VA_ARGS__); \
+			goroce_engine_entered = GOROCE_OUTSIDE; \
+		} \
+		engine_says; \
+	})
 #define ENGINE(f, ...) ENGINE_OR(EIO, f, __VA_ARGS__)
 
 #endif

@@ -164,6 +164,24 @@ func TestPacketErrors(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EADDRINUSE)
 }
 
+// TestPacketLast: what was written before Close has left, also the first to somebody.
+func TestPacketLast(t *testing.T) {
+	a, b := packets(t, Config{})
+	_, err := a.WriteTo([]byte("the only one"), b.LocalAddr())
+	require.NoError(t, err)
+	require.NoError(t, a.Close())
+	buf := make([]byte, 100)
+	require.NoError(t, b.SetReadDeadline(time.Now().Add(time.Minute)))
+	n, _, err := b.ReadFrom(buf)
+	require.NoError(t, err)
+	require.Equal(t, "the only one", string(buf[:n]))
+
+	a, _ = packets(t, Config{Linger: time.Nanosecond}) // who does not want to wait does not
+	_, err = a.WriteTo(nil, net.UDPAddrFromAddrPort(netip.MustParseAddrPort("192.0.2.77:9")))
+	require.NoError(t, err)
+	require.NoError(t, a.Close())
+}
+
 // TestPacketDeadlineMoves: who waits hears of a deadline that is set meanwhile.
 func TestPacketDeadlineMoves(t *testing.T) {
 	a, _ := packets(t, Config{})

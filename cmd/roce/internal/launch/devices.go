@@ -77,9 +77,12 @@ func addresses(name string) ([]netip.Addr, error) {
 	return list, err
 }
 
-// reserve takes addresses, all or none, for this process and the program that follows it.
-func reserve(addrs []netip.Addr) error {
-	var taken []int
+// reservation is addresses that are taken, for this process and the program that follows it: open
+// sockets.
+type reservation []int
+
+// reserve takes addresses, all or none.
+func reserve(addrs []netip.Addr) (taken reservation, err error) {
 	for _, a := range addrs {
 		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
 		if err == nil {
@@ -87,21 +90,26 @@ func reserve(addrs []netip.Addr) error {
 			err = unix.Bind(fd, &unix.SockaddrUnix{Name: "@goroce/" + a.WithZone("").String()})
 		}
 		if err != nil {
-			for _, fd := range taken {
-				unix.Close(fd)
-			}
+			taken.giveBack()
 			if errors.Is(err, unix.EADDRINUSE) {
 				err = errTaken
 			}
-			return err
+			return nil, err
 		}
 	}
-	for _, fd := range taken { // programs may count on theirs beginning with 3
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD, 200); err == nil {
+	for i, fd := range taken { // programs may count on theirs beginning with 3
+		if high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD, 200); err == nil {
 			unix.Close(fd)
+			taken[i] = high
 		}
 	}
-	return nil
+	return taken, nil
+}
+
+func (r reservation) giveBack() {
+	for _, fd := range r {
+		unix.Close(fd)
+	}
 }
 
 // open takes a device for the program.
@@ -110,14 +118,16 @@ func open(name string) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := reserve(addrs); err != nil {
+	taken, err := reserve(addrs)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	d, err := roce.Open(name, &roce.Config{NoBackground: true})
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("%s: %w", name, errTaken)
-	}
 	if err != nil {
+		taken.giveBack() // the program does not have it
+		if errors.Is(err, syscall.EADDRINUSE) {
+			err = fmt.Errorf("%s: %w", name, errTaken)
+		}
 		return nil, err
 	}
 	defer d.Close()
@@ -162,7 +172,19 @@ func interfaces() (names []string, err error) {
 
 // named takes devices that the user has named.
 func named(names []string) (list []*opened, err error) {
+	of := map[netip.Addr]string{}
 	for _, name := range names {
+		addrs, err := addresses(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range addrs {
+			if other, ok := of[a.WithZone("")]; ok {
+				return nil, fmt.Errorf("--dev %s: %s of it is that of --dev %s already, and an address is one device's",
+					name, a, other)
+			}
+			of[a.WithZone("")] = name
+		}
 		o, err := open(name)
 		if errors.Is(err, errTaken) {
 			if free, other := loopback(); other == nil {

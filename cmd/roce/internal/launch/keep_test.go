@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -70,4 +71,63 @@ func TestKeep(t *testing.T) {
 	require.NoError(t, os.Rename(place, place+"-moved"))
 	require.NoError(t, os.Symlink(place+"-moved", place))
 	refused("is a link or a file")
+}
+
+// TestKeepAbove: nobody else can put another folder in the place of what is kept.
+func TestKeepAbove(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	want := files{"a": {data: "text"}}
+	folder, err := keep("kind", want)
+	require.NoError(t, err)
+	refused := func(says string) {
+		t.Helper()
+		_, err := keep("kind", want)
+		require.ErrorContains(t, err, says)
+	}
+	for _, above := range []string{cache, filepath.Join(cache, "goroce")} {
+		require.NoError(t, os.Chmod(above, 0o777))
+		refused("everybody may write in " + above)
+		require.NoError(t, os.Chmod(above, 0o777|os.ModeSticky)) // like /tmp
+		_, err = keep("kind", want)
+		require.NoError(t, err)
+		if os.Geteuid() == 0 {
+			require.NoError(t, os.Chown(above, 65534, 65534))
+			refused(above + " is of user 65534, who could replace it")
+			require.NoError(t, os.Chown(above, 0, 0))
+		}
+		require.NoError(t, os.Chmod(above, 0o775))
+	}
+	link := filepath.Join(t.TempDir(), "link") // where it leads later does not matter
+	require.NoError(t, os.Symlink(cache, link))
+	t.Setenv("XDG_CACHE_HOME", link)
+	again, err := keep("kind", want)
+	require.NoError(t, err)
+	require.Equal(t, folder, again)
+}
+
+// TestSweep: what nobody has used for long goes, also what was never finished; what is used stays.
+func TestSweep(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	used, err := keep("used", files{"a": {data: "a"}}) // by this process
+	require.NoError(t, err)
+	long := time.Now().Add(-2 * month)
+	place := filepath.Dir(used)
+	for _, name := range []string{"view-old", "new-old", "view-fresh"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(place, name, "below"), 0o700))
+		if name != "view-fresh" {
+			require.NoError(t, os.Chtimes(filepath.Join(place, name), long, long))
+		}
+	}
+	require.NoError(t, os.Chtimes(used, long, long))
+	other, err := keep("other", files{"b": {}})
+	require.NoError(t, err)
+	entries, err := os.ReadDir(place)
+	require.NoError(t, err)
+	var left []string
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	require.ElementsMatch(t, []string{filepath.Base(used), filepath.Base(other), "view-fresh"}, left)
 }

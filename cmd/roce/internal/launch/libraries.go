@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // Files that the folder must have; others are there as far as they are built.
@@ -42,11 +43,12 @@ func (l libraries) lacks() string {
 // (embedded.go); else nil.
 var embedded fs.FS
 
-// findLibraries finds them; the loader splits lists of paths at colons and spaces.
+// findLibraries finds them; the loader splits lists of paths at colons, semicolons and spaces.
 func findLibraries() (libraries, error) {
 	l, err := where()
-	if err == nil && strings.ContainsAny(string(l), ": ") {
-		err = fmt.Errorf("%q: the loader wants a path without spaces and colons; GOROCE_LIBRARIES=FOLDER is another", l)
+	if err == nil && strings.ContainsAny(string(l), ":; ") {
+		err = fmt.Errorf("%q: the loader wants a path without spaces, colons and semicolons; "+
+			"GOROCE_LIBRARIES=FOLDER is another", l)
 	}
 	return l, err
 }
@@ -76,11 +78,26 @@ func where() (libraries, error) {
 	if err != nil {
 		return "", err
 	}
+	info, err := os.Stat(self)
+	if err != nil {
+		return "", err
+	}
+	owner := int(info.Sys().(*syscall.Stat_t).Uid) // whom the user has trusted already
 	beside := filepath.Dir(self)
 	for _, folder := range []string{".", "../lib/goroce", "dropin/build"} {
-		if l := libraries(filepath.Join(beside, folder)); l.lacks() == "" {
-			return l, nil
+		l := libraries(filepath.Join(beside, folder))
+		if l.lacks() != "" {
+			continue
 		}
+		folder, err := filepath.EvalSymlinks(string(l))
+		if err == nil {
+			err = safe(folder, os.Geteuid(), owner)
+		}
+		if err != nil {
+			return "", fmt.Errorf("the libraries in %s are not trusted: %w; GOROCE_LIBRARIES=FOLDER says which are",
+				l, err)
+		}
+		return libraries(folder), nil
 	}
 	return "", errors.New("the libraries for programs in C are neither in " + beside +
 		" nor in ../lib/goroce or dropin/build from there: " +

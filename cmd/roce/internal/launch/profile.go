@@ -11,8 +11,11 @@ import (
 	"bytes"
 	"embed"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"math"
 	"os"
 	"path"
 	"regexp"
@@ -81,6 +84,21 @@ var attributes = []string{
 	"phys_state", "port_cap_flags", "vendor_id", "vendor_part_id",
 }
 
+// most is what an attribute can be at most, which its member of the structure has room for.
+func most(attribute string) uint64 {
+	switch attribute {
+	case "hca_core_clock", "max_mr_size", "page_size_cap":
+		return math.MaxUint64
+	case "device_cap_flags", "hw_ver", "max_msg_sz", "port_cap_flags", "bad_pkey_cntr", "vendor_id", "vendor_part_id":
+		return math.MaxUint32
+	case "max_pkeys":
+		return math.MaxUint16
+	case "active_speed", "active_width", "local_ca_ack_delay", "phys_state":
+		return math.MaxUint8
+	}
+	return math.MaxInt32
+}
+
 //go:embed profiles/*.json
 var builtIn embed.FS
 
@@ -122,6 +140,9 @@ func ReadProfile(name string) (*Profile, error) {
 	if err := d.Decode(p); err != nil {
 		return nil, fmt.Errorf("--profile %s: %w", name, err)
 	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, fmt.Errorf("--profile %s: there is more behind the first value, at byte %d", name, d.InputOffset())
+	}
 	if err := p.check(); err != nil {
 		return nil, fmt.Errorf("--profile %s: %w", name, err)
 	}
@@ -133,14 +154,20 @@ const maxDevices, maxRows = 64, 256
 
 var (
 	deviceName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,30}$`)
-	plainText  = regexp.MustCompile(`^[ -~]{0,63}$`)
+	plainText  = regexp.MustCompile(`^([!-~][ -~]{0,62})?$`)
 )
 
 // check says what is wrong with a profile.
 func (p *Profile) check() error {
 	names := map[string]bool{}
+	if len(p.Devices) == 0 {
+		return errors.New(`devices: want one at least, such as {"name": "mlx5_0"}`)
+	}
 	for i := range p.Devices {
 		look := &p.Devices[i]
+		if look.Count < 0 {
+			return fmt.Errorf("device %q: count is %d: want 1 or more", look.Name, look.Count)
+		}
 		for n := range max(look.Count, 1) {
 			name := look.name(n)
 			if !deviceName.MatchString(name) || names[name] {
@@ -161,7 +188,7 @@ func (p *Profile) check() error {
 func (l *Look) check() error {
 	for _, text := range []string{l.FWVer, l.HCAType, l.BoardID} {
 		if !plainText.MatchString(text) {
-			return fmt.Errorf("%q: want at most 63 characters of ASCII", text)
+			return fmt.Errorf("%q: want at most 63 characters of ASCII, the first no space", text)
 		}
 	}
 	if _, ok := states[l.State]; !ok && l.State != "" {
@@ -175,9 +202,15 @@ func (l *Look) check() error {
 			return fmt.Errorf("type %q: want %q or %q", row.Type, v1, v2)
 		}
 	}
-	for name := range l.Attributes {
+	if l.GIDs != nil && len(l.GIDs) == 0 {
+		return errors.New(`gids: want a row, such as {"gid": "zero"}, which is empty; without gids they are as they are`)
+	}
+	for name, n := range l.Attributes {
 		if !slices.Contains(attributes, name) {
 			return fmt.Errorf("attribute %q: want one of %q", name, attributes)
+		}
+		if n > most(name) {
+			return fmt.Errorf("attribute %s is %d: want at most %d", name, n, most(name))
 		}
 	}
 	for name, r := range l.Refuse {

@@ -53,6 +53,13 @@ func TestProfileErrors(t *testing.T) {
 		{`{"devices": [{"name": "a", "attributes": {"max_qp": -1}}]}`, `cannot unmarshal number -1`},
 		{`{"devices": [{"name": "a", "refuse": {"poll_cq": {"errno": "EIO"}}}]}`, `refuse "poll_cq": want one of`},
 		{`{"devices": [{"name": "a", "refuse": {"create_qp": {"errno": "ENONE"}}}]}`, `errno "ENONE" after 0`},
+		{`{"devices": [{"name": "a", "attributes": {"max_qp": 2147483648}}]}`, `max_qp is 2147483648: want at most 2147483647`},
+		{`{"devices": [{"name": "a", "attributes": {"active_speed": 256}}]}`, `want at most 255`},
+		{`{"devices": []}`, `devices: want one at least`},
+		{`{"devices": [{"name": "a", "count": -1}]}`, `count is -1: want 1 or more`},
+		{`{"devices": [{"name": "a", "fw_ver": " "}]}`, `the first no space`},
+		{`{"devices": [{"name": "a", "gids": []}]}`, `gids: want a row`},
+		{`{"devices": [{"name": "a"}]} {"devices": [{"name": "b"}]}`, `more behind the first value`},
 		{`{`, `unexpected EOF`},
 	} {
 		require.NoError(t, os.WriteFile(file, []byte(c.text), 0o600))

@@ -2,15 +2,18 @@
 
 package launch
 
-// Stages: the program's file; the libraries; the profile and its devices; the view; the
-// environment; the program takes this process' place, so that signals and the exit status are its
-// own. What reserves the addresses is left open for it, so that they are free when it is over.
+// Stages: signals are what they were; the program's file; the libraries; the profile and its
+// devices; the view; the environment; the program takes this process' place, so that signals and
+// the exit status are its own. What reserves the addresses is left open for it, so that they are
+// free when it is over.
 
 import (
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -25,6 +28,9 @@ type Options struct {
 // Run starts args in this process' place and returns only if it cannot. It says on w which devices
 // the program has.
 func Run(w io.Writer, o Options, args []string) error {
+	// The command hears of these two. Until the program is there they end this process, and if the
+	// caller ignores SIGINT, as shells do for what they run in the background, so does the program.
+	signal.Reset(os.Interrupt, syscall.SIGTERM)
 	program, err := exec.LookPath(args[0])
 	if err != nil {
 		return fmt.Errorf("%s: %w", args[0], err)
@@ -57,7 +63,8 @@ func Run(w io.Writer, o Options, args []string) error {
 	return fmt.Errorf("%s: %w", program, syscall.Exec(program, args, env))
 }
 
-// environment is what the program gets: ours in front of what there was.
+// environment is what the program gets: our libraries in front of others. What the user preloads
+// comes before what we do: that of the address sanitizer wants to be the first of all.
 func environment(env []string, libraries libraries, view string, devices []*device) []string {
 	vars := map[string]string{}
 	for _, e := range env {
@@ -70,8 +77,8 @@ func environment(env []string, libraries libraries, view string, devices []*devi
 		}
 		vars[name] = value
 	}
-	put("LD_LIBRARY_PATH", joined(string(libraries), vars["LD_LIBRARY_PATH"]), false)
-	put("LD_PRELOAD", joined(libraries.file(preload), vars["LD_PRELOAD"]), false)
+	put("LD_LIBRARY_PATH", joined(string(libraries), vars["LD_LIBRARY_PATH"], ""), false)
+	put("LD_PRELOAD", joined("", vars["LD_PRELOAD"], libraries.file(preload)), false)
 	put("GOROCE_VIEW", view, false)
 	var names []string
 	for _, d := range devices {
@@ -86,13 +93,14 @@ func environment(env []string, libraries libraries, view string, devices []*devi
 	return env
 }
 
-// joined puts a path in front of a list of them, once.
-func joined(first, list string) string {
+// joined puts a path in front of a list of them, or behind it, once.
+func joined(first, list, last string) string {
 	paths := []string{first}
 	for p := range strings.SplitSeq(list, ":") {
-		if p != "" && p != first {
+		if p != first && p != last {
 			paths = append(paths, p)
 		}
 	}
-	return strings.Join(paths, ":")
+	paths = append(paths, last)
+	return strings.Join(slices.DeleteFunc(paths, func(p string) bool { return p == "" }), ":")
 }
