@@ -2,6 +2,7 @@ package fault
 
 import (
 	"testing"
+	"time"
 
 	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/wire"
