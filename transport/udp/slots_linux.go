@@ -45,13 +45,6 @@ type Slot struct {
 // given tells whether there is a slot.
 func (s *Slot) given() bool { return len(s.FDs) > 0 }
 
-func (s *Slot) gids() (list []wire.GID) {
-	for _, a := range s.Addrs {
-		list = append(list, wire.GIDFrom(a))
-	}
-	return list
-}
-
 // copy is a descriptor of one of the slot's sockets.
 func (s *Slot) copy(row, lane int) (fd int, err error) {
 	return unix.FcntlInt(uintptr(s.FDs[row][lane]), unix.F_DUPFD_CLOEXEC, 0)
@@ -163,19 +156,9 @@ func OpenSlot(name string, s Slot, o transport.Options) (ports []transport.Port,
 	if pid := s.owner(); pid != 0 {
 		return nil, &transport.OpenError{Name: name, Reason: fmt.Sprintf("process %d has the slot open", pid)}
 	}
-	for range senderTries {
-		st := &station{name: name, opt: o, addr: s.Addrs[0], slot: s}
-		ports, err = st.openLanes(len(s.FDs[0]), "")
-		if !errors.Is(err, unix.EADDRINUSE) {
-			break
-		}
-	}
-	return ports, err
+	st := &station{name: name, opt: o, addr: s.Addrs[0], slot: s}
+	return st.openLanes(len(s.FDs[0]), "")
 }
-
-// senderTries is how often the kernel is asked for a port to send from (chooseSender), until one is
-// free at all addresses of a slot.
-const senderTries = 32
 
 // check looks whether the slot is what it says.
 func (s *Slot) check(port int) error {
