@@ -17,7 +17,7 @@ package udp
 // Stages: a slot → making slots → opening one → what came before is dropped.
 //
 // Processes with slots of one address trust each other, as lanes do: each could change what the
-// kernel steers by. Queue pair 1 is slot 0's.
+// kernel steers by. Queue pair 1 is slot 0's; who has another needs rdmacm.Config.QP1 for RDMA CM.
 
 import (
 	"errors"

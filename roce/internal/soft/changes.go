@@ -16,7 +16,7 @@ import (
 )
 
 // listener is what a device has to hear of changes. A device with a background has a goroutine for
-// it; one without listens when its polls have long been in vain (CQ.rest).
+// it; one without listens when its polls have long been in vain (sleepers.yield).
 type listener struct {
 	news   <-chan transport.Event // nil: nobody tells
 	gids   atomic.Pointer[[]wire.GID]
