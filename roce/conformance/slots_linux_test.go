@@ -267,15 +267,15 @@ func TestSlotsWithin(t *testing.T) {
 	within(t, openSlot(t, "slot 3", list[3], nil), openSlot(t, "slot 12", list[12], nil), true)
 }
 
-// TestStray: of two packets that travel as one, and are for two slots, the second one is shown to
+// TestForeign: of two packets that travel as one, and are for two slots, the second one is shown to
 // the slot that got both, and counted.
-func TestStray(t *testing.T) {
+func TestForeign(t *testing.T) {
 	list := makeSlots(t, 2, slotLanes)
-	strays := make(chan uint32, 1)
+	foreign := make(chan uint32, 1)
 	ports, err := udp.OpenSlot("slot 0", list[0], transport.Options{})
 	must(t, err)
-	d, err := roce.Open("slot 0", &roce.Config{Ports: ports, Stray: func(f *wire.Frame) {
-		strays <- (*wire.BTH)(f.Body).DestQP()
+	d, err := roce.Open("slot 0", &roce.Config{Ports: ports, Foreign: func(f *wire.Frame) {
+		foreign <- (*wire.BTH)(f.Body).DestQP()
 	}})
 	must(t, err)
 	defer d.Close()
@@ -293,11 +293,11 @@ func TestStray(t *testing.T) {
 	(*wire.BTH)(run[wire.MinBody:]).Put(wire.RCAcknowledge, 0, 0, wire.DefaultPKey, 0x567840, 0)
 	_, err = c.Write(run)
 	must(t, err)
-	if got := <-strays; got != 0x567840 {
-		t.Errorf("a stray for %#x", got)
+	if got := <-foreign; got != 0x567840 {
+		t.Errorf("a packet for %#x", got)
 	}
 	if s := d.Stats(); s.Lane.Foreign != 1 || s.Engine.RcvdPkts != 1 {
-		t.Errorf("%d strays of another slot, %d packets of this one", s.Lane.Foreign, s.Engine.RcvdPkts)
+		t.Errorf("%d packets of another slot, %d packets of this one", s.Lane.Foreign, s.Engine.RcvdPkts)
 	}
 }
 

@@ -77,7 +77,7 @@ var ofStack = []mutant{
 		[]edit{{"qp/modify.go", "path, q.attr.DestQPN, false", "path, 0, false"}}},
 	{"a run of datagrams is for whoever is at an address", []string{"roce/internal/soft TestDatagramRuns"},
 		[]edit{{"qp/requester.go", "		b.Toward(s.remoteQPN)\n", ""}}},
-	{"nobody is told of packets of another slot", []string{"roce/conformance TestStray"}, []edit{
+	{"nobody is told of packets of another slot", []string{"roce/conformance TestForeign"}, []edit{
 		{"roce/internal/soft/stray.go", "			l.showForeign(f)\n			continue\n", ""}}},
 	{"a request that is made again says what lies now where the application had its data",
 		[]string{"roce/rdmacm TestSmallerPort"}, []edit{
