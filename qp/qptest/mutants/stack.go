@@ -157,7 +157,7 @@ var ofStack = []mutant{
 		{"roce/internal/soft/relief.go", "	if l.mail.waiting() {", "	if false {"}}},
 	{"relief: a completion that another turn makes wakes nobody", []string{"roce/internal/soft TestReliefWakes",
 		"roce/internal/soft TestReliefTurnOfAnother"}, []edit{
-		{"roce/internal/soft/wait.go", "	default:\n	}\n	c.rouse()\n", "	default:\n	}\n"}}},
+		{"roce/internal/soft/wait.go", "	default:\n	}\n	c.sleepers.rouse()\n", "	default:\n	}\n"}}},
 	{"relief: a post sets no alarm for who sleeps", []string{"roce/internal/soft TestReliefIsTold"}, []edit{
 		{"roce/internal/soft/drive/machine.go",
 			"			return m.setAlarm(at, t)\n		}\n		return Nobody",
@@ -198,7 +198,7 @@ var ofStack = []mutant{
 				"	ch.closed.Store(true)\n"}}},
 	{"relief: a poll behind an event that was waited for means that the application polls on",
 		[]string{"roce/internal/soft TestReliefExchangeByChannel"}, []edit{
-			{"roce/internal/soft/cq.go", " || c.Channel != nil && c.Channel.loop.Load() == heard", ""}}},
+			{"roce/internal/soft/cq.go", " || c.Channel != nil && c.Channel.loop.Load() == loopWaited", ""}}},
 	{"an event is no edge while another waits", []string{"roce TestEventFDEdges"}, []edit{
 		{"roce/eventqueue.go", "	q.raised = false // an edge for each event\n", ""}}},
 	{"relief: it goes to sleep with mail", []string{"roce/internal/soft TestSteps/one_waits,_a_packet_strays"}, []edit{
@@ -271,7 +271,7 @@ var ofStack = []mutant{
 	{"rsocket: what is sent by UDP is not asked for the queue pair", []string{"roce/rsocket TestPackets$"}, []edit{
 		{"roce/rsocket/rail.go", "		d.qpn = qpn\n", "		_ = qpn\n"}}},
 	{"who leaves Wait keeps the token", []string{"roce/internal/soft TestSteps/two_wait"}, []edit{
-		{"roce/internal/soft/wait.go", "	if c.waiters.Add(-1) > 0 {\n		c.wake()\n	}\n",
+		{"roce/internal/soft/wait.go", "	if c.waiters.Add(-1) > 0 {\n		c.rouse()\n	}\n",
 			"	c.waiters.Add(-1)\n"}}},
 	{"a queue is closed and tells nobody", []string{"roce/internal/soft TestSteps/closes_the_queue"}, []edit{
 		{"roce/internal/soft/cq.go", "	c.wanted.Store(false)\n	c.tell()\n", "	c.wanted.Store(false)\n"}}},

@@ -5,7 +5,7 @@ package soft
 // goroutines. Package drive has its states.
 //
 // Stages: start → stand by while an application polls → watch the port while none does: take turns,
-// linger, park.
+// stay up, park.
 
 import (
 	"time"
@@ -47,7 +47,7 @@ func (l *lane) background() {
 // has something, a deadline comes, or somebody wakes it. While a relief watches the port it parks
 // behind that. It ends when an application polls, too.
 func (l *lane) watch() {
-	for t := l.takeOver(); l.drive.TakesTurns() && l.drive.Lingers(l.turn(t), t); t = l.clock.read() {
+	for t := l.takeOver(); l.drive.TakesTurns() && l.drive.StaysUp(l.turn(t), t); t = l.clock.read() {
 		l.pause()
 		if l.inUse() {
 			return

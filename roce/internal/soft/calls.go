@@ -130,7 +130,7 @@ func (l *lane) sendPosted(q *qp.QP, n int) {
 	t := l.clock.read()
 	l.drive.Returns(t)
 	if l.drive.Visited() {
-		l.drive.PollsOn(t)
+		l.drive.PollsNow(t)
 		l.turn(t)
 	} else {
 		l.send(t)

@@ -85,7 +85,7 @@ func (l *lane) watchOn(ctx context.Context, s *sleepers, c *CQ, calls func() boo
 		switch {
 		case calls() || ctx.Err() != nil || l.drive.Ended():
 			return true
-		case l.failed || l.drive.Leased(t) || !s.drivesOnly(l):
+		case l.failed || l.drive.Leased(t) || !s.only(l):
 			return false
 		}
 		if !more {

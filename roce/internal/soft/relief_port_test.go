@@ -261,7 +261,7 @@ func (w *reliefWorld) pass(d time.Duration) {
 // settle lets time pass until the background sleeps.
 func (w *reliefWorld) settle() {
 	for s := w.port.seen(transport.Background); !s.inside; s = w.port.seen(transport.Background) {
-		w.pass(time.Duration(drive.MaxLinger))
+		w.pass(time.Duration(drive.MaxStayUp))
 		runtime.Gosched()
 	}
 }

@@ -23,13 +23,13 @@ type sleepers struct {
 	// [i]: how many queue pairs of dev.lanes[i] bring it; under dev.mu
 	pairs []int
 	// the lanes that are run for it: where these queue pairs are
-	drives atomic.Pointer[[]*lane]
-	spin   atomic.Int64 // ns to poll before a sleep; adapts
+	lanes atomic.Pointer[[]*lane]
+	spin  atomic.Int64 // ns to poll before a sleep; adapts
 }
 
 func (s *sleepers) init(d *Device) {
 	s.dev, s.pairs = d, make([]int, len(d.lanes))
-	s.drives.Store(&d.lanes) // until there are queue pairs, whoever polls helps all
+	s.lanes.Store(&d.lanes) // until there are queue pairs, whoever polls helps all
 	s.spin.Store(int64(maxSpin))
 }
 
@@ -51,26 +51,26 @@ func (s *sleepers) count(l *lane, n int) {
 	if len(lanes) == 0 || s.dev.cfg.NoBackground {
 		lanes = s.dev.lanes
 	}
-	s.drives.Store(&lanes)
+	s.lanes.Store(&lanes)
 	s.rouse()
 }
 
-// drivesOnly tells whether all of it comes from lane l.
-func (s *sleepers) drivesOnly(l *lane) bool {
-	lanes := *s.drives.Load()
+// only tells whether all of it comes from lane l.
+func (s *sleepers) only(l *lane) bool {
+	lanes := *s.lanes.Load()
 	return len(lanes) == 1 && lanes[0] == l
 }
 
 // stopPolling ends the lease on the lanes: the application is going to sleep.
 func (s *sleepers) stopPolling() {
-	for _, l := range *s.drives.Load() {
+	for _, l := range *s.lanes.Load() {
 		l.drive.StopsPolling()
 	}
 }
 
 // handOver leaves the lanes to their background, unless another goroutine polls them.
 func (s *sleepers) handOver() {
-	for _, l := range *s.drives.Load() {
+	for _, l := range *s.lanes.Load() {
 		l.carryOut(l.drive.HandsOver(l.clock.now()))
 	}
 }
@@ -115,7 +115,7 @@ func (c *CQ) ReqNotify(solicitedOnly bool) error {
 	}
 	c.wanted.Store(true)
 	c.arm(solicitedOnly)
-	if c.Channel == nil || c.Channel.loop.Swap(noLoop) == noLoop {
+	if c.Channel == nil || c.Channel.loop.Swap(loopNone) == loopNone {
 		c.stopPolling()
 		c.handOver()
 	}
@@ -170,16 +170,16 @@ func (c *CQ) tell() {
 			c.Channel.rouse()
 		}
 	}
-	c.wake()
+	c.rouse()
 }
 
-// wake has a goroutine in Wait look again.
-func (c *CQ) wake() {
+// rouse has a goroutine in Wait look again, also one that sleeps on the token.
+func (c *CQ) rouse() {
 	select {
 	case c.woken <- struct{}{}:
 	default:
 	}
-	c.rouse()
+	c.sleepers.rouse()
 }
 
 // Wait takes up to len(wcs) completions, at least one, and waits for it if need be: it polls for
@@ -214,7 +214,7 @@ func (c *CQ) Wait(ctx context.Context, wcs []qp.WC) (int, error) {
 		c.armWait()
 		c.stopPolling()
 		asleep := c.dev.now()
-		if lanes := *c.drives.Load(); len(lanes) > 1 || !lanes[0].watchFor(ctx, &c.sleepers, c, c.calls) {
+		if lanes := *c.lanes.Load(); len(lanes) > 1 || !lanes[0].watchFor(ctx, &c.sleepers, c, c.calls) {
 			c.handOver()
 			if n, err := c.Poll(wcs); n > 0 || err != nil {
 				return n, err
@@ -243,7 +243,7 @@ func (c *CQ) calls() bool { return !c.idle() || !c.armedNow() }
 // leave passes the token on: it was for one waiter, and there may be completions for more.
 func (c *CQ) leave() {
 	if c.waiters.Add(-1) > 0 {
-		c.wake()
+		c.rouse()
 	}
 }
 
@@ -264,22 +264,23 @@ type Channel struct {
 	there  func() bool     // whether there is an event: any goroutine, in a turn too
 	ready  <-chan struct{} // a token can be received when there may be one
 	closed atomic.Bool
-	loop   atomic.Int32 // noLoop, drained or heard
+	loop   atomic.Int32 // loopNone, loopDrained or loopWaited
 }
 
-// What is known of an application that waits for events: had to wait for the last one (heard), and
-// has found a queue empty since (drained). Until it arms a queue it is believed to be in a loop,
-// and to come back to Wait: its polls do not mean that it polls on, and the background is not woken
-// for what it leaves. One that polls on instead has a lease from its next poll on.
+// What is known of an application that waits for events: it had to wait for the last one
+// (loopWaited), and has found a queue empty since (loopDrained). Until it arms a queue it is
+// believed to be in a loop, and to come back to Wait: its polls do not mean that it polls on, and
+// the background is not woken for what it leaves. One that polls on instead has a lease from its
+// next poll on.
 const (
-	noLoop int32 = iota
-	drained
-	heard
+	loopNone int32 = iota
+	loopDrained
+	loopWaited
 )
 
 // pollsOn tells whether a poll that finds its queue empty means that the application polls on.
 func (c *CQ) pollsOn() bool {
-	return !c.armed() && !(c.Channel != nil && c.Channel.loop.CompareAndSwap(heard, drained))
+	return !c.armed() && !(c.Channel != nil && c.Channel.loop.CompareAndSwap(loopWaited, loopDrained))
 }
 
 // NewChannel makes a channel, for completion queues of this device.
@@ -296,7 +297,7 @@ func (ch *Channel) Wait(ctx context.Context) bool {
 	if ch.there() {
 		return true
 	}
-	ch.loop.Store(heard)
+	ch.loop.Store(loopWaited)
 	for !ch.polls() {
 		switch {
 		case ctx.Err() != nil || ch.closed.Load():
@@ -306,7 +307,7 @@ func (ch *Channel) Wait(ctx context.Context) bool {
 		}
 		ch.stopPolling()
 		asleep := ch.dev.now()
-		if lanes := *ch.drives.Load(); len(lanes) > 1 || !lanes[0].watchFor(ctx, &ch.sleepers, nil, ch.calls) {
+		if lanes := *ch.lanes.Load(); len(lanes) > 1 || !lanes[0].watchFor(ctx, &ch.sleepers, nil, ch.calls) {
 			ch.handOver()
 			select {
 			case <-ch.ready:
@@ -326,7 +327,7 @@ func (ch *Channel) polls() bool {
 			return false
 		}
 		yield := false
-		for _, l := range *ch.drives.Load() {
+		for _, l := range *ch.lanes.Load() {
 			yield = l.poll(nil, true) || yield
 		}
 		switch {

@@ -23,15 +23,15 @@ const (
 	// on.
 	minStandby = 50 * microsecond
 	MaxStandby = 1000 * microsecond
-	// minLinger and MaxLinger bound how long the background goes on polling after it last had
+	// minStayUp and MaxStayUp bound how long the background goes on polling after it last had
 	// something to do, before it sleeps: as long as it has been busy since it woke up, so that it
 	// takes at most twice the time. In a stream of 20 Gbit/s 100 us are 15 % of the bandwidth at
 	// the same cost, as the sender does not have to wake it. 100 us for everybody would spare it
 	// waking up for READs 60 us apart (45 -> 10 us, BenchmarkRead), but take its processor from
 	// other processes in between: two paced flows and their receiver on two processors came to 0.6
 	// to 0.94 : 1 instead of 0.93 to 0.99 ("bench fair").
-	minLinger = 20 * microsecond
-	MaxLinger = 100 * microsecond
+	minStayUp = 20 * microsecond
+	MaxStayUp = 100 * microsecond
 )
 
 // place is where the background is.
@@ -121,8 +121,8 @@ func (m *Machine) Polls(t qp.Time) {
 	}
 }
 
-// PollsOn is Polls that is stored at once: its turns have been here for long.
-func (m *Machine) PollsOn(t qp.Time) { m.lease.Store(int64(t)) }
+// PollsNow is Polls that is stored at once: its turns have been here for long.
+func (m *Machine) PollsNow(t qp.Time) { m.lease.Store(int64(t)) }
 
 // Polled tells whether an application has polled since it last went to sleep. Any goroutine.
 func (m *Machine) Polled() bool { return m.lease.Load() != 0 }
@@ -164,14 +164,14 @@ func (m *Machine) TakesOver(t qp.Time) {
 // TakesTurns tells whether the turns are the background's. It goes to park otherwise.
 func (m *Machine) TakesTurns() bool { return !m.Ended() && !m.Relieved() }
 
-// Lingers tells whether the background goes on polling after a turn; busy says that the turn had
+// StaysUp tells whether the background goes on polling after a turn; busy says that the turn had
 // something to do.
-func (m *Machine) Lingers(busy bool, t qp.Time) bool {
+func (m *Machine) StaysUp(busy bool, t qp.Time) bool {
 	if busy {
 		m.busyAt = t
 		return true
 	}
-	return t-m.busyAt < min(max(m.busyAt-m.onDutySince, minLinger), MaxLinger)
+	return t-m.busyAt < min(max(m.busyAt-m.onDutySince, minStayUp), MaxStayUp)
 }
 
 // StandsBy is the background that finds an application polling. It looks again before it sleeps:

@@ -35,7 +35,7 @@ var events = map[string]func(m *Machine) Call{
 	"HandsOver":      func(m *Machine) Call { return m.HandsOver(tableNow) },
 	"Posts": func(m *Machine) Call {
 		m.Earn()
-		m.PollsOn(tableNow)
+		m.PollsNow(tableNow)
 		return m.Posts(tableNow)
 	},
 }
@@ -91,7 +91,7 @@ func table(t *testing.T) (states []string, rows [][]string) {
 	return states, rows
 }
 
-// TestTable walks every cell.
+// TestTable walks every cell, without a lease and with one, which ends no standby.
 func TestTable(t *testing.T) {
 	states, rows := table(t)
 	require.Len(t, states, 10)
@@ -103,11 +103,20 @@ func TestTable(t *testing.T) {
 			if cell == "." {
 				continue
 			}
-			m := in(states[i], true)
-			call := event(m)
-			to := strings.TrimRight(cell, "@!^*+")
-			require.Equal(t, to, m.state(), "%s in %s", row[0], states[i])
-			require.Equal(t, calls[cell[len(to):]], call, "%s in %s", row[0], states[i])
+			for _, leased := range []bool{false, true} {
+				m := in(states[i], true)
+				to := strings.TrimRight(cell, "@!^*+")
+				want := calls[cell[len(to):]]
+				if leased {
+					m.PollsNow(tableNow)
+				}
+				if leased && want == Standby {
+					want = Nobody
+				}
+				call := event(m)
+				require.Equal(t, to, m.state(), "%s in %s, leased: %v", row[0], states[i], leased)
+				require.Equal(t, want, call, "%s in %s, leased: %v", row[0], states[i], leased)
+			}
 		}
 	}
 }
@@ -207,18 +216,18 @@ func TestTrustOfRelief(t *testing.T) {
 	}
 }
 
-// TestLingers: the background polls on for as long as it was busy since it came, within bounds; and
+// TestStaysUp: the background polls on for as long as it was busy since it came, within bounds; and
 // stands by for longer the longer an application has polled.
-func TestLingers(t *testing.T) {
-	for _, c := range []struct{ busy, lingers qp.Time }{
-		{0, minLinger}, {50 * microsecond, 50 * microsecond}, {1e9, MaxLinger},
+func TestStaysUp(t *testing.T) {
+	for _, c := range []struct{ busy, stays qp.Time }{
+		{0, minStayUp}, {50 * microsecond, 50 * microsecond}, {1e9, MaxStayUp},
 	} {
 		m := in("db", true)
 		m.TakesOver(tableNow)
 		end := tableNow + c.busy
-		require.True(t, m.Lingers(true, end))
-		require.True(t, m.Lingers(false, end+c.lingers-1))
-		require.False(t, m.Lingers(false, end+c.lingers))
+		require.True(t, m.StaysUp(true, end))
+		require.True(t, m.StaysUp(false, end+c.stays-1))
+		require.False(t, m.StaysUp(false, end+c.stays))
 	}
 	for _, c := range []struct{ polled, look qp.Time }{
 		{0, minStandby}, {800 * microsecond, 100 * microsecond}, {1e9, MaxStandby},
