@@ -25,6 +25,9 @@ func (l *lane) start() (err error) {
 	return nil
 }
 
+// attended tells whether the lanes have a background. It does not change once the device is open.
+func (d *Device) attended() bool { return d.lanes[0].drive.Attended() }
+
 // background takes the turns that no application takes. While one polls it stands by, without
 // touching the port: waking up for each packet would cost the poller more than the stack itself.
 func (l *lane) background() {

@@ -28,7 +28,7 @@ type listener struct {
 
 // listen begins to hear of changes.
 func (d *Device) listen() {
-	if d.news = transport.Events(d.lanes[0].port); d.news == nil || d.cfg.NoBackground {
+	if d.news = transport.Events(d.lanes[0].port); d.news == nil || !d.attended() {
 		return
 	}
 	d.ending, d.ended = make(chan struct{}), make(chan struct{})

@@ -16,6 +16,15 @@ import (
 // waking up costs.
 const maxSpin = 50 * time.Microsecond
 
+// awaited is what an application polls and waits for: a CQ or a Channel.
+type awaited interface {
+	// found tells whether the turn of l has brought something.
+	found(l *lane) bool
+	// calls tells whether a goroutine in Wait has to look.
+	calls() bool
+	by() *sleepers
+}
+
 // sleepers are the goroutines that sleep for the same: a completion in a queue, or an event of a
 // channel.
 type sleepers struct {
@@ -26,6 +35,8 @@ type sleepers struct {
 	lanes atomic.Pointer[[]*lane]
 	spin  atomic.Int64 // ns to poll before a sleep; adapts
 }
+
+func (s *sleepers) by() *sleepers { return s }
 
 func (s *sleepers) init(d *Device) {
 	s.dev, s.pairs = d, make([]int, len(d.lanes))
@@ -48,7 +59,7 @@ func (s *sleepers) count(l *lane, n int) {
 		}
 	}
 	// then nobody else would look for strays on the other lanes
-	if len(lanes) == 0 || s.dev.cfg.NoBackground {
+	if len(lanes) == 0 || !s.dev.attended() {
 		lanes = s.dev.lanes
 	}
 	s.lanes.Store(&lanes)
@@ -66,6 +77,17 @@ func (s *sleepers) stopPolling() {
 	for _, l := range *s.lanes.Load() {
 		l.drive.StopsPolling()
 	}
+}
+
+// watch has a goroutine in Wait watch the port until it is to look, or ctx has ended; false: it is
+// left to the background, which will wake it.
+func (s *sleepers) watch(ctx context.Context, w awaited) bool {
+	s.stopPolling()
+	if lanes := *s.lanes.Load(); len(lanes) == 1 && lanes[0].watchFor(ctx, w) {
+		return true
+	}
+	s.handOver()
+	return false
 }
 
 // handOver leaves the lanes to their background, unless another goroutine polls them.
@@ -195,8 +217,8 @@ func (c *CQ) Wait(ctx context.Context, wcs []qp.WC) (int, error) {
 	}
 	c.waiters.Add(1)
 	defer c.leave()
-	for {
-		if spin := time.Duration(c.spin.Load()); spin > 0 || c.dev.cfg.NoBackground {
+	for attended := c.dev.attended(); ; {
+		if spin := time.Duration(c.spin.Load()); spin > 0 || !attended {
 			if n, err := c.pollFor(spin, wcs); n > 0 || err != nil {
 				return n, err
 			}
@@ -205,17 +227,15 @@ func (c *CQ) Wait(ctx context.Context, wcs []qp.WC) (int, error) {
 				return n, err
 			}
 		}
-		if c.dev.cfg.NoBackground { // nobody would wake a sleeper
+		if !attended { // nobody would wake a sleeper
 			if err := ctx.Err(); err != nil {
 				return 0, err
 			}
 			continue
 		}
 		c.armWait()
-		c.stopPolling()
 		asleep := c.dev.now()
-		if lanes := *c.lanes.Load(); len(lanes) > 1 || !lanes[0].watchFor(ctx, &c.sleepers, c, c.calls) {
-			c.handOver()
+		if !c.watch(ctx, c) {
 			if n, err := c.Poll(wcs); n > 0 || err != nil {
 				return n, err
 			}
@@ -239,6 +259,9 @@ func (c *CQ) Wait(ctx context.Context, wcs []qp.WC) (int, error) {
 // calls tells whether a goroutine in Wait has to look. Who is woken has to arm the queue again,
 // also if another goroutine was faster.
 func (c *CQ) calls() bool { return !c.idle() || !c.armedNow() }
+
+// found tells whether the turn of l has brought a completion.
+func (c *CQ) found(l *lane) bool { return c.rings[l.index].Len() > 0 }
 
 // leave passes the token on: it was for one waiter, and there may be completions for more.
 func (c *CQ) leave() {
@@ -298,17 +321,15 @@ func (ch *Channel) Wait(ctx context.Context) bool {
 		return true
 	}
 	ch.loop.Store(loopWaited)
-	for !ch.polls() {
+	for attended := ch.dev.attended(); !ch.polls(attended); {
 		switch {
 		case ctx.Err() != nil || ch.closed.Load():
 			return false
-		case ch.dev.cfg.NoBackground: // nobody would wake a sleeper
+		case !attended: // nobody would wake a sleeper
 			continue
 		}
-		ch.stopPolling()
 		asleep := ch.dev.now()
-		if lanes := *ch.lanes.Load(); len(lanes) > 1 || !lanes[0].watchFor(ctx, &ch.sleepers, nil, ch.calls) {
-			ch.handOver()
+		if !ch.watch(ctx, ch) {
 			select {
 			case <-ch.ready:
 			case <-ctx.Done():
@@ -320,15 +341,15 @@ func (ch *Channel) Wait(ctx context.Context) bool {
 }
 
 // polls runs the lanes for a while, and tells whether there is an event.
-func (ch *Channel) polls() bool {
+func (ch *Channel) polls(attended bool) bool {
 	spin := qp.Time(ch.spin.Load())
 	for end := ch.dev.now() + spin; !ch.there(); {
-		if spin == 0 && !ch.dev.cfg.NoBackground {
+		if spin == 0 && attended {
 			return false
 		}
 		yield := false
 		for _, l := range *ch.lanes.Load() {
-			yield = l.poll(nil, true) || yield
+			yield = l.poll(ch, true) || yield
 		}
 		switch {
 		case ch.there():
@@ -344,6 +365,9 @@ func (ch *Channel) polls() bool {
 
 // calls tells whether a goroutine in Wait has to look.
 func (ch *Channel) calls() bool { return ch.there() || ch.closed.Load() }
+
+// found tells whether the turn of l has brought a completion that the channel is to tell of.
+func (ch *Channel) found(l *lane) bool { return l.engine.Notifies() }
 
 // Close ends Wait, for all who are in it.
 func (ch *Channel) Close() {

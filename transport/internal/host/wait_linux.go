@@ -248,7 +248,7 @@ func (w *Waiter) furnish(e *berth) error {
 	return e.open(w.epfd)
 }
 
-// sit takes a berth, and with the relief's the port.
+// sit takes a berth.
 func (w *Waiter) sit(e *berth) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -256,11 +256,7 @@ func (w *Waiter) sit(e *berth) error {
 	if w.timed != w.alarm || Shortage(w.short.Load()) == DriverQueue {
 		w.setTimer()
 	}
-	relief := &w.berths[transport.Relief]
-	if e == relief {
-		w.relieve()
-	}
-	if e == relief || !w.relieved {
+	if e == &w.berths[transport.Relief] || !w.relieved {
 		if err := e.hear(true); err != nil {
 			return err
 		}
@@ -272,15 +268,10 @@ func (w *Waiter) sit(e *berth) error {
 	return w.putIn()
 }
 
-// Take gives the port to the relief.
+// Take gives the port to the relief: the background is deaf from here on.
 func (w *Waiter) Take() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.relieve()
-}
-
-// relieve makes the background deaf. The caller holds w.mu.
-func (w *Waiter) relieve() {
 	if !w.relieved {
 		w.relieved = true
 		w.berths[transport.Background].hear(false)

@@ -97,6 +97,9 @@ func (m *Machine) Begin(relievable bool) { m.relievable, m.alarmAt = relievable,
 // behind. It stands by.
 func (m *Machine) Attend(t qp.Time) { m.StandsBy(t) }
 
+// Attended tells whether there is one. Any goroutine.
+func (m *Machine) Attended() bool { return m.place() != absent }
+
 // End says that the lane ends: the background goes, and no relief sits down. Any goroutine.
 func (m *Machine) End() { m.ended.Store(true) }
 
@@ -234,7 +237,7 @@ func (m *Machine) Sits() bool {
 
 // MayRelieve tells whether Sits could be true. Any goroutine.
 func (m *Machine) MayRelieve() bool {
-	return m.relievable && m.place() != absent && !m.Relieved()
+	return m.relievable && m.Attended() && !m.Relieved()
 }
 
 // Dozes is the relief that goes to sleep until then.
