@@ -71,6 +71,18 @@ var ofStack = []mutant{
 			"	fd, s.FDs[row][lane] = s.FDs[row][lane], -1\n	return fd, nil\n"}}},
 	{"udp: who opens a slot is told what was lost before", []string{"transport/udp TestSlotInheritsNoDrops"}, []edit{
 		{"transport/udp/rows_linux.go", "		s.before = uint32(s.kernelDrops())\n", ""}}},
+	{"udp: a batch leaves by the address of its first packet", []string{"transport/udp TestSlotSendsFromItsAddresses"},
+		[]edit{
+			{"transport/udp/send_linux.go", "		if l.only == nil && !frames[at]", "		if false && !frames[at]"}}},
+	{"udp: the interface of a slot's first address is that of all", []string{"transport/udp TestSlotOfTwoInterfaces"},
+		[]edit{
+			{"transport/udp/rows_linux.go", "		zone = zoneOf(addr)\n", "		zone = st.zone\n"}}},
+	{"udp: what was last sent to an address says by which interface the next leaves",
+		[]string{"transport/udp TestSlotOfTwoInterfaces"}, []edit{
+			{"transport/udp/send_linux.go", " && s.dsts[i].zone == s.from.zone {", " {"}}},
+	{"udp: a port to send from that somebody has at one address ends the open",
+		[]string{"transport/udp TestPortToSendFromIsFreeEverywhere"}, []edit{
+			{"transport/udp/rows_linux.go", " && tries < portTries;", " && tries < 1;"}}},
 	{"a run is for whoever is at an address", []string{"roce/conformance TestRunsStayWithinASlot",
 		"roce/internal/soft TestRunsStayWithinALane"}, []edit{{"qp/sources.go", "	b.Toward(q.peerAt)\n", ""}}},
 	{"queue pairs that have heard of no peer share a run", []string{"roce/internal/soft TestRunsStayWithinALane"},
@@ -99,6 +111,12 @@ var ofStack = []mutant{
 		{"roce/rdmacm/machine.go", "			ready = nil\n", ""}}},
 	{"rdmacm has queue pair 1 of its own wherever the caller says it is", []string{"roce/conformance TestHub"}, []edit{
 		{"roce/rdmacm/machine.go", "	if open != nil {", "	if false {"}}},
+	{"rdmacm: where queue pair 1 is the first channel says, and others are not heard",
+		[]string{"roce/rdmacm TestQP1IsSaidByAll"}, []edit{
+			{"roce/rdmacm/devices.go", " || isKernel(dev) || ", " || true || "}}},
+	{"rdmacm: who listens does not hear that queue pair 1 has come to its end",
+		[]string{"roce/rdmacm TestQP1EndsUnderListeners"}, []edit{
+			{"roce/rdmacm/machineid.go", "gone || deaf != nil && ", "gone || false && "}}},
 	{"any owner of an address has queue pair 1", []string{"roce/conformance TestQueuePairOneIsTheFirstSlots"}, []edit{
 		{"qp/qp.go", "if e.cfg.QPNs.Value>>wire.OwnerShift != 0 {", "if false {"}}},
 	{"udp: a flood to one address has every Recv, as long as it fills them",
@@ -143,7 +161,7 @@ var ofStack = []mutant{
 			{"roce/device.go", "	d.ending.Lock()\n	defer d.ending.Unlock()\n", ""}}},
 	{"relief: the port changes hands without an alarm", []string{"roce/internal/soft TestReliefLeavesACK"}, []edit{
 		{"roce/internal/soft/drive/machine.go", "		return m.announce(until, t)\n	}\n	return m.HandsOver",
-			"		return Nobody\n	}\n	return m.HandsOver"}}},
+			"		return CallNobody\n	}\n	return m.HandsOver"}}},
 	{"relief: a background that gives way to it forgets what it has earned",
 		[]string{"roce/internal/soft TestReliefKeepsTrust", "roce/internal/soft/drive TestTrustOfRelief"}, []edit{
 			{"roce/internal/soft/drive/machine.go", "	if !m.Relieved() {\n		m.forget()\n	}\n",
@@ -160,8 +178,8 @@ var ofStack = []mutant{
 		{"roce/internal/soft/wait.go", "	default:\n	}\n	c.sleepers.rouse()\n", "	default:\n	}\n"}}},
 	{"relief: a post sets no alarm for who sleeps", []string{"roce/internal/soft TestReliefIsTold"}, []edit{
 		{"roce/internal/soft/drive/machine.go",
-			"			return m.setAlarm(at, t)\n		}\n		return Nobody",
-			"			return Nobody\n		}\n		return Nobody"}}},
+			"			return m.setAlarm(at, t)\n		}\n		return CallNobody",
+			"			return CallNobody\n		}\n		return CallNobody"}}},
 	{"a queue says that it is armed after its rings are, when one may have rung",
 		[]string{"roce/internal/soft TestSteps/polls_what_completes$"}, []edit{
 			{"roce/internal/soft/cq.go", "	wanted  atomic.Bool", "	said    atomic.Bool\n	wanted  atomic.Bool"},
@@ -279,8 +297,8 @@ var ofStack = []mutant{
 		[]string{"roce/internal/soft TestDrive$", "roce/internal/soft TestSteps/polls_what_completes$"}, []edit{
 			{"roce/internal/soft/lane.go", "!l.engine.DoorbellPending() || ", "true || "}}},
 	{"the background parks although an application's post is due", []string{"roce/internal/soft TestDrive$"}, []edit{
-		{"roce/internal/soft/drive/machine.go", "	if int64(at) >= until {\n		return Nobody\n	}\n",
-			"	if until != 0 {\n		return Nobody\n	}\n"}}},
+		{"roce/internal/soft/drive/machine.go", "	if int64(at) >= until {\n		return CallNobody\n	}\n",
+			"	if until != 0 {\n		return CallNobody\n	}\n"}}},
 	{"SRQ: completions go with their queue pair",
 		[]string{"roce/conformance TestPipe/a_queue_pair_with_a_shared_receive_queue_is_closed"}, []edit{
 			{"roce/internal/soft/cq.go", "!(keep && wc.Opcode", "!(false && wc.Opcode"}}},

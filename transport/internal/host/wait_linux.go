@@ -141,7 +141,7 @@ func (w *Waiter) Lack(what Shortage) {
 		return
 	}
 	for i := range w.berths {
-		if w.berths[i].state.Load() == sleeping {
+		if w.berths[i].state.Load() == berthSleeping {
 			w.wake(transport.Watcher(i))
 		}
 	}
@@ -214,8 +214,8 @@ func (w *Waiter) Watch(who transport.Watcher) error {
 			return err
 		}
 	}
-	if !e.state.CompareAndSwap(awake, sleeping) {
-		e.state.Store(awake) // woken in advance
+	if !e.state.CompareAndSwap(berthAwake, berthSleeping) {
+		e.state.Store(berthAwake) // woken in advance
 		return nil
 	}
 	err := w.sit(e)
@@ -231,7 +231,7 @@ func (w *Waiter) Watch(who transport.Watcher) error {
 	if who == transport.Background {
 		w.rise(who)
 	}
-	e.state.Store(awake)
+	e.state.Store(berthAwake)
 	return err
 }
 
@@ -383,7 +383,7 @@ func (w *Waiter) Wakes() uint64 { return w.wakes.Load() }
 // wake ends a Watch; wrote tells whether it took a system call.
 func (w *Waiter) wake(who transport.Watcher) (wrote bool) {
 	e := &w.berths[who]
-	if e.state.Swap(woken) != sleeping {
+	if e.state.Swap(berthWoken) != berthSleeping {
 		return false
 	}
 	w.mu.Lock()
@@ -426,7 +426,7 @@ func (w *Waiter) Asleep(who transport.Watcher) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e := &w.berths[who]
-	return e.state.Load() == sleeping && e.taken && (e.hears || who == transport.Background && w.relieved)
+	return e.state.Load() == berthSleeping && e.taken && (e.hears || who == transport.Background && w.relieved)
 }
 
 // Lacks tells what Lack has said last. It is for tests.
