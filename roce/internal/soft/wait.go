@@ -22,6 +22,7 @@ type awaited interface {
 	found(l *lane) bool
 	// calls tells whether a goroutine in Wait has to look.
 	calls() bool
+	// by are those in Wait.
 	by() *sleepers
 }
 
