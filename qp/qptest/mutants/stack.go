@@ -71,17 +71,17 @@ var ofStack = []mutant{
 			"	fd, s.FDs[row][lane] = s.FDs[row][lane], -1\n	return fd, nil\n"}}},
 	{"udp: who opens a slot is told what was lost before", []string{"transport/udp TestSlotInheritsNoDrops"}, []edit{
 		{"transport/udp/rows_linux.go", "		s.before = uint32(s.kernelDrops())\n", ""}}},
-	{"udp: a batch leaves by the address of its first packet", []string{"transport/udp TestSlotSendsFromItsAddresses"},
+	{"udp: a batch leaves by the address of its first packet", []string{"transport/udp TestSlotSendsFromEachAddress"},
 		[]edit{
-			{"transport/udp/send_linux.go", "		if l.only == nil && !frames[at]", "		if false && !frames[at]"}}},
-	{"udp: the interface of a slot's first address is that of all", []string{"transport/udp TestSlotOfTwoInterfaces"},
-		[]edit{
-			{"transport/udp/rows_linux.go", "		zone = zoneOf(addr)\n", "		zone = st.zone\n"}}},
+			{"transport/udp/send_linux.go", "		if several && !frames[at]", "		if false && !frames[at]"}}},
+	{"udp: the interface of a slot's first address is that of all",
+		[]string{"transport/udp TestSlotsOfSeveralInterfaces"}, []edit{
+			{"transport/udp/rows_linux.go", "	if !st.slot.given() {\n		return st.zone", "	if true {\n		return st.zone"}}},
 	{"udp: what was last sent to an address says by which interface the next leaves",
-		[]string{"transport/udp TestSlotOfTwoInterfaces"}, []edit{
-			{"transport/udp/send_linux.go", " && s.dsts[i].zone == s.from.zone {", " {"}}},
+		[]string{"transport/udp TestSlotsOfSeveralInterfaces"}, []edit{
+			{"transport/udp/send_linux.go", "		clear(s.dsts)\n", ""}}},
 	{"udp: a port to send from that somebody has at one address ends the open",
-		[]string{"transport/udp TestPortToSendFromIsFreeEverywhere"}, []edit{
+		[]string{"transport/udp TestSlotFindsAPort", "transport/udp TestLanesFindAPort"}, []edit{
 			{"transport/udp/rows_linux.go", " && tries < portTries;", " && tries < 1;"}}},
 	{"a run is for whoever is at an address", []string{"roce/conformance TestRunsStayWithinASlot",
 		"roce/internal/soft TestRunsStayWithinALane"}, []edit{{"qp/sources.go", "	b.Toward(q.peerAt)\n", ""}}},
@@ -115,8 +115,8 @@ var ofStack = []mutant{
 		[]string{"roce/rdmacm TestQP1IsSaidByAll"}, []edit{
 			{"roce/rdmacm/devices.go", " || isKernel(dev) || ", " || true || "}}},
 	{"rdmacm: who listens does not hear that queue pair 1 has come to its end",
-		[]string{"roce/rdmacm TestQP1EndsUnderListeners"}, []edit{
-			{"roce/rdmacm/machineid.go", "gone || deaf != nil && ", "gone || false && "}}},
+		[]string{"roce/rdmacm TestQP1EndsForListeners"}, []edit{
+			{"roce/rdmacm/machine.go", "				m.tellDeaf(err)\n", ""}}},
 	{"any owner of an address has queue pair 1", []string{"roce/conformance TestQueuePairOneIsTheFirstSlots"}, []edit{
 		{"qp/qp.go", "if e.cfg.QPNs.Value>>wire.OwnerShift != 0 {", "if false {"}}},
 	{"udp: a flood to one address has every Recv, as long as it fills them",
