@@ -38,7 +38,9 @@ type Config struct {
 
 	// QP1, if not nil, is asked for the queue pair 1 of a software device that the caller has
 	// opened, when the first ID of the process is on it: one that is elsewhere, as where several
-	// processes have an address. It is closed before the device.
+	// processes have an address. It is closed before the device. The first channel on a device is
+	// asked, for all: one that has QP1 where that had none, or none where that had, is refused
+	// (ErrInvalid).
 	QP1 func(dev *roce.Device) (QP1, error)
 
 	// Born, if not nil, makes the ID.Context of the ID of an EventConnectRequest, before anybody

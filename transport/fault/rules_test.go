@@ -361,7 +361,7 @@ func TestDelayAlarm(t *testing.T) {
 	for want, alarm := range []time.Duration{2 * time.Millisecond, time.Millisecond} {
 		s.at = s.at.Add(2 * time.Millisecond)
 		s.expect("its time has come", want)
-		if err := seats.Watch(transport.Relief); err != nil {
+		if err := seats.Watch(transport.Background); err != nil {
 			t.Fatal(err)
 		}
 		is("what comes next", alarm)

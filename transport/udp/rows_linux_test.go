@@ -4,7 +4,9 @@ package udp
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"testing"
 
@@ -17,6 +19,32 @@ import (
 func TestRows(t *testing.T) {
 	for _, lanes := range []int{1, 2} {
 		t.Run(fmt.Sprint(lanes), func(t *testing.T) { porttest.TestRows(t, Open, "udp", lanes) })
+	}
+}
+
+// TestLanesFindAPort: the port that a lane sends from is one that is free at all addresses of the
+// interface.
+func TestLanesFindAPort(t *testing.T) {
+	ns := vethPair(t)
+	var taken net.PacketConn
+	var err error
+	ns.Do(func() {
+		if err = os.WriteFile("/proc/sys/net/ipv4/ip_local_port_range", []byte("40000 40001"), 0); err == nil {
+			taken, err = net.ListenPacket("udp", "[fd78::1]:40000")
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for range 10 {
+		ports := porttest.OpenLanesIn(t, ns, Open, "udp:v0", 2, transport.Options{})
+		if got, rows := ports[1].Info().SrcPort, len(ports[1].Info().GIDs); got != 40001 || rows < 2 {
+			t.Errorf("port %d, %d addresses", got, rows)
+		}
+		if err := transport.CloseAll(ports); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

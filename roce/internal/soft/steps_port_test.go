@@ -139,7 +139,6 @@ func newStepWorld(t *testing.T, p *step.Play, has stepOptions) *stepWorld {
 	must(t, err)
 	w.l = w.d.lanes[0]
 	w.l.drive.Attend(0)
-	w.d.cfg.NoBackground = false
 	w.pd, err = w.d.AllocPD()
 	must(t, err)
 	if has.channel {
