@@ -109,13 +109,9 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
 		id_known(id_of(id));
 		break;
-	case RDMA_CM_EVENT_ESTABLISHED:
-		if (id->qp)
+	case RDMA_CM_EVENT_ESTABLISHED: // of who has accepted it is since then, and may be gone
+		if (id_of(id)->asks && id->qp)
 			id->qp->state = IBV_QPS_RTS;
-		break;
-	case RDMA_CM_EVENT_DISCONNECTED:
-		if (id->qp)
-			id->qp->state = IBV_QPS_ERR;
 		break;
 	default:
 		break;

@@ -18,6 +18,7 @@ struct id {
 	struct rdma_cm_id id;
 	uint32_t handle;
 	bool sync;
+	bool asks; // it connects, and the peer's answer makes its queue pair ready
 	uint32_t acked; // events that were acknowledged, with the lock of channel.c
 	struct ibv_sa_path_rec path;
 	// Of rdma_create_ep: what queue pairs of a listener's connections are made from, and what is

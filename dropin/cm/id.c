@@ -169,6 +169,7 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
 	struct id *i = id_of(id);
 	struct rdma_conn_param room;
+	i->asks = true;
 	return completed(i, ENGINE(cm_connect, i->handle, said(i, param, &room)));
 }
 

@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
@@ -138,6 +139,39 @@ static void whole(void)
 	CHECK(!rdma_destroy_id(listener));
 	rdma_destroy_event_channel(passive);
 	rdma_destroy_event_channel(active);
+}
+
+// A queue pair that the program has destroyed by itself, as rping does, is not touched by the events
+// that come afterwards: its memory is the program's again.
+static void no_queue_pair(void)
+{
+	enum { TRIES = 64 };
+	struct rdma_cm_id *child, *id;
+	listens();
+	id = asks();
+	struct rdma_cm_event *e = takes(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
+	child = e->id;
+	queue_pair(child);
+	CHECK(!rdma_accept(child, NULL) && !rdma_ack_cm_event(e));
+	expect(active, RDMA_CM_EVENT_ESTABLISHED);
+	CHECK(!rdma_disconnect(id));
+	for (int i = 0; i < 2; i++) { // both ends
+		size_t size = malloc_usable_size(i ? (void *)id->qp : child->qp);
+		char *again[TRIES], clean[size];
+		memset(clean, 'x', size);
+		CHECK(!ibv_destroy_qp(i ? id->qp : child->qp));
+		for (int j = 0; j < TRIES; j++)
+			CHECK((again[j] = memcpy(malloc(size), clean, size)));
+		if (!i) {
+			expect(passive, RDMA_CM_EVENT_ESTABLISHED);
+			expect(passive, RDMA_CM_EVENT_DISCONNECTED);
+			child->qp = NULL;
+			CHECK(!rdma_disconnect(child));
+		} else
+			expect(active, RDMA_CM_EVENT_DISCONNECTED);
+		for (int j = 0; j < TRIES; j++)
+			CHECK(!memcmp(again[j], clean, size));
+	}
 }
 
 // What makes no sense is refused, and says why.
@@ -405,6 +439,7 @@ static const struct {
 	{"whole", whole},         {"nonsense", nonsense},   {"synchronous", synchronous}, {"fork-late", fork_late},
 	{"exits", exits},         {"cancelled", cancelled}, {"destroyed", destroyed},     {"interrupted", interrupted},
 	{"edges", edges},         {"threads", threads},     {"unacknowledged", unacknowledged},
+	{"no-queue-pair", no_queue_pair},
 };
 
 int main(int argc, char **argv)
