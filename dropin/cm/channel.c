@@ -104,10 +104,16 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 	switch (e->event.event) {
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
 		id->channel = channel;
-		// fall through
+		if (id_known(id_of(id))) { // the program cannot have its device, so the peer is refused
+			rdma_destroy_id(id);
+			rdma_ack_cm_event(&e->event);
+			return rdma_get_cm_event(channel, out);
+		}
+		break;
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		id_known(id_of(id));
+		if ((e->event.status = -id_known(id_of(id))))
+			e->event.event++; // is the error's number
 		break;
 	case RDMA_CM_EVENT_ESTABLISHED: // of who has accepted it is since then, and may be gone
 		if (id_of(id)->asks && id->qp)

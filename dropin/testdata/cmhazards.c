@@ -174,6 +174,29 @@ static void no_queue_pair(void)
 	}
 }
 
+// view has the devices look as lines of roce run say (verbs/look.c).
+static void view(const char *lines)
+{
+	char folder[] = "/tmp/cmhazards-XXXXXX", file[64];
+	CHECK(mkdtemp(folder) && snprintf(file, sizeof file, "%s/devices", folder) > 0);
+	FILE *f = fopen(file, "w");
+	CHECK(f && fprintf(f, "device roce0 udp:127.0.0.1 7\n%s", lines) > 0 && !fclose(f));
+	setenv("GOROCE_VIEW", folder, 1);
+	CHECK((passive = rdma_create_event_channel()) && !unlink(file) && !rmdir(folder));
+}
+
+// A device that the program cannot open is one without which an ID is nothing.
+static void no_context(void)
+{
+	struct rdma_cm_id *id;
+	view("refuse open_device 13 0\n");
+	CHECK(!rdma_create_id(passive, &id, NULL, RDMA_PS_TCP) && !rdma_resolve_addr(id, NULL, at("127.0.0.1", 7), 1000));
+	struct rdma_cm_event *e = takes(passive, RDMA_CM_EVENT_ADDR_ERROR);
+	CHECK(e->status == -EACCES && !id->verbs && !rdma_ack_cm_event(e) && !rdma_destroy_id(id));
+	CHECK(!rdma_create_id(passive, &id, NULL, RDMA_PS_TCP));
+	FAILS(rdma_bind_addr(id, at("127.0.0.1", 0)), EACCES);
+}
+
 // What makes no sense is refused, and says why.
 static void nonsense(void)
 {
@@ -439,7 +462,7 @@ static const struct {
 	{"whole", whole},         {"nonsense", nonsense},   {"synchronous", synchronous}, {"fork-late", fork_late},
 	{"exits", exits},         {"cancelled", cancelled}, {"destroyed", destroyed},     {"interrupted", interrupted},
 	{"edges", edges},         {"threads", threads},     {"unacknowledged", unacknowledged},
-	{"no-queue-pair", no_queue_pair},
+	{"no-queue-pair", no_queue_pair}, {"no-context", no_context},
 };
 
 int main(int argc, char **argv)
