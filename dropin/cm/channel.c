@@ -85,6 +85,13 @@ static int take(struct channel *ch, struct rdma_cm_event *event, void *private_d
 	return err;
 }
 
+// show_row has an address vector say its row of the GID table as the program sees that.
+static void show_row(struct rdma_cm_id *id, struct rdma_ud_param *p)
+{
+	if (id->verbs)
+		goroce_row_from_engine(id->verbs, &p->ah_attr.grh.sgid_index);
+}
+
 // The structure is made before an event is taken: there is no way to put one back.
 int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **out)
 {
@@ -115,9 +122,14 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 		if ((e->event.status = -id_known(id_of(id))))
 			e->event.event++; // is the error's number
 		break;
+	case RDMA_CM_EVENT_MULTICAST_JOIN:
+		show_row(id, &e->event.param.ud);
+		break;
 	case RDMA_CM_EVENT_ESTABLISHED: // of who has accepted it is since then, and may be gone
 		if (id_of(id)->asks && id->qp)
 			id->qp->state = IBV_QPS_RTS;
+		if (id->qp_type == IBV_QPT_UD)
+			show_row(id, &e->event.param.ud);
 		break;
 	default:
 		break;

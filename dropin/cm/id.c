@@ -239,7 +239,10 @@ int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, siz
 
 int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask)
 {
-	return result(attr && mask ? ENGINE(cm_init_qp_attr, id_of(id)->handle, attr, mask) : EINVAL);
+	int err = attr && mask ? ENGINE(cm_init_qp_attr, id_of(id)->handle, attr, mask) : EINVAL;
+	if (!err && *mask & IBV_QP_AV && id->verbs)
+		goroce_row_from_engine(id->verbs, &attr->ah_attr.grh.sgid_index);
+	return result(err);
 }
 
 static int join(struct rdma_cm_id *id, struct sockaddr *addr, bool send_only, void *context)

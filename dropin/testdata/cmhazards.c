@@ -197,6 +197,40 @@ static void no_context(void)
 	FAILS(rdma_bind_addr(id, at("127.0.0.1", 0)), EACCES);
 }
 
+// Rows of the GID table are those that the program sees, which a profile may have put elsewhere.
+static void other_rows(void)
+{
+	enum { ROW = 2 };
+	struct rdma_cm_id *id;
+	struct rdma_conn_param param = {.qp_num = 5};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
+	struct ibv_ah *ah;
+	struct ibv_pd *pd;
+	int mask;
+	view("gid 0 1 00000000000000000000ffff7f000001 lo\ngid 1 2 00000000000000000000000000000000 lo\n"
+	     "gid 2 2 00000000000000000000ffff7f000001 lo\n");
+	rdma_destroy_event_channel(passive);
+	listens();
+	asks();
+	struct rdma_cm_event *e = takes(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
+	CHECK(!rdma_init_qp_attr(e->id, &attr, &mask) && mask & IBV_QP_AV && attr.ah_attr.grh.sgid_index == ROW);
+
+	CHECK(!rdma_create_id(passive, &listener, NULL, RDMA_PS_UDP) && !rdma_bind_addr(listener, at("127.0.0.1", 0)));
+	CHECK(!rdma_listen(listener, 0) && !rdma_create_id(active, &id, NULL, RDMA_PS_UDP));
+	CHECK(!rdma_resolve_addr(id, NULL, &listener->route.addr.src_addr, 1000));
+	expect(active, RDMA_CM_EVENT_ADDR_RESOLVED);
+	CHECK(!rdma_resolve_route(id, 1000));
+	expect(active, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	CHECK((pd = ibv_alloc_pd(id->verbs)) && !rdma_join_multicast(id, at("239.0.0.7", 0), NULL));
+	e = takes(active, RDMA_CM_EVENT_MULTICAST_JOIN);
+	CHECK(e->param.ud.ah_attr.grh.sgid_index == ROW && (ah = ibv_create_ah(pd, &e->param.ud.ah_attr)) && !ibv_destroy_ah(ah));
+	CHECK(!rdma_connect(id, &param));
+	e = takes(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
+	CHECK(!rdma_accept(e->id, &param));
+	e = takes(active, RDMA_CM_EVENT_ESTABLISHED);
+	CHECK(e->param.ud.ah_attr.grh.sgid_index == ROW && (ah = ibv_create_ah(pd, &e->param.ud.ah_attr)) && !ibv_destroy_ah(ah));
+}
+
 // What makes no sense is refused, and says why.
 static void nonsense(void)
 {
@@ -462,7 +496,7 @@ static const struct {
 	{"whole", whole},         {"nonsense", nonsense},   {"synchronous", synchronous}, {"fork-late", fork_late},
 	{"exits", exits},         {"cancelled", cancelled}, {"destroyed", destroyed},     {"interrupted", interrupted},
 	{"edges", edges},         {"threads", threads},     {"unacknowledged", unacknowledged},
-	{"no-queue-pair", no_queue_pair}, {"no-context", no_context},
+	{"no-queue-pair", no_queue_pair}, {"no-context", no_context},       {"other-rows", other_rows},
 };
 
 int main(int argc, char **argv)

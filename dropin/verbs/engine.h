@@ -88,6 +88,10 @@ struct ibv_qp *goroce_create_qp(struct ibv_context *, struct ibv_qp_init_attr_ex
 // goroce_asleep sleeps until a descriptor of the engine's is readable (cq.c).
 int goroce_asleep(int fd);
 
+// goroce_row_from_engine makes of a row's number in the engine's GID table the one that programs see
+// (look.c).
+void goroce_row_from_engine(struct ibv_context *, uint8_t *index);
+
 // goroce_device_name is the name of a device in goroce, "udp:eth0" (devices.c).
 const char *goroce_device_name(struct ibv_device *);
 
