@@ -13,6 +13,9 @@
 static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t counted = PTHREAD_COND_INITIALIZER;
 
+// asleep_in is the channel in whose rdma_get_cm_event this thread is.
+static __thread struct channel *asleep_in;
+
 // event is an event with the private data that it names.
 struct event {
 	struct rdma_cm_event event;
@@ -44,7 +47,8 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 	return &ch->channel;
 }
 
-// IDs that are on it are over with it, but for their structures.
+// IDs that are on it are over with it, but for their structures. Programs that are told to end call
+// it in a signal's handler that has interrupted their own wait, which is then the last to look at it.
 void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
 	struct channel *ch = (struct channel *)channel;
@@ -53,10 +57,12 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 	int before;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
 	pthread_mutex_lock(&counting);
-	while (ch->waiting > 0) // they are woken, and look at it no more
+	while (ch->waiting > (asleep_in == ch)) // they are woken, and look at it no more
 		pthread_cond_wait(&counted, &counting);
 	pthread_mutex_unlock(&counting);
 	pthread_setcancelstate(before, NULL);
+	if ((ch->left = asleep_in == ch))
+		return;
 	close(ch->channel.fd);
 	free(ch);
 }
@@ -70,18 +76,34 @@ static void waits(struct channel *ch, int by)
 	pthread_mutex_unlock(&counting);
 }
 
-static void waits_no_more(void *ch) { waits(ch, -1); }
+static void waits_no_more(void *ch)
+{
+	asleep_in = NULL;
+	waits(ch, -1);
+}
 
-// take takes an event, and sleeps for one if the descriptor says that it waits. An errno.
+// take takes an event, and sleeps for one if the descriptor says that it waits. An errno; EBADF: the
+// channel was closed meanwhile. rdma-core's sleeps on then, and there are programs that end so.
 static int take(struct channel *ch, struct rdma_cm_event *event, void *private_data)
 {
 	int err;
+	bool left;
+	struct channel *interrupted = asleep_in; // by a signal
 	waits(ch, 1);
+	asleep_in = ch;
 	pthread_cleanup_push(waits_no_more, ch);
 	while ((err = ENGINE(cm_get_event, ch->handle, event, private_data)) == EAGAIN)
 		if (fcntl(ch->channel.fd, F_GETFL) & O_NONBLOCK || (err = goroce_asleep(ch->channel.fd)))
 			break;
+	left = ch->left;
 	pthread_cleanup_pop(1);
+	asleep_in = interrupted;
+	if (left) {
+		close(ch->channel.fd);
+		free(ch);
+	}
+	while (err == EBADF && !left)
+		pause();
 	return err;
 }
 
@@ -102,8 +124,6 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 	pthread_cleanup_push(free, e);
 	err = take((struct channel *)channel, &e->event, e->private_data);
 	pthread_cleanup_pop(err != 0);
-	while (err == EBADF) // closed meanwhile: rdma-core's sleeps on, and there are programs that end so
-		pause();
 	if (err)
 		return result(err);
 	struct rdma_cm_id *id = e->event.id;

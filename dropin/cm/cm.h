@@ -11,6 +11,7 @@ struct channel {
 	struct rdma_event_channel channel;
 	uint32_t handle;
 	int waiting; // threads in rdma_get_cm_event, with the lock of channel.c
+	bool left;   // to the thread that waits, of which a handler has destroyed it
 };
 
 // An ID. One that is synchronous has a channel of its own, and its calls wait for their events.

@@ -11,12 +11,14 @@
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -378,6 +380,45 @@ static void destroyed(void)
 	CHECK(!pthread_cancel(thread) && !pthread_join(thread, &result) && result == PTHREAD_CANCELED);
 }
 
+static void ends_all(int sig)
+{
+	CHECK(!rdma_destroy_id(listener));
+	rdma_destroy_event_channel(passive);
+}
+
+// reads says whether the process' first thread reads a descriptor.
+static bool reads(int fd)
+{
+	int call = -1, first = -1;
+	char file[64];
+	snprintf(file, sizeof file, "/proc/self/task/%d/syscall", getpid());
+	FILE *f = fopen(file, "r");
+	CHECK(f);
+	bool so = fscanf(f, "%d 0x%x", &call, &first) == 2 && call == SYS_read && first == fd;
+	fclose(f);
+	return so;
+}
+
+static void *ask_to_end(void *thread)
+{
+	while (!reads(passive->fd))
+		sched_yield();
+	CHECK(!pthread_kill(*(pthread_t *)thread, SIGUSR1));
+	return NULL;
+}
+
+// A signal's handler ends all under the wait that it has interrupted, which then ends, too.
+static void told_to_end(void)
+{
+	struct sigaction action = {.sa_handler = ends_all, .sa_flags = SA_RESTART};
+	struct rdma_cm_event *e;
+	pthread_t self = pthread_self(), other;
+	listens();
+	CHECK(!sigaction(SIGUSR1, &action, NULL) && !pthread_create(&other, NULL, ask_to_end, &self));
+	FAILS(rdma_get_cm_event(passive, &e), EBADF);
+	CHECK(!pthread_join(other, NULL));
+}
+
 static volatile sig_atomic_t returned;
 
 static void ignore(int sig) {}
@@ -497,6 +538,7 @@ static const struct {
 	{"exits", exits},         {"cancelled", cancelled}, {"destroyed", destroyed},     {"interrupted", interrupted},
 	{"edges", edges},         {"threads", threads},     {"unacknowledged", unacknowledged},
 	{"no-queue-pair", no_queue_pair}, {"no-context", no_context},       {"other-rows", other_rows},
+	{"told-to-end", told_to_end},
 };
 
 int main(int argc, char **argv)
