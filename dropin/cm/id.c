@@ -112,6 +112,8 @@ int id_known(struct id *i)
 		return err;
 	if (!i->id.verbs && !(i->id.verbs = cm_context(device)))
 		return errno;
+	if (!i->id.pd && !(i->id.pd = cm_domain(i->id.verbs))) // programs count on one
+		return errno;
 	i->id.port_num = 1;
 	return 0;
 }

@@ -79,7 +79,7 @@ static struct rdma_cm_id *resolved(struct sockaddr *to)
 	CHECK(!rdma_create_id(active, &id, NULL, RDMA_PS_TCP));
 	CHECK(!rdma_resolve_addr(id, NULL, to, 1000));
 	expect(active, RDMA_CM_EVENT_ADDR_RESOLVED);
-	CHECK(!rdma_resolve_route(id, 1000));
+	CHECK(id->pd && id->pd->context == id->verbs && !rdma_resolve_route(id, 1000));
 	expect(active, RDMA_CM_EVENT_ROUTE_RESOLVED);
 	queue_pair(id);
 	return id;
@@ -101,7 +101,7 @@ static struct rdma_cm_id *connected(struct rdma_cm_id **child)
 	struct rdma_cm_event *e = takes(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
 	struct rdma_conn_param *p = &e->param.conn;
 	*child = e->id;
-	CHECK(e->listen_id == listener && e->id->context == &listener && e->id->verbs == listener->verbs && e->status == 0);
+	CHECK(e->id->pd && e->listen_id == listener && e->id->context == &listener && e->id->verbs == listener->verbs && e->status == 0);
 	CHECK(p->private_data_len == 56 && !strcmp(p->private_data, "who") && p->responder_resources == 2 &&
 	      p->initiator_depth == 3 && p->retry_count == 5 && p->rnr_retry_count == 6 && p->qp_num == id->qp->qp_num);
 	CHECK(rdma_get_dst_port(e->id) == rdma_get_src_port(id) && rdma_get_src_port(e->id) == rdma_get_src_port(listener));
