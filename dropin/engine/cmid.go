@@ -71,10 +71,15 @@ func (ch *cmChannel) bear(child, listener *rdmacm.ID) any {
 	return x
 }
 
-// forget takes it back.
+// known says whether C knows the ID: of a request's there may have been no room.
+func (x *cmID) known() bool { return x.number != 0 && x.c != nil }
+
+// forget takes back what bear has made.
 func (ch *cmChannel) forget(child *rdmacm.ID) {
 	x := child.Context.(*cmID)
-	drop(x.number)
+	if x.number != 0 {
+		drop(x.number)
+	}
 	C.unborn(ch.unborn, x.c)
 }
 

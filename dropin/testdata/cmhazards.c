@@ -5,6 +5,7 @@
 // Stages: a connection of this process with itself; the hazards; main.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -493,6 +494,32 @@ static void unacknowledged(void)
 	rdma_destroy_event_channel(active); // with an ID on it
 }
 
+static __thread bool rich;
+static volatile bool poor;
+
+// calloc has no memory for the library in threads that are not the program's, if that is to be.
+void *calloc(size_t n, size_t size)
+{
+	extern void *__libc_calloc(size_t, size_t);
+	Dl_info from;
+	if (poor && !rich && dladdr(__builtin_return_address(0), &from) && strstr(from.dli_fname, "librdmacm"))
+		return NULL;
+	return __libc_calloc(n, size);
+}
+
+// A request for whose ID there is no memory is refused, and its listener's end waits for nothing.
+static void no_memory(void)
+{
+	struct rdma_cm_event *e;
+	listens();
+	rich = poor = true;
+	asks();
+	CHECK(!fcntl(passive->fd, F_SETFL, O_NONBLOCK) && !fcntl(active->fd, F_SETFL, O_NONBLOCK));
+	while (rdma_get_cm_event(active, &e))
+		FAILS(rdma_get_cm_event(passive, &e), EAGAIN);
+	CHECK(e->event == RDMA_CM_EVENT_REJECTED && !rdma_destroy_id(listener));
+}
+
 enum { TAKERS = 3, CONNECTIONS = 24 };
 
 static int established;
@@ -538,7 +565,7 @@ static const struct {
 	{"exits", exits},         {"cancelled", cancelled}, {"destroyed", destroyed},     {"interrupted", interrupted},
 	{"edges", edges},         {"threads", threads},     {"unacknowledged", unacknowledged},
 	{"no-queue-pair", no_queue_pair}, {"no-context", no_context},       {"other-rows", other_rows},
-	{"told-to-end", told_to_end},
+	{"told-to-end", told_to_end},     {"no-memory", no_memory},
 };
 
 int main(int argc, char **argv)
