@@ -234,6 +234,19 @@ static void other_rows(void)
 	CHECK(e->param.ud.ah_attr.grh.sgid_index == ROW && (ah = ibv_create_ah(pd, &e->param.ud.ah_attr)) && !ibv_destroy_ah(ah));
 }
 
+// A shared receive queue that cannot be made takes nothing from the ID that has a queue pair.
+static void no_srq(void)
+{
+	struct ibv_srq_init_attr many = {.attr = {.max_wr = 1 << 30, .max_sge = 1}};
+	listens();
+	struct rdma_cm_id *id = resolved(&listener->route.addr.src_addr);
+	CHECK(rdma_create_srq(id, NULL, &many) == -1 && id->send_cq && id->recv_cq && id->recv_cq_channel);
+	CHECK(!rdma_connect(id, NULL));
+	expect(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
+	rdma_destroy_qp(id);
+	CHECK(!id->send_cq && !id->recv_cq && !id->send_cq_channel);
+}
+
 // What makes no sense is refused, and says why.
 static void nonsense(void)
 {
@@ -566,6 +579,7 @@ static const struct {
 	{"edges", edges},         {"threads", threads},     {"unacknowledged", unacknowledged},
 	{"no-queue-pair", no_queue_pair}, {"no-context", no_context},       {"other-rows", other_rows},
 	{"told-to-end", told_to_end},     {"no-memory", no_memory},
+	{"no-srq", no_srq},
 };
 
 int main(int argc, char **argv)
