@@ -177,7 +177,7 @@ void await_acks(struct id *id, uint32_t reported)
 {
 	pthread_mutex_lock(&counting);
 	pthread_cleanup_push(unlock, &counting);
-	while (id->acked != reported)
+	while ((int32_t)(reported - id->acked) > 0) // events may come, of an ID that has another channel now
 		pthread_cond_wait(&counted, &counting);
 	pthread_cleanup_pop(1);
 }

@@ -94,13 +94,14 @@ int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *ch)
 			rdma_destroy_event_channel(ch);
 		return result(err);
 	}
-	if (i->sync)
-		ack(i);
-	await_acks(i, reported);
-	if (i->sync)
-		rdma_destroy_event_channel(id->channel);
+	struct rdma_event_channel *own = i->sync ? id->channel : NULL;
 	i->sync = sync;
 	id->channel = ch;
+	if (own)
+		ack(i);
+	await_acks(i, reported);
+	if (own)
+		rdma_destroy_event_channel(own);
 	return 0;
 }
 

@@ -507,6 +507,27 @@ static void unacknowledged(void)
 	rdma_destroy_event_channel(active); // with an ID on it
 }
 
+static void *acks(void *first)
+{
+	struct rdma_cm_event *e = takes(passive, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	CHECK(!rdma_ack_cm_event(e) && !rdma_ack_cm_event(first));
+	return NULL;
+}
+
+// An ID gets another channel while somebody has an event of it, and there more events come.
+static void migrated(void)
+{
+	pthread_t thread;
+	CHECK((passive = rdma_create_event_channel()) && (active = rdma_create_event_channel()));
+	for (int i = 0; i < 200; i++) {
+		struct rdma_cm_id *id;
+		CHECK(!rdma_create_id(active, &id, NULL, RDMA_PS_TCP) && !rdma_resolve_addr(id, NULL, at("127.0.0.1", 7), 1000));
+		struct rdma_cm_event *e = takes(active, RDMA_CM_EVENT_ADDR_RESOLVED);
+		CHECK(!rdma_resolve_route(id, 1000) && !pthread_create(&thread, NULL, acks, e));
+		CHECK(!rdma_migrate_id(id, passive) && !pthread_join(thread, NULL) && !rdma_destroy_id(id));
+	}
+}
+
 static __thread bool rich;
 static volatile bool poor;
 
@@ -579,7 +600,7 @@ static const struct {
 	{"edges", edges},         {"threads", threads},     {"unacknowledged", unacknowledged},
 	{"no-queue-pair", no_queue_pair}, {"no-context", no_context},       {"other-rows", other_rows},
 	{"told-to-end", told_to_end},     {"no-memory", no_memory},
-	{"no-srq", no_srq},
+	{"no-srq", no_srq},       {"migrated", migrated},
 };
 
 int main(int argc, char **argv)
