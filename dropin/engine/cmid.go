@@ -93,7 +93,7 @@ func goroce_cm_destroy_channel(h C.uint32_t) C.int {
 		return invalid
 	}
 	err := ch.Close()
-	if errors.Is(err, rdmacm.ErrBusy) {
+	for errors.Is(err, rdmacm.ErrBusy) { // until its listeners are closed, others come
 		for x := range all[*cmID] {
 			if x.Channel() == ch.EventChannel {
 				x.Close()

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <poll.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
@@ -528,6 +529,44 @@ static void migrated(void)
 	}
 }
 
+static volatile bool dry;
+
+// rains asks the listener's port again and again, and waits for no answer.
+static void *rains(void *to)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	while (!dry) {
+		struct rdma_cm_id *id;
+		CHECK(!rdma_create_id(ch, &id, NULL, RDMA_PS_TCP) && !rdma_resolve_addr(id, NULL, to, 1000));
+		expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
+		CHECK(!rdma_resolve_route(id, 1000));
+		expect(ch, RDMA_CM_EVENT_ROUTE_RESOLVED);
+		CHECK(!rdma_connect(id, &(struct rdma_conn_param){.qp_num = 7}) && !rdma_destroy_id(id));
+	}
+	return NULL;
+}
+
+// Channels are destroyed with listeners on them while requests come.
+static void rained_on(void)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(7471), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	struct sockaddr *addr = (struct sockaddr *)&to;
+	pthread_t thread;
+	CHECK(!pthread_create(&thread, NULL, rains, addr));
+	for (int i = 0; i < 60; i++) {
+		CHECK((passive = rdma_create_event_channel()) && !rdma_create_id(passive, &listener, NULL, RDMA_PS_TCP));
+		CHECK(!rdma_bind_addr(listener, addr) && !rdma_listen(listener, 0));
+		for (struct pollfd asked = {passive->fd, POLLIN}; poll(&asked, 1, -1) != 1;)
+			;
+		char file[32], what[32] = "";
+		snprintf(file, sizeof file, "/proc/self/fd/%d", passive->fd);
+		rdma_destroy_event_channel(passive);
+		CHECK((readlink(file, what, sizeof what - 1), !strstr(what, "eventfd")) && !rdma_destroy_id(listener));
+	}
+	dry = true;
+	CHECK(!pthread_join(thread, NULL));
+}
+
 static __thread bool rich;
 static volatile bool poor;
 
@@ -600,7 +639,7 @@ static const struct {
 	{"edges", edges},         {"threads", threads},     {"unacknowledged", unacknowledged},
 	{"no-queue-pair", no_queue_pair}, {"no-context", no_context},       {"other-rows", other_rows},
 	{"told-to-end", told_to_end},     {"no-memory", no_memory},
-	{"no-srq", no_srq},       {"migrated", migrated},
+	{"no-srq", no_srq},       {"migrated", migrated},   {"rained-on", rained_on},
 };
 
 int main(int argc, char **argv)
