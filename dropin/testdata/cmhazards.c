@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -593,6 +594,50 @@ static void no_memory(void)
 	CHECK(e->event == RDMA_CM_EVENT_REJECTED && !rdma_destroy_id(listener));
 }
 
+static void ends_here(int sig) { exit(0); }
+
+static void stays_here(int sig)
+{
+	for (;;)
+		pause();
+}
+
+// polls polls, which is mostly in Go.
+static void *polls(void *cq)
+{
+	struct ibv_wc wc;
+	for (;;)
+		CHECK(ibv_poll_cq(cq, 1, &wc) == 0);
+	return NULL;
+}
+
+static struct ibv_cq *polled(int sig, void (*handler)(int))
+{
+	listens();
+	CHECK(signal(sig, handler) != SIG_ERR);
+	struct ibv_cq *cq = ibv_create_cq(listener->verbs, 4, NULL, NULL, 0);
+	CHECK(cq);
+	return cq;
+}
+
+// The process ends in a signal's handler, whatever that has interrupted.
+static void ends_in_handler(void)
+{
+	struct ibv_cq *cq = polled(SIGALRM, ends_here);
+	CHECK(!setitimer(ITIMER_REAL, &(struct itimerval){.it_value.tv_usec = 20000}, NULL));
+	polls(cq);
+}
+
+// The process ends while another thread has stopped at some place, for good.
+static void ends_beside(void)
+{
+	pthread_t thread;
+	CHECK(!pthread_create(&thread, NULL, polls, polled(SIGUSR1, stays_here)));
+	usleep(10000); // mostly it polls by then
+	CHECK(!pthread_kill(thread, SIGUSR1));
+	usleep(10000);
+}
+
 enum { TAKERS = 3, CONNECTIONS = 24 };
 
 static int established;
@@ -640,6 +685,7 @@ static const struct {
 	{"no-queue-pair", no_queue_pair}, {"no-context", no_context},       {"other-rows", other_rows},
 	{"told-to-end", told_to_end},     {"no-memory", no_memory},
 	{"no-srq", no_srq},       {"migrated", migrated},   {"rained-on", rained_on},
+	{"ends-in-handler", ends_in_handler}, {"ends-beside", ends_beside},
 };
 
 int main(int argc, char **argv)

@@ -64,7 +64,7 @@ struct goroce_wc_ex {
 	F(post_send, (uint32_t qp, struct ibv_send_wr *, struct ibv_send_wr **bad)) \
 	F(post_list, (uint32_t qp, struct ibv_send_wr *)) \
 	F(post_recv, (uint32_t qp_or_srq, struct ibv_recv_wr *, struct ibv_recv_wr **bad)) \
-	F(flush, (void)) \
+	F(flush, (int sockets)) \
 	F(grow_stack, (void)) \
 	ENGINE_FUNCTIONS_CM(F) \
 	ENGINE_FUNCTIONS_RSOCKETS(F)
