@@ -112,8 +112,8 @@ func TestConnecting(t *testing.T) {
 }
 
 // waits says whether a thread of the server reads an eventfd, as who waits for an event does. It is
-// asked of perftest, whose clients do not bear to be refused: they resolve an ID again that they
-// have freed.
+// asked of perftest, whose clients do not bear to be refused: they destroy their IDs, free the list
+// of them, and try again with what that list had.
 func (c *connects) waits(pid int) bool {
 	if !strings.HasPrefix(c.server, "ib_") {
 		return true

@@ -27,8 +27,12 @@ func (f eventFD) raise() {
 	unix.Write(int(f), one[:])
 }
 
-// lower makes it unreadable.
+// lower makes it unreadable. It never sleeps, also if the descriptor is one that blocks, as in
+// programs in C, and somebody else has read it.
 func (f eventFD) lower() {
+	if !f.raised() {
+		return
+	}
 	var count [8]byte
 	unix.Read(int(f), count[:])
 }

@@ -83,8 +83,8 @@ func (q *EventQueue[E]) TryGet() (e E, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.queue) == 0 {
-		// by who reads it to sleep, and puts back what it read
-		if q.fd != noEventFD && q.fd.raised() {
+		// who sleeps by reading it puts back what it has read, maybe for an event that is gone
+		if q.fd != noEventFD {
 			q.fd.lower()
 			q.raised = false
 		}

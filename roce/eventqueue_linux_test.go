@@ -53,6 +53,29 @@ func TestEventFD(t *testing.T) {
 	q.close()
 }
 
+// TestEventFDRead: who reads the descriptor, which blocks in programs in C, and is ended before it
+// puts back what it has read, keeps nobody waiting.
+func TestEventFDRead(t *testing.T) {
+	var q EventQueue[int]
+	q.init(0)
+	fd, err := q.FD()
+	must(t, err)
+	must(t, unix.SetNonblock(fd, false))
+	for i := range 2 {
+		q.put(i)
+		if !readable(t, fd) {
+			t.Error("not readable")
+		}
+		if n, err := unix.Read(fd, make([]byte, 8)); n != 8 || err != nil {
+			t.Fatal(n, err)
+		}
+		if e, ok := q.TryGet(); e != i || !ok {
+			t.Error("the event is gone")
+		}
+	}
+	q.close()
+}
+
 // TestEventFDEdges: each event is an edge, so that a loop which takes one event an edge misses
 // none.
 func TestEventFDEdges(t *testing.T) {

@@ -13,6 +13,9 @@
 static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t counted = PTHREAD_COND_INITIALIZER;
 
+// asleep_in is the channel in whose rdma_get_cm_event this thread is.
+static __thread struct channel *asleep_in;
+
 // event is an event with the private data that it names.
 struct event {
 	struct rdma_cm_event event;
@@ -44,7 +47,8 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 	return &ch->channel;
 }
 
-// IDs that are on it are over with it, but for their structures.
+// IDs that are on it are over with it, but for their structures. Programs that are told to end call
+// it in a signal's handler that has interrupted their own wait, which is then the last to look at it.
 void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
 	struct channel *ch = (struct channel *)channel;
@@ -53,10 +57,12 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 	int before;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
 	pthread_mutex_lock(&counting);
-	while (ch->waiting > 0) // they are woken, and look at it no more
+	while (ch->waiting > (asleep_in == ch)) // they are woken, and look at it no more
 		pthread_cond_wait(&counted, &counting);
 	pthread_mutex_unlock(&counting);
 	pthread_setcancelstate(before, NULL);
+	if ((ch->left = asleep_in == ch))
+		return;
 	close(ch->channel.fd);
 	free(ch);
 }
@@ -70,19 +76,42 @@ static void waits(struct channel *ch, int by)
 	pthread_mutex_unlock(&counting);
 }
 
-static void waits_no_more(void *ch) { waits(ch, -1); }
+static void waits_no_more(void *ch)
+{
+	asleep_in = NULL;
+	waits(ch, -1);
+}
 
-// take takes an event, and sleeps for one if the descriptor says that it waits. An errno.
+// take takes an event, and sleeps for one if the descriptor says that it waits. An errno; EBADF: the
+// channel was closed meanwhile. rdma-core's sleeps on then, and there are programs that end so.
 static int take(struct channel *ch, struct rdma_cm_event *event, void *private_data)
 {
 	int err;
+	bool left;
+	struct channel *interrupted = asleep_in; // by a signal
 	waits(ch, 1);
+	asleep_in = ch;
 	pthread_cleanup_push(waits_no_more, ch);
 	while ((err = ENGINE(cm_get_event, ch->handle, event, private_data)) == EAGAIN)
 		if (fcntl(ch->channel.fd, F_GETFL) & O_NONBLOCK || (err = goroce_asleep(ch->channel.fd)))
 			break;
+	left = ch->left;
 	pthread_cleanup_pop(1);
+	asleep_in = interrupted;
+	if (left) {
+		close(ch->channel.fd);
+		free(ch);
+	}
+	while (err == EBADF && !left)
+		pause();
 	return err;
+}
+
+// show_row has an address vector say its row of the GID table as the program sees that.
+static void show_row(struct rdma_cm_id *id, struct rdma_ud_param *p)
+{
+	if (id->verbs)
+		goroce_row_from_engine(id->verbs, &p->ah_attr.grh.sgid_index);
 }
 
 // The structure is made before an event is taken: there is no way to put one back.
@@ -95,8 +124,6 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 	pthread_cleanup_push(free, e);
 	err = take((struct channel *)channel, &e->event, e->private_data);
 	pthread_cleanup_pop(err != 0);
-	while (err == EBADF) // closed meanwhile: rdma-core's sleeps on, and there are programs that end so
-		pause();
 	if (err)
 		return result(err);
 	struct rdma_cm_id *id = e->event.id;
@@ -104,18 +131,25 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 	switch (e->event.event) {
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
 		id->channel = channel;
-		// fall through
+		if (id_known(id_of(id))) { // the program cannot have its device, so the peer is refused
+			rdma_destroy_id(id);
+			rdma_ack_cm_event(&e->event);
+			return rdma_get_cm_event(channel, out);
+		}
+		break;
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		id_known(id_of(id));
+		if ((e->event.status = -id_known(id_of(id))))
+			e->event.event++; // is the error's number
 		break;
-	case RDMA_CM_EVENT_ESTABLISHED:
-		if (id->qp)
+	case RDMA_CM_EVENT_MULTICAST_JOIN:
+		show_row(id, &e->event.param.ud);
+		break;
+	case RDMA_CM_EVENT_ESTABLISHED: // of who has accepted it is since then, and may be gone
+		if (id_of(id)->asks && id->qp)
 			id->qp->state = IBV_QPS_RTS;
-		break;
-	case RDMA_CM_EVENT_DISCONNECTED:
-		if (id->qp)
-			id->qp->state = IBV_QPS_ERR;
+		if (id->qp_type == IBV_QPT_UD)
+			show_row(id, &e->event.param.ud);
 		break;
 	default:
 		break;
@@ -143,7 +177,7 @@ void await_acks(struct id *id, uint32_t reported)
 {
 	pthread_mutex_lock(&counting);
 	pthread_cleanup_push(unlock, &counting);
-	while (id->acked != reported)
+	while ((int32_t)(reported - id->acked) > 0) // events may come, of an ID that has another channel now
 		pthread_cond_wait(&counted, &counting);
 	pthread_cleanup_pop(1);
 }

@@ -11,6 +11,7 @@ struct channel {
 	struct rdma_event_channel channel;
 	uint32_t handle;
 	int waiting; // threads in rdma_get_cm_event, with the lock of channel.c
+	bool left;   // to the thread that waits, of which a handler has destroyed it
 };
 
 // An ID. One that is synchronous has a channel of its own, and its calls wait for their events.
@@ -18,6 +19,7 @@ struct id {
 	struct rdma_cm_id id;
 	uint32_t handle;
 	bool sync;
+	bool asks; // it connects, and the peer's answer makes its queue pair ready
 	uint32_t acked; // events that were acknowledged, with the lock of channel.c
 	struct ibv_sa_path_rec path;
 	// Of rdma_create_ep: what queue pairs of a listener's connections are made from, and what is

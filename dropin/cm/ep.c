@@ -133,7 +133,8 @@ static int passive(struct id *i, struct rdma_addrinfo *res, struct ibv_pd *pd, s
 		return -1;
 	if (!attr)
 		return 0;
-	i->id.pd = pd;
+	if (pd)
+		i->id.pd = pd;
 	i->init = copied(attr, sizeof *attr, &err);
 	if (i->init)
 		i->init->qp_type = res->ai_qp_type;

@@ -94,13 +94,14 @@ int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *ch)
 			rdma_destroy_event_channel(ch);
 		return result(err);
 	}
-	if (i->sync)
-		ack(i);
-	await_acks(i, reported);
-	if (i->sync)
-		rdma_destroy_event_channel(id->channel);
+	struct rdma_event_channel *own = i->sync ? id->channel : NULL;
 	i->sync = sync;
 	id->channel = ch;
+	if (own)
+		ack(i);
+	await_acks(i, reported);
+	if (own)
+		rdma_destroy_event_channel(own);
 	return 0;
 }
 
@@ -111,6 +112,8 @@ int id_known(struct id *i)
 	if (err || device < 0)
 		return err;
 	if (!i->id.verbs && !(i->id.verbs = cm_context(device)))
+		return errno;
+	if (!i->id.pd && !(i->id.pd = cm_domain(i->id.verbs))) // programs count on one
 		return errno;
 	i->id.port_num = 1;
 	return 0;
@@ -169,6 +172,7 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
 	struct id *i = id_of(id);
 	struct rdma_conn_param room;
+	i->asks = true;
 	return completed(i, ENGINE(cm_connect, i->handle, said(i, param, &room)));
 }
 
@@ -238,7 +242,10 @@ int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, siz
 
 int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask)
 {
-	return result(attr && mask ? ENGINE(cm_init_qp_attr, id_of(id)->handle, attr, mask) : EINVAL);
+	int err = attr && mask ? ENGINE(cm_init_qp_attr, id_of(id)->handle, attr, mask) : EINVAL;
+	if (!err && *mask & IBV_QP_AV && id->verbs)
+		goroce_row_from_engine(id->verbs, &attr->ah_attr.grh.sgid_index);
+	return result(err);
 }
 
 static int join(struct rdma_cm_id *id, struct sockaddr *addr, bool send_only, void *context)

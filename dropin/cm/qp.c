@@ -21,10 +21,11 @@ static bool queue(struct rdma_cm_id *id, uint32_t n, struct ibv_comp_channel **c
 	return false;
 }
 
+// end_queue leaves one that is in use, by a queue pair or a shared receive queue, as it is.
 static void end_queue(struct ibv_comp_channel **channel, struct ibv_cq **cq)
 {
-	if (*cq)
-		ibv_destroy_cq(*cq);
+	if (*cq && ibv_destroy_cq(*cq))
+		return;
 	if (*channel)
 		ibv_destroy_comp_channel(*channel);
 	*cq = NULL;

@@ -90,7 +90,8 @@ func goroce_cm_get_event(h C.uint32_t, out *C.struct_rdma_cm_event, private unsa
 		switch {
 		case !ok:
 			return C.int(syscall.EAGAIN)
-		case x.number == 0 || x.c == nil: // a request for whose ID there was no room
+		case !x.known():
+			ch.forget(x.ID)
 			x.Close()
 			continue
 		}
@@ -113,9 +114,11 @@ func (ch *cmChannel) take() (*rdmacm.Event, *cmID, bool) {
 		return nil, nil, false
 	}
 	x := e.ID.Context.(*cmID)
-	if e.Listener != nil {
+	switch {
+	case !x.known(): // C does not hear of it
+	case e.Listener != nil:
 		e.Listener.Context.(*cmID).reported++
-	} else {
+	default:
 		x.reported++
 	}
 	return e, x, true

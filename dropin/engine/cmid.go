@@ -71,10 +71,15 @@ func (ch *cmChannel) bear(child, listener *rdmacm.ID) any {
 	return x
 }
 
-// forget takes it back.
+// known says whether C knows the ID: of a request's there may have been no room.
+func (x *cmID) known() bool { return x.number != 0 && x.c != nil }
+
+// forget takes back what bear has made.
 func (ch *cmChannel) forget(child *rdmacm.ID) {
 	x := child.Context.(*cmID)
-	drop(x.number)
+	if x.number != 0 {
+		drop(x.number)
+	}
 	C.unborn(ch.unborn, x.c)
 }
 
@@ -88,7 +93,7 @@ func goroce_cm_destroy_channel(h C.uint32_t) C.int {
 		return invalid
 	}
 	err := ch.Close()
-	if errors.Is(err, rdmacm.ErrBusy) {
+	for errors.Is(err, rdmacm.ErrBusy) { // until its listeners are closed, others come
 		for x := range all[*cmID] {
 			if x.Channel() == ch.EventChannel {
 				x.Close()

@@ -142,12 +142,19 @@ func rank(object any) int {
 }
 
 // goroce_flush sends what is still owed, for a process that ends without closing, and tells the
-// peers of connections, as the kernel does for who ends with IDs.
+// peers of connections, as the kernel does for who ends with IDs; then, called once more, it closes
+// sockets, which may have to wait for their peers.
 //
 //export goroce_flush
-func goroce_flush() {
+func goroce_flush(sockets C.int) {
+	if sockets != 0 {
+		if closeSockets() {
+			flush()
+		}
+		return
+	}
 	flush()
-	some := closeSockets()
+	some := false
 	for x := range all[*cmID] {
 		x.ID.Close()
 		some = true

@@ -5,17 +5,23 @@
 // Stages: a connection of this process with itself; the hazards; main.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
+#include <poll.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -76,7 +82,7 @@ static struct rdma_cm_id *resolved(struct sockaddr *to)
 	CHECK(!rdma_create_id(active, &id, NULL, RDMA_PS_TCP));
 	CHECK(!rdma_resolve_addr(id, NULL, to, 1000));
 	expect(active, RDMA_CM_EVENT_ADDR_RESOLVED);
-	CHECK(!rdma_resolve_route(id, 1000));
+	CHECK(id->pd && id->pd->context == id->verbs && !rdma_resolve_route(id, 1000));
 	expect(active, RDMA_CM_EVENT_ROUTE_RESOLVED);
 	queue_pair(id);
 	return id;
@@ -98,7 +104,7 @@ static struct rdma_cm_id *connected(struct rdma_cm_id **child)
 	struct rdma_cm_event *e = takes(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
 	struct rdma_conn_param *p = &e->param.conn;
 	*child = e->id;
-	CHECK(e->listen_id == listener && e->id->context == &listener && e->id->verbs == listener->verbs && e->status == 0);
+	CHECK(e->id->pd && e->listen_id == listener && e->id->context == &listener && e->id->verbs == listener->verbs && e->status == 0);
 	CHECK(p->private_data_len == 56 && !strcmp(p->private_data, "who") && p->responder_resources == 2 &&
 	      p->initiator_depth == 3 && p->retry_count == 5 && p->rnr_retry_count == 6 && p->qp_num == id->qp->qp_num);
 	CHECK(rdma_get_dst_port(e->id) == rdma_get_src_port(id) && rdma_get_src_port(e->id) == rdma_get_src_port(listener));
@@ -138,6 +144,109 @@ static void whole(void)
 	CHECK(!rdma_destroy_id(listener));
 	rdma_destroy_event_channel(passive);
 	rdma_destroy_event_channel(active);
+}
+
+// A queue pair that the program has destroyed by itself, as rping does, is not touched by the events
+// that come afterwards: its memory is the program's again.
+static void no_queue_pair(void)
+{
+	enum { TRIES = 64 };
+	struct rdma_cm_id *child, *id;
+	listens();
+	id = asks();
+	struct rdma_cm_event *e = takes(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
+	child = e->id;
+	queue_pair(child);
+	CHECK(!rdma_accept(child, NULL) && !rdma_ack_cm_event(e));
+	expect(active, RDMA_CM_EVENT_ESTABLISHED);
+	CHECK(!rdma_disconnect(id));
+	for (int i = 0; i < 2; i++) { // both ends
+		size_t size = malloc_usable_size(i ? (void *)id->qp : child->qp);
+		char *again[TRIES], clean[size];
+		memset(clean, 'x', size);
+		CHECK(!ibv_destroy_qp(i ? id->qp : child->qp));
+		for (int j = 0; j < TRIES; j++)
+			CHECK((again[j] = memcpy(malloc(size), clean, size)));
+		if (!i) {
+			expect(passive, RDMA_CM_EVENT_ESTABLISHED);
+			expect(passive, RDMA_CM_EVENT_DISCONNECTED);
+			child->qp = NULL;
+			CHECK(!rdma_disconnect(child));
+		} else
+			expect(active, RDMA_CM_EVENT_DISCONNECTED);
+		for (int j = 0; j < TRIES; j++)
+			CHECK(!memcmp(again[j], clean, size));
+	}
+}
+
+// view has the devices look as lines of roce run say (verbs/look.c).
+static void view(const char *lines)
+{
+	char folder[] = "/tmp/cmhazards-XXXXXX", file[64];
+	CHECK(mkdtemp(folder) && snprintf(file, sizeof file, "%s/devices", folder) > 0);
+	FILE *f = fopen(file, "w");
+	CHECK(f && fprintf(f, "device roce0 udp:127.0.0.1 7\n%s", lines) > 0 && !fclose(f));
+	setenv("GOROCE_VIEW", folder, 1);
+	CHECK((passive = rdma_create_event_channel()) && !unlink(file) && !rmdir(folder));
+}
+
+// A device that the program cannot open is one without which an ID is nothing.
+static void no_context(void)
+{
+	struct rdma_cm_id *id;
+	view("refuse open_device 13 0\n");
+	CHECK(!rdma_create_id(passive, &id, NULL, RDMA_PS_TCP) && !rdma_resolve_addr(id, NULL, at("127.0.0.1", 7), 1000));
+	struct rdma_cm_event *e = takes(passive, RDMA_CM_EVENT_ADDR_ERROR);
+	CHECK(e->status == -EACCES && !id->verbs && !rdma_ack_cm_event(e) && !rdma_destroy_id(id));
+	CHECK(!rdma_create_id(passive, &id, NULL, RDMA_PS_TCP));
+	FAILS(rdma_bind_addr(id, at("127.0.0.1", 0)), EACCES);
+}
+
+// Rows of the GID table are those that the program sees, which a profile may have put elsewhere.
+static void other_rows(void)
+{
+	enum { ROW = 2 };
+	struct rdma_cm_id *id;
+	struct rdma_conn_param param = {.qp_num = 5};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
+	struct ibv_ah *ah;
+	struct ibv_pd *pd;
+	int mask;
+	view("gid 0 1 00000000000000000000ffff7f000001 lo\ngid 1 2 00000000000000000000000000000000 lo\n"
+	     "gid 2 2 00000000000000000000ffff7f000001 lo\n");
+	rdma_destroy_event_channel(passive);
+	listens();
+	asks();
+	struct rdma_cm_event *e = takes(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
+	CHECK(!rdma_init_qp_attr(e->id, &attr, &mask) && mask & IBV_QP_AV && attr.ah_attr.grh.sgid_index == ROW);
+
+	CHECK(!rdma_create_id(passive, &listener, NULL, RDMA_PS_UDP) && !rdma_bind_addr(listener, at("127.0.0.1", 0)));
+	CHECK(!rdma_listen(listener, 0) && !rdma_create_id(active, &id, NULL, RDMA_PS_UDP));
+	CHECK(!rdma_resolve_addr(id, NULL, &listener->route.addr.src_addr, 1000));
+	expect(active, RDMA_CM_EVENT_ADDR_RESOLVED);
+	CHECK(!rdma_resolve_route(id, 1000));
+	expect(active, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	CHECK((pd = ibv_alloc_pd(id->verbs)) && !rdma_join_multicast(id, at("239.0.0.7", 0), NULL));
+	e = takes(active, RDMA_CM_EVENT_MULTICAST_JOIN);
+	CHECK(e->param.ud.ah_attr.grh.sgid_index == ROW && (ah = ibv_create_ah(pd, &e->param.ud.ah_attr)) && !ibv_destroy_ah(ah));
+	CHECK(!rdma_connect(id, &param));
+	e = takes(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
+	CHECK(!rdma_accept(e->id, &param));
+	e = takes(active, RDMA_CM_EVENT_ESTABLISHED);
+	CHECK(e->param.ud.ah_attr.grh.sgid_index == ROW && (ah = ibv_create_ah(pd, &e->param.ud.ah_attr)) && !ibv_destroy_ah(ah));
+}
+
+// A shared receive queue that cannot be made takes nothing from the ID that has a queue pair.
+static void no_srq(void)
+{
+	struct ibv_srq_init_attr many = {.attr = {.max_wr = 1 << 30, .max_sge = 1}};
+	listens();
+	struct rdma_cm_id *id = resolved(&listener->route.addr.src_addr);
+	CHECK(rdma_create_srq(id, NULL, &many) == -1 && id->send_cq && id->recv_cq && id->recv_cq_channel);
+	CHECK(!rdma_connect(id, NULL));
+	expect(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
+	rdma_destroy_qp(id);
+	CHECK(!id->send_cq && !id->recv_cq && !id->send_cq_channel);
 }
 
 // What makes no sense is refused, and says why.
@@ -287,6 +396,45 @@ static void destroyed(void)
 	CHECK(!pthread_cancel(thread) && !pthread_join(thread, &result) && result == PTHREAD_CANCELED);
 }
 
+static void ends_all(int sig)
+{
+	CHECK(!rdma_destroy_id(listener));
+	rdma_destroy_event_channel(passive);
+}
+
+// reads says whether the process' first thread reads a descriptor.
+static bool reads(int fd)
+{
+	int call = -1, first = -1;
+	char file[64];
+	snprintf(file, sizeof file, "/proc/self/task/%d/syscall", getpid());
+	FILE *f = fopen(file, "r");
+	CHECK(f);
+	bool so = fscanf(f, "%d 0x%x", &call, &first) == 2 && call == SYS_read && first == fd;
+	fclose(f);
+	return so;
+}
+
+static void *ask_to_end(void *thread)
+{
+	while (!reads(passive->fd))
+		sched_yield();
+	CHECK(!pthread_kill(*(pthread_t *)thread, SIGUSR1));
+	return NULL;
+}
+
+// A signal's handler ends all under the wait that it has interrupted, which then ends, too.
+static void told_to_end(void)
+{
+	struct sigaction action = {.sa_handler = ends_all, .sa_flags = SA_RESTART};
+	struct rdma_cm_event *e;
+	pthread_t self = pthread_self(), other;
+	listens();
+	CHECK(!sigaction(SIGUSR1, &action, NULL) && !pthread_create(&other, NULL, ask_to_end, &self));
+	FAILS(rdma_get_cm_event(passive, &e), EBADF);
+	CHECK(!pthread_join(other, NULL));
+}
+
 static volatile sig_atomic_t returned;
 
 static void ignore(int sig) {}
@@ -361,6 +509,135 @@ static void unacknowledged(void)
 	rdma_destroy_event_channel(active); // with an ID on it
 }
 
+static void *acks(void *first)
+{
+	struct rdma_cm_event *e = takes(passive, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	CHECK(!rdma_ack_cm_event(e) && !rdma_ack_cm_event(first));
+	return NULL;
+}
+
+// An ID gets another channel while somebody has an event of it, and there more events come.
+static void migrated(void)
+{
+	pthread_t thread;
+	CHECK((passive = rdma_create_event_channel()) && (active = rdma_create_event_channel()));
+	for (int i = 0; i < 200; i++) {
+		struct rdma_cm_id *id;
+		CHECK(!rdma_create_id(active, &id, NULL, RDMA_PS_TCP) && !rdma_resolve_addr(id, NULL, at("127.0.0.1", 7), 1000));
+		struct rdma_cm_event *e = takes(active, RDMA_CM_EVENT_ADDR_RESOLVED);
+		CHECK(!rdma_resolve_route(id, 1000) && !pthread_create(&thread, NULL, acks, e));
+		CHECK(!rdma_migrate_id(id, passive) && !pthread_join(thread, NULL) && !rdma_destroy_id(id));
+	}
+}
+
+static volatile bool dry;
+
+// rains asks the listener's port again and again, and waits for no answer.
+static void *rains(void *to)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	while (!dry) {
+		struct rdma_cm_id *id;
+		CHECK(!rdma_create_id(ch, &id, NULL, RDMA_PS_TCP) && !rdma_resolve_addr(id, NULL, to, 1000));
+		expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
+		CHECK(!rdma_resolve_route(id, 1000));
+		expect(ch, RDMA_CM_EVENT_ROUTE_RESOLVED);
+		CHECK(!rdma_connect(id, &(struct rdma_conn_param){.qp_num = 7}) && !rdma_destroy_id(id));
+	}
+	return NULL;
+}
+
+// Channels are destroyed with listeners on them while requests come.
+static void rained_on(void)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(7471), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	struct sockaddr *addr = (struct sockaddr *)&to;
+	pthread_t thread;
+	CHECK(!pthread_create(&thread, NULL, rains, addr));
+	for (int i = 0; i < 60; i++) {
+		CHECK((passive = rdma_create_event_channel()) && !rdma_create_id(passive, &listener, NULL, RDMA_PS_TCP));
+		CHECK(!rdma_bind_addr(listener, addr) && !rdma_listen(listener, 0));
+		for (struct pollfd asked = {passive->fd, POLLIN}; poll(&asked, 1, -1) != 1;)
+			;
+		char file[32], what[32] = "";
+		snprintf(file, sizeof file, "/proc/self/fd/%d", passive->fd);
+		rdma_destroy_event_channel(passive);
+		CHECK((readlink(file, what, sizeof what - 1), !strstr(what, "eventfd")) && !rdma_destroy_id(listener));
+	}
+	dry = true;
+	CHECK(!pthread_join(thread, NULL));
+}
+
+static __thread bool rich;
+static volatile bool poor;
+
+// calloc has no memory for the library in threads that are not the program's, if that is to be.
+void *calloc(size_t n, size_t size)
+{
+	extern void *__libc_calloc(size_t, size_t);
+	Dl_info from;
+	if (poor && !rich && dladdr(__builtin_return_address(0), &from) && strstr(from.dli_fname, "librdmacm"))
+		return NULL;
+	return __libc_calloc(n, size);
+}
+
+// A request for whose ID there is no memory is refused, and its listener's end waits for nothing.
+static void no_memory(void)
+{
+	struct rdma_cm_event *e;
+	listens();
+	rich = poor = true;
+	asks();
+	CHECK(!fcntl(passive->fd, F_SETFL, O_NONBLOCK) && !fcntl(active->fd, F_SETFL, O_NONBLOCK));
+	while (rdma_get_cm_event(active, &e))
+		FAILS(rdma_get_cm_event(passive, &e), EAGAIN);
+	CHECK(e->event == RDMA_CM_EVENT_REJECTED && !rdma_destroy_id(listener));
+}
+
+static void ends_here(int sig) { exit(0); }
+
+static void stays_here(int sig)
+{
+	for (;;)
+		pause();
+}
+
+// polls polls, which is mostly in Go.
+static void *polls(void *cq)
+{
+	struct ibv_wc wc;
+	for (;;)
+		CHECK(ibv_poll_cq(cq, 1, &wc) == 0);
+	return NULL;
+}
+
+static struct ibv_cq *polled(int sig, void (*handler)(int))
+{
+	listens();
+	CHECK(signal(sig, handler) != SIG_ERR);
+	struct ibv_cq *cq = ibv_create_cq(listener->verbs, 4, NULL, NULL, 0);
+	CHECK(cq);
+	return cq;
+}
+
+// The process ends in a signal's handler, whatever that has interrupted.
+static void ends_in_handler(void)
+{
+	struct ibv_cq *cq = polled(SIGALRM, ends_here);
+	CHECK(!setitimer(ITIMER_REAL, &(struct itimerval){.it_value.tv_usec = 20000}, NULL));
+	polls(cq);
+}
+
+// The process ends while another thread has stopped at some place, for good.
+static void ends_beside(void)
+{
+	pthread_t thread;
+	CHECK(!pthread_create(&thread, NULL, polls, polled(SIGUSR1, stays_here)));
+	usleep(10000); // mostly it polls by then
+	CHECK(!pthread_kill(thread, SIGUSR1));
+	usleep(10000);
+}
+
 enum { TAKERS = 3, CONNECTIONS = 24 };
 
 static int established;
@@ -405,6 +682,10 @@ static const struct {
 	{"whole", whole},         {"nonsense", nonsense},   {"synchronous", synchronous}, {"fork-late", fork_late},
 	{"exits", exits},         {"cancelled", cancelled}, {"destroyed", destroyed},     {"interrupted", interrupted},
 	{"edges", edges},         {"threads", threads},     {"unacknowledged", unacknowledged},
+	{"no-queue-pair", no_queue_pair}, {"no-context", no_context},       {"other-rows", other_rows},
+	{"told-to-end", told_to_end},     {"no-memory", no_memory},
+	{"no-srq", no_srq},       {"migrated", migrated},   {"rained-on", rained_on},
+	{"ends-in-handler", ends_in_handler}, {"ends-beside", ends_beside},
 };
 
 int main(int argc, char **argv)

@@ -17,10 +17,12 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct engine goroce_engine;
 __thread volatile int goroce_engine_entered;
@@ -84,12 +86,44 @@ static void after_fork(void)
 	goroce_engine_entered = GOROCE_NEVER;
 }
 
-// at_end has the engine send what it owes, unless a handler ends the process within a call: Go cannot
-// be called then.
+static sem_t flushed;
+
+static void *flush(void *unused)
+{
+	bool ready = goroce_engine_ready();
+	for (int sockets = 0; sockets < 2; sockets++) {
+		if (ready)
+			goroce_engine.flush(sockets);
+		sem_post(&flushed);
+	}
+	return NULL;
+}
+
+// The process ends whatever becomes of its peers: another thread may hold what a flush waits for and
+// never let go of it, or this one may, if it is a signal's handler that ends the process under Go.
+// So a thread of its own flushes, and has its time: sockets wait for what they have sent to arrive.
 static void at_end(void)
 {
-	if (loaded && !lost && goroce_engine_entered != GOROCE_INSIDE)
-		goroce_engine.flush();
+	static const int seconds[] = {2, 10}; // without sockets and with
+	struct timespec until;
+	sigset_t all, before;
+	pthread_t thread;
+	if (!loaded || lost)
+		return;
+	sem_init(&flushed, 0, 0);
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	int err = pthread_create(&thread, NULL, flush, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (err)
+		flush(NULL);
+	for (int i = 0; i < 2; i++) {
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_sec += seconds[i];
+		while (sem_clockwait(&flushed, CLOCK_MONOTONIC, &until))
+			if (errno != EINTR)
+				return;
+	}
 }
 
 // load does it with all signals blocked.

@@ -66,7 +66,7 @@ struct goroce_wc_ex {
 	F(post_send, (uint32_t qp, struct ibv_send_wr *, struct ibv_send_wr **bad)) \
 	F(post_list, (uint32_t qp, struct ibv_send_wr *)) \
 	F(post_recv, (uint32_t qp_or_srq, struct ibv_recv_wr *, struct ibv_recv_wr **bad)) \
-	F(flush, (void)) \
+	F(flush, (int sockets)) \
 	F(grow_stack, (void)) \
 	ENGINE_FUNCTIONS_CM(F) \
 	ENGINE_FUNCTIONS_RSOCKETS(F)
@@ -91,6 +91,10 @@ struct ibv_qp *goroce_create_qp(struct ibv_context *, struct ibv_qp_init_attr_ex
 
 // goroce_asleep sleeps until a descriptor of the engine's is readable (cq.c).
 int goroce_asleep(int fd);
+
+// goroce_row_from_engine makes of a row's number in the engine's GID table the one that programs see
+// (look.c).
+void goroce_row_from_engine(struct ibv_context *, uint8_t *index);
 
 // goroce_device_name is the name of a device in goroce, "udp:eth0" (devices.c).
 const char *goroce_device_name(struct ibv_device *);

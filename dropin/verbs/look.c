@@ -236,7 +236,7 @@ void look_row_of(struct ibv_context *c, const union ibv_gid *gid, uint8_t *index
 		}
 }
 
-void look_from_engine(struct ibv_context *c, uint8_t *index)
+void goroce_row_from_engine(struct ibv_context *c, uint8_t *index)
 {
 	const struct look *l = look_of(c);
 	struct ibv_gid_entry have;

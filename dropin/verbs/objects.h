@@ -121,9 +121,9 @@ void look_device(struct ibv_context *, struct ibv_device_attr_ex *);
 void look_port(struct ibv_context *, struct ibv_port_attr *);
 // look_gid is a row of the table; an errno.
 int look_gid(struct ibv_context *, uint32_t index, struct ibv_gid_entry *);
-// look_to_engine makes of a row's number the engine's; an errno. look_from_engine goes back.
+// look_to_engine makes of a row's number the engine's; an errno. goroce_row_from_engine (engine.h)
+// goes back.
 int look_to_engine(struct ibv_context *, uint8_t *index);
-void look_from_engine(struct ibv_context *, uint8_t *index);
 // look_row_of makes of a GID its row of RoCE v2, if there is one.
 void look_row_of(struct ibv_context *, const union ibv_gid *, uint8_t *index);
 

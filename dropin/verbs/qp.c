@@ -114,7 +114,7 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct i
 		return err;
 	qp->state = attr->qp_state;
 	if (attr->ah_attr.is_global)
-		look_from_engine(qp->context, &attr->ah_attr.grh.sgid_index);
+		goroce_row_from_engine(qp->context, &attr->ah_attr.grh.sgid_index);
 	*init = (struct ibv_qp_init_attr){.qp_context = qp->qp_context, .send_cq = qp->send_cq, .recv_cq = qp->recv_cq,
 		.srq = qp->srq, .cap = attr->cap, .qp_type = qp->qp_type, .sq_sig_all = q->sq_sig_all};
 	return 0;

@@ -104,6 +104,12 @@ func TestXRC(t *testing.T) {
 	_, err = b.cq.Wait(bg, wc[:])
 	require.NoError(t, err)
 	require.Equal(t, "to you", string(mr.Bytes()[:wc[0].ByteLen]))
+
+	back := b.resolved(PSTCP, a.at(7))
+	_, err = back.CreateQP(b.pd, roce.QPInitAttr{Type: roce.XRCRecv, XRCD: domain})
+	require.NoError(t, err)
+	require.ErrorIs(t, back.Connect(nil), ErrInvalid)
+	require.NoError(t, back.Close())
 	require.NoError(t, passive.Close())
 	a.next(EventDisconnected)
 	require.NoError(t, mr.Close())

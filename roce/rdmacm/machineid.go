@@ -202,7 +202,10 @@ func (c *machineID) connect(private []byte) error {
 	p := cm.ConnectParams{ServiceID: id.service(id.peer.Port()), Path: id.path, SrcPort: id.local.Port(), MTU: id.mtu,
 		ConnParam: c.own(), Private: private, Context: c}
 	if id.qp != nil {
-		p.Transport = transports[id.qp.Type()]
+		var connects bool
+		if p.Transport, connects = transports[id.qp.Type()]; !connects {
+			return fmt.Errorf("%w: a queue pair of type %v is there to be connected to", ErrInvalid, id.qp.Type())
+		}
 	}
 	if id.options.ackTimeout != 0 {
 		p.PacketLifetime = max(id.options.ackTimeout-1, 1) // section 9.9; 0 stands for the default

@@ -160,6 +160,36 @@ func TestOverflowStays(t *testing.T) {
 	stays("closed")
 }
 
+// TestGroupBurst: a group's packets have as much room between two turns as an address'.
+func TestGroupBurst(t *testing.T) {
+	w := netns.NewWire(t, 1500)
+	a := porttest.OpenIn(t, w.Left, Open, "udp:wire", transport.Options{})
+	b := porttest.OpenIn(t, w.Right, Open, "udp:wire", transport.Options{})
+	group, _ := wire.ParseGID("239.7.7.7")
+	if err := b.(transport.Multicaster).JoinGroup(group); err != nil {
+		t.Fatal(err)
+	}
+	const bursts, burst = 8, 64
+	for range bursts {
+		batch := wire.NewBatch(burst, 1100)
+		for i := range burst {
+			porttest.Put(t, batch, porttest.PathTo(t, a, group, 0, 64), i, 1024)
+		}
+		porttest.SendAll(t, a, batch)
+	}
+	got, frames := 0, make([]wire.Frame, burst)
+	porttest.Until(t, "all packets, or a loss", func() bool {
+		n, err := b.Recv(frames)
+		if got += n; err != nil {
+			t.Fatal(err)
+		}
+		return got == bursts*burst || b.Stats().RecvOverflow > 0
+	})
+	if lost := b.Stats().RecvOverflow; lost > 0 {
+		t.Errorf("%d packets were lost", lost)
+	}
+}
+
 // BenchmarkEmptyRecv is a Recv in vain: of one address, of three of one IP version (one system call
 // that looks at all), and of an interface with both versions (two).
 func BenchmarkEmptyRecv(b *testing.B) {
