@@ -318,21 +318,6 @@ func inZone(dev *roce.Device, addr netip.Addr) bool {
 		addr.Zone() == fmt.Sprint(info.Index)
 }
 
-// isLocal is an error unless an interface of this machine has the address.
-func isLocal(addr netip.Addr) error {
-	list, err := net.InterfaceAddrs()
-	if err != nil {
-		return err
-	}
-	for _, a := range list {
-		if n, ok := a.(*net.IPNet); ok && (n.IP.Equal(addr.AsSlice()) ||
-			n.IP.IsLoopback() && n.Contains(addr.AsSlice())) {
-			return nil
-		}
-	}
-	return fmt.Errorf("%w: address %v: no interface of this machine has it", errAway, addr)
-}
-
 // all are the agents that a listener on all addresses of a version, or of both, is about, each for
 // one more user.
 func (ch *EventChannel) all(addr netip.Addr, v4too bool) (list []*agent, err error) {

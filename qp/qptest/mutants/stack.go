@@ -76,7 +76,8 @@ var ofStack = []mutant{
 			{"transport/udp/send_linux.go", "		if several && !frames[at]", "		if false && !frames[at]"}}},
 	{"udp: the interface of a slot's first address is that of all",
 		[]string{"transport/udp TestSlotsOfSeveralInterfaces"}, []edit{
-			{"transport/udp/rows_linux.go", "	if !st.slot.given() {\n		return st.zone", "	if true {\n		return st.zone"}}},
+			{"transport/udp/rows_linux.go",
+				"	if !st.slot.given() {\n		return st.zone", "	if true {\n		return st.zone"}}},
 	{"udp: what was last sent to an address says by which interface the next leaves",
 		[]string{"transport/udp TestSlotsOfSeveralInterfaces"}, []edit{
 			{"transport/udp/send_linux.go", "		clear(s.dsts)\n", ""}}},
