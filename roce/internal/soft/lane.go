@@ -89,7 +89,7 @@ func newLane(d *Device, index, lanes int, port transport.Port) *lane {
 		Purpose: d.cfg.Purpose, Storage: d.storage})
 	l.owner = info.QPNs.AnyLane()
 	l.turns.reader, l.turns.yield = d.mem.NewReader(), d.yield
-	l.tx = wire.NewBatch(txBatch, txSpace/txBatch)
+	l.tx = wire.NewBatch(txBatch, d.space/txBatch)
 	l.tx.MaxRun(info.MaxRun)
 	if lanes > 1 {
 		l.mail = new(mailbox)
