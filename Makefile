@@ -4,6 +4,7 @@
 # make platforms builds and vets everything for all SYSTEMS, by the compiler; the first time it takes minutes
 # make programs  the programs of rdma-core that connect by the RDMA CM, in all their ways
 # make dropin    the libraries that unmodified programs in C use instead of rdma-core's, in dropin/build
+# make roce-dropin   the command with these libraries in it, dropin/build/roce: "roce run" unpacks them
 # make mutants   known defects put back, one at a time: do the tests find them?
 # make cover     how much of the pure packages the simulations and unit tests execute: 90 % at least
 # make demo      the main job
@@ -51,7 +52,7 @@ EMULATED := arm64:qemu-aarch64-static s390x:qemu-s390x-static
 # Debian packages of the full test: the virtual machine with a real rxe0, the tools that check our
 # packets and archives, the rival of a test of the benchmark's network, the emulators, what the tag
 # verbs needs, and a browser for the page of the traces, with a font.
-PACKAGES := qemu-system-x86 iproute2 xz-utils tshark cpio iperf3 qemu-user-static libibverbs-dev librdmacm-dev ibverbs-utils perftest gcc libc6-dev chromium-headless-shell fonts-dejavu-core
+PACKAGES := qemu-system-x86 iproute2 xz-utils tshark cpio iperf3 qemu-user-static libibverbs-dev librdmacm-dev ibverbs-utils rdmacm-utils perftest ucx-utils python3-pyverbs gcc libc6-dev chromium-headless-shell fonts-dejavu-core
 WORLDS ?= 10000
 # How often fuzzing runs a target of each package, a few seconds: not for how long, as Go before
 # 1.27 now and then fails a run that the clock ends (go.dev/issue/75804), above all on a busy machine.
@@ -76,7 +77,7 @@ TEST := $(SKIPS) $(FLAGS)
 # Systems that a release has binaries for.
 RELEASED := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
 
-.PHONY: dropin dist dist-twice test computes waits quick demo bench pgo packages platforms programs cover mutants soak $(COMPUTES) $(WAITS)
+.PHONY: dropin roce-dropin dist dist-twice test computes waits quick demo bench pgo packages platforms programs cover mutants soak $(COMPUTES) $(WAITS)
 
 # Both lanes run to their ends even if one fails. A part's output appears when the part has ended.
 test: packages
@@ -198,10 +199,18 @@ interop:
 dropin:
 	$(MAKE) -C dropin
 
+# The command that carries them. What go:embed takes must lie in the package's own folder.
+CARRIED := cmd/roce/internal/launch/libraries
+roce-dropin: dropin
+	rm -rf $(CARRIED) && mkdir $(CARRIED) && cp dropin/build/*.so* $(CARRIED)
+	CGO_ENABLED=0 $(GO) build -pgo=off -trimpath -tags dropin -o dropin/build/roce ./cmd/roce
+	rm -rf $(CARRIED)
+
 # The programs of rdma-core that connect by the RDMA connection manager, in all their ways, against
 # ours, and those over the libraries of dropin: some minutes. Of each make test plays one.
+programs: PACKAGES += fio qperf
 programs: packages
-	cd dropin && GOROCE_PROGRAMS=1 CGO_ENABLED=1 $(GO) test -count=1 -v -run '^TestPrograms$$' .
+	cd dropin && GOROCE_PROGRAMS=1 CGO_ENABLED=1 $(GO) test -count=1 -v -run '^Test(Programs|Connecting|UCX|Pyverbs)$$' .
 	GOROCE_PROGRAMS=1 $(TEST) -count=1 -run '^Test(Rping|Rstream|Preload|Rcopy|Programs|Reject|Udaddy|Mckey|PerfByCM|KernelCM|KernelCMCommands|KernelPerf|SIW)$$' -v ./interop
 
 # Worlds with other seeds, CHUNK by CHUNK, and with each chunk twenty times the fuzzing. Without FROM

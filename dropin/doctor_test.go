@@ -3,7 +3,6 @@ package dropin
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,15 +12,10 @@ import (
 // functions.
 func TestDoctor(t *testing.T) {
 	program := needs(t, "ibv_devinfo")
-	roce := filepath.Join(t.TempDir(), "roce")
-	build := exec.Command("go", "build", "-pgo=off", "-o", roce, "./cmd/roce")
-	build.Dir = ".."
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-
+	roce := command(t)
 	short := t.TempDir() // a library of ours that has nothing
 	gcc := exec.Command("gcc", "-shared", "-x", "c", "-o", short+"/libibverbs.so.1", "/dev/null")
-	out, err = gcc.CombinedOutput()
+	out, err := gcc.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	other := t.TempDir()
 	require.NoError(t, os.Link(short+"/libibverbs.so.1", other+"/libibverbs.so.1"))

@@ -26,7 +26,7 @@ import (
 var built string
 
 func TestMain(m *testing.M) {
-	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err == nil {
+	if _, err := os.Stat("/usr/include/rdma/rdma_cma.h"); err == nil {
 		if out, err := exec.Command("make", "-s").CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "make: %v\n%s", err, out)
 			os.Exit(1)
@@ -41,11 +41,11 @@ func TestMain(m *testing.M) {
 func needs(t *testing.T, program string) string {
 	t.Helper()
 	if built == "" {
-		t.Skip("rdma-core's headers are missing (Debian package libibverbs-dev)")
+		t.Skip("rdma-core's headers are missing (Debian packages libibverbs-dev, librdmacm-dev)")
 	}
 	path, err := exec.LookPath(program)
 	if err != nil {
-		t.Skipf("%s is missing (Debian packages ibverbs-utils, perftest)", program)
+		t.Skipf("%s is missing (Debian packages ibverbs-utils, rdmacm-utils, perftest, ucx-utils, qperf, fio)", program)
 	}
 	return path
 }
@@ -67,23 +67,32 @@ func with(t *testing.T, device, line string) *exec.Cmd {
 // listens says whether somebody listens on a TCP port of this namespace.
 func listens(port int) bool {
 	at := fmt.Sprintf(":%04X ", port)
-	for _, file := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
-		text, _ := os.ReadFile(file)
-		for line := range strings.Lines(string(text)) {
-			if f := strings.Fields(line); len(f) > 3 && strings.HasSuffix(f[1]+" ", at) && f[3] == "0A" {
-				return true
-			}
+	for _, file := range []string{"tcp", "tcp6"} {
+		if netHas(file, regexp.MustCompile(at+`\S+ 0A`)) {
+			return true
 		}
 	}
 	return false
 }
 
+// port is that on which the servers listen.
+const port = 18515
+
+// netHas says whether a file of this namespace's /proc/net has what is sought.
+func netHas(file string, what *regexp.Regexp) bool {
+	text, _ := os.ReadFile("/proc/self/net/" + file)
+	return what.Match(text)
+}
+
 // both runs a server and its client, and returns what the client wrote.
 func both(t *testing.T, line string) string {
 	t.Helper()
-	const port = 18515
-	server := with(t, "udp:127.0.0.1", line)
-	client := with(t, "udp:127.0.0.2", line+" 127.0.0.1")
+	return play(t, with(t, "udp:127.0.0.1", line), with(t, "udp:127.0.0.2", line+" 127.0.0.1"))
+}
+
+// play runs a server, and its client when it listens.
+func play(t *testing.T, server, client *exec.Cmd) string {
+	t.Helper()
 	var said strings.Builder
 	server.Stdout, server.Stderr = &said, &said
 	require.NoError(t, server.Start())

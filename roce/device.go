@@ -65,12 +65,12 @@ type Config struct {
 	// stranger: none comes again before all others have. It begins at a multiple of 8.
 	Dealt []byte
 
-	// Stray, if not nil, is shown each packet that came here for another slot of the address, as
+	// Foreign, if not nil, is shown each packet that came here for another slot of the address, as
 	// those do that travel in one run with ours; LaneStats.Foreign counts them. It is lost unless
 	// it is handed on: an RC peer sends it again. Bytes and frame are lent for the call, which is
 	// made in a turn: it must not wait, nor call the device. Several lanes may make it at once.
-	// Nothing of a stray was checked, so who is handed one should check it as a port's.
-	Stray func(f *wire.Frame)
+	// Nothing of it was checked, so who is handed it should check it as a port's.
+	Foreign func(f *wire.Frame)
 
 	// Lanes is how many threads can run the device at the same time, 1 to transport.MaxLanes, a
 	// power of two; 0 is 1. Each lane is a packet queue with its share of the queue pairs. It pays

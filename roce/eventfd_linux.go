@@ -27,10 +27,21 @@ func (f eventFD) raise() {
 	unix.Write(int(f), one[:])
 }
 
-// lower makes it unreadable.
+// lower makes it unreadable. It never sleeps, also if the descriptor is one that blocks, as in
+// programs in C, and somebody else has read it.
 func (f eventFD) lower() {
+	if !f.raised() {
+		return
+	}
 	var count [8]byte
 	unix.Read(int(f), count[:])
+}
+
+// raised says whether it is readable.
+func (f eventFD) raised() bool {
+	p := []unix.PollFd{{Fd: int32(f), Events: unix.POLLIN}}
+	n, _ := unix.Poll(p, 0)
+	return n > 0
 }
 
 func (f eventFD) close() { unix.Close(int(f)) }

@@ -13,6 +13,7 @@ func newEventFD() (eventFD, error) {
 	return noEventFD, fmt.Errorf("%w: only Linux has event file descriptors: receive from Ready", ErrNotSupported)
 }
 
-func (eventFD) raise() {}
-func (eventFD) lower() {}
-func (eventFD) close() {}
+func (eventFD) raise()       {}
+func (eventFD) lower()       {}
+func (eventFD) close()       {}
+func (eventFD) raised() bool { return false }

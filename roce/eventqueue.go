@@ -83,6 +83,11 @@ func (q *EventQueue[E]) TryGet() (e E, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.queue) == 0 {
+		// who sleeps by reading it puts back what it has read, maybe for an event that is gone
+		if q.fd != noEventFD {
+			q.fd.lower()
+			q.raised = false
+		}
 		return e, false
 	}
 	e = q.queue[0]

@@ -41,10 +41,36 @@ func TestEventFD(t *testing.T) {
 		{"one of two is taken", func() { q.TryGet() }, true},
 		{"the other one too", func() { q.TryGet() }, false},
 		{"one comes and is removed", func() { q.put(1); q.remove(func(int) bool { return true }) }, false},
+		{"who has read the descriptor puts back what was there", func() { eventFD(fd).raise() }, true},
+		{"nothing taken by that one", func() { q.TryGet() }, false},
+		{"and then one comes", func() { q.put(1) }, true},
 	} {
 		step.do()
 		if got := readable(t, fd); got != step.want {
 			t.Errorf("%s: readable is %v", step.name, got)
+		}
+	}
+	q.close()
+}
+
+// TestEventFDRead: who reads the descriptor, which blocks in programs in C, and is ended before it
+// puts back what it has read, keeps nobody waiting.
+func TestEventFDRead(t *testing.T) {
+	var q EventQueue[int]
+	q.init(0)
+	fd, err := q.FD()
+	must(t, err)
+	must(t, unix.SetNonblock(fd, false))
+	for i := range 2 {
+		q.put(i)
+		if !readable(t, fd) {
+			t.Error("not readable")
+		}
+		if n, err := unix.Read(fd, make([]byte, 8)); n != 8 || err != nil {
+			t.Fatal(n, err)
+		}
+		if e, ok := q.TryGet(); e != i || !ok {
+			t.Error("the event is gone")
 		}
 	}
 	q.close()

@@ -58,7 +58,7 @@ func openHW(d *Device, cfg *Config) (provider, error) {
 		field string
 	}{
 		{cfg.Wrap != nil, "Config.Wrap: no packet is seen here"},
-		{cfg.Stray != nil, "Config.Stray: no packet is seen here"},
+		{cfg.Foreign != nil, "Config.Foreign: no packet is seen here"},
 		{cfg.Lanes > 1, "Config.Lanes above 1"},
 		{cfg.Transport.UDPPort != 0 && cfg.Transport.UDPPort != wire.UDPPort, "Config.Transport.UDPPort"},
 		{cfg.Window != 0, "Config.Window"},

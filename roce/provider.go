@@ -130,7 +130,7 @@ func openProvider(d *Device, cfg *Config) (provider, error) {
 		return openHW(d, cfg)
 	}
 	s, err := soft.Open(d.name, soft.Config{Wrap: d.faults.wrap(cfg.Wrap), Purpose: d.faults.purpose(),
-		Records: cfg.Records, Ports: cfg.Ports, Dealt: cfg.Dealt, Stray: cfg.Stray, Lanes: cfg.Lanes,
+		Records: cfg.Records, Ports: cfg.Ports, Dealt: cfg.Dealt, Foreign: cfg.Foreign, Lanes: cfg.Lanes,
 		Transport: cfg.Transport, Window: cfg.Window, Congestion: cfg.Congestion, NoECN: cfg.NoECN,
 		PinMemory: cfg.PinMemory, NoBackground: cfg.NoBackground, Event: d.softEvent})
 	if err != nil {

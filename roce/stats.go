@@ -28,7 +28,7 @@ type LaneStats struct {
 	Postponed  uint64 // turns whose sending was left to the application's next call
 	Strays     uint64 // frames that arrived here and were handed over to another lane
 	StraysLost uint64 // of these, those that it had no room for
-	Foreign    uint64 // frames for another slot of the address, which Config.Stray was shown
+	Foreign    uint64 // frames for another slot of the address, which Config.Foreign was shown
 }
 
 // Stats returns the present counters, all lanes together. It waits for the end of a turn, so do not

@@ -106,8 +106,8 @@ type Seats interface {
 	// Rouse makes the present Watch of w return, or its next one if none is in progress.
 	Rouse(w Watcher)
 
-	// Take gives the port to the relief, Leave gives it back to the background. A Watch(Relief)
-	// without a Take begins with one.
+	// Take gives the port to the relief, before its first Watch; Leave gives it back to the
+	// background.
 	Take()
 	Leave()
 }

@@ -17,7 +17,8 @@ import (
 // chosen in capitals, [brackets] or a|b, and after several spaces what it does.
 var shown = regexp.MustCompile(`(?m)^    (?:sudo )?roce ([a-z].*)$`)
 
-// words cuts off what stands behind the command, and takes the first of what is to be chosen.
+// words cuts off what stands behind the command, or is that of a program that it runs, and takes
+// the first of what is to be chosen.
 func words(line string) []string {
 	line, _, _ = strings.Cut(line, "   ")
 	line, _, _ = strings.Cut(line, " #")
@@ -25,7 +26,7 @@ func words(line string) []string {
 	line = strings.NewReplacer("[", "", "]", "", "`", "", ",", "", ";", "").Replace(line)
 	var args []string
 	for _, w := range strings.Fields(line) {
-		if w == "&" || w == ">" || w == "|" || w == "roce" {
+		if w == "&" || w == ">" || w == "|" || w == "roce" || w == "--" {
 			break
 		}
 		w, _, _ = strings.Cut(w, "|")

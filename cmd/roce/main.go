@@ -79,7 +79,7 @@ func faultFlag(f *pflag.FlagSet, rules *string) {
 	f.StringVar(rules, "fault", "", "`rules` of what goes wrong on purpose, such as tx.SEND:5:drop (docs/faults.md)")
 }
 
-// more are commands that a build with tags has (man.go).
+// more are commands that only some builds have (man.go, run_linux.go).
 var more []func() *cobra.Command
 
 func newRoot() *cobra.Command {

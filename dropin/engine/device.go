@@ -23,7 +23,7 @@ var bg = context.Background()
 type device struct {
 	*roce.Device
 	name     string
-	contexts int
+	contexts int      // and one if the connection manager uses it
 	hidden   *roce.PD // of XRC queue pairs that receive, which have none in C
 }
 
@@ -41,24 +41,32 @@ var devices struct {
 // owner is the Context of what C has made: its ibv_context, and its own structure.
 type owner struct{ ctx, self uintptr }
 
-//export goroce_open
-func goroce_open(name *C.char, context C.uintptr_t, asyncFD C.int, out *C.uint32_t) C.int {
+// use opens a device, or finds it open, for one more user.
+func use(name string) (*device, error) {
 	devices.Lock()
 	defer devices.Unlock()
-	n := C.GoString(name)
-	d := devices.open[n]
+	d := devices.open[name]
 	if d == nil {
-		dev, err := roce.Open(n, nil)
+		dev, err := roce.Open(name, nil)
 		if err != nil {
-			return errno(err)
+			return nil, err
 		}
-		d = &device{Device: dev, name: n}
+		d = &device{Device: dev, name: name}
 		if devices.open == nil {
 			devices.open = map[string]*device{}
 		}
-		devices.open[n] = d
+		devices.open[name] = d
 	}
 	d.contexts++
+	return d, nil
+}
+
+//export goroce_open
+func goroce_open(name *C.char, context C.uintptr_t, asyncFD C.int, out *C.uint32_t) C.int {
+	d, err := use(C.GoString(name))
+	if err != nil {
+		return errno(err)
+	}
 	c := &ctx{device: d}
 	c.stop = d.OnEvent(func(e roce.AsyncEvent) { tell(int(asyncFD), uintptr(context), e) })
 	return made(nil, c, c.close, out)
@@ -133,10 +141,30 @@ func rank(object any) int {
 	return ranks - 1
 }
 
-// goroce_flush sends what is still owed, for a process that ends without closing.
+// goroce_flush sends what is still owed, for a process that ends without closing, and tells the
+// peers of connections, as the kernel does for who ends with IDs; then, called once more, it closes
+// sockets, which may have to wait for their peers.
 //
 //export goroce_flush
-func goroce_flush() {
+func goroce_flush(sockets C.int) {
+	if sockets != 0 {
+		if closeSockets() {
+			flush()
+		}
+		return
+	}
+	flush()
+	some := false
+	for x := range all[*cmID] {
+		x.ID.Close()
+		some = true
+	}
+	if some {
+		flush()
+	}
+}
+
+func flush() {
 	devices.Lock()
 	defer devices.Unlock()
 	for _, d := range devices.open {

@@ -22,6 +22,8 @@ var errnos = []struct {
 	kind error
 	no   syscall.Errno
 }{
+	{syscall.EADDRINUSE, syscall.EADDRINUSE},
+	{syscall.EADDRNOTAVAIL, syscall.EADDRNOTAVAIL},
 	{roce.ErrFull, syscall.ENOMEM},
 	{roce.ErrLimit, syscall.ENOMEM},
 	{roce.ErrBusy, syscall.EBUSY},

@@ -92,6 +92,22 @@ func left(of *roce.Device) (list [ranks][]*entry) {
 	return list
 }
 
+// all are the objects of a kind.
+func all[T any](yield func(T) bool) {
+	table.mu.Lock()
+	end := table.fresh + 1
+	table.mu.Unlock()
+	for h := range end {
+		if s := slotOf(h); s != nil {
+			if e := s.Load(); e != nil {
+				if object, ok := e.object.(T); ok && !yield(object) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // drop takes an object out.
 func drop(h handle) {
 	table.mu.Lock()

@@ -11,6 +11,9 @@
 //	cq.go       completion channels and queues; polling
 //	qp.go       queue pairs, shared receive queues, XRC domains
 //	post.go     work requests
+//	cm.go       the devices of the connection manager
+//	cmid.go     its event channels and IDs
+//	cmevent.go  what it tells
 //
 // What C owns and what Go owns: the public structures (ibv_qp and the like) are C's, made and freed
 // by ../verbs; the objects are Go's, and a structure's field handle names one. Functions return 0

@@ -90,6 +90,10 @@ func goroce_alloc_mw(h C.uint32_t, typ C.int, mw *C.struct_ibv_mw) C.int {
 	return made(pd.Device(), w, w.Close, &mw.handle)
 }
 
+// windowAccess are the rights of a window. Programs ask for those of the region with them, which
+// say nothing of a peer's, and NICs do not look.
+func windowAccess(flags uint32) roce.Access { return roce.Access(flags) &^ roce.LocalWrite }
+
 // goroce_bind_mw binds a window of type 1 (ibv_bind_mw).
 //
 //export goroce_bind_mw
@@ -100,7 +104,7 @@ func goroce_bind_mw(h C.uint32_t, mw *C.struct_ibv_mw, b *C.struct_ibv_mw_bind) 
 		return invalid
 	}
 	attr := roce.MWBindAttr{WRID: uint64(b.wr_id), Flags: roce.SendFlags(b.send_flags), Addr: uint64(b.bind_info.addr),
-		Length: uint64(b.bind_info.length), Access: roce.Access(b.bind_info.mw_access_flags)}
+		Length: uint64(b.bind_info.length), Access: windowAccess(uint32(b.bind_info.mw_access_flags))}
 	if b.bind_info.mr != nil {
 		if attr.MR, ok = find[*roce.MR](handle(b.bind_info.mr.handle)); !ok {
 			return invalid

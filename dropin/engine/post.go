@@ -97,7 +97,7 @@ func (q *queuePair) set(to *roce.SendWR, w *sendWR, bind *roce.BindInfo) bool {
 			return false
 		}
 		*bind = roce.BindInfo{WindowKey: uint32(b.mw.rkey), NewKey: b.rkey, Addr: b.addr, Length: b.length,
-			Access: roce.Access(b.access)}
+			Access: windowAccess(uint32(b.access))}
 		if b.mr != nil {
 			bind.LKey = uint32(b.mr.lkey)
 		}

@@ -10,16 +10,26 @@ import (
 	"unsafe"
 
 	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/roce/rdmacm"
 )
 
 // queuePair is an ibv_qp. C may post to it from several threads.
 type queuePair struct {
 	*roce.QP
+	of    *rdmacm.ID // that has made it; nil: it is nobody's
 	sends sync.Mutex
 	swr   []roce.SendWR
 	binds []roce.BindInfo
 	list  *roce.QPEx
 	receives
+}
+
+// Close ends the queue pair, also for the ID that has made it.
+func (q *queuePair) Close() error {
+	if q.of != nil && q.of.QP() == q.QP {
+		return q.of.DestroyQP()
+	}
+	return q.QP.Close()
 }
 
 // sharedQueue is an ibv_srq.
@@ -110,10 +120,11 @@ func goroce_query_srq(h C.uint32_t, a *C.struct_ibv_srq_attr) C.int {
 }
 
 // goroce_create_qp makes a queue pair. pd is 0 for XRC_RECV, which has none in C; xrcd is 0 for all
-// others. The sizes that it has got are written back.
+// others; id is that of the connection manager that the queue pair is for, or 0. The sizes that it
+// has got are written back.
 //
 //export goroce_create_qp
-func goroce_create_qp(h, pd, xrcd C.uint32_t, a *C.struct_ibv_qp_init_attr, context C.uintptr_t,
+func goroce_create_qp(h, pd, xrcd, id C.uint32_t, a *C.struct_ibv_qp_init_attr, context C.uintptr_t,
 	q *C.struct_ibv_qp) C.int {
 	c, ok := find[*ctx](handle(h))
 	if !ok {
@@ -139,7 +150,7 @@ func goroce_create_qp(h, pd, xrcd C.uint32_t, a *C.struct_ibv_qp_init_attr, cont
 		from *C.struct_ibv_cq
 		to   **roce.CQ
 	}{{a.send_cq, &init.SendCQ}, {a.recv_cq, &init.RecvCQ}} {
-		if cq.from != nil {
+		if cq.from != nil && !(init.Type == roce.XRCSend && cq.to == &init.RecvCQ) && init.Type != roce.XRCRecv {
 			x, ok := find[*completionQueue](handle(cq.from.handle))
 			if !ok {
 				return invalid
@@ -154,15 +165,33 @@ func goroce_create_qp(h, pd, xrcd C.uint32_t, a *C.struct_ibv_qp_init_attr, cont
 		}
 		init.SRQ = s.SRQ
 	}
-	x, err := domain.CreateQP(init)
+	of, create, ok := creator(domain, id)
+	if !ok {
+		return invalid
+	}
+	x, err := create(init)
 	if err != nil {
 		return errno(err)
 	}
 	q.qp_num = C.uint32_t(x.QPN())
 	if now, err := x.Query(); err == nil {
 		setCap(&a.cap, now.Cap)
+		q.state = C.enum_ibv_qp_state(now.State)
 	}
-	return made(c.Device, &queuePair{QP: x, list: x.Ex()}, x.Close, &q.handle)
+	y := &queuePair{QP: x, of: of, list: x.Ex()}
+	return made(c.Device, y, y.Close, &q.handle)
+}
+
+// creator makes queue pairs in a domain: of an ID of the connection manager's, unless id is 0.
+func creator(domain *roce.PD, id C.uint32_t) (*rdmacm.ID, func(roce.QPInitAttr) (*roce.QP, error), bool) {
+	if id == 0 {
+		return nil, domain.CreateQP, true
+	}
+	i, ok := find[*cmID](handle(id))
+	if !ok {
+		return nil, nil, false
+	}
+	return i.ID, func(attr roce.QPInitAttr) (*roce.QP, error) { return i.ID.CreateQP(domain, attr) }, true
 }
 
 // hiddenPD is the domain of queue pairs that have none in C.
@@ -184,6 +213,9 @@ func setCap(to *C.struct_ibv_qp_cap, from roce.QPCap) {
 // attrs are the bits that C knows: above them are this stack's own.
 const attrs = roce.AttrRateLimit<<1 - 1
 
+// ofMemory are rights of regions that programs give to queue pairs too, where they say nothing.
+const ofMemory = roce.OnDemand | roce.HugeTLB
+
 //export goroce_modify_qp
 func goroce_modify_qp(h C.uint32_t, a *C.struct_ibv_qp_attr, mask C.int) C.int {
 	q, ok := find[*queuePair](handle(h))
@@ -194,7 +226,7 @@ func goroce_modify_qp(h C.uint32_t, a *C.struct_ibv_qp_attr, mask C.int) C.int {
 	t := roce.QPAttr{
 		State: roce.QPState(a.qp_state), CurState: roce.QPState(a.cur_qp_state), PathMTU: roce.MTU(a.path_mtu),
 		QKey: uint32(a.qkey), RQPSN: roce.PSN(a.rq_psn & psn), SQPSN: roce.PSN(a.sq_psn & psn),
-		DestQPN: uint32(a.dest_qp_num), AccessFlags: roce.Access(a.qp_access_flags), AV: vector(&a.ah_attr),
+		DestQPN: uint32(a.dest_qp_num), AccessFlags: roce.Access(a.qp_access_flags) &^ ofMemory, AV: vector(&a.ah_attr),
 		PKeyIndex: uint16(a.pkey_index), EnSQDAsyncNotify: a.en_sqd_async_notify != 0,
 		MaxRdAtomic: uint8(a.max_rd_atomic), MaxDestRdAtomic: uint8(a.max_dest_rd_atomic),
 		MinRNRTimer: uint8(a.min_rnr_timer), Port: uint8(a.port_num), Timeout: uint8(a.timeout),
@@ -216,6 +248,12 @@ func goroce_query_qp(h C.uint32_t, a *C.struct_ibv_qp_attr) C.int {
 	if err != nil {
 		return errno(err)
 	}
+	setAttr(a, &t)
+	return 0
+}
+
+// setAttr is the way back: attributes as C has them.
+func setAttr(a *C.struct_ibv_qp_attr, t *roce.QPAttr) {
 	*a = C.struct_ibv_qp_attr{}
 	a.qp_state, a.cur_qp_state = C.enum_ibv_qp_state(t.State), C.enum_ibv_qp_state(t.State)
 	a.path_mtu, a.qkey = C.enum_ibv_mtu(t.PathMTU), C.uint32_t(t.QKey)
@@ -230,7 +268,6 @@ func goroce_query_qp(h C.uint32_t, a *C.struct_ibv_qp_attr) C.int {
 	if t.SQDraining {
 		a.sq_draining = 1
 	}
-	return 0
 }
 
 //export goroce_mcast

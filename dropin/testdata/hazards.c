@@ -7,6 +7,7 @@
 #include <infiniband/verbs.h>
 #include <limits.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -155,6 +156,40 @@ static void signals(void)
 	pthread_t worker;
 	CHECK(!pthread_create(&worker, NULL, alarmed, qp));
 	CHECK(!pthread_join(worker, NULL));
+}
+
+static sigjmp_buf away;
+static void ends(int sig)
+{
+	struct ibv_wc wc;
+	ibv_poll_cq(cq, 1, &wc);
+	exit(0);
+}
+
+static void jumps(int sig) { siglongjmp(away, 1); }
+
+// A handler ends the process, or jumps away, within a call; mostly it is one of the engine.
+static void ended(void)
+{
+	for (int i = 0; i < 20; i++) {
+		pid_t child = fork();
+		int status;
+		if (!child) {
+			open_all();
+			struct ibv_qp *qp = connected();
+			struct sigaction action = {.sa_handler = i % 2 ? jumps : ends};
+			struct itimerval soon = {.it_value.tv_usec = 2000 + 100 * i};
+			CHECK(!sigaction(SIGALRM, &action, NULL));
+			if (sigsetjmp(away, 1)) {
+				ibv_destroy_qp(qp);
+				exit(0);
+			}
+			CHECK(!setitimer(ITIMER_REAL, &soon, NULL));
+			for (;;)
+				write_once(qp);
+		}
+		CHECK(waitpid(child, &status, 0) == child && status == 0);
+	}
 }
 
 // Memory that is registered goes away: a protection error, and nothing worse.
@@ -473,7 +508,7 @@ static const struct {
 	const char *name;
 	void (*play)(void);
 } hazards[] = {
-	{"fork-late", fork_late}, {"fork-early", fork_early}, {"signals", signals}, {"unmapped", unmapped}, {"nonsense", nonsense},
+	{"fork-late", fork_late}, {"fork-early", fork_early}, {"signals", signals}, {"ended", ended}, {"unmapped", unmapped}, {"nonsense", nonsense},
 	{"refused", refused},     {"threads", threads},       {"closes", closes},
 	{"elements", elements},   {"builders", builders},     {"lists", lists},         {"handles", handles},   {"sizes", sizes},
 	{"cancelled", cancelled}, {"interrupted", interrupted}, {"edges", edges},       {"elsewhere", elsewhere},

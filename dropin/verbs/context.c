@@ -19,6 +19,8 @@ static int query_device_ex(struct ibv_context *c, const struct ibv_query_device_
 	if (size < sizeof all.orig_attr)
 		return EINVAL;
 	int err = ENGINE(query_device, context_of(c)->handle, &all);
+	if (!err)
+		look_device(c, &all);
 	if (!err) // an older program knows less of it
 		memcpy(out, &all, size < sizeof all ? size : sizeof all);
 	return err;
@@ -31,6 +33,7 @@ static int query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr 
 		return EINVAL;
 	int err = ENGINE(query_port, context_of(c)->handle, &all);
 	if (!err) {
+		look_port(c, &all);
 		memset(out, 0, size);
 		memcpy(out, &all, size < sizeof all ? size : sizeof all);
 	}
@@ -85,7 +88,9 @@ static void functions(struct verbs_context *v)
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
 	struct device *d = (struct device *)device;
-	int err = engine_load(), events[2] = {-1, -1};
+	int err = look_refuses(d, REFUSE_open_device), events[2] = {-1, -1};
+	if (!err)
+		err = goroce_engine_load();
 	struct context *c = calloc(1, sizeof *c);
 	if (err || !c)
 		goto fail;
@@ -98,7 +103,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	v->sz = sizeof *v;
 	v->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 	v->context.device = device;
-	v->context.cmd_fd = -1;
+	v->context.cmd_fd = events[0]; // there is none, and programs duplicate it before they ask for what it is for
 	v->context.async_fd = events[0];
 	c->async_write = events[1];
 	pthread_mutex_init(&v->context.mutex, NULL);
@@ -136,8 +141,10 @@ int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *out)
 {
 	struct ibv_device_attr_ex all;
 	int err = ENGINE(query_device, context_of(c)->handle, &all);
-	if (!err)
+	if (!err) {
+		look_device(c, &all);
 		*out = all.orig_attr;
+	}
 	return err;
 }
 
@@ -153,7 +160,7 @@ int _ibv_query_gid_ex(struct ibv_context *c, uint32_t port, uint32_t index, stru
 	struct ibv_gid_entry all;
 	if (port != 1 || flags)
 		return EINVAL;
-	int err = ENGINE(query_gid, context_of(c)->handle, index, &all);
+	int err = look_gid(c, index, &all);
 	static const union ibv_gid zero;
 	if (!err && !memcmp(&all.gid, &zero, sizeof zero))
 		return ENODATA;
@@ -166,7 +173,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context *c, struct ibv_gid_entry *entrie
 {
 	struct ibv_port_attr port = {0};
 	size_t n = 0;
-	int err = flags ? EINVAL : ENGINE(query_port, context_of(c)->handle, &port);
+	int err = flags ? EINVAL : query_port(c, 1, &port, sizeof port);
 	for (int i = 0; !err && i < port.gid_tbl_len; i++) {
 		struct ibv_gid_entry e;
 		if (_ibv_query_gid_ex(c, 1, i, &e, 0, sizeof e))
@@ -181,7 +188,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context *c, struct ibv_gid_entry *entrie
 int ibv_query_gid(struct ibv_context *c, uint8_t port, int index, union ibv_gid *gid)
 {
 	struct ibv_gid_entry all;
-	int err = port == 1 && index >= 0 ? ENGINE(query_gid, context_of(c)->handle, index, &all) : EINVAL;
+	int err = port == 1 && index >= 0 ? look_gid(c, index, &all) : EINVAL;
 	if (err) {
 		errno = err;
 		return -1;
@@ -194,9 +201,14 @@ int ibv_query_gid(struct ibv_context *c, uint8_t port, int index, union ibv_gid 
 // theirs has another version: 0 is InfiniBand or RoCE v1, 1 is RoCE v2.
 int ibv_query_gid_type(struct ibv_context *c, uint8_t port, unsigned index, int *type)
 {
-	union ibv_gid gid;
-	*type = 1;
-	return ibv_query_gid(c, port, index, &gid);
+	struct ibv_gid_entry all;
+	int err = port == 1 ? look_gid(c, index, &all) : EINVAL;
+	if (err) {
+		errno = err;
+		return -1;
+	}
+	*type = all.gid_type == IBV_GID_TYPE_ROCE_V2;
+	return 0;
 }
 
 #define GID_TYPE_OF(release) \

@@ -19,7 +19,9 @@ struct channel {
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c)
 {
 	struct channel *ch = calloc(1, sizeof *ch);
-	int err = ch ? ENGINE(create_comp_channel, context_of(c)->handle, &ch->channel.fd, &ch->handle) : ENOMEM;
+	int err = ch ? REFUSES(c, create_comp_channel) : ENOMEM;
+	if (!err)
+		err = ENGINE(create_comp_channel, context_of(c)->handle, &ch->channel.fd, &ch->handle);
 	if (err) {
 		free(ch);
 		return failed(err);
@@ -40,10 +42,10 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	return err;
 }
 
-// asleep waits until a descriptor says that there is an event, by a call that signals and
+// goroce_asleep waits until a descriptor says that there is an event, by a call that signals and
 // pthread_cancel end as they end that of rdma-core. What it has read it puts back: there is an event
 // until the engine has handed it out. An errno.
-static int asleep(int fd)
+int goroce_asleep(int fd)
 {
 	uint64_t events;
 	int before, err;
@@ -63,7 +65,7 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void 
 	bool waits = !(fcntl(channel->fd, F_GETFL) & O_NONBLOCK);
 	int err;
 	while ((err = ENGINE(get_cq_event, ((struct channel *)channel)->handle, waits, &which)) == EAGAIN && waits)
-		if ((err = asleep(channel->fd)))
+		if ((err = goroce_asleep(channel->fd)))
 			break;
 	if (err) {
 		errno = err;
@@ -90,7 +92,9 @@ static struct cq *create(struct ibv_context *c, struct ibv_cq_init_attr_ex *attr
 		return failed(ENOMEM);
 	struct ibv_cq *base = ibv_cq_ex_to_cq(&cq->ex);
 	uint32_t channel = attr->channel ? ((struct channel *)attr->channel)->handle : 0;
-	int err = ENGINE(create_cq, context_of(c)->handle, channel, attr, ex, (uintptr_t)c, base);
+	int err = look_beyond(c, "max_cqe", attr->cqe) ? EINVAL : REFUSES(c, create_cq);
+	if (!err)
+		err = ENGINE(create_cq, context_of(c)->handle, channel, attr, ex, (uintptr_t)c, base);
 	if (err) {
 		free(cq);
 		return failed(err);

@@ -1,8 +1,9 @@
 // The list of devices. Nothing is opened for it, and no Go is loaded: a device is a name and a GUID
 // until somebody opens it.
 //
-// Which devices there are: those that GOROCE_DEVICES names, by their names in goroce, separated by
-// commas ("udp:10.0.0.1,udp:eth1"); without it one for each interface that has an address.
+// Which devices there are: those that roce run has chosen (look.c); else those that GOROCE_DEVICES
+// names, by their names in goroce, separated by commas ("udp:10.0.0.1,udp:eth1"); without it one for
+// each interface that has an address.
 //
 // Stages: names, GUIDs, the list, what is asked of a device in it.
 #define _GNU_SOURCE
@@ -20,7 +21,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MAX_DEVICES = 64, GUID_BYTES = 8 };
+enum { GUID_BYTES = 8 };
 
 // address is the IP address of a socket address, as a GID; false: it is none.
 static bool address(const struct sockaddr *from, uint8_t gid[16])
@@ -78,22 +79,33 @@ static __be64 guid_of(const struct ifaddrs *all, const char *name)
 	return out;
 }
 
-// add makes a device and appends it to the list.
-static void add(struct ibv_device **list, int *n, const struct ifaddrs *all, const char *name, size_t length)
+// device_add makes a device, of a name that programs see and one of goroce's, and appends it to the
+// list; NULL: the list is full, or memory is.
+struct device *device_add(struct device_list *list, const char *seen, const char *name, __be64 guid)
 {
-	struct device *d = *n < MAX_DEVICES ? calloc(1, sizeof *d) : NULL;
+	struct device *d = list->n < MAX_DEVICES ? calloc(1, sizeof *d) : NULL;
 	if (!d)
-		return;
-	snprintf(d->name, sizeof d->name, "%.*s", (int)length, name);
-	d->guid = guid_of(all, d->name);
+		return NULL;
+	snprintf(d->name, sizeof d->name, "%s", name);
+	d->guid = guid;
 	d->references = 1;
 	d->device.node_type = IBV_NODE_CA;
 	d->device.transport_type = IBV_TRANSPORT_IB;
-	snprintf(d->device.name, sizeof d->device.name, "roce%d", *n);
-	snprintf(d->device.dev_name, sizeof d->device.dev_name, "uverbs%d", *n);
-	snprintf(d->device.dev_path, sizeof d->device.dev_path, "/sys/class/infiniband_verbs/uverbs%d", *n);
-	snprintf(d->device.ibdev_path, sizeof d->device.ibdev_path, "/sys/class/infiniband/roce%d", *n);
-	list[(*n)++] = &d->device;
+	snprintf(d->device.name, sizeof d->device.name, "%s", seen);
+	snprintf(d->device.dev_name, sizeof d->device.dev_name, "uverbs%d", list->n);
+	snprintf(d->device.dev_path, sizeof d->device.dev_path, "/sys/class/infiniband_verbs/uverbs%d", list->n);
+	snprintf(d->device.ibdev_path, sizeof d->device.ibdev_path, "/sys/class/infiniband/%s", d->device.name);
+	list->devices[list->n++] = &d->device;
+	return d;
+}
+
+// add appends the device of a name of goroce's, which programs see as roce and its number.
+static void add(struct device_list *list, const struct ifaddrs *all, const char *name, size_t length)
+{
+	char seen[IBV_SYSFS_NAME_MAX], own[IBV_SYSFS_NAME_MAX];
+	snprintf(seen, sizeof seen, "roce%d", list->n);
+	snprintf(own, sizeof own, "%.*s", (int)length, name);
+	device_add(list, seen, own, guid_of(all, own));
 }
 
 // first says whether an entry is the first address of its interface.
@@ -106,35 +118,43 @@ static bool first(const struct ifaddrs *all, const struct ifaddrs *a)
 	return address(a->ifa_addr, gid) && a->ifa_flags & IFF_UP;
 }
 
-struct ibv_device **ibv_get_device_list(int *num)
+// discover appends the devices that nobody has chosen; an errno.
+static int discover(struct device_list *list)
 {
-	struct ibv_device **list = calloc(MAX_DEVICES + 1, sizeof *list);
 	struct ifaddrs *all = NULL;
-	int n = 0;
-	if (!list || getifaddrs(&all)) {
-		free(list);
-		if (num)
-			*num = 0;
-		return failed(ENOMEM);
-	}
+	if (getifaddrs(&all))
+		return ENOMEM;
 	const char *names = getenv("GOROCE_DEVICES");
 	if (names && *names)
 		for (const char *at = names; *at; at += strspn(at, ",")) {
 			size_t length = strcspn(at, ",");
 			if (length > 0)
-				add(list, &n, all, at, length);
+				add(list, all, at, length);
 			at += length;
 		}
 	else
 		for (struct ifaddrs *a = all; a; a = a->ifa_next)
 			if (first(all, a)) {
 				char name[IBV_SYSFS_NAME_MAX];
-				add(list, &n, all, name, snprintf(name, sizeof name, "udp:%s", a->ifa_name));
+				add(list, all, name, snprintf(name, sizeof name, "udp:%s", a->ifa_name));
 			}
 	freeifaddrs(all);
+	return 0;
+}
+
+struct ibv_device **ibv_get_device_list(int *num)
+{
+	struct device_list list = {.devices = calloc(MAX_DEVICES + 1, sizeof *list.devices)};
+	int err = list.devices ? 0 : ENOMEM;
+	if (!err && !look_list(&list))
+		err = discover(&list);
 	if (num)
-		*num = n;
-	return list;
+		*num = list.n;
+	if (err) {
+		free(list.devices);
+		return failed(err);
+	}
+	return list.devices;
 }
 
 static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
@@ -144,8 +164,10 @@ void device_put(struct device *d)
 	pthread_mutex_lock(&counting);
 	bool last = --d->references == 0;
 	pthread_mutex_unlock(&counting);
-	if (last)
+	if (last) {
+		free(d->look);
 		free(d);
+	}
 }
 
 void ibv_free_device_list(struct ibv_device **list)
@@ -155,9 +177,10 @@ void ibv_free_device_list(struct ibv_device **list)
 	free(list);
 }
 
+const char *goroce_device_name(struct ibv_device *d) { return ((struct device *)d)->name; }
 const char *ibv_get_device_name(struct ibv_device *d) { return d->name; }
 __be64 ibv_get_device_guid(struct ibv_device *d) { return ((struct device *)d)->guid; }
-int ibv_get_device_index(struct ibv_device *d) { return atoi(d->name + strlen("roce")) + 1; }
+int ibv_get_device_index(struct ibv_device *d) { return atoi(d->dev_name + strlen("uverbs")) + 1; }
 
 const char *ibv_get_sysfs_path(void)
 {

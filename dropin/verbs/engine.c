@@ -5,7 +5,7 @@
 //   program's threads.
 // - A signal handler that did not ask for a stack of its own (SA_ONSTACK) runs on that of a
 //   goroutine, if one is running. So these have room: they do not shrink (lend_setting), and each
-//   thread's is grown once (engine_ready).
+//   thread's is grown once (goroce_engine_ready).
 // - It is loaded late, when the first device is opened: a program that forks before that may use it
 //   in the child, and Go's handlers of signals come after the program's.
 // - It is never unloaded.
@@ -17,13 +17,15 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-struct engine engine;
-__thread bool engine_entered;
+struct engine goroce_engine;
+__thread volatile int goroce_engine_entered;
 
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 static bool loaded, lost;
@@ -72,7 +74,7 @@ static bool beside(const char *file, char path[PATH_MAX])
 static const char *find(void *library)
 {
 #define ENGINE_FIND(name, prototype) \
-	if (!(*(void **)&engine.name = dlsym(library, "goroce_" #name))) \
+	if (!(*(void **)&goroce_engine.name = dlsym(library, "goroce_" #name))) \
 		return "goroce_" #name;
 	ENGINE_FUNCTIONS(ENGINE_FIND)
 	return NULL;
@@ -81,13 +83,47 @@ static const char *find(void *library)
 static void after_fork(void)
 {
 	lost = true;
-	engine_entered = false;
+	goroce_engine_entered = GOROCE_NEVER;
 }
 
+static sem_t flushed;
+
+static void *flush(void *unused)
+{
+	bool ready = goroce_engine_ready();
+	for (int sockets = 0; sockets < 2; sockets++) {
+		if (ready)
+			goroce_engine.flush(sockets);
+		sem_post(&flushed);
+	}
+	return NULL;
+}
+
+// The process ends whatever becomes of its peers: another thread may hold what a flush waits for and
+// never let go of it, or this one may, if it is a signal's handler that ends the process under Go.
+// So a thread of its own flushes, and has its time: sockets wait for what they have sent to arrive.
 static void at_end(void)
 {
-	if (loaded && !lost)
-		engine.flush();
+	static const int seconds[] = {2, 10}; // without sockets and with
+	struct timespec until;
+	sigset_t all, before;
+	pthread_t thread;
+	if (!loaded || lost)
+		return;
+	sem_init(&flushed, 0, 0);
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	int err = pthread_create(&thread, NULL, flush, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (err)
+		flush(NULL);
+	for (int i = 0; i < 2; i++) {
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_sec += seconds[i];
+		while (sem_clockwait(&flushed, CLOCK_MONOTONIC, &until))
+			if (errno != EINTR)
+				return;
+	}
 }
 
 // load does it with all signals blocked.
@@ -100,7 +136,7 @@ static int load(void)
 	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	const char *missing = library ? find(library) : NULL;
 	if (library && !missing)
-		engine.grow_stack(); // which waits until Go is there
+		goroce_engine.grow_stack(); // which waits until Go is there
 	if (lent)
 		*lent = before;
 	if (!library) {
@@ -116,7 +152,7 @@ static int load(void)
 	return 0;
 }
 
-int engine_load(void)
+int goroce_engine_load(void)
 {
 	int err = 0;
 	sigset_t all, before;
@@ -134,14 +170,15 @@ int engine_load(void)
 	return err;
 }
 
-bool engine_ready(void)
+bool goroce_engine_ready(void)
 {
-	if (!loaded || lost)
+	if (!loaded || lost || goroce_engine_entered == GOROCE_INSIDE)
 		return false;
 	sigset_t all, before; // until the stack has grown there is no room for a handler
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
-	engine.grow_stack();
+	goroce_engine.grow_stack();
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return engine_entered = true;
+	goroce_engine_entered = GOROCE_OUTSIDE;
+	return true;
 }

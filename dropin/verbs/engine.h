@@ -2,9 +2,17 @@
 // they are called.
 //
 // ENGINE(f, ...) is the value of goroce_f(...), an errno. The first call of a thread readies it
-// (engine_ready). In the child of a fork there is no engine any more, and all calls are EIO.
+// (goroce_engine_ready). In the child of a fork there is no engine any more, and all calls are EIO; so
+// are those of a signal's handler that has interrupted one, which Go could not bear, and those after
+// it has left one by a jump.
+//
+// There is one engine in a process: this library has it, and librdmacm.so.1 reaches it through the
+// symbols of the node GOROCE_PRIVATE. Functions for that library are in lists of its own.
 #ifndef ENGINE_H
 #define ENGINE_H
+
+#include "../cm/functions.h"
+#include "../rsockets/functions.h"
 
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -50,32 +58,57 @@ struct goroce_wc_ex {
 	               struct ibv_srq *, uint32_t *number)) \
 	F(modify_srq, (uint32_t srq, struct ibv_srq_attr *, int mask)) \
 	F(query_srq, (uint32_t srq, struct ibv_srq_attr *)) \
-	F(create_qp, (uint32_t context, uint32_t pd, uint32_t xrcd, struct ibv_qp_init_attr *, uintptr_t ibv_context, \
-	              struct ibv_qp *)) \
+	F(create_qp, (uint32_t context, uint32_t pd, uint32_t xrcd, uint32_t id, struct ibv_qp_init_attr *, \
+	              uintptr_t ibv_context, struct ibv_qp *)) \
 	F(modify_qp, (uint32_t qp, struct ibv_qp_attr *, int mask)) \
 	F(query_qp, (uint32_t qp, struct ibv_qp_attr *)) \
 	F(mcast, (uint32_t qp, const void *group, int join)) \
 	F(post_send, (uint32_t qp, struct ibv_send_wr *, struct ibv_send_wr **bad)) \
 	F(post_list, (uint32_t qp, struct ibv_send_wr *)) \
 	F(post_recv, (uint32_t qp_or_srq, struct ibv_recv_wr *, struct ibv_recv_wr **bad)) \
-	F(flush, (void)) \
-	F(grow_stack, (void))
+	F(flush, (int sockets)) \
+	F(grow_stack, (void)) \
+	ENGINE_FUNCTIONS_CM(F) \
+	ENGINE_FUNCTIONS_RSOCKETS(F)
 
 #define ENGINE_MEMBER(name, prototype) int(*name) prototype;
 extern struct engine {
 	ENGINE_FUNCTIONS(ENGINE_MEMBER)
-} engine;
+} goroce_engine;
 
-// engine_load loads the engine once; an errno.
-int engine_load(void);
+// goroce_engine_load loads the engine once; an errno.
+int goroce_engine_load(void);
 
-// engine_ready readies the calling thread; false: there is no engine.
-bool engine_ready(void);
+// goroce_engine_ready readies the calling thread; false: there is no engine.
+bool goroce_engine_ready(void);
 
-extern __thread bool engine_entered;
+// goroce_engine_entered is where the calling thread is, as its signals' handlers see it.
+enum { GOROCE_NEVER, GOROCE_OUTSIDE, GOROCE_INSIDE };
+extern __thread volatile int goroce_engine_entered;
+
+// goroce_create_qp is ibv_create_qp_ex for an ID of the connection manager (qp.c).
+struct ibv_qp *goroce_create_qp(struct ibv_context *, struct ibv_qp_init_attr_ex *, uint32_t id);
+
+// goroce_asleep sleeps until a descriptor of the engine's is readable (cq.c).
+int goroce_asleep(int fd);
+
+// goroce_row_from_engine makes of a row's number in the engine's GID table the one that programs see
+// (look.c).
+void goroce_row_from_engine(struct ibv_context *, uint8_t *index);
+
+// goroce_device_name is the name of a device in goroce, "udp:eth0" (devices.c).
+const char *goroce_device_name(struct ibv_device *);
 
 #define ENGINE_OR(otherwise, f, ...) \
-	((__builtin_expect(engine_entered, true) || engine_ready()) ? engine.f(__VA_ARGS__) : (otherwise))
+	({ \
+		int engine_says = (otherwise); \
+		if (__builtin_expect(goroce_engine_entered == GOROCE_OUTSIDE, true) || goroce_engine_ready()) { \
+			goroce_engine_entered = GOROCE_INSIDE; \
+			engine_says = goroce_engine.f(__VA_ARGS__); \
+			goroce_engine_entered = GOROCE_OUTSIDE; \
+		} \
+		engine_says; \
+	})
 #define ENGINE(f, ...) ENGINE_OR(EIO, f, __VA_ARGS__)
 
 #endif

@@ -23,7 +23,9 @@ struct domain {
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *c)
 {
 	struct domain *d = calloc(1, sizeof *d);
-	int err = d ? ENGINE(alloc_pd, context_of(c)->handle, &d->pd.handle) : ENOMEM;
+	int err = d ? REFUSES(c, alloc_pd) : ENOMEM;
+	if (!err)
+		err = ENGINE(alloc_pd, context_of(c)->handle, &d->pd.handle);
 	if (err) {
 		free(d);
 		return failed(err);
@@ -83,7 +85,11 @@ static struct ibv_mr *region(struct ibv_pd *pd, void *addr, size_t length, int e
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
 {
 	struct ibv_mr *mr = calloc(1, sizeof *mr);
-	int err = mr ? ENGINE(reg_mr, pd->handle, (uintptr_t)addr, length, iova, access, mr) : ENOMEM;
+	int err = mr ? REFUSES(pd->context, reg_mr) : ENOMEM;
+	if (look_beyond(pd->context, "max_mr_size", length))
+		err = EINVAL;
+	if (!err)
+		err = ENGINE(reg_mr, pd->handle, (uintptr_t)addr, length, iova, access, mr);
 	return region(pd, addr, length, err, mr);
 }
 
@@ -133,7 +139,9 @@ int advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flag
 struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
 	struct ibv_mw *mw = calloc(1, sizeof *mw);
-	int err = mw ? ENGINE(alloc_mw, pd->handle, type, mw) : ENOMEM;
+	int err = mw ? REFUSES(pd->context, alloc_mw) : ENOMEM;
+	if (!err)
+		err = ENGINE(alloc_mw, pd->handle, type, mw);
 	if (err) {
 		free(mw);
 		return failed(err);
@@ -157,7 +165,12 @@ int dealloc_mw(struct ibv_mw *mw) { return end(mw->handle, mw); }
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	struct ibv_ah *ah = calloc(1, sizeof *ah);
-	int err = ah ? ENGINE(create_ah, pd->handle, attr, &ah->handle) : ENOMEM;
+	struct ibv_ah_attr own = *attr;
+	int err = ah ? REFUSES(pd->context, create_ah) : ENOMEM;
+	if (!err && own.is_global)
+		err = look_to_engine(pd->context, &own.grh.sgid_index);
+	if (!err)
+		err = ENGINE(create_ah, pd->handle, &own, &ah->handle);
 	if (err) {
 		free(ah);
 		return failed(err);
@@ -167,6 +180,12 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	return ah;
 }
 
+// grh_is_ipv4 says whether what is in front of a datagram is an IPv4 header in the second half.
+static bool grh_is_ipv4(const struct ibv_grh *grh)
+{
+	return ((const uint8_t *)grh)[20] >> 4 == 4 && ((const uint8_t *)grh)[0] >> 4 != 6;
+}
+
 int ibv_init_ah_from_wc(struct ibv_context *c, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh, struct ibv_ah_attr *attr)
 {
 	int err = wc->wc_flags & IBV_WC_GRH ? ENGINE(ah_from_grh, grh, attr) : EINVAL;
@@ -174,6 +193,10 @@ int ibv_init_ah_from_wc(struct ibv_context *c, uint8_t port, struct ibv_wc *wc, 
 		errno = err;
 		return -1;
 	}
+	union ibv_gid to = grh->dgid; // of IPv4 the header lies in the second half, and ends with it
+	if (grh_is_ipv4(grh))
+		memcpy(memcpy(to.raw, "\0\0\0\0\0\0\0\0\0\0\xff\xff", 12) + 12, (uint8_t *)grh + 36, 4);
+	look_row_of(c, &to, &attr->grh.sgid_index);
 	attr->port_num = port;
 	return 0;
 }

@@ -12,7 +12,8 @@ struct device {
 	struct ibv_device device;
 	char name[IBV_SYSFS_NAME_MAX]; // goroce's: "udp:eth0"
 	__be64 guid;
-	int references; // of lists, and of contexts
+	int references;    // of lists, and of contexts
+	struct look *look; // what a profile says of it; NULL: nothing
 };
 
 // A context. verbs_context ends with the public ibv_context, and grows towards lower addresses.
@@ -91,6 +92,41 @@ int advise_mr(struct ibv_pd *, enum ibv_advise_mr_advice, uint32_t flags, struct
 // refused.c
 void refuse(struct verbs_context *);
 // devices.c
+enum { MAX_DEVICES = 64 };
+struct device_list {
+	struct ibv_device **devices; // MAX_DEVICES and a NULL
+	int n;
+};
+struct device *device_add(struct device_list *, const char *seen, const char *name, __be64 guid);
 void device_put(struct device *);
+
+// look.c: how a device looks, if roce run has chosen the devices.
+
+// What can be refused, by the names of the calls.
+#define REFUSABLE(R) \
+	R(open_device) R(alloc_pd) R(reg_mr) R(alloc_mw) R(create_ah) R(create_comp_channel) R(create_cq) R(create_srq) \
+	R(create_qp) R(modify_qp)
+enum refusal {
+#define REFUSAL_NUMBER(name) REFUSE_##name,
+	REFUSABLE(REFUSAL_NUMBER) REFUSALS
+};
+// look_list appends the devices that roce run has chosen; false: it has not, and they are to be found.
+bool look_list(struct device_list *);
+// look_refuses is the errno with which a call is to fail, or 0.
+int look_refuses(struct device *, enum refusal);
+// look_beyond says whether a number is above what an attribute has been set to.
+bool look_beyond(struct ibv_context *, const char *attribute, uint64_t);
+// look_device and look_port write what was set over what the engine has said.
+void look_device(struct ibv_context *, struct ibv_device_attr_ex *);
+void look_port(struct ibv_context *, struct ibv_port_attr *);
+// look_gid is a row of the table; an errno.
+int look_gid(struct ibv_context *, uint32_t index, struct ibv_gid_entry *);
+// look_to_engine makes of a row's number the engine's; an errno. goroce_row_from_engine (engine.h)
+// goes back.
+int look_to_engine(struct ibv_context *, uint8_t *index);
+// look_row_of makes of a GID its row of RoCE v2, if there is one.
+void look_row_of(struct ibv_context *, const union ibv_gid *, uint8_t *index);
+
+#define REFUSES(context, call) look_refuses((struct device *)(context)->device, REFUSE_##call)
 
 #endif

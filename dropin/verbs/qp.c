@@ -7,15 +7,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-// create makes a queue pair. pd is NULL for XRC_RECV, xrcd for all others.
-static struct ibv_qp *create(struct ibv_context *c, struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct ibv_qp_init_attr *attr)
+// create makes a queue pair. pd is NULL for XRC_RECV, xrcd for all others; id is 0, or the handle of
+// the connection manager's ID that it is for.
+static struct ibv_qp *create(struct ibv_context *c, struct ibv_pd *pd, struct ibv_xrcd *xrcd, uint32_t id,
+                             struct ibv_qp_init_attr *attr)
 {
 	struct qp *q = calloc(1, sizeof *q);
 	if (!q)
 		return failed(ENOMEM);
 	struct ibv_qp *base = &q->ex.qp_base;
-	int err = ENGINE(create_qp, context_of(c)->handle, pd ? pd->handle : 0, xrcd ? ((struct xrcd *)xrcd)->handle : 0, attr,
-	                 (uintptr_t)c, base);
+	const struct ibv_qp_cap *cap = &attr->cap;
+	int err = REFUSES(c, create_qp);
+	if (look_beyond(c, "max_qp_wr", cap->max_send_wr) || look_beyond(c, "max_qp_wr", cap->max_recv_wr) ||
+	    look_beyond(c, "max_sge", cap->max_send_sge) || look_beyond(c, "max_sge", cap->max_recv_sge))
+		err = EINVAL;
+	if (!err)
+		err = ENGINE(create_qp, context_of(c)->handle, pd ? pd->handle : 0, xrcd ? ((struct xrcd *)xrcd)->handle : 0, id,
+		             attr, (uintptr_t)c, base);
 	if (err) {
 		free(q);
 		return failed(err);
@@ -26,7 +34,6 @@ static struct ibv_qp *create(struct ibv_context *c, struct ibv_pd *pd, struct ib
 	base->send_cq = attr->send_cq;
 	base->recv_cq = attr->recv_cq;
 	base->srq = attr->srq;
-	base->state = IBV_QPS_RESET;
 	base->qp_type = attr->qp_type;
 	pthread_mutex_init(&base->mutex, NULL);
 	pthread_cond_init(&base->cond, NULL);
@@ -36,7 +43,7 @@ static struct ibv_qp *create(struct ibv_context *c, struct ibv_pd *pd, struct ib
 	return base;
 }
 
-struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr) { return create(pd->context, pd, NULL, attr); }
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr) { return create(pd->context, pd, NULL, 0, attr); }
 
 // What ibv_wr_* can do here: all but segmentation offload.
 static const uint64_t send_ops =
@@ -44,7 +51,9 @@ static const uint64_t send_ops =
 	IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
 	IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV;
 
-struct ibv_qp *create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr)
+struct ibv_qp *create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr) { return goroce_create_qp(c, attr, 0); }
+
+struct ibv_qp *goroce_create_qp(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr, uint32_t id)
 {
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	if (attr->comp_mask & ~known || (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && attr->send_ops_flags & ~send_ops))
@@ -52,7 +61,7 @@ struct ibv_qp *create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *a
 	struct ibv_qp_init_attr plain;
 	memcpy(&plain, attr, offsetof(struct ibv_qp_init_attr_ex, comp_mask)); // they begin alike
 	struct ibv_qp *qp = create(c, attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : NULL,
-	                           attr->comp_mask & IBV_QP_INIT_ATTR_XRCD ? attr->xrcd : NULL, &plain);
+	                           attr->comp_mask & IBV_QP_INIT_ATTR_XRCD ? attr->xrcd : NULL, id, &plain);
 	if (qp)
 		attr->cap = plain.cap;
 	return qp;
@@ -72,7 +81,16 @@ int ibv_destroy_qp(struct ibv_qp *qp)
 
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-	int err = ENGINE(modify_qp, qp->handle, attr, mask);
+	struct ibv_context *c = qp->context;
+	struct ibv_qp_attr own = *attr;
+	int err = REFUSES(c, modify_qp);
+	if (!err && mask & IBV_QP_AV && attr->ah_attr.is_global)
+		err = look_to_engine(c, &own.ah_attr.grh.sgid_index);
+	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC && look_beyond(c, "max_qp_init_rd_atom", attr->max_rd_atomic)) ||
+	    (mask & IBV_QP_MAX_DEST_RD_ATOMIC && look_beyond(c, "max_qp_rd_atom", attr->max_dest_rd_atomic)))
+		err = EINVAL;
+	if (!err)
+		err = ENGINE(modify_qp, qp->handle, &own, mask);
 	if (err)
 		errno = err;
 	else if (mask & IBV_QP_STATE)
@@ -95,6 +113,8 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct i
 	if (err)
 		return err;
 	qp->state = attr->qp_state;
+	if (attr->ah_attr.is_global)
+		goroce_row_from_engine(qp->context, &attr->ah_attr.grh.sgid_index);
 	*init = (struct ibv_qp_init_attr){.qp_context = qp->qp_context, .send_cq = qp->send_cq, .recv_cq = qp->recv_cq,
 		.srq = qp->srq, .cap = attr->cap, .qp_type = qp->qp_type, .sq_sig_all = q->sq_sig_all};
 	return 0;
@@ -107,13 +127,18 @@ static struct ibv_srq *create_srq(struct ibv_pd *pd, struct ibv_srq_attr *attr, 
 	struct srq *s = calloc(1, sizeof *s);
 	if (!s)
 		return failed(ENOMEM);
-	int err = ENGINE(create_srq, pd->handle, attr, xrcd ? ((struct xrcd *)xrcd)->handle : 0, cq ? cq->handle : 0,
-	                 (uintptr_t)pd->context, &s->srq, &s->number);
+	struct ibv_context *c = pd->context;
+	int err = REFUSES(c, create_srq);
+	if (look_beyond(c, "max_srq_wr", attr->max_wr) || look_beyond(c, "max_srq_sge", attr->max_sge))
+		err = EINVAL;
+	if (!err)
+		err = ENGINE(create_srq, pd->handle, attr, xrcd ? ((struct xrcd *)xrcd)->handle : 0, cq ? cq->handle : 0,
+		             (uintptr_t)c, &s->srq, &s->number);
 	if (err) {
 		free(s);
 		return failed(err);
 	}
-	s->srq.context = pd->context;
+	s->srq.context = c;
 	s->srq.srq_context = srq_context;
 	s->srq.pd = pd;
 	pthread_mutex_init(&s->srq.mutex, NULL);

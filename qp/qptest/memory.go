@@ -36,14 +36,16 @@ type Region struct {
 func (n *Node) NewRegion(name string, size int, iova uint64, a mr.Access) *Region {
 	r := &Region{Node: n, Name: name, arena: make([]byte, size+2*guard)}
 	rnd := n.W.rand("memory", n.Index, len(n.regions))
-	for i := range r.arena {
-		r.arena[i] = guardByte
+	for i := range guard {
+		r.arena[i], r.arena[guard+size+i] = guardByte, guardByte
 	}
 	r.Bytes = r.arena[guard : guard+size : guard+size]
-	for i := 0; i < size; i += 8 {
-		var word [8]byte
-		binary.LittleEndian.PutUint64(word[:], rnd.Uint64())
-		copy(r.Bytes[i:], word[:])
+	rest := r.Bytes
+	for ; len(rest) >= 8; rest = rest[8:] {
+		binary.LittleEndian.PutUint64(rest, rnd.Uint64())
+	}
+	if len(rest) > 0 {
+		copy(rest, binary.LittleEndian.AppendUint64(nil, rnd.Uint64()))
 	}
 	var err error
 	if r.Region, err = n.Memory.Register(n.PD, r.Bytes, iova, a); err != nil {

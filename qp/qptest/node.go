@@ -5,6 +5,7 @@ package qptest
 // → everything checked. A node without an engine is a raw peer: its packets are written by hand.
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -149,6 +150,9 @@ func (n *Node) Even() bool { return n.cfg.Engine.EvenPackets }
 // String returns the node's name.
 func (n *Node) String() string { return n.Name }
 
+// ruins are what is left of a packet that was lent.
+var ruins = bytes.Repeat([]byte{0xdd}, 8192)
+
 // deliver hands arrived packets to the engine, then to the oracle, and then ruins their bytes: they
 // were only lent.
 func (n *Node) deliver(batch []*Flight) {
@@ -185,12 +189,12 @@ func (n *Node) deliver(batch []*Flight) {
 			}
 		}
 		n.Engine.HandleFrames(n.W.Now, n.frames)
-		for i, f := range batch {
+		for _, f := range batch {
 			if !f.broken && n.W.judges() {
 				n.W.arrived(n, f)
 			}
-			for j := range batch[i].pkt {
-				f.pkt[j] = 0xdd
+			for rest := f.pkt; len(rest) > 0; {
+				rest = rest[copy(rest, ruins):]
 			}
 		}
 	})

@@ -15,7 +15,8 @@ import (
 
 // departed checks a frame that the engine of node n sends.
 func (w *World) departed(n *Node, f *wire.Frame) {
-	pkt := wire.AppendFrame(nil, f)
+	w.leaving = wire.AppendFrame(w.leaving[:0], f) // nothing keeps it
+	pkt := w.leaving
 	fr, why := wire.SplitFrame(pkt)
 	if why != wire.DropNone || len(fr.Head) != len(f.Head) || len(fr.Body) != len(f.Body) {
 		w.Fail("%s sent what is no frame: %v (% x)", n, why, pkt)

@@ -32,7 +32,6 @@
 package qptest
 
 import (
-	"container/heap"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -88,6 +87,7 @@ type World struct {
 	groups   map[wire.GID][]*Node
 	held     []*Flight
 	spare    []*Flight
+	leaving  []byte // the packet that is looked at
 	wrid     uint64
 	err      error
 	lastSend qp.Time // when the last send completed
@@ -132,28 +132,49 @@ type event struct {
 	do     func()
 }
 
+// before says which of two comes first: at one time the one that was scheduled first.
+func (e *event) before(o *event) bool {
+	return e.at < o.at || e.at == o.at && e.serial < o.serial
+}
+
+// eventHeap is a binary heap. That of package container/heap allocates for each event.
 type eventHeap []event
 
-func (h eventHeap) Len() int { return len(h) }
-func (h eventHeap) Less(i, j int) bool {
-	if h[i].at != h[j].at {
-		return h[i].at < h[j].at
+func (h *eventHeap) push(e event) {
+	*h = append(*h, e)
+	all := *h
+	for i := len(all) - 1; i > 0; {
+		above := (i - 1) / 2
+		if !all[i].before(&all[above]) {
+			return
+		}
+		all[i], all[above] = all[above], all[i]
+		i = above
 	}
-	return h[i].serial < h[j].serial
 }
-func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *eventHeap) Push(x any)   { *h = append(*h, x.(event)) }
-func (h *eventHeap) Pop() any {
-	old := *h
-	e := old[len(old)-1]
-	old[len(old)-1] = event{}
-	*h = old[:len(old)-1]
-	return e
+
+func (h *eventHeap) pop() event {
+	all := *h
+	first, last := all[0], len(all)-1
+	all[0], all[last] = all[last], event{}
+	all = all[:last]
+	*h = all
+	for i := 0; ; {
+		next := 2*i + 1
+		if next+1 < last && all[next+1].before(&all[next]) {
+			next++
+		}
+		if next >= last || !all[next].before(&all[i]) {
+			return first
+		}
+		all[i], all[next] = all[next], all[i]
+		i = next
+	}
 }
 
 func (w *World) schedule(at qp.Time, f *Flight, do func()) {
 	w.serial++
-	heap.Push(&w.events, event{max(at, w.Now), w.serial, f, do})
+	w.events.push(event{max(at, w.Now), w.serial, f, do})
 }
 
 // At runs an action at a time, or now if that has passed.
@@ -198,7 +219,7 @@ func (w *World) Step() bool {
 		node.timeout()
 		return w.err == nil
 	}
-	e := heap.Pop(&w.events).(event)
+	e := w.events.pop()
 	if e.do != nil {
 		e.do()
 	} else {
@@ -216,7 +237,7 @@ func (w *World) arrive(f *Flight) {
 		if e.flight == nil || e.at > w.Now || e.flight.to != f.to {
 			break
 		}
-		heap.Pop(&w.events)
+		w.events.pop()
 		batch = append(batch, e.flight)
 	}
 	f.to.arrivals = batch

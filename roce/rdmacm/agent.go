@@ -129,6 +129,7 @@ type agent struct {
 	ownedName string // the name under which this package has opened dev; "" if it has not
 	over      bool   // its queue pair 1 has ended, and another has its place (share); under agents
 	closing   atomic.Bool
+	lentQP1   bool // queue pair 1 is that of a Config.QP1
 
 	ctx   context.Context // ends with the agent
 	end   context.CancelFunc
@@ -139,7 +140,7 @@ type agent struct {
 
 // newAgent makes an agent and its speaker.
 func newAgent(dev *roce.Device, qp1 func(*roce.Device) (QP1, error)) (_ *agent, err error) {
-	a := &agent{dev: dev}
+	a := &agent{dev: dev, lentQP1: qp1 != nil}
 	a.ctx, a.end = context.WithCancel(context.Background())
 	if isKernel(dev) {
 		a.speaker, err = newKernel(a)

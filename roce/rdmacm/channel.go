@@ -32,12 +32,15 @@ type Config struct {
 	// Open, if not nil, finds the device of an address of this machine where Devices is empty, in
 	// place of opening one of Kind. It may return the same one again, which is the caller's as
 	// those of Devices are, and stays open as long as IDs are on it. An error is that of the call
-	// that needed the address. Several goroutines may call it at once.
+	// that needed the address; but who listens on all addresses does without those of which it says
+	// syscall.EADDRNOTAVAIL. Several goroutines may call it at once.
 	Open func(addr netip.Addr) (*roce.Device, error)
 
 	// QP1, if not nil, is asked for the queue pair 1 of a software device that the caller has
 	// opened, when the first ID of the process is on it: one that is elsewhere, as where several
-	// processes have an address. It is closed before the device.
+	// processes have an address. It is closed before the device. The first channel on a device is
+	// asked, for all: one that has QP1 where that had none, or none where that had, is refused
+	// (ErrInvalid).
 	QP1 func(dev *roce.Device) (QP1, error)
 
 	// Born, if not nil, makes the ID.Context of the ID of an EventConnectRequest, before anybody

@@ -69,6 +69,54 @@ func TestConnect(t *testing.T) {
 	})
 }
 
+// TestXRC: who connects with a queue pair of XRC that sends is accepted by one that receives, and
+// by no other.
+func TestXRC(t *testing.T) {
+	na, nb := wires["pipe"]()
+	a, b := newHost(t, na, nil), newHost(t, nb, nil)
+	domain, err := b.dev.OpenXRCD()
+	require.NoError(t, err)
+	srq, err := b.pd.CreateSRQ(roce.SRQInitAttr{MaxWR: 8, MaxSGE: 1, XRCD: domain, CQ: b.cq})
+	require.NoError(t, err)
+	l := b.listener(PSTCP, 0)
+	active := a.resolved(PSTCP, l.LocalAddr())
+	from, err := active.CreateQP(a.pd, roce.QPInitAttr{Type: roce.XRCSend, SendCQ: a.cq, SQSigAll: true,
+		Cap: roce.QPCap{MaxSendWR: 8, MaxSendSGE: 1, MaxInlineData: 64}})
+	require.NoError(t, err)
+	require.NoError(t, active.Connect(nil))
+	passive := b.next(EventConnectRequest).ID
+	b.pair(passive)
+	require.ErrorIs(t, passive.Accept(nil), ErrInvalid)
+	require.NoError(t, passive.DestroyQP())
+	to, err := passive.CreateQP(b.pd, roce.QPInitAttr{Type: roce.XRCRecv, XRCD: domain})
+	require.NoError(t, err)
+	require.NoError(t, passive.Accept(nil))
+	a.next(EventEstablished)
+	b.next(EventEstablished)
+	require.Equal(t, [2]roce.QPState{roce.StateRTS, roce.StateRTS}, [2]roce.QPState{from.State(), to.State()})
+
+	mr, err := b.pd.RegMR(make([]byte, 64), roce.LocalWrite)
+	require.NoError(t, err)
+	require.NoError(t, srq.PostRecv(roce.RecvWR{SGL: []roce.SGE{mr.SGE(0, 64)}}))
+	require.NoError(t, from.PostSend(roce.SendWR{Opcode: roce.WRSend, Flags: roce.SendInline, Inline: []byte("to you"),
+		RemoteSRQN: srq.Number()}))
+	var wc [1]roce.WC
+	_, err = b.cq.Wait(bg, wc[:])
+	require.NoError(t, err)
+	require.Equal(t, "to you", string(mr.Bytes()[:wc[0].ByteLen]))
+
+	back := b.resolved(PSTCP, a.at(7))
+	_, err = back.CreateQP(b.pd, roce.QPInitAttr{Type: roce.XRCRecv, XRCD: domain})
+	require.NoError(t, err)
+	require.ErrorIs(t, back.Connect(nil), ErrInvalid)
+	require.NoError(t, back.Close())
+	require.NoError(t, passive.Close())
+	a.next(EventDisconnected)
+	require.NoError(t, mr.Close())
+	require.NoError(t, srq.Close())
+	require.NoError(t, domain.Close())
+}
+
 // TestSmallerPort: a peer whose port takes less than ours is connected to with as much as it takes,
 // and the request says what it said at first.
 func TestSmallerPort(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/goroce/goroce/internal/route"
 	"github.com/goroce/goroce/roce"
@@ -253,6 +254,22 @@ func (a *agent) retire() error {
 	return a.stop()
 }
 
+// share is share in a channel. ErrInvalid if channels before it say otherwise where queue pair 1 of
+// the device is.
+func (ch *EventChannel) share(dev *roce.Device) (*agent, error) {
+	a, err := share(dev, ch.qp1)
+	if err != nil || isKernel(dev) || a.lentQP1 == (ch.qp1 != nil) {
+		return a, err
+	}
+	a.release()
+	if a.lentQP1 {
+		return nil, fmt.Errorf("%w: device %s has its queue pair 1 from another channel's Config.QP1: "+
+			"this one must have it too", ErrInvalid, dev.Name())
+	}
+	return nil, fmt.Errorf("%w: device %s has had a queue pair 1 of its own since a channel without Config.QP1 used it",
+		ErrInvalid, dev.Name())
+}
+
 // open shares the agent of an address's device in a channel that has none of its own.
 func (ch *EventChannel) open(addr netip.Addr) (*agent, error) {
 	if ch.opens == nil {
@@ -269,7 +286,7 @@ func (ch *EventChannel) open(addr netip.Addr) (*agent, error) {
 		return nil, fmt.Errorf("%w: Config.Open of %v has returned %s, which has another address",
 			ErrInvalid, addr, dev.Name())
 	}
-	return share(dev, ch.qp1)
+	return ch.share(dev)
 }
 
 // bound finds the agent of a local address, for one more user. In a channel without devices of its
@@ -288,7 +305,7 @@ func (ch *EventChannel) bound(addr netip.Addr) (*agent, error) {
 	}
 	for _, dev := range ch.devices {
 		if _, ok := rowOf(dev, gidOf(addr)); ok && inZone(dev, addr) {
-			return share(dev, ch.qp1)
+			return ch.share(dev)
 		}
 	}
 	return nil, fmt.Errorf("%w: address %v: none of the devices has it: %s", errAway, addr, ch.names())
@@ -299,21 +316,6 @@ func inZone(dev *roce.Device, addr netip.Addr) bool {
 	info := dev.PortInfo()
 	return addr.Zone() == "" || info.Interface == "" || addr.Zone() == info.Interface ||
 		addr.Zone() == fmt.Sprint(info.Index)
-}
-
-// isLocal is an error unless an interface of this machine has the address.
-func isLocal(addr netip.Addr) error {
-	list, err := net.InterfaceAddrs()
-	if err != nil {
-		return err
-	}
-	for _, a := range list {
-		if n, ok := a.(*net.IPNet); ok && (n.IP.Equal(addr.AsSlice()) ||
-			n.IP.IsLoopback() && n.Contains(addr.AsSlice())) {
-			return nil
-		}
-	}
-	return fmt.Errorf("%w: address %v: no interface of this machine has it", errAway, addr)
 }
 
 // all are the agents that a listener on all addresses of a version, or of both, is about, each for
@@ -329,7 +331,7 @@ func (ch *EventChannel) all(addr netip.Addr, v4too bool) (list []*agent, err err
 	}()
 	if len(ch.devices) > 0 {
 		for _, dev := range ch.devices {
-			a, err := share(dev, ch.qp1)
+			a, err := ch.share(dev)
 			if err != nil {
 				return list, err
 			}
@@ -352,7 +354,8 @@ func (ch *EventChannel) all(addr netip.Addr, v4too bool) (list []*agent, err err
 		}
 		a, err := ch.open(own)
 		switch {
-		case ch.kind == "verbs" && errors.Is(err, ErrInvalid): // no device of the kernel has it
+		case (ch.kind == "verbs" || ch.opens != nil) && errors.Is(err, syscall.EADDRNOTAVAIL):
+			// no device has it
 			continue
 		case err == nil && slices.Contains(list, a): // a device of several addresses
 			a.release()
@@ -411,7 +414,7 @@ func (ch *EventChannel) among(dst netip.Addr, r route.Route, noRoute error) (pat
 			if !ok {
 				continue
 			}
-			a, err := share(dev, ch.qp1)
+			a, err := ch.share(dev)
 			if err != nil {
 				return path{}, err
 			}

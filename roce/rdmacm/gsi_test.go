@@ -88,8 +88,9 @@ func TestFailureIsNotTheEnd(t *testing.T) {
 	s := newStranger(t, a)
 	ah, err := s.g.search(bg, cm.Path{Local: gidOf(a.addr), Remote: gidOf(b.addr), HopLimit: 64})
 	require.NoError(t, err)
+	tooLong := []roce.SGE{s.g.mr.SGE(0, 5000)} // no packet has room for it either
 	require.NoError(t, s.g.qp.PostSend(roce.SendWR{WRID: s.g.posted, Opcode: roce.WRSend, AH: ah, RemoteQPN: wire.GSIQPN,
-		RemoteQKey: wire.GSIQKey, SGL: []roce.SGE{s.g.mr.SGE(0, 5000)}})) // which no packet has room for either
+		RemoteQKey: wire.GSIQKey, SGL: tooLong}))
 	s.g.posted++
 	require.NoError(t, s.g.pd.DestroyAH(ah))
 	until(func() bool { return s.g.qp.State() == roce.StateSQE })

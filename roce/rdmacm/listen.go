@@ -21,8 +21,9 @@ import (
 //
 // An ID that is bound to all addresses listens on all devices of its channel; in a channel without
 // devices of its own on all addresses of this machine that are not link-local. A device that goes
-// away is taken out, and with the last one comes EventDeviceRemoval. ErrBusy if the port is shared
-// or, in that case, if another process uses an address; ErrState.
+// away, or whose queue pair 1 has come to its end, is taken out, and with the last one comes
+// EventDeviceRemoval. ErrBusy if the port is shared or, in that case, if another process uses an
+// address; ErrState.
 func (id *ID) Listen(backlog int) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()

@@ -201,8 +201,11 @@ func (c *machineID) connect(private []byte) error {
 	c.private = append([]byte(nil), private...)
 	p := cm.ConnectParams{ServiceID: id.service(id.peer.Port()), Path: id.path, SrcPort: id.local.Port(), MTU: id.mtu,
 		ConnParam: c.own(), Private: private, Context: c}
-	if id.qp != nil && id.qp.Type() == roce.UC {
-		p.Transport = cm.UC
+	if id.qp != nil {
+		var connects bool
+		if p.Transport, connects = transports[id.qp.Type()]; !connects {
+			return fmt.Errorf("%w: a queue pair of type %v is there to be connected to", ErrInvalid, id.qp.Type())
+		}
 	}
 	if id.options.ackTimeout != 0 {
 		p.PacketLifetime = max(id.options.ackTimeout-1, 1) // section 9.9; 0 stands for the default
@@ -212,6 +215,13 @@ func (c *machineID) connect(private []byte) error {
 		return err
 	})
 }
+
+// transports are those that the queue pairs of who connects have, and responders the queue pairs
+// that answer them.
+var (
+	transports = map[roce.QPType]cm.Transport{roce.RC: cm.RC, roce.UC: cm.UC, roce.XRCSend: cm.XRC}
+	responders = map[cm.Transport]roce.QPType{cm.RC: roce.RC, cm.UC: roce.UC, cm.XRC: roce.XRCRecv}
+)
 
 // own is what this side says, in the machine's words.
 func (c *machineID) own() cm.ConnParam {
@@ -229,10 +239,7 @@ func (c *machineID) agree() error {
 	if err != nil {
 		return err
 	}
-	want := roce.RC
-	if c.terms.Transport == cm.UC {
-		want = roce.UC
-	}
+	want := responders[c.terms.Transport]
 	if q := c.id.qp; q != nil && q.Type() != want {
 		return fmt.Errorf("%w: the peer's queue pair is of type %v, and the ID's of %v", ErrInvalid, want, q.Type())
 	}
@@ -307,8 +314,11 @@ func (c *machineID) attr(to roce.QPState, t roce.QPType) (roce.QPAttr, roce.Attr
 		attr := roce.QPAttr{State: roce.StateRTS, SQPSN: n.SQPSN, Timeout: n.Timeout, RetryCnt: n.RetryCnt,
 			RNRRetry: n.RNRRetry, MaxRdAtomic: n.MaxRdAtomic}
 		mask := roce.AttrState | roce.AttrSQPSN
-		if t == roce.RC {
+		switch t {
+		case roce.RC, roce.XRCSend:
 			mask |= roce.AttrTimeout | roce.AttrRetryCnt | roce.AttrRNRRetry | roce.AttrMaxRdAtomic
+		case roce.XRCRecv:
+			mask |= roce.AttrTimeout
 		}
 		return attr, mask, nil
 	}
@@ -320,7 +330,7 @@ func (c *machineID) attr(to roce.QPState, t roce.QPType) (roce.QPAttr, roce.Attr
 	attr := roce.QPAttr{State: roce.StateRTR, PathMTU: n.PathMTU, DestQPN: n.DestQPN, RQPSN: n.RQPSN,
 		AV: addressVector(c.a.dev, n.Path), MaxDestRdAtomic: n.MaxDestRdAtomic, AccessFlags: c.id.rights()}
 	mask := roce.AttrState | roce.AttrPathMTU | roce.AttrDestQPN | roce.AttrRQPSN | roce.AttrAV | roce.AttrAccessFlags
-	if t == roce.RC {
+	if t == roce.RC || t == roce.XRCRecv {
 		mask |= roce.AttrMaxDestRdAtomic | roce.AttrMinRNRTimer
 	}
 	return attr, mask, nil

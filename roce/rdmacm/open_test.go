@@ -54,6 +54,28 @@ func TestConfigOpen(t *testing.T) {
 	require.ErrorIs(t, err, ErrInvalid)
 }
 
+// TestOpenAll: who listens on all addresses listens on those that have a device.
+func TestOpenAll(t *testing.T) {
+	na, _ := wires["udp"]()
+	a := newHost(t, na, nil)
+	ch, err := NewEventChannel(&Config{Open: func(addr netip.Addr) (*roce.Device, error) {
+		if addr == a.addr {
+			return a.dev, nil
+		}
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, syscall.EADDRNOTAVAIL)
+	}})
+	require.NoError(t, err)
+	for addr, want := range map[string]bool{"0.0.0.0:0": a.addr == netip.MustParseAddr("127.0.0.1"), a.addr.String() + ":0": true} {
+		id, err := ch.CreateID(PSTCP)
+		require.NoError(t, err)
+		require.NoError(t, id.BindAddr(netip.MustParseAddrPort(addr)))
+		require.NoError(t, id.Listen(0))
+		require.Equal(t, want, id.Device() == a.dev)
+		require.NoError(t, id.Close())
+	}
+	require.NoError(t, ch.Close())
+}
+
 // TestBorn: the ID of a request has its Context before anybody can take the event.
 func TestBorn(t *testing.T) {
 	na, nb := wires["pipe"]()

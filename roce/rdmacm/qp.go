@@ -11,10 +11,11 @@ import (
 	"github.com/goroce/goroce/roce"
 )
 
-// CreateQP makes the ID's queue pair (rdma_create_qp): an RC or UC queue pair is in INIT afterwards
-// and becomes ready by itself when the ID is connected, one of UD (PSUDP) is ready. The ID must
-// have a device, and pd must be of it. attr.Type 0 is RC, or UD in PSUDP. ErrState if it has one,
-// or if Connect or Accept has told the peer another one; the other errors are those of PD.CreateQP.
+// CreateQP makes the ID's queue pair (rdma_create_qp): an RC, UC or XRC queue pair is in INIT
+// afterwards and becomes ready by itself when the ID is connected, one of UD (PSUDP) is ready. Who
+// connects with XRCSend is accepted by XRCRecv. The ID must have a device, and pd must be of it.
+// attr.Type 0 is RC, or UD in PSUDP. ErrState if it has one, or if Connect or Accept has told the
+// peer another one; the other errors are those of PD.CreateQP.
 func (id *ID) CreateQP(pd *roce.PD, attr roce.QPInitAttr) (*roce.QP, error) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -45,6 +46,9 @@ func (id *ID) CreateQP(pd *roce.PD, attr roce.QPInitAttr) (*roce.QP, error) {
 // said are the states in which the peer of a connection knows our queue pair, or is about to.
 var said = []state{connecting, responded, accepting, accepted, established, disconnecting, peerGone}
 
+// types are those of the queue pairs that IDs have; 0 is RC.
+var types = []roce.QPType{0, roce.RC, roce.UC, roce.UD, roce.XRCSend, roce.XRCRecv}
+
 func (id *ID) mayCreateQP(pd *roce.PD, t roce.QPType) error {
 	a := id.agent()
 	switch {
@@ -59,8 +63,7 @@ func (id *ID) mayCreateQP(pd *roce.PD, t roce.QPType) error {
 			ErrState, id.state)
 	case pd == nil || pd.Device() != a.dev:
 		return fmt.Errorf("%w: the protection domain is not of the ID's device %s", ErrInvalid, a.dev.Name())
-	case t == roce.UD != id.datagrams() && (id.space != PSIB || id.sidr) || t != 0 && t != roce.RC && t != roce.UC &&
-		t != roce.UD:
+	case t == roce.UD != id.datagrams() && (id.space != PSIB || id.sidr) || !slices.Contains(types, t):
 		return fmt.Errorf("%w: a queue pair of type %v in %v", ErrInvalid, t, id.space)
 	}
 	return nil

@@ -124,3 +124,32 @@ func TestQP1Ends(t *testing.T) {
 	}
 	require.LessOrEqual(t, q.looks.Load()-begun, int64(kicks+2))
 }
+
+// TestQP1IsSaidByAll: a channel that says otherwise than the first one where queue pair 1 of a
+// device is hears so.
+func TestQP1IsSaidByAll(t *testing.T) {
+	for _, lent := range []bool{false, true} {
+		na, _ := wires["pipe"]()
+		a := newHost(t, na, nil)
+		q := &mortal{ended: ended{ready: make(chan struct{})}}
+		q.alive.Store(true)
+		other, err := NewEventChannel(&Config{Devices: []*roce.Device{a.dev},
+			QP1: func(*roce.Device) (QP1, error) { return q, nil }})
+		require.NoError(t, err)
+		first, second := a.ch, other
+		if lent {
+			first, second = other, a.ch
+		}
+		one, err := first.CreateID(PSTCP)
+		require.NoError(t, err)
+		require.NoError(t, one.BindAddr(a.at(0)))
+		two, err := second.CreateID(PSTCP)
+		require.NoError(t, err)
+		err = two.BindAddr(a.at(0))
+		require.ErrorIs(t, err, ErrInvalid)
+		require.ErrorContains(t, err, "Config.QP1")
+		require.NoError(t, one.Close())
+		require.NoError(t, two.Close())
+		require.NoError(t, other.Close())
+	}
+}

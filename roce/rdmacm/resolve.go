@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/netip"
 	"slices"
 	"sync"
@@ -304,4 +305,19 @@ func (id *ID) ResolveRoute(timeout time.Duration) error {
 	}
 	id.one().resolveRoute(timeout)
 	return nil
+}
+
+// isLocal is an error unless an interface of this machine has the address.
+func isLocal(addr netip.Addr) error {
+	list, err := net.InterfaceAddrs()
+	if err != nil {
+		return err
+	}
+	for _, a := range list {
+		if n, ok := a.(*net.IPNet); ok && (n.IP.Equal(addr.AsSlice()) ||
+			n.IP.IsLoopback() && n.Contains(addr.AsSlice())) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: address %v: no interface of this machine has it", errAway, addr)
 }

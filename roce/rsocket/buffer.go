@@ -74,6 +74,7 @@ func (b *Buffer) Close() error {
 		return c.opError("close", fmt.Errorf("%w: a Buffer that is being written from", roce.ErrBusy))
 	}
 	delete(c.allocs, b)
+	c.end.Untell(b.mr.RKey())
 	return b.mr.Close()
 }
 
@@ -160,12 +161,33 @@ func (c *Conn) sendOwn(op string, b *Buffer, off, n int, ready func(*Conn) bool,
 	return done, c.opError(op, err)
 }
 
-// Expose lets the other end write into b, under offsets from offset on (riomap). It may be done as
-// often as the other end's Config.Maps says, until the end of b (riounmap). Its application has to
-// be told by other means, such as the stream, which comes later. PollUntil watches the memory.
+// Expose lets the other end write into b, under offsets from offset on (riomap). As many pieces may
+// be exposed at a time as the other end's Config.Maps says, each until the end of its Buffer
+// (riounmap). Its application has to be told by other means, such as the stream, which comes later.
+// PollUntil watches the memory. roce.ErrLimit.
 func (c *Conn) Expose(b *Buffer, offset uint64) error {
 	c.writes.Lock()
 	defer c.writes.Unlock()
+	return c.expose(b, offset, func() error { return c.toWrite(0, (*Conn).sendable) })
+}
+
+// TryExpose is an Expose that does not wait: syscall.EAGAIN if the other end cannot be told now, or
+// while another call writes.
+func (c *Conn) TryExpose(b *Buffer, offset uint64) error {
+	if !c.writes.TryLock() {
+		return syscall.EAGAIN
+	}
+	defer c.writes.Unlock()
+	return c.expose(b, offset, func() error {
+		if !c.sendable() {
+			c.glance()
+		}
+		return c.ended()
+	})
+}
+
+// expose tells the other end, when room for that was looked for. syscall.EAGAIN: there is none.
+func (c *Conn) expose(b *Buffer, offset uint64, room func() error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.enter(); err != nil {
@@ -179,13 +201,17 @@ func (c *Conn) Expose(b *Buffer, offset uint64) error {
 		err = fmt.Errorf("%w: the other end takes no more exposed memory", roce.ErrLimit)
 	}
 	if err == nil {
-		err = c.toWrite(0, (*Conn).sendable)
+		err = room()
 	}
-	if err == nil && c.end.Tell(stream.Map{Offset: offset, SGE: stream.SGE{Addr: b.mr.Addr(), Key: b.mr.RKey(),
+	if err != nil {
+		return c.opError("expose", err)
+	}
+	if !c.end.Tell(stream.Map{Offset: offset, SGE: stream.SGE{Addr: b.mr.Addr(), Key: b.mr.RKey(),
 		Length: uint32(len(b.memory))}}, &c.req) {
-		c.post(nil, 0)
+		return syscall.EAGAIN
 	}
-	return c.opError("expose", err)
+	c.post(nil, 0)
+	return nil
 }
 
 // PollUntil waits for memory that was exposed to change: until done says so, which is asked very

@@ -35,16 +35,18 @@ type Conn struct {
 	hangUp   func(by time.Time) error
 	receives []roce.RecvWR // as many as are posted at a time
 
-	reads, writes sync.Mutex // held by the call whose turn it is, before mu
+	reads, writes, asks sync.Mutex // held by the call whose turn it is, before mu
 
-	mu     sync.Mutex // of all that follows
-	end    *stream.End
-	req    stream.Request
-	sges   [2][2]roce.SGE
-	wait   waiting
-	until  [sides]deadline
-	alive  keepAlive
-	allocs map[*Buffer]struct{}
+	mu    sync.Mutex // of all that follows
+	end   *stream.End
+	req   stream.Request
+	sges  [2][2]roce.SGE
+	wait  waiting
+	until [sides]deadline
+	// of Await, of each side that it may be
+	patience [sides]deadline
+	alive    keepAlive
+	allocs   map[*Buffer]struct{}
 
 	life   life
 	users  int       // calls that are inside
@@ -52,8 +54,9 @@ type Conn struct {
 	failed error     // of giving back
 	leaves sync.Cond // for Close: it is freed
 
-	signs *signs // of FD; nil: nobody has asked
-	more  bool   // bytes have come since it was shown
+	signs   *signs // of FD; nil: nobody has asked
+	watched bool   // somebody may sleep on it
+	more    bool   // bytes have come since it was shown
 
 	// what the application knows
 	peeked bool // it may look at the receive buffer (PeekShared)
@@ -145,6 +148,9 @@ func (c *Conn) LocalAddr() net.Addr { return c.local }
 
 // RemoteAddr is the address of the other end.
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
+
+// Device is what the connection is on.
+func (c *Conn) Device() *roce.Device { return c.pd.Device() }
 
 // enter begins a call; the caller has mu. It fails if the connection was closed.
 func (c *Conn) enter() error {
@@ -254,7 +260,7 @@ func (c *Conn) lingers() time.Time {
 // call has returned already why the end failed.
 func (c *Conn) finish(told bool) error {
 	c.by = c.lingers()
-	c.until[ending].set(c, ending, c.by)
+	c.until[ending].set(c, c.by)
 	err := c.await(ending, (*Conn).over)
 	if err != nil { // what has completed by now is in time
 		if c.look(ending); c.over() {
@@ -263,6 +269,7 @@ func (c *Conn) finish(told bool) error {
 	}
 	for s := range c.until {
 		c.until[s].stop()
+		c.patience[s].stop()
 	}
 	switch {
 	case told:

@@ -32,6 +32,10 @@ type Options struct {
 	TOS   uint8 // IPv4 TOS or IPv6 traffic class
 	// Backlog is how many connections may wait for Accept; 0 is 128.
 	Backlog int
+	// Accepting, if not nil, is asked for the Config of each connection that a Listener is about to
+	// make, in place of the listener's. It may wait, but no longer than until the listener is to be
+	// closed. Several goroutines may call it.
+	Accepting func() Config
 }
 
 // Dial connects to a listener, which may be a program that uses rsocket(7): "10.0.0.2:7471",
@@ -98,7 +102,7 @@ func Listen(ctx context.Context, address string, options *Options) (*Listener, e
 	if err != nil {
 		return nil, err
 	}
-	l := &Listener{m: &maker{cfg: cfg}}
+	l := &Listener{m: &maker{cfg, options.Accepting}}
 	l.below, err = rdmacm.Listen(ctx, address, &rdmacm.ListenConfig{ConnConfig: *l.m.connConfig(options),
 		Backlog: options.Backlog})
 	if err != nil {
@@ -182,7 +186,10 @@ func addrOf(a netip.AddrPort) net.Addr { return &Addr{*net.TCPAddrFromAddrPort(a
 
 // maker makes connections in the steps that the connection manager asks for: Setup before there is
 // a queue pair, Prepare with it; finish when it is connected.
-type maker struct{ cfg Config }
+type maker struct {
+	cfg   Config
+	fresh func() Config // Options.Accepting, of a listener
+}
 
 func (m *maker) connConfig(o *Options) *rdmacm.ConnConfig {
 	return &rdmacm.ConnConfig{Config: rdmacm.Config{Devices: o.Devices, Kind: o.Kind, Open: o.Open, QP1: o.QP1},
@@ -194,7 +201,15 @@ func (m *maker) connConfig(o *Options) *rdmacm.ConnConfig {
 // setup makes all but the queue pair, which is given back when the connection below ends, or never
 // comes to be.
 func (m *maker) setup(below *rdmacm.Conn) (*roce.PD, roce.QPInitAttr, error) {
-	c, attr, err := newConn(below.Device(), m.cfg)
+	cfg := m.cfg
+	if m.fresh != nil {
+		var err error
+		c := m.fresh()
+		if cfg, err = c.filled(); err != nil {
+			return nil, roce.QPInitAttr{}, err
+		}
+	}
+	c, attr, err := newConn(below.Device(), cfg)
 	if err != nil {
 		return nil, attr, err
 	}

@@ -32,10 +32,12 @@ type PacketConn struct {
 	end   context.CancelFunc
 	tasks sync.WaitGroup
 
-	mu    sync.Mutex
-	rails map[netip.Addr]*rail // by our address
-	peers map[netip.AddrPort]*peer
-	asked int // datagrams in came that the UDP socket has brought
+	mu     sync.Mutex
+	rails  map[netip.Addr]*rail // by our address
+	peers  map[netip.AddrPort]*peer
+	asked  int            // datagrams in came that the UDP socket has brought
+	closed bool           // Close was called,
+	seeks  sync.WaitGroup // and waits for ways that are sought, as datagrams wait for these
 
 	again time.Duration // askAgain, but for tests
 }
@@ -168,16 +170,21 @@ func (p *PacketConn) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// Close ends the socket. Datagrams that were written have left. Calls that wait return with
-// net.ErrClosed, as does a second Close.
+// Close ends the socket. Datagrams that were written have left: those for which there is no way yet
+// are waited for, Config.Linger at most. Calls that wait return with net.ErrClosed, as does a
+// second Close.
 func (p *PacketConn) Close() error {
 	p.mu.Lock()
-	closed := p.ctx.Err() != nil
-	p.end()
+	closed := p.closed
+	p.closed = true
 	p.mu.Unlock()
 	if closed {
 		return opError("close", p.LocalAddr(), nil, net.ErrClosed)
 	}
+	late := time.AfterFunc(p.options.Linger, p.end)
+	p.seeks.Wait()
+	late.Stop()
+	p.end()
 	errs := []error{p.udp.Close()}
 	p.tasks.Wait()
 	p.mu.Lock()

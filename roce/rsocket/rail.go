@@ -87,7 +87,7 @@ func (p *PacketConn) TryWriteTo(b []byte, to netip.AddrPort) (int, error) {
 func (p *PacketConn) send(b []byte, to netip.AddrPort, try bool) error {
 	to = netip.AddrPortFrom(to.Addr().Unmap(), to.Port())
 	p.mu.Lock()
-	if p.ctx.Err() != nil {
+	if p.closed {
 		p.mu.Unlock()
 		return net.ErrClosed
 	}
@@ -139,7 +139,9 @@ func (p *PacketConn) meet(to netip.AddrPort) *peer {
 	}
 	d := new(peer)
 	p.peers[to] = d
+	p.seeks.Add(1)
 	p.tasks.Go(func() {
+		defer p.seeks.Done()
 		rail, ah, err := p.find(to)
 		p.mu.Lock()
 		d.rail, d.ah, d.err = rail, ah, err

@@ -189,7 +189,7 @@ func (c *Conn) setDeadline(t time.Time, of ...side) error {
 		return c.opError("set", err)
 	}
 	for _, s := range of {
-		c.until[s].set(c, s, t)
+		c.until[s].set(c, t)
 	}
 	return c.opError("set", c.leave())
 }

@@ -4,9 +4,13 @@ package rsocket
 // in try.go), and a file descriptor that says so as that of a TCP socket does.
 // Stages: FD makes the descriptor and a goroutine that takes what comes, as nobody else does while
 // the program is in its loop → whatever changes what there is shows it, with the lock that it is
-// changed under → Close.
+// changed under → Watch, for who sleeps on the descriptor now and then → Close. Who sleeps there
+// may wait a while before, which is cheaper if something comes soon (Await).
 
 import (
+	"runtime"
+	"time"
+
 	"github.com/goroce/goroce/roce/rsocket/internal/stream"
 )
 
@@ -57,18 +61,86 @@ func (c *Conn) FD() (int, error) {
 	return c.signs.fd(), nil
 }
 
+// Watch says whether anybody sleeps on the descriptor of FD, as is thought from the first FD on.
+// While nobody does it shows nothing new, nothing is done for it, and calls that wait are faster.
+// Watch(true) has it show what there is before it returns. net.ErrClosed.
+func (c *Conn) Watch(on bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.enter(); err != nil {
+		return c.opError("poll", err)
+	}
+	defer c.leave()
+	switch {
+	case c.signs == nil || c.watched == on:
+	case on:
+		c.watch(c.signs)
+	default:
+		c.watched = false
+		c.wakeAll() // the goroutine goes
+	}
+	return nil
+}
+
 // watch shows from now on what the connection is ready for. The caller has mu, and is inside.
 func (c *Conn) watch(signs *signs) {
-	c.signs = signs
-	c.attend(watching, (*Conn).over)
+	c.signs, c.watched = signs, true
+	if c.wait.watches {
+		return // the goroutine has not gone yet
+	}
+	c.wait.watches = true
+	c.attend(watching, func(c *Conn) bool {
+		c.wait.watches = c.watched && !c.over() && !c.life.closed()
+		return !c.wait.watches
+	})
 }
 
 // show has the descriptor say what the connection is ready for now. The caller has mu.
 func (c *Conn) show() {
-	if c.signs != nil {
+	if c.signs != nil && c.watched {
 		c.signs.show(c.readiness(), c.more)
 		c.more = false
 	}
+}
+
+// Await waits until the connection is ready for one of the things in what, for some time at most,
+// and says what it is ready for then. It returns at once if that cannot be waited for, as another
+// call waits for the same: the descriptor of FD can be slept on instead.
+func (c *Conn) Await(what Readiness, most time.Duration) Readiness {
+	s, turn := asking, &c.asks
+	switch what {
+	case Readable:
+		s, turn = reading, &c.reads
+	case Writable:
+		s, turn = writing, &c.writes
+	}
+	if !turn.TryLock() {
+		return c.Readiness()
+	}
+	defer turn.Unlock()
+	return c.awaitFor(s, what, most)
+}
+
+// awaitFor is Await of a side, whose turn it is. Only if it takes long is there a timer.
+func (c *Conn) awaitFor(s side, what Readiness, most time.Duration) Readiness {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.enter() != nil {
+		return c.readiness()
+	}
+	for i := 0; i < looks && most > 0 && !c.wait.leading && c.readiness()&what == 0; i++ {
+		c.lead(s, true)
+		c.mu.Unlock()
+		runtime.Gosched()
+		c.mu.Lock()
+	}
+	until := &c.patience[s]
+	until.set(c, time.Now().Add(most))
+	c.await(s, func(c *Conn) bool { return c.readiness()&what != 0 || until.passed })
+	until.stop()
+	r := c.readiness()
+	c.leave()
+	return r
 }
 
 // readiness is Readiness, of what is known. The caller has mu.

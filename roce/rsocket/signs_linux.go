@@ -9,7 +9,8 @@ import (
 // signs are a descriptor whose events say what something is ready for: one end of a pair of
 // sockets, with whose other end they are made. There are bytes to read when it is readable; it is
 // not writable while its send buffer is full; and the other end is shut down when that is so of
-// the connection. One call at a time.
+// the connection. So a recv with MSG_PEEK, or a send, sleeps on it like poll: an application may
+// want it blocking, which no call here minds. One call at a time.
 type signs struct {
 	app, own int // the application polls app
 	shown    Readiness
@@ -58,7 +59,7 @@ func (s *signs) show(now Readiness, more bool) {
 		var buf [1024]byte
 		for err := error(nil); err == nil; { // until it is full, or empty
 			if now&Writable == 0 {
-				err = unix.Send(s.app, buf[:], unix.MSG_NOSIGNAL)
+				err = unix.Send(s.app, buf[:], unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
 			} else {
 				_, err = unix.Read(s.own, buf[:])
 			}
@@ -82,7 +83,7 @@ func (s *signs) raise() {
 
 func (s *signs) lower() {
 	var buf [maxEdges]byte
-	unix.Read(s.app, buf[:])
+	unix.Recvfrom(s.app, buf[:], unix.MSG_DONTWAIT)
 	s.edges = 0
 }
 

@@ -242,7 +242,7 @@ func (s *Socket) Listen() (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Listener{m: &maker{cfg: cfg}}
+	l := &Listener{m: &maker{cfg, s.Accepting}}
 	below := l.m.connConfig(&s.Options)
 	below.Bound = s.id
 	l.below, err = rdmacm.Listen(context.Background(), "",

@@ -26,6 +26,7 @@ type side uint8
 const (
 	reading    side = iota
 	writing         // for room
+	asking          // Await, for either
 	ending          // Close, for the other end to have everything
 	owning          // for the completion of what was sent from the application's memory
 	settling        // for the completion that lets what is owed be sent
@@ -53,8 +54,9 @@ type waiting struct {
 
 	want    int  // bytes that the writer has to write
 	writer  bool // a call that waits for room, between two pieces of what it writes
-	settles bool // settle has a goroutine
-	forgets bool // and so has CloseRead
+	settles bool // settle has a goroutine,
+	forgets bool // and so has CloseRead,
+	watches bool // and watch
 }
 
 func (w *waiting) init() {
@@ -99,7 +101,7 @@ func (c *Conn) follow(s side) {
 // stopped says why a call of a side may not go on.
 func (c *Conn) stopped(s side) error {
 	switch {
-	case c.life.closed() && (s == reading || s == writing):
+	case c.life.closed() && s <= asking:
 		return net.ErrClosed
 	case c.until[s].passed, s == owning && c.until[writing].passed:
 		return os.ErrDeadlineExceeded
@@ -332,41 +334,52 @@ func (c *Conn) attend(s side, ready func(*Conn) bool) {
 	}()
 }
 
-// deadline is when the calls of a side have to return.
+// deadline is when the calls of a side have to return. Its timer is made once.
 type deadline struct {
 	timer  *time.Timer
 	passed bool
-	at     int // counts settings, so that a timer that comes too late is known
+	at     time.Time // zero: never
 }
 
 // set sets it; the zero time is never.
-func (d *deadline) set(c *Conn, s side, t time.Time) {
+func (d *deadline) set(c *Conn, t time.Time) {
 	d.stop()
 	d.passed = false
-	d.at++
 	if t.IsZero() {
 		return
 	}
 	left := time.Until(t)
-	if left <= 0 {
+	switch d.at = t; {
+	case left <= 0:
 		d.passed = true
 		c.wakeAll()
+	case d.timer == nil:
+		d.timer = time.AfterFunc(left, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			d.pass(c)
+		})
+	default:
+		d.timer.Reset(left)
+	}
+}
+
+// pass is what the timer does. It may be early, or late for what was set before.
+func (d *deadline) pass(c *Conn) {
+	if d.at.IsZero() || d.passed {
 		return
 	}
-	at := d.at
-	d.timer = time.AfterFunc(left, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if d.at == at {
-			d.passed = true
-			c.wakeAll()
-		}
-	})
+	if left := time.Until(d.at); left > 0 {
+		d.timer.Reset(left)
+		return
+	}
+	d.passed = true
+	c.wakeAll()
 }
 
 func (d *deadline) stop() {
+	d.at = time.Time{}
 	if d.timer != nil {
 		d.timer.Stop()
-		d.timer = nil
 	}
 }

@@ -67,10 +67,7 @@ func (s *seats) Leave() {
 
 // Watch of the one who has the port returns at once when frames are left over from the last Recv.
 func (s *seats) Watch(w transport.Watcher) error {
-	if w == transport.Relief {
-		s.relieved.Store(true)
-	}
-	if s.port.leftOver() && (w == transport.Relief || !s.relieved.Load()) {
+	if s.port.leftOver() && (w == transport.Relief) == s.relieved.Load() {
 		return nil
 	}
 	s.set() // the alarm may have gone off for a frame, and the lane's is still to come

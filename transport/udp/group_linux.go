@@ -82,6 +82,7 @@ func (p *port) setUpGroup(fd int, group wire.GID, own *socket) error {
 	} else {
 		unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_ALL, 0)
 	}
+	grow(fd, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, p.opt.RecvBuffer)
 	if err := unix.Bind(fd, host.Sockaddr(group.Addr(), p.opt.UDPPort, own.zone)); err != nil {
 		return fmt.Errorf("binding the group: %w", err)
 	}

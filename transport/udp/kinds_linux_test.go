@@ -42,7 +42,7 @@ func TestLanes(t *testing.T) {
 // TestShareOfRows: a flood to one address leaves the others their share, also those whose packets
 // come one by one, of which a Recv asks the kernel for fewer than it has places.
 func TestShareOfRows(t *testing.T) {
-	for _, places := range []int{16, 2 * recvSlots} {
+	for _, places := range []int{16, 2 * recvMsgs} {
 		t.Run(fmt.Sprint(places), func(t *testing.T) { porttest.TestShareOfRows(t, Open, "udp", places) })
 	}
 }

@@ -24,7 +24,8 @@ import (
 // chooseSender makes a socket to send by for every lane but the first, of the first owner of the
 // address. Nothing is received by it.
 // It sends from the same UDP port whatever the address, which the kernel chooses with the first of
-// them; it may be taken at another address, then that has no socket, and a slot is opened again.
+// them. If that is taken at another one, the error is errPortTaken: a port that is being opened
+// has the kernel choose again (openRows), and of an address that comes later the row stays empty.
 func (p *port) chooseSender(s *socket) (err error) {
 	if p.qpns.Value == 0 {
 		p.from.Store(wire.UDPPort)
@@ -42,8 +43,12 @@ func (p *port) chooseSender(s *socket) (err error) {
 	if err := host.AttachFilter(tx, host.DropAll); err != nil {
 		return err
 	}
-	if err := unix.Bind(tx, host.Sockaddr(s.addr, int(p.from.Load()), s.zone)); err != nil {
-		return fmt.Errorf("binding UDP port %d of %v: %w", p.from.Load(), s.addr, err)
+	from := p.from.Load()
+	if err := unix.Bind(tx, host.Sockaddr(s.addr, int(from), s.zone)); err != nil {
+		if from != 0 && err == unix.EADDRINUSE {
+			err = errPortTaken
+		}
+		return fmt.Errorf("binding UDP port %d of %v: %w", from, s.addr, err)
 	}
 	switch sa, err := unix.Getsockname(tx); sa := sa.(type) {
 	case *unix.SockaddrInet4:
@@ -54,6 +59,23 @@ func (p *port) chooseSender(s *socket) (err error) {
 		return err
 	}
 	return nil
+}
+
+// errPortTaken is of a UDP port to send from that is free at one of our addresses only.
+var errPortTaken = fmt.Errorf("it was free at the addresses before: %w", unix.EADDRINUSE)
+
+// portTries is how often the kernel chooses before that is an error.
+const portTries = 32
+
+// forgetPorts closes the sockets of all rows, so that the kernel chooses other ports to send from.
+// The caller holds st.mu.
+func (st *station) forgetPorts() {
+	for i := range st.rows {
+		st.closeRow(i)
+	}
+	for _, p := range st.lanes {
+		p.from.Store(0)
+	}
 }
 
 // admitLanes lets sockets of the same user share the address. An error shows when the next one is

@@ -201,15 +201,8 @@ func (p *port) setOptions(fd int, addr netip.Addr) error {
 // growBuffers asks for large buffers, with the privilege first, and notes when less was granted. At
 // 50 Gbit/s the usual 208 KiB hold 30 us.
 func (p *port) growBuffers(s *socket) {
-	for _, b := range []struct{ fd, force, plain, want int }{
-		{s.recv.fd, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, p.opt.RecvBuffer},
-		{s.tx, unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, p.opt.SendBuffer},
-	} {
-		if unix.SetsockoptInt(b.fd, unix.SOL_SOCKET, b.force, b.want) != nil {
-			// The kernel takes what the limit allows.
-			unix.SetsockoptInt(b.fd, unix.SOL_SOCKET, b.plain, b.want)
-		}
-	}
+	grow(s.recv.fd, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, p.opt.RecvBuffer)
+	grow(s.tx, unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, p.opt.SendBuffer)
 	granted, err := unix.GetsockoptInt(s.recv.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 	if err != nil {
 		return
@@ -220,6 +213,13 @@ func (p *port) growBuffers(s *socket) {
 		p.Degrade("receive buffer",
 			fmt.Sprintf("%d bytes instead of %d: bursts may be lost. Raise net.core.rmem_max or give CAP_NET_ADMIN",
 				granted, p.opt.RecvBuffer), nil)
+	}
+}
+
+// grow asks for one, and takes what the limit allows.
+func grow(fd, force, plain, want int) {
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, want) != nil {
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, plain, want)
 	}
 }
 

@@ -294,7 +294,7 @@ func TestForeignDatagrams(t *testing.T) {
 	a, b := openAt(t, "127.77.1.1", transport.Options{}), openAt(t, "127.77.1.2", transport.Options{MaxRun: 1})
 	fd := fdOf(a)
 	to := &unix.SockaddrInet4{Addr: [4]byte{127, 77, 1, 2}, Port: porttest.UDPPort}
-	for _, n := range []int{0, 3, smallSlot + 1} {
+	for _, n := range []int{0, 3, smallMsg + 1} {
 		if err := unix.Sendto(fd, make([]byte, n), 0, to); err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,6 @@
 package udp
 
-// Receiving: one recvmmsg fills up to recvSlots messages; each is a packet, or with UDP_GRO a row
+// Receiving: one recvmmsg fills up to recvMsgs messages; each is a packet, or with UDP_GRO a row
 // of packets of one size that the kernel has merged. They are given out frame by frame, with a head
 // made up for each; only when all of them are gone is there a next recvmmsg, so that what was lent
 // stays untouched.
@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	recvSlots    = 64
+	recvMsgs     = 64
 	recvFrames   = 512     // the most that one Recv lends
-	slotSize     = 1 << 16 // one merged message; memory that is never written costs nothing
-	smallSlot    = 9216    // without UDP_GRO: any packet of path MTU 4096, and jumbo frames
+	msgSize      = 1 << 16 // one merged message; memory that is never written costs nothing
+	smallMsg     = 9216    // without UDP_GRO: any packet of path MTU 4096, and jumbo frames
 	controlSpace = 96      // TOS, TTL and segment size, 24 bytes each
 )
 
@@ -35,7 +35,7 @@ type receiver struct {
 	iovs  []unix.Iovec
 	names []unix.RawSockaddrInet6 // has room for the IPv4 form
 	ctl   [][controlSpace]byte
-	slots [][]byte
+	rooms [][]byte // for a message each
 	heads [][wire.HeadMax]byte
 	maker headMaker
 
@@ -56,21 +56,21 @@ type receiver struct {
 }
 
 func (r *receiver) init(fd int, local wire.GID, port int, gro bool) {
-	size, slots := smallSlot, recvSlots
+	size := smallMsg
 	if gro {
-		size = slotSize
+		size = msgSize
 	}
 	r.fd, r.local, r.udpPort, r.limit = fd, local, uint16(port), 1
-	r.msgs = make([]host.Message, slots)
-	r.iovs = make([]unix.Iovec, slots)
-	r.names = make([]unix.RawSockaddrInet6, slots)
-	r.ctl = make([][controlSpace]byte, slots)
-	r.slots = make([][]byte, slots)
+	r.msgs = make([]host.Message, recvMsgs)
+	r.iovs = make([]unix.Iovec, recvMsgs)
+	r.names = make([]unix.RawSockaddrInet6, recvMsgs)
+	r.ctl = make([][controlSpace]byte, recvMsgs)
+	r.rooms = make([][]byte, recvMsgs)
 	r.heads = make([][wire.HeadMax]byte, recvFrames)
-	arena := make([]byte, slots*size)
+	arena := make([]byte, recvMsgs*size)
 	for i := range r.msgs {
-		r.slots[i] = arena[i*size : (i+1)*size : (i+1)*size]
-		r.iovs[i].Base = &r.slots[i][0]
+		r.rooms[i] = arena[i*size : (i+1)*size : (i+1)*size]
+		r.iovs[i].Base = &r.rooms[i][0]
 		r.iovs[i].SetLen(size)
 		h := &r.msgs[i].Hdr
 		h.Name = (*byte)(unsafe.Pointer(&r.names[i]))
@@ -270,7 +270,7 @@ func (r *receiver) give(f *wire.Frame, head []byte) bool {
 		r.open(m, size)
 	}
 	end := min(c.offset+c.segSize, size)
-	body, id := r.slots[r.next][c.offset:end:end], c.segment
+	body, id := r.rooms[r.next][c.offset:end:end], c.segment
 	c.offset, c.segment = end, id+1
 	if end == size {
 		c.open = false

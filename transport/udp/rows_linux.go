@@ -83,26 +83,39 @@ type socketList struct {
 
 // openRows opens the sockets of all addresses.
 func (st *station) openRows(iface string) error {
-	gids := []wire.GID{wire.GIDFrom(st.addr)}
-	if st.slot.given() {
-		gids = st.slot.gids()
-	}
-	if st.all {
-		gids = host.GIDsOf(iface)
+	addrs := []netip.Addr{st.addr}
+	switch {
+	case st.slot.given():
+		addrs = st.slot.Addrs
+	case st.all:
+		gids := host.GIDsOf(iface)
 		if st.link != nil {
 			gids = st.link.GIDs()
+		}
+		addrs = nil
+		for _, g := range gids {
+			addrs = append(addrs, g.Addr())
 		}
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	for i, g := range gids {
-		a := st.addr
-		switch {
-		case st.all:
-			a = g.Addr()
-		case st.slot.given():
-			a = st.slot.Addrs[i]
-		}
+	err := st.openAll(addrs)
+	for tries := 1; errors.Is(err, errPortTaken) && tries < portTries; tries++ {
+		st.forgetPorts()
+		err = st.openAll(addrs)
+	}
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(st.rows, func(g wire.GID) bool { return !g.IsZero() }) {
+		return &transport.OpenError{Name: st.name, Reason: "none of the interface's addresses can be used at present"}
+	}
+	return nil
+}
+
+// openAll opens a row for each address. The caller holds st.mu.
+func (st *station) openAll(addrs []netip.Addr) error {
+	for i, a := range addrs {
 		err := st.openRow(i, a)
 		if st.all && errors.Is(err, unix.EADDRNOTAVAIL) {
 			continue // it has gone meanwhile, of which we hear
@@ -110,9 +123,6 @@ func (st *station) openRows(iface string) error {
 		if err != nil {
 			return err
 		}
-	}
-	if !slices.ContainsFunc(st.rows, func(g wire.GID) bool { return !g.IsZero() }) {
-		return &transport.OpenError{Name: st.name, Reason: "none of the interface's addresses can be used at present"}
 	}
 	return nil
 }

@@ -4,7 +4,9 @@ package udp
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"testing"
 
@@ -17,6 +19,32 @@ import (
 func TestRows(t *testing.T) {
 	for _, lanes := range []int{1, 2} {
 		t.Run(fmt.Sprint(lanes), func(t *testing.T) { porttest.TestRows(t, Open, "udp", lanes) })
+	}
+}
+
+// TestLanesFindAPort: the port that a lane sends from is one that is free at all addresses of the
+// interface.
+func TestLanesFindAPort(t *testing.T) {
+	ns := vethPair(t)
+	var taken net.PacketConn
+	var err error
+	ns.Do(func() {
+		if err = os.WriteFile("/proc/sys/net/ipv4/ip_local_port_range", []byte("40000 40001"), 0); err == nil {
+			taken, err = net.ListenPacket("udp", "[fd78::1]:40000")
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for range 10 {
+		ports := porttest.OpenLanesIn(t, ns, Open, "udp:v0", 2, transport.Options{})
+		if got, rows := ports[1].Info().SrcPort, len(ports[1].Info().GIDs); got != 40001 || rows < 2 {
+			t.Errorf("port %d, %d addresses", got, rows)
+		}
+		if err := transport.CloseAll(ports); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -130,6 +158,36 @@ func TestOverflowStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	stays("closed")
+}
+
+// TestGroupBurst: a group's packets have as much room between two turns as an address'.
+func TestGroupBurst(t *testing.T) {
+	w := netns.NewWire(t, 1500)
+	a := porttest.OpenIn(t, w.Left, Open, "udp:wire", transport.Options{})
+	b := porttest.OpenIn(t, w.Right, Open, "udp:wire", transport.Options{})
+	group, _ := wire.ParseGID("239.7.7.7")
+	if err := b.(transport.Multicaster).JoinGroup(group); err != nil {
+		t.Fatal(err)
+	}
+	const bursts, burst = 8, 64
+	for range bursts {
+		batch := wire.NewBatch(burst, 1100)
+		for i := range burst {
+			porttest.Put(t, batch, porttest.PathTo(t, a, group, 0, 64), i, 1024)
+		}
+		porttest.SendAll(t, a, batch)
+	}
+	got, frames := 0, make([]wire.Frame, burst)
+	porttest.Until(t, "all packets, or a loss", func() bool {
+		n, err := b.Recv(frames)
+		if got += n; err != nil {
+			t.Fatal(err)
+		}
+		return got == bursts*burst || b.Stats().RecvOverflow > 0
+	})
+	if lost := b.Stats().RecvOverflow; lost > 0 {
+		t.Errorf("%d packets were lost", lost)
+	}
 }
 
 // BenchmarkEmptyRecv is a Recv in vain: of one address, of three of one IP version (one system call

@@ -1,6 +1,6 @@
 package udp
 
-// Sending: a run of frames becomes one message with a UDP_SEGMENT size, and up to sendSlots
+// Sending: a run of frames becomes one message with a UDP_SEGMENT size, and up to sendMsgs
 // messages of one source leave with one sendmmsg, by the socket of that address.
 //
 // The kernel numbers the segments of a message 0, 1, 2, … and the ICRC of each frame covers its
@@ -22,7 +22,7 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-const sendSlots = 64
+const sendMsgs = 64
 
 type sender struct {
 	port   *port
@@ -45,13 +45,13 @@ func (s *sender) init(p *port) {
 	if p.opt.ZeroChecksum {
 		s.maxRun = 1 // the kernel refuses the two together
 	}
-	s.msgs = make([]host.Message, sendSlots)
-	s.iovs = make([]unix.Iovec, sendSlots)
-	s.names = make([]unix.RawSockaddrInet6, sendSlots)
-	s.dsts = make([]wire.GID, sendSlots)
-	s.ctl = make([][controlSpace]byte, sendSlots)
-	s.runs = make([]int, sendSlots)
-	s.bytes = make([]int, sendSlots)
+	s.msgs = make([]host.Message, sendMsgs)
+	s.iovs = make([]unix.Iovec, sendMsgs)
+	s.names = make([]unix.RawSockaddrInet6, sendMsgs)
+	s.dsts = make([]wire.GID, sendMsgs)
+	s.ctl = make([][controlSpace]byte, sendMsgs)
+	s.runs = make([]int, sendMsgs)
+	s.bytes = make([]int, sendMsgs)
 	for i := range s.msgs {
 		h := &s.msgs[i].Hdr
 		h.Name = (*byte)(unsafe.Pointer(&s.names[i]))

@@ -17,7 +17,7 @@ package udp
 // Stages: a slot → making slots → opening one → what came before is dropped.
 //
 // Processes with slots of one address trust each other, as lanes do: each could change what the
-// kernel steers by. Queue pair 1 is slot 0's.
+// kernel steers by. Queue pair 1 is slot 0's; who has another needs rdmacm.Config.QP1 for RDMA CM.
 
 import (
 	"errors"
@@ -44,13 +44,6 @@ type Slot struct {
 
 // given tells whether there is a slot.
 func (s *Slot) given() bool { return len(s.FDs) > 0 }
-
-func (s *Slot) gids() (list []wire.GID) {
-	for _, a := range s.Addrs {
-		list = append(list, wire.GIDFrom(a))
-	}
-	return list
-}
 
 // copy is a descriptor of one of the slot's sockets.
 func (s *Slot) copy(row, lane int) (fd int, err error) {
@@ -163,19 +156,9 @@ func OpenSlot(name string, s Slot, o transport.Options) (ports []transport.Port,
 	if pid := s.owner(); pid != 0 {
 		return nil, &transport.OpenError{Name: name, Reason: fmt.Sprintf("process %d has the slot open", pid)}
 	}
-	for range senderTries {
-		st := &station{name: name, opt: o, addr: s.Addrs[0], slot: s}
-		ports, err = st.openLanes(len(s.FDs[0]), "")
-		if !errors.Is(err, unix.EADDRINUSE) {
-			break
-		}
-	}
-	return ports, err
+	st := &station{name: name, opt: o, addr: s.Addrs[0], slot: s}
+	return st.openLanes(len(s.FDs[0]), "")
 }
-
-// senderTries is how often the kernel is asked for a port to send from (chooseSender), until one is
-// free at all addresses of a slot.
-const senderTries = 32
 
 // check looks whether the slot is what it says.
 func (s *Slot) check(port int) error {

@@ -81,6 +81,7 @@ func check(system string) (n int, err error) {
 		return 0, err
 	}
 	var wrong []error
+	var roots []*packages.Package
 	known := map[string]*gotypes.Package{"unsafe": gotypes.Unsafe}
 	vetted := map[string]*packages.Package{}
 	for _, p := range all {
@@ -109,12 +110,32 @@ func check(system string) (n int, err error) {
 		if ours {
 			wrong = append(wrong, bodiless(p, syntax)...)
 			vetted[p.ImportPath] = analyzed(p, known[p.ImportPath], syntax, info, sizes, vetted)
+			if !slices.ContainsFunc(all, p.within) && fresh(p, sizes) {
+				roots = append(roots, vetted[p.ImportPath])
+			}
 		}
 	}
 	if len(wrong) > 0 { // the analyzers want what is well-typed
 		return n, errors.Join(wrong...)
 	}
-	return n, analyze(slices.Collect(maps.Values(vetted)))
+	return n, analyze(roots)
+}
+
+// within says whether another package is this one with its tests.
+func (p *listed) within(other *listed) bool {
+	return other.ImportPath == p.ImportPath+" ["+p.ImportPath+".test]"
+}
+
+// seen has what analyzers have looked at, on any system.
+var seen sync.Map
+
+// fresh says whether the analyzers have yet to look at a package: what they find depends on its
+// files and on the size of an int, and the tests of others have it compiled anew as it is.
+func fresh(p *listed, sizes gotypes.Sizes) bool {
+	path, _, _ := strings.Cut(p.ImportPath, " ")
+	key := fmt.Sprint(path, p.GoFiles, p.SFiles, sizes.Sizeof(gotypes.Typ[gotypes.Int]))
+	_, before := seen.LoadOrStore(key, true)
+	return !before
 }
 
 // newInfo returns what the type checker is to fill in for the analyzers.

@@ -71,13 +71,26 @@ var ofStack = []mutant{
 			"	fd, s.FDs[row][lane] = s.FDs[row][lane], -1\n	return fd, nil\n"}}},
 	{"udp: who opens a slot is told what was lost before", []string{"transport/udp TestSlotInheritsNoDrops"}, []edit{
 		{"transport/udp/rows_linux.go", "		s.before = uint32(s.kernelDrops())\n", ""}}},
+	{"udp: a batch leaves by the address of its first packet", []string{"transport/udp TestSlotSendsFromEachAddress"},
+		[]edit{
+			{"transport/udp/send_linux.go", "		if several && !frames[at]", "		if false && !frames[at]"}}},
+	{"udp: the interface of a slot's first address is that of all",
+		[]string{"transport/udp TestSlotsOfSeveralInterfaces"}, []edit{
+			{"transport/udp/rows_linux.go",
+				"	if !st.slot.given() {\n		return st.zone", "	if true {\n		return st.zone"}}},
+	{"udp: what was last sent to an address says by which interface the next leaves",
+		[]string{"transport/udp TestSlotsOfSeveralInterfaces"}, []edit{
+			{"transport/udp/send_linux.go", "		clear(s.dsts)\n", ""}}},
+	{"udp: a port to send from that somebody has at one address ends the open",
+		[]string{"transport/udp TestSlotFindsAPort", "transport/udp TestLanesFindAPort"}, []edit{
+			{"transport/udp/rows_linux.go", " && tries < portTries;", " && tries < 1;"}}},
 	{"a run is for whoever is at an address", []string{"roce/conformance TestRunsStayWithinASlot",
 		"roce/internal/soft TestRunsStayWithinALane"}, []edit{{"qp/sources.go", "	b.Toward(q.peerAt)\n", ""}}},
 	{"queue pairs that have heard of no peer share a run", []string{"roce/internal/soft TestRunsStayWithinALane"},
 		[]edit{{"qp/modify.go", "path, q.attr.DestQPN, false", "path, 0, false"}}},
 	{"a run of datagrams is for whoever is at an address", []string{"roce/internal/soft TestDatagramRuns"},
 		[]edit{{"qp/requester.go", "		b.Toward(s.remoteQPN)\n", ""}}},
-	{"nobody is told of packets of another slot", []string{"roce/conformance TestStray"}, []edit{
+	{"nobody is told of packets of another slot", []string{"roce/conformance TestForeign"}, []edit{
 		{"roce/internal/soft/stray.go", "			l.showForeign(f)\n			continue\n", ""}}},
 	{"a request that is made again says what lies now where the application had its data",
 		[]string{"roce/rdmacm TestSmallerPort"}, []edit{
@@ -99,6 +112,12 @@ var ofStack = []mutant{
 		{"roce/rdmacm/machine.go", "			ready = nil\n", ""}}},
 	{"rdmacm has queue pair 1 of its own wherever the caller says it is", []string{"roce/conformance TestHub"}, []edit{
 		{"roce/rdmacm/machine.go", "	if open != nil {", "	if false {"}}},
+	{"rdmacm: where queue pair 1 is the first channel says, and others are not heard",
+		[]string{"roce/rdmacm TestQP1IsSaidByAll"}, []edit{
+			{"roce/rdmacm/devices.go", " || isKernel(dev) || ", " || true || "}}},
+	{"rdmacm: who listens does not hear that queue pair 1 has come to its end",
+		[]string{"roce/rdmacm TestQP1EndsForListeners"}, []edit{
+			{"roce/rdmacm/machine.go", "				m.tellDeaf(err)\n", ""}}},
 	{"any owner of an address has queue pair 1", []string{"roce/conformance TestQueuePairOneIsTheFirstSlots"}, []edit{
 		{"qp/qp.go", "if e.cfg.QPNs.Value>>wire.OwnerShift != 0 {", "if false {"}}},
 	{"udp: a flood to one address has every Recv, as long as it fills them",
@@ -143,7 +162,7 @@ var ofStack = []mutant{
 			{"roce/device.go", "	d.ending.Lock()\n	defer d.ending.Unlock()\n", ""}}},
 	{"relief: the port changes hands without an alarm", []string{"roce/internal/soft TestReliefLeavesACK"}, []edit{
 		{"roce/internal/soft/drive/machine.go", "		return m.announce(until, t)\n	}\n	return m.HandsOver",
-			"		return Nobody\n	}\n	return m.HandsOver"}}},
+			"		return CallNobody\n	}\n	return m.HandsOver"}}},
 	{"relief: a background that gives way to it forgets what it has earned",
 		[]string{"roce/internal/soft TestReliefKeepsTrust", "roce/internal/soft/drive TestTrustOfRelief"}, []edit{
 			{"roce/internal/soft/drive/machine.go", "	if !m.Relieved() {\n		m.forget()\n	}\n",
@@ -157,11 +176,11 @@ var ofStack = []mutant{
 		{"roce/internal/soft/relief.go", "	if l.mail.waiting() {", "	if false {"}}},
 	{"relief: a completion that another turn makes wakes nobody", []string{"roce/internal/soft TestReliefWakes",
 		"roce/internal/soft TestReliefTurnOfAnother"}, []edit{
-		{"roce/internal/soft/wait.go", "	default:\n	}\n	c.rouse()\n", "	default:\n	}\n"}}},
+		{"roce/internal/soft/wait.go", "	default:\n	}\n	c.sleepers.rouse()\n", "	default:\n	}\n"}}},
 	{"relief: a post sets no alarm for who sleeps", []string{"roce/internal/soft TestReliefIsTold"}, []edit{
 		{"roce/internal/soft/drive/machine.go",
-			"			return m.setAlarm(at, t)\n		}\n		return Nobody",
-			"			return Nobody\n		}\n		return Nobody"}}},
+			"			return m.setAlarm(at, t)\n		}\n		return CallNobody",
+			"			return CallNobody\n		}\n		return CallNobody"}}},
 	{"a queue says that it is armed after its rings are, when one may have rung",
 		[]string{"roce/internal/soft TestSteps/polls_what_completes$"}, []edit{
 			{"roce/internal/soft/cq.go", "	wanted  atomic.Bool", "	said    atomic.Bool\n	wanted  atomic.Bool"},
@@ -198,7 +217,7 @@ var ofStack = []mutant{
 				"	ch.closed.Store(true)\n"}}},
 	{"relief: a poll behind an event that was waited for means that the application polls on",
 		[]string{"roce/internal/soft TestReliefExchangeByChannel"}, []edit{
-			{"roce/internal/soft/cq.go", " || c.Channel != nil && c.Channel.loop.Load() == heard", ""}}},
+			{"roce/internal/soft/cq.go", " || c.Channel != nil && c.Channel.loop.Load() == loopWaited", ""}}},
 	{"an event is no edge while another waits", []string{"roce TestEventFDEdges"}, []edit{
 		{"roce/eventqueue.go", "	q.raised = false // an edge for each event\n", ""}}},
 	{"relief: it goes to sleep with mail", []string{"roce/internal/soft TestSteps/one_waits,_a_packet_strays"}, []edit{
@@ -242,7 +261,7 @@ var ofStack = []mutant{
 			{"roce/rsocket/conn.go", "	c.show()\n	if c.users--", "	if c.users--"}}},
 	{"rsocket: nobody takes what comes for a descriptor", []string{
 		"roce/rsocket TestSteps/one_has_a_loop,_the_peer_closes"}, []edit{
-		{"roce/rsocket/ready.go", "	c.attend(watching, (*Conn).over)\n", ""}}},
+		{"roce/rsocket/ready.go", "	if c.wait.watches {", "	if true {"}}},
 	{"rsocket: what comes to what has not been read is no edge", []string{"roce/rsocket TestFDEdges"}, []edit{
 		{"roce/rsocket/signs_linux.go", "(more || changed&Readable != 0)", "changed&Readable != 0"}}},
 	{"rsocket: a TryWrite goes into the midst of another call's Write", []string{
@@ -271,7 +290,7 @@ var ofStack = []mutant{
 	{"rsocket: what is sent by UDP is not asked for the queue pair", []string{"roce/rsocket TestPackets$"}, []edit{
 		{"roce/rsocket/rail.go", "		d.qpn = qpn\n", "		_ = qpn\n"}}},
 	{"who leaves Wait keeps the token", []string{"roce/internal/soft TestSteps/two_wait"}, []edit{
-		{"roce/internal/soft/wait.go", "	if c.waiters.Add(-1) > 0 {\n		c.wake()\n	}\n",
+		{"roce/internal/soft/wait.go", "	if c.waiters.Add(-1) > 0 {\n		c.rouse()\n	}\n",
 			"	c.waiters.Add(-1)\n"}}},
 	{"a queue is closed and tells nobody", []string{"roce/internal/soft TestSteps/closes_the_queue"}, []edit{
 		{"roce/internal/soft/cq.go", "	c.wanted.Store(false)\n	c.tell()\n", "	c.wanted.Store(false)\n"}}},
@@ -279,8 +298,8 @@ var ofStack = []mutant{
 		[]string{"roce/internal/soft TestDrive$", "roce/internal/soft TestSteps/polls_what_completes$"}, []edit{
 			{"roce/internal/soft/lane.go", "!l.engine.DoorbellPending() || ", "true || "}}},
 	{"the background parks although an application's post is due", []string{"roce/internal/soft TestDrive$"}, []edit{
-		{"roce/internal/soft/drive/machine.go", "	if int64(at) >= until {\n		return Nobody\n	}\n",
-			"	if until != 0 {\n		return Nobody\n	}\n"}}},
+		{"roce/internal/soft/drive/machine.go", "	if int64(at) >= until {\n		return CallNobody\n	}\n",
+			"	if until != 0 {\n		return CallNobody\n	}\n"}}},
 	{"SRQ: completions go with their queue pair",
 		[]string{"roce/conformance TestPipe/a_queue_pair_with_a_shared_receive_queue_is_closed"}, []edit{
 			{"roce/internal/soft/cq.go", "!(keep && wc.Opcode", "!(false && wc.Opcode"}}},

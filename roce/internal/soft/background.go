@@ -5,7 +5,7 @@ package soft
 // goroutines. Package drive has its states.
 //
 // Stages: start → stand by while an application polls → watch the port while none does: take turns,
-// linger, park.
+// stay up, park.
 
 import (
 	"time"
@@ -24,6 +24,9 @@ func (l *lane) start() (err error) {
 	go l.background()
 	return nil
 }
+
+// attended tells whether the lanes have a background. It does not change once the device is open.
+func (d *Device) attended() bool { return d.lanes[0].drive.Attended() }
 
 // background takes the turns that no application takes. While one polls it stands by, without
 // touching the port: waking up for each packet would cost the poller more than the stack itself.
@@ -47,7 +50,7 @@ func (l *lane) background() {
 // has something, a deadline comes, or somebody wakes it. While a relief watches the port it parks
 // behind that. It ends when an application polls, too.
 func (l *lane) watch() {
-	for t := l.takeOver(); l.drive.TakesTurns() && l.drive.Lingers(l.turn(t), t); t = l.clock.read() {
+	for t := l.takeOver(); l.drive.TakesTurns() && l.drive.StaysUp(l.turn(t), t); t = l.clock.read() {
 		l.pause()
 		if l.inUse() {
 			return

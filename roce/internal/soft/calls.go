@@ -11,11 +11,10 @@ import "github.com/goroce/goroce/qp"
 // severalPackets in one send are part of a stream: then posts may be held from the first one on.
 const severalPackets = 4
 
-// poll is a turn of an application that found its completion queue c empty, or its channel (c is
-// nil then). If somebody else is taking one, that will do. pollsOn says that the application is
-// going to poll again soon. yield says that it has come in vain so often that others should have
-// the processor for a moment.
-func (l *lane) poll(c *CQ, pollsOn bool) (yield bool) {
+// poll is a turn of an application that found w empty. If somebody else is taking one, that will
+// do. pollsOn says that the application is going to poll again soon. yield says that it has come in
+// vain so often that others should have the processor for a moment.
+func (l *lane) poll(w awaited, pollsOn bool) (yield bool) {
 	if !l.tryTurn() {
 		if pollsOn { // if the background has the turn, it is to go
 			l.drive.Polls(l.clock.now())
@@ -28,7 +27,7 @@ func (l *lane) poll(c *CQ, pollsOn bool) (yield bool) {
 	}
 	frames, something := l.look(t)
 	if something {
-		l.serve(c, t, frames, pollsOn)
+		l.serve(w, t, frames, pollsOn)
 	}
 	yield = l.drive.InVain()
 	l.release()
@@ -60,9 +59,9 @@ func (l *lane) quiet(t qp.Time) bool {
 
 // serve handles what has arrived. Completions are handed over before anything is sent, and so is
 // what a WRITE may have brought.
-func (l *lane) serve(c *CQ, t qp.Time, frames int, pollsOn bool) {
+func (l *lane) serve(w awaited, t qp.Time, frames int, pollsOn bool) {
 	frames = l.input(t, frames)
-	found := l.found(c)
+	found := w.found(l)
 	if found {
 		l.drive.Found()
 	}
@@ -83,15 +82,6 @@ func (l *lane) serve(c *CQ, t qp.Time, frames int, pollsOn bool) {
 		l.drive.Polls(end)
 	}
 	l.drive.LetHold(pollsOn && l.burst >= severalPackets)
-}
-
-// found tells whether a turn has brought what the application waits for: a completion in c, or
-// where that is nil one that a channel is to tell of.
-func (l *lane) found(c *CQ) bool {
-	if c == nil {
-		return l.engine.Notifies()
-	}
-	return c.rings[l.index].Len() > 0
 }
 
 // canWait tells whether something is due that no peer must hear of at once.
@@ -130,7 +120,7 @@ func (l *lane) sendPosted(q *qp.QP, n int) {
 	t := l.clock.read()
 	l.drive.Returns(t)
 	if l.drive.Visited() {
-		l.drive.PollsOn(t)
+		l.drive.PollsNow(t)
 		l.turn(t)
 	} else {
 		l.send(t)

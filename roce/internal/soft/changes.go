@@ -16,7 +16,7 @@ import (
 )
 
 // listener is what a device has to hear of changes. A device with a background has a goroutine for
-// it; one without listens when its polls have long been in vain (CQ.rest).
+// it; one without listens when its polls have long been in vain (sleepers.yield).
 type listener struct {
 	news   <-chan transport.Event // nil: nobody tells
 	gids   atomic.Pointer[[]wire.GID]
@@ -28,7 +28,7 @@ type listener struct {
 
 // listen begins to hear of changes.
 func (d *Device) listen() {
-	if d.news = transport.Events(d.lanes[0].port); d.news == nil || d.cfg.NoBackground {
+	if d.news = transport.Events(d.lanes[0].port); d.news == nil || !d.attended() {
 		return
 	}
 	d.ending, d.ended = make(chan struct{}), make(chan struct{})

@@ -165,7 +165,7 @@ func (c *CQ) pollEx(wcs []qp.WCEx) (int, error) {
 // run takes a turn of the lanes and tells whether there is something to take then.
 func (c *CQ) run() bool {
 	pollsOn, yield := c.pollsOn(), false
-	for _, l := range *c.drives.Load() {
+	for _, l := range *c.lanes.Load() {
 		yield = l.poll(c, pollsOn) || yield
 	}
 	if !c.idle() {
@@ -189,10 +189,10 @@ func (c *CQ) idle() bool {
 
 // visit tells the lanes of a poll that found n completions there already and did not run them.
 func (c *CQ) visit(n int) {
-	if n == 0 || c.armed() || c.Channel != nil && c.Channel.loop.Load() == heard {
+	if n == 0 || c.armed() || c.Channel != nil && c.Channel.loop.Load() == loopWaited {
 		return
 	}
-	for _, l := range *c.drives.Load() {
+	for _, l := range *c.lanes.Load() {
 		l.visit()
 	}
 }

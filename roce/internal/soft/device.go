@@ -30,7 +30,7 @@ var (
 type Config struct {
 	Wrap         func(transport.Port) transport.Port
 	Ports        []transport.Port
-	Stray        func(f *wire.Frame)
+	Foreign      func(f *wire.Frame)
 	Dealt        []byte
 	Lanes        int
 	Transport    transport.Options

@@ -123,7 +123,7 @@ func (w *driveWorld) clock() qp.Time {
 
 // open makes the devices.
 func (w *driveWorld) open() {
-	world := world{now: w.clock, alarm: newTimerAlarm, exact: true,
+	world := world{now: w.clock, alarm: newTimerAlarm, exact: true, space: txSpace,
 		yield: func() { runtime.Gosched(); time.Sleep(w.upTo(100 * time.Nanosecond)) }}
 	w.ports[0], w.ports[1] = newDrivePort(w, "10.0.0.1"), newDrivePort(w, "10.0.0.2")
 	w.ports[0].peer, w.ports[1].peer = w.ports[1], w.ports[0]

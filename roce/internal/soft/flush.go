@@ -20,7 +20,7 @@ const maxSyncs = 8
 // sync begins what peers have asked for, as far as there is room. The caller has the turn lock.
 func (l *lane) sync(t qp.Time) {
 	for s, ok := l.engine.PollSync(); ok; s, ok = l.engine.PollSync() {
-		if l.dev.cfg.NoBackground {
+		if !l.drive.Attended() {
 			l.engine.Synced(t, s, storage.Sync(s.Mem) == nil)
 			continue
 		}

@@ -26,19 +26,19 @@ type hands struct {
 // carryOut wakes whom an event calls for. But for Standby and Both the caller has the turn lock.
 func (l *lane) carryOut(c drive.Call) {
 	switch c {
-	case drive.Nobody:
-	case drive.SetAlarm:
+	case drive.CallNobody:
+	case drive.CallSetAlarm:
 		l.seats.SetAlarm(waitFor(l.drive.AlarmAt(), l.clock.at))
-	case drive.Background:
+	case drive.CallBackground:
 		l.count.Wakes++
 		l.port.Wake()
-	case drive.Relief:
+	case drive.CallRelief:
 		l.count.Wakes++
 		l.rouseRelief()
-	case drive.Both:
+	case drive.CallBoth:
 		l.port.Wake()
 		l.rouseRelief()
-	case drive.Standby:
+	case drive.CallStandby:
 		if l.done != nil { // else a test plays the background
 			l.standby.end()
 		}

@@ -4,7 +4,7 @@ package soft
 // them.
 //
 // Stages: the object → what a turn does → control calls → giving the turn back so that nothing is
-// forgotten → destinations and groups → the end. calls.go has the turns that an application takes,
+// forgotten → destinations → the end. calls.go has the turns that an application takes,
 // background.go and relief.go the others, and package drive who takes which.
 //
 // A turn runs on whatever goroutine is there: a polling application runs the stack itself, without
@@ -89,7 +89,7 @@ func newLane(d *Device, index, lanes int, port transport.Port) *lane {
 		Purpose: d.cfg.Purpose, Storage: d.storage})
 	l.owner = info.QPNs.AnyLane()
 	l.turns.reader, l.turns.yield = d.mem.NewReader(), d.yield
-	l.tx = wire.NewBatch(txBatch, txSpace/txBatch)
+	l.tx = wire.NewBatch(txBatch, d.space/txBatch)
 	l.tx.MaxRun(info.MaxRun)
 	if lanes > 1 {
 		l.mail = new(mailbox)
@@ -354,20 +354,4 @@ func (l *lane) reach(ctx context.Context, dst wire.GID) error {
 		return ctx.Err()
 	}
 	return fmt.Errorf("%w: %w", ErrUnreachable, err)
-}
-
-// joinGroup makes the port receive what is sent to a multicast group; joins are counted.
-func (l *lane) joinGroup(g wire.GID) error {
-	if m, ok := l.port.(transport.Multicaster); ok {
-		return m.JoinGroup(g)
-	}
-	return fmt.Errorf("%w: %w", qp.ErrInvalid, transport.ErrNoMulticast)
-}
-
-// leaveGroup undoes one joinGroup.
-func (l *lane) leaveGroup(g wire.GID) error {
-	if m, ok := l.port.(transport.Multicaster); ok {
-		return m.LeaveGroup(g)
-	}
-	return transport.ErrNoMulticast
 }

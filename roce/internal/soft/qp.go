@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -215,7 +216,11 @@ func (q *QP) AttachMcast(group wire.GID) error {
 		if err := e.AttachMulticast(&q.q, group); err != nil {
 			return err
 		}
-		if err := q.dev.lanes[0].joinGroup(group); err != nil { // the first port joins for all
+		err := transport.JoinGroup(q.dev.lanes[0].port, group) // the first port joins for all
+		if errors.Is(err, transport.ErrNoMulticast) {
+			err = fmt.Errorf("%w: %w", qp.ErrInvalid, err)
+		}
+		if err != nil {
 			return errors.Join(err, e.DetachMulticast(&q.q, group))
 		}
 		q.groups = append(q.groups, group)
@@ -232,7 +237,7 @@ func (q *QP) DetachMcast(group wire.GID) error {
 		}
 		q.groups = slices.DeleteFunc(q.groups, func(g wire.GID) bool { return g == group })
 		q.dev.groups.count(group, q.lane, -1)
-		return q.dev.lanes[0].leaveGroup(group)
+		return transport.LeaveGroup(q.dev.lanes[0].port, group)
 	}, nil)
 }
 
@@ -269,7 +274,7 @@ func (q *QP) Close() error {
 		}
 		q.closed = true
 		for _, g := range q.groups {
-			d.lanes[0].leaveGroup(g)
+			transport.LeaveGroup(d.lanes[0].port, g)
 			d.groups.count(g, q.lane, -1)
 		}
 		return nil

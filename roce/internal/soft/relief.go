@@ -1,16 +1,13 @@
 package soft
 
 // The relief: an application's goroutine that sleeps in Wait, of a completion queue or a channel,
-// watches the port itself. Package drive has the states.
+// watches the port itself. Package drive has the states, and why.
 //
 // Stages: take the seat, if it is free → turns and sleeps until there is what it waits for → give
 // the seat back. And what ends that early: a context, the end of the lane.
 //
-// If the background watched, each packet would wake it first and it would wake the application, and
-// before each sleep the two would hand the port over: some five thread switches an exchange, each
-// of which costs more than all of our work on a packet. So the goroutine that waits takes the seat
-// while the background stays parked, and gives it back while the background stays parked. The
-// background wakes up only if something comes while the application is away.
+// The background stays parked meanwhile, and wakes up only if something comes while the application
+// is away.
 
 import (
 	"context"
@@ -31,12 +28,11 @@ type relief struct {
 	forget func() bool
 }
 
-// watchFor has the calling goroutine, one of s, watch the port until calls says that it is to look,
+// watchFor has the calling goroutine watch the port until w, which it waits for, calls it to look,
 // or ctx has ended. It returns false if the goroutine has to wait for the background: because the
 // port knows no relief, another goroutine is it, or one polls the lane; later as its queue pairs
-// are no longer all on this lane, the port fails, or the lane ends. It waits for a completion in c,
-// which is armed, or where c is nil for an event of a channel.
-func (l *lane) watchFor(ctx context.Context, s *sleepers, c *CQ, calls func() bool) bool {
+// are no longer all on this lane, the port fails, or the lane ends.
+func (l *lane) watchFor(ctx context.Context, w awaited) bool {
 	if !l.drive.MayRelieve() {
 		return false
 	}
@@ -47,8 +43,8 @@ func (l *lane) watchFor(ctx context.Context, s *sleepers, c *CQ, calls func() bo
 	}
 	l.seats.Take()
 	l.heed(ctx)
-	ok := l.watchOn(ctx, s, c, calls)
-	l.relief.awaits.CompareAndSwap(s, nil)
+	ok := l.watchOn(ctx, w)
+	l.relief.awaits.CompareAndSwap(w.by(), nil)
 	l.giveBack()
 	return ok
 }
@@ -77,15 +73,16 @@ func (l *lane) unheed() {
 
 // watchOn takes turns and sleeps in between. The caller has the turn lock, before and after. If
 // nothing is due it goes to sleep at once: what may have arrived ends the sleep.
-func (l *lane) watchOn(ctx context.Context, s *sleepers, c *CQ, calls func() bool) bool {
+func (l *lane) watchOn(ctx context.Context, w awaited) bool {
+	s := w.by()
 	for due := l.due(l.clock.read()); ; due = true {
-		more := due && l.turnFor(c)
-		l.relief.awaits.Store(s) // from here on whoever changes what calls says wakes us
+		more := due && l.turnFor(w)
+		l.relief.awaits.Store(s) // from here on whoever changes what w.calls says wakes us
 		t := l.clock.read()
 		switch {
-		case calls() || ctx.Err() != nil || l.drive.Ended():
+		case w.calls() || ctx.Err() != nil || l.drive.Ended():
 			return true
-		case l.failed || l.drive.Leased(t) || !s.drivesOnly(l):
+		case l.failed || l.drive.Leased(t) || !s.only(l):
 			return false
 		}
 		if !more {
@@ -110,13 +107,13 @@ func (l *lane) due(t qp.Time) bool {
 	return t >= l.deadline || !l.engine.Idle() || l.tx.Len() > 0 || l.drive.Owes() || l.failed || l.mail.waiting()
 }
 
-// turnFor is a turn of a goroutine that waits, for c or an event, and tells whether there is more
-// to do now. An application that always posts at once when it is given completions has their
-// acknowledgement leave with its post; the alarm has it sent if that does not come.
-func (l *lane) turnFor(c *CQ) (more bool) {
+// turnFor is a turn of a goroutine that waits for w, and tells whether there is more to do now. An
+// application that always posts at once when it is given completions has their acknowledgement
+// leave with its post; the alarm has it sent if that does not come.
+func (l *lane) turnFor(w awaited) (more bool) {
 	t := l.clock.read()
 	n := l.input(t, l.receive())
-	found := l.found(c)
+	found := w.found(l)
 	postponed := found && l.canWait() && l.drive.PostponesAwoken(t)
 	more = !postponed && l.output(t) || n >= rxBatch
 	l.finish(t, more)

@@ -245,8 +245,7 @@ func newReliefWorldOf(t *testing.T, mail *mailbox, wrap func(transport.Port) tra
 	w.pd, err = w.d.AllocPD()
 	must(t, err)
 	t.Cleanup(func() { must(t, w.pd.Close()) })
-	w.d.cfg.NoBackground = false // it begins now, with the clock of the test
-	must(t, w.l.start())
+	must(t, w.l.start()) // with the clock of the test
 	w.settle()
 	return w
 }
@@ -261,7 +260,7 @@ func (w *reliefWorld) pass(d time.Duration) {
 // settle lets time pass until the background sleeps.
 func (w *reliefWorld) settle() {
 	for s := w.port.seen(transport.Background); !s.inside; s = w.port.seen(transport.Background) {
-		w.pass(time.Duration(drive.MaxLinger))
+		w.pass(time.Duration(drive.MaxStayUp))
 		runtime.Gosched()
 	}
 }

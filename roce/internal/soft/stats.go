@@ -24,7 +24,7 @@ type LaneStats struct {
 	Postponed  uint64 // turns whose sending was left to the application's next call
 	Strays     uint64 // frames that arrived here and were handed over to another lane
 	StraysLost uint64 // of these, those that it had no room for
-	Foreign    uint64 // frames for another slot of the address, which Config.Stray was shown
+	Foreign    uint64 // frames for another slot of the address, which Config.Foreign was shown
 }
 
 func (l *lane) stats() Stats {

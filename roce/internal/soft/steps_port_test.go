@@ -135,11 +135,12 @@ func newStepWorld(t *testing.T, p *step.Play, has stepOptions) *stepWorld {
 		port = struct{ transport.Port }{port}
 	}
 	var err error
-	w.d, err = Open("steps", Config{Ports: []transport.Port{port}, NoBackground: true})
+	small := machine
+	small.space = txBatch * 64 // each play makes a world anew
+	w.d, err = Open("steps", Config{Ports: []transport.Port{port}, NoBackground: true, world: &small})
 	must(t, err)
 	w.l = w.d.lanes[0]
 	w.l.drive.Attend(0)
-	w.d.cfg.NoBackground = false
 	w.pd, err = w.d.AllocPD()
 	must(t, err)
 	if has.channel {
@@ -216,6 +217,11 @@ func (w *stepWorld) arrives(b *wire.Batch) {
 	w.port.step()
 	w.port.in = append(w.port.in, b)
 	w.port.change()
+}
+
+// isOneOfSeveral has the lane take strays. Its mailbox is small: each play makes one anew.
+func (w *stepWorld) isOneOfSeveral() {
+	w.l.mail = &mailbox{filling: wire.NewBatch(2, 64), lent: wire.NewBatch(2, 64)}
 }
 
 // strays has it arrive on another lane, which hands it over.

@@ -192,7 +192,7 @@ var stories = []story{
 	{"with a background: one waits, a packet strays", 2, 1000, stepOptions{background: true}, away, strayBeside},
 	{"with a background: one waits, one hears of another queue, for which a packet strays", 1, 2000, stepOptions{background: true}, away,
 		func(w *stepWorld) {
-			w.l.mail = new(mailbox)
+			w.isOneOfSeveral()
 			q, other := w.pair(UC), w.queue()
 			message := w.message(w.pairOn(UC, other))
 			must(w, other.ReqNotify(false))
@@ -265,7 +265,7 @@ func unanswered(w *stepWorld) {
 }
 
 func strayBeside(w *stepWorld) {
-	w.l.mail = new(mailbox)
+	w.isOneOfSeveral()
 	q := w.pair(UC)
 	message := w.message(q)
 	w.Task("waits", func() { w.waits(1) })

@@ -1,8 +1,8 @@
 package soft
 
-// Strays: frames that arrive on another lane than that of their queue pair, or at another slot of
-// the address. Ports steer most frames to the right one, not all (package transport says why), and
-// datagrams to a group are for all lanes with a member.
+// Strays: frames that arrive on another lane than that of their queue pair. And foreign frames,
+// which are for another slot of the address. Ports steer most frames to the right one, not all
+// (package transport says why), and datagrams to a group are for all lanes with a member.
 //
 // Stages: which lane a frame is for → the lane that received it hands a copy over and wakes → the
 // other lane handles what is in its mailbox with its next turn. Other slots are other processes':
@@ -63,8 +63,8 @@ func (m *mailbox) waiting() bool { return m != nil && m.there.Load() }
 
 // What laneOf says of datagrams to a group, and of what is for another slot.
 const (
-	everyLane = -1 - iota
-	noLane
+	laneEvery = -1 - iota
+	laneForeign
 )
 
 // laneOf is which of the lanes a frame is for. QP 0 and 1 are on the first of the first slot,
@@ -76,9 +76,9 @@ func laneOf(f *wire.Frame, here, lanes int, owner wire.QPNSpace) int {
 	qpn := (*wire.BTH)(f.Body).DestQP()
 	switch {
 	case qpn == wire.MulticastQPN:
-		return everyLane
+		return laneEvery
 	case !owner.Owns(qpn):
-		return noLane
+		return laneForeign
 	case qpn <= wire.GSIQPN:
 		return 0
 	}
@@ -92,11 +92,11 @@ func (l *lane) keepOwn(in []wire.Frame) []wire.Frame {
 		f := &in[i]
 		switch to := laneOf(f, l.index, len(l.dev.lanes), l.owner); to {
 		case l.index:
-		case everyLane:
+		case laneEvery:
 			if !l.handRound(f) {
 				continue
 			}
-		case noLane:
+		case laneForeign:
 			l.showForeign(f)
 			continue
 		default:
@@ -129,8 +129,8 @@ func (l *lane) handOver(f *wire.Frame, to *lane) {
 // showForeign deals with what is for another slot.
 func (l *lane) showForeign(f *wire.Frame) {
 	l.count.Foreign++
-	if l.dev.cfg.Stray != nil {
-		l.dev.cfg.Stray(f)
+	if l.dev.cfg.Foreign != nil {
+		l.dev.cfg.Foreign(f)
 	}
 }
 

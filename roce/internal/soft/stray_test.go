@@ -145,7 +145,7 @@ func TestLaneOf(t *testing.T) {
 	for _, c := range []struct {
 		qpn  uint32
 		want int
-	}{{0, 0}, {1, 0}, {2, 2}, {3, 3}, {4, 0}, {0xfffffe, 2}, {0xffffff, everyLane}, {0x8000ff, 3}} {
+	}{{0, 0}, {1, 0}, {2, 2}, {3, 3}, {4, 0}, {0xfffffe, 2}, {0xffffff, laneEvery}, {0x8000ff, 3}} {
 		body := make([]byte, wire.BTHLen)
 		(*wire.BTH)(body).Put(wire.RCAcknowledge, 0, 0, wire.DefaultPKey, c.qpn, 0)
 		if got := laneOf(&wire.Frame{Body: body}, 1, 4, wire.QPNSpace{}); got != c.want {

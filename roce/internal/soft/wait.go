@@ -16,6 +16,16 @@ import (
 // waking up costs.
 const maxSpin = 50 * time.Microsecond
 
+// awaited is what an application polls and waits for: a CQ or a Channel.
+type awaited interface {
+	// found tells whether the turn of l has brought something.
+	found(l *lane) bool
+	// calls tells whether a goroutine in Wait has to look.
+	calls() bool
+	// by are those in Wait.
+	by() *sleepers
+}
+
 // sleepers are the goroutines that sleep for the same: a completion in a queue, or an event of a
 // channel.
 type sleepers struct {
@@ -23,13 +33,15 @@ type sleepers struct {
 	// [i]: how many queue pairs of dev.lanes[i] bring it; under dev.mu
 	pairs []int
 	// the lanes that are run for it: where these queue pairs are
-	drives atomic.Pointer[[]*lane]
-	spin   atomic.Int64 // ns to poll before a sleep; adapts
+	lanes atomic.Pointer[[]*lane]
+	spin  atomic.Int64 // ns to poll before a sleep; adapts
 }
+
+func (s *sleepers) by() *sleepers { return s }
 
 func (s *sleepers) init(d *Device) {
 	s.dev, s.pairs = d, make([]int, len(d.lanes))
-	s.drives.Store(&d.lanes) // until there are queue pairs, whoever polls helps all
+	s.lanes.Store(&d.lanes) // until there are queue pairs, whoever polls helps all
 	s.spin.Store(int64(maxSpin))
 }
 
@@ -48,29 +60,40 @@ func (s *sleepers) count(l *lane, n int) {
 		}
 	}
 	// then nobody else would look for strays on the other lanes
-	if len(lanes) == 0 || s.dev.cfg.NoBackground {
+	if len(lanes) == 0 || !s.dev.attended() {
 		lanes = s.dev.lanes
 	}
-	s.drives.Store(&lanes)
+	s.lanes.Store(&lanes)
 	s.rouse()
 }
 
-// drivesOnly tells whether all of it comes from lane l.
-func (s *sleepers) drivesOnly(l *lane) bool {
-	lanes := *s.drives.Load()
+// only tells whether all of it comes from lane l.
+func (s *sleepers) only(l *lane) bool {
+	lanes := *s.lanes.Load()
 	return len(lanes) == 1 && lanes[0] == l
 }
 
 // stopPolling ends the lease on the lanes: the application is going to sleep.
 func (s *sleepers) stopPolling() {
-	for _, l := range *s.drives.Load() {
+	for _, l := range *s.lanes.Load() {
 		l.drive.StopsPolling()
 	}
 }
 
+// watch has a goroutine in Wait watch the port until it is to look, or ctx has ended; false: it is
+// left to the background, which will wake it.
+func (s *sleepers) watch(ctx context.Context, w awaited) bool {
+	s.stopPolling()
+	if lanes := *s.lanes.Load(); len(lanes) == 1 && lanes[0].watchFor(ctx, w) {
+		return true
+	}
+	s.handOver()
+	return false
+}
+
 // handOver leaves the lanes to their background, unless another goroutine polls them.
 func (s *sleepers) handOver() {
-	for _, l := range *s.drives.Load() {
+	for _, l := range *s.lanes.Load() {
 		l.carryOut(l.drive.HandsOver(l.clock.now()))
 	}
 }
@@ -115,7 +138,7 @@ func (c *CQ) ReqNotify(solicitedOnly bool) error {
 	}
 	c.wanted.Store(true)
 	c.arm(solicitedOnly)
-	if c.Channel == nil || c.Channel.loop.Swap(noLoop) == noLoop {
+	if c.Channel == nil || c.Channel.loop.Swap(loopNone) == loopNone {
 		c.stopPolling()
 		c.handOver()
 	}
@@ -170,16 +193,16 @@ func (c *CQ) tell() {
 			c.Channel.rouse()
 		}
 	}
-	c.wake()
+	c.rouse()
 }
 
-// wake has a goroutine in Wait look again.
-func (c *CQ) wake() {
+// rouse has a goroutine in Wait look again, also one that sleeps on the token.
+func (c *CQ) rouse() {
 	select {
 	case c.woken <- struct{}{}:
 	default:
 	}
-	c.rouse()
+	c.sleepers.rouse()
 }
 
 // Wait takes up to len(wcs) completions, at least one, and waits for it if need be: it polls for
@@ -195,8 +218,8 @@ func (c *CQ) Wait(ctx context.Context, wcs []qp.WC) (int, error) {
 	}
 	c.waiters.Add(1)
 	defer c.leave()
-	for {
-		if spin := time.Duration(c.spin.Load()); spin > 0 || c.dev.cfg.NoBackground {
+	for attended := c.dev.attended(); ; {
+		if spin := time.Duration(c.spin.Load()); spin > 0 || !attended {
 			if n, err := c.pollFor(spin, wcs); n > 0 || err != nil {
 				return n, err
 			}
@@ -205,17 +228,15 @@ func (c *CQ) Wait(ctx context.Context, wcs []qp.WC) (int, error) {
 				return n, err
 			}
 		}
-		if c.dev.cfg.NoBackground { // nobody would wake a sleeper
+		if !attended { // nobody would wake a sleeper
 			if err := ctx.Err(); err != nil {
 				return 0, err
 			}
 			continue
 		}
 		c.armWait()
-		c.stopPolling()
 		asleep := c.dev.now()
-		if lanes := *c.drives.Load(); len(lanes) > 1 || !lanes[0].watchFor(ctx, &c.sleepers, c, c.calls) {
-			c.handOver()
+		if !c.watch(ctx, c) {
 			if n, err := c.Poll(wcs); n > 0 || err != nil {
 				return n, err
 			}
@@ -240,10 +261,13 @@ func (c *CQ) Wait(ctx context.Context, wcs []qp.WC) (int, error) {
 // also if another goroutine was faster.
 func (c *CQ) calls() bool { return !c.idle() || !c.armedNow() }
 
+// found tells whether the turn of l has brought a completion.
+func (c *CQ) found(l *lane) bool { return c.rings[l.index].Len() > 0 }
+
 // leave passes the token on: it was for one waiter, and there may be completions for more.
 func (c *CQ) leave() {
 	if c.waiters.Add(-1) > 0 {
-		c.wake()
+		c.rouse()
 	}
 }
 
@@ -264,22 +288,23 @@ type Channel struct {
 	there  func() bool     // whether there is an event: any goroutine, in a turn too
 	ready  <-chan struct{} // a token can be received when there may be one
 	closed atomic.Bool
-	loop   atomic.Int32 // noLoop, drained or heard
+	loop   atomic.Int32 // loopNone, loopDrained or loopWaited
 }
 
-// What is known of an application that waits for events: had to wait for the last one (heard), and
-// has found a queue empty since (drained). Until it arms a queue it is believed to be in a loop,
-// and to come back to Wait: its polls do not mean that it polls on, and the background is not woken
-// for what it leaves. One that polls on instead has a lease from its next poll on.
+// What is known of an application that waits for events: it had to wait for the last one
+// (loopWaited), and has found a queue empty since (loopDrained). Until it arms a queue it is
+// believed to be in a loop, and to come back to Wait: its polls do not mean that it polls on, and
+// the background is not woken for what it leaves. One that polls on instead has a lease from its
+// next poll on.
 const (
-	noLoop int32 = iota
-	drained
-	heard
+	loopNone int32 = iota
+	loopDrained
+	loopWaited
 )
 
 // pollsOn tells whether a poll that finds its queue empty means that the application polls on.
 func (c *CQ) pollsOn() bool {
-	return !c.armed() && !(c.Channel != nil && c.Channel.loop.CompareAndSwap(heard, drained))
+	return !c.armed() && !(c.Channel != nil && c.Channel.loop.CompareAndSwap(loopWaited, loopDrained))
 }
 
 // NewChannel makes a channel, for completion queues of this device.
@@ -296,18 +321,16 @@ func (ch *Channel) Wait(ctx context.Context) bool {
 	if ch.there() {
 		return true
 	}
-	ch.loop.Store(heard)
-	for !ch.polls() {
+	ch.loop.Store(loopWaited)
+	for attended := ch.dev.attended(); !ch.polls(attended); {
 		switch {
 		case ctx.Err() != nil || ch.closed.Load():
 			return false
-		case ch.dev.cfg.NoBackground: // nobody would wake a sleeper
+		case !attended: // nobody would wake a sleeper
 			continue
 		}
-		ch.stopPolling()
 		asleep := ch.dev.now()
-		if lanes := *ch.drives.Load(); len(lanes) > 1 || !lanes[0].watchFor(ctx, &ch.sleepers, nil, ch.calls) {
-			ch.handOver()
+		if !ch.watch(ctx, ch) {
 			select {
 			case <-ch.ready:
 			case <-ctx.Done():
@@ -319,15 +342,15 @@ func (ch *Channel) Wait(ctx context.Context) bool {
 }
 
 // polls runs the lanes for a while, and tells whether there is an event.
-func (ch *Channel) polls() bool {
+func (ch *Channel) polls(attended bool) bool {
 	spin := qp.Time(ch.spin.Load())
 	for end := ch.dev.now() + spin; !ch.there(); {
-		if spin == 0 && !ch.dev.cfg.NoBackground {
+		if spin == 0 && attended {
 			return false
 		}
 		yield := false
-		for _, l := range *ch.drives.Load() {
-			yield = l.poll(nil, true) || yield
+		for _, l := range *ch.lanes.Load() {
+			yield = l.poll(ch, true) || yield
 		}
 		switch {
 		case ch.there():
@@ -343,6 +366,9 @@ func (ch *Channel) polls() bool {
 
 // calls tells whether a goroutine in Wait has to look.
 func (ch *Channel) calls() bool { return ch.there() || ch.closed.Load() }
+
+// found tells whether the turn of l has brought a completion that the channel is to tell of.
+func (ch *Channel) found(l *lane) bool { return l.engine.Notifies() }
 
 // Close ends Wait, for all who are in it.
 func (ch *Channel) Close() {

@@ -33,10 +33,11 @@ type world struct {
 	yield func() // lets other goroutines run while one waits for another
 	alarm func() (alarm, error)
 	exact bool // the clock is read each time, whatever the processor's counter says
+	space int  // bytes of packets that one send has room for
 }
 
 // machine is the real one.
-var machine = world{now: now, yield: runtime.Gosched, alarm: newStandby}
+var machine = world{now: now, yield: runtime.Gosched, alarm: newStandby, space: txSpace}
 
 // In ticks of the processor's counter, usually 2 to 5 a nanosecond: sameTime are no time, 0.4 to 1
 // us. A poll renews the time when it is older than fresh, mostly while there is nothing to do: what

@@ -16,9 +16,9 @@ import (
 
 // States of berth.state.
 const (
-	awake    = 0 // nobody sleeps, nothing to report
-	sleeping = 1 // in watch, or about to be
-	woken    = 2 // wake was called since the last watch
+	berthAwake    = 0 // nobody sleeps, nothing to report
+	berthSleeping = 1 // in watch, or about to be
+	berthWoken    = 2 // wake was called since the last watch
 )
 
 // berth is where one goroutine sleeps.

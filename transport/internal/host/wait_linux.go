@@ -141,7 +141,7 @@ func (w *Waiter) Lack(what Shortage) {
 		return
 	}
 	for i := range w.berths {
-		if w.berths[i].state.Load() == sleeping {
+		if w.berths[i].state.Load() == berthSleeping {
 			w.wake(transport.Watcher(i))
 		}
 	}
@@ -214,8 +214,8 @@ func (w *Waiter) Watch(who transport.Watcher) error {
 			return err
 		}
 	}
-	if !e.state.CompareAndSwap(awake, sleeping) {
-		e.state.Store(awake) // woken in advance
+	if !e.state.CompareAndSwap(berthAwake, berthSleeping) {
+		e.state.Store(berthAwake) // woken in advance
 		return nil
 	}
 	err := w.sit(e)
@@ -231,7 +231,7 @@ func (w *Waiter) Watch(who transport.Watcher) error {
 	if who == transport.Background {
 		w.rise(who)
 	}
-	e.state.Store(awake)
+	e.state.Store(berthAwake)
 	return err
 }
 
@@ -248,7 +248,7 @@ func (w *Waiter) furnish(e *berth) error {
 	return e.open(w.epfd)
 }
 
-// sit takes a berth, and with the relief's the port.
+// sit takes a berth.
 func (w *Waiter) sit(e *berth) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -256,11 +256,7 @@ func (w *Waiter) sit(e *berth) error {
 	if w.timed != w.alarm || Shortage(w.short.Load()) == DriverQueue {
 		w.setTimer()
 	}
-	relief := &w.berths[transport.Relief]
-	if e == relief {
-		w.relieve()
-	}
-	if e == relief || !w.relieved {
+	if e == &w.berths[transport.Relief] || !w.relieved {
 		if err := e.hear(true); err != nil {
 			return err
 		}
@@ -272,15 +268,10 @@ func (w *Waiter) sit(e *berth) error {
 	return w.putIn()
 }
 
-// Take gives the port to the relief.
+// Take gives the port to the relief: the background is deaf from here on.
 func (w *Waiter) Take() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.relieve()
-}
-
-// relieve makes the background deaf. The caller holds w.mu.
-func (w *Waiter) relieve() {
 	if !w.relieved {
 		w.relieved = true
 		w.berths[transport.Background].hear(false)
@@ -392,7 +383,7 @@ func (w *Waiter) Wakes() uint64 { return w.wakes.Load() }
 // wake ends a Watch; wrote tells whether it took a system call.
 func (w *Waiter) wake(who transport.Watcher) (wrote bool) {
 	e := &w.berths[who]
-	if e.state.Swap(woken) != sleeping {
+	if e.state.Swap(berthWoken) != berthSleeping {
 		return false
 	}
 	w.mu.Lock()
@@ -435,7 +426,7 @@ func (w *Waiter) Asleep(who transport.Watcher) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e := &w.berths[who]
-	return e.state.Load() == sleeping && e.taken && (e.hears || who == transport.Background && w.relieved)
+	return e.state.Load() == berthSleeping && e.taken && (e.hears || who == transport.Background && w.relieved)
 }
 
 // Lacks tells what Lack has said last. It is for tests.

@@ -115,6 +115,14 @@ func (w *watchedPort) receive(want int) {
 	}
 }
 
+// watch is a Watch. The relief takes the port first, if it does not have it.
+func (w *watchedPort) watch(who transport.Watcher) error {
+	if who == transport.Relief {
+		w.Take()
+	}
+	return w.Watch(who)
+}
+
 // nap is one Watch, by a goroutine of its own.
 type nap struct {
 	may   atomic.Bool // there is a cause to end it
@@ -126,7 +134,7 @@ func (w *watchedPort) nap(who transport.Watcher) *nap {
 	n := &nap{ended: make(chan struct{})}
 	go func() {
 		defer close(n.ended)
-		if err := w.Watch(who); err != nil {
+		if err := w.watch(who); err != nil {
 			w.t.Error(err)
 		}
 		if !n.may.Load() {
@@ -231,7 +239,7 @@ func testWatchedTake(w *watchedPort) {
 // the present Watch or the next one; any number of Rouses are one.
 func testWatchedRouse(w *watchedPort) {
 	watch := func(who transport.Watcher) {
-		if err := w.Watch(who); err != nil { // hangs if the wake-up was lost
+		if err := w.watch(who); err != nil { // hangs if the wake-up was lost
 			w.t.Fatal(err)
 		}
 	}
@@ -276,7 +284,7 @@ func testWatchedAlarm(w *watchedPort) {
 		before := time.Now()
 		w.SetAlarm(short)
 		w.SetAlarm(4 * short)
-		if err := w.Watch(who); err != nil {
+		if err := w.watch(who); err != nil {
 			w.t.Fatal(err)
 		}
 		if d := time.Since(before); d < 4*short {
@@ -320,7 +328,7 @@ func testWatchedAlarmHandedOver(w *watchedPort) {
 		back = w.nap(transport.Background)
 		back.may.Store(true) // the alarm may come before the relief does, and is still there then
 		w.SetAlarm(d)
-		if err := w.Watch(transport.Relief); err != nil {
+		if err := w.watch(transport.Relief); err != nil {
 			w.t.Fatal(err)
 		}
 		w.Leave()
@@ -353,7 +361,7 @@ func testWatchedHandOver(w *watchedPort) {
 		}
 	}
 	watch := func(who transport.Watcher) {
-		if err := w.Watch(who); err != nil {
+		if err := w.watch(who); err != nil {
 			w.t.Error(err)
 		}
 	}
@@ -412,7 +420,7 @@ func WatchedRoom(t *testing.T, p transport.Port, batch *wire.Batch, makeRoom fun
 	back, relief = w.nap(transport.Background), w.nap(transport.Relief)
 	relief.by(makeRoom)
 	for send(); batch.Len() > 0; send() {
-		if err := w.Watch(transport.Relief); err != nil { // for ever, if nobody tells of room
+		if err := w.watch(transport.Relief); err != nil { // for ever, if nobody tells of room
 			t.Fatal(err)
 		}
 	}
@@ -430,6 +438,7 @@ func testWatchedDescriptors(t *testing.T, k Kind) {
 		p := k.Open(t, 0, transport.Options{})
 		w := k.seats(p)
 		w.Rouse(transport.Relief)
+		w.Take()
 		for range 2 {
 			if err := w.Watch(transport.Relief); err != nil {
 				t.Fatal(err)

@@ -45,7 +45,7 @@
 // The background brings Comes, StandsBy, Parks and Rises. While it stands by it looks at the
 // lease every 50 us to 1 ms ([Machine.NextLook]), and comes when there is none. On duty it looks
 // after each turn, stands by if there is one, and parks after 20 to 100 us without work
-// ([Machine.Lingers]), or at once behind a relief. Parked it does not look, and a poll does not
+// ([Machine.StaysUp]), or at once behind a relief. Parked it does not look, and a poll does not
 // wake it: when a packet or its alarm does, it sees the lease and stands by, without a turn.
 //
 // A goroutine in Wait, of a queue or of a channel, polls for up to 50 us. Then it brings Sits,

@@ -23,33 +23,33 @@ const (
 	// on.
 	minStandby = 50 * microsecond
 	MaxStandby = 1000 * microsecond
-	// minLinger and MaxLinger bound how long the background goes on polling after it last had
+	// minStayUp and MaxStayUp bound how long the background goes on polling after it last had
 	// something to do, before it sleeps: as long as it has been busy since it woke up, so that it
 	// takes at most twice the time. In a stream of 20 Gbit/s 100 us are 15 % of the bandwidth at
 	// the same cost, as the sender does not have to wake it. 100 us for everybody would spare it
 	// waking up for READs 60 us apart (45 -> 10 us, BenchmarkRead), but take its processor from
 	// other processes in between: two paced flows and their receiver on two processors came to 0.6
 	// to 0.94 : 1 instead of 0.93 to 0.99 ("bench fair").
-	minLinger = 20 * microsecond
-	MaxLinger = 100 * microsecond
+	minStayUp = 20 * microsecond
+	MaxStayUp = 100 * microsecond
 )
 
 // place is where the background is.
 type place int32
 
 const (
-	absent place = iota // there is none
-	standsBy
-	onDuty
-	parked // changes to and from it are made under the turn lock
+	placeAbsent place = iota // there is none
+	placeStandsBy
+	placeOnDuty
+	placeParked // changes to and from it are made under the turn lock
 )
 
 // seat is who watches the port. It changes under the turn lock.
 type seat int32
 
 const (
-	backgroundSeat seat = iota
-	reliefSeat
+	seatBackground seat = iota
+	seatRelief
 )
 
 // Call is whom the lane is to wake, or when.
@@ -57,12 +57,12 @@ type Call uint8
 
 // The calls.
 const (
-	Nobody     Call = iota
-	SetAlarm        // of the one who watches the port, to AlarmAt
-	Background      // which sleeps on the port
-	Relief          // which does
-	Both            // whichever does: who watches may change meanwhile
-	Standby         // the background, which sleeps on its own alarm
+	CallNobody     Call = iota
+	CallSetAlarm        // of the one who watches the port, to AlarmAt
+	CallBackground      // which sleeps on the port
+	CallRelief          // which does
+	CallBoth            // whichever does: who watches may change meanwhile
+	CallStandby         // the background, which sleeps on its own alarm
 )
 
 // Machine is who runs one lane. The zero Machine is of a lane without a background, on a port that
@@ -97,6 +97,9 @@ func (m *Machine) Begin(relievable bool) { m.relievable, m.alarmAt = relievable,
 // behind. It stands by.
 func (m *Machine) Attend(t qp.Time) { m.StandsBy(t) }
 
+// Attended tells whether there is one. Any goroutine.
+func (m *Machine) Attended() bool { return m.place() != placeAbsent }
+
 // End says that the lane ends: the background goes, and no relief sits down. Any goroutine.
 func (m *Machine) End() { m.ended.Store(true) }
 
@@ -108,7 +111,7 @@ func (m *Machine) goes(to place) { m.where.Store(int32(to)) }
 func (m *Machine) sits(who seat) { m.sitter.Store(int32(who)) }
 
 // Relieved tells whether the relief has the port. Any goroutine.
-func (m *Machine) Relieved() bool { return seat(m.sitter.Load()) == reliefSeat }
+func (m *Machine) Relieved() bool { return seat(m.sitter.Load()) == seatRelief }
 
 // Asleep tells whether the one who watches the port sleeps. It is for tests.
 func (m *Machine) Asleep() bool { return m.asleep.Load() != 0 }
@@ -121,8 +124,8 @@ func (m *Machine) Polls(t qp.Time) {
 	}
 }
 
-// PollsOn is Polls that is stored at once: its turns have been here for long.
-func (m *Machine) PollsOn(t qp.Time) { m.lease.Store(int64(t)) }
+// PollsNow is Polls that is stored at once: its turns have been here for long.
+func (m *Machine) PollsNow(t qp.Time) { m.lease.Store(int64(t)) }
 
 // Polled tells whether an application has polled since it last went to sleep. Any goroutine.
 func (m *Machine) Polled() bool { return m.lease.Load() != 0 }
@@ -140,17 +143,17 @@ func (m *Machine) StopsPolling() { m.lease.Store(0) }
 // comes, unless another goroutine polls. Any goroutine.
 func (m *Machine) HandsOver(t qp.Time) Call {
 	if m.Leased(t) {
-		return Nobody
+		return CallNobody
 	}
 	m.lease.Store(0)
-	if m.place() == standsBy {
-		return Standby
+	if m.place() == placeStandsBy {
+		return CallStandby
 	}
-	return Nobody
+	return CallNobody
 }
 
 // Comes is the background that finds nobody polling, and comes on duty. The background.
-func (m *Machine) Comes() { m.goes(onDuty) }
+func (m *Machine) Comes() { m.goes(placeOnDuty) }
 
 // TakesOver is its first turn there. It no longer relies on the application, unless that has the
 // port as relief, and keeps what it has earned.
@@ -164,22 +167,22 @@ func (m *Machine) TakesOver(t qp.Time) {
 // TakesTurns tells whether the turns are the background's. It goes to park otherwise.
 func (m *Machine) TakesTurns() bool { return !m.Ended() && !m.Relieved() }
 
-// Lingers tells whether the background goes on polling after a turn; busy says that the turn had
+// StaysUp tells whether the background goes on polling after a turn; busy says that the turn had
 // something to do.
-func (m *Machine) Lingers(busy bool, t qp.Time) bool {
+func (m *Machine) StaysUp(busy bool, t qp.Time) bool {
 	if busy {
 		m.busyAt = t
 		return true
 	}
-	return t-m.busyAt < min(max(m.busyAt-m.onDutySince, minLinger), MaxLinger)
+	return t-m.busyAt < min(max(m.busyAt-m.onDutySince, minStayUp), MaxStayUp)
 }
 
 // StandsBy is the background that finds an application polling. It looks again before it sleeps:
 // one that has stopped meanwhile could not see that it is to be woken. The background.
 func (m *Machine) StandsBy(t qp.Time) {
-	if m.place() != standsBy {
+	if m.place() != placeStandsBy {
 		m.standsBySince = t
-		m.goes(standsBy)
+		m.goes(placeStandsBy)
 	}
 }
 
@@ -205,16 +208,16 @@ func (m *Machine) Until(deadline, t qp.Time) qp.Time {
 
 // Parks is the background that goes to sleep on the port until then, or behind the relief.
 func (m *Machine) Parks(until, t qp.Time) Call {
-	m.goes(parked)
+	m.goes(placeParked)
 	if m.Relieved() {
-		return Nobody
+		return CallNobody
 	}
 	return m.announce(until, t)
 }
 
 // Rises is the background that has slept on the port, or behind the relief.
 func (m *Machine) Rises() {
-	m.goes(onDuty)
+	m.goes(placeOnDuty)
 	if !m.Relieved() {
 		m.asleep.Store(0)
 	}
@@ -226,7 +229,7 @@ func (m *Machine) Sits() bool {
 	if !m.MayRelieve() || m.Ended() {
 		return false
 	}
-	m.sits(reliefSeat)
+	m.sits(seatRelief)
 	m.asleep.Store(0)
 	m.setMayHold(false)
 	return true
@@ -234,7 +237,7 @@ func (m *Machine) Sits() bool {
 
 // MayRelieve tells whether Sits could be true. Any goroutine.
 func (m *Machine) MayRelieve() bool {
-	return m.relievable && m.place() != absent && !m.Relieved()
+	return m.relievable && m.Attended() && !m.Relieved()
 }
 
 // Dozes is the relief that goes to sleep until then.
@@ -247,8 +250,8 @@ func (m *Machine) Stirs() { m.asleep.Store(0) }
 // now as the one who watches; mail that came before found nobody asleep, so the lane has to look
 // for it. Any other background takes the lane over, unless another goroutine polls.
 func (m *Machine) Leaves(until, t qp.Time) Call {
-	m.sits(backgroundSeat)
-	if m.place() == parked {
+	m.sits(seatBackground)
+	if m.place() == placeParked {
 		return m.announce(until, t)
 	}
 	return m.HandsOver(t)
@@ -265,10 +268,10 @@ func (m *Machine) announce(until, t qp.Time) Call {
 // stays.
 func (m *Machine) setAlarm(at, t qp.Time) Call {
 	if !m.relievable || at == m.alarmAt && t < at {
-		return Nobody
+		return CallNobody
 	}
 	m.alarmAt = at
-	return SetAlarm
+	return CallSetAlarm
 }
 
 // AlarmAt is when the one who watches the port is to wake up; qp.Never: only when something
@@ -280,36 +283,36 @@ func (m *Machine) AlarmAt() qp.Time { return m.alarmAt }
 func (m *Machine) Due(at, t qp.Time) Call {
 	until := m.asleep.Load()
 	if int64(at) >= until {
-		return Nobody
+		return CallNobody
 	}
 	if m.relievable && at > t {
 		if m.asleep.CompareAndSwap(until, int64(at)) {
 			return m.setAlarm(at, t)
 		}
-		return Nobody
+		return CallNobody
 	}
 	if !m.asleep.CompareAndSwap(until, 0) {
-		return Nobody
+		return CallNobody
 	}
 	if m.Relieved() {
-		return Relief
+		return CallRelief
 	}
-	return Background
+	return CallBackground
 }
 
 // Mail wakes the one who watches the port, if it sleeps: packets have come by another lane. Before
 // that one sleeps it announces so, and then looks for mail. Any goroutine.
 func (m *Machine) Mail() Call {
 	if until := m.asleep.Load(); until != 0 && m.asleep.CompareAndSwap(until, 0) {
-		return Both
+		return CallBoth
 	}
-	return Nobody
+	return CallNobody
 }
 
 // trusting tells whether the application can be relied on to call again at once. While the
 // background is on duty it would only be in the way; and without one nobody would send what the
 // application leaves.
-func (m *Machine) trusting() bool { return m.earned() && m.place() == standsBy }
+func (m *Machine) trusting() bool { return m.earned() && m.place() == placeStandsBy }
 
 // Postpones leaves what is due to the next call of an application that polls, unless it was left
 // often or long enough.
@@ -326,8 +329,8 @@ func (m *Machine) LetHold(yes bool) { m.setMayHold(yes && m.trusting() && !m.Rel
 // sleeps on the port is woken, and the background stands by for the posts that are held from then
 // on.
 func (m *Machine) Posts(t qp.Time) Call {
-	if m.earned() && m.place() != standsBy && m.Leased(t) {
+	if m.earned() && m.place() != placeStandsBy && m.Leased(t) {
 		return m.Due(0, t)
 	}
-	return Nobody
+	return CallNobody
 }

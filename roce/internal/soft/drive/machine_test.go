@@ -20,13 +20,13 @@ const (
 
 // events are the rows.
 var events = map[string]func(m *Machine) Call{
-	"Comes":          func(m *Machine) Call { m.Comes(); return Nobody },
-	"StandsBy":       func(m *Machine) Call { m.StandsBy(tableNow); return Nobody },
+	"Comes":          func(m *Machine) Call { m.Comes(); return CallNobody },
+	"StandsBy":       func(m *Machine) Call { m.StandsBy(tableNow); return CallNobody },
 	"Parks":          func(m *Machine) Call { return m.Parks(tableUntil+1, tableNow) },
-	"Rises":          func(m *Machine) Call { m.Rises(); return Nobody },
-	"Sits":           func(m *Machine) Call { m.Sits(); return Nobody },
+	"Rises":          func(m *Machine) Call { m.Rises(); return CallNobody },
+	"Sits":           func(m *Machine) Call { m.Sits(); return CallNobody },
 	"Dozes":          func(m *Machine) Call { return m.Dozes(tableUntil+1, tableNow) },
-	"Stirs":          func(m *Machine) Call { m.Stirs(); return Nobody },
+	"Stirs":          func(m *Machine) Call { m.Stirs(); return CallNobody },
 	"Leaves":         func(m *Machine) Call { return m.Leaves(tableUntil+1, tableNow) },
 	"Due later":      func(m *Machine) Call { return m.Due(tableNow+1, tableNow) },
 	"Due now":        func(m *Machine) Call { return m.Due(tableNow, tableNow) },
@@ -35,15 +35,15 @@ var events = map[string]func(m *Machine) Call{
 	"HandsOver":      func(m *Machine) Call { return m.HandsOver(tableNow) },
 	"Posts": func(m *Machine) Call {
 		m.Earn()
-		m.PollsOn(tableNow)
+		m.PollsNow(tableNow)
 		return m.Posts(tableNow)
 	},
 }
 
 var (
-	places = map[byte]place{'s': standsBy, 'd': onDuty, 'p': parked}
-	seats  = map[byte]seat{'b': backgroundSeat, 'r': reliefSeat}
-	calls  = map[string]Call{"": Nobody, "@": SetAlarm, "!": Background, "^": Relief, "*": Both, "+": Standby}
+	places = map[byte]place{'s': placeStandsBy, 'd': placeOnDuty, 'p': placeParked}
+	seats  = map[byte]seat{'b': seatBackground, 'r': seatRelief}
+	calls  = map[string]Call{"": CallNobody, "@": CallSetAlarm, "!": CallBackground, "^": CallRelief, "*": CallBoth, "+": CallStandby}
 )
 
 // in is a machine in a state of the table.
@@ -91,7 +91,7 @@ func table(t *testing.T) (states []string, rows [][]string) {
 	return states, rows
 }
 
-// TestTable walks every cell.
+// TestTable walks every cell, without a lease and with one, which ends no standby.
 func TestTable(t *testing.T) {
 	states, rows := table(t)
 	require.Len(t, states, 10)
@@ -103,11 +103,20 @@ func TestTable(t *testing.T) {
 			if cell == "." {
 				continue
 			}
-			m := in(states[i], true)
-			call := event(m)
-			to := strings.TrimRight(cell, "@!^*+")
-			require.Equal(t, to, m.state(), "%s in %s", row[0], states[i])
-			require.Equal(t, calls[cell[len(to):]], call, "%s in %s", row[0], states[i])
+			for _, leased := range []bool{false, true} {
+				m := in(states[i], true)
+				to := strings.TrimRight(cell, "@!^*+")
+				want := calls[cell[len(to):]]
+				if leased {
+					m.PollsNow(tableNow)
+				}
+				if leased && want == CallStandby {
+					want = CallNobody
+				}
+				call := event(m)
+				require.Equal(t, to, m.state(), "%s in %s, leased: %v", row[0], states[i], leased)
+				require.Equal(t, want, call, "%s in %s, leased: %v", row[0], states[i], leased)
+			}
 		}
 	}
 }
@@ -116,16 +125,16 @@ func TestTable(t *testing.T) {
 // already is not set again; until it goes off.
 func TestAlarm(t *testing.T) {
 	m := in("db", true)
-	require.Equal(t, SetAlarm, m.Parks(tableUntil, tableNow))
+	require.Equal(t, CallSetAlarm, m.Parks(tableUntil, tableNow))
 	require.Equal(t, tableUntil, m.AlarmAt())
 	m.Rises()
-	require.Equal(t, Nobody, m.Parks(tableUntil, tableNow+1))
+	require.Equal(t, CallNobody, m.Parks(tableUntil, tableNow+1))
 	m.Rises()
-	require.Equal(t, SetAlarm, m.Parks(tableUntil, tableUntil))
+	require.Equal(t, CallSetAlarm, m.Parks(tableUntil, tableUntil))
 	m.Rises()
-	require.Equal(t, SetAlarm, m.Parks(qp.Never, tableUntil))
+	require.Equal(t, CallSetAlarm, m.Parks(qp.Never, tableUntil))
 	require.Equal(t, qp.Never, m.AlarmAt())
-	require.Equal(t, SetAlarm, m.Due(tableUntil+5, tableUntil))
+	require.Equal(t, CallSetAlarm, m.Due(tableUntil+5, tableUntil))
 	require.Equal(t, tableUntil+5, m.AlarmAt())
 }
 
@@ -135,12 +144,12 @@ func TestAlarm(t *testing.T) {
 func TestUnwatched(t *testing.T) {
 	m := in("db", false)
 	require.False(t, m.Sits())
-	require.Equal(t, Nobody, m.Parks(m.Until(tableUntil, tableNow), tableNow))
-	require.Equal(t, Background, m.Due(tableUntil-1, tableNow))
+	require.Equal(t, CallNobody, m.Parks(m.Until(tableUntil, tableNow), tableNow))
+	require.Equal(t, CallBackground, m.Due(tableUntil-1, tableNow))
 	m.Rises()
 	require.Equal(t, tableUntil, m.Until(qp.Never, tableNow))
 	m.Parks(m.Until(qp.Never, tableNow), tableNow)
-	require.Equal(t, Nobody, m.Due(tableUntil+1, tableNow))
+	require.Equal(t, CallNobody, m.Due(tableUntil+1, tableNow))
 	require.Equal(t, qp.Never, m.Until(qp.Never, tableUntil))
 }
 
@@ -155,7 +164,7 @@ func TestUnattended(t *testing.T) {
 	require.False(t, m.Postpones(tableNow))
 	m.LetHold(true)
 	require.False(t, m.MayHold())
-	require.Equal(t, Nobody, m.HandsOver(tableNow))
+	require.Equal(t, CallNobody, m.HandsOver(tableNow))
 }
 
 // TestEnded: a lane that ends has no relief any more, and its background takes no turns.
@@ -186,11 +195,11 @@ func TestLeaseOfAnother(t *testing.T) {
 	for _, ends := range []string{"HandsOver", "Leaves"} {
 		m := in("sr", true)
 		m.Polls(tableNow)
-		require.Equal(t, Nobody, events[ends](m), ends)
+		require.Equal(t, CallNobody, events[ends](m), ends)
 		require.True(t, m.Leased(tableNow+LeaseLife-1), ends)
 		m = in("sr", true)
 		m.Polls(tableNow - LeaseLife)
-		require.Equal(t, Standby, events[ends](m), ends)
+		require.Equal(t, CallStandby, events[ends](m), ends)
 		require.False(t, m.Polled(), ends)
 	}
 }
@@ -207,18 +216,18 @@ func TestTrustOfRelief(t *testing.T) {
 	}
 }
 
-// TestLingers: the background polls on for as long as it was busy since it came, within bounds; and
+// TestStaysUp: the background polls on for as long as it was busy since it came, within bounds; and
 // stands by for longer the longer an application has polled.
-func TestLingers(t *testing.T) {
-	for _, c := range []struct{ busy, lingers qp.Time }{
-		{0, minLinger}, {50 * microsecond, 50 * microsecond}, {1e9, MaxLinger},
+func TestStaysUp(t *testing.T) {
+	for _, c := range []struct{ busy, stays qp.Time }{
+		{0, minStayUp}, {50 * microsecond, 50 * microsecond}, {1e9, MaxStayUp},
 	} {
 		m := in("db", true)
 		m.TakesOver(tableNow)
 		end := tableNow + c.busy
-		require.True(t, m.Lingers(true, end))
-		require.True(t, m.Lingers(false, end+c.lingers-1))
-		require.False(t, m.Lingers(false, end+c.lingers))
+		require.True(t, m.StaysUp(true, end))
+		require.True(t, m.StaysUp(false, end+c.stays-1))
+		require.False(t, m.StaysUp(false, end+c.stays))
 	}
 	for _, c := range []struct{ polled, look qp.Time }{
 		{0, minStandby}, {800 * microsecond, 100 * microsecond}, {1e9, MaxStandby},

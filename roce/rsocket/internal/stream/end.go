@@ -111,7 +111,7 @@ func (e *End) Start(peer ConnData) {
 	e.target, e.limit = peer.Buffer, peer.Credits
 	e.taken, e.published = 1, 1
 	e.peerSGL = peer.SGL
-	e.peerMaps = peer.Maps
+	e.ours = make([]our, peer.Maps)
 	e.theirs = make([]Map, e.cfg.Maps)
 }
 

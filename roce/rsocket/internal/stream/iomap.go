@@ -3,13 +3,21 @@ package stream
 // Memory that is written directly: entries that this end tells the other of, and those that it was
 // told (section 4.4).
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // maps are the tables of both ends.
 type maps struct {
-	theirs   []Map // what the other end has told of
-	peerMaps int   // entries of the other end's table
-	used     int   // of them
+	theirs []Map // what the other end has told of
+	ours   []our // the entries of the other end's table
+}
+
+// our is an entry of the other end's table: whether it leads to memory of this end, by which key.
+type our struct {
+	told bool
+	key  uint32
 }
 
 // mapped is told that the other end has written an entry.
@@ -23,21 +31,39 @@ func (e *End) mapped(index uint32) error {
 }
 
 // MapsLeft is how many more entries the other end takes.
-func (e *End) MapsLeft() int { return e.peerMaps - e.used }
+func (e *End) MapsLeft() (n int) {
+	for _, o := range e.ours {
+		if !o.told {
+			n++
+		}
+	}
+	return n
+}
 
 // Tell makes the message that tells the other end of memory of this one. false: it has to wait.
 func (e *End) Tell(m Map, r *Request) bool {
-	if !e.canSendMessage() || e.MapsLeft() == 0 {
+	at := slices.IndexFunc(e.ours, func(o our) bool { return !o.told })
+	if !e.canSendMessage() || at < 0 {
 		return false
 	}
-	*r = Request{From: -1, HasImm: true, Imm: opIOMap.with(uint32(e.used)), RKey: e.peerSGL.Key}
-	r.To = e.peerSGL.Addr + uint64(e.peerSGL.Length)*SGESize + uint64(e.used)*MapSize
+	*r = Request{From: -1, HasImm: true, Imm: opIOMap.with(uint32(at)), RKey: e.peerSGL.Key}
+	r.To = e.peerSGL.Addr + uint64(e.peerSGL.Length)*SGESize + uint64(at)*MapSize
 	m.put(e.peer, r.entry[:])
 	r.Inline = r.entry[:]
-	e.used++
+	e.ours[at] = our{true, m.Key}
 	e.count()
 	r.sign(e, e.due())
 	return true
+}
+
+// Untell says that the memory of a key is no more. The other end, which is not told, has entries
+// that lead nowhere until others are written there.
+func (e *End) Untell(key uint32) {
+	for i, o := range e.ours {
+		if o.key == key {
+			e.ours[i] = our{}
+		}
+	}
 }
 
 // Find says where the byte at an offset is, and how many follow it in the same piece of memory; 0

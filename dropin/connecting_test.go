@@ -1,0 +1,169 @@
+package dropin
+
+// Unmodified programs that connect by the RDMA connection manager, over librdmacm.so.1.
+//
+// Stages: a server; when it waits for events, its client, which may still be refused as the server
+// does not listen yet, and is tried again; both must end well, but for servers that never end.
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// connects is a server and its client. Of each kind of program the first is run always, unless CI
+// has not got it.
+type connects struct {
+	server, client string
+	want           string         // the client says something like it
+	there          *regexp.Regexp // the server is there when /proc/net has it
+	file           string
+	endless        bool // the server must be ended
+	extra          bool // not in CI, which does without the package
+}
+
+var (
+	device   = regexp.MustCompile(`0100007F:12B7 `) // of 127.0.0.1
+	member   = regexp.MustCompile(`\b030201EF\b`)   // of 239.1.2.3
+	qperfIs  = regexp.MustCompile(`:4D35 \S+ 0A`)   // listens
+	notYet   = regexp.MustCompile(`nobody listens|peer refuses: `)
+	complete = "test complete\nreturn status 0"
+)
+
+// cases lists them. What is not said of one is as of most.
+func cases() (list []connects) {
+	add := func(want, server, client string, change ...func(*connects)) {
+		c := connects{server: server, client: client, want: want, there: device, file: "udp"}
+		for _, f := range change {
+			f(&c)
+		}
+		list = append(list, c)
+	}
+	endless := func(c *connects) { c.endless = true }
+	group := func(c *connects) { c.there, c.file = member, "igmp" }
+	for _, o := range []string{"-v -V -C 10", "-v -C 10 -S 4096", "-v -C 10 -q"} {
+		add("rdma-ping-9: JKL", "rping -s -a 127.0.0.1 "+o, "rping -c -a 127.0.0.1 "+o)
+	}
+	add("rdma-ping-9: JKL", "rping -s -P -a 127.0.0.1", "rping -c -a 127.0.0.1 -v -V -C 10", endless)
+	for _, o := range []string{"", "-C 100 -S 4096", "-c 20", "-t 32", "-m", "-a 15", "-P ib"} {
+		add(complete, "ucmatose -b 127.0.0.1 "+o, "ucmatose -s 127.0.0.1 "+o)
+	}
+	add("rdma_client: end 0", "rdma_server", "rdma_client -s 127.0.0.1")
+	for _, o := range []string{"", "-c x"} {
+		add("rdma_xclient: end 0", "rdma_xserver "+o, "rdma_xclient -s 127.0.0.1 "+o)
+	}
+	for _, o := range []string{"", "-c 10", "-C 30 -S 1024"} { // datagrams may be lost
+		add(complete, "udaddy -b 127.0.0.1 "+o, "udaddy -s 127.0.0.1 "+o)
+		add(complete, "mckey -m 239.1.2.3 -b 127.0.0.1 "+o, "mckey -m 239.1.2.3 -b 127.0.0.2 -s "+o, group)
+	}
+	for _, o := range []string{"-c 10", "-c 200"} {
+		add(`connect +: +\d`, "cmtime -b 127.0.0.1 "+o, "cmtime -s 127.0.0.1 "+o, endless)
+	}
+	for _, o := range []string{"ib_send_lat", "ib_send_lat -c UD", "ib_send_lat --use-srq", "ib_write_lat", "ib_read_lat",
+		"ib_atomic_lat", "ib_send_bw", "ib_send_bw -e", "ib_send_bw -q 4", "ib_send_bw -c UD", "ib_send_bw -b", "ib_write_bw",
+		"ib_write_bw -D 1", "ib_write_bw -q 4", "ib_write_bw -z -T 32", "ib_read_bw", "ib_atomic_bw"} {
+		add(figure, o+" -R", o+" -R 127.0.0.1")
+	}
+	extra := func(c *connects) { c.extra = true }
+	for _, o := range []string{"rc_lat", "rc_bw", "rc_bi_bw", "rc_rdma_read_lat", "rc_rdma_write_bw",
+		"rc_fetch_add_mr", "ver_rc_compare_swap"} {
+		add(`(?m)^ +(latency|bw|send_bw|msg_rate) += +\d`, "qperf", "qperf -cm 1 -t 1 127.0.0.1 "+o, extra, endless,
+			func(c *connects) { c.there, c.file = qperfIs, "tcp6" })
+	}
+	// Its receives are few, and it gives up if there is none: the server has more.
+	const fio = "fio --thread --name=x --ioengine=rdma --port=8888 --bs=64k --size=16m --verify_state_save=0 "
+	for _, verb := range []string{"write", "read", "send", "send --verify=crc32c --do_verify=0"} {
+		server := fio + "--rw=read --iodepth=64"
+		if strings.Contains(verb, "verify") { // it looks at what has come
+			server += " --verify=crc32c"
+		}
+		add("err= 0", server, fio+"--rw=write --iodepth=8 --hostname=127.0.0.1 --verb="+verb, extra)
+	}
+	return list
+}
+
+func TestConnecting(t *testing.T) {
+	all := os.Getenv("GOROCE_PROGRAMS") != ""
+	seen := map[string]bool{}
+	for _, c := range cases() {
+		kind, _, _ := strings.Cut(c.server, " ")
+		if perftest, is := strings.CutPrefix(kind, "ib_"); is {
+			_, kind, _ = strings.Cut(perftest, "_") // lat or bw
+		}
+		t.Run(c.client, func(t *testing.T) {
+			if (seen[kind] || c.extra) && !all {
+				t.Skip("played by make programs")
+			}
+			seen[kind] = true
+			out := c.play(t)
+			require.Regexp(t, c.want, out)
+			if testing.Verbose() {
+				t.Log(out)
+			}
+		})
+	}
+}
+
+// waits says whether a thread of the server reads an eventfd, as who waits for an event does. It is
+// asked of perftest, whose clients do not bear to be refused: they destroy their IDs, free the list
+// of them, and try again with what that list had.
+func (c *connects) waits(pid int) bool {
+	if !strings.HasPrefix(c.server, "ib_") {
+		return true
+	}
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
+	for _, file := range threads {
+		var call, fd int
+		text, _ := os.ReadFile(file)
+		if n, _ := fmt.Sscanf(string(text), "%d 0x%x ", &call, &fd); n < 2 || call != unix.SYS_READ {
+			continue
+		}
+		if to, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", pid, fd)); to == "anon_inode:[eventfd]" {
+			return true
+		}
+	}
+	return false
+}
+
+// play runs both and returns what the client wrote.
+func (c *connects) play(t *testing.T) string {
+	t.Helper()
+	server := with(t, "udp:127.0.0.1", c.server)
+	file, err := os.Create(filepath.Join(t.TempDir(), "server"))
+	require.NoError(t, err)
+	server.Stdout, server.Stderr = file, file
+	said := func() string { text, _ := os.ReadFile(file.Name()); return string(text) }
+	require.NoError(t, server.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Wait() }()
+	for look := time.NewTicker(time.Millisecond); !netHas(c.file, c.there) || !c.waits(server.Process.Pid); <-look.C {
+		select {
+		case err := <-ended:
+			t.Fatalf("the server has ended: %v\n%s", err, said())
+		default:
+		}
+	}
+	var out []byte
+	for {
+		out, err = with(t, "udp:127.0.0.2", c.client).CombinedOutput()
+		if err == nil || !notYet.Match(out) || len(ended) > 0 {
+			break
+		}
+	}
+	if err != nil || c.endless {
+		server.Process.Kill()
+	}
+	end := <-ended
+	require.NoError(t, err, "client:\n%s\nserver:\n%s", out, said())
+	if !c.endless {
+		require.NoError(t, end, said())
+	}
+	return string(out)
+}
