@@ -57,6 +57,18 @@ func (r *recovery) missAnswers(now Time) decision {
 	return r.overtaken(now, 104, r.una)
 }
 
+// TestLateNAK: what has been executed since it was missed is not sent again, and answers before it
+// that are missing stay so.
+func TestLateNAK(t *testing.T) {
+	r := underWay(phaseFlowing, false)
+	r.missAnswers(recoveryNow)
+	at, missing := r.psn, r.gaps.missing(r.una, r.reached)
+	require.Positive(t, missing)
+	require.Equal(t, thenStay, r.sequenceNAKBeyond(recoveryNow, 102))
+	require.Equal(t, at, r.psn)
+	require.Equal(t, missing, r.gaps.missing(r.una, r.reached))
+}
+
 // TestRecoveryPhases holds what each event leads to in each phase against the table.
 func TestRecoveryPhases(t *testing.T) {
 	now := recoveryNow + 20_000

@@ -73,7 +73,7 @@ var ofProtocol = []mutant{
 		{"qp/answers.go", "			return uint32(g.to.Sub(psn)) * q.mtu\n", ""}}},
 	{"answers: one that is lost again is not missed", []string{"qp/qptest TestMissingRepliesLostAgain"}, []edit{
 		{"qp/gaps.go", "			g.next = g.from\n			s.due++\n			n += ", "			n += "}}},
-	{"answers: a late NAK has those forgotten that are missing", []string{"qp/qptest TestHabits"}, []edit{
+	{"answers: a late NAK has those forgotten that are missing", []string{"qp TestLateNAK"}, []edit{
 		{"qp/goback.go", "case r.phase == phaseResting, psn != r.reached, ", "case r.phase == phaseResting, "}}},
 	{"answers: a NAK that comes twice has all behind it sent twice", []string{"qp/qptest TestMissingRepliesGoBack"},
 		[]edit{
