@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -84,6 +85,7 @@ func packet(t testing.TB, dst []byte, from, qp uint32, op wire.Opcode, psn wire.
 
 // TestLarge: decode, analyze, ladder --html and a window of serve keep what memory they have.
 func TestLarge(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100)) // as users have it, whatever GOGC says
 	name := large(t, *packets)
 	ctx := context.Background()
 	html := filepath.Join(t.TempDir(), "large.html")
