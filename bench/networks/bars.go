@@ -1,3 +1,5 @@
+//go:build linux
+
 package networks
 
 // What is wanted of ours, as a table: a figure of a case, and what it is to be at least or at most,

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package networks measures ours beside TCP on networks that lose packets, are shared, or are long:
 // "go run ./bench net", or make bench NET=1.
 //

@@ -1,3 +1,5 @@
+//go:build linux
+
 package networks
 
 // What a flow is: the programs at its ends, and what they say of it in the end.

@@ -1,3 +1,5 @@
+//go:build linux
+
 package networks
 
 // The figures of the cases, their medians, and how they stand to what is wanted.

@@ -1,3 +1,5 @@
+//go:build linux
+
 package networks
 
 // What has been played: a line of JSON for each, in a file that grows, so that nothing is lost when
