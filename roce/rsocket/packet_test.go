@@ -359,9 +359,9 @@ func TestPacketSix(t *testing.T) {
 		require.Equal(t, "six", string(buf[:n]))
 		require.Equal(t, two[0].LocalAddr(), from)
 	}
-	_, err = two[0].WriteTo(nil, two[1].LocalAddr())
-	require.NoError(t, err)
 	for {
+		_, err = two[0].WriteTo(nil, two[1].LocalAddr())
+		require.NoError(t, err)
 		got, err := two[1].came.Queue().Get(bg)
 		require.NoError(t, err)
 		if two[1].take(nil, got); got.rail != nil {

@@ -147,6 +147,9 @@ func (p *PacketConn) meet(to netip.AddrPort) *peer {
 		d.rail, d.ah, d.err = rail, ah, err
 		parks := d.parks
 		d.parks = nil
+		if len(parks) > 0 { // which ask
+			d.asked = time.Now()
+		}
 		p.mu.Unlock()
 		if err == nil {
 			for _, b := range parks { // the socket may have no room: then others go on
