@@ -167,9 +167,7 @@ func oneIf(b bool) C.uint8_t {
 }
 
 // goroce_cm_known writes what is known of an ID: its addresses, the path to its peer, and the place
-// of its device in the list; -1: it has none, or several. Who is bound to the loopback and has no
-// peer has none to Linux, either: libfabric, which binds to it to see which devices there are, would
-// look no further than at that of the loopback.
+// of its device in the list; -1: it has none, or several.
 //
 //export goroce_cm_known
 func goroce_cm_known(h C.uint32_t, path *C.struct_ibv_sa_path_rec, device *C.int) C.int {
@@ -182,7 +180,7 @@ func goroce_cm_known(h C.uint32_t, path *C.struct_ibv_sa_path_rec, device *C.int
 	setAddress(unsafe.Pointer(&addr.anon0), x.LocalAddr())
 	setAddress(unsafe.Pointer(&addr.anon1), x.PeerAddr())
 	d := x.Device()
-	if d == nil || x.LocalAddr().Addr().IsLoopback() && !x.PeerAddr().IsValid() {
+	if d == nil {
 		return 0
 	}
 	cmDevices.Lock()

@@ -15,7 +15,6 @@ import "C"
 
 import (
 	"errors"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -155,8 +154,6 @@ func goroce_cm_migrate_id(h, channel C.uint32_t, reported *C.uint32_t) C.int {
 	return no
 }
 
-// goroce_cm_bind_addr: to Linux an address of the loopback is as none, if no device has it.
-//
 //export goroce_cm_bind_addr
 func goroce_cm_bind_addr(h C.uint32_t, addr unsafe.Pointer) C.int {
 	x, ok := find[*cmID](handle(h))
@@ -167,11 +164,7 @@ func goroce_cm_bind_addr(h C.uint32_t, addr unsafe.Pointer) C.int {
 	if no != 0 {
 		return no
 	}
-	err := x.BindAddr(a)
-	if a.Addr().IsLoopback() && errors.Is(err, syscall.EADDRNOTAVAIL) {
-		err = x.BindAddr(netip.AddrPortFrom(netip.IPv4Unspecified(), a.Port()))
-	}
-	return errno(err)
+	return errno(x.BindAddr(a))
 }
 
 // goroce_cm_resolve_addr: src may be NULL.
