@@ -4,6 +4,8 @@
 //
 // Stages: a connection of this process with itself; the hazards; main.
 #define _GNU_SOURCE
+#include "check.h"
+
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -24,16 +26,6 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define CHECK(x) \
-	do { \
-		if (!(x)) { \
-			fprintf(stderr, "%s:%d: %s (errno %d)\n", __FILE__, __LINE__, #x, errno); \
-			exit(1); \
-		} \
-	} while (0)
-
-#define FAILS(call, no) CHECK((errno = 0, (call) == -1) && errno == (no))
 
 static struct rdma_event_channel *passive, *active;
 static struct rdma_cm_id *listener;

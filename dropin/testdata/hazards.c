@@ -3,6 +3,8 @@
 //
 // Stages: a device with a queue pair that is connected to itself; the hazards; main.
 #define _GNU_SOURCE
+#include "check.h"
+
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <limits.h>
@@ -18,14 +20,6 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define CHECK(x) \
-	do { \
-		if (!(x)) { \
-			fprintf(stderr, "%s:%d: %s (errno %d)\n", __FILE__, __LINE__, #x, errno); \
-			exit(1); \
-		} \
-	} while (0)
 
 enum { SIZE = 1 << 16 };
 

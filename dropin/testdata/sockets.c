@@ -4,6 +4,8 @@
 //
 // Stages: two ends; the stories; main.
 #define _GNU_SOURCE
+#include "check.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,17 +22,6 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define CHECK(x) \
-	do { \
-		if (!(x)) { \
-			fprintf(stderr, "%s:%d: %s (errno %d)\n", __FILE__, __LINE__, #x, errno); \
-			exit(1); \
-		} \
-	} while (0)
-
-// FAILS: a call returns -1, with this errno.
-#define FAILS(x, no) CHECK((errno = 0, (x) == -1) && errno == (no))
 
 enum { FOREVER = 60000 }; // ms, for what comes before
 
