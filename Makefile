@@ -19,7 +19,7 @@ GO ?= go
 
 # What make test consists of. Parts that compute keep all processors busy, one after the other; those
 # that mostly wait, for a virtual machine, run beside them. Each check is in one part only:
-#   vet       gofmt; a build; go vet of everything on this system; types: the types and what go vet
+#   vet       gofmt; go vet of everything on this system, which unit builds; types: the types and what go vet
 #             says of everything, tests too, on all SYSTEMS
 #   unit      every test but the worlds; those of wire once more without assembler; the facade over
 #             another kind of device; the page of the traces, in a headless browser;
@@ -116,7 +116,6 @@ packages:
 vet:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt-ed:" $$unformatted; exit 1; fi
 	$(GO) vet -pgo=off ./...
-	$(GO) build -pgo=off ./...
 	$(GO) run -C internal/ci/types . $(SYSTEMS)
 
 platforms:

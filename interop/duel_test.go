@@ -3,10 +3,11 @@ package interop
 // Duels: a program of ours on the host against one of the verbs' in the guest with rxe0, over the
 // lab's network.
 //
-// Stages of the suite: build roce once, boot the lab once (by the first test that wants it). Stages
-// of a duel: start the end that serves, wait until it listens, start the other, wait for both, look
-// at what they printed. When a duel is lost, both ends' output is shown and the packets that the
-// host saw are kept in a file.
+// Stages of the suite: build roce once, boot the lab once (by the first test that wants it), and
+// again where a test has left its guest dead. Stages of a duel: start the end that serves, wait
+// until it listens, start the other, wait for both, look at what they printed. When a duel is lost,
+// both ends' output is shown and the packets that the host saw are kept in a file. A guest whose
+// kernel panics has judged nothing: another plays the duel once more, and the suite's end says so.
 
 import (
 	"bytes"
@@ -38,6 +39,8 @@ type arena struct {
 	more []string // others, in dir
 	gid  string   // row of rxe0's GID table with the guest's IPv4 address
 	port atomic.Int32
+
+	panics []string // the tests in which a guest's kernel panicked
 }
 
 var shared struct {
@@ -48,8 +51,11 @@ var shared struct {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if shared.arena != nil {
-		shared.arena.close()
+	if a := shared.arena; a != nil {
+		a.close()
+		for _, test := range a.panics {
+			fmt.Println("the guest's kernel panicked, and another guest played on:", test)
+		}
 	}
 	os.Exit(code)
 }
@@ -58,7 +64,7 @@ func TestMain(m *testing.M) {
 // says, such as GOROCE_LAB_KERNEL=newest GOROCE_LAB_SUITE=trixie-backports.
 var arenaKernel = lab.Config{Kernel: os.Getenv("GOROCE_LAB_KERNEL"), Suite: os.Getenv("GOROCE_LAB_SUITE")}
 
-// theArena returns the arena of all tests, or skips.
+// theArena returns the arena of all tests with a guest that lives, or skips.
 func theArena(t *testing.T) *arena {
 	t.Helper()
 	if testing.Short() {
@@ -67,6 +73,9 @@ func theArena(t *testing.T) *arena {
 	lab.Require(t)
 	shared.once.Do(func() { shared.arena, shared.err = newArena() })
 	require.NoError(t, shared.err)
+	if shared.arena.dead() {
+		require.NoError(t, shared.arena.boot())
+	}
 	return shared.arena
 }
 
@@ -80,12 +89,41 @@ func newArena() (*arena, error) {
 	if err := a.build(); err != nil {
 		return nil, err
 	}
+	return a, a.boot()
+}
+
+// boot begins with a guest, or goes on with another one.
+func (a *arena) boot() error {
+	if a.Lab != nil {
+		a.Lab.Close()
+	}
+	var err error
 	if a.Lab, err = lab.Start(context.Background(), arenaKernel); err != nil {
-		return nil, err
+		return err
 	}
 	index, err := a.GIDIndex(netip.MustParseAddr(lab.GuestIPv4))
 	a.gid = strconv.Itoa(index)
-	return a, err
+	return err
+}
+
+// dead says whether the guest is gone.
+func (a *arena) dead() bool {
+	select {
+	case <-a.Down():
+		return true
+	default:
+		return false
+	}
+}
+
+// panicked says, after a failure, whether the guest's kernel has panicked, by which QEMU ends.
+func (a *arena) panicked() bool {
+	select {
+	case <-a.Down():
+		return strings.Contains(a.ConsoleTail(), "Kernel panic")
+	case <-time.After(leaveTime):
+		return false
+	}
 }
 
 // build builds our program, without its profile: with it all packages would be compiled anew.
@@ -198,6 +236,19 @@ const leaveTime = 2 * time.Second
 // fight runs a duel to its end and fails the test unless both ends succeed.
 func (a *arena) fight(t *testing.T, d duel) result {
 	t.Helper()
+	r, err := a.bout(t, d)
+	if err != nil && a.panicked() {
+		t.Log("the guest's kernel panicked:", err)
+		a.panics = append(a.panics, t.Name())
+		require.NoError(t, a.boot())
+		r, err = a.bout(t, d)
+	}
+	require.NoError(t, err)
+	return r
+}
+
+// bout runs a duel to its end. Its error holds what both ends printed.
+func (a *arena) bout(t *testing.T, d duel) (result, error) {
 	if d.limit == 0 {
 		d.limit = duelLimit
 	}
@@ -220,10 +271,10 @@ func (a *arena) fight(t *testing.T, d duel) result {
 		cancel()
 		server.wait()
 		client.wait()
-		t.Fatalf("%v\n--- guest: %s\n%s\n--- host: roce %s\n%s\n--- packets: %s", err, strings.Join(d.guest, " "), guest.out,
-			strings.Join(d.host, " "), host.out, a.keep(t, pcap))
+		err = fmt.Errorf("%w\n--- guest: %s\n%s\n--- host: roce %s\n%s\n--- packets: %s", err, strings.Join(d.guest, " "),
+			guest.out, strings.Join(d.host, " "), host.out, a.keep(t, pcap))
 	}
-	return result{guest.out.String(), host.out.String()}
+	return result{guest.out.String(), host.out.String()}, err
 }
 
 // ends prepares both processes.

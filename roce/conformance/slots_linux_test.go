@@ -179,7 +179,11 @@ func stream(t *testing.T, d *roce.Device) {
 // two of sixteen. Meanwhile another of these is killed in the middle of its own traffic, and
 // started again, one after the other: at least one.
 func TestSlots(t *testing.T) {
-	for _, n := range []int{2, 16} {
+	counts := []int{2, 16}
+	if testing.Short() {
+		counts = []int{4} // sixteen with the race detector in them take a minute of a processor
+	}
+	for _, n := range counts {
 		t.Run(strconv.Itoa(n), func(t *testing.T) { playSlots(t, n) })
 	}
 }

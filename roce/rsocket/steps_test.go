@@ -289,7 +289,7 @@ var stepStories = []struct {
 		})
 		w.Task("sets", func() { w.a.SetReadDeadline(steptime.Now().Add(time.Millisecond)) })
 	}},
-	{"one has a loop, one reads, the peer writes", 3, 300, func(w *stepWorld) {
+	{"one has a loop, one reads, the peer writes", 2, 1000, func(w *stepWorld) {
 		w.loops("loop", w.a, Readable, func() bool {
 			_, err := w.a.TryRead(make([]byte, 1))
 			return err == nil

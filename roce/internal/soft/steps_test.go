@@ -65,7 +65,7 @@ var stories = []story{
 			w.completes(q)
 		})
 	}},
-	{"one waits for the channel, one polls what completes", 3, 0, stepOptions{channel: true}, away, attendsBeside},
+	{"one waits for the channel, one polls what completes", 2, 1000, stepOptions{channel: true}, away, attendsBeside},
 	{"one waits for the channel, one polls what completes and polls on", 2, 500, stepOptions{channel: true}, near, attendsBeside},
 	{"one waits for the channel, one posts what nobody answers", 2, 1000, stepOptions{channel: true}, away, func(w *stepWorld) {
 		q := w.pair(RC)
