@@ -252,7 +252,7 @@ func (e *Engine) answered(q *QP, psn wire.PSN) wire.DropReason {
 			e.progress(q, una)
 			return wire.DropNone
 		case rule.answer != answerNone:
-			q.req.readsOut -= w.ends(una) - w.ends(from)
+			q.req.readsOut -= int32(w.ends(una) - w.ends(from))
 		}
 		if !rule.local && w.last.Sub(una) >= 0 {
 			break

@@ -36,7 +36,7 @@ func (q *QP) asksACK(awaited bool) bool {
 	r := &q.req
 	r.unasked++
 	limit := q.limit()
-	if awaited || r.unasked >= min(q.rec.window.every, int(limit/4)) ||
+	if awaited || r.unasked >= min(q.rec.window.every, limit/4) ||
 		q.rec.inFlight()+1 >= limit || q.rec.unmeasured() || q.rate.takes(uint32(r.unasked)*q.mtu) >= minProbe {
 		r.unasked = 0
 		return true

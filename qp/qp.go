@@ -56,10 +56,10 @@ type QP struct {
 	sent     departures
 
 	start atomic.Uint32 // StartPSN; the lane writes
+	lost  bool          // a completion of it found no room since Publish
 	mem   *mr.Table     // of the device, which it tells from other devices
 	init  QPInit
 	ended []wire.PSN // one past the newest packet of each earlier life; the latest last
-	lost  bool       // a completion of it found no room since Publish
 }
 
 // due is the set of things that a queue pair wants to send. A queue pair that has something due is

@@ -81,8 +81,9 @@ func ECT(trafficClass uint8) uint8 {
 // rate is the sending rate of one queue pair and what it knows about congestion.
 type rate struct {
 	paced           bool    // limited, or there is a ceiling: each packet has its time
-	ceiling         float64 // bytes per second: QPAttr.RateLimit; 0: none
 	limited         bool    // by congestion
+	waited          bool    // a packet was ready before sendAt and has not caught up yet
+	ceiling         float64 // bytes per second: QPAttr.RateLimit; 0: none
 	current, target float64 // bytes per second
 	alpha           float64 // estimate of congestion, 0..1
 	alphaAt         Time    // when it shrinks next
@@ -92,7 +93,6 @@ type rate struct {
 	bytes           uint64 // sent since the last raise by bytes
 	byTimer, byByte uint32 // raises since the last cut
 	sendAt          Time   // not before; Never is never stored
-	waited          bool   // a packet was ready before sendAt and has not caught up yet
 	cnpAt           Time   // when the last CNP was owed
 }
 

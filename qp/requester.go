@@ -26,15 +26,15 @@ type requester struct {
 	next     uint32 // request that the packet at recovery.psn belongs to
 	started  uint32 // one past the newest request that has PSNs
 	off      uint32 // bytes of request next that lie before that packet
-	readsOut int    // READ requests and atomics that were sent and not answered in full
-	unasked  int    // packets since the last with AckReq
-	lone     bool   // the present message began after a silence
+	readsOut int32  // READ requests and atomics that were sent and not answered in full
+	unasked  int32  // packets since the last with AckReq
 	awaited  uint32 // newest request whose last packet had AckReq because its ACK was awaited
-	doomed   int    // started requests whose wqe.status is not WCSuccess
+	doomed   int32  // started requests whose wqe.status is not WCSuccess
 	stop     uint32 // the oldest of them
-	rxeFlush bool   // FLUSHes are sealed as rxe wants it
 	early    uint32 // request that recovery.reached is in, if beyond una, or one before it
 	credits  credits
+	lone     bool // the present message began after a silence
+	rxeFlush bool // FLUSHes are sealed as rxe wants it
 }
 
 func (r *requester) at(i uint32) *wqe { return &r.wqes[i&uint32(len(r.wqes)-1)] }
@@ -108,7 +108,7 @@ func (q *QP) mayStart(i uint32) bool {
 // may only if the peer can remember one more; one that was sent before is remembered already
 // (section 4.6).
 func (q *QP) mayAsk(rule *wrRule) bool {
-	return rule.answer == answerNone || q.rec.psn != q.rec.top || q.req.readsOut < int(q.attr.MaxRdAtomic)
+	return rule.answer == answerNone || q.rec.psn != q.rec.top || q.req.readsOut < int32(q.attr.MaxRdAtomic)
 }
 
 // start gives request next its PSNs. It returns false if the request fails instead.

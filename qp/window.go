@@ -51,26 +51,26 @@ package qp
 
 // window is the controller of one queue pair.
 type window struct {
-	size     int32 // packets
-	every    int   // packets after which an ACK is asked for inside a message
-	bound    int32 // as far as it grows
-	nextAt   Time  // when the next packet is due, if they are spread (spread.go)
 	adaptive bool
 	small    bool  // the newest message is at most smallMessage bytes long
 	sharing  bool  // it is a share of a queue that has overflowed
-	spacing  int64 // from one lost packet to the next, smoothed, times lossShare
 	single   bool  // the last loss cost one packet, not a window
-
 	limited  bool  // a packet had to wait for the window in this round
+	size     int32 // packets
+	every    int32 // packets after which an ACK is asked for inside a message
+	bound    int32 // as far as it grows
 	path     int32 // packets that the path holds, from recent rounds
+	calm     int32 // rounds in a row whose queue was not half of overfull
+	nextAt   Time  // when the next packet is due, if they are spread (spread.go)
+
+	trial    trial
+	spacing  int64 // from one lost packet to the next, smoothed, times lossShare
 	clean    int64 // packets acknowledged since the last loss
 	between  int64 // packets from loss to loss, smoothed; 0: no loss yet
-	calm     int32 // rounds in a row whose queue was not half of overfull
-	trial    trial
 	arrived  int64 // packets acknowledged since the last round
 	part     int64 // of them, those that count for the next packet of a share
-	most     int32 // the window before the last cut ...
-	cutAt    Time  // ... which was then ...
+	cutAt    Time  // when the window was last cut ...
+	most     int32 // ... what it was before ...
 	plateau  Time  // ... and how much later it is to be as large again
 	queued   Time  // the shortest queue of the last two rounds, in time
 	newest   Time  // the queue of the last round
@@ -102,7 +102,7 @@ func (w *window) resize(n int32) {
 	if w.adaptive && n < DefaultWindow {
 		parts = 8
 	}
-	w.size, w.every = n, int(min(max(n/parts, 1), maxUnasked))
+	w.size, w.every = n, min(max(n/parts, 1), maxUnasked)
 }
 
 // acked counts packets that have arrived.
