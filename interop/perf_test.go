@@ -4,7 +4,6 @@ package interop
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -15,7 +14,8 @@ import (
 	"github.com/goroce/goroce/interop/lab"
 )
 
-// contests are the programs with the sizes that they are run at.
+// contests are the programs with the sizes that they are run at: in CI the least where ours serves,
+// and the largest where it is the client.
 var contests = []struct {
 	test  string // of roce perf; perftest's is ib_ and underscores
 	sizes []int
@@ -39,8 +39,9 @@ func TestPerf(t *testing.T) {
 	a := theArena(t)
 	for _, c := range contests {
 		for _, role := range roles {
-			for _, size := range c.sizes {
+			for i, size := range c.sizes {
 				t.Run(fmt.Sprintf("%s/roce-is-%s/size=%d", tool(c.test), role.name, size), func(t *testing.T) {
+					matrix(t, role.serving == (i == 0) || len(c.sizes) == 1)
 					a.perf(t, c.test, role.serving, size)
 				})
 			}
@@ -48,7 +49,8 @@ func TestPerf(t *testing.T) {
 	}
 }
 
-// variants are options that change what goes over the wire before, during or after a test.
+// variants are options that change what goes over the wire before, during or after a test. CI has
+// ours serve in one and be the client in the next.
 var variants = []struct {
 	test    string
 	options string // of both ends
@@ -67,9 +69,10 @@ var variants = []struct {
 
 func TestPerfVariants(t *testing.T) {
 	a := theArena(t)
-	for _, v := range variants {
+	for i, v := range variants {
 		for _, role := range roles {
 			t.Run(fmt.Sprintf("%s %s/roce-is-%s", tool(v.test), v.options, role.name), func(t *testing.T) {
+				matrix(t, role.serving == (i%2 == 0))
 				a.perf(t, v.test, role.serving, 0, strings.Fields(v.options)...)
 			})
 		}
@@ -100,9 +103,7 @@ func TestPerfByCM(t *testing.T) {
 	for i, m := range meetings {
 		for _, role := range roles {
 			t.Run(fmt.Sprintf("%s %s/roce-is-%s", tool(m.test), m.options, role.name), func(t *testing.T) {
-				if i > 0 && os.Getenv(everyProgram) == "" {
-					t.Skip("played by make programs")
-				}
+				matrix(t, i == 0)
 				options := append([]string{"-R", "-n", strconv.Itoa(rounds)}, strings.Fields(m.options)...)
 				d := duel{serving: role.serving, rdma: true, says: "Waiting for client",
 					guest: append([]string{tool(m.test), "-d", lab.Device, "-x", a.gid, "-F"}, options...),

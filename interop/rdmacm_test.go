@@ -19,6 +19,14 @@ import (
 // programs does, instead of one case of each.
 const everyProgram = "GOROCE_PROGRAMS"
 
+// matrix skips what is not that one case, unless the whole matrix is played.
+func matrix(t *testing.T, one bool) {
+	t.Helper()
+	if !one && os.Getenv(everyProgram) == "" {
+		t.Skip("played by make programs")
+	}
+}
+
 // TestRping: pings with every byte compared, both programs as client and as server.
 func TestRping(t *testing.T) {
 	a := theArena(t)

@@ -31,9 +31,7 @@ func TestRstream(t *testing.T) {
 			for _, size := range []string{"70001", "64", "1000000"} {
 				name := fmt.Sprintf("roce-is-%s/%s/size=%s", role.name, f.name, size)
 				t.Run(name, func(t *testing.T) {
-					if os.Getenv(everyProgram) == "" && (size != "70001" || f.name != "ipv4") {
-						t.Skip("played by make programs")
-					}
+					matrix(t, size == "70001" && f.name == "ipv4")
 					a.rstream(t, f.family, role.serving, nil, "-S", size, "-C", "20", "-I", "3", "-T", "v", "-T", "b")
 				})
 			}
@@ -48,9 +46,7 @@ var preloaded = []string{"env", "LD_PRELOAD=/usr/lib/x86_64-linux-gnu/rsocket/li
 // that it speaks rsockets without knowing.
 func TestPreload(t *testing.T) {
 	a := theArena(t)
-	if os.Getenv(everyProgram) == "" {
-		t.Skip("played by make programs")
-	}
+	matrix(t, false)
 	for _, role := range roles {
 		t.Run("roce-is-"+role.name, func(t *testing.T) {
 			a.rstream(t, ipv4, role.serving, preloaded, "-S", "30000", "-C", "20", "-I", "3", "-T", "v", "-T", "b")
@@ -83,9 +79,7 @@ func (a *arena) rstream(t *testing.T, f family, serving bool, below []string, op
 // that name.
 func TestRcopy(t *testing.T) {
 	a := theArena(t)
-	if os.Getenv(everyProgram) == "" {
-		t.Skip("played by make programs")
-	}
+	matrix(t, false)
 	rcopy := a.example(t, "rcopy")
 	const size = 3_000_000
 	content := bytes.Repeat([]byte("goroce\n"), size/7+1)[:size]
@@ -124,9 +118,7 @@ func TestRcopy(t *testing.T) {
 // TestRiostream: memory that is exposed, and written directly, every byte compared.
 func TestRiostream(t *testing.T) {
 	a := theArena(t)
-	if os.Getenv(everyProgram) == "" {
-		t.Skip("played by make programs")
-	}
+	matrix(t, false)
 	riostream := a.example(t, "riostream")
 	for _, role := range roles {
 		t.Run("roce-is-"+role.name, func(t *testing.T) {
@@ -159,9 +151,7 @@ func (a *arena) example(t *testing.T, name string) string {
 // TestUdpong: datagrams, with a udpong whose address handle of its own has a GRH (selfah.c).
 func TestUdpong(t *testing.T) {
 	a := theArena(t)
-	if os.Getenv(everyProgram) == "" {
-		t.Skip("played by make programs")
-	}
+	matrix(t, false)
 	const there = "/tmp/selfah.so"
 	shim, udpong := filepath.Join(t.TempDir(), "selfah.so"), a.example(t, "udpong")
 	out, err := exec.Command("gcc", "-Wall", "-Werror", "-shared", "-fPIC", "-o", shim, "testdata/selfah.c").CombinedOutput()
