@@ -42,12 +42,14 @@ race: export CGO_ENABLED := 1
 # processors. What checks the types keeps gigabytes.
 $(COMPUTES) $(WAITS): export GOGC := 400
 vet: export GOGC := 200
+# What is built here is only run: nobody debugs it.
+$(COMPUTES) $(WAITS): export GOFLAGS := -gcflags=all=-dwarf=false
 
 # Systems that the types are checked for.
 SYSTEMS := darwin/arm64 windows/amd64 linux/arm64 linux/riscv64 linux/s390x linux/386
 # Packages with goroutines, or whose memory several of them use. wire, qp, cm and docs have neither:
-# a test of the structure holds qp and cm to that.
-RACED := ./mr ./qp/qptest/... ./transport/... ./roce/... ./cmd/... ./bench/... ./interop/lab/link
+# a test of the structure holds qp and cm to that. Of the commands perf has what the others have.
+RACED := ./mr ./qp/qptest/... ./transport/... ./roce/... ./cmd/roce/internal/perf ./bench/stage ./interop/lab/link
 # Packages whose tests mostly wait, for the kernel and for each other: they begin first.
 WAITING := ./transport/packet ./transport/xdp ./roce ./roce/rsocket ./cmd/roce
 # Processors that the pure packages are emulated on, and Debian's names of the emulators.
@@ -60,7 +62,7 @@ PACKAGES := qemu-system-x86 iproute2 xz-utils tshark cpio iperf3 qemu-user-stati
 WORLDS ?= 10000
 # How often fuzzing runs a target of each package, a few seconds: not for how long, as Go before
 # 1.27 now and then fails a run that the clock ends (go.dev/issue/75804), above all on a busy machine.
-FUZZ ?= ./wire:200000x ./cm:20000x ./qp/qptest:3000x ./roce/rsocket/internal/stream:100000x ./cmd/roce/internal/perf:100000x ./cmd/roce/internal/pingpong:100000x ./trace:20000x ./trace/analysis:20000x ./trace/timeline:20000x
+FUZZ ?= ./wire:100000x ./cm:10000x ./qp/qptest:1500x ./roce/rsocket/internal/stream:50000x ./cmd/roce/internal/perf:50000x ./cmd/roce/internal/pingpong:50000x ./trace:10000x ./trace/analysis:10000x ./trace/timeline:10000x
 # Only ends what hangs: the tests take seconds to minutes.
 TIMEOUT ?= 30m
 # With REQUIRE=1 (CI) a check that cannot run fails; without, it skips and says what is missing.
@@ -153,12 +155,10 @@ unit:
 # A few worlds are enough: each is played by one goroutine, and what they share is little. What is
 # one goroutine in virtual time altogether has nothing that the detector could find, and takes minutes.
 ALONE := TestGoodput|TestNetworks|TestBottleneck|TestPeerDies|TestHabits|TestTransitions|TestLongPath
-# What is built with the detector is only run here: nobody debugs it.
-NO_DWARF := -gcflags=all=-dwarf=false
 race: export GOROCE_WORLDS := 50
 race: export GOROCE_LIVES := 50
 race:
-	$(TEST) -race $(NO_DWARF) -short -skip '^($(ALONE)|TestSwarm|TestCrowd)$$' $(WAITING) $(RACED)
+	$(TEST) -race -short -skip '^($(ALONE)|TestSwarm|TestCrowd)$$' $(filter-out ./cmd/%,$(WAITING)) $(RACED)
 
 # The simulated worlds, WORLDS seeds of each kind: random operations under random faults, with every
 # packet foretold; queue pairs that live more than once, whose applications do at any moment what
@@ -219,7 +219,7 @@ programs: packages
 	cd dropin && GOROCE_PROGRAMS=1 CGO_ENABLED=1 $(GO) test -count=1 -v -run '^Test(Programs|Connecting|UCX|Pyverbs)$$' .
 	GOROCE_PROGRAMS=1 $(TEST) -count=1 -run '^Test(Rping|Rstream|Preload|Rcopy|Programs|Reject|Udaddy|Mckey|PerfByCM|KernelCM|KernelCMCommands|KernelPerf|SIW|Perf|PerfVariants|Pingpong)$$' -v ./interop
 
-# Worlds with other seeds, CHUNK by CHUNK, and with each chunk twenty times the fuzzing. Without FROM
+# Worlds with other seeds, CHUNK by CHUNK, and with each chunk forty times the fuzzing. Without FROM
 # the next seed is kept in a file, so that a run that was stopped goes on there, also if the code has
 # changed since: remove the file to begin again.
 TO ?= 1000000
@@ -232,7 +232,7 @@ soak: platforms
 		$(GO) test ./qp/qptest/lives -run TestLives -count=1 -first=$$from -lives=$$n -timeout 0 || exit 1; \
 		$(GO) test ./qp/qptest -run TestWorlds -count=1 -first=$$from -worlds=$$n -timeout 0 || exit 1; \
 		$(GO) test ./cm ./qp/qptest ./qp/qptest/lives -run 'Test(Swarm|Crowd)' -count=1 -first=$$from -swarm=$$n -timeout 0 || exit 1; \
-		$(MAKE) --no-print-directory fuzz LONGER=20 || exit 1; \
+		$(MAKE) --no-print-directory fuzz LONGER=40 || exit 1; \
 		from=$$(( from + n )); [ -n "$(FROM)" ] || echo $$from > $(SOAKED); \
 		echo "soak: seeds up to $$(( from - 1 )) of all kinds: no rule broken"; \
 	done; echo "soak: done up to seed $(TO); rm $(SOAKED) begins again"

@@ -34,7 +34,7 @@ import (
 const soonEnough = time.Duration(drive.MaxStandby) + 500*time.Microsecond
 
 func TestDrive(t *testing.T) {
-	worlds := 150
+	worlds := 80
 	if testing.Short() {
 		worlds = 30
 	}

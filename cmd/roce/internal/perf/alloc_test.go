@@ -16,7 +16,7 @@ func TestLoopsDoNotAllocate(t *testing.T) {
 	if step.Raced {
 		t.Skip("the race detector allocates")
 	}
-	const short, long, tries = 100, 5100, 5
+	const short, long, tries = 100, 2100, 5
 	for _, test := range []string{"write-bw", "send-bw", "read-bw", "write-lat", "send-lat", "atomic-lat"} {
 		for _, events := range []bool{false, true} {
 			if events && test == "write-lat" {
