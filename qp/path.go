@@ -102,8 +102,8 @@ func (e *Engine) PathInfo(q *QP) (PathInfo, error) {
 // departures are what is known of the packets that a queue pair has sent, from RESET to RESET.
 type departures struct {
 	again    uint64   // packets sent again
-	sounding wire.PSN // the oldest packet when the last sounding left ...
-	soundAt  Time     // ... which was then; 0: none has
+	soundAt  Time     // when the last sounding left; 0: none has
+	sounding wire.PSN // the oldest packet at that time
 	arrived  bool     // it was answered
 	failed   bool     // no retry was left for that packet
 }

@@ -11,11 +11,11 @@ import "github.com/goroce/goroce/wire"
 type roundTrip struct {
 	srtt, rttvar Time     // smoothed, and its deviation; srtt 0: not measured yet
 	base         Time     // the least ever measured
-	doubtful     bool     // the packet that is timed has been sent twice
-	doubt, most  Time     // what such a packet took; the same, if both have been answered
 	timed        wire.PSN // packet whose ACK ends the present measurement; noPSN: none
-	timedAt      Time     // when it left
-	timedUna     wire.PSN // the oldest unacknowledged packet at that time
+	timedUna     wire.PSN // the oldest unacknowledged packet when it left ...
+	timedAt      Time     // ... which was then
+	doubt, most  Time     // what a packet took that was sent twice; the same, if both were answered
+	doubtful     bool     // the packet that is timed has been sent twice
 	movedAt      Time     // when una last moved by one packet with more under way, or Never
 	gap          Time     // from the move before to that one; 0: nothing was awaited
 	pace         Time     // the shorter of the last two such gaps
