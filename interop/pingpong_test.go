@@ -49,8 +49,8 @@ func messages(size int) int {
 	return 40
 }
 
-// TestPingpong plays every fifth in CI, of each game, and others where ours is the client: then each
-// size, MTU and mode occurs.
+// TestPingpong plays every fifth of each game in CI, and others where ours is the client, so that
+// each size, MTU and mode occurs.
 func TestPingpong(t *testing.T) {
 	a := theArena(t)
 	for _, g := range games {

@@ -29,7 +29,7 @@ import (
 // round trip.
 func (q *QP) piece(packets uint32) uint16 {
 	depth, w := int32(q.attr.MaxRdAtomic), &q.rec.window
-	if q.init.WholeMessages || depth < pieceDepth {
+	if q.whole || depth < pieceDepth {
 		return 0
 	}
 	least := int32(leastPiece)

@@ -55,11 +55,13 @@ type QP struct {
 	rate     rate
 	sent     departures
 
-	start atomic.Uint32 // StartPSN; the lane writes
-	lost  bool          // a completion of it found no room since Publish
-	mem   *mr.Table     // of the device, which it tells from other devices
-	init  QPInit
-	ended []wire.PSN // one past the newest packet of each earlier life; the latest last
+	start   atomic.Uint32 // StartPSN; the lane writes
+	lost    bool          // a completion of it found no room since Publish
+	whole   bool          // QPInit.WholeMessages
+	xrcd    XRCD          // XRC_RECV: of the shared receive queues that requests may name
+	context any
+	mem     *mr.Table  // of the device, which it tells from other devices
+	ended   []wire.PSN // one past the newest packet of each earlier life; the latest last
 }
 
 // due is the set of things that a queue pair wants to send. A queue pair that has something due is
@@ -79,7 +81,7 @@ func (q *QP) QPN() uint32 { return q.qpn }
 func (q *QP) Type() QPType { return q.typ }
 
 // Context returns QPInit.Context.
-func (q *QP) Context() any { return q.init.Context }
+func (q *QP) Context() any { return q.context }
 
 // State returns the present state; any goroutine.
 func (q *QP) State() QPState { return QPState(q.state.Load()) }
@@ -110,7 +112,8 @@ func (e *Engine) CreateQPIn(q *QP, init QPInit) error {
 	}
 	*q = QP{typ: init.Type, traits: services[init.Type].traits, mem: e.cfg.Memory, pd: init.PD, sigAll: init.SQSigAll,
 		even:   e.cfg.EvenPackets && services[init.Type].reliable && !init.WholeMessages,
-		sendCQ: init.SendCQ, recvCQ: init.RecvCQ, source: &e.own, deadline: Never}
+		sendCQ: init.SendCQ, recvCQ: init.RecvCQ, source: &e.own, deadline: Never,
+		whole: init.WholeMessages, xrcd: init.XRCD, context: init.Context}
 	c := init.Cap
 	sge := max(c.MaxSendSGE, 1)
 	q.sq.init(c.MaxSendWR, sge, c.MaxInlineData)
@@ -125,7 +128,7 @@ func (e *Engine) CreateQPIn(q *QP, init QPInit) error {
 		}
 		init.Cap.MaxRecvWR, init.Cap.MaxRecvSGE = uint32(len(q.rq.slots)), q.rq.maxSGE
 	}
-	q.init, q.attr.Cap = init, init.Cap
+	q.attr.Cap = init.Cap
 	q.req.wqes = make([]wqe, len(q.sq.slots))
 	q.rec.start(&q.attr, &e.stats, e.cfg.Window)
 	var err error
@@ -148,15 +151,27 @@ func (e *Engine) CreateQPIn(q *QP, init QPInit) error {
 
 // use counts the queue pair as a user of its queues.
 func (q *QP) use(n int) {
-	if c := q.init.SendCQ; c != nil {
-		c.users += n
+	if q.noSends { // its requests name queues that are others'
+		return
 	}
-	if c := q.init.RecvCQ; c != nil {
-		c.users += n
+	if q.sendCQ != nil {
+		q.sendCQ.users += n
 	}
-	if s := q.init.SRQ; s != nil {
-		s.users.Add(int32(n))
+	if q.recvCQ != nil {
+		q.recvCQ.users += n
 	}
+	if q.srq != nil {
+		q.srq.users.Add(int32(n))
+	}
+}
+
+// ownSRQ is the shared receive queue that it was made with, or nil: those of an XRC_RECV queue pair
+// are named by requests.
+func (q *QP) ownSRQ() *SRQ {
+	if q.noSends {
+		return nil
+	}
+	return q.srq
 }
 
 // checkQueues says whether there are the queues that a type needs, and no others.
@@ -301,9 +316,8 @@ func (e *Engine) DestroyQP(q *QP) error {
 	return nil
 }
 
-// QueryQP returns the present attributes and what the queue pair was made from, with its real
-// sizes.
-func (e *Engine) QueryQP(q *QP) (QPAttr, QPInit) {
+// QueryQP returns the present attributes, with the real sizes of the queues.
+func (e *Engine) QueryQP(q *QP) QPAttr {
 	a := q.attr
 	a.State, a.CurState = q.State(), q.State()
 	if q.State() >= StateRTS && !q.datagram {
@@ -312,7 +326,7 @@ func (e *Engine) QueryQP(q *QP) (QPAttr, QPInit) {
 	if q.State() >= StateRTR && !q.datagram {
 		a.RQPSN = q.resp.epsn
 	}
-	return a, q.init
+	return a
 }
 
 // fail moves the queue pair to ERR and flushes both queues (section 5.3). It drops the replies that
@@ -332,7 +346,7 @@ func (e *Engine) fail(q *QP) {
 	}
 	e.flushSends(q)
 	e.flushRecvs(q)
-	if q.init.SRQ != nil { // nothing of the queue completes here any more (section 5.3)
+	if q.ownSRQ() != nil { // nothing of the queue completes here any more (section 5.3)
 		e.raise(Event{Type: EventQPLastWQE, QP: q})
 	}
 }

@@ -78,12 +78,20 @@ func ECT(trafficClass uint8) uint8 {
 	return trafficClass
 }
 
-// rate is the sending rate of one queue pair and what it knows about congestion.
+// rate is the sending rate of one queue pair.
 type rate struct {
-	paced           bool    // limited, or there is a ceiling: each packet has its time
-	limited         bool    // by congestion
-	waited          bool    // a packet was ready before sendAt and has not caught up yet
-	ceiling         float64 // bytes per second: QPAttr.RateLimit; 0: none
+	paced   bool    // limited, or there is a ceiling: each packet has its time
+	limited bool    // by congestion
+	waited  bool    // a packet was ready before sendAt and has not caught up yet
+	ceiling float64 // bytes per second: QPAttr.RateLimit; 0: none
+	sendAt  Time    // not before; Never is never stored
+	cnpAt   Time    // when the last CNP was owed
+	*slowdown
+}
+
+// slowdown is what is known about congestion. It is there from the first CNP on: most queue pairs
+// never hear one.
+type slowdown struct {
 	current, target float64 // bytes per second
 	alpha           float64 // estimate of congestion, 0..1
 	alphaAt         Time    // when it shrinks next
@@ -92,8 +100,6 @@ type rate struct {
 	raiseEvery      Time
 	bytes           uint64 // sent since the last raise by bytes
 	byTimer, byByte uint32 // raises since the last cut
-	sendAt          Time   // not before; Never is never stored
-	cnpAt           Time   // when the last CNP was owed
 }
 
 // congested owes the peer a CNP for a marked packet.
@@ -129,15 +135,17 @@ func (e *Engine) putCNP(q *QP, b *wire.Batch) verdict {
 // raised at most once a round trip, because what a raise does is not heard of sooner.
 func (r *rate) cut(now, srtt Time, p *CongestionParams) {
 	line := r.line(p)
-	switch {
-	case !r.limited:
-		*r = rate{paced: true, ceiling: r.ceiling, limited: true, current: line, target: line, alpha: 1,
-			sendAt: r.sendAt, waited: r.waited, cnpAt: r.cnpAt}
-	default:
+	if r.limited {
 		r.catchUp(now, p)
 		if now-r.cutAt < p.CutInterval {
 			return
 		}
+	} else {
+		if r.slowdown == nil {
+			r.slowdown = new(slowdown)
+		}
+		r.paced, r.limited = true, true
+		*r.slowdown = slowdown{current: line, target: line, alpha: 1}
 	}
 	r.target = r.current
 	r.current = max(r.current*(1-r.alpha/2), min(float64(p.MinRate)/8, line))
@@ -191,7 +199,9 @@ func (e *Engine) limitRate(q *QP) {
 	r := &q.rate
 	r.ceiling = float64(q.attr.RateLimit) * 1000 / 8
 	r.paced = r.limited || r.ceiling != 0
-	r.current, r.target = min(r.current, r.line(&e.cc)), min(r.target, r.line(&e.cc))
+	if r.limited {
+		r.current, r.target = min(r.current, r.line(&e.cc)), min(r.target, r.line(&e.cc))
+	}
 	r.sendAt, r.waited = 0, false
 	if q.paused {
 		q.paused = false

@@ -15,7 +15,7 @@ func TestLateness(t *testing.T) {
 	r := &q.rate
 	const us = Time(1000)
 	// 1000 bytes take 100 us.
-	*r = rate{paced: true, limited: true, current: 10e6, target: 10e6, alphaAt: Never, raiseAt: Never}
+	*r = rate{paced: true, limited: true, slowdown: &slowdown{current: 10e6, target: 10e6, alphaAt: Never, raiseAt: Never}}
 	for _, step := range []struct {
 		at   Time
 		may  bool
@@ -90,7 +90,7 @@ func TestRateBoundsWindow(t *testing.T) {
 		q := &QP{typ: RC, traits: services[RC].traits, mtu: 4096}
 		q.rec.window.resize(row.window)
 		q.rec.srtt, q.rec.base, q.rec.timed = 1, row.base, noPSN
-		q.rate.limited, q.rate.current = row.limited, row.mbits*1e6/8
+		q.rate.limited, q.rate.slowdown = row.limited, &slowdown{current: row.mbits * 1e6 / 8}
 		if got := q.limit(); got != row.limit {
 			t.Errorf("%+v: %d packets", row, got)
 		}

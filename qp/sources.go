@@ -55,7 +55,7 @@ func (e *Engine) belong(q *QP, gid wire.GID) {
 	s.pairs++
 	q.source = s
 	e.eachShared(q, func(s *SRQ) {
-		if by := s.join(gid); s == q.init.SRQ {
+		if by := s.join(gid); s == q.ownSRQ() {
 			q.sharer = by
 		}
 	})
@@ -64,11 +64,11 @@ func (e *Engine) belong(q *QP, gid wire.GID) {
 // eachShared calls f with each shared receive queue that q may take from: with XRC all of its
 // domain.
 func (e *Engine) eachShared(q *QP, f func(s *SRQ)) {
-	if q.init.SRQ != nil {
-		f(q.init.SRQ)
+	if s := q.ownSRQ(); s != nil {
+		f(s)
 	}
 	for _, t := range e.xrc {
-		if q.noSends && t.srq.xrcd == q.init.XRCD {
+		if q.noSends && t.srq.xrcd == q.xrcd {
 			f(t.srq)
 		}
 	}

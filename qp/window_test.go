@@ -43,7 +43,7 @@ func TestFixedWindowStays(t *testing.T) {
 			w.wentBack()
 		}
 		require.EqualValues(t, n, w.size)
-		require.Equal(t, min(max(n/4, 1), 64), w.every)
+		require.EqualValues(t, min(max(n/4, 1), 64), w.every)
 	}
 }
 
@@ -51,7 +51,7 @@ func TestFixedWindowStays(t *testing.T) {
 func TestWindowGrows(t *testing.T) {
 	w := adaptive()
 	require.EqualValues(t, DefaultWindow, w.size)
-	require.Equal(t, DefaultWindow/4, w.every)
+	require.EqualValues(t, DefaultWindow/4, w.every)
 	w.round(w.now, hop, hop, 128)
 	require.EqualValues(t, 128, w.size, "the window did not limit")
 	w.full(hop+hop/2, 128)
@@ -62,7 +62,7 @@ func TestWindowGrows(t *testing.T) {
 		w.full(hop, w.size)
 	}
 	require.EqualValues(t, MaxWindow, w.size)
-	require.Equal(t, 64, w.every)
+	require.EqualValues(t, 64, w.every)
 }
 
 // TestWindowYields: what it has grown by, it gives up when as much stands in queues as on the path;
@@ -178,7 +178,7 @@ func TestWindowAfterLosses(t *testing.T) {
 	}
 	lose(100)
 	require.EqualValues(t, 50, w.size)
-	require.Equal(t, 6, w.every)
+	require.EqualValues(t, 6, w.every)
 	lose(1000)
 	require.EqualValues(t, 1000/lossShare, w.size)
 	lose(100)
@@ -237,7 +237,7 @@ func TestWindowFloor(t *testing.T) {
 		w.wentBack()
 	}
 	require.EqualValues(t, minWindow, w.size)
-	require.Equal(t, 2, w.every)
+	require.EqualValues(t, 2, w.every)
 	w.full(hop, minWindow) // and it finds its way up
 	require.Greater(t, w.size, int32(minWindow))
 }

@@ -73,7 +73,7 @@ func (e *Engine) RemoveXRC(s *SRQ) {
 
 // serves says whether q is connected, and a request of its peer may name s.
 func (q *QP) serves(s *SRQ) bool {
-	return q.noSends && q.init.XRCD == s.xrcd && !q.source.gid.IsZero()
+	return q.noSends && q.xrcd == s.xrcd && !q.source.gid.IsZero()
 }
 
 // aim has an XRC_RECV queue pair receive for the shared receive queue that a request names. All
@@ -81,7 +81,7 @@ func (q *QP) serves(s *SRQ) bool {
 func (e *Engine) aim(q *QP, p *wire.Packet) fault {
 	t, ok := e.xrc[p.XRCETH().SRQN()]
 	switch {
-	case !ok || t.srq.xrcd != q.init.XRCD:
+	case !ok || t.srq.xrcd != q.xrcd:
 		return faultTarget
 	case t.srq != q.srq && q.resp.message != messageNone:
 		return faultOrder

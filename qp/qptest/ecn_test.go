@@ -247,7 +247,7 @@ func TestECT(t *testing.T) {
 			if typ == qp.RC {
 				s.Drop(a, tos(want)) // an RNR NAK
 			}
-			if got, _ := a.Node.Engine.QueryQP(a.QP.QP); got.AV.TrafficClass != class {
+			if got := a.Node.Engine.QueryQP(a.QP.QP); got.AV.TrafficClass != class {
 				t.Errorf("traffic class %#x is %#x when queried", class, got.AV.TrafficClass)
 			}
 		}

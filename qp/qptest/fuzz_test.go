@@ -330,7 +330,7 @@ var crafts = []wire.Opcode{wire.RCSendFirst, wire.RCSendMiddle, wire.RCSendLast,
 func (y *story) invent(e, peer *End) {
 	c := Craft{Op: crafts[y.byte()%len(crafts)], PSN: wire.PSN(y.byte() - 64), AckReq: y.byte()&1 != 0, VA: e.Remote.Addr(y.byte() * 8),
 		RKey: e.Remote.RKey(), Len: uint32(y.byte()), QKey: e.Cfg.QKey, SrcQP: peer.QPN(), Syn: wire.Syndrome(y.byte())}
-	if a, _ := e.Node.Engine.QueryQP(e.QP.QP); y.byte()&1 != 0 { // near what is expected
+	if a := e.Node.Engine.QueryQP(e.QP.QP); y.byte()&1 != 0 { // near what is expected
 		c.PSN = a.RQPSN.Add(uint32(c.PSN))
 		if c.Op.Info().Has(wire.OpResponse) {
 			c.PSN = a.SQPSN.Add(uint32(c.PSN))

@@ -444,7 +444,7 @@ func (p *player) resume() {
 	if p.gone || p.q.State() != qp.StateSQD {
 		return
 	}
-	if a, _ := p.q.Node.Engine.QueryQP(p.q.QP); a.SQDraining {
+	if a := p.q.Node.Engine.QueryQP(p.q.QP); a.SQDraining {
 		p.w.After(50*Microsecond, p.resume)
 		return
 	}

@@ -18,7 +18,7 @@ func TestQueryEverywhere(t *testing.T) {
 		q, _ := inState(s, typ, qp.StateReset)
 		peer := s.AddNode(NodeConfig{Raw: true})
 		// a datagram's path MTU is the port's, and Cap stays
-		want, _ := q.Node.Engine.QueryQP(q.QP.QP)
+		want := q.Node.Engine.QueryQP(q.QP.QP)
 		set := qp.QPAttr{PathMTU: wire.MTU512, QKey: 0x1234, RQPSN: 0x123456, SQPSN: 0x654321, DestQPN: 0x777,
 			AccessFlags: mr.RemoteRead | mr.RemoteWrite, Port: 1, MaxRdAtomic: 7, MaxDestRdAtomic: 9, MinRNRTimer: 11, Timeout: 12,
 			RetryCnt: 5, RNRRetry: 6, SelectiveRepeat: true, FlowControl: true, RateLimit: 5000,
@@ -35,7 +35,7 @@ func TestQueryEverywhere(t *testing.T) {
 			}
 			expect(&want, &set, mask)
 			want.State, want.CurState = to, to
-			if got, _ := q.Node.Engine.QueryQP(q.QP.QP); got != want {
+			if got := q.Node.Engine.QueryQP(q.QP.QP); got != want {
 				t.Errorf("%v in %v: queried\n%+v, want\n%+v", typ, to, got, want)
 			}
 		}

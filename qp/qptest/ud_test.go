@@ -174,7 +174,7 @@ func TestMTUChanges(t *testing.T) {
 			s.Advance(Microsecond)
 			s.Sent(a, id, want)
 		}
-		if attr, _ := a.Node.Engine.QueryQP(a.QP.QP); attr.PathMTU != mtu {
+		if attr := a.Node.Engine.QueryQP(a.QP.QP); attr.PathMTU != mtu {
 			t.Errorf("path MTU %d, want %d", attr.PathMTU, mtu)
 		}
 	}

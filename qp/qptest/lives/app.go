@@ -472,7 +472,7 @@ func (a *app) help(last bool) {
 	}
 	switch l.q.State() {
 	case qp.StateSQD:
-		if attr, _ := a.node.Engine.QueryQP(l.q); !attr.SQDraining {
+		if attr := a.node.Engine.QueryQP(l.q); !attr.SQDraining {
 			a.modify(qp.QPAttr{State: qp.StateRTS}, qp.AttrState)
 		}
 	case qp.StateSQE:

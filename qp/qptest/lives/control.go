@@ -372,7 +372,7 @@ func (a *app) drainAndModify(d *Deed) bool {
 		if a.life != l || l.q.State() != qp.StateSQD {
 			return
 		}
-		if attr, _ := a.node.Engine.QueryQP(l.q); attr.SQDraining {
+		if attr := a.node.Engine.QueryQP(l.q); attr.SQDraining {
 			a.w.After(3*qptest.Microsecond, again)
 			return
 		}
@@ -437,7 +437,7 @@ func (a *app) modifyDrained(d *Deed) bool {
 	if !a.connected() || !a.there() || a.life.q.State() != qp.StateSQD {
 		return false
 	}
-	if attr, _ := a.node.Engine.QueryQP(a.life.q); attr.SQDraining {
+	if attr := a.node.Engine.QueryQP(a.life.q); attr.SQDraining {
 		return false
 	}
 	if a.cfg.Type == qp.RC {

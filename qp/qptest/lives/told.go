@@ -171,7 +171,7 @@ func (w *world) checkDrained(n *qptest.Node) {
 	}
 	for _, a := range w.apps {
 		if l := a.life; a.node == n && l != nil && l.awaits && l.q.State() == qp.StateSQD {
-			if attr, _ := n.Engine.QueryQP(l.q); !attr.SQDraining {
+			if attr := n.Engine.QueryQP(l.q); !attr.SQDraining {
 				a.fail("its send queue has drained, and no event says so")
 			}
 		}

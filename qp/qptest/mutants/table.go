@@ -357,7 +357,7 @@ var ofProtocol = []mutant{
 		{"qp/qp.go", "		e.raise(Event{Type: EventQPLastWQE, QP: q})\n", ""}}},
 	{"XRC: shared receive queues of other domains are found too", []string{worlds, "roce/conformance TestPipe/XRC"},
 		[]edit{
-			{"qp/xrc.go", "	case !ok || t.srq.xrcd != q.init.XRCD:", "	case !ok:"}}},
+			{"qp/xrc.go", "	case !ok || t.srq.xrcd != q.xrcd:", "	case !ok:"}}},
 	{"XRC: a queue pair stays with the first shared receive queue", []string{worlds, "roce/conformance TestPipe/XRC"},
 		[]edit{
 			{"qp/xrc.go", "	case t.srq != q.srq && q.resp",

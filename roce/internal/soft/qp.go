@@ -192,7 +192,7 @@ func (q *QP) takesAV(attr *qp.QPAttr, mask qp.AttrMask) bool {
 // Query returns the present attributes.
 func (q *QP) Query() (a qp.QPAttr, err error) {
 	err = q.control(func(e *qp.Engine, _ qp.Time) error {
-		a, _ = e.QueryQP(&q.q)
+		a = e.QueryQP(&q.q)
 		return nil
 	}, nil)
 	return a, err
