@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/internal/nobody"
 )
 
 // look is a device of a profile's file, as docs/dropin.md has it.
@@ -64,7 +66,9 @@ func TestProfiles(t *testing.T) {
 			require.NoError(t, err)
 			var profile struct{ Devices []look }
 			require.NoError(t, json.Unmarshal(text, &profile))
-			if !strings.HasPrefix(file, "testdata") {
+			if strings.HasPrefix(file, "testdata") {
+				file = readable(t, file)
+			} else {
 				file = name // it is built in
 			}
 			devices, sysfs := looked(t, file)
@@ -81,12 +85,22 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
+// readable is a copy of a file that whoever runs the programs can read, wherever this folder is.
+func readable(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	file = filepath.Join(nobody.Folder(t), filepath.Base(file))
+	require.NoError(t, os.WriteFile(file, text, 0o644))
+	return file
+}
+
 // looked is what ibv_devinfo says of each device with a profile, and what is in sysfs.
 func looked(t *testing.T, profile string) (devices []string, sysfs string) {
 	t.Helper()
 	needs(t, "ibv_devinfo")
-	script := filepath.Join(t.TempDir(), "look")
-	require.NoError(t, os.WriteFile(script, []byte("ibv_devinfo -v && grep -r . /sys/class/infiniband/"), 0o600))
+	script := filepath.Join(nobody.Folder(t), "look")
+	require.NoError(t, os.WriteFile(script, []byte("ibv_devinfo -v && grep -r . /sys/class/infiniband/"), 0o644))
 	out, err := byRun(t, "-q --profile "+profile, "sh "+script).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	said, sysfs, _ := strings.Cut(string(out), "\n/sys/")
@@ -146,7 +160,7 @@ func TestRefusals(t *testing.T) {
 		{"refusing", `mlx5_0: create_qp is refused(.|\n)*a && b: Cannot allocate memory`},
 		{"rocev1", `row 0 of the GID table(.|\n)*connect_to.*: Protocol not supported`},
 		{"zero", `row 0 of the GID table(.|\n)*connect_to`},
-		{"testdata/every.json", `a && b: Permission denied`},
+		{readable(t, "testdata/every.json"), `a && b: Permission denied`},
 	} {
 		out, err := byRun(t, "-q --profile "+c.profile, program).CombinedOutput()
 		require.Error(t, err, "%s", out)

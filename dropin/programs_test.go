@@ -1,7 +1,7 @@
 package dropin
 
-// Unmodified programs of Debian's over the libraries, both ends on this machine, as an ordinary
-// user would run them: LD_LIBRARY_PATH alone. One case of each here, all with GOROCE_PROGRAMS=1.
+// Unmodified programs of Debian's over the libraries, both ends on this machine, by an ordinary
+// user: LD_LIBRARY_PATH alone. One case of each here, all with GOROCE_PROGRAMS=1.
 //
 // Stages: the libraries are built; a server, and when it listens its client; both must end well,
 // and the client say what it measured.
@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -20,21 +19,31 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goroce/goroce/internal/netns"
+	"github.com/goroce/goroce/internal/nobody"
 )
 
-// built is the folder of the libraries.
+// built is a folder of the libraries, in which everybody can read.
 var built string
 
 func TestMain(m *testing.M) {
-	if _, err := os.Stat("/usr/include/rdma/rdma_cma.h"); err == nil {
+	_, err := os.Stat("/usr/include/rdma/rdma_cma.h")
+	headers := err == nil
+	if headers {
 		if out, err := exec.Command("make", "-s").CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "make: %v\n%s", err, out)
 			os.Exit(1)
 		}
-		built, _ = filepath.Abs("build")
 	}
 	netns.Own()
-	os.Exit(m.Run())
+	if headers {
+		if built, err = nobody.Copies("build/*.so*"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	code := m.Run()
+	os.RemoveAll(built)
+	os.Exit(code)
 }
 
 // needs skips a test that lacks the libraries, or a program.
@@ -53,7 +62,7 @@ func needs(t *testing.T, program string) string {
 // limit ends what would hang.
 const limit = 2 * time.Minute
 
-// with is a program on a device.
+// with is a program on a device, by an ordinary user.
 func with(t *testing.T, device, line string) *exec.Cmd {
 	t.Helper()
 	args := strings.Fields(line)
@@ -61,6 +70,7 @@ func with(t *testing.T, device, line string) *exec.Cmd {
 	t.Cleanup(cancel)
 	c := exec.CommandContext(ctx, needs(t, args[0]), args[1:]...)
 	c.Env = append(os.Environ(), "LD_LIBRARY_PATH="+built, "GOROCE_DEVICES="+device, "GOROCE_DEBUG=1")
+	nobody.Runs(t, c)
 	return c
 }
 
@@ -167,6 +177,22 @@ func TestPrograms(t *testing.T) {
 				t.Log(out)
 			}
 		})
+	}
+}
+
+// TestUser: the programs of these tests have no privilege.
+func TestUser(t *testing.T) {
+	for _, by := range []func(t *testing.T, options, line string) *exec.Cmd{with, byRun} {
+		out, err := by(t, "", "cat /proc/self/status /proc/self/limits").CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		for _, want := range []string{`(?m)^Uid:\t[1-9]`, `(?m)^CapPrm:\t0+$`, `(?m)^CapEff:\t0+$`} {
+			require.Regexp(t, want, string(out))
+		}
+		var soft, hard int
+		_, limits, _ := strings.Cut(string(out), "\nMax locked memory")
+		_, err = fmt.Sscan(limits, &soft, &hard)
+		require.NoError(t, err, "%s", out)
+		require.LessOrEqual(t, hard, nobody.Locked)
 	}
 }
 

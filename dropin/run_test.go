@@ -18,17 +18,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/internal/nobody"
 )
 
 // made is the command, built once.
 var made = sync.OnceValues(func() (string, error) {
-	folder, err := os.MkdirTemp("", "roce-")
-	if err != nil {
-		return "", err
-	}
-	build := exec.Command("go", "build", "-pgo=off", "-o", folder+"/roce", "./cmd/roce")
+	build := exec.Command("go", "build", "-pgo=off", "-o", built+"/roce", "./cmd/roce")
 	build.Dir, build.Stderr = "..", os.Stderr
-	return folder + "/roce", build.Run()
+	return built + "/roce", build.Run()
 })
 
 func command(t *testing.T) string {
@@ -38,15 +36,17 @@ func command(t *testing.T) string {
 	return file
 }
 
-// byRun is a program by roce run, which keeps its folders in one of the test's.
+// byRun is a program by roce run, by an ordinary user, in whose home it keeps its folders.
 func byRun(t *testing.T, options, line string) *exec.Cmd {
 	t.Helper()
 	program := strings.Fields(line)
 	needs(t, program[0])
+	roce := command(t) // it may take longer than the program has
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)
-	c := exec.CommandContext(ctx, command(t), append(append([]string{"run"}, strings.Fields(options)...), program...)...)
-	c.Env = append(os.Environ(), "GOROCE_LIBRARIES="+built, "GOROCE_DEBUG=1", "XDG_CACHE_HOME="+t.TempDir())
+	c := exec.CommandContext(ctx, roce, append(append([]string{"run"}, strings.Fields(options)...), program...)...)
+	c.Env = append(os.Environ(), "GOROCE_LIBRARIES="+built, "GOROCE_DEBUG=1")
+	nobody.Runs(t, c)
 	return c
 }
 
@@ -92,7 +92,7 @@ func TestRunSignals(t *testing.T) {
 		if strings.Contains(c.before, "HUP") {
 			sh.Args[2] = c.before + `; exec "$@" 'kill -HUP $$; kill -0 $$'`
 		}
-		sh.Args, sh.Env = append(sh.Args, run.Args...), run.Env
+		sh.Args, sh.Env, sh.SysProcAttr = append(sh.Args, run.Args...), run.Env, run.SysProcAttr
 		out, err := sh.CombinedOutput()
 		if c.ends == "" {
 			require.NoError(t, err, "%s: %s", c.before, out)
@@ -106,7 +106,7 @@ func TestRunSignals(t *testing.T) {
 func student(t *testing.T) string {
 	t.Helper()
 	needs(t, "gcc")
-	program := filepath.Join(t.TempDir(), "student")
+	program := filepath.Join(nobody.Folder(t), "student")
 	out, err := exec.Command("gcc", "-Wall", "-Werror", "-O2", "-o", program, "testdata/student.c", "-libverbs").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return program
@@ -154,14 +154,14 @@ func TestPyverbs(t *testing.T) {
 	if len(files) == 0 {
 		t.Skipf("%s is missing (Debian package python3-pyverbs)", from)
 	}
-	to, modules := t.TempDir(), []string{"tests.test_pd", "tests.test_atomic"}
+	to, modules := nobody.Folder(t), []string{"tests.test_pd", "tests.test_atomic"}
 	all := os.Getenv("GOROCE_PROGRAMS") != ""
 	if all {
 		modules = nil
 	}
 	for _, file := range files {
 		short := strings.TrimSuffix(filepath.Base(file), ".gz")
-		require.NoError(t, os.WriteFile(filepath.Join(to, short), unzipped(t, file), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(to, short), unzipped(t, file), 0o644))
 		if name, isTest := strings.CutSuffix(short, ".py"); all && isTest && strings.HasPrefix(name, "test_") && name != "test_rdmacm" {
 			modules = append(modules, "tests."+name)
 		}

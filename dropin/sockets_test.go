@@ -16,13 +16,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/internal/nobody"
 )
 
 // TestSockets plays each story of testdata/sockets.c. What needs no device rdma-core's own library
 // must answer too.
 func TestSockets(t *testing.T) {
 	needs(t, "gcc")
-	program := filepath.Join(t.TempDir(), "sockets")
+	program := filepath.Join(nobody.Folder(t), "sockets")
 	out, err := exec.Command("gcc", "-Wall", "-Werror", "-g", "-o", program, "testdata/sockets.c", "-L"+built, "-l:librdmacm.so.1",
 		"-l:libibverbs.so.1", "-pthread").CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -57,14 +59,15 @@ var streams = []string{
 // socketCases lists the programs. An end of goroce's own is named by its path.
 func socketCases(t *testing.T) (list []connects) {
 	add := func(want, server, client string, change ...func(*connects)) {
-		c := connects{server: server, client: client, want: want, there: device, file: "udp"}
+		c := connects{server: server, client: client, want: want}
 		for _, f := range change {
 			f(&c)
 		}
 		list = append(list, c)
 	}
 	udpong := regexp.MustCompile(`0100007F:1C06 `) // its port is 7174
-	udp := func(c *connects) { c.endless, c.there = true, udpong }
+	udp := func(c *connects) { c.endless, c.there, c.file = true, udpong, "udp" }
+	headed := func(c *connects) { c.says = "usec/xfer" } // in the head of a table, which it prints then
 	for _, s := range streams {
 		add(rowOfStream, s+" -b 127.0.0.1", s+" -s 127.0.0.1")
 	}
@@ -81,10 +84,11 @@ func socketCases(t *testing.T) (list []connects) {
 
 	roce, riostream, answers := own(t, "cmd/roce"), own(t, "examples/riostream"), own(t, "examples/udpong")
 	const bytes = " -S 30000 -C 20 -I 3 -T v -T b"
-	add(rowOfStream, roce+" rstream -b 127.0.0.1"+bytes, "rstream -s 127.0.0.1"+bytes)
+	add(rowOfStream, roce+" rstream -b 127.0.0.1"+bytes, "rstream -s 127.0.0.1"+bytes, headed)
 	add(rowOfStream, "rstream -b 127.0.0.1"+bytes, roce+" rstream -b 127.0.0.2 -s 127.0.0.1"+bytes)
 	const memory = " -S 5001 -C 20 -I 3"
-	add(rowOfStream, riostream+" -b 127.0.0.1"+memory, "riostream -T v -T b -s 127.0.0.1"+memory)
+	add(rowOfStream, riostream+" -b 127.0.0.1"+memory, "riostream -T v -T b -s 127.0.0.1"+memory,
+		func(c *connects) { c.says = "listening on" })
 	add("all as they should be", "riostream -T v -T b -b 127.0.0.1"+memory, riostream+" -b 127.0.0.2 -s 127.0.0.1"+memory)
 	add(`custom +700`, answers+" -b 127.0.0.1", "udpong -b 127.0.0.2 -s 127.0.0.1 -S 700 -C 20 -T b", udp)
 	add("the server counts", "udpong -b 127.0.0.1 -T b", answers+" -b 127.0.0.2 -s 127.0.0.1 -S 700 -C 20", udp)
@@ -97,7 +101,7 @@ const rowOfStream = `(?m)^\w+ +\S+ .* (\d*[1-9]\d*\.\d+|\d+\.\d*[1-9])\s*$`
 // own builds a program of goroce's, and says where it is.
 func own(t *testing.T, folder string) string {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), filepath.Base(folder))
+	program := filepath.Join(nobody.Folder(t), filepath.Base(folder))
 	build := exec.Command("go", "build", "-pgo=off", "-o", program, "./"+folder)
 	build.Dir = ".."
 	out, err := build.CombinedOutput()
@@ -137,11 +141,11 @@ func TestSocketPrograms(t *testing.T) {
 // TestRcopy: a file arrives as it was.
 func TestRcopy(t *testing.T) {
 	needs(t, "rcopy")
-	from := filepath.Join(t.TempDir(), "from")
+	from := filepath.Join(nobody.Folder(t), "from")
 	content := make([]byte, 3_000_000)
 	rand.NewChaCha8([32]byte{}).Read(content)
-	require.NoError(t, os.WriteFile(from, content, 0o600))
-	c := connects{server: "rcopy", client: "rcopy " + from + " 127.0.0.1:" + from + ".back", there: device, file: "udp", endless: true}
+	require.NoError(t, os.WriteFile(from, content, 0o644))
+	c := connects{server: "rcopy", client: "rcopy " + from + " 127.0.0.1:" + from + ".back", endless: true}
 	require.Contains(t, c.play(t), "3000000 bytes in")
 	back, err := os.ReadFile(from + ".back")
 	require.NoError(t, err)

@@ -212,7 +212,11 @@ func goroce_cm_listen(h C.uint32_t, backlog C.int) C.int {
 			return errno(err)
 		}
 	}
-	return errno(x.Listen(int(backlog)))
+	if err := x.Listen(int(backlog)); err != nil {
+		return errno(err)
+	}
+	say("listens on", x.LocalAddr())
+	return 0
 }
 
 // paramOf is what C says; NULL is what rdmacm makes of nil. What is beyond their bits the kernel

@@ -14,7 +14,8 @@ import (
 	"github.com/goroce/goroce/roce"
 )
 
-// verbose has each error printed with its text, which an errno cannot carry.
+// verbose has each error printed with its text, which an errno cannot carry, and where a program
+// listens.
 var verbose = os.Getenv("GOROCE_DEBUG") != ""
 
 // errnos is the table of kinds; the first that an error matches counts.
@@ -39,9 +40,7 @@ func errno(err error) C.int {
 	if err == nil {
 		return 0
 	}
-	if verbose {
-		fmt.Fprintln(os.Stderr, "goroce:", err)
-	}
+	say(err)
 	for _, e := range errnos {
 		if errors.Is(err, e.kind) {
 			return C.int(e.no)
@@ -52,6 +51,13 @@ func errno(err error) C.int {
 		return C.int(no)
 	}
 	return C.int(syscall.EINVAL)
+}
+
+// say prints something, if it is asked for.
+func say(what ...any) {
+	if verbose {
+		fmt.Fprintln(os.Stderr, append([]any{"goroce:"}, what...)...)
+	}
 }
 
 // invalid is the answer to a number that names nothing.

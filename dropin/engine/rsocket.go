@@ -204,6 +204,7 @@ func goroce_rs_listen(h C.uint32_t, backlog C.int) C.int {
 		return rsErrno(err)
 	}
 	s.listener, s.accepts = l, a
+	say("listens on", l.Addr())
 	return 0
 }
 
