@@ -28,6 +28,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goroce/goroce/internal/nobody"
 	"github.com/goroce/goroce/interop/lab"
 )
 
@@ -37,6 +38,7 @@ type arena struct {
 	dir  string
 	roce string   // our program
 	more []string // others, in dir
+	over string   // libraries in their place, once they are built
 	gid  string   // row of rxe0's GID table with the guest's IPv4 address
 	port atomic.Int32
 
@@ -144,6 +146,7 @@ func (a *arena) close() {
 	for _, file := range append(a.more, a.roce) {
 		os.Remove(file)
 	}
+	os.RemoveAll(a.over)
 	os.Remove(a.dir) // stays if packets of a lost duel are in it
 }
 
@@ -155,6 +158,8 @@ type duel struct {
 	// the server's port is one of RDMA_PS_TCP or UDP, and its address is among the options
 	rdma    bool
 	program string // in place of roce, with all options but the port in host; "" is roce
+	over    string // not "": libraries that program, Debian's and an ordinary user's, is over
+	fixed   int    // the port that both ends have by themselves; 0: they are told one
 	says    string // what ours says when it listens on such a port; "" is "listening on"
 	limit   time.Duration
 }
@@ -254,9 +259,10 @@ func (a *arena) bout(t *testing.T, d duel) (result, error) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), d.limit)
 	defer cancel()
-	port := int(a.port.Add(1)) // its own, so that no duel meets what an earlier one left behind
+	// Its own, so that no duel meets what an earlier one left behind.
+	port := cmp.Or(d.fixed, int(a.port.Add(1)))
 	pcap := filepath.Join(t.TempDir(), "host.pcapng")
-	guest, host := a.ends(ctx, d, port, pcap)
+	guest, host := a.ends(t, ctx, d, port, pcap)
 	server, client, listening := guest, host, a.WaitListening
 	switch {
 	case d.serving && d.rdma:
@@ -271,20 +277,23 @@ func (a *arena) bout(t *testing.T, d duel) (result, error) {
 		cancel()
 		server.wait()
 		client.wait()
-		err = fmt.Errorf("%w\n--- guest: %s\n%s\n--- host: roce %s\n%s\n--- packets: %s", err, strings.Join(d.guest, " "),
-			guest.out, strings.Join(d.host, " "), host.out, a.keep(t, pcap))
+		err = fmt.Errorf("%w\n--- guest: %s\n%s\n--- host: %s %s\n%s\n--- packets: %s", err, strings.Join(d.guest, " "),
+			guest.out, cmp.Or(d.program, "roce"), strings.Join(d.host, " "), host.out, a.keep(t, pcap))
 	}
 	return result{guest.out.String(), host.out.String()}, err
 }
 
 // ends prepares both processes.
-func (a *arena) ends(ctx context.Context, d duel, port int, pcap string) (guest, host *end) {
+func (a *arena) ends(t *testing.T, ctx context.Context, d duel, port int, pcap string) (guest, host *end) {
 	number := strconv.Itoa(port)
 	here := append(append([]string{}, d.host...), "--pcap", pcap, "-p", number)
 	if d.program != "" {
 		here = append([]string{"-p", number}, d.host...)
 	}
 	there := append(append([]string{}, d.guest...), "-p", number)
+	if d.fixed != 0 {
+		here, there = d.host, d.guest
+	}
 	switch {
 	case d.rdma:
 	case d.serving:
@@ -294,6 +303,10 @@ func (a *arena) ends(ctx context.Context, d duel, port int, pcap string) (guest,
 	}
 	g := a.Command(ctx, there[0], there[1:]...)
 	h := a.Host(ctx, cmp.Or(d.program, a.roce), here...)
+	if d.over != "" {
+		h.Env = append(os.Environ(), "LD_LIBRARY_PATH="+d.over, "GOROCE_DEVICES=udp:"+lab.HostIPv4, "GOROCE_DEBUG=1")
+		nobody.Runs(t, h.Cmd)
+	}
 	// The program ends by itself, so that the capture is written to its end.
 	h.Cancel = func() error { return h.Process.Signal(syscall.SIGTERM) }
 	h.WaitDelay = leaveTime

@@ -51,7 +51,7 @@ func TestPeerIsKilled(t *testing.T) {
 				gid = "-g"
 			}
 			port := int(a.port.Add(1))
-			guest, host := a.ends(ctx, duel{
+			guest, host := a.ends(t, ctx, duel{
 				guest:   append(d.guest, "-d", lab.Device, gid, a.gid),
 				host:    d.host,
 				serving: d.serving,
