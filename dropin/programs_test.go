@@ -54,7 +54,7 @@ func needs(t *testing.T, program string) string {
 	}
 	path, err := exec.LookPath(program)
 	if err != nil {
-		t.Skipf("%s is missing (Debian packages ibverbs-utils, rdmacm-utils, perftest, ucx-utils, qperf, fio)", program)
+		t.Skipf("%s is missing (make programs installs the Debian packages)", program)
 	}
 	return path
 }

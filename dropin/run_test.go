@@ -3,7 +3,7 @@ package dropin
 // Programs by roce run: what it does for any of them, and those that look at sysfs.
 //
 // Stages: the command; a program's exit status, signals and addresses; a student's program; UCX;
-// pyverbs' own tests.
+// libfabric; pyverbs' own tests.
 
 import (
 	"compress/gzip"
@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goroce/goroce/internal/netns"
 	"github.com/goroce/goroce/internal/nobody"
 )
 
@@ -141,6 +143,52 @@ func TestUCX(t *testing.T) {
 				c2.Env = append(c2.Env, "UCX_TLS="+c.transports)
 			}
 			require.Regexp(t, `Final: +\d+ +\d+\.\d+`, play(t, server, client))
+		})
+	}
+}
+
+// The addresses of an interface that is not the loopback, which libfabric passes over.
+const oneEnd, otherEnd = "10.76.0.1", "10.76.0.2"
+
+// wire makes it, in the network of this test program, until the test ends.
+func wire(t *testing.T) {
+	t.Helper()
+	netns.Need(t)
+	ip := func(line string) {
+		out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput()
+		require.NoError(t, err, "ip %s: %s", line, out)
+	}
+	ip("link add wire type veth peer name end")
+	t.Cleanup(func() { ip("link del wire") })
+	for _, line := range []string{"addr add " + oneEnd + "/24 dev wire", "addr add " + otherEnd + "/24 dev wire",
+		"link set wire up", "link set end up"} {
+		ip(line)
+	}
+}
+
+// TestLibfabric: libfabric finds the device by the addresses of its interface, and two processes
+// talk by each kind of endpoint, and compare what they get.
+func TestLibfabric(t *testing.T) {
+	wire(t)
+	all := os.Getenv("GOROCE_PROGRAMS") != ""
+	out, err := byRun(t, "-q --dev udp:"+oneEnd, "fi_info -p verbs").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for _, kind := range []string{"MSG", "DGRAM", "RDM"} {
+		require.Regexp(t, `domain: roce0\S*\n.*version: .*\n +type: FI_EP_`+kind, string(out))
+	}
+	for i, options := range []string{"msg", "msg -S 1048576", "rdm", "rdm -S 1048576", "rdm -m tagged", "dgram"} {
+		t.Run(options, func(t *testing.T) {
+			if i > 0 && !all {
+				t.Skip("played by make programs")
+			}
+			line := "fi_pingpong -p verbs -c -I 100 -e " + options
+			server := byRun(t, "-q --dev udp:"+oneEnd, line+" -B "+strconv.Itoa(port))
+			client := byRun(t, "-q --dev udp:"+otherEnd, line+" -P "+strconv.Itoa(port)+" "+oneEnd)
+			out := play(t, server, client)
+			require.Regexp(t, `(?m)^\d+m? +100 .*\d\.\d\d\s*$`, out)
+			if testing.Verbose() {
+				t.Log(out)
+			}
 		})
 	}
 }

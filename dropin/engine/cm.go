@@ -97,6 +97,20 @@ func deviceOf(addr netip.Addr) (*roce.Device, error) {
 	return nil, fmt.Errorf("%w: no device has the address %v: %w", rdmacm.ErrInvalid, addr, syscall.EADDRNOTAVAIL)
 }
 
+// onLoopback says whether a device that the user has chosen is on the loopback.
+func onLoopback() bool {
+	cmDevices.Lock()
+	defer cmDevices.Unlock()
+	for _, d := range cmDevices.chosen {
+		for _, g := range d.GIDs() {
+			if g.Addr().IsLoopback() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // has says whether an interface has an address.
 func has(name string, addr netip.Addr) bool {
 	i, err := net.InterfaceByName(name)

@@ -167,7 +167,9 @@ func oneIf(b bool) C.uint8_t {
 }
 
 // goroce_cm_known writes what is known of an ID: its addresses, the path to its peer, and the place
-// of its device in the list; -1: it has none, or several.
+// of its device in the list; -1: it has none, or several. Who is bound to all addresses or to the
+// loopback hears of one when there is a peer, as of Linux's: libfabric binds to localhost to see all
+// devices, and would see that of the loopback alone, which it does not use.
 //
 //export goroce_cm_known
 func goroce_cm_known(h C.uint32_t, path *C.struct_ibv_sa_path_rec, device *C.int) C.int {
@@ -180,7 +182,8 @@ func goroce_cm_known(h C.uint32_t, path *C.struct_ibv_sa_path_rec, device *C.int
 	setAddress(unsafe.Pointer(&addr.anon0), x.LocalAddr())
 	setAddress(unsafe.Pointer(&addr.anon1), x.PeerAddr())
 	d := x.Device()
-	if d == nil {
+	own := x.LocalAddr().Addr()
+	if d == nil || (own.IsLoopback() || own.IsUnspecified()) && !x.PeerAddr().IsValid() {
 		return 0
 	}
 	cmDevices.Lock()
@@ -190,7 +193,7 @@ func goroce_cm_known(h C.uint32_t, path *C.struct_ibv_sa_path_rec, device *C.int
 	cmDevices.Unlock()
 	ib := (*C.struct_rdma_ib_addr)(unsafe.Pointer(&addr.addr))
 	ib.pkey = 0xffff
-	*(*roce.GID)(unsafe.Pointer(&ib.sgid)) = roce.GID(x.LocalAddr().Addr().WithZone("").As16())
+	*(*roce.GID)(unsafe.Pointer(&ib.sgid)) = roce.GID(own.WithZone("").As16())
 	v, mtu, err := x.AddressVector()
 	if err != nil { // it has no peer
 		return 0

@@ -15,6 +15,7 @@ import "C"
 
 import (
 	"errors"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -154,6 +155,9 @@ func goroce_cm_migrate_id(h, channel C.uint32_t, reported *C.uint32_t) C.int {
 	return no
 }
 
+// goroce_cm_bind_addr: an address of the loopback is to Linux as none at all. So it is here, if no
+// device is on the loopback; if one is, an ID that listens there is asked there alone.
+//
 //export goroce_cm_bind_addr
 func goroce_cm_bind_addr(h C.uint32_t, addr unsafe.Pointer) C.int {
 	x, ok := find[*cmID](handle(h))
@@ -164,7 +168,18 @@ func goroce_cm_bind_addr(h C.uint32_t, addr unsafe.Pointer) C.int {
 	if no != 0 {
 		return no
 	}
-	return errno(x.BindAddr(a))
+	err := x.BindAddr(a)
+	if a.Addr().IsLoopback() && errors.Is(err, syscall.EADDRNOTAVAIL) && !onLoopback() {
+		err = x.BindAddr(netip.AddrPortFrom(unspecified(a.Addr()), a.Port()))
+	}
+	return errno(err)
+}
+
+func unspecified(like netip.Addr) netip.Addr {
+	if like.Is4() {
+		return netip.IPv4Unspecified()
+	}
+	return netip.IPv6Unspecified()
 }
 
 // goroce_cm_resolve_addr: src may be NULL.

@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -38,13 +39,16 @@ static struct sockaddr *at(const char *ip, int port)
 	return (struct sockaddr *)&a;
 }
 
-// listens has a listener, on a port of the system's choice.
+// own is the address of the device that the test gives the program.
+static const char *own(void) { return getenv("GOROCE_DEVICES") + strlen("udp:"); }
+
+// listens has a listener, on a port of the system's choice. On the loopback it has no device yet.
 static void listens(void)
 {
 	CHECK((passive = rdma_create_event_channel()) && (active = rdma_create_event_channel()));
 	CHECK(!rdma_create_id(passive, &listener, &listener, RDMA_PS_TCP));
 	CHECK(!rdma_bind_addr(listener, at("127.0.0.1", 0)) && !rdma_listen(listener, 0));
-	CHECK(rdma_get_src_port(listener) && listener->verbs);
+	CHECK(rdma_get_src_port(listener) && !listener->verbs && !listener->pd);
 }
 
 // takes takes an event, which must be of a type.
@@ -80,23 +84,26 @@ static struct rdma_cm_id *resolved(struct sockaddr *to)
 	return id;
 }
 
-static struct rdma_cm_id *asks(void)
+// asks asks at an address whether the listener there wants a connection.
+static struct rdma_cm_id *asks_at(struct sockaddr *to)
 {
-	struct rdma_cm_id *id = resolved(&listener->route.addr.src_addr);
+	struct rdma_cm_id *id = resolved(to);
 	struct rdma_conn_param param = {.private_data = "who", .private_data_len = 4, .responder_resources = 3,
 		.initiator_depth = 2, .retry_count = 5, .rnr_retry_count = 6};
 	CHECK(!rdma_connect(id, &param));
 	return id;
 }
 
-// connected has both ends of a connection.
-static struct rdma_cm_id *connected(struct rdma_cm_id **child)
+static struct rdma_cm_id *asks(void) { return asks_at(&listener->route.addr.src_addr); }
+
+// connects has both ends of a connection with the listener, at an address.
+static struct rdma_cm_id *connects(struct sockaddr *to, struct rdma_cm_id **child)
 {
-	struct rdma_cm_id *id = asks();
+	struct rdma_cm_id *id = asks_at(to);
 	struct rdma_cm_event *e = takes(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
 	struct rdma_conn_param *p = &e->param.conn;
 	*child = e->id;
-	CHECK(e->id->pd && e->listen_id == listener && e->id->context == &listener && e->id->verbs == listener->verbs && e->status == 0);
+	CHECK(e->id->pd && e->listen_id == listener && e->id->context == &listener && e->id->verbs == id->verbs && e->status == 0);
 	CHECK(p->private_data_len == 56 && !strcmp(p->private_data, "who") && p->responder_resources == 2 &&
 	      p->initiator_depth == 3 && p->retry_count == 5 && p->rnr_retry_count == 6 && p->qp_num == id->qp->qp_num);
 	CHECK(rdma_get_dst_port(e->id) == rdma_get_src_port(id) && rdma_get_src_port(e->id) == rdma_get_src_port(listener));
@@ -109,6 +116,11 @@ static struct rdma_cm_id *connected(struct rdma_cm_id **child)
 	CHECK(!rdma_ack_cm_event(e));
 	expect(passive, RDMA_CM_EVENT_ESTABLISHED);
 	return id;
+}
+
+static struct rdma_cm_id *connected(struct rdma_cm_id **child)
+{
+	return connects(&listener->route.addr.src_addr, child);
 }
 
 static void ends(struct rdma_cm_id *id)
@@ -177,7 +189,7 @@ static void view(const char *lines)
 	char folder[] = "/tmp/cmhazards-XXXXXX", file[64];
 	CHECK(mkdtemp(folder) && snprintf(file, sizeof file, "%s/devices", folder) > 0);
 	FILE *f = fopen(file, "w");
-	CHECK(f && fprintf(f, "device roce0 udp:127.0.0.1 7\n%s", lines) > 0 && !fclose(f));
+	CHECK(f && fprintf(f, "device roce0 %s 7\n%s", getenv("GOROCE_DEVICES"), lines) > 0 && !fclose(f));
 	setenv("GOROCE_VIEW", folder, 1);
 	CHECK((passive = rdma_create_event_channel()) && !unlink(file) && !rmdir(folder));
 }
@@ -187,11 +199,28 @@ static void no_context(void)
 {
 	struct rdma_cm_id *id;
 	view("refuse open_device 13 0\n");
-	CHECK(!rdma_create_id(passive, &id, NULL, RDMA_PS_TCP) && !rdma_resolve_addr(id, NULL, at("127.0.0.1", 7), 1000));
+	CHECK(!rdma_create_id(passive, &id, NULL, RDMA_PS_TCP) && !rdma_resolve_addr(id, NULL, at(own(), 7), 1000));
 	struct rdma_cm_event *e = takes(passive, RDMA_CM_EVENT_ADDR_ERROR);
 	CHECK(e->status == -EACCES && !id->verbs && !rdma_ack_cm_event(e) && !rdma_destroy_id(id));
 	CHECK(!rdma_create_id(passive, &id, NULL, RDMA_PS_TCP));
-	FAILS(rdma_bind_addr(id, at("127.0.0.1", 0)), EACCES);
+	FAILS(rdma_bind_addr(id, at(own(), 0)), EACCES);
+}
+
+// Where no device is on the loopback who binds to it is bound to all, and has none of them before it
+// has a peer; who binds to a device's own address has that device.
+static void off_loopback(void)
+{
+	struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	struct rdma_cm_id *child, *id;
+	CHECK(strcmp(own(), "127.0.0.1"));
+	listens();
+	in_port_t port = ntohs(rdma_get_src_port(listener));
+	CHECK(!rdma_create_id(active, &id, NULL, RDMA_PS_TCP) && !rdma_bind_addr(id, (struct sockaddr *)&six));
+	CHECK(!id->verbs && id->route.addr.src_addr.sa_family == AF_INET6 && !rdma_destroy_id(id));
+	CHECK(!rdma_create_id(active, &id, NULL, RDMA_PS_TCP) && !rdma_bind_addr(id, at(own(), 0)));
+	CHECK(id->verbs && id->pd && id->pd->context == id->verbs && !rdma_destroy_id(id));
+	ends(connects(at(own(), port), &child));
+	ends(child);
 }
 
 // Rows of the GID table are those that the program sees, which a profile may have put elsewhere.
@@ -331,14 +360,23 @@ static void fork_late(void)
 	connected(&child);
 }
 
-// Who ends without closing has told its peers.
+// child_ended ends the program if its child, which has said why, did not end well.
+static void child_ended(int sig, siginfo_t *of, void *context)
+{
+	if (of->si_code != CLD_EXITED || of->si_status)
+		_exit(1);
+}
+
+// Who ends without closing has told its peers. If either process fails the other waits for nothing.
 static void exits(void)
 {
+	struct sigaction action = {.sa_sigaction = child_ended, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
 	int to[2], status;
 	in_port_t port;
-	CHECK(!pipe(to));
+	CHECK(!pipe(to) && !sigaction(SIGCHLD, &action, NULL));
 	pid_t pid = fork();
 	if (!pid) {
+		CHECK(!prctl(PR_SET_PDEATHSIG, SIGKILL) && !close(to[1]));
 		setenv("GOROCE_DEVICES", "udp:127.0.0.2", 1);
 		CHECK(read(to[0], &port, sizeof port) == sizeof port && (active = rdma_create_event_channel()));
 		struct rdma_cm_id *id = resolved(at("127.0.0.1", ntohs(port)));
@@ -607,7 +645,7 @@ static struct ibv_cq *polled(int sig, void (*handler)(int))
 {
 	listens();
 	CHECK(signal(sig, handler) != SIG_ERR);
-	struct ibv_cq *cq = ibv_create_cq(listener->verbs, 4, NULL, NULL, 0);
+	struct ibv_cq *cq = ibv_create_cq(resolved(&listener->route.addr.src_addr)->verbs, 4, NULL, NULL, 0);
 	CHECK(cq);
 	return cq;
 }
@@ -675,7 +713,7 @@ static const struct {
 	{"exits", exits},         {"cancelled", cancelled}, {"destroyed", destroyed},     {"interrupted", interrupted},
 	{"edges", edges},         {"threads", threads},     {"unacknowledged", unacknowledged},
 	{"no-queue-pair", no_queue_pair}, {"no-context", no_context},       {"other-rows", other_rows},
-	{"told-to-end", told_to_end},     {"no-memory", no_memory},
+	{"told-to-end", told_to_end},     {"no-memory", no_memory},         {"off-loopback", off_loopback},
 	{"no-srq", no_srq},       {"migrated", migrated},   {"rained-on", rained_on},
 	{"ends-in-handler", ends_in_handler}, {"ends-beside", ends_beside},
 };
