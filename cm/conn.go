@@ -167,7 +167,9 @@ func (m *Machine) Connect(now Time, p *ConnectParams) (*Conn, error) {
 		HopLimit: c.path.HopLimit, SL: c.path.SL, LocalAckTimeout: ackTimeout(m.cfg.AckDelay, lifetime)}
 	c.hold, c.linger = span(req.Primary.LocalAckTimeout), 2*c.timeout
 	c.tid = c.ownTID()
-	ask(m, c, mad(c.tid, &req))
+	out := mad(c.tid, &req)
+	out.SetAttributeModifier(c.own.options())
+	ask(m, c, out)
 	return c, nil
 }
 
@@ -232,7 +234,9 @@ func (c *Conn) Accept(now Time, p *AcceptParams) error {
 		return fmt.Errorf("cm: Accept: %w", err)
 	}
 	c.own = own
-	m.step(c, callAccept, mad(c.tid, &rep))
+	out := mad(c.tid, &rep)
+	out.SetAttributeModifier(own.options())
+	m.step(c, callAccept, out)
 	return nil
 }
 

@@ -11,6 +11,7 @@ type received struct {
 	from    Path
 	tid     uint64
 	attr    wire.CMAttribute
+	options uint32 // the option bits of a REQ or REP
 	local   uint32 // the sender's communication ID
 	peer    peerID // the sender of a REP
 	rep     wire.CMRep

@@ -142,7 +142,7 @@ func (m *Machine) HandleMAD(now Time, from Path, mad []byte) {
 	}
 	m.stats.Received[i]++
 	from = from.back()
-	m.in.from, m.in.tid, m.in.attr = from, in.TransactionID(), in.Attribute()
+	m.in.from, m.in.tid, m.in.attr, m.in.options = from, in.TransactionID(), in.Attribute(), in.AttributeModifier()
 	handlers[i](m, in)
 }
 

@@ -23,6 +23,37 @@ type ConnParam struct {
 	RetryCount         uint8 // 0..7, of both sides; the active side says it
 	RNRRetryCount      uint8 // 0..7, that the peer is to have
 	SRQ                bool  // the queue pair receives from a shared receive queue
+	// SelectiveRepeat and LongWindow are what the queue pair, of RC, does beyond the standard if
+	// the peer's does too (package qp, QPAttr); other stacks do not notice that it is said.
+	SelectiveRepeat, LongWindow bool
+}
+
+// The option bits of a REQ and a REP say what only this stack does (section 9.2): whose options
+// they are, and which.
+const (
+	ourOptions            = 0x676f7200 // "gor"
+	optionSelectiveRepeat = 1 << 0
+	optionLongWindow      = 1 << 1
+	optionBits            = 0xff
+)
+
+// options are the option bits of a REQ or REP; 0 if there is nothing to say.
+func (p *ConnParam) options() (bits uint32) {
+	if p.SelectiveRepeat {
+		bits |= ourOptions | optionSelectiveRepeat
+	}
+	if p.LongWindow {
+		bits |= ourOptions | optionLongWindow
+	}
+	return bits
+}
+
+// setOptions takes in the option bits of a REQ or REP. They are a NIC's if a vendor is named; and a
+// NIC that answers one who named none names none either.
+func (p *ConnParam) setOptions(vendor, bits uint32) {
+	if vendor == 0 && bits&^optionBits == ourOptions {
+		p.SelectiveRepeat, p.LongWindow = bits&optionSelectiveRepeat != 0, bits&optionLongWindow != 0
+	}
 }
 
 // check holds the parameters against their ranges.
@@ -51,6 +82,8 @@ type QPParams struct {
 	RetryCnt        uint8
 	RNRRetry        uint8
 	FlowControl     bool // the peer sends credits that are to be obeyed
+	// Both sides do it.
+	SelectiveRepeat, LongWindow bool
 }
 
 // Negotiate returns what the queue pair of a request is to be modified with if the application
@@ -74,7 +107,9 @@ func (c *Conn) qpParams(own ConnParam) QPParams {
 	q := QPParams{Transport: c.transport, Path: c.path, PathMTU: c.mtu, DestQPN: c.theirs.QPN, RQPSN: c.psn,
 		SQPSN: c.dstPSN, MaxDestRdAtomic: own.ResponderResources,
 		MaxRdAtomic: min(own.InitiatorDepth, c.theirs.ResponderResources), Timeout: c.ackTimeout,
-		RetryCnt: own.RetryCount, RNRRetry: c.theirs.RNRRetryCount, FlowControl: c.theirs.FlowControl}
+		RetryCnt: own.RetryCount, RNRRetry: c.theirs.RNRRetryCount, FlowControl: c.theirs.FlowControl,
+		SelectiveRepeat: own.SelectiveRepeat && c.theirs.SelectiveRepeat,
+		LongWindow:      own.LongWindow && c.theirs.LongWindow}
 	if c.passive {
 		q.RetryCnt = c.theirs.RetryCount
 	}
@@ -85,6 +120,8 @@ func (c *Conn) qpParams(own ConnParam) QPParams {
 func (c *Conn) limit(p ConnParam) ConnParam {
 	p.ResponderResources = min(p.ResponderResources, c.theirs.InitiatorDepth, c.m.cfg.RdAtomic)
 	p.InitiatorDepth = min(p.InitiatorDepth, c.theirs.ResponderResources, c.m.cfg.RdAtomic)
+	p.SelectiveRepeat = p.SelectiveRepeat && c.theirs.SelectiveRepeat
+	p.LongWindow = p.LongWindow && c.theirs.LongWindow
 	return p
 }
 

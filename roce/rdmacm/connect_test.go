@@ -148,3 +148,40 @@ func TestSmallerPort(t *testing.T) {
 		a.next(EventDisconnected)
 	}
 }
+
+// TestAgreed: two ends of this stack repeat selectively, within long windows, unless one does not
+// want to.
+func TestAgreed(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		active, passive *ConnParam
+		want            bool
+	}{
+		{"both", nil, nil, true},
+		{"the active side goes back", &ConnParam{RetryCount: 7, RNRRetryCount: 7, GoBackN: true}, nil, false},
+		{"the passive side goes back", nil, &ConnParam{RNRRetryCount: 7, GoBackN: true}, false},
+	} {
+		na, nb := wires["pipe"]()
+		a, b := newHost(t, na, nil), newHost(t, nb, nil)
+		l := b.listener(PSTCP, 0)
+		active := a.resolved(PSTCP, l.LocalAddr())
+		a.pair(active)
+		require.NoError(t, active.Connect(c.active))
+		passive := b.next(EventConnectRequest).ID
+		b.pair(passive)
+		require.NoError(t, passive.Accept(c.passive))
+		a.next(EventEstablished)
+		b.next(EventEstablished)
+		for _, id := range []*ID{active, passive} {
+			attr, err := id.QP().Query()
+			require.NoError(t, err)
+			require.Equal(t, [2]bool{c.want, c.want}, [2]bool{attr.SelectiveRepeat, attr.LongWindow}, c.name)
+			_, mask, err := id.InitQPAttr(roce.StateRTR)
+			require.NoError(t, err)
+			require.Zero(t, mask&(roce.AttrSelectiveRepeat|roce.AttrLongWindow), "a program of librdmacm knows of neither")
+		}
+		message(t, a, b, active.QP(), passive.QP(), "to you")
+		require.NoError(t, passive.Close())
+		a.next(EventDisconnected)
+	}
+}

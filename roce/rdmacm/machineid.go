@@ -227,7 +227,15 @@ var (
 func (c *machineID) own() cm.ConnParam {
 	p := &c.id.own
 	return cm.ConnParam{QPN: p.QPN, ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
-		FlowControl: p.FlowControl, RetryCount: p.RetryCount, RNRRetryCount: p.RNRRetryCount, SRQ: p.SRQ}
+		FlowControl: p.FlowControl, RetryCount: p.RetryCount, RNRRetryCount: p.RNRRetryCount, SRQ: p.SRQ,
+		SelectiveRepeat: c.selective(), LongWindow: c.selective()}
+}
+
+// selective says whether the queue pair is one that can repeat selectively, and shall. One of the
+// application's own is not spoken for: it may be of any type.
+func (c *machineID) selective() bool {
+	q := c.id.qp
+	return q != nil && q.Type() == roce.RC && !c.id.own.GoBackN && c.a.dev.Query().SelectiveRepeat
 }
 
 // agree learns from the machine what both sides have said comes to.
@@ -332,6 +340,12 @@ func (c *machineID) attr(to roce.QPState, t roce.QPType) (roce.QPAttr, roce.Attr
 	mask := roce.AttrState | roce.AttrPathMTU | roce.AttrDestQPN | roce.AttrRQPSN | roce.AttrAV | roce.AttrAccessFlags
 	if t == roce.RC || t == roce.XRCRecv {
 		mask |= roce.AttrMaxDestRdAtomic | roce.AttrMinRNRTimer
+	}
+	if attr.SelectiveRepeat = n.SelectiveRepeat; n.SelectiveRepeat {
+		mask |= roce.AttrSelectiveRepeat
+	}
+	if attr.LongWindow = n.LongWindow; n.LongWindow {
+		mask |= roce.AttrLongWindow
 	}
 	return attr, mask, nil
 }

@@ -117,7 +117,8 @@ func (id *ID) InitQPAttr(to roce.QPState) (attr roce.QPAttr, mask roce.AttrMask,
 		return roce.QPAttr{State: to}, roce.AttrState | roce.AttrSQPSN, nil
 	}
 	attr, mask, err = id.attr(to, roce.RC)
-	return attr, mask, fail("InitQPAttr", err)
+	attr.SelectiveRepeat, attr.LongWindow = false, false // only spoken of for a queue pair of the ID's own
+	return attr, mask &^ (roce.AttrSelectiveRepeat | roce.AttrLongWindow), fail("InitQPAttr", err)
 }
 
 // initAttr is what INIT needs. The caller has the lock.

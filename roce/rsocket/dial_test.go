@@ -50,6 +50,23 @@ func TestDial(t *testing.T) {
 	})
 }
 
+// TestSelective: between two ends of this stack a lost packet costs a packet, and long paths are
+// filled.
+func TestSelective(t *testing.T) {
+	l, d := listening(t, "pipe")
+	c1, err := d.Dial(bg, l.Addr().String())
+	require.NoError(t, err)
+	c2, err := l.Accept()
+	require.NoError(t, err)
+	for _, c := range []*Conn{c1, c2.(*Conn)} {
+		attr, err := c.qp.Query()
+		require.NoError(t, err)
+		require.True(t, attr.SelectiveRepeat && attr.LongWindow)
+	}
+	require.NoError(t, c1.Close())
+	require.NoError(t, c2.Close())
+}
+
 // TestCloseOrder: whoever closes first, and both at once: what was written arrives, and nobody
 // fails.
 func TestCloseOrder(t *testing.T) {

@@ -94,7 +94,7 @@ func (p *pairs) must(ctx context.Context, want rdmacm.EventType) (*rdmacm.Event,
 
 // param is what either end says: READs and atomics count only where they are tested.
 func (r *rig) param() *rdmacm.ConnParam {
-	p := &rdmacm.ConnParam{RetryCount: 7, RNRRetryCount: 7}
+	p := &rdmacm.ConnParam{RetryCount: 7, RNRRetryCount: 7, GoBackN: r.o.GoBackN}
 	if r.t.respOp {
 		p.ResponderResources, p.InitiatorDepth = uint8(r.o.Outs), uint8(r.o.Outs)
 	}

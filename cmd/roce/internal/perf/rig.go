@@ -118,7 +118,7 @@ func (r *rig) build() (err error) {
 		mtu = min(mtu, r.s.Port.ActiveMTU)
 	}
 	r.limits = r.s.Query()
-	// the connection manager knows nothing of selective repeat
+	// with -R the connection manager agrees to it
 	selective := r.limits.SelectiveRepeat && r.o.Type == roce.RC && !r.o.GoBackN && !r.o.CM
 	r.terms = terms{cycle: os.Getpagesize(), cacheLine: 64, mtu: mtu, selective: selective, game: r.o.game(r.t)}
 	return nil
@@ -301,8 +301,10 @@ func (r *rig) fitDatagram() error {
 
 func (r *rig) connect(ctx context.Context, q *queue) (err error) {
 	if r.o.CM { // it has done so
+		attr, err := q.QP.Query()
+		r.selective = attr.SelectiveRepeat
 		r.prepare(q)
-		return nil
+		return err
 	}
 	p := session.Path(r.t.qpAccess)
 	p.MTU, p.SGIDIndex, p.SL, p.TrafficClass = r.mtu, uint8(r.o.GIDIndex), uint8(r.o.SL), uint8(r.o.TClass)
