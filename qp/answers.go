@@ -22,6 +22,27 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
+// depth is how many READs and atomics may be outstanding: max_rd_atomic, and more where the window
+// has grown so long that so many need not fill it, and the peer remembers more (remembers).
+func (q *QP) depth() int32 {
+	n := int32(q.attr.MaxRdAtomic)
+	if q.rec.window.size > MaxWindow && q.attr.long() {
+		n *= longDepth
+	}
+	return n
+}
+
+// remembers is how many of the peer's READs and atomics are remembered.
+func (a *QPAttr) remembers() int {
+	if a.long() {
+		return longDepth * int(a.MaxDestRdAtomic)
+	}
+	return int(a.MaxDestRdAtomic)
+}
+
+// long says whether both ends have agreed to long windows.
+func (a *QPAttr) long() bool { return a.SelectiveRepeat && a.LongWindow }
+
 // piece is how many packets of a READ that begins now each request asks for: so many that twice
 // what the path holds is asked for with max_rd_atomic of them, and no more than a quarter of the
 // window, which would leave at once. None is much shorter than the others, as it would take the

@@ -97,6 +97,10 @@ const (
 	leastPiece = 16
 	pieceDepth = DefaultWindow / leastPiece
 	mostPiece  = 1 << 12
+	// longDepth is how many times max_rd_atomic READs and atomics are remembered, and may be
+	// outstanding, where QPAttr.LongWindow is agreed: 128 READs of 64 KiB are 8 MiB, less than 1
+	// Gbit/s holds in 100 ms.
+	longDepth = 2
 	// leastReplays is how many parts of READs may wait to be sent again, where few may be
 	// outstanding.
 	leastReplays = 16

@@ -251,7 +251,7 @@ func (q *QP) apply(a *QPAttr, mask AttrMask) {
 		q.setMTU(q.attr.PathMTU)
 	}
 	if mask&AttrMaxDestRdAtomic != 0 {
-		q.resp.resize(int(q.attr.MaxDestRdAtomic))
+		q.resp.resize(q.attr.remembers())
 	}
 	q.rec.configured(mask)
 }

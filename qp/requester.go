@@ -108,7 +108,7 @@ func (q *QP) mayStart(i uint32) bool {
 // may only if the peer can remember one more; one that was sent before is remembered already
 // (section 4.6).
 func (q *QP) mayAsk(rule *wrRule) bool {
-	return rule.answer == answerNone || q.rec.psn != q.rec.top || q.req.readsOut < int32(q.attr.MaxRdAtomic)
+	return rule.answer == answerNone || q.rec.psn != q.rec.top || q.req.readsOut < q.depth()
 }
 
 // start gives request next its PSNs. It returns false if the request fails instead.

@@ -157,8 +157,11 @@ type QPAttr struct {
 	// it has no effect: the responder keeps as many, and the NAKs name gaps in another way. The
 	// upper 16 bits say how far behind the NAK's PSN the gap begins, the lower 8 its length: up to
 	// 127 as they are, n beyond that for (n-127)*128. A longer gap takes several NAKs, the first of
-	// which name its beginning. Set with AttrLongWindow on the way from INIT to RTR; RESET clears
-	// it. Where only one end has it nothing is lost, as with SelectiveRepeat.
+	// which name its beginning. And the responder remembers twice MaxDestRdAtomic requests, of
+	// which the requester has up to twice MaxRdAtomic outstanding while its window is beyond
+	// MaxWindow. Set with AttrLongWindow on the way from INIT to RTR; RESET clears it. Where only
+	// one end has it nothing is lost, as with SelectiveRepeat; but a responder that did not agree
+	// may refuse READs that are more than it remembers, which ends the connection.
 	LongWindow bool
 
 	// FlowControl lets the requester of an RC queue pair obey the credits in the peer's ACKs

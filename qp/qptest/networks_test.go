@@ -44,8 +44,17 @@ const jitter = 20 * Microsecond
 
 const netMessage = 64 << 10
 
-// play lets the senders send.
-func (n *network) play(t *testing.T) outcome {
+// stage is a network with its senders on it.
+type stage struct {
+	w      *World
+	a      *Node // where ours are
+	loaded *Link // that all send through
+	flows  []*endless
+	tcps   []*tcp
+}
+
+// begin builds a network and lets the senders begin.
+func (n *network) begin(t *testing.T) *stage {
 	t.Helper()
 	w := NewWorld(5)
 	w.Unchecked, w.Hopeless = true, true
@@ -54,52 +63,57 @@ func (n *network) play(t *testing.T) outcome {
 	a, b := w.AddNode(NodeConfig{}), w.AddNode(NodeConfig{})
 	there, back := w.Link(a, b), w.Link(b, a)
 	there.Faults = n.Faults
+	s := &stage{w: w, a: a, loaded: there}
 	if n.op == qp.WRRead {
 		there.Faults, back.Faults = back.Faults, there.Faults
-	}
-	loaded := there
-	if n.op == qp.WRRead {
-		loaded = back
+		s.loaded = back
 	}
 	if n.message == 0 {
 		n.message = netMessage
 	}
 	local, remote := a.NewRegion("local", n.message, 0x1000, 1), b.NewRegion("remote", n.message, 0x1000, 0xf)
-	var flows []*endless
 	for range n.ours {
-		flows = append(flows, n.endless(t, local, remote))
+		s.flows = append(s.flows, n.endless(t, local, remote))
 	}
-	var tcps []*tcp
 	for range n.cubics {
-		tcps = append(tcps, w.tcp(loaded))
+		s.tcps = append(s.tcps, w.tcp(s.loaded))
 	}
-	run := func(d qp.Time) {
-		if err := w.RunFor(d); err != nil {
-			t.Fatal(err)
-		}
+	return s
+}
+
+// run lets some time pass.
+func (s *stage) run(t *testing.T, d qp.Time) {
+	t.Helper()
+	if err := s.w.RunFor(d); err != nil {
+		t.Fatal(err)
 	}
-	run(n.warm)
-	before, stats, link := make([]int, 0, len(flows)+len(tcps)), a.Engine.Stats(), loaded.Stats
-	for _, f := range flows {
-		before = append(before, f.done)
+}
+
+// arrived is how many bytes each has brought: ours, then the TCPs.
+func (s *stage) arrived() (bytes []int) {
+	for _, f := range s.flows {
+		bytes = append(bytes, f.done)
 	}
-	for _, f := range tcps {
-		before = append(before, f.delivered)
+	for _, f := range s.tcps {
+		bytes = append(bytes, f.delivered)
 	}
-	run(n.time)
+	return bytes
+}
+
+// play lets the senders send.
+func (n *network) play(t *testing.T) outcome {
+	t.Helper()
+	s := n.begin(t)
+	s.run(t, n.warm)
+	before, stats, link := s.arrived(), s.a.Engine.Stats(), s.loaded.Stats
+	s.run(t, n.time)
 	var o outcome
-	share := func(bytes int) {
-		o.shares = append(o.shares, float64(bytes)*8*float64(Second)/float64(n.time)/float64(n.Rate))
+	for i, bytes := range s.arrived() {
+		o.shares = append(o.shares, float64(bytes-before[i])*8*float64(Second)/float64(n.time)/float64(n.Rate))
 	}
-	for i, f := range flows {
-		share(f.done - before[i])
-	}
-	for i, f := range tcps {
-		share(f.delivered - before[len(flows)+i])
-	}
-	after := a.Engine.Stats()
+	after, now := s.a.Engine.Stats(), s.loaded.Stats
 	o.again = 100 * float64(after.Retransmitted-stats.Retransmitted) / float64(max(after.SentPkts-stats.SentPkts, 1))
-	o.lost = 100 * float64(loaded.Stats.Lost-link.Lost) / float64(max(loaded.Stats.Sent-link.Sent, 1))
+	o.lost = 100 * float64(now.Lost-link.Lost) / float64(max(now.Sent-link.Sent, 1))
 	return o
 }
 
@@ -214,6 +228,12 @@ func networks() (rows []network) {
 	// 128 READs of 64 KiB do not fill the last of these paths.
 	add(network{Faults: Faults{Delay: 50 * Millisecond, Queue: 4 << 20}, ours: 1, op: qp.WRRead, message: 1 << 20,
 		warm: 5 * Second, time: Second}, "round trip 100 ms, READs of 1 MiB")
+	// 25 MB on their way, with 32 MB of room at the link: messages are large, or 256 requests would
+	// not fill it.
+	for _, op := range []qp.WROpcode{qp.WRWrite, qp.WRSend, qp.WRRead} {
+		add(network{Faults: Faults{Rate: 10e9, Delay: 10 * Millisecond, Queue: 32 << 20}, ours: 1, op: op, message: 1 << 18,
+			warm: 5 * Second / 4, time: Second / 10}, "10 Gbit/s, round trip 20 ms, %v", op)
+	}
 	return rows
 }
 
