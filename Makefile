@@ -154,7 +154,7 @@ unit:
 
 # A few worlds are enough: each is played by one goroutine, and what they share is little. What is
 # one goroutine in virtual time altogether has nothing that the detector could find, and takes minutes.
-ALONE := TestGoodput|TestNetworks|TestBottleneck|TestPeerDies|TestHabits|TestTransitions|TestLongPath
+ALONE := TestGoodput|TestNetworks|TestPictures|TestBottleneck|TestPeerDies|TestHabits|TestTransitions|TestLongPath
 race: export GOROCE_WORLDS := 50
 race: export GOROCE_LIVES := 50
 race:
