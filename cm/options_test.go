@@ -60,12 +60,10 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s: the REP says 0x%x, want 0x%x", c.name, rep, c.repSays)
 		}
 		p.event(0, EventConnectResponse)
-		for end, got := range map[string][2]QPParams{"active": {a.QPParams(), a.QPParams()}, "passive": {before, b.QPParams()}} {
-			want := map[string]ConnParam{"active": c.a, "passive": c.b}[end]
-			for _, q := range got {
-				if q.SelectiveRepeat != want.SelectiveRepeat || q.LongWindow != want.LongWindow {
-					t.Errorf("%s: the %s side has selective repeat %v and long windows %v", c.name, end, q.SelectiveRepeat, q.LongWindow)
-				}
+		for i, q := range []QPParams{a.QPParams(), before, b.QPParams()} {
+			want := []ConnParam{c.a, c.b, c.b}[i]
+			if q.SelectiveRepeat != want.SelectiveRepeat || q.LongWindow != want.LongWindow {
+				t.Errorf("%s: %d: selective repeat %v and long windows %v, want %+v", c.name, i, q.SelectiveRepeat, q.LongWindow, want)
 			}
 		}
 	}

@@ -28,10 +28,10 @@ type ConnParam struct {
 	FlowControl                        bool  // accepted, told, and without effect
 	RetryCount                         uint8 // 0..7, of both sides: Accept does not look at it
 	RNRRetryCount                      uint8 // 0..7, of the peer when it sends; 7 is for ever
-	// GoBackN has a lost packet repeated with all that is behind it, as other stacks do, and windows
-	// of 4096 packets at most. Else an RC queue pair of CreateQP repeats selectively, within windows
-	// of 65,536 packets, if the peer's does too (roce.QPAttr.SelectiveRepeat, LongWindow). It has no
-	// effect on devices of the kernel.
+	// GoBackN has a lost packet repeated with all that is behind it, as other stacks do. Else an RC
+	// queue pair of CreateQP repeats selectively, within windows of up to 65,536 packets, if the
+	// peer's does too (roce.QPAttr.SelectiveRepeat, LongWindow). It has no effect on devices of the
+	// kernel.
 	GoBackN bool
 	// The next two count if the ID has no queue pair of its own (CreateQP).
 	SRQ  bool

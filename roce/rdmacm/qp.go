@@ -117,7 +117,7 @@ func (id *ID) InitQPAttr(to roce.QPState) (attr roce.QPAttr, mask roce.AttrMask,
 		return roce.QPAttr{State: to}, roce.AttrState | roce.AttrSQPSN, nil
 	}
 	attr, mask, err = id.attr(to, roce.RC)
-	attr.SelectiveRepeat, attr.LongWindow = false, false // only spoken of for a queue pair of the ID's own
+	attr.SelectiveRepeat, attr.LongWindow = false, false // only a queue pair of the ID's has them
 	return attr, mask &^ (roce.AttrSelectiveRepeat | roce.AttrLongWindow), fail("InitQPAttr", err)
 }
 

@@ -37,7 +37,7 @@ const (
 	mark = "goroce2"
 	// selective repeat; 's' was its first form, whose NAKs named gaps in another way
 	readySelective = 'g'
-	// a long window with it; 'w' was its first form, with no more than max_rd_atomic READs outstanding
+	// a long window with it; 'w' was its first form, with at most max_rd_atomic READs outstanding
 	readyLong = 'l'
 	// a round more in the preamble, in which the options are compared
 	readyGame = 'o'
