@@ -1,7 +1,7 @@
 package dropin
 
-// iSER: the blocks of a disk by RDMA. tgt's daemon offers a file as a disk, libiscsi's programs look
-// at it, and qemu's write it and read it, each over the libraries.
+// iSER: the blocks of a disk by RDMA. tgt's daemon offers a file as a disk, libiscsi's programs
+// look at it, and qemu's write it and read it, each over the libraries.
 //
 // Stages: the daemon, and the disk that it is told to offer; who looks; who writes and reads.
 
@@ -93,7 +93,8 @@ func TestISER(t *testing.T) {
 	}
 	require.Regexp(t, `Peripheral Device Type:DIRECT_ACCESS(.*\n)+Vendor:IET`, says("iscsi-inq "+disk))
 	require.Contains(t, says("iscsi-readcapacity16 "+disk), "Total size:16777216")
-	const copies = "qemu-img dd -f raw -O raw bs=256k " // libiscsi 1.19.0 has no larger commands by iSER, and crashes
+	// libiscsi 1.19.0 has no larger commands by iSER, and crashes.
+	const copies = "qemu-img dd -f raw -O raw bs=256k "
 	says(copies + "if=" + source + " of=" + disk)
 	says(copies + "if=" + disk + " of=" + back)
 	for _, f := range []string{file, back} {

@@ -168,8 +168,8 @@ func oneIf(b bool) C.uint8_t {
 
 // goroce_cm_known writes what is known of an ID: its addresses, the path to its peer, and the place
 // of its device in the list; -1: it has none, or several. Who is bound to all addresses or to the
-// loopback hears of one when there is a peer, as of Linux's: libfabric binds to localhost to see all
-// devices, and would see that of the loopback alone, which it does not use.
+// loopback hears of one when there is a peer, as with Linux: libfabric binds to localhost to see
+// all devices, and would see that of the loopback alone, which it does not use.
 //
 //export goroce_cm_known
 func goroce_cm_known(h C.uint32_t, path *C.struct_ibv_sa_path_rec, device *C.int) C.int {
