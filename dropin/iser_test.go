@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/internal/nobody"
 )
 
 const (
@@ -31,11 +33,12 @@ var initiators = []string{"iqn.2007-10.com.github:sahlberg:libiscsi:iscsi-inq",
 // offer has tgt's daemon offer a file by iSER, until the test ends.
 func offer(t *testing.T, file string) {
 	t.Helper()
-	socket := "TGT_IPC_SOCKET=" + filepath.Join(t.TempDir(), "tgtd")
+	socket := "TGT_IPC_SOCKET=" + filepath.Join(nobody.Folder(t), "tgtd")
 	daemon := with(t, "udp:127.0.0.1", "tgtd -f --iscsi portal=127.0.0.1:3260")
 	said, err := os.Create(filepath.Join(t.TempDir(), "said"))
 	require.NoError(t, err)
 	daemon.Env, daemon.Stdout, daemon.Stderr = append(daemon.Env, socket), said, said
+	daemon.SysProcAttr = nil // tgtd is root's, who alone may tell it what to do
 	require.NoError(t, daemon.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- daemon.Wait() }()
@@ -77,12 +80,12 @@ func TestISER(t *testing.T) {
 		needs(t, program)
 	}
 	const size = 16 << 20
-	folder := t.TempDir()
+	folder := nobody.Folder(t)
 	file, source, back := filepath.Join(folder, "disk"), filepath.Join(folder, "source"), filepath.Join(folder, "back")
 	content := make([]byte, size)
 	require.NoError(t, os.WriteFile(file, content, 0o600))
 	rand.NewChaCha8([32]byte{}).Read(content)
-	require.NoError(t, os.WriteFile(source, content, 0o600))
+	require.NoError(t, os.WriteFile(source, content, 0o644))
 	offer(t, file)
 
 	says := func(line string) string {

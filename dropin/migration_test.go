@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/internal/nobody"
 )
 
 // guest is a qemu, which is asked by a socket: what it prints is something else.
@@ -35,9 +37,10 @@ type said struct {
 // boots starts a qemu whose guest does not run.
 func boots(t *testing.T, device, options string) *guest {
 	t.Helper()
-	socket := filepath.Join(t.TempDir(), "qmp")
+	socket := filepath.Join(nobody.Folder(t), "qmp")
 	l, err := net.Listen("unix", socket)
 	require.NoError(t, err)
+	require.NoError(t, os.Chmod(socket, 0o666)) // qemu is not this user
 	c := with(t, device, "qemu-system-x86_64 -accel tcg -m 64 -S -nodefaults -display none -qmp unix:"+socket+" "+options)
 	var prints bytes.Buffer
 	c.Stdout, c.Stderr = &prints, &prints
@@ -110,8 +113,9 @@ func migrates(t *testing.T, pinned bool) {
 	const at, uri = 16 << 20, "rdma:127.0.0.1:4444"
 	content := make([]byte, 8<<20)
 	rand.NewChaCha8([32]byte{}).Read(content)
-	source, saved := filepath.Join(t.TempDir(), "source"), filepath.Join(t.TempDir(), "saved")
-	require.NoError(t, os.WriteFile(source, content, 0o600))
+	folder := nobody.Folder(t)
+	source, saved := filepath.Join(folder, "source"), filepath.Join(folder, "saved")
+	require.NoError(t, os.WriteFile(source, content, 0o644))
 
 	there := boots(t, "udp:127.0.0.1", "-incoming defer")
 	here := boots(t, "udp:127.0.0.2", "-device loader,force-raw=on,addr=0x1000000,file="+source)
