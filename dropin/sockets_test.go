@@ -67,7 +67,7 @@ func socketCases(t *testing.T) (list []connects) {
 	}
 	udpong := regexp.MustCompile(`0100007F:1C06 `) // its port is 7174
 	udp := func(c *connects) { c.endless, c.there, c.file = true, udpong, "udp" }
-	headed := func(c *connects) { c.says = "usec/xfer" } // in the head of a table, which it prints then
+	headed := func(c *connects) { c.says = "usec/xfer" } // it prints the head of a table
 	for _, s := range streams {
 		add(rowOfStream, s+" -b 127.0.0.1", s+" -s 127.0.0.1")
 	}

@@ -21,24 +21,30 @@ import (
 )
 
 // replaced are the libraries, built once.
-var replaced = sync.OnceValues(func() (folder string, err error) {
-	if out, err := exec.Command("make", "-s", "-C", "../dropin").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("make -C dropin: %w: %s", err, out)
-	}
-	return nobody.Copies("../dropin/build/*.so*")
-})
+var replaced struct {
+	once   sync.Once
+	folder string
+	err    error
+}
 
-// theLibraries returns the arena with the libraries.
-func theLibraries(t *testing.T) *arena {
+// theLibraries returns their folder.
+func theLibraries(t *testing.T) string {
 	t.Helper()
-	a := theArena(t)
+	lab.Require(t)
 	if _, err := os.Stat("/usr/include/rdma/rdma_cma.h"); err != nil {
 		lacks(t, "libibverbs-dev or librdmacm-dev")
 	}
-	var err error
-	a.over, err = replaced()
-	require.NoError(t, err)
-	return a
+	r := &replaced
+	r.once.Do(func() {
+		out, err := exec.Command("make", "-s", "-C", "../dropin").CombinedOutput()
+		if err != nil {
+			r.err = fmt.Errorf("make -C dropin: %w: %s", err, out)
+			return
+		}
+		r.folder, r.err = nobody.Copies("../dropin/build/*.so*")
+	})
+	require.NoError(t, r.err)
+	return r.folder
 }
 
 // lacks ends a test for want of a Debian package.
@@ -116,14 +122,15 @@ func (a *arena) unmodifieds() (list []unmodified) {
 
 // TestUnmodified plays them.
 func TestUnmodified(t *testing.T) {
-	a := theLibraries(t)
+	over := theLibraries(t)
+	a := theArena(t)
 	for i, u := range a.unmodifieds() {
 		for _, role := range roles {
 			t.Run(fmt.Sprintf("%s/host-is-%s", u.client, role.name), func(t *testing.T) {
 				if i > 0 && os.Getenv(everyProgram) == "" {
 					t.Skip("played by make programs")
 				}
-				r := a.fight(t, a.against(t, u, role.serving))
+				r := a.fight(t, a.against(t, u, over, role.serving))
 				client := r.host
 				if role.serving {
 					client = r.guest
@@ -135,7 +142,7 @@ func TestUnmodified(t *testing.T) {
 }
 
 // against is the duel in which the host has one of the two roles.
-func (a *arena) against(t *testing.T, u unmodified, serving bool) duel {
+func (a *arena) against(t *testing.T, u unmodified, over string, serving bool) duel {
 	t.Helper()
 	line := func(text, device, address string) []string {
 		return strings.Fields(strings.ReplaceAll(text+device, "ADDRESS", address))
@@ -144,7 +151,7 @@ func (a *arena) against(t *testing.T, u unmodified, serving bool) duel {
 	if serving {
 		d = duel{guest: line(u.client, u.guest, lab.HostIPv4), host: line(u.server, u.host, lab.HostIPv4)}
 	}
-	d.serving, d.rdma, d.fixed, d.over, d.says = serving, u.rdma, u.fixed, a.over, "goroce: listens on"
+	d.serving, d.rdma, d.fixed, d.over, d.says = serving, u.rdma, u.fixed, over, "goroce: listens on"
 	program, err := exec.LookPath(d.host[0])
 	if err != nil {
 		lacks(t, "perftest, ibverbs-utils or rdmacm-utils")

@@ -38,7 +38,6 @@ type arena struct {
 	dir  string
 	roce string   // our program
 	more []string // others, in dir
-	over string   // libraries in their place, once they are built
 	gid  string   // row of rxe0's GID table with the guest's IPv4 address
 	port atomic.Int32
 
@@ -59,6 +58,7 @@ func TestMain(m *testing.M) {
 			fmt.Println("the guest's kernel panicked, and another guest played on:", test)
 		}
 	}
+	os.RemoveAll(replaced.folder)
 	os.Exit(code)
 }
 
@@ -146,7 +146,6 @@ func (a *arena) close() {
 	for _, file := range append(a.more, a.roce) {
 		os.Remove(file)
 	}
-	os.RemoveAll(a.over)
 	os.Remove(a.dir) // stays if packets of a lost duel are in it
 }
 
