@@ -202,7 +202,7 @@ func TestPyverbs(t *testing.T) {
 	if len(files) == 0 {
 		t.Skipf("%s is missing (Debian package python3-pyverbs)", from)
 	}
-	to, modules := nobody.Folder(t), []string{"tests.test_pd", "tests.test_atomic"}
+	to, modules := nobody.Folder(t), []string{"tests.test_pd", "tests.test_atomic", "tests.test_qp", "tests.test_qpex"}
 	all := os.Getenv("GOROCE_PROGRAMS") != ""
 	if all {
 		modules = nil

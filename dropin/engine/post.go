@@ -122,6 +122,9 @@ func (q *queuePair) set(to *roce.SendWR, w *sendWR, bind *roce.BindInfo) bool {
 	default:
 		r := (*rdma)(unsafe.Pointer(&w.wr))
 		to.RemoteAddr, to.RKey = r.addr, r.rkey
+		if to.Opcode == roce.WRAtomicWrite {
+			to.Swap = (*atomicOp)(unsafe.Pointer(&w.wr)).swap
+		}
 	}
 	if q.Type() == roce.XRCSend {
 		to.RemoteSRQN = w.remoteSRQN
@@ -256,6 +259,7 @@ var building = map[roce.WROpcode]func(*roce.QPEx, *roce.SendWR){
 	roce.WRAtomicCmpAndSwp: func(x *roce.QPEx, w *roce.SendWR) {
 		x.WRAtomicCmpSwp(w.RKey, w.RemoteAddr, w.CompareAdd, w.Swap)
 	},
+	roce.WRAtomicWrite: func(x *roce.QPEx, w *roce.SendWR) { x.WRAtomicWrite(w.RKey, w.RemoteAddr, w.Swap) },
 }
 
 // pieces are the bytes that elements name.

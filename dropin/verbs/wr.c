@@ -128,6 +128,12 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t ad
 	atomic(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, addr, value, 0);
 }
 
+// Its eight bytes travel where those of another atomic do.
+static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, const void *bytes)
+{
+	memcpy(&remote(ex, IBV_WR_ATOMIC_WRITE, rkey, addr)->wr.atomic.swap, bytes, 8);
+}
+
 static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info)
 {
 	struct ibv_send_wr *wr = add(ex, IBV_WR_BIND_MW);
@@ -236,6 +242,7 @@ void qp_wr_functions(struct ibv_qp_ex *ex)
 	ex->wr_abort = give_up;
 	ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
 	ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
+	ex->wr_atomic_write = wr_atomic_write;
 	ex->wr_bind_mw = wr_bind_mw;
 	ex->wr_local_inv = wr_local_inv;
 	ex->wr_rdma_read = wr_rdma_read;
