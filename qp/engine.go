@@ -168,7 +168,7 @@ func (e *Engine) touch(q *QP) {
 	e.touched += uint32(q.path.TrafficClass) + uint32(q.resp.epsn) + uint32(q.resp.jobLen) +
 		uint32(q.attr.AccessFlags) + uint32(q.attr.Timeout) + q.req.started + uint32(q.rec.una) +
 		uint32(q.rec.timedAt) + uint32(q.rec.ackAt) + uint32(q.rec.probeTop) + uint32(q.rec.window.size) +
-		uint32(q.rec.window.arrived) + uint32(q.rate.sendAt)
+		uint32(q.rec.window.newest) + uint32(q.rate.sendAt)
 }
 
 // handleFrame checks, in the order of section 1.13, what must hold before a packet has any effect

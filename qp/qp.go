@@ -51,8 +51,8 @@ type QP struct {
 	timerAt  Time // where the timer heap has it
 	timerPos int  // 1 + index there; 0: not in the heap
 	req      requester
-	rec      recovery
 	rate     rate
+	rec      recovery
 	sent     departures
 
 	start   atomic.Uint32 // StartPSN; the lane writes

@@ -51,6 +51,7 @@ package qp
 
 // window is the controller of one queue pair.
 type window struct {
+	// What each round looks at lies together, as in QP.
 	adaptive bool
 	small    bool  // the newest message is at most smallMessage bytes long
 	sharing  bool  // it is a share of a queue that has overflowed
@@ -61,19 +62,19 @@ type window struct {
 	bound    int32 // as far as it grows
 	path     int32 // packets that the path holds, from recent rounds
 	calm     int32 // rounds in a row whose queue was not half of overfull
+	clean    int64 // packets acknowledged since the last loss
+	arrived  int64 // packets acknowledged since the last round
 	nextAt   Time  // when the next packet is due, if they are spread (spread.go)
+	queued   Time  // the shortest queue of the last two rounds, in time
+	newest   Time  // the queue of the last round
 
 	trial    trial
 	spacing  int64 // from one lost packet to the next, smoothed, times lossShare
-	clean    int64 // packets acknowledged since the last loss
 	between  int64 // packets from loss to loss, smoothed; 0: no loss yet
-	arrived  int64 // packets acknowledged since the last round
-	part     int64 // of them, those that count for the next packet of a share
+	part     int64 // of those that arrived, what counts for the next packet of a share
 	cutAt    Time  // when the window was last cut ...
 	most     int32 // ... what it was before ...
 	plateau  Time  // ... and how much later it is to be as large again
-	queued   Time  // the shortest queue of the last two rounds, in time
-	newest   Time  // the queue of the last round
 	overfull Time  // the queue at losses that it was cut for, smoothed
 	cuts     uint64
 }
