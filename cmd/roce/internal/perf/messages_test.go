@@ -131,7 +131,7 @@ func TestPreambleBytes(t *testing.T) {
 	}()
 	for _, round := range []struct{ send, want string }{
 		// After the end of perftest's text stands our mark, where perftest has zeros.
-		{"6.06\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", "6.06\x00goroce2gwo\x00"},
+		{"6.06\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", "6.06\x00goroce2glo\x00"},
 		{"\x00\x00\x10\x00", "\x00\x00\x10\x00"},
 		{"\x00\x00\x00\x40", "\x00\x00\x00\x40"},
 		{"3\x00", "4\x00"},
