@@ -123,7 +123,7 @@ func takeREP(m *Machine, c *Conn, _ *wire.MAD) {
 	c.theirs = ConnParam{QPN: rep.LocalQPN, ResponderResources: rep.ResponderResources,
 		InitiatorDepth: rep.InitiatorDepth, FlowControl: rep.EndToEndFlowControl, RetryCount: c.own.RetryCount,
 		RNRRetryCount: rep.RNRRetryCount, SRQ: rep.SRQ}
-	c.theirs.setOptions(rep.VendorID, m.in.options)
+	c.theirs.setOptions(optionsOfREP, rep.VendorID, m.in.options)
 	c.ackTimeout = ackTimeout(rep.TargetAckDelay, c.ackTimeout)
 	m.byPeer[c.peer], m.byQPN[c.peerQPN()] = c, c
 	m.tell(c, Event{Type: EventConnectResponse, Param: c.told(), Private: clone(rep.PrivateData[:])})

@@ -168,7 +168,7 @@ func (m *Machine) Connect(now Time, p *ConnectParams) (*Conn, error) {
 	c.hold, c.linger = span(req.Primary.LocalAckTimeout), 2*c.timeout
 	c.tid = c.ownTID()
 	out := mad(c.tid, &req)
-	out.SetAttributeModifier(c.own.options())
+	out.SetAttributeModifier(c.own.options(optionsOfREQ))
 	ask(m, c, out)
 	return c, nil
 }
@@ -235,7 +235,7 @@ func (c *Conn) Accept(now Time, p *AcceptParams) error {
 	}
 	c.own = own
 	out := mad(c.tid, &rep)
-	out.SetAttributeModifier(own.options())
+	out.SetAttributeModifier(own.options(optionsOfREP))
 	m.step(c, callAccept, out)
 	return nil
 }

@@ -235,7 +235,7 @@ func (m *Machine) welcome(l *Listener, peer peerID, req *wire.CMReq, header wire
 		theirs: ConnParam{QPN: req.LocalQPN, ResponderResources: req.ResponderResources,
 			InitiatorDepth: req.InitiatorDepth, FlowControl: req.EndToEndFlowControl, RetryCount: req.RetryCount,
 			RNRRetryCount: req.RNRRetryCount, SRQ: req.SRQ}}
-	c.theirs.setOptions(req.VendorID, m.in.options)
+	c.theirs.setOptions(optionsOfREQ, req.VendorID, m.in.options)
 	c.timeout, c.retries = bounded(req.LocalCMResponseTimeout), req.MaxCMRetries
 	c.hold, c.repeated = bounded(p.LocalAckTimeout), m.now
 	c.linger = 2 * (max(c.hold, 2*span(DefaultPacketLifetime)) + bounded(req.RemoteCMResponseTimeout))

@@ -29,29 +29,31 @@ type ConnParam struct {
 }
 
 // The option bits of a REQ and a REP say what only this stack does (section 9.2): whose options
-// they are, and which.
+// they are, and which. A REP says that it is one: who makes it of the REQ's header has agreed to
+// nothing.
 const (
-	ourOptions            = 0x676f7200 // "gor"
+	optionsOfREQ          = 0x676f7200 // "gor"
+	optionsOfREP          = optionsOfREQ | 1<<7
 	optionSelectiveRepeat = 1 << 0
 	optionLongWindow      = 1 << 1
-	optionBits            = 0xff
+	optionBits            = 1<<7 - 1
 )
 
-// options are the option bits of a REQ or REP; 0 if there is nothing to say.
-func (p *ConnParam) options() (bits uint32) {
+// options are the option bits of a REQ or of a REP; 0 if there is nothing to say.
+func (p *ConnParam) options(of uint32) (bits uint32) {
 	if p.SelectiveRepeat {
-		bits |= ourOptions | optionSelectiveRepeat
+		bits |= of | optionSelectiveRepeat
 	}
 	if p.LongWindow {
-		bits |= ourOptions | optionLongWindow
+		bits |= of | optionLongWindow
 	}
 	return bits
 }
 
 // setOptions takes in the option bits of a REQ or REP. They are a NIC's if a vendor is named; and a
 // NIC that answers one who named none names none either.
-func (p *ConnParam) setOptions(vendor, bits uint32) {
-	if vendor == 0 && bits&^optionBits == ourOptions {
+func (p *ConnParam) setOptions(of, vendor, bits uint32) {
+	if vendor == 0 && bits&^optionBits == of {
 		p.SelectiveRepeat, p.LongWindow = bits&optionSelectiveRepeat != 0, bits&optionLongWindow != 0
 	}
 }

@@ -12,8 +12,7 @@ func TestOptions(t *testing.T) {
 	says := func(bits uint32) func(*wire.MAD) { return func(m *wire.MAD) { m.SetAttributeModifier(bits) } }
 	vendor := func(at int) func(*wire.MAD) { return func(m *wire.MAD) { m[at] = 1 } }
 	const ofREQ, ofREP = 24 + 7, 24 + 23 // the low byte of the vendor ID (section 9.2)
-	none, both := ConnParam{}, ConnParam{SelectiveRepeat: true, LongWindow: true}
-	short := ConnParam{SelectiveRepeat: true}
+	none, short, both := ConnParam{}, ConnParam{SelectiveRepeat: true}, ConnParam{SelectiveRepeat: true, LongWindow: true}
 	for _, c := range []struct {
 		name            string
 		active, passive ConnParam
@@ -21,9 +20,9 @@ func TestOptions(t *testing.T) {
 		a, b            ConnParam       // what is agreed to, as each end sees it
 		repSays         uint32
 	}{
-		{"both", both, both, nil, nil, both, both, 0x676f7203},
-		{"one without long windows", both, short, nil, nil, short, short, 0x676f7201},
-		{"the other without", short, both, nil, nil, short, short, 0x676f7201},
+		{"both", both, both, nil, nil, both, both, 0x676f7283},
+		{"one without long windows", both, short, nil, nil, short, short, 0x676f7281},
+		{"the other without", short, both, nil, nil, short, short, 0x676f7281},
 		{"the active side does not want to", none, both, nil, nil, none, none, 0},
 		{"the passive side does not want to", both, none, nil, nil, none, none, 0},
 		{"an older active side", none, both, says(0), nil, none, none, 0},
@@ -31,9 +30,10 @@ func TestOptions(t *testing.T) {
 		{"a NIC asks", none, both, says(0x20000001), nil, none, none, 0},
 		{"a vendor asks in our words", both, both, vendor(ofREQ), nil, none, none, 0},
 		{"a NIC answers", both, none, nil, says(0x20000001), none, none, 0},
-		{"a vendor answers in our words", both, both, nil, vendor(ofREP), none, both, 0x676f7203},
-		{"more is answered than was asked", none, none, nil, says(0x676f7203), none, none, 0},
-		{"a newer active side", both, both, says(0x676f72ff), nil, both, both, 0x676f7203},
+		{"a vendor answers in our words", both, both, nil, vendor(ofREP), none, both, 0x676f7283},
+		{"more is answered than was asked", none, none, nil, says(0x676f7283), none, none, 0},
+		{"a newer active side", both, both, says(0x676f727f), nil, both, both, 0x676f7283},
+		{"the answer is made of the request", both, none, nil, says(0x676f7203), none, none, 0},
 		{"other words", both, both, says(0x676f7303), nil, none, none, 0},
 	} {
 		p := newPair(t)
