@@ -140,7 +140,8 @@ func (r *rate) cut(now, srtt Time, p *CongestionParams) {
 		if now-r.cutAt < p.CutInterval {
 			return
 		}
-	} else {
+	}
+	if !r.limited { // or not any more
 		if r.slowdown == nil {
 			r.slowdown = new(slowdown)
 		}

@@ -150,3 +150,15 @@ func TestCeiling(t *testing.T) {
 	require.False(t, q.paused, "it need not wait any more")
 	require.True(t, e.mayPace(q))
 }
+
+// A CNP counts, too, if the rate has risen to the line's since the one before, and nothing was sent
+// that would have noticed.
+func TestCNPAfterRise(t *testing.T) {
+	e := NewEngine(Config{Congestion: CongestionParams{LineRate: 10e9}})
+	var r rate
+	for now := Time(0); now < 10e9; now += 1e9 {
+		r.cut(now, 0, &e.cc)
+		require.True(t, r.limited && r.paced)
+		require.Equal(t, 10e9/8/2, r.current)
+	}
+}
