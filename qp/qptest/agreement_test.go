@@ -127,6 +127,38 @@ func TestLongWindow(t *testing.T) {
 	s.Quiet()
 }
 
+// TestLongDepth: where long windows are agreed, twice max_rd_atomic requests are out while the
+// window is long, and the peer remembers them all: none is executed twice, and none is forgotten.
+func TestLongDepth(t *testing.T) {
+	for _, c := range []struct {
+		window, out int
+		long        bool
+	}{{qp.MaxWindow, 2, true}, {qp.MaxWindow + 1, 4, true}, {qp.MaxWindow + 1, 2, false}} {
+		s := NewScript(t)
+		cfg := QPConfig{Selective: true, LongWindow: c.long, RdAtomic: 2, DestRdAtomic: 2}
+		a, b := s.newEnd(NodeConfig{Engine: qp.Config{Window: c.window}}, cfg), s.newEnd(NodeConfig{}, cfg)
+		s.Connect(a.QP, b.QP)
+		var ids []uint64
+		for i := range 6 {
+			ids = append(ids, s.Post(a, a.FetchAdd(16*i, b.Remote, 8*i, 1)))
+		}
+		for psn := range wire.PSN(c.out) {
+			s.Expect(a, Pkt(wire.RCFetchAdd, psn))
+		}
+		for psn := range wire.PSN(c.out) {
+			s.Drop(b, Pkt(wire.RCAtomicAcknowledge, psn))
+		}
+		s.Quiet()
+		for n := 0; n < 1000 && len(a.SendWCs) < len(ids); n++ {
+			s.Advance(Millisecond)
+			s.Settle()
+		}
+		for _, id := range ids {
+			s.Sent(a, id, qp.WCSuccess)
+		}
+	}
+}
+
 // TestKeepsNoJumbo: what a responder keeps is bounded by the path MTU, whatever a peer sends.
 func TestKeepsNoJumbo(t *testing.T) {
 	s := NewScript(t)

@@ -213,6 +213,14 @@ func (c *QPConfig) span() uint64 {
 	return qp.MaxLongWindow
 }
 
+// depth is how many READs and atomics may be outstanding where so many packets may be.
+func (c *QPConfig) depth(window int) uint64 {
+	if c.Selective && c.LongWindow && window > qp.MaxWindow {
+		return 2 * uint64(c.RdAtomic)
+	}
+	return uint64(c.RdAtomic)
+}
+
 // ownMSN says whether the MSN field of such an ACKNOWLEDGE packet has a meaning of its own.
 func ownMSN(syn wire.Syndrome) bool { return syn.Kind() == wire.KindACK || syn == wire.SynNAKSeq }
 

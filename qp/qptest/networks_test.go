@@ -225,7 +225,7 @@ func networks() (rows []network) {
 		beside(network{Faults: Faults{Delay: ms * Millisecond / 2, Queue: 4 << 20}, warm: 5 * Second, time: Second},
 			fmt.Sprintf("round trip %d ms, queue 4 MiB", ms))
 	}
-	// 128 READs of 64 KiB do not fill the last of these paths.
+	// A READ that is long needs no more of them than others.
 	add(network{Faults: Faults{Delay: 50 * Millisecond, Queue: 4 << 20}, ours: 1, op: qp.WRRead, message: 1 << 20,
 		warm: 5 * Second, time: Second}, "round trip 100 ms, READs of 1 MiB")
 	// 25 MB on their way, with 32 MB of room at the link: messages are large, or 256 requests would

@@ -72,7 +72,7 @@ var rules = []struct {
 	{"–", "selective repeat, by agreement", tests(TestSelectiveOne, TestSelectiveAck, TestSelectiveTwoHoles, TestSelectiveLostAgain,
 		TestSelectiveLostNAK, TestSelectiveWindow, TestSelectiveTail, TestSelectiveDuplicates, TestSelectiveRNR, TestSelectiveReads,
 		TestSelectiveTooFar, TestSelectiveGoBack, TestSelectiveBadReports, TestSelectiveMemoryGone, TestSelectiveRetries,
-		TestSelectiveOff, TestLongWindow, TestLongWindowAlone)},
+		TestSelectiveOff, TestLongWindow, TestLongWindowAlone, TestLongDepth)},
 	{"1.7, 10", "marks, CNPs, rate", tests(TestCNP, TestRate, TestRateOfReplies, TestMarks, TestBottleneck)},
 	{"8.2", "multicast", tests(TestMulticast)},
 	{"12.1", "notification: any, solicited, moderated", tests(TestArming, TestModeration, TestUnmoderated, TestModeratedEnd)},

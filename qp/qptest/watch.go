@@ -214,6 +214,7 @@ func (s *stream) first(o *op, k, n uint64, bad func(string, ...any)) {
 	if window == 0 {
 		window = int(q.Cfg.span())
 	}
+	depth := q.Cfg.depth(window)
 	// What has arrived is not on its way.
 	if s.heard > s.ackable && n-s.ackable < q.Cfg.span() {
 		window += int(s.heard + 1 - s.ackable)
@@ -231,8 +232,8 @@ func (s *stream) first(o *op, k, n uint64, bad func(string, ...any)) {
 			}
 		}
 	}
-	if o.fetches() && outstanding > uint64(q.Cfg.RdAtomic) {
-		bad("%d READs and atomics outstanding, max_rd_atomic is %d", outstanding, q.Cfg.RdAtomic)
+	if o.fetches() && outstanding > depth {
+		bad("%d READs and atomics outstanding, %d may be", outstanding, depth)
 	}
 }
 

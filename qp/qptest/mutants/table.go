@@ -65,6 +65,10 @@ var ofProtocol = []mutant{
 		[]edit{
 			{"qp/reply.go", "		r.kept.reported = from.Add(uint32(n))\n",
 				"		_, r.kept.reported = n, to\n"}}},
+	{"long window: a responder remembers no more READs and atomics than with a short one",
+		[]string{"qp/qptest TestLongDepth"}, []edit{
+			{"qp/answers.go", "		return longDepth * int(a.MaxDestRdAtomic)\n",
+				"		return int(a.MaxDestRdAtomic)\n"}}},
 	{"long window: all that a window has room for leaves at once", []string{"qp TestSpread"}, []edit{
 		{"qp/spread.go", "q.rec.window.nextAt <= e.now+spreadBurst*gap {", "true {"}}},
 	{"answers: one that comes early is dropped", []string{"qp/qptest TestMissingReplies$"}, []edit{
