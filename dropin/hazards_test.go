@@ -13,7 +13,7 @@ import (
 )
 
 // offLoopback are hazards on a device that is not on the loopback.
-var offLoopback = []string{"no-context", "off-loopback"}
+var offLoopback = []string{"no-context", "off-loopback", "loopback-in-use"}
 
 // TestHazards plays each program of testdata/hazards.c and cmhazards.c, which say what they are
 // about.

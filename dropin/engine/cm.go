@@ -97,15 +97,18 @@ func deviceOf(addr netip.Addr) (*roce.Device, error) {
 	return nil, fmt.Errorf("%w: no device has the address %v: %w", rdmacm.ErrInvalid, addr, syscall.EADDRNOTAVAIL)
 }
 
-// onLoopback says whether a device that the user has chosen is on the loopback.
+// onLoopback says whether a device of the list is on the loopback, by its name: another process may
+// have it, and who asks for it is not to be heard on the others instead.
 func onLoopback() bool {
 	cmDevices.Lock()
 	defer cmDevices.Unlock()
-	for _, d := range cmDevices.chosen {
-		for _, g := range d.GIDs() {
-			if g.Addr().IsLoopback() {
-				return true
-			}
+	for _, name := range cmDevices.names {
+		_, what, _ := strings.Cut(name, ":")
+		if a, err := netip.ParseAddr(what); err == nil && a.Unmap().IsLoopback() {
+			return true
+		}
+		if i, err := net.InterfaceByName(what); err == nil && i.Flags&net.FlagLoopback != 0 {
+			return true
 		}
 	}
 	return false

@@ -179,10 +179,13 @@ func goroce_cm_known(h C.uint32_t, path *C.struct_ibv_sa_path_rec, device *C.int
 	}
 	*device = -1
 	addr := &x.c.route.addr
-	setAddress(unsafe.Pointer(&addr.anon0), x.LocalAddr())
+	local := x.LocalAddr()
+	if x.asked.IsValid() && local.Addr().IsUnspecified() {
+		local = netip.AddrPortFrom(x.asked, local.Port())
+	}
+	setAddress(unsafe.Pointer(&addr.anon0), local)
 	setAddress(unsafe.Pointer(&addr.anon1), x.PeerAddr())
-	d := x.Device()
-	own := x.LocalAddr().Addr()
+	d, own := x.Device(), local.Addr()
 	if d == nil || (own.IsLoopback() || own.IsUnspecified()) && !x.PeerAddr().IsValid() {
 		return 0
 	}

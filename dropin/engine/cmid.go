@@ -33,6 +33,7 @@ type cmID struct {
 	c        *C.struct_rdma_cm_id
 	reported C.uint32_t  // events that C has taken, and must acknowledge; taking has the lock
 	parted   atomic.Bool // it was disconnected, by whomever
+	asked    netip.Addr  // the loopback's, of one that is bound to all in its place
 }
 
 // taking is held while an event goes from its queue to an ID's count, so that who ends an ID knows
@@ -170,7 +171,9 @@ func goroce_cm_bind_addr(h C.uint32_t, addr unsafe.Pointer) C.int {
 	}
 	err := x.BindAddr(a)
 	if a.Addr().IsLoopback() && errors.Is(err, syscall.EADDRNOTAVAIL) && !onLoopback() {
-		err = x.BindAddr(netip.AddrPortFrom(unspecified(a.Addr()), a.Port()))
+		if err = x.BindAddr(netip.AddrPortFrom(unspecified(a.Addr()), a.Port())); err == nil {
+			x.asked = a.Addr()
+		}
 	}
 	return errno(err)
 }

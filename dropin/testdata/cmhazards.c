@@ -215,12 +215,36 @@ static void off_loopback(void)
 	CHECK(strcmp(own(), "127.0.0.1"));
 	listens();
 	in_port_t port = ntohs(rdma_get_src_port(listener));
+	CHECK(listener->route.addr.src_sin.sin_addr.s_addr == htonl(INADDR_LOOPBACK)); // what was asked for
 	CHECK(!rdma_create_id(active, &id, NULL, RDMA_PS_TCP) && !rdma_bind_addr(id, (struct sockaddr *)&six));
-	CHECK(!id->verbs && id->route.addr.src_addr.sa_family == AF_INET6 && !rdma_destroy_id(id));
+	CHECK(!id->verbs && !memcmp(&id->route.addr.src_sin6.sin6_addr, &six.sin6_addr, sizeof six.sin6_addr));
+	CHECK(!rdma_destroy_id(id));
 	CHECK(!rdma_create_id(active, &id, NULL, RDMA_PS_TCP) && !rdma_bind_addr(id, at(own(), 0)));
 	CHECK(id->verbs && id->pd && id->pd->context == id->verbs && !rdma_destroy_id(id));
 	ends(connects(at(own(), port), &child));
 	ends(child);
+}
+
+// Who names a device on the loopback that another process has is not heard on the others instead.
+static void loopback_in_use(void)
+{
+	char devices[64];
+	struct rdma_cm_id *id;
+	int other = socket(AF_INET, SOCK_DGRAM, 0);
+	CHECK(!bind(other, at("127.0.0.1", 4791), sizeof(struct sockaddr_in)));
+	snprintf(devices, sizeof devices, "udp:127.0.0.1,%s", getenv("GOROCE_DEVICES"));
+	CHECK(!setenv("GOROCE_DEVICES", devices, 1) && (passive = rdma_create_event_channel()));
+	CHECK(!rdma_create_id(passive, &id, NULL, RDMA_PS_TCP));
+	FAILS(rdma_bind_addr(id, at("127.0.0.1", 0)), EADDRNOTAVAIL);
+}
+
+// Who names no devices has that of the loopback, and no other address there.
+static void unnamed(void)
+{
+	struct rdma_cm_id *id;
+	CHECK(!unsetenv("GOROCE_DEVICES") && (passive = rdma_create_event_channel()));
+	CHECK(!rdma_create_id(passive, &id, NULL, RDMA_PS_TCP));
+	FAILS(rdma_bind_addr(id, at("127.0.0.5", 0)), EADDRNOTAVAIL);
 }
 
 // Rows of the GID table are those that the program sees, which a profile may have put elsewhere.
@@ -714,6 +738,7 @@ static const struct {
 	{"edges", edges},         {"threads", threads},     {"unacknowledged", unacknowledged},
 	{"no-queue-pair", no_queue_pair}, {"no-context", no_context},       {"other-rows", other_rows},
 	{"told-to-end", told_to_end},     {"no-memory", no_memory},         {"off-loopback", off_loopback},
+	{"loopback-in-use", loopback_in_use}, {"unnamed", unnamed},
 	{"no-srq", no_srq},       {"migrated", migrated},   {"rained-on", rained_on},
 	{"ends-in-handler", ends_in_handler}, {"ends-beside", ends_beside},
 };
