@@ -127,9 +127,6 @@ func (c *connects) play(t *testing.T) string {
 	require.NoError(t, err)
 	server.Stdout, server.Stderr = file, file
 	said := func() string { text, _ := os.ReadFile(file.Name()); return string(text) }
-	if server.SysProcAttr == nil {
-		server.SysProcAttr = &syscall.SysProcAttr{}
-	}
 	server.SysProcAttr.Setpgid = true // qperf has a process for each client
 	require.NoError(t, server.Start())
 	ended := make(chan error, 1)

@@ -35,7 +35,7 @@ func TestHazards(t *testing.T) {
 				}
 				c := with(t, device, program+" "+name)
 				if name == "elsewhere" { // it becomes another user by itself
-					c.SysProcAttr = nil
+					c.SysProcAttr.Credential = nil
 				}
 				out, err := c.CombinedOutput()
 				require.NoError(t, err, "%s", out)

@@ -24,8 +24,12 @@ const ID = 65534
 // Locked is how much memory the programs may lock, in bytes: what Linux and systemd give a login.
 const Locked = 8 << 20
 
-// limit lowers the limit for this process, which hands it down and, as root, has none.
-var limit = sync.OnceValue(func() error {
+// ready prepares this process, which hands down what it has: what root writes from now on others can
+// read, and the limit, which root has none of, is lowered.
+var ready = sync.OnceValue(func() error {
+	if os.Geteuid() == 0 {
+		unix.Umask(0o022)
+	}
 	var now unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &now); err != nil || now.Max <= Locked {
 		return err
@@ -33,16 +37,30 @@ var limit = sync.OnceValue(func() error {
 	return unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: Locked, Max: Locked})
 })
 
+// temporary is where folders are: with all temporary files, if the user gets there.
+var temporary = sync.OnceValue(func() string {
+	for dir := os.TempDir(); os.Geteuid() == 0; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err != nil || info.Mode()&0o001 == 0 {
+			return "/tmp"
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	return os.TempDir()
+})
+
 // Runs has a command that is not started yet run by the user, with a home that goes with the test.
+// The kernel ends it if this process ends first, or the thread that starts it: one that a goroutine
+// has locked (package netthread).
 func Runs(t testing.TB, c *exec.Cmd) {
 	t.Helper()
-	if err := limit(); err != nil {
-		t.Fatalf("RLIMIT_MEMLOCK: %v", err)
-	}
-	c.Env = append(c.Environ(), "HOME="+Folder(t), "XDG_CACHE_HOME=", "XDG_RUNTIME_DIR=", "USER=nobody",
-		"LOGNAME=nobody")
+	c.Env = append(c.Environ(), "HOME="+Folder(t), "TMPDIR="+temporary(), "XDG_CACHE_HOME=", "XDG_RUNTIME_DIR=",
+		"USER=nobody", "LOGNAME=nobody")
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() == 0 {
-		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ID, Gid: ID}}
+		c.SysProcAttr.Credential = &syscall.Credential{Uid: ID, Gid: ID}
 	}
 }
 
@@ -50,7 +68,10 @@ func Runs(t testing.TB, c *exec.Cmd) {
 // t.TempDir lies in one that the user cannot enter.
 func Folder(t testing.TB) string {
 	t.Helper()
-	folder, err := os.MkdirTemp("", "goroce-nobody-")
+	if err := ready(); err != nil {
+		t.Fatalf("RLIMIT_MEMLOCK: %v", err)
+	}
+	folder, err := os.MkdirTemp(temporary(), "goroce-nobody-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,6 +87,9 @@ func Folder(t testing.TB) string {
 // Copies puts copies of files (a pattern as filepath.Glob has it) into a folder that the user can
 // read, wherever they come from. The caller removes it.
 func Copies(pattern string) (folder string, err error) {
+	if err := ready(); err != nil {
+		return "", err
+	}
 	files, err := filepath.Glob(pattern)
 	if err != nil {
 		return "", err
@@ -73,7 +97,7 @@ func Copies(pattern string) (folder string, err error) {
 	if len(files) == 0 {
 		return "", fmt.Errorf("there is no file %s", pattern)
 	}
-	if folder, err = os.MkdirTemp("", "goroce-copies-"); err != nil {
+	if folder, err = os.MkdirTemp(temporary(), "goroce-copies-"); err != nil {
 		return "", err
 	}
 	if err = os.Chmod(folder, 0o755); err != nil {
