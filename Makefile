@@ -217,7 +217,7 @@ roce-dropin: dropin
 programs: PACKAGES += fio qperf tgt libiscsi-bin qemu-utils qemu-block-extra
 programs: packages
 	cd dropin && GOROCE_PROGRAMS=1 CGO_ENABLED=1 $(GO) test -count=1 -timeout $(TIMEOUT) -v -run '^Test(Programs|Connecting|UCX|Libfabric|ISER|Migration|Pyverbs)$$' .
-	GOROCE_PROGRAMS=1 $(TEST) -count=1 -run '^Test(Rping|Rstream|Preload|Rcopy|Programs|Reject|Udaddy|Mckey|PerfByCM|KernelCM|KernelCMCommands|KernelPerf|SIW|Perf|PerfVariants|Pingpong|Unmodified|Pyverbs)$$' -v ./interop
+	GOROCE_PROGRAMS=1 $(TEST) -count=1 -run '^Test(Rping|Rstream|Preload|Rcopy|Programs|Reject|Udaddy|Mckey|PerfByCM|KernelCM|KernelCMCommands|KernelPerf|SIW|Perf|PerfVariants|Pingpong|Unmodified|Pyverbs|Panic)$$' -v ./interop
 
 # Worlds with other seeds, CHUNK by CHUNK, and with each chunk forty times the fuzzing. Without FROM
 # the next seed is kept in a file, so that a run that was stopped goes on there, also if the code has

@@ -13,7 +13,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -42,6 +44,10 @@ type arena struct {
 	port atomic.Int32
 
 	panics []string // the tests in which a guest's kernel panicked
+
+	// What another guest gets too: files, by their places there, and how its network is spoiled.
+	carried map[string]string
+	weather string
 }
 
 var shared struct {
@@ -76,7 +82,8 @@ func theArena(t *testing.T) *arena {
 	shared.once.Do(func() { shared.arena, shared.err = newArena() })
 	require.NoError(t, shared.err)
 	if shared.arena.dead() {
-		require.NoError(t, shared.arena.boot())
+		shared.err = shared.arena.boot()
+		require.NoError(t, shared.err)
 	}
 	return shared.arena
 }
@@ -104,12 +111,40 @@ func (a *arena) boot() error {
 		return err
 	}
 	index, err := a.GIDIndex(netip.MustParseAddr(lab.GuestIPv4))
+	if err != nil {
+		return err
+	}
 	a.gid = strconv.Itoa(index)
-	return err
+	return a.furnish(context.Background())
 }
 
-// dead says whether the guest is gone.
+// furnish gives a guest what the one before it had, but for files of tests that are over.
+func (a *arena) furnish(ctx context.Context) error {
+	for there, here := range a.carried {
+		if err := a.Lab.CopyFile(ctx, here, there); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if a.weather == "" {
+		return nil
+	}
+	return a.Netem(ctx, lab.Both, a.weather)
+}
+
+// CopyFile copies a file into the guest, and into another one that takes its place.
+func (a *arena) CopyFile(ctx context.Context, here, there string) error {
+	if a.carried == nil {
+		a.carried = map[string]string{}
+	}
+	a.carried[there] = here
+	return a.Lab.CopyFile(ctx, here, there)
+}
+
+// dead says whether the guest is gone, or there is none, as it could not be booted.
 func (a *arena) dead() bool {
+	if a.Lab == nil {
+		return true
+	}
 	select {
 	case <-a.Down():
 		return true
@@ -122,7 +157,7 @@ func (a *arena) dead() bool {
 func (a *arena) panicked() bool {
 	select {
 	case <-a.Down():
-		return strings.Contains(a.ConsoleTail(), "Kernel panic")
+		return a.Panicked()
 	case <-time.After(leaveTime):
 		return false
 	}

@@ -18,7 +18,9 @@ const storm = "delay 1ms loss 1% reorder 2%"
 // spoil spoils the network for the rest of the test.
 func (a *arena) spoil(t *testing.T) {
 	require.NoError(t, a.Netem(t.Context(), lab.Both, storm))
+	a.weather = storm
 	t.Cleanup(func() {
+		a.weather = ""
 		if err := a.Netem(context.WithoutCancel(t.Context()), lab.Both, ""); err != nil {
 			t.Error(err)
 		}

@@ -260,6 +260,9 @@ func (l *Lab) Timing() Timing { return l.timing }
 // ConsoleTail returns the end of the guest's console: kernel messages and the agent's complaints.
 func (l *Lab) ConsoleTail() string { return l.vm.console.tail() }
 
+// Panicked says whether the guest's kernel has: after that line comes a stack, of many lines.
+func (l *Lab) Panicked() bool { return l.vm.console.has("Kernel panic") }
+
 // GIDs returns the GID table of rxe0 as it was after boot.
 func (l *Lab) GIDs() (gids []GID) {
 	for _, g := range l.guest.GIDs {

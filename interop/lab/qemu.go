@@ -213,7 +213,7 @@ type tailWriter struct {
 	buf []byte
 }
 
-const tailKeep = 8 << 10
+const tailKeep = 16 << 10
 
 func (t *tailWriter) Write(p []byte) (int, error) {
 	t.mu.Lock()
@@ -226,6 +226,13 @@ func (t *tailWriter) Write(p []byte) (int, error) {
 		t.to.Write(p)
 	}
 	return len(p), nil
+}
+
+// has says whether a text is in what is kept, of which tail is the end.
+func (t *tailWriter) has(text string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return bytes.Contains(t.buf, []byte(text))
 }
 
 func (t *tailWriter) tail() string {
