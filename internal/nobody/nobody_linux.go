@@ -24,8 +24,8 @@ const ID = 65534
 // Locked is how much memory the programs may lock, in bytes: what Linux and systemd give a login.
 const Locked = 8 << 20
 
-// ready prepares this process, which hands down what it has: what root writes from now on others can
-// read, and the limit, which root has none of, is lowered.
+// ready prepares this process, which hands down what it has: others can read what root writes from
+// now on, and the limit, which root has none of, is lowered.
 var ready = sync.OnceValue(func() error {
 	if os.Geteuid() == 0 {
 		unix.Umask(0o022)
