@@ -43,7 +43,7 @@ race: export CGO_ENABLED := 1
 $(COMPUTES) $(WAITS): export GOGC := 400
 vet: export GOGC := 200
 # What is built here is only run: nobody debugs it.
-$(COMPUTES) $(WAITS): export GOFLAGS := -gcflags=all=-dwarf=false
+$(COMPUTES) $(WAITS): export GOFLAGS := $(GOFLAGS) -gcflags=all=-dwarf=false
 
 # Systems that the types are checked for.
 SYSTEMS := darwin/arm64 windows/amd64 linux/arm64 linux/riscv64 linux/s390x linux/386
