@@ -103,6 +103,7 @@ func TestMigration(t *testing.T) {
 	if os.Getenv("GOROCE_PROGRAMS") == "" {
 		t.Skip("played by make programs")
 	}
+	needs(t, "qemu-system-x86_64")
 	for _, pinned := range []bool{false, true} { // what is sent is registered, or all at once
 		name := map[bool]string{false: "as needed", true: "pinned"}[pinned]
 		t.Run(name, func(t *testing.T) { migrates(t, pinned) })

@@ -127,9 +127,7 @@ func TestUnmodified(t *testing.T) {
 	for i, u := range a.unmodifieds() {
 		for _, role := range roles {
 			t.Run(fmt.Sprintf("%s/host-is-%s", u.client, role.name), func(t *testing.T) {
-				if i > 0 && os.Getenv(everyProgram) == "" {
-					t.Skip("played by make programs")
-				}
+				matrix(t, i == 0)
 				r := a.fight(t, a.against(t, u, over, role.serving))
 				client := r.host
 				if role.serving {

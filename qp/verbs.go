@@ -160,9 +160,9 @@ type QPAttr struct {
 	// which name its beginning. And the responder remembers twice MaxDestRdAtomic requests, of
 	// which the requester has up to twice MaxRdAtomic outstanding while its window is beyond
 	// MaxWindow. Set with AttrLongWindow on the way from INIT to RTR; RESET clears it. Where only
-	// one end has it nothing is lost, as with SelectiveRepeat; but a responder that did not agree,
-	// or is of a version from before November 25, 2026, may refuse READs that are more than it
-	// remembers, or have forgotten one whose answer was lost, which ends the connection.
+	// one end has it nothing is lost, as with SelectiveRepeat; but a responder that did not agree
+	// may refuse READs that are more than it remembers, or have forgotten one whose answer was
+	// lost, which ends the connection.
 	LongWindow bool
 
 	// FlowControl lets the requester of an RC queue pair obey the credits in the peer's ACKs
