@@ -265,17 +265,28 @@ func TestTryBesideReader(t *testing.T) {
 	}
 }
 
-// TestTryAllocatesNothing: neither a call that finds nothing nor one that moves bytes.
+// allocations is how many a call of f makes, the least of a few tries: the runtime counts those of
+// the whole process, in which devices open, watch and close beside f.
+func allocations(f func()) float64 {
+	least := testing.AllocsPerRun(100, f)
+	for range 4 {
+		least = min(least, testing.AllocsPerRun(100, f))
+	}
+	return least
+}
+
+// TestTryAllocatesNothing: neither a call that finds nothing or no room nor one that
+// moves bytes.
 func TestTryAllocatesNothing(t *testing.T) {
 	if step.Raced {
 		return // the race detector allocates
 	}
 	a, b := connected(t, "udp")
 	p := make([]byte, 100)
-	require.Zero(t, testing.AllocsPerRun(100, func() {
+	require.Zero(t, allocations(func() {
 		for _, err := a.TryRead(p); err != syscall.EAGAIN; _, err = a.TryRead(p) {
 		}
-		if _, err := b.TryWrite(p[:10]); err != nil {
+		if _, err := b.TryWrite(p[:10]); err != nil && err != syscall.EAGAIN {
 			panic(err)
 		}
 	}))
