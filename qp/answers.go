@@ -26,7 +26,7 @@ import (
 // has grown so long that so many need not fill it, and the peer remembers more (remembers).
 func (q *QP) depth() int32 {
 	n := int32(q.attr.MaxRdAtomic)
-	if q.rec.window.size > MaxWindow && q.attr.long() {
+	if int64(q.rec.window.size)*int64(q.mtu) > longFrom && q.attr.long() {
 		n *= longDepth
 	}
 	return n
@@ -45,9 +45,10 @@ func (a *QPAttr) long() bool { return a.SelectiveRepeat && a.LongWindow }
 
 // piece is how many packets of a READ that begins now each request asks for: so many that twice
 // what the path holds is asked for with max_rd_atomic of them, and no more than a quarter of the
-// window, which would leave at once. None is much shorter than the others, as it would take the
-// place of one. 0 stands for all: with few requests outstanding each end of a piece would cost a
-// round trip.
+// window, which would leave at once. While nothing is lost it is half of the window: packets of a
+// piece leave in one run but for the first and the last. None is much shorter than the others, as
+// it would take the place of one. 0 stands for all: with few requests outstanding each end of a
+// piece would cost a round trip.
 func (q *QP) piece(packets uint32) uint16 {
 	depth, w := int32(q.attr.MaxRdAtomic), &q.rec.window
 	if q.whole || depth < pieceDepth {
@@ -58,8 +59,12 @@ func (q *QP) piece(packets uint32) uint16 {
 		least = 2
 	}
 	n := max(2*w.path/depth, least)
-	if n = min(n, max(w.size/4, 2), mostPiece); n == 2 {
+	n = min(n, max(w.size/4, 2), mostPiece)
+	if n == 2 {
 		return 2
+	}
+	if w.smooth() {
+		n = min(max(n, w.size/2), mostPiece)
 	}
 	requests := max(packets/uint32(n), 1)
 	return uint16(min((packets+requests-1)/requests, mostPiece))

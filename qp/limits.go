@@ -97,10 +97,11 @@ const (
 	leastPiece = 16
 	pieceDepth = DefaultWindow / leastPiece
 	mostPiece  = 1 << 12
-	// longDepth is how many times max_rd_atomic READs and atomics are remembered, and may be
-	// outstanding, where QPAttr.LongWindow is agreed: 128 READs of 64 KiB are 8 MiB, less than 1
-	// Gbit/s holds in 100 ms.
+	// longDepth is how many times max_rd_atomic READs and atomics are remembered where
+	// QPAttr.LongWindow is agreed, and may be outstanding while the window holds more than longFrom
+	// bytes: 128 READs of 64 KiB are 8 MiB, less than 1 Gbit/s holds in 100 ms.
 	longDepth = 2
+	longFrom  = MaxWindow << 10
 	// leastReplays is how many parts of READs may wait to be sent again, where few may be
 	// outstanding.
 	leastReplays = 16
@@ -110,6 +111,9 @@ const (
 	// forgotten is how many windows must arrive without a loss before a queue counts as nobody
 	// else's.
 	forgotten = 1024
+	// smooth is how many windows must arrive without a loss before READs are asked for in longer
+	// pieces than the path needs.
+	smooth = 16
 	// calmRounds is for how many round trips a queue must be short until it is free to take.
 	calmRounds = 8
 	// trialRounds is for how many round trips a larger window is tried, and trialPause for how many

@@ -158,8 +158,8 @@ type QPAttr struct {
 	// upper 16 bits say how far behind the NAK's PSN the gap begins, the lower 8 its length: up to
 	// 127 as they are, n beyond that for (n-127)*128. A longer gap takes several NAKs, the first of
 	// which name its beginning. And the responder remembers twice MaxDestRdAtomic requests, of
-	// which the requester has up to twice MaxRdAtomic outstanding while its window is beyond
-	// MaxWindow. Set with AttrLongWindow on the way from INIT to RTR; RESET clears it. Where only
+	// which the requester has up to twice MaxRdAtomic outstanding while its window is beyond 4 MiB.
+	// Set with AttrLongWindow on the way from INIT to RTR; RESET clears it. Where only
 	// one end has it nothing is lost, as with SelectiveRepeat; but a responder that did not agree
 	// may refuse READs that are more than it remembers, or have forgotten one whose answer was
 	// lost, which ends the connection.

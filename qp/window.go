@@ -35,9 +35,10 @@ package qp
 //	sharing  loss, and a queue                        x 0.7
 //	sharing  no loss for forgotten windows            free
 //	any      loss, no queue                           as it is
+//	any      ack timeout, nothing was ever measured   minWindow at most (unheard; selective repeat)
 //
 // All other rounds leave it as it is. Where losses cost a window each (go-back-N), a share grows by
-// half of that packet.
+// half of that packet, and one of fewer than minWindow packets by three quarters.
 //
 // # What a loss costs
 //
@@ -178,8 +179,11 @@ func (w *window) raise(at Time, arrived int64) {
 	if w.calm > calmRounds {
 		arrived *= max(int64(w.size)/8, 1)
 	}
-	if !w.single { // the next loss will cost a window
+	switch {
+	case !w.single: // the next loss will cost a window
 		arrived /= 2
+	case w.size < minWindow: // of many that share a queue each loses a packet for each that it grows by
+		arrived -= arrived / 4
 	}
 	w.part += arrived
 	n := w.size + int32(w.part/int64(w.size))
@@ -243,6 +247,14 @@ func (w *window) wentBack() {
 	}
 }
 
+// unheard takes notice that nothing has come back of all that was sent so far. How much of it was
+// too much nobody knows.
+func (w *window) unheard() {
+	if w.adaptive {
+		w.resize(min(w.size, minWindow))
+	}
+}
+
 // repeats takes notice that n packets were lost, which will be sent again without what is behind
 // them.
 func (w *window) repeats(n int32) {
@@ -266,6 +278,9 @@ func (w *window) bearable() int32 {
 	}
 	return min(max(w.path+w.path/4, int32(min(cheap, int64(w.least()))), minWindow), w.bound)
 }
+
+// smooth says that nothing was lost lately.
+func (w *window) smooth() bool { return !w.sharing && w.clean >= smooth*int64(w.size) }
 
 // least is the window that is kept without a reason for less.
 func (w *window) least() int32 {

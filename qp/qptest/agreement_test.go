@@ -133,9 +133,12 @@ func TestLongDepth(t *testing.T) {
 	for _, c := range []struct {
 		window, out int
 		long        bool
-	}{{qp.MaxWindow, 2, true}, {qp.MaxWindow + 1, 4, true}, {qp.MaxWindow + 1, 2, false}} {
+		mtu         wire.MTU
+	}{{qp.MaxWindow, 2, true, wire.MTU1024}, {qp.MaxWindow + 1, 4, true, wire.MTU1024},
+		{qp.MaxWindow + 1, 2, false, wire.MTU1024}, {qp.MaxWindow / 4, 2, true, wire.MTU4096},
+		{qp.MaxWindow/4 + 1, 4, true, wire.MTU4096}} {
 		s := NewScript(t)
-		cfg := QPConfig{Selective: true, LongWindow: c.long, RdAtomic: 2, DestRdAtomic: 2}
+		cfg := QPConfig{Selective: true, LongWindow: c.long, RdAtomic: 2, DestRdAtomic: 2, MTU: c.mtu}
 		a, b := s.newEnd(NodeConfig{Engine: qp.Config{Window: c.window}}, cfg), s.newEnd(NodeConfig{}, cfg)
 		s.Connect(a.QP, b.QP)
 		var ids []uint64

@@ -215,7 +215,7 @@ func (c *QPConfig) span() uint64 {
 
 // depth is how many READs and atomics may be outstanding where so many packets may be.
 func (c *QPConfig) depth(window int) uint64 {
-	if c.Selective && c.LongWindow && window > qp.MaxWindow {
+	if c.Selective && c.LongWindow && window*c.MTU.Bytes() > 4<<20 {
 		return 2 * uint64(c.RdAtomic)
 	}
 	return uint64(c.RdAtomic)

@@ -26,7 +26,8 @@ type network struct {
 	ours, cubics int
 	op           qp.WROpcode
 	goBackN      bool
-	message      int // bytes of each request; 0: netMessage
+	message      int      // bytes of each request; 0: netMessage
+	mtu          wire.MTU // 0: 1024
 	warm, time   qp.Time
 }
 
@@ -128,7 +129,7 @@ type endless struct {
 
 // endless begins to send from one region to the other, which are of the two ends.
 func (n *network) endless(t *testing.T, local, remote *Region) *endless {
-	cfg := QPConfig{MTU: wire.MTU1024, Selective: !n.goBackN, LongWindow: !n.goBackN, Timeout: 14, CQE: 1024,
+	cfg := QPConfig{MTU: max(n.mtu, wire.MTU1024), Selective: !n.goBackN, LongWindow: !n.goBackN, Timeout: 14, CQE: 1024,
 		RdAtomic: 128, DestRdAtomic: 128, Cap: qp.Cap{MaxSendWR: 256, MaxRecvWR: 256, MaxSendSGE: 1, MaxRecvSGE: 1}}
 	x, y := local.Node.CreateQP(cfg), remote.Node.CreateQP(cfg)
 	local.Node.W.Connect(x, y)
@@ -228,6 +229,8 @@ func networks() (rows []network) {
 	// A READ that is long needs no more of them than others.
 	add(network{Faults: Faults{Delay: 50 * Millisecond, Queue: 4 << 20}, ours: 1, op: qp.WRRead, message: 1 << 20,
 		warm: 5 * Second, time: Second}, "round trip 100 ms, READs of 1 MiB")
+	add(network{Faults: Faults{Delay: 50 * Millisecond, Queue: 4 << 20}, ours: 1, op: qp.WRRead, mtu: wire.MTU4096,
+		warm: 5 * Second, time: Second}, "round trip 100 ms, READ, path MTU 4096")
 	// 25 MB on their way, with 32 MB of room at the link: messages are large, or 256 requests would
 	// not fill it.
 	for _, op := range []qp.WROpcode{qp.WRWrite, qp.WRSend, qp.WRRead} {
