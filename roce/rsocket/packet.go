@@ -32,6 +32,7 @@ type PacketConn struct {
 	end   context.CancelFunc
 	tasks sync.WaitGroup
 
+	opens  sync.Mutex // who opens a rail has it, before mu
 	mu     sync.Mutex
 	rails  map[netip.Addr]*rail // by our address
 	peers  map[netip.AddrPort]*peer

@@ -188,19 +188,24 @@ func (p *PacketConn) heard(from netip.AddrPort, qpn uint32) {
 	}
 }
 
-// rail is that of one of our addresses.
+// rail is that of one of our addresses. Datagrams to others go on while it opens.
 func (p *PacketConn) rail(at netip.Addr) (*rail, error) {
 	addr := at.WithZone("").Unmap()
+	p.opens.Lock()
+	defer p.opens.Unlock()
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if r := p.rails[addr]; r != nil || p.ctx.Err() != nil {
+	r := p.rails[addr]
+	p.mu.Unlock()
+	if r != nil || p.ctx.Err() != nil {
 		return r, p.ctx.Err()
 	}
-	r := &rail{p: p, at: netip.AddrPortFrom(addr, p.local().Port()), zone: at.Zone()}
+	r = &rail{p: p, at: netip.AddrPortFrom(addr, p.local().Port()), zone: at.Zone()}
 	if err := r.open(at); err != nil {
 		return nil, errors.Join(err, r.close())
 	}
+	p.mu.Lock()
 	p.rails[addr] = r
+	p.mu.Unlock()
 	p.tasks.Go(r.serve)
 	return r, nil
 }
