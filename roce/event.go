@@ -110,8 +110,8 @@ func (d *Device) CreateCompChannel() (ch *CompChannel, err error) {
 // some microseconds and then sleeps on the port itself where it can, so that a packet wakes one
 // thread and not the background first. Several goroutines may wait, also in other ways.
 func (ch *CompChannel) Wait(ctx context.Context) (*CQ, error) {
-	for ch.soft != nil && ch.soft.Wait(ctx) {
-		if c, ok := ch.TryGet(); ok {
+	if ch.soft != nil {
+		if c, ok := ch.take(func() bool { return ch.soft.Wait(ctx) }); ok {
 			return c, nil
 		}
 	}

@@ -25,6 +25,7 @@ type EventQueue[E any] struct {
 	ready  chan struct{} // holds a token while there are events; closed with the queue
 	fd     eventFD       // readable while there are events
 	raised bool          // it was raised for the newest of them
+	takers int           // goroutines that are about to take one: of so many the descriptor is silent
 }
 
 func (q *EventQueue[E]) init(limit int) {
@@ -68,6 +69,7 @@ func (q *EventQueue[E]) tell() {
 		default:
 		}
 	}
+	some = len(q.queue) > q.takers
 	if q.fd == noEventFD || some == q.raised {
 		return
 	}
@@ -96,6 +98,23 @@ func (q *EventQueue[E]) TryGet() (e E, ok bool) {
 		q.tell()
 	}
 	return e, true
+}
+
+// take has a goroutine that runs the stack until there is an event take it: no descriptor has to
+// say so, which costs two system calls and more. wait returns false when there will be none.
+func (q *EventQueue[E]) take(wait func() bool) (e E, ok bool) {
+	q.mu.Lock()
+	q.takers++
+	q.mu.Unlock()
+	for !ok && wait() {
+		e, ok = q.TryGet()
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.takers--; !q.closed {
+		q.tell()
+	}
+	return e, ok
 }
 
 // Get takes the oldest event and waits for one if need be, until ctx ends, whose error it then

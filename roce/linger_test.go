@@ -136,6 +136,54 @@ func TestLingerInVain(t *testing.T) {
 	}
 }
 
+// TestLingerCatchesUp: what somebody else had executed before the application began to poll for its
+// completion does not keep that poll from staying for what comes next; unless that is in vain too
+// often.
+func TestLingerCatchesUp(t *testing.T) {
+	w := newWatcher(t)
+	var wcs [1]WC
+	must(t, w.cq.Linger(MaxLinger))
+	round := func(comes bool) (stays bool) {
+		for w.write(); w.buf[0] != w.count; { // as the background would
+			must(t, w.cq.soft.Run())
+		}
+		w.post(SendWR{Opcode: WRWrite, SGL: []SGE{w.mr.SGE(8, 8)}, RemoteAddr: w.peer.mr.Addr() + 8, RKey: w.peer.mr.RKey()})
+		if n, err := w.cq.Poll(wcs[:]); n != 0 || err != nil {
+			t.Fatal("there before the peer has run:", n, err)
+		}
+		for w.cq.Len() == 0 {
+			_, err := w.peer.cq.Poll(wcs[:])
+			must(t, err)
+			must(t, w.cq.soft.Run())
+		}
+		if comes {
+			w.write()
+		}
+		w.take(func() (int, error) { return w.cq.Poll(wcs[:]) })
+		return w.buf[0] == w.count
+	}
+	for range 3 {
+		if !round(true) {
+			t.Error("a poll does not stay")
+		}
+	}
+	for range 10 {
+		round(false)
+	}
+	if round(true) {
+		t.Error("a poll stays though it was in vain so often")
+	}
+	tries := 0
+	for range 4 * 8 {
+		if round(true) {
+			tries++
+		}
+	}
+	if tries < 24 {
+		t.Errorf("of 32 polls whose peer writes again %d stay", tries)
+	}
+}
+
 // TestPollUntil: memory is watched by who runs the stack for it; completions stay, and an end of
 // the context and of the queue are told.
 func TestPollUntil(t *testing.T) {

@@ -46,6 +46,11 @@ type Options struct {
 	// QueueLen is how many packets a pipe holds for its receiver; 0 means 1024.
 	QueueLen int
 
+	// OwnThread says that whoever waits for completions has a thread of its own, as a call from C
+	// has and a goroutine that is locked to one: it then sleeps in the kernel instead of the
+	// runtime's poller, from which another thread would have to wake it. Linux.
+	OwnThread bool
+
 	// Why is why this kind of port was chosen, for Info.Why. It is for whoever chooses: Open of
 	// package ports sets it.
 	Why string

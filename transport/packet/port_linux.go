@@ -86,6 +86,7 @@ func (p *port) setUp(first *port) error {
 	if err := p.openSend(iface.Index); err != nil {
 		return p.Fail("sending by interface "+iface.Name+" can not be set up", err)
 	}
+	p.Waiter.OwnThread(p.Options.OwnThread)
 	if err := p.Waiter.Open(p.tx, p.rx); err != nil {
 		return p.Fail("the system gives nothing to sleep on", err)
 	}

@@ -83,6 +83,7 @@ func (p *port) open() error {
 	p.sockets.epoll = -1
 	p.publish()
 	p.send.init(p)
+	p.Waiter.OwnThread(p.opt.OwnThread)
 	if err := p.Waiter.Open(-1); err != nil {
 		return &transport.OpenError{Name: p.name, Reason: "the system gives nothing to sleep on", Err: err}
 	}

@@ -173,6 +173,7 @@ func (p *port) start() error {
 	for i, q := range p.queues {
 		fds[i] = q.fd
 	}
+	p.Waiter.OwnThread(p.Options.OwnThread)
 	if err := p.Waiter.Open(-1, fds...); err != nil {
 		return p.Fail("the system gives nothing to sleep on", err)
 	}

@@ -134,6 +134,7 @@ func (c *CQ) poll(wcs []qp.WC) (int, error) {
 			return n, err
 		}
 	}
+	c.look()
 	if c.run() {
 		return c.take(wcs)
 	}
@@ -156,6 +157,7 @@ func (c *CQ) pollEx(wcs []qp.WCEx) (int, error) {
 			return n, err
 		}
 	}
+	c.look()
 	if c.run() {
 		return c.takeEx(wcs)
 	}
@@ -189,7 +191,7 @@ func (c *CQ) idle() bool {
 
 // visit tells the lanes of a poll that found n completions there already and did not run them.
 func (c *CQ) visit(n int) {
-	if n == 0 || c.armed() || c.Channel != nil && c.Channel.loop.Load() == loopWaited {
+	if n == 0 || c.armed() || c.Channel != nil && c.dev.loop.Load() == loopWaited {
 		return
 	}
 	for _, l := range *c.lanes.Load() {

@@ -68,6 +68,7 @@ type Device struct {
 	groups memberships // of the queue pairs
 
 	failing atomic.Int32 // lanes whose port reports an error
+	loop    loop         // of the application that waits for events
 	listener
 
 	storage *qp.Storage    // where FLUSHes wait for their turn; nil: each lane has one of its own
@@ -88,6 +89,9 @@ func Open(name string, cfg Config) (*Device, error) {
 		world:   machine,
 		numbers: make(map[uint32]*SRQ),
 		groups:  memberships{of: make(map[wire.GID]*membership)},
+	}
+	if cfg.Transport.OwnThread { // which the runtime could stop and start only by another thread
+		d.yield = yieldThread
 	}
 	if cfg.world != nil {
 		d.world = *cfg.world

@@ -5,9 +5,15 @@ package soft
 // that nobody polls, and wake up. So a poll that has found completions can stay for what comes next
 // (CQ.Linger).
 //
-// Stages: how long → staying → an application that has stayed in vain a few times in a row polls as
-// ever, until memory is written again between two polls. And a turn for an application that can
-// call the stack instead (Run).
+// Whether it has come is seen by what peers have done to memory since the application began to poll
+// for its completion: what was there before, the application has seen. If a poll left at once
+// because the background had executed that, the background would execute the next one too, and so
+// on for ever.
+//
+// Stages: how long → a poll finds nothing, and notes what is there (looks) → one finds something,
+// and stays (stay) → an application that has stayed in vain a few times in a row polls as ever, and
+// tries again after some more WRITEs between its polls. And a turn for an application that can call
+// the stack instead (Run).
 
 import (
 	"sync/atomic"
@@ -17,14 +23,18 @@ import (
 )
 
 // maxVain is how often in a row a poll may stay and nothing comes: few, as each costs the
-// application all of its time.
-const maxVain = 5
+// application all of its time. After that it may try once more for each vainWrites WRITEs.
+const (
+	maxVain    = 5
+	vainWrites = 8
+)
 
 // linger is how polls of one queue stay.
 type linger struct {
 	most   atomic.Int64  // how long, in ns; 0: they do not
-	silent atomic.Uint64 // how much was written when the last of them ended
-	vain   atomic.Int32  // how many in a row have stayed in vain
+	silent atomic.Uint64 // how much was written when polls last began to find nothing, or one ended
+	vain   atomic.Int32  // how many in a row have stayed in vain, times vainWrites; less WRITEs since
+	looks  atomic.Bool   // the last poll has found nothing
 }
 
 // Linger has a poll that finds completions run the lanes for up to d longer, until a peer has
@@ -32,7 +42,7 @@ type linger struct {
 // does so only while peers do, and rests after a few times in vain. 0 ends it.
 func (c *CQ) Linger(d time.Duration) {
 	c.linger.silent.Store(c.silent())
-	c.linger.vain.Store(maxVain)
+	c.linger.vain.Store((maxVain-1)*vainWrites + 1)
 	c.linger.most.Store(int64(d))
 }
 
@@ -44,14 +54,29 @@ func (c *CQ) silent() (n uint64) {
 	return n
 }
 
+// look is the beginning of a poll that finds nothing there. If the one before has found something,
+// what was written meanwhile is no news to the application.
+func (c *CQ) look() {
+	l := &c.linger
+	if l.most.Load() == 0 || l.looks.Load() {
+		return
+	}
+	l.looks.Store(true)
+	silent := c.silent()
+	if n := silent - l.silent.Swap(silent); n > 0 {
+		l.vain.Store(max(l.vain.Load()-int32(min(n, vainWrites)), 0))
+	}
+}
+
 // stay is the end of a poll that has found something.
 func (c *CQ) stay() {
 	l, silent := &c.linger, c.silent()
+	l.looks.Store(false)
 	if l.silent.Swap(silent) != silent {
 		l.vain.Store(0)
 		return
 	}
-	if l.vain.Load() >= maxVain {
+	if l.vain.Load() > (maxVain-1)*vainWrites {
 		return
 	}
 	for end := c.dev.now() + qp.Time(l.most.Load()); ; {
@@ -64,7 +89,7 @@ func (c *CQ) stay() {
 		case !c.idle():
 			return
 		case c.dev.now() >= end:
-			l.vain.Add(1)
+			l.vain.Add(vainWrites)
 			return
 		}
 	}

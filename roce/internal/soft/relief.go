@@ -42,6 +42,7 @@ func (l *lane) watchFor(ctx context.Context, w awaited) bool {
 		return false
 	}
 	l.seats.Take()
+	l.woke = false // if anybody, itself
 	l.heed(ctx)
 	ok := l.watchOn(ctx, w)
 	l.relief.awaits.CompareAndSwap(w.by(), nil)

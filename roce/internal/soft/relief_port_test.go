@@ -88,7 +88,7 @@ func (p *reliefPort) Watch(who transport.Watcher) error {
 	s.inside, s.rung = false, false
 	s.returns++
 	p.mu.Unlock()
-	for who == transport.Relief && now()-start <= qp.Time(maxSpin) {
+	for who == transport.Relief && now()-start <= qp.Time(trySpin) {
 		runtime.Gosched()
 	}
 	return nil

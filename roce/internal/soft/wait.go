@@ -12,9 +12,17 @@ import (
 	"github.com/goroce/goroce/qp"
 )
 
-// maxSpin is how long Wait polls at most before it arms and sleeps: about what going to sleep and
-// waking up costs.
-const maxSpin = 50 * time.Microsecond
+const (
+	// maxSpin is how long Wait polls before it arms and sleeps: about what going to sleep and
+	// waking up costs.
+	maxSpin = 50 * time.Microsecond
+	// trySpin is how long it polls to find out whether it sleeps only because its peer does: the
+	// two wake-ups and all that lies between them.
+	trySpin = 4 * maxSpin
+	// A try is tryWaits waits. There is one after tryEvery sleeps that were shorter than trySpin,
+	// and after twice as many each time it was of no use, up to tryMost.
+	tryWaits, tryEvery, tryMost = 16, 16, 1024
+)
 
 // awaited is what an application polls and waits for: a CQ or a Channel.
 type awaited interface {
@@ -35,6 +43,16 @@ type sleepers struct {
 	// the lanes that are run for it: where these queue pairs are
 	lanes atomic.Pointer[[]*lane]
 	spin  atomic.Int64 // ns to poll before a sleep; adapts
+	tries tries
+}
+
+// tries is what two who wait for each other need to get out of sleep: each finds sleeps longer than
+// maxSpin, as the other sleeps, and would sleep at once for ever. If both poll for a while, they
+// find that the other is prompt.
+type tries struct {
+	waits atomic.Int32 // left of this try; 0: none is on
+	short atomic.Int32 // sleeps shorter than trySpin until the next
+	every atomic.Int32 // what short began at
 }
 
 func (s *sleepers) by() *sleepers { return s }
@@ -43,6 +61,8 @@ func (s *sleepers) init(d *Device) {
 	s.dev, s.pairs = d, make([]int, len(d.lanes))
 	s.lanes.Store(&d.lanes) // until there are queue pairs, whoever polls helps all
 	s.spin.Store(int64(maxSpin))
+	s.tries.short.Store(tryEvery)
+	s.tries.every.Store(tryEvery)
 }
 
 // count notes that a queue pair of lane l more (+1) or less (-1) brings it, and with it which lanes
@@ -116,12 +136,35 @@ func (s *sleepers) rouse() {
 }
 
 // adapt learns from how long a sleep took whether polling for longer would have saved it.
-func (s *sleepers) adapt(slept time.Duration) {
-	if slept < maxSpin {
+func (s *sleepers) adapt(d time.Duration) {
+	switch {
+	case s.tries.waits.Load() > 0:
+		s.tried(trySpin + d)
+	case d < maxSpin:
 		s.spin.Store(int64(maxSpin))
-		return
+	case d < trySpin && s.tries.short.Add(-1) == 0:
+		s.tries.waits.Store(tryWaits)
+		s.spin.Store(int64(trySpin))
+	default:
+		s.spin.Store(s.spin.Load() / 2)
 	}
-	s.spin.Store(s.spin.Load() / 2)
+}
+
+// tried is a wait of a try, which took so long.
+func (s *sleepers) tried(d time.Duration) {
+	t := &s.tries
+	switch {
+	case d < maxSpin: // the peer is awake
+		t.every.Store(tryEvery)
+		s.spin.Store(int64(maxSpin))
+	case t.waits.Add(-1) > 0:
+		return
+	default:
+		t.every.Store(min(2*t.every.Load(), tryMost))
+		s.spin.Store(0)
+	}
+	t.waits.Store(0)
+	t.short.Store(t.every.Load())
 }
 
 // ReqNotify arms the queue: the next completion, or with solicitedOnly the next one that its sender
@@ -138,7 +181,7 @@ func (c *CQ) ReqNotify(solicitedOnly bool) error {
 	}
 	c.wanted.Store(true)
 	c.arm(solicitedOnly)
-	if c.Channel == nil || c.Channel.loop.Swap(loopNone) == loopNone {
+	if c.Channel == nil || !c.dev.loop.arms() {
 		c.stopPolling()
 		c.handOver()
 	}
@@ -273,9 +316,12 @@ func (c *CQ) leave() {
 
 // pollFor polls for a while.
 func (c *CQ) pollFor(d time.Duration, wcs []qp.WC) (int, error) {
-	for end := c.dev.now() + qp.Time(d); ; {
+	for begun := c.dev.now(); ; {
 		n, err := c.Poll(wcs)
-		if n > 0 || err != nil || c.dev.now() >= end {
+		if n > 0 && d > maxSpin {
+			c.tried(time.Duration(c.dev.now() - begun))
+		}
+		if n > 0 || err != nil || c.dev.now() >= begun+qp.Time(d) {
 			return n, err
 		}
 	}
@@ -288,23 +334,39 @@ type Channel struct {
 	there  func() bool     // whether there is an event: any goroutine, in a turn too
 	ready  <-chan struct{} // a token can be received when there may be one
 	closed atomic.Bool
-	loop   atomic.Int32 // loopNone, loopDrained or loopWaited
 }
 
-// What is known of an application that waits for events: it had to wait for the last one
+// loop is what is known of an application that waits for events: it had to wait for the last one
 // (loopWaited), and has found a queue empty since (loopDrained). Until it arms a queue it is
 // believed to be in a loop, and to come back to Wait: its polls do not mean that it polls on, and
 // the background is not woken for what it leaves. One that polls on instead has a lease from its
-// next poll on.
+// next poll on. Sends and receives may complete together: of the second event, for which it did not
+// wait, it arms another queue (loopArmed).
+type loop struct{ atomic.Int32 }
+
 const (
 	loopNone int32 = iota
+	loopArmed
 	loopDrained
 	loopWaited
 )
 
+// arms takes notice of a ReqNotify, and tells whether the application is believed to come back.
+func (l *loop) arms() bool {
+	switch l.Load() {
+	case loopWaited, loopDrained:
+		l.Store(loopArmed)
+	case loopArmed:
+		l.Store(loopNone)
+	default:
+		return false
+	}
+	return true
+}
+
 // pollsOn tells whether a poll that finds its queue empty means that the application polls on.
 func (c *CQ) pollsOn() bool {
-	return !c.armed() && !(c.Channel != nil && c.Channel.loop.CompareAndSwap(loopWaited, loopDrained))
+	return !c.armed() && !(c.Channel != nil && c.dev.loop.CompareAndSwap(loopWaited, loopDrained))
 }
 
 // NewChannel makes a channel, for completion queues of this device.
@@ -321,7 +383,7 @@ func (ch *Channel) Wait(ctx context.Context) bool {
 	if ch.there() {
 		return true
 	}
-	ch.loop.Store(loopWaited)
+	ch.dev.loop.Store(loopWaited)
 	for attended := ch.dev.attended(); !ch.polls(attended); {
 		switch {
 		case ctx.Err() != nil || ch.closed.Load():
@@ -343,8 +405,8 @@ func (ch *Channel) Wait(ctx context.Context) bool {
 
 // polls runs the lanes for a while, and tells whether there is an event.
 func (ch *Channel) polls(attended bool) bool {
-	spin := qp.Time(ch.spin.Load())
-	for end := ch.dev.now() + spin; !ch.there(); {
+	spin, begun := qp.Time(ch.spin.Load()), ch.dev.now()
+	for !ch.there() {
 		if spin == 0 && attended {
 			return false
 		}
@@ -354,12 +416,14 @@ func (ch *Channel) polls(attended bool) bool {
 		}
 		switch {
 		case ch.there():
-			return true
-		case ch.dev.now() >= end:
+		case ch.dev.now() >= begun+spin:
 			return false
 		case yield:
 			ch.yield()
 		}
+	}
+	if spin > qp.Time(maxSpin) {
+		ch.tried(time.Duration(ch.dev.now() - begun))
 	}
 	return true
 }

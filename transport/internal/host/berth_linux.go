@@ -1,8 +1,9 @@
 package host
 
-// A berth: where one goroutine sleeps, parked in the Go runtime's poller.
+// A berth: where one goroutine sleeps, parked in the Go runtime's poller, or in the kernel with its
+// thread.
 //
-// Stages: opening and closing; whether the sleeper hears of the sockets; looking.
+// Stages: opening and closing; whether the sleeper hears of the sockets; sleeping.
 
 import (
 	"os"
@@ -23,14 +24,15 @@ const (
 
 // berth is where one goroutine sleeps.
 type berth struct {
-	ep    *os.File // an epoll, of which the runtime's poller tells when it has something
-	park  syscall.RawConn
-	epfd  int
-	evfd  int // readable after a wake that found us sleeping
-	state atomic.Uint32
-	inner int  // the sockets' epoll
-	taken bool // somebody sleeps here, or is about to; under Waiter.mu
-	hears bool // of what happens in the sockets' epoll; under Waiter.mu
+	ep     *os.File // an epoll, of which the runtime's poller tells when it has something
+	park   syscall.RawConn
+	epfd   int
+	evfd   int // readable after a wake that found us sleeping
+	state  atomic.Uint32
+	inner  int  // the sockets' epoll
+	thread bool // who sleeps has a thread of its own
+	taken  bool // somebody sleeps here, or is about to; under Waiter.mu
+	hears  bool // of what happens in the sockets' epoll; under Waiter.mu
 
 	// Of a wait in progress; in the heap, so that a call does not allocate them.
 	events [4]unix.EpollEvent
@@ -100,14 +102,34 @@ func (e *berth) hear(yes bool) error {
 	return os.NewSyscallError("epoll_ctl", err)
 }
 
+// sleep waits until there is something, or a signal has come.
+func (e *berth) sleep() error {
+	if !e.thread {
+		if err := e.park.Read(e.look); err != nil {
+			return err
+		}
+	} else {
+		e.saw(syscall.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(e.epfd), uintptr(unsafe.Pointer(&e.events)),
+			uintptr(len(e.events)), ^uintptr(0), 0, 0))
+	}
+	if e.errno != 0 {
+		return os.NewSyscallError("epoll_wait", e.errno)
+	}
+	return nil
+}
+
 // poll looks, without waiting, whether there is something; if not, the runtime parks the goroutine
 // and calls again.
 func (e *berth) poll(epfd uintptr) bool {
-	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, epfd, uintptr(unsafe.Pointer(&e.events)),
-		uintptr(len(e.events)), 0, 0, 0)
+	e.saw(syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, epfd, uintptr(unsafe.Pointer(&e.events)),
+		uintptr(len(e.events)), 0, 0, 0))
+	return e.found != 0
+}
+
+// saw keeps what the kernel has said.
+func (e *berth) saw(n, _ uintptr, errno syscall.Errno) {
 	if errno == syscall.EINTR {
 		n, errno = 0, 0
 	}
 	e.found, e.errno = int(n), errno
-	return n != 0
 }

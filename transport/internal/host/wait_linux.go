@@ -107,6 +107,9 @@ func (w *Waiter) Open(tx int, rx ...int) (err error) {
 	return err
 }
 
+// OwnThread says whether the relief has a thread of its own, before it first sleeps here.
+func (w *Waiter) OwnThread(yes bool) { w.berths[transport.Relief].thread = yes }
+
 // WatchSocket makes a wait return when fd is readable too, also one in progress.
 func (w *Waiter) WatchSocket(fd int) error {
 	w.mu.Lock()
@@ -220,10 +223,7 @@ func (w *Waiter) Watch(who transport.Watcher) error {
 	}
 	err := w.sit(e)
 	if err == nil {
-		err = e.park.Read(e.look)
-	}
-	if err == nil && e.errno != 0 {
-		err = os.NewSyscallError("epoll_wait", e.errno)
+		err = e.sleep()
 	}
 	if err == nil {
 		w.clear(e)
