@@ -193,35 +193,41 @@ func TestLibfabric(t *testing.T) {
 	}
 }
 
-// TestPyverbs plays the tests that come with pyverbs: some, or all with GOROCE_PROGRAMS=1, but
-// those of its module for librdmacm, which forks when the device is open and wants its address in
-// both.
+// TestPyverbs plays the tests that come with pyverbs: some, or all with GOROCE_PROGRAMS=1.
 func TestPyverbs(t *testing.T) {
-	const from = "/usr/share/doc/rdma-core/tests"
-	files, _ := filepath.Glob(from + "/*.py*")
-	if len(files) == 0 {
-		t.Skipf("%s is missing (Debian package python3-pyverbs)", from)
-	}
-	to, modules := nobody.Folder(t), []string{"tests.test_pd", "tests.test_atomic", "tests.test_qp", "tests.test_qpex"}
-	all := os.Getenv("GOROCE_PROGRAMS") != ""
-	if all {
-		modules = nil
-	}
-	for _, file := range files {
-		short := strings.TrimSuffix(filepath.Base(file), ".gz")
-		require.NoError(t, os.WriteFile(filepath.Join(to, short), unzipped(t, file), 0o644))
-		if name, isTest := strings.CutSuffix(short, ".py"); all && isTest && strings.HasPrefix(name, "test_") && name != "test_rdmacm" {
-			modules = append(modules, "tests."+name)
-		}
-	}
-	line := "/usr/bin/python3 " + to + "/run_tests.py -v --dev roce0 --gid 0 " + strings.Join(modules, " ")
-	out, err := byRun(t, "-q --dev udp:127.0.0.1", line).CombinedOutput()
+	to := nobody.Folder(t)
+	modules := pyverbs(t, "/", to)
+	out, err := byRun(t, "-q --dev udp:127.0.0.1", "/usr/bin/python3 "+to+"/run_tests.py -v --dev roce0 --gid 0 "+modules).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Regexp(t, `Ran [1-9]\d* tests`, string(out))
 	require.NotContains(t, string(out), "Ran 1 test ")
-	if all {
+	if testing.Verbose() {
 		t.Logf("%s", out)
 	}
+}
+
+// pyverbs unpacks its tests, of a system under a root, into a folder, and returns the names of
+// those to play: all with GOROCE_PROGRAMS=1, but those of its module for librdmacm, which forks when
+// the device is open and wants its address in both.
+func pyverbs(t *testing.T, root, to string) string {
+	t.Helper()
+	const from = "/usr/share/doc/rdma-core/tests"
+	files, _ := filepath.Glob(root + from + "/*.py*")
+	if len(files) == 0 {
+		t.Skipf("%s%s is missing (Debian package python3-pyverbs)", root, from)
+	}
+	var modules []string
+	for _, file := range files {
+		short := strings.TrimSuffix(filepath.Base(file), ".gz")
+		require.NoError(t, os.WriteFile(filepath.Join(to, short), unzipped(t, file), 0o644))
+		if name, isTest := strings.CutSuffix(short, ".py"); isTest && strings.HasPrefix(name, "test_") && name != "test_rdmacm" {
+			modules = append(modules, "tests."+name)
+		}
+	}
+	if os.Getenv("GOROCE_PROGRAMS") == "" {
+		modules = []string{"tests.test_pd", "tests.test_atomic", "tests.test_qp", "tests.test_qpex"}
+	}
+	return strings.Join(modules, " ")
 }
 
 // unzipped is a file's text; Debian packs the larger ones.

@@ -16,7 +16,8 @@ import (
 )
 
 // libraries are those of which programs import.
-var libraries = []string{"libibverbs.so.1", "librdmacm.so.1", "libmlx5.so.1", "libmlx4.so.1", "libefa.so.1", "libmana.so.1"}
+var libraries = []string{"libibverbs.so.1", "librdmacm.so.1", "libmlx5.so.1", "libmlx4.so.1", "libefa.so.1",
+	"libhns.so.1", "libmana.so.1"}
 
 // exports are the symbols of a library, with their versions.
 func exports(t *testing.T, library string) map[string]bool {
@@ -65,6 +66,7 @@ func TestImports(t *testing.T) {
 	}
 	files, imports := 0, 0
 	for _, pattern := range []string{"/usr/bin/ib*", "/usr/bin/*perf*", "/usr/bin/fio", "/usr/bin/ucx*",
+		debian13 + "/usr/bin/ib*", debian13 + "/usr/lib/python3/dist-packages/pyverbs/*/*.so",
 		"/usr/sbin/tgtd", "/usr/bin/qemu-system-x86*",
 		"/usr/bin/r*", "/usr/bin/u*", "/usr/bin/cmtime", "/usr/bin/mckey",
 		"/usr/lib/x86_64-linux-gnu/lib*.so.*", "/usr/lib/x86_64-linux-gnu/ucx/*.so",
@@ -75,7 +77,7 @@ func TestImports(t *testing.T) {
 			base := filepath.Base(file)
 			if strings.HasPrefix(base, "libibverbs.so") || strings.HasPrefix(base, "librdmacm.so") ||
 				strings.HasPrefix(base, "libmlx") || strings.HasPrefix(base, "libefa") ||
-				strings.HasPrefix(base, "libmana") {
+				strings.HasPrefix(base, "libhns") || strings.HasPrefix(base, "libmana") {
 				continue // what these take the place of
 			}
 			f, err := elf.Open(file)

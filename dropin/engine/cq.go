@@ -11,6 +11,7 @@ import (
 	"context"
 	"math/bits"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -23,8 +24,29 @@ import (
 // nothing while it does: roce.CQ.Linger says why, and that others pay nothing.
 const linger = 50 * time.Microsecond
 
-// attend is for how long a program that waits for an event is in Go, where no signal ends a call.
+// attend is for how long at most a program that waits for an event is in Go, where no signal ends a
+// call.
 const attend = 10 * time.Millisecond
+
+// attending is a context that ends after attend, shared by all who begin to wait in its first half:
+// a wait is shorter than it takes to make one.
+type attending struct {
+	context.Context
+	cancel context.CancelFunc
+	half   time.Time
+}
+
+var attended atomic.Pointer[attending]
+
+func attention() context.Context {
+	a, now := attended.Load(), time.Now()
+	if a == nil || now.After(a.half) {
+		a = &attending{half: now.Add(attend / 2)}
+		a.Context, a.cancel = context.WithTimeout(bg, attend)
+		attended.Store(a)
+	}
+	return a.Context
+}
 
 // pollBatch is how many completions are taken at a time.
 const pollBatch = 64
@@ -65,12 +87,14 @@ func goroce_get_cq_event(h C.uint32_t, wait C.int, cq *C.uintptr_t) C.int {
 	if !ok {
 		return invalid
 	}
-	c, some := ch.TryGet()
-	if !some && wait != 0 {
-		ctx, cancel := context.WithTimeout(bg, attend)
+	var c *roce.CQ
+	var some bool
+	if wait == 0 {
+		c, some = ch.TryGet()
+	} else {
+		ctx := attention()
 		var err error
 		c, err = ch.Wait(ctx)
-		cancel()
 		if some = err == nil; !some && ctx.Err() == nil {
 			return errno(err)
 		}

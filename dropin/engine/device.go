@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/transport"
 )
 
 var bg = context.Background()
@@ -47,7 +48,7 @@ func use(name string) (*device, error) {
 	defer devices.Unlock()
 	d := devices.open[name]
 	if d == nil {
-		dev, err := roce.Open(name, nil)
+		dev, err := roce.Open(name, &roce.Config{Transport: transport.Options{OwnThread: true}})
 		if err != nil {
 			return nil, err
 		}

@@ -22,10 +22,16 @@ package main
 
 import "C"
 
-import "runtime/debug"
+import (
+	"runtime"
+	"runtime/debug"
+)
 
 // An application in C counts on its memory staying small more than on a collector that seldom runs.
+// Threads of C's that are in Go need one of its processors each, and the stack's own goroutines one
+// beside them.
 func init() {
+	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), 2))
 	debug.SetGCPercent(400)
 	debug.SetMemoryLimit(256 << 20)
 }

@@ -185,14 +185,14 @@ func refusal(err error) C.int {
 
 // posted is how many of n requests an error lets be posted.
 func posted(err error, n int) int {
+	if err == nil {
+		return n
+	}
 	var e *roce.PostError
 	if errors.As(err, &e) {
 		return e.Index
 	}
-	if err != nil {
-		return 0
-	}
-	return n
+	return 0
 }
 
 // goroce_post_list posts what ibv_wr_* has built: all, or nothing.

@@ -30,6 +30,7 @@ var libraries = []library{
 	{"libmlx5.so.1", Wrong}, // it registers with its libibverbs, or ends the program
 	{"libmlx4.so.1", Wrong},
 	{"libefa.so.1", Wrong},
+	{"libhns.so.1", Wrong},
 	{"libmana.so.1", Wrong},
 }
 
