@@ -343,6 +343,76 @@ func TestWindowShares(t *testing.T) {
 	require.EqualValues(t, 400, w.size)
 }
 
+// TestFewPackets: a share of few packets grows by three quarters of one a window.
+func TestFewPackets(t *testing.T) {
+	for _, c := range []struct{ size, after int32 }{{8, 11}, {minWindow, minWindow + 4}} {
+		w := adaptive()
+		w.sharing, w.single, w.overfull = true, true, 0
+		w.most, w.cutAt, w.plateau = c.size, w.now, 1<<40
+		w.resize(c.size)
+		for range 4 {
+			w.full(2*hop, w.size)
+		}
+		require.Equal(t, c.after, w.size)
+	}
+}
+
+// TestUnheard: a window of which nothing came back is small, and grows as soon as something does;
+// one that the user has fixed stays.
+func TestUnheard(t *testing.T) {
+	for _, selective := range []bool{false, true} {
+		for _, fixed := range []int{0, 100} {
+			r, q := new(recovery), new(QP)
+			r.start(&QPAttr{Timeout: 14, RetryCnt: 7, SelectiveRepeat: selective}, new(Stats), fixed)
+			r.begin(100)
+			r.psn, r.top = 150, 150
+			r.restartTimers(recoveryNow)
+			before := r.window.size
+			r.timer(r.ackAt, q)
+			if !selective || fixed != 0 {
+				require.Equal(t, before, r.window.size)
+				continue
+			}
+			require.EqualValues(t, minWindow, r.window.size)
+			r.window.limited = true
+			r.window.round(recoveryNow, hop, hop, minWindow)
+			require.EqualValues(t, minWindow+minWindow/4, r.window.size)
+		}
+	}
+}
+
+// TestPieces: how a READ is asked for, by what the path holds and whether anything was lost lately.
+func TestPieces(t *testing.T) {
+	for _, c := range []struct {
+		what         string
+		depth        uint8
+		even, smooth bool
+		window, path int32
+		packets      uint32
+		want         uint16
+	}{
+		{"few outstanding", pieceDepth - 1, false, true, 128, 1000, 64, 0},
+		{"even, a short path", 128, true, true, 128, 100, 64, 2},
+		{"even, a longer one, nothing lost", 128, true, true, 512, 400, 64, 64},
+		{"even, a longer one, losses", 128, true, false, 512, 400, 64, 6},
+		{"nothing lost: half of the window", 32, false, true, 128, 50, 64, 64},
+		{"nothing lost, a larger window", 32, false, true, 400, 50, 1000, 200},
+		{"losses: what the path needs", 32, false, false, 128, 50, 64, 16},
+		{"losses, a longer path", 32, false, false, 1000, 640, 64, 32},
+		{"no more than it can carry", 32, false, true, MaxLongWindow, 60000, 1 << 20, mostPiece},
+	} {
+		q := &QP{even: c.even}
+		q.attr.MaxRdAtomic = c.depth
+		w := &q.rec.window
+		w.start(0)
+		w.size, w.path = c.window, c.path
+		if c.smooth {
+			w.clean = smooth * int64(c.window)
+		}
+		require.Equal(t, c.want, q.piece(c.packets), c.what)
+	}
+}
+
 // TestSmallShareGrows: a share of two packets grows too when others have left, also where a loss
 // costs a window.
 func TestSmallShareGrows(t *testing.T) {

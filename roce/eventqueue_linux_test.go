@@ -53,6 +53,47 @@ func TestEventFD(t *testing.T) {
 	q.close()
 }
 
+// TestEventFDOfTakers: the descriptor says nothing of an event that a goroutine in Wait is going to
+// take, and all of what it leaves.
+func TestEventFDOfTakers(t *testing.T) {
+	var q EventQueue[int]
+	q.init(0)
+	fd, err := q.FD()
+	must(t, err)
+	take := func(put ...int) (e int, ok bool) {
+		waits := 0
+		return q.take(func() bool {
+			if waits++; waits > 1 {
+				return false
+			}
+			for _, e := range put {
+				q.put(e)
+			}
+			if got, want := readable(t, fd), len(q.queue) > 1; got != want {
+				t.Errorf("%d events and a taker: readable is %v", len(q.queue), got)
+			}
+			return len(put) > 0
+		})
+	}
+	for _, put := range [][]int{{}, {1}, {2, 3}, {4}} {
+		e, ok := take(put...)
+		if ok != (len(put) > 0) {
+			t.Errorf("of %v %d, %v is taken", put, e, ok)
+		}
+		if readable(t, fd) != q.some() {
+			t.Errorf("of %v: readable is %v", put, !q.some())
+		}
+	}
+	if e, ok := q.TryGet(); e != 4 || !ok { // 2 and 3 were taken before
+		t.Errorf("%d, %v is left", e, ok)
+	}
+	q.take(func() bool { q.put(5); return false }) // its context has ended
+	if !readable(t, fd) {
+		t.Error("nobody is told of an event that a waiting goroutine has left")
+	}
+	q.close()
+}
+
 // TestEventFDRead: who reads the descriptor, which blocks in programs in C, and is ended before it
 // puts back what it has read, keeps nobody waiting.
 func TestEventFDRead(t *testing.T) {

@@ -56,9 +56,20 @@ func udpNames() func(i int) string {
 	return func(i int) string { return fmt.Sprintf("udp:127.%d.%d.%d", 128+pid>>8%128, pid%256, 2*n+1+i) }
 }
 
+// openThreads is openUDPs for callers with threads of their own.
+func openThreads(t testing.TB, wrap func(transport.Port) transport.Port) (a, b *Device) {
+	name, cfg := udpNames(), &Config{Wrap: wrap, Transport: transport.Options{OwnThread: true}}
+	return openWith(t, name(0), cfg), openWith(t, name(1), cfg)
+}
+
 func openDevice(t testing.TB, name string, wrap func(transport.Port) transport.Port) *Device {
 	t.Helper()
-	d, err := Open(name, &Config{Wrap: wrap})
+	return openWith(t, name, &Config{Wrap: wrap})
+}
+
+func openWith(t testing.TB, name string, cfg *Config) *Device {
+	t.Helper()
+	d, err := Open(name, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,15 @@ import (
 	"github.com/goroce/goroce/transport"
 )
 
+// overSleeps is over wires, and over sockets with sleeps in the kernel.
+func overSleeps(t *testing.T, f func(t *testing.T, w wire2)) {
+	overWires(t, f)
+	w := wire2{"udp, threads", openThreads}
+	t.Run(w.name, func(t *testing.T) { f(t, w) })
+}
+
 func TestWaitCancel(t *testing.T) {
-	overWires(t, func(t *testing.T, w wire2) {
+	overSleeps(t, func(t *testing.T, w wire2) {
 		a, _ := connected(t, w, RC, 64)
 		ctx, cancel := context.WithCancelCause(context.Background())
 		result := make(chan error)
@@ -43,7 +50,7 @@ func TestWaitCancel(t *testing.T) {
 
 // TestManyWaiters: each completion wakes somebody, though one token may stand for many.
 func TestManyWaiters(t *testing.T) {
-	overWires(t, func(t *testing.T, w wire2) {
+	overSleeps(t, func(t *testing.T, w wire2) {
 		a, b := connected(t, w, RC, 64)
 		const waiters, rounds = 4, 200
 		var done sync.WaitGroup
@@ -73,7 +80,7 @@ func TestManyWaiters(t *testing.T) {
 // ping-pong would hang if one notification were lost.
 func TestNotify(t *testing.T) {
 	wait := func(e *end) (*CQ, error) { return e.ch.Wait(bg) }
-	overWires(t, func(t *testing.T, w wire2) {
+	overSleeps(t, func(t *testing.T, w wire2) {
 		t.Run("Get", func(t *testing.T) { notified(t, w, func(e *end) (*CQ, error) { return e.ch.Get(bg) }) })
 		t.Run("Wait", func(t *testing.T) { notified(t, w, wait) })
 	})
@@ -138,7 +145,7 @@ func notified(t *testing.T, w wire2, event func(*end) (*CQ, error)) {
 // TestPassiveTarget: an application that does nothing at all is served by the background: writes
 // arrive, reads are answered, and timers run.
 func TestPassiveTarget(t *testing.T) {
-	overWires(t, func(t *testing.T, w wire2) {
+	overSleeps(t, func(t *testing.T, w wire2) {
 		a, b := connected(t, w, RC, 4096)
 		for i := range 100 {
 			fill(a.buf[:100], i)
@@ -154,7 +161,7 @@ func TestPassiveTarget(t *testing.T) {
 // TestWaitPingPong goes back and forth with Wait on both sides, at all paces: as fast as possible,
 // so that Wait polls, and with pauses, so that both sides and both backgrounds sleep.
 func TestWaitPingPong(t *testing.T) {
-	overWires(t, func(t *testing.T, w wire2) {
+	overSleeps(t, func(t *testing.T, w wire2) {
 		for _, pause := range []time.Duration{0, time.Microsecond, 60 * time.Microsecond, 2 * time.Millisecond} {
 			a, b := connected(t, w, RC, 64)
 			rounds := 1000

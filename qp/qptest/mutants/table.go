@@ -127,6 +127,17 @@ var ofProtocol = []mutant{
 	{"selective repeat: who comes first has all places for kept packets", []string{"qp/qptest TestKeptOfSources"},
 		[]edit{
 			{"qp/reorder.go", "!e.giveWay(share) {", "true {"}}},
+	{"lingering: what others have executed before is taken for news", []string{"roce TestLingerCatchesUp"}, []edit{
+		{"roce/internal/soft/linger.go", "	if n := silent - l.silent.Swap(silent); n > 0 {\n",
+			"	if n := silent - l.silent.Load(); n > 0 {\n"}}},
+	{"waiting: two who sleep only because each other sleeps never poll", []string{"roce/internal/soft TestTries"}, []edit{
+		{"roce/internal/soft/wait.go", "case d < trySpin && s.tries.short.Add(-1) == 0:", "case false:"}}},
+	{"events: nobody is told of what a goroutine in Wait leaves", []string{"roce TestEventFDOfTakers"}, []edit{
+		{"roce/eventqueue.go", "	if q.takers--; !q.closed {\n", "	if q.takers--; false {\n"}}},
+	{"window: one of which nothing came back stays as it is", []string{"qp TestUnheard"}, []edit{
+		{"qp/window.go", "		w.resize(min(w.size, minWindow))\n", ""}}},
+	{"READs: pieces are short also while nothing is lost", []string{"qp TestPieces"}, []edit{
+		{"qp/answers.go", "	if w.smooth() {\n", "	if false {\n"}}},
 	{"lingering: an atomic is no sign of a peer that works on memory", []string{"roce TestLinger"}, []edit{
 		{"qp/responder.go", "(wire.OpWrite|wire.OpAtomic|wire.OpAtomicWrite)", "(wire.OpWrite|wire.OpAtomicWrite)"}}},
 	{"selective repeat: a queue pair whose packets gave way is not told", []string{"qp/qptest TestKeptOfSources"},
