@@ -398,7 +398,7 @@ func TestPieces(t *testing.T) {
 		{"nothing lost: half of the window", 32, false, true, 128, 50, 64, 64},
 		{"nothing lost, a larger window", 32, false, true, 400, 50, 1000, 200},
 		{"losses: what the path needs", 32, false, false, 128, 50, 64, 16},
-		{"losses, a longer path", 32, false, false, 1000, 640, 64, 32},
+		{"losses, a longer path", 32, false, false, 1000, 640, 80, 40},
 		{"no more than it can carry", 32, false, true, MaxLongWindow, 60000, 1 << 20, mostPiece},
 	} {
 		q := &QP{even: c.even}
