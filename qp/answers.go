@@ -45,10 +45,10 @@ func (a *QPAttr) long() bool { return a.SelectiveRepeat && a.LongWindow }
 
 // piece is how many packets of a READ that begins now each request asks for: so many that twice
 // what the path holds is asked for with max_rd_atomic of them, and no more than a quarter of the
-// window, which would leave at once. While nothing is lost it is half of the window: packets of a
-// piece leave in one run but for the first and the last. None is much shorter than the others, as
-// it would take the place of one. 0 stands for all: with few requests outstanding each end of a
-// piece would cost a round trip.
+// window, which would leave at once. While nothing is lost it is half of the window, if that is no
+// longer than a burst (spread.go): packets of a piece leave in one run but for the first and the
+// last. None is much shorter than the others, as it would take the place of one. 0 stands for all:
+// with few requests outstanding each end of a piece would cost a round trip.
 func (q *QP) piece(packets uint32) uint16 {
 	depth, w := int32(q.attr.MaxRdAtomic), &q.rec.window
 	if q.whole || depth < pieceDepth {
@@ -63,8 +63,10 @@ func (q *QP) piece(packets uint32) uint16 {
 	if n == 2 {
 		return 2
 	}
-	if w.smooth() {
-		n = min(max(n, w.size/2), mostPiece)
+	if w.smooth() { // up is rounded, not down: no piece is longer
+		n = max(n, min(w.size/2, spreadBurst))
+		requests := (packets + uint32(n) - 1) / uint32(n)
+		return uint16((packets + requests - 1) / requests)
 	}
 	requests := max(packets/uint32(n), 1)
 	return uint16(min((packets+requests-1)/requests, mostPiece))

@@ -75,11 +75,6 @@ func (r *recovery) timer(now Time, q *QP) decision {
 		if !r.useRetry() {
 			return thenGiveUp
 		}
-		// Who goes back begins with a whole window again: what it measures in a queue that others
-		// keep full it would take for the path, and no loss for a sign of them.
-		if r.srtt == 0 && r.attr.SelectiveRepeat {
-			r.window.unheard()
-		}
 		d := r.ask(now, q)
 		r.restartTimers(now)
 		return d

@@ -35,7 +35,6 @@ package qp
 //	sharing  loss, and a queue                        x 0.7
 //	sharing  no loss for forgotten windows            free
 //	any      loss, no queue                           as it is
-//	any      ack timeout, nothing was ever measured   minWindow at most (unheard; selective repeat)
 //
 // All other rounds leave it as it is. Where losses cost a window each (go-back-N), a share grows by
 // half of that packet, and one of fewer than minWindow packets by three quarters.
@@ -244,14 +243,6 @@ func (w *window) wentBack() {
 	w.clean, w.single = 0, false
 	if n := w.bearable(); w.adaptive && n < w.size {
 		w.resize(n)
-	}
-}
-
-// unheard takes notice that nothing has come back of all that was sent so far. How much of it was
-// too much nobody knows.
-func (w *window) unheard() {
-	if w.adaptive {
-		w.resize(min(w.size, minWindow))
 	}
 }
 

@@ -357,30 +357,6 @@ func TestFewPackets(t *testing.T) {
 	}
 }
 
-// TestUnheard: a window of which nothing came back is small, and grows as soon as something does;
-// one that the user has fixed stays.
-func TestUnheard(t *testing.T) {
-	for _, selective := range []bool{false, true} {
-		for _, fixed := range []int{0, 100} {
-			r, q := new(recovery), new(QP)
-			r.start(&QPAttr{Timeout: 14, RetryCnt: 7, SelectiveRepeat: selective}, new(Stats), fixed)
-			r.begin(100)
-			r.psn, r.top = 150, 150
-			r.restartTimers(recoveryNow)
-			before := r.window.size
-			r.timer(r.ackAt, q)
-			if !selective || fixed != 0 {
-				require.Equal(t, before, r.window.size)
-				continue
-			}
-			require.EqualValues(t, minWindow, r.window.size)
-			r.window.limited = true
-			r.window.round(recoveryNow, hop, hop, minWindow)
-			require.EqualValues(t, minWindow+minWindow/4, r.window.size)
-		}
-	}
-}
-
 // TestPieces: how a READ is asked for, by what the path holds and whether anything was lost lately.
 func TestPieces(t *testing.T) {
 	for _, c := range []struct {
@@ -396,10 +372,11 @@ func TestPieces(t *testing.T) {
 		{"even, a longer one, nothing lost", 128, true, true, 512, 400, 64, 64},
 		{"even, a longer one, losses", 128, true, false, 512, 400, 64, 7},
 		{"nothing lost: half of the window", 32, false, true, 128, 50, 64, 64},
-		{"nothing lost, a larger window", 32, false, true, 400, 50, 1000, 200},
+		{"nothing lost: no more than that", 32, false, true, 128, 50, 127, 64},
+		{"nothing lost, a larger window: a burst", 32, false, true, 400, 50, 1000, 63},
 		{"losses: what the path needs", 32, false, false, 128, 50, 64, 16},
 		{"losses, a longer path", 32, false, false, 1000, 640, 80, 40},
-		{"no more than it can carry", 32, false, true, MaxLongWindow, 60000, 1 << 20, mostPiece},
+		{"no more than it can carry", 32, false, true, MaxLongWindow, 60000, 1 << 20, 3745},
 	} {
 		q := &QP{even: c.even}
 		q.attr.MaxRdAtomic = c.depth

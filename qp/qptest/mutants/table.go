@@ -134,8 +134,6 @@ var ofProtocol = []mutant{
 		{"roce/internal/soft/wait.go", "case d < trySpin && s.tries.short.Add(-1) == 0:", "case false:"}}},
 	{"events: nobody is told of what a goroutine in Wait leaves", []string{"roce TestEventFDOfTakers"}, []edit{
 		{"roce/eventqueue.go", "	if q.takers--; !q.closed {\n", "	if q.takers--; false {\n"}}},
-	{"window: one of which nothing came back stays as it is", []string{"qp TestUnheard"}, []edit{
-		{"qp/window.go", "		w.resize(min(w.size, minWindow))\n", ""}}},
 	{"READs: pieces are short also while nothing is lost", []string{"qp TestPieces"}, []edit{
 		{"qp/answers.go", "	if w.smooth() {\n", "	if false {\n"}}},
 	{"lingering: an atomic is no sign of a peer that works on memory", []string{"roce TestLinger"}, []edit{
