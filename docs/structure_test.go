@@ -34,7 +34,7 @@ type source struct {
 
 var sources = sync.OnceValues(func() (all []*source, err error) {
 	err = filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
-		if base := d.Name(); err == nil && d.IsDir() && base != ".." && (base[0] == '.' || base == "testdata") {
+		if base := d.Name(); err == nil && d.IsDir() && base != ".." && (base[0] == '.' || base == "testdata" || base == "build") {
 			return fs.SkipDir
 		}
 		if err != nil || d.IsDir() || filepath.Ext(name) != ".go" {
@@ -322,7 +322,7 @@ func TestModuleCanBeInstalled(t *testing.T) {
 	}
 	names := map[string]string{}
 	err = filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
-		if err == nil && d.Name() == ".git" && d.IsDir() {
+		if err == nil && (d.Name() == ".git" || d.Name() == "build") && d.IsDir() {
 			return fs.SkipDir
 		}
 		if other, taken := names[strings.ToLower(name)]; taken {

@@ -207,8 +207,8 @@ func TestPyverbs(t *testing.T) {
 }
 
 // pyverbs unpacks its tests, of a system under a root, into a folder, and returns the names of
-// those to play: all with GOROCE_PROGRAMS=1, but those of its module for librdmacm, which forks when
-// the device is open and wants its address in both.
+// those to play: all with GOROCE_PROGRAMS=1, but those of its module for librdmacm, which forks
+// when the device is open and wants its address in both.
 func pyverbs(t *testing.T, root, to string) string {
 	t.Helper()
 	const from = "/usr/share/doc/rdma-core/tests"

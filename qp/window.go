@@ -181,7 +181,7 @@ func (w *window) raise(at Time, arrived int64) {
 	switch {
 	case !w.single: // the next loss will cost a window
 		arrived /= 2
-	case w.size < minWindow: // of many that share a queue each loses a packet for each that it grows by
+	case w.size < minWindow: // one of many in a queue: who grows by a packet loses one
 		arrived -= arrived / 4
 	}
 	w.part += arrived

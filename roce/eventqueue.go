@@ -25,7 +25,7 @@ type EventQueue[E any] struct {
 	ready  chan struct{} // holds a token while there are events; closed with the queue
 	fd     eventFD       // readable while there are events
 	raised bool          // it was raised for the newest of them
-	takers int           // goroutines that are about to take one: of so many the descriptor is silent
+	takers int           // goroutines that are about to take one: it is silent of so many
 }
 
 func (q *EventQueue[E]) init(limit int) {
@@ -44,8 +44,7 @@ func (q *EventQueue[E]) put(e E) {
 		q.lost++
 	}
 	q.queue = append(q.queue, e)
-	q.raised = false // an edge for each event
-	q.tell()
+	q.tell(true)
 }
 
 // some tells whether there are events.
@@ -55,8 +54,9 @@ func (q *EventQueue[E]) some() bool {
 	return len(q.queue) > 0
 }
 
-// tell makes both signs say whether there are events. The caller has the lock.
-func (q *EventQueue[E]) tell() {
+// tell makes both signs say whether there are events, and the descriptor have an edge for one that
+// is new. The caller has the lock.
+func (q *EventQueue[E]) tell(isNew bool) {
 	some := len(q.queue) > 0
 	if some {
 		select {
@@ -70,7 +70,7 @@ func (q *EventQueue[E]) tell() {
 		}
 	}
 	some = len(q.queue) > q.takers
-	if q.fd == noEventFD || some == q.raised {
+	if q.fd == noEventFD || some == q.raised && !(some && isNew) {
 		return
 	}
 	if q.raised = some; some {
@@ -95,7 +95,7 @@ func (q *EventQueue[E]) TryGet() (e E, ok bool) {
 	e = q.queue[0]
 	q.queue = slices.Delete(q.queue, 0, 1)
 	if !q.closed {
-		q.tell()
+		q.tell(false)
 	}
 	return e, true
 }
@@ -112,7 +112,7 @@ func (q *EventQueue[E]) take(wait func() bool) (e E, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.takers--; !q.closed {
-		q.tell()
+		q.tell(false)
 	}
 	return e, ok
 }
@@ -145,7 +145,8 @@ func (q *EventQueue[E]) Get(ctx context.Context) (E, error) {
 // events.
 func (q *EventQueue[E]) Ready() <-chan struct{} { return q.ready }
 
-// FD is a file descriptor that is readable as long as there are events, for poll and epoll, and
+// FD is a file descriptor that is readable as long as there are events, but for those that somebody
+// in [CompChannel.Wait] is about to take, for poll and epoll, and
 // that has an edge for each event, for epoll with EPOLLET. Only ask whether it is readable: it is
 // an eventfd that TryGet and Get keep up to date, written in the turn that makes an event. It is
 // made by the first call and stays valid until the queue's owner is closed, of which a sleeping
@@ -162,7 +163,7 @@ func (q *EventQueue[E]) FD() (int, error) {
 			return -1, err
 		}
 		q.fd = fd
-		q.tell()
+		q.tell(false)
 	}
 	return int(q.fd), nil
 }
@@ -173,7 +174,7 @@ func (q *EventQueue[E]) remove(gone func(E) bool) {
 	defer q.mu.Unlock()
 	q.queue = slices.DeleteFunc(q.queue, gone)
 	if !q.closed {
-		q.tell()
+		q.tell(false)
 	}
 }
 

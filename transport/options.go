@@ -48,7 +48,8 @@ type Options struct {
 
 	// OwnThread says that whoever waits for completions has a thread of its own, as a call from C
 	// has and a goroutine that is locked to one: it then sleeps in the kernel instead of the
-	// runtime's poller, from which another thread would have to wake it. Linux.
+	// runtime's poller, from which another thread would have to wake it, and waits for a turn of
+	// the stack without giving its processor of Go's away, of which there should be two. Linux.
 	OwnThread bool
 
 	// Why is why this kind of port was chosen, for Info.Why. It is for whoever chooses: Open of

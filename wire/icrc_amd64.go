@@ -48,7 +48,7 @@ var (
 // otherwise it is not ok.
 func icrcWords(f *Frame) (crc uint32, ok bool) {
 	n := len(f.Body) - ICRCLen
-	if n < BTHLen || n%4 != 0 {
+	if !haveWords || n < BTHLen || n%4 != 0 {
 		return 0, false
 	}
 	switch len(f.Head) {

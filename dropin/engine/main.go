@@ -31,7 +31,9 @@ import (
 // Threads of C's that are in Go need one of its processors each, and the stack's own goroutines one
 // beside them.
 func init() {
-	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), 2))
+	if runtime.GOMAXPROCS(0) < 2 { // what is set so no longer follows the machine
+		runtime.GOMAXPROCS(2)
+	}
 	debug.SetGCPercent(400)
 	debug.SetMemoryLimit(256 << 20)
 }

@@ -410,8 +410,7 @@ func (a *app) connect(b *bond) {
 	attr := qp.QPAttr{State: qp.StateRTR, PathMTU: c.MTU, DestQPN: told.qpn, RQPSN: told.psn,
 		AV: qp.AHAttr{DGID: peer.node.GID}, MaxDestRdAtomic: uint8(c.DestRdAtomic), MinRNRTimer: c.MinRNRTimer,
 		SelectiveRepeat: c.Selective, FlowControl: c.FlowControl}
-	// Both ends know both numbers, and so whether windows are long: that needs no draw of its own.
-	attr.LongWindow = c.Selective && (l.q.StartPSN()+told.psn)%2 == 1
+	attr.LongWindow = c.Selective && (l.q.StartPSN()+told.psn)%2 == 1 // which needs no draw
 	rts := qp.QPAttr{
 		State:       qp.StateRTS,
 		SQPSN:       l.q.StartPSN(),

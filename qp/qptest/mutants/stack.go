@@ -9,7 +9,7 @@ var ofStack = []mutant{
 		{"roce/internal/soft/lane.go", "	if l.closed {\n		l.turns.unlock()\n		return false\n	}\n",
 			""}}},
 	{"lingering: a poll stays however often it was in vain", []string{"roce TestLingerInVain"}, []edit{
-		{"roce/internal/soft/linger.go", "			l.vain.Add(vainWrites)\n", ""}}},
+		{"roce/internal/soft/linger.go", "			l.inVain()\n", ""}}},
 	{"io.Copy hands out what the other end can still write", []string{"roce/rsocket TestCopyIsPrivate"}, []edit{
 		{"roce/rsocket/read.go", "w.Write(chunk[:there])", "w.Write(c.receive[:there])"}}},
 	{"Close of a stream is content when the connection below ends before all has arrived",
@@ -219,7 +219,7 @@ var ofStack = []mutant{
 		[]string{"roce/internal/soft TestReliefExchangeByChannel"}, []edit{
 			{"roce/internal/soft/cq.go", " || c.Channel != nil && c.dev.loop.Load() == loopWaited", ""}}},
 	{"an event is no edge while another waits", []string{"roce TestEventFDEdges"}, []edit{
-		{"roce/eventqueue.go", "	q.raised = false // an edge for each event\n", ""}}},
+		{"roce/eventqueue.go", "	q.tell(true)\n", "	q.tell(false)\n"}}},
 	{"relief: it goes to sleep with mail", []string{"roce/internal/soft TestSteps/one_waits,_a_packet_strays"}, []edit{
 		{"roce/internal/soft/relief.go", "		if !more && !l.mail.waiting() {", "		if !more {"}}},
 	{"background: it says that it sleeps when its turn is over",

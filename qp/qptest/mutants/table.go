@@ -130,12 +130,12 @@ var ofProtocol = []mutant{
 	{"lingering: what others have executed before is taken for news", []string{"roce TestLingerCatchesUp"}, []edit{
 		{"roce/internal/soft/linger.go", "	if n := silent - l.silent.Swap(silent); n > 0 {\n",
 			"	if n := silent - l.silent.Load(); n > 0 {\n"}}},
-	{"waiting: two who sleep only because each other sleeps never poll", []string{"roce/internal/soft TestTries"}, []edit{
+	{"waiting: two who sleep only as each other sleeps never poll", []string{"roce/internal/soft TestTries"}, []edit{
 		{"roce/internal/soft/wait.go", "case d < trySpin && s.tries.short.Add(-1) == 0:", "case false:"}}},
 	{"events: nobody is told of what a goroutine in Wait leaves", []string{"roce TestEventFDOfTakers"}, []edit{
 		{"roce/eventqueue.go", "	if q.takers--; !q.closed {\n", "	if q.takers--; false {\n"}}},
 	{"READs: pieces are short also while nothing is lost", []string{"qp TestPieces"}, []edit{
-		{"qp/answers.go", "	if w.smooth() {\n", "	if false {\n"}}},
+		{"qp/answers.go", "	if w.smooth() {", "	if false {"}}},
 	{"lingering: an atomic is no sign of a peer that works on memory", []string{"roce TestLinger"}, []edit{
 		{"qp/responder.go", "(wire.OpWrite|wire.OpAtomic|wire.OpAtomicWrite)", "(wire.OpWrite|wire.OpAtomicWrite)"}}},
 	{"selective repeat: a queue pair whose packets gave way is not told", []string{"qp/qptest TestKeptOfSources"},

@@ -13,6 +13,9 @@ import (
 // newStandby makes the alarm that a background stands by on.
 func newStandby() (alarm, error) { return newTimerFD() }
 
+// yieldThread lets other threads have the processor.
+func yieldThread() { unix.RawSyscallNoError(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+
 // timerFD is an alarm that is a kernel timer which the Go runtime's poller watches: time.Sleep
 // would take a millisecond when no other goroutine runs, and a blocking system call would keep a
 // processor from other goroutines.

@@ -90,9 +90,6 @@ func Open(name string, cfg Config) (*Device, error) {
 		numbers: make(map[uint32]*SRQ),
 		groups:  memberships{of: make(map[wire.GID]*membership)},
 	}
-	if cfg.Transport.OwnThread { // which the runtime could stop and start only by another thread
-		d.yield = yieldThread
-	}
 	if cfg.world != nil {
 		d.world = *cfg.world
 	}

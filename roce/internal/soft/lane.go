@@ -89,6 +89,9 @@ func newLane(d *Device, index, lanes int, port transport.Port) *lane {
 		Purpose: d.cfg.Purpose, Storage: d.storage})
 	l.owner = info.QPNs.AnyLane()
 	l.turns.reader, l.turns.yield = d.mem.NewReader(), d.yield
+	if d.cfg.Transport.OwnThread { // which the runtime could stop and start only by another thread
+		l.turns.yield = yieldThread
+	}
 	l.tx = wire.NewBatch(txBatch, d.space/txBatch)
 	l.tx.MaxRun(info.MaxRun)
 	if lanes > 1 {

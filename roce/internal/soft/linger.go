@@ -22,27 +22,32 @@ import (
 	"github.com/goroce/goroce/qp"
 )
 
-// maxVain is how often in a row a poll may stay and nothing comes: few, as each costs the
-// application all of its time. After that it may try once more for each vainWrites WRITEs.
 const (
-	maxVain    = 5
+	// maxVain is how often in a row a poll may stay and nothing comes: few, as each costs the
+	// application all of its time.
+	maxVain = 5
+	// After that a poll may stay again when peers have written vainWrites times between polls, and
+	// twice as often each time that this was in vain too, up to vainMost.
 	vainWrites = 8
+	vainMost   = 1024
 )
 
 // linger is how polls of one queue stay.
 type linger struct {
 	most   atomic.Int64  // how long, in ns; 0: they do not
 	silent atomic.Uint64 // how much was written when polls last began to find nothing, or one ended
-	vain   atomic.Int32  // how many in a row have stayed in vain, times vainWrites; less WRITEs since
+	vain   atomic.Int32  // how many in a row have stayed in vain
+	rests  atomic.Int64  // how often memory is to be written until one may stay again
 	looks  atomic.Bool   // the last poll has found nothing
 }
 
 // Linger has a poll that finds completions run the lanes for up to d longer, until a peer has
 // written memory or worked on it without leaving a completion, or another completion is there. It
-// does so only while peers do, and rests after a few times in vain. 0 ends it.
+// does so only while peers do, and seldom after a few times in vain. 0 ends it.
 func (c *CQ) Linger(d time.Duration) {
 	c.linger.silent.Store(c.silent())
-	c.linger.vain.Store((maxVain-1)*vainWrites + 1)
+	c.linger.vain.Store(0)
+	c.linger.rests.Store(1)
 	c.linger.most.Store(int64(d))
 }
 
@@ -64,7 +69,7 @@ func (c *CQ) look() {
 	l.looks.Store(true)
 	silent := c.silent()
 	if n := silent - l.silent.Swap(silent); n > 0 {
-		l.vain.Store(max(l.vain.Load()-int32(min(n, vainWrites)), 0))
+		l.rests.Add(-int64(min(n, vainMost)))
 	}
 }
 
@@ -73,10 +78,10 @@ func (c *CQ) stay() {
 	l, silent := &c.linger, c.silent()
 	l.looks.Store(false)
 	if l.silent.Swap(silent) != silent {
-		l.vain.Store(0)
+		l.pays()
 		return
 	}
-	if l.vain.Load() > (maxVain-1)*vainWrites {
+	if l.rests.Load() > 0 {
 		return
 	}
 	for end := c.dev.now() + qp.Time(l.most.Load()); ; {
@@ -84,14 +89,27 @@ func (c *CQ) stay() {
 		switch {
 		case c.silent() != silent:
 			l.silent.Store(c.silent())
-			l.vain.Store(0)
+			l.pays()
 			return
 		case !c.idle():
 			return
 		case c.dev.now() >= end:
-			l.vain.Add(vainWrites)
+			l.inVain()
 			return
 		}
+	}
+}
+
+// pays notes that something was written while the application polled.
+func (l *linger) pays() {
+	l.vain.Store(0)
+	l.rests.Store(0)
+}
+
+// inVain notes that a poll has stayed, and nothing was.
+func (l *linger) inVain() {
+	if n := l.vain.Add(1); n >= maxVain {
+		l.rests.Store(int64(min(vainWrites<<min(n-maxVain, 10), vainMost)))
 	}
 }
 

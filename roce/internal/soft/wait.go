@@ -20,8 +20,9 @@ const (
 	// two wake-ups and all that lies between them.
 	trySpin = 4 * maxSpin
 	// A try is tryWaits waits. There is one after tryEvery sleeps that were shorter than trySpin,
-	// and after twice as many each time it was of no use, up to tryMost.
-	tryWaits, tryEvery, tryMost = 16, 16, 1024
+	// and after twice as many each time it was of no use, up to tryMost. It was of use if tryQuick
+	// waits in a row were shorter than maxSpin.
+	tryWaits, tryEvery, tryMost, tryQuick = 16, 16, 1024, 4
 )
 
 // awaited is what an application polls and waits for: a CQ or a Channel.
@@ -53,6 +54,7 @@ type tries struct {
 	waits atomic.Int32 // left of this try; 0: none is on
 	short atomic.Int32 // sleeps shorter than trySpin until the next
 	every atomic.Int32 // what short began at
+	quick atomic.Int32 // waits in a row of this try that were shorter than maxSpin
 }
 
 func (s *sleepers) by() *sleepers { return s }
@@ -154,16 +156,20 @@ func (s *sleepers) adapt(d time.Duration) {
 func (s *sleepers) tried(d time.Duration) {
 	t := &s.tries
 	switch {
-	case d < maxSpin: // the peer is awake
+	case d < maxSpin && t.quick.Add(1) == tryQuick: // the peer is awake
 		t.every.Store(tryEvery)
 		s.spin.Store(int64(maxSpin))
 	case t.waits.Add(-1) > 0:
+		if d >= maxSpin {
+			t.quick.Store(0)
+		}
 		return
 	default:
 		t.every.Store(min(2*t.every.Load(), tryMost))
 		s.spin.Store(0)
 	}
 	t.waits.Store(0)
+	t.quick.Store(0)
 	t.short.Store(t.every.Load())
 }
 

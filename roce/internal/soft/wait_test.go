@@ -24,9 +24,9 @@ func (w *waiting) wait(d time.Duration) {
 	}
 }
 
-// TestTries: two who wait for each other, and whose sleeps are longer than maxSpin only because each
-// has to be woken, find out that they need not sleep. Who waits for one that comes seldom polls in
-// few of its waits.
+// TestTries: two who wait for each other, and whose sleeps are longer than maxSpin only because
+// each has to be woken, find out that they need not sleep. Who waits for one that comes seldom
+// polls in few of its waits.
 func TestTries(t *testing.T) {
 	const wire, wakes = 5 * time.Microsecond, 45 * time.Microsecond
 	var d Device
@@ -56,7 +56,7 @@ func TestTries(t *testing.T) {
 		b.tries.short.Add(int32(behind))
 		return a, b
 	}
-	for behind := range tryWaits - 1 { // else their tries miss each other
+	for behind := range tryWaits - tryQuick { // else their tries miss each other
 		a, b := ends(behind)
 		for range 100 {
 			exchange(a, b, 0)

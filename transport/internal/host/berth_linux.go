@@ -47,10 +47,10 @@ func (e *berth) open(inner int) (err error) {
 	if e.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return os.NewSyscallError("epoll_create1", err)
 	}
-	unix.SetNonblock(e.epfd, true) // else the runtime's poller does not take it
+	unix.SetNonblock(e.epfd, !e.thread) // else the runtime's poller does not take it
 	e.ep = os.NewFile(uintptr(e.epfd), "epoll")
 	e.look = e.poll
-	if e.park, err = e.ep.SyscallConn(); err == nil {
+	if e.park, err = e.ep.SyscallConn(); err == nil && !e.thread {
 		err = e.ep.SetReadDeadline(time.Time{}) // fails if the poller did not
 	}
 	if err == nil {
