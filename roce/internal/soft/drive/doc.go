@@ -49,9 +49,9 @@
 // wake it: when a packet or its alarm does, it sees the lease and stands by, without a turn.
 //
 // A goroutine in Wait, of a queue or of a channel, polls for up to 50 us, now and then for 200.
-// Then it brings Sits, Dozes, Stirs and, before it returns, Leaves; or HandsOver where it cannot sit
-// (the port has no seat, another goroutine sits, its queue pairs are on several lanes), and after
-// Leaves where it had to leave early (another goroutine
+// Then it brings Sits, Dozes, Stirs and, before it returns, Leaves; or HandsOver where it cannot
+// sit (the port has no seat, another goroutine sits, its queue pairs are on several lanes), and
+// after Leaves where it had to leave early (another goroutine
 // polls, the port fails, a queue pair came on another lane), and sleeps on a token of its queue
 // or channel, which any turn leaves that completes in an armed queue there (who waits for a
 // queue arms it, and looks again before it sleeps). ReqNotify brings HandsOver too, unless the
