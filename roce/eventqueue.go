@@ -25,7 +25,7 @@ type EventQueue[E any] struct {
 	ready  chan struct{} // holds a token while there are events; closed with the queue
 	fd     eventFD       // readable while there are events
 	raised bool          // it was raised for the newest of them
-	takers int           // goroutines that are about to take one: it is silent of so many
+	takers int           // goroutines that are about to take one: fd is silent of so many
 }
 
 func (q *EventQueue[E]) init(limit int) {
@@ -145,12 +145,12 @@ func (q *EventQueue[E]) Get(ctx context.Context) (E, error) {
 // events.
 func (q *EventQueue[E]) Ready() <-chan struct{} { return q.ready }
 
-// FD is a file descriptor that is readable as long as there are events, but for those that somebody
-// in [CompChannel.Wait] is about to take, for poll and epoll, and
-// that has an edge for each event, for epoll with EPOLLET. Only ask whether it is readable: it is
-// an eventfd that TryGet and Get keep up to date, written in the turn that makes an event. It is
-// made by the first call and stays valid until the queue's owner is closed, of which a sleeping
-// poll hears, and an epoll does not. ErrNotSupported where the system is not Linux.
+// FD is a file descriptor that is readable as long as there are events, for poll and epoll, and
+// that has an edge for each event, for epoll with EPOLLET; but it says nothing of those that a
+// goroutine in [CompChannel.Wait] is about to take. Only ask whether it is readable: it is an
+// eventfd that TryGet and Get keep up to date, written in the turn that makes an event. It is made
+// by the first call and stays valid until the queue's owner is closed, of which a sleeping poll
+// hears, and an epoll does not. ErrNotSupported where the system is not Linux.
 func (q *EventQueue[E]) FD() (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

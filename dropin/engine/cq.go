@@ -28,8 +28,8 @@ const linger = 50 * time.Microsecond
 // call.
 const attend = 10 * time.Millisecond
 
-// attending is a context that ends after attend, shared by all who begin to wait in its first half:
-// a wait is shorter than it takes to make one.
+// attending is a context that ends after attend, shared by all who begin to wait in its first half,
+// as to make one takes longer than most waits.
 type attending struct {
 	context.Context
 	cancel context.CancelFunc

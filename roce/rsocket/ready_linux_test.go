@@ -275,8 +275,7 @@ func allocations(f func()) float64 {
 	return least
 }
 
-// TestTryAllocatesNothing: neither a call that finds nothing or no room nor one that
-// moves bytes.
+// TestTryAllocatesNothing: neither a call that finds nothing or no room nor one that moves bytes.
 func TestTryAllocatesNothing(t *testing.T) {
 	if step.Raced {
 		return // the race detector allocates

@@ -10,7 +10,7 @@ package soft
 // because the background had executed that, the background would execute the next one too, and so
 // on for ever.
 //
-// Stages: how long → a poll finds nothing, and notes what is there (looks) → one finds something,
+// Stages: how long → a poll finds nothing, and notes what is there (look) → one finds something,
 // and stays (stay) → an application that has stayed in vain a few times in a row polls as ever, and
 // tries again after some more WRITEs between its polls. And a turn for an application that can call
 // the stack instead (Run).
