@@ -12,7 +12,9 @@ package soft
 //
 // Stages: how long → a poll finds nothing, and notes what is there (look) → one finds something,
 // and stays (stay) → an application that has stayed in vain a few times in a row polls as ever, and
-// tries again after some more WRITEs between its polls. And a turn for an application that can call
+// tries again after some more WRITEs between its polls. The longer it has paid to stay, the longer a
+// poll stays when for once nothing comes: else one pause of the peer, as when its processor is taken
+// from it, leaves both ends to their backgrounds for milliseconds. And a turn for an application that can call
 // the stack instead (Run).
 
 import (
@@ -30,6 +32,11 @@ const (
 	// twice as often each time that this was in vain too, up to vainMost.
 	vainWrites = 8
 	vainMost   = 1024
+
+	// A poll that pays lengthens later ones by this part of what a poll may stay, to longest at most.
+	// So what is lost at the end of a conversation is a small part of what it took.
+	savedPart = 16
+	longest   = qp.Time(time.Millisecond)
 )
 
 // linger is how polls of one queue stay.
@@ -39,6 +46,7 @@ type linger struct {
 	vain   atomic.Int32  // how many in a row have stayed in vain
 	rests  atomic.Int64  // how often memory is to be written until one may stay again
 	looks  atomic.Bool   // the last poll has found nothing
+	saved  atomic.Int64  // how much longer than most a poll may stay, in ns, as it has paid so often
 }
 
 // Linger has a poll that finds completions run the lanes for up to d longer, until a peer has
@@ -48,6 +56,7 @@ func (c *CQ) Linger(d time.Duration) {
 	c.linger.silent.Store(c.silent())
 	c.linger.vain.Store(0)
 	c.linger.rests.Store(1)
+	c.linger.saved.Store(0)
 	c.linger.most.Store(int64(d))
 }
 
@@ -84,7 +93,7 @@ func (c *CQ) stay() {
 	if l.rests.Load() > 0 {
 		return
 	}
-	for end := c.dev.now() + qp.Time(l.most.Load()); ; {
+	for end := l.end(c.dev.now()); ; {
 		c.run()
 		switch {
 		case c.silent() != silent:
@@ -100,14 +109,23 @@ func (c *CQ) stay() {
 	}
 }
 
+// end is until when a poll stays that begins to now.
+func (l *linger) end(now qp.Time) qp.Time {
+	return now + min(qp.Time(l.most.Load()+l.saved.Load()), longest)
+}
+
 // pays notes that something was written while the application polled.
 func (l *linger) pays() {
 	l.vain.Store(0)
 	l.rests.Store(0)
+	if l.saved.Load() < int64(longest) {
+		l.saved.Add(l.most.Load() / savedPart)
+	}
 }
 
 // inVain notes that a poll has stayed, and nothing was.
 func (l *linger) inVain() {
+	l.saved.Store(0)
 	if n := l.vain.Add(1); n >= maxVain {
 		l.rests.Store(int64(min(vainWrites<<min(n-maxVain, 10), vainMost)))
 	}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goroce/goroce/qp"
 )
 
 // waiting is an end that waits for the other, and whether it slept the last time.
@@ -72,4 +74,23 @@ func TestTries(t *testing.T) {
 	}
 	require.Less(t, polls, 300)
 	require.Zero(t, b.spin.Load())
+}
+
+// TestLingersLonger: a poll that stays while nothing comes stays the longer the more polls have paid
+// before, never longer than longest; one in vain ends that.
+func TestLingersLonger(t *testing.T) {
+	const most = 50 * qp.Time(time.Microsecond)
+	var l linger
+	l.most.Store(int64(most))
+	require.Equal(t, most, l.end(0), "at first")
+	for range savedPart {
+		l.pays()
+	}
+	require.Equal(t, 7+2*most, l.end(7), "as many polls as save it once have paid")
+	for range 100 * savedPart {
+		l.pays()
+	}
+	require.Equal(t, longest, l.end(0), "many have")
+	l.inVain()
+	require.Equal(t, most, l.end(0), "one in vain")
 }
