@@ -6,6 +6,10 @@ package stage
 // it pushes back on no sender: a bridge of the kernel does, as a packet that waits in a queue of
 // its own machine stays charged to the socket that sent it.
 //
+// Its thread takes turns by raw system calls only. After any other the Go runtime lets a thread go
+// on when it has a processor of the runtime's for it, and one that held such a processor while
+// programs under test kept it from running had the switch stand still for half a second.
+//
 // Stages: a raw socket on each cable (plugIn) → in turns, what has come is taken in (take) → a
 // packet to the receiver is lost, or finds its place in the queue in front of the slow link, or no
 // room; it may be marked (queue) → everything has a time when it is to arrive (fly), and leaves by
@@ -22,6 +26,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -191,10 +196,11 @@ func (f *forwarder) run(cpu int) {
 		}
 		sleep := unix.NsecToTimespec(int64(wait))
 		if wait == nap { // what comes may wait as long
-			unix.Nanosleep(&sleep, nil)
+			unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&sleep)), 0, 0)
 			continue
 		}
-		unix.Ppoll(polls, &sleep, nil)
+		unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&polls[0])), uintptr(len(polls)),
+			uintptr(unsafe.Pointer(&sleep)), 0, 0, 0)
 	}
 }
 
@@ -225,10 +231,12 @@ func (f *forwarder) turn() (taken bool, wait time.Duration, closed bool) {
 // take takes a packet off a cable; false: there is none.
 func (f *forwarder) take(from int, now time.Time) bool {
 	p := f.flight()
-	n, err := unix.Read(f.cables[from].fd, p.room)
-	if err != nil || n < vnetHeader+etherHeader {
+	got, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(f.cables[from].fd), uintptr(unsafe.Pointer(&p.room[0])),
+		uintptr(len(p.room)))
+	n := int(got)
+	if errno != 0 || n < vnetHeader+etherHeader {
 		f.spare = append(f.spare, p)
-		return err == nil
+		return errno == 0
 	}
 	p.frame = p.room[:n]
 	mac := [6]byte(p.frame[vnetHeader:])
@@ -340,7 +348,8 @@ func (f *forwarder) fly(p *flight, now time.Time) {
 
 // deliver sends a packet on.
 func (f *forwarder) deliver(p *flight) {
-	if _, err := unix.Write(f.cables[p.to].fd, p.frame); err != nil {
+	if _, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(f.cables[p.to].fd), uintptr(unsafe.Pointer(&p.frame[0])),
+		uintptr(len(p.frame))); errno != 0 {
 		f.reading.Refused++
 	}
 	if p.slow {
