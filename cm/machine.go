@@ -22,8 +22,11 @@ var (
 
 // Config is what a machine is made from. Rand must be set; the rest may be zero.
 type Config struct {
-	Rand   func() uint64 // unpredictable: communication IDs and first PSNs are drawn from it
-	CAGUID uint64        // the device's node GUID: peers tell its connections by it
+	Rand func() uint64 // unpredictable: communication IDs and first PSNs are drawn from it
+	// CommID, if not nil, makes of a communication ID that was drawn one that the machine may have,
+	// where it has a part of them only.
+	CommID func(drawn uint32) uint32
+	CAGUID uint64 // the device's node GUID: peers tell its connections by it
 	// MTU is the largest path MTU that the device can do now; 0 means 4096 bytes. A REQ that wants
 	// more is rejected. SetMTU changes it.
 	MTU wire.MTU
@@ -220,7 +223,9 @@ func (m *Machine) tell(c *Conn, e Event) {
 func (m *Machine) add(c *Conn, s State) {
 	c.m = m
 	for c.localID == 0 || m.conns[c.localID] != nil {
-		c.localID = uint32(m.cfg.Rand())
+		if c.localID = uint32(m.cfg.Rand()); m.cfg.CommID != nil {
+			c.localID = m.cfg.CommID(c.localID)
+		}
 	}
 	m.conns[c.localID] = c
 	m.enter(c, s)

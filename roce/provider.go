@@ -129,12 +129,20 @@ func openProvider(d *Device, cfg *Config) (provider, error) {
 		}
 		return openHW(d, cfg)
 	}
-	s, err := soft.Open(d.name, soft.Config{Wrap: d.faults.wrap(cfg.Wrap), Purpose: d.faults.purpose(),
-		Records: cfg.Records, Ports: cfg.Ports, Dealt: cfg.Dealt, Foreign: cfg.Foreign, Lanes: cfg.Lanes,
-		Transport: cfg.Transport, Window: cfg.Window, Congestion: cfg.Congestion, NoECN: cfg.NoECN,
-		PinMemory: cfg.PinMemory, NoBackground: cfg.NoBackground, Event: d.softEvent})
+	if where, ok := hubName(d.name); ok && len(cfg.Ports) == 0 {
+		return openHub(d, where, cfg, d.openSoft)
+	}
+	s, err := d.openSoft(cfg)
 	if err != nil {
 		return nil, err
 	}
 	return softDevice{s}, nil
+}
+
+// openSoft opens the software RNIC of a device.
+func (d *Device) openSoft(cfg *Config) (*soft.Device, error) {
+	return soft.Open(d.name, soft.Config{Wrap: d.faults.wrap(cfg.Wrap), Purpose: d.faults.purpose(),
+		Records: cfg.Records, Ports: cfg.Ports, Dealt: cfg.Dealt, Foreign: cfg.Foreign, Lanes: cfg.Lanes,
+		Transport: cfg.Transport, Window: cfg.Window, Congestion: cfg.Congestion, NoECN: cfg.NoECN,
+		PinMemory: cfg.PinMemory, NoBackground: cfg.NoBackground, Event: d.softEvent})
 }

@@ -26,7 +26,8 @@ type machine struct {
 	done chan struct{} // closed when the goroutine has ended
 	wake chan struct{} // holds a token while the goroutine has something to do
 
-	own *gsi // qp1, if it is the device's own
+	own *gsi   // qp1, if it is the device's own
+	hub *atHub // qp1, if it is a hub's
 
 	unwatch func()      // ends what the device tells
 	moved   atomic.Bool // an address of the device has come or gone
@@ -48,18 +49,24 @@ type machine struct {
 func newMachine(a *agent, open func(*roce.Device) (QP1, error)) (_ *machine, err error) {
 	dev := a.dev
 	m := &machine{a: a, done: make(chan struct{}), wake: make(chan struct{}, 1), ids: make(map[*machineID]bool)}
-	if open != nil {
+	m.hub = hubOf(dev)
+	switch {
+	case open != nil:
 		if m.qp1, err = open(dev); err == nil && m.qp1 == nil {
 			err = fmt.Errorf("%w: Config.QP1 has returned none", ErrInvalid)
 		}
-	} else if m.own, err = openGSI(dev); err == nil {
-		m.qp1, m.own.kick = m.own, m.kick
+	case m.hub != nil:
+		m.qp1 = m.hub
+	default:
+		if m.own, err = openGSI(dev); err == nil {
+			m.qp1, m.own.kick = m.own, m.kick
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("queue pair 1 of device %s: %w", dev.Name(), err)
 	}
 	attr := dev.Query()
-	m.cm = cm.New(cm.Config{Rand: rand.Uint64, CAGUID: attr.NodeGUID, MTU: dev.QueryPort().ActiveMTU,
+	m.cm = cm.New(cm.Config{Rand: rand.Uint64, CommID: m.hub.commID(), CAGUID: attr.NodeGUID, MTU: dev.QueryPort().ActiveMTU,
 		AckDelay: attr.LocalCAAckDelay, RdAtomic: uint8(min(attr.MaxQPRdAtom, attr.MaxQPInitRdAtom, MaxRdAtomic-1))})
 	m.unwatch = dev.OnEvent(m.happened)
 	go m.run()

@@ -23,6 +23,7 @@ type machineID struct {
 	*machine
 	id       *ID
 	listener *cm.Listener
+	unlisten func() // what is left to be done when the listener is closed; nil: nothing
 	conn     *cm.Conn
 	query    *cm.Query
 	// terms are what the queue pair must know of the connection, from EventConnectRequest or
@@ -128,13 +129,23 @@ func (c *machineID) listen(backlog int) error {
 	case !id.claim.v4too:
 		o.Only = 6
 	}
-	return c.do(func(m *cm.Machine) (err error) {
+	service := id.service(id.local.Port())
+	if err := c.hub.listen(service, &o); err != nil {
+		return err
+	}
+	err := c.do(func(m *cm.Machine) (err error) {
 		if c.deaf != nil {
 			return c.isDeaf(c.deaf)
 		}
-		c.listener, err = m.Listen(id.service(id.local.Port()), o)
+		c.listener, err = m.Listen(service, o)
 		return err
 	})
+	if err != nil {
+		c.hub.unlisten(service, &o)
+		return err
+	}
+	c.unlisten = func() { c.hub.unlisten(service, &o) }
+	return nil
 }
 
 // request makes an ID of a peer's request, and tells its listener. The machine's goroutine calls
@@ -309,6 +320,10 @@ func (c *machineID) close() {
 		}
 		return nil
 	})
+	if c.unlisten != nil {
+		c.unlisten()
+		c.unlisten = nil
+	}
 }
 
 func (c *machineID) raises() bool { return true }

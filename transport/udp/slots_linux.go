@@ -65,6 +65,17 @@ func (s *Slot) Close() error {
 	return errors.Join(errs...)
 }
 
+// Addresses are those that the name of a device means by what follows its kind: an address, or the
+// name of an interface, whose addresses come in the order of a GID table. The error is an
+// *transport.OpenError.
+func Addresses(where string) (addrs []netip.Addr, err error) {
+	addr, iface, err := host.Address("udp:"+where, where)
+	if err != nil || iface == "" {
+		return []netip.Addr{addr}, err
+	}
+	return host.AddressesOf(iface), nil
+}
+
 // MakeSlots binds the sockets of some slots, 1 to wire.MaxOwners, for each of some addresses of
 // this machine, with lanes lanes each, 1 to transport.MaxLanes; both are powers of two. Of the
 // options UDPPort counts. The error is an *transport.OpenError: the address is not there or taken,
@@ -153,7 +164,7 @@ func OpenSlot(name string, s Slot, o transport.Options) (ports []transport.Port,
 	if err := s.check(o.UDPPort); err != nil {
 		return nil, &transport.OpenError{Name: name, Reason: "the slot is not one of MakeSlots", Err: err}
 	}
-	if pid := s.owner(); pid != 0 {
+	if pid := s.Owner(); pid != 0 {
 		return nil, &transport.OpenError{Name: name, Reason: fmt.Sprintf("process %d has the slot open", pid)}
 	}
 	st := &station{name: name, opt: o, addr: s.Addrs[0], slot: s}
@@ -195,17 +206,39 @@ func (s *Slot) check(port int) error {
 	return nil
 }
 
-// owner is a process that has the slot open; 0: none, or it is not alive any more.
-func (s *Slot) owner() int {
+// Owner is a process that has the slot open; 0: none, or it has ended.
+func (s *Slot) Owner() int {
 	for _, lanes := range s.FDs {
 		for _, fd := range lanes {
 			pid, err := unix.FcntlInt(uintptr(fd), unix.F_GETOWN, 0)
-			if err == nil && pid > 0 && unix.Kill(pid, 0) != unix.ESRCH {
+			if err == nil && pid > 0 && lives(pid) {
 				return pid
 			}
 		}
 	}
 	return 0
+}
+
+// Disown says that nobody has the slot open: for who knows that its process has ended, or has done
+// with it.
+func (s *Slot) Disown() {
+	for _, lanes := range s.FDs {
+		for _, fd := range lanes {
+			own(fd, 0)
+		}
+	}
+}
+
+// lives tells whether a process has not ended. One that has, and that its parent does not know of
+// yet, still has its number.
+func lives(pid int) bool {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return err != unix.ESRCH
+	}
+	defer unix.Close(fd)
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	return n == 0 || err != nil
 }
 
 // own says that a process has a socket of a slot open; 0: none has. The kernel keeps it with what

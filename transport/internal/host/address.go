@@ -41,6 +41,22 @@ func Address(name, where string) (addr netip.Addr, iface string, err error) {
 	return addr, where, nil
 }
 
+// AddressesOf are those of an interface, the best first; none if it is not there.
+func AddressesOf(iface string) (all []netip.Addr) {
+	i, err := net.InterfaceByName(iface)
+	if err != nil {
+		return nil
+	}
+	for _, p := range PrefixesOf(i) {
+		a := p.Addr()
+		if a.Is6() && a.IsLinkLocalUnicast() {
+			a = a.WithZone(iface)
+		}
+		all = append(all, a)
+	}
+	return rank(all)
+}
+
 // rank sorts addresses by how likely a peer can use them.
 func rank(all []netip.Addr) []netip.Addr {
 	slices.SortStableFunc(all, func(a, b netip.Addr) int { return addressRank(a) - addressRank(b) })

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/goroce/goroce/roce/hub"
+)
+
+func init() {
+	more = append(more, hubCommand, psCommand)
+}
+
+func hubCommand() *cobra.Command {
+	var cfg hub.Config
+	var ready int
+	c := &cobra.Command{
+		Use:   "hub",
+		Short: "Let many processes of this user share addresses: devices named hub:ADDRESS",
+		Long: `hub serves the processes of this user in this network namespace that open devices named hub:ADDRESS or hub:INTERFACE.
+It gives each its own sockets of the address, to which the kernel steers; what they send and receive does not go through it.
+
+A process that opens such a device starts a hub if there is none, which ends 10 s after the last process. Started by hand it
+stays. If it ends earlier, processes go on, and call the next hub.`,
+		Example: `  roce hub
+  roce hub --processes 15
+  roce ps`,
+		Args: operands(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg.Log = func(format string, args ...any) {
+				fmt.Fprintf(c.OutOrStdout(), "%s %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
+			}
+			h, err := hub.New(cfg)
+			if err != nil {
+				return err
+			}
+			cfg.Log("hub at %s, for up to %d processes an address", h.Path(), h.Processes)
+			if ready >= 0 {
+				f := os.NewFile(uintptr(ready), "ready")
+				_, err := f.Write([]byte("\n"))
+				if err = errors.Join(err, f.Close()); err != nil {
+					return fmt.Errorf("--ready %d: %w", ready, err)
+				}
+			}
+			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return h.Serve(ctx)
+		},
+	}
+	f := c.Flags()
+	f.SortFlags = false
+	f.IntVarP(&cfg.Processes, "processes", "n", hub.DefaultProcesses,
+		"how many may have an address, one less than a power of two; with more each has fewer queue pairs")
+	f.DurationVar(&cfg.Idle, "idle", 0, "end when nobody has called for so long (default never)")
+	f.IntVar(&ready, "ready", -1, "write a byte to this `descriptor` when processes may call, and close it")
+	return c
+}
+
+func psCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "ps",
+		Short: "Show the processes that share addresses, their queue pairs and peers",
+		Long:  `ps asks the hub of this user in this network namespace, which asks each process.`,
+		Example: `  roce ps
+  roce ps --json`,
+		Args: operands(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(c.Context(), 5*time.Second)
+			defer cancel()
+			s, all, err := hub.Ask(ctx)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(c.OutOrStdout(), struct {
+					hub.Status
+					Processes []hub.ProcessStatus
+				}{s, all})
+			}
+			return printProcesses(c.OutOrStdout(), &s, all)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}

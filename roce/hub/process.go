@@ -1,0 +1,221 @@
+//go:build linux
+
+package hub
+
+// A process at the hub, from when it calls until it has ended, which the kernel tells: a child that
+// it has forked may have its connection still.
+//
+// Stages: the first message; what it says afterwards; what it is told; its end.
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goroce/goroce/cm"
+	"github.com/goroce/goroce/roce/internal/hub"
+	"github.com/goroce/goroce/wire"
+)
+
+// process is one. Its slot and ledger are under the address's lock.
+type process struct {
+	*hub.Conn
+	pid     int
+	program string
+	since   time.Time
+	at      *address
+	slot    int
+	ledger  *hub.Ledger
+
+	reports chan hub.Report // what it says of itself
+
+	mu   sync.Mutex
+	asks bool // it is being asked for that
+}
+
+// serve speaks with whoever has called.
+func (h *Hub) serve(ctx context.Context, c *hub.Conn) error {
+	defer c.Close()
+	pid, err := hub.Peer(c.UnixConn)
+	if err != nil {
+		return err
+	}
+	forget, err := endsWith(c, pid)
+	if err != nil {
+		return err
+	}
+	defer forget()
+	first, err := c.Hear()
+	if err != nil {
+		return nil // it has only looked whether there is a hub
+	}
+	defer first.Close()
+	switch first.Kind {
+	case hub.KindStatus:
+		return h.tell(c)
+	case hub.KindJoin:
+	default:
+		return fmt.Errorf("process %d begins with %q", pid, first.Kind)
+	}
+	var join hub.Join
+	if err := first.Get(&join); err != nil {
+		return err
+	}
+	p := &process{Conn: c, pid: pid, program: join.Program, since: time.Now(), ledger: hub.NewLedger(),
+		reports: make(chan hub.Report, 1)}
+	a, err := h.join(p, &join, first.Files)
+	if err != nil {
+		h.log("process %d (%s) cannot have %s: %v", pid, join.Program, join.Where, err)
+		return c.Say(hub.KindJoin, hub.Joined{Answer: hub.Answer{Error: err.Error()}})
+	}
+	h.log("process %d (%s) has slot %d of %s", pid, p.program, p.slot, a.where)
+	defer func() {
+		if ctx.Err() == nil { // else the hub ends, and the process goes on
+			a.leave(p)
+			h.log("process %d (%s) has left slot %d of %s", pid, p.program, p.slot, a.where)
+		}
+	}()
+	if err := p.welcome(join.Again != nil); err != nil {
+		return err
+	}
+	return p.listen()
+}
+
+// endsWith has the connection end when the process does, until forget is called.
+func endsWith(c *hub.Conn, pid int) (forget func(), err error) {
+	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("process %d has ended already: %w", pid, err)
+	}
+	f := os.NewFile(uintptr(fd), "process")
+	raw, err := f.SyscallConn()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	go func() {
+		raw.Read(func(fd uintptr) bool {
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+			return n > 0 || err != nil && err != unix.EINTR
+		})
+		c.CloseRead()
+	}()
+	return func() { f.Close() }, nil
+}
+
+// welcome answers the process that it has a slot, and gives it all of that, unless it has it.
+func (p *process) welcome(again bool) error {
+	a := p.at
+	s := &a.slots[p.slot]
+	says := hub.Joined{Addrs: a.addrs, Slot: p.slot, Slots: len(a.slots), QPNs: s.QPNs}
+	var fds []int
+	if !again {
+		fds = append(slices.Concat(s.FDs...), a.decks[p.slot], a.shelf)
+	}
+	says.Files = len(fds)
+	return p.Say(hub.KindJoin, says, fds...)
+}
+
+// listen does what the process says, until it ends.
+func (p *process) listen() error {
+	for {
+		h, err := p.Hear()
+		if err != nil {
+			return nil // it has ended
+		}
+		err = p.does(&h)
+		h.Close()
+		if err != nil {
+			return fmt.Errorf("process %d: %w", p.pid, err)
+		}
+	}
+}
+
+func (p *process) does(h *hub.Heard) error {
+	a := p.at
+	switch h.Kind {
+	case hub.KindMAD:
+		if path, mad, ok := h.MAD(); ok {
+			a.says(p, path, mad)
+		}
+	case hub.KindListen:
+		var l hub.Listen
+		if err := h.Get(&l); err != nil {
+			return err
+		}
+		return p.Say(hub.KindListen, a.listens(p, l))
+	case hub.KindEstates:
+		var left []cm.Estate
+		if err := h.Get(&left); err != nil {
+			return err
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		for i := range left {
+			if left[i].LocalID>>hub.SlotShift == uint32(p.slot) {
+				p.ledger.Take(&left[i])
+			}
+		}
+	case hub.KindReport:
+		var r hub.Report
+		if err := h.Get(&r); err != nil {
+			return err
+		}
+		select {
+		case p.reports <- r:
+		default: // nobody waits any more
+		}
+	default:
+		return fmt.Errorf("a message %q", h.Kind)
+	}
+	return nil
+}
+
+// listens begins or ends a listener.
+func (a *address) listens(p *process, l hub.Listen) hub.Answer {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case l.End:
+		a.who.unlisten(p, l.Service)
+	case !a.who.listen(p, l.Service):
+		other := a.who.listeners[l.Service]
+		return hub.Answer{Taken: true, Error: fmt.Sprintf("process %d (%s) listens on service 0x%x of %s", other.pid,
+			other.program, l.ID, a.where)}
+	}
+	return hub.Answer{}
+}
+
+// hears tells the process of a message. The caller has the address's lock.
+func (p *process) hears(from *cm.Path, m *wire.MAD) {
+	if p.SayMAD(from, m[:]) {
+		p.ledger.Received(from, m)
+		p.at.count.in++
+	} else {
+		p.at.count.noRoom++
+	}
+}
+
+// report asks the process what runs on it; nil: it does not say in time.
+func (p *process) report(until <-chan time.Time) *hub.Report {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.reports: // late, to an earlier question
+	default:
+	}
+	if p.Say(hub.KindReport, nil) != nil {
+		return nil
+	}
+	select {
+	case r := <-p.reports:
+		return &r
+	case <-until:
+		return nil
+	}
+}

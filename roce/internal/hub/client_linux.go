@@ -1,0 +1,366 @@
+package hub
+
+// A process that has a slot. What it sends and receives goes by its own sockets: of the hub it needs
+// queue pair 1 (qp1.go), and that somebody keeps the sockets of all. So it goes on when the hub ends,
+// and calls until there is another one, to which it brings what it has.
+//
+// Stages: joining; the slot; what comes; a new hub; listeners; the end.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goroce/goroce/cm"
+	"github.com/goroce/goroce/transport/udp"
+	"github.com/goroce/goroce/wire"
+)
+
+const (
+	// joinTime is how long a hub may take to make sockets and answer. It only ends what would hang.
+	joinTime = 30 * time.Second
+	// listenTime is how long a listener waits for a hub's word.
+	listenTime = 5 * time.Second
+	// soonest and latest are how long to wait until a hub that is gone is called again.
+	soonest, latest = 20 * time.Millisecond, time.Second
+	// maxCome is how many messages wait for the application. What comes on top is lost, and
+	// repeated by its sender.
+	maxCome = 4096
+)
+
+// Client is such a process, of one address. Any goroutine may call it.
+type Client struct {
+	join   Join
+	report func() Report
+	ready  chan struct{} // holds a token when something has come
+	ended  chan struct{} // closed when the goroutine has ended
+	ctx    context.Context
+	end    context.CancelFunc
+
+	asking  sync.Mutex // questions, one at a time; taken before mu
+	answers chan Answer
+
+	mu       sync.Mutex
+	conn     *Conn // nil: the hub is gone
+	has      Joined
+	files    Files // sockets, deck and shelf
+	ledger   *Ledger
+	services []Service
+	come     []cm.Message
+	lost     uint64
+}
+
+// Open joins the hub, which is started if there is none and start says so. where is an address, or an
+// interface for all that it has; lanes and port are those of the sockets.
+func Open(ctx context.Context, where string, lanes, port int, start bool) (*Client, error) {
+	program, err := os.Executable()
+	if err != nil {
+		program = os.Args[0]
+	}
+	c := &Client{
+		join:    Join{Version: Version, Where: where, Lanes: lanes, UDPPort: port, Program: filepath.Base(program)},
+		ready:   make(chan struct{}, 1),
+		ended:   make(chan struct{}),
+		answers: make(chan Answer, 1),
+		ledger:  NewLedger(),
+	}
+	c.ctx, c.end = context.WithCancel(context.Background())
+	ctx, cancel := context.WithTimeout(ctx, joinTime)
+	defer cancel()
+	for {
+		conn, err := Dial(ctx, start)
+		if err != nil {
+			return nil, err
+		}
+		if err = c.first(ctx, conn); err == nil {
+			c.conn = conn
+			go c.run(conn)
+			return c, nil
+		}
+		conn.Close()
+		// It may have ended just then, because nobody had anything for it to do.
+		if ended := errors.Is(err, net.ErrClosed) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, io.EOF); !ended {
+			return nil, err
+		}
+	}
+}
+
+// first joins a hub as one that has nothing yet.
+func (c *Client) first(ctx context.Context, conn *Conn) error {
+	if d, ok := ctx.Deadline(); ok {
+		conn.SetDeadline(d)
+	}
+	h, err := ask(conn, KindJoin, c.join)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	if err := c.joined(&h); err != nil {
+		return err
+	}
+	return conn.SetDeadline(time.Time{})
+}
+
+// ask waits for the answer to a message, which is the next one of its kind.
+func ask(conn *Conn, k Kind, what any, files ...int) (h Heard, err error) {
+	if err := conn.Say(k, what, files...); err != nil {
+		return h, err
+	}
+	for {
+		if h, err = conn.Hear(); err != nil || h.Kind == k {
+			return h, err
+		}
+		h.Close()
+	}
+}
+
+// joined takes in the hub's answer.
+func (c *Client) joined(h *Heard) error {
+	if err := h.Get(&c.has); err != nil {
+		return fmt.Errorf("the hub's answer: %w", err)
+	}
+	switch want := len(c.has.Addrs)*c.join.Lanes + 2; {
+	case c.has.Error != "":
+		return errors.New(c.has.Error)
+	case len(h.Files) != want || c.has.Files != want:
+		return fmt.Errorf("%d descriptors came of the hub, want %d", len(h.Files), want)
+	}
+	c.files, h.Files = h.Files, nil
+	return nil
+}
+
+// Slot is what the hub has given. The descriptors are the client's.
+func (c *Client) Slot() udp.Slot {
+	s := udp.Slot{Addrs: slices.Clone(c.has.Addrs), QPNs: c.has.QPNs}
+	for row := range c.has.Addrs {
+		var fds []int
+		for lane := range c.join.Lanes {
+			fds = append(fds, c.files[row*c.join.Lanes+lane])
+		}
+		s.FDs = append(s.FDs, fds)
+	}
+	return s
+}
+
+// Deck is the memory of the numbers that the slot has dealt (roce.Config.Dealt), in a file.
+func (c *Client) Deck() int { return c.files[len(c.files)-2] }
+
+func (c *Client) shelf() int { return c.files[len(c.files)-1] }
+
+// Addrs are the rows of the slot.
+func (c *Client) Addrs() []netip.Addr { return c.has.Addrs }
+
+// Reports has f say what runs on the device. It is called by another goroutine.
+func (c *Client) Reports(f func() Report) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.report = f
+}
+
+// run takes in what comes, of one hub after the other.
+func (c *Client) run(conn *Conn) {
+	defer close(c.ended)
+	for conn != nil {
+		c.hear(conn)
+		c.mu.Lock()
+		c.conn = nil
+		c.mu.Unlock()
+		conn.Close()
+		select {
+		case c.answers <- Answer{Error: "the hub has ended"}:
+		default:
+		}
+		conn = c.again()
+	}
+}
+
+// hear takes in what a hub says, until it ends.
+func (c *Client) hear(conn *Conn) {
+	for {
+		h, err := conn.Hear()
+		if err != nil {
+			return
+		}
+		switch h.Kind {
+		case KindMAD:
+			if from, mad, ok := h.MAD(); ok {
+				c.take(from, mad)
+			}
+		case KindListen:
+			var a Answer
+			if h.Get(&a) != nil {
+				a.Error = "the hub's answer is none"
+			}
+			select {
+			case c.answers <- a:
+			default: // nobody waits any more
+			}
+		case KindReport:
+			c.mu.Lock()
+			report := c.report
+			c.mu.Unlock()
+			var r Report
+			if report != nil {
+				r = report()
+			}
+			conn.Say(KindReport, r)
+		}
+		h.Close()
+	}
+}
+
+// take keeps a message for the application.
+func (c *Client) take(from cm.Path, mad *wire.MAD) {
+	c.mu.Lock()
+	if len(c.come) < maxCome {
+		c.ledger.Received(&from, mad)
+		c.come = append(c.come, cm.Message{Path: from, MAD: *mad})
+	} else {
+		c.lost++
+	}
+	c.mu.Unlock()
+	select {
+	case c.ready <- struct{}{}:
+	default:
+	}
+}
+
+// again calls until there is another hub, and brings it what there is; nil: the client has ended.
+func (c *Client) again() *Conn {
+	for wait := soonest; c.ctx.Err() == nil; wait = min(2*wait, latest) {
+		if conn, err := c.rejoin(); err == nil {
+			return conn
+		}
+		select {
+		case <-c.ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+	return nil
+}
+
+// rejoin calls a hub, which is another one, and brings it what there is.
+func (c *Client) rejoin() (*Conn, error) {
+	ctx, cancel := context.WithTimeout(c.ctx, joinTime)
+	defer cancel()
+	conn, err := Dial(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.bring(ctx, conn); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+func (c *Client) bring(ctx context.Context, conn *Conn) error {
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	join := c.join
+	c.mu.Lock() // nothing is added until there is a hub
+	join.Again = &Again{Joined: c.has, Services: slices.Clone(c.services)}
+	c.mu.Unlock()
+	h, err := ask(conn, KindJoin, join, c.shelf())
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	var a Answer
+	if err := h.Get(&a); err != nil || a.Error != "" {
+		return errors.Join(err, errors.New(a.Error))
+	}
+	c.mu.Lock()
+	left := c.ledger.Estates()
+	c.conn = conn
+	c.mu.Unlock()
+	for some := range slices.Chunk(left, EstatesAtOnce) {
+		if err := conn.Say(KindEstates, some); err != nil {
+			return err
+		}
+	}
+	if !stop() {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// Listen has requests for a service come here. The error says that another process listens there
+// (taken), or that there is no hub.
+func (c *Client) Listen(s Service) (taken bool, err error) {
+	a := c.asks(Listen{Service: s})
+	if a.Error != "" {
+		return a.Taken, errors.New(a.Error)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.services = append(c.services, s)
+	return false, nil
+}
+
+// Unlisten ends that.
+func (c *Client) Unlisten(s Service) {
+	c.mu.Lock()
+	if i := slices.Index(c.services, s); i >= 0 {
+		c.services = slices.Delete(c.services, i, i+1)
+	}
+	c.mu.Unlock()
+	c.asks(Listen{Service: s, End: true})
+}
+
+// asks waits for the hub's answer, and if the hub has just gone, for the next one.
+func (c *Client) asks(what Listen) Answer {
+	c.asking.Lock()
+	defer c.asking.Unlock()
+	over := time.NewTimer(listenTime)
+	defer over.Stop()
+	for {
+		c.mu.Lock()
+		conn := c.conn
+		c.mu.Unlock()
+		if conn != nil {
+			select {
+			case <-c.answers: // to what nobody waited for any more
+			default:
+			}
+			if conn.Say(KindListen, what) == nil {
+				select {
+				case a := <-c.answers:
+					return a
+				case <-over.C:
+					return Answer{Error: "the hub does not answer"}
+				}
+			}
+		}
+		select {
+		case <-time.After(soonest):
+		case <-over.C:
+			return Answer{Error: "the hub has ended, and there is no other"}
+		case <-c.ctx.Done():
+			return Answer{Error: "the device is closed"}
+		}
+	}
+}
+
+// Close leaves the hub. The device is closed before.
+func (c *Client) Close() error {
+	c.end()
+	c.mu.Lock()
+	if c.conn != nil {
+		c.conn.Close()
+	}
+	c.mu.Unlock()
+	<-c.ended
+	c.files.Close()
+	return nil
+}

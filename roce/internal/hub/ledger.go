@@ -1,0 +1,136 @@
+package hub
+
+// What the messages of the connection manager that a process has sent and received say of its
+// connections, so that their peers can be told when it has ended without a word. Hub and process
+// keep one each: a new hub knows nothing until the processes tell it.
+//
+// Stages: what is kept; messages out; messages in; what is left.
+
+import (
+	"cmp"
+
+	"github.com/goroce/goroce/cm"
+	"github.com/goroce/goroce/wire"
+)
+
+// Ledger is that of a process. It is for one goroutine at a time.
+type Ledger struct {
+	conns map[uint32]*entry // by the process's communication ID
+	asked map[request]uint32
+}
+
+// entry is a connection; RemoteID is 0 until the peer has accepted.
+type entry struct {
+	cm.Estate
+	leaves int // how often the process has sent its DREQ
+}
+
+// request is a peer's REQ that is not answered, whose queue pair asked has.
+type request struct {
+	from wire.GID
+	id   uint32
+}
+
+const (
+	// maxAsked is how many requests are kept. One that goes for others costs its peer the word that
+	// its connection is over, if the process is killed.
+	maxAsked = 1 << 16
+	// maxLeaves is more than a DREQ is ever repeated: 15 times.
+	maxLeaves = 17
+)
+
+// NewLedger is an empty one.
+func NewLedger() *Ledger { return &Ledger{conns: map[uint32]*entry{}, asked: map[request]uint32{}} }
+
+// Len is how many connections there are, or are being made.
+func (l *Ledger) Len() int { return len(l.conns) }
+
+// Sent takes in what the process sends.
+func (l *Ledger) Sent(p *cm.Path, m *wire.MAD) {
+	said, err := wire.ParseCM(m)
+	if err != nil {
+		return
+	}
+	switch said := said.(type) {
+	case *wire.CMReq:
+		if l.conns[said.LocalCommID] == nil {
+			l.conns[said.LocalCommID] = &entry{Estate: cm.Estate{Path: *p, LocalID: said.LocalCommID, LocalQPN: said.LocalQPN}}
+		}
+	case *wire.CMRep:
+		if l.conns[said.LocalCommID] != nil {
+			break
+		}
+		from := request{p.Remote, said.RemoteCommID}
+		l.conns[said.LocalCommID] = &entry{Estate: cm.Estate{Path: *p, LocalID: said.LocalCommID, RemoteID: said.RemoteCommID,
+			LocalQPN: cmp.Or(said.LocalQPN, said.LocalEECN), RemoteQPN: l.asked[from]}}
+		delete(l.asked, from)
+	case *wire.CMDreq:
+		if e := l.conns[said.LocalCommID]; e != nil {
+			if e.leaves++; e.leaves == maxLeaves {
+				delete(l.conns, said.LocalCommID)
+			}
+		}
+	case *wire.CMRej:
+		delete(l.conns, said.LocalCommID)
+		delete(l.asked, request{p.Remote, said.RemoteCommID})
+	case *wire.CMDrep:
+		delete(l.conns, said.LocalCommID)
+	}
+}
+
+// Received takes in what comes for the process.
+func (l *Ledger) Received(from *cm.Path, m *wire.MAD) {
+	said, err := wire.ParseCM(m)
+	if err != nil {
+		return
+	}
+	switch said := said.(type) {
+	case *wire.CMReq:
+		if len(l.asked) >= maxAsked {
+			for other := range l.asked {
+				delete(l.asked, other)
+				break
+			}
+		}
+		l.asked[request{from.Remote, said.LocalCommID}] = said.LocalQPN
+	case *wire.CMRep:
+		if e := l.of(from, said.RemoteCommID); e != nil && e.RemoteID == 0 {
+			e.RemoteID, e.RemoteQPN = said.LocalCommID, cmp.Or(said.LocalQPN, said.LocalEECN)
+		}
+	case *wire.CMRej:
+		l.over(from, said.RemoteCommID, said.LocalCommID)
+	case *wire.CMDrep:
+		l.over(from, said.RemoteCommID, said.LocalCommID)
+	}
+}
+
+// of is the connection that a peer can speak of.
+func (l *Ledger) of(from *cm.Path, id uint32) *entry {
+	if e := l.conns[id]; e != nil && e.Path.Remote == from.Remote {
+		return e
+	}
+	return nil
+}
+
+// over ends one, whose peer says so.
+func (l *Ledger) over(from *cm.Path, id, remote uint32) {
+	if e := l.of(from, id); e != nil && (e.RemoteID == 0 || e.RemoteID == remote) {
+		delete(l.conns, id)
+	}
+}
+
+// Has tells whether a communication ID is that of one of the connections.
+func (l *Ledger) Has(id uint32) bool { return l.conns[id] != nil }
+
+// Take adds a connection that was known to another hub.
+func (l *Ledger) Take(e *cm.Estate) { l.conns[e.LocalID] = &entry{Estate: *e} }
+
+// Estates are the connections whose peers believe in them.
+func (l *Ledger) Estates() (left []cm.Estate) {
+	for _, e := range l.conns {
+		if e.RemoteID != 0 {
+			left = append(left, e.Estate)
+		}
+	}
+	return left
+}
