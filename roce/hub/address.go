@@ -35,6 +35,8 @@ type key struct {
 	port  int
 }
 
+func (k key) String() string { return fmt.Sprintf("%s %d", k.where, k.port) }
+
 // address is one. Its lock is taken last.
 type address struct {
 	key

@@ -12,13 +12,17 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/goroce/goroce/roce/internal/hub"
+	"github.com/goroce/goroce/transport/udp"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -28,10 +32,18 @@ const DefaultProcesses = 127
 const (
 	// lookAround is how often the hub looks whether an address has nobody any more.
 	lookAround = 500 * time.Millisecond
-	// earlier is how long a process waits that wants an address which processes of an earlier hub
-	// have: they call as soon as they notice.
+	// earlier is how long after its start a hub waits for the processes of an earlier one, which
+	// call as soon as they notice, if somebody else wants an address that they have.
 	earlier = 3 * time.Second
 )
+
+// ProgramVar is the environment variable that names the command roce, for processes that start a hub;
+// else it is looked for beside the program that runs, and in PATH. "none" starts none.
+const ProgramVar = hub.ProgramVar
+
+// FolderVar is the environment variable that has the folder of a hub's socket. Without it that is in
+// XDG_RUNTIME_DIR or the system's for temporary files.
+const FolderVar = hub.FolderVar
 
 // Config is what a hub is like. The zero value is right for most uses.
 type Config struct {
@@ -50,6 +62,9 @@ type Hub struct {
 	path string
 	lock *os.File
 	ln   *net.UnixListener
+
+	began  time.Time
+	before map[string]bool // addresses of an earlier hub that did not give them up, as listed has them
 
 	mu        sync.Mutex
 	addresses map[key]*address
@@ -77,7 +92,8 @@ func New(cfg Config) (*Hub, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Hub{Config: cfg, path: path, addresses: map[key]*address{}, quiet: time.Now()}
+	h := &Hub{Config: cfg, path: path, addresses: map[key]*address{}, began: time.Now(), quiet: time.Now(),
+		before: map[string]bool{}}
 	if h.lock, err = os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return nil, err
 	}
@@ -86,6 +102,11 @@ func New(cfg Config) (*Hub, error) {
 		return nil, fmt.Errorf("%w (%s)", ErrRunning, path)
 	}
 	// Whoever had it is gone, for the lock was free.
+	if had, err := os.ReadFile(path + ".has"); err == nil {
+		for line := range strings.Lines(string(had)) {
+			h.before[strings.TrimSpace(line)] = true
+		}
+	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		h.lock.Close()
 		return nil, err
@@ -170,17 +191,23 @@ func (h *Hub) tidy(ctx context.Context, end func()) {
 func (h *Hub) idle() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.tidyUp()
+	if h.calls > 0 || len(h.addresses) > 0 {
+		h.quiet = time.Now()
+	}
+	return h.Idle > 0 && time.Since(h.quiet) > h.Idle
+}
+
+// tidyUp gives up addresses that nobody has. The caller has the lock.
+func (h *Hub) tidyUp() {
 	for k, a := range h.addresses {
 		if a.idle() {
 			h.log("%s is given up", a.where)
 			a.close()
 			delete(h.addresses, k)
+			h.list()
 		}
 	}
-	if h.calls > 0 || len(h.addresses) > 0 {
-		h.quiet = time.Now()
-	}
-	return h.Idle > 0 && time.Since(h.quiet) > h.Idle
 }
 
 // join gives a process its slot.
@@ -198,9 +225,9 @@ func (h *Hub) join(p *process, j *hub.Join, files []int) (*address, error) {
 		}
 		return a, a.rejoin(p, j.Again)
 	}
-	for began := time.Now(); ; {
+	for {
 		a, err := h.give(p, k, j.Lanes)
-		if !errors.Is(err, unix.EADDRINUSE) || time.Since(began) > earlier {
+		if !errors.Is(err, unix.EADDRINUSE) || !h.before[k.String()] || time.Since(h.began) > earlier {
 			return a, err
 		}
 		time.Sleep(lookAround / 10)
@@ -211,16 +238,52 @@ func (h *Hub) join(p *process, j *hub.Join, files []int) (*address, error) {
 func (h *Hub) give(p *process, k key, lanes int) (a *address, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if a = h.addresses[k]; a == nil {
+	if a = h.find(k); a == nil {
 		if a, err = newAddress(k, lanes, h.Processes+1, h.log); err != nil {
-			return nil, err
+			h.tidyUp() // it may have been one of another name
+			a, err = newAddress(k, lanes, h.Processes+1, h.log)
+		}
+		if err != nil {
+			return nil, h.overlaps(k, err)
 		}
 		h.addresses[k] = a
+		h.list()
 	}
 	if a.lanes != lanes {
 		return nil, fmt.Errorf("%s has %d lanes, as its first process wanted: all have as many", a.where, a.lanes)
 	}
 	return a, a.join(p)
+}
+
+// overlaps says which address that processes share has one of an interface, if that is the error. The
+// caller has the lock.
+func (h *Hub) overlaps(k key, err error) error {
+	rows, _ := udp.Addresses(k.where)
+	for other, a := range h.addresses {
+		if other.port == k.port && slices.ContainsFunc(a.addrs, func(r netip.Addr) bool { return slices.Contains(rows, r) }) {
+			return fmt.Errorf("%w: processes share %s by that name (roce ps), and it cannot be of %s too: name the same, "+
+				"or end them", err, other.where, k.where)
+		}
+	}
+	return err
+}
+
+// find returns the address, or the interface that has it; nil: neither is there. The caller has the
+// lock.
+func (h *Hub) find(k key) *address {
+	if a := h.addresses[k]; a != nil {
+		return a
+	}
+	addr, err := netip.ParseAddr(k.where)
+	if err != nil {
+		return nil
+	}
+	for other, a := range h.addresses {
+		if other.port == k.port && slices.Contains(a.addrs, addr) {
+			return a
+		}
+	}
+	return nil
 }
 
 // again finds the address that a process has a slot of, or takes it over. The caller has the lock.
@@ -240,6 +303,18 @@ func (h *Hub) again(k key, j *hub.Join, files []int) (*address, error) {
 		return nil, err
 	}
 	h.addresses[k] = a
+	h.list()
 	h.log("%s is taken over from an earlier hub, with %d slots", a.where, len(a.slots))
 	return a, nil
+}
+
+// list writes down which addresses there are, for the hub that comes next. The caller has the lock.
+func (h *Hub) list() {
+	var lines []byte
+	for k := range h.addresses {
+		lines = append(lines, k.String()+"\n"...)
+	}
+	if err := os.WriteFile(h.path+".has", lines, 0o600); err != nil {
+		h.log("%v", err)
+	}
 }

@@ -9,6 +9,7 @@ package launch
 // An address is one process'. Two that begin at the same moment must not both find it free, nor may
 // the one find it taken because the other looks: so each first takes a socket of the address' name,
 // which the program inherits, and which is free again when the program and its children are over.
+// Those of a hub are for all who ask.
 
 import (
 	"cmp"
@@ -118,9 +119,11 @@ func open(name string) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	taken, err := reserve(addrs)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	var taken reservation
+	if !strings.HasPrefix(name, "hub:") {
+		if taken, err = reserve(addrs); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
 	}
 	d, err := roce.Open(name, &roce.Config{NoBackground: true})
 	if err != nil {
@@ -156,14 +159,14 @@ func loopback() (*opened, error) {
 	return nil, errors.New("all of 127.0.0.1 to 127.0.0.254 are in use")
 }
 
-// interfaces are the names of devices of this machine, the loopback last.
+// interfaces are those of this machine that have addresses, the loopback last.
 func interfaces() (names []string, err error) {
 	all, err := net.Interfaces()
 	for _, last := range []net.Flags{0, net.FlagLoopback} {
 		for _, i := range all {
 			addrs, _ := i.Addrs()
 			if i.Flags&net.FlagUp != 0 && i.Flags&net.FlagLoopback == last && len(addrs) > 0 {
-				names = append(names, "udp:"+i.Name)
+				names = append(names, i.Name)
 			}
 		}
 	}
@@ -200,7 +203,8 @@ func named(names []string) (list []*opened, err error) {
 }
 
 // free takes what is free on this machine, at most so many devices, and says why others are left
-// out; the loopback's is the next address if its own are taken.
+// out. An interface is shared with others by way of a hub, if there can be one; else it must be
+// free, and the loopback's is the next address if its own are taken.
 func free(most int) (list []*opened, left []error, err error) {
 	names, err := interfaces()
 	if err != nil {
@@ -210,9 +214,11 @@ func free(most int) (list []*opened, left []error, err error) {
 		if len(list) == most {
 			break
 		}
-		o, err := open(name)
-		if i, _ := net.InterfaceByName(name[len("udp:"):]); errors.Is(err, errTaken) &&
-			i != nil && i.Flags&net.FlagLoopback != 0 {
+		o, err := open("hub:" + name)
+		if err != nil {
+			o, err = open("udp:" + name)
+		}
+		if i, _ := net.InterfaceByName(name); errors.Is(err, errTaken) && i != nil && i.Flags&net.FlagLoopback != 0 {
 			left = append(left, err)
 			o, err = loopback()
 		}

@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/goroce/goroce/roce/hub"
 )
 
 // Options of a run.
@@ -85,6 +87,9 @@ func environment(env []string, libraries libraries, view string, devices []*devi
 		names = append(names, d.on.name)
 	}
 	put("GOROCE_DEVICES", strings.Join(names, ","), false)
+	if own, err := os.Executable(); err == nil {
+		put(hub.ProgramVar, own, true)
+	}
 	put("OMPI_MCA_opal_common_ucx_devices", "any", true) // it counts mlx* only
 	env = env[:0:0]
 	for name, value := range vars {
