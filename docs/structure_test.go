@@ -94,12 +94,14 @@ var mayImport = []struct{ importer, imported string }{
 	{"transport", "wire"},
 	{"transport/internal/porttest", "wire transport/... internal/netns"}, // the rooms' tests
 	{"transport/...", "wire wire/pcapng transport/..."},
+	{"roce/internal/hub", "wire cm transport/... roce/internal/soft"},
 	{"roce/internal/...", "wire mr qp transport/... roce/internal/..."},
 	{"roce", "wire mr qp transport/... roce/internal/..."},
 	{"roce/conformance", "roce"},
 	{"roce/rsocket/internal/stream", ""},
 	{"roce/rsocket", "roce roce/rdmacm roce/rsocket/internal/stream"},
-	{"roce/rdmacm", "wire cm qp roce internal/route internal/fair roce/internal/librdmacm roce/internal/verbs"},
+	{"roce/rdmacm", "wire cm qp roce internal/route internal/fair roce/internal/hub roce/internal/librdmacm roce/internal/verbs"},
+	{"roce/hub", "wire cm qp transport/... roce roce/rdmacm roce/internal/hub"},
 	{"internal/route", "wire"},
 	{"trace/...", "wire wire/pcapng mr qp trace/..."},
 }

@@ -199,8 +199,9 @@ const MaxLinger = time.Millisecond
 // its own completions, as a program does that knows NICs only. A Poll that finds completions runs
 // the stack for up to d longer, until a peer has executed a WRITE or atomic that leaves no
 // completion, or another completion is there; it does so only while peers do that, and up to
-// MaxLinger after long having done so. 0 ends it. 50 us suit a peer that answers at once. A device of the kernel needs none of this, and takes it all the
-// same. ErrInvalid for d below 0 or above MaxLinger.
+// MaxLinger after long having done so. 0 ends it. 50 us suit a peer that answers at once. A device
+// of the kernel needs none of this, and takes it all the same. ErrInvalid for d below 0 or above
+// MaxLinger.
 func (c *CQ) Linger(d time.Duration) error {
 	if d < 0 || d > MaxLinger {
 		return c.dev.fail("Linger", fmt.Errorf("%w: %v, want 0 to %v", ErrInvalid, d, MaxLinger))

@@ -130,7 +130,7 @@ func openProvider(d *Device, cfg *Config) (provider, error) {
 		return openHW(d, cfg)
 	}
 	if where, ok := hubName(d.name); ok && len(cfg.Ports) == 0 {
-		return openHub(d, where, cfg, d.openSoft)
+		return openHub(d, where, cfg)
 	}
 	s, err := d.openSoft(cfg)
 	if err != nil {

@@ -2,14 +2,21 @@ package roce
 
 // The software RNIC as a provider: what it can do in the words of the verbs, and its things handed
 // on.
+//
+// Stages: the device; its things; a device at a hub.
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/roce/internal/hub"
 	"github.com/goroce/goroce/roce/internal/soft"
 	"github.com/goroce/goroce/roce/internal/storage"
 	"github.com/goroce/goroce/transport"
@@ -255,4 +262,94 @@ func (d *Device) softEvent(e soft.Event) {
 	event.CQ, _ = e.CQ.(*CQ)
 	event.SRQ, _ = e.SRQ.(*SRQ)
 	d.happened(event)
+}
+
+// hubDevice is a software device on a slot of an address that other processes have too: the hub
+// (package roce/hub) gives the sockets, and has queue pair 1.
+type hubDevice struct {
+	softDevice
+	client *hub.Client
+	device *Device
+}
+
+// hubName tells whether a name is that of such a device, and of which address or interface.
+func hubName(name string) (where string, ok bool) { return strings.CutPrefix(name, "hub:") }
+
+// openHub opens one. The error is an *transport.OpenError.
+func openHub(d *Device, where string, cfg *Config) (_ provider, err error) {
+	bad := func(reason string, err error) error {
+		return &transport.OpenError{Name: d.name, Reason: reason, Err: err}
+	}
+	if cfg.Dealt != nil || cfg.Foreign != nil {
+		return nil, bad("Config.Dealt and Config.Foreign are the hub's", nil)
+	}
+	own, lanes := *cfg, cmp.Or(cfg.Lanes, 1)
+	if _, err := transport.Where(d.name, lanes); err != nil {
+		return nil, err
+	}
+	c, err := hub.Open(context.Background(), where, lanes, cmp.Or(cfg.Transport.UDPPort, wire.UDPPort), true)
+	if err != nil {
+		return nil, bad("the hub of the address", err)
+	}
+	defer func() {
+		if err != nil {
+			c.Close()
+		}
+	}()
+	if own.Dealt = c.Deck(); !own.NoECN {
+		own.Transport.TrafficClass = qp.ECT(own.Transport.TrafficClass)
+	}
+	if own.Ports, err = c.Ports(d.name, own.Transport); err != nil {
+		return nil, err
+	}
+	s, err := d.openSoft(&own)
+	if err != nil {
+		return nil, err
+	}
+	h := &hubDevice{softDevice{s}, c, d}
+	c.Reports(h.report)
+	hub.Attach(d, c)
+	return h, nil
+}
+
+// close implements provider.
+func (h *hubDevice) close() error {
+	err := h.softDevice.close()
+	hub.Attach(h.device, nil)
+	return errors.Join(err, h.client.Close())
+}
+
+// report says what runs on the device.
+func (h *hubDevice) report() (r hub.Report) {
+	for _, s := range h.stats() {
+		r.SentBytes += s.Port.SendBytes
+		r.RecvBytes += s.Port.RecvBytes
+		r.SentPkts += s.Engine.SentPkts
+		r.RecvPkts += s.Engine.RcvdPkts
+		r.Foreign += s.Lane.Foreign
+	}
+	for _, q := range h.device.queuePairs() {
+		if r.QPs++; len(r.QueuePairs) == hub.MaxQueuePairs {
+			continue
+		}
+		said := hub.QueuePair{QPN: q.QPN(), Type: q.Type().String(), State: q.State().String()}
+		if attr, err := q.Query(); err == nil && attr.DestQPN != 0 {
+			said.Peer, said.To = attr.AV.DGID.String(), attr.DestQPN
+		}
+		r.QueuePairs = append(r.QueuePairs, said)
+	}
+	return r
+}
+
+// queuePairs are those that are open, in the order of their numbers.
+func (d *Device) queuePairs() (list []*QP) {
+	d.mu.Lock()
+	for x := range d.objects.all {
+		if q, ok := x.(*QP); ok {
+			list = append(list, q)
+		}
+	}
+	d.mu.Unlock()
+	slices.SortFunc(list, func(a, b *QP) int { return cmp.Compare(a.QPN(), b.QPN()) })
+	return list
 }

@@ -29,8 +29,8 @@ func printProcesses(w io.Writer, s *hub.Status, all []hub.ProcessStatus) error {
 				qps, sent, received = fmt.Sprint(r.QPs), amount(r.SentBytes), amount(r.RecvBytes)
 			}
 			age := time.Since(time.Unix(p.Since, 0)).Truncate(time.Second)
-			fmt.Fprintf(t, "  %d\t%d\t%s\t%v\t%s\t%d\t%s\t%s\t%s\n", p.Slot, p.PID, p.Program, age, qps, p.Conns, sent, received,
-				services(p.Services))
+			fmt.Fprintf(t, "  %d\t%d\t%s\t%v\t%s\t%d\t%s\t%s\t%s\n", p.Slot, p.PID, p.Program, age, qps, p.Conns, sent,
+				received, services(p.Services))
 		}
 		if err := t.Flush(); err != nil {
 			return err
@@ -48,7 +48,8 @@ func printProcesses(w io.Writer, s *hub.Status, all []hub.ProcessStatus) error {
 func printQPs(w io.Writer, p *hub.ProcessStatus) {
 	for _, q := range p.Report.QueuePairs {
 		if q.To != 0 {
-			fmt.Fprintf(w, "  %d %s: QP 0x%06x %s %s with 0x%06x at %s\n", p.PID, p.Program, q.QPN, q.Type, q.State, q.To, q.Peer)
+			fmt.Fprintf(w, "  %d %s: QP 0x%06x %s %s with 0x%06x at %s\n", p.PID, p.Program, q.QPN, q.Type,
+				q.State, q.To, q.Peer)
 		}
 	}
 	if n := p.Report.QPs - len(p.Report.QueuePairs); n > 0 {

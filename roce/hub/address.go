@@ -4,8 +4,8 @@ package hub
 
 // An address, or all of an interface, that processes share.
 //
-// Stages: making its sockets, or taking those that an earlier hub has made; its shelf; queue pair 1,
-// of which a goroutine takes in what comes; a slot for a process; what is left of one.
+// Stages: making its sockets, or taking those that an earlier hub has made; its shelf; queue pair
+// 1, of which a goroutine takes in what comes; a slot for a process; what is left of one.
 
 import (
 	"context"
@@ -137,7 +137,8 @@ func takeAddress(k key, lanes int, had *hub.Joined, shelf int, log func(string, 
 // open opens slot 0 with queue pair 1.
 func (a *address) open() (err error) {
 	name := "hub of udp:" + a.where
-	if a.deck, err = unix.Mmap(a.decks[0], 0, roce.DealtSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+	a.deck, err = unix.Mmap(a.decks[0], 0, roce.DealtSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
 		return err
 	}
 	ports, err := udp.OpenSlot(name, a.slots[0], transport.Options{UDPPort: a.port, TrafficClass: qp.ECT(0)})
@@ -294,7 +295,8 @@ func (a *address) join(p *process) error {
 		a.put(p, slot)
 		return nil
 	}
-	return fmt.Errorf("%w: %d of %s, as many as a hub is told to have (roce hub --processes)", errFull, len(a.slots)-1, a.where)
+	return fmt.Errorf("%w: %d of %s, as many as a hub is told to have (roce hub --processes)", errFull,
+		len(a.slots)-1, a.where)
 }
 
 // rejoin lets a process have the slot that it had at another hub.
@@ -349,5 +351,6 @@ func (a *address) idle() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	inUse, _ := a.cm.Len()
-	return inUse == 0 && !slices.ContainsFunc(a.who.slots, func(p *process) bool { return p != nil }) || a.ctx.Err() != nil
+	here := slices.ContainsFunc(a.who.slots, func(p *process) bool { return p != nil })
+	return inUse == 0 && !here || a.ctx.Err() != nil
 }

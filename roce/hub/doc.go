@@ -24,10 +24,10 @@
 // all others have, and a peer that still knows one meets nobody.
 //
 // If the hub ends, processes go on: their packets never went through it. Connections cannot be made
-// or ended meanwhile (messages are repeated by their senders). The next hub, which the first process
-// that notices starts, gets all sockets from any of the processes (package internal/hub, the shelf),
-// and from each what it has. What is lost: peers of a process that ends while there is no hub are
-// not told, and find out by their own timeouts.
+// or ended meanwhile (messages are repeated by their senders). The next hub, which the first
+// process that notices starts, gets all sockets from any of the processes (package internal/hub,
+// the shelf), and from each what it has. What is lost: peers of a process that ends while there is
+// no hub are not told, and find out by their own timeouts.
 //
 // # Whom it trusts
 //

@@ -4,8 +4,8 @@ package hub
 
 // The hub of a user in a network namespace.
 //
-// Stages: its socket, of which there is one; who calls; addresses, made when somebody wants one, and
-// given up when nobody has; the end, after a while of nothing.
+// Stages: its socket, of which there is one; who calls; addresses, made when somebody wants one,
+// and given up when nobody has; the end, after a while of nothing.
 
 import (
 	"context"
@@ -37,12 +37,12 @@ const (
 	earlier = 3 * time.Second
 )
 
-// ProgramVar is the environment variable that names the command roce, for processes that start a hub;
-// else it is looked for beside the program that runs, and in PATH. "none" starts none.
+// ProgramVar is the environment variable that names the command roce, for processes that start a
+// hub; else it is looked for beside the program that runs, and in PATH. "none" starts none.
 const ProgramVar = hub.ProgramVar
 
-// FolderVar is the environment variable that has the folder of a hub's socket. Without it that is in
-// XDG_RUNTIME_DIR or the system's for temporary files.
+// FolderVar is the environment variable that has the folder of a hub's socket. Without it that is
+// in XDG_RUNTIME_DIR or the system's for temporary files.
 const FolderVar = hub.FolderVar
 
 // Config is what a hub is like. The zero value is right for most uses.
@@ -64,7 +64,7 @@ type Hub struct {
 	ln   *net.UnixListener
 
 	began  time.Time
-	before map[string]bool // addresses of an earlier hub that did not give them up, as listed has them
+	before map[string]bool // addresses of an earlier hub, as list has them
 
 	mu        sync.Mutex
 	addresses map[key]*address
@@ -76,14 +76,15 @@ type Hub struct {
 // ErrRunning says that this user has a hub in this network namespace.
 var ErrRunning = errors.New("there is a hub of this user in this network namespace already")
 
-// New opens the socket to which processes call. The error is ErrRunning, or says which folder cannot
-// be used, or which value is wrong.
+// New opens the socket to which processes call. The error is ErrRunning, or says which folder
+// cannot be used, or which value is wrong.
 func New(cfg Config) (*Hub, error) {
 	if cfg.Processes == 0 {
 		cfg.Processes = DefaultProcesses
 	}
 	if n := cfg.Processes + 1; n < 2 || n > wire.MaxOwners || n&(n-1) != 0 {
-		return nil, fmt.Errorf("%d processes: want one less than a power of two, 1 to %d", cfg.Processes, wire.MaxOwners-1)
+		return nil, fmt.Errorf("%d processes: want one less than a power of two, 1 to %d", cfg.Processes,
+			wire.MaxOwners-1)
 	}
 	if cfg.Log == nil {
 		cfg.Log = func(string, ...any) {}
@@ -123,8 +124,8 @@ func (h *Hub) Path() string { return h.path }
 
 func (h *Hub) log(format string, args ...any) { h.Log(format, args...) }
 
-// Serve takes calls until ctx ends, or for Config.Idle nobody has called. Processes that have a slot
-// then go on, and call the next hub.
+// Serve takes calls until ctx ends, or for Config.Idle nobody has called. Processes that have a
+// slot then go on, and call the next hub.
 func (h *Hub) Serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -213,7 +214,8 @@ func (h *Hub) tidyUp() {
 // join gives a process its slot.
 func (h *Hub) join(p *process, j *hub.Join, files []int) (*address, error) {
 	if j.Version != hub.Version {
-		return nil, fmt.Errorf("this hub speaks version %d, and the process %d: end one of them", hub.Version, j.Version)
+		return nil, fmt.Errorf("this hub speaks version %d, and the process %d: end one of them", hub.Version,
+			j.Version)
 	}
 	k := key{j.Where, j.UDPPort}
 	if j.Again != nil {
@@ -255,14 +257,15 @@ func (h *Hub) give(p *process, k key, lanes int) (a *address, err error) {
 	return a, a.join(p)
 }
 
-// overlaps says which address that processes share has one of an interface, if that is the error. The
-// caller has the lock.
+// overlaps says which address that processes share has one of an interface, if that is the error.
+// The caller has the lock.
 func (h *Hub) overlaps(k key, err error) error {
 	rows, _ := udp.Addresses(k.where)
 	for other, a := range h.addresses {
-		if other.port == k.port && slices.ContainsFunc(a.addrs, func(r netip.Addr) bool { return slices.Contains(rows, r) }) {
-			return fmt.Errorf("%w: processes share %s by that name (roce ps), and it cannot be of %s too: name the same, "+
-				"or end them", err, other.where, k.where)
+		has := func(r netip.Addr) bool { return slices.Contains(rows, r) }
+		if other.port == k.port && slices.ContainsFunc(a.addrs, has) {
+			return fmt.Errorf("%w: processes share %s by that name (roce ps), and it cannot be of %s too: "+
+				"name the same, or end them", err, other.where, k.where)
 		}
 	}
 	return err

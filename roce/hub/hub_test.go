@@ -243,7 +243,7 @@ func TestKilled(t *testing.T) {
 	c, err := d.Dial(t.Context(), net.JoinHostPort(own, fmt.Sprint(firstPort)))
 	require.NoError(t, err)
 	p.kill()
-	_, err = c.Read(make([]byte, 1)) // which would wait for a sign of life for 15 s, and then for 10 s more
+	_, err = c.Read(make([]byte, 1)) // without a hub it would wait 25 s for signs of life
 	require.Error(t, err)
 	c.Close()
 	_, err = d.Dial(t.Context(), net.JoinHostPort(own, fmt.Sprint(firstPort)))

@@ -2,8 +2,8 @@
 
 package hub
 
-// Processes that share an address: each serves and calls all others, while they are killed one after
-// the other, and the hub too.
+// Processes that share an address: each serves and calls all others, while they are killed one
+// after the other, and the hub too.
 //
 // Stages: what each of them does; starting and killing them; what must hold.
 
@@ -217,8 +217,8 @@ func (p *part) good(of map[int]bool) (n int) {
 }
 
 // TestProcesses: processes that share an address call each other, while one after the other is
-// killed and begun anew, and now and then the hub. No byte is wrong, nobody is disturbed by another's
-// end, and afterwards all reach all.
+// killed and begun anew, and now and then the hub. No byte is wrong, nobody is disturbed by
+// another's end, and afterwards all reach all.
 func TestProcesses(t *testing.T) {
 	t.Setenv(hub.FolderVar, filepath.Join(t.TempDir(), "hub"))
 	t.Setenv(hub.ProgramVar, "none")

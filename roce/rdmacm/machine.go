@@ -6,7 +6,8 @@ package rdmacm
 // is something else to do.
 //
 // Stages: beginning and end; the goroutine's round; changing the machine; what it tells, handed to
-// the IDs (machineid.go).
+// the IDs (machineid.go); queue pair 1 of a device at a hub (package roce/hub), which has to know
+// who listens on what.
 
 import (
 	"context"
@@ -15,10 +16,12 @@ import (
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/goroce/goroce/cm"
 	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/roce/internal/hub"
 )
 
 type machine struct {
@@ -66,8 +69,9 @@ func newMachine(a *agent, open func(*roce.Device) (QP1, error)) (_ *machine, err
 		return nil, fmt.Errorf("queue pair 1 of device %s: %w", dev.Name(), err)
 	}
 	attr := dev.Query()
-	m.cm = cm.New(cm.Config{Rand: rand.Uint64, CommID: m.hub.commID(), CAGUID: attr.NodeGUID, MTU: dev.QueryPort().ActiveMTU,
-		AckDelay: attr.LocalCAAckDelay, RdAtomic: uint8(min(attr.MaxQPRdAtom, attr.MaxQPInitRdAtom, MaxRdAtomic-1))})
+	m.cm = cm.New(cm.Config{Rand: rand.Uint64, CommID: m.hub.commID(), CAGUID: attr.NodeGUID,
+		MTU: dev.QueryPort().ActiveMTU, AckDelay: attr.LocalCAAckDelay,
+		RdAtomic: uint8(min(attr.MaxQPRdAtom, attr.MaxQPInitRdAtom, MaxRdAtomic-1))})
 	m.unwatch = dev.OnEvent(m.happened)
 	go m.run()
 	return m, nil
@@ -253,5 +257,46 @@ func deliver(c *machineID, e *cm.Event) {
 		c.request(e)
 	default:
 		c.told(e)
+	}
+}
+
+// atHub is the hub's queue pair 1. All methods do nothing of nil.
+type atHub struct{ hub.QP1 }
+
+// hubOf is that of a device; nil if it has one of its own.
+func hubOf(dev *roce.Device) *atHub {
+	if c := hub.Of(dev); c != nil {
+		return &atHub{hub.QP1{Client: c}}
+	}
+	return nil
+}
+
+// commID makes communication IDs the process's own; nil: all are.
+func (h *atHub) commID() func(uint32) uint32 {
+	if h == nil {
+		return nil
+	}
+	return h.CommID
+}
+
+// listen has requests for a service come to this process. ErrBusy if another one listens there.
+func (h *atHub) listen(service uint64, o *cm.ListenOptions) error {
+	if h == nil {
+		return nil
+	}
+	taken, err := h.Listen(hub.Service{ID: service, Address: o.Address, Only: int(o.Only)})
+	switch {
+	case taken:
+		return addressError{fmt.Errorf("%w: %w", ErrBusy, err), syscall.EADDRINUSE}
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	return nil
+}
+
+// unlisten ends that.
+func (h *atHub) unlisten(service uint64, o *cm.ListenOptions) {
+	if h != nil {
+		h.Unlisten(hub.Service{ID: service, Address: o.Address, Only: int(o.Only)})
 	}
 }

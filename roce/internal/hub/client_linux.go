@@ -1,8 +1,8 @@
 package hub
 
-// A process that has a slot. What it sends and receives goes by its own sockets: of the hub it needs
-// queue pair 1 (qp1.go), and that somebody keeps the sockets of all. So it goes on when the hub ends,
-// and calls until there is another one, to which it brings what it has.
+// A process that has a slot. What it sends and receives goes by its own sockets: of the hub it
+// needs queue pair 1 (qp1.go), and that somebody keeps the sockets of all. So it goes on when the
+// hub ends, and calls until there is another one, to which it brings what it has.
 //
 // Stages: joining; the slot; what comes; a new hub; listeners; the end.
 
@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,6 +21,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goroce/goroce/cm"
+	"github.com/goroce/goroce/roce/internal/soft"
+	"github.com/goroce/goroce/transport"
 	"github.com/goroce/goroce/transport/udp"
 	"github.com/goroce/goroce/wire"
 )
@@ -54,14 +55,15 @@ type Client struct {
 	conn     *Conn // nil: the hub is gone
 	has      Joined
 	files    Files // sockets, deck and shelf
+	deck     []byte
 	ledger   *Ledger
 	services []Service
 	come     []cm.Message
 	lost     uint64
 }
 
-// Open joins the hub, which is started if there is none and start says so. where is an address, or an
-// interface for all that it has; lanes and port are those of the sockets.
+// Open joins the hub, which is started if there is none and start says so. where is an address, or
+// an interface for all that it has; lanes and port are those of the sockets.
 func Open(ctx context.Context, where string, lanes, port int, start bool) (*Client, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -135,30 +137,29 @@ func (c *Client) joined(h *Heard) error {
 	case len(h.Files) != want || c.has.Files != want:
 		return fmt.Errorf("%d descriptors came of the hub, want %d", len(h.Files), want)
 	}
-	c.files, h.Files = h.Files, nil
+	deck, err := unix.Mmap(h.Files[len(h.Files)-2], 0, soft.DealtSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return fmt.Errorf("the memory of queue pair numbers: %w", err)
+	}
+	c.files, c.deck, h.Files = h.Files, deck, nil
 	return nil
 }
 
-// Slot is what the hub has given. The descriptors are the client's.
-func (c *Client) Slot() udp.Slot {
+// Ports opens the slot, a port for each lane; name is what they are called. The error is an
+// *transport.OpenError.
+func (c *Client) Ports(name string, o transport.Options) ([]transport.Port, error) {
 	s := udp.Slot{Addrs: slices.Clone(c.has.Addrs), QPNs: c.has.QPNs}
 	for row := range c.has.Addrs {
-		var fds []int
-		for lane := range c.join.Lanes {
-			fds = append(fds, c.files[row*c.join.Lanes+lane])
-		}
-		s.FDs = append(s.FDs, fds)
+		s.FDs = append(s.FDs, slices.Clone(c.files[row*c.join.Lanes:][:c.join.Lanes]))
 	}
-	return s
+	o.UDPPort = c.join.UDPPort
+	return udp.OpenSlot(name, s, o)
 }
 
-// Deck is the memory of the numbers that the slot has dealt (roce.Config.Dealt), in a file.
-func (c *Client) Deck() int { return c.files[len(c.files)-2] }
+// Deck is the memory of the numbers that the slot has dealt (roce.Config.Dealt), until Close.
+func (c *Client) Deck() []byte { return c.deck }
 
 func (c *Client) shelf() int { return c.files[len(c.files)-1] }
-
-// Addrs are the rows of the slot.
-func (c *Client) Addrs() []netip.Addr { return c.has.Addrs }
 
 // Reports has f say what runs on the device. It is called by another goroutine.
 func (c *Client) Reports(f func() Report) {
@@ -362,5 +363,5 @@ func (c *Client) Close() error {
 	c.mu.Unlock()
 	<-c.ended
 	c.files.Close()
-	return nil
+	return unix.Munmap(c.deck)
 }

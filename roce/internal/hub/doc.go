@@ -1,6 +1,6 @@
 // Package hub is how a process shares an address with others: what it says to their hub (package
-// roce/hub), and what it keeps of it. A hub hands out sockets, not packets: it makes all slots of an
-// address (udp.MakeSlots), gives each process one, and has queue pair 1 for all.
+// roce/hub), and what it keeps of it. A hub hands out sockets, not packets: it makes all slots of
+// an address (udp.MakeSlots), gives each process one, and has queue pair 1 for all.
 //
 //	protocol.go   messages between the two, and descriptors beside them (this package's seam)
 //	folder.go     where the hub's socket is, and who may come

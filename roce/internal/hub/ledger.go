@@ -54,15 +54,15 @@ func (l *Ledger) Sent(p *cm.Path, m *wire.MAD) {
 	switch said := said.(type) {
 	case *wire.CMReq:
 		if l.conns[said.LocalCommID] == nil {
-			l.conns[said.LocalCommID] = &entry{Estate: cm.Estate{Path: *p, LocalID: said.LocalCommID, LocalQPN: said.LocalQPN}}
+			l.Take(&cm.Estate{Path: *p, LocalID: said.LocalCommID, LocalQPN: said.LocalQPN})
 		}
 	case *wire.CMRep:
 		if l.conns[said.LocalCommID] != nil {
 			break
 		}
 		from := request{p.Remote, said.RemoteCommID}
-		l.conns[said.LocalCommID] = &entry{Estate: cm.Estate{Path: *p, LocalID: said.LocalCommID, RemoteID: said.RemoteCommID,
-			LocalQPN: cmp.Or(said.LocalQPN, said.LocalEECN), RemoteQPN: l.asked[from]}}
+		l.Take(&cm.Estate{Path: *p, LocalID: said.LocalCommID, RemoteID: said.RemoteCommID,
+			LocalQPN: cmp.Or(said.LocalQPN, said.LocalEECN), RemoteQPN: l.asked[from]})
 		delete(l.asked, from)
 	case *wire.CMDreq:
 		if e := l.conns[said.LocalCommID]; e != nil {
@@ -122,7 +122,7 @@ func (l *Ledger) over(from *cm.Path, id, remote uint32) {
 // Has tells whether a communication ID is that of one of the connections.
 func (l *Ledger) Has(id uint32) bool { return l.conns[id] != nil }
 
-// Take adds a connection that was known to another hub.
+// Take adds a connection, as one that was known to another hub.
 func (l *Ledger) Take(e *cm.Estate) { l.conns[e.LocalID] = &entry{Estate: *e} }
 
 // Estates are the connections whose peers believe in them.

@@ -1,12 +1,10 @@
 package hub
 
 // Queue pair 1 as a process has it that is at a hub (rdmacm.QP1): the hub has it for all. Which
-// process a message is for is seen by the communication ID, of which each slot has a part, as it has
-// of queue pair numbers; a request is for who listens (router.go of package roce/hub).
+// process a message is for is seen by the communication ID, of which each slot has a part, as it
+// has of queue pair numbers; a request is for who listens (router.go of package roce/hub).
 
 import (
-	"sync"
-
 	"github.com/goroce/goroce/cm"
 	"github.com/goroce/goroce/wire"
 )
@@ -59,24 +57,3 @@ func (q QP1) Send(p cm.Path, mad *wire.MAD) {
 
 // Close implements rdmacm.QP1. The client goes with the device.
 func (q QP1) Close() error { return nil }
-
-// clients are those of the devices of this process.
-var clients sync.Map // of a device: *Client
-
-// Attach says that a device has its slot of a client; nil ends that.
-func Attach(device any, c *Client) {
-	if c == nil {
-		clients.Delete(device)
-	} else {
-		clients.Store(device, c)
-	}
-}
-
-// Of is the client of a device, nil if it is not at a hub.
-func Of(device any) *Client {
-	c, ok := clients.Load(device)
-	if !ok {
-		return nil
-	}
-	return c.(*Client)
-}

@@ -1,10 +1,10 @@
 package hub
 
 // The shelf: a descriptor that keeps others open without a process that has them. The sockets of an
-// address must outlive its hub, for the kernel steers by their places, and one that nobody has gives
-// its place away (udp.MakeSlots); and the hub that comes next needs all of them. So they lie in the
-// queue of a socket, beside bytes that nobody takes; each process has that socket. It is a stream's:
-// the queue of another kind holds ten messages where nobody has chosen more.
+// address must outlive its hub, for the kernel steers by their places, and one that nobody has
+// gives its place away (udp.MakeSlots); and the hub that comes next needs all of them. So they lie
+// in the queue of a socket, beside bytes that nobody takes; each process has that socket. It is a
+// stream's: the queue of another kind holds ten messages where nobody has chosen more.
 //
 // Stages: putting descriptors there; looking at them, which leaves them there.
 
@@ -18,7 +18,8 @@ import (
 // shelfBytes lie beside each list: so many the next look skips.
 const shelfBytes = 1
 
-// FillShelf makes a shelf with some lists of descriptors, which stay the caller's; each at most 250.
+// FillShelf makes a shelf with some lists of descriptors, which stay the caller's; each at most
+// 250.
 func FillShelf(lists [][]int) (shelf int, err error) {
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -30,7 +31,8 @@ func FillShelf(lists [][]int) (shelf int, err error) {
 			unix.Close(ends[1])
 			return -1, fmt.Errorf("%d descriptors in a list, at most %d find room", len(fds), maxFiles)
 		}
-		if err := unix.Sendmsg(ends[0], make([]byte, shelfBytes), unix.UnixRights(fds...), nil, unix.MSG_DONTWAIT); err != nil {
+		beside := make([]byte, shelfBytes)
+		if err := unix.Sendmsg(ends[0], beside, unix.UnixRights(fds...), nil, unix.MSG_DONTWAIT); err != nil {
 			unix.Close(ends[1])
 			return -1, fmt.Errorf("%d lists: %w", len(lists), err)
 		}

@@ -12,10 +12,10 @@ package soft
 //
 // Stages: how long → a poll finds nothing, and notes what is there (look) → one finds something,
 // and stays (stay) → an application that has stayed in vain a few times in a row polls as ever, and
-// tries again after some more WRITEs between its polls. The longer it has paid to stay, the longer a
-// poll stays when for once nothing comes: else one pause of the peer, as when its processor is taken
-// from it, leaves both ends to their backgrounds for milliseconds. And a turn for an application that can call
-// the stack instead (Run).
+// tries again after some more WRITEs between its polls. The longer it has paid to stay, the longer
+// a poll stays when for once nothing comes: else one pause of the peer, as when its processor is
+// taken from it, leaves both ends to their backgrounds for milliseconds. And a turn for an
+// application that can call the stack instead (Run).
 
 import (
 	"sync/atomic"
@@ -33,8 +33,8 @@ const (
 	vainWrites = 8
 	vainMost   = 1024
 
-	// A poll that pays lengthens later ones by this part of what a poll may stay, to longest at most.
-	// So what is lost at the end of a conversation is a small part of what it took.
+	// A poll that pays lengthens later ones by this part of what a poll may stay, to longest at
+	// most. So what is lost at the end of a conversation is a small part of what it took.
 	savedPart = 16
 	longest   = qp.Time(time.Millisecond)
 )
@@ -46,7 +46,7 @@ type linger struct {
 	vain   atomic.Int32  // how many in a row have stayed in vain
 	rests  atomic.Int64  // how often memory is to be written until one may stay again
 	looks  atomic.Bool   // the last poll has found nothing
-	saved  atomic.Int64  // how much longer than most a poll may stay, in ns, as it has paid so often
+	saved  atomic.Int64  // how much longer than most a poll may stay, in ns
 }
 
 // Linger has a poll that finds completions run the lanes for up to d longer, until a peer has

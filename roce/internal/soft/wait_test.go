@@ -76,8 +76,8 @@ func TestTries(t *testing.T) {
 	require.Zero(t, b.spin.Load())
 }
 
-// TestLingersLonger: a poll that stays while nothing comes stays the longer the more polls have paid
-// before, never longer than longest; one in vain ends that.
+// TestLingersLonger: a poll that stays while nothing comes stays the longer the more polls have
+// paid before, never longer than longest; one in vain ends that.
 func TestLingersLonger(t *testing.T) {
 	const most = 50 * qp.Time(time.Microsecond)
 	var l linger

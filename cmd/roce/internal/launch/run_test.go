@@ -20,7 +20,8 @@ func TestEnvironment(t *testing.T) {
 		env = environment(environment(env, "/ours", "/view", on), "/ours", "/view", on)
 		slices.Sort(env)
 		require.Equal(t, []string{"A=b=c", "GOROCE_DEVICES=udp:lo", "GOROCE_HUB=/roce", "GOROCE_VIEW=/view",
-			"LD_LIBRARY_PATH=/ours:/x:/y", "LD_PRELOAD=/libasan.so /b.so:/ours/libgoroce-view.so", "OMPI_MCA_opal_common_ucx_devices=mlx5_0"}, env)
+			"LD_LIBRARY_PATH=/ours:/x:/y", "LD_PRELOAD=/libasan.so /b.so:/ours/libgoroce-view.so",
+			"OMPI_MCA_opal_common_ucx_devices=mlx5_0"}, env)
 	}
 	require.Contains(t, environment(nil, "/ours", "/view", on), "LD_PRELOAD=/ours/libgoroce-view.so")
 	folder := t.TempDir() + "/a;b"
