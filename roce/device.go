@@ -150,6 +150,8 @@ type Device struct {
 //	xdp:ADDRESS      AF_XDP sockets: Linux, needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
 //	auto:ADDRESS     xdp if the driver does it without copies, else packet if that works here,
 //	                 else udp: see PortInfo().Why
+//	hub:ADDRESS      UDP sockets of an address that other processes of the user share, by way of
+//	                 a hub (package roce/hub), which is started if there is none: Linux
 //	pipe:NAME        a wire inside this process that all devices opened with this name are
 //	                 plugged into
 //	verbs:DEVICE     an RDMA device of the kernel, "verbs:mlx5_0", by way of libibverbs;

@@ -20,8 +20,8 @@ func runCommand() *cobra.Command {
 		Long: `run starts a program, as it is, with goroce's libibverbs in the place of rdma-core's: its devices are this machine's
 network interfaces and the loopback. The program takes the place of roce: signals and the exit status are its own.
 
-An address is one process'. Who begins second gets a free address of the loopback, which is printed, so that two programs on
-one machine can talk.
+Programs of one user share the addresses, by way of a hub that is started if there is none (roce hub, roce ps). Where there can
+be none an address is one program's: who begins second gets a free address of the loopback, which is printed.
 
 With --profile the program meets the devices that a file describes (docs/dropin.md), such as eighteen of them, rows of RoCE v1,
 ports that are down, objects that cannot be made. GOROCE_FAULTS makes packets go wrong on purpose (docs/faults.md).

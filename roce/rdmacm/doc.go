@@ -30,8 +30,9 @@
 // A [Config] has the devices that are used, or none: then one is opened for each local address that
 // is used ("udp:ADDRESS"), shared by all of the process, and closed some time after its last ID. An
 // address and UDP port 4791 are one process's then, so two processes on one machine need an address
-// each. Those that have slots of one address (docs/library.md) say so in Config: the slot's device,
-// and for all but slot 0 where queue pair 1 is.
+// each, or name a device that they share, "hub:ADDRESS". Those that have slots of one address from
+// elsewhere (docs/library.md) say so in Config: the slot's device, and for all but slot 0 where
+// queue pair 1 is.
 //
 // On a device of the kernel ("verbs:mlx5_0", in a build with the tag verbs) all is done by the
 // kernel's connection manager, by way of librdmacm; docs/verbs.md has what is different then. The
