@@ -54,8 +54,8 @@ type ring struct {
 	passed int
 }
 
-// open asks the kernel for a ring of about size bytes on fd, in slots of a length, for less if there
-// is no memory for that.
+// open asks the kernel for a ring of about size bytes on fd, in slots of a length, for less if
+// there is no memory for that.
 func (r *ring) open(fd, size, slot int) (err error) {
 	for _, o := range []struct {
 		name              string
@@ -111,8 +111,8 @@ func (r *ring) filled() bool {
 }
 
 // oldest is the time of the oldest packet in the slot at head and those next behind it, as many as
-// ahead says; ok says that there is one. (That head is not filled does not say that the next is not:
-// processors fill slots at the same time, which they took one after another.)
+// ahead says; ok says that there is one. (That head is not filled does not say that the next is
+// not: processors fill slots at the same time, which they took one after another.)
 func (r *ring) oldest() (at uint64, ok bool) {
 	at = 1<<64 - 1
 	for i, left := r.head, min(ahead, len(r.slots)-r.lent); left > 0; left-- {
