@@ -41,7 +41,8 @@ const (
 	// maxLong bounds the ring of long slots, whatever Options.RecvBuffer says: 240 slots. The
 	// kernel goes round in it, so all of it passes through the cache: a stream of super-frames with
 	// copy and ICRC ran at 58 Gbit/s with 16 MiB, 56 with 32, 54 with 64. maxShort is that of the
-	// short ones: 5,240 at an MTU of 1500, 1,896 for the longest packets.
+	// short ones: 5,240 at an MTU of 1500, 1,896 for the longest packets. A burst of packets alone
+	// costs its sender on a veth pair 0.15 us more a packet than with 1 MiB, of some 2.5.
 	maxLong  = 16 << 20
 	maxShort = 8 << 20
 
