@@ -15,8 +15,9 @@ type Options struct {
 	UDPPort int
 
 	// RecvBuffer is how many bytes the kernel should hold for us between two turns; 0 means 64 MiB,
-	// of which packet and xdp ports take 16 at most. Info.RecvBuffer tells what was granted:
-	// without CAP_NET_ADMIN udp ports are limited by net.core.rmem_max.
+	// of which xdp ports take 16 at most, and packet ports 16 for long packets and runs. Those take
+	// half as much, 8 MiB at most, for packets that come alone. Info.RecvBuffer tells what was
+	// granted: without CAP_NET_ADMIN udp ports are limited by net.core.rmem_max.
 	RecvBuffer int
 	// SendBuffer is the same for sending; 0 means 4 MiB.
 	SendBuffer int

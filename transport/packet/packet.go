@@ -7,9 +7,10 @@
 //	filter_linux.go    which packets the kernel copies for us
 //	ingress_linux.go   and which it then need not look at any more
 //	ring_linux.go      the memory that we share with the kernel
-//	recv_linux.go      frames lent from it
+//	order_linux.go     two rings, for short and long packets, and their order
+//	lanes_linux.go     which ring of which lane a packet comes to
+//	recv_linux.go      frames lent from them
 //	send_linux.go      runs of frames as one packet each
-//	lanes_linux.go     several rings for one address
 //
 // What it shares with the port of AF_XDP is in transport/internal/ether: neighbours, multicast,
 // frames to ourselves.

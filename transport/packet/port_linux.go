@@ -2,14 +2,16 @@ package packet
 
 // Opening, describing, closing.
 //
-// Four descriptors: a packet socket that only receives (it sees all EtherTypes, because those
-// sockets come before the IP stack and the others after it); one that only sends, so that its
-// completions disturb nobody; a UDP socket that holds address and port and receives nothing, as the
-// kernel would answer every packet with ICMP port unreachable otherwise; and netlink.
+// Five descriptors: two packet sockets that only receive (they see all EtherTypes, because those
+// sockets come before the IP stack and the others after it), one for each ring; one that only
+// sends, so that its completions disturb nobody; a UDP socket that holds address and port and
+// receives nothing, as the kernel would answer every packet with ICMP port unreachable otherwise;
+// and netlink.
 
 import (
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"sync"
 
@@ -23,18 +25,20 @@ import (
 
 type port struct {
 	ether.Port
-	lanes  []*port // of the first port: all ports of the address, it among them
-	rx, tx int     // packet sockets
-	recv   receiver
-	send   sender
+	lanes []*port // of the first port: all ports of the address, it among them
+	rx    [2]int  // packet sockets: of the short ring, of the long one
+	tx    int     // packet socket
+	recv  receiver
+	send  sender
 	// of the first port, for each address
 	stops map[wire.GID]*ingressStop
 	mu    sync.Mutex // Stats against Close
-	drops uint64     // of the ring; the kernel's count starts anew when it is read. Under mu
+	drops uint64     // of the rings; the kernel's count starts anew when it is read. Under mu
 }
 
 func open(name, where string, lanes int, o transport.Options) ([]transport.Port, error) {
-	first := &port{rx: -1, tx: -1, stops: map[wire.GID]*ingressStop{}}
+	first := newPort()
+	first.stops = map[wire.GID]*ingressStop{}
 	if err := first.Init("packet", name, where, o); err != nil {
 		return nil, err
 	}
@@ -42,7 +46,7 @@ func open(name, where string, lanes int, o transport.Options) ([]transport.Port,
 	ports := []*port{first}
 	err := first.setUp(nil)
 	for err == nil && len(ports) < lanes {
-		p := &port{rx: -1, tx: -1}
+		p := newPort()
 		p.InitLane(&first.Port)
 		ports = append(ports, p)
 		err = p.setUp(first)
@@ -50,7 +54,7 @@ func open(name, where string, lanes int, o transport.Options) ([]transport.Port,
 	for i, p := range ports {
 		p.QPNs = p.QPNs.Lane(i, lanes)
 	}
-	if first.lanes = ports; err == nil && lanes > 1 {
+	if first.lanes = ports; err == nil {
 		err = first.steer()
 	}
 	if err == nil {
@@ -63,31 +67,33 @@ func open(name, where string, lanes int, o transport.Options) ([]transport.Port,
 	return transport.Ports(ports), nil
 }
 
+// newPort is a port without sockets.
+func newPort() *port { return &port{rx: [2]int{-1, -1}, tx: -1} }
+
 // setUp opens the sockets. first is another lane of the same address, nil if there is none yet.
 func (p *port) setUp(first *port) error {
 	iface, err := p.Interface()
 	if err != nil {
 		return err
 	}
-	if p.rx, err = newSocket(); err != nil {
-		return p.noPacketSocket(err)
-	}
-	if p.tx, err = newSocket(); err != nil {
-		return p.noPacketSocket(err)
+	for _, fd := range []*int{&p.rx[0], &p.rx[1], &p.tx} {
+		if *fd, err = newSocket(); err != nil {
+			return p.noPacketSocket(err)
+		}
 	}
 	if first == nil {
 		if err := p.Hold(iface, ether.Holding{Merged: true}); err != nil {
 			return err
 		}
 	}
-	if err := p.openReceive(iface.Index); err != nil {
+	if err := p.openReceive(iface); err != nil {
 		return p.Fail("receiving from interface "+iface.Name+" can not be set up", err)
 	}
 	if err := p.openSend(iface.Index); err != nil {
 		return p.Fail("sending by interface "+iface.Name+" can not be set up", err)
 	}
 	p.Waiter.OwnThread(p.Options.OwnThread)
-	if err := p.Waiter.Open(p.tx, p.rx); err != nil {
+	if err := p.Waiter.Open(p.tx, p.rx[:]...); err != nil {
 		return p.Fail("the system gives nothing to sleep on", err)
 	}
 	return nil
@@ -111,23 +117,34 @@ func (p *port) noPacketSocket(err error) error {
 	return e
 }
 
-// openReceive binds the receiving socket last: before that, nothing arrives that the filter has not
-// seen.
-func (p *port) openReceive(iface int) error {
-	if err := p.recv.open(p.rx, p.Options.RecvBuffer, p.Station); err != nil {
+// openReceive binds the receiving sockets last: before that, nothing arrives that the filter has
+// not seen.
+func (p *port) openReceive(iface *net.Interface) error {
+	p.recv.open(p.Station)
+	size, rings := p.Options.RecvBuffer, &p.recv.rings
+	err := p.openRing(&rings.short, p.rx[0], iface.Index, min(size/2, maxShort), shortSlot(iface.MTU))
+	if err != nil {
 		return err
 	}
-	if got := len(p.recv.ring.mem); got < min(p.Options.RecvBuffer, maxRing)&^(ringBlock-1) {
-		p.Degrade("receive ring", fmt.Sprintf("%d MiB instead of %d: bursts may be lost. There is no memory for more",
-			got>>20, min(p.Options.RecvBuffer, maxRing)>>20), unix.ENOMEM)
+	return p.openRing(&rings.long, p.rx[1], iface.Index, min(size, maxLong), longSlot)
+}
+
+// openRing gives a socket its ring, then what it is to receive.
+func (p *port) openRing(r *ring, fd, iface, size, slot int) error {
+	if err := r.open(fd, size, slot); err != nil {
+		return err
 	}
-	if err := host.AttachFilter(p.rx, host.DropAll); err != nil {
+	if got := len(r.mem); got < size&^(ringBlock-1) {
+		p.Degrade("receive ring", fmt.Sprintf("%d MiB instead of %d: bursts may be lost. There is no memory for more",
+			got>>20, size>>20), unix.ENOMEM)
+	}
+	if err := host.AttachFilter(fd, host.DropAll); err != nil {
 		return fmt.Errorf("SO_ATTACH_FILTER: %w", err)
 	}
 	// The filter refuses outgoing packets too; where the kernel knows this option (4.20), it does
 	// not even ask.
-	unix.SetsockoptInt(p.rx, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1)
-	return bind(p.rx, iface, unix.ETH_P_ALL)
+	unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1)
+	return bind(fd, iface, unix.ETH_P_ALL)
 }
 
 func (p *port) openSend(iface int) error {
@@ -161,7 +178,9 @@ func (p *port) admit(dst wire.GID, in bool) error {
 	program := filter(rows, p.Groups())
 	var err error
 	for _, lane := range p.lanes {
-		err = errors.Join(err, host.AttachFilter(lane.rx, program))
+		for _, fd := range lane.rx {
+			err = errors.Join(err, host.AttachFilter(fd, program))
+		}
 	}
 	switch stop := p.stops[dst]; {
 	case dst.IsMulticast():
@@ -182,7 +201,7 @@ func (p *port) admit(dst wire.GID, in bool) error {
 // Info describes the port.
 func (p *port) Info() transport.Info {
 	info := p.Describe()
-	info.MaxRun, info.RecvBuffer = p.send.runLimit(), len(p.recv.ring.mem)
+	info.MaxRun, info.RecvBuffer = p.send.runLimit(), p.recv.rings.bytes()
 	return info
 }
 
@@ -191,8 +210,11 @@ func (p *port) Stats() transport.Stats {
 	s := p.Port.Stats()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.Closed.Load() {
-		if k, err := unix.GetsockoptTpacketStats(p.rx, unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
+	for _, fd := range p.rx {
+		if p.Closed.Load() {
+			break
+		}
+		if k, err := unix.GetsockoptTpacketStats(fd, unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
 			p.drops += uint64(k.Drops)
 		}
 	}
@@ -216,8 +238,8 @@ func (p *port) release() error {
 	for _, stop := range p.stops {
 		stop.close()
 	}
-	err = errors.Join(err, p.recv.ring.close())
-	for _, fd := range []int{p.rx, p.tx} {
+	err = errors.Join(err, p.recv.rings.short.close(), p.recv.rings.long.close())
+	for _, fd := range []int{p.rx[0], p.rx[1], p.tx} {
 		if fd >= 0 {
 			err = errors.Join(err, unix.Close(fd))
 		}

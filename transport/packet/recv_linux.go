@@ -1,6 +1,6 @@
 package packet
 
-// Receiving: frames are lent straight from the ring. A slot holds one packet, or a super-frame:
+// Receiving: frames are lent straight from the rings. A slot holds one packet, or a super-frame:
 // several packets of one flow and one size that the sender made as one (UDP_SEGMENT, or our own
 // runs) or that the driver has merged. That has one IP header for all; each of its frames gets a
 // header of its own, made from it.
@@ -22,8 +22,9 @@ import (
 const recvFrames = 512 // the most that one Recv lends
 
 type receiver struct {
-	ring    ring
-	order   rota.Rota            // of the ring and the frames to ourselves
+	rings   rings
+	from    *ring                // whose slot at head is looked at
+	order   rota.Rota            // of the rings and the frames to ourselves
 	heads   [][wire.HeadMax]byte // of the frames of super-frames
 	super   superFrame
 	station *ether.Station // whose Martians are dropped and counted as forged
@@ -31,20 +32,19 @@ type receiver struct {
 	bad, forged, runs uint64 // counted here during a Recv, then added to the port's counters
 }
 
-func (r *receiver) open(fd, size int, station *ether.Station) error {
+func (r *receiver) open(station *ether.Station) {
 	r.station = station
 	r.heads = make([][wire.HeadMax]byte, recvFrames)
-	return r.ring.open(fd, size)
 }
 
-// Recv lends what is in the ring, and what this port has sent to itself. When nothing is there, it
-// is one load from memory.
+// Recv lends what is in the rings, and what this port has sent to itself. When nothing is there, it
+// is a load from memory for each.
 func (p *port) Recv(frames []wire.Frame) (n int, err error) {
 	if p.Closed.Load() {
 		return 0, transport.ErrClosed
 	}
 	r := &p.recv
-	r.ring.giveBack()
+	r.rings.giveBack()
 	for i, first := 0, r.order.Begin(2); i < 2; i++ {
 		source, got := (first+i)%2, 0
 		if source == 0 {
@@ -71,7 +71,7 @@ func (p *port) Recv(frames []wire.Frame) (n int, err error) {
 	return n, nil
 }
 
-// take fills frames from the ring.
+// take fills frames from the rings.
 func (r *receiver) take(frames []wire.Frame) (n int) {
 	frames = frames[:min(len(frames), len(r.heads))]
 	for n < len(frames) {
@@ -79,14 +79,13 @@ func (r *receiver) take(frames []wire.Frame) (n int) {
 			frames[n] = r.super.next(&r.heads[n])
 			n++
 		} else {
-			slot, ok := r.ring.peek()
-			if !ok {
+			if r.from = r.rings.next(); r.from == nil {
 				break
 			}
-			n += r.look(slot, &frames[n])
+			n += r.look(r.from.slots[r.from.head], &frames[n])
 		}
 		if len(r.super.body) == 0 {
-			r.ring.advance()
+			r.from.advance()
 		}
 	}
 	return n
@@ -124,7 +123,7 @@ func (r *receiver) look(slot []byte, f *wire.Frame) int {
 
 // superFrame is the rest of a super-frame that is being given out.
 type superFrame struct {
-	head  []byte // in the ring, with the lengths of the whole
+	head  []byte // in its slot, with the lengths of the whole
 	body  []byte // of the frames that are left
 	size  int    // of each body, bar the last
 	first bool   // the next frame is the first one

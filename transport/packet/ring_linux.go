@@ -1,17 +1,17 @@
 package packet
 
-// The receive ring of a packet port (TPACKET_V2): memory that the kernel and we share, cut into
+// A receive ring of a packet socket (TPACKET_V2): memory that the kernel and we share, cut into
 // slots. This file and the message headers of send_linux.go are the only places with unsafe.
 //
 //	slot │ tpacket2_hdr │ … │ virtio_net_hdr │ Ethernet │ IP … │
-//	      status          ^ tp_mac-10         ^ tp_mac   ^ tp_net
+//	      status, time    ^ tp_mac-10         ^ tp_mac   ^ tp_net
 //
 // A slot has one owner, whom its first word names: the kernel fills a slot and sets TP_STATUS_USER;
 // we read it and set TP_STATUS_KERNEL. To look whether a packet is there is one load from memory,
 // no system call: that is what makes a spinning round trip of 2 us possible.
 //
-// A slot must hold a super-frame of 64 KiB, whatever the packet: version 3 of the ring packs
-// better, but hands over whole blocks after a timeout.
+// A slot holds one packet, however short: version 3 of the ring packs better, but hands over whole
+// blocks after a timeout. So a port has two rings, with slots of two lengths (order_linux.go).
 
 import (
 	"fmt"
@@ -24,16 +24,7 @@ import (
 )
 
 const (
-	ringBlock     = 1 << 20 // the kernel allocates blocks, each in one piece if it can
-	slotsPerBlock = 15
-	// ringSlot is an odd number of cache lines, so that the slots of a block begin in different
-	// cache sets.
-	ringSlot = 69_824
-
-	// maxRing bounds the ring, whatever Options.RecvBuffer says: 240 slots. The kernel goes round
-	// in it, so all of it passes through the cache: a stream of super-frames with copy and ICRC ran
-	// at 58 Gbit/s with 16 MiB, 56 with 32, 54 with 64.
-	maxRing = 16 << 20
+	ringBlock = 1 << 20 // the kernel allocates blocks, each in one piece if it can
 
 	vnetHdrLen = 10 // struct virtio_net_hdr
 
@@ -41,21 +32,31 @@ const (
 	// without it the IP header is at 90 (32 bytes of tpacket2_hdr, 20 of sockaddr_ll, 16 for a link
 	// header, rounded up to 80; 10 of virtio_net_hdr).
 	ringReserve = 10
+	ipAt        = 90 + ringReserve
 )
 
-// packetRing is the memory and whose turn it is. Slots from first to head were taken from the
-// kernel and are lent out; head is the next to be looked at.
+// slotFor is the length of slots for IP packets of a length: an odd number of cache lines, so that
+// the slots of a block begin in different cache sets.
+func slotFor(ip int) int {
+	const line = 64
+	return ((ipAt+ip+line-1)/line | 1) * line
+}
+
+// ring is the memory and whose turn it is. Slots from first to head were taken from the kernel and
+// are lent out; head is the next to be looked at.
 type ring struct {
 	mem   []byte
 	slots [][]byte
 	first int
 	head  int
 	lent  int // how many slots lie from first to head
+	// passed is how many slots of the other ring were taken while the one at head was there.
+	passed int
 }
 
-// open asks the kernel for a ring of about size bytes on fd, for less if there is no memory for
-// that.
-func (r *ring) open(fd, size int) (err error) {
+// open asks the kernel for a ring of about size bytes on fd, in slots of a length, for less if
+// there is no memory for that.
+func (r *ring) open(fd, size, slot int) (err error) {
 	for _, o := range []struct {
 		name              string
 		level, opt, value int
@@ -68,11 +69,10 @@ func (r *ring) open(fd, size int) (err error) {
 			return err
 		}
 	}
-	blocks := max(min(size, maxRing)/ringBlock, 1)
+	blocks, each := max(size/ringBlock, 1), ringBlock/slot
 	for {
 		err = unix.SetsockoptTpacketReq(fd, unix.SOL_PACKET, unix.PACKET_RX_RING, &unix.TpacketReq{
-			Block_size: ringBlock, Block_nr: uint32(blocks), Frame_size: ringSlot,
-			Frame_nr: uint32(blocks * slotsPerBlock)})
+			Block_size: ringBlock, Block_nr: uint32(blocks), Frame_size: uint32(slot), Frame_nr: uint32(blocks * each)})
 		if err != unix.ENOMEM || blocks == 1 {
 			break
 		}
@@ -85,10 +85,10 @@ func (r *ring) open(fd, size int) (err error) {
 		unix.MAP_SHARED|unix.MAP_POPULATE); err != nil {
 		return fmt.Errorf("mapping a ring of %d MiB: %w", blocks, err)
 	}
-	r.slots = make([][]byte, blocks*slotsPerBlock)
+	r.slots = make([][]byte, blocks*each)
 	for i := range r.slots {
-		at := i/slotsPerBlock*ringBlock + i%slotsPerBlock*ringSlot
-		r.slots[i] = r.mem[at : at+ringSlot : at+ringSlot]
+		at := i/each*ringBlock + i%each*slot
+		r.slots[i] = r.mem[at : at+slot : at+slot]
 	}
 	return nil
 }
@@ -105,12 +105,26 @@ func (r *ring) word(i int) *uint32 {
 	return (*uint32)(unsafe.Pointer(unsafe.SliceData(r.slots[i])))
 }
 
-// peek returns the slot at head if the kernel has filled it.
-func (r *ring) peek() (slot []byte, ok bool) {
-	if atomic.LoadUint32(r.word(r.head))&unix.TP_STATUS_USER == 0 || r.lent == len(r.slots) {
-		return nil, false
+// filled says whether the kernel has filled the slot at head.
+func (r *ring) filled() bool {
+	return atomic.LoadUint32(r.word(r.head))&unix.TP_STATUS_USER != 0 && r.lent < len(r.slots)
+}
+
+// oldest is the time of the oldest packet in the slot at head and those next behind it, as many as
+// ahead says; ok says that there is one. (That head is not filled does not say that the next is
+// not: processors fill slots at the same time, which they took one after another.)
+func (r *ring) oldest() (at uint64, ok bool) {
+	at = 1<<64 - 1
+	for i, left := r.head, min(ahead, len(r.slots)-r.lent); left > 0; left-- {
+		if atomic.LoadUint32(r.word(i))&unix.TP_STATUS_USER != 0 {
+			t := (*unix.Tpacket2Hdr)(unsafe.Pointer(unsafe.SliceData(r.slots[i])))
+			at, ok = min(at, uint64(t.Sec)<<32|uint64(t.Nsec)), true
+		}
+		if i++; i == len(r.slots) {
+			i = 0
+		}
 	}
-	return r.slots[r.head], true
+	return at, ok
 }
 
 // advance makes the slot at head a lent one.
@@ -119,6 +133,7 @@ func (r *ring) advance() {
 		r.head = 0
 	}
 	r.lent++
+	r.passed = 0
 }
 
 // giveBack returns all lent slots to the kernel.

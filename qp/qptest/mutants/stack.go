@@ -131,6 +131,12 @@ var ofStack = []mutant{
 	{"packet: frames to ourselves get what the ring leaves of a Recv",
 		[]string{"transport/packet TestPort/packet4-lo/Share", "roce TestNeighbours/packet"}, []edit{
 			{"transport/packet/recv_linux.go", "		r.order.Gave(source, got)\n", ""}}},
+	{"runs pass the packets of a packet port that came alone before them", []string{
+		"transport/packet TestOrder", "transport/packet TestNext"}, []edit{
+		{"transport/packet/order_linux.go", "if shortAt < longAt {", "if shortAt < longAt && false {"}}},
+	{"a packet that was copied late lets those pass that came after the ones behind it",
+		[]string{"transport/packet TestNext"},
+		[]edit{{"transport/packet/order_linux.go", "	ahead = 4\n", "	ahead = 1\n"}}},
 	{"xdp: frames to ourselves get what the queues leave of a Recv", []string{"transport/xdp TestPort/xdp4/Share",
 		"transport/xdp TestShareOfQueues", "roce TestNeighbours/xdp"}, []edit{
 		{"transport/xdp/recv_linux.go", "		r.order.Gave(source, got)\n", ""}}},
