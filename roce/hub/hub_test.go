@@ -211,12 +211,25 @@ func TestNewHub(t *testing.T) {
 	one, two := at(t, own, nil), at(t, own, nil)
 	l := listen(t, one, own, 7400)
 	before := meet(t, l, two)
+	// One whose messages go through no hub would hear an untimely end.
+	other, err := roce.Open("udp:"+strings.Replace(own, "127.82.", "127.83.", 1), nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, other.Close()) }()
+	apart := meet(t, l, other)
 	h.end()
 	h = begin(t, Config{Processes: 15}) // the address has 7, as it was made
 	three := at(t, own, nil)
 	during := meet(t, l, three)
 	leave(t, before[0], before[1])
 	leave(t, during[1], during[0])
+	for _, c := range apart {
+		select {
+		case <-c.Done():
+			t.Error("a connection has ended with the hub:", c.Err())
+		default:
+		}
+	}
+	leave(t, apart[1], apart[0])
 	s, all, err := Ask(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 7, s.Addresses[0].Slots)

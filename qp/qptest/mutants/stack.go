@@ -10,6 +10,12 @@ var ofStack = []mutant{
 			""}}},
 	{"lingering: a poll stays however often it was in vain", []string{"roce TestLingerInVain"}, []edit{
 		{"roce/internal/soft/linger.go", "			l.inVain()\n", ""}}},
+	{"hub: connections of processes that go on are ended with the hub", []string{"roce/hub TestNewHub"}, []edit{
+		{"roce/hub/process.go", "		if ctx.Err() == nil {", "		if true {"}}},
+	{"hub: nobody tells the peers of a process that was killed", []string{"roce/hub TestKilled"}, []edit{
+		{"roce/hub/address.go", "range p.ledger.Estates() {", "range p.ledger.Estates()[:0] {"}}},
+	{"hub: a process speaks for another", []string{"roce/hub TestRouter"}, []edit{
+		{"roce/hub/router.go", "sender>>hub.SlotShift == uint32(p.slot))", "sender != 0)"}}},
 	{"io.Copy hands out what the other end can still write", []string{"roce/rsocket TestCopyIsPrivate"}, []edit{
 		{"roce/rsocket/read.go", "w.Write(chunk[:there])", "w.Write(c.receive[:there])"}}},
 	{"Close of a stream is content when the connection below ends before all has arrived",
@@ -111,7 +117,7 @@ var ofStack = []mutant{
 	{"who has lost queue pair 1 looks for what comes, without end", []string{"roce/rdmacm TestQP1Ends"}, []edit{
 		{"roce/rdmacm/machine.go", "			ready = nil\n", ""}}},
 	{"rdmacm has queue pair 1 of its own wherever the caller says it is", []string{"roce/conformance TestHub"}, []edit{
-		{"roce/rdmacm/machine.go", "	if open != nil {", "	if false {"}}},
+		{"roce/rdmacm/machine.go", "	case open != nil:", "	case false:"}}},
 	{"rdmacm: where queue pair 1 is the first channel says, and others are not heard",
 		[]string{"roce/rdmacm TestQP1IsSaidByAll"}, []edit{
 			{"roce/rdmacm/devices.go", " || isKernel(dev) || ", " || true || "}}},
