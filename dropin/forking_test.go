@@ -5,6 +5,7 @@ package dropin
 // Stages: servers that fork for each client; a client of several processes at once; Python.
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -42,8 +43,8 @@ const turns = "/dev/shm/sem.rsocket_fork"
 func TestForkingServers(t *testing.T) {
 	needs(t, "rstream")
 	left := func() {
-		if err := os.Remove(turns); err != nil {
-			require.ErrorIs(t, err, os.ErrNotExist)
+		if err := os.Remove(turns); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Skip("librspreload.so forks for nobody but the user of a semaphore: ", err)
 		}
 	}
 	left()
