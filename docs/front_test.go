@@ -25,15 +25,15 @@ const readmeLines = 150
 // things up in.
 const pageLines = 400
 
-// pages are the documents that people read: all of Markdown but what is generated (docs/learn) and
-// the benchmark's results.
+// pages are the documents that people read: all of Markdown but what is generated (docs/learn), the
+// benchmark's results, and what is built: make programs has a whole Debian there.
 func pages(t *testing.T) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (path == "learn" || d.Name() == "testdata" || d.Name() == "node_modules" || d.Name() == ".git") {
+		if d.IsDir() && (path == "learn" || slices.Contains([]string{"testdata", "build", "node_modules", ".git"}, d.Name())) {
 			return fs.SkipDir
 		}
 		if filepath.Ext(path) == ".md" && path != filepath.Join("..", "bench", "RESULTS.md") {

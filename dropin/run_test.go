@@ -154,16 +154,19 @@ const oneEnd, otherEnd = "10.76.0.1", "10.76.0.2"
 func wire(t *testing.T) {
 	t.Helper()
 	netns.Need(t)
-	ip := func(line string) {
-		out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput()
-		require.NoError(t, err, "ip %s: %s", line, out)
-	}
-	ip("link add wire type veth peer name end")
-	t.Cleanup(func() { ip("link del wire") })
+	ip(t, "link add wire type veth peer name end")
+	t.Cleanup(func() { ip(t, "link del wire") })
 	for _, line := range []string{"addr add " + oneEnd + "/24 dev wire", "addr add " + otherEnd + "/24 dev wire",
 		"link set wire up", "link set end up"} {
-		ip(line)
+		ip(t, line)
 	}
+}
+
+// ip changes the network of this test program.
+func ip(t *testing.T, line string) {
+	t.Helper()
+	out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput()
+	require.NoError(t, err, "ip %s: %s", line, out)
 }
 
 // TestLibfabric: libfabric finds the device by the addresses of its interface, and two processes

@@ -121,6 +121,10 @@ func TestDebian13(t *testing.T) {
 	require.NoError(t, os.RemoveAll(root+here))
 	require.NoError(t, os.MkdirAll(root+here, 0o755))
 	require.NoError(t, os.CopyFS(root+here, os.DirFS(built)))
+	home, err := os.MkdirTemp(root+"/tmp", "home")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(home) })
+	require.NoError(t, os.Chown(home, nobody.ID, nobody.ID))
 	inside := func(device, line string) *exec.Cmd {
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		t.Cleanup(cancel)
@@ -128,7 +132,7 @@ func TestDebian13(t *testing.T) {
 		c := exec.CommandContext(ctx, here+"/roce", args...)
 		c.Env = append(os.Environ(), "GOROCE_LIBRARIES="+here, "GOROCE_DEBUG=1")
 		nobody.Runs(t, c)
-		c.SysProcAttr.Chroot, c.Dir, c.Env = root, "/", append(c.Env, "HOME=/tmp", "TMPDIR=/tmp",
+		c.SysProcAttr.Chroot, c.Dir, c.Env = root, "/", append(c.Env, "HOME=/tmp/"+filepath.Base(home), "TMPDIR=/tmp",
 			"PATH="+here+":/usr/bin:/bin")
 		return c
 	}

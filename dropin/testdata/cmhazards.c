@@ -384,6 +384,36 @@ static void fork_late(void)
 	connected(&child);
 }
 
+// ports writes those that the system chooses for a process that was forked before it had a device.
+static void ports(int to)
+{
+	in_port_t chosen[4];
+	struct rdma_cm_id *id;
+	CHECK((active = rdma_create_event_channel()));
+	for (int i = 0; i < 4; i++) {
+		CHECK(!rdma_create_id(active, &id, NULL, RDMA_PS_TCP) && !rdma_bind_addr(id, at("127.0.0.1", 0)));
+		chosen[i] = rdma_get_src_port(id);
+	}
+	CHECK(write(to, chosen, sizeof chosen) == sizeof chosen);
+	exit(0);
+}
+
+// What one process draws at random is not what its sister draws.
+static void fork_early(void)
+{
+	in_port_t chosen[2][4];
+	int to[2], status;
+	CHECK(!pipe(to));
+	for (int i = 0; i < 2; i++) { // one after the other: they have the same address
+		pid_t pid = fork();
+		if (!pid)
+			ports(to[1]);
+		CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+		CHECK(read(to[0], chosen[i], sizeof *chosen) == sizeof *chosen);
+	}
+	CHECK(memcmp(chosen[0], chosen[1], sizeof *chosen));
+}
+
 // child_ended ends the program if its child, which has said why, did not end well.
 static void child_ended(int sig, siginfo_t *of, void *context)
 {
@@ -741,6 +771,7 @@ static const struct {
 	{"loopback-in-use", loopback_in_use}, {"unnamed", unnamed},
 	{"no-srq", no_srq},       {"migrated", migrated},   {"rained-on", rained_on},
 	{"ends-in-handler", ends_in_handler}, {"ends-beside", ends_beside},
+	{"fork-early", fork_early},
 };
 
 int main(int argc, char **argv)

@@ -147,11 +147,12 @@ type RejectedError struct {
 // Error says the reason.
 func (e *RejectedError) Error() string { return refuses(wire.CMRejReason(e.Reason)) }
 
-// refuses says the reason in the words of the specification, and the usual ones in plain words too.
-func refuses(r wire.CMRejReason) string {
-	said := fmt.Sprintf("the peer refuses: %v", r)
-	switch r {
-	case wire.CMRejInvalidService:
+// refuses says the reason, a CMRejReason or a CMSidrStatus, in the words of the specification, and
+// the usual ones in plain words too.
+func refuses(reason fmt.Stringer) string {
+	said := fmt.Sprintf("the peer refuses: %v", reason)
+	switch reason {
+	case wire.CMRejInvalidService, wire.CMSidrUnsupported:
 		said += " (nobody listens on that port there)"
 	case wire.CMRejConsumer:
 		said += " (its program said no)"

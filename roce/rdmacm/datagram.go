@@ -5,6 +5,7 @@ package rdmacm
 // Stages: asking; answering; the answer; joining and leaving groups.
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -71,7 +72,7 @@ func (id *ID) refuse(private []byte) error {
 // resolved takes in the answer to our question. The caller has the lock.
 func (id *ID) resolved(status wire.CMSidrStatus, qpn, qkey uint32, private []byte) {
 	if status != wire.CMSidrOK {
-		id.happened(unreachable, &Event{Status: int(status), Err: fmt.Errorf("the peer refuses: %v", status),
+		id.happened(unreachable, &Event{Status: int(status), Err: errors.New(refuses(status)),
 			Param: ConnParam{PrivateData: private}})
 		return
 	}

@@ -126,6 +126,7 @@ func TestDatagramRefused(t *testing.T) {
 		b.listener(PSUDP, 7174) // the device is there
 		require.NoError(t, lost.Connect(nil))
 		e := a.next(EventUnreachable)
+		require.ErrorContains(t, e.Err, "nobody listens on that port there")
 		require.Equal(t, 1, e.Status)
 		require.Error(t, e.Err)
 

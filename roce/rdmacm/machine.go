@@ -11,9 +11,10 @@ package rdmacm
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -69,12 +70,21 @@ func newMachine(a *agent, open func(*roce.Device) (QP1, error)) (_ *machine, err
 		return nil, fmt.Errorf("queue pair 1 of device %s: %w", dev.Name(), err)
 	}
 	attr := dev.Query()
-	m.cm = cm.New(cm.Config{Rand: rand.Uint64, CommID: m.hub.commID(), CAGUID: attr.NodeGUID,
+	m.cm = cm.New(cm.Config{Rand: random, CommID: m.hub.commID(), CAGUID: attr.NodeGUID,
 		MTU: dev.QueryPort().ActiveMTU, AckDelay: attr.LocalCAAckDelay,
 		RdAtomic: uint8(min(attr.MaxQPRdAtom, attr.MaxQPInitRdAtom, MaxRdAtomic-1))})
 	m.unwatch = dev.OnEvent(m.happened)
 	go m.run()
 	return m, nil
+}
+
+// random is hard to guess, and another in each process: package math/rand begins with what the
+// kernel has given to the program, which processes share that a program in C has forked before it
+// loads us. To peers that meet them one after the other on an address their IDs would be stale.
+func random() uint64 {
+	var b [8]byte
+	rand.Read(b[:]) // never fails
+	return binary.NativeEndian.Uint64(b[:])
 }
 
 // happened takes in what the device tells, for the goroutine to look at.

@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/netip"
 	"slices"
@@ -75,7 +74,7 @@ func takePort(space PortSpace, port uint16, h *hold) (uint16, error) {
 		return port, nil
 	}
 	const n = maxEphemeral - minEphemeral + 1
-	first := rand.IntN(n)
+	first := int(random() % n)
 	for i := range n {
 		k := portKey{space, uint16(minEphemeral + (first+i)%n)}
 		if free(k, h) {
