@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/goroce/goroce/roce/hub"
 )
@@ -37,6 +39,9 @@ stays. If it ends earlier, processes go on, and call the next hub.`,
 			cfg.Log = func(format string, args ...any) {
 				fmt.Fprintf(c.OutOrStdout(), "%s %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
 			}
+			if ready >= 0 {
+				closeInherited(ready)
+			}
 			h, err := hub.New(cfg)
 			if err != nil {
 				return err
@@ -61,6 +66,25 @@ stays. If it ends earlier, processes go on, and call the next hub.`,
 	f.DurationVar(&cfg.Idle, "idle", 0, "end when nobody has called for so long (default never)")
 	f.IntVar(&ready, "ready", -1, "write a byte to this `descriptor` when processes may call, and close it")
 	return c
+}
+
+// closeInherited closes what a program that needs a hub has left open to what it starts, as C
+// programs do: locks, pipes and ports would stay as long as the hub. What Go has opened itself goes
+// to no other program, and is told by that.
+func closeInherited(but int) {
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return
+	}
+	for _, e := range all {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil || fd <= 2 || fd == but {
+			continue
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			unix.Close(fd)
+		}
+	}
 }
 
 func psCommand() *cobra.Command {

@@ -41,6 +41,7 @@ func (k key) String() string { return fmt.Sprintf("%s %d", k.where, k.port) }
 type address struct {
 	key
 	log   func(format string, args ...any)
+	began time.Time
 	lanes int
 	addrs []netip.Addr
 	slots []udp.Slot
@@ -69,7 +70,7 @@ var epoch = time.Now()
 
 // newAddress makes the sockets.
 func newAddress(k key, lanes, slots int, log func(string, ...any)) (a *address, err error) {
-	a = &address{key: k, log: log, lanes: lanes, shelf: -1}
+	a = &address{key: k, log: log, lanes: lanes, shelf: -1, began: time.Now()}
 	defer func() {
 		if err != nil {
 			a.giveBack()
@@ -78,11 +79,15 @@ func newAddress(k key, lanes, slots int, log func(string, ...any)) (a *address, 
 	if a.addrs, err = udp.Addresses(k.where); err != nil {
 		return a, err
 	}
+	slots = roomFor(slots, len(a.addrs)*lanes)
 	if a.slots, err = udp.MakeSlots(a.addrs, slots, lanes, transport.Options{UDPPort: k.port}); err != nil {
 		return a, err
 	}
 	var lists [][]int
 	for i := range a.slots {
+		if err := a.slots[i].Rest(); err != nil {
+			return a, err
+		}
 		fd, err := unix.MemfdCreate("deck", unix.MFD_CLOEXEC)
 		if err != nil {
 			return a, err
@@ -99,9 +104,26 @@ func newAddress(k key, lanes, slots int, log func(string, ...any)) (a *address, 
 	return a, a.open()
 }
 
+// roomFor is how many slots an address has whose slots have so many sockets each: as many as were
+// wanted, but for those that would fill the shelf. What lies there counts as descriptors that the
+// user has on their way, of which the kernel allows his programs together as many as one may have
+// open, often 1024; beyond that they could pass none to each other.
+func roomFor(slots, sockets int) int {
+	for slots > leastSlots && slots*sockets > onShelf {
+		slots /= 2
+	}
+	return slots
+}
+
+// onShelf is how many sockets of an address are made unless its slots are leastSlots.
+const (
+	onShelf    = 128
+	leastSlots = 16
+)
+
 // takeAddress takes the sockets of an earlier hub from its shelf, which becomes the address's.
 func takeAddress(k key, lanes int, had *hub.Joined, shelf int, log func(string, ...any)) (a *address, err error) {
-	a = &address{key: k, log: log, lanes: lanes, addrs: had.Addrs, shelf: shelf}
+	a = &address{key: k, log: log, lanes: lanes, addrs: had.Addrs, shelf: shelf, began: time.Now()}
 	defer func() {
 		if err != nil {
 			a.giveBack()
@@ -131,7 +153,42 @@ func takeAddress(k key, lanes int, had *hub.Joined, shelf int, log func(string, 
 		a.slots, a.decks = append(a.slots, s), append(a.decks, files[len(files)-1])
 		open = slices.DeleteFunc(open, func(fd int) bool { return slices.Contains(files, fd) })
 	}
-	return a, a.open()
+	if err := a.open(); err != nil {
+		return a, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range a.slots[1:] {
+		if pid := a.slots[i+1].Owner(); pid != 0 {
+			a.expect(pid, i+1)
+		}
+	}
+	return a, nil
+}
+
+// expect keeps a slot for a process that has it from an earlier hub and has not called yet. The
+// caller has the lock.
+func (a *address) expect(pid, slot int) {
+	p := &process{pid: pid, program: "?", since: time.Now(), ledger: hub.NewLedger(), away: true, never: true,
+		over: make(chan struct{})}
+	dead, forget, err := watch(pid)
+	if err != nil {
+		return // it has ended just now
+	}
+	a.free = slices.DeleteFunc(a.free, func(s int) bool { return s == slot })
+	a.put(p, slot)
+	go a.wait(p, dead, forget)
+}
+
+// wait waits for the end of a process that is away: its own, or that of being away.
+func (a *address) wait(p *process, dead <-chan struct{}, forget func()) {
+	defer forget()
+	select {
+	case <-dead:
+		a.leave(p)
+	case <-p.replaced():
+	case <-a.ctx.Done():
+	}
 }
 
 // open opens slot 0 with queue pair 1.
@@ -239,6 +296,9 @@ func (a *address) share(from *cm.Path, m *wire.MAD) {
 			}
 			return
 		}
+		if isRequest(m) && time.Since(a.began) < earlier && a.who.expects() {
+			return // it may be for who has not called yet: its sender repeats it
+		}
 	}
 	a.count.nobodys++
 	a.cm.HandleMAD(now(), *from, m[:])
@@ -288,9 +348,6 @@ func (a *address) join(p *process) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for n, slot := range a.free {
-		if a.slots[slot].Owner() != 0 { // of a process that has not called this hub yet
-			continue
-		}
 		a.free = slices.Delete(a.free, n, n+1)
 		a.put(p, slot)
 		return nil
@@ -306,17 +363,29 @@ func (a *address) rejoin(p *process, had *hub.Again) error {
 	if had.Slot < 1 || had.Slot >= len(a.slots) {
 		return fmt.Errorf("slot %d: there are 1 to %d", had.Slot, len(a.slots)-1)
 	}
-	if other := a.who.slots[had.Slot]; other != nil {
-		return fmt.Errorf("slot %d is process %d's", had.Slot, other.pid)
+	other := a.who.slots[had.Slot]
+	if other == nil || other.pid != p.pid {
+		// Its device is closed, or it has been dead to this hub.
+		return fmt.Errorf("slot %d is not process %d's any more", had.Slot, p.pid)
 	}
-	a.free = slices.DeleteFunc(a.free, func(s int) bool { return s == had.Slot })
+	a.who.forget(other)
+	p.ledger = other.ledger
 	a.put(p, had.Slot)
-	for _, s := range had.Services {
+	other.replace()
+	return nil
+}
+
+// learn takes in what a process had at an earlier hub.
+func (a *address) learn(p *process, k *hub.Known) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, s := range k.Services {
 		if !a.who.listen(p, s) {
 			a.log("%s: process %d listens on service 0x%x, and so does another by now", a.where, p.pid, s.ID)
 		}
 	}
-	return nil
+	k.Estates = slices.DeleteFunc(k.Estates, func(e cm.Estate) bool { return e.LocalID>>hub.SlotShift != uint32(p.slot) })
+	p.ledger.Learn(k)
 }
 
 func (a *address) put(p *process, slot int) {
@@ -324,16 +393,28 @@ func (a *address) put(p *process, slot int) {
 	a.who.slots[slot] = p
 }
 
+// away says that a process lives whose call has ended. It keeps its slot, and calls again.
+func (a *address) away(p *process) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p.away = true
+}
+
 // leave ends a process's part: it has ended, or closed its device.
 func (a *address) leave(p *process) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.who.slots[p.slot] != p { // it has called again
+		return
+	}
+	a.log("process %d (%s) has left slot %d of %s", p.pid, p.program, p.slot, a.where)
 	a.count.left++
 	a.who.slots[p.slot] = nil
-	for _, s := range a.who.services(p) {
-		a.who.unlisten(p, s)
-	}
+	a.who.forget(p)
 	a.slots[p.slot].Disown()
+	if err := a.slots[p.slot].Rest(); err != nil {
+		a.log("%s: slot %d: %v", a.where, p.slot, err)
+	}
 	a.free = append(a.free, p.slot)
 	for _, e := range p.ledger.Estates() {
 		if err := a.cm.Inherit(now(), &e); err != nil {

@@ -9,13 +9,13 @@ package hub
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -47,8 +47,9 @@ const FolderVar = hub.FolderVar
 
 // Config is what a hub is like. The zero value is right for most uses.
 type Config struct {
-	// Processes is how many can have an address, one less than a power of two, up to 255;
-	// 0 is DefaultProcesses. With more each has fewer queue pair numbers.
+	// Processes is how many can have an address, one less than a power of two, up to 255; 0 is
+	// DefaultProcesses. With more each has fewer queue pair numbers. Where each has several
+	// sockets, of several addresses or lanes, there are fewer, 15 at least: docs/library.md.
 	Processes int
 	// Idle, if not 0, ends Serve when nobody has called for so long.
 	Idle time.Duration
@@ -64,7 +65,7 @@ type Hub struct {
 	ln   *net.UnixListener
 
 	began  time.Time
-	before map[string]bool // addresses of an earlier hub, as list has them
+	before []had // what an earlier hub had when it ended
 
 	mu        sync.Mutex
 	addresses map[key]*address
@@ -93,8 +94,7 @@ func New(cfg Config) (*Hub, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Hub{Config: cfg, path: path, addresses: map[key]*address{}, began: time.Now(), quiet: time.Now(),
-		before: map[string]bool{}}
+	h := &Hub{Config: cfg, path: path, addresses: map[key]*address{}, began: time.Now(), quiet: time.Now()}
 	if h.lock, err = os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return nil, err
 	}
@@ -103,11 +103,7 @@ func New(cfg Config) (*Hub, error) {
 		return nil, fmt.Errorf("%w (%s)", ErrRunning, path)
 	}
 	// Whoever had it is gone, for the lock was free.
-	if had, err := os.ReadFile(path + ".has"); err == nil {
-		for line := range strings.Lines(string(had)) {
-			h.before[strings.TrimSpace(line)] = true
-		}
-	}
+	h.before = readList(path)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		h.lock.Close()
 		return nil, err
@@ -134,6 +130,11 @@ func (h *Hub) Serve(ctx context.Context) error {
 	h.calling.Go(func() { h.tidy(ctx, cancel) })
 	for {
 		c, err := h.ln.AcceptUnix()
+		if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) { // who calls waits until another has left
+			h.log("%v", err)
+			time.Sleep(lookAround / 10)
+			continue
+		}
 		if err != nil {
 			cancel()
 			h.calling.Wait()
@@ -229,7 +230,7 @@ func (h *Hub) join(p *process, j *hub.Join, files []int) (*address, error) {
 	}
 	for {
 		a, err := h.give(p, k, j.Lanes)
-		if !errors.Is(err, unix.EADDRINUSE) || !h.before[k.String()] || time.Since(h.began) > earlier {
+		if !errors.Is(err, unix.EADDRINUSE) || time.Since(h.began) > earlier || !h.awaits(k) {
 			return a, err
 		}
 		time.Sleep(lookAround / 10)
@@ -311,13 +312,39 @@ func (h *Hub) again(k key, j *hub.Join, files []int) (*address, error) {
 	return a, nil
 }
 
-// list writes down which addresses there are, for the hub that comes next. The caller has the lock.
+// had is an address that a hub has, as it is written down for the one that comes next.
+type had struct {
+	Port  int
+	Addrs []netip.Addr
+}
+
+// list writes that down. The caller has the lock.
 func (h *Hub) list() {
-	var lines []byte
-	for k := range h.addresses {
-		lines = append(lines, k.String()+"\n"...)
+	var all []had
+	for k, a := range h.addresses {
+		all = append(all, had{k.port, a.addrs})
 	}
-	if err := os.WriteFile(h.path+".has", lines, 0o600); err != nil {
+	b, err := json.Marshal(all)
+	if err == nil {
+		err = os.WriteFile(h.path+".has", b, 0o600)
+	}
+	if err != nil {
 		h.log("%v", err)
 	}
+}
+
+// readList reads it; what cannot be read is nothing.
+func readList(path string) (all []had) {
+	if b, err := os.ReadFile(path + ".has"); err == nil {
+		json.Unmarshal(b, &all)
+	}
+	return all
+}
+
+// awaits tells whether processes of an earlier hub may have one of the addresses.
+func (h *Hub) awaits(k key) bool {
+	rows, _ := udp.Addresses(k.where)
+	return slices.ContainsFunc(h.before, func(b had) bool {
+		return b.Port == k.port && slices.ContainsFunc(b.Addrs, func(a netip.Addr) bool { return slices.Contains(rows, a) })
+	})
 }

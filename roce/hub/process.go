@@ -9,6 +9,7 @@ package hub
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -32,29 +33,42 @@ type process struct {
 	slot    int
 	ledger  *hub.Ledger
 
+	away    bool // its call has ended, but it lives; or it has not called yet
+	never   bool // it has it from an earlier hub, and has never called this one
+	over    chan struct{}
 	reports chan hub.Report // what it says of itself
-
-	mu   sync.Mutex
-	asks bool // it is being asked for that
+	asking  sync.Mutex      // for that
 }
+
+// replaced is closed when the process has called again, and another one stands for it. The caller of
+// replace has the address's lock.
+func (p *process) replaced() <-chan struct{} { return p.over }
+func (p *process) replace()                  { close(p.over) }
 
 // serve speaks with whoever has called.
 func (h *Hub) serve(ctx context.Context, c *hub.Conn) error {
 	defer c.Close()
 	pid, err := hub.Peer(c.UnixConn)
 	if err != nil {
-		return err
+		return errors.Join(err, c.Say(hub.KindJoin, hub.Joined{Answer: hub.Answer{Error: err.Error()}}))
 	}
-	forget, err := endsWith(c, pid)
+	dead, forget, err := watch(pid)
 	if err != nil {
 		return err
 	}
 	defer forget()
+	end := sync.OnceFunc(func() { c.CloseRead() })
+	go func() {
+		<-dead
+		end()
+	}()
+	c.SetReadDeadline(time.Now().Add(firstTime))
 	first, err := c.Hear()
 	if err != nil {
 		return nil // it has only looked whether there is a hub
 	}
 	defer first.Close()
+	c.SetReadDeadline(time.Time{})
 	switch first.Kind {
 	case hub.KindStatus:
 		return h.tell(c)
@@ -67,52 +81,65 @@ func (h *Hub) serve(ctx context.Context, c *hub.Conn) error {
 		return err
 	}
 	p := &process{Conn: c, pid: pid, program: join.Program, since: time.Now(), ledger: hub.NewLedger(),
-		reports: make(chan hub.Report, 1)}
+		over: make(chan struct{}), reports: make(chan hub.Report, 1)}
 	a, err := h.join(p, &join, first.Files)
 	if err != nil {
 		h.log("process %d (%s) cannot have %s: %v", pid, join.Program, join.Where, err)
 		return c.Say(hub.KindJoin, hub.Joined{Answer: hub.Answer{Error: err.Error()}})
 	}
 	h.log("process %d (%s) has slot %d of %s", pid, p.program, p.slot, a.where)
-	defer func() {
-		if ctx.Err() == nil { // else the hub ends, and the process goes on
-			a.leave(p)
-			h.log("process %d (%s) has left slot %d of %s", pid, p.program, p.slot, a.where)
-		}
-	}()
-	if err := p.welcome(join.Again != nil); err != nil {
+	err = p.welcome(join.Again != nil)
+	left := false
+	if err == nil {
+		left, err = p.listen()
+	}
+	if left {
+		a.leave(p)
 		return err
 	}
-	return p.listen()
+	// That a call has ended is not that its process has: only then are its peers told. And if the hub
+	// ends, the process goes on.
+	a.away(p)
+	select {
+	case <-dead:
+		a.leave(p)
+	case <-p.replaced():
+	case <-ctx.Done():
+	}
+	return err
 }
 
-// endsWith has the connection end when the process does, until forget is called.
-func endsWith(c *hub.Conn, pid int) (forget func(), err error) {
+// firstTime is how long who calls may take to say what he wants.
+const firstTime = 10 * time.Second
+
+// watch tells when a process has ended, until forget is called, after which dead is closed too.
+func watch(pid int) (dead <-chan struct{}, forget func(), err error) {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
-		return nil, fmt.Errorf("process %d has ended already: %w", pid, err)
+		return nil, nil, fmt.Errorf("process %d has ended already: %w", pid, err)
 	}
 	f := os.NewFile(uintptr(fd), "process")
 	raw, err := f.SyscallConn()
 	if err != nil {
 		f.Close()
-		return nil, err
+		return nil, nil, err
 	}
+	ended := make(chan struct{})
 	go func() {
+		defer close(ended)
 		raw.Read(func(fd uintptr) bool {
 			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 			return n > 0 || err != nil && err != unix.EINTR
 		})
-		c.CloseRead()
 	}()
-	return func() { f.Close() }, nil
+	return ended, func() { f.Close() }, nil
 }
 
 // welcome answers the process that it has a slot, and gives it all of that, unless it has it.
 func (p *process) welcome(again bool) error {
 	a := p.at
 	s := &a.slots[p.slot]
-	says := hub.Joined{Addrs: a.addrs, Slot: p.slot, Slots: len(a.slots), QPNs: s.QPNs}
+	says := hub.Joined{Where: a.where, Addrs: a.addrs, Slot: p.slot, Slots: len(a.slots), QPNs: s.QPNs}
 	var fds []int
 	if !again {
 		fds = append(slices.Concat(s.FDs...), a.decks[p.slot], a.shelf)
@@ -121,17 +148,21 @@ func (p *process) welcome(again bool) error {
 	return p.Say(hub.KindJoin, says, fds...)
 }
 
-// listen does what the process says, until it ends.
-func (p *process) listen() error {
+// listen does what the process says, until its call ends; left: because it has said so.
+func (p *process) listen() (left bool, err error) {
 	for {
 		h, err := p.Hear()
 		if err != nil {
-			return nil // it has ended
+			return false, nil
+		}
+		if h.Kind == hub.KindLeave {
+			h.Close()
+			return true, nil
 		}
 		err = p.does(&h)
 		h.Close()
 		if err != nil {
-			return fmt.Errorf("process %d: %w", p.pid, err)
+			return false, fmt.Errorf("process %d: %w", p.pid, err)
 		}
 	}
 }
@@ -149,18 +180,12 @@ func (p *process) does(h *hub.Heard) error {
 			return err
 		}
 		return p.Say(hub.KindListen, a.listens(p, l))
-	case hub.KindEstates:
-		var left []cm.Estate
-		if err := h.Get(&left); err != nil {
+	case hub.KindKnown:
+		var k hub.Known
+		if err := h.Get(&k); err != nil {
 			return err
 		}
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		for i := range left {
-			if left[i].LocalID>>hub.SlotShift == uint32(p.slot) {
-				p.ledger.Take(&left[i])
-			}
-		}
+		a.learn(p, &k)
 	case hub.KindReport:
 		var r hub.Report
 		if err := h.Get(&r); err != nil {
@@ -185,15 +210,15 @@ func (a *address) listens(p *process, l hub.Listen) hub.Answer {
 		a.who.unlisten(p, l.Service)
 	case !a.who.listen(p, l.Service):
 		other := a.who.listeners[l.Service]
-		return hub.Answer{Taken: true, Error: fmt.Sprintf("process %d (%s) listens on service 0x%x of %s", other.pid,
+		return hub.Answer{To: l.Number, Taken: true, Error: fmt.Sprintf("process %d (%s) listens on service 0x%x of %s", other.pid,
 			other.program, l.ID, a.where)}
 	}
-	return hub.Answer{}
+	return hub.Answer{To: l.Number}
 }
 
 // hears tells the process of a message. The caller has the address's lock.
 func (p *process) hears(from *cm.Path, m *wire.MAD) {
-	if p.SayMAD(from, m[:]) {
+	if !p.away && p.SayMAD(from, m[:]) {
 		p.ledger.Received(from, m)
 		p.at.count.in++
 	} else {
@@ -203,13 +228,13 @@ func (p *process) hears(from *cm.Path, m *wire.MAD) {
 
 // report asks the process what runs on it; nil: it does not say in time.
 func (p *process) report(until <-chan time.Time) *hub.Report {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.asking.Lock()
+	defer p.asking.Unlock()
 	select {
 	case <-p.reports: // late, to an earlier question
 	default:
 	}
-	if p.Say(hub.KindReport, nil) != nil {
+	if !p.Poke(hub.KindReport) {
 		return nil
 	}
 	select {

@@ -9,6 +9,7 @@ package hub
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/goroce/goroce/cm"
 	"github.com/goroce/goroce/roce/internal/hub"
@@ -18,6 +19,11 @@ import (
 // madBody is where the body of a message begins: the sender's communication ID and the receiver's,
 // but for REQ, which has no receiver's, and the two of a query, which have one ID (section 9.2).
 const madBody = 24
+
+// isRequest tells whether a message is for who listens.
+func isRequest(m *wire.MAD) bool {
+	return m.Attribute() == wire.CMAttrREQ || m.Attribute() == wire.CMAttrSIDRREQ
+}
 
 // ids are those that a message has; 0: none.
 func ids(m *wire.MAD) (sender, receiver uint32) {
@@ -55,6 +61,18 @@ func (r *router) unlisten(p *process, s hub.Service) {
 	if r.listeners[s] == p {
 		delete(r.listeners, s)
 	}
+}
+
+// forget ends all listeners of a process.
+func (r *router) forget(p *process) {
+	for _, s := range r.services(p) {
+		r.unlisten(p, s)
+	}
+}
+
+// expects tells whether there is a process of an earlier hub that has never called.
+func (r *router) expects() bool {
+	return slices.ContainsFunc(r.slots, func(p *process) bool { return p != nil && p.never })
 }
 
 // services are what a process listens on.
@@ -104,6 +122,11 @@ func (r *router) to(from *cm.Path, m *wire.MAD) []*process {
 		var req wire.CMReq
 		if wire.GetCM(m, &req) != nil {
 			return nil
+		}
+		for _, p := range r.slots { // a copy is for who has the first, whoever listens by now
+			if p != nil && p.ledger.HasPeer(from.Remote, req.LocalCommID) {
+				return one(p)
+			}
 		}
 		return one(r.listener(req.ServiceID, from.Local))
 	case wire.CMAttrSIDRREQ:

@@ -17,7 +17,7 @@ import (
 func TestRouter(t *testing.T) {
 	at := &address{addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")}}
 	row := func(i int) wire.GID { return wire.GID(at.addrs[i].As16()) }
-	one, three := &process{at: at, slot: 1}, &process{at: at, slot: 3}
+	one, three := &process{at: at, slot: 1, ledger: hub.NewLedger()}, &process{at: at, slot: 3, ledger: hub.NewLedger()}
 	r := newRouter(8)
 	r.slots[1], r.slots[3] = one, three
 	require.True(t, r.listen(one, hub.Service{ID: 7, Address: row(0)}))
@@ -52,6 +52,9 @@ func TestRouter(t *testing.T) {
 	} {
 		require.Equal(t, c.want, r.to(&cm.Path{Local: row(c.row)}, mad(c.msg)), c.what)
 	}
+	again := mad(&wire.CMReq{LocalCommID: 55, ServiceID: 7})
+	three.ledger.Received(&cm.Path{Local: row(0)}, again)
+	require.Equal(t, []*process{three}, r.to(&cm.Path{Local: row(0)}, again), "a copy, for who has the first")
 	own := &cm.Path{Local: row(1)}
 	require.True(t, r.own(three, own, mad(&wire.CMReq{LocalCommID: 3<<24 | 9})))
 	require.True(t, r.own(three, own, mad(&wire.CMRej{RemoteCommID: 9})), "a refusal has no ID of ours")

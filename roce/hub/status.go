@@ -62,9 +62,11 @@ func (h *Hub) tell(c *hub.Conn) error {
 		a := p.at
 		a.mu.Lock()
 		says := ProcessStatus{Where: a.where, PID: p.pid, Program: p.program, Slot: p.slot, Since: p.since.Unix(),
-			Services: a.who.services(p), Conns: p.ledger.Len()}
+			Services: a.who.services(p), Conns: p.ledger.Len(), Away: p.away}
 		a.mu.Unlock()
-		says.Report = p.report(until)
+		if says.Services = says.Services[:min(len(says.Services), hub.MaxServices)]; !says.Away {
+			says.Report = p.report(until)
+		}
 		if err := c.Say(hub.KindProcess, says); err != nil {
 			return err
 		}

@@ -229,6 +229,18 @@ func (s *Slot) Disown() {
 	}
 }
 
+// Rest has the slot take in nothing until it is opened, nor keep what it has: packets for a process
+// that has ended would fill memory, which its peers may send for long.
+func (s *Slot) Rest() error {
+	var errs []error
+	for _, lanes := range s.FDs {
+		for _, fd := range lanes {
+			errs = append(errs, host.AttachFilter(fd, host.DropAll), drain(fd))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // lives tells whether a process has not ended. One that has, and that its parent does not know of
 // yet, still has its number.
 func lives(pid int) bool {
@@ -281,11 +293,19 @@ func empty(fd int) error {
 	if err := host.AttachFilter(fd, host.DropAll); err != nil {
 		return err
 	}
+	if err := drain(fd); err != nil {
+		return err
+	}
+	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0)
+}
+
+// drain takes what a socket has received.
+func drain(fd int) error {
 	var b [1]byte
 	for failed := 0; failed < maxErrors; {
 		_, _, err := unix.Recvfrom(fd, b[:], unix.MSG_DONTWAIT|unix.MSG_TRUNC)
 		if err == unix.EAGAIN {
-			return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0)
+			return nil
 		}
 		if err != nil {
 			failed++

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"os"
 	"path/filepath"
@@ -32,6 +33,8 @@ const (
 	joinTime = 30 * time.Second
 	// listenTime is how long a listener waits for a hub's word.
 	listenTime = 5 * time.Second
+	// unlistenTime is how long the end of one, or of the device, does.
+	unlistenTime = time.Second
 	// soonest and latest are how long to wait until a hub that is gone is called again.
 	soonest, latest = 20 * time.Millisecond, time.Second
 	// maxCome is how many messages wait for the application. What comes on top is lost, and
@@ -49,6 +52,7 @@ type Client struct {
 	end    context.CancelFunc
 
 	asking  sync.Mutex // questions, one at a time; taken before mu
+	number  uint64     // of the last one
 	answers chan Answer
 
 	mu       sync.Mutex
@@ -142,6 +146,7 @@ func (c *Client) joined(h *Heard) error {
 		return fmt.Errorf("the memory of queue pair numbers: %w", err)
 	}
 	c.files, c.deck, h.Files = h.Files, deck, nil
+	c.join.Where = c.has.Where
 	return nil
 }
 
@@ -178,7 +183,7 @@ func (c *Client) run(conn *Conn) {
 		c.mu.Unlock()
 		conn.Close()
 		select {
-		case c.answers <- Answer{Error: "the hub has ended"}:
+		case c.answers <- Answer{To: ended}:
 		default:
 		}
 		conn = c.again()
@@ -269,9 +274,7 @@ func (c *Client) bring(ctx context.Context, conn *Conn) error {
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	join := c.join
-	c.mu.Lock() // nothing is added until there is a hub
-	join.Again = &Again{Joined: c.has, Services: slices.Clone(c.services)}
-	c.mu.Unlock()
+	join.Again = &Again{Joined: c.has}
 	h, err := ask(conn, KindJoin, join, c.shelf())
 	if err != nil {
 		return err
@@ -281,74 +284,112 @@ func (c *Client) bring(ctx context.Context, conn *Conn) error {
 	if err := h.Get(&a); err != nil || a.Error != "" {
 		return errors.Join(err, errors.New(a.Error))
 	}
+	if !stop() { // it has stood still for long, and the hub may be another one by now
+		return ctx.Err()
+	}
+	conn.SetWriteDeadline(time.Now().Add(listenTime))
+	defer conn.SetWriteDeadline(time.Time{})
 	c.mu.Lock()
-	left := c.ledger.Estates()
-	c.conn = conn
-	c.mu.Unlock()
-	for some := range slices.Chunk(left, EstatesAtOnce) {
-		if err := conn.Say(KindEstates, some); err != nil {
+	defer c.mu.Unlock()
+	known := c.ledger.All()
+	known.Services = c.services
+	for some := range known.parts() {
+		if err := conn.Say(KindKnown, some); err != nil {
 			return err
 		}
 	}
-	if !stop() {
-		return ctx.Err()
-	}
+	c.conn = conn
 	return nil
+}
+
+// parts are what fits into messages.
+func (k *Known) parts() iter.Seq[Known] {
+	return func(yield func(Known) bool) {
+		most := max(len(k.Services), len(k.Estates), len(k.Asked))
+		for at := 0; at < most; at += KnownAtOnce {
+			some := Known{part(k.Services, at), part(k.Estates, at), part(k.Asked, at)}
+			if !yield(some) {
+				return
+			}
+		}
+	}
+}
+
+// part is that of a list which begins at a place.
+func part[T any](list []T, at int) []T {
+	return list[min(at, len(list)):min(at+KnownAtOnce, len(list))]
 }
 
 // Listen has requests for a service come here. The error says that another process listens there
 // (taken), or that there is no hub.
 func (c *Client) Listen(s Service) (taken bool, err error) {
+	c.mu.Lock()
+	c.services = append(c.services, s) // first: a hub that ends after its answer is told by it
+	c.mu.Unlock()
 	a := c.asks(Listen{Service: s})
 	if a.Error != "" {
+		c.Unlisten(s)
 		return a.Taken, errors.New(a.Error)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.services = append(c.services, s)
 	return false, nil
 }
 
-// Unlisten ends that.
+// Unlisten ends that. When it returns another process may listen there, unless the hub stands still.
 func (c *Client) Unlisten(s Service) {
+	c.asking.Lock()
+	defer c.asking.Unlock()
 	c.mu.Lock()
 	if i := slices.Index(c.services, s); i >= 0 {
 		c.services = slices.Delete(c.services, i, i+1)
 	}
+	conn := c.conn
 	c.mu.Unlock()
-	c.asks(Listen{Service: s, End: true})
+	c.number++
+	if conn != nil && conn.Offer(KindListen, Listen{Service: s, End: true, Number: c.number}) {
+		ctx, cancel := context.WithTimeout(c.ctx, unlistenTime)
+		defer cancel()
+		c.answer(ctx)
+	}
 }
 
-// asks waits for the hub's answer, and if the hub has just gone, for the next one.
+// answer waits for that to the last question; false: it does not come, from this hub at least.
+func (c *Client) answer(ctx context.Context) (a Answer, ok bool) {
+	for {
+		select {
+		case a := <-c.answers:
+			if a.To == c.number || a.To == ended {
+				return a, a.To != ended
+			} // others are of what nobody waits for any more
+		case <-ctx.Done():
+			return a, false
+		}
+	}
+}
+
+// ended is the number of the answer that a hub which has ended does not give.
+const ended = 0
+
+// asks waits for the hub's answer, and if the hub has gone, for the next one's.
 func (c *Client) asks(what Listen) Answer {
 	c.asking.Lock()
 	defer c.asking.Unlock()
-	over := time.NewTimer(listenTime)
-	defer over.Stop()
+	ctx, cancel := context.WithTimeout(c.ctx, listenTime)
+	defer cancel()
+	c.number++
+	what.Number = c.number
 	for {
 		c.mu.Lock()
 		conn := c.conn
 		c.mu.Unlock()
-		if conn != nil {
-			select {
-			case <-c.answers: // to what nobody waited for any more
-			default:
-			}
-			if conn.Say(KindListen, what) == nil {
-				select {
-				case a := <-c.answers:
-					return a
-				case <-over.C:
-					return Answer{Error: "the hub does not answer"}
-				}
+		if conn != nil && conn.Offer(KindListen, what) {
+			if a, ok := c.answer(ctx); ok {
+				return a
 			}
 		}
 		select {
 		case <-time.After(soonest):
-		case <-over.C:
-			return Answer{Error: "the hub has ended, and there is no other"}
-		case <-c.ctx.Done():
-			return Answer{Error: "the device is closed"}
+		case <-ctx.Done():
+			return Answer{Error: "the hub does not answer, or has ended and there is no other"}
 		}
 	}
 }
@@ -357,10 +398,17 @@ func (c *Client) asks(what Listen) Answer {
 func (c *Client) Close() error {
 	c.end()
 	c.mu.Lock()
-	if c.conn != nil {
-		c.conn.Close()
-	}
+	conn := c.conn
 	c.mu.Unlock()
+	if conn != nil && conn.Poke(KindLeave) {
+		select { // the hub ends the call when the slot is another's to have
+		case <-c.ended:
+		case <-time.After(unlistenTime):
+		}
+	}
+	if conn != nil {
+		conn.Close()
+	}
 	<-c.ended
 	c.files.Close()
 	return unix.Munmap(c.deck)

@@ -135,6 +135,28 @@ func rights(oob []byte) (files Files, err error) {
 // madLen is how long a message of KindMAD is.
 const madLen = 1 + 16 + 16 + 1 + 1 + 1 + 4 + wire.MADLen
 
+// Poke sends a message that says nothing but what it is, unless there is no room. It does not wait.
+func (c *Conn) Poke(k Kind) (sent bool) { return c.offer([]byte{byte(k)}) }
+
+// Offer is Say without descriptors, unless there is no room. It does not wait.
+func (c *Conn) Offer(k Kind, what any) (sent bool) {
+	body, err := json.Marshal(what)
+	return err == nil && c.offer(append([]byte{byte(k)}, body...))
+}
+
+// offer sends a message unless there is no room.
+func (c *Conn) offer(b []byte) (sent bool) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return false
+	}
+	err = raw.Write(func(fd uintptr) bool {
+		sent = unix.Sendto(int(fd), b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil) == nil
+		return true
+	})
+	return sent && err == nil
+}
+
 // SayMAD sends a message of the connection manager and its path, unless there is no room. It does
 // not wait.
 func (c *Conn) SayMAD(p *cm.Path, mad []byte) (sent bool) {
@@ -145,15 +167,7 @@ func (c *Conn) SayMAD(p *cm.Path, mad []byte) (sent bool) {
 	b[33], b[34], b[35] = p.TrafficClass, p.HopLimit, p.SL
 	binary.BigEndian.PutUint32(b[36:], p.FlowLabel)
 	copy(b[40:], mad)
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return false
-	}
-	err = raw.Write(func(fd uintptr) bool {
-		sent = unix.Sendto(int(fd), b[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil) == nil
-		return true
-	})
-	return sent && err == nil
+	return c.offer(b[:])
 }
 
 // MAD is what SayMAD has sent; its bytes are lent as the message's.

@@ -5,6 +5,7 @@ package hub
 // Stages: the folder, which must be ours; the socket; who is at the other end.
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -21,11 +22,7 @@ const FolderVar = "GOROCE_HUB_FOLDER"
 func Folder() (string, error) {
 	path := os.Getenv(FolderVar)
 	if path == "" {
-		if run := os.Getenv("XDG_RUNTIME_DIR"); run != "" {
-			path = filepath.Join(run, "goroce")
-		} else {
-			path = filepath.Join(os.TempDir(), fmt.Sprintf("goroce-%d", os.Geteuid()))
-		}
+		path = standard()
 	}
 	if err := os.Mkdir(path, 0o700); err != nil && !os.IsExist(err) {
 		return "", err
@@ -45,6 +42,17 @@ func Folder() (string, error) {
 		return "", fmt.Errorf("%s may be entered by others (mode %v): chmod 700", path, info.Mode().Perm())
 	}
 	return path, nil
+}
+
+// standard is where all processes of the user look, whatever their environment says: in what a login
+// has for such things, or among the temporary files.
+func standard() string {
+	run := fmt.Sprintf("/run/user/%d", os.Geteuid())
+	var st unix.Stat_t
+	if unix.Stat(run, &st) == nil && int(st.Uid) == os.Geteuid() {
+		return filepath.Join(run, "goroce")
+	}
+	return fmt.Sprintf("/tmp/goroce-%d", os.Geteuid())
 }
 
 // SocketPath is that of the hub of the calling process's network namespace.
@@ -74,6 +82,9 @@ func Peer(c *net.UnixConn) (pid int, err error) {
 	}
 	if err != nil {
 		return 0, err
+	}
+	if cred.Pid == 0 {
+		return 0, errors.New("the process is in a PID namespace that this one does not see")
 	}
 	if int(cred.Uid) != os.Geteuid() {
 		return 0, fmt.Errorf("process %d is user %d's, and this is user %d's hub", cred.Pid, cred.Uid, os.Geteuid())

@@ -17,6 +17,7 @@ import (
 type Ledger struct {
 	conns map[uint32]*entry // by the process's communication ID
 	asked map[request]uint32
+	peers map[request]uint32 // of connections: the process's ID
 }
 
 // entry is a connection; RemoteID is 0 until the peer has accepted.
@@ -35,12 +36,14 @@ const (
 	// maxAsked is how many requests are kept. One that goes for others costs its peer the word that
 	// its connection is over, if the process is killed.
 	maxAsked = 1 << 16
-	// maxLeaves is more than a DREQ is ever repeated: 15 times.
-	maxLeaves = 17
+	// maxLeaves is how often a DREQ is sent: once, and 15 times again.
+	maxLeaves = 16
 )
 
 // NewLedger is an empty one.
-func NewLedger() *Ledger { return &Ledger{conns: map[uint32]*entry{}, asked: map[request]uint32{}} }
+func NewLedger() *Ledger {
+	return &Ledger{conns: map[uint32]*entry{}, asked: map[request]uint32{}, peers: map[request]uint32{}}
+}
 
 // Len is how many connections there are, or are being made.
 func (l *Ledger) Len() int { return len(l.conns) }
@@ -67,14 +70,24 @@ func (l *Ledger) Sent(p *cm.Path, m *wire.MAD) {
 	case *wire.CMDreq:
 		if e := l.conns[said.LocalCommID]; e != nil {
 			if e.leaves++; e.leaves == maxLeaves {
-				delete(l.conns, said.LocalCommID)
+				l.forget(said.LocalCommID)
 			}
 		}
 	case *wire.CMRej:
-		delete(l.conns, said.LocalCommID)
+		l.forget(said.LocalCommID)
 		delete(l.asked, request{p.Remote, said.RemoteCommID})
 	case *wire.CMDrep:
-		delete(l.conns, said.LocalCommID)
+		l.forget(said.LocalCommID)
+	}
+}
+
+// forget ends a connection.
+func (l *Ledger) forget(id uint32) {
+	if e := l.conns[id]; e != nil {
+		if r := (request{e.Path.Remote, e.RemoteID}); l.peers[r] == id {
+			delete(l.peers, r)
+		}
+		delete(l.conns, id)
 	}
 }
 
@@ -96,6 +109,7 @@ func (l *Ledger) Received(from *cm.Path, m *wire.MAD) {
 	case *wire.CMRep:
 		if e := l.of(from, said.RemoteCommID); e != nil && e.RemoteID == 0 {
 			e.RemoteID, e.RemoteQPN = said.LocalCommID, cmp.Or(said.LocalQPN, said.LocalEECN)
+			l.peers[request{from.Remote, e.RemoteID}] = e.LocalID
 		}
 	case *wire.CMRej:
 		l.over(from, said.RemoteCommID, said.LocalCommID)
@@ -115,15 +129,52 @@ func (l *Ledger) of(from *cm.Path, id uint32) *entry {
 // over ends one, whose peer says so.
 func (l *Ledger) over(from *cm.Path, id, remote uint32) {
 	if e := l.of(from, id); e != nil && (e.RemoteID == 0 || e.RemoteID == remote) {
-		delete(l.conns, id)
+		l.forget(id)
 	}
 }
 
-// Has tells whether a communication ID is that of one of the connections.
-func (l *Ledger) Has(id uint32) bool { return l.conns[id] != nil }
+// HasPeer tells whether the process knows the request of a peer, by the peer's communication ID:
+// then it knows the copies too.
+func (l *Ledger) HasPeer(from wire.GID, id uint32) bool {
+	r := request{from, id}
+	_, asked := l.asked[r]
+	_, met := l.peers[r]
+	return asked || met
+}
 
-// Take adds a connection, as one that was known to another hub.
-func (l *Ledger) Take(e *cm.Estate) { l.conns[e.LocalID] = &entry{Estate: *e} }
+// Take adds a connection, unless there is one of that ID.
+func (l *Ledger) Take(e *cm.Estate) {
+	if l.conns[e.LocalID] != nil {
+		return
+	}
+	l.conns[e.LocalID] = &entry{Estate: *e}
+	if e.RemoteID != 0 {
+		l.peers[request{e.Path.Remote, e.RemoteID}] = e.LocalID
+	}
+}
+
+// Learn adds what was known to another hub.
+func (l *Ledger) Learn(k *Known) {
+	for i := range k.Estates {
+		l.Take(&k.Estates[i])
+	}
+	for _, r := range k.Asked {
+		if len(l.asked) < maxAsked {
+			l.asked[request{r.From, r.ID}] = r.QPN
+		}
+	}
+}
+
+// All is what there is, for another hub.
+func (l *Ledger) All() (k Known) {
+	for _, e := range l.conns {
+		k.Estates = append(k.Estates, e.Estate)
+	}
+	for r, qpn := range l.asked {
+		k.Asked = append(k.Asked, Request{r.from, r.id, qpn})
+	}
+	return k
+}
 
 // Estates are the connections whose peers believe in them.
 func (l *Ledger) Estates() (left []cm.Estate) {

@@ -75,9 +75,10 @@ func TestLedger(t *testing.T) {
 			require.ElementsMatch(t, c.left, l.Estates())
 			require.Equal(t, c.len, l.Len())
 			other := NewLedger()
-			for _, e := range l.Estates() {
-				other.Take(&e)
-			}
+			all := l.All()
+			other.Learn(&all)
+			require.Equal(t, l.asked, other.asked)
+			require.Equal(t, l.peers, other.peers)
 			require.ElementsMatch(t, c.left, other.Estates(), "told to another hub")
 		})
 	}

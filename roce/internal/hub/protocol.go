@@ -7,6 +7,7 @@ package hub
 import (
 	"net/netip"
 
+	"github.com/goroce/goroce/cm"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -21,8 +22,9 @@ const (
 	KindJoin    Kind = 'J' // Join; answered by KindFiles, as often as it takes, and Joined
 	KindFiles   Kind = 'F' // descriptors: those of an answer that are too many for one message
 	KindListen  Kind = 'L' // Listen; Answer
+	KindLeave   Kind = 'X' // the device is closed; not answered
 	KindMAD     Kind = 'M' // from or for queue pair 1; not answered
-	KindEstates Kind = 'E' // connections that the process had before, []cm.Estate; not answered
+	KindKnown   Kind = 'E' // what the process had before: Known, as often as it takes; not answered
 	KindStatus  Kind = 'S' // nothing; Status, and a KindProcess of each process
 	KindProcess Kind = 'P' // ProcessStatus
 	KindReport  Kind = 'R' // the hub asks, and the process says what runs on it: Report
@@ -40,17 +42,30 @@ type Join struct {
 }
 
 // Again is a process at a hub that is not the one that it has its slot from.
-type Again struct {
-	Joined
+type Again struct{ Joined }
+
+// Known is what a process had at a hub that is gone: listeners and connections, and the requests of
+// peers that wait for its answer.
+type Known struct {
 	Services []Service
+	Estates  []cm.Estate
+	Asked    []Request
 }
 
-// EstatesAtOnce is how many connections go with a message of KindEstates.
-const EstatesAtOnce = 200
+// Request is that of a peer.
+type Request struct {
+	From wire.GID
+	ID   uint32 // the peer's communication ID
+	QPN  uint32 // and its queue pair
+}
+
+// KnownAtOnce is how many of each go with a message.
+const KnownAtOnce = 150
 
 // Joined is what a process has of an address.
 type Joined struct {
 	Answer
+	Where string // as the hub calls the address
 	Addrs []netip.Addr
 	Slot  int
 	Slots int
@@ -64,6 +79,7 @@ type Joined struct {
 type Answer struct {
 	Error string `json:",omitempty"`
 	Taken bool   `json:",omitempty"` // the error is that somebody has it
+	To    uint64 `json:",omitempty"` // Listen.Number
 }
 
 // Service is what a listener listens on.
@@ -76,7 +92,8 @@ type Service struct {
 // Listen begins or ends that.
 type Listen struct {
 	Service
-	End bool
+	End    bool
+	Number uint64 // for the answer
 }
 
 // Report is what runs on a process's device.
@@ -90,6 +107,9 @@ type Report struct {
 
 // MaxQueuePairs is how many queue pairs a Report lists.
 const MaxQueuePairs = 256
+
+// MaxServices is how many services a ProcessStatus lists.
+const MaxServices = 256
 
 // QueuePair is one of them.
 type QueuePair struct {
@@ -126,8 +146,9 @@ type ProcessStatus struct {
 	PID      int
 	Program  string
 	Slot     int
-	Since    int64 // Unix time, seconds
-	Services []Service
-	Conns    int // of the connection manager
+	Since    int64     // Unix time, seconds
+	Away     bool      // it has not called this hub yet
+	Services []Service // the first MaxServices
+	Conns    int       // of the connection manager
 	Report   *Report
 }

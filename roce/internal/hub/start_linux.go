@@ -37,25 +37,59 @@ func Dial(ctx context.Context, start bool) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := dial(path)
-	if err == nil || !start || !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ECONNREFUSED) {
-		return c, err
+	for began := time.Now(); ; {
+		c, err := dial(path)
+		if err == nil || !start || !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ECONNREFUSED) {
+			return c, err
+		}
+		// A hub that is about to end may still have its lock.
+		if err = startAlone(ctx, path); err != nil && (errors.Is(err, exec.ErrNotFound) || time.Since(began) > startTime) {
+			return nil, fmt.Errorf("%w: %w", ErrNoHub, err)
+		}
+		if err != nil && !pause(ctx) {
+			return nil, ctx.Err()
+		}
 	}
+}
+
+// startTime is how long a hub is started in vain.
+const startTime = 3 * time.Second
+
+// pause waits a moment; false: ctx has ended.
+func pause(ctx context.Context) bool {
+	select {
+	case <-time.After(soonest):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// startAlone starts a hub, unless somebody else has while this process waited for its turn.
+func startAlone(ctx context.Context, path string) error {
 	lock, err := os.OpenFile(path+".start", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return nil, err
+	for {
+		if err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != unix.EWOULDBLOCK {
+			break
+		}
+		if c, err := dial(path); err == nil {
+			return c.Close()
+		}
+		if !pause(ctx) {
+			return ctx.Err()
+		}
 	}
-	if c, err := dial(path); err == nil { // somebody else has
-		return c, nil
+	if err != nil {
+		return err
 	}
-	if err := startHub(ctx, path); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoHub, err)
+	if c, err := dial(path); err == nil {
+		return c.Close()
 	}
-	return dial(path)
+	return startHub(ctx, path)
 }
 
 func dial(path string) (*Conn, error) {
@@ -75,7 +109,7 @@ func program() (string, error) {
 	name := os.Getenv(ProgramVar)
 	switch {
 	case name == "none":
-		return "", fmt.Errorf("%s=none", ProgramVar)
+		return "", fmt.Errorf("%s=none: %w", ProgramVar, exec.ErrNotFound)
 	case name != "":
 		return exec.LookPath(name)
 	}
@@ -112,6 +146,8 @@ func startHub(ctx context.Context, path string) error {
 	defer log.Close()
 	cmd := exec.Command(name, "hub", "--idle", Idle.String(), "--ready", "3")
 	cmd.Stdout, cmd.Stderr, cmd.Dir, cmd.ExtraFiles = log, log, "/", []*os.File{tell}
+	// It serves others too: what this process is told to do is not for it.
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), FolderVar + "=" + os.Getenv(FolderVar)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = cmd.Start()
 	tell.Close()
@@ -119,9 +155,8 @@ func startHub(ctx context.Context, path string) error {
 		return err
 	}
 	go cmd.Wait() // else it stays as a zombie if it ends before us
-	if d, ok := ctx.Deadline(); ok {
-		says.SetReadDeadline(d)
-	}
+	stop := context.AfterFunc(ctx, func() { says.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
 	var b [1]byte
 	if n, err := says.Read(b[:]); n == 0 {
 		return fmt.Errorf("%s hub did not start (%s has what it said): %v", name, log.Name(), err)
