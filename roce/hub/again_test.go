@@ -1,0 +1,127 @@
+//go:build linux
+
+package hub
+
+// What a review has proved of hubs that come anew: whom they wait for, whom they disturb.
+
+import (
+	"net"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/roce/internal/hub"
+	"github.com/goroce/goroce/roce/rsocket"
+)
+
+// here waits until so many processes have called the hub, whose next answer it returns.
+func here(t *testing.T, n int) (s Status) {
+	t.Helper()
+	for {
+		s, all, err := Ask(t.Context())
+		require.NoError(t, err)
+		called := 0
+		for _, p := range all {
+			if !p.Away {
+				called++
+			}
+		}
+		if called == n {
+			return s
+		}
+	}
+}
+
+// TestTwoNames: who has an address by the name of its interface, and who by its own, are together,
+// also at the next hub.
+func TestTwoNames(t *testing.T) {
+	alone(t)
+	if taken("127.0.0.1") || taken("::1") {
+		t.Skip("the loopback is another program's now")
+	}
+	h := begin(t, Config{Processes: 3})
+	at(t, "lo", nil)
+	at(t, "127.0.0.1", nil)
+	h.end()
+	begin(t, Config{Processes: 3})
+	require.Len(t, here(t, 2).Addresses, 1)
+}
+
+// TestStopped: a process that stands still while hubs come and go keeps its slot, its listener and
+// its connections; who calls it waits.
+func TestStopped(t *testing.T) {
+	own := alone(t)
+	h := begin(t, Config{Processes: 7})
+	p := start(t, "member "+own+" 0 1")
+	p.says(t, "begins")
+	t.Cleanup(p.kill)
+	d := &rsocket.Dialer{Options: rsocket.Options{Devices: []*roce.Device{at(t, own, nil)}}}
+	server := net.JoinHostPort(own, "7300")
+	before, err := d.Dial(t.Context(), server)
+	require.NoError(t, err)
+	require.NoError(t, p.Process.Signal(syscall.SIGSTOP))
+	for range 2 {
+		h.end()
+		h = begin(t, Config{Processes: 7})
+		here(t, 1)
+	}
+	dialed := make(chan error, 1)
+	go func() {
+		c, err := d.Dial(t.Context(), server)
+		if err == nil {
+			c.Close()
+		}
+		dialed <- err
+	}()
+	s, all, err := Ask(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, s.Addresses[0].Left)
+	require.Len(t, all, 2)
+	require.NoError(t, p.Process.Signal(syscall.SIGCONT))
+	require.NoError(t, <-dialed)
+	_, err = before.Write([]byte("x"))
+	require.NoError(t, err)
+	_, err = before.Read(make([]byte, 1))
+	require.NoError(t, err)
+	before.Close()
+}
+
+// TestStartIsTaken: a process that stands still while it is to start a hub keeps nobody from closing
+// a device.
+func TestStartIsTaken(t *testing.T) {
+	own := alone(t)
+	t.Setenv(ProgramVar, "false")
+	h := begin(t, Config{Processes: 3})
+	d, err := roce.Open("hub:"+own, nil)
+	require.NoError(t, err)
+	f, err := os.OpenFile(h.Path()+".start", os.O_CREATE|os.O_RDWR, 0o600)
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
+	h.end()
+	require.NoError(t, d.Close()) // while f has the lock
+}
+
+// TestManyServices: a process that listens on more than fits into a message is known to the next hub.
+func TestManyServices(t *testing.T) {
+	own := alone(t)
+	h := begin(t, Config{Processes: 3})
+	c := hub.Of(at(t, own, nil))
+	const many = 1000
+	for i := range uint64(many) {
+		_, err := c.Listen(Service{ID: i})
+		require.NoError(t, err)
+	}
+	h.end()
+	begin(t, Config{Processes: 3})
+	here(t, 1)
+	other := hub.Of(at(t, own, nil))
+	for i := range uint64(many) {
+		taken, _ := other.Listen(Service{ID: i})
+		require.True(t, taken, i)
+	}
+}
