@@ -32,7 +32,14 @@ func (p *port) steer() error {
 	for _, lane := range p.lanes {
 		short = min(short, lane.recv.rings.shortest()) // the MTU may have changed meanwhile
 		for _, fd := range lane.rx {
-			if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_FANOUT, arg); err != nil {
+			err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_FANOUT, arg)
+			if err != nil && fd == p.rx[0] && len(p.lanes) == 1 {
+				// A kernel that knows no groups, or (6.12) none while the interface is down.
+				p.oneRing = true
+				p.Degrade("short ring", "packets that come alone have room for 240: bursts of them may be lost", err)
+				return nil
+			}
+			if err != nil {
 				return p.noFanout(err)
 			}
 			if fd != p.rx[0] {

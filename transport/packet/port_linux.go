@@ -27,9 +27,11 @@ type port struct {
 	ether.Port
 	lanes []*port // of the first port: all ports of the address, it among them
 	rx    [2]int  // packet sockets: of the short ring, of the long one
-	tx    int     // packet socket
-	recv  receiver
-	send  sender
+	// oneRing says that there is no group, in which the kernel chooses: all comes to the long ring.
+	oneRing bool
+	tx      int // packet socket
+	recv    receiver
+	send    sender
 	// of the first port, for each address
 	stops map[wire.GID]*ingressStop
 	mu    sync.Mutex // Stats against Close
@@ -178,8 +180,10 @@ func (p *port) admit(dst wire.GID, in bool) error {
 	program := filter(rows, p.Groups())
 	var err error
 	for _, lane := range p.lanes {
-		for _, fd := range lane.rx {
-			err = errors.Join(err, host.AttachFilter(fd, program))
+		for i, fd := range lane.rx {
+			if i > 0 || !p.oneRing { // else it goes on to take in nothing
+				err = errors.Join(err, host.AttachFilter(fd, program))
+			}
 		}
 	}
 	switch stop := p.stops[dst]; {

@@ -33,8 +33,8 @@ const (
 	vainWrites = 8
 	vainMost   = 1024
 
-	// A poll that pays lengthens later ones by this part of what a poll may stay, to longest at
-	// most. So what is lost at the end of a conversation is a small part of what it took.
+	// A poll that pays lengthens later ones by this part of the time since the one before, to
+	// longest at most. So what is lost at the end of a conversation is a small part of what it took.
 	savedPart = 16
 	longest   = qp.Time(time.Millisecond)
 )
@@ -47,6 +47,7 @@ type linger struct {
 	rests  atomic.Int64  // how often memory is to be written until one may stay again
 	looks  atomic.Bool   // the last poll has found nothing
 	saved  atomic.Int64  // how much longer than most a poll may stay, in ns
+	paid   atomic.Int64  // when the last one has paid
 }
 
 // Linger has a poll that finds completions run the lanes for up to d longer, until a peer has
@@ -87,7 +88,7 @@ func (c *CQ) stay() {
 	l, silent := &c.linger, c.silent()
 	l.looks.Store(false)
 	if l.silent.Swap(silent) != silent {
-		l.pays()
+		l.pays(c.dev.now())
 		return
 	}
 	if l.rests.Load() > 0 {
@@ -98,7 +99,7 @@ func (c *CQ) stay() {
 		switch {
 		case c.silent() != silent:
 			l.silent.Store(c.silent())
-			l.pays()
+			l.pays(c.dev.now())
 			return
 		case !c.idle():
 			return
@@ -115,11 +116,12 @@ func (l *linger) end(now qp.Time) qp.Time {
 }
 
 // pays notes that something was written while the application polled.
-func (l *linger) pays() {
+func (l *linger) pays(now qp.Time) {
 	l.vain.Store(0)
 	l.rests.Store(0)
+	took := int64(now) - l.paid.Swap(int64(now))
 	if l.saved.Load() < int64(longest) {
-		l.saved.Add(l.most.Load() / savedPart)
+		l.saved.Add(min(took, l.most.Load()) / savedPart)
 	}
 }
 

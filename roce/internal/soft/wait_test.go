@@ -76,21 +76,26 @@ func TestTries(t *testing.T) {
 	require.Zero(t, b.spin.Load())
 }
 
-// TestLingersLonger: a poll that stays while nothing comes stays the longer the more polls have
+// TestLingersLonger: a poll that stays while nothing comes stays the longer the longer polls have
 // paid before, never longer than longest; one in vain ends that.
 func TestLingersLonger(t *testing.T) {
 	const most = 50 * qp.Time(time.Microsecond)
 	var l linger
+	var now qp.Time
 	l.most.Store(int64(most))
 	require.Equal(t, most, l.end(0), "at first")
-	for range savedPart {
-		l.pays()
+	pays := func(n int, each qp.Time) {
+		for range n {
+			now += each
+			l.pays(now)
+		}
 	}
-	require.Equal(t, 7+2*most, l.end(7), "as many polls as save it once have paid")
-	for range 100 * savedPart {
-		l.pays()
-	}
-	require.Equal(t, longest, l.end(0), "many have")
+	pays(100, most/25)
+	require.Equal(t, now+most+100*(most/25)/savedPart, l.end(now), "a part of what it took")
+	pays(1, qp.Time(time.Hour))
+	require.LessOrEqual(t, l.end(now), now+most+most/savedPart+now/savedPart, "a pause is no conversation")
+	pays(100*savedPart, most)
+	require.Equal(t, now+longest, l.end(now), "long")
 	l.inVain()
-	require.Equal(t, most, l.end(0), "one in vain")
+	require.Equal(t, now+most, l.end(now), "one in vain")
 }
