@@ -384,7 +384,8 @@ func (a *address) learn(p *process, k *hub.Known) {
 			a.log("%s: process %d listens on service 0x%x, and so does another by now", a.where, p.pid, s.ID)
 		}
 	}
-	k.Estates = slices.DeleteFunc(k.Estates, func(e cm.Estate) bool { return e.LocalID>>hub.SlotShift != uint32(p.slot) })
+	others := func(e cm.Estate) bool { return e.LocalID>>hub.SlotShift != uint32(p.slot) }
+	k.Estates = slices.DeleteFunc(k.Estates, others)
 	p.ledger.Learn(k)
 }
 

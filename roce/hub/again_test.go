@@ -90,8 +90,8 @@ func TestStopped(t *testing.T) {
 	before.Close()
 }
 
-// TestStartIsTaken: a process that stands still while it is to start a hub keeps nobody from closing
-// a device.
+// TestStartIsTaken: a process that stands still while it is to start a hub keeps nobody from
+// closing a device.
 func TestStartIsTaken(t *testing.T) {
 	own := alone(t)
 	t.Setenv(ProgramVar, "false")
@@ -106,7 +106,8 @@ func TestStartIsTaken(t *testing.T) {
 	require.NoError(t, d.Close()) // while f has the lock
 }
 
-// TestManyServices: a process that listens on more than fits into a message is known to the next hub.
+// TestManyServices: a process that listens on more than fits into a message is known to the next
+// hub.
 func TestManyServices(t *testing.T) {
 	own := alone(t)
 	h := begin(t, Config{Processes: 3})

@@ -130,7 +130,7 @@ func (h *Hub) Serve(ctx context.Context) error {
 	h.calling.Go(func() { h.tidy(ctx, cancel) })
 	for {
 		c, err := h.ln.AcceptUnix()
-		if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) { // who calls waits until another has left
+		if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
 			h.log("%v", err)
 			time.Sleep(lookAround / 10)
 			continue
@@ -344,7 +344,8 @@ func readList(path string) (all []had) {
 // awaits tells whether processes of an earlier hub may have one of the addresses.
 func (h *Hub) awaits(k key) bool {
 	rows, _ := udp.Addresses(k.where)
+	row := func(a netip.Addr) bool { return slices.Contains(rows, a) }
 	return slices.ContainsFunc(h.before, func(b had) bool {
-		return b.Port == k.port && slices.ContainsFunc(b.Addrs, func(a netip.Addr) bool { return slices.Contains(rows, a) })
+		return b.Port == k.port && slices.ContainsFunc(b.Addrs, row)
 	})
 }

@@ -40,8 +40,8 @@ type process struct {
 	asking  sync.Mutex      // for that
 }
 
-// replaced is closed when the process has called again, and another one stands for it. The caller of
-// replace has the address's lock.
+// replaced is closed when the process has called again, and another one stands for it. The caller
+// of replace has the address's lock.
 func (p *process) replaced() <-chan struct{} { return p.over }
 func (p *process) replace()                  { close(p.over) }
 
@@ -69,16 +69,16 @@ func (h *Hub) serve(ctx context.Context, c *hub.Conn) error {
 	}
 	defer first.Close()
 	c.SetReadDeadline(time.Time{})
+	var join hub.Join
 	switch first.Kind {
 	case hub.KindStatus:
 		return h.tell(c)
 	case hub.KindJoin:
+		if err := first.Get(&join); err != nil {
+			return err
+		}
 	default:
 		return fmt.Errorf("process %d begins with %q", pid, first.Kind)
-	}
-	var join hub.Join
-	if err := first.Get(&join); err != nil {
-		return err
 	}
 	p := &process{Conn: c, pid: pid, program: join.Program, since: time.Now(), ledger: hub.NewLedger(),
 		over: make(chan struct{}), reports: make(chan hub.Report, 1)}
@@ -88,17 +88,15 @@ func (h *Hub) serve(ctx context.Context, c *hub.Conn) error {
 		return c.Say(hub.KindJoin, hub.Joined{Answer: hub.Answer{Error: err.Error()}})
 	}
 	h.log("process %d (%s) has slot %d of %s", pid, p.program, p.slot, a.where)
-	err = p.welcome(join.Again != nil)
-	left := false
-	if err == nil {
-		left, err = p.listen()
+	if err = p.welcome(join.Again != nil); err == nil {
+		var left bool
+		if left, err = p.listen(); left {
+			a.leave(p)
+			return err
+		}
 	}
-	if left {
-		a.leave(p)
-		return err
-	}
-	// That a call has ended is not that its process has: only then are its peers told. And if the hub
-	// ends, the process goes on.
+	// That a call has ended is not that its process has: only then are its peers told. And if the
+	// hub ends, the process goes on.
 	a.away(p)
 	select {
 	case <-dead:
@@ -210,8 +208,8 @@ func (a *address) listens(p *process, l hub.Listen) hub.Answer {
 		a.who.unlisten(p, l.Service)
 	case !a.who.listen(p, l.Service):
 		other := a.who.listeners[l.Service]
-		return hub.Answer{To: l.Number, Taken: true, Error: fmt.Sprintf("process %d (%s) listens on service 0x%x of %s", other.pid,
-			other.program, l.ID, a.where)}
+		return hub.Answer{To: l.Number, Taken: true, Error: fmt.Sprintf("process %d (%s) listens on service 0x%x of %s",
+			other.pid, other.program, l.ID, a.where)}
 	}
 	return hub.Answer{To: l.Number}
 }

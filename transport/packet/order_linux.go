@@ -25,9 +25,9 @@ package packet
 //     long one is first: the short one is rather the end of its message than one before it.
 //
 // Where somebody wants such times and the kernel hands packets from one processor to another before
-// it delivers them (RPS, which is off unless chosen), they are older than what lies before them, and
-// a run may pass packets of its flow that came alone: 10 to 50 times in 300,000 packets. It is a
-// change of places as a network's.
+// it delivers them (RPS, which is off unless chosen), they are older than what lies before them,
+// and a run may pass packets of its flow that came alone: 10 to 50 times in 300,000 packets. It is
+// a change of places as a network's.
 //
 // Who sets the clock may make packets that lie in the rings at that moment change places, as they
 // may on any network. A ring waits for no more packets than the other one has slots, as no more can

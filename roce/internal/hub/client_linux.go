@@ -334,7 +334,8 @@ func (c *Client) Listen(s Service) (taken bool, err error) {
 	return false, nil
 }
 
-// Unlisten ends that. When it returns another process may listen there, unless the hub stands still.
+// Unlisten ends that. When it returns another process may listen there, unless the hub stands
+// still.
 func (c *Client) Unlisten(s Service) {
 	c.asking.Lock()
 	defer c.asking.Unlock()

@@ -44,8 +44,8 @@ func Folder() (string, error) {
 	return path, nil
 }
 
-// standard is where all processes of the user look, whatever their environment says: in what a login
-// has for such things, or among the temporary files.
+// standard is where all processes of the user look, whatever their environment says: in what a
+// login has for such things, or among the temporary files.
 func standard() string {
 	run := fmt.Sprintf("/run/user/%d", os.Geteuid())
 	var st unix.Stat_t

@@ -43,7 +43,8 @@ func Dial(ctx context.Context, start bool) (*Conn, error) {
 			return c, err
 		}
 		// A hub that is about to end may still have its lock.
-		if err = startAlone(ctx, path); err != nil && (errors.Is(err, exec.ErrNotFound) || time.Since(began) > startTime) {
+		err = startAlone(ctx, path)
+		if errors.Is(err, exec.ErrNotFound) || err != nil && time.Since(began) > startTime {
 			return nil, fmt.Errorf("%w: %w", ErrNoHub, err)
 		}
 		if err != nil && !pause(ctx) {

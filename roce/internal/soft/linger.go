@@ -34,7 +34,8 @@ const (
 	vainMost   = 1024
 
 	// A poll that pays lengthens later ones by this part of the time since the one before, to
-	// longest at most. So what is lost at the end of a conversation is a small part of what it took.
+	// longest at most. So what is lost at the end of a conversation is a small part of what it
+	// took.
 	savedPart = 16
 	longest   = qp.Time(time.Millisecond)
 )
